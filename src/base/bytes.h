@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The only way in which code below wire/ touches the bytes of a packet.
+ * A reader that would run over the end returns zeros and sets `bad`; a writer
+ * that would overflow writes nothing and sets `bad`.  So a decoder is a plain
+ * list of fields with one check at its end.
+ */
+#ifndef UR_BASE_BYTES_H
+#define UR_BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct ur_rd {
+	const uint8_t *p;
+	const uint8_t *end;
+	bool bad;
+};
+
+struct ur_wr {
+	uint8_t *p;
+	uint8_t *end;
+	bool bad;
+};
+
+static inline struct ur_rd ur_rd_init(const void *buf, size_t len)
+{
+	const uint8_t *p = buf;
+
+	return (struct ur_rd){ .p = p, .end = p + len };
+}
+
+static inline size_t ur_rd_left(const struct ur_rd *r)
+{
+	return (size_t)(r->end - r->p);
+}
+
+/* Returns the next n bytes, or NULL (and sets bad) if fewer are left. */
+static inline const uint8_t *ur_rd_bytes(struct ur_rd *r, size_t n)
+{
+	const uint8_t *p = r->p;
+
+	if (r->bad || ur_rd_left(r) < n) {
+		r->bad = true;
+		return NULL;
+	}
+	r->p += n;
+	return p;
+}
+
+static inline uint8_t ur_rd_u8(struct ur_rd *r)
+{
+	const uint8_t *p = ur_rd_bytes(r, 1);
+
+	return p ? p[0] : 0;
+}
+
+static inline uint16_t ur_rd_be16(struct ur_rd *r)
+{
+	const uint8_t *p = ur_rd_bytes(r, 2);
+
+	return p ? (uint16_t)((p[0] << 8) | p[1]) : 0;
+}
+
+static inline uint32_t ur_rd_be24(struct ur_rd *r)
+{
+	const uint8_t *p = ur_rd_bytes(r, 3);
+
+	return p ? ((uint32_t)p[0] << 16) | ((uint32_t)p[1] << 8) | p[2] : 0;
+}
+
+static inline uint32_t ur_rd_be32(struct ur_rd *r)
+{
+	const uint8_t *p = ur_rd_bytes(r, 4);
+	uint32_t v;
+
+	if (!p)
+		return 0;
+	memcpy(&v, p, sizeof(v));
+	return __builtin_bswap32(v);
+}
+
+static inline uint64_t ur_rd_be64(struct ur_rd *r)
+{
+	const uint8_t *p = ur_rd_bytes(r, 8);
+	uint64_t v;
+
+	if (!p)
+		return 0;
+	memcpy(&v, p, sizeof(v));
+	return __builtin_bswap64(v);
+}
+
+static inline struct ur_wr ur_wr_init(void *buf, size_t cap)
+{
+	uint8_t *p = buf;
+
+	return (struct ur_wr){ .p = p, .end = p + cap };
+}
+
+/* Reserves n bytes; NULL (and bad) if they do not fit. */
+static inline uint8_t *ur_wr_bytes(struct ur_wr *w, size_t n)
+{
+	uint8_t *p = w->p;
+
+	if (w->bad || (size_t)(w->end - w->p) < n) {
+		w->bad = true;
+		return NULL;
+	}
+	w->p += n;
+	return p;
+}
+
+static inline void ur_wr_u8(struct ur_wr *w, uint8_t v)
+{
+	uint8_t *p = ur_wr_bytes(w, 1);
+
+	if (p)
+		p[0] = v;
+}
+
+static inline void ur_wr_be16(struct ur_wr *w, uint16_t v)
+{
+	uint8_t *p = ur_wr_bytes(w, 2);
+
+	if (!p)
+		return;
+	p[0] = (uint8_t)(v >> 8);
+	p[1] = (uint8_t)v;
+}
+
+static inline void ur_wr_be24(struct ur_wr *w, uint32_t v)
+{
+	uint8_t *p = ur_wr_bytes(w, 3);
+
+	if (!p)
+		return;
+	p[0] = (uint8_t)(v >> 16);
+	p[1] = (uint8_t)(v >> 8);
+	p[2] = (uint8_t)v;
+}
+
+static inline void ur_wr_be32(struct ur_wr *w, uint32_t v)
+{
+	uint8_t *p = ur_wr_bytes(w, 4);
+
+	v = __builtin_bswap32(v);
+	if (p)
+		memcpy(p, &v, sizeof(v));
+}
+
+static inline void ur_wr_be64(struct ur_wr *w, uint64_t v)
+{
+	uint8_t *p = ur_wr_bytes(w, 8);
+
+	v = __builtin_bswap64(v);
+	if (p)
+		memcpy(p, &v, sizeof(v));
+}
+
+#endif

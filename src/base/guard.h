@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Access to application memory that may be gone.  Registration pins nothing
+ * (DESIGN 8), so a registered page can be unmapped or read-only when a packet
+ * wants it: that must end as a protection error, not as a crash.  The guarded
+ * calls return -EFAULT where a plain access would raise SIGSEGV or SIGBUS.
+ *
+ * How: a handler for both signals that jumps back if the faulting thread is
+ * inside a guarded call and otherwise hands on to the handler that was there
+ * before.  If the application installs its own handler later, ours is put
+ * back in front of it by the next ur_guard_install().
+ */
+#ifndef UR_BASE_GUARD_H
+#define UR_BASE_GUARD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Install or re-install the handlers; idempotent, thread-safe. 0 or -errno. */
+int ur_guard_install(void);
+
+/* memcpy; 0 or -EFAULT (then dst holds an unspecified part). */
+int ur_guard_copy(void *dst, const void *src, size_t len);
+
+/*
+ * Update a CRC32 (see crc.h) over src; 0 or -EFAULT, *crc only on success.
+ */
+int ur_guard_crc32(uint32_t *crc, const void *src, size_t len);
+
+/* Copy and update the CRC in one pass over the data. */
+int ur_guard_copy_crc32(void *dst, const void *src, size_t len, uint32_t *crc);
+
+/*
+ * An atomic operation on 8 aligned bytes of native byte order; the old value
+ * goes to *old.  0 or -EFAULT.
+ */
+int ur_guard_fetch_add64(void *addr, uint64_t add, uint64_t *old);
+int ur_guard_cmp_swap64(void *addr, uint64_t compare, uint64_t swap,
+			uint64_t *old);
+
+/* True if every page of the range is mapped with the access wanted. */
+int ur_guard_probe(const void *addr, size_t len, int want_write);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Intrusive doubly linked list.  A node that is not on any list points at
+ * itself, so that ur_list_del() is idempotent and membership can be asked.
+ */
+#ifndef UR_BASE_LIST_H
+#define UR_BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct ur_list {
+	struct ur_list *next;
+	struct ur_list *prev;
+};
+
+#define ur_container_of(ptr, type, member)                                     \
+	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+#define ur_list_for_each(pos, head)                                            \
+	for (struct ur_list *pos = (head)->next; pos != (head); pos = pos->next)
+
+/* The current node may be removed by the body. */
+#define ur_list_for_each_safe(pos, tmp, head)                                  \
+	for (struct ur_list *pos = (head)->next, *tmp = pos->next;             \
+	     pos != (head); pos = tmp, tmp = pos->next)
+
+static inline void ur_list_init(struct ur_list *l)
+{
+	l->next = l;
+	l->prev = l;
+}
+
+static inline bool ur_list_empty(const struct ur_list *l)
+{
+	return l->next == l;
+}
+
+static inline void ur_list_add_tail(struct ur_list *head, struct ur_list *n)
+{
+	n->prev = head->prev;
+	n->next = head;
+	head->prev->next = n;
+	head->prev = n;
+}
+
+static inline void ur_list_add_head(struct ur_list *head, struct ur_list *n)
+{
+	ur_list_add_tail(head->next, n);
+}
+
+static inline void ur_list_del(struct ur_list *n)
+{
+	n->prev->next = n->next;
+	n->next->prev = n->prev;
+	ur_list_init(n);
+}
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues.  Producers are lanes, consumers application threads; both
+ * sides take cq->lock, and only the emptiness check goes without it.
+ *
+ * Arm, check and signal are one protocol under that lock, so that no event is
+ * lost (DESIGN 10): ur_cq_arm() on a queue that holds entries signals at once,
+ * as mlx5 does; ur_cq_push() on an armed queue disarms and signals.
+ */
+#ifndef UR_CORE_CQ_H
+#define UR_CORE_CQ_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+#include "core/event.h"
+#include "core/types.h"
+
+struct ur_qp;
+
+struct ur_cqe {
+	uint64_t wr_id;
+	uint64_t ts_ns;	  /* CLOCK of the lane when it was completed */
+	struct ur_qp *qp; /* only compared, never followed, once queued */
+	uint32_t qpn;
+	uint32_t src_qp;
+	uint32_t byte_len;
+	uint32_t imm_be; /* immediate data, or the invalidated rkey */
+	uint32_t vendor_err;
+	uint16_t pkey_index;
+	uint16_t slid;
+	uint8_t status; /* enum ur_wc_status */
+	uint8_t opcode; /* enum ur_wc_opcode */
+	uint8_t flags;	/* UR_WC_ */
+	uint8_t sl;
+	uint8_t dlid_path_bits;
+};
+
+enum ur_cq_armed {
+	UR_CQ_IDLE,
+	UR_CQ_ARMED_SOLICITED,
+	UR_CQ_ARMED_ANY,
+};
+
+struct ur_cq {
+	struct ur_lock lock;
+	struct ur_cqe *ring; /* mmap'd, capacity a power of two */
+	uint32_t mask;
+	uint32_t cqe;		/* what the application was promised */
+	_Atomic uint32_t tail;	/* producer; written under lock */
+	_Atomic uint32_t head;	/* consumer; written under lock */
+	_Atomic uint32_t armed; /* enum ur_cq_armed; written under lock */
+	bool overrun;
+	struct ur_evq *channel;		  /* NULL: none */
+	struct ur_evq *async;		  /* where CQ_ERR goes; NULL: nowhere */
+	struct ur_ev event;		  /* its place in the channel's queue */
+	struct ur_ev_source source;	  /* completion events */
+	struct ur_ev_source async_source; /* asynchronous events */
+	void *object;			  /* the ABI layer's ibv_cq */
+	_Atomic uint64_t lanes;	 /* bit i: lane i has a QP on this queue */
+	_Atomic uint32_t users;	 /* QPs attached: destroying needs 0 */
+	uint32_t pending_events; /* to be posted; see ur_cq_push() */
+};
+
+/* 0, -EINVAL (cqe 0 or above UR_MAX_CQE), -ENOMEM. */
+int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
+	       struct ur_evq *async, void *object);
+
+/* -EBUSY while QPs are attached.  Waits for unacknowledged events. */
+int ur_cq_fini(struct ur_cq *cq);
+
+/* -EINVAL if out of range or below the number of entries held. */
+int ur_cq_resize(struct ur_cq *cq, uint32_t cqe);
+
+/*
+ * Add a completion.  `solicited`: it completes a receive with the solicited
+ * bit, or is not successful (IBTA 11.4.2.2).  On overrun the entry is lost,
+ * CQ_ERR is raised once, and false is returned: the QP must go to ERR.
+ */
+bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited);
+
+/* Take up to n entries in order; returns how many. */
+uint32_t ur_cq_poll(struct ur_cq *cq, struct ur_cqe *out, uint32_t n);
+
+/* Without a lock: is there anything to take? */
+static inline bool ur_cq_is_empty(const struct ur_cq *cq)
+{
+	return atomic_load_explicit(&cq->tail, memory_order_acquire) ==
+	       atomic_load_explicit(&cq->head, memory_order_relaxed);
+}
+
+void ur_cq_arm(struct ur_cq *cq, bool solicited_only);
+
+/* Remove the entries of a QP that is being destroyed or reset. */
+void ur_cq_purge(struct ur_cq *cq, const struct ur_qp *qp);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The device: identity, port, GID and P_Key tables.  The GID table holds every
+ * address of the host (DESIGN 2), in this order: IPv4 of non-loopback
+ * interfaces, global IPv6, link-local IPv6, then loopback (127.0.0.1, ::1).
+ * An entry keeps its index while its address lives; a hole is a zero GID.
+ * Readers copy under a lock; the table changes when rtnetlink tells
+ * (ur_dev_refresh()), which raises GID_CHANGE, PORT_ACTIVE and PORT_ERR.
+ */
+#ifndef UR_CORE_DEV_H
+#define UR_CORE_DEV_H
+
+#include <net/if.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "core/event.h"
+#include "core/types.h"
+
+#define UR_GID_TABLE_LEN  64u
+#define UR_PKEY_TABLE_LEN 1u
+#define UR_PKEY_DEFAULT	  0xffffu
+
+struct ur_gid {
+	uint8_t addr[16]; /* zero: empty */
+	uint32_t ifindex;
+	uint32_t mtu; /* of the interface, bytes */
+	char ifname[IF_NAMESIZE];
+	bool loopback;
+	bool up;
+};
+
+struct ur_port_attr {
+	bool active;
+	uint8_t max_mtu; /* codes */
+	uint8_t active_mtu;
+	uint16_t lid; /* low 16 bits of the first IPv4 address */
+	uint32_t bad_pkeys;
+	uint32_t qkey_violations;
+	uint64_t speed_mbps; /* of the first GID's interface */
+};
+
+struct ur_dev {
+	char name[64];
+	uint64_t node_guid; /* big endian value in host order */
+	struct ur_lock lock;
+	struct ur_gid gids[UR_GID_TABLE_LEN];
+	struct ur_port_attr port;
+	struct ur_list evqs; /* asynchronous queues of open contexts */
+};
+
+/* Read the host's addresses.  0 or -errno. */
+int ur_dev_init(struct ur_dev *dev, const char *name);
+void ur_dev_fini(struct ur_dev *dev);
+
+/* Entry i; -EINVAL beyond the table.  An empty entry is all zeros. */
+int ur_dev_gid(struct ur_dev *dev, uint32_t i, struct ur_gid *out);
+
+/* Index of an address, -ENOENT if the host does not have it. */
+int ur_dev_gid_index(struct ur_dev *dev, const uint8_t addr[16]);
+
+void ur_dev_port(struct ur_dev *dev, struct ur_port_attr *out);
+
+/*
+ * A netlink descriptor to poll for address and link changes, and what to call
+ * when it is readable; -errno if netlink is not available.
+ */
+int ur_dev_watch_open(struct ur_dev *dev);
+void ur_dev_watch_read(struct ur_dev *dev, int fd);
+
+/* Contexts that want device-wide asynchronous events. */
+struct ur_dev_listener {
+	struct ur_list node;
+	struct ur_evq *evq;
+	struct ur_ev_source source;
+};
+void ur_dev_listen(struct ur_dev *dev, struct ur_dev_listener *l);
+void ur_dev_unlisten(struct ur_dev *dev, struct ur_dev_listener *l);
+
+/*
+ * Fill in what an address vector leaves open: sgid from sgid_index, scope of a
+ * link-local destination, and for a destination without GRH (LID addressing,
+ * DESIGN 2) the address: our first IPv4 address with its low 16 bits replaced
+ * by dlid.  -EINVAL: no such sgid, port, zero dgid.
+ */
+int ur_dev_resolve_av(struct ur_dev *dev, struct ur_av *av);
+
+/* Largest path MTU code for packets from that source address. */
+unsigned int ur_dev_path_mtu(struct ur_dev *dev, const uint8_t sgid[16]);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion channels and asynchronous event queues: an eventfd in semaphore
+ * mode plus a queue under a lock.  Every entry of the queue is one count of
+ * the descriptor, so it is level-triggered, may be polled, and may be set
+ * O_NONBLOCK by the application.  Objects count the events that were taken
+ * and not yet acknowledged; their destruction waits for the rest (IBTA 11.2.8,
+ * ibv_destroy_cq(3)).
+ */
+#ifndef UR_CORE_EVENT_H
+#define UR_CORE_EVENT_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "core/types.h"
+
+struct ur_evq {
+	struct ur_lock lock;
+	pthread_cond_t acked; /* an acknowledgement was counted */
+	struct ur_list queue; /* of ur_ev.node */
+	int fd;
+};
+
+/* Who an event is about; embedded in CQs, QPs, SRQs and devices. */
+struct ur_ev_source {
+	uint32_t delivered; /* taken by the application; evq lock */
+	uint32_t acked;	    /* acknowledged by it; evq lock */
+};
+
+struct ur_ev {
+	struct ur_list node;
+	struct ur_ev_source *source;
+	void *object; /* of the ABI layer: ibv_cq, ibv_qp … , or NULL: device */
+	enum ur_event_type type; /* asynchronous queues only */
+	uint8_t port_num;
+	bool owned; /* allocated by ur_evq_post_async(): freed when taken */
+};
+
+int ur_evq_init(struct ur_evq *q); /* 0 or -errno */
+void ur_evq_fini(struct ur_evq *q);
+
+/* Queue `ev` (caller's memory, e.g. in the CQ) unless it is queued already. */
+void ur_evq_post(struct ur_evq *q, struct ur_ev *ev);
+
+/* Queue a copy: asynchronous events.  Out of memory loses it with a log. */
+void ur_evq_post_async(struct ur_evq *q, enum ur_event_type type,
+		       struct ur_ev_source *source, void *object,
+		       uint8_t port_num);
+
+/*
+ * Take the next event, as read(2) on the descriptor does: blocks unless the
+ * descriptor is non-blocking (then -EAGAIN); -EINTR on a signal.  The source
+ * counts one more delivered event.
+ */
+int ur_evq_take(struct ur_evq *q, struct ur_ev *out);
+
+/* Acknowledge n events of a source. */
+void ur_evq_ack(struct ur_evq *q, struct ur_ev_source *source, uint32_t n);
+
+/*
+ * Before a source goes away: remove its queued events, then wait until all
+ * delivered ones are acknowledged.
+ */
+void ur_evq_drain(struct ur_evq *q, struct ur_ev_source *source);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What passes between a protocol and a link: received packets and outgoing
+ * trains.  A train is up to UR_TRAIN_PKTS packets of one size (the last may be
+ * shorter) from one source to one destination lane: exactly what the kernel
+ * sends as one UDP_SEGMENT datagram and delivers by one GRO read.
+ */
+#ifndef UR_CORE_PACKET_H
+#define UR_CORE_PACKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#define UR_TRAIN_PKTS	64u
+#define UR_TRAIN_BYTES	65000u /* below the largest UDP payload on IPv4 */
+#define UR_TRAIN_IOV	600u
+#define UR_TRAIN_LINEAR 32768u
+
+/* One received UDP payload (BTH to ICRC).  Valid only during the call. */
+struct ur_rx {
+	const uint8_t *data;
+	uint32_t len;
+	uint32_t scope_id; /* interface it came in by, for link-local */
+	uint8_t src[16];   /* IPv4 mapped */
+	uint8_t dst[16];
+	uint16_t sport;
+	uint16_t index; /* place in the train: the likeliest IPv4 ID */
+	uint8_t tclass;
+	uint8_t hop_limit;
+	bool ecn_ce;  /* congestion experienced */
+	bool trusted; /* came through memory of this host: no ICRC */
+};
+
+/*
+ * An outgoing train.  The protocol puts headers, trailers and small payloads
+ * into `linear` and points iov at pieces of it and of application memory.
+ * The link must have copied or sent everything when send() returns.
+ */
+struct ur_train {
+	uint8_t src[16];
+	uint8_t dst[16];
+	uint32_t scope_id;
+	uint32_t dqpn; /* of the first packet: tells the destination's slot */
+	uint16_t sport;
+	uint8_t tclass;
+	uint8_t hop_limit;
+	uint32_t npkts;
+	uint32_t pkt_len; /* of all packets but the last */
+	uint32_t bytes;	  /* total */
+	uint32_t niov;
+	uint32_t linear_len;
+	struct iovec iov[UR_TRAIN_IOV];
+	uint8_t linear[UR_TRAIN_LINEAR];
+};
+
+#endif

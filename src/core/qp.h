@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queue pairs: attributes, state and queues.  What a protocol keeps per QP is
+ * behind `proto`.  State and attributes are written under the lane's lock.
+ */
+#ifndef UR_CORE_QP_H
+#define UR_CORE_QP_H
+
+#include "base/list.h"
+#include "core/cq.h"
+#include "core/event.h"
+#include "core/mr.h"
+#include "core/srq.h"
+#include "core/types.h"
+#include "core/wqe.h"
+
+struct ur_lane;
+
+struct ur_qp_cap {
+	uint32_t max_send_wr;
+	uint32_t max_recv_wr;
+	uint32_t max_send_sge;
+	uint32_t max_recv_sge;
+	uint32_t max_inline;
+};
+
+/* Attributes in the order and meaning of ibv_qp_attr. */
+struct ur_qp_attr {
+	enum ur_qp_state state;
+	enum ur_qp_state cur_state;
+	uint32_t path_mtu; /* code 1..5 */
+	enum ur_mig_state path_mig_state;
+	uint32_t qkey;
+	uint32_t rq_psn;
+	uint32_t sq_psn;
+	uint32_t dest_qpn;
+	uint32_t access; /* UR_ACCESS_ */
+	struct ur_qp_cap cap;
+	struct ur_av av;
+	struct ur_av alt_av;
+	uint16_t pkey_index;
+	uint16_t alt_pkey_index;
+	bool en_sqd_async_notify;
+	bool sq_draining;
+	uint8_t max_rd_atomic;
+	uint8_t max_dest_rd_atomic;
+	uint8_t min_rnr_timer;
+	uint8_t port_num;
+	uint8_t timeout;
+	uint8_t retry_cnt;
+	uint8_t rnr_retry;
+	uint8_t alt_port_num;
+	uint8_t alt_timeout;
+	uint32_t rate_limit;
+};
+
+struct ur_qp_init {
+	enum ur_qp_type type;
+	struct ur_pd *pd;
+	struct ur_cq *send_cq;
+	struct ur_cq *recv_cq;
+	struct ur_srq *srq; /* NULL: an own receive queue */
+	struct ur_qp_cap cap;
+	bool sq_sig_all;
+	struct ur_evq *async;
+	void *object;
+};
+
+struct ur_qp {
+	enum ur_qp_type type;
+	_Atomic enum ur_qp_state state; /* written under the lane's lock */
+	uint32_t qpn;			/* slot << 14 | index */
+	bool sq_sig_all;
+	struct ur_pd *pd;
+	struct ur_cq *send_cq;
+	struct ur_cq *recv_cq;
+	struct ur_srq *srq;
+	struct ur_sq sq;
+	struct ur_rq rq;
+	struct ur_qp_attr attr;
+	struct ur_lane *lane; /* never changes */
+	struct ur_mr_table *mrs;
+	void *proto; /* the protocol's part */
+	struct ur_evq *async;
+	struct ur_ev_source async_source;
+	void *object; /* the ABI layer's ibv_qp */
+	/* Doorbell: linked while a poster's notice is not yet seen. */
+	struct ur_qp *_Atomic db_next;
+	_Atomic bool db_rung;
+};
+
+/*
+ * Make the queues and take references on pd, CQs and SRQ; init->cap gets what
+ * was granted (at least what was asked).  -EINVAL beyond a limit, -ENOMEM.
+ */
+int ur_qp_init(struct ur_qp *qp, struct ur_qp_init *init);
+void ur_qp_fini(struct ur_qp *qp);
+
+/*
+ * IBTA 11.2.5.2: is from → to legal for the type with exactly these
+ * attributes?  0 or -EINVAL.  `mask` is of UR_QP_ bits.
+ */
+int ur_qp_state_check(enum ur_qp_type type, enum ur_qp_state from,
+		      enum ur_qp_state to, uint32_t mask);
+
+/* Raise an asynchronous event about the QP. */
+void ur_qp_event(struct ur_qp *qp, enum ur_event_type type);
+
+/* Complete a send or receive request with a status into the right CQ. */
+bool ur_qp_complete(struct ur_cq *cq, struct ur_cqe *cqe, bool solicited);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared receive queues (IBTA 10.2.9): a receive queue that many QPs eat. */
+#ifndef UR_CORE_SRQ_H
+#define UR_CORE_SRQ_H
+
+#include "core/event.h"
+#include "core/mr.h"
+#include "core/wqe.h"
+
+struct ur_srq {
+	struct ur_rq rq; /* rq.lock guards every field */
+	struct ur_pd *pd;
+	uint32_t limit; /* SRQ_LIMIT_REACHED below this; 0: off (one shot) */
+	struct ur_evq *async;
+	struct ur_ev_source async_source;
+	void *object;
+	_Atomic uint32_t users; /* QPs attached */
+};
+
+/* 0, -EINVAL, -ENOMEM */
+int ur_srq_init(struct ur_srq *srq, struct ur_pd *pd, uint32_t max_wr,
+		uint32_t max_sge, uint32_t limit, struct ur_evq *async,
+		void *object);
+int ur_srq_fini(struct ur_srq *srq); /* -EBUSY while QPs are attached */
+
+/* Resize; -EINVAL above the limits or below what is posted. */
+int ur_srq_resize(struct ur_srq *srq, uint32_t max_wr);
+int ur_srq_set_limit(struct ur_srq *srq, uint32_t limit);
+
+/*
+ * Copy the oldest receive into *out (room for UR_MAX_SGE entries) and free its
+ * slot.  False if there is none.  Raises the limit event.
+ */
+bool ur_srq_take(struct ur_srq *srq, struct ur_rwqe *out);
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The vocabulary of the adapter.  Numbers equal those of infiniband/verbs.h
+ * (verbs/abi_check.c asserts it), so that the ABI layer converts by copying;
+ * but nothing below verbs/ includes that header.
+ */
+#ifndef UR_CORE_TYPES_H
+#define UR_CORE_TYPES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum ur_qp_type {
+	UR_QPT_RC = 2,
+	UR_QPT_UC = 3,
+	UR_QPT_UD = 4,
+};
+
+enum ur_qp_state {
+	UR_QPS_RESET,
+	UR_QPS_INIT,
+	UR_QPS_RTR,
+	UR_QPS_RTS,
+	UR_QPS_SQD,
+	UR_QPS_SQE,
+	UR_QPS_ERR,
+	UR_QPS_COUNT,
+};
+
+enum ur_mig_state {
+	UR_MIG_MIGRATED,
+	UR_MIG_REARM,
+	UR_MIG_ARMED,
+};
+
+enum ur_wr_opcode {
+	UR_WR_RDMA_WRITE = 0,
+	UR_WR_RDMA_WRITE_IMM = 1,
+	UR_WR_SEND = 2,
+	UR_WR_SEND_IMM = 3,
+	UR_WR_RDMA_READ = 4,
+	UR_WR_CMP_SWP = 5,
+	UR_WR_FETCH_ADD = 6,
+	UR_WR_LOCAL_INV = 7,
+	UR_WR_BIND_MW = 8,
+	UR_WR_SEND_INV = 9,
+};
+
+enum ur_send_flags {
+	UR_SEND_FENCE = 1 << 0,
+	UR_SEND_SIGNALED = 1 << 1,
+	UR_SEND_SOLICITED = 1 << 2,
+	UR_SEND_INLINE = 1 << 3,
+};
+
+enum ur_wc_status {
+	UR_WC_SUCCESS = 0,
+	UR_WC_LOC_LEN_ERR = 1,
+	UR_WC_LOC_QP_OP_ERR = 2,
+	UR_WC_LOC_EEC_OP_ERR = 3,
+	UR_WC_LOC_PROT_ERR = 4,
+	UR_WC_WR_FLUSH_ERR = 5,
+	UR_WC_MW_BIND_ERR = 6,
+	UR_WC_BAD_RESP_ERR = 7,
+	UR_WC_LOC_ACCESS_ERR = 8,
+	UR_WC_REM_INV_REQ_ERR = 9,
+	UR_WC_REM_ACCESS_ERR = 10,
+	UR_WC_REM_OP_ERR = 11,
+	UR_WC_RETRY_EXC_ERR = 12,
+	UR_WC_RNR_RETRY_EXC_ERR = 13,
+	UR_WC_REM_INV_RD_REQ_ERR = 15,
+	UR_WC_REM_ABORT_ERR = 16,
+	UR_WC_FATAL_ERR = 19,
+	UR_WC_RESP_TIMEOUT_ERR = 20,
+	UR_WC_GENERAL_ERR = 21,
+};
+
+enum ur_wc_opcode {
+	UR_WC_SEND = 0,
+	UR_WC_RDMA_WRITE = 1,
+	UR_WC_RDMA_READ = 2,
+	UR_WC_COMP_SWAP = 3,
+	UR_WC_FETCH_ADD = 4,
+	UR_WC_BIND_MW = 5,
+	UR_WC_LOCAL_INV = 6,
+	UR_WC_RECV = 1 << 7,
+	UR_WC_RECV_RDMA_WITH_IMM = (1 << 7) + 1,
+};
+
+enum ur_wc_flags {
+	UR_WC_GRH = 1 << 0,
+	UR_WC_WITH_IMM = 1 << 1,
+	UR_WC_WITH_INV = 1 << 3,
+};
+
+enum ur_access {
+	UR_ACCESS_LOCAL_WRITE = 1 << 0,
+	UR_ACCESS_REMOTE_WRITE = 1 << 1,
+	UR_ACCESS_REMOTE_READ = 1 << 2,
+	UR_ACCESS_REMOTE_ATOMIC = 1 << 3,
+	UR_ACCESS_MW_BIND = 1 << 4,
+	UR_ACCESS_ZERO_BASED = 1 << 5,
+	UR_ACCESS_ON_DEMAND = 1 << 6,
+	UR_ACCESS_HUGETLB = 1 << 7,
+	UR_ACCESS_OPTIONAL = 0x3ff00000, /* hints: ignored, never refused */
+};
+
+enum ur_qp_attr_mask {
+	UR_QP_STATE = 1 << 0,
+	UR_QP_CUR_STATE = 1 << 1,
+	UR_QP_EN_SQD_ASYNC_NOTIFY = 1 << 2,
+	UR_QP_ACCESS_FLAGS = 1 << 3,
+	UR_QP_PKEY_INDEX = 1 << 4,
+	UR_QP_PORT = 1 << 5,
+	UR_QP_QKEY = 1 << 6,
+	UR_QP_AV = 1 << 7,
+	UR_QP_PATH_MTU = 1 << 8,
+	UR_QP_TIMEOUT = 1 << 9,
+	UR_QP_RETRY_CNT = 1 << 10,
+	UR_QP_RNR_RETRY = 1 << 11,
+	UR_QP_RQ_PSN = 1 << 12,
+	UR_QP_MAX_QP_RD_ATOMIC = 1 << 13,
+	UR_QP_ALT_PATH = 1 << 14,
+	UR_QP_MIN_RNR_TIMER = 1 << 15,
+	UR_QP_SQ_PSN = 1 << 16,
+	UR_QP_MAX_DEST_RD_ATOMIC = 1 << 17,
+	UR_QP_PATH_MIG_STATE = 1 << 18,
+	UR_QP_CAP = 1 << 19,
+	UR_QP_DEST_QPN = 1 << 20,
+	UR_QP_RATE_LIMIT = 1 << 25,
+};
+
+enum ur_event_type {
+	UR_EVENT_CQ_ERR,
+	UR_EVENT_QP_FATAL,
+	UR_EVENT_QP_REQ_ERR,
+	UR_EVENT_QP_ACCESS_ERR,
+	UR_EVENT_COMM_EST,
+	UR_EVENT_SQ_DRAINED,
+	UR_EVENT_PATH_MIG,
+	UR_EVENT_PATH_MIG_ERR,
+	UR_EVENT_DEVICE_FATAL,
+	UR_EVENT_PORT_ACTIVE,
+	UR_EVENT_PORT_ERR,
+	UR_EVENT_LID_CHANGE,
+	UR_EVENT_PKEY_CHANGE,
+	UR_EVENT_SM_CHANGE,
+	UR_EVENT_SRQ_ERR,
+	UR_EVENT_SRQ_LIMIT_REACHED,
+	UR_EVENT_QP_LAST_WQE_REACHED,
+	UR_EVENT_CLIENT_REREGISTER,
+	UR_EVENT_GID_CHANGE,
+	UR_EVENT_WQ_FATAL,
+};
+
+/* Path MTU codes as in verbs: 1 = 256 … 5 = 4096. */
+static inline uint32_t ur_mtu_bytes(unsigned int code)
+{
+	return code >= 1 && code <= 5 ? 128u << code : 0;
+}
+
+/* Same layout as struct ibv_sge. */
+struct ur_sge {
+	uint64_t addr;
+	uint32_t length;
+	uint32_t lkey;
+};
+
+/* Address vector: where packets go.  Addresses as GIDs (IPv4 mapped). */
+struct ur_av {
+	uint8_t sgid[16];
+	uint8_t dgid[16];
+	uint32_t scope_id; /* interface of a link-local dgid, else 0 */
+	uint32_t flow_label;
+	uint16_t dlid;
+	uint8_t sgid_index;
+	uint8_t tclass;
+	uint8_t hop_limit;
+	uint8_t sl;
+	uint8_t src_path_bits;
+	uint8_t static_rate;
+	uint8_t port_num;
+	bool is_global; /* as the application gave it */
+};
+
+/* Limits of the adapter; every one has a test that fills it (STYLE, 10). */
+#define UR_MAX_QP_PER_LANE 16383u
+#define UR_MAX_WR	   16384u
+#define UR_MAX_SGE	   32u
+#define UR_MAX_INLINE	   1024u
+#define UR_MAX_CQE	   4194303u
+#define UR_MAX_CQ	   65536u
+#define UR_MAX_SRQ	   65536u
+#define UR_MAX_SRQ_WR	   32768u
+#define UR_MAX_MR	   1048576u
+#define UR_MAX_PD	   65536u
+#define UR_MAX_AH	   1048576u
+#define UR_MAX_RD_ATOMIC   16u /* max_qp_rd_atom and max_qp_init_rd_atom */
+#define UR_MAX_MCAST_GRP   8192u
+#define UR_MAX_MCAST_QP	   8192u /* QPs attached to one group */
+#define UR_MAX_MSG_SIZE	   0x80000000u
+#define UR_MAX_LANES	   64u
+
+#endif

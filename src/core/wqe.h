@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Send and receive queues.  Rings with slots of one size; posters hold the
+ * queue's lock and move `tail`, the lane moves `head` when a request is
+ * complete.  Counters run freely; the slot is counter & mask.
+ */
+#ifndef UR_CORE_WQE_H
+#define UR_CORE_WQE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/lock.h"
+#include "core/types.h"
+
+/* A send work request as the lane sees it. */
+struct ur_swqe {
+	uint64_t wr_id;
+	uint8_t opcode;	  /* enum ur_wr_opcode */
+	uint8_t flags;	  /* UR_SEND_ */
+	uint16_t num_sge; /* 0 with UR_SEND_INLINE */
+	uint32_t length;  /* total bytes of SGEs or inline data */
+	uint32_t imm_be;  /* immediate data or the key to invalidate */
+	/* Written by the protocol only. */
+	uint32_t first_psn;
+	uint32_t last_psn;
+	uint8_t proto_state;
+	union {
+		struct {
+			uint64_t remote_addr;
+			uint32_t rkey;
+		} rdma;
+		struct {
+			uint64_t remote_addr;
+			uint64_t compare_add;
+			uint64_t swap;
+			uint32_t rkey;
+		} atomic;
+		struct {
+			struct ur_av av;
+			uint32_t dqpn;
+			uint32_t qkey;
+		} ud;
+	} wr;
+	/* num_sge entries, or `length` bytes of inline data */
+	union {
+		struct ur_sge sge[1];
+		uint8_t inline_data[16];
+	} data;
+};
+
+struct ur_sq {
+	struct ur_lock lock; /* posters */
+	uint8_t *ring;
+	uint32_t stride; /* bytes of a slot, a multiple of 64 */
+	uint32_t mask;
+	uint32_t max_wr;
+	uint32_t max_sge;
+	uint32_t max_inline;
+	uint32_t staged; /* tail of a builder that is not committed; lock */
+	_Atomic uint32_t tail; /* committed; posters write under lock */
+	_Atomic uint32_t head; /* oldest not completed; the lane writes */
+};
+
+struct ur_rwqe {
+	uint64_t wr_id;
+	uint32_t num_sge;
+	uint32_t length;
+	struct ur_sge sge[];
+};
+
+struct ur_rq {
+	struct ur_lock lock; /* posters; for an SRQ the lanes as well */
+	uint8_t *ring;
+	uint32_t stride;
+	uint32_t mask;
+	uint32_t max_wr;
+	uint32_t max_sge;
+	_Atomic uint32_t tail;
+	_Atomic uint32_t head;
+};
+
+/* max_wr, max_sge, max_inline are what was granted; -EINVAL above the limits,
+ * -ENOMEM.  max_wr 0 makes a queue on which nothing can be posted. */
+int ur_sq_init(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
+	       uint32_t max_inline);
+void ur_sq_fini(struct ur_sq *sq);
+int ur_rq_init(struct ur_rq *rq, uint32_t max_wr, uint32_t max_sge,
+	       uint32_t limit_wr);
+void ur_rq_fini(struct ur_rq *rq);
+
+static inline struct ur_swqe *ur_sq_slot(const struct ur_sq *sq, uint32_t i)
+{
+	return (struct ur_swqe *)(void *)(sq->ring +
+					  (size_t)(i & sq->mask) * sq->stride);
+}
+
+static inline struct ur_rwqe *ur_rq_slot(const struct ur_rq *rq, uint32_t i)
+{
+	return (struct ur_rwqe *)(void *)(rq->ring +
+					  (size_t)(i & rq->mask) * rq->stride);
+}
+
+/*
+ * Posting, under sq->lock: ur_sq_stage() gives the next slot or NULL if
+ * max_wr requests are outstanding; ur_sq_commit() makes all staged slots
+ * visible to the lane; ur_sq_abort() forgets them.
+ */
+static inline struct ur_swqe *ur_sq_stage(struct ur_sq *sq)
+{
+	uint32_t head = atomic_load_explicit(&sq->head, memory_order_acquire);
+
+	if (sq->staged - head >= sq->max_wr)
+		return NULL;
+	return ur_sq_slot(sq, sq->staged++);
+}
+
+static inline void ur_sq_commit(struct ur_sq *sq)
+{
+	atomic_store_explicit(&sq->tail, sq->staged, memory_order_release);
+}
+
+static inline void ur_sq_abort(struct ur_sq *sq)
+{
+	sq->staged = atomic_load_explicit(&sq->tail, memory_order_relaxed);
+}
+
+/* The same for receives; the slot is visible when ur_rq_commit() is called. */
+static inline struct ur_rwqe *ur_rq_stage(struct ur_rq *rq)
+{
+	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
+	uint32_t head = atomic_load_explicit(&rq->head, memory_order_acquire);
+
+	if (tail - head >= rq->max_wr)
+		return NULL;
+	return ur_rq_slot(rq, tail);
+}
+
+static inline void ur_rq_commit(struct ur_rq *rq)
+{
+	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
+
+	atomic_store_explicit(&rq->tail, tail + 1, memory_order_release);
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a process wants of urnicd (DESIGN 4): slots of port 4791, and to be
+ * known so that its slots are reclaimed when it dies.  The format of the
+ * messages is daemon/ipc.h and docs/wire/daemon.md.
+ *
+ * One connection per process.  It is found through an abstract Unix socket of
+ * the network namespace; if none answers, urnicd is started (from the
+ * directory of liburnic.so, its ../libexec or ../bin, URNICD, or PATH) and
+ * tried again for up to two seconds.  Only a daemon of our own user or of root
+ * is trusted (SO_PEERCRED): -EPERM with one clear log line otherwise.
+ */
+#ifndef UR_DAEMON_CLIENT_H
+#define UR_DAEMON_CLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ur_client;
+
+/* Answers `urnic show`: writes a JSON object about this process to buf. */
+typedef size_t (*ur_client_report)(void *arg, char *buf, size_t cap);
+
+/*
+ * Connect, starting a daemon if need be.  If no daemon can be had (-ENOENT,
+ * -EACCES, URNIC_DAEMON=0), the client works alone: it owns a group of one.
+ * 0 or -errno.
+ */
+int ur_client_open(struct ur_client **out, ur_client_report report, void *arg);
+void ur_client_close(struct ur_client *c);
+
+/*
+ * Get a slot: its number (1..1023) and its socket, which the caller owns.
+ * -ENOSPC: all are taken; -EADDRINUSE: port 4791 belongs to another program.
+ */
+int ur_client_slot(struct ur_client *c, uint32_t *slot, int *fd);
+
+/* Give a slot back; the caller has closed its descriptor. */
+void ur_client_slot_put(struct ur_client *c, uint32_t slot);
+
+/*
+ * The descriptor to poll, and what to do when it is readable: answers
+ * requests of the daemon; on its death connects to or starts a new one and
+ * hands the slots back.  The descriptor may change by that (asked again after
+ * each call); -1: working alone, nothing to poll.
+ */
+int ur_client_fd(const struct ur_client *c);
+void ur_client_service(struct ur_client *c);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The adapter as the driver side (verbs/) sees it.  The only threads, clock
+ * and epoll of the product are in this layer.
+ *
+ * One struct ur_adapter per process; it lives from the first open to the end
+ * of the process.  A child after fork() does not own it: calls that need a
+ * lane return -ENODEV there until it opens the device itself, which gives it
+ * an adapter of its own.
+ *
+ * All functions return 0 or -errno unless said otherwise and may be called
+ * from any thread.
+ */
+#ifndef UR_ENGINE_ENGINE_H
+#define UR_ENGINE_ENGINE_H
+
+#include <stdint.h>
+
+#include "core/dev.h"
+#include "core/qp.h"
+
+struct ur_adapter;
+struct ur_lane;
+
+/* The process' adapter, referenced once more.  Starts no thread or daemon
+ * until a lane is needed (the first QP). */
+int ur_adapter_get(struct ur_adapter **out);
+void ur_adapter_put(struct ur_adapter *a);
+
+struct ur_dev *ur_adapter_dev(struct ur_adapter *a);
+struct ur_mr_table *ur_adapter_mrs(struct ur_adapter *a);
+
+/* Queue pairs.  create: memory of qp is the caller's, *init is as for
+ * ur_qp_init().  destroy: no completion of it is left in its CQs. */
+int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
+			 struct ur_qp_init *init);
+int ur_adapter_qp_destroy(struct ur_qp *qp);
+
+/* Fills av's open fields, checks limits and MTU, runs the state machine.
+ * -EINVAL as ibv_modify_qp(3). */
+int ur_adapter_qp_modify(struct ur_adapter *a, struct ur_qp *qp,
+			 const struct ur_qp_attr *attr, uint32_t mask);
+void ur_adapter_qp_query(struct ur_qp *qp, struct ur_qp_attr *attr);
+
+int ur_adapter_mcast(struct ur_adapter *a, struct ur_qp *qp,
+		     const uint8_t gid[16], bool attach);
+
+/*
+ * After ur_sq_commit(), with qp->sq.lock released: run the requester here if
+ * the lane is free, else leave a notice to who holds it (DESIGN 3).
+ */
+void ur_adapter_doorbell(struct ur_qp *qp);
+
+/* cq was found empty: drive the lanes that feed it for a bounded moment. */
+void ur_adapter_poll(struct ur_adapter *a, struct ur_cq *cq);
+
+/* cq was armed, or somebody is about to sleep: nothing may stay unsent, and
+ * the helper has to watch from now on. */
+void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq);
+
+/* Nanoseconds of the clock that stamps completions (CLOCK_MONOTONIC). */
+uint64_t ur_adapter_now(void);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A link carries trains between lanes: UDP sockets, shared memory, a DPDK
+ * queue.  One table of operations; the lane's lock is held around every call.
+ */
+#ifndef UR_LINK_LINK_H
+#define UR_LINK_LINK_H
+
+#include <stdint.h>
+
+#include "core/packet.h"
+
+struct ur_link;
+
+struct ur_link_ops {
+	const char *name;
+
+	/*
+	 * Send a train.  0; -EAGAIN: no room now, the train is not sent (the
+	 * protocol recovers as from loss); other -errno: cannot be sent there
+	 * (-ENETUNREACH, -EMSGSIZE …), counted by the link.
+	 */
+	int (*send)(struct ur_link *link, const struct ur_train *train);
+
+	/*
+	 * Receive what is there, at most a bounded amount, calling rx for
+	 * each packet in order.  Returns the number of packets; 0: nothing.
+	 */
+	int (*recv)(struct ur_link *link,
+		    void (*rx)(void *arg, const struct ur_rx *rx), void *arg);
+
+	/* A descriptor that is readable while recv has work; -1: none. */
+	int (*wait_fd)(const struct ur_link *link);
+
+	/* Multicast membership on an interface of that source address. */
+	int (*join)(struct ur_link *link, const uint8_t group[16],
+		    const uint8_t source[16]);
+	int (*leave)(struct ur_link *link, const uint8_t group[16],
+		     const uint8_t source[16]);
+
+	void (*destroy)(struct ur_link *link);
+};
+
+/* Embedded first in every backend's struct. */
+struct ur_link {
+	const struct ur_link_ops *ops;
+	uint64_t rx_bytes; /* receive buffer */
+	uint64_t tx_errors;
+	uint64_t rx_overflow; /* datagrams the kernel dropped for us */
+};
+
+#endif

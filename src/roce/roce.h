@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * RoCEv2 for one lane: a pure protocol object.  No thread, clock, socket or
+ * system call: time is an argument, packets come by ur_roce_input() and leave
+ * by ur_roce_output(), chance is a seed, and memory, queues and keys are those
+ * of core/.  The engine runs it under the lane's lock; the simulator and the
+ * fuzzers run it without any.
+ */
+#ifndef UR_ROCE_ROCE_H
+#define UR_ROCE_ROCE_H
+
+#include <stdint.h>
+
+#include "core/mr.h"
+#include "core/packet.h"
+#include "core/qp.h"
+#include "roce/counters.h"
+
+struct ur_roce;
+
+struct ur_roce_config {
+	uint32_t slot;	   /* upper ten bits of our QP numbers */
+	uint64_t seed;	   /* for QP numbers' order, jitter */
+	uint64_t rx_bytes; /* what the link can hold for us unread */
+	struct ur_mr_table *mrs;
+};
+
+int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out);
+void ur_roce_destroy(struct ur_roce *r); /* all QPs must be gone */
+
+/* Give qp a number and protocol state.  -ENOSPC: the lane is full. */
+int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp);
+
+/* Take qp out; nothing of it is sent, received or completed any more. */
+void ur_roce_qp_detach(struct ur_roce *r, struct ur_qp *qp);
+
+/*
+ * ibv_modify_qp(3): the caller has resolved address vectors
+ * (ur_dev_resolve_av()) and checked device limits.  -EINVAL: transition or
+ * attribute not allowed.
+ */
+int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
+		      const struct ur_qp_attr *attr, uint32_t mask,
+		      uint64_t now_ns);
+
+/* ibv_query_qp(3): current values of everything. */
+void ur_roce_qp_query(const struct ur_roce *r, const struct ur_qp *qp,
+		      struct ur_qp_attr *attr);
+
+/* Multicast: deliver group `gid` to qp.  -EINVAL, -ENOMEM; detach -EINVAL. */
+int ur_roce_mcast_attach(struct ur_roce *r, struct ur_qp *qp,
+			 const uint8_t gid[16]);
+int ur_roce_mcast_detach(struct ur_roce *r, struct ur_qp *qp,
+			 const uint8_t gid[16]);
+
+/* New send requests were committed on qp->sq (or receives, after an RNR). */
+void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns);
+
+/* The four entry points (STYLE, state machines 6). */
+void ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns);
+
+/* Fill the next train; false if there is nothing to send now. */
+bool ur_roce_output(struct ur_roce *r, struct ur_train *train, uint64_t now_ns);
+uint64_t ur_roce_deadline(const struct ur_roce *r);
+void ur_roce_expire(struct ur_roce *r, uint64_t now_ns);
+
+/* A packet for another slot (GRO merged it into ours): true, and which. */
+bool ur_roce_is_foreign(const struct ur_roce *r, const struct ur_rx *rx,
+			uint32_t *slot);
+
+const struct ur_roce_counters *ur_roce_counters(const struct ur_roce *r);
+
+/* For `urnic show`: calls fn for every attached QP. */
+void ur_roce_for_each_qp(struct ur_roce *r,
+			 void (*fn)(void *arg, const struct ur_qp *qp),
+			 void *arg);
+
+#endif

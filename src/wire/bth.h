@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Base and extended transport headers (IBTA 9.2 to 9.3), decoded into host
+ * byte order and encoded from it.  Immediate data and invalidate keys are
+ * carried as the application gave them: imm_be is never swapped.
+ */
+#ifndef UR_WIRE_BTH_H
+#define UR_WIRE_BTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/opcode.h"
+
+#define UR_PSN_MASK	 0xffffffu
+#define UR_QPN_MASK	 0xffffffu
+#define UR_QPN_MULTICAST 0xffffffu
+#define UR_ROCE_PORT	 4791
+
+/* AETH syndrome classes (IBTA 9.7.5.2.1): upper three bits of the byte. */
+#define UR_AETH_ACK		0x00u
+#define UR_AETH_RNR		0x20u
+#define UR_AETH_NAK		0x60u
+#define UR_AETH_CLASS(s)	((s)&0x60u)
+#define UR_AETH_VALUE(s)	((s)&0x1fu)
+#define UR_AETH_CREDITS_INVALID 0x1fu
+
+enum ur_nak {
+	UR_NAK_PSN_SEQ = 0,
+	UR_NAK_INV_REQ = 1,
+	UR_NAK_REM_ACCESS = 2,
+	UR_NAK_REM_OP = 3,
+	UR_NAK_INV_RD = 4,
+};
+
+struct ur_bth {
+	uint8_t opcode;
+	bool solicited;
+	bool migreq;
+	uint8_t pad; /* 0..3 bytes behind the payload */
+	uint8_t tver;
+	uint16_t pkey;
+	bool fecn;
+	bool becn;
+	uint32_t dqpn;
+	bool ackreq;
+	uint32_t psn;
+};
+
+/* One packet's headers.  Only the fields of op->headers are meaningful. */
+struct ur_hdr {
+	const struct ur_opcode *op;
+	struct ur_bth bth;
+	/* DETH */
+	uint32_t qkey;
+	uint32_t sqpn;
+	/* RETH, AtomicETH */
+	uint64_t va;
+	uint32_t rkey;
+	uint32_t dma_len;
+	uint64_t swap_add;
+	uint64_t compare;
+	/* AETH, AtomicAckETH */
+	uint8_t syndrome;
+	uint32_t msn;
+	uint64_t orig;
+	/* ImmDt, IETH */
+	uint32_t imm_be;
+	uint32_t inv_rkey;
+};
+
+/*
+ * Decode the headers of pkt, `len` bytes from the BTH to the end of the ICRC.
+ * On success returns 0 and gives the payload (pad and ICRC taken off) in
+ * *payload, *payload_len.  -EPROTONOSUPPORT: opcode not in the table;
+ * -EBADMSG: too short, payload where none may be, or pad beyond the payload.
+ */
+int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
+		  const uint8_t **payload, size_t *payload_len);
+
+/*
+ * Encode h (bth.opcode decides what follows the BTH) at buf, which has
+ * UR_HDR_MAX bytes.  Returns the number of bytes written.
+ */
+size_t ur_hdr_encode(const struct ur_hdr *h, uint8_t *buf);
+
+/* PSN arithmetic in 24 bits: a - b as a signed number (IBTA 9.7.2). */
+static inline int32_t ur_psn_diff(uint32_t a, uint32_t b)
+{
+	return (int32_t)((a - b) << 8) >> 8;
+}
+
+static inline uint32_t ur_psn_add(uint32_t psn, uint32_t n)
+{
+	return (psn + n) & UR_PSN_MASK;
+}
+
+/* RNR timer code (0..31) to nanoseconds (IBTA table 45). */
+uint64_t ur_rnr_timer_ns(uint8_t code);
+
+#endif
