@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The front door.  Meson does the building; this installs what is missing,
+# names the usual tasks and keeps their build directories apart.
+
+BUILD ?= build
+SIM_SEEDS ?= 10000
+FUZZ_SECONDS ?= 60
+
+# Suites that run foreign programs on our libraries; the others are our own
+# executables, for which the sanitizers also look for leaks.
+FOREIGN = --suite apps --suite netns --suite abi
+OURS = --no-suite apps --no-suite netns --no-suite abi --no-suite trace
+
+# A sanitized library in a program that is not needs the runtime in front, and
+# what those programs leak is their own affair.
+RUNTIME = $$(gcc -print-file-name=lib$(1).so)
+ASAN_FOREIGN = env LD_PRELOAD=$(call RUNTIME,asan):$(call RUNTIME,ubsan) \
+	ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0
+
+all: $(BUILD)/build.ninja
+	@meson compile -C $(BUILD)
+
+# Not rewritten when it exists: meson notices changes by itself.
+$(BUILD)/build.ninja:
+	@scripts/deps --check build
+	meson setup $(BUILD) $(if $(PREFIX),--prefix=$(PREFIX)) $(MESON_FLAGS)
+
+demo:
+	@scripts/deps build demo
+	@$(MAKE) --no-print-directory all
+	@scripts/demo $(BUILD)
+
+test:
+	@scripts/deps build test
+	@$(MAKE) --no-print-directory all
+	@scripts/run_tests $(BUILD)
+
+bench:
+	@scripts/deps build bench
+	@$(MAKE) --no-print-directory all
+	@bench/run $(BUILD)
+
+# 10,000 seeds of the simulator; `make test` runs a short piece of it.
+sim:
+	@scripts/deps build test
+	@$(MAKE) --no-print-directory all
+	$(BUILD)/tests/sim/sim --seeds $(SIM_SEEDS)
+
+fuzz:
+	@scripts/deps build fuzz
+	@[ -f build-fuzz/build.ninja ] || \
+		CC=clang meson setup build-fuzz -Dfuzz=true >/dev/null
+	@meson compile -C build-fuzz
+	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
+
+asan:
+	@scripts/deps build test
+	@[ -f build-asan/build.ninja ] || meson setup build-asan \
+		-Db_sanitize=address,undefined -Db_lundef=false \
+		-Doptimization=1 >/dev/null
+	@meson compile -C build-asan
+	@status=0; \
+	scripts/run_tests build-asan $(OURS) -t 4 || status=1; \
+	scripts/run_tests build-asan $(FOREIGN) -t 4 \
+		--wrapper "$(ASAN_FOREIGN)" || status=1; \
+	exit $$status
+
+tsan:
+	@scripts/deps build test
+	@[ -f build-tsan/build.ninja ] || meson setup build-tsan \
+		-Db_sanitize=thread -Db_lundef=false -Doptimization=1 \
+		>/dev/null
+	@meson compile -C build-tsan
+	@TSAN_OPTIONS="halt_on_error=1 suppressions=$(CURDIR)/scripts/tsan.supp" \
+		scripts/run_tests build-tsan $(OURS) --no-suite sim -t 4
+
+lint:
+	@scripts/deps build lint
+	@scripts/lint
+
+install: all
+	@meson install -C $(BUILD) --no-rebuild
+
+clean:
+	rm -rf build build-*
+
+.PHONY: all demo test bench sim fuzz asan tsan lint install clean
