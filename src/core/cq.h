@@ -47,7 +47,7 @@ struct ur_cq {
 	struct ur_lock lock;
 	struct ur_cqe *ring; /* mmap'd, capacity a power of two */
 	uint32_t mask;
-	uint32_t cqe;		/* what the application was promised */
+	uint32_t cqe;		/* entries it holds: mask, at least as asked */
 	_Atomic uint32_t tail;	/* producer; written under lock */
 	_Atomic uint32_t head;	/* consumer; written under lock */
 	_Atomic uint32_t armed; /* enum ur_cq_armed; written under lock */
@@ -58,12 +58,16 @@ struct ur_cq {
 	struct ur_ev_source source;	  /* completion events */
 	struct ur_ev_source async_source; /* asynchronous events */
 	void *object;			  /* the ABI layer's ibv_cq */
-	_Atomic uint64_t lanes;	 /* bit i: lane i has a QP on this queue */
-	_Atomic uint32_t users;	 /* QPs attached: destroying needs 0 */
-	uint32_t pending_events; /* to be posted; see ur_cq_push() */
+	_Atomic uint64_t lanes; /* bit i: lane i has a QP on this queue */
+	_Atomic uint32_t users; /* QPs attached: destroying needs 0 */
+	uint32_t
+		solicited_tail; /* just behind the last solicited entry; lock */
 };
 
-/* 0, -EINVAL (cqe 0 or above UR_MAX_CQE), -ENOMEM. */
+/*
+ * 0, -EINVAL (cqe 0 or above UR_MAX_CQE), -ENOMEM.  cq->cqe is what was
+ * granted: the next power of two, minus one.
+ */
 int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
 	       struct ur_evq *async, void *object);
 
@@ -90,6 +94,12 @@ static inline bool ur_cq_is_empty(const struct ur_cq *cq)
 	       atomic_load_explicit(&cq->head, memory_order_relaxed);
 }
 
+/*
+ * IBTA 11.4.2.2: the next (solicited) completion signals the channel once.
+ * Entries already there that would have signalled do so at once.  A request
+ * for any completion is not weakened by a later one for solicited ones.
+ * Without a channel it does nothing.
+ */
 void ur_cq_arm(struct ur_cq *cq, bool solicited_only);
 
 /* Remove the entries of a QP that is being destroyed or reset. */

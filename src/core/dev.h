@@ -35,7 +35,7 @@ struct ur_port_attr {
 	bool active;
 	uint8_t max_mtu; /* codes */
 	uint8_t active_mtu;
-	uint16_t lid; /* low 16 bits of the first IPv4 address */
+	uint16_t lid; /* low 16 bits of the first IPv4 address that is up */
 	uint32_t bad_pkeys;
 	uint32_t qkey_violations;
 	uint64_t speed_mbps; /* of the first GID's interface */
@@ -54,6 +54,12 @@ struct ur_dev {
 int ur_dev_init(struct ur_dev *dev, const char *name);
 void ur_dev_fini(struct ur_dev *dev);
 
+/* Read them again, and raise the events of what changed.  0 or -errno. */
+int ur_dev_refresh(struct ur_dev *dev);
+
+/* The same with n addresses given, in the order of the table. */
+void ur_dev_update(struct ur_dev *dev, struct ur_gid *found, uint32_t n);
+
 /* Entry i; -EINVAL beyond the table.  An empty entry is all zeros. */
 int ur_dev_gid(struct ur_dev *dev, uint32_t i, struct ur_gid *out);
 
@@ -69,7 +75,10 @@ void ur_dev_port(struct ur_dev *dev, struct ur_port_attr *out);
 int ur_dev_watch_open(struct ur_dev *dev);
 void ur_dev_watch_read(struct ur_dev *dev, int fd);
 
-/* Contexts that want device-wide asynchronous events. */
+/*
+ * Contexts that want device-wide asynchronous events; unlisten waits for the
+ * acknowledgements of those taken.
+ */
 struct ur_dev_listener {
 	struct ur_list node;
 	struct ur_evq *evq;
@@ -82,11 +91,13 @@ void ur_dev_unlisten(struct ur_dev *dev, struct ur_dev_listener *l);
  * Fill in what an address vector leaves open: sgid from sgid_index, scope of a
  * link-local destination, and for a destination without GRH (LID addressing,
  * DESIGN 2) the address: our first IPv4 address with its low 16 bits replaced
- * by dlid.  -EINVAL: no such sgid, port, zero dgid.
+ * by dlid.  A hop limit of 0 or 1 becomes that of IP, since the kernel's RoCE
+ * sets it too and programs rely on it.  -EINVAL: no such sgid, port, zero dgid
+ * or dlid, IPv4 to IPv6; then av is unchanged.
  */
 int ur_dev_resolve_av(struct ur_dev *dev, struct ur_av *av);
 
-/* Largest path MTU code for packets from that source address. */
+/* Largest path MTU code for packets from that source address; 1 if unknown. */
 unsigned int ur_dev_path_mtu(struct ur_dev *dev, const uint8_t sgid[16]);
 
 #endif

@@ -21,6 +21,7 @@ struct ur_evq {
 	struct ur_lock lock;
 	pthread_cond_t acked; /* an acknowledgement was counted */
 	struct ur_list queue; /* of ur_ev.node */
+	uint32_t stale; /* counts in takers' hands whose entry is gone; lock */
 	int fd;
 };
 
@@ -35,14 +36,21 @@ struct ur_ev {
 	struct ur_ev_source *source;
 	void *object; /* of the ABI layer: ibv_cq, ibv_qp … , or NULL: device */
 	enum ur_event_type type; /* asynchronous queues only */
+	uint32_t pending; /* entries it stands for while queued; evq lock */
 	uint8_t port_num;
 	bool owned; /* allocated by ur_evq_post_async(): freed when taken */
 };
 
+/* Make `ev` ready to be posted; object and source are those of its owner. */
+void ur_ev_init(struct ur_ev *ev, struct ur_ev_source *source, void *object);
+
 int ur_evq_init(struct ur_evq *q); /* 0 or -errno */
 void ur_evq_fini(struct ur_evq *q);
 
-/* Queue `ev` (caller's memory, e.g. in the CQ) unless it is queued already. */
+/*
+ * One more entry for `ev`, which is the caller's memory, e.g. in the CQ.  If it
+ * is queued already, it is counted: every post is one event to be taken.
+ */
 void ur_evq_post(struct ur_evq *q, struct ur_ev *ev);
 
 /* Queue a copy: asynchronous events.  Out of memory loses it with a log. */
@@ -62,7 +70,8 @@ void ur_evq_ack(struct ur_evq *q, struct ur_ev_source *source, uint32_t n);
 
 /*
  * Before a source goes away: remove its queued events, then wait until all
- * delivered ones are acknowledged.
+ * delivered ones are acknowledged.  Hold no lock that an acknowledging thread
+ * may want.  q may be NULL: nothing to do.
  */
 void ur_evq_drain(struct ur_evq *q, struct ur_ev_source *source);
 

@@ -38,7 +38,7 @@ struct ur_mr_slots; /* open-addressed; replaced whole when it grows */
 struct ur_mr_table {
 	struct ur_lock lock; /* writers */
 	struct ur_mr_slots *_Atomic slots;
-	uint32_t count;
+	uint32_t count; /* regions; lock */
 	/* Returns after every lane's lock was free once; set by the engine. */
 	void (*quiesce)(void *arg);
 	void *quiesce_arg;
@@ -51,14 +51,20 @@ void ur_mr_table_fini(struct ur_mr_table *t);
  * Register.  -EINVAL: remote write or atomic without local write, range wraps,
  * ON_DEMAND and other bits are accepted, unknown bits refused; -EFAULT: some
  * page of the range is not mapped with that access (not asked for ON_DEMAND);
- * -ENOMEM: UR_MAX_MR reached.
+ * -ENOMEM: UR_MAX_MR reached.  With ZERO_BASED iova is 0.
  */
 int ur_mr_create(struct ur_mr_table *t, struct ur_pd *pd, void *addr,
 		 uint64_t length, uint64_t iova, uint32_t access,
 		 struct ur_mr **out);
+
+/* Nobody finds it any more; frees it after `quiesce`: hold no lane. */
 void ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr);
 
-/* ibv_rereg_mr(3): flags are IBV_REREG_MR_CHANGE_{TRANSLATION,PD,ACCESS}. */
+/*
+ * ibv_rereg_mr(3): flags are IBV_REREG_MR_CHANGE_{TRANSLATION,PD,ACCESS}.  The
+ * key stays, *mr becomes another object.  Errors as of ur_mr_create(), with
+ * the region as it was.  A new translation has iova = addr.
+ */
 #define UR_REREG_TRANSLATION 1u
 #define UR_REREG_PD	     2u
 #define UR_REREG_ACCESS	     4u

@@ -90,23 +90,30 @@ struct ur_qp {
 };
 
 /*
- * Make the queues and take references on pd, CQs and SRQ; init->cap gets what
- * was granted (at least what was asked).  -EINVAL beyond a limit, -ENOMEM.
+ * Clear *qp, make the queues and take references on pd, CQs and SRQ; init->cap
+ * gets what was granted: what was asked, and no receives of its own with an
+ * SRQ.  -EINVAL beyond a limit, -ENOMEM.
  */
 int ur_qp_init(struct ur_qp *qp, struct ur_qp_init *init);
+
+/*
+ * Removes its completions and events and waits until the events that were
+ * taken are acknowledged, so no lock may be held.
+ */
 void ur_qp_fini(struct ur_qp *qp);
 
 /*
  * IBTA 11.2.5.2: is from → to legal for the type with exactly these
- * attributes?  0 or -EINVAL.  `mask` is of UR_QP_ bits.
+ * attributes?  0 or -EINVAL.  `mask` is of UR_QP_ bits.  `from` is the
+ * state it is in (with UR_QP_CUR_STATE the caller has compared the two); `to`
+ * equals it if UR_QP_STATE is not in the mask.
  */
 int ur_qp_state_check(enum ur_qp_type type, enum ur_qp_state from,
 		      enum ur_qp_state to, uint32_t mask);
 
+const char *ur_qp_state_name(enum ur_qp_state state);
+
 /* Raise an asynchronous event about the QP. */
 void ur_qp_event(struct ur_qp *qp, enum ur_event_type type);
-
-/* Complete a send or receive request with a status into the right CQ. */
-bool ur_qp_complete(struct ur_cq *cq, struct ur_cqe *cqe, bool solicited);
 
 #endif

@@ -21,10 +21,18 @@ struct ur_srq {
 int ur_srq_init(struct ur_srq *srq, struct ur_pd *pd, uint32_t max_wr,
 		uint32_t max_sge, uint32_t limit, struct ur_evq *async,
 		void *object);
-int ur_srq_fini(struct ur_srq *srq); /* -EBUSY while QPs are attached */
+
+/* -EBUSY while QPs are attached.  Waits for unacknowledged events. */
+int ur_srq_fini(struct ur_srq *srq);
 
 /* Resize; -EINVAL above the limits or below what is posted. */
 int ur_srq_resize(struct ur_srq *srq, uint32_t max_wr);
+
+/*
+ * Arm the limit event; 0 disarms.  -EINVAL above max_wr.  If fewer receives are
+ * posted already, the event is raised at once, as mlx5 does: with none left
+ * nothing would be taken any more that could raise it.
+ */
 int ur_srq_set_limit(struct ur_srq *srq, uint32_t limit);
 
 /*

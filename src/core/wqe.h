@@ -80,14 +80,19 @@ struct ur_rq {
 	_Atomic uint32_t head;
 };
 
-/* max_wr, max_sge, max_inline are what was granted; -EINVAL above the limits,
- * -ENOMEM.  max_wr 0 makes a queue on which nothing can be posted. */
+/* max_wr, max_sge, max_inline are granted exactly; -EINVAL above the limits
+ * (of receives: limit_wr, that is UR_MAX_WR or UR_MAX_SRQ_WR), -ENOMEM.
+ * max_wr 0 makes a queue on which nothing can be posted. */
 int ur_sq_init(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
 	       uint32_t max_inline);
 void ur_sq_fini(struct ur_sq *sq);
 int ur_rq_init(struct ur_rq *rq, uint32_t max_wr, uint32_t max_sge,
 	       uint32_t limit_wr);
 void ur_rq_fini(struct ur_rq *rq);
+
+/* Under rq->lock, where consumers take it too: change max_wr, keep what is
+ * posted.  -EINVAL: 0 or below what is posted; -ENOMEM. */
+int ur_rq_resize(struct ur_rq *rq, uint32_t max_wr);
 
 static inline struct ur_swqe *ur_sq_slot(const struct ur_sq *sq, uint32_t i)
 {

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/cq.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/ringmem.h"
+
+static uint32_t load(const _Atomic uint32_t *p)
+{
+	return atomic_load_explicit(p, memory_order_relaxed);
+}
+
+/* For the emptiness check without a lock; all else is ordered by the lock. */
+static void store(_Atomic uint32_t *p, uint32_t v)
+{
+	atomic_store_explicit(p, v, memory_order_release);
+}
+
+static size_t ring_bytes(uint32_t mask)
+{
+	return ((size_t)mask + 1) * sizeof(struct ur_cqe);
+}
+
+/* cqe entries plus one, rounded up, as UR_MAX_CQE is a power minus one. */
+static struct ur_cqe *ring_map(uint32_t cqe, uint32_t *mask)
+{
+	*mask = ur_pow2(cqe + 1) - 1;
+	return ur_ring_map(ring_bytes(*mask));
+}
+
+int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
+	       struct ur_evq *async, void *object)
+{
+	if (cqe == 0 || cqe > UR_MAX_CQE)
+		return -EINVAL;
+	memset(cq, 0, sizeof(*cq));
+	cq->ring = ring_map(cqe, &cq->mask);
+	if (!cq->ring)
+		return -ENOMEM;
+	cq->cqe = cq->mask;
+	ur_lock_init(&cq->lock);
+	cq->channel = channel;
+	cq->async = async;
+	cq->object = object;
+	ur_ev_init(&cq->event, &cq->source, object);
+	return 0;
+}
+
+int ur_cq_fini(struct ur_cq *cq)
+{
+	if (atomic_load(&cq->users) != 0)
+		return -EBUSY;
+	ur_evq_drain(cq->channel, &cq->source);
+	ur_evq_drain(cq->async, &cq->async_source);
+	ur_ring_unmap(cq->ring, ring_bytes(cq->mask));
+	ur_lock_fini(&cq->lock);
+	return 0;
+}
+
+/* Returns the old ring, or NULL if the entries held do not fit. */
+static struct ur_cqe *ring_swap(struct ur_cq *cq, struct ur_cqe *ring,
+				uint32_t mask)
+{
+	uint32_t head = load(&cq->head);
+	uint32_t tail = load(&cq->tail);
+	struct ur_cqe *old = cq->ring;
+
+	if (tail - head > mask)
+		return NULL;
+	for (uint32_t i = head; i != tail; i++)
+		ring[i & mask] = old[i & cq->mask];
+	cq->ring = ring;
+	cq->mask = mask;
+	cq->cqe = mask;
+	return old;
+}
+
+int ur_cq_resize(struct ur_cq *cq, uint32_t cqe)
+{
+	struct ur_cqe *ring, *old;
+	uint32_t mask, old_mask;
+
+	if (cqe == 0 || cqe > UR_MAX_CQE)
+		return -EINVAL;
+	ring = ring_map(cqe, &mask);
+	if (!ring)
+		return -ENOMEM;
+	ur_lock(&cq->lock);
+	old_mask = cq->mask;
+	old = ring_swap(cq, ring, mask);
+	ur_unlock(&cq->lock);
+	if (!old) {
+		ur_ring_unmap(ring, ring_bytes(mask));
+		return -EINVAL;
+	}
+	ur_ring_unmap(old, ring_bytes(old_mask));
+	return 0;
+}
+
+static void disarm_and_signal(struct ur_cq *cq)
+{
+	store(&cq->armed, UR_CQ_IDLE);
+	ur_evq_post(cq->channel, &cq->event);
+}
+
+static void overrun(struct ur_cq *cq)
+{
+	if (cq->overrun)
+		return;
+	cq->overrun = true;
+	if (cq->async)
+		ur_evq_post_async(cq->async, UR_EVENT_CQ_ERR, &cq->async_source,
+				  cq->object, 0);
+}
+
+bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited)
+{
+	uint32_t tail, armed;
+	bool room;
+
+	ur_lock(&cq->lock);
+	tail = load(&cq->tail);
+	room = tail - load(&cq->head) < cq->cqe;
+	if (room) {
+		cq->ring[tail & cq->mask] = *cqe;
+		store(&cq->tail, tail + 1);
+		if (solicited)
+			cq->solicited_tail = tail + 1;
+		armed = load(&cq->armed);
+		if (armed == UR_CQ_ARMED_ANY ||
+		    (armed == UR_CQ_ARMED_SOLICITED && solicited))
+			disarm_and_signal(cq);
+	} else {
+		overrun(cq);
+	}
+	ur_unlock(&cq->lock);
+	return room;
+}
+
+/* Is the last solicited entry still in the queue? */
+static bool holds_solicited(const struct ur_cq *cq)
+{
+	return (int32_t)(cq->solicited_tail - load(&cq->head)) > 0;
+}
+
+uint32_t ur_cq_poll(struct ur_cq *cq, struct ur_cqe *out, uint32_t n)
+{
+	uint32_t head, held;
+
+	ur_lock(&cq->lock);
+	head = load(&cq->head);
+	held = load(&cq->tail) - head;
+	if (n > held)
+		n = held;
+	for (uint32_t i = 0; i < n; i++)
+		out[i] = cq->ring[(head + i) & cq->mask];
+	store(&cq->head, head + n);
+	/* Never far behind, or the signed comparison would wrap. */
+	if (!holds_solicited(cq))
+		cq->solicited_tail = head + n;
+	ur_unlock(&cq->lock);
+	return n;
+}
+
+void ur_cq_arm(struct ur_cq *cq, bool solicited_only)
+{
+	bool due;
+
+	if (!cq->channel)
+		return;
+	ur_lock(&cq->lock);
+	if (solicited_only && load(&cq->armed) == UR_CQ_ARMED_ANY)
+		solicited_only = false;
+	due = solicited_only ? holds_solicited(cq)
+			     : load(&cq->tail) != load(&cq->head);
+	if (due)
+		disarm_and_signal(cq);
+	else
+		store(&cq->armed,
+		      solicited_only ? UR_CQ_ARMED_SOLICITED : UR_CQ_ARMED_ANY);
+	ur_unlock(&cq->lock);
+}
+
+void ur_cq_purge(struct ur_cq *cq, const struct ur_qp *qp)
+{
+	uint32_t head, tail, to;
+
+	ur_lock(&cq->lock);
+	head = load(&cq->head);
+	tail = load(&cq->tail);
+	to = head;
+	for (uint32_t i = head; i != tail; i++) {
+		if (cq->ring[i & cq->mask].qp == qp)
+			continue;
+		cq->ring[to++ & cq->mask] = cq->ring[i & cq->mask];
+	}
+	store(&cq->tail, to);
+	/* May claim a purged entry: one event too many, never one too few. */
+	if ((int32_t)(cq->solicited_tail - to) > 0)
+		cq->solicited_tail = to;
+	ur_unlock(&cq->lock);
+}

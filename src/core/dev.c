@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The tables of the device.  What the host has comes as a list
+ * (dev_host.h); here it is merged into the GID table so that indices stay,
+ * and what changed is told to the listeners.
+ */
+#include "core/dev.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "core/dev_host.h"
+
+#define PORT 1u
+
+/*
+ * What a packet has around its payload at most, as the kernel reckons for
+ * RoCE: GRH 40, UDP 8, BTH 12, XRCETH 4, AtomicETH 28, ICRC 4.
+ */
+#define PACKET_OVERHEAD 96u
+
+#define MTU_CODE_MAX 5u
+#define HOST_GIDS    256u /* more than the table, so that it can complain */
+#define HOP_LIMIT    64u  /* of the kernel's IP */
+
+static const uint8_t v4_prefix[12] = { [10] = 0xff, [11] = 0xff };
+
+static bool gid_is_empty(const uint8_t addr[16])
+{
+	static const uint8_t zero[16];
+
+	return memcmp(addr, zero, sizeof(zero)) == 0;
+}
+
+static bool gid_is_v4(const uint8_t addr[16])
+{
+	return memcmp(addr, v4_prefix, sizeof(v4_prefix)) == 0;
+}
+
+static bool gid_is_multicast(const uint8_t addr[16])
+{
+	return addr[0] == 0xff;
+}
+
+/* fe80::/10, or multicast of that scope (RFC 4291 2.7). */
+static bool gid_is_link_local(const uint8_t addr[16])
+{
+	if (gid_is_multicast(addr))
+		return (addr[1] & 0xf) == 2;
+	return addr[0] == 0xfe && (addr[1] & 0xc0) == 0x80;
+}
+
+static unsigned int mtu_code(uint32_t mtu)
+{
+	unsigned int code = MTU_CODE_MAX;
+
+	while (code > 1 && ur_mtu_bytes(code) + PACKET_OVERHEAD > mtu)
+		code--;
+	return code;
+}
+
+/* An address may be on two interfaces; link-local ones often are. */
+static struct ur_gid *gid_find(struct ur_gid *list, uint32_t n,
+			       const struct ur_gid *g)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (list[i].ifindex == g->ifindex &&
+		    !memcmp(list[i].addr, g->addr, sizeof(g->addr)))
+			return &list[i];
+	return NULL;
+}
+
+static struct ur_gid *gid_hole(struct ur_dev *dev)
+{
+	for (uint32_t i = 0; i < UR_GID_TABLE_LEN; i++)
+		if (gid_is_empty(dev->gids[i].addr))
+			return &dev->gids[i];
+	return NULL;
+}
+
+/* The first entry that is up, of IPv4 only if `v4`; NULL if none is. */
+static const struct ur_gid *gid_first_up(const struct ur_dev *dev, bool v4)
+{
+	for (uint32_t i = 0; i < UR_GID_TABLE_LEN; i++) {
+		const struct ur_gid *g = &dev->gids[i];
+
+		if (g->up && (!v4 || gid_is_v4(g->addr)))
+			return g;
+	}
+	return NULL;
+}
+
+/* Addresses that stay keep their entry; returns whether any came or went. */
+static bool merge_locked(struct ur_dev *dev, struct ur_gid *found, uint32_t n)
+{
+	bool changed = false;
+
+	for (uint32_t i = 0; i < UR_GID_TABLE_LEN; i++) {
+		struct ur_gid *g = &dev->gids[i];
+		const struct ur_gid *now;
+
+		if (gid_is_empty(g->addr))
+			continue;
+		now = gid_find(found, n, g);
+		changed |= !now;
+		*g = now ? *now : (struct ur_gid){ .ifindex = 0 };
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		struct ur_gid *g;
+
+		if (gid_find(dev->gids, UR_GID_TABLE_LEN, &found[i]))
+			continue;
+		g = gid_hole(dev);
+		if (!g) {
+			ur_warn("device: more than %u addresses, %s has one too many",
+				UR_GID_TABLE_LEN, found[i].ifname);
+			break;
+		}
+		*g = found[i];
+		changed = true;
+	}
+	return changed;
+}
+
+static struct ur_port_attr port_of(const struct ur_dev *dev)
+{
+	const struct ur_gid *first = gid_first_up(dev, false);
+	const struct ur_gid *v4 = gid_first_up(dev, true);
+	struct ur_port_attr p = {
+		.active = first != NULL,
+		.max_mtu = MTU_CODE_MAX,
+		.active_mtu = 1,
+		.speed_mbps = dev->port.speed_mbps,
+		.bad_pkeys = dev->port.bad_pkeys,
+		.qkey_violations = dev->port.qkey_violations,
+	};
+
+	if (v4)
+		p.lid = (uint16_t)(v4->addr[14] << 8 | v4->addr[15]);
+	if (first)
+		p.active_mtu = (uint8_t)mtu_code(first->mtu);
+	return p;
+}
+
+static void tell_locked(struct ur_dev *dev, enum ur_event_type type)
+{
+	ur_list_for_each(n, &dev->evqs) {
+		struct ur_dev_listener *l =
+			ur_container_of(n, struct ur_dev_listener, node);
+
+		ur_evq_post_async(l->evq, type, &l->source, NULL, PORT);
+	}
+}
+
+void ur_dev_update(struct ur_dev *dev, struct ur_gid *found, uint32_t n)
+{
+	struct ur_port_attr old;
+
+	ur_lock(&dev->lock);
+	old = dev->port;
+	if (merge_locked(dev, found, n))
+		tell_locked(dev, UR_EVENT_GID_CHANGE);
+	dev->port = port_of(dev);
+	if (dev->port.lid != old.lid)
+		tell_locked(dev, UR_EVENT_LID_CHANGE);
+	if (dev->port.active != old.active)
+		tell_locked(dev, dev->port.active ? UR_EVENT_PORT_ACTIVE
+						  : UR_EVENT_PORT_ERR);
+	ur_unlock(&dev->lock);
+}
+
+/* Without the lock: asking a driver for its speed may take long. */
+static void refresh_speed(struct ur_dev *dev)
+{
+	struct ur_gid first = { .ifindex = 0 };
+	const struct ur_gid *g;
+	uint64_t speed;
+
+	ur_lock(&dev->lock);
+	g = gid_first_up(dev, false);
+	if (g)
+		first = *g;
+	ur_unlock(&dev->lock);
+	speed = g ? ur_host_speed(&first) : 0;
+	ur_lock(&dev->lock);
+	dev->port.speed_mbps = speed;
+	ur_unlock(&dev->lock);
+}
+
+int ur_dev_refresh(struct ur_dev *dev)
+{
+	struct ur_gid found[HOST_GIDS];
+	int n = ur_host_gids(found, HOST_GIDS);
+
+	if (n < 0)
+		return n;
+	ur_dev_update(dev, found, (uint32_t)n);
+	refresh_speed(dev);
+	return 0;
+}
+
+int ur_dev_init(struct ur_dev *dev, const char *name)
+{
+	int ret;
+
+	memset(dev, 0, sizeof(*dev));
+	snprintf(dev->name, sizeof(dev->name), "%s", name);
+	dev->node_guid = ur_host_guid();
+	ur_lock_init(&dev->lock);
+	ur_list_init(&dev->evqs);
+	ret = ur_dev_refresh(dev);
+	if (ret)
+		ur_lock_fini(&dev->lock);
+	return ret;
+}
+
+void ur_dev_fini(struct ur_dev *dev)
+{
+	ur_lock_fini(&dev->lock);
+}
+
+int ur_dev_gid(struct ur_dev *dev, uint32_t i, struct ur_gid *out)
+{
+	if (i >= UR_GID_TABLE_LEN)
+		return -EINVAL;
+	ur_lock(&dev->lock);
+	*out = dev->gids[i];
+	ur_unlock(&dev->lock);
+	return 0;
+}
+
+static int index_locked(const struct ur_dev *dev, const uint8_t addr[16])
+{
+	if (gid_is_empty(addr))
+		return -ENOENT;
+	for (uint32_t i = 0; i < UR_GID_TABLE_LEN; i++)
+		if (!memcmp(dev->gids[i].addr, addr, 16))
+			return (int)i;
+	return -ENOENT;
+}
+
+int ur_dev_gid_index(struct ur_dev *dev, const uint8_t addr[16])
+{
+	int i;
+
+	ur_lock(&dev->lock);
+	i = index_locked(dev, addr);
+	ur_unlock(&dev->lock);
+	return i;
+}
+
+void ur_dev_port(struct ur_dev *dev, struct ur_port_attr *out)
+{
+	ur_lock(&dev->lock);
+	*out = dev->port;
+	ur_unlock(&dev->lock);
+}
+
+void ur_dev_listen(struct ur_dev *dev, struct ur_dev_listener *l)
+{
+	l->source = (struct ur_ev_source){ .delivered = 0 };
+	ur_lock(&dev->lock);
+	ur_list_add_tail(&dev->evqs, &l->node);
+	ur_unlock(&dev->lock);
+}
+
+void ur_dev_unlisten(struct ur_dev *dev, struct ur_dev_listener *l)
+{
+	ur_lock(&dev->lock);
+	ur_list_del(&l->node);
+	ur_unlock(&dev->lock);
+	ur_evq_drain(l->evq, &l->source);
+}
+
+/* LID addressing: the host with those low bits in our first IPv4 network. */
+static int resolve_lid(const struct ur_dev *dev, struct ur_av *av)
+{
+	const struct ur_gid *g = gid_first_up(dev, true);
+
+	if (!g || av->dlid == 0)
+		return -EINVAL;
+	av->sgid_index = (uint8_t)(g - dev->gids);
+	memcpy(av->sgid, g->addr, sizeof(av->sgid));
+	memcpy(av->dgid, g->addr, sizeof(av->dgid));
+	av->dgid[14] = (uint8_t)(av->dlid >> 8);
+	av->dgid[15] = (uint8_t)av->dlid;
+	av->hop_limit = HOP_LIMIT;
+	av->scope_id = 0;
+	return 0;
+}
+
+/*
+ * No packet goes from IPv4 to IPv6 or back; groups of IPv4 are written with an
+ * IPv6 multicast prefix too, so they are not compared.
+ */
+static int resolve_gid(const struct ur_dev *dev, struct ur_av *av)
+{
+	const struct ur_gid *g;
+
+	if (av->sgid_index >= UR_GID_TABLE_LEN || gid_is_empty(av->dgid))
+		return -EINVAL;
+	g = &dev->gids[av->sgid_index];
+	if (gid_is_empty(g->addr))
+		return -EINVAL;
+	if (!gid_is_multicast(av->dgid) &&
+	    gid_is_v4(av->dgid) != gid_is_v4(g->addr))
+		return -EINVAL;
+	memcpy(av->sgid, g->addr, sizeof(av->sgid));
+	av->scope_id = gid_is_link_local(av->dgid) ? g->ifindex : 0;
+	if (av->hop_limit <= 1)
+		av->hop_limit = HOP_LIMIT;
+	return 0;
+}
+
+int ur_dev_resolve_av(struct ur_dev *dev, struct ur_av *av)
+{
+	struct ur_av to = *av;
+	int ret;
+
+	if (av->port_num != PORT)
+		return -EINVAL;
+	ur_lock(&dev->lock);
+	ret = av->is_global ? resolve_gid(dev, &to) : resolve_lid(dev, &to);
+	ur_unlock(&dev->lock);
+	if (!ret)
+		*av = to;
+	return ret;
+}
+
+unsigned int ur_dev_path_mtu(struct ur_dev *dev, const uint8_t sgid[16])
+{
+	unsigned int code = 1;
+	int i;
+
+	ur_lock(&dev->lock);
+	i = index_locked(dev, sgid);
+	if (i >= 0)
+		code = mtu_code(dev->gids[i].mtu);
+	ur_unlock(&dev->lock);
+	return code;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Theory of operation.  The descriptor's count says how many entries there
+ * are; a taker first gets a count by read(2), outside of the lock since it may
+ * block, then an entry under the lock.  At any time, under the lock,
+ *
+ *	count of the descriptor + counts in takers' hands == entries + stale
+ *
+ * A drain takes entries away together with as many counts.  If takers hold
+ * counts of them, it notes those as stale; the next so many takers to come
+ * throw theirs away and read again.  Which taker does so does not matter,
+ * counts are alike.
+ */
+#include "core/event.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+void ur_ev_init(struct ur_ev *ev, struct ur_ev_source *source, void *object)
+{
+	*ev = (struct ur_ev){ .source = source, .object = object };
+	ur_list_init(&ev->node);
+}
+
+int ur_evq_init(struct ur_evq *q)
+{
+	int fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	q->fd = fd;
+	q->stale = 0;
+	ur_lock_init(&q->lock);
+	pthread_cond_init(&q->acked, NULL);
+	ur_list_init(&q->queue);
+	return 0;
+}
+
+static void ev_unlink(struct ur_ev *ev)
+{
+	ur_list_del(&ev->node);
+	ev->pending = 0;
+	if (ev->owned)
+		free(ev);
+}
+
+void ur_evq_fini(struct ur_evq *q)
+{
+	ur_list_for_each_safe(n, tmp, &q->queue)
+		ev_unlink(ur_container_of(n, struct ur_ev, node));
+	close(q->fd);
+	pthread_cond_destroy(&q->acked);
+	ur_lock_fini(&q->lock);
+}
+
+/*
+ * Not write(3), which is a cancellation point: completions are signalled by
+ * application threads that hold locks of ours.
+ */
+static void count_add(struct ur_evq *q)
+{
+	uint64_t one = 1;
+
+	if (syscall(SYS_write, q->fd, &one, sizeof(one)) != sizeof(one))
+		ur_err("event: cannot signal descriptor %d: errno %d", q->fd,
+		       errno);
+}
+
+/* Take up to n counts off, without blocking whatever the descriptor's mode. */
+static uint32_t count_take(struct ur_evq *q, uint32_t n)
+{
+	uint64_t one;
+	struct iovec iov = { .iov_base = &one, .iov_len = sizeof(one) };
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		if (preadv2(q->fd, &iov, 1, -1, RWF_NOWAIT) != sizeof(one))
+			break;
+	return i;
+}
+
+static void post_locked(struct ur_evq *q, struct ur_ev *ev)
+{
+	if (ev->pending++ == 0)
+		ur_list_add_tail(&q->queue, &ev->node);
+	count_add(q);
+}
+
+void ur_evq_post(struct ur_evq *q, struct ur_ev *ev)
+{
+	ur_lock(&q->lock);
+	post_locked(q, ev);
+	ur_unlock(&q->lock);
+}
+
+void ur_evq_post_async(struct ur_evq *q, enum ur_event_type type,
+		       struct ur_ev_source *source, void *object,
+		       uint8_t port_num)
+{
+	struct ur_ev *ev = malloc(sizeof(*ev));
+
+	if (!ev) {
+		ur_err("event: no memory, asynchronous event %d lost", type);
+		return;
+	}
+	ur_ev_init(ev, source, object);
+	ev->type = type;
+	ev->port_num = port_num;
+	ev->owned = true;
+	ur_evq_post(q, ev);
+}
+
+/* The holder of a count gets the oldest entry, unless the count is stale. */
+static bool take_locked(struct ur_evq *q, struct ur_ev *out)
+{
+	struct ur_ev *ev;
+
+	if (q->stale) {
+		q->stale--;
+		return false;
+	}
+	if (ur_list_empty(&q->queue))
+		return false; /* the application wrote to the descriptor */
+	ev = ur_container_of(q->queue.next, struct ur_ev, node);
+	*out = *ev;
+	ur_list_init(&out->node);
+	out->pending = 0;
+	out->owned = false;
+	if (ev->source)
+		ev->source->delivered++;
+	if (ev->pending > 1) {
+		/* Behind the others, so that no source starves them. */
+		ev->pending--;
+		ur_list_del(&ev->node);
+		ur_list_add_tail(&q->queue, &ev->node);
+	} else {
+		ev_unlink(ev);
+	}
+	return true;
+}
+
+int ur_evq_take(struct ur_evq *q, struct ur_ev *out)
+{
+	bool taken = false;
+	uint64_t count;
+
+	while (!taken) {
+		if (read(q->fd, &count, sizeof(count)) < 0)
+			return -errno;
+		ur_lock(&q->lock);
+		taken = take_locked(q, out);
+		ur_unlock(&q->lock);
+	}
+	return 0;
+}
+
+void ur_evq_ack(struct ur_evq *q, struct ur_ev_source *source, uint32_t n)
+{
+	ur_lock(&q->lock);
+	source->acked += n;
+	pthread_cond_broadcast(&q->acked);
+	ur_unlock(&q->lock);
+}
+
+static uint32_t remove_locked(struct ur_evq *q, struct ur_ev_source *source)
+{
+	uint32_t n = 0;
+
+	ur_list_for_each_safe(node, tmp, &q->queue) {
+		struct ur_ev *ev = ur_container_of(node, struct ur_ev, node);
+
+		if (ev->source == source) {
+			n += ev->pending;
+			ev_unlink(ev);
+		}
+	}
+	return n;
+}
+
+void ur_evq_drain(struct ur_evq *q, struct ur_ev_source *source)
+{
+	uint32_t n;
+
+	if (!q)
+		return;
+	ur_lock(&q->lock);
+	n = remove_locked(q, source);
+	q->stale += n - count_take(q, n);
+	/* Who acknowledges more than was delivered does not hang us. */
+	while ((int32_t)(source->delivered - source->acked) > 0)
+		pthread_cond_wait(&q->acked, &q->lock.m);
+	ur_unlock(&q->lock);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which changes of state a QP may make, and with which attributes (IBTA
+ * 11.2.5.2, table "QP state transition properties").  The kernel's drivers
+ * enforce the same sets, so programs are used to them.
+ *
+ * RESET and ERR can be reached from everywhere and take no attributes.
+ */
+#include <errno.h>
+
+#include "core/qp.h"
+
+struct transition {
+	bool legal;
+	uint32_t required;
+	uint32_t optional;
+};
+
+#define TYPES (UR_QPT_UD - UR_QPT_RC + 1)
+
+/* What all transitions into RTS, and RTS itself, may change. */
+#define RC_RTS                                                                 \
+	(UR_QP_CUR_STATE | UR_QP_ACCESS_FLAGS | UR_QP_ALT_PATH |               \
+	 UR_QP_PATH_MIG_STATE | UR_QP_MIN_RNR_TIMER)
+#define UC_RTS                                                                 \
+	(UR_QP_CUR_STATE | UR_QP_ACCESS_FLAGS | UR_QP_ALT_PATH |               \
+	 UR_QP_PATH_MIG_STATE)
+#define UD_RTS (UR_QP_CUR_STATE | UR_QP_QKEY)
+
+#define CONN_INIT (UR_QP_PKEY_INDEX | UR_QP_PORT | UR_QP_ACCESS_FLAGS)
+#define UD_INIT	  (UR_QP_PKEY_INDEX | UR_QP_PORT | UR_QP_QKEY)
+#define CONN_RTR  (UR_QP_AV | UR_QP_PATH_MTU | UR_QP_DEST_QPN | UR_QP_RQ_PSN)
+
+#define T(type, from, to)                                                      \
+	[UR_QPT_##type - UR_QPT_RC][UR_QPS_##from][UR_QPS_##to]
+
+static const struct transition table[TYPES][UR_QPS_COUNT][UR_QPS_COUNT] = {
+	T(RC, RESET, INIT) = { true, CONN_INIT, 0 },
+	T(RC, INIT, INIT) = { true, 0, CONN_INIT },
+	T(RC, INIT,
+	  RTR) = { true,
+		   CONN_RTR | UR_QP_MAX_DEST_RD_ATOMIC | UR_QP_MIN_RNR_TIMER,
+		   UR_QP_ALT_PATH | UR_QP_ACCESS_FLAGS | UR_QP_PKEY_INDEX },
+	T(RC, RTR, RTS) = { true,
+			    UR_QP_TIMEOUT | UR_QP_RETRY_CNT | UR_QP_RNR_RETRY |
+				    UR_QP_SQ_PSN | UR_QP_MAX_QP_RD_ATOMIC,
+			    RC_RTS },
+	T(RC, RTS, RTS) = { true, 0, RC_RTS },
+	T(RC, RTS, SQD) = { true, 0, UR_QP_EN_SQD_ASYNC_NOTIFY },
+	T(RC, SQD, RTS) = { true, 0, RC_RTS },
+	T(RC, SQD,
+	  SQD) = { true, 0,
+		   UR_QP_PORT | UR_QP_AV | UR_QP_TIMEOUT | UR_QP_RETRY_CNT |
+			   UR_QP_RNR_RETRY | UR_QP_MAX_QP_RD_ATOMIC |
+			   UR_QP_MAX_DEST_RD_ATOMIC | UR_QP_ALT_PATH |
+			   UR_QP_ACCESS_FLAGS | UR_QP_PKEY_INDEX |
+			   UR_QP_MIN_RNR_TIMER | UR_QP_PATH_MIG_STATE },
+
+	T(UC, RESET, INIT) = { true, CONN_INIT, 0 },
+	T(UC, INIT, INIT) = { true, 0, CONN_INIT },
+	T(UC, INIT,
+	  RTR) = { true, CONN_RTR,
+		   UR_QP_ALT_PATH | UR_QP_ACCESS_FLAGS | UR_QP_PKEY_INDEX },
+	T(UC, RTR, RTS) = { true, UR_QP_SQ_PSN, UC_RTS },
+	T(UC, RTS, RTS) = { true, 0, UC_RTS },
+	T(UC, RTS, SQD) = { true, 0, UR_QP_EN_SQD_ASYNC_NOTIFY },
+	T(UC, SQD, RTS) = { true, 0, UC_RTS },
+	T(UC, SQD, SQD) = { true, 0,
+			    UR_QP_AV | UR_QP_ALT_PATH | UR_QP_ACCESS_FLAGS |
+				    UR_QP_PKEY_INDEX | UR_QP_PATH_MIG_STATE },
+	T(UC, SQE, RTS) = { true, 0, UR_QP_CUR_STATE | UR_QP_ACCESS_FLAGS },
+
+	T(UD, RESET, INIT) = { true, UD_INIT, 0 },
+	T(UD, INIT, INIT) = { true, 0, UD_INIT },
+	T(UD, INIT, RTR) = { true, 0, UR_QP_PKEY_INDEX | UR_QP_QKEY },
+	T(UD, RTR, RTS) = { true, UR_QP_SQ_PSN, UD_RTS },
+	T(UD, RTS, RTS) = { true, 0, UD_RTS },
+	T(UD, RTS, SQD) = { true, 0, UR_QP_EN_SQD_ASYNC_NOTIFY },
+	T(UD, SQD, RTS) = { true, 0, UD_RTS },
+	T(UD, SQD, SQD) = { true, 0, UR_QP_PKEY_INDEX | UR_QP_QKEY },
+	T(UD, SQE, RTS) = { true, 0, UD_RTS },
+};
+
+static const char *const names[UR_QPS_COUNT] = {
+	[UR_QPS_RESET] = "RESET", [UR_QPS_INIT] = "INIT", [UR_QPS_RTR] = "RTR",
+	[UR_QPS_RTS] = "RTS",	  [UR_QPS_SQD] = "SQD",	  [UR_QPS_SQE] = "SQE",
+	[UR_QPS_ERR] = "ERR",
+};
+
+const char *ur_qp_state_name(enum ur_qp_state state)
+{
+	return (unsigned int)state < UR_QPS_COUNT ? names[state] : "?";
+}
+
+/* IBTA 11.2.5.2: "current QP state" names a state the QP can be in. */
+static bool may_name_current(enum ur_qp_state state)
+{
+	return state == UR_QPS_RTR || state == UR_QPS_RTS ||
+	       state == UR_QPS_SQD || state == UR_QPS_SQE;
+}
+
+int ur_qp_state_check(enum ur_qp_type type, enum ur_qp_state from,
+		      enum ur_qp_state to, uint32_t mask)
+{
+	static const struct transition end = { true, 0, 0 };
+	const struct transition *t = &end;
+
+	if (type < UR_QPT_RC || type > UR_QPT_UD ||
+	    (unsigned int)from >= UR_QPS_COUNT ||
+	    (unsigned int)to >= UR_QPS_COUNT)
+		return -EINVAL;
+	if ((mask & UR_QP_CUR_STATE) && !may_name_current(from))
+		return -EINVAL;
+	if (to != UR_QPS_RESET && to != UR_QPS_ERR)
+		t = &table[type - UR_QPT_RC][from][to];
+	mask &= ~(uint32_t)UR_QP_STATE;
+	if (!t->legal || (mask & t->required) != t->required ||
+	    (mask & ~(t->required | t->optional)))
+		return -EINVAL;
+	return 0;
+}

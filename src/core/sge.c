@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/sge.h"
+
+#include <errno.h>
+
+#include "base/guard.h"
+
+/* Where in a list we are; elements of length 0 are never looked up. */
+struct cursor {
+	const struct ur_mr_table *t;
+	const struct ur_pd *pd;
+	const struct ur_sge *sge;
+	uint32_t n;
+	uint64_t off;
+};
+
+uint64_t ur_sge_total(const struct ur_sge *sge, uint32_t n)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += sge[i].length;
+	return sum;
+}
+
+/*
+ * The next piece of at most len bytes, of one element: its size, and where it
+ * is in *addr; -EMSGSIZE behind the last element, -EACCES.
+ */
+static int64_t next_piece(struct cursor *c, uint32_t len, uint32_t access,
+			  uint8_t **addr)
+{
+	const struct ur_mr *mr;
+	uint64_t size;
+
+	while (c->n > 0 && c->off >= c->sge->length) {
+		c->off -= c->sge->length;
+		c->sge++;
+		c->n--;
+	}
+	if (c->n == 0)
+		return -EMSGSIZE;
+	size = c->sge->length - c->off;
+	if (size > len)
+		size = len;
+	mr = ur_mr_lookup(c->t, c->sge->lkey);
+	if (!mr)
+		return -EACCES;
+	*addr = ur_mr_translate(mr, c->pd, c->sge->addr + c->off, size, access);
+	if (!*addr)
+		return -EACCES;
+	c->off += size;
+	return (int64_t)size;
+}
+
+int ur_sge_scatter(const struct ur_mr_table *t, const struct ur_pd *pd,
+		   const struct ur_sge *sge, uint32_t n, uint64_t off,
+		   const void *src, uint32_t len)
+{
+	struct cursor c = { .t = t, .pd = pd, .sge = sge, .n = n, .off = off };
+	const uint8_t *from = src;
+
+	while (len > 0) {
+		uint8_t *to;
+		int64_t size = next_piece(&c, len, UR_ACCESS_LOCAL_WRITE, &to);
+
+		if (size < 0)
+			return (int)size;
+		if (ur_guard_copy(to, from, (size_t)size))
+			return -EFAULT;
+		from += size;
+		len -= (uint32_t)size;
+	}
+	return 0;
+}
+
+int ur_sge_gather(const struct ur_mr_table *t, const struct ur_pd *pd,
+		  const struct ur_sge *sge, uint32_t n, uint64_t off,
+		  uint32_t len, struct iovec *out, uint32_t max)
+{
+	struct cursor c = { .t = t, .pd = pd, .sge = sge, .n = n, .off = off };
+	uint32_t pieces = 0;
+
+	while (len > 0) {
+		uint8_t *from;
+		int64_t size = next_piece(&c, len, 0, &from);
+
+		if (size < 0)
+			return (int)size;
+		if (pieces == max)
+			return -E2BIG;
+		out[pieces].iov_base = from;
+		out[pieces].iov_len = (size_t)size;
+		pieces++;
+		len -= (uint32_t)size;
+	}
+	return (int)pieces;
+}

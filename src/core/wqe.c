@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/wqe.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/ringmem.h"
+
+#define SLOT_ALIGN 64u
+
+static uint32_t swqe_stride(uint32_t max_sge, uint32_t max_inline)
+{
+	size_t data = max_sge * sizeof(struct ur_sge);
+	size_t bytes;
+
+	if (data < max_inline)
+		data = max_inline;
+	bytes = offsetof(struct ur_swqe, data) + data;
+	if (bytes < sizeof(struct ur_swqe))
+		bytes = sizeof(struct ur_swqe);
+	return (uint32_t)((bytes + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN);
+}
+
+static uint32_t rwqe_stride(uint32_t max_sge)
+{
+	return (uint32_t)(sizeof(struct ur_rwqe) +
+			  max_sge * sizeof(struct ur_sge));
+}
+
+/* max_wr 0 makes no ring and is no error. */
+static int ring_make(uint8_t **ring, uint32_t *mask, uint32_t max_wr,
+		     uint32_t stride)
+{
+	uint32_t slots = ur_pow2(max_wr);
+
+	if (max_wr == 0)
+		return 0;
+	*ring = ur_ring_map((size_t)slots * stride);
+	if (!*ring)
+		return -ENOMEM;
+	*mask = slots - 1;
+	return 0;
+}
+
+static size_t ring_bytes(uint32_t mask, uint32_t stride)
+{
+	return ((size_t)mask + 1) * stride;
+}
+
+int ur_sq_init(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
+	       uint32_t max_inline)
+{
+	int ret;
+
+	if (max_wr > UR_MAX_WR || max_sge > UR_MAX_SGE ||
+	    max_inline > UR_MAX_INLINE)
+		return -EINVAL;
+	memset(sq, 0, sizeof(*sq));
+	sq->stride = swqe_stride(max_sge, max_inline);
+	sq->max_wr = max_wr;
+	sq->max_sge = max_sge;
+	sq->max_inline = max_inline;
+	ret = ring_make(&sq->ring, &sq->mask, max_wr, sq->stride);
+	if (!ret)
+		ur_lock_init(&sq->lock);
+	return ret;
+}
+
+void ur_sq_fini(struct ur_sq *sq)
+{
+	ur_ring_unmap(sq->ring, ring_bytes(sq->mask, sq->stride));
+	ur_lock_fini(&sq->lock);
+}
+
+int ur_rq_init(struct ur_rq *rq, uint32_t max_wr, uint32_t max_sge,
+	       uint32_t limit_wr)
+{
+	int ret;
+
+	if (max_wr > limit_wr || max_sge > UR_MAX_SGE)
+		return -EINVAL;
+	memset(rq, 0, sizeof(*rq));
+	rq->stride = rwqe_stride(max_sge);
+	rq->max_wr = max_wr;
+	rq->max_sge = max_sge;
+	ret = ring_make(&rq->ring, &rq->mask, max_wr, rq->stride);
+	if (!ret)
+		ur_lock_init(&rq->lock);
+	return ret;
+}
+
+void ur_rq_fini(struct ur_rq *rq)
+{
+	ur_ring_unmap(rq->ring, ring_bytes(rq->mask, rq->stride));
+	ur_lock_fini(&rq->lock);
+}
+
+int ur_rq_resize(struct ur_rq *rq, uint32_t max_wr)
+{
+	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
+	struct ur_rq to = { .stride = rq->stride };
+	int ret;
+
+	if (max_wr == 0 || max_wr < tail - head)
+		return -EINVAL;
+	ret = ring_make(&to.ring, &to.mask, max_wr, rq->stride);
+	if (ret)
+		return ret;
+	for (uint32_t i = head; i != tail; i++)
+		memcpy(ur_rq_slot(&to, i), ur_rq_slot(rq, i), rq->stride);
+	ur_ring_unmap(rq->ring, ring_bytes(rq->mask, rq->stride));
+	rq->ring = to.ring;
+	rq->mask = to.mask;
+	rq->max_wr = max_wr;
+	return 0;
+}
