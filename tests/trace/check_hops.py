@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""ARCHITECTURE.md's hop table against what a SEND really does.
+
+Builds the libraries once more with every function instrumented (in
+BUILDDIR/tests/trace/instrumented), runs one_send on them, merges the traces of
+its two processes by time, and asserts that
+
+- the hops happen, on the side and in the order that the table states;
+- no file takes part that neither the table nor the list of helpers names.
+
+    check_hops.py SOURCEDIR BUILDDIR TRACER PROGRAM
+    check_hops.py --self-test
+"""
+
+import fnmatch
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+from collections import namedtuple
+
+Hop = namedtuple("Hop", "number side file function")
+Event = namedtuple("Event", "ns side file function")
+
+ROW = re.compile(r"^\|\s*(\d+)\s*\|([^|]*)\|([^|]*)\|([^|]*)\|")
+HELPERS = "Helpers on the way"
+APP = "app"
+
+
+def parse_document(text):
+    """The hops of the table, and the patterns of the helpers below it."""
+    hops = []
+    helpers = []
+    for line in text.splitlines():
+        match = ROW.match(line)
+        if match:
+            number, side, name, function = (
+                part.strip().strip("`") for part in match.groups())
+            hops.append(Hop(int(number), side, name, function.rstrip("()")))
+    start = text.find(HELPERS)
+    if start >= 0:
+        paragraph = text[start:].split("\n\n", 1)[0]
+        helpers = re.findall(r"`([^`]+)`", paragraph)
+    return hops, helpers
+
+
+def check_order(hops, events):
+    """None, or what is wrong.  Every hop must follow the one before it."""
+    at = 0
+    for hop in hops:
+        wanted = (hop.side, hop.file, hop.function)
+        start = at
+        while at < len(events) and events[at][1:] != wanted:
+            at += 1
+        if at == len(events):
+            ever = any(event[1:] == wanted for event in events)
+            seen = list(dict.fromkeys(
+                f"    {event.side}: {event.file} {event.function}()"
+                for event in events[start:]))
+            return (f"hop {hop.number}, {hop.side}: {hop.file} "
+                    f"{hop.function}(): "
+                    + ("happens only before the hop above it"
+                       if ever else "does not happen")
+                    + ".\nAfter that hop came:\n" + "\n".join(seen[:80]))
+        at += 1
+    return None
+
+
+def check_complete(hops, helpers, events):
+    """None, or the files that take part without being named."""
+    named = {hop.file for hop in hops}
+    strangers = {}
+    for event in events:
+        if event.file not in named and not any(
+                fnmatch.fnmatch(event.file, pattern) for pattern in helpers):
+            strangers.setdefault((event.side, event.file), event.function)
+    if not strangers:
+        return None
+    return "these take part, but no hop or helper names them:\n" + "\n".join(
+        f"    {side}: {name} {function}()"
+        for (side, name), function in sorted(strangers.items()))
+
+
+def window(events):
+    """From the application's post to its completion, in time."""
+    events = sorted(events)
+    marks = [i for i, event in enumerate(events)
+             if event.side == "requester" and event.file == APP]
+    return events[marks[0]:marks[-1] + 1] if marks else []
+
+
+def resolve(module, offsets, source):
+    """Offset -> (file without suffix below src/, function)."""
+    names = {}
+    out = subprocess.run(
+        ["addr2line", "-f", "-e", module], check=True, capture_output=True,
+        text=True, input="\n".join(offsets) + "\n").stdout.splitlines()
+    for offset, function, place in zip(offsets, out[::2], out[1::2]):
+        path = os.path.realpath(place.rsplit(":", 1)[0])
+        name = os.path.relpath(path, os.path.join(source, "src"))
+        if not name.startswith(".."):
+            names[offset] = (os.path.splitext(name)[0], function)
+    return names
+
+
+def read_trace(path, side, source):
+    lines = [line.split() for line in
+             pathlib.Path(path).read_text(encoding="utf-8").splitlines()]
+    offsets = {}
+    for line in lines:
+        if len(line) == 4:
+            offsets.setdefault(line[2], {})[line[3]] = True
+    names = {module: resolve(module, list(found), source)
+             for module, found in offsets.items() if os.path.isfile(module)}
+    events = []
+    for line in lines:
+        if line[2].startswith("="):
+            events.append(Event(int(line[0]), side, APP, line[2][1:]))
+        elif line[3] in names.get(line[2], {}):
+            events.append(Event(int(line[0]), side,
+                                *names[line[2]][line[3]]))
+    return events
+
+
+def build(source, directory):
+    """The libraries and the daemon, instrumented and without inlining."""
+    if not (directory / "build.ninja").exists():
+        subprocess.run(
+            ["meson", "setup", directory, source, "--buildtype=debug",
+             "-Dwerror=false", "-Dc_args=-finstrument-functions"],
+            check=True, stdout=subprocess.DEVNULL)
+    # Whatever the libraries are called: all that src/ makes.
+    outputs = subprocess.run(
+        ["ninja", "-C", directory, "-t", "targets", "all"], check=True,
+        capture_output=True, text=True).stdout
+    targets = [line.split(":")[0] for line in outputs.splitlines()
+               if re.match(r"(src|tools)/[^:]*: \w+_LINKER|"
+                           r"(src|tools)/[^:]*: CUSTOM_COMMAND|"
+                           r"[^/:]+: (CUSTOM_COMMAND|c_LINKER)", line)]
+    subprocess.run(["ninja", "-C", directory, *targets], check=True,
+                   stdout=subprocess.DEVNULL)
+
+
+def trace(source, directory, tracer, program):
+    libraries = sorted({str(path.parent) for path in
+                        (directory / "src").rglob("lib*.so*")
+                        if path.is_file()})
+    env = dict(os.environ, LD_PRELOAD=tracer,
+               LD_LIBRARY_PATH=":".join(libraries))
+    daemons = [path for path in directory.rglob("urnicd") if path.is_file()]
+    if daemons:
+        env["URNICD"] = str(daemons[0])
+    with tempfile.TemporaryDirectory() as out:
+        subprocess.run([program, out], check=True, env=env, timeout=60)
+        return [event for side in ("requester", "responder")
+                for event in read_trace(os.path.join(out, side), side, source)]
+
+
+def self_test():
+    text = ("| 1 | requester | app | post() | x |\n"
+            "| 2 | requester | `verbs/qp` | `post_send()` | x |\n"
+            "| 3 | responder | `core/cq` | `ur_cq_push()` | x |\n\n"
+            "Helpers on the way are `base/*` and\n`core/types`.\n\nEnd `x`.")
+    hops, helpers = parse_document(text)
+    assert helpers == ["base/*", "core/types"], helpers
+    assert [hop.file for hop in hops] == [APP, "verbs/qp", "core/cq"]
+    good = [Event(1, "requester", APP, "post"),
+            Event(2, "requester", "verbs/qp", "post_send"),
+            Event(3, "responder", "base/crc", "ur_crc32"),
+            Event(4, "responder", "core/cq", "ur_cq_push")]
+    assert check_order(hops, good) is None
+    assert check_complete(hops, helpers, good) is None
+    assert "does not happen" in check_order(hops, good[:3])
+    swapped = [good[0], good[3], good[1]]
+    assert "only before" in check_order(hops, swapped)
+    stranger = good + [Event(5, "responder", "link/shm", "send")]
+    assert "link/shm" in check_complete(hops, helpers, stranger)
+    late = [Event(9, "requester", APP, "done"), *good[1:], good[0],
+            Event(10, "requester", "core/cq", "x")]
+    assert len(window(late)) == 5
+    return 0
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    source, top, tracer, program = sys.argv[1:]
+    source = os.path.realpath(source)
+    text = (pathlib.Path(source) / "ARCHITECTURE.md").read_text(
+        encoding="utf-8")
+    hops, helpers = parse_document(text)
+    if [hop.number for hop in hops] != list(range(1, len(hops) + 1)) or \
+            len(hops) < 2:
+        print("ARCHITECTURE.md: no hop table with rows 1, 2, 3 ...")
+        return 1
+    directory = pathlib.Path(top) / "tests" / "trace" / "instrumented"
+    build(source, directory)
+    events = window(trace(source, directory, tracer, program))
+    wrong = [finding for finding in (
+        check_order(hops, events), check_complete(hops, helpers, events))
+        if finding]
+    for finding in wrong:
+        print("ARCHITECTURE.md:", finding)
+    if not wrong:
+        print(f"{len(hops)} hops in the order that ARCHITECTURE.md states")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
