@@ -20,9 +20,10 @@ struct record {
 	uint32_t thread;
 };
 
-/* Called by the compiler's instrumentation; not in any header. */
+/* The compiler names them.  NOLINTBEGIN(readability-identifier-naming) */
 void __cyg_profile_func_enter(void *function, void *caller);
 void __cyg_profile_func_exit(void *function, void *caller);
+/* NOLINTEND(readability-identifier-naming) */
 
 static struct record records[RECORDS];
 static _Atomic uint32_t used;
