@@ -15,7 +15,7 @@
 #define UR_TRAIN_PKTS	64u
 #define UR_TRAIN_BYTES	65000u /* below the largest UDP payload on IPv4 */
 #define UR_TRAIN_IOV	600u
-#define UR_TRAIN_LINEAR 32768u
+#define UR_TRAIN_LINEAR 66048u
 
 /* One received UDP payload (BTH to ICRC).  Valid only during the call. */
 struct ur_rx {

@@ -28,6 +28,9 @@ struct ur_roce_config {
 int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out);
 void ur_roce_destroy(struct ur_roce *r); /* all QPs must be gone */
 
+/* The UDP source ports of our packets, which the ICRC covers. */
+void ur_roce_set_sports(struct ur_roce *r, uint16_t v4, uint16_t v6);
+
 /* Give qp a number and protocol state.  -ENOSPC: the lane is full. */
 int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp);
 
@@ -52,6 +55,9 @@ int ur_roce_mcast_attach(struct ur_roce *r, struct ur_qp *qp,
 			 const uint8_t gid[16]);
 int ur_roce_mcast_detach(struct ur_roce *r, struct ur_qp *qp,
 			 const uint8_t gid[16]);
+
+/* Is any QP still attached to the group? */
+bool ur_roce_mcast_member(const struct ur_roce *r, const uint8_t gid[16]);
 
 /* New send requests were committed on qp->sq (or receives, after an RNR). */
 void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns);

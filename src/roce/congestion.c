@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How much may be under way to a destination lane.  What has to be protected
+ * is the receive buffer of its socket, whose size we do not know: so the
+ * window starts at what the smallest common buffer holds, grows while
+ * acknowledgements come (slow start, then one packet per window), and is
+ * halved at most once per round trip when packets were lost (RFC 5681 in
+ * spirit).  READ responses need no guess: they come into our own buffer, and
+ * the requester asks for no more than that holds (ur_roce.rd_window).
+ */
+#include "roce/internal.h"
+
+#define CWND_START	(192u << 10)
+#define CWND_MIN	(8u << 10)
+#define CWND_MAX	(1u << 20)
+#define CUT_INTERVAL_NS 200000u
+
+/* UC and UD: a burst as large as a small socket buffer, then this rate. */
+#define PACE_BURST	  (160u << 10)
+#define PACE_BYTES_PER_US 4000u
+
+void ur_cong_init(struct ur_path *p)
+{
+	p->cwnd = CWND_START;
+	p->ssthresh = CWND_MAX;
+}
+
+/* A packet of any size may leave while the window is not full. */
+bool ur_cong_may_send(const struct ur_path *p)
+{
+	return p->inflight < p->cwnd;
+}
+
+void ur_cong_sent(struct ur_rqp *q, uint32_t price)
+{
+	q->req.inflight += price;
+	q->path->inflight += price;
+}
+
+/* Whoever waited for the window goes on in turn. */
+static void wake_waiters(struct ur_path *p)
+{
+	while (!ur_list_empty(&p->waiters)) {
+		struct ur_rqp *w = ur_container_of(p->waiters.next,
+						   struct ur_rqp, sending);
+
+		ur_rqp_want_send(w);
+	}
+}
+
+static void release(struct ur_rqp *q, uint64_t price)
+{
+	struct ur_path *p = q->path;
+
+	q->req.inflight -= price;
+	p->inflight -= price;
+	if (ur_cong_may_send(p))
+		wake_waiters(p);
+}
+
+void ur_cong_acked(struct ur_rqp *q, uint64_t price)
+{
+	struct ur_path *p = q->path;
+
+	if (price == 0)
+		return;
+	if (p->cwnd < p->ssthresh)
+		p->cwnd += price;
+	else
+		p->cwnd += price * 4096 / p->cwnd;
+	if (p->cwnd > CWND_MAX)
+		p->cwnd = CWND_MAX;
+	release(q, price);
+}
+
+void ur_cong_rewound(struct ur_rqp *q)
+{
+	if (q->req.inflight)
+		release(q, q->req.inflight);
+}
+
+void ur_cong_loss(struct ur_path *p, uint64_t now_ns)
+{
+	uint64_t gap =
+		p->srtt_ns > CUT_INTERVAL_NS ? p->srtt_ns : CUT_INTERVAL_NS;
+
+	if (p->cut_at_ns && now_ns - p->cut_at_ns < gap)
+		return;
+	p->cut_at_ns = now_ns;
+	p->ssthresh = p->cwnd / 2 > CWND_MIN ? p->cwnd / 2 : CWND_MIN;
+	p->cwnd = p->ssthresh;
+}
+
+/* Nothing came back at all: start over gently. */
+void ur_cong_timeout(struct ur_path *p)
+{
+	p->ssthresh = p->cwnd / 2 > CWND_MIN ? p->cwnd / 2 : CWND_MIN;
+	p->cwnd = CWND_MIN;
+}
+
+/*
+ * May an unacknowledged packet leave now?  If not, q's timer is set for when
+ * it may.  The path is a bucket that drains at a fixed rate.
+ */
+bool ur_cong_pace(struct ur_rqp *q, uint32_t price, uint64_t now_ns)
+{
+	struct ur_path *p = q->path;
+	uint64_t burst_ns = (uint64_t)PACE_BURST * 1000 / PACE_BYTES_PER_US;
+
+	if (p->pace_at_ns < now_ns)
+		p->pace_at_ns = now_ns;
+	if (p->pace_at_ns > now_ns + burst_ns) {
+		/* Half a bucket at a time, so that trains stay long. */
+		ur_timer_arm(&q->r->timers, &q->timer,
+			     p->pace_at_ns - burst_ns / 2);
+		return false;
+	}
+	p->pace_at_ns += (uint64_t)price * 1000 / PACE_BYTES_PER_US;
+	return true;
+}
+
+/* READ bytes came in, or are no longer expected. */
+void ur_cong_read_done(struct ur_rqp *q, uint64_t bytes)
+{
+	struct ur_roce *r = q->r;
+	uint64_t n = bytes < q->req.rd_inflight ? bytes : q->req.rd_inflight;
+
+	q->req.rd_inflight -= n;
+	r->rd_inflight -= n;
+	while (!ur_list_empty(&r->rd_waiters) &&
+	       r->rd_inflight + r->rd_chunk <= r->rd_window) {
+		struct ur_rqp *w = ur_container_of(r->rd_waiters.next,
+						   struct ur_rqp, sending);
+
+		ur_rqp_want_send(w);
+		if (r->rd_inflight == 0)
+			continue;
+		break;
+	}
+}
+
+void ur_cong_rtt(struct ur_path *p, uint64_t rtt_ns)
+{
+	if (p->srtt_ns == 0)
+		p->srtt_ns = rtt_ns;
+	else
+		p->srtt_ns += rtt_ns / 8 - p->srtt_ns / 8;
+}

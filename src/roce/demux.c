@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * From a received packet to its QP (IBTA 9.6.1): decode, find the QP, verify
+ * the ICRC and that the packet belongs there.  What fails is dropped and
+ * counted; nothing is changed before the ICRC was found right.
+ */
+#include "roce/internal.h"
+
+static struct ur_rx_flow *flow_of(struct ur_roce *r, const struct ur_rx *rx)
+{
+	uint32_t h = rx->sport;
+	struct ur_rx_flow *f;
+
+	for (int i = 12; i < 16; i++)
+		h = h * 31 + rx->src[i];
+	f = &r->flows[(h ^ h >> 7) % UR_RX_FLOWS];
+	if (f->valid && f->flow.sport == rx->sport &&
+	    !memcmp(f->flow.src, rx->src, 16) &&
+	    !memcmp(f->flow.dst, rx->dst, 16))
+		return f;
+	*f = (struct ur_rx_flow){ .valid = true };
+	memcpy(f->flow.src, rx->src, 16);
+	memcpy(f->flow.dst, rx->dst, 16);
+	f->flow.sport = rx->sport;
+	f->flow.dport = UR_ROCE_PORT;
+	return f;
+}
+
+/* Packets of a flow have two common lengths: of its data and of the rest. */
+static bool icrc_ok(struct ur_roce *r, const struct ur_rx *rx)
+{
+	struct ur_rx_flow *f;
+	uint32_t i;
+
+	if (rx->trusted)
+		return true;
+	f = flow_of(r, rx);
+	i = f->len[0] == rx->len ? 0 : 1;
+	if (i == 1 && f->len[1] != rx->len) {
+		i = f->len[0] ? 1 : 0;
+		f->len[i] = rx->len;
+		f->prefix[i] = ur_icrc_prefix(&f->flow, rx->len);
+	}
+	return ur_icrc_check(&f->flow, f->prefix[i], &f->cache[i], rx->data,
+			     rx->len, rx->index, NULL);
+}
+
+static bool pkey_ok(uint16_t pkey)
+{
+	/* Ours is the full member 0xffff: any member of that partition. */
+	return (pkey & 0x7fffu) == 0x7fffu;
+}
+
+static enum ur_transport transport_of(const struct ur_qp *qp)
+{
+	switch (qp->type) {
+	case UR_QPT_RC:
+		return UR_TP_RC;
+	case UR_QPT_UC:
+		return UR_TP_UC;
+	case UR_QPT_UD:
+		break;
+	}
+	return UR_TP_UD;
+}
+
+/* IBTA 10.3.1: in which states a QP takes packets. */
+static bool receives(enum ur_qp_state s)
+{
+	return s == UR_QPS_RTR || s == UR_QPS_RTS || s == UR_QPS_SQD ||
+	       s == UR_QPS_SQE;
+}
+
+/* IBTA 9.6.1.2 to 9.6.1.5. */
+static bool belongs(struct ur_roce *r, struct ur_rqp *q, const struct ur_in *in)
+{
+	const struct ur_opcode *op = in->hdr.op;
+
+	if (!receives(ur_rqp_state(q))) {
+		r->cnt.drop_qp_state++;
+		return false;
+	}
+	if (op->transport != transport_of(q->qp)) {
+		r->cnt.drop_transport++;
+		return false;
+	}
+	if (!pkey_ok(in->hdr.bth.pkey)) {
+		r->cnt.drop_pkey++;
+		return false;
+	}
+	if (op->transport == UR_TP_UD)
+		return true;
+	/* A connected QP hears only its peer (9.6.1.4.1). */
+	if (memcmp(in->rx->src, q->path->key.dst, 16) ||
+	    memcmp(in->rx->dst, q->path->key.src, 16)) {
+		r->cnt.drop_peer++;
+		return false;
+	}
+	return true;
+}
+
+static bool is_response(const struct ur_opcode *op)
+{
+	return op->kind == UR_OP_ACK || op->kind == UR_OP_ATOMIC_ACK ||
+	       op->kind == UR_OP_READ_RESPONSE;
+}
+
+static void dispatch(struct ur_rqp *q, struct ur_in *in)
+{
+	if (ur_rqp_state(q) == UR_QPS_RTR && !q->rsp.comm_est) {
+		q->rsp.comm_est = true;
+		ur_qp_event(q->qp, UR_EVENT_COMM_EST);
+	}
+	switch (q->qp->type) {
+	case UR_QPT_RC:
+		if (is_response(in->hdr.op))
+			ur_rc_response(q, in);
+		else
+			ur_rc_request(q, in);
+		break;
+	case UR_QPT_UC:
+		ur_uc_request(q, in);
+		break;
+	case UR_QPT_UD:
+		ur_ud_request(q, in);
+		break;
+	}
+	ur_rqp_check_overrun(q);
+}
+
+bool ur_roce_is_foreign(const struct ur_roce *r, const struct ur_rx *rx,
+			uint32_t *slot)
+{
+	uint32_t dqpn;
+
+	if (rx->len < UR_BTH_LEN)
+		return false;
+	dqpn = (uint32_t)rx->data[5] << 16 | (uint32_t)rx->data[6] << 8 |
+	       rx->data[7];
+	if (dqpn == UR_QPN_MULTICAST || dqpn >> UR_SLOT_SHIFT == r->slot)
+		return false;
+	*slot = dqpn >> UR_SLOT_SHIFT;
+	return true;
+}
+
+static struct ur_rqp *find(const struct ur_roce *r, uint32_t dqpn)
+{
+	if (dqpn >> UR_SLOT_SHIFT != r->slot)
+		return NULL;
+	return r->qps[dqpn & UR_QP_INDEX_MASK];
+}
+
+void ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
+{
+	struct ur_in in = { .rx = rx, .now_ns = now_ns };
+	struct ur_rqp *q = NULL;
+
+	r->now_ns = now_ns;
+	r->cnt.rcvd_pkts++;
+	r->cnt.rcvd_bytes += rx->len;
+	if (ur_hdr_decode(&in.hdr, rx->data, rx->len, &in.payload,
+			  &in.payload_len) ||
+	    in.hdr.bth.tver != 0) {
+		r->cnt.drop_malformed++;
+		return;
+	}
+	if (in.hdr.bth.dqpn != UR_QPN_MULTICAST) {
+		q = find(r, in.hdr.bth.dqpn);
+		if (!q) {
+			r->cnt.drop_no_qp++;
+			return;
+		}
+	} else if (in.hdr.op->transport != UR_TP_UD ||
+		   !pkey_ok(in.hdr.bth.pkey)) {
+		r->cnt.drop_transport++;
+		return;
+	}
+	if (!icrc_ok(r, rx)) {
+		r->cnt.drop_icrc++;
+		return;
+	}
+	if (in.hdr.op->kind == UR_OP_CNP)
+		r->cnt.cnp_handled++;
+	else if (!q)
+		ur_mcast_deliver(r, &in);
+	else if (belongs(r, q, &in))
+		dispatch(q, &in);
+}

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of roce/ share.  Everything here is touched only by the
+ * holder of the lane's lock.
+ *
+ * A QP's requester keeps three points in the sequence of PSNs:
+ *
+ *      una            psn                 end
+ *   ----|--------------|-------------------|---------->
+ *    acked    in flight    sent before, to     never sent
+ *                          be sent again
+ *
+ * una: oldest not acknowledged; psn: next to be sent; end: one beyond the
+ * largest ever sent.  Retransmission is `psn = una` (go-back-N).  Responses
+ * come in PSN order, so `una` is also the next response that a READ or atomic
+ * waits for.
+ */
+#ifndef UR_ROCE_INTERNAL_H
+#define UR_ROCE_INTERNAL_H
+
+#include <string.h>
+
+#include "base/list.h"
+#include "base/rng.h"
+#include "base/timer.h"
+#include "core/packet.h"
+#include "core/qp.h"
+#include "core/sge.h"
+#include "roce/roce.h"
+#include "wire/bth.h"
+#include "wire/icrc.h"
+
+#define UR_SLOT_SHIFT	 14u
+#define UR_QP_INDEX_MASK ((1u << UR_SLOT_SHIFT) - 1u)
+#define UR_GRH_LEN	 40u
+
+/* A packet's price against a window: what a socket buffer charges for it. */
+#define UR_PKT_OVERHEAD 128u
+
+/* Where packets go: one destination lane by one source address. */
+struct ur_path_key {
+	uint8_t src[16];
+	uint8_t dst[16];
+	uint32_t scope_id;
+	uint16_t slot;
+	uint8_t tclass;
+	uint8_t hop_limit;
+};
+
+struct ur_path {
+	struct ur_path_key key;
+	struct ur_path *hash_next;
+	uint32_t refs;
+	struct ur_list active;	/* in ur_roce.paths while there is work */
+	struct ur_list senders; /* ur_rqp.sending: data to send */
+	struct ur_list ackers;	/* ur_rqp.acking: responses to send */
+	bool acks_first; /* the last train left acknowledgements behind */
+	uint16_t sport;
+	struct ur_icrc_flow flow;
+	uint32_t prefix_len[2]; /* packet length … */
+	uint32_t prefix[2];	/* … and its ICRC prefix */
+	/* Congestion control, in price units (congestion.c). */
+	uint64_t inflight;
+	uint64_t cwnd;
+	uint64_t ssthresh;
+	uint64_t cut_at_ns; /* last reduction */
+	uint64_t srtt_ns;
+	struct ur_list waiters; /* ur_rqp.sending: window was full */
+	/* Pacing of UC and UD, which have no acknowledgements. */
+	uint64_t pace_at_ns; /* when all that was sent will have been drained */
+};
+
+/* What a responder keeps of a READ or atomic, to answer and answer again. */
+struct ur_resource {
+	uint8_t kind; /* enum ur_op_kind */
+	bool active;  /* answer not sent completely */
+	bool valid;
+	uint32_t first_psn;
+	uint32_t last_psn;
+	uint32_t start_psn; /* of the answer being given … */
+	uint32_t next_psn;  /* … and its next packet */
+	uint32_t msn;
+	uint32_t rkey;
+	uint32_t len;
+	uint64_t va;
+	uint64_t orig; /* atomic: the old value */
+};
+
+struct ur_requester {
+	uint32_t una;
+	uint32_t psn;
+	uint32_t end;
+	uint32_t cur;	      /* SQ counter of the request that holds `psn` */
+	uint32_t fresh;	      /* first request that has no PSNs yet */
+	uint64_t inflight;    /* price of [una, psn), without READs */
+	uint64_t rd_inflight; /* bytes asked for and not received */
+	uint32_t rd_last[UR_MAX_RD_ATOMIC]; /* last PSN of each outstanding */
+	uint32_t rd_head;
+	uint32_t rd_count;
+	uint32_t since_ackreq; /* packets */
+	uint8_t retries;       /* left */
+	uint8_t rnr_retries;
+	uint8_t early; /* early retransmissions since progress */
+	bool rnr_wait;
+	uint64_t rnr_until_ns;
+	uint64_t retry_ns;	/* start of the running ack timeout */
+	uint64_t early_from_ns; /* start of the early one */
+	uint32_t rtt_psn;	/* a sample is under way for this PSN */
+	uint64_t rtt_sent_ns;	/* 0: none */
+	uint64_t rewind_ns;	/* last retransmission that a response caused */
+	bool window_wait;	/* on path->waiters or rd_waiters */
+	bool sqd_told;		/* SQ_DRAINED was raised, or not asked for */
+};
+
+struct ur_responder {
+	uint32_t epsn;
+	uint32_t msn;
+	uint8_t kind; /* of the message under way */
+	bool in_message;
+	bool nak_sent; /* PSN sequence or RNR; cleared by the expected PSN */
+	bool comm_est;
+	struct ur_rwqe *rwqe; /* receive under way; NULL: none */
+	struct ur_rwqe *copy; /* room for one taken from an SRQ */
+	uint32_t received;    /* bytes of the message so far */
+	/* WRITE under way */
+	uint64_t va;
+	uint32_t rkey;
+	uint32_t dma_len;
+	/* What is to be answered. */
+	bool ack_due;
+	bool ack_deferred;
+	uint8_t ack_syndrome;
+	uint32_t ack_psn;
+	uint64_t ack_at_ns; /* may ride on data until then */
+	uint8_t ride_score; /* a request has followed receives at once */
+	uint64_t recv_ns;   /* last receive completion */
+	struct ur_resource *res;
+	uint32_t res_size;
+	uint32_t res_next;
+};
+
+/* The protocol's part of a QP. */
+struct ur_rqp {
+	struct ur_qp *qp;
+	struct ur_roce *r;
+	struct ur_path *path;
+	struct ur_list sending; /* path->senders or a list of waiters */
+	struct ur_list acking;	/* path->ackers */
+	struct ur_timer timer;
+	uint32_t mtu;
+	uint32_t index;
+	bool overrun; /* a CQ was full: the QP has to fail */
+	struct ur_requester req;
+	struct ur_responder rsp;
+};
+
+struct ur_mcast {
+	struct ur_list node;
+	uint8_t gid[16];
+	uint32_t count;
+	uint32_t capacity;
+	struct ur_rqp **members;
+};
+
+/* ICRC prefixes of flows that come in; direct-mapped. */
+#define UR_RX_FLOWS 16u
+struct ur_rx_flow {
+	struct ur_icrc_flow flow;
+	bool valid;
+	uint32_t len[2];
+	uint32_t prefix[2];
+	struct ur_icrc_cache cache[2];
+};
+
+#define UR_PATH_BUCKETS 1024u
+
+struct ur_roce {
+	uint32_t slot;
+	uint16_t sport_v4;
+	uint16_t sport_v6;
+	struct ur_mr_table *mrs;
+	struct ur_rng rng;
+	struct ur_rqp **qps; /* by index */
+	uint32_t qp_count;
+	uint32_t next_index;
+	struct ur_timers timers;
+	struct ur_list paths; /* with work */
+	struct ur_path *buckets[UR_PATH_BUCKETS];
+	uint32_t path_count;
+	struct ur_rx_flow flows[UR_RX_FLOWS];
+	struct ur_list mcasts;
+	uint32_t mcast_count;
+	uint64_t rd_window; /* READ bytes that may be under way to us */
+	uint64_t rd_inflight;
+	uint32_t rd_chunk;
+	struct ur_list rd_waiters; /* ur_rqp.sending */
+	struct ur_list deferred;   /* ur_rqp.acking: answers that may ride */
+	uint64_t defer_at_ns;	   /* the earliest of them */
+	uint64_t now_ns;	   /* of the entry point that runs */
+	struct ur_roce_counters cnt;
+};
+
+/* A packet on its way through input. */
+struct ur_in {
+	const struct ur_rx *rx;
+	struct ur_hdr hdr;
+	const uint8_t *payload;
+	size_t payload_len;
+	uint64_t now_ns;
+};
+
+static inline struct ur_rqp *ur_rqp_of(const struct ur_qp *qp)
+{
+	return qp->proto;
+}
+
+static inline enum ur_qp_state ur_rqp_state(const struct ur_rqp *q)
+{
+	return atomic_load_explicit(&q->qp->state, memory_order_relaxed);
+}
+
+/* qp.c: the only place where a QP's state changes. */
+void ur_rqp_set_state(struct ur_rqp *q, enum ur_qp_state state);
+/* To ERR: flush everything; `event` too unless it is -1. */
+void ur_rqp_fail(struct ur_rqp *q, int event);
+void ur_rqp_flush(struct ur_rqp *q);
+
+/* path.c */
+struct ur_path *ur_path_get(struct ur_roce *r, const struct ur_av *av,
+			    uint32_t dqpn);
+void ur_path_put(struct ur_roce *r, struct ur_path *p);
+void ur_path_activate(struct ur_roce *r, struct ur_path *p);
+uint32_t ur_path_prefix(struct ur_path *p, uint32_t len);
+void ur_rqp_want_send(struct ur_rqp *q); /* put on path->senders */
+void ur_rqp_want_ack(struct ur_rqp *q);	 /* put on path->ackers */
+
+/* congestion.c: events of the requester. */
+void ur_cong_init(struct ur_path *p);
+bool ur_cong_may_send(const struct ur_path *p);
+void ur_cong_sent(struct ur_rqp *q, uint32_t price);
+void ur_cong_acked(struct ur_rqp *q, uint64_t price);
+void ur_cong_rewound(struct ur_rqp *q); /* nothing of q is in flight */
+void ur_cong_loss(struct ur_path *p, uint64_t now_ns);
+void ur_cong_timeout(struct ur_path *p);
+bool ur_cong_pace(struct ur_rqp *q, uint32_t price, uint64_t now_ns);
+void ur_cong_read_done(struct ur_rqp *q, uint64_t bytes);
+void ur_cong_rtt(struct ur_path *p, uint64_t rtt_ns);
+
+/* train.c */
+enum ur_fit {
+	UR_FIT_NO, /* not into this train */
+	UR_FIT_OK,
+};
+void ur_train_start(struct ur_train *t, const struct ur_path *p);
+enum ur_fit ur_train_fits(const struct ur_train *t, uint32_t pkt_len);
+/*
+ * Append a packet: h's headers (length, pad and PSN set), payload of the
+ * pieces.  `stable`: the memory does not change until the train is sent, so a
+ * large payload may be sent from where it lies.  -EFAULT: memory is gone,
+ * nothing was appended.
+ */
+int ur_train_add(struct ur_train *t, struct ur_path *p, struct ur_hdr *h,
+		 const struct iovec *iov, uint32_t niov, uint32_t payload_len,
+		 bool stable);
+uint32_t ur_pkt_len(const struct ur_opcode *op, uint32_t payload_len);
+
+/* What an emitter tells the scheduler in roce.c. */
+enum ur_emit {
+	UR_EMIT_OK,    /* one packet was appended */
+	UR_EMIT_IDLE,  /* nothing to send (now) */
+	UR_EMIT_FULL,  /* has more, but not for this train */
+	UR_EMIT_DEFER, /* has more, but not yet */
+};
+
+/* roce.c */
+void ur_rqp_check_overrun(struct ur_rqp *q);
+
+/* rc_req.c, rc_comp.c */
+enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns);
+void ur_rc_response(struct ur_rqp *q, struct ur_in *in);
+void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns);
+void ur_rc_timer_update(struct ur_rqp *q, uint64_t now_ns);
+void ur_rc_check_drained(struct ur_rqp *q);
+void ur_req_complete(struct ur_rqp *q, const struct ur_swqe *w,
+		     enum ur_wc_status status);
+/* Fail the request at the head of the SQ and the QP with it. */
+void ur_req_fail(struct ur_rqp *q, enum ur_wc_status status);
+uint32_t ur_swqe_pkts(const struct ur_rqp *q, const struct ur_swqe *w);
+/* Headers of packet i of a SEND or WRITE, and the packet (RC, UC). */
+void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
+		       uint32_t i, struct ur_hdr *h);
+int ur_req_add_packet(struct ur_rqp *q, struct ur_train *t, struct ur_path *p,
+		      const struct ur_swqe *w, struct ur_hdr *h, uint32_t off,
+		      uint32_t len, bool stable);
+
+/* rc_resp.c: requests that come in; rc_answer.c: what goes back. */
+void ur_rc_request(struct ur_rqp *q, struct ur_in *in);
+enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_train *t,
+			  uint64_t now_ns);
+void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
+		     uint64_t at_ns);
+
+/* recv.c: consuming receive requests, shared by RC, UC and UD. */
+bool ur_recv_take(struct ur_rqp *q);
+int ur_recv_place(struct ur_rqp *q, uint32_t off, const void *data,
+		  uint32_t len);
+void ur_recv_complete(struct ur_rqp *q, const struct ur_in *in,
+		      enum ur_wc_opcode opcode, uint32_t byte_len);
+void ur_recv_fail(struct ur_rqp *q, enum ur_wc_status status);
+void ur_recv_flush(struct ur_rqp *q);
+
+/* uc.c, ud.c */
+enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns);
+void ur_uc_request(struct ur_rqp *q, struct ur_in *in);
+enum ur_emit ur_ud_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns);
+void ur_ud_route(struct ur_rqp *q); /* path of the next request */
+void ur_ud_request(struct ur_rqp *q, struct ur_in *in);
+
+/* mcast.c */
+void ur_mcast_deliver(struct ur_roce *r, struct ur_in *in);
+void ur_mcast_forget(struct ur_roce *r, struct ur_rqp *q);
+
+/* fault.c */
+enum ur_fault {
+	UR_FAULT_NONE,
+	UR_FAULT_DROP, /* silently; already counted */
+	UR_FAULT_DUPLICATE,
+	UR_FAULT_PSN_SEQ,
+	UR_FAULT_RNR,
+	UR_FAULT_BAD_OPCODE, /* out of sequence or not for this QP */
+	UR_FAULT_TOO_LONG,   /* longer than the receive's buffers */
+	UR_FAULT_BAD_LENGTH, /* payload does not fit opcode, MTU, RETH */
+	UR_FAULT_ACCESS,     /* rkey, range or rights */
+	UR_FAULT_LOCAL_PROT, /* the receive's own memory */
+	UR_FAULT_RESOURCES,  /* more READs than agreed */
+	UR_FAULT_COUNT,
+};
+
+struct ur_fault_row {
+	uint8_t syndrome; /* of the NAK (RC) */
+	uint8_t status;	  /* of the receive under way */
+	bool fatal;	  /* the QP goes to ERR (RC) */
+	int8_t event;	  /* enum ur_event_type or -1 */
+};
+
+extern const struct ur_fault_row ur_fault_rows[UR_FAULT_COUNT];
+
+#endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Life of a QP: attributes, state changes, error flush.
+ *
+ *  RESET, INIT  nothing is sent, what comes in is dropped
+ *  RTR          receives and answers
+ *  RTS          all
+ *  SQD          finishes what was begun, receives and answers
+ *  SQE          (UD) receives; sends are flushed
+ *  ERR          all requests are flushed; a NAK that is due still leaves
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "roce/internal.h"
+
+void ur_rqp_set_state(struct ur_rqp *q, enum ur_qp_state state)
+{
+	ur_debug("qp %06x: state %d -> %d", q->qp->qpn, ur_rqp_state(q), state);
+	atomic_store_explicit(&q->qp->state, state, memory_order_release);
+	q->qp->attr.state = state;
+}
+
+/* Give back what the requester holds of shared windows and lists. */
+static void requester_stop(struct ur_rqp *q)
+{
+	struct ur_requester *s = &q->req;
+
+	ur_list_del(&q->sending);
+	ur_timer_cancel(&q->r->timers, &q->timer);
+	if (q->path && q->qp->type == UR_QPT_RC)
+		ur_cong_rewound(q);
+	ur_cong_read_done(q, s->rd_inflight);
+	s->rd_count = 0;
+	s->rnr_wait = false;
+	s->window_wait = false;
+	s->una = s->end;
+	s->psn = s->end;
+}
+
+static void responder_stop(struct ur_rqp *q)
+{
+	ur_list_del(&q->acking);
+	q->rsp.ack_due = false;
+	for (uint32_t i = 0; i < q->rsp.res_size; i++)
+		q->rsp.res[i].active = false;
+}
+
+static void flush_sends(struct ur_rqp *q)
+{
+	struct ur_sq *sq = &q->qp->sq;
+	uint32_t head;
+
+	for (;;) {
+		head = atomic_load_explicit(&sq->head, memory_order_relaxed);
+		if (head ==
+		    atomic_load_explicit(&sq->tail, memory_order_acquire))
+			break;
+		ur_req_complete(q, ur_sq_slot(sq, head), UR_WC_WR_FLUSH_ERR);
+	}
+	q->req.cur = head;
+	q->req.fresh = head;
+}
+
+/* IBTA 10.3.1 "Error State": outstanding requests complete as flushed. */
+void ur_rqp_flush(struct ur_rqp *q)
+{
+	flush_sends(q);
+	if (ur_rqp_state(q) == UR_QPS_ERR)
+		ur_recv_flush(q);
+}
+
+void ur_rqp_fail(struct ur_rqp *q, int event)
+{
+	if (ur_rqp_state(q) == UR_QPS_ERR)
+		return;
+	ur_rqp_set_state(q, UR_QPS_ERR);
+	requester_stop(q);
+	if (event >= 0)
+		ur_qp_event(q->qp, (enum ur_event_type)event);
+	ur_rqp_flush(q);
+	if (q->qp->srq)
+		ur_qp_event(q->qp, UR_EVENT_QP_LAST_WQE_REACHED);
+}
+
+void ur_rqp_check_overrun(struct ur_rqp *q)
+{
+	if (!q->overrun)
+		return;
+	q->overrun = false;
+	ur_rqp_fail(q, UR_EVENT_QP_FATAL);
+}
+
+static void path_drop(struct ur_rqp *q)
+{
+	if (q->path)
+		ur_path_put(q->r, q->path);
+	q->path = NULL;
+}
+
+/* RESET: as it was created, but with its attributes (IBTA 10.3.1). */
+static void reset(struct ur_rqp *q)
+{
+	struct ur_qp *qp = q->qp;
+	struct ur_resource *res = q->rsp.res;
+	struct ur_rwqe *copy = q->rsp.copy;
+	uint32_t tail;
+
+	requester_stop(q);
+	responder_stop(q);
+	path_drop(q);
+	tail = atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
+	atomic_store_explicit(&qp->sq.head, tail, memory_order_release);
+	q->req = (struct ur_requester){ .cur = tail, .fresh = tail };
+	tail = atomic_load_explicit(&qp->rq.tail, memory_order_acquire);
+	atomic_store_explicit(&qp->rq.head, tail, memory_order_release);
+	q->rsp = (struct ur_responder){ .res = res, .copy = copy };
+	q->overrun = false;
+	ur_cq_purge(qp->send_cq, qp);
+	if (qp->recv_cq != qp->send_cq)
+		ur_cq_purge(qp->recv_cq, qp);
+}
+
+static int path_make(struct ur_rqp *q, const struct ur_qp_attr *a,
+		     uint32_t dqpn)
+{
+	struct ur_path *p = ur_path_get(q->r, &a->av, dqpn);
+
+	if (!p)
+		return -ENOMEM;
+	if (q->path) {
+		requester_stop(q);
+		responder_stop(q);
+	}
+	path_drop(q);
+	q->path = p;
+	return 0;
+}
+
+static bool in_range(const struct ur_qp_attr *a, uint32_t mask)
+{
+	if ((mask & UR_QP_PATH_MTU) && !ur_mtu_bytes(a->path_mtu))
+		return false;
+	if ((mask & UR_QP_MAX_QP_RD_ATOMIC) &&
+	    a->max_rd_atomic > UR_MAX_RD_ATOMIC)
+		return false;
+	if ((mask & UR_QP_MAX_DEST_RD_ATOMIC) &&
+	    a->max_dest_rd_atomic > UR_MAX_RD_ATOMIC)
+		return false;
+	if ((mask & UR_QP_TIMEOUT) && a->timeout > 31)
+		return false;
+	if ((mask & UR_QP_RETRY_CNT) && a->retry_cnt > 7)
+		return false;
+	if ((mask & UR_QP_RNR_RETRY) && a->rnr_retry > 7)
+		return false;
+	if ((mask & UR_QP_MIN_RNR_TIMER) && a->min_rnr_timer > 31)
+		return false;
+	if ((mask & UR_QP_PKEY_INDEX) && a->pkey_index != 0)
+		return false;
+	return !(mask & UR_QP_DEST_QPN) || a->dest_qpn <= UR_QPN_MASK;
+}
+
+/* Copy what the mask names. */
+static void take_attrs(struct ur_qp_attr *to, const struct ur_qp_attr *a,
+		       uint32_t mask)
+{
+#define TAKE(bit, field)                                                       \
+	do {                                                                   \
+		if (mask & (bit))                                              \
+			to->field = a->field;                                  \
+	} while (0)
+	TAKE(UR_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
+	TAKE(UR_QP_ACCESS_FLAGS, access);
+	TAKE(UR_QP_PKEY_INDEX, pkey_index);
+	TAKE(UR_QP_PORT, port_num);
+	TAKE(UR_QP_QKEY, qkey);
+	TAKE(UR_QP_AV, av);
+	TAKE(UR_QP_PATH_MTU, path_mtu);
+	TAKE(UR_QP_TIMEOUT, timeout);
+	TAKE(UR_QP_RETRY_CNT, retry_cnt);
+	TAKE(UR_QP_RNR_RETRY, rnr_retry);
+	TAKE(UR_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+	TAKE(UR_QP_ALT_PATH, alt_av);
+	TAKE(UR_QP_ALT_PATH, alt_pkey_index);
+	TAKE(UR_QP_ALT_PATH, alt_port_num);
+	TAKE(UR_QP_ALT_PATH, alt_timeout);
+	TAKE(UR_QP_MIN_RNR_TIMER, min_rnr_timer);
+	TAKE(UR_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	TAKE(UR_QP_PATH_MIG_STATE, path_mig_state);
+	TAKE(UR_QP_DEST_QPN, dest_qpn);
+#undef TAKE
+	if (mask & UR_QP_RQ_PSN)
+		to->rq_psn = a->rq_psn & UR_PSN_MASK;
+	if (mask & UR_QP_SQ_PSN)
+		to->sq_psn = a->sq_psn & UR_PSN_MASK;
+}
+
+static void enter_rtr(struct ur_rqp *q)
+{
+	const struct ur_qp_attr *a = &q->qp->attr;
+
+	q->mtu = ur_mtu_bytes(a->path_mtu);
+	q->rsp.epsn = a->rq_psn;
+}
+
+static void enter_rts(struct ur_rqp *q, enum ur_qp_state from)
+{
+	const struct ur_qp_attr *a = &q->qp->attr;
+	struct ur_requester *s = &q->req;
+
+	if (from == UR_QPS_RTR) {
+		s->una = a->sq_psn;
+		s->psn = a->sq_psn;
+		s->end = a->sq_psn;
+	}
+	s->retries = a->retry_cnt;
+	s->rnr_retries = a->rnr_retry;
+}
+
+static void enter_sqd(struct ur_rqp *q)
+{
+	q->qp->attr.sq_draining = true;
+	q->req.sqd_told = !q->qp->attr.en_sqd_async_notify;
+	ur_rc_check_drained(q);
+}
+
+static void enter(struct ur_rqp *q, enum ur_qp_state from, enum ur_qp_state to)
+{
+	ur_rqp_set_state(q, to);
+	if (to == UR_QPS_RTR)
+		enter_rtr(q);
+	else if (to == UR_QPS_RTS && from != UR_QPS_RTS)
+		enter_rts(q, from);
+	else if (to == UR_QPS_SQD && from != UR_QPS_SQD)
+		enter_sqd(q);
+}
+
+static void modify_error(struct ur_rqp *q)
+{
+	responder_stop(q);
+	ur_rqp_fail(q, -1);
+}
+
+int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
+		      const struct ur_qp_attr *attr, uint32_t mask,
+		      uint64_t now_ns)
+{
+	struct ur_rqp *q = ur_rqp_of(qp);
+	enum ur_qp_state from = ur_rqp_state(q);
+	enum ur_qp_state to = mask & UR_QP_STATE ? attr->state : from;
+	int err;
+
+	r->now_ns = now_ns;
+	if ((mask & UR_QP_CUR_STATE) && attr->cur_state != from)
+		return -EINVAL;
+	err = ur_qp_state_check(qp->type, from, to, mask);
+	if (err)
+		return err;
+	if (!in_range(attr, mask))
+		return -EINVAL;
+	if (to == UR_QPS_RESET || to == UR_QPS_ERR) {
+		if (to == UR_QPS_RESET) {
+			reset(q);
+			ur_rqp_set_state(q, to);
+		} else {
+			modify_error(q);
+		}
+		return 0;
+	}
+	if ((mask & UR_QP_AV) && qp->type != UR_QPT_UD) {
+		err = path_make(q, attr,
+				mask & UR_QP_DEST_QPN ? attr->dest_qpn
+						      : qp->attr.dest_qpn);
+		if (err)
+			return err;
+	}
+	take_attrs(&qp->attr, attr, mask);
+	if (mask & UR_QP_MAX_DEST_RD_ATOMIC) {
+		q->rsp.res_size = attr->max_dest_rd_atomic;
+		q->rsp.res_next = 0;
+		memset(q->rsp.res, 0, UR_MAX_RD_ATOMIC * sizeof(*q->rsp.res));
+	}
+	enter(q, from, to);
+	ur_roce_kick(r, qp, now_ns);
+	return 0;
+}
+
+void ur_roce_qp_query(const struct ur_roce *r, const struct ur_qp *qp,
+		      struct ur_qp_attr *attr)
+{
+	const struct ur_rqp *q = ur_rqp_of(qp);
+	enum ur_qp_state s = ur_rqp_state(q);
+
+	(void)r;
+	*attr = qp->attr;
+	attr->state = s;
+	attr->cur_state = s;
+	if (s == UR_QPS_RTR || s == UR_QPS_RTS || s == UR_QPS_SQD)
+		attr->rq_psn = q->rsp.epsn;
+	if (s == UR_QPS_RTS || s == UR_QPS_SQD)
+		attr->sq_psn = q->req.psn;
+}
+
+static int index_pick(struct ur_roce *r, uint32_t *index)
+{
+	if (r->qp_count >= UR_MAX_QP_PER_LANE)
+		return -ENOSPC;
+	/* Numbers come back late, so that old packets find no new QP. */
+	do {
+		r->next_index = (r->next_index + 1) & UR_QP_INDEX_MASK;
+	} while (r->next_index == UR_QP_INDEX_MASK || r->qps[r->next_index]);
+	*index = r->next_index;
+	return 0;
+}
+
+int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
+{
+	struct ur_rqp *q = calloc(1, sizeof(*q));
+	int err = -ENOMEM;
+
+	if (!q)
+		return -ENOMEM;
+	q->rsp.res = calloc(UR_MAX_RD_ATOMIC, sizeof(*q->rsp.res));
+	q->rsp.copy = calloc(1, sizeof(*q->rsp.copy) +
+					UR_MAX_SGE * sizeof(struct ur_sge));
+	if (!q->rsp.res || !q->rsp.copy)
+		goto free_rqp;
+	err = ur_timers_reserve(&r->timers, r->qp_count + 1);
+	if (err)
+		goto free_rqp;
+	err = index_pick(r, &q->index);
+	if (err)
+		goto free_rqp;
+	q->qp = qp;
+	q->r = r;
+	q->mtu = 4096;
+	ur_list_init(&q->sending);
+	ur_list_init(&q->acking);
+	ur_timer_init(&q->timer);
+	r->qps[q->index] = q;
+	r->qp_count++;
+	qp->qpn = r->slot << UR_SLOT_SHIFT | q->index;
+	qp->mrs = r->mrs;
+	qp->proto = q;
+	return 0;
+free_rqp:
+	free(q->rsp.copy);
+	free(q->rsp.res);
+	free(q);
+	return err;
+}
+
+void ur_roce_qp_detach(struct ur_roce *r, struct ur_qp *qp)
+{
+	struct ur_rqp *q = ur_rqp_of(qp);
+
+	ur_mcast_forget(r, q);
+	reset(q);
+	ur_rqp_set_state(q, UR_QPS_RESET);
+	r->qps[q->index] = NULL;
+	r->qp_count--;
+	qp->proto = NULL;
+	free(q->rsp.copy);
+	free(q->rsp.res);
+	free(q);
+}

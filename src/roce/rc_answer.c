@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What an RC responder sends: READ and atomic responses in PSN order, then one
+ * acknowledgement for all that is done (IBTA 9.7.5.1.1 lets it stand for the
+ * earlier ones).
+ *
+ * An acknowledgement may ride at the end of the train of a request that goes
+ * the other way: in a ping-pong that saves a datagram each way.  It waits for
+ * that only on QPs where requests have followed receives at once lately, and
+ * only for a moment.
+ */
+#include "roce/internal.h"
+
+#define RIDE_WAIT_NS   4000u
+#define RIDE_SCORE_MIN 4u
+
+void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
+		     uint64_t now_ns)
+{
+	struct ur_responder *p = &q->rsp;
+	bool plain = UR_AETH_CLASS(syndrome) == UR_AETH_ACK;
+	bool ride = plain && p->ride_score >= RIDE_SCORE_MIN;
+
+	/* A NAK stands until it is sent: it acknowledges what is before it. */
+	if (p->ack_due && UR_AETH_CLASS(p->ack_syndrome) != UR_AETH_ACK &&
+	    plain && ur_psn_diff(psn, p->ack_psn) < 0)
+		return;
+	if (!p->ack_due || !ride)
+		p->ack_at_ns = ride ? now_ns + RIDE_WAIT_NS : now_ns;
+	p->ack_due = true;
+	p->ack_deferred = ride;
+	p->ack_syndrome = syndrome;
+	p->ack_psn = psn;
+	if (p->ack_at_ns > now_ns && p->ack_at_ns < q->r->defer_at_ns)
+		q->r->defer_at_ns = p->ack_at_ns;
+	ur_rqp_want_ack(q);
+}
+
+static void answer_header(const struct ur_rqp *q, uint8_t opcode, uint32_t psn,
+			  uint32_t msn, struct ur_hdr *h)
+{
+	*h = (struct ur_hdr){ .bth = { .opcode = opcode,
+				       .migreq = true,
+				       .pkey = 0xffff,
+				       .dqpn = q->qp->attr.dest_qpn,
+				       .psn = psn },
+			      .syndrome = UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
+			      .msn = msn };
+}
+
+static uint8_t read_opcode(const struct ur_resource *x)
+{
+	bool first = x->next_psn == x->start_psn;
+	bool last = x->next_psn == x->last_psn;
+
+	if (first)
+		return last ? UR_RC_READ_RESP_ONLY : UR_RC_READ_RESP_FIRST;
+	return last ? UR_RC_READ_RESP_LAST : UR_RC_READ_RESP_MIDDLE;
+}
+
+/* The region went away while its READ was being answered. */
+static enum ur_emit read_fault(struct ur_rqp *q, struct ur_resource *x,
+			       uint64_t now_ns)
+{
+	x->active = false;
+	q->r->cnt.resp_remote_access_errors++;
+	ur_rc_ack_later(q, UR_AETH_NAK | UR_NAK_REM_ACCESS, x->next_psn,
+			now_ns);
+	if (ur_rqp_state(q) != UR_QPS_ERR)
+		ur_rqp_fail(q, UR_EVENT_QP_ACCESS_ERR);
+	return UR_EMIT_OK;
+}
+
+static enum ur_emit answer_read(struct ur_rqp *q, struct ur_resource *x,
+				struct ur_train *t, uint64_t now_ns)
+{
+	uint32_t off = ((x->next_psn - x->first_psn) & UR_PSN_MASK) * q->mtu;
+	uint32_t len = x->len - off < q->mtu ? x->len - off : q->mtu;
+	struct iovec iov = { .iov_len = len };
+	struct ur_mr *mr = NULL;
+	struct ur_hdr h;
+
+	answer_header(q, read_opcode(x), x->next_psn, x->msn, &h);
+	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), len)) !=
+	    UR_FIT_OK)
+		return UR_EMIT_FULL;
+	if (len) {
+		mr = ur_mr_lookup(q->qp->mrs, x->rkey);
+		if (mr)
+			iov.iov_base =
+				ur_mr_translate(mr, q->qp->pd, x->va + off, len,
+						UR_ACCESS_REMOTE_READ);
+		if (!iov.iov_base)
+			return read_fault(q, x, now_ns);
+	}
+	/* The target may write to it at any time: never sent in place. */
+	if (ur_train_add(t, q->path, &h, &iov, len ? 1 : 0, len, false))
+		return read_fault(q, x, now_ns);
+	x->active = x->next_psn != x->last_psn;
+	x->next_psn = ur_psn_add(x->next_psn, 1);
+	return UR_EMIT_OK;
+}
+
+static enum ur_emit answer_atomic(struct ur_rqp *q, struct ur_resource *x,
+				  struct ur_train *t)
+{
+	struct ur_hdr h;
+
+	answer_header(q, UR_RC_ATOMIC_ACK, x->first_psn, x->msn, &h);
+	h.orig = x->orig;
+	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(UR_RC_ATOMIC_ACK), 0)) !=
+	    UR_FIT_OK)
+		return UR_EMIT_FULL;
+	ur_train_add(t, q->path, &h, NULL, 0, 0, false);
+	x->active = false;
+	return UR_EMIT_OK;
+}
+
+/* The active resource with the lowest PSN: places are taken in PSN order. */
+static struct ur_resource *next_resource(struct ur_rqp *q)
+{
+	struct ur_responder *p = &q->rsp;
+
+	for (uint32_t i = 0; i < p->res_size; i++) {
+		struct ur_resource *x =
+			&p->res[(p->res_next + i) % p->res_size];
+
+		if (x->active)
+			return x;
+	}
+	return NULL;
+}
+
+static enum ur_emit answer_ack(struct ur_rqp *q, struct ur_train *t,
+			       uint64_t now_ns)
+{
+	struct ur_responder *p = &q->rsp;
+	struct ur_hdr h;
+
+	if (t->npkts == 0 && now_ns < p->ack_at_ns) {
+		if (p->ack_at_ns < q->r->defer_at_ns)
+			q->r->defer_at_ns = p->ack_at_ns;
+		return UR_EMIT_DEFER;
+	}
+	if (t->npkts == 0 && p->ack_deferred)
+		p->ride_score = 0; /* it waited for nothing */
+	answer_header(q, UR_RC_ACK, p->ack_psn, p->msn, &h);
+	h.syndrome = p->ack_syndrome;
+	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(UR_RC_ACK), 0)) !=
+	    UR_FIT_OK)
+		return UR_EMIT_FULL;
+	ur_train_add(t, q->path, &h, NULL, 0, 0, false);
+	p->ack_due = false;
+	q->r->cnt.acks_sent++;
+	return UR_EMIT_OK;
+}
+
+enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
+{
+	struct ur_resource *x;
+
+	while ((x = next_resource(q))) {
+		enum ur_emit e = x->kind == UR_OP_READ_REQUEST
+					 ? answer_read(q, x, t, now_ns)
+					 : answer_atomic(q, x, t);
+
+		if (e != UR_EMIT_OK)
+			return e;
+	}
+	if (q->rsp.ack_due) {
+		enum ur_emit e = answer_ack(q, t, now_ns);
+
+		if (e != UR_EMIT_OK)
+			return e;
+	}
+	return UR_EMIT_IDLE;
+}

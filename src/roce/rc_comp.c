@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * RC requester, receiving side (IBTA 9.7.4 to 9.7.7): acknowledgements, READ
+ * and atomic responses, NAKs, timeouts; completes send requests in order.
+ *
+ * Responses come in PSN order.  One that skips over a READ or atomic whose own
+ * response is missing means that this was lost: an implied NAK (9.7.5.1.1).
+ *
+ * Two clocks run while something is unacknowledged.  The application's ack
+ * timeout counts against retry_cnt as IBTA 9.7.6.1.3 says.  Ahead of it, since
+ * it is often long, an early retransmission after a few round trips repairs
+ * the loss of a last packet or of a NAK; it counts against nothing.
+ */
+#include <errno.h>
+
+#include "roce/internal.h"
+
+/* No thread of an ordinary machine is sure to run sooner. */
+#define ACK_TIMEOUT_MIN_NS 16000000u
+#define EARLY_MIN_NS	   8000000u
+#define EARLY_MAX_SHIFT	   6u
+/* Implied NAKs within this time tell of the same loss. */
+#define REWIND_HOLD_NS	   200000u
+
+static const uint8_t wc_opcodes[] = {
+	[UR_WR_RDMA_WRITE] = UR_WC_RDMA_WRITE,
+	[UR_WR_RDMA_WRITE_IMM] = UR_WC_RDMA_WRITE,
+	[UR_WR_SEND] = UR_WC_SEND,
+	[UR_WR_SEND_IMM] = UR_WC_SEND,
+	[UR_WR_RDMA_READ] = UR_WC_RDMA_READ,
+	[UR_WR_CMP_SWP] = UR_WC_COMP_SWAP,
+	[UR_WR_FETCH_ADD] = UR_WC_FETCH_ADD,
+	[UR_WR_LOCAL_INV] = UR_WC_LOCAL_INV,
+	[UR_WR_BIND_MW] = UR_WC_BIND_MW,
+	[UR_WR_SEND_INV] = UR_WC_SEND,
+};
+
+/* Write the completion of w, if it asks for one, and give its slot back. */
+void ur_req_complete(struct ur_rqp *q, const struct ur_swqe *w,
+		     enum ur_wc_status status)
+{
+	struct ur_qp *qp = q->qp;
+	struct ur_sq *sq = &qp->sq;
+	bool wanted = status != UR_WC_SUCCESS || qp->sq_sig_all ||
+		      (w->flags & UR_SEND_SIGNALED);
+
+	if (wanted) {
+		struct ur_cqe c = { .wr_id = w->wr_id,
+				    .qp = qp,
+				    .qpn = qp->qpn,
+				    .byte_len = w->length,
+				    .status = (uint8_t)status,
+				    .opcode = wc_opcodes[w->opcode] };
+
+		c.ts_ns = q->r->now_ns;
+		if (status != UR_WC_SUCCESS)
+			q->r->cnt.req_cqe_error++;
+		if (!ur_cq_push(qp->send_cq, &c, status != UR_WC_SUCCESS))
+			q->overrun = true;
+	}
+	atomic_store_explicit(
+		&sq->head,
+		atomic_load_explicit(&sq->head, memory_order_relaxed) + 1,
+		memory_order_release);
+}
+
+static struct ur_swqe *oldest(struct ur_rqp *q)
+{
+	struct ur_sq *sq = &q->qp->sq;
+
+	return ur_sq_slot(sq, atomic_load_explicit(&sq->head,
+						   memory_order_relaxed));
+}
+
+void ur_req_fail(struct ur_rqp *q, enum ur_wc_status status)
+{
+	ur_req_complete(q, oldest(q), status);
+	ur_rqp_fail(q, -1);
+}
+
+static bool has_response(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_RDMA_READ || w->opcode == UR_WR_CMP_SWP ||
+	       w->opcode == UR_WR_FETCH_ADD;
+}
+
+/* The requester moves on: n PSNs from una are acknowledged, all of w. */
+static void consume(struct ur_rqp *q, const struct ur_swqe *w, uint32_t n)
+{
+	struct ur_requester *s = &q->req;
+	int32_t behind = ur_psn_diff(s->psn, s->una);
+	uint32_t flying = behind < 0 ? 0 : (uint32_t)behind;
+	bool last = ur_psn_add(s->una, n - 1) == w->last_psn;
+
+	if (flying > n)
+		flying = n;
+	if (!has_response(w) && flying) {
+		uint32_t one = (w->length < q->mtu ? w->length : q->mtu) +
+			       UR_PKT_OVERHEAD;
+
+		ur_cong_acked(q, (uint64_t)one * flying);
+	}
+	s->una = ur_psn_add(s->una, n);
+	while (s->rd_count && ur_psn_diff(s->una, s->rd_last[s->rd_head]) > 0) {
+		s->rd_head = (s->rd_head + 1) % UR_MAX_RD_ATOMIC;
+		s->rd_count--;
+	}
+	if (last)
+		ur_req_complete(q, w, UR_WC_SUCCESS);
+}
+
+/* An answer to what was sent before a rewind overtakes the cursor. */
+static void catch_up(struct ur_rqp *q)
+{
+	struct ur_requester *s = &q->req;
+	uint32_t head =
+		atomic_load_explicit(&q->qp->sq.head, memory_order_relaxed);
+
+	if (ur_psn_diff(s->una, s->psn) > 0)
+		s->psn = s->una;
+	if ((int32_t)(head - s->cur) > 0)
+		s->cur = head;
+}
+
+static void progress(struct ur_rqp *q, uint64_t now_ns)
+{
+	struct ur_requester *s = &q->req;
+
+	catch_up(q);
+	s->retries = q->qp->attr.retry_cnt;
+	s->rnr_retries = q->qp->attr.rnr_retry;
+	s->early = 0;
+	s->retry_ns = now_ns;
+	s->early_from_ns = now_ns;
+	if (s->rtt_sent_ns && ur_psn_diff(s->una, s->rtt_psn) > 0) {
+		ur_cong_rtt(q->path, now_ns - s->rtt_sent_ns);
+		s->rtt_sent_ns = 0;
+	}
+	if (s->cur != atomic_load_explicit(&q->qp->sq.tail,
+					   memory_order_acquire) &&
+	    !s->window_wait && ur_list_empty(&q->sending))
+		ur_rqp_want_send(q);
+	ur_rc_check_drained(q);
+}
+
+/*
+ * Everything before `upto` is acknowledged, except READs and atomics, which
+ * only their own responses complete.  Stops in front of such a one.
+ */
+static void advance(struct ur_rqp *q, uint32_t upto, uint64_t now_ns)
+{
+	struct ur_requester *s = &q->req;
+	uint32_t before = s->una;
+
+	while (ur_psn_diff(upto, s->una) > 0) {
+		const struct ur_swqe *w = oldest(q);
+		uint32_t left = ur_psn_add(w->last_psn, 1);
+
+		if (has_response(w))
+			break;
+		if (ur_psn_diff(left, upto) > 0)
+			left = upto;
+		consume(q, w, (left - s->una) & UR_PSN_MASK);
+	}
+	if (s->una != before)
+		progress(q, now_ns);
+}
+
+static void rewind_all(struct ur_rqp *q)
+{
+	struct ur_requester *s = &q->req;
+
+	ur_cong_rewound(q);
+	ur_cong_read_done(q, s->rd_inflight);
+	s->rd_count = 0;
+	s->psn = s->una;
+	s->cur = atomic_load_explicit(&q->qp->sq.head, memory_order_relaxed);
+	s->rtt_sent_ns = 0;
+	if (!s->rnr_wait)
+		ur_rqp_want_send(q);
+}
+
+/* One retry is spent; false: there was none left and the QP failed. */
+static bool spend_retry(struct ur_rqp *q)
+{
+	struct ur_requester *s = &q->req;
+
+	if (s->retries == 0) {
+		q->r->cnt.retry_exceeded_err++;
+		ur_req_fail(q, UR_WC_RETRY_EXC_ERR);
+		return false;
+	}
+	s->retries--;
+	return true;
+}
+
+static void implied_nak(struct ur_rqp *q, uint64_t now_ns)
+{
+	struct ur_requester *s = &q->req;
+
+	if (s->rewind_ns && now_ns - s->rewind_ns < REWIND_HOLD_NS)
+		return;
+	s->rewind_ns = now_ns;
+	q->r->cnt.implied_nak_seq_err++;
+	ur_cong_loss(q->path, now_ns);
+	if (spend_retry(q))
+		rewind_all(q);
+}
+
+static void sequence_nak(struct ur_rqp *q, uint64_t now_ns)
+{
+	q->r->cnt.packet_seq_err++;
+	q->req.rewind_ns = now_ns;
+	ur_cong_loss(q->path, now_ns);
+	if (spend_retry(q))
+		rewind_all(q);
+}
+
+/* IBTA 9.7.5.2.8: wait, then send again from the refused packet. */
+static void rnr_nak(struct ur_rqp *q, uint8_t code, uint64_t now_ns)
+{
+	struct ur_requester *s = &q->req;
+
+	q->r->cnt.rcvd_rnr_err++;
+	if (s->rnr_wait)
+		return;
+	if (s->rnr_retries == 0) {
+		q->r->cnt.retry_rnr_exceeded_err++;
+		ur_req_fail(q, UR_WC_RNR_RETRY_EXC_ERR);
+		return;
+	}
+	if (s->rnr_retries != 7) /* 7: for ever */
+		s->rnr_retries--;
+	s->rnr_wait = true;
+	s->rnr_until_ns = now_ns + ur_rnr_timer_ns(code);
+	rewind_all(q);
+	ur_list_del(&q->sending);
+}
+
+static void fatal_nak(struct ur_rqp *q, enum ur_nak code)
+{
+	struct ur_roce_counters *c = &q->r->cnt;
+
+	switch (code) {
+	case UR_NAK_INV_REQ:
+		c->req_remote_invalid_request++;
+		ur_req_fail(q, UR_WC_REM_INV_REQ_ERR);
+		return;
+	case UR_NAK_REM_ACCESS:
+		c->req_remote_access_errors++;
+		ur_req_fail(q, UR_WC_REM_ACCESS_ERR);
+		return;
+	case UR_NAK_REM_OP:
+		c->req_remote_op_errors++;
+		ur_req_fail(q, UR_WC_REM_OP_ERR);
+		return;
+	case UR_NAK_PSN_SEQ:
+	case UR_NAK_INV_RD:
+		break;
+	}
+	ur_req_fail(q, UR_WC_BAD_RESP_ERR);
+}
+
+static void nak(struct ur_rqp *q, const struct ur_in *in)
+{
+	uint8_t value = UR_AETH_VALUE(in->hdr.syndrome);
+
+	/* A NAK acknowledges all before its PSN. */
+	advance(q, in->hdr.bth.psn, in->now_ns);
+	if (q->req.una != in->hdr.bth.psn)
+		implied_nak(q, in->now_ns);
+	else if (UR_AETH_CLASS(in->hdr.syndrome) == UR_AETH_RNR)
+		rnr_nak(q, value, in->now_ns);
+	else if (value == UR_NAK_PSN_SEQ)
+		sequence_nak(q, in->now_ns);
+	else
+		fatal_nak(q, (enum ur_nak)value);
+}
+
+static void ack(struct ur_rqp *q, const struct ur_in *in)
+{
+	uint32_t upto = ur_psn_add(in->hdr.bth.psn, 1);
+
+	q->r->cnt.acks_rcvd++;
+	advance(q, upto, in->now_ns);
+	if (q->req.una != upto && ur_psn_diff(upto, q->req.una) > 0)
+		implied_nak(q, in->now_ns);
+}
+
+/* The request that waits for the response with this PSN; NULL: none does. */
+static struct ur_swqe *awaiting(struct ur_rqp *q, const struct ur_in *in)
+{
+	struct ur_swqe *w;
+
+	advance(q, in->hdr.bth.psn, in->now_ns);
+	if (q->req.una != in->hdr.bth.psn) {
+		implied_nak(q, in->now_ns);
+		return NULL;
+	}
+	w = oldest(q);
+	if ((in->hdr.op->kind == UR_OP_READ_RESPONSE) !=
+		    (w->opcode == UR_WR_RDMA_READ) ||
+	    !has_response(w)) {
+		q->r->cnt.drop_ghost_ack++;
+		return NULL;
+	}
+	return w;
+}
+
+static void response_fault(struct ur_rqp *q, int err)
+{
+	ur_req_fail(q,
+		    err == -EMSGSIZE ? UR_WC_LOC_LEN_ERR : UR_WC_LOC_PROT_ERR);
+}
+
+static void read_response(struct ur_rqp *q, struct ur_in *in)
+{
+	struct ur_swqe *w = awaiting(q, in);
+	uint32_t off, len;
+	int err;
+
+	if (!w)
+		return;
+	off = ((in->hdr.bth.psn - w->first_psn) & UR_PSN_MASK) * q->mtu;
+	len = w->length - off < q->mtu ? w->length - off : q->mtu;
+	if (in->payload_len != len) {
+		ur_req_fail(q, UR_WC_BAD_RESP_ERR);
+		return;
+	}
+	err = ur_sge_scatter(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge,
+			     off, in->payload, len);
+	if (err) {
+		response_fault(q, err);
+		return;
+	}
+	ur_cong_read_done(q, len);
+	consume(q, w, 1);
+	progress(q, in->now_ns);
+}
+
+static void atomic_response(struct ur_rqp *q, struct ur_in *in)
+{
+	struct ur_swqe *w = awaiting(q, in);
+	int err;
+
+	if (!w)
+		return;
+	err = ur_sge_scatter(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge, 0,
+			     &in->hdr.orig, sizeof(in->hdr.orig));
+	if (err) {
+		response_fault(q, err);
+		return;
+	}
+	consume(q, w, 1);
+	progress(q, in->now_ns);
+}
+
+void ur_rc_response(struct ur_rqp *q, struct ur_in *in)
+{
+	struct ur_requester *s = &q->req;
+	enum ur_qp_state state = ur_rqp_state(q);
+	uint32_t psn = in->hdr.bth.psn;
+
+	if ((state != UR_QPS_RTS && state != UR_QPS_SQD) ||
+	    ur_psn_diff(psn, s->una) < 0 || ur_psn_diff(psn, s->end) >= 0) {
+		q->r->cnt.drop_ghost_ack++;
+		return;
+	}
+	if (in->hdr.op->kind == UR_OP_READ_RESPONSE)
+		read_response(q, in);
+	else if (in->hdr.op->kind == UR_OP_ATOMIC_ACK)
+		atomic_response(q, in);
+	else if (UR_AETH_CLASS(in->hdr.syndrome) == UR_AETH_ACK)
+		ack(q, in);
+	else
+		nak(q, in);
+	if (ur_rqp_state(q) != UR_QPS_ERR)
+		ur_rc_timer_update(q, in->now_ns);
+}
+
+/* IBTA 9.7.6.1.3: 4.096 us * 2^timeout; 0: no timeout. */
+static uint64_t ack_timeout_ns(const struct ur_rqp *q)
+{
+	uint64_t t;
+
+	if (q->qp->attr.timeout == 0)
+		return UR_NEVER;
+	t = UINT64_C(4096) << q->qp->attr.timeout;
+	return t > ACK_TIMEOUT_MIN_NS ? t : ACK_TIMEOUT_MIN_NS;
+}
+
+static uint64_t early_delay_ns(const struct ur_rqp *q)
+{
+	uint64_t d = 4 * q->path->srtt_ns;
+	uint8_t shift =
+		q->req.early < EARLY_MAX_SHIFT ? q->req.early : EARLY_MAX_SHIFT;
+
+	if (d < EARLY_MIN_NS)
+		d = EARLY_MIN_NS;
+	return d << shift;
+}
+
+void ur_rc_timer_update(struct ur_rqp *q, uint64_t now_ns)
+{
+	struct ur_requester *s = &q->req;
+	uint64_t t, at;
+
+	if (s->rnr_wait) {
+		ur_timer_arm(&q->r->timers, &q->timer, s->rnr_until_ns);
+		return;
+	}
+	if (s->una == s->end) {
+		ur_timer_cancel(&q->r->timers, &q->timer);
+		return;
+	}
+	t = ack_timeout_ns(q);
+	at = s->early_from_ns + early_delay_ns(q);
+	if (t != UR_NEVER && s->retry_ns + t < at)
+		at = s->retry_ns + t;
+	ur_timer_arm(&q->r->timers, &q->timer, at > now_ns ? at : now_ns + 1);
+}
+
+void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns)
+{
+	struct ur_requester *s = &q->req;
+	uint64_t t = ack_timeout_ns(q);
+
+	if (s->rnr_wait) {
+		s->rnr_wait = false;
+		s->retry_ns = now_ns;
+		s->early_from_ns = now_ns;
+		q->r->cnt.rnr_nak_retry_err++;
+		ur_rqp_want_send(q);
+	} else if (s->una != s->end) {
+		if (t != UR_NEVER && now_ns - s->retry_ns >= t) {
+			q->r->cnt.local_ack_timeout_err++;
+			if (!spend_retry(q))
+				return;
+			s->retry_ns = now_ns;
+		}
+		s->early++;
+		s->early_from_ns = now_ns;
+		ur_cong_timeout(q->path);
+		rewind_all(q);
+	}
+	ur_rc_timer_update(q, now_ns);
+}
+
+/* SQD: all that was begun is complete (IBTA 10.3.1, SQ_DRAINED). */
+void ur_rc_check_drained(struct ur_rqp *q)
+{
+	if (ur_rqp_state(q) != UR_QPS_SQD || q->req.una != q->req.end)
+		return;
+	q->qp->attr.sq_draining = false;
+	if (!q->req.sqd_told) {
+		q->req.sqd_told = true;
+		ur_qp_event(q->qp, UR_EVENT_SQ_DRAINED);
+	}
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * RC requester, sending side (IBTA 9.7.3): turns send requests into packets.
+ *
+ * Work requests get their PSNs when they are first sent.  A READ takes as many
+ * PSNs as its response has packets; it leaves as several READ requests of at
+ * most `rd_chunk` bytes, each a request of its own to the responder, so that
+ * the responses under way to us never exceed what our receive buffer holds.
+ */
+#include <errno.h>
+
+#include "roce/internal.h"
+
+/* Ask for an acknowledgement at least every so many packets. */
+#define ACKREQ_EVERY 16u
+
+static bool is_read(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_RDMA_READ;
+}
+
+static bool is_atomic(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_FETCH_ADD;
+}
+
+static uint32_t pkts_of(uint32_t len, uint32_t mtu)
+{
+	return len ? (len + mtu - 1) / mtu : 1;
+}
+
+/* PSNs that a request takes (IBTA 9.7.3.2). */
+uint32_t ur_swqe_pkts(const struct ur_rqp *q, const struct ur_swqe *w)
+{
+	return is_atomic(w) ? 1 : pkts_of(w->length, q->mtu);
+}
+
+static uint8_t tail_header(const struct ur_swqe *w)
+{
+	switch ((enum ur_wr_opcode)w->opcode) {
+	case UR_WR_SEND_IMM:
+	case UR_WR_RDMA_WRITE_IMM:
+		return UR_HDR_IMM;
+	case UR_WR_SEND_INV:
+		return UR_HDR_IETH;
+	case UR_WR_RDMA_WRITE:
+	case UR_WR_SEND:
+	case UR_WR_RDMA_READ:
+	case UR_WR_CMP_SWP:
+	case UR_WR_FETCH_ADD:
+	case UR_WR_LOCAL_INV:
+	case UR_WR_BIND_MW:
+		break;
+	}
+	return 0;
+}
+
+static enum ur_op_kind kind_of(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_RDMA_WRITE ||
+			       w->opcode == UR_WR_RDMA_WRITE_IMM
+		       ? UR_OP_WRITE
+		       : UR_OP_SEND;
+}
+
+int ur_req_add_packet(struct ur_rqp *q, struct ur_train *t, struct ur_path *p,
+		      const struct ur_swqe *w, struct ur_hdr *h, uint32_t off,
+		      uint32_t len, bool stable)
+{
+	struct iovec iov[UR_MAX_SGE];
+	int n = 0;
+
+	if (w->flags & UR_SEND_INLINE) {
+		/* The ring's memory; iovec has no const. */
+		const uint8_t *data = w->data.inline_data + off;
+
+		iov[0].iov_base = (void *)(uintptr_t)data;
+		iov[0].iov_len = len;
+		n = 1;
+	} else if (len) {
+		n = ur_sge_gather(q->qp->mrs, q->qp->pd, w->data.sge,
+				  w->num_sge, off, len, iov, UR_MAX_SGE);
+		if (n < 0)
+			return n;
+	}
+	return ur_train_add(t, p, h, iov, (uint32_t)n, len, stable);
+}
+
+/* Header of packet i of a SEND or WRITE. */
+void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
+		       uint32_t i, struct ur_hdr *h)
+{
+	uint32_t n = ((w->last_psn - w->first_psn) & UR_PSN_MASK) + 1;
+	unsigned int pos =
+		(i == 0 ? UR_POS_FIRST : 0) | (i == n - 1 ? UR_POS_LAST : 0);
+	enum ur_transport tp = q->qp->type == UR_QPT_RC ? UR_TP_RC : UR_TP_UC;
+
+	h->bth.opcode = ur_opcode_pick(tp, kind_of(w), pos, tail_header(w));
+	h->bth.solicited =
+		(pos & UR_POS_LAST) && (w->flags & UR_SEND_SOLICITED);
+	h->bth.migreq = true;
+	h->bth.pkey = 0xffff;
+	h->bth.dqpn = q->qp->attr.dest_qpn;
+	h->va = w->wr.rdma.remote_addr;
+	h->rkey = w->wr.rdma.rkey;
+	h->dma_len = w->length;
+	h->imm_be = w->imm_be;
+	h->inv_rkey = w->imm_be;
+}
+
+/* Ask for an ACK where the message ends, regularly, and before we stop. */
+static bool want_ack(struct ur_rqp *q, bool last, uint32_t price)
+{
+	struct ur_requester *s = &q->req;
+
+	s->since_ackreq++;
+	if (!last && s->since_ackreq < ACKREQ_EVERY &&
+	    q->path->inflight + price < q->path->cwnd)
+		return false;
+	s->since_ackreq = 0;
+	return true;
+}
+
+static uint32_t price_of(const struct ur_rqp *q, const struct ur_swqe *w)
+{
+	return (w->length < q->mtu ? w->length : q->mtu) + UR_PKT_OVERHEAD;
+}
+
+static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
+				 struct ur_train *t)
+{
+	struct ur_requester *s = &q->req;
+	uint32_t i = (s->psn - w->first_psn) & UR_PSN_MASK;
+	uint32_t n = ((w->last_psn - w->first_psn) & UR_PSN_MASK) + 1;
+	uint32_t off = i * q->mtu;
+	uint32_t len = w->length - off < q->mtu ? w->length - off : q->mtu;
+	bool again = ur_psn_diff(s->psn, s->end) < 0;
+	struct ur_hdr h = { .bth.psn = s->psn };
+	int err;
+
+	ur_message_header(q, w, i, &h);
+	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), len)) !=
+	    UR_FIT_OK)
+		return UR_EMIT_FULL;
+	h.bth.ackreq = want_ack(q, i == n - 1, price_of(q, w));
+	/*
+	 * A packet that is sent again is copied first: if its memory changes
+	 * under us, the ICRC is still that of the bytes that leave.
+	 */
+	err = ur_req_add_packet(q, t, q->path, w, &h, off, len, !again);
+	if (err)
+		return UR_EMIT_IDLE;
+	q->r->cnt.retransmitted_pkts += again;
+	ur_cong_sent(q, price_of(q, w));
+	return UR_EMIT_OK;
+}
+
+static void rd_push(struct ur_rqp *q, uint32_t last_psn)
+{
+	struct ur_requester *s = &q->req;
+
+	s->rd_last[(s->rd_head + s->rd_count++) % UR_MAX_RD_ATOMIC] = last_psn;
+}
+
+static bool rd_full(const struct ur_rqp *q)
+{
+	return q->req.rd_count >= q->qp->attr.max_rd_atomic;
+}
+
+static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
+			      struct ur_train *t)
+{
+	struct ur_requester *s = &q->req;
+	struct ur_roce *r = q->r;
+	uint32_t off = ((s->psn - w->first_psn) & UR_PSN_MASK) * q->mtu;
+	uint32_t left = w->length - off;
+	/* Chunks keep their places, so that a repeated one is a duplicate. */
+	uint32_t room = r->rd_chunk - off % r->rd_chunk;
+	uint32_t len = left < room ? left : room;
+	struct ur_hdr h = { .bth = { .opcode = UR_RC_READ_REQUEST,
+				     .migreq = true,
+				     .pkey = 0xffff,
+				     .dqpn = q->qp->attr.dest_qpn,
+				     .ackreq = true,
+				     .psn = s->psn },
+			    .va = w->wr.rdma.remote_addr + off,
+			    .rkey = w->wr.rdma.rkey,
+			    .dma_len = len };
+
+	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(UR_RC_READ_REQUEST),
+					0)) != UR_FIT_OK)
+		return UR_EMIT_FULL;
+	if (ur_train_add(t, q->path, &h, NULL, 0, 0, false))
+		return UR_EMIT_IDLE;
+	rd_push(q, ur_psn_add(s->psn, pkts_of(len, q->mtu) - 1));
+	s->rd_inflight += len;
+	r->rd_inflight += len;
+	s->since_ackreq = 0;
+	return UR_EMIT_OK;
+}
+
+static enum ur_emit atomic_emit(struct ur_rqp *q, struct ur_swqe *w,
+				struct ur_train *t)
+{
+	bool cas = w->opcode == UR_WR_CMP_SWP;
+	uint8_t opcode = cas ? UR_RC_CMP_SWAP : UR_RC_FETCH_ADD;
+	struct ur_hdr h = { .bth = { .opcode = opcode,
+				     .migreq = true,
+				     .pkey = 0xffff,
+				     .dqpn = q->qp->attr.dest_qpn,
+				     .ackreq = true,
+				     .psn = q->req.psn },
+			    .va = w->wr.atomic.remote_addr,
+			    .rkey = w->wr.atomic.rkey,
+			    .swap_add = cas ? w->wr.atomic.swap
+					    : w->wr.atomic.compare_add,
+			    .compare = cas ? w->wr.atomic.compare_add : 0 };
+
+	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(opcode), 0)) != UR_FIT_OK)
+		return UR_EMIT_FULL;
+	if (ur_train_add(t, q->path, &h, NULL, 0, 0, false))
+		return UR_EMIT_IDLE;
+	rd_push(q, q->req.psn);
+	q->req.since_ackreq = 0;
+	return UR_EMIT_OK;
+}
+
+/* Does the state of the QP let this request go on (or start)? */
+static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
+{
+	enum ur_qp_state state = ur_rqp_state(q);
+	const struct ur_requester *s = &q->req;
+
+	if (s->rnr_wait)
+		return false;
+	/* SQD: what was begun is finished, nothing is begun (IBTA 10.3.1). */
+	if (state == UR_QPS_SQD)
+		return s->cur != s->fresh;
+	if (state != UR_QPS_RTS)
+		return false;
+	/* IBTA 10.8.3.3: a fence waits for READs and atomics before it. */
+	return !((w->flags & UR_SEND_FENCE) && s->rd_count &&
+		 s->psn == w->first_psn);
+}
+
+/* Is there room in the windows?  If not, wait in the right list. */
+static bool window_open(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct ur_requester *s = &q->req;
+	struct ur_list *waiters;
+
+	if (is_read(w)) {
+		if (q->r->rd_inflight == 0 ||
+		    q->r->rd_inflight + q->r->rd_chunk <= q->r->rd_window)
+			return true;
+		waiters = &q->r->rd_waiters;
+	} else {
+		if (ur_cong_may_send(q->path))
+			return true;
+		waiters = &q->path->waiters;
+	}
+	ur_list_del(&q->sending);
+	ur_list_add_tail(waiters, &q->sending);
+	s->window_wait = true;
+	return false;
+}
+
+static void assign_psns(struct ur_rqp *q, struct ur_swqe *w)
+{
+	w->first_psn = q->req.psn;
+	w->last_psn = ur_psn_add(q->req.psn, ur_swqe_pkts(q, w) - 1);
+	q->req.fresh++;
+}
+
+/* Step over what was just sent. */
+static void step(struct ur_rqp *q, const struct ur_swqe *w, uint64_t now_ns)
+{
+	struct ur_requester *s = &q->req;
+	uint32_t n = 1;
+
+	if (is_read(w)) {
+		uint32_t tail =
+			(s->rd_head + s->rd_count - 1) % UR_MAX_RD_ATOMIC;
+
+		n = ((s->rd_last[tail] - s->psn) & UR_PSN_MASK) + 1;
+	}
+	if (s->rtt_sent_ns == 0 && s->psn == s->end) {
+		s->rtt_psn = s->psn;
+		s->rtt_sent_ns = now_ns;
+	}
+	if (s->una == s->end) {
+		s->retry_ns = now_ns;
+		s->early_from_ns = now_ns;
+	}
+	s->psn = ur_psn_add(s->psn, n);
+	if (ur_psn_diff(s->psn, s->end) > 0)
+		s->end = s->psn;
+	if (s->psn == ur_psn_add(w->last_psn, 1))
+		s->cur++;
+}
+
+static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
+			     struct ur_train *t)
+{
+	if (is_read(w))
+		return read_emit(q, w, t);
+	if (is_atomic(w))
+		return atomic_emit(q, w, t);
+	return message_emit(q, w, t);
+}
+
+/*
+ * Send a request whose memory is not accessible: it fails when all before it
+ * are complete, so that completions stay in order.
+ */
+static bool fail_if_oldest(struct ur_rqp *q)
+{
+	struct ur_requester *s = &q->req;
+	uint32_t head =
+		atomic_load_explicit(&q->qp->sq.head, memory_order_relaxed);
+
+	if (head != s->cur)
+		return false;
+	ur_req_fail(q, UR_WC_LOC_PROT_ERR);
+	return true;
+}
+
+enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
+{
+	struct ur_requester *s = &q->req;
+	struct ur_sq *sq = &q->qp->sq;
+	enum ur_emit e = UR_EMIT_IDLE;
+	bool sent = false;
+
+	for (;;) {
+		struct ur_swqe *w;
+
+		if (s->cur ==
+		    atomic_load_explicit(&sq->tail, memory_order_acquire))
+			break;
+		w = ur_sq_slot(sq, s->cur);
+		if (!may_start(q, w))
+			break;
+		if ((is_read(w) || is_atomic(w)) && rd_full(q))
+			break;
+		if (!window_open(q, w))
+			break;
+		if (s->cur == s->fresh)
+			assign_psns(q, w);
+		e = emit_one(q, w, t);
+		if (e == UR_EMIT_IDLE)
+			fail_if_oldest(q);
+		if (e != UR_EMIT_OK)
+			break;
+		sent = true;
+		step(q, w, now_ns);
+	}
+	if (sent)
+		ur_rc_timer_update(q, now_ns);
+	return e == UR_EMIT_FULL ? UR_EMIT_FULL : UR_EMIT_IDLE;
+}

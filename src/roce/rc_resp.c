@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * RC responder (IBTA 9.7.4, 9.7.5): an inbound request passes a list of checks
+ * in the order of the specification; the first that does not pass decides
+ * what happens (fault.c); a request that passes all is executed.
+ */
+#include <errno.h>
+
+#include "base/guard.h"
+#include "roce/internal.h"
+
+typedef enum ur_fault (*check_fn)(struct ur_rqp *q, struct ur_in *in);
+
+static uint32_t read_pkts(const struct ur_rqp *q, uint32_t len)
+{
+	return len ? (len + q->mtu - 1) / q->mtu : 1;
+}
+
+/* IBTA 9.7.4.1.2: PSN expected, of the past (duplicate) or of the future. */
+static enum ur_fault check_psn(struct ur_rqp *q, struct ur_in *in)
+{
+	int32_t d = ur_psn_diff(in->hdr.bth.psn, q->rsp.epsn);
+
+	if (d < 0)
+		return UR_FAULT_DUPLICATE;
+	if (d == 0)
+		return UR_FAULT_NONE;
+	q->r->cnt.out_of_sequence++;
+	/* One NAK for a gap; the rest of the train is dropped (9.7.5.2.8). */
+	return q->rsp.nak_sent ? UR_FAULT_DROP : UR_FAULT_PSN_SEQ;
+}
+
+/* IBTA 9.7.4.1.3: FIRST and ONLY begin, MIDDLE and LAST go on. */
+static enum ur_fault check_sequence(struct ur_rqp *q, struct ur_in *in)
+{
+	const struct ur_opcode *op = in->hdr.op;
+	bool begins = op->position & UR_POS_FIRST;
+
+	if (begins == q->rsp.in_message)
+		return UR_FAULT_BAD_OPCODE;
+	if (!begins && op->kind != q->rsp.kind)
+		return UR_FAULT_BAD_OPCODE;
+	return UR_FAULT_NONE;
+}
+
+/* IBTA 9.7.4.1.5: does this QP serve that operation at all? */
+static enum ur_fault check_operation(struct ur_rqp *q, struct ur_in *in)
+{
+	uint32_t access = q->qp->attr.access;
+	uint32_t need = 0;
+
+	switch ((enum ur_op_kind)in->hdr.op->kind) {
+	case UR_OP_WRITE:
+		need = UR_ACCESS_REMOTE_WRITE;
+		break;
+	case UR_OP_READ_REQUEST:
+		need = UR_ACCESS_REMOTE_READ;
+		break;
+	case UR_OP_CMP_SWAP:
+	case UR_OP_FETCH_ADD:
+		need = UR_ACCESS_REMOTE_ATOMIC;
+		if (in->hdr.va & 7u) /* 9.4.5: naturally aligned */
+			return UR_FAULT_BAD_LENGTH;
+		break;
+	case UR_OP_SEND:
+	case UR_OP_READ_RESPONSE:
+	case UR_OP_ACK:
+	case UR_OP_ATOMIC_ACK:
+	case UR_OP_CNP:
+		break;
+	}
+	return (access & need) == need ? UR_FAULT_NONE : UR_FAULT_BAD_OPCODE;
+}
+
+/* IBTA 9.7.4.1.6: what lengths a packet of that position may have. */
+static enum ur_fault check_length(struct ur_rqp *q, struct ur_in *in)
+{
+	const struct ur_opcode *op = in->hdr.op;
+	size_t len = in->payload_len;
+	bool last = op->position & UR_POS_LAST;
+	uint32_t total =
+		op->position & UR_POS_FIRST ? in->hdr.dma_len : q->rsp.dma_len;
+	uint32_t done = op->position & UR_POS_FIRST ? 0 : q->rsp.received;
+
+	if ((op->headers & UR_HDR_RETH) && in->hdr.dma_len > UR_MAX_MSG_SIZE)
+		return UR_FAULT_BAD_LENGTH;
+	if (op->kind != UR_OP_SEND && op->kind != UR_OP_WRITE)
+		return UR_FAULT_NONE;
+	if (len > q->mtu || (!last && len != q->mtu))
+		return UR_FAULT_BAD_LENGTH;
+	if (last && !(op->position & UR_POS_FIRST) && len == 0)
+		return UR_FAULT_BAD_LENGTH;
+	if (op->kind == UR_OP_SEND)
+		return UR_FAULT_NONE;
+	if (last ? done + len != total : done + len >= total)
+		return UR_FAULT_BAD_LENGTH;
+	return UR_FAULT_NONE;
+}
+
+static bool needs_receive(const struct ur_opcode *op)
+{
+	if (!op->eats_rwqe)
+		return false;
+	return op->kind == UR_OP_SEND ? (op->position & UR_POS_FIRST) != 0
+				      : (op->position & UR_POS_LAST) != 0;
+}
+
+/* IBTA 9.7.4.1.4, 9.7.5.2.8: a receive to consume, a place for the answer. */
+static enum ur_fault check_resources(struct ur_rqp *q, struct ur_in *in)
+{
+	const struct ur_opcode *op = in->hdr.op;
+
+	if (op->kind == UR_OP_READ_REQUEST || op->kind == UR_OP_CMP_SWAP ||
+	    op->kind == UR_OP_FETCH_ADD) {
+		if (q->rsp.res_size == 0 || q->rsp.res[q->rsp.res_next].active)
+			return UR_FAULT_RESOURCES;
+		return UR_FAULT_NONE;
+	}
+	if (needs_receive(op) && !ur_recv_take(q))
+		return UR_FAULT_RNR;
+	return UR_FAULT_NONE;
+}
+
+static uint8_t *remote(struct ur_rqp *q, uint32_t rkey, uint64_t va,
+		       uint32_t len, uint32_t access)
+{
+	struct ur_mr *mr = ur_mr_lookup(q->qp->mrs, rkey);
+
+	return mr ? ur_mr_translate(mr, q->qp->pd, va, len, access) : NULL;
+}
+
+/* IBTA 9.7.4.1.5.4: R_Key, range and rights; not where no byte is touched. */
+static enum ur_fault check_rkey(struct ur_rqp *q, struct ur_in *in)
+{
+	const struct ur_hdr *h = &in->hdr;
+	bool ok = true;
+
+	if (h->op->kind == UR_OP_CMP_SWAP || h->op->kind == UR_OP_FETCH_ADD)
+		ok = remote(q, h->rkey, h->va, 8, UR_ACCESS_REMOTE_ATOMIC);
+	else if ((h->op->headers & UR_HDR_RETH) && h->dma_len)
+		ok = remote(q, h->rkey, h->va, h->dma_len,
+			    h->op->kind == UR_OP_WRITE ? UR_ACCESS_REMOTE_WRITE
+						       : UR_ACCESS_REMOTE_READ);
+	else if (h->op->headers & UR_HDR_IETH)
+		ok = false; /* a region is not for peers to invalidate */
+	return ok ? UR_FAULT_NONE : UR_FAULT_ACCESS;
+}
+
+/* The next PSN; `msg`: a message (MSN) was completed. */
+static void accept_psns(struct ur_rqp *q, uint32_t n, bool msg)
+{
+	q->rsp.epsn = ur_psn_add(q->rsp.epsn, n);
+	if (msg)
+		q->rsp.msn = (q->rsp.msn + 1) & UR_PSN_MASK;
+}
+
+static enum ur_fault execute_send(struct ur_rqp *q, struct ur_in *in)
+{
+	struct ur_responder *p = &q->rsp;
+	uint32_t len = (uint32_t)in->payload_len;
+	int err;
+
+	if (in->hdr.op->position & UR_POS_FIRST)
+		p->received = 0;
+	if ((uint64_t)p->received + len > p->rwqe->length)
+		return UR_FAULT_TOO_LONG;
+	err = ur_recv_place(q, p->received, in->payload, len);
+	if (err)
+		return UR_FAULT_LOCAL_PROT;
+	p->received += len;
+	return UR_FAULT_NONE;
+}
+
+static enum ur_fault execute_write(struct ur_rqp *q, struct ur_in *in)
+{
+	struct ur_responder *p = &q->rsp;
+	uint32_t len = (uint32_t)in->payload_len;
+	uint8_t *to;
+
+	if (in->hdr.op->position & UR_POS_FIRST) {
+		p->va = in->hdr.va;
+		p->rkey = in->hdr.rkey;
+		p->dma_len = in->hdr.dma_len;
+		p->received = 0;
+	}
+	if (len) {
+		/* Looked up for each packet: it may be gone since the last. */
+		to = remote(q, p->rkey, p->va + p->received, len,
+			    UR_ACCESS_REMOTE_WRITE);
+		if (!to || ur_guard_copy(to, in->payload, len))
+			return UR_FAULT_ACCESS;
+	}
+	p->received += len;
+	return UR_FAULT_NONE;
+}
+
+/* SEND and WRITE: place the payload, then complete at the last packet. */
+static enum ur_fault execute_message(struct ur_rqp *q, struct ur_in *in)
+{
+	struct ur_responder *p = &q->rsp;
+	const struct ur_opcode *op = in->hdr.op;
+	bool send = op->kind == UR_OP_SEND;
+	bool last = op->position & UR_POS_LAST;
+	enum ur_fault f = send ? execute_send(q, in) : execute_write(q, in);
+
+	if (f != UR_FAULT_NONE)
+		return f;
+	p->in_message = !last;
+	p->kind = op->kind;
+	accept_psns(q, 1, last);
+	if (last && op->eats_rwqe) {
+		ur_recv_complete(q, in,
+				 send ? UR_WC_RECV : UR_WC_RECV_RDMA_WITH_IMM,
+				 p->received);
+		p->recv_ns = in->now_ns;
+	}
+	if (last) {
+		q->r->cnt.rx_send_requests += send;
+		q->r->cnt.rx_write_requests += !send;
+	}
+	if (in->hdr.bth.ackreq)
+		ur_rc_ack_later(q, UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
+				in->hdr.bth.psn, in->now_ns);
+	return UR_FAULT_NONE;
+}
+
+/* Remember what has to be answered, in the place of the oldest one. */
+static struct ur_resource *keep(struct ur_rqp *q, const struct ur_in *in)
+{
+	struct ur_responder *p = &q->rsp;
+	struct ur_resource *x = &p->res[p->res_next];
+
+	p->res_next = (p->res_next + 1) % p->res_size;
+	*x = (struct ur_resource){ .kind = in->hdr.op->kind,
+				   .active = true,
+				   .valid = true,
+				   .first_psn = in->hdr.bth.psn,
+				   .last_psn = in->hdr.bth.psn,
+				   .start_psn = in->hdr.bth.psn,
+				   .next_psn = in->hdr.bth.psn,
+				   .rkey = in->hdr.rkey,
+				   .va = in->hdr.va,
+				   .len = in->hdr.dma_len };
+	ur_rqp_want_ack(q);
+	return x;
+}
+
+static enum ur_fault execute_read(struct ur_rqp *q, struct ur_in *in)
+{
+	uint32_t n = read_pkts(q, in->hdr.dma_len);
+	struct ur_resource *x = keep(q, in);
+
+	x->last_psn = ur_psn_add(x->first_psn, n - 1);
+	accept_psns(q, n, true);
+	x->msn = q->rsp.msn;
+	q->r->cnt.rx_read_requests++;
+	return UR_FAULT_NONE;
+}
+
+static enum ur_fault execute_atomic(struct ur_rqp *q, struct ur_in *in)
+{
+	const struct ur_hdr *h = &in->hdr;
+	uint8_t *at = remote(q, h->rkey, h->va, 8, UR_ACCESS_REMOTE_ATOMIC);
+	struct ur_resource *x;
+	uint64_t old;
+	int err;
+
+	if (h->op->kind == UR_OP_CMP_SWAP)
+		err = ur_guard_cmp_swap64(at, h->compare, h->swap_add, &old);
+	else
+		err = ur_guard_fetch_add64(at, h->swap_add, &old);
+	if (err)
+		return UR_FAULT_ACCESS;
+	x = keep(q, in);
+	x->orig = old;
+	accept_psns(q, 1, true);
+	x->msn = q->rsp.msn;
+	q->r->cnt.rx_atomic_requests++;
+	return UR_FAULT_NONE;
+}
+
+static enum ur_fault execute(struct ur_rqp *q, struct ur_in *in)
+{
+	q->rsp.nak_sent = false;
+	switch ((enum ur_op_kind)in->hdr.op->kind) {
+	case UR_OP_SEND:
+	case UR_OP_WRITE:
+		return execute_message(q, in);
+	case UR_OP_READ_REQUEST:
+		return execute_read(q, in);
+	case UR_OP_CMP_SWAP:
+	case UR_OP_FETCH_ADD:
+		return execute_atomic(q, in);
+	case UR_OP_READ_RESPONSE:
+	case UR_OP_ACK:
+	case UR_OP_ATOMIC_ACK:
+	case UR_OP_CNP:
+		break;
+	}
+	return UR_FAULT_BAD_OPCODE;
+}
+
+static struct ur_resource *find_resource(struct ur_rqp *q, uint8_t kind,
+					 uint32_t psn)
+{
+	for (uint32_t i = 0; i < q->rsp.res_size; i++) {
+		struct ur_resource *x = &q->rsp.res[i];
+
+		if (x->valid && x->kind == kind &&
+		    ur_psn_diff(psn, x->first_psn) >= 0 &&
+		    ur_psn_diff(psn, x->last_psn) <= 0)
+			return x;
+	}
+	return NULL;
+}
+
+/*
+ * Answer a kept request again.  The requester goes back and repeats what came
+ * later, so answers to later requests that are under way are stopped.
+ */
+static void answer_again(struct ur_rqp *q, struct ur_resource *x, uint32_t psn)
+{
+	for (uint32_t i = 0; i < q->rsp.res_size; i++) {
+		struct ur_resource *y = &q->rsp.res[i];
+
+		if (y->valid && ur_psn_diff(y->first_psn, x->first_psn) > 0)
+			y->active = false;
+	}
+	x->active = true;
+	x->start_psn = psn;
+	x->next_psn = psn;
+	ur_rqp_want_ack(q);
+}
+
+/* IBTA 9.7.5.1.3: a duplicate READ is executed again, from where it asks. */
+static void duplicate_read(struct ur_rqp *q, const struct ur_in *in)
+{
+	const struct ur_hdr *h = &in->hdr;
+	struct ur_resource *x =
+		find_resource(q, UR_OP_READ_REQUEST, h->bth.psn);
+	uint64_t off;
+
+	if (!x)
+		return;
+	off = (uint64_t)((h->bth.psn - x->first_psn) & UR_PSN_MASK) * q->mtu;
+	if (h->rkey != x->rkey || h->va != x->va + off ||
+	    h->dma_len != x->len - off)
+		return;
+	answer_again(q, x, h->bth.psn);
+}
+
+/* IBTA 9.7.5.1.2 to 9.7.5.1.4. */
+static void duplicate(struct ur_rqp *q, struct ur_in *in)
+{
+	struct ur_resource *x;
+
+	q->r->cnt.duplicate_request++;
+	switch ((enum ur_op_kind)in->hdr.op->kind) {
+	case UR_OP_SEND:
+	case UR_OP_WRITE:
+		ur_rc_ack_later(q, UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
+				ur_psn_add(q->rsp.epsn, UR_PSN_MASK),
+				in->now_ns);
+		break;
+	case UR_OP_READ_REQUEST:
+		duplicate_read(q, in);
+		break;
+	case UR_OP_CMP_SWAP:
+	case UR_OP_FETCH_ADD:
+		/* Never executed again: the saved result is sent (9.7.5.1.4). */
+		x = find_resource(q, in->hdr.op->kind, in->hdr.bth.psn);
+		if (x)
+			answer_again(q, x, x->first_psn);
+		break;
+	case UR_OP_READ_RESPONSE:
+	case UR_OP_ACK:
+	case UR_OP_ATOMIC_ACK:
+	case UR_OP_CNP:
+		break;
+	}
+}
+
+static void count_fault(struct ur_roce_counters *c, enum ur_fault f)
+{
+	c->rcvd_seq_err += f == UR_FAULT_PSN_SEQ;
+	c->send_rnr_err += f == UR_FAULT_RNR;
+	c->resp_local_length_error += f == UR_FAULT_TOO_LONG;
+	c->resp_remote_access_errors += f == UR_FAULT_ACCESS;
+	c->resp_remote_op_errors += f == UR_FAULT_LOCAL_PROT;
+}
+
+static void fault(struct ur_rqp *q, struct ur_in *in, enum ur_fault f)
+{
+	const struct ur_fault_row *row = &ur_fault_rows[f];
+	uint8_t syndrome = row->syndrome;
+
+	if (f == UR_FAULT_DROP)
+		return;
+	if (f == UR_FAULT_DUPLICATE) {
+		duplicate(q, in);
+		return;
+	}
+	count_fault(&q->r->cnt, f);
+	if (f == UR_FAULT_RNR)
+		syndrome |= q->qp->attr.min_rnr_timer & 0x1fu;
+	q->rsp.nak_sent = true;
+	ur_rc_ack_later(q, syndrome, q->rsp.epsn, in->now_ns);
+	if (!row->fatal)
+		return;
+	ur_recv_fail(q, row->status);
+	ur_rqp_fail(q, row->event);
+}
+
+void ur_rc_request(struct ur_rqp *q, struct ur_in *in)
+{
+	static const check_fn checks[] = {
+		check_psn,    check_sequence,  check_operation,
+		check_length, check_resources, check_rkey,
+	};
+	enum ur_fault f = UR_FAULT_NONE;
+
+	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
+		f = checks[i](q, in);
+		if (f != UR_FAULT_NONE)
+			break;
+	}
+	if (f == UR_FAULT_NONE)
+		f = execute(q, in);
+	if (f != UR_FAULT_NONE)
+		fault(q, in, f);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Receive requests: taking one from the RQ or SRQ, placing data into it,
+ * completing it.  Common to RC, UC and UD.  One of an RQ stays in its slot
+ * until it is complete; one of an SRQ is copied out, since others eat there.
+ */
+#include <errno.h>
+
+#include "base/guard.h"
+#include "roce/internal.h"
+
+/* Make q->rsp.rwqe the next receive; false: there is none. */
+bool ur_recv_take(struct ur_rqp *q)
+{
+	struct ur_responder *p = &q->rsp;
+	struct ur_rq *rq = &q->qp->rq;
+	uint32_t head;
+
+	if (p->rwqe)
+		return true;
+	if (q->qp->srq) {
+		if (!ur_srq_take(q->qp->srq, p->copy))
+			return false;
+		p->rwqe = p->copy;
+		return true;
+	}
+	head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	if (head == atomic_load_explicit(&rq->tail, memory_order_acquire))
+		return false;
+	p->rwqe = ur_rq_slot(rq, head);
+	return true;
+}
+
+int ur_recv_place(struct ur_rqp *q, uint32_t off, const void *data,
+		  uint32_t len)
+{
+	const struct ur_rwqe *w = q->rsp.rwqe;
+
+	if (len == 0)
+		return 0;
+	return ur_sge_scatter(q->qp->mrs, q->qp->pd, w->sge, w->num_sge, off,
+			      data, len);
+}
+
+/* The slot is free again, whatever became of the request. */
+static void release(struct ur_rqp *q)
+{
+	struct ur_rq *rq = &q->qp->rq;
+
+	q->rsp.rwqe = NULL;
+	if (q->qp->srq)
+		return;
+	atomic_store_explicit(
+		&rq->head,
+		atomic_load_explicit(&rq->head, memory_order_relaxed) + 1,
+		memory_order_release);
+}
+
+static void push(struct ur_rqp *q, struct ur_cqe *c, bool solicited)
+{
+	c->wr_id = q->rsp.rwqe->wr_id;
+	c->qp = q->qp;
+	c->qpn = q->qp->qpn;
+	c->ts_ns = q->r->now_ns;
+	release(q);
+	if (!ur_cq_push(q->qp->recv_cq, c, solicited))
+		q->overrun = true;
+}
+
+void ur_recv_complete(struct ur_rqp *q, const struct ur_in *in,
+		      enum ur_wc_opcode opcode, uint32_t byte_len)
+{
+	const struct ur_hdr *h = &in->hdr;
+	struct ur_cqe c = { .byte_len = byte_len,
+			    .src_qp = q->qp->attr.dest_qpn,
+			    .status = UR_WC_SUCCESS,
+			    .opcode = (uint8_t)opcode };
+
+	if (h->op->headers & UR_HDR_IMM) {
+		c.flags |= UR_WC_WITH_IMM;
+		c.imm_be = h->imm_be;
+	} else if (h->op->headers & UR_HDR_IETH) {
+		c.flags |= UR_WC_WITH_INV;
+		c.imm_be = h->inv_rkey;
+	}
+	if (q->qp->type == UR_QPT_UD) {
+		c.src_qp = h->sqpn;
+		c.flags |= UR_WC_GRH;
+		/* As mlx5: which kind of RoCE header the GRH area holds. */
+		c.sl = ur_addr_is_v4(in->rx->dst) ? 2 : 1;
+	}
+	push(q, &c, h->bth.solicited);
+}
+
+/* Complete the receive under way with an error; none under way: nothing. */
+void ur_recv_fail(struct ur_rqp *q, enum ur_wc_status status)
+{
+	struct ur_cqe c = { .status = (uint8_t)status, .opcode = UR_WC_RECV };
+
+	if (!q->rsp.rwqe)
+		return;
+	q->r->cnt.resp_cqe_error++;
+	push(q, &c, true);
+}
+
+/* IBTA 10.3.1: all receives of a QP in error complete as flushed. */
+void ur_recv_flush(struct ur_rqp *q)
+{
+	ur_recv_fail(q, UR_WC_WR_FLUSH_ERR);
+	if (q->qp->srq)
+		return;
+	while (ur_recv_take(q))
+		ur_recv_fail(q, UR_WC_WR_FLUSH_ERR);
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The scheduler of a lane's protocol: which path sends next, what goes into a
+ * train, when something is due.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "roce/internal.h"
+
+#define RD_CHUNK_MIN   (32u << 10)
+#define RD_CHUNK_MAX   (256u << 10)
+/* A request this soon after a receive answers it: a ping-pong. */
+#define RIDE_KICK_NS   5000u
+#define RIDE_SCORE_MAX 8u
+
+int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
+{
+	struct ur_roce *r = calloc(1, sizeof(*r));
+	uint64_t chunk = cfg->rx_bytes / 8;
+
+	if (!r)
+		return -ENOMEM;
+	r->qps = calloc(1u << UR_SLOT_SHIFT, sizeof(*r->qps));
+	if (!r->qps) {
+		free(r);
+		return -ENOMEM;
+	}
+	r->slot = cfg->slot;
+	r->mrs = cfg->mrs;
+	ur_rng_seed(&r->rng, cfg->seed);
+	r->next_index = ur_rng_below(&r->rng, UR_QP_INDEX_MASK);
+	ur_timers_init(&r->timers);
+	ur_list_init(&r->paths);
+	ur_list_init(&r->mcasts);
+	ur_list_init(&r->rd_waiters);
+	ur_list_init(&r->deferred);
+	r->defer_at_ns = UR_NEVER;
+	if (chunk > RD_CHUNK_MAX)
+		chunk = RD_CHUNK_MAX;
+	if (chunk < RD_CHUNK_MIN)
+		chunk = RD_CHUNK_MIN;
+	/* A multiple of every MTU. */
+	r->rd_chunk = (uint32_t)chunk & ~4095u;
+	r->rd_window = cfg->rx_bytes / 2;
+	*out = r;
+	return 0;
+}
+
+void ur_roce_destroy(struct ur_roce *r)
+{
+	for (uint32_t i = 0; i < UR_PATH_BUCKETS; i++) {
+		while (r->buckets[i]) {
+			struct ur_path *p = r->buckets[i];
+
+			r->buckets[i] = p->hash_next;
+			free(p);
+		}
+	}
+	ur_timers_fini(&r->timers);
+	free(r->qps);
+	free(r);
+}
+
+void ur_roce_set_sports(struct ur_roce *r, uint16_t v4, uint16_t v6)
+{
+	r->sport_v4 = v4;
+	r->sport_v6 = v6;
+}
+
+static bool sends(const struct ur_rqp *q)
+{
+	enum ur_qp_state s = ur_rqp_state(q);
+
+	return (s == UR_QPS_RTS || s == UR_QPS_SQD) && !q->req.rnr_wait &&
+	       !q->req.window_wait && ur_list_empty(&q->sending);
+}
+
+void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)
+{
+	struct ur_rqp *q = ur_rqp_of(qp);
+	struct ur_responder *p = &q->rsp;
+	enum ur_qp_state s = ur_rqp_state(q);
+
+	r->now_ns = now_ns;
+	if (s == UR_QPS_ERR || s == UR_QPS_SQE) {
+		ur_rqp_flush(q);
+		ur_rqp_check_overrun(q);
+		return;
+	}
+	if (p->recv_ns && now_ns - p->recv_ns < RIDE_KICK_NS &&
+	    p->ride_score < RIDE_SCORE_MAX)
+		p->ride_score++;
+	if (!sends(q))
+		return;
+	/* UC and UD: the timer means that pacing holds the QP back. */
+	if (qp->type != UR_QPT_RC && q->timer.at_ns != UR_NEVER)
+		return;
+	if (q->req.cur ==
+	    atomic_load_explicit(&qp->sq.tail, memory_order_acquire))
+		return;
+	if (qp->type == UR_QPT_UD)
+		ur_ud_route(q);
+	ur_rqp_want_send(q);
+}
+
+static enum ur_emit emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
+{
+	switch (q->qp->type) {
+	case UR_QPT_RC:
+		return ur_rc_emit(q, t, now_ns);
+	case UR_QPT_UC:
+		return ur_uc_emit(q, t, now_ns);
+	case UR_QPT_UD:
+		break;
+	}
+	return ur_ud_emit(q, t, now_ns);
+}
+
+/* Requests of the path's QPs in turn, while they fit into the train. */
+static void fill_requests(struct ur_path *p, struct ur_train *t,
+			  uint64_t now_ns)
+{
+	while (!ur_list_empty(&p->senders)) {
+		struct ur_rqp *q = ur_container_of(p->senders.next,
+						   struct ur_rqp, sending);
+		enum ur_emit e = emit(q, t, now_ns);
+
+		/* Whoever met a full window stands in another list now. */
+		if (!q->req.window_wait)
+			ur_list_del(&q->sending);
+		ur_rqp_check_overrun(q);
+		if (e != UR_EMIT_FULL)
+			continue;
+		ur_rqp_want_send(q);
+		if (q->path == p)
+			break;
+	}
+}
+
+/* Responses and acknowledgements; what may wait for a ride does. */
+static void fill_answers(struct ur_roce *r, struct ur_path *p,
+			 struct ur_train *t, uint64_t now_ns)
+{
+	while (!ur_list_empty(&p->ackers)) {
+		struct ur_rqp *q =
+			ur_container_of(p->ackers.next, struct ur_rqp, acking);
+		enum ur_emit e = ur_rc_answer(q, t, now_ns);
+
+		if (e == UR_EMIT_FULL)
+			return;
+		ur_list_del(&q->acking);
+		if (e == UR_EMIT_DEFER)
+			ur_list_add_tail(&r->deferred, &q->acking);
+	}
+}
+
+/* Answers of this path that wait for a ride get on. */
+static void board(struct ur_roce *r, const struct ur_path *p)
+{
+	ur_list_for_each_safe(pos, tmp, &r->deferred) {
+		struct ur_rqp *q = ur_container_of(pos, struct ur_rqp, acking);
+
+		if (q->path != p)
+			continue;
+		ur_list_del(&q->acking);
+		ur_rqp_want_ack(q);
+	}
+}
+
+static void fill(struct ur_roce *r, struct ur_path *p, struct ur_train *t,
+		 uint64_t now_ns)
+{
+	ur_train_start(t, p);
+	if (p->acks_first)
+		fill_answers(r, p, t, now_ns);
+	fill_requests(p, t, now_ns);
+	if (t->npkts)
+		board(r, p);
+	fill_answers(r, p, t, now_ns);
+	/* What found no room behind the data goes in front of the next. */
+	p->acks_first = !ur_list_empty(&p->ackers);
+	ur_list_del(&p->active);
+	if (!ur_list_empty(&p->senders) || !ur_list_empty(&p->ackers))
+		ur_path_activate(r, p);
+}
+
+bool ur_roce_output(struct ur_roce *r, struct ur_train *t, uint64_t now_ns)
+{
+	r->now_ns = now_ns;
+	while (!ur_list_empty(&r->paths)) {
+		struct ur_path *p =
+			ur_container_of(r->paths.next, struct ur_path, active);
+
+		fill(r, p, t, now_ns);
+		if (!t->npkts)
+			continue;
+		r->cnt.sent_trains++;
+		r->cnt.sent_pkts += t->npkts;
+		r->cnt.sent_bytes += t->bytes;
+		return true;
+	}
+	return false;
+}
+
+uint64_t ur_roce_deadline(const struct ur_roce *r)
+{
+	uint64_t t = ur_timers_deadline(&r->timers);
+
+	if (!ur_list_empty(&r->deferred) && r->defer_at_ns < t)
+		t = r->defer_at_ns;
+	return t;
+}
+
+/* Answers that have waited long enough. */
+static void expire_deferred(struct ur_roce *r, uint64_t now_ns)
+{
+	if (now_ns < r->defer_at_ns)
+		return;
+	r->defer_at_ns = UR_NEVER;
+	ur_list_for_each_safe(pos, tmp, &r->deferred) {
+		struct ur_rqp *q = ur_container_of(pos, struct ur_rqp, acking);
+
+		if (q->rsp.ack_at_ns > now_ns) {
+			if (q->rsp.ack_at_ns < r->defer_at_ns)
+				r->defer_at_ns = q->rsp.ack_at_ns;
+			continue;
+		}
+		ur_list_del(&q->acking);
+		ur_rqp_want_ack(q);
+	}
+}
+
+void ur_roce_expire(struct ur_roce *r, uint64_t now_ns)
+{
+	struct ur_timer *t;
+
+	r->now_ns = now_ns;
+	expire_deferred(r, now_ns);
+	while ((t = ur_timers_expire(&r->timers, now_ns))) {
+		struct ur_rqp *q = ur_container_of(t, struct ur_rqp, timer);
+
+		if (q->qp->type == UR_QPT_RC)
+			ur_rc_timeout(q, now_ns);
+		else
+			ur_roce_kick(r, q->qp, now_ns);
+		ur_rqp_check_overrun(q);
+	}
+}
+
+const struct ur_roce_counters *ur_roce_counters(const struct ur_roce *r)
+{
+	return &r->cnt;
+}
+
+void ur_roce_for_each_qp(struct ur_roce *r,
+			 void (*fn)(void *arg, const struct ur_qp *qp),
+			 void *arg)
+{
+	for (uint32_t i = 0; i < 1u << UR_SLOT_SHIFT; i++) {
+		if (r->qps[i])
+			fn(arg, r->qps[i]->qp);
+	}
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Building trains.  Headers, ICRCs and small payloads stand one behind the
+ * other in the train's linear buffer; a large payload of memory that holds
+ * still is left where it is, and the trailer of one packet and the header of
+ * the next then form one piece.
+ */
+#include <errno.h>
+
+#include "base/crc.h"
+#include "base/guard.h"
+#include "roce/internal.h"
+
+/* Below this, copying costs less than two more pieces of an iovec. */
+#define GATHER_MIN 1024u
+
+void ur_train_start(struct ur_train *t, const struct ur_path *p)
+{
+	memcpy(t->src, p->key.src, sizeof(t->src));
+	memcpy(t->dst, p->key.dst, sizeof(t->dst));
+	t->scope_id = p->key.scope_id;
+	t->tclass = p->key.tclass;
+	t->hop_limit = p->key.hop_limit;
+	t->sport = p->sport;
+	t->npkts = 0;
+	t->pkt_len = 0;
+	t->bytes = 0;
+	t->niov = 0;
+	t->linear_len = 0;
+}
+
+uint32_t ur_pkt_len(const struct ur_opcode *op, uint32_t payload_len)
+{
+	return op->hdr_len + ((payload_len + 3u) & ~3u) + UR_ICRC_LEN;
+}
+
+enum ur_fit ur_train_fits(const struct ur_train *t, uint32_t pkt_len)
+{
+	if (t->npkts == 0)
+		return UR_FIT_OK;
+	/* A shorter packet can only be the last one. */
+	if (t->bytes != t->npkts * t->pkt_len || pkt_len > t->pkt_len)
+		return UR_FIT_NO;
+	if (t->npkts == UR_TRAIN_PKTS || t->bytes + pkt_len > UR_TRAIN_BYTES)
+		return UR_FIT_NO;
+	/* Room for an SGE list at its longest, and the pieces around it. */
+	if (t->niov + UR_MAX_SGE + 2 > UR_TRAIN_IOV)
+		return UR_FIT_NO;
+	return UR_FIT_OK;
+}
+
+/* Bytes [from, to) of the linear buffer become part of the train. */
+static void linear_piece(struct ur_train *t, uint32_t from, uint32_t to)
+{
+	struct iovec *last = t->niov ? &t->iov[t->niov - 1] : NULL;
+	uint8_t *p = t->linear + from;
+
+	if (last && (uint8_t *)last->iov_base + last->iov_len == p)
+		last->iov_len += to - from;
+	else
+		t->iov[t->niov++] = (struct iovec){ p, to - from };
+}
+
+/* Payload into the linear buffer; CRC on what was copied, not on what the
+ * application may meanwhile have changed. */
+static int payload_copy(uint8_t *to, const struct iovec *iov, uint32_t niov,
+			uint32_t *crc)
+{
+	for (uint32_t i = 0; i < niov; i++) {
+		if (ur_guard_copy_crc32(to, iov[i].iov_base, iov[i].iov_len,
+					crc))
+			return -EFAULT;
+		to += iov[i].iov_len;
+	}
+	return 0;
+}
+
+static int payload_gather(const struct iovec *iov, uint32_t niov, uint32_t *crc)
+{
+	for (uint32_t i = 0; i < niov; i++) {
+		if (ur_guard_crc32(crc, iov[i].iov_base, iov[i].iov_len))
+			return -EFAULT;
+	}
+	return 0;
+}
+
+/* Pad and ICRC at p; returns how many bytes. */
+static uint32_t trailer(uint8_t *p, uint32_t pad, uint32_t crc)
+{
+	memset(p, 0, pad);
+	if (pad)
+		crc = ur_crc32(crc, p, pad);
+	for (uint32_t i = 0; i < UR_ICRC_LEN; i++)
+		p[pad + i] = (uint8_t)(crc >> (8 * i));
+	return pad + UR_ICRC_LEN;
+}
+
+int ur_train_add(struct ur_train *t, struct ur_path *p, struct ur_hdr *h,
+		 const struct iovec *iov, uint32_t niov, uint32_t payload_len,
+		 bool stable)
+{
+	const struct ur_opcode *op = ur_opcode_get(h->bth.opcode);
+	uint32_t len = ur_pkt_len(op, payload_len);
+	uint32_t pad = (4u - (payload_len & 3u)) & 3u;
+	uint32_t start = t->linear_len, at = start;
+	uint32_t crc;
+	bool gather = stable && payload_len >= GATHER_MIN;
+	int err;
+
+	h->bth.pad = (uint8_t)pad;
+	at += (uint32_t)ur_hdr_encode(h, t->linear + at);
+	crc = ur_path_prefix(p, len);
+	crc ^= ur_icrc_prefix_id(&p->flow, (uint16_t)t->npkts);
+	crc = ur_icrc_bth(crc, t->linear + start);
+	crc = ur_crc32(crc, t->linear + start + UR_BTH_LEN,
+		       at - start - UR_BTH_LEN);
+	if (gather) {
+		err = payload_gather(iov, niov, &crc);
+	} else {
+		err = payload_copy(t->linear + at, iov, niov, &crc);
+		at += payload_len;
+	}
+	if (err)
+		return err;
+	if (gather) {
+		linear_piece(t, start, at);
+		for (uint32_t i = 0; i < niov; i++)
+			t->iov[t->niov++] = iov[i];
+		start = at;
+	}
+	at += trailer(t->linear + at, pad, crc);
+	linear_piece(t, start, at);
+	t->linear_len = at;
+	if (t->npkts == 0) {
+		t->pkt_len = len;
+		t->dqpn = h->bth.dqpn;
+	}
+	t->npkts++;
+	t->bytes += len;
+	return 0;
+}
