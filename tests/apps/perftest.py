@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""perftest of the distribution, unmodified.
+
+A row: name, program, arguments of both sides, GID and what -m has to fit.
+"""
+
+import re
+
+from harness.env import Case, Failure, words
+from harness.proc import Skip
+
+ROWS = []
+
+
+def row(name, prog, args, gid=None, full=False):
+    ROWS.append((name, prog, args, gid, full))
+
+
+RC = ('send_bw', 'send_lat', 'write_bw', 'write_lat', 'read_bw', 'read_lat')
+ATOMIC = ('atomic_bw', 'atomic_lat')
+BW = ('send_bw', 'write_bw', 'read_bw', 'atomic_bw')
+
+# Every size up to 8 MiB.
+for prog in RC:
+    row(f'{prog}-all', prog, '-a -n 10')
+    row(f'{prog}-all-long', prog, '-a', full=True)
+for prog in ATOMIC:
+    row(prog, prog, '')
+    row(f'{prog}-cas', prog, '-A CMP_AND_SWAP')
+    row(f'{prog}-v6', prog, '', gid='v6')
+
+for prog in ('send_bw', 'send_lat'):
+    row(f'{prog}-uc-all', prog, '-c UC -a -n 10')
+    row(f'{prog}-ud-all', prog, '-c UD -a -n 100')
+    row(f'{prog}-ud-v6', prog, '-c UD -s 512', gid='v6')
+    row(f'{prog}-events', prog, '-e -s 4096')
+    row(f'{prog}-uc-events', prog, '-c UC -e -s 4096', full=True)
+    row(f'{prog}-ud-events', prog, '-c UD -e -s 512')
+    row(f'{prog}-srq', prog, '--use-srq -s 4096')
+    row(f'{prog}-inline', prog, '-I 64 -s 64')
+    row(f'{prog}-inline-1k', prog, '-I 900 -s 900')
+for prog in ('write_bw', 'write_lat'):
+    row(f'{prog}-uc-all', prog, '-c UC -a -n 10')
+    row(f'{prog}-inline', prog, '-I 64 -s 64')
+
+for prog in BW:
+    size = '' if prog.startswith('atomic') else '-s 4096'
+    row(f'{prog}-bidirectional', prog, f'-b {size}')
+    row(f'{prog}-64-qps', prog, f'-q 64 {size} -n 200')
+    row(f'{prog}-post-list', prog, f'-l 16 {size} -n 1600')
+    row(f'{prog}-gbits', prog, f'--report_gbits {size}')
+    row(f'{prog}-events', prog, f'-e {size}')
+    row(f'{prog}-mixture', prog, f'-b -q 4 -l 4 {size} -n 400')
+row('send_bw-srq-64-qps', 'send_bw', '--use-srq -q 64 -s 2048 -n 200')
+row('send_bw-recv-post-list', 'send_bw', '--recv_post_list=16 -s 2048 -n 1600')
+row('send_bw-reversed', 'send_bw', '--reversed -s 65536 -n 500')
+row('write_bw-b-all', 'write_bw', '-b -a', full=True)
+row('send_bw-b-64-qps-all', 'send_bw', '-b -q 64 -a -n 100', full=True)
+row('write_bw-duration', 'write_bw', '-D 2 -s 65536')
+row('write_bw-mr-per-qp', 'write_bw', '--mr_per_qp -q 8 -s 65536 -n 100')
+row('write_bw-odp', 'write_bw', '--odp -s 65536 -n 100')
+row('write_bw-old-post-send', 'write_bw', '--use_old_post_send -s 4096')
+row('send_bw-old-post-send', 'send_bw', '--use_old_post_send -s 4096')
+row('send_bw-deep', 'send_bw', '-t 8000 -r 16000 -s 64 -n 20000')
+
+for prog in RC:
+    for mtu in (256, 512, 1024, 2048, 4096):
+        row(f'{prog}-mtu-{mtu}', prog, f'-m {mtu} -s 65536 -n 100',
+            full=prog not in ('send_bw', 'write_bw', 'read_bw'))
+    row(f'{prog}-v6', prog, '-s 65536 -n 100', gid='v6')
+
+NUMBER = r'-?\d+(?:\.\d+)?'
+
+
+def table(text):
+    """Result rows of perftest as lists of numbers."""
+    rows = []
+    inside = False
+    for line in text.splitlines():
+        if line.strip().startswith('#bytes'):
+            inside = True
+        elif inside and line.startswith('---'):
+            inside = False
+        elif inside and re.fullmatch(rf'\s*{NUMBER}(\s+{NUMBER})+\s*', line):
+            rows.append([float(x) for x in line.split()])
+    return rows
+
+
+def value(args, name, default):
+    w = words(args)
+    return w[w.index(name) + 1] if name in w else default
+
+
+def check_table(text, prog, args):
+    rows = table(text)
+    if not rows:
+        raise Failure('no result rows in:\n' + text)
+    sizes = [int(r[0]) for r in rows]
+    if '-a' in words(args):
+        count = 23 if value(args, '-c', 'RC') != 'UD' else len(sizes)
+        if sizes != [2 << i for i in range(count)]:
+            raise Failure(f'sizes {sizes} in:\n{text}')
+        if max(sizes) < 1024:
+            raise Failure(f'sizes end at {max(sizes)} in:\n{text}')
+    elif '-s' in words(args) and sizes != [int(value(args, '-s', 0))]:
+        raise Failure(f'sizes {sizes} in:\n{text}')
+    for r in rows:
+        rate = r[3] if prog.endswith('_bw') else r[4]
+        if r[1] < 5 or rate <= 0:
+            raise Failure(f'row {r} in:\n{text}')
+    if re.search('ERROR|Failed|Completion with error|Couldn\'t', text):
+        raise Failure('complaint in:\n' + text)
+
+
+def case(prog, args, gid):
+    def run(env):
+        mtu = int(value(args, '-m', 1024))
+        if mtu > env.place.mtu:
+            raise Skip('the link carries no packets of that size')
+        port = env.port()
+        base = [f'ib_{prog}', '-F', '-p', port] + words(args)
+        server, client = list(base), list(base)
+        if gid:
+            server += ['-x', env.gid(env.a, gid)]
+            client += ['-x', env.gid(env.b, gid)]
+        s, c = env.pair(server, client + [env.a.ip4], port=port,
+                        timeout=900 if env.full else 30)
+        check_table(c.text(), prog, args)
+    return run
+
+
+CASES = [Case(name, case(prog, args, gid), full=full)
+         for name, prog, args, gid, full in ROWS]

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What a case gets: how to start programs on either side, and their checks."""
+
+import json
+import os
+import re
+import shlex
+
+from harness.proc import Failure, Proc, sh
+
+
+class Env:
+    """The place, the product under test and the size of the run."""
+
+    def __init__(self, place, urnic, progs, full):
+        self.place, self.urnic, self.progs, self.full = (
+            place, urnic, progs, full)
+        self.a, self.b = place.a, place.b
+        self._port = 20000
+        self._gids = {}
+
+    def port(self):
+        """A TCP port that no other case of this run uses."""
+        self._port += 1
+        while listens_here(self.a, self._port):
+            self._port += 1
+        return self._port
+
+    def run(self, host, *argv, plain=False):
+        """Start a program on urnic (plain: without) on a host."""
+        argv = [str(a) for a in argv]
+        if not plain:
+            argv = [self.urnic, 'run', '--'] + argv
+        return Proc(host.wrap(argv))
+
+    def call(self, host, *argv, timeout=20):
+        """Run a program on urnic to its end; its output."""
+        p = self.run(host, *argv)
+        try:
+            code = p.wait(timeout)
+            if code:
+                raise Failure(f'exit {code}: {p.describe()}')
+            return p.text()
+        finally:
+            p.end()
+
+    def prog(self, name):
+        """Path of one of our own test programs."""
+        path = os.path.join(self.progs, name)
+        if not os.path.exists(path):
+            raise Failure(f'{path} has not been built')
+        return path
+
+    def gids(self, host):
+        """[(index, address)] of the first device, by ibv_devinfo."""
+        key = host.ns
+        if key not in self._gids:
+            text = self.call(host, 'ibv_devinfo', '-v')
+            self._gids[key] = parse_gids(text)
+        return self._gids[key]
+
+    def gid(self, host, kind):
+        """Index of a GID: v4, v6 (global or loopback) or ll (link-local)."""
+        for index, addr in self.gids(host):
+            if gid_kind(addr) == kind:
+                return index
+        raise Failure(f'no {kind} GID: {self.gids(host)}')
+
+    def show(self, host):
+        """`urnic show --json` as an object."""
+        text = host.sh(self.urnic, 'show', '--json')
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise Failure('urnic show --json is not JSON:\n' + text) from None
+
+    def pair(self, server, client, timeout=60, wait=True, port=None):
+        """Start both sides; (server, client) when both ended well.
+
+        server and client are argument lists.  The client starts when the
+        server listens on `port`.
+        """
+        s = self.run(self.a, *server)
+        c = None
+        try:
+            s.wait_listen(port)
+            c = self.run(self.b, *client)
+            if wait:
+                finish(s, c, timeout)
+            return s, c
+        except Failure:
+            s.end()
+            if c:
+                c.end()
+            raise
+        finally:
+            if wait:
+                s.end()
+                if c:
+                    c.end()
+
+
+def finish(s, c, timeout):
+    """Wait for a pair; Failure names the side and shows both."""
+    try:
+        codes = c.wait(timeout), s.wait(timeout)
+    except Failure as e:
+        raise Failure(f'{e}\n      server: {s.describe()}'
+                      f'\n      client: {c.describe()}') from None
+    if any(codes):
+        raise Failure(f'exit codes: client {codes[0]}, server {codes[1]}\n'
+                      f'      server: {s.describe()}\n'
+                      f'      client: {c.describe()}')
+
+
+def listens_here(host, port):
+    text = host.sh('ss', '-Htln', f'sport = :{port}', check=False)
+    return bool(text.strip())
+
+
+def parse_gids(text):
+    """GIDs of ibv_devinfo -v as [(index, address)], holes left out."""
+    found = []
+    for m in re.finditer(r'GID\[\s*(\d+)\]:\s*([0-9a-fA-F:.]+)', text):
+        if not re.fullmatch(r'[0:]+', m[2].rstrip(',')):
+            found.append((int(m[1]), m[2]))
+    return found
+
+
+def gid_kind(addr):
+    a = addr.lower()
+    if a.startswith('::ffff:') or '0000:0000:0000:0000:0000:ffff' in a:
+        return 'v4'
+    return 'll' if a.startswith('fe80') else 'v6'
+
+
+class Case:
+    """One row: a name and what to do.  full: only in the long run."""
+
+    def __init__(self, name, fn, full=False, where=None):
+        self.name, self.fn, self.full, self.where = name, fn, full, where
+
+
+def words(text):
+    return shlex.split(text)
+
+
+__all__ = ['Case', 'Env', 'Failure', 'Proc', 'finish', 'gid_kind',
+           'parse_gids', 'sh', 'words']

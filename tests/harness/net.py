@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Where the programs run: loopback, or two namespaces joined by veth.
+
+With root rights even loopback gets a namespace of its own, so that a test
+neither sees the machine's urnicd nor leaves one behind.
+"""
+
+import os
+import signal
+import subprocess
+import time
+
+from harness.proc import Failure, Skip, sh
+
+
+class Host:
+    """One side: a namespace (None: ours) and its addresses."""
+
+    def __init__(self, ns, ip4, ip6, dev):
+        self.ns, self.ip4, self.ip6, self.dev = ns, ip4, ip6, dev
+
+    def wrap(self, argv):
+        argv = list(argv)
+        return ['ip', 'netns', 'exec', self.ns] + argv if self.ns else argv
+
+    def sh(self, *argv, **kw):
+        return sh(*self.wrap(argv), **kw)
+
+    def pids(self):
+        """Every process of the namespace; nobody's but ours live there."""
+        if not self.ns:
+            return []
+        return [int(p) for p in sh('ip', 'netns', 'pids', self.ns).split()]
+
+
+class Place:
+    """A context: .a is the server's host, .b the client's."""
+
+    def __init__(self, kind):
+        self.kind = kind
+        self.hosts = []
+        self.mtu = 65536 if kind == 'lo' else int(kind[4:])
+
+    def __enter__(self):
+        try:
+            if self.kind == 'lo':
+                self._loopback()
+            else:
+                self._veth()
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(self, *exc):
+        self._remove()
+
+    def _ns(self, letter):
+        name = f'urt{os.getpid()}{letter}'
+        sh('ip', 'netns', 'add', name)
+        return name
+
+    def _loopback(self):
+        ns = None
+        if os.geteuid() == 0 and netns_works():
+            ns = self._ns('l')
+        self.a = self.b = Host(ns, '127.0.0.1', '::1', 'lo')
+        self.hosts = [self.a]
+        if ns:
+            sh('ip', '-n', ns, 'link', 'set', 'lo', 'multicast', 'on', 'up')
+
+    def _veth(self):
+        if os.geteuid() != 0:
+            raise Skip('network namespaces need root')
+        if not netns_works():
+            raise Skip('this machine does not let us make namespaces')
+        for i, letter in enumerate('ab', 1):
+            self.hosts.append(Host(self._ns(letter), f'10.9.0.{i}',
+                                   f'fd09::{i}', f've{letter}'))
+        self.a, self.b = self.hosts
+        sh('ip', '-n', self.a.ns, 'link', 'add', 'vea', 'type', 'veth',
+           'peer', 'name', 'veb', 'netns', self.b.ns)
+        for h in self.hosts:
+            def ip(*args, ns=h.ns):
+                sh('ip', '-n', ns, *args)
+            ip('link', 'set', 'lo', 'up')
+            ip('link', 'set', h.dev, 'mtu', self.mtu, 'up')
+            ip('addr', 'add', h.ip4 + '/24', 'dev', h.dev)
+            ip('addr', 'add', h.ip6 + '/64', 'dev', h.dev, 'nodad')
+        self._settle()
+
+    def _settle(self):
+        """Link-local addresses are tentative for a second or two."""
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            if not any('tentative' in sh('ip', '-n', h.ns, '-6', 'addr')
+                       for h in self.hosts):
+                return
+            time.sleep(0.05)
+        raise Failure('IPv6 addresses stay tentative')
+
+    def real_packets(self):
+        """Let the link carry packets as a wire would: no trains on it."""
+        for h in self.hosts:
+            h.sh('ethtool', '-K', h.dev, 'gso', 'off', 'tso', 'off',
+                 'tx-udp-segmentation', 'off', 'gro', 'off')
+
+    def lose(self, percent):
+        """Drop RoCEv2 packets at random where they arrive, on both sides."""
+        for h in self.hosts:
+            h.sh('tc', 'qdisc', 'replace', 'dev', h.dev, 'clsact')
+            h.sh('tc', 'filter', 'add', 'dev', h.dev, 'ingress', 'bpf', 'da',
+                 'bytecode', loss_filter(percent))
+
+    def _remove(self):
+        for h in self.hosts:
+            if h.ns:
+                self._clear(h)
+        self.hosts = []
+
+    @staticmethod
+    def _clear(h):
+        for pid in h.pids():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        for _ in range(100):
+            if not h.pids():
+                break
+            time.sleep(0.02)
+        sh('ip', 'netns', 'del', h.ns, check=False)
+
+
+def netns_works():
+    """Can a network namespace be made here?"""
+    r = subprocess.run(['unshare', '-n', 'true'], stderr=subprocess.DEVNULL)
+    return r.returncode == 0
+
+
+def loss_filter(percent):
+    """Classic BPF for tc: drop `percent` of the UDP packets to port 4791."""
+    ldh, ldb, ldw, ja = 0x28, 0x30, 0x20, 0x05
+    jeq, jge, ret = 0x15, 0x35, 0x06
+    tc_shot, tc_pipe = 2, 0xffffffff
+    skf_ad_random = 0xfffff000 + 56
+    threshold = int(2 ** 32 * (1 - percent / 100))
+    prog = [
+        (ldh, 0, 0, 12),              # 0 EtherType
+        (jeq, 0, 4, 0x0800),          # 1 IPv4, else 6
+        (ldb, 0, 0, 23),              # 2 protocol
+        (jeq, 0, 9, 17),              # 3 UDP, else 13
+        (ldh, 0, 0, 36),              # 4 port
+        (ja, 0, 0, 4),                # 5 to 10
+        (jeq, 0, 6, 0x86dd),          # 6 IPv6, else 13
+        (ldb, 0, 0, 20),              # 7 next header
+        (jeq, 0, 4, 17),              # 8 UDP, else 13
+        (ldh, 0, 0, 56),              # 9 port
+        (jeq, 0, 2, 4791),            # 10 RoCEv2, else 13
+        (ldw, 0, 0, skf_ad_random),   # 11
+        (jge, 1, 0, threshold),       # 12 drop
+        (ret, 0, 0, tc_pipe),         # 13
+        (ret, 0, 0, tc_shot),         # 14
+    ]
+    return ','.join([str(len(prog))] + [' '.join(map(str, i)) for i in prog])

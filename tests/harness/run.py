@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Run groups of cases in one place and print one line for each.
+
+    run.py --urnic build/urnic --progs build/tests/progs --where lo pingpong
+
+URNIC_TEST=full (or --full) runs the long form of everything; -k TEXT only the
+cases whose name contains TEXT.  Exit code: 0 all passed or skipped, 1 a case
+failed, 77 nothing could be run.
+"""
+
+import argparse
+import importlib
+import os
+import signal
+import sys
+import time
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from harness.env import Env                    # noqa: E402
+from harness.net import Place                  # noqa: E402
+from harness.proc import Failure, Proc, Skip   # noqa: E402
+
+GROUPS = {
+    'devices': 'apps.devices',
+    'pingpong': 'apps.pingpong',
+    'perftest': 'apps.perftest',
+    'crowd': 'apps.crowd',
+    'progs': 'life.progs',
+    'life': 'life.life',
+    'wire': 'netns.wire',
+    'loss': 'netns.loss',
+}
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    p.add_argument('--urnic', default='build/urnic')
+    p.add_argument('--progs', default='build/tests/progs')
+    p.add_argument('--where', default='lo',
+                   choices=['lo', 'veth1500', 'veth9000'])
+    p.add_argument('--full', action='store_true',
+                   default=os.environ.get('URNIC_TEST') == 'full')
+    p.add_argument('--list', action='store_true')
+    p.add_argument('-k', default='', metavar='TEXT')
+    p.add_argument('groups', nargs='+', choices=sorted(GROUPS),
+                   metavar='GROUP')
+    return p.parse_args()
+
+
+def selected(args):
+    for group in args.groups:
+        module = importlib.import_module(GROUPS[group])
+        for case in module.CASES:
+            if case.full and not args.full:
+                continue
+            if case.where and not args.where.startswith(case.where):
+                continue
+            name = f'{group}/{case.name}'
+            if args.k in name:
+                yield name, case
+
+
+def run_case(name, case, env):
+    """'passed', 'failed' or 'skipped', told in one line and more if bad."""
+    t0 = time.monotonic()
+    detail = ''
+    try:
+        case.fn(env)
+        verdict = 'passed'
+    except Skip as e:
+        verdict, detail = 'skipped', str(e)
+    except Failure as e:
+        verdict, detail = 'failed', str(e)
+    except Exception:  # a bug of the case itself is a failure, not an end
+        verdict, detail = 'failed', traceback.format_exc()
+    finally:
+        Proc.end_all()
+    took = time.monotonic() - t0
+    print(f'{verdict:8}{env.place.kind:9}{name:44}{took:6.2f} s'
+          + (f'\n      {detail}' if detail else ''), flush=True)
+    return verdict
+
+
+def stop(signum, frame):
+    raise KeyboardInterrupt
+
+
+def main():
+    args = arguments()
+    signal.signal(signal.SIGTERM, stop)
+    cases = list(selected(args))
+    if args.list:
+        print('\n'.join(name for name, _ in cases))
+        return 0
+    count = dict(passed=0, failed=0, skipped=0)
+    try:
+        with Place(args.where) as place:
+            env = Env(place, os.path.abspath(args.urnic),
+                      os.path.abspath(args.progs), args.full)
+            for name, case in cases:
+                count[run_case(name, case, env)] += 1
+    except Skip as e:
+        print(f'skipped: {e}')
+        count['skipped'] = len(cases)
+    finally:
+        Proc.end_all()
+    print('{passed} passed, {failed} failed, {skipped} skipped'
+          .format(**count))
+    if count['failed']:
+        return 1
+    return 0 if count['passed'] else 77
+
+
+if __name__ == '__main__':
+    sys.exit(main())

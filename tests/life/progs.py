@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Our own verbs programs (tests/progs) on urnic."""
+
+from harness.env import Case, Failure, words
+
+QUICK_LIMITS = ('qp_caps', 'recv_wr', 'send_wr', 'sge', 'inline', 'cqe',
+                'cq_overrun', 'srq_wr', 'rd_atomic', 'message', 'tables',
+                'pds')
+SLOW_LIMITS = ('cqs', 'srqs', 'mrs', 'ahs', 'qps', 'groups')
+LEAVE = {'return': 0, 'exit': 0, '_exit': 0, 'thread': 0, 'close': 0,
+         'abort': -6}
+
+
+def pair(prog, args, gid='v4', timeout=120):
+    def run(env):
+        port = env.port()
+        base = [env.prog(prog), '-p', port] + words(args)
+        env.pair(base + ['-g', env.gid(env.a, gid)],
+                 base + ['-g', env.gid(env.b, gid), env.a.ip4],
+                 port=port, timeout=timeout)
+    return run
+
+
+def alone(prog, args, code=0, timeout=60):
+    def run(env):
+        p = env.run(env.a, env.prog(prog), *words(args))
+        got = p.wait(timeout)
+        if got != code:
+            raise Failure(f'exit {got} instead of {code}: {p.describe()}')
+    return run
+
+
+CASES = [
+    Case('1000-qps', pair('many_qps', '-q 1000')),
+    Case('4000-qps', pair('many_qps', '-q 4000 -n 2'), full=True),
+    Case('event-pingpong', pair('event_pingpong', '-n 20000')),
+    Case('event-pingpong-v6', pair('event_pingpong', '-n 2000', 'v6')),
+    Case('event-pingpong-1000000',
+         pair('event_pingpong', '-n 1000000', timeout=600), full=True),
+    Case('verify', pair('verify', '-n 300')),
+    Case('verify-v6', pair('verify', '-n 100', 'v6')),
+    Case('verify-8-MiB', pair('verify', '-n 500 -s 8388608', timeout=300),
+         full=True),
+    Case('after-fork', alone('after_fork', '')),
+    Case('dlopen', alone('reload', '50'), where='lo'),
+]
+CASES += [Case(f'leave-by-{mode}', alone('leave', f'-M {mode}', code))
+          for mode, code in LEAVE.items()]
+CASES += [Case(f'limit-{name}', alone('limits', f'-M {name}'), where='lo')
+          for name in QUICK_LIMITS]
+CASES += [Case(f'limit-{name}', alone('limits', f'-M {name}', timeout=600),
+               where='lo', full=True) for name in SLOW_LIMITS]

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Random loss of packets on the link: RC repairs it, data stays right.
+
+The drops are made by a classic BPF program at the receiving interfaces; the
+kernel's netem is not everywhere.
+"""
+
+from harness.env import Case, Failure, words
+from apps.perftest import check_table
+from apps.pingpong import check
+
+PINGPONG = (
+    ('rc', 'v4', '-c -n 2000'),
+    ('rc', 'v6', '-c -n 500'),
+    ('rc', 'v4', '-c -e -n 1000'),
+    ('rc', 'v4', '-c -s 1048576 -n 20'),
+    ('srq', 'v4', '-c -n 1000'),
+)
+PERFTEST = (
+    ('send_bw', '-s 65536 -n 500'),
+    ('write_bw', '-s 65536 -n 500'),
+    ('read_bw', '-s 65536 -n 500'),
+    ('atomic_bw', '-n 500'),
+    ('send_lat', '-s 64 -n 1000'),
+    ('write_bw', '-q 16 -s 4096 -n 200'),
+)
+
+
+def lossy(env, percent):
+    env.place.real_packets()
+    env.place.lose(percent)
+
+
+def pingpong(kind, gid, args, percent):
+    def run(env):
+        lossy(env, percent)
+        port = env.port()
+        base = [f'ibv_{kind}_pingpong', '-p', port] + words(args)
+        s, c = env.pair(base + ['-g', env.gid(env.a, gid)],
+                        base + ['-g', env.gid(env.b, gid), env.a.ip4],
+                        port=port, timeout=120)
+        check(s.text(), kind, args)
+        check(c.text(), kind, args)
+        check_dropped(env)
+    return run
+
+
+def perftest(prog, args, percent):
+    def run(env):
+        lossy(env, percent)
+        port = env.port()
+        base = [f'ib_{prog}', '-F', '-p', port] + words(args)
+        s, c = env.pair(base, base + [env.a.ip4], port=port, timeout=120)
+        check_table(c.text(), prog, args)
+        check_dropped(env)
+    return run
+
+
+def verify(percent):
+    def run(env):
+        lossy(env, percent)
+        port = env.port()
+        base = [env.prog('verify'), '-p', port, '-n', '200', '-s', '262144']
+        env.pair(base + ['-g', env.gid(env.a, 'v4')],
+                 base + ['-g', env.gid(env.b, 'v4'), env.a.ip4], port=port,
+                 timeout=120)
+        check_dropped(env)
+    return run
+
+
+def check_dropped(env):
+    """The filter is in place: a test of loss without loss proves nothing."""
+    for h in env.place.hosts:
+        if 'bytecode' not in h.sh('tc', 'filter', 'show', 'dev', h.dev,
+                                  'ingress'):
+            raise Failure('the loss filter is gone')
+
+
+CASES = []
+for percent in (1, 5):
+    full = percent != 1
+    CASES += [Case(f'{kind}-pingpong-{i}-{percent}%',
+                   pingpong(kind, gid, args, percent), full, 'veth')
+              for i, (kind, gid, args) in enumerate(PINGPONG)]
+    CASES += [Case(f'{prog}-{i}-{percent}%', perftest(prog, args, percent),
+                   full, 'veth') for i, (prog, args) in enumerate(PERFTEST)]
+    CASES.append(Case(f'verify-{percent}%', verify(percent), full, 'veth'))
