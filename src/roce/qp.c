@@ -20,6 +20,8 @@ void ur_rqp_set_state(struct ur_rqp *q, enum ur_qp_state state)
 	ur_debug("qp %06x: state %d -> %d", q->qp->qpn, ur_rqp_state(q), state);
 	atomic_store_explicit(&q->qp->state, state, memory_order_release);
 	q->qp->attr.state = state;
+	/* A poster commits, then looks at the state; we the other way round. */
+	atomic_thread_fence(memory_order_seq_cst);
 }
 
 /* Give back what the requester holds of shared windows and lists. */
