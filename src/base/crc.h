@@ -18,4 +18,15 @@
 uint32_t ur_crc32(uint32_t crc, const void *buf, size_t len);
 uint32_t ur_crc32_shift(uint32_t diff, size_t len);
 
+/* The inverse: which difference `len` bytes ago has become `diff`. */
+uint32_t ur_crc32_unshift(uint32_t diff, size_t len);
+
+/*
+ * The product of two CRC values as polynomials.  UR_CRC32_ONE shifted or
+ * unshifted by a length is a factor that does the same to any difference in
+ * one step; worth keeping where one length comes again and again.
+ */
+#define UR_CRC32_ONE 0x80000000u
+uint32_t ur_crc32_times(uint32_t a, uint32_t b);
+
 #endif

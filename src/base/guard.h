@@ -8,7 +8,10 @@
  * How: a handler for both signals that jumps back if the faulting thread is
  * inside a guarded call and otherwise hands on to the handler that was there
  * before.  If the application installs its own handler later, ours is put
- * back in front of it by the next ur_guard_install().
+ * back in front of it by the next ur_guard_install().  The object that holds
+ * the handler must not be unloaded (link it with -z nodelete), and a thread
+ * that makes guarded calls must not block the two signals: the kernel ends a
+ * process that faults with them blocked.
  */
 #ifndef UR_BASE_GUARD_H
 #define UR_BASE_GUARD_H
@@ -19,7 +22,11 @@
 /* Install or re-install the handlers; idempotent, thread-safe. 0 or -errno. */
 int ur_guard_install(void);
 
-/* memcpy; 0 or -EFAULT (then dst holds an unspecified part). */
+/*
+ * memcpy; 0 or -EFAULT (then dst holds an unspecified part).  The last aligned
+ * word of dst (up to 8 bytes) is stored whole and after all the others, for
+ * programs that poll on the end of a message.
+ */
 int ur_guard_copy(void *dst, const void *src, size_t len);
 
 /*
@@ -27,7 +34,11 @@ int ur_guard_copy(void *dst, const void *src, size_t len);
  */
 int ur_guard_crc32(uint32_t *crc, const void *src, size_t len);
 
-/* Copy and update the CRC in one pass over the data. */
+/*
+ * Copy and update the CRC in one pass over the data.  dst is memory of our own
+ * that nobody else writes and that cannot fault: the CRC is that of the bytes
+ * that arrived there, even if the application changes src meanwhile.
+ */
 int ur_guard_copy_crc32(void *dst, const void *src, size_t len, uint32_t *crc);
 
 /*
@@ -38,7 +49,10 @@ int ur_guard_fetch_add64(void *addr, uint64_t add, uint64_t *old);
 int ur_guard_cmp_swap64(void *addr, uint64_t compare, uint64_t swap,
 			uint64_t *old);
 
-/* True if every page of the range is mapped with the access wanted. */
+/*
+ * True if every page of the range is mapped readable, with want_write also
+ * writable.  Touches no page; some microseconds whatever the length.
+ */
 int ur_guard_probe(const void *addr, size_t len, int want_write);
 
 #endif

@@ -42,15 +42,14 @@ uint32_t ur_icrc_bth(uint32_t prefix, const uint8_t bth[12]);
 /* What ur_icrc_check() remembers per packet length; zero-initialise. */
 struct ur_icrc_cache {
 	size_t udp_len;
-	uint32_t image[16]; /* effect of each bit of the identification */
-	uint32_t echelon[16];
+	uint32_t unshift; /* factor: from the ICRC back to the identification */
 };
 
 /*
  * Verify pkt (BTH to ICRC, udp_len bytes, at least 16).  `prefix` is
  * ur_icrc_prefix() of the flow; `id` the likeliest identification, tried
  * exactly first.  `exact` (may be NULL) tells whether that one fitted.
- * IPv6 has no identification: only the exact value passes.
+ * A packet shorter than BTH and ICRC is refused, *exact untouched.  IPv6 has no identification: only the exact value passes.
  */
 bool ur_icrc_check(const struct ur_icrc_flow *flow, uint32_t prefix,
 		   struct ur_icrc_cache *cache, const uint8_t *pkt,

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Theory.  A guarded access runs as a function called by ur_guard_call(), a
+ * trampoline that stores its stack pointer in a thread-local variable, calls,
+ * and clears it.  The signal handler finds the variable set, moves the
+ * interrupted context to the second exit of the trampoline, which returns
+ * -EFAULT, and returns.  So nobody jumps out of a handler: the kernel restores
+ * mask and registers, and for the compiler and for the sanitizers it is a call
+ * that returns.  Without a fault it costs some pushes and pops.
+ *
+ * The variable lives in static TLS: the handler may run in a thread that never
+ * touched it, and dynamic TLS would allocate there.
+ *
+ * A fault outside the trampoline goes to the handler that stood before ours.
+ * Those are kept as a stack, because a handler H that was installed over ours
+ * may itself call ours for what it does not know.  Then ours stands above and
+ * below H: entered while it is passing on to H, it continues below H.
+ *
+ * A thread that blocks SIGSEGV or SIGBUS is killed by the kernel on a fault,
+ * whatever handler there is; threads of our own must leave them unblocked.
+ */
+#include "base/guard.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "base/crc.h"
+
+#if !defined(__x86_64__)
+#error "guard.c: the trampoline is written for x86-64 only"
+#endif
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNSEEN_COPY 1
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define UNSEEN_COPY 1
+#endif
+
+/* Stack pointer of the trampoline that is active in this thread, or NULL. */
+extern __thread void *ur_guard_frame;
+__attribute__((visibility("hidden"), tls_model("initial-exec"),
+	       used)) __thread void *ur_guard_frame;
+
+typedef void guarded_fn(void *a, const void *b, size_t c);
+
+/* fn(a, b, c); 0, or -EFAULT if it faulted. */
+int ur_guard_call(guarded_fn *fn, void *a, const void *b, size_t c)
+	__attribute__((visibility("hidden")));
+extern const char ur_guard_fault[] __attribute__((visibility("hidden")));
+
+/*
+ * Seven pushes behind the return address also align the stack for the call.
+ * The frame's lowest word is the previous value of ur_guard_frame: a signal
+ * handler of the application may interrupt one guarded call with another.
+ */
+__asm__(".text\n"
+	".p2align 4\n"
+	".type ur_guard_call, @function\n"
+	".globl ur_guard_call\n"
+	".hidden ur_guard_call\n"
+	"ur_guard_call:\n"
+	"	.cfi_startproc\n"
+	"	push %rbp\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	.cfi_rel_offset %rbp, 0\n"
+	"	push %rbx\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	.cfi_rel_offset %rbx, 0\n"
+	"	push %r12\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	.cfi_rel_offset %r12, 0\n"
+	"	push %r13\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	.cfi_rel_offset %r13, 0\n"
+	"	push %r14\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	.cfi_rel_offset %r14, 0\n"
+	"	push %r15\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	.cfi_rel_offset %r15, 0\n"
+	"	mov ur_guard_frame@gottpoff(%rip), %rbx\n"
+	"	push %fs:(%rbx)\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	mov %rsp, %fs:(%rbx)\n"
+	"	mov %rdi, %rax\n"
+	"	mov %rsi, %rdi\n"
+	"	mov %rdx, %rsi\n"
+	"	mov %rcx, %rdx\n"
+	"	call *%rax\n"
+	"	xor %eax, %eax\n"
+	"1:	pop %fs:(%rbx)\n"
+	"	.cfi_remember_state\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	pop %r15\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	pop %r14\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	pop %r13\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	pop %r12\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	pop %rbx\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	pop %rbp\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	ret\n"
+	"	.cfi_restore_state\n"
+	".globl ur_guard_fault\n"
+	".hidden ur_guard_fault\n"
+	"ur_guard_fault:\n" /* %rsp is ur_guard_frame again */
+	"	mov ur_guard_frame@gottpoff(%rip), %rbx\n"
+	"	mov $-14, %eax\n" /* -EFAULT */
+	"	cld\n"
+	"	jmp 1b\n"
+	"	.cfi_endproc\n"
+	".size ur_guard_call, . - ur_guard_call\n");
+
+/*
+ * What a QP writes last must be seen last: programs poll on the last bytes of
+ * a message.  memcpy promises no order, so the last aligned word is a store
+ * of its own (stores of x86 are seen in order).
+ */
+__attribute__((no_sanitize("thread"))) static void
+store_tail(uint8_t *dst, const uint8_t *src, size_t n)
+{
+	uint64_t v8;
+	uint32_t v4;
+	uint16_t v2;
+
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	switch (n) {
+	case 8:
+		memcpy(&v8, src, 8);
+		*(volatile uint64_t *)(void *)dst = v8;
+		break;
+	case 4:
+		memcpy(&v4, src, 4);
+		*(volatile uint32_t *)(void *)dst = v4;
+		break;
+	case 2:
+		memcpy(&v2, src, 2);
+		*(volatile uint16_t *)(void *)dst = v2;
+		break;
+	default:
+		*(volatile uint8_t *)dst = *src;
+	}
+}
+
+/* The largest of 8, 4, 2, 1 that divides `end` and is at most len. */
+static size_t tail_len(uintptr_t end, size_t len)
+{
+	size_t n = (end | 8) & -(end | 8);
+
+	while (n > len)
+		n /= 2;
+	return n;
+}
+
+/*
+ * Remote accesses race with the application by their nature; the thread
+ * sanitizer is not to see them.
+ */
+static void copy_bytes(void *dst, const void *src, size_t len)
+{
+#ifdef UNSEEN_COPY
+	__asm__ volatile("rep movsb"
+			 : "+D"(dst), "+S"(src), "+c"(len)
+			 :
+			 : "memory");
+#else
+	memcpy(dst, src, len);
+#endif
+}
+
+static void do_copy(void *dst, const void *src, size_t len)
+{
+	size_t tail = tail_len((uintptr_t)dst + len, len);
+	size_t front = len - tail;
+
+	copy_bytes(dst, src, front);
+	store_tail((uint8_t *)dst + front, (const uint8_t *)src + front, tail);
+}
+
+int ur_guard_copy(void *dst, const void *src, size_t len)
+{
+	return len ? ur_guard_call(do_copy, dst, src, len) : 0;
+}
+
+static void do_crc32(void *crc, const void *src, size_t len)
+{
+	*(uint32_t *)crc = ur_crc32(*(uint32_t *)crc, src, len);
+}
+
+int ur_guard_crc32(uint32_t *crc, const void *src, size_t len)
+{
+	uint32_t value = *crc;
+
+	if (ur_guard_call(do_crc32, &value, src, len))
+		return -EFAULT;
+	*crc = value;
+	return 0;
+}
+
+/* Chunks of a packet's size stay in the first-level cache between the two. */
+int ur_guard_copy_crc32(void *dst, const void *src, size_t len, uint32_t *crc)
+{
+	const size_t chunk = 4096;
+	const uint8_t *from = src;
+	uint8_t *to = dst;
+	uint32_t value = *crc;
+
+	while (len) {
+		size_t n = len < chunk ? len : chunk;
+
+		if (ur_guard_call(copy_bytes, to, from, n))
+			return -EFAULT;
+		value = ur_crc32(value, to, n);
+		to += n;
+		from += n;
+		len -= n;
+	}
+	*crc = value;
+	return 0;
+}
+
+struct atomic_args {
+	uint64_t compare;
+	uint64_t operand;
+	uint64_t old;
+};
+
+static void do_fetch_add(void *addr, const void *args, size_t size)
+{
+	struct atomic_args *a = *(struct atomic_args *const *)args;
+
+	(void)size;
+	a->old = __atomic_fetch_add((uint64_t *)addr, a->operand,
+				    __ATOMIC_SEQ_CST);
+}
+
+static void do_cmp_swap(void *addr, const void *args, size_t size)
+{
+	struct atomic_args *a = *(struct atomic_args *const *)args;
+
+	(void)size;
+	a->old = a->compare;
+	__atomic_compare_exchange_n((uint64_t *)addr, &a->old, a->operand,
+				    false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+static int guarded_atomic(guarded_fn *fn, void *addr, struct atomic_args a,
+			  uint64_t *old)
+{
+	struct atomic_args *args = &a;
+
+	if (ur_guard_call(fn, addr, &args, sizeof(uint64_t)))
+		return -EFAULT;
+	*old = a.old;
+	return 0;
+}
+
+int ur_guard_fetch_add64(void *addr, uint64_t add, uint64_t *old)
+{
+	struct atomic_args a = { .operand = add };
+
+	return guarded_atomic(do_fetch_add, addr, a, old);
+}
+
+int ur_guard_cmp_swap64(void *addr, uint64_t compare, uint64_t swap,
+			uint64_t *old)
+{
+	struct atomic_args a = { .compare = compare, .operand = swap };
+
+	return guarded_atomic(do_cmp_swap, addr, a, old);
+}
+
+#define CHAIN_MAX 4
+
+/* Handlers that stood before ours; the latest is asked first. */
+struct chain {
+	int signo;
+	int count; /* published with release: the handler reads it unlocked */
+	struct sigaction prev[CHAIN_MAX];
+};
+
+static struct chain chains[] = { { .signo = SIGSEGV }, { .signo = SIGBUS } };
+static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The hand-over that this thread is in the middle of. */
+struct passing {
+	const void *context;
+	uintptr_t frame; /* 0: none */
+	int level;	 /* index of the handler that runs */
+};
+
+static __attribute__((
+	tls_model("initial-exec"))) __thread struct passing passing;
+
+static void handler(int sig, siginfo_t *info, void *context);
+
+/*
+ * Raised by an instruction of this thread?  Positive codes come from the
+ * kernel; BUS_MCEERR_AO among them is a notice, not a fault.
+ */
+static bool is_fault(int sig, const siginfo_t *info)
+{
+	return info->si_code > 0 &&
+	       !(sig == SIGBUS && info->si_code == BUS_MCEERR_AO);
+}
+
+/*
+ * Are we called by the handler to which we are passing on?  It hands us the
+ * same context or raises the signal anew, and its frames lie below ours.  A
+ * handler that has left by longjmp leaves a stale record behind; the next
+ * fault has a context of its own and so is not mistaken.
+ */
+static bool is_nested(const struct passing *p, const siginfo_t *info,
+		      const void *context, uintptr_t frame)
+{
+	return p->frame > frame &&
+	       (p->context == context || info->si_code <= 0);
+}
+
+/* End as the process would have ended without us, core and all. */
+static void take_default(int sig, bool fault)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+
+	sigaction(sig, &dfl, NULL);
+	if (!fault)
+		raise(sig);
+	/* else the instruction faults again */
+}
+
+static void call_handler(struct sigaction *prev, int sig, siginfo_t *info,
+			 void *context)
+{
+	struct sigaction act = *prev;
+	sigset_t mask = act.sa_mask;
+
+	if (!(act.sa_flags & SA_NODEFER))
+		sigaddset(&mask, sig);
+	if (act.sa_flags & (int)SA_RESETHAND)
+		*prev = (struct sigaction){ .sa_handler = SIG_DFL };
+	/* The kernel puts the old mask back when our handler returns. */
+	pthread_sigmask(SIG_BLOCK, &mask, NULL);
+	if (act.sa_flags & SA_SIGINFO)
+		act.sa_sigaction(sig, info, context);
+	else
+		act.sa_handler(sig);
+}
+
+static void pass_on(int sig, siginfo_t *info, void *context)
+{
+	struct chain *c = &chains[sig == SIGBUS];
+	struct passing outer = passing;
+	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+	int level = __atomic_load_n(&c->count, __ATOMIC_ACQUIRE) - 1;
+	struct sigaction *prev;
+
+	if (is_nested(&outer, info, context, frame))
+		level = outer.level - 1;
+	prev = level >= 0 ? &c->prev[level] : NULL;
+	if (!prev || prev->sa_handler == SIG_DFL) {
+		take_default(sig, is_fault(sig, info));
+		return;
+	}
+	if (prev->sa_handler == SIG_IGN) {
+		/* The kernel lets nobody ignore a fault. */
+		if (is_fault(sig, info))
+			take_default(sig, true);
+		return;
+	}
+	passing = (struct passing){ context, frame, level };
+	call_handler(prev, sig, info, context);
+	passing = outer;
+}
+
+static void handler(int sig, siginfo_t *info, void *context)
+{
+	int saved_errno = errno;
+	ucontext_t *uc = context;
+
+	if (ur_guard_frame && is_fault(sig, info)) {
+		uc->uc_mcontext.gregs[REG_RSP] = (greg_t)ur_guard_frame;
+		uc->uc_mcontext.gregs[REG_RIP] = (greg_t)ur_guard_fault;
+		return;
+	}
+	pass_on(sig, info, context);
+	errno = saved_errno;
+}
+
+/* A handler that comes back to the top is not kept twice. */
+static void chain_push(struct chain *c, const struct sigaction *act)
+{
+	int n = 0;
+
+	while (n < c->count && c->prev[n].sa_sigaction != act->sa_sigaction)
+		n++;
+	if (n == CHAIN_MAX)
+		n--;
+	c->prev[n] = *act;
+	__atomic_store_n(&c->count, n + 1, __ATOMIC_RELEASE);
+}
+
+static int install(struct chain *c)
+{
+	struct sigaction ours = {
+		.sa_sigaction = handler,
+		.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER,
+	};
+	struct sigaction now;
+
+	if (sigaction(c->signo, NULL, &now))
+		return -errno;
+	if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == handler)
+		return 0;
+	chain_push(c, &now);
+	sigemptyset(&ours.sa_mask);
+	return sigaction(c->signo, &ours, NULL) ? -errno : 0;
+}
+
+int ur_guard_install(void)
+{
+	int err;
+
+	pthread_mutex_lock(&install_lock);
+	err = install(&chains[0]);
+	if (!err)
+		err = install(&chains[1]);
+	pthread_mutex_unlock(&install_lock);
+	return err;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE_BYTES 1024
+
+int ur_log_level = UR_LOG_WARN;
+
+static int log_fd = STDERR_FILENO;
+static pthread_once_t log_once = PTHREAD_ONCE_INIT;
+
+static const char *const level_name[] = {
+	[UR_LOG_ERROR] = "error", [UR_LOG_WARN] = "warn",
+	[UR_LOG_INFO] = "info",	  [UR_LOG_DEBUG] = "debug",
+	[UR_LOG_TRACE] = "trace",
+};
+
+static void read_environment(void)
+{
+	const char *level = secure_getenv("URNIC_LOG");
+	const char *file = secure_getenv("URNIC_LOG_FILE");
+
+	for (int i = UR_LOG_ERROR; level && i <= UR_LOG_TRACE; i++)
+		if (!strcmp(level, level_name[i]))
+			ur_log_level = i;
+	if (file) {
+		int fd = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+			      0666);
+
+		if (fd >= 0)
+			log_fd = fd;
+	}
+}
+
+void ur_log_init(void)
+{
+	pthread_once(&log_once, read_environment);
+}
+
+/*
+ * One write() per line, so that lines of several processes on one terminal or
+ * file do not mix.  The caller's errno survives: log lines stand in error
+ * paths that go on to look at it.
+ */
+void ur_log_write(enum ur_log_level level, const char *fmt, ...)
+{
+	int saved_errno = errno;
+	char line[LINE_BYTES];
+	va_list args;
+	size_t used;
+	int n;
+
+	used = (size_t)snprintf(line, sizeof(line),
+				"urnic[%d]: %s: ", (int)getpid(),
+				level_name[level]);
+	errno = saved_errno; /* for %m */
+	va_start(args, fmt);
+	n = vsnprintf(line + used, sizeof(line) - used, fmt, args);
+	va_end(args);
+	if (n > 0)
+		used += (size_t)n;
+	if (used > sizeof(line) - 1)
+		used = sizeof(line) - 1;
+	line[used++] = '\n';
+	if (write(log_fd, line, used) < 0)
+		errno = saved_errno; /* nowhere to complain */
+	errno = saved_errno;
+}

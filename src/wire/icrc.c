@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The part of the packet in front of the BTH is the same for all packets of a
+ * flow but for lengths and the IPv4 identification, so it is a prefix that
+ * callers may keep.
+ *
+ * The hidden identification.  Two packets that differ in the identification
+ * alone have ICRCs whose difference, taken back through everything that
+ * follows the field (base/crc.h), is what a CRC register holds before these
+ * two bytes are run: the two bytes themselves, in its lower half, and nothing
+ * in the upper.  So one multiplication by a factor that depends on the length
+ * tells whether some identification explains the difference, and which.
+ */
+#include "wire/icrc.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/crc.h"
+#include "wire/opcode.h"
+
+#define MASK_LEN   8u /* ones in place of the LRH of InfiniBand */
+#define IPV4_LEN   20u
+#define IPV6_LEN   40u
+#define UDP_LEN	   8u
+#define PROTO_UDP  17u
+#define IPV4_ID_AT 4u
+#define IPV4_DF	   0x4000u
+#define BTH_MASKED 4u /* the byte with FECN, BECN */
+
+/* From the identification to the end of the UDP header. */
+#define AFTER_ID (IPV4_LEN - IPV4_ID_AT + UDP_LEN)
+
+static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+bool ur_addr_is_v4(const uint8_t addr[16])
+{
+	return memcmp(addr, v4_mapped, sizeof(v4_mapped)) == 0;
+}
+
+static void put_bytes(struct ur_wr *w, const void *from, size_t len)
+{
+	uint8_t *p = ur_wr_bytes(w, len);
+
+	if (p)
+		memcpy(p, from, len);
+}
+
+static void put_ipv4(struct ur_wr *w, const struct ur_icrc_flow *flow,
+		     size_t udp_len)
+{
+	ur_wr_u8(w, 0x45);
+	ur_wr_u8(w, 0xff); /* type of service */
+	ur_wr_be16(w, (uint16_t)(IPV4_LEN + UDP_LEN + udp_len));
+	ur_wr_be16(w, 0); /* identification */
+	ur_wr_be16(w, IPV4_DF);
+	ur_wr_u8(w, 0xff); /* time to live */
+	ur_wr_u8(w, PROTO_UDP);
+	ur_wr_be16(w, 0xffff); /* header checksum */
+	put_bytes(w, flow->src + 12, 4);
+	put_bytes(w, flow->dst + 12, 4);
+}
+
+static void put_ipv6(struct ur_wr *w, const struct ur_icrc_flow *flow,
+		     size_t udp_len)
+{
+	ur_wr_be32(w, 0x6fffffff); /* version; traffic class, flow label */
+	ur_wr_be16(w, (uint16_t)(UDP_LEN + udp_len));
+	ur_wr_u8(w, PROTO_UDP);
+	ur_wr_u8(w, 0xff); /* hop limit */
+	put_bytes(w, flow->src, 16);
+	put_bytes(w, flow->dst, 16);
+}
+
+uint32_t ur_icrc_prefix(const struct ur_icrc_flow *flow, size_t udp_len)
+{
+	uint8_t buf[MASK_LEN + IPV6_LEN + UDP_LEN];
+	struct ur_wr w = ur_wr_init(buf, sizeof(buf));
+
+	ur_wr_be64(&w, UINT64_MAX);
+	if (ur_addr_is_v4(flow->dst))
+		put_ipv4(&w, flow, udp_len);
+	else
+		put_ipv6(&w, flow, udp_len);
+	ur_wr_be16(&w, flow->sport);
+	ur_wr_be16(&w, flow->dport);
+	ur_wr_be16(&w, (uint16_t)(UDP_LEN + udp_len));
+	ur_wr_be16(&w, 0xffff); /* checksum */
+	assert(!w.bad);
+	return ur_crc32(0, buf, (size_t)(w.p - buf));
+}
+
+/* The register in front of the two bytes, first byte lowest. */
+uint32_t ur_icrc_prefix_id(const struct ur_icrc_flow *flow, uint16_t id)
+{
+	if (!id || !ur_addr_is_v4(flow->dst))
+		return 0;
+	return ur_crc32_shift(__builtin_bswap16(id), AFTER_ID);
+}
+
+uint32_t ur_icrc_bth(uint32_t prefix, const uint8_t bth[12])
+{
+	uint8_t masked[UR_BTH_LEN];
+
+	memcpy(masked, bth, sizeof(masked));
+	masked[BTH_MASKED] = 0xff;
+	return ur_crc32(prefix, masked, sizeof(masked));
+}
+
+/* Is there an identification that makes up for the difference? */
+static bool id_explains(struct ur_icrc_cache *cache, size_t udp_len,
+			uint32_t diff)
+{
+	if (cache->udp_len != udp_len) {
+		cache->udp_len = udp_len;
+		cache->unshift = ur_crc32_unshift(
+			UR_CRC32_ONE, AFTER_ID + udp_len - UR_ICRC_LEN);
+	}
+	return ur_crc32_times(diff, cache->unshift) <= UINT16_MAX;
+}
+
+bool ur_icrc_check(const struct ur_icrc_flow *flow, uint32_t prefix,
+		   struct ur_icrc_cache *cache, const uint8_t *pkt,
+		   size_t udp_len, uint16_t id, bool *exact)
+{
+	size_t covered = udp_len - UR_ICRC_LEN;
+	uint32_t crc;
+	uint32_t diff;
+
+	if (udp_len < UR_BTH_LEN + UR_ICRC_LEN)
+		return false;
+	crc = ur_icrc_bth(prefix ^ ur_icrc_prefix_id(flow, id), pkt);
+	crc = ur_crc32(crc, pkt + UR_BTH_LEN, covered - UR_BTH_LEN);
+	memcpy(&diff, pkt + covered, sizeof(diff));
+	diff ^= crc;
+	if (exact)
+		*exact = !diff;
+	return !diff ||
+	       (ur_addr_is_v4(flow->dst) && id_explains(cache, udp_len, diff));
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "wire/opcode.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#define FIRST  UR_POS_FIRST
+#define MIDDLE UR_POS_MIDDLE
+#define LAST   UR_POS_LAST
+#define ONLY   UR_POS_ONLY
+
+#define DETH	  UR_HDR_DETH
+#define RETH	  UR_HDR_RETH
+#define ATOMIC	  UR_HDR_ATOMIC
+#define AETH	  UR_HDR_AETH
+#define ATOMICACK UR_HDR_ATOMICACK
+#define IMM	  UR_HDR_IMM
+#define IETH	  UR_HDR_IETH
+
+#define IF(set, bit, len) (((set) & (bit)) ? (len) : 0u)
+
+#define HDR_LEN(set)                                                           \
+	(UR_BTH_LEN + IF(set, DETH, 8u) + IF(set, RETH, 16u) +                 \
+	 IF(set, ATOMIC, 28u) + IF(set, AETH, 4u) + IF(set, ATOMICACK, 8u) +   \
+	 IF(set, IMM, 4u) + IF(set, IETH, 4u))
+
+/* A CNP carries 16 reserved bytes (IBTA A17.9.3), which pass as payload. */
+#define PAYLOAD(kind)                                                          \
+	((kind) == UR_OP_SEND || (kind) == UR_OP_WRITE ||                      \
+	 (kind) == UR_OP_READ_RESPONSE || (kind) == UR_OP_CNP)
+
+#define EATS_RWQE(kind, set)                                                   \
+	((kind) == UR_OP_SEND || ((kind) == UR_OP_WRITE && ((set)&IMM)))
+
+#define ROW(op, op_name, op_kind, pos, set)                                    \
+	[op] = { .name = op_name,                                              \
+		 .code = op,                                                   \
+		 .transport = (op)&0xe0,                                       \
+		 .kind = UR_OP_##op_kind,                                      \
+		 .position = pos,                                              \
+		 .headers = set,                                               \
+		 .payload = PAYLOAD(UR_OP_##op_kind),                          \
+		 .eats_rwqe = EATS_RWQE(UR_OP_##op_kind, set),                 \
+		 .hdr_len = HDR_LEN(set) }
+
+/* clang-format off */
+static const struct ur_opcode opcodes[256] = {
+	ROW(UR_RC_SEND_FIRST, "RC SEND First", SEND, FIRST, 0),
+	ROW(UR_RC_SEND_MIDDLE, "RC SEND Middle", SEND, MIDDLE, 0),
+	ROW(UR_RC_SEND_LAST, "RC SEND Last", SEND, LAST, 0),
+	ROW(UR_RC_SEND_LAST_IMM, "RC SEND Last with Immediate", SEND, LAST, IMM),
+	ROW(UR_RC_SEND_ONLY, "RC SEND Only", SEND, ONLY, 0),
+	ROW(UR_RC_SEND_ONLY_IMM, "RC SEND Only with Immediate", SEND, ONLY, IMM),
+	ROW(UR_RC_WRITE_FIRST, "RC RDMA WRITE First", WRITE, FIRST, RETH),
+	ROW(UR_RC_WRITE_MIDDLE, "RC RDMA WRITE Middle", WRITE, MIDDLE, 0),
+	ROW(UR_RC_WRITE_LAST, "RC RDMA WRITE Last", WRITE, LAST, 0),
+	ROW(UR_RC_WRITE_LAST_IMM, "RC RDMA WRITE Last with Immediate", WRITE, LAST, IMM),
+	ROW(UR_RC_WRITE_ONLY, "RC RDMA WRITE Only", WRITE, ONLY, RETH),
+	ROW(UR_RC_WRITE_ONLY_IMM, "RC RDMA WRITE Only with Immediate", WRITE, ONLY, RETH | IMM),
+	ROW(UR_RC_READ_REQUEST, "RC RDMA READ Request", READ_REQUEST, ONLY, RETH),
+	ROW(UR_RC_READ_RESP_FIRST, "RC RDMA READ response First", READ_RESPONSE, FIRST, AETH),
+	ROW(UR_RC_READ_RESP_MIDDLE, "RC RDMA READ response Middle", READ_RESPONSE, MIDDLE, 0),
+	ROW(UR_RC_READ_RESP_LAST, "RC RDMA READ response Last", READ_RESPONSE, LAST, AETH),
+	ROW(UR_RC_READ_RESP_ONLY, "RC RDMA READ response Only", READ_RESPONSE, ONLY, AETH),
+	ROW(UR_RC_ACK, "RC Acknowledge", ACK, ONLY, AETH),
+	ROW(UR_RC_ATOMIC_ACK, "RC ATOMIC Acknowledge", ATOMIC_ACK, ONLY, AETH | ATOMICACK),
+	ROW(UR_RC_CMP_SWAP, "RC CmpSwap", CMP_SWAP, ONLY, ATOMIC),
+	ROW(UR_RC_FETCH_ADD, "RC FetchAdd", FETCH_ADD, ONLY, ATOMIC),
+	ROW(UR_RC_SEND_LAST_INV, "RC SEND Last with Invalidate", SEND, LAST, IETH),
+	ROW(UR_RC_SEND_ONLY_INV, "RC SEND Only with Invalidate", SEND, ONLY, IETH),
+	ROW(UR_UC_SEND_FIRST, "UC SEND First", SEND, FIRST, 0),
+	ROW(UR_UC_SEND_MIDDLE, "UC SEND Middle", SEND, MIDDLE, 0),
+	ROW(UR_UC_SEND_LAST, "UC SEND Last", SEND, LAST, 0),
+	ROW(UR_UC_SEND_LAST_IMM, "UC SEND Last with Immediate", SEND, LAST, IMM),
+	ROW(UR_UC_SEND_ONLY, "UC SEND Only", SEND, ONLY, 0),
+	ROW(UR_UC_SEND_ONLY_IMM, "UC SEND Only with Immediate", SEND, ONLY, IMM),
+	ROW(UR_UC_WRITE_FIRST, "UC RDMA WRITE First", WRITE, FIRST, RETH),
+	ROW(UR_UC_WRITE_MIDDLE, "UC RDMA WRITE Middle", WRITE, MIDDLE, 0),
+	ROW(UR_UC_WRITE_LAST, "UC RDMA WRITE Last", WRITE, LAST, 0),
+	ROW(UR_UC_WRITE_LAST_IMM, "UC RDMA WRITE Last with Immediate", WRITE, LAST, IMM),
+	ROW(UR_UC_WRITE_ONLY, "UC RDMA WRITE Only", WRITE, ONLY, RETH),
+	ROW(UR_UC_WRITE_ONLY_IMM, "UC RDMA WRITE Only with Immediate", WRITE, ONLY, RETH | IMM),
+	ROW(UR_UD_SEND_ONLY, "UD SEND Only", SEND, ONLY, DETH),
+	ROW(UR_UD_SEND_ONLY_IMM, "UD SEND Only with Immediate", SEND, ONLY, DETH | IMM),
+	ROW(UR_CNP, "CNP", CNP, ONLY, 0),
+};
+/* clang-format on */
+
+const struct ur_opcode *ur_opcode_get(uint8_t code)
+{
+	return opcodes[code].name ? &opcodes[code] : NULL;
+}
+
+/*
+ * The lower five bits of an opcode mean the same in every transport, so the
+ * RC opcodes serve for all.  Columns: tail of none, immediate, invalidate.
+ */
+static const uint8_t send_code[4][3] = {
+	[MIDDLE] = { UR_RC_SEND_MIDDLE },
+	[FIRST] = { UR_RC_SEND_FIRST },
+	[LAST] = { UR_RC_SEND_LAST, UR_RC_SEND_LAST_IMM, UR_RC_SEND_LAST_INV },
+	[ONLY] = { UR_RC_SEND_ONLY, UR_RC_SEND_ONLY_IMM, UR_RC_SEND_ONLY_INV },
+};
+
+static const uint8_t write_code[4][3] = {
+	[MIDDLE] = { UR_RC_WRITE_MIDDLE },
+	[FIRST] = { UR_RC_WRITE_FIRST },
+	[LAST] = { UR_RC_WRITE_LAST, UR_RC_WRITE_LAST_IMM },
+	[ONLY] = { UR_RC_WRITE_ONLY, UR_RC_WRITE_ONLY_IMM },
+};
+
+uint8_t ur_opcode_pick(enum ur_transport transport, enum ur_op_kind kind,
+		       unsigned int position, unsigned int tail)
+{
+	unsigned int column = 0;
+
+	assert(kind == UR_OP_SEND || (kind == UR_OP_WRITE && tail != IETH));
+	if (position & LAST)
+		column = tail == IMM ? 1 : tail == IETH ? 2 : 0;
+	return (uint8_t)(transport |
+			 (kind == UR_OP_SEND ? send_code[position][column]
+					     : write_code[position][column]));
+}
