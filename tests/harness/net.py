@@ -108,7 +108,8 @@ class Place:
     def lose(self, percent):
         """Drop RoCEv2 packets at random where they arrive, on both sides."""
         for h in self.hosts:
-            h.sh('tc', 'qdisc', 'replace', 'dev', h.dev, 'clsact')
+            h.sh('tc', 'qdisc', 'del', 'dev', h.dev, 'clsact', check=False)
+            h.sh('tc', 'qdisc', 'add', 'dev', h.dev, 'clsact')
             h.sh('tc', 'filter', 'add', 'dev', h.dev, 'ingress', 'bpf', 'da',
                  'bytecode', loss_filter(percent))
 
