@@ -82,6 +82,7 @@ int main(int argc, char **argv)
 
 	atomic_store(&s->stop, true);
 	waitpid(child, NULL, 0);
-	printf("{\"mpps\": %.4f}\n", (double)(sent / o.size) / took * 1e3);
+	printf("{\"mpps\": %.4f}\n",
+	       (double)sent / (double)o.size / took * 1e3);
 	return 0;
 }

@@ -63,6 +63,11 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static double one_way_us(uint32_t round_trip_ns)
+{
+	return (double)round_trip_ns / 2e3;
+}
+
 int main(int argc, char **argv)
 {
 	struct options o = { .size = 64, .seconds = 1 };
@@ -98,8 +103,8 @@ int main(int argc, char **argv)
 	waitpid(child, NULL, 0);
 	qsort(samples, n, sizeof(*samples), compare);
 	printf("{\"mean_us\": %.3f, \"median_us\": %.3f, \"p99_us\": %.3f}\n",
-	       (double)(t - start) / (double)n / 2e3, samples[n / 2] / 2e3,
-	       samples[n * 99 / 100] / 2e3);
+	       (double)(t - start) / (double)n / 2e3,
+	       one_way_us(samples[n / 2]), one_way_us(samples[n * 99 / 100]));
 	free(samples);
 	return 0;
 }

@@ -12,7 +12,7 @@
 
 #include "vt.h"
 
-#define MSG   64u
+#define MSG   ((size_t)64)
 #define DEPTH 64
 
 struct side {

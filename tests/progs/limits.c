@@ -163,29 +163,36 @@ static void check_send_wr(void)
 	duo_close(&d);
 }
 
+/* n elements of 24 bytes each with gaps between them. */
+static struct ibv_sge *scattered(struct duo *d, size_t offset, size_t n)
+{
+	struct ibv_sge *sge = calloc(n, sizeof(*sge));
+	uint8_t *p = (uint8_t *)d->mr->addr + offset;
+
+	VT_TRUE(sge);
+	for (size_t i = 0; i < n; i++) {
+		sge[i] = (struct ibv_sge){ (uintptr_t)(p + 64 * i), 24,
+					   d->mr->lkey };
+		vt_fill(p + 64 * i, 24, i + offset);
+	}
+	return sge;
+}
+
 /* All scatter/gather elements at once carry data; one more is refused. */
 static void check_sge(void)
 {
 	uint32_t n = (uint32_t)lim.max_sge;
 	struct ibv_qp_cap cap = { 2, 2, n, n, 0 };
-	struct ibv_sge *out = calloc(n + 1, sizeof(*out));
-	struct ibv_sge *in = calloc(n + 1, sizeof(*in));
 	struct ibv_send_wr *bad_s;
 	struct ibv_recv_wr *bad_r;
 	struct ibv_wc wc;
 	struct duo d;
 
-	VT_TRUE(out && in);
 	duo_open(&d, cap);
-	uint8_t *p = d.mr->addr;
-
-	for (uint32_t i = 0; i <= n; i++) {
-		out[i] = (struct ibv_sge){ (uintptr_t)(p + 64 * i), 24,
-					   d.mr->lkey };
-		in[i] = (struct ibv_sge){ (uintptr_t)(p + 65536 + 64 * i), 24,
-					  d.mr->lkey };
-		vt_fill(p + 64 * i, 24, i);
-	}
+	const uint8_t *p = (uint8_t *)d.mr->addr + 65536;
+	uint32_t more = d.cap.max_send_sge + 1;
+	struct ibv_sge *out = scattered(&d, 0, more);
+	struct ibv_sge *in = scattered(&d, 65536, more);
 	struct ibv_recv_wr rwr = { .sg_list = in, .num_sge = (int)n };
 	struct ibv_send_wr swr = { .sg_list = out,
 				   .num_sge = (int)n,
@@ -197,12 +204,10 @@ static void check_sge(void)
 	vt_poll_ok(d.cq, &wc);
 	vt_poll_ok(d.cq, &wc);
 	for (uint32_t i = 0; i < n; i++)
-		VT_TRUE(vt_check(p + 65536 + 64 * i, 24, i));
-	swr.num_sge = rwr.num_sge = (int)d.cap.max_send_sge + 1;
-	if (d.cap.max_send_sge == n) {
-		VT_TRUE(ibv_post_recv(d.b, &rwr, &bad_r) != 0);
-		VT_TRUE(ibv_post_send(d.a, &swr, &bad_s) != 0);
-	}
+		VT_TRUE(vt_check(p + (size_t)64 * i, 24, i));
+	swr.num_sge = rwr.num_sge = (int)more;
+	VT_TRUE(ibv_post_recv(d.b, &rwr, &bad_r) != 0);
+	VT_TRUE(ibv_post_send(d.a, &swr, &bad_s) != 0);
 	duo_close(&d);
 	free(out);
 	free(in);

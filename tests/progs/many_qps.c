@@ -42,7 +42,7 @@ static void setup(struct side *s)
 	s->cq = ibv_create_cq(s->dev.ctx, 8 * n, NULL, NULL, 0);
 	VT_TRUE(s->cq);
 	s->mr = vt_mr(&s->dev, at(n, 0));
-	s->qp = calloc((size_t)n, sizeof(*s->qp));
+	s->qp = calloc((size_t)n, sizeof(struct ibv_qp *));
 	s->mine = calloc((size_t)n, sizeof(*s->mine));
 	s->theirs = calloc((size_t)n, sizeof(*s->theirs));
 	VT_TRUE(s->qp && s->mine && s->theirs);

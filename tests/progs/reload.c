@@ -70,7 +70,7 @@ static void once(void)
 
 int main(int argc, char **argv)
 {
-	long n = argc > 1 ? atol(argv[1]) : 50;
+	long n = argc > 1 ? strtol(argv[1], NULL, 10) : 50;
 
 	for (int i = 0; i < 3; i++)
 		once();

@@ -96,7 +96,7 @@ static uint32_t some_size(struct side *s)
 {
 	uint32_t bits = 0;
 
-	while ((2l << bits) <= s->args.size)
+	while ((2L << bits) <= s->args.size)
 		bits++;
 	uint32_t size = below(2u << below(bits + 1));
 

@@ -26,6 +26,16 @@ void vt_fail(const char *file, int line, const char *fmt, ...)
 	exit(1);
 }
 
+static int number(const char *text)
+{
+	char *end;
+	long v = strtol(text, &end, 10);
+
+	if (*end || end == text || v < -1 || v > INT32_MAX)
+		VT_FAIL("'%s' is not a number", text);
+	return (int)v;
+}
+
 void vt_args(struct vt_args *a, int argc, char **argv)
 {
 	int c;
@@ -33,25 +43,25 @@ void vt_args(struct vt_args *a, int argc, char **argv)
 	while ((c = getopt(argc, argv, "p:g:n:s:q:u:y:M:F")) != -1) {
 		switch (c) {
 		case 'p':
-			a->port = atoi(optarg);
+			a->port = number(optarg);
 			break;
 		case 'g':
-			a->gid_index = atoi(optarg);
+			a->gid_index = number(optarg);
 			break;
 		case 'n':
-			a->n = atol(optarg);
+			a->n = number(optarg);
 			break;
 		case 's':
-			a->size = atol(optarg);
+			a->size = number(optarg);
 			break;
 		case 'q':
-			a->qps = atoi(optarg);
+			a->qps = number(optarg);
 			break;
 		case 'u':
-			a->timeout = atoi(optarg);
+			a->timeout = number(optarg);
 			break;
 		case 'y':
-			a->retry = atoi(optarg);
+			a->retry = number(optarg);
 			break;
 		case 'M':
 			a->mode = optarg;

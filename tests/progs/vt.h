@@ -18,13 +18,16 @@
 void vt_fail(const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4), noreturn));
 
-#define VT_FAIL(...) vt_fail(__FILE__, __LINE__, __VA_ARGS__)
+#define VT_FAIL(...)  vt_fail(__FILE__, __LINE__, __VA_ARGS__)
 /* The condition must hold. */
-#define VT_TRUE(cond)                                                          \
-	do {                                                                   \
-		if (!(cond))                                                   \
-			VT_FAIL("%s", #cond);                                  \
-	} while (0)
+#define VT_TRUE(cond) vt_true((cond), __FILE__, __LINE__, #cond)
+
+static inline void vt_true(bool ok, const char *file, int line,
+			   const char *text)
+{
+	if (!ok)
+		vt_fail(file, line, "%s", text);
+}
 
 struct vt_args {
 	const char *host; /* NULL: server */
