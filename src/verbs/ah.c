@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "verbs/convert.h"
+#include "verbs/objects.h"
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct urv_context *c = urv_context(pd->context);
+	struct urv_ah *ah = calloc(1, sizeof(*ah));
+	int rc;
+
+	if (!ah)
+		return urv_null(-ENOMEM);
+	rc = urv_limit_take(&c->device->ahs, UR_MAX_AH);
+	if (rc)
+		goto free_ah;
+	urv_av_from_ah(&ah->av, attr);
+	rc = ur_dev_resolve_av(c->dev, &ah->av);
+	if (rc)
+		goto give_limit;
+	rc = urv_context_get(c, &ah->ibv.handle);
+	if (rc)
+		goto give_limit;
+	ah->ibv.context = pd->context;
+	ah->ibv.pd = pd;
+	atomic_fetch_add(&urv_pd(pd)->core.users, 1);
+	return &ah->ibv;
+
+give_limit:
+	urv_limit_give(&c->device->ahs);
+free_ah:
+	free(ah);
+	return urv_null(rc);
+}
+
+/* A request that was posted has its own copy of the address vector. */
+int ibv_destroy_ah(struct ibv_ah *ibah)
+{
+	struct urv_context *c = urv_context(ibah->context);
+
+	atomic_fetch_sub(&urv_pd(ibah->pd)->core.users, 1);
+	free(urv_ah(ibah));
+	urv_limit_give(&c->device->ahs);
+	urv_context_put(c);
+	return 0;
+}

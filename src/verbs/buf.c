@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * IBVERBS_1.16 and 1.17: calls that need nothing of the device but what older
+ * ones have.  Their prototypes are not in every header, hence our own names.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "verbs/convert.h"
+#include "verbs/exports.h"
+#include "verbs/objects.h"
+#include "verbs/query.h"
+
+struct urv_buf {
+	void *addr;
+};
+
+void *urv_alloc_buf(struct ibv_pd *pd, size_t size, struct urv_buf **out);
+void urv_free_buf(struct urv_buf *buf);
+struct ibv_mr *urv_reg_buf_mr(struct ibv_pd *pd, struct urv_buf *buf,
+			      void *addr, size_t length, int access);
+int urv_query_port_speed(struct ibv_context *context, uint32_t port_num,
+			 uint64_t *speed);
+URV_EXPORT(urv_alloc_buf, ibv_alloc_buf, "IBVERBS_1.17");
+URV_EXPORT(urv_free_buf, ibv_free_buf, "IBVERBS_1.17");
+URV_EXPORT(urv_reg_buf_mr, ibv_reg_buf_mr, "IBVERBS_1.17");
+URV_EXPORT(urv_query_port_speed, ibv_query_port_speed, "IBVERBS_1.16");
+
+/* Ordinary memory is what this device likes best. */
+void *urv_alloc_buf(struct ibv_pd *pd, size_t size, struct urv_buf **out)
+{
+	struct urv_buf *buf = malloc(sizeof(*buf));
+	int rc;
+
+	if (!buf)
+		return urv_null(-ENOMEM);
+	rc = posix_memalign(&buf->addr, (size_t)sysconf(_SC_PAGESIZE), size);
+	if (rc) {
+		free(buf);
+		return urv_null(-rc);
+	}
+	*out = buf;
+	return buf->addr;
+}
+
+void urv_free_buf(struct urv_buf *buf)
+{
+	free(buf->addr);
+	free(buf);
+}
+
+struct ibv_mr *urv_reg_buf_mr(struct ibv_pd *pd, struct urv_buf *buf,
+			      void *addr, size_t length, int access)
+{
+	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr,
+				(unsigned int)access);
+}
+
+#define SPEED_UNIT_MBPS 100u
+
+int urv_query_port_speed(struct ibv_context *context, uint32_t port_num,
+			 uint64_t *speed)
+{
+	struct ur_port_attr port;
+	int rc = urv_check_port(port_num);
+
+	if (rc)
+		return urv_errno(rc);
+	ur_dev_port(urv_context(context)->dev, &port);
+	*speed = port.speed_mbps / SPEED_UNIT_MBPS;
+	return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion channels and the events of completion queues. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "verbs/convert.h"
+#include "verbs/objects.h"
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct urv_context *c = urv_context(context);
+	struct urv_channel *ch = calloc(1, sizeof(*ch));
+	uint32_t handle;
+	int rc;
+
+	if (!ch)
+		return urv_null(-ENOMEM);
+	rc = urv_context_get(c, &handle);
+	if (rc)
+		goto free_channel;
+	rc = ur_evq_init(&ch->evq);
+	if (rc)
+		goto put_context;
+	ch->ibv.context = context;
+	ch->ibv.fd = ch->evq.fd;
+	return &ch->ibv;
+
+put_context:
+	urv_context_put(c);
+free_channel:
+	free(ch);
+	return urv_null(rc);
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	struct ibv_context *context = channel->context;
+	struct urv_channel *ch = urv_channel(channel);
+	bool used;
+
+	pthread_mutex_lock(&context->mutex);
+	used = channel->refcnt > 0;
+	pthread_mutex_unlock(&context->mutex);
+	if (used)
+		return urv_errno(-EBUSY);
+	ur_evq_fini(&ch->evq);
+	free(ch);
+	urv_context_put(urv_context(context));
+	return 0;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
+		     void **cq_context)
+{
+	struct ur_ev ev;
+	int rc = ur_evq_take(&urv_channel(channel)->evq, &ev);
+
+	if (rc)
+		return urv_minus_one(rc);
+	*cq = ev.object;
+	*cq_context = (*cq)->cq_context;
+	return 0;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *ibcq, unsigned int nevents)
+{
+	struct urv_cq *cq = urv_cq(ibcq);
+
+	if (ibcq->channel && nevents)
+		ur_evq_ack(&urv_channel(ibcq->channel)->evq, &cq->core.source,
+			   nevents);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "verbs/convert.h"
+#include "verbs/objects.h"
+#include "verbs/ops.h"
+
+static int no_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
+		      struct ibv_mw_bind *mw_bind)
+{
+	return urv_errno(-EOPNOTSUPP);
+}
+
+static int no_dealloc_mw(struct ibv_mw *mw)
+{
+	return urv_errno(-EOPNOTSUPP);
+}
+
+static int no_close_xrcd(struct ibv_xrcd *xrcd)
+{
+	return urv_errno(-EOPNOTSUPP);
+}
+
+/* What is NULL answers EOPNOTSUPP, except where verbs.h does not look first. */
+static void fill_ops(struct verbs_context *v)
+{
+	v->sz = sizeof(*v) > URV_SIZEOF_VERBS_CONTEXT
+			? sizeof(*v)
+			: URV_SIZEOF_VERBS_CONTEXT;
+	v->query_port = urv_query_port;
+	v->query_device_ex = urv_query_device_ex;
+	v->query_rt_values = urv_query_rt_values;
+	v->create_cq_ex = urv_create_cq_ex;
+	v->create_srq_ex = urv_create_srq_ex;
+	v->create_qp_ex = urv_create_qp_ex;
+	v->close_xrcd = no_close_xrcd;
+	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	v->context.ops = (struct ibv_context_ops){
+		.bind_mw = no_bind_mw,
+		.dealloc_mw = no_dealloc_mw,
+		.poll_cq = urv_poll_cq,
+		.req_notify_cq = urv_req_notify_cq,
+		.post_send = urv_post_send,
+		.post_recv = urv_post_recv,
+		.post_srq_recv = urv_post_srq_recv,
+	};
+}
+
+/* Completion vectors are all alike; programs like to have one per CPU. */
+static int comp_vectors(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n < 1 ? 1 : n > 256 ? 256 : (int)n;
+}
+
+static int context_init(struct urv_context *c, struct urv_device *d)
+{
+	struct ibv_context *ibv = &c->ibv.context;
+	int rc = ur_adapter_get(&c->adapter);
+
+	if (rc)
+		return rc;
+	rc = ur_evq_init(&c->async);
+	if (rc)
+		goto put_adapter;
+	/* Something that a program may fcntl(2) or close; no command channel */
+	ibv->cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (ibv->cmd_fd < 0) {
+		rc = -errno;
+		goto fini_async;
+	}
+	c->device = d;
+	c->dev = ur_adapter_dev(c->adapter);
+	c->mrs = ur_adapter_mrs(c->adapter);
+	c->refs = 1;
+	c->generation = urv_generation;
+	c->listener.evq = &c->async;
+	ur_list_init(&c->qps);
+	ibv->device = &d->ibv;
+	ibv->async_fd = c->async.fd;
+	ibv->num_comp_vectors = comp_vectors();
+	pthread_mutex_init(&ibv->mutex, NULL);
+	fill_ops(&c->ibv);
+	ur_dev_listen(c->dev, &c->listener);
+	return 0;
+
+fini_async:
+	ur_evq_fini(&c->async);
+put_adapter:
+	ur_adapter_put(c->adapter);
+	return rc;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct urv_context *c = calloc(1, sizeof(*c));
+	int rc;
+
+	if (!c)
+		return urv_null(-ENOMEM);
+	rc = context_init(c, urv_device(device));
+	if (rc) {
+		free(c);
+		return urv_null(rc);
+	}
+	urv_device_ref(c->device);
+	return &c->ibv.context;
+}
+
+int urv_context_get(struct urv_context *c, uint32_t *handle)
+{
+	if (c->generation != urv_generation)
+		return -ENODEV;
+	atomic_fetch_add(&c->refs, 1);
+	*handle = atomic_fetch_add(&c->handles, 1);
+	return 0;
+}
+
+void urv_context_put(struct urv_context *c)
+{
+	if (atomic_fetch_sub(&c->refs, 1) != 1)
+		return;
+	ur_evq_fini(&c->async);
+	close(c->ibv.context.cmd_fd);
+	pthread_mutex_destroy(&c->ibv.context.mutex);
+	ur_adapter_put(c->adapter);
+	urv_device_put(c->device);
+	free(c);
+}
+
+/*
+ * Objects that the application left behind die with the descriptor on real
+ * devices: no queue pair goes on answering.  Their memory, and the context's,
+ * stays until they are destroyed, since something may still point there.
+ */
+int ibv_close_device(struct ibv_context *context)
+{
+	struct urv_context *c = urv_context(context);
+
+	/* In a child the device's list of listeners is the parent's copy. */
+	if (c->generation == urv_generation)
+		ur_dev_unlisten(c->dev, &c->listener);
+	pthread_mutex_lock(&context->mutex);
+	ur_list_for_each_safe(n, tmp, &c->qps) {
+		struct urv_qp *qp = ur_container_of(n, struct urv_qp, node);
+
+		qp->gone = ur_adapter_qp_destroy(&qp->core) == 0;
+		ur_list_del(n);
+	}
+	pthread_mutex_unlock(&context->mutex);
+	urv_context_put(c);
+	return 0;
+}

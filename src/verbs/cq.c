@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/cq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "verbs/convert.h"
+#include "verbs/ops.h"
+
+#define POLL_BATCH 16u
+
+static void channel_use(struct ibv_comp_channel *channel, int by)
+{
+	if (!channel)
+		return;
+	pthread_mutex_lock(&channel->context->mutex);
+	channel->refcnt += by;
+	pthread_mutex_unlock(&channel->context->mutex);
+}
+
+static int cq_init(struct urv_cq *cq, struct urv_context *c, uint32_t cqe,
+		   struct ibv_comp_channel *channel)
+{
+	int rc = ur_cq_init(&cq->core, cqe,
+			    channel ? &urv_channel(channel)->evq : NULL,
+			    &c->async, &cq->ibv);
+
+	if (rc)
+		return rc;
+	cq->adapter = c->adapter;
+	cq->generation = c->generation;
+	cq->ibv.context = &c->ibv.context;
+	cq->ibv.channel = channel;
+	cq->ibv.cqe = (int)cq->core.cqe;
+	pthread_mutex_init(&cq->ibv.mutex, NULL);
+	pthread_cond_init(&cq->ibv.cond, NULL);
+	channel_use(channel, 1);
+	return 0;
+}
+
+struct urv_cq *urv_cq_create(struct urv_context *c, uint32_t cqe,
+			     struct ibv_comp_channel *channel,
+			     uint32_t comp_vector)
+{
+	struct urv_cq *cq;
+	int rc;
+
+	if (comp_vector >= (uint32_t)c->ibv.context.num_comp_vectors)
+		return urv_null(-EINVAL);
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return urv_null(-ENOMEM);
+	rc = urv_limit_take(&c->device->cqs, UR_MAX_CQ);
+	if (rc)
+		goto free_cq;
+	rc = urv_context_get(c, &cq->ibv.handle);
+	if (rc)
+		goto give_limit;
+	rc = cq_init(cq, c, cqe, channel);
+	if (rc)
+		goto put_context;
+	return cq;
+
+put_context:
+	urv_context_put(c);
+give_limit:
+	urv_limit_give(&c->device->cqs);
+free_cq:
+	free(cq);
+	return urv_null(rc);
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe,
+			     void *cq_context, struct ibv_comp_channel *channel,
+			     int comp_vector)
+{
+	struct urv_cq *cq;
+
+	if (cqe <= 0 || comp_vector < 0)
+		return urv_null(-EINVAL);
+	cq = urv_cq_create(urv_context(context), (uint32_t)cqe, channel,
+			   (uint32_t)comp_vector);
+	if (!cq)
+		return NULL;
+	cq->ibv.cq_context = cq_context;
+	return &cq->ibv;
+}
+
+int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct urv_cq *cq = urv_cq(ibcq);
+	int rc;
+
+	if (cqe <= 0)
+		return urv_errno(-EINVAL);
+	rc = ur_cq_resize(&cq->core, (uint32_t)cqe);
+	if (!rc)
+		ibcq->cqe = (int)cq->core.cqe;
+	return urv_errno(rc);
+}
+
+int ibv_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct urv_context *c = urv_context(ibcq->context);
+	struct urv_cq *cq = urv_cq(ibcq);
+	int rc = ur_cq_fini(&cq->core);
+
+	if (rc)
+		return urv_errno(rc);
+	channel_use(ibcq->channel, -1);
+	pthread_mutex_destroy(&ibcq->mutex);
+	pthread_cond_destroy(&ibcq->cond);
+	free(cq);
+	urv_limit_give(&c->device->cqs);
+	urv_context_put(c);
+	return 0;
+}
+
+/* An empty queue is worth one look at what arrived, and only one. */
+bool urv_cq_has_work(struct urv_cq *cq)
+{
+	if (!ur_cq_is_empty(&cq->core))
+		return true;
+	ur_adapter_poll(cq->adapter, &cq->core);
+	return !ur_cq_is_empty(&cq->core);
+}
+
+int urv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
+{
+	struct urv_cq *cq = urv_cq(ibcq);
+	struct ur_cqe cqe[POLL_BATCH];
+	uint32_t want, got;
+	int done = 0;
+
+	if (cq->generation != urv_generation)
+		return -ENODEV;
+	if (!urv_cq_has_work(cq))
+		return 0;
+	while (done < n) {
+		want = (uint32_t)(n - done);
+		if (want > POLL_BATCH)
+			want = POLL_BATCH;
+		got = ur_cq_poll(&cq->core, cqe, want);
+		for (uint32_t i = 0; i < got; i++)
+			urv_wc_from_cqe(&wc[done++], &cqe[i]);
+		if (got < want)
+			break;
+	}
+	return done;
+}
+
+int urv_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	struct urv_cq *cq = urv_cq(ibcq);
+
+	if (cq->generation != urv_generation)
+		return urv_errno(-ENODEV);
+	ur_cq_arm(&cq->core, solicited_only != 0);
+	ur_adapter_arm(cq->adapter, &cq->core);
+	return 0;
+}

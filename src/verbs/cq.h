@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What ordinary and extended completion queues share. */
+#ifndef UR_VERBS_CQ_H
+#define UR_VERBS_CQ_H
+
+#include "verbs/objects.h"
+
+/* NULL and errno; cq_context and the readers are the caller's to fill in. */
+struct urv_cq *urv_cq_create(struct urv_context *c, uint32_t cqe,
+			     struct ibv_comp_channel *channel,
+			     uint32_t comp_vector);
+
+/* Is there something to take, after driving the adapter if need be? */
+bool urv_cq_has_work(struct urv_cq *cq);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Extended completion queues: one completion at a time is taken out and looked
+ * at by readers.  Nothing is taken ahead, so that a queue pair's removal and
+ * a request for notification see all that was not looked at.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "verbs/convert.h"
+#include "verbs/cq.h"
+#include "verbs/ops.h"
+
+/* VLAN, flow tag and tag matching belong to queue types that we lack. */
+#define WC_FLAGS                                                               \
+	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |         \
+	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+
+static struct urv_cq *of(struct ibv_cq_ex *ex)
+{
+	return urv_cq(ibv_cq_ex_to_cq(ex));
+}
+
+static int take(struct urv_cq *cq)
+{
+	if (ur_cq_poll(&cq->core, &cq->current, 1) == 0)
+		return ENOENT;
+	cq->ex.wr_id = cq->current.wr_id;
+	cq->ex.status = (enum ibv_wc_status)cq->current.status;
+	return 0;
+}
+
+static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	struct urv_cq *cq = of(ex);
+
+	if (attr->comp_mask)
+		return EINVAL;
+	if (cq->generation != urv_generation)
+		return ENODEV;
+	return urv_cq_has_work(cq) ? take(cq) : ENOENT;
+}
+
+static int next_poll(struct ibv_cq_ex *ex)
+{
+	return take(of(ex));
+}
+
+static void end_poll(struct ibv_cq_ex *ex)
+{
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
+{
+	return (enum ibv_wc_opcode)of(ex)->current.opcode;
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *ex)
+{
+	return of(ex)->current.vendor_err;
+}
+
+static uint32_t read_byte_len(struct ibv_cq_ex *ex)
+{
+	return of(ex)->current.byte_len;
+}
+
+static __be32 read_imm_data(struct ibv_cq_ex *ex)
+{
+	return of(ex)->current.imm_be;
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *ex)
+{
+	return of(ex)->current.qpn;
+}
+
+static uint32_t read_src_qp(struct ibv_cq_ex *ex)
+{
+	return of(ex)->current.src_qp;
+}
+
+static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
+{
+	return of(ex)->current.flags;
+}
+
+static uint32_t read_slid(struct ibv_cq_ex *ex)
+{
+	return of(ex)->current.slid;
+}
+
+static uint8_t read_sl(struct ibv_cq_ex *ex)
+{
+	return of(ex)->current.sl;
+}
+
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
+{
+	return of(ex)->current.dlid_path_bits;
+}
+
+static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
+{
+	return of(ex)->current.ts_ns;
+}
+
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
+{
+	struct timespec t;
+	uint64_t age = ur_adapter_now() - of(ex)->current.ts_ns;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec - age;
+}
+
+static void set_readers(struct ibv_cq_ex *ex, uint64_t flags)
+{
+	ex->start_poll = start_poll;
+	ex->next_poll = next_poll;
+	ex->end_poll = end_poll;
+	ex->read_opcode = read_opcode;
+	ex->read_vendor_err = read_vendor_err;
+	ex->read_wc_flags = read_wc_flags;
+	if (flags & IBV_WC_EX_WITH_BYTE_LEN)
+		ex->read_byte_len = read_byte_len;
+	if (flags & IBV_WC_EX_WITH_IMM)
+		ex->read_imm_data = read_imm_data;
+	if (flags & IBV_WC_EX_WITH_QP_NUM)
+		ex->read_qp_num = read_qp_num;
+	if (flags & IBV_WC_EX_WITH_SRC_QP)
+		ex->read_src_qp = read_src_qp;
+	if (flags & IBV_WC_EX_WITH_SLID)
+		ex->read_slid = read_slid;
+	if (flags & IBV_WC_EX_WITH_SL)
+		ex->read_sl = read_sl;
+	if (flags & IBV_WC_EX_WITH_DLID_PATH_BITS)
+		ex->read_dlid_path_bits = read_dlid_path_bits;
+	if (flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
+		ex->read_completion_ts = read_completion_ts;
+	if (flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+		ex->read_completion_wallclock_ns = read_completion_wallclock_ns;
+}
+
+/* Locking is cheap enough to keep it for a single-threaded queue too. */
+static int check_init(const struct ibv_cq_init_attr_ex *init)
+{
+	if (init->wc_flags & ~(uint64_t)WC_FLAGS)
+		return -EOPNOTSUPP;
+	if (init->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS)
+		return -EOPNOTSUPP;
+	if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
+	    (init->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+struct ibv_cq_ex *urv_create_cq_ex(struct ibv_context *context,
+				   struct ibv_cq_init_attr_ex *init)
+{
+	int rc = check_init(init);
+	struct urv_cq *cq;
+
+	if (rc)
+		return urv_null(rc);
+	cq = urv_cq_create(urv_context(context), init->cqe, init->channel,
+			   init->comp_vector);
+	if (!cq)
+		return NULL;
+	cq->ibv.cq_context = init->cq_context;
+	set_readers(&cq->ex, init->wc_flags);
+	return &cq->ex;
+}

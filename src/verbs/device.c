@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The list of devices.  There is one device object per process, which lists
+ * and contexts share; after fork() the child makes one of its own, as the
+ * adapter behind the inherited one is the parent's.
+ */
+#include <endian.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "verbs/convert.h"
+#include "verbs/exports.h"
+#include "verbs/objects.h"
+#include "verbs/sysfs.h"
+
+static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct urv_device *the_device; /* device_lock */
+
+uint32_t urv_generation;
+
+static void forked_child(void)
+{
+	urv_generation++;
+	/* Another thread of the parent may have held it. */
+	pthread_mutex_init(&device_lock, NULL);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked_child);
+}
+
+static int device_create(struct urv_device **out)
+{
+	struct urv_device *d = calloc(1, sizeof(*d));
+	int rc;
+
+	if (!d)
+		return -ENOMEM;
+	rc = ur_adapter_get(&d->adapter);
+	if (rc) {
+		free(d);
+		return rc;
+	}
+	d->generation = urv_generation;
+	d->ibv.node_type = IBV_NODE_CA;
+	d->ibv.transport_type = IBV_TRANSPORT_IB;
+	urv_sysfs_fill(&d->ibv, ur_adapter_dev(d->adapter)->name);
+	*out = d;
+	return 0;
+}
+
+struct urv_device *urv_device_get(void)
+{
+	struct urv_device *d;
+	int rc = 0;
+
+	pthread_mutex_lock(&device_lock);
+	d = the_device;
+	if (!d || d->generation != urv_generation) {
+		rc = device_create(&d);
+		if (!rc)
+			the_device = d;
+	}
+	if (!rc)
+		d->refs++;
+	pthread_mutex_unlock(&device_lock);
+	return rc ? urv_null(rc) : d;
+}
+
+void urv_device_ref(struct urv_device *d)
+{
+	pthread_mutex_lock(&device_lock);
+	d->refs++;
+	pthread_mutex_unlock(&device_lock);
+}
+
+void urv_device_put(struct urv_device *d)
+{
+	bool last;
+
+	pthread_mutex_lock(&device_lock);
+	last = --d->refs == 0;
+	if (last && the_device == d)
+		the_device = NULL;
+	pthread_mutex_unlock(&device_lock);
+	if (!last)
+		return;
+	ur_adapter_put(d->adapter);
+	free(d);
+}
+
+int urv_limit_take(_Atomic uint32_t *count, uint32_t max)
+{
+	if (atomic_fetch_add(count, 1) < max)
+		return 0;
+	atomic_fetch_sub(count, 1);
+	return -ENOMEM;
+}
+
+void urv_limit_give(_Atomic uint32_t *count)
+{
+	atomic_fetch_sub(count, 1);
+}
+
+#undef ibv_get_device_list
+
+struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+	struct ibv_device **list = calloc(2, sizeof(struct ibv_device *));
+	struct urv_device *d;
+
+	if (num_devices)
+		*num_devices = 0;
+	if (!list)
+		return urv_null(-ENOMEM);
+	d = urv_device_get();
+	if (!d) {
+		free(list);
+		return NULL;
+	}
+	list[0] = &d->ibv;
+	if (num_devices)
+		*num_devices = 1;
+	return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	for (struct ibv_device **d = list; *d; d++)
+		urv_device_put(urv_device(*d));
+	free(list);
+}
+
+const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+/* The kernel counts its devices; ours is the first of its own table. */
+int ibv_get_device_index(struct ibv_device *device)
+{
+	return 0;
+}
+
+__be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	return htobe64(ur_adapter_dev(urv_device(device)->adapter)->node_guid);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The GID and P_Key tables. */
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+
+#include "verbs/convert.h"
+#include "verbs/exports.h"
+#include "verbs/objects.h"
+#include "verbs/query.h"
+
+/* What sysfs says of a GID's type; not enum ibv_gid_type. */
+enum {
+	SYSFS_GID_IB_OR_ROCE_V1,
+	SYSFS_GID_ROCE_V2,
+};
+
+int urv_query_gid_type(struct ibv_context *context, uint8_t port_num,
+		       unsigned int index, unsigned int *type);
+URV_EXPORT(urv_query_gid_type, ibv_query_gid_type, "IBVERBS_PRIVATE_34");
+URV_EXPORT_OLD(urv_query_gid_type, ibv_query_gid_type, "IBVERBS_PRIVATE_57");
+URV_EXPORT_OLD(urv_query_gid_type, ibv_query_gid_type, "IBVERBS_PRIVATE_59");
+URV_EXPORT_OLD(urv_query_gid_type, ibv_query_gid_type, "IBVERBS_PRIVATE_64");
+URV_EXPORT_OLD(urv_query_gid_type, ibv_query_gid_type, "IBVERBS_PRIVATE_65");
+
+static int gid_get(struct ibv_context *context, uint32_t port_num,
+		   uint32_t index, struct ur_gid *out)
+{
+	int rc = urv_check_port(port_num);
+
+	return rc ? rc : ur_dev_gid(urv_context(context)->dev, index, out);
+}
+
+static bool gid_empty(const struct ur_gid *gid)
+{
+	static const uint8_t zero[16];
+
+	return memcmp(gid->addr, zero, sizeof(zero)) == 0;
+}
+
+int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index,
+		  union ibv_gid *gid)
+{
+	struct ur_gid g;
+	int rc = index < 0 ? -EINVAL
+			   : gid_get(context, port_num, (uint32_t)index, &g);
+
+	if (rc)
+		return urv_minus_one(rc);
+	memcpy(gid->raw, g.addr, sizeof(gid->raw));
+	return 0;
+}
+
+static void entry_fill(struct ibv_gid_entry *e, const struct ur_gid *g,
+		       uint32_t port_num, uint32_t index)
+{
+	memset(e, 0, sizeof(*e));
+	memcpy(e->gid.raw, g->addr, sizeof(e->gid.raw));
+	e->gid_index = index;
+	e->port_num = port_num;
+	e->gid_type = IBV_GID_TYPE_ROCE_V2;
+	e->ndev_ifindex = g->ifindex;
+}
+
+/* A caller's entry may be longer than ours, never shorter (v34 began so). */
+static int entry_store(void *dst, size_t dst_len,
+		       const struct ibv_gid_entry *src)
+{
+	if (dst_len < sizeof(*src))
+		return -EINVAL;
+	memcpy(dst, src, sizeof(*src));
+	memset((uint8_t *)dst + sizeof(*src), 0, dst_len - sizeof(*src));
+	return 0;
+}
+
+int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num,
+		      uint32_t gid_index, struct ibv_gid_entry *entry,
+		      uint32_t flags, size_t entry_size)
+{
+	struct ibv_gid_entry e;
+	struct ur_gid g;
+	int rc;
+
+	if (flags)
+		return urv_errno(-EOPNOTSUPP);
+	rc = gid_get(context, port_num, gid_index, &g);
+	if (rc)
+		return urv_errno(rc);
+	if (gid_empty(&g))
+		return urv_errno(-ENODATA);
+	entry_fill(&e, &g, port_num, gid_index);
+	return urv_errno(entry_store(entry, entry_size, &e));
+}
+
+/* Number of valid entries, or -errno: this call alone speaks so. */
+ssize_t _ibv_query_gid_table(struct ibv_context *context,
+			     struct ibv_gid_entry *entries, size_t max_entries,
+			     uint32_t flags, size_t entry_size)
+{
+	uint8_t *dst = (uint8_t *)entries;
+	struct ibv_gid_entry e;
+	struct ur_gid g;
+	size_t n = 0;
+	int rc;
+
+	if (flags)
+		return -EOPNOTSUPP;
+	for (uint32_t i = 0; i < UR_GID_TABLE_LEN; i++) {
+		rc = gid_get(context, URV_PORTS, i, &g);
+		if (rc)
+			return rc;
+		if (gid_empty(&g))
+			continue;
+		if (n == max_entries)
+			return -EINVAL;
+		entry_fill(&e, &g, URV_PORTS, i);
+		rc = entry_store(dst + n++ * entry_size, entry_size, &e);
+		if (rc)
+			return rc;
+	}
+	return (ssize_t)n;
+}
+
+int urv_query_gid_type(struct ibv_context *context, uint8_t port_num,
+		       unsigned int index, unsigned int *type)
+{
+	struct ur_gid g;
+	int rc = gid_get(context, port_num, index, &g);
+
+	if (rc)
+		return urv_minus_one(rc);
+	*type = gid_empty(&g) ? SYSFS_GID_IB_OR_ROCE_V1 : SYSFS_GID_ROCE_V2;
+	return 0;
+}
+
+int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index,
+		   __be16 *pkey)
+{
+	if (urv_check_port(port_num) || index < 0 ||
+	    (uint32_t)index >= UR_PKEY_TABLE_LEN)
+		return urv_minus_one(-EINVAL);
+	*pkey = htobe16(UR_PKEY_DEFAULT);
+	return 0;
+}
+
+int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num,
+		       __be16 pkey)
+{
+	__be16 entry;
+
+	for (int i = 0; ibv_query_pkey(context, port_num, i, &entry) == 0; i++)
+		if (entry == pkey)
+			return i;
+	return urv_minus_one(-EINVAL);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What an application's handle points at: the structure of the ABI first, the
+ * adapter's object behind it.  Layouts are those of the newest release, which
+ * serve older callers as well, since the ABI only ever grows at the end of a
+ * structure or, for the context, at its front.
+ */
+#ifndef UR_VERBS_OBJECTS_H
+#define UR_VERBS_OBJECTS_H
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+
+#include "base/list.h"
+#include "core/cq.h"
+#include "core/dev.h"
+#include "core/mr.h"
+#include "core/qp.h"
+#include "core/srq.h"
+#include "engine/engine.h"
+
+/* Sizes of the newest release; the installed header may be older. */
+#define URV_SIZEOF_VERBS_CONTEXT 696u
+#define URV_SIZEOF_QP_EX	 360u
+#define URV_SIZEOF_PORT_ATTR	 56u
+
+#define URV_PORTS 1u /* of a device */
+
+/* Pointers to put before or behind a structure that the header has smaller. */
+#define URV_MISSING_SLOTS(type, newest)                                        \
+	(sizeof(type) < (newest) ? ((newest) - sizeof(type)) / sizeof(void *)  \
+				 : 0)
+
+struct urv_device {
+	struct ibv_device ibv;
+	/* libmlx5 and libefa compare this with their own: NULL is "not mine" */
+	const void *provider_ops;
+	struct ur_adapter *adapter;
+	uint32_t generation; /* of the process that made it */
+	uint32_t refs;	     /* lists and contexts; the list's lock */
+	/* Objects that exist, against UR_MAX_ */
+	_Atomic uint32_t pds;
+	_Atomic uint32_t ahs;
+	_Atomic uint32_t cqs;
+	_Atomic uint32_t srqs;
+};
+
+struct urv_context {
+	struct urv_device *device;
+	struct ur_adapter *adapter;
+	struct ur_dev *dev;
+	struct ur_mr_table *mrs;
+	struct ur_evq async;
+	struct ur_dev_listener listener;
+	struct ur_list qps; /* of urv_qp.node; ibv.context.mutex */
+	_Atomic uint32_t handles;
+	_Atomic uint32_t refs; /* the open one and every object's */
+	uint32_t generation;
+	/* The ABI finds the extended operations before the context. */
+	void *newer[URV_MISSING_SLOTS(struct verbs_context,
+				      URV_SIZEOF_VERBS_CONTEXT)];
+	struct verbs_context ibv;
+};
+
+struct urv_pd {
+	struct ibv_pd ibv;
+	struct ur_pd core;
+};
+
+struct urv_mr {
+	struct ibv_mr ibv;
+	struct ur_mr *core;
+};
+
+struct urv_ah {
+	struct ibv_ah ibv;
+	struct ur_av av;
+};
+
+struct urv_channel {
+	struct ibv_comp_channel ibv; /* refcnt: CQs; context's mutex */
+	struct ur_evq evq;
+};
+
+struct urv_cq {
+	union {
+		struct ibv_cq ibv;
+		struct ibv_cq_ex ex;
+	};
+	struct ur_cq core;
+	struct ur_adapter *adapter;
+	uint32_t generation;
+	struct ur_cqe current; /* between start_poll and end_poll */
+};
+
+struct urv_srq {
+	struct ibv_srq ibv;
+	struct ur_srq core;
+};
+
+struct urv_qp {
+	union {
+		struct ibv_qp ibv;
+		struct ibv_qp_ex ex;
+		uint8_t newest[URV_SIZEOF_QP_EX];
+	};
+	struct ur_qp core;
+	struct ur_list node; /* urv_context.qps */
+	uint32_t generation;
+	bool has_builders; /* created with send_ops_flags */
+	bool gone;	   /* destroyed when its context was closed */
+	/* Builder, from wr_start to wr_complete; core.sq.lock */
+	struct ur_swqe *wqe; /* NULL: none yet */
+	int wr_error;	     /* the first one; positive errno */
+};
+
+static inline struct urv_context *urv_context(const struct ibv_context *c)
+{
+	return (struct urv_context *)((uintptr_t)c -
+				      offsetof(struct urv_context,
+					       ibv.context));
+}
+
+#define URV_CAST(object)                                                       \
+	static inline struct urv_##object *urv_##object(                       \
+		const struct ibv_##object *o)                                  \
+	{                                                                      \
+		return (struct urv_##object *)(uintptr_t)o;                    \
+	}
+
+URV_CAST(device)
+URV_CAST(pd)
+URV_CAST(mr)
+URV_CAST(ah)
+URV_CAST(cq)
+URV_CAST(srq)
+URV_CAST(qp)
+
+static inline struct urv_channel *urv_channel(const struct ibv_comp_channel *c)
+{
+	return (struct urv_channel *)(uintptr_t)c;
+}
+
+/*
+ * Counts the forks behind this process.  What was made in another generation
+ * belongs to the parent (engine.h).
+ */
+extern uint32_t urv_generation;
+
+/*
+ * A new object of the context: 0, or -ENODEV in a child that inherited it.
+ * The context's memory lives until the last object is gone.
+ */
+int urv_context_get(struct urv_context *c, uint32_t *handle);
+void urv_context_put(struct urv_context *c);
+
+/* The device of this process, referenced; NULL and errno. */
+struct urv_device *urv_device_get(void);
+void urv_device_ref(struct urv_device *d);
+void urv_device_put(struct urv_device *d);
+
+/* One more object against its limit: 0 or -ENOMEM. */
+int urv_limit_take(_Atomic uint32_t *count, uint32_t max);
+void urv_limit_give(_Atomic uint32_t *count);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Operations that applications reach through the context's tables only. */
+#ifndef UR_VERBS_OPS_H
+#define UR_VERBS_OPS_H
+
+#include <infiniband/verbs.h>
+
+struct urv_qp;
+
+/* Data path */
+int urv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc);
+int urv_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
+int urv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
+		  struct ibv_send_wr **bad_wr);
+int urv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
+		  struct ibv_recv_wr **bad_wr);
+int urv_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
+		      struct ibv_recv_wr **bad_wr);
+
+/* Extended */
+int urv_query_port(struct ibv_context *context, uint8_t port_num,
+		   struct ibv_port_attr *attr, size_t attr_len);
+int urv_query_device_ex(struct ibv_context *context,
+			const struct ibv_query_device_ex_input *input,
+			struct ibv_device_attr_ex *attr, size_t attr_size);
+int urv_query_rt_values(struct ibv_context *context,
+			struct ibv_values_ex *values);
+struct ibv_cq_ex *urv_create_cq_ex(struct ibv_context *context,
+				   struct ibv_cq_init_attr_ex *init);
+struct ibv_srq *urv_create_srq_ex(struct ibv_context *context,
+				  struct ibv_srq_init_attr_ex *init);
+struct ibv_qp *urv_create_qp_ex(struct ibv_context *context,
+				struct ibv_qp_init_attr_ex *init);
+
+/* The builders of ibv_qp_ex for the operations asked for; -EOPNOTSUPP: the
+ * type of queue pair does not have one of them. */
+int urv_wr_init(struct urv_qp *qp, uint64_t send_ops_flags);
+
+#endif

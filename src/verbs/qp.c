@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs/convert.h"
+#include "verbs/objects.h"
+#include "verbs/ops.h"
+
+#define MODIFY_MASK                                                            \
+	(IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY |        \
+	 IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY | \
+	 IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |     \
+	 IBV_QP_RNR_RETRY | IBV_QP_RQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC |          \
+	 IBV_QP_ALT_PATH | IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN |              \
+	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_PATH_MIG_STATE | IBV_QP_CAP |      \
+	 IBV_QP_DEST_QPN | IBV_QP_RATE_LIMIT)
+
+static bool type_supported(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
+}
+
+static int qp_init(struct urv_qp *qp, struct ibv_pd *pd,
+		   struct ibv_qp_init_attr *attr)
+{
+	struct urv_context *c = urv_context(pd->context);
+	struct ur_qp_init init = {
+		.type = (enum ur_qp_type)attr->qp_type,
+		.pd = &urv_pd(pd)->core,
+		.send_cq = &urv_cq(attr->send_cq)->core,
+		.recv_cq = &urv_cq(attr->recv_cq)->core,
+		.srq = attr->srq ? &urv_srq(attr->srq)->core : NULL,
+		.sq_sig_all = attr->sq_sig_all != 0,
+		.async = &c->async,
+		.object = &qp->ibv,
+	};
+	int rc;
+
+	urv_cap_from_ibv(&init.cap, &attr->cap);
+	rc = ur_adapter_qp_create(c->adapter, &qp->core, &init);
+	if (rc)
+		return rc;
+	urv_cap_to_ibv(&attr->cap, &init.cap);
+	return 0;
+}
+
+static void qp_publish(struct urv_qp *qp, struct ibv_pd *pd,
+		       const struct ibv_qp_init_attr *attr)
+{
+	struct urv_context *c = urv_context(pd->context);
+	struct ibv_qp *ibv = &qp->ibv;
+
+	ibv->context = pd->context;
+	ibv->qp_context = attr->qp_context;
+	ibv->pd = pd;
+	ibv->send_cq = attr->send_cq;
+	ibv->recv_cq = attr->recv_cq;
+	ibv->srq = attr->srq;
+	ibv->qp_num = qp->core.qpn;
+	ibv->state = IBV_QPS_RESET;
+	ibv->qp_type = attr->qp_type;
+	pthread_mutex_init(&ibv->mutex, NULL);
+	pthread_cond_init(&ibv->cond, NULL);
+	qp->generation = c->generation;
+	pthread_mutex_lock(&ibv->context->mutex);
+	ur_list_add_tail(&c->qps, &qp->node);
+	pthread_mutex_unlock(&ibv->context->mutex);
+}
+
+static struct urv_qp *qp_create(struct ibv_pd *pd,
+				struct ibv_qp_init_attr *attr)
+{
+	struct urv_context *c = urv_context(pd->context);
+	struct urv_qp *qp;
+	int rc;
+
+	if (!type_supported(attr->qp_type))
+		return urv_null(-EOPNOTSUPP);
+	if (!attr->send_cq || !attr->recv_cq)
+		return urv_null(-EINVAL);
+	/* The ring heads inside want cache lines of their own. */
+	qp = aligned_alloc(64, (sizeof(*qp) + 63) & ~(size_t)63);
+	if (!qp)
+		return urv_null(-ENOMEM);
+	memset(qp, 0, sizeof(*qp));
+	rc = urv_context_get(c, &qp->ibv.handle);
+	if (rc)
+		goto free_qp;
+	rc = qp_init(qp, pd, attr);
+	if (rc)
+		goto put_context;
+	qp_publish(qp, pd, attr);
+	return qp;
+
+put_context:
+	urv_context_put(c);
+free_qp:
+	free(qp);
+	return urv_null(rc);
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct urv_qp *qp = qp_create(pd, attr);
+
+	return qp ? &qp->ibv : NULL;
+}
+
+static int check_ex(const struct ibv_qp_init_attr_ex *ex)
+{
+	if (ex->comp_mask &
+	    ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+			IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		return -EOPNOTSUPP;
+	if ((ex->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && ex->create_flags)
+		return -EOPNOTSUPP;
+	if (!(ex->comp_mask & IBV_QP_INIT_ATTR_PD) || !ex->pd)
+		return -EINVAL;
+	return 0;
+}
+
+/* The extended attributes begin with the ordinary ones (verbs.h). */
+struct ibv_qp *urv_create_qp_ex(struct ibv_context *context,
+				struct ibv_qp_init_attr_ex *ex)
+{
+	struct ibv_qp_init_attr attr;
+	struct urv_qp *qp;
+	int rc = check_ex(ex);
+
+	if (rc)
+		return urv_null(rc);
+	memcpy(&attr, ex, sizeof(attr));
+	qp = qp_create(ex->pd, &attr);
+	if (!qp)
+		return NULL;
+	if (ex->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+		rc = urv_wr_init(qp, ex->send_ops_flags);
+		if (rc) {
+			ibv_destroy_qp(&qp->ibv);
+			return urv_null(rc);
+		}
+	}
+	ex->cap = attr.cap;
+	return &qp->ibv;
+}
+
+struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibqp)
+{
+	struct urv_qp *qp = urv_qp(ibqp);
+
+	return qp->has_builders ? &qp->ex : NULL;
+}
+
+int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
+{
+	struct urv_context *c = urv_context(ibqp->context);
+	struct urv_qp *qp = urv_qp(ibqp);
+	uint32_t mask = (uint32_t)attr_mask;
+	struct ur_qp_attr in;
+	int rc;
+
+	if (mask & ~(uint32_t)MODIFY_MASK)
+		return urv_errno(-EINVAL);
+	urv_qp_attr_from_ibv(&in, attr, mask);
+	rc = ur_adapter_qp_modify(c->adapter, &qp->core, &in, mask);
+	if (rc)
+		return urv_errno(rc);
+	if (mask & IBV_QP_STATE)
+		ibqp->state = attr->qp_state;
+	return 0;
+}
+
+/* Everything is filled in, whatever is asked: some programs ask for nothing. */
+int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
+		 struct ibv_qp_init_attr *init)
+{
+	struct urv_qp *qp = urv_qp(ibqp);
+	struct ur_qp_attr out;
+
+	if (qp->generation != urv_generation)
+		return urv_errno(-ENODEV);
+	ur_adapter_qp_query(&qp->core, &out);
+	urv_qp_attr_to_ibv(attr, &out);
+	ibqp->state = attr->qp_state;
+	*init = (struct ibv_qp_init_attr){
+		.qp_context = ibqp->qp_context,
+		.send_cq = ibqp->send_cq,
+		.recv_cq = ibqp->recv_cq,
+		.srq = ibqp->srq,
+		.cap = attr->cap,
+		.qp_type = ibqp->qp_type,
+		.sq_sig_all = qp->core.sq_sig_all,
+	};
+	return 0;
+}
+
+int ibv_destroy_qp(struct ibv_qp *ibqp)
+{
+	struct ibv_context *context = ibqp->context;
+	struct urv_qp *qp = urv_qp(ibqp);
+	int rc;
+
+	if (!qp->gone) {
+		rc = ur_adapter_qp_destroy(&qp->core);
+		if (rc)
+			return urv_errno(rc);
+		pthread_mutex_lock(&context->mutex);
+		ur_list_del(&qp->node);
+		pthread_mutex_unlock(&context->mutex);
+	}
+	pthread_mutex_destroy(&ibqp->mutex);
+	pthread_cond_destroy(&ibqp->cond);
+	free(qp);
+	urv_context_put(urv_context(context));
+	return 0;
+}
+
+/* A provider without either answers so. */
+int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return urv_errno(-EOPNOTSUPP);
+}
+
+int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
+{
+	return urv_errno(-EOPNOTSUPP);
+}
+
+/* Retransmission may write parts of a message twice: no promise. */
+int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
+			       uint32_t flags)
+{
+	return 0;
+}

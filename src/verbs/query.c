@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the device and its port say about themselves. */
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verbs/convert.h"
+#include "verbs/objects.h"
+#include "verbs/ops.h"
+#include "verbs/query.h"
+
+/* verbs.h wraps it to reach the extended call. */
+#undef ibv_query_port
+
+#define VENDOR_ID	   0x75726eu /* "urn"; nobody's OUI */
+#define VENDOR_PART_ID	   4119u     /* perftest keeps inline sends for it */
+#define HW_VERSION	   1u
+#define LOCAL_CA_ACK_DELAY 15u
+#define CORE_CLOCK_KHZ	   1000000u /* time stamps count nanoseconds */
+
+/* Bytes of ibv_port_attr in IBVERBS_1.1: up to and with `flags`. */
+#define COMPAT_PORT_ATTR_LEN   48u
+#define ACTIVE_SPEED_EX_OFFSET 52u
+
+#define PHYS_STATE_DISABLED 3u
+#define PHYS_STATE_LINK_UP  5u
+
+#define DEVICE_CAPS                                                            \
+	(IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |                 \
+	 IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |         \
+	 IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |               \
+	 IBV_DEVICE_SRQ_RESIZE)
+
+#define ODP_RC                                                                 \
+	(IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | \
+	 IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |                       \
+	 IBV_ODP_SUPPORT_SRQ_RECV)
+#define ODP_UC                                                                 \
+	(IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | \
+	 IBV_ODP_SUPPORT_SRQ_RECV)
+#define ODP_UD                                                                 \
+	(IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
+
+/* Link widths and speeds as IBTA's PortInfo has them, slowest first. */
+static const struct {
+	uint32_t mbps;
+	uint8_t width; /* 1: 1x, 2: 4x, 4: 8x */
+	uint8_t speed; /* of a lane: 1, 2, 4: 2.5, 5, 10 Gbit/s; 16: 14 … */
+} link_rates[] = {
+	{ 2500, 1, 1 },	   { 5000, 1, 2 },     { 10000, 1, 4 },
+	{ 20000, 2, 2 },   { 25000, 1, 32 },   { 40000, 2, 4 },
+	{ 50000, 1, 64 },  { 56000, 2, 16 },   { 100000, 2, 32 },
+	{ 200000, 2, 64 }, { 400000, 2, 128 }, { 800000, 4, 128 },
+};
+
+int urv_check_port(uint32_t port_num)
+{
+	return port_num >= 1 && port_num <= URV_PORTS ? 0 : -EINVAL;
+}
+
+static void fill_limits(struct ibv_device_attr *a)
+{
+	a->max_qp = UR_MAX_QP_PER_LANE;
+	a->max_qp_wr = UR_MAX_WR;
+	a->max_sge = UR_MAX_SGE;
+	a->max_sge_rd = UR_MAX_SGE;
+	a->max_cq = UR_MAX_CQ;
+	a->max_cqe = UR_MAX_CQE;
+	a->max_mr = UR_MAX_MR;
+	a->max_pd = UR_MAX_PD;
+	a->max_qp_rd_atom = UR_MAX_RD_ATOMIC;
+	a->max_res_rd_atom = UR_MAX_RD_ATOMIC * UR_MAX_QP_PER_LANE;
+	a->max_qp_init_rd_atom = UR_MAX_RD_ATOMIC;
+	a->max_mcast_grp = UR_MAX_MCAST_GRP;
+	a->max_mcast_qp_attach = UR_MAX_MCAST_QP;
+	a->max_total_mcast_qp_attach = UR_MAX_MCAST_GRP * UR_MAX_MCAST_QP;
+	a->max_ah = UR_MAX_AH;
+	a->max_srq = UR_MAX_SRQ;
+	a->max_srq_wr = UR_MAX_SRQ_WR;
+	a->max_srq_sge = UR_MAX_SGE;
+	a->max_pkeys = UR_PKEY_TABLE_LEN;
+}
+
+int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
+{
+	struct ur_dev *dev = urv_context(context)->dev;
+	long page = sysconf(_SC_PAGESIZE);
+
+	memset(a, 0, sizeof(*a));
+	snprintf(a->fw_ver, sizeof(a->fw_ver), "%s", UR_VERSION);
+	a->node_guid = htobe64(dev->node_guid);
+	a->sys_image_guid = a->node_guid;
+	a->max_mr_size = UINT64_MAX;
+	a->page_size_cap = ~((uint64_t)page - 1);
+	a->vendor_id = VENDOR_ID;
+	a->vendor_part_id = VENDOR_PART_ID;
+	a->hw_ver = HW_VERSION;
+	a->device_cap_flags = DEVICE_CAPS;
+	a->atomic_cap = IBV_ATOMIC_HCA;
+	a->local_ca_ack_delay = LOCAL_CA_ACK_DELAY;
+	a->phys_port_cnt = URV_PORTS;
+	fill_limits(a);
+	return 0;
+}
+
+/*
+ * Registration pins nothing, so on-demand paging is what every region has;
+ * only regions of the whole address space are not there.
+ */
+static void fill_extended(struct ibv_device_attr_ex *a)
+{
+	a->odp_caps.general_caps = IBV_ODP_SUPPORT;
+	a->odp_caps.per_transport_caps.rc_odp_caps = ODP_RC;
+	a->odp_caps.per_transport_caps.uc_odp_caps = ODP_UC;
+	a->odp_caps.per_transport_caps.ud_odp_caps = ODP_UD;
+	a->completion_timestamp_mask = UINT64_MAX;
+	a->hca_core_clock = CORE_CLOCK_KHZ;
+	a->device_cap_flags_ex = DEVICE_CAPS;
+	a->phys_port_cnt_ex = URV_PORTS;
+}
+
+/* Copy what the caller's structure has room for; zero what we do not know. */
+static void copy_sized(void *dst, size_t dst_len, const void *src,
+		       size_t src_len)
+{
+	size_t n = dst_len < src_len ? dst_len : src_len;
+
+	memcpy(dst, src, n);
+	memset((uint8_t *)dst + n, 0, dst_len - n);
+}
+
+int urv_query_device_ex(struct ibv_context *context,
+			const struct ibv_query_device_ex_input *input,
+			struct ibv_device_attr_ex *attr, size_t attr_size)
+{
+	struct ibv_device_attr_ex full;
+
+	if (input && input->comp_mask)
+		return urv_errno(-EINVAL);
+	memset(&full, 0, sizeof(full));
+	ibv_query_device(context, &full.orig_attr);
+	fill_extended(&full);
+	copy_sized(attr, attr_size, &full, sizeof(full));
+	return 0;
+}
+
+static void fill_rate(struct ibv_port_attr *a, uint64_t mbps)
+{
+	size_t i = 0;
+
+	while (i + 1 < sizeof(link_rates) / sizeof(link_rates[0]) &&
+	       link_rates[i + 1].mbps <= mbps)
+		i++;
+	a->active_width = link_rates[i].width;
+	a->active_speed = link_rates[i].speed;
+}
+
+static void fill_port(struct ibv_port_attr *a, const struct ur_port_attr *p)
+{
+	a->state = p->active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	a->max_mtu = p->max_mtu;
+	a->active_mtu = p->active_mtu;
+	a->gid_tbl_len = UR_GID_TABLE_LEN;
+	a->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+	a->max_msg_sz = UR_MAX_MSG_SIZE;
+	a->bad_pkey_cntr = p->bad_pkeys;
+	a->qkey_viol_cntr = p->qkey_violations;
+	a->pkey_tbl_len = UR_PKEY_TABLE_LEN;
+	a->lid = p->lid;
+	a->max_vl_num = 1;
+	a->phys_state = p->active ? PHYS_STATE_LINK_UP : PHYS_STATE_DISABLED;
+	a->link_layer = IBV_LINK_LAYER_ETHERNET;
+	fill_rate(a, p->speed_mbps);
+}
+
+int urv_query_port(struct ibv_context *context, uint8_t port_num,
+		   struct ibv_port_attr *attr, size_t attr_len)
+{
+	struct {
+		struct ibv_port_attr attr;
+		uint8_t newer[URV_SIZEOF_PORT_ATTR];
+	} full;
+	struct ur_port_attr port;
+	uint32_t speed;
+	int rc = urv_check_port(port_num);
+
+	if (rc)
+		return urv_errno(rc);
+	ur_dev_port(urv_context(context)->dev, &port);
+	memset(&full, 0, sizeof(full));
+	fill_port(&full.attr, &port);
+	/* active_speed_ex, which the installed header may not have */
+	speed = full.attr.active_speed;
+	memcpy((uint8_t *)&full + ACTIVE_SPEED_EX_OFFSET, &speed,
+	       sizeof(speed));
+	copy_sized(attr, attr_len, &full, URV_SIZEOF_PORT_ATTR);
+	return 0;
+}
+
+int ibv_query_port(struct ibv_context *context, uint8_t port_num,
+		   struct _compat_ibv_port_attr *attr)
+{
+	return urv_query_port(context, port_num, (void *)attr,
+			      COMPAT_PORT_ATTR_LEN);
+}
+
+/* As mlx5: the raw clock is a count of ticks, here nanoseconds, in tv_nsec. */
+int urv_query_rt_values(struct ibv_context *context,
+			struct ibv_values_ex *values)
+{
+	uint32_t got = 0;
+
+	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
+		return urv_errno(-EOPNOTSUPP);
+	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
+		values->raw_clock.tv_sec = 0;
+		values->raw_clock.tv_nsec = (long)ur_adapter_now();
+		got |= IBV_VALUES_MASK_RAW_CLOCK;
+	}
+	values->comp_mask = got;
+	return 0;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Receive requests, of a queue pair and shared. */
+#include <errno.h>
+#include <string.h>
+
+#include "verbs/objects.h"
+#include "verbs/ops.h"
+
+static int post_one(struct ur_rq *rq, const struct ibv_recv_wr *wr)
+{
+	struct ur_rwqe *w;
+	uint64_t length = 0;
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->max_sge)
+		return EINVAL;
+	w = ur_rq_stage(rq);
+	if (!w)
+		return ENOMEM;
+	w->wr_id = wr->wr_id;
+	w->num_sge = (uint32_t)wr->num_sge;
+	for (int i = 0; i < wr->num_sge; i++) {
+		const struct ibv_sge *s = &wr->sg_list[i];
+
+		w->sge[i] = (struct ur_sge){ s->addr, s->length, s->lkey };
+		length += s->length;
+	}
+	w->length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
+	ur_rq_commit(rq);
+	return 0;
+}
+
+/* Returns 0 or errno; *wr is the first that was not posted. */
+static int post_list(struct ur_rq *rq, struct ibv_recv_wr **wr)
+{
+	int rc = 0;
+
+	ur_lock(&rq->lock);
+	while (*wr) {
+		rc = post_one(rq, *wr);
+		if (rc)
+			break;
+		*wr = (*wr)->next;
+	}
+	ur_unlock(&rq->lock);
+	return rc;
+}
+
+/*
+ * A queue pair that went to ERR while we posted has looked at its queue before
+ * or after: the fence orders our commit before our look at the state, so one
+ * of the two sides sees the other, and nothing waits unflushed.
+ */
+static void flush_if_error(struct urv_qp *qp)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&qp->core.state, memory_order_relaxed) ==
+	    UR_QPS_ERR)
+		ur_adapter_doorbell(&qp->core);
+}
+
+int urv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
+		  struct ibv_recv_wr **bad_wr)
+{
+	struct urv_qp *qp = urv_qp(ibqp);
+	int rc;
+
+	if (qp->generation != urv_generation)
+		rc = ENODEV;
+	else if (qp->core.srq ||
+		 atomic_load_explicit(&qp->core.state, memory_order_relaxed) ==
+			 UR_QPS_RESET)
+		rc = EINVAL;
+	else
+		rc = post_list(&qp->core.rq, &wr);
+	if (rc)
+		*bad_wr = wr;
+	flush_if_error(qp);
+	return rc;
+}
+
+int urv_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
+		      struct ibv_recv_wr **bad_wr)
+{
+	int rc = post_list(&urv_srq(ibsrq)->core.rq, &wr);
+
+	if (rc)
+		*bad_wr = wr;
+	return rc;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Send requests: from the application's list straight into the queue. */
+#include "verbs/send.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "verbs/ops.h"
+
+#define RC (1u << UR_QPT_RC)
+#define UC (1u << UR_QPT_UC)
+#define UD (1u << UR_QPT_UD)
+
+#define SEND_FLAGS                                                             \
+	(IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED |             \
+	 IBV_SEND_INLINE)
+
+/* IBTA table 70 (operations per transport), as far as the device has them. */
+static const struct {
+	uint8_t types;
+	uint8_t kind;
+	bool inline_ok;
+} ops[] = {
+	[UR_WR_RDMA_WRITE] = { RC | UC, URV_OP_RDMA, true },
+	[UR_WR_RDMA_WRITE_IMM] = { RC | UC, URV_OP_RDMA, true },
+	[UR_WR_SEND] = { RC | UC | UD, URV_OP_SEND, true },
+	[UR_WR_SEND_IMM] = { RC | UC | UD, URV_OP_SEND, true },
+	[UR_WR_RDMA_READ] = { RC, URV_OP_RDMA, false },
+	[UR_WR_CMP_SWP] = { RC, URV_OP_ATOMIC, false },
+	[UR_WR_FETCH_ADD] = { RC, URV_OP_ATOMIC, false },
+	[UR_WR_SEND_INV] = { RC, URV_OP_SEND, true },
+};
+
+enum urv_op_kind urv_op_kind(enum ur_qp_type type, uint32_t opcode)
+{
+	if (opcode >= sizeof(ops) / sizeof(ops[0]) ||
+	    !(ops[opcode].types & 1u << type))
+		return URV_OP_NONE;
+	return (enum urv_op_kind)ops[opcode].kind;
+}
+
+bool urv_op_inline(uint32_t opcode)
+{
+	return ops[opcode].inline_ok;
+}
+
+/*
+ * IBTA 10.8.2: no sends before RTS; SQE and ERR take them and flush them.
+ */
+int urv_send_state(const struct urv_qp *qp)
+{
+	enum ur_qp_state state =
+		atomic_load_explicit(&qp->core.state, memory_order_relaxed);
+
+	if (qp->generation != urv_generation)
+		return ENODEV;
+	return state < UR_QPS_RTS ? EINVAL : 0;
+}
+
+int urv_wqe_add_sges(const struct urv_qp *qp, struct ur_swqe *w,
+		     const struct ur_sge *sge, size_t n)
+{
+	struct ur_sge *dst = w->data.sge + w->num_sge;
+	uint64_t length = w->length;
+
+	if (n > qp->core.sq.max_sge - w->num_sge)
+		return EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		dst[i] = sge[i];
+		length += sge[i].length;
+	}
+	if (length > UR_MAX_MSG_SIZE)
+		return EINVAL;
+	w->num_sge = (uint16_t)(w->num_sge + n);
+	w->length = (uint32_t)length;
+	return 0;
+}
+
+int urv_wqe_add_inline(const struct urv_qp *qp, struct ur_swqe *w,
+		       const void *data, size_t len)
+{
+	if (len > qp->core.sq.max_inline - w->length)
+		return EINVAL;
+	if (len)
+		memcpy(w->data.inline_data + w->length, data, len);
+	w->length += (uint32_t)len;
+	return 0;
+}
+
+int urv_wqe_check(const struct urv_qp *qp, const struct ur_swqe *w)
+{
+	switch (urv_op_kind(qp->core.type, w->opcode)) {
+	case URV_OP_ATOMIC:
+		if (w->length != URV_ATOMIC_LEN ||
+		    w->wr.atomic.remote_addr % URV_ATOMIC_LEN)
+			return EINVAL;
+		return 0;
+	case URV_OP_SEND:
+		/* Ports count from 1: no address was set. */
+		if (qp->core.type == UR_QPT_UD && !w->wr.ud.av.port_num)
+			return EINVAL;
+		return 0;
+	case URV_OP_RDMA:
+		return 0;
+	case URV_OP_NONE:
+		break;
+	}
+	return EINVAL;
+}
+
+static int fill_data(const struct urv_qp *qp, struct ur_swqe *w,
+		     const struct ibv_send_wr *wr)
+{
+	int rc = 0;
+
+	w->num_sge = 0;
+	w->length = 0;
+	if (wr->num_sge < 0)
+		return EINVAL;
+	/* ibv_sge and ur_sge are the same (abi_check.c). */
+	if (!(wr->send_flags & IBV_SEND_INLINE))
+		return urv_wqe_add_sges(
+			qp, w, (const struct ur_sge *)(void *)wr->sg_list,
+			(size_t)wr->num_sge);
+	if (!urv_op_inline(wr->opcode))
+		return EINVAL;
+	for (int i = 0; i < wr->num_sge && !rc; i++)
+		rc = urv_wqe_add_inline(
+			qp, w, (const void *)(uintptr_t)wr->sg_list[i].addr,
+			wr->sg_list[i].length);
+	return rc;
+}
+
+static int fill_target(const struct urv_qp *qp, struct ur_swqe *w,
+		       const struct ibv_send_wr *wr, enum urv_op_kind kind)
+{
+	switch (kind) {
+	case URV_OP_RDMA:
+		w->wr.rdma.remote_addr = wr->wr.rdma.remote_addr;
+		w->wr.rdma.rkey = wr->wr.rdma.rkey;
+		return 0;
+	case URV_OP_ATOMIC:
+		w->wr.atomic.remote_addr = wr->wr.atomic.remote_addr;
+		w->wr.atomic.compare_add = wr->wr.atomic.compare_add;
+		w->wr.atomic.swap = wr->wr.atomic.swap;
+		w->wr.atomic.rkey = wr->wr.atomic.rkey;
+		return 0;
+	case URV_OP_SEND:
+		if (qp->core.type != UR_QPT_UD)
+			return 0;
+		if (!wr->wr.ud.ah)
+			return EINVAL;
+		w->wr.ud.av = urv_ah(wr->wr.ud.ah)->av;
+		w->wr.ud.dqpn = wr->wr.ud.remote_qpn;
+		w->wr.ud.qkey = wr->wr.ud.remote_qkey;
+		return 0;
+	case URV_OP_NONE:
+		break;
+	}
+	return EINVAL;
+}
+
+static int post_one(struct urv_qp *qp, const struct ibv_send_wr *wr)
+{
+	enum urv_op_kind kind = urv_op_kind(qp->core.type, wr->opcode);
+	struct ur_sq *sq = &qp->core.sq;
+	struct ur_swqe *w;
+	int rc;
+
+	if (kind == URV_OP_NONE || wr->send_flags & ~(unsigned int)SEND_FLAGS)
+		return EINVAL;
+	w = ur_sq_stage(sq);
+	if (!w)
+		return ENOMEM;
+	w->wr_id = wr->wr_id;
+	w->opcode = (uint8_t)wr->opcode;
+	w->flags = (uint8_t)wr->send_flags;
+	w->imm_be = wr->imm_data; /* or the key to invalidate */
+	rc = fill_data(qp, w, wr);
+	if (!rc)
+		rc = fill_target(qp, w, wr, kind);
+	if (!rc)
+		rc = urv_wqe_check(qp, w);
+	if (rc)
+		sq->staged--;
+	return rc;
+}
+
+int urv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
+		  struct ibv_send_wr **bad_wr)
+{
+	struct urv_qp *qp = urv_qp(ibqp);
+	int rc = urv_send_state(qp);
+	bool posted = false;
+
+	if (!rc) {
+		ur_lock(&qp->core.sq.lock);
+		while (wr && !(rc = post_one(qp, wr))) {
+			posted = true;
+			wr = wr->next;
+		}
+		ur_sq_commit(&qp->core.sq);
+		ur_unlock(&qp->core.sq.lock);
+	}
+	if (posted)
+		urv_send_kick(qp);
+	if (rc)
+		*bad_wr = wr;
+	return rc;
+}

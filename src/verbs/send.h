@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What ibv_post_send() and the builders of ibv_qp_ex have in common. */
+#ifndef UR_VERBS_SEND_H
+#define UR_VERBS_SEND_H
+
+#include "verbs/objects.h"
+
+enum urv_op_kind {
+	URV_OP_NONE,   /* not for this queue pair */
+	URV_OP_SEND,   /* two-sided; to an address on UD */
+	URV_OP_RDMA,   /* remote address and key */
+	URV_OP_ATOMIC, /* those, operands, and eight bytes of result */
+};
+
+#define URV_ATOMIC_LEN 8u
+
+/* What kind of operation an opcode is on a queue pair of that type. */
+enum urv_op_kind urv_op_kind(enum ur_qp_type type, uint32_t opcode);
+
+/* May data of the operation be inline? */
+bool urv_op_inline(uint32_t opcode);
+
+/* 0, or the errno of posting a send in the queue pair's present state. */
+int urv_send_state(const struct urv_qp *qp);
+
+/* Append to the request; positive errno.  Inline: room is left for it. */
+int urv_wqe_add_sges(const struct urv_qp *qp, struct ur_swqe *w,
+		     const struct ur_sge *sge, size_t n);
+int urv_wqe_add_inline(const struct urv_qp *qp, struct ur_swqe *w,
+		       const void *data, size_t len);
+
+/* A complete request, whose data is known: 0 or positive errno. */
+int urv_wqe_check(const struct urv_qp *qp, const struct ur_swqe *w);
+
+/* After the queue's lock is given up: start what was committed. */
+static inline void urv_send_kick(struct urv_qp *qp)
+{
+	ur_adapter_doorbell(&qp->core);
+}
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "verbs/convert.h"
+#include "verbs/objects.h"
+#include "verbs/ops.h"
+
+static int srq_init(struct urv_srq *srq, struct ibv_pd *pd,
+		    const struct ibv_srq_attr *attr)
+{
+	struct urv_context *c = urv_context(pd->context);
+	int rc;
+
+	rc = ur_srq_init(&srq->core, &urv_pd(pd)->core, attr->max_wr,
+			 attr->max_sge, 0, &c->async, &srq->ibv);
+	if (rc)
+		return rc;
+	srq->ibv.context = pd->context;
+	srq->ibv.pd = pd;
+	pthread_mutex_init(&srq->ibv.mutex, NULL);
+	pthread_cond_init(&srq->ibv.cond, NULL);
+	return 0;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd,
+			       struct ibv_srq_init_attr *init)
+{
+	struct urv_context *c = urv_context(pd->context);
+	struct urv_srq *srq = calloc(1, sizeof(*srq));
+	int rc;
+
+	if (!srq)
+		return urv_null(-ENOMEM);
+	rc = urv_limit_take(&c->device->srqs, UR_MAX_SRQ);
+	if (rc)
+		goto free_srq;
+	rc = urv_context_get(c, &srq->ibv.handle);
+	if (rc)
+		goto give_limit;
+	rc = srq_init(srq, pd, &init->attr);
+	if (rc)
+		goto put_context;
+	srq->ibv.srq_context = init->srq_context;
+	init->attr.max_wr = srq->core.rq.max_wr;
+	init->attr.max_sge = srq->core.rq.max_sge;
+	return &srq->ibv;
+
+put_context:
+	urv_context_put(c);
+give_limit:
+	urv_limit_give(&c->device->srqs);
+free_srq:
+	free(srq);
+	return urv_null(rc);
+}
+
+struct ibv_srq *urv_create_srq_ex(struct ibv_context *context,
+				  struct ibv_srq_init_attr_ex *init)
+{
+	struct ibv_srq_init_attr basic = {
+		.srq_context = init->srq_context,
+		.attr = init->attr,
+	};
+	struct ibv_srq *srq;
+
+	if (init->comp_mask &
+	    ~(uint32_t)(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD))
+		return urv_null(-EOPNOTSUPP);
+	if ((init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) &&
+	    init->srq_type != IBV_SRQT_BASIC)
+		return urv_null(-EOPNOTSUPP);
+	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !init->pd)
+		return urv_null(-EINVAL);
+	srq = ibv_create_srq(init->pd, &basic);
+	if (srq)
+		init->attr = basic.attr;
+	return srq;
+}
+
+int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
+{
+	struct urv_srq *srq = urv_srq(ibsrq);
+	int rc = 0;
+
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return urv_errno(-EINVAL);
+	if (mask & IBV_SRQ_MAX_WR)
+		rc = ur_srq_resize(&srq->core, attr->max_wr);
+	if (!rc && (mask & IBV_SRQ_LIMIT))
+		rc = ur_srq_set_limit(&srq->core, attr->srq_limit);
+	return urv_errno(rc);
+}
+
+int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
+{
+	struct ur_srq *srq = &urv_srq(ibsrq)->core;
+
+	ur_lock(&srq->rq.lock);
+	attr->max_wr = srq->rq.max_wr;
+	attr->max_sge = srq->rq.max_sge;
+	attr->srq_limit = srq->limit;
+	ur_unlock(&srq->rq.lock);
+	return 0;
+}
+
+int ibv_destroy_srq(struct ibv_srq *ibsrq)
+{
+	struct urv_context *c = urv_context(ibsrq->context);
+	struct urv_srq *srq = urv_srq(ibsrq);
+	int rc = ur_srq_fini(&srq->core);
+
+	if (rc)
+		return urv_errno(rc);
+	pthread_mutex_destroy(&ibsrq->mutex);
+	pthread_cond_destroy(&ibsrq->cond);
+	free(srq);
+	urv_limit_give(&c->device->srqs);
+	urv_context_put(c);
+	return 0;
+}

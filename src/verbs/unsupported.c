@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Public calls that the device does not have: they answer as those of a
+ * provider without the operation.  Under the C ABI a function may ignore its
+ * arguments, so one function per kind of result serves them all, and no
+ * prototype can contradict an installed header's.
+ */
+#include <errno.h>
+#include <stddef.h>
+
+#include "verbs/convert.h"
+#include "verbs/exports.h"
+
+int urv_unsupported_errno(void);
+int urv_unsupported_minus_one(void);
+void *urv_unsupported_null(void);
+void urv_unsupported_void(void);
+
+/* For calls that return 0 or the value of errno. */
+int urv_unsupported_errno(void)
+{
+	return urv_errno(-EOPNOTSUPP);
+}
+
+/* For calls that return a descriptor. */
+int urv_unsupported_minus_one(void)
+{
+	return urv_minus_one(-EOPNOTSUPP);
+}
+
+void *urv_unsupported_null(void)
+{
+	return urv_null(-EOPNOTSUPP);
+}
+
+void urv_unsupported_void(void)
+{
+}
+
+URV_EXPORT(urv_unsupported_null, ibv_import_device, "IBVERBS_1.10");
+URV_EXPORT(urv_unsupported_null, ibv_import_pd, "IBVERBS_1.10");
+URV_EXPORT(urv_unsupported_null, ibv_import_mr, "IBVERBS_1.10");
+URV_EXPORT(urv_unsupported_void, ibv_unimport_pd, "IBVERBS_1.10");
+URV_EXPORT(urv_unsupported_void, ibv_unimport_mr, "IBVERBS_1.10");
+URV_EXPORT(urv_unsupported_null, ibv_import_dm, "IBVERBS_1.13");
+URV_EXPORT(urv_unsupported_void, ibv_unimport_dm, "IBVERBS_1.13");
+
+URV_EXPORT(urv_unsupported_null, ibv_alloc_dmah, "IBVERBS_1.15");
+URV_EXPORT(urv_unsupported_errno, ibv_dealloc_dmah, "IBVERBS_1.15");
+URV_EXPORT(urv_unsupported_null, ibv_reg_mr_ex, "IBVERBS_1.15");
+
+URV_EXPORT(urv_unsupported_minus_one, ibv_dm_export_dmabuf_fd, "IBVERBS_1.16");
+
+#define COMP_CNTR(kind, name)                                                  \
+	URV_EXPORT(urv_unsupported_##kind, name, "IBVERBS_1.18")
+
+COMP_CNTR(errno, _ibv_query_comp_cntr_caps);
+COMP_CNTR(null, ibv_create_comp_cntr);
+COMP_CNTR(errno, ibv_destroy_comp_cntr);
+COMP_CNTR(errno, ibv_set_comp_cntr);
+COMP_CNTR(errno, ibv_set_err_comp_cntr);
+COMP_CNTR(errno, ibv_inc_comp_cntr);
+COMP_CNTR(errno, ibv_inc_err_comp_cntr);
+COMP_CNTR(errno, ibv_read_comp_cntr);
+COMP_CNTR(errno, ibv_read_err_comp_cntr);
+COMP_CNTR(errno, ibv_qp_attach_comp_cntr);
+COMP_CNTR(minus_one, ibv_export_buf_dmabuf_fd);

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The builders of ibv_qp_ex.  From wr_start to wr_complete or wr_abort the
+ * send queue's lock is held.  The first error is kept, what follows is ignored,
+ * and wr_complete returns it after taking everything back.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "verbs/ops.h"
+#include "verbs/send.h"
+
+static struct urv_qp *of(struct ibv_qp_ex *ex)
+{
+	return urv_qp(&ex->qp_base);
+}
+
+static void fail(struct urv_qp *qp, int rc)
+{
+	if (rc && !qp->wr_error)
+		qp->wr_error = rc;
+}
+
+/* The request before is complete as soon as the next one begins. */
+static void finish(struct urv_qp *qp)
+{
+	if (qp->wqe && !qp->wr_error)
+		fail(qp, urv_wqe_check(qp, qp->wqe));
+}
+
+static struct ur_swqe *begin(struct urv_qp *qp, enum ur_wr_opcode opcode)
+{
+	struct ur_swqe *w;
+
+	finish(qp);
+	if (qp->wr_error)
+		return NULL;
+	if (urv_op_kind(qp->core.type, opcode) == URV_OP_NONE) {
+		fail(qp, EINVAL);
+		return NULL;
+	}
+	w = ur_sq_stage(&qp->core.sq);
+	if (!w) {
+		fail(qp, ENOMEM);
+		return NULL;
+	}
+	w->wr_id = qp->ex.wr_id;
+	w->opcode = (uint8_t)opcode;
+	w->flags =
+		(uint8_t)(qp->ex.wr_flags & (UR_SEND_FENCE | UR_SEND_SIGNALED |
+					     UR_SEND_SOLICITED));
+	w->num_sge = 0;
+	w->length = 0;
+	w->imm_be = 0;
+	memset(&w->wr, 0, sizeof(w->wr));
+	qp->wqe = w;
+	return w;
+}
+
+static void begin_rdma(struct ibv_qp_ex *ex, enum ur_wr_opcode opcode,
+		       uint32_t rkey, uint64_t remote_addr, uint32_t imm_be)
+{
+	struct ur_swqe *w = begin(of(ex), opcode);
+
+	if (!w)
+		return;
+	w->imm_be = imm_be;
+	w->wr.rdma.remote_addr = remote_addr;
+	w->wr.rdma.rkey = rkey;
+}
+
+static void begin_send(struct ibv_qp_ex *ex, enum ur_wr_opcode opcode,
+		       uint32_t imm_be)
+{
+	struct ur_swqe *w = begin(of(ex), opcode);
+
+	if (w)
+		w->imm_be = imm_be;
+}
+
+static void begin_atomic(struct ibv_qp_ex *ex, enum ur_wr_opcode opcode,
+			 uint32_t rkey, uint64_t remote_addr,
+			 uint64_t compare_add, uint64_t swap)
+{
+	struct ur_swqe *w = begin(of(ex), opcode);
+
+	if (!w)
+		return;
+	w->wr.atomic.remote_addr = remote_addr;
+	w->wr.atomic.compare_add = compare_add;
+	w->wr.atomic.swap = swap;
+	w->wr.atomic.rkey = rkey;
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	begin_rdma(ex, UR_WR_RDMA_WRITE, rkey, addr, 0);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey,
+			      uint64_t addr, __be32 imm_data)
+{
+	begin_rdma(ex, UR_WR_RDMA_WRITE_IMM, rkey, addr, imm_data);
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
+{
+	begin_rdma(ex, UR_WR_RDMA_READ, rkey, addr, 0);
+}
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+	begin_send(ex, UR_WR_SEND, 0);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
+{
+	begin_send(ex, UR_WR_SEND_IMM, imm_data);
+}
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	begin_send(ex, UR_WR_SEND_INV, rkey);
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey,
+			      uint64_t addr, uint64_t compare, uint64_t swap)
+{
+	begin_atomic(ex, UR_WR_CMP_SWP, rkey, addr, compare, swap);
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey,
+				uint64_t addr, uint64_t add)
+{
+	begin_atomic(ex, UR_WR_FETCH_ADD, rkey, addr, add, 0);
+}
+
+/* The request that setters are about; NULL: none, or it failed already. */
+static struct ur_swqe *current(struct urv_qp *qp)
+{
+	if (qp->wr_error)
+		return NULL;
+	if (!qp->wqe)
+		fail(qp, EINVAL);
+	return qp->wqe;
+}
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah,
+			   uint32_t remote_qpn, uint32_t remote_qkey)
+{
+	struct urv_qp *qp = of(ex);
+	struct ur_swqe *w = current(qp);
+
+	if (!w)
+		return;
+	if (!ah) {
+		fail(qp, EINVAL);
+		return;
+	}
+	w->wr.ud.av = urv_ah(ah)->av;
+	w->wr.ud.dqpn = remote_qpn;
+	w->wr.ud.qkey = remote_qkey;
+}
+
+static void set_sges(struct urv_qp *qp, const struct ur_sge *sge, size_t n)
+{
+	struct ur_swqe *w = current(qp);
+
+	if (!w)
+		return;
+	if (w->flags & UR_SEND_INLINE)
+		fail(qp, EINVAL);
+	else
+		fail(qp, urv_wqe_add_sges(qp, w, sge, n));
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr,
+		       uint32_t length)
+{
+	struct ur_sge sge = { .addr = addr, .length = length, .lkey = lkey };
+
+	set_sges(of(ex), &sge, 1);
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge,
+			    const struct ibv_sge *sg_list)
+{
+	set_sges(of(ex), (const struct ur_sge *)(const void *)sg_list, num_sge);
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
+				    const struct ibv_data_buf *buf_list)
+{
+	struct urv_qp *qp = of(ex);
+	struct ur_swqe *w = current(qp);
+
+	if (!w)
+		return;
+	if (!urv_op_inline(w->opcode) || w->num_sge) {
+		fail(qp, EINVAL);
+		return;
+	}
+	w->flags |= UR_SEND_INLINE;
+	for (size_t i = 0; i < num_buf; i++)
+		fail(qp, urv_wqe_add_inline(qp, w, buf_list[i].addr,
+					    buf_list[i].length));
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	struct ibv_data_buf buf = { .addr = addr, .length = length };
+
+	wr_set_inline_data_list(ex, 1, &buf);
+}
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct urv_qp *qp = of(ex);
+
+	ur_lock(&qp->core.sq.lock);
+	qp->wqe = NULL;
+	qp->wr_error = urv_send_state(qp);
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct urv_qp *qp = of(ex);
+	int rc;
+
+	finish(qp);
+	rc = qp->wr_error;
+	if (rc)
+		ur_sq_abort(&qp->core.sq);
+	else
+		ur_sq_commit(&qp->core.sq);
+	ur_unlock(&qp->core.sq.lock);
+	if (!rc)
+		urv_send_kick(qp);
+	return rc;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+	struct urv_qp *qp = of(ex);
+
+	ur_sq_abort(&qp->core.sq);
+	ur_unlock(&qp->core.sq.lock);
+}
+
+/* Flag of ibv_qp_init_attr_ex.send_ops_flags → opcode */
+static const struct {
+	uint64_t flag;
+	uint32_t opcode;
+} builders[] = {
+	{ IBV_QP_EX_WITH_RDMA_WRITE, UR_WR_RDMA_WRITE },
+	{ IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, UR_WR_RDMA_WRITE_IMM },
+	{ IBV_QP_EX_WITH_SEND, UR_WR_SEND },
+	{ IBV_QP_EX_WITH_SEND_WITH_IMM, UR_WR_SEND_IMM },
+	{ IBV_QP_EX_WITH_RDMA_READ, UR_WR_RDMA_READ },
+	{ IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, UR_WR_CMP_SWP },
+	{ IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, UR_WR_FETCH_ADD },
+	{ IBV_QP_EX_WITH_SEND_WITH_INV, UR_WR_SEND_INV },
+};
+
+static int check_flags(enum ur_qp_type type, uint64_t flags)
+{
+	for (size_t i = 0; i < sizeof(builders) / sizeof(builders[0]); i++) {
+		if (!(flags & builders[i].flag))
+			continue;
+		if (urv_op_kind(type, builders[i].opcode) == URV_OP_NONE)
+			return -EOPNOTSUPP;
+		flags &= ~builders[i].flag;
+	}
+	return flags ? -EOPNOTSUPP : 0;
+}
+
+/*
+ * Builders that were not asked for are there all the same: what the type of
+ * queue pair does not have fails in begin(), which is better than a NULL.
+ */
+int urv_wr_init(struct urv_qp *qp, uint64_t send_ops_flags)
+{
+	struct ibv_qp_ex *ex = &qp->ex;
+	int rc = check_flags(qp->core.type, send_ops_flags);
+
+	if (rc)
+		return rc;
+	ex->wr_start = wr_start;
+	ex->wr_complete = wr_complete;
+	ex->wr_abort = wr_abort;
+	ex->wr_rdma_write = wr_rdma_write;
+	ex->wr_rdma_write_imm = wr_rdma_write_imm;
+	ex->wr_rdma_read = wr_rdma_read;
+	ex->wr_send = wr_send;
+	ex->wr_send_imm = wr_send_imm;
+	ex->wr_send_inv = wr_send_inv;
+	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	ex->wr_set_sge = wr_set_sge;
+	ex->wr_set_sge_list = wr_set_sge_list;
+	ex->wr_set_inline_data = wr_set_inline_data;
+	ex->wr_set_inline_data_list = wr_set_inline_data_list;
+	if (qp->core.type == UR_QPT_UD)
+		ex->wr_set_ud_addr = wr_set_ud_addr;
+	qp->has_builders = true;
+	return 0;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "fake_adapter.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct ur_adapter {
+	struct ur_dev dev;
+	struct ur_mr_table mrs;
+};
+
+struct ur_fake_counts ur_fake;
+void (*ur_fake_on_poll)(struct ur_cq *cq);
+
+const uint8_t ur_fake_v4[16] = { [10] = 0xff, [11] = 0xff, 192, 0, 2, 1 };
+const uint8_t ur_fake_v6[16] = { 0xfe, 0x80, [15] = 1 };
+
+static struct ur_adapter the_adapter;
+static uint32_t next_qpn = 0x4001;
+
+static void dev_init(struct ur_dev *dev)
+{
+	memset(dev, 0, sizeof(*dev));
+	strcpy(dev->name, "urnic0");
+	dev->node_guid = 0x0200c0fffe000201ull;
+	ur_lock_init(&dev->lock);
+	ur_list_init(&dev->evqs);
+	memcpy(dev->gids[UR_FAKE_V4_INDEX].addr, ur_fake_v4, 16);
+	memcpy(dev->gids[UR_FAKE_V6_INDEX].addr, ur_fake_v6, 16);
+	dev->gids[UR_FAKE_V4_INDEX].ifindex = 7;
+	dev->gids[UR_FAKE_V6_INDEX].ifindex = 7;
+	dev->port = (struct ur_port_attr){
+		.active = true,
+		.max_mtu = 5,
+		.active_mtu = 3,
+		.lid = 0x0201,
+		.speed_mbps = 100000,
+	};
+}
+
+int ur_adapter_get(struct ur_adapter **out)
+{
+	if (ur_fake.adapters++ == 0) {
+		dev_init(&the_adapter.dev);
+		ur_mr_table_init(&the_adapter.mrs);
+	}
+	*out = &the_adapter;
+	return 0;
+}
+
+void ur_adapter_put(struct ur_adapter *a)
+{
+	if (--ur_fake.adapters == 0)
+		ur_mr_table_fini(&a->mrs);
+}
+
+struct ur_dev *ur_adapter_dev(struct ur_adapter *a)
+{
+	return &a->dev;
+}
+
+struct ur_mr_table *ur_adapter_mrs(struct ur_adapter *a)
+{
+	return &a->mrs;
+}
+
+int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
+			 struct ur_qp_init *init)
+{
+	int rc = ur_qp_init(qp, init);
+
+	if (rc)
+		return rc;
+	qp->qpn = next_qpn++;
+	ur_fake.qps++;
+	return 0;
+}
+
+int ur_adapter_qp_destroy(struct ur_qp *qp)
+{
+	ur_qp_fini(qp);
+	ur_fake.qps--;
+	return 0;
+}
+
+int ur_adapter_qp_modify(struct ur_adapter *a, struct ur_qp *qp,
+			 const struct ur_qp_attr *attr, uint32_t mask)
+{
+	enum ur_qp_state to = mask & UR_QP_STATE ? attr->state : qp->state;
+	struct ur_qp_cap cap = qp->attr.cap;
+	int rc = ur_qp_state_check(qp->type, qp->state, to, mask);
+
+	if (rc)
+		return rc;
+	qp->attr = *attr;
+	qp->attr.cap = cap;
+	qp->state = to;
+	return 0;
+}
+
+void ur_adapter_qp_query(struct ur_qp *qp, struct ur_qp_attr *attr)
+{
+	*attr = qp->attr;
+	attr->state = qp->state;
+	attr->cur_state = qp->state;
+}
+
+int ur_adapter_mcast(struct ur_adapter *a, struct ur_qp *qp,
+		     const uint8_t gid[16], bool attach)
+{
+	ur_fake.mcasts++;
+	return 0;
+}
+
+void ur_adapter_doorbell(struct ur_qp *qp)
+{
+	ur_fake.doorbells++;
+}
+
+void ur_adapter_poll(struct ur_adapter *a, struct ur_cq *cq)
+{
+	void (*fn)(struct ur_cq *) = ur_fake_on_poll;
+
+	ur_fake.polls++;
+	ur_fake_on_poll = NULL;
+	if (fn)
+		fn(cq);
+}
+
+void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq)
+{
+	ur_fake.arms++;
+}
+
+uint64_t ur_adapter_now(void)
+{
+	return UR_FAKE_NOW_NS;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An adapter without lanes, in the place of engine/: it has a device with two
+ * known addresses, counts what the driver side asks of it, and completes what
+ * a test tells it to.
+ */
+#ifndef UR_FAKE_ADAPTER_H
+#define UR_FAKE_ADAPTER_H
+
+#include "engine/engine.h"
+
+struct ur_fake_counts {
+	uint32_t doorbells;
+	uint32_t polls;
+	uint32_t arms;
+	uint32_t mcasts;
+	uint32_t adapters; /* references */
+	uint32_t qps;
+};
+
+extern struct ur_fake_counts ur_fake;
+
+/* Called by the next ur_adapter_poll(), once. */
+extern void (*ur_fake_on_poll)(struct ur_cq *cq);
+
+#define UR_FAKE_V4_INDEX 0u
+#define UR_FAKE_V6_INDEX 2u /* index 1 is empty */
+extern const uint8_t ur_fake_v4[16];
+extern const uint8_t ur_fake_v6[16];
+
+#define UR_FAKE_NOW_NS 12345678901234ull
+
+#endif
