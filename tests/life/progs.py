@@ -41,6 +41,9 @@ CASES = [
     Case('verify-v6', pair('verify', '-n 100', 'v6')),
     Case('verify-8-MiB', pair('verify', '-n 500 -s 8388608', timeout=300),
          full=True),
+    Case('multicast', pair('mcast', '')),
+    Case('multicast-v6', pair('mcast', '-M v6', 'v6')),
+    Case('threads', alone('threads', '')),
     Case('after-fork', alone('after_fork', '')),
     Case('dlopen', alone('reload', '50'), where='lo'),
 ]
