@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "daemon/client_conn.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "daemon/ipc_io.h"
+#include "daemon/spawn.h"
+
+#define NS_PER_MS   1000000ull
+#define NS_PER_S    1000000000ull
+#define OPEN_NS	    (2 * NS_PER_S) /* to find or start a daemon */
+#define FIRST_TRIES 100u	   /* every 10 ms */
+#define START_EVERY 100u	   /* attempts between two starts */
+
+uint64_t ur_conn_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
+
+static void sleep_ns(uint64_t ns)
+{
+	struct timespec ts = { .tv_nsec = (long)ns };
+
+	nanosleep(&ts, NULL);
+}
+
+void ur_conn_timer(struct ur_client *c, uint64_t delay_ns)
+{
+	struct itimerspec its = {
+		.it_value = { .tv_sec = (time_t)(delay_ns / NS_PER_S),
+			      .tv_nsec = (long)(delay_ns % NS_PER_S) },
+	};
+
+	timerfd_settime(c->timer_fd, 0, &its, NULL);
+}
+
+/* Our own daemon or root's: nobody else may hand us sockets. */
+static int check_peer(struct ur_client *c, int fd)
+{
+	int err = ur_ipc_peer(fd, &c->daemon_pid, &c->daemon_uid);
+
+	if (err || c->daemon_uid == geteuid() || c->daemon_uid == 0)
+		return err;
+	ur_err("UDP port 4791 is served by urnicd of uid %u (pid %d) for that "
+	       "user only; root can run it for everybody: systemctl start "
+	       "urnicd",
+	       (unsigned int)c->daemon_uid, (int)c->daemon_pid);
+	return -EPERM;
+}
+
+/* The keeper holds the sockets of one uid and is for a daemon of that uid. */
+static int send_hello(struct ur_client *c)
+{
+	struct ur_ipc_msg m = {
+		.type = UR_IPC_HELLO,
+		.seq = ++c->seq,
+		.version = UR_IPC_VERSION,
+		.role = UR_IPC_ROLE_CLIENT,
+	};
+	bool keeper = c->keeper[0] >= 0 && c->daemon_uid == geteuid();
+
+	return ur_ipc_send(c->fd, &m, c->keeper, keeper ? 2 : 0);
+}
+
+static int send_claims(struct ur_client *c)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_CLAIM };
+	int err = 0;
+
+	for (unsigned int i = 0; i < c->nslots && !err; i++) {
+		m.seq = ++c->seq;
+		m.slot = c->slots[i].slot;
+		err = ur_ipc_send(c->fd, &m, &c->slots[i].fd, 1);
+	}
+	return err;
+}
+
+static void drop_fd(struct ur_client *c)
+{
+	if (c->fd >= 0)
+		close(c->fd); /* leaves epfd by itself */
+	c->fd = -1;
+}
+
+static int attach(struct ur_client *c, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int err = check_peer(c, fd);
+
+	if (err) {
+		close(fd);
+		return err;
+	}
+	c->fd = fd;
+	c->welcome = false;
+	err = send_hello(c);
+	if (!err)
+		err = send_claims(c);
+	if (!err && epoll_ctl(c->epfd, EPOLL_CTL_ADD, fd, &ev))
+		err = -errno;
+	if (err) {
+		drop_fd(c);
+		return err;
+	}
+	c->state = UR_CONN_UP;
+	c->attempts = 0;
+	ur_conn_timer(c, 0);
+	return 0;
+}
+
+static int start_daemon(void)
+{
+	char path[4096];
+	int err = ur_spawn_find(path, sizeof(path));
+
+	if (!err)
+		err = ur_spawn_daemon(path);
+	/* To a caller, EPERM is a daemon that must not be trusted. */
+	if (err)
+		ur_info("cannot start urnicd: %s", strerror(-err));
+	return err == -EPERM || err == -EAGAIN ? -EACCES : err;
+}
+
+/* Errors that pass when a daemon starts, is busy, or ends just now. */
+static bool passing(int err)
+{
+	return err == -ECONNREFUSED || err == -EAGAIN || err == -EPIPE ||
+	       err == -ECONNRESET || err == -ENOTCONN;
+}
+
+int ur_conn_open(struct ur_client *c)
+{
+	uint64_t deadline = ur_conn_now() + OPEN_NS;
+	bool started = false;
+	int fd, err;
+
+	for (;;) {
+		fd = ur_ipc_connect();
+		err = fd < 0 ? fd : attach(c, fd);
+		while (!err && !c->welcome)
+			err = ur_conn_wait(c, deadline);
+		if (!err || !passing(err))
+			return err;
+		if (fd == -ECONNREFUSED && !started) {
+			err = start_daemon();
+			if (err)
+				return err;
+			started = true;
+		}
+		if (ur_conn_now() > deadline)
+			return -ETIMEDOUT;
+		sleep_ns(NS_PER_MS);
+	}
+}
+
+/*
+ * Many processes see the daemon die at the same moment.  A little luck by pid
+ * lets one start the next daemon and most of the others find it.
+ */
+void ur_conn_lose(struct ur_client *c)
+{
+	drop_fd(c);
+	if (c->state != UR_CONN_UP)
+		return;
+	c->state = UR_CONN_LOST;
+	c->attempts = 0;
+	ur_conn_timer(c, 1 + (uint64_t)(getpid() % 16) * 2 * NS_PER_MS);
+	ur_info("urnicd (pid %d) is gone; %u slots go on", (int)c->daemon_pid,
+		c->nslots);
+}
+
+void ur_conn_retry(struct ur_client *c)
+{
+	uint64_t expirations;
+	int fd, err;
+
+	if (read(c->timer_fd, &expirations, sizeof(expirations)) < 0)
+		return;
+	fd = ur_ipc_connect();
+	err = fd < 0 ? fd : attach(c, fd);
+	if (!err)
+		return;
+	if (fd == -ECONNREFUSED && c->attempts % START_EVERY == 0)
+		start_daemon();
+	c->attempts++;
+	ur_conn_timer(c, c->attempts < FIRST_TRIES ? 10 * NS_PER_MS : NS_PER_S);
+}
+
+static void take_keeper(struct ur_client *c, int *fds)
+{
+	ur_ipc_close_fds(c->keeper, 2);
+	c->keeper[0] = fds[0];
+	c->keeper[1] = fds[1];
+	fds[0] = -1;
+	fds[1] = -1;
+}
+
+void ur_conn_put(struct ur_client *c, uint32_t slot)
+{
+	struct ur_ipc_msg m = {
+		.type = UR_IPC_SLOT_PUT,
+		.seq = ++c->seq,
+		.slot = (uint16_t)slot,
+	};
+
+	if (c->state == UR_CONN_UP && ur_ipc_send(c->fd, &m, NULL, 0))
+		ur_conn_lose(c);
+}
+
+/* A slot for which the caller no longer waits goes back at once. */
+static void take_reply(struct ur_client *c, const struct ur_ipc_msg *m,
+		       int *fds)
+{
+	if (c->replied || m->seq != c->slot_seq) {
+		if (m->type == UR_IPC_SLOT)
+			ur_conn_put(c, m->slot);
+		return;
+	}
+	c->replied = true;
+	c->reply = *m;
+	c->reply_fd = fds[0];
+	fds[0] = -1;
+}
+
+static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
+{
+	if (m->type == UR_IPC_WELCOME) {
+		c->welcome = true;
+		if (fds[0] >= 0)
+			take_keeper(c, fds);
+	} else if (m->type == UR_IPC_SLOT || m->type == UR_IPC_ERROR) {
+		take_reply(c, m, fds);
+	} else if (m->type == UR_IPC_CLAIMED && m->error) {
+		ur_err("slot %u of port 4791 was not confirmed by the new "
+		       "urnicd (%s): restart this program",
+		       m->slot, strerror(m->error));
+	} else if (m->type == UR_IPC_REPORT_GET) {
+		c->report_wanted = true;
+		c->report_seq = m->seq;
+		ur_conn_timer(c, 1);
+	}
+}
+
+/* Bounded: a chattering daemon must not hold a lane's helper. */
+int ur_conn_read(struct ur_client *c)
+{
+	int fds[UR_IPC_MAX_FDS];
+	struct ur_ipc_msg m;
+	unsigned int nfds;
+	int err;
+
+	for (int i = 0; i < 64; i++) {
+		err = ur_ipc_recv(c->fd, &m, fds, &nfds);
+		if (err == -EAGAIN)
+			return 0;
+		if (err) {
+			ur_conn_lose(c);
+			return -ECONNRESET;
+		}
+		handle(c, &m, fds);
+		ur_ipc_close_fds(fds, UR_IPC_MAX_FDS);
+	}
+	return 0;
+}
+
+int ur_conn_wait(struct ur_client *c, uint64_t deadline_ns)
+{
+	struct pollfd p = { .fd = c->fd, .events = POLLIN };
+	uint64_t now = ur_conn_now();
+	int ms;
+
+	if (now >= deadline_ns)
+		return -ETIMEDOUT;
+	ms = (int)((deadline_ns - now + NS_PER_MS - 1) / NS_PER_MS);
+	if (poll(&p, 1, ms) < 0 && errno != EINTR)
+		return -errno;
+	return ur_conn_read(c);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The connection below daemon/client.h; one lock guards everything. */
+#ifndef UR_DAEMON_CLIENT_CONN_H
+#define UR_DAEMON_CLIENT_CONN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/lock.h"
+#include "daemon/client.h"
+#include "daemon/ipc.h"
+
+enum ur_conn_state {
+	UR_CONN_LOST,  /* no daemon (any more): the timer drives attempts */
+	UR_CONN_UP,    /* fd is connected and HELLO was sent */
+	UR_CONN_ALONE, /* never had one: a group of one */
+};
+
+struct ur_client_slot {
+	uint16_t slot;
+	int fd; /* ours, proves the claim to the next daemon */
+};
+
+struct ur_client {
+	struct ur_lock lock;
+	enum ur_conn_state state;
+	int epfd;     /* what the caller polls: fd or timer inside */
+	int timer_fd; /* attempts while LOST, a pending report while UP */
+	int fd;
+	int keeper[2]; /* read end, write end; -1: not ours to hold */
+	uid_t daemon_uid;
+	pid_t daemon_pid;
+	unsigned int attempts; /* since the connection was lost */
+	bool welcome;
+	uint32_t seq; /* of the last request */
+
+	struct ur_client_slot *slots;
+	unsigned int nslots;
+
+	/* The reply that ur_client_slot() waits for. */
+	bool replied;
+	uint32_t slot_seq; /* of the request */
+	struct ur_ipc_msg reply;
+	int reply_fd;
+
+	bool report_wanted;
+	uint32_t report_seq;
+	ur_client_report report;
+	void *report_arg;
+};
+
+/*
+ * Connect within two seconds, starting a daemon if none is there, and send
+ * HELLO and the claims.  0; -ENOENT, -EACCES, -ECHILD: none can be started;
+ * -EPERM: what listens there is not to be trusted; -ETIMEDOUT.
+ */
+int ur_conn_open(struct ur_client *c);
+
+/* One attempt, without waiting, when the timer fires in state LOST. */
+void ur_conn_retry(struct ur_client *c);
+
+/* The daemon is gone or talks rubbish: state LOST. */
+void ur_conn_lose(struct ur_client *c);
+
+/*
+ * Handle what has arrived.  0, or -ECONNRESET once the connection is lost.
+ * Reports are only noted: the callback must not run under the lock.
+ */
+int ur_conn_read(struct ur_client *c);
+
+/* Wait until readable, then ur_conn_read().  -ETIMEDOUT at deadline_ns. */
+int ur_conn_wait(struct ur_client *c, uint64_t deadline_ns);
+
+/* Tell the daemon that a slot is not used any more. */
+void ur_conn_put(struct ur_client *c, uint32_t slot);
+
+/* Make the caller's descriptor readable after delay_ns; 0: never. */
+void ur_conn_timer(struct ur_client *c, uint64_t delay_ns);
+
+uint64_t ur_conn_now(void); /* CLOCK_MONOTONIC */
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Messages between urnicd and its clients (docs/wire/daemon.md): pure codec.
+ * One message is one SOCK_SEQPACKET record; descriptors travel beside it.
+ * The other side is never trusted: a record that does not decode ends the
+ * connection.
+ */
+#ifndef UR_DAEMON_IPC_H
+#define UR_DAEMON_IPC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define UR_IPC_VERSION 1u
+#define UR_IPC_MAX     3072u /* bytes of the longest message */
+#define UR_IPC_TEXT    256u  /* with the final zero */
+#define UR_IPC_COMM    16u   /* with the final zero */
+#define UR_IPC_MAX_FDS 2u
+#define UR_SLOTS       1024u /* 10 bits of the QPN; slot 0 is urnicd's */
+
+enum ur_ipc_type {
+	UR_IPC_HELLO = 1,
+	UR_IPC_WELCOME,
+	UR_IPC_SLOT_GET,
+	UR_IPC_SLOT,
+	UR_IPC_SLOT_PUT,
+	UR_IPC_CLAIM,
+	UR_IPC_CLAIMED,
+	UR_IPC_ERROR,
+	UR_IPC_REPORT_GET,
+	UR_IPC_REPORT,
+	UR_IPC_SHOW,
+	UR_IPC_SUMMARY,
+	UR_IPC_NEXT,
+	UR_IPC_PROCESS,
+	UR_IPC_END,
+	UR_IPC_TYPES,
+};
+
+enum ur_ipc_role {
+	UR_IPC_ROLE_CLIENT = 1, /* wants slots, answers REPORT_GET */
+	UR_IPC_ROLE_TOOL,	/* SHOW and NEXT only */
+	UR_IPC_ROLES,
+};
+
+/* One struct for all messages; which members count is the type's table row. */
+struct ur_ipc_msg {
+	enum ur_ipc_type type;
+	uint32_t seq; /* a reply repeats that of its request */
+	uint16_t version;
+	uint8_t role;
+	uint8_t answered; /* the process sent a report */
+	uint16_t slot;
+	uint16_t error; /* errno, 0: success */
+	uint32_t id;	/* of a process: the daemon counts its clients */
+	uint32_t pid;
+	uint32_t uid;
+	uint64_t since_s; /* CLOCK_REALTIME */
+	uint64_t dropped; /* management datagrams */
+	char comm[UR_IPC_COMM];
+	char text[UR_IPC_TEXT];
+	uint16_t nslots; /* in use */
+	uint16_t slots[UR_SLOTS];
+};
+
+/* Encode into buf.  Bytes, or -EMSGSIZE, or -EINVAL for an unknown type. */
+int ur_ipc_encode(const struct ur_ipc_msg *msg, void *buf, size_t cap);
+
+/*
+ * Decode and check a record of len bytes with nfds descriptors: 0, or -EPROTO
+ * if anything about it is not as the type's row says.
+ */
+int ur_ipc_decode(struct ur_ipc_msg *msg, const void *buf, size_t len,
+		  unsigned int nfds);
+
+const char *ur_ipc_type_name(enum ur_ipc_type type);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A membership lives until the last close of its socket, but slot sockets are
+ * never closed; and a killed owner leaves nothing and tells nobody.  The
+ * kernel cannot be asked for the groups of one socket, but it lists those of
+ * the namespace: leaving each of them is refused where the socket is not a
+ * member, and leaves exactly the others.
+ */
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "daemon/group.h"
+
+#define LINE_MAX_LEN 256
+
+/* "1 lo : 1 V3" names the interface of the lines "\t\t010000E0 …". */
+static void leave_ip4(int fd)
+{
+	FILE *f = fopen("/proc/net/igmp", "re");
+	char line[LINE_MAX_LEN];
+	unsigned int group;
+	int index = 0;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		struct ip_mreqn m = { .imr_ifindex = index };
+
+		if (line[0] != '\t') {
+			if (sscanf(line, "%d", &index) != 1)
+				index = 0;
+			continue;
+		}
+		if (sscanf(line, " %8x", &group) != 1)
+			continue;
+		m.imr_multiaddr.s_addr = group;
+		setsockopt(fd, IPPROTO_IP, IP_DROP_MEMBERSHIP, &m, sizeof(m));
+	}
+	if (f)
+		fclose(f);
+}
+
+static bool parse_ip6(const char *hex, struct in6_addr *addr)
+{
+	for (int i = 0; i < 16; i++) {
+		unsigned int byte;
+
+		if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
+			return false;
+		addr->s6_addr[i] = (uint8_t)byte;
+	}
+	return true;
+}
+
+/* "1 lo ff020000000000000000000000000001 1 0000000C 0" */
+static void leave_ip6(int fd)
+{
+	FILE *f = fopen("/proc/net/igmp6", "re");
+	char line[LINE_MAX_LEN], hex[33];
+	struct ipv6_mreq m;
+	int index;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%d %*s %32s", &index, hex) != 2 ||
+		    strlen(hex) != 32 || !parse_ip6(hex, &m.ipv6mr_multiaddr))
+			continue;
+		m.ipv6mr_interface = (unsigned int)index;
+		setsockopt(fd, IPPROTO_IPV6, IPV6_DROP_MEMBERSHIP, &m,
+			   sizeof(m));
+	}
+	if (f)
+		fclose(f);
+}
+
+void ur_mcast_leave_all(int fd)
+{
+	leave_ip4(fd);
+	leave_ip6(fd);
+}

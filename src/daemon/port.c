@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Theory of operation.  At its start urnicd tries whether the port is free.
+ * If it is, a fresh group is made and all is READY.  If not, then either the
+ * group of a dead urnicd lives on in its clients, or the port is another
+ * program's; so for a GRACE time clients may hand over the keeper, from which
+ * the group is restored, and claim their slots.  Requests wait meanwhile.
+ * Without a keeper the phase is NO_PORT: every request tries again, and is
+ * answered with the reason if the port is still taken.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "daemon/ipc_io.h"
+#include "daemon/server.h"
+
+#define MGMT_BURST 64
+
+/* QP0/QP1 datagrams and those without a slot: nobody here wants them yet. */
+static void mgmt_ready(struct ur_server *s, struct ur_source *src,
+		       uint32_t events)
+{
+	uint8_t byte;
+
+	for (int i = 0; i < MGMT_BURST; i++) {
+		if (recv(src->fd, &byte, 1, MSG_DONTWAIT) < 0)
+			return;
+		s->mgmt_dropped++;
+	}
+}
+
+static void group_ready(struct ur_server *s, enum ur_phase phase)
+{
+	s->phase = phase;
+	s->port_err = 0;
+	s->mgmt = (struct ur_source){ s->group.slots.slot[0].fd, mgmt_ready };
+	ur_server_watch(s, &s->mgmt);
+	ur_systemd_store(&s->group.keeper);
+}
+
+static int try_fresh(struct ur_server *s)
+{
+	int err = ur_group_probe(&s->group);
+
+	if (!err)
+		err = ur_group_create(&s->group, s->now_ns);
+	if (err) {
+		s->port_err = err;
+		return err;
+	}
+	group_ready(s, UR_PHASE_READY);
+	return 0;
+}
+
+static int restore(struct ur_server *s, const struct ur_keeper *keeper)
+{
+	int err = ur_group_restore(&s->group, keeper, s->now_ns);
+
+	if (err)
+		return err;
+	group_ready(s, UR_PHASE_GRACE);
+	s->grace_end_ns = s->now_ns + UR_GRACE_NS;
+	ur_info("%u slots restored", s->group.slots.count);
+	return 0;
+}
+
+void ur_port_start(struct ur_server *s)
+{
+	struct ur_keeper keeper;
+
+	s->phase = UR_PHASE_GRACE;
+	s->grace_end_ns = s->now_ns + UR_GRACE_NS;
+	if (ur_systemd_keeper(&keeper) == 0) {
+		if (restore(s, &keeper) == 0)
+			return;
+		ur_keeper_close(&keeper);
+	}
+	if (try_fresh(s) == -EADDRINUSE)
+		ur_info("UDP port %u is in use: waiting for the clients of "
+			"the last urnicd",
+			s->group.port);
+	else if (s->port_err)
+		s->phase = UR_PHASE_NO_PORT;
+}
+
+static const char *reason(int err)
+{
+	switch (-err) {
+	case EADDRINUSE:
+		return "UDP port 4791 is taken by another program (ss -ulnp "
+		       "'sport = :4791' shows it; the kernel's rdma_rxe takes "
+		       "it too: rdma link)";
+	case ENOSPC:
+		return "all 1023 slots of UDP port 4791 are in use";
+	case EMFILE:
+	case ENFILE:
+	case ETOOMANYREFS:
+		return "urnicd may not open more sockets: raise its limit of "
+		       "open files (ulimit -n)";
+	default:
+		return strerror(-err);
+	}
+}
+
+static int take(struct ur_server *s, struct ur_session *ses, unsigned int *slot)
+{
+	struct ur_slots *slots = &s->group.slots;
+	int err = ur_slots_take(slots, ses, s->now_ns, slot);
+
+	if (err == -EAGAIN) {
+		err = ur_group_grow(&s->group, s->now_ns);
+		if (!err)
+			err = ur_slots_take(slots, ses, s->now_ns, slot);
+	}
+	return err;
+}
+
+static void give(struct ur_server *s, struct ur_session *ses, uint32_t seq)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_SLOT, .seq = seq };
+	unsigned int slot;
+	int err = take(s, ses, &slot);
+
+	/* A damaged socket is passed over. */
+	while (!err && ur_group_clean(s->group.slots.slot[slot].fd)) {
+		ur_slots_put(&s->group.slots, ses, slot, 1, s->now_ns);
+		err = take(s, ses, &slot);
+	}
+	if (err) {
+		ur_session_refuse(s, ses, seq, err, reason(err));
+		return;
+	}
+	m.slot = (uint16_t)slot;
+	ur_debug("slot %u to pid %d (%s)", slot, (int)ses->pid, ses->comm);
+	ur_session_send(s, ses, &m, &s->group.slots.slot[slot].fd, 1);
+}
+
+void ur_port_request(struct ur_server *s, struct ur_session *ses, uint32_t seq)
+{
+	if (s->phase == UR_PHASE_GRACE) {
+		ses->slot_waiting = true;
+		ses->slot_seq = seq;
+		return;
+	}
+	if (s->phase == UR_PHASE_NO_PORT && try_fresh(s)) {
+		ur_session_refuse(s, ses, seq, s->port_err,
+				  reason(s->port_err));
+		return;
+	}
+	give(s, ses, seq);
+}
+
+static void put(struct ur_server *s, struct ur_session *ses, unsigned int slot)
+{
+	int err = ur_group_clean(s->group.slots.slot[slot].fd);
+
+	if (err)
+		ur_warn("slot %u was damaged by pid %d (%s) and is given up",
+			slot, (int)ses->pid, ses->comm);
+	ur_slots_put(&s->group.slots, ses, slot, err != 0, s->now_ns);
+}
+
+int ur_port_put(struct ur_server *s, struct ur_session *ses, unsigned int slot)
+{
+	if (ur_slots_next(&s->group.slots, ses, slot) != slot)
+		return -ENOENT;
+	put(s, ses, slot);
+	return 0;
+}
+
+unsigned int ur_port_reclaim(struct ur_server *s, struct ur_session *ses)
+{
+	struct ur_slots *slots = &s->group.slots;
+	unsigned int n = 0;
+
+	for (unsigned int i = ur_slots_next(slots, ses, 1); i < UR_SLOTS;
+	     i = ur_slots_next(slots, ses, i + 1)) {
+		put(s, ses, i);
+		n++;
+	}
+	return n;
+}
+
+static void settle_claim(struct ur_server *s, struct ur_session *ses,
+			 const struct ur_claim *claim)
+{
+	int err = ur_slots_claim(&s->group.slots, ses, claim->slot,
+				 claim->cookie);
+	struct ur_ipc_msg m = {
+		.type = UR_IPC_CLAIMED,
+		.seq = claim->seq,
+		.slot = claim->slot,
+		.error = (uint16_t)-err,
+	};
+
+	if (err)
+		ur_warn("pid %d (%s) claims slot %u: %s", (int)ses->pid,
+			ses->comm, claim->slot, strerror(-err));
+	ur_session_send(s, ses, &m, NULL, 0);
+}
+
+static void settle_claims(struct ur_server *s)
+{
+	ur_list_for_each_safe(n, tmp, &s->sessions) {
+		struct ur_session *ses =
+			ur_container_of(n, struct ur_session, node);
+
+		for (unsigned int i = 0; i < ses->nclaims && !ses->dead; i++)
+			settle_claim(s, ses, &ses->claims[i]);
+		ses->nclaims = 0;
+	}
+}
+
+static int note_claim(struct ur_session *ses, const struct ur_claim *claim)
+{
+	struct ur_claim *claims;
+
+	if (ses->nclaims >= UR_SLOTS)
+		return -ENOSPC;
+	claims = realloc(ses->claims, (ses->nclaims + 1) * sizeof(*claims));
+	if (!claims)
+		return -ENOMEM;
+	ses->claims = claims;
+	claims[ses->nclaims++] = *claim;
+	return 0;
+}
+
+void ur_port_claim(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		   unsigned int slot, int fd)
+{
+	struct ur_claim claim = {
+		.slot = (uint16_t)slot,
+		.seq = seq,
+		.cookie = ur_group_cookie(fd, s->group.port),
+	};
+
+	if (!claim.cookie)
+		ur_session_close(s, ses, "claims a slot without its socket");
+	else if (s->phase != UR_PHASE_GRACE || s->group.slots.count)
+		settle_claim(s, ses, &claim);
+	else if (note_claim(ses, &claim))
+		ur_session_close(s, ses, "claims too much");
+}
+
+void ur_port_keeper(struct ur_server *s, const struct ur_session *ses,
+		    int fds[2])
+{
+	struct ur_keeper keeper = { .rd = fds[0], .wr = fds[1] };
+	int err;
+
+	fds[0] = -1;
+	fds[1] = -1;
+	if (ses->uid != s->uid || s->group.slots.count) {
+		ur_keeper_close(&keeper);
+		return;
+	}
+	err = restore(s, &keeper);
+	if (err) {
+		ur_warn("pid %d (%s) has no usable keeper: %s", (int)ses->pid,
+			ses->comm, strerror(-err));
+		ur_keeper_close(&keeper);
+		return;
+	}
+	settle_claims(s);
+}
+
+static void serve_waiting(struct ur_server *s)
+{
+	ur_list_for_each_safe(n, tmp, &s->sessions) {
+		struct ur_session *ses =
+			ur_container_of(n, struct ur_session, node);
+
+		if (!ses->slot_waiting || ses->dead)
+			continue;
+		ses->slot_waiting = false;
+		ur_port_request(s, ses, ses->slot_seq);
+	}
+}
+
+void ur_port_expire(struct ur_server *s)
+{
+	if (s->phase != UR_PHASE_GRACE || s->now_ns < s->grace_end_ns)
+		return;
+	if (s->group.slots.count) {
+		s->phase = UR_PHASE_READY;
+		ur_info("%u of %u slots are claimed", s->group.slots.used,
+			s->group.slots.count - 1);
+	} else {
+		s->phase = UR_PHASE_NO_PORT;
+		if (try_fresh(s))
+			ur_err("the slots cannot be restored: %s",
+			       reason(s->port_err));
+	}
+	settle_claims(s);
+	serve_waiting(s);
+}

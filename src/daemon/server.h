@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * urnicd: one thread, one epoll, no waiting anywhere else.  A session is one
+ * connected process.  Its removal has two phases: ur_session_close() ends it,
+ * the memory is freed after the current round of events.
+ */
+#ifndef UR_DAEMON_SERVER_H
+#define UR_DAEMON_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "daemon/group.h"
+#include "daemon/ipc.h"
+
+#define UR_MS 1000000ull /* nanoseconds */
+
+#define UR_GRACE_NS	   (500 * UR_MS)  /* for claims after a restart */
+#define UR_SHOW_NS	   (300 * UR_MS)  /* for processes to report */
+#define UR_HELLO_NS	   (5000 * UR_MS) /* for a connection to say HELLO */
+#define UR_SESSIONS_MAX	   4096u
+#define UR_SESSIONS_OF_UID 2048u /* of one user other than urnicd's */
+
+struct ur_server;
+
+/* A descriptor in the epoll set. */
+struct ur_source {
+	int fd;
+	void (*ready)(struct ur_server *s, struct ur_source *src,
+		      uint32_t events);
+};
+
+struct ur_claim {
+	uint16_t slot;
+	uint32_t seq;
+	uint64_t cookie;
+};
+
+struct ur_session {
+	struct ur_list node;
+	struct ur_source conn;
+	struct ur_source process; /* pidfd: exit with a forked child alive */
+	bool dead;
+	uint8_t role; /* 0 before HELLO */
+	uint32_t id;
+	pid_t pid; /* 0: of a PID namespace we cannot see */
+	uid_t uid;
+	char comm[UR_IPC_COMM];
+	uint64_t since_s;
+	uint64_t opened_ns;
+
+	bool slot_waiting; /* SLOT_GET came during the grace time */
+	uint32_t slot_seq;
+	struct ur_claim *claims; /* came before the keeper */
+	unsigned int nclaims;
+
+	bool asked; /* for a report, and no answer yet */
+	int report_fd;
+	bool show_waiting; /* a tool that asked SHOW */
+	uint32_t show_seq;
+};
+
+enum ur_phase {
+	UR_PHASE_GRACE,	  /* collecting keeper and claims */
+	UR_PHASE_READY,	  /* slots are handed out */
+	UR_PHASE_NO_PORT, /* port 4791 is somebody else's */
+};
+
+struct ur_server {
+	int epfd;
+	int spare_fd; /* given up to refuse a connection when out of fds */
+	struct ur_source listener;
+	struct ur_source mgmt; /* slot 0 */
+	uid_t uid;
+	bool on_demand;
+	uint64_t idle_ns;
+	uint64_t idle_since_ns;
+	uint64_t since_s;
+	uint64_t now_ns; /* of the current round of events */
+	uint64_t mgmt_dropped;
+
+	enum ur_phase phase;
+	uint64_t grace_end_ns;
+	int port_err;
+	struct ur_group group;
+
+	struct ur_list sessions; /* ascending id */
+	struct ur_list dead;
+	unsigned int nsessions;
+	uint32_t last_id;
+
+	bool show_running;
+	uint64_t show_end_ns;
+};
+
+/* server.c */
+/* Listen and open the port.  0; -EADDRINUSE: another urnicd is there. */
+int ur_server_start(struct ur_server *s, bool on_demand, uint64_t idle_ns);
+/* Serve until idle (on demand) or for ever: 0 or -errno. */
+int ur_server_run(struct ur_server *s);
+int ur_server_watch(struct ur_server *s, struct ur_source *src);
+void ur_server_unwatch(struct ur_server *s, struct ur_source *src);
+
+/* session.c */
+void ur_session_open(struct ur_server *s, int fd);
+void ur_session_close(struct ur_server *s, struct ur_session *ses,
+		      const char *why);
+void ur_session_reap(struct ur_server *s); /* free the closed ones */
+/* Send; a process that does not read its replies is closed. */
+void ur_session_send(struct ur_server *s, struct ur_session *ses,
+		     const struct ur_ipc_msg *m, const int *fds,
+		     unsigned int nfds);
+void ur_session_refuse(struct ur_server *s, struct ur_session *ses,
+		       uint32_t seq, int err, const char *text);
+
+/* port.c: the group of port 4791 and who gets which slot */
+void ur_port_start(struct ur_server *s);
+/* A client's keeper: its descriptors are taken (used or closed). */
+void ur_port_keeper(struct ur_server *s, const struct ur_session *ses,
+		    int fds[2]);
+void ur_port_claim(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		   unsigned int slot, int fd);
+void ur_port_request(struct ur_server *s, struct ur_session *ses, uint32_t seq);
+int ur_port_put(struct ur_server *s, struct ur_session *ses, unsigned int slot);
+unsigned int ur_port_reclaim(struct ur_server *s, struct ur_session *ses);
+void ur_port_expire(struct ur_server *s);
+
+/* show.c */
+void ur_show_request(struct ur_server *s, struct ur_session *tool,
+		     uint32_t seq);
+void ur_show_report(struct ur_server *s, struct ur_session *ses, int *fd);
+void ur_show_next(struct ur_server *s, struct ur_session *tool, uint32_t seq,
+		  uint32_t after);
+void ur_show_expire(struct ur_server *s);
+
+/* systemd.c */
+/* The keeper that the service manager kept for us: 0, or -ENOENT. */
+int ur_systemd_keeper(struct ur_keeper *k);
+void ur_systemd_store(const struct ur_keeper *k);
+void ur_systemd_ready(void);
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "daemon/ipc_io.h"
+#include "daemon/server.h"
+
+/* Messages of one client per round: the others get their turn. */
+#define READ_BURST 16
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
+static void close_source(struct ur_server *s, struct ur_source *src)
+{
+	ur_server_unwatch(s, src);
+	ur_ipc_close_fds(&src->fd, 1);
+}
+
+void ur_session_close(struct ur_server *s, struct ur_session *ses,
+		      const char *why)
+{
+	unsigned int slots;
+
+	if (ses->dead)
+		return;
+	ses->dead = true;
+	close_source(s, &ses->conn);
+	close_source(s, &ses->process);
+	ur_ipc_close_fds(&ses->report_fd, 1);
+	ur_list_del(&ses->node);
+	ur_list_add_tail(&s->dead, &ses->node);
+	s->nsessions--;
+	s->idle_since_ns = s->now_ns;
+	slots = ur_port_reclaim(s, ses);
+	ur_info("pid %d (%s) %s: %u slots reclaimed", (int)ses->pid, ses->comm,
+		why, slots);
+}
+
+void ur_session_reap(struct ur_server *s)
+{
+	ur_list_for_each_safe(n, tmp, &s->dead) {
+		struct ur_session *ses =
+			ur_container_of(n, struct ur_session, node);
+
+		ur_list_del(n);
+		free(ses->claims);
+		free(ses);
+	}
+}
+
+void ur_session_send(struct ur_server *s, struct ur_session *ses,
+		     const struct ur_ipc_msg *m, const int *fds,
+		     unsigned int nfds)
+{
+	int err;
+
+	if (ses->dead)
+		return;
+	err = ur_ipc_send(ses->conn.fd, m, fds, nfds);
+	if (err)
+		ur_session_close(s, ses, strerror(-err));
+}
+
+void ur_session_refuse(struct ur_server *s, struct ur_session *ses,
+		       uint32_t seq, int err, const char *text)
+{
+	struct ur_ipc_msg m = {
+		.type = UR_IPC_ERROR,
+		.seq = seq,
+		.error = (uint16_t)-err,
+	};
+
+	snprintf(m.text, sizeof(m.text), "%s", text);
+	ur_session_send(s, ses, &m, NULL, 0);
+}
+
+static void send_welcome(struct ur_server *s, struct ur_session *ses,
+			 uint32_t seq)
+{
+	struct ur_ipc_msg m = {
+		.type = UR_IPC_WELCOME,
+		.seq = seq,
+		.version = UR_IPC_VERSION,
+		.pid = (uint32_t)getpid(),
+	};
+	int fds[2] = { s->group.keeper.rd, s->group.keeper.wr };
+	/* The keeper holds everybody's sockets: only for our own user. */
+	bool share = ses->role == UR_IPC_ROLE_CLIENT && ses->uid == s->uid &&
+		     fds[0] >= 0;
+
+	ur_session_send(s, ses, &m, fds, share ? 2 : 0);
+}
+
+static void on_hello(struct ur_server *s, struct ur_session *ses,
+		     const struct ur_ipc_msg *m, int *fds)
+{
+	if (m->version != UR_IPC_VERSION) {
+		ur_session_refuse(s, ses, m->seq, -EPROTO,
+				  "this urnicd is of another version: stop "
+				  "it, or use the library installed with it");
+		ur_session_close(s, ses, "has another version");
+		return;
+	}
+	ses->role = m->role;
+	if (fds[0] >= 0)
+		ur_port_keeper(s, ses, fds);
+	send_welcome(s, ses, m->seq);
+}
+
+static void on_slot_get(struct ur_server *s, struct ur_session *ses,
+			const struct ur_ipc_msg *m, int *fds)
+{
+	if (ses->slot_waiting) {
+		ur_session_close(s, ses, "asked twice");
+		return;
+	}
+	ur_port_request(s, ses, m->seq);
+}
+
+static void on_slot_put(struct ur_server *s, struct ur_session *ses,
+			const struct ur_ipc_msg *m, int *fds)
+{
+	if (ur_port_put(s, ses, m->slot))
+		ur_session_close(s, ses, "gave back what it had not");
+}
+
+static void on_claim(struct ur_server *s, struct ur_session *ses,
+		     const struct ur_ipc_msg *m, int *fds)
+{
+	ur_port_claim(s, ses, m->seq, m->slot, fds[0]);
+}
+
+static void on_report(struct ur_server *s, struct ur_session *ses,
+		      const struct ur_ipc_msg *m, int *fds)
+{
+	ur_show_report(s, ses, fds);
+}
+
+static void on_show(struct ur_server *s, struct ur_session *ses,
+		    const struct ur_ipc_msg *m, int *fds)
+{
+	ur_show_request(s, ses, m->seq);
+}
+
+static void on_next(struct ur_server *s, struct ur_session *ses,
+		    const struct ur_ipc_msg *m, int *fds)
+{
+	ur_show_next(s, ses, m->seq, m->id);
+}
+
+/* What each role may say. */
+static const struct {
+	uint8_t role;
+	void (*handle)(struct ur_server *s, struct ur_session *ses,
+		       const struct ur_ipc_msg *m, int *fds);
+} handlers[UR_IPC_TYPES] = {
+	[UR_IPC_HELLO] = { 0, on_hello },
+	[UR_IPC_SLOT_GET] = { UR_IPC_ROLE_CLIENT, on_slot_get },
+	[UR_IPC_SLOT_PUT] = { UR_IPC_ROLE_CLIENT, on_slot_put },
+	[UR_IPC_CLAIM] = { UR_IPC_ROLE_CLIENT, on_claim },
+	[UR_IPC_REPORT] = { UR_IPC_ROLE_CLIENT, on_report },
+	[UR_IPC_SHOW] = { UR_IPC_ROLE_TOOL, on_show },
+	[UR_IPC_NEXT] = { UR_IPC_ROLE_TOOL, on_next },
+};
+
+static void dispatch(struct ur_server *s, struct ur_session *ses,
+		     const struct ur_ipc_msg *m, int *fds)
+{
+	if (!handlers[m->type].handle || handlers[m->type].role != ses->role)
+		ur_session_close(s, ses, "broke the protocol");
+	else
+		handlers[m->type].handle(s, ses, m, fds);
+}
+
+static void conn_ready(struct ur_server *s, struct ur_source *src,
+		       uint32_t events)
+{
+	struct ur_session *ses = ur_container_of(src, struct ur_session, conn);
+	int fds[UR_IPC_MAX_FDS], err;
+	struct ur_ipc_msg m;
+	unsigned int nfds;
+
+	for (int i = 0; i < READ_BURST && !ses->dead; i++) {
+		err = ur_ipc_recv(src->fd, &m, fds, &nfds);
+		if (err == -EAGAIN)
+			return;
+		if (err) {
+			ur_session_close(s, ses,
+					 err == -ECONNRESET ? "ended"
+							    : strerror(-err));
+			return;
+		}
+		dispatch(s, ses, &m, fds);
+		ur_ipc_close_fds(fds, UR_IPC_MAX_FDS);
+	}
+}
+
+static void process_ready(struct ur_server *s, struct ur_source *src,
+			  uint32_t events)
+{
+	struct ur_session *ses =
+		ur_container_of(src, struct ur_session, process);
+
+	ur_session_close(s, ses, "exited");
+}
+
+static void read_comm(struct ur_session *ses)
+{
+	char path[32];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)ses->pid);
+	f = fopen(path, "re");
+	if (!f || !fgets(ses->comm, sizeof(ses->comm), f))
+		snprintf(ses->comm, sizeof(ses->comm), "?");
+	ses->comm[strcspn(ses->comm, "\n")] = 0;
+	if (f)
+		fclose(f);
+}
+
+static bool too_many(const struct ur_server *s, uid_t uid)
+{
+	unsigned int n = 0;
+
+	if (s->nsessions >= UR_SESSIONS_MAX)
+		return true;
+	if (uid == s->uid)
+		return false;
+	ur_list_for_each(l, &s->sessions) {
+		if (ur_container_of(l, struct ur_session, node)->uid == uid)
+			n++;
+	}
+	return n >= UR_SESSIONS_OF_UID;
+}
+
+/* root's daemon serves everybody, a user's that user and root. */
+static const char *why_not(const struct ur_server *s, uid_t uid)
+{
+	if (s->uid != 0 && uid != s->uid && uid != 0)
+		return "this urnicd serves another user only";
+	return too_many(s, uid) ? "too many connections" : NULL;
+}
+
+static void watch_session(struct ur_server *s, struct ur_session *ses)
+{
+	if (ses->pid > 0)
+		ses->process.fd = (int)syscall(SYS_pidfd_open, ses->pid, 0);
+	if (ses->process.fd >= 0 && ur_server_watch(s, &ses->process))
+		ur_ipc_close_fds(&ses->process.fd, 1);
+	if (ur_server_watch(s, &ses->conn))
+		ur_session_close(s, ses, "cannot be watched");
+}
+
+void ur_session_open(struct ur_server *s, int fd)
+{
+	struct ur_session *ses = calloc(1, sizeof(*ses));
+	struct timespec ts;
+	const char *why;
+
+	if (!ses || ur_ipc_peer(fd, &ses->pid, &ses->uid)) {
+		free(ses);
+		close(fd);
+		return;
+	}
+	ses->conn = (struct ur_source){ fd, conn_ready };
+	ses->process = (struct ur_source){ -1, process_ready };
+	ses->report_fd = -1;
+	ses->id = ++s->last_id;
+	ses->opened_ns = s->now_ns;
+	clock_gettime(CLOCK_REALTIME, &ts);
+	ses->since_s = (uint64_t)ts.tv_sec;
+	read_comm(ses);
+	why = why_not(s, ses->uid);
+	ur_list_add_tail(&s->sessions, &ses->node);
+	s->nsessions++;
+	if (why) {
+		ur_session_refuse(s, ses, 0, -EPERM, why);
+		ur_session_close(s, ses, "is refused");
+		return;
+	}
+	watch_session(s, ses);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The application may have threads, signal handlers, a SIGCHLD handler that
+ * reaps everything, and huge memory.  So the child shares our memory until it
+ * execs (CLONE_VM, CLONE_VFORK: cheap at any size, and pthread_atfork handlers
+ * do not run), and is cloned with exit signal 0: then only __WCLONE sees it.
+ * exec would set that signal to SIGCHLD, which is why there is an intermediate
+ * process: it alone is our child and never execs.
+ */
+#include "daemon/spawn.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef UR_URNICD_PATH
+#define UR_URNICD_PATH "/usr/sbin/urnicd"
+#endif
+
+#define STACK_SIZE (64u << 10) /* of each of the two processes */
+#define MAX_ENV	   4096u
+
+extern char **environ;
+
+/* Relative to the directory of the library: build tree first, then installed
+ * below one prefix. */
+static const char *const places[] = {
+	"urnicd",
+	"daemon/urnicd",
+	"../src/daemon/urnicd",
+	"../libexec/urnicd",
+	"../bin/urnicd",
+	"../sbin/urnicd",
+	"../../bin/urnicd",
+	"../../sbin/urnicd",
+	"../../../bin/urnicd",
+	"../../../sbin/urnicd",
+};
+
+static bool runnable(const char *path)
+{
+	return access(path, X_OK) == 0;
+}
+
+static bool find_near(char *path, size_t cap)
+{
+	Dl_info info;
+	const char *slash;
+
+	if (!dladdr((const void *)places, &info) || !info.dli_fname)
+		return false;
+	slash = strrchr(info.dli_fname, '/');
+	if (!slash)
+		return false;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		int n = snprintf(path, cap, "%.*s/%s",
+				 (int)(slash - info.dli_fname), info.dli_fname,
+				 places[i]);
+
+		if (n > 0 && (size_t)n < cap && runnable(path))
+			return true;
+	}
+	return false;
+}
+
+static bool find_in_path(char *path, size_t cap)
+{
+	const char *p = getenv("PATH");
+
+	while (p && *p) {
+		size_t len = strcspn(p, ":");
+		int n = snprintf(path, cap, "%.*s/urnicd", (int)len, p);
+
+		/* Only absolute entries: never the current directory. */
+		if (*p == '/' && n > 0 && (size_t)n < cap && runnable(path))
+			return true;
+		p += len + (p[len] == ':');
+	}
+	return false;
+}
+
+int ur_spawn_find(char *path, size_t cap)
+{
+	const char *env = secure_getenv("URNICD");
+
+	if (env && *env) {
+		if (snprintf(path, cap, "%s", env) >= (int)cap ||
+		    !runnable(path))
+			return -ENOENT;
+		return 0;
+	}
+	if (find_near(path, cap))
+		return 0;
+	snprintf(path, cap, "%s", UR_URNICD_PATH);
+	if (runnable(path) || find_in_path(path, cap))
+		return 0;
+	return -ENOENT;
+}
+
+struct spawn {
+	char *path;
+	char **env;
+	const char *log; /* URNIC_DAEMON_LOG or NULL */
+	char *stack;	 /* of the second process */
+	int err;	 /* memory is shared: set by any of the three */
+};
+
+static void reset_signals(void)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+	sigset_t none;
+
+	for (int sig = 1; sig < NSIG; sig++)
+		sigaction(sig, &dfl, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void redirect_stdio(const struct spawn *s)
+{
+	int null = open("/dev/null", O_RDWR);
+	int log = -1;
+
+	if (s->log)
+		log = open(s->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+	dup2(null, STDIN_FILENO);
+	dup2(log >= 0 ? log : null, STDOUT_FILENO);
+	dup2(log >= 0 ? log : null, STDERR_FILENO);
+}
+
+static void close_rest(void)
+{
+#ifdef SYS_close_range
+	if (syscall(SYS_close_range, 3u, ~0u, 0u) == 0)
+		return;
+#endif
+	for (int fd = 3; fd < 65536; fd++)
+		close(fd);
+}
+
+static int daemon_process(void *arg)
+{
+	struct spawn *s = arg;
+	static char name[] = "urnicd", option[] = "--on-demand";
+	char *argv[] = { name, option, NULL };
+
+	setsid();
+	redirect_stdio(s);
+	if (chdir("/"))
+		_exit(1);
+	close_rest();
+	reset_signals();
+	execve(s->path, argv, s->env);
+	s->err = -errno;
+	_exit(1);
+}
+
+static int middle_process(void *arg)
+{
+	struct spawn *s = arg;
+
+	if (clone(daemon_process, s->stack, CLONE_VM | CLONE_VFORK, s) < 0)
+		s->err = -errno;
+	_exit(0);
+}
+
+/* The daemon must not load what was preloaded into the application. */
+static char **clean_environment(void)
+{
+	char **env = calloc(MAX_ENV + 1, sizeof(*env));
+	size_t n = 0;
+
+	for (char **e = environ; env && e && *e && n < MAX_ENV; e++) {
+		if (strncmp(*e, "LD_", 3) != 0)
+			env[n++] = *e;
+	}
+	return env;
+}
+
+static int run_middle(struct spawn *s, char *stacks)
+{
+	sigset_t all, old;
+	int pid, err = 0;
+
+	/* A handler of the application must not run in the child, on our
+	 * memory. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	s->stack = stacks + STACK_SIZE;
+	pid = clone(middle_process, stacks + 2 * STACK_SIZE,
+		    CLONE_VM | CLONE_VFORK, s);
+	if (pid < 0)
+		err = -errno;
+	else
+		while (waitpid(pid, NULL, __WCLONE) < 0 && errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return err ? err : s->err;
+}
+
+int ur_spawn_daemon(const char *path)
+{
+	struct spawn s = { .log = getenv("URNIC_DAEMON_LOG") };
+	char *stacks;
+	int err = -ENOMEM, saved = errno, cancel;
+
+	if (getauxval(AT_SECURE))
+		return -EPERM;
+	stacks = mmap(NULL, 2 * STACK_SIZE, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	if (stacks == MAP_FAILED)
+		return -ENOMEM;
+	s.path = realpath(path, NULL);
+	s.env = clean_environment();
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	if (s.path && s.env)
+		err = run_middle(&s, stacks);
+	pthread_setcancelstate(cancel, NULL);
+	free(s.env);
+	free(s.path);
+	munmap(stacks, 2 * STACK_SIZE);
+	errno = saved;
+	return err;
+}

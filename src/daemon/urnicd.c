@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* urnicd: shares UDP port 4791 of a network namespace (urnicd(8)). */
+#include <errno.h>
+#include <getopt.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/log.h"
+#include "daemon/server.h"
+
+#ifndef UR_VERSION
+#define UR_VERSION "unknown"
+#endif
+
+#define IDLE_DEFAULT_S 10
+#define IDLE_MAX_S     86400
+
+static const char usage[] =
+	"usage: urnicd --foreground | --on-demand\n"
+	"Shares UDP port 4791 (RoCEv2) between the programs of this network "
+	"namespace.\n"
+	"  --foreground  run until stopped (a service); as root for all users\n"
+	"  --on-demand   end when no client is left for URNIC_IDLE seconds (10)\n"
+	"  --version, --help\n"
+	"Programs start it by themselves; see urnicd(8).\n";
+
+static uint64_t idle_ns(void)
+{
+	const char *env = getenv("URNIC_IDLE");
+	long s = env && *env ? strtol(env, NULL, 10) : IDLE_DEFAULT_S;
+
+	if (s < 0 || s > IDLE_MAX_S)
+		s = IDLE_DEFAULT_S;
+	return (uint64_t)s * 1000 * UR_MS;
+}
+
+/* One descriptor per slot and two per client. */
+static void raise_limits(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l))
+		return;
+	l.rlim_cur = l.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &l);
+}
+
+/* Whoever started us may run at real-time priority or be bound to a core. */
+static void reset_scheduling(void)
+{
+	struct sched_param normal = { .sched_priority = 0 };
+	cpu_set_t all;
+
+	memset(&all, 0xff, sizeof(all));
+	sched_setscheduler(0, SCHED_OTHER, &normal);
+	sched_setaffinity(0, sizeof(all), &all);
+}
+
+static int serve(bool on_demand)
+{
+	static struct ur_server server;
+	int err = ur_server_start(&server, on_demand, idle_ns());
+
+	/* Many processes may start one at once: the first has won. */
+	if (err == -EADDRINUSE && on_demand)
+		return 0;
+	if (err == -EADDRINUSE)
+		ur_err("urnicd is running already (urnic show tells its pid)");
+	else if (err)
+		ur_err("cannot start: %s", strerror(-err));
+	if (err)
+		return 1;
+	ur_systemd_ready();
+	err = ur_server_run(&server);
+	if (err)
+		ur_err("%s", strerror(-err));
+	return err ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "foreground", no_argument, NULL, 'f' },
+		{ "on-demand", no_argument, NULL, 'd' },
+		{ "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c, mode = 0;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == 'V') {
+			puts("urnicd " UR_VERSION);
+			return 0;
+		}
+		if (c == 'h') {
+			fputs(usage, stdout);
+			return 0;
+		}
+		if (c == '?')
+			return 2;
+		mode = c;
+	}
+	if (!mode || optind < argc) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	ur_log_init();
+	if (!getenv("URNIC_LOG"))
+		ur_log_level = UR_LOG_INFO;
+	signal(SIGPIPE, SIG_IGN);
+	raise_limits();
+	reset_scheduling();
+	return serve(mode == 'd');
+}
