@@ -70,7 +70,7 @@ static void setup(struct side *s)
 	vt_dev_open(&s->dev, s->args.gid_index);
 	s->cq = ibv_create_cq(s->dev.ctx, 4 * SLOTS, NULL, NULL, 0);
 	VT_TRUE(s->cq);
-	s->mr = vt_mr(&s->dev, MEMBERS * SLOTS * SLOT);
+	s->mr = vt_mr(&s->dev, SLOT * MEMBERS * SLOTS);
 	for (int i = 0; i < MEMBERS; i++)
 		s->qp[i] = ud_qp(s);
 	s->fd = vt_connect(s->args.host, s->args.port);
@@ -120,7 +120,7 @@ static void server(struct side *s)
 	long next[MEMBERS] = { 0 };
 	struct ibv_wc wc;
 
-	for (uint64_t i = 0; i < MEMBERS * SLOTS; i++)
+	for (uint64_t i = 0; i < (uint64_t)MEMBERS * SLOTS; i++)
 		post(s, i);
 	VT_TRUE(ibv_attach_mcast(s->qp[0], &ours, 0) == 0);
 	VT_TRUE(ibv_attach_mcast(s->qp[1], &ours, 0) == 0);

@@ -29,7 +29,7 @@ static void *alone(void *arg)
 
 	vt_loop_open(&dev, &l);
 	for (long i = 0; i < args.n; i++)
-		vt_loop_send(&l, (uint64_t)(uintptr_t)arg + (uint64_t)i);
+		vt_loop_send(&l, (uintptr_t)arg + (uint64_t)i);
 	vt_loop_close(&l);
 	return NULL;
 }
@@ -109,8 +109,7 @@ static void all(void *(*fn)(void *))
 
 	VT_TRUE(t);
 	for (int i = 0; i < args.qps; i++)
-		VT_TRUE(pthread_create(&t[i], NULL, fn,
-				       (void *)((uintptr_t)i << 20)) == 0);
+		VT_TRUE(pthread_create(&t[i], NULL, fn, &t[i]) == 0);
 	for (int i = 0; i < args.qps; i++)
 		VT_TRUE(pthread_join(t[i], NULL) == 0);
 	free(t);
@@ -122,13 +121,15 @@ int main(int argc, char **argv)
 	vt_dev_open(&dev, args.gid_index);
 	all(alone);
 	printf("alone\n");
-	seen = calloc((size_t)(args.n * args.qps), 1);
-	VT_TRUE(seen);
+	void *mem = calloc((size_t)(args.n * args.qps), 1);
+
+	VT_TRUE(mem);
+	seen = mem;
 	vt_loop_open(&dev, &one);
 	all(together);
 	vt_loop_close(&one);
 	printf("together\n");
 	vt_dev_close(&dev);
-	free((void *)seen);
+	free(mem);
 	return 0;
 }
