@@ -73,17 +73,19 @@ static uint32_t mtu_of(int sock, const char *ifname)
 	return (uint32_t)req.ifr_mtu;
 }
 
+/* Of a further IPv4 address the name may be a label, such as eth0:1. */
 static void fill(struct ur_gid *g, int sock, const struct ifaddrs *ifa)
 {
 	const unsigned int running = IFF_UP | IFF_RUNNING;
+	int len = (int)strcspn(ifa->ifa_name, ":");
 
 	*g = (struct ur_gid){
-		.ifindex = if_nametoindex(ifa->ifa_name),
-		.mtu = mtu_of(sock, ifa->ifa_name),
 		.loopback = (ifa->ifa_flags & IFF_LOOPBACK) != 0,
 		.up = (ifa->ifa_flags & running) == running,
 	};
-	snprintf(g->ifname, sizeof(g->ifname), "%s", ifa->ifa_name);
+	snprintf(g->ifname, sizeof(g->ifname), "%.*s", len, ifa->ifa_name);
+	g->ifindex = if_nametoindex(g->ifname);
+	g->mtu = mtu_of(sock, g->ifname);
 	addr_to_gid(ifa->ifa_addr, g->addr);
 }
 

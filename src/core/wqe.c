@@ -11,14 +11,11 @@
 static uint32_t swqe_stride(uint32_t max_sge, uint32_t max_inline)
 {
 	size_t data = max_sge * sizeof(struct ur_sge);
-	size_t bytes;
 
 	if (data < max_inline)
 		data = max_inline;
-	bytes = offsetof(struct ur_swqe, data) + data;
-	if (bytes < sizeof(struct ur_swqe))
-		bytes = sizeof(struct ur_swqe);
-	return (uint32_t)((bytes + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN);
+	data += sizeof(struct ur_swqe);
+	return (uint32_t)((data + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN);
 }
 
 static uint32_t rwqe_stride(uint32_t max_sge)

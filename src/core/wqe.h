@@ -44,8 +44,8 @@ struct ur_swqe {
 	} wr;
 	/* num_sge entries, or `length` bytes of inline data */
 	union {
-		struct ur_sge sge[1];
-		uint8_t inline_data[16];
+		struct ur_sge sge[0];
+		uint8_t inline_data[0];
 	} data;
 };
 

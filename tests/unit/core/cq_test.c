@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/cq.h"
+
+struct fixture {
+	struct ur_evq channel, async;
+	struct ur_cq cq;
+};
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	assert_int_equal(ur_evq_init(&f->channel), 0);
+	assert_int_equal(ur_evq_init(&f->async), 0);
+	assert_int_equal(ur_cq_init(&f->cq, 7, &f->channel, &f->async, f), 0);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(ur_cq_fini(&f->cq), 0);
+	ur_evq_fini(&f->channel);
+	ur_evq_fini(&f->async);
+	free(f);
+	return 0;
+}
+
+static bool push(struct ur_cq *cq, uint64_t wr_id, bool solicited)
+{
+	struct ur_cqe cqe = { .wr_id = wr_id,
+			      .qp = (struct ur_qp *)(wr_id % 2 + 1) };
+
+	return ur_cq_push(cq, &cqe, solicited);
+}
+
+static void expect_poll(struct ur_cq *cq, uint64_t wr_id)
+{
+	struct ur_cqe cqe;
+
+	assert_int_equal(ur_cq_poll(cq, &cqe, 1), 1);
+	assert_int_equal(cqe.wr_id, wr_id);
+}
+
+static void take_and_ack(struct ur_evq *q, enum ur_event_type type)
+{
+	struct ur_ev out;
+
+	assert_true(unit_readable(q->fd));
+	assert_int_equal(ur_evq_take(q, &out), 0);
+	assert_int_equal(out.type, type);
+	ur_evq_ack(q, out.source, 1);
+}
+
+static void test_limits_of_size(void **state)
+{
+	struct ur_cq cq;
+
+	assert_int_equal(ur_cq_init(&cq, 0, NULL, NULL, NULL), -EINVAL);
+	assert_int_equal(ur_cq_init(&cq, UR_MAX_CQE + 1, NULL, NULL, NULL),
+			 -EINVAL);
+	assert_int_equal(ur_cq_init(&cq, 8, NULL, NULL, NULL), 0);
+	assert_int_equal(cq.cqe, 15); /* at least as asked */
+	assert_int_equal(ur_cq_resize(&cq, 0), -EINVAL);
+	assert_int_equal(ur_cq_resize(&cq, UR_MAX_CQE + 1), -EINVAL);
+	assert_int_equal(ur_cq_fini(&cq), 0);
+}
+
+/* Pages of our process that are there, from /proc/self/statm. */
+static long resident_pages(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	long size, resident;
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%ld %ld", &size, &resident), 2);
+	fclose(f);
+	return resident;
+}
+
+static void test_the_largest_costs_nothing_until_used(void **state)
+{
+	long before = resident_pages();
+	struct ur_cq cq;
+
+	assert_int_equal(ur_cq_init(&cq, UR_MAX_CQE, NULL, NULL, NULL), 0);
+	assert_true(push(&cq, 1, false));
+	assert_true(resident_pages() - before < 64);
+	assert_int_equal(ur_cq_fini(&cq), 0);
+}
+
+static void test_the_largest_filled_and_one_more(void **state)
+{
+	struct fixture *f = *state;
+	struct ur_cq cq;
+
+	assert_int_equal(ur_cq_init(&cq, UR_MAX_CQE, NULL, &f->async, NULL), 0);
+	for (uint32_t i = 0; i < UR_MAX_CQE; i++)
+		if (!push(&cq, i, false))
+			fail_msg("entry %u was refused", i);
+	assert_false(unit_readable(f->async.fd));
+	assert_false(push(&cq, 0, false));
+	take_and_ack(&f->async, UR_EVENT_CQ_ERR);
+	for (uint32_t i = 0; i < UR_MAX_CQE; i += 1000003)
+		expect_poll(&cq, i / 1000003);
+	assert_int_equal(ur_cq_fini(&cq), 0);
+}
+
+static void test_entries_come_in_order_over_the_wrap(void **state)
+{
+	struct fixture *f = *state;
+	struct ur_cqe out[8];
+	uint64_t in = 0, got = 0;
+
+	for (int round = 0; round < 100; round++) {
+		for (int i = 0; i < 5; i++)
+			assert_true(push(&f->cq, in++, false));
+		while (!ur_cq_is_empty(&f->cq)) {
+			uint32_t n = ur_cq_poll(&f->cq, out, 3);
+
+			for (uint32_t i = 0; i < n; i++)
+				assert_int_equal(out[i].wr_id, got++);
+		}
+	}
+	assert_int_equal(got, in);
+	assert_int_equal(ur_cq_poll(&f->cq, out, 8), 0);
+}
+
+static void test_overrun_is_told_once(void **state)
+{
+	struct fixture *f = *state;
+	struct ur_ev out;
+
+	for (uint64_t i = 0; i < 7; i++)
+		assert_true(push(&f->cq, i, false));
+	assert_false(push(&f->cq, 7, false));
+	assert_false(push(&f->cq, 8, false));
+	assert_true(unit_readable(f->async.fd));
+	assert_int_equal(ur_evq_take(&f->async, &out), 0);
+	assert_int_equal(out.type, UR_EVENT_CQ_ERR);
+	assert_ptr_equal(out.object, f);
+	ur_evq_ack(&f->async, out.source, 1);
+	assert_false(unit_readable(f->async.fd));
+	for (uint64_t i = 0; i < 7; i++)
+		expect_poll(&f->cq, i);
+}
+
+static void test_resize_keeps_entries(void **state)
+{
+	struct fixture *f = *state;
+
+	for (uint64_t i = 0; i < 7; i++) { /* move off the start */
+		push(&f->cq, i, false);
+		expect_poll(&f->cq, i);
+	}
+	for (uint64_t i = 0; i < 7; i++)
+		assert_true(push(&f->cq, i, false));
+	assert_int_equal(ur_cq_resize(&f->cq, 3), -EINVAL);
+	assert_int_equal(f->cq.cqe, 7);
+	assert_int_equal(ur_cq_resize(&f->cq, 100), 0);
+	assert_int_equal(f->cq.cqe, 127);
+	for (uint64_t i = 7; i < 127; i++)
+		assert_true(push(&f->cq, i, false));
+	assert_false(push(&f->cq, 0, false));
+	for (uint64_t i = 0; i < 124; i++)
+		expect_poll(&f->cq, i);
+	assert_int_equal(ur_cq_resize(&f->cq, 3), 0);
+	for (uint64_t i = 124; i < 127; i++)
+		expect_poll(&f->cq, i);
+	assert_true(ur_cq_is_empty(&f->cq));
+}
+
+static void test_purge_removes_one_qp_only(void **state)
+{
+	struct fixture *f = *state;
+
+	for (uint64_t i = 0; i < 7; i++)
+		push(&f->cq, i, false);
+	expect_poll(&f->cq, 0);
+	ur_cq_purge(&f->cq, (struct ur_qp *)2); /* odd wr_id */
+	expect_poll(&f->cq, 2);
+	expect_poll(&f->cq, 4);
+	push(&f->cq, 7, false);
+	expect_poll(&f->cq, 6);
+	expect_poll(&f->cq, 7);
+	assert_true(ur_cq_is_empty(&f->cq));
+}
+
+static void test_arm_then_completion(void **state)
+{
+	struct fixture *f = *state;
+
+	push(&f->cq, 0, true);
+	expect_poll(&f->cq, 0);
+	assert_false(unit_readable(f->channel.fd)); /* never asked */
+	ur_cq_arm(&f->cq, false);
+	assert_false(unit_readable(f->channel.fd));
+	push(&f->cq, 1, false);
+	push(&f->cq, 2, false); /* one arming, one event */
+	take_and_ack(&f->channel, 0);
+	assert_false(unit_readable(f->channel.fd));
+}
+
+static void test_arm_with_entries_signals_at_once(void **state)
+{
+	struct fixture *f = *state;
+
+	push(&f->cq, 1, false);
+	ur_cq_arm(&f->cq, false);
+	take_and_ack(&f->channel, 0);
+}
+
+static void test_solicited_only(void **state)
+{
+	struct fixture *f = *state;
+
+	push(&f->cq, 1, false);
+	ur_cq_arm(&f->cq, true);
+	push(&f->cq, 2, false);
+	assert_false(unit_readable(f->channel.fd));
+	push(&f->cq, 3, true);
+	take_and_ack(&f->channel, 0);
+	ur_cq_arm(&f->cq, true); /* the solicited one is still there */
+	take_and_ack(&f->channel, 0);
+	for (uint64_t i = 1; i < 4; i++)
+		expect_poll(&f->cq, i);
+	ur_cq_arm(&f->cq, true);
+	assert_false(unit_readable(f->channel.fd));
+	ur_cq_arm(&f->cq, false); /* stronger than what was asked */
+	ur_cq_arm(&f->cq, true);  /* and not weakened again */
+	push(&f->cq, 4, false);
+	take_and_ack(&f->channel, 0);
+}
+
+/* The counters of a queue wrap around after 2^32 entries. */
+static void test_solicited_over_the_wrap_of_counters(void **state)
+{
+	struct fixture *f = *state;
+
+	f->cq.head = f->cq.tail = f->cq.solicited_tail = UINT32_MAX - 1;
+	for (uint64_t i = 0; i < 8; i++) {
+		ur_cq_arm(&f->cq, true);
+		push(&f->cq, i, false);
+		assert_false(unit_readable(f->channel.fd));
+		push(&f->cq, i, true);
+		take_and_ack(&f->channel, 0);
+		expect_poll(&f->cq, i);
+		expect_poll(&f->cq, i);
+	}
+}
+
+static void test_without_a_channel(void **state)
+{
+	struct ur_cq cq;
+
+	assert_int_equal(ur_cq_init(&cq, 1, NULL, NULL, NULL), 0);
+	ur_cq_arm(&cq, false);
+	assert_true(push(&cq, 1, true));
+	ur_cq_arm(&cq, false);
+	assert_false(push(&cq, 2, true));
+	assert_int_equal(ur_cq_fini(&cq), 0);
+}
+
+static void test_fini_refuses_while_in_use(void **state)
+{
+	struct fixture *f = *state;
+
+	f->cq.users = 1;
+	assert_int_equal(ur_cq_fini(&f->cq), -EBUSY);
+	f->cq.users = 0;
+}
+
+static void *fini_thread(void *arg)
+{
+	struct ur_cq *cq = arg;
+
+	assert_int_equal(ur_cq_fini(cq), 0);
+	return NULL;
+}
+
+static void test_fini_drains_and_waits(void **state)
+{
+	struct fixture *f = *state;
+	struct ur_ev done, overrun;
+	struct ur_cq cq;
+	pthread_t t;
+
+	assert_int_equal(ur_cq_init(&cq, 1, &f->channel, &f->async, &cq), 0);
+	ur_cq_arm(&cq, false);
+	push(&cq, 1, false);
+	ur_cq_arm(&cq, false); /* a second event, nobody takes it */
+	push(&cq, 2, false);
+	assert_int_equal(ur_evq_take(&f->channel, &done), 0);
+	assert_int_equal(ur_evq_take(&f->async, &overrun), 0);
+	assert_int_equal(pthread_create(&t, NULL, fini_thread, &cq), 0);
+	usleep(20000);
+	assert_int_equal(pthread_tryjoin_np(t, NULL), EBUSY);
+	ur_evq_ack(&f->channel, done.source, 1);
+	usleep(20000);
+	assert_int_equal(pthread_tryjoin_np(t, NULL), EBUSY);
+	ur_evq_ack(&f->async, overrun.source, 1);
+	pthread_join(t, NULL);
+	assert_false(unit_readable(f->channel.fd));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		T(test_limits_of_size),
+		T(test_the_largest_costs_nothing_until_used),
+		T(test_the_largest_filled_and_one_more),
+		T(test_entries_come_in_order_over_the_wrap),
+		T(test_overrun_is_told_once),
+		T(test_resize_keeps_entries),
+		T(test_purge_removes_one_qp_only),
+		T(test_arm_then_completion),
+		T(test_arm_with_entries_signals_at_once),
+		T(test_solicited_only),
+		T(test_solicited_over_the_wrap_of_counters),
+		T(test_without_a_channel),
+		T(test_fini_refuses_while_in_use),
+		T(test_fini_drains_and_waits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

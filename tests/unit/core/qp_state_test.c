@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The state table, typed a second time from the specification (IBTA 11.2.5.2)
+ * and in another form: one line per legal transition, attributes as letters.
+ * Upper case: required; lower case: optional.  What is not here is illegal.
+ *
+ *	c current state   n SQD notify    a access flags   k P_Key index
+ *	p port            q Q_Key         v address vector m path MTU
+ *	t timeout         y retry count   z RNR retry      r RQ PSN
+ *	i initiator depth l alternate path w RNR timer     s SQ PSN
+ *	d responder resources  g migration state  x destination QPN
+ */
+#include "unit.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/qp.h"
+
+static const char *const rules[] = {
+	"RC RESET INIT KPA",	 "UC RESET INIT KPA",
+	"UD RESET INIT KPQ",	 "RC INIT INIT kpa",
+	"UC INIT INIT kpa",	 "UD INIT INIT kpq",
+	"RC INIT RTR VMXRDWlak", "UC INIT RTR VMXRlak",
+	"UD INIT RTR kq",	 "RC RTR RTS TYZSIcalgw",
+	"UC RTR RTS Scalg",	 "UD RTR RTS Scq",
+	"RC RTS RTS calgw",	 "UC RTS RTS calg",
+	"UD RTS RTS cq",	 "RC RTS SQD n",
+	"UC RTS SQD n",		 "UD RTS SQD n",
+	"RC SQD RTS calgw",	 "UC SQD RTS calg",
+	"UD SQD RTS cq",	 "RC SQD SQD pvtyzidlakwg",
+	"UC SQD SQD vlakg",	 "UD SQD SQD kq",
+	"UC SQE RTS ca",	 "UD SQE RTS cq",
+};
+
+static const char *const types[] = { "RC", "UC", "UD" };
+static const char *const states[] = { "RESET", "INIT", "RTR", "RTS",
+				      "SQD",   "SQE",  "ERR" };
+
+/* By the bit of enum ibv_qp_attr_mask, from bit 1 on. */
+static const char letters[] = "cnakpqvmtyzrilwsdg-x";
+
+static uint32_t bit_of(char letter)
+{
+	const char *at = strchr(letters, tolower(letter));
+
+	assert_non_null(at);
+	return 2u << (at - letters);
+}
+
+static int find(const char *const *names, size_t n, const char *word)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(names[i], word))
+			return (int)i;
+	fail_msg("unknown word %s", word);
+	return -1;
+}
+
+struct rule {
+	bool legal;
+	uint32_t required;
+	uint32_t optional;
+};
+
+static struct rule expected[3][7][7];
+
+static int parse_rules(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+		char type[4], from[8], to[8], attrs[32];
+		struct rule *r;
+
+		assert_int_equal(sscanf(rules[i], "%3s %7s %7s %31s", type,
+					from, to, attrs),
+				 4);
+		r = &expected[find(types, 3, type)][find(states, 7, from)]
+			     [find(states, 7, to)];
+		assert_false(r->legal); /* typed twice? */
+		r->legal = true;
+		for (const char *p = attrs; *p; p++)
+			*(isupper(*p) ? &r->required : &r->optional) |=
+				bit_of(*p);
+	}
+	for (int type = 0; type < 3; type++)
+		for (int from = 0; from < 7; from++) {
+			expected[type][from][0] =
+				(struct rule){ .legal = true };
+			expected[type][from][6] =
+				(struct rule){ .legal = true };
+		}
+	return 0;
+}
+
+static int check(int type, int from, int to, uint32_t mask)
+{
+	return ur_qp_state_check((enum ur_qp_type)(type + UR_QPT_RC),
+				 (enum ur_qp_state)from, (enum ur_qp_state)to,
+				 mask);
+}
+
+/* Required and optional bits one by one, and each bit that is neither. */
+static void check_legal(int type, int from, int to, const struct rule *r)
+{
+	uint32_t all = r->required | r->optional;
+
+	assert_int_equal(check(type, from, to, r->required), 0);
+	assert_int_equal(check(type, from, to, r->required | UR_QP_STATE), 0);
+	if (!(all & UR_QP_CUR_STATE) || from >= UR_QPS_RTR)
+		assert_int_equal(check(type, from, to, all), 0);
+	for (uint32_t bit = 2; bit; bit <<= 1) {
+		int want = all & bit ? 0 : -EINVAL;
+
+		if (r->required & bit)
+			assert_int_equal(check(type, from, to, all & ~bit),
+					 -EINVAL);
+		assert_int_equal(check(type, from, to, r->required | bit),
+				 want);
+	}
+}
+
+static void test_every_transition(void **state)
+{
+	for (int type = 0; type < 3; type++)
+		for (int from = 0; from < 7; from++)
+			for (int to = 0; to < 7; to++) {
+				const struct rule *r =
+					&expected[type][from][to];
+
+				if (r->legal) {
+					check_legal(type, from, to, r);
+					continue;
+				}
+				assert_int_equal(check(type, from, to, 1),
+						 -EINVAL);
+				assert_int_equal(check(type, from, to, 0x1ffff),
+						 -EINVAL);
+			}
+}
+
+static void test_values_that_are_no_state_or_type(void **state)
+{
+	assert_int_equal(check(-1, 0, 0, 0), -EINVAL);
+	assert_int_equal(check(3, 0, 0, 0), -EINVAL);
+	assert_int_equal(check(0, 7, 0, 0), -EINVAL);
+	assert_int_equal(check(0, 0, 7, 0), -EINVAL);
+	assert_int_equal(check(0, -1, 0, 0), -EINVAL);
+	assert_int_equal(check(0, 0, -1, 0), -EINVAL);
+}
+
+static void test_names(void **state)
+{
+	for (int i = 0; i < 7; i++)
+		assert_string_equal(ur_qp_state_name((enum ur_qp_state)i),
+				    states[i]);
+	assert_string_equal(ur_qp_state_name((enum ur_qp_state)7), "?");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_transition),
+		cmocka_unit_test(test_values_that_are_no_state_or_type),
+		cmocka_unit_test(test_names),
+	};
+
+	return cmocka_run_group_tests(tests, parse_rules, NULL);
+}
