@@ -44,7 +44,7 @@ bench:
 sim:
 	@scripts/deps build test
 	@$(MAKE) --no-print-directory all
-	$(BUILD)/tests/sim/sim --seeds $(SIM_SEEDS)
+	$(BUILD)/tests/sim/sim --seeds 1-$(SIM_SEEDS)
 
 fuzz:
 	@scripts/deps build fuzz
