@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Posting work requests as the ABI layer does it. */
+#include <errno.h>
+#include <string.h>
+
+#include "core/sge.h"
+#include "rig/rig.h"
+
+static void wqe_data(struct ur_swqe *w, const struct rig_wr *wr)
+{
+	uint8_t *to = w->data.inline_data;
+	struct ur_sge *sge = w->data.sge;
+
+	w->length = (uint32_t)ur_sge_total(wr->sge, wr->nsge);
+	w->num_sge = 0;
+	if (!(wr->flags & UR_SEND_INLINE)) {
+		w->num_sge = (uint16_t)wr->nsge;
+		for (uint32_t i = 0; i < wr->nsge; i++)
+			sge[i] = wr->sge[i];
+		return;
+	}
+	for (uint32_t i = 0; i < wr->nsge; i++) {
+		if (wr->sge[i].length)
+			memcpy(to, (void *)(uintptr_t)wr->sge[i].addr,
+			       wr->sge[i].length);
+		to += wr->sge[i].length;
+	}
+}
+
+static void wqe_remote(struct ur_swqe *w, const struct rig_wr *wr, bool ud)
+{
+	if (ud) {
+		w->wr.ud.av = *wr->av;
+		w->wr.ud.dqpn = wr->dqpn;
+		w->wr.ud.qkey = wr->qkey;
+	} else if (wr->opcode == UR_WR_CMP_SWP ||
+		   wr->opcode == UR_WR_FETCH_ADD) {
+		w->wr.atomic.remote_addr = wr->remote_addr;
+		w->wr.atomic.rkey = wr->rkey;
+		w->wr.atomic.compare_add = wr->compare_add;
+		w->wr.atomic.swap = wr->swap;
+	} else {
+		w->wr.rdma.remote_addr = wr->remote_addr;
+		w->wr.rdma.rkey = wr->rkey;
+	}
+}
+
+int rig_post_send(struct ur_qp *qp, const struct rig_wr *wr)
+{
+	struct ur_swqe *w;
+
+	ur_lock(&qp->sq.lock);
+	w = ur_sq_stage(&qp->sq);
+	if (w) {
+		w->wr_id = wr->wr_id;
+		w->opcode = wr->opcode;
+		w->flags = wr->flags;
+		w->imm_be = wr->imm_be;
+		if (qp->sq_sig_all)
+			w->flags |= UR_SEND_SIGNALED;
+		wqe_data(w, wr);
+		wqe_remote(w, wr, qp->type == UR_QPT_UD);
+		ur_sq_commit(&qp->sq);
+	}
+	ur_unlock(&qp->sq.lock);
+	return w ? 0 : -ENOMEM;
+}
+
+int rig_post_recv(struct ur_rq *rq, uint64_t wr_id, const struct ur_sge *sge,
+		  uint32_t nsge)
+{
+	struct ur_rwqe *w;
+
+	ur_lock(&rq->lock);
+	w = ur_rq_stage(rq);
+	if (w) {
+		w->wr_id = wr_id;
+		w->num_sge = nsge;
+		w->length = (uint32_t)ur_sge_total(sge, nsge);
+		for (uint32_t i = 0; i < nsge; i++)
+			w->sge[i] = sge[i];
+		ur_rq_commit(rq);
+	}
+	ur_unlock(&rq->lock);
+	return w ? 0 : -ENOMEM;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What may be spent.  Invariants alone do not see a protocol that works by
+ * storms of NAKs or by waiting for timeouts: so each retransmission and each
+ * timeout must have a cause on the network.
+ */
+#include "sim/sim.h"
+
+/* Things that went wrong on the network and may cost a recovery each. */
+static uint64_t mishaps(const struct sim_world *w)
+{
+	const struct sim_wire_stats *s = &w->wire;
+
+	return s->lost + s->overflowed + s->corrupted + s->reordered +
+	       s->duplicated + s->stalls;
+}
+
+/* The time that the work takes on a good network, generously. */
+static uint64_t work_time(const struct sim_world *w)
+{
+	const struct sim_params *p = &w->p;
+	uint64_t ops = 2ull * (p->rc_conns + p->uc_conns + p->uds) * p->ops;
+	uint64_t each = p->gap_ns + 2 * p->recv_delay_ns +
+			4 * p->poll_delay_ns + 8 * p->net.latency_ns;
+	uint64_t bytes = w->work_bytes + ops * 256;
+
+	return 20 * SIM_MS + ops * each + 4 * bytes * p->net.byte_ps / 1000;
+}
+
+uint64_t sim_time_limit(const struct sim_world *w)
+{
+	const struct sim_params *p = &w->p;
+	uint64_t timeout = sim_timeout_ns(p->timeout);
+	uint64_t limit =
+		work_time(w) + mishaps(w) * 4 * timeout +
+		w->wire.stalls * p->net.stall_ns +
+		w->wire.rnr_naks * 3 * ur_rnr_timer_ns(p->min_rnr_timer);
+
+	if (sim_scenario_has_victim(w))
+		limit += (p->retry_cnt + 3ull) * 8 * timeout;
+	if (p->scenario == SIM_HOSTILE)
+		limit += 200ull * 4 * timeout + SIM_S;
+	return limit + p->scenario_ns;
+}
+
+static uint64_t counted_timeouts(const struct sim_world *w)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < w->nlanes; i++)
+		n += ur_roce_counters(w->lanes[i].rig.roce)
+			     ->local_ack_timeout_err;
+	return n;
+}
+
+static void check_clean(struct sim_world *w)
+{
+	const struct sim_wire_stats *s = &w->wire;
+	uint64_t timeouts = counted_timeouts(w);
+
+	if (timeouts)
+		sim_fail(w, "%lu timeouts on a clean network", timeouts);
+	if (s->seq_naks || s->fatal_naks)
+		sim_fail(w, "%lu sequence NAKs on a clean network",
+			 s->seq_naks + s->fatal_naks);
+	if (s->repeated && !s->rnr_naks)
+		sim_fail(w, "%lu of %lu requests repeated on a clean network",
+			 s->repeated, s->requests);
+	if (s->acks > w->work_ops + s->requests / 4 + s->rnr_naks)
+		sim_fail(w, "%lu ACKs for %lu messages in %lu packets", s->acks,
+			 w->work_ops, s->requests);
+}
+
+void sim_bounds_check(struct sim_world *w)
+{
+	const struct sim_wire_stats *s = &w->wire;
+	uint64_t causes = mishaps(w) + s->rnr_naks;
+	uint64_t timeouts = counted_timeouts(w);
+
+	if (w->p.scenario == SIM_CLEAN)
+		check_clean(w);
+	if (w->p.scenario == SIM_HOSTILE || sim_scenario_has_victim(w))
+		return;
+	if (timeouts > causes)
+		sim_fail(w, "%lu timeouts for %lu mishaps", timeouts, causes);
+	if (s->seq_naks > mishaps(w) * 2)
+		sim_fail(w, "%lu sequence NAKs for %lu mishaps", s->seq_naks,
+			 mishaps(w));
+	if (s->repeated > causes * 512)
+		sim_fail(w, "%lu requests repeated for %lu mishaps",
+			 s->repeated, causes);
+	if (s->acks + s->seq_naks + s->rnr_naks > s->requests + s->duplicated)
+		sim_fail(w, "%lu ACKs and NAKs for %lu requests",
+			 s->acks + s->seq_naks + s->rnr_naks, s->requests);
+}

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A deterministic simulator of hosts that talk RoCEv2 through the real
+ * protocol objects, in virtual time.  Everything derives from a seed.
+ *
+ *	params.c    seed and scenario -> parameters of the world
+ *	world.c     hosts, lanes, the loop over virtual time
+ *	net.c       links: latency, loss, duplication, corruption, reordering
+ *	sniff.c     what went over the wire, counted independently
+ *	conn.c      RC and UC connections and their queue pairs
+ *	workload.c  what the applications post
+ *	oracle.c    what the applications may see
+ *	memory.c    what target memory may hold
+ *	ud.c        UD queue pairs: workload and oracle
+ *	hostile.c   a peer that sends whatever it likes
+ *	scenario.c  errors provoked at a moment, and what must follow
+ *	bounds.c    what may be spent: time, packets, timeouts
+ *	main.c      the command line
+ */
+#ifndef TESTS_SIM_SIM_H
+#define TESTS_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/rng.h"
+#include "base/timer.h"
+#include "rig/rig.h"
+
+#define SIM_HOSTS   4u
+#define SIM_LANES   8u
+#define SIM_CONNS   8u
+#define SIM_UDS	    4u
+#define SIM_SLOTS   16u /* message buffers of a direction or queue */
+#define SIM_SGES    6u
+#define SIM_SGE_GAP 16u /* bytes between the pieces of a buffer */
+#define SIM_BLANK   0x5c
+#define SIM_RECV_ID (1ul << 40) /* in the wr_id of receives */
+#define SIM_COUNTER UINT32_MAX	/* dst_off: the counter that all share */
+#define SIM_PROB    65536u
+#define SIM_US	    1000ul
+#define SIM_MS	    1000000ul
+#define SIM_S	    1000000000ul
+
+enum sim_scenario {
+	SIM_CLEAN,
+	SIM_LOSSY,
+	SIM_CHAOS,
+	SIM_INCAST,
+	SIM_RNR,
+	SIM_UC,
+	SIM_UD,
+	SIM_MIXED,
+	SIM_BIG,
+	SIM_HOSTILE,
+	SIM_PEER_DIES,
+	SIM_BAD_RKEY,
+	SIM_RECV_SHORT,
+	SIM_LOCAL_PROT,
+	SIM_MODIFY_ERR,
+	SIM_SQD,
+	SIM_RESET,
+	SIM_RNR_EXCEEDED,
+	SIM_SCENARIOS,
+};
+
+extern const char *const sim_scenario_names[SIM_SCENARIOS];
+
+struct sim_net_params {
+	uint64_t latency_ns;
+	uint64_t jitter_ns;   /* extra delay of an unlucky packet */
+	uint32_t jitter_prob; /* all probabilities: of SIM_PROB */
+	uint32_t loss_prob;
+	uint32_t burst; /* packets lost in a row at most */
+	uint32_t dup_prob;
+	uint32_t corrupt_prob;
+	uint32_t ce_prob;
+	uint32_t byte_ps;    /* picoseconds a byte occupies the link */
+	uint32_t stall_prob; /* a run of a lane is followed by a pause */
+	uint64_t stall_ns;
+	uint32_t rx_bytes; /* receive buffer of a lane */
+	bool guess_index;  /* the IPv4 ID is not always known */
+};
+
+struct sim_params {
+	enum sim_scenario scenario;
+	bool v6;
+	uint32_t hosts;
+	uint32_t lanes_per_host;
+	uint32_t rc_conns;
+	uint32_t uc_conns;
+	uint32_t uds;
+	uint32_t ops; /* a direction */
+	uint32_t max_msg;
+	uint32_t slots;
+	uint64_t gap_ns; /* between bursts of posts, at most */
+	uint64_t recv_delay_ns;
+	uint64_t poll_delay_ns;
+	bool shared_cq;
+	bool srq;
+	uint8_t timeout;
+	uint8_t retry_cnt;
+	uint8_t rnr_retry;
+	uint8_t min_rnr_timer;
+	uint64_t scenario_ns; /* what the scenario itself waits */
+	struct sim_net_params net;
+};
+
+/* What the wire has seen, from the bytes themselves. */
+struct sim_wire_stats {
+	uint64_t pkts;
+	uint64_t requests;
+	uint64_t repeated;  /* request PSNs sent before */
+	uint64_t responses; /* READ and atomic */
+	uint64_t acks;
+	uint64_t seq_naks;
+	uint64_t rnr_naks;
+	uint64_t fatal_naks;
+	uint64_t lost;
+	uint64_t overflowed;
+	uint64_t corrupted;
+	uint64_t duplicated;
+	uint64_t reordered;
+	uint64_t stalls;
+	uint64_t collisions; /* corrupted, but within the ICRC's tolerance */
+};
+
+struct sim_world;
+struct sim_lane;
+struct sim_end;
+
+struct sim_pkt {
+	struct sim_pkt *next; /* of a lane's receive buffer, or free */
+	uint64_t seq;
+	struct sim_lane *to;
+	uint8_t src[16];
+	uint8_t dst[16];
+	uint32_t len;
+	uint16_t sport;
+	uint16_t index;
+	bool ce;
+	bool corrupt;
+	uint8_t data[RIG_PKT_MAX];
+};
+
+enum sim_event_kind {
+	SIM_EV_PACKET,
+	SIM_EV_POST,   /* arg: struct sim_dir */
+	SIM_EV_RECV,   /* arg: struct sim_rxq */
+	SIM_EV_UD,     /* arg: struct sim_ud */
+	SIM_EV_ATTACK, /* the hostile host's turn */
+	SIM_EV_ACT,    /* the scenario's turn */
+};
+
+struct sim_event {
+	uint64_t at_ns;
+	uint64_t seq;
+	enum sim_event_kind kind;
+	void *arg;
+};
+
+/* Where receives wait: the slots of a buffer, on an own queue or an SRQ. */
+struct sim_rxq {
+	struct sim_lane *lane;
+	struct sim_end *end; /* NULL: an SRQ */
+	struct ur_rq *rq;
+	struct ur_srq srq;
+	struct rig_buf buf;
+	uint32_t slot_size;
+	uint32_t depth;
+	uint32_t nsge[SIM_SLOTS];
+	uint32_t piece[SIM_SLOTS][SIM_SGES];
+	uint32_t fifo[SIM_SLOTS]; /* in the order in which they wait */
+	uint32_t fifo_head;
+	uint32_t fifo_tail;
+	uint32_t posted; /* bit set of slots */
+	bool pending;	 /* an event will post more */
+	bool closed;	 /* no more receives: the QP failed */
+};
+
+struct sim_lane {
+	struct sim_world *w;
+	struct rig_lane rig;
+	uint32_t host;
+	uint64_t run_at_ns; /* UR_NEVER: nothing to do */
+	uint64_t stalled_until_ns;
+	struct sim_pkt *rx_head;
+	struct sim_pkt **rx_tail;
+	uint64_t rx_used;
+	bool dead; /* crashed or played by the attacker */
+	bool listed;
+	struct ur_cq cq;    /* if connections share one */
+	struct sim_rxq srq; /* if they share that */
+};
+
+struct sim_op {
+	uint64_t id; /* what its data looks like */
+	uint64_t compare;
+	uint64_t swap_add;
+	uint64_t posted_ns;
+	uint64_t orig;	 /* atomic: what must come back */
+	uint64_t result; /* atomic: what memory holds then */
+	uint8_t *expect; /* READ: the target when posted */
+	uint32_t len;
+	uint32_t slot; /* in the source buffer */
+	uint32_t dst_off;
+	uint32_t imm;
+	uint32_t nsge;
+	uint32_t piece[SIM_SGES];
+	uint8_t opcode;
+	uint8_t flags;
+	bool seen; /* its receive completion came */
+};
+
+/* One direction of a connection. */
+struct sim_dir {
+	struct sim_end *from;
+	struct sim_end *to;
+	struct sim_op *ops;
+	uint32_t planned;
+	uint32_t posted;
+	uint32_t retired;
+	uint32_t received;   /* next op that a receive may be for */
+	uint32_t busy_slots; /* bit set */
+	uint32_t unsignaled; /* posted since the last signaled one */
+	uint32_t slot_size;
+	struct rig_buf src;
+	struct rig_buf dst;
+	uint8_t *model; /* dst after all that was posted */
+	bool unsure;	/* not every posted op was executed, or in order */
+	bool post_pending;
+	/* The first request that failed, and how. */
+	bool failed;
+	uint32_t failed_at;
+	uint8_t failed_status;
+	uint64_t failed_ns;
+	uint32_t bad_op; /* spoiled by the scenario; UINT32_MAX: none */
+};
+
+struct sim_end {
+	struct sim_world *w;
+	struct sim_lane *lane;
+	struct sim_conn *conn;
+	struct ur_qp qp;
+	struct ur_cq own_cq;
+	struct ur_cq *cq;
+	struct rig_link link;
+	struct sim_dir out;
+	struct sim_dir *in;
+	struct sim_rxq *rxq;
+	struct sim_rxq own_rxq;
+	uint32_t max_recv; /* longest message that fits a receive */
+	uint32_t recv_errors;
+	uint8_t recv_status; /* of the first */
+	/* Sniffer: PSNs of requests from here. */
+	bool sent_any;
+	uint32_t sent_psn; /* highest */
+	uint32_t events[UR_EVENT_WQ_FATAL + 1];
+};
+
+struct sim_conn {
+	enum ur_qp_type type;
+	uint32_t mtu;
+	struct sim_end end[2];
+	bool hostile; /* one end is played by the attacker */
+};
+
+struct sim_ud {
+	struct sim_world *w;
+	struct sim_lane *lane;
+	struct ur_qp qp;
+	struct ur_cq cq;
+	struct rig_buf buf;
+	uint32_t slot_size;
+	uint64_t free_send;
+	uint64_t free_recv;
+	uint32_t planned;
+	uint32_t posted;
+	uint32_t retired;
+	uint32_t retired_msg; /* all messages below are */
+	uint64_t received;
+};
+
+struct sim_ud_msg {
+	uint64_t id;
+	uint32_t from;
+	uint32_t to;
+	uint32_t len;
+	uint32_t slot;
+	uint32_t seen;
+	bool imm;
+	bool signaled;
+	bool wrong_qkey;
+	bool retired;
+};
+
+#define SIM_TRACE 48u
+
+struct sim_hostile;
+
+struct sim_world {
+	uint64_t seed;
+	struct ur_rng rng;
+	struct sim_params p;
+	uint64_t now_ns;
+	uint64_t events;
+	struct rig_host hosts[SIM_HOSTS];
+	struct sim_lane lanes[SIM_LANES];
+	uint32_t nlanes;
+	struct sim_conn *conns[SIM_CONNS];
+	uint32_t nconns;
+	struct sim_ud *uds[SIM_UDS];
+	uint32_t nuds;
+	struct sim_ud_msg *ud_msgs;
+	uint32_t nud_msgs;
+	uint64_t next_id;
+	/* Events in a heap. */
+	struct sim_event *heap;
+	uint32_t heap_count;
+	uint32_t heap_cap;
+	uint64_t next_seq;
+	uint32_t flying; /* packets among them */
+	uint64_t link_free_ns[SIM_HOSTS][SIM_HOSTS];
+	uint32_t burst_left;
+	struct sim_pkt *free_pkts;
+	struct sim_wire_stats wire;
+	/* Counter that all QPs of RC add one to. */
+	struct rig_buf counter;
+	uint64_t counter_adds;
+	uint8_t *counter_seen;
+	struct sim_hostile *hostile;
+	uint64_t start_ns;
+	uint64_t done_ns;
+	uint32_t still; /* steps without time going on */
+	uint32_t act_step;
+	uint64_t act_ns;
+	uint32_t drained_psn;
+	uint64_t work_bytes;
+	uint64_t work_ops;
+	/* The verdict. */
+	bool failed;
+	bool tracing; /* a failed seed is run again to see it */
+	bool verbose; /* and the trace printed as it happens */
+	char why[400];
+	char trace[SIM_TRACE][112];
+	uint64_t trace_count;
+};
+
+/* params.c */
+void sim_params_draw(struct sim_world *w, int scenario);
+uint32_t sim_below(struct sim_world *w, uint32_t n);
+bool sim_chance(struct sim_world *w, uint32_t prob);
+uint32_t sim_range(struct sim_world *w, uint32_t lo, uint32_t hi);
+
+/* world.c */
+/* Run one seed; true if all is well.  scenario -1: the seed chooses. */
+bool sim_run(struct sim_world *w, uint64_t seed, int scenario);
+void sim_fail(struct sim_world *w, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+void sim_trace_write(struct sim_world *w, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+#define sim_trace(w, ...)                                                      \
+	do {                                                                   \
+		if ((w)->tracing)                                              \
+			sim_trace_write((w), __VA_ARGS__);                     \
+	} while (0)
+/* Let the lane run soon: something was posted or came in. */
+void sim_lane_wake(struct sim_lane *l, uint64_t delay_ns);
+void sim_lane_pump(struct sim_lane *l);
+
+/* event.c */
+void sim_event_add(struct sim_world *w, uint64_t at_ns,
+		   enum sim_event_kind kind, void *arg);
+uint64_t sim_event_next(const struct sim_world *w);
+bool sim_event_take(struct sim_world *w, struct sim_event *ev);
+
+/* net.c */
+void sim_net_train(struct sim_lane *from, const struct ur_train *t);
+/* One packet by hand, from the host that the attacker plays. */
+void sim_net_packet(struct sim_world *w, const struct rig_pkt *p,
+		    uint64_t delay_ns);
+void sim_net_arrive(struct sim_world *w, struct sim_pkt *p);
+struct sim_pkt *sim_net_take(struct sim_lane *l);
+void sim_net_recycle(struct sim_world *w, struct sim_pkt *p);
+void sim_net_fini(struct sim_world *w);
+struct sim_lane *sim_lane_at(struct sim_world *w, const uint8_t addr[16],
+			     uint32_t dqpn);
+
+/* sniff.c */
+void sim_sniff(struct sim_world *w, const struct sim_pkt *p);
+struct sim_end *sim_end_by_qpn(struct sim_lane *l, uint32_t qpn);
+
+/* rxq.c */
+void sim_rxq_init(struct sim_rxq *q, struct sim_lane *l, struct ur_rq *rq,
+		  uint32_t max_msg);
+void sim_rxq_fini(struct sim_rxq *q);
+void sim_rxq_post(struct sim_rxq *q);
+void sim_rxq_wake(struct sim_rxq *q, uint64_t delay_ns);
+/* A completion for slot wr_id: false if that one is not next. */
+bool sim_rxq_take(struct sim_rxq *q, uint64_t wr_id);
+void sim_rxq_sges(struct sim_rxq *q, uint32_t slot, struct ur_sge *sge);
+/* The queue pair was reset: forget all, and post no more for now. */
+void sim_rxq_reset(struct sim_rxq *q);
+
+/* conn.c */
+void sim_conn_create(struct sim_world *w, enum ur_qp_type type,
+		     struct sim_lane *a, struct sim_lane *b);
+void sim_conn_destroy(struct sim_conn *c);
+/* Both ends to RESET; what was posted is forgotten. */
+void sim_conn_reset(struct sim_conn *c);
+/* Bring both ends from RESET to RTS with fresh PSNs. */
+void sim_conn_connect(struct sim_conn *c);
+
+/* workload.c */
+void sim_dir_plan(struct sim_dir *d, uint32_t ops);
+void sim_dir_post(struct sim_dir *d);
+void sim_dir_wake(struct sim_dir *d, uint64_t delay_ns);
+bool sim_op_eats_recv(const struct sim_op *op);
+bool sim_op_reads(const struct sim_op *op); /* data comes back */
+
+/* oracle.c */
+void sim_end_completion(struct sim_end *e, const struct ur_cqe *c);
+void sim_dir_check_final(struct sim_dir *d);
+
+/* memory.c */
+uint64_t sim_word(uint64_t id, uint32_t i);
+void sim_fill(uint8_t *to, uint64_t id, uint32_t off, uint32_t len);
+bool sim_matches(const uint8_t *p, uint64_t id, uint32_t off, uint32_t len);
+void sim_dir_apply(struct sim_dir *d, struct sim_op *op);
+/* Request i wrote, and nothing older may stand in its place. */
+bool sim_dir_write_visible(struct sim_dir *d, uint32_t i);
+bool sim_dir_read_ok(struct sim_dir *d, uint32_t i, const uint8_t *data);
+/* Every byte of dst comes from some posted op or was there before. */
+bool sim_dir_memory_plausible(struct sim_dir *d);
+/* Addresses of an op's or receive's pieces inside its slot. */
+uint32_t sim_sges(const struct rig_buf *b, uint32_t at, const uint32_t *piece,
+		  uint32_t n, struct ur_sge *sge);
+void sim_gather(const struct ur_sge *sge, uint32_t n, uint8_t *to);
+bool sim_sges_match(const struct ur_sge *sge, uint32_t n, uint64_t id,
+		    uint32_t len);
+void sim_sges_fill(const struct ur_sge *sge, uint32_t n, uint64_t id);
+/* Nothing but the first `written` bytes of the pieces was touched. */
+bool sim_gaps_ok(const struct ur_sge *sge, uint32_t n, uint32_t written);
+void sim_slot_blank(const struct rig_buf *b, uint32_t at, uint32_t len);
+/* Cut len into at most SIM_SGES pieces; returns how many (0 for none). */
+uint32_t sim_cut(struct sim_world *w, uint32_t len, uint32_t *piece);
+
+/* ud.c */
+void sim_ud_create(struct sim_world *w, struct sim_lane *l);
+void sim_ud_destroy(struct sim_ud *u);
+void sim_ud_plan(struct sim_world *w);
+void sim_ud_post(struct sim_ud *u);
+void sim_ud_poll(struct sim_ud *u);
+bool sim_ud_done(const struct sim_world *w);
+void sim_ud_check_final(struct sim_world *w);
+
+/* hostile.c */
+void sim_hostile_create(struct sim_world *w);
+void sim_hostile_destroy(struct sim_world *w);
+void sim_hostile_turn(struct sim_world *w);
+void sim_hostile_packet(struct sim_world *w, const struct sim_pkt *p);
+bool sim_hostile_over(const struct sim_world *w);
+void sim_hostile_check(struct sim_world *w);
+
+/* scenario.c */
+void sim_scenario_start(struct sim_world *w);
+void sim_scenario_act(struct sim_world *w);
+/* May requests or receives of this end fail? */
+bool sim_scenario_spares(const struct sim_end *e);
+bool sim_scenario_has_victim(const struct sim_world *w);
+bool sim_scenario_done(struct sim_world *w);
+void sim_scenario_check(struct sim_world *w);
+
+/* bounds.c */
+uint64_t sim_time_limit(const struct sim_world *w);
+void sim_bounds_check(struct sim_world *w);
+uint64_t sim_timeout_ns(uint8_t code);
+
+#endif

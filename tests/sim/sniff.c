@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is really sent, from the bytes and not from anybody's counters.  Used
+ * by the bounds: a clean network must see no request twice.
+ */
+#include "sim/sim.h"
+
+struct sim_end *sim_end_by_qpn(struct sim_lane *l, uint32_t qpn)
+{
+	struct sim_world *w = l->w;
+
+	for (uint32_t i = 0; i < w->nconns; i++) {
+		for (uint32_t k = 0; k < 2; k++) {
+			struct sim_end *e = &w->conns[i]->end[k];
+
+			if (e->lane == l && e->qp.qpn == qpn)
+				return e;
+		}
+	}
+	return NULL;
+}
+
+/* A request of e: note the PSNs that it takes. */
+static void sniff_request(struct sim_world *w, struct sim_end *e,
+			  const struct ur_hdr *h)
+{
+	uint32_t mtu = ur_mtu_bytes(e->conn->mtu);
+	uint32_t last = h->bth.psn;
+
+	w->wire.requests++;
+	if (e->sent_any && ur_psn_diff(h->bth.psn, e->sent_psn) <= 0)
+		w->wire.repeated++;
+	if (h->op->kind == UR_OP_READ_REQUEST && h->dma_len)
+		last = ur_psn_add(last, (h->dma_len - 1) / mtu);
+	if (!e->sent_any || ur_psn_diff(last, e->sent_psn) > 0)
+		e->sent_psn = last;
+	e->sent_any = true;
+}
+
+static void sniff_ack(struct sim_world *w, uint8_t syndrome)
+{
+	if (UR_AETH_CLASS(syndrome) == UR_AETH_ACK)
+		w->wire.acks++;
+	else if (UR_AETH_CLASS(syndrome) == UR_AETH_RNR)
+		w->wire.rnr_naks++;
+	else if (UR_AETH_VALUE(syndrome) == UR_NAK_PSN_SEQ)
+		w->wire.seq_naks++;
+	else
+		w->wire.fatal_naks++;
+}
+
+static void sniff_kind(struct sim_world *w, const struct sim_pkt *p,
+		       const struct ur_hdr *h)
+{
+	struct sim_lane *to = sim_lane_at(w, p->dst, h->bth.dqpn);
+	struct sim_end *e = to ? sim_end_by_qpn(to, h->bth.dqpn) : NULL;
+
+	switch ((enum ur_op_kind)h->op->kind) {
+	case UR_OP_SEND:
+	case UR_OP_WRITE:
+	case UR_OP_READ_REQUEST:
+	case UR_OP_CMP_SWAP:
+	case UR_OP_FETCH_ADD:
+		if (e)
+			sniff_request(w, e->in->from, h);
+		break;
+	case UR_OP_READ_RESPONSE:
+	case UR_OP_ATOMIC_ACK:
+		w->wire.responses++;
+		break;
+	case UR_OP_ACK:
+		sniff_ack(w, h->syndrome);
+		break;
+	case UR_OP_CNP:
+		break;
+	}
+}
+
+void sim_sniff(struct sim_world *w, const struct sim_pkt *p)
+{
+	const uint8_t *payload;
+	size_t len;
+	struct ur_hdr h;
+
+	w->wire.pkts++;
+	if (ur_hdr_decode(&h, p->data, p->len, &payload, &len)) {
+		sim_fail(w, "a host sent a malformed packet, opcode %02x",
+			 p->data[0]);
+		return;
+	}
+	sim_trace(w, "  %s qpn %x psn %06x len %zu aeth %02x", h.op->name,
+		  h.bth.dqpn, h.bth.psn, len,
+		  h.op->headers & UR_HDR_AETH ? h.syndrome : 0);
+	sniff_kind(w, p, &h);
+}
