@@ -240,7 +240,7 @@ static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
 		return false;
 	/* IBTA 10.8.3.3: a fence waits for READs and atomics before it. */
 	return !((w->flags & UR_SEND_FENCE) && s->rd_count &&
-		 s->psn == w->first_psn);
+		 (s->cur == s->fresh || s->psn == w->first_psn));
 }
 
 /* Is there room in the windows?  If not, wait in the right list. */
