@@ -106,13 +106,15 @@ static void *together(void *arg)
 static void all(void *(*fn)(void *))
 {
 	pthread_t *t = calloc((size_t)args.qps, sizeof(*t));
+	char *seeds = calloc((size_t)args.qps, 1); /* one address each */
 
-	VT_TRUE(t);
+	VT_TRUE(t && seeds);
 	for (int i = 0; i < args.qps; i++)
-		VT_TRUE(pthread_create(&t[i], NULL, fn, &t[i]) == 0);
+		VT_TRUE(pthread_create(&t[i], NULL, fn, &seeds[i]) == 0);
 	for (int i = 0; i < args.qps; i++)
 		VT_TRUE(pthread_join(t[i], NULL) == 0);
 	free(t);
+	free(seeds);
 }
 
 int main(int argc, char **argv)
