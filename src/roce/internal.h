@@ -74,6 +74,7 @@ struct ur_path {
 struct ur_resource {
 	uint8_t kind; /* enum ur_op_kind */
 	bool active;  /* answer not sent completely */
+	bool again;   /* answered before: a duplicate asked */
 	bool valid;
 	uint32_t first_psn;
 	uint32_t last_psn;
@@ -108,8 +109,9 @@ struct ur_requester {
 	uint32_t rtt_psn;	/* a sample is under way for this PSN */
 	uint64_t rtt_sent_ns;	/* 0: none */
 	uint64_t rewind_ns;	/* last retransmission that a response caused */
-	bool window_wait;	/* on path->waiters or rd_waiters */
-	bool sqd_told;		/* SQ_DRAINED was raised, or not asked for */
+	bool rewound;	  /* by a response; nothing was acknowledged since */
+	bool window_wait; /* on path->waiters or rd_waiters */
+	bool sqd_told;	  /* SQ_DRAINED was raised, or not asked for */
 };
 
 struct ur_responder {

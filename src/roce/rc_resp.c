@@ -112,7 +112,11 @@ static enum ur_fault check_resources(struct ur_rqp *q, struct ur_in *in)
 
 	if (op->kind == UR_OP_READ_REQUEST || op->kind == UR_OP_CMP_SWAP ||
 	    op->kind == UR_OP_FETCH_ADD) {
-		if (q->rsp.res_size == 0 || q->rsp.res[q->rsp.res_next].active)
+		/* Who sends a new request has the old answer: one that is
+		 * under way for a late duplicate is not wanted any more. */
+		const struct ur_resource *x = &q->rsp.res[q->rsp.res_next];
+
+		if (q->rsp.res_size == 0 || (x->active && !x->again))
 			return UR_FAULT_RESOURCES;
 		return UR_FAULT_NONE;
 	}
@@ -327,6 +331,7 @@ static void answer_again(struct ur_rqp *q, struct ur_resource *x, uint32_t psn)
 			y->active = false;
 	}
 	x->active = true;
+	x->again = true;
 	x->start_psn = psn;
 	x->next_psn = psn;
 	ur_rqp_want_ack(q);

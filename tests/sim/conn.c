@@ -99,6 +99,7 @@ void sim_conn_connect(struct sim_conn *c)
 {
 	struct sim_world *w = c->end[0].w;
 	uint8_t rd = (uint8_t)sim_range(w, 1, UR_MAX_RD_ATOMIC);
+	bool first = w->nconns == 0 || c == w->conns[0];
 
 	for (uint32_t i = 0; i < 2; i++) {
 		struct sim_end *e = &c->end[i], *peer = &c->end[!i];
@@ -112,7 +113,7 @@ void sim_conn_connect(struct sim_conn *c)
 			    UR_ACCESS_REMOTE_ATOMIC;
 		k->timeout = w->p.timeout;
 		k->retry_cnt = w->p.retry_cnt;
-		k->rnr_retry = w->p.rnr_retry;
+		k->rnr_retry = i == 0 && first ? w->p.rnr_retry : 7;
 		k->min_rnr_timer = w->p.min_rnr_timer;
 		k->max_rd_atomic = rd;
 		k->max_dest_rd_atomic = rd;

@@ -288,7 +288,8 @@ void sim_dir_check_final(struct sim_dir *d)
 
 	if (d->from->conn->hostile)
 		return;
-	if (d->from->conn->type == UR_QPT_UC || d->unsure) {
+	if (d->from->conn->type == UR_QPT_UC || d->unsure ||
+	    d->from->lane->dead || d->to->lane->dead) {
 		if (!sim_dir_memory_plausible(d))
 			sim_fail(w, "qp %x: target holds bytes nobody wrote",
 				 qpn);
