@@ -132,6 +132,7 @@ static void progress(struct ur_rqp *q, uint64_t now_ns)
 	s->early = 0;
 	s->retry_ns = now_ns;
 	s->early_from_ns = now_ns;
+	s->rewound = false;
 	if (s->rtt_sent_ns && ur_psn_diff(s->una, s->rtt_psn) > 0) {
 		ur_cong_rtt(q->path, now_ns - s->rtt_sent_ns);
 		s->rtt_sent_ns = 0;
@@ -198,8 +199,14 @@ static void implied_nak(struct ur_rqp *q, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
 
-	if (s->rewind_ns && now_ns - s->rewind_ns < REWIND_HOLD_NS)
+	/*
+	 * What was under way when we went back goes on coming and tells of the
+	 * same loss; a second loss is for the timers.
+	 */
+	if (s->rewound ||
+	    (s->rewind_ns && now_ns - s->rewind_ns < REWIND_HOLD_NS))
 		return;
+	s->rewound = true;
 	s->rewind_ns = now_ns;
 	q->r->cnt.implied_nak_seq_err++;
 	ur_cong_loss(q->path, now_ns);
