@@ -22,8 +22,8 @@
 struct ur_adapter;
 struct ur_lane;
 
-/* The process' adapter, referenced once more.  Starts no thread or daemon
- * until a lane is needed (the first QP). */
+/* The process' adapter, referenced once more.  Starts no daemon and no lane
+ * until one is needed (the first QP). */
 int ur_adapter_get(struct ur_adapter **out);
 void ur_adapter_put(struct ur_adapter *a);
 

@@ -47,6 +47,8 @@ struct ur_link {
 	uint64_t rx_bytes; /* receive buffer */
 	uint64_t tx_errors;
 	uint64_t rx_overflow; /* datagrams the kernel dropped for us */
+	uint16_t sport_v4; /* source ports of what we send; 0: no such family */
+	uint16_t sport_v6;
 };
 
 #endif

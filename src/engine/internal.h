@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of engine/ share.
+ *
+ * Threads: the application's, which run the lanes from post and poll; one
+ * helper per lane (wake.c); one watcher per process (watch.c), which alone
+ * may block on urnicd.  Locks, outermost first: ur_adapter.lock (making
+ * lanes), then those of base/lock.h, the lane's first.
+ */
+#ifndef UR_ENGINE_INTERNAL_H
+#define UR_ENGINE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "base/list.h"
+#include "base/timer.h"
+#include "core/dev.h"
+#include "core/mr.h"
+#include "core/packet.h"
+#include "daemon/client.h"
+#include "engine/doorbell.h"
+#include "engine/engine.h"
+#include "link/link.h"
+#include "roce/roce.h"
+
+/* An application that polled this recently is driving the lane. */
+#define UR_POLL_FRESH_NS  100000u
+/* Polls this close make a streak; a streak this long a poller. */
+#define UR_POLL_GAP_NS	  20000u
+#define UR_POLL_STREAK_NS 200000u
+#define UR_TICK_NS	  1000000u
+
+/* Who is the lane's helper watching for (wake.c)? */
+enum ur_watch {
+	UR_WATCH_ARMED, /* sleeps on the link as well: runs what comes */
+	UR_WATCH_TICK,	/* an application polls: looks once a millisecond */
+};
+
+/* A multicast group that a QP of the lane has joined. */
+struct ur_member {
+	struct ur_list node;
+	struct ur_qp *qp;
+	uint8_t gid[16];
+};
+
+/* Every field is under `lock` unless it is said otherwise. */
+struct ur_lane {
+	struct ur_lock lock;
+	_Atomic uint32_t waiting;    /* threads asleep on the lock; anyone */
+	_Atomic uint32_t order;	     /* see ur_lane_unlock(); anyone */
+	struct ur_doorbell doorbell; /* any thread */
+	uint32_t id;		     /* constant from here … */
+	uint32_t slot;
+	struct ur_adapter *adapter;
+	struct ur_roce *roce;
+	struct ur_link *link;
+	int wake_fd;
+	pthread_t thread;   /* … to here */
+	_Atomic bool dead;  /* in a child after fork(): touch nothing */
+	_Atomic bool woken; /* wake_fd was written and not yet read */
+	uint32_t qps;
+	struct ur_list members; /* ur_member */
+
+	uint64_t now_ns;      /* of the batch that is being received */
+	uint64_t activity_ns; /* last packet in or out */
+
+	/* Posts that wait for a train to fill (progress.c). */
+	uint32_t gathered; /* requests */
+	uint64_t flush_ns; /* when the last train left by a post */
+	uint64_t no_gather_until_ns;
+
+	/* Polling application threads, and the helper. */
+	uint64_t poll_ns;
+	uint64_t streak_ns;
+	enum ur_watch watch;	 /* what the helper does once it was woken */
+	uint64_t sleep_until_ns; /* when it wakes by itself; 0: is awake */
+
+	bool held;	   /* `train` was refused by the link: goes first */
+	uint64_t retry_ns; /* when to try it again; UR_NEVER */
+	struct ur_train train;
+};
+
+struct ur_adapter {
+	struct ur_lock lock; /* making lanes; the fields below */
+	_Atomic bool dead;   /* inherited by fork() */
+	struct ur_dev dev;
+	struct ur_mr_table mrs;
+	struct ur_client *_Atomic client; /* NULL until the first lane */
+	uint32_t want_lanes;
+	uint32_t next_lane;
+	_Atomic uint32_t lane_count; /* grows only */
+	struct ur_lane *_Atomic lanes[UR_MAX_LANES];
+	int watch_wake_fd; /* the watcher's descriptors changed */
+	pthread_t watcher;
+};
+
+static inline uint64_t ur_clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* lane.c */
+int ur_lane_create(struct ur_adapter *a, uint32_t id, struct ur_lane **out);
+
+/* For callers who must have the lane: pollers and the helper make way. */
+void ur_lane_lock(struct ur_lane *l);
+
+/* Leave a notice for the holder; true: there is none, the caller is it. */
+bool ur_lane_ring(struct ur_lane *l, struct ur_qp *qp);
+
+/*
+ * Give the lane back, and answer what was rung meanwhile; wakes the helper if
+ * it would oversleep a deadline by more than a tick.
+ */
+void ur_lane_unlock(struct ur_lane *l);
+
+/* The child after fork(): close our descriptors of it. */
+void ur_lane_abandon(struct ur_lane *l);
+
+/* member.c; under the lane's lock.  Membership of QPs in multicast groups. */
+int ur_lane_join(struct ur_lane *l, struct ur_qp *qp, const uint8_t gid[16]);
+int ur_lane_leave(struct ur_lane *l, struct ur_qp *qp, const uint8_t gid[16]);
+/* The QP is going away: leave all its groups. */
+void ur_lane_leave_all(struct ur_lane *l, struct ur_qp *qp);
+
+/* progress.c; all under the lane's lock. */
+void ur_lane_drain(struct ur_lane *l, uint64_t now_ns); /* doorbells */
+void ur_lane_send(struct ur_lane *l, uint64_t now_ns);
+/* A refused train points at memory that is going away: forget it. */
+void ur_lane_drop_held(struct ur_lane *l);
+/*
+ * Read the link once and do what follows: answer doorbells, expire timers,
+ * send.  Returns the number of packets received.
+ */
+int ur_lane_step(struct ur_lane *l, uint64_t now_ns);
+
+/* wake.c */
+int ur_helper_start(struct ur_lane *l);
+void ur_helper_wake(struct ur_lane *l); /* without the lock */
+/*
+ * Under the lane's lock: must the helper be woken, because it would sleep
+ * beyond the next deadline by more than slack_ns?
+ */
+bool ur_helper_is_late(const struct ur_lane *l, uint64_t slack_ns);
+
+/* A thread of ours: few signals, small stack, detached. */
+int ur_thread_start(pthread_t *t, const char *name, void *(*fn)(void *),
+		    void *arg);
+
+/* watch.c */
+int ur_watcher_start(struct ur_adapter *a);
+
+/* report.c */
+size_t ur_report(void *adapter, char *buf, size_t cap);
+
+#endif

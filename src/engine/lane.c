@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Lanes: making, locking.
+ *
+ * Why no doorbell is lost.  A poster who does not get the lock rings, then
+ * does a read-modify-write of `order`, then tries the lock once more.  A
+ * holder unlocks, then does one of `order`, then looks at the bell.  These
+ * two have an order.  If the poster's comes first, the holder sees the ring.
+ * If the holder's comes first, its unlock happened before the poster's second
+ * try, which then succeeds, or fails because of another holder, to whom the
+ * same applies.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "base/timer.h"
+#include "engine/internal.h"
+#include "link/udp.h"
+
+static void order(struct ur_lane *l)
+{
+	(void)atomic_fetch_add_explicit(&l->order, 1, memory_order_acq_rel);
+}
+
+void ur_lane_lock(struct ur_lane *l)
+{
+	if (ur_trylock(&l->lock))
+		return;
+	atomic_fetch_add_explicit(&l->waiting, 1, memory_order_relaxed);
+	ur_lock(&l->lock);
+	atomic_fetch_sub_explicit(&l->waiting, 1, memory_order_relaxed);
+}
+
+bool ur_lane_ring(struct ur_lane *l, struct ur_qp *qp)
+{
+	ur_doorbell_ring(&l->doorbell, qp);
+	order(l);
+	return ur_trylock(&l->lock);
+}
+
+void ur_lane_unlock(struct ur_lane *l)
+{
+	for (;;) {
+		bool late = ur_helper_is_late(l, UR_TICK_NS);
+		uint64_t now;
+
+		ur_unlock(&l->lock);
+		if (late)
+			ur_helper_wake(l);
+		order(l);
+		if (!ur_doorbell_is_rung(&l->doorbell) || !ur_trylock(&l->lock))
+			return;
+		now = ur_clock_ns();
+		ur_lane_drain(l, now);
+		ur_lane_send(l, now);
+	}
+}
+
+/* Slot and link; on failure nothing is kept. */
+static int open_link(struct ur_lane *l)
+{
+	struct ur_adapter *a = l->adapter;
+	int fd, err;
+
+	err = ur_client_slot(a->client, &l->slot, &fd);
+	if (err)
+		return err;
+	err = ur_udp_link_create(fd, &l->link);
+	if (!err)
+		return 0;
+	close(fd);
+	ur_client_slot_put(a->client, l->slot);
+	return err;
+}
+
+static void close_link(struct ur_lane *l)
+{
+	struct ur_adapter *a = l->adapter;
+
+	l->link->ops->destroy(l->link);
+	ur_client_slot_put(a->client, l->slot);
+}
+
+static int open_roce(struct ur_lane *l)
+{
+	struct ur_roce_config cfg = {
+		.slot = l->slot,
+		.rx_bytes = l->link->rx_bytes,
+		.mrs = &l->adapter->mrs,
+	};
+	int err;
+
+	ur_rng_secret(&cfg.seed, sizeof(cfg.seed));
+	err = ur_roce_create(&cfg, &l->roce);
+	if (!err)
+		ur_roce_set_sports(l->roce, l->link->sport_v4,
+				   l->link->sport_v6);
+	return err;
+}
+
+static void init_fields(struct ur_lane *l, struct ur_adapter *a, uint32_t id)
+{
+	l->adapter = a;
+	l->id = id;
+	ur_lock_init(&l->lock);
+	ur_doorbell_init(&l->doorbell);
+	ur_list_init(&l->members);
+	l->watch = UR_WATCH_ARMED;
+	l->retry_ns = UR_NEVER;
+}
+
+int ur_lane_create(struct ur_adapter *a, uint32_t id, struct ur_lane **out)
+{
+	struct ur_lane *l = calloc(1, sizeof(*l));
+	int err;
+
+	if (!l)
+		return -ENOMEM;
+	init_fields(l, a, id);
+	err = open_link(l);
+	if (err)
+		goto free_lane;
+	err = open_roce(l);
+	if (err)
+		goto close_link;
+	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (l->wake_fd < 0) {
+		err = -errno;
+		goto destroy_roce;
+	}
+	err = ur_helper_start(l);
+	if (err)
+		goto close_wake;
+	ur_debug("lane %u: slot %u, %s", id, l->slot, l->link->ops->name);
+	*out = l;
+	return 0;
+close_wake:
+	close(l->wake_fd);
+destroy_roce:
+	ur_roce_destroy(l->roce);
+close_link:
+	close_link(l);
+free_lane:
+	ur_lock_fini(&l->lock);
+	free(l);
+	return err;
+}
+
+void ur_lane_abandon(struct ur_lane *l)
+{
+	atomic_store_explicit(&l->dead, true, memory_order_relaxed);
+	l->link->ops->destroy(l->link);
+	l->link = NULL;
+	close(l->wake_fd);
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The helper thread of a lane.  It does the lane's work while no application
+ * thread does, and is out of the way while one does:
+ *
+ *  ARMED  asleep on its eventfd and the link, until the next deadline.  A
+ *         packet wakes it; it works until the link is dry, spins a moment if
+ *         that has paid lately, and sleeps again.
+ *  TICK   an application polls.  Asleep on the eventfd alone, since waiting on
+ *         a socket slows down whoever polls it (a thread asleep there has to
+ *         be woken for each packet); once a millisecond it looks whether the
+ *         application still polls, and if not becomes ARMED.
+ *
+ * A poller sets TICK after a streak of polls, ur_adapter_arm() sets ARMED;
+ * both then write the eventfd.  All of it happens under the lane's lock, so
+ * what the helper decides before it sleeps is what others see.
+ *
+ * Deadlines: the helper notes until when it sleeps (sleep_until_ns), and who
+ * unlocks the lane wakes it if a deadline has come up much earlier.  While
+ * there is traffic the helper does not sleep longer than a tick, so that
+ * posts need not wake it; a lane without traffic costs nothing at all.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/timer.h"
+#include "engine/internal.h"
+
+#define SPIN_MAX_NS	20000u
+#define SPIN_MIN_NS	2000u
+#define READS_PER_HOLD	16u
+#define ACTIVE_NS	10000000u /* traffic this recent: keep ticking */
+#define PAUSE_GATHER_NS 10000000u
+#define TIMER_SLACK_NS	2000u
+#define STACK_BYTES	(256u << 10)
+
+struct helper {
+	struct ur_lane *lane;
+	uint64_t spin_ns; /* budget; 0: spinning has not paid */
+};
+
+static uint64_t earliest(const struct ur_lane *l)
+{
+	uint64_t at = ur_roce_deadline(l->roce);
+
+	return at < l->retry_ns ? at : l->retry_ns;
+}
+
+bool ur_helper_is_late(const struct ur_lane *l, uint64_t slack_ns)
+{
+	uint64_t due;
+
+	if (l->watch == UR_WATCH_TICK)
+		return false;
+	due = earliest(l);
+	return due < l->sleep_until_ns && l->sleep_until_ns - due > slack_ns;
+}
+
+/* Written once until it is read: a burst of wishes costs one system call. */
+void ur_helper_wake(struct ur_lane *l)
+{
+	uint64_t one = 1;
+
+	if (atomic_exchange_explicit(&l->woken, true, memory_order_acq_rel))
+		return;
+	if (write(l->wake_fd, &one, sizeof(one)) < 0)
+		ur_debug("lane %u: wake: errno %d", l->id, errno);
+}
+
+static void clear_wake(struct ur_lane *l)
+{
+	uint64_t n;
+
+	(void)!read(l->wake_fd, &n, sizeof(n));
+	/* Whoever wants us from now on writes again; what he wanted before
+	 * is seen under the lock, which is taken next. */
+	atomic_store_explicit(&l->woken, false, memory_order_release);
+}
+
+static bool is_polled(const struct ur_lane *l, uint64_t now)
+{
+	return now - l->poll_ns < UR_POLL_FRESH_NS;
+}
+
+/* Let those pass who sleep on the lock: it is not fair by itself. */
+static void make_way(struct ur_lane *l)
+{
+	for (int i = 0; i < 100; i++) {
+		if (!atomic_load_explicit(&l->waiting, memory_order_relaxed))
+			return;
+		sched_yield();
+	}
+}
+
+/* The application polls: only what it may have forgotten. */
+static void tick(struct ur_lane *l, uint64_t now)
+{
+	if (l->gathered && now - l->flush_ns > UR_POLL_FRESH_NS)
+		l->no_gather_until_ns = now + PAUSE_GATHER_NS;
+	ur_lane_drain(l, now);
+	if (ur_roce_deadline(l->roce) <= now)
+		ur_roce_expire(l->roce, now);
+	ur_lane_send(l, now);
+	if (!is_polled(l, now))
+		l->watch = UR_WATCH_ARMED;
+}
+
+static uint64_t next_wake(const struct ur_lane *l, uint64_t now)
+{
+	uint64_t at = earliest(l);
+
+	if (l->watch == UR_WATCH_TICK)
+		return now + UR_TICK_NS;
+	if (now - l->activity_ns < ACTIVE_NS && at > now + UR_TICK_NS)
+		at = now + UR_TICK_NS;
+	return at;
+}
+
+/* Work until the link is dry, giving up the lane now and then.  Returns the
+ * number of packets; the lane is held before and after. */
+static uint32_t run_dry(struct ur_lane *l)
+{
+	uint32_t got = 0;
+
+	for (;;) {
+		for (uint32_t i = 0; i < READS_PER_HOLD; i++) {
+			int n = ur_lane_step(l, ur_clock_ns());
+
+			got += (uint32_t)n;
+			if (n == 0 || l->watch == UR_WATCH_TICK)
+				return got;
+			if (atomic_load_explicit(&l->waiting,
+						 memory_order_relaxed))
+				break;
+		}
+		ur_lane_unlock(l);
+		make_way(l);
+		ur_lane_lock(l);
+	}
+}
+
+/* Look again for a moment before sleeping; true if that found something. */
+static bool spin(struct helper *h)
+{
+	struct ur_lane *l = h->lane;
+	uint64_t now = ur_clock_ns(), end = now + h->spin_ns;
+
+	while (now < end) {
+		bool polled;
+		uint32_t got;
+
+		sched_yield();
+		ur_lane_lock(l);
+		now = ur_clock_ns();
+		polled = is_polled(l, now) || l->watch == UR_WATCH_TICK;
+		got = polled ? 0 : run_dry(l);
+		ur_lane_unlock(l);
+		if (got)
+			return true;
+		if (polled)
+			return false;
+	}
+	h->spin_ns = h->spin_ns > SPIN_MIN_NS ? h->spin_ns / 2 : 0;
+	return false;
+}
+
+/* Do what there is to do, then decide how to sleep: returns until when. */
+static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
+{
+	struct ur_lane *l = h->lane;
+	uint64_t now, until;
+
+	ur_lane_lock(l);
+	now = ur_clock_ns();
+	l->sleep_until_ns = 0;
+	*got = 0;
+	if (l->watch == UR_WATCH_TICK)
+		tick(l, now);
+	if (l->watch == UR_WATCH_ARMED)
+		*got = run_dry(l);
+	until = next_wake(l, ur_clock_ns());
+	l->sleep_until_ns = until;
+	*watch = l->watch;
+	ur_lane_unlock(l);
+	return until;
+}
+
+static void sleep_until(struct ur_lane *l, enum ur_watch watch, uint64_t until)
+{
+	struct pollfd fds[2] = {
+		{ .fd = l->wake_fd, .events = POLLIN },
+		{ .fd = l->link->ops->wait_fd(l->link), .events = POLLIN },
+	};
+	nfds_t n = watch == UR_WATCH_ARMED ? 2 : 1;
+	uint64_t now = ur_clock_ns(), ns = until > now ? until - now : 0;
+	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000u),
+			       .tv_nsec = (long)(ns % 1000000000u) };
+
+	if (ppoll(fds, n, until == UR_NEVER ? NULL : &ts, NULL) > 0 &&
+	    fds[0].revents)
+		clear_wake(l);
+}
+
+static void *helper_main(void *arg)
+{
+	struct helper h = { .lane = arg };
+	uint64_t slept_ns = UR_NEVER;
+
+	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
+	for (;;) {
+		enum ur_watch watch;
+		uint32_t got;
+		uint64_t until = turn(&h, &watch, &got), since;
+
+		/* Sleeping for less than a spin was a spin missed. */
+		if (got && slept_ns < SPIN_MAX_NS)
+			h.spin_ns = SPIN_MAX_NS;
+		if (got && h.spin_ns && watch == UR_WATCH_ARMED && spin(&h)) {
+			slept_ns = 0;
+			continue;
+		}
+		since = ur_clock_ns();
+		sleep_until(h.lane, watch, until);
+		slept_ns = ur_clock_ns() - since;
+	}
+	return NULL;
+}
+
+/*
+ * Signals are the application's; only faults, which are synchronous and which
+ * base/guard.h answers, may come to our threads.
+ */
+static void block_signals(sigset_t *old)
+{
+	static const int open[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP };
+	sigset_t set;
+
+	sigfillset(&set);
+	for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)
+		sigdelset(&set, open[i]);
+	pthread_sigmask(SIG_SETMASK, &set, old);
+}
+
+int ur_thread_start(pthread_t *t, const char *name, void *(*fn)(void *),
+		    void *arg)
+{
+	pthread_attr_t attr;
+	sigset_t old;
+	int err;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	block_signals(&old);
+	err = pthread_create(t, &attr, fn, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (!err)
+		pthread_setname_np(*t, name);
+	return -err;
+}
+
+int ur_helper_start(struct ur_lane *l)
+{
+	return ur_thread_start(&l->thread, "urnic-lane", helper_main, l);
+}

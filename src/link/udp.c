@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * RoCEv2 over UDP sockets: making, multicast, end.  A lane receives on its
+ * slot's socket of the port 4791 group and sends from sockets of its own, one
+ * per address family, whose source ports are its own as well (entropy for
+ * ECMP, a flow of its own for GRO).
+ */
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/sock_diag.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "link/udp_internal.h"
+#include "wire/icrc.h"
+
+#define RX_BUFFER   (8 << 20)
+#define TX_BUFFER   (8 << 20)
+/* RoCEv2 senders use the upper quarter of the ports (IBTA A17.4.3). */
+#define SPORT_FIRST 0xc000u
+#define SPORT_COUNT 0x4000u
+#define SPORT_TRIES 32
+
+static int set_int(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
+}
+
+static int get_int(int fd, int level, int name, int *value)
+{
+	socklen_t len = sizeof(*value);
+
+	return getsockopt(fd, level, name, value, &len) ? -errno : 0;
+}
+
+/* As much as we may: beyond the system's limit only with privileges. */
+static void set_buffer(int fd, int force, int normal, int bytes)
+{
+	if (set_int(fd, SOL_SOCKET, force, bytes))
+		(void)set_int(fd, SOL_SOCKET, normal, bytes);
+}
+
+static int bind_any(int fd, bool v4, uint16_t port)
+{
+	struct sockaddr_in a4 = { .sin_family = AF_INET,
+				  .sin_port = htons(port) };
+	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6,
+				   .sin6_port = htons(port) };
+	int err = v4 ? bind(fd, (struct sockaddr *)&a4, sizeof(a4))
+		     : bind(fd, (struct sockaddr *)&a6, sizeof(a6));
+
+	return err ? -errno : 0;
+}
+
+/* A port of the RoCE range if one is free, else any. */
+static int bind_sport(int fd, bool v4)
+{
+	for (int i = 0; i < SPORT_TRIES; i++) {
+		uint32_t r;
+		int err;
+
+		ur_rng_secret(&r, sizeof(r));
+		err = bind_any(fd, v4,
+			       (uint16_t)(SPORT_FIRST + r % SPORT_COUNT));
+		if (err != -EADDRINUSE && err != -EACCES)
+			return err;
+	}
+	return bind_any(fd, v4, 0);
+}
+
+static int read_sport(int fd, uint16_t *port)
+{
+	struct sockaddr_storage a;
+	socklen_t len = sizeof(a);
+
+	if (getsockname(fd, (struct sockaddr *)&a, &len))
+		return -errno;
+	*port = ntohs(a.ss_family == AF_INET
+			      ? ((struct sockaddr_in *)&a)->sin_port
+			      : ((struct sockaddr_in6 *)&a)->sin6_port);
+	return 0;
+}
+
+/* What decides DF, identification and fragmentation must be had. */
+static int tx_options_v4(int fd)
+{
+	int err = set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
+
+	if (!err)
+		err = set_int(fd, IPPROTO_IP, IP_TTL, UR_UDP_HOPS);
+	if (!err)
+		err = set_int(fd, IPPROTO_IP, IP_MULTICAST_TTL, UR_UDP_HOPS);
+	return err;
+}
+
+static int tx_options_v6(int fd)
+{
+	int err = set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+
+	if (!err)
+		err = set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER,
+			      IPV6_PMTUDISC_PROBE);
+	if (!err)
+		err = set_int(fd, IPPROTO_IPV6, IPV6_DONTFRAG, 1);
+	if (!err)
+		err = set_int(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, UR_UDP_HOPS);
+	if (!err)
+		err = set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS,
+			      UR_UDP_HOPS);
+	return err;
+}
+
+/* A sending socket, or -errno.  Nobody reads it: what comes to its port is
+ * left to a receive buffer of the least size. */
+static int tx_socket(bool v4, uint16_t *sport)
+{
+	int fd = socket(v4 ? AF_INET : AF_INET6,
+			SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, TX_BUFFER);
+	(void)set_int(fd, SOL_SOCKET, SO_RCVBUF, 0);
+	err = v4 ? tx_options_v4(fd) : tx_options_v6(fd);
+	if (!err)
+		err = bind_sport(fd, v4);
+	if (!err)
+		err = read_sport(fd, sport);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+/* The size 0 means "off" and changes nothing where the option exists. */
+static bool gso_works(int fd)
+{
+	return fd >= 0 && set_int(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
+}
+
+static int open_tx(struct ur_udp *u)
+{
+	u->tx4 = tx_socket(true, &u->link.sport_v4);
+	u->tx6 = u->rx_v6 ? tx_socket(false, &u->link.sport_v6) : -EAFNOSUPPORT;
+	if (u->tx4 < 0 && u->tx6 < 0) {
+		ur_err("udp: no socket to send from: %s", strerror(-u->tx4));
+		return u->tx4;
+	}
+	u->gso = gso_works(u->tx4 >= 0 ? u->tx4 : u->tx6);
+	if (!u->gso)
+		ur_info("udp: kernel without UDP_SEGMENT, sending singly");
+	return 0;
+}
+
+/*
+ * Whoever made the socket has set most of these; asking again is harmless and
+ * makes the link independent of that.  GRO, overflow counter and hop limit
+ * are no condition.
+ */
+static int rx_options(struct ur_udp *u)
+{
+	int fd = u->rx_fd, err;
+
+	if (u->rx_v6)
+		err = set_int(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+	else
+		err = set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
+	if (err)
+		return err;
+	if (u->rx_v6) {
+		(void)set_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+		(void)set_int(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+	}
+	(void)set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
+	(void)set_int(fd, IPPROTO_IP, IP_RECVTTL, 1);
+	(void)set_int(fd, SOL_UDP, UDP_GRO, 1);
+	(void)set_int(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RX_BUFFER);
+	return 0;
+}
+
+/* The kernel charges for its own structures and unused tails of pages; about
+ * half of the size it reports is payload in the end. */
+static int read_rx_bytes(struct ur_udp *u)
+{
+	int bytes, err = get_int(u->rx_fd, SOL_SOCKET, SO_RCVBUF, &bytes);
+
+	if (!err)
+		u->link.rx_bytes = (uint64_t)bytes / 2;
+	return err;
+}
+
+/* A slot's socket lives longer than one owner: drops of before are not ours. */
+static void read_rx_drops(struct ur_udp *u)
+{
+	uint32_t info[SK_MEMINFO_VARS];
+	socklen_t len = sizeof(info);
+
+	if (!getsockopt(u->rx_fd, SOL_SOCKET, SO_MEMINFO, info, &len) &&
+	    len > SK_MEMINFO_DROPS * sizeof(info[0]))
+		u->rx_ovfl = info[SK_MEMINFO_DROPS];
+}
+
+static int udp_wait_fd(const struct ur_link *link)
+{
+	return ((const struct ur_udp *)link)->rx_fd;
+}
+
+/* The interface that has an IPv6 address; 0: none has. */
+static uint32_t ifindex_of(const uint8_t addr[16])
+{
+	struct ifaddrs *list;
+	uint32_t index = 0;
+
+	if (getifaddrs(&list))
+		return 0;
+	for (struct ifaddrs *i = list; i && !index; i = i->ifa_next) {
+		const struct sockaddr_in6 *a =
+			(const struct sockaddr_in6 *)i->ifa_addr;
+
+		if (a && a->sin6_family == AF_INET6 &&
+		    !memcmp(&a->sin6_addr, addr, 16))
+			index = if_nametoindex(i->ifa_name);
+	}
+	freeifaddrs(list);
+	return index;
+}
+
+static int membership_v4(int fd, int name, const uint8_t group[16],
+			 const uint8_t source[16])
+{
+	struct ip_mreqn m = { 0 };
+
+	memcpy(&m.imr_multiaddr, group + 12, 4);
+	memcpy(&m.imr_address, source + 12, 4);
+	return setsockopt(fd, IPPROTO_IP, name, &m, sizeof(m)) ? -errno : 0;
+}
+
+static int membership_v6(int fd, int name, const uint8_t group[16],
+			 const uint8_t source[16])
+{
+	struct ipv6_mreq m = { .ipv6mr_interface = ifindex_of(source) };
+
+	if (!m.ipv6mr_interface)
+		return -ENODEV;
+	memcpy(&m.ipv6mr_multiaddr, group, 16);
+	return setsockopt(fd, IPPROTO_IPV6, name, &m, sizeof(m)) ? -errno : 0;
+}
+
+static int udp_join(struct ur_link *link, const uint8_t group[16],
+		    const uint8_t source[16])
+{
+	struct ur_udp *u = ur_udp_of(link);
+
+	if (ur_addr_is_v4(group))
+		return membership_v4(u->rx_fd, IP_ADD_MEMBERSHIP, group,
+				     source);
+	if (!u->rx_v6)
+		return -EAFNOSUPPORT;
+	return membership_v6(u->rx_fd, IPV6_JOIN_GROUP, group, source);
+}
+
+static int udp_leave(struct ur_link *link, const uint8_t group[16],
+		     const uint8_t source[16])
+{
+	struct ur_udp *u = ur_udp_of(link);
+
+	if (ur_addr_is_v4(group))
+		return membership_v4(u->rx_fd, IP_DROP_MEMBERSHIP, group,
+				     source);
+	if (!u->rx_v6)
+		return -EAFNOSUPPORT;
+	return membership_v6(u->rx_fd, IPV6_LEAVE_GROUP, group, source);
+}
+
+static void close_tx(struct ur_udp *u)
+{
+	if (u->tx4 >= 0)
+		close(u->tx4);
+	if (u->tx6 >= 0)
+		close(u->tx6);
+}
+
+static void udp_destroy(struct ur_link *link)
+{
+	struct ur_udp *u = ur_udp_of(link);
+
+	close_tx(u);
+	close(u->rx_fd);
+	munmap(u->stage, UR_UDP_BATCH * UR_UDP_STRIDE);
+	free(u);
+}
+
+static const struct ur_link_ops udp_ops = {
+	.name = "udp",
+	.send = ur_udp_send,
+	.recv = ur_udp_recv,
+	.wait_fd = udp_wait_fd,
+	.join = udp_join,
+	.leave = udp_leave,
+	.destroy = udp_destroy,
+};
+
+static int setup(struct ur_udp *u)
+{
+	int domain, err = get_int(u->rx_fd, SOL_SOCKET, SO_DOMAIN, &domain);
+
+	if (err)
+		return err;
+	u->rx_v6 = domain == AF_INET6;
+	err = rx_options(u);
+	if (!err)
+		err = read_rx_bytes(u);
+	read_rx_drops(u);
+	if (!err)
+		err = open_tx(u);
+	return err;
+}
+
+int ur_udp_link_create(int rx_fd, struct ur_link **out)
+{
+	struct ur_udp *u = calloc(1, sizeof(*u));
+	int err;
+
+	if (!u)
+		return -ENOMEM;
+	u->link.ops = &udp_ops;
+	u->rx_fd = rx_fd;
+	u->stage =
+		mmap(NULL, UR_UDP_BATCH * UR_UDP_STRIDE, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (u->stage == MAP_FAILED) {
+		err = -ENOMEM;
+		goto free_udp;
+	}
+	err = setup(u);
+	if (err)
+		goto unmap_stage;
+	*out = &u->link;
+	return 0;
+unmap_stage:
+	munmap(u->stage, UR_UDP_BATCH * UR_UDP_STRIDE);
+free_udp:
+	free(u);
+	return err;
+}
+
+void ur_udp_link_set_gso(struct ur_link *link, int on)
+{
+	ur_udp_of(link)->gso = on;
+}

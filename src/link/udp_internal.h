@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What udp.c (life, multicast), udp_rx.c and udp_tx.c share. */
+#ifndef UR_LINK_UDP_INTERNAL_H
+#define UR_LINK_UDP_INTERNAL_H
+
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "link/udp.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+/* Datagrams of one recvmmsg(2). */
+#define UR_UDP_BATCH  8u
+/* A merged datagram is at most this long; odd stride against cache aliases. */
+#define UR_UDP_STAGE  65536u
+#define UR_UDP_STRIDE (UR_UDP_STAGE + 4096u + 256u)
+/* The hop limit that the sockets are set to, and what 0 means. */
+#define UR_UDP_HOPS   64
+
+struct ur_udp {
+	struct ur_link link;
+	int rx_fd;
+	int tx4; /* -1: the host lacks the family */
+	int tx6;
+	bool rx_v6; /* rx_fd is dual stack, else IPv4 only */
+	bool gso;
+	uint8_t singles;  /* reads in a row that found one lone packet */
+	uint32_t rx_ovfl; /* the kernel's drop counter when last seen */
+	uint8_t *stage;	  /* UR_UDP_BATCH buffers */
+};
+
+int ur_udp_send(struct ur_link *link, const struct ur_train *train);
+/* udp_cut.c: a train as single datagrams to the address (and with the control
+ * messages) of `mh`. */
+int ur_udp_send_cut(int fd, const struct msghdr *mh, const struct ur_train *t);
+int ur_udp_recv(struct ur_link *link,
+		void (*rx)(void *arg, const struct ur_rx *rx), void *arg);
+
+static inline struct ur_udp *ur_udp_of(struct ur_link *link)
+{
+	return (struct ur_udp *)link;
+}
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sending.  A train is one sendmsg(2) with UDP_SEGMENT.  The sockets are not
+ * connected and do path MTU discovery by probing: so the kernel sets DF and
+ * identification 0 (counting up within a train), which is what the protocol
+ * has put into the ICRC (wire/icrc.h).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "link/udp_internal.h"
+#include "wire/bth.h"
+#include "wire/icrc.h"
+
+/* Packet info, segment size, traffic class, hop limit. */
+#define CTL_LEN 128
+
+struct out {
+	struct msghdr mh;
+	struct sockaddr_storage to;
+	_Alignas(struct cmsghdr) uint8_t ctl[CTL_LEN];
+};
+
+static void put_cmsg(struct out *o, int level, int type, const void *data,
+		     size_t len)
+{
+	struct cmsghdr *c =
+		(struct cmsghdr *)(void *)(o->ctl + o->mh.msg_controllen);
+
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(c), data, len);
+	o->mh.msg_controllen += CMSG_SPACE(len);
+}
+
+static void address_v4(struct out *o, const struct ur_train *t)
+{
+	struct sockaddr_in *to = (struct sockaddr_in *)&o->to;
+	struct in_pktinfo pi = { 0 };
+
+	*to = (struct sockaddr_in){ .sin_family = AF_INET,
+				    .sin_port = htons(UR_ROCE_PORT) };
+	memcpy(&to->sin_addr, t->dst + 12, 4);
+	o->mh.msg_namelen = sizeof(*to);
+	memcpy(&pi.ipi_spec_dst, t->src + 12, 4);
+	put_cmsg(o, IPPROTO_IP, IP_PKTINFO, &pi, sizeof(pi));
+}
+
+static void address_v6(struct out *o, const struct ur_train *t)
+{
+	struct sockaddr_in6 *to = (struct sockaddr_in6 *)&o->to;
+	struct in6_pktinfo pi = { .ipi6_ifindex = t->scope_id };
+
+	*to = (struct sockaddr_in6){ .sin6_family = AF_INET6,
+				     .sin6_port = htons(UR_ROCE_PORT),
+				     .sin6_scope_id = t->scope_id };
+	memcpy(&to->sin6_addr, t->dst, 16);
+	o->mh.msg_namelen = sizeof(*to);
+	memcpy(&pi.ipi6_addr, t->src, 16);
+	put_cmsg(o, IPPROTO_IPV6, IPV6_PKTINFO, &pi, sizeof(pi));
+}
+
+/* Everything but the payload.  What equals the socket's own setting is left
+ * out: a control message costs the kernel time in every call. */
+static void prepare(struct out *o, const struct ur_train *t, bool v4)
+{
+	int v;
+
+	o->mh = (struct msghdr){ .msg_name = &o->to, .msg_control = o->ctl };
+	if (v4)
+		address_v4(o, t);
+	else
+		address_v6(o, t);
+	if (t->tclass) {
+		v = t->tclass;
+		put_cmsg(o, v4 ? IPPROTO_IP : IPPROTO_IPV6,
+			 v4 ? IP_TOS : IPV6_TCLASS, &v, sizeof(v));
+	}
+	if (t->hop_limit && t->hop_limit != UR_UDP_HOPS) {
+		v = t->hop_limit;
+		put_cmsg(o, v4 ? IPPROTO_IP : IPPROTO_IPV6,
+			 v4 ? IP_TTL : IPV6_HOPLIMIT, &v, sizeof(v));
+	}
+}
+
+static int send_message(int fd, const struct msghdr *mh)
+{
+	for (int tries = 0;; tries++) {
+		if (sendmsg(fd, mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+			return 0;
+		/* An ICMP error of some earlier packet; this one was not
+		 * sent.  It is reported once. */
+		if ((errno == ECONNREFUSED || errno == EINTR) && tries < 2)
+			continue;
+		if (errno == ENOBUFS || errno == EWOULDBLOCK)
+			return -EAGAIN;
+		return -errno;
+	}
+}
+
+static int send_train(int fd, struct out *o, const struct ur_train *t)
+{
+	size_t plain = o->mh.msg_controllen;
+	uint16_t segment = (uint16_t)t->pkt_len;
+	int err;
+
+	/* sendmsg(2) reads it only, but its type does not say so. */
+	o->mh.msg_iov = (struct iovec *)(uintptr_t)t->iov;
+	o->mh.msg_iovlen = t->niov;
+	if (t->npkts > 1)
+		put_cmsg(o, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
+	err = send_message(fd, &o->mh);
+	o->mh.msg_controllen = plain;
+	/* So the kernel says that a segment does not fit the interface. */
+	if (err == -EINVAL && t->npkts > 1)
+		err = -EMSGSIZE;
+	return err;
+}
+
+int ur_udp_send(struct ur_link *link, const struct ur_train *t)
+{
+	struct ur_udp *u = ur_udp_of(link);
+	bool v4 = ur_addr_is_v4(t->dst);
+	int fd = v4 ? u->tx4 : u->tx6;
+	struct out o;
+	int err;
+
+	if (fd < 0) {
+		link->tx_errors++;
+		return -EAFNOSUPPORT;
+	}
+	prepare(&o, t, v4);
+	if (t->npkts > 1 && !u->gso) {
+		err = ur_udp_send_cut(fd, &o.mh, t);
+	} else {
+		err = send_train(fd, &o, t);
+		/* EIO: the interface cannot compute UDP checksums, so the
+		 * kernel does not segment for it. */
+		if (err == -EIO && t->npkts > 1)
+			err = ur_udp_send_cut(fd, &o.mh, t);
+	}
+	if (err && err != -EAGAIN)
+		link->tx_errors++;
+	return err;
+}
