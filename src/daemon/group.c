@@ -13,6 +13,9 @@
 #include "daemon/ipc_io.h"
 #include "link/udp.h"
 
+/* A window of every QP fits; only root may give so much, so we do for others. */
+#define RX_BUFFER (8 << 20)
+
 /* Datagrams thrown away for one slot: more than its buffer can hold, and an
  * end when a peer sends faster than we read. */
 #define DRAIN_MAX 65536
@@ -190,10 +193,12 @@ static void undo_changes(int fd)
 int ur_group_clean(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN | POLLRDHUP };
+	int buffer = RX_BUFFER;
 
 	ur_mcast_leave_all(fd);
 	undo_changes(fd);
 	drain(fd);
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof(buffer));
 	/* shutdown() cannot be undone. */
 	if (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLRDHUP)))
 		return -EIO;

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* urnic run: put a program on our libraries and exec it. */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "runtime_dir.h"
+#include "sysfs_tree.h"
+#include "urnic.h"
+
+#define PRELOAD "liburnic-preload.so"
+
+static const char usage[] =
+	"usage: urnic run [options] [--] PROGRAM [ARGUMENTS]\n"
+	"Runs PROGRAM with urnic's libibverbs.so.1 and its view of /sys.\n"
+	"  --no-preload  do not redirect /sys and /dev/infiniband\n"
+	"  --env         print the environment instead of running a program\n";
+
+/* Relative to the directory of the executable: build tree, installed. */
+static const char *const lib_places[] = {
+	"../lib",
+	UR_LIB_RELATIVE,
+	"../src/verbs",
+};
+
+static bool has_file(const char *dir, const char *name)
+{
+	char path[PATH_MAX];
+
+	return snprintf(path, sizeof(path), "%s/%s", dir, name) <
+		       (int)sizeof(path) &&
+	       access(path, R_OK) == 0;
+}
+
+static int find_libs(char dir[PATH_MAX])
+{
+	char exe[PATH_MAX], tmp[2 * PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	if (n <= 0) {
+		ur_tool_error("cannot read /proc/self/exe: %s",
+			      strerror(errno));
+		return -ENOENT;
+	}
+	exe[n] = 0;
+	*strrchr(exe, '/') = 0;
+	for (size_t i = 0; i < sizeof(lib_places) / sizeof(*lib_places); i++) {
+		snprintf(tmp, sizeof(tmp), "%s/%s", exe, lib_places[i]);
+		if (realpath(tmp, dir) && has_file(dir, "libibverbs.so.1"))
+			return 0;
+	}
+	ur_tool_error("no libibverbs.so.1 beside %s: build or install urnic",
+		      exe);
+	return -ENOENT;
+}
+
+/* Put `first` before what is there already (which a nested run has put). */
+static int prepend(const char *name, const char *first)
+{
+	const char *old = getenv(name);
+	size_t len = strlen(first);
+	char *value;
+	int err;
+
+	if (!old || !*old)
+		return setenv(name, first, 1) ? -errno : 0;
+	if (!strncmp(old, first, len) && (!old[len] || old[len] == ':'))
+		return 0;
+	if (asprintf(&value, "%s:%s", first, old) < 0)
+		return -ENOMEM;
+	err = setenv(name, value, 1) ? -errno : 0;
+	free(value);
+	return err;
+}
+
+/* Last: a sanitizer's or an allocator's library wants to be the first. */
+static int append_preload(const char *lib)
+{
+	const char *old = getenv("LD_PRELOAD");
+	char *value;
+	int err;
+
+	if (!old || !*old)
+		return setenv("LD_PRELOAD", lib, 1) ? -errno : 0;
+	if (strstr(old, lib))
+		return 0;
+	if (asprintf(&value, "%s:%s", old, lib) < 0)
+		return -ENOMEM;
+	err = setenv("LD_PRELOAD", value, 1) ? -errno : 0;
+	free(value);
+	return err;
+}
+
+/* Without the view most programs work all the same: a warning is enough. */
+static int prepare_view(const char *libs)
+{
+	char dir[PATH_MAX], root[PATH_MAX + 8], lib[PATH_MAX + 32];
+	struct ur_dev dev;
+	int err = ur_runtime_dir(dir, sizeof(dir));
+
+	if (err)
+		return 0;
+	snprintf(root, sizeof(root), "%s/sys", dir);
+	err = ur_dev_init(&dev, UR_DEVICE_NAME);
+	if (!err) {
+		err = ur_sysfs_write(root, &dev);
+		ur_dev_fini(&dev);
+	}
+	if (err) {
+		ur_tool_error("%s cannot be written: %s", root, strerror(-err));
+		return 0;
+	}
+	if (setenv("URNIC_SYSFS", root, 1))
+		return -errno;
+	if (!has_file(libs, PRELOAD))
+		return 0;
+	snprintf(lib, sizeof(lib), "%s/" PRELOAD, libs);
+	return append_preload(lib);
+}
+
+static int print_environment(void)
+{
+	static const char *const names[] = { "LD_LIBRARY_PATH", "LD_PRELOAD",
+					     "URNIC_SYSFS" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *value = getenv(names[i]);
+
+		if (value)
+			printf("%s=%s\n", names[i], value);
+	}
+	return 0;
+}
+
+static int exec_program(char **argv)
+{
+	int code;
+
+	execvp(argv[0], argv);
+	code = errno == ENOENT ? 127 : 126; /* as shells do */
+	ur_tool_error("%s: %s", argv[0], strerror(errno));
+	return code;
+}
+
+static int set_up(bool view)
+{
+	char libs[PATH_MAX];
+	int err = find_libs(libs);
+
+	if (err)
+		return err;
+	err = prepend("LD_LIBRARY_PATH", libs);
+	if (!err && view)
+		err = prepare_view(libs);
+	if (err)
+		ur_tool_error("environment: %s", strerror(-err));
+	return err;
+}
+
+int ur_cmd_run(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "no-preload", no_argument, NULL, 'n' },
+		{ "env", no_argument, NULL, 'e' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	bool view = true, env = false;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
+		if (c == 'h') {
+			fputs(usage, stdout);
+			return 0;
+		}
+		if (c == '?')
+			return 2;
+		view &= c != 'n';
+		env |= c == 'e';
+	}
+	if (optind == argc && !env) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	if (set_up(view))
+		return 125;
+	return env ? print_environment() : exec_program(argv + optind);
+}

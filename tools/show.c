@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* urnic show: what the processes that use the adapter are doing. */
+#include <errno.h>
+#include <json-c/json.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/ipc_io.h"
+#include "show_text.h"
+#include "urnic.h"
+
+#define WAIT_MS	   2000
+#define REPORT_MAX (64u << 20)
+
+static const char usage[] =
+	"usage: urnic show [--json]\n"
+	"Lists the processes of this network namespace that use urnic, with\n"
+	"their queue pairs, memory regions and counters (of other users'\n"
+	"processes: only who they are).\n";
+
+/* Send a request and wait for its reply. */
+static int ask(int conn, struct ur_ipc_msg *m, int fds[UR_IPC_MAX_FDS])
+{
+	struct pollfd p = { .fd = conn, .events = POLLIN };
+	static uint32_t seq;
+	unsigned int nfds;
+	int err;
+
+	m->seq = ++seq;
+	err = ur_ipc_send(conn, m, NULL, 0);
+	while (!err) {
+		if (poll(&p, 1, WAIT_MS) <= 0)
+			return -ETIMEDOUT;
+		err = ur_ipc_recv(conn, m, fds, &nfds);
+		if (!err && m->seq == seq)
+			return 0;
+		if (!err)
+			ur_ipc_close_fds(fds, UR_IPC_MAX_FDS);
+		else if (err == -EAGAIN)
+			err = 0;
+	}
+	return err;
+}
+
+static struct json_object *slots_json(const struct ur_ipc_msg *m)
+{
+	struct json_object *a = json_object_new_array();
+
+	for (unsigned int i = 0; i < m->nslots; i++)
+		json_object_array_add(a, json_object_new_int(m->slots[i]));
+	return a;
+}
+
+/* NULL if there is none, or it is not a JSON object. */
+static struct json_object *read_report(int fd)
+{
+	struct json_object *o = NULL;
+	struct stat st;
+	char *text;
+
+	if (fd < 0 || fstat(fd, &st) || st.st_size <= 0 ||
+	    st.st_size > REPORT_MAX)
+		return NULL;
+	text = malloc((size_t)st.st_size + 1);
+	if (!text)
+		return NULL;
+	if (pread(fd, text, (size_t)st.st_size, 0) == st.st_size) {
+		text[st.st_size] = 0;
+		o = json_tokener_parse(text);
+	}
+	free(text);
+	if (json_object_is_type(o, json_type_object))
+		return o;
+	json_object_put(o);
+	return NULL;
+}
+
+static void add_identity(struct json_object *o, const struct ur_ipc_msg *m)
+{
+	char text[32];
+	time_t t = (time_t)m->since_s;
+	struct tm tm;
+
+	gmtime_r(&t, &tm);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	json_object_object_add(o, "pid", json_object_new_int64(m->pid));
+	json_object_object_add(o, "uid", json_object_new_int64(m->uid));
+	json_object_object_add(o, "since", json_object_new_string(text));
+	json_object_object_add(o, "slots", slots_json(m));
+}
+
+static struct json_object *process_json(const struct ur_ipc_msg *m, int fd)
+{
+	struct json_object *o = json_object_new_object();
+	struct json_object *report = read_report(fd);
+
+	json_object_object_add(o, "comm", json_object_new_string(m->comm));
+	add_identity(o, m);
+	json_object_object_add(o, "answers",
+			       json_object_new_boolean(m->answered));
+	if (report)
+		json_object_object_add(o, "report", report);
+	return o;
+}
+
+static struct json_object *daemon_json(const struct ur_ipc_msg *m)
+{
+	struct json_object *o = json_object_new_object();
+
+	add_identity(o, m);
+	json_object_object_add(o, "management_dropped",
+			       json_object_new_int64((int64_t)m->dropped));
+	return o;
+}
+
+static int collect_processes(int conn, struct json_object *list)
+{
+	struct ur_ipc_msg m = { .id = 0 };
+	int fds[UR_IPC_MAX_FDS], err;
+
+	for (;;) {
+		m.type = UR_IPC_NEXT;
+		err = ask(conn, &m, fds);
+		if (err)
+			return err;
+		if (m.type == UR_IPC_PROCESS)
+			json_object_array_add(list, process_json(&m, fds[0]));
+		ur_ipc_close_fds(fds, UR_IPC_MAX_FDS);
+		if (m.type != UR_IPC_PROCESS)
+			return m.type == UR_IPC_END ? 0 : -EPROTO;
+	}
+}
+
+static int refused(const struct ur_ipc_msg *m)
+{
+	ur_tool_error("urnicd: %s", m->text);
+	return -EACCES;
+}
+
+static int collect(int conn, struct json_object *doc)
+{
+	struct json_object *list = json_object_new_array();
+	struct ur_ipc_msg m = {
+		.type = UR_IPC_HELLO,
+		.version = UR_IPC_VERSION,
+		.role = UR_IPC_ROLE_TOOL,
+	};
+	int fds[UR_IPC_MAX_FDS];
+	int err = ask(conn, &m, fds);
+
+	json_object_object_add(doc, "processes", list);
+	if (!err && m.type == UR_IPC_ERROR)
+		return refused(&m);
+	if (!err) {
+		m.type = UR_IPC_SHOW;
+		err = ask(conn, &m, fds);
+	}
+	if (err)
+		return err;
+	if (m.type != UR_IPC_SUMMARY)
+		return -EPROTO;
+	json_object_object_add(doc, "daemon", daemon_json(&m));
+	return collect_processes(conn, list);
+}
+
+/* Who is not root may look at what root or he himself runs. */
+static int connect_daemon(void)
+{
+	int fd = ur_ipc_connect();
+	pid_t pid;
+	uid_t uid;
+
+	if (fd < 0 || ur_ipc_peer(fd, &pid, &uid))
+		return fd;
+	if (uid == 0 || uid == geteuid() || geteuid() == 0)
+		return fd;
+	close(fd);
+	ur_tool_error("urnicd is run by uid %u (pid %d) for that user only",
+		      (unsigned int)uid, (int)pid);
+	return -EACCES;
+}
+
+static int fill(struct json_object *doc)
+{
+	int conn = connect_daemon(), err;
+
+	if (conn == -ECONNREFUSED) {
+		json_object_object_add(doc, "daemon", NULL);
+		json_object_object_add(doc, "processes",
+				       json_object_new_array());
+		return 0;
+	}
+	if (conn < 0)
+		return conn;
+	err = collect(conn, doc);
+	close(conn);
+	return err;
+}
+
+int ur_cmd_show(int argc, char **argv)
+{
+	int status, err, json = ur_tool_json(argc, argv, usage, &status);
+	struct json_object *doc;
+
+	if (json < 0)
+		return status;
+	doc = json_object_new_object();
+	err = fill(doc);
+	if (err && err != -EACCES)
+		ur_tool_error("urnicd does not answer: %s", strerror(-err));
+	if (!err && json)
+		puts(json_object_to_json_string_ext(doc,
+						    JSON_C_TO_STRING_PRETTY));
+	else if (!err)
+		ur_show_text(doc);
+	json_object_put(doc);
+	return err ? 1 : 0;
+}

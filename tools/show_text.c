@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The report of a process is a JSON object of the engine's making.  It is
+ * printed by its shape, so that a new member needs no change here: numbers
+ * and strings as "name value", a list of objects as a table with a column per
+ * member, an object (counters) as its non-zero members.
+ */
+#include "show_text.h"
+
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_COLUMNS 24
+#define ROW_INDENT  4
+
+/* From a process: nothing that moves a terminal's cursor may get through. */
+static void print_clean(const char *s, int width)
+{
+	int n = 0;
+
+	for (; *s; s++, n++)
+		putchar(*s >= 0x20 && *s < 0x7f ? *s : '?');
+	for (; n < width; n++)
+		putchar(' ');
+}
+
+static const char *text_of(struct json_object *v)
+{
+	return v ? json_object_get_string(v) : "-";
+}
+
+static bool is_plain(struct json_object *v)
+{
+	return !json_object_is_type(v, json_type_object) &&
+	       !json_object_is_type(v, json_type_array);
+}
+
+struct table {
+	const char *name[MAX_COLUMNS];
+	int width[MAX_COLUMNS];
+	int n;
+};
+
+static int column(struct table *t, const char *name)
+{
+	for (int i = 0; i < t->n; i++) {
+		if (!strcmp(t->name[i], name))
+			return i;
+	}
+	if (t->n == MAX_COLUMNS)
+		return -1;
+	t->name[t->n] = name;
+	t->width[t->n] = (int)strlen(name);
+	return t->n++;
+}
+
+static void measure(struct table *t, struct json_object *rows)
+{
+	for (size_t r = 0; r < json_object_array_length(rows); r++) {
+		struct json_object *row = json_object_array_get_idx(rows, r);
+
+		if (!json_object_is_type(row, json_type_object))
+			continue;
+		json_object_object_foreach(row, key, value)
+		{
+			int c = column(t, key);
+			int len = (int)strlen(text_of(value));
+
+			if (c >= 0 && len > t->width[c])
+				t->width[c] = len;
+		}
+	}
+}
+
+static void print_table(const char *title, struct json_object *rows)
+{
+	struct table t = { .n = 0 };
+
+	if (json_object_array_length(rows) == 0)
+		return;
+	measure(&t, rows);
+	printf("  ");
+	print_clean(title, 0);
+	printf(" (%zu)\n%*s", json_object_array_length(rows), ROW_INDENT, "");
+	for (int c = 0; c < t.n; c++)
+		print_clean(t.name[c], t.width[c] + 2);
+	putchar('\n');
+	for (size_t r = 0; r < json_object_array_length(rows); r++) {
+		struct json_object *row = json_object_array_get_idx(rows, r);
+
+		printf("%*s", ROW_INDENT, "");
+		for (int c = 0; c < t.n; c++) {
+			struct json_object *v = NULL;
+
+			json_object_object_get_ex(row, t.name[c], &v);
+			print_clean(text_of(v), t.width[c] + 2);
+		}
+		putchar('\n');
+	}
+}
+
+static void print_members(const char *title, struct json_object *o)
+{
+	bool any = false;
+
+	json_object_object_foreach(o, key, value)
+	{
+		if (!is_plain(value) || !strcmp(text_of(value), "0"))
+			continue;
+		if (!any) {
+			printf("  ");
+			print_clean(title, 0);
+			putchar('\n');
+		}
+		any = true;
+		printf("%*s", ROW_INDENT, "");
+		print_clean(key, 28);
+		print_clean(text_of(value), 0);
+		putchar('\n');
+	}
+}
+
+static void print_report(struct json_object *report)
+{
+	json_object_object_foreach(report, key, value)
+	{
+		if (json_object_is_type(value, json_type_array)) {
+			print_table(key, value);
+		} else if (json_object_is_type(value, json_type_object)) {
+			print_members(key, value);
+		} else {
+			printf("  ");
+			print_clean(key, 12);
+			print_clean(text_of(value), 0);
+			putchar('\n');
+		}
+	}
+}
+
+static const char *member(struct json_object *o, const char *name)
+{
+	struct json_object *v = NULL;
+
+	json_object_object_get_ex(o, name, &v);
+	return text_of(v);
+}
+
+static void print_slots(struct json_object *o)
+{
+	struct json_object *slots = NULL;
+
+	json_object_object_get_ex(o, "slots", &slots);
+	printf("slots");
+	for (size_t i = 0; slots && i < json_object_array_length(slots); i++)
+		printf(" %s", text_of(json_object_array_get_idx(slots, i)));
+}
+
+static void print_process(struct json_object *o)
+{
+	struct json_object *report = NULL, *answers = NULL;
+
+	json_object_object_get_ex(o, "report", &report);
+	json_object_object_get_ex(o, "answers", &answers);
+	printf("\n%s  pid %s  uid %s  since %s  ", member(o, "comm"),
+	       member(o, "pid"), member(o, "uid"), member(o, "since"));
+	print_slots(o);
+	putchar('\n');
+	if (!json_object_get_boolean(answers))
+		puts("  does not answer (stopped or busy)");
+	else if (report)
+		print_report(report);
+}
+
+void ur_show_text(struct json_object *doc)
+{
+	struct json_object *daemon = NULL, *list = NULL, *slots = NULL;
+	size_t n;
+
+	json_object_object_get_ex(doc, "daemon", &daemon);
+	json_object_object_get_ex(doc, "processes", &list);
+	if (!daemon) {
+		puts("no urnicd runs: no process of this network namespace "
+		     "uses urnic");
+		return;
+	}
+	n = json_object_array_length(list);
+	json_object_object_get_ex(daemon, "slots", &slots);
+	printf("urnicd  pid %s  uid %s  since %s  %zu processes, %zu slots\n",
+	       member(daemon, "pid"), member(daemon, "uid"),
+	       member(daemon, "since"), n, json_object_array_length(slots));
+	for (size_t i = 0; i < n; i++)
+		print_process(json_object_array_get_idx(list, i));
+}

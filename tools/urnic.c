@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "urnic.h"
+
+#include <arpa/inet.h>
+#include <getopt.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+} commands[] = {
+	{ "run", ur_cmd_run, "run a program on the urnic adapter" },
+	{ "devices", ur_cmd_devices, "list the adapter and its addresses" },
+	{ "show", ur_cmd_show, "list processes, their QPs and counters" },
+};
+
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+void ur_tool_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("urnic: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+int ur_tool_json(int argc, char **argv, const char *usage, int *status)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c, json = 0;
+
+	*status = 2;
+	while ((c = getopt_long(argc, argv, "jh", options, NULL)) != -1) {
+		if (c == 'h') {
+			fputs(usage, stdout);
+			*status = 0;
+			return -1;
+		}
+		if (c != 'j')
+			return -1;
+		json = 1;
+	}
+	if (optind == argc)
+		return json;
+	ur_tool_error("%s takes no argument \"%s\"", argv[0], argv[optind]);
+	return -1;
+}
+
+void ur_tool_addr(const uint8_t gid[16], char text[UR_ADDR_TEXT])
+{
+	struct in6_addr a;
+
+	memcpy(&a, gid, sizeof(a));
+	if (IN6_IS_ADDR_V4MAPPED(&a))
+		inet_ntop(AF_INET, gid + 12, text, UR_ADDR_TEXT);
+	else
+		inet_ntop(AF_INET6, gid, text, UR_ADDR_TEXT);
+}
+
+const char *ur_tool_rate(uint64_t mbps)
+{
+	static const struct {
+		uint64_t mbps;
+		const char *text;
+	} rates[] = {
+		{ 400000, "400 Gb/sec (4X NDR)" },
+		{ 200000, "200 Gb/sec (4X HDR)" },
+		{ 100000, "100 Gb/sec (4X EDR)" },
+		{ 50000, "50 Gb/sec (1X HDR)" },
+		{ 40000, "40 Gb/sec (4X QDR)" },
+		{ 25000, "25 Gb/sec (1X EDR)" },
+		{ 10000, "10 Gb/sec (1X QDR)" },
+	};
+
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		if (mbps >= rates[i].mbps)
+			return rates[i].text;
+	}
+	return "2.5 Gb/sec (1X SDR)";
+}
+
+static void usage(FILE *out)
+{
+	fputs("usage: urnic COMMAND [options]\n", out);
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
+	fputs("  --version, --help (also after a command)\n", out);
+}
+
+int main(int argc, char **argv)
+{
+	const char *name = argc > 1 ? argv[1] : "--help";
+
+	ur_log_init();
+	if (!strcmp(name, "--version")) {
+		puts("urnic " UR_VERSION);
+		return 0;
+	}
+	if (!strcmp(name, "--help") || !strcmp(name, "help")) {
+		usage(argc > 1 ? stdout : stderr);
+		return argc > 1 ? 0 : 2;
+	}
+	for (size_t i = 0; i < COMMANDS; i++) {
+		if (!strcmp(name, commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	}
+	ur_tool_error("there is no command \"%s\" (urnic --help lists them)",
+		      name);
+	return 2;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The urnic command: one file per subcommand (urnic(1)). */
+#ifndef UR_TOOLS_URNIC_H
+#define UR_TOOLS_URNIC_H
+
+#include <stdint.h>
+
+#define UR_DEVICE_NAME "urnic0"
+
+/* Subcommands: argv[0] is their name; the result is the exit status. */
+int ur_cmd_run(int argc, char **argv);
+int ur_cmd_devices(int argc, char **argv);
+int ur_cmd_show(int argc, char **argv);
+
+/* One line to stderr, "urnic: ", and a newline. */
+void ur_tool_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * Parse the options --json and --help of a subcommand without arguments:
+ * 1 json, 0 plain, -1 usage was printed (exit with *status).
+ */
+int ur_tool_json(int argc, char **argv, const char *usage, int *status);
+
+/* An address as people write it: 192.0.2.1, fe80::1. */
+#define UR_ADDR_TEXT 48
+void ur_tool_addr(const uint8_t gid[16], char text[UR_ADDR_TEXT]);
+
+/* Link speed as the kernel writes it: "100 Gb/sec (4X EDR)". */
+const char *ur_tool_rate(uint64_t mbps);
+
+#endif
