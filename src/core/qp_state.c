@@ -29,7 +29,25 @@ struct transition {
 
 #define CONN_INIT (UR_QP_PKEY_INDEX | UR_QP_PORT | UR_QP_ACCESS_FLAGS)
 #define UD_INIT	  (UR_QP_PKEY_INDEX | UR_QP_PORT | UR_QP_QKEY)
-#define CONN_RTR  (UR_QP_AV | UR_QP_PATH_MTU | UR_QP_DEST_QPN | UR_QP_RQ_PSN)
+
+/* What INIT to RTR and RTR to RTS demand, and what they allow besides. */
+#define UC_RTR	     (UR_QP_AV | UR_QP_PATH_MTU | UR_QP_DEST_QPN | UR_QP_RQ_PSN)
+#define RC_RTR	     (UC_RTR | UR_QP_MAX_DEST_RD_ATOMIC | UR_QP_MIN_RNR_TIMER)
+#define CONN_RTR_MAY (UR_QP_ALT_PATH | UR_QP_ACCESS_FLAGS | UR_QP_PKEY_INDEX)
+#define RC_SENDER                                                              \
+	(UR_QP_TIMEOUT | UR_QP_RETRY_CNT | UR_QP_RNR_RETRY | UR_QP_SQ_PSN |    \
+	 UR_QP_MAX_QP_RD_ATOMIC)
+
+/* What may change while the send queue is drained. */
+#define UC_DRAINED                                                             \
+	(UR_QP_AV | UR_QP_ALT_PATH | UR_QP_ACCESS_FLAGS | UR_QP_PKEY_INDEX |   \
+	 UR_QP_PATH_MIG_STATE)
+#define RC_DRAINED                                                             \
+	(UC_DRAINED | UR_QP_PORT | UR_QP_TIMEOUT | UR_QP_RETRY_CNT |           \
+	 UR_QP_RNR_RETRY | UR_QP_MAX_QP_RD_ATOMIC | UR_QP_MAX_DEST_RD_ATOMIC | \
+	 UR_QP_MIN_RNR_TIMER)
+
+#define NOTIFY UR_QP_EN_SQD_ASYNC_NOTIFY
 
 #define T(type, from, to)                                                      \
 	[UR_QPT_##type - UR_QPT_RC][UR_QPS_##from][UR_QPS_##to]
@@ -37,37 +55,21 @@ struct transition {
 static const struct transition table[TYPES][UR_QPS_COUNT][UR_QPS_COUNT] = {
 	T(RC, RESET, INIT) = { true, CONN_INIT, 0 },
 	T(RC, INIT, INIT) = { true, 0, CONN_INIT },
-	T(RC, INIT,
-	  RTR) = { true,
-		   CONN_RTR | UR_QP_MAX_DEST_RD_ATOMIC | UR_QP_MIN_RNR_TIMER,
-		   UR_QP_ALT_PATH | UR_QP_ACCESS_FLAGS | UR_QP_PKEY_INDEX },
-	T(RC, RTR, RTS) = { true,
-			    UR_QP_TIMEOUT | UR_QP_RETRY_CNT | UR_QP_RNR_RETRY |
-				    UR_QP_SQ_PSN | UR_QP_MAX_QP_RD_ATOMIC,
-			    RC_RTS },
+	T(RC, INIT, RTR) = { true, RC_RTR, CONN_RTR_MAY },
+	T(RC, RTR, RTS) = { true, RC_SENDER, RC_RTS },
 	T(RC, RTS, RTS) = { true, 0, RC_RTS },
-	T(RC, RTS, SQD) = { true, 0, UR_QP_EN_SQD_ASYNC_NOTIFY },
+	T(RC, RTS, SQD) = { true, 0, NOTIFY },
 	T(RC, SQD, RTS) = { true, 0, RC_RTS },
-	T(RC, SQD,
-	  SQD) = { true, 0,
-		   UR_QP_PORT | UR_QP_AV | UR_QP_TIMEOUT | UR_QP_RETRY_CNT |
-			   UR_QP_RNR_RETRY | UR_QP_MAX_QP_RD_ATOMIC |
-			   UR_QP_MAX_DEST_RD_ATOMIC | UR_QP_ALT_PATH |
-			   UR_QP_ACCESS_FLAGS | UR_QP_PKEY_INDEX |
-			   UR_QP_MIN_RNR_TIMER | UR_QP_PATH_MIG_STATE },
+	T(RC, SQD, SQD) = { true, 0, RC_DRAINED },
 
 	T(UC, RESET, INIT) = { true, CONN_INIT, 0 },
 	T(UC, INIT, INIT) = { true, 0, CONN_INIT },
-	T(UC, INIT,
-	  RTR) = { true, CONN_RTR,
-		   UR_QP_ALT_PATH | UR_QP_ACCESS_FLAGS | UR_QP_PKEY_INDEX },
+	T(UC, INIT, RTR) = { true, UC_RTR, CONN_RTR_MAY },
 	T(UC, RTR, RTS) = { true, UR_QP_SQ_PSN, UC_RTS },
 	T(UC, RTS, RTS) = { true, 0, UC_RTS },
-	T(UC, RTS, SQD) = { true, 0, UR_QP_EN_SQD_ASYNC_NOTIFY },
+	T(UC, RTS, SQD) = { true, 0, NOTIFY },
 	T(UC, SQD, RTS) = { true, 0, UC_RTS },
-	T(UC, SQD, SQD) = { true, 0,
-			    UR_QP_AV | UR_QP_ALT_PATH | UR_QP_ACCESS_FLAGS |
-				    UR_QP_PKEY_INDEX | UR_QP_PATH_MIG_STATE },
+	T(UC, SQD, SQD) = { true, 0, UC_DRAINED },
 	T(UC, SQE, RTS) = { true, 0, UR_QP_CUR_STATE | UR_QP_ACCESS_FLAGS },
 
 	T(UD, RESET, INIT) = { true, UD_INIT, 0 },
@@ -75,7 +77,7 @@ static const struct transition table[TYPES][UR_QPS_COUNT][UR_QPS_COUNT] = {
 	T(UD, INIT, RTR) = { true, 0, UR_QP_PKEY_INDEX | UR_QP_QKEY },
 	T(UD, RTR, RTS) = { true, UR_QP_SQ_PSN, UD_RTS },
 	T(UD, RTS, RTS) = { true, 0, UD_RTS },
-	T(UD, RTS, SQD) = { true, 0, UR_QP_EN_SQD_ASYNC_NOTIFY },
+	T(UD, RTS, SQD) = { true, 0, NOTIFY },
 	T(UD, SQD, RTS) = { true, 0, UD_RTS },
 	T(UD, SQD, SQD) = { true, 0, UR_QP_PKEY_INDEX | UR_QP_QKEY },
 	T(UD, SQE, RTS) = { true, 0, UD_RTS },
@@ -92,13 +94,6 @@ const char *ur_qp_state_name(enum ur_qp_state state)
 	return (unsigned int)state < UR_QPS_COUNT ? names[state] : "?";
 }
 
-/* IBTA 11.2.5.2: "current QP state" names a state the QP can be in. */
-static bool may_name_current(enum ur_qp_state state)
-{
-	return state == UR_QPS_RTR || state == UR_QPS_RTS ||
-	       state == UR_QPS_SQD || state == UR_QPS_SQE;
-}
-
 int ur_qp_state_check(enum ur_qp_type type, enum ur_qp_state from,
 		      enum ur_qp_state to, uint32_t mask)
 {
@@ -108,8 +103,6 @@ int ur_qp_state_check(enum ur_qp_type type, enum ur_qp_state from,
 	if (type < UR_QPT_RC || type > UR_QPT_UD ||
 	    (unsigned int)from >= UR_QPS_COUNT ||
 	    (unsigned int)to >= UR_QPS_COUNT)
-		return -EINVAL;
-	if ((mask & UR_QP_CUR_STATE) && !may_name_current(from))
 		return -EINVAL;
 	if (to != UR_QPS_RESET && to != UR_QPS_ERR)
 		t = &table[type - UR_QPT_RC][from][to];

@@ -259,6 +259,35 @@ static void test_solicited_over_the_wrap_of_counters(void **state)
 	}
 }
 
+/* Nor may one that was solicited half a turn ago count as to come. */
+static void test_solicited_long_ago(void **state)
+{
+	struct fixture *f = *state;
+
+	push(&f->cq, 0, true);
+	expect_poll(&f->cq, 0);
+	for (uint32_t at = 0; at < 5; at++) {
+		f->cq.head = f->cq.tail = at * 0x40000000 + 9;
+		push(&f->cq, 1, false);
+		expect_poll(&f->cq, 1);
+		ur_cq_arm(&f->cq, true);
+		assert_false(unit_readable(f->channel.fd));
+	}
+}
+
+static void test_solicited_and_purged(void **state)
+{
+	struct fixture *f = *state;
+
+	push(&f->cq, 0, false);
+	push(&f->cq, 1, true);
+	ur_cq_purge(&f->cq, (struct ur_qp *)2); /* odd wr_id */
+	expect_poll(&f->cq, 0);
+	ur_cq_arm(&f->cq, true);
+	push(&f->cq, 2, false);
+	assert_false(unit_readable(f->channel.fd));
+}
+
 static void test_without_a_channel(void **state)
 {
 	struct ur_cq cq;
@@ -328,6 +357,8 @@ int main(void)
 		T(test_arm_with_entries_signals_at_once),
 		T(test_solicited_only),
 		T(test_solicited_over_the_wrap_of_counters),
+		T(test_solicited_long_ago),
+		T(test_solicited_and_purged),
 		T(test_without_a_channel),
 		T(test_fini_refuses_while_in_use),
 		T(test_fini_drains_and_waits),

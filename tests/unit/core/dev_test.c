@@ -132,7 +132,9 @@ static void test_holes_are_zero(void **state)
 	uint8_t zero[16] = { 0 };
 
 	ur_dev_update(&f->dev, g, 2);
+	events(f);
 	ur_dev_update(&f->dev, g + 1, 1);
+	assert_int_equal(events(f), GID_CHANGE | LID_CHANGE);
 	expect_gid(f, 0, "::");
 	expect_gid(f, 1, "10.0.0.2");
 	assert_int_equal(ur_dev_gid_index(&f->dev, zero), -ENOENT);
