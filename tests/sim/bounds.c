@@ -71,6 +71,18 @@ static void check_clean(struct sim_world *w)
 			 w->work_ops, s->requests);
 }
 
+/* Going back repeats a window of requests at most (go-back-N). */
+static uint64_t window_pkts(const struct sim_world *w)
+{
+	uint32_t mtu = 4096;
+
+	for (uint32_t i = 0; i < w->nconns; i++) {
+		if (ur_mtu_bytes(w->conns[i]->mtu) < mtu)
+			mtu = ur_mtu_bytes(w->conns[i]->mtu);
+	}
+	return (1u << 20) / (mtu + 128);
+}
+
 void sim_bounds_check(struct sim_world *w)
 {
 	const struct sim_wire_stats *s = &w->wire;
@@ -86,7 +98,7 @@ void sim_bounds_check(struct sim_world *w)
 	if (s->seq_naks > mishaps(w) * 2)
 		sim_fail(w, "%lu sequence NAKs for %lu mishaps", s->seq_naks,
 			 mishaps(w));
-	if (s->repeated > causes * 512)
+	if (s->repeated > causes * window_pkts(w))
 		sim_fail(w, "%lu requests repeated for %lu mishaps",
 			 s->repeated, causes);
 	if (s->acks + s->seq_naks + s->rnr_naks > s->requests + s->duplicated)

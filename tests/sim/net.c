@@ -73,23 +73,29 @@ static bool icrc_collides(const struct sim_pkt *p)
 			     p->data, p->len, p->index, NULL);
 }
 
-/* Byte 4 of the BTH (FECN, BECN) and the header's reserved bits are free. */
-static bool corrupt(struct sim_world *w, struct sim_pkt *p)
+/* Flip bits here and there; byte 4 of the BTH is not covered by the ICRC. */
+static void flip_bits(struct sim_world *w, struct sim_pkt *p)
 {
 	uint32_t flips = 1 + sim_below(w, 6);
+	uint32_t at = sim_below(w, p->len);
 
+	do {
+		if (at != 4)
+			p->data[at] ^= (uint8_t)(1u << sim_below(w, 8));
+		else
+			flips++;
+		at += 1 + sim_below(w, 16);
+	} while (--flips && at < p->len);
+}
+
+static bool corrupt(struct sim_world *w, struct sim_pkt *p)
+{
 	p->corrupt = true;
 	w->wire.corrupted++;
-	if (sim_chance(w, SIM_PROB / 8)) {
+	if (sim_chance(w, SIM_PROB / 8))
 		p->len = sim_below(w, p->len);
-	} else {
-		for (uint32_t i = 0; i < flips; i++) {
-			uint32_t bit = sim_below(w, p->len * 8);
-
-			if (bit / 8 != 4)
-				p->data[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		}
-	}
+	else
+		flip_bits(w, p);
 	if (!icrc_collides(p))
 		return true;
 	w->wire.collisions++;
