@@ -158,6 +158,8 @@ static void shape_scenario(struct sim_world *w)
 
 	if (p->scenario == SIM_UC || p->scenario == SIM_MIXED)
 		p->uc_conns = sim_range(w, 1, 3);
+	if (p->uc_conns)
+		p->slots = sim_range(w, 2 * p->uc_conns + 2, SIM_SLOTS);
 	if (p->scenario == SIM_UC)
 		p->rc_conns = 0;
 	if (p->scenario == SIM_UD || p->scenario == SIM_MIXED)

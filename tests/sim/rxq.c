@@ -17,6 +17,10 @@ void sim_rxq_init(struct sim_rxq *q, struct sim_lane *l, struct ur_rq *rq,
 	q->rq = rq;
 	q->slot_size = max_msg + SIM_SGES * SIM_SGE_GAP;
 	q->depth = 1 + sim_below(w, w->p.slots);
+	/* A UC queue pair keeps the receive of a message that broke off, and
+	 * must not thereby starve those with which it shares an SRQ. */
+	if (w->p.srq && w->p.uc_conns)
+		q->depth = w->p.slots;
 	rig_buf_init(&q->buf, l->rig.host, q->slot_size * w->p.slots,
 		     UR_ACCESS_LOCAL_WRITE);
 }
