@@ -76,8 +76,9 @@ int ur_dev_watch_open(struct ur_dev *dev);
 void ur_dev_watch_read(struct ur_dev *dev, int fd);
 
 /*
- * Contexts that want device-wide asynchronous events; unlisten waits for the
- * acknowledgements of those taken.
+ * Contexts that want device-wide asynchronous events.  Unlisten removes those
+ * not taken and, unlike the destruction of an object, does not wait for
+ * acknowledgements: the device stays, and programs close without.
  */
 struct ur_dev_listener {
 	struct ur_list node;

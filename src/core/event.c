@@ -168,7 +168,7 @@ void ur_evq_ack(struct ur_evq *q, struct ur_ev_source *source, uint32_t n)
 	ur_unlock(&q->lock);
 }
 
-static uint32_t remove_locked(struct ur_evq *q, struct ur_ev_source *source)
+static void forget_locked(struct ur_evq *q, struct ur_ev_source *source)
 {
 	uint32_t n = 0;
 
@@ -180,18 +180,22 @@ static uint32_t remove_locked(struct ur_evq *q, struct ur_ev_source *source)
 			ev_unlink(ev);
 		}
 	}
-	return n;
+	q->stale += n - count_take(q, n);
+}
+
+void ur_evq_forget(struct ur_evq *q, struct ur_ev_source *source)
+{
+	ur_lock(&q->lock);
+	forget_locked(q, source);
+	ur_unlock(&q->lock);
 }
 
 void ur_evq_drain(struct ur_evq *q, struct ur_ev_source *source)
 {
-	uint32_t n;
-
 	if (!q)
 		return;
 	ur_lock(&q->lock);
-	n = remove_locked(q, source);
-	q->stale += n - count_take(q, n);
+	forget_locked(q, source);
 	/* Who acknowledges more than was delivered does not hang us. */
 	while ((int32_t)(source->delivered - source->acked) > 0)
 		pthread_cond_wait(&q->acked, &q->lock.m);

@@ -68,6 +68,9 @@ int ur_evq_take(struct ur_evq *q, struct ur_ev *out);
 /* Acknowledge n events of a source. */
 void ur_evq_ack(struct ur_evq *q, struct ur_ev_source *source, uint32_t n);
 
+/* Remove the queued events of a source. */
+void ur_evq_forget(struct ur_evq *q, struct ur_ev_source *source);
+
 /*
  * Before a source goes away: remove its queued events, then wait until all
  * delivered ones are acknowledged.  Hold no lock that an acknowledging thread
