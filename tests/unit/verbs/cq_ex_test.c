@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <time.h>
+
+#include "setup.h"
+
+#define TIMES                                                                  \
+	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                                 \
+	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+
+static struct ibv_cq_ex *make(struct fixture *f, uint64_t wc_flags)
+{
+	struct ibv_cq_init_attr_ex init = {
+		.cqe = 8,
+		.cq_context = f,
+		.wc_flags = wc_flags,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
+	};
+
+	return ibv_create_cq_ex(f->ctx, &init);
+}
+
+static void reads_every_member(void **state)
+{
+	struct ibv_cq_ex *cq = make(*state, IBV_WC_STANDARD_FLAGS | TIMES);
+	struct ibv_poll_cq_attr attr = { 0 };
+	struct timespec now;
+	int64_t age;
+
+	assert_ptr_equal(cq->cq_context, *state);
+	complete(ibv_cq_ex_to_cq(cq), 5, 1);
+	assert_int_equal(ibv_start_poll(cq, &attr), 0);
+	assert_int_equal(cq->wr_id, 5);
+	assert_int_equal(cq->status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_wc_read_opcode(cq), IBV_WC_RECV);
+	assert_int_equal(ibv_wc_read_vendor_err(cq), 9);
+	assert_int_equal(ibv_wc_read_byte_len(cq), 100);
+	assert_int_equal(ibv_wc_read_imm_data(cq), 0xcafe);
+	assert_int_equal(ibv_wc_read_qp_num(cq), 0x4001);
+	assert_int_equal(ibv_wc_read_src_qp(cq), 0x8002);
+	assert_int_equal(ibv_wc_read_wc_flags(cq),
+			 IBV_WC_GRH | IBV_WC_WITH_IMM);
+	assert_int_equal(ibv_wc_read_slid(cq), 7);
+	assert_int_equal(ibv_wc_read_sl(cq), 2);
+	assert_int_equal(ibv_wc_read_dlid_path_bits(cq), 3);
+	assert_int_equal(ibv_wc_read_completion_ts(cq), UR_FAKE_NOW_NS - 1000);
+	clock_gettime(CLOCK_REALTIME, &now);
+	age = now.tv_sec * 1000000000 + now.tv_nsec -
+	      (int64_t)ibv_wc_read_completion_wallclock_ns(cq);
+	assert_true(age <= 1000 && age > -1000000000);
+	ibv_end_poll(cq);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+static void what_was_not_looked_at_stays(void **state)
+{
+	struct ibv_cq_ex *cq = make(*state, 0);
+	struct ibv_poll_cq_attr attr = { 0 };
+	struct ibv_wc wc[8];
+
+	assert_int_equal(ibv_start_poll(cq, &attr), ENOENT);
+	complete(ibv_cq_ex_to_cq(cq), 0, 4);
+	assert_int_equal(ibv_start_poll(cq, &attr), 0);
+	assert_int_equal(ibv_next_poll(cq), 0);
+	assert_int_equal(cq->wr_id, 1);
+	ibv_end_poll(cq);
+	assert_int_equal(ibv_poll_cq(ibv_cq_ex_to_cq(cq), 8, wc), 2);
+	assert_int_equal(wc[0].wr_id, 2);
+	complete(ibv_cq_ex_to_cq(cq), 9, 1);
+	assert_int_equal(ibv_start_poll(cq, &attr), 0);
+	assert_int_equal(ibv_next_poll(cq), ENOENT);
+	ibv_end_poll(cq);
+	attr.comp_mask = 1;
+	assert_int_equal(ibv_start_poll(cq, &attr), EINVAL);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+static void refuses_what_it_lacks(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_cq_init_attr_ex init = {
+		.cqe = 8,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
+	};
+
+	assert_null(make(f, IBV_WC_EX_WITH_CVLAN));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_null(make(f, IBV_WC_EX_WITH_FLOW_TAG));
+	assert_null(make(f, IBV_WC_EX_WITH_TM_INFO));
+	assert_null(make(f, 1ull << 40));
+	assert_null(ibv_create_cq_ex(f->ctx, &init));
+	assert_int_equal(errno, EOPNOTSUPP);
+	init.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
+	assert_null(ibv_create_cq_ex(f->ctx, &init));
+	assert_int_equal(errno, EOPNOTSUPP);
+}
+
+#define TEST(fn)                                                               \
+	cmocka_unit_test_setup_teardown(fn, fixture_open, fixture_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(reads_every_member),
+		TEST(what_was_not_looked_at_stays),
+		TEST(refuses_what_it_lacks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
