@@ -27,10 +27,18 @@ static uint64_t work_time(const struct sim_world *w)
 	return 20 * SIM_MS + ops * each + 4 * bytes * p->net.byte_ps / 1000;
 }
 
+/* The adapter does not trust an ordinary machine to answer within less. */
+uint64_t sim_patience_ns(const struct sim_world *w)
+{
+	uint64_t t = sim_timeout_ns(w->p.timeout);
+
+	return t > 4 * SIM_MS ? t : 4 * SIM_MS;
+}
+
 uint64_t sim_time_limit(const struct sim_world *w)
 {
 	const struct sim_params *p = &w->p;
-	uint64_t timeout = sim_timeout_ns(p->timeout);
+	uint64_t timeout = sim_patience_ns(w);
 	uint64_t limit =
 		work_time(w) + mishaps(w) * 4 * timeout +
 		w->wire.stalls * p->net.stall_ns +
@@ -80,7 +88,7 @@ static uint64_t window_pkts(const struct sim_world *w)
 		if (ur_mtu_bytes(w->conns[i]->mtu) < mtu)
 			mtu = ur_mtu_bytes(w->conns[i]->mtu);
 	}
-	return (1u << 20) / (mtu + 128);
+	return (1u << 20) / (mtu + 128) + 64;
 }
 
 void sim_bounds_check(struct sim_world *w)

@@ -187,8 +187,8 @@ static void check_retry_time(struct sim_dir *d)
 	uint64_t tries = w->p.retry_cnt + 1u;
 	uint64_t posted = d->ops[d->failed_at].posted_ns;
 	uint64_t since = posted > w->act_ns ? posted : w->act_ns;
-	uint64_t most =
-		(tries * 4 + 1) * timeout + SIM_MS + 8 * w->p.net.latency_ns;
+	uint64_t most = (tries * 4 + 1) * sim_patience_ns(w) + SIM_MS +
+			8 * w->p.net.latency_ns;
 
 	if (d->failed_ns > since + most)
 		sim_fail(w, "qp %x failed after %lu us, %lu at most expected",

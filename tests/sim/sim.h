@@ -476,5 +476,7 @@ void sim_scenario_check(struct sim_world *w);
 uint64_t sim_time_limit(const struct sim_world *w);
 void sim_bounds_check(struct sim_world *w);
 uint64_t sim_timeout_ns(uint8_t code);
+/* What a timeout may really be a quarter of. */
+uint64_t sim_patience_ns(const struct sim_world *w);
 
 #endif
