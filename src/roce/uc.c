@@ -28,7 +28,11 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 		return UR_EMIT_FULL;
 	if (!ur_cong_pace(q, price_of(q, w), now_ns))
 		return UR_EMIT_DEFER;
-	if (ur_req_add_packet(q, t, q->path, w, &h, off, len, true)) {
+	/*
+	 * Copied: the request completes now, and another thread may reuse its
+	 * memory before the link has sent the train.
+	 */
+	if (ur_req_add_packet(q, t, q->path, w, &h, off, len, false)) {
 		ur_req_fail(q, UR_WC_LOC_PROT_ERR);
 		return UR_EMIT_IDLE;
 	}

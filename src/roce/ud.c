@@ -78,7 +78,11 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 		return UR_EMIT_FULL;
 	if (!ur_cong_pace(q, w->length + UR_PKT_OVERHEAD, now_ns))
 		return UR_EMIT_DEFER;
-	if (ur_req_add_packet(q, t, q->path, w, &h, 0, w->length, true)) {
+	/*
+	 * Copied: the request completes now, and another thread may reuse its
+	 * memory before the link has sent the train.
+	 */
+	if (ur_req_add_packet(q, t, q->path, w, &h, 0, w->length, false)) {
 		complete(q, w, UR_WC_LOC_PROT_ERR);
 		return UR_EMIT_OK;
 	}
