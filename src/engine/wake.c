@@ -33,6 +33,7 @@
 
 #define SPIN_MAX_NS	20000u
 #define SPIN_MIN_NS	2000u
+#define SPIN_PAUSES	8
 #define READS_PER_HOLD	16u
 #define ACTIVE_NS	10000000u /* traffic this recent: keep ticking */
 #define PAUSE_GATHER_NS 10000000u
@@ -150,11 +151,17 @@ static bool spin(struct helper *h)
 	struct ur_lane *l = h->lane;
 	uint64_t now = ur_clock_ns(), end = now + h->spin_ns;
 
+	/*
+	 * Once to whoever was woken by what we did; from then on no yielding:
+	 * on a busy machine that gives the core away for milliseconds.
+	 */
+	sched_yield();
 	while (now < end) {
 		bool polled;
 		uint32_t got;
 
-		sched_yield();
+		for (int i = 0; i < SPIN_PAUSES; i++)
+			__builtin_ia32_pause();
 		ur_lane_lock(l);
 		now = ur_clock_ns();
 		polled = is_polled(l, now) || l->watch == UR_WATCH_TICK;
