@@ -53,14 +53,12 @@ int ibv_get_async_event(struct ibv_context *context,
 		break;
 	case ABOUT_DEVICE:
 		event->element.port_num = ev.port_num;
-		/* Its acknowledgement will not tell the context: it is now. */
-		if (ev.source)
-			ur_evq_ack(&urv_context(context)->async, ev.source, 1);
 		break;
 	}
 	return 0;
 }
 
+/* Nobody waits for those of the device (ur_dev_unlisten()). */
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
 	struct ibv_context *context;
