@@ -130,16 +130,16 @@ def build(source, directory):
     if not (directory / "build.ninja").exists():
         subprocess.run(
             ["meson", "setup", directory, source, "--buildtype=debug",
-             "-Dwerror=false", "-Dc_args=-finstrument-functions"],
+             # addr2line names the wrong file for the first function of a unit
+             # in DWARF 5.
+             "-Dwerror=false", "-Dc_args=-finstrument-functions -gdwarf-4"],
             check=True, stdout=subprocess.DEVNULL)
     # Whatever the libraries are called: all that src/ makes.
     outputs = subprocess.run(
         ["ninja", "-C", directory, "-t", "targets", "all"], check=True,
         capture_output=True, text=True).stdout
     targets = [line.split(":")[0] for line in outputs.splitlines()
-               if re.match(r"(src|tools)/[^:]*: \w+_LINKER|"
-                           r"(src|tools)/[^:]*: CUSTOM_COMMAND|"
-                           r"[^/:]+: (CUSTOM_COMMAND|c_LINKER)", line)]
+               if re.match(r"src/[^:]*: \w+_LINKER", line)]
     subprocess.run(["ninja", "-C", directory, *targets], check=True,
                    stdout=subprocess.DEVNULL)
 
@@ -148,13 +148,18 @@ def trace(source, directory, tracer, program):
     libraries = sorted({str(path.parent) for path in
                         (directory / "src").rglob("lib*.so*")
                         if path.is_file()})
-    env = dict(os.environ, LD_PRELOAD=tracer,
+    env = dict(os.environ, LD_PRELOAD=tracer, URNIC_IDLE="1",
                LD_LIBRARY_PATH=":".join(libraries))
     daemons = [path for path in directory.rglob("urnicd") if path.is_file()]
     if daemons:
         env["URNICD"] = str(daemons[0])
+    command = [program]
+    if os.geteuid() == 0:
+        # A network of its own: no daemon or traffic of others.
+        command = ["unshare", "--net", "sh", "-c",
+                   'ip link set lo up && exec "$0" "$@"', program]
     with tempfile.TemporaryDirectory() as out:
-        subprocess.run([program, out], check=True, env=env, timeout=60)
+        subprocess.run([*command, out], check=True, env=env, timeout=60)
         return [event for side in ("requester", "responder")
                 for event in read_trace(os.path.join(out, side), side, source)]
 

@@ -235,6 +235,8 @@ static void one_end(const char *dir, int fd, int sends)
 	open_end(&e);
 	connect_end(&e, fd);
 	run(&e, fd, sends);
+	/* The responder's lane may be busy with the acknowledgement yet. */
+	meet(fd);
 	write_trace(dir, sends ? "requester" : "responder");
 	if (!sends && (e.buffer[0] != 'x' || e.buffer[MESSAGE_LEN - 1] != 'x'))
 		die("the message did not arrive");
