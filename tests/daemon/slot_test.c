@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Slots: starting on demand, steering, giving back, limits, no daemon. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "link/udp.h"
+#include "world.h"
+
+#define PACKETS 100
+
+static void starts_on_demand_unnoticed(void **state)
+{
+	struct peer p;
+	uint32_t slot;
+
+	assert_int_equal(daemon_pid(), 0);
+	p = peer_start(0, NULL);
+	assert_int_not_equal(daemon_pid(), 0);
+	assert_int_equal(peer_slot(&p, &slot), 0);
+	assert_in_range(slot, 1, 1023);
+	/* No SIGCHLD and nothing to wait for in the application. */
+	assert_int_equal(peer_children(&p), 0);
+	peer_end(&p);
+}
+
+static void daemon_has_no_descriptor_of_the_application(void **state)
+{
+	char path[64], target[64] = "";
+	struct peer p;
+	int fd = dup2(1, 77);
+
+	p = peer_start(0, NULL);
+	snprintf(path, sizeof(path), "/proc/%d/fd/77", (int)daemon_pid());
+	assert_int_equal(readlink(path, target, sizeof(target) - 1), -1);
+	snprintf(path, sizeof(path), "/proc/%d/fd/1", (int)daemon_pid());
+	assert_true(readlink(path, target, sizeof(target) - 1) > 0);
+	assert_string_equal(target, "/dev/null");
+	close(fd);
+	peer_end(&p);
+}
+
+static void check_steering(struct peer *p, const uint32_t *slot, int n,
+			   const char *to)
+{
+	for (uint32_t k = 0; k < PACKETS; k++) {
+		int i = (int)(k * 2654435761u >> 16) % n;
+		uint32_t qpn = qpn_of(slot[i], k * 2654435761u >> 7);
+
+		send_qpn(to, qpn);
+		assert_int_equal(peer_recv(&p[i], slot[i]), qpn);
+	}
+}
+
+static void steers_by_slot(void **state)
+{
+	struct peer p[4];
+	uint32_t slot[4];
+
+	for (int i = 0; i < 4; i++) {
+		p[i] = peer_start(0, NULL);
+		assert_int_equal(peer_slot(&p[i], &slot[i]), 0);
+		for (int j = 0; j < i; j++)
+			assert_int_not_equal(slot[i], slot[j]);
+	}
+	check_steering(p, slot, 4, "127.0.0.1");
+	check_steering(p, slot, 4, "::1");
+	for (int i = 0; i < 4; i++)
+		peer_end(&p[i]);
+}
+
+static void killed_client_is_reclaimed(void **state)
+{
+	struct peer a = peer_start(0, NULL), b = peer_start(0, NULL);
+	uint32_t s, t, u;
+
+	assert_int_equal(peer_slot(&a, &s), 0);
+	assert_int_equal(peer_slot(&b, &t), 0);
+	peer_kill(&a);
+	assert_true(daemon_wait_used(1, 1000));
+	/* Quarantined: the next one gets another slot. */
+	a = peer_start(0, NULL);
+	assert_int_equal(peer_slot(&a, &u), 0);
+	assert_int_not_equal(u, s);
+	assert_int_not_equal(u, t);
+	send_qpn("::1", qpn_of(t, 5));
+	assert_int_equal(peer_recv(&b, t), qpn_of(t, 5));
+	peer_end(&a);
+	peer_end(&b);
+}
+
+static void fork_child_keeps_no_slot(void **state)
+{
+	struct peer a = peer_start(0, NULL);
+	pid_t child;
+	uint32_t s;
+
+	assert_int_equal(peer_slot(&a, &s), 0);
+	child = peer_fork(&a);
+	peer_kill(&a);
+	assert_true(daemon_wait_used(0, 1000));
+	kill(child, SIGKILL);
+}
+
+static void put_slot_is_free(void **state)
+{
+	struct peer a = peer_start(0, NULL);
+	uint32_t s, t;
+
+	assert_int_equal(peer_slot(&a, &s), 0);
+	assert_int_equal(peer_slot(&a, &t), 0);
+	assert_int_equal(daemon_used(), 2);
+	peer_put(&a, s);
+	assert_true(daemon_wait_used(1, 1000));
+	peer_end(&a);
+}
+
+static void reclaimed_slot_leaves_its_groups(void **state)
+{
+	struct peer a = peer_start(0, NULL), b = peer_start(0, NULL);
+	uint32_t s, t;
+
+	assert_int_equal(peer_slot(&a, &s), 0);
+	assert_int_equal(peer_slot(&b, &t), 0);
+	peer_join(&a, s);
+	assert_true(file_has("/proc/self/net/igmp", "030201EF"));
+	assert_true(file_has("/proc/self/net/igmp6",
+			     "ff150000000000000000000000000123"));
+	/* Only the slot that joined gets a copy. */
+	send_qpn("239.1.2.3", 0xffffff);
+	assert_int_equal(peer_recv(&a, s), 0xffffff);
+	assert_int_equal(peer_recv(&b, t), -1);
+	peer_kill(&a);
+	assert_true(daemon_wait_used(1, 1000));
+	assert_false(file_has("/proc/self/net/igmp", "030201EF"));
+	assert_false(file_has("/proc/self/net/igmp6",
+			      "ff150000000000000000000000000123"));
+	peer_end(&b);
+}
+
+static void steering_cannot_be_replaced(void **state)
+{
+	struct peer a = peer_start(0, NULL);
+	uint32_t s;
+
+	assert_int_equal(peer_slot(&a, &s), 0);
+	assert_int_equal(peer_steal(&a, s), EPERM);
+	peer_end(&a);
+}
+
+static void damaged_slot_is_given_up(void **state)
+{
+	struct peer a = peer_start(0, NULL);
+	uint32_t s, t;
+
+	assert_int_equal(peer_slot(&a, &s), 0);
+	peer_damage(&a, s);
+	peer_put(&a, s);
+	for (int i = 0; i < 40; i++) {
+		assert_int_equal(peer_slot(&a, &t), 0);
+		assert_int_not_equal(t, s);
+	}
+	peer_end(&a);
+}
+
+static void idle_daemon_ends(void **state)
+{
+	struct peer a = peer_start(0, NULL);
+	uint32_t s;
+	int fd;
+
+	assert_int_equal(peer_slot(&a, &s), 0);
+	sleep_ms(1500);
+	assert_int_not_equal(daemon_pid(), 0);
+	peer_end(&a);
+	assert_true(daemon_wait_gone(4000));
+	/* And nothing of the group is left. */
+	fd = ur_udp_sole_socket(ROCE_PORT);
+	assert_true(fd >= 0);
+	close(fd);
+}
+
+/* The limit, and one more. */
+static void every_slot_and_one_more(void **state)
+{
+	struct peer a = peer_start(0, NULL);
+	static bool seen[1024];
+	struct rlimit l;
+	uint32_t s;
+
+	getrlimit(RLIMIT_NOFILE, &l);
+	if (l.rlim_max < 3000) {
+		peer_end(&a);
+		skip();
+	}
+	memset(seen, 0, sizeof(seen));
+	for (int i = 0; i < 1023; i++) {
+		assert_int_equal(peer_slot(&a, &s), 0);
+		assert_in_range(s, 1, 1023);
+		assert_false(seen[s]);
+		seen[s] = true;
+	}
+	assert_int_equal(peer_slot(&a, &s), -ENOSPC);
+	send_qpn("127.0.0.1", qpn_of(1023, 7));
+	assert_int_equal(peer_recv(&a, 1023), qpn_of(1023, 7));
+	peer_put(&a, 500);
+	assert_int_equal(peer_slot(&a, &s), 0);
+	assert_int_equal(s, 500);
+	peer_end(&a);
+}
+
+/* "Another program" is one that works without urnicd. */
+static void port_of_another_program(void **state)
+{
+	struct peer a, other;
+	uint32_t s;
+
+	setenv("URNIC_DAEMON", "0", 1);
+	other = peer_start(0, NULL);
+	assert_int_equal(peer_slot(&other, &s), 0);
+	unsetenv("URNIC_DAEMON");
+	a = peer_start(0, NULL);
+	assert_int_equal(peer_slot(&a, &s), -EADDRINUSE);
+	peer_end(&other);
+	assert_int_equal(peer_slot(&a, &s), 0);
+	peer_end(&a);
+}
+
+static void alone_has_the_whole_port(void **state)
+{
+	struct peer a, b;
+	uint32_t s;
+
+	setenv("URNIC_DAEMON", "0", 1);
+	a = peer_start(0, NULL);
+	b = peer_start(0, NULL);
+	assert_int_equal(peer_slot(&a, &s), 0);
+	assert_int_equal(s, 1);
+	assert_int_equal(peer_slot(&a, &s), -ENOSPC);
+	assert_int_equal(peer_slot(&b, &s), -EADDRINUSE);
+	for (uint32_t slot = 0; slot < 1024; slot += 93) {
+		send_qpn("127.0.0.1", qpn_of(slot, 9));
+		assert_int_equal(peer_recv(&a, 1), qpn_of(slot, 9));
+	}
+	assert_int_equal(daemon_pid(), 0);
+	peer_end(&a);
+	peer_end(&b);
+}
+
+static void alone_if_no_daemon_can_be_started(void **state)
+{
+	char *saved = strdup(getenv("URNICD"));
+	struct peer a;
+	uint32_t s;
+
+	setenv("URNICD", "/nonexistent/urnicd", 1);
+	a = peer_start(0, NULL);
+	setenv("URNICD", saved, 1);
+	free(saved);
+	assert_int_equal(peer_slot(&a, &s), 0);
+	assert_int_equal(s, 1);
+	peer_end(&a);
+}
+
+#define T(name)                                                                \
+	cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(starts_on_demand_unnoticed),
+		T(daemon_has_no_descriptor_of_the_application),
+		T(steers_by_slot),
+		T(killed_client_is_reclaimed),
+		T(fork_child_keeps_no_slot),
+		T(put_slot_is_free),
+		T(reclaimed_slot_leaves_its_groups),
+		T(steering_cannot_be_replaced),
+		T(damaged_slot_is_given_up),
+		T(idle_daemon_ends),
+		T(every_slot_and_one_more),
+		T(port_of_another_program),
+		T(alone_has_the_whole_port),
+		T(alone_if_no_daemon_can_be_started),
+	};
+
+	world_require();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

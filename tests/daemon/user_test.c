@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Several users of one machine.  Needs real root rights. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "world.h"
+
+#define ALICE 61001
+#define BOB   61002
+
+static char log_path[] = "/tmp/urnic-user-test-XXXXXX";
+
+static bool can_be(uid_t uid)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		if (setresuid(uid, uid, uid))
+			_exit(1);
+		_exit(access(getenv("URNICD"), X_OK) ? 1 : 0);
+	}
+	waitpid(pid, &status, 0);
+	return status == 0;
+}
+
+static int log_open(void **state)
+{
+	int fd = mkstemp(log_path);
+
+	if (fd < 0)
+		return -1;
+	fchmod(fd, 0666);
+	close(fd);
+	setenv("URNIC_LOG_FILE", log_path, 1);
+	return 0;
+}
+
+static int log_close(void **state)
+{
+	unlink(log_path);
+	return 0;
+}
+
+static void second_user_is_told(void **state)
+{
+	struct peer a = peer_start(ALICE, NULL), b;
+	uint32_t s;
+	int err;
+
+	assert_int_equal(peer_slot(&a, &s), 0);
+	b = peer_start(BOB, &err);
+	assert_int_equal(err, -EPERM);
+	assert_true(file_has(log_path, "uid 61001"));
+	assert_true(file_has(log_path, "systemctl start urnicd"));
+	peer_kill(&b);
+	/* Neither does root trust a user's daemon. */
+	b = peer_start(0, &err);
+	assert_int_equal(err, -EPERM);
+	peer_kill(&b);
+	peer_end(&a);
+}
+
+static void root_serves_everybody(void **state)
+{
+	struct peer root = peer_start(0, NULL);
+	struct peer a = peer_start(ALICE, NULL), b = peer_start(BOB, NULL);
+	uint32_t s, t, u;
+
+	assert_int_equal(peer_slot(&root, &s), 0);
+	assert_int_equal(peer_slot(&a, &t), 0);
+	assert_int_equal(peer_slot(&b, &u), 0);
+	send_qpn("127.0.0.1", qpn_of(t, 1));
+	assert_int_equal(peer_recv(&a, t), qpn_of(t, 1));
+	send_qpn("::1", qpn_of(u, 2));
+	assert_int_equal(peer_recv(&b, u), qpn_of(u, 2));
+	/* With root's client alive the others' slots survive a restart. */
+	daemon_kill();
+	assert_true(daemon_wait_used(3, 3000));
+	send_qpn("::1", qpn_of(u, 3));
+	assert_int_equal(peer_recv(&b, u), qpn_of(u, 3));
+	peer_end(&a);
+	peer_end(&b);
+	peer_end(&root);
+}
+
+/* A user's slots that cannot be restored keep others out, with a reason. */
+static void orphans_of_a_user_block_the_port(void **state)
+{
+	struct peer root = peer_start(0, NULL), a = peer_start(ALICE, NULL);
+	struct peer b;
+	uint32_t s, t;
+
+	assert_int_equal(peer_slot(&a, &s), 0);
+	peer_signal(&a, SIGSTOP);
+	peer_signal(&root, SIGSTOP);
+	daemon_kill();
+	peer_kill(&root);
+	b = peer_start(0, NULL);
+	assert_int_equal(peer_slot(&b, &t), -EADDRINUSE);
+	peer_kill(&a);
+	assert_int_equal(peer_slot(&b, &t), 0);
+	peer_end(&b);
+}
+
+#define T(name)                                                                \
+	cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(second_user_is_told),
+		T(root_serves_everybody),
+		T(orphans_of_a_user_block_the_port),
+	};
+
+	if (geteuid() != 0 || !can_be(ALICE) || !can_be(BOB)) {
+		fprintf(stderr, "skipped: needs root and a daemon that other "
+				"users may execute\n");
+		return 77;
+	}
+	world_require();
+	return cmocka_run_group_tests(tests, log_open, log_close);
+}
