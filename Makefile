@@ -18,7 +18,7 @@ ASAN_FOREIGN = env LD_PRELOAD=$(call RUNTIME,asan):$(call RUNTIME,ubsan) \
 	ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0
 
 all: $(BUILD)/build.ninja
-	@meson compile -C $(BUILD)
+	@ninja -C $(BUILD)
 
 # Not rewritten when it exists: meson notices changes by itself.
 $(BUILD)/build.ninja:
@@ -50,7 +50,7 @@ fuzz:
 	@scripts/deps build fuzz
 	@[ -f build-fuzz/build.ninja ] || \
 		CC=clang meson setup build-fuzz -Dfuzz=true >/dev/null
-	@meson compile -C build-fuzz
+	@ninja -C build-fuzz
 	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
 
 asan:
@@ -58,7 +58,7 @@ asan:
 	@[ -f build-asan/build.ninja ] || meson setup build-asan \
 		-Db_sanitize=address,undefined -Db_lundef=false \
 		-Doptimization=1 >/dev/null
-	@meson compile -C build-asan
+	@ninja -C build-asan
 	@status=0; \
 	scripts/run_tests build-asan $(OURS) -t 4 || status=1; \
 	scripts/run_tests build-asan $(FOREIGN) -t 4 \
@@ -70,7 +70,7 @@ tsan:
 	@[ -f build-tsan/build.ninja ] || meson setup build-tsan \
 		-Db_sanitize=thread -Db_lundef=false -Doptimization=1 \
 		>/dev/null
-	@meson compile -C build-tsan
+	@ninja -C build-tsan
 	@TSAN_OPTIONS="halt_on_error=1 suppressions=$(CURDIR)/scripts/tsan.supp" \
 		scripts/run_tests build-tsan $(OURS) --no-suite sim -t 4
 
