@@ -53,7 +53,9 @@ row('srq-odp', 'srq', 'v4', '-c -o')
 row('rc-new-send', 'rc', 'v4', '-c -N')
 row('rc-new-send-events', 'rc', None, '-c -N -e')
 row('rc-timestamps', 'rc', 'v4', '-c -t')
-row('rc-timestamps-new-send-events', 'rc', 'v6', '-c -t -N -e')
+# Not with -e: the program takes an event whose completion it has polled
+# already for an error, which any adapter may give it.
+row('rc-timestamps-new-send', 'rc', 'v6', '-c -t -N')
 row('rc-deep', 'rc', 'v4', '-c -r 16000')
 row('srq-64-qps', 'srq', 'v4', '-c -q 64')
 full('rc-new-send-100000', 'rc', 'v4', '-c -N -n 100000')
@@ -66,21 +68,12 @@ def option(args, name, default):
     return int(w[w.index(name) + 1]) if name in w else default
 
 
-def fit(env, prog, args):
-    """Arguments that suit the link: a UD message is one packet."""
-    if prog == 'ud' and '-s' not in args and env.place.mtu < 4096:
-        args += ' -s 1024'
-    if option(args, '-m', 1024) > env.place.mtu:
-        raise Skip('the link carries no packets of that size')
-    return args
-
-
 def check(text, prog, args):
     """Both sides report the bytes that -n and -s amount to."""
     m = re.search(r'^(\d+) bytes in [\d.]+ seconds', text, re.M)
     if not m:
         raise Failure('no result line in:\n' + text)
-    size = option(args, '-s', 2048 if prog == 'ud' else 4096)
+    size = option(args, '-s', 1024 if prog == 'ud' else 4096)
     want = size * option(args, '-n', 1000) * 2
     if int(m[1]) != want:
         raise Failure(f'{m[1]} bytes instead of {want}')
@@ -90,17 +83,18 @@ def check(text, prog, args):
 
 def case(prog, gid, args):
     def run(env):
-        fitted = fit(env, prog, args)
+        if option(args, '-m', 1024) > env.place.mtu:
+            raise Skip('the link carries no packets of that size')
         port = env.port()
-        base = [f'ibv_{prog}_pingpong', '-p', port] + words(fitted)
+        base = [f'ibv_{prog}_pingpong', '-p', port] + words(args)
         server, client = list(base), list(base)
         if gid:
             server += ['-g', env.gid(env.a, gid)]
             client += ['-g', env.gid(env.b, gid)]
         s, c = env.pair(server, client + [env.a.ip4], port=port,
                         timeout=600 if env.full else 30)
-        check(s.text(), prog, fitted)
-        check(c.text(), prog, fitted)
+        check(s.text(), prog, args)
+        check(c.text(), prog, args)
     return run
 
 

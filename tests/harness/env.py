@@ -5,8 +5,9 @@ import json
 import os
 import re
 import shlex
+import time
 
-from harness.proc import Failure, Proc, sh
+from harness.proc import SLOW, Failure, Proc, sh
 
 
 class Env:
@@ -101,14 +102,27 @@ class Env:
 
 
 def finish(s, c, timeout):
-    """Wait for a pair; Failure names the side and shows both."""
-    try:
-        codes = c.wait(timeout), s.wait(timeout)
-    except Failure as e:
-        raise Failure(f'{e}\n      server: {s.describe()}'
-                      f'\n      client: {c.describe()}') from None
-    if any(codes):
-        raise Failure(f'exit codes: client {codes[0]}, server {codes[1]}\n'
+    """Wait for a pair; Failure shows both sides.
+
+    When one side failed the other may wait for ever: it gets a moment to say
+    what it saw.
+    """
+    end = time.monotonic() + timeout * SLOW
+    codes = [None, None]
+    while None in codes and time.monotonic() < end:
+        codes = [c.p.poll(), s.p.poll()]
+        if any(codes):
+            end = min(end, time.monotonic() + 3)
+            break
+        time.sleep(0.005)
+    while None in codes and time.monotonic() < end:
+        codes = [c.p.poll(), s.p.poll()]
+        time.sleep(0.02)
+    if codes != [0, 0]:
+        told = [f'exit {code}' if code is not None else
+                f'still running ({p.where()})'
+                for code, p in zip(codes, (c, s))]
+        raise Failure(f'client {told[0]}, server {told[1]}\n'
                       f'      server: {s.describe()}\n'
                       f'      client: {c.describe()}')
 

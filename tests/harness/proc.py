@@ -21,6 +21,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 SLOW = 5 if 'asan' in os.environ.get('LD_PRELOAD', '') else 1
 
 
+# Lines that say nothing about a failure.
+BORING = r'(local|remote) address:|^ (GID|RAddr)'
+
+
 class Failure(Exception):
     """The program under test did not do what it has to do."""
 
@@ -132,7 +136,10 @@ class Proc:
             Proc.alive.remove(self)
 
     def describe(self, lines=12):
-        tail = self.text().strip().splitlines()[-lines:]
+        said = [ln for ln in self.text().strip().splitlines()
+                if ln.strip('- ') and not re.search(BORING, ln)]
+        tail = said[:2] + ['…'] + said[2 - lines:] if len(said) > lines \
+            else said
         return ' '.join(self.argv) + '\n      | ' + '\n      | '.join(tail)
 
     @classmethod

@@ -105,6 +105,9 @@ def main():
     except Skip as e:
         print(f'skipped: {e}')
         count['skipped'] = len(cases)
+    except KeyboardInterrupt:
+        print('interrupted')
+        count['failed'] += 1
     finally:
         Proc.end_all()
     print('{passed} passed, {failed} failed, {skipped} skipped'

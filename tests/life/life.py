@@ -245,7 +245,7 @@ def daemon_leaves(env):
 
 CASES = [
     Case('kill-server', kill_server(14, 7)),
-    Case('kill-server-short', kill_server(10, 3)),
+    Case('kill-server-short', kill_server(13, 5)),
     Case('kill-server-pingpong', kill_pingpong_server),
     Case('kill-client', kill_client),
     Case('slots-come-back', kill_many),
