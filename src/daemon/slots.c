@@ -16,6 +16,18 @@ void ur_slots_init(struct ur_slots *s)
 	}
 }
 
+/* In the order of usability: a new slot comes before those in quarantine. */
+static void add_free(struct ur_slots *s, struct ur_slot *slot)
+{
+	struct ur_list *at = &s->free;
+
+	while (at->prev != &s->free &&
+	       ur_container_of(at->prev, struct ur_slot, node)->usable_ns >
+		       slot->usable_ns)
+		at = at->prev;
+	ur_list_add_tail(at, &slot->node);
+}
+
 void ur_slots_add(struct ur_slots *s, int fd, uint64_t cookie,
 		  enum ur_slot_state state, uint64_t now_ns)
 {
@@ -27,7 +39,7 @@ void ur_slots_add(struct ur_slots *s, int fd, uint64_t cookie,
 	slot->state = s->count == 0 ? UR_SLOT_OWN : state;
 	slot->usable_ns = now_ns;
 	if (slot->state == UR_SLOT_FREE)
-		ur_list_add_tail(&s->free, &slot->node);
+		add_free(s, slot);
 	if (slot->state == UR_SLOT_ORPHAN) {
 		slot->usable_ns = now_ns + UR_SLOT_ORPHAN_NS;
 		ur_list_add_tail(&s->orphans, &slot->node);
@@ -102,7 +114,7 @@ int ur_slots_put(struct ur_slots *s, const void *owner, unsigned int slot,
 	sl->state = broken ? UR_SLOT_BROKEN : UR_SLOT_FREE;
 	sl->usable_ns = now_ns + UR_SLOT_QUARANTINE_NS;
 	if (!broken)
-		ur_list_add_tail(&s->free, &sl->node);
+		add_free(s, sl);
 	return 0;
 }
 

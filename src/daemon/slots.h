@@ -3,7 +3,7 @@
  * Who has which slot.  Pure bookkeeping: time is an argument, sockets are
  * numbers that nobody here touches.
  *
- * A slot is FREE (in the order of its freeing: the longest unused is taken
+ * A slot is FREE (in the order of usability: the longest unused is taken
  * first, and not before its quarantine is over, so that packets for its last
  * owner have died out), USED by one owner, or an ORPHAN: a restarted daemon
  * got its socket back but nobody has claimed it yet.  An orphan may belong to

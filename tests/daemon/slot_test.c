@@ -100,6 +100,21 @@ static void killed_client_is_reclaimed(void **state)
 	peer_end(&b);
 }
 
+/* Every slot that is free rests: there are more. */
+static void killed_with_a_whole_batch(void **state)
+{
+	struct peer a = peer_start(0, NULL), b = peer_start(0, NULL);
+	uint32_t s;
+
+	for (int i = 0; i < 15; i++)
+		assert_int_equal(peer_slot(&a, &s), 0);
+	peer_kill(&a);
+	assert_true(daemon_wait_used(0, 1000));
+	assert_int_equal(peer_slot(&b, &s), 0);
+	assert_in_range(s, 16, 31);
+	peer_end(&b);
+}
+
 static void fork_child_keeps_no_slot(void **state)
 {
 	struct peer a = peer_start(0, NULL);
@@ -283,6 +298,7 @@ int main(void)
 		T(daemon_has_no_descriptor_of_the_application),
 		T(steers_by_slot),
 		T(killed_client_is_reclaimed),
+		T(killed_with_a_whole_batch),
 		T(fork_child_keeps_no_slot),
 		T(put_slot_is_free),
 		T(reclaimed_slot_leaves_its_groups),

@@ -69,6 +69,24 @@ static void longest_unused_first_after_quarantine(void **state)
 	assert_int_equal(take(2 * SECOND + q), 1);
 }
 
+/* All that is free rests: a new batch must be usable nevertheless. */
+static void new_batch_passes_the_quarantined(void **state)
+{
+	unsigned int slot;
+
+	add(4, UR_SLOT_FREE, 0);
+	for (int i = 0; i < 3; i++)
+		take(0);
+	for (unsigned int i = 1; i < 4; i++)
+		assert_int_equal(ur_slots_put(&s, &alice, i, 0, SECOND), 0);
+	assert_int_equal(ur_slots_take(&s, &alice, SECOND, &slot), -EAGAIN);
+	add(3, UR_SLOT_FREE, SECOND);
+	assert_int_equal(take(SECOND), 4);
+	assert_int_equal(take(SECOND), 5);
+	assert_int_equal(take(SECOND), 6);
+	assert_int_equal(take(SECOND + UR_SLOT_QUARANTINE_NS), 1);
+}
+
 static void quarantine_ends_early_only_when_full(void **state)
 {
 	unsigned int slot;
@@ -154,6 +172,7 @@ int main(void)
 		T(slot_zero_is_never_given),
 		T(empty_asks_for_a_batch),
 		T(longest_unused_first_after_quarantine),
+		T(new_batch_passes_the_quarantined),
 		T(quarantine_ends_early_only_when_full),
 		T(only_the_owner_gives_back),
 		T(claim_needs_the_socket),
