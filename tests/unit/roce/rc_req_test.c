@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* RC requester: what is sent, and what answers make of it. */
+#include "roce/fixture.h"
+
+#define ACK	  (UR_AETH_ACK | UR_AETH_CREDITS_INVALID)
+#define NAK(code) (uint8_t)(UR_AETH_NAK | (code))
+
+#define TIMEOUT_NS (4096ul << 14)
+
+static void peer_read_resp(struct fix *f, uint8_t opcode, uint32_t psn,
+			   uint32_t len)
+{
+	struct ur_hdr h = peer_hdr(f, opcode, psn);
+
+	peer_send(f, &h, len);
+}
+
+static void peer_atomic_ack(struct fix *f, uint32_t psn, uint64_t orig)
+{
+	struct ur_hdr h = peer_hdr(f, UR_RC_ATOMIC_ACK, psn);
+
+	h.orig = orig;
+	peer_send(f, &h, 0);
+}
+
+/* How many packets of f->out have this PSN? */
+static uint32_t count_psn(const struct fix *f, uint32_t psn)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < f->nout; i++)
+		n += f->out[i].h.bth.psn == psn;
+	return n;
+}
+
+static void c9_7_4_message_in_packets(void **state)
+{
+	struct fix *f = *state;
+
+	memcpy(f->local.p, f->data, 600);
+	fix_post(f, UR_WR_SEND, 1, 600, UR_SEND_SOLICITED);
+	assert_int_equal(fix_run(f), 3);
+	expect_out(f, 0, UR_RC_SEND_FIRST, SQ_PSN);
+	expect_out(f, 1, UR_RC_SEND_MIDDLE, SQ_PSN + 1);
+	expect_out(f, 2, UR_RC_SEND_LAST, SQ_PSN + 2);
+	assert_int_equal(f->out[0].len, MTU);
+	assert_int_equal(f->out[2].len, 600 - 2 * MTU);
+	assert_memory_equal(f->out[1].payload, f->data + MTU, MTU);
+	assert_true(f->out[2].h.bth.solicited);
+	assert_true(f->out[2].h.bth.ackreq);
+	assert_int_equal(f->out[0].h.bth.pkey, 0xffff);
+	expect_no_cqe(f);
+	peer_ack(f, SQ_PSN + 2, ACK);
+	assert_int_equal(expect_cqe(f, 1, UR_WC_SUCCESS).opcode, UR_WC_SEND);
+}
+
+static void c9_7_4_write_header_names_the_whole_message(void **state)
+{
+	struct fix *f = *state;
+
+	fix_post(f, UR_WR_RDMA_WRITE_IMM, 1, 300, 0);
+	assert_int_equal(fix_run(f), 2);
+	expect_out(f, 0, UR_RC_WRITE_FIRST, SQ_PSN);
+	expect_out(f, 1, UR_RC_WRITE_LAST_IMM, SQ_PSN + 1);
+	assert_int_equal(f->out[0].h.dma_len, 300);
+	assert_int_equal(f->out[0].h.va, 0x10000);
+	assert_int_equal(f->out[0].h.rkey, 0x4242);
+	assert_int_equal(f->out[1].h.imm_be, 0xaabbccdd);
+}
+
+static void c9_7_5_1_1_ack_completes_all_before_it(void **state)
+{
+	struct fix *f = *state;
+
+	for (uint32_t i = 0; i < 5; i++)
+		fix_post(f, UR_WR_SEND, i, 8, 0);
+	assert_int_equal(fix_run(f), 5);
+	peer_ack(f, SQ_PSN + 3, ACK);
+	for (uint32_t i = 0; i < 4; i++)
+		expect_cqe(f, i, UR_WC_SUCCESS);
+	expect_no_cqe(f);
+	peer_ack(f, SQ_PSN + 4, ACK);
+	expect_cqe(f, 4, UR_WC_SUCCESS);
+	/* Nothing is owed any more: no timer, no packet. */
+	assert_int_equal(ur_roce_deadline(f->lane.roce), UR_NEVER);
+}
+
+static void c9_7_5_2_ghost_acks_are_dropped(void **state)
+{
+	struct fix *f = *state;
+
+	peer_ack(f, SQ_PSN, ACK);
+	fix_post(f, UR_WR_SEND, 1, 8, 0);
+	fix_run(f);
+	peer_ack(f, SQ_PSN + 1, ACK);
+	peer_ack(f, SQ_PSN - 1, ACK);
+	peer_ack(f, SQ_PSN + 0x800000, ACK);
+	peer_ack(f, SQ_PSN - 1, NAK(UR_NAK_REM_ACCESS));
+	expect_no_cqe(f);
+	assert_int_equal(counters(f)->drop_ghost_ack, 5);
+	assert_int_equal(f->qp.state, UR_QPS_RTS);
+	peer_ack(f, SQ_PSN, ACK);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+	peer_ack(f, SQ_PSN, ACK);
+	expect_no_cqe(f);
+}
+
+static void c9_7_4_read_request_and_responses(void **state)
+{
+	struct fix *f = *state;
+	struct ur_cqe c;
+
+	fix_post(f, UR_WR_RDMA_READ, 1, 600, 0);
+	assert_int_equal(fix_run(f), 1);
+	expect_out(f, 0, UR_RC_READ_REQUEST, SQ_PSN);
+	assert_int_equal(f->out[0].h.dma_len, 600);
+	peer_read_resp(f, UR_RC_READ_RESP_FIRST, SQ_PSN, MTU);
+	peer_read_resp(f, UR_RC_READ_RESP_MIDDLE, SQ_PSN + 1, MTU);
+	expect_no_cqe(f);
+	peer_read_resp(f, UR_RC_READ_RESP_LAST, SQ_PSN + 2, 600 - 2 * MTU);
+	c = expect_cqe(f, 1, UR_WC_SUCCESS);
+	assert_int_equal(c.opcode, UR_WC_RDMA_READ);
+	assert_int_equal(c.byte_len, 600);
+	assert_memory_equal(f->local.p, f->data, MTU);
+	assert_memory_equal(f->local.p + MTU, f->data, MTU);
+	assert_int_equal(f->local.p[600], 0);
+}
+
+static void c9_7_5_1_1_an_ack_does_not_complete_a_read(void **state)
+{
+	struct fix *f = *state;
+
+	fix_post(f, UR_WR_SEND, 1, 8, 0);
+	fix_post(f, UR_WR_RDMA_READ, 2, 8, 0);
+	fix_post(f, UR_WR_SEND, 3, 8, 0);
+	fix_run(f);
+	peer_ack(f, SQ_PSN + 2, ACK);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+	expect_no_cqe(f);
+	/* An implied NAK: the READ and all behind it are sent again. */
+	fix_run(f);
+	assert_int_equal(f->out[0].h.bth.psn, SQ_PSN + 1);
+	assert_int_equal(counters(f)->implied_nak_seq_err, 1);
+	peer_read_resp(f, UR_RC_READ_RESP_ONLY, SQ_PSN + 1, 8);
+	expect_cqe(f, 2, UR_WC_SUCCESS);
+	peer_ack(f, SQ_PSN + 2, ACK);
+	expect_cqe(f, 3, UR_WC_SUCCESS);
+}
+
+static void c9_7_4_read_response_of_wrong_length(void **state)
+{
+	struct fix *f = *state;
+
+	fix_post(f, UR_WR_RDMA_READ, 1, 600, 0);
+	fix_run(f);
+	peer_read_resp(f, UR_RC_READ_RESP_FIRST, SQ_PSN, MTU - 8);
+	expect_cqe(f, 1, UR_WC_BAD_RESP_ERR);
+	assert_int_equal(f->qp.state, UR_QPS_ERR);
+	assert_int_equal(f->local.p[1], 0);
+}
+
+static void responses_never_asked_for(void **state)
+{
+	struct fix *f = *state;
+
+	fix_post(f, UR_WR_SEND, 1, 8, 0);
+	fix_run(f);
+	peer_read_resp(f, UR_RC_READ_RESP_ONLY, SQ_PSN, 8);
+	peer_atomic_ack(f, SQ_PSN, 1);
+	expect_no_cqe(f);
+	assert_int_equal(f->local.p[1], 0);
+	peer_ack(f, SQ_PSN, ACK);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+}
+
+static void c9_4_5_atomics(void **state)
+{
+	struct fix *f = *state;
+	uint64_t v;
+	struct ur_cqe c;
+
+	fix_post(f, UR_WR_FETCH_ADD, 1, 8, 0);
+	fix_post(f, UR_WR_CMP_SWP, 2, 8, 0);
+	assert_int_equal(fix_run(f), 2);
+	expect_out(f, 0, UR_RC_FETCH_ADD, SQ_PSN);
+	assert_int_equal(f->out[0].h.swap_add, 7);
+	expect_out(f, 1, UR_RC_CMP_SWAP, SQ_PSN + 1);
+	assert_int_equal(f->out[1].h.compare, 7);
+	assert_int_equal(f->out[1].h.swap_add, 9);
+	peer_atomic_ack(f, SQ_PSN, 1234567);
+	c = expect_cqe(f, 1, UR_WC_SUCCESS);
+	assert_int_equal(c.opcode, UR_WC_FETCH_ADD);
+	memcpy(&v, f->local.p, 8);
+	assert_int_equal(v, 1234567);
+}
+
+static void c9_7_6_no_more_reads_than_agreed(void **state)
+{
+	struct fix *f = *state;
+
+	for (uint32_t i = 0; i < 6; i++)
+		fix_post(f, UR_WR_RDMA_READ, i, 8, 0);
+	assert_int_equal(fix_run(f), 4);
+	peer_read_resp(f, UR_RC_READ_RESP_ONLY, SQ_PSN, 8);
+	assert_int_equal(fix_run(f), 1);
+	expect_out(f, 0, UR_RC_READ_REQUEST, SQ_PSN + 4);
+}
+
+static void c10_8_3_3_fence_waits_for_reads(void **state)
+{
+	struct fix *f = *state;
+
+	fix_post(f, UR_WR_RDMA_READ, 1, 8, 0);
+	fix_post(f, UR_WR_SEND, 2, 8, UR_SEND_FENCE);
+	assert_int_equal(fix_run(f), 1);
+	peer_read_resp(f, UR_RC_READ_RESP_ONLY, SQ_PSN, 8);
+	assert_int_equal(fix_run(f), 1);
+	expect_out(f, 0, UR_RC_SEND_ONLY, SQ_PSN + 1);
+	/* A SEND before it does not hold it back. */
+	fix_post(f, UR_WR_SEND, 3, 8, UR_SEND_FENCE);
+	assert_int_equal(fix_run(f), 1);
+}
+
+static void c9_7_5_1_2_sequence_nak_goes_back(void **state)
+{
+	struct fix *f = *state;
+
+	for (uint32_t i = 0; i < 5; i++)
+		fix_post(f, UR_WR_SEND, i, 8, 0);
+	fix_run(f);
+	peer_ack(f, SQ_PSN + 2, NAK(UR_NAK_PSN_SEQ));
+	expect_cqe(f, 0, UR_WC_SUCCESS);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+	expect_no_cqe(f);
+	assert_int_equal(fix_run(f), 3);
+	for (uint32_t i = 0; i < 3; i++)
+		expect_out(f, i, UR_RC_SEND_ONLY, SQ_PSN + 2 + i);
+	assert_int_equal(counters(f)->packet_seq_err, 1);
+}
+
+static void fatal_nak(void **state, uint8_t code, uint8_t status)
+{
+	struct fix *f = *state;
+
+	fix_recv(f, 100, 0, 8);
+	for (uint32_t i = 0; i < 3; i++)
+		fix_post(f, UR_WR_SEND, i, 8, 0);
+	fix_run(f);
+	peer_ack(f, SQ_PSN + 1, NAK(code));
+	expect_cqe(f, 0, UR_WC_SUCCESS);
+	expect_cqe(f, 1, status);
+	expect_cqe(f, 2, UR_WC_WR_FLUSH_ERR);
+	expect_cqe(f, 100, UR_WC_WR_FLUSH_ERR);
+	expect_no_cqe(f);
+	assert_int_equal(f->qp.state, UR_QPS_ERR);
+	/* What is posted afterwards is flushed at once. */
+	fix_post(f, UR_WR_SEND, 7, 8, 0);
+	expect_cqe(f, 7, UR_WC_WR_FLUSH_ERR);
+	fix_recv(f, 8, 0, 8);
+	expect_cqe(f, 8, UR_WC_WR_FLUSH_ERR);
+	assert_int_equal(fix_sleep(f, 1000 * MS), 0);
+}
+
+static void c9_9_2_4_2_nak_invalid_request(void **state)
+{
+	fatal_nak(state, UR_NAK_INV_REQ, UR_WC_REM_INV_REQ_ERR);
+}
+
+static void c9_9_2_4_2_nak_remote_access(void **state)
+{
+	fatal_nak(state, UR_NAK_REM_ACCESS, UR_WC_REM_ACCESS_ERR);
+}
+
+static void c9_9_2_4_2_nak_remote_operation(void **state)
+{
+	fatal_nak(state, UR_NAK_REM_OP, UR_WC_REM_OP_ERR);
+}
+
+static void c9_7_5_2_8_rnr_waits_as_told(void **state)
+{
+	struct fix *f = *state;
+	uint64_t wait = ur_rnr_timer_ns(18);
+
+	fix_post(f, UR_WR_SEND, 1, 8, 0);
+	fix_run(f);
+	peer_ack(f, SQ_PSN, UR_AETH_RNR | 18);
+	assert_int_equal(fix_sleep(f, wait - US), 0);
+	assert_int_equal(fix_sleep(f, 10 * US), 1);
+	expect_out(f, 0, UR_RC_SEND_ONLY, SQ_PSN);
+	peer_ack(f, SQ_PSN, ACK);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+}
+
+static void c9_7_5_2_8_rnr_retries_run_out(void **state)
+{
+	struct fix *f = *state;
+
+	fix_post(f, UR_WR_SEND, 1, 8, 0);
+	fix_post(f, UR_WR_SEND, 2, 8, 0);
+	fix_run(f);
+	for (uint32_t i = 0; i < 2; i++) {
+		peer_ack(f, SQ_PSN, UR_AETH_RNR | 12);
+		expect_no_cqe(f);
+		fix_sleep(f, MS);
+		assert_int_equal(count_psn(f, SQ_PSN), 1);
+	}
+	peer_ack(f, SQ_PSN, UR_AETH_RNR | 12);
+	expect_cqe(f, 1, UR_WC_RNR_RETRY_EXC_ERR);
+	expect_cqe(f, 2, UR_WC_WR_FLUSH_ERR);
+}
+
+static void c9_7_5_2_8_rnr_retry_7_is_for_ever(void **state)
+{
+	struct fix *f = *state;
+
+	fix_free(f);
+	f = *state = fix_new_reset(UR_QPT_RC, false);
+	f->link.rnr_retry = 7;
+	fix_connect(f);
+	fix_post(f, UR_WR_SEND, 1, 8, 0);
+	fix_run(f);
+	for (uint32_t i = 0; i < 100; i++) {
+		peer_ack(f, SQ_PSN, UR_AETH_RNR | 1);
+		assert_true(fix_sleep(f, 100 * US) >= 1);
+	}
+	expect_no_cqe(f);
+	peer_ack(f, SQ_PSN, ACK);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+}
+
+static void c9_7_6_1_3_retries_end_within_the_bound(void **state)
+{
+	struct fix *f = *state;
+	uint64_t start = f->now_ns;
+
+	fix_post(f, UR_WR_SEND, 1, 8, 0);
+	fix_post(f, UR_WR_SEND, 2, 8, 0);
+	fix_run(f);
+	/* Four attempts, each of one to four timeouts. */
+	fix_sleep(f, 4 * TIMEOUT_NS * 9 / 10);
+	expect_no_cqe(f);
+	assert_true(count_psn(f, SQ_PSN) >= 3);
+	fix_sleep(f, 16 * TIMEOUT_NS - (f->now_ns - start));
+	expect_cqe(f, 1, UR_WC_RETRY_EXC_ERR);
+	expect_cqe(f, 2, UR_WC_WR_FLUSH_ERR);
+	assert_int_equal(counters(f)->retry_exceeded_err, 1);
+	assert_int_equal(ur_roce_deadline(f->lane.roce), UR_NEVER);
+}
+
+static void c9_7_6_1_3_progress_renews_the_retries(void **state)
+{
+	struct fix *f = *state;
+
+	for (uint32_t i = 0; i < 5; i++)
+		fix_post(f, UR_WR_SEND, i, 8, 0);
+	fix_run(f);
+	for (uint32_t i = 0; i < 5; i++) {
+		fix_sleep(f, 3 * TIMEOUT_NS);
+		expect_no_cqe(f);
+		peer_ack(f, SQ_PSN + i, ACK);
+		expect_cqe(f, i, UR_WC_SUCCESS);
+	}
+}
+
+static void c9_7_6_1_3_timeout_zero_never_fails(void **state)
+{
+	struct fix *f = *state;
+
+	fix_free(f);
+	f = *state = fix_new_reset(UR_QPT_RC, false);
+	f->link.timeout = 0;
+	fix_connect(f);
+	fix_post(f, UR_WR_SEND, 1, 8, 0);
+	fix_sleep(f, 100 * 1000 * MS);
+	expect_no_cqe(f);
+	peer_ack(f, SQ_PSN, ACK);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+}
+
+static void c9_7_2_psn_wraps(void **state)
+{
+	struct fix *f = *state;
+
+	fix_free(f);
+	f = *state = fix_new_reset(UR_QPT_RC, false);
+	f->link.sq_psn = UR_PSN_MASK - 1;
+	fix_connect(f);
+	fix_post(f, UR_WR_SEND, 1, 1000, 0);
+	assert_int_equal(fix_run(f), 4);
+	expect_out(f, 1, UR_RC_SEND_MIDDLE, UR_PSN_MASK);
+	expect_out(f, 2, UR_RC_SEND_MIDDLE, 0);
+	peer_ack(f, UR_PSN_MASK, NAK(UR_NAK_PSN_SEQ));
+	assert_int_equal(fix_run(f), 3);
+	expect_out(f, 0, UR_RC_SEND_MIDDLE, UR_PSN_MASK);
+	peer_ack(f, 1, ACK);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+}
+
+static void unsignaled_requests_complete_silently(void **state)
+{
+	struct fix *f = *state;
+	struct ur_sge sge = rig_sge(&f->local, 0, 8);
+	struct rig_wr wr = { .sge = &sge, .nsge = 1, .opcode = UR_WR_SEND };
+
+	for (uint32_t i = 0; i < 64; i++)
+		assert_int_equal(rig_post_send(&f->qp, &wr), 0);
+	assert_int_not_equal(rig_post_send(&f->qp, &wr), 0);
+	ur_roce_kick(f->lane.roce, &f->qp, f->now_ns);
+	assert_int_equal(fix_run(f), 64);
+	peer_ack(f, SQ_PSN + 63, ACK);
+	expect_no_cqe(f);
+	assert_int_equal(rig_post_send(&f->qp, &wr), 0);
+}
+
+static void local_protection_error_waits_its_turn(void **state)
+{
+	struct fix *f = *state;
+	struct ur_sge sge = rig_sge(&f->local, 0, 8);
+	struct rig_wr wr = {
+		.wr_id = 2, .sge = &sge, .nsge = 1, .opcode = UR_WR_SEND
+	};
+
+	fix_post(f, UR_WR_SEND, 1, 8, 0);
+	sge.lkey ^= 0x100;
+	assert_int_equal(rig_post_send(&f->qp, &wr), 0);
+	fix_post(f, UR_WR_SEND, 3, 8, 0);
+	assert_int_equal(fix_run(f), 1);
+	expect_no_cqe(f);
+	peer_ack(f, SQ_PSN, ACK);
+	fix_run(f);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+	expect_cqe(f, 2, UR_WC_LOC_PROT_ERR);
+	expect_cqe(f, 3, UR_WC_WR_FLUSH_ERR);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, rc_setup, fix_teardown)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		T(c9_7_4_message_in_packets),
+		T(c9_7_4_write_header_names_the_whole_message),
+		T(c9_7_5_1_1_ack_completes_all_before_it),
+		T(c9_7_5_2_ghost_acks_are_dropped),
+		T(c9_7_4_read_request_and_responses),
+		T(c9_7_5_1_1_an_ack_does_not_complete_a_read),
+		T(c9_7_4_read_response_of_wrong_length),
+		T(responses_never_asked_for),
+		T(c9_4_5_atomics),
+		T(c9_7_6_no_more_reads_than_agreed),
+		T(c10_8_3_3_fence_waits_for_reads),
+		T(c9_7_5_1_2_sequence_nak_goes_back),
+		T(c9_9_2_4_2_nak_invalid_request),
+		T(c9_9_2_4_2_nak_remote_access),
+		T(c9_9_2_4_2_nak_remote_operation),
+		T(c9_7_5_2_8_rnr_waits_as_told),
+		T(c9_7_5_2_8_rnr_retries_run_out),
+		T(c9_7_5_2_8_rnr_retry_7_is_for_ever),
+		T(c9_7_6_1_3_retries_end_within_the_bound),
+		T(c9_7_6_1_3_progress_renews_the_retries),
+		T(c9_7_6_1_3_timeout_zero_never_fails),
+		T(c9_7_2_psn_wraps),
+		T(unsignaled_requests_complete_silently),
+		T(local_protection_error_waits_its_turn),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
