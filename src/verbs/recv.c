@@ -81,8 +81,10 @@ int urv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 int urv_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 		      struct ibv_recv_wr **bad_wr)
 {
-	int rc = post_list(&urv_srq(ibsrq)->core.rq, &wr);
+	int rc = ENODEV;
 
+	if (urv_context(ibsrq->context)->generation == urv_generation)
+		rc = post_list(&urv_srq(ibsrq)->core.rq, &wr);
 	if (rc)
 		*bad_wr = wr;
 	return rc;

@@ -53,8 +53,9 @@ def load(path, directory):
     p = subprocess.run(['ldd', '-r', path], env=env, capture_output=True,
                        text=True, check=False)
     text = p.stdout + p.stderr
-    bad = re.findall(r'^.*(?:undefined symbol|not found|not defined).*$', text,
-                     re.M)
+    bad = [line for line in text.splitlines()
+           if re.search('undefined symbol|not found|not defined', line)
+           and re.search('ibv_|verbs|urnic', line, re.I)]
     if bad:
         return bad[0].strip()
     ours = os.path.join(directory, 'libibverbs.so.1')

@@ -14,7 +14,7 @@
 		}                                                              \
 	} while (0)
 
-static void child(struct fixture *f, struct ibv_qp *qp)
+static void child(struct fixture *f, struct ibv_qp *qp, struct ibv_srq *srq)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad = NULL;
 	struct ibv_recv_wr rwr = { 0 }, *rbad = NULL;
@@ -28,6 +28,8 @@ static void child(struct fixture *f, struct ibv_qp *qp)
 	/* What was inherited is the parent's. */
 	CHECK(ibv_post_send(qp, &wr, &bad) == ENODEV && bad == &wr);
 	CHECK(ibv_post_recv(qp, &rwr, &rbad) == ENODEV && rbad == &rwr);
+	rbad = NULL;
+	CHECK(ibv_post_srq_recv(srq, &rwr, &rbad) == ENODEV && rbad == &rwr);
 	CHECK(ibv_poll_cq(f->cq, 1, &wc) < 0);
 	CHECK(ibv_req_notify_cq(f->cq, 0) == ENODEV);
 	CHECK(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) == ENODEV);
@@ -49,6 +51,8 @@ static void a_child_has_nothing_until_it_opens(void **state)
 {
 	struct fixture *f = *state;
 	struct ibv_qp *qp = make_qp(f, IBV_QPT_RC);
+	struct ibv_srq_init_attr init = { .attr = { 4, 1, 0 } };
+	struct ibv_srq *srq = ibv_create_srq(f->pd, &init);
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
 	int status;
 	pid_t pid;
@@ -57,12 +61,13 @@ static void a_child_has_nothing_until_it_opens(void **state)
 	assert_int_equal(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
 	pid = fork();
 	if (pid == 0)
-		child(f, qp);
+		child(f, qp, srq);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	/* The parent goes on. */
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
 }
 
 int main(void)
