@@ -61,7 +61,9 @@ static inline uint16_t ur_rd_be16(struct ur_rd *r)
 {
 	const uint8_t *p = ur_rd_bytes(r, 2);
 
-	return p ? (uint16_t)((p[0] << 8) | p[1]) : 0;
+	if (!p)
+		return 0;
+	return (uint16_t)((p[0] << 8) | p[1]);
 }
 
 static inline uint32_t ur_rd_be24(struct ur_rd *r)

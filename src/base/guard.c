@@ -35,12 +35,27 @@
 #endif
 
 #if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define UNSEEN_COPY 1
+#define WITH_TSAN __has_feature(thread_sanitizer)
+#define WITH_ASAN __has_feature(address_sanitizer)
+#else
+#if defined(__SANITIZE_THREAD__)
+#define WITH_TSAN 1
 #endif
-#elif defined(__SANITIZE_THREAD__)
-#define UNSEEN_COPY 1
+#if defined(__SANITIZE_ADDRESS__)
+#define WITH_ASAN 1
 #endif
+#endif
+
+#if defined(WITH_ASAN) && WITH_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
+/*
+ * Application memory races with the application by the nature of remote
+ * access, and any address may be asked for, NULL included.
+ */
+#define APP_ACCESS                                                             \
+	__attribute__((no_sanitize("thread"), no_sanitize("undefined")))
 
 /* Stack pointer of the trampoline that is active in this thread, or NULL. */
 extern __thread void *ur_guard_frame;
@@ -126,8 +141,7 @@ __asm__(".text\n"
  * a message.  memcpy promises no order, so the last aligned word is a store
  * of its own (stores of x86 are seen in order).
  */
-__attribute__((no_sanitize("thread"))) static void
-store_tail(uint8_t *dst, const uint8_t *src, size_t n)
+APP_ACCESS static void store_tail(uint8_t *dst, const uint8_t *src, size_t n)
 {
 	uint64_t v8;
 	uint32_t v4;
@@ -162,13 +176,10 @@ static size_t tail_len(uintptr_t end, size_t len)
 	return n;
 }
 
-/*
- * Remote accesses race with the application by their nature; the thread
- * sanitizer is not to see them.
- */
-static void copy_bytes(void *dst, const void *src, size_t len)
+/* memcpy is known to the thread sanitizer wherever it is called from. */
+APP_ACCESS static void copy_bytes(void *dst, const void *src, size_t len)
 {
-#ifdef UNSEEN_COPY
+#if defined(WITH_TSAN) && WITH_TSAN
 	__asm__ volatile("rep movsb"
 			 : "+D"(dst), "+S"(src), "+c"(len)
 			 :
@@ -178,7 +189,7 @@ static void copy_bytes(void *dst, const void *src, size_t len)
 #endif
 }
 
-static void do_copy(void *dst, const void *src, size_t len)
+APP_ACCESS static void do_copy(void *dst, const void *src, size_t len)
 {
 	size_t tail = tail_len((uintptr_t)dst + len, len);
 	size_t front = len - tail;
@@ -235,7 +246,7 @@ struct atomic_args {
 	uint64_t old;
 };
 
-static void do_fetch_add(void *addr, const void *args, size_t size)
+APP_ACCESS static void do_fetch_add(void *addr, const void *args, size_t size)
 {
 	struct atomic_args *a = *(struct atomic_args *const *)args;
 
@@ -244,7 +255,7 @@ static void do_fetch_add(void *addr, const void *args, size_t size)
 				    __ATOMIC_SEQ_CST);
 }
 
-static void do_cmp_swap(void *addr, const void *args, size_t size)
+APP_ACCESS static void do_cmp_swap(void *addr, const void *args, size_t size)
 {
 	struct atomic_args *a = *(struct atomic_args *const *)args;
 
@@ -382,14 +393,27 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 	passing = outer;
 }
 
+/* Send the interrupted thread to the second exit of its trampoline. */
+static void leave_guarded(ucontext_t *uc)
+{
+	greg_t *reg = uc->uc_mcontext.gregs;
+
+#if defined(WITH_ASAN) && WITH_ASAN
+	/* The frames that never return would leave their red zones behind. */
+	__asan_unpoison_memory_region(
+		(void *)reg[REG_RSP],
+		(size_t)((greg_t)ur_guard_frame - reg[REG_RSP]));
+#endif
+	reg[REG_RSP] = (greg_t)ur_guard_frame;
+	reg[REG_RIP] = (greg_t)ur_guard_fault;
+}
+
 static void handler(int sig, siginfo_t *info, void *context)
 {
 	int saved_errno = errno;
-	ucontext_t *uc = context;
 
 	if (ur_guard_frame && is_fault(sig, info)) {
-		uc->uc_mcontext.gregs[REG_RSP] = (greg_t)ur_guard_frame;
-		uc->uc_mcontext.gregs[REG_RIP] = (greg_t)ur_guard_fault;
+		leave_guarded(context);
 		return;
 	}
 	pass_on(sig, info, context);
