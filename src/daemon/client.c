@@ -15,13 +15,12 @@
 #include "daemon/ipc_io.h"
 #include "link/udp.h"
 
-#define ROCE_PORT     4791
-#define SLOT_WAIT_NS  5000000000ull
-#define SOLE_SLOT     1u
-#define REPORT_FIRST  (256u << 10)
-#define REPORT_MAX    (16u << 20)
-#define REPORT_SEALS  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
-#define REPLY_RETRIES 3
+#define ROCE_PORT    4791
+#define SLOT_WAIT_NS 5000000000ull
+#define SOLE_SLOT    1u
+#define REPORT_FIRST (256u << 10)
+#define REPORT_MAX   (16u << 20)
+#define REPORT_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 static int client_create(struct ur_client **out)
 {
@@ -153,9 +152,9 @@ static int take_slot(struct ur_client *c, uint32_t *slot, int *fd)
 }
 
 /* One request and its reply; -ECONNRESET: ask again, the daemon died. */
-static int ask_slot(struct ur_client *c, uint32_t *slot, int *fd)
+static int ask_slot(struct ur_client *c, uint64_t deadline, uint32_t *slot,
+		    int *fd)
 {
-	uint64_t deadline = ur_conn_now() + SLOT_WAIT_NS;
 	struct ur_ipc_msg m = { .type = UR_IPC_SLOT_GET, .seq = ++c->seq };
 	int err;
 
@@ -176,18 +175,16 @@ static int ask_slot(struct ur_client *c, uint32_t *slot, int *fd)
 
 static int get_slot(struct ur_client *c, uint32_t *slot, int *fd)
 {
-	int err = -ECONNRESET;
+	uint64_t deadline = ur_conn_now() + SLOT_WAIT_NS;
+	int err;
 
 	if (c->state == UR_CONN_ALONE)
 		return sole_slot(c, slot, fd);
-	for (int i = 0; i < REPLY_RETRIES && err == -ECONNRESET; i++) {
-		if (c->state == UR_CONN_LOST) {
-			err = ur_conn_open(c);
-			if (err)
-				return err;
-		}
-		err = ask_slot(c, slot, fd);
-	}
+	do {
+		err = c->state == UR_CONN_LOST ? ur_conn_open(c) : 0;
+		if (!err)
+			err = ask_slot(c, deadline, slot, fd);
+	} while (err == -ECONNRESET && ur_conn_now() < deadline);
 	return err;
 }
 

@@ -16,8 +16,9 @@
 #define NS_PER_MS   1000000ull
 #define NS_PER_S    1000000000ull
 #define OPEN_NS	    (2 * NS_PER_S) /* to find or start a daemon */
-#define FIRST_TRIES 100u	   /* every 10 ms */
-#define START_EVERY 100u	   /* attempts between two starts */
+#define START_NS    (500 * NS_PER_MS)
+#define FIRST_TRIES 100u /* every 10 ms */
+#define START_EVERY 100u /* attempts between two starts */
 
 uint64_t ur_conn_now(void)
 {
@@ -138,10 +139,23 @@ static bool passing(int err)
 	       err == -ECONNRESET || err == -ENOTCONN;
 }
 
+/*
+ * A daemon may end, idle, between our being told of it and our connecting; so
+ * one more is started if none shows up for a while.
+ */
+static int start_once(uint64_t *next_start_ns)
+{
+	uint64_t now = ur_conn_now();
+
+	if (now < *next_start_ns)
+		return 0;
+	*next_start_ns = now + START_NS;
+	return start_daemon();
+}
+
 int ur_conn_open(struct ur_client *c)
 {
-	uint64_t deadline = ur_conn_now() + OPEN_NS;
-	bool started = false;
+	uint64_t deadline = ur_conn_now() + OPEN_NS, next_start = 0;
 	int fd, err;
 
 	for (;;) {
@@ -151,11 +165,10 @@ int ur_conn_open(struct ur_client *c)
 			err = ur_conn_wait(c, deadline);
 		if (!err || !passing(err))
 			return err;
-		if (fd == -ECONNREFUSED && !started) {
-			err = start_daemon();
+		if (fd == -ECONNREFUSED) {
+			err = start_once(&next_start);
 			if (err)
 				return err;
-			started = true;
 		}
 		if (ur_conn_now() > deadline)
 			return -ETIMEDOUT;

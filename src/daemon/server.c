@@ -102,6 +102,16 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+/* Whoever started it needs a moment to connect. */
+static uint64_t idle_end(const struct ur_server *s)
+{
+	uint64_t ns = s->idle_ns;
+
+	if (s->last_id == 0 && ns < UR_FIRST_NS)
+		ns = UR_FIRST_NS;
+	return s->idle_since_ns + ns;
+}
+
 static uint64_t next_deadline(const struct ur_server *s)
 {
 	uint64_t at = UINT64_MAX;
@@ -111,7 +121,7 @@ static uint64_t next_deadline(const struct ur_server *s)
 	if (s->show_running)
 		at = earlier(at, s->show_end_ns);
 	if (s->on_demand && s->nsessions == 0)
-		at = earlier(at, s->idle_since_ns + s->idle_ns);
+		at = earlier(at, idle_end(s));
 	ur_list_for_each(n, &s->sessions) {
 		struct ur_session *ses =
 			ur_container_of(n, struct ur_session, node);
@@ -146,8 +156,7 @@ static int wait_ms(uint64_t deadline_ns)
 
 static bool idle(const struct ur_server *s)
 {
-	return s->on_demand && s->nsessions == 0 &&
-	       s->now_ns >= s->idle_since_ns + s->idle_ns;
+	return s->on_demand && s->nsessions == 0 && s->now_ns >= idle_end(s);
 }
 
 /*

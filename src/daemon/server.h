@@ -19,6 +19,7 @@
 
 #define UR_GRACE_NS	   (500 * UR_MS)  /* for claims after a restart */
 #define UR_SHOW_NS	   (300 * UR_MS)  /* for processes to report */
+#define UR_FIRST_NS	   (3000 * UR_MS) /* for the first client to come */
 #define UR_HELLO_NS	   (5000 * UR_MS) /* for a connection to say HELLO */
 #define UR_SESSIONS_MAX	   4096u
 #define UR_SESSIONS_OF_UID 2048u /* of one user other than urnicd's */

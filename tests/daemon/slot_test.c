@@ -206,6 +206,18 @@ static void idle_daemon_ends(void **state)
 	close(fd);
 }
 
+static void clients_come_as_it_ends(void **state)
+{
+	world_idle("0");
+	for (int i = 0; i < 60; i++) {
+		struct peer a = peer_start(0, NULL);
+		uint32_t s;
+
+		assert_int_equal(peer_slot(&a, &s), 0);
+		peer_end(&a);
+	}
+}
+
 /* The limit, and one more. */
 static void every_slot_and_one_more(void **state)
 {
@@ -305,6 +317,7 @@ int main(void)
 		T(steering_cannot_be_replaced),
 		T(damaged_slot_is_given_up),
 		T(idle_daemon_ends),
+		T(clients_come_as_it_ends),
 		T(every_slot_and_one_more),
 		T(port_of_another_program),
 		T(alone_has_the_whole_port),
