@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Reads the golden captures: pcap files in host byte order with Ethernet
+ * frames.  Gives every packet, and for those of RoCEv2 over IPv4 or IPv6 what
+ * the ICRC needs to know.
+ */
+#ifndef UR_TESTS_UNIT_WIRE_PCAP_H
+#define UR_TESTS_UNIT_WIRE_PCAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "wire/icrc.h"
+
+struct pcap {
+	FILE *file;
+	uint8_t frame[65536];
+};
+
+struct pcap_packet {
+	bool roce; /* UDP to port 4791; else the rest is unset */
+	bool v4;
+	uint16_t id; /* IPv4 identification */
+	struct ur_icrc_flow flow;
+	const uint8_t *udp; /* BTH to ICRC */
+	size_t udp_len;
+};
+
+/* 0, or -1 if the file is not there or not of that kind. */
+int pcap_open(struct pcap *p, const char *path);
+void pcap_close(struct pcap *p);
+
+/* 1 and the next packet, valid until the next call; 0 at the end. */
+int pcap_next(struct pcap *p, struct pcap_packet *out);
+
+#endif

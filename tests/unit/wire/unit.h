@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What cmocka wants to be included before it. */
+#ifndef UR_TESTS_UNIT_WIRE_UNIT_H
+#define UR_TESTS_UNIT_WIRE_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#endif
