@@ -109,6 +109,13 @@ int ur_spawn_find(char *path, size_t cap)
 	return -ENOENT;
 }
 
+/*
+ * The children run on stacks of their own and leave them without returning:
+ * a sanitizer must neither instrument that nor be told of an exit, so they end
+ * by returning to clone().
+ */
+#define CHILD __attribute__((no_sanitize("address", "thread"), noinline))
+
 struct spawn {
 	char *path;
 	char **env;
@@ -117,7 +124,7 @@ struct spawn {
 	int err;	 /* memory is shared: set by any of the three */
 };
 
-static void reset_signals(void)
+static CHILD void reset_signals(void)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
 	sigset_t none;
@@ -128,7 +135,7 @@ static void reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void redirect_stdio(const struct spawn *s)
+static CHILD void redirect_stdio(const struct spawn *s)
 {
 	int null = open("/dev/null", O_RDWR);
 	int log = -1;
@@ -140,7 +147,7 @@ static void redirect_stdio(const struct spawn *s)
 	dup2(log >= 0 ? log : null, STDERR_FILENO);
 }
 
-static void close_rest(void)
+static CHILD void close_rest(void)
 {
 #ifdef SYS_close_range
 	if (syscall(SYS_close_range, 3u, ~0u, 0u) == 0)
@@ -150,7 +157,7 @@ static void close_rest(void)
 		close(fd);
 }
 
-static int daemon_process(void *arg)
+static CHILD int daemon_process(void *arg)
 {
 	struct spawn *s = arg;
 	static char name[] = "urnicd", option[] = "--on-demand";
@@ -159,21 +166,21 @@ static int daemon_process(void *arg)
 	setsid();
 	redirect_stdio(s);
 	if (chdir("/"))
-		_exit(1);
+		return 1;
 	close_rest();
 	reset_signals();
 	execve(s->path, argv, s->env);
 	s->err = -errno;
-	_exit(1);
+	return 1;
 }
 
-static int middle_process(void *arg)
+static CHILD int middle_process(void *arg)
 {
 	struct spawn *s = arg;
 
 	if (clone(daemon_process, s->stack, CLONE_VM | CLONE_VFORK, s) < 0)
 		s->err = -errno;
-	_exit(0);
+	return 0;
 }
 
 /* The daemon must not load what was preloaded into the application. */
