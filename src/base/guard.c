@@ -246,23 +246,32 @@ struct atomic_args {
 	uint64_t old;
 };
 
-APP_ACCESS static void do_fetch_add(void *addr, const void *args, size_t size)
+/*
+ * In assembly, because the thread sanitizer's atomics hold a lock of its own
+ * over the access, which a fault would never give back.
+ */
+static void do_fetch_add(void *addr, const void *args, size_t size)
 {
 	struct atomic_args *a = *(struct atomic_args *const *)args;
+	uint64_t value = a->operand;
 
-	(void)size;
-	a->old = __atomic_fetch_add((uint64_t *)addr, a->operand,
-				    __ATOMIC_SEQ_CST);
+	__asm__ volatile("lock xaddq %0, (%1)"
+			 : "+r"(value)
+			 : "r"(addr)
+			 : "memory", "cc");
+	a->old = value;
 }
 
-APP_ACCESS static void do_cmp_swap(void *addr, const void *args, size_t size)
+static void do_cmp_swap(void *addr, const void *args, size_t size)
 {
 	struct atomic_args *a = *(struct atomic_args *const *)args;
+	uint64_t value = a->compare;
 
-	(void)size;
-	a->old = a->compare;
-	__atomic_compare_exchange_n((uint64_t *)addr, &a->old, a->operand,
-				    false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	__asm__ volatile("lock cmpxchgq %2, (%1)"
+			 : "+a"(value)
+			 : "r"(addr), "r"(a->operand)
+			 : "memory", "cc");
+	a->old = value;
 }
 
 static int guarded_atomic(guarded_fn *fn, void *addr, struct atomic_args a,

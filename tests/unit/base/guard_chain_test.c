@@ -19,14 +19,6 @@
 
 #define PAGE 4096u
 
-#if defined(__has_feature)
-#define UNDER_TSAN __has_feature(thread_sanitizer)
-#elif defined(__SANITIZE_THREAD__)
-#define UNDER_TSAN 1
-#else
-#define UNDER_TSAN 0
-#endif
-
 static uint8_t *closed;		       /* a page without rights */
 static volatile sig_atomic_t calls[3]; /* per handler */
 

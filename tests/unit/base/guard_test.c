@@ -244,17 +244,16 @@ static void nested_by_a_signal(void **state)
 	struct sigaction act = { .sa_handler = guarded_from_signal };
 	uint8_t buf[64];
 
+	if (UNDER_TSAN)
+		skip(); /* it runs handlers with every signal blocked */
 	sigaction(SIGALRM, &act, NULL);
 	for (int i = 0; i < 20; i++) {
 		from_signal = 0;
 		ualarm(500, 0);
-		for (int k = 1; !from_signal; k++) {
+		while (!from_signal)
 			assert_int_equal(ur_guard_copy(buf, pages + 2 * PAGE,
 						       64),
 					 -EFAULT);
-			if (k % 1000 == 0)
-				usleep(1); /* where TSan delivers signals */
-		}
 	}
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What cmocka wants to be included before it, and small helpers. */
+/* What cmocka wants to be included before it, and which sanitizer is on. */
 #ifndef UR_TESTS_UNIT_BASE_UNIT_H
 #define UR_TESTS_UNIT_BASE_UNIT_H
 
@@ -9,5 +9,13 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+
+#if defined(__has_feature)
+#define UNDER_TSAN __has_feature(thread_sanitizer)
+#elif defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#else
+#define UNDER_TSAN 0
+#endif
 
 #endif
