@@ -77,6 +77,25 @@ static void install_fork_handlers(void)
 	pthread_atfork(before_fork, after_fork, child_after_fork);
 }
 
+/*
+ * A program may end right after its last completion, without destroying
+ * anything.  A lane that somebody holds is being worked on anyway.
+ */
+__attribute__((destructor)) static void settle_at_exit(void)
+{
+	struct ur_adapter *a = process_adapter;
+	uint32_t n = a ? atomic_load(&a->lane_count) : 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct ur_lane *l = atomic_load(&a->lanes[i]);
+
+		if (!ur_trylock(&l->lock))
+			continue;
+		ur_lane_settle(l, ur_clock_ns());
+		ur_unlock(&l->lock);
+	}
+}
+
 static uint32_t lanes_wanted(void)
 {
 	const char *s = getenv("URNIC_LANES");
@@ -259,42 +278,13 @@ int ur_adapter_qp_destroy(struct ur_qp *qp)
 	if (atomic_load_explicit(&l->dead, memory_order_relaxed))
 		return -ENODEV;
 	ur_lane_lock(l);
-	/* It may stand on the bell, which others hold on to. */
-	ur_lane_drain(l, ur_clock_ns());
+	ur_lane_settle(l, ur_clock_ns());
 	ur_lane_leave_all(l, qp);
 	ur_lane_drop_held(l);
 	ur_roce_qp_detach(l->roce, qp);
 	ur_lane_unlock(l);
-	if (qp->send_cq)
-		ur_cq_purge(qp->send_cq, qp);
-	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
-		ur_cq_purge(qp->recv_cq, qp);
 	ur_qp_fini(qp);
 	return 0;
-}
-
-/* Beyond what the device says it can (ibv_modify_qp(3): EINVAL). */
-static bool within_limits(const struct ur_qp_attr *t, uint32_t mask)
-{
-	if ((mask & UR_QP_PORT) && t->port_num != 1)
-		return false;
-	if ((mask & UR_QP_PKEY_INDEX) && t->pkey_index >= UR_PKEY_TABLE_LEN)
-		return false;
-	if ((mask & UR_QP_PATH_MTU) && !ur_mtu_bytes(t->path_mtu))
-		return false;
-	if ((mask & UR_QP_MAX_QP_RD_ATOMIC) &&
-	    t->max_rd_atomic > UR_MAX_RD_ATOMIC)
-		return false;
-	if ((mask & UR_QP_MAX_DEST_RD_ATOMIC) &&
-	    t->max_dest_rd_atomic > UR_MAX_RD_ATOMIC)
-		return false;
-	if ((mask & UR_QP_TIMEOUT) && t->timeout > 31)
-		return false;
-	if ((mask & UR_QP_RETRY_CNT) && t->retry_cnt > 7)
-		return false;
-	if ((mask & UR_QP_RNR_RETRY) && t->rnr_retry > 7)
-		return false;
-	return !(mask & UR_QP_MIN_RNR_TIMER) || t->min_rnr_timer <= 31;
 }
 
 /* Packets of that size have to fit the interface they leave by. */
@@ -324,8 +314,6 @@ int ur_adapter_qp_modify(struct ur_adapter *a, struct ur_qp *qp,
 
 	if (atomic_load_explicit(&l->dead, memory_order_relaxed))
 		return -ENODEV;
-	if (!within_limits(&t, mask))
-		return -EINVAL;
 	if (mask & UR_QP_AV)
 		err = ur_dev_resolve_av(&a->dev, &t.av);
 	if (!err && (mask & UR_QP_ALT_PATH))
@@ -336,6 +324,9 @@ int ur_adapter_qp_modify(struct ur_adapter *a, struct ur_qp *qp,
 		return err;
 	ur_lane_lock(l);
 	now = ur_clock_ns();
+	if ((mask & UR_QP_STATE) &&
+	    (t.state == UR_QPS_RESET || t.state == UR_QPS_ERR))
+		ur_lane_settle(l, now);
 	err = ur_roce_qp_modify(l->roce, qp, &t, mask, now);
 	if (!err)
 		ur_lane_send(l, now);

@@ -26,11 +26,14 @@
 #include "roce/roce.h"
 
 /* An application that polled this recently is driving the lane. */
-#define UR_POLL_FRESH_NS  100000u
-/* Polls this close make a streak; a streak this long a poller. */
-#define UR_POLL_GAP_NS	  20000u
-#define UR_POLL_STREAK_NS 200000u
-#define UR_TICK_NS	  1000000u
+#define UR_POLL_FRESH_NS      100000u
+/* Polls this close make a streak; a streak this long a poller … */
+#define UR_POLL_GAP_NS	      20000u
+#define UR_POLL_STREAK_NS     200000u
+/* … twice as long, up to this, each time the last streak ended early. */
+#define UR_POLL_STREAK_MAX_NS 3200000u
+#define UR_TICK_NS	      1000000u
+#define UR_GATHER_NS	      5000u
 
 /* Who is the lane's helper watching for (wake.c)? */
 enum ur_watch {
@@ -70,10 +73,13 @@ struct ur_lane {
 	uint32_t gathered; /* requests */
 	uint64_t flush_ns; /* when the last train left by a post */
 	uint64_t no_gather_until_ns;
+	uint64_t gather_ns; /* how long after a train posts may wait */
 
 	/* Polling application threads, and the helper. */
 	uint64_t poll_ns;
-	uint64_t streak_ns;
+	uint64_t streak_ns;	 /* when the streak began */
+	uint64_t streak_need_ns; /* how long it must be */
+	uint64_t tick_since_ns;	 /* when watch became TICK */
 	enum ur_watch watch;	 /* what the helper does once it was woken */
 	uint64_t sleep_until_ns; /* when it wakes by itself; 0: is awake */
 
@@ -131,6 +137,8 @@ void ur_lane_leave_all(struct ur_lane *l, struct ur_qp *qp);
 /* progress.c; all under the lane's lock. */
 void ur_lane_drain(struct ur_lane *l, uint64_t now_ns); /* doorbells */
 void ur_lane_send(struct ur_lane *l, uint64_t now_ns);
+/* A QP or the process ends: all that was completed is acknowledged first. */
+void ur_lane_settle(struct ur_lane *l, uint64_t now_ns);
 /* A refused train points at memory that is going away: forget it. */
 void ur_lane_drop_held(struct ur_lane *l);
 /*

@@ -111,6 +111,8 @@ static void init_fields(struct ur_lane *l, struct ur_adapter *a, uint32_t id)
 	ur_list_init(&l->members);
 	l->watch = UR_WATCH_ARMED;
 	l->retry_ns = UR_NEVER;
+	l->gather_ns = UR_GATHER_NS;
+	l->streak_need_ns = UR_POLL_STREAK_NS;
 }
 
 int ur_lane_create(struct ur_adapter *a, uint32_t id, struct ur_lane **out)

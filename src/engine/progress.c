@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "engine/internal.h"
 
-#define GATHER_NS	5000u
 #define GATHER_MAX	32u
 #define GATHER_MAX_LEN	1024u
 #define TRAINS_PER_SEND 256u
@@ -70,6 +69,14 @@ void ur_lane_send(struct ur_lane *l, uint64_t now_ns)
 		l->activity_ns = now_ns;
 }
 
+/* The bell is answered too: a QP that goes away may stand on it. */
+void ur_lane_settle(struct ur_lane *l, uint64_t now_ns)
+{
+	ur_lane_drain(l, now_ns);
+	ur_roce_settle(l->roce, now_ns);
+	ur_lane_send(l, now_ns);
+}
+
 void ur_lane_drop_held(struct ur_lane *l)
 {
 	l->held = false;
@@ -110,7 +117,7 @@ static bool may_gather(struct ur_lane *l, const struct ur_qp *qp, uint64_t now)
 		atomic_load_explicit(&qp->sq.head, memory_order_relaxed);
 
 	if (l->watch != UR_WATCH_TICK || l->held ||
-	    now - l->flush_ns > GATHER_NS || now < l->no_gather_until_ns ||
+	    now - l->flush_ns > l->gather_ns || now < l->no_gather_until_ns ||
 	    is_armed(qp->send_cq) || is_armed(qp->recv_cq))
 		return false;
 	/* Reliable requests are outstanding until answered; others complete
@@ -156,9 +163,10 @@ static bool note_poll(struct ur_lane *l, uint64_t now)
 		l->streak_ns = now;
 		return false;
 	}
-	if (l->watch == UR_WATCH_TICK || now - l->streak_ns < UR_POLL_STREAK_NS)
+	if (l->watch == UR_WATCH_TICK || now - l->streak_ns < l->streak_need_ns)
 		return false;
 	l->watch = UR_WATCH_TICK;
+	l->tick_since_ns = now;
 	return true;
 }
 
@@ -169,7 +177,10 @@ static void poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 	bool wake;
 	uint64_t now;
 
-	if (atomic_load_explicit(&l->waiting, memory_order_relaxed) ||
+	/* Who has armed the queue waits for an event, and the helper works: a
+	 * completion made here would leave an event that finds nothing. */
+	if (is_armed(cq) ||
+	    atomic_load_explicit(&l->waiting, memory_order_relaxed) ||
 	    !ur_trylock(&l->lock))
 		return;
 	now = ur_clock_ns();

@@ -98,17 +98,33 @@ static void make_way(struct ur_lane *l)
 	}
 }
 
-/* The application polls: only what it may have forgotten. */
+/*
+ * The poller has gone without a word (one that arms tells us).  Until now
+ * nobody watched the link, up to a tick long; so a program that polls in
+ * short bursts and then spins on its memory must not be taken for a poller
+ * again and again.
+ */
+static void poller_left(struct ur_lane *l, uint64_t now)
+{
+	l->watch = UR_WATCH_ARMED;
+	if (now - l->tick_since_ns > ACTIVE_NS)
+		l->streak_need_ns = UR_POLL_STREAK_NS;
+	else if (l->streak_need_ns < UR_POLL_STREAK_MAX_NS)
+		l->streak_need_ns *= 2;
+}
+
+/*
+ * While the application polls it does everything itself.  When it has ceased
+ * to, the caller goes on as ARMED, which sends what was left waiting; leaving
+ * something was a bet that did not pay, so it is not made again soon.
+ */
 static void tick(struct ur_lane *l, uint64_t now)
 {
-	if (l->gathered && now - l->flush_ns > UR_POLL_FRESH_NS)
+	if (is_polled(l, now))
+		return;
+	if (l->gathered)
 		l->no_gather_until_ns = now + PAUSE_GATHER_NS;
-	ur_lane_drain(l, now);
-	if (ur_roce_deadline(l->roce) <= now)
-		ur_roce_expire(l->roce, now);
-	ur_lane_send(l, now);
-	if (!is_polled(l, now))
-		l->watch = UR_WATCH_ARMED;
+	poller_left(l, now);
 }
 
 static uint64_t next_wake(const struct ur_lane *l, uint64_t now)

@@ -160,6 +160,8 @@ static bool in_range(const struct ur_qp_attr *a, uint32_t mask)
 		return false;
 	if ((mask & UR_QP_PKEY_INDEX) && a->pkey_index != 0)
 		return false;
+	if ((mask & UR_QP_PORT) && a->port_num != 1)
+		return false;
 	return !(mask & UR_QP_DEST_QPN) || a->dest_qpn <= UR_QPN_MASK;
 }
 

@@ -43,25 +43,25 @@ void ur_req_complete(struct ur_rqp *q, const struct ur_swqe *w,
 	struct ur_sq *sq = &qp->sq;
 	bool wanted = status != UR_WC_SUCCESS || qp->sq_sig_all ||
 		      (w->flags & UR_SEND_SIGNALED);
+	struct ur_cqe c = { .wr_id = w->wr_id,
+			    .ts_ns = q->r->now_ns,
+			    .qp = qp,
+			    .qpn = qp->qpn,
+			    .byte_len = w->length,
+			    .status = (uint8_t)status,
+			    .opcode = wc_opcodes[w->opcode] };
 
-	if (wanted) {
-		struct ur_cqe c = { .wr_id = w->wr_id,
-				    .qp = qp,
-				    .qpn = qp->qpn,
-				    .byte_len = w->length,
-				    .status = (uint8_t)status,
-				    .opcode = wc_opcodes[w->opcode] };
-
-		c.ts_ns = q->r->now_ns;
-		if (status != UR_WC_SUCCESS)
-			q->r->cnt.req_cqe_error++;
-		if (!ur_cq_push(qp->send_cq, &c, status != UR_WC_SUCCESS))
-			q->overrun = true;
-	}
+	/* Who sees the completion may post again: the slot is free by then. */
 	atomic_store_explicit(
 		&sq->head,
 		atomic_load_explicit(&sq->head, memory_order_relaxed) + 1,
 		memory_order_release);
+	if (!wanted)
+		return;
+	if (status != UR_WC_SUCCESS)
+		q->r->cnt.req_cqe_error++;
+	if (!ur_cq_push(qp->send_cq, &c, status != UR_WC_SUCCESS))
+		q->overrun = true;
 }
 
 static struct ur_swqe *oldest(struct ur_rqp *q)

@@ -231,6 +231,17 @@ static void expire_deferred(struct ur_roce *r, uint64_t now_ns)
 	}
 }
 
+void ur_roce_settle(struct ur_roce *r, uint64_t now_ns)
+{
+	ur_list_for_each_safe(pos, tmp, &r->deferred) {
+		struct ur_rqp *q = ur_container_of(pos, struct ur_rqp, acking);
+
+		q->rsp.ack_at_ns = now_ns;
+		ur_list_del(&q->acking);
+		ur_rqp_want_ack(q);
+	}
+}
+
 void ur_roce_expire(struct ur_roce *r, uint64_t now_ns)
 {
 	struct ur_timer *t;

@@ -70,6 +70,12 @@ bool ur_roce_output(struct ur_roce *r, struct ur_train *train, uint64_t now_ns);
 uint64_t ur_roce_deadline(const struct ur_roce *r);
 void ur_roce_expire(struct ur_roce *r, uint64_t now_ns);
 
+/*
+ * Answers that wait for a ride are due now: their QP, or the process, is about
+ * to end, and what it has completed must not look lost to the peer.
+ */
+void ur_roce_settle(struct ur_roce *r, uint64_t now_ns);
+
 /* A packet for another slot (GRO merged it into ours): true, and which. */
 bool ur_roce_is_foreign(const struct ur_roce *r, const struct ur_rx *rx,
 			uint32_t *slot);
