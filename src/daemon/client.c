@@ -87,6 +87,7 @@ int ur_client_open(struct ur_client **out, ur_client_report report, void *arg)
 		ur_client_close(c);
 		return err;
 	}
+	c->poll_fd = c->state == UR_CONN_ALONE ? -1 : c->epfd;
 	*out = c;
 	return 0;
 }
@@ -106,7 +107,7 @@ void ur_client_close(struct ur_client *c)
 
 int ur_client_fd(const struct ur_client *c)
 {
-	return c->state == UR_CONN_ALONE ? -1 : c->epfd;
+	return c->poll_fd;
 }
 
 static int note_slot(struct ur_client *c, uint32_t slot, int fd)

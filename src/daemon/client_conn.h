@@ -25,7 +25,8 @@ struct ur_client_slot {
 struct ur_client {
 	struct ur_lock lock;
 	enum ur_conn_state state;
-	int epfd;     /* what the caller polls: fd or timer inside */
+	int poll_fd;  /* what the caller polls: epfd, -1 if alone; constant */
+	int epfd;     /* watches fd and timer_fd */
 	int timer_fd; /* attempts while LOST, a pending report while UP */
 	int fd;
 	int keeper[2]; /* read end, write end; -1: not ours to hold */

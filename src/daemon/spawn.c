@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,8 +30,13 @@
 #define UR_URNICD_PATH "/usr/sbin/urnicd"
 #endif
 
-#define STACK_SIZE (64u << 10) /* of each of the two processes */
-#define MAX_ENV	   4096u
+#define STACK_SIZE  (64u << 10) /* of each of the two processes */
+#define MAX_ENV	    4096u
+#define KERNEL_NSIG 64
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
 
 extern char **environ;
 
@@ -110,11 +116,15 @@ int ur_spawn_find(char *path, size_t cap)
 }
 
 /*
- * The children run on stacks of their own and leave them without returning:
- * a sanitizer must neither instrument that nor be told of an exit, so they end
- * by returning to clone().
+ * The children run on stacks of their own in our memory: no instrumentation,
+ * and nothing but bare system calls, lest what is interposed on the C library
+ * (a sanitizer, an application's preload library) takes them for a thread of
+ * the program.  They end by returning.
  */
 #define CHILD __attribute__((no_sanitize("address", "thread"), noinline))
+
+/* clone(2) under the C library's second name, which nobody interposes. */
+int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
 
 struct spawn {
 	char *path;
@@ -124,37 +134,43 @@ struct spawn {
 	int err;	 /* memory is shared: set by any of the three */
 };
 
+/* What the kernel takes; all zero is SIG_DFL on every machine. */
+struct kernel_sigaction {
+	uint64_t word[4];
+};
+
 static CHILD void reset_signals(void)
 {
-	struct sigaction dfl = { .sa_handler = SIG_DFL };
-	sigset_t none;
+	static const struct kernel_sigaction dfl;
+	static const uint64_t none;
 
-	for (int sig = 1; sig < NSIG; sig++)
-		sigaction(sig, &dfl, NULL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	for (long sig = 1; sig <= KERNEL_NSIG; sig++)
+		syscall(SYS_rt_sigaction, sig, &dfl, NULL, sizeof(none));
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
 }
 
 static CHILD void redirect_stdio(const struct spawn *s)
 {
-	int null = open("/dev/null", O_RDWR);
-	int log = -1;
+	long null = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR);
+	long out = null;
 
 	if (s->log)
-		log = open(s->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-	dup2(null, STDIN_FILENO);
-	dup2(log >= 0 ? log : null, STDOUT_FILENO);
-	dup2(log >= 0 ? log : null, STDERR_FILENO);
+		out = syscall(SYS_openat, AT_FDCWD, s->log,
+			      O_WRONLY | O_CREAT | O_APPEND, 0600);
+	if (out < 0)
+		out = null;
+	/* dup3() refuses equal numbers, as when the program has closed 0. */
+	syscall(SYS_dup3, null, STDIN_FILENO, 0);
+	syscall(SYS_dup3, out, STDOUT_FILENO, 0);
+	syscall(SYS_dup3, out, STDERR_FILENO, 0);
 }
 
 static CHILD void close_rest(void)
 {
-#ifdef SYS_close_range
 	if (syscall(SYS_close_range, 3u, ~0u, 0u) == 0)
 		return;
-#endif
-	for (int fd = 3; fd < 65536; fd++)
-		close(fd);
+	for (long fd = 3; fd < 65536; fd++)
+		syscall(SYS_close, fd);
 }
 
 static CHILD int daemon_process(void *arg)
@@ -163,13 +179,13 @@ static CHILD int daemon_process(void *arg)
 	static char name[] = "urnicd", option[] = "--on-demand";
 	char *argv[] = { name, option, NULL };
 
-	setsid();
+	syscall(SYS_setsid);
 	redirect_stdio(s);
-	if (chdir("/"))
+	if (syscall(SYS_chdir, "/"))
 		return 1;
 	close_rest();
 	reset_signals();
-	execve(s->path, argv, s->env);
+	syscall(SYS_execve, s->path, argv, s->env);
 	s->err = -errno;
 	return 1;
 }
@@ -178,7 +194,7 @@ static CHILD int middle_process(void *arg)
 {
 	struct spawn *s = arg;
 
-	if (clone(daemon_process, s->stack, CLONE_VM | CLONE_VFORK, s) < 0)
+	if (__clone(daemon_process, s->stack, CLONE_VM | CLONE_VFORK, s) < 0)
 		s->err = -errno;
 	return 0;
 }
@@ -206,8 +222,8 @@ static int run_middle(struct spawn *s, char *stacks)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	s->stack = stacks + STACK_SIZE;
-	pid = clone(middle_process, stacks + 2 * STACK_SIZE,
-		    CLONE_VM | CLONE_VFORK, s);
+	pid = __clone(middle_process, stacks + 2 * STACK_SIZE,
+		      CLONE_VM | CLONE_VFORK, s);
 	if (pid < 0)
 		err = -errno;
 	else
