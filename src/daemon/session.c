@@ -41,8 +41,9 @@ void ur_session_close(struct ur_server *s, struct ur_session *ses,
 	s->nsessions--;
 	s->idle_since_ns = s->now_ns;
 	slots = ur_port_reclaim(s, ses);
-	ur_info("pid %d (%s) %s: %u slots reclaimed", (int)ses->pid, ses->comm,
-		why, slots);
+	ur_log(slots ? UR_LOG_INFO : UR_LOG_DEBUG,
+	       "pid %d (%s) %s: %u slots reclaimed", (int)ses->pid, ses->comm,
+	       why, slots);
 }
 
 void ur_session_reap(struct ur_server *s)
