@@ -68,9 +68,6 @@ class Place:
         self.hosts = [self.a]
         if ns:
             sh('ip', '-n', ns, 'link', 'set', 'lo', 'multicast', 'on', 'up')
-            # lo has no route for IPv6 groups unless somebody adds it.
-            sh('ip', '-n', ns, 'route', 'add', 'ff00::/8', 'dev', 'lo',
-               'table', 'local')
 
     def _veth(self):
         if os.geteuid() != 0:

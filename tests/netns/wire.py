@@ -10,11 +10,13 @@ from harness.env import Case, Failure, words
 from netns import pcap
 
 TRAFFIC = (
-    # program, GID option, GID kinds, arguments
+    # program, its option for a GID index, which GID, arguments
     ('ibv_rc_pingpong', '-g', 'v4', '-n 50 -s 20000'),
     ('ibv_rc_pingpong', '-g', 'v6', '-n 50 -s 20000'),
     ('ibv_rc_pingpong', '-g', 'll', '-n 20'),
+    ('ibv_rc_pingpong', '-g', 'v4', '-n 50 -s 63'),
     ('ibv_uc_pingpong', '-g', 'v4', '-n 50 -s 5000'),
+    ('ibv_uc_pingpong', '-g', 'v6', '-n 50 -s 200'),
     ('ibv_ud_pingpong', '-g', 'v4', '-n 50 -s 1000'),
     ('ibv_ud_pingpong', '-g', 'v6', '-n 50 -s 1000'),
     ('ibv_srq_pingpong', None, None, '-n 50'),
@@ -23,6 +25,7 @@ TRAFFIC = (
     ('ib_write_bw', None, None, '-F -s 61 -n 200'),
     ('ib_read_bw', None, None, '-F -s 60000 -n 20'),
     ('ib_read_lat', '-x', 'v6', '-F -s 3001 -n 20'),
+    ('ib_read_lat', None, None, '-F -s 8 -n 20'),
     ('ib_atomic_bw', None, None, '-F -n 20'),
     ('ib_atomic_lat', None, None, '-F -n 20 -A CMP_AND_SWAP'),
     ('ib_send_lat', None, None, '-F -c UD -s 777 -n 20'),
