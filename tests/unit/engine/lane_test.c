@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The whole adapter in one process, over UDP on loopback, without a daemon:
+ * two QPs of one lane talk to each other.
+ */
+#include "pair.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../own_net.h"
+#include "engine/internal.h"
+
+#define SECOND 1000000000ull
+
+static void sleep_ms(long ms)
+{
+	struct timespec t = { .tv_nsec = ms * 1000000 };
+
+	nanosleep(&t, NULL);
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
+}
+
+static void spin_polling(struct pair *p, uint64_t ns)
+{
+	uint64_t end = ur_adapter_now() + ns;
+
+	while (ur_adapter_now() < end)
+		ur_adapter_poll(p->a, &p->cq);
+}
+
+static uint32_t gathered(struct ur_lane *l)
+{
+	uint32_t n;
+
+	ur_lane_lock(l);
+	n = l->gathered;
+	ur_lane_unlock(l);
+	return n;
+}
+
+/* Poll until the helper has let go; a busy machine may take a while. */
+static bool become_poller(struct pair *p)
+{
+	struct ur_lane *l = p->qa.lane;
+	uint64_t end = ur_adapter_now() + 10 * SECOND;
+	bool done = false;
+
+	while (!done && ur_adapter_now() < end) {
+		for (int i = 0; i < 100; i++)
+			ur_adapter_poll(p->a, &p->cq);
+		ur_lane_lock(l);
+		done = l->watch == UR_WATCH_TICK;
+		ur_lane_unlock(l);
+	}
+	return done;
+}
+
+/* True once the last byte of b's buffer is v; polls nothing. */
+static bool seen_in_memory(struct pair *p, uint8_t v, uint64_t within_ns)
+{
+	volatile uint8_t *last = p->b_buf + PAIR_BUF - 1;
+	uint64_t end = ur_adapter_now() + within_ns;
+
+	while (*last != v && ur_adapter_now() < end)
+		sched_yield();
+	return *last == v;
+}
+
+static void write_byte(struct pair *p, uint8_t v)
+{
+	p->a_buf[0] = v;
+	pair_post_write(p, PAIR_BUF - 1, 1);
+}
+
+static void test_send_and_receive_by_polling(void **state)
+{
+	struct pair *p = *state;
+
+	for (uint32_t i = 0; i < 200; i++) {
+		uint32_t len = 1 + i * 37 % 9000;
+		struct ur_cqe cqe;
+
+		memset(p->a_buf, (int)i, len);
+		pair_post_recv(p, len);
+		pair_post_send(p, len);
+		for (int n = 0; n < 2; n++) {
+			pair_wait(p, &cqe);
+			assert_int_equal(cqe.status, UR_WC_SUCCESS);
+			if (cqe.opcode == UR_WC_RECV)
+				assert_int_equal(cqe.byte_len, len);
+		}
+		assert_memory_equal(p->a_buf, p->b_buf, len);
+	}
+}
+
+/* A target that only looks at its memory is served by the helper. */
+static void test_helper_places_data(void **state)
+{
+	struct pair *p = *state;
+
+	for (uint8_t i = 1; i < 50; i++) {
+		write_byte(p, i);
+		assert_true(seen_in_memory(p, i, SECOND));
+	}
+}
+
+/* … also when a poller had sent it away before. */
+static void test_helper_takes_over_from_poller(void **state)
+{
+	struct pair *p = *state;
+
+	assert_true(become_poller(p));
+	write_byte(p, 77);
+	assert_true(seen_in_memory(p, 77, SECOND));
+}
+
+/* Nothing at all is to be done, so the helper sleeps without an end. */
+static void wait_until_asleep(struct pair *p)
+{
+	struct ur_lane *l = p->qa.lane;
+	uint64_t until = 0;
+
+	for (int i = 0; i < 500 && until != UR_NEVER; i++) {
+		sleep_ms(10);
+		ur_lane_lock(l);
+		until = l->sleep_until_ns;
+		ur_lane_unlock(l);
+	}
+	assert_true(until == UR_NEVER);
+}
+
+static uint64_t packets_sent(struct ur_lane *l)
+{
+	return ur_roce_counters(l->roce)->sent_pkts;
+}
+
+/* Whoever posts while the lane is held leaves; the holder must not. */
+static void test_holder_answers_the_bell(void **state)
+{
+	struct pair *p = *state;
+	struct ur_lane *l = p->qa.lane;
+	uint64_t before;
+
+	for (int i = 0; i < 100; i++) {
+		ur_lane_lock(l);
+		before = packets_sent(l);
+		write_byte(p, 1);
+		assert_int_equal(packets_sent(l), before);
+		assert_true(ur_doorbell_is_rung(&l->doorbell));
+		ur_lane_unlock(l);
+		assert_false(ur_doorbell_is_rung(&l->doorbell));
+		ur_lane_lock(l);
+		assert_true(packets_sent(l) > before);
+		ur_lane_unlock(l);
+		pair_drain(p);
+	}
+}
+
+/* The holder left between a poster's try and its ring. */
+static void test_ring_tries_again(void **state)
+{
+	struct pair *p = *state;
+	struct ur_lane *l = p->qa.lane;
+
+	wait_until_asleep(p);
+	assert_true(ur_lane_ring(l, &p->qa));
+	ur_lane_unlock(l);
+	ur_lane_lock(l);
+	assert_false(ur_lane_ring(l, &p->qa));
+	ur_lane_unlock(l);
+}
+
+/* The helper is on the link when arm returns, not a tick later. */
+static void test_arm_ends_tick(void **state)
+{
+	struct pair *p = *state;
+	struct ur_lane *l = p->qa.lane;
+	enum ur_watch watch;
+
+	assert_true(become_poller(p));
+	ur_cq_arm(&p->cq, false);
+	ur_adapter_arm(p->a, &p->cq);
+	ur_lane_lock(l);
+	watch = l->watch;
+	ur_lane_unlock(l);
+	assert_int_equal(watch, UR_WATCH_ARMED);
+}
+
+/* A post by somebody who then does not call us is still timed. */
+static void test_sleeping_helper_is_told_of_deadlines(void **state)
+{
+	struct pair *p = *state;
+	uint64_t end = ur_adapter_now() + 20 * SECOND;
+	struct ur_cqe cqe;
+
+	pair_destroy_b(p);
+	wait_until_asleep(p);
+	pair_post_send(p, 64);
+	while (ur_cq_is_empty(&p->cq) && ur_adapter_now() < end)
+		sleep_ms(1);
+	assert_int_equal(ur_cq_poll(&p->cq, &cqe, 1), 1);
+	assert_int_equal(cqe.status, UR_WC_RETRY_EXC_ERR);
+}
+
+static void set_gather_ns(struct ur_lane *l, uint64_t ns)
+{
+	ur_lane_lock(l);
+	l->gather_ns = ns;
+	l->no_gather_until_ns = 0;
+	ur_lane_unlock(l);
+}
+
+/*
+ * A request that waits for a train to fill leaves within ticks, though nobody
+ * polls any more.  (The moment of gathering is made long, so that the test
+ * does not depend on the speed of posting.)
+ */
+static void test_gathering_is_bounded(void **state)
+{
+	struct pair *p = *state;
+	struct ur_lane *l = p->qa.lane;
+	bool waited = false;
+
+	for (uint8_t i = 1; i < 60 && !waited; i++) {
+		assert_true(become_poller(p));
+		set_gather_ns(l, SECOND);
+		for (int k = 0; k < 8; k++)
+			write_byte(p, i);
+		waited = gathered(l) > 0;
+		assert_true(seen_in_memory(p, i, SECOND / 5));
+		pair_drain(p);
+	}
+	set_gather_ns(l, UR_GATHER_NS);
+	assert_true(waited);
+}
+
+static void test_idle_costs_nothing(void **state)
+{
+	struct pair *p = *state;
+	uint64_t used;
+
+	write_byte(p, 5);
+	assert_true(seen_in_memory(p, 5, SECOND));
+	pair_drain(p);
+	sleep_ms(600);
+	used = cpu_ns();
+	sleep_ms(400);
+	assert_true(cpu_ns() - used < 1000000);
+}
+
+/* Somebody who arms and sleeps is woken for each completion. */
+static void test_no_event_is_lost(void **state)
+{
+	struct pair *p = *state;
+
+	for (uint32_t i = 0; i < 3000; i++) {
+		struct ur_cqe cqe;
+
+		pair_post_recv(p, 64);
+		if (i % 100 == 0)
+			spin_polling(p, 300000);
+		pair_post_send(p, 64);
+		for (int n = 0; n < 2; n++) {
+			pair_sleep_for(p, &cqe);
+			assert_int_equal(cqe.status, UR_WC_SUCCESS);
+		}
+	}
+}
+
+/* Timers fire while the application sleeps. */
+static void test_helper_times_out(void **state)
+{
+	struct pair *p = *state;
+	uint64_t start = ur_adapter_now();
+	struct ur_cqe cqe;
+
+	pair_destroy_b(p);
+	pair_post_send(p, 64);
+	pair_sleep_for(p, &cqe);
+	assert_int_equal(cqe.status, UR_WC_RETRY_EXC_ERR);
+	assert_true(ur_adapter_now() - start < 5 * SECOND);
+}
+
+static void test_destroy_leaves_no_completion(void **state)
+{
+	struct pair *p = *state;
+	uint64_t end = ur_adapter_now() + SECOND;
+
+	pair_post_recv(p, 64);
+	pair_post_send(p, 64);
+	while (p->cq.tail - p->cq.head < 2 && ur_adapter_now() < end)
+		sched_yield();
+	assert_int_equal(p->cq.tail - p->cq.head, 2);
+	pair_destroy_b(p);
+	assert_int_equal(p->cq.tail - p->cq.head, 1);
+}
+
+/* Packets that the interface cannot carry are refused beforehand. */
+static void test_modify_checks_mtu(void **state)
+{
+	struct pair *p = *state;
+	struct ur_qp_attr attr = { .state = UR_QPS_RESET };
+
+	assert_int_equal(ur_adapter_qp_modify(p->a, &p->qa, &attr, UR_QP_STATE),
+			 0);
+	pair_to_init(p->a, &p->qa);
+	assert_true(own_net_set_mtu(1500));
+	assert_int_equal(ur_dev_refresh(ur_adapter_dev(p->a)), 0);
+	assert_int_equal(pair_to_rtr(p->a, &p->qa, p->qb.qpn, 4), -EINVAL);
+	assert_int_equal(pair_to_rtr(p->a, &p->qa, p->qb.qpn, 3), 0);
+	assert_true(own_net_set_mtu(65536));
+	assert_int_equal(ur_dev_refresh(ur_adapter_dev(p->a)), 0);
+}
+
+static void test_report(void **state)
+{
+	struct pair *p = *state;
+	size_t cap = 1u << 16, len;
+	char *buf = calloc(1, cap + 1);
+	struct json_object *root, *lanes, *qps, *field;
+
+	assert_true(ur_report(p->a, buf, 10) > 10);
+	assert_string_equal(buf, "");
+	len = ur_report(p->a, buf, cap);
+	assert_true(len > 100 && len < cap);
+	root = json_tokener_parse(buf);
+	assert_non_null(root);
+	assert_true(json_object_object_get_ex(root, "lanes", &lanes));
+	assert_int_equal(json_object_array_length(lanes), 1);
+	lanes = json_object_array_get_idx(lanes, 0);
+	assert_true(json_object_object_get_ex(lanes, "counters", &field));
+	assert_true(json_object_object_get_ex(lanes, "qps", &qps));
+	assert_int_equal(json_object_array_length(qps), 2);
+	qps = json_object_array_get_idx(qps, 0);
+	assert_true(json_object_object_get_ex(qps, "state", &field));
+	assert_string_equal(json_object_get_string(field), "RTS");
+	json_object_put(root);
+	free(buf);
+}
+
+/* In a child nothing of the parent's may be touched, nor may a call hang. */
+static int child(struct pair *p)
+{
+	struct ur_adapter *own;
+
+	write_byte(p, 99);
+	ur_adapter_poll(p->a, &p->cq);
+	ur_adapter_arm(p->a, &p->cq);
+	if (ur_adapter_qp_destroy(&p->qa) != -ENODEV)
+		return 1;
+	if (ur_adapter_qp_create(p->a, &p->qa, &p->init) != -ENODEV)
+		return 2;
+	ur_mr_destroy(ur_adapter_mrs(p->a), p->a_mr);
+	if (ur_adapter_get(&own) || own == p->a)
+		return 3;
+	return 0;
+}
+
+static void test_fork(void **state)
+{
+	struct pair *p = *state;
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(child(p));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	write_byte(p, 31);
+	assert_true(seen_in_memory(p, 31, SECOND));
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, pair_setup, pair_teardown)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		TEST(test_send_and_receive_by_polling),
+		TEST(test_helper_places_data),
+		TEST(test_helper_takes_over_from_poller),
+		TEST(test_gathering_is_bounded),
+		TEST(test_idle_costs_nothing),
+		TEST(test_no_event_is_lost),
+		TEST(test_helper_times_out),
+		TEST(test_destroy_leaves_no_completion),
+		TEST(test_modify_checks_mtu),
+		TEST(test_holder_answers_the_bell),
+		TEST(test_ring_tries_again),
+		TEST(test_arm_ends_tick),
+		TEST(test_sleeping_helper_is_told_of_deadlines),
+		TEST(test_report),
+		TEST(test_fork),
+	};
+
+	setenv("URNIC_DAEMON", "0", 1);
+	if (!own_net_enter())
+		return UNIT_SKIP;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

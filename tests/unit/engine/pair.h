@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Two connected RC queue pairs of this process, with one CQ and a channel. */
+#ifndef UR_TEST_ENGINE_PAIR_H
+#define UR_TEST_ENGINE_PAIR_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/engine.h"
+
+#define PAIR_BUF 16384u
+
+struct pair {
+	struct ur_adapter *a;
+	struct ur_pd pd;
+	struct ur_evq channel;
+	struct ur_evq async;
+	struct ur_cq cq; /* of both, sends and receives */
+	struct ur_qp_init init;
+	struct ur_qp qa;
+	struct ur_qp qb;
+	bool b_gone;
+	uint8_t *a_buf;
+	uint8_t *b_buf;
+	struct ur_mr *a_mr;
+	struct ur_mr *b_mr;
+};
+
+int pair_setup(void **state);
+int pair_teardown(void **state);
+
+void pair_to_init(struct ur_adapter *a, struct ur_qp *qp);
+/* mtu is a code. */
+int pair_to_rtr(struct ur_adapter *a, struct ur_qp *qp, uint32_t dest,
+		uint32_t mtu);
+/* RESET to RTS towards QP number dest on this host. */
+void pair_connect(struct ur_adapter *a, struct ur_qp *qp, uint32_t dest);
+
+/* qa sends len bytes of a_buf; qb receives at the start of b_buf. */
+void pair_post_send(struct pair *p, uint32_t len);
+void pair_post_recv(struct pair *p, uint32_t len);
+/* len bytes of a_buf to b_buf + to; signaled. */
+void pair_post_write(struct pair *p, uint32_t to, uint32_t len);
+
+/* The next completion: by polling, or by arming and sleeping. */
+void pair_wait(struct pair *p, struct ur_cqe *cqe);
+void pair_sleep_for(struct pair *p, struct ur_cqe *cqe);
+/* Poll until all of qa's requests are complete, and forget them. */
+void pair_drain(struct pair *p);
+
+void pair_destroy_b(struct pair *p);
+
+#endif
