@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The report of a process is a JSON object of the engine's making.  It is
- * printed by its shape, so that a new member needs no change here: numbers
- * and strings as "name value", a list of objects as a table with a column per
- * member, an object (counters) as its non-zero members.
+ * printed by its shape, so that a new member needs no change here: plain
+ * members side by side, a list of plain objects (QPs) as a table with a column
+ * per member, a plain object (counters) as its non-zero members line by line,
+ * what has lists inside (lanes) as a block of these.
  */
 #include "show_text.h"
 
@@ -13,7 +14,8 @@
 #include <string.h>
 
 #define MAX_COLUMNS 24
-#define ROW_INDENT  4
+#define STEP	    2
+#define MAX_DEPTH   4
 
 /* From a process: nothing that moves a terminal's cursor may get through. */
 static void print_clean(const char *s, int width)
@@ -74,23 +76,27 @@ static void measure(struct table *t, struct json_object *rows)
 	}
 }
 
-static void print_table(const char *title, struct json_object *rows)
+static void print_indent(int indent)
+{
+	printf("%*s", indent, "");
+}
+
+static void print_table(const char *title, struct json_object *rows, int indent)
 {
 	struct table t = { .n = 0 };
 
-	if (json_object_array_length(rows) == 0)
-		return;
 	measure(&t, rows);
-	printf("  ");
+	print_indent(indent);
 	print_clean(title, 0);
-	printf(" (%zu)\n%*s", json_object_array_length(rows), ROW_INDENT, "");
+	printf(" (%zu)\n", json_object_array_length(rows));
+	print_indent(indent + STEP);
 	for (int c = 0; c < t.n; c++)
 		print_clean(t.name[c], t.width[c] + 2);
 	putchar('\n');
 	for (size_t r = 0; r < json_object_array_length(rows); r++) {
 		struct json_object *row = json_object_array_get_idx(rows, r);
 
-		printf("%*s", ROW_INDENT, "");
+		print_indent(indent + STEP);
 		for (int c = 0; c < t.n; c++) {
 			struct json_object *v = NULL;
 
@@ -101,41 +107,91 @@ static void print_table(const char *title, struct json_object *rows)
 	}
 }
 
-static void print_members(const char *title, struct json_object *o)
+/* Counters: there are many, and most are zero. */
+static void print_members(const char *title, struct json_object *o, int indent)
 {
 	bool any = false;
 
 	json_object_object_foreach(o, key, value)
 	{
-		if (!is_plain(value) || !strcmp(text_of(value), "0"))
+		if (!strcmp(text_of(value), "0"))
 			continue;
 		if (!any) {
-			printf("  ");
+			print_indent(indent);
 			print_clean(title, 0);
 			putchar('\n');
 		}
 		any = true;
-		printf("%*s", ROW_INDENT, "");
+		print_indent(indent + STEP);
 		print_clean(key, 28);
 		print_clean(text_of(value), 0);
 		putchar('\n');
 	}
 }
 
-static void print_report(struct json_object *report)
+static bool all_plain(struct json_object *o)
 {
-	json_object_object_foreach(report, key, value)
+	json_object_object_foreach(o, key, value)
 	{
-		if (json_object_is_type(value, json_type_array)) {
-			print_table(key, value);
-		} else if (json_object_is_type(value, json_type_object)) {
-			print_members(key, value);
-		} else {
-			printf("  ");
-			print_clean(key, 12);
-			print_clean(text_of(value), 0);
-			putchar('\n');
-		}
+		(void)key;
+		if (!is_plain(value))
+			return false;
+	}
+	return true;
+}
+
+static void print_plain(const char *title, struct json_object *o, int indent)
+{
+	print_indent(indent);
+	print_clean(title, 0);
+	json_object_object_foreach(o, key, value)
+	{
+		if (!is_plain(value))
+			continue;
+		printf("  ");
+		print_clean(key, 0);
+		putchar(' ');
+		print_clean(text_of(value), 0);
+	}
+	putchar('\n');
+}
+
+static void print_block(const char *title, struct json_object *o, int indent);
+
+static void print_list(const char *title, struct json_object *list, int indent)
+{
+	size_t n = json_object_array_length(list);
+	bool table = true;
+
+	for (size_t i = 0; i < n; i++) {
+		struct json_object *o = json_object_array_get_idx(list, i);
+
+		if (!json_object_is_type(o, json_type_object))
+			return;
+		table &= all_plain(o);
+	}
+	if (table && n) {
+		print_table(title, list, indent);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		print_block(title, json_object_array_get_idx(list, i), indent);
+}
+
+/* A process could nest without end: four levels are more than it has. */
+static void print_block(const char *title, struct json_object *o, int indent)
+{
+	if (indent > MAX_DEPTH * STEP)
+		return;
+	print_plain(title, o, indent);
+	json_object_object_foreach(o, key, value)
+	{
+		if (json_object_is_type(value, json_type_array))
+			print_list(key, value, indent + STEP);
+		else if (!is_plain(value) && all_plain(value))
+			print_members(key, value, indent + STEP);
+		else if (!is_plain(value))
+			print_block(key, value, indent + STEP);
 	}
 }
 
@@ -170,7 +226,7 @@ static void print_process(struct json_object *o)
 	if (!json_object_get_boolean(answers))
 		puts("  does not answer (stopped or busy)");
 	else if (report)
-		print_report(report);
+		print_block("report", report, STEP);
 }
 
 void ur_show_text(struct json_object *doc)
