@@ -460,6 +460,21 @@ static void memory_that_is_gone_is_an_access_error(void **state)
 			 0);
 }
 
+static void region_gone_in_the_middle_of_a_write(void **state)
+{
+	struct fix *f = *state;
+
+	peer_write(f, UR_RC_WRITE_FIRST, RQ_PSN, MTU, 2 * MTU);
+	ur_mr_destroy(&f->host.mrs, f->remote.mr);
+	assert_int_equal(ur_mr_create(&f->host.mrs, &f->host.pd, f->remote.p, 8,
+				      (uintptr_t)f->remote.p, 0, &f->remote.mr),
+			 0);
+	peer_write(f, UR_RC_WRITE_LAST, RQ_PSN + 1, MTU, 0);
+	fix_run(f);
+	expect_aeth(f, f->nout - 1, RQ_PSN + 1, NAK(UR_NAK_REM_ACCESS));
+	assert_int_equal(f->remote.p[MTU + 1], 0);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, rc_setup, fix_teardown)
 
 int main(void)
@@ -492,6 +507,7 @@ int main(void)
 		T(c10_2_9_srq_feeds_the_queue_pair),
 		T(c11_6_3_last_wqe_reached),
 		T(memory_that_is_gone_is_an_access_error),
+		T(region_gone_in_the_middle_of_a_write),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
