@@ -26,25 +26,12 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define EXPORT __attribute__((visibility("default")))
-
-/* Older and fortified programs' names of the same calls. */
-int __open_2(const char *path, int flags);
-int __open64_2(const char *path, int flags);
-int __openat_2(int dir, const char *path, int flags);
-int __openat64_2(int dir, const char *path, int flags);
-int __xstat(int version, const char *path, struct stat *st);
-int __lxstat(int version, const char *path, struct stat *st);
-int __fxstatat(int version, int dir, const char *path, struct stat *st,
-	       int flags);
-int __xstat64(int version, const char *path, struct stat64 *st);
-int __lxstat64(int version, const char *path, struct stat64 *st);
-int __fxstatat64(int version, int dir, const char *path, struct stat64 *st,
-		 int flags);
-ssize_t __readlink_chk(const char *path, char *buf, size_t len, size_t size);
-ssize_t __readlinkat_chk(int dir, const char *path, char *buf, size_t len,
-			 size_t size);
-char *__realpath_chk(const char *path, char *out, size_t size);
+/*
+ * Our functions have names of their own in C and the C library's as symbols,
+ * so that its headers, with their attributes and macros, do not get in the
+ * way.
+ */
+#define SYMBOL(name) __asm__(#name) __attribute__((visibility("default")))
 
 /* The environment is read once; setenv() by the program changes nothing. */
 static const char *view_root(void)
@@ -91,12 +78,8 @@ static const char *view_part(const char *path)
 	return NULL;
 }
 
-/*
- * The path to use.  noinline: the callers' parameters are declared nonnull,
- * yet a NULL must reach the kernel, which answers EFAULT.
- */
-static __attribute__((noinline)) const char *view(const char *path,
-						  char buf[PATH_MAX])
+/* The path to use.  A NULL must reach the kernel, which answers EFAULT. */
+static const char *view(const char *path, char buf[PATH_MAX])
 {
 	const char *part, *root;
 	int len;
@@ -126,10 +109,10 @@ static void *next_symbol(const char *name)
 /* The next definition of a function, looked up once per wrapper. */
 #define REAL(name)                                                             \
 	({                                                                     \
-		static __typeof__(&name) _Atomic real_;                        \
-		__typeof__(&name) f_ = real_;                                  \
+		static __typeof__(&ur_##name) _Atomic real_;                   \
+		__typeof__(&ur_##name) f_ = real_;                             \
 		if (!f_) {                                                     \
-			f_ = (__typeof__(&name))next_symbol(#name);            \
+			f_ = (__typeof__(f_))next_symbol(#name);               \
 			real_ = f_;                                            \
 		}                                                              \
 		f_;                                                            \
@@ -141,7 +124,8 @@ static bool has_mode(int flags)
 }
 
 #define OPEN(name)                                                             \
-	EXPORT int name(const char *path, int flags, ...)                      \
+	int ur_##name(const char *path, int flags, ...) SYMBOL(name);          \
+	int ur_##name(const char *path, int flags, ...)                        \
 	{                                                                      \
 		char buf[PATH_MAX];                                            \
 		mode_t mode = 0;                                               \
@@ -155,7 +139,8 @@ static bool has_mode(int flags)
 	}
 
 #define OPENAT(name)                                                           \
-	EXPORT int name(int dir, const char *path, int flags, ...)             \
+	int ur_##name(int dir, const char *path, int flags, ...) SYMBOL(name); \
+	int ur_##name(int dir, const char *path, int flags, ...)               \
 	{                                                                      \
 		char buf[PATH_MAX];                                            \
 		mode_t mode = 0;                                               \
@@ -170,11 +155,20 @@ static bool has_mode(int flags)
 
 /* A wrapper whose parameters are only handed on but for `path`. */
 #define WRAP(type, name, params, ...)                                          \
-	EXPORT type name params                                                \
+	type ur_##name params SYMBOL(name);                                    \
+	type ur_##name params                                                  \
 	{                                                                      \
 		char buf[PATH_MAX];                                            \
                                                                                \
 		return REAL(name)(__VA_ARGS__);                                \
+	}
+
+/* Another name of a function above. */
+#define ALIAS(type, name, params, ...)                                         \
+	type ur_##name params SYMBOL(name);                                    \
+	type ur_##name params                                                  \
+	{                                                                      \
+		return __VA_ARGS__;                                            \
 	}
 
 #define PATH view(path, buf)
@@ -238,22 +232,22 @@ static bool is_node(const char *path)
 	return path && starts(path, "/dev/infiniband/");
 }
 
-EXPORT int lstat(const char *path, struct stat *st)
+int ur_lstat(const char *path, struct stat *st) SYMBOL(lstat);
+int ur_lstat(const char *path, struct stat *st)
 {
 	char buf[PATH_MAX];
 
-	if (is_node(path))
-		return stat(path, st);
-	return REAL(lstat)(view(path, buf), st);
+	return is_node(path) ? ur_stat(path, st)
+			     : REAL(lstat)(view(path, buf), st);
 }
 
-EXPORT int lstat64(const char *path, struct stat64 *st)
+int ur_lstat64(const char *path, struct stat64 *st) SYMBOL(lstat64);
+int ur_lstat64(const char *path, struct stat64 *st)
 {
 	char buf[PATH_MAX];
 
-	if (is_node(path))
-		return stat64(path, st);
-	return REAL(lstat64)(view(path, buf), st);
+	return is_node(path) ? ur_stat64(path, st)
+			     : REAL(lstat64)(view(path, buf), st);
 }
 
 static int at_flags(const char *path, int flags)
@@ -276,34 +270,17 @@ WRAP(int, statx,
  * What stat() was called in programs linked before glibc 2.33.  dlsym() does
  * not find these any more; on 64-bit machines the structure is the same.
  */
-EXPORT int __xstat(int version, const char *path, struct stat *st)
-{
-	return stat(path, st);
-}
-
-EXPORT int __xstat64(int version, const char *path, struct stat64 *st)
-{
-	return stat64(path, st);
-}
-
-EXPORT int __lxstat(int version, const char *path, struct stat *st)
-{
-	return lstat(path, st);
-}
-
-EXPORT int __lxstat64(int version, const char *path, struct stat64 *st)
-{
-	return lstat64(path, st);
-}
-
-EXPORT int __fxstatat(int version, int dir, const char *path, struct stat *st,
-		      int flags)
-{
-	return fstatat(dir, path, st, flags);
-}
-
-EXPORT int __fxstatat64(int version, int dir, const char *path,
-			struct stat64 *st, int flags)
-{
-	return fstatat64(dir, path, st, flags);
-}
+ALIAS(int, __xstat, (int version, const char *path, struct stat *st),
+      ur_stat(path, st))
+ALIAS(int, __xstat64, (int version, const char *path, struct stat64 *st),
+      ur_stat64(path, st))
+ALIAS(int, __lxstat, (int version, const char *path, struct stat *st),
+      ur_lstat(path, st))
+ALIAS(int, __lxstat64, (int version, const char *path, struct stat64 *st),
+      ur_lstat64(path, st))
+ALIAS(int, __fxstatat,
+      (int version, int dir, const char *path, struct stat *st, int flags),
+      ur_fstatat(dir, path, st, flags))
+ALIAS(int, __fxstatat64,
+      (int version, int dir, const char *path, struct stat64 *st, int flags),
+      ur_fstatat64(dir, path, st, flags))

@@ -15,7 +15,6 @@
 
 #define MAX_COLUMNS 24
 #define STEP	    2
-#define MAX_DEPTH   4
 
 /* From a process: nothing that moves a terminal's cursor may get through. */
 static void print_clean(const char *s, int width)
@@ -156,42 +155,55 @@ static void print_plain(const char *title, struct json_object *o, int indent)
 	putchar('\n');
 }
 
-static void print_block(const char *title, struct json_object *o, int indent);
-
-static void print_list(const char *title, struct json_object *list, int indent)
+static bool is_table(struct json_object *list)
 {
-	size_t n = json_object_array_length(list);
-	bool table = true;
-
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < json_object_array_length(list); i++) {
 		struct json_object *o = json_object_array_get_idx(list, i);
 
-		if (!json_object_is_type(o, json_type_object))
-			return;
-		table &= all_plain(o);
+		if (!json_object_is_type(o, json_type_object) || !all_plain(o))
+			return false;
 	}
-	if (table && n) {
-		print_table(title, list, indent);
-		return;
-	}
-	for (size_t i = 0; i < n; i++)
-		print_block(title, json_object_array_get_idx(list, i), indent);
+	return json_object_array_length(list) > 0;
 }
 
-/* A process could nest without end: four levels are more than it has. */
-static void print_block(const char *title, struct json_object *o, int indent)
+/* A lane: what stands deeper is for --json. */
+static void print_inner(const char *title, struct json_object *o, int indent)
 {
-	if (indent > MAX_DEPTH * STEP)
+	if (!json_object_is_type(o, json_type_object))
 		return;
 	print_plain(title, o, indent);
 	json_object_object_foreach(o, key, value)
 	{
-		if (json_object_is_type(value, json_type_array))
-			print_list(key, value, indent + STEP);
-		else if (!is_plain(value) && all_plain(value))
+		if (json_object_is_type(value, json_type_array)) {
+			if (is_table(value))
+				print_table(key, value, indent + STEP);
+		} else if (!is_plain(value)) {
 			print_members(key, value, indent + STEP);
+		}
+	}
+}
+
+static void print_list(const char *title, struct json_object *list, int indent)
+{
+	if (is_table(list)) {
+		print_table(title, list, indent);
+		return;
+	}
+	for (size_t i = 0; i < json_object_array_length(list); i++)
+		print_inner(title, json_object_array_get_idx(list, i), indent);
+}
+
+static void print_report(struct json_object *report)
+{
+	print_plain("report", report, STEP);
+	json_object_object_foreach(report, key, value)
+	{
+		if (json_object_is_type(value, json_type_array))
+			print_list(key, value, 2 * STEP);
+		else if (!is_plain(value) && all_plain(value))
+			print_members(key, value, 2 * STEP);
 		else if (!is_plain(value))
-			print_block(key, value, indent + STEP);
+			print_inner(key, value, 2 * STEP);
 	}
 }
 
@@ -226,7 +238,7 @@ static void print_process(struct json_object *o)
 	if (!json_object_get_boolean(answers))
 		puts("  does not answer (stopped or busy)");
 	else if (report)
-		print_block("report", report, STEP);
+		print_report(report);
 }
 
 void ur_show_text(struct json_object *doc)

@@ -22,14 +22,15 @@
 #define REPORT_MAX   (16u << 20)
 #define REPORT_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-static int client_create(struct ur_client **out)
+/* NULL and errno. */
+static struct ur_client *client_create(void)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
 	struct ur_client *c = calloc(1, sizeof(*c));
 	int err;
 
 	if (!c)
-		return -ENOMEM;
+		return NULL;
 	c->fd = -1;
 	c->keeper[0] = -1;
 	c->keeper[1] = -1;
@@ -38,18 +39,18 @@ static int client_create(struct ur_client **out)
 		timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (c->epfd < 0 || c->timer_fd < 0 ||
 	    epoll_ctl(c->epfd, EPOLL_CTL_ADD, c->timer_fd, &ev)) {
-		err = -errno;
+		err = errno;
 		goto close_fds;
 	}
 	ur_lock_init(&c->lock);
-	*out = c;
-	return 0;
+	return c;
 
 close_fds:
 	ur_ipc_close_fds(&c->epfd, 1);
 	ur_ipc_close_fds(&c->timer_fd, 1);
 	free(c);
-	return err;
+	errno = err;
+	return NULL;
 }
 
 /* The reasons for which a process works without a daemon. */
@@ -68,11 +69,11 @@ static bool alone_by_user(void)
 
 int ur_client_open(struct ur_client **out, ur_client_report report, void *arg)
 {
-	struct ur_client *c = NULL;
-	int err = client_create(&c);
+	struct ur_client *c = client_create();
+	int err;
 
-	if (err)
-		return err;
+	if (!c)
+		return -errno;
 	c->report = report;
 	c->report_arg = arg;
 	err = alone_by_user() ? -EACCES : ur_conn_open(c);
@@ -191,8 +192,8 @@ static int get_slot(struct ur_client *c, uint32_t *slot, int *fd)
 
 int ur_client_slot(struct ur_client *c, uint32_t *slot, int *fd)
 {
-	uint32_t number;
-	int sock, copy, err;
+	uint32_t number = 0;
+	int sock = -1, copy, err;
 
 	ur_lock(&c->lock);
 	err = get_slot(c, &number, &sock);

@@ -187,7 +187,7 @@ static void undo_changes(int fd)
 	fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 	fcntl(fd, F_SETOWN, 0);
 	if (getpeername(fd, (struct sockaddr *)&peer, &len) == 0)
-		connect(fd, &none, sizeof(none));
+		(void)connect(fd, &none, sizeof(none));
 }
 
 int ur_group_clean(int fd)

@@ -92,9 +92,12 @@ static void get_string(struct ur_rd *r, char *out, size_t cap)
 		r->bad = true;
 		return;
 	}
-	for (size_t i = 0; i < len; i++)
-		out[i] = p[i] >= 0x20 && p[i] < 0x7f ? (char)p[i] : '?';
+	memcpy(out, p, len);
 	out[len] = 0;
+	for (size_t i = 0; i < len; i++) {
+		if (p[i] < 0x20 || p[i] >= 0x7f)
+			out[i] = '?';
+	}
 }
 
 static void put_slots(struct ur_wr *w, const struct ur_ipc_msg *m)
@@ -108,7 +111,7 @@ static void get_slots(struct ur_rd *r, struct ur_ipc_msg *m)
 {
 	uint16_t n = ur_rd_be16(r);
 
-	if (n > UR_SLOTS || ur_rd_left(r) < n * 2u) {
+	if (n > UR_SLOTS || ur_rd_left(r) / 2 < n) {
 		r->bad = true;
 		return;
 	}

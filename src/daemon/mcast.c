@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -23,20 +24,16 @@ static void leave_ip4(int fd)
 {
 	FILE *f = fopen("/proc/net/igmp", "re");
 	char line[LINE_MAX_LEN];
-	unsigned int group;
-	int index = 0;
+	long index = 0;
 
 	while (f && fgets(line, sizeof(line), f)) {
-		struct ip_mreqn m = { .imr_ifindex = index };
+		struct ip_mreqn m = { .imr_ifindex = (int)index };
 
 		if (line[0] != '\t') {
-			if (sscanf(line, "%d", &index) != 1)
-				index = 0;
+			index = strtol(line, NULL, 10);
 			continue;
 		}
-		if (sscanf(line, " %8x", &group) != 1)
-			continue;
-		m.imr_multiaddr.s_addr = group;
+		m.imr_multiaddr.s_addr = (uint32_t)strtoul(line, NULL, 16);
 		setsockopt(fd, IPPROTO_IP, IP_DROP_MEMBERSHIP, &m, sizeof(m));
 	}
 	if (f)
@@ -45,12 +42,13 @@ static void leave_ip4(int fd)
 
 static bool parse_ip6(const char *hex, struct in6_addr *addr)
 {
-	for (int i = 0; i < 16; i++) {
-		unsigned int byte;
+	char byte[3] = "";
 
-		if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
-			return false;
-		addr->s6_addr[i] = (uint8_t)byte;
+	if (strspn(hex, "0123456789abcdef") != 2 * sizeof(addr->s6_addr))
+		return false;
+	for (size_t i = 0; i < sizeof(addr->s6_addr); i++) {
+		memcpy(byte, hex + 2 * i, 2);
+		addr->s6_addr[i] = (uint8_t)strtoul(byte, NULL, 16);
 	}
 	return true;
 }
@@ -59,15 +57,16 @@ static bool parse_ip6(const char *hex, struct in6_addr *addr)
 static void leave_ip6(int fd)
 {
 	FILE *f = fopen("/proc/net/igmp6", "re");
-	char line[LINE_MAX_LEN], hex[33];
+	char line[LINE_MAX_LEN], *save, *index, *group;
 	struct ipv6_mreq m;
-	int index;
 
 	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%d %*s %32s", &index, hex) != 2 ||
-		    strlen(hex) != 32 || !parse_ip6(hex, &m.ipv6mr_multiaddr))
+		index = strtok_r(line, " \t", &save);
+		strtok_r(NULL, " \t", &save);
+		group = strtok_r(NULL, " \t", &save);
+		if (!index || !group || !parse_ip6(group, &m.ipv6mr_multiaddr))
 			continue;
-		m.ipv6mr_interface = (unsigned int)index;
+		m.ipv6mr_interface = (unsigned int)strtoul(index, NULL, 10);
 		setsockopt(fd, IPPROTO_IPV6, IPV6_DROP_MEMBERSHIP, &m,
 			   sizeof(m));
 	}

@@ -30,15 +30,13 @@
 #define UR_URNICD_PATH "/usr/sbin/urnicd"
 #endif
 
-#define STACK_SIZE  (64u << 10) /* of each of the two processes */
+#define STACK_SIZE  ((size_t)64 << 10) /* of each of the two processes */
 #define MAX_ENV	    4096u
 #define KERNEL_NSIG 64
 
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
-
-extern char **environ;
 
 /* Relative to the directory of the library: build tree first, then installed
  * below one prefix. */
@@ -124,7 +122,8 @@ int ur_spawn_find(char *path, size_t cap)
 #define CHILD __attribute__((no_sanitize("address", "thread"), noinline))
 
 /* clone(2) under the C library's second name, which nobody interposes. */
-int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
+int ur_clone(int (*fn)(void *), void *stack, int flags, void *arg,
+	     ...) __asm__("__clone");
 
 struct spawn {
 	char *path;
@@ -194,7 +193,7 @@ static CHILD int middle_process(void *arg)
 {
 	struct spawn *s = arg;
 
-	if (__clone(daemon_process, s->stack, CLONE_VM | CLONE_VFORK, s) < 0)
+	if (ur_clone(daemon_process, s->stack, CLONE_VM | CLONE_VFORK, s) < 0)
 		s->err = -errno;
 	return 0;
 }
@@ -222,8 +221,8 @@ static int run_middle(struct spawn *s, char *stacks)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	s->stack = stacks + STACK_SIZE;
-	pid = __clone(middle_process, stacks + 2 * STACK_SIZE,
-		      CLONE_VM | CLONE_VFORK, s);
+	pid = ur_clone(middle_process, stacks + 2 * STACK_SIZE,
+		       CLONE_VM | CLONE_VFORK, s);
 	if (pid < 0)
 		err = -errno;
 	else

@@ -102,10 +102,10 @@ int ur_systemd_keeper(struct ur_keeper *k)
 	const char *pid = getenv("LISTEN_PID");
 	const char *count = getenv("LISTEN_FDS");
 	const char *names = getenv("LISTEN_FDNAMES");
-	int n = count ? atoi(count) : 0;
+	int n = count ? (int)strtol(count, NULL, 10) : 0;
 
 	ur_keeper_init(k);
-	if (!pid || atoi(pid) != getpid() || n < 2)
+	if (!pid || strtol(pid, NULL, 10) != getpid() || n < 2)
 		return -ENOENT;
 	k->rd = named_fd(names, n, NAME_RD);
 	k->wr = named_fd(names, n, NAME_WR);

@@ -21,16 +21,17 @@
 #define PORT DEV "/ports/1"
 #define NODE "/dev/infiniband/uverbs0"
 
-static int failures;
+static _Atomic int failures;
 
-#define CHECK(cond)                                                            \
-	do {                                                                   \
-		if (!(cond)) {                                                 \
-			fprintf(stderr, "line %d: %s (%s)\n", __LINE__, #cond, \
-				strerror(errno));                              \
-			failures++;                                            \
-		}                                                              \
-	} while (0)
+static void check(bool ok, int line, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "line %d: %s (%s)\n", line, what, strerror(errno));
+	failures++;
+}
+
+#define CHECK(cond) check(cond, __LINE__, #cond)
 
 static bool reads(int fd, const char *text)
 {
