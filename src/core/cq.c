@@ -125,8 +125,6 @@ bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited)
 	if (room) {
 		cq->ring[tail & cq->mask] = *cqe;
 		store(&cq->tail, tail + 1);
-		if (solicited)
-			cq->solicited_tail = tail + 1;
 		armed = load(&cq->armed);
 		if (armed == UR_CQ_ARMED_ANY ||
 		    (armed == UR_CQ_ARMED_SOLICITED && solicited))
@@ -136,12 +134,6 @@ bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited)
 	}
 	ur_unlock(&cq->lock);
 	return room;
-}
-
-/* Is the last solicited entry still in the queue? */
-static bool holds_solicited(const struct ur_cq *cq)
-{
-	return (int32_t)(cq->solicited_tail - load(&cq->head)) > 0;
 }
 
 uint32_t ur_cq_poll(struct ur_cq *cq, struct ur_cqe *out, uint32_t n)
@@ -156,27 +148,17 @@ uint32_t ur_cq_poll(struct ur_cq *cq, struct ur_cqe *out, uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		out[i] = cq->ring[(head + i) & cq->mask];
 	store(&cq->head, head + n);
-	/* Never far behind, or the signed comparison would wrap. */
-	if (!holds_solicited(cq))
-		cq->solicited_tail = head + n;
 	ur_unlock(&cq->lock);
 	return n;
 }
 
 void ur_cq_arm(struct ur_cq *cq, bool solicited_only)
 {
-	bool due;
-
 	if (!cq->channel)
 		return;
 	ur_lock(&cq->lock);
-	if (solicited_only && load(&cq->armed) == UR_CQ_ARMED_ANY)
-		solicited_only = false;
-	due = solicited_only ? holds_solicited(cq)
-			     : load(&cq->tail) != load(&cq->head);
-	if (due)
-		disarm_and_signal(cq);
-	else
+	/* IBTA 11.4.2.2: a request for any completion is not weakened. */
+	if (!solicited_only || load(&cq->armed) != UR_CQ_ARMED_ANY)
 		store(&cq->armed,
 		      solicited_only ? UR_CQ_ARMED_SOLICITED : UR_CQ_ARMED_ANY);
 	ur_unlock(&cq->lock);
@@ -196,8 +178,5 @@ void ur_cq_purge(struct ur_cq *cq, const struct ur_qp *qp)
 		cq->ring[to++ & cq->mask] = cq->ring[i & cq->mask];
 	}
 	store(&cq->tail, to);
-	/* May claim a purged entry: one event too many, never one too few. */
-	if ((int32_t)(cq->solicited_tail - to) > 0)
-		cq->solicited_tail = to;
 	ur_unlock(&cq->lock);
 }

@@ -4,8 +4,10 @@
  * sides take cq->lock, and only the emptiness check goes without it.
  *
  * Arm, check and signal are one protocol under that lock, so that no event is
- * lost (DESIGN 10): ur_cq_arm() on a queue that holds entries signals at once,
- * as mlx5 does; ur_cq_push() on an armed queue disarms and signals.
+ * lost (DESIGN 10): ur_cq_push() on an armed queue disarms and signals.  Arming
+ * looks forward only (IBTA 11.4.2.2): who arms polls once more before he
+ * sleeps.  Programs rely on that: ibv_rc_pingpong takes an event that finds the
+ * queue empty, because the entry was there already, for an error.
  */
 #ifndef UR_CORE_CQ_H
 #define UR_CORE_CQ_H
@@ -60,8 +62,6 @@ struct ur_cq {
 	void *object;			  /* the ABI layer's ibv_cq */
 	_Atomic uint64_t lanes; /* bit i: lane i has a QP on this queue */
 	_Atomic uint32_t users; /* QPs attached: destroying needs 0 */
-	uint32_t
-		solicited_tail; /* just behind the last solicited entry; lock */
 };
 
 /*

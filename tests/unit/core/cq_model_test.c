@@ -31,19 +31,10 @@ enum step {
 
 /* IBTA 11.4.2.2 in the simplest form. */
 struct model {
-	bool held[CQE]; /* entries in order: is it solicited? */
 	uint32_t n;
 	enum ur_cq_armed armed;
 	uint32_t events;
 };
-
-static bool model_holds_solicited(const struct model *m)
-{
-	for (uint32_t i = 0; i < m->n; i++)
-		if (m->held[i])
-			return true;
-	return false;
-}
 
 static void model_signal(struct model *m)
 {
@@ -55,7 +46,7 @@ static bool model_push(struct model *m, bool solicited)
 {
 	if (m->n == CQE)
 		return false;
-	m->held[m->n++] = solicited;
+	m->n++;
 	if (m->armed == UR_CQ_ARMED_ANY ||
 	    (m->armed == UR_CQ_ARMED_SOLICITED && solicited))
 		model_signal(m);
@@ -66,8 +57,6 @@ static void model_arm(struct model *m, enum ur_cq_armed how)
 {
 	if (m->armed < how)
 		m->armed = how;
-	if (m->armed == UR_CQ_ARMED_ANY ? m->n > 0 : model_holds_solicited(m))
-		model_signal(m);
 }
 
 static uint32_t model_poll(struct model *m)
@@ -75,8 +64,6 @@ static uint32_t model_poll(struct model *m)
 	if (m->n == 0)
 		return 0;
 	m->n--;
-	for (uint32_t i = 0; i < m->n; i++)
-		m->held[i] = m->held[i + 1];
 	return 1;
 }
 
