@@ -11,9 +11,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -69,23 +69,26 @@ static enum answer read_maps(int fd, uintptr_t at, uintptr_t end,
 			     bool want_write)
 {
 	FILE *maps = fdopen(fd, "r");
-	uintptr_t from;
-	uintptr_t to;
-	char rights[5];
+	char *line = NULL;
+	size_t capacity = 0;
 
 	if (!maps) {
 		close(fd);
 		return UNKNOWN;
 	}
-	while (at < end && fscanf(maps, "%" SCNxPTR "-%" SCNxPTR " %4s%*[^\n]",
-				  &from, &to, rights) == 3) {
+	while (at < end && getline(&line, &capacity, maps) > 0) {
+		char *rest;
+		uintptr_t from = strtoul(line, &rest, 16);
+		uintptr_t to = strtoul(rest + 1, &rest, 16);
+
 		if (to <= at)
 			continue;
-		if (from > at || rights[0] != 'r' ||
-		    (want_write && rights[1] != 'w'))
+		if (from > at || rest[1] != 'r' ||
+		    (want_write && rest[2] != 'w'))
 			break;
 		at = to;
 	}
+	free(line);
 	fclose(maps);
 	return at < end ? NO : YES;
 }

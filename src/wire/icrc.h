@@ -49,7 +49,8 @@ struct ur_icrc_cache {
  * Verify pkt (BTH to ICRC, udp_len bytes, at least 16).  `prefix` is
  * ur_icrc_prefix() of the flow; `id` the likeliest identification, tried
  * exactly first.  `exact` (may be NULL) tells whether that one fitted.
- * A packet shorter than BTH and ICRC is refused, *exact untouched.  IPv6 has no identification: only the exact value passes.
+ * A packet shorter than BTH and ICRC is refused, *exact untouched.
+ * IPv6 has no identification: only the exact value passes.
  */
 bool ur_icrc_check(const struct ur_icrc_flow *flow, uint32_t prefix,
 		   struct ur_icrc_cache *cache, const uint8_t *pkt,

@@ -8,7 +8,6 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/crc.h"
@@ -167,40 +166,6 @@ static void atomics(void **state)
 	assert_true(old == 5);
 }
 
-static void probe_knows_rights_and_holes(void **state)
-{
-	assert_true(ur_guard_probe(pages, PAGE, 1));
-	assert_true(ur_guard_probe(pages + 17, 1, 1));
-	assert_true(ur_guard_probe(pages, 2 * PAGE, 0));
-	assert_false(ur_guard_probe(pages, PAGE + 1, 1));
-	assert_false(ur_guard_probe(pages, 2 * PAGE + 1, 0));
-	assert_false(ur_guard_probe(pages + 2 * PAGE, 1, 0));
-	assert_false(ur_guard_probe(pages + 3 * PAGE, 1, 0));
-	assert_false(ur_guard_probe(NULL, 1, 0));
-	assert_false(ur_guard_probe(pages, SIZE_MAX, 0));
-	assert_true(ur_guard_probe(pages, 0, 1));
-}
-
-static void probe_of_a_gigabyte_touches_nothing(void **state)
-{
-	const size_t len = 1ul << 30;
-	struct rusage before, after;
-	uint8_t *big = mmap(NULL, len, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	assert_ptr_not_equal(big, MAP_FAILED);
-	getrusage(RUSAGE_SELF, &before);
-	assert_true(ur_guard_probe(big, len, 1));
-	mprotect(big + len / 2, PAGE, PROT_READ);
-	assert_true(ur_guard_probe(big, len, 0));
-	assert_false(ur_guard_probe(big, len, 1));
-	munmap(big + len / 2, PAGE);
-	assert_false(ur_guard_probe(big, len, 0));
-	getrusage(RUSAGE_SELF, &after);
-	assert_true(after.ru_minflt - before.ru_minflt < 100);
-	munmap(big, len);
-}
-
 static void *fault_often(void *page)
 {
 	uint8_t buf[64];
@@ -272,8 +237,6 @@ GUARDED(a_truncated_file_is_a_fault)
 GUARDED(crc_of_what_can_be_read)
 GUARDED(copy_with_crc)
 GUARDED(atomics)
-GUARDED(probe_knows_rights_and_holes)
-GUARDED(probe_of_a_gigabyte_touches_nothing)
 GUARDED(threads_fault_each_for_itself)
 GUARDED(nested_by_a_signal)
 
@@ -289,8 +252,6 @@ int main(void)
 		TEST(crc_of_what_can_be_read),
 		TEST(copy_with_crc),
 		TEST(atomics),
-		TEST(probe_knows_rights_and_holes),
-		TEST(probe_of_a_gigabyte_touches_nothing),
 		TEST(threads_fault_each_for_itself),
 		TEST(nested_by_a_signal),
 	};

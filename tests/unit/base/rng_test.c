@@ -43,9 +43,19 @@ static void below_is_uniform(void **state)
 	for (int i = 0; i < 7; i++)
 		assert_in_range(count[i], 9500, 10500);
 	assert_int_equal(ur_rng_below(&r, 1), 0);
-	/* a range just above half of 2^32, where rejection is frequent */
-	for (int i = 0; i < 1000; i++)
-		assert_true(ur_rng_below(&r, 0x80000001u) <= 0x80000000u);
+}
+
+/* 2^32 values do not fall evenly into 3 * 2^30: without rejection, every
+ * third result would be drawn twice as often as its neighbours. */
+static void below_rejects_what_would_bias(void **state)
+{
+	unsigned int thirds = 0;
+	struct ur_rng r;
+
+	ur_rng_seed(&r, 6);
+	for (int i = 0; i < 30000; i++)
+		thirds += ur_rng_below(&r, 0xc0000000u) % 3 == 0;
+	assert_in_range(thirds, 9500, 10500);
 }
 
 static void secrets_differ(void **state)
@@ -127,6 +137,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(known_sequences),
 		cmocka_unit_test(below_is_uniform),
+		cmocka_unit_test(below_rejects_what_would_bias),
 		cmocka_unit_test(secrets_differ),
 		cmocka_unit_test(a_fork_starts_anew),
 		cmocka_unit_test(threads_draw_different_bytes),
