@@ -16,7 +16,7 @@
 #include "link/udp.h"
 
 #define ROCE_PORT    4791
-#define SLOT_WAIT_NS 5000000000ull
+#define SLOT_WAIT_NS 20000000000ull
 #define SOLE_SLOT    1u
 #define REPORT_FIRST (256u << 10)
 #define REPORT_MAX   (16u << 20)

@@ -15,7 +15,7 @@
 
 #define NS_PER_MS   1000000ull
 #define NS_PER_S    1000000000ull
-#define OPEN_NS	    (2 * NS_PER_S) /* to find or start a daemon */
+#define OPEN_NS	    (10 * NS_PER_S) /* to find or start a daemon */
 #define START_NS    (500 * NS_PER_MS)
 #define FIRST_TRIES 100u /* every 10 ms */
 #define START_EVERY 100u /* attempts between two starts */

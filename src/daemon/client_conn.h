@@ -52,7 +52,7 @@ struct ur_client {
 };
 
 /*
- * Connect within two seconds, starting a daemon if none is there, and send
+ * Connect within ten seconds, starting a daemon if none is there, and send
  * HELLO and the claims.  0; -ENOENT, -EACCES, -ECHILD: none can be started;
  * -EPERM: what listens there is not to be trusted; -ETIMEDOUT.
  */

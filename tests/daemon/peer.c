@@ -221,7 +221,7 @@ static struct answer get_answer(const struct peer *p)
 	struct pollfd f = { .fd = p->cmd, .events = POLLIN };
 	struct answer a = { -ETIMEDOUT, 0 };
 
-	if (poll(&f, 1, 10000) == 1)
+	if (poll(&f, 1, 30000) == 1)
 		assert_int_equal(recv(p->cmd, &a, sizeof(a), 0), sizeof(a));
 	return a;
 }
