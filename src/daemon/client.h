@@ -5,10 +5,11 @@
  * messages is daemon/ipc.h and docs/wire/daemon.md.
  *
  * One connection per process.  It is found through an abstract Unix socket of
- * the network namespace; if none answers, urnicd is started (from the
- * directory of liburnic.so, its ../libexec or ../bin, URNICD, or PATH) and
- * tried again for up to ten seconds (a loaded machine is no reason to fail).  Only a daemon of our own user or of root
- * is trusted (SO_PEERCRED): -EPERM with one clear log line otherwise.
+ * the network namespace; if none answers, urnicd is started (URNICD, or from
+ * the directory of liburnic.so, directories relative to it, the installed
+ * place, or PATH) and tried again for up to ten seconds: a loaded machine is
+ * no reason to fail.  Only a daemon of our own user or of root is trusted
+ * (SO_PEERCRED): -EPERM with one clear log line otherwise.
  */
 #ifndef UR_DAEMON_CLIENT_H
 #define UR_DAEMON_CLIENT_H
