@@ -3,7 +3,10 @@
  * What is really sent, from the bytes and not from anybody's counters.  Used
  * by the bounds: a clean network must see no request twice.
  */
+#include <string.h>
+
 #include "sim/sim.h"
+#include "wire/icrc.h"
 
 struct sim_end *sim_end_by_qpn(struct sim_lane *l, uint32_t qpn)
 {
@@ -76,6 +79,23 @@ static void sniff_kind(struct sim_world *w, const struct sim_pkt *p,
 	}
 }
 
+/*
+ * The kernel gives segment i of a train the identification i, and a receiver
+ * that sees it (rxe) takes nothing but the exact ICRC.
+ */
+static bool icrc_exact(const struct sim_pkt *p)
+{
+	struct ur_icrc_flow flow = { .sport = p->sport, .dport = UR_ROCE_PORT };
+	struct ur_icrc_cache cache = { 0 };
+	bool exact = false;
+
+	memcpy(flow.src, p->src, 16);
+	memcpy(flow.dst, p->dst, 16);
+	return ur_icrc_check(&flow, ur_icrc_prefix(&flow, p->len), &cache,
+			     p->data, p->len, p->index, &exact) &&
+	       exact;
+}
+
 void sim_sniff(struct sim_world *w, const struct sim_pkt *p)
 {
 	const uint8_t *payload;
@@ -88,6 +108,8 @@ void sim_sniff(struct sim_world *w, const struct sim_pkt *p)
 			 p->data[0]);
 		return;
 	}
+	if (!icrc_exact(p))
+		sim_fail(w, "packet %u of a train has a wrong ICRC", p->index);
 	sim_trace(w, "  %s qpn %x psn %06x len %zu aeth %02x", h.op->name,
 		  h.bth.dqpn, h.bth.psn, len,
 		  h.op->headers & UR_HDR_AETH ? h.syndrome : 0);

@@ -309,6 +309,21 @@ static void c9_7_5_2_8_rnr_retries_run_out(void **state)
 	expect_cqe(f, 2, UR_WC_WR_FLUSH_ERR);
 }
 
+static void c9_7_5_2_8_one_wait_spends_one_rnr_retry(void **state)
+{
+	struct fix *f = *state;
+
+	fix_post(f, UR_WR_SEND, 1, 8, 0);
+	fix_run(f);
+	for (uint32_t i = 0; i < 5; i++)
+		peer_ack(f, SQ_PSN, UR_AETH_RNR | 12);
+	expect_no_cqe(f);
+	fix_sleep(f, MS);
+	assert_int_equal(count_psn(f, SQ_PSN), 1);
+	peer_ack(f, SQ_PSN, ACK);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+}
+
 static void c9_7_5_2_8_rnr_retry_7_is_for_ever(void **state)
 {
 	struct fix *f = *state;
@@ -455,6 +470,7 @@ int main(void)
 		T(c9_9_2_4_2_nak_remote_operation),
 		T(c9_7_5_2_8_rnr_waits_as_told),
 		T(c9_7_5_2_8_rnr_retries_run_out),
+		T(c9_7_5_2_8_one_wait_spends_one_rnr_retry),
 		T(c9_7_5_2_8_rnr_retry_7_is_for_ever),
 		T(c9_7_6_1_3_retries_end_within_the_bound),
 		T(c9_7_6_1_3_progress_renews_the_retries),

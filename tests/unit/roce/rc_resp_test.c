@@ -76,6 +76,19 @@ static void c9_7_5_2_8_one_sequence_nak_for_a_gap(void **state)
 	assert_int_equal(f->qp.state, UR_QPS_RTS);
 }
 
+static void c9_7_5_2_8_a_duplicate_does_not_hide_a_nak(void **state)
+{
+	struct fix *f = *state;
+
+	peer_write(f, UR_RC_WRITE_ONLY, RQ_PSN, 8, 8);
+	fix_run(f);
+	/* In one batch: a gap, and something old. */
+	peer_write(f, UR_RC_WRITE_ONLY, RQ_PSN + 2, 8, 8);
+	peer_write(f, UR_RC_WRITE_ONLY, RQ_PSN, 8, 8);
+	fix_run(f);
+	expect_aeth(f, f->nout - 1, RQ_PSN + 1, NAK(UR_NAK_PSN_SEQ));
+}
+
 static void c9_7_5_2_8_rnr_nak_carries_the_timer(void **state)
 {
 	struct fix *f = *state;
@@ -484,6 +497,7 @@ int main(void)
 		T(c9_7_5_1_2_duplicate_send_is_acknowledged_again),
 		T(c9_7_5_1_2_duplicate_write_is_not_executed),
 		T(c9_7_5_2_8_one_sequence_nak_for_a_gap),
+		T(c9_7_5_2_8_a_duplicate_does_not_hide_a_nak),
 		T(c9_7_5_2_8_rnr_nak_carries_the_timer),
 		T(c9_7_5_2_8_a_middle_packet_needs_no_receive),
 		T(c9_7_4_1_5_bad_rkey_is_an_access_error),
