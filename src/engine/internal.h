@@ -52,6 +52,7 @@ struct ur_member {
 struct ur_lane {
 	struct ur_lock lock;
 	_Atomic uint32_t waiting;    /* threads asleep on the lock; anyone */
+	_Atomic uint32_t skips;	     /* polls that made way for them; anyone */
 	_Atomic uint32_t order;	     /* see ur_lane_unlock(); anyone */
 	struct ur_doorbell doorbell; /* any thread */
 	uint32_t id;		     /* constant from here … */
@@ -60,9 +61,11 @@ struct ur_lane {
 	struct ur_roce *roce;
 	struct ur_link *link;
 	int wake_fd;
-	pthread_t thread;   /* … to here */
-	_Atomic bool dead;  /* in a child after fork(): touch nothing */
-	_Atomic bool woken; /* wake_fd was written and not yet read */
+	pthread_t thread;	    /* … to here */
+	_Atomic bool dead;	    /* in a child after fork(): touch nothing */
+	_Atomic bool woken;	    /* wake_fd was written and not yet read */
+	_Atomic uint64_t missed_ns; /* a poll found the lane taken; anyone */
+	_Atomic uint32_t misses;    /* how often; anyone */
 	uint32_t qps;
 	struct ur_list members; /* ur_member */
 
@@ -71,12 +74,13 @@ struct ur_lane {
 
 	/* Posts that wait for a train to fill (progress.c). */
 	uint32_t gathered; /* requests */
+	uint64_t gathered_bytes;
 	uint64_t flush_ns; /* when the last train left by a post */
 	uint64_t no_gather_until_ns;
 	uint64_t gather_ns; /* how long after a train posts may wait */
 
 	/* Polling application threads, and the helper. */
-	uint64_t poll_ns;
+	uint64_t app_ns;	 /* last post or poll */
 	uint64_t streak_ns;	 /* when the streak began */
 	uint64_t streak_need_ns; /* how long it must be */
 	uint64_t tick_since_ns;	 /* when watch became TICK */
@@ -108,6 +112,15 @@ static inline uint64_t ur_clock_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline void ur_cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
 }
 
 /* lane.c */
@@ -146,6 +159,10 @@ void ur_lane_drop_held(struct ur_lane *l);
  * send.  Returns the number of packets received.
  */
 int ur_lane_step(struct ur_lane *l, uint64_t now_ns);
+
+/* Keep account of polling; true: a poller drives the lane from now on, and
+ * the helper is to be told. */
+bool ur_lane_note_poll(struct ur_lane *l, uint64_t now);
 
 /* wake.c */
 int ur_helper_start(struct ur_lane *l);

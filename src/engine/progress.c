@@ -10,16 +10,19 @@
  * last resort, and if it had to step in, gathering pauses.
  */
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "engine/internal.h"
 
-#define GATHER_MAX	32u
-#define GATHER_MAX_LEN	1024u
-#define TRAINS_PER_SEND 256u
-#define READS_PER_POLL	16u
-#define RETRY_SEND_NS	100000u
+#define GATHER_MAX	 32u
+#define MISSES_PER_YIELD 32u
+#define GATHER_MAX_BYTES 32768u
+#define TRAINS_PER_SEND	 256u
+#define SKIP_POLLS	 64u
+#define READS_PER_POLL	 16u
+#define RETRY_SEND_NS	 100000u
 
 static void on_packet(void *arg, const struct ur_rx *rx)
 {
@@ -51,6 +54,7 @@ void ur_lane_send(struct ur_lane *l, uint64_t now_ns)
 	uint32_t n;
 
 	l->gathered = 0;
+	l->gathered_bytes = 0;
 	l->retry_ns = UR_NEVER;
 	for (n = 0; l->held || ur_roce_output(l->roce, t, now_ns); n++) {
 		int err = n < TRAINS_PER_SEND ? l->link->ops->send(l->link, t)
@@ -125,9 +129,20 @@ static bool may_gather(struct ur_lane *l, const struct ur_qp *qp, uint64_t now)
 	if (tail == head ||
 	    (qp->type == UR_QPT_RC && tail - head <= l->gathered + 1))
 		return false;
-	if (ur_sq_slot(&qp->sq, tail - 1)->length > GATHER_MAX_LEN)
-		return false;
-	return ++l->gathered < GATHER_MAX;
+	l->gathered_bytes += ur_sq_slot(&qp->sq, tail - 1)->length;
+	return ++l->gathered < GATHER_MAX &&
+	       l->gathered_bytes < GATHER_MAX_BYTES;
+}
+
+/*
+ * The application posts or polls.  Both count: a streaming program fills its
+ * queue for longer than a pause may be before it polls again.
+ */
+static void note_activity(struct ur_lane *l, uint64_t now)
+{
+	if (now - l->app_ns > UR_POLL_GAP_NS)
+		l->streak_ns = now;
+	l->app_ns = now;
 }
 
 void ur_adapter_doorbell(struct ur_qp *qp)
@@ -146,28 +161,52 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 		now = ur_clock_ns();
 	}
 	ur_lane_drain(l, now);
+	note_activity(l, now);
 	if (!may_gather(l, qp, now)) {
-		l->flush_ns = now;
 		ur_lane_send(l, now);
+		/* Not when it began: the call is as long as the moment. */
+		l->flush_ns = ur_clock_ns();
+		l->app_ns = l->flush_ns;
 	}
 	ur_lane_unlock(l);
 }
 
-/* Keep account of polling; true: the helper can be told to let go. */
-static bool note_poll(struct ur_lane *l, uint64_t now)
+bool ur_lane_note_poll(struct ur_lane *l, uint64_t now)
 {
-	uint64_t gap = now - l->poll_ns;
-
-	l->poll_ns = now;
-	if (gap > UR_POLL_GAP_NS) {
-		l->streak_ns = now;
-		return false;
-	}
+	note_activity(l, now);
 	if (l->watch == UR_WATCH_TICK || now - l->streak_ns < l->streak_need_ns)
 		return false;
 	l->watch = UR_WATCH_TICK;
 	l->tick_since_ns = now;
 	return true;
+}
+
+/*
+ * The lock is not fair, so those asleep on it need it to be free most of the
+ * time; but not all the time, since on a busy machine they may come only
+ * after milliseconds, and the lane must not stand still for that long.
+ */
+static bool make_way(struct ur_lane *l)
+{
+	if (!atomic_load_explicit(&l->waiting, memory_order_relaxed))
+		return false;
+	return atomic_fetch_add_explicit(&l->skips, 1, memory_order_relaxed) %
+		       SKIP_POLLS !=
+	       0;
+}
+
+/*
+ * The holder is told that somebody polls.  It may be a helper that shares our
+ * core and was interrupted: then polling on only keeps it from finishing.
+ */
+static void missed(struct ur_lane *l)
+{
+	atomic_store_explicit(&l->missed_ns, ur_clock_ns(),
+			      memory_order_relaxed);
+	if (atomic_fetch_add_explicit(&l->misses, 1, memory_order_relaxed) %
+		    MISSES_PER_YIELD ==
+	    MISSES_PER_YIELD - 1)
+		sched_yield();
 }
 
 /* One read is enough if it completed something: the application has work
@@ -179,16 +218,22 @@ static void poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 
 	/* Who has armed the queue waits for an event, and the helper works: a
 	 * completion made here would leave an event that finds nothing. */
-	if (is_armed(cq) ||
-	    atomic_load_explicit(&l->waiting, memory_order_relaxed) ||
-	    !ur_trylock(&l->lock))
+	if (is_armed(cq) || make_way(l))
 		return;
+	if (!ur_trylock(&l->lock)) {
+		missed(l);
+		return;
+	}
 	now = ur_clock_ns();
-	wake = note_poll(l, now);
+	wake = ur_lane_note_poll(l, now);
 	for (uint32_t i = 0; i < READS_PER_POLL; i++) {
-		if (!ur_lane_step(l, now) || !ur_cq_is_empty(cq))
+		if (!ur_lane_step(l, now))
 			break;
-		now = l->now_ns ? l->now_ns : now;
+		/* Our own work is no pause of the application. */
+		now = ur_clock_ns();
+		l->app_ns = now;
+		if (!ur_cq_is_empty(cq))
+			break;
 	}
 	ur_lane_unlock(l);
 	if (wake)
@@ -226,7 +271,7 @@ static void arm_lane(struct ur_lane *l)
 	now = ur_clock_ns();
 	ur_lane_drain(l, now);
 	ur_lane_send(l, now);
-	l->poll_ns = 0;
+	l->app_ns = 0;
 	wake = l->watch == UR_WATCH_TICK || ur_helper_is_late(l, 0);
 	l->watch = UR_WATCH_ARMED;
 	ur_lane_unlock(l);

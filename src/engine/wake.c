@@ -35,6 +35,7 @@
 #define SPIN_MIN_NS	2000u
 #define SPIN_PAUSES	8
 #define READS_PER_HOLD	16u
+#define MAKE_WAY_NS	50000u
 #define ACTIVE_NS	10000000u /* traffic this recent: keep ticking */
 #define PAUSE_GATHER_NS 10000000u
 #define TIMER_SLACK_NS	2000u
@@ -42,6 +43,7 @@
 
 struct helper {
 	struct ur_lane *lane;
+	int link_fd;	  /* what ARMED waits for, besides */
 	uint64_t spin_ns; /* budget; 0: spinning has not paid */
 };
 
@@ -85,17 +87,21 @@ static void clear_wake(struct ur_lane *l)
 
 static bool is_polled(const struct ur_lane *l, uint64_t now)
 {
-	return now - l->poll_ns < UR_POLL_FRESH_NS;
+	return now - l->app_ns < UR_POLL_FRESH_NS;
 }
 
-/* Let those pass who sleep on the lock: it is not fair by itself. */
-static void make_way(struct ur_lane *l)
+/*
+ * Let those pass who sleep on the lock: it is not fair by itself.  Only for as
+ * long as waking them takes, and without yielding: on a busy machine either
+ * would let the lane stand still for milliseconds.
+ */
+static void make_way(const struct ur_lane *l)
 {
-	for (int i = 0; i < 100; i++) {
-		if (!atomic_load_explicit(&l->waiting, memory_order_relaxed))
-			return;
-		sched_yield();
-	}
+	uint64_t end = ur_clock_ns() + MAKE_WAY_NS;
+
+	while (atomic_load_explicit(&l->waiting, memory_order_relaxed) &&
+	       ur_clock_ns() < end)
+		ur_cpu_relax();
 }
 
 /*
@@ -138,25 +144,45 @@ static uint64_t next_wake(const struct ur_lane *l, uint64_t now)
 	return at;
 }
 
+/*
+ * An application that polls does the work itself, also where it has to share
+ * the core with the helper: who only found the lane taken counts as well.
+ */
+static bool poller_came(struct ur_lane *l)
+{
+	uint64_t at = atomic_exchange_explicit(&l->missed_ns, 0,
+					       memory_order_relaxed);
+
+	if (at == 0)
+		return false;
+	(void)ur_lane_note_poll(l, at);
+	return true;
+}
+
 /* Work until the link is dry, giving up the lane now and then.  Returns the
  * number of packets; the lane is held before and after. */
 static uint32_t run_dry(struct ur_lane *l)
 {
 	uint32_t got = 0;
+	bool way = false;
 
 	for (;;) {
 		for (uint32_t i = 0; i < READS_PER_HOLD; i++) {
 			int n = ur_lane_step(l, ur_clock_ns());
 
 			got += (uint32_t)n;
+			way = poller_came(l);
 			if (n == 0 || l->watch == UR_WATCH_TICK)
 				return got;
-			if (atomic_load_explicit(&l->waiting,
-						 memory_order_relaxed))
+			if (way || atomic_load_explicit(&l->waiting,
+							memory_order_relaxed))
 				break;
 		}
 		ur_lane_unlock(l);
-		make_way(l);
+		if (way)
+			sched_yield();
+		else
+			make_way(l);
 		ur_lane_lock(l);
 	}
 }
@@ -177,7 +203,7 @@ static bool spin(struct helper *h)
 		uint32_t got;
 
 		for (int i = 0; i < SPIN_PAUSES; i++)
-			__builtin_ia32_pause();
+			ur_cpu_relax();
 		ur_lane_lock(l);
 		now = ur_clock_ns();
 		polled = is_polled(l, now) || l->watch == UR_WATCH_TICK;
@@ -208,16 +234,18 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 		*got = run_dry(l);
 	until = next_wake(l, ur_clock_ns());
 	l->sleep_until_ns = until;
+	h->link_fd = l->link->ops->wait_fd(l->link);
 	*watch = l->watch;
 	ur_lane_unlock(l);
 	return until;
 }
 
-static void sleep_until(struct ur_lane *l, enum ur_watch watch, uint64_t until)
+static void sleep_until(struct helper *h, enum ur_watch watch, uint64_t until)
 {
+	struct ur_lane *l = h->lane;
 	struct pollfd fds[2] = {
 		{ .fd = l->wake_fd, .events = POLLIN },
-		{ .fd = l->link->ops->wait_fd(l->link), .events = POLLIN },
+		{ .fd = h->link_fd, .events = POLLIN },
 	};
 	nfds_t n = watch == UR_WATCH_ARMED ? 2 : 1;
 	uint64_t now = ur_clock_ns(), ns = until > now ? until - now : 0;
@@ -248,7 +276,7 @@ static void *helper_main(void *arg)
 			continue;
 		}
 		since = ur_clock_ns();
-		sleep_until(h.lane, watch, until);
+		sleep_until(&h, watch, until);
 		slept_ns = ur_clock_ns() - since;
 	}
 	return NULL;
