@@ -48,14 +48,23 @@ void ur_conn_timer(struct ur_client *c, uint64_t delay_ns)
 /* Our own daemon or root's: nobody else may hand us sockets. */
 static int check_peer(struct ur_client *c, int fd)
 {
-	int err = ur_ipc_peer(fd, &c->daemon_pid, &c->daemon_uid);
+	pid_t pid;
+	uid_t uid;
+	int err = ur_ipc_peer(fd, &pid, &uid);
 
-	if (err || c->daemon_uid == geteuid() || c->daemon_uid == 0)
+	if (err)
 		return err;
-	ur_err("UDP port 4791 is served by urnicd of uid %u (pid %d) for that "
-	       "user only; root can run it for everybody: systemctl start "
-	       "urnicd",
-	       (unsigned int)c->daemon_uid, (int)c->daemon_pid);
+	if (uid == geteuid() || uid == 0) {
+		c->daemon_pid = pid;
+		c->daemon_uid = uid;
+		return 0;
+	}
+	if (!c->complained)
+		ur_err("UDP port 4791 is served by urnicd of uid %u (pid %d) "
+		       "for that user only; root can run it for everybody: "
+		       "systemctl start urnicd",
+		       (unsigned int)uid, (int)pid);
+	c->complained = true;
 	return -EPERM;
 }
 
@@ -115,15 +124,23 @@ static int attach(struct ur_client *c, int fd)
 	}
 	c->state = UR_CONN_UP;
 	c->attempts = 0;
+	c->complained = false;
 	ur_conn_timer(c, 0);
 	return 0;
 }
 
-static int start_daemon(void)
+/*
+ * Sockets that root's daemon gave us can only come back to root's next one,
+ * and a daemon of ours would stand in its way: so that is waited for.
+ */
+static int start_daemon(const struct ur_client *c)
 {
 	char path[4096];
-	int err = ur_spawn_find(path, sizeof(path));
+	int err;
 
+	if (c->nslots && c->daemon_uid != geteuid())
+		return 0;
+	err = ur_spawn_find(path, sizeof(path));
 	if (!err)
 		err = ur_spawn_daemon(path);
 	/* To a caller, EPERM is a daemon that must not be trusted. */
@@ -143,14 +160,14 @@ static bool passing(int err)
  * A daemon may end, idle, between our being told of it and our connecting; so
  * one more is started if none shows up for a while.
  */
-static int start_once(uint64_t *next_start_ns)
+static int start_once(const struct ur_client *c, uint64_t *next_start_ns)
 {
 	uint64_t now = ur_conn_now();
 
 	if (now < *next_start_ns)
 		return 0;
 	*next_start_ns = now + START_NS;
-	return start_daemon();
+	return start_daemon(c);
 }
 
 int ur_conn_open(struct ur_client *c)
@@ -166,7 +183,7 @@ int ur_conn_open(struct ur_client *c)
 		if (!err || !passing(err))
 			return err;
 		if (fd == -ECONNREFUSED) {
-			err = start_once(&next_start);
+			err = start_once(c, &next_start);
 			if (err)
 				return err;
 		}
@@ -204,7 +221,7 @@ void ur_conn_retry(struct ur_client *c)
 	if (!err)
 		return;
 	if (fd == -ECONNREFUSED && c->attempts % START_EVERY == 0)
-		start_daemon();
+		start_daemon(c);
 	c->attempts++;
 	ur_conn_timer(c, c->attempts < FIRST_TRIES ? 10 * NS_PER_MS : NS_PER_S);
 }

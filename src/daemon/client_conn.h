@@ -34,7 +34,8 @@ struct ur_client {
 	pid_t daemon_pid;
 	unsigned int attempts; /* since the connection was lost */
 	bool welcome;
-	uint32_t seq; /* of the last request */
+	bool complained; /* about a daemon that is not to be trusted */
+	uint32_t seq;	 /* of the last request */
 
 	struct ur_client_slot *slots;
 	unsigned int nslots;

@@ -109,6 +109,9 @@ static uint64_t idle_end(const struct ur_server *s)
 
 	if (s->last_id == 0 && ns < UR_FIRST_NS)
 		ns = UR_FIRST_NS;
+	/* Without the port we only stand in another daemon's way. */
+	else if (s->phase == UR_PHASE_NO_PORT)
+		ns = 0;
 	return s->idle_since_ns + ns;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "daemon/server.h"
@@ -18,6 +19,7 @@
 
 #define IDLE_DEFAULT_S 10
 #define IDLE_MAX_S     86400
+#define NAME_TRIES     50 /* every 100 ms */
 
 static const char usage[] =
 	"usage: urnicd --foreground | --on-demand\n"
@@ -60,10 +62,27 @@ static void reset_scheduling(void)
 	sched_setaffinity(0, sizeof(all), &all);
 }
 
+/*
+ * A service waits a little for the name: a daemon that some program started
+ * ends when it is idle.
+ */
+static int start(struct ur_server *server, bool on_demand)
+{
+	struct timespec step = { .tv_nsec = 100000000 };
+	int err = ur_server_start(server, on_demand, idle_ns());
+
+	for (int i = 0; i < NAME_TRIES && err == -EADDRINUSE && !on_demand;
+	     i++) {
+		nanosleep(&step, NULL);
+		err = ur_server_start(server, on_demand, idle_ns());
+	}
+	return err;
+}
+
 static int serve(bool on_demand)
 {
 	static struct ur_server server;
-	int err = ur_server_start(&server, on_demand, idle_ns());
+	int err = start(&server, on_demand);
 
 	/* Many processes may start one at once: the first has won. */
 	if (err == -EADDRINUSE && on_demand)
