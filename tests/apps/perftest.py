@@ -22,7 +22,7 @@ BW = ('send_bw', 'write_bw', 'read_bw', 'atomic_bw')
 
 # Every size up to 8 MiB.
 for prog in RC:
-    row(f'{prog}-all', prog, '-a -n 10')
+    row(f'{prog}-all', prog, '-a -n 5')
     row(f'{prog}-all-long', prog, '-a', full=True)
 for prog in ATOMIC:
     row(prog, prog, '')
@@ -30,7 +30,7 @@ for prog in ATOMIC:
     row(f'{prog}-v6', prog, '', gid='v6')
 
 for prog in ('send_bw', 'send_lat'):
-    row(f'{prog}-uc-all', prog, '-c UC -a -n 10')
+    row(f'{prog}-uc-all', prog, '-c UC -a -n 5')
     row(f'{prog}-ud-all', prog, '-c UD -a -n 100')
     row(f'{prog}-ud-v6', prog, '-c UD -s 512', gid='v6')
     row(f'{prog}-events', prog, '-e -s 4096')
@@ -40,7 +40,7 @@ for prog in ('send_bw', 'send_lat'):
     row(f'{prog}-inline', prog, '-I 64 -s 64')
     row(f'{prog}-inline-1k', prog, '-I 900 -s 900')
 for prog in ('write_bw', 'write_lat'):
-    row(f'{prog}-uc-all', prog, '-c UC -a -n 10')
+    row(f'{prog}-uc-all', prog, '-c UC -a -n 5')
     row(f'{prog}-inline', prog, '-I 64 -s 64')
 
 for prog in BW:
@@ -113,6 +113,20 @@ def check_table(text, prog, args):
         raise Failure('complaint in:\n' + text)
 
 
+def patient(run):
+    """UC and UD may lose messages, and perftest waits for a lost one for
+    ever: on a busy machine a second try is fair, a third is not."""
+    def twice(env):
+        try:
+            run(env)
+        except Failure as e:
+            if 'still running' not in str(e):
+                raise
+            print(f'      again: {e}')
+            run(env)
+    return twice
+
+
 def case(prog, args, gid):
     def run(env):
         mtu = int(value(args, '-m', 1024))
@@ -125,10 +139,14 @@ def case(prog, args, gid):
             server += ['-x', env.gid(env.a, gid)]
             client += ['-x', env.gid(env.b, gid)]
         s, c = env.pair(server, client + [env.a.ip4], port=port,
-                        timeout=900 if env.full else 30)
+                        timeout=900 if env.full else 60)
         check_table(c.text(), prog, args)
-    return run
+    return run if value(args, '-c', 'RC') == 'RC' else patient(run)
 
 
-CASES = [Case(name, case(prog, args, gid), full=full)
+# The short run over veth; the rest on lo.
+FAR = re.compile(r'.*-all|.*-v6|.*-ud-.*|atomic_(bw|lat)|.*_bw-64-qps'
+                 r'|(send|write|read)_bw-mtu-.*')
+CASES = [Case(name, case(prog, args, gid), full=full,
+              far=FAR.fullmatch(name) is not None)
          for name, prog, args, gid, full in ROWS]

@@ -89,16 +89,36 @@ class Env:
             if wait:
                 finish(s, c, timeout)
             return s, c
-        except Failure:
-            s.end()
-            if c:
-                c.end()
+        except Failure as e:
+            if 'still running' in str(e):
+                raise Failure(f'{e}\n{self.state()}') from None
             raise
         finally:
-            if wait:
+            if wait or not c:
                 s.end()
                 if c:
                     c.end()
+
+    def state(self):
+        """What urnic show says of every process, without the zeros."""
+        lines = []
+        for host in self.place.hosts:
+            try:
+                lines += [f'      {line}' for line in brief(self.show(host))]
+            except Failure as e:
+                lines.append(f'      urnic show: {e}')
+        return '\n'.join(lines)
+
+
+def brief(show):
+    """Lines of `urnic show --json` that help to explain a hang."""
+    for p in show.get('processes') or []:
+        for lane in (p.get('report') or {}).get('lanes', []):
+            counters = {k: v for k, v in lane.get('counters', {}).items() if v}
+            yield (f'pid {p.get("pid")} {p.get("comm")} rx_overflow '
+                   f'{lane.get("rx_overflow")} {counters}')
+            for qp in lane.get('qps', [])[:3]:
+                yield f'  {qp}'
 
 
 def finish(s, c, timeout):
@@ -149,10 +169,15 @@ def gid_kind(addr):
 
 
 class Case:
-    """One row: a name and what to do.  full: only in the long run."""
+    """One row: a name and what to do.
 
-    def __init__(self, name, fn, full=False, where=None):
-        self.name, self.fn, self.full, self.where = name, fn, full, where
+    full: only in the long run; far: in the short run also over veth;
+    where: only in places whose name begins so.
+    """
+
+    def __init__(self, name, fn, full=False, where=None, far=True):
+        self.name, self.fn, self.full = name, fn, full
+        self.where, self.far = where, far
 
 
 def words(text):

@@ -56,6 +56,8 @@ def selected(args):
         for case in module.CASES:
             if case.full and not args.full:
                 continue
+            if not (case.far or args.full or args.where == 'lo'):
+                continue
             if case.where and not args.where.startswith(case.where):
                 continue
             name = f'{group}/{case.name}'
