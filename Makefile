@@ -69,7 +69,7 @@ tsan:
 	@scripts/deps build test
 	@[ -f build-tsan/build.ninja ] || meson setup build-tsan \
 		-Db_sanitize=thread -Db_lundef=false -Doptimization=1 \
-		>/dev/null
+		-Dc_args=-Wno-tsan >/dev/null
 	@ninja -C build-tsan
 	@TSAN_OPTIONS="halt_on_error=1 suppressions=$(CURDIR)/scripts/tsan.supp" \
 		scripts/run_tests build-tsan $(OURS) --no-suite sim -t 4
