@@ -109,6 +109,7 @@ struct ur_requester {
 	uint32_t rtt_psn;	/* a sample is under way for this PSN */
 	uint64_t rtt_sent_ns;	/* 0: none */
 	uint64_t rewind_ns;	/* last retransmission that a response caused */
+	uint64_t parked_ns;	/* waits for a window with nothing in flight */
 	bool rewound;	  /* by a response; nothing was acknowledged since */
 	bool window_wait; /* on path->waiters or rd_waiters */
 	bool sqd_told;	  /* SQ_DRAINED was raised, or not asked for */

@@ -135,10 +135,27 @@ uint32_t ur_path_prefix(struct ur_path *p, uint32_t len)
 	return t;
 }
 
+/*
+ * While a QP waited for others with nothing of its own in flight, nobody could
+ * answer it: that time does not count against its timeouts.
+ */
+static void unpark(struct ur_rqp *q)
+{
+	struct ur_requester *s = &q->req;
+	uint64_t waited = q->r->now_ns - s->parked_ns;
+
+	if (s->parked_ns == 0)
+		return;
+	s->retry_ns += waited;
+	s->early_from_ns += waited;
+	s->parked_ns = 0;
+}
+
 void ur_rqp_want_send(struct ur_rqp *q)
 {
 	if (!q->path)
 		return;
+	unpark(q);
 	ur_list_del(&q->sending);
 	q->req.window_wait = false;
 	ur_list_add_tail(&q->path->senders, &q->sending);

@@ -37,6 +37,7 @@ static void requester_stop(struct ur_rqp *q)
 	s->rd_count = 0;
 	s->rnr_wait = false;
 	s->window_wait = false;
+	s->parked_ns = 0;
 	s->una = s->end;
 	s->psn = s->end;
 }

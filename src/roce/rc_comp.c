@@ -438,6 +438,10 @@ void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns)
 		s->early_from_ns = now_ns;
 		q->r->cnt.rnr_nak_retry_err++;
 		ur_rqp_want_send(q);
+	} else if (s->parked_ns) {
+		s->retry_ns += now_ns - s->parked_ns;
+		s->early_from_ns += now_ns - s->parked_ns;
+		s->parked_ns = now_ns;
 	} else if (s->una != s->end) {
 		if (t != UR_NEVER && now_ns - s->retry_ns >= t) {
 			q->r->cnt.local_ack_timeout_err++;

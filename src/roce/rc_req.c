@@ -262,6 +262,8 @@ static bool window_open(struct ur_rqp *q, const struct ur_swqe *w)
 	ur_list_del(&q->sending);
 	ur_list_add_tail(waiters, &q->sending);
 	s->window_wait = true;
+	if (s->una == s->psn)
+		s->parked_ns = q->r->now_ns;
 	return false;
 }
 
