@@ -71,6 +71,7 @@ struct ur_lane {
 
 	uint64_t now_ns;      /* of the batch that is being received */
 	uint64_t activity_ns; /* last packet in or out */
+	uint32_t timer_waits; /* reads that came before a late timer */
 
 	/* Posts that wait for a train to fill (progress.c). */
 	uint32_t gathered; /* requests */

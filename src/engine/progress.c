@@ -23,6 +23,8 @@
 #define SKIP_POLLS	 64u
 #define READS_PER_POLL	 16u
 #define RETRY_SEND_NS	 100000u
+#define LATE_NS		 100000u
+#define READS_PER_TIMER	 64u
 
 static void on_packet(void *arg, const struct ur_rx *rx)
 {
@@ -86,6 +88,24 @@ void ur_lane_drop_held(struct ur_lane *l)
 	l->held = false;
 }
 
+/*
+ * A timer that is this late tells that nobody could work (the process was
+ * stopped, the machine busy).  The answer may lie in the socket, so that is
+ * read first; but whoever floods us does not stop our timers.
+ */
+static void expire(struct ur_lane *l, bool dry, uint64_t now_ns)
+{
+	uint64_t due = ur_roce_deadline(l->roce);
+
+	if (due > now_ns)
+		return;
+	if (!dry && now_ns - due > LATE_NS &&
+	    ++l->timer_waits < READS_PER_TIMER)
+		return;
+	l->timer_waits = 0;
+	ur_roce_expire(l->roce, now_ns);
+}
+
 int ur_lane_step(struct ur_lane *l, uint64_t now_ns)
 {
 	int n;
@@ -97,8 +117,7 @@ int ur_lane_step(struct ur_lane *l, uint64_t now_ns)
 	if (n)
 		l->activity_ns = now_ns;
 	ur_lane_drain(l, now_ns);
-	if (ur_roce_deadline(l->roce) <= now_ns)
-		ur_roce_expire(l->roce, now_ns);
+	expire(l, n == 0, now_ns);
 	ur_lane_send(l, now_ns);
 	return n;
 }

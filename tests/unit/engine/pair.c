@@ -2,10 +2,44 @@
 #include "pair.h"
 
 #include <poll.h>
+#include <stdio.h>
 
+#include "engine/internal.h"
 #include "rig/rig.h"
 
 #define SECOND 1000000000ull
+
+/* What the lane looks like when something did not happen. */
+static void dump(const struct pair *p)
+{
+	static char text[1 << 16];
+	struct ur_lane *l = p->qa.lane;
+	uint64_t now = ur_clock_ns();
+
+	fprintf(stderr,
+		"qpn %u: sq %u..%u, cq %u..%u armed %u\n"
+		"watch %d, called %lld us ago, sleeps until %lld us, "
+		"deadline %lld us, retry %lld us, waiting %u, rung %d, "
+		"gathered %u\n",
+		p->qa.qpn, p->qa.sq.head, p->qa.sq.tail, p->cq.head, p->cq.tail,
+		p->cq.armed, l->watch, (long long)(now - l->app_ns) / 1000,
+		(long long)(l->sleep_until_ns - now) / 1000,
+		(long long)(ur_roce_deadline(l->roce) - now) / 1000,
+		(long long)(l->retry_ns - now) / 1000, l->waiting,
+		ur_doorbell_is_rung(&l->doorbell), l->gathered);
+	if (ur_report(p->a, text, sizeof(text) - 1) < sizeof(text))
+		fprintf(stderr, "%s\n", text);
+}
+
+/* Also in threads, where cmocka's assertions must not be used. */
+static void pair_check(const struct pair *p, bool ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "no %s\n", what);
+	dump(p);
+	abort();
+}
 
 void pair_to_init(struct ur_adapter *a, struct ur_qp *qp)
 {
@@ -23,7 +57,7 @@ void pair_to_init(struct ur_adapter *a, struct ur_qp *qp)
 }
 
 int pair_to_rtr(struct ur_adapter *a, struct ur_qp *qp, uint32_t dest,
-		uint32_t mtu)
+		uint32_t mtu, const uint8_t *dgid)
 {
 	struct ur_qp_attr attr = {
 		.state = UR_QPS_RTR,
@@ -44,7 +78,7 @@ int pair_to_rtr(struct ur_adapter *a, struct ur_qp *qp, uint32_t dest,
 			break;
 	}
 	attr.av.sgid_index = (uint8_t)i;
-	memcpy(attr.av.dgid, g.addr, 16);
+	memcpy(attr.av.dgid, dgid ? dgid : g.addr, 16);
 	return ur_adapter_qp_modify(a, qp, &attr,
 				    UR_QP_STATE | UR_QP_AV | UR_QP_PATH_MTU |
 					    UR_QP_DEST_QPN | UR_QP_RQ_PSN |
@@ -52,13 +86,14 @@ int pair_to_rtr(struct ur_adapter *a, struct ur_qp *qp, uint32_t dest,
 					    UR_QP_MIN_RNR_TIMER);
 }
 
-static void to_rts(struct ur_adapter *a, struct ur_qp *qp)
+void pair_to_rts(struct ur_adapter *a, struct ur_qp *qp, uint8_t timeout,
+		 uint8_t retries)
 {
 	struct ur_qp_attr attr = {
 		.state = UR_QPS_RTS,
 		.sq_psn = 7,
-		.timeout = 12,
-		.retry_cnt = 3,
+		.timeout = timeout,
+		.retry_cnt = retries,
 		.rnr_retry = 7,
 		.max_rd_atomic = 4,
 	};
@@ -71,11 +106,25 @@ static void to_rts(struct ur_adapter *a, struct ur_qp *qp)
 			 0);
 }
 
-void pair_connect(struct ur_adapter *a, struct ur_qp *qp, uint32_t dest)
+void pair_reset(struct ur_adapter *a, struct ur_qp *qp)
 {
-	pair_to_init(a, qp);
-	assert_int_equal(pair_to_rtr(a, qp, dest, 3), 0);
-	to_rts(a, qp);
+	struct ur_qp_attr attr = { .state = UR_QPS_RESET };
+
+	assert_int_equal(ur_adapter_qp_modify(a, qp, &attr, UR_QP_STATE), 0);
+}
+
+static void connect_qp(struct pair *p, struct ur_qp *qp, uint32_t dest,
+		       uint8_t timeout, uint8_t retries)
+{
+	pair_to_init(p->a, qp);
+	assert_int_equal(pair_to_rtr(p->a, qp, dest, 3, NULL), 0);
+	pair_to_rts(p->a, qp, timeout, retries);
+}
+
+void pair_connect(struct pair *p, uint8_t timeout, uint8_t retries)
+{
+	connect_qp(p, &p->qa, p->qb.qpn, timeout, retries);
+	connect_qp(p, &p->qb, p->qa.qpn, timeout, retries);
 }
 
 static struct ur_mr *region(struct pair *p, uint8_t **buf)
@@ -117,8 +166,7 @@ int pair_setup(void **state)
 	assert_int_equal(ur_adapter_qp_create(p->a, &p->qb, &p->init), 0);
 	p->a_mr = region(p, &p->a_buf);
 	p->b_mr = region(p, &p->b_buf);
-	pair_connect(p->a, &p->qa, p->qb.qpn);
-	pair_connect(p->a, &p->qb, p->qa.qpn);
+	pair_connect(p, PAIR_TIMEOUT, PAIR_RETRIES);
 	*state = p;
 	return 0;
 }
@@ -135,7 +183,8 @@ int pair_teardown(void **state)
 	if (!p->b_gone)
 		pair_destroy_b(p);
 	ur_mr_destroy(ur_adapter_mrs(p->a), p->a_mr);
-	ur_mr_destroy(ur_adapter_mrs(p->a), p->b_mr);
+	if (p->b_mr)
+		ur_mr_destroy(ur_adapter_mrs(p->a), p->b_mr);
 	assert_int_equal(ur_cq_fini(&p->cq), 0);
 	ur_evq_fini(&p->channel);
 	ur_evq_fini(&p->async);
@@ -155,10 +204,10 @@ static void post(struct pair *p, uint8_t opcode, uint32_t len, uint32_t to)
 		.opcode = opcode,
 		.flags = UR_SEND_SIGNALED,
 		.remote_addr = (uintptr_t)p->b_buf + to,
-		.rkey = p->b_mr->key,
+		.rkey = atomic_load(&p->b_mr)->key,
 	};
 
-	assert_int_equal(rig_post_send(&p->qa, &wr), 0);
+	pair_check(p, rig_post_send(&p->qa, &wr) == 0, "room in the queue");
 	ur_adapter_doorbell(&p->qa);
 }
 
@@ -174,7 +223,8 @@ void pair_post_write(struct pair *p, uint32_t to, uint32_t len)
 
 void pair_post_recv(struct pair *p, uint32_t len)
 {
-	struct ur_sge sge = { (uintptr_t)p->b_buf, len, p->b_mr->key };
+	struct ur_sge sge = { (uintptr_t)p->b_buf, len,
+			      atomic_load(&p->b_mr)->key };
 
 	assert_int_equal(rig_post_recv(&p->qb.rq, 0, &sge, 1), 0);
 }
@@ -184,7 +234,7 @@ void pair_wait(struct pair *p, struct ur_cqe *cqe)
 	uint64_t end = ur_adapter_now() + 5 * SECOND;
 
 	while (!ur_cq_poll(&p->cq, cqe, 1)) {
-		assert_true(ur_adapter_now() < end);
+		pair_check(p, ur_adapter_now() < end, "completion by polling");
 		ur_adapter_poll(p->a, &p->cq);
 	}
 }
@@ -200,8 +250,8 @@ void pair_sleep_for(struct pair *p, struct ur_cqe *cqe)
 		ur_adapter_arm(p->a, &p->cq);
 		if (ur_cq_poll(&p->cq, cqe, 1))
 			return;
-		assert_int_equal(poll(&fd, 1, 10000), 1);
-		assert_int_equal(ur_evq_take(&p->channel, &ev), 0);
+		pair_check(p, poll(&fd, 1, 10000) == 1, "completion event");
+		pair_check(p, ur_evq_take(&p->channel, &ev) == 0, "event");
 		ur_evq_ack(&p->channel, ev.source, 1);
 	}
 }

@@ -17,7 +17,10 @@
 
 #include "engine/engine.h"
 
-#define PAIR_BUF 16384u
+#define PAIR_BUF     16384u
+/* 17 ms, three times: tests that fail on purpose do not take long. */
+#define PAIR_TIMEOUT 12
+#define PAIR_RETRIES 3
 
 struct pair {
 	struct ur_adapter *a;
@@ -32,18 +35,23 @@ struct pair {
 	uint8_t *a_buf;
 	uint8_t *b_buf;
 	struct ur_mr *a_mr;
-	struct ur_mr *b_mr;
+	struct ur_mr *_Atomic b_mr; /* NULL: the test has destroyed it */
 };
 
 int pair_setup(void **state);
 int pair_teardown(void **state);
 
 void pair_to_init(struct ur_adapter *a, struct ur_qp *qp);
-/* mtu is a code. */
+/* mtu is a code; dgid NULL: this host. */
 int pair_to_rtr(struct ur_adapter *a, struct ur_qp *qp, uint32_t dest,
-		uint32_t mtu);
-/* RESET to RTS towards QP number dest on this host. */
-void pair_connect(struct ur_adapter *a, struct ur_qp *qp, uint32_t dest);
+		uint32_t mtu, const uint8_t *dgid);
+/* Ack timeout code and number of retries. */
+void pair_to_rts(struct ur_adapter *a, struct ur_qp *qp, uint8_t timeout,
+		 uint8_t retries);
+/* Back to RESET. */
+void pair_reset(struct ur_adapter *a, struct ur_qp *qp);
+/* Both from RESET to RTS, towards each other. */
+void pair_connect(struct pair *p, uint8_t timeout, uint8_t retries);
 
 /* qa sends len bytes of a_buf; qb receives at the start of b_buf. */
 void pair_post_send(struct pair *p, uint32_t len);
