@@ -75,7 +75,7 @@ static int bind_sport(int fd, bool v4)
 
 static int read_sport(int fd, uint16_t *port)
 {
-	struct sockaddr_storage a;
+	struct sockaddr_storage a = { 0 };
 	socklen_t len = sizeof(a);
 
 	if (getsockname(fd, (struct sockaddr *)&a, &len))
@@ -294,7 +294,7 @@ static void udp_destroy(struct ur_link *link)
 
 	close_tx(u);
 	close(u->rx_fd);
-	munmap(u->stage, UR_UDP_BATCH * UR_UDP_STRIDE);
+	munmap(u->stage, UR_UDP_STAGE_LEN);
 	free(u);
 }
 
@@ -334,7 +334,7 @@ int ur_udp_link_create(int rx_fd, struct ur_link **out)
 	u->link.ops = &udp_ops;
 	u->rx_fd = rx_fd;
 	u->stage =
-		mmap(NULL, UR_UDP_BATCH * UR_UDP_STRIDE, PROT_READ | PROT_WRITE,
+		mmap(NULL, UR_UDP_STAGE_LEN, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (u->stage == MAP_FAILED) {
 		err = -ENOMEM;
@@ -346,7 +346,7 @@ int ur_udp_link_create(int rx_fd, struct ur_link **out)
 	*out = &u->link;
 	return 0;
 unmap_stage:
-	munmap(u->stage, UR_UDP_BATCH * UR_UDP_STRIDE);
+	munmap(u->stage, UR_UDP_STAGE_LEN);
 free_udp:
 	free(u);
 	return err;

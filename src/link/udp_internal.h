@@ -18,12 +18,13 @@
 #endif
 
 /* Datagrams of one recvmmsg(2). */
-#define UR_UDP_BATCH  8u
+#define UR_UDP_BATCH	 8u
 /* A merged datagram is at most this long; odd stride against cache aliases. */
-#define UR_UDP_STAGE  65536u
-#define UR_UDP_STRIDE (UR_UDP_STAGE + 4096u + 256u)
+#define UR_UDP_STAGE	 65536u
+#define UR_UDP_STRIDE	 (UR_UDP_STAGE + 4096u + 256u)
+#define UR_UDP_STAGE_LEN ((size_t)UR_UDP_BATCH * UR_UDP_STRIDE)
 /* The hop limit that the sockets are set to, and what 0 means. */
-#define UR_UDP_HOPS   64
+#define UR_UDP_HOPS	 64
 
 struct ur_udp {
 	struct ur_link link;

@@ -91,8 +91,8 @@ static bool belongs(struct ur_roce *r, struct ur_rqp *q, const struct ur_in *in)
 	if (op->transport == UR_TP_UD)
 		return true;
 	/* A connected QP hears only its peer (9.6.1.4.1). */
-	if (memcmp(in->rx->src, q->path->key.dst, 16) ||
-	    memcmp(in->rx->dst, q->path->key.src, 16)) {
+	if (memcmp(in->rx->src, q->path->key.dst, 16) != 0 ||
+	    memcmp(in->rx->dst, q->path->key.src, 16) != 0) {
 		r->cnt.drop_peer++;
 		return false;
 	}
