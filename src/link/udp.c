@@ -75,14 +75,17 @@ static int bind_sport(int fd, bool v4)
 
 static int read_sport(int fd, uint16_t *port)
 {
-	struct sockaddr_storage a = { 0 };
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} a = { .v6 = { 0 } };
 	socklen_t len = sizeof(a);
 
-	if (getsockname(fd, (struct sockaddr *)&a, &len))
+	if (getsockname(fd, &a.any, &len))
 		return -errno;
-	*port = ntohs(a.ss_family == AF_INET
-			      ? ((struct sockaddr_in *)&a)->sin_port
-			      : ((struct sockaddr_in6 *)&a)->sin6_port);
+	*port = ntohs(a.any.sa_family == AF_INET ? a.v4.sin_port
+						 : a.v6.sin6_port);
 	return 0;
 }
 
@@ -333,9 +336,8 @@ int ur_udp_link_create(int rx_fd, struct ur_link **out)
 		return -ENOMEM;
 	u->link.ops = &udp_ops;
 	u->rx_fd = rx_fd;
-	u->stage =
-		mmap(NULL, UR_UDP_STAGE_LEN, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	u->stage = mmap(NULL, UR_UDP_STAGE_LEN, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (u->stage == MAP_FAILED) {
 		err = -ENOMEM;
 		goto free_udp;
