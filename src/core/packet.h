@@ -25,11 +25,10 @@ struct ur_rx {
 	uint8_t src[16];   /* IPv4 mapped */
 	uint8_t dst[16];
 	uint16_t sport;
-	uint16_t index; /* place in the train: the likeliest IPv4 ID */
-	uint8_t tclass;
-	uint8_t hop_limit;
-	bool ecn_ce;  /* congestion experienced */
-	bool trusted; /* came through memory of this host: no ICRC */
+	uint16_t index;	   /* place in the train: the likeliest IPv4 ID */
+	uint8_t tclass;	   /* this and … */
+	uint8_t hop_limit; /* … this only if the link was asked for it */
+	bool trusted;	   /* came through memory of this host: no ICRC */
 };
 
 /*

@@ -233,6 +233,18 @@ static void feed(struct ur_cq *cq, const struct ur_lane *l)
 					 memory_order_release);
 }
 
+/* The lane has one UD QP more or less; its lock is held. */
+static void count_ud(struct ur_lane *l, const struct ur_qp *qp, int change)
+{
+	uint32_t before = l->ud_qps;
+
+	if (qp->type != UR_QPT_UD)
+		return;
+	l->ud_qps = before + (uint32_t)change;
+	if ((before == 0) != (l->ud_qps == 0))
+		l->link->ops->tell_ip(l->link, l->ud_qps > 0);
+}
+
 static int attach(struct ur_adapter *a, struct ur_qp *qp)
 {
 	struct ur_lane *l;
@@ -247,6 +259,8 @@ static int attach(struct ur_adapter *a, struct ur_qp *qp)
 	qp->mrs = &a->mrs;
 	ur_lane_lock(l);
 	err = ur_roce_qp_attach(l->roce, qp);
+	if (!err)
+		count_ud(l, qp, 1);
 	ur_lane_unlock(l);
 	if (err)
 		return err == -ENOSPC ? -ENOMEM : err;
@@ -282,6 +296,7 @@ int ur_adapter_qp_destroy(struct ur_qp *qp)
 	ur_lane_leave_all(l, qp);
 	ur_lane_drop_held(l);
 	ur_roce_qp_detach(l->roce, qp);
+	count_ud(l, qp, -1);
 	ur_lane_unlock(l);
 	ur_qp_fini(qp);
 	return 0;

@@ -66,7 +66,7 @@ struct ur_lane {
 	_Atomic bool woken;	    /* wake_fd was written and not yet read */
 	_Atomic uint64_t missed_ns; /* a poll found the lane taken; anyone */
 	_Atomic uint32_t misses;    /* how often; anyone */
-	uint32_t qps;
+	uint32_t ud_qps;	/* they show their receivers the IP header */
 	struct ur_list members; /* ur_member */
 
 	uint64_t now_ns;      /* of the batch that is being received */

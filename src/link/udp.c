@@ -162,6 +162,18 @@ static int open_tx(struct ur_udp *u)
 	return 0;
 }
 
+static void udp_tell_ip(struct ur_link *link, bool on)
+{
+	struct ur_udp *u = ur_udp_of(link);
+
+	if (u->rx_v6) {
+		(void)set_int(u->rx_fd, IPPROTO_IPV6, IPV6_RECVTCLASS, on);
+		(void)set_int(u->rx_fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, on);
+	}
+	(void)set_int(u->rx_fd, IPPROTO_IP, IP_RECVTOS, on);
+	(void)set_int(u->rx_fd, IPPROTO_IP, IP_RECVTTL, on);
+}
+
 /*
  * Whoever made the socket has set most of these; asking again is harmless and
  * makes the link independent of that.  GRO, overflow counter and hop limit
@@ -177,12 +189,7 @@ static int rx_options(struct ur_udp *u)
 		err = set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
 	if (err)
 		return err;
-	if (u->rx_v6) {
-		(void)set_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
-		(void)set_int(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
-	}
-	(void)set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
-	(void)set_int(fd, IPPROTO_IP, IP_RECVTTL, 1);
+	udp_tell_ip(&u->link, false);
 	(void)set_int(fd, SOL_UDP, UDP_GRO, 1);
 	(void)set_int(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
 	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RX_BUFFER);
@@ -306,6 +313,7 @@ static const struct ur_link_ops udp_ops = {
 	.send = ur_udp_send,
 	.recv = ur_udp_recv,
 	.wait_fd = udp_wait_fd,
+	.tell_ip = udp_tell_ip,
 	.join = udp_join,
 	.leave = udp_leave,
 	.destroy = udp_destroy,

@@ -135,7 +135,7 @@ static void lane_input(struct sim_lane *l, const struct sim_pkt *p)
 			    .sport = p->sport,
 			    .index = p->index,
 			    .hop_limit = 64,
-			    .ecn_ce = p->ce };
+			    .tclass = p->ce ? 3 : 0 };
 	memcpy(rx.src, p->src, 16);
 	memcpy(rx.dst, p->dst, 16);
 #ifdef __SANITIZE_ADDRESS__
