@@ -97,8 +97,7 @@ static int open_roce(struct ur_lane *l)
 	ur_rng_secret(&cfg.seed, sizeof(cfg.seed));
 	err = ur_roce_create(&cfg, &l->roce);
 	if (!err)
-		ur_roce_set_sports(l->roce, l->link->sport_v4,
-				   l->link->sport_v6);
+		ur_roce_set_sports(l->roce, &l->link->sports);
 	return err;
 }
 

@@ -52,9 +52,8 @@ struct ur_link {
 	const struct ur_link_ops *ops;
 	uint64_t rx_bytes; /* receive buffer */
 	uint64_t tx_errors;
-	uint64_t rx_overflow; /* datagrams the kernel dropped for us */
-	uint16_t sport_v4; /* source ports of what we send; 0: no such family */
-	uint16_t sport_v6;
+	uint64_t rx_overflow;	 /* datagrams the kernel dropped for us */
+	struct ur_sports sports; /* source ports of what we send */
 };
 
 #endif

@@ -148,15 +148,45 @@ static bool gso_works(int fd)
 	return fd >= 0 && set_int(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
 }
 
+static void close_tx(struct ur_udp *u)
+{
+	for (uint32_t i = 0; i < UR_SPORTS; i++) {
+		if (u->tx4[i] >= 0)
+			close(u->tx4[i]);
+		if (u->tx6[i] >= 0)
+			close(u->tx6[i]);
+	}
+}
+
+/* All ports of a family, or none: 0 or -errno. */
+static int open_family(bool v4, int fds[UR_SPORTS], uint16_t ports[UR_SPORTS])
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < UR_SPORTS && !err; i++) {
+		fds[i] = tx_socket(v4, &ports[i]);
+		err = fds[i] < 0 ? fds[i] : 0;
+	}
+	for (uint32_t i = 0; i < UR_SPORTS && err; i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+		fds[i] = -1;
+		ports[i] = 0;
+	}
+	return err;
+}
+
 static int open_tx(struct ur_udp *u)
 {
-	u->tx4 = tx_socket(true, &u->link.sport_v4);
-	u->tx6 = u->rx_v6 ? tx_socket(false, &u->link.sport_v6) : -EAFNOSUPPORT;
-	if (u->tx4 < 0 && u->tx6 < 0) {
-		ur_err("udp: no socket to send from: %s", strerror(-u->tx4));
-		return u->tx4;
+	int err4 = open_family(true, u->tx4, u->link.sports.v4);
+	int err6 = u->rx_v6 ? open_family(false, u->tx6, u->link.sports.v6)
+			    : -EAFNOSUPPORT;
+
+	if (err4 && err6) {
+		ur_err("udp: no socket to send from: %s", strerror(-err4));
+		return err4;
 	}
-	u->gso = gso_works(u->tx4 >= 0 ? u->tx4 : u->tx6);
+	u->gso = gso_works(err4 ? u->tx6[0] : u->tx4[0]);
 	if (!u->gso)
 		ur_info("udp: kernel without UDP_SEGMENT, sending singly");
 	return 0;
@@ -290,14 +320,6 @@ static int udp_leave(struct ur_link *link, const uint8_t group[16],
 	return membership_v6(u->rx_fd, IPV6_LEAVE_GROUP, group, source);
 }
 
-static void close_tx(struct ur_udp *u)
-{
-	if (u->tx4 >= 0)
-		close(u->tx4);
-	if (u->tx6 >= 0)
-		close(u->tx6);
-}
-
 static void udp_destroy(struct ur_link *link)
 {
 	struct ur_udp *u = ur_udp_of(link);
@@ -344,6 +366,8 @@ int ur_udp_link_create(int rx_fd, struct ur_link **out)
 		return -ENOMEM;
 	u->link.ops = &udp_ops;
 	u->rx_fd = rx_fd;
+	memset(u->tx4, -1, sizeof(u->tx4));
+	memset(u->tx6, -1, sizeof(u->tx6));
 	u->stage = mmap(NULL, UR_UDP_STAGE_LEN, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (u->stage == MAP_FAILED) {

@@ -29,8 +29,8 @@
 struct ur_udp {
 	struct ur_link link;
 	int rx_fd;
-	int tx4; /* -1: the host lacks the family */
-	int tx6;
+	int tx4[UR_SPORTS]; /* -1: the host lacks the family */
+	int tx6[UR_SPORTS];
 	bool rx_v6; /* rx_fd is dual stack, else IPv4 only */
 	bool gso;
 	uint8_t singles;  /* reads in a row that found one lone packet */

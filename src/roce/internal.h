@@ -179,8 +179,7 @@ struct ur_rx_flow {
 
 struct ur_roce {
 	uint32_t slot;
-	uint16_t sport_v4;
-	uint16_t sport_v6;
+	struct ur_sports sports;
 	struct ur_mr_table *mrs;
 	struct ur_rng rng;
 	struct ur_rqp **qps; /* by index */

@@ -34,6 +34,7 @@ struct fixture {
 	struct ur_link *in;
 	struct ur_link *out;
 	struct seen seen;
+	uint32_t dqpn; /* to be sent to */
 	struct ur_train train;
 	uint8_t memory[UR_TRAIN_BYTES + 1];
 };
@@ -76,7 +77,9 @@ static void receive(struct fixture *f, uint32_t want)
 
 static uint16_t sport(const struct fixture *f, bool v4)
 {
-	return v4 ? f->out->sport_v4 : f->out->sport_v6;
+	const struct ur_sports *s = &f->out->sports;
+
+	return (v4 ? s->v4 : s->v6)[ur_sport_of(f->dqpn)];
 }
 
 /* A train of n packets of len bytes, the last of `tail`; packet i begins with
@@ -92,6 +95,7 @@ static struct ur_train *train(struct fixture *f, const char *src,
 	memset(t, 0, sizeof(*t));
 	addr(t->src, src);
 	addr(t->dst, dst);
+	t->dqpn = f->dqpn;
 	t->npkts = n;
 	t->pkt_len = n > 1 ? len : tail;
 	t->bytes = (n - 1) * len + tail;
@@ -352,9 +356,18 @@ static void test_sports(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_true(f->out->sport_v4 >= 0xc000);
-	assert_true(f->out->sport_v6 >= 0xc000);
-	assert_int_not_equal(f->out->sport_v4, f->in->sport_v4);
+	for (uint32_t i = 0; i < UR_SPORTS; i++) {
+		assert_true(f->out->sports.v4[i] >= 0xc000);
+		assert_true(f->out->sports.v6[i] >= 0xc000);
+		assert_int_not_equal(f->out->sports.v4[i], f->in->sports.v4[i]);
+		assert_int_not_equal(f->out->sports.v4[i],
+				     f->out->sports.v4[(i + 1) % UR_SPORTS]);
+		f->dqpn = i << 14;
+		pass(f, "127.0.0.1", "127.0.0.1", 1, 80, 80);
+		assert_int_equal(f->seen.rx[0].sport, f->out->sports.v4[i]);
+		pass(f, "::1", "::1", 1, 80, 80);
+		assert_int_equal(f->seen.rx[0].sport, f->out->sports.v6[i]);
+	}
 }
 
 /* Put the right ICRC behind each packet of a train, as roce does. */
