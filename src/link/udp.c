@@ -6,9 +6,7 @@
  * ECMP, a flow of its own for GRO).
  */
 #include <errno.h>
-#include <ifaddrs.h>
 #include <linux/sock_diag.h>
-#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -220,6 +218,7 @@ static int rx_options(struct ur_udp *u)
 	if (err)
 		return err;
 	udp_tell_ip(&u->link, false);
+	ur_udp_all_groups(u, false);
 	(void)set_int(fd, SOL_UDP, UDP_GRO, 1);
 	(void)set_int(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
 	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RX_BUFFER);
@@ -253,78 +252,12 @@ static int udp_wait_fd(const struct ur_link *link)
 	return ((const struct ur_udp *)link)->rx_fd;
 }
 
-/* The interface that has an IPv6 address; 0: none has. */
-static uint32_t ifindex_of(const uint8_t addr[16])
-{
-	struct ifaddrs *list;
-	uint32_t index = 0;
-
-	if (getifaddrs(&list))
-		return 0;
-	for (struct ifaddrs *i = list; i && !index; i = i->ifa_next) {
-		const struct sockaddr_in6 *a =
-			(const struct sockaddr_in6 *)i->ifa_addr;
-
-		if (a && a->sin6_family == AF_INET6 &&
-		    !memcmp(&a->sin6_addr, addr, 16))
-			index = if_nametoindex(i->ifa_name);
-	}
-	freeifaddrs(list);
-	return index;
-}
-
-static int membership_v4(int fd, int name, const uint8_t group[16],
-			 const uint8_t source[16])
-{
-	struct ip_mreqn m = { 0 };
-
-	memcpy(&m.imr_multiaddr, group + 12, 4);
-	memcpy(&m.imr_address, source + 12, 4);
-	return setsockopt(fd, IPPROTO_IP, name, &m, sizeof(m)) ? -errno : 0;
-}
-
-static int membership_v6(int fd, int name, const uint8_t group[16],
-			 const uint8_t source[16])
-{
-	struct ipv6_mreq m = { .ipv6mr_interface = ifindex_of(source) };
-
-	if (!m.ipv6mr_interface)
-		return -ENODEV;
-	memcpy(&m.ipv6mr_multiaddr, group, 16);
-	return setsockopt(fd, IPPROTO_IPV6, name, &m, sizeof(m)) ? -errno : 0;
-}
-
-static int udp_join(struct ur_link *link, const uint8_t group[16],
-		    const uint8_t source[16])
-{
-	struct ur_udp *u = ur_udp_of(link);
-
-	if (ur_addr_is_v4(group))
-		return membership_v4(u->rx_fd, IP_ADD_MEMBERSHIP, group,
-				     source);
-	if (!u->rx_v6)
-		return -EAFNOSUPPORT;
-	return membership_v6(u->rx_fd, IPV6_JOIN_GROUP, group, source);
-}
-
-static int udp_leave(struct ur_link *link, const uint8_t group[16],
-		     const uint8_t source[16])
-{
-	struct ur_udp *u = ur_udp_of(link);
-
-	if (ur_addr_is_v4(group))
-		return membership_v4(u->rx_fd, IP_DROP_MEMBERSHIP, group,
-				     source);
-	if (!u->rx_v6)
-		return -EAFNOSUPPORT;
-	return membership_v6(u->rx_fd, IPV6_LEAVE_GROUP, group, source);
-}
-
 static void udp_destroy(struct ur_link *link)
 {
 	struct ur_udp *u = ur_udp_of(link);
 
 	close_tx(u);
+	ur_udp_close_joiners(u);
 	close(u->rx_fd);
 	munmap(u->stage, UR_UDP_STAGE_LEN);
 	free(u);
@@ -336,8 +269,8 @@ static const struct ur_link_ops udp_ops = {
 	.recv = ur_udp_recv,
 	.wait_fd = udp_wait_fd,
 	.tell_ip = udp_tell_ip,
-	.join = udp_join,
-	.leave = udp_leave,
+	.join = ur_udp_join,
+	.leave = ur_udp_leave,
 	.destroy = udp_destroy,
 };
 

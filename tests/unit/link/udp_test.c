@@ -459,6 +459,29 @@ static void test_multicast(void **state)
 	assert_int_equal(f->seen.n, 0);
 }
 
+/* More groups than the kernel lets a socket join, each of them heard. */
+static void test_many_groups(void **state)
+{
+	struct fixture *f = *state;
+	char text[16];
+	uint8_t g[16], s[16];
+
+	addr(s, "127.0.0.1");
+	for (int i = 0; i < 60; i++) {
+		snprintf(text, sizeof(text), "239.1.4.%d", i);
+		addr(g, text);
+		assert_int_equal(f->in->ops->join(f->in, g, s), 0);
+	}
+	for (int i = 0; i < 60; i++) {
+		snprintf(text, sizeof(text), "239.1.4.%d", i);
+		pass(f, "127.0.0.1", text, 1, 64, 64);
+		addr(g, text);
+		assert_int_equal(f->in->ops->leave(f->in, g, s), 0);
+		assert_int_equal(f->in->ops->leave(f->in, g, s),
+				 -EADDRNOTAVAIL);
+	}
+}
+
 /* Linux routes no IPv6 multicast over lo, so membership is all there is. */
 static void test_multicast_v6(void **state)
 {
@@ -504,6 +527,7 @@ int main(void)
 		TEST(test_sports),
 		TEST(test_without_gso),
 		TEST(test_multicast),
+		TEST(test_many_groups),
 		TEST(test_multicast_v6),
 	};
 
