@@ -36,9 +36,17 @@ static int get_int(int fd, int level, int name, int *value)
 	return getsockopt(fd, level, name, value, &len) ? -errno : 0;
 }
 
-/* As much as we may: beyond the system's limit only with privileges. */
+/*
+ * As much as we may: beyond the system's limit only with privileges.  The
+ * daemon that made the socket may have had more of them than we.
+ */
 static void set_buffer(int fd, int force, int normal, int bytes)
 {
+	int now;
+
+	/* The kernel keeps and tells twice of what it is asked for. */
+	if (!get_int(fd, SOL_SOCKET, normal, &now) && now >= 2 * bytes)
+		return;
 	if (set_int(fd, SOL_SOCKET, force, bytes))
 		(void)set_int(fd, SOL_SOCKET, normal, bytes);
 }
