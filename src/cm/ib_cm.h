@@ -34,6 +34,7 @@
 #define UR_CM_MAX_IDS	  65536u /* of a process, all kinds */
 #define UR_CM_OUTPUT_MAX  128u	 /* messages waiting for ur_cm_output() */
 #define UR_CM_UDP_QKEY	  0x01234567u /* of RDMA_PS_UDP, as the kernel has it */
+#define UR_CM_HOP_LIMIT	  64u
 #define UR_CM_SLOT(id)	  ((id) >> 22)
 
 /* Space for the owner's data in REQ and SIDR_REQ, behind the CMA header. */
