@@ -17,11 +17,9 @@ int ur_cm_id_create(struct ur_cm *cm, uint16_t port_space, void *user,
 {
 	struct ur_cm_id *id;
 
-	if (cm->nids >= UR_CM_MAX_IDS)
-		return -ENOSPC;
 	id = ur_cm_id_new(cm, port_space);
 	if (!id)
-		return -ENOMEM;
+		return cm->nids >= UR_CM_MAX_IDS ? -ENOSPC : -ENOMEM;
 	id->user = user;
 	*out = id;
 	return 0;

@@ -6,6 +6,10 @@
 
 #include "cm/internal.h"
 
+/* Port spaces of connections (enum rdma_port_space). */
+#define PS_TCP 0x0106u
+#define PS_IB  0x013fu
+
 #define ID_BITS	  22u
 #define ID_MASK	  ((1u << ID_BITS) - 1)
 #define HALF	  11u
@@ -49,7 +53,7 @@ uint32_t ur_cm_draw_psn(struct ur_cm *cm)
 
 bool ur_cm_is_datagram(const struct ur_cm_id *id)
 {
-	return id->port_space != 0x0106 && id->port_space != 0x013f;
+	return id->port_space != PS_TCP && id->port_space != PS_IB;
 }
 
 uint64_t ur_cm_tid(const struct ur_cm_id *id)
@@ -82,6 +86,9 @@ struct ur_cm_id *ur_cm_id_new(struct ur_cm *cm, uint16_t port_space)
 {
 	struct ur_cm_id *id;
 
+	if (cm->nids >= UR_CM_MAX_IDS && !ur_list_empty(&cm->linger))
+		ur_cm_id_free(ur_container_of(cm->linger.next, struct ur_cm_id,
+					      linger));
 	if (cm->nids >= UR_CM_MAX_IDS || reserve(cm, cm->nids + 1) < 0)
 		return NULL;
 	id = calloc(1, sizeof(*id));

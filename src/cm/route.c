@@ -9,7 +9,7 @@ static void to_service(struct ur_cm_target *out, uint64_t service_id)
 {
 	out->whose = UR_CM_OF_SERVICE;
 	out->service_id = service_id;
-	if (!UR_CMA_SERVICE(service_id))
+	if (service_id >> 32)
 		return;
 	out->port_space = (uint16_t)(service_id >> 16);
 	out->port = (uint16_t)service_id;

@@ -20,8 +20,9 @@ struct ur_cm_target {
 	enum ur_cm_whose whose;
 	uint32_t id;	     /* OF_ID */
 	uint64_t service_id; /* OF_SERVICE */
-	uint16_t port_space; /* OF_SERVICE: of service_id, 0: not one of */
-	uint16_t port;	     /* the port spaces of rdma_cm */
+	uint16_t port_space; /* OF_SERVICE: what service_id says; 0: it is
+			      * not one of rdma_cm's */
+	uint16_t port;
 };
 
 void ur_cm_route(const struct ur_cm_dgram *in, struct ur_cm_target *out);

@@ -190,9 +190,8 @@ int ur_cm_msg_decode(struct ur_cm_msg *m, const uint8_t mad[UR_MAD_LEN]);
 /* Encode a whole MAD; reserved fields become zero. */
 void ur_cm_msg_encode(const struct ur_cm_msg *m, uint8_t mad[UR_MAD_LEN]);
 
-/* The service IDs of the RDMA IP CM service: 0x0000_0000_01<protocol><port>. */
-#define UR_CMA_SERVICE(id) ((id) >> 24 == 1)
-#define UR_CMA_HDR_LEN	   36u
+/* Service IDs of the RDMA IP CM service are 0x0000_0000_01<protocol><port>. */
+#define UR_CMA_HDR_LEN 36u
 
 struct ur_cma_hdr {
 	uint8_t version;
