@@ -69,7 +69,7 @@ void ur_iwarp_qp_query(const struct ur_iwarp *w, const struct ur_qp *qp,
 /* The ready-to-receive frame of peer-to-peer mode (RFC 6581, 4.2). */
 enum ur_iw_rtr {
 	UR_IW_RTR_NONE = 0,
-	UR_IW_RTR_SEND = 1,
+	UR_IW_RTR_FPDU = 1,
 	UR_IW_RTR_WRITE = 2,
 	UR_IW_RTR_READ = 4,
 };

@@ -26,7 +26,7 @@
 
 /* In the word that holds IRD, and in that of ORD (RFC 6581, 9.1). */
 #define UR_MPA_PEER_TO_PEER 0x8000u /* IRD */
-#define UR_MPA_RTR_SEND	    0x4000u /* IRD */
+#define UR_MPA_RTR_FPDU	    0x4000u /* IRD: an FPDU of length 0 */
 #define UR_MPA_RTR_WRITE    0x8000u /* ORD */
 #define UR_MPA_RTR_READ	    0x4000u /* ORD */
 #define UR_MPA_DEPTH_MASK   0x3fffu
