@@ -140,6 +140,21 @@ static int pick_lane(struct ur_adapter *a, struct ur_lane **out)
 	return 0;
 }
 
+int ur_adapter_lane(struct ur_adapter *a, struct ur_lane **out)
+{
+	int err = 0;
+
+	ur_lock(&a->lock);
+	if (atomic_load_explicit(&a->lane_count, memory_order_relaxed) == 0) {
+		err = pick_lane(a, out);
+		a->next_lane = 0;
+	} else {
+		*out = atomic_load_explicit(&a->lanes[0], memory_order_relaxed);
+	}
+	ur_unlock(&a->lock);
+	return err;
+}
+
 static void feed(struct ur_cq *cq, const struct ur_lane *l)
 {
 	if (cq)

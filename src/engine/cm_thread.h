@@ -3,7 +3,8 @@
  * The CM thread: one per process, started by the first connection, asleep
  * unless something about connections happens.  It tells events to their
  * owners one at a time, holding no lock; it runs timers and descriptors of
- * both protocols, holding its lock.
+ * both protocols, holding its lock.  A child of fork() has none until it asks
+ * for one of its own.
  *
  * One lock guards every connection of the process.  Order: it stands before
  * the lane's lock; whoever holds it may not wait for urnicd.
@@ -56,14 +57,10 @@ struct ur_cmt {
 	uint32_t waiting;	 /* threads in ur_cmt_forget() */
 	pthread_cond_t told;	 /* the handler has returned */
 	pthread_t thread;
-	_Atomic bool dead; /* inherited by fork(): touch nothing */
 };
 
 /* The process' CM thread, started if it is not there.  0 or -errno. */
 int ur_cmt_get(struct ur_cmt **out);
-
-/* The child after fork(): close its copies, forget it. */
-void ur_cmt_abandon(void);
 
 /* All below under the lock. */
 
@@ -88,7 +85,9 @@ void ur_cmt_bury(struct ur_cmt *t, struct ur_cmt_grave *g,
 /*
  * For conn.c: no event of c will come any more; waits, with the lock released
  * meanwhile, for one that is being told, unless called by its own handler.
+ * Connections whose REQUEST was not told are linked to `orphans`.
  */
-void ur_cmt_forget(struct ur_cmt *t, struct ur_conn *c);
+void ur_cmt_forget(struct ur_cmt *t, struct ur_conn *c,
+		   struct ur_list *orphans);
 
 #endif

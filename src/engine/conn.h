@@ -49,7 +49,7 @@ enum ur_conn_event_type {
 	UR_CONN_CONNECT_ERROR, /* status: -errno */
 	UR_CONN_DISCONNECTED,
 	UR_CONN_TIMEWAIT_EXIT,
-	UR_CONN_ALT_PATH,      /* RoCE: the peer offers another path (LAP) */
+	UR_CONN_ALT_PATH, /* RoCE: the peer offers another path (LAP) */
 };
 
 #define UR_CONN_PRIVATE_MAX 255u /* what rdma_conn_param can tell */
@@ -68,7 +68,7 @@ struct ur_conn_param {
 	uint8_t retry_count;
 	uint8_t rnr_retry_count;
 	uint8_t srq;
-	uint32_t qpn; /* of the side that speaks */
+	uint32_t qpn;  /* of the side that speaks */
 	uint32_t qkey; /* UD */
 	enum ur_qp_type qp_type;
 	uint32_t ece_vendor; /* 0: none */
@@ -83,7 +83,7 @@ struct ur_conn_event {
 	struct ur_conn_param param;
 	struct sockaddr_storage src; /* REQUEST: ours and the peer's address, */
 	struct sockaddr_storage dst; /* with ports */
-	struct ur_av av; /* SIDR: where the datagrams go */
+	struct ur_av av;	     /* SIDR: where the datagrams go */
 };
 
 /* user: as given to ur_conn_create(), of the listener for a REQUEST. */
@@ -103,7 +103,7 @@ struct ur_conn_opts {
 	uint8_t tos;
 	bool tos_set;
 	bool reuseaddr;
-	bool afonly; /* an IPv6 wildcard takes no IPv4 */
+	bool afonly;	     /* an IPv6 wildcard takes no IPv4 */
 	uint8_t ack_timeout; /* code; 0: derived */
 	uint8_t mapped_port; /* unused */
 };

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What conn.c shares with the protocols that make connections: conn_roce*.c
- * (CM messages) and conn_iwarp*.c (MPA on TCP).
+ * What conn.c shares with the protocols that make connections: conn_roce.c
+ * (CM messages) and conn_iwarp.c (MPA on TCP).
  *
- * conn.c checks arguments and fork(), and dispatches by the adapter's
- * conn_ops.  A protocol embeds struct ur_conn first in its own, made by
- * ur_conn_init(), and reports by ur_conn_post(); cm_thread.h has the thread,
- * its lock, timers and descriptors.  Operations are called without the lock
- * and take it themselves; everything that cm_thread.h calls back is called
- * with it.
+ * conn.c dispatches by the kind of the adapter's device and sees to fork().  A
+ * protocol embeds struct ur_conn first in its own, filled by conn.c or by
+ * ur_conn_init_child(), and reports by ur_conn_post(); cm_thread.h has the
+ * thread, its lock, timers and descriptors.  Operations are called without the
+ * lock and take it themselves; what cm_thread.h calls back has it.
  */
 #ifndef UR_ENGINE_CONN_INTERNAL_H
 #define UR_ENGINE_CONN_INTERNAL_H
@@ -23,7 +22,8 @@
  */
 struct ur_conn_ops {
 	/* Make the protocol's object; conn.c fills struct ur_conn. */
-	int (*create)(struct ur_adapter *a, struct ur_conn **out);
+	int (*create)(struct ur_adapter *a, enum ur_port_space ps,
+		      struct ur_conn **out);
 
 	/*
 	 * End it.  conn.c has seen to it that no event is running or comes;
@@ -58,11 +58,13 @@ struct ur_conn {
 	void *user;
 	struct ur_conn_opts opts;
 	struct ur_list events; /* of cm_thread.c: not yet told */
+	struct ur_list orphan; /* its request was not told: to be ended */
 	bool ended; /* ur_conn_destroy() was called: no events any more */
 	struct ur_cmt_grave grave;
 };
 
 extern const struct ur_conn_ops ur_conn_roce_ops;
+extern const struct ur_conn_ops ur_conn_iwarp_ops;
 
 /*
  * Fill the common part of a connection that a peer has asked for: it has the

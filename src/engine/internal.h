@@ -111,6 +111,7 @@ struct ur_lane {
 	_Atomic uint64_t missed_ns; /* a poll found the lane taken; anyone */
 	_Atomic uint32_t misses;    /* how often; anyone */
 	uint32_t qps;
+	bool serves_qp1;
 	struct ur_list members; /* ur_member */
 
 	uint64_t now_ns;      /* of the batch that is being received */
@@ -189,6 +190,10 @@ struct ur_client *ur_process_client(void);		      /* or NULL */
 /* a->client, which all adapters share; a->lock is held. */
 int ur_process_client_open(struct ur_adapter *a);
 
+/* adapter.c */
+/* A lane of the adapter, made if there is none yet.  0 or -errno. */
+int ur_adapter_lane(struct ur_adapter *a, struct ur_lane **out);
+
 /* adapter.c, for process.c */
 int ur_adapter_create(enum ur_dev_kind kind, struct ur_adapter **out);
 void ur_adapter_destroy(struct ur_adapter *a); /* without lanes */
@@ -209,6 +214,9 @@ bool ur_lane_ring(struct ur_lane *l, struct ur_qp *qp);
  * it would oversleep a deadline by more than a tick.
  */
 void ur_lane_unlock(struct ur_lane *l);
+
+/* The process has the port alone: the lane gets QP1's packets (cm_hook.h). */
+void ur_lane_serve_qp1(struct ur_lane *l);
 
 /* The child after fork(): close our descriptors of it. */
 void ur_lane_abandon(struct ur_lane *l);

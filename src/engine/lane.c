@@ -104,6 +104,13 @@ free_lane:
 	return err;
 }
 
+void ur_lane_serve_qp1(struct ur_lane *l)
+{
+	ur_lane_lock(l);
+	l->serves_qp1 = true;
+	ur_lane_unlock(l);
+}
+
 void ur_lane_abandon(struct ur_lane *l)
 {
 	atomic_store_explicit(&l->dead, true, memory_order_relaxed);

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "engine/cm_hook.h"
 #include "engine/internal.h"
 #include "engine/report.h"
 #include "link/udp.h"
@@ -19,6 +20,9 @@ static int open_link(struct ur_lane *l)
 	struct ur_adapter *a = l->adapter;
 	int fd, err;
 
+	err = ur_process_client_open(a);
+	if (err)
+		return err;
 	err = ur_client_slot(a->client, &l->slot, &fd);
 	if (err)
 		return err;
@@ -38,7 +42,8 @@ static void close_link(struct ur_lane *l)
 
 static int roce_open(struct ur_lane *l)
 {
-	struct ur_roce_config cfg = { .mrs = &l->adapter->mrs };
+	struct ur_roce_config cfg = { .mrs = &l->adapter->mrs,
+				      .comm_est = ur_cm_hook_comm_est };
 	int err = open_link(l);
 
 	if (err)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "engine/cm_hook.h"
 #include "engine/internal.h"
 
 #define GATHER_MAX	 32u
@@ -32,6 +33,8 @@ static void on_packet(void *arg, const struct ur_rx *rx)
 
 	if (l->now_ns == 0)
 		l->now_ns = ur_clock_ns();
+	if (__builtin_expect(l->serves_qp1, 0) && ur_cm_hook_input(rx))
+		return;
 	ur_roce_input(l->roce, rx, l->now_ns);
 }
 

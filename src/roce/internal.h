@@ -182,6 +182,7 @@ struct ur_roce {
 	uint16_t sport_v4;
 	uint16_t sport_v6;
 	struct ur_mr_table *mrs;
+	void (*comm_est)(uint32_t qpn);
 	struct ur_rng rng;
 	struct ur_rqp **qps; /* by index */
 	uint32_t qp_count;
