@@ -213,6 +213,18 @@ static int check_qp(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 	return 0;
 }
 
+/*
+ * Adapters round inline data up to what a request has room for anyway, and
+ * rdma_xclient, for one, sends 16 bytes inline without asking for any.
+ */
+static void round_inline(struct ibv_qp_cap *cap)
+{
+	uint32_t room = cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge);
+
+	if (cap->max_inline_data < room)
+		cap->max_inline_data = room;
+}
+
 static int fill_xrcd(struct urc_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	if (attr->qp_type != IBV_QPT_XRC_RECV ||
@@ -258,6 +270,7 @@ static int create_qp(struct urc_id *id, struct ibv_qp_init_attr_ex *attr)
 		attr->recv_cq = pub->recv_cq ? pub->recv_cq : attr->send_cq;
 	if (!attr->srq)
 		attr->srq = pub->srq;
+	round_inline(&attr->cap);
 	rc = make_qp(id, attr);
 	if (rc && !had_cqs)
 		destroy_cqs(pub);

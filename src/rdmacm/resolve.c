@@ -71,14 +71,27 @@ void urc_fill_route(struct urc_id *id)
 	route->num_paths = 1;
 }
 
+/* The id's address on one more device. */
+static int bind_other(struct urc_id *id, struct urc_device *d)
+{
+	struct sockaddr_storage addr = *src_of(id);
+	int rc = urc_id_add_conn(id, d);
+
+	if (rc)
+		return rc;
+	rc = ur_conn_bind(id->conn[id->conns - 1].conn, &addr);
+	if (rc)
+		urc_id_drop_conns(id, id->conns - 1);
+	return rc;
+}
+
 /*
  * Take the port on the other devices too: a listener on the wildcard hears
- * all of them.  Where a given port is somebody else's it does without.
- * -EAGAIN: the port was our choice and another one may do better.
+ * all of them.  Where it is not to be had it does without.  -EAGAIN: the port
+ * was our choice and another one may do better.
  */
 static int bind_others(struct urc_id *id, bool ephemeral)
 {
-	struct sockaddr_storage addr;
 	struct urc_device *d;
 	int rc;
 
@@ -87,19 +100,14 @@ static int bind_others(struct urc_id *id, bool ephemeral)
 			continue;
 		if (d->iwarp && id->id.qp_type != IBV_QPT_RC)
 			continue;
-		rc = urc_id_add_conn(id, d);
-		if (rc)
-			return rc;
-		addr = *src_of(id);
-		rc = ur_conn_bind(id->conn[id->conns - 1].conn, &addr);
-		if (rc == 0)
-			continue;
-		urc_id_drop_conns(id, id->conns - 1);
-		if (ephemeral)
+		rc = bind_other(id, d);
+		if (rc == -EADDRINUSE && ephemeral)
 			return -EAGAIN;
-		ur_info("rdma_cm: port %u is not to be had on %s: errno %d",
-			ntohs(urc_addr_port((struct sockaddr *)&addr)),
-			d->verbs->device->name, -rc);
+		if (rc)
+			ur_info("rdma_cm: port %u is not to be had on %s: "
+				"errno %d",
+				ntohs(rdma_get_src_port(&id->id)),
+				d->verbs->device->name, -rc);
 	}
 	return 0;
 }
