@@ -252,7 +252,8 @@ static struct ur_cm_link *first_listener(struct ur_cm *cm, uint64_t service_id)
 				 ur_cm_hash_u64(cm->hash_key, service_id));
 }
 
-struct ur_cm_id *ur_cm_find_listener(struct ur_cm *cm, uint64_t service_id,
+struct ur_cm_id *ur_cm_find_listener(struct ur_cm *cm, bool datagram,
+				     uint64_t service_id,
 				     const uint8_t addr[16])
 {
 	struct ur_cm_link *l = first_listener(cm, service_id);
@@ -263,7 +264,9 @@ struct ur_cm_id *ur_cm_find_listener(struct ur_cm *cm, uint64_t service_id,
 		struct ur_cm_id *id =
 			ur_container_of(l, struct ur_cm_id, by_service);
 
-		if (id->service_id == service_id && fits(id, addr) > best_fit) {
+		if (id->service_id == service_id &&
+		    ur_cm_is_datagram(id) == datagram &&
+		    fits(id, addr) > best_fit) {
 			best = id;
 			best_fit = fits(id, addr);
 		}

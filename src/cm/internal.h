@@ -253,7 +253,8 @@ struct ur_cm_id *ur_cm_find_remote(struct ur_cm *cm, bool datagram,
 				   uint32_t remote_id);
 struct ur_cm_id *ur_cm_find_qpn(struct ur_cm *cm, const uint8_t addr[16],
 				uint64_t guid, uint32_t qpn);
-struct ur_cm_id *ur_cm_find_listener(struct ur_cm *cm, uint64_t service_id,
+struct ur_cm_id *ur_cm_find_listener(struct ur_cm *cm, bool datagram,
+				     uint64_t service_id,
 				     const uint8_t addr[16]);
 void ur_cm_know_service(struct ur_cm_id *id);
 bool ur_cm_listener_exists(struct ur_cm *cm, uint64_t service_id,

@@ -174,7 +174,7 @@ void ur_cm_on_request(const struct ur_cm_rx *rx)
 	struct ur_cma_hdr hdr;
 	uint16_t reason;
 
-	listener = ur_cm_find_listener(rx->cm, rx->m.u.req.service_id,
+	listener = ur_cm_find_listener(rx->cm, false, rx->m.u.req.service_id,
 				       rx->in->dst);
 	reason = listener ? check_form(rx, &hdr) : UR_CM_REJ_INVALID_SERVICE_ID;
 	if (!reason)

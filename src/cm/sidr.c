@@ -23,8 +23,8 @@ void ur_cm_on_sidr_request(const struct ur_cm_rx *rx)
 	struct ur_cm_event *ev;
 	struct ur_cma_hdr hdr;
 
-	listener = ur_cm_find_listener(rx->cm, rx->m.u.sidr_req.service_id,
-				       rx->in->dst);
+	listener = ur_cm_find_listener(
+		rx->cm, true, rx->m.u.sidr_req.service_id, rx->in->dst);
 	if (!listener || !ur_cm_check_hdr(rx, &hdr)) {
 		refuse(rx);
 		return;
