@@ -367,7 +367,8 @@ static void put_address(struct ur_wr *w, uint8_t ip_version,
 {
 	uint8_t *p = ur_wr_bytes(w, 16);
 
-	assert(p);
+	if (!p)
+		return;
 	memcpy(p, from, 16);
 	if (ip_version == 4)
 		memset(p, 0, sizeof(v4_mapped));
@@ -392,7 +393,8 @@ int ur_cma_hdr_decode(struct ur_cma_hdr *h, const uint8_t buf[UR_CMA_HDR_LEN])
 
 void ur_cma_hdr_encode(const struct ur_cma_hdr *h, uint8_t buf[UR_CMA_HDR_LEN])
 {
-	struct ur_wr w = ur_wr_init(buf, UR_CMA_HDR_LEN);
+	uint8_t out[UR_CMA_HDR_LEN];
+	struct ur_wr w = ur_wr_init(out, sizeof(out));
 
 	ur_wr_u8(&w, h->version);
 	ur_wr_u8(&w, (uint8_t)(h->ip_version << 4));
@@ -400,4 +402,5 @@ void ur_cma_hdr_encode(const struct ur_cma_hdr *h, uint8_t buf[UR_CMA_HDR_LEN])
 	put_address(&w, h->ip_version, h->src);
 	put_address(&w, h->ip_version, h->dst);
 	assert(!w.bad);
+	memcpy(buf, out, sizeof(out));
 }
