@@ -8,7 +8,6 @@
 #define QPN_MASK   0xffffffu
 #define NO_LID	   0xffffu /* RoCE has none; what the kernel writes */
 #define FULL_PKEY  0xffffu
-#define RATE_ANY   1u /* as the kernel writes for RoCE */
 #define RETRY_MAX  7u
 #define FLOW_LABEL 0xfffffu
 
@@ -95,7 +94,6 @@ static void fill_path(const struct ur_cm_id *id, const struct ur_cm_path *path,
 	memcpy(w->local_gid, path->local, 16);
 	memcpy(w->remote_gid, path->remote, 16);
 	w->flow_label = id->flow_label;
-	w->packet_rate = RATE_ANY;
 	w->traffic_class = path->tclass;
 	w->hop_limit = path->hop_limit;
 	w->ack_timeout = ack_timeout;

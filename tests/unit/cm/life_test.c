@@ -72,7 +72,7 @@ static void request_on_the_wire(void **state)
 	assert_memory_equal(req->primary.remote_gid, f->b.addr, 16);
 	assert_int_equal(req->primary.flow_label,
 			 (A_PORT * 31 + PORT) & 0xfffff);
-	assert_int_equal(req->primary.packet_rate, 1);
+	assert_int_equal(req->primary.packet_rate, 0);
 	assert_int_equal(req->primary.hop_limit, 64);
 	assert_int_equal(req->primary.subnet_local, 0);
 	assert_int_equal(req->primary.ack_timeout, 17);

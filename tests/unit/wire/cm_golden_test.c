@@ -162,7 +162,7 @@ static void request_of_rping(void **state)
 	assert_memory_equal(m.u.req.primary.remote_gid, addr_2, 16);
 	/* (0xe735 * 31 + 0x1c06) & 0xfffff; Wireshark shifts it wrongly */
 	assert_int_equal(m.u.req.primary.flow_label, 0xc1b71);
-	assert_int_equal(m.u.req.primary.packet_rate, 1);
+	assert_int_equal(m.u.req.primary.packet_rate, 0);
 	assert_int_equal(m.u.req.primary.hop_limit, 64);
 	assert_int_equal(m.u.req.primary.sl, 0);
 	assert_int_equal(m.u.req.primary.subnet_local, 0);
