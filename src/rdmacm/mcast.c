@@ -5,6 +5,7 @@
  * attaching of the queue pair, which who takes the event does.
  */
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,12 @@ static bool is_group(const uint8_t gid[16])
  */
 static int group_gid(const struct sockaddr *addr, union ibv_gid *gid)
 {
-	urc_addr_gid(addr, gid->raw);
+	const struct sockaddr_ib *ib = (const struct sockaddr_ib *)addr;
+
+	if (addr->sa_family == AF_IB)
+		memcpy(gid->raw, &ib->sib_addr, sizeof(gid->raw));
+	else
+		urc_addr_gid(addr, gid->raw);
 	if (is_group(gid->raw))
 		return 0;
 	if (addr->sa_family != AF_INET)
