@@ -86,8 +86,8 @@ struct ur_iw_params {
 };
 
 #define UR_IW_FPDU_MIN	   128u	  /* max_fpdu: smaller is taken as this, */
-#define UR_IW_FPDU_MAX	   65532u /* larger as this, … */
-#define UR_IW_FPDU_DEFAULT 1448u  /* … and 0 as this */
+#define UR_IW_FPDU_MAX	   64772u /* larger as this (RFC 5044, 4.1: ULPDU), */
+#define UR_IW_FPDU_DEFAULT 1448u  /* 0 as this */
 #define UR_IW_MAX_IRD	   128u	  /* ird, ord: larger are cut to this */
 
 /*

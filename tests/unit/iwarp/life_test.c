@@ -50,11 +50,19 @@ static struct world *setup_with(const struct ur_iw_params *params, bool srq)
 static struct world *setup(void)
 {
 	struct ur_iw_params params = pair_params(true);
-	struct world *w;
 
 	params.rtr = UR_IW_RTR_NONE;
-	w = setup_with(&params, false);
-	return w;
+	return setup_with(&params, false);
+}
+
+/* FPDUs so large that their payload is sent from where it lies. */
+static struct world *setup_large(void)
+{
+	struct ur_iw_params params = pair_params(true);
+
+	params.rtr = UR_IW_RTR_NONE;
+	params.max_fpdu = 65000;
+	return setup_with(&params, false);
 }
 
 static void teardown(struct world *w)
@@ -235,7 +243,7 @@ static void bad_lkey(void **state)
 /* Registered memory that is unmapped when it is to be sent. */
 static void memory_is_gone(void **state)
 {
-	struct world *w = setup();
+	struct world *w = setup_large();
 	uint8_t *p = mmap(NULL, 65536, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ur_mr *mr;
@@ -265,7 +273,7 @@ static void memory_is_gone(void **state)
 /* The link finds out itself: writev gives EFAULT. */
 static void writing_faults(void **state)
 {
-	struct world *w = setup();
+	struct world *w = setup_large();
 	struct iovec iov[UR_IW_TX_IOV];
 	uint32_t n;
 
@@ -316,7 +324,7 @@ static void terminate_of_siw_is_understood(void **state)
 {
 	static const uint8_t term[] = { 0x11, 0x00, 0x03, 0x00, 0x00, 0x40 };
 	struct ur_ddp_hdr h = hdr_untagged(UR_RDMAP_TERMINATE, 1, 0);
-	uint8_t buf[20];
+	uint8_t buf[6 + UR_DDP_HDR_MAX];
 	struct ur_ddp_hdr t;
 	struct world *w = setup();
 
@@ -326,7 +334,7 @@ static void terminate_of_siw_is_understood(void **state)
 	memcpy(buf, term, 6);
 	t = hdr_tagged(UR_RDMAP_WRITE, w->b.mr->key, (uintptr_t)w->b.p);
 	ur_ddp_encode(&t, buf + 6);
-	fpdu_put(&w->p.b.out, &h, buf, sizeof(buf));
+	fpdu_put(&w->p.b.out, &h, buf, 6 + UR_DDP_TAGGED_LEN);
 	side_recv(&w->p, &w->p.a, &w->p.b.out);
 	side_cqe(&w->p.a, 1, UR_WC_REM_ACCESS_ERR);
 	teardown(w);
@@ -364,7 +372,7 @@ static void connection_breaks(void **state)
 /* What was completed before disconnect arrives, though TCP was full. */
 static void disconnect_is_orderly(void **state)
 {
-	struct world *w = setup();
+	struct world *w = setup_large();
 
 	post_recv(w, 5, 1000);
 	w->p.a.out.room = 500;
@@ -504,11 +512,12 @@ static void ready_to_receive(void **state)
 		in = rig_sge(&w->a, 0, 10);
 		side_post_recv(&w->p.a, 4, &in, 1);
 		side_post_send(&w->p, &w->p.b, &wr);
-		post(w, 2, UR_WR_RDMA_READ, 0, 50);
 		pair_run(&w->p);
 		side_cqe(&w->p.a, 4, UR_WC_SUCCESS);
-		side_cqe(&w->p.a, 2, UR_WC_SUCCESS);
 		side_cqe(&w->p.b, 1, UR_WC_SUCCESS);
+		post(w, 2, UR_WR_RDMA_READ, 0, 50);
+		pair_run(&w->p);
+		side_cqe(&w->p.a, 2, UR_WC_SUCCESS);
 		assert_int_equal(state_of(&w->p.a), UR_QPS_RTS);
 		assert_int_equal(state_of(&w->p.b), UR_QPS_RTS);
 		teardown(w);
@@ -656,7 +665,7 @@ static void put_marked(struct pipe *to, struct pipe *from, uint64_t *pos)
 static void markers_are_cut_out(void **state)
 {
 	struct ur_iw_params ap = pair_params(true), bp = pair_params(false);
-	static const uint32_t sizes[] = { 1448, 128, 65532, 9000 };
+	static const uint32_t sizes[] = { 1448, 128, UR_IW_FPDU_MAX, 9000 };
 
 	for (size_t i = 0; i < 4; i++) {
 		struct world *w = setup_with(NULL, false);
