@@ -14,6 +14,9 @@
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
+#ifndef UDP_NO_CHECK6_RX
+#define UDP_NO_CHECK6_RX 102
+#endif
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29
 #endif
@@ -32,7 +35,9 @@ static int set_int(int fd, int level, int name, int value)
 /*
  * Both families' options are set on a dual-stack socket: it receives IPv4
  * packets as well.  Their packet info comes as a mapped address, so the IPv4
- * form of it is asked for only where there is no IPv6.
+ * form of it is asked for only where there is no IPv6.  Adapters and the
+ * kernel's rxe leave out the UDP checksum (IBTA A17.3.1.2), which IPv6 sockets
+ * otherwise take for an error: the ICRC is what protects the packet.
  */
 static int set_options(int fd, int family, bool shared)
 {
@@ -48,6 +53,8 @@ static int set_options(int fd, int family, bool shared)
 		return err ? err : set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
 	if (!err)
 		err = set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+	if (!err)
+		err = set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
 	if (!err)
 		err = set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
 	if (!err)

@@ -9,9 +9,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "../own_net.h"
 #include "base/crc.h"
@@ -279,6 +281,28 @@ static void test_traffic_class_and_hops(void **state)
 	}
 }
 
+/* The kernel's rxe sends no UDP checksum, over IPv6 either. */
+static void test_no_checksum(void **state)
+{
+	struct fixture *f = *state;
+	struct sockaddr_in6 to = { .sin6_family = AF_INET6,
+				   .sin6_port = htons(UR_ROCE_PORT),
+				   .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	uint8_t packet[40] = { 1 };
+	int fd = socket(AF_INET6, SOCK_DGRAM, 0), one = 1;
+
+	assert_int_equal(setsockopt(fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, &one,
+				    sizeof(one)),
+			 0);
+	assert_int_equal(sendto(fd, packet, sizeof(packet), 0,
+				(struct sockaddr *)&to, sizeof(to)),
+			 sizeof(packet));
+	receive(f, 1);
+	assert_int_equal(f->seen.n, 1);
+	assert_int_equal(f->seen.rx[0].len, sizeof(packet));
+	close(fd);
+}
+
 /* Many lone packets are taken in batches; none is lost, none out of order. */
 static void test_many_singles(void **state)
 {
@@ -477,6 +501,7 @@ int main(void)
 		TEST(test_foreign_source_is_refused),
 		TEST(test_mtu),
 		TEST(test_traffic_class_and_hops),
+		TEST(test_no_checksum),
 		TEST(test_many_singles),
 		TEST(test_overflow_is_counted),
 		TEST(test_promised_buffer_holds),
