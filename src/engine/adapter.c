@@ -13,6 +13,7 @@
 
 static const struct ur_lane_ops *const ops_of[UR_DEV_KINDS] = {
 	[UR_DEV_ROCE] = &ur_lane_roce,
+	[UR_DEV_IWARP] = &ur_lane_iwarp,
 };
 
 static uint32_t lanes_wanted(void)
@@ -128,9 +129,7 @@ static int pick_lane(struct ur_adapter *a, struct ur_lane **out)
 					    memory_order_relaxed);
 		return 0;
 	}
-	err = ur_process_client_open(a);
-	if (!err)
-		err = ur_lane_create(a, n, out);
+	err = ur_lane_create(a, n, out);
 	/* Getting a slot may have changed the client's descriptor. */
 	ur_watcher_wake();
 	if (err)
@@ -191,7 +190,7 @@ int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
 
 	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
 		return -ENODEV;
-	if (!a->ops || !(a->ops->qp_types & 1u << init->type))
+	if (!(a->ops->qp_types & 1u << init->type))
 		return -EOPNOTSUPP;
 	err = ur_qp_init(qp, init);
 	if (err)

@@ -13,6 +13,7 @@
 
 static const struct ur_conn_ops *const ops_of[UR_DEV_KINDS] = {
 	[UR_DEV_ROCE] = &ur_conn_roce_ops,
+	[UR_DEV_IWARP] = &ur_conn_iwarp_ops,
 };
 
 static bool is_dead(const struct ur_adapter *a)
