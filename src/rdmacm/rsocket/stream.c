@@ -160,6 +160,7 @@ static bool stream_consume(struct urs_sock *s)
 	struct urs_ep *ep = &st->ep;
 	struct ibv_cq *cq;
 	bool any = false;
+	int saved = errno;
 	void *context;
 
 	urs_stream_cm_progress(st);
@@ -168,6 +169,7 @@ static bool stream_consume(struct urs_sock *s)
 		ep->armed = false;
 		any = true;
 	}
+	errno = saved;
 	return any;
 }
 

@@ -214,6 +214,7 @@ static void cm_event(struct urs_stream *st, const struct rdma_cm_event *ev)
 void urs_stream_cm_progress(struct urs_stream *st)
 {
 	struct rdma_cm_event *ev;
+	int saved = errno;
 
 	if (st->state < URS_ADDR || !st->chan)
 		return;
@@ -221,6 +222,8 @@ void urs_stream_cm_progress(struct urs_stream *st)
 		cm_event(st, ev);
 		rdma_ack_cm_event(ev);
 	}
+	/* That there is no more is no error of whoever called. */
+	errno = saved;
 }
 
 static bool settled(struct urs_sock *s)

@@ -330,6 +330,28 @@ static int get_route(const struct urs_stream *st, void *val, socklen_t *len)
 	return 0;
 }
 
+/* Shorter room gets the beginning, as from the kernel. */
+static int give(const void *from, socklen_t size, void *val, socklen_t *len)
+{
+	if (*len > size)
+		*len = size;
+	memcpy(val, from, *len);
+	return 0;
+}
+
+/* There is nothing to count here, but programs print what they get. */
+static int get_info(const struct urs_stream *st, void *val, socklen_t *len)
+{
+	struct tcp_info info = {
+		.tcpi_state = st->state == URS_CONNECTED ? TCP_ESTABLISHED
+							 : TCP_CLOSE,
+		.tcpi_snd_mss = (uint32_t)segment_size(st),
+		.tcpi_rcv_mss = (uint32_t)segment_size(st),
+	};
+
+	return give(&info, sizeof(info), val, len);
+}
+
 static int get_locked(struct urs_stream *st, int level, int name, void *val,
 		      socklen_t *len)
 {
@@ -337,6 +359,10 @@ static int get_locked(struct urs_stream *st, int level, int name, void *val,
 
 	if (level == SOL_RDMA && name == RDMA_ROUTE)
 		return get_route(st, val, len);
+	if (level == IPPROTO_TCP && name == TCP_INFO)
+		return get_info(st, val, len);
+	if (level == IPPROTO_TCP && name == TCP_CONGESTION)
+		return give("rdma", sizeof("rdma"), val, len);
 	if (level == SOL_RDMA)
 		rc = get_rdma(st, name, &n);
 	else if (level == IPPROTO_TCP)
