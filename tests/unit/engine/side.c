@@ -248,6 +248,9 @@ void side_recv(struct side *s, uint64_t wr_id, uint32_t off, uint32_t len)
 	struct ur_sge sge = { (uintptr_t)s->buf + off, len, s->mr->key };
 
 	assert_int_equal(rig_post_recv(&s->qp.rq, wr_id, &sge, 1), 0);
+	/* As the ABI layer does: it is flushed. */
+	if (atomic_load(&s->qp.state) == UR_QPS_ERR)
+		ur_adapter_doorbell(&s->qp);
 }
 
 static void post(struct side *s, const struct rig_wr *wr)
