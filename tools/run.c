@@ -106,8 +106,12 @@ static int prepare_view(const char *libs)
 	if (err)
 		return 0;
 	snprintf(root, sizeof(root), "%s/sys", dir);
-	err = ur_dev_init(&dev, UR_DEVICE_NAME);
-	if (!err) {
+	for (unsigned int k = 0; k < UR_DEV_KINDS && !err; k++) {
+		if (!ur_dev_kind_enabled(k))
+			continue;
+		err = ur_dev_init_kind(&dev, k);
+		if (err)
+			break;
 		err = ur_sysfs_write(root, &dev);
 		ur_dev_fini(&dev);
 	}

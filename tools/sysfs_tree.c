@@ -11,16 +11,36 @@
 
 #include "urnic.h"
 
-#define VENDOR	  0x75726eu /* as ibv_query_device() says */
-#define PART	  4119u
-#define BOARD_ID  "URNIC_ROCEV2"
-#define PATH_LEN  4096
-#define TEXT_LEN  512
-#define CAP_FLAGS 0x04010000u /* CM supported, IP-based GIDs */
+#define VENDOR	 0x75726eu /* as ibv_query_device() says */
+#define PART	 4119u
+#define PATH_LEN 4096
+#define TEXT_LEN 512
 
-/* A place to write at; the first error sticks. */
+/* Where the devices' own directories are. */
+#define IBDEV "class/infiniband/%s"
+#define UVERB "class/infiniband_verbs/uverbs%u"
+
+/* What is said of a kind of device. */
+static const struct personality {
+	const char *node_type;
+	const char *board_id;
+	const char *gid_type;
+	uint32_t cap_flags;
+	bool by_address; /* GIDs are addresses, there are LID and P_Key */
+} personalities[UR_DEV_KINDS] = {
+	/* CM supported, IP-based GIDs */
+	[UR_DEV_ROCE] = { "1: CA", "URNIC_ROCEV2", "RoCE v2", 0x04010000u,
+			  true },
+	/* CM and device management supported, as the kernel's driver says */
+	[UR_DEV_IWARP] = { "4: RNIC", "URNIC_IWARP", "IB/RoCE v1", 0x00090000u,
+			   false },
+};
+
+/* A device to write about and where; the first error sticks. */
 struct tree {
 	const char *root;
+	struct ur_dev *dev;
+	const struct personality *is;
 	int err;
 };
 
@@ -148,25 +168,22 @@ static void put_dir(struct tree *t, const char *fmt, ...)
 		set_error(t, -errno);
 }
 
-#define IBDEV "class/infiniband/" UR_DEVICE_NAME
-#define UVERB "class/infiniband_verbs/uverbs0"
-
-static void write_node(struct tree *t, const struct ur_dev *dev)
+static void write_node(struct tree *t)
 {
-	uint64_t g = dev->node_guid;
+	uint64_t g = t->dev->node_guid;
 	char guid[32];
 
 	snprintf(guid, sizeof(guid), "%04x:%04x:%04x:%04x",
 		 (unsigned int)(g >> 48), (unsigned int)(g >> 32) & 0xffff,
 		 (unsigned int)(g >> 16) & 0xffff, (unsigned int)g & 0xffff);
-	put(t, guid, IBDEV "/node_guid");
-	put(t, guid, IBDEV "/sys_image_guid");
-	put(t, "1: CA", IBDEV "/node_type");
-	put(t, UR_DEVICE_NAME, IBDEV "/node_desc");
-	put(t, UR_VERSION, IBDEV "/fw_ver");
-	put(t, "urnic", IBDEV "/hca_type");
-	put(t, "1", IBDEV "/hw_rev");
-	put(t, BOARD_ID, IBDEV "/board_id");
+	put(t, guid, IBDEV "/node_guid", t->dev->name);
+	put(t, guid, IBDEV "/sys_image_guid", t->dev->name);
+	put(t, t->is->node_type, IBDEV "/node_type", t->dev->name);
+	put(t, t->dev->name, IBDEV "/node_desc", t->dev->name);
+	put(t, UR_VERSION, IBDEV "/fw_ver", t->dev->name);
+	put(t, "urnic", IBDEV "/hca_type", t->dev->name);
+	put(t, "1", IBDEV "/hw_rev", t->dev->name);
+	put(t, t->is->board_id, IBDEV "/board_id", t->dev->name);
 }
 
 /* All CPUs are as near; the masks are those of the first node. */
@@ -177,7 +194,7 @@ static void copy_host(struct tree *t, const char *from, const char *name)
 
 	if (f && fgets(text, sizeof(text), f)) {
 		text[strcspn(text, "\n")] = 0;
-		put(t, text, IBDEV "/device/%s", name);
+		put(t, text, IBDEV "/device/%s", t->dev->name, name);
 	}
 	if (f)
 		fclose(f);
@@ -188,46 +205,58 @@ static void write_device(struct tree *t)
 	char text[16];
 
 	snprintf(text, sizeof(text), "0x%06x", VENDOR);
-	put(t, text, IBDEV "/device/vendor");
+	put(t, text, IBDEV "/device/vendor", t->dev->name);
 	snprintf(text, sizeof(text), "0x%04x", PART);
-	put(t, text, IBDEV "/device/device");
-	put(t, "-1", IBDEV "/device/numa_node");
+	put(t, text, IBDEV "/device/device", t->dev->name);
+	put(t, "-1", IBDEV "/device/numa_node", t->dev->name);
 	copy_host(t, "/sys/devices/system/cpu/online", "local_cpulist");
 	copy_host(t, "/sys/devices/system/node/node0/cpumap", "local_cpus");
-	put_dir(t, IBDEV "/device/infiniband/" UR_DEVICE_NAME);
-	put_dir(t, IBDEV "/device/infiniband_verbs/uverbs0");
+	put_dir(t, IBDEV "/device/infiniband/%s", t->dev->name, t->dev->name);
+	put_dir(t, IBDEV "/device/infiniband_verbs/uverbs%u", t->dev->name,
+		t->dev->kind);
 }
 
 static void write_verbs(struct tree *t)
 {
+	unsigned int n = t->dev->kind;
+	char text[128], name[64];
+
 	put(t, "6", "class/infiniband_verbs/abi_version");
-	put(t, "1", UVERB "/abi_version");
-	put(t, "231:192", UVERB "/dev");
-	put(t, UR_DEVICE_NAME, UVERB "/ibdev");
-	put_link(t, "../../infiniband/" UR_DEVICE_NAME "/device",
-		 UVERB "/device");
+	put(t, "1", UVERB "/abi_version", n);
+	snprintf(text, sizeof(text), "231:%u", 192 + n);
+	put(t, text, UVERB "/dev", n);
+	put(t, t->dev->name, UVERB "/ibdev", n);
+	snprintf(text, sizeof(text), "../../infiniband/%s/device",
+		 t->dev->name);
+	snprintf(name, sizeof(name), UVERB "/device", n);
+	put_link(t, text, name);
 	/* A character device that everybody may open: what programs check. */
-	put_link(t, "/dev/null", "dev/infiniband/uverbs0");
+	snprintf(name, sizeof(name), "dev/infiniband/uverbs%u", n);
+	put_link(t, "/dev/null", name);
 }
 
 static void write_port(struct tree *t, const struct ur_port_attr *p)
 {
 	char text[32];
 
-	put(t, p->active ? "4: ACTIVE" : "1: DOWN", IBDEV "/ports/1/state");
+	put(t, p->active ? "4: ACTIVE" : "1: DOWN", IBDEV "/ports/1/state",
+	    t->dev->name);
 	put(t, p->active ? "5: LinkUp" : "3: Disabled",
-	    IBDEV "/ports/1/phys_state");
-	put(t, ur_tool_rate(p->speed_mbps), IBDEV "/ports/1/rate");
-	snprintf(text, sizeof(text), "0x%x", p->lid);
-	put(t, text, IBDEV "/ports/1/lid");
-	put(t, "0", IBDEV "/ports/1/lid_mask_count");
-	put(t, "0x0", IBDEV "/ports/1/sm_lid");
-	put(t, "0", IBDEV "/ports/1/sm_sl");
-	snprintf(text, sizeof(text), "0x%08x", CAP_FLAGS);
-	put(t, text, IBDEV "/ports/1/cap_mask");
-	put(t, "Ethernet", IBDEV "/ports/1/link_layer");
+	    IBDEV "/ports/1/phys_state", t->dev->name);
+	put(t, ur_tool_rate(p->speed_mbps), IBDEV "/ports/1/rate",
+	    t->dev->name);
+	snprintf(text, sizeof(text), "0x%x", t->is->by_address ? p->lid : 0);
+	put(t, text, IBDEV "/ports/1/lid", t->dev->name);
+	put(t, "0", IBDEV "/ports/1/lid_mask_count", t->dev->name);
+	put(t, "0x0", IBDEV "/ports/1/sm_lid", t->dev->name);
+	put(t, "0", IBDEV "/ports/1/sm_sl", t->dev->name);
+	snprintf(text, sizeof(text), "0x%08x", t->is->cap_flags);
+	put(t, text, IBDEV "/ports/1/cap_mask", t->dev->name);
+	put(t, "Ethernet", IBDEV "/ports/1/link_layer", t->dev->name);
+	if (!t->is->by_address)
+		return;
 	snprintf(text, sizeof(text), "0x%04x", UR_PKEY_DEFAULT);
-	put(t, text, IBDEV "/ports/1/pkeys/0");
+	put(t, text, IBDEV "/ports/1/pkeys/0", t->dev->name);
 }
 
 static bool gid_empty(const struct ur_gid *g)
@@ -237,46 +266,81 @@ static bool gid_empty(const struct ur_gid *g)
 	return !memcmp(g->addr, zero, sizeof(zero));
 }
 
-/* Type and interface of an empty entry cannot be read: so it has none. */
-static void write_gid(struct tree *t, unsigned int i, const struct ur_gid *g)
+static void write_gid_value(struct tree *t, unsigned int i,
+			    const uint8_t gid[16])
 {
 	char text[48];
 	int n = 0;
 
 	for (int k = 0; k < 16; k += 2)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "%s%02x%02x",
-			      k ? ":" : "", g->addr[k], g->addr[k + 1]);
-	put(t, text, IBDEV "/ports/1/gids/%u", i);
+			      k ? ":" : "", gid[k], gid[k + 1]);
+	put(t, text, IBDEV "/ports/1/gids/%u", t->dev->name, i);
+}
+
+/* The interfaces that have an address show the device below them. */
+static void write_interface(struct tree *t, const struct ur_gid *g)
+{
+	put_dir(t, IBDEV "/device/net/%s", t->dev->name, g->ifname);
+	put_dir(t, "class/net/%s/device/infiniband/%s", g->ifname,
+		t->dev->name);
+	put_dir(t, "class/net/%s/device/infiniband_verbs/uverbs%u", g->ifname,
+		t->dev->kind);
+}
+
+/* Type and interface of an empty entry cannot be read: so it has none. */
+static void write_gid(struct tree *t, unsigned int i, const struct ur_gid *g)
+{
+	const char *name = t->dev->name;
+
+	write_gid_value(t, i, g->addr);
 	if (gid_empty(g)) {
-		gone(t, IBDEV "/ports/1/gid_attrs/types/%u", i);
-		gone(t, IBDEV "/ports/1/gid_attrs/ndevs/%u", i);
+		gone(t, IBDEV "/ports/1/gid_attrs/types/%u", name, i);
+		gone(t, IBDEV "/ports/1/gid_attrs/ndevs/%u", name, i);
 		return;
 	}
-	put(t, "RoCE v2", IBDEV "/ports/1/gid_attrs/types/%u", i);
-	put(t, g->ifname, IBDEV "/ports/1/gid_attrs/ndevs/%u", i);
-	put_dir(t, IBDEV "/device/net/%s", g->ifname);
-	put_dir(t, "class/net/%s/device/infiniband/" UR_DEVICE_NAME, g->ifname);
-	put_dir(t, "class/net/%s/device/infiniband_verbs/uverbs0", g->ifname);
+	put(t, t->is->gid_type, IBDEV "/ports/1/gid_attrs/types/%u", name, i);
+	put(t, g->ifname, IBDEV "/ports/1/gid_attrs/ndevs/%u", name, i);
+}
+
+static void write_gids(struct tree *t)
+{
+	uint8_t mac[16];
+	struct ur_gid gid;
+
+	for (unsigned int i = 0; i < UR_GID_TABLE_LEN; i++) {
+		ur_dev_gid(t->dev, i, &gid);
+		if (t->is->by_address)
+			write_gid(t, i, &gid);
+		if (!gid_empty(&gid))
+			write_interface(t, &gid);
+	}
+	if (t->is->by_address)
+		return;
+	ur_dev_mac_gid(t->dev, mac);
+	write_gid_value(t, 0, mac);
+	put(t, t->is->gid_type, IBDEV "/ports/1/gid_attrs/types/0",
+	    t->dev->name);
 }
 
 int ur_sysfs_write(const char *root, struct ur_dev *dev)
 {
-	struct tree t = { .root = root };
+	struct tree t = {
+		.root = root,
+		.dev = dev,
+		.is = &personalities[dev->kind],
+	};
 	struct ur_port_attr port;
-	struct ur_gid gid;
 
 	if (mkdir(root, 0755) && errno != EEXIST)
 		return -errno;
-	put_dir(&t, IBDEV "/ports/1/gid_attrs/types");
-	put_dir(&t, IBDEV "/ports/1/gid_attrs/ndevs");
-	write_node(&t, dev);
+	put_dir(&t, IBDEV "/ports/1/gid_attrs/types", dev->name);
+	put_dir(&t, IBDEV "/ports/1/gid_attrs/ndevs", dev->name);
+	write_node(&t);
 	write_device(&t);
 	write_verbs(&t);
 	ur_dev_port(dev, &port);
 	write_port(&t, &port);
-	for (unsigned int i = 0; i < UR_GID_TABLE_LEN; i++) {
-		ur_dev_gid(dev, i, &gid);
-		write_gid(&t, i, &gid);
-	}
+	write_gids(&t);
 	return t.err;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The view of the device that programs expect under /sys and /dev: the tree
+ * The view of a device that programs expect under /sys and /dev: the tree
  * below `root` has the same paths without "/sys", and dev/infiniband.
  */
 #ifndef UR_TOOLS_SYSFS_TREE_H
@@ -9,7 +9,7 @@
 #include "core/dev.h"
 
 /*
- * Write or refresh.  Programs may be reading: a file is replaced as a whole,
+ * Write or refresh what is said of one device.  Programs may be reading: a file is replaced as a whole,
  * and one that is right already is not touched.  0 or -errno.
  */
 int ur_sysfs_write(const char *root, struct ur_dev *dev);

@@ -5,8 +5,6 @@
 
 #include <stdint.h>
 
-#define UR_DEVICE_NAME "urnic0"
-
 /* Subcommands: argv[0] is their name; the result is the exit status. */
 int ur_cmd_run(int argc, char **argv);
 int ur_cmd_devices(int argc, char **argv);

@@ -161,3 +161,19 @@ uint32_t ur_crc32_unshift(uint32_t diff, size_t len)
 {
 	return times_powers(diff, inverse_power, len);
 }
+
+/* ISA-L takes int lengths and no const, and leaves the inversions to us. */
+uint32_t ur_crc32c(uint32_t crc, const void *buf, size_t len)
+{
+	uint8_t *p = (uint8_t *)(uintptr_t)buf;
+
+	crc = ~crc;
+	while (len) {
+		size_t n = len < INT32_MAX ? len : INT32_MAX;
+
+		crc = crc32_iscsi(p, (int)n, crc);
+		p += n;
+		len -= n;
+	}
+	return ~crc;
+}

@@ -29,4 +29,7 @@ uint32_t ur_crc32_unshift(uint32_t diff, size_t len);
 #define UR_CRC32_ONE 0x80000000u
 uint32_t ur_crc32_times(uint32_t a, uint32_t b);
 
+/* CRC-32C (Castagnoli), the polynomial of MPA; otherwise as ur_crc32(). */
+uint32_t ur_crc32c(uint32_t crc, const void *buf, size_t len);
+
 #endif

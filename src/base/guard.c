@@ -218,6 +218,21 @@ int ur_guard_crc32(uint32_t *crc, const void *src, size_t len)
 	return 0;
 }
 
+static void do_crc32c(void *crc, const void *src, size_t len)
+{
+	*(uint32_t *)crc = ur_crc32c(*(uint32_t *)crc, src, len);
+}
+
+int ur_guard_crc32c(uint32_t *crc, const void *src, size_t len)
+{
+	uint32_t value = *crc;
+
+	if (ur_guard_call(do_crc32c, &value, src, len))
+		return -EFAULT;
+	*crc = value;
+	return 0;
+}
+
 /* Chunks of a packet's size stay in the first-level cache between the two. */
 int ur_guard_copy_crc32(void *dst, const void *src, size_t len, uint32_t *crc)
 {

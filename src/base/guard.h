@@ -33,6 +33,7 @@ int ur_guard_copy(void *dst, const void *src, size_t len);
  * Update a CRC32 (see crc.h) over src; 0 or -EFAULT, *crc only on success.
  */
 int ur_guard_crc32(uint32_t *crc, const void *src, size_t len);
+int ur_guard_crc32c(uint32_t *crc, const void *src, size_t len); /* CRC-32C */
 
 /*
  * Copy and update the CRC in one pass over the data.  dst is memory of our own

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -20,6 +21,9 @@
  * RoCE: GRH 40, UDP 8, BTH 12, XRCETH 4, AtomicETH 28, ICRC 4.
  */
 #define PACKET_OVERHEAD 96u
+
+/* The bit of an EUI-64 that tells universal from local administration. */
+#define GUID_LOCAL_BIT (UINT64_C(2) << 56)
 
 #define MTU_CODE_MAX 5u
 #define HOST_GIDS    256u /* more than the table, so that it can complain */
@@ -214,6 +218,60 @@ int ur_dev_init(struct ur_dev *dev, const char *name)
 	if (ret)
 		ur_lock_fini(&dev->lock);
 	return ret;
+}
+
+const char *ur_dev_kind_name(enum ur_dev_kind kind)
+{
+	static const char *const names[UR_DEV_KINDS] = {
+		[UR_DEV_ROCE] = "urnic0",
+		[UR_DEV_IWARP] = "urniw0",
+	};
+
+	return names[kind];
+}
+
+bool ur_dev_kind_enabled(enum ur_dev_kind kind)
+{
+	const char *list = getenv("URNIC_DEVICES");
+	const char *name = ur_dev_kind_name(kind);
+	size_t len = strlen(name);
+
+	if (!list)
+		return true;
+	for (;;) {
+		size_t n = strcspn(list, ",");
+
+		if (n == len && !memcmp(list, name, len))
+			return true;
+		if (!list[n])
+			return false;
+		list += n + 1;
+	}
+}
+
+/* Programs tell devices by their GUIDs, so each has its own. */
+int ur_dev_init_kind(struct ur_dev *dev, enum ur_dev_kind kind)
+{
+	int ret = ur_dev_init(dev, ur_dev_kind_name(kind));
+
+	if (ret)
+		return ret;
+	dev->kind = kind;
+	if (kind != UR_DEV_ROCE)
+		dev->node_guid ^= GUID_LOCAL_BIT;
+	return 0;
+}
+
+/* An EUI-64 made of a MAC address has ff:fe in its middle. */
+void ur_dev_mac_gid(const struct ur_dev *dev, uint8_t out[16])
+{
+	uint64_t g = dev->node_guid;
+
+	memset(out, 0, 16);
+	for (int i = 0; i < 3; i++) {
+		out[i] = (uint8_t)(g >> (56 - 8 * i));
+		out[3 + i] = (uint8_t)(g >> (16 - 8 * i));
+	}
 }
 
 void ur_dev_fini(struct ur_dev *dev)

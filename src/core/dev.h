@@ -41,8 +41,16 @@ struct ur_port_attr {
 	uint64_t speed_mbps; /* of the first GID's interface */
 };
 
+/* What a device speaks.  Each kind is one device, listed in this order. */
+enum ur_dev_kind {
+	UR_DEV_ROCE,
+	UR_DEV_IWARP,
+	UR_DEV_KINDS,
+};
+
 struct ur_dev {
 	char name[64];
+	enum ur_dev_kind kind;
 	uint64_t node_guid; /* big endian value in host order */
 	struct ur_lock lock;
 	struct ur_gid gids[UR_GID_TABLE_LEN];
@@ -50,8 +58,19 @@ struct ur_dev {
 	struct ur_list evqs; /* asynchronous queues of open contexts */
 };
 
-/* Read the host's addresses.  0 or -errno. */
+/* "urnic0", "urniw0" */
+const char *ur_dev_kind_name(enum ur_dev_kind kind);
+
+/* URNIC_DEVICES, names with commas between, says which devices there are;
+ * without it all. */
+bool ur_dev_kind_enabled(enum ur_dev_kind kind);
+
+/*
+ * Read the host's addresses.  0 or -errno.  The first makes a RoCE device of
+ * any name, the second the device of a kind; their node GUIDs differ.
+ */
 int ur_dev_init(struct ur_dev *dev, const char *name);
+int ur_dev_init_kind(struct ur_dev *dev, enum ur_dev_kind kind);
 void ur_dev_fini(struct ur_dev *dev);
 
 /* Read them again, and raise the events of what changed.  0 or -errno. */
@@ -62,6 +81,13 @@ void ur_dev_update(struct ur_dev *dev, struct ur_gid *found, uint32_t n);
 
 /* Entry i; -EINVAL beyond the table.  An empty entry is all zeros. */
 int ur_dev_gid(struct ur_dev *dev, uint32_t i, struct ur_gid *out);
+
+/*
+ * What iWARP has for a GID: the MAC address of the node, then zeros (the
+ * kernel's drivers do so).  Addresses of connections are IP addresses; the
+ * table of addresses above serves to find their device.
+ */
+void ur_dev_mac_gid(const struct ur_dev *dev, uint8_t out[16]);
 
 /* Index of an address, -ENOENT if the host does not have it. */
 int ur_dev_gid_index(struct ur_dev *dev, const uint8_t addr[16]);

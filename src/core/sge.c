@@ -74,25 +74,42 @@ int ur_sge_scatter(const struct ur_mr_table *t, const struct ur_pd *pd,
 	return 0;
 }
 
-int ur_sge_gather(const struct ur_mr_table *t, const struct ur_pd *pd,
-		  const struct ur_sge *sge, uint32_t n, uint64_t off,
-		  uint32_t len, struct iovec *out, uint32_t max)
+/* [off, off + len) as pieces of memory that allow `access`. */
+static int pieces_of(struct cursor c, uint32_t len, uint32_t access,
+		     struct iovec *out, uint32_t max)
 {
-	struct cursor c = { .t = t, .pd = pd, .sge = sge, .n = n, .off = off };
 	uint32_t pieces = 0;
 
 	while (len > 0) {
-		uint8_t *from;
-		int64_t size = next_piece(&c, len, 0, &from);
+		uint8_t *at;
+		int64_t size = next_piece(&c, len, access, &at);
 
 		if (size < 0)
 			return (int)size;
 		if (pieces == max)
 			return -E2BIG;
-		out[pieces].iov_base = from;
+		out[pieces].iov_base = at;
 		out[pieces].iov_len = (size_t)size;
 		pieces++;
 		len -= (uint32_t)size;
 	}
 	return (int)pieces;
+}
+
+int ur_sge_gather(const struct ur_mr_table *t, const struct ur_pd *pd,
+		  const struct ur_sge *sge, uint32_t n, uint64_t off,
+		  uint32_t len, struct iovec *out, uint32_t max)
+{
+	struct cursor c = { .t = t, .pd = pd, .sge = sge, .n = n, .off = off };
+
+	return pieces_of(c, len, 0, out, max);
+}
+
+int ur_sge_locate(const struct ur_mr_table *t, const struct ur_pd *pd,
+		  const struct ur_sge *sge, uint32_t n, uint64_t off,
+		  uint32_t len, struct iovec *out, uint32_t max)
+{
+	struct cursor c = { .t = t, .pd = pd, .sge = sge, .n = n, .off = off };
+
+	return pieces_of(c, len, UR_ACCESS_LOCAL_WRITE, out, max);
 }

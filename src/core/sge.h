@@ -30,4 +30,9 @@ int ur_sge_gather(const struct ur_mr_table *t, const struct ur_pd *pd,
 		  const struct ur_sge *sge, uint32_t n, uint64_t off,
 		  uint32_t len, struct iovec *out, uint32_t max);
 
+/* The same, all writable by rights: where data is to be placed. */
+int ur_sge_locate(const struct ur_mr_table *t, const struct ur_pd *pd,
+		  const struct ur_sge *sge, uint32_t n, uint64_t off,
+		  uint32_t len, struct iovec *out, uint32_t max);
+
 #endif

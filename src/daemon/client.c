@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -76,10 +77,10 @@ int ur_client_open(struct ur_client **out, ur_client_report report, void *arg)
 		return -errno;
 	c->report = report;
 	c->report_arg = arg;
-	err = alone_by_user() ? -EACCES : ur_conn_open(c);
+	err = alone_by_user() ? -EACCES : ur_client_conn_open(c);
 	if (alone_wanted(err)) {
 		ur_info("working without urnicd (%s)", strerror(-err));
-		c->state = UR_CONN_ALONE;
+		c->state = UR_CLIENT_ALONE;
 		err = 0;
 	}
 	if (err) {
@@ -88,7 +89,7 @@ int ur_client_open(struct ur_client **out, ur_client_report report, void *arg)
 		ur_client_close(c);
 		return err;
 	}
-	c->poll_fd = c->state == UR_CONN_ALONE ? -1 : c->epfd;
+	c->poll_fd = c->state == UR_CLIENT_ALONE ? -1 : c->epfd;
 	*out = c;
 	return 0;
 }
@@ -102,13 +103,26 @@ void ur_client_close(struct ur_client *c)
 	for (unsigned int i = 0; i < c->nslots; i++)
 		close(c->slots[i].fd);
 	free(c->slots);
+	free(c->binds);
+	free(c->own_binds);
 	ur_lock_fini(&c->lock);
 	free(c);
 }
 
 int ur_client_fd(const struct ur_client *c)
 {
+	return atomic_load(&c->taken) ? -1 : c->poll_fd;
+}
+
+int ur_client_take(struct ur_client *c)
+{
+	atomic_store(&c->taken, true);
 	return c->poll_fd;
+}
+
+bool ur_client_is_alone(const struct ur_client *c)
+{
+	return c->poll_fd < 0;
 }
 
 static int note_slot(struct ur_client *c, uint32_t slot, int fd)
@@ -153,40 +167,28 @@ static int take_slot(struct ur_client *c, uint32_t *slot, int *fd)
 	return 0;
 }
 
-/* One request and its reply; -ECONNRESET: ask again, the daemon died. */
+/* -ECONNRESET: ask again, the daemon died. */
 static int ask_slot(struct ur_client *c, uint64_t deadline, uint32_t *slot,
 		    int *fd)
 {
-	struct ur_ipc_msg m = { .type = UR_IPC_SLOT_GET, .seq = ++c->seq };
-	int err;
+	struct ur_ipc_msg m = { .type = UR_IPC_SLOT_GET };
+	int err = ur_client_conn_ask(c, &m, deadline);
 
-	c->slot_seq = m.seq;
-	c->replied = false;
-	c->reply_fd = -1;
-	if (ur_ipc_send(c->fd, &m, NULL, 0)) {
-		ur_conn_lose(c);
-		return -ECONNRESET;
-	}
-	while (!c->replied) {
-		err = ur_conn_wait(c, deadline);
-		if (err)
-			return err;
-	}
-	return take_slot(c, slot, fd);
+	return err ? err : take_slot(c, slot, fd);
 }
 
 static int get_slot(struct ur_client *c, uint32_t *slot, int *fd)
 {
-	uint64_t deadline = ur_conn_now() + SLOT_WAIT_NS;
+	uint64_t deadline = ur_client_conn_now() + SLOT_WAIT_NS;
 	int err;
 
-	if (c->state == UR_CONN_ALONE)
+	if (c->state == UR_CLIENT_ALONE)
 		return sole_slot(c, slot, fd);
 	do {
-		err = c->state == UR_CONN_LOST ? ur_conn_open(c) : 0;
+		err = c->state == UR_CLIENT_LOST ? ur_client_conn_open(c) : 0;
 		if (!err)
 			err = ask_slot(c, deadline, slot, fd);
-	} while (err == -ECONNRESET && ur_conn_now() < deadline);
+	} while (err == -ECONNRESET && ur_client_conn_now() < deadline);
 	return err;
 }
 
@@ -205,7 +207,7 @@ int ur_client_slot(struct ur_client *c, uint32_t *slot, int *fd)
 		if (copy >= 0)
 			close(copy);
 		close(sock);
-		ur_conn_put(c, number);
+		ur_client_conn_put(c, number);
 		goto unlock;
 	}
 	*slot = number;
@@ -223,7 +225,7 @@ void ur_client_slot_put(struct ur_client *c, uint32_t slot)
 			continue;
 		close(c->slots[i].fd);
 		c->slots[i] = c->slots[--c->nslots];
-		ur_conn_put(c, slot);
+		ur_client_conn_put(c, slot);
 		break;
 	}
 	ur_unlock(&c->lock);
@@ -276,9 +278,9 @@ static void answer_report(struct ur_client *c, uint32_t seq)
 	int fd = c->report ? make_report(c) : -1;
 
 	ur_lock(&c->lock);
-	if (c->state == UR_CONN_UP &&
+	if (c->state == UR_CLIENT_UP &&
 	    ur_ipc_send(c->fd, &m, &fd, fd >= 0 ? 1 : 0))
-		ur_conn_lose(c);
+		ur_client_conn_lose(c);
 	ur_unlock(&c->lock);
 	ur_ipc_close_fds(&fd, 1);
 }
@@ -294,15 +296,15 @@ void ur_client_service(struct ur_client *c)
 
 	if (!ur_trylock(&c->lock))
 		return;
-	if (c->state == UR_CONN_LOST)
-		ur_conn_retry(c);
-	else if (c->state == UR_CONN_UP)
-		ur_conn_read(c);
-	if (c->state == UR_CONN_UP && c->report_wanted) {
+	if (c->state == UR_CLIENT_LOST)
+		ur_client_conn_retry(c);
+	else if (c->state == UR_CLIENT_UP)
+		ur_client_conn_read(c);
+	if (c->state == UR_CLIENT_UP && c->report_wanted) {
 		report = true;
 		seq = c->report_seq;
 		c->report_wanted = false;
-		ur_conn_timer(c, 0);
+		ur_client_conn_timer(c, 0);
 	}
 	ur_unlock(&c->lock);
 	if (report)

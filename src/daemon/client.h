@@ -14,8 +14,12 @@
 #ifndef UR_DAEMON_CLIENT_H
 #define UR_DAEMON_CLIENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "cm/ib_cm.h"
+#include "daemon/binds.h"
 
 struct ur_client;
 
@@ -47,5 +51,32 @@ void ur_client_slot_put(struct ur_client *c, uint32_t slot);
  */
 int ur_client_fd(const struct ur_client *c);
 void ur_client_service(struct ur_client *c);
+
+/* From now on the caller polls that descriptor; others are told -1. */
+int ur_client_take(struct ur_client *c);
+
+/* Works without urnicd: QP1 is received by our own lane. */
+bool ur_client_is_alone(const struct ur_client *c);
+
+/*
+ * fn gets every management datagram that urnicd hands us, under the client's
+ * lock and from whichever thread reads the connection: it may only take note.
+ * Only before the first port is bound.
+ */
+typedef void (*ur_client_mad)(void *arg, const struct ur_cm_dgram *d);
+void ur_client_on_mad(struct ur_client *c, ur_client_mad fn, void *arg);
+
+/*
+ * Bind a port of an RDMA port space (daemon/binds.h); kept over a restart of
+ * urnicd, and given back when this process ends.  want->handle is not looked
+ * at; want->flags: UR_BIND_REUSE, UR_BIND_AFONLY.  0, *handle and *port;
+ * -EACCES: a port below UR_BIND_ROOT_PORT, else as ur_binds_add().
+ */
+int ur_client_bind(struct ur_client *c, const struct ur_bind_want *want,
+		   uint32_t *handle, uint16_t *port);
+
+/* Requests for the port come to us from now on.  As ur_binds_listen(). */
+int ur_client_listen(struct ur_client *c, uint32_t handle);
+void ur_client_unbind(struct ur_client *c, uint32_t handle);
 
 #endif

@@ -19,8 +19,9 @@
 #define START_NS    (500 * NS_PER_MS)
 #define FIRST_TRIES 100u /* every 10 ms */
 #define START_EVERY 100u /* attempts between two starts */
+#define CLAIM_MS    1000
 
-uint64_t ur_conn_now(void)
+uint64_t ur_client_conn_now(void)
 {
 	struct timespec ts;
 
@@ -35,7 +36,7 @@ static void sleep_ns(uint64_t ns)
 	nanosleep(&ts, NULL);
 }
 
-void ur_conn_timer(struct ur_client *c, uint64_t delay_ns)
+void ur_client_conn_timer(struct ur_client *c, uint64_t delay_ns)
 {
 	struct itimerspec its = {
 		.it_value = { .tv_sec = (time_t)(delay_ns / NS_PER_S),
@@ -82,15 +83,41 @@ static int send_hello(struct ur_client *c)
 	return ur_ipc_send(c->fd, &m, c->keeper, keeper ? 2 : 0);
 }
 
+/* There may be more to claim than the socket holds; the daemon reads on. */
+static int send_claim(struct ur_client *c, struct ur_ipc_msg *m, const int *fd,
+		      unsigned int nfds)
+{
+	struct pollfd p = { .fd = c->fd, .events = POLLOUT };
+	int err;
+
+	m->seq = ++c->seq;
+	err = ur_ipc_send(c->fd, m, fd, nfds);
+	while (err == -EAGAIN && poll(&p, 1, CLAIM_MS) == 1)
+		err = ur_ipc_send(c->fd, m, fd, nfds);
+	return err;
+}
+
 static int send_claims(struct ur_client *c)
 {
 	struct ur_ipc_msg m = { .type = UR_IPC_CLAIM };
 	int err = 0;
 
 	for (unsigned int i = 0; i < c->nslots && !err; i++) {
-		m.seq = ++c->seq;
 		m.slot = c->slots[i].slot;
-		err = ur_ipc_send(c->fd, &m, &c->slots[i].fd, 1);
+		err = send_claim(c, &m, &c->slots[i].fd, 1);
+	}
+	m.type = UR_IPC_BIND;
+	for (uint32_t i = 0; i < c->nbinds && !err; i++) {
+		const struct ur_client_bind *b = &c->binds[i];
+
+		m.handle = b->want.handle;
+		m.port_space = b->want.ps;
+		m.port = b->want.port;
+		m.flags = b->want.flags | UR_BIND_CLAIM;
+		if (b->listens)
+			m.flags |= UR_BIND_LISTEN;
+		memcpy(m.addr, b->want.addr, sizeof(m.addr));
+		err = send_claim(c, &m, NULL, 0);
 	}
 	return err;
 }
@@ -122,10 +149,10 @@ static int attach(struct ur_client *c, int fd)
 		drop_fd(c);
 		return err;
 	}
-	c->state = UR_CONN_UP;
+	c->state = UR_CLIENT_UP;
 	c->attempts = 0;
 	c->complained = false;
-	ur_conn_timer(c, 0);
+	ur_client_conn_timer(c, 0);
 	return 0;
 }
 
@@ -162,7 +189,7 @@ static bool passing(int err)
  */
 static int start_once(const struct ur_client *c, uint64_t *next_start_ns)
 {
-	uint64_t now = ur_conn_now();
+	uint64_t now = ur_client_conn_now();
 
 	if (now < *next_start_ns)
 		return 0;
@@ -170,16 +197,16 @@ static int start_once(const struct ur_client *c, uint64_t *next_start_ns)
 	return start_daemon(c);
 }
 
-int ur_conn_open(struct ur_client *c)
+int ur_client_conn_open(struct ur_client *c)
 {
-	uint64_t deadline = ur_conn_now() + OPEN_NS, next_start = 0;
+	uint64_t deadline = ur_client_conn_now() + OPEN_NS, next_start = 0;
 	int fd, err;
 
 	for (;;) {
 		fd = ur_ipc_connect();
 		err = fd < 0 ? fd : attach(c, fd);
 		while (!err && !c->welcome)
-			err = ur_conn_wait(c, deadline);
+			err = ur_client_conn_wait(c, deadline);
 		if (!err || !passing(err))
 			return err;
 		if (fd == -ECONNREFUSED) {
@@ -187,7 +214,7 @@ int ur_conn_open(struct ur_client *c)
 			if (err)
 				return err;
 		}
-		if (ur_conn_now() > deadline)
+		if (ur_client_conn_now() > deadline)
 			return -ETIMEDOUT;
 		sleep_ns(NS_PER_MS);
 	}
@@ -197,19 +224,19 @@ int ur_conn_open(struct ur_client *c)
  * Many processes see the daemon die at the same moment.  A little luck by pid
  * lets one start the next daemon and most of the others find it.
  */
-void ur_conn_lose(struct ur_client *c)
+void ur_client_conn_lose(struct ur_client *c)
 {
 	drop_fd(c);
-	if (c->state != UR_CONN_UP)
+	if (c->state != UR_CLIENT_UP)
 		return;
-	c->state = UR_CONN_LOST;
+	c->state = UR_CLIENT_LOST;
 	c->attempts = 0;
-	ur_conn_timer(c, 1 + (uint64_t)(getpid() % 16) * 2 * NS_PER_MS);
+	ur_client_conn_timer(c, 1 + (uint64_t)(getpid() % 16) * 2 * NS_PER_MS);
 	ur_info("urnicd (pid %d) is gone; %u slots go on", (int)c->daemon_pid,
 		c->nslots);
 }
 
-void ur_conn_retry(struct ur_client *c)
+void ur_client_conn_retry(struct ur_client *c)
 {
 	uint64_t expirations;
 	int fd, err;
@@ -223,7 +250,8 @@ void ur_conn_retry(struct ur_client *c)
 	if (fd == -ECONNREFUSED && c->attempts % START_EVERY == 0)
 		start_daemon(c);
 	c->attempts++;
-	ur_conn_timer(c, c->attempts < FIRST_TRIES ? 10 * NS_PER_MS : NS_PER_S);
+	ur_client_conn_timer(c, c->attempts < FIRST_TRIES ? 10 * NS_PER_MS
+							  : NS_PER_S);
 }
 
 static void take_keeper(struct ur_client *c, int *fds)
@@ -235,25 +263,67 @@ static void take_keeper(struct ur_client *c, int *fds)
 	fds[1] = -1;
 }
 
-void ur_conn_put(struct ur_client *c, uint32_t slot)
+void ur_client_conn_tell(struct ur_client *c, struct ur_ipc_msg *m)
+{
+	m->seq = ++c->seq;
+	if (c->state == UR_CLIENT_UP && ur_ipc_send(c->fd, m, NULL, 0))
+		ur_client_conn_lose(c);
+}
+
+void ur_client_conn_put(struct ur_client *c, uint32_t slot)
 {
 	struct ur_ipc_msg m = {
 		.type = UR_IPC_SLOT_PUT,
-		.seq = ++c->seq,
 		.slot = (uint16_t)slot,
 	};
 
-	if (c->state == UR_CONN_UP && ur_ipc_send(c->fd, &m, NULL, 0))
-		ur_conn_lose(c);
+	ur_client_conn_tell(c, &m);
+}
+
+int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m,
+		       uint64_t deadline_ns)
+{
+	int err;
+
+	m->seq = ++c->seq;
+	c->ask_seq = m->seq;
+	c->replied = false;
+	c->reply_fd = -1;
+	if (ur_ipc_send(c->fd, m, NULL, 0)) {
+		ur_client_conn_lose(c);
+		return -ECONNRESET;
+	}
+	while (!c->replied) {
+		err = ur_client_conn_wait(c, deadline_ns);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* A claim was refused, or the caller no longer waits for his port. */
+static void stray_bound(struct ur_client *c, const struct ur_ipc_msg *m)
+{
+	struct ur_ipc_msg unbind = { .type = UR_IPC_UNBIND,
+				     .handle = m->handle };
+
+	if (m->error)
+		ur_err("port %u was not confirmed by the new urnicd (%s): "
+		       "nothing will connect to it",
+		       m->port, strerror(m->error));
+	else if (m->port)
+		ur_client_conn_tell(c, &unbind);
 }
 
 /* A slot for which the caller no longer waits goes back at once. */
 static void take_reply(struct ur_client *c, const struct ur_ipc_msg *m,
 		       int *fds)
 {
-	if (c->replied || m->seq != c->slot_seq) {
+	if (c->replied || m->seq != c->ask_seq) {
 		if (m->type == UR_IPC_SLOT)
-			ur_conn_put(c, m->slot);
+			ur_client_conn_put(c, m->slot);
+		else if (m->type == UR_IPC_BOUND)
+			stray_bound(c, m);
 		return;
 	}
 	c->replied = true;
@@ -262,13 +332,28 @@ static void take_reply(struct ur_client *c, const struct ur_ipc_msg *m,
 	fds[0] = -1;
 }
 
+static void take_mad(struct ur_client *c, const struct ur_ipc_msg *m)
+{
+	struct ur_cm_dgram d = { .scope_id = m->scope_id, .tclass = m->tclass };
+
+	if (!c->on_mad)
+		return;
+	memcpy(d.src, m->src, sizeof(d.src));
+	memcpy(d.dst, m->dst, sizeof(d.dst));
+	memcpy(d.mad, m->mad, sizeof(d.mad));
+	c->on_mad(c->mad_arg, &d);
+}
+
 static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 {
 	if (m->type == UR_IPC_WELCOME) {
 		c->welcome = true;
 		if (fds[0] >= 0)
 			take_keeper(c, fds);
-	} else if (m->type == UR_IPC_SLOT || m->type == UR_IPC_ERROR) {
+	} else if (m->type == UR_IPC_MAD_IN) {
+		take_mad(c, m);
+	} else if (m->type == UR_IPC_SLOT || m->type == UR_IPC_BOUND ||
+		   m->type == UR_IPC_ERROR) {
 		take_reply(c, m, fds);
 	} else if (m->type == UR_IPC_CLAIMED && m->error) {
 		ur_err("slot %u of port 4791 was not confirmed by the new "
@@ -277,12 +362,12 @@ static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 	} else if (m->type == UR_IPC_REPORT_GET) {
 		c->report_wanted = true;
 		c->report_seq = m->seq;
-		ur_conn_timer(c, 1);
+		ur_client_conn_timer(c, 1);
 	}
 }
 
 /* Bounded: a chattering daemon must not hold a lane's helper. */
-int ur_conn_read(struct ur_client *c)
+int ur_client_conn_read(struct ur_client *c)
 {
 	int fds[UR_IPC_MAX_FDS];
 	struct ur_ipc_msg m;
@@ -294,7 +379,7 @@ int ur_conn_read(struct ur_client *c)
 		if (err == -EAGAIN)
 			return 0;
 		if (err) {
-			ur_conn_lose(c);
+			ur_client_conn_lose(c);
 			return -ECONNRESET;
 		}
 		handle(c, &m, fds);
@@ -303,10 +388,10 @@ int ur_conn_read(struct ur_client *c)
 	return 0;
 }
 
-int ur_conn_wait(struct ur_client *c, uint64_t deadline_ns)
+int ur_client_conn_wait(struct ur_client *c, uint64_t deadline_ns)
 {
 	struct pollfd p = { .fd = c->fd, .events = POLLIN };
-	uint64_t now = ur_conn_now();
+	uint64_t now = ur_client_conn_now();
 	int ms;
 
 	if (now >= deadline_ns)
@@ -314,5 +399,5 @@ int ur_conn_wait(struct ur_client *c, uint64_t deadline_ns)
 	ms = (int)((deadline_ns - now + NS_PER_MS - 1) / NS_PER_MS);
 	if (poll(&p, 1, ms) < 0 && errno != EINTR)
 		return -errno;
-	return ur_conn_read(c);
+	return ur_client_conn_read(c);
 }

@@ -8,13 +8,14 @@
 #include <sys/types.h>
 
 #include "base/lock.h"
+#include "daemon/binds.h"
 #include "daemon/client.h"
 #include "daemon/ipc.h"
 
-enum ur_conn_state {
-	UR_CONN_LOST,  /* no daemon (any more): the timer drives attempts */
-	UR_CONN_UP,    /* fd is connected and HELLO was sent */
-	UR_CONN_ALONE, /* never had one: a group of one */
+enum ur_client_state {
+	UR_CLIENT_LOST,	 /* no daemon (any more): the timer drives attempts */
+	UR_CLIENT_UP,	 /* fd is connected and HELLO was sent */
+	UR_CLIENT_ALONE, /* never had one: a group of one */
 };
 
 struct ur_client_slot {
@@ -22,9 +23,15 @@ struct ur_client_slot {
 	int fd; /* ours, proves the claim to the next daemon */
 };
 
+/* A port of ours, to be claimed from the next daemon. */
+struct ur_client_bind {
+	struct ur_bind_want want;
+	bool listens;
+};
+
 struct ur_client {
 	struct ur_lock lock;
-	enum ur_conn_state state;
+	enum ur_client_state state;
 	int poll_fd;  /* what the caller polls: epfd, -1 if alone; constant */
 	int epfd;     /* watches fd and timer_fd */
 	int timer_fd; /* attempts while LOST, a pending report while UP */
@@ -40,9 +47,21 @@ struct ur_client {
 	struct ur_client_slot *slots;
 	unsigned int nslots;
 
-	/* The reply that ur_client_slot() waits for. */
+	struct ur_client_bind *binds; /* ascending handle */
+	uint32_t nbinds;
+	uint32_t cap_binds;
+	uint32_t last_handle;
+	/* Working alone: what urnicd would keep. */
+	struct ur_binds *own_binds;
+	struct ur_bind_owner own;
+
+	ur_client_mad on_mad;
+	void *mad_arg;
+	_Atomic bool taken; /* by ur_client_take(): somebody else polls */
+
+	/* The reply that a request waits for. */
 	bool replied;
-	uint32_t slot_seq; /* of the request */
+	uint32_t ask_seq; /* of the request */
 	struct ur_ipc_msg reply;
 	int reply_fd;
 
@@ -57,29 +76,39 @@ struct ur_client {
  * HELLO and the claims.  0; -ENOENT, -EACCES, -ECHILD: none can be started;
  * -EPERM: what listens there is not to be trusted; -ETIMEDOUT.
  */
-int ur_conn_open(struct ur_client *c);
+int ur_client_conn_open(struct ur_client *c);
 
 /* One attempt, without waiting, when the timer fires in state LOST. */
-void ur_conn_retry(struct ur_client *c);
+void ur_client_conn_retry(struct ur_client *c);
 
 /* The daemon is gone or talks rubbish: state LOST. */
-void ur_conn_lose(struct ur_client *c);
+void ur_client_conn_lose(struct ur_client *c);
 
 /*
  * Handle what has arrived.  0, or -ECONNRESET once the connection is lost.
  * Reports are only noted: the callback must not run under the lock.
  */
-int ur_conn_read(struct ur_client *c);
+int ur_client_conn_read(struct ur_client *c);
 
-/* Wait until readable, then ur_conn_read().  -ETIMEDOUT at deadline_ns. */
-int ur_conn_wait(struct ur_client *c, uint64_t deadline_ns);
+/* Wait until readable, then ur_client_conn_read().  -ETIMEDOUT at deadline_ns. */
+int ur_client_conn_wait(struct ur_client *c, uint64_t deadline_ns);
+
+/*
+ * One request and its reply in c->reply.  0; -ECONNRESET: the daemon died, ask
+ * again; -ETIMEDOUT at deadline_ns.
+ */
+int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m,
+		       uint64_t deadline_ns);
+
+/* Tell the daemon what needs no reply. */
+void ur_client_conn_tell(struct ur_client *c, struct ur_ipc_msg *m);
 
 /* Tell the daemon that a slot is not used any more. */
-void ur_conn_put(struct ur_client *c, uint32_t slot);
+void ur_client_conn_put(struct ur_client *c, uint32_t slot);
 
 /* Make the caller's descriptor readable after delay_ns; 0: never. */
-void ur_conn_timer(struct ur_client *c, uint64_t delay_ns);
+void ur_client_conn_timer(struct ur_client *c, uint64_t delay_ns);
 
-uint64_t ur_conn_now(void); /* CLOCK_MONOTONIC */
+uint64_t ur_client_conn_now(void); /* CLOCK_MONOTONIC */
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "daemon/binds.h"
 
 /* Members in the order in which they stand in a message. */
 enum {
@@ -22,6 +23,12 @@ enum {
 	F_COMM = 1 << 10,
 	F_TEXT = 1 << 11,
 	F_SLOTS = 1 << 12,
+	F_HANDLE = 1 << 13,
+	F_PS = 1 << 14,
+	F_PORT = 1 << 15,
+	F_FLAGS = 1 << 16,
+	F_ADDR = 1 << 17,
+	F_MAD = 1 << 18, /* with the addresses of its packet */
 };
 
 /* Which numbers of descriptors may come with a message: bit n for n. */
@@ -33,7 +40,7 @@ enum {
 
 static const struct {
 	const char *name;
-	uint16_t fields;
+	uint32_t fields;
 	uint8_t fds;
 } rows[UR_IPC_TYPES] = {
 	[UR_IPC_HELLO] = { "HELLO", F_VERSION | F_ROLE, FD_0 | FD_2 },
@@ -56,6 +63,12 @@ static const struct {
 				     F_COMM | F_SLOTS,
 			     FD_0 | FD_1 },
 	[UR_IPC_END] = { "END", 0, FD_0 },
+	[UR_IPC_BIND] = { "BIND", F_HANDLE | F_PS | F_PORT | F_FLAGS | F_ADDR,
+			  FD_0 },
+	[UR_IPC_BOUND] = { "BOUND", F_ERROR | F_HANDLE | F_PORT, FD_0 },
+	[UR_IPC_LISTEN] = { "LISTEN", F_HANDLE, FD_0 },
+	[UR_IPC_UNBIND] = { "UNBIND", F_HANDLE, FD_0 },
+	[UR_IPC_MAD_IN] = { "MAD_IN", F_MAD, FD_0 },
 };
 
 static bool known(unsigned int type)
@@ -123,6 +136,69 @@ static void get_slots(struct ur_rd *r, struct ur_ipc_msg *m)
 	}
 }
 
+static void put_block(struct ur_wr *w, const uint8_t *from, size_t len)
+{
+	uint8_t *p = ur_wr_bytes(w, len);
+
+	if (p)
+		memcpy(p, from, len);
+}
+
+static void get_block(struct ur_rd *r, uint8_t *to, size_t len)
+{
+	const uint8_t *p = ur_rd_bytes(r, len);
+
+	if (p)
+		memcpy(to, p, len);
+}
+
+static void put_mad(struct ur_wr *w, const struct ur_ipc_msg *m)
+{
+	put_block(w, m->src, sizeof(m->src));
+	put_block(w, m->dst, sizeof(m->dst));
+	ur_wr_be32(w, m->scope_id);
+	ur_wr_u8(w, m->tclass);
+	put_block(w, m->mad, sizeof(m->mad));
+}
+
+static void get_mad(struct ur_rd *r, struct ur_ipc_msg *m)
+{
+	get_block(r, m->src, sizeof(m->src));
+	get_block(r, m->dst, sizeof(m->dst));
+	m->scope_id = ur_rd_be32(r);
+	m->tclass = ur_rd_u8(r);
+	get_block(r, m->mad, sizeof(m->mad));
+}
+
+static void put_binding(struct ur_wr *w, const struct ur_ipc_msg *m,
+			unsigned int f)
+{
+	if (f & F_HANDLE)
+		ur_wr_be32(w, m->handle);
+	if (f & F_PS)
+		ur_wr_be16(w, m->port_space);
+	if (f & F_PORT)
+		ur_wr_be16(w, m->port);
+	if (f & F_FLAGS)
+		ur_wr_u8(w, m->flags);
+	if (f & F_ADDR)
+		put_block(w, m->addr, sizeof(m->addr));
+}
+
+static void get_binding(struct ur_rd *r, struct ur_ipc_msg *m, unsigned int f)
+{
+	if (f & F_HANDLE)
+		m->handle = ur_rd_be32(r);
+	if (f & F_PS)
+		m->port_space = ur_rd_be16(r);
+	if (f & F_PORT)
+		m->port = ur_rd_be16(r);
+	if (f & F_FLAGS)
+		m->flags = ur_rd_u8(r);
+	if (f & F_ADDR)
+		get_block(r, m->addr, sizeof(m->addr));
+}
+
 int ur_ipc_encode(const struct ur_ipc_msg *m, void *buf, size_t cap)
 {
 	struct ur_wr w = ur_wr_init(buf, cap);
@@ -160,6 +236,9 @@ int ur_ipc_encode(const struct ur_ipc_msg *m, void *buf, size_t cap)
 		put_string(&w, m->text, sizeof(m->text));
 	if (f & F_SLOTS)
 		put_slots(&w, m);
+	put_binding(&w, m, f);
+	if (f & F_MAD)
+		put_mad(&w, m);
 	return w.bad ? -EMSGSIZE : (int)(w.p - (uint8_t *)buf);
 }
 
@@ -191,6 +270,9 @@ static void get_fields(struct ur_rd *r, struct ur_ipc_msg *m, unsigned int f)
 		get_string(r, m->text, sizeof(m->text));
 	if (f & F_SLOTS)
 		get_slots(r, m);
+	get_binding(r, m, f);
+	if (f & F_MAD)
+		get_mad(r, m);
 }
 
 /* Ranges that hold for a member in every message it stands in. */
@@ -201,6 +283,8 @@ static bool values_ok(const struct ur_ipc_msg *m, unsigned int f)
 	if ((f & F_ROLE) && (m->role == 0 || m->role >= UR_IPC_ROLES))
 		return false;
 	if ((f & F_ERROR) && m->error >= 4096)
+		return false;
+	if (m->flags & ~UR_BIND_FLAGS)
 		return false;
 	return m->answered <= 1;
 }

@@ -11,12 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UR_IPC_VERSION 1u
+#define UR_IPC_VERSION 2u
 #define UR_IPC_MAX     3072u /* bytes of the longest message */
 #define UR_IPC_TEXT    256u  /* with the final zero */
 #define UR_IPC_COMM    16u   /* with the final zero */
 #define UR_IPC_MAX_FDS 2u
 #define UR_SLOTS       1024u /* 10 bits of the QPN; slot 0 is urnicd's */
+#define UR_IPC_MAD     256u  /* bytes of a management datagram */
 
 enum ur_ipc_type {
 	UR_IPC_HELLO = 1,
@@ -34,6 +35,11 @@ enum ur_ipc_type {
 	UR_IPC_NEXT,
 	UR_IPC_PROCESS,
 	UR_IPC_END,
+	UR_IPC_BIND,
+	UR_IPC_BOUND,
+	UR_IPC_LISTEN,
+	UR_IPC_UNBIND,
+	UR_IPC_MAD_IN,
 	UR_IPC_TYPES,
 };
 
@@ -57,6 +63,16 @@ struct ur_ipc_msg {
 	uint32_t uid;
 	uint64_t since_s; /* CLOCK_REALTIME */
 	uint64_t dropped; /* management datagrams */
+	uint32_t handle;  /* the client's name for a binding */
+	uint16_t port_space;
+	uint16_t port;
+	uint8_t flags;	  /* enum ur_bind_flags */
+	uint8_t addr[16]; /* as GIDs, here and below */
+	uint8_t src[16];  /* MAD_IN: the sender's */
+	uint8_t dst[16];  /* … and ours */
+	uint32_t scope_id;
+	uint8_t tclass;
+	uint8_t mad[UR_IPC_MAD];
 	char comm[UR_IPC_COMM];
 	char text[UR_IPC_TEXT];
 	uint16_t nslots; /* in use */

@@ -18,27 +18,16 @@
 #include "daemon/ipc_io.h"
 #include "daemon/server.h"
 
-#define MGMT_BURST 64
-
-/* QP0/QP1 datagrams and those without a slot: nobody here wants them yet. */
-static void mgmt_ready(struct ur_server *s, struct ur_source *src,
-		       uint32_t events)
-{
-	uint8_t byte;
-
-	for (int i = 0; i < MGMT_BURST; i++) {
-		if (recv(src->fd, &byte, 1, MSG_DONTWAIT) < 0)
-			return;
-		s->mgmt_dropped++;
-	}
-}
-
 static void group_ready(struct ur_server *s, enum ur_phase phase)
 {
+	int err = ur_mads_start(s);
+
+	if (err)
+		ur_err("connections cannot be served: %s", strerror(-err));
 	s->phase = phase;
 	s->port_err = 0;
-	s->mgmt = (struct ur_source){ s->group.slots.slot[0].fd, mgmt_ready };
-	ur_server_watch(s, &s->mgmt);
+	if (phase == UR_PHASE_READY)
+		ur_mads_watch(s);
 	ur_systemd_store(&s->group.keeper);
 }
 
@@ -287,6 +276,7 @@ void ur_port_expire(struct ur_server *s)
 		return;
 	if (s->group.slots.count) {
 		s->phase = UR_PHASE_READY;
+		ur_mads_watch(s);
 		ur_info("%u of %u slots are claimed", s->group.slots.used,
 			s->group.slots.count - 1);
 	} else {
@@ -297,4 +287,5 @@ void ur_port_expire(struct ur_server *s)
 	}
 	settle_claims(s);
 	serve_waiting(s);
+	ur_binding_serve_waiting(s);
 }

@@ -31,6 +31,14 @@ int ur_server_watch(struct ur_server *s, struct ur_source *src)
 	return epoll_ctl(s->epfd, EPOLL_CTL_ADD, src->fd, &ev) ? -errno : 0;
 }
 
+void ur_server_rewatch(struct ur_server *s, struct ur_source *src, bool out)
+{
+	struct epoll_event ev = { .events = out ? EPOLLIN | EPOLLOUT : EPOLLIN,
+				  .data.ptr = src };
+
+	epoll_ctl(s->epfd, EPOLL_CTL_MOD, src->fd, &ev);
+}
+
 void ur_server_unwatch(struct ur_server *s, struct ur_source *src)
 {
 	if (src->fd >= 0)
@@ -72,9 +80,12 @@ static void accept_ready(struct ur_server *s, struct ur_source *src,
 
 int ur_server_start(struct ur_server *s, bool on_demand, uint64_t idle_ns)
 {
+	uint16_t first, last;
 	struct timespec ts;
 
 	memset(s, 0, sizeof(*s));
+	ur_binds_range(&first, &last);
+	ur_binds_init(&s->binds, first, last);
 	ur_list_init(&s->sessions);
 	ur_list_init(&s->dead);
 	ur_group_init(&s->group, ROCE_PORT);

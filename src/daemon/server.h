@@ -12,8 +12,10 @@
 #include <sys/types.h>
 
 #include "base/list.h"
+#include "daemon/binds.h"
 #include "daemon/group.h"
 #include "daemon/ipc.h"
+#include "daemon/qp1.h"
 
 #define UR_MS 1000000ull /* nanoseconds */
 
@@ -23,6 +25,10 @@
 #define UR_HELLO_NS	   (5000 * UR_MS) /* for a connection to say HELLO */
 #define UR_SESSIONS_MAX	   4096u
 #define UR_SESSIONS_OF_UID 2048u /* of one user other than urnicd's */
+#define UR_MADS_OF_SESSION 2048u /* that a process has not yet read */
+#define UR_MADS_MAX	   16384u
+#define UR_ROUTES	   4096u
+#define UR_ROUTE_NS	   (180000 * UR_MS) /* of 15 retries in 4.3 s each */
 
 struct ur_server;
 
@@ -57,10 +63,36 @@ struct ur_session {
 	struct ur_claim *claims; /* came before the keeper */
 	unsigned int nclaims;
 
+	struct ur_bind_owner binds;
+	bool bind_waiting; /* BIND came during the grace time */
+	uint32_t bind_seq;
+	struct ur_bind_want bind_want;
+
+	struct ur_list mads; /* ur_mad: its socket is full */
+	unsigned int nmads;
+
 	bool asked; /* for a report, and no answer yet */
 	int report_fd;
 	bool show_waiting; /* a tool that asked SHOW */
 	uint32_t show_seq;
+};
+
+/* A management datagram that waits for room in its process' socket. */
+struct ur_mad {
+	struct ur_list node;
+	struct ur_cm_dgram d;
+};
+
+/*
+ * To whom a request went, so that its duplicates, and the sender's giving up,
+ * go there too, though the listener has ended meanwhile.
+ */
+struct ur_route {
+	struct ur_session *ses; /* NULL: unused */
+	uint64_t at_ns;
+	uint64_t tid;
+	uint32_t comm_id; /* of the sender */
+	uint8_t src[16];
 };
 
 enum ur_phase {
@@ -79,8 +111,13 @@ struct ur_server {
 	uint64_t idle_ns;
 	uint64_t idle_since_ns;
 	uint64_t since_s;
-	uint64_t now_ns; /* of the current round of events */
-	uint64_t mgmt_dropped;
+	uint64_t now_ns;       /* of the current round of events */
+	uint64_t mgmt_unknown; /* for nobody: dropped or refused */
+	uint64_t mgmt_overrun; /* for a process that does not read */
+	struct ur_qp1 *qp1;
+	unsigned int nmads; /* in the queues of all sessions */
+	struct ur_route routes[UR_ROUTES];
+	struct ur_binds binds;
 
 	enum ur_phase phase;
 	uint64_t grace_end_ns;
@@ -102,6 +139,8 @@ int ur_server_start(struct ur_server *s, bool on_demand, uint64_t idle_ns);
 /* Serve until idle (on demand) or for ever: 0 or -errno. */
 int ur_server_run(struct ur_server *s);
 int ur_server_watch(struct ur_server *s, struct ur_source *src);
+/* With or without EPOLLOUT. */
+void ur_server_rewatch(struct ur_server *s, struct ur_source *src, bool out);
 void ur_server_unwatch(struct ur_server *s, struct ur_source *src);
 
 /* session.c */
@@ -127,6 +166,21 @@ void ur_port_request(struct ur_server *s, struct ur_session *ses, uint32_t seq);
 int ur_port_put(struct ur_server *s, struct ur_session *ses, unsigned int slot);
 unsigned int ur_port_reclaim(struct ur_server *s, struct ur_session *ses);
 void ur_port_expire(struct ur_server *s);
+
+/* binding.c: who has which port of the RDMA port spaces */
+void ur_binding_add(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		    const struct ur_bind_want *want);
+void ur_binding_listen(struct ur_server *s, struct ur_session *ses,
+		       uint32_t seq, uint32_t handle);
+/* The grace time is over. */
+void ur_binding_serve_waiting(struct ur_server *s);
+
+/* mads.c: what comes to QP1 */
+int ur_mads_start(struct ur_server *s);	 /* slot 0 is there: 0 or -errno */
+void ur_mads_watch(struct ur_server *s); /* the clients are known */
+void ur_mads_flush(struct ur_server *s, struct ur_session *ses);
+void ur_mads_forget(struct ur_server *s, struct ur_session *ses);
+uint64_t ur_mads_dropped(const struct ur_server *s);
 
 /* show.c */
 void ur_show_request(struct ur_server *s, struct ur_session *tool,

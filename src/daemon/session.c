@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,6 +41,8 @@ void ur_session_close(struct ur_server *s, struct ur_session *ses,
 	ur_list_add_tail(&s->dead, &ses->node);
 	s->nsessions--;
 	s->idle_since_ns = s->now_ns;
+	ur_mads_forget(s, ses);
+	ur_binds_drop(&s->binds, &ses->binds);
 	slots = ur_port_reclaim(s, ses);
 	ur_log(slots ? UR_LOG_INFO : UR_LOG_DEBUG,
 	       "pid %d (%s) %s: %u slots reclaimed", (int)ses->pid, ses->comm,
@@ -140,6 +143,36 @@ static void on_claim(struct ur_server *s, struct ur_session *ses,
 	ur_port_claim(s, ses, m->seq, m->slot, fds[0]);
 }
 
+static void on_bind(struct ur_server *s, struct ur_session *ses,
+		    const struct ur_ipc_msg *m, int *fds)
+{
+	struct ur_bind_want want = {
+		.handle = m->handle,
+		.ps = m->port_space,
+		.port = m->port,
+		.flags = m->flags,
+	};
+
+	memcpy(want.addr, m->addr, sizeof(want.addr));
+	if (ses->bind_waiting)
+		ur_session_close(s, ses, "asked twice");
+	else
+		ur_binding_add(s, ses, m->seq, &want);
+}
+
+static void on_listen(struct ur_server *s, struct ur_session *ses,
+		      const struct ur_ipc_msg *m, int *fds)
+{
+	ur_binding_listen(s, ses, m->seq, m->handle);
+}
+
+static void on_unbind(struct ur_server *s, struct ur_session *ses,
+		      const struct ur_ipc_msg *m, int *fds)
+{
+	/* It may be one whose claim was refused. */
+	(void)ur_binds_del(&s->binds, &ses->binds, m->handle);
+}
+
 static void on_report(struct ur_server *s, struct ur_session *ses,
 		      const struct ur_ipc_msg *m, int *fds)
 {
@@ -171,6 +204,9 @@ static const struct {
 	[UR_IPC_REPORT] = { UR_IPC_ROLE_CLIENT, on_report },
 	[UR_IPC_SHOW] = { UR_IPC_ROLE_TOOL, on_show },
 	[UR_IPC_NEXT] = { UR_IPC_ROLE_TOOL, on_next },
+	[UR_IPC_BIND] = { UR_IPC_ROLE_CLIENT, on_bind },
+	[UR_IPC_LISTEN] = { UR_IPC_ROLE_CLIENT, on_listen },
+	[UR_IPC_UNBIND] = { UR_IPC_ROLE_CLIENT, on_unbind },
 };
 
 static void dispatch(struct ur_server *s, struct ur_session *ses,
@@ -190,6 +226,8 @@ static void conn_ready(struct ur_server *s, struct ur_source *src,
 	struct ur_ipc_msg m;
 	unsigned int nfds;
 
+	if (events & EPOLLOUT)
+		ur_mads_flush(s, ses);
 	for (int i = 0; i < READ_BURST && !ses->dead; i++) {
 		err = ur_ipc_recv(src->fd, &m, fds, &nfds);
 		if (err == -EAGAIN)
@@ -275,6 +313,8 @@ void ur_session_open(struct ur_server *s, int fd)
 	ses->conn = (struct ur_source){ fd, conn_ready };
 	ses->process = (struct ur_source){ -1, process_ready };
 	ses->report_fd = -1;
+	ur_bind_owner_init(&ses->binds);
+	ur_list_init(&ses->mads);
 	ses->id = ++s->last_id;
 	ses->opened_ns = s->now_ns;
 	clock_gettime(CLOCK_REALTIME, &ts);

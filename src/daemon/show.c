@@ -99,7 +99,7 @@ static void send_summary(struct ur_server *s, struct ur_session *tool)
 	m.pid = (uint32_t)getpid();
 	m.uid = s->uid;
 	m.since_s = s->since_s;
-	m.dropped = s->mgmt_dropped;
+	m.dropped = ur_mads_dropped(s);
 	list_slots(s, NULL, &m);
 	tool->show_waiting = false;
 	ur_session_send(s, tool, &m, NULL, 0);

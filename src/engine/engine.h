@@ -3,10 +3,10 @@
  * The adapter as the driver side (verbs/) sees it.  The only threads, clock
  * and epoll of the product are in this layer.
  *
- * One struct ur_adapter per process; it lives from the first open to the end
- * of the process.  A child after fork() does not own it: calls that need a
- * lane return -ENODEV there until it opens the device itself, which gives it
- * an adapter of its own.
+ * One struct ur_adapter per device and process; it lives from the first open
+ * to the end of the process.  A child after fork() does not own it: calls that
+ * need a lane return -ENODEV there until it opens the device itself, which
+ * gives it an adapter of its own.
  *
  * All functions return 0 or -errno unless said otherwise and may be called
  * from any thread.
@@ -22,8 +22,11 @@
 struct ur_adapter;
 struct ur_lane;
 
-/* The process' adapter, referenced once more.  Starts no daemon and no lane
- * until one is needed (the first QP). */
+/* The process' adapter of that kind, referenced once more.  Starts no daemon
+ * and no lane until one is needed (the first QP). */
+int ur_adapter_get_kind(enum ur_dev_kind kind, struct ur_adapter **out);
+
+/* That of the first device: RoCE. */
 int ur_adapter_get(struct ur_adapter **out);
 void ur_adapter_put(struct ur_adapter *a);
 
@@ -31,13 +34,15 @@ struct ur_dev *ur_adapter_dev(struct ur_adapter *a);
 struct ur_mr_table *ur_adapter_mrs(struct ur_adapter *a);
 
 /* Queue pairs.  create: memory of qp is the caller's, *init is as for
- * ur_qp_init().  destroy: no completion of it is left in its CQs. */
+ * ur_qp_init().  destroy: no completion of it is left in its CQs.
+ * -EOPNOTSUPP: the device has no such type (iWARP: RC only). */
 int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
 			 struct ur_qp_init *init);
 int ur_adapter_qp_destroy(struct ur_qp *qp);
 
 /* Fills av's open fields, checks limits and MTU, runs the state machine.
- * -EINVAL as ibv_modify_qp(3). */
+ * -EINVAL as ibv_modify_qp(3).  iWARP: states before RTS take any attributes,
+ * RTS comes by a connection alone (conn.h), SQD and ERR close it. */
 int ur_adapter_qp_modify(struct ur_adapter *a, struct ur_qp *qp,
 			 const struct ur_qp_attr *attr, uint32_t mask);
 void ur_adapter_qp_query(struct ur_qp *qp, struct ur_qp_attr *attr);

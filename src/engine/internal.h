@@ -35,6 +35,9 @@
 #define UR_TICK_NS	      1000000u
 #define UR_GATHER_NS	      5000u
 
+struct json_object;
+struct ur_iw_lane;
+
 /* Who is the lane's helper watching for (wake.c)? */
 enum ur_watch {
 	UR_WATCH_ARMED, /* sleeps on the link as well: runs what comes */
@@ -48,6 +51,45 @@ struct ur_member {
 	uint8_t gid[16];
 };
 
+/*
+ * What differs from protocol to protocol; all under the lane's lock.  The path
+ * of every message has one predictable branch instead (ur_lane_kick() …).
+ */
+struct ur_lane_ops {
+	const char *name;
+	uint32_t qp_types; /* bit ur_qp_type */
+	int (*open)(struct ur_lane *l);
+	void (*close)(struct ur_lane *l);
+	/* The child after fork(): close our descriptors. */
+	void (*abandon)(struct ur_lane *l);
+
+	int (*attach)(struct ur_lane *l, struct ur_qp *qp);
+	void (*detach)(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns);
+	int (*modify)(struct ur_lane *l, struct ur_qp *qp,
+		      const struct ur_qp_attr *attr, uint32_t mask,
+		      uint64_t now_ns);
+	void (*query)(const struct ur_lane *l, const struct ur_qp *qp,
+		      struct ur_qp_attr *attr);
+	int (*mcast)(struct ur_lane *l, struct ur_qp *qp, const uint8_t gid[16],
+		     bool attach);
+
+	void (*kick)(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns);
+	void (*send)(struct ur_lane *l, uint64_t now_ns);
+	int (*step)(struct ur_lane *l, uint64_t now_ns);
+	uint64_t (*deadline)(const struct ur_lane *l);
+	int (*wait_fd)(const struct ur_lane *l);
+
+	/* The process or a QP ends: what was completed gets out first. */
+	void (*settle)(struct ur_lane *l, uint64_t now_ns);
+	/* Something is going away that unsent data may point at; NULL: no
+	 * data waits. */
+	void (*drop_held)(struct ur_lane *l);
+	void (*report)(struct ur_lane *l, struct json_object *o);
+};
+
+extern const struct ur_lane_ops ur_lane_roce;
+extern const struct ur_lane_ops ur_lane_iwarp;
+
 /* Every field is under `lock` unless it is said otherwise. */
 struct ur_lane {
 	struct ur_lock lock;
@@ -58,15 +100,18 @@ struct ur_lane {
 	uint32_t id;		     /* constant from here … */
 	uint32_t slot;
 	struct ur_adapter *adapter;
-	struct ur_roce *roce;
+	const struct ur_lane_ops *ops;
+	struct ur_roce *roce; /* NULL: iWARP, then … */
 	struct ur_link *link;
+	struct ur_iw_lane *iw; /* … this (lane_iwarp.c) */
 	int wake_fd;
 	pthread_t thread;	    /* … to here */
 	_Atomic bool dead;	    /* in a child after fork(): touch nothing */
 	_Atomic bool woken;	    /* wake_fd was written and not yet read */
 	_Atomic uint64_t missed_ns; /* a poll found the lane taken; anyone */
 	_Atomic uint32_t misses;    /* how often; anyone */
-	uint32_t ud_qps;	/* they show their receivers the IP header */
+	uint32_t ud_qps; /* they show their receivers the IP header */
+	bool serves_qp1;
 	struct ur_list members; /* ur_member */
 
 	uint64_t now_ns;      /* of the batch that is being received */
@@ -94,8 +139,9 @@ struct ur_lane {
 };
 
 struct ur_adapter {
-	struct ur_lock lock; /* making lanes; the fields below */
-	_Atomic bool dead;   /* inherited by fork() */
+	struct ur_lock lock;	       /* making lanes; the fields below */
+	_Atomic bool dead;	       /* inherited by fork() */
+	const struct ur_lane_ops *ops; /* of its protocol */
 	struct ur_dev dev;
 	struct ur_mr_table mrs;
 	struct ur_client *_Atomic client; /* NULL until the first lane */
@@ -103,8 +149,6 @@ struct ur_adapter {
 	uint32_t next_lane;
 	_Atomic uint32_t lane_count; /* grows only */
 	struct ur_lane *_Atomic lanes[UR_MAX_LANES];
-	int watch_wake_fd; /* the watcher's descriptors changed */
-	pthread_t watcher;
 };
 
 static inline uint64_t ur_clock_ns(void)
@@ -124,6 +168,38 @@ static inline void ur_cpu_relax(void)
 #endif
 }
 
+/* Of RoCE first: it must not pay for the other. */
+static inline void ur_lane_kick(struct ur_lane *l, struct ur_qp *qp,
+				uint64_t now_ns)
+{
+	if (__builtin_expect(l->roce != NULL, 1))
+		ur_roce_kick(l->roce, qp, now_ns);
+	else
+		l->ops->kick(l, qp, now_ns);
+}
+
+static inline uint64_t ur_lane_deadline(const struct ur_lane *l)
+{
+	return __builtin_expect(l->roce != NULL, 1) ? ur_roce_deadline(l->roce)
+						    : l->ops->deadline(l);
+}
+
+/* process.c */
+struct ur_adapter *ur_process_adapter(enum ur_dev_kind kind); /* or NULL */
+struct ur_client *ur_process_client(void);		      /* or NULL */
+/* a->client, which all adapters share; a->lock is held. */
+int ur_process_client_open(struct ur_adapter *a);
+
+/* adapter.c */
+/* A lane of the adapter, made if there is none yet.  0 or -errno. */
+int ur_adapter_lane(struct ur_adapter *a, struct ur_lane **out);
+
+/* adapter.c, for process.c */
+int ur_adapter_create(enum ur_dev_kind kind, struct ur_adapter **out);
+void ur_adapter_destroy(struct ur_adapter *a); /* without lanes */
+void ur_adapter_abandon(struct ur_adapter *a);
+void ur_adapter_settle(struct ur_adapter *a);
+
 /* lane.c */
 int ur_lane_create(struct ur_adapter *a, uint32_t id, struct ur_lane **out);
 
@@ -139,6 +215,9 @@ bool ur_lane_ring(struct ur_lane *l, struct ur_qp *qp);
  */
 void ur_lane_unlock(struct ur_lane *l);
 
+/* The process has the port alone: the lane gets QP1's packets (cm_hook.h). */
+void ur_lane_serve_qp1(struct ur_lane *l);
+
 /* The child after fork(): close our descriptors of it. */
 void ur_lane_abandon(struct ur_lane *l);
 
@@ -151,13 +230,9 @@ void ur_lane_leave_all(struct ur_lane *l, struct ur_qp *qp);
 /* progress.c; all under the lane's lock. */
 void ur_lane_drain(struct ur_lane *l, uint64_t now_ns); /* doorbells */
 void ur_lane_send(struct ur_lane *l, uint64_t now_ns);
-/* A QP or the process ends: all that was completed is acknowledged first. */
-void ur_lane_settle(struct ur_lane *l, uint64_t now_ns);
-/* A refused train points at memory that is going away: forget it. */
-void ur_lane_drop_held(struct ur_lane *l);
 /*
  * Read the link once and do what follows: answer doorbells, expire timers,
- * send.  Returns the number of packets received.
+ * send.  Returns the number of packets received (or of reads).
  */
 int ur_lane_step(struct ur_lane *l, uint64_t now_ns);
 
@@ -178,10 +253,12 @@ bool ur_helper_is_late(const struct ur_lane *l, uint64_t slack_ns);
 int ur_thread_start(pthread_t *t, const char *name, void *(*fn)(void *),
 		    void *arg);
 
-/* watch.c */
-int ur_watcher_start(struct ur_adapter *a);
+/* watch.c; start again tells it of a new adapter. */
+int ur_watcher_start(void);
+void ur_watcher_wake(void);    /* descriptors have changed */
+void ur_watcher_abandon(void); /* the child after fork() */
 
-/* report.c */
-size_t ur_report(void *adapter, char *buf, size_t cap);
+/* report.c; of all adapters, whatever `arg` is. */
+size_t ur_report(void *arg, char *buf, size_t cap);
 
 #endif

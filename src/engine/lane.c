@@ -16,10 +16,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/rng.h"
 #include "base/timer.h"
 #include "engine/internal.h"
-#include "link/udp.h"
 
 static void order(struct ur_lane *l)
 {
@@ -60,50 +58,10 @@ void ur_lane_unlock(struct ur_lane *l)
 	}
 }
 
-/* Slot and link; on failure nothing is kept. */
-static int open_link(struct ur_lane *l)
-{
-	struct ur_adapter *a = l->adapter;
-	int fd, err;
-
-	err = ur_client_slot(a->client, &l->slot, &fd);
-	if (err)
-		return err;
-	err = ur_udp_link_create(fd, &l->link);
-	if (!err)
-		return 0;
-	close(fd);
-	ur_client_slot_put(a->client, l->slot);
-	return err;
-}
-
-static void close_link(struct ur_lane *l)
-{
-	struct ur_adapter *a = l->adapter;
-
-	l->link->ops->destroy(l->link);
-	ur_client_slot_put(a->client, l->slot);
-}
-
-static int open_roce(struct ur_lane *l)
-{
-	struct ur_roce_config cfg = {
-		.slot = l->slot,
-		.rx_bytes = l->link->rx_bytes,
-		.mrs = &l->adapter->mrs,
-	};
-	int err;
-
-	ur_rng_secret(&cfg.seed, sizeof(cfg.seed));
-	err = ur_roce_create(&cfg, &l->roce);
-	if (!err)
-		ur_roce_set_sports(l->roce, &l->link->sports);
-	return err;
-}
-
 static void init_fields(struct ur_lane *l, struct ur_adapter *a, uint32_t id)
 {
 	l->adapter = a;
+	l->ops = a->ops;
 	l->id = id;
 	ur_lock_init(&l->lock);
 	ur_doorbell_init(&l->doorbell);
@@ -122,39 +80,40 @@ int ur_lane_create(struct ur_adapter *a, uint32_t id, struct ur_lane **out)
 	if (!l)
 		return -ENOMEM;
 	init_fields(l, a, id);
-	err = open_link(l);
+	err = l->ops->open(l);
 	if (err)
 		goto free_lane;
-	err = open_roce(l);
-	if (err)
-		goto close_link;
 	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (l->wake_fd < 0) {
 		err = -errno;
-		goto destroy_roce;
+		goto close_protocol;
 	}
 	err = ur_helper_start(l);
 	if (err)
 		goto close_wake;
-	ur_debug("lane %u: slot %u, %s", id, l->slot, l->link->ops->name);
+	ur_debug("%s lane %u: slot %u", l->ops->name, id, l->slot);
 	*out = l;
 	return 0;
 close_wake:
 	close(l->wake_fd);
-destroy_roce:
-	ur_roce_destroy(l->roce);
-close_link:
-	close_link(l);
+close_protocol:
+	l->ops->close(l);
 free_lane:
 	ur_lock_fini(&l->lock);
 	free(l);
 	return err;
 }
 
+void ur_lane_serve_qp1(struct ur_lane *l)
+{
+	ur_lane_lock(l);
+	l->serves_qp1 = true;
+	ur_lane_unlock(l);
+}
+
 void ur_lane_abandon(struct ur_lane *l)
 {
 	atomic_store_explicit(&l->dead, true, memory_order_relaxed);
-	l->link->ops->destroy(l->link);
-	l->link = NULL;
+	l->ops->abandon(l);
 	close(l->wake_fd);
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "engine/cm_hook.h"
 #include "engine/internal.h"
 
 #define GATHER_MAX	 32u
@@ -32,6 +33,8 @@ static void on_packet(void *arg, const struct ur_rx *rx)
 
 	if (l->now_ns == 0)
 		l->now_ns = ur_clock_ns();
+	if (__builtin_expect(l->serves_qp1, 0) && ur_cm_hook_input(rx))
+		return;
 	ur_roce_input(l->roce, rx, l->now_ns);
 }
 
@@ -44,7 +47,7 @@ void ur_lane_drain(struct ur_lane *l, uint64_t now_ns)
 	for (qp = ur_doorbell_take(&l->doorbell); qp; qp = next) {
 		next = ur_doorbell_next(qp);
 		ur_doorbell_seen(qp);
-		ur_roce_kick(l->roce, qp, now_ns);
+		ur_lane_kick(l, qp, now_ns);
 	}
 }
 
@@ -57,6 +60,10 @@ void ur_lane_send(struct ur_lane *l, uint64_t now_ns)
 
 	l->gathered = 0;
 	l->gathered_bytes = 0;
+	if (!l->roce) {
+		l->ops->send(l, now_ns);
+		return;
+	}
 	l->retry_ns = UR_NEVER;
 	for (n = 0; l->held || ur_roce_output(l->roce, t, now_ns); n++) {
 		int err = n < TRAINS_PER_SEND ? l->link->ops->send(l->link, t)
@@ -73,19 +80,6 @@ void ur_lane_send(struct ur_lane *l, uint64_t now_ns)
 	}
 	if (n)
 		l->activity_ns = now_ns;
-}
-
-/* The bell is answered too: a QP that goes away may stand on it. */
-void ur_lane_settle(struct ur_lane *l, uint64_t now_ns)
-{
-	ur_lane_drain(l, now_ns);
-	ur_roce_settle(l->roce, now_ns);
-	ur_lane_send(l, now_ns);
-}
-
-void ur_lane_drop_held(struct ur_lane *l)
-{
-	l->held = false;
 }
 
 /*
@@ -110,6 +104,8 @@ int ur_lane_step(struct ur_lane *l, uint64_t now_ns)
 {
 	int n;
 
+	if (!l->roce)
+		return l->ops->step(l, now_ns);
 	l->now_ns = 0;
 	n = l->link->ops->recv(l->link, on_packet, l);
 	if (l->now_ns)
@@ -144,9 +140,9 @@ static bool may_gather(struct ur_lane *l, const struct ur_qp *qp, uint64_t now)
 	    is_armed(qp->send_cq) || is_armed(qp->recv_cq))
 		return false;
 	/* Reliable requests are outstanding until answered; others complete
-	 * as they leave. */
-	if (tail == head ||
-	    (qp->type == UR_QPT_RC && tail - head <= l->gathered + 1))
+	 * as they leave, those of iWARP as well. */
+	if (tail == head || (l->roce && qp->type == UR_QPT_RC &&
+			     tail - head <= l->gathered + 1))
 		return false;
 	l->gathered_bytes += ur_sq_slot(&qp->sq, tail - 1)->length;
 	return ++l->gathered < GATHER_MAX &&
@@ -173,7 +169,7 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 		return;
 	if (ur_trylock(&l->lock)) {
 		now = ur_clock_ns();
-		ur_roce_kick(l->roce, qp, now);
+		ur_lane_kick(l, qp, now);
 	} else {
 		if (!ur_lane_ring(l, qp))
 			return;

@@ -49,7 +49,7 @@ struct helper {
 
 static uint64_t earliest(const struct ur_lane *l)
 {
-	uint64_t at = ur_roce_deadline(l->roce);
+	uint64_t at = ur_lane_deadline(l);
 
 	return at < l->retry_ns ? at : l->retry_ns;
 }
@@ -234,7 +234,7 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 		*got = run_dry(l);
 	until = next_wake(l, ur_clock_ns());
 	l->sleep_until_ns = until;
-	h->link_fd = l->link->ops->wait_fd(l->link);
+	h->link_fd = l->ops->wait_fd(l);
 	*watch = l->watch;
 	ur_lane_unlock(l);
 	return until;

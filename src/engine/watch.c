@@ -15,55 +15,99 @@
 
 enum {
 	FD_WAKE,
-	FD_NETLINK,
 	FD_CLIENT,
-	FD_COUNT,
+	FD_NETLINK, /* of each adapter */
+	FD_COUNT = FD_NETLINK + UR_DEV_KINDS,
 };
 
-static struct ur_client *client_of(struct ur_adapter *a)
+static int wake_fd = -1; /* written before the thread starts */
+
+/* -1 while there is no adapter of the kind, or no netlink. */
+static void open_netlink(int nl[UR_DEV_KINDS], bool tried[UR_DEV_KINDS])
 {
-	return atomic_load_explicit(&a->client, memory_order_acquire);
+	for (unsigned int k = 0; k < UR_DEV_KINDS; k++) {
+		struct ur_adapter *a = ur_process_adapter(k);
+
+		if (!a || tried[k])
+			continue;
+		tried[k] = true;
+		nl[k] = ur_dev_watch_open(&a->dev);
+		if (nl[k] < 0)
+			ur_info("no netlink: address changes of %s are not "
+				"seen: %s",
+				a->dev.name, strerror(-nl[k]));
+	}
+}
+
+static void work(const struct pollfd *fds, struct ur_client *client)
+{
+	uint64_t n;
+
+	if (fds[FD_WAKE].revents)
+		(void)!read(wake_fd, &n, sizeof(n));
+	for (unsigned int k = 0; k < UR_DEV_KINDS; k++) {
+		const struct pollfd *p = &fds[FD_NETLINK + k];
+
+		if (p->revents)
+			ur_dev_watch_read(&ur_process_adapter(k)->dev, p->fd);
+	}
+	if (fds[FD_CLIENT].revents)
+		ur_client_service(client);
 }
 
 static void *watcher_main(void *arg)
 {
-	struct ur_adapter *a = arg;
-	int nl = ur_dev_watch_open(&a->dev);
+	bool tried[UR_DEV_KINDS] = { false };
+	int nl[UR_DEV_KINDS];
 
-	if (nl < 0)
-		ur_info("no netlink: address changes are not seen: %s",
-			strerror(-nl));
+	for (unsigned int k = 0; k < UR_DEV_KINDS; k++)
+		nl[k] = -1;
 	for (;;) {
-		struct ur_client *client = client_of(a);
+		struct ur_client *client = ur_process_client();
 		struct pollfd fds[FD_COUNT] = {
-			[FD_WAKE] = { a->watch_wake_fd, POLLIN, 0 },
-			[FD_NETLINK] = { nl, POLLIN, 0 },
+			[FD_WAKE] = { wake_fd, POLLIN, 0 },
 			[FD_CLIENT] = { client ? ur_client_fd(client) : -1,
 					POLLIN, 0 },
 		};
-		uint64_t n;
 
-		if (poll(fds, FD_COUNT, -1) <= 0)
-			continue;
-		if (fds[FD_WAKE].revents)
-			(void)!read(a->watch_wake_fd, &n, sizeof(n));
-		if (fds[FD_NETLINK].revents)
-			ur_dev_watch_read(&a->dev, nl);
-		if (fds[FD_CLIENT].revents)
-			ur_client_service(client);
+		open_netlink(nl, tried);
+		for (unsigned int k = 0; k < UR_DEV_KINDS; k++)
+			fds[FD_NETLINK + k] =
+				(struct pollfd){ nl[k], POLLIN, 0 };
+		if (poll(fds, FD_COUNT, -1) > 0)
+			work(fds, client);
 	}
 	return NULL;
 }
 
-int ur_watcher_start(struct ur_adapter *a)
+void ur_watcher_wake(void)
 {
+	uint64_t one = 1;
+
+	(void)!write(wake_fd, &one, sizeof(one));
+}
+
+void ur_watcher_abandon(void)
+{
+	if (wake_fd >= 0)
+		close(wake_fd);
+	wake_fd = -1;
+}
+
+int ur_watcher_start(void)
+{
+	pthread_t thread;
 	int err;
 
-	a->watch_wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (a->watch_wake_fd < 0)
+	if (wake_fd >= 0) {
+		ur_watcher_wake();
+		return 0;
+	}
+	wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (wake_fd < 0)
 		return -errno;
-	err = ur_thread_start(&a->watcher, "urnic-watch", watcher_main, a);
+	err = ur_thread_start(&thread, "urnic-watch", watcher_main, NULL);
 	if (err)
-		close(a->watch_wake_fd);
+		ur_watcher_abandon();
 	return err;
 }

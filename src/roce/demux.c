@@ -110,6 +110,8 @@ static void dispatch(struct ur_rqp *q, struct ur_in *in)
 	if (ur_rqp_state(q) == UR_QPS_RTR && !q->rsp.comm_est) {
 		q->rsp.comm_est = true;
 		ur_qp_event(q->qp, UR_EVENT_COMM_EST);
+		if (q->r->comm_est)
+			q->r->comm_est(q->qp->qpn);
 	}
 	switch (q->qp->type) {
 	case UR_QPT_RC:

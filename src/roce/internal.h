@@ -181,6 +181,7 @@ struct ur_roce {
 	uint32_t slot;
 	struct ur_sports sports;
 	struct ur_mr_table *mrs;
+	void (*comm_est)(uint32_t qpn);
 	struct ur_rng rng;
 	struct ur_rqp **qps; /* by index */
 	uint32_t qp_count;

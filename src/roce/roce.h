@@ -23,6 +23,8 @@ struct ur_roce_config {
 	uint64_t seed;	   /* for QP numbers' order, jitter */
 	uint64_t rx_bytes; /* what the link can hold for us unread */
 	struct ur_mr_table *mrs;
+	/* A QP got its first packet in RTR; may be NULL. */
+	void (*comm_est)(uint32_t qpn);
 };
 
 int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out);

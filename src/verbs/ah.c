@@ -8,9 +8,12 @@
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct urv_context *c = urv_context(pd->context);
-	struct urv_ah *ah = calloc(1, sizeof(*ah));
+	struct urv_ah *ah;
 	int rc;
 
+	if (urv_is_iwarp(c))
+		return urv_null(-EOPNOTSUPP);
+	ah = calloc(1, sizeof(*ah));
 	if (!ah)
 		return urv_null(-ENOMEM);
 	rc = urv_limit_take(&c->device->ahs, UR_MAX_AH);

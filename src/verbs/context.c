@@ -60,7 +60,7 @@ static int comp_vectors(void)
 static int context_init(struct urv_context *c, struct urv_device *d)
 {
 	struct ibv_context *ibv = &c->ibv.context;
-	int rc = ur_adapter_get(&c->adapter);
+	int rc = ur_adapter_get_kind(d->kind, &c->adapter);
 
 	if (rc)
 		return rc;

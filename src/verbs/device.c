@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The list of devices.  There is one device object per process, which lists
- * and contexts share; after fork() the child makes one of its own, as the
- * adapter behind the inherited one is the parent's.
+ * The list of devices: RoCE first, for programs that open the first.  There is
+ * one object per device and process, which lists and contexts share; after
+ * fork() the child makes its own, as the adapters behind the inherited ones
+ * are the parent's.
  */
 #include <endian.h>
 #include <errno.h>
@@ -15,7 +16,7 @@
 #include "verbs/sysfs.h"
 
 static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct urv_device *the_device; /* device_lock */
+static struct urv_device *devices[UR_DEV_KINDS]; /* device_lock */
 
 uint32_t urv_generation;
 
@@ -31,37 +32,39 @@ __attribute__((constructor)) static void watch_forks(void)
 	pthread_atfork(NULL, NULL, forked_child);
 }
 
-static int device_create(struct urv_device **out)
+static int device_create(enum ur_dev_kind kind, struct urv_device **out)
 {
 	struct urv_device *d = calloc(1, sizeof(*d));
 	int rc;
 
 	if (!d)
 		return -ENOMEM;
-	rc = ur_adapter_get(&d->adapter);
+	rc = ur_adapter_get_kind(kind, &d->adapter);
 	if (rc) {
 		free(d);
 		return rc;
 	}
 	d->generation = urv_generation;
-	d->ibv.node_type = IBV_NODE_CA;
-	d->ibv.transport_type = IBV_TRANSPORT_IB;
-	urv_sysfs_fill(&d->ibv, ur_adapter_dev(d->adapter)->name);
+	d->kind = kind;
+	d->ibv.node_type = kind == UR_DEV_IWARP ? IBV_NODE_RNIC : IBV_NODE_CA;
+	d->ibv.transport_type =
+		kind == UR_DEV_IWARP ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
+	urv_sysfs_fill(&d->ibv, ur_adapter_dev(d->adapter)->name, kind);
 	*out = d;
 	return 0;
 }
 
-struct urv_device *urv_device_get(void)
+struct urv_device *urv_device_get(enum ur_dev_kind kind)
 {
 	struct urv_device *d;
 	int rc = 0;
 
 	pthread_mutex_lock(&device_lock);
-	d = the_device;
+	d = devices[kind];
 	if (!d || d->generation != urv_generation) {
-		rc = device_create(&d);
+		rc = device_create(kind, &d);
 		if (!rc)
-			the_device = d;
+			devices[kind] = d;
 	}
 	if (!rc)
 		d->refs++;
@@ -82,8 +85,8 @@ void urv_device_put(struct urv_device *d)
 
 	pthread_mutex_lock(&device_lock);
 	last = --d->refs == 0;
-	if (last && the_device == d)
-		the_device = NULL;
+	if (last && devices[d->kind] == d)
+		devices[d->kind] = NULL;
 	pthread_mutex_unlock(&device_lock);
 	if (!last)
 		return;
@@ -108,21 +111,27 @@ void urv_limit_give(_Atomic uint32_t *count)
 
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
-	struct ibv_device **list = calloc(2, sizeof(struct ibv_device *));
+	struct ibv_device **list =
+		calloc(UR_DEV_KINDS + 1, sizeof(struct ibv_device *));
 	struct urv_device *d;
+	int n = 0;
 
 	if (num_devices)
 		*num_devices = 0;
 	if (!list)
 		return urv_null(-ENOMEM);
-	d = urv_device_get();
-	if (!d) {
-		free(list);
-		return NULL;
+	for (unsigned int k = 0; k < UR_DEV_KINDS; k++) {
+		if (!ur_dev_kind_enabled(k))
+			continue;
+		d = urv_device_get(k);
+		if (!d) {
+			ibv_free_device_list(list);
+			return NULL;
+		}
+		list[n++] = &d->ibv;
 	}
-	list[0] = &d->ibv;
 	if (num_devices)
-		*num_devices = 1;
+		*num_devices = n;
 	return list;
 }
 
@@ -138,10 +147,10 @@ const char *ibv_get_device_name(struct ibv_device *device)
 	return device->name;
 }
 
-/* The kernel counts its devices; ours is the first of its own table. */
+/* The kernel counts its devices; ours are the first of its own table. */
 int ibv_get_device_index(struct ibv_device *device)
 {
-	return 0;
+	return (int)urv_device(device)->kind;
 }
 
 __be64 ibv_get_device_guid(struct ibv_device *device)

@@ -23,12 +23,32 @@ URV_EXPORT_OLD(urv_query_gid_type, ibv_query_gid_type, "IBVERBS_PRIVATE_59");
 URV_EXPORT_OLD(urv_query_gid_type, ibv_query_gid_type, "IBVERBS_PRIVATE_64");
 URV_EXPORT_OLD(urv_query_gid_type, ibv_query_gid_type, "IBVERBS_PRIVATE_65");
 
+uint32_t urv_gid_table_len(const struct urv_context *c)
+{
+	return urv_is_iwarp(c) ? 1 : UR_GID_TABLE_LEN;
+}
+
+uint32_t urv_pkey_table_len(const struct urv_context *c)
+{
+	return urv_is_iwarp(c) ? 0 : UR_PKEY_TABLE_LEN;
+}
+
+/* As the kernel's drivers, iWARP has one GID, its MAC address, and no P_Key. */
 static int gid_get(struct ibv_context *context, uint32_t port_num,
 		   uint32_t index, struct ur_gid *out)
 {
+	struct urv_context *c = urv_context(context);
 	int rc = urv_check_port(port_num);
 
-	return rc ? rc : ur_dev_gid(urv_context(context)->dev, index, out);
+	if (rc)
+		return rc;
+	if (index >= urv_gid_table_len(c))
+		return -EINVAL;
+	if (!urv_is_iwarp(c))
+		return ur_dev_gid(c->dev, index, out);
+	*out = (struct ur_gid){ .ifindex = 0 };
+	ur_dev_mac_gid(c->dev, out->addr);
+	return 0;
 }
 
 static bool gid_empty(const struct ur_gid *gid)
@@ -51,14 +71,17 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index,
 	return 0;
 }
 
-static void entry_fill(struct ibv_gid_entry *e, const struct ur_gid *g,
-		       uint32_t port_num, uint32_t index)
+static void entry_fill(struct ibv_context *context, struct ibv_gid_entry *e,
+		       const struct ur_gid *g, uint32_t port_num,
+		       uint32_t index)
 {
+	bool iwarp = urv_is_iwarp(urv_context(context));
+
 	memset(e, 0, sizeof(*e));
 	memcpy(e->gid.raw, g->addr, sizeof(e->gid.raw));
 	e->gid_index = index;
 	e->port_num = port_num;
-	e->gid_type = IBV_GID_TYPE_ROCE_V2;
+	e->gid_type = iwarp ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2;
 	e->ndev_ifindex = g->ifindex;
 }
 
@@ -88,7 +111,7 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num,
 		return urv_errno(rc);
 	if (gid_empty(&g))
 		return urv_errno(-ENODATA);
-	entry_fill(&e, &g, port_num, gid_index);
+	entry_fill(context, &e, &g, port_num, gid_index);
 	return urv_errno(entry_store(entry, entry_size, &e));
 }
 
@@ -97,6 +120,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context,
 			     struct ibv_gid_entry *entries, size_t max_entries,
 			     uint32_t flags, size_t entry_size)
 {
+	uint32_t len = urv_gid_table_len(urv_context(context));
 	uint8_t *dst = (uint8_t *)entries;
 	struct ibv_gid_entry e;
 	struct ur_gid g;
@@ -105,7 +129,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context,
 
 	if (flags)
 		return -EOPNOTSUPP;
-	for (uint32_t i = 0; i < UR_GID_TABLE_LEN; i++) {
+	for (uint32_t i = 0; i < len; i++) {
 		rc = gid_get(context, URV_PORTS, i, &g);
 		if (rc)
 			return rc;
@@ -113,7 +137,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context,
 			continue;
 		if (n == max_entries)
 			return -EINVAL;
-		entry_fill(&e, &g, URV_PORTS, i);
+		entry_fill(context, &e, &g, URV_PORTS, i);
 		rc = entry_store(dst + n++ * entry_size, entry_size, &e);
 		if (rc)
 			return rc;
@@ -129,7 +153,9 @@ int urv_query_gid_type(struct ibv_context *context, uint8_t port_num,
 
 	if (rc)
 		return urv_minus_one(rc);
-	*type = gid_empty(&g) ? SYSFS_GID_IB_OR_ROCE_V1 : SYSFS_GID_ROCE_V2;
+	*type = gid_empty(&g) || urv_is_iwarp(urv_context(context))
+			? SYSFS_GID_IB_OR_ROCE_V1
+			: SYSFS_GID_ROCE_V2;
 	return 0;
 }
 
@@ -137,7 +163,7 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index,
 		   __be16 *pkey)
 {
 	if (urv_check_port(port_num) || index < 0 ||
-	    (uint32_t)index >= UR_PKEY_TABLE_LEN)
+	    (uint32_t)index >= urv_pkey_table_len(urv_context(context)))
 		return urv_minus_one(-EINVAL);
 	*pkey = htobe16(UR_PKEY_DEFAULT);
 	return 0;

@@ -36,6 +36,7 @@ struct urv_device {
 	/* libmlx5 and libefa compare this with their own: NULL is "not mine" */
 	const void *provider_ops;
 	struct ur_adapter *adapter;
+	enum ur_dev_kind kind;
 	uint32_t generation; /* of the process that made it */
 	uint32_t refs;	     /* lists and contexts; the list's lock */
 	/* Objects that exist, against UR_MAX_ */
@@ -154,8 +155,13 @@ extern uint32_t urv_generation;
 int urv_context_get(struct urv_context *c, uint32_t *handle);
 void urv_context_put(struct urv_context *c);
 
+static inline bool urv_is_iwarp(const struct urv_context *c)
+{
+	return c->dev->kind == UR_DEV_IWARP;
+}
+
 /* The device of this process, referenced; NULL and errno. */
-struct urv_device *urv_device_get(void);
+struct urv_device *urv_device_get(enum ur_dev_kind kind);
 void urv_device_ref(struct urv_device *d);
 void urv_device_put(struct urv_device *d);
 

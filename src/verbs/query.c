@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "iwarp/iwarp.h"
 #include "verbs/convert.h"
 #include "verbs/objects.h"
 #include "verbs/ops.h"
@@ -31,6 +32,10 @@
 	(IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |                 \
 	 IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |         \
 	 IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |               \
+	 IBV_DEVICE_SRQ_RESIZE)
+
+#define IWARP_CAPS                                                             \
+	(IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |            \
 	 IBV_DEVICE_SRQ_RESIZE)
 
 #define ODP_RC                                                                 \
@@ -81,11 +86,29 @@ static void fill_limits(struct ibv_device_attr *a)
 	a->max_srq_wr = UR_MAX_SRQ_WR;
 	a->max_srq_sge = UR_MAX_SGE;
 	a->max_pkeys = UR_PKEY_TABLE_LEN;
+	a->local_ca_ack_delay = LOCAL_CA_ACK_DELAY;
+	a->device_cap_flags = DEVICE_CAPS;
+}
+
+/* iWARP knows no datagrams, so no addresses, groups or partitions. */
+static void limit_to_iwarp(struct ibv_device_attr *a)
+{
+	a->max_qp_rd_atom = UR_IW_MAX_IRD;
+	a->max_res_rd_atom = (int)(UR_IW_MAX_IRD * UR_MAX_QP_PER_LANE);
+	a->max_qp_init_rd_atom = UR_IW_MAX_IRD;
+	a->max_mcast_grp = 0;
+	a->max_mcast_qp_attach = 0;
+	a->max_total_mcast_qp_attach = 0;
+	a->max_ah = 0;
+	a->max_pkeys = 0;
+	a->local_ca_ack_delay = 0;
+	a->device_cap_flags = IWARP_CAPS;
 }
 
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 {
-	struct ur_dev *dev = urv_context(context)->dev;
+	struct urv_context *c = urv_context(context);
+	struct ur_dev *dev = c->dev;
 	long page = sysconf(_SC_PAGESIZE);
 
 	memset(a, 0, sizeof(*a));
@@ -97,11 +120,11 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 	a->vendor_id = VENDOR_ID;
 	a->vendor_part_id = VENDOR_PART_ID;
 	a->hw_ver = HW_VERSION;
-	a->device_cap_flags = DEVICE_CAPS;
 	a->atomic_cap = IBV_ATOMIC_HCA;
-	a->local_ca_ack_delay = LOCAL_CA_ACK_DELAY;
 	a->phys_port_cnt = URV_PORTS;
 	fill_limits(a);
+	if (urv_is_iwarp(c))
+		limit_to_iwarp(a);
 	return 0;
 }
 
@@ -109,15 +132,17 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
  * Registration pins nothing, so on-demand paging is what every region has;
  * only regions of the whole address space are not there.
  */
-static void fill_extended(struct ibv_device_attr_ex *a)
+static void fill_extended(struct ibv_device_attr_ex *a, bool iwarp)
 {
 	a->odp_caps.general_caps = IBV_ODP_SUPPORT;
 	a->odp_caps.per_transport_caps.rc_odp_caps = ODP_RC;
-	a->odp_caps.per_transport_caps.uc_odp_caps = ODP_UC;
-	a->odp_caps.per_transport_caps.ud_odp_caps = ODP_UD;
+	if (!iwarp) {
+		a->odp_caps.per_transport_caps.uc_odp_caps = ODP_UC;
+		a->odp_caps.per_transport_caps.ud_odp_caps = ODP_UD;
+	}
 	a->completion_timestamp_mask = UINT64_MAX;
 	a->hca_core_clock = CORE_CLOCK_KHZ;
-	a->device_cap_flags_ex = DEVICE_CAPS;
+	a->device_cap_flags_ex = a->orig_attr.device_cap_flags;
 	a->phys_port_cnt_ex = URV_PORTS;
 }
 
@@ -141,7 +166,7 @@ int urv_query_device_ex(struct ibv_context *context,
 		return urv_errno(-EINVAL);
 	memset(&full, 0, sizeof(full));
 	ibv_query_device(context, &full.orig_attr);
-	fill_extended(&full);
+	fill_extended(&full, urv_is_iwarp(urv_context(context)));
 	copy_sized(attr, attr_size, &full, sizeof(full));
 	return 0;
 }
@@ -157,22 +182,32 @@ static void fill_rate(struct ibv_port_attr *a, uint64_t mbps)
 	a->active_speed = link_rates[i].speed;
 }
 
-static void fill_port(struct ibv_port_attr *a, const struct ur_port_attr *p)
+static void fill_port(const struct urv_context *c, struct ibv_port_attr *a,
+		      const struct ur_port_attr *p)
 {
 	a->state = p->active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	a->max_mtu = p->max_mtu;
 	a->active_mtu = p->active_mtu;
-	a->gid_tbl_len = UR_GID_TABLE_LEN;
+	a->gid_tbl_len = (int)urv_gid_table_len(c);
 	a->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	a->max_msg_sz = UR_MAX_MSG_SIZE;
 	a->bad_pkey_cntr = p->bad_pkeys;
 	a->qkey_viol_cntr = p->qkey_violations;
-	a->pkey_tbl_len = UR_PKEY_TABLE_LEN;
+	a->pkey_tbl_len = (uint16_t)urv_pkey_table_len(c);
 	a->lid = p->lid;
 	a->max_vl_num = 1;
 	a->phys_state = p->active ? PHYS_STATE_LINK_UP : PHYS_STATE_DISABLED;
 	a->link_layer = IBV_LINK_LAYER_ETHERNET;
 	fill_rate(a, p->speed_mbps);
+}
+
+/* What the kernel's iWARP driver says: no LIDs, lanes or partitions. */
+static void limit_port_to_iwarp(struct ibv_port_attr *a)
+{
+	a->max_mtu = a->active_mtu;
+	a->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_DEVICE_MGMT_SUP;
+	a->lid = 0;
+	a->max_vl_num = 0;
 }
 
 int urv_query_port(struct ibv_context *context, uint8_t port_num,
@@ -182,15 +217,18 @@ int urv_query_port(struct ibv_context *context, uint8_t port_num,
 		struct ibv_port_attr attr;
 		uint8_t newer[URV_SIZEOF_PORT_ATTR];
 	} full;
+	struct urv_context *c = urv_context(context);
 	struct ur_port_attr port;
 	uint32_t speed;
 	int rc = urv_check_port(port_num);
 
 	if (rc)
 		return urv_errno(rc);
-	ur_dev_port(urv_context(context)->dev, &port);
+	ur_dev_port(c->dev, &port);
 	memset(&full, 0, sizeof(full));
-	fill_port(&full.attr, &port);
+	fill_port(c, &full.attr, &port);
+	if (urv_is_iwarp(c))
+		limit_port_to_iwarp(&full.attr);
 	/* active_speed_ex, which the installed header may not have */
 	speed = full.attr.active_speed;
 	memcpy((uint8_t *)&full + ACTIVE_SPEED_EX_OFFSET, &speed,

@@ -4,7 +4,13 @@
 
 #include <stdint.h>
 
+struct urv_context;
+
 /* 0 or -EINVAL */
 int urv_check_port(uint32_t port_num);
+
+/* Entries of the port's tables. */
+uint32_t urv_gid_table_len(const struct urv_context *c);
+uint32_t urv_pkey_table_len(const struct urv_context *c);
 
 #endif

@@ -24,14 +24,15 @@ const char *ibv_get_sysfs_path(void)
 	return ur_sysfs_root();
 }
 
-void urv_sysfs_fill(struct ibv_device *dev, const char *name)
+void urv_sysfs_fill(struct ibv_device *dev, const char *name,
+		    enum ur_dev_kind kind)
 {
 	const char *root = ur_sysfs_root();
 
 	snprintf(dev->name, sizeof(dev->name), "%s", name);
-	snprintf(dev->dev_name, sizeof(dev->dev_name), "uverbs0");
+	snprintf(dev->dev_name, sizeof(dev->dev_name), "uverbs%u", kind);
 	snprintf(dev->dev_path, sizeof(dev->dev_path),
-		 "%s/class/infiniband_verbs/uverbs0", root);
+		 "%s/class/infiniband_verbs/uverbs%u", root, kind);
 	snprintf(dev->ibdev_path, sizeof(dev->ibdev_path),
 		 "%s/class/infiniband/%s", root, name);
 }
@@ -69,10 +70,12 @@ static int device_attribute(const struct urv_device *d, const char *file,
 			    char *buf, size_t size)
 {
 	uint64_t guid = ur_adapter_dev(d->adapter)->node_guid;
+	bool iwarp = d->kind == UR_DEV_IWARP;
 	char text[64];
 
 	if (strcmp(file, "board_id") == 0)
-		snprintf(text, sizeof(text), "%s", URV_BOARD_ID);
+		snprintf(text, sizeof(text), "%s",
+			 iwarp ? "URNIC_IWARP" : "URNIC_ROCEV2");
 	else if (strcmp(file, "fw_ver") == 0)
 		snprintf(text, sizeof(text), "%s", UR_VERSION);
 	else if (strcmp(file, "hw_rev") == 0)
@@ -80,7 +83,8 @@ static int device_attribute(const struct urv_device *d, const char *file,
 	else if (strcmp(file, "hca_type") == 0)
 		snprintf(text, sizeof(text), "urnic");
 	else if (strcmp(file, "node_type") == 0)
-		snprintf(text, sizeof(text), "%d: CA", IBV_NODE_CA);
+		snprintf(text, sizeof(text), "%d: %s", d->ibv.node_type,
+			 iwarp ? "RNIC" : "CA");
 	else if (strcmp(file, "node_desc") == 0)
 		snprintf(text, sizeof(text), "%s", d->ibv.name);
 	else if (strcmp(file, "node_guid") == 0 ||
@@ -95,14 +99,17 @@ static int device_attribute(const struct urv_device *d, const char *file,
 static int fallback(const char *dir, const char *file, char *buf, size_t size)
 {
 	int err = errno;
-	struct urv_device *d = urv_device_get();
 	int len = -1;
 
-	if (!d)
-		return -1;
-	if (!dir || strcmp(dir, d->ibv.ibdev_path) == 0)
-		len = device_attribute(d, file, buf, size);
-	urv_device_put(d);
+	for (unsigned int k = 0; k < UR_DEV_KINDS && len < 0; k++) {
+		struct urv_device *d = urv_device_get(k);
+
+		if (!d)
+			return -1;
+		if (!dir || strcmp(dir, d->ibv.ibdev_path) == 0)
+			len = device_attribute(d, file, buf, size);
+		urv_device_put(d);
+	}
 	if (len < 0)
 		errno = err;
 	return len;
@@ -135,12 +142,12 @@ URV_EXPORT_OLD(urv_read_ibdev_sysfs_file, ibv_read_ibdev_sysfs_file,
 URV_EXPORT_OLD(urv_read_ibdev_sysfs_file, ibv_read_ibdev_sysfs_file,
 	       "IBVERBS_PRIVATE_65");
 
-/* The structure is private to the library that made it: it means our device. */
+/* The structure is private to the library that made it: it means our first. */
 int urv_read_ibdev_sysfs_file(char *buf, size_t size,
 			      struct verbs_sysfs_dev *sysfs_dev,
 			      const char *fmt, ...)
 {
-	struct urv_device *d = urv_device_get();
+	struct urv_device *d = urv_device_get(UR_DEV_ROCE);
 	char file[IBV_SYSFS_PATH_MAX];
 	va_list ap;
 	int len;

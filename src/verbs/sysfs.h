@@ -8,11 +8,12 @@
 
 #include <infiniband/verbs.h>
 
-#define URV_BOARD_ID "URNIC_ROCEV2"
+#include "core/dev.h"
 
 const char *ur_sysfs_root(void);
 
 /* name, dev_name and the two paths of a device. */
-void urv_sysfs_fill(struct ibv_device *dev, const char *name);
+void urv_sysfs_fill(struct ibv_device *dev, const char *name,
+		    enum ur_dev_kind kind);
 
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The installed header's layouts against the recorded ones.
+"""The installed headers' layouts against the recorded ones.
 
 What we lay out by it must be what programs built elsewhere expect.  A
 structure may have the size of release 44 or of the newest, or of one between.
@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 HEAD = '''#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 #include <stddef.h>
 #include <stdio.h>
 int main(void)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Everything on this machine that needs libibverbs loads with ours.
+"""Everything on this machine that needs one of our libraries loads with ours.
 
-usage: load.py DIRECTORY       with libibverbs.so.1, libibverbs.so, liburnic.so
+usage: load.py DIRECTORY   with libibverbs.so.1, librdmacm.so.1, liburnic.so
 """
 
 import ctypes
@@ -22,6 +22,7 @@ LIBRARIES = [
     'libmlx5.so.1', 'libmlx4.so.1', 'libefa.so.1', 'libmana.so.1',
     'libhns.so.1', 'librdmacm.so.1', 'libfabric.so.1', 'ucx/libuct_ib.so.0',
 ]
+OURS = ['libibverbs.so.1', 'librdmacm.so.1']
 LIBRARY_DIRS = ['/usr/lib/x86_64-linux-gnu', '/usr/lib64', '/usr/lib']
 
 # What NCCL looks up by version, any missing one ending its use of RDMA.
@@ -37,17 +38,19 @@ NCCL_OPTIONAL = {
 
 
 def users():
-    """ELF files that are linked to libibverbs."""
+    """ELF files that are linked to one of ours, and to which."""
     files = [f for pattern in PROGRAMS for f in glob.glob(pattern)]
     files += [os.path.join(d, name) for d in LIBRARY_DIRS for name in LIBRARIES]
     for f in sorted({os.path.realpath(f) for f in files if os.path.exists(f)}):
         out = subprocess.run(['readelf', '-d', f], capture_output=True,
                              text=True, check=False).stdout
-        if 'libibverbs.so.1' in out:
-            yield f
+        needs = [name for name in OURS
+                 if re.search(rf'NEEDED.*\[{re.escape(name)}\]', out)]
+        if needs:
+            yield f, needs
 
 
-def load(path, directory):
+def load(path, directory, needs):
     """None, or why it does not load."""
     env = dict(os.environ, LD_LIBRARY_PATH=directory, LD_BIND_NOW='1')
     p = subprocess.run(['ldd', '-r', path], env=env, capture_output=True,
@@ -55,12 +58,12 @@ def load(path, directory):
     text = p.stdout + p.stderr
     bad = [line for line in text.splitlines()
            if re.search('undefined symbol|not found|not defined', line)
-           and re.search('ibv_|verbs|urnic', line, re.I)]
+           and re.search('ibv_|rdma|verbs|urnic', line, re.I)]
     if bad:
         return bad[0].strip()
-    ours = os.path.join(directory, 'libibverbs.so.1')
-    if 'libibverbs.so.1 => ' + ours not in text:
-        return 'does not find ours'
+    for name in needs:
+        if f'{name} => {os.path.join(directory, name)}' not in text:
+            return f'does not find our {name}'
     return None
 
 
@@ -81,9 +84,9 @@ def nccl(directory):
 def main():
     directory = os.path.abspath(sys.argv[1])
     n = bad = 0
-    for path in users():
+    for path, needs in users():
         n += 1
-        why = load(path, directory)
+        why = load(path, directory, needs)
         if why:
             print('%s: %s' % (path, why))
             bad += 1

@@ -55,11 +55,13 @@ def recorded(path):
     return want
 
 
-def distribution():
-    """Path of the installed library, or None."""
+def distribution(ours):
+    """Path of the installed library of that name, or None."""
+    name = re.escape(re.match(r'[^.]+\.so\.\d+',
+                              os.path.basename(ours)).group())
     out = subprocess.run(['/sbin/ldconfig', '-p'], capture_output=True,
                          text=True, check=False).stdout
-    m = re.search(r'^\s*libibverbs\.so\.1 .*x86-64.* => (\S+)$', out, re.M)
+    m = re.search(r'^\s*' + name + r' .*x86-64.* => (\S+)$', out, re.M)
     return m.group(1) if m else None
 
 
@@ -90,7 +92,7 @@ def main():
     for name in unversioned(ours_path):
         print('no version: %s' % name)
         bad += 1
-    path = distribution()
+    path = distribution(ours_path)
     if path and os.path.realpath(path) != os.path.realpath(ours_path):
         theirs = exports(path)
         bad += compare(ours, {k: v[0] for k, v in theirs.items()}, path)

@@ -14,7 +14,9 @@ def expect(pattern, text):
 
 
 def devices(env):
-    expect(r'^\s+urnic0\s+[0-9a-f]{16}$', env.call(env.a, 'ibv_devices'))
+    text = env.call(env.a, 'ibv_devices')
+    expect(r'^\s+urnic0\s+[0-9a-f]{16}$', text)
+    expect(r'^\s+urniw0\s+[0-9a-f]{16}$', text)
 
 
 def devinfo(env):
@@ -80,7 +82,27 @@ def asyncwatch(env):
 
 
 def urnic_devices(env):
-    expect('urnic0', env.a.sh(env.urnic, 'devices'))
+    text = env.a.sh(env.urnic, 'devices')
+    expect('^urnic0  RoCEv2', text)
+    expect('^urniw0  iWARP', text)
+
+
+def iwarp_devinfo(env):
+    """What ibv_devinfo shows of the kernel's siw."""
+    text = env.call(env.a, 'ibv_devinfo', '-v', '-d', 'urniw0')
+    for pattern in (r'transport:\s+iWARP \(1\)',
+                    r'state:\s+PORT_ACTIVE \(4\)',
+                    r'link_layer:\s+Ethernet',
+                    r'max_ah:\s+0$', r'max_pkeys:\s+0$',
+                    r'gid_tbl_len:\s+1$', r'pkey_tbl_len:\s+0$'):
+        expect(pattern, text)
+
+
+def first_is_roce(env):
+    """Programs that open the first device get the one they always got."""
+    names = env.call(env.a, 'ibv_devinfo', '-l').split()
+    if names[-2:] != ['urnic0', 'urniw0']:
+        raise Failure(f'devices are {names}')
 
 
 def urnic_run_exit_code(env):
@@ -112,6 +134,8 @@ CASES = [
     Case('active-mtu', active_mtu),
     Case('ibv_asyncwatch', asyncwatch),
     Case('urnic-devices', urnic_devices),
+    Case('iwarp-devinfo', iwarp_devinfo),
+    Case('first-is-roce', first_is_roce),
     Case('urnic-run-exit-code', urnic_run_exit_code),
     Case('urnic-run-not-a-command', not_a_command),
     Case('without-urnic', without_urnic),

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "daemon/binds.h"
 #include "daemon/ipc_io.h"
 #include "link/udp.h"
 #include "world.h"
@@ -309,6 +310,97 @@ static void slots_go_when_the_client_goes(void **state)
 	assert_true(daemon_wait_used(1, 1000));
 }
 
+static struct ur_ipc_msg binding(enum ur_ipc_type type, uint32_t handle,
+				 uint16_t port, uint8_t flags)
+{
+	struct ur_ipc_msg m = { .type = type,
+				.handle = handle,
+				.port_space = 0x0106,
+				.port = port,
+				.flags = flags };
+
+	m.addr[10] = 0xff;
+	m.addr[11] = 0xff;
+	return m;
+}
+
+/* The error of BOUND, -1: something else or the end. */
+static int bind_port(int fd, uint32_t handle, uint16_t port, uint8_t flags)
+{
+	struct ur_ipc_msg m = binding(UR_IPC_BIND, handle, port, flags);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int fds[UR_IPC_MAX_FDS];
+	unsigned int n;
+
+	assert_int_equal(ur_ipc_send(fd, &m, NULL, 0), 0);
+	assert_int_equal(poll(&p, 1, 3000), 1);
+	if (ur_ipc_recv(fd, &m, fds, &n) || m.type != UR_IPC_BOUND)
+		return -1;
+	assert_int_equal(m.handle, handle);
+	return m.error;
+}
+
+static void ports_of_others(void **state)
+{
+	int a = hello_as(UR_IPC_ROLE_CLIENT), b = hello_as(UR_IPC_ROLE_CLIENT);
+	struct ur_ipc_msg m = binding(UR_IPC_UNBIND, 7, 0, 0);
+
+	assert_int_equal(bind_port(a, 7, 7174, UR_BIND_REUSE), 0);
+	assert_int_equal(bind_port(a, 7, 7175, 0), EEXIST);
+	assert_int_equal(bind_port(b, 7, 7174, UR_BIND_CLAIM), EADDRNOTAVAIL);
+	assert_int_equal(bind_port(b, 7, 7174, UR_BIND_CLAIM | UR_BIND_LISTEN),
+			 EADDRNOTAVAIL);
+	/* Another's handle is nobody's. */
+	assert_int_equal(ur_ipc_send(b, &m, NULL, 0), 0);
+	assert_int_equal(bind_port(b, 8, 7174, 0), EADDRNOTAVAIL);
+	close(a);
+	sleep_ms(50);
+	assert_int_equal(bind_port(b, 9, 7174, 0), 0);
+	close(b);
+}
+
+static void wrong_bindings(void **state)
+{
+	struct ur_ipc_msg m = binding(UR_IPC_MAD_IN, 0, 0, 0);
+	int fd = hello_as(UR_IPC_ROLE_CLIENT);
+
+	/* To listen is asked for apart. */
+	assert_int_equal(bind_port(fd, 1, 7174, UR_BIND_LISTEN), -1);
+	close(fd);
+	fd = hello_as(UR_IPC_ROLE_CLIENT);
+	assert_int_equal(ur_ipc_send(fd, &m, NULL, 0), 0); /* the daemon's */
+	expect_ended(fd);
+	fd = hello_as(UR_IPC_ROLE_TOOL);
+	assert_int_equal(bind_port(fd, 1, 7174, 0), -1);
+	close(fd);
+	fd = hello_as(UR_IPC_ROLE_CLIENT);
+	m = binding(UR_IPC_BIND, 1, 7174, 0);
+	m.port_space = 0x0107;
+	assert_int_equal(ur_ipc_send(fd, &m, NULL, 0), 0);
+	assert_int_equal(next_type(fd), UR_IPC_BOUND);
+	m = binding(UR_IPC_LISTEN, 1, 0, 0);
+	assert_int_equal(ur_ipc_send(fd, &m, NULL, 0), 0);
+	assert_int_equal(next_type(fd), UR_IPC_BOUND);
+	close(fd);
+}
+
+/* All free ports, and one more; all are given back with the process. */
+static void all_ports(void **state)
+{
+	int fd = hello_as(UR_IPC_ROLE_CLIENT), err = 0;
+	uint32_t n = 0;
+
+	while (!err && n < 70000)
+		err = bind_port(fd, ++n, 0, 0);
+	assert_int_equal(err, EADDRNOTAVAIL);
+	assert_in_range(n, 1000, 65000);
+	close(fd);
+	sleep_ms(100);
+	fd = hello_as(UR_IPC_ROLE_CLIENT);
+	assert_int_equal(bind_port(fd, 1, 0, 0), 0);
+	close(fd);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -325,6 +417,9 @@ int main(void)
 		T(flood_without_reading),
 		T(silent_connections),
 		T(slots_go_when_the_client_goes),
+		T(ports_of_others),
+		T(wrong_bindings),
+		T(all_ports),
 	};
 
 	world_require();

@@ -17,9 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define DEV  "/sys/class/infiniband/urnic0"
-#define PORT DEV "/ports/1"
-#define NODE "/dev/infiniband/uverbs0"
+#define DEV   "/sys/class/infiniband/urnic0"
+#define IWARP "/sys/class/infiniband/urniw0"
+#define PORT  DEV "/ports/1"
+#define NODE  "/dev/infiniband/uverbs0"
 
 static _Atomic int failures;
 
@@ -56,6 +57,8 @@ static void files(void)
 	CHECK(reads(open64(PORT "/state", O_RDONLY), "4: ACTIVE\n"));
 	CHECK(reads(openat(AT_FDCWD, DEV "/node_type", O_RDONLY), "1: CA\n"));
 	CHECK(reads(openat64(-1, DEV "/node_type", O_RDONLY), "1: CA\n"));
+	CHECK(reads(open(IWARP "/node_type", O_RDONLY), "4: RNIC\n"));
+	CHECK(open(IWARP "/ports/1/gids/1", O_RDONLY) < 0);
 	CHECK(reads(open("/sys/class/infiniband_verbs/uverbs0/ibdev", O_RDONLY),
 		    "urnic0\n"));
 	CHECK(reads(open(PORT "/gid_attrs/types/0", O_RDONLY), "RoCE v2\n"));
@@ -72,18 +75,19 @@ static void files(void)
 static void directories(void)
 {
 	struct dirent **list = NULL;
-	bool found = false;
+	int found = 0;
 	DIR *d = opendir("/sys/class/infiniband");
 	int n;
 
 	CHECK(d != NULL);
 	for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
-		found |= !strcmp(e->d_name, "urnic0");
-	CHECK(found);
+		found += !strcmp(e->d_name, "urnic0") ||
+			 !strcmp(e->d_name, "urniw0");
+	CHECK(found == 2);
 	if (d)
 		closedir(d);
 	n = scandir("/sys/class/infiniband_verbs", &list, NULL, alphasort);
-	CHECK(n == 4); /* . .. abi_version uverbs0 */
+	CHECK(n == 5); /* . .. abi_version uverbs0 uverbs1 */
 	for (int i = 0; i < n; i++)
 		free(list[i]);
 	free(list);

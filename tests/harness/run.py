@@ -28,6 +28,7 @@ GROUPS = {
     'pingpong': 'apps.pingpong',
     'perftest': 'apps.perftest',
     'crowd': 'apps.crowd',
+    'rdmacm': 'apps.rdmacm',
     'progs': 'life.progs',
     'life': 'life.life',
     'wire': 'netns.wire',

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "daemon/binds.h"
 #include "daemon/ipc.h"
 
 static uint8_t buf[UR_IPC_MAX];
@@ -41,6 +42,53 @@ static void golden_bytes(void **state)
 	assert_int_equal(decode(error, sizeof(error), 0), 0);
 	assert_int_equal(out.error, ENOSPC);
 	assert_string_equal(out.text, "full");
+}
+
+static void golden_bindings(void **state)
+{
+	static const uint8_t bind[] = { 0,    16,   0,	0, 0, 0,    0, 3, 0,
+					0,    0,    5,	1, 6, 0x1c, 6, 2, 0,
+					0,    0,    0,	0, 0, 0,    0, 0, 0,
+					0xff, 0xff, 10, 0, 0, 1 };
+	static const uint8_t bound[] = { 0, 17, 0, 0, 0, 0, 0,	  3,
+					 0, 98, 0, 0, 0, 5, 0x1c, 6 };
+
+	assert_int_equal(decode(bind, sizeof(bind), 0), 0);
+	assert_int_equal(out.handle, 5);
+	assert_int_equal(out.port_space, 0x0106);
+	assert_int_equal(out.port, 7174);
+	assert_int_equal(out.flags, UR_BIND_AFONLY);
+	assert_memory_equal(out.addr, bind + 17, 16);
+	assert_int_equal(ur_ipc_encode(&out, buf, sizeof(buf)), sizeof(bind));
+	assert_memory_equal(buf, bind, sizeof(bind));
+	assert_int_equal(decode(bound, sizeof(bound), 0), 0);
+	assert_int_equal(out.error, EADDRINUSE);
+	assert_int_equal(out.handle, 5);
+	assert_int_equal(out.port, 7174);
+	/* A flag that nobody knows. */
+	memcpy(buf, bind, sizeof(bind));
+	buf[16] = 0x10;
+	assert_int_equal(decode(buf, sizeof(bind), 0), -EPROTO);
+}
+
+static void mad_round_trip(void **state)
+{
+	memset(&in, 0, sizeof(in));
+	in.type = UR_IPC_MAD_IN;
+	in.scope_id = 0x01020304;
+	in.tclass = 0x28;
+	for (unsigned int i = 0; i < sizeof(in.mad); i++)
+		in.mad[i] = (uint8_t)(i ^ 0x5a);
+	memset(in.src, 1, 16);
+	memset(in.dst, 2, 16);
+	assert_int_equal(ur_ipc_encode(&in, buf, sizeof(buf)),
+			 8 + 16 + 16 + 4 + 1 + 256);
+	assert_int_equal(decode(buf, 301, 0), 0);
+	assert_memory_equal(out.mad, in.mad, sizeof(in.mad));
+	assert_memory_equal(out.src, in.src, 16);
+	assert_memory_equal(out.dst, in.dst, 16);
+	assert_int_equal(out.scope_id, in.scope_id);
+	assert_int_equal(out.tclass, in.tclass);
 }
 
 static void process_round_trip(void **state)
@@ -180,6 +228,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(golden_bytes),
+		cmocka_unit_test(golden_bindings),
+		cmocka_unit_test(mad_round_trip),
 		cmocka_unit_test(process_round_trip),
 		cmocka_unit_test(only_the_exact_length),
 		cmocka_unit_test(unknown_types),

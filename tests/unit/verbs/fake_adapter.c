@@ -7,6 +7,7 @@
 struct ur_adapter {
 	struct ur_dev dev;
 	struct ur_mr_table mrs;
+	uint32_t refs;
 };
 
 struct ur_fake_counts ur_fake;
@@ -15,14 +16,15 @@ void (*ur_fake_on_poll)(struct ur_cq *cq);
 const uint8_t ur_fake_v4[16] = { [10] = 0xff, [11] = 0xff, 192, 0, 2, 1 };
 const uint8_t ur_fake_v6[16] = { 0xfe, 0x80, [15] = 1 };
 
-static struct ur_adapter the_adapter;
+static struct ur_adapter fakes[UR_DEV_KINDS];
 static uint32_t next_qpn = 0x4001;
 
-static void dev_init(struct ur_dev *dev)
+static void dev_init(struct ur_dev *dev, enum ur_dev_kind kind)
 {
 	memset(dev, 0, sizeof(*dev));
-	strcpy(dev->name, "urnic0");
-	dev->node_guid = 0x0200c0fffe000201ull;
+	strcpy(dev->name, ur_dev_kind_name(kind));
+	dev->kind = kind;
+	dev->node_guid = UR_FAKE_GUID + kind;
 	ur_lock_init(&dev->lock);
 	ur_list_init(&dev->evqs);
 	memcpy(dev->gids[UR_FAKE_V4_INDEX].addr, ur_fake_v4, 16);
@@ -38,19 +40,28 @@ static void dev_init(struct ur_dev *dev)
 	};
 }
 
+int ur_adapter_get_kind(enum ur_dev_kind kind, struct ur_adapter **out)
+{
+	struct ur_adapter *a = &fakes[kind];
+
+	ur_fake.adapters++;
+	if (a->refs++ == 0) {
+		dev_init(&a->dev, kind);
+		ur_mr_table_init(&a->mrs);
+	}
+	*out = a;
+	return 0;
+}
+
 int ur_adapter_get(struct ur_adapter **out)
 {
-	if (ur_fake.adapters++ == 0) {
-		dev_init(&the_adapter.dev);
-		ur_mr_table_init(&the_adapter.mrs);
-	}
-	*out = &the_adapter;
-	return 0;
+	return ur_adapter_get_kind(UR_DEV_ROCE, out);
 }
 
 void ur_adapter_put(struct ur_adapter *a)
 {
-	if (--ur_fake.adapters == 0)
+	ur_fake.adapters--;
+	if (--a->refs == 0)
 		ur_mr_table_fini(&a->mrs);
 }
 

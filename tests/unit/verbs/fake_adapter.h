@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An adapter without lanes, in the place of engine/: it has a device with two
+ * Adapters without lanes, in the place of engine/: each has a device with two
  * known addresses, counts what the driver side asks of it, and completes what
  * a test tells it to.
  */
@@ -28,6 +28,7 @@ extern void (*ur_fake_on_poll)(struct ur_cq *cq);
 extern const uint8_t ur_fake_v4[16];
 extern const uint8_t ur_fake_v6[16];
 
+#define UR_FAKE_GUID   0x0200c0fffe000201ull /* plus the kind */
 #define UR_FAKE_NOW_NS 12345678901234ull
 
 #endif

@@ -11,7 +11,7 @@ int fixture_open(void **state)
 	memset(&ur_fake, 0, sizeof(ur_fake));
 	f.list = ibv_get_device_list(&n);
 	assert_non_null(f.list);
-	assert_int_equal(n, 1);
+	assert_int_equal(n, 2);
 	f.ctx = ibv_open_device(f.list[0]);
 	assert_non_null(f.ctx);
 	f.pd = ibv_alloc_pd(f.ctx);

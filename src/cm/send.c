@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Building messages, and repeating those that want an answer.
+ *
+ * A message with a timer is sent at most 1 + max_retries times.  The wait of
+ * the kernel's CM is the peer's response timeout plus two packet lifetimes,
+ * about five seconds, from the first try on; here the first tries come sooner
+ * (1/16 of it, 1/8 …), so that a lost message costs a third of a second and
+ * not five.  A peer that is merely slow answers an early repetition by MRA.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "cm/internal.h"
+#include "cm/route.h"
+
+#define CODE_MIN	  16u /* a peer may not make us repeat more often … */
+#define CODE_MAX	  28u /* … nor wait longer: 18 minutes */
+#define FAST_RETRIES	  4u
+#define TIMEWAIT_CODE_MAX 22u
+
+uint64_t ur_cm_code_ns(unsigned int code)
+{
+	return UINT64_C(4096) << (code < CODE_MAX ? code : CODE_MAX);
+}
+
+/*
+ * The timeout must cover the way there and back (lifetime + 1) and the
+ * responder's delay (IBTA 9.7.6.1.3); a sum in powers of two: the larger one,
+ * plus one if they are near each other.
+ */
+uint8_t ur_cm_ack_timeout(unsigned int lifetime, unsigned int ack_delay)
+{
+	unsigned int code = lifetime + 1;
+
+	if (code >= ack_delay)
+		code += ack_delay + 1 >= code;
+	else
+		code = ack_delay + (code + 1 >= ack_delay);
+	return (uint8_t)(code < 31 ? code : 31);
+}
+
+void ur_cm_msg_init(const struct ur_cm_id *id, struct ur_cm_msg *m,
+		    enum ur_cm_attr attr, uint64_t tid)
+{
+	*m = (struct ur_cm_msg){ .attr = attr,
+				 .tid = tid,
+				 .local_id = id->local_id,
+				 .remote_id = id->remote_id };
+}
+
+void ur_cm_set_private(struct ur_cm_msg *m, const void *data, uint8_t len)
+{
+	assert(len <= ur_cm_private_size(m->attr));
+	if (len)
+		memcpy(m->private_data, data, len);
+}
+
+/* Space for one message more, or NULL: it is lost, as on the wire. */
+static struct ur_cm_dgram *slot(struct ur_cm *cm)
+{
+	if (cm->out_tail - cm->out_head == UR_CM_OUTPUT_MAX) {
+		cm->counters.drop_output++;
+		return NULL;
+	}
+	cm->counters.sent++;
+	return &cm->out[cm->out_tail++ % UR_CM_OUTPUT_MAX];
+}
+
+void ur_cm_send_back(struct ur_cm *cm, const struct ur_cm_dgram *out)
+{
+	struct ur_cm_dgram *d = slot(cm);
+
+	if (d)
+		*d = *out;
+}
+
+static void send_mad(struct ur_cm_id *id, const uint8_t mad[UR_MAD_LEN])
+{
+	struct ur_cm_dgram *d = slot(id->cm);
+
+	if (!d)
+		return;
+	memcpy(d->src, id->path.local, 16);
+	memcpy(d->dst, id->path.remote, 16);
+	d->scope_id = id->path.scope_id;
+	d->tclass = id->path.tclass;
+	d->hop_limit = id->path.hop_limit;
+	memcpy(d->mad, mad, UR_MAD_LEN);
+}
+
+void ur_cm_send(struct ur_cm_id *id, const struct ur_cm_msg *m)
+{
+	uint8_t mad[UR_MAD_LEN];
+
+	ur_cm_msg_encode(m, mad);
+	send_mad(id, mad);
+	id->cm->counters.rejects_sent += m->attr == UR_CM_REJ;
+}
+
+void ur_cm_send_kept(struct ur_cm_id *id, const struct ur_cm_msg *m)
+{
+	ur_cm_msg_encode(m, id->mad);
+	send_mad(id, id->mad);
+	id->cm->counters.rejects_sent += m->attr == UR_CM_REJ;
+}
+
+void ur_cm_send_timed(struct ur_cm_id *id, const struct ur_cm_msg *m,
+		      uint64_t now_ns)
+{
+	ur_cm_send_kept(id, m);
+	id->retries = 0;
+	ur_cm_arm_retry(id, now_ns);
+}
+
+void ur_cm_send_again(struct ur_cm_id *id)
+{
+	send_mad(id, id->mad);
+}
+
+static uint64_t full_wait(const struct ur_cm_id *id)
+{
+	unsigned int code = id->response_timeout;
+
+	if (code < CODE_MIN)
+		code = CODE_MIN;
+	return ur_cm_code_ns(code) + 2 * ur_cm_code_ns(UR_CM_LIFETIME);
+}
+
+void ur_cm_arm_retry(struct ur_cm_id *id, uint64_t now_ns)
+{
+	unsigned int shift = 0;
+
+	if (id->retries < FAST_RETRIES)
+		shift = FAST_RETRIES - id->retries;
+	ur_timer_arm(&id->cm->timers, &id->timer,
+		     now_ns + (full_wait(id) >> shift));
+}
+
+void ur_cm_send_mra(struct ur_cm_id *id, enum ur_cm_about about)
+{
+	struct ur_cm_msg m;
+
+	ur_cm_msg_init(id, &m, UR_CM_MRA, id->tid);
+	m.u.mra.about = (uint8_t)about;
+	m.u.mra.service_timeout = UR_CM_MRA_TIMEOUT;
+	ur_cm_send(id, &m);
+}
+
+void ur_cm_send_rtu(struct ur_cm_id *id)
+{
+	struct ur_cm_msg m;
+
+	ur_cm_msg_init(id, &m, UR_CM_RTU, id->tid);
+	ur_cm_send(id, &m);
+}
+
+void ur_cm_send_drep(struct ur_cm_id *id, uint64_t tid)
+{
+	struct ur_cm_msg m;
+
+	ur_cm_msg_init(id, &m, UR_CM_DREP, tid);
+	ur_cm_send(id, &m);
+}
+
+void ur_cm_send_dreq(struct ur_cm_id *id, uint64_t now_ns)
+{
+	struct ur_cm_msg m;
+
+	ur_cm_msg_init(id, &m, UR_CM_DREQ, ur_cm_tid(id));
+	m.u.dreq.remote_qpn = id->remote_qpn;
+	ur_cm_send_timed(id, &m, now_ns);
+}
+
+/*
+ * We gave up.  The peer may not have told us its ID, so ours and our CA's say
+ * which connection it was (IBTA 12.6.7.2, reason 4).
+ */
+void ur_cm_send_rej_timeout(struct ur_cm_id *id)
+{
+	uint64_t guid_be = __builtin_bswap64(id->cm->cfg.ca_guid);
+	struct ur_cm_msg m;
+
+	ur_cm_msg_init(id, &m, UR_CM_REJ, id->tid);
+	m.u.rej.about = UR_CM_ABOUT_OTHER;
+	m.u.rej.reason = UR_CM_REJ_TIMEOUT;
+	m.u.rej.ari_len = sizeof(guid_be);
+	memcpy(m.u.rej.ari, &guid_be, sizeof(guid_be));
+	ur_cm_send(id, &m);
+}
+
+/* IBTA 12.9.8.4: as long as a packet of the connection may be under way. */
+void ur_cm_arm_timewait(struct ur_cm_id *id, uint64_t now_ns)
+{
+	unsigned int code = id->ack_timeout;
+
+	if (code > TIMEWAIT_CODE_MAX)
+		code = TIMEWAIT_CODE_MAX;
+	ur_timer_arm(&id->cm->timers, &id->timer, now_ns + ur_cm_code_ns(code));
+}
+
+void ur_cm_arm_linger(struct ur_cm_id *id, uint64_t now_ns)
+{
+	ur_timer_arm(&id->cm->timers, &id->timer, now_ns + UR_CM_LINGER_NS);
+}

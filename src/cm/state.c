@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a message does in a state: the action is called, and if it says so the
+ * state becomes `next` (IBTA 12.9.7).  An empty cell drops the message.
+ */
+#include <assert.h>
+#include <errno.h>
+
+#include "base/log.h"
+#include "cm/internal.h"
+
+struct cell {
+	ur_cm_action *action;
+	enum ur_cm_state next; /* the same as the row's: it stays */
+};
+
+#define ROW(state) [UR_CMS_##state]
+#define ON(attr)   [UR_CM_##attr - UR_CM_ATTR_FIRST]
+#define DO(fn, to)                                                             \
+	{                                                                      \
+		ur_cm_on_##fn, UR_CMS_##to                                     \
+	}
+
+static const struct cell table[UR_CMS_COUNT][UR_CM_ATTR_COUNT] = {
+	ROW(REQ_SENT) = {
+		ON(REP) = DO(rep, REP_RCVD),
+		ON(REJ) = DO(rej, CLOSED),
+		ON(MRA) = DO(mra, REQ_SENT),
+	},
+	ROW(REQ_RCVD) = {
+		ON(REQ) = DO(busy, REQ_RCVD),
+		ON(REJ) = DO(rej, CLOSED),
+	},
+	ROW(REP_SENT) = {
+		ON(REQ) = DO(again, REP_SENT),
+		ON(MRA) = DO(mra, REP_SENT),
+		ON(REJ) = DO(rej, CLOSED),
+		ON(RTU) = DO(rtu, ESTABLISHED),
+		/* The RTU was lost, and all is over already. */
+		ON(DREQ) = DO(dreq, DREQ_RCVD),
+	},
+	ROW(REP_RCVD) = {
+		ON(REP) = DO(busy, REP_RCVD),
+		ON(REJ) = DO(rej_late, TIMEWAIT),
+	},
+	ROW(ESTABLISHED) = {
+		ON(REQ) = DO(dup, ESTABLISHED),
+		ON(REP) = DO(rep_dup, ESTABLISHED),
+		ON(RTU) = DO(dup, ESTABLISHED),
+		ON(MRA) = DO(mra, ESTABLISHED),
+		ON(REJ) = DO(rej_late, TIMEWAIT),
+		ON(DREQ) = DO(dreq, DREQ_RCVD),
+		ON(LAP) = DO(lap, ESTABLISHED),
+		ON(APR) = DO(apr, ESTABLISHED),
+	},
+	ROW(DREQ_SENT) = {
+		ON(RTU) = DO(dup, DREQ_SENT),
+		ON(REJ) = DO(rej_dreq, TIMEWAIT),
+		ON(DREQ) = DO(dreq_cross, TIMEWAIT),
+		ON(DREP) = DO(drep, TIMEWAIT),
+	},
+	ROW(DREQ_RCVD) = {
+		ON(DREQ) = DO(dup, DREQ_RCVD),
+	},
+	ROW(TIMEWAIT) = {
+		ON(REQ) = DO(stale, TIMEWAIT),
+		ON(DREQ) = DO(dreq_dup, TIMEWAIT),
+		ON(DREP) = DO(dup, TIMEWAIT),
+	},
+	ROW(REJ_SENT) = {
+		ON(REQ) = DO(again, REJ_SENT),
+		ON(REP) = DO(again, REJ_SENT),
+		ON(DREQ) = DO(dreq_dup, REJ_SENT),
+	},
+	ROW(SIDR_REQ_SENT) = {
+		ON(SIDR_REP) = DO(sidr_rep, CLOSED),
+	},
+	ROW(SIDR_REQ_RCVD) = {
+		ON(SIDR_REQ) = DO(dup, SIDR_REQ_RCVD),
+	},
+	ROW(SIDR_REP_SENT) = {
+		ON(SIDR_REQ) = DO(again, SIDR_REP_SENT),
+	},
+};
+
+/* What it means that nobody answered, or that the time is over. */
+static const struct {
+	bool repeats; /* the message, first */
+	bool tells;   /* an event: */
+	enum ur_cm_event_type event;
+	int status;
+	enum ur_cm_state next;
+} on_timeout[UR_CMS_COUNT] = {
+	ROW(REQ_SENT) = { true, true, UR_CM_UNREACHABLE, -ETIMEDOUT,
+			  UR_CMS_CLOSED },
+	ROW(REP_SENT) = { true, true, UR_CM_UNREACHABLE, -ETIMEDOUT,
+			  UR_CMS_CLOSED },
+	ROW(SIDR_REQ_SENT) = { true, true, UR_CM_UNREACHABLE, -ETIMEDOUT,
+			       UR_CMS_CLOSED },
+	ROW(ESTABLISHED) = { true, true, UR_CM_ALT_PATH_RESULT, -ETIMEDOUT,
+			     UR_CMS_ESTABLISHED },
+	ROW(DREQ_SENT) = { true, true, UR_CM_DISCONNECTED, -ETIMEDOUT,
+			   UR_CMS_TIMEWAIT },
+	ROW(TIMEWAIT) = { false, true, UR_CM_TIMEWAIT_EXIT, 0, UR_CMS_CLOSED },
+	ROW(REJ_SENT) = { false, false, 0, 0, UR_CMS_CLOSED },
+	ROW(SIDR_REP_SENT) = { false, false, 0, 0, UR_CMS_CLOSED },
+};
+
+static const char *const names[UR_CMS_COUNT] = {
+#define X(name) #name,
+	UR_CM_STATES(X)
+#undef X
+};
+
+const char *ur_cm_state_name(enum ur_cm_state state)
+{
+	return names[state];
+}
+
+/* Too many ended ids without owner: the oldest goes. */
+static void limit_lingering(struct ur_cm *cm)
+{
+	if (cm->nlinger > UR_CM_LINGER_MAX)
+		ur_cm_id_free(ur_container_of(cm->linger.next, struct ur_cm_id,
+					      linger));
+}
+
+/* Its time runs, and nobody waits for it. */
+static bool lingers(const struct ur_cm_id *id)
+{
+	return !id->owned &&
+	       (id->state == UR_CMS_TIMEWAIT || id->state == UR_CMS_REJ_SENT ||
+		id->state == UR_CMS_SIDR_REP_SENT);
+}
+
+void ur_cm_linger(struct ur_cm_id *id)
+{
+	struct ur_cm *cm = id->cm;
+
+	if (!lingers(id) || !ur_list_empty(&id->linger))
+		return;
+	ur_list_add_tail(&cm->linger, &id->linger);
+	cm->nlinger++;
+	limit_lingering(cm);
+}
+
+void ur_cm_set_state(struct ur_cm_id *id, enum ur_cm_state state)
+{
+	struct ur_cm *cm = id->cm;
+
+	ur_debug("cm %08x: %s -> %s", id->local_id, names[id->state],
+		 names[state]);
+	id->state = state;
+	if (state != UR_CMS_REP_SENT && state != UR_CMS_REP_RCVD &&
+	    state != UR_CMS_ESTABLISHED)
+		ur_cm_table_del(&id->by_qpn);
+	if (state != UR_CMS_CLOSED) {
+		ur_cm_linger(id);
+		return;
+	}
+	ur_timer_cancel(&cm->timers, &id->timer);
+	/* What still comes for it is answered as for none. */
+	ur_cm_table_del(&id->by_local);
+	ur_cm_table_del(&id->by_remote);
+	ur_cm_answered(id);
+	/* A request that went before anybody was told needs no words. */
+	if (!id->owned || id->untold)
+		ur_cm_id_free(id);
+}
+
+void ur_cm_message(struct ur_cm_id *id, const struct ur_cm_rx *rx)
+{
+	const struct cell *c = &table[id->state][rx->m.attr - UR_CM_ATTR_FIRST];
+
+	if (!c->action)
+		id->cm->counters.drop_state++;
+	else if (c->action(id, rx) && c->next != id->state)
+		ur_cm_set_state(id, c->next);
+}
+
+/* Give up: what else the end of waiting asks for. */
+static void finish(struct ur_cm_id *id, uint64_t now_ns)
+{
+	id->cm->counters.timeouts++;
+	if (id->state == UR_CMS_REQ_SENT || id->state == UR_CMS_REP_SENT)
+		ur_cm_send_rej_timeout(id);
+	else if (id->state == UR_CMS_DREQ_SENT)
+		ur_cm_arm_timewait(id, now_ns);
+	else if (id->state == UR_CMS_ESTABLISHED)
+		id->lap = UR_CM_LAP_NONE;
+}
+
+void ur_cm_timeout(struct ur_cm_id *id, uint64_t now_ns)
+{
+	enum ur_cm_state next = on_timeout[id->state].next;
+
+	if (on_timeout[id->state].repeats) {
+		if (id->retries < id->max_retries) {
+			id->retries++;
+			id->cm->counters.retries++;
+			ur_cm_send_again(id);
+			ur_cm_arm_retry(id, now_ns);
+			return;
+		}
+		finish(id, now_ns);
+	}
+	if (on_timeout[id->state].tells)
+		ur_cm_post(id, on_timeout[id->state].event,
+			   on_timeout[id->state].status);
+	if (next != id->state)
+		ur_cm_set_state(id, next);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What lanes tell the communication manager; under any lock, never waits. */
+#ifndef UR_ENGINE_CM_HOOK_H
+#define UR_ENGINE_CM_HOOK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/packet.h"
+
+/*
+ * A packet came to the lane of a process that has the port alone.  True: it
+ * was for QP1 and is taken.
+ */
+bool ur_cm_hook_input(const struct ur_rx *rx);
+
+/* A QP has got its first packet in RTR (COMM_EST). */
+void ur_cm_hook_comm_est(uint32_t qpn);
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/conn.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/conn_internal.h"
+#include "engine/internal.h"
+#include "wire/icrc.h"
+
+static const struct ur_conn_ops *const ops_of[UR_DEV_KINDS] = {
+	[UR_DEV_ROCE] = &ur_conn_roce_ops,
+	[UR_DEV_IWARP] = &ur_conn_iwarp_ops,
+};
+
+static bool is_dead(const struct ur_adapter *a)
+{
+	return atomic_load_explicit(&a->dead, memory_order_relaxed);
+}
+
+static void init(struct ur_conn *c, struct ur_adapter *a,
+		 const struct ur_conn_ops *ops, enum ur_port_space ps)
+{
+	c->ops = ops;
+	c->adapter = a;
+	c->ps = ps;
+	c->ended = false;
+	ur_list_init(&c->events);
+	ur_list_init(&c->orphan);
+}
+
+int ur_conn_create(struct ur_adapter *a, enum ur_port_space ps,
+		   ur_conn_handler handler, void *user, struct ur_conn **out)
+{
+	const struct ur_conn_ops *ops = ops_of[a->dev.kind];
+	struct ur_cmt *cmt;
+	struct ur_conn *c;
+	int err;
+
+	if (is_dead(a))
+		return -ENODEV;
+	if (!ops)
+		return -EOPNOTSUPP;
+	err = ur_cmt_get(&cmt);
+	if (!err)
+		err = ops->create(a, ps, &c);
+	if (err)
+		return err;
+	init(c, a, ops, ps);
+	c->cmt = cmt;
+	c->handler = handler;
+	c->user = user;
+	*out = c;
+	return 0;
+}
+
+void ur_conn_init_child(struct ur_conn *child, const struct ur_conn *listener)
+{
+	init(child, listener->adapter, listener->ops, listener->ps);
+	child->cmt = listener->cmt;
+	child->handler = listener->handler;
+	child->user = listener->user;
+	child->opts = listener->opts;
+}
+
+static void free_grave(struct ur_cmt_grave *g)
+{
+	free(ur_container_of(g, struct ur_conn, grave));
+}
+
+void ur_conn_free(struct ur_conn *c)
+{
+	ur_cmt_bury(c->cmt, &c->grave, free_grave);
+}
+
+/* In a child of fork() the parent's connections are left as they are. */
+void ur_conn_destroy(struct ur_conn *c)
+{
+	struct ur_cmt *t = c->cmt;
+	struct ur_list orphans;
+
+	if (is_dead(c->adapter))
+		return;
+	ur_list_init(&orphans);
+	ur_lock(&t->lock);
+	ur_cmt_forget(t, c, &orphans);
+	ur_unlock(&t->lock);
+	c->ops->destroy(c);
+	ur_list_for_each_safe(n, tmp, &orphans) {
+		ur_list_del(n);
+		ur_conn_destroy(ur_container_of(n, struct ur_conn, orphan));
+	}
+}
+
+void ur_conn_set_user(struct ur_conn *c, ur_conn_handler handler, void *user)
+{
+	if (is_dead(c->adapter))
+		return;
+	ur_lock(&c->cmt->lock);
+	c->handler = handler;
+	c->user = user;
+	ur_unlock(&c->cmt->lock);
+}
+
+void ur_conn_set_opts(struct ur_conn *c, const struct ur_conn_opts *opts)
+{
+	if (is_dead(c->adapter))
+		return;
+	ur_lock(&c->cmt->lock);
+	c->opts = *opts;
+	if (c->ops->options)
+		c->ops->options(c);
+	ur_unlock(&c->cmt->lock);
+}
+
+#define CALL(c, op, ...)                                                       \
+	(is_dead((c)->adapter) ? -ENODEV                                       \
+	 : (c)->ops->op	       ? (c)->ops->op(__VA_ARGS__)                     \
+			       : -EOPNOTSUPP)
+
+int ur_conn_bind(struct ur_conn *c, struct sockaddr_storage *addr)
+{
+	return CALL(c, bind, c, addr);
+}
+
+int ur_conn_listen(struct ur_conn *c, int backlog)
+{
+	return CALL(c, listen, c, backlog);
+}
+
+int ur_conn_connect(struct ur_conn *c, const struct sockaddr_storage *src,
+		    const struct sockaddr_storage *dst,
+		    const struct ur_conn_param *param)
+{
+	return CALL(c, connect, c, src, dst, param);
+}
+
+int ur_conn_establish(struct ur_conn *c)
+{
+	return CALL(c, establish, c);
+}
+
+int ur_conn_accept(struct ur_conn *c, const struct ur_conn_param *param)
+{
+	return CALL(c, accept, c, param);
+}
+
+int ur_conn_reject(struct ur_conn *c, uint16_t reason, const void *private_data,
+		   uint8_t private_len)
+{
+	return CALL(c, reject, c, reason, private_data, private_len);
+}
+
+int ur_conn_disconnect(struct ur_conn *c)
+{
+	return CALL(c, disconnect, c);
+}
+
+int ur_conn_notify(struct ur_conn *c, enum ur_event_type event)
+{
+	return CALL(c, notify, c, event);
+}
+
+int ur_conn_qp_attr(struct ur_conn *c, enum ur_qp_state state,
+		    struct ur_qp_attr *attr, uint32_t *mask)
+{
+	return CALL(c, qp_attr, c, state, attr, mask);
+}
+
+void ur_conn_addr_gid(const struct sockaddr_storage *addr, uint8_t gid[16])
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)addr;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)addr;
+
+	if (addr->ss_family == AF_INET6) {
+		memcpy(gid, &v6->sin6_addr, 16);
+		return;
+	}
+	memset(gid, 0, 10);
+	memset(gid + 10, 0xff, 2);
+	memcpy(gid + 12, &v4->sin_addr, 4);
+}
+
+void ur_conn_gid_addr(const uint8_t gid[16], uint32_t scope_id, uint16_t port,
+		      struct sockaddr_storage *addr)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)addr;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)addr;
+
+	memset(addr, 0, sizeof(*addr));
+	if (ur_addr_is_v4(gid)) {
+		v4->sin_family = AF_INET;
+		v4->sin_port = htons(port);
+		memcpy(&v4->sin_addr, gid + 12, 4);
+		return;
+	}
+	v6->sin6_family = AF_INET6;
+	v6->sin6_port = htons(port);
+	v6->sin6_scope_id = scope_id;
+	memcpy(&v6->sin6_addr, gid, 16);
+}
+
+/* The port stands at the same place in both families. */
+uint16_t ur_conn_addr_port(const struct sockaddr_storage *addr)
+{
+	return ntohs(((const struct sockaddr_in *)addr)->sin_port);
+}
+
+void ur_conn_addr_set_port(struct sockaddr_storage *addr, uint16_t port)
+{
+	((struct sockaddr_in *)addr)->sin_port = htons(port);
+}
+
+bool ur_conn_addr_any(const struct sockaddr_storage *addr)
+{
+	uint8_t gid[16];
+
+	ur_conn_addr_gid(addr, gid);
+	return ur_bind_is_any(gid);
+}
+
+static socklen_t addr_len(const struct sockaddr_storage *addr)
+{
+	return addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					   : sizeof(struct sockaddr_in);
+}
+
+/* Connecting a datagram socket asks the routing table and sends nothing. */
+int ur_conn_route(const struct sockaddr_storage *dst,
+		  struct sockaddr_storage *src)
+{
+	struct sockaddr_storage to = *dst;
+	socklen_t len = sizeof(*src);
+	int fd, err = 0;
+
+	if (dst->ss_family != AF_INET && dst->ss_family != AF_INET6)
+		return -EAFNOSUPPORT;
+	if (ur_conn_addr_port(&to) == 0)
+		ur_conn_addr_set_port(&to, 1);
+	fd = socket(dst->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	memset(src, 0, sizeof(*src));
+	if (connect(fd, (struct sockaddr *)&to, addr_len(&to)) ||
+	    getsockname(fd, (struct sockaddr *)src, &len))
+		err = -errno;
+	close(fd);
+	if (!err)
+		ur_conn_addr_set_port(src, 0);
+	return err;
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections of iWARP as their owners see them.  The state machine and what
+ * the peer does to it are in conn_iwarp_io.c.
+ */
+#include "engine/conn_iwarp.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/internal.h"
+
+#define BACKLOG_DEFAULT 256
+
+static void lock(struct iw_conn *i)
+{
+	ur_lock(&i->c.cmt->lock);
+}
+
+static void unlock(struct iw_conn *i)
+{
+	ur_unlock(&i->c.cmt->lock);
+}
+
+struct iw_conn *iw_conn_new(struct ur_cmt *cmt)
+{
+	struct iw_conn *i = calloc(1, sizeof(*i));
+
+	if (!i)
+		return NULL;
+	i->fd = -1;
+	i->source = (struct ur_cmt_source){ .fd = -1, .ready = iw_on_ready };
+	ur_list_init(&i->all);
+	ur_list_init(&i->note);
+	ur_list_init(&i->children);
+	ur_list_init(&i->sibling);
+	if (iw_notes_start(cmt) ||
+	    ur_cmt_timer_init(cmt, &i->timer, iw_on_timer)) {
+		free(i);
+		return NULL;
+	}
+	return i;
+}
+
+/* In front of a descriptor's end, so that fork() never sees a number that is
+ * not ours any more. */
+void iw_conn_set_fd(struct iw_conn *i, int fd)
+{
+	int old = i->fd;
+
+	if (old >= 0)
+		iw_fd_del(i);
+	i->fd = fd;
+	if (fd >= 0)
+		iw_fd_add(i);
+	if (old >= 0)
+		close(old);
+}
+
+void iw_child_leaves(struct iw_conn *i)
+{
+	struct iw_conn *l = i->listener;
+
+	if (!l)
+		return;
+	ur_list_del(&i->sibling);
+	if (i->state == IW_ASKED)
+		l->asked--;
+	else
+		l->half--;
+	i->listener = NULL;
+	iw_resume(l);
+}
+
+void iw_resume(struct iw_conn *l)
+{
+	if (l->paused && l->asked < l->backlog)
+		l->paused = iw_start_watching(l, EPOLLIN) != 0;
+}
+
+/* Children that were not told of end with their listener; the others belong
+ * to their owners, or will be ended as unseen. */
+static void leave_children(struct iw_conn *l)
+{
+	ur_list_for_each_safe(n, tmp, &l->children) {
+		struct iw_conn *i = ur_container_of(n, struct iw_conn, sibling);
+
+		if (i->state == IW_TALKING) {
+			iw_fail(i, -ECONNABORTED);
+			continue;
+		}
+		ur_list_del(&i->sibling);
+		i->listener = NULL;
+	}
+}
+
+void iw_disclaim(struct iw_conn *i)
+{
+	if (i->link)
+		ur_iw_link_put(i->link);
+	i->link = NULL;
+	iw_note_forget(i);
+}
+
+void iw_conn_release(struct iw_conn *i)
+{
+	leave_children(i);
+	iw_child_leaves(i);
+	ur_cmt_unwatch(i->c.cmt, &i->source);
+	iw_disclaim(i);
+	iw_conn_set_fd(i, -1);
+	ur_cmt_timer_fini(i->c.cmt, &i->timer);
+}
+
+static int iw_create(struct ur_adapter *a, enum ur_port_space ps,
+		     struct ur_conn **out)
+{
+	struct ur_cmt *cmt;
+	struct iw_conn *i;
+	int err;
+
+	if (ps != UR_PS_TCP)
+		return -EOPNOTSUPP;
+	err = ur_cmt_get(&cmt);
+	if (err)
+		return err;
+	ur_lock(&cmt->lock);
+	i = iw_conn_new(cmt);
+	ur_unlock(&cmt->lock);
+	if (!i)
+		return -ENOMEM;
+	*out = &i->c;
+	return 0;
+}
+
+static void iw_destroy(struct ur_conn *c)
+{
+	struct iw_conn *i = iw_of(c);
+	struct ur_cmt *cmt = c->cmt;
+
+	ur_lock(&cmt->lock);
+	iw_conn_release(i);
+	ur_conn_free(c);
+	ur_unlock(&cmt->lock);
+}
+
+/* What the application may have said of the connection's packets. */
+static void apply_options(const struct iw_conn *i, int family)
+{
+	int tos = i->c.opts.tos;
+
+	if (i->fd < 0 || !i->c.opts.tos_set)
+		return;
+	(void)setsockopt(i->fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
+	if (family == AF_INET6)
+		(void)setsockopt(i->fd, IPPROTO_IPV6, IPV6_TCLASS, &tos,
+				 sizeof(tos));
+}
+
+static int family_of(int fd)
+{
+	int family = 0;
+	socklen_t len = sizeof(family);
+
+	(void)getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
+	return family;
+}
+
+static void iw_options(struct ur_conn *c)
+{
+	struct iw_conn *i = iw_of(c);
+
+	if (i->fd >= 0)
+		apply_options(i, family_of(i->fd));
+}
+
+/*
+ * Always SO_REUSEADDR, as the kernel's driver: a server that starts again
+ * must not wait for old connections; two that listen still exclude each other.
+ */
+static int set_up(const struct iw_conn *i, const struct sockaddr_storage *a,
+		  bool port)
+{
+	int one = 1, only = i->c.opts.afonly;
+	socklen_t len = a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+						 : sizeof(struct sockaddr_in);
+	bool any = ur_conn_addr_port(a) == 0;
+
+	if (setsockopt(i->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)))
+		return -errno;
+	if (a->ss_family == AF_INET6 &&
+	    setsockopt(i->fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only)))
+		return -errno;
+	apply_options(i, a->ss_family);
+	if (!port && any && ur_conn_addr_any(a))
+		return 0;
+	if (!port && any)
+		(void)setsockopt(i->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT,
+				 &one, sizeof(one));
+	return bind(i->fd, (const struct sockaddr *)a, len) ? -errno : 0;
+}
+
+int iw_open_socket(struct iw_conn *i, const struct sockaddr_storage *a,
+		   bool port)
+{
+	int fd, err;
+
+	if (a->ss_family != AF_INET && a->ss_family != AF_INET6)
+		return -EAFNOSUPPORT;
+	fd = socket(a->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+		    0);
+	if (fd < 0)
+		return -errno;
+	iw_conn_set_fd(i, fd);
+	err = set_up(i, a, port);
+	if (err)
+		iw_conn_set_fd(i, -1);
+	return err;
+}
+
+static int bind_locked(struct iw_conn *i, struct sockaddr_storage *addr)
+{
+	socklen_t len = sizeof(*addr);
+	int err;
+
+	if (i->state != IW_IDLE)
+		return -EINVAL;
+	err = iw_open_socket(i, addr, true);
+	if (err)
+		return err;
+	if (getsockname(i->fd, (struct sockaddr *)addr, &len)) {
+		err = -errno;
+		iw_conn_set_fd(i, -1);
+		return err;
+	}
+	i->from = *addr;
+	i->state = IW_BOUND;
+	return 0;
+}
+
+static int iw_bind(struct ur_conn *c, struct sockaddr_storage *addr)
+{
+	struct iw_conn *i = iw_of(c);
+	int err;
+
+	lock(i);
+	err = bind_locked(i, addr);
+	unlock(i);
+	return err;
+}
+
+static int listen_locked(struct iw_conn *i, int backlog)
+{
+	int err;
+
+	if (i->state != IW_BOUND)
+		return -EINVAL;
+	if (backlog <= 0)
+		backlog = BACKLOG_DEFAULT;
+	if (listen(i->fd, backlog))
+		return -errno;
+	err = iw_start_watching(i, EPOLLIN);
+	if (err)
+		return err;
+	i->backlog = (uint32_t)backlog;
+	i->state = IW_LISTENING;
+	return 0;
+}
+
+static int iw_listen(struct ur_conn *c, int backlog)
+{
+	struct iw_conn *i = iw_of(c);
+	int err;
+
+	lock(i);
+	err = listen_locked(i, backlog);
+	unlock(i);
+	return err;
+}
+
+static int claim(struct iw_conn *i, const struct ur_conn_param *p)
+{
+	if (p->qp)
+		return ur_iw_link_claim(p->qp, iw_note_down, i, &i->link);
+	return ur_iw_link_claim_qpn(i->c.adapter, p->qpn, iw_note_down, i,
+				    &i->link);
+}
+
+/* Where to call from: as the application says, else the kernel's choice. */
+static void set_source(struct iw_conn *i, const struct sockaddr_storage *src)
+{
+	memset(&i->from, 0, sizeof(i->from));
+	i->from.ss_family = i->to.ss_family;
+	if (src && src->ss_family == i->to.ss_family)
+		i->from = *src;
+}
+
+static int connect_locked(struct iw_conn *i, const struct sockaddr_storage *src,
+			  const struct sockaddr_storage *dst,
+			  const struct ur_conn_param *p)
+{
+	enum iw_state before = i->state;
+	int err;
+
+	if (before != IW_IDLE && before != IW_BOUND)
+		return -EINVAL;
+	err = claim(i, p);
+	if (err)
+		return err;
+	i->is_active = true;
+	i->to = *dst;
+	if (before == IW_IDLE)
+		set_source(i, src);
+	i->private_len = p->private_data ? p->private_len : 0;
+	if (i->private_len)
+		memcpy(i->private_data, p->private_data, i->private_len);
+	i->mpa.cfg.ird = p->responder_resources;
+	i->mpa.cfg.ord = p->initiator_depth;
+	err = iw_call(i, 2);
+	if (!err)
+		return 0;
+	iw_disclaim(i);
+	if (before == IW_IDLE)
+		iw_conn_set_fd(i, -1);
+	i->state = before;
+	return err;
+}
+
+static int iw_connect(struct ur_conn *c, const struct sockaddr_storage *src,
+		      const struct sockaddr_storage *dst,
+		      const struct ur_conn_param *param)
+{
+	struct iw_conn *i = iw_of(c);
+	int err;
+
+	lock(i);
+	err = connect_locked(i, src, dst, param);
+	unlock(i);
+	return err;
+}
+
+/* Answered: from now on the negotiation goes on by itself. */
+static void go_on(struct iw_conn *i)
+{
+	iw_child_leaves(i);
+	i->state = IW_TALKING;
+	iw_converse(i);
+}
+
+static int accept_locked(struct iw_conn *i, const struct ur_conn_param *p)
+{
+	int err;
+
+	if (i->state != IW_ASKED)
+		return -EINVAL;
+	err = claim(i, p);
+	if (err)
+		return err;
+	err = ur_mpa_conn_accept(&i->mpa, p->responder_resources,
+				 p->initiator_depth, p->private_data,
+				 p->private_data ? p->private_len : 0);
+	if (err) {
+		iw_disclaim(i);
+		return err;
+	}
+	go_on(i);
+	return 0;
+}
+
+static int iw_accept(struct ur_conn *c, const struct ur_conn_param *param)
+{
+	struct iw_conn *i = iw_of(c);
+	int err;
+
+	lock(i);
+	err = accept_locked(i, param);
+	unlock(i);
+	return err;
+}
+
+static int iw_reject(struct ur_conn *c, uint16_t reason, const void *data,
+		     uint8_t len)
+{
+	struct iw_conn *i = iw_of(c);
+	int err = -EINVAL;
+
+	lock(i);
+	if (i->state == IW_ASKED)
+		err = ur_mpa_conn_reject(&i->mpa, data, data ? len : 0);
+	if (!err)
+		go_on(i);
+	unlock(i);
+	return err;
+}
+
+static int iw_disconnect(struct ur_conn *c)
+{
+	struct iw_conn *i = iw_of(c);
+	int err = -EINVAL;
+
+	lock(i);
+	if (i->link && (i->state == IW_OPEN || i->state == IW_CLOSED))
+		err = ur_iw_link_disconnect(i->link);
+	unlock(i);
+	return err;
+}
+
+/* Nothing that the queue pair would need to know. */
+static int iw_notify(struct ur_conn *c, enum ur_event_type event)
+{
+	return 0;
+}
+
+/* As the kernel's iw_cm: rights only, and RTS comes by itself. */
+static int iw_qp_attr(struct ur_conn *c, enum ur_qp_state state,
+		      struct ur_qp_attr *attr, uint32_t *mask)
+{
+	memset(attr, 0, sizeof(*attr));
+	attr->state = state;
+	*mask = 0;
+	if (state != UR_QPS_INIT && state != UR_QPS_RTR)
+		return state == UR_QPS_RTS ? 0 : -EINVAL;
+	attr->access = UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_WRITE |
+		       UR_ACCESS_REMOTE_READ | UR_ACCESS_REMOTE_ATOMIC;
+	*mask = UR_QP_STATE | UR_QP_ACCESS_FLAGS;
+	return 0;
+}
+
+const struct ur_conn_ops ur_conn_iwarp_ops = {
+	.create = iw_create,
+	.destroy = iw_destroy,
+	.options = iw_options,
+	.bind = iw_bind,
+	.listen = iw_listen,
+	.connect = iw_connect,
+	.accept = iw_accept,
+	.reject = iw_reject,
+	.disconnect = iw_disconnect,
+	.notify = iw_notify,
+	.qp_attr = iw_qp_attr,
+};

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* engine/conn.h for RoCE: conversion to and from cm/ib_cm.h, and ports. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "engine/cm_roce.h"
+#include "engine/internal.h"
+#include "wire/icrc.h"
+
+static struct ur_conn_roce *roce_of(struct ur_conn *c)
+{
+	return ur_container_of(c, struct ur_conn_roce, conn);
+}
+
+static int roce_create(struct ur_adapter *a, enum ur_port_space ps,
+		       struct ur_conn **out)
+{
+	struct ur_cm_roce *rt;
+	struct ur_conn_roce *rc;
+	int err = ur_cm_roce_get(a, &rt);
+
+	if (err)
+		return err;
+	rc = calloc(1, sizeof(*rc));
+	if (!rc)
+		return -ENOMEM;
+	rc->rt = rt;
+	ur_list_init(&rc->node);
+	ur_list_init(&rc->accepted);
+	ur_lock(&rt->cmt->lock);
+	err = ur_cm_id_create(rt->cm, (uint16_t)ps, rc, &rc->id);
+	if (!err)
+		ur_list_add_tail(&rt->conns, &rc->node);
+	ur_unlock(&rt->cmt->lock);
+	if (err) {
+		free(rc);
+		return err;
+	}
+	*out = &rc->conn;
+	return 0;
+}
+
+static void roce_destroy(struct ur_conn *c)
+{
+	struct ur_conn_roce *rc = roce_of(c);
+	struct ur_client *client = rc->rt->client;
+	uint32_t handle = rc->handle;
+	struct ur_cmt *t = c->cmt;
+	bool bound = rc->bound;
+
+	ur_lock(&t->lock);
+	ur_list_del(&rc->node);
+	ur_list_del(&rc->accepted);
+	ur_cm_id_destroy(rc->id, ur_clock_ns());
+	ur_cm_roce_flush(rc->rt);
+	ur_conn_free(c);
+	ur_unlock(&t->lock);
+	if (bound)
+		ur_client_unbind(client, handle);
+}
+
+/* Only addresses of this host; loopback's are in the table as well. */
+static bool is_local(struct ur_conn_roce *rc, const uint8_t gid[16])
+{
+	struct ur_dev *dev = &rc->rt->adapter->dev;
+
+	return ur_bind_is_any(gid) || ur_dev_gid_index(dev, gid) >= 0;
+}
+
+static int roce_bind(struct ur_conn *c, struct sockaddr_storage *addr)
+{
+	struct ur_conn_roce *rc = roce_of(c);
+	struct ur_bind_want want = { .ps = (uint16_t)c->ps,
+				     .port = ur_conn_addr_port(addr) };
+	int err;
+
+	if (rc->bound)
+		return -EINVAL;
+	if (addr->ss_family != AF_INET && addr->ss_family != AF_INET6)
+		return -EAFNOSUPPORT;
+	ur_conn_addr_gid(addr, want.addr);
+	if (!is_local(rc, want.addr))
+		return -EADDRNOTAVAIL;
+	if (c->opts.reuseaddr)
+		want.flags |= UR_BIND_REUSE;
+	if (c->opts.afonly)
+		want.flags |= UR_BIND_AFONLY;
+	err = ur_client_bind(rc->rt->client, &want, &rc->handle, &rc->port);
+	if (err)
+		return err;
+	memcpy(rc->addr, want.addr, 16);
+	rc->bound = true;
+	ur_conn_addr_set_port(addr, rc->port);
+	return 0;
+}
+
+static int bind_any(struct ur_conn *c)
+{
+	struct sockaddr_storage any = { .ss_family = AF_INET };
+
+	return roce_bind(c, &any);
+}
+
+/* Listening cannot be taken back: another identity takes its place. */
+static void renew(struct ur_conn_roce *rc)
+{
+	struct ur_cm_id *id;
+
+	if (ur_cm_id_create(rc->rt->cm, (uint16_t)rc->conn.ps, rc, &id))
+		return;
+	ur_cm_id_destroy(rc->id, ur_clock_ns());
+	rc->id = id;
+	ur_cm_roce_flush(rc->rt);
+}
+
+/* First here, then with urnicd: no request may come and find nobody. */
+static int roce_listen(struct ur_conn *c, int backlog)
+{
+	struct ur_conn_roce *rc = roce_of(c);
+	bool v6_only;
+	int err = rc->bound ? 0 : bind_any(c);
+
+	if (err)
+		return err;
+	ur_lock(&c->cmt->lock);
+	v6_only = c->opts.afonly && !ur_addr_is_v4(rc->addr);
+	err = ur_cm_listen(rc->id, rc->addr, rc->port, v6_only, backlog);
+	ur_unlock(&c->cmt->lock);
+	if (err)
+		return err;
+	err = ur_client_listen(rc->rt->client, rc->handle);
+	if (!err)
+		return 0;
+	ur_lock(&c->cmt->lock);
+	renew(rc);
+	ur_unlock(&c->cmt->lock);
+	return err;
+}
+
+static void param_to_cm(const struct ur_conn_param *p, struct ur_cm_param *out)
+{
+	*out = (struct ur_cm_param){
+		.private_data = p->private_data,
+		.private_len = p->private_len,
+		.responder_resources = p->responder_resources,
+		.initiator_depth = p->initiator_depth,
+		.flow_control = p->flow_control,
+		.retry_count = p->retry_count,
+		.rnr_retry_count = p->rnr_retry_count,
+		.srq = p->srq,
+		.qpn = p->qpn,
+		.qkey = p->qkey,
+		.qp_type = p->qp_type,
+		.ece_vendor = p->ece_vendor,
+		.ece_options = p->ece_options,
+	};
+}
+
+static void param_from_cm(const struct ur_cm_param *p,
+			  struct ur_conn_param *out)
+{
+	*out = (struct ur_conn_param){
+		.private_data = p->private_data,
+		.private_len = p->private_len,
+		.responder_resources = p->responder_resources,
+		.initiator_depth = p->initiator_depth,
+		.flow_control = p->flow_control,
+		.retry_count = p->retry_count,
+		.rnr_retry_count = p->rnr_retry_count,
+		.srq = p->srq,
+		.qpn = p->qpn,
+		.qkey = p->qkey,
+		.qp_type = p->qp_type,
+		.ece_vendor = p->ece_vendor,
+		.ece_options = p->ece_options,
+	};
+}
+
+static enum ur_qp_type default_type(enum ur_port_space ps)
+{
+	return ps == UR_PS_TCP || ps == UR_PS_IB ? UR_QPT_RC : UR_QPT_UD;
+}
+
+static int source_of(const struct ur_conn_roce *rc,
+		     const struct sockaddr_storage *src,
+		     const struct sockaddr_storage *dst,
+		     struct sockaddr_storage *out)
+{
+	if (dst->ss_family != AF_INET && dst->ss_family != AF_INET6)
+		return -EAFNOSUPPORT;
+	if (src && src->ss_family == dst->ss_family && !ur_conn_addr_any(src)) {
+		*out = *src;
+		return 0;
+	}
+	if (rc->bound && !ur_bind_is_any(rc->addr)) {
+		ur_conn_gid_addr(rc->addr, 0, rc->port, out);
+		return out->ss_family == dst->ss_family ? 0 : -EINVAL;
+	}
+	return ur_conn_route(dst, out);
+}
+
+static uint32_t scope_of(const struct sockaddr_storage *addr)
+{
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)addr;
+
+	return addr->ss_family == AF_INET6 ? v6->sin6_scope_id : 0;
+}
+
+static int path_of(struct ur_conn_roce *rc, const struct sockaddr_storage *from,
+		   const struct sockaddr_storage *dst, struct ur_cm_path *path)
+{
+	struct ur_dev *dev = &rc->rt->adapter->dev;
+	const struct ur_conn_opts *o = &rc->conn.opts;
+
+	*path = (struct ur_cm_path){
+		.local_port = rc->port,
+		.remote_port = ur_conn_addr_port(dst),
+		.scope_id = scope_of(dst) ? scope_of(dst) : scope_of(from),
+		.tclass = o->tos_set ? o->tos : 0,
+		.ack_timeout = o->ack_timeout,
+	};
+	ur_conn_addr_gid(from, path->local);
+	ur_conn_addr_gid(dst, path->remote);
+	if (ur_dev_gid_index(dev, path->local) < 0)
+		return -EADDRNOTAVAIL;
+	path->mtu = (uint8_t)ur_dev_path_mtu(dev, path->local);
+	return 0;
+}
+
+static int roce_connect(struct ur_conn *c, const struct sockaddr_storage *src,
+			const struct sockaddr_storage *dst,
+			const struct ur_conn_param *param)
+{
+	struct ur_conn_roce *rc = roce_of(c);
+	struct sockaddr_storage from;
+	struct ur_cm_path path;
+	struct ur_cm_param p;
+	int err = source_of(rc, src, dst, &from);
+
+	if (!err && !rc->bound)
+		err = roce_bind(c, &from);
+	if (!err)
+		err = path_of(rc, &from, dst, &path);
+	if (err)
+		return err;
+	param_to_cm(param, &p);
+	if (!p.qp_type)
+		p.qp_type = default_type(c->ps);
+	ur_lock(&c->cmt->lock);
+	err = ur_cm_connect(rc->id, &path, &p, ur_clock_ns());
+	ur_cm_roce_flush(rc->rt);
+	ur_unlock(&c->cmt->lock);
+	return err;
+}
+
+static int roce_establish(struct ur_conn *c)
+{
+	struct ur_conn_roce *rc = roce_of(c);
+	int err;
+
+	ur_lock(&c->cmt->lock);
+	err = ur_cm_establish(rc->id, ur_clock_ns());
+	ur_cm_roce_flush(rc->rt);
+	ur_unlock(&c->cmt->lock);
+	return err;
+}
+
+static struct ur_list *bucket_of(struct ur_cm_roce *rt, uint32_t qpn)
+{
+	return &rt->accepted[qpn % UR_CM_EST_BUCKETS];
+}
+
+static int roce_accept(struct ur_conn *c, const struct ur_conn_param *param)
+{
+	struct ur_conn_roce *rc = roce_of(c);
+	struct ur_cm_param p;
+	int err;
+
+	param_to_cm(param, &p);
+	if (!p.qp_type)
+		p.qp_type = default_type(c->ps);
+	ur_lock(&c->cmt->lock);
+	err = ur_cm_accept(rc->id, &p, ur_clock_ns());
+	if (!err && p.qp_type != UR_QPT_UD) {
+		rc->qpn = p.qpn;
+		ur_list_del(&rc->accepted);
+		ur_list_add_tail(bucket_of(rc->rt, rc->qpn), &rc->accepted);
+	}
+	ur_cm_roce_flush(rc->rt);
+	ur_unlock(&c->cmt->lock);
+	return err;
+}
+
+static int roce_reject(struct ur_conn *c, uint16_t reason, const void *data,
+		       uint8_t len)
+{
+	struct ur_conn_roce *rc = roce_of(c);
+	int err;
+
+	ur_lock(&c->cmt->lock);
+	err = ur_cm_reject(rc->id, reason, data, len, ur_clock_ns());
+	ur_cm_roce_flush(rc->rt);
+	ur_unlock(&c->cmt->lock);
+	return err;
+}
+
+static int roce_disconnect(struct ur_conn *c)
+{
+	struct ur_conn_roce *rc = roce_of(c);
+	int err;
+
+	ur_lock(&c->cmt->lock);
+	ur_list_del(&rc->accepted);
+	err = ur_cm_disconnect(rc->id, ur_clock_ns());
+	ur_cm_roce_flush(rc->rt);
+	ur_unlock(&c->cmt->lock);
+	return err;
+}
+
+/* Migration is the QP's affair; there is nothing to be told of it. */
+static int roce_notify(struct ur_conn *c, enum ur_event_type event)
+{
+	struct ur_conn_roce *rc = roce_of(c);
+	int err;
+
+	if (event == UR_EVENT_PATH_MIG)
+		return 0;
+	if (event != UR_EVENT_COMM_EST)
+		return -EINVAL;
+	ur_lock(&c->cmt->lock);
+	err = ur_cm_notify(rc->id, ur_clock_ns());
+	ur_cm_roce_flush(rc->rt);
+	ur_unlock(&c->cmt->lock);
+	return err;
+}
+
+/* -EINVAL: the RTU was faster. */
+void ur_conn_roce_established(struct ur_cm_roce *rt, uint32_t qpn)
+{
+	ur_list_for_each_safe(n, tmp, bucket_of(rt, qpn)) {
+		struct ur_conn_roce *rc =
+			ur_container_of(n, struct ur_conn_roce, accepted);
+
+		if (rc->qpn != qpn)
+			continue;
+		ur_list_del(n);
+		(void)ur_cm_notify(rc->id, ur_clock_ns());
+	}
+	ur_cm_roce_flush(rt);
+}
+
+static void complete_av(struct ur_cm_roce *rt, struct ur_av *av)
+{
+	int index = ur_dev_gid_index(&rt->adapter->dev, av->sgid);
+
+	av->sgid_index = index < 0 ? 0 : (uint8_t)index;
+	av->is_global = true;
+	av->port_num = 1;
+}
+
+static int roce_qp_attr(struct ur_conn *c, enum ur_qp_state state,
+			struct ur_qp_attr *attr, uint32_t *mask)
+{
+	struct ur_conn_roce *rc = roce_of(c);
+	int err;
+
+	ur_lock(&c->cmt->lock);
+	err = ur_cm_qp_attr(rc->id, state, attr, mask);
+	ur_unlock(&c->cmt->lock);
+	if (!err && (*mask & UR_QP_AV))
+		complete_av(rc->rt, &attr->av);
+	return err;
+}
+
+static void roce_options(struct ur_conn *c)
+{
+	if (c->opts.ack_timeout)
+		ur_cm_id_set_ack_timeout(roce_of(c)->id, c->opts.ack_timeout);
+}
+
+/* A new connection, or none: then the protocol refuses it. */
+static struct ur_conn_roce *make_child(struct ur_conn_roce *listener,
+				       const struct ur_cm_event *ev)
+{
+	struct ur_conn_roce *rc;
+
+	if (listener->conn.ended)
+		return NULL;
+	rc = calloc(1, sizeof(*rc));
+	if (!rc)
+		return NULL;
+	rc->rt = listener->rt;
+	rc->id = ev->id;
+	ur_list_init(&rc->node);
+	ur_list_init(&rc->accepted);
+	ur_conn_init_child(&rc->conn, &listener->conn);
+	return rc;
+}
+
+static void on_request(struct ur_conn_roce *listener, struct ur_cm_event *ev,
+		       struct ur_conn_event *out)
+{
+	struct ur_conn_roce *rc = make_child(listener, ev);
+	const struct ur_cm_path *p = &ev->path;
+
+	if (!rc) {
+		ur_cm_id_destroy(ev->id, ur_clock_ns());
+		return;
+	}
+	out->type = UR_CONN_REQUEST;
+	out->conn = &rc->conn;
+	ur_conn_gid_addr(p->local, p->scope_id, p->local_port, &out->src);
+	ur_conn_gid_addr(p->remote, p->scope_id, p->remote_port, &out->dst);
+	if (ur_conn_post(&listener->conn, out)) {
+		ur_cm_id_destroy(ev->id, ur_clock_ns());
+		free(rc);
+		return;
+	}
+	ur_cm_id_set_user(ev->id, rc);
+	ur_list_add_tail(&rc->rt->conns, &rc->node);
+}
+
+/* We offer no alternate paths and take none. */
+static void on_alt_path(struct ur_cm_event *ev)
+{
+	(void)ur_cm_apr(ev->id, UR_CM_APR_UNSUPPORTED, NULL, 0, ur_clock_ns());
+}
+
+static void report(struct ur_conn_roce *rc, enum ur_conn_event_type type,
+		   struct ur_conn_event *out)
+{
+	out->type = type;
+	if (type == UR_CONN_DISCONNECTED || type == UR_CONN_ESTABLISHED)
+		ur_list_del(&rc->accepted);
+	if (ur_conn_post(&rc->conn, out))
+		ur_err("out of memory: an event of a connection is lost");
+}
+
+void ur_conn_roce_event(struct ur_cm_roce *rt, struct ur_cm_event *ev)
+{
+	struct ur_conn_roce *rc = ev->user;
+	struct ur_conn_event out = { .status = ev->status, .av = ev->av };
+
+	param_from_cm(&ev->param, &out.param);
+	switch (ev->type) {
+	case UR_CM_REQUEST:
+		on_request(rc, ev, &out);
+		break;
+	case UR_CM_RESPONSE:
+		report(rc, UR_CONN_RESPONSE, &out);
+		break;
+	case UR_CM_ESTABLISHED:
+		complete_av(rt, &out.av);
+		report(rc, UR_CONN_ESTABLISHED, &out);
+		break;
+	case UR_CM_REJECTED:
+		report(rc, UR_CONN_REJECTED, &out);
+		break;
+	case UR_CM_UNREACHABLE:
+		report(rc, UR_CONN_UNREACHABLE, &out);
+		break;
+	case UR_CM_DISCONNECTED:
+		report(rc, UR_CONN_DISCONNECTED, &out);
+		break;
+	case UR_CM_TIMEWAIT_EXIT:
+		report(rc, UR_CONN_TIMEWAIT_EXIT, &out);
+		break;
+	case UR_CM_ALT_PATH:
+		on_alt_path(ev);
+		break;
+	case UR_CM_ALT_PATH_RESULT:
+		break;
+	}
+}
+
+const struct ur_conn_ops ur_conn_roce_ops = {
+	.create = roce_create,
+	.destroy = roce_destroy,
+	.options = roce_options,
+	.bind = roce_bind,
+	.listen = roce_listen,
+	.connect = roce_connect,
+	.establish = roce_establish,
+	.accept = roce_accept,
+	.reject = roce_reject,
+	.disconnect = roce_disconnect,
+	.notify = roce_notify,
+	.qp_attr = roce_qp_attr,
+};

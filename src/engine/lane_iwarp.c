@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A lane of iWARP: its TCP connections (link/tcp) and the protocol.
+ *
+ * Reading: one call puts the bytes that belong to the message under way where
+ * they belong, and what follows into a buffer, from which the protocol takes
+ * it.  Writing: the protocol gives out pieces, mostly of the application's
+ * memory, and the kernel takes them before the lane is given up.
+ */
+#include "engine/lane_iwarp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <json-c/json.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "engine/report.h"
+
+#define READS_PER_STEP 8u
+
+static int iw_open(struct ur_lane *l)
+{
+	/* Queue pairs are told apart by their connections: any slot will do. */
+	struct ur_iwarp_config cfg = { .slot = l->id + 1,
+				       .mrs = &l->adapter->mrs };
+	struct ur_iw_lane *iw = calloc(1, sizeof(*iw));
+	int err;
+
+	if (!iw)
+		return -ENOMEM;
+	/* For `urnic show` alone: iWARP works without urnicd. */
+	(void)ur_process_client_open(l->adapter);
+	ur_list_init(&iw->claimed);
+	ur_list_init(&iw->open);
+	ur_list_init(&iw->lingering);
+	err = ur_tcp_init(&iw->tcp);
+	if (err)
+		goto free_lane;
+	ur_rng_secret(&cfg.seed, sizeof(cfg.seed));
+	err = ur_iwarp_create(&cfg, &iw->w);
+	if (err)
+		goto fini_tcp;
+	l->slot = cfg.slot;
+	l->iw = iw;
+	return 0;
+fini_tcp:
+	ur_tcp_fini(&iw->tcp);
+free_lane:
+	free(iw);
+	return err;
+}
+
+static void iw_close(struct ur_lane *l)
+{
+	ur_iwarp_destroy(l->iw->w);
+	ur_tcp_fini(&l->iw->tcp);
+	free(l->iw);
+	l->iw = NULL;
+}
+
+/* The epoll set is the parent's too: only close, or peers would not see the
+ * parent end. */
+static void close_all(const struct ur_list *links)
+{
+	ur_list_for_each(n, links) {
+		close(ur_container_of(n, struct ur_iw_link, node)->tcp.fd);
+	}
+}
+
+static void iw_abandon(struct ur_lane *l)
+{
+	close_all(&l->iw->open);
+	close_all(&l->iw->lingering);
+	ur_tcp_fini(&l->iw->tcp);
+}
+
+static int iw_attach(struct ur_lane *l, struct ur_qp *qp)
+{
+	return ur_iwarp_qp_attach(l->iw->w, qp);
+}
+
+static void transmit(struct ur_iw_lane *iw, struct ur_qp *qp,
+		     struct ur_iw_link *k, uint64_t now_ns)
+{
+	struct iovec iov[UR_IW_TX_IOV];
+	uint32_t n;
+	ssize_t len;
+
+	while ((n = ur_iwarp_tx_get(iw->w, qp, iov, UR_IW_TX_IOV, now_ns))) {
+		len = ur_tcp_write(&iw->tcp, &k->tcp, iov, n);
+		if (len == -EFAULT) {
+			ur_iwarp_tx_fault(iw->w, qp, now_ns);
+			continue;
+		}
+		ur_iwarp_tx_done(iw->w, qp, (uint32_t)len, now_ns);
+		if (len == 0)
+			return;
+		if (ur_iwarp_tx_blocked(qp))
+			ur_iwarp_tx_unblock(iw->w, qp);
+	}
+}
+
+static void follow_wish(struct ur_iw_link *k, enum ur_iw_wish wish,
+			uint64_t now_ns)
+{
+	switch (wish) {
+	case UR_IW_KEEP:
+		return;
+	case UR_IW_SHUT:
+		if (!k->shut)
+			ur_tcp_shut(&k->tcp);
+		k->shut = true;
+		ur_iw_link_tell(k);
+		return;
+	case UR_IW_CLOSE:
+	case UR_IW_ABORT:
+		ur_iw_link_close(k, wish == UR_IW_ABORT, now_ns);
+		return;
+	}
+}
+
+void ur_iw_serve(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
+{
+	struct ur_iw_link *k = ur_iwarp_link(qp);
+
+	if (!k)
+		return;
+	transmit(l->iw, qp, k, now_ns);
+	follow_wish(k, ur_iwarp_link_wish(qp), now_ns);
+}
+
+static void iw_send(struct ur_lane *l, uint64_t now_ns)
+{
+	struct ur_qp *qp;
+
+	while ((qp = ur_iwarp_next(l->iw->w))) {
+		ur_iw_serve(l, qp, now_ns);
+		l->activity_ns = now_ns;
+	}
+}
+
+static void iw_kick(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
+{
+	ur_iwarp_kick(l->iw->w, qp, now_ns);
+}
+
+/* Bytes have come: first those asked for, then those read ahead. */
+static void deliver(struct ur_iw_lane *iw, struct ur_iw_link *k, uint32_t len,
+		    uint32_t want)
+{
+	uint32_t direct = len < want ? len : want;
+
+	ur_iwarp_rx_done(iw->w, k->qp, direct, iw->now_ns);
+	if (len > direct)
+		ur_iwarp_input(iw->w, k->qp, iw->ahead, len - direct,
+			       iw->now_ns);
+	if (len < want)
+		ur_tcp_again(&iw->tcp, &k->tcp);
+}
+
+/* Read a connection once; false: there was nothing. */
+static bool pull(struct ur_iw_lane *iw, struct ur_iw_link *k)
+{
+	struct iovec iov[UR_IW_RX_IOV + 1];
+	uint32_t n = ur_iwarp_rx_want(iw->w, k->qp, iov, UR_IW_RX_IOV);
+	uint32_t want = 0;
+	ssize_t len;
+
+	for (uint32_t i = 0; i < n; i++)
+		want += (uint32_t)iov[i].iov_len;
+	iov[n] = (struct iovec){ iw->ahead, k->ahead };
+	len = ur_tcp_read(&iw->tcp, &k->tcp, iov, n + 1);
+	if (len == -EAGAIN)
+		return false;
+	if (iw->now_ns == 0)
+		iw->now_ns = ur_clock_ns();
+	if (len > 0) {
+		deliver(iw, k, (uint32_t)len, want);
+	} else if (len == -EFAULT) {
+		ur_iwarp_rx_fault(iw->w, k->qp, iw->now_ns);
+	} else if (!k->ended) {
+		k->ended = true;
+		ur_iwarp_eof(iw->w, k->qp, (int)len, iw->now_ns);
+	}
+	return true;
+}
+
+static int read_some(struct ur_lane *l)
+{
+	struct ur_iw_lane *iw = l->iw;
+	struct ur_tcp_conn *c;
+	int got = 0;
+
+	iw->now_ns = 0;
+	ur_tcp_poll(&iw->tcp, l->watch == UR_WATCH_TICK);
+	while ((c = ur_tcp_next_writable(&iw->tcp))) {
+		struct ur_iw_link *k =
+			ur_container_of(c, struct ur_iw_link, tcp);
+
+		if (k->state == UR_IW_OPEN)
+			ur_iwarp_tx_unblock(iw->w, k->qp);
+	}
+	for (uint32_t i = 0; i < READS_PER_STEP; i++) {
+		struct ur_iw_link *k;
+
+		c = ur_tcp_next_readable(&iw->tcp);
+		if (!c)
+			break;
+		k = ur_container_of(c, struct ur_iw_link, tcp);
+		if (k->state == UR_IW_OPEN)
+			got += pull(iw, k);
+		else
+			ur_iw_linger_read(k);
+	}
+	return got;
+}
+
+static int iw_step(struct ur_lane *l, uint64_t now_ns)
+{
+	struct ur_iw_lane *iw = l->iw;
+	int n = read_some(l);
+
+	if (iw->now_ns)
+		now_ns = iw->now_ns;
+	if (n)
+		l->activity_ns = now_ns;
+	ur_lane_drain(l, now_ns);
+	if (ur_iwarp_deadline(iw->w) <= now_ns)
+		ur_iwarp_expire(iw->w, now_ns);
+	ur_iw_linger_expire(iw, now_ns);
+	ur_lane_send(l, now_ns);
+	return n;
+}
+
+static uint64_t iw_deadline(const struct ur_lane *l)
+{
+	uint64_t a = ur_iwarp_deadline(l->iw->w);
+	uint64_t b = ur_iw_linger_deadline(l->iw);
+
+	return a < b ? a : b;
+}
+
+static int iw_wait_fd(const struct ur_lane *l)
+{
+	return ur_tcp_wait_fd(&l->iw->tcp);
+}
+
+static void iw_settle(struct ur_lane *l, uint64_t now_ns)
+{
+	ur_lane_drain(l, now_ns);
+	ur_lane_send(l, now_ns);
+}
+
+static void iw_detach(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
+{
+	iw_settle(l, now_ns);
+	ur_iw_link_orphan(l, qp, now_ns);
+	ur_iwarp_qp_detach(l->iw->w, qp);
+}
+
+static int iw_modify(struct ur_lane *l, struct ur_qp *qp,
+		     const struct ur_qp_attr *attr, uint32_t mask,
+		     uint64_t now_ns)
+{
+	int err;
+
+	iw_settle(l, now_ns);
+	err = ur_iwarp_qp_modify(l->iw->w, qp, attr, mask, now_ns);
+	if (!err)
+		ur_lane_send(l, now_ns);
+	return err;
+}
+
+static void iw_query(const struct ur_lane *l, const struct ur_qp *qp,
+		     struct ur_qp_attr *attr)
+{
+	ur_iwarp_qp_query(l->iw->w, qp, attr);
+}
+
+static int iw_mcast(struct ur_lane *l, struct ur_qp *qp, const uint8_t gid[16],
+		    bool attach)
+{
+	return -EOPNOTSUPP;
+}
+
+static void add_end(struct json_object *o, const char *name, int fd,
+		    int (*get)(int, struct sockaddr *, socklen_t *))
+{
+	char addr[INET6_ADDRSTRLEN], text[INET6_ADDRSTRLEN + 16];
+	struct sockaddr_storage ss = { 0 };
+	const struct sockaddr_in *v4 = (const void *)&ss;
+	const struct sockaddr_in6 *v6 = (const void *)&ss;
+	socklen_t len = sizeof(ss);
+	bool is_v4;
+
+	if (get(fd, (struct sockaddr *)&ss, &len))
+		return;
+	is_v4 = ss.ss_family == AF_INET;
+	inet_ntop(ss.ss_family,
+		  is_v4 ? (const void *)&v4->sin_addr : &v6->sin6_addr, addr,
+		  sizeof(addr));
+	snprintf(text, sizeof(text), is_v4 ? "%s:%u" : "[%s]:%u", addr,
+		 ntohs(is_v4 ? v4->sin_port : v6->sin6_port));
+	ur_report_string(o, name, text);
+}
+
+static void add_qp(void *arg, const struct ur_qp *qp)
+{
+	struct json_object *o = ur_report_qp(arg, qp);
+	const struct ur_iw_link *k = ur_iwarp_link(qp);
+
+	if (!k || k->state != UR_IW_OPEN)
+		return;
+	add_end(o, "local", k->tcp.fd, getsockname);
+	add_end(o, "peer", k->tcp.fd, getpeername);
+}
+
+static void iw_report(struct ur_lane *l, struct json_object *o)
+{
+	const struct ur_iwarp_counters *c = ur_iwarp_counters(l->iw->w);
+	struct ur_report_qps list = { l, json_object_new_array() };
+	struct json_object *counters = json_object_new_object();
+
+	ur_report_string(o, "link", "tcp");
+	ur_report_int(o, "connections", l->iw->tcp.count);
+	ur_iwarp_for_each_qp(l->iw->w, add_qp, &list);
+	json_object_object_add(o, "qps", list.array);
+#define ADD(name) ur_report_int(counters, #name, c->name);
+	UR_IWARP_COUNTERS(ADD)
+#undef ADD
+	json_object_object_add(o, "counters", counters);
+}
+
+const struct ur_lane_ops ur_lane_iwarp = {
+	.name = "iwarp",
+	.qp_types = 1u << UR_QPT_RC,
+	.open = iw_open,
+	.close = iw_close,
+	.abandon = iw_abandon,
+	.attach = iw_attach,
+	.detach = iw_detach,
+	.modify = iw_modify,
+	.query = iw_query,
+	.mcast = iw_mcast,
+	.kick = iw_kick,
+	.send = iw_send,
+	.step = iw_step,
+	.deadline = iw_deadline,
+	.wait_fd = iw_wait_fd,
+	.settle = iw_settle,
+	.report = iw_report,
+};

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of an iWARP lane share; all under the lane's lock. */
+#ifndef UR_ENGINE_LANE_IWARP_H
+#define UR_ENGINE_LANE_IWARP_H
+
+#include "engine/internal.h"
+#include "engine/iw_link.h"
+#include "link/tcp.h"
+
+/* What is read ahead of the place where it belongs. */
+#define UR_IW_AHEAD_MAX 65536u
+
+enum ur_iw_link_state {
+	UR_IW_CLAIMED,
+	UR_IW_OPEN,
+	UR_IW_LINGER,
+	UR_IW_DEAD,
+};
+
+struct ur_iw_link {
+	struct ur_tcp_conn tcp; /* OPEN, LINGER */
+	struct ur_list node;	/* in the lane's list of its state */
+	struct ur_lane *lane;
+	struct ur_qp *qp; /* CLAIMED, OPEN */
+	enum ur_iw_link_state state;
+	uint32_t ahead;		 /* bytes to read ahead */
+	void (*down)(void *arg); /* NULL: told, or nobody to tell */
+	void *arg;
+	bool held;  /* by the connection */
+	bool shut;  /* we have closed our side */
+	bool ended; /* the peer has */
+	uint64_t linger_until_ns;
+};
+
+struct ur_iw_lane {
+	struct ur_iwarp *w;
+	struct ur_tcp tcp;
+	struct ur_list claimed;
+	struct ur_list open;
+	struct ur_list lingering;
+	uint64_t now_ns; /* of the round that reads */
+	uint8_t ahead[UR_IW_AHEAD_MAX];
+	uint8_t waste[4096];
+};
+
+/* The connection ends or the QP goes: tell the owner, once. */
+void ur_iw_link_tell(struct ur_iw_link *k);
+
+/* Close the socket (if there is one) and forget the link. */
+void ur_iw_link_close(struct ur_iw_link *k, bool reset, uint64_t now_ns);
+
+/* The QP goes away: drop its claim, or let its connection linger. */
+void ur_iw_link_orphan(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns);
+
+/* Lingering: read and throw away; the earliest end; who has reached it. */
+void ur_iw_linger_read(struct ur_iw_link *k);
+uint64_t ur_iw_linger_deadline(const struct ur_iw_lane *iw);
+void ur_iw_linger_expire(struct ur_iw_lane *iw, uint64_t now_ns);
+
+/* lane_iwarp.c: send what qp has, and do as its connection has to. */
+void ur_iw_serve(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A lane of RoCE: a slot of urnicd's port with its socket, and the protocol.
+ * Its share of every message is in progress.c.
+ */
+#include <errno.h>
+#include <json-c/json.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "engine/cm_hook.h"
+#include "engine/internal.h"
+#include "engine/report.h"
+#include "link/udp.h"
+
+/* Slot and link; on failure nothing is kept. */
+static int open_link(struct ur_lane *l)
+{
+	struct ur_adapter *a = l->adapter;
+	int fd, err;
+
+	err = ur_process_client_open(a);
+	if (err)
+		return err;
+	err = ur_client_slot(a->client, &l->slot, &fd);
+	if (err)
+		return err;
+	err = ur_udp_link_create(fd, &l->link);
+	if (!err)
+		return 0;
+	close(fd);
+	ur_client_slot_put(a->client, l->slot);
+	return err;
+}
+
+static void close_link(struct ur_lane *l)
+{
+	l->link->ops->destroy(l->link);
+	ur_client_slot_put(l->adapter->client, l->slot);
+}
+
+static int roce_open(struct ur_lane *l)
+{
+	struct ur_roce_config cfg = { .mrs = &l->adapter->mrs,
+				      .comm_est = ur_cm_hook_comm_est };
+	int err = open_link(l);
+
+	if (err)
+		return err;
+	cfg.slot = l->slot;
+	cfg.rx_bytes = l->link->rx_bytes;
+	ur_rng_secret(&cfg.seed, sizeof(cfg.seed));
+	err = ur_roce_create(&cfg, &l->roce);
+	if (err) {
+		close_link(l);
+		return err;
+	}
+	ur_roce_set_sports(l->roce, &l->link->sports);
+	return 0;
+}
+
+static void roce_close(struct ur_lane *l)
+{
+	ur_roce_destroy(l->roce);
+	close_link(l);
+}
+
+static void roce_abandon(struct ur_lane *l)
+{
+	l->link->ops->destroy(l->link);
+	l->link = NULL;
+}
+
+/* The lane has one UD QP more or less; its lock is held. */
+static void count_ud(struct ur_lane *l, const struct ur_qp *qp, int change)
+{
+	uint32_t before = l->ud_qps;
+
+	if (qp->type != UR_QPT_UD)
+		return;
+	l->ud_qps = before + (uint32_t)change;
+	if ((before == 0) != (l->ud_qps == 0))
+		l->link->ops->tell_ip(l->link, l->ud_qps > 0);
+}
+
+static int roce_attach(struct ur_lane *l, struct ur_qp *qp)
+{
+	int err = ur_roce_qp_attach(l->roce, qp);
+
+	if (!err)
+		count_ud(l, qp, 1);
+	return err;
+}
+
+/* The bell is answered too: a QP that goes away may stand on it. */
+static void roce_settle(struct ur_lane *l, uint64_t now_ns)
+{
+	ur_lane_drain(l, now_ns);
+	ur_roce_settle(l->roce, now_ns);
+	ur_lane_send(l, now_ns);
+}
+
+/* A train that the link refused points at memory of QPs and regions. */
+static void roce_drop_held(struct ur_lane *l)
+{
+	l->held = false;
+}
+
+static void roce_detach(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
+{
+	roce_settle(l, now_ns);
+	ur_lane_leave_all(l, qp);
+	roce_drop_held(l);
+	ur_roce_qp_detach(l->roce, qp);
+	count_ud(l, qp, -1);
+}
+
+/* Packets of that size have to fit the interface they leave by. */
+static int check_mtu(struct ur_dev *dev, const struct ur_qp_attr *t,
+		     uint32_t mask)
+{
+	unsigned int most;
+
+	if ((mask & (UR_QP_AV | UR_QP_PATH_MTU)) != (UR_QP_AV | UR_QP_PATH_MTU))
+		return 0;
+	most = ur_dev_path_mtu(dev, t->av.sgid);
+	if (t->path_mtu <= most)
+		return 0;
+	ur_warn("path MTU of %u bytes asked for, the interface has room for "
+		"%u",
+		ur_mtu_bytes(t->path_mtu), ur_mtu_bytes(most));
+	return -EINVAL;
+}
+
+static int roce_modify(struct ur_lane *l, struct ur_qp *qp,
+		       const struct ur_qp_attr *attr, uint32_t mask,
+		       uint64_t now_ns)
+{
+	struct ur_dev *dev = &l->adapter->dev;
+	struct ur_qp_attr t = *attr;
+	int err = 0;
+
+	if (mask & UR_QP_AV)
+		err = ur_dev_resolve_av(dev, &t.av);
+	if (!err && (mask & UR_QP_ALT_PATH))
+		err = ur_dev_resolve_av(dev, &t.alt_av);
+	if (!err)
+		err = check_mtu(dev, &t, mask);
+	if (err)
+		return err;
+	if ((mask & UR_QP_STATE) &&
+	    (t.state == UR_QPS_RESET || t.state == UR_QPS_ERR))
+		roce_settle(l, now_ns);
+	err = ur_roce_qp_modify(l->roce, qp, &t, mask, now_ns);
+	if (!err)
+		ur_lane_send(l, now_ns);
+	return err;
+}
+
+static void roce_query(const struct ur_lane *l, const struct ur_qp *qp,
+		       struct ur_qp_attr *attr)
+{
+	ur_roce_qp_query(l->roce, qp, attr);
+}
+
+static int roce_mcast(struct ur_lane *l, struct ur_qp *qp,
+		      const uint8_t gid[16], bool attach)
+{
+	return attach ? ur_lane_join(l, qp, gid) : ur_lane_leave(l, qp, gid);
+}
+
+static int roce_wait_fd(const struct ur_lane *l)
+{
+	return l->link->ops->wait_fd(l->link);
+}
+
+static void add_qp(void *arg, const struct ur_qp *qp)
+{
+	struct ur_qp_attr attr = { 0 };
+	struct ur_report_qps *list = arg;
+	struct json_object *o;
+
+	ur_roce_qp_query(list->lane->roce, qp, &attr);
+	o = ur_report_qp(list, qp);
+	if (qp->type != UR_QPT_UD) {
+		ur_report_int(o, "dest_qpn", attr.dest_qpn);
+		ur_report_gid(o, "sgid", attr.av.sgid);
+		ur_report_gid(o, "dgid", attr.av.dgid);
+	}
+	ur_report_int(o, "sq_psn", attr.sq_psn);
+	ur_report_int(o, "rq_psn", attr.rq_psn);
+}
+
+static void roce_report(struct ur_lane *l, struct json_object *o)
+{
+	const struct ur_roce_counters *c = ur_roce_counters(l->roce);
+	struct ur_report_qps list = { l, json_object_new_array() };
+	struct json_object *counters = json_object_new_object();
+
+	ur_report_string(o, "link", l->link->ops->name);
+	ur_report_int(o, "rx_buffer", l->link->rx_bytes);
+	ur_report_int(o, "rx_overflow", l->link->rx_overflow);
+	ur_report_int(o, "tx_errors", l->link->tx_errors);
+	ur_roce_for_each_qp(l->roce, add_qp, &list);
+	json_object_object_add(o, "qps", list.array);
+#define ADD(name) ur_report_int(counters, #name, c->name);
+	UR_ROCE_COUNTERS(ADD)
+#undef ADD
+	json_object_object_add(o, "counters", counters);
+}
+
+const struct ur_lane_ops ur_lane_roce = {
+	.name = "roce",
+	.qp_types = 1u << UR_QPT_RC | 1u << UR_QPT_UC | 1u << UR_QPT_UD,
+	.open = roce_open,
+	.close = roce_close,
+	.abandon = roce_abandon,
+	.attach = roce_attach,
+	.detach = roce_detach,
+	.modify = roce_modify,
+	.query = roce_query,
+	.mcast = roce_mcast,
+	.wait_fd = roce_wait_fd,
+	.settle = roce_settle,
+	.drop_held = roce_drop_held,
+	.report = roce_report,
+};

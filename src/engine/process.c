@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a process has once: its adapters (one of each kind, made by the first
+ * open and kept to the end), its connection to urnicd, its watcher.  Nothing is
+ * torn down at exit; threads die with the process, and urnicd takes the slots
+ * back.
+ *
+ * fork(): the child inherits the memory, but no thread, and must not speak on
+ * the parent's sockets.  So the child marks the adapters dead, closes its
+ * copies of the descriptors (or urnicd and peers would not see the parent
+ * end), and forgets them: an open makes new ones.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "engine/internal.h"
+
+static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+/* Written under process_lock; an adapter that is there stays. */
+static struct ur_adapter *_Atomic adapters[UR_DEV_KINDS];
+/* Inner: an adapter that makes a lane holds its own lock already. */
+static pthread_mutex_t client_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ur_client *_Atomic the_client; /* written under client_lock */
+/* Objects made before a fork() still point at them. */
+static struct ur_adapter *inherited[UR_DEV_KINDS] __attribute__((used));
+
+struct ur_adapter *ur_process_adapter(enum ur_dev_kind kind)
+{
+	return atomic_load_explicit(&adapters[kind], memory_order_acquire);
+}
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&process_lock);
+	for (unsigned int k = 0; k < UR_DEV_KINDS; k++) {
+		struct ur_adapter *a = ur_process_adapter(k);
+
+		if (!a)
+			continue;
+		ur_lock(&a->lock);
+		ur_lock(&a->dev.lock);
+		ur_lock(&a->mrs.lock);
+	}
+	pthread_mutex_lock(&client_lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&client_lock);
+	for (unsigned int k = UR_DEV_KINDS; k-- > 0;) {
+		struct ur_adapter *a = ur_process_adapter(k);
+
+		if (!a)
+			continue;
+		ur_unlock(&a->mrs.lock);
+		ur_unlock(&a->dev.lock);
+		ur_unlock(&a->lock);
+	}
+	pthread_mutex_unlock(&process_lock);
+}
+
+static void child_after_fork(void)
+{
+	struct ur_client *client = atomic_load(&the_client);
+
+	after_fork();
+	for (unsigned int k = 0; k < UR_DEV_KINDS; k++) {
+		struct ur_adapter *a = ur_process_adapter(k);
+
+		if (!a)
+			continue;
+		ur_adapter_abandon(a);
+		inherited[k] = a;
+		atomic_store(&adapters[k], NULL);
+	}
+	if (client)
+		ur_client_close(client);
+	atomic_store(&the_client, NULL);
+	ur_watcher_abandon();
+}
+
+static void install_fork_handlers(void)
+{
+	pthread_atfork(before_fork, after_fork, child_after_fork);
+}
+
+/* A program may end right after its last completion, without destroying
+ * anything. */
+__attribute__((destructor)) static void settle_at_exit(void)
+{
+	for (unsigned int k = 0; k < UR_DEV_KINDS; k++) {
+		struct ur_adapter *a = ur_process_adapter(k);
+
+		if (a)
+			ur_adapter_settle(a);
+	}
+}
+
+/* The watcher looks at the addresses of each adapter, so it comes after. */
+static int make(enum ur_dev_kind kind)
+{
+	struct ur_adapter *a;
+	int err = ur_adapter_create(kind, &a);
+
+	if (err)
+		return err;
+	atomic_store_explicit(&adapters[kind], a, memory_order_release);
+	err = ur_watcher_start();
+	if (err) {
+		atomic_store(&adapters[kind], NULL);
+		ur_adapter_destroy(a);
+	}
+	return err;
+}
+
+int ur_adapter_get_kind(enum ur_dev_kind kind, struct ur_adapter **out)
+{
+	int err = 0;
+
+	ur_log_init();
+	pthread_once(&fork_once, install_fork_handlers);
+	pthread_mutex_lock(&process_lock);
+	if (!ur_process_adapter(kind))
+		err = make(kind);
+	if (!err)
+		*out = ur_process_adapter(kind);
+	pthread_mutex_unlock(&process_lock);
+	return err;
+}
+
+int ur_adapter_get(struct ur_adapter **out)
+{
+	return ur_adapter_get_kind(UR_DEV_ROCE, out);
+}
+
+/* It is kept for the next open: taking a slot and starting threads again
+ * would cost more than an idle lane does, which is nothing. */
+void ur_adapter_put(struct ur_adapter *a)
+{
+	(void)a;
+}
+
+struct ur_client *ur_process_client(void)
+{
+	return atomic_load_explicit(&the_client, memory_order_acquire);
+}
+
+int ur_process_client_open(struct ur_adapter *a)
+{
+	struct ur_client *client;
+	int err = 0;
+
+	if (atomic_load_explicit(&a->client, memory_order_relaxed))
+		return 0;
+	pthread_mutex_lock(&client_lock);
+	client = ur_process_client();
+	if (!client) {
+		err = ur_client_open(&client, ur_report, NULL);
+		if (!err)
+			atomic_store_explicit(&the_client, client,
+					      memory_order_release);
+	}
+	pthread_mutex_unlock(&client_lock);
+	if (err)
+		return err;
+	atomic_store_explicit(&a->client, client, memory_order_release);
+	ur_watcher_wake();
+	return 0;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the protocols' lanes build their part of the report with (report.c). */
+#ifndef UR_ENGINE_REPORT_H
+#define UR_ENGINE_REPORT_H
+
+#include <stdint.h>
+
+#include "core/qp.h"
+
+struct json_object;
+struct ur_lane;
+
+struct ur_report_qps {
+	struct ur_lane *lane;
+	struct json_object *array;
+};
+
+void ur_report_int(struct json_object *o, const char *key, uint64_t value);
+void ur_report_string(struct json_object *o, const char *key, const char *s);
+void ur_report_gid(struct json_object *o, const char *key,
+		   const uint8_t gid[16]);
+
+/* A new member of the list, with what every QP has. */
+struct json_object *ur_report_qp(struct ur_report_qps *list,
+				 const struct ur_qp *qp);
+
+#endif

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Life of a QP, in verbs' states, and of its connection.
+ *
+ *  RESET, INIT, RTR  no connection (RDMA verbs: IDLE)
+ *  RTS               connected: all
+ *  SQD               (CLOSING) finishes what was posted, then closes
+ *  ERR               (TERMINATE, ERROR) all requests are flushed; a TERMINATE
+ *                    that is due still leaves, then the connection closes
+ *
+ * The end of a connection always leads to ERR, also an orderly one: programs
+ * wait for the flushed receives.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "iwarp/internal.h"
+
+/* The peer has so long to close its side, before we reset. */
+#define LINGER_NS 3000000000u
+/*
+ * RFC 5044, 7.1: the responder waits for the initiator's first FPDU.  Programs
+ * in which the server speaks first would wait for ever if the client's stack
+ * sends no RTR; by this time it is certainly ready.
+ */
+#define HOLD_NS	  100000000u
+
+void ur_iwqp_set_state(struct ur_iwqp *q, enum ur_qp_state state)
+{
+	ur_debug("qp %06x: state %s -> %s", q->qp->qpn,
+		 ur_qp_state_name(ur_iwqp_state(q)), ur_qp_state_name(state));
+	atomic_store_explicit(&q->qp->state, state, memory_order_release);
+	q->qp->attr.state = state;
+	/* A poster commits, then looks at the state; we the other way round. */
+	atomic_thread_fence(memory_order_seq_cst);
+}
+
+void ur_iwqp_flush(struct ur_iwqp *q)
+{
+	struct ur_sq *sq = &q->qp->sq;
+	uint32_t head;
+
+	for (;;) {
+		head = atomic_load_explicit(&sq->head, memory_order_relaxed);
+		if (head ==
+		    atomic_load_explicit(&sq->tail, memory_order_acquire))
+			break;
+		ur_iw_request_complete(q, ur_sq_slot(sq, head),
+				       UR_WC_WR_FLUSH_ERR);
+	}
+	q->tx.cur = head;
+	q->tx.sent = head;
+	ur_iw_recv_flush(q);
+}
+
+/* Nothing is sent any more but a TERMINATE and what TCP has a part of. */
+static void stop(struct ur_iwqp *q)
+{
+	ur_iw_tx_cut(q);
+	q->tx.rtr_due = false;
+	q->tx.rtr_read = false;
+	q->tx.hold = false;
+	q->tx.in_message = false;
+	q->tx.imm_due = false;
+	q->tx.stuck = 0;
+	q->tx.off = 0;
+	q->tx.rd_count = 0;
+	q->tx.in_count = 0;
+	q->tx.in_answer = false;
+	q->tx.in_off = 0;
+	q->rx.in_send = false;
+}
+
+void ur_iwqp_fail(struct ur_iwqp *q, int event)
+{
+	if (ur_iwqp_state(q) == UR_QPS_ERR)
+		return;
+	ur_iwqp_set_state(q, UR_QPS_ERR);
+	stop(q);
+	if (event >= 0)
+		ur_qp_event(q->qp, (enum ur_event_type)event);
+	ur_iwqp_flush(q);
+	if (q->qp->srq)
+		ur_qp_event(q->qp, UR_EVENT_QP_LAST_WQE_REACHED);
+	if (q->link)
+		ur_timer_arm(&q->w->timers, &q->timer,
+			     q->w->now_ns + LINGER_NS);
+	ur_iw_schedule(q);
+}
+
+void ur_iwqp_check_overrun(struct ur_iwqp *q)
+{
+	if (!q->overrun)
+		return;
+	q->overrun = false;
+	ur_iwqp_fail(q, UR_EVENT_QP_FATAL);
+}
+
+void ur_iwqp_check_drained(struct ur_iwqp *q)
+{
+	struct ur_sq *sq = &q->qp->sq;
+
+	if (ur_iwqp_state(q) != UR_QPS_SQD || q->fin || q->tx.batch ||
+	    q->tx.in_count ||
+	    atomic_load_explicit(&sq->head, memory_order_relaxed) !=
+		    atomic_load_explicit(&sq->tail, memory_order_acquire))
+		return;
+	q->fin = true;
+	q->qp->attr.sq_draining = false;
+	if (q->qp->attr.en_sqd_async_notify)
+		ur_qp_event(q->qp, UR_EVENT_SQ_DRAINED);
+	ur_iw_schedule(q);
+}
+
+enum ur_iw_wish ur_iwarp_link_wish(const struct ur_qp *qp)
+{
+	const struct ur_iwqp *q = ur_iwqp_of(qp);
+
+	if (!q->link)
+		return UR_IW_KEEP;
+	if (q->abort)
+		return UR_IW_ABORT;
+	if (q->eof)
+		return UR_IW_CLOSE;
+	if (ur_iwqp_open(q))
+		return q->fin ? UR_IW_SHUT : UR_IW_KEEP;
+	return q->tx.batch || q->tx.term_len ? UR_IW_KEEP : UR_IW_SHUT;
+}
+
+void *ur_iwarp_link(const struct ur_qp *qp)
+{
+	return ur_iwqp_of(qp)->link;
+}
+
+/* What belongs to a connection, not to the QP. */
+static void connection_clear(struct ur_iwqp *q)
+{
+	struct ur_rwqe *copy = q->rx.copy;
+
+	ur_timer_cancel(&q->w->timers, &q->timer);
+	ur_list_del(&q->ready);
+	ur_iw_tx_drop(q);
+	free(q->rx.buf);
+	free(q->tx.rd);
+	free(q->tx.in);
+	q->tx = (struct ur_iw_tx){ .cur = q->tx.cur, .sent = q->tx.sent };
+	q->rx = (struct ur_iw_rx){ .copy = copy, .rwqe = q->rx.rwqe };
+	q->link = NULL;
+	q->eof = false;
+	q->fin = false;
+	q->abort = false;
+}
+
+static int connection_alloc(struct ur_iwqp *q, bool markers)
+{
+	q->rx.cap = markers ? UR_IW_RX_BUF_MARKERS : UR_IW_RX_BUF;
+	q->rx.buf = malloc(q->rx.cap);
+	q->tx.rd = calloc(UR_IW_MAX_IRD, sizeof(*q->tx.rd));
+	q->tx.in = calloc(UR_IW_MAX_IRD, sizeof(*q->tx.in));
+	if (q->rx.buf && q->tx.rd && q->tx.in)
+		return 0;
+	connection_clear(q);
+	return -ENOMEM;
+}
+
+/* The largest ULPDU whose FPDU fits into max_fpdu bytes. */
+static uint32_t max_ulpdu(uint32_t max_fpdu)
+{
+	if (max_fpdu == 0)
+		max_fpdu = UR_IW_FPDU_DEFAULT;
+	if (max_fpdu < UR_IW_FPDU_MIN)
+		max_fpdu = UR_IW_FPDU_MIN;
+	if (max_fpdu > UR_IW_FPDU_MAX)
+		max_fpdu = UR_IW_FPDU_MAX;
+	return (max_fpdu & ~3u) - UR_FPDU_LEN_LEN - UR_FPDU_CRC_LEN;
+}
+
+static uint16_t depth(uint16_t n)
+{
+	return n < UR_IW_MAX_IRD ? n : UR_IW_MAX_IRD;
+}
+
+int ur_iwarp_qp_connect(struct ur_iwarp *w, struct ur_qp *qp,
+			const struct ur_iw_params *params, void *link,
+			uint64_t now_ns)
+{
+	struct ur_iwqp *q = ur_iwqp_of(qp);
+	enum ur_qp_state s = ur_iwqp_state(q);
+	int err;
+
+	w->now_ns = now_ns;
+	if (q->link || !link ||
+	    (s != UR_QPS_RESET && s != UR_QPS_INIT && s != UR_QPS_RTR))
+		return -EINVAL;
+	err = connection_alloc(q, params->rx_markers);
+	if (err)
+		return err;
+	q->link = link;
+	q->params = *params;
+	q->params.ird = depth(params->ird);
+	q->params.ord = depth(params->ord);
+	q->max_ulpdu = max_ulpdu(params->max_fpdu);
+	for (uint32_t i = 0; i < UR_QN_COUNT; i++) {
+		q->tx.msn[i] = 1; /* RFC 5041, 5.2 */
+		q->rx.msn[i] = 1;
+	}
+	q->tx.rtr_due = params->initiator && params->rtr != UR_IW_RTR_NONE;
+	q->tx.hold = !params->initiator;
+	if (q->tx.hold)
+		ur_timer_arm(&w->timers, &q->timer, now_ns + HOLD_NS);
+	qp->attr.max_rd_atomic = (uint8_t)q->params.ord;
+	qp->attr.max_dest_rd_atomic = (uint8_t)q->params.ird;
+	ur_iwqp_set_state(q, UR_QPS_RTS);
+	ur_iw_schedule(q);
+	return 0;
+}
+
+void ur_iwarp_qp_disconnect(struct ur_iwarp *w, struct ur_qp *qp,
+			    uint64_t now_ns)
+{
+	w->now_ns = now_ns;
+	ur_iwqp_fail(ur_iwqp_of(qp), -1);
+}
+
+void ur_iwarp_eof(struct ur_iwarp *w, struct ur_qp *qp, int err,
+		  uint64_t now_ns)
+{
+	struct ur_iwqp *q = ur_iwqp_of(qp);
+
+	w->now_ns = now_ns;
+	if (!q->link || q->eof)
+		return;
+	q->eof = true;
+	if (err)
+		w->cnt.connection_lost++;
+	else
+		w->cnt.peer_closed++;
+	/* An orderly end is told by the connection manager alone. */
+	ur_iwqp_fail(q, err ? UR_EVENT_QP_FATAL : -1);
+	q->tx.term_len = 0;
+	ur_iw_tx_drop(q);
+	ur_iw_schedule(q);
+}
+
+void ur_iwarp_unlink(struct ur_iwarp *w, struct ur_qp *qp, uint64_t now_ns)
+{
+	struct ur_iwqp *q = ur_iwqp_of(qp);
+
+	w->now_ns = now_ns;
+	if (!q->link)
+		return;
+	if (ur_iwqp_open(q))
+		ur_iwqp_fail(q, UR_EVENT_QP_FATAL);
+	connection_clear(q);
+}
+
+/* RESET: as it was created, but with its attributes.  The connection, if
+ * there is one, is only reset by its link from now on. */
+static void reset(struct ur_iwqp *q)
+{
+	struct ur_qp *qp = q->qp;
+	uint32_t tail;
+
+	stop(q);
+	ur_iw_tx_drop(q);
+	q->tx.term_len = 0;
+	q->abort = q->link != NULL;
+	ur_timer_cancel(&q->w->timers, &q->timer);
+	tail = atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
+	atomic_store_explicit(&qp->sq.head, tail, memory_order_release);
+	q->tx.cur = tail;
+	q->tx.sent = tail;
+	tail = atomic_load_explicit(&qp->rq.tail, memory_order_acquire);
+	atomic_store_explicit(&qp->rq.head, tail, memory_order_release);
+	q->rx.rwqe = NULL;
+	q->overrun = false;
+	ur_cq_purge(qp->send_cq, qp);
+	if (qp->recv_cq != qp->send_cq)
+		ur_cq_purge(qp->recv_cq, qp);
+	ur_iwqp_set_state(q, UR_QPS_RESET);
+	ur_iw_schedule(q);
+}
+
+static bool legal(enum ur_qp_state from, enum ur_qp_state to)
+{
+	static const bool table[UR_QPS_COUNT][UR_QPS_COUNT] = {
+		[UR_QPS_RESET] = { [UR_QPS_INIT] = true },
+		[UR_QPS_INIT] = { [UR_QPS_INIT] = true, [UR_QPS_RTR] = true },
+		[UR_QPS_RTR] = { [UR_QPS_RTR] = true },
+		[UR_QPS_RTS] = { [UR_QPS_RTS] = true, [UR_QPS_SQD] = true },
+		[UR_QPS_SQD] = { [UR_QPS_SQD] = true },
+	};
+
+	return to == UR_QPS_RESET || to == UR_QPS_ERR || table[from][to];
+}
+
+/* What means something here; the rest is InfiniBand's and is let pass. */
+static void take_attrs(struct ur_iwqp *q, const struct ur_qp_attr *a,
+		       uint32_t mask)
+{
+	struct ur_qp_attr *to = &q->qp->attr;
+
+	if (mask & UR_QP_ACCESS_FLAGS) {
+		to->access = a->access;
+		q->access_set = true;
+	}
+	if (mask & UR_QP_PORT)
+		to->port_num = a->port_num;
+	if (mask & UR_QP_PKEY_INDEX)
+		to->pkey_index = a->pkey_index;
+	if (mask & UR_QP_PATH_MTU)
+		to->path_mtu = a->path_mtu;
+	if (mask & UR_QP_EN_SQD_ASYNC_NOTIFY)
+		to->en_sqd_async_notify = a->en_sqd_async_notify;
+	if (mask & UR_QP_AV)
+		to->av = a->av;
+}
+
+int ur_iwarp_qp_modify(struct ur_iwarp *w, struct ur_qp *qp,
+		       const struct ur_qp_attr *attr, uint32_t mask,
+		       uint64_t now_ns)
+{
+	struct ur_iwqp *q = ur_iwqp_of(qp);
+	enum ur_qp_state from = ur_iwqp_state(q);
+	enum ur_qp_state to = mask & UR_QP_STATE ? attr->state : from;
+
+	w->now_ns = now_ns;
+	if ((mask & UR_QP_CUR_STATE) && attr->cur_state != from)
+		return -EINVAL;
+	if ((unsigned int)to >= UR_QPS_COUNT || !legal(from, to) ||
+	    ((mask & UR_QP_PORT) && attr->port_num != 1))
+		return -EINVAL;
+	/* The old connection has to be gone first. */
+	if (from == UR_QPS_RESET && to == UR_QPS_INIT && q->link)
+		return -EBUSY;
+	if (to == UR_QPS_RESET) {
+		if (mask & UR_QP_STATE)
+			reset(q);
+		return 0;
+	}
+	take_attrs(q, attr, mask);
+	if (to == UR_QPS_ERR) {
+		ur_iwqp_fail(q, -1);
+		return 0;
+	}
+	if (to != from)
+		ur_iwqp_set_state(q, to);
+	if (to == UR_QPS_SQD && from != UR_QPS_SQD) {
+		qp->attr.sq_draining = true;
+		ur_iwqp_check_drained(q);
+	}
+	return 0;
+}
+
+void ur_iwarp_qp_query(const struct ur_iwarp *w, const struct ur_qp *qp,
+		       struct ur_qp_attr *attr)
+{
+	(void)w;
+	*attr = qp->attr;
+	attr->state = ur_iwqp_state(ur_iwqp_of(qp));
+	attr->cur_state = attr->state;
+}
+
+static int index_pick(struct ur_iwarp *w, uint32_t *index)
+{
+	if (w->qp_count >= UR_MAX_QP_PER_LANE)
+		return -ENOSPC;
+	do {
+		w->next_index = (w->next_index + 1) & UR_IW_INDEX_MASK;
+	} while (w->next_index == UR_IW_INDEX_MASK || w->qps[w->next_index]);
+	*index = w->next_index;
+	return 0;
+}
+
+int ur_iwarp_qp_attach(struct ur_iwarp *w, struct ur_qp *qp)
+{
+	struct ur_iwqp *q;
+	int err = -ENOMEM;
+
+	if (qp->type != UR_QPT_RC)
+		return -EINVAL;
+	q = calloc(1, sizeof(*q));
+	if (!q)
+		return -ENOMEM;
+	q->rx.copy = calloc(1, sizeof(*q->rx.copy) +
+				       UR_MAX_SGE * sizeof(struct ur_sge));
+	if (!q->rx.copy)
+		goto free_iwqp;
+	err = ur_timers_reserve(&w->timers, w->qp_count + 1);
+	if (err)
+		goto free_iwqp;
+	err = index_pick(w, &q->index);
+	if (err)
+		goto free_iwqp;
+	q->qp = qp;
+	q->w = w;
+	ur_list_init(&q->ready);
+	ur_timer_init(&q->timer);
+	w->qps[q->index] = q;
+	w->qp_count++;
+	qp->qpn = w->slot << UR_IW_SLOT_SHIFT | q->index;
+	qp->mrs = w->mrs;
+	qp->proto = q;
+	return 0;
+free_iwqp:
+	free(q->rx.copy);
+	free(q);
+	return err;
+}
+
+void ur_iwarp_qp_detach(struct ur_iwarp *w, struct ur_qp *qp)
+{
+	struct ur_iwqp *q = ur_iwqp_of(qp);
+
+	reset(q);
+	connection_clear(q);
+	w->qps[q->index] = NULL;
+	w->qp_count--;
+	qp->proto = NULL;
+	free(q->rx.copy);
+	free(q);
+}

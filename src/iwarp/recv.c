@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Receive requests: taking one from the RQ or SRQ and completing it.  One of
+ * an RQ stays in its slot until it is complete; one of an SRQ is copied out,
+ * since others eat there.
+ */
+#include "iwarp/internal.h"
+
+/* Make q->rx.rwqe the next receive; false: there is none. */
+bool ur_iw_recv_take(struct ur_iwqp *q)
+{
+	struct ur_rq *rq = &q->qp->rq;
+	uint32_t head;
+
+	if (q->rx.rwqe)
+		return true;
+	if (q->qp->srq) {
+		if (!ur_srq_take(q->qp->srq, q->rx.copy))
+			return false;
+		q->rx.rwqe = q->rx.copy;
+		return true;
+	}
+	head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	if (head == atomic_load_explicit(&rq->tail, memory_order_acquire))
+		return false;
+	q->rx.rwqe = ur_rq_slot(rq, head);
+	return true;
+}
+
+/* The slot is free again, whatever became of the request. */
+static void release(struct ur_iwqp *q)
+{
+	struct ur_rq *rq = &q->qp->rq;
+
+	q->rx.rwqe = NULL;
+	if (q->qp->srq)
+		return;
+	atomic_store_explicit(
+		&rq->head,
+		atomic_load_explicit(&rq->head, memory_order_relaxed) + 1,
+		memory_order_release);
+}
+
+static void push(struct ur_iwqp *q, struct ur_cqe *c, bool solicited)
+{
+	c->wr_id = q->rx.rwqe->wr_id;
+	c->qp = q->qp;
+	c->qpn = q->qp->qpn;
+	c->ts_ns = q->w->now_ns;
+	release(q);
+	if (!ur_cq_push(q->qp->recv_cq, c, solicited))
+		q->overrun = true;
+}
+
+void ur_iw_recv_complete(struct ur_iwqp *q, enum ur_wc_opcode opcode,
+			 uint32_t byte_len, uint8_t flags, uint32_t imm_be,
+			 bool solicited)
+{
+	struct ur_cqe c = { .byte_len = byte_len,
+			    .status = UR_WC_SUCCESS,
+			    .opcode = (uint8_t)opcode,
+			    .flags = flags,
+			    .imm_be = imm_be };
+
+	push(q, &c, solicited);
+}
+
+void ur_iw_recv_fail(struct ur_iwqp *q, enum ur_wc_status status)
+{
+	struct ur_cqe c = { .status = (uint8_t)status, .opcode = UR_WC_RECV };
+
+	if (!q->rx.rwqe)
+		return;
+	q->w->cnt.resp_cqe_error++;
+	push(q, &c, true);
+}
+
+void ur_iw_recv_flush(struct ur_iwqp *q)
+{
+	ur_iw_recv_fail(q, UR_WC_WR_FLUSH_ERR);
+	if (q->qp->srq)
+		return;
+	while (ur_iw_recv_take(q))
+		ur_iw_recv_fail(q, UR_WC_WR_FLUSH_ERR);
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "link/tcp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define EVENTS	   32
+#define SKIP_ALONE 64u /* looks without epoll_wait() with one connection … */
+#define SKIP_CROWD 8u  /* … and with more */
+
+static size_t total(const struct iovec *iov, uint32_t n)
+{
+	size_t len = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		len += iov[i].iov_len;
+	return len;
+}
+
+static void make_readable(struct ur_tcp *t, struct ur_tcp_conn *c)
+{
+	if (ur_list_empty(&c->readable))
+		ur_list_add_tail(&t->readable, &c->readable);
+}
+
+int ur_tcp_init(struct ur_tcp *t)
+{
+	*t = (struct ur_tcp){ .epfd = epoll_create1(EPOLL_CLOEXEC) };
+	ur_list_init(&t->readable);
+	ur_list_init(&t->writable);
+	return t->epfd < 0 ? -errno : 0;
+}
+
+void ur_tcp_fini(struct ur_tcp *t)
+{
+	close(t->epfd);
+	t->epfd = -1;
+}
+
+int ur_tcp_add(struct ur_tcp *t, struct ur_tcp_conn *c, int fd)
+{
+	struct epoll_event ev = {
+		.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+		.data.ptr = c,
+	};
+	int one = 1, flags = fcntl(fd, F_GETFL);
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK))
+		return -errno;
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	*c = (struct ur_tcp_conn){ .fd = fd };
+	ur_list_init(&c->readable);
+	ur_list_init(&c->writable);
+	if (epoll_ctl(t->epfd, EPOLL_CTL_ADD, fd, &ev))
+		return -errno;
+	t->count++;
+	make_readable(t, c);
+	return 0;
+}
+
+static void set_blocked(struct ur_tcp *t, struct ur_tcp_conn *c, bool blocked)
+{
+	if (c->blocked == blocked)
+		return;
+	c->blocked = blocked;
+	t->blocked += blocked ? 1u : -1u;
+}
+
+/* A forked child may have a copy of the descriptor, so it is taken out of the
+ * set expressly, not by being closed. */
+void ur_tcp_remove(struct ur_tcp *t, struct ur_tcp_conn *c)
+{
+	ur_list_del(&c->readable);
+	ur_list_del(&c->writable);
+	set_blocked(t, c, false);
+	if (t->hot == c)
+		t->hot = NULL;
+	t->count--;
+	(void)epoll_ctl(t->epfd, EPOLL_CTL_DEL, c->fd, NULL);
+}
+
+void ur_tcp_del(struct ur_tcp *t, struct ur_tcp_conn *c, bool reset)
+{
+	struct linger hard = { .l_onoff = 1, .l_linger = 0 };
+
+	ur_tcp_remove(t, c);
+	if (reset)
+		(void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &hard,
+				 sizeof(hard));
+	close(c->fd);
+	c->fd = -1;
+}
+
+void ur_tcp_shut(struct ur_tcp_conn *c)
+{
+	(void)shutdown(c->fd, SHUT_WR);
+}
+
+/* May epoll_wait() be left out?  Then the hot connection is looked at. */
+static bool skip(struct ur_tcp *t)
+{
+	if (!t->hot || t->blocked ||
+	    ++t->skipped > (t->count == 1 ? SKIP_ALONE : SKIP_CROWD))
+		return false;
+	make_readable(t, t->hot);
+	return true;
+}
+
+void ur_tcp_poll(struct ur_tcp *t, bool quick)
+{
+	struct epoll_event ev[EVENTS];
+	int n;
+
+	if (!ur_list_empty(&t->readable) || (quick && skip(t)))
+		return;
+	t->skipped = 0;
+	n = epoll_wait(t->epfd, ev, EVENTS, 0);
+	for (int i = 0; i < n; i++) {
+		struct ur_tcp_conn *c = ev[i].data.ptr;
+
+		if (ev[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+			c->ended = true;
+		if (c->ended || (ev[i].events & EPOLLIN))
+			make_readable(t, c);
+		if (c->blocked && (ev[i].events & (EPOLLOUT | EPOLLERR)) &&
+		    ur_list_empty(&c->writable))
+			ur_list_add_tail(&t->writable, &c->writable);
+	}
+}
+
+struct ur_tcp_conn *ur_tcp_next_readable(struct ur_tcp *t)
+{
+	struct ur_list *n = t->readable.next;
+
+	if (ur_list_empty(&t->readable))
+		return NULL;
+	ur_list_del(n);
+	return ur_container_of(n, struct ur_tcp_conn, readable);
+}
+
+struct ur_tcp_conn *ur_tcp_next_writable(struct ur_tcp *t)
+{
+	struct ur_list *n = t->writable.next;
+	struct ur_tcp_conn *c;
+
+	if (ur_list_empty(&t->writable))
+		return NULL;
+	ur_list_del(n);
+	c = ur_container_of(n, struct ur_tcp_conn, writable);
+	set_blocked(t, c, false);
+	return c;
+}
+
+static ssize_t read_failed(struct ur_tcp *t, struct ur_tcp_conn *c, int err)
+{
+	switch (err) {
+	case EAGAIN:
+		if (t->hot == c && t->count > 1)
+			t->hot = NULL;
+		return -EAGAIN;
+	case EINTR:
+		make_readable(t, c);
+		return -EAGAIN;
+	case EFAULT:
+		make_readable(t, c);
+		return -EFAULT;
+	default:
+		return c->error ? c->error : -err;
+	}
+}
+
+/*
+ * A stream that gave less than there was room for is empty (epoll(7)), but for
+ * its end, of which an earlier edge may have told.
+ */
+ssize_t ur_tcp_read(struct ur_tcp *t, struct ur_tcp_conn *c, struct iovec *iov,
+		    uint32_t n)
+{
+	struct msghdr m = { .msg_iov = iov, .msg_iovlen = n };
+	ssize_t len = recvmsg(c->fd, &m, MSG_DONTWAIT);
+
+	if (len < 0)
+		return read_failed(t, c, errno);
+	if (len == 0)
+		return c->error;
+	t->hot = c;
+	if (c->ended || (size_t)len == total(iov, n))
+		make_readable(t, c);
+	return len;
+}
+
+void ur_tcp_again(struct ur_tcp *t, struct ur_tcp_conn *c)
+{
+	make_readable(t, c);
+}
+
+/* The kernel tells of room only to who has met EAGAIN: a short write is not
+ * "blocked" yet, and may have ended at memory that is gone. */
+static ssize_t write_failed(struct ur_tcp *t, struct ur_tcp_conn *c, int err)
+{
+	if (err == EFAULT)
+		return -EFAULT;
+	if (err == EAGAIN) {
+		set_blocked(t, c, true);
+		return 0;
+	}
+	c->error = -err;
+	c->ended = true;
+	make_readable(t, c);
+	return 0;
+}
+
+ssize_t ur_tcp_write(struct ur_tcp *t, struct ur_tcp_conn *c,
+		     const struct iovec *iov, uint32_t n)
+{
+	struct msghdr m = {
+		.msg_iov = (struct iovec *)(uintptr_t)iov,
+		.msg_iovlen = n,
+	};
+	ssize_t len;
+
+	do {
+		len = sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+	} while (len < 0 && errno == EINTR);
+	return len < 0 ? write_failed(t, c, errno) : len;
+}
+
+uint32_t ur_tcp_mss(const struct ur_tcp_conn *c)
+{
+	int mss = 0;
+	socklen_t len = sizeof(mss);
+
+	if (getsockopt(c->fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &len) || mss <= 0)
+		return 0;
+	return (uint32_t)mss;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * TCP connections of a lane: one epoll set, edge triggered, so that an idle
+ * connection costs nothing, however many there are.  The lane's lock is held
+ * around every call.
+ *
+ * Edges tell only of news, so the set remembers: a connection is on the list
+ * of readable ones from its edge until a read found less than it had room
+ * for, and `blocked` from a write that found no room until its edge.
+ *
+ * Whoever polls in a tight loop reads one connection directly, the one that
+ * had data last: for a ping-pong that saves the call of epoll_wait().
+ */
+#ifndef UR_LINK_TCP_H
+#define UR_LINK_TCP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "base/list.h"
+
+struct ur_tcp_conn {
+	struct ur_list readable; /* in ur_tcp.readable */
+	struct ur_list writable; /* in ur_tcp.writable */
+	int fd;
+	bool blocked; /* a write found no room */
+	bool ended;   /* there is an end of the stream or an error to read */
+	int error;    /* -errno of a failed write; the end of the stream is
+		       * told as this */
+};
+
+struct ur_tcp {
+	int epfd;
+	uint32_t count;
+	uint32_t blocked; /* connections that are */
+	uint32_t skipped; /* looks without epoll_wait() */
+	struct ur_tcp_conn *hot;
+	struct ur_list readable;
+	struct ur_list writable;
+};
+
+int ur_tcp_init(struct ur_tcp *t); /* 0 or -errno */
+/* Connections must have been taken out; in a forked child they need not. */
+void ur_tcp_fini(struct ur_tcp *t);
+
+/* Readable while ur_tcp_poll() would find something. */
+static inline int ur_tcp_wait_fd(const struct ur_tcp *t)
+{
+	return t->epfd;
+}
+
+/*
+ * Take fd, a connected socket, into the set; *c is the caller's memory until
+ * it is taken out.  Sets it non-blocking and TCP_NODELAY.  Bytes that are
+ * there already count as an edge.  0 or -errno, then fd stays the caller's.
+ */
+int ur_tcp_add(struct ur_tcp *t, struct ur_tcp_conn *c, int fd);
+
+/* Take it out; fd is the caller's again. */
+void ur_tcp_remove(struct ur_tcp *t, struct ur_tcp_conn *c);
+
+/* Take it out and close it: in order, or with a reset. */
+void ur_tcp_del(struct ur_tcp *t, struct ur_tcp_conn *c, bool reset);
+
+/* No more is sent: the peer sees the end of the stream. */
+void ur_tcp_shut(struct ur_tcp_conn *c);
+
+/* Look for news, at most a bounded number.  quick: the caller polls, and
+ * epoll_wait() may be left out now and then. */
+void ur_tcp_poll(struct ur_tcp *t, bool quick);
+
+/* The next connection that may be read, taken off the list; NULL: none. */
+struct ur_tcp_conn *ur_tcp_next_readable(struct ur_tcp *t);
+
+/* The next that was blocked and has room again, taken off; NULL: none. */
+struct ur_tcp_conn *ur_tcp_next_writable(struct ur_tcp *t);
+
+/*
+ * Bytes read; 0: the end of the stream; -EAGAIN: nothing there; -EFAULT: memory
+ * is gone; other -errno: the connection is broken.  If there may be more, the
+ * connection is put back on the list.
+ */
+ssize_t ur_tcp_read(struct ur_tcp *t, struct ur_tcp_conn *c, struct iovec *iov,
+		    uint32_t n);
+
+/* Put it back: a read that ended at memory that is gone looks like one that
+ * found no more. */
+void ur_tcp_again(struct ur_tcp *t, struct ur_tcp_conn *c);
+
+/*
+ * Bytes written.  If they are fewer than asked the caller goes on with the
+ * rest, until 0: no room (`blocked`, see next_writable()), or an error, of
+ * which the next reads tell after what the peer has sent.  -EFAULT: memory is
+ * gone, nothing was sent.
+ */
+ssize_t ur_tcp_write(struct ur_tcp *t, struct ur_tcp_conn *c,
+		     const struct iovec *iov, uint32_t n);
+
+/* Payload bytes of a segment now, as the kernel reckons; 0: unknown. */
+uint32_t ur_tcp_mss(const struct ur_tcp_conn *c);
+
+#endif

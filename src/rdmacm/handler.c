@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a connection reports becomes an event of its id.  Runs in the process'
+ * CM thread, so it does nothing that could wait.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "rdmacm/id.h"
+#include "verbs/convert.h"
+#include "verbs/objects.h"
+
+static const enum rdma_cm_event_type event_of[] = {
+	[UR_CONN_REQUEST] = RDMA_CM_EVENT_CONNECT_REQUEST,
+	[UR_CONN_RESPONSE] = RDMA_CM_EVENT_CONNECT_RESPONSE,
+	[UR_CONN_ESTABLISHED] = RDMA_CM_EVENT_ESTABLISHED,
+	[UR_CONN_REJECTED] = RDMA_CM_EVENT_REJECTED,
+	[UR_CONN_UNREACHABLE] = RDMA_CM_EVENT_UNREACHABLE,
+	[UR_CONN_CONNECT_ERROR] = RDMA_CM_EVENT_CONNECT_ERROR,
+	[UR_CONN_DISCONNECTED] = RDMA_CM_EVENT_DISCONNECTED,
+	[UR_CONN_TIMEWAIT_EXIT] = RDMA_CM_EVENT_TIMEWAIT_EXIT,
+};
+
+/* The index of a GID of ours as the peer's messages named it. */
+static void fill_sgid_index(struct ibv_ah_attr *ah, struct ur_dev *dev,
+			    const struct ur_av *av)
+{
+	int index = ur_dev_gid_index(dev, av->sgid);
+
+	if (index >= 0)
+		ah->grh.sgid_index = (uint8_t)index;
+}
+
+static void fill_private(struct urc_event *e, const struct ur_conn_param *p)
+{
+	if (p->private_len)
+		memcpy(e->private_data, p->private_data, p->private_len);
+}
+
+static void fill_conn(struct urc_event *e, const struct ur_conn_param *p)
+{
+	fill_private(e, p);
+	e->ev.param.conn = (struct rdma_conn_param){
+		.private_data = p->private_len ? e->private_data : NULL,
+		.private_data_len = p->private_len,
+		.responder_resources = p->responder_resources,
+		.initiator_depth = p->initiator_depth,
+		.flow_control = p->flow_control,
+		.retry_count = p->retry_count,
+		.rnr_retry_count = p->rnr_retry_count,
+		.srq = p->srq,
+		.qp_num = p->qpn,
+	};
+	e->ece.vendor_id = p->ece_vendor;
+	e->ece.options = p->ece_options;
+}
+
+static void fill_ud(struct urc_event *e, const struct ur_conn_event *ev,
+		    struct ur_dev *dev)
+{
+	const struct ur_conn_param *p = &ev->param;
+	struct rdma_ud_param *ud = &e->ev.param.ud;
+
+	fill_private(e, p);
+	*ud = (struct rdma_ud_param){
+		.private_data = p->private_len ? e->private_data : NULL,
+		.private_data_len = p->private_len,
+		.qp_num = p->qpn,
+		.qkey = p->qkey,
+	};
+	if (ev->type != UR_CONN_ESTABLISHED)
+		return;
+	urv_av_to_ah(&ud->ah_attr, &ev->av);
+	ud->ah_attr.port_num = URC_PORT;
+	fill_sgid_index(&ud->ah_attr, dev, &ev->av);
+}
+
+static void fill(struct urc_event *e, const struct ur_conn_event *ev,
+		 struct urc_device *d)
+{
+	if (urc_is_ud(e->owner))
+		fill_ud(e, ev, d->dev);
+	else
+		fill_conn(e, &ev->param);
+}
+
+/* The id of a connection that a peer has asked for. */
+static struct urc_id *child_create(struct urc_conn *listener,
+				   const struct ur_conn_event *ev)
+{
+	struct urc_id *l = listener->id;
+	struct urc_id *id;
+
+	if (urc_id_create(l->id.channel, l->id.context, l->id.ps, l->id.qp_type,
+			  &id))
+		return NULL;
+	id->passive = true;
+	id->state = URC_CONNECT;
+	id->opts = l->opts;
+	id->conns = 1;
+	id->conn[0] = (struct urc_conn){ id, listener->device, ev->conn };
+	id->responder_resources = ev->param.responder_resources;
+	id->initiator_depth = ev->param.initiator_depth;
+	id->remote_ece.vendor_id = ev->param.ece_vendor;
+	id->remote_ece.options = ev->param.ece_options;
+	id->id.route.addr.src_storage = ev->src;
+	id->id.route.addr.dst_storage = ev->dst;
+	return id;
+}
+
+static void request(struct urc_conn *listener, const struct ur_conn_event *ev)
+{
+	struct urc_id *child = child_create(listener, ev);
+	struct urc_event *e;
+
+	if (!child) {
+		ur_err("rdma_cm: no memory, connection request lost");
+		ur_conn_destroy(ev->conn);
+		return;
+	}
+	e = urc_event_new(listener->id, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	if (!e) {
+		urc_id_abandon(child);
+		return;
+	}
+	fill(e, ev, listener->device);
+	e->ev.id = &child->id;
+	e->ev.listen_id = &listener->id->id;
+	e->device = listener->device;
+	ur_conn_set_user(ev->conn, urc_handle, &child->conn[0]);
+	urc_event_post(e);
+}
+
+/* May the application be told?  Follows what happens to the connection. */
+static bool is_news(struct urc_id *id, enum ur_conn_event_type type)
+{
+	/* Nothing before accept: it will fail, and so be told (rdma_cm). */
+	if (id->passive && !id->accepted)
+		return false;
+	if (type == UR_CONN_ALT_PATH)
+		return false;
+	if (type == UR_CONN_DISCONNECTED)
+		return urc_move(id, URC_CONNECT, URC_DISCONNECT);
+	return true;
+}
+
+void urc_handle(void *user, const struct ur_conn_event *ev)
+{
+	struct urc_conn *c = user;
+	struct urc_event *e;
+
+	if (ev->type == UR_CONN_REQUEST) {
+		request(c, ev);
+		return;
+	}
+	if (!is_news(c->id, ev->type))
+		return;
+	e = urc_event_new(c->id, event_of[ev->type], ev->status);
+	if (!e)
+		return;
+	fill(e, ev, c->device);
+	urc_event_post(e);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What an rdma_cm_id, its event channel and its events point at: the structure
+ * of the ABI first, ours behind it.
+ *
+ * Theory of operation.  A struct ur_conn (engine/conn.h) tells what happens to
+ * a connection from the process' CM thread; handler.c turns that into an event
+ * and queues it on the id's channel, no more.  What has to be done about it,
+ * such as moving the queue pair, is done by who takes the event
+ * (rdma_get_cm_event, in event.c), so a queue pair is never touched behind the
+ * application's back.
+ *
+ * Locks: urc_lock alone, for everything that a comment here puts under it; no
+ * call into verbs/ or engine/ is made with it held.
+ * An id's state is changed by compare and exchange, so that of two calls that
+ * need the same state one fails with EINVAL, as in the kernel.
+ */
+#ifndef UR_RDMACM_ID_H
+#define UR_RDMACM_ID_H
+
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#include <stdatomic.h>
+
+#include "base/list.h"
+#include "core/dev.h"
+#include "engine/conn.h"
+
+/* Events of headers newer than the installed one may be. */
+#define URC_EVENT_ADDRINFO_RESOLVED 16u
+#define URC_EVENT_ADDRINFO_ERROR    17u
+#define URC_EVENT_USER		    18u
+#define URC_EVENT_INTERNAL	    19u
+
+#define URC_RAI_SA  0x10
+#define URC_RAI_DNS 0x20
+
+#define URC_MAX_DEVICES	    8u
+#define URC_BACKLOG_MAX	    1024 /* what the kernel's module allows */
+#define URC_MULTICAST_QPN   0xffffffu
+#define URC_RESOLVE_MS	    2000 /* of rdma_create_ep() */
+#define URC_PORT	    1u	 /* a device has one */
+#define URC_REJECTED_BY_ECE 35u	 /* IBTA 12.6.7.2, vendor option unsupported */
+
+enum urc_state {
+	URC_IDLE,
+	URC_BOUND,
+	URC_ADDR_RESOLVED,
+	URC_ROUTE_RESOLVED,
+	URC_CONNECT, /* a request went out or came in, until … */
+	URC_DISCONNECT,
+	URC_LISTEN,
+};
+
+struct urc_id;
+
+struct urc_device {
+	struct ibv_context *verbs; /* open as long as the process lives */
+	struct ur_adapter *adapter;
+	struct ur_dev *dev;
+	bool iwarp;
+	uint8_t max_responder_resources;
+	uint8_t max_initiator_depth;
+	/* What ids have by default; urc_device_lock */
+	struct ibv_pd *pd;
+	struct ibv_xrcd *xrcd;
+	uint32_t refs;
+};
+
+/* A connection of an id, and the device it is on. */
+struct urc_conn {
+	struct urc_id *id;
+	struct urc_device *device;
+	struct ur_conn *conn;
+};
+
+struct urc_channel {
+	struct rdma_event_channel ch;
+	uint32_t generation;
+	struct ur_list queue; /* of urc_event.node; urc_lock */
+};
+
+/* A group that an id has joined. */
+struct urc_mc {
+	struct ur_list node; /* urc_id.groups; urc_lock */
+	struct sockaddr_storage addr;
+	void *context;
+	union ibv_gid gid;
+	bool send_only;
+	bool attached; /* the queue pair; who takes the event, then who leaves */
+	uint32_t delivered; /* events; urc_lock */
+	uint32_t acked;
+};
+
+struct urc_id {
+	struct rdma_cm_id id;
+	_Atomic enum urc_state state;
+	uint32_t generation;	   /* of the process that made it */
+	struct urc_device *device; /* of id.verbs; NULL: not yet known */
+	uint32_t conns;
+	struct urc_conn conn[URC_MAX_DEVICES]; /* [0], or a listener's */
+	struct ur_conn_opts opts;
+	bool sync;	       /* the channel is the id's own */
+	bool passive;	       /* came with a request */
+	bool connect_error;    /* we refused the answer: tell nothing more */
+	_Atomic bool accepted; /* before that a passive id tells nothing */
+	uint8_t responder_resources;
+	uint8_t initiator_depth;
+	struct ibv_ece local_ece;
+	struct ibv_ece remote_ece;
+	struct ibv_sa_path_rec path; /* id.route.path_rec */
+	/* rdma_create_ep() on the passive side */
+	struct ibv_qp_init_attr *qp_init;
+	struct ibv_pd *ep_pd;
+	/* rdma_resolve_addrinfo() */
+	struct rdma_addrinfo *info; /* urc_lock */
+	pthread_t resolver;
+	bool resolving; /* `resolver` is to be joined */
+	/* urc_lock */
+	struct ur_list groups; /* urc_mc */
+	uint32_t delivered;    /* events that the application took */
+	uint32_t acked;
+};
+
+struct urc_event {
+	struct rdma_cm_event ev;
+	struct urc_id *owner; /* whose count it is: of a request the listener */
+	struct urc_mc *mc;    /* counts there too */
+	struct urc_device *device; /* of a request */
+	struct ibv_ece ece;
+	struct ur_list node; /* urc_channel.queue; urc_lock */
+	uint8_t private_data[UR_CONN_PRIVATE_MAX + 1];
+};
+
+extern pthread_mutex_t urc_lock;
+
+/* Counts the forks behind this process; an id of another one is dead. */
+extern uint32_t urc_generation;
+
+static inline struct urc_id *urc_id(const struct rdma_cm_id *id)
+{
+	return (struct urc_id *)(uintptr_t)id;
+}
+
+static inline bool urc_is_ud(const struct urc_id *id)
+{
+	return id->id.qp_type == IBV_QPT_UD;
+}
+
+/* From one state to another; false: it was in none such. */
+static inline bool urc_move(struct urc_id *id, enum urc_state from,
+			    enum urc_state to)
+{
+	return atomic_compare_exchange_strong(&id->state, &from, to);
+}
+
+/* device.c.  All return 0 or -errno, or NULL. */
+
+/* The i-th device of this process; NULL: there are no more. */
+struct urc_device *urc_device(uint32_t i);
+/* The one that has that address and can do `type`; the preferred one if addr
+ * is a wildcard.  -ENODEV. */
+int urc_device_find(const struct sockaddr *addr, enum ibv_qp_type type,
+		    struct urc_device **out);
+/* id.verbs, id.pd and the like; again is nothing. */
+int urc_id_set_device(struct urc_id *id, struct urc_device *d);
+void urc_id_put_device(struct urc_id *id);
+/* The device's XRC domain, which all ids share. */
+int urc_device_xrcd(struct urc_device *d, struct ibv_xrcd **out);
+
+/* id.c */
+int urc_id_create(struct rdma_event_channel *channel, void *context,
+		  enum rdma_port_space ps, enum ibv_qp_type type,
+		  struct urc_id **out);
+/* rdma_destroy_id() without the wait for acknowledgements. */
+void urc_id_abandon(struct urc_id *id);
+/* -ENODEV in a child that inherited it. */
+int urc_id_check(const struct urc_id *id);
+int urc_id_migrate(struct urc_id *id, struct rdma_event_channel *channel);
+/* Make the connection of id on a device, with the id's options. */
+int urc_id_add_conn(struct urc_id *id, struct urc_device *d);
+/* Destroy those from `first` on. */
+void urc_id_drop_conns(struct urc_id *id, uint32_t first);
+
+/* handler.c */
+void urc_handle(void *user, const struct ur_conn_event *ev);
+
+/* channel.c */
+struct urc_event *urc_event_new(struct urc_id *owner, unsigned int type,
+				int status);
+void urc_event_post(struct urc_event *e);
+/* What it says in a new event: 0, or -ENOMEM and no event. */
+int urc_tell(struct urc_id *id, unsigned int type, int status);
+/* -EAGAIN, -EINTR as read(2) on the channel's descriptor. */
+int urc_event_take(struct rdma_event_channel *channel, struct urc_event **out);
+/* Count it as acknowledged, and free it. */
+void urc_event_done(struct urc_event *e);
+/* Wait for the acknowledgement of what was taken, of an id or a group. */
+void urc_event_drain(const uint32_t *delivered, const uint32_t *acked);
+/* Take away what was not delivered: of the group, or all of the id's if mc is
+ * NULL.  Requests are given up. */
+void urc_event_forget(struct urc_id *id, const struct urc_mc *mc);
+/* Move what was not delivered; urc_lock is not held. */
+void urc_event_migrate(struct urc_id *id, struct rdma_event_channel *to);
+
+/* event.c */
+/* A synchronous id waits for the result of what was begun. */
+int urc_complete(struct urc_id *id);
+
+/* qp.c */
+int urc_qp_attr(struct urc_id *id, struct ibv_qp_attr *attr, int *mask);
+/* From INIT to RTS; depths of 0xff: as the connection says. */
+int urc_qp_connect(struct urc_id *id, uint8_t responder_resources,
+		   uint8_t initiator_depth);
+void urc_qp_error(struct urc_id *id);
+
+/* mcast.c */
+int urc_mc_joined(struct urc_event *e); /* who takes the event */
+void urc_mc_fini(struct urc_id *id);
+
+/* resolve.c */
+void urc_fill_route(struct urc_id *id);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "rdmacm/rsocket/option.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/time.h>
+
+static int set_timeout(struct urs_sock *s, int name, const void *val,
+		       socklen_t len)
+{
+	struct timeval tv;
+	int64_t ns;
+
+	if (len < sizeof(tv))
+		return -EINVAL;
+	memcpy(&tv, val, sizeof(tv));
+	if (tv.tv_usec < 0 || tv.tv_usec >= 1000000)
+		return -EDOM;
+	ns = tv.tv_sec < 0 ? 0
+			   : tv.tv_sec * (int64_t)1000000000 +
+				     tv.tv_usec * (int64_t)1000;
+	ur_lock(&s->lock);
+	if (name == SO_RCVTIMEO)
+		s->opts.rcv_timeout_ns = ns;
+	else
+		s->opts.snd_timeout_ns = ns;
+	ur_unlock(&s->lock);
+	return 0;
+}
+
+int urs_option_set(struct urs_sock *s, int level, int name, const void *val,
+		   socklen_t len)
+{
+	if (!val)
+		return -EFAULT;
+	if (level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO))
+		return set_timeout(s, name, val, len);
+	return s->ops->set_option(s, level, name, val, len);
+}
+
+static int get_number(struct urs_sock *s, int level, int name, int *out)
+{
+	const struct urs_opts *o = &s->opts;
+
+	if (level == IPPROTO_IPV6 && name == IPV6_V6ONLY) {
+		*out = o->v6only;
+		return 0;
+	}
+	if (level != SOL_SOCKET)
+		return -ENOTSUP;
+	switch (name) {
+	case SO_REUSEADDR:
+		*out = o->reuseaddr;
+		return 0;
+	case SO_KEEPALIVE:
+		*out = o->keepalive;
+		return 0;
+	case SO_OOBINLINE:
+		*out = o->oobinline;
+		return 0;
+	case SO_RCVBUF:
+		*out = (int)o->rbuf_size;
+		return 0;
+	case SO_SNDBUF:
+		*out = (int)o->sbuf_size;
+		return 0;
+	case SO_ERROR:
+		*out = s->error;
+		s->error = 0;
+		return 0;
+	case SO_TYPE:
+		*out = s->type;
+		return 0;
+	case SO_DOMAIN:
+		*out = s->domain;
+		return 0;
+	case SO_PROTOCOL:
+		*out = s->type == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP;
+		return 0;
+	default:
+		return -ENOTSUP;
+	}
+}
+
+static int give(void *val, socklen_t *len, const void *from, size_t size)
+{
+	if (*len < size)
+		return -EINVAL;
+	memcpy(val, from, size);
+	*len = (socklen_t)size;
+	return 0;
+}
+
+static int get_common(struct urs_sock *s, int level, int name, void *val,
+		      socklen_t *len)
+{
+	struct linger linger = { .l_onoff = !s->opts.no_linger };
+	struct timeval tv;
+	int64_t ns;
+	int n, rc;
+
+	if (level == SOL_SOCKET && name == SO_LINGER)
+		return give(val, len, &linger, sizeof(linger));
+	if (level == SOL_SOCKET &&
+	    (name == SO_RCVTIMEO || name == SO_SNDTIMEO)) {
+		ns = name == SO_RCVTIMEO ? s->opts.rcv_timeout_ns
+					 : s->opts.snd_timeout_ns;
+		tv = (struct timeval){ ns / 1000000000,
+				       ns % 1000000000 / 1000 };
+		return give(val, len, &tv, sizeof(tv));
+	}
+	rc = get_number(s, level, name, &n);
+	return rc ? rc : give(val, len, &n, sizeof(n));
+}
+
+int urs_option_get(struct urs_sock *s, int level, int name, void *val,
+		   socklen_t *len)
+{
+	int rc;
+
+	if (!val || !len)
+		return -EFAULT;
+	rc = s->ops->get_option(s, level, name, val, len);
+	if (rc != -ENOPROTOOPT)
+		return rc;
+	ur_lock(&s->lock);
+	rc = get_common(s, level, name, val, len);
+	ur_unlock(&s->lock);
+	return rc;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Options that streams and datagrams have in common. */
+#ifndef UR_RDMACM_RSOCKET_OPTION_H
+#define UR_RDMACM_RSOCKET_OPTION_H
+
+#include "rdmacm/rsocket/sock.h"
+
+/* As the members of struct urs_ops; the kind's own are asked too. */
+int urs_option_set(struct urs_sock *s, int level, int name, const void *val,
+		   socklen_t len);
+int urs_option_get(struct urs_sock *s, int level, int name, void *val,
+		   socklen_t *len);
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * librspreload: gives programs that know only sockets an rsocket instead.
+ *
+ * The program's descriptor of an rsocket is a duplicate of the rsocket's own;
+ * the table says which is whose.  So a program's number can become a real
+ * socket (a connect that finds no rsocket falls back to TCP) by dup2().
+ *
+ * With RDMAV_FORK_SAFE=1 a stream starts as a TCP connection and becomes an
+ * rsocket at its first transfer, in whatever process that happens: the server
+ * listens for it on the same port and sends four zero bytes when it is ready.
+ */
+#ifndef UR_RDMACM_RSOCKET_PRELOAD_PRELOAD_H
+#define UR_RDMACM_RSOCKET_PRELOAD_PRELOAD_H
+
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#define PRE_EXPORT __attribute__((visibility("default")))
+
+/* What a descriptor of the program is. */
+enum pre_kind {
+	PRE_NORMAL,
+	PRE_RSOCKET,
+	PRE_EPOLL, /* has rsockets in it */
+	/* TCP, until it is used: */
+	PRE_FORK, /* fresh */
+	PRE_FORK_LISTEN,
+	PRE_FORK_ACTIVE,  /* connected; waits for the server's word */
+	PRE_FORK_PASSIVE, /* accepted; is to give its word */
+};
+
+/* The C library's. */
+struct pre_real {
+	int (*socket)(int, int, int);
+	int (*bind)(int, __CONST_SOCKADDR_ARG, socklen_t);
+	int (*listen)(int, int);
+	int (*accept4)(int, __SOCKADDR_ARG, socklen_t *, int);
+	int (*connect)(int, __CONST_SOCKADDR_ARG, socklen_t);
+	int (*shutdown)(int, int);
+	int (*close)(int);
+	int (*getpeername)(int, __SOCKADDR_ARG, socklen_t *);
+	int (*getsockname)(int, __SOCKADDR_ARG, socklen_t *);
+	int (*setsockopt)(int, int, int, const void *, socklen_t);
+	int (*getsockopt)(int, int, int, void *, socklen_t *);
+	int (*fcntl)(int, int, ...);
+	int (*ioctl)(int, unsigned long, ...);
+	int (*dup)(int);
+	int (*dup2)(int, int);
+	int (*dup3)(int, int, int);
+	ssize_t (*recv)(int, void *, size_t, int);
+	ssize_t (*recvfrom)(int, void *, size_t, int, __SOCKADDR_ARG,
+			    socklen_t *);
+	ssize_t (*recvmsg)(int, struct msghdr *, int);
+	ssize_t (*read)(int, void *, size_t);
+	ssize_t (*readv)(int, const struct iovec *, int);
+	ssize_t (*send)(int, const void *, size_t, int);
+	ssize_t (*sendto)(int, const void *, size_t, int, __CONST_SOCKADDR_ARG,
+			  socklen_t);
+	ssize_t (*sendmsg)(int, const struct msghdr *, int);
+	ssize_t (*write)(int, const void *, size_t);
+	ssize_t (*writev)(int, const struct iovec *, int);
+	ssize_t (*sendfile)(int, int, off_t *, size_t);
+	int (*poll)(struct pollfd *, nfds_t, int);
+	int (*ppoll)(struct pollfd *, nfds_t, const struct timespec *,
+		     const sigset_t *);
+	int (*select)(int, fd_set *, fd_set *, fd_set *, struct timeval *);
+	int (*pselect)(int, fd_set *, fd_set *, fd_set *,
+		       const struct timespec *, const sigset_t *);
+	int (*epoll_ctl)(int, int, int, struct epoll_event *);
+	int (*epoll_wait)(int, struct epoll_event *, int, int);
+	int (*epoll_pwait)(int, struct epoll_event *, int, int,
+			   const sigset_t *);
+};
+
+/* Resolved at first use: constructors of others may be faster than ours. */
+const struct pre_real *pre_real(void);
+
+/*
+ * Calls into librdmacm: what it calls in turn is not for us.  The value of the
+ * expression is that of PRE_RS().
+ */
+extern __thread int pre_inside;
+
+#define PRE_RS(call)                                                           \
+	__extension__({                                                        \
+		pre_inside++;                                                  \
+		__auto_type pre_value = (call);                                \
+		pre_inside--;                                                  \
+		pre_value;                                                     \
+	})
+
+/* ---- table.c ---- */
+
+/* Of a descriptor; *rs is the rsocket's own. */
+enum pre_kind pre_kind(int fd, int *rs);
+/* Rsockets count the program's descriptors that mean them.  false: there is
+ * no room. */
+bool pre_set(int fd, enum pre_kind kind, int rs);
+/* Forgets fd; true: it was the last of its rsocket, which is to be closed. */
+bool pre_clear(int fd, enum pre_kind *kind, int *rs);
+
+/* ---- fork.c ---- */
+
+bool pre_fork_wanted(void);
+/* Data is to flow: becomes an rsocket, or TCP for good. */
+void pre_fork_settle(int fd, enum pre_kind kind);
+
+/* For data: settles what is not yet settled.  true: an rsocket. */
+bool pre_data(int fd, int *rs);
+
+/* ---- sockets.c ---- */
+
+void pre_apply_env(int rs);
+/* Flags and the options that both know. */
+void pre_copy_options(int from, bool from_rs, int to, bool to_rs);
+
+#endif

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Bytes of a stream.  Data is copied into the send buffer (or inline) and
+ * written to the peer's memory; a long send begins with small pieces, so that
+ * the wire is busy while the rest is copied.
+ *
+ * There is no out-of-band data: as in rdma-core, MSG_OOB means nothing.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "rdmacm/rsocket/stream.h"
+
+enum {
+	FIRST_PIECE = 2048, /* doubled with each piece up to */
+	LAST_PIECE = 65536,
+};
+
+/* ---- receiving ---- */
+
+static bool readable(struct urs_sock *s)
+{
+	struct urs_stream *st = urs_stream_of(s);
+
+	return st->flow.unread || !st->can_read;
+}
+
+/* Is there nothing to read now, for a reason that is no error? */
+static int why_empty(struct urs_stream *st)
+{
+	int error = st->s.error;
+
+	if (st->state != URS_FAILED)
+		return 0;
+	st->s.error = 0;
+	return -error;
+}
+
+/*
+ * The bytes up to `end` are the reader's (rcv) until they are given back, so
+ * they are copied without the lock.
+ */
+static size_t copy_out(struct urs_stream *st, const struct urs_iov *iov,
+		       size_t done, bool peek)
+{
+	size_t want = iov->total - done;
+	uint32_t n, at, got = 0;
+
+	if (want > st->flow.unread)
+		want = st->flow.unread;
+	while (got < want) {
+		n = urs_flow_peek(&st->flow, got, &at);
+		if (n > want - got)
+			n = (uint32_t)(want - got);
+		ur_unlock(&st->s.lock);
+		urs_iov_scatter(iov, done + got, st->ep.rbuf + at, n);
+		ur_lock(&st->s.lock);
+		got += n;
+	}
+	if (!peek)
+		urs_flow_consume(&st->flow, got);
+	return got;
+}
+
+static ssize_t recv_locked(struct urs_stream *st, const struct urs_iov *iov,
+			   int flags)
+{
+	bool nonblock = urs_sock_nonblock(&st->s, flags);
+	bool peek = flags & MSG_PEEK;
+	size_t done = 0;
+	int rc = 0;
+
+	for (;;) {
+		if (!st->flow.unread)
+			rc = urs_sock_wait(&st->s, readable, nonblock,
+					   st->s.opts.rcv_timeout_ns);
+		if (rc)
+			return done ? (ssize_t)done : rc;
+		if (!st->flow.unread)
+			return done ? (ssize_t)done : why_empty(st);
+		done += copy_out(st, iov, done, peek);
+		if (done == iov->total || peek || !(flags & MSG_WAITALL))
+			break;
+	}
+	urs_ep_grant(st);
+	return (ssize_t)done;
+}
+
+static int ready_for_io(struct urs_stream *st, int flags, int64_t timeout_ns)
+{
+	int rc;
+
+	if (st->state < URS_ADDR)
+		return -ENOTCONN;
+	if (!urs_stream_opening(st))
+		return 0;
+	rc = urs_stream_finish_open(st, urs_sock_nonblock(&st->s, flags),
+				    timeout_ns);
+	return rc;
+}
+
+ssize_t urs_stream_recv(struct urs_sock *s, const struct urs_iov *iov,
+			int flags, union urs_addr *src)
+{
+	struct urs_stream *st = urs_stream_of(s);
+	ssize_t n;
+
+	ur_lock(&s->rcv);
+	ur_lock(&s->lock);
+	n = ready_for_io(st, flags, s->opts.rcv_timeout_ns);
+	if (!n && iov->total)
+		n = recv_locked(st, iov, flags);
+	ur_unlock(&s->lock);
+	ur_unlock(&s->rcv);
+	if (n >= 0 && src)
+		s->ops->name(s, true, src);
+	return n;
+}
+
+/* ---- sending ---- */
+
+bool urs_stream_writable(struct urs_sock *s)
+{
+	struct urs_stream *st = urs_stream_of(s);
+
+	return !st->can_write || urs_flow_can_send(&st->flow);
+}
+
+int urs_stream_wait_writable(struct urs_stream *st, urs_test ready, int flags)
+{
+	int rc = urs_sock_wait(&st->s, ready, urs_sock_nonblock(&st->s, flags),
+			       st->s.opts.snd_timeout_ns);
+
+	if (rc == -EAGAIN)
+		st->blocked = true;
+	if (rc)
+		return rc;
+	if (st->can_write)
+		return 0;
+	if (st->state == URS_FAILED && st->s.error) {
+		rc = -st->s.error;
+		st->s.error = 0;
+		return rc;
+	}
+	return st->state == URS_CONNECTED ? -EPIPE : -ECONNRESET;
+}
+
+int urs_stream_stage(struct urs_stream *st, const struct urs_chunk *c,
+		     const struct urs_iov *iov, size_t skip,
+		     struct ibv_sge sge[2], unsigned int *flags)
+{
+	struct urs_ep *ep = &st->ep;
+	int n = 0;
+
+	if (!c->copied) {
+		union {
+			const void *p;
+			uint64_t addr;
+		} piece = { .p = urs_iov_piece(iov, skip, c->length) };
+
+		/* Sent before the call returns: no need to register it. */
+		*flags = IBV_SEND_INLINE;
+		if (!piece.p) {
+			piece.p = ep->scratch;
+			urs_iov_gather(iov, skip, ep->scratch, c->length);
+		}
+		sge[0] = (struct ibv_sge){ .addr = piece.addr,
+					   .length = c->length };
+		return 1;
+	}
+	*flags = 0;
+	for (int i = 0; i < 2 && c->len[i]; i++) {
+		urs_iov_gather(iov, skip, ep->sbuf + c->at[i], c->len[i]);
+		sge[n++] = (struct ibv_sge){
+			.addr = (uintptr_t)ep->sbuf + c->at[i],
+			.length = c->len[i],
+			.lkey = ep->smr->lkey,
+		};
+		skip += c->len[i];
+	}
+	return n;
+}
+
+/* Grows with what has been sent of this call. */
+static uint32_t piece_size(size_t done, size_t left)
+{
+	size_t n = FIRST_PIECE;
+
+	while (n < LAST_PIECE && n <= done)
+		n <<= 1;
+	return (uint32_t)(n < left ? n : left);
+}
+
+static int send_piece(struct urs_stream *st, const struct urs_iov *iov,
+		      size_t done, size_t *sent)
+{
+	struct urs_ep *ep = &st->ep;
+	struct ibv_sge sge[2];
+	struct urs_chunk c;
+	unsigned int flags;
+	int n, rc;
+
+	c = urs_flow_send(&st->flow, piece_size(done, iov->total - done),
+			  ep->inline_max);
+	/* What was taken is the sender's (snd) until it is posted. */
+	ur_unlock(&st->s.lock);
+	n = urs_stream_stage(st, &c, iov, done, sge, &flags);
+	ur_lock(&st->s.lock);
+	rc = urs_ep_post(st, URS_WR_DATA, c.copied, sge, n, flags, c.addr,
+			 c.key, urs_msg(URS_OP_DATA, c.length));
+	if (rc)
+		urs_stream_fail(st, EIO);
+	*sent = c.length;
+	return rc;
+}
+
+static ssize_t send_locked(struct urs_stream *st, const struct urs_iov *iov,
+			   int flags)
+{
+	size_t done = 0, sent;
+	int rc = 0;
+
+	if (st->maps_untold)
+		rc = urs_stream_tell_maps(st, flags);
+	while (!rc && done < iov->total) {
+		if (!st->can_write || !urs_flow_can_send(&st->flow))
+			rc = urs_stream_wait_writable(st, urs_stream_writable,
+						      flags);
+		if (!rc)
+			rc = send_piece(st, iov, done, &sent);
+		if (!rc)
+			done += sent;
+	}
+	return done ? (ssize_t)done : rc;
+}
+
+ssize_t urs_stream_send(struct urs_sock *s, const struct urs_iov *iov,
+			int flags, const union urs_addr *dst)
+{
+	struct urs_stream *st = urs_stream_of(s);
+	ssize_t n;
+
+	if (dst)
+		return -EISCONN;
+	ur_lock(&s->snd);
+	ur_lock(&s->lock);
+	n = ready_for_io(st, flags, s->opts.snd_timeout_ns);
+	if (!n)
+		n = send_locked(st, iov, flags);
+	ur_unlock(&s->lock);
+	ur_unlock(&s->snd);
+	return n;
+}
+
+/* ---- closing ---- */
+
+static bool can_say(struct urs_sock *s)
+{
+	struct urs_stream *st = urs_stream_of(s);
+
+	return st->state != URS_CONNECTED || st->flow.ctrl_free;
+}
+
+static bool all_said(struct urs_sock *s)
+{
+	struct urs_stream *st = urs_stream_of(s);
+
+	return st->state != URS_CONNECTED || urs_flow_all_sent(&st->flow);
+}
+
+/* Tells the peer; a farewell's completion closes the stream. */
+static int say(struct urs_stream *st, enum urs_ctrl what)
+{
+	bool bye = what == URS_CTRL_DISCONNECT;
+	int rc = urs_sock_wait(&st->s, can_say, false, 0);
+
+	if (rc || st->state != URS_CONNECTED || !urs_flow_ctrl_take(&st->flow))
+		return rc;
+	rc = urs_ep_post(st, bye ? URS_WR_BYE : URS_WR_CTRL, 0, NULL, 0, 0, 0,
+			 0, urs_msg(URS_OP_CTRL, what));
+	if (rc)
+		urs_stream_fail(st, EIO);
+	return rc;
+}
+
+/* What to tell when `how` is shut; -1: nothing yet. */
+static int farewell(struct urs_stream *st, int how)
+{
+	if (how != SHUT_RD)
+		st->can_write = false;
+	if (how != SHUT_WR)
+		st->can_read = false;
+	if (how == SHUT_RDWR || (!st->can_read && !st->can_write))
+		return URS_CTRL_DISCONNECT;
+	return how == SHUT_WR ? URS_CTRL_SHUTDOWN : -1;
+}
+
+static int shutdown_locked(struct urs_stream *st, int how)
+{
+	int what, rc = 0;
+
+	if (st->state == URS_CLOSED)
+		return 0;
+	if (st->state != URS_CONNECTED)
+		return -ENOTCONN;
+	what = farewell(st, how);
+	st->s.in_news++;
+	urs_sock_wake(&st->s);
+	if (what >= 0)
+		rc = say(st, (enum urs_ctrl)what);
+	if (!rc && what >= 0)
+		rc = urs_sock_wait(&st->s, all_said, false, 0);
+	if (st->state == URS_CLOSED)
+		rdma_disconnect(st->id);
+	return rc;
+}
+
+int urs_stream_shutdown(struct urs_sock *s, int how)
+{
+	struct urs_stream *st = urs_stream_of(s);
+	int rc;
+
+	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
+		return -EINVAL;
+	ur_lock(&s->lock);
+	rc = shutdown_locked(st, how);
+	ur_unlock(&s->lock);
+	return rc;
+}

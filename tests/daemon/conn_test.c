@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connections between processes of one host, through urnicd. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "conn_peer.h"
+#include "world.h"
+
+#define PORT  7174
+#define MS    5000
+#define ALICE 61001
+#define BOB   61002
+
+static struct cevent expect(struct cpeer *p, enum ur_conn_event_type type)
+{
+	struct cevent e = cpeer_event(p, MS);
+
+	assert_int_equal(e.type, type);
+	return e;
+}
+
+static void expect_nothing(struct cpeer *p, int ms)
+{
+	assert_int_equal(cpeer_event(p, ms).type, -1);
+}
+
+/* From connect to established; the numbers of both sides' connections. */
+static void connect_both(struct cpeer *server, struct cpeer *client,
+			 const char *to, uint16_t port, int *s, int *c)
+{
+	uint32_t theirs, ours = cpeer_qpn(0x52);
+	struct cevent e;
+
+	*c = cpeer_connect(client, UR_PS_TCP, to, port, 0x41);
+	assert_true(*c >= 0);
+	e = expect(server, UR_CONN_REQUEST);
+	*s = e.conn;
+	assert_int_equal(e.first, 0x41);
+	theirs = e.qpn;
+	assert_int_equal(theirs & 0xff, 0x41);
+	assert_int_equal(cpeer_do(server, CDO_ACCEPT, *s, ours), 0);
+	e = expect(client, UR_CONN_RESPONSE);
+	assert_int_equal(e.conn, *c);
+	assert_int_equal(e.first, 0x52);
+	assert_int_equal(e.qpn, ours);
+	assert_int_equal(cpeer_rtr(client, *c), ours);
+	assert_int_equal(cpeer_rtr(server, *s), theirs);
+	assert_int_equal(cpeer_do(client, CDO_ESTABLISH, *c, 0), 0);
+	assert_int_equal(expect(server, UR_CONN_ESTABLISHED).conn, *s);
+}
+
+static void connect_and_disconnect(void **state)
+{
+	static const char *const to[] = { "127.0.0.1", "::1" };
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	int s, c;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	for (int i = 0; i < 2; i++) {
+		connect_both(&server, &client, to[i], PORT, &s, &c);
+		assert_int_equal(cpeer_do(i ? &server : &client, CDO_DISCONNECT,
+					  i ? s : c, 0),
+				 0);
+		expect(i ? &client : &server, UR_CONN_DISCONNECTED);
+		if (i)
+			cpeer_do(&client, CDO_DISCONNECT, c, 0);
+		else
+			cpeer_do(&server, CDO_DISCONNECT, s, 0);
+		expect(i ? &server : &client, UR_CONN_DISCONNECTED);
+		expect(&client, UR_CONN_TIMEWAIT_EXIT);
+		expect(&server, UR_CONN_TIMEWAIT_EXIT);
+		cpeer_do(&client, CDO_DESTROY, c, 0);
+		cpeer_do(&server, CDO_DESTROY, s, 0);
+	}
+	cpeer_end(&client);
+	cpeer_end(&server);
+}
+
+static void addresses_of_a_request(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	struct sockaddr_in *a;
+	struct cevent e;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "0.0.0.0", PORT), 0);
+	assert_int_equal(
+		cpeer_connect(&client, UR_PS_TCP, "127.0.0.1", PORT, 1), 0);
+	e = expect(&server, UR_CONN_REQUEST);
+	a = (struct sockaddr_in *)&e.src;
+	assert_int_equal(a->sin_family, AF_INET);
+	assert_int_equal(ntohs(a->sin_port), PORT);
+	assert_int_equal(ntohl(a->sin_addr.s_addr), INADDR_LOOPBACK);
+	a = (struct sockaddr_in *)&e.dst;
+	assert_int_equal(ntohl(a->sin_addr.s_addr), INADDR_LOOPBACK);
+	assert_in_range(ntohs(a->sin_port), 32768, 60999);
+	cpeer_end(&client);
+	cpeer_end(&server);
+}
+
+static void rejected_by_the_consumer(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	struct cevent e;
+	int c;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	c = cpeer_connect(&client, UR_PS_TCP, "::1", PORT, 1);
+	e = expect(&server, UR_CONN_REQUEST);
+	assert_int_equal(cpeer_do(&server, CDO_REJECT, e.conn, 0x33), 0);
+	e = expect(&client, UR_CONN_REJECTED);
+	assert_int_equal(e.conn, c);
+	assert_int_equal(e.status, 28);
+	assert_int_equal(e.first, 0x33);
+	cpeer_end(&client);
+	cpeer_end(&server);
+}
+
+static void nobody_listens(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	uint16_t port = PORT;
+
+	assert_true(cpeer_connect(&client, UR_PS_TCP, "127.0.0.1", PORT, 1) >=
+		    0);
+	assert_int_equal(expect(&client, UR_CONN_REJECTED).status, 8);
+	/* Bound is not listening; nor is another port space. */
+	assert_int_equal(cpeer_bind(&server, UR_PS_TCP, "0.0.0.0", &port, 0),
+			 0);
+	assert_int_equal(cpeer_serve(&server, UR_PS_UDP, "0.0.0.0", PORT), 1);
+	cpeer_connect(&client, UR_PS_TCP, "127.0.0.1", PORT, 1);
+	assert_int_equal(expect(&client, UR_CONN_REJECTED).status, 8);
+	cpeer_end(&client);
+	cpeer_end(&server);
+}
+
+static void listener_dies(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	cpeer_connect(&client, UR_PS_TCP, "::1", PORT, 1);
+	expect(&server, UR_CONN_REQUEST);
+	cpeer_kill(&server);
+	cpeer_connect(&client, UR_PS_TCP, "::1", PORT, 2);
+	assert_int_equal(expect(&client, UR_CONN_REJECTED).status, 8);
+	server = cpeer_start(0);
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	cpeer_connect(&client, UR_PS_TCP, "::1", PORT, 3);
+	assert_int_equal(expect(&server, UR_CONN_REQUEST).first, 3);
+	cpeer_end(&client);
+	cpeer_end(&server);
+}
+
+/* Its requests are refused, those that nobody has taken yet as well. */
+static void listener_is_destroyed(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	int s, c;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	connect_both(&server, &client, "::1", PORT, &s, &c);
+	assert_int_equal(cpeer_do(&server, CDO_DESTROY, 0, 0), 0);
+	cpeer_connect(&client, UR_PS_TCP, "::1", PORT, 2);
+	assert_int_equal(expect(&client, UR_CONN_REJECTED).status, 8);
+	/* What was connected stays so. */
+	assert_int_equal(cpeer_do(&client, CDO_DISCONNECT, c, 0), 0);
+	assert_int_equal(expect(&server, UR_CONN_DISCONNECTED).conn, s);
+	cpeer_end(&client);
+	cpeer_end(&server);
+}
+
+static void exit_hangs_up(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	int s, c;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	connect_both(&server, &client, "127.0.0.1", PORT, &s, &c);
+	cpeer_end(&server);
+	assert_int_equal(expect(&client, UR_CONN_DISCONNECTED).conn, c);
+	cpeer_end(&client);
+}
+
+/* The peer of a killed process gets an answer when it hangs up. */
+static void disconnect_from_the_dead(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	int s, c;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	connect_both(&server, &client, "127.0.0.1", PORT, &s, &c);
+	cpeer_kill(&server);
+	sleep_ms(50);
+	cpeer_do(&client, CDO_DISCONNECT, c, 0);
+	assert_int_equal(expect(&client, UR_CONN_DISCONNECTED).conn, c);
+	cpeer_end(&client);
+}
+
+static void comm_est_is_as_good_as_rtu(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	struct cevent e;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	cpeer_connect(&client, UR_PS_TCP, "::1", PORT, 1);
+	e = expect(&server, UR_CONN_REQUEST);
+	assert_int_equal(cpeer_do(&server, CDO_ACCEPT, e.conn, 0x52), 0);
+	expect(&client, UR_CONN_RESPONSE);
+	expect_nothing(&server, 20);
+	cpeer_do(&server, CDO_COMM_EST, 0, 0x53);
+	expect_nothing(&server, 20);
+	cpeer_do(&server, CDO_COMM_EST, 0, 0x52);
+	assert_int_equal(expect(&server, UR_CONN_ESTABLISHED).conn, e.conn);
+	cpeer_end(&client);
+	cpeer_end(&server);
+}
+
+static void datagram_lookup(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	struct cevent e;
+	int c;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_UDP, "::", PORT), 0);
+	c = cpeer_connect(&client, UR_PS_UDP, "127.0.0.1", PORT, 0x11);
+	e = expect(&server, UR_CONN_REQUEST);
+	assert_int_equal(e.first, 0x11);
+	assert_int_equal(cpeer_do(&server, CDO_ACCEPT, e.conn, 0x77), 0);
+	e = expect(&client, UR_CONN_ESTABLISHED);
+	assert_int_equal(e.conn, c);
+	assert_int_equal(e.qpn, 0x77);
+	assert_int_equal(e.qkey, 0x01234567);
+	assert_int_equal(e.dgid[15], 1);
+	assert_int_equal(e.dgid[12], 127);
+	/* Nobody there: told at once. */
+	cpeer_connect(&client, UR_PS_UDP, "127.0.0.1", PORT + 1, 0x11);
+	assert_true(expect(&client, UR_CONN_UNREACHABLE).status > 0);
+	cpeer_end(&client);
+	cpeer_end(&server);
+}
+
+/* Ports, listeners and connections outlive urnicd. */
+static void daemon_is_killed(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0), thief;
+	uint16_t port = PORT;
+	int s, c;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	connect_both(&server, &client, "127.0.0.1", PORT, &s, &c);
+	for (int i = 0; i < 3; i++) {
+		pid_t old = daemon_pid();
+		int s2, c2;
+
+		daemon_kill();
+		if (i == 1)
+			assert_int_not_equal(daemon_wait(old, 2000), 0);
+		if (i == 2)
+			assert_true(daemon_wait_used(2, 3000));
+		thief = cpeer_start(0);
+		assert_true(cpeer_bind(&thief, UR_PS_TCP, "::", &port, 0) < 0);
+		cpeer_kill(&thief);
+		connect_both(&server, &client, i & 1 ? "::1" : "127.0.0.1",
+			     PORT, &s2, &c2);
+	}
+	daemon_kill();
+	assert_int_equal(cpeer_do(&client, CDO_DISCONNECT, c, 0), 0);
+	assert_true(daemon_wait_used(2, 3000));
+	assert_int_equal(expect(&server, UR_CONN_DISCONNECTED).conn, s);
+	cpeer_end(&client);
+	cpeer_end(&server);
+}
+
+static void ports_are_given_back(void **state)
+{
+	struct cpeer a = cpeer_start(0), b = cpeer_start(0);
+	uint16_t port = PORT, other = 0;
+
+	assert_int_equal(cpeer_bind(&a, UR_PS_TCP, "127.0.0.1", &port, 0), 0);
+	assert_int_equal(cpeer_bind(&b, UR_PS_TCP, "127.0.0.1", &port, 0),
+			 -EADDRINUSE);
+	assert_int_equal(cpeer_bind(&b, UR_PS_TCP, "0.0.0.0", &port, 0),
+			 -EADDRNOTAVAIL);
+	assert_int_equal(cpeer_bind(&b, UR_PS_TCP, "10.9.8.7", &port, 0),
+			 -EADDRNOTAVAIL);
+	assert_true(cpeer_bind(&b, UR_PS_TCP, "127.0.0.1", &other, 0) >= 0);
+	assert_int_not_equal(other, 0);
+	assert_int_equal(cpeer_do(&a, CDO_DESTROY, 0, 0), 0);
+	sleep_ms(20);
+	assert_true(cpeer_bind(&b, UR_PS_TCP, "127.0.0.1", &port, 0) >= 0);
+	cpeer_kill(&b);
+	sleep_ms(50);
+	assert_true(cpeer_bind(&a, UR_PS_TCP, "::", &port, 0) >= 0);
+	cpeer_end(&a);
+}
+
+/* Each of the other; a user's daemon is told apart in user_test. */
+static void users_connect_but_do_not_steal(void **state)
+{
+	struct cpeer root = cpeer_start(0), alice, bob;
+	uint16_t port = PORT, low = 80;
+	int s, c;
+
+	/* A daemon of root's, which serves all. */
+	assert_int_equal(cpeer_serve(&root, UR_PS_TCP, "::", 9), 0);
+	alice = cpeer_start(ALICE);
+	bob = cpeer_start(BOB);
+	assert_int_equal(cpeer_serve(&alice, UR_PS_TCP, "::", PORT), 0);
+	connect_both(&alice, &bob, "::1", PORT, &s, &c);
+	connect_both(&alice, &root, "127.0.0.1", PORT, &s, &c);
+	assert_true(cpeer_bind(&bob, UR_PS_TCP, "::", &port, CPEER_REUSE) < 0);
+	assert_true(cpeer_bind(&bob, UR_PS_TCP, "127.0.0.1", &port, 0) < 0);
+	assert_true(cpeer_bind(&root, UR_PS_TCP, "::1", &port, 0) < 0);
+	assert_int_equal(cpeer_bind(&bob, UR_PS_TCP, "::", &low, 0), -EACCES);
+	assert_true(cpeer_bind(&root, UR_PS_TCP, "::", &low, 0) >= 0);
+	cpeer_kill(&alice);
+	sleep_ms(50);
+	assert_true(cpeer_serve(&bob, UR_PS_TCP, "::", PORT) >= 0);
+	cpeer_end(&bob);
+	cpeer_end(&root);
+}
+
+static void alone_without_a_daemon(void **state)
+{
+	struct cpeer p = cpeer_start_alone();
+	int s, c;
+
+	assert_int_equal(cpeer_serve(&p, UR_PS_TCP, "::", PORT), 0);
+	assert_int_equal(daemon_pid(), 0);
+	connect_both(&p, &p, "127.0.0.1", PORT, &s, &c);
+	cpeer_do(&p, CDO_DISCONNECT, c, 0);
+	expect(&p, UR_CONN_DISCONNECTED);
+	cpeer_connect(&p, UR_PS_TCP, "127.0.0.1", PORT + 1, 1);
+	assert_int_equal(expect(&p, UR_CONN_REJECTED).status, 8);
+	cpeer_end(&p);
+}
+
+static void many_at_once(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	enum { N = 300 };
+	uint16_t port = PORT;
+
+	assert_int_equal(cpeer_bind(&server, UR_PS_TCP, "::", &port, 0), 0);
+	assert_int_equal(cpeer_listen(&server, 0, N), 0);
+	for (int i = 0; i < N; i++)
+		assert_true(cpeer_connect(&client, UR_PS_TCP, "::1", PORT,
+					  (uint8_t)i) >= 0);
+	for (int i = 0; i < N; i++) {
+		struct cevent e = expect(&server, UR_CONN_REQUEST);
+
+		assert_int_equal(
+			cpeer_do(&server, CDO_ACCEPT, e.conn, cpeer_qpn(1)), 0);
+	}
+	for (int i = 0; i < N; i++) {
+		struct cevent e = expect(&client, UR_CONN_RESPONSE);
+
+		assert_int_equal(cpeer_do(&client, CDO_ESTABLISH, e.conn, 1),
+				 0);
+		expect(&server, UR_CONN_ESTABLISHED);
+	}
+	cpeer_end(&client);
+	cpeer_end(&server);
+}
+
+/* A stopped server's messages wait; nobody else does. */
+static void stopped_server_delays_nobody(void **state)
+{
+	struct cpeer lazy = cpeer_start(0), server = cpeer_start(0);
+	struct cpeer client = cpeer_start(0);
+	int s, c;
+
+	assert_int_equal(cpeer_serve(&lazy, UR_PS_TCP, "::", PORT), 0);
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT + 1), 0);
+	kill(lazy.pid, SIGSTOP);
+	for (int i = 0; i < 400; i++)
+		assert_true(cpeer_connect(&client, UR_PS_TCP, "::1", PORT,
+					  (uint8_t)i) >= 0);
+	connect_both(&server, &client, "::1", PORT + 1, &s, &c);
+	kill(lazy.pid, SIGCONT);
+	for (int i = 0; i < 64; i++) /* its backlog */
+		assert_int_equal(expect(&lazy, UR_CONN_REQUEST).first, i);
+	cpeer_kill(&client);
+	cpeer_end(&lazy);
+	cpeer_end(&server);
+}
+
+static bool can_be(uid_t uid)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		if (setresuid(uid, uid, uid))
+			_exit(1);
+		_exit(access(getenv("URNICD"), X_OK) ? 1 : 0);
+	}
+	waitpid(pid, &status, 0);
+	return status == 0;
+}
+
+static void users(void **state)
+{
+	if (geteuid() != 0 || !can_be(ALICE) || !can_be(BOB)) {
+		print_message("skipped: needs root and a daemon that other "
+			      "users may execute\n");
+		skip();
+	}
+	users_connect_but_do_not_steal(state);
+}
+
+#define T(name)                                                                \
+	cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(connect_and_disconnect),
+		T(addresses_of_a_request),
+		T(rejected_by_the_consumer),
+		T(nobody_listens),
+		T(listener_dies),
+		T(listener_is_destroyed),
+		T(exit_hangs_up),
+		T(disconnect_from_the_dead),
+		T(comm_est_is_as_good_as_rtu),
+		T(datagram_lookup),
+		T(daemon_is_killed),
+		T(ports_are_given_back),
+		T(users),
+		T(alone_without_a_daemon),
+		T(many_at_once),
+		T(stopped_server_delays_nobody),
+	};
+
+	world_require();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The second device says what an iWARP adapter says. */
+#include <endian.h>
+#include <stdlib.h>
+
+#include "setup.h"
+#include "verbs/exports.h"
+
+static int open_iwarp(void **state)
+{
+	static struct fixture f;
+
+	memset(&ur_fake, 0, sizeof(ur_fake));
+	f.list = ibv_get_device_list(NULL);
+	assert_non_null(f.list);
+	f.ctx = ibv_open_device(f.list[1]);
+	assert_non_null(f.ctx);
+	f.pd = ibv_alloc_pd(f.ctx);
+	assert_non_null(f.pd);
+	f.cq = ibv_create_cq(f.ctx, 16, NULL, NULL, 0);
+	assert_non_null(f.cq);
+	*state = &f;
+	return 0;
+}
+
+static void it_is_the_second_and_another_transport(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_device *d = f->list[1];
+
+	assert_string_equal(ibv_get_device_name(d), "urniw0");
+	assert_int_equal(d->node_type, IBV_NODE_RNIC);
+	assert_int_equal(d->transport_type, IBV_TRANSPORT_IWARP);
+	assert_string_equal(d->dev_name, "uverbs1");
+	assert_int_equal(ibv_get_device_index(d), 1);
+	assert_int_equal(be64toh(ibv_get_device_guid(d)), UR_FAKE_GUID + 1);
+	assert_int_equal(f->list[0]->node_type, IBV_NODE_CA);
+	assert_int_equal(f->list[0]->transport_type, IBV_TRANSPORT_IB);
+}
+
+static void it_has_no_datagrams(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_ah_attr ah = { .is_global = 1, .port_num = 1 };
+	struct ibv_device_attr_ex x;
+	struct ibv_device_attr a;
+
+	assert_int_equal(ibv_query_device(f->ctx, &a), 0);
+	assert_int_equal(a.max_ah, 0);
+	assert_int_equal(a.max_mcast_grp, 0);
+	assert_int_equal(a.max_pkeys, 0);
+	assert_true(a.max_qp_rd_atom >= 16);
+	assert_int_equal(a.max_qp_wr, 16384);
+	assert_int_equal(ibv_query_device_ex(f->ctx, NULL, &x), 0);
+	assert_int_equal(x.odp_caps.per_transport_caps.ud_odp_caps, 0);
+	assert_int_equal(x.device_cap_flags_ex, a.device_cap_flags);
+	assert_null(ibv_create_ah(f->pd, &ah));
+	assert_int_equal(errno, EOPNOTSUPP);
+}
+
+/* As ibv_devinfo shows of the kernel's siw0. */
+static void its_port_is_as_the_kernel_has_it(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_port_attr a;
+
+	assert_int_equal(ibv_query_port(f->ctx, 1, &a), 0);
+	assert_int_equal(a.state, IBV_PORT_ACTIVE);
+	assert_int_equal(a.link_layer, IBV_LINK_LAYER_ETHERNET);
+	assert_int_equal(a.max_mtu, a.active_mtu);
+	assert_int_equal(a.lid, 0);
+	assert_int_equal(a.port_cap_flags, 0x90000);
+	assert_int_equal(a.max_vl_num, 0);
+	assert_int_equal(a.gid_tbl_len, 1);
+	assert_int_equal(a.pkey_tbl_len, 0);
+}
+
+static void its_gid_is_its_mac_address(void **state)
+{
+	struct fixture *f = *state;
+	static const uint8_t want[16] = { 0x02, 0x00, 0xc0, 0x00, 0x02, 0x02 };
+	struct ibv_gid_entry e[2];
+	union ibv_gid gid;
+	__be16 pkey;
+
+	assert_int_equal(ibv_query_gid(f->ctx, 1, 0, &gid), 0);
+	assert_memory_equal(gid.raw, want, 16);
+	assert_int_equal(ibv_query_gid(f->ctx, 1, 1, &gid), -1);
+	assert_int_equal(ibv_query_gid_table(f->ctx, e, 2, 0), 1);
+	assert_memory_equal(e[0].gid.raw, want, 16);
+	assert_int_equal(e[0].gid_type, IBV_GID_TYPE_IB);
+	assert_int_equal(ibv_query_pkey(f->ctx, 1, 0, &pkey), -1);
+}
+
+static void devices_can_be_switched_off(void **state)
+{
+	struct ibv_device **list;
+	int n;
+
+	setenv("URNIC_DEVICES", "urniw0", 1);
+	list = ibv_get_device_list(&n);
+	assert_int_equal(n, 1);
+	assert_string_equal(list[0]->name, "urniw0");
+	ibv_free_device_list(list);
+	setenv("URNIC_DEVICES", "urniw,urnic0", 1);
+	list = ibv_get_device_list(&n);
+	assert_int_equal(n, 1);
+	assert_string_equal(list[0]->name, "urnic0");
+	ibv_free_device_list(list);
+	setenv("URNIC_DEVICES", "", 1);
+	list = ibv_get_device_list(&n);
+	assert_int_equal(n, 0);
+	assert_null(list[0]);
+	ibv_free_device_list(list);
+	unsetenv("URNIC_DEVICES");
+}
+
+static void attributes_answer_without_a_file(void **state)
+{
+	struct fixture *f = *state;
+	char buf[64];
+
+	assert_true(ibv_read_sysfs_file(f->list[1]->ibdev_path, "node_type",
+					buf, sizeof(buf)) > 0);
+	assert_string_equal(buf, "4: RNIC");
+	assert_true(ibv_read_sysfs_file(f->list[1]->ibdev_path, "node_desc",
+					buf, sizeof(buf)) > 0);
+	assert_string_equal(buf, "urniw0");
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, open_iwarp, fixture_close)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(it_is_the_second_and_another_transport),
+		TEST(it_has_no_datagrams),
+		TEST(its_port_is_as_the_kernel_has_it),
+		TEST(its_gid_is_its_mac_address),
+		TEST(attributes_answer_without_a_file),
+		cmocka_unit_test(devices_can_be_switched_off),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
