@@ -42,8 +42,9 @@ rping('v6', '-C 10 -V', addr='{a6}', bind='{a6}')
 rping('v6-wildcard', '-C 10 -V', addr='{a6}', bind='::0')
 rping('v4-on-v6-wildcard', '-C 10 -V', bind='::0')
 rping('link-local', '-C 10 -V', addr='{ll}', bind='::0', only='veth')
-rping('own-qp', '-q -C 10 -V')
-rping('own-qp-v6', '-q -C 10 -V', addr='{a6}', bind='{a6}')
+# iWARP moves the QP itself, and rping wants to.
+rping('own-qp', '-q -C 10 -V', roce=True)
+rping('own-qp-v6', '-q -C 10 -V', addr='{a6}', bind='{a6}', roce=True)
 rping('persistent', '-C 100 -V', server='-P', ends=False)
 for size in (23, 24, 1000, 4096, 65535):
     rping(f'size-{size}', f'-V -C 200 -S {size}')
