@@ -366,7 +366,9 @@ uint32_t ur_iwarp_rx_want(struct ur_iwarp *w, struct ur_qp *qp,
 		return 0;
 	if (max > UR_IW_RX_IOV)
 		max = UR_IW_RX_IOV;
-	if (ur_iwqp_open(q) && rx->direct)
+	if (!ur_iwqp_open(q))
+		discard(rx);
+	else if (rx->direct)
 		n = direct_want(q, iov, max - 1);
 	/* Not all of the pieces: nothing may be read behind the gap. */
 	if (rx->direct && rx->placed + rx->given < direct_end(rx))
