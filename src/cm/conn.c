@@ -242,6 +242,26 @@ bool ur_cm_on_dreq(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	return true;
 }
 
+/*
+ * The peer accepted, ended it, and its REP was lost.  To our owner, who never
+ * heard of the acceptance, that is a rejection.
+ */
+bool ur_cm_on_dreq_early(struct ur_cm_id *id, const struct ur_cm_rx *rx)
+{
+	struct ur_cm_msg m = { .attr = UR_CM_DREP,
+			       .tid = rx->m.tid,
+			       .local_id = id->local_id,
+			       .remote_id = rx->m.local_id };
+
+	if (rx->m.u.dreq.remote_qpn != id->local_qpn) {
+		id->cm->counters.drop_wrong_peer++;
+		return false;
+	}
+	ur_cm_send(id, &m);
+	ur_cm_post(id, UR_CM_REJECTED, UR_CM_REJ_CONSUMER);
+	return true;
+}
+
 /* Both asked at once; our owner has agreed by asking. */
 bool ur_cm_on_dreq_cross(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {

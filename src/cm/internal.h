@@ -212,6 +212,7 @@ ur_cm_action ur_cm_on_rep;
 ur_cm_action ur_cm_on_rep_dup;
 ur_cm_action ur_cm_on_rtu;
 ur_cm_action ur_cm_on_dreq;
+ur_cm_action ur_cm_on_dreq_early;
 ur_cm_action ur_cm_on_dreq_cross;
 ur_cm_action ur_cm_on_dreq_dup;
 ur_cm_action ur_cm_on_drep;

@@ -26,6 +26,8 @@ static const struct cell table[UR_CMS_COUNT][UR_CM_ATTR_COUNT] = {
 		ON(REP) = DO(rep, REP_RCVD),
 		ON(REJ) = DO(rej, CLOSED),
 		ON(MRA) = DO(mra, REQ_SENT),
+		/* The REP was lost, and all is over already. */
+		ON(DREQ) = DO(dreq_early, CLOSED),
 	},
 	ROW(REQ_RCVD) = {
 		ON(REQ) = DO(busy, REQ_RCVD),

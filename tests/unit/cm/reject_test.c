@@ -123,7 +123,7 @@ static void destroyed_while_the_reply_is_lost(void **state)
 	fix_accept(f);
 	take(f, &f->b, UR_CM_REP);
 	ur_cm_id_destroy(f->b.id, f->now_ns);
-	pass(f, &f->b, UR_CM_DREQ);
+	take(f, &f->b, UR_CM_DREQ);
 	wait_timer(f, &f->a);
 	pass(f, &f->a, UR_CM_REQ);
 	pass(f, &f->b, UR_CM_REJ);
@@ -133,6 +133,27 @@ static void destroyed_while_the_reply_is_lost(void **state)
 	pass(f, &f->a, UR_CM_DREP);
 	wait_ns(f, 20 * S);
 	assert_quiet(f);
+}
+
+static void disconnected_while_the_reply_is_lost(void **state)
+{
+	struct fix *f = *state;
+
+	request_told(f);
+	fix_accept(f);
+	take(f, &f->b, UR_CM_REP);
+	assert_int_equal(ur_cm_disconnect(f->b.id, f->now_ns), 0);
+	take(f, &f->b, UR_CM_DREQ);
+	f->m.u.dreq.remote_qpn++;
+	forge(f, f->b.addr, f->a.addr);
+	give(f, &f->a);
+	assert_state(f->a.id, "REQ_SENT");
+	wait_timer(f, &f->b);
+	pass(f, &f->b, UR_CM_DREQ);
+	event(f, &f->a, UR_CM_REJECTED);
+	assert_int_equal(f->ev.status, 28);
+	pass(f, &f->a, UR_CM_DREP);
+	event(f, &f->b, UR_CM_DISCONNECTED);
 }
 
 /* A REQ that the REJ of its sender has overtaken opens nothing. */
@@ -388,6 +409,7 @@ int main(void)
 		FIX_TEST(connector_rejects_the_response),
 		FIX_TEST(destroyed_before_ready_to_use),
 		FIX_TEST(destroyed_while_the_reply_is_lost),
+		FIX_TEST(disconnected_while_the_reply_is_lost),
 		FIX_TEST(request_after_its_rejection),
 		FIX_TEST(rejected_after_ready_to_use),
 		FIX_TEST(destroyed_before_the_answer),
