@@ -283,11 +283,32 @@ void ur_client_conn_put(struct ur_client *c, uint32_t slot)
 	ur_client_conn_tell(c, &m, NULL, 0);
 }
 
+/*
+ * Who waits for a reply holds the lock and reads the connection; whoever polls
+ * it would be woken for nothing, and again at once.
+ */
+static void watch(struct ur_client *c, bool on)
+{
+	struct epoll_event ev = { .events = on ? EPOLLIN : 0 };
+
+	if (c->fd >= 0)
+		epoll_ctl(c->epfd, EPOLL_CTL_MOD, c->fd, &ev);
+}
+
+static int await(struct ur_client *c, uint64_t deadline_ns)
+{
+	int err = 0;
+
+	watch(c, false);
+	while (!c->replied && !err)
+		err = ur_client_conn_wait(c, deadline_ns);
+	watch(c, true);
+	return err;
+}
+
 int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m,
 		       uint64_t deadline_ns)
 {
-	int err;
-
 	c->ask_seq = c->seq + 1;
 	c->replied = false;
 	c->reply_fd = -1;
@@ -295,12 +316,7 @@ int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m,
 		ur_client_conn_lose(c);
 		return -ECONNRESET;
 	}
-	while (!c->replied) {
-		err = ur_client_conn_wait(c, deadline_ns);
-		if (err)
-			return err;
-	}
-	return 0;
+	return await(c, deadline_ns);
 }
 
 /* A claim was refused, or the caller no longer waits for his port. */
