@@ -193,6 +193,38 @@ static void rejected_after_ready_to_use(void **state)
 	assert_quiet(f);
 }
 
+static void acceptor_thinks_better_of_it(void **state)
+{
+	struct fix *f = *state;
+
+	response_told(f);
+	assert_int_equal(ur_cm_reject(f->b.id, 0, NULL, 0, f->now_ns), 0);
+	pass(f, &f->b, UR_CM_REJ);
+	expect_rejected(f, &f->a, 28);
+	assert_int_equal(ur_cm_establish(f->a.id, f->now_ns), -EINVAL);
+	assert_state(f->a.id, "TIMEWAIT"); /* its QP may have sent */
+	wait_ns(f, 20 * S);
+	event(f, &f->a, UR_CM_TIMEWAIT_EXIT);
+	assert_quiet(f);
+}
+
+/* What waits to be told is not told to one who has gone. */
+static void destroyed_with_an_event_waiting(void **state)
+{
+	struct fix *f = *state;
+
+	fix_establish(f);
+	assert_int_equal(ur_cm_disconnect(f->a.id, f->now_ns), 0);
+	pass(f, &f->a, UR_CM_DREQ);
+	ur_cm_id_destroy(f->b.id, f->now_ns); /* DISCONNECTED waits */
+	pass(f, &f->b, UR_CM_DREP);
+	no_event(f, &f->b);
+	ur_cm_id_destroy(f->a.id, f->now_ns);
+	no_event(f, &f->a);
+	wait_ns(f, 20 * S);
+	assert_quiet(f);
+}
+
 static void destroyed_before_the_answer(void **state)
 {
 	struct fix *f = *state;
@@ -412,6 +444,8 @@ int main(void)
 		FIX_TEST(disconnected_while_the_reply_is_lost),
 		FIX_TEST(request_after_its_rejection),
 		FIX_TEST(rejected_after_ready_to_use),
+		FIX_TEST(acceptor_thinks_better_of_it),
+		FIX_TEST(destroyed_with_an_event_waiting),
 		FIX_TEST(destroyed_before_the_answer),
 		FIX_TEST(destroyed_before_establish),
 		FIX_TEST(connector_gives_up),
