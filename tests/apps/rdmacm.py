@@ -200,6 +200,17 @@ def pyverbs(device):
     return run
 
 
+def rules(device, family):
+    """tests/progs/cm_rules.c, both sides in one process."""
+    def run(env):
+        if not has_device(env, device):
+            raise Skip(f'there is no {device}')
+        addr = env.a.ip4 if family == 'v4' else env.a.ip6
+        env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
+                 env.prog('cm_rules'), addr, timeout=120)
+    return run
+
+
 CASES = []
 for dev in DEVICES:
     for name, server, client, expect, ends, roce, full, only in ROWS:
@@ -207,4 +218,6 @@ for dev in DEVICES:
             CASES.append(Case(f'{dev}-{name}',
                               case(dev, server, client, expect, ends),
                               full=full, where=only))
+    for kind in ('v4', 'v6'):
+        CASES.append(Case(f'{dev}-rules-{kind}', rules(dev, kind)))
     CASES.append(Case(f'{dev}-pyverbs', pyverbs(dev), where='veth'))
