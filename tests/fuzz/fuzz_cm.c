@@ -214,76 +214,111 @@ static void own(struct world *w, struct script *s)
 	}
 }
 
-/* What makes a message fit what is there; the rest is the script's. */
-static void make_fit(struct world *w, struct script *s, struct ur_cm_msg *m)
+/* The body of a REQ or SIDR_REQ for our listeners. */
+static void fit_request(struct world *w, struct ur_cm_msg *m, bool with_hdr)
 {
 	struct ur_cma_hdr hdr = { .ip_version = 4 };
-	uint8_t how = next8(s);
-	struct ur_cm_info info = { 0 };
-	struct owner *o = pick(w, s);
 
-	if (o)
-		ur_cm_id_info(o->id, &info);
-	if (how & 1)
-		m->remote_id = info.local_id;
-	if (how & 2)
-		m->local_id = info.remote_id;
-	if (how & 4)
-		m->remote_id = w->seen.local_id;
-	if (m->attr == UR_CM_DREQ && how & 8)
-		m->u.dreq.remote_qpn = info.local_qpn;
-	if (m->attr == UR_CM_LAP && how & 8)
-		m->u.lap.remote_qpn = info.local_qpn;
-	if (m->attr == UR_CM_SIDR_REP && how & 8)
-		m->u.sidr_rep.service_id = info.service_id;
 	memcpy(hdr.src, w->peer, 16);
 	memcpy(hdr.dst, w->us, 16);
-	if (m->attr == UR_CM_REQ && how & 16) {
+	m->local_id = 1 + m->local_id % 8;
+	if (m->attr == UR_CM_REQ) {
 		m->u.req.service_id = ur_cm_service_id(PS_TCP, PORT);
 		memcpy(m->u.req.primary.local_gid, w->peer, 16);
 		memcpy(m->u.req.primary.remote_gid, w->us, 16);
 		m->u.req.ca_guid &= 1;
 		m->u.req.qpn &= 7;
-		m->local_id &= 7;
-	}
-	if (m->attr == UR_CM_SIDR_REQ && how & 16) {
+		m->u.req.mtu = 3;
+	} else {
 		m->u.sidr_req.service_id = ur_cm_service_id(PS_UDP, PORT);
-		m->local_id &= 7;
 	}
-	if ((m->attr == UR_CM_REQ || m->attr == UR_CM_SIDR_REQ) && how & 32)
+	if (with_hdr)
 		ur_cma_hdr_encode(&hdr, m->private_data);
+}
+
+/* Make the message fit what is there, but for what the bits of `not` say. */
+static void make_fit(struct world *w, struct script *s, struct ur_cm_msg *m,
+		     uint8_t not )
+{
+	struct ur_cm_info info = { 0 };
+	struct owner *o = pick(w, s);
+
+	if (o)
+		ur_cm_id_info(o->id, &info);
+	if (m->attr == UR_CM_REQ || m->attr == UR_CM_SIDR_REQ) {
+		if (!(not &1))
+			fit_request(w, m, !(not &2));
+		return;
+	}
+	if (!(not &1))
+		m->remote_id = not &4 ? w->seen.local_id : info.local_id;
+	if (!(not &2) && info.remote_id)
+		m->local_id = info.remote_id;
+	if (not &8)
+		return;
+	if (m->attr == UR_CM_DREQ)
+		m->u.dreq.remote_qpn = info.local_qpn;
+	if (m->attr == UR_CM_LAP)
+		m->u.lap.remote_qpn = info.local_qpn;
+	if (m->attr == UR_CM_SIDR_REP)
+		m->u.sidr_rep.service_id = info.service_id;
+	if (m->attr == UR_CM_REP)
+		m->local_id |= 1;
+}
+
+static void input(struct world *w, struct ur_cm_dgram *d, bool stranger)
+{
+	struct ur_cm_dgram out;
+	struct ur_cm_target t;
+
+	memcpy(d->src, w->peer, 16);
+	memcpy(d->dst, w->us, 16);
+	d->src[15] = (uint8_t)(d->src[15] + stranger);
+	ur_cm_route(d, &t);
+	(void)ur_cm_refuse(d, &out);
+	ur_cm_input(w->cm, d, w->now_ns);
 }
 
 static void peer_message(struct world *w, struct script *s)
 {
-	struct ur_cm_dgram d = { .tclass = next8(s) }, out;
-	uint8_t attr = next8(s), tail = next8(s) % 64;
-	struct ur_cm_target t;
+	struct ur_cm_dgram d = { .mad = { 1, 7, 2, 3, [17] = 0x10 } };
+	uint8_t attr = next8(s), not = next8(s);
+	unsigned int tail = not &128 ? next8(s) % 232 : next8(s) % 12;
 	struct ur_cm_msg m;
 
-	d.mad[0] = 1;
-	d.mad[1] = 7;
-	d.mad[2] = 2;
-	d.mad[3] = 3;
 	d.mad[17] = (uint8_t)(0x10 + attr % 11);
 	for (unsigned int i = 24; i < 24u + tail; i++)
 		d.mad[i] = next8(s);
-	if (attr < 250) {
-		CHECK(ur_cm_msg_decode(&m, d.mad) == 0);
-		if (m.attr == UR_CM_REQ)
-			m.u.req.mtu = tail % 7;
-		make_fit(w, s, &m);
-		ur_cm_msg_encode(&m, d.mad);
-	} else {
+	CHECK(ur_cm_msg_decode(&m, d.mad) == 0);
+	make_fit(w, s, &m, not &64 ? not : 0);
+	ur_cm_msg_encode(&m, d.mad);
+	if (attr > 250)
 		d.mad[next8(s)] ^= next8(s);
-	}
-	memcpy(d.src, w->peer, 16);
-	memcpy(d.dst, w->us, 16);
-	if (attr > 240)
-		d.src[15]++;
-	ur_cm_route(&d, &t);
-	(void)ur_cm_refuse(&d, &out);
-	ur_cm_input(w->cm, &d, w->now_ns);
+	input(w, &d, attr > 240);
+}
+
+/* Begin with a connection that is there: we asked for it, peer's QP 1. */
+static void begin_connected(struct world *w)
+{
+	struct ur_cm_param param = { .qpn = 3, .qp_type = UR_QPT_RC };
+	struct ur_cm_path path = { .remote_port = PORT, .mtu = 3 };
+	struct owner *o = &w->owner[0];
+	struct ur_cm_dgram d;
+
+	memcpy(path.local, w->us, 16);
+	memcpy(path.remote, w->peer, 16);
+	CHECK(ur_cm_id_create(w->cm, PS_TCP, o, &o->id) == 0);
+	CHECK(ur_cm_connect(o->id, &path, &param, w->now_ns) == 0);
+	run(w);
+	w->seen.attr = UR_CM_REP;
+	w->seen.remote_id = w->seen.local_id;
+	w->seen.local_id = 1;
+	w->seen.u.rep = (struct ur_cm_msg_rep){ .qpn = 1 };
+	ur_cm_msg_encode(&w->seen, d.mad);
+	input(w, &d, false);
+	run(w);
+	CHECK(ur_cm_establish(o->id, w->now_ns) == 0);
+	run(w);
 }
 
 static void command(struct world *w, struct script *s)
@@ -340,6 +375,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint32_t n = 0;
 
 	CHECK(ur_cm_create(&cfg, &w.cm) == 0);
+	if (next8(&s) & 1)
+		begin_connected(&w);
 	while (s.p < s.end && n++ < COMMANDS)
 		command(&w, &s);
 	world_fini(&w);
