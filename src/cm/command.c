@@ -429,11 +429,15 @@ void ur_cm_id_destroy(struct ur_cm_id *id, uint64_t now_ns)
 	ur_cm_answered(id);
 	if (id->state == UR_CMS_LISTEN) {
 		close_listener(id, now_ns);
-	} else if (refused_message(id) >= 0) {
+	} else if (id->state == UR_CMS_REQ_RCVD ||
+		   id->state == UR_CMS_REP_RCVD) {
 		send_rej(id, UR_CM_REJ_CONSUMER, NULL, 0, now_ns);
 	} else if (id->state == UR_CMS_SIDR_REQ_RCVD) {
 		send_sidr_rep(id, UR_CM_SIDR_REJECT, &none, now_ns);
-	} else if (id->state == UR_CMS_ESTABLISHED) {
+	} else if (id->state == UR_CMS_ESTABLISHED ||
+		   id->state == UR_CMS_REP_SENT) {
+		/* the peer may be established already, and a REJ is said
+		 * only once: a DREQ until it hears */
 		ask_dreq(id, now_ns);
 	} else if (id->state == UR_CMS_DREQ_RCVD) {
 		answer_dreq(id, now_ns);

@@ -34,15 +34,32 @@ bool ur_cm_on_busy(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	return true;
 }
 
+static void rej_of_request(const struct ur_cm_id *id, struct ur_cm_msg *m,
+			   enum ur_cm_rej reason)
+{
+	ur_cm_msg_init(id, m, UR_CM_REJ, id->tid);
+	m->u.rej.about = UR_CM_ABOUT_REQ;
+	m->u.rej.reason = (uint16_t)reason;
+}
+
 /* A late REQ of what has ended must not begin it again (IBTA 12.9.8.4). */
 bool ur_cm_on_stale(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	struct ur_cm_msg m;
 
 	id->cm->counters.stale++;
-	ur_cm_msg_init(id, &m, UR_CM_REJ, id->tid);
-	m.u.rej.about = UR_CM_ABOUT_REQ;
-	m.u.rej.reason = UR_CM_REJ_STALE_CONN;
+	rej_of_request(id, &m, UR_CM_REJ_STALE_CONN);
+	ur_cm_send(id, &m);
+	return true;
+}
+
+/* We ended it before the peer heard of our REP. */
+bool ur_cm_on_gone(struct ur_cm_id *id, const struct ur_cm_rx *rx)
+{
+	struct ur_cm_msg m;
+
+	id->cm->counters.duplicates++;
+	rej_of_request(id, &m, UR_CM_REJ_CONSUMER);
 	ur_cm_send(id, &m);
 	return true;
 }
@@ -80,6 +97,21 @@ static void post_rejected(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 bool ur_cm_on_rej(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	post_rejected(id, rx);
+	return true;
+}
+
+/*
+ * The peer gave up before it was established.  A REQ of it may still be under
+ * way, and must not open the connection again.
+ */
+bool ur_cm_on_rej_early(struct ur_cm_id *id, const struct ur_cm_rx *rx)
+{
+	struct ur_cm_msg m;
+
+	post_rejected(id, rx);
+	rej_of_request(id, &m, UR_CM_REJ_STALE_CONN);
+	ur_cm_msg_encode(&m, id->mad);
+	ur_cm_arm_linger(id, rx->now_ns);
 	return true;
 }
 
@@ -207,6 +239,26 @@ bool ur_cm_on_dreq(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	ev = ur_cm_post(id, UR_CM_DISCONNECTED, 0);
 	ur_cm_post_private(ev, rx->m.private_data,
 			   ur_cm_private_size(UR_CM_DREQ));
+	return true;
+}
+
+/*
+ * The peer accepted, ended it, and its REP was lost.  To our owner, who never
+ * heard of the acceptance, that is a rejection.
+ */
+bool ur_cm_on_dreq_early(struct ur_cm_id *id, const struct ur_cm_rx *rx)
+{
+	struct ur_cm_msg m = { .attr = UR_CM_DREP,
+			       .tid = rx->m.tid,
+			       .local_id = id->local_id,
+			       .remote_id = rx->m.local_id };
+
+	if (rx->m.u.dreq.remote_qpn != id->local_qpn) {
+		id->cm->counters.drop_wrong_peer++;
+		return false;
+	}
+	ur_cm_send(id, &m);
+	ur_cm_post(id, UR_CM_REJECTED, UR_CM_REJ_CONSUMER);
 	return true;
 }
 

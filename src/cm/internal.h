@@ -38,7 +38,8 @@
  * DREQ_SENT     disconnect (nothing left to do), destroy
  * DREQ_RCVD     disconnect (sends the DREP), destroy
  * TIMEWAIT      destroy; packets of the old connection may still be under way
- * REJ_SENT      destroy; remembers the REJ for a REQ or REP that is repeated
+ * REJ_SENT      destroy; remembers the REJ for a REQ or REP that is repeated,
+ *               also after a REJ of the peer that overtook its own REQ
  * SIDR_…        as the messages' names say; SIDR_REP_SENT remembers
  * CLOSED        destroy; nothing more will happen
  */
@@ -94,10 +95,11 @@ struct ur_cm_id {
 	struct ur_timer timer;
 	enum ur_cm_state state;
 	enum ur_cm_lap_state lap;
-	bool owned;   /* not yet destroyed by its owner */
-	bool untold;  /* its REQUEST is not yet taken */
-	bool active;  /* we sent the REQ or SIDR_REQ */
-	bool has_alt; /* alt is agreed upon */
+	bool owned;    /* not yet destroyed by its owner */
+	bool untold;   /* its REQUEST is not yet taken */
+	bool active;   /* we sent the REQ or SIDR_REQ */
+	bool has_alt;  /* alt is agreed upon */
+	bool mra_sent; /* the peer may wait for that long */
 	uint16_t port_space;
 	void *user;
 	struct ur_cm_id *listener; /* while it counts for the backlog */
@@ -200,14 +202,17 @@ ur_cm_action ur_cm_on_again; /* repeat what we sent last */
 ur_cm_action ur_cm_on_busy;  /* asked again: MRA, the owner thinks */
 ur_cm_action ur_cm_on_dup;   /* counted, no answer */
 ur_cm_action ur_cm_on_stale; /* REQ of a connection that has ended */
+ur_cm_action ur_cm_on_gone;  /* REQ of one that its owner has ended */
 ur_cm_action ur_cm_on_mra;
-ur_cm_action ur_cm_on_rej;	/* before it was established */
-ur_cm_action ur_cm_on_rej_late; /* afterwards */
-ur_cm_action ur_cm_on_rej_dreq; /* while we disconnect */
+ur_cm_action ur_cm_on_rej;	 /* of our REQ */
+ur_cm_action ur_cm_on_rej_early; /* of a request to us, or our REP */
+ur_cm_action ur_cm_on_rej_late;	 /* afterwards */
+ur_cm_action ur_cm_on_rej_dreq;	 /* while we disconnect */
 ur_cm_action ur_cm_on_rep;
 ur_cm_action ur_cm_on_rep_dup;
 ur_cm_action ur_cm_on_rtu;
 ur_cm_action ur_cm_on_dreq;
+ur_cm_action ur_cm_on_dreq_early;
 ur_cm_action ur_cm_on_dreq_cross;
 ur_cm_action ur_cm_on_dreq_dup;
 ur_cm_action ur_cm_on_drep;

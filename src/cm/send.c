@@ -144,6 +144,7 @@ void ur_cm_send_mra(struct ur_cm_id *id, enum ur_cm_about about)
 	ur_cm_msg_init(id, &m, UR_CM_MRA, id->tid);
 	m.u.mra.about = (uint8_t)about;
 	m.u.mra.service_timeout = UR_CM_MRA_TIMEOUT;
+	id->mra_sent = true;
 	ur_cm_send(id, &m);
 }
 
@@ -201,5 +202,9 @@ void ur_cm_arm_timewait(struct ur_cm_id *id, uint64_t now_ns)
 
 void ur_cm_arm_linger(struct ur_cm_id *id, uint64_t now_ns)
 {
-	ur_timer_arm(&id->cm->timers, &id->timer, now_ns + UR_CM_LINGER_NS);
+	uint64_t ns = UR_CM_LINGER_NS;
+
+	if (id->mra_sent)
+		ns += ur_cm_code_ns(UR_CM_MRA_TIMEOUT);
+	ur_timer_arm(&id->cm->timers, &id->timer, now_ns + ns);
 }

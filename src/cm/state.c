@@ -26,15 +26,17 @@ static const struct cell table[UR_CMS_COUNT][UR_CM_ATTR_COUNT] = {
 		ON(REP) = DO(rep, REP_RCVD),
 		ON(REJ) = DO(rej, CLOSED),
 		ON(MRA) = DO(mra, REQ_SENT),
+		/* The REP was lost, and all is over already. */
+		ON(DREQ) = DO(dreq_early, CLOSED),
 	},
 	ROW(REQ_RCVD) = {
 		ON(REQ) = DO(busy, REQ_RCVD),
-		ON(REJ) = DO(rej, CLOSED),
+		ON(REJ) = DO(rej_early, REJ_SENT),
 	},
 	ROW(REP_SENT) = {
 		ON(REQ) = DO(again, REP_SENT),
 		ON(MRA) = DO(mra, REP_SENT),
-		ON(REJ) = DO(rej, CLOSED),
+		ON(REJ) = DO(rej_early, REJ_SENT),
 		ON(RTU) = DO(rtu, ESTABLISHED),
 		/* The RTU was lost, and all is over already. */
 		ON(DREQ) = DO(dreq, DREQ_RCVD),
@@ -54,6 +56,8 @@ static const struct cell table[UR_CMS_COUNT][UR_CM_ATTR_COUNT] = {
 		ON(APR) = DO(apr, ESTABLISHED),
 	},
 	ROW(DREQ_SENT) = {
+		/* The REP was lost, and the owner wants no more. */
+		ON(REQ) = DO(gone, DREQ_SENT),
 		ON(RTU) = DO(dup, DREQ_SENT),
 		ON(REJ) = DO(rej_dreq, TIMEWAIT),
 		ON(DREQ) = DO(dreq_cross, TIMEWAIT),
@@ -144,6 +148,15 @@ void ur_cm_linger(struct ur_cm_id *id)
 	limit_lingering(cm);
 }
 
+/* A request that went before anybody was told needs no words. */
+static void forget_untold(struct ur_cm_id *id)
+{
+	id->untold = false;
+	id->owned = false;
+	ur_cm_forget_events(id);
+	ur_cm_answered(id);
+}
+
 void ur_cm_set_state(struct ur_cm_id *id, enum ur_cm_state state)
 {
 	struct ur_cm *cm = id->cm;
@@ -151,6 +164,9 @@ void ur_cm_set_state(struct ur_cm_id *id, enum ur_cm_state state)
 	ur_debug("cm %08x: %s -> %s", id->local_id, names[id->state],
 		 names[state]);
 	id->state = state;
+	if (id->untold && state != UR_CMS_REQ_RCVD &&
+	    state != UR_CMS_SIDR_REQ_RCVD)
+		forget_untold(id);
 	if (state != UR_CMS_REP_SENT && state != UR_CMS_REP_RCVD &&
 	    state != UR_CMS_ESTABLISHED)
 		ur_cm_table_del(&id->by_qpn);
@@ -163,8 +179,7 @@ void ur_cm_set_state(struct ur_cm_id *id, enum ur_cm_state state)
 	ur_cm_table_del(&id->by_local);
 	ur_cm_table_del(&id->by_remote);
 	ur_cm_answered(id);
-	/* A request that went before anybody was told needs no words. */
-	if (!id->owned || id->untold)
+	if (!id->owned)
 		ur_cm_id_free(id);
 }
 

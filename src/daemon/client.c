@@ -33,6 +33,7 @@ static struct ur_client *client_create(void)
 	if (!c)
 		return NULL;
 	c->fd = -1;
+	c->will_fd = -1;
 	c->keeper[0] = -1;
 	c->keeper[1] = -1;
 	c->epfd = epoll_create1(EPOLL_CLOEXEC);
@@ -100,6 +101,7 @@ void ur_client_close(struct ur_client *c)
 	ur_ipc_close_fds(&c->epfd, 1);
 	ur_ipc_close_fds(&c->timer_fd, 1);
 	ur_ipc_close_fds(c->keeper, 2);
+	ur_ipc_close_fds(&c->will_fd, 1);
 	for (unsigned int i = 0; i < c->nslots; i++)
 		close(c->slots[i].fd);
 	free(c->slots);

@@ -75,6 +75,12 @@ void ur_client_on_mad(struct ur_client *c, ur_client_mad fn, void *arg);
 int ur_client_bind(struct ur_client *c, const struct ur_bind_want *want,
 		   uint32_t *handle, uint16_t *port);
 
+/*
+ * Hand urnicd, and those that follow it, a file of daemon/will.h; the
+ * descriptor is the client's from now on.
+ */
+void ur_client_will(struct ur_client *c, int fd);
+
 /* Requests for the port come to us from now on.  As ur_binds_listen(). */
 int ur_client_listen(struct ur_client *c, uint32_t handle);
 void ur_client_unbind(struct ur_client *c, uint32_t handle);

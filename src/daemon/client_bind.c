@@ -21,6 +21,16 @@ void ur_client_on_mad(struct ur_client *c, ur_client_mad fn, void *arg)
 	ur_unlock(&c->lock);
 }
 
+void ur_client_will(struct ur_client *c, int fd)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_WILL };
+
+	ur_lock(&c->lock);
+	c->will_fd = fd;
+	ur_client_conn_tell(c, &m, &fd, 1);
+	ur_unlock(&c->lock);
+}
+
 /* Ask, of one daemon or the next. */
 static int ask(struct ur_client *c, struct ur_ipc_msg *m)
 {
@@ -184,7 +194,7 @@ void ur_client_unbind(struct ur_client *c, uint32_t handle)
 	if (c->state == UR_CLIENT_ALONE)
 		ur_binds_del(c->own_binds, &c->own, handle);
 	else
-		ur_client_conn_tell(c, &m);
+		ur_client_conn_tell(c, &m, NULL, 0);
 unlock:
 	ur_unlock(&c->lock);
 }

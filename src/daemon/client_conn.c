@@ -19,7 +19,7 @@
 #define START_NS    (500 * NS_PER_MS)
 #define FIRST_TRIES 100u /* every 10 ms */
 #define START_EVERY 100u /* attempts between two starts */
-#define CLAIM_MS    1000
+#define ROOM_MS	    1000
 
 uint64_t ur_client_conn_now(void)
 {
@@ -83,16 +83,16 @@ static int send_hello(struct ur_client *c)
 	return ur_ipc_send(c->fd, &m, c->keeper, keeper ? 2 : 0);
 }
 
-/* There may be more to claim than the socket holds; the daemon reads on. */
-static int send_claim(struct ur_client *c, struct ur_ipc_msg *m, const int *fd,
-		      unsigned int nfds)
+/* There may be more to say than the socket holds; the daemon reads on. */
+static int say(struct ur_client *c, struct ur_ipc_msg *m, const int *fd,
+	       unsigned int nfds)
 {
 	struct pollfd p = { .fd = c->fd, .events = POLLOUT };
 	int err;
 
 	m->seq = ++c->seq;
 	err = ur_ipc_send(c->fd, m, fd, nfds);
-	while (err == -EAGAIN && poll(&p, 1, CLAIM_MS) == 1)
+	while (err == -EAGAIN && poll(&p, 1, ROOM_MS) == 1)
 		err = ur_ipc_send(c->fd, m, fd, nfds);
 	return err;
 }
@@ -104,7 +104,7 @@ static int send_claims(struct ur_client *c)
 
 	for (unsigned int i = 0; i < c->nslots && !err; i++) {
 		m.slot = c->slots[i].slot;
-		err = send_claim(c, &m, &c->slots[i].fd, 1);
+		err = say(c, &m, &c->slots[i].fd, 1);
 	}
 	m.type = UR_IPC_BIND;
 	for (uint32_t i = 0; i < c->nbinds && !err; i++) {
@@ -117,8 +117,11 @@ static int send_claims(struct ur_client *c)
 		if (b->listens)
 			m.flags |= UR_BIND_LISTEN;
 		memcpy(m.addr, b->want.addr, sizeof(m.addr));
-		err = send_claim(c, &m, NULL, 0);
+		err = say(c, &m, NULL, 0);
 	}
+	m.type = UR_IPC_WILL;
+	if (!err && c->will_fd >= 0)
+		err = say(c, &m, &c->will_fd, 1);
 	return err;
 }
 
@@ -263,10 +266,10 @@ static void take_keeper(struct ur_client *c, int *fds)
 	fds[1] = -1;
 }
 
-void ur_client_conn_tell(struct ur_client *c, struct ur_ipc_msg *m)
+void ur_client_conn_tell(struct ur_client *c, struct ur_ipc_msg *m,
+			 const int *fds, unsigned int nfds)
 {
-	m->seq = ++c->seq;
-	if (c->state == UR_CLIENT_UP && ur_ipc_send(c->fd, m, NULL, 0))
+	if (c->state == UR_CLIENT_UP && say(c, m, fds, nfds))
 		ur_client_conn_lose(c);
 }
 
@@ -277,28 +280,43 @@ void ur_client_conn_put(struct ur_client *c, uint32_t slot)
 		.slot = (uint16_t)slot,
 	};
 
-	ur_client_conn_tell(c, &m);
+	ur_client_conn_tell(c, &m, NULL, 0);
+}
+
+/*
+ * Who waits for a reply holds the lock and reads the connection; whoever polls
+ * it would be woken for nothing, and again at once.
+ */
+static void watch(struct ur_client *c, bool on)
+{
+	struct epoll_event ev = { .events = on ? EPOLLIN : 0 };
+
+	if (c->fd >= 0)
+		epoll_ctl(c->epfd, EPOLL_CTL_MOD, c->fd, &ev);
+}
+
+static int await(struct ur_client *c, uint64_t deadline_ns)
+{
+	int err = 0;
+
+	watch(c, false);
+	while (!c->replied && !err)
+		err = ur_client_conn_wait(c, deadline_ns);
+	watch(c, true);
+	return err;
 }
 
 int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m,
 		       uint64_t deadline_ns)
 {
-	int err;
-
-	m->seq = ++c->seq;
-	c->ask_seq = m->seq;
+	c->ask_seq = c->seq + 1;
 	c->replied = false;
 	c->reply_fd = -1;
-	if (ur_ipc_send(c->fd, m, NULL, 0)) {
+	if (say(c, m, NULL, 0)) {
 		ur_client_conn_lose(c);
 		return -ECONNRESET;
 	}
-	while (!c->replied) {
-		err = ur_client_conn_wait(c, deadline_ns);
-		if (err)
-			return err;
-	}
-	return 0;
+	return await(c, deadline_ns);
 }
 
 /* A claim was refused, or the caller no longer waits for his port. */
@@ -312,7 +330,7 @@ static void stray_bound(struct ur_client *c, const struct ur_ipc_msg *m)
 		       "nothing will connect to it",
 		       m->port, strerror(m->error));
 	else if (m->port)
-		ur_client_conn_tell(c, &unbind);
+		ur_client_conn_tell(c, &unbind, NULL, 0);
 }
 
 /* A slot for which the caller no longer waits goes back at once. */

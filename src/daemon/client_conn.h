@@ -57,6 +57,7 @@ struct ur_client {
 
 	ur_client_mad on_mad;
 	void *mad_arg;
+	int will_fd;	    /* -1: none; handed to each daemon */
 	_Atomic bool taken; /* by ur_client_take(): somebody else polls */
 
 	/* The reply that a request waits for. */
@@ -101,7 +102,8 @@ int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m,
 		       uint64_t deadline_ns);
 
 /* Tell the daemon what needs no reply. */
-void ur_client_conn_tell(struct ur_client *c, struct ur_ipc_msg *m);
+void ur_client_conn_tell(struct ur_client *c, struct ur_ipc_msg *m,
+			 const int *fds, unsigned int nfds);
 
 /* Tell the daemon that a slot is not used any more. */
 void ur_client_conn_put(struct ur_client *c, uint32_t slot);

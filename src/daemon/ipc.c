@@ -69,6 +69,7 @@ static const struct {
 	[UR_IPC_LISTEN] = { "LISTEN", F_HANDLE, FD_0 },
 	[UR_IPC_UNBIND] = { "UNBIND", F_HANDLE, FD_0 },
 	[UR_IPC_MAD_IN] = { "MAD_IN", F_MAD, FD_0 },
+	[UR_IPC_WILL] = { "WILL", 0, FD_1 },
 };
 
 static bool known(unsigned int type)

@@ -40,6 +40,7 @@ enum ur_ipc_type {
 	UR_IPC_LISTEN,
 	UR_IPC_UNBIND,
 	UR_IPC_MAD_IN,
+	UR_IPC_WILL,
 	UR_IPC_TYPES,
 };
 

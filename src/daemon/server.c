@@ -88,6 +88,7 @@ int ur_server_start(struct ur_server *s, bool on_demand, uint64_t idle_ns)
 	ur_binds_init(&s->binds, first, last);
 	ur_list_init(&s->sessions);
 	ur_list_init(&s->dead);
+	ur_list_init(&s->wills);
 	ur_group_init(&s->group, ROCE_PORT);
 	s->uid = geteuid();
 	s->on_demand = on_demand;
@@ -128,7 +129,7 @@ static uint64_t idle_end(const struct ur_server *s)
 
 static uint64_t next_deadline(const struct ur_server *s)
 {
-	uint64_t at = UINT64_MAX;
+	uint64_t at = ur_wills_deadline(s);
 
 	if (s->phase == UR_PHASE_GRACE)
 		at = earlier(at, s->grace_end_ns);
@@ -195,6 +196,7 @@ int ur_server_run(struct ur_server *s)
 		}
 		ur_port_expire(s);
 		ur_show_expire(s);
+		ur_wills_run(s);
 		close_silent(s);
 		ur_session_reap(s);
 	}

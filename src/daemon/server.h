@@ -71,6 +71,8 @@ struct ur_session {
 	struct ur_list mads; /* ur_mad: its socket is full */
 	unsigned int nmads;
 
+	int will_fd; /* -1: no open connections */
+
 	bool asked; /* for a report, and no answer yet */
 	int report_fd;
 	bool show_waiting; /* a tool that asked SHOW */
@@ -126,6 +128,7 @@ struct ur_server {
 
 	struct ur_list sessions; /* ascending id */
 	struct ur_list dead;
+	struct ur_list wills; /* of processes that have ended */
 	unsigned int nsessions;
 	uint32_t last_id;
 
@@ -181,6 +184,14 @@ void ur_mads_watch(struct ur_server *s); /* the clients are known */
 void ur_mads_flush(struct ur_server *s, struct ur_session *ses);
 void ur_mads_forget(struct ur_server *s, struct ur_session *ses);
 uint64_t ur_mads_dropped(const struct ur_server *s);
+
+/* wills.c */
+/* A process' will: the descriptor is taken, or left to the caller. */
+void ur_wills_take(struct ur_server *s, struct ur_session *ses, int *fd);
+/* The session ends, and still has its slots. */
+void ur_wills_open(struct ur_server *s, struct ur_session *ses);
+void ur_wills_run(struct ur_server *s);
+uint64_t ur_wills_deadline(const struct ur_server *s);
 
 /* show.c */
 void ur_show_request(struct ur_server *s, struct ur_session *tool,

@@ -34,9 +34,11 @@ void ur_session_close(struct ur_server *s, struct ur_session *ses,
 	if (ses->dead)
 		return;
 	ses->dead = true;
+	ur_wills_open(s, ses);
 	close_source(s, &ses->conn);
 	close_source(s, &ses->process);
 	ur_ipc_close_fds(&ses->report_fd, 1);
+	ur_ipc_close_fds(&ses->will_fd, 1);
 	ur_list_del(&ses->node);
 	ur_list_add_tail(&s->dead, &ses->node);
 	s->nsessions--;
@@ -173,6 +175,12 @@ static void on_unbind(struct ur_server *s, struct ur_session *ses,
 	(void)ur_binds_del(&s->binds, &ses->binds, m->handle);
 }
 
+static void on_will(struct ur_server *s, struct ur_session *ses,
+		    const struct ur_ipc_msg *m, int *fds)
+{
+	ur_wills_take(s, ses, fds);
+}
+
 static void on_report(struct ur_server *s, struct ur_session *ses,
 		      const struct ur_ipc_msg *m, int *fds)
 {
@@ -206,6 +214,7 @@ static const struct {
 	[UR_IPC_NEXT] = { UR_IPC_ROLE_TOOL, on_next },
 	[UR_IPC_BIND] = { UR_IPC_ROLE_CLIENT, on_bind },
 	[UR_IPC_LISTEN] = { UR_IPC_ROLE_CLIENT, on_listen },
+	[UR_IPC_WILL] = { UR_IPC_ROLE_CLIENT, on_will },
 	[UR_IPC_UNBIND] = { UR_IPC_ROLE_CLIENT, on_unbind },
 };
 
@@ -313,6 +322,7 @@ void ur_session_open(struct ur_server *s, int fd)
 	ses->conn = (struct ur_source){ fd, conn_ready };
 	ses->process = (struct ur_source){ -1, process_ready };
 	ses->report_fd = -1;
+	ses->will_fd = -1;
 	ur_bind_owner_init(&ses->binds);
 	ur_list_init(&ses->mads);
 	ses->id = ++s->last_id;

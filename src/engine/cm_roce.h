@@ -10,6 +10,7 @@
 #include "cm/ib_cm.h"
 #include "daemon/client.h"
 #include "daemon/qp1.h"
+#include "engine/cm_will.h"
 #include "engine/conn_internal.h"
 
 #define UR_CM_INBOX	  1024u /* MADs not yet looked at; then they are lost */
@@ -30,6 +31,7 @@ struct ur_cm_roce {
 	/* Who accepted, by the number of his QP, to be told of COMM_EST. */
 	struct ur_list accepted[UR_CM_EST_BUCKETS];
 	struct ur_list conns; /* all */
+	struct ur_cm_will will;
 
 	struct ur_lock inbox_lock; /* innermost; guards all below */
 	struct ur_cm_dgram *inbox;
@@ -52,6 +54,7 @@ struct ur_conn_roce {
 	uint16_t port;
 	uint32_t qpn; /* that was accepted */
 	struct ur_list accepted;
+	int32_t will; /* entry; -1: none */
 };
 
 /* The process' one, started if it is not there.  0 or -errno. */

@@ -14,6 +14,19 @@ static struct ur_conn_roce *roce_of(struct ur_conn *c)
 	return ur_container_of(c, struct ur_conn_roce, conn);
 }
 
+static void close_will(struct ur_conn_roce *rc)
+{
+	ur_cm_will_del(&rc->rt->will, rc->will);
+	rc->will = -1;
+}
+
+/* The peer is told if this process dies: that it is open, or accepted. */
+static void make_will(struct ur_conn_roce *rc, bool open)
+{
+	close_will(rc);
+	rc->will = ur_cm_will_add(&rc->rt->will, rc->id, open);
+}
+
 static int roce_create(struct ur_adapter *a, enum ur_port_space ps,
 		       struct ur_conn **out)
 {
@@ -29,6 +42,7 @@ static int roce_create(struct ur_adapter *a, enum ur_port_space ps,
 	rc->rt = rt;
 	ur_list_init(&rc->node);
 	ur_list_init(&rc->accepted);
+	rc->will = -1;
 	ur_lock(&rt->cmt->lock);
 	err = ur_cm_id_create(rt->cm, (uint16_t)ps, rc, &rc->id);
 	if (!err)
@@ -53,6 +67,7 @@ static void roce_destroy(struct ur_conn *c)
 	ur_lock(&t->lock);
 	ur_list_del(&rc->node);
 	ur_list_del(&rc->accepted);
+	close_will(rc);
 	ur_cm_id_destroy(rc->id, ur_clock_ns());
 	ur_cm_roce_flush(rc->rt);
 	ur_conn_free(c);
@@ -262,6 +277,8 @@ static int roce_establish(struct ur_conn *c)
 
 	ur_lock(&c->cmt->lock);
 	err = ur_cm_establish(rc->id, ur_clock_ns());
+	if (!err)
+		make_will(rc, true);
 	ur_cm_roce_flush(rc->rt);
 	ur_unlock(&c->cmt->lock);
 	return err;
@@ -287,6 +304,7 @@ static int roce_accept(struct ur_conn *c, const struct ur_conn_param *param)
 		rc->qpn = p.qpn;
 		ur_list_del(&rc->accepted);
 		ur_list_add_tail(bucket_of(rc->rt, rc->qpn), &rc->accepted);
+		make_will(rc, false);
 	}
 	ur_cm_roce_flush(rc->rt);
 	ur_unlock(&c->cmt->lock);
@@ -313,6 +331,7 @@ static int roce_disconnect(struct ur_conn *c)
 
 	ur_lock(&c->cmt->lock);
 	ur_list_del(&rc->accepted);
+	close_will(rc);
 	err = ur_cm_disconnect(rc->id, ur_clock_ns());
 	ur_cm_roce_flush(rc->rt);
 	ur_unlock(&c->cmt->lock);
@@ -395,6 +414,7 @@ static struct ur_conn_roce *make_child(struct ur_conn_roce *listener,
 	rc->id = ev->id;
 	ur_list_init(&rc->node);
 	ur_list_init(&rc->accepted);
+	rc->will = -1;
 	ur_conn_init_child(&rc->conn, &listener->conn);
 	return rc;
 }
@@ -432,8 +452,12 @@ static void report(struct ur_conn_roce *rc, enum ur_conn_event_type type,
 		   struct ur_conn_event *out)
 {
 	out->type = type;
-	if (type == UR_CONN_DISCONNECTED || type == UR_CONN_ESTABLISHED)
+	if (type != UR_CONN_RESPONSE)
 		ur_list_del(&rc->accepted);
+	if (type == UR_CONN_ESTABLISHED && rc->will >= 0)
+		make_will(rc, true);
+	else if (type != UR_CONN_RESPONSE)
+		close_will(rc);
 	if (ur_conn_post(&rc->conn, out))
 		ur_err("out of memory: an event of a connection is lost");
 }

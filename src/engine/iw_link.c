@@ -15,9 +15,7 @@
 #include "base/log.h"
 #include "engine/lane_iwarp.h"
 
-#define LINGER_NS     5000000000u
-#define AHEAD_SMALL   4096u
-#define FPDU_IS_LARGE 8192u
+#define LINGER_NS 5000000000u
 
 /* A link without lane and without connection is nobody's. */
 static void free_if_unused(struct ur_iw_link *k)
@@ -72,6 +70,7 @@ static int claim_locked(struct ur_lane *l, struct ur_qp *qp,
 	k->arg = arg;
 	k->held = true;
 	ur_list_init(&k->node);
+	ur_list_init(&k->starved);
 	ur_list_add_tail(&l->iw->claimed, &k->node);
 	*out = k;
 	return 0;
@@ -129,7 +128,6 @@ int ur_iw_link_claim_qpn(struct ur_adapter *a, uint32_t qpn,
 	return err;
 }
 
-/* Where FPDUs are large, what is read ahead is copied once more: so little. */
 static int open_locked(struct ur_iw_link *k, int fd,
 		       const struct ur_iw_params *params, uint64_t now_ns)
 {
@@ -140,7 +138,6 @@ static int open_locked(struct ur_iw_link *k, int fd,
 	if (err)
 		return err;
 	p.max_fpdu = ur_tcp_mss(&k->tcp);
-	k->ahead = p.max_fpdu > FPDU_IS_LARGE ? AHEAD_SMALL : UR_IW_AHEAD_MAX;
 	err = ur_iwarp_qp_connect(iw->w, k->qp, &p, k, now_ns);
 	if (err) {
 		ur_tcp_remove(&iw->tcp, &k->tcp);
@@ -222,6 +219,7 @@ void ur_iw_link_close(struct ur_iw_link *k, bool reset, uint64_t now_ns)
 	struct ur_iw_lane *iw = k->lane->iw;
 
 	ur_list_del(&k->node);
+	ur_list_del(&k->starved);
 	if (k->state == UR_IW_OPEN || k->state == UR_IW_LINGER)
 		ur_tcp_del(&iw->tcp, &k->tcp, reset);
 	if (k->state == UR_IW_OPEN)
@@ -240,6 +238,7 @@ static void linger(struct ur_iw_link *k, uint64_t now_ns)
 		ur_tcp_shut(&k->tcp);
 	k->shut = true;
 	k->state = UR_IW_LINGER;
+	ur_list_del(&k->starved);
 	k->linger_until_ns = now_ns + LINGER_NS;
 	ur_list_del(&k->node);
 	ur_list_add_tail(&iw->lingering, &k->node);

@@ -2,9 +2,10 @@
 /*
  * A lane of iWARP: its TCP connections (link/tcp) and the protocol.
  *
- * Reading: one call puts the bytes that belong to the message under way where
- * they belong, and what follows into a buffer, from which the protocol takes
- * it.  Writing: the protocol gives out pieces, mostly of the application's
+ * Reading: the protocol says where the next bytes belong: those of a large
+ * message in the application's memory, others in a buffer of its own.  A
+ * connection whose next message waits for a receive is left alone, and is
+ * looked after whenever the lane is driven.  Writing: the protocol gives out pieces, mostly of the application's
  * memory, and the kernel takes them before the lane is given up.
  */
 #include "engine/lane_iwarp.h"
@@ -24,12 +25,17 @@
 #include "engine/report.h"
 
 #define READS_PER_STEP 8u
+#define FEED_MIN_NS    50000u
+#define FEED_MAX_NS    10000000u
+#define STARVED_MAX_NS 10000000000u
+#define STARVED_END_NS 1000000000u
 
 static int iw_open(struct ur_lane *l)
 {
 	/* Queue pairs are told apart by their connections: any slot will do. */
 	struct ur_iwarp_config cfg = { .slot = l->id + 1,
-				       .mrs = &l->adapter->mrs };
+				       .mrs = &l->adapter->mrs,
+				       .patient = true };
 	struct ur_iw_lane *iw = calloc(1, sizeof(*iw));
 	int err;
 
@@ -40,6 +46,8 @@ static int iw_open(struct ur_lane *l)
 	ur_list_init(&iw->claimed);
 	ur_list_init(&iw->open);
 	ur_list_init(&iw->lingering);
+	ur_list_init(&iw->starved);
+	iw->feed_at_ns = UR_NEVER;
 	err = ur_tcp_init(&iw->tcp);
 	if (err)
 		goto free_lane;
@@ -151,45 +159,71 @@ static void iw_kick(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
 	ur_iwarp_kick(l->iw->w, qp, now_ns);
 }
 
-/* Bytes have come: first those asked for, then those read ahead. */
-static void deliver(struct ur_iw_lane *iw, struct ur_iw_link *k, uint32_t len,
-		    uint32_t want)
-{
-	uint32_t direct = len < want ? len : want;
-
-	ur_iwarp_rx_done(iw->w, k->qp, direct, iw->now_ns);
-	if (len > direct)
-		ur_iwarp_input(iw->w, k->qp, iw->ahead, len - direct,
-			       iw->now_ns);
-	if (len < want)
-		ur_tcp_again(&iw->tcp, &k->tcp);
-}
-
-/* Read a connection once; false: there was nothing. */
+/* Read a connection once; false: there was nothing, or nothing is wanted. */
 static bool pull(struct ur_iw_lane *iw, struct ur_iw_link *k)
 {
-	struct iovec iov[UR_IW_RX_IOV + 1];
+	struct iovec iov[UR_IW_RX_IOV];
 	uint32_t n = ur_iwarp_rx_want(iw->w, k->qp, iov, UR_IW_RX_IOV);
 	uint32_t want = 0;
 	ssize_t len;
 
+	if (n == 0)
+		return false;
 	for (uint32_t i = 0; i < n; i++)
 		want += (uint32_t)iov[i].iov_len;
-	iov[n] = (struct iovec){ iw->ahead, k->ahead };
-	len = ur_tcp_read(&iw->tcp, &k->tcp, iov, n + 1);
+	len = ur_tcp_read(&iw->tcp, &k->tcp, iov, n);
 	if (len == -EAGAIN)
 		return false;
 	if (iw->now_ns == 0)
 		iw->now_ns = ur_clock_ns();
 	if (len > 0) {
-		deliver(iw, k, (uint32_t)len, want);
+		ur_iwarp_rx_done(iw->w, k->qp, (uint32_t)len, iw->now_ns);
+		/* It may have ended at memory that is gone. */
+		if (n > 1 && (uint32_t)len < want)
+			ur_tcp_again(&iw->tcp, &k->tcp);
 	} else if (len == -EFAULT) {
 		ur_iwarp_rx_fault(iw->w, k->qp, iw->now_ns);
 	} else if (!k->ended) {
 		k->ended = true;
 		ur_iwarp_eof(iw->w, k->qp, (int)len, iw->now_ns);
 	}
+	if (ur_iwarp_rx_starved(k->qp) && ur_list_empty(&k->starved)) {
+		ur_list_add_tail(&iw->starved, &k->starved);
+		k->starved_ns = iw->now_ns;
+		iw->feed_at_ns = iw->now_ns + FEED_MIN_NS;
+	}
 	return true;
+}
+
+/* Longer than a program that posts receives in batches; but one that posts
+ * none, or whose peer has gone, has to learn of it. */
+static bool has_starved(const struct ur_iw_link *k, uint64_t now_ns)
+{
+	return now_ns - k->starved_ns >
+	       (k->tcp.ended ? STARVED_END_NS : STARVED_MAX_NS);
+}
+
+/* Have receives been posted?  The longer not, the rarer the helper looks. */
+static void feed(struct ur_iw_lane *iw, uint64_t now_ns)
+{
+	iw->feed_at_ns = UR_NEVER;
+	ur_list_for_each_safe(n, tmp, &iw->starved) {
+		struct ur_iw_link *k =
+			ur_container_of(n, struct ur_iw_link, starved);
+		uint64_t pause = (now_ns - k->starved_ns) / 8;
+
+		if (ur_iwarp_rx_retry(iw->w, k->qp, has_starved(k, now_ns),
+				      now_ns)) {
+			ur_list_del(&k->starved);
+			ur_tcp_again(&iw->tcp, &k->tcp);
+			continue;
+		}
+		pause = pause < FEED_MIN_NS   ? FEED_MIN_NS
+			: pause > FEED_MAX_NS ? FEED_MAX_NS
+					      : pause;
+		if (now_ns + pause < iw->feed_at_ns)
+			iw->feed_at_ns = now_ns + pause;
+	}
 }
 
 static int read_some(struct ur_lane *l)
@@ -225,7 +259,11 @@ static int read_some(struct ur_lane *l)
 static int iw_step(struct ur_lane *l, uint64_t now_ns)
 {
 	struct ur_iw_lane *iw = l->iw;
-	int n = read_some(l);
+	int n;
+
+	if (iw->feed_at_ns != UR_NEVER)
+		feed(iw, now_ns);
+	n = read_some(l);
 
 	if (iw->now_ns)
 		now_ns = iw->now_ns;
@@ -244,6 +282,8 @@ static uint64_t iw_deadline(const struct ur_lane *l)
 	uint64_t a = ur_iwarp_deadline(l->iw->w);
 	uint64_t b = ur_iw_linger_deadline(l->iw);
 
+	if (l->iw->feed_at_ns < a)
+		a = l->iw->feed_at_ns;
 	return a < b ? a : b;
 }
 

@@ -7,9 +7,6 @@
 #include "engine/iw_link.h"
 #include "link/tcp.h"
 
-/* What is read ahead of the place where it belongs. */
-#define UR_IW_AHEAD_MAX 65536u
-
 enum ur_iw_link_state {
 	UR_IW_CLAIMED,
 	UR_IW_OPEN,
@@ -23,13 +20,14 @@ struct ur_iw_link {
 	struct ur_lane *lane;
 	struct ur_qp *qp; /* CLAIMED, OPEN */
 	enum ur_iw_link_state state;
-	uint32_t ahead;		 /* bytes to read ahead */
 	void (*down)(void *arg); /* NULL: told, or nobody to tell */
 	void *arg;
 	bool held;  /* by the connection */
 	bool shut;  /* we have closed our side */
 	bool ended; /* the peer has */
 	uint64_t linger_until_ns;
+	struct ur_list starved; /* in ur_iw_lane.starved */
+	uint64_t starved_ns;	/* since when */
 };
 
 struct ur_iw_lane {
@@ -38,8 +36,9 @@ struct ur_iw_lane {
 	struct ur_list claimed;
 	struct ur_list open;
 	struct ur_list lingering;
-	uint64_t now_ns; /* of the round that reads */
-	uint8_t ahead[UR_IW_AHEAD_MAX];
+	struct ur_list starved; /* OPEN, a message waits for a receive */
+	uint64_t feed_at_ns;	/* when to look after them; UR_NEVER */
+	uint64_t now_ns;	/* of the round that reads */
 	uint8_t waste[4096];
 };
 

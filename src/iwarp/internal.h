@@ -128,6 +128,8 @@ struct ur_iw_rx {
 	uint64_t pos;	/* of buf[head] in the stream, for the markers */
 	bool spoke;	/* the first FPDU has come */
 	bool last_big;	/* the last FPDU was placed directly */
+	bool starved;	/* a message waits for a receive */
+	bool impatient; /* it has waited long enough */
 	uint32_t given; /* bytes that the last want() sent elsewhere */
 	uint32_t msn[UR_QN_COUNT]; /* of the message under way or next */
 	/* The SEND under way. */
@@ -172,6 +174,7 @@ struct ur_iwqp {
 struct ur_iwarp {
 	uint32_t slot;
 	struct ur_mr_table *mrs;
+	bool patient;
 	struct ur_rng rng;
 	struct ur_iwqp **qps; /* by index */
 	uint32_t qp_count;

@@ -20,6 +20,7 @@ int ur_iwarp_create(const struct ur_iwarp_config *cfg, struct ur_iwarp **out)
 	}
 	w->slot = cfg->slot;
 	w->mrs = cfg->mrs;
+	w->patient = cfg->patient;
 	ur_rng_seed(&w->rng, cfg->seed);
 	w->next_index = ur_rng_below(&w->rng, UR_IW_INDEX_MASK);
 	ur_timers_init(&w->timers);

@@ -40,6 +40,9 @@ struct ur_iwarp_config {
 	uint32_t slot; /* upper ten bits of our QP numbers */
 	uint64_t seed; /* for QP numbers' order */
 	struct ur_mr_table *mrs;
+	/* A SEND waits for a receive (ur_iwarp_rx_starved()) instead of ending
+	 * the stream: TCP holds the peer back, as RNR does on InfiniBand. */
+	bool patient;
 };
 
 int ur_iwarp_create(const struct ur_iwarp_config *cfg, struct ur_iwarp **out);
@@ -142,6 +145,15 @@ uint32_t ur_iwarp_rx_want(struct ur_iwarp *w, struct ur_qp *qp,
 			  struct iovec *iov, uint32_t max);
 void ur_iwarp_rx_done(struct ur_iwarp *w, struct ur_qp *qp, uint32_t len,
 		      uint64_t now_ns);
+
+/*
+ * A message waits for a receive (config.patient): want gives no piece until
+ * retry has found one (true).  give_up ends the stream instead, as it would
+ * have been without waiting.
+ */
+bool ur_iwarp_rx_starved(const struct ur_qp *qp);
+bool ur_iwarp_rx_retry(struct ur_iwarp *w, struct ur_qp *qp, bool give_up,
+		       uint64_t now_ns);
 
 /* The same with bytes that were read elsewhere, e.g. behind the MPA frame. */
 void ur_iwarp_input(struct ur_iwarp *w, struct ur_qp *qp, const void *data,

@@ -36,6 +36,7 @@ static void discard(struct ur_iw_rx *rx)
 	rx->tail = 0;
 	rx->given = 0;
 	rx->direct = false;
+	rx->starved = false;
 }
 
 static uint32_t be16_at(const uint8_t *p)
@@ -191,6 +192,18 @@ static bool direct_end_try(struct ur_iwqp *q)
 	return true;
 }
 
+/* Does the segment need a receive where there is none, and may it wait? */
+static bool starves(struct ur_iwqp *q, const uint8_t *seg, uint32_t len)
+{
+	struct ur_ddp_hdr h;
+
+	if (!q->w->patient || q->rx.impatient || q->rx.rwqe ||
+	    !ur_ddp_decode(&h, seg, len) || h.tagged || h.qn != UR_QN_SEND)
+		return false;
+	q->rx.starved = !ur_iw_recv_take(q);
+	return q->rx.starved;
+}
+
 static bool plain_fpdu(struct ur_iwqp *q)
 {
 	struct ur_iw_rx *rx = &q->rx;
@@ -201,6 +214,10 @@ static bool plain_fpdu(struct ur_iwqp *q)
 		return false;
 	ulpdu_len = be16_at(p);
 	total = ur_fpdu_len(ulpdu_len);
+	if (starves(q, p + UR_FPDU_LEN_LEN,
+		    (have(rx) < total ? have(rx) - UR_FPDU_LEN_LEN
+				      : ulpdu_len)))
+		return false;
 	if (have(rx) < total)
 		return direct_try(q, ulpdu_len);
 	rx->head += total;
@@ -362,11 +379,13 @@ uint32_t ur_iwarp_rx_want(struct ur_iwarp *w, struct ur_qp *qp,
 	uint32_t n = 0;
 
 	rx->given = 0;
-	if (!q->link)
+	if (!q->link || (rx->starved && ur_iwqp_open(q)))
 		return 0;
 	if (max > UR_IW_RX_IOV)
 		max = UR_IW_RX_IOV;
-	if (ur_iwqp_open(q) && rx->direct)
+	if (!ur_iwqp_open(q))
+		discard(rx);
+	else if (rx->direct)
 		n = direct_want(q, iov, max - 1);
 	/* Not all of the pieces: nothing may be read behind the gap. */
 	if (rx->direct && rx->placed + rx->given < direct_end(rx))
@@ -417,6 +436,30 @@ void ur_iwarp_rx_done(struct ur_iwarp *w, struct ur_qp *qp, uint32_t len,
 		direct_took(q, k);
 	rx->tail += len - k;
 	ur_iw_rx_process(q);
+}
+
+bool ur_iwarp_rx_starved(const struct ur_qp *qp)
+{
+	return ur_iwqp_of(qp)->rx.starved;
+}
+
+bool ur_iwarp_rx_retry(struct ur_iwarp *w, struct ur_qp *qp, bool give_up,
+		       uint64_t now_ns)
+{
+	struct ur_iwqp *q = ur_iwqp_of(qp);
+
+	w->now_ns = now_ns;
+	if (!ur_iwqp_open(q))
+		discard(&q->rx);
+	if (!q->rx.starved)
+		return true;
+	if (!ur_iw_recv_take(q) && !give_up)
+		return false;
+	q->rx.starved = false;
+	q->rx.impatient = give_up;
+	ur_iw_rx_process(q);
+	q->rx.impatient = false;
+	return !q->rx.starved;
 }
 
 void ur_iwarp_input(struct ur_iwarp *w, struct ur_qp *qp, const void *data,

@@ -7,13 +7,21 @@
 #include "verbs/convert.h"
 #include "verbs/objects.h"
 
-/* Before there is a connection; the kernel's cma gives the same. */
+#define IW_ACCESS                                                              \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |                    \
+	 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
+/*
+ * Before there is a connection.  The kernel's cma gives the same, but no rights
+ * on iWARP either, where nobody comes back to give them: its providers take no
+ * notice, ours does.
+ */
 static void first_attr(const struct urc_id *id, struct ibv_qp_attr *attr,
 		       int *mask)
 {
 	*mask = IBV_QP_STATE;
 	if (id->device->iwarp) {
-		attr->qp_access_flags = 0;
+		attr->qp_access_flags = IW_ACCESS;
 		*mask |= IBV_QP_ACCESS_FLAGS;
 		return;
 	}

@@ -26,6 +26,10 @@
 
 #define URV_PORTS 1u /* of a device */
 
+/* Beside the values of enum ur_qp_type: RC of iWARP, which has fewer
+ * operations (RFC 5040, 7306: no SEND with immediate data). */
+#define URV_OPS_IWARP 5u
+
 /* Pointers to put before or behind a structure that the header has smaller. */
 #define URV_MISSING_SLOTS(type, newest)                                        \
 	(sizeof(type) < (newest) ? ((newest) - sizeof(type)) / sizeof(void *)  \
@@ -108,6 +112,7 @@ struct urv_qp {
 	struct ur_qp core;
 	struct ur_list node; /* urv_context.qps */
 	uint32_t generation;
+	uint32_t op_type;  /* which operations it has: urv_op_kind() */
 	bool has_builders; /* created with send_ops_flags */
 	bool gone;	   /* destroyed when its context was closed */
 	/* Builder, from wr_start to wr_complete; core.sq.lock */

@@ -42,6 +42,7 @@ static int qp_init(struct urv_qp *qp, struct ibv_pd *pd,
 	if (rc)
 		return rc;
 	urv_cap_to_ibv(&attr->cap, &init.cap);
+	qp->op_type = urv_is_iwarp(c) ? URV_OPS_IWARP : init.type;
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #define RC (1u << UR_QPT_RC)
 #define UC (1u << UR_QPT_UC)
 #define UD (1u << UR_QPT_UD)
+#define IW (1u << URV_OPS_IWARP)
 
 #define SEND_FLAGS                                                             \
 	(IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED |             \
@@ -21,20 +22,20 @@ static const struct {
 	uint8_t kind;
 	bool inline_ok;
 } ops[] = {
-	[UR_WR_RDMA_WRITE] = { RC | UC, URV_OP_RDMA, true },
-	[UR_WR_RDMA_WRITE_IMM] = { RC | UC, URV_OP_RDMA, true },
-	[UR_WR_SEND] = { RC | UC | UD, URV_OP_SEND, true },
+	[UR_WR_RDMA_WRITE] = { RC | UC | IW, URV_OP_RDMA, true },
+	[UR_WR_RDMA_WRITE_IMM] = { RC | UC | IW, URV_OP_RDMA, true },
+	[UR_WR_SEND] = { RC | UC | UD | IW, URV_OP_SEND, true },
 	[UR_WR_SEND_IMM] = { RC | UC | UD, URV_OP_SEND, true },
-	[UR_WR_RDMA_READ] = { RC, URV_OP_RDMA, false },
-	[UR_WR_CMP_SWP] = { RC, URV_OP_ATOMIC, false },
-	[UR_WR_FETCH_ADD] = { RC, URV_OP_ATOMIC, false },
-	[UR_WR_SEND_INV] = { RC, URV_OP_SEND, true },
+	[UR_WR_RDMA_READ] = { RC | IW, URV_OP_RDMA, false },
+	[UR_WR_CMP_SWP] = { RC | IW, URV_OP_ATOMIC, false },
+	[UR_WR_FETCH_ADD] = { RC | IW, URV_OP_ATOMIC, false },
+	[UR_WR_SEND_INV] = { RC | IW, URV_OP_SEND, true },
 };
 
-enum urv_op_kind urv_op_kind(enum ur_qp_type type, uint32_t opcode)
+enum urv_op_kind urv_op_kind(uint32_t op_type, uint32_t opcode)
 {
 	if (opcode >= sizeof(ops) / sizeof(ops[0]) ||
-	    !(ops[opcode].types & 1u << type))
+	    !(ops[opcode].types & 1u << op_type))
 		return URV_OP_NONE;
 	return (enum urv_op_kind)ops[opcode].kind;
 }
@@ -89,7 +90,7 @@ int urv_wqe_add_inline(const struct urv_qp *qp, struct ur_swqe *w,
 
 int urv_wqe_check(const struct urv_qp *qp, const struct ur_swqe *w)
 {
-	switch (urv_op_kind(qp->core.type, w->opcode)) {
+	switch (urv_op_kind(qp->op_type, w->opcode)) {
 	case URV_OP_ATOMIC:
 		if (w->length != URV_ATOMIC_LEN ||
 		    w->wr.atomic.remote_addr % URV_ATOMIC_LEN)
@@ -162,7 +163,7 @@ static int fill_target(const struct urv_qp *qp, struct ur_swqe *w,
 
 static int post_one(struct urv_qp *qp, const struct ibv_send_wr *wr)
 {
-	enum urv_op_kind kind = urv_op_kind(qp->core.type, wr->opcode);
+	enum urv_op_kind kind = urv_op_kind(qp->op_type, wr->opcode);
 	struct ur_sq *sq = &qp->core.sq;
 	struct ur_swqe *w;
 	int rc;

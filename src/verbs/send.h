@@ -14,8 +14,9 @@ enum urv_op_kind {
 
 #define URV_ATOMIC_LEN 8u
 
-/* What kind of operation an opcode is on a queue pair of that type. */
-enum urv_op_kind urv_op_kind(enum ur_qp_type type, uint32_t opcode);
+/* What kind of operation an opcode is on a queue pair with that op_type: of
+ * enum ur_qp_type, or URV_OPS_IWARP. */
+enum urv_op_kind urv_op_kind(uint32_t op_type, uint32_t opcode);
 
 /* May data of the operation be inline? */
 bool urv_op_inline(uint32_t opcode);

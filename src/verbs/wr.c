@@ -35,7 +35,7 @@ static struct ur_swqe *begin(struct urv_qp *qp, enum ur_wr_opcode opcode)
 	finish(qp);
 	if (qp->wr_error)
 		return NULL;
-	if (urv_op_kind(qp->core.type, opcode) == URV_OP_NONE) {
+	if (urv_op_kind(qp->op_type, opcode) == URV_OP_NONE) {
 		fail(qp, EINVAL);
 		return NULL;
 	}
@@ -262,12 +262,12 @@ static const struct {
 	{ IBV_QP_EX_WITH_SEND_WITH_INV, UR_WR_SEND_INV },
 };
 
-static int check_flags(enum ur_qp_type type, uint64_t flags)
+static int check_flags(uint32_t op_type, uint64_t flags)
 {
 	for (size_t i = 0; i < sizeof(builders) / sizeof(builders[0]); i++) {
 		if (!(flags & builders[i].flag))
 			continue;
-		if (urv_op_kind(type, builders[i].opcode) == URV_OP_NONE)
+		if (urv_op_kind(op_type, builders[i].opcode) == URV_OP_NONE)
 			return -EOPNOTSUPP;
 		flags &= ~builders[i].flag;
 	}
@@ -281,7 +281,7 @@ static int check_flags(enum ur_qp_type type, uint64_t flags)
 int urv_wr_init(struct urv_qp *qp, uint64_t send_ops_flags)
 {
 	struct ibv_qp_ex *ex = &qp->ex;
-	int rc = check_flags(qp->core.type, send_ops_flags);
+	int rc = check_flags(qp->op_type, send_ops_flags);
 
 	if (rc)
 		return rc;

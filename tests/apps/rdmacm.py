@@ -42,8 +42,9 @@ rping('v6', '-C 10 -V', addr='{a6}', bind='{a6}')
 rping('v6-wildcard', '-C 10 -V', addr='{a6}', bind='::0')
 rping('v4-on-v6-wildcard', '-C 10 -V', bind='::0')
 rping('link-local', '-C 10 -V', addr='{ll}', bind='::0', only='veth')
-rping('own-qp', '-q -C 10 -V')
-rping('own-qp-v6', '-q -C 10 -V', addr='{a6}', bind='{a6}')
+# iWARP moves the QP itself, and rping wants to.
+rping('own-qp', '-q -C 10 -V', roce=True)
+rping('own-qp-v6', '-q -C 10 -V', addr='{a6}', bind='{a6}', roce=True)
 rping('persistent', '-C 100 -V', server='-P', ends=False)
 for size in (23, 24, 1000, 4096, 65535):
     rping(f'size-{size}', f'-V -C 200 -S {size}')
@@ -199,6 +200,17 @@ def pyverbs(device):
     return run
 
 
+def rules(device, family):
+    """tests/progs/cm_rules.c, both sides in one process."""
+    def run(env):
+        if not has_device(env, device):
+            raise Skip(f'there is no {device}')
+        addr = env.a.ip4 if family == 'v4' else env.a.ip6
+        env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
+                 env.prog('cm_rules'), addr, timeout=120)
+    return run
+
+
 CASES = []
 for dev in DEVICES:
     for name, server, client, expect, ends, roce, full, only in ROWS:
@@ -206,4 +218,6 @@ for dev in DEVICES:
             CASES.append(Case(f'{dev}-{name}',
                               case(dev, server, client, expect, ends),
                               full=full, where=only))
+    for kind in ('v4', 'v6'):
+        CASES.append(Case(f'{dev}-rules-{kind}', rules(dev, kind)))
     CASES.append(Case(f'{dev}-pyverbs', pyverbs(dev), where='veth'))

@@ -194,6 +194,59 @@ static void exit_hangs_up(void **state)
 	cpeer_end(&client);
 }
 
+/* In whatever state: who is connected to a killed process hears of it. */
+static void kill_hangs_up(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	struct cpeer third;
+	struct cevent e;
+	int s, c;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	connect_both(&server, &client, "127.0.0.1", PORT, &s, &c);
+	cpeer_kill(&client);
+	assert_int_equal(expect(&server, UR_CONN_DISCONNECTED).conn, s);
+	client = cpeer_start(0);
+	connect_both(&server, &client, "::1", PORT, &s, &c);
+	/* A will is handed to the next daemon as well. */
+	daemon_kill();
+	assert_true(daemon_wait_used(2, 3000));
+	sleep_ms(50);
+	third = cpeer_start(0);
+	assert_int_equal(cpeer_connect(&third, UR_PS_TCP, "::1", PORT, 0x41),
+			 0);
+	e = expect(&server, UR_CONN_REQUEST);
+	assert_int_equal(cpeer_do(&server, CDO_ACCEPT, e.conn, cpeer_qpn(1)),
+			 0);
+	expect(&third, UR_CONN_RESPONSE);
+	cpeer_kill(&server);
+	assert_int_equal(expect(&client, UR_CONN_DISCONNECTED).conn, c);
+	e = cpeer_event(&third, MS);
+	assert_true(e.type == UR_CONN_DISCONNECTED ||
+		    e.type == UR_CONN_REJECTED);
+	cpeer_end(&third);
+	cpeer_end(&client);
+}
+
+/* A daemon that ends the connection of a living process is no death. */
+static void restarts_are_no_deaths(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	int s, c;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	connect_both(&server, &client, "127.0.0.1", PORT, &s, &c);
+	for (int i = 0; i < 3; i++) {
+		daemon_kill();
+		assert_true(daemon_wait_used(2, 3000));
+	}
+	expect_nothing(&server, 2500);
+	expect_nothing(&client, 1);
+	cpeer_end(&client);
+	expect(&server, UR_CONN_DISCONNECTED);
+	cpeer_end(&server);
+}
+
 /* The peer of a killed process gets an answer when it hangs up. */
 static void disconnect_from_the_dead(void **state)
 {
@@ -202,9 +255,8 @@ static void disconnect_from_the_dead(void **state)
 
 	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
 	connect_both(&server, &client, "127.0.0.1", PORT, &s, &c);
+	assert_int_equal(cpeer_do(&client, CDO_DISCONNECT, c, 0), 0);
 	cpeer_kill(&server);
-	sleep_ms(50);
-	cpeer_do(&client, CDO_DISCONNECT, c, 0);
 	assert_int_equal(expect(&client, UR_CONN_DISCONNECTED).conn, c);
 	cpeer_end(&client);
 }
@@ -435,6 +487,8 @@ int main(void)
 		T(listener_dies),
 		T(listener_is_destroyed),
 		T(exit_hangs_up),
+		T(kill_hangs_up),
+		T(restarts_are_no_deaths),
 		T(disconnect_from_the_dead),
 		T(comm_est_is_as_good_as_rtu),
 		T(datagram_lookup),

@@ -144,10 +144,11 @@ static void devices(void **state)
 
 	assert_int_equal(urnic("devices", out, sizeof(out)), 0);
 	assert_non_null(strstr(out, "urnic0"));
+	assert_non_null(strstr(out, "urniw0"));
 	assert_non_null(strstr(out, "127.0.0.1"));
 	assert_int_equal(urnic("devices --json", out, sizeof(out)), 0);
 	list = json_tokener_parse(out);
-	assert_int_equal(json_object_array_length(list), 1);
+	assert_int_equal(json_object_array_length(list), 2);
 	gids = get(json_object_array_get_idx(list, 0), "gids");
 	assert_int_equal(json_object_array_length(gids), 2); /* lo alone */
 	json_object_put(list);

@@ -29,6 +29,7 @@ GROUPS = {
     'perftest': 'apps.perftest',
     'crowd': 'apps.crowd',
     'rdmacm': 'apps.rdmacm',
+    'rsocket': 'apps.rsocket',
     'progs': 'life.progs',
     'life': 'life.life',
     'wire': 'netns.wire',

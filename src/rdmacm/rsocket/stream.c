@@ -200,6 +200,9 @@ static short stream_poll(struct urs_sock *s)
 			st->blocked = true;
 		return now;
 	case URS_CLOSED:
+		/* Programs that take a hang-up for an error read first. */
+		if (st->flow.unread)
+			return POLLIN | POLLOUT | POLLRDHUP;
 		return POLLIN | POLLOUT | POLLHUP | POLLRDHUP;
 	case URS_FAILED:
 		break;

@@ -80,6 +80,30 @@ static void nobody_answers_the_disconnect(void **state)
 	assert_quiet(f);
 }
 
+/* Each message has its tries, whatever those before it have cost. */
+static void retries_begin_anew(void **state)
+{
+	struct fix *f = *state;
+
+	fix_listen(f, PS_TCP);
+	fix_connect(f, PS_TCP);
+	for (unsigned int i = 0; i < 3; i++) {
+		take(f, &f->a, UR_CM_REQ);
+		wait_timer(f, &f->a);
+	}
+	pass(f, &f->a, UR_CM_REQ);
+	event(f, &f->b, UR_CM_REQUEST);
+	fix_accept(f);
+	pass(f, &f->b, UR_CM_REP);
+	event(f, &f->a, UR_CM_RESPONSE);
+	assert_int_equal(ur_cm_establish(f->a.id, f->now_ns), 0);
+	pass(f, &f->a, UR_CM_RTU);
+	event(f, &f->b, UR_CM_ESTABLISHED);
+	assert_int_equal(ur_cm_disconnect(f->a.id, f->now_ns), 0);
+	expect_retries(f, &f->a, UR_CM_DREQ);
+	event(f, &f->a, UR_CM_DISCONNECTED);
+}
+
 /* The owner has gone: the DREQ is repeated none the less, then all is freed. */
 static void destroyed_while_the_disconnect_is_lost(void **state)
 {
@@ -408,6 +432,7 @@ int main(void)
 		FIX_TEST(nobody_answers_the_request),
 		FIX_TEST(nobody_answers_the_reply),
 		FIX_TEST(nobody_answers_the_disconnect),
+		FIX_TEST(retries_begin_anew),
 		FIX_TEST(destroyed_while_the_disconnect_is_lost),
 		FIX_TEST(reply_is_lost),
 		FIX_TEST(ready_to_use_is_lost),

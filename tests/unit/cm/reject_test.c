@@ -88,12 +88,95 @@ static void connector_rejects_the_response(void **state)
 	pass(f, &f->b, UR_CM_REP);
 	pass(f, &f->a, UR_CM_REJ);
 	expect_rejected(f, &f->b, 28);
-	assert_state(f->b.id, "CLOSED");
+	assert_state(f->b.id, "REJ_SENT");
 	wait_ns(f, 20 * S);
 	assert_quiet(f);
 }
 
 /* The peer holds it for established, and hears that it is not. */
+static void destroyed_before_ready_to_use(void **state)
+{
+	struct fix *f = *state;
+
+	response_told(f);
+	ur_cm_id_destroy(f->b.id, f->now_ns);
+	pass(f, &f->b, UR_CM_DREQ);
+	no_event(f, &f->a); /* it has not said yet that it wants it */
+	assert_int_equal(ur_cm_establish(f->a.id, f->now_ns), 0);
+	pass(f, &f->a, UR_CM_RTU);
+	wait_timer(f, &f->b);
+	pass(f, &f->b, UR_CM_DREQ);
+	event(f, &f->a, UR_CM_DISCONNECTED);
+	assert_int_equal(ur_cm_disconnect(f->a.id, f->now_ns), 0);
+	pass(f, &f->a, UR_CM_DREP);
+	wait_ns(f, 20 * S);
+	event(f, &f->a, UR_CM_TIMEWAIT_EXIT);
+	assert_quiet(f);
+}
+
+/* Nor does a peer wait in vain for our REP. */
+static void destroyed_while_the_reply_is_lost(void **state)
+{
+	struct fix *f = *state;
+
+	request_told(f);
+	fix_accept(f);
+	take(f, &f->b, UR_CM_REP);
+	ur_cm_id_destroy(f->b.id, f->now_ns);
+	take(f, &f->b, UR_CM_DREQ);
+	wait_timer(f, &f->a);
+	pass(f, &f->a, UR_CM_REQ);
+	pass(f, &f->b, UR_CM_REJ);
+	expect_rejected(f, &f->a, 28);
+	wait_timer(f, &f->b);
+	pass(f, &f->b, UR_CM_DREQ);
+	pass(f, &f->a, UR_CM_DREP);
+	wait_ns(f, 20 * S);
+	assert_quiet(f);
+}
+
+static void disconnected_while_the_reply_is_lost(void **state)
+{
+	struct fix *f = *state;
+
+	request_told(f);
+	fix_accept(f);
+	take(f, &f->b, UR_CM_REP);
+	assert_int_equal(ur_cm_disconnect(f->b.id, f->now_ns), 0);
+	take(f, &f->b, UR_CM_DREQ);
+	f->m.u.dreq.remote_qpn++;
+	forge(f, f->b.addr, f->a.addr);
+	give(f, &f->a);
+	assert_state(f->a.id, "REQ_SENT");
+	wait_timer(f, &f->b);
+	pass(f, &f->b, UR_CM_DREQ);
+	event(f, &f->a, UR_CM_REJECTED);
+	assert_int_equal(f->ev.status, 28);
+	pass(f, &f->a, UR_CM_DREP);
+	event(f, &f->b, UR_CM_DISCONNECTED);
+}
+
+/* A REQ that the REJ of its sender has overtaken opens nothing. */
+static void request_after_its_rejection(void **state)
+{
+	struct fix *f = *state;
+	struct ur_cm_dgram req;
+
+	fix_listen(f, PS_TCP);
+	fix_connect(f, PS_TCP);
+	take(f, &f->a, UR_CM_REQ);
+	req = f->dg;
+	give(f, &f->b);
+	ur_cm_id_destroy(f->a.id, f->now_ns);
+	pass(f, &f->a, UR_CM_REJ);
+	f->dg = req;
+	give(f, &f->b);
+	no_event(f, &f->b);
+	take(f, &f->b, UR_CM_REJ);
+	assert_int_equal(f->m.u.rej.reason, 10);
+}
+
+/* The same by a word of the owner. */
 static void rejected_after_ready_to_use(void **state)
 {
 	struct fix *f = *state;
@@ -101,12 +184,44 @@ static void rejected_after_ready_to_use(void **state)
 	response_told(f);
 	assert_int_equal(ur_cm_establish(f->a.id, f->now_ns), 0);
 	take(f, &f->a, UR_CM_RTU);
-	ur_cm_id_destroy(f->b.id, f->now_ns);
+	assert_int_equal(ur_cm_reject(f->b.id, 0, NULL, 0, f->now_ns), 0);
 	pass(f, &f->b, UR_CM_REJ);
 	expect_rejected(f, &f->a, 28);
 	assert_state(f->a.id, "TIMEWAIT");
 	wait_ns(f, 20 * S);
 	event(f, &f->a, UR_CM_TIMEWAIT_EXIT);
+	assert_quiet(f);
+}
+
+static void acceptor_thinks_better_of_it(void **state)
+{
+	struct fix *f = *state;
+
+	response_told(f);
+	assert_int_equal(ur_cm_reject(f->b.id, 0, NULL, 0, f->now_ns), 0);
+	pass(f, &f->b, UR_CM_REJ);
+	expect_rejected(f, &f->a, 28);
+	assert_int_equal(ur_cm_establish(f->a.id, f->now_ns), -EINVAL);
+	assert_state(f->a.id, "TIMEWAIT"); /* its QP may have sent */
+	wait_ns(f, 20 * S);
+	event(f, &f->a, UR_CM_TIMEWAIT_EXIT);
+	assert_quiet(f);
+}
+
+/* What waits to be told is not told to one who has gone. */
+static void destroyed_with_an_event_waiting(void **state)
+{
+	struct fix *f = *state;
+
+	fix_establish(f);
+	assert_int_equal(ur_cm_disconnect(f->a.id, f->now_ns), 0);
+	pass(f, &f->a, UR_CM_DREQ);
+	ur_cm_id_destroy(f->b.id, f->now_ns); /* DISCONNECTED waits */
+	pass(f, &f->b, UR_CM_DREP);
+	no_event(f, &f->b);
+	ur_cm_id_destroy(f->a.id, f->now_ns);
+	no_event(f, &f->a);
+	wait_ns(f, 20 * S);
 	assert_quiet(f);
 }
 
@@ -152,6 +267,7 @@ static void connector_gives_up(void **state)
 	expect_rejected(f, &f->b, 4);
 	assert_int_equal(ur_cm_accept(f->b.id, &f->ev.param, f->now_ns),
 			 -EINVAL);
+	wait_ns(f, 20 * S);
 	assert_quiet(f);
 }
 
@@ -166,6 +282,7 @@ static void connector_gives_up_before_it_was_told(void **state)
 	ur_cm_id_destroy(f->a.id, f->now_ns);
 	pass(f, &f->a, UR_CM_REJ);
 	ur_cm_id_destroy(f->listener, f->now_ns);
+	wait_ns(f, 20 * S);
 	assert_quiet(f);
 }
 
@@ -180,6 +297,7 @@ static void response_after_giving_up(void **state)
 	pass(f, &f->b, UR_CM_REP);
 	pass(f, &f->a, UR_CM_REJ);
 	expect_rejected(f, &f->b, 6);
+	wait_ns(f, 20 * S);
 	assert_quiet(f);
 }
 
@@ -321,7 +439,13 @@ int main(void)
 		FIX_TEST(owner_rejects),
 		FIX_TEST(owner_rejects_with_a_reason),
 		FIX_TEST(connector_rejects_the_response),
+		FIX_TEST(destroyed_before_ready_to_use),
+		FIX_TEST(destroyed_while_the_reply_is_lost),
+		FIX_TEST(disconnected_while_the_reply_is_lost),
+		FIX_TEST(request_after_its_rejection),
 		FIX_TEST(rejected_after_ready_to_use),
+		FIX_TEST(acceptor_thinks_better_of_it),
+		FIX_TEST(destroyed_with_an_event_waiting),
 		FIX_TEST(destroyed_before_the_answer),
 		FIX_TEST(destroyed_before_establish),
 		FIX_TEST(connector_gives_up),

@@ -122,7 +122,8 @@ static void process_round_trip(void **state)
 static void only_the_exact_length(void **state)
 {
 	for (int t = 1; t < UR_IPC_TYPES; t++) {
-		unsigned int fds = t == UR_IPC_SLOT || t == UR_IPC_CLAIM;
+		unsigned int fds = t == UR_IPC_SLOT || t == UR_IPC_CLAIM ||
+				   t == UR_IPC_WILL;
 		int len;
 
 		memset(&in, 0, sizeof(in));

@@ -186,6 +186,57 @@ static void streams_both_ways(void **state)
 	}
 }
 
+/* As RNR on InfiniBand: TCP holds the sender back. */
+static void a_send_waits_for_a_receive(void **state)
+{
+	struct side *a = *state, *b = a + 1;
+	uint32_t sent = 0, done = 0, got = 0;
+	struct ur_cqe cqe;
+
+	while (got < 2000) {
+		if (sent < 2000 && sent - done < 200)
+			side_send(b, sent++, 0, 4096);
+		while (ur_cq_poll(&b->cq, &cqe, 1)) {
+			assert_int_equal(cqe.status, UR_WC_SUCCESS);
+			done++;
+		}
+		/* Always behind, and late in turns. */
+		if (sent % 64 == 0)
+			usleep(1000);
+		if (got < sent) {
+			side_recv(a, got, 0, 4096);
+			side_expect(a, got++, UR_WC_SUCCESS);
+		}
+	}
+}
+
+/* Nobody polls: the helper sees that a receive was posted. */
+static void the_helper_feeds_as_well(void **state)
+{
+	struct side *a = *state, *b = a + 1;
+
+	side_send(b, 1, 0, 64);
+	side_expect(b, 1, UR_WC_SUCCESS);
+	usleep(100000);
+	b->buf[0] = 42;
+	side_send(b, 2, 0, 64);
+	side_expect(b, 2, UR_WC_SUCCESS);
+	side_recv(a, 1, 100, 64);
+	side_recv(a, 2, 200, 64);
+	assert_true(becomes(a->buf + 200, 42));
+}
+
+static void who_starves_learns_of_the_end(void **state)
+{
+	struct side *a = *state, *b = a + 1;
+
+	side_send(b, 1, 0, 64);
+	side_expect(b, 1, UR_WC_SUCCESS);
+	assert_int_equal(ur_conn_disconnect(b->conn), 0);
+	side_wait(a, UR_CONN_DISCONNECTED);
+	side_wait(b, UR_CONN_DISCONNECTED);
+}
+
 static void a_bad_key_ends_the_connection(void **state)
 {
 	struct side *a = *state, *b = a + 1;
@@ -418,6 +469,9 @@ int main(void)
 		TEST(many_reads_in_order),
 		TEST(atomics),
 		TEST(streams_both_ways),
+		TEST(a_send_waits_for_a_receive),
+		TEST(the_helper_feeds_as_well),
+		TEST(who_starves_learns_of_the_end),
 		TEST(a_bad_key_ends_the_connection),
 		TEST(memory_that_is_gone_is_no_crash),
 		TEST(idle_costs_nothing),

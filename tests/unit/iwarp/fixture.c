@@ -13,7 +13,8 @@
 void pipe_put(struct pipe *s, const void *data, uint32_t len)
 {
 	if (s->head + s->len + len > s->cap) {
-		memmove(s->data, s->data + s->head, s->len);
+		if (s->len)
+			memmove(s->data, s->data + s->head, s->len);
 		s->head = 0;
 		if (s->len + len > s->cap) {
 			s->cap = (s->len + len) * 2;

@@ -457,6 +457,28 @@ static void bytes_after_an_error(void **state)
 	teardown(w);
 }
 
+/* The same in the middle of a segment that is placed directly. */
+static void bytes_after_an_error_in_a_large_one(void **state)
+{
+	struct world *w = setup_large();
+	struct iovec iov[UR_IW_RX_IOV];
+
+	post(w, 1, UR_WR_RDMA_WRITE, 0, 60000);
+	side_send(&w->p, &w->p.a);
+	w->p.rx_max = 5000;
+	for (int i = 0; i < 5; i++)
+		side_recv(&w->p, &w->p.b, &w->p.a.out);
+	ur_iwarp_qp_disconnect(w->p.b.w, &w->p.b.qp, 1);
+	assert_int_equal(
+		ur_iwarp_rx_want(w->p.b.w, &w->p.b.qp, iov, UR_IW_RX_IOV), 1);
+	memset(w->b.p, 0, LEN);
+	while (w->p.a.out.len)
+		side_recv(&w->p, &w->p.b, &w->p.a.out);
+	for (uint32_t i = 0; i < 60000; i++)
+		assert_int_equal(w->b.p[i], 0);
+	teardown(w);
+}
+
 static void responder_waits_for_the_initiator(void **state)
 {
 	struct world *w = setup();
@@ -732,6 +754,7 @@ int main(void)
 		cmocka_unit_test(sqd_drains_then_closes),
 		cmocka_unit_test(a_peer_that_never_closes),
 		cmocka_unit_test(bytes_after_an_error),
+		cmocka_unit_test(bytes_after_an_error_in_a_large_one),
 		cmocka_unit_test(responder_waits_for_the_initiator),
 		cmocka_unit_test(ready_to_receive),
 		cmocka_unit_test(srq),

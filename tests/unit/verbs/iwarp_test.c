@@ -92,6 +92,32 @@ static void its_gid_is_its_mac_address(void **state)
 	assert_int_equal(ibv_query_pkey(f->ctx, 1, 0, &pkey), -1);
 }
 
+static void it_has_the_operations_of_iwarp(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_qp *qp = make_qp(f, IBV_QPT_RC);
+	struct ibv_sge sge = { 0x1000, 8, 1 };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+	static const enum ibv_wr_opcode has[] = {
+		IBV_WR_SEND,
+		IBV_WR_SEND_WITH_INV,
+		IBV_WR_RDMA_WRITE,
+		IBV_WR_RDMA_WRITE_WITH_IMM,
+		IBV_WR_RDMA_READ,
+		IBV_WR_ATOMIC_CMP_AND_SWP,
+		IBV_WR_ATOMIC_FETCH_AND_ADD,
+	};
+
+	for (size_t i = 0; i < sizeof(has) / sizeof(has[0]); i++) {
+		wr.opcode = has[i];
+		assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+	}
+	wr.opcode = IBV_WR_SEND_WITH_IMM;
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_null(make_qp_ex(f, IBV_QPT_RC, IBV_QP_EX_WITH_SEND_WITH_IMM));
+}
+
 static void devices_can_be_switched_off(void **state)
 {
 	struct ibv_device **list;
@@ -138,6 +164,7 @@ int main(void)
 		TEST(its_port_is_as_the_kernel_has_it),
 		TEST(its_gid_is_its_mac_address),
 		TEST(attributes_answer_without_a_file),
+		TEST(it_has_the_operations_of_iwarp),
 		cmocka_unit_test(devices_can_be_switched_off),
 	};
 

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Executing last wills (daemon/will.h).  A connection to urnicd may end though
+ * the process lives (it is disconnected for not reading, say, and comes back),
+ * so unless its exit is certain a will waits, and is void if the process hands
+ * in a new one.  Nothing in the file is trusted: only DREQs and REJs of
+ * communication IDs whose slot the process had are sent, a few in each round.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "daemon/ipc_io.h"
+#include "daemon/server.h"
+#include "daemon/will.h"
+#include "wire/cm_msg.h"
+
+#define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW)
+#define PER_ROUND 128u
+#define DOUBT_NS  (2000 * UR_MS)
+
+struct testament {
+	struct ur_list node;
+	int fd;
+	pid_t pid;
+	uint64_t due_ns;
+	uint32_t next;
+	uint32_t high;
+	uint8_t slots[UR_SLOTS / 8];
+};
+
+static struct testament *testament_of(struct ur_list *n)
+{
+	return ur_container_of(n, struct testament, node);
+}
+
+static void drop(struct testament *t)
+{
+	ur_list_del(&t->node);
+	close(t->fd);
+	free(t);
+}
+
+static bool usable(int fd)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && (seals & SEALS) == SEALS && !fstat(fd, &st) &&
+	       st.st_size == (off_t)sizeof(struct ur_will);
+}
+
+void ur_wills_take(struct ur_server *s, struct ur_session *ses, int *fd)
+{
+	if (!usable(*fd)) {
+		ur_session_close(s, ses, "sent an unsealed will");
+		return;
+	}
+	ur_ipc_close_fds(&ses->will_fd, 1);
+	ses->will_fd = *fd;
+	*fd = -1;
+	ur_list_for_each_safe(n, tmp, &s->wills) {
+		if (testament_of(n)->pid == ses->pid)
+			drop(testament_of(n));
+	}
+}
+
+static bool has_exited(const struct ur_session *ses)
+{
+	struct pollfd p = { .fd = ses->process.fd, .events = POLLIN };
+
+	return p.fd >= 0 && poll(&p, 1, 0) == 1;
+}
+
+static void note_slots(struct ur_server *s, const struct ur_session *ses,
+		       struct testament *t)
+{
+	const struct ur_slots *slots = &s->group.slots;
+
+	for (unsigned int i = ur_slots_next(slots, ses, 1); i < UR_SLOTS;
+	     i = ur_slots_next(slots, ses, i + 1))
+		t->slots[i / 8] |= (uint8_t)(1u << i % 8);
+}
+
+void ur_wills_open(struct ur_server *s, struct ur_session *ses)
+{
+	struct testament *t;
+	struct ur_will_head head;
+
+	if (ses->will_fd < 0 || ses->pid <= 0 || !s->qp1)
+		return;
+	if (pread(ses->will_fd, &head, sizeof(head), 0) != sizeof(head) ||
+	    head.magic != UR_WILL_MAGIC || head.high == 0)
+		return;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return;
+	t->fd = ses->will_fd;
+	ses->will_fd = -1;
+	t->pid = ses->pid;
+	t->due_ns = has_exited(ses) ? s->now_ns : s->now_ns + DOUBT_NS;
+	t->high = head.high < UR_WILL_ENTRIES ? head.high : UR_WILL_ENTRIES;
+	note_slots(s, ses, t);
+	ur_list_init(&t->node);
+	ur_list_add_tail(&s->wills, &t->node);
+}
+
+static bool is_his(const struct testament *t, const struct ur_cm_msg *m)
+{
+	uint32_t slot = UR_CM_SLOT(m->local_id);
+
+	return (m->attr == UR_CM_DREQ || m->attr == UR_CM_REJ) &&
+	       (t->slots[slot / 8] >> slot % 8 & 1);
+}
+
+static void carry_out(struct ur_server *s, const struct testament *t,
+		      const struct ur_will_entry *e)
+{
+	struct ur_cm_dgram d = { .scope_id = e->scope_id, .tclass = e->tclass };
+	struct ur_cm_msg m;
+
+	if (!e->valid || ur_cm_msg_decode(&m, e->mad) || !is_his(t, &m))
+		return;
+	memcpy(d.src, e->src, sizeof(d.src));
+	memcpy(d.dst, e->dst, sizeof(d.dst));
+	memcpy(d.mad, e->mad, sizeof(d.mad));
+	(void)ur_qp1_send(s->qp1, &d);
+}
+
+/* True: it is done. */
+static bool carry_on(struct ur_server *s, struct testament *t)
+{
+	struct ur_will_entry e;
+
+	for (unsigned int i = 0; i < PER_ROUND && t->next < t->high; i++) {
+		off_t at = (off_t)sizeof(struct ur_will_head) +
+			   (off_t)t->next * (off_t)sizeof(e);
+
+		t->next++;
+		if (pread(t->fd, &e, sizeof(e), at) != sizeof(e))
+			return true;
+		carry_out(s, t, &e);
+	}
+	return t->next >= t->high;
+}
+
+void ur_wills_run(struct ur_server *s)
+{
+	ur_list_for_each_safe(n, tmp, &s->wills) {
+		struct testament *t = testament_of(n);
+
+		if (t->due_ns <= s->now_ns && carry_on(s, t))
+			drop(t);
+	}
+}
+
+uint64_t ur_wills_deadline(const struct ur_server *s)
+{
+	uint64_t at = UINT64_MAX;
+
+	ur_list_for_each(n, &s->wills) {
+		if (testament_of(n)->due_ns < at)
+			at = testament_of(n)->due_ns;
+	}
+	return at;
+}

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""rsockets: the distribution's programs, and plain socket programs through
+the preload library, on each device.
+"""
+
+import contextlib
+import filecmp
+import os
+import re
+import shutil
+import tempfile
+import time
+
+from apps.rdmacm import DEVICES, has_device, meet
+from harness.env import Case, Failure, finish, words
+from harness.proc import SLOW, Skip
+
+BIG = 5_000_000
+NGINX = '''
+daemon off; master_process off; pid {dir}/pid; error_log {dir}/err info;
+events {{ use epoll; }}
+http {{
+  access_log off; sendfile {sendfile};
+  client_body_temp_path {dir}/b; proxy_temp_path {dir}/p;
+  fastcgi_temp_path {dir}/f; uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;
+  server {{ listen {addr}:{port}; root {dir}/html; }}
+}}
+'''
+
+ROWS = []
+
+
+def row(name, prog, full=False, v6=False, only=None):
+    ROWS.append((name, prog, full, v6, only))
+
+
+for size in (1, 63, 64, 65, 2047, 2048, 2049, 65536, 1000000):
+    row(f'rstream-size-{size}', f'rstream -T v -S {size} -C 20 -I 5')
+row('rstream-many-small', 'rstream -T v -S 1 -C 2000 -I 1')
+row('rstream-window', 'rstream -T v -S 3000 -C 300 -I 20')
+row('rstream-buffers', 'rstream -T v -B 4096 -S 20000 -C 20 -I 2')
+row('rstream-no-inline', 'rstream -T v -i 0 -S 100 -C 20 -I 5')
+row('rstream-inline', 'rstream -T v -i 200 -S 100 -C 20 -I 5')
+for letter, what in (('a', 'async'), ('b', 'blocking'), ('n', 'nonblocking'),
+                     ('r', 'resolve'), ('f', 'fork')):
+    row(f'rstream-{what}', f'rstream -T {letter} -S 3000 -C 50 -I 10')
+row('rstream-keepalive', 'rstream -T b -k 1 -S 3000 -C 50 -I 10')
+row('rstream-v6', 'rstream -T v -S 3000 -C 50 -I 10', v6=True)
+row('rstream-all', 'rstream -T v', full=True)
+row('rstream-all-async', 'rstream -T v -T a', full=True)
+for size in (1, 64, 65, 2048, 65536, 1000000):
+    row(f'riostream-size-{size}', f'riostream -T v -S {size} -C 5 -I 5')
+row('riostream-v6', 'riostream -S 3000 -C 5 -I 5', v6=True)
+
+
+def stream(device, prog, v6):
+    def run(env):
+        need(env, device)
+        port = env.port()
+        addr = env.a.ip6 if v6 else env.a.ip4
+        base = ['env', f'URNIC_RDMACM_DEVICE={device}'] + words(prog)
+        s, c = meet(env, base + ['-p', port, '-b', addr],
+                    base + ['-p', port, '-s', addr])
+        try:
+            finish(s, c, 60)
+            for p in (s, c):
+                if not re.search(r'^\S+ +\S+ +\S+ +\S+ +\S+ +[\d.]+s',
+                                 p.text(), re.M):
+                    raise Failure('no result: ' + p.describe())
+        finally:
+            s.end()
+            c.end()
+    return run
+
+
+def need(env, device, *programs):
+    if not has_device(env, device):
+        raise Skip(f'there is no {device}')
+    for p in programs:
+        if not (shutil.which(p) or os.path.exists(f'/usr/sbin/{p}')):
+            raise Skip(f'{p} is not installed')
+
+
+def preload(env):
+    top = os.path.dirname(env.urnic)
+    for path in ('lib/rsocket', '../lib/urnic/rsocket'):
+        lib = os.path.join(top, path, 'librspreload.so')
+        if os.path.exists(lib):
+            return lib
+    raise Failure('librspreload.so has not been built')
+
+
+def start(env, host, device, *argv, **extra):
+    """A plain program on rsockets."""
+    more = [f'{k}={v}' for k, v in extra.items()]
+    return env.run(host, 'sh', '-c',
+                   f'LD_PRELOAD="{preload(env)}:$LD_PRELOAD" exec "$@"', '-',
+                   'env', f'URNIC_RDMACM_DEVICE={device}', *more, *argv)
+
+
+@contextlib.contextmanager
+def server(env, device, *argv, **extra):
+    s = start(env, env.a, device, *argv, **extra)
+    try:
+        yield s
+    finally:
+        s.end()
+
+
+def ask(env, device, *argv, tries=30, timeout=60, **extra):
+    """A client, again while nobody answers; what it says."""
+    for _ in range(tries):
+        c = start(env, env.b, device, *argv, **extra)
+        try:
+            if c.wait(timeout) == 0:
+                return c.text()
+            if not re.search('refused|Couldn.t connect|unable to connect',
+                             c.text()):
+                raise Failure(f'exit {c.p.poll()}: {c.describe()}')
+        finally:
+            c.end()
+        time.sleep(0.1 * SLOW)
+    raise Failure('never met: ' + c.describe())
+
+
+def iperf3(device, args, **extra):
+    def run(env):
+        need(env, device, 'iperf3')
+        port = str(env.port())
+        with server(env, device, 'iperf3', '-s', '-1', '-p', port, **extra):
+            text = ask(env, device, 'iperf3', '-c', env.a.ip4, '-p', port,
+                       '-n', '30M', *words(args), **extra)
+        if not re.search(r'sec +\S+ [KMG]?Bytes .*receiver', text):
+            raise Failure('no result:\n' + text)
+    return run
+
+
+def redis(device):
+    def run(env):
+        need(env, device, 'redis-server', 'redis-benchmark')
+        port = str(env.port())
+        at = ('-h', env.a.ip4, '-p', port)
+        with server(env, device, 'redis-server', '--port', port, '--bind',
+                    env.a.ip4, '--save', '', '--protected-mode', 'no') as s:
+            ask(env, device, 'redis-cli', *at, 'set', 'key', 'x' * 5000)
+            if ask(env, device, 'redis-cli', *at, 'get',
+                   'key').strip() != 'x' * 5000:
+                raise Failure('got something else than was set')
+            text = ask(env, device, 'redis-benchmark', *at, '-q', '-n', '500',
+                       '-c', '10', '-P', '4', '-t', 'set,get,lpush,mset',
+                       timeout=120)
+            if len(re.findall(r'[\d.]+ requests per second', text)) < 4:
+                raise Failure('no result:\n' + text)
+            ask(env, device, 'redis-cli', *at, 'shutdown', 'nosave')
+            if s.wait(20):
+                raise Failure(s.describe())
+    return run
+
+
+def nginx(device, sendfile):
+    def run(env):
+        need(env, device, 'nginx', 'curl')
+        with tempfile.TemporaryDirectory() as tmp:
+            serve_files(env, device, sendfile, tmp)
+    return run
+
+
+def serve_files(env, device, sendfile, tmp):
+    os.chmod(tmp, 0o755)
+    os.mkdir(f'{tmp}/html')
+    with open(f'{tmp}/html/big', 'wb') as f:
+        f.write(os.urandom(BIG))
+    with open(f'{tmp}/html/small', 'w') as f:
+        f.write('a few bytes')
+    port = env.port()
+    conf = NGINX.format(dir=tmp, addr=env.a.ip4, port=port, sendfile=sendfile)
+    with open(f'{tmp}/conf', 'w') as f:
+        f.write(conf)
+    base = f'http://{env.a.ip4}:{port}'
+    exe = shutil.which('nginx') or '/usr/sbin/nginx'
+    with server(env, device, exe, '-c', f'{tmp}/conf', '-e', f'{tmp}/err'):
+        text = ask(env, device, 'curl', '-sS', f'{base}/small')
+        if text != 'a few bytes':
+            raise Failure('got ' + text)
+        ask(env, device, 'curl', '-sS', '-o', f'{tmp}/got', f'{base}/big')
+        if not filecmp.cmp(f'{tmp}/got', f'{tmp}/html/big', shallow=False):
+            raise Failure('another file came')
+        # One connection for all of them.
+        text = ask(env, device, 'curl', '-sS', *[f'{base}/small'] * 20)
+        if text != 'a few bytes' * 20:
+            raise Failure('got ' + text)
+
+
+def rcopy(device):
+    def run(env):
+        need(env, device, 'rcopy')
+        with tempfile.TemporaryDirectory() as tmp:
+            with open(f'{tmp}/from', 'wb') as f:
+                f.write(os.urandom(BIG))
+            port = env.port()
+            on = ['env', f'URNIC_RDMACM_DEVICE={device}', 'rcopy']
+            s, c = meet(env, on + ['-p', port],
+                        on + [f'{tmp}/from', f'{env.a.ip4}:{tmp}/to', '-p',
+                              port])
+            try:
+                if c.wait(60):
+                    raise Failure(f'exit {c.p.poll()}: {c.describe()}')
+            finally:
+                s.end()
+                c.end()
+            if not filecmp.cmp(f'{tmp}/from', f'{tmp}/to', shallow=False):
+                raise Failure('another file came')
+    return run
+
+
+def udpong(device, args):
+    def run(env):
+        need(env, device)
+        port = env.port()
+        on = ['env', f'URNIC_RDMACM_DEVICE={device}', 'udpong', '-p', port]
+        on += words(args)
+        s = env.run(env.a, *on, '-b', env.a.ip4)
+        try:
+            time.sleep(0.5 * SLOW)
+            text = env.call(env.b, *on, '-s', env.a.ip4, timeout=60)
+            if not re.search(r'^custom .*[\d.]+s', text, re.M):
+                raise Failure('no result:\n' + text)
+        finally:
+            s.end()
+    return run
+
+
+CASES = []
+for dev in DEVICES:
+    CASES += [Case(f'{dev}-{name}', stream(dev, prog, v6), full=full,
+                   where=only, far='size' not in name)
+              for name, prog, full, v6, only in ROWS]
+    CASES += [
+        Case(f'{dev}-rcopy', rcopy(dev)),
+        Case(f'{dev}-iperf3', iperf3(dev, '')),
+        Case(f'{dev}-iperf3-reverse', iperf3(dev, '-R')),
+        Case(f'{dev}-iperf3-parallel', iperf3(dev, '-P 4')),
+        Case(f'{dev}-iperf3-sendfile', iperf3(dev, '-Z')),
+        Case(f'{dev}-redis', redis(dev)),
+        Case(f'{dev}-nginx', nginx(dev, 'off')),
+        Case(f'{dev}-nginx-sendfile', nginx(dev, 'on')),
+    ]
+CASES += [
+    Case('urnic0-udpong', udpong('urnic0', '-S 100 -C 50')),
+    Case('urnic0-udpong-echo', udpong('urnic0', '-S 900 -C 50 -T e')),
+    Case('urnic0-udpong-large', udpong('urnic0', '-S 1800 -C 50 -T b')),
+    Case('urnic0-iperf3-fork', iperf3('urnic0', '', RDMAV_FORK_SAFE=1)),
+]
