@@ -400,6 +400,36 @@ static void alone_without_a_daemon(void **state)
 	cpeer_end(&p);
 }
 
+static bool shown(const char *text)
+{
+	char cmd[512], line[4096];
+	bool found = false;
+	FILE *f;
+
+	snprintf(cmd, sizeof(cmd), "%s show", getenv("URNIC"));
+	f = popen(cmd, "r");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		found |= strstr(line, text) != NULL;
+	assert_int_equal(pclose(f), 0);
+	return found;
+}
+
+static void connections_are_shown(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	int s, c;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	assert_true(shown("LISTEN"));
+	assert_false(shown("ESTABLISHED"));
+	connect_both(&server, &client, "::1", PORT, &s, &c);
+	assert_true(shown("ESTABLISHED"));
+	assert_true(shown("0x1061c06"));
+	cpeer_end(&client);
+	cpeer_end(&server);
+}
+
 static void many_at_once(void **state)
 {
 	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
@@ -496,6 +526,7 @@ int main(void)
 		T(ports_are_given_back),
 		T(users),
 		T(alone_without_a_daemon),
+		T(connections_are_shown),
 		T(many_at_once),
 		T(stopped_server_delays_nobody),
 	};
