@@ -42,9 +42,10 @@ struct world {
 	bool connected;
 	uint32_t msn[UR_QN_COUNT]; /* what the peer would send next */
 	uint32_t mo;
-	uint32_t ours_msn; /* of the last READ or atomic of ours */
-	uint32_t sink_stag;
+	uint32_t ours_msn;  /* of the last READ or atomic of ours */
+	uint32_t sink_stag; /* what is still to be answered to our last READ */
 	uint64_t sink_to;
+	uint32_t sink_left;
 	uint64_t sends; /* posted since the last reset */
 	uint64_t sends_done;
 	uint64_t recvs;
@@ -185,18 +186,23 @@ static void tagged(struct world *w, struct script *s)
 	put_fpdu(w, &h, NULL, some_len(s), true);
 }
 
+/* Mostly a right answer to our READ, in segments. */
 static void response(struct world *w, struct script *s)
 {
 	struct ur_ddp_hdr h = { .tagged = true,
-				.last = next8(s) & 3,
 				.version = 1,
 				.ulp = ur_rdmap_control(UR_RDMAP_READ_RESPONSE),
 				.stag = w->sink_stag,
 				.to = w->sink_to };
-	uint32_t len = some_len(s);
+	uint8_t how = next8(s);
+	uint32_t len = how & 1 ? w->sink_left : some_len(s);
 
+	if (len > w->sink_left && how & 2)
+		len = w->sink_left;
+	h.last = (len == w->sink_left) != ((how & 0xf0) == 0xf0);
 	put_fpdu(w, &h, NULL, len, true);
 	w->sink_to += len;
+	w->sink_left -= len < w->sink_left ? len : w->sink_left;
 }
 
 static void untagged(struct world *w, struct script *s)
@@ -343,6 +349,7 @@ static void check_out(struct world *w)
 		    ur_read_request_decode(&r, p + 2 + 18, ulpdu - 18)) {
 			w->sink_stag = r.sink_stag;
 			w->sink_to = r.sink_to;
+			w->sink_left = r.size;
 		}
 	}
 	memmove(w->out, w->out + at, w->out_len - at);
@@ -392,11 +399,17 @@ static void leave(struct world *w, struct script *s)
 
 static void post_send(struct world *w, struct script *s)
 {
+	static const uint8_t opcodes[] = {
+		UR_WR_SEND,	 UR_WR_SEND_INV,       UR_WR_RDMA_WRITE,
+		UR_WR_RDMA_READ, UR_WR_RDMA_READ,      UR_WR_FETCH_ADD,
+		UR_WR_CMP_SWP,	 UR_WR_RDMA_WRITE_IMM, UR_WR_RDMA_READ,
+		UR_WR_SEND_IMM,	 UR_WR_LOCAL_INV,      UR_WR_BIND_MW,
+	};
 	struct ur_sge sge = rig_sge(&local, next8(s), some_len(s));
 	struct rig_wr wr = { .wr_id = w->sends,
 			     .sge = &sge,
 			     .nsge = 1,
-			     .opcode = next8(s) % 10,
+			     .opcode = opcodes[next8(s) % sizeof(opcodes)],
 			     .flags = next8(s) & 7,
 			     .remote_addr = next32(s),
 			     .rkey = next32(s) };
