@@ -30,6 +30,8 @@ void ur_late_unbind(struct ur_server *s, const struct ur_session *ses,
 {
 	struct ur_late *l = &s->late;
 
+	if (!ses->binds.listening)
+		return;
 	ur_list_for_each(n, &ses->binds.binds) {
 		const struct ur_bind *b =
 			ur_container_of(n, struct ur_bind, of_owner);
