@@ -27,10 +27,11 @@ struct script {
 };
 
 static struct rig_host host;
-static struct rig_buf remote;	/* all rights */
-static struct rig_buf local;	/* of sends and receives */
-static struct rig_buf secret;	/* of another protection domain */
-static struct rig_buf readonly; /* remote read */
+static struct rig_buf remote;	  /* all rights */
+static struct rig_buf local;	  /* of sends and receives */
+static struct rig_buf secret;	  /* of another protection domain */
+static struct rig_buf readonly;	  /* remote read */
+static struct ur_iwarp *lanes[2]; /* the second one is patient */
 static struct ur_iwarp *lane;
 static struct ur_pd other_pd;
 
@@ -89,7 +90,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argv;
 	rig_host_init(&host, 0, false);
 	cfg.mrs = &host.mrs;
-	RIG_CHECK(ur_iwarp_create(&cfg, &lane) == 0);
+	RIG_CHECK(ur_iwarp_create(&cfg, &lanes[0]) == 0);
+	cfg.patient = true;
+	RIG_CHECK(ur_iwarp_create(&cfg, &lanes[1]) == 0);
 	rig_buf_init(&remote, &host, BUF_LEN, all);
 	rig_buf_init(&local, &host, BUF_LEN, UR_ACCESS_LOCAL_WRITE);
 	rig_buf_init(&readonly, &host, BUF_LEN, UR_ACCESS_REMOTE_READ);
@@ -303,11 +306,10 @@ static void arrive(struct world *w, struct script *s)
 	if (!w->connected || !len)
 		return;
 	if (next8(s) & 1) {
-		ur_iwarp_input(lane, &w->qp, w->in, len, w->now_ns);
-		took = len;
+		took = ur_iwarp_input(lane, &w->qp, w->in, len, w->now_ns);
 	} else {
 		n = ur_iwarp_rx_want(lane, &w->qp, iov, UR_IW_RX_IOV);
-		RIG_CHECK(n > 0);
+		RIG_CHECK((n > 0) != ur_iwarp_rx_starved(&w->qp));
 		for (uint32_t i = 0; i < n && took < len; i++) {
 			uint32_t k = (uint32_t)iov[i].iov_len;
 
@@ -315,7 +317,8 @@ static void arrive(struct world *w, struct script *s)
 			memcpy(iov[i].iov_base, w->in + took, k);
 			took += k;
 		}
-		ur_iwarp_rx_done(lane, &w->qp, took, w->now_ns);
+		if (n)
+			ur_iwarp_rx_done(lane, &w->qp, took, w->now_ns);
 	}
 	memmove(w->in, w->in + took, w->in_len - took);
 	w->in_len -= took;
@@ -528,7 +531,12 @@ static void control(struct world *w, struct script *s)
 
 static void time_passes(struct world *w, struct script *s)
 {
+	uint8_t how = next8(s);
+
 	w->now_ns += (uint64_t)next8(s) << (next8(s) % 28);
+	if (how & 1)
+		(void)ur_iwarp_rx_retry(lane, &w->qp, (how & 6) == 6,
+					w->now_ns);
 	if (ur_iwarp_deadline(lane) <= w->now_ns)
 		ur_iwarp_expire(lane, w->now_ns);
 	obey(w);
@@ -597,6 +605,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	memset(w, 0, offsetof(struct world, in));
 	w->out_len = 0;
+	lane = lanes[next8(&s) & 1];
 	world_init(w, &s);
 	for (uint32_t i = 0; i < COMMANDS && s.p < s.end; i++) {
 		commands[next8(&s) % (sizeof(commands) / sizeof(commands[0]))](
