@@ -182,6 +182,24 @@ static void listener_is_destroyed(void **state)
 	cpeer_end(&server);
 }
 
+/* Between two listeners of a port a request waits for the second. */
+static void next_listener_gets_the_request(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	int c;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	assert_int_equal(cpeer_do(&server, CDO_DESTROY, 0, 0), 0);
+	c = cpeer_connect(&client, UR_PS_TCP, "::1", PORT, 0x21);
+	sleep_ms(50);
+	expect_nothing(&client, 1);
+	assert_true(cpeer_serve(&server, UR_PS_TCP, "::", PORT) >= 0);
+	assert_int_equal(expect(&server, UR_CONN_REQUEST).first, 0x21);
+	assert_int_equal(cpeer_do(&client, CDO_DESTROY, c, 0), 0);
+	cpeer_end(&client);
+	cpeer_end(&server);
+}
+
 static void exit_hangs_up(void **state)
 {
 	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
@@ -516,6 +534,7 @@ int main(void)
 		T(nobody_listens),
 		T(listener_dies),
 		T(listener_is_destroyed),
+		T(next_listener_gets_the_request),
 		T(exit_hangs_up),
 		T(kill_hangs_up),
 		T(restarts_are_no_deaths),
