@@ -246,23 +246,30 @@ static void kill_hangs_up(void **state)
 	cpeer_end(&client);
 }
 
-/* A daemon that ends the connection of a living process is no death. */
-static void restarts_are_no_deaths(void **state)
+/* A process that loses urnicd and comes back has not died. */
+static void lost_daemon_is_no_death(void **state)
 {
 	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
 	int s, c;
 
 	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
 	connect_both(&server, &client, "127.0.0.1", PORT, &s, &c);
+	assert_int_equal(cpeer_do(&server, CDO_LOSE, 0, 0), 0);
+	daemon_kill();
+	assert_true(daemon_wait_used(2, 3000));
 	for (int i = 0; i < 3; i++) {
-		daemon_kill();
+		assert_int_equal(cpeer_do(&server, CDO_LOSE, 0, 0), 0);
+		sleep_ms(100);
 		assert_true(daemon_wait_used(2, 3000));
 	}
-	expect_nothing(&server, 2500);
-	expect_nothing(&client, 1);
+	expect_nothing(&client, 2500);
+	expect_nothing(&server, 1);
+	/* It still has its port, and its will. */
+	connect_both(&server, &client, "127.0.0.1", PORT, &s, &c);
+	cpeer_kill(&server);
+	expect(&client, UR_CONN_DISCONNECTED);
+	expect(&client, UR_CONN_DISCONNECTED);
 	cpeer_end(&client);
-	expect(&server, UR_CONN_DISCONNECTED);
-	cpeer_end(&server);
 }
 
 /* The peer of a killed process gets an answer when it hangs up. */
@@ -537,7 +544,7 @@ int main(void)
 		T(next_listener_gets_the_request),
 		T(exit_hangs_up),
 		T(kill_hangs_up),
-		T(restarts_are_no_deaths),
+		T(lost_daemon_is_no_death),
 		T(disconnect_from_the_dead),
 		T(comm_est_is_as_good_as_rtu),
 		T(datagram_lookup),
