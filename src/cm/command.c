@@ -404,33 +404,15 @@ int ur_cm_apr(struct ur_cm_id *id, enum ur_cm_apr status,
 	return 0;
 }
 
-/* A listener goes: requests that nobody was told of are turned down. */
-static void close_listener(struct ur_cm_id *id, uint64_t now_ns)
-{
-	ur_list_for_each_safe(n, tmp, &id->children) {
-		struct ur_cm_id *child =
-			ur_container_of(n, struct ur_cm_id, sibling);
-
-		if (child->untold)
-			ur_cm_id_destroy(child, now_ns);
-		else
-			ur_cm_answered(child);
-	}
-	ur_cm_set_state(id, UR_CMS_CLOSED);
-}
-
 /* The message that the state asks for; then it ends by itself. */
-void ur_cm_id_destroy(struct ur_cm_id *id, uint64_t now_ns)
+static void end(struct ur_cm_id *id, uint64_t now_ns)
 {
 	static const struct ur_cm_param none;
 
 	id->owned = false;
 	ur_cm_forget_events(id);
 	ur_cm_answered(id);
-	if (id->state == UR_CMS_LISTEN) {
-		close_listener(id, now_ns);
-	} else if (id->state == UR_CMS_REQ_RCVD ||
-		   id->state == UR_CMS_REP_RCVD) {
+	if (id->state == UR_CMS_REQ_RCVD || id->state == UR_CMS_REP_RCVD) {
 		send_rej(id, UR_CM_REJ_CONSUMER, NULL, 0, now_ns);
 	} else if (id->state == UR_CMS_SIDR_REQ_RCVD) {
 		send_sidr_rep(id, UR_CM_SIDR_REJECT, &none, now_ns);
@@ -444,10 +426,26 @@ void ur_cm_id_destroy(struct ur_cm_id *id, uint64_t now_ns)
 	} else if (id->state == UR_CMS_REQ_SENT) {
 		ur_cm_send_rej_timeout(id);
 		ur_cm_set_state(id, UR_CMS_CLOSED);
-	} else if (id->state == UR_CMS_IDLE || id->state == UR_CMS_CLOSED ||
+	} else if (id->state == UR_CMS_IDLE || id->state == UR_CMS_LISTEN ||
+		   id->state == UR_CMS_CLOSED ||
 		   id->state == UR_CMS_SIDR_REQ_SENT) {
 		ur_cm_id_free(id);
 	} else {
 		ur_cm_linger(id);
 	}
+}
+
+/* A listener goes: requests that nobody was told of are turned down. */
+void ur_cm_id_destroy(struct ur_cm_id *id, uint64_t now_ns)
+{
+	ur_list_for_each_safe(n, tmp, &id->children) {
+		struct ur_cm_id *child =
+			ur_container_of(n, struct ur_cm_id, sibling);
+
+		if (child->untold)
+			end(child, now_ns);
+		else
+			ur_cm_answered(child);
+	}
+	end(id, now_ns);
 }

@@ -25,7 +25,7 @@ bool ur_cm_on_again(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	return true;
 }
 
-/* IBTA 12.9.8.6: the owner is thinking; let the peer wait for longer. */
+/* IBTA 12.9: the owner is thinking; let the peer wait for longer. */
 bool ur_cm_on_busy(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	id->cm->counters.duplicates++;
@@ -42,7 +42,7 @@ static void rej_of_request(const struct ur_cm_id *id, struct ur_cm_msg *m,
 	m->u.rej.reason = (uint16_t)reason;
 }
 
-/* A late REQ of what has ended must not begin it again (IBTA 12.9.8.4). */
+/* A late REQ of what has ended must not begin it again (IBTA 12.4.1). */
 bool ur_cm_on_stale(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	struct ur_cm_msg m;
@@ -164,14 +164,27 @@ static uint32_t rep_vendor(const struct ur_cm_msg_rep *rep)
 }
 
 /*
- * The peer's QP is new, so an older connection with it is stale: the peer has
- * forgotten it.  It ends by a DREQ, which the peer answers in any case.
+ * IBTA 12.4.1, 12.9.8.3.1: the peer begins anew with a QP that we hold for
+ * connected, so it has forgotten the connection.  What it began is refused,
+ * and the old connection ends by a DREQ, which the peer answers in any case.
  */
 void ur_cm_end_stale(struct ur_cm_id *old, uint64_t now_ns)
 {
 	old->cm->counters.stale++;
 	ur_cm_send_dreq(old, now_ns);
 	ur_cm_set_state(old, UR_CMS_DREQ_SENT);
+}
+
+static void refuse_reply(struct ur_cm_id *id)
+{
+	struct ur_cm_msg m;
+
+	ur_cm_msg_init(id, &m, UR_CM_REJ, id->tid);
+	m.u.rej.about = UR_CM_ABOUT_REP;
+	m.u.rej.reason = UR_CM_REJ_STALE_CONN;
+	ur_cm_send(id, &m);
+	ur_cm_post(id, UR_CM_REJECTED, UR_CM_REJ_STALE_CONN);
+	ur_cm_set_state(id, UR_CMS_CLOSED);
 }
 
 bool ur_cm_on_rep(struct ur_cm_id *id, const struct ur_cm_rx *rx)
@@ -185,10 +198,13 @@ bool ur_cm_on_rep(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 		id->cm->counters.drop_malformed++;
 		return false;
 	}
-	if (old && rep->qpn)
-		ur_cm_end_stale(old, rx->now_ns);
 	stop_timer(id);
 	take_reply(id, rx);
+	if (old && rep->qpn) {
+		ur_cm_end_stale(old, rx->now_ns);
+		refuse_reply(id);
+		return false;
+	}
 	ur_cm_know_remote(id);
 	ur_cm_know_qpn(id);
 	ev = ur_cm_post(id, UR_CM_RESPONSE, 0);
@@ -206,7 +222,7 @@ bool ur_cm_on_rep(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	return true;
 }
 
-/* Our RTU was lost (IBTA 12.9.7.1). */
+/* Our RTU was lost. */
 bool ur_cm_on_rep_dup(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	id->cm->counters.duplicates++;

@@ -121,9 +121,11 @@ bool ur_cm_take_event(struct ur_cm *cm, struct ur_cm_event *ev)
 	node = ur_container_of(cm->events.next, struct ur_cm_ev_node, node);
 	ur_list_del(&node->node);
 	*ev = node->ev;
-	ev->user = ev->id->user;
-	if (ev->type == UR_CM_REQUEST)
+	if (ev->type == UR_CM_REQUEST) {
 		ev->id->untold = false;
+		ev->id->user = ev->id->listener->user;
+	}
+	ev->user = ev->id->user;
 	if (ev->param.private_len)
 		ev->param.private_data = ev->private_data;
 	if (cm->spare)

@@ -62,14 +62,14 @@ enum ur_cm_rej {
 	UR_CM_REJ_VENDOR_OPTION = 35,
 };
 
-/* Status of an APR (IBTA 12.6.11.1). */
+/* Status of an APR (IBTA 12.8). */
 enum ur_cm_apr {
 	UR_CM_APR_SUCCESS = 0,
 	UR_CM_APR_UNSUPPORTED = 2,
 	UR_CM_APR_REJECT = 3,
 };
 
-/* Status of a SIDR_REP (IBTA 12.11.2.1). */
+/* Status of a SIDR_REP (IBTA 12.11). */
 enum ur_cm_sidr {
 	UR_CM_SIDR_SUCCESS = 0,
 	UR_CM_SIDR_UNSUPPORTED = 1,

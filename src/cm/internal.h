@@ -24,7 +24,7 @@
 #include "wire/cm_msg.h"
 
 /*
- * States (IBTA 12.9.5 and 12.9.6).  Those of sent MRAs are not told apart:
+ * States (IBTA 12.9).  Those of sent MRAs are not told apart:
  * an MRA goes out whenever the peer asks again, and one that came only moves
  * the timer.
  *

@@ -101,7 +101,6 @@ struct ur_cm_id *ur_cm_child(struct ur_cm_id *listener,
 		cm->counters.drop_resources++;
 		return NULL;
 	}
-	id->user = listener->user;
 	id->listener = listener;
 	ur_list_add_tail(&listener->children, &id->sibling);
 	listener->pending++;

@@ -190,7 +190,7 @@ void ur_cm_send_rej_timeout(struct ur_cm_id *id)
 	ur_cm_send(id, &m);
 }
 
-/* IBTA 12.9.8.4: as long as a packet of the connection may be under way. */
+/* TimeWait (IBTA 12.9): as long as its packets may be under way. */
 void ur_cm_arm_timewait(struct ur_cm_id *id, uint64_t now_ns)
 {
 	unsigned int code = id->ack_timeout;

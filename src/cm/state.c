@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a message does in a state: the action is called, and if it says so the
- * state becomes `next` (IBTA 12.9.7).  An empty cell drops the message.
+ * state becomes `next` (IBTA 12.9).  An empty cell drops the message.
  */
 #include <assert.h>
 #include <errno.h>

@@ -160,14 +160,16 @@ static void tell_locked(struct ur_dev *dev, enum ur_event_type type)
 
 void ur_dev_update(struct ur_dev *dev, struct ur_gid *found, uint32_t n)
 {
+	/* iWARP shows neither addresses nor a LID as its own. */
+	bool by_address = dev->kind == UR_DEV_ROCE;
 	struct ur_port_attr old;
 
 	ur_lock(&dev->lock);
 	old = dev->port;
-	if (merge_locked(dev, found, n))
+	if (merge_locked(dev, found, n) && by_address)
 		tell_locked(dev, UR_EVENT_GID_CHANGE);
 	dev->port = port_of(dev);
-	if (dev->port.lid != old.lid)
+	if (dev->port.lid != old.lid && by_address)
 		tell_locked(dev, UR_EVENT_LID_CHANGE);
 	if (dev->port.active != old.active)
 		tell_locked(dev, dev->port.active ? UR_EVENT_PORT_ACTIVE

@@ -77,6 +77,8 @@ void ur_binding_listen(struct ur_server *s, struct ur_session *ses,
 	int err = ur_binds_listen(&s->binds, &ses->binds, handle);
 
 	answer(s, ses, seq, handle, 0, err);
+	if (!err)
+		ur_late_listen(s);
 }
 
 void ur_binding_serve_waiting(struct ur_server *s)

@@ -30,6 +30,8 @@ static void release(struct ur_bind *bind)
 	ur_list_del(&bind->by_handle);
 	ur_list_del(&bind->of_owner);
 	bind->owner->count--;
+	if (bind->flags & UR_BIND_LISTEN)
+		bind->owner->listening--;
 	free(bind);
 }
 
@@ -45,6 +47,7 @@ void ur_bind_owner_init(struct ur_bind_owner *o)
 {
 	ur_list_init(&o->binds);
 	o->count = 0;
+	o->listening = 0;
 }
 
 void ur_binds_range(uint16_t *first, uint16_t *last)
@@ -143,6 +146,7 @@ static int check(const struct ur_binds *b, const struct ur_bind_want *want,
 {
 	const struct ur_list *head =
 		&b->by_port[port_bucket(want->ps, want->port)];
+	uint32_t others = 0;
 	int err = 0;
 
 	ur_list_for_each(n, head) {
@@ -153,9 +157,10 @@ static int check(const struct ur_binds *b, const struct ur_bind_want *want,
 			continue;
 		err = compare(want, cur, reuse);
 		if (err)
-			break;
+			return err;
+		others++;
 	}
-	return err;
+	return others < UR_BINDS_OF_PORT ? 0 : -ENOSPC;
 }
 
 static int take_any(const struct ur_binds *b, struct ur_bind_want *want,
@@ -222,6 +227,8 @@ int ur_binds_add(struct ur_binds *b, struct ur_bind_owner *o,
 			 &bind->by_handle);
 	ur_list_add_tail(&o->binds, &bind->of_owner);
 	o->count++;
+	if (w.flags & UR_BIND_LISTEN)
+		o->listening++;
 	*port = w.port;
 	return 0;
 }
@@ -240,8 +247,10 @@ int ur_binds_listen(struct ur_binds *b, struct ur_bind_owner *o,
 				   .flags = bind->flags };
 	memcpy(w.addr, bind->addr, 16);
 	err = check(b, &w, bind, false);
-	if (!err)
+	if (!err && !(bind->flags & UR_BIND_LISTEN)) {
 		bind->flags |= UR_BIND_LISTEN;
+		o->listening++;
+	}
 	return err;
 }
 

@@ -22,6 +22,7 @@
 
 #define UR_BINDS_BUCKETS  4096u
 #define UR_BINDS_OF_OWNER 65536u
+#define UR_BINDS_OF_PORT  1024u /* of several addresses, or REUSE */
 #define UR_BIND_ROOT_PORT 1024u /* below: CAP_NET_BIND_SERVICE is asked for */
 
 enum ur_bind_flags {
@@ -36,6 +37,7 @@ enum ur_bind_flags {
 struct ur_bind_owner {
 	struct ur_list binds;
 	uint32_t count;
+	uint32_t listening; /* of them */
 };
 
 struct ur_bind {
@@ -76,8 +78,8 @@ void ur_binds_range(uint16_t *first, uint16_t *last);
 /*
  * Bind.  0 and *port; -EADDRINUSE, -EADDRNOTAVAIL: see above, and all ports
  * of the range are taken; -EEXIST: the owner has a binding of that handle;
- * -EPROTONOSUPPORT: no such port space; -ENOSPC: the owner has too many;
- * -ENOMEM.  `chance` is a random number.  The caller has checked who may have
+ * -EPROTONOSUPPORT: no such port space; -ENOSPC: the owner or the port has too
+ * many; -ENOMEM.  `chance` is a random number.  The caller has checked who may have
  * a port below UR_BIND_ROOT_PORT.
  */
 int ur_binds_add(struct ur_binds *b, struct ur_bind_owner *o,

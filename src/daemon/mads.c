@@ -196,7 +196,7 @@ static void to_service(struct ur_server *s, const struct ur_cm_dgram *d,
 		deliver(s, ses, d);
 	} else if (someone_is_missing(s)) {
 		s->mgmt_unknown++;
-	} else {
+	} else if (!ur_late_hold(s, d, t->port_space, t->port)) {
 		refuse(s, d);
 	}
 }
@@ -218,16 +218,6 @@ static void to_id(struct ur_server *s, const struct ur_cm_dgram *d, uint32_t id)
 	}
 }
 
-static bool listens(const struct ur_session *ses)
-{
-	ur_list_for_each(n, &ses->binds.binds) {
-		if (ur_container_of(n, struct ur_bind, of_owner)->flags &
-		    UR_BIND_LISTEN)
-			return true;
-	}
-	return false;
-}
-
 static void to_listeners(struct ur_server *s, const struct ur_cm_dgram *d)
 {
 	struct ur_session *ses = recall(s, d, true);
@@ -238,14 +228,13 @@ static void to_listeners(struct ur_server *s, const struct ur_cm_dgram *d)
 	}
 	ur_list_for_each_safe(n, tmp, &s->sessions) {
 		ses = ur_container_of(n, struct ur_session, node);
-		if (!ses->dead && listens(ses))
+		if (!ses->dead && ses->binds.listening)
 			deliver(s, ses, d);
 	}
 }
 
-static void on_mad(void *arg, const struct ur_cm_dgram *d)
+void ur_mads_route(struct ur_server *s, const struct ur_cm_dgram *d)
 {
-	struct ur_server *s = arg;
 	struct ur_cm_target t;
 
 	ur_cm_route(d, &t);
@@ -263,6 +252,11 @@ static void on_mad(void *arg, const struct ur_cm_dgram *d)
 		to_listeners(s, d);
 		break;
 	}
+}
+
+static void on_mad(void *arg, const struct ur_cm_dgram *d)
+{
+	ur_mads_route(arg, d);
 }
 
 /* One read per round: clients get their turn. */

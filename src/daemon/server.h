@@ -97,6 +97,22 @@ struct ur_route {
 	uint8_t src[16];
 };
 
+/* Requests that wait for a port's next listener (late.c). */
+#define UR_LATE_PORTS 16u
+
+struct ur_late_port {
+	uint64_t until_ns; /* 0: unused */
+	uint16_t ps;
+	uint16_t port;
+};
+
+struct ur_late {
+	struct ur_late_port closed[UR_LATE_PORTS]; /* the last ones */
+	unsigned int next;
+	struct ur_list requests;
+	unsigned int held;
+};
+
 enum ur_phase {
 	UR_PHASE_GRACE,	  /* collecting keeper and claims */
 	UR_PHASE_READY,	  /* slots are handed out */
@@ -120,6 +136,7 @@ struct ur_server {
 	unsigned int nmads; /* in the queues of all sessions */
 	struct ur_route routes[UR_ROUTES];
 	struct ur_binds binds;
+	struct ur_late late;
 
 	enum ur_phase phase;
 	uint64_t grace_end_ns;
@@ -184,6 +201,20 @@ void ur_mads_watch(struct ur_server *s); /* the clients are known */
 void ur_mads_flush(struct ur_server *s, struct ur_session *ses);
 void ur_mads_forget(struct ur_server *s, struct ur_session *ses);
 uint64_t ur_mads_dropped(const struct ur_server *s);
+/* Hand over, refuse or hold. */
+void ur_mads_route(struct ur_server *s, const struct ur_cm_dgram *d);
+
+/* late.c: requests between two listeners on a port */
+void ur_late_init(struct ur_late *l);
+/* A process is about to give that binding up. */
+void ur_late_unbind(struct ur_server *s, const struct ur_session *ses,
+		    uint32_t handle);
+/* True: it is kept for a while. */
+bool ur_late_hold(struct ur_server *s, const struct ur_cm_dgram *d, uint16_t ps,
+		  uint16_t port);
+void ur_late_listen(struct ur_server *s); /* somebody listens now */
+void ur_late_run(struct ur_server *s);
+uint64_t ur_late_deadline(const struct ur_server *s);
 
 /* wills.c */
 /* A process' will: the descriptor is taken, or left to the caller. */

@@ -172,6 +172,7 @@ static void on_unbind(struct ur_server *s, struct ur_session *ses,
 		      const struct ur_ipc_msg *m, int *fds)
 {
 	/* It may be one whose claim was refused. */
+	ur_late_unbind(s, ses, m->handle);
 	(void)ur_binds_del(&s->binds, &ses->binds, m->handle);
 }
 

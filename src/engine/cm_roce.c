@@ -32,6 +32,11 @@ static struct ur_cm_roce *_Atomic the_cm; /* written under make_lock */
 /* Connections made before a fork() still point at it. */
 static struct ur_cm_roce *inherited __attribute__((used));
 
+struct ur_cm_roce *ur_cm_roce_started(void)
+{
+	return atomic_load_explicit(&the_cm, memory_order_acquire);
+}
+
 void ur_cm_roce_flush(struct ur_cm_roce *rt)
 {
 	struct ur_cm_dgram d;
@@ -157,8 +162,7 @@ static void client_ready(struct ur_cmt_source *src, uint32_t events)
 
 bool ur_cm_hook_input(const struct ur_rx *rx)
 {
-	struct ur_cm_roce *rt =
-		atomic_load_explicit(&the_cm, memory_order_acquire);
+	struct ur_cm_roce *rt = ur_cm_roce_started();
 	struct ur_rd r = ur_rd_init(rx->data, rx->len);
 	struct ur_cm_dgram d;
 
@@ -172,8 +176,7 @@ bool ur_cm_hook_input(const struct ur_rx *rx)
 
 void ur_cm_hook_comm_est(uint32_t qpn)
 {
-	struct ur_cm_roce *rt =
-		atomic_load_explicit(&the_cm, memory_order_acquire);
+	struct ur_cm_roce *rt = ur_cm_roce_started();
 	bool first;
 
 	if (!rt)
@@ -345,8 +348,7 @@ static int make(struct ur_adapter *a, struct ur_cm_roce **out)
 
 int ur_cm_roce_get(struct ur_adapter *a, struct ur_cm_roce **out)
 {
-	struct ur_cm_roce *rt =
-		atomic_load_explicit(&the_cm, memory_order_acquire);
+	struct ur_cm_roce *rt = ur_cm_roce_started();
 	int err = 0;
 
 	if (rt) {

@@ -60,6 +60,8 @@ struct ur_conn_roce {
 /* The process' one, started if it is not there.  0 or -errno. */
 int ur_cm_roce_get(struct ur_adapter *a, struct ur_cm_roce **out);
 
+struct ur_cm_roce *ur_cm_roce_started(void); /* NULL: it is not there */
+
 /* After every call of cm/ib_cm.h that takes a time; under the lock. */
 void ur_cm_roce_flush(struct ur_cm_roce *rt);
 
@@ -68,5 +70,9 @@ void ur_conn_roce_event(struct ur_cm_roce *rt, struct ur_cm_event *ev);
 
 /* The QP has received before it was told RTS; under the lock. */
 void ur_conn_roce_established(struct ur_cm_roce *rt, uint32_t qpn);
+
+/* cm_report.c: what `urnic show` tells; takes the lock. */
+struct json_object;
+void ur_cm_roce_report(struct json_object *root);
 
 #endif

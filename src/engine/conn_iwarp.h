@@ -33,8 +33,10 @@ enum iw_state {
 };
 
 /* A listener's children that have not yet said what they want; who comes
- * then takes the place of the oldest. */
-#define IW_HALF_MAX 256u
+ * then takes the place of the oldest that has been silent for a while, or
+ * waits. */
+#define IW_HALF_MAX  256u
+#define IW_SILENT_NS 500000000u
 
 struct iw_conn {
 	struct ur_conn c;
@@ -64,6 +66,7 @@ struct iw_conn {
 	/* A child that is not yet answered */
 	struct iw_conn *listener;
 	struct ur_list sibling;
+	uint64_t since_ns;
 };
 
 static inline struct iw_conn *iw_of(struct ur_conn *c)

@@ -13,7 +13,7 @@
 
 #define ACCEPTS_PER_ROUND 32
 #define CALL_TIMEOUT_NS	  20000000000u
-#define PAUSE_NS	  100000000u
+#define PAUSE_NS	  10000000u
 
 /* URNIC_MPA_CRC=0: we do not ask for CRCs (the peer still may). */
 struct ur_mpa_config iw_mpa_config(const struct ur_conn_param *param,
@@ -145,7 +145,9 @@ static void ask(struct iw_conn *i)
 	l->half--;
 	l->asked++;
 	i->state = IW_ASKED;
-	if (l->asked >= l->backlog && !l->paused) {
+	if (l->asked < l->backlog) {
+		iw_resume(l);
+	} else if (!l->paused) {
 		l->paused = true;
 		ur_cmt_unwatch(l->c.cmt, &l->source);
 	}
@@ -307,18 +309,25 @@ void iw_called(struct iw_conn *i, int err)
 	iw_converse(i);
 }
 
-/* Who has not spoken makes way for who comes: an idle connection, or many,
- * keep nobody out. */
-static void drop_oldest_half(struct iw_conn *l)
+/*
+ * Who has not spoken makes way for who comes: an idle connection, or many,
+ * keep nobody out.  False: all have come just now.
+ */
+static bool make_room(struct iw_conn *l)
 {
+	if (l->half < IW_HALF_MAX)
+		return true;
 	ur_list_for_each(n, &l->children) {
 		struct iw_conn *i = ur_container_of(n, struct iw_conn, sibling);
 
 		if (i->state != IW_TALKING)
 			continue;
+		if (ur_clock_ns() - i->since_ns < IW_SILENT_NS)
+			return false;
 		iw_fail(i, -ECONNABORTED);
-		return;
+		return true;
 	}
+	return true;
 }
 
 static void take_in(struct iw_conn *l, int fd)
@@ -330,11 +339,10 @@ static void take_in(struct iw_conn *l, int fd)
 		close(fd);
 		return;
 	}
-	if (l->half >= IW_HALF_MAX)
-		drop_oldest_half(l);
 	ur_conn_init_child(&i->c, &l->c);
 	iw_conn_set_fd(i, fd);
 	i->listener = l;
+	i->since_ns = ur_clock_ns();
 	i->state = IW_TALKING;
 	l->half++;
 	ur_list_add_tail(&l->children, &i->sibling);
@@ -353,8 +361,13 @@ static void pause_listener(struct iw_conn *l)
 void iw_accept_some(struct iw_conn *l)
 {
 	for (int n = 0; n < ACCEPTS_PER_ROUND && !l->paused; n++) {
-		int fd = accept4(l->fd, NULL, NULL,
-				 SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int fd;
+
+		if (!make_room(l)) {
+			pause_listener(l);
+			return;
+		}
+		fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0)
 			take_in(l, fd);

@@ -9,6 +9,8 @@
  *             "rq_psn":1}, …],
  *     "counters":{"sent_pkts":0, …}}]}
  *
+ * Connections of RoCE stand beside the lanes (cm_report.c).
+ *
  * A lane of iWARP has no rx_ and tx_ fields; its QPs have "local" and "peer",
  * the addresses of their connections.
  */
@@ -18,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/cm_roce.h"
 #include "engine/internal.h"
 #include "engine/report.h"
 
@@ -110,6 +113,7 @@ size_t ur_report(void *arg, char *buf, size_t cap)
 			add_lanes(lanes, a);
 	}
 	json_object_object_add(root, "lanes", lanes);
+	ur_cm_roce_report(root);
 	text = json_object_to_json_string_length(root, JSON_C_TO_STRING_PLAIN,
 						 &len);
 	if (len <= cap)

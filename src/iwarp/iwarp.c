@@ -32,12 +32,8 @@ int ur_iwarp_create(const struct ur_iwarp_config *cfg, struct ur_iwarp **out)
 
 void ur_iwarp_destroy(struct ur_iwarp *w)
 {
-	while (!ur_list_empty(&w->batches)) {
-		struct ur_iw_batch *b = ur_container_of(
-			w->batches.next, struct ur_iw_batch, node);
-
-		ur_list_del(&b->node);
-		free(b);
+	ur_list_for_each_safe(n, tmp, &w->batches) {
+		free(ur_container_of(n, struct ur_iw_batch, node));
 	}
 	ur_timers_fini(&w->timers);
 	free(w->qps);

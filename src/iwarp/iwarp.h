@@ -134,7 +134,8 @@ void ur_iwarp_kick(struct ur_iwarp *w, struct ur_qp *qp, uint64_t now_ns);
 
 /*
  * Receiving.  want: where the next bytes of the stream belong, in order, at
- * least one piece of at least one byte, at most max (>= 4) pieces.  done: so
+ * least one piece of at least one byte, at most max (>= 4) pieces; none while
+ * a message waits for a receive.  done: so
  * many have come, at most as many as were asked for and before any other call
  * for qp that is not want.  Both may be called whenever qp has a link; after
  * an error the bytes are thrown away, so that a reset does not overtake our
@@ -155,9 +156,10 @@ bool ur_iwarp_rx_starved(const struct ur_qp *qp);
 bool ur_iwarp_rx_retry(struct ur_iwarp *w, struct ur_qp *qp, bool give_up,
 		       uint64_t now_ns);
 
-/* The same with bytes that were read elsewhere, e.g. behind the MPA frame. */
-void ur_iwarp_input(struct ur_iwarp *w, struct ur_qp *qp, const void *data,
-		    uint32_t len, uint64_t now_ns);
+/* The same with bytes that were read elsewhere.  Returns how many were taken:
+ * all, unless a message waits for a receive. */
+uint32_t ur_iwarp_input(struct ur_iwarp *w, struct ur_qp *qp, const void *data,
+			uint32_t len, uint64_t now_ns);
 
 /* Reading gave EFAULT: memory of the application is gone. */
 void ur_iwarp_rx_fault(struct ur_iwarp *w, struct ur_qp *qp, uint64_t now_ns);

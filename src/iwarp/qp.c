@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "core/ringmem.h"
 #include "iwarp/internal.h"
 
 /* The peer has so long to close its side, before we reset. */
@@ -141,7 +142,7 @@ static void connection_clear(struct ur_iwqp *q)
 	ur_timer_cancel(&q->w->timers, &q->timer);
 	ur_list_del(&q->ready);
 	ur_iw_tx_drop(q);
-	free(q->rx.buf);
+	ur_ring_unmap(q->rx.buf, q->rx.cap);
 	free(q->tx.rd);
 	free(q->tx.in);
 	q->tx = (struct ur_iw_tx){ .cur = q->tx.cur, .sent = q->tx.sent };
@@ -155,7 +156,8 @@ static void connection_clear(struct ur_iwqp *q)
 static int connection_alloc(struct ur_iwqp *q, bool markers)
 {
 	q->rx.cap = markers ? UR_IW_RX_BUF_MARKERS : UR_IW_RX_BUF;
-	q->rx.buf = malloc(q->rx.cap);
+	/* Pages that were touched go back when the connection does. */
+	q->rx.buf = ur_ring_map(q->rx.cap);
 	q->tx.rd = calloc(UR_IW_MAX_IRD, sizeof(*q->tx.rd));
 	q->tx.in = calloc(UR_IW_MAX_IRD, sizeof(*q->tx.in));
 	if (q->rx.buf && q->tx.rd && q->tx.in)

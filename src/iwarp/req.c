@@ -228,11 +228,13 @@ static enum ur_iw_emit message_emit(struct ur_iwqp *q, struct ur_swqe *w)
 
 /* A header that is a message: READ, atomic, immediate. */
 static enum ur_iw_emit header_emit(struct ur_iwqp *q,
-				   enum ur_rdmap_opcode opcode, uint8_t *buf,
-				   uint32_t len)
+				   enum ur_rdmap_opcode opcode,
+				   const uint8_t *buf, uint32_t len)
 {
 	enum ur_ddp_queue qn = ur_rdmap_op((uint8_t)opcode)->qn;
-	struct iovec iov = { .iov_base = buf, .iov_len = len };
+	/* It is only read; iovec has no const. */
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)buf,
+			     .iov_len = len };
 	struct ur_iw_seg seg = { .h = { .last = true,
 					.version = UR_DDP_VERSION,
 					.ulp = ur_rdmap_control(opcode),

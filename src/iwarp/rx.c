@@ -462,32 +462,34 @@ bool ur_iwarp_rx_retry(struct ur_iwarp *w, struct ur_qp *qp, bool give_up,
 	return !q->rx.starved;
 }
 
-void ur_iwarp_input(struct ur_iwarp *w, struct ur_qp *qp, const void *data,
-		    uint32_t len, uint64_t now_ns)
+uint32_t ur_iwarp_input(struct ur_iwarp *w, struct ur_qp *qp, const void *data,
+			uint32_t len, uint64_t now_ns)
 {
 	const uint8_t *from = data;
+	uint32_t left = len;
 
-	while (len) {
+	while (left) {
 		struct iovec iov[UR_IW_RX_IOV];
 		uint32_t n = ur_iwarp_rx_want(w, qp, iov, UR_IW_RX_IOV);
 		uint32_t took = 0;
 
 		if (n == 0)
-			return;
-		for (uint32_t i = 0; i < n && len; i++) {
+			break;
+		for (uint32_t i = 0; i < n && took < left; i++) {
 			uint32_t k = (uint32_t)iov[i].iov_len;
 
-			k = k < len ? k : len;
+			k = k < left - took ? k : left - took;
 			if (ur_guard_copy(iov[i].iov_base, from, k)) {
 				ur_iwarp_rx_fault(w, qp, now_ns);
-				return;
+				return len;
 			}
 			from += k;
-			len -= k;
 			took += k;
 		}
+		left -= took;
 		ur_iwarp_rx_done(w, qp, took, now_ns);
 	}
+	return len - left;
 }
 
 void ur_iwarp_rx_fault(struct ur_iwarp *w, struct ur_qp *qp, uint64_t now_ns)

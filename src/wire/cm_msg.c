@@ -37,7 +37,7 @@ struct layout {
 #define BE(byte, n, name) BITS(byte, 0, n, name)
 #define BYTES(byte, name) BITS(byte, 0, 8 * MEMBER_SIZE(name), name)
 
-/* The 44 bytes of a path in a REQ (IBTA table 106). */
+/* The 44 bytes of a path in a REQ (IBTA 12.6.5). */
 #define REQ_PATH(at, name)                                                     \
 	BE((at) + 0, 16, name.local_lid), BE((at) + 2, 16, name.remote_lid),   \
 		BYTES((at) + 4, name.local_gid),                               \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages of the communication manager (IBTA 12.6, 12.11) and the header that
- * the RDMA IP CM service puts before the private data of REQ and SIDR_REQ
- * (IBTA annex A11).  Each message is a table of its fields; numbers are in
- * host order, GIDs as they stand.
+ * Messages of the communication manager (IBTA 12.6, 12.8, 12.11) and the
+ * header that the RDMA IP CM service puts before the private data of REQ and
+ * SIDR_REQ (IBTA annex A11).  Each message is a table of its fields; numbers
+ * are in host order, GIDs as they stand.
  */
 #ifndef UR_WIRE_CM_MSG_H
 #define UR_WIRE_CM_MSG_H

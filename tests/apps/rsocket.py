@@ -108,13 +108,17 @@ def server(env, device, *argv, **extra):
 
 
 def ask(env, device, *argv, tries=30, timeout=60, **extra):
-    """A client, again while nobody answers; what it says."""
+    """A client, again while nobody answers; what it says.
+
+    Reset: it fell back to TCP just when the server began to listen, and on
+    iWARP that is a TCP port too.
+    """
     for _ in range(tries):
         c = start(env, env.b, device, *argv, **extra)
         try:
             if c.wait(timeout) == 0:
                 return c.text()
-            if not re.search('refused|Couldn.t connect|unable to connect',
+            if not re.search('refused|Couldn.t connect|unable to connect|reset',
                              c.text()):
                 raise Failure(f'exit {c.p.poll()}: {c.describe()}')
         finally:

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -195,6 +196,25 @@ static int64_t do_rtr(struct ur_conn *conn)
 	return err ? err : (int64_t)attr.dest_qpn;
 }
 
+static int lose_daemon(void)
+{
+	static const char name[] = "\0urnic";
+	int found = 0;
+
+	for (int fd = 3; fd < 1024; fd++) {
+		struct sockaddr_un sa = { 0 };
+		socklen_t len = sizeof(sa);
+
+		if (getpeername(fd, (struct sockaddr *)&sa, &len) ||
+		    sa.sun_family != AF_UNIX ||
+		    memcmp(sa.sun_path, name, sizeof(name) - 1))
+			continue;
+		shutdown(fd, SHUT_RDWR);
+		found++;
+	}
+	return found == 1 ? 0 : -ENOENT;
+}
+
 static int do_with(const struct command *c)
 {
 	struct ur_conn *conn = conns[c->conn];
@@ -214,6 +234,8 @@ static int do_with(const struct command *c)
 	case CDO_COMM_EST:
 		ur_cm_hook_comm_est(c->arg);
 		return 0;
+	case CDO_LOSE:
+		return lose_daemon();
 	default:
 		destroy(c->conn);
 		return 0;

@@ -35,6 +35,7 @@ enum cdo {
 	CDO_DISCONNECT,
 	CDO_DESTROY,
 	CDO_COMM_EST, /* as if the QP number `arg` had received */
+	CDO_LOSE,     /* the connection to urnicd, which sees it end */
 };
 
 #define CPEER_REUSE  1u

@@ -182,6 +182,24 @@ static void listener_is_destroyed(void **state)
 	cpeer_end(&server);
 }
 
+/* Between two listeners of a port a request waits for the second. */
+static void next_listener_gets_the_request(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	int c;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	assert_int_equal(cpeer_do(&server, CDO_DESTROY, 0, 0), 0);
+	c = cpeer_connect(&client, UR_PS_TCP, "::1", PORT, 0x21);
+	sleep_ms(50);
+	expect_nothing(&client, 1);
+	assert_true(cpeer_serve(&server, UR_PS_TCP, "::", PORT) >= 0);
+	assert_int_equal(expect(&server, UR_CONN_REQUEST).first, 0x21);
+	assert_int_equal(cpeer_do(&client, CDO_DESTROY, c, 0), 0);
+	cpeer_end(&client);
+	cpeer_end(&server);
+}
+
 static void exit_hangs_up(void **state)
 {
 	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
@@ -228,23 +246,30 @@ static void kill_hangs_up(void **state)
 	cpeer_end(&client);
 }
 
-/* A daemon that ends the connection of a living process is no death. */
-static void restarts_are_no_deaths(void **state)
+/* A process that loses urnicd and comes back has not died. */
+static void lost_daemon_is_no_death(void **state)
 {
 	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
 	int s, c;
 
 	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
 	connect_both(&server, &client, "127.0.0.1", PORT, &s, &c);
+	assert_int_equal(cpeer_do(&server, CDO_LOSE, 0, 0), 0);
+	daemon_kill();
+	assert_true(daemon_wait_used(2, 3000));
 	for (int i = 0; i < 3; i++) {
-		daemon_kill();
+		assert_int_equal(cpeer_do(&server, CDO_LOSE, 0, 0), 0);
+		sleep_ms(100);
 		assert_true(daemon_wait_used(2, 3000));
 	}
-	expect_nothing(&server, 2500);
-	expect_nothing(&client, 1);
+	expect_nothing(&client, 2500);
+	expect_nothing(&server, 1);
+	/* It still has its port, and its will. */
+	connect_both(&server, &client, "127.0.0.1", PORT, &s, &c);
+	cpeer_kill(&server);
+	expect(&client, UR_CONN_DISCONNECTED);
+	expect(&client, UR_CONN_DISCONNECTED);
 	cpeer_end(&client);
-	expect(&server, UR_CONN_DISCONNECTED);
-	cpeer_end(&server);
 }
 
 /* The peer of a killed process gets an answer when it hangs up. */
@@ -400,6 +425,36 @@ static void alone_without_a_daemon(void **state)
 	cpeer_end(&p);
 }
 
+static bool shown(const char *text)
+{
+	char cmd[512], line[4096];
+	bool found = false;
+	FILE *f;
+
+	snprintf(cmd, sizeof(cmd), "%s show", getenv("URNIC"));
+	f = popen(cmd, "r");
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		found |= strstr(line, text) != NULL;
+	assert_int_equal(pclose(f), 0);
+	return found;
+}
+
+static void connections_are_shown(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	int s, c;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	assert_true(shown("LISTEN"));
+	assert_false(shown("ESTABLISHED"));
+	connect_both(&server, &client, "::1", PORT, &s, &c);
+	assert_true(shown("ESTABLISHED"));
+	assert_true(shown("0x1061c06"));
+	cpeer_end(&client);
+	cpeer_end(&server);
+}
+
 static void many_at_once(void **state)
 {
 	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
@@ -486,9 +541,10 @@ int main(void)
 		T(nobody_listens),
 		T(listener_dies),
 		T(listener_is_destroyed),
+		T(next_listener_gets_the_request),
 		T(exit_hangs_up),
 		T(kill_hangs_up),
-		T(restarts_are_no_deaths),
+		T(lost_daemon_is_no_death),
 		T(disconnect_from_the_dead),
 		T(comm_est_is_as_good_as_rtu),
 		T(datagram_lookup),
@@ -496,6 +552,7 @@ int main(void)
 		T(ports_are_given_back),
 		T(users),
 		T(alone_without_a_daemon),
+		T(connections_are_shown),
 		T(many_at_once),
 		T(stopped_server_delays_nobody),
 	};

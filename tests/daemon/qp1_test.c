@@ -171,6 +171,36 @@ static void repeated_request_finds_its_process(void **state)
 	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 2);
 }
 
+/*
+ * A listener that makes way for another one on its port: who comes in between
+ * waits for it, but not for long.
+ */
+static void request_between_listeners(void **state)
+{
+	struct ur_cm_dgram req = request(UR_PS_TCP, PORT), answer;
+
+	assert_int_equal(cpeer_do(&server, CDO_DESTROY, 0, 0), 0);
+	sleep_ms(20);
+	assert_int_equal(ur_qp1_send(tx, &req), 0);
+	assert_int_equal(next_mad(50, &answer), 0);
+	assert_true(cpeer_serve(&server, UR_PS_TCP, "::", PORT) >= 0);
+	(void)expect(UR_CONN_REQUEST);
+	assert_int_equal(ncame, 0);
+}
+
+static void nobody_listens_again(void **state)
+{
+	struct ur_cm_dgram req = request(UR_PS_TCP, PORT), answer;
+	uint64_t before = now();
+
+	assert_int_equal(cpeer_do(&server, CDO_DESTROY, 0, 0), 0);
+	sleep_ms(20);
+	assert_int_equal(ur_qp1_send(tx, &req), 0);
+	assert_int_equal(next_mad(MS, &answer), UR_CM_REJ);
+	assert_true(now() - before < 2000000000u);
+	assert_true(cpeer_serve(&server, UR_PS_TCP, "::", PORT) >= 0);
+}
+
 /* He gives up before he knows our communication ID. */
 static void giving_up_finds_the_request(void **state)
 {
@@ -318,6 +348,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(repeated_request_finds_its_process),
+		T(request_between_listeners),
+		T(nobody_listens_again),
 		T(giving_up_finds_the_request),
 		T(messages_for_nobody),
 		T(malformed_packets_are_counted),

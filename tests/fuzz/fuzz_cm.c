@@ -98,23 +98,30 @@ static void told(struct world *w, const struct ur_cm_event *ev)
 		  o->over;
 }
 
+static void see_output(struct world *w)
+{
+	struct ur_cm_dgram d;
+
+	while (ur_cm_output(w->cm, &d)) {
+		CHECK(ur_cm_msg_decode(&w->seen, d.mad) == 0);
+		CHECK(memcmp(d.src, w->us, 16) == 0);
+		CHECK(++w->sent < OUTPUTS);
+	}
+}
+
 /* Everything that wants to leave leaves. */
 static void run(struct world *w)
 {
 	struct ur_cm_event ev;
-	struct ur_cm_dgram d;
 
 	do {
-		while (ur_cm_output(w->cm, &d)) {
-			CHECK(ur_cm_msg_decode(&w->seen, d.mad) == 0);
-			CHECK(memcmp(d.src, w->us, 16) == 0);
-			CHECK(++w->sent < OUTPUTS);
-		}
+		see_output(w);
 		while (ur_cm_take_event(w->cm, &ev))
 			told(w, &ev);
 		if (ur_cm_deadline(w->cm) <= w->now_ns)
 			ur_cm_expire(w->cm, w->now_ns);
 	} while (ur_cm_deadline(w->cm) <= w->now_ns);
+	see_output(w);
 }
 
 static struct owner *pick(struct world *w, struct script *s)

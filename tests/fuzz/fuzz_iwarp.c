@@ -27,10 +27,11 @@ struct script {
 };
 
 static struct rig_host host;
-static struct rig_buf remote;	/* all rights */
-static struct rig_buf local;	/* of sends and receives */
-static struct rig_buf secret;	/* of another protection domain */
-static struct rig_buf readonly; /* remote read */
+static struct rig_buf remote;	  /* all rights */
+static struct rig_buf local;	  /* of sends and receives */
+static struct rig_buf secret;	  /* of another protection domain */
+static struct rig_buf readonly;	  /* remote read */
+static struct ur_iwarp *lanes[2]; /* the second one is patient */
 static struct ur_iwarp *lane;
 static struct ur_pd other_pd;
 
@@ -42,9 +43,10 @@ struct world {
 	bool connected;
 	uint32_t msn[UR_QN_COUNT]; /* what the peer would send next */
 	uint32_t mo;
-	uint32_t ours_msn; /* of the last READ or atomic of ours */
-	uint32_t sink_stag;
+	uint32_t ours_msn;  /* of the last READ or atomic of ours */
+	uint32_t sink_stag; /* what is still to be answered to our last READ */
 	uint64_t sink_to;
+	uint32_t sink_left;
 	uint64_t sends; /* posted since the last reset */
 	uint64_t sends_done;
 	uint64_t recvs;
@@ -88,7 +90,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argv;
 	rig_host_init(&host, 0, false);
 	cfg.mrs = &host.mrs;
-	RIG_CHECK(ur_iwarp_create(&cfg, &lane) == 0);
+	RIG_CHECK(ur_iwarp_create(&cfg, &lanes[0]) == 0);
+	cfg.patient = true;
+	RIG_CHECK(ur_iwarp_create(&cfg, &lanes[1]) == 0);
 	rig_buf_init(&remote, &host, BUF_LEN, all);
 	rig_buf_init(&local, &host, BUF_LEN, UR_ACCESS_LOCAL_WRITE);
 	rig_buf_init(&readonly, &host, BUF_LEN, UR_ACCESS_REMOTE_READ);
@@ -185,18 +189,23 @@ static void tagged(struct world *w, struct script *s)
 	put_fpdu(w, &h, NULL, some_len(s), true);
 }
 
+/* Mostly a right answer to our READ, in segments. */
 static void response(struct world *w, struct script *s)
 {
 	struct ur_ddp_hdr h = { .tagged = true,
-				.last = next8(s) & 3,
 				.version = 1,
 				.ulp = ur_rdmap_control(UR_RDMAP_READ_RESPONSE),
 				.stag = w->sink_stag,
 				.to = w->sink_to };
-	uint32_t len = some_len(s);
+	uint8_t how = next8(s);
+	uint32_t len = how & 1 ? w->sink_left : some_len(s);
 
+	if (len > w->sink_left && how & 2)
+		len = w->sink_left;
+	h.last = (len == w->sink_left) != ((how & 0xf0) == 0xf0);
 	put_fpdu(w, &h, NULL, len, true);
 	w->sink_to += len;
+	w->sink_left -= len < w->sink_left ? len : w->sink_left;
 }
 
 static void untagged(struct world *w, struct script *s)
@@ -297,11 +306,10 @@ static void arrive(struct world *w, struct script *s)
 	if (!w->connected || !len)
 		return;
 	if (next8(s) & 1) {
-		ur_iwarp_input(lane, &w->qp, w->in, len, w->now_ns);
-		took = len;
+		took = ur_iwarp_input(lane, &w->qp, w->in, len, w->now_ns);
 	} else {
 		n = ur_iwarp_rx_want(lane, &w->qp, iov, UR_IW_RX_IOV);
-		RIG_CHECK(n > 0);
+		RIG_CHECK((n > 0) != ur_iwarp_rx_starved(&w->qp));
 		for (uint32_t i = 0; i < n && took < len; i++) {
 			uint32_t k = (uint32_t)iov[i].iov_len;
 
@@ -309,7 +317,8 @@ static void arrive(struct world *w, struct script *s)
 			memcpy(iov[i].iov_base, w->in + took, k);
 			took += k;
 		}
-		ur_iwarp_rx_done(lane, &w->qp, took, w->now_ns);
+		if (n)
+			ur_iwarp_rx_done(lane, &w->qp, took, w->now_ns);
 	}
 	memmove(w->in, w->in + took, w->in_len - took);
 	w->in_len -= took;
@@ -343,6 +352,7 @@ static void check_out(struct world *w)
 		    ur_read_request_decode(&r, p + 2 + 18, ulpdu - 18)) {
 			w->sink_stag = r.sink_stag;
 			w->sink_to = r.sink_to;
+			w->sink_left = r.size;
 		}
 	}
 	memmove(w->out, w->out + at, w->out_len - at);
@@ -392,11 +402,17 @@ static void leave(struct world *w, struct script *s)
 
 static void post_send(struct world *w, struct script *s)
 {
+	static const uint8_t opcodes[] = {
+		UR_WR_SEND,	 UR_WR_SEND_INV,       UR_WR_RDMA_WRITE,
+		UR_WR_RDMA_READ, UR_WR_RDMA_READ,      UR_WR_FETCH_ADD,
+		UR_WR_CMP_SWP,	 UR_WR_RDMA_WRITE_IMM, UR_WR_RDMA_READ,
+		UR_WR_SEND_IMM,	 UR_WR_LOCAL_INV,      UR_WR_BIND_MW,
+	};
 	struct ur_sge sge = rig_sge(&local, next8(s), some_len(s));
 	struct rig_wr wr = { .wr_id = w->sends,
 			     .sge = &sge,
 			     .nsge = 1,
-			     .opcode = next8(s) % 10,
+			     .opcode = opcodes[next8(s) % sizeof(opcodes)],
 			     .flags = next8(s) & 7,
 			     .remote_addr = next32(s),
 			     .rkey = next32(s) };
@@ -515,7 +531,12 @@ static void control(struct world *w, struct script *s)
 
 static void time_passes(struct world *w, struct script *s)
 {
+	uint8_t how = next8(s);
+
 	w->now_ns += (uint64_t)next8(s) << (next8(s) % 28);
+	if (how & 1)
+		(void)ur_iwarp_rx_retry(lane, &w->qp, (how & 6) == 6,
+					w->now_ns);
 	if (ur_iwarp_deadline(lane) <= w->now_ns)
 		ur_iwarp_expire(lane, w->now_ns);
 	obey(w);
@@ -584,6 +605,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	memset(w, 0, offsetof(struct world, in));
 	w->out_len = 0;
+	lane = lanes[next8(&s) & 1];
 	world_init(w, &s);
 	for (uint32_t i = 0; i < COMMANDS && s.p < s.end; i++) {
 		commands[next8(&s) % (sizeof(commands) / sizeof(commands[0]))](

@@ -195,12 +195,12 @@ void assert_quiet(struct fix *f)
 	assert_true(ur_cm_deadline(f->b.cm) == UR_NEVER);
 }
 
-const char *state_of(const struct ur_cm_id *id)
+void assert_state(const struct ur_cm_id *id, const char *name)
 {
 	struct ur_cm_info info;
 
 	ur_cm_id_info(id, &info);
-	return info.state;
+	assert_string_equal(info.state, name);
 }
 
 void forge(struct fix *f, const uint8_t src[16], const uint8_t dst[16])

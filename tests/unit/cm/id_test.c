@@ -147,6 +147,21 @@ static void the_most_exact_listener(void **state)
 	assert_ptr_equal(who_gets(f, c6, s6), six);
 }
 
+/* A listener that is handed on takes with it what was not yet told. */
+static void owner_of_the_listener_changes(void **state)
+{
+	struct fix *f = *state;
+	char other;
+
+	fix_listen(f, PS_TCP);
+	fix_connect(f, PS_TCP);
+	pass(f, &f->a, UR_CM_REQ);
+	ur_cm_id_set_user(f->listener, &other);
+	assert_true(ur_cm_take_event(f->b.cm, &f->ev));
+	assert_int_equal(f->ev.type, UR_CM_REQUEST);
+	assert_ptr_equal(f->ev.user, &other);
+}
+
 static void the_same_listener_twice(void **state)
 {
 	struct fix *f = *state;
@@ -202,6 +217,7 @@ int main(void)
 		FIX_TEST(as_many_ids_as_there_may_be),
 		FIX_TEST(requests_beyond_the_limit),
 		FIX_TEST(the_most_exact_listener),
+		FIX_TEST(owner_of_the_listener_changes),
 		FIX_TEST(the_same_listener_twice),
 		FIX_TEST(lingering_is_limited),
 	};

@@ -99,7 +99,7 @@ static void of_a_connection(void **state)
 	pass(f, &f->a, UR_CM_RTU);
 	connected(f, &f->a, &f->b, B_QPN, 4, 2);
 	connected(f, &f->b, &f->a, A_QPN, 2, 4);
-	/* IBTA 12.6.5.14: one sends from where the other begins */
+	/* one sends from where the other begins to receive */
 	get(f->a.id, UR_QPS_RTR);
 	assert_int_equal(attr.rq_psn, a_rq);
 	get(f->a.id, UR_QPS_RTS);

@@ -408,8 +408,14 @@ static void stale_connection_of_the_responder(void **state)
 	event(f, &f->b, UR_CM_REQUEST);
 	fix_accept(f);
 	pass(f, &f->b, UR_CM_REP);
-	event(f, &f->a, UR_CM_RESPONSE);
-	pass(f, &f->a, UR_CM_DREQ); /* for the old one, unknown there */
+	event(f, &f->a, UR_CM_REJECTED);
+	assert_int_equal(f->ev.status, 10);
+	take(f, &f->a, UR_CM_DREQ); /* for the old one, unknown there */
+	give(f, &f->b);
+	pass(f, &f->a, UR_CM_REJ);
+	assert_int_equal(f->m.u.rej.reason, 10);
+	assert_int_equal(f->m.u.rej.about, UR_CM_ABOUT_REP);
+	expect_rejected(f, &f->b, 10);
 	pass(f, &f->b, UR_CM_DREP);
 	f->a.id = old;
 	event(f, &f->a, UR_CM_DISCONNECTED);

@@ -384,6 +384,39 @@ static void test_addresses_of_this_host(void **state)
 		assert_int_equal(ur_host_gids(g, 1), 1);
 }
 
+/* Its GID is no address and it has no LID: only the port's state counts. */
+static void test_iwarp_tells_of_its_port_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct ur_gid g[] = { gid("10.0.0.1", 2, 1500),
+			      gid("10.0.0.2", 2, 1500) };
+
+	f->dev.kind = UR_DEV_IWARP;
+	ur_dev_update(&f->dev, g, 1);
+	assert_int_equal(events(f), PORT_ACTIVE);
+	ur_dev_update(&f->dev, g + 1, 1);
+	assert_int_equal(events(f), 0);
+	expect_gid(f, 0, "10.0.0.2");
+	ur_dev_update(&f->dev, g, 0);
+	assert_int_equal(events(f), PORT_ERR);
+}
+
+static void test_kinds_are_two_devices(void **state)
+{
+	struct ur_dev roce, iwarp;
+	uint8_t gid[16], zero[10] = { 0 };
+
+	assert_int_equal(ur_dev_init_kind(&roce, UR_DEV_ROCE), 0);
+	assert_int_equal(ur_dev_init_kind(&iwarp, UR_DEV_IWARP), 0);
+	assert_string_equal(roce.name, "urnic0");
+	assert_string_equal(iwarp.name, "urniw0");
+	assert_true(roce.node_guid != iwarp.node_guid);
+	ur_dev_mac_gid(&iwarp, gid);
+	assert_memory_equal(gid + 6, zero, 10);
+	ur_dev_fini(&roce);
+	ur_dev_fini(&iwarp);
+}
+
 static void test_guid_is_stable(void **state)
 {
 	uint64_t guid = ur_host_guid();
@@ -409,6 +442,8 @@ int main(void)
 		T(test_resolve_by_lid),
 		T(test_every_listener_is_told),
 		T(test_addresses_of_this_host),
+		T(test_iwarp_tells_of_its_port_alone),
+		T(test_kinds_are_two_devices),
 		T(test_guid_is_stable),
 	};
 

@@ -185,6 +185,33 @@ static void free_ports_run_out(void **state)
 	ur_binds_drop(b, &bob);
 }
 
+static void a_port_has_a_limit(void **state)
+{
+	for (uint32_t i = 0; i < UR_BINDS_OF_PORT; i++)
+		assert_int_equal(bind_as(&alice, "10.0.0.1", 7, UR_BIND_REUSE),
+				 7);
+	assert_int_equal(bind_as(&alice, "10.0.0.1", 7, UR_BIND_REUSE),
+			 -ENOSPC);
+	assert_int_equal(ur_binds_del(b, &alice, 5), 0);
+	assert_int_equal(bind_as(&alice, "10.0.0.1", 7, UR_BIND_REUSE), 7);
+}
+
+static void listeners_are_counted(void **state)
+{
+	assert_int_equal(bind_as(&alice, "10.0.0.1", 7, 0), 7);
+	assert_int_equal(bind_as(&alice, "10.0.0.1", 8,
+				 UR_BIND_CLAIM | UR_BIND_LISTEN),
+			 8);
+	assert_int_equal(alice.listening, 1);
+	assert_int_equal(ur_binds_listen(b, &alice, 1), 0);
+	assert_int_equal(ur_binds_listen(b, &alice, 1), 0);
+	assert_int_equal(alice.listening, 2);
+	assert_int_equal(ur_binds_del(b, &alice, 1), 0);
+	assert_int_equal(alice.listening, 1);
+	ur_binds_drop(b, &alice);
+	assert_int_equal(alice.listening, 0);
+}
+
 static void an_owner_has_a_limit(void **state)
 {
 	struct ur_bind_want w = { .ps = TCP, .port = 7 };
@@ -220,6 +247,8 @@ int main(void)
 		T(the_most_exact_listener),
 		T(spaces_are_apart),
 		T(free_ports_run_out),
+		T(a_port_has_a_limit),
+		T(listeners_are_counted),
 		T(an_owner_has_a_limit),
 	};
 

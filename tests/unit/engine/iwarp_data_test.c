@@ -338,6 +338,38 @@ static void leave(struct side *s)
 	exit(0);
 }
 
+/* A server that takes a request and then neither answers nor lives. */
+static void a_server_killed_before_it_answers(void **state)
+{
+	struct sockaddr_storage to;
+	struct side b;
+	uint16_t port;
+	int fds[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct side s;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		side_open(&s);
+		(void)side_listen(&s, "127.0.0.1", 0, 0);
+		(void)!write(fds[1], &s.port, sizeof(s.port));
+		side_wait(&s, UR_CONN_REQUEST);
+		kill(getpid(), SIGKILL);
+	}
+	assert_int_equal(read(fds[0], &port, sizeof(port)), sizeof(port));
+	close(fds[0]);
+	close(fds[1]);
+	side_open(&b);
+	to = side_addr("127.0.0.1", port);
+	assert_int_equal(side_call(&b, &to, NULL), 0);
+	side_wait(&b, UR_CONN_REJECTED);
+	waitpid(pid, NULL, 0);
+	side_close(&b);
+}
+
 /* A child gets an adapter of its own, whatever this process has. */
 static pid_t start(void (*act)(struct side *s), struct side *b)
 {
@@ -461,6 +493,7 @@ int main(void)
 		/* Before this process has an adapter of its own */
 		cmocka_unit_test(two_processes_talk),
 		cmocka_unit_test(a_killed_peer_is_noticed),
+		cmocka_unit_test(a_server_killed_before_it_answers),
 		cmocka_unit_test(a_peer_that_exits_is_noticed),
 		TEST(send_and_receive_all_sizes),
 		TEST(everybody_may_sleep),

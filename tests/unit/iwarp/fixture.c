@@ -10,6 +10,8 @@
 #define CQ_SIZE 1023u
 #define WRS	128u
 
+bool pair_patient;
+
 void pipe_put(struct pipe *s, const void *data, uint32_t len)
 {
 	if (s->head + s->len + len > s->cap) {
@@ -60,6 +62,7 @@ static void side_init(struct side *s, uint32_t n, bool with_srq)
 	memset(s, 0, sizeof(*s));
 	rig_host_init(&s->host, n, false);
 	cfg.mrs = &s->host.mrs;
+	cfg.patient = pair_patient;
 	RIG_CHECK(ur_iwarp_create(&cfg, &s->w) == 0);
 	RIG_CHECK(ur_cq_init(&s->cq, CQ_SIZE, NULL, &s->host.async, s) == 0);
 	if (with_srq) {
@@ -223,6 +226,8 @@ bool side_recv(struct pair *p, struct side *s, struct pipe *from)
 		return true;
 	}
 	n = ur_iwarp_rx_want(s->w, &s->qp, iov, UR_IW_RX_IOV);
+	if (n == 0 && ur_iwarp_rx_starved(&s->qp))
+		return false;
 	RIG_CHECK(n > 0);
 	left = at_most(p, p->rx_max, total(iov, n));
 	if (left > from->len)

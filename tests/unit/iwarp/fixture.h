@@ -50,6 +50,9 @@ struct ur_iw_params pair_params(bool initiator);
 /* Both sides made and connected; bp NULL: as ap, but a responder. */
 void pair_init(struct pair *p, const struct ur_iw_params *ap,
 	       const struct ur_iw_params *bp);
+/* Lanes that are made next let a SEND wait for its receive. */
+extern bool pair_patient;
+
 /* Made, but not connected: QPs in RESET. */
 void pair_init_raw(struct pair *p, bool with_srq);
 void pair_connect(struct pair *p, const struct ur_iw_params *ap,

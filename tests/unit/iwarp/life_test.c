@@ -562,6 +562,65 @@ static void srq(void **state)
 	teardown(w);
 }
 
+static struct world *setup_patient(void)
+{
+	struct world *w;
+
+	pair_patient = true;
+	w = setup_large();
+	pair_patient = false;
+	return w;
+}
+
+/* Small and large: nothing behind it is looked at until it has its receive. */
+static void a_send_waits_for_its_receive(void **state)
+{
+	static const uint32_t lens[] = { 100, 50000 };
+
+	for (size_t i = 0; i < 2; i++) {
+		struct world *w = setup_patient();
+		struct iovec iov[UR_IW_RX_IOV];
+
+		post(w, 1, UR_WR_RDMA_WRITE, 0, 10);
+		post(w, 2, UR_WR_SEND, 0, lens[i]);
+		post(w, 3, UR_WR_RDMA_READ, 0, 100);
+		pair_run(&w->p);
+		side_cqe(&w->p.a, 1, UR_WC_SUCCESS);
+		side_cqe(&w->p.a, 2, UR_WC_SUCCESS);
+		side_no_cqe(&w->p.a);
+		assert_true(ur_iwarp_rx_starved(&w->p.b.qp));
+		assert_int_equal(ur_iwarp_rx_want(w->p.b.w, &w->p.b.qp, iov,
+						  UR_IW_RX_IOV),
+				 0);
+		assert_int_equal(
+			ur_iwarp_input(w->p.b.w, &w->p.b.qp, "x", 1, 1), 0);
+		assert_false(ur_iwarp_rx_retry(w->p.b.w, &w->p.b.qp, false, 1));
+		post_recv(w, 9, lens[i]);
+		assert_true(ur_iwarp_rx_retry(w->p.b.w, &w->p.b.qp, false, 1));
+		pair_run(&w->p);
+		assert_int_equal(side_cqe(&w->p.b, 9, UR_WC_SUCCESS).byte_len,
+				 lens[i]);
+		side_cqe(&w->p.a, 3, UR_WC_SUCCESS);
+		teardown(w);
+	}
+}
+
+static void waiting_ends(void **state)
+{
+	struct world *w = setup_patient();
+
+	post(w, 1, UR_WR_SEND, 0, 100);
+	pair_run(&w->p);
+	side_cqe(&w->p.a, 1, UR_WC_SUCCESS);
+	assert_true(ur_iwarp_rx_retry(w->p.b.w, &w->p.b.qp, true, 1));
+	assert_int_equal(state_of(&w->p.b), UR_QPS_ERR);
+	side_send(&w->p, &w->p.b);
+	expect_terminate(&w->p.b.out, UR_TERM_DDP, UR_TERM_DDP_UNTAGGED,
+			 UR_TERM_U_NO_BUFFER, NULL);
+	assert_int_equal(ur_iwarp_counters(w->p.b.w)->no_receive_posted, 1);
+	teardown(w);
+}
+
 static void inline_data(void **state)
 {
 	struct world *w = setup();
@@ -758,6 +817,8 @@ int main(void)
 		cmocka_unit_test(responder_waits_for_the_initiator),
 		cmocka_unit_test(ready_to_receive),
 		cmocka_unit_test(srq),
+		cmocka_unit_test(a_send_waits_for_its_receive),
+		cmocka_unit_test(waiting_ends),
 		cmocka_unit_test(inline_data),
 		cmocka_unit_test(cq_overrun_ends_the_connection),
 		cmocka_unit_test(states),

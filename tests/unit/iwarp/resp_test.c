@@ -245,45 +245,40 @@ static void other_domain(void **state)
 	      UR_EVENT_QP_ACCESS_ERR);
 }
 
-/* Each row: an untagged header that is wrong in one respect. */
+/* Each row: a header of a SEND that is wrong in one respect. */
 static void untagged_faults(void **state)
 {
-	const struct ur_ddp_hdr good = hdr_untagged(UR_RDMAP_SEND, 1, 0);
-	struct {
-		struct ur_ddp_hdr h;
+	static const struct {
+		uint32_t qn, msn, mo;
+		uint8_t version, ulp;
 		uint8_t layer, etype, code;
-		int event;
-	} rows[9];
-	size_t n = 0;
+	} rows[] = {
+		{ 4, 1, 0, 1, 0x43, UR_TERM_DDP, 2, UR_TERM_U_QN },
+		{ ~0u, 1, 0, 1, 0x43, UR_TERM_DDP, 2, UR_TERM_U_QN },
+		{ 1, 1, 0, 1, 0x43, UR_TERM_DDP, 2, UR_TERM_U_QN },
+		{ 0, 2, 0, 1, 0x43, UR_TERM_DDP, 2, UR_TERM_U_MSN },
+		{ 0, 0, 0, 1, 0x43, UR_TERM_DDP, 2, UR_TERM_U_MSN },
+		{ 0, 1, 1, 1, 0x43, UR_TERM_DDP, 2, UR_TERM_U_MO },
+		{ 0, 1, 0, 2, 0x43, UR_TERM_DDP, 2, UR_TERM_U_VERSION },
+		{ 0, 1, 0, 1, 0x83, UR_TERM_RDMAP, 2, UR_TERM_RDMAP_VERSION },
+		{ 0, 1, 0, 1, 0x4c, UR_TERM_RDMAP, 2, UR_TERM_OPCODE },
+	};
 
-#define ROW(field, value, l, e, c)                                             \
-	do {                                                                   \
-		rows[n].h = good;                                              \
-		rows[n].h.field = value;                                       \
-		rows[n].layer = l;                                             \
-		rows[n].etype = e;                                             \
-		rows[n].code = c;                                              \
-		rows[n++].event = UR_EVENT_QP_REQ_ERR;                         \
-	} while (0)
-	ROW(qn, 4, UR_TERM_DDP, 2, UR_TERM_U_QN);
-	ROW(qn, 0xffffffff, UR_TERM_DDP, 2, UR_TERM_U_QN);
-	ROW(qn, 1, UR_TERM_DDP, 2, UR_TERM_U_QN);
-	ROW(msn, 2, UR_TERM_DDP, 2, UR_TERM_U_MSN);
-	ROW(msn, 0, UR_TERM_DDP, 2, UR_TERM_U_MSN);
-	ROW(mo, 1, UR_TERM_DDP, 2, UR_TERM_U_MO);
-	ROW(version, 2, UR_TERM_DDP, 2, UR_TERM_U_VERSION);
-	ROW(ulp, 0x83, UR_TERM_RDMAP, 2, UR_TERM_RDMAP_VERSION);
-	ROW(ulp, 0x4c, UR_TERM_RDMAP, 2, UR_TERM_OPCODE);
-#undef ROW
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct ur_ddp_hdr h = { .last = true,
+					.version = rows[i].version,
+					.ulp = rows[i].ulp,
+					.qn = rows[i].qn,
+					.msn = rows[i].msn,
+					.mo = rows[i].mo };
 		struct world *w = setup();
 
 		post(w, 1, 100);
-		fpdu_put(w->to, &rows[i].h, "abc", 3);
+		fpdu_put(w->to, &h, "abc", 3);
 		go(w);
 		side_cqe(w->b, 1, UR_WC_WR_FLUSH_ERR);
 		ended(w, rows[i].layer, rows[i].etype, rows[i].code,
-		      rows[i].event);
+		      UR_EVENT_QP_REQ_ERR);
 	}
 }
 
@@ -339,6 +334,53 @@ static void bad_lkey_of_a_receive(void **state)
 	go(w);
 	side_cqe(w->b, 1, UR_WC_LOC_PROT_ERR);
 	ended(w, UR_TERM_RDMAP, UR_TERM_LOCAL, 0, -1);
+}
+
+/* A receive into memory that may not be written to, copied and direct. */
+static void receive_without_local_write(void **state)
+{
+	static uint8_t data[40000];
+	static const uint32_t lens[] = { 5, 40000 };
+
+	memset(data, 1, sizeof(data));
+	for (size_t i = 0; i < 2; i++) {
+		struct ur_ddp_hdr h = hdr_untagged(UR_RDMAP_SEND, 1, 0);
+		struct world *w = setup();
+		struct rig_buf buf;
+		struct ur_sge sge;
+
+		rig_buf_init(&buf, &w->b->host, 50000, UR_ACCESS_REMOTE_READ);
+		memset(buf.p, 9, 50000);
+		sge = rig_sge(&buf, 0, 50000);
+		side_post_recv(w->b, 1, &sge, 1);
+		fpdu_put(w->to, &h, data, lens[i]);
+		w->p.rx_max = 3000;
+		go(w);
+		side_cqe(w->b, 1, UR_WC_LOC_PROT_ERR);
+		for (uint32_t k = 0; k < 50000; k++)
+			assert_int_equal(buf.p[k], 9);
+		rig_buf_fini(&buf);
+		ended(w, UR_TERM_RDMAP, UR_TERM_LOCAL, 0, -1);
+	}
+}
+
+/* A region that is deregistered while its segment is being placed. */
+static void region_goes_in_the_middle(void **state)
+{
+	struct world *w = setup();
+	static uint8_t data[60000];
+	struct rig_buf buf;
+	struct ur_ddp_hdr t;
+
+	rig_buf_init(&buf, &w->b->host, 60000, ALL);
+	t = hdr_tagged(UR_RDMAP_WRITE, buf.mr->key, (uintptr_t)buf.p);
+	fpdu_put(w->to, &t, data, sizeof(data));
+	w->p.rx_max = 3000;
+	for (int i = 0; i < 5; i++)
+		side_recv(&w->p, w->b, w->to);
+	rig_buf_fini(&buf);
+	ended(w, UR_TERM_DDP, UR_TERM_DDP_TAGGED, UR_TERM_T_INVALID_STAG,
+	      UR_EVENT_QP_ACCESS_ERR);
 }
 
 static void opcode_changes_within_a_message(void **state)
@@ -439,6 +481,35 @@ static void reads_are_answered_in_order(void **state)
 	} while (!f.h.last);
 	assert_int_equal(off, 3000);
 	assert_int_equal(w->b->out.len, 0);
+	teardown(w);
+}
+
+/* RFC 5041, 5.3: an answer and a request of ours do not cut each other. */
+static void messages_are_not_mixed(void **state)
+{
+	struct world *w = setup();
+	struct ur_sge sge = rig_sge(&w->buf, 0, 20000);
+	struct rig_wr wr = {
+		.wr_id = 1, .sge = &sge, .nsge = 1, .opcode = UR_WR_RDMA_WRITE
+	};
+	static struct fpdu f;
+	uint8_t within = 0xff;
+	uint32_t ends = 0;
+
+	for (uint32_t i = 1; i <= 3; i++)
+		read_put(w, i, w->buf.mr->key, va(w, 0), 20000);
+	for (int i = 0; i < 3; i++)
+		side_post_send(&w->p, w->b, &wr);
+	w->b->out.room = 2000;
+	while (w->to->len)
+		side_recv(&w->p, w->b, w->to);
+	while (ends < 6) {
+		side_send(&w->p, w->b);
+		assert_true(fpdu_get(&w->b->out, &f, true));
+		assert_true(within == 0xff || within == f.h.ulp);
+		within = f.h.last ? 0xff : f.h.ulp;
+		ends += f.h.last;
+	}
 	teardown(w);
 }
 
@@ -619,7 +690,10 @@ int main(void)
 		cmocka_unit_test(no_receive),
 		cmocka_unit_test(too_long_for_the_receive),
 		cmocka_unit_test(bad_lkey_of_a_receive),
+		cmocka_unit_test(receive_without_local_write),
+		cmocka_unit_test(region_goes_in_the_middle),
 		cmocka_unit_test(opcode_changes_within_a_message),
+		cmocka_unit_test(messages_are_not_mixed),
 		cmocka_unit_test(invalidation_of_a_region),
 		cmocka_unit_test(nonsense_lengths),
 		cmocka_unit_test(reads_are_answered_in_order),

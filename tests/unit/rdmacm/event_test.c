@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -512,6 +513,31 @@ static void test_sync_refused(void **state)
 	rdma_destroy_id(id);
 }
 
+/* A child has its parent's ids, but no use of them. */
+static void test_fork(void **state)
+{
+	struct rdma_conn_param param = { .qp_num = 5 };
+	struct rdma_cm_event *ev;
+	struct ur_conn *c;
+	struct rdma_cm_id *id = resolved(&c);
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (rdma_connect(id, &param) != -1 || errno != ENODEV)
+			_exit(1);
+		if (rdma_get_cm_event(channel, &ev) != -1 || errno != ENODEV)
+			_exit(2);
+		if (rdma_destroy_id(id) != 0)
+			_exit(3);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(rdma_connect(id, &param), 0);
+	rdma_destroy_id(id);
+}
+
 static void test_multicast(void **state)
 {
 	struct sockaddr_in group = {
@@ -572,6 +598,7 @@ int main(void)
 		TEST(test_active),    TEST(test_rejected),
 		TEST(test_depths),    TEST(test_sync),
 		TEST(test_multicast), TEST(test_sync_refused),
+		TEST(test_fork),
 	};
 
 	if (!own_net_enter())
