@@ -211,6 +211,16 @@ def rules(device, family):
     return run
 
 
+def cycles(device):
+    def run(env):
+        if not has_device(env, device):
+            raise Skip(f'there is no {device}')
+        env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
+                 env.prog('cm_rules'), env.a.ip4, 'cycles', '10000',
+                 timeout=300)
+    return run
+
+
 CASES = []
 for dev in DEVICES:
     for name, server, client, expect, ends, roce, full, only in ROWS:
@@ -220,4 +230,6 @@ for dev in DEVICES:
                               full=full, where=only))
     for kind in ('v4', 'v6'):
         CASES.append(Case(f'{dev}-rules-{kind}', rules(dev, kind)))
+    CASES.append(Case(f'{dev}-10000-cycles', cycles(dev), full=True,
+                      where='lo'))
     CASES.append(Case(f'{dev}-pyverbs', pyverbs(dev), where='veth'))

@@ -2,7 +2,8 @@
 /*
  * The rules of rdma_cm: which call is refused when and how, what each event
  * says.  Both sides are in this process, connected to each other over the
- * address of the command line:  cm_rules ADDRESS [RULE].  It runs on any
+ * address of the command line:  cm_rules ADDRESS [RULE
+ * [CYCLES]].  It runs on any
  * device: the kernel's rxe keeps every rule, siw those that ask for no state
  * of a QP.
  */
@@ -22,6 +23,7 @@
 #define WAIT_MS	      20000
 #define PRIVATE_MAX   56 /* of a request on RoCE, with the CMA's header */
 #define NO_SUCH_LEVEL 7
+#define MEMORY_SLACK  2048 /* KiB that an allocator may come to keep */
 
 #define REFUSED(call, error)                                                   \
 	do {                                                                   \
@@ -41,6 +43,7 @@ static struct sockaddr_storage address;
 static struct side server, client;
 static struct rdma_cm_id *listener;
 static bool iwarp;
+static long cycles = 300;
 
 static struct sockaddr *addr(uint16_t port)
 {
@@ -581,19 +584,40 @@ static int fds(void)
 	return n;
 }
 
+/* In KiB */
+static long resident(void)
+{
+	long kib = 0;
+	char line[128];
+	FILE *f = fopen("/proc/self/status", "r");
+
+	VT_TRUE(f != NULL);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmRSS: %ld", &kib) == 1)
+			break;
+	fclose(f);
+	return kib;
+}
+
 /* Nothing is left of connections that are gone. */
 static void rule_cycles(void)
 {
 	uint16_t port = listen_on(RDMA_PS_TCP);
+	long memory = 0;
 	int before = 0;
 
-	for (unsigned int i = 0; i < 300; i++) {
+	for (long i = 0; i < cycles; i++) {
 		connect_both(port);
 		disconnect_both();
-		if (i == 20)
+		if (i == cycles / 2) {
 			before = fds();
+			memory = resident();
+		}
 	}
+	printf("%ld KiB more after %ld of %ld cycles\n", resident() - memory,
+	       cycles - cycles / 2, cycles);
 	VT_TRUE(fds() <= before + 2);
+	VT_TRUE(resident() <= memory + MEMORY_SLACK);
 	VT_TRUE(rdma_destroy_id(listener) == 0);
 }
 
@@ -651,7 +675,9 @@ int main(int argc, char **argv)
 	bool any = false;
 
 	if (argc < 2 || getaddrinfo(argv[1], NULL, &hints, &ai))
-		VT_FAIL("usage: cm_rules ADDRESS [RULE]");
+		VT_FAIL("usage: cm_rules ADDRESS [RULE [CYCLES]]");
+	if (argc > 3)
+		cycles = strtol(argv[3], NULL, 10);
 	memcpy(&address, ai->ai_addr, ai->ai_addrlen);
 	freeaddrinfo(ai);
 	server.channel = rdma_create_event_channel();
