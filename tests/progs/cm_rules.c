@@ -476,6 +476,8 @@ static void rule_own_qp(void)
 {
 	struct rdma_conn_param param = { .retry_count = 7 };
 	uint16_t port = listen_on(RDMA_PS_TCP);
+	struct ibv_ece ours = { .vendor_id = 0x1234, .options = 0x35 };
+	struct ibv_ece theirs;
 	struct ibv_qp *a, *b;
 	struct rdma_cm_event *ev;
 
@@ -487,11 +489,17 @@ static void rule_own_qp(void)
 	}
 	a = own_qp(&client);
 	param.qp_num = a->qp_num;
+	VT_TRUE(rdma_set_local_ece(client.id, &ours) == 0);
 	VT_TRUE(rdma_connect(client.id, &param) == 0);
 	ev = next(&server, RDMA_CM_EVENT_CONNECT_REQUEST);
 	VT_TRUE(ev->param.conn.qp_num == a->qp_num);
 	server.id = ev->id;
 	rdma_ack_cm_event(ev);
+	VT_TRUE(rdma_get_remote_ece(server.id, &theirs) == 0);
+	VT_TRUE(theirs.vendor_id == ours.vendor_id);
+	VT_TRUE(theirs.options == ours.options);
+	ours.options = 1;
+	VT_TRUE(rdma_set_local_ece(server.id, &ours) == 0);
 	b = own_qp(&server);
 	move(server.id, b, IBV_QPS_RTR);
 	move(server.id, b, IBV_QPS_RTS);
@@ -500,6 +508,8 @@ static void rule_own_qp(void)
 	ev = next(&client, RDMA_CM_EVENT_CONNECT_RESPONSE);
 	VT_TRUE(ev->param.conn.qp_num == b->qp_num);
 	rdma_ack_cm_event(ev);
+	VT_TRUE(rdma_get_remote_ece(client.id, &theirs) == 0);
+	VT_TRUE(theirs.vendor_id == ours.vendor_id && theirs.options == 1);
 	move(client.id, a, IBV_QPS_RTR);
 	move(client.id, a, IBV_QPS_RTS);
 	VT_TRUE(rdma_establish(client.id) == 0);
