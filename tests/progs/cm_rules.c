@@ -23,7 +23,7 @@
 #define WAIT_MS	      20000
 #define PRIVATE_MAX   56 /* of a request on RoCE, with the CMA's header */
 #define NO_SUCH_LEVEL 7
-#define MEMORY_SLACK  2048 /* KiB that an allocator may come to keep */
+#define MEMORY_SLACK  4096 /* KiB that an allocator may come to keep */
 
 #define REFUSED(call, error)                                                   \
 	do {                                                                   \
