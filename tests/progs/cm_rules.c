@@ -146,12 +146,11 @@ static void end(struct side *s)
 	s->id = NULL;
 }
 
-static void rule_ids(void)
+static void rule_addresses(void)
 {
 	struct sockaddr_in far = { .sin_family = AF_INET };
 	struct sockaddr other = { .sa_family = AF_UNIX };
-	struct rdma_cm_id *a, *b;
-	uint16_t port;
+	struct rdma_cm_id *a;
 
 	REFUSED(rdma_create_id(client.channel, &a, NULL,
 			       (enum rdma_port_space)1),
@@ -161,6 +160,15 @@ static void rule_ids(void)
 	far.sin_addr.s_addr = htonl(0xc0000201); /* documentation's */
 	REFUSED(rdma_bind_addr(a, (struct sockaddr *)&far), EADDRNOTAVAIL);
 	REFUSED(rdma_resolve_addr(a, NULL, &other, 100), EINVAL);
+	VT_TRUE(rdma_destroy_id(a) == 0);
+}
+
+static void rule_ports(void)
+{
+	struct rdma_cm_id *a = new_id(&client, RDMA_PS_TCP);
+	struct rdma_cm_id *b;
+	uint16_t port;
+
 	VT_TRUE(rdma_bind_addr(a, addr(0)) == 0);
 	port = ntohs(rdma_get_src_port(a));
 	VT_TRUE(port != 0);
@@ -662,7 +670,8 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } rules[] = {
-	{ "ids", rule_ids },
+	{ "addresses", rule_addresses },
+	{ "ports", rule_ports },
 	{ "wildcard", rule_wildcard },
 	{ "options", rule_options },
 	{ "reuse", rule_reuse },
@@ -694,7 +703,7 @@ int main(int argc, char **argv)
 	client.channel = rdma_create_event_channel();
 	VT_TRUE(server.channel && client.channel);
 	for (unsigned int i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-		if (argc > 2 && strcmp(argv[2], rules[i].name))
+		if (argc > 2 && strcmp(argv[2], rules[i].name) != 0)
 			continue;
 		any = true;
 		printf("%s\n", rules[i].name);
