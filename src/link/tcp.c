@@ -10,6 +10,9 @@
 #include <unistd.h>
 
 #define EVENTS	   32
+/* A peer that acknowledges nothing for so long is gone: by itself the kernel
+ * would try for a quarter of an hour. */
+#define UNHEARD_MS 60000
 #define SKIP_ALONE 64u /* looks without epoll_wait() with one connection … */
 #define SKIP_CROWD 8u  /* … and with more */
 
@@ -48,11 +51,12 @@ int ur_tcp_add(struct ur_tcp *t, struct ur_tcp_conn *c, int fd)
 		.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
 		.data.ptr = c,
 	};
-	int one = 1, flags = fcntl(fd, F_GETFL);
+	int one = 1, ms = UNHEARD_MS, flags = fcntl(fd, F_GETFL);
 
 	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK))
 		return -errno;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
 	*c = (struct ur_tcp_conn){ .fd = fd };
 	ur_list_init(&c->readable);
 	ur_list_init(&c->writable);

@@ -52,7 +52,8 @@ static inline int ur_tcp_wait_fd(const struct ur_tcp *t)
 
 /*
  * Take fd, a connected socket, into the set; *c is the caller's memory until
- * it is taken out.  Sets it non-blocking and TCP_NODELAY.  Bytes that are
+ * it is taken out.  Sets it non-blocking and TCP_NODELAY, and a limit of a
+ * minute for a peer that does not acknowledge (-ETIMEDOUT).  Bytes that are
  * there already count as an edge.  0 or -errno, then fd stays the caller's.
  */
 int ur_tcp_add(struct ur_tcp *t, struct ur_tcp_conn *c, int fd);

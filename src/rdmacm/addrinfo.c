@@ -10,10 +10,10 @@
 #include "rdmacm/id.h"
 #include "verbs/convert.h"
 
-int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node,
+int rdma_resolve_addrinfo(struct rdma_cm_id *pub, const char *node,
 			  const char *service,
 			  const struct rdma_addrinfo *hints);
-int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
+int rdma_query_addrinfo(struct rdma_cm_id *pub, struct rdma_addrinfo **info);
 
 static int copy_bytes(void **out, const void *from, size_t len)
 {

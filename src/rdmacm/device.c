@@ -74,7 +74,8 @@ static void sort_devices(void)
 
 	if (!want || !*want)
 		return;
-	while (i < device_count && strcmp(devices[i].verbs->device->name, want))
+	while (i < device_count &&
+	       strcmp(devices[i].verbs->device->name, want) != 0)
 		i++;
 	if (i == device_count) {
 		ur_warn("rdma_cm: there is no device %s "

@@ -119,7 +119,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel,
 		return urv_minus_one(-EINVAL);
 	for (;;) {
 		rc = urc_event_take(channel, &e);
-		if (rc)
+		if (rc < 0)
 			return urv_minus_one(rc);
 		if (prepare(e) == TELL)
 			break;

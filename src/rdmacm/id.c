@@ -101,7 +101,7 @@ static int create(struct rdma_event_channel *channel, void *context,
 int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id,
 		   void *context, enum rdma_port_space ps)
 {
-	struct urc_id *new;
+	struct urc_id *new = NULL;
 	int rc = create(channel, context, ps, &new);
 
 	if (rc)

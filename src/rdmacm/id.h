@@ -59,13 +59,14 @@ struct urc_device {
 	struct ibv_context *verbs; /* open as long as the process lives */
 	struct ur_adapter *adapter;
 	struct ur_dev *dev;
-	bool iwarp;
-	uint8_t max_responder_resources;
-	uint8_t max_initiator_depth;
 	/* What ids have by default; urc_device_lock */
 	struct ibv_pd *pd;
 	struct ibv_xrcd *xrcd;
 	uint32_t refs;
+	/* Constant */
+	bool iwarp;
+	uint8_t max_responder_resources;
+	uint8_t max_initiator_depth;
 };
 
 /* A connection of an id, and the device it is on. */

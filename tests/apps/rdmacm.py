@@ -211,7 +211,39 @@ def rules(device, family):
     return run
 
 
-CASES = []
+def both_devices(env):
+    """One listener on the wildcard, clients on either device."""
+    if not all(has_device(env, d) for d in DEVICES):
+        raise Skip('there is one device only')
+    port = env.port()
+    s = env.run(env.a, 'rping', '-s', '-P', '-p', port, '-a', '0.0.0.0')
+    try:
+        for device in DEVICES * 2:
+            for _ in range(20):
+                time.sleep(0.1 * SLOW)
+                c = env.run(env.b, 'env', f'URNIC_RDMACM_DEVICE={device}',
+                            'rping', '-c', '-p', port, '-a', env.a.ip4,
+                            '-C', 20, '-V')
+                code = c.wait(30)
+                if not re.search(NOT_YET, c.text()):
+                    break
+            if code or 'error' in c.text():
+                raise Failure(f'{device}: exit {code}: {c.describe()}')
+    finally:
+        s.end()
+
+
+def cycles(device):
+    def run(env):
+        if not has_device(env, device):
+            raise Skip(f'there is no {device}')
+        env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
+                 env.prog('cm_rules'), env.a.ip4, 'cycles', '10000',
+                 timeout=300)
+    return run
+
+
+CASES = [Case('both-devices', both_devices)]
 for dev in DEVICES:
     for name, server, client, expect, ends, roce, full, only in ROWS:
         if dev == DEVICES[0] or not roce:
@@ -220,4 +252,6 @@ for dev in DEVICES:
                               full=full, where=only))
     for kind in ('v4', 'v6'):
         CASES.append(Case(f'{dev}-rules-{kind}', rules(dev, kind)))
+    CASES.append(Case(f'{dev}-10000-cycles', cycles(dev), full=True,
+                      where='lo'))
     CASES.append(Case(f'{dev}-pyverbs', pyverbs(dev), where='veth'))

@@ -217,6 +217,43 @@ def rcopy(device):
     return run
 
 
+def rules(device):
+    def run(env):
+        need(env, device)
+        text = env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
+                        env.prog('rsocket_rules'), env.a.ip4, timeout=60)
+        if 'all right' not in text:
+            raise Failure(text)
+    return run
+
+
+def killed(device, victim):
+    """The other side of a killed process learns of it."""
+    def run(env):
+        need(env, device)
+        port = env.port()
+        prog = ['env', f'URNIC_RDMACM_DEVICE={device}', 'rstream', '-p', port,
+                '-T', 'b', '-S', 65536, '-C', 1000, '-I', 1000]
+        s = env.run(env.a, *prog, '-b', env.a.ip4)
+        try:
+            for _ in range(20):
+                c = env.run(env.b, *prog, '-s', env.a.ip4)
+                time.sleep(0.7 * SLOW)
+                if c.running():
+                    break
+                c.end()
+            dies, lives = (s, c) if victim == 'server' else (c, s)
+            if not (dies.running() and lives.running()):
+                raise Failure('ended early: ' + dies.describe())
+            dies.signal(9)
+            if not lives.wait(30):
+                raise Failure('took it for a success: ' + lives.describe())
+        finally:
+            s.end()
+            c.end()
+    return run
+
+
 def udpong(device, args):
     def run(env):
         need(env, device)
@@ -240,6 +277,9 @@ for dev in DEVICES:
                    where=only, far='size' not in name)
               for name, prog, full, v6, only in ROWS]
     CASES += [
+        Case(f'{dev}-rules', rules(dev), where='lo'),
+        Case(f'{dev}-killed-server', killed(dev, 'server')),
+        Case(f'{dev}-killed-client', killed(dev, 'client')),
         Case(f'{dev}-rcopy', rcopy(dev)),
         Case(f'{dev}-iperf3', iperf3(dev, '')),
         Case(f'{dev}-iperf3-reverse', iperf3(dev, '-R')),

@@ -2,7 +2,8 @@
 /*
  * The rules of rdma_cm: which call is refused when and how, what each event
  * says.  Both sides are in this process, connected to each other over the
- * address of the command line:  cm_rules ADDRESS [RULE].  It runs on any
+ * address of the command line:  cm_rules ADDRESS [RULE
+ * [CYCLES]].  It runs on any
  * device: the kernel's rxe keeps every rule, siw those that ask for no state
  * of a QP.
  */
@@ -22,6 +23,7 @@
 #define WAIT_MS	      20000
 #define PRIVATE_MAX   56 /* of a request on RoCE, with the CMA's header */
 #define NO_SUCH_LEVEL 7
+#define MEMORY_SLACK  4096 /* KiB that an allocator may come to keep */
 
 #define REFUSED(call, error)                                                   \
 	do {                                                                   \
@@ -41,6 +43,7 @@ static struct sockaddr_storage address;
 static struct side server, client;
 static struct rdma_cm_id *listener;
 static bool iwarp;
+static long cycles = 300;
 
 static struct sockaddr *addr(uint16_t port)
 {
@@ -143,12 +146,11 @@ static void end(struct side *s)
 	s->id = NULL;
 }
 
-static void rule_ids(void)
+static void rule_addresses(void)
 {
 	struct sockaddr_in far = { .sin_family = AF_INET };
 	struct sockaddr other = { .sa_family = AF_UNIX };
-	struct rdma_cm_id *a, *b;
-	uint16_t port;
+	struct rdma_cm_id *a;
 
 	REFUSED(rdma_create_id(client.channel, &a, NULL,
 			       (enum rdma_port_space)1),
@@ -158,6 +160,15 @@ static void rule_ids(void)
 	far.sin_addr.s_addr = htonl(0xc0000201); /* documentation's */
 	REFUSED(rdma_bind_addr(a, (struct sockaddr *)&far), EADDRNOTAVAIL);
 	REFUSED(rdma_resolve_addr(a, NULL, &other, 100), EINVAL);
+	VT_TRUE(rdma_destroy_id(a) == 0);
+}
+
+static void rule_ports(void)
+{
+	struct rdma_cm_id *a = new_id(&client, RDMA_PS_TCP);
+	struct rdma_cm_id *b;
+	uint16_t port;
+
 	VT_TRUE(rdma_bind_addr(a, addr(0)) == 0);
 	port = ntohs(rdma_get_src_port(a));
 	VT_TRUE(port != 0);
@@ -473,6 +484,8 @@ static void rule_own_qp(void)
 {
 	struct rdma_conn_param param = { .retry_count = 7 };
 	uint16_t port = listen_on(RDMA_PS_TCP);
+	struct ibv_ece ours = { .vendor_id = 0x1234, .options = 0x35 };
+	struct ibv_ece theirs;
 	struct ibv_qp *a, *b;
 	struct rdma_cm_event *ev;
 
@@ -484,11 +497,17 @@ static void rule_own_qp(void)
 	}
 	a = own_qp(&client);
 	param.qp_num = a->qp_num;
+	VT_TRUE(rdma_set_local_ece(client.id, &ours) == 0);
 	VT_TRUE(rdma_connect(client.id, &param) == 0);
 	ev = next(&server, RDMA_CM_EVENT_CONNECT_REQUEST);
 	VT_TRUE(ev->param.conn.qp_num == a->qp_num);
 	server.id = ev->id;
 	rdma_ack_cm_event(ev);
+	VT_TRUE(rdma_get_remote_ece(server.id, &theirs) == 0);
+	VT_TRUE(theirs.vendor_id == ours.vendor_id);
+	VT_TRUE(theirs.options == ours.options);
+	ours.options = 1;
+	VT_TRUE(rdma_set_local_ece(server.id, &ours) == 0);
 	b = own_qp(&server);
 	move(server.id, b, IBV_QPS_RTR);
 	move(server.id, b, IBV_QPS_RTS);
@@ -497,6 +516,8 @@ static void rule_own_qp(void)
 	ev = next(&client, RDMA_CM_EVENT_CONNECT_RESPONSE);
 	VT_TRUE(ev->param.conn.qp_num == b->qp_num);
 	rdma_ack_cm_event(ev);
+	VT_TRUE(rdma_get_remote_ece(client.id, &theirs) == 0);
+	VT_TRUE(theirs.vendor_id == ours.vendor_id && theirs.options == 1);
 	move(client.id, a, IBV_QPS_RTR);
 	move(client.id, a, IBV_QPS_RTS);
 	VT_TRUE(rdma_establish(client.id) == 0);
@@ -581,19 +602,40 @@ static int fds(void)
 	return n;
 }
 
+/* In KiB */
+static long resident(void)
+{
+	long kib = 0;
+	char line[128];
+	FILE *f = fopen("/proc/self/status", "r");
+
+	VT_TRUE(f != NULL);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmRSS: %ld", &kib) == 1)
+			break;
+	fclose(f);
+	return kib;
+}
+
 /* Nothing is left of connections that are gone. */
 static void rule_cycles(void)
 {
 	uint16_t port = listen_on(RDMA_PS_TCP);
+	long memory = 0;
 	int before = 0;
 
-	for (unsigned int i = 0; i < 300; i++) {
+	for (long i = 0; i < cycles; i++) {
 		connect_both(port);
 		disconnect_both();
-		if (i == 20)
+		if (i == cycles / 2) {
 			before = fds();
+			memory = resident();
+		}
 	}
+	printf("%ld KiB more after %ld of %ld cycles\n", resident() - memory,
+	       cycles - cycles / 2, cycles);
 	VT_TRUE(fds() <= before + 2);
+	VT_TRUE(resident() <= memory + MEMORY_SLACK);
 	VT_TRUE(rdma_destroy_id(listener) == 0);
 }
 
@@ -628,7 +670,8 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } rules[] = {
-	{ "ids", rule_ids },
+	{ "addresses", rule_addresses },
+	{ "ports", rule_ports },
 	{ "wildcard", rule_wildcard },
 	{ "options", rule_options },
 	{ "reuse", rule_reuse },
@@ -651,14 +694,16 @@ int main(int argc, char **argv)
 	bool any = false;
 
 	if (argc < 2 || getaddrinfo(argv[1], NULL, &hints, &ai))
-		VT_FAIL("usage: cm_rules ADDRESS [RULE]");
+		VT_FAIL("usage: cm_rules ADDRESS [RULE [CYCLES]]");
+	if (argc > 3)
+		cycles = strtol(argv[3], NULL, 10);
 	memcpy(&address, ai->ai_addr, ai->ai_addrlen);
 	freeaddrinfo(ai);
 	server.channel = rdma_create_event_channel();
 	client.channel = rdma_create_event_channel();
 	VT_TRUE(server.channel && client.channel);
 	for (unsigned int i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-		if (argc > 2 && strcmp(argv[2], rules[i].name))
+		if (argc > 2 && strcmp(argv[2], rules[i].name) != 0)
 			continue;
 		any = true;
 		printf("%s\n", rules[i].name);

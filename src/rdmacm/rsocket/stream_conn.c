@@ -156,13 +156,16 @@ static void unresolved(struct urs_stream *st, const struct rdma_cm_event *ev)
 		resolve_route(st);
 }
 
-/* The peer's last messages are in our queue before its farewell. */
+/*
+ * The peer's last messages are in our queue before its disconnect.  One that
+ * closes says so by a message; if there was none, it has died.
+ */
 static void disconnected(struct urs_stream *st)
 {
 	urs_ep_progress(st);
-	if (st->state == URS_CONNECTED)
+	if (st->state == URS_CONNECTED && !st->can_read)
 		urs_stream_closed(st);
-	else if (urs_stream_opening(st))
+	else
 		urs_stream_fail(st, ECONNRESET);
 }
 
