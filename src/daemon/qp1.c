@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "daemon/qp1.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,9 +123,8 @@ int ur_qp1_send(struct ur_qp1 *q, const struct ur_cm_dgram *d)
 	t->niov = 1;
 	t->linear_len = UDP_LEN;
 	t->iov[0] = (struct iovec){ t->linear, UDP_LEN };
-	t->sport =
-		(ur_addr_is_v4(d->dst) ? q->link->sports.v4
-				       : q->link->sports.v6)[0];
+	t->sport = (ur_addr_is_v4(d->dst) ? q->link->sports.v4
+					  : q->link->sports.v6)[0];
 	memcpy(t->linear + put_headers(q, t->linear), d->mad, UR_CM_MAD_LEN);
 	memcpy(flow.src, d->src, 16);
 	memcpy(flow.dst, d->dst, 16);
@@ -184,6 +184,7 @@ bool ur_qp1_check(struct ur_qp1 *q, const struct ur_rx *rx,
 		(*counter)++;
 		return false;
 	}
+	assert(mad);
 	q->cnt.received++;
 	memcpy(out->src, rx->src, 16);
 	memcpy(out->dst, rx->dst, 16);

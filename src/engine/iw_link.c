@@ -18,6 +18,7 @@
 #define LINGER_NS 5000000000u
 
 /* A link without lane and without connection is nobody's. */
+/* A dead link is on no list, which the linter does not see. */
 static void free_if_unused(struct ur_iw_link *k)
 {
 	if (k->held || k->state != UR_IW_DEAD)
