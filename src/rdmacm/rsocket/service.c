@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rdmacm/rsocket/service.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -116,12 +117,26 @@ static void *run(void *arg)
 	return NULL;
 }
 
+/* The thread's code must not go when a program closes the library. */
+static void stay_loaded(void)
+{
+	Dl_info info;
+	void *lib;
+
+	if (!dladdr(&urs_cm_service, &info))
+		return;
+	lib = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+	if (lib)
+		dlclose(lib);
+}
+
 /* Signals are for the application's threads. */
 static int spawn(struct urs_service *svc)
 {
 	sigset_t all, old;
 	int rc;
 
+	stay_loaded();
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = pthread_create(&svc->thread, NULL, run, svc);
