@@ -16,7 +16,7 @@ bool pre_fork_wanted(void)
 {
 	const char *v = getenv("RDMAV_FORK_SAFE");
 
-	return v && atoi(v);
+	return v && strtol(v, NULL, 10) != 0;
 }
 
 /* The program's number means the rsocket from now on. */
