@@ -74,6 +74,14 @@ tsan:
 	@TSAN_OPTIONS="halt_on_error=1 suppressions=$(CURDIR)/scripts/tsan.supp" \
 		scripts/run_tests build-tsan $(OURS) --no-suite sim -t 4
 
+# Against the kernel's own rxe and siw, in a virtual machine (root).
+INTEROP ?=
+interop:
+	@scripts/deps build interop
+	@$(MAKE) --no-print-directory all
+	@tests/interop/run.py --urnic $(BUILD)/urnic \
+		--progs $(BUILD)/tests/progs $(INTEROP) || [ $$? -eq 77 ]
+
 lint:
 	@scripts/deps build lint
 	@scripts/lint
@@ -84,4 +92,4 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all demo test bench sim fuzz asan tsan lint install clean
+.PHONY: all demo test bench sim fuzz asan tsan interop lint install clean

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""urnic against the RDMA stacks of a Linux kernel, which runs in a guest.
+
+    run.py --urnic build/urnic --progs build/tests/progs [GROUP ...]
+
+Every case runs in both roles.  --short leaves out the long ones, --smoke runs
+one of each kind, -k PATTERN those whose names match.  Exit code: 0 all passed
+or skipped, 1 a case failed, 77 nothing could be run.
+"""
+
+import argparse
+import importlib
+import os
+import re
+import shlex
+import signal
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+
+import guest                                   # noqa: E402
+from harness.proc import Failure, Proc, Skip   # noqa: E402
+from harness.run import run_case, stop         # noqa: E402
+from peers import ROLES, Peers                 # noqa: E402
+
+GROUPS = ('verbs', 'cm')
+SMOKE = re.compile(r'verbs/((rc|ud)-v[46]|icrc-v4|loss-rc) '
+                   r'|cm/(rxe|siw)-(rping|ucmatose) |cm/rxe-udaddy ')
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    p.add_argument('--urnic', default='build/urnic')
+    p.add_argument('--progs', default='build/tests/progs')
+    p.add_argument('--image', default=os.environ.get(
+        'URNIC_GUEST', '/var/tmp/urnic-guest'), help='where the image is kept')
+    p.add_argument('--accel', choices=['kvm', 'tcg'])
+    p.add_argument('--short', action='store_true')
+    p.add_argument('--smoke', action='store_true',
+                   help='the fewest cases that touch everything')
+    p.add_argument('--hold', action='store_true',
+                   help='boot the guest, run nothing, end on ^C')
+    p.add_argument('--list', action='store_true')
+    p.add_argument('-k', default='', metavar='PATTERN')
+    p.add_argument('groups', nargs='*', metavar='GROUP')
+    return p.parse_args()
+
+
+def selected(args):
+    """(name, role, case) of everything to run."""
+    for group in args.groups or GROUPS:
+        for case in importlib.import_module(group).CASES:
+            for role in ROLES:
+                name = f'{group}/{case.name} {role}'
+                if args.smoke and not SMOKE.match(name):
+                    continue
+                if re.search(args.k, name) and not (case.full and args.short):
+                    yield name, role, case
+
+
+def run_all(args, cases, count):
+    guest.preconditions()
+    guest.build(args.image)
+    with guest.GuestPlace(args.image, args.accel) as place:
+        env = Peers(place, os.path.abspath(args.urnic),
+                    os.path.abspath(args.progs), not args.short)
+        if args.hold:
+            hold(env)
+        for name, role, case in cases:
+            env.role = role
+            count[run_case(name, case, env)] += 1
+            if not place.vm.running():
+                raise Failure('the guest has ended: ' + place.console())
+
+
+def hold(env):
+    """Tell how to reach both sides and wait."""
+    print(f'urnic: ip netns exec {env.a.ns} {env.urnic} run -- PROGRAM '
+          f'({env.a.ip4}, {env.a.ip6})')
+    print(f'guest: {shlex.join(env.place.ssh)} PROGRAM '
+          f'({env.b.ip4}, {env.b.ip6})', flush=True)
+    while env.place.vm.running():
+        time.sleep(1)
+
+
+def tell(count):
+    print('{passed} passed, {failed} failed, {skipped} skipped'
+          .format(**count))
+    if os.environ.get('UR_TALLY'):
+        with open(os.environ['UR_TALLY'], 'a', encoding='utf-8') as out:
+            print(count['passed'], count['failed'], count['skipped'],
+                  file=out)
+    if count['failed']:
+        return 1
+    return 0 if count['passed'] else 77
+
+
+def main():
+    args = arguments()
+    signal.signal(signal.SIGTERM, stop)
+    cases = list(selected(args))
+    if args.list:
+        print('\n'.join(name for name, _, _ in cases))
+        return 0
+    count = dict(passed=0, failed=0, skipped=0)
+    try:
+        run_all(args, cases, count)
+    except Skip as e:
+        print(f'skipped: {e}')
+        count['skipped'] += len(cases) - sum(count.values())
+    except Failure as e:
+        print(f'failed: {e}')
+        count['failed'] += 1
+    except KeyboardInterrupt:
+        print('interrupted')
+        count['failed'] += 1
+    finally:
+        Proc.end_all()
+    return tell(count)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""urnic against the kernel's rxe without connection management.
+
+Each row runs in both roles.  The programs are the distribution's, the same on
+either side, and our own that compare every byte (tests/progs), which in the
+guest use the distribution's library.
+"""
+
+import os
+import tempfile
+import time
+
+from apps.perftest import check_table
+from apps.pingpong import check
+from harness.env import Case, Failure, words
+from netns import pcap
+from peers import Sampler
+
+CASES = []
+
+
+def case(name, fn, full=False):
+    CASES.append(Case(name, fn, full=full))
+
+
+def to(peer):
+    """What a client has more on its command line than a server."""
+    return [peer.ip4] if peer else []
+
+
+def pingpong(kind, gid, args, lost=0):
+    def run(env):
+        port = env.port()
+
+        def make(host, peer):
+            return ([f'ibv_{kind}_pingpong', '-p', port] + words(args)
+                    + ['-g', env.gid(host, gid)] + to(peer))
+        with Loss(env, lost):
+            s, c = env.duel(make, timeout=90)
+        check(s.text(), kind, args)
+        check(c.text(), kind, args)
+    return run
+
+
+def perftest(prog, args, gid='v4', lost=0):
+    def run(env):
+        port = env.port()
+
+        def make(host, peer):
+            return ([f'ib_{prog}', '-F', '-p', port] + words(args)
+                    + ['-x', env.gid(host, gid)] + to(peer))
+        with Loss(env, lost):
+            _, c = env.duel(make, timeout=180)
+        check_table(c.text(), prog, args)
+    return run
+
+
+def verify(gid, args, lost=0):
+    """SEND, WRITE, READ and atomics of random sizes; every byte compared."""
+    def run(env):
+        port = env.port()
+
+        def make(host, peer):
+            return ([env.prog_on(host, 'verify'), '-p', port] + words(args)
+                    + ['-g', env.gid(host, gid)] + to(peer))
+        with Loss(env, lost):
+            env.duel(make, timeout=120)
+    return run
+
+
+class Loss:
+    """A context in which the wire loses packets, in both directions."""
+
+    def __init__(self, env, percent):
+        self.env, self.percent = env, percent
+
+    def __enter__(self):
+        if self.percent:
+            self.env.place.lose(self.percent)
+
+    def __exit__(self, *exc):
+        if not self.percent:
+            return
+        dropped = [h.sh('tc', '-s', 'filter', 'show', 'dev', h.dev, 'ingress')
+                   for h in (self.env.a, self.env.b)]
+        self.env.place.lossless()
+        if not all('bytecode' in text for text in dropped):
+            raise Failure(f'the loss filter was not in place: {dropped}')
+
+
+def capture(gid):
+    """Both sides' packets carry the right ICRC, as an outsider computes it."""
+    def run(env):
+        path = os.path.join(tempfile.mkdtemp(prefix='urnic-cap.'), 'pcap')
+        dump = env.run(env.a, 'tcpdump', '-i', env.a.dev, '-U', '-s', '0',
+                       '-B', '65536', '-w', path, 'udp port 4791', plain=True)
+        try:
+            dump.wait_text('listening on', 10)
+            verify(gid, '-n 30 -s 20000')(env)
+            time.sleep(1)
+            dump.signal(2)
+            dump.wait(10)
+            seen = {}
+            for frame in pcap.packets(path):
+                parts = pcap.roce(frame)
+                if not parts:
+                    continue
+                if not pcap.icrc_right(*parts):
+                    raise Failure(f'wrong ICRC in {path}')
+                source = frame[6:12]
+                seen[source] = seen.get(source, 0) + 1
+            if len(seen) != 2 or min(seen.values()) < 100:
+                raise Failure(f'packets of the sides: {seen}')
+            os.unlink(path)
+            os.rmdir(os.path.dirname(path))
+        finally:
+            dump.end()
+    return run
+
+
+def no_drops(env):
+    """Neither side has dropped a packet for its ICRC or form."""
+    port = env.port()
+
+    def make(host, peer):
+        return (['ib_write_bw', '-F', '-D', '4', '-s', '8192', '-p', port,
+                 '-x', env.gid(host, 'v4')] + to(peer))
+    shows = []
+
+    def ready(host, proc):
+        env.listening(port)(host, proc)
+        shows.append(Sampler(env))
+        shows[0].start()
+    env.duel(make, timeout=60, ready=ready)
+    total = shows[0].result()
+    bad = {k: v for k, v in total.items() if v and k.startswith('drop_')}
+    if bad:
+        raise Failure(f'urnic has dropped: {bad}')
+    if not any(v for k, v in total.items() if k.startswith('rx_')):
+        raise Failure(f'nothing was received, or counted: {total}')
+    log = env.b.script('dmesg | grep -i "rxe.*\\(icrc\\|invalid\\|bad\\)" || '
+                       'true')
+    if log.strip():
+        raise Failure('the kernel complains:\n' + log)
+
+
+for kind in ('rc', 'uc', 'ud', 'srq'):
+    for gid in ('v4', 'v6'):
+        case(f'{kind}-{gid}', pingpong(kind, gid, '-c -n 300'))
+    case(f'{kind}-events', pingpong(kind, 'v4', '-c -e -n 300'))
+case('rc-1M', pingpong('rc', 'v4', '-c -s 1048576 -n 10'))
+for kind in ('rc', 'uc'):
+    for mtu in (256, 512, 1024, 2048, 4096):
+        case(f'{kind}-mtu-{mtu}',
+             pingpong(kind, 'v4', f'-c -m {mtu} -s 50001 -n 30'),
+             full=mtu not in (256, 4096))
+case('rc-ll', pingpong('rc', 'll', '-c -n 100'), full=True)
+
+for prog in ('send', 'write', 'read'):
+    more = '-o 16' if prog == 'read' else ''
+    case(f'{prog}-bw', perftest(f'{prog}_bw', f'{more} -s 65536 -n 100'))
+    case(f'{prog}-bw-v6',
+         perftest(f'{prog}_bw', f'{more} -s 65536 -n 100', 'v6'))
+    more = '-o 1' if prog == 'read' else ''
+    case(f'{prog}-lat', perftest(f'{prog}_lat', f'{more} -s 64 -n 200'))
+    more = '-o 16' if prog == 'read' else ''
+    case(f'{prog}-all', perftest(f'{prog}_bw', f'{more} -a -n 5'), full=True)
+    case(f'{prog}-8-qps', perftest(f'{prog}_bw',
+                                   f'{more} -q 8 -s 4096 -n 100'))
+    for mtu in (256, 512, 1024, 2048, 4096):
+        case(f'{prog}-mtu-{mtu}', full=True,
+             fn=perftest(f'{prog}_bw', f'{more} -m {mtu} -s 50001 -n 60'))
+for cas in ('FETCH_AND_ADD', 'CMP_AND_SWAP'):
+    case(f'atomic-bw-{cas.lower()}',
+         perftest('atomic_bw', f'-o 16 -n 200 -A {cas}'))
+case('atomic-lat', perftest('atomic_lat', '-o 1 -n 200'))
+case('send-uc', perftest('send_bw', '-c UC -s 4096 -n 100'))
+case('send-srq', perftest('send_bw', '--use-srq -s 4096 -n 100'))
+case('send-both-ways', perftest('send_bw', '-b -s 4096 -n 200'))
+case('send-post-list', perftest('send_bw', '-l 16 -s 1024 -n 320'))
+
+for gid in ('v4', 'v6'):
+    case(f'verify-{gid}', verify(gid, '-n 100 -s 65536'))
+    case(f'icrc-{gid}', capture(gid))
+case('verify-long', verify('v4', '-n 1000 -s 262144'), full=True)
+case('no-drops', no_drops)
+
+case('loss-rc', pingpong('rc', 'v4', '-c -n 500', lost=1))
+case('loss-srq', pingpong('srq', 'v6', '-c -n 300', lost=1), full=True)
+case('loss-verify', verify('v4', '-n 100 -s 65536', lost=1))
+for prog in ('send_bw', 'write_bw', 'read_bw'):
+    more = '-o 16' if prog == 'read_bw' else ''
+    case(f'loss-{prog}', full=prog != 'write_bw',
+         fn=perftest(prog, f'{more} -s 65536 -n 100', lost=1))
+case('loss-atomic', perftest('atomic_bw', '-o 16 -n 300', lost=1))
