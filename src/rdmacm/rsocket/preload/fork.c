@@ -46,7 +46,7 @@ static bool server_ready(int fd)
 
 static bool settle_active(int fd)
 {
-	struct sockaddr_storage peer;
+	struct sockaddr_storage peer = { 0 };
 	struct sockaddr *sa = (struct sockaddr *)&peer;
 	socklen_t len = sizeof(peer);
 	int rs;
