@@ -137,9 +137,10 @@ struct ur_responder {
 	uint64_t ack_at_ns; /* may ride on data until then */
 	uint8_t ride_score; /* a request has followed receives at once */
 	uint64_t recv_ns;   /* last receive completion */
-	struct ur_resource *res;
+	struct ur_resource *res; /* max_dest_rd_atomic places, a ring */
 	uint32_t res_size;
-	uint32_t res_next;
+	uint32_t res_next; /* place of the next request: the oldest one */
+	uint32_t res_todo; /* of the newest ones, how many may be active */
 };
 
 /* The protocol's part of a QP. */

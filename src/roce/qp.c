@@ -102,11 +102,28 @@ static void path_drop(struct ur_rqp *q)
 	q->path = NULL;
 }
 
+/* Places for the READs and atomics that are served at once, all free. */
+static int resources_make(struct ur_responder *p, uint32_t n)
+{
+	struct ur_resource *res = NULL;
+
+	if (n) {
+		res = calloc(n, sizeof(*res));
+		if (!res)
+			return -ENOMEM;
+	}
+	free(p->res);
+	p->res = res;
+	p->res_size = n;
+	p->res_next = 0;
+	p->res_todo = 0;
+	return 0;
+}
+
 /* RESET: as it was created, but with its attributes (IBTA 10.3.1). */
 static void reset(struct ur_rqp *q)
 {
 	struct ur_qp *qp = q->qp;
-	struct ur_resource *res = q->rsp.res;
 	struct ur_rwqe *copy = q->rsp.copy;
 	uint32_t tail;
 
@@ -118,7 +135,8 @@ static void reset(struct ur_rqp *q)
 	q->req = (struct ur_requester){ .cur = tail, .fresh = tail };
 	tail = atomic_load_explicit(&qp->rq.tail, memory_order_acquire);
 	atomic_store_explicit(&qp->rq.head, tail, memory_order_release);
-	q->rsp = (struct ur_responder){ .res = res, .copy = copy };
+	free(q->rsp.res);
+	q->rsp = (struct ur_responder){ .copy = copy };
 	q->overrun = false;
 	ur_cq_purge(qp->send_cq, qp);
 	if (qp->recv_cq != qp->send_cq)
@@ -295,12 +313,12 @@ int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 		if (err)
 			return err;
 	}
-	take_attrs(&qp->attr, attr, mask);
 	if (mask & UR_QP_MAX_DEST_RD_ATOMIC) {
-		q->rsp.res_size = attr->max_dest_rd_atomic;
-		q->rsp.res_next = 0;
-		memset(q->rsp.res, 0, UR_MAX_RD_ATOMIC * sizeof(*q->rsp.res));
+		err = resources_make(&q->rsp, attr->max_dest_rd_atomic);
+		if (err)
+			return err;
 	}
+	take_attrs(&qp->attr, attr, mask);
 	enter(q, from, to);
 	ur_roce_kick(r, qp, now_ns);
 	return 0;
@@ -341,10 +359,9 @@ int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
 
 	if (!q)
 		return -ENOMEM;
-	q->rsp.res = calloc(UR_MAX_RD_ATOMIC, sizeof(*q->rsp.res));
 	q->rsp.copy = calloc(1, sizeof(*q->rsp.copy) +
 					UR_MAX_SGE * sizeof(struct ur_sge));
-	if (!q->rsp.res || !q->rsp.copy)
+	if (!q->rsp.copy)
 		goto free_rqp;
 	err = ur_timers_reserve(&r->timers, r->qp_count + 1);
 	if (err)
@@ -366,7 +383,6 @@ int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
 	return 0;
 free_rqp:
 	free(q->rsp.copy);
-	free(q->rsp.res);
 	free(q);
 	return err;
 }
@@ -382,6 +398,5 @@ void ur_roce_qp_detach(struct ur_roce *r, struct ur_qp *qp)
 	r->qp_count--;
 	qp->proto = NULL;
 	free(q->rsp.copy);
-	free(q->rsp.res);
 	free(q);
 }

@@ -121,9 +121,9 @@ static struct ur_resource *next_resource(struct ur_rqp *q)
 {
 	struct ur_responder *p = &q->rsp;
 
-	for (uint32_t i = 0; i < p->res_size; i++) {
-		struct ur_resource *x =
-			&p->res[(p->res_next + i) % p->res_size];
+	for (; p->res_todo; p->res_todo--) {
+		uint32_t i = p->res_next + p->res_size - p->res_todo;
+		struct ur_resource *x = &p->res[i % p->res_size];
 
 		if (x->active)
 			return x;

@@ -235,6 +235,8 @@ static struct ur_resource *keep(struct ur_rqp *q, const struct ur_in *in)
 	struct ur_resource *x = &p->res[p->res_next];
 
 	p->res_next = (p->res_next + 1) % p->res_size;
+	if (p->res_todo < p->res_size)
+		p->res_todo++;
 	*x = (struct ur_resource){ .kind = in->hdr.op->kind,
 				   .active = true,
 				   .valid = true,
@@ -324,12 +326,19 @@ static struct ur_resource *find_resource(struct ur_rqp *q, uint8_t kind,
  */
 static void answer_again(struct ur_rqp *q, struct ur_resource *x, uint32_t psn)
 {
-	for (uint32_t i = 0; i < q->rsp.res_size; i++) {
-		struct ur_resource *y = &q->rsp.res[i];
+	struct ur_responder *p = &q->rsp;
+	uint32_t place = (uint32_t)(x - p->res);
+	/* How many places are newer. */
+	uint32_t newer = (p->res_next + p->res_size - 1 - place) % p->res_size;
+
+	for (uint32_t i = 0; i < p->res_size; i++) {
+		struct ur_resource *y = &p->res[i];
 
 		if (y->valid && ur_psn_diff(y->first_psn, x->first_psn) > 0)
 			y->active = false;
 	}
+	if (p->res_todo < newer + 1)
+		p->res_todo = newer + 1;
 	x->active = true;
 	x->again = true;
 	x->start_psn = psn;

@@ -40,7 +40,7 @@ BOTH = {
     'ucmatose-v6': (UCMA + '-b {s}', UCMA + '-s {s}', DONE),
     'send_bw-R': perf('send_bw', '-s 4096 -n 200'),
     'write_bw-R': perf('write_bw', '-s 65536 -n 100'),
-    'read_bw-R': perf('read_bw', '-o 16 -s 65536 -n 100'),
+    'read_bw-R': perf('read_bw', '-s 65536 -n 100'),
     'send_lat-R': perf('send_lat', '-s 64 -n 100'),
 }
 ROCE = {
@@ -49,7 +49,7 @@ ROCE = {
     'udaddy-v6': ('udaddy -b {s}', 'udaddy -s {s}', DONE),
     'mckey': ('mckey -m 239.81.1.1 -b {s}', 'mckey -m 239.81.1.1 -b {c} -s',
               DONE),
-    'atomic_bw-R': perf('atomic_bw', '-o 16 -n 100'),
+    'atomic_bw-R': perf('atomic_bw', '-n 100'),
 }
 LONG = {
     'rping-long': (RPING_S + '-C 2000 -V', RPING_C + '-C 2000 -V', ''),

@@ -157,23 +157,20 @@ for kind in ('rc', 'uc'):
 case('rc-ll', pingpong('rc', 'll', '-c -n 100'), full=True)
 
 for prog in ('send', 'write', 'read'):
-    more = '-o 16' if prog == 'read' else ''
-    case(f'{prog}-bw', perftest(f'{prog}_bw', f'{more} -s 65536 -n 100'))
+    case(f'{prog}-bw', perftest(f'{prog}_bw', '-s 65536 -n 100'))
     case(f'{prog}-bw-v6',
-         perftest(f'{prog}_bw', f'{more} -s 65536 -n 100', 'v6'))
-    more = '-o 1' if prog == 'read' else ''
-    case(f'{prog}-lat', perftest(f'{prog}_lat', f'{more} -s 64 -n 200'))
-    more = '-o 16' if prog == 'read' else ''
-    case(f'{prog}-all', perftest(f'{prog}_bw', f'{more} -a -n 5'), full=True)
+         perftest(f'{prog}_bw', '-s 65536 -n 100', 'v6'))
+    case(f'{prog}-lat', perftest(f'{prog}_lat', '-s 64 -n 200'))
+    case(f'{prog}-all', perftest(f'{prog}_bw', '-a -n 5'), full=True)
     case(f'{prog}-8-qps', perftest(f'{prog}_bw',
-                                   f'{more} -q 8 -s 4096 -n 100'))
+                                   '-q 8 -s 4096 -n 100'))
     for mtu in (256, 512, 1024, 2048, 4096):
         case(f'{prog}-mtu-{mtu}', full=True,
-             fn=perftest(f'{prog}_bw', f'{more} -m {mtu} -s 50001 -n 60'))
+             fn=perftest(f'{prog}_bw', f'-m {mtu} -s 50001 -n 60'))
 for cas in ('FETCH_AND_ADD', 'CMP_AND_SWAP'):
     case(f'atomic-bw-{cas.lower()}',
-         perftest('atomic_bw', f'-o 16 -n 200 -A {cas}'))
-case('atomic-lat', perftest('atomic_lat', '-o 1 -n 200'))
+         perftest('atomic_bw', f'-n 200 -A {cas}'))
+case('atomic-lat', perftest('atomic_lat', '-n 200'))
 case('send-uc', perftest('send_bw', '-c UC -s 4096 -n 100'))
 case('send-srq', perftest('send_bw', '--use-srq -s 4096 -n 100'))
 case('send-both-ways', perftest('send_bw', '-b -s 4096 -n 200'))
@@ -189,7 +186,6 @@ case('loss-rc', pingpong('rc', 'v4', '-c -n 500', lost=1))
 case('loss-srq', pingpong('srq', 'v6', '-c -n 300', lost=1), full=True)
 case('loss-verify', verify('v4', '-n 100 -s 65536', lost=1))
 for prog in ('send_bw', 'write_bw', 'read_bw'):
-    more = '-o 16' if prog == 'read_bw' else ''
     case(f'loss-{prog}', full=prog != 'write_bw',
-         fn=perftest(prog, f'{more} -s 65536 -n 100', lost=1))
-case('loss-atomic', perftest('atomic_bw', '-o 16 -n 300', lost=1))
+         fn=perftest(prog, '-s 65536 -n 100', lost=1))
+case('loss-atomic', perftest('atomic_bw', '-n 300', lost=1))

@@ -98,7 +98,8 @@ static uint32_t draw_psn(struct sim_world *w)
 void sim_conn_connect(struct sim_conn *c)
 {
 	struct sim_world *w = c->end[0].w;
-	uint8_t rd = (uint8_t)sim_range(w, 1, UR_MAX_RD_ATOMIC);
+	uint8_t rd = (uint8_t)sim_range(
+		w, 1, sim_chance(w, SIM_PROB / 8) ? UR_MAX_RD_ATOMIC : 16);
 	bool first = w->nconns == 0 || c == w->conns[0];
 
 	for (uint32_t i = 0; i < 2; i++) {

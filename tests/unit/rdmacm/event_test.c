@@ -438,7 +438,7 @@ static void test_rejected(void **state)
 /* Depths: a device's limit is EINVAL; 255 and none mean what it has. */
 static void test_depths(void **state)
 {
-	struct rdma_conn_param param = { .responder_resources = 17 };
+	struct rdma_conn_param param = { .responder_resources = 129 };
 	struct ur_conn *c;
 	struct rdma_cm_id *id = resolved(&c);
 
@@ -447,7 +447,7 @@ static void test_depths(void **state)
 	param.responder_resources = RDMA_MAX_RESP_RES;
 	param.initiator_depth = 3;
 	assert_int_equal(rdma_connect(id, &param), 0);
-	assert_int_equal(c->param.responder_resources, 16);
+	assert_int_equal(c->param.responder_resources, 128);
 	assert_int_equal(c->param.initiator_depth, 3);
 	rdma_destroy_id(id);
 }

@@ -16,7 +16,7 @@ static void the_device_tells_its_limits(void **state)
 	assert_int_equal(a.max_qp_wr, 16384);
 	assert_true(a.max_sge >= 32);
 	assert_int_equal(a.max_cqe, 4194303);
-	assert_int_equal(a.max_qp_rd_atom, 16);
+	assert_int_equal(a.max_qp_rd_atom, 128);
 	assert_int_equal(a.atomic_cap, IBV_ATOMIC_HCA);
 	assert_int_equal(a.phys_port_cnt, 1);
 	/* Neither of the vendors that programs treat specially */
