@@ -95,6 +95,12 @@ static inline uint64_t ur_rd_be64(struct ur_rd *r)
 	return __builtin_bswap64(v);
 }
 
+/* gcc 12 takes checked writes to a buffer it knows for overflows. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wstringop-overflow"
+#endif
+
 static inline struct ur_wr ur_wr_init(void *buf, size_t cap)
 {
 	uint8_t *p = buf;
@@ -161,5 +167,9 @@ static inline void ur_wr_be64(struct ur_wr *w, uint64_t v)
 	if (p)
 		memcpy(p, &v, sizeof(v));
 }
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
 
 #endif

@@ -17,6 +17,24 @@
 #define UR_TRAIN_IOV	600u
 #define UR_TRAIN_LINEAR 66048u
 
+/*
+ * A lane sends from several ports, by the slot of the destination: what goes
+ * to different processes of a host is mostly a different flow there, and the
+ * receiving kernel does not merge it into one datagram, whose first packet
+ * alone would decide about all (DESIGN 4).
+ */
+#define UR_SPORTS 4u
+
+struct ur_sports {
+	uint16_t v4[UR_SPORTS]; /* 0: no such family */
+	uint16_t v6[UR_SPORTS];
+};
+
+static inline uint32_t ur_sport_of(uint32_t dqpn)
+{
+	return dqpn >> 14 & (UR_SPORTS - 1);
+}
+
 /* One received UDP payload (BTH to ICRC).  Valid only during the call. */
 struct ur_rx {
 	const uint8_t *data;
@@ -25,11 +43,10 @@ struct ur_rx {
 	uint8_t src[16];   /* IPv4 mapped */
 	uint8_t dst[16];
 	uint16_t sport;
-	uint16_t index; /* place in the train: the likeliest IPv4 ID */
-	uint8_t tclass;
-	uint8_t hop_limit;
-	bool ecn_ce;  /* congestion experienced */
-	bool trusted; /* came through memory of this host: no ICRC */
+	uint16_t index;	   /* place in the train: the likeliest IPv4 ID */
+	uint8_t tclass;	   /* this and … */
+	uint8_t hop_limit; /* … this only if the link was asked for it */
+	bool trusted;	   /* came through memory of this host: no ICRC */
 };
 
 /*

@@ -197,7 +197,7 @@ struct ur_av {
 #define UR_MAX_PD	   65536u
 #define UR_MAX_AH	   1048576u
 #define UR_MAX_RD_ATOMIC   16u /* max_qp_rd_atom and max_qp_init_rd_atom */
-#define UR_MAX_MCAST_GRP   8192u
+#define UR_MAX_MCAST_GRP   1024u
 #define UR_MAX_MCAST_QP	   8192u /* QPs attached to one group */
 #define UR_MAX_MSG_SIZE	   0x80000000u
 #define UR_MAX_LANES	   64u

@@ -53,12 +53,16 @@ void ur_bind_owner_init(struct ur_bind_owner *o)
 void ur_binds_range(uint16_t *first, uint16_t *last)
 {
 	FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
-	unsigned int lo, hi;
+	unsigned long lo = 0, hi = 0;
+	char line[64], *end;
 
 	*first = RANGE_FIRST;
 	*last = RANGE_LAST;
-	if (f && fscanf(f, "%u %u", &lo, &hi) == 2 && lo > 0 && lo <= hi &&
-	    hi <= UINT16_MAX) {
+	if (f && fgets(line, sizeof(line), f)) {
+		lo = strtoul(line, &end, 10);
+		hi = strtoul(end, NULL, 10);
+	}
+	if (lo > 0 && lo <= hi && hi <= UINT16_MAX) {
 		*first = (uint16_t)lo;
 		*last = (uint16_t)hi;
 	}
@@ -306,6 +310,8 @@ const struct ur_bind *ur_binds_find(const struct ur_binds *b, uint16_t ps,
 	return best;
 }
 
+#define CAP_LINE "CapEff:"
+
 static bool has_capability(int pid)
 {
 	unsigned long long caps = 0;
@@ -315,8 +321,10 @@ static bool has_capability(int pid)
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
 	f = fopen(path, "re");
 	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "CapEff: %llx", &caps) == 1)
+		if (!strncmp(line, CAP_LINE, sizeof(CAP_LINE) - 1)) {
+			caps = strtoull(line + sizeof(CAP_LINE) - 1, NULL, 16);
 			break;
+		}
 	}
 	if (f)
 		fclose(f);

@@ -57,6 +57,7 @@ int ur_qp1_open(int rx_fd, struct ur_qp1 **out)
 	err = ur_udp_link_create(fd, &q->link);
 	if (err)
 		goto free_q;
+	q->link->ops->tell_ip(q->link, true);
 	ur_rng_secret(&q->psn, sizeof(q->psn));
 	*out = q;
 	return 0;
@@ -121,8 +122,8 @@ int ur_qp1_send(struct ur_qp1 *q, const struct ur_cm_dgram *d)
 	t->niov = 1;
 	t->linear_len = UDP_LEN;
 	t->iov[0] = (struct iovec){ t->linear, UDP_LEN };
-	t->sport =
-		ur_addr_is_v4(d->dst) ? q->link->sport_v4 : q->link->sport_v6;
+	t->sport = (ur_addr_is_v4(d->dst) ? q->link->sports.v4
+					  : q->link->sports.v6)[0];
 	memcpy(t->linear + put_headers(q, t->linear), d->mad, UR_CM_MAD_LEN);
 	memcpy(flow.src, d->src, 16);
 	memcpy(flow.dst, d->dst, 16);
@@ -182,6 +183,7 @@ bool ur_qp1_check(struct ur_qp1 *q, const struct ur_rx *rx,
 		(*counter)++;
 		return false;
 	}
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): q is never */
 	q->cnt.received++;
 	memcpy(out->src, rx->src, 16);
 	memcpy(out->dst, rx->dst, 16);

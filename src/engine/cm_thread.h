@@ -78,9 +78,9 @@ void ur_cmt_timer_arm(struct ur_cmt *t, struct ur_cmt_timer *timer,
 		      uint64_t at_ns);
 void ur_cmt_timer_fini(struct ur_cmt *t, struct ur_cmt_timer *timer);
 
-/* Have g->free() called once nobody can hold a pointer to it. */
+/* Have fn called once nobody can hold a pointer to it. */
 void ur_cmt_bury(struct ur_cmt *t, struct ur_cmt_grave *g,
-		 void (*free)(struct ur_cmt_grave *g));
+		 void (*fn)(struct ur_cmt_grave *g));
 
 /*
  * For conn.c: no event of c will come any more; waits, with the lock released

@@ -76,22 +76,30 @@ void ur_conn_free(struct ur_conn *c)
 	ur_cmt_bury(c->cmt, &c->grave, free_grave);
 }
 
+static void destroy(struct ur_conn *c, struct ur_list *orphans)
+{
+	struct ur_cmt *t = c->cmt;
+
+	ur_lock(&t->lock);
+	ur_cmt_forget(t, c, orphans);
+	ur_unlock(&t->lock);
+	c->ops->destroy(c);
+}
+
 /* In a child of fork() the parent's connections are left as they are. */
 void ur_conn_destroy(struct ur_conn *c)
 {
-	struct ur_cmt *t = c->cmt;
 	struct ur_list orphans;
 
 	if (is_dead(c->adapter))
 		return;
 	ur_list_init(&orphans);
-	ur_lock(&t->lock);
-	ur_cmt_forget(t, c, &orphans);
-	ur_unlock(&t->lock);
-	c->ops->destroy(c);
-	ur_list_for_each_safe(n, tmp, &orphans) {
+	destroy(c, &orphans);
+	while (!ur_list_empty(&orphans)) {
+		struct ur_list *n = orphans.next;
+
 		ur_list_del(n);
-		ur_conn_destroy(ur_container_of(n, struct ur_conn, orphan));
+		destroy(ur_container_of(n, struct ur_conn, orphan), &orphans);
 	}
 }
 

@@ -93,48 +93,50 @@ extern const struct ur_lane_ops ur_lane_iwarp;
 /* Every field is under `lock` unless it is said otherwise. */
 struct ur_lane {
 	struct ur_lock lock;
-	_Atomic uint32_t waiting;    /* threads asleep on the lock; anyone */
-	_Atomic uint32_t skips;	     /* polls that made way for them; anyone */
-	_Atomic uint32_t order;	     /* see ur_lane_unlock(); anyone */
+	_Atomic uint32_t waiting; /* threads asleep on the lock; anyone */
+	_Atomic uint32_t skips;	  /* polls that made way for them; anyone */
+	_Atomic uint32_t order;	  /* see ur_lane_unlock(); anyone */
+	_Atomic uint32_t misses;  /* polls that found the lane taken; anyone */
+	_Atomic uint64_t missed_ns;  /* the last of them; anyone */
 	struct ur_doorbell doorbell; /* any thread */
-	uint32_t id;		     /* constant from here … */
+
+	uint32_t id; /* constant from here … */
 	uint32_t slot;
 	struct ur_adapter *adapter;
 	const struct ur_lane_ops *ops;
 	struct ur_roce *roce; /* NULL: iWARP, then … */
 	struct ur_link *link;
 	struct ur_iw_lane *iw; /* … this (lane_iwarp.c) */
-	int wake_fd;
-	pthread_t thread;	    /* … to here */
-	_Atomic bool dead;	    /* in a child after fork(): touch nothing */
-	_Atomic bool woken;	    /* wake_fd was written and not yet read */
-	_Atomic uint64_t missed_ns; /* a poll found the lane taken; anyone */
-	_Atomic uint32_t misses;    /* how often; anyone */
-	uint32_t qps;
+	pthread_t thread;
+	int wake_fd; /* … to here */
+
+	_Atomic bool dead;  /* in a child after fork(): touch nothing */
+	_Atomic bool woken; /* wake_fd was written and not yet read */
 	bool serves_qp1;
+	bool held;	      /* `train` was refused by the link: goes first */
+	uint32_t ud_qps;      /* they show their receivers the IP header */
+	uint32_t timer_waits; /* reads that came before a late timer */
 	struct ur_list members; /* ur_member */
 
 	uint64_t now_ns;      /* of the batch that is being received */
 	uint64_t activity_ns; /* last packet in or out */
-	uint32_t timer_waits; /* reads that came before a late timer */
+	uint64_t retry_ns;    /* when to try `train` again; UR_NEVER */
 
 	/* Posts that wait for a train to fill (progress.c). */
-	uint32_t gathered; /* requests */
 	uint64_t gathered_bytes;
 	uint64_t flush_ns; /* when the last train left by a post */
 	uint64_t no_gather_until_ns;
 	uint64_t gather_ns; /* how long after a train posts may wait */
+	uint32_t gathered;  /* requests */
 
 	/* Polling application threads, and the helper. */
+	enum ur_watch watch;	 /* what the helper does once it was woken */
 	uint64_t app_ns;	 /* last post or poll */
 	uint64_t streak_ns;	 /* when the streak began */
 	uint64_t streak_need_ns; /* how long it must be */
 	uint64_t tick_since_ns;	 /* when watch became TICK */
-	enum ur_watch watch;	 /* what the helper does once it was woken */
 	uint64_t sleep_until_ns; /* when it wakes by itself; 0: is awake */
 
-	bool held;	   /* `train` was refused by the link: goes first */
-	uint64_t retry_ns; /* when to try it again; UR_NEVER */
 	struct ur_train train;
 };
 

@@ -108,6 +108,9 @@ void ur_lane_serve_qp1(struct ur_lane *l)
 {
 	ur_lane_lock(l);
 	l->serves_qp1 = true;
+	/* What comes there is of UD, and the traffic class is answered. */
+	l->ud_qps++;
+	l->link->ops->tell_ip(l->link, true);
 	ur_lane_unlock(l);
 }
 

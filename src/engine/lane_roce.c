@@ -56,7 +56,7 @@ static int roce_open(struct ur_lane *l)
 		close_link(l);
 		return err;
 	}
-	ur_roce_set_sports(l->roce, l->link->sport_v4, l->link->sport_v6);
+	ur_roce_set_sports(l->roce, &l->link->sports);
 	return 0;
 }
 
@@ -72,9 +72,25 @@ static void roce_abandon(struct ur_lane *l)
 	l->link = NULL;
 }
 
+/* The lane has one UD QP more or less; its lock is held. */
+static void count_ud(struct ur_lane *l, const struct ur_qp *qp, int change)
+{
+	uint32_t before = l->ud_qps;
+
+	if (qp->type != UR_QPT_UD)
+		return;
+	l->ud_qps = before + (uint32_t)change;
+	if ((before == 0) != (l->ud_qps == 0))
+		l->link->ops->tell_ip(l->link, l->ud_qps > 0);
+}
+
 static int roce_attach(struct ur_lane *l, struct ur_qp *qp)
 {
-	return ur_roce_qp_attach(l->roce, qp);
+	int err = ur_roce_qp_attach(l->roce, qp);
+
+	if (!err)
+		count_ud(l, qp, 1);
+	return err;
 }
 
 /* The bell is answered too: a QP that goes away may stand on it. */
@@ -97,6 +113,7 @@ static void roce_detach(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
 	ur_lane_leave_all(l, qp);
 	roce_drop_held(l);
 	ur_roce_qp_detach(l->roce, qp);
+	count_ud(l, qp, -1);
 }
 
 /* Packets of that size have to fit the interface they leave by. */

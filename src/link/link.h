@@ -32,6 +32,12 @@ struct ur_link_ops {
 	/* A descriptor that is readable while recv has work; -1: none. */
 	int (*wait_fd)(const struct ur_link *link);
 
+	/*
+	 * Tell traffic class and hop limit of what comes in, or 0 and the
+	 * usual limit: the kernel needs time to tell them.
+	 */
+	void (*tell_ip)(struct ur_link *link, bool on);
+
 	/* Multicast membership on an interface of that source address. */
 	int (*join)(struct ur_link *link, const uint8_t group[16],
 		    const uint8_t source[16]);
@@ -46,9 +52,8 @@ struct ur_link {
 	const struct ur_link_ops *ops;
 	uint64_t rx_bytes; /* receive buffer */
 	uint64_t tx_errors;
-	uint64_t rx_overflow; /* datagrams the kernel dropped for us */
-	uint16_t sport_v4; /* source ports of what we send; 0: no such family */
-	uint16_t sport_v6;
+	uint64_t rx_overflow;	 /* datagrams the kernel dropped for us */
+	struct ur_sports sports; /* source ports of what we send */
 };
 
 #endif

@@ -6,9 +6,7 @@
  * ECMP, a flow of its own for GRO).
  */
 #include <errno.h>
-#include <ifaddrs.h>
 #include <linux/sock_diag.h>
-#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -38,9 +36,17 @@ static int get_int(int fd, int level, int name, int *value)
 	return getsockopt(fd, level, name, value, &len) ? -errno : 0;
 }
 
-/* As much as we may: beyond the system's limit only with privileges. */
+/*
+ * As much as we may: beyond the system's limit only with privileges.  The
+ * daemon that made the socket may have had more of them than we.
+ */
 static void set_buffer(int fd, int force, int normal, int bytes)
 {
+	int now;
+
+	/* The kernel keeps and tells twice of what it is asked for. */
+	if (!get_int(fd, SOL_SOCKET, normal, &now) && now >= 2 * bytes)
+		return;
 	if (set_int(fd, SOL_SOCKET, force, bytes))
 		(void)set_int(fd, SOL_SOCKET, normal, bytes);
 }
@@ -75,14 +81,17 @@ static int bind_sport(int fd, bool v4)
 
 static int read_sport(int fd, uint16_t *port)
 {
-	struct sockaddr_storage a;
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} a = { .v6 = { 0 } };
 	socklen_t len = sizeof(a);
 
-	if (getsockname(fd, (struct sockaddr *)&a, &len))
+	if (getsockname(fd, &a.any, &len))
 		return -errno;
-	*port = ntohs(a.ss_family == AF_INET
-			      ? ((struct sockaddr_in *)&a)->sin_port
-			      : ((struct sockaddr_in6 *)&a)->sin6_port);
+	*port = ntohs(a.any.sa_family == AF_INET ? a.v4.sin_port
+						 : a.v6.sin6_port);
 	return 0;
 }
 
@@ -145,18 +154,60 @@ static bool gso_works(int fd)
 	return fd >= 0 && set_int(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
 }
 
+static void close_tx(struct ur_udp *u)
+{
+	for (uint32_t i = 0; i < UR_SPORTS; i++) {
+		if (u->tx4[i] >= 0)
+			close(u->tx4[i]);
+		if (u->tx6[i] >= 0)
+			close(u->tx6[i]);
+	}
+}
+
+/* All ports of a family, or none: 0 or -errno. */
+static int open_family(bool v4, int fds[UR_SPORTS], uint16_t ports[UR_SPORTS])
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < UR_SPORTS && !err; i++) {
+		fds[i] = tx_socket(v4, &ports[i]);
+		err = fds[i] < 0 ? fds[i] : 0;
+	}
+	for (uint32_t i = 0; i < UR_SPORTS && err; i++) {
+		if (fds[i] >= 0)
+			close(fds[i]);
+		fds[i] = -1;
+		ports[i] = 0;
+	}
+	return err;
+}
+
 static int open_tx(struct ur_udp *u)
 {
-	u->tx4 = tx_socket(true, &u->link.sport_v4);
-	u->tx6 = u->rx_v6 ? tx_socket(false, &u->link.sport_v6) : -EAFNOSUPPORT;
-	if (u->tx4 < 0 && u->tx6 < 0) {
-		ur_err("udp: no socket to send from: %s", strerror(-u->tx4));
-		return u->tx4;
+	int err4 = open_family(true, u->tx4, u->link.sports.v4);
+	int err6 = u->rx_v6 ? open_family(false, u->tx6, u->link.sports.v6)
+			    : -EAFNOSUPPORT;
+
+	if (err4 && err6) {
+		ur_err("udp: no socket to send from: %s", strerror(-err4));
+		return err4;
 	}
-	u->gso = gso_works(u->tx4 >= 0 ? u->tx4 : u->tx6);
+	u->gso = gso_works(err4 ? u->tx6[0] : u->tx4[0]);
 	if (!u->gso)
 		ur_info("udp: kernel without UDP_SEGMENT, sending singly");
 	return 0;
+}
+
+static void udp_tell_ip(struct ur_link *link, bool on)
+{
+	struct ur_udp *u = ur_udp_of(link);
+
+	if (u->rx_v6) {
+		(void)set_int(u->rx_fd, IPPROTO_IPV6, IPV6_RECVTCLASS, on);
+		(void)set_int(u->rx_fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, on);
+	}
+	(void)set_int(u->rx_fd, IPPROTO_IP, IP_RECVTOS, on);
+	(void)set_int(u->rx_fd, IPPROTO_IP, IP_RECVTTL, on);
 }
 
 /*
@@ -174,12 +225,8 @@ static int rx_options(struct ur_udp *u)
 		err = set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
 	if (err)
 		return err;
-	if (u->rx_v6) {
-		(void)set_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
-		(void)set_int(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
-	}
-	(void)set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
-	(void)set_int(fd, IPPROTO_IP, IP_RECVTTL, 1);
+	udp_tell_ip(&u->link, false);
+	ur_udp_all_groups(u, false);
 	(void)set_int(fd, SOL_UDP, UDP_GRO, 1);
 	(void)set_int(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
 	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RX_BUFFER);
@@ -213,88 +260,14 @@ static int udp_wait_fd(const struct ur_link *link)
 	return ((const struct ur_udp *)link)->rx_fd;
 }
 
-/* The interface that has an IPv6 address; 0: none has. */
-static uint32_t ifindex_of(const uint8_t addr[16])
-{
-	struct ifaddrs *list;
-	uint32_t index = 0;
-
-	if (getifaddrs(&list))
-		return 0;
-	for (struct ifaddrs *i = list; i && !index; i = i->ifa_next) {
-		const struct sockaddr_in6 *a =
-			(const struct sockaddr_in6 *)i->ifa_addr;
-
-		if (a && a->sin6_family == AF_INET6 &&
-		    !memcmp(&a->sin6_addr, addr, 16))
-			index = if_nametoindex(i->ifa_name);
-	}
-	freeifaddrs(list);
-	return index;
-}
-
-static int membership_v4(int fd, int name, const uint8_t group[16],
-			 const uint8_t source[16])
-{
-	struct ip_mreqn m = { 0 };
-
-	memcpy(&m.imr_multiaddr, group + 12, 4);
-	memcpy(&m.imr_address, source + 12, 4);
-	return setsockopt(fd, IPPROTO_IP, name, &m, sizeof(m)) ? -errno : 0;
-}
-
-static int membership_v6(int fd, int name, const uint8_t group[16],
-			 const uint8_t source[16])
-{
-	struct ipv6_mreq m = { .ipv6mr_interface = ifindex_of(source) };
-
-	if (!m.ipv6mr_interface)
-		return -ENODEV;
-	memcpy(&m.ipv6mr_multiaddr, group, 16);
-	return setsockopt(fd, IPPROTO_IPV6, name, &m, sizeof(m)) ? -errno : 0;
-}
-
-static int udp_join(struct ur_link *link, const uint8_t group[16],
-		    const uint8_t source[16])
-{
-	struct ur_udp *u = ur_udp_of(link);
-
-	if (ur_addr_is_v4(group))
-		return membership_v4(u->rx_fd, IP_ADD_MEMBERSHIP, group,
-				     source);
-	if (!u->rx_v6)
-		return -EAFNOSUPPORT;
-	return membership_v6(u->rx_fd, IPV6_JOIN_GROUP, group, source);
-}
-
-static int udp_leave(struct ur_link *link, const uint8_t group[16],
-		     const uint8_t source[16])
-{
-	struct ur_udp *u = ur_udp_of(link);
-
-	if (ur_addr_is_v4(group))
-		return membership_v4(u->rx_fd, IP_DROP_MEMBERSHIP, group,
-				     source);
-	if (!u->rx_v6)
-		return -EAFNOSUPPORT;
-	return membership_v6(u->rx_fd, IPV6_LEAVE_GROUP, group, source);
-}
-
-static void close_tx(struct ur_udp *u)
-{
-	if (u->tx4 >= 0)
-		close(u->tx4);
-	if (u->tx6 >= 0)
-		close(u->tx6);
-}
-
 static void udp_destroy(struct ur_link *link)
 {
 	struct ur_udp *u = ur_udp_of(link);
 
 	close_tx(u);
+	ur_udp_close_joiners(u);
 	close(u->rx_fd);
-	munmap(u->stage, UR_UDP_BATCH * UR_UDP_STRIDE);
+	munmap(u->stage, UR_UDP_STAGE_LEN);
 	free(u);
 }
 
@@ -303,8 +276,9 @@ static const struct ur_link_ops udp_ops = {
 	.send = ur_udp_send,
 	.recv = ur_udp_recv,
 	.wait_fd = udp_wait_fd,
-	.join = udp_join,
-	.leave = udp_leave,
+	.tell_ip = udp_tell_ip,
+	.join = ur_udp_join,
+	.leave = ur_udp_leave,
 	.destroy = udp_destroy,
 };
 
@@ -333,9 +307,10 @@ int ur_udp_link_create(int rx_fd, struct ur_link **out)
 		return -ENOMEM;
 	u->link.ops = &udp_ops;
 	u->rx_fd = rx_fd;
-	u->stage =
-		mmap(NULL, UR_UDP_BATCH * UR_UDP_STRIDE, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	memset(u->tx4, -1, sizeof(u->tx4));
+	memset(u->tx6, -1, sizeof(u->tx6));
+	u->stage = mmap(NULL, UR_UDP_STAGE_LEN, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (u->stage == MAP_FAILED) {
 		err = -ENOMEM;
 		goto free_udp;
@@ -346,7 +321,7 @@ int ur_udp_link_create(int rx_fd, struct ur_link **out)
 	*out = &u->link;
 	return 0;
 unmap_stage:
-	munmap(u->stage, UR_UDP_BATCH * UR_UDP_STRIDE);
+	munmap(u->stage, UR_UDP_STAGE_LEN);
 free_udp:
 	free(u);
 	return err;

@@ -18,18 +18,21 @@
 #endif
 
 /* Datagrams of one recvmmsg(2). */
-#define UR_UDP_BATCH  8u
+#define UR_UDP_BATCH	 8u
 /* A merged datagram is at most this long; odd stride against cache aliases. */
-#define UR_UDP_STAGE  65536u
-#define UR_UDP_STRIDE (UR_UDP_STAGE + 4096u + 256u)
+#define UR_UDP_STAGE	 65536u
+#define UR_UDP_STRIDE	 (UR_UDP_STAGE + 4096u + 256u)
+#define UR_UDP_STAGE_LEN ((size_t)UR_UDP_BATCH * UR_UDP_STRIDE)
 /* The hop limit that the sockets are set to, and what 0 means. */
-#define UR_UDP_HOPS   64
+#define UR_UDP_HOPS	 64
 
 struct ur_udp {
 	struct ur_link link;
 	int rx_fd;
-	int tx4; /* -1: the host lacks the family */
-	int tx6;
+	int tx4[UR_SPORTS]; /* -1: the host lacks the family */
+	int tx6[UR_SPORTS];
+	int *joiners; /* sockets of further multicast memberships */
+	uint32_t njoiners;
 	bool rx_v6; /* rx_fd is dual stack, else IPv4 only */
 	bool gso;
 	uint8_t singles;  /* reads in a row that found one lone packet */
@@ -43,6 +46,14 @@ int ur_udp_send(struct ur_link *link, const struct ur_train *train);
 int ur_udp_send_cut(int fd, const struct msghdr *mh, const struct ur_train *t);
 int ur_udp_recv(struct ur_link *link,
 		void (*rx)(void *arg, const struct ur_rx *rx), void *arg);
+
+int ur_udp_join(struct ur_link *link, const uint8_t group[16],
+		const uint8_t source[16]);
+int ur_udp_leave(struct ur_link *link, const uint8_t group[16],
+		 const uint8_t source[16]);
+/* Receive what comes for groups that others have joined too. */
+void ur_udp_all_groups(struct ur_udp *u, bool on);
+void ur_udp_close_joiners(struct ur_udp *u);
 
 static inline struct ur_udp *ur_udp_of(struct ur_link *link)
 {

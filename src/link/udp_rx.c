@@ -40,12 +40,6 @@ static int cmsg_int(const struct cmsghdr *c)
 	return v;
 }
 
-static void set_tclass(struct ur_rx *rx, uint8_t tclass)
-{
-	rx->tclass = tclass;
-	rx->ecn_ce = (tclass & 3) == 3;
-}
-
 static void cmsg_ip(struct ur_rx *rx, const struct cmsghdr *c)
 {
 	struct in_pktinfo pi;
@@ -57,7 +51,7 @@ static void cmsg_ip(struct ur_rx *rx, const struct cmsghdr *c)
 		rx->scope_id = (uint32_t)pi.ipi_ifindex;
 		break;
 	case IP_TOS:
-		set_tclass(rx, *CMSG_DATA(c));
+		rx->tclass = *CMSG_DATA(c);
 		break;
 	case IP_TTL:
 		rx->hop_limit = (uint8_t)cmsg_int(c);
@@ -79,7 +73,7 @@ static void cmsg_ipv6(struct ur_rx *rx, const struct cmsghdr *c)
 		rx->scope_id = pi.ipi6_ifindex;
 		break;
 	case IPV6_TCLASS:
-		set_tclass(rx, (uint8_t)cmsg_int(c));
+		rx->tclass = (uint8_t)cmsg_int(c);
 		break;
 	case IPV6_HOPLIMIT:
 		rx->hop_limit = (uint8_t)cmsg_int(c);

@@ -122,7 +122,7 @@ int ur_udp_send(struct ur_link *link, const struct ur_train *t)
 {
 	struct ur_udp *u = ur_udp_of(link);
 	bool v4 = ur_addr_is_v4(t->dst);
-	int fd = v4 ? u->tx4 : u->tx6;
+	int fd = (v4 ? u->tx4 : u->tx6)[ur_sport_of(t->dqpn)];
 	struct out o;
 	int err;
 

@@ -91,8 +91,8 @@ static bool belongs(struct ur_roce *r, struct ur_rqp *q, const struct ur_in *in)
 	if (op->transport == UR_TP_UD)
 		return true;
 	/* A connected QP hears only its peer (9.6.1.4.1). */
-	if (memcmp(in->rx->src, q->path->key.dst, 16) ||
-	    memcmp(in->rx->dst, q->path->key.src, 16)) {
+	if (memcmp(in->rx->src, q->path->key.dst, 16) != 0 ||
+	    memcmp(in->rx->dst, q->path->key.src, 16) != 0) {
 		r->cnt.drop_peer++;
 		return false;
 	}
@@ -130,26 +130,15 @@ static void dispatch(struct ur_rqp *q, struct ur_in *in)
 	ur_rqp_check_overrun(q);
 }
 
-bool ur_roce_is_foreign(const struct ur_roce *r, const struct ur_rx *rx,
-			uint32_t *slot)
+/* NULL: no such QP, or (GRO merged it into ours) a packet for another slot. */
+static struct ur_rqp *find(struct ur_roce *r, uint32_t dqpn)
 {
-	uint32_t dqpn;
+	bool ours = dqpn >> UR_SLOT_SHIFT == r->slot;
+	struct ur_rqp *q = ours ? r->qps[dqpn & UR_QP_INDEX_MASK] : NULL;
 
-	if (rx->len < UR_BTH_LEN)
-		return false;
-	dqpn = (uint32_t)rx->data[5] << 16 | (uint32_t)rx->data[6] << 8 |
-	       rx->data[7];
-	if (dqpn == UR_QPN_MULTICAST || dqpn >> UR_SLOT_SHIFT == r->slot)
-		return false;
-	*slot = dqpn >> UR_SLOT_SHIFT;
-	return true;
-}
-
-static struct ur_rqp *find(const struct ur_roce *r, uint32_t dqpn)
-{
-	if (dqpn >> UR_SLOT_SHIFT != r->slot)
-		return NULL;
-	return r->qps[dqpn & UR_QP_INDEX_MASK];
+	r->cnt.drop_foreign += !ours;
+	r->cnt.drop_no_qp += ours && !q;
+	return q;
 }
 
 void ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
@@ -168,10 +157,8 @@ void ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
 	}
 	if (in.hdr.bth.dqpn != UR_QPN_MULTICAST) {
 		q = find(r, in.hdr.bth.dqpn);
-		if (!q) {
-			r->cnt.drop_no_qp++;
+		if (!q)
 			return;
-		}
 	} else if (in.hdr.op->transport != UR_TP_UD ||
 		   !pkey_ok(in.hdr.bth.pkey)) {
 		r->cnt.drop_transport++;

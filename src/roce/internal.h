@@ -179,8 +179,7 @@ struct ur_rx_flow {
 
 struct ur_roce {
 	uint32_t slot;
-	uint16_t sport_v4;
-	uint16_t sport_v6;
+	struct ur_sports sports;
 	struct ur_mr_table *mrs;
 	void (*comm_est)(uint32_t qpn);
 	struct ur_rng rng;
@@ -302,7 +301,7 @@ void ur_rc_request(struct ur_rqp *q, struct ur_in *in);
 enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_train *t,
 			  uint64_t now_ns);
 void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
-		     uint64_t at_ns);
+		     uint64_t now_ns);
 
 /* recv.c: consuming receive requests, shared by RC, UC and UD. */
 bool ur_recv_take(struct ur_rqp *q);

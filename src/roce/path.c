@@ -64,7 +64,9 @@ static struct ur_path *path_new(struct ur_roce *r, const struct ur_path_key *k)
 	ur_list_init(&p->waiters);
 	memcpy(p->flow.src, k->src, 16);
 	memcpy(p->flow.dst, k->dst, 16);
-	p->sport = ur_addr_is_v4(k->dst) ? r->sport_v4 : r->sport_v6;
+	p->sport = (ur_addr_is_v4(k->dst)
+			    ? r->sports.v4
+			    : r->sports.v6)[k->slot & (UR_SPORTS - 1)];
 	p->flow.sport = p->sport;
 	p->flow.dport = UR_ROCE_PORT;
 	ur_cong_init(p);

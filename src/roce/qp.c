@@ -166,39 +166,54 @@ static bool in_range(const struct ur_qp_attr *a, uint32_t mask)
 	return !(mask & UR_QP_DEST_QPN) || a->dest_qpn <= UR_QPN_MASK;
 }
 
+#define ATTR(bit, field)                                                       \
+	{                                                                      \
+		bit, offsetof(struct ur_qp_attr, field),                       \
+			sizeof(((struct ur_qp_attr *)NULL)->field)             \
+	}
+
+static const struct {
+	uint32_t bit;
+	size_t offset;
+	size_t size;
+} attr_fields[] = {
+	ATTR(UR_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify),
+	ATTR(UR_QP_ACCESS_FLAGS, access),
+	ATTR(UR_QP_PKEY_INDEX, pkey_index),
+	ATTR(UR_QP_PORT, port_num),
+	ATTR(UR_QP_QKEY, qkey),
+	ATTR(UR_QP_AV, av),
+	ATTR(UR_QP_PATH_MTU, path_mtu),
+	ATTR(UR_QP_TIMEOUT, timeout),
+	ATTR(UR_QP_RETRY_CNT, retry_cnt),
+	ATTR(UR_QP_RNR_RETRY, rnr_retry),
+	ATTR(UR_QP_RQ_PSN, rq_psn),
+	ATTR(UR_QP_MAX_QP_RD_ATOMIC, max_rd_atomic),
+	ATTR(UR_QP_ALT_PATH, alt_av),
+	ATTR(UR_QP_ALT_PATH, alt_pkey_index),
+	ATTR(UR_QP_ALT_PATH, alt_port_num),
+	ATTR(UR_QP_ALT_PATH, alt_timeout),
+	ATTR(UR_QP_MIN_RNR_TIMER, min_rnr_timer),
+	ATTR(UR_QP_SQ_PSN, sq_psn),
+	ATTR(UR_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic),
+	ATTR(UR_QP_PATH_MIG_STATE, path_mig_state),
+	ATTR(UR_QP_DEST_QPN, dest_qpn),
+};
+
 /* Copy what the mask names. */
 static void take_attrs(struct ur_qp_attr *to, const struct ur_qp_attr *a,
 		       uint32_t mask)
 {
-#define TAKE(bit, field)                                                       \
-	do {                                                                   \
-		if (mask & (bit))                                              \
-			to->field = a->field;                                  \
-	} while (0)
-	TAKE(UR_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
-	TAKE(UR_QP_ACCESS_FLAGS, access);
-	TAKE(UR_QP_PKEY_INDEX, pkey_index);
-	TAKE(UR_QP_PORT, port_num);
-	TAKE(UR_QP_QKEY, qkey);
-	TAKE(UR_QP_AV, av);
-	TAKE(UR_QP_PATH_MTU, path_mtu);
-	TAKE(UR_QP_TIMEOUT, timeout);
-	TAKE(UR_QP_RETRY_CNT, retry_cnt);
-	TAKE(UR_QP_RNR_RETRY, rnr_retry);
-	TAKE(UR_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
-	TAKE(UR_QP_ALT_PATH, alt_av);
-	TAKE(UR_QP_ALT_PATH, alt_pkey_index);
-	TAKE(UR_QP_ALT_PATH, alt_port_num);
-	TAKE(UR_QP_ALT_PATH, alt_timeout);
-	TAKE(UR_QP_MIN_RNR_TIMER, min_rnr_timer);
-	TAKE(UR_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
-	TAKE(UR_QP_PATH_MIG_STATE, path_mig_state);
-	TAKE(UR_QP_DEST_QPN, dest_qpn);
-#undef TAKE
-	if (mask & UR_QP_RQ_PSN)
-		to->rq_psn = a->rq_psn & UR_PSN_MASK;
-	if (mask & UR_QP_SQ_PSN)
-		to->sq_psn = a->sq_psn & UR_PSN_MASK;
+	for (size_t i = 0; i < sizeof(attr_fields) / sizeof(attr_fields[0]);
+	     i++) {
+		size_t at = attr_fields[i].offset;
+
+		if (mask & attr_fields[i].bit)
+			memcpy((char *)to + at, (const char *)a + at,
+			       attr_fields[i].size);
+	}
+	to->rq_psn &= UR_PSN_MASK;
+	to->sq_psn &= UR_PSN_MASK;
 }
 
 static void enter_rtr(struct ur_rqp *q)

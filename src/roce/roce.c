@@ -63,10 +63,9 @@ void ur_roce_destroy(struct ur_roce *r)
 	free(r);
 }
 
-void ur_roce_set_sports(struct ur_roce *r, uint16_t v4, uint16_t v6)
+void ur_roce_set_sports(struct ur_roce *r, const struct ur_sports *sports)
 {
-	r->sport_v4 = v4;
-	r->sport_v6 = v6;
+	r->sports = *sports;
 }
 
 static bool sends(const struct ur_rqp *q)

@@ -31,7 +31,7 @@ int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out);
 void ur_roce_destroy(struct ur_roce *r); /* all QPs must be gone */
 
 /* The UDP source ports of our packets, which the ICRC covers. */
-void ur_roce_set_sports(struct ur_roce *r, uint16_t v4, uint16_t v6);
+void ur_roce_set_sports(struct ur_roce *r, const struct ur_sports *sports);
 
 /* Give qp a number and protocol state.  -ENOSPC: the lane is full. */
 int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp);
@@ -77,10 +77,6 @@ void ur_roce_expire(struct ur_roce *r, uint64_t now_ns);
  * to end, and what it has completed must not look lost to the peer.
  */
 void ur_roce_settle(struct ur_roce *r, uint64_t now_ns);
-
-/* A packet for another slot (GRO merged it into ours): true, and which. */
-bool ur_roce_is_foreign(const struct ur_roce *r, const struct ur_rx *rx,
-			uint32_t *slot);
 
 const struct ur_roce_counters *ur_roce_counters(const struct ur_roce *r);
 

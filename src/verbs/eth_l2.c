@@ -25,7 +25,9 @@ static bool is_mapped(const uint8_t gid[16])
 static bool multicast_mac(const uint8_t gid[16], uint8_t mac[ETHERNET_LL_SIZE])
 {
 	if (is_mapped(gid) && (gid[12] & 0xf0) == 0xe0) {
-		memcpy(mac, "\x01\x00\x5e", 3);
+		mac[0] = 0x01;
+		mac[1] = 0x00;
+		mac[2] = 0x5e;
 		mac[3] = gid[13] & 0x7f;
 		mac[4] = gid[14];
 		mac[5] = gid[15];
@@ -33,7 +35,8 @@ static bool multicast_mac(const uint8_t gid[16], uint8_t mac[ETHERNET_LL_SIZE])
 	}
 	if (gid[0] != 0xff)
 		return false;
-	memcpy(mac, "\x33\x33", 2);
+	mac[0] = 0x33;
+	mac[1] = 0x33;
 	memcpy(mac + 2, gid + 12, 4);
 	return true;
 }

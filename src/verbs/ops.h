@@ -30,7 +30,7 @@ struct ibv_cq_ex *urv_create_cq_ex(struct ibv_context *context,
 struct ibv_srq *urv_create_srq_ex(struct ibv_context *context,
 				  struct ibv_srq_init_attr_ex *init);
 struct ibv_qp *urv_create_qp_ex(struct ibv_context *context,
-				struct ibv_qp_init_attr_ex *init);
+				struct ibv_qp_init_attr_ex *ex);
 
 /* The builders of ibv_qp_ex for the operations asked for; -EOPNOTSUPP: the
  * type of queue pair does not have one of them. */

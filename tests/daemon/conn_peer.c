@@ -207,7 +207,7 @@ static int lose_daemon(void)
 
 		if (getpeername(fd, (struct sockaddr *)&sa, &len) ||
 		    sa.sun_family != AF_UNIX ||
-		    memcmp(sa.sun_path, name, sizeof(name) - 1))
+		    memcmp(sa.sun_path, name, sizeof(name) - 1) != 0)
 			continue;
 		shutdown(fd, SHUT_RDWR);
 		found++;

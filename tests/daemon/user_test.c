@@ -10,12 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "link/udp.h"
 #include "world.h"
 
 #define ALICE 61001
@@ -122,6 +124,32 @@ static void orphans_of_a_user_block_the_port(void **state)
 	peer_end(&b);
 }
 
+static int link_as(uid_t uid, int fd, uint64_t rx_bytes)
+{
+	struct ur_link *link;
+
+	if (setresuid(uid, uid, uid) || ur_udp_link_create(fd, &link))
+		return 1;
+	return link->rx_bytes == rx_bytes ? 0 : 2;
+}
+
+/* A user may not make a buffer as large as root's; nor make it smaller. */
+static void buffer_of_root_stays(void **state)
+{
+	int fd = socket(AF_INET6, SOCK_DGRAM, 0), bytes = 8 << 20, status;
+	pid_t pid;
+
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes,
+				    sizeof(bytes)),
+			 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(link_as(ALICE, fd, (uint64_t)bytes));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	close(fd);
+}
+
 #define T(name)                                                                \
 	cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 
@@ -131,6 +159,7 @@ int main(void)
 		T(second_user_is_told),
 		T(root_serves_everybody),
 		T(orphans_of_a_user_block_the_port),
+		T(buffer_of_root_stays),
 	};
 
 	if (geteuid() != 0 || !can_be(ALICE) || !can_be(BOB)) {

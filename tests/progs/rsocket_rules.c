@@ -8,19 +8,21 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <rdma/rsocket.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define MUST(cond)                                                             \
-	do {                                                                   \
-		if (!(cond)) {                                                 \
-			fprintf(stderr, "line %d: %s: %s\n", __LINE__, #cond,  \
-				strerror(errno));                              \
-			exit(1);                                               \
-		}                                                              \
-	} while (0)
+static void must(bool ok, int line, const char *text)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "line %d: %s: %s\n", line, text, strerror(errno));
+	exit(1);
+}
+
+#define MUST(cond) must((cond), __LINE__, #cond)
 
 static struct sockaddr_in at;
 static int lfd;

@@ -66,10 +66,16 @@ void rig_lane_init(struct rig_lane *l, struct rig_host *h, uint32_t slot,
 		.mrs = &h->mrs,
 	};
 
+	struct ur_sports sports;
+
 	*l = (struct rig_lane){ .host = h, .slot = slot };
 	l->sport = (uint16_t)(0xc000 + slot);
 	RIG_CHECK(ur_roce_create(&cfg, &l->roce) == 0);
-	ur_roce_set_sports(l->roce, l->sport, l->sport);
+	for (uint32_t i = 0; i < UR_SPORTS; i++) {
+		sports.v4[i] = l->sport;
+		sports.v6[i] = l->sport;
+	}
+	ur_roce_set_sports(l->roce, &sports);
 }
 
 void rig_lane_fini(struct rig_lane *l)

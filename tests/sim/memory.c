@@ -244,9 +244,9 @@ bool sim_dir_read_ok(struct sim_dir *d, uint32_t i, const uint8_t *data)
 		if (data[k] == op->expect[k] ||
 		    newer_byte(d, i, op->dst_off + k, data[k]))
 			continue;
-		sim_trace(d->from->w,
-			  "READ #%u of %u: byte %u is %02x, not %02x", i,
-			  op->len, k, data[k], op->expect[k]);
+		SIM_TRACEF(d->from->w,
+			   "READ #%u of %u: byte %u is %02x, not %02x", i,
+			   op->len, k, data[k], op->expect[k]);
 		return false;
 	}
 	return true;

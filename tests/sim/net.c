@@ -147,9 +147,9 @@ static void send_packet(struct sim_world *w, struct sim_pkt *p)
 	at = *link + n->latency_ns;
 	sim_sniff(w, p);
 	if (lose(w)) {
-		sim_trace(w, "  lost qpn %x psn %02x%02x%02x",
-			  pkt_dqpn(p->data), p->data[9], p->data[10],
-			  p->data[11]);
+		SIM_TRACEF(w, "  lost qpn %x psn %02x%02x%02x",
+			   pkt_dqpn(p->data), p->data[9], p->data[10],
+			   p->data[11]);
 		sim_net_recycle(w, p);
 		return;
 	}
@@ -249,7 +249,8 @@ void sim_net_arrive(struct sim_world *w, struct sim_pkt *p)
 	}
 	if (l->rx_used + price > w->p.net.rx_bytes) {
 		w->wire.overflowed++;
-		sim_trace(w, "  overflow of lane %u", (uint32_t)(l - w->lanes));
+		SIM_TRACEF(w, "  overflow of lane %u",
+			   (uint32_t)(l - w->lanes));
 		sim_net_recycle(w, p);
 		return;
 	}

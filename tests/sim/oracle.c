@@ -273,8 +273,8 @@ static void recv_completion(struct sim_end *e, const struct ur_cqe *c)
 
 void sim_end_completion(struct sim_end *e, const struct ur_cqe *c)
 {
-	sim_trace(e->w, "qp %x completes %lx status %u opcode %u len %u",
-		  e->qp.qpn, c->wr_id, c->status, c->opcode, c->byte_len);
+	SIM_TRACEF(e->w, "qp %x completes %lx status %u opcode %u len %u",
+		   e->qp.qpn, c->wr_id, c->status, c->opcode, c->byte_len);
 	if (c->wr_id & SIM_RECV_ID)
 		recv_completion(e, c);
 	else

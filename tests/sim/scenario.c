@@ -113,7 +113,7 @@ void sim_scenario_act(struct sim_world *w)
 {
 	struct sim_end *e = &w->conns[0]->end[0];
 
-	sim_trace(w, "the scenario acts, step %u", w->act_step);
+	SIM_TRACEF(w, "the scenario acts, step %u", w->act_step);
 	if (w->p.scenario == SIM_SQD) {
 		act_sqd(w);
 		return;

@@ -360,7 +360,7 @@ void sim_fail(struct sim_world *w, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void sim_trace_write(struct sim_world *w, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-#define sim_trace(w, ...)                                                      \
+#define SIM_TRACEF(w, ...)                                                     \
 	do {                                                                   \
 		if ((w)->tracing)                                              \
 			sim_trace_write((w), __VA_ARGS__);                     \
@@ -378,7 +378,7 @@ bool sim_event_take(struct sim_world *w, struct sim_event *ev);
 /* net.c */
 void sim_net_train(struct sim_lane *from, const struct ur_train *t);
 /* One packet by hand, from the host that the attacker plays. */
-void sim_net_packet(struct sim_world *w, const struct rig_pkt *p,
+void sim_net_packet(struct sim_world *w, const struct rig_pkt *from,
 		    uint64_t delay_ns);
 void sim_net_arrive(struct sim_world *w, struct sim_pkt *p);
 struct sim_pkt *sim_net_take(struct sim_lane *l);

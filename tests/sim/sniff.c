@@ -110,8 +110,8 @@ void sim_sniff(struct sim_world *w, const struct sim_pkt *p)
 	}
 	if (!icrc_exact(p))
 		sim_fail(w, "packet %u of a train has a wrong ICRC", p->index);
-	sim_trace(w, "  %s qpn %x psn %06x len %zu aeth %02x", h.op->name,
-		  h.bth.dqpn, h.bth.psn, len,
-		  h.op->headers & UR_HDR_AETH ? h.syndrome : 0);
+	SIM_TRACEF(w, "  %s qpn %x psn %06x len %zu aeth %02x", h.op->name,
+		   h.bth.dqpn, h.bth.psn, len,
+		   h.op->headers & UR_HDR_AETH ? h.syndrome : 0);
 	sniff_kind(w, p, &h);
 }

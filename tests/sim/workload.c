@@ -213,8 +213,8 @@ static bool dir_post_one(struct sim_dir *d)
 			w->counter_adds--;
 		return false;
 	}
-	sim_trace(w, "qp %x posts #%u op %u len %u flags %x", d->from->qp.qpn,
-		  d->posted, op->opcode, op->len, op->flags);
+	SIM_TRACEF(w, "qp %x posts #%u op %u len %u flags %x", d->from->qp.qpn,
+		   d->posted, op->opcode, op->len, op->flags);
 	d->busy_slots |= 1u << op->slot;
 	d->unsignaled = op->flags & UR_SEND_SIGNALED ? 0 : d->unsignaled + 1;
 	/* Inline data was copied: the buffer may be used at once. */

@@ -23,7 +23,7 @@ void sim_fail(struct sim_world *w, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(w->why, sizeof(w->why), fmt, ap);
 	va_end(ap);
-	sim_trace(w, "FAILED: %s", w->why);
+	SIM_TRACEF(w, "FAILED: %s", w->why);
 }
 
 void sim_trace_write(struct sim_world *w, const char *fmt, ...)
@@ -84,7 +84,7 @@ static void lane_events(struct sim_lane *l)
 	while (!ur_list_empty(&h->async.queue) && rig_event(h, &ev)) {
 		struct sim_world *w = l->w;
 
-		sim_trace(w, "asynchronous event %u", ev.type);
+		SIM_TRACEF(w, "asynchronous event %u", ev.type);
 		if (ev.type == UR_EVENT_CQ_ERR)
 			sim_fail(w, "a CQ overran");
 		for (uint32_t i = 0; i < 2 * w->nconns; i++) {
@@ -135,7 +135,7 @@ static void lane_input(struct sim_lane *l, const struct sim_pkt *p)
 			    .sport = p->sport,
 			    .index = p->index,
 			    .hop_limit = 64,
-			    .ecn_ce = p->ce };
+			    .tclass = p->ce ? 3 : 0 };
 	memcpy(rx.src, p->src, 16);
 	memcpy(rx.dst, p->dst, 16);
 #ifdef __SANITIZE_ADDRESS__
@@ -170,8 +170,8 @@ static void lane_run(struct sim_lane *l)
 		l->stalled_until_ns =
 			w->now_ns + sim_below(w, (uint32_t)n->stall_ns);
 		w->wire.stalls++;
-		sim_trace(w, "lane %u stalls until %lu",
-			  (uint32_t)(l - w->lanes), l->stalled_until_ns);
+		SIM_TRACEF(w, "lane %u stalls until %lu",
+			   (uint32_t)(l - w->lanes), l->stalled_until_ns);
 	}
 }
 

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "rdmacm/rsocket/flow.h"
 
@@ -32,7 +33,7 @@ static const struct {
 static void read_setting(const char *dir, const char *file, uint32_t least,
 			 uint32_t most, uint32_t *value)
 {
-	char path[256];
+	char path[256], text[32], *end;
 	unsigned long n;
 	FILE *f;
 
@@ -40,8 +41,13 @@ static void read_setting(const char *dir, const char *file, uint32_t least,
 	f = fopen(path, "re");
 	if (!f)
 		return;
-	if (fscanf(f, "%lu", &n) == 1)
-		*value = n < least ? least : n > most ? most : (uint32_t)n;
+	if (fgets(text, sizeof(text), f)) {
+		n = strtoul(text, &end, 10);
+		if (end != text)
+			*value = n < least  ? least
+				 : n > most ? most
+					    : (uint32_t)n;
+	}
 	fclose(f);
 }
 

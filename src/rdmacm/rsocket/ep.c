@@ -276,11 +276,16 @@ static int post_pair(struct urs_stream *st, struct ibv_send_wr *write,
 		.send_flags = IBV_SEND_INLINE,
 	};
 
+	int err;
+
 	write->opcode = IBV_WR_RDMA_WRITE;
 	write->next = &send;
-	return -ibv_post_send(st->id->qp, write->num_sge ? write : &send, &bad);
+	err = -ibv_post_send(st->id->qp, write->num_sge ? write : &send, &bad);
+	write->next = NULL;
+	return err;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): what a request consists of */
 int urs_ep_post(struct urs_stream *st, enum urs_wr_kind kind, uint32_t copied,
 		struct ibv_sge *sge, int count, unsigned int flags,
 		uint64_t addr, uint32_t key, uint32_t msg)
@@ -348,7 +353,7 @@ static uint32_t message_of(const struct urs_stream *st, const struct ibv_wc *wc)
 		return ntohl(wc->imm_data);
 	memcpy(&msg,
 	       st->ep.rbuf + st->ep.rbuf_size +
-		       (uint32_t)wc->wr_id * URS_MSG_LEN,
+		       (size_t)(uint32_t)wc->wr_id * URS_MSG_LEN,
 	       sizeof(msg));
 	return msg;
 }

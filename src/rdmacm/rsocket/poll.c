@@ -67,7 +67,7 @@ static short current(struct urs_sock *s, const struct pollfd *p)
 {
 	if (s->closed)
 		return POLLNVAL;
-	return s->ops->poll(s) & (p->events | ALWAYS);
+	return (short)(s->ops->poll(s) & (p->events | ALWAYS));
 }
 
 /* The state of the others, without waiting. */

@@ -4,6 +4,7 @@
  * that programs read back what they set; unknown ones are refused.
  */
 #include <errno.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <rdma/rsocket.h>
 #include <stdio.h>
@@ -38,14 +39,15 @@ void urs_stream_alive_due(struct urs_watch *w)
 static int system_keepidle(void)
 {
 	FILE *f = fopen("/proc/sys/net/ipv4/tcp_keepalive_time", "re");
-	int s = KEEPIDLE_USUAL;
+	char text[32];
+	long s = 0;
 
 	if (!f)
-		return s;
-	if (fscanf(f, "%d", &s) != 1 || s <= 0)
-		s = KEEPIDLE_USUAL;
+		return KEEPIDLE_USUAL;
+	if (fgets(text, sizeof(text), f))
+		s = strtol(text, NULL, 10);
 	fclose(f);
-	return s;
+	return s > 0 && s <= INT_MAX ? (int)s : KEEPIDLE_USUAL;
 }
 
 /* Without the lock, which the timer takes. */

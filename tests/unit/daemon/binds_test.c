@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,9 +41,9 @@ static int teardown(void **state)
 
 static void parse(const char *text, uint8_t gid[16])
 {
-	char mapped[64] = "::ffff:";
+	char mapped[64];
 
-	strcat(mapped, text);
+	snprintf(mapped, sizeof(mapped), "::ffff:%s", text);
 	if (inet_pton(AF_INET6, strchr(text, ':') ? text : mapped, gid) != 1)
 		abort();
 }

@@ -2,6 +2,7 @@
 #include "fake_adapter.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 struct ur_adapter {
@@ -22,7 +23,7 @@ static uint32_t next_qpn = 0x4001;
 static void dev_init(struct ur_dev *dev, enum ur_dev_kind kind)
 {
 	memset(dev, 0, sizeof(*dev));
-	strcpy(dev->name, ur_dev_kind_name(kind));
+	snprintf(dev->name, sizeof(dev->name), "%s", ur_dev_kind_name(kind));
 	dev->kind = kind;
 	dev->node_guid = UR_FAKE_GUID + kind;
 	ur_lock_init(&dev->lock);

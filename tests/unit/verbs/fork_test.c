@@ -14,29 +14,38 @@
 		}                                                              \
 	} while (0)
 
-static void child(struct fixture *f, struct ibv_qp *qp, struct ibv_srq *srq)
+static void check_inherited_queues(struct fixture *f, struct ibv_qp *qp,
+				   struct ibv_srq *srq)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad = NULL;
 	struct ibv_recv_wr rwr = { 0 }, *rbad = NULL;
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr;
-	struct ibv_device **list;
-	struct ibv_context *own;
-	char buf[64];
 	struct ibv_wc wc;
 
-	/* What was inherited is the parent's. */
 	CHECK(ibv_post_send(qp, &wr, &bad) == ENODEV && bad == &wr);
 	CHECK(ibv_post_recv(qp, &rwr, &rbad) == ENODEV && rbad == &rwr);
 	rbad = NULL;
 	CHECK(ibv_post_srq_recv(srq, &rwr, &rbad) == ENODEV && rbad == &rwr);
 	CHECK(ibv_poll_cq(f->cq, 1, &wc) < 0);
 	CHECK(ibv_req_notify_cq(f->cq, 0) == ENODEV);
+}
+
+static void check_inherited_objects(struct fixture *f, struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	char buf[64];
+
 	CHECK(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) == ENODEV);
 	CHECK(!ibv_alloc_pd(f->ctx) && errno == ENODEV);
 	CHECK(!ibv_create_cq(f->ctx, 1, NULL, NULL, 0) && errno == ENODEV);
 	CHECK(!ibv_reg_mr(f->pd, buf, sizeof(buf), 0) && errno == ENODEV);
-	/* What the child opens is its own. */
+}
+
+static void check_own(struct fixture *f)
+{
+	struct ibv_device **list;
+	struct ibv_context *own;
+
 	list = ibv_get_device_list(NULL);
 	CHECK(list && list[0] != f->list[0]);
 	own = ibv_open_device(list[0]);
@@ -44,6 +53,15 @@ static void child(struct fixture *f, struct ibv_qp *qp, struct ibv_srq *srq)
 	/* An inherited handle still names the device. */
 	own = ibv_open_device(f->list[0]);
 	CHECK(own && ibv_alloc_pd(own));
+}
+
+static void child(struct fixture *f, struct ibv_qp *qp, struct ibv_srq *srq)
+{
+	/* What was inherited is the parent's … */
+	check_inherited_queues(f, qp, srq);
+	check_inherited_objects(f, qp);
+	/* … and what the child opens is its own. */
+	check_own(f);
 	_exit(0);
 }
 

@@ -16,7 +16,7 @@ bool pre_fork_wanted(void)
 {
 	const char *v = getenv("RDMAV_FORK_SAFE");
 
-	return v && atoi(v);
+	return v && strtol(v, NULL, 10) != 0;
 }
 
 /* The program's number means the rsocket from now on. */
@@ -46,7 +46,7 @@ static bool server_ready(int fd)
 
 static bool settle_active(int fd)
 {
-	struct sockaddr_storage peer;
+	struct sockaddr_storage peer = { 0 };
 	struct sockaddr *sa = (struct sockaddr *)&peer;
 	socklen_t len = sizeof(peer);
 	int rs;

@@ -54,6 +54,7 @@ PRE_EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
 				 : pre_real()->readv(fd, iov, count);
 }
 
+/* The C library names them.  NOLINTBEGIN(readability-identifier-naming) */
 ssize_t __read_chk(int fd, void *buf, size_t count, size_t room);
 ssize_t __recv_chk(int fd, void *buf, size_t len, size_t room, int flags);
 ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t room, int flags,
@@ -82,6 +83,7 @@ PRE_EXPORT ssize_t __recvfrom_chk(int fd, void *buf, size_t len, size_t room,
 		__builtin_trap();
 	return recvfrom(fd, buf, len, flags, addr, addr_len);
 }
+/* NOLINTEND(readability-identifier-naming) */
 
 PRE_EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 {

@@ -73,7 +73,7 @@ static bool wanted(const void *caller, int domain, int type, int protocol)
 static void apply_number(int rs, int name, const char *variable)
 {
 	const char *v = getenv(variable);
-	int n = v ? atoi(v) : 0;
+	int n = v ? (int)strtol(v, NULL, 10) : 0;
 
 	if (n)
 		PRE_RS(rsetsockopt(rs, SOL_RDMA, name, &n, sizeof(n)));

@@ -93,6 +93,7 @@ PRE_EXPORT int ppoll(struct pollfd *fds, nfds_t n,
 	return rc;
 }
 
+/* The C library names them.  NOLINTBEGIN(readability-identifier-naming) */
 int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room);
 int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 		const sigset_t *mask, size_t room);
@@ -113,6 +114,7 @@ PRE_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n,
 		__builtin_trap();
 	return ppoll(fds, n, timeout, mask);
 }
+/* NOLINTEND(readability-identifier-naming) */
 
 static short asked(int fd, const fd_set *r, const fd_set *w, const fd_set *x)
 {
