@@ -157,8 +157,10 @@ class GuestPlace(Place):
             '-device', 'virtio-rng-pci']
 
     def lose(self, percent):
-        """Drop RoCEv2 packets at random where they arrive, on both sides."""
-        code = loss_filter(percent)
+        """Drop packets at random where they arrive, on both sides: those of
+        RoCEv2, or of whatever has the link with siw on it."""
+        siw = 'siw' in self.b.sh('rdma', 'link')
+        code = any_loss(percent) if siw else loss_filter(percent)
         self.lossless()
         for run in (self.a.sh, self.b.sh):
             dev = TAP if run == self.a.sh else 'eth0'
@@ -179,6 +181,18 @@ class GuestPlace(Place):
             self.vm.end()
         super()._remove()
         shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def any_loss(percent):
+    """Classic BPF for tc: drop `percent` of all but ARP."""
+    threshold = int(2 ** 32 * (1 - percent / 100))
+    prog = ((0x28, 0, 0, 12),              # EtherType
+            (0x15, 2, 0, 0x0806),          # ARP: pass
+            (0x20, 0, 0, 0xfffff000 + 56),  # a random number
+            (0x35, 1, 0, threshold),       # beyond: drop
+            (0x06, 0, 0, 0xffffffff),      # pass
+            (0x06, 0, 0, 2))               # drop
+    return ','.join([str(len(prog))] + [' '.join(map(str, i)) for i in prog])
 
 
 def preconditions():

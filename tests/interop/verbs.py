@@ -133,10 +133,12 @@ def no_drops(env):
         shows[0].start()
     env.duel(make, timeout=60, ready=ready)
     total = shows[0].result()
-    bad = {k: v for k, v in total.items() if v and k.startswith('drop_')}
+    # What a slow guest acknowledges after it was asked again is no fault.
+    bad = {k: v for k, v in total.items()
+           if v and k.startswith('drop_') and k != 'drop_ghost_ack'}
     if bad:
         raise Failure(f'urnic has dropped: {bad}')
-    if not any(v for k, v in total.items() if k.startswith('rx_')):
+    if not total.get('rcvd_pkts'):
         raise Failure(f'nothing was received, or counted: {total}')
     log = env.b.script('dmesg | grep -i "rxe.*\\(icrc\\|invalid\\|bad\\)" || '
                        'true')
