@@ -44,8 +44,9 @@ struct ur_rx {
 	uint8_t dst[16];
 	uint16_t sport;
 	uint16_t index;	   /* place in the train: the likeliest IPv4 ID */
-	uint8_t tclass;	   /* this and … */
-	uint8_t hop_limit; /* … this only if the link was asked for it */
+	uint8_t tclass;	   /* this, … */
+	uint8_t hop_limit; /* … this, scope_id and dst … */
+	bool dst_unknown;  /* … only if the link was asked for them */
 	bool trusted;	   /* came through memory of this host: no ICRC */
 };
 

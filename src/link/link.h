@@ -33,8 +33,9 @@ struct ur_link_ops {
 	int (*wait_fd)(const struct ur_link *link);
 
 	/*
-	 * Tell traffic class and hop limit of what comes in, or 0 and the
-	 * usual limit: the kernel needs time to tell them.
+	 * Tell destination, interface, traffic class and hop limit of what
+	 * comes in, or dst_unknown, 0, 0 and the usual limit: the kernel
+	 * needs time to tell them.
 	 */
 	void (*tell_ip)(struct ur_link *link, bool on);
 

@@ -51,16 +51,28 @@ static void set_buffer(int fd, int force, int normal, int bytes)
 		(void)set_int(fd, SOL_SOCKET, normal, bytes);
 }
 
-static int bind_any(int fd, bool v4, uint16_t port)
+static const uint8_t any_addr[16];
+
+static int bind_to(int fd, bool v4, const uint8_t addr[16], uint32_t scope_id,
+		   uint16_t port)
 {
 	struct sockaddr_in a4 = { .sin_family = AF_INET,
 				  .sin_port = htons(port) };
 	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6,
+				   .sin6_scope_id = scope_id,
 				   .sin6_port = htons(port) };
-	int err = v4 ? bind(fd, (struct sockaddr *)&a4, sizeof(a4))
-		     : bind(fd, (struct sockaddr *)&a6, sizeof(a6));
+	int err;
 
+	memcpy(&a4.sin_addr, addr + 12, 4);
+	memcpy(&a6.sin6_addr, addr, 16);
+	err = v4 ? bind(fd, (struct sockaddr *)&a4, sizeof(a4))
+		 : bind(fd, (struct sockaddr *)&a6, sizeof(a6));
 	return err ? -errno : 0;
+}
+
+static int bind_any(int fd, bool v4, uint16_t port)
+{
+	return bind_to(fd, v4, any_addr, 0, port);
 }
 
 /* A port of the RoCE range if one is free, else any. */
@@ -124,9 +136,9 @@ static int tx_options_v6(int fd)
 	return err;
 }
 
-/* A sending socket, or -errno.  Nobody reads it: what comes to its port is
- * left to a receive buffer of the least size. */
-static int tx_socket(bool v4, uint16_t *sport)
+/* A sending socket without a port, or -errno.  Nobody reads it: what comes to
+ * its port is left to a receive buffer of the least size. */
+static int tx_socket(bool v4)
 {
 	int fd = socket(v4 ? AF_INET : AF_INET6,
 			SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -137,10 +149,55 @@ static int tx_socket(bool v4, uint16_t *sport)
 	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, TX_BUFFER);
 	(void)set_int(fd, SOL_SOCKET, SO_RCVBUF, 0);
 	err = v4 ? tx_options_v4(fd) : tx_options_v6(fd);
-	if (!err)
-		err = bind_sport(fd, v4);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+/* The port is ours alone at first; once we have it, sockets bound to one
+ * address may share it. */
+static int tx_any(bool v4, uint16_t *sport)
+{
+	int fd = tx_socket(v4), err;
+
+	if (fd < 0)
+		return fd;
+	err = bind_sport(fd, v4);
 	if (!err)
 		err = read_sport(fd, sport);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	(void)set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	return fd;
+}
+
+static int source_options(int fd, bool v4, const struct ur_udp_source *s)
+{
+	int hops = s->hop_limit ? s->hop_limit : UR_UDP_HOPS;
+	int err = v4 ? set_int(fd, IPPROTO_IP, IP_TTL, hops)
+		     : set_int(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, hops);
+
+	if (err)
+		return err;
+	return v4 ? set_int(fd, IPPROTO_IP, IP_TOS, s->tclass)
+		  : set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, s->tclass);
+}
+
+int ur_udp_tx_bound(bool v4, const struct ur_udp_source *s, uint16_t port)
+{
+	int fd = tx_socket(v4), err;
+
+	if (fd < 0)
+		return fd;
+	err = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	if (!err)
+		err = source_options(fd, v4, s);
+	if (!err)
+		err = bind_to(fd, v4, s->addr, s->scope_id, port);
 	if (err) {
 		close(fd);
 		return err;
@@ -170,7 +227,7 @@ static int open_family(bool v4, int fds[UR_SPORTS], uint16_t ports[UR_SPORTS])
 	int err = 0;
 
 	for (uint32_t i = 0; i < UR_SPORTS && !err; i++) {
-		fds[i] = tx_socket(v4, &ports[i]);
+		fds[i] = tx_any(v4, &ports[i]);
 		err = fds[i] < 0 ? fds[i] : 0;
 	}
 	for (uint32_t i = 0; i < UR_SPORTS && err; i++) {
@@ -203,9 +260,12 @@ static void udp_tell_ip(struct ur_link *link, bool on)
 	struct ur_udp *u = ur_udp_of(link);
 
 	if (u->rx_v6) {
+		(void)set_int(u->rx_fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, on);
 		(void)set_int(u->rx_fd, IPPROTO_IPV6, IPV6_RECVTCLASS, on);
 		(void)set_int(u->rx_fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, on);
 	}
+	if (!u->rx_v6)
+		(void)set_int(u->rx_fd, IPPROTO_IP, IP_PKTINFO, on);
 	(void)set_int(u->rx_fd, IPPROTO_IP, IP_RECVTOS, on);
 	(void)set_int(u->rx_fd, IPPROTO_IP, IP_RECVTTL, on);
 }
@@ -225,6 +285,7 @@ static int rx_options(struct ur_udp *u)
 		err = set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
 	if (err)
 		return err;
+	/* It can be had; whoever needs it asks. */
 	udp_tell_ip(&u->link, false);
 	ur_udp_all_groups(u, false);
 	(void)set_int(fd, SOL_UDP, UDP_GRO, 1);
@@ -265,6 +326,7 @@ static void udp_destroy(struct ur_link *link)
 	struct ur_udp *u = ur_udp_of(link);
 
 	close_tx(u);
+	ur_udp_sources_close(u);
 	ur_udp_close_joiners(u);
 	close(u->rx_fd);
 	munmap(u->stage, UR_UDP_STAGE_LEN);
@@ -309,6 +371,7 @@ int ur_udp_link_create(int rx_fd, struct ur_link **out)
 	u->rx_fd = rx_fd;
 	memset(u->tx4, -1, sizeof(u->tx4));
 	memset(u->tx6, -1, sizeof(u->tx6));
+	ur_udp_sources_init(u);
 	u->stage = mmap(NULL, UR_UDP_STAGE_LEN, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (u->stage == MAP_FAILED) {

@@ -26,11 +26,25 @@
 /* The hop limit that the sockets are set to, and what 0 means. */
 #define UR_UDP_HOPS	 64
 
+/* Sources that have sockets of their own. */
+#define UR_UDP_SOURCES 4u
+
+struct ur_udp_source {
+	uint8_t addr[16];
+	uint32_t scope_id;
+	uint8_t tclass;
+	uint8_t hop_limit;	  /* 0: the usual one */
+	uint32_t uses[UR_SPORTS]; /* counted until there is a socket */
+	int fds[UR_SPORTS];	  /* -1: none (yet) */
+};
+
 struct ur_udp {
 	struct ur_link link;
 	int rx_fd;
 	int tx4[UR_SPORTS]; /* -1: the host lacks the family */
 	int tx6[UR_SPORTS];
+	struct ur_udp_source sources[UR_UDP_SOURCES];
+	uint32_t nsources;
 	int *joiners; /* sockets of further multicast memberships */
 	uint32_t njoiners;
 	bool rx_v6; /* rx_fd is dual stack, else IPv4 only */
@@ -46,6 +60,14 @@ int ur_udp_send(struct ur_link *link, const struct ur_train *train);
 int ur_udp_send_cut(int fd, const struct msghdr *mh, const struct ur_train *t);
 int ur_udp_recv(struct ur_link *link,
 		void (*rx)(void *arg, const struct ur_rx *rx), void *arg);
+
+/* udp_source.c: a socket bound to the train's source, or -1. */
+void ur_udp_sources_init(struct ur_udp *u);
+void ur_udp_sources_close(struct ur_udp *u);
+int ur_udp_source_fd(struct ur_udp *u, const struct ur_train *t, bool v4);
+
+/* udp.c: one more socket to send from a port of ours, or -errno. */
+int ur_udp_tx_bound(bool v4, const struct ur_udp_source *s, uint16_t port);
 
 int ur_udp_join(struct ur_link *link, const uint8_t group[16],
 		const uint8_t source[16]);

@@ -48,6 +48,7 @@ static void cmsg_ip(struct ur_rx *rx, const struct cmsghdr *c)
 	case IP_PKTINFO:
 		memcpy(&pi, CMSG_DATA(c), sizeof(pi));
 		map_v4(rx->dst, &pi.ipi_addr);
+		rx->dst_unknown = false;
 		rx->scope_id = (uint32_t)pi.ipi_ifindex;
 		break;
 	case IP_TOS:
@@ -70,6 +71,7 @@ static void cmsg_ipv6(struct ur_rx *rx, const struct cmsghdr *c)
 	case IPV6_PKTINFO:
 		memcpy(&pi, CMSG_DATA(c), sizeof(pi));
 		memcpy(rx->dst, &pi.ipi6_addr, 16);
+		rx->dst_unknown = false;
 		rx->scope_id = pi.ipi6_ifindex;
 		break;
 	case IPV6_TCLASS:
@@ -132,7 +134,7 @@ static int deliver(struct ur_udp *u, struct msghdr *mh, uint32_t len,
 		   void (*fn)(void *arg, const struct ur_rx *rx), void *arg)
 {
 	const uint8_t *data = mh->msg_iov->iov_base;
-	struct ur_rx rx = { .hop_limit = UR_UDP_HOPS };
+	struct ur_rx rx = { .hop_limit = UR_UDP_HOPS, .dst_unknown = true };
 	uint32_t size = read_control(u, mh, &rx);
 	uint16_t n = 0;
 

@@ -34,15 +34,25 @@ static void put_cmsg(struct out *o, int level, int type, const void *data,
 	o->mh.msg_controllen += CMSG_SPACE(len);
 }
 
+static void put_int(struct out *o, int level, int type, int v)
+{
+	put_cmsg(o, level, type, &v, sizeof(v));
+}
+
 static void address_v4(struct out *o, const struct ur_train *t)
 {
 	struct sockaddr_in *to = (struct sockaddr_in *)&o->to;
-	struct in_pktinfo pi = { 0 };
 
 	*to = (struct sockaddr_in){ .sin_family = AF_INET,
 				    .sin_port = htons(UR_ROCE_PORT) };
 	memcpy(&to->sin_addr, t->dst + 12, 4);
 	o->mh.msg_namelen = sizeof(*to);
+}
+
+static void source_v4(struct out *o, const struct ur_train *t)
+{
+	struct in_pktinfo pi = { 0 };
+
 	memcpy(&pi.ipi_spec_dst, t->src + 12, 4);
 	put_cmsg(o, IPPROTO_IP, IP_PKTINFO, &pi, sizeof(pi));
 }
@@ -50,38 +60,44 @@ static void address_v4(struct out *o, const struct ur_train *t)
 static void address_v6(struct out *o, const struct ur_train *t)
 {
 	struct sockaddr_in6 *to = (struct sockaddr_in6 *)&o->to;
-	struct in6_pktinfo pi = { .ipi6_ifindex = t->scope_id };
 
 	*to = (struct sockaddr_in6){ .sin6_family = AF_INET6,
 				     .sin6_port = htons(UR_ROCE_PORT),
 				     .sin6_scope_id = t->scope_id };
 	memcpy(&to->sin6_addr, t->dst, 16);
 	o->mh.msg_namelen = sizeof(*to);
+}
+
+static void source_v6(struct out *o, const struct ur_train *t)
+{
+	struct in6_pktinfo pi = { .ipi6_ifindex = t->scope_id };
+
 	memcpy(&pi.ipi6_addr, t->src, 16);
 	put_cmsg(o, IPPROTO_IPV6, IPV6_PKTINFO, &pi, sizeof(pi));
 }
 
-/* Everything but the payload.  What equals the socket's own setting is left
- * out: a control message costs the kernel time in every call. */
-static void prepare(struct out *o, const struct ur_train *t, bool v4)
+/* Everything but the payload.  What the socket does by itself is left out: a
+ * control message costs the kernel time in every call. */
+static void prepare(struct out *o, const struct ur_train *t, bool v4,
+		    bool bound)
 {
-	int v;
-
 	o->mh = (struct msghdr){ .msg_name = &o->to, .msg_control = o->ctl };
 	if (v4)
 		address_v4(o, t);
 	else
 		address_v6(o, t);
-	if (t->tclass) {
-		v = t->tclass;
-		put_cmsg(o, v4 ? IPPROTO_IP : IPPROTO_IPV6,
-			 v4 ? IP_TOS : IPV6_TCLASS, &v, sizeof(v));
-	}
-	if (t->hop_limit && t->hop_limit != UR_UDP_HOPS) {
-		v = t->hop_limit;
-		put_cmsg(o, v4 ? IPPROTO_IP : IPPROTO_IPV6,
-			 v4 ? IP_TTL : IPV6_HOPLIMIT, &v, sizeof(v));
-	}
+	if (bound)
+		return;
+	if (v4)
+		source_v4(o, t);
+	else
+		source_v6(o, t);
+	if (t->tclass)
+		put_int(o, v4 ? IPPROTO_IP : IPPROTO_IPV6,
+			v4 ? IP_TOS : IPV6_TCLASS, t->tclass);
+	if (t->hop_limit && t->hop_limit != UR_UDP_HOPS)
+		put_int(o, v4 ? IPPROTO_IP : IPPROTO_IPV6,
+			v4 ? IP_TTL : IPV6_HOPLIMIT, t->hop_limit);
 }
 
 static int send_message(int fd, const struct msghdr *mh)
@@ -123,6 +139,7 @@ int ur_udp_send(struct ur_link *link, const struct ur_train *t)
 	struct ur_udp *u = ur_udp_of(link);
 	bool v4 = ur_addr_is_v4(t->dst);
 	int fd = (v4 ? u->tx4 : u->tx6)[ur_sport_of(t->dqpn)];
+	int bound = fd < 0 ? -1 : ur_udp_source_fd(u, t, v4);
 	struct out o;
 	int err;
 
@@ -130,7 +147,9 @@ int ur_udp_send(struct ur_link *link, const struct ur_train *t)
 		link->tx_errors++;
 		return -EAFNOSUPPORT;
 	}
-	prepare(&o, t, v4);
+	if (bound >= 0)
+		fd = bound;
+	prepare(&o, t, v4, bound >= 0);
 	if (t->npkts > 1 && !u->gso) {
 		err = ur_udp_send_cut(fd, &o.mh, t);
 	} else {

@@ -39,6 +39,7 @@
 	X(resp_cqe_error)                                                      \
 	X(retransmitted_pkts)                                                  \
 	X(acks_sent)                                                           \
+	X(acks_carried)                                                        \
 	X(acks_rcvd)                                                           \
 	X(cnp_handled)                                                         \
 	X(drop_icrc)                                                           \

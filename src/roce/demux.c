@@ -6,7 +6,21 @@
  */
 #include "roce/internal.h"
 
-static struct ur_rx_flow *flow_of(struct ur_roce *r, const struct ur_rx *rx)
+/*
+ * Where the packet was sent to.  If the link does not tell, a connected QP
+ * takes its own address for it: were it another one, the ICRC, which covers
+ * it, would be wrong.
+ */
+static const uint8_t *destination(const struct ur_rqp *q,
+				  const struct ur_rx *rx)
+{
+	if (!rx->dst_unknown)
+		return rx->dst;
+	return q && q->path ? q->path->key.src : NULL;
+}
+
+static struct ur_rx_flow *flow_of(struct ur_roce *r, const struct ur_rx *rx,
+				  const uint8_t dst[16])
 {
 	uint32_t h = rx->sport;
 	struct ur_rx_flow *f;
@@ -15,26 +29,26 @@ static struct ur_rx_flow *flow_of(struct ur_roce *r, const struct ur_rx *rx)
 		h = h * 31 + rx->src[i];
 	f = &r->flows[(h ^ h >> 7) % UR_RX_FLOWS];
 	if (f->valid && f->flow.sport == rx->sport &&
-	    !memcmp(f->flow.src, rx->src, 16) &&
-	    !memcmp(f->flow.dst, rx->dst, 16))
+	    !memcmp(f->flow.src, rx->src, 16) && !memcmp(f->flow.dst, dst, 16))
 		return f;
 	*f = (struct ur_rx_flow){ .valid = true };
 	memcpy(f->flow.src, rx->src, 16);
-	memcpy(f->flow.dst, rx->dst, 16);
+	memcpy(f->flow.dst, dst, 16);
 	f->flow.sport = rx->sport;
 	f->flow.dport = UR_ROCE_PORT;
 	return f;
 }
 
 /* Packets of a flow have two common lengths: of its data and of the rest. */
-static bool icrc_ok(struct ur_roce *r, const struct ur_rx *rx)
+static bool icrc_ok(struct ur_roce *r, const struct ur_rx *rx,
+		    const uint8_t dst[16])
 {
 	struct ur_rx_flow *f;
 	uint32_t i;
 
 	if (rx->trusted)
 		return true;
-	f = flow_of(r, rx);
+	f = flow_of(r, rx, dst);
 	i = f->len[0] == rx->len ? 0 : 1;
 	if (i == 1 && f->len[1] != rx->len) {
 		i = f->len[0] ? 1 : 0;
@@ -72,7 +86,8 @@ static bool receives(enum ur_qp_state s)
 }
 
 /* IBTA 9.6.1.2 to 9.6.1.5. */
-static bool belongs(struct ur_roce *r, struct ur_rqp *q, const struct ur_in *in)
+static bool belongs(struct ur_roce *r, struct ur_rqp *q, const struct ur_in *in,
+		    const uint8_t dst[16])
 {
 	const struct ur_opcode *op = in->hdr.op;
 
@@ -92,7 +107,7 @@ static bool belongs(struct ur_roce *r, struct ur_rqp *q, const struct ur_in *in)
 		return true;
 	/* A connected QP hears only its peer (9.6.1.4.1). */
 	if (memcmp(in->rx->src, q->path->key.dst, 16) != 0 ||
-	    memcmp(in->rx->dst, q->path->key.src, 16) != 0) {
+	    memcmp(dst, q->path->key.src, 16) != 0) {
 		r->cnt.drop_peer++;
 		return false;
 	}
@@ -115,6 +130,7 @@ static void dispatch(struct ur_rqp *q, struct ur_in *in)
 	}
 	switch (q->qp->type) {
 	case UR_QPT_RC:
+		ur_rc_peer_heard(q, in);
 		if (is_response(in->hdr.op))
 			ur_rc_response(q, in);
 		else
@@ -145,6 +161,7 @@ void ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
 {
 	struct ur_in in = { .rx = rx, .now_ns = now_ns };
 	struct ur_rqp *q = NULL;
+	const uint8_t *dst;
 
 	r->now_ns = now_ns;
 	r->cnt.rcvd_pkts++;
@@ -164,7 +181,12 @@ void ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
 		r->cnt.drop_transport++;
 		return;
 	}
-	if (!icrc_ok(r, rx)) {
+	dst = destination(q, rx);
+	if (!dst) {
+		r->cnt.drop_peer++;
+		return;
+	}
+	if (!icrc_ok(r, rx, dst)) {
 		r->cnt.drop_icrc++;
 		return;
 	}
@@ -172,6 +194,6 @@ void ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
 		r->cnt.cnp_handled++;
 	else if (!q)
 		ur_mcast_deliver(r, &in);
-	else if (belongs(r, q, &in))
+	else if (belongs(r, q, &in, dst))
 		dispatch(q, &in);
 }

@@ -134,13 +134,20 @@ struct ur_responder {
 	bool ack_deferred;
 	uint8_t ack_syndrome;
 	uint32_t ack_psn;
-	uint64_t ack_at_ns; /* may ride on data until then */
-	uint8_t ride_score; /* a request has followed receives at once */
-	uint64_t recv_ns;   /* last receive completion */
+	uint64_t ack_at_ns;	 /* may ride on data until then */
+	uint8_t ride_score;	 /* a request has followed receives at once */
+	uint64_t recv_ns;	 /* last receive completion */
 	struct ur_resource *res; /* max_dest_rd_atomic places, a ring */
 	uint32_t res_size;
 	uint32_t res_next; /* place of the next request: the oldest one */
 	uint32_t res_todo; /* of the newest ones, how many may be active */
+};
+
+/* Does the peer of an RC QP understand what only urnic sends? */
+enum ur_peer_kind {
+	UR_PEER_UNKNOWN,
+	UR_PEER_URNIC,
+	UR_PEER_OTHER,
 };
 
 /* The protocol's part of a QP. */
@@ -153,6 +160,7 @@ struct ur_rqp {
 	struct ur_timer timer;
 	uint32_t mtu;
 	uint32_t index;
+	enum ur_peer_kind peer;
 	bool overrun; /* a CQ was full: the QP has to fail */
 	struct ur_requester req;
 	struct ur_responder rsp;
@@ -303,6 +311,25 @@ enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_train *t,
 			  uint64_t now_ns);
 void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 		     uint64_t now_ns);
+
+/*
+ * rc_ride.c: acknowledgements between urnics that ride in a request's packet
+ * (docs/wire/roce.md).  ur_rc_ride_board puts the one that is due, if any,
+ * into the header of the last packet that q has to send, which then is
+ * UR_RIDE_LEN longer; _left: it was sent.  _arrive takes what has come.
+ */
+void ur_rc_ride_board(const struct ur_rqp *q, const struct ur_train *t,
+		      uint32_t payload_len, struct ur_hdr *h);
+void ur_rc_ride_left(struct ur_rqp *q);
+void ur_rc_ride_arrive(struct ur_rqp *q, const struct ur_in *in);
+/* A packet of the peer has come: it tells what the peer is. */
+void ur_rc_peer_heard(struct ur_rqp *q, const struct ur_in *in);
+/* To be called for the header of all that an RC QP sends. */
+static inline void ur_rc_peer_ask(const struct ur_rqp *q, struct ur_hdr *h)
+{
+	h->bth.urnic = q->peer != UR_PEER_OTHER;
+}
+void ur_rc_acked(struct ur_rqp *q, uint32_t psn, uint64_t now_ns);
 
 /* recv.c: consuming receive requests, shared by RC, UC and UD. */
 bool ur_recv_take(struct ur_rqp *q);

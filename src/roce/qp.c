@@ -137,6 +137,7 @@ static void reset(struct ur_rqp *q)
 	atomic_store_explicit(&qp->rq.head, tail, memory_order_release);
 	free(q->rsp.res);
 	q->rsp = (struct ur_responder){ .copy = copy };
+	q->peer = UR_PEER_UNKNOWN;
 	q->overrun = false;
 	ur_cq_purge(qp->send_cq, qp);
 	if (qp->recv_cq != qp->send_cq)

@@ -5,9 +5,9 @@
  * earlier ones).
  *
  * An acknowledgement may ride at the end of the train of a request that goes
- * the other way: in a ping-pong that saves a datagram each way.  It waits for
- * that only on QPs where requests have followed receives at once lately, and
- * only for a moment.
+ * the other way, or in its packet (rc_ride.c): in a ping-pong that saves a
+ * datagram each way.  It waits for that only on QPs where requests have
+ * followed receives at once lately, and only for a moment.
  */
 #include "roce/internal.h"
 
@@ -46,6 +46,7 @@ static void answer_header(const struct ur_rqp *q, uint8_t opcode, uint32_t psn,
 				       .psn = psn },
 			      .syndrome = UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
 			      .msn = msn };
+	ur_rc_peer_ask(q, h);
 }
 
 static uint8_t read_opcode(const struct ur_resource *x)

@@ -284,14 +284,14 @@ static void nak(struct ur_rqp *q, const struct ur_in *in)
 		fatal_nak(q, (enum ur_nak)value);
 }
 
-static void ack(struct ur_rqp *q, const struct ur_in *in)
+static void ack(struct ur_rqp *q, uint32_t psn, uint64_t now_ns)
 {
-	uint32_t upto = ur_psn_add(in->hdr.bth.psn, 1);
+	uint32_t upto = ur_psn_add(psn, 1);
 
 	q->r->cnt.acks_rcvd++;
-	advance(q, upto, in->now_ns);
+	advance(q, upto, now_ns);
 	if (q->req.una != upto && ur_psn_diff(upto, q->req.una) > 0)
-		implied_nak(q, in->now_ns);
+		implied_nak(q, now_ns);
 }
 
 /* The request that waits for the response with this PSN; NULL: none does. */
@@ -362,23 +362,38 @@ static void atomic_response(struct ur_rqp *q, struct ur_in *in)
 	progress(q, in->now_ns);
 }
 
+/* Is something under way that a response with this PSN can be for? */
+static bool is_awaited(struct ur_rqp *q, uint32_t psn)
+{
+	const struct ur_requester *s = &q->req;
+	enum ur_qp_state state = ur_rqp_state(q);
+
+	if ((state == UR_QPS_RTS || state == UR_QPS_SQD) &&
+	    ur_psn_diff(psn, s->una) >= 0 && ur_psn_diff(psn, s->end) < 0)
+		return true;
+	q->r->cnt.drop_ghost_ack++;
+	return false;
+}
+
+void ur_rc_acked(struct ur_rqp *q, uint32_t psn, uint64_t now_ns)
+{
+	if (!is_awaited(q, psn))
+		return;
+	ack(q, psn, now_ns);
+	if (ur_rqp_state(q) != UR_QPS_ERR)
+		ur_rc_timer_update(q, now_ns);
+}
+
 void ur_rc_response(struct ur_rqp *q, struct ur_in *in)
 {
-	struct ur_requester *s = &q->req;
-	enum ur_qp_state state = ur_rqp_state(q);
-	uint32_t psn = in->hdr.bth.psn;
-
-	if ((state != UR_QPS_RTS && state != UR_QPS_SQD) ||
-	    ur_psn_diff(psn, s->una) < 0 || ur_psn_diff(psn, s->end) >= 0) {
-		q->r->cnt.drop_ghost_ack++;
+	if (!is_awaited(q, in->hdr.bth.psn))
 		return;
-	}
 	if (in->hdr.op->kind == UR_OP_READ_RESPONSE)
 		read_response(q, in);
 	else if (in->hdr.op->kind == UR_OP_ATOMIC_ACK)
 		atomic_response(q, in);
 	else if (UR_AETH_CLASS(in->hdr.syndrome) == UR_AETH_ACK)
-		ack(q, in);
+		ack(q, in->hdr.bth.psn, in->now_ns);
 	else
 		nak(q, in);
 	if (ur_rqp_state(q) != UR_QPS_ERR)

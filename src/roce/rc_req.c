@@ -142,6 +142,9 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), len)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
+	ur_rc_peer_ask(q, &h);
+	if (q->rsp.ack_due)
+		ur_rc_ride_board(q, t, len, &h);
 	h.bth.ackreq = want_ack(q, i == n - 1, price_of(q, w));
 	/*
 	 * A packet that is sent again is copied first: if its memory changes
@@ -150,6 +153,8 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 	err = ur_req_add_packet(q, t, q->path, w, &h, off, len, !again);
 	if (err)
 		return UR_EMIT_IDLE;
+	if (h.bth.rides)
+		ur_rc_ride_left(q);
 	q->r->cnt.retransmitted_pkts += again;
 	ur_cong_sent(q, price_of(q, w));
 	return UR_EMIT_OK;
@@ -190,6 +195,7 @@ static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
 	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(UR_RC_READ_REQUEST),
 					0)) != UR_FIT_OK)
 		return UR_EMIT_FULL;
+	ur_rc_peer_ask(q, &h);
 	if (ur_train_add(t, q->path, &h, NULL, 0, 0, false))
 		return UR_EMIT_IDLE;
 	rd_push(q, ur_psn_add(s->psn, pkts_of(len, q->mtu) - 1));
@@ -218,6 +224,7 @@ static enum ur_emit atomic_emit(struct ur_rqp *q, struct ur_swqe *w,
 
 	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(opcode), 0)) != UR_FIT_OK)
 		return UR_EMIT_FULL;
+	ur_rc_peer_ask(q, &h);
 	if (ur_train_add(t, q->path, &h, NULL, 0, 0, false))
 		return UR_EMIT_IDLE;
 	rd_push(q, q->req.psn);

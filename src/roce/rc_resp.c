@@ -433,6 +433,11 @@ void ur_rc_request(struct ur_rqp *q, struct ur_in *in)
 	};
 	enum ur_fault f = UR_FAULT_NONE;
 
+	if (in->hdr.bth.rides) {
+		ur_rc_ride_arrive(q, in);
+		if (ur_rqp_state(q) == UR_QPS_ERR)
+			return;
+	}
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
 		f = checks[i](q, in);
 		if (f != UR_FAULT_NONE)

@@ -100,7 +100,8 @@ int ur_train_add(struct ur_train *t, struct ur_path *p, struct ur_hdr *h,
 		 bool stable)
 {
 	const struct ur_opcode *op = ur_opcode_get(h->bth.opcode);
-	uint32_t len = ur_pkt_len(op, payload_len);
+	uint32_t len =
+		ur_pkt_len(op, payload_len) + (h->bth.rides ? UR_RIDE_LEN : 0);
 	uint32_t pad = (4u - (payload_len & 3u)) & 3u;
 	uint32_t start = t->linear_len, at = start;
 	uint32_t crc;

@@ -22,7 +22,10 @@ static void get_bth(struct ur_rd *r, struct ur_bth *b)
 	b->fecn = flags & 0x80;
 	b->becn = flags & 0x40;
 	b->dqpn = ur_rd_be24(r);
-	b->ackreq = ur_rd_u8(r) & 0x80;
+	flags = ur_rd_u8(r);
+	b->ackreq = flags & 0x80;
+	b->urnic = flags & 0x40;
+	b->rides = flags & 0x20;
 	b->psn = ur_rd_be24(r);
 }
 
@@ -34,7 +37,7 @@ static void put_bth(struct ur_wr *w, const struct ur_bth *b)
 	ur_wr_be16(w, b->pkey);
 	ur_wr_u8(w, (uint8_t)(b->fecn << 7 | b->becn << 6));
 	ur_wr_be24(w, b->dqpn);
-	ur_wr_u8(w, (uint8_t)(b->ackreq << 7));
+	ur_wr_u8(w, (uint8_t)(b->ackreq << 7 | b->urnic << 6 | b->rides << 5));
 	ur_wr_be24(w, b->psn);
 }
 
@@ -116,13 +119,30 @@ static void put_extended(struct ur_wr *w, const struct ur_hdr *h,
 		ur_wr_be32(w, h->inv_rkey);
 }
 
+/* docs/wire/roce.md: an AETH and the PSN it is for. */
+static void get_ride(struct ur_rd *r, struct ur_hdr *h)
+{
+	h->syndrome = ur_rd_u8(r);
+	h->msn = ur_rd_be24(r);
+	ur_rd_u8(r);
+	h->ack_psn = ur_rd_be24(r);
+}
+
+static void put_ride(struct ur_wr *w, const struct ur_hdr *h)
+{
+	ur_wr_u8(w, h->syndrome);
+	ur_wr_be24(w, h->msn);
+	ur_wr_u8(w, 0);
+	ur_wr_be24(w, h->ack_psn);
+}
+
 int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
 		  const uint8_t **payload, size_t *payload_len)
 {
 	struct ur_rd r = ur_rd_init(pkt, len);
 	const struct ur_opcode *op;
 	struct ur_bth bth;
-	size_t trailer;
+	size_t hdr_len, trailer;
 
 	get_bth(&r, &bth);
 	if (r.bad)
@@ -130,17 +150,21 @@ int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
 	op = ur_opcode_get(bth.opcode);
 	if (!op)
 		return -EPROTONOSUPPORT;
+	bth.rides = bth.urnic && bth.rides && ur_may_carry(op);
+	hdr_len = op->hdr_len + (bth.rides ? UR_RIDE_LEN : 0);
 	trailer = bth.pad + UR_ICRC_LEN;
-	if (len < op->hdr_len + trailer)
+	if (len < hdr_len + trailer)
 		return -EBADMSG;
 	if (!op->payload && len != op->hdr_len + UR_ICRC_LEN)
 		return -EBADMSG;
 	h->op = op;
 	h->bth = bth;
 	get_extended(&r, h, op->headers);
+	if (bth.rides)
+		get_ride(&r, h);
 	assert(!r.bad);
 	*payload = r.p;
-	*payload_len = len - op->hdr_len - trailer;
+	*payload_len = len - hdr_len - trailer;
 	return 0;
 }
 
@@ -152,8 +176,10 @@ size_t ur_hdr_encode(const struct ur_hdr *h, uint8_t *buf)
 	assert(op);
 	put_bth(&w, &h->bth);
 	put_extended(&w, h, op->headers);
+	if (h->bth.rides)
+		put_ride(&w, h);
 	assert(!w.bad);
-	return op->hdr_len;
+	return op->hdr_len + (h->bth.rides ? UR_RIDE_LEN : 0);
 }
 
 /* IBTA 9.7.5.2.8, table 45, in units of 10 us; code 0 is the longest. */

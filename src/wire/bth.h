@@ -34,6 +34,9 @@ enum ur_nak {
 	UR_NAK_INV_RD = 4,
 };
 
+/* The acknowledgement that rides behind the headers of a SEND or WRITE. */
+#define UR_RIDE_LEN 8u
+
 struct ur_bth {
 	uint8_t opcode;
 	bool solicited;
@@ -45,6 +48,8 @@ struct ur_bth {
 	bool becn;
 	uint32_t dqpn;
 	bool ackreq;
+	bool urnic; /* reserved bits of the standard: docs/wire/roce.md */
+	bool rides;
 	uint32_t psn;
 };
 
@@ -61,14 +66,22 @@ struct ur_hdr {
 	uint32_t dma_len;
 	uint64_t swap_add;
 	uint64_t compare;
-	/* AETH, AtomicAckETH */
+	/* AETH, AtomicAckETH; the first two and ack_psn if bth.rides */
 	uint8_t syndrome;
 	uint32_t msn;
+	uint32_t ack_psn;
 	uint64_t orig;
 	/* ImmDt, IETH */
 	uint32_t imm_be;
 	uint32_t inv_rkey;
 };
+
+/* Packets that an acknowledgement may ride on. */
+static inline bool ur_may_carry(const struct ur_opcode *op)
+{
+	return op->transport == UR_TP_RC && (op->position & UR_POS_LAST) &&
+	       (op->kind == UR_OP_SEND || op->kind == UR_OP_WRITE);
+}
 
 /*
  * Decode the headers of pkt, `len` bytes from the BTH to the end of the ICRC.
@@ -81,7 +94,8 @@ int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
 
 /*
  * Encode h (bth.opcode decides what follows the BTH) at buf, which has
- * UR_HDR_MAX bytes.  Returns the number of bytes written.
+ * UR_HDR_MAX bytes.  Returns the number of bytes written: op->hdr_len, and
+ * UR_RIDE_LEN more if bth.rides.
  */
 size_t ur_hdr_encode(const struct ur_hdr *h, uint8_t *buf);
 

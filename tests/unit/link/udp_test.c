@@ -8,11 +8,13 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <netinet/udp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "../own_net.h"
@@ -123,6 +125,7 @@ static int setup(void **state)
 					    &f->in),
 			 0);
 	assert_int_equal(ur_udp_link_create(fd, &f->out), 0);
+	f->in->ops->tell_ip(f->in, true);
 	*state = f;
 	return 0;
 }
@@ -223,6 +226,48 @@ static void test_source_is_chosen(void **state)
 	pass(*state, "127.0.0.6", "127.0.0.1", 1, 100, 100);
 }
 
+static uint32_t open_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	uint32_t n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* An address used often gets a socket, as long as there are places. */
+static void test_source_used_often(void **state)
+{
+	static const char *const often[] = { "127.0.0.5", "::1",
+					     "127.0.0.6", "127.0.0.7",
+					     "127.0.0.8", "127.0.0.9" };
+	struct fixture *f = *state;
+	uint32_t before = open_fds();
+
+	for (uint32_t i = 0; i < 6; i++) {
+		bool v6 = strchr(often[i], ':');
+
+		for (int k = 0; k < 40; k++)
+			pass(f, often[i], v6 ? "::1" : "127.0.0.1", 2, 100, 90);
+	}
+	assert_int_equal(open_fds(), before + 4);
+}
+
+static void test_often_used_foreign_source(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int k = 0; k < 40; k++)
+		assert_true(f->out->ops->send(f->out, train(f, "198.51.100.1",
+							    "127.0.0.1", 1, 64,
+							    64)) < 0);
+	assert_int_equal(f->out->tx_errors, 40);
+	pass(f, "127.0.0.1", "127.0.0.1", 1, 64, 64);
+}
+
 static void test_foreign_source_is_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -272,6 +317,7 @@ static void test_traffic_class_and_hops(void **state)
 		t->hop_limit = 7;
 		assert_int_equal(f->out->ops->send(f->out, t), 0);
 		receive(f, 1);
+		assert_true(f->seen.rx[0].dst_unknown);
 		assert_int_equal(f->seen.rx[0].tclass, 0);
 		assert_int_equal(f->seen.rx[0].hop_limit, 64);
 		f->in->ops->tell_ip(f->in, true);
@@ -282,6 +328,7 @@ static void test_traffic_class_and_hops(void **state)
 		assert_int_equal(f->out->ops->send(f->out, t), 0);
 		receive(f, 2);
 		assert_int_equal(f->seen.n, 2);
+		assert_false(f->seen.rx[1].dst_unknown);
 		assert_int_equal(f->seen.rx[1].tclass, 0x6b);
 		assert_int_equal(f->seen.rx[1].hop_limit, 7);
 		t = train(f, at[i], at[i], 1, 64, 64);
@@ -487,7 +534,7 @@ static void test_multicast(void **state)
 static void test_many_groups(void **state)
 {
 	struct fixture *f = *state;
-	char text[16];
+	char text[32];
 	uint8_t g[16], s[16];
 
 	addr(s, "127.0.0.1");
@@ -542,6 +589,8 @@ int main(void)
 		TEST(test_longest_trains),
 		TEST(test_one_byte_too_long),
 		TEST(test_source_is_chosen),
+		TEST(test_source_used_often),
+		TEST(test_often_used_foreign_source),
 		TEST(test_foreign_source_is_refused),
 		TEST(test_mtu),
 		TEST(test_traffic_class_and_hops),

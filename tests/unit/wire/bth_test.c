@@ -215,6 +215,8 @@ static void encode_and_decode_random(void **state)
 		h.bth.pad = 0;
 		if (!ur_opcode_get(h.bth.opcode))
 			continue;
+		h.bth.rides &= h.bth.urnic &&
+			       ur_may_carry(ur_opcode_get(h.bth.opcode));
 		h.va = ur_rng_next(&r);
 		h.compare = ur_rng_next(&r);
 		h.bth.psn = (uint32_t)ur_rng_next(&r) & UR_PSN_MASK;
@@ -227,6 +229,47 @@ static void encode_and_decode_random(void **state)
 		assert_int_equal(ur_hdr_encode(&d.h, again), len);
 		assert_memory_equal(again, pkt, len);
 	}
+}
+
+/* docs/wire/roce.md. */
+static void an_acknowledgement_rides(void **state)
+{
+	struct ur_hdr h = { .bth = { .opcode = UR_RC_SEND_ONLY,
+				     .urnic = true,
+				     .rides = true,
+				     .ackreq = true,
+				     .dqpn = 0x123456,
+				     .psn = 0x654321 },
+			    .syndrome = 0x1f,
+			    .msn = 0xabcdef,
+			    .ack_psn = 0xfedcba };
+	uint8_t pkt[UR_HDR_MAX + 8] = { 0 };
+	static const uint8_t ride[8] = { 0x1f, 0xab, 0xcd, 0xef,
+					 0,    0xfe, 0xdc, 0xba };
+	struct decoded d;
+
+	assert_int_equal(ur_hdr_encode(&h, pkt), 20);
+	assert_int_equal(pkt[8], 0xe0);
+	assert_memory_equal(pkt + 12, ride, 8);
+	/* With four bytes of payload and the ICRC. */
+	assert_int_equal(decode(&d, pkt, 28), 0);
+	assert_int_equal(d.len, 4);
+	assert_ptr_equal(d.payload, pkt + 20);
+	assert_int_equal(d.h.syndrome, 0x1f);
+	assert_int_equal(d.h.msn, 0xabcdef);
+	assert_int_equal(d.h.ack_psn, 0xfedcba);
+	assert_int_equal(decode(&d, pkt, 24), 0);
+	assert_int_equal(d.len, 0);
+	assert_int_equal(decode(&d, pkt, 23), -EBADMSG);
+	/* Without our bit they are reserved ones, of no meaning. */
+	pkt[8] = 0xa0;
+	assert_int_equal(decode(&d, pkt, 28), 0);
+	assert_int_equal(d.len, 12);
+	/* Nor on a packet that carries none. */
+	pkt[8] = 0xe0;
+	pkt[0] = UR_RC_SEND_FIRST;
+	assert_int_equal(decode(&d, pkt, 28), 0);
+	assert_int_equal(d.len, 12);
 }
 
 static void psn_arithmetic(void **state)
@@ -269,6 +312,7 @@ int main(void)
 		cmocka_unit_test(pad_within_the_payload),
 		cmocka_unit_test(failure_leaves_the_outputs),
 		cmocka_unit_test(encode_and_decode_random),
+		cmocka_unit_test(an_acknowledgement_rides),
 		cmocka_unit_test(psn_arithmetic),
 		cmocka_unit_test(rnr_timers),
 	};

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* RC between urnics: acknowledgements in the packets of requests. */
+#include "roce/fixture.h"
+
+#define ACK (UR_AETH_ACK | UR_AETH_CREDITS_INVALID)
+
+/* A SEND of the peer, which is a urnic. */
+static struct ur_hdr urnic_send(const struct fix *f, uint32_t psn)
+{
+	struct ur_hdr h = peer_hdr(f, UR_RC_SEND_ONLY, psn);
+
+	h.bth.urnic = true;
+	return h;
+}
+
+/* It has come, and we are about to answer with a SEND of our own. */
+static void come(struct fix *f, uint32_t psn)
+{
+	struct ur_hdr h = urnic_send(f, psn);
+
+	fix_recv(f, psn, 0, 512);
+	peer_send(f, &h, 64);
+	expect_cqe(f, psn, UR_WC_SUCCESS);
+}
+
+static void it_rides_on_a_send(void **state)
+{
+	struct fix *f = *state;
+
+	come(f, RQ_PSN);
+	fix_post(f, UR_WR_SEND, 1, 64, 0);
+	assert_int_equal(fix_run(f), 1);
+	expect_out(f, 0, UR_RC_SEND_ONLY, SQ_PSN);
+	assert_true(f->out[0].h.bth.rides);
+	assert_int_equal(f->out[0].h.syndrome, ACK);
+	assert_int_equal(f->out[0].h.msn, 1);
+	assert_int_equal(f->out[0].h.ack_psn, RQ_PSN);
+	assert_int_equal(f->out[0].len, 64);
+	assert_int_equal(counters(f)->acks_carried, 1);
+	/* It is not sent again by itself. */
+	assert_int_equal(fix_sleep(f, 50 * US), 0);
+}
+
+static void not_to_others(void **state)
+{
+	struct fix *f = *state;
+
+	fix_recv(f, 1, 0, 512);
+	peer_plain(f, UR_RC_SEND_ONLY, RQ_PSN, 64);
+	fix_post(f, UR_WR_SEND, 1, 64, 0);
+	assert_int_equal(fix_run(f), 2);
+	expect_out(f, 0, UR_RC_SEND_ONLY, SQ_PSN);
+	assert_false(f->out[0].h.bth.urnic);
+	assert_false(f->out[0].h.bth.rides);
+	expect_aeth(f, 1, RQ_PSN, ACK);
+	assert_false(f->out[1].h.bth.urnic);
+}
+
+/* Until the peer was heard every packet asks; then it is decided. */
+static void the_first_packets_ask(void **state)
+{
+	struct fix *f = *state;
+
+	fix_post(f, UR_WR_SEND, 1, 64, 0);
+	fix_post(f, UR_WR_RDMA_READ, 2, 64, 0);
+	assert_int_equal(fix_run(f), 2);
+	assert_true(f->out[0].h.bth.urnic);
+	assert_true(f->out[1].h.bth.urnic);
+	peer_ack(f, SQ_PSN, ACK);
+	fix_post(f, UR_WR_SEND, 3, 64, 0);
+	assert_int_equal(fix_run(f), 1);
+	assert_false(f->out[0].h.bth.urnic);
+}
+
+static void not_where_the_packet_would_be_too_long(void **state)
+{
+	struct fix *f = *state;
+
+	come(f, RQ_PSN);
+	fix_post(f, UR_WR_SEND, 1, MTU - UR_RIDE_LEN, 0);
+	assert_int_equal(fix_run(f), 1);
+	assert_true(f->out[0].h.bth.rides);
+	come(f, RQ_PSN + 1);
+	fix_post(f, UR_WR_SEND, 2, MTU - UR_RIDE_LEN + 1, 0);
+	assert_int_equal(fix_run(f), 2);
+	assert_false(f->out[0].h.bth.rides);
+	expect_aeth(f, 1, RQ_PSN + 1, ACK);
+}
+
+/* A longer packet in front would keep the others out of the train. */
+static void not_in_front_of_others(void **state)
+{
+	struct fix *f = *state;
+
+	come(f, RQ_PSN);
+	fix_post(f, UR_WR_SEND, 1, 64, 0);
+	fix_post(f, UR_WR_SEND, 2, 64, 0);
+	assert_int_equal(fix_run(f), 3);
+	assert_false(f->out[0].h.bth.rides);
+	assert_false(f->out[1].h.bth.rides);
+	expect_aeth(f, 2, RQ_PSN, ACK);
+}
+
+static void not_a_nak(void **state)
+{
+	struct fix *f = *state;
+	struct ur_hdr h = urnic_send(f, RQ_PSN + 1);
+
+	fix_recv(f, 1, 0, 512);
+	peer_send(f, &h, 64);
+	fix_post(f, UR_WR_SEND, 1, 64, 0);
+	assert_int_equal(fix_run(f), 2);
+	assert_false(f->out[0].h.bth.rides);
+	expect_aeth(f, 1, RQ_PSN, UR_AETH_NAK | UR_NAK_PSN_SEQ);
+}
+
+/* Answers leave in the order of the requests (IBTA 9.7.5.1). */
+static void not_before_an_answer(void **state)
+{
+	struct fix *f = *state;
+	struct ur_hdr h = urnic_send(f, RQ_PSN + 1);
+
+	peer_read(f, RQ_PSN, 64);
+	fix_recv(f, 1, 0, 512);
+	peer_send(f, &h, 64);
+	fix_post(f, UR_WR_SEND, 1, 64, 0);
+	assert_int_equal(fix_run(f), 3);
+	for (int i = 0; i < 3; i++)
+		assert_false(f->out[i].h.bth.rides);
+}
+
+static void it_completes_what_we_sent(void **state)
+{
+	struct fix *f = *state;
+	struct ur_hdr h = urnic_send(f, RQ_PSN);
+
+	fix_post(f, UR_WR_SEND, 1, 64, UR_SEND_SIGNALED);
+	fix_run(f);
+	fix_recv(f, 2, 0, 512);
+	h.bth.rides = true;
+	h.syndrome = ACK;
+	h.ack_psn = SQ_PSN;
+	peer_send(f, &h, 64);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+	expect_cqe(f, 2, UR_WC_SUCCESS);
+	assert_memory_equal(f->local.p, f->data, 64);
+}
+
+/* A wrong one is no reason to refuse the request that carries it. */
+static void wrong_ones_are_left(void **state)
+{
+	static const struct {
+		uint8_t syndrome;
+		uint32_t psn;
+	} wrong[] = {
+		{ ACK, SQ_PSN - 1 },
+		{ ACK, SQ_PSN + 1 },
+		{ UR_AETH_NAK | UR_NAK_REM_OP, SQ_PSN },
+		{ UR_AETH_RNR | 1, SQ_PSN },
+	};
+	struct fix *f = *state;
+
+	fix_post(f, UR_WR_SEND, 1, 64, UR_SEND_SIGNALED);
+	fix_run(f);
+	for (uint32_t i = 0; i < 4; i++) {
+		struct ur_hdr h = urnic_send(f, RQ_PSN + i);
+
+		fix_recv(f, 2 + i, 0, 512);
+		h.bth.rides = true;
+		h.syndrome = wrong[i].syndrome;
+		h.ack_psn = wrong[i].psn;
+		peer_send(f, &h, 64);
+		expect_cqe(f, 2 + i, UR_WC_SUCCESS);
+		expect_no_cqe(f);
+	}
+	assert_int_equal(counters(f)->drop_ghost_ack, 2);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, rc_setup, fix_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(it_rides_on_a_send),
+		TEST(not_to_others),
+		TEST(the_first_packets_ask),
+		TEST(not_where_the_packet_would_be_too_long),
+		TEST(not_in_front_of_others),
+		TEST(not_a_nak),
+		TEST(not_before_an_answer),
+		TEST(it_completes_what_we_sent),
+		TEST(wrong_ones_are_left),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
