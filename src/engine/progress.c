@@ -23,6 +23,7 @@
 #define TRAINS_PER_SEND	 256u
 #define SKIP_POLLS	 64u
 #define READS_PER_POLL	 16u
+#define GLANCES		 4u
 #define RETRY_SEND_NS	 100000u
 #define LATE_NS		 100000u
 #define READS_PER_TIMER	 64u
@@ -100,14 +101,15 @@ static void expire(struct ur_lane *l, bool dry, uint64_t now_ns)
 	ur_roce_expire(l->roce, now_ns);
 }
 
-int ur_lane_step(struct ur_lane *l, uint64_t now_ns)
+static int receive(struct ur_lane *l)
 {
-	int n;
-
-	if (!l->roce)
-		return l->ops->step(l, now_ns);
 	l->now_ns = 0;
-	n = l->link->ops->recv(l->link, on_packet, l);
+	return l->link->ops->recv(l->link, on_packet, l);
+}
+
+/* What follows on n packets received. */
+static void respond(struct ur_lane *l, int n, uint64_t now_ns)
+{
 	if (l->now_ns)
 		now_ns = l->now_ns;
 	if (n)
@@ -115,6 +117,16 @@ int ur_lane_step(struct ur_lane *l, uint64_t now_ns)
 	ur_lane_drain(l, now_ns);
 	expire(l, n == 0, now_ns);
 	ur_lane_send(l, now_ns);
+}
+
+int ur_lane_step(struct ur_lane *l, uint64_t now_ns)
+{
+	int n;
+
+	if (!l->roce)
+		return l->ops->step(l, now_ns);
+	n = receive(l);
+	respond(l, n, now_ns);
 	return n;
 }
 
@@ -224,12 +236,34 @@ static void missed(struct ur_lane *l)
 		sched_yield();
 }
 
+/*
+ * Who waits for a message polls until it is there, and what a poll costs that
+ * finds nothing delays it by half.  So most polls only look into the link; the
+ * clock, the timers and what waits to be sent have to do with one of
+ * GLANCES.  True: nothing was there; else *now is told, if it is known.
+ */
+static bool glance(struct ur_lane *l, uint64_t *now)
+{
+	int n;
+
+	if (l->watch != UR_WATCH_TICK || ++l->glances % GLANCES == 0 ||
+	    !l->roce || l->held || l->gathered ||
+	    ur_doorbell_is_rung(&l->doorbell))
+		return false;
+	n = receive(l);
+	if (n == 0)
+		return true;
+	*now = l->now_ns ? l->now_ns : ur_clock_ns();
+	respond(l, n, *now);
+	return false;
+}
+
 /* One read is enough if it completed something: the application has work
  * then, and a further read that finds nothing would only delay it. */
 static void poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 {
+	uint64_t now = 0;
 	bool wake;
-	uint64_t now;
 
 	/* Who has armed the queue waits for an event, and the helper works: a
 	 * completion made here would leave an event that finds nothing. */
@@ -239,16 +273,19 @@ static void poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 		missed(l);
 		return;
 	}
-	now = ur_clock_ns();
+	if (glance(l, &now)) {
+		ur_lane_unlock(l);
+		return;
+	}
+	if (!now)
+		now = ur_clock_ns();
 	wake = ur_lane_note_poll(l, now);
-	for (uint32_t i = 0; i < READS_PER_POLL; i++) {
+	for (uint32_t i = 0; i < READS_PER_POLL && ur_cq_is_empty(cq); i++) {
 		if (!ur_lane_step(l, now))
 			break;
 		/* Our own work is no pause of the application. */
 		now = ur_clock_ns();
 		l->app_ns = now;
-		if (!ur_cq_is_empty(cq))
-			break;
 	}
 	ur_lane_unlock(l);
 	if (wake)

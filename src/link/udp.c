@@ -255,10 +255,18 @@ static int open_tx(struct ur_udp *u)
 	return 0;
 }
 
+void ur_udp_set_gro(int fd, bool on)
+{
+	(void)set_int(fd, SOL_UDP, UDP_GRO, on);
+}
+
 static void udp_tell_ip(struct ur_link *link, bool on)
 {
 	struct ur_udp *u = ur_udp_of(link);
 
+	u->told = on;
+	if (on && u->lone)
+		ur_udp_set_lone(u, false);
 	if (u->rx_v6) {
 		(void)set_int(u->rx_fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, on);
 		(void)set_int(u->rx_fd, IPPROTO_IPV6, IPV6_RECVTCLASS, on);
@@ -288,7 +296,7 @@ static int rx_options(struct ur_udp *u)
 	/* It can be had; whoever needs it asks. */
 	udp_tell_ip(&u->link, false);
 	ur_udp_all_groups(u, false);
-	(void)set_int(fd, SOL_UDP, UDP_GRO, 1);
+	ur_udp_set_gro(fd, true);
 	(void)set_int(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
 	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RX_BUFFER);
 	return 0;

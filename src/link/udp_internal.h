@@ -50,10 +50,18 @@ struct ur_udp {
 	bool rx_v6; /* rx_fd is dual stack, else IPv4 only */
 	bool gso;
 	uint8_t singles;  /* reads in a row that found one lone packet */
+	bool told;	  /* of destination and IP fields: tell_ip() */
+	bool lone;	  /* reading packets one by one, GRO is off */
+	uint8_t streak;	  /* lone packets that came one at a time */
+	uint8_t crowd;	  /* packets found without an empty read between */
 	uint32_t rx_ovfl; /* the kernel's drop counter when last seen */
 	uint8_t *stage;	  /* UR_UDP_BATCH buffers */
 };
 
+/* Whether the kernel merges what comes in. */
+void ur_udp_set_gro(int fd, bool on);
+/* Read packets one by one, or trains. */
+void ur_udp_set_lone(struct ur_udp *u, bool on);
 int ur_udp_send(struct ur_link *link, const struct ur_train *train);
 /* udp_cut.c: a train as single datagrams to the address (and with the control
  * messages) of `mh`. */

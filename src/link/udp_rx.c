@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receiving.  One recvmsg(2) takes one datagram as the kernel holds it, which
- * with UDP_GRO is a whole train: several packets of one size one behind the
- * other, the size told by a control message.  One train per call keeps its
- * buffer in the cache and lets the lane answer train by train.  Only when the
- * queue holds many short datagrams (many peers, no trains) a recvmmsg(2)
- * takes several.
+ * Receiving, in one of three ways by what has come lately.
+ *
+ *  trains  One recvmsg(2) takes one datagram as the kernel holds it, which
+ *          with UDP_GRO is a whole train: several packets of one size one
+ *          behind the other, the size told by a control message.  One train
+ *          per call keeps its buffer in the cache and lets the lane answer
+ *          train by train.
+ *  crowds  When the queue holds many short datagrams (many peers, no trains)
+ *          a recvmmsg(2) takes several.
+ *  lone    Packets that come one at a time, with empty reads between, are a
+ *          conversation that waits for each of them.  recvfrom(2) is shorter,
+ *          above all when it finds nothing, but tells no size: so GRO is off
+ *          then, and the kernel cuts what comes as a train all the same.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,6 +24,10 @@
 
 /* Lone packets in a row, without an empty read between, before batching. */
 #define BATCH_AFTER 2
+
+/* Packets one at a time before reading so, and at once before ceasing to. */
+#define LONE_AFTER  64
+#define CROWD_AFTER 8
 
 struct slot {
 	struct sockaddr_storage from;
@@ -167,6 +178,38 @@ static void slot_init(struct ur_udp *u, struct slot *s, struct msghdr *mh,
 	};
 }
 
+void ur_udp_set_lone(struct ur_udp *u, bool on)
+{
+	u->lone = on;
+	u->streak = 0;
+	u->crowd = 0;
+	u->singles = 0;
+	ur_udp_set_gro(u->rx_fd, !on);
+}
+
+static int recv_lone(struct ur_udp *u,
+		     void (*fn)(void *arg, const struct ur_rx *rx), void *arg)
+{
+	struct ur_rx rx = { .hop_limit = UR_UDP_HOPS,
+			    .dst_unknown = true,
+			    .data = u->stage };
+	struct sockaddr_storage from;
+	socklen_t from_len = sizeof(from);
+	ssize_t len = recvfrom(u->rx_fd, u->stage, UR_UDP_STAGE, MSG_DONTWAIT,
+			       (struct sockaddr *)&from, &from_len);
+
+	if (len < 0) {
+		u->crowd = 0;
+		return 0;
+	}
+	rx.len = (uint32_t)len;
+	if (read_source(&from, &rx))
+		fn(arg, &rx);
+	if (++u->crowd >= CROWD_AFTER)
+		ur_udp_set_lone(u, false);
+	return 1;
+}
+
 static int recv_one(struct ur_udp *u,
 		    void (*fn)(void *arg, const struct ur_rx *rx), void *arg)
 {
@@ -179,9 +222,15 @@ static int recv_one(struct ur_udp *u,
 	len = recvmsg(u->rx_fd, &mh, MSG_DONTWAIT);
 	if (len < 0) {
 		u->singles = 0;
+		if (u->streak >= LONE_AFTER && !u->told)
+			ur_udp_set_lone(u, true);
 		return 0;
 	}
 	n = deliver(u, &mh, (uint32_t)len, fn, arg);
+	if (n > 1 || u->singles)
+		u->streak = 0;
+	else if (u->streak < LONE_AFTER)
+		u->streak++;
 	u->singles = n <= 1 ? (uint8_t)(u->singles + 1) : 0;
 	/* Something was there, if not for us: tell so that we are asked on. */
 	return n > 0 ? n : 1;
@@ -210,6 +259,8 @@ int ur_udp_recv(struct ur_link *link,
 {
 	struct ur_udp *u = ur_udp_of(link);
 
+	if (u->lone)
+		return recv_lone(u, rx, arg);
 	return u->singles >= BATCH_AFTER ? recv_batch(u, rx, arg)
 					 : recv_one(u, rx, arg);
 }

@@ -226,6 +226,65 @@ static void test_source_is_chosen(void **state)
 	pass(*state, "127.0.0.6", "127.0.0.1", 1, 100, 100);
 }
 
+static bool merges(const struct fixture *f)
+{
+	int fd = f->in->ops->wait_fd(f->in), on = -1;
+	socklen_t len = sizeof(on);
+
+	assert_int_equal(getsockopt(fd, SOL_UDP, 104 /* UDP_GRO */, &on, &len),
+			 0);
+	return on;
+}
+
+static void one_at_a_time(struct fixture *f, int n)
+{
+	for (int i = 0; i < n; i++) {
+		f->seen.n = 0;
+		assert_int_equal(f->out->ops->send(f->out, train(f, "127.0.0.1",
+								 "127.0.0.1", 1,
+								 64, 64)),
+				 0);
+		receive(f, 1);
+		assert_int_equal(f->seen.n, 1);
+		assert_int_equal(f->seen.rx[0].len, 64);
+		assert_true(f->seen.intact[0]);
+		assert_int_equal(f->seen.rx[0].sport, sport(f, true));
+		/* receive() reads until nothing is there. */
+	}
+}
+
+/* A conversation is read packet by packet, until a train comes. */
+static void test_lone_packets(void **state)
+{
+	struct fixture *f = *state;
+
+	f->in->ops->tell_ip(f->in, false);
+	one_at_a_time(f, 60);
+	assert_true(merges(f));
+	one_at_a_time(f, 10);
+	assert_false(merges(f));
+	f->seen.n = 0;
+	assert_int_equal(f->out->ops->send(f->out,
+					   train(f, "127.0.0.1", "127.0.0.1",
+						 20, 1040, 28)),
+			 0);
+	receive(f, 20);
+	assert_int_equal(f->seen.n, 20);
+	for (uint32_t i = 0; i < 20; i++) {
+		assert_int_equal(f->seen.rx[i].len, i < 19 ? 1040 : 28);
+		assert_int_equal(f->seen.first[i], i);
+		assert_true(f->seen.intact[i]);
+	}
+	assert_true(merges(f));
+	one_at_a_time(f, 70);
+	assert_false(merges(f));
+	f->in->ops->tell_ip(f->in, true);
+	assert_true(merges(f));
+	for (int i = 0; i < 70; i++)
+		pass(f, "127.0.0.1", "127.0.0.1", 1, 64, 64);
+	assert_true(merges(f));
+}
+
 static uint32_t open_fds(void)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -589,6 +648,7 @@ int main(void)
 		TEST(test_longest_trains),
 		TEST(test_one_byte_too_long),
 		TEST(test_source_is_chosen),
+		TEST(test_lone_packets),
 		TEST(test_source_used_often),
 		TEST(test_often_used_foreign_source),
 		TEST(test_foreign_source_is_refused),
