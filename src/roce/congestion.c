@@ -10,10 +10,12 @@
  */
 #include "roce/internal.h"
 
-#define CWND_START	(192u << 10)
-#define CWND_MIN	(8u << 10)
-#define CWND_MAX	(1u << 20)
-#define CUT_INTERVAL_NS 200000u
+#define CWND_START	  (192u << 10)
+#define CWND_MIN	  (8u << 10)
+#define CWND_MAX	  (1u << 20)
+#define CUT_INTERVAL_NS	  200000u
+/* As long as a timeout takes at least. */
+#define STALL_INTERVAL_NS 8000000u
 
 /* UC and UD: a burst as large as a small socket buffer, then this rate. */
 #define PACE_BURST	  (160u << 10)
@@ -91,9 +93,15 @@ void ur_cong_loss(struct ur_path *p, uint64_t now_ns)
 	p->cwnd = p->ssthresh;
 }
 
-/* Nothing came back at all: start over gently. */
-void ur_cong_timeout(struct ur_path *p)
+/*
+ * Nothing came back at all: start over gently.  When the peer stood still,
+ * all QPs of the path find that out, one after the other; it is one event.
+ */
+void ur_cong_timeout(struct ur_path *p, uint64_t now_ns)
 {
+	if (p->stall_at_ns && now_ns - p->stall_at_ns < STALL_INTERVAL_NS)
+		return;
+	p->stall_at_ns = now_ns;
 	p->ssthresh = p->cwnd / 2 > CWND_MIN ? p->cwnd / 2 : CWND_MIN;
 	p->cwnd = CWND_MIN;
 }

@@ -63,7 +63,8 @@ struct ur_path {
 	uint64_t inflight;
 	uint64_t cwnd;
 	uint64_t ssthresh;
-	uint64_t cut_at_ns; /* last reduction */
+	uint64_t cut_at_ns;   /* last reduction by a loss … */
+	uint64_t stall_at_ns; /* … and by a timeout */
 	uint64_t srtt_ns;
 	struct ur_list waiters; /* ur_rqp.sending: window was full */
 	/* Pacing of UC and UD, which have no acknowledgements. */
@@ -253,7 +254,7 @@ void ur_cong_sent(struct ur_rqp *q, uint32_t price);
 void ur_cong_acked(struct ur_rqp *q, uint64_t price);
 void ur_cong_rewound(struct ur_rqp *q); /* nothing of q is in flight */
 void ur_cong_loss(struct ur_path *p, uint64_t now_ns);
-void ur_cong_timeout(struct ur_path *p);
+void ur_cong_timeout(struct ur_path *p, uint64_t now_ns);
 bool ur_cong_pace(struct ur_rqp *q, uint32_t price, uint64_t now_ns);
 void ur_cong_read_done(struct ur_rqp *q, uint64_t bytes);
 void ur_cong_rtt(struct ur_path *p, uint64_t rtt_ns);
@@ -265,6 +266,8 @@ enum ur_fit {
 };
 void ur_train_start(struct ur_train *t, const struct ur_path *p);
 enum ur_fit ur_train_fits(const struct ur_train *t, uint32_t pkt_len);
+/* Is there room for n packets of that length, of the same size as before? */
+bool ur_train_holds(const struct ur_train *t, uint32_t pkt_len, uint32_t n);
 /*
  * Append a packet: h's headers (length, pad and PSN set), payload of the
  * pieces.  `stable`: the memory does not change until the train is sent, so a

@@ -466,7 +466,7 @@ void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns)
 		}
 		s->early++;
 		s->early_from_ns = now_ns;
-		ur_cong_timeout(q->path);
+		ur_cong_timeout(q->path, now_ns);
 		rewind_all(q);
 	}
 	ur_rc_timer_update(q, now_ns);

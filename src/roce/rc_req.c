@@ -108,14 +108,27 @@ void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
 	h->inv_rkey = w->imm_be;
 }
 
+/*
+ * Other QPs come next when this train is full.  They may take what is left of
+ * the window, and would wait for each other if nobody had asked for an ACK.
+ */
+static bool turn_ends(const struct ur_rqp *q, const struct ur_train *t,
+		      uint32_t len)
+{
+	const struct ur_list *senders = &q->path->senders;
+
+	return senders->next != senders->prev && !ur_train_holds(t, len, 2);
+}
+
 /* Ask for an ACK where the message ends, regularly, and before we stop. */
-static bool want_ack(struct ur_rqp *q, bool last, uint32_t price)
+static bool want_ack(struct ur_rqp *q, const struct ur_train *t, uint32_t len,
+		     bool last, uint32_t price)
 {
 	struct ur_requester *s = &q->req;
 
 	s->since_ackreq++;
 	if (!last && s->since_ackreq < ACKREQ_EVERY &&
-	    q->path->inflight + price < q->path->cwnd)
+	    q->path->inflight + price < q->path->cwnd && !turn_ends(q, t, len))
 		return false;
 	s->since_ackreq = 0;
 	return true;
@@ -136,16 +149,17 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 	uint32_t len = w->length - off < q->mtu ? w->length - off : q->mtu;
 	bool again = ur_psn_diff(s->psn, s->end) < 0;
 	struct ur_hdr h = { .bth.psn = s->psn };
+	uint32_t pkt_len;
 	int err;
 
 	ur_message_header(q, w, i, &h);
-	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), len)) !=
-	    UR_FIT_OK)
+	pkt_len = ur_pkt_len(ur_opcode_get(h.bth.opcode), len);
+	if (ur_train_fits(t, pkt_len) != UR_FIT_OK)
 		return UR_EMIT_FULL;
 	ur_rc_peer_ask(q, &h);
 	if (q->rsp.ack_due)
 		ur_rc_ride_board(q, t, len, &h);
-	h.bth.ackreq = want_ack(q, i == n - 1, price_of(q, w));
+	h.bth.ackreq = want_ack(q, t, pkt_len, i == n - 1, price_of(q, w));
 	/*
 	 * A packet that is sent again is copied first: if its memory changes
 	 * under us, the ICRC is still that of the bytes that leave.

@@ -34,6 +34,14 @@ uint32_t ur_pkt_len(const struct ur_opcode *op, uint32_t payload_len)
 	return op->hdr_len + ((payload_len + 3u) & ~3u) + UR_ICRC_LEN;
 }
 
+bool ur_train_holds(const struct ur_train *t, uint32_t pkt_len, uint32_t n)
+{
+	/* Room for an SGE list at its longest, and the pieces around it. */
+	return t->npkts + n <= UR_TRAIN_PKTS &&
+	       t->bytes + n * pkt_len <= UR_TRAIN_BYTES &&
+	       t->niov + n * (UR_MAX_SGE + 2) <= UR_TRAIN_IOV;
+}
+
 enum ur_fit ur_train_fits(const struct ur_train *t, uint32_t pkt_len)
 {
 	if (t->npkts == 0)
@@ -41,12 +49,7 @@ enum ur_fit ur_train_fits(const struct ur_train *t, uint32_t pkt_len)
 	/* A shorter packet can only be the last one. */
 	if (t->bytes != t->npkts * t->pkt_len || pkt_len > t->pkt_len)
 		return UR_FIT_NO;
-	if (t->npkts == UR_TRAIN_PKTS || t->bytes + pkt_len > UR_TRAIN_BYTES)
-		return UR_FIT_NO;
-	/* Room for an SGE list at its longest, and the pieces around it. */
-	if (t->niov + UR_MAX_SGE + 2 > UR_TRAIN_IOV)
-		return UR_FIT_NO;
-	return UR_FIT_OK;
+	return ur_train_holds(t, pkt_len, 1) ? UR_FIT_OK : UR_FIT_NO;
 }
 
 /* Bytes [from, to) of the linear buffer become part of the train. */

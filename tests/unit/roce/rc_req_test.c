@@ -411,6 +411,61 @@ static void c9_7_2_psn_wraps(void **state)
 	expect_cqe(f, 1, UR_WC_SUCCESS);
 }
 
+/* A second QP to the same lane, which has a message of one packet to send. */
+static void another_qp_sends(struct fix *f, struct ur_qp *qp)
+{
+	struct ur_qp_init init = { .type = UR_QPT_RC,
+				   .send_cq = &f->cq,
+				   .recv_cq = &f->cq,
+				   .cap = { .max_send_wr = 4,
+					    .max_recv_wr = 4,
+					    .max_send_sge = 1,
+					    .max_recv_sge = 1 } };
+	struct ur_sge sge = rig_sge(&f->local, 0, 100);
+	struct rig_wr wr = { .sge = &sge, .nsge = 1, .opcode = UR_WR_SEND };
+
+	rig_qp_create(&f->lane, qp, &init);
+	rig_qp_connect(&f->lane, qp, &f->link, f->now_ns);
+	assert_int_equal(rig_post_send(qp, &wr), 0);
+	ur_roce_kick(f->lane.roce, qp, f->now_ns);
+}
+
+/*
+ * The window is shared: QPs that leave packets in it for which no ACK was
+ * asked would all wait for each other.
+ */
+static void an_ack_is_asked_for_when_others_come_next(void **state)
+{
+	struct fix *f = *state;
+	struct ur_qp other;
+
+	fix_post(f, UR_WR_SEND, 1, 3 * MTU, 0);
+	fix_post(f, UR_WR_SEND, 2, 32 * MTU, 0);
+	fix_post(f, UR_WR_SEND, 3, 32 * MTU, 0);
+	fix_post(f, UR_WR_SEND, 4, 32 * MTU, 0);
+	another_qp_sends(f, &other);
+	assert_int_equal(fix_run(f), 3 + 3 * 32 + 1);
+	expect_out(f, UR_TRAIN_PKTS - 1, UR_RC_SEND_MIDDLE,
+		   SQ_PSN + UR_TRAIN_PKTS - 1);
+	assert_true(f->out[UR_TRAIN_PKTS - 1].h.bth.ackreq);
+	rig_qp_destroy(&f->lane, &other);
+}
+
+static void alone_it_is_asked_for_now_and_then(void **state)
+{
+	struct fix *f = *state;
+	uint32_t asked = 0;
+
+	fix_post(f, UR_WR_SEND, 1, 3 * MTU, 0);
+	fix_post(f, UR_WR_SEND, 2, 32 * MTU, 0);
+	fix_post(f, UR_WR_SEND, 3, 32 * MTU, 0);
+	assert_int_equal(fix_run(f), 3 + 2 * 32);
+	for (uint32_t i = 0; i < 3 + 2 * 32; i++)
+		asked += f->out[i].h.bth.ackreq;
+	assert_int_equal(asked, 1 + 2 * 2);
+	assert_false(f->out[UR_TRAIN_PKTS - 1].h.bth.ackreq);
+}
+
 static void unsignaled_requests_complete_silently(void **state)
 {
 	struct fix *f = *state;
@@ -476,6 +531,8 @@ int main(void)
 		T(c9_7_6_1_3_progress_renews_the_retries),
 		T(c9_7_6_1_3_timeout_zero_never_fails),
 		T(c9_7_2_psn_wraps),
+		T(an_ack_is_asked_for_when_others_come_next),
+		T(alone_it_is_asked_for_now_and_then),
 		T(unsignaled_requests_complete_silently),
 		T(local_protection_error_waits_its_turn),
 	};
