@@ -245,25 +245,14 @@ static struct ur_mr *mr_new(const struct ur_mr *from)
 	return mr;
 }
 
-int ur_mr_create(struct ur_mr_table *t, struct ur_pd *pd, void *addr,
-		 uint64_t length, uint64_t iova, uint32_t access,
-		 struct ur_mr **out)
+/* Into the table, with a key of its own. */
+static int publish(struct ur_mr_table *t, const struct ur_mr *want,
+		   struct ur_mr **out)
 {
-	const struct ur_mr want = {
-		.pd = pd,
-		.addr = addr,
-		.length = length,
-		.iova = access & UR_ACCESS_ZERO_BASED ? 0 : iova,
-		.access = access,
-	};
+	struct ur_mr *mr = mr_new(want);
 	struct ur_mr_slots *old;
-	struct ur_mr *mr;
 	int ret;
 
-	ret = check(&want);
-	if (ret)
-		return ret;
-	mr = mr_new(&want);
 	if (!mr)
 		return -ENOMEM;
 	ur_lock(&t->lock);
@@ -279,9 +268,51 @@ int ur_mr_create(struct ur_mr_table *t, struct ur_pd *pd, void *addr,
 		quiesce(t);
 		free(old);
 	}
-	atomic_fetch_add(&pd->users, 1);
+	atomic_fetch_add(&mr->pd->users, 1);
 	*out = mr;
 	return 0;
+}
+
+int ur_mr_create(struct ur_mr_table *t, struct ur_pd *pd, void *addr,
+		 uint64_t length, uint64_t iova, uint32_t access,
+		 struct ur_mr **out)
+{
+	const struct ur_mr want = {
+		.pd = pd,
+		.addr = addr,
+		.length = length,
+		.iova = access & UR_ACCESS_ZERO_BASED ? 0 : iova,
+		.access = access,
+	};
+	int ret = check(&want);
+
+	return ret ? ret : publish(t, &want, out);
+}
+
+int ur_mr_create_null(struct ur_mr_table *t, struct ur_pd *pd,
+		      struct ur_mr **out)
+{
+	const struct ur_mr want = {
+		.pd = pd,
+		.length = UINT64_MAX,
+		.access = UR_ACCESS_LOCAL_WRITE,
+		.kind = UR_MR_NULL,
+	};
+
+	return publish(t, &want, out);
+}
+
+/* Under the lock nobody removes it, so it need not be held by a lane. */
+int ur_mr_peek(struct ur_mr_table *t, uint32_t key, struct ur_mr *out)
+{
+	const struct ur_mr *mr;
+
+	ur_lock(&t->lock);
+	mr = ur_mr_lookup(t, key);
+	if (mr)
+		*out = *mr;
+	ur_unlock(&t->lock);
+	return mr ? 0 : -ENOENT;
 }
 
 void ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr)
@@ -309,6 +340,8 @@ int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
 	if (flags == 0 ||
 	    flags & ~(UR_REREG_TRANSLATION | UR_REREG_PD | UR_REREG_ACCESS))
 		return -EINVAL;
+	if (old->kind != UR_MR_MEMORY)
+		return old->kind == UR_MR_NULL ? -EINVAL : -EOPNOTSUPP;
 	if (flags & UR_REREG_PD)
 		want.pd = pd;
 	if (flags & UR_REREG_ACCESS)

@@ -23,14 +23,21 @@ struct ur_pd {
 	uint32_t handle;
 };
 
+enum ur_mr_kind {
+	UR_MR_MEMORY,  /* of the application */
+	UR_MR_NULL,    /* reads as zeros, swallows what is written */
+	UR_MR_FOREIGN, /* device memory, dma-buf: mapped by the ABI layer */
+};
+
 struct ur_mr {
 	uint32_t key;
 	uint32_t access; /* UR_ACCESS_ */
 	struct ur_pd *pd;
 	uint64_t iova; /* what work requests and peers name */
 	uint64_t length;
-	uint8_t *addr; /* where iova lies in this process; NULL: null MR */
+	uint8_t *addr; /* where iova lies in this process */
 	void *object;  /* the ABI layer's */
+	enum ur_mr_kind kind;
 };
 
 struct ur_mr_slots; /* open-addressed; replaced whole when it grows */
@@ -57,13 +64,21 @@ int ur_mr_create(struct ur_mr_table *t, struct ur_pd *pd, void *addr,
 		 uint64_t length, uint64_t iova, uint32_t access,
 		 struct ur_mr **out);
 
+/*
+ * A region of the largest length whose local key works for any address: what
+ * is read is zero, what is written is lost.  It has no rights for peers.
+ */
+int ur_mr_create_null(struct ur_mr_table *t, struct ur_pd *pd,
+		      struct ur_mr **out);
+
 /* Nobody finds it any more; frees it after `quiesce`: hold no lane. */
 void ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr);
 
 /*
  * ibv_rereg_mr(3): flags are IBV_REREG_MR_CHANGE_{TRANSLATION,PD,ACCESS}.  The
  * key stays, *mr becomes another object.  Errors as of ur_mr_create(), with
- * the region as it was.  A new translation has iova = addr.
+ * the region as it was.  A new translation has iova = addr.  -EINVAL: a null
+ * region; -EOPNOTSUPP: memory that the ABI layer has mapped for it.
  */
 #define UR_REREG_TRANSLATION 1u
 #define UR_REREG_PD	     2u
@@ -73,6 +88,9 @@ int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
 
 /* The region of a key; NULL if there is none. The caller holds a lane. */
 struct ur_mr *ur_mr_lookup(const struct ur_mr_table *t, uint32_t key);
+
+/* For callers without a lane: a copy of the region as it is now; -ENOENT. */
+int ur_mr_peek(struct ur_mr_table *t, uint32_t key, struct ur_mr *out);
 
 /*
  * Where [va, va + len) of the region lies, if pd, range and rights fit; NULL
@@ -87,7 +105,8 @@ static inline uint8_t *ur_mr_translate(const struct ur_mr *mr,
 	if (mr->pd != pd || (mr->access & access) != access || va < mr->iova ||
 	    off > mr->length || len > mr->length - off)
 		return NULL;
-	return mr->addr + off;
+	/* An integer: the region of all addresses begins at NULL. */
+	return (uint8_t *)((uintptr_t)mr->addr + off);
 }
 
 #endif
