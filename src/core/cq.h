@@ -37,6 +37,9 @@ struct ur_cqe {
 	uint8_t flags;	/* UR_WC_ */
 	uint8_t sl;
 	uint8_t dlid_path_bits;
+	/* Of raw packets: the tag stripped off; of the flow that matched. */
+	uint16_t cvlan;
+	uint32_t flow_tag;
 };
 
 enum ur_cq_armed {

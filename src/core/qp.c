@@ -47,8 +47,8 @@ int ur_qp_init(struct ur_qp *qp, struct ur_qp_init *init)
 	struct ur_qp_cap cap = init->cap;
 	int ret;
 
-	if (init->type < UR_QPT_RC || init->type > UR_QPT_UD || !init->pd ||
-	    !init->send_cq || !init->recv_cq)
+	if (!ur_qp_type_known(init->type) || !init->pd || !init->send_cq ||
+	    !init->recv_cq)
 		return -EINVAL;
 	memset(qp, 0, sizeof(*qp));
 	qp->type = init->type;
@@ -59,6 +59,7 @@ int ur_qp_init(struct ur_qp *qp, struct ur_qp_init *init)
 	qp->srq = init->srq;
 	qp->async = init->async;
 	qp->object = init->object;
+	ur_list_init(&qp->windows);
 	ret = make_queues(qp, &cap);
 	if (ret)
 		return ret;

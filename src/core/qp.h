@@ -80,6 +80,7 @@ struct ur_qp {
 	struct ur_qp_attr attr;
 	struct ur_lane *lane; /* never changes */
 	struct ur_mr_table *mrs;
+	struct ur_list windows; /* ur_mw.node; lock of the key table */
 	void *proto; /* the protocol's part */
 	struct ur_evq *async;
 	struct ur_ev_source async_source;
@@ -88,6 +89,28 @@ struct ur_qp {
 	struct ur_qp *_Atomic db_next;
 	_Atomic bool db_rung;
 };
+
+/* Is it a type that some device here has? */
+static inline bool ur_qp_type_known(enum ur_qp_type type)
+{
+	switch (type) {
+	case UR_QPT_RC:
+	case UR_QPT_UC:
+	case UR_QPT_UD:
+	case UR_QPT_RAW_PACKET:
+	case UR_QPT_XRC_SEND:
+	case UR_QPT_XRC_RECV:
+		return true;
+	}
+	return false;
+}
+
+/* Acknowledged service: RC, or either half of it, which is what XRC is. */
+static inline bool ur_qp_type_reliable(enum ur_qp_type type)
+{
+	return type == UR_QPT_RC || type == UR_QPT_XRC_SEND ||
+	       type == UR_QPT_XRC_RECV;
+}
 
 /*
  * Clear *qp, make the queues and take references on pd, CQs and SRQ; init->cap

@@ -15,6 +15,9 @@ enum ur_qp_type {
 	UR_QPT_RC = 2,
 	UR_QPT_UC = 3,
 	UR_QPT_UD = 4,
+	UR_QPT_RAW_PACKET = 8,
+	UR_QPT_XRC_SEND = 9,  /* initiator: no receives */
+	UR_QPT_XRC_RECV = 10, /* target: no sends, receives of XRC SRQs */
 };
 
 enum ur_qp_state {
@@ -45,6 +48,7 @@ enum ur_wr_opcode {
 	UR_WR_LOCAL_INV = 7,
 	UR_WR_BIND_MW = 8,
 	UR_WR_SEND_INV = 9,
+	UR_WR_TSO = 10,
 };
 
 enum ur_send_flags {
@@ -52,6 +56,7 @@ enum ur_send_flags {
 	UR_SEND_SIGNALED = 1 << 1,
 	UR_SEND_SOLICITED = 1 << 2,
 	UR_SEND_INLINE = 1 << 3,
+	UR_SEND_IP_CSUM = 1 << 4,
 };
 
 enum ur_wc_status {
@@ -84,6 +89,7 @@ enum ur_wc_opcode {
 	UR_WC_FETCH_ADD = 4,
 	UR_WC_BIND_MW = 5,
 	UR_WC_LOCAL_INV = 6,
+	UR_WC_TSO = 7,
 	UR_WC_RECV = 1 << 7,
 	UR_WC_RECV_RDMA_WITH_IMM = (1 << 7) + 1,
 };
@@ -91,6 +97,7 @@ enum ur_wc_opcode {
 enum ur_wc_flags {
 	UR_WC_GRH = 1 << 0,
 	UR_WC_WITH_IMM = 1 << 1,
+	UR_WC_IP_CSUM_OK = 1 << 2,
 	UR_WC_WITH_INV = 1 << 3,
 };
 
@@ -194,6 +201,7 @@ struct ur_av {
 #define UR_MAX_SRQ	   65536u
 #define UR_MAX_SRQ_WR	   32768u
 #define UR_MAX_MR	   1048576u
+#define UR_MAX_MW	   65536u
 #define UR_MAX_PD	   65536u
 #define UR_MAX_AH	   1048576u
 #define UR_MAX_RD_ATOMIC   128u /* max_qp_rd_atom and max_qp_init_rd_atom */

@@ -376,6 +376,7 @@ static uint8_t refuse(const struct ur_iwqp *q, const struct ur_swqe *w)
 	case UR_WR_LOCAL_INV: /* only windows could be invalidated */
 		return UR_WC_MW_BIND_ERR;
 	case UR_WR_BIND_MW:
+	case UR_WR_TSO:
 	case UR_WR_SEND_IMM: /* RFC 7306 has it for WRITE alone */
 		break;
 	}

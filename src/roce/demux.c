@@ -59,7 +59,11 @@ static enum ur_transport transport_of(const struct ur_qp *qp)
 	case UR_QPT_UC:
 		return UR_TP_UC;
 	case UR_QPT_UD:
+	case UR_QPT_RAW_PACKET: /* never here */
 		break;
+	case UR_QPT_XRC_SEND:
+	case UR_QPT_XRC_RECV:
+		return UR_TP_XRC;
 	}
 	return UR_TP_UD;
 }
@@ -120,11 +124,25 @@ static void dispatch(struct ur_rqp *q, struct ur_in *in)
 		else
 			ur_rc_request(q, in);
 		break;
+	case UR_QPT_XRC_SEND:
+		if (is_response(in->hdr.op))
+			ur_rc_response(q, in);
+		else
+			q->r->cnt.drop_transport++;
+		break;
+	case UR_QPT_XRC_RECV:
+		if (is_response(in->hdr.op))
+			q->r->cnt.drop_transport++;
+		else
+			ur_rc_request(q, in);
+		break;
 	case UR_QPT_UC:
 		ur_uc_request(q, in);
 		break;
 	case UR_QPT_UD:
 		ur_ud_request(q, in);
+		break;
+	case UR_QPT_RAW_PACKET: /* never here */
 		break;
 	}
 	ur_rqp_check_overrun(q);

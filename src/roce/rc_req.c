@@ -50,6 +50,7 @@ static uint8_t tail_header(const struct ur_swqe *w)
 	case UR_WR_FETCH_ADD:
 	case UR_WR_LOCAL_INV:
 	case UR_WR_BIND_MW:
+	case UR_WR_TSO:
 		break;
 	}
 	return 0;

@@ -191,6 +191,7 @@ static int op_byte(const struct sim_op *op, uint32_t off)
 	case UR_WR_LOCAL_INV:
 	case UR_WR_BIND_MW:
 	case UR_WR_SEND_INV:
+	case UR_WR_TSO:
 		return -1;
 	}
 	return ((uint8_t *)&word)[at];

@@ -29,6 +29,8 @@ static uint8_t wc_opcode_of(uint8_t wr)
 		return UR_WC_LOCAL_INV;
 	case UR_WR_BIND_MW:
 		return UR_WC_BIND_MW;
+	case UR_WR_TSO: /* never here */
+		break;
 	}
 	return 0xff;
 }

@@ -9,6 +9,7 @@
  *	t timeout         y retry count   z RNR retry      r RQ PSN
  *	i initiator depth l alternate path w RNR timer     s SQ PSN
  *	d responder resources  g migration state  x destination QPN
+ *	. none
  */
 #include "unit.h"
 
@@ -33,9 +34,28 @@ static const char *const rules[] = {
 	"UD SQD RTS cq",	 "RC SQD SQD pvtyzidlakwg",
 	"UC SQD SQD vlakg",	 "UD SQD SQD kq",
 	"UC SQE RTS ca",	 "UD SQE RTS cq",
+	"RAW RESET INIT P",	 "RAW INIT INIT p",
+	"RAW INIT RTR .",	 "RAW RTR RTS c",
+	"RAW RTS RTS c",	 "RAW RTS SQD n",
+	"RAW SQD RTS c",	 "RAW SQD SQD .",
+	"RAW SQE RTS c",	 "XS RESET INIT KPA",
+	"XT RESET INIT KPA",	 "XS INIT INIT kpa",
+	"XT INIT INIT kpa",	 "XS INIT RTR VMXRlak",
+	"XT INIT RTR VMXRDWlak", "XS RTR RTS TYZSIcalg",
+	"XT RTR RTS TScalgw",	 "XS RTS RTS calg",
+	"XT RTS RTS calgw",	 "XS RTS SQD n",
+	"XT RTS SQD n",		 "XS SQD RTS calg",
+	"XT SQD RTS calgw",	 "XS SQD SQD pvtyzilakg",
+	"XT SQD SQD pvtdlakwg",
 };
 
-static const char *const types[] = { "RC", "UC", "UD" };
+static const char *const types[] = { "RC", "UC", "UD", "RAW", "XS", "XT" };
+static const enum ur_qp_type numbers[] = { UR_QPT_RC,	    UR_QPT_UC,
+					   UR_QPT_UD,	    UR_QPT_RAW_PACKET,
+					   UR_QPT_XRC_SEND, UR_QPT_XRC_RECV };
+
+#define TYPES ((int)ARRAY_SIZE(types))
+
 static const char *const states[] = { "RESET", "INIT", "RTR", "RTS",
 				      "SQD",   "SQE",  "ERR" };
 
@@ -65,7 +85,7 @@ struct rule {
 	uint32_t optional;
 };
 
-static struct rule expected[3][7][7];
+static struct rule expected[TYPES][7][7];
 
 static int parse_rules(void **state)
 {
@@ -76,15 +96,15 @@ static int parse_rules(void **state)
 		assert_int_equal(sscanf(rules[i], "%3s %7s %7s %31s", type,
 					from, to, attrs),
 				 4);
-		r = &expected[find(types, 3, type)][find(states, 7, from)]
+		r = &expected[find(types, TYPES, type)][find(states, 7, from)]
 			     [find(states, 7, to)];
 		assert_false(r->legal); /* typed twice? */
 		r->legal = true;
 		for (const char *p = attrs; *p; p++)
 			*(isupper(*p) ? &r->required : &r->optional) |=
-				bit_of(*p);
+				*p == '.' ? 0 : bit_of(*p);
 	}
-	for (int type = 0; type < 3; type++)
+	for (int type = 0; type < TYPES; type++)
 		for (int from = 0; from < 7; from++) {
 			expected[type][from][0] =
 				(struct rule){ .legal = true };
@@ -96,9 +116,8 @@ static int parse_rules(void **state)
 
 static int check(int type, int from, int to, uint32_t mask)
 {
-	return ur_qp_state_check((enum ur_qp_type)(type + UR_QPT_RC),
-				 (enum ur_qp_state)from, (enum ur_qp_state)to,
-				 mask);
+	return ur_qp_state_check(numbers[type], (enum ur_qp_state)from,
+				 (enum ur_qp_state)to, mask);
 }
 
 /* Required and optional bits one by one, and each bit that is neither. */
@@ -122,7 +141,7 @@ static void check_legal(int type, int from, int to, const struct rule *r)
 
 static void test_every_transition(void **state)
 {
-	for (int type = 0; type < 3; type++)
+	for (int type = 0; type < TYPES; type++)
 		for (int from = 0; from < 7; from++)
 			for (int to = 0; to < 7; to++) {
 				const struct rule *r =
@@ -141,8 +160,14 @@ static void test_every_transition(void **state)
 
 static void test_values_that_are_no_state_or_type(void **state)
 {
-	assert_int_equal(check(-1, 0, 0, 0), -EINVAL);
-	assert_int_equal(check(3, 0, 0, 0), -EINVAL);
+	for (int i = -1; i < 32; i++) {
+		enum ur_qp_type type = (enum ur_qp_type)i;
+		int want = -EINVAL;
+
+		for (int k = 0; k < TYPES; k++)
+			want = numbers[k] == type ? 0 : want;
+		assert_int_equal(ur_qp_state_check(type, 0, 0, 0), want);
+	}
 	assert_int_equal(check(0, 7, 0, 0), -EINVAL);
 	assert_int_equal(check(0, 0, 7, 0), -EINVAL);
 	assert_int_equal(check(0, -1, 0, 0), -EINVAL);
