@@ -67,7 +67,7 @@ static void slot_set(struct ur_mr_slots *s, uint32_t i, struct ur_mr *mr)
 }
 
 /* There is always an empty slot, so every walk ends. */
-struct ur_mr *ur_mr_lookup(const struct ur_mr_table *t, uint32_t key)
+struct ur_mr *ur_mr_find(const struct ur_mr_table *t, uint32_t key)
 {
 	const struct ur_mr_slots *s = slots_of(t);
 	struct ur_mr *mr;
@@ -78,6 +78,26 @@ struct ur_mr *ur_mr_lookup(const struct ur_mr_table *t, uint32_t key)
 		if (mr->key == key)
 			return mr;
 	return NULL;
+}
+
+struct ur_mr *ur_mr_find_family(const struct ur_mr_table *t, uint32_t key)
+{
+	const struct ur_mr_slots *s = slots_of(t);
+	struct ur_mr *mr;
+
+	if (key >> 8 == 0)
+		return NULL;
+	for (uint32_t i = key >> 8; (mr = slot_get(s, i)) != NULL; i++)
+		if (mr->key >> 8 == key >> 8)
+			return mr;
+	return NULL;
+}
+
+struct ur_mr *ur_mr_lookup(const struct ur_mr_table *t, uint32_t key)
+{
+	struct ur_mr *mr = ur_mr_find(t, key);
+
+	return mr && !mr->window ? mr : NULL;
 }
 
 /*
@@ -148,11 +168,9 @@ static int reserve_locked(struct ur_mr_table *t, struct ur_mr_slots **old)
 	struct ur_mr_slots *to;
 
 	*old = NULL;
-	if (t->count >= UR_MAX_MR)
-		return -ENOMEM;
 	if ((s->used + 1) * 2 <= s->mask + 1)
 		return 0;
-	while (n < (t->count + 1) * 4)
+	while (n < (t->count + t->nviews + 1) * 4)
 		n *= 2;
 	to = slots_new(n);
 	if (!to)
@@ -172,13 +190,52 @@ static int reserve_locked(struct ur_mr_table *t, struct ur_mr_slots **old)
 static void insert_locked(struct ur_mr_table *t, struct ur_mr *mr)
 {
 	struct ur_mr_slots *s = slots_of(t);
-	uint32_t at;
+	uint32_t key, at;
 
 	do
-		ur_rng_secret(&mr->key, sizeof(mr->key));
-	while (mr->key >> 8 == 0 || !slot_for(s, mr->key, &at));
+		ur_rng_secret(&key, sizeof(key));
+	while (key >> 8 == 0 || !slot_for(s, key, &at));
+	mr->key = key;
 	slot_fill(s, at, mr);
-	t->count++;
+}
+
+int ur_mr_table_add(struct ur_mr_table *t, struct ur_mr *mr, uint32_t *count,
+		    uint32_t max)
+{
+	struct ur_mr_slots *old = NULL;
+	int ret = -ENOMEM;
+
+	ur_lock(&t->lock);
+	if (*count < max)
+		ret = reserve_locked(t, &old);
+	if (!ret) {
+		insert_locked(t, mr);
+		++*count;
+	}
+	ur_unlock(&t->lock);
+	if (old) {
+		quiesce(t);
+		free(old);
+	}
+	return ret;
+}
+
+static void remove_locked(struct ur_mr_table *t, const struct ur_mr *mr,
+			  uint32_t *count)
+{
+	struct ur_mr_slots *s = slots_of(t);
+
+	slot_clear(s, slot_find(s, mr));
+	--*count;
+}
+
+void ur_mr_table_remove(struct ur_mr_table *t, struct ur_mr *mr,
+			uint32_t *count)
+{
+	ur_lock(&t->lock);
+	remove_locked(t, mr, count);
+	ur_unlock(&t->lock);
+	quiesce(t);
 }
 
 int ur_mr_table_init(struct ur_mr_table *t)
@@ -250,23 +307,14 @@ static int publish(struct ur_mr_table *t, const struct ur_mr *want,
 		   struct ur_mr **out)
 {
 	struct ur_mr *mr = mr_new(want);
-	struct ur_mr_slots *old;
 	int ret;
 
 	if (!mr)
 		return -ENOMEM;
-	ur_lock(&t->lock);
-	ret = reserve_locked(t, &old);
-	if (!ret)
-		insert_locked(t, mr);
-	ur_unlock(&t->lock);
+	ret = ur_mr_table_add(t, mr, &t->count, UR_MAX_MR);
 	if (ret) {
 		free(mr);
 		return ret;
-	}
-	if (old) {
-		quiesce(t);
-		free(old);
 	}
 	atomic_fetch_add(&mr->pd->users, 1);
 	*out = mr;
@@ -315,18 +363,21 @@ int ur_mr_peek(struct ur_mr_table *t, uint32_t key, struct ur_mr *out)
 	return mr ? 0 : -ENOENT;
 }
 
-void ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr)
+int ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr)
 {
-	struct ur_mr_slots *s;
+	bool busy;
 
 	ur_lock(&t->lock);
-	s = slots_of(t);
-	slot_clear(s, slot_find(s, mr));
-	t->count--;
+	busy = mr->windows != 0;
+	if (!busy)
+		remove_locked(t, mr, &t->count);
 	ur_unlock(&t->lock);
+	if (busy)
+		return -EBUSY;
 	quiesce(t);
 	atomic_fetch_sub(&mr->pd->users, 1);
 	free(mr);
+	return 0;
 }
 
 int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
@@ -362,8 +413,14 @@ int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
 	/* Readers see the old region or the new one, never a mixture. */
 	ur_lock(&t->lock);
 	s = slots_of(t);
-	slot_set(s, slot_find(s, old), to);
+	ret = old->windows ? -EBUSY : 0;
+	if (!ret)
+		slot_set(s, slot_find(s, old), to);
 	ur_unlock(&t->lock);
+	if (ret) {
+		free(to);
+		return ret;
+	}
 	quiesce(t);
 	atomic_fetch_add(&to->pd->users, 1);
 	atomic_fetch_sub(&old->pd->users, 1);

@@ -15,6 +15,7 @@
 #include "core/wqe.h"
 
 struct ur_lane;
+struct ur_xrcd;
 
 struct ur_qp_cap {
 	uint32_t max_send_wr;
@@ -56,10 +57,11 @@ struct ur_qp_attr {
 
 struct ur_qp_init {
 	enum ur_qp_type type;
-	struct ur_pd *pd;
-	struct ur_cq *send_cq;
-	struct ur_cq *recv_cq;
-	struct ur_srq *srq; /* NULL: an own receive queue */
+	struct ur_pd *pd;      /* NULL: XRC_RECV, which has xrcd instead */
+	struct ur_cq *send_cq; /* NULL: XRC_RECV */
+	struct ur_cq *recv_cq; /* NULL: XRC_SEND, XRC_RECV */
+	struct ur_srq *srq;    /* NULL: an own receive queue */
+	struct ur_xrcd *xrcd;
 	struct ur_qp_cap cap;
 	bool sq_sig_all;
 	struct ur_evq *async;
@@ -75,16 +77,20 @@ struct ur_qp {
 	struct ur_cq *send_cq;
 	struct ur_cq *recv_cq;
 	struct ur_srq *srq;
+	struct ur_xrcd *xrcd; /* XRC_RECV */
 	struct ur_sq sq;
 	struct ur_rq rq;
 	struct ur_qp_attr attr;
 	struct ur_lane *lane; /* never changes */
 	struct ur_mr_table *mrs;
 	struct ur_list windows; /* ur_mw.node; lock of the key table */
-	void *proto; /* the protocol's part */
+	void *proto;		/* the protocol's part */
 	struct ur_evq *async;
 	struct ur_ev_source async_source;
 	void *object; /* the ABI layer's ibv_qp */
+	/* XRC_RECV: tells all who share it, instead of `async`; or NULL.
+	 * Called under the lane's lock. */
+	void (*on_event)(struct ur_qp *qp, enum ur_event_type type);
 	/* Doorbell: linked while a poster's notice is not yet seen. */
 	struct ur_qp *_Atomic db_next;
 	_Atomic bool db_rung;
@@ -112,6 +118,12 @@ static inline bool ur_qp_type_reliable(enum ur_qp_type type)
 	       type == UR_QPT_XRC_RECV;
 }
 
+/* Are receives posted on it, or on an SRQ that it was created with? */
+static inline bool ur_qp_type_receives(enum ur_qp_type type)
+{
+	return type != UR_QPT_XRC_SEND && type != UR_QPT_XRC_RECV;
+}
+
 /*
  * Clear *qp, make the queues and take references on pd, CQs and SRQ; init->cap
  * gets what was granted: what was asked, and no receives of its own with an
@@ -124,6 +136,9 @@ int ur_qp_init(struct ur_qp *qp, struct ur_qp_init *init);
  * taken are acknowledged, so no lock may be held.
  */
 void ur_qp_fini(struct ur_qp *qp);
+
+/* Remove its completions from its queues. */
+void ur_qp_purge(struct ur_qp *qp);
 
 /*
  * IBTA 11.2.5.2: is from → to legal for the type with exactly these
