@@ -8,8 +8,9 @@ FUZZ_SECONDS ?= 60
 
 # Suites that run foreign programs on our libraries; the others are our own
 # executables, for which the sanitizers also look for leaks.
-FOREIGN = --suite apps --suite netns --suite abi
-OURS = --no-suite apps --no-suite netns --no-suite abi --no-suite trace
+FOREIGN = --suite apps --suite netns --suite abi --suite conformance
+OURS = --no-suite apps --no-suite netns --no-suite abi --no-suite conformance \
+	--no-suite trace
 
 # A sanitized library in a program that is not needs the runtime in front, and
 # what those programs leak is their own affair.

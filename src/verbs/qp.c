@@ -172,6 +172,15 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	return 0;
 }
 
+/* iWARP has no RESET; what it has before a connection is shown as INIT. */
+static enum ibv_qp_state shown_state(const struct urv_qp *qp,
+				     enum ur_qp_state state)
+{
+	if (qp->op_type == URV_OPS_IWARP && state == UR_QPS_RESET)
+		return IBV_QPS_INIT;
+	return (enum ibv_qp_state)state;
+}
+
 /* Everything is filled in, whatever is asked: some programs ask for nothing. */
 int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init)
@@ -183,6 +192,8 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 		return urv_errno(-ENODEV);
 	ur_adapter_qp_query(&qp->core, &out);
 	urv_qp_attr_to_ibv(attr, &out);
+	attr->qp_state = shown_state(qp, out.state);
+	attr->cur_qp_state = shown_state(qp, out.cur_state);
 	ibqp->state = attr->qp_state;
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = ibqp->qp_context,

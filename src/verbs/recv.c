@@ -58,6 +58,16 @@ static void flush_if_error(struct urv_qp *qp)
 		ur_adapter_doorbell(&qp->core);
 }
 
+/* IBTA 10.8.3: none in RESET.  iWARP takes them before its connection. */
+static bool takes_receives(const struct urv_qp *qp)
+{
+	if (qp->core.srq)
+		return false;
+	return qp->op_type == URV_OPS_IWARP ||
+	       atomic_load_explicit(&qp->core.state, memory_order_relaxed) !=
+		       UR_QPS_RESET;
+}
+
 int urv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 		  struct ibv_recv_wr **bad_wr)
 {
@@ -66,9 +76,7 @@ int urv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 
 	if (qp->generation != urv_generation)
 		rc = ENODEV;
-	else if (qp->core.srq ||
-		 atomic_load_explicit(&qp->core.state, memory_order_relaxed) ==
-			 UR_QPS_RESET)
+	else if (!takes_receives(qp))
 		rc = EINVAL;
 	else
 		rc = post_list(&qp->core.rq, &wr);
