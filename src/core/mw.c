@@ -211,12 +211,12 @@ void ur_mw_release(struct ur_mr_table *t, struct ur_qp *qp)
 }
 
 /* `mr` is a region, or a window's view that does not change. */
-static int reach(const struct ur_mr *mr, const struct ur_qp *qp, uint64_t va,
+static int reach(const struct ur_mr *mr, const struct ur_pd *pd, uint64_t va,
 		 uint64_t len, uint32_t access, uint8_t **at)
 {
 	uint64_t off = va - mr->iova;
 
-	if (mr->pd != qp->pd)
+	if (mr->pd != pd)
 		return -EPERM;
 	if ((mr->access & access) != access)
 		return -EACCES;
@@ -226,9 +226,9 @@ static int reach(const struct ur_mr *mr, const struct ur_qp *qp, uint64_t va,
 	return 0;
 }
 
-static int reach_window(struct ur_mw *mw, const struct ur_qp *qp, uint32_t key,
-			uint64_t va, uint64_t len, uint32_t access,
-			uint8_t **at)
+static int reach_window(struct ur_mw *mw, const struct ur_pd *pd,
+			const struct ur_qp *qp, uint32_t key, uint64_t va,
+			uint64_t len, uint32_t access, uint8_t **at)
 {
 	int ret;
 
@@ -238,20 +238,21 @@ static int reach_window(struct ur_mw *mw, const struct ur_qp *qp, uint32_t key,
 	else if (mw->type == UR_MW_TYPE_2 && mw->qp != qp)
 		ret = -EPERM;
 	else
-		ret = reach(&mw->win, qp, va, len, access, at);
+		ret = reach(&mw->win, pd, va, len, access, at);
 	ur_unlock(&mw->lock);
 	return ret;
 }
 
-int ur_mr_reach(const struct ur_mr_table *t, const struct ur_qp *qp,
-		uint32_t key, uint64_t va, uint64_t len, uint32_t access,
-		uint8_t **at)
+int ur_mr_reach(const struct ur_mr_table *t, const struct ur_pd *pd,
+		const struct ur_qp *qp, uint32_t key, uint64_t va, uint64_t len,
+		uint32_t access, uint8_t **at)
 {
 	const struct ur_mr *mr = ur_mr_find(t, key);
 
 	if (!mr)
 		return -ENOENT;
 	if (mr->window)
-		return reach_window(mr->window, qp, key, va, len, access, at);
-	return reach(mr, qp, va, len, access, at);
+		return reach_window(mr->window, pd, qp, key, va, len, access,
+				    at);
+	return reach(mr, pd, va, len, access, at);
 }

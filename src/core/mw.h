@@ -91,13 +91,14 @@ int ur_mw_may_invalidate(const struct ur_mr_table *t, const struct ur_qp *qp,
 void ur_mw_release(struct ur_mr_table *t, struct ur_qp *qp);
 
 /*
- * What the peer of qp names by a key: *at is where [va, va + len) lies.  0;
+ * What the peer of qp names by a key, within the domain that counts for its
+ * request (that of the QP, or with XRC of the receive queue): *at is where [va, va + len) lies.  0;
  * -ENOENT: no such key; -EPERM: of another domain or QP; -EACCES: not with
  * those rights; -ERANGE: not there.  The caller holds qp's lane, and *at is
  * good until it gives that up or a bind changes the window.
  */
-int ur_mr_reach(const struct ur_mr_table *t, const struct ur_qp *qp,
-		uint32_t key, uint64_t va, uint64_t len, uint32_t access,
-		uint8_t **at);
+int ur_mr_reach(const struct ur_mr_table *t, const struct ur_pd *pd,
+		const struct ur_qp *qp, uint32_t key, uint64_t va, uint64_t len,
+		uint32_t access, uint8_t **at);
 
 #endif

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/lock.h"
+#include "core/mw.h"
 #include "core/types.h"
 
 /* A send work request as the lane sees it. */
@@ -29,12 +30,15 @@ struct ur_swqe {
 		struct {
 			uint64_t remote_addr;
 			uint32_t rkey;
+			uint32_t srqn; /* XRC: of SENDs as well */
 		} rdma;
+		struct ur_mw_bind bind;
 		struct {
 			uint64_t remote_addr;
+			uint32_t rkey;
+			uint32_t srqn; /* at the same place */
 			uint64_t compare_add;
 			uint64_t swap;
-			uint32_t rkey;
 		} atomic;
 		struct {
 			struct ur_av av;

@@ -82,6 +82,7 @@ struct ur_resource {
 	uint32_t next_psn;  /* … and its next packet */
 	uint32_t msn;
 	uint32_t rkey;
+	uint32_t srqn; /* XRC */
 	uint32_t len;
 	uint64_t va;
 	uint64_t orig; /* atomic: the old value */
@@ -125,6 +126,7 @@ struct ur_responder {
 	struct ur_rwqe *rwqe; /* receive under way; NULL: none */
 	struct ur_rwqe *copy; /* room for one taken from an SRQ */
 	uint32_t received;    /* bytes of the message so far */
+	uint32_t srqn;	      /* XRC: the queue that the message names */
 	/* WRITE under way */
 	uint64_t va;
 	uint32_t rkey;
@@ -134,9 +136,9 @@ struct ur_responder {
 	bool ack_deferred;
 	uint8_t ack_syndrome;
 	uint32_t ack_psn;
-	uint64_t ack_at_ns; /* may ride on data until then */
-	uint8_t ride_score; /* a request has followed receives at once */
-	uint64_t recv_ns;   /* last receive completion */
+	uint64_t ack_at_ns;	 /* may ride on data until then */
+	uint8_t ride_score;	 /* a request has followed receives at once */
+	uint64_t recv_ns;	 /* last receive completion */
 	struct ur_resource *res; /* max_dest_rd_atomic places, a ring */
 	uint32_t res_size;
 	uint32_t res_next; /* place of the next request: the oldest one */
@@ -182,6 +184,7 @@ struct ur_roce {
 	uint32_t slot;
 	struct ur_sports sports;
 	struct ur_mr_table *mrs;
+	struct ur_srq_table *srqs;
 	void (*comm_est)(uint32_t qpn);
 	struct ur_rng rng;
 	struct ur_rqp **qps; /* by index */
@@ -221,6 +224,38 @@ static inline struct ur_rqp *ur_rqp_of(const struct ur_qp *qp)
 static inline enum ur_qp_state ur_rqp_state(const struct ur_rqp *q)
 {
 	return atomic_load_explicit(&q->qp->state, memory_order_relaxed);
+}
+
+/* demux.c: the upper bits of the QP's opcodes. */
+enum ur_transport ur_transport_of(const struct ur_qp *qp);
+
+/* An opcode of RC as that of the QP's transport. */
+static inline uint8_t ur_opcode_for(const struct ur_rqp *q, uint8_t rc)
+{
+	return (uint8_t)(ur_transport_of(q->qp) | rc);
+}
+
+/* xrc.c: the shared receive queue that a request to a target names; NULL. */
+struct ur_srq *ur_xrc_srq(const struct ur_rqp *q, uint32_t srqn);
+
+/* Where receives come from: srqn is looked at on an XRC target only. */
+static inline struct ur_srq *ur_resp_srq(const struct ur_rqp *q, uint32_t srqn)
+{
+	if (__builtin_expect(q->qp->type != UR_QPT_XRC_RECV, 1))
+		return q->qp->srq;
+	return ur_xrc_srq(q, srqn);
+}
+
+/* What remote keys are checked against; NULL: that queue has gone. */
+static inline const struct ur_pd *ur_resp_pd(const struct ur_rqp *q,
+					     uint32_t srqn)
+{
+	const struct ur_srq *srq;
+
+	if (__builtin_expect(q->qp->type != UR_QPT_XRC_RECV, 1))
+		return q->qp->pd;
+	srq = ur_xrc_srq(q, srqn);
+	return srq ? srq->pd : NULL;
 }
 
 /* qp.c: the only place where a QP's state changes. */
@@ -296,6 +331,12 @@ void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
 int ur_req_add_packet(struct ur_rqp *q, struct ur_train *t, struct ur_path *p,
 		      const struct ur_swqe *w, struct ur_hdr *h, uint32_t off,
 		      uint32_t len, bool stable);
+
+/* local.c: requests that send nothing. */
+bool ur_swqe_is_local(const struct ur_swqe *w);
+/* Execute and complete the one at the cursor.  False: it waits for those
+ * before it, or it failed and the QP with it. */
+bool ur_local_run(struct ur_rqp *q, const struct ur_swqe *w);
 
 /* rc_resp.c: requests that come in; rc_answer.c: what goes back. */
 void ur_rc_request(struct ur_rqp *q, struct ur_in *in);

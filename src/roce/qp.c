@@ -31,7 +31,7 @@ static void requester_stop(struct ur_rqp *q)
 
 	ur_list_del(&q->sending);
 	ur_timer_cancel(&q->r->timers, &q->timer);
-	if (q->path && q->qp->type == UR_QPT_RC)
+	if (q->path && ur_qp_type_reliable(q->qp->type))
 		ur_cong_rewound(q);
 	ur_cong_read_done(q, s->rd_inflight);
 	s->rd_count = 0;
@@ -138,9 +138,7 @@ static void reset(struct ur_rqp *q)
 	free(q->rsp.res);
 	q->rsp = (struct ur_responder){ .copy = copy };
 	q->overrun = false;
-	ur_cq_purge(qp->send_cq, qp);
-	if (qp->recv_cq != qp->send_cq)
-		ur_cq_purge(qp->recv_cq, qp);
+	ur_qp_purge(qp);
 }
 
 static int path_make(struct ur_rqp *q, const struct ur_qp_attr *a,
@@ -392,6 +390,7 @@ void ur_roce_qp_detach(struct ur_roce *r, struct ur_qp *qp)
 	struct ur_rqp *q = ur_rqp_of(qp);
 
 	ur_mcast_forget(r, q);
+	ur_mw_release(qp->mrs, qp);
 	reset(q);
 	ur_rqp_set_state(q, UR_QPS_RESET);
 	r->qps[q->index] = NULL;

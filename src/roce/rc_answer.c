@@ -39,7 +39,7 @@ void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 static void answer_header(const struct ur_rqp *q, uint8_t opcode, uint32_t psn,
 			  uint32_t msn, struct ur_hdr *h)
 {
-	*h = (struct ur_hdr){ .bth = { .opcode = opcode,
+	*h = (struct ur_hdr){ .bth = { .opcode = ur_opcode_for(q, opcode),
 				       .migreq = true,
 				       .pkey = 0xffff,
 				       .dqpn = q->qp->attr.dest_qpn,
@@ -58,7 +58,7 @@ static uint8_t read_opcode(const struct ur_resource *x)
 	return last ? UR_RC_READ_RESP_LAST : UR_RC_READ_RESP_MIDDLE;
 }
 
-/* The region went away while its READ was being answered. */
+/* The region or window went away while its READ was being answered. */
 static enum ur_emit read_fault(struct ur_rqp *q, struct ur_resource *x,
 			       uint64_t now_ns)
 {
@@ -77,21 +77,19 @@ static enum ur_emit answer_read(struct ur_rqp *q, struct ur_resource *x,
 	uint32_t off = ((x->next_psn - x->first_psn) & UR_PSN_MASK) * q->mtu;
 	uint32_t len = x->len - off < q->mtu ? x->len - off : q->mtu;
 	struct iovec iov = { .iov_len = len };
-	struct ur_mr *mr = NULL;
 	struct ur_hdr h;
+	uint8_t *at;
 
 	answer_header(q, read_opcode(x), x->next_psn, x->msn, &h);
 	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), len)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
 	if (len) {
-		mr = ur_mr_lookup(q->qp->mrs, x->rkey);
-		if (mr)
-			iov.iov_base =
-				ur_mr_translate(mr, q->qp->pd, x->va + off, len,
-						UR_ACCESS_REMOTE_READ);
-		if (!iov.iov_base)
+		if (ur_mr_reach(q->qp->mrs, ur_resp_pd(q, x->srqn), q->qp,
+				x->rkey, x->va + off, len,
+				UR_ACCESS_REMOTE_READ, &at))
 			return read_fault(q, x, now_ns);
+		iov.iov_base = at;
 	}
 	/* The target may write to it at any time: never sent in place. */
 	if (ur_train_add(t, q->path, &h, &iov, len ? 1 : 0, len, false))
@@ -108,7 +106,7 @@ static enum ur_emit answer_atomic(struct ur_rqp *q, struct ur_resource *x,
 
 	answer_header(q, UR_RC_ATOMIC_ACK, x->first_psn, x->msn, &h);
 	h.orig = x->orig;
-	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(UR_RC_ATOMIC_ACK), 0)) !=
+	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), 0)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
 	ur_train_add(t, q->path, &h, NULL, 0, 0, false);
@@ -146,7 +144,7 @@ static enum ur_emit answer_ack(struct ur_rqp *q, struct ur_train *t,
 		p->ride_score = 0; /* it waited for nothing */
 	answer_header(q, UR_RC_ACK, p->ack_psn, p->msn, &h);
 	h.syndrome = p->ack_syndrome;
-	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(UR_RC_ACK), 0)) !=
+	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), 0)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
 	ur_train_add(t, q->path, &h, NULL, 0, 0, false);

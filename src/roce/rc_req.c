@@ -94,14 +94,15 @@ void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
 	uint32_t n = ((w->last_psn - w->first_psn) & UR_PSN_MASK) + 1;
 	unsigned int pos =
 		(i == 0 ? UR_POS_FIRST : 0) | (i == n - 1 ? UR_POS_LAST : 0);
-	enum ur_transport tp = q->qp->type == UR_QPT_RC ? UR_TP_RC : UR_TP_UC;
 
-	h->bth.opcode = ur_opcode_pick(tp, kind_of(w), pos, tail_header(w));
+	h->bth.opcode = ur_opcode_pick(ur_transport_of(q->qp), kind_of(w), pos,
+				       tail_header(w));
 	h->bth.solicited =
 		(pos & UR_POS_LAST) && (w->flags & UR_SEND_SOLICITED);
 	h->bth.migreq = true;
 	h->bth.pkey = 0xffff;
 	h->bth.dqpn = q->qp->attr.dest_qpn;
+	h->srqn = w->wr.rdma.srqn;
 	h->va = w->wr.rdma.remote_addr;
 	h->rkey = w->wr.rdma.rkey;
 	h->dma_len = w->length;
@@ -178,18 +179,19 @@ static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
 	/* Chunks keep their places, so that a repeated one is a duplicate. */
 	uint32_t room = r->rd_chunk - off % r->rd_chunk;
 	uint32_t len = left < room ? left : room;
-	struct ur_hdr h = { .bth = { .opcode = UR_RC_READ_REQUEST,
+	uint8_t opcode = ur_opcode_for(q, UR_RC_READ_REQUEST);
+	struct ur_hdr h = { .bth = { .opcode = opcode,
 				     .migreq = true,
 				     .pkey = 0xffff,
 				     .dqpn = q->qp->attr.dest_qpn,
 				     .ackreq = true,
 				     .psn = s->psn },
+			    .srqn = w->wr.rdma.srqn,
 			    .va = w->wr.rdma.remote_addr + off,
 			    .rkey = w->wr.rdma.rkey,
 			    .dma_len = len };
 
-	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(UR_RC_READ_REQUEST),
-					0)) != UR_FIT_OK)
+	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(opcode), 0)) != UR_FIT_OK)
 		return UR_EMIT_FULL;
 	if (ur_train_add(t, q->path, &h, NULL, 0, 0, false))
 		return UR_EMIT_IDLE;
@@ -204,13 +206,15 @@ static enum ur_emit atomic_emit(struct ur_rqp *q, struct ur_swqe *w,
 				struct ur_train *t)
 {
 	bool cas = w->opcode == UR_WR_CMP_SWP;
-	uint8_t opcode = cas ? UR_RC_CMP_SWAP : UR_RC_FETCH_ADD;
+	uint8_t opcode =
+		ur_opcode_for(q, cas ? UR_RC_CMP_SWAP : UR_RC_FETCH_ADD);
 	struct ur_hdr h = { .bth = { .opcode = opcode,
 				     .migreq = true,
 				     .pkey = 0xffff,
 				     .dqpn = q->qp->attr.dest_qpn,
 				     .ackreq = true,
 				     .psn = q->req.psn },
+			    .srqn = w->wr.atomic.srqn,
 			    .va = w->wr.atomic.remote_addr,
 			    .rkey = w->wr.atomic.rkey,
 			    .swap_add = cas ? w->wr.atomic.swap
@@ -344,6 +348,11 @@ enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 		w = ur_sq_slot(sq, s->cur);
 		if (!may_start(q, w))
 			break;
+		if (ur_swqe_is_local(w)) {
+			if (!ur_local_run(q, w))
+				break;
+			continue;
+		}
 		if ((is_read(w) || is_atomic(w)) && rd_full(q))
 			break;
 		if (!window_open(q, w))

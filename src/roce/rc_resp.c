@@ -43,6 +43,21 @@ static enum ur_fault check_sequence(struct ur_rqp *q, struct ur_in *in)
 	return UR_FAULT_NONE;
 }
 
+/*
+ * IBTA A14: the queue must be there, of the target's domain, and the same in
+ * all packets of a message.
+ */
+static enum ur_fault check_srq(struct ur_rqp *q, struct ur_in *in)
+{
+	if (q->qp->type != UR_QPT_XRC_RECV)
+		return UR_FAULT_NONE;
+	if (q->rsp.in_message && in->hdr.srqn != q->rsp.srqn)
+		return UR_FAULT_BAD_OPCODE;
+	q->rsp.srqn = in->hdr.srqn;
+	return ur_resp_srq(q, in->hdr.srqn) ? UR_FAULT_NONE
+					    : UR_FAULT_BAD_OPCODE;
+}
+
 /* IBTA 9.7.4.1.5: does this QP serve that operation at all? */
 static enum ur_fault check_operation(struct ur_rqp *q, struct ur_in *in)
 {
@@ -128,9 +143,30 @@ static enum ur_fault check_resources(struct ur_rqp *q, struct ur_in *in)
 static uint8_t *remote(struct ur_rqp *q, uint32_t rkey, uint64_t va,
 		       uint32_t len, uint32_t access)
 {
-	struct ur_mr *mr = ur_mr_lookup(q->qp->mrs, rkey);
+	uint8_t *at;
 
-	return mr ? ur_mr_translate(mr, q->qp->pd, va, len, access) : NULL;
+	if (ur_mr_reach(q->qp->mrs, ur_resp_pd(q, q->rsp.srqn), q->qp, rkey, va,
+			len, access, &at))
+		return NULL;
+	return at;
+}
+
+/*
+ * IBTA 9.4.1.1.3: SEND with invalidate.  READs through the window that are not
+ * answered yet were asked for before, and the requester should have waited for
+ * them; they are let finish, and the packet comes again.
+ */
+static enum ur_fault check_invalidate(struct ur_rqp *q, uint32_t rkey)
+{
+	if (ur_mw_may_invalidate(q->qp->mrs, q->qp, rkey))
+		return UR_FAULT_ACCESS;
+	for (uint32_t i = 0; i < q->rsp.res_size; i++) {
+		const struct ur_resource *x = &q->rsp.res[i];
+
+		if (x->active && x->rkey == rkey)
+			return UR_FAULT_DROP;
+	}
+	return UR_FAULT_NONE;
 }
 
 /* IBTA 9.7.4.1.5.4: R_Key, range and rights; not where no byte is touched. */
@@ -146,7 +182,7 @@ static enum ur_fault check_rkey(struct ur_rqp *q, struct ur_in *in)
 			    h->op->kind == UR_OP_WRITE ? UR_ACCESS_REMOTE_WRITE
 						       : UR_ACCESS_REMOTE_READ);
 	else if (h->op->headers & UR_HDR_IETH)
-		ok = false; /* a region is not for peers to invalidate */
+		return check_invalidate(q, h->inv_rkey);
 	return ok ? UR_FAULT_NONE : UR_FAULT_ACCESS;
 }
 
@@ -212,6 +248,8 @@ static enum ur_fault execute_message(struct ur_rqp *q, struct ur_in *in)
 	p->in_message = !last;
 	p->kind = op->kind;
 	accept_psns(q, 1, last);
+	if (op->headers & UR_HDR_IETH)
+		ur_mw_invalidate(q->qp->mrs, q->qp, in->hdr.inv_rkey);
 	if (last && op->eats_rwqe) {
 		ur_recv_complete(q, in,
 				 send ? UR_WC_RECV : UR_WC_RECV_RDMA_WITH_IMM,
@@ -245,6 +283,7 @@ static struct ur_resource *keep(struct ur_rqp *q, const struct ur_in *in)
 				   .start_psn = in->hdr.bth.psn,
 				   .next_psn = in->hdr.bth.psn,
 				   .rkey = in->hdr.rkey,
+				   .srqn = q->rsp.srqn,
 				   .va = in->hdr.va,
 				   .len = in->hdr.dma_len };
 	ur_rqp_want_ack(q);
@@ -428,7 +467,7 @@ static void fault(struct ur_rqp *q, struct ur_in *in, enum ur_fault f)
 void ur_rc_request(struct ur_rqp *q, struct ur_in *in)
 {
 	static const check_fn checks[] = {
-		check_psn,    check_sequence,  check_operation,
+		check_psn,    check_sequence,  check_srq,  check_operation,
 		check_length, check_resources, check_rkey,
 	};
 	enum ur_fault f = UR_FAULT_NONE;

@@ -59,6 +59,11 @@ enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 		    (ur_rqp_state(q) != UR_QPS_SQD || s->cur == s->fresh))
 			return UR_EMIT_IDLE;
 		w = ur_sq_slot(sq, s->cur);
+		if (ur_swqe_is_local(w)) {
+			if (!ur_local_run(q, w))
+				return UR_EMIT_IDLE;
+			continue;
+		}
 		if (s->cur == s->fresh) {
 			w->first_psn = s->psn;
 			w->last_psn =
@@ -113,16 +118,14 @@ static bool length_ok(struct ur_rqp *q, const struct ur_in *in)
 static bool place_write(struct ur_rqp *q, const struct ur_in *in)
 {
 	struct ur_responder *p = &q->rsp;
-	struct ur_mr *mr;
-	uint8_t *to = NULL;
+	uint8_t *to;
 
 	if (in->payload_len == 0)
 		return true;
-	mr = ur_mr_lookup(q->qp->mrs, p->rkey);
-	if (mr)
-		to = ur_mr_translate(mr, q->qp->pd, p->va + p->received,
-				     in->payload_len, UR_ACCESS_REMOTE_WRITE);
-	return to && !ur_guard_copy(to, in->payload, in->payload_len);
+	if (ur_mr_reach(q->qp->mrs, q->qp->pd, q->qp, p->rkey, p->va + p->received,
+			in->payload_len, UR_ACCESS_REMOTE_WRITE, &to))
+		return false;
+	return !ur_guard_copy(to, in->payload, in->payload_len);
 }
 
 static bool place_send(struct ur_rqp *q, const struct ur_in *in)

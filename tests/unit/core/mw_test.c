@@ -96,7 +96,7 @@ static int reach(const struct fixture *f, const struct ur_qp *qp, uint32_t key,
 		 uint64_t va, uint64_t len, uint32_t access)
 {
 	uint8_t *at = NULL;
-	int ret = ur_mr_reach(&f->t, qp, key, va, len, access, &at);
+	int ret = ur_mr_reach(&f->t, qp->pd, qp, key, va, len, access, &at);
 
 	assert_true(ret != 0 || (at >= f->buf && at + len <= f->buf + LEN));
 	return ret;
@@ -298,7 +298,8 @@ static void a_zero_based_window(void **state)
 		bind(f, f->two, &f->qp, 100, 50, RW | UR_ACCESS_ZERO_BASED);
 	uint8_t *at = NULL;
 
-	assert_int_equal(ur_mr_reach(&f->t, &f->qp, key, 7, 43, RW, &at), 0);
+	assert_int_equal(
+		ur_mr_reach(&f->t, &f->pd, &f->qp, key, 7, 43, RW, &at), 0);
 	assert_ptr_equal(at, f->buf + 107);
 	assert_int_equal(reach(f, &f->qp, key, 7, 44, RW), -ERANGE);
 	assert_int_equal(reach(f, &f->qp, key, (uintptr_t)f->buf + 100, 1, RW),
