@@ -203,6 +203,7 @@ struct ur_av {
 #define UR_MAX_MR	   1048576u
 #define UR_MAX_MW	   65536u
 #define UR_MAX_PD	   65536u
+#define UR_MAX_DM_BYTES	   0x4000000u /* device memory, of a process */
 #define UR_MAX_AH	   1048576u
 #define UR_MAX_RD_ATOMIC   128u /* max_qp_rd_atom and max_qp_init_rd_atom */
 #define UR_MAX_MCAST_GRP   1024u

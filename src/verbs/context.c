@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -36,6 +35,11 @@ static void fill_ops(struct verbs_context *v)
 	v->create_cq_ex = urv_create_cq_ex;
 	v->create_srq_ex = urv_create_srq_ex;
 	v->create_qp_ex = urv_create_qp_ex;
+	v->alloc_null_mr = urv_alloc_null_mr;
+	v->advise_mr = urv_advise_mr;
+	v->alloc_dm = urv_alloc_dm;
+	v->free_dm = urv_free_dm;
+	v->reg_dm_mr = urv_reg_dm_mr;
 	v->close_xrcd = no_close_xrcd;
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	v->context.ops = (struct ibv_context_ops){
@@ -57,7 +61,9 @@ static int comp_vectors(void)
 	return n < 1 ? 1 : n > 256 ? 256 : (int)n;
 }
 
-static int context_init(struct urv_context *c, struct urv_device *d)
+/* The file and the descriptor are the context's if it succeeds. */
+static int context_init(struct urv_context *c, struct urv_device *d,
+			struct urv_file *file, int cmd_fd)
 {
 	struct ibv_context *ibv = &c->ibv.context;
 	int rc = ur_adapter_get_kind(d->kind, &c->adapter);
@@ -67,13 +73,9 @@ static int context_init(struct urv_context *c, struct urv_device *d)
 	rc = ur_evq_init(&c->async);
 	if (rc)
 		goto put_adapter;
-	/* Something that a program may fcntl(2) or close; no command channel */
-	ibv->cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (ibv->cmd_fd < 0) {
-		rc = -errno;
-		goto fini_async;
-	}
 	c->device = d;
+	c->file = file;
+	ibv->cmd_fd = cmd_fd;
 	c->dev = ur_adapter_dev(c->adapter);
 	c->mrs = ur_adapter_mrs(c->adapter);
 	c->refs = 1;
@@ -88,27 +90,69 @@ static int context_init(struct urv_context *c, struct urv_device *d)
 	ur_dev_listen(c->dev, &c->listener);
 	return 0;
 
-fini_async:
-	ur_evq_fini(&c->async);
 put_adapter:
 	ur_adapter_put(c->adapter);
 	return rc;
 }
 
-struct ibv_context *ibv_open_device(struct ibv_device *device)
+/* Takes a reference to the device; the file is the caller's if it fails. */
+static struct ibv_context *open_file(struct urv_device *d,
+				     struct urv_file *file, int cmd_fd)
 {
 	struct urv_context *c = calloc(1, sizeof(*c));
 	int rc;
 
 	if (!c)
 		return urv_null(-ENOMEM);
-	rc = context_init(c, urv_device(device));
+	rc = context_init(c, d, file, cmd_fd);
 	if (rc) {
 		free(c);
 		return urv_null(rc);
 	}
-	urv_device_ref(c->device);
+	urv_device_ref(d);
 	return &c->ibv.context;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct urv_device *d = urv_device(device);
+	struct ibv_context *context;
+	struct urv_file *file;
+	int fd, rc;
+
+	rc = urv_file_create(d->kind, &file, &fd);
+	if (rc)
+		return urv_null(rc);
+	context = open_file(d, file, fd);
+	if (!context) {
+		rc = -errno;
+		urv_file_put(file);
+		close(fd);
+		return urv_null(rc);
+	}
+	return context;
+}
+
+/* The descriptor is the context's from now on, but only if it succeeds. */
+struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	struct ibv_context *context;
+	struct urv_file *file;
+	struct urv_device *d;
+	int rc;
+
+	rc = urv_file_find(cmd_fd, &file);
+	if (rc)
+		return urv_null(rc);
+	d = urv_device_get(urv_file_device(file));
+	context = d ? open_file(d, file, cmd_fd) : NULL;
+	rc = -errno;
+	if (d)
+		urv_device_put(d);
+	if (context)
+		return context;
+	urv_file_put(file);
+	return urv_null(rc);
 }
 
 int urv_context_get(struct urv_context *c, uint32_t *handle)
@@ -116,7 +160,7 @@ int urv_context_get(struct urv_context *c, uint32_t *handle)
 	if (c->generation != urv_generation)
 		return -ENODEV;
 	atomic_fetch_add(&c->refs, 1);
-	*handle = atomic_fetch_add(&c->handles, 1);
+	*handle = urv_file_handle(c->file);
 	return 0;
 }
 
@@ -126,6 +170,7 @@ void urv_context_put(struct urv_context *c)
 		return;
 	ur_evq_fini(&c->async);
 	close(c->ibv.context.cmd_fd);
+	urv_file_put(c->file);
 	pthread_mutex_destroy(&c->ibv.context.mutex);
 	ur_adapter_put(c->adapter);
 	urv_device_put(c->device);

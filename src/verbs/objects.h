@@ -10,6 +10,7 @@
 
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
+#include <sys/uio.h>
 
 #include "base/list.h"
 #include "core/cq.h"
@@ -18,6 +19,7 @@
 #include "core/qp.h"
 #include "core/srq.h"
 #include "engine/engine.h"
+#include "verbs/share.h"
 
 /* Sizes of the newest release; the installed header may be older. */
 #define URV_SIZEOF_VERBS_CONTEXT 696u
@@ -48,17 +50,18 @@ struct urv_device {
 	_Atomic uint32_t ahs;
 	_Atomic uint32_t cqs;
 	_Atomic uint32_t srqs;
+	_Atomic uint64_t dm_bytes; /* of device memory */
 };
 
 struct urv_context {
 	struct urv_device *device;
+	struct urv_file *file; /* shared with those that import it */
 	struct ur_adapter *adapter;
 	struct ur_dev *dev;
 	struct ur_mr_table *mrs;
 	struct ur_evq async;
 	struct ur_dev_listener listener;
-	struct ur_list qps; /* of urv_qp.node; ibv.context.mutex */
-	_Atomic uint32_t handles;
+	struct ur_list qps;    /* of urv_qp.node; ibv.context.mutex */
 	_Atomic uint32_t refs; /* the open one and every object's */
 	uint32_t generation;
 	/* The ABI finds the extended operations before the context. */
@@ -67,14 +70,41 @@ struct urv_context {
 	struct verbs_context ibv;
 };
 
+/*
+ * Protection domains, regions and device memory have a root, the object as it
+ * was made, and further handles that stand for it: imports, parent domains.
+ * urv_pd(), urv_mr() and urv_dm() give the root of any handle.
+ */
 struct urv_pd {
 	struct ibv_pd ibv;
+	struct urv_pd *root;
+	bool is_parent; /* the beginning of a urv_parent (domain.h) */
+	/* Of a root */
 	struct ur_pd core;
+	struct urv_shared shared;
 };
 
 struct urv_mr {
 	struct ibv_mr ibv;
+	struct urv_mr *root;
+	/* Of a root */
 	struct ur_mr *core;
+	struct urv_shared shared;
+	struct iovec map;      /* memory that goes with the region */
+	struct urv_dm *dm;     /* whose memory it is; NULL: nobody's */
+	struct urv_dmah *dmah; /* NULL: none */
+};
+
+struct urv_dm {
+	struct ibv_dm ibv;
+	struct urv_dm *root;
+	/* Of a root */
+	struct urv_shared shared;
+	uint8_t *map;
+	size_t length; /* as asked */
+	size_t bytes;  /* of map */
+	int fd;
+	_Atomic uint32_t mrs;
 };
 
 struct urv_ah {
@@ -134,9 +164,22 @@ static inline struct urv_context *urv_context(const struct ibv_context *c)
 		return (struct urv_##object *)(uintptr_t)o;                    \
 	}
 
+#define URV_ROOT_CAST(object)                                                  \
+	static inline struct urv_##object *urv_##object##_handle(              \
+		const struct ibv_##object *o)                                  \
+	{                                                                      \
+		return (struct urv_##object *)(uintptr_t)o;                    \
+	}                                                                      \
+	static inline struct urv_##object *urv_##object(                       \
+		const struct ibv_##object *o)                                  \
+	{                                                                      \
+		return urv_##object##_handle(o)->root;                         \
+	}
+
 URV_CAST(device)
-URV_CAST(pd)
-URV_CAST(mr)
+URV_ROOT_CAST(pd)
+URV_ROOT_CAST(mr)
+URV_ROOT_CAST(dm)
 URV_CAST(ah)
 URV_CAST(cq)
 URV_CAST(srq)

@@ -32,6 +32,17 @@ struct ibv_srq *urv_create_srq_ex(struct ibv_context *context,
 struct ibv_qp *urv_create_qp_ex(struct ibv_context *context,
 				struct ibv_qp_init_attr_ex *ex);
 
+/* Memory (mr_kinds.c, advise.c, dm.c) */
+struct ibv_mr *urv_alloc_null_mr(struct ibv_pd *pd);
+int urv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice,
+		  uint32_t flags, struct ibv_sge *sg, uint32_t num_sge);
+struct ibv_dm *urv_alloc_dm(struct ibv_context *context,
+			    struct ibv_alloc_dm_attr *attr);
+int urv_free_dm(struct ibv_dm *dm);
+struct ibv_mr *urv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm,
+			     uint64_t offset, size_t length,
+			     unsigned int access);
+
 /* The builders of ibv_qp_ex for the operations asked for; -EOPNOTSUPP: the
  * type of queue pair does not have one of them. */
 int urv_wr_init(struct urv_qp *qp, uint64_t send_ops_flags);

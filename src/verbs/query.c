@@ -128,13 +128,11 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 	return 0;
 }
 
-/*
- * Registration pins nothing, so on-demand paging is what every region has;
- * only regions of the whole address space are not there.
- */
+/* Registration pins nothing, so on-demand paging is what every region has. */
 static void fill_extended(struct ibv_device_attr_ex *a, bool iwarp)
 {
-	a->odp_caps.general_caps = IBV_ODP_SUPPORT;
+	a->odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	a->max_dm_size = UR_MAX_DM_BYTES;
 	a->odp_caps.per_transport_caps.rc_odp_caps = ODP_RC;
 	if (!iwarp) {
 		a->odp_caps.per_transport_caps.uc_odp_caps = ODP_UC;

@@ -71,8 +71,6 @@ static void what_verbs_h_calls_unchecked_is_there(void **state)
 	assert_int_equal(ibv_bind_mw(NULL, &mw, &bind), EOPNOTSUPP);
 	assert_null(ibv_alloc_mw(f->pd, IBV_MW_TYPE_1));
 	assert_int_equal(errno, EOPNOTSUPP);
-	assert_null(ibv_alloc_null_mr(f->pd));
-	assert_int_equal(errno, EOPNOTSUPP);
 }
 
 static void descriptors_are_real(void **state)

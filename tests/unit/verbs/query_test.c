@@ -117,7 +117,7 @@ static void newer_calls_work_or_say_no(void **state)
 {
 	struct fixture *f = *state;
 	int (*port_speed)(struct ibv_context *, uint32_t, uint64_t *);
-	void *(*alloc_dmah)(struct ibv_context *, void *);
+	int (*export_buf)(void *);
 	uint64_t speed;
 
 	*(void **)&port_speed =
@@ -125,10 +125,10 @@ static void newer_calls_work_or_say_no(void **state)
 	assert_int_equal(port_speed(f->ctx, 1, &speed), 0);
 	assert_int_equal(speed, 1000); /* of 100 Mbit/s */
 	assert_int_equal(port_speed(f->ctx, 2, &speed), EINVAL);
-	*(void **)&alloc_dmah =
-		dlvsym(RTLD_DEFAULT, "ibv_alloc_dmah", "IBVERBS_1.15");
+	*(void **)&export_buf = dlvsym(RTLD_DEFAULT, "ibv_export_buf_dmabuf_fd",
+				       "IBVERBS_1.18");
 	errno = 0;
-	assert_null(alloc_dmah(f->ctx, NULL));
+	assert_int_equal(export_buf(NULL), -1);
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
