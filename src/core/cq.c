@@ -164,7 +164,7 @@ void ur_cq_arm(struct ur_cq *cq, bool solicited_only)
 	ur_unlock(&cq->lock);
 }
 
-void ur_cq_purge(struct ur_cq *cq, const struct ur_qp *qp)
+void ur_cq_purge(struct ur_cq *cq, const void *qp)
 {
 	uint32_t head, tail, to;
 

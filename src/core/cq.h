@@ -23,8 +23,8 @@ struct ur_qp;
 
 struct ur_cqe {
 	uint64_t wr_id;
-	uint64_t ts_ns;	  /* CLOCK of the lane when it was completed */
-	struct ur_qp *qp; /* only compared, never followed, once queued */
+	uint64_t ts_ns; /* CLOCK of the lane when it was completed */
+	const void *qp; /* or SRQ: only compared, never followed, once queued */
 	uint32_t qpn;
 	uint32_t src_qp;
 	uint32_t byte_len;
@@ -105,7 +105,8 @@ static inline bool ur_cq_is_empty(const struct ur_cq *cq)
  */
 void ur_cq_arm(struct ur_cq *cq, bool solicited_only);
 
-/* Remove the entries of a QP that is being destroyed or reset. */
-void ur_cq_purge(struct ur_cq *cq, const struct ur_qp *qp);
+/* Remove the entries of a QP that is being destroyed or reset; or those of an
+ * SRQ with this queue as its own. */
+void ur_cq_purge(struct ur_cq *cq, const void *qp);
 
 #endif

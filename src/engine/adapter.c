@@ -62,10 +62,18 @@ int ur_adapter_create(enum ur_dev_kind kind, struct ur_adapter **out)
 	err = ur_mr_table_init(&a->mrs);
 	if (err)
 		goto fini_dev;
+	if (a->ops->qp_types & 1u << UR_QPT_XRC_RECV) {
+		a->srqs = ur_srq_table_new();
+		err = a->srqs ? 0 : -ENOMEM;
+		if (err)
+			goto fini_mrs;
+	}
 	a->mrs.quiesce = quiesce;
 	a->mrs.quiesce_arg = a;
 	*out = a;
 	return 0;
+fini_mrs:
+	ur_mr_table_fini(&a->mrs);
 fini_dev:
 	ur_dev_fini(&a->dev);
 free_adapter:
@@ -75,6 +83,8 @@ free_adapter:
 
 void ur_adapter_destroy(struct ur_adapter *a)
 {
+	if (a->srqs)
+		ur_srq_table_free(a->srqs);
 	ur_mr_table_fini(&a->mrs);
 	ur_dev_fini(&a->dev);
 	ur_lock_fini(&a->lock);
@@ -180,6 +190,9 @@ static int attach(struct ur_adapter *a, struct ur_qp *qp)
 		return err == -ENOSPC ? -ENOMEM : err;
 	feed(qp->send_cq, l);
 	feed(qp->recv_cq, l);
+	feed(qp->srq ? qp->srq->cq : NULL, l);
+	if (qp->xrcd)
+		ur_srq_table_feed(a->srqs, qp->xrcd, 1ull << l->id);
 	return 0;
 }
 
@@ -239,6 +252,39 @@ void ur_adapter_qp_query(struct ur_qp *qp, struct ur_qp_attr *attr)
 	ur_lane_lock(l);
 	l->ops->query(l, qp, attr);
 	ur_lane_unlock(l);
+}
+
+/* Any lane may have a target of the domain already. */
+int ur_adapter_srq_publish(struct ur_adapter *a, struct ur_srq *srq)
+{
+	struct ur_lane *l;
+	uint32_t n;
+	int err;
+
+	if (!a->srqs)
+		return -EOPNOTSUPP;
+	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
+		return -ENODEV;
+	err = ur_adapter_lane(a, &l);
+	if (err)
+		return err;
+	err = ur_srq_table_add(a->srqs, srq, l->slot);
+	if (err)
+		return err;
+	n = atomic_load_explicit(&a->lane_count, memory_order_acquire);
+	for (uint32_t i = 0; i < n; i++)
+		feed(srq->cq,
+		     atomic_load_explicit(&a->lanes[i], memory_order_acquire));
+	return 0;
+}
+
+int ur_adapter_srq_remove(struct ur_adapter *a, struct ur_srq *srq)
+{
+	if (atomic_load(&srq->users) != 0)
+		return -EBUSY;
+	ur_srq_table_remove(a->srqs, srq);
+	quiesce(a);
+	return 0;
 }
 
 int ur_adapter_mcast(struct ur_adapter *a, struct ur_qp *qp,

@@ -47,6 +47,14 @@ int ur_adapter_qp_modify(struct ur_adapter *a, struct ur_qp *qp,
 			 const struct ur_qp_attr *attr, uint32_t mask);
 void ur_adapter_qp_query(struct ur_qp *qp, struct ur_qp_attr *attr);
 
+/*
+ * A queue that ur_srq_set_cq() has made one of XRC or of tag matching gets its
+ * number, and lanes find it; remove: none does any more, nor is one using it.
+ * -EOPNOTSUPP: the device has no XRC; -EBUSY: QPs are attached.
+ */
+int ur_adapter_srq_publish(struct ur_adapter *a, struct ur_srq *srq);
+int ur_adapter_srq_remove(struct ur_adapter *a, struct ur_srq *srq);
+
 int ur_adapter_mcast(struct ur_adapter *a, struct ur_qp *qp,
 		     const uint8_t gid[16], bool attach);
 

@@ -146,6 +146,7 @@ struct ur_adapter {
 	const struct ur_lane_ops *ops; /* of its protocol */
 	struct ur_dev dev;
 	struct ur_mr_table mrs;
+	struct ur_srq_table *srqs; /* NULL: the device has no XRC */
 	struct ur_client *_Atomic client; /* NULL until the first lane */
 	uint32_t want_lanes;
 	uint32_t next_lane;

@@ -51,7 +51,7 @@ static bool pkey_ok(uint16_t pkey)
 	return (pkey & 0x7fffu) == 0x7fffu;
 }
 
-static enum ur_transport transport_of(const struct ur_qp *qp)
+enum ur_transport ur_transport_of(const struct ur_qp *qp)
 {
 	switch (qp->type) {
 	case UR_QPT_RC:
@@ -84,7 +84,7 @@ static bool belongs(struct ur_roce *r, struct ur_rqp *q, const struct ur_in *in)
 		r->cnt.drop_qp_state++;
 		return false;
 	}
-	if (op->transport != transport_of(q->qp)) {
+	if (op->transport != ur_transport_of(q->qp)) {
 		r->cnt.drop_transport++;
 		return false;
 	}

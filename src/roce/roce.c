@@ -28,6 +28,7 @@ int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
 	}
 	r->slot = cfg->slot;
 	r->mrs = cfg->mrs;
+	r->srqs = cfg->srqs;
 	r->comm_est = cfg->comm_est;
 	ur_rng_seed(&r->rng, cfg->seed);
 	r->next_index = ur_rng_below(&r->rng, UR_QP_INDEX_MASK);

@@ -52,6 +52,8 @@ struct ur_bth {
 struct ur_hdr {
 	const struct ur_opcode *op;
 	struct ur_bth bth;
+	/* XRCETH: the shared receive queue */
+	uint32_t srqn;
 	/* DETH */
 	uint32_t qkey;
 	uint32_t sqpn;
