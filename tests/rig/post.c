@@ -36,7 +36,8 @@ static void wqe_remote(struct ur_swqe *w, const struct rig_wr *wr, bool ud)
 		return;
 	}
 	if (wr->opcode == UR_WR_BIND_MW) {
-		w->wr.bind = *wr->bind;
+		if (wr->bind)
+			w->wr.bind = *wr->bind;
 		return;
 	}
 	w->wr.rdma.srqn = wr->srqn;
