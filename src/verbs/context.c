@@ -7,22 +7,6 @@
 #include "verbs/objects.h"
 #include "verbs/ops.h"
 
-static int no_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
-		      struct ibv_mw_bind *mw_bind)
-{
-	return urv_errno(-EOPNOTSUPP);
-}
-
-static int no_dealloc_mw(struct ibv_mw *mw)
-{
-	return urv_errno(-EOPNOTSUPP);
-}
-
-static int no_close_xrcd(struct ibv_xrcd *xrcd)
-{
-	return urv_errno(-EOPNOTSUPP);
-}
-
 /* What is NULL answers EOPNOTSUPP, except where verbs.h does not look first. */
 static void fill_ops(struct verbs_context *v)
 {
@@ -40,11 +24,15 @@ static void fill_ops(struct verbs_context *v)
 	v->alloc_dm = urv_alloc_dm;
 	v->free_dm = urv_free_dm;
 	v->reg_dm_mr = urv_reg_dm_mr;
-	v->close_xrcd = no_close_xrcd;
+	v->open_xrcd = urv_open_xrcd;
+	v->close_xrcd = urv_close_xrcd;
+	v->get_srq_num = urv_get_srq_num;
+	v->open_qp = urv_open_qp;
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	v->context.ops = (struct ibv_context_ops){
-		.bind_mw = no_bind_mw,
-		.dealloc_mw = no_dealloc_mw,
+		.alloc_mw = urv_alloc_mw,
+		.bind_mw = urv_bind_mw,
+		.dealloc_mw = urv_dealloc_mw,
 		.poll_cq = urv_poll_cq,
 		.req_notify_cq = urv_req_notify_cq,
 		.post_send = urv_post_send,
@@ -193,7 +181,7 @@ int ibv_close_device(struct ibv_context *context)
 	ur_list_for_each_safe(n, tmp, &c->qps) {
 		struct urv_qp *qp = ur_container_of(n, struct urv_qp, node);
 
-		qp->gone = ur_adapter_qp_destroy(&qp->core) == 0;
+		qp->gone = urv_qp_end(qp) == 0;
 		ur_list_del(n);
 	}
 	pthread_mutex_unlock(&context->mutex);

@@ -144,10 +144,15 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	struct urv_context *c = urv_context(ibmr->context);
 	struct urv_mr *root = urv_mr(ibmr);
 
+	int rc;
+
 	if (c->generation != urv_generation)
 		return urv_errno(-ENODEV);
-	if (urv_share_end(&root->shared)) {
-		ur_mr_destroy(c->mrs, root->core);
+	if (!atomic_load(&root->shared.gone)) {
+		rc = ur_mr_destroy(c->mrs, root->core);
+		if (rc)
+			return urv_errno(rc);
+		urv_share_end(&root->shared);
 		urv_mr_release(root);
 	}
 	drop_handle(urv_mr_handle(ibmr));

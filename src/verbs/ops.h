@@ -29,6 +29,12 @@ struct ibv_cq_ex *urv_create_cq_ex(struct ibv_context *context,
 				   struct ibv_cq_init_attr_ex *init);
 struct ibv_srq *urv_create_srq_ex(struct ibv_context *context,
 				  struct ibv_srq_init_attr_ex *init);
+struct ibv_xrcd *urv_open_xrcd(struct ibv_context *context,
+			       struct ibv_xrcd_init_attr *attr);
+int urv_close_xrcd(struct ibv_xrcd *ibxrcd);
+int urv_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number);
+struct ibv_qp *urv_open_qp(struct ibv_context *context,
+			   struct ibv_qp_open_attr *attr);
 struct ibv_qp *urv_create_qp_ex(struct ibv_context *context,
 				struct ibv_qp_init_attr_ex *ex);
 
@@ -42,6 +48,11 @@ int urv_free_dm(struct ibv_dm *dm);
 struct ibv_mr *urv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm,
 			     uint64_t offset, size_t length,
 			     unsigned int access);
+
+/* Memory windows (mw.c) */
+struct ibv_mw *urv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int urv_dealloc_mw(struct ibv_mw *mw);
+int urv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 
 /* The builders of ibv_qp_ex for the operations asked for; -EOPNOTSUPP: the
  * type of queue pair does not have one of them. */

@@ -32,11 +32,13 @@
 	(IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |                 \
 	 IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |         \
 	 IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |               \
-	 IBV_DEVICE_SRQ_RESIZE)
+	 IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |      \
+	 IBV_DEVICE_MEM_WINDOW_TYPE_2B)
 
 #define IWARP_CAPS                                                             \
 	(IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |            \
-	 IBV_DEVICE_SRQ_RESIZE)
+	 IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |                       \
+	 IBV_DEVICE_MEM_WINDOW_TYPE_2B)
 
 #define ODP_RC                                                                 \
 	(IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | \
@@ -74,6 +76,7 @@ static void fill_limits(struct ibv_device_attr *a)
 	a->max_cq = UR_MAX_CQ;
 	a->max_cqe = UR_MAX_CQE;
 	a->max_mr = UR_MAX_MR;
+	a->max_mw = UR_MAX_MW;
 	a->max_pd = UR_MAX_PD;
 	a->max_qp_rd_atom = UR_MAX_RD_ATOMIC;
 	a->max_res_rd_atom = UR_MAX_RD_ATOMIC * UR_MAX_QP_PER_LANE;
@@ -137,6 +140,7 @@ static void fill_extended(struct ibv_device_attr_ex *a, bool iwarp)
 	if (!iwarp) {
 		a->odp_caps.per_transport_caps.uc_odp_caps = ODP_UC;
 		a->odp_caps.per_transport_caps.ud_odp_caps = ODP_UD;
+		a->xrc_odp_caps = ODP_RC;
 	}
 	a->completion_timestamp_mask = UINT64_MAX;
 	a->hca_core_clock = CORE_CLOCK_KHZ;

@@ -5,12 +5,15 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/xrc.h"
+#include "verbs/mw.h"
 #include "verbs/ops.h"
 
 #define RC (1u << UR_QPT_RC)
 #define UC (1u << UR_QPT_UC)
 #define UD (1u << UR_QPT_UD)
 #define IW (1u << URV_OPS_IWARP)
+#define XS (1u << UR_QPT_XRC_SEND)
 
 #define SEND_FLAGS                                                             \
 	(IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED |             \
@@ -18,18 +21,20 @@
 
 /* IBTA table 70 (operations per transport), as far as the device has them. */
 static const struct {
-	uint8_t types;
+	uint16_t types;
 	uint8_t kind;
 	bool inline_ok;
 } ops[] = {
-	[UR_WR_RDMA_WRITE] = { RC | UC | IW, URV_OP_RDMA, true },
-	[UR_WR_RDMA_WRITE_IMM] = { RC | UC | IW, URV_OP_RDMA, true },
-	[UR_WR_SEND] = { RC | UC | UD | IW, URV_OP_SEND, true },
-	[UR_WR_SEND_IMM] = { RC | UC | UD, URV_OP_SEND, true },
-	[UR_WR_RDMA_READ] = { RC | IW, URV_OP_RDMA, false },
-	[UR_WR_CMP_SWP] = { RC | IW, URV_OP_ATOMIC, false },
-	[UR_WR_FETCH_ADD] = { RC | IW, URV_OP_ATOMIC, false },
-	[UR_WR_SEND_INV] = { RC | IW, URV_OP_SEND, true },
+	[UR_WR_RDMA_WRITE] = { RC | XS | UC | IW, URV_OP_RDMA, true },
+	[UR_WR_RDMA_WRITE_IMM] = { RC | XS | UC | IW, URV_OP_RDMA, true },
+	[UR_WR_SEND] = { RC | XS | UC | UD | IW, URV_OP_SEND, true },
+	[UR_WR_SEND_IMM] = { RC | XS | UC | UD, URV_OP_SEND, true },
+	[UR_WR_RDMA_READ] = { RC | XS | IW, URV_OP_RDMA, false },
+	[UR_WR_CMP_SWP] = { RC | XS | IW, URV_OP_ATOMIC, false },
+	[UR_WR_FETCH_ADD] = { RC | XS | IW, URV_OP_ATOMIC, false },
+	[UR_WR_LOCAL_INV] = { RC | UC | IW, URV_OP_INV, false },
+	[UR_WR_BIND_MW] = { RC | UC | IW, URV_OP_BIND, false },
+	[UR_WR_SEND_INV] = { RC | XS | IW, URV_OP_SEND, true },
 };
 
 enum urv_op_kind urv_op_kind(uint32_t op_type, uint32_t opcode)
@@ -103,6 +108,9 @@ int urv_wqe_check(const struct urv_qp *qp, const struct ur_swqe *w)
 		return 0;
 	case URV_OP_RDMA:
 		return 0;
+	case URV_OP_BIND:
+	case URV_OP_INV:
+		return w->length ? EINVAL : 0;
 	case URV_OP_NONE:
 		break;
 	}
@@ -114,8 +122,6 @@ static int fill_data(const struct urv_qp *qp, struct ur_swqe *w,
 {
 	int rc = 0;
 
-	w->num_sge = 0;
-	w->length = 0;
 	if (wr->num_sge < 0)
 		return EINVAL;
 	/* ibv_sge and ur_sge are the same (abi_check.c). */
@@ -155,10 +161,22 @@ static int fill_target(const struct urv_qp *qp, struct ur_swqe *w,
 		w->wr.ud.dqpn = wr->wr.ud.remote_qpn;
 		w->wr.ud.qkey = wr->wr.ud.remote_qkey;
 		return 0;
+	case URV_OP_BIND:
+		return urv_bind_fill(qp, &w->wr.bind, UR_MW_TYPE_2,
+				     wr->bind_mw.mw, wr->bind_mw.rkey,
+				     &wr->bind_mw.bind_info);
+	case URV_OP_INV:
+		return 0;
 	case URV_OP_NONE:
 		break;
 	}
 	return EINVAL;
+}
+
+/* Does it move data, of which its list tells? */
+static bool has_data(enum urv_op_kind kind)
+{
+	return kind != URV_OP_BIND && kind != URV_OP_INV;
 }
 
 static int post_one(struct urv_qp *qp, const struct ibv_send_wr *wr)
@@ -177,9 +195,13 @@ static int post_one(struct urv_qp *qp, const struct ibv_send_wr *wr)
 	w->opcode = (uint8_t)wr->opcode;
 	w->flags = (uint8_t)wr->send_flags;
 	w->imm_be = wr->imm_data; /* or the key to invalidate */
-	rc = fill_data(qp, w, wr);
+	w->num_sge = 0;
+	w->length = 0;
+	rc = has_data(kind) ? fill_data(qp, w, wr) : 0;
 	if (!rc)
 		rc = fill_target(qp, w, wr, kind);
+	if (qp->core.type == UR_QPT_XRC_SEND)
+		w->wr.rdma.srqn = wr->qp_type.xrc.remote_srqn & UR_SRQN_MASK;
 	if (!rc)
 		rc = urv_wqe_check(qp, w);
 	if (rc)

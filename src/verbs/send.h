@@ -10,6 +10,8 @@ enum urv_op_kind {
 	URV_OP_SEND,   /* two-sided; to an address on UD */
 	URV_OP_RDMA,   /* remote address and key */
 	URV_OP_ATOMIC, /* those, operands, and eight bytes of result */
+	URV_OP_BIND,   /* a window and what it is to show */
+	URV_OP_INV,    /* a key */
 };
 
 #define URV_ATOMIC_LEN 8u

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/xrc.h"
+#include "verbs/mw.h"
 #include "verbs/ops.h"
 #include "verbs/send.h"
 
@@ -123,6 +125,22 @@ static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 	begin_send(ex, UR_WR_SEND_INV, rkey);
 }
 
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	begin_send(ex, UR_WR_LOCAL_INV, rkey);
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
+{
+	struct urv_qp *qp = of(ex);
+	struct ur_swqe *w = begin(qp, UR_WR_BIND_MW);
+
+	if (w)
+		fail(qp, urv_bind_fill(qp, &w->wr.bind, UR_MW_TYPE_2, mw, rkey,
+				       info));
+}
+
 static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey,
 			      uint64_t addr, uint64_t compare, uint64_t swap)
 {
@@ -160,6 +178,14 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah,
 	w->wr.ud.av = urv_ah(ah)->av;
 	w->wr.ud.dqpn = remote_qpn;
 	w->wr.ud.qkey = remote_qkey;
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
+{
+	struct ur_swqe *w = current(of(ex));
+
+	if (w)
+		w->wr.rdma.srqn = remote_srqn & UR_SRQN_MASK;
 }
 
 static void set_sges(struct urv_qp *qp, const struct ur_sge *sge, size_t n)
@@ -259,6 +285,8 @@ static const struct {
 	{ IBV_QP_EX_WITH_RDMA_READ, UR_WR_RDMA_READ },
 	{ IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, UR_WR_CMP_SWP },
 	{ IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, UR_WR_FETCH_ADD },
+	{ IBV_QP_EX_WITH_LOCAL_INV, UR_WR_LOCAL_INV },
+	{ IBV_QP_EX_WITH_BIND_MW, UR_WR_BIND_MW },
 	{ IBV_QP_EX_WITH_SEND_WITH_INV, UR_WR_SEND_INV },
 };
 
@@ -288,6 +316,8 @@ int urv_wr_init(struct urv_qp *qp, uint64_t send_ops_flags)
 	ex->wr_start = wr_start;
 	ex->wr_complete = wr_complete;
 	ex->wr_abort = wr_abort;
+	ex->wr_bind_mw = wr_bind_mw;
+	ex->wr_local_inv = wr_local_inv;
 	ex->wr_rdma_write = wr_rdma_write;
 	ex->wr_rdma_write_imm = wr_rdma_write_imm;
 	ex->wr_rdma_read = wr_rdma_read;
@@ -302,6 +332,8 @@ int urv_wr_init(struct urv_qp *qp, uint64_t send_ops_flags)
 	ex->wr_set_inline_data_list = wr_set_inline_data_list;
 	if (qp->core.type == UR_QPT_UD)
 		ex->wr_set_ud_addr = wr_set_ud_addr;
+	if (qp->core.type == UR_QPT_XRC_SEND)
+		ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
 	qp->has_builders = true;
 	return 0;
 }

@@ -83,6 +83,7 @@ int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
 
 	if (rc)
 		return rc;
+	qp->mrs = &a->mrs;
 	qp->qpn = next_qpn++;
 	ur_fake.qps++;
 	return 0;
