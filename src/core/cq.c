@@ -23,10 +23,11 @@ static size_t ring_bytes(uint32_t mask)
 }
 
 /* cqe entries plus one, rounded up, as UR_MAX_CQE is a power minus one. */
-static struct ur_cqe *ring_map(uint32_t cqe, uint32_t *mask)
+static struct ur_cqe *ring_get(const struct ur_ring_source **from, uint32_t cqe,
+			       uint32_t *mask)
 {
 	*mask = ur_pow2(cqe + 1) - 1;
-	return ur_ring_map(ring_bytes(*mask));
+	return ur_ring_get(from, ring_bytes(*mask), UR_RING_CQ);
 }
 
 int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
@@ -35,7 +36,7 @@ int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
 	if (cqe == 0 || cqe > UR_MAX_CQE)
 		return -EINVAL;
 	memset(cq, 0, sizeof(*cq));
-	cq->ring = ring_map(cqe, &cq->mask);
+	cq->ring = ring_get(&cq->home, cqe, &cq->mask);
 	if (!cq->ring)
 		return -ENOMEM;
 	cq->cqe = cq->mask;
@@ -53,7 +54,7 @@ int ur_cq_fini(struct ur_cq *cq)
 		return -EBUSY;
 	ur_evq_drain(cq->channel, &cq->source);
 	ur_evq_drain(cq->async, &cq->async_source);
-	ur_ring_unmap(cq->ring, ring_bytes(cq->mask));
+	ur_ring_put(cq->home, cq->ring, ring_bytes(cq->mask), UR_RING_CQ);
 	ur_lock_fini(&cq->lock);
 	return 0;
 }
@@ -78,12 +79,14 @@ static struct ur_cqe *ring_swap(struct ur_cq *cq, struct ur_cqe *ring,
 
 int ur_cq_resize(struct ur_cq *cq, uint32_t cqe)
 {
+	const struct ur_ring_source *source = cq->home;
+	const struct ur_ring_source *old_source = source;
 	struct ur_cqe *ring, *old;
 	uint32_t mask, old_mask;
 
 	if (cqe == 0 || cqe > UR_MAX_CQE)
 		return -EINVAL;
-	ring = ring_map(cqe, &mask);
+	ring = ring_get(&source, cqe, &mask);
 	if (!ring)
 		return -ENOMEM;
 	ur_lock(&cq->lock);
@@ -91,10 +94,23 @@ int ur_cq_resize(struct ur_cq *cq, uint32_t cqe)
 	old = ring_swap(cq, ring, mask);
 	ur_unlock(&cq->lock);
 	if (!old) {
-		ur_ring_unmap(ring, ring_bytes(mask));
+		ur_ring_put(source, ring, ring_bytes(mask), UR_RING_CQ);
 		return -EINVAL;
 	}
-	ur_ring_unmap(old, ring_bytes(old_mask));
+	cq->home = source;
+	ur_ring_put(old_source, old, ring_bytes(old_mask), UR_RING_CQ);
+	return 0;
+}
+
+int ur_cq_rehouse(struct ur_cq *cq, const struct ur_ring_source *source)
+{
+	struct ur_cqe *ring = ring_get(&source, cq->cqe, &cq->mask);
+
+	if (!ring)
+		return -ENOMEM;
+	ur_ring_put(cq->home, cq->ring, ring_bytes(cq->mask), UR_RING_CQ);
+	cq->ring = ring;
+	cq->home = source;
 	return 0;
 }
 

@@ -17,6 +17,7 @@
 
 #include "base/lock.h"
 #include "core/event.h"
+#include "core/ringmem.h"
 #include "core/types.h"
 
 struct ur_qp;
@@ -50,7 +51,7 @@ enum ur_cq_armed {
 
 struct ur_cq {
 	struct ur_lock lock;
-	struct ur_cqe *ring; /* mmap'd, capacity a power of two */
+	struct ur_cqe *ring; /* capacity a power of two */
 	uint32_t mask;
 	uint32_t cqe;		/* entries it holds: mask, at least as asked */
 	_Atomic uint32_t tail;	/* producer; written under lock */
@@ -65,6 +66,7 @@ struct ur_cq {
 	void *object;			  /* the ABI layer's ibv_cq */
 	_Atomic uint64_t lanes; /* bit i: lane i has a QP on this queue */
 	_Atomic uint32_t users; /* QPs attached: destroying needs 0 */
+	const struct ur_ring_source *home; /* of the ring; NULL: our own */
 };
 
 /*
@@ -73,6 +75,9 @@ struct ur_cq {
  */
 int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
 	       struct ur_evq *async, void *object);
+
+/* Put a queue that nobody knows yet into memory of the source. 0, -ENOMEM. */
+int ur_cq_rehouse(struct ur_cq *cq, const struct ur_ring_source *source);
 
 /* -EBUSY while QPs are attached.  Waits for unacknowledged events. */
 int ur_cq_fini(struct ur_cq *cq);

@@ -8,6 +8,8 @@
 
 static void take_references(struct ur_qp *qp)
 {
+	if (qp->raw.rss.table)
+		atomic_fetch_add(&qp->raw.rss.table->users, 1);
 	if (qp->xrcd)
 		atomic_fetch_add(&qp->xrcd->users, 1);
 	if (qp->pd)
@@ -32,6 +34,8 @@ static void drop_references(struct ur_qp *qp)
 		atomic_fetch_sub(&qp->pd->users, 1);
 	if (qp->xrcd)
 		atomic_fetch_sub(&qp->xrcd->users, 1);
+	if (qp->raw.rss.table)
+		atomic_fetch_sub(&qp->raw.rss.table->users, 1);
 }
 
 /* What each type cannot do without; the rest is not looked at. */
@@ -41,6 +45,8 @@ static bool complete(const struct ur_qp_init *init)
 		return false;
 	if (init->type == UR_QPT_XRC_RECV)
 		return init->xrcd != NULL;
+	if (init->raw.rss.table)
+		return init->pd != NULL;
 	return init->pd && init->send_cq &&
 	       (init->recv_cq || init->type == UR_QPT_XRC_SEND);
 }
@@ -58,6 +64,23 @@ static void take_parts(struct ur_qp *qp, const struct ur_qp_init *init)
 	}
 }
 
+/* A slot has room for a list and, behind it, the header of a TSO request. */
+static int make_sq(struct ur_qp *qp, const struct ur_qp_cap *cap)
+{
+	uint32_t room = cap->max_send_sge * (uint32_t)sizeof(struct ur_sge) +
+			qp->raw.max_tso_header;
+	int ret;
+
+	if (qp->raw.max_tso_header > UR_MAX_TSO_HDR ||
+	    cap->max_send_sge > UR_MAX_SGE || cap->max_inline > UR_MAX_INLINE)
+		return -EINVAL;
+	ret = ur_sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge,
+			 room > cap->max_inline ? room : cap->max_inline);
+	if (!ret)
+		qp->sq.max_inline = cap->max_inline;
+	return ret;
+}
+
 /* Receives of a QP with an SRQ are posted there: its own queue has no room. */
 static int make_queues(struct ur_qp *qp, struct ur_qp_cap *cap)
 {
@@ -72,14 +95,28 @@ static int make_queues(struct ur_qp *qp, struct ur_qp_cap *cap)
 		cap->max_send_sge = 0;
 		cap->max_inline = 0;
 	}
-	ret = ur_sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge,
-			 cap->max_inline);
+	if (qp->raw.rss.table)
+		*cap = (struct ur_qp_cap){ 0 };
+	ret = make_sq(qp, cap);
 	if (ret)
 		return ret;
 	ret = ur_rq_init(&qp->rq, cap->max_recv_wr, cap->max_recv_sge,
 			 UR_MAX_WR);
 	if (ret)
 		ur_sq_fini(&qp->sq);
+	return ret;
+}
+
+static int rehouse_queues(struct ur_qp *qp, const struct ur_ring_source *rings)
+{
+	int ret = ur_sq_rehouse(&qp->sq, rings);
+
+	if (!ret)
+		ret = ur_rq_rehouse(&qp->rq, rings);
+	if (ret) {
+		ur_rq_fini(&qp->rq);
+		ur_sq_fini(&qp->sq);
+	}
 	return ret;
 }
 
@@ -94,10 +131,14 @@ int ur_qp_init(struct ur_qp *qp, struct ur_qp_init *init)
 	qp->type = init->type;
 	qp->sq_sig_all = init->sq_sig_all;
 	take_parts(qp, init);
+	qp->raw = init->raw;
 	qp->async = init->async;
 	qp->object = init->object;
 	ur_list_init(&qp->windows);
+	qp->lane = init->lane;
 	ret = make_queues(qp, &cap);
+	if (!ret && init->rings)
+		ret = rehouse_queues(qp, init->rings);
 	if (ret)
 		return ret;
 	take_references(qp);

@@ -12,6 +12,7 @@
 #include "core/mr.h"
 #include "core/srq.h"
 #include "core/types.h"
+#include "core/wq.h"
 #include "core/wqe.h"
 
 struct ur_lane;
@@ -55,6 +56,16 @@ struct ur_qp_attr {
 	uint32_t rate_limit;
 };
 
+#define UR_MAX_TSO	 65000u /* payload of a request */
+#define UR_MAX_TSO_HDR	 256u
+
+/* What only raw packet QPs have. */
+struct ur_qp_raw {
+	struct ur_rss rss; /* with a table it has no queues of its own */
+	bool strip_vlan;
+	uint16_t max_tso_header; /* 0: no TSO */
+};
+
 struct ur_qp_init {
 	enum ur_qp_type type;
 	struct ur_pd *pd;      /* NULL: XRC_RECV, which has xrcd instead */
@@ -64,8 +75,11 @@ struct ur_qp_init {
 	struct ur_xrcd *xrcd;
 	struct ur_qp_cap cap;
 	bool sq_sig_all;
+	struct ur_qp_raw raw;
 	struct ur_evq *async;
 	void *object;
+	const struct ur_ring_source *rings; /* NULL: memory of our own */
+	struct ur_lane *lane;		    /* NULL: the adapter chooses */
 };
 
 struct ur_qp {
@@ -94,6 +108,7 @@ struct ur_qp {
 	/* Doorbell: linked while a poster's notice is not yet seen. */
 	struct ur_qp *_Atomic db_next;
 	_Atomic bool db_rung;
+	struct ur_qp_raw raw;
 };
 
 /* Is it a type that some device here has? */

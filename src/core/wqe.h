@@ -12,6 +12,7 @@
 
 #include "base/lock.h"
 #include "core/mw.h"
+#include "core/ringmem.h"
 #include "core/types.h"
 
 /* A send work request as the lane sees it. */
@@ -45,6 +46,10 @@ struct ur_swqe {
 			uint32_t dqpn;
 			uint32_t qkey;
 		} ud;
+		struct {
+			uint16_t mss;
+			uint16_t hdr_len; /* behind the list: see below */
+		} tso;
 	} wr;
 	/* num_sge entries, or `length` bytes of inline data */
 	union {
@@ -64,7 +69,15 @@ struct ur_sq {
 	uint32_t staged; /* tail of a builder that is not committed; lock */
 	_Atomic uint32_t tail; /* committed; posters write under lock */
 	_Atomic uint32_t head; /* oldest not completed; the lane writes */
+	const struct ur_ring_source *home; /* of the ring; NULL: our own */
 };
+
+/* The header of a TSO request stands behind the places of its list. */
+static inline uint8_t *ur_swqe_tso_hdr(const struct ur_sq *sq,
+				       struct ur_swqe *w)
+{
+	return (uint8_t *)(w->data.sge + sq->max_sge);
+}
 
 struct ur_rwqe {
 	uint64_t wr_id;
@@ -82,6 +95,7 @@ struct ur_rq {
 	uint32_t max_sge;
 	_Atomic uint32_t tail;
 	_Atomic uint32_t head;
+	const struct ur_ring_source *home; /* of the ring; NULL: our own */
 };
 
 /* max_wr, max_sge, max_inline are granted exactly; -EINVAL above the limits
@@ -93,6 +107,10 @@ void ur_sq_fini(struct ur_sq *sq);
 int ur_rq_init(struct ur_rq *rq, uint32_t max_wr, uint32_t max_sge,
 	       uint32_t limit_wr);
 void ur_rq_fini(struct ur_rq *rq);
+
+/* Put a queue that nobody knows yet into memory of the source. 0, -ENOMEM. */
+int ur_sq_rehouse(struct ur_sq *sq, const struct ur_ring_source *source);
+int ur_rq_rehouse(struct ur_rq *rq, const struct ur_ring_source *source);
 
 /* Under rq->lock, where consumers take it too: change max_wr, keep what is
  * posted.  -EINVAL: 0 or below what is posted; -ENOMEM. */

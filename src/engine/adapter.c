@@ -127,18 +127,19 @@ struct ur_mr_table *ur_adapter_mrs(struct ur_adapter *a)
 	return &a->mrs;
 }
 
-/* The lane of the next QP, made if it is not there yet; a->lock is held. */
-static int pick_lane(struct ur_adapter *a, struct ur_lane **out)
+static struct ur_lane *lane_at(const struct ur_adapter *a, uint32_t i)
 {
-	uint32_t id = a->next_lane++ % a->want_lanes;
+	return atomic_load_explicit(&a->lanes[i], memory_order_relaxed);
+}
+
+/* a->lock is held. */
+static int add_lane(struct ur_adapter *a, struct ur_lane **out)
+{
 	uint32_t n = atomic_load_explicit(&a->lane_count, memory_order_relaxed);
 	int err;
 
-	if (id < n) {
-		*out = atomic_load_explicit(&a->lanes[id],
-					    memory_order_relaxed);
-		return 0;
-	}
+	if (n == UR_MAX_LANES)
+		return -ENOSPC;
 	err = ur_lane_create(a, n, out);
 	/* Getting a slot may have changed the client's descriptor. */
 	ur_watcher_wake();
@@ -149,19 +150,69 @@ static int pick_lane(struct ur_adapter *a, struct ur_lane **out)
 	return 0;
 }
 
+/* The lane of the next QP, made if it is not there yet; a->lock is held. */
+static int pick_lane(struct ur_adapter *a, struct ur_lane **out)
+{
+	uint32_t i = a->next_lane++ % a->want_lanes;
+	int err;
+
+	if (i < a->shared_count) {
+		*out = lane_at(a, a->shared[i]);
+		return 0;
+	}
+	err = add_lane(a, out);
+	if (!err)
+		a->shared[a->shared_count++] = (uint8_t)(*out)->id;
+	return err;
+}
+
 int ur_adapter_lane(struct ur_adapter *a, struct ur_lane **out)
 {
 	int err = 0;
 
 	ur_lock(&a->lock);
-	if (atomic_load_explicit(&a->lane_count, memory_order_relaxed) == 0) {
+	if (a->shared_count == 0) {
 		err = pick_lane(a, out);
 		a->next_lane = 0;
 	} else {
-		*out = atomic_load_explicit(&a->lanes[0], memory_order_relaxed);
+		*out = lane_at(a, a->shared[0]);
 	}
 	ur_unlock(&a->lock);
 	return err;
+}
+
+/* Those that are shared must still find their place. */
+static int add_own_lane(struct ur_adapter *a, struct ur_lane **out)
+{
+	uint32_t n = atomic_load_explicit(&a->lane_count, memory_order_relaxed);
+
+	if (n - a->shared_count >= UR_MAX_LANES - a->want_lanes)
+		return -ENOSPC;
+	return add_lane(a, out);
+}
+
+int ur_adapter_lane_take(struct ur_adapter *a, struct ur_lane **out)
+{
+	int err = 0;
+
+	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
+		return -ENODEV;
+	ur_lock(&a->lock);
+	if (a->idle_lanes) {
+		*out = lane_at(a, (uint32_t)__builtin_ctzll(a->idle_lanes));
+		a->idle_lanes &= a->idle_lanes - 1;
+	} else {
+		err = add_own_lane(a, out);
+	}
+	ur_unlock(&a->lock);
+	return err;
+}
+
+void ur_adapter_lane_give(struct ur_adapter *a, const struct ur_lane *l)
+{
+	ur_lock(&a->lock);
+	a->idle_lanes |= 1ull << l->id;
+	ur_unlock(&a->lock);
 }
 
 static void feed(struct ur_cq *cq, const struct ur_lane *l)
@@ -173,12 +224,14 @@ static void feed(struct ur_cq *cq, const struct ur_lane *l)
 
 static int attach(struct ur_adapter *a, struct ur_qp *qp)
 {
-	struct ur_lane *l;
-	int err;
+	struct ur_lane *l = qp->lane;
+	int err = 0;
 
-	ur_lock(&a->lock);
-	err = pick_lane(a, &l);
-	ur_unlock(&a->lock);
+	if (!l) {
+		ur_lock(&a->lock);
+		err = pick_lane(a, &l);
+		ur_unlock(&a->lock);
+	}
 	if (err)
 		return err;
 	qp->lane = l;

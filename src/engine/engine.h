@@ -33,6 +33,14 @@ void ur_adapter_put(struct ur_adapter *a);
 struct ur_dev *ur_adapter_dev(struct ur_adapter *a);
 struct ur_mr_table *ur_adapter_mrs(struct ur_adapter *a);
 
+/*
+ * A lane for the queue pairs of one thread domain alone (ur_qp_init.lane), and
+ * back when it has none any more.  -ENOSPC: there are no more; who has none
+ * shares the others.
+ */
+int ur_adapter_lane_take(struct ur_adapter *a, struct ur_lane **out);
+void ur_adapter_lane_give(struct ur_adapter *a, const struct ur_lane *l);
+
 /* Queue pairs.  create: memory of qp is the caller's, *init is as for
  * ur_qp_init().  destroy: no completion of it is left in its CQs.
  * -EOPNOTSUPP: the device has no such type (iWARP: RC only). */

@@ -146,10 +146,15 @@ struct ur_adapter {
 	const struct ur_lane_ops *ops; /* of its protocol */
 	struct ur_dev dev;
 	struct ur_mr_table mrs;
-	struct ur_srq_table *srqs; /* NULL: the device has no XRC */
+	struct ur_srq_table *srqs;	  /* NULL: the device has no XRC */
 	struct ur_client *_Atomic client; /* NULL until the first lane */
+	/* Lanes that queue pairs share, by turns; the others belong to thread
+	 * domains. */
 	uint32_t want_lanes;
 	uint32_t next_lane;
+	uint32_t shared_count;
+	uint8_t shared[UR_MAX_LANES]; /* their numbers */
+	uint64_t idle_lanes; /* bit i: lane i has lost its thread domain */
 	_Atomic uint32_t lane_count; /* grows only */
 	struct ur_lane *_Atomic lanes[UR_MAX_LANES];
 };
