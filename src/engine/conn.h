@@ -105,7 +105,7 @@ struct ur_conn_opts {
 	bool reuseaddr;
 	bool afonly;	     /* an IPv6 wildcard takes no IPv4 */
 	uint8_t ack_timeout; /* code; 0: derived */
-	uint8_t mapped_port; /* unused */
+	bool active;	     /* a free port is to connect from, not to listen */
 };
 void ur_conn_set_opts(struct ur_conn *c, const struct ur_conn_opts *opts);
 

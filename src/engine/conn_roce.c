@@ -84,7 +84,20 @@ static bool is_local(struct ur_conn_roce *rc, const uint8_t gid[16])
 	return ur_bind_is_any(gid) || ur_dev_gid_index(dev, gid) >= 0;
 }
 
-static int roce_bind(struct ur_conn *c, struct sockaddr_storage *addr)
+/* A port that others may share, or that is named, is asked of urnicd. */
+static int take_port(struct ur_conn_roce *rc, const struct ur_bind_want *want,
+		     bool active)
+{
+	struct ur_client *client = rc->rt->client;
+
+	if (active && !want->port && !want->flags)
+		return ur_client_lease(client, want->ps, &rc->handle,
+				       &rc->port);
+	return ur_client_bind(client, want, &rc->handle, &rc->port);
+}
+
+static int bind_as(struct ur_conn *c, struct sockaddr_storage *addr,
+		   bool active)
 {
 	struct ur_conn_roce *rc = roce_of(c);
 	struct ur_bind_want want = { .ps = (uint16_t)c->ps,
@@ -102,13 +115,18 @@ static int roce_bind(struct ur_conn *c, struct sockaddr_storage *addr)
 		want.flags |= UR_BIND_REUSE;
 	if (c->opts.afonly)
 		want.flags |= UR_BIND_AFONLY;
-	err = ur_client_bind(rc->rt->client, &want, &rc->handle, &rc->port);
+	err = take_port(rc, &want, active);
 	if (err)
 		return err;
 	memcpy(rc->addr, want.addr, 16);
 	rc->bound = true;
 	ur_conn_addr_set_port(addr, rc->port);
 	return 0;
+}
+
+static int roce_bind(struct ur_conn *c, struct sockaddr_storage *addr)
+{
+	return bind_as(c, addr, c->opts.active);
 }
 
 static int bind_any(struct ur_conn *c)
@@ -255,7 +273,7 @@ static int roce_connect(struct ur_conn *c, const struct sockaddr_storage *src,
 	int err = source_of(rc, src, dst, &from);
 
 	if (!err && !rc->bound)
-		err = roce_bind(c, &from);
+		err = bind_as(c, &from, true);
 	if (!err)
 		err = path_of(rc, &from, dst, &path);
 	if (err)

@@ -161,8 +161,11 @@ static int check_source(const struct sockaddr *addr)
 static int bind_addr(struct urc_id *id, const struct sockaddr *addr)
 {
 	bool any = urc_addr_is_any(addr);
-	int rc = check_source(addr);
+	int rc = 0;
 
+	/* The routing table names only what is ours. */
+	if (!id->opts.active)
+		rc = check_source(addr);
 	if (rc)
 		goto idle;
 	memcpy(src_of(id), addr, urc_addr_len(addr));
@@ -215,7 +218,9 @@ static int take_route(struct urc_id *id, const struct sockaddr_storage *src,
 	int rc;
 
 	if (urc_move(id, URC_IDLE, URC_BOUND)) {
+		id->opts.active = true;
 		rc = bind_addr(id, (const struct sockaddr *)src);
+		id->opts.active = rc == 0;
 		if (rc)
 			return rc;
 	}
