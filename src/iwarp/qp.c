@@ -444,6 +444,7 @@ void ur_iwarp_qp_detach(struct ur_iwarp *w, struct ur_qp *qp)
 {
 	struct ur_iwqp *q = ur_iwqp_of(qp);
 
+	ur_mw_release(qp->mrs, qp);
 	reset(q);
 	connection_clear(q);
 	w->qps[q->index] = NULL;
