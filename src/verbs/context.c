@@ -19,6 +19,9 @@ static void fill_ops(struct verbs_context *v)
 	v->create_cq_ex = urv_create_cq_ex;
 	v->create_srq_ex = urv_create_srq_ex;
 	v->create_qp_ex = urv_create_qp_ex;
+	v->alloc_td = urv_alloc_td;
+	v->dealloc_td = urv_dealloc_td;
+	v->alloc_parent_domain = urv_alloc_parent_domain;
 	v->alloc_null_mr = urv_alloc_null_mr;
 	v->advise_mr = urv_advise_mr;
 	v->alloc_dm = urv_alloc_dm;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "verbs/convert.h"
+#include "verbs/domain.h"
 #include "verbs/ops.h"
 
 #define POLL_BATCH 16u
@@ -99,6 +100,14 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	return urv_errno(rc);
 }
 
+int urv_cq_rehouse(struct urv_cq *cq, struct ibv_pd *domain)
+{
+	const struct ur_ring_source *rings = urv_domain_enter(domain);
+
+	cq->domain = domain;
+	return rings ? ur_cq_rehouse(&cq->core, rings) : 0;
+}
+
 int ibv_destroy_cq(struct ibv_cq *ibcq)
 {
 	struct urv_context *c = urv_context(ibcq->context);
@@ -107,6 +116,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 
 	if (rc)
 		return urv_errno(rc);
+	urv_domain_leave(cq->domain);
 	channel_use(ibcq->channel, -1);
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);

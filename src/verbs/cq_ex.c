@@ -147,8 +147,13 @@ static int check_init(const struct ibv_cq_init_attr_ex *init)
 {
 	if (init->wc_flags & ~(uint64_t)WC_FLAGS)
 		return -EOPNOTSUPP;
-	if (init->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS)
+	if (init->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS |
+					  IBV_CQ_INIT_ATTR_MASK_PD))
 		return -EOPNOTSUPP;
+	if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
+	    !(init->parent_domain &&
+	      urv_pd_handle(init->parent_domain)->is_parent))
+		return -EINVAL;
 	if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
 	    (init->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
 		return -EOPNOTSUPP;
@@ -167,6 +172,12 @@ struct ibv_cq_ex *urv_create_cq_ex(struct ibv_context *context,
 			   init->comp_vector);
 	if (!cq)
 		return NULL;
+	if (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
+		rc = urv_cq_rehouse(cq, init->parent_domain);
+	if (rc) {
+		ibv_destroy_cq(&cq->ibv);
+		return urv_null(rc);
+	}
 	cq->ibv.cq_context = init->cq_context;
 	set_readers(&cq->ex, init->wc_flags);
 	return &cq->ex;

@@ -126,11 +126,16 @@ struct urv_cq {
 	struct ur_adapter *adapter;
 	uint32_t generation;
 	struct ur_cqe current; /* between start_poll and end_poll */
+	struct ibv_pd *domain; /* a parent domain, or NULL */
 };
+
+struct urv_xrcd;
+struct urv_target;
 
 struct urv_srq {
 	struct ibv_srq ibv;
 	struct ur_srq core;
+	struct urv_xrcd *xrcd; /* XRC, else NULL */
 };
 
 struct urv_qp {
@@ -145,6 +150,10 @@ struct urv_qp {
 	uint32_t op_type;  /* which operations it has: urv_op_kind() */
 	bool has_builders; /* created with send_ops_flags */
 	bool gone;	   /* destroyed when its context was closed */
+	/* XRC_RECV: its part of `core` has the events only (xrc.h) */
+	struct urv_target *target;
+	struct urv_xrcd *xrcd;
+	struct ur_list sharing; /* the target's handles */
 	/* Builder, from wr_start to wr_complete; core.sq.lock */
 	struct ur_swqe *wqe; /* NULL: none yet */
 	int wr_error;	     /* the first one; positive errno */
@@ -189,6 +198,18 @@ static inline struct urv_channel *urv_channel(const struct ibv_comp_channel *c)
 {
 	return (struct urv_channel *)(uintptr_t)c;
 }
+
+struct ur_qp *urv_target_core(struct urv_target *t);
+
+/* The adapter's queue pair, which several handles may share. */
+static inline struct ur_qp *urv_core(struct urv_qp *qp)
+{
+	return __builtin_expect(!qp->target, 1) ? &qp->core
+						: urv_target_core(qp->target);
+}
+
+/* qp.c: end what the handle stands for, but not the handle. */
+int urv_qp_end(struct urv_qp *qp);
 
 /*
  * Counts the forks behind this process.  What was made in another generation

@@ -38,6 +38,14 @@ struct ibv_qp *urv_open_qp(struct ibv_context *context,
 struct ibv_qp *urv_create_qp_ex(struct ibv_context *context,
 				struct ibv_qp_init_attr_ex *ex);
 
+/* Domains (domain.c) */
+struct ibv_td *urv_alloc_td(struct ibv_context *context,
+			    struct ibv_td_init_attr *attr);
+int urv_dealloc_td(struct ibv_td *td);
+struct ibv_pd *
+urv_alloc_parent_domain(struct ibv_context *context,
+			struct ibv_parent_domain_init_attr *attr);
+
 /* Memory (mr_kinds.c, advise.c, dm.c) */
 struct ibv_mr *urv_alloc_null_mr(struct ibv_pd *pd);
 int urv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice,

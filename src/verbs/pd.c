@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "verbs/convert.h"
-#include "verbs/objects.h"
+#include "verbs/domain.h"
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
@@ -50,6 +50,8 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 	struct urv_pd *pd = urv_pd_handle(ibpd);
 	struct urv_pd *root = pd->root;
 
+	if (pd->is_parent)
+		return urv_errno(urv_parent_free(pd));
 	if (atomic_load(&root->core.users) != 0)
 		return urv_errno(-EBUSY);
 	if (urv_share_end(&root->shared))
