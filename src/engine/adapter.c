@@ -133,14 +133,15 @@ static struct ur_lane *lane_at(const struct ur_adapter *a, uint32_t i)
 }
 
 /* a->lock is held. */
-static int add_lane(struct ur_adapter *a, struct ur_lane **out)
+static int add_lane(struct ur_adapter *a, const struct ur_lane_ops *ops,
+		    struct ur_lane **out)
 {
 	uint32_t n = atomic_load_explicit(&a->lane_count, memory_order_relaxed);
 	int err;
 
 	if (n == UR_MAX_LANES)
 		return -ENOSPC;
-	err = ur_lane_create(a, n, out);
+	err = ur_lane_create(a, ops, n, out);
 	/* Getting a slot may have changed the client's descriptor. */
 	ur_watcher_wake();
 	if (err)
@@ -160,7 +161,7 @@ static int pick_lane(struct ur_adapter *a, struct ur_lane **out)
 		*out = lane_at(a, a->shared[i]);
 		return 0;
 	}
-	err = add_lane(a, out);
+	err = add_lane(a, a->ops, out);
 	if (!err)
 		a->shared[a->shared_count++] = (uint8_t)(*out)->id;
 	return err;
@@ -182,13 +183,14 @@ int ur_adapter_lane(struct ur_adapter *a, struct ur_lane **out)
 }
 
 /* Those that are shared must still find their place. */
-static int add_own_lane(struct ur_adapter *a, struct ur_lane **out)
+static int add_own_lane(struct ur_adapter *a, const struct ur_lane_ops *ops,
+			struct ur_lane **out)
 {
 	uint32_t n = atomic_load_explicit(&a->lane_count, memory_order_relaxed);
 
 	if (n - a->shared_count >= UR_MAX_LANES - a->want_lanes)
 		return -ENOSPC;
-	return add_lane(a, out);
+	return add_lane(a, ops, out);
 }
 
 int ur_adapter_lane_take(struct ur_adapter *a, struct ur_lane **out)
@@ -202,7 +204,7 @@ int ur_adapter_lane_take(struct ur_adapter *a, struct ur_lane **out)
 		*out = lane_at(a, (uint32_t)__builtin_ctzll(a->idle_lanes));
 		a->idle_lanes &= a->idle_lanes - 1;
 	} else {
-		err = add_own_lane(a, out);
+		err = add_own_lane(a, a->ops, out);
 	}
 	ur_unlock(&a->lock);
 	return err;
@@ -215,7 +217,23 @@ void ur_adapter_lane_give(struct ur_adapter *a, const struct ur_lane *l)
 	ur_unlock(&a->lock);
 }
 
-static void feed(struct ur_cq *cq, const struct ur_lane *l)
+int ur_adapter_raw_lane(struct ur_adapter *a, struct ur_lane **out)
+{
+	int err = 0;
+
+	if (a->ops != &ur_lane_roce)
+		return -EOPNOTSUPP;
+	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
+		return -ENODEV;
+	ur_lock(&a->lock);
+	if (!a->raw_lane)
+		err = add_own_lane(a, &ur_lane_raw, &a->raw_lane);
+	*out = a->raw_lane;
+	ur_unlock(&a->lock);
+	return err;
+}
+
+void ur_adapter_feed(struct ur_cq *cq, const struct ur_lane *l)
 {
 	if (cq)
 		atomic_fetch_or_explicit(&cq->lanes, 1ull << l->id,
@@ -227,7 +245,9 @@ static int attach(struct ur_adapter *a, struct ur_qp *qp)
 	struct ur_lane *l = qp->lane;
 	int err = 0;
 
-	if (!l) {
+	if (qp->type == UR_QPT_RAW_PACKET) {
+		err = ur_adapter_raw_lane(a, &l);
+	} else if (!l) {
 		ur_lock(&a->lock);
 		err = pick_lane(a, &l);
 		ur_unlock(&a->lock);
@@ -241,12 +261,22 @@ static int attach(struct ur_adapter *a, struct ur_qp *qp)
 	ur_lane_unlock(l);
 	if (err)
 		return err == -ENOSPC ? -ENOMEM : err;
-	feed(qp->send_cq, l);
-	feed(qp->recv_cq, l);
-	feed(qp->srq ? qp->srq->cq : NULL, l);
+	ur_adapter_feed(qp->send_cq, l);
+	ur_adapter_feed(qp->recv_cq, l);
+	ur_adapter_feed(qp->srq ? qp->srq->cq : NULL, l);
 	if (qp->xrcd)
 		ur_srq_table_feed(a->srqs, qp->xrcd, 1ull << l->id);
 	return 0;
+}
+
+/* Raw packets need no protocol, but the device's Ethernet. */
+static bool has_type(const struct ur_adapter *a, enum ur_qp_type type)
+{
+	uint32_t types = a->ops->qp_types;
+
+	if (a->ops == &ur_lane_roce)
+		types |= ur_lane_raw.qp_types;
+	return types & 1u << type;
 }
 
 int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
@@ -256,7 +286,7 @@ int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
 
 	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
 		return -ENODEV;
-	if (!(a->ops->qp_types & 1u << init->type))
+	if (!has_type(a, init->type))
 		return -EOPNOTSUPP;
 	err = ur_qp_init(qp, init);
 	if (err)
@@ -326,7 +356,7 @@ int ur_adapter_srq_publish(struct ur_adapter *a, struct ur_srq *srq)
 		return err;
 	n = atomic_load_explicit(&a->lane_count, memory_order_acquire);
 	for (uint32_t i = 0; i < n; i++)
-		feed(srq->cq,
+		ur_adapter_feed(srq->cq,
 		     atomic_load_explicit(&a->lanes[i], memory_order_acquire));
 	return 0;
 }
