@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/timer.h"
 #include "core/ringmem.h"
 
 static uint32_t load(const _Atomic uint32_t *p)
@@ -41,6 +42,8 @@ int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
 		return -ENOMEM;
 	cq->cqe = cq->mask;
 	ur_lock_init(&cq->lock);
+	atomic_init(&cq->fire_at_ns, UR_NEVER);
+	ur_list_init(&cq->moderated);
 	cq->channel = channel;
 	cq->async = async;
 	cq->object = object;
@@ -117,7 +120,40 @@ int ur_cq_rehouse(struct ur_cq *cq, const struct ur_ring_source *source)
 static void disarm_and_signal(struct ur_cq *cq)
 {
 	store(&cq->armed, UR_CQ_IDLE);
+	cq->mod_seen = 0;
+	atomic_store_explicit(&cq->fire_at_ns, UR_NEVER, memory_order_relaxed);
 	ur_evq_post(cq->channel, &cq->event);
+}
+
+/* One more completion for which an armed queue would signal: may it wait? */
+static bool moderated(struct ur_cq *cq, uint64_t now_ns)
+{
+	if (!cq->mod_count || ++cq->mod_seen >= cq->mod_count)
+		return false;
+	if (cq->mod_seen == 1)
+		atomic_store_explicit(&cq->fire_at_ns,
+				      now_ns + cq->mod_period_ns,
+				      memory_order_relaxed);
+	return true;
+}
+
+void ur_cq_moderate(struct ur_cq *cq, uint32_t count, uint32_t period_us)
+{
+	ur_lock(&cq->lock);
+	cq->mod_count = count && period_us ? count : 0;
+	cq->mod_period_ns = (uint64_t)period_us * 1000;
+	if (cq->mod_seen)
+		disarm_and_signal(cq);
+	ur_unlock(&cq->lock);
+}
+
+void ur_cq_fire(struct ur_cq *cq, uint64_t now_ns)
+{
+	ur_lock(&cq->lock);
+	if (atomic_load_explicit(&cq->fire_at_ns, memory_order_relaxed) <=
+	    now_ns)
+		disarm_and_signal(cq);
+	ur_unlock(&cq->lock);
 }
 
 static void overrun(struct ur_cq *cq)
@@ -138,12 +174,17 @@ bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited)
 	ur_lock(&cq->lock);
 	tail = load(&cq->tail);
 	room = tail - load(&cq->head) < cq->cqe;
+	if (!room && cq->ignore_overrun) {
+		store(&cq->head, load(&cq->head) + 1);
+		room = true;
+	}
 	if (room) {
 		cq->ring[tail & cq->mask] = *cqe;
 		store(&cq->tail, tail + 1);
 		armed = load(&cq->armed);
-		if (armed == UR_CQ_ARMED_ANY ||
-		    (armed == UR_CQ_ARMED_SOLICITED && solicited))
+		if ((armed == UR_CQ_ARMED_ANY ||
+		     (armed == UR_CQ_ARMED_SOLICITED && solicited)) &&
+		    !moderated(cq, cqe->ts_ns))
 			disarm_and_signal(cq);
 	} else {
 		overrun(cq);

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "base/lock.h"
 #include "core/event.h"
 #include "core/ringmem.h"
@@ -58,6 +59,13 @@ struct ur_cq {
 	_Atomic uint32_t head;	/* consumer; written under lock */
 	_Atomic uint32_t armed; /* enum ur_cq_armed; written under lock */
 	bool overrun;
+	bool ignore_overrun; /* constant; see ur_cq_push() */
+	/* Moderation (ur_cq_moderate()), under lock. */
+	uint32_t mod_count; /* 0: none */
+	uint32_t mod_seen;  /* completions that would have signalled */
+	uint64_t mod_period_ns;
+	_Atomic uint64_t fire_at_ns;	  /* UR_NEVER: nothing waits */
+	struct ur_list moderated;	  /* the engine's, as is its lock */
 	struct ur_evq *channel;		  /* NULL: none */
 	struct ur_evq *async;		  /* where CQ_ERR goes; NULL: nowhere */
 	struct ur_ev event;		  /* its place in the channel's queue */
@@ -88,7 +96,8 @@ int ur_cq_resize(struct ur_cq *cq, uint32_t cqe);
 /*
  * Add a completion.  `solicited`: it completes a receive with the solicited
  * bit, or is not successful (IBTA 11.4.2.2).  On overrun the entry is lost,
- * CQ_ERR is raised once, and false is returned: the QP must go to ERR.
+ * CQ_ERR is raised once, and false is returned: the QP must go to ERR.  With
+ * ignore_overrun the oldest entry is lost instead, and nothing else happens.
  */
 bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited);
 
@@ -109,6 +118,15 @@ static inline bool ur_cq_is_empty(const struct ur_cq *cq)
  * Without a channel it does nothing.
  */
 void ur_cq_arm(struct ur_cq *cq, bool solicited_only);
+
+/*
+ * Signal an armed queue only after `count` completions or `period_us` after
+ * the first of them, whichever comes first; either 0: at once.  Time is what
+ * the completions are stamped with; ur_cq_fire() is to be called at
+ * fire_at_ns.
+ */
+void ur_cq_moderate(struct ur_cq *cq, uint32_t count, uint32_t period_us);
+void ur_cq_fire(struct ur_cq *cq, uint64_t now_ns);
 
 /* Remove the entries of a QP that is being destroyed or reset; or those of an
  * SRQ with this queue as its own. */

@@ -54,6 +54,7 @@ int ur_adapter_create(enum ur_dev_kind kind, struct ur_adapter **out)
 	if (!a)
 		return -ENOMEM;
 	ur_lock_init(&a->lock);
+	ur_moderator_init(&a->moderator);
 	a->want_lanes = lanes_wanted();
 	a->ops = ops_of[kind];
 	err = ur_dev_init_kind(&a->dev, kind);
@@ -368,6 +369,12 @@ int ur_adapter_srq_remove(struct ur_adapter *a, struct ur_srq *srq)
 	ur_srq_table_remove(a->srqs, srq);
 	quiesce(a);
 	return 0;
+}
+
+void ur_adapter_cq_moderate(struct ur_adapter *a, struct ur_cq *cq,
+			    uint32_t count, uint32_t period_us)
+{
+	ur_moderator_set(&a->moderator, cq, count, period_us);
 }
 
 int ur_adapter_mcast(struct ur_adapter *a, struct ur_qp *qp,

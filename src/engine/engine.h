@@ -79,6 +79,13 @@ void ur_adapter_poll(struct ur_adapter *a, struct ur_cq *cq);
  * the helper has to watch from now on. */
 void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq);
 
+/*
+ * Events of cq wait for `count` completions or `period_us` (ur_cq_moderate());
+ * either 0: no longer.  A moderated queue must be set to 0 before it is freed.
+ */
+void ur_adapter_cq_moderate(struct ur_adapter *a, struct ur_cq *cq,
+			    uint32_t count, uint32_t period_us);
+
 /* Nanoseconds of the clock that stamps completions (CLOCK_MONOTONIC). */
 uint64_t ur_adapter_now(void);
 

@@ -22,6 +22,7 @@
 #include "daemon/client.h"
 #include "engine/doorbell.h"
 #include "engine/engine.h"
+#include "engine/moderate.h"
 #include "link/link.h"
 #include "roce/roce.h"
 
@@ -151,6 +152,7 @@ struct ur_adapter {
 	struct ur_mr_table mrs;
 	struct ur_srq_table *srqs;	  /* NULL: the device has no XRC */
 	struct ur_client *_Atomic client; /* NULL until the first lane */
+	struct ur_moderator moderator;
 	/* Lanes that queue pairs share, by turns; the others belong to thread
 	 * domains. */
 	uint32_t want_lanes;

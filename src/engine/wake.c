@@ -51,8 +51,11 @@ struct helper {
 
 static uint64_t earliest(const struct ur_lane *l)
 {
-	uint64_t at = ur_lane_deadline(l);
+	uint64_t at = ur_moderator_deadline(&l->adapter->moderator);
+	uint64_t own = ur_lane_deadline(l);
 
+	if (own < at)
+		at = own;
 	return at < l->retry_ns ? at : l->retry_ns;
 }
 
@@ -234,6 +237,7 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 		tick(l, now);
 	if (l->watch == UR_WATCH_ARMED)
 		*got = run_dry(l);
+	ur_moderator_expire(&l->adapter->moderator, ur_clock_ns());
 	until = next_wake(l, ur_clock_ns());
 	l->sleep_until_ns = until;
 	h->link_fd = l->ops->wait_fd(l);

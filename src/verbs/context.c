@@ -17,6 +17,7 @@ static void fill_ops(struct verbs_context *v)
 	v->query_device_ex = urv_query_device_ex;
 	v->query_rt_values = urv_query_rt_values;
 	v->create_cq_ex = urv_create_cq_ex;
+	v->modify_cq = urv_modify_cq;
 	v->create_srq_ex = urv_create_srq_ex;
 	v->create_qp_ex = urv_create_qp_ex;
 	v->alloc_td = urv_alloc_td;

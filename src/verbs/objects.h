@@ -125,6 +125,7 @@ struct urv_cq {
 	struct ur_cq core;
 	struct ur_adapter *adapter;
 	uint32_t generation;
+	bool moderated;	       /* was at some time */
 	struct ur_cqe current; /* between start_poll and end_poll */
 	struct ibv_pd *domain; /* a parent domain, or NULL */
 };

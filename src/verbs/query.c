@@ -142,6 +142,8 @@ static void fill_extended(struct ibv_device_attr_ex *a, bool iwarp)
 		a->odp_caps.per_transport_caps.ud_odp_caps = ODP_UD;
 		a->xrc_odp_caps = ODP_RC;
 	}
+	a->cq_mod_caps.max_cq_count = UINT16_MAX;
+	a->cq_mod_caps.max_cq_period = UINT16_MAX;
 	a->completion_timestamp_mask = UINT64_MAX;
 	a->hca_core_clock = CORE_CLOCK_KHZ;
 	a->device_cap_flags_ex = a->orig_attr.device_cap_flags;

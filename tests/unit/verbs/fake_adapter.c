@@ -145,6 +145,12 @@ void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq)
 	ur_fake.arms++;
 }
 
+void ur_adapter_cq_moderate(struct ur_adapter *a, struct ur_cq *cq,
+			    uint32_t count, uint32_t period_us)
+{
+	ur_cq_moderate(cq, count, period_us);
+}
+
 uint64_t ur_adapter_now(void)
 {
 	return UR_FAKE_NOW_NS;
