@@ -20,7 +20,12 @@ static void close_will(struct ur_conn_roce *rc)
 	rc->will = -1;
 }
 
-/* The peer is told if this process dies: that it is open, or accepted. */
+/*
+ * The peer is told if this process dies, from the moment on in which it may
+ * wait for us: that the connection is over if it is open, else that we do not
+ * want it.  Without that a peer who was asked for patience by an MRA would
+ * find out only when its time is over.
+ */
 static void make_will(struct ur_conn_roce *rc, bool open)
 {
 	close_will(rc);
@@ -337,6 +342,8 @@ static int roce_reject(struct ur_conn *c, uint16_t reason, const void *data,
 
 	ur_lock(&c->cmt->lock);
 	err = ur_cm_reject(rc->id, reason, data, len, ur_clock_ns());
+	if (!err)
+		close_will(rc);
 	ur_cm_roce_flush(rc->rt);
 	ur_unlock(&c->cmt->lock);
 	return err;
@@ -458,6 +465,8 @@ static void on_request(struct ur_conn_roce *listener, struct ur_cm_event *ev,
 	}
 	ur_cm_id_set_user(ev->id, rc);
 	ur_list_add_tail(&rc->rt->conns, &rc->node);
+	if (ev->param.qp_type != UR_QPT_UD)
+		make_will(rc, false);
 }
 
 /* We offer no alternate paths and take none. */
@@ -474,7 +483,9 @@ static void report(struct ur_conn_roce *rc, enum ur_conn_event_type type,
 		ur_list_del(&rc->accepted);
 	if (type == UR_CONN_ESTABLISHED && rc->will >= 0)
 		make_will(rc, true);
-	else if (type != UR_CONN_RESPONSE)
+	else if (type == UR_CONN_RESPONSE)
+		make_will(rc, false);
+	else
 		close_will(rc);
 	if (ur_conn_post(&rc->conn, out))
 		ur_err("out of memory: an event of a connection is lost");

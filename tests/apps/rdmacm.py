@@ -200,14 +200,14 @@ def pyverbs(device):
     return run
 
 
-def rules(device, family):
-    """tests/progs/cm_rules.c, both sides in one process."""
+def prog(name, device, family):
+    """cm_rules or cm_killed of tests/progs, both sides on one host."""
     def run(env):
         if not has_device(env, device):
             raise Skip(f'there is no {device}')
         addr = env.a.ip4 if family == 'v4' else env.a.ip6
         env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
-                 env.prog('cm_rules'), addr, timeout=120)
+                 env.prog(name), addr, timeout=120)
     return run
 
 
@@ -251,7 +251,9 @@ for dev in DEVICES:
                               case(dev, server, client, expect, ends),
                               full=full, where=only))
     for kind in ('v4', 'v6'):
-        CASES.append(Case(f'{dev}-rules-{kind}', rules(dev, kind)))
+        CASES.append(Case(f'{dev}-rules-{kind}',
+                          prog('cm_rules', dev, kind)))
+    CASES.append(Case(f'{dev}-killed', prog('cm_killed', dev, 'v4')))
     CASES.append(Case(f'{dev}-10000-cycles', cycles(dev), full=True,
                       where='lo'))
     CASES.append(Case(f'{dev}-pyverbs', pyverbs(dev), where='veth'))
