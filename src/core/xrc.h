@@ -13,6 +13,7 @@
 
 #include "core/srq.h"
 
+#define UR_SRQN_MASK	  0xffffffu
 #define UR_SRQ_INDEX_BITS 14u
 #define UR_SRQ_INDEX_MASK ((1u << UR_SRQ_INDEX_BITS) - 1u)
 

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "verbs/convert.h"
+#include "verbs/domain.h"
 #include "verbs/objects.h"
 #include "verbs/ops.h"
+#include "verbs/xrc.h"
 
 #define MODIFY_MASK                                                            \
 	(IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY |        \
@@ -18,7 +20,8 @@
 
 static bool type_supported(enum ibv_qp_type type)
 {
-	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
+	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD ||
+	       type == IBV_QPT_XRC_SEND;
 }
 
 static int qp_init(struct urv_qp *qp, struct ibv_pd *pd,
@@ -29,44 +32,70 @@ static int qp_init(struct urv_qp *qp, struct ibv_pd *pd,
 		.type = (enum ur_qp_type)attr->qp_type,
 		.pd = &urv_pd(pd)->core,
 		.send_cq = &urv_cq(attr->send_cq)->core,
-		.recv_cq = &urv_cq(attr->recv_cq)->core,
+		.recv_cq = attr->recv_cq ? &urv_cq(attr->recv_cq)->core : NULL,
 		.srq = attr->srq ? &urv_srq(attr->srq)->core : NULL,
 		.sq_sig_all = attr->sq_sig_all != 0,
 		.async = &c->async,
 		.object = &qp->ibv,
+		.rings = urv_domain_enter(pd),
+		.lane = urv_domain_lane(pd),
 	};
 	int rc;
 
 	urv_cap_from_ibv(&init.cap, &attr->cap);
 	rc = ur_adapter_qp_create(c->adapter, &qp->core, &init);
-	if (rc)
+	if (rc) {
+		urv_domain_leave(pd);
 		return rc;
+	}
 	urv_cap_to_ibv(&attr->cap, &init.cap);
 	qp->op_type = urv_is_iwarp(c) ? URV_OPS_IWARP : init.type;
 	return 0;
 }
 
-static void qp_publish(struct urv_qp *qp, struct ibv_pd *pd,
-		       const struct ibv_qp_init_attr *attr)
+static void qp_publish(struct urv_qp *qp, struct urv_context *c,
+		       struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
-	struct urv_context *c = urv_context(pd->context);
 	struct ibv_qp *ibv = &qp->ibv;
 
-	ibv->context = pd->context;
+	ibv->context = &c->ibv.context;
 	ibv->qp_context = attr->qp_context;
 	ibv->pd = pd;
 	ibv->send_cq = attr->send_cq;
 	ibv->recv_cq = attr->recv_cq;
 	ibv->srq = attr->srq;
-	ibv->qp_num = qp->core.qpn;
 	ibv->state = IBV_QPS_RESET;
 	ibv->qp_type = attr->qp_type;
 	pthread_mutex_init(&ibv->mutex, NULL);
 	pthread_cond_init(&ibv->cond, NULL);
-	qp->generation = c->generation;
 	pthread_mutex_lock(&ibv->context->mutex);
 	ur_list_add_tail(&c->qps, &qp->node);
 	pthread_mutex_unlock(&ibv->context->mutex);
+}
+
+static struct urv_qp *handle_new(struct urv_context *c)
+{
+	struct urv_qp *qp;
+	int rc;
+
+	/* The ring heads inside want cache lines of their own. */
+	qp = aligned_alloc(64, (sizeof(*qp) + 63) & ~(size_t)63);
+	if (!qp)
+		return urv_null(-ENOMEM);
+	memset(qp, 0, sizeof(*qp));
+	rc = urv_context_get(c, &qp->ibv.handle);
+	if (rc) {
+		free(qp);
+		return urv_null(rc);
+	}
+	qp->generation = c->generation;
+	return qp;
+}
+
+static void handle_free(struct urv_qp *qp, struct urv_context *c)
+{
+	free(qp);
+	urv_context_put(c);
 }
 
 static struct urv_qp *qp_create(struct ibv_pd *pd,
@@ -76,29 +105,24 @@ static struct urv_qp *qp_create(struct ibv_pd *pd,
 	struct urv_qp *qp;
 	int rc;
 
+	if (attr->qp_type == IBV_QPT_XRC_RECV) /* without a domain */
+		return urv_null(-EINVAL);
 	if (!type_supported(attr->qp_type))
 		return urv_null(-EOPNOTSUPP);
-	if (!attr->send_cq || !attr->recv_cq)
+	if (!attr->send_cq ||
+	    (!attr->recv_cq && attr->qp_type != IBV_QPT_XRC_SEND))
 		return urv_null(-EINVAL);
-	/* The ring heads inside want cache lines of their own. */
-	qp = aligned_alloc(64, (sizeof(*qp) + 63) & ~(size_t)63);
+	qp = handle_new(c);
 	if (!qp)
-		return urv_null(-ENOMEM);
-	memset(qp, 0, sizeof(*qp));
-	rc = urv_context_get(c, &qp->ibv.handle);
-	if (rc)
-		goto free_qp;
+		return NULL;
 	rc = qp_init(qp, pd, attr);
-	if (rc)
-		goto put_context;
-	qp_publish(qp, pd, attr);
+	if (rc) {
+		handle_free(qp, c);
+		return urv_null(rc);
+	}
+	qp->ibv.qp_num = qp->core.qpn;
+	qp_publish(qp, c, pd, attr);
 	return qp;
-
-put_context:
-	urv_context_put(c);
-free_qp:
-	free(qp);
-	return urv_null(rc);
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -108,15 +132,90 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return qp ? &qp->ibv : NULL;
 }
 
+/* A target has neither protection domain nor queues: only the first name. */
+static struct ibv_qp *target_publish(struct urv_qp *qp, struct urv_context *c,
+				     void *qp_context)
+{
+	const struct ibv_qp_init_attr attr = { .qp_context = qp_context,
+					       .qp_type = IBV_QPT_XRC_RECV };
+
+	qp->op_type = UR_QPT_XRC_RECV;
+	qp->ibv.qp_num = urv_core(qp)->qpn;
+	qp_publish(qp, c, NULL, &attr);
+	return &qp->ibv;
+}
+
+static struct ibv_qp *target_create(struct urv_context *c,
+				    struct ibv_qp_init_attr_ex *ex)
+{
+	struct urv_qp *qp;
+	int rc;
+
+	if (!(ex->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !ex->xrcd)
+		return urv_null(-EINVAL);
+	qp = handle_new(c);
+	if (!qp)
+		return NULL;
+	rc = urv_target_create(qp, c, urv_xrcd(ex->xrcd));
+	if (rc) {
+		handle_free(qp, c);
+		return urv_null(rc);
+	}
+	memset(&ex->cap, 0, sizeof(ex->cap));
+	return target_publish(qp, c, ex->qp_context);
+}
+
+static int check_open(const struct ibv_qp_open_attr *attr)
+{
+	const uint32_t need = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
+			      IBV_QP_OPEN_ATTR_TYPE;
+
+	if (attr->comp_mask & ~(need | IBV_QP_OPEN_ATTR_CONTEXT))
+		return -EOPNOTSUPP;
+	if ((attr->comp_mask & need) != need || !attr->xrcd ||
+	    attr->qp_type != IBV_QPT_XRC_RECV)
+		return -EINVAL;
+	return 0;
+}
+
+struct ibv_qp *urv_open_qp(struct ibv_context *context,
+			   struct ibv_qp_open_attr *attr)
+{
+	struct urv_context *c = urv_context(context);
+	int rc = check_open(attr);
+	struct urv_qp *qp;
+
+	if (rc)
+		return urv_null(rc);
+	qp = handle_new(c);
+	if (!qp)
+		return NULL;
+	rc = urv_target_find(qp, c, urv_xrcd(attr->xrcd), attr->qp_num);
+	if (rc) {
+		handle_free(qp, c);
+		return urv_null(rc);
+	}
+	return target_publish(qp, c,
+			      attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT
+				      ? attr->qp_context
+				      : NULL);
+}
+
 static int check_ex(const struct ibv_qp_init_attr_ex *ex)
 {
 	if (ex->comp_mask &
 	    ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+			IBV_QP_INIT_ATTR_XRCD |
 			IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return -EOPNOTSUPP;
 	if ((ex->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && ex->create_flags)
 		return -EOPNOTSUPP;
-	if (!(ex->comp_mask & IBV_QP_INIT_ATTR_PD) || !ex->pd)
+	if (ex->qp_type == IBV_QPT_XRC_RECV)
+		return ex->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+			       ? -EOPNOTSUPP
+			       : 0;
+	if (!(ex->comp_mask & IBV_QP_INIT_ATTR_PD) || !ex->pd ||
+	    ex->comp_mask & IBV_QP_INIT_ATTR_XRCD)
 		return -EINVAL;
 	return 0;
 }
@@ -131,6 +230,8 @@ struct ibv_qp *urv_create_qp_ex(struct ibv_context *context,
 
 	if (rc)
 		return urv_null(rc);
+	if (ex->qp_type == IBV_QPT_XRC_RECV)
+		return target_create(urv_context(context), ex);
 	memcpy(&attr, ex, sizeof(attr));
 	qp = qp_create(ex->pd, &attr);
 	if (!qp)
@@ -164,7 +265,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	if (mask & ~(uint32_t)MODIFY_MASK)
 		return urv_errno(-EINVAL);
 	urv_qp_attr_from_ibv(&in, attr, mask);
-	rc = ur_adapter_qp_modify(c->adapter, &qp->core, &in, mask);
+	rc = ur_adapter_qp_modify(c->adapter, urv_core(qp), &in, mask);
 	if (rc)
 		return urv_errno(rc);
 	if (mask & IBV_QP_STATE)
@@ -190,7 +291,7 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 
 	if (qp->generation != urv_generation)
 		return urv_errno(-ENODEV);
-	ur_adapter_qp_query(&qp->core, &out);
+	ur_adapter_qp_query(urv_core(qp), &out);
 	urv_qp_attr_to_ibv(attr, &out);
 	attr->qp_state = shown_state(qp, out.state);
 	attr->cur_qp_state = shown_state(qp, out.cur_state);
@@ -207,6 +308,12 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 	return 0;
 }
 
+int urv_qp_end(struct urv_qp *qp)
+{
+	return qp->target ? urv_target_put(qp)
+			  : ur_adapter_qp_destroy(&qp->core);
+}
+
 int ibv_destroy_qp(struct ibv_qp *ibqp)
 {
 	struct ibv_context *context = ibqp->context;
@@ -214,13 +321,14 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	int rc;
 
 	if (!qp->gone) {
-		rc = ur_adapter_qp_destroy(&qp->core);
+		rc = urv_qp_end(qp);
 		if (rc)
 			return urv_errno(rc);
 		pthread_mutex_lock(&context->mutex);
 		ur_list_del(&qp->node);
 		pthread_mutex_unlock(&context->mutex);
 	}
+	urv_domain_leave(ibqp->pd);
 	pthread_mutex_destroy(&ibqp->mutex);
 	pthread_cond_destroy(&ibqp->cond);
 	free(qp);

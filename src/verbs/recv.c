@@ -61,7 +61,7 @@ static void flush_if_error(struct urv_qp *qp)
 /* IBTA 10.8.3: none in RESET.  iWARP takes them before its connection. */
 static bool takes_receives(const struct urv_qp *qp)
 {
-	if (qp->core.srq)
+	if (qp->core.srq || qp->core.type == UR_QPT_XRC_SEND)
 		return false;
 	return qp->op_type == URV_OPS_IWARP ||
 	       atomic_load_explicit(&qp->core.state, memory_order_relaxed) !=

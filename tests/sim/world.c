@@ -102,10 +102,13 @@ static void poll_cq(struct sim_lane *l, struct ur_cq *cq)
 	uint32_t n;
 
 	while (!ur_cq_is_empty(cq) && (n = ur_cq_poll(cq, cqe, 16))) {
-		for (uint32_t i = 0; i < n; i++)
-			sim_end_completion(ur_container_of(cqe[i].qp,
-							   struct sim_end, qp),
+		for (uint32_t i = 0; i < n; i++) {
+			struct ur_qp *qp = (void *)(uintptr_t)cqe[i].qp;
+
+			sim_end_completion(ur_container_of(qp, struct sim_end,
+							   qp),
 					   &cqe[i]);
+		}
 	}
 }
 

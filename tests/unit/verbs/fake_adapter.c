@@ -19,6 +19,8 @@ const uint8_t ur_fake_v6[16] = { 0xfe, 0x80, [15] = 1 };
 
 static struct ur_adapter fakes[UR_DEV_KINDS];
 static uint32_t next_qpn = 0x4001;
+static struct ur_qp *newest;
+static uint32_t next_srqn = 0x4001;
 
 static void dev_init(struct ur_dev *dev, enum ur_dev_kind kind)
 {
@@ -76,6 +78,21 @@ struct ur_mr_table *ur_adapter_mrs(struct ur_adapter *a)
 	return &a->mrs;
 }
 
+/* Nobody looks into a lane; it need only be told from others. */
+int ur_adapter_lane_take(struct ur_adapter *a, struct ur_lane **out)
+{
+	if (ur_fake.no_lanes)
+		return -ENOSPC;
+	ur_fake.lanes++;
+	*out = (struct ur_lane *)&ur_fake.lanes;
+	return 0;
+}
+
+void ur_adapter_lane_give(struct ur_adapter *a, const struct ur_lane *l)
+{
+	ur_fake.lanes--;
+}
+
 int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
 			 struct ur_qp_init *init)
 {
@@ -86,6 +103,7 @@ int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
 	qp->mrs = &a->mrs;
 	qp->qpn = next_qpn++;
 	ur_fake.qps++;
+	newest = qp;
 	return 0;
 }
 
@@ -116,6 +134,27 @@ void ur_adapter_qp_query(struct ur_qp *qp, struct ur_qp_attr *attr)
 	*attr = qp->attr;
 	attr->state = qp->state;
 	attr->cur_state = qp->state;
+}
+
+void ur_fake_event(uint32_t qpn, enum ur_event_type type)
+{
+	if (newest->qpn == qpn)
+		ur_qp_event(newest, type);
+}
+
+int ur_adapter_srq_publish(struct ur_adapter *a, struct ur_srq *srq)
+{
+	srq->number = next_srqn++;
+	ur_fake.srqs++;
+	return 0;
+}
+
+int ur_adapter_srq_remove(struct ur_adapter *a, struct ur_srq *srq)
+{
+	if (srq->users)
+		return -EBUSY;
+	ur_fake.srqs--;
+	return 0;
 }
 
 int ur_adapter_mcast(struct ur_adapter *a, struct ur_qp *qp,
