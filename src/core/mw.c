@@ -220,6 +220,8 @@ static int reach(const struct ur_mr *mr, const struct ur_pd *pd, uint64_t va,
 		return -EPERM;
 	if ((mr->access & access) != access)
 		return -EACCES;
+	if (!at)
+		return 0;
 	if (va < mr->iova || off > mr->length || len > mr->length - off)
 		return -ERANGE;
 	*at = mr->addr + off;

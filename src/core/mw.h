@@ -29,7 +29,7 @@ enum ur_mw_type {
 #define UR_MW_ACCESS                                                           \
 	(UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_WRITE |                      \
 	 UR_ACCESS_REMOTE_READ | UR_ACCESS_REMOTE_ATOMIC |                     \
-	 UR_ACCESS_ZERO_BASED)
+	 UR_ACCESS_FLUSH_GLOBAL | UR_ACCESS_ZERO_BASED)
 
 struct ur_mw {
 	struct ur_mr win;    /* as peers see it; lock */
@@ -94,7 +94,8 @@ void ur_mw_release(struct ur_mr_table *t, struct ur_qp *qp);
  * What the peer of qp names by a key, within the domain that counts for its
  * request (that of the QP, or with XRC of the receive queue): *at is where [va, va + len) lies.  0;
  * -ENOENT: no such key; -EPERM: of another domain or QP; -EACCES: not with
- * those rights; -ERANGE: not there.  The caller holds qp's lane, and *at is
+ * those rights; -ERANGE: not there.  Without `at` only the rights to the whole
+ * are looked at (va and len mean nothing).  The caller holds qp's lane, and *at is
  * good until it gives that up or a bind changes the window.
  */
 int ur_mr_reach(const struct ur_mr_table *t, const struct ur_pd *pd,

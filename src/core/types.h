@@ -49,6 +49,8 @@ enum ur_wr_opcode {
 	UR_WR_BIND_MW = 8,
 	UR_WR_SEND_INV = 9,
 	UR_WR_TSO = 10,
+	UR_WR_FLUSH = 14,
+	UR_WR_ATOMIC_WRITE = 15,
 };
 
 enum ur_send_flags {
@@ -90,6 +92,8 @@ enum ur_wc_opcode {
 	UR_WC_BIND_MW = 5,
 	UR_WC_LOCAL_INV = 6,
 	UR_WC_TSO = 7,
+	UR_WC_FLUSH = 8,
+	UR_WC_ATOMIC_WRITE = 9,
 	UR_WC_RECV = 1 << 7,
 	UR_WC_RECV_RDMA_WITH_IMM = (1 << 7) + 1,
 };
@@ -110,6 +114,8 @@ enum ur_access {
 	UR_ACCESS_ZERO_BASED = 1 << 5,
 	UR_ACCESS_ON_DEMAND = 1 << 6,
 	UR_ACCESS_HUGETLB = 1 << 7,
+	UR_ACCESS_FLUSH_GLOBAL = 1 << 8,
+	UR_ACCESS_FLUSH_PERSISTENT = 1 << 9, /* QPs only: no memory has it */
 	UR_ACCESS_OPTIONAL = 0x3ff00000, /* hints: ignored, never refused */
 };
 

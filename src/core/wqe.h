@@ -37,6 +37,17 @@ struct ur_swqe {
 		struct {
 			uint64_t remote_addr;
 			uint32_t rkey;
+			uint8_t placement; /* UR_FLUSH_ of the wire */
+			uint8_t level;
+		} flush; /* its range is `length`, without data */
+		struct {
+			uint64_t remote_addr;
+			uint32_t rkey;
+			uint64_t value; /* if there is no other data */
+		} atomic_write;
+		struct {
+			uint64_t remote_addr;
+			uint32_t rkey;
 			uint32_t srqn; /* at the same place */
 			uint64_t compare_add;
 			uint64_t swap;

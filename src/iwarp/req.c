@@ -377,6 +377,8 @@ static uint8_t refuse(const struct ur_iwqp *q, const struct ur_swqe *w)
 	case UR_WR_FETCH_ADD:
 		return q->params.ord ? 0 : UR_WC_LOC_QP_OP_ERR;
 	case UR_WR_TSO:
+	case UR_WR_FLUSH:
+	case UR_WR_ATOMIC_WRITE:
 	case UR_WR_SEND_IMM: /* RFC 7306 has it for WRITE alone */
 		break;
 	}

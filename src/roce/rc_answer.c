@@ -99,12 +99,15 @@ static enum ur_emit answer_read(struct ur_rqp *q, struct ur_resource *x,
 	return UR_EMIT_OK;
 }
 
-static enum ur_emit answer_atomic(struct ur_rqp *q, struct ur_resource *x,
-				  struct ur_train *t)
+static enum ur_emit answer_whole(struct ur_rqp *q, struct ur_resource *x,
+				 struct ur_train *t)
 {
+	bool atomic = x->kind == UR_OP_CMP_SWAP || x->kind == UR_OP_FETCH_ADD;
 	struct ur_hdr h;
 
-	answer_header(q, UR_RC_ATOMIC_ACK, x->first_psn, x->msn, &h);
+	/* IBTA A19: a FLUSH or ATOMIC WRITE is told by a READ of nothing. */
+	answer_header(q, atomic ? UR_RC_ATOMIC_ACK : UR_RC_READ_RESP_ONLY,
+		      x->first_psn, x->msn, &h);
 	h.orig = x->orig;
 	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), 0)) !=
 	    UR_FIT_OK)
@@ -160,7 +163,7 @@ enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 	while ((x = next_resource(q))) {
 		enum ur_emit e = x->kind == UR_OP_READ_REQUEST
 					 ? answer_read(q, x, t, now_ns)
-					 : answer_atomic(q, x, t);
+					 : answer_whole(q, x, t);
 
 		if (e != UR_EMIT_OK)
 			return e;

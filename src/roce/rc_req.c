@@ -24,6 +24,17 @@ static bool is_atomic(const struct ur_swqe *w)
 	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_FETCH_ADD;
 }
 
+/* IBTA A19: answered as a READ of nothing. */
+static bool is_placed(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_FLUSH || w->opcode == UR_WR_ATOMIC_WRITE;
+}
+
+static bool is_answered(const struct ur_swqe *w)
+{
+	return is_read(w) || is_atomic(w) || is_placed(w);
+}
+
 static uint32_t pkts_of(uint32_t len, uint32_t mtu)
 {
 	return len ? (len + mtu - 1) / mtu : 1;
@@ -32,7 +43,7 @@ static uint32_t pkts_of(uint32_t len, uint32_t mtu)
 /* PSNs that a request takes (IBTA 9.7.3.2). */
 uint32_t ur_swqe_pkts(const struct ur_rqp *q, const struct ur_swqe *w)
 {
-	return is_atomic(w) ? 1 : pkts_of(w->length, q->mtu);
+	return is_atomic(w) || is_placed(w) ? 1 : pkts_of(w->length, q->mtu);
 }
 
 static uint8_t tail_header(const struct ur_swqe *w)
@@ -51,6 +62,8 @@ static uint8_t tail_header(const struct ur_swqe *w)
 	case UR_WR_LOCAL_INV:
 	case UR_WR_BIND_MW:
 	case UR_WR_TSO:
+	case UR_WR_FLUSH:
+	case UR_WR_ATOMIC_WRITE:
 		break;
 	}
 	return 0;
@@ -230,6 +243,47 @@ static enum ur_emit atomic_emit(struct ur_rqp *q, struct ur_swqe *w,
 	return UR_EMIT_OK;
 }
 
+static int placed_add(struct ur_rqp *q, struct ur_swqe *w, struct ur_train *t,
+		      struct ur_hdr *h, uint32_t len)
+{
+	struct iovec iov = { .iov_base = &w->wr.atomic_write.value,
+			     .iov_len = len };
+
+	if (len && (w->num_sge || (w->flags & UR_SEND_INLINE)))
+		return ur_req_add_packet(q, t, q->path, w, h, 0, len, false);
+	return ur_train_add(t, q->path, h, &iov, len ? 1 : 0, len, false);
+}
+
+static enum ur_emit placed_emit(struct ur_rqp *q, struct ur_swqe *w,
+				struct ur_train *t)
+{
+	bool flush = w->opcode == UR_WR_FLUSH;
+	uint8_t opcode = flush ? UR_RC_FLUSH : UR_RC_ATOMIC_WRITE;
+	uint32_t len = flush ? 0 : w->length;
+	struct ur_hdr h = { .bth = { .opcode = opcode,
+				     .migreq = true,
+				     .pkey = 0xffff,
+				     .dqpn = q->qp->attr.dest_qpn,
+				     .ackreq = true,
+				     .psn = q->req.psn },
+			    .va = w->wr.rdma.remote_addr,
+			    .rkey = w->wr.rdma.rkey,
+			    .dma_len = w->length };
+
+	if (flush) {
+		h.placement = w->wr.flush.placement;
+		h.level = w->wr.flush.level;
+	}
+	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(opcode), len)) !=
+	    UR_FIT_OK)
+		return UR_EMIT_FULL;
+	if (placed_add(q, w, t, &h, len))
+		return UR_EMIT_IDLE;
+	rd_push(q, q->req.psn);
+	q->req.since_ackreq = 0;
+	return UR_EMIT_OK;
+}
+
 /* Does the state of the QP let this request go on (or start)? */
 static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
 {
@@ -313,6 +367,8 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 		return read_emit(q, w, t);
 	if (is_atomic(w))
 		return atomic_emit(q, w, t);
+	if (is_placed(w))
+		return placed_emit(q, w, t);
 	return message_emit(q, w, t);
 }
 
@@ -353,7 +409,7 @@ enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 				break;
 			continue;
 		}
-		if ((is_read(w) || is_atomic(w)) && rd_full(q))
+		if (is_answered(w) && rd_full(q))
 			break;
 		if (!window_open(q, w))
 			break;

@@ -63,6 +63,12 @@ static void get_extended(struct ur_rd *r, struct ur_hdr *h, unsigned int set)
 		ur_rd_u8(r);
 		h->srqn = ur_rd_be24(r);
 	}
+	if (set & UR_HDR_FETH) {
+		uint32_t bits = ur_rd_be32(r);
+
+		h->placement = bits & 0xf;
+		h->level = bits >> 4 & 0x3;
+	}
 	if (set & UR_HDR_DETH) {
 		h->qkey = ur_rd_be32(r);
 		ur_rd_u8(r);
@@ -97,6 +103,8 @@ static void put_extended(struct ur_wr *w, const struct ur_hdr *h,
 		ur_wr_u8(w, 0);
 		ur_wr_be24(w, h->srqn);
 	}
+	if (set & UR_HDR_FETH)
+		ur_wr_be32(w, (h->placement & 0xfu) | (h->level & 0x3u) << 4);
 	if (set & UR_HDR_DETH) {
 		ur_wr_be32(w, h->qkey);
 		ur_wr_u8(w, 0);

@@ -17,18 +17,20 @@
 #define IMM	  UR_HDR_IMM
 #define IETH	  UR_HDR_IETH
 #define XRCETH	  UR_HDR_XRCETH
+#define FETH	  UR_HDR_FETH
 
 #define IF(set, bit, len) (((set) & (bit)) ? (len) : 0u)
 
 #define HDR_LEN(set)                                                           \
 	(UR_BTH_LEN + IF(set, DETH, 8u) + IF(set, RETH, 16u) +                 \
 	 IF(set, ATOMIC, 28u) + IF(set, AETH, 4u) + IF(set, ATOMICACK, 8u) +   \
-	 IF(set, IMM, 4u) + IF(set, IETH, 4u) + IF(set, XRCETH, 4u))
+	 IF(set, IMM, 4u) + IF(set, IETH, 4u) + IF(set, XRCETH, 4u) + IF(set, FETH, 4u))
 
 /* A CNP carries 16 reserved bytes (IBTA A17.9.3), which pass as payload. */
 #define PAYLOAD(kind)                                                          \
 	((kind) == UR_OP_SEND || (kind) == UR_OP_WRITE ||                      \
-	 (kind) == UR_OP_READ_RESPONSE || (kind) == UR_OP_CNP)
+	 (kind) == UR_OP_READ_RESPONSE || (kind) == UR_OP_CNP ||               \
+	 (kind) == UR_OP_ATOMIC_WRITE)
 
 #define EATS_RWQE(kind, set)                                                   \
 	((kind) == UR_OP_SEND || ((kind) == UR_OP_WRITE && ((set)&IMM)))
@@ -69,6 +71,9 @@ static const struct ur_opcode opcodes[256] = {
 	ROW(UR_RC_FETCH_ADD, "RC FetchAdd", FETCH_ADD, ONLY, ATOMIC),
 	ROW(UR_RC_SEND_LAST_INV, "RC SEND Last with Invalidate", SEND, LAST, IETH),
 	ROW(UR_RC_SEND_ONLY_INV, "RC SEND Only with Invalidate", SEND, ONLY, IETH),
+	/* IBTA A19: both are answered by an empty READ response. */
+	ROW(UR_RC_FLUSH, "RC FLUSH", FLUSH, ONLY, FETH | RETH),
+	ROW(UR_RC_ATOMIC_WRITE, "RC ATOMIC WRITE", ATOMIC_WRITE, ONLY, RETH),
 	ROW(UR_UC_SEND_FIRST, "UC SEND First", SEND, FIRST, 0),
 	ROW(UR_UC_SEND_MIDDLE, "UC SEND Middle", SEND, MIDDLE, 0),
 	ROW(UR_UC_SEND_LAST, "UC SEND Last", SEND, LAST, 0),

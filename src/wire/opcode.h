@@ -30,6 +30,8 @@ enum ur_op_kind {
 	UR_OP_CMP_SWAP,
 	UR_OP_FETCH_ADD,
 	UR_OP_CNP,
+	UR_OP_FLUSH,
+	UR_OP_ATOMIC_WRITE,
 };
 
 /* Position in the message. */
@@ -39,7 +41,7 @@ enum ur_op_kind {
 #define UR_POS_MIDDLE 0x0u
 
 /* Extended headers in the order in which they stand behind the BTH; only
- * that of XRC, which stands first, is numbered last. */
+ * those of XRC and FLUSH, which stand first, are numbered last. */
 #define UR_HDR_DETH	 0x01u /* 8 bytes */
 #define UR_HDR_RETH	 0x02u /* 16 */
 #define UR_HDR_ATOMIC	 0x04u /* 28 */
@@ -48,6 +50,7 @@ enum ur_op_kind {
 #define UR_HDR_IMM	 0x20u /* 4 */
 #define UR_HDR_IETH	 0x40u /* 4 */
 #define UR_HDR_XRCETH	 0x80u /* 4 */
+#define UR_HDR_FETH	 0x100u /* 4 */
 
 #define UR_BTH_LEN  12u
 #define UR_ICRC_LEN 4u
@@ -60,7 +63,7 @@ struct ur_opcode {
 	uint8_t transport; /* enum ur_transport */
 	uint8_t kind;	   /* enum ur_op_kind */
 	uint8_t position;  /* UR_POS_ */
-	uint8_t headers;   /* UR_HDR_ set */
+	uint16_t headers;  /* UR_HDR_ set */
 	bool payload;	   /* may carry payload */
 	bool eats_rwqe;	   /* its message consumes a receive WR */
 	uint8_t hdr_len;   /* derived: BTH and extended headers */
@@ -90,6 +93,8 @@ enum {
 	UR_RC_FETCH_ADD = 0x14,
 	UR_RC_SEND_LAST_INV = 0x16,
 	UR_RC_SEND_ONLY_INV = 0x17,
+	UR_RC_FLUSH = 0x1c,
+	UR_RC_ATOMIC_WRITE = 0x1d,
 	UR_UC_SEND_FIRST = 0x20,
 	UR_UC_SEND_MIDDLE = 0x21,
 	UR_UC_SEND_LAST = 0x22,

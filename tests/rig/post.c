@@ -50,6 +50,11 @@ static void wqe_remote(struct ur_swqe *w, const struct rig_wr *wr, bool ud)
 		w->wr.rdma.remote_addr = wr->remote_addr;
 		w->wr.rdma.rkey = wr->rkey;
 	}
+	if (wr->opcode == UR_WR_FLUSH) {
+		w->num_sge = 0;
+		w->wr.flush.placement = wr->placement;
+		w->wr.flush.level = wr->level;
+	}
 }
 
 int rig_post_send(struct ur_qp *qp, const struct rig_wr *wr)

@@ -111,6 +111,8 @@ struct rig_wr {
 	uint32_t srqn; /* XRC */
 	uint8_t opcode;
 	uint8_t flags;
+	uint8_t placement; /* UR_WR_FLUSH, with the length of the list */
+	uint8_t level;
 	const struct ur_mw_bind *bind; /* UR_WR_BIND_MW */
 	/* UD */
 	const struct ur_av *av;

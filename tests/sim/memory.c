@@ -192,6 +192,8 @@ static int op_byte(const struct sim_op *op, uint32_t off)
 	case UR_WR_BIND_MW:
 	case UR_WR_SEND_INV:
 	case UR_WR_TSO:
+	case UR_WR_FLUSH:
+	case UR_WR_ATOMIC_WRITE:
 		return -1;
 	}
 	return ((uint8_t *)&word)[at];

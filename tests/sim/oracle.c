@@ -30,6 +30,8 @@ static uint8_t wc_opcode_of(uint8_t wr)
 	case UR_WR_BIND_MW:
 		return UR_WC_BIND_MW;
 	case UR_WR_TSO: /* never here */
+	case UR_WR_FLUSH:
+	case UR_WR_ATOMIC_WRITE:
 		break;
 	}
 	return 0xff;

@@ -75,6 +75,8 @@ static void sniff_kind(struct sim_world *w, const struct sim_pkt *p,
 		sniff_ack(w, h->syndrome);
 		break;
 	case UR_OP_CNP:
+	case UR_OP_FLUSH:
+	case UR_OP_ATOMIC_WRITE:
 		break;
 	}
 }
