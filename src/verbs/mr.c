@@ -66,13 +66,15 @@ free_mr:
 static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length,
 			  uint64_t iova, uint32_t access)
 {
-	struct urv_mr *mr = urv_mr_create(pd, &(struct urv_mr_spec){
-						      .addr = addr,
-						      .length = length,
-						      .iova = iova,
-						      .access = access,
-					      });
+	const struct urv_mr_spec spec = {
+		.addr = addr, .length = length, .iova = iova, .access = access
+	};
+	struct urv_mr *mr;
 
+	/* ibv_reg_mr(3): huge pages are promised of one range, not of all. */
+	if (!addr && length == SIZE_MAX && access & UR_ACCESS_HUGETLB)
+		return urv_null(-EINVAL);
+	mr = urv_mr_create(pd, &spec);
 	return mr ? &mr->ibv : NULL;
 }
 
