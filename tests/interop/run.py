@@ -26,7 +26,7 @@ from harness.proc import Failure, Proc, Skip   # noqa: E402
 from harness.run import run_case, stop         # noqa: E402
 from peers import ROLES, Peers                 # noqa: E402
 
-GROUPS = ('verbs', 'cm')
+GROUPS = ('verbs', 'cm', 'ends')
 SMOKE = re.compile(r'verbs/((rc|ud)-v[46]|icrc-v4|loss-rc) '
                    r'|cm/(rxe|siw)-(rping|ucmatose) |cm/rxe-udaddy ')
 
