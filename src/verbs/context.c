@@ -151,14 +151,19 @@ int urv_context_get(struct urv_context *c, uint32_t *handle)
 {
 	if (c->generation != urv_generation)
 		return -ENODEV;
-	atomic_fetch_add(&c->refs, 1);
-	*handle = urv_file_handle(c->file);
+	urv_context_ref(c, handle);
 	return 0;
 }
 
 void urv_context_put(struct urv_context *c)
 {
 	if (atomic_fetch_sub(&c->refs, 1) != 1)
+void urv_context_ref(struct urv_context *c, uint32_t *handle)
+{
+	atomic_fetch_add(&c->refs, 1);
+	*handle = urv_file_handle(c->file);
+}
+
 		return;
 	ur_evq_fini(&c->async);
 	close(c->ibv.context.cmd_fd);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Device memory: what a card has on board is here memory of a nameless file,
- * so that it can be handed on like a dma-buf.
+ * so that it can be handed on like a dma-buf.  It needs no adapter, so a child
+ * after fork() may have some by an inherited context.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -117,15 +118,11 @@ struct ibv_dm *urv_alloc_dm(struct ibv_context *context,
 	rc = memory_make(dm);
 	if (rc)
 		goto give_bytes;
-	rc = urv_context_get(c, &dm->ibv.handle);
-	if (rc)
-		goto drop_memory;
+	urv_context_ref(c, &dm->ibv.handle);
 	publish(dm, context);
 	urv_share(c->file, &dm->shared, URV_SHARED_DM, dm->ibv.handle);
 	return &dm->ibv;
 
-drop_memory:
-	memory_drop(dm);
 give_bytes:
 	atomic_fetch_sub(&c->device->dm_bytes, dm->bytes);
 free_dm:

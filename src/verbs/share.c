@@ -37,8 +37,11 @@ static struct ur_list files = { &files, &files };
 
 static void forked_child(void)
 {
-	/* Another thread of the parent may have held it. */
+	/* Other threads of the parent may have held them. */
 	pthread_mutex_init(&files_lock, NULL);
+	ur_list_for_each(n, &files)
+		pthread_mutex_init(
+			&ur_container_of(n, struct urv_file, node)->lock, NULL);
 }
 
 __attribute__((constructor)) static void watch_forks(void)
