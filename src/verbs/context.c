@@ -147,6 +147,12 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 	return urv_null(rc);
 }
 
+void urv_context_ref(struct urv_context *c, uint32_t *handle)
+{
+	atomic_fetch_add(&c->refs, 1);
+	*handle = urv_file_handle(c->file);
+}
+
 int urv_context_get(struct urv_context *c, uint32_t *handle)
 {
 	if (c->generation != urv_generation)
@@ -158,12 +164,6 @@ int urv_context_get(struct urv_context *c, uint32_t *handle)
 void urv_context_put(struct urv_context *c)
 {
 	if (atomic_fetch_sub(&c->refs, 1) != 1)
-void urv_context_ref(struct urv_context *c, uint32_t *handle)
-{
-	atomic_fetch_add(&c->refs, 1);
-	*handle = urv_file_handle(c->file);
-}
-
 		return;
 	ur_evq_fini(&c->async);
 	close(c->ibv.context.cmd_fd);

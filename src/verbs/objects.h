@@ -223,11 +223,11 @@ extern uint32_t urv_generation;
  * The context's memory lives until the last object is gone.
  */
 int urv_context_get(struct urv_context *c, uint32_t *handle);
+/* The same for an object that needs no adapter: a child may have it too. */
+void urv_context_ref(struct urv_context *c, uint32_t *handle);
 void urv_context_put(struct urv_context *c);
 
 static inline bool urv_is_iwarp(const struct urv_context *c)
-/* The same for an object that needs no adapter: a child may have it too. */
-void urv_context_ref(struct urv_context *c, uint32_t *handle);
 {
 	return c->dev->kind == UR_DEV_IWARP;
 }
