@@ -53,11 +53,12 @@ struct ur_qp_attr {
 	uint8_t rnr_retry;
 	uint8_t alt_port_num;
 	uint8_t alt_timeout;
-	uint32_t rate_limit;
+	uint32_t rate_limit; /* kbit/s; 0: none */
+	uint32_t rate_burst; /* bytes; 0: as the protocol likes */
 };
 
-#define UR_MAX_TSO	 65000u /* payload of a request */
-#define UR_MAX_TSO_HDR	 256u
+#define UR_MAX_TSO     65000u /* payload of a request */
+#define UR_MAX_TSO_HDR 256u
 
 /* What only raw packet QPs have. */
 struct ur_qp_raw {
@@ -86,6 +87,7 @@ struct ur_qp {
 	enum ur_qp_type type;
 	_Atomic enum ur_qp_state state; /* written under the lane's lock */
 	uint32_t qpn;			/* slot << 14 | index */
+	uint32_t source_qpn; /* that datagrams name instead; 0: none */
 	bool sq_sig_all;
 	struct ur_pd *pd;
 	struct ur_cq *send_cq;

@@ -21,11 +21,11 @@ struct transition {
 /* What all transitions into RTS, and RTS itself, may change. */
 #define RC_RTS                                                                 \
 	(UR_QP_CUR_STATE | UR_QP_ACCESS_FLAGS | UR_QP_ALT_PATH |               \
-	 UR_QP_PATH_MIG_STATE | UR_QP_MIN_RNR_TIMER)
+	 UR_QP_PATH_MIG_STATE | UR_QP_MIN_RNR_TIMER | UR_QP_RATE_LIMIT)
 #define UC_RTS                                                                 \
 	(UR_QP_CUR_STATE | UR_QP_ACCESS_FLAGS | UR_QP_ALT_PATH |               \
-	 UR_QP_PATH_MIG_STATE)
-#define UD_RTS (UR_QP_CUR_STATE | UR_QP_QKEY)
+	 UR_QP_PATH_MIG_STATE | UR_QP_RATE_LIMIT)
+#define UD_RTS (UR_QP_CUR_STATE | UR_QP_QKEY | UR_QP_RATE_LIMIT)
 
 #define CONN_INIT (UR_QP_PKEY_INDEX | UR_QP_PORT | UR_QP_ACCESS_FLAGS)
 #define UD_INIT	  (UR_QP_PKEY_INDEX | UR_QP_PORT | UR_QP_QKEY)

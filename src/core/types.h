@@ -215,6 +215,8 @@ struct ur_av {
 #define UR_MAX_MCAST_GRP   1024u
 #define UR_MAX_MCAST_QP	   8192u /* QPs attached to one group */
 #define UR_MAX_MSG_SIZE	   0x80000000u
+#define UR_RATE_MIN_KBPS   1000u
+#define UR_RATE_MAX_KBPS   100000000u
 #define UR_MAX_LANES	   64u
 
 #endif

@@ -153,6 +153,8 @@ struct ur_rqp {
 	struct ur_list sending; /* path->senders or a list of waiters */
 	struct ur_list acking;	/* path->ackers */
 	struct ur_timer timer;
+	struct ur_list paced; /* in ur_roce.paced: held back (rate.c) */
+	uint64_t rate_at_ns;
 	uint32_t mtu;
 	uint32_t index;
 	bool overrun; /* a CQ was full: the QP has to fail */
@@ -203,6 +205,8 @@ struct ur_roce {
 	struct ur_list rd_waiters; /* ur_rqp.sending */
 	struct ur_list deferred;   /* ur_rqp.acking: answers that may ride */
 	uint64_t defer_at_ns;	   /* the earliest of them */
+	struct ur_list paced;	   /* ur_rqp.paced: above their rate */
+	uint64_t paced_at_ns;	   /* when the first may go on */
 	uint64_t now_ns;	   /* of the entry point that runs */
 	struct ur_roce_counters cnt;
 };
@@ -284,6 +288,14 @@ void ur_cong_timeout(struct ur_path *p);
 bool ur_cong_pace(struct ur_rqp *q, uint32_t price, uint64_t now_ns);
 void ur_cong_read_done(struct ur_rqp *q, uint64_t bytes);
 void ur_cong_rtt(struct ur_path *p, uint64_t rtt_ns);
+
+/*
+ * rate.c: may the QP send now?  If not, it is kicked when it may.  What left,
+ * in bytes of UDP payload, is taken off; expire serves those whose time is up.
+ */
+bool ur_rate_allows(struct ur_rqp *q, uint64_t now_ns);
+void ur_rate_spend(struct ur_rqp *q, uint32_t bytes, uint64_t now_ns);
+void ur_rate_expire(struct ur_roce *r, uint64_t now_ns);
 
 /* train.c */
 enum ur_fit {

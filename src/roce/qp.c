@@ -30,6 +30,7 @@ static void requester_stop(struct ur_rqp *q)
 	struct ur_requester *s = &q->req;
 
 	ur_list_del(&q->sending);
+	ur_list_del(&q->paced);
 	ur_timer_cancel(&q->r->timers, &q->timer);
 	if (q->path && ur_qp_type_reliable(q->qp->type))
 		ur_cong_rewound(q);
@@ -179,6 +180,10 @@ static bool in_range(const struct ur_qp_attr *a, uint32_t mask)
 		return false;
 	if ((mask & UR_QP_PORT) && a->port_num != 1)
 		return false;
+	if ((mask & UR_QP_RATE_LIMIT) && a->rate_limit &&
+	    (a->rate_limit < UR_RATE_MIN_KBPS ||
+	     a->rate_limit > UR_RATE_MAX_KBPS))
+		return false;
 	return !(mask & UR_QP_DEST_QPN) || a->dest_qpn <= UR_QPN_MASK;
 }
 
@@ -214,6 +219,8 @@ static const struct {
 	ATTR(UR_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic),
 	ATTR(UR_QP_PATH_MIG_STATE, path_mig_state),
 	ATTR(UR_QP_DEST_QPN, dest_qpn),
+	ATTR(UR_QP_RATE_LIMIT, rate_limit),
+	ATTR(UR_QP_RATE_LIMIT, rate_burst),
 };
 
 /* Copy what the mask names. */
@@ -372,6 +379,7 @@ int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
 	q->mtu = 4096;
 	ur_list_init(&q->sending);
 	ur_list_init(&q->acking);
+	ur_list_init(&q->paced);
 	ur_timer_init(&q->timer);
 	r->qps[q->index] = q;
 	r->qp_count++;

@@ -151,11 +151,12 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 	uint32_t len = w->length - off < q->mtu ? w->length - off : q->mtu;
 	bool again = ur_psn_diff(s->psn, s->end) < 0;
 	struct ur_hdr h = { .bth.psn = s->psn };
+	uint32_t pkt_len;
 	int err;
 
 	ur_message_header(q, w, i, &h);
-	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), len)) !=
-	    UR_FIT_OK)
+	pkt_len = ur_pkt_len(ur_opcode_get(h.bth.opcode), len);
+	if (ur_train_fits(t, pkt_len) != UR_FIT_OK)
 		return UR_EMIT_FULL;
 	h.bth.ackreq = want_ack(q, i == n - 1, price_of(q, w));
 	/*
@@ -167,6 +168,7 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 		return UR_EMIT_IDLE;
 	q->r->cnt.retransmitted_pkts += again;
 	ur_cong_sent(q, price_of(q, w));
+	ur_rate_spend(q, pkt_len, q->r->now_ns);
 	return UR_EMIT_OK;
 }
 
@@ -411,7 +413,7 @@ enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 		}
 		if (is_answered(w) && rd_full(q))
 			break;
-		if (!window_open(q, w))
+		if (!ur_rate_allows(q, now_ns) || !window_open(q, w))
 			break;
 		if (s->cur == s->fresh)
 			assign_psns(q, w);

@@ -33,6 +33,8 @@ int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
 	ur_rng_seed(&r->rng, cfg->seed);
 	r->next_index = ur_rng_below(&r->rng, UR_QP_INDEX_MASK);
 	ur_timers_init(&r->timers);
+	ur_list_init(&r->paced);
+	r->paced_at_ns = UR_NEVER;
 	ur_list_init(&r->paths);
 	ur_list_init(&r->mcasts);
 	ur_list_init(&r->rd_waiters);
@@ -213,6 +215,8 @@ uint64_t ur_roce_deadline(const struct ur_roce *r)
 
 	if (!ur_list_empty(&r->deferred) && r->defer_at_ns < t)
 		t = r->defer_at_ns;
+	if (r->paced_at_ns < t)
+		t = r->paced_at_ns;
 	return t;
 }
 
@@ -252,6 +256,7 @@ void ur_roce_expire(struct ur_roce *r, uint64_t now_ns)
 
 	r->now_ns = now_ns;
 	expire_deferred(r, now_ns);
+	ur_rate_expire(r, now_ns);
 	while ((t = ur_timers_expire(&r->timers, now_ns))) {
 		struct ur_rqp *q = ur_container_of(t, struct ur_rqp, timer);
 

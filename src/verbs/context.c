@@ -18,6 +18,7 @@ static void fill_ops(struct verbs_context *v)
 	v->query_rt_values = urv_query_rt_values;
 	v->create_cq_ex = urv_create_cq_ex;
 	v->modify_cq = urv_modify_cq;
+	v->modify_qp_rate_limit = urv_modify_qp_rate_limit;
 	v->create_srq_ex = urv_create_srq_ex;
 	v->create_qp_ex = urv_create_qp_ex;
 	v->alloc_td = urv_alloc_td;

@@ -23,6 +23,8 @@ int urv_query_port(struct ibv_context *context, uint8_t port_num,
 int urv_query_device_ex(struct ibv_context *context,
 			const struct ibv_query_device_ex_input *input,
 			struct ibv_device_attr_ex *attr, size_t attr_size);
+int urv_modify_qp_rate_limit(struct ibv_qp *qp,
+			     struct ibv_qp_rate_limit_attr *attr);
 int urv_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr);
 int urv_query_rt_values(struct ibv_context *context,
 			struct ibv_values_ex *values);

@@ -150,6 +150,14 @@ static void fill_extended(struct ibv_device_attr_ex *a, bool iwarp)
 	a->phys_port_cnt_ex = URV_PORTS;
 }
 
+static void fill_pacing(struct ibv_packet_pacing_caps *p)
+{
+	p->qp_rate_limit_min = UR_RATE_MIN_KBPS;
+	p->qp_rate_limit_max = UR_RATE_MAX_KBPS;
+	p->supported_qpts = 1u << IBV_QPT_RC | 1u << IBV_QPT_UC |
+			    1u << IBV_QPT_UD | 1u << IBV_QPT_XRC_SEND;
+}
+
 /* Copy what the caller's structure has room for; zero what we do not know. */
 static void copy_sized(void *dst, size_t dst_len, const void *src,
 		       size_t src_len)
@@ -171,6 +179,8 @@ int urv_query_device_ex(struct ibv_context *context,
 	memset(&full, 0, sizeof(full));
 	ibv_query_device(context, &full.orig_attr);
 	fill_extended(&full, urv_is_iwarp(urv_context(context)));
+	if (!urv_is_iwarp(urv_context(context)))
+		fill_pacing(&full.packet_pacing_caps);
 	copy_sized(attr, attr_size, &full, sizeof(full));
 	return 0;
 }

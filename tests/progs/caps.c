@@ -163,6 +163,38 @@ static void check_timestamps(void)
 	loop_end(&l);
 }
 
+/* What a QP sends at a low rate takes as long as that rate says at least. */
+static void check_rate_limit(void)
+{
+	struct ibv_qp_rate_limit_attr rate = { .rate_limit = 8000,
+					       .max_burst_sz = 4096 };
+	struct ibv_cq *cq = ibv_create_cq(dev.ctx, 64, NULL, NULL, 0);
+	struct ibv_wc wc;
+	struct vt_loop l;
+	uint64_t start;
+
+	VT_TRUE(ibv_is_qpt_supported(attr.packet_pacing_caps.supported_qpts,
+				     IBV_QPT_RC));
+	VT_TRUE(attr.packet_pacing_caps.qp_rate_limit_min <= 8000);
+	loop_with(&l, cq);
+	VT_TRUE(ibv_modify_qp_rate_limit(l.a, &rate) == 0);
+	start = vt_now_ms();
+	for (int i = 0; i < 10; i++)
+		vt_rdma(l.a, IBV_WR_RDMA_WRITE, l.mr, 0, 16384,
+			(uintptr_t)l.mr->addr + 32768, l.mr->rkey);
+	for (int i = 0; i < 10; i++)
+		vt_poll_ok(cq, &wc);
+	/* 160 KiB, a byte each microsecond, but for the burst and a packet */
+	VT_TRUE(vt_now_ms() - start >= 150);
+	rate.rate_limit = attr.packet_pacing_caps.qp_rate_limit_max + 1;
+	VT_TRUE(ibv_modify_qp_rate_limit(l.a, &rate) == EINVAL);
+	rate.rate_limit = 0;
+	VT_TRUE(ibv_modify_qp_rate_limit(l.a, &rate) == EINVAL);
+	rate.max_burst_sz = 0;
+	VT_TRUE(ibv_modify_qp_rate_limit(l.a, &rate) == 0);
+	loop_end(&l);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -170,6 +202,7 @@ static const struct {
 	{ "cq_moderation", check_cq_moderation },
 	{ "ignore_overrun", check_ignore_overrun },
 	{ "timestamps", check_timestamps },
+	{ "rate_limit", check_rate_limit },
 };
 
 int main(int argc, char **argv)

@@ -9,6 +9,7 @@
  *	t timeout         y retry count   z RNR retry      r RQ PSN
  *	i initiator depth l alternate path w RNR timer     s SQ PSN
  *	d responder resources  g migration state  x destination QPN
+ *	b rate limit
  *	. none
  */
 #include "unit.h"
@@ -21,31 +22,31 @@
 #include "core/qp.h"
 
 static const char *const rules[] = {
-	"RC RESET INIT KPA",	 "UC RESET INIT KPA",
-	"UD RESET INIT KPQ",	 "RC INIT INIT kpa",
-	"UC INIT INIT kpa",	 "UD INIT INIT kpq",
-	"RC INIT RTR VMXRDWlak", "UC INIT RTR VMXRlak",
-	"UD INIT RTR kq",	 "RC RTR RTS TYZSIcalgw",
-	"UC RTR RTS Scalg",	 "UD RTR RTS Scq",
-	"RC RTS RTS calgw",	 "UC RTS RTS calg",
-	"UD RTS RTS cq",	 "RC RTS SQD n",
-	"UC RTS SQD n",		 "UD RTS SQD n",
-	"RC SQD RTS calgw",	 "UC SQD RTS calg",
-	"UD SQD RTS cq",	 "RC SQD SQD pvtyzidlakwg",
-	"UC SQD SQD vlakg",	 "UD SQD SQD kq",
-	"UC SQE RTS ca",	 "UD SQE RTS cq",
-	"RAW RESET INIT P",	 "RAW INIT INIT p",
-	"RAW INIT RTR .",	 "RAW RTR RTS c",
-	"RAW RTS RTS c",	 "RAW RTS SQD n",
-	"RAW SQD RTS c",	 "RAW SQD SQD .",
-	"RAW SQE RTS c",	 "XS RESET INIT KPA",
-	"XT RESET INIT KPA",	 "XS INIT INIT kpa",
-	"XT INIT INIT kpa",	 "XS INIT RTR VMXRlakdw",
-	"XT INIT RTR VMXRDWlak", "XS RTR RTS TYZSIcalg",
-	"XT RTR RTS TScalgwyzi", "XS RTS RTS calg",
-	"XT RTS RTS calgw",	 "XS RTS SQD n",
-	"XT RTS SQD n",		 "XS SQD RTS calg",
-	"XT SQD RTS calgw",	 "XS SQD SQD pvtyzilakg",
+	"RC RESET INIT KPA",	  "UC RESET INIT KPA",
+	"UD RESET INIT KPQ",	  "RC INIT INIT kpa",
+	"UC INIT INIT kpa",	  "UD INIT INIT kpq",
+	"RC INIT RTR VMXRDWlak",  "UC INIT RTR VMXRlak",
+	"UD INIT RTR kq",	  "RC RTR RTS TYZSIcalgwb",
+	"UC RTR RTS Scalgb",	  "UD RTR RTS Scqb",
+	"RC RTS RTS calgwb",	  "UC RTS RTS calgb",
+	"UD RTS RTS cqb",	  "RC RTS SQD n",
+	"UC RTS SQD n",		  "UD RTS SQD n",
+	"RC SQD RTS calgwb",	  "UC SQD RTS calgb",
+	"UD SQD RTS cqb",	  "RC SQD SQD pvtyzidlakwg",
+	"UC SQD SQD vlakg",	  "UD SQD SQD kq",
+	"UC SQE RTS ca",	  "UD SQE RTS cqb",
+	"RAW RESET INIT P",	  "RAW INIT INIT p",
+	"RAW INIT RTR .",	  "RAW RTR RTS c",
+	"RAW RTS RTS c",	  "RAW RTS SQD n",
+	"RAW SQD RTS c",	  "RAW SQD SQD .",
+	"RAW SQE RTS c",	  "XS RESET INIT KPA",
+	"XT RESET INIT KPA",	  "XS INIT INIT kpa",
+	"XT INIT INIT kpa",	  "XS INIT RTR VMXRlakdw",
+	"XT INIT RTR VMXRDWlak",  "XS RTR RTS TYZSIcalgb",
+	"XT RTR RTS TScalgwyzib", "XS RTS RTS calgb",
+	"XT RTS RTS calgwb",	  "XS RTS SQD n",
+	"XT RTS SQD n",		  "XS SQD RTS calgb",
+	"XT SQD RTS calgwb",	  "XS SQD SQD pvtyzilakg",
 	"XT SQD SQD pvtdlakwg",
 };
 
@@ -60,7 +61,7 @@ static const char *const states[] = { "RESET", "INIT", "RTR", "RTS",
 				      "SQD",   "SQE",  "ERR" };
 
 /* By the bit of enum ibv_qp_attr_mask, from bit 1 on. */
-static const char letters[] = "cnakpqvmtyzrilwsdg-x";
+static const char letters[] = "cnakpqvmtyzrilwsdg-x----b";
 
 static uint32_t bit_of(char letter)
 {
