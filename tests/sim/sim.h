@@ -7,7 +7,7 @@
  *	world.c     hosts, lanes, the loop over virtual time
  *	net.c       links: latency, loss, duplication, corruption, reordering
  *	sniff.c     what went over the wire, counted independently
- *	conn.c      RC and UC connections and their queue pairs
+ *	conn.c      RC, UC and XRC connections and their queue pairs
  *	workload.c  what the applications post
  *	oracle.c    what the applications may see
  *	memory.c    what target memory may hold
@@ -51,6 +51,7 @@ enum sim_scenario {
 	SIM_RNR,
 	SIM_UC,
 	SIM_UD,
+	SIM_XRC,
 	SIM_MIXED,
 	SIM_BIG,
 	SIM_HOSTILE,
@@ -90,6 +91,7 @@ struct sim_params {
 	uint32_t lanes_per_host;
 	uint32_t rc_conns;
 	uint32_t uc_conns;
+	uint32_t xrc_conns; /* one way, from an initiator to a target */
 	uint32_t uds;
 	uint32_t ops; /* a direction */
 	uint32_t max_msg;
@@ -260,7 +262,7 @@ struct sim_end {
 };
 
 struct sim_conn {
-	enum ur_qp_type type;
+	enum ur_qp_type type; /* of its first end */
 	uint32_t mtu;
 	struct sim_end end[2];
 	bool hostile; /* one end is played by the attacker */
@@ -404,6 +406,7 @@ void sim_rxq_sges(struct sim_rxq *q, uint32_t slot, struct ur_sge *sge);
 void sim_rxq_reset(struct sim_rxq *q);
 
 /* conn.c */
+bool sim_end_receives(const struct sim_end *e);
 void sim_conn_create(struct sim_world *w, enum ur_qp_type type,
 		     struct sim_lane *a, struct sim_lane *b);
 void sim_conn_destroy(struct sim_conn *c);
