@@ -29,9 +29,11 @@ static uint8_t wc_opcode_of(uint8_t wr)
 		return UR_WC_LOCAL_INV;
 	case UR_WR_BIND_MW:
 		return UR_WC_BIND_MW;
-	case UR_WR_TSO: /* never here */
 	case UR_WR_FLUSH:
+		return UR_WC_FLUSH;
 	case UR_WR_ATOMIC_WRITE:
+		return UR_WC_ATOMIC_WRITE;
+	case UR_WR_TSO: /* never here */
 		break;
 	}
 	return 0xff;
@@ -113,6 +115,23 @@ static void send_failed(struct sim_end *e, uint32_t idx, uint8_t status)
 	e->in->unsure = true;
 }
 
+static void check_earlier_write(struct sim_dir *d, uint32_t i)
+{
+	for (uint32_t j = i + 1; j-- > 0;) {
+		uint8_t opcode = d->ops[j].opcode;
+
+		if (opcode != UR_WR_RDMA_WRITE &&
+		    opcode != UR_WR_RDMA_WRITE_IMM &&
+		    opcode != UR_WR_ATOMIC_WRITE)
+			continue;
+		if (!sim_dir_write_visible(d, j))
+			sim_fail(d->from->w,
+				 "qp %x: message #%u is there, WRITE #%u not",
+				 d->to->qp.qpn, i, j);
+		return;
+	}
+}
+
 static void send_succeeded(struct sim_end *e, uint32_t idx,
 			   const struct ur_cqe *c)
 {
@@ -178,22 +197,6 @@ static bool recv_fits(struct sim_end *e, const struct ur_cqe *c,
 	/* An aborted message (UC) may have left something behind. */
 	return e->conn->type == UR_QPT_UC ||
 	       sim_gaps_ok(sge, e->rxq->nsge[slot], write ? 0 : op->len);
-}
-
-static void check_earlier_write(struct sim_dir *d, uint32_t i)
-{
-	for (uint32_t j = i + 1; j-- > 0;) {
-		uint8_t opcode = d->ops[j].opcode;
-
-		if (opcode != UR_WR_RDMA_WRITE &&
-		    opcode != UR_WR_RDMA_WRITE_IMM)
-			continue;
-		if (!sim_dir_write_visible(d, j))
-			sim_fail(d->from->w,
-				 "qp %x: message #%u is there, WRITE #%u not",
-				 d->to->qp.qpn, i, j);
-		return;
-	}
 }
 
 static void recv_rc(struct sim_end *e, const struct ur_cqe *c)
