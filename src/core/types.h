@@ -119,6 +119,14 @@ enum ur_access {
 	UR_ACCESS_OPTIONAL = 0x3ff00000, /* hints: ignored, never refused */
 };
 
+/* IBTA A19: where data has to be that is flushed, and which. */
+#define UR_FLUSH_GLOBAL	    0x1u /* seen by everybody */
+#define UR_FLUSH_PERSISTENT 0x2u /* safe from a loss of power */
+enum ur_flush_level {
+	UR_FLUSH_RANGE,
+	UR_FLUSH_MR,
+};
+
 enum ur_qp_attr_mask {
 	UR_QP_STATE = 1 << 0,
 	UR_QP_CUR_STATE = 1 << 1,

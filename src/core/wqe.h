@@ -37,8 +37,8 @@ struct ur_swqe {
 		struct {
 			uint64_t remote_addr;
 			uint32_t rkey;
-			uint8_t placement; /* UR_FLUSH_ of the wire */
-			uint8_t level;
+			uint8_t placement; /* UR_FLUSH_ */
+			uint8_t level;	   /* enum ur_flush_level */
 		} flush; /* its range is `length`, without data */
 		struct {
 			uint64_t remote_addr;

@@ -32,6 +32,7 @@
 	(IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |                 \
 	 IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |         \
 	 IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |               \
+	 IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_MANAGED_FLOW_STEERING |           \
 	 IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |      \
 	 IBV_DEVICE_MEM_WINDOW_TYPE_2B)
 
@@ -39,6 +40,10 @@
 	(IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |            \
 	 IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |                       \
 	 IBV_DEVICE_MEM_WINDOW_TYPE_2B)
+
+/* The kernel's names: IB_UVERBS_DEVICE_… */
+#define CAP_FLUSH_GLOBAL (UINT64_C(1) << 38)
+#define CAP_ATOMIC_WRITE (UINT64_C(1) << 40)
 
 #define ODP_RC                                                                 \
 	(IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | \
@@ -131,6 +136,24 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 	return 0;
 }
 
+/* What raw packet queue pairs can, of the device that has them. */
+static void fill_raw(struct ibv_device_attr_ex *a)
+{
+	const uint32_t raw = 1u << IBV_QPT_RAW_PACKET;
+
+	a->tso_caps = (struct ibv_tso_caps){ UR_MAX_TSO, raw };
+	a->rss_caps = (struct ibv_rss_caps){
+		.supported_qpts = raw,
+		.max_rwq_indirection_tables = UR_MAX_RWQ_TABLES,
+		.max_rwq_indirection_table_size = UR_MAX_RWQ_TABLE,
+		.rx_hash_fields_mask = UR_RSS_FIELDS,
+		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+	};
+	a->max_wq_type_rq = UR_MAX_WQ;
+	a->raw_packet_caps = IBV_RAW_PACKET_CAP_CVLAN_STRIPPING |
+			     IBV_RAW_PACKET_CAP_IP_CSUM;
+}
+
 /* Registration pins nothing, so on-demand paging is what every region has. */
 static void fill_extended(struct ibv_device_attr_ex *a, bool iwarp)
 {
@@ -141,12 +164,15 @@ static void fill_extended(struct ibv_device_attr_ex *a, bool iwarp)
 		a->odp_caps.per_transport_caps.uc_odp_caps = ODP_UC;
 		a->odp_caps.per_transport_caps.ud_odp_caps = ODP_UD;
 		a->xrc_odp_caps = ODP_RC;
+		fill_raw(a);
 	}
 	a->cq_mod_caps.max_cq_count = UINT16_MAX;
 	a->cq_mod_caps.max_cq_period = UINT16_MAX;
 	a->completion_timestamp_mask = UINT64_MAX;
 	a->hca_core_clock = CORE_CLOCK_KHZ;
 	a->device_cap_flags_ex = a->orig_attr.device_cap_flags;
+	if (!iwarp)
+		a->device_cap_flags_ex |= CAP_FLUSH_GLOBAL | CAP_ATOMIC_WRITE;
 	a->phys_port_cnt_ex = URV_PORTS;
 }
 

@@ -34,14 +34,6 @@ enum ur_nak {
 	UR_NAK_INV_RD = 4,
 };
 
-/* IBTA A19: where the data has to be, and which. */
-#define UR_FLUSH_GLOBAL	    0x1u /* seen by everybody */
-#define UR_FLUSH_PERSISTENT 0x2u /* safe from a loss of power */
-enum ur_flush_level {
-	UR_FLUSH_RANGE,
-	UR_FLUSH_MR,
-};
-
 struct ur_bth {
 	uint8_t opcode;
 	bool solicited;
@@ -62,9 +54,9 @@ struct ur_hdr {
 	struct ur_bth bth;
 	/* XRCETH: the shared receive queue */
 	uint32_t srqn;
-	/* FETH */
-	uint8_t placement; /* UR_FLUSH_ set */
-	uint8_t level;	   /* enum ur_flush_level */
+	/* FETH (IBTA A19): where the data has to be, and which data */
+	uint8_t placement; /* 4 bits */
+	uint8_t level;	   /* 2 bits */
 	/* DETH */
 	uint32_t qkey;
 	uint32_t sqpn;
