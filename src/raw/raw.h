@@ -17,7 +17,7 @@
 /* Numbers of queue pairs and work queues are of this slot, which no lane of
  * RoCE has before all others do; they are only for completions. */
 #define UR_RAW_SLOT 1023u
-#define UR_MAX_RAW  4096u /* queue pairs and work queues of a lane */
+#define UR_MAX_RAW  8192u /* queue pairs and work queues of a lane */
 
 struct ur_raw;
 

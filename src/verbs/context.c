@@ -6,6 +6,7 @@
 #include "verbs/convert.h"
 #include "verbs/objects.h"
 #include "verbs/ops.h"
+#include "verbs/raw.h"
 
 /* What is NULL answers EOPNOTSUPP, except where verbs.h does not look first. */
 static void fill_ops(struct verbs_context *v)
@@ -33,6 +34,17 @@ static void fill_ops(struct verbs_context *v)
 	v->close_xrcd = urv_close_xrcd;
 	v->get_srq_num = urv_get_srq_num;
 	v->open_qp = urv_open_qp;
+	v->ibv_create_flow = urv_create_flow;
+	v->ibv_destroy_flow = urv_destroy_flow;
+	v->create_counters = urv_create_counters;
+	v->destroy_counters = urv_destroy_counters;
+	v->attach_counters_point_flow = urv_attach_counters;
+	v->read_counters = urv_read_counters;
+	v->create_wq = urv_create_wq;
+	v->modify_wq = urv_modify_wq;
+	v->destroy_wq = urv_destroy_wq;
+	v->create_rwq_ind_table = urv_create_rwq_table;
+	v->destroy_rwq_ind_table = urv_destroy_rwq_table;
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	v->context.ops = (struct ibv_context_ops){
 		.alloc_mw = urv_alloc_mw,

@@ -50,6 +50,8 @@ struct urv_device {
 	_Atomic uint32_t ahs;
 	_Atomic uint32_t cqs;
 	_Atomic uint32_t srqs;
+	_Atomic uint32_t wqs;
+	_Atomic uint32_t rwq_tables;
 	_Atomic uint64_t dm_bytes; /* of device memory */
 };
 
@@ -148,9 +150,10 @@ struct urv_qp {
 	struct ur_qp core;
 	struct ur_list node; /* urv_context.qps */
 	uint32_t generation;
-	uint32_t op_type;  /* which operations it has: urv_op_kind() */
-	bool has_builders; /* created with send_ops_flags */
-	bool gone;	   /* destroyed when its context was closed */
+	_Atomic uint32_t flows; /* that name it: destroying needs 0 */
+	uint32_t op_type;	/* which operations it has: urv_op_kind() */
+	bool has_builders;	/* created with send_ops_flags */
+	bool gone;		/* destroyed when its context was closed */
 	/* XRC_RECV: its part of `core` has the events only (xrc.h) */
 	struct urv_target *target;
 	struct urv_xrcd *xrcd;

@@ -17,6 +17,10 @@ int urv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 int urv_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 		      struct ibv_recv_wr **bad_wr);
 
+struct ur_rq;
+/* Returns 0 or errno; *wr is the first that was not posted. */
+int urv_post_rq(struct ur_rq *rq, struct ibv_recv_wr **wr);
+
 /* Extended */
 int urv_query_port(struct ibv_context *context, uint8_t port_num,
 		   struct ibv_port_attr *attr, size_t attr_len);

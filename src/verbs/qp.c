@@ -7,6 +7,7 @@
 #include "verbs/domain.h"
 #include "verbs/objects.h"
 #include "verbs/ops.h"
+#include "verbs/raw.h"
 #include "verbs/xrc.h"
 
 #define MODIFY_MASK                                                            \
@@ -21,20 +22,21 @@
 static bool type_supported(enum ibv_qp_type type)
 {
 	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD ||
-	       type == IBV_QPT_XRC_SEND;
+	       type == IBV_QPT_RAW_PACKET || type == IBV_QPT_XRC_SEND;
 }
 
 static int qp_init(struct urv_qp *qp, struct ibv_pd *pd,
-		   struct ibv_qp_init_attr *attr)
+		   struct ibv_qp_init_attr *attr, const struct ur_qp_raw *raw)
 {
 	struct urv_context *c = urv_context(pd->context);
 	struct ur_qp_init init = {
 		.type = (enum ur_qp_type)attr->qp_type,
 		.pd = &urv_pd(pd)->core,
-		.send_cq = &urv_cq(attr->send_cq)->core,
+		.send_cq = attr->send_cq ? &urv_cq(attr->send_cq)->core : NULL,
 		.recv_cq = attr->recv_cq ? &urv_cq(attr->recv_cq)->core : NULL,
 		.srq = attr->srq ? &urv_srq(attr->srq)->core : NULL,
 		.sq_sig_all = attr->sq_sig_all != 0,
+		.raw = *raw,
 		.async = &c->async,
 		.object = &qp->ibv,
 		.rings = urv_domain_enter(pd),
@@ -98,24 +100,37 @@ static void handle_free(struct urv_qp *qp, struct urv_context *c)
 	urv_context_put(c);
 }
 
+/* What the type cannot do without. */
+static int check_parts(const struct ibv_qp_init_attr *attr,
+		       const struct ur_qp_raw *raw)
+{
+	if (attr->qp_type == IBV_QPT_XRC_RECV) /* without a domain */
+		return -EINVAL;
+	if (!type_supported(attr->qp_type))
+		return -EOPNOTSUPP;
+	if (raw->rss.table)
+		return 0;
+	if (!attr->send_cq ||
+	    (!attr->recv_cq && attr->qp_type != IBV_QPT_XRC_SEND))
+		return -EINVAL;
+	return attr->qp_type == IBV_QPT_RAW_PACKET && attr->srq ? -EINVAL : 0;
+}
+
 static struct urv_qp *qp_create(struct ibv_pd *pd,
-				struct ibv_qp_init_attr *attr)
+				struct ibv_qp_init_attr *attr,
+				const struct ur_qp_raw *raw)
 {
 	struct urv_context *c = urv_context(pd->context);
 	struct urv_qp *qp;
 	int rc;
 
-	if (attr->qp_type == IBV_QPT_XRC_RECV) /* without a domain */
-		return urv_null(-EINVAL);
-	if (!type_supported(attr->qp_type))
-		return urv_null(-EOPNOTSUPP);
-	if (!attr->send_cq ||
-	    (!attr->recv_cq && attr->qp_type != IBV_QPT_XRC_SEND))
-		return urv_null(-EINVAL);
+	rc = check_parts(attr, raw);
+	if (rc)
+		return urv_null(rc);
 	qp = handle_new(c);
 	if (!qp)
 		return NULL;
-	rc = qp_init(qp, pd, attr);
+	rc = qp_init(qp, pd, attr, raw);
 	if (rc) {
 		handle_free(qp, c);
 		return urv_null(rc);
@@ -127,7 +142,8 @@ static struct urv_qp *qp_create(struct ibv_pd *pd,
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct urv_qp *qp = qp_create(pd, attr);
+	static const struct ur_qp_raw plain;
+	struct urv_qp *qp = qp_create(pd, attr, &plain);
 
 	return qp ? &qp->ibv : NULL;
 }
@@ -205,10 +221,11 @@ static int check_ex(const struct ibv_qp_init_attr_ex *ex)
 {
 	if (ex->comp_mask &
 	    ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-			IBV_QP_INIT_ATTR_XRCD |
+			IBV_QP_INIT_ATTR_XRCD | URV_RAW_COMP_MASK |
 			IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return -EOPNOTSUPP;
-	if ((ex->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && ex->create_flags)
+	if ((ex->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
+	    ex->create_flags && ex->qp_type != IBV_QPT_RAW_PACKET)
 		return -EOPNOTSUPP;
 	if (ex->qp_type == IBV_QPT_XRC_RECV)
 		return ex->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
@@ -225,15 +242,18 @@ struct ibv_qp *urv_create_qp_ex(struct ibv_context *context,
 				struct ibv_qp_init_attr_ex *ex)
 {
 	struct ibv_qp_init_attr attr;
+	struct ur_qp_raw raw;
 	struct urv_qp *qp;
 	int rc = check_ex(ex);
 
+	if (!rc)
+		rc = urv_raw_attrs(&raw, ex);
 	if (rc)
 		return urv_null(rc);
 	if (ex->qp_type == IBV_QPT_XRC_RECV)
 		return target_create(urv_context(context), ex);
 	memcpy(&attr, ex, sizeof(attr));
-	qp = qp_create(ex->pd, &attr);
+	qp = qp_create(ex->pd, &attr, &raw);
 	if (!qp)
 		return NULL;
 	if (ex->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
@@ -291,6 +311,8 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 
 	if (qp->generation != urv_generation)
 		return urv_errno(-ENODEV);
+	if (qp->core.raw.rss.table) /* as mlx5: it has neither state nor queues */
+		return urv_errno(-ENOSYS);
 	ur_adapter_qp_query(urv_core(qp), &out);
 	urv_qp_attr_to_ibv(attr, &out);
 	attr->qp_state = shown_state(qp, out.state);
@@ -320,6 +342,8 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	struct urv_qp *qp = urv_qp(ibqp);
 	int rc;
 
+	if (atomic_load(&qp->flows))
+		return urv_errno(-EBUSY);
 	if (!qp->gone) {
 		rc = urv_qp_end(qp);
 		if (rc)

@@ -29,8 +29,7 @@ static int post_one(struct ur_rq *rq, const struct ibv_recv_wr *wr)
 	return 0;
 }
 
-/* Returns 0 or errno; *wr is the first that was not posted. */
-static int post_list(struct ur_rq *rq, struct ibv_recv_wr **wr)
+int urv_post_rq(struct ur_rq *rq, struct ibv_recv_wr **wr)
 {
 	int rc = 0;
 
@@ -79,7 +78,7 @@ int urv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 	else if (!takes_receives(qp))
 		rc = EINVAL;
 	else
-		rc = post_list(&qp->core.rq, &wr);
+		rc = urv_post_rq(&qp->core.rq, &wr);
 	if (rc)
 		*bad_wr = wr;
 	flush_if_error(qp);
@@ -92,7 +91,7 @@ int urv_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 	int rc = ENODEV;
 
 	if (urv_context(ibsrq->context)->generation == urv_generation)
-		rc = post_list(&urv_srq(ibsrq)->core.rq, &wr);
+		rc = urv_post_rq(&urv_srq(ibsrq)->core.rq, &wr);
 	if (rc)
 		*bad_wr = wr;
 	return rc;
