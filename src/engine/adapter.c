@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/guard.h"
 #include "base/log.h"
 #include "engine/internal.h"
 
@@ -289,6 +290,11 @@ int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
 		return -ENODEV;
 	if (!has_type(a, init->type))
 		return -EOPNOTSUPP;
+	/* Memory that is gone must not end the process, whatever handlers the
+	 * application has put up since. */
+	err = ur_guard_install();
+	if (err)
+		return err;
 	err = ur_qp_init(qp, init);
 	if (err)
 		return err;

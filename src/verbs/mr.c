@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/guard.h"
 #include "verbs/convert.h"
 
 /* verbs.h wraps them to choose among the registration calls. */
@@ -44,7 +45,10 @@ struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s)
 
 	if (!mr)
 		return urv_null(-ENOMEM);
-	rc = urv_context_get(c, &mr->ibv.handle);
+	/* It may be unmapped while peers write to it. */
+	rc = ur_guard_install();
+	if (!rc)
+		rc = urv_context_get(c, &mr->ibv.handle);
 	if (rc)
 		goto free_mr;
 	rc = core_create(mr, c, &urv_pd(pd)->core, s);
