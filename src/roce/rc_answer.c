@@ -58,15 +58,21 @@ static uint8_t read_opcode(const struct ur_resource *x)
 	return last ? UR_RC_READ_RESP_LAST : UR_RC_READ_RESP_MIDDLE;
 }
 
-/* The region or window went away while its READ was being answered. */
+/*
+ * The region or window went away while its READ was being answered.  One that
+ * is answered again may be a late duplicate, whose requester went on long ago
+ * and gave the region up itself: then nobody listens to the NAK, and the QP
+ * has no reason to fail.
+ */
 static enum ur_emit read_fault(struct ur_rqp *q, struct ur_resource *x,
 			       uint64_t now_ns)
 {
 	x->active = false;
 	q->r->cnt.resp_remote_access_errors++;
-	ur_rc_ack_later(q, UR_AETH_NAK | UR_NAK_REM_ACCESS, x->next_psn,
-			now_ns);
-	if (ur_rqp_state(q) != UR_QPS_ERR)
+	if (!x->again || !q->rsp.ack_due)
+		ur_rc_ack_later(q, UR_AETH_NAK | UR_NAK_REM_ACCESS, x->next_psn,
+				now_ns);
+	if (ur_rqp_state(q) != UR_QPS_ERR && !x->again)
 		ur_rqp_fail(q, UR_EVENT_QP_ACCESS_ERR);
 	return UR_EMIT_OK;
 }

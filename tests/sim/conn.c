@@ -20,8 +20,9 @@ static void dir_init(struct sim_dir *d, struct sim_end *from,
 	rig_buf_init(&d->dst, to->lane->rig.host, dst_len,
 		     UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_WRITE |
 			     UR_ACCESS_REMOTE_READ | UR_ACCESS_REMOTE_ATOMIC |
-			     UR_ACCESS_FLUSH_GLOBAL);
+			     UR_ACCESS_FLUSH_GLOBAL | UR_ACCESS_MW_BIND);
 	memset(d->dst.p, 0, dst_len);
+	sim_win_create(d);
 	d->model = calloc(1, dst_len);
 	RIG_CHECK(d->model != NULL);
 }
@@ -42,6 +43,7 @@ static void dir_fini(struct sim_dir *d)
 		sim_fail(d->from->w, "target region: written outside of it");
 	dir_free_ops(d);
 	free(d->model);
+	sim_win_destroy(d);
 	rig_buf_fini(&d->src);
 	rig_buf_fini(&d->dst);
 }

@@ -86,6 +86,8 @@ static void retire(struct sim_dir *d, bool success)
 	sim_sges(&d->src, op->slot * d->slot_size, op->piece, op->nsge, sge);
 	if (success && reads && !d->from->conn->hostile)
 		check_landed(d, d->retired, sge);
+	if (success)
+		sim_win_completed(d, op);
 	if (!sim_gaps_ok(sge, op->nsge,
 			 op->flags & UR_SEND_INLINE ? 0 : op->len))
 		sim_fail(d->from->w, "qp %x: wrote beside the buffer of #%u",
@@ -181,7 +183,8 @@ static bool recv_fits(struct sim_end *e, const struct ur_cqe *c,
 		      const struct sim_op *op)
 {
 	bool write = op->opcode == UR_WR_RDMA_WRITE_IMM;
-	bool imm = op->opcode != UR_WR_SEND;
+	bool inv = op->opcode == UR_WR_SEND_INV;
+	bool imm = op->opcode != UR_WR_SEND && !inv;
 	uint32_t slot = (uint32_t)(c->wr_id & ~SIM_RECV_ID);
 	struct ur_sge sge[SIM_SGES];
 
@@ -189,7 +192,8 @@ static bool recv_fits(struct sim_end *e, const struct ur_cqe *c,
 	    c->byte_len != op->len || c->qpn != e->qp.qpn)
 		return false;
 	if (imm != !!(c->flags & UR_WC_WITH_IMM) ||
-	    (imm && c->imm_be != op->imm))
+	    inv != !!(c->flags & UR_WC_WITH_INV) ||
+	    ((imm || inv) && c->imm_be != op->imm))
 		return false;
 	sim_rxq_sges(e->rxq, slot, sge);
 	if (!write && !sim_sges_match(sge, e->rxq->nsge[slot], op->id, op->len))
@@ -197,6 +201,13 @@ static bool recv_fits(struct sim_end *e, const struct ur_cqe *c,
 	/* An aborted message (UC) may have left something behind. */
 	return e->conn->type == UR_QPT_UC ||
 	       sim_gaps_ok(sge, e->rxq->nsge[slot], write ? 0 : op->len);
+}
+
+static void taken(struct sim_dir *d, uint32_t i)
+{
+	check_earlier_write(d, i);
+	if (d->ops[i].opcode == UR_WR_SEND_INV)
+		sim_win_invalidated(d);
 }
 
 static void recv_rc(struct sim_end *e, const struct ur_cqe *c)
@@ -217,7 +228,7 @@ static void recv_rc(struct sim_end *e, const struct ur_cqe *c)
 			 c->imm_be, d->ops[d->received].opcode,
 			 d->ops[d->received].len, d->ops[d->received].imm);
 	else
-		check_earlier_write(d, d->received++);
+		taken(d, d->received++);
 }
 
 /* UC: some message that was sent, later than the last one unless the network

@@ -147,6 +147,7 @@ static void draw_shape(struct sim_world *w)
 	p->poll_delay_ns = sim_below(w, 6) * SIM_US;
 	p->shared_cq = sim_chance(w, SIM_PROB / 2);
 	p->srq = sim_chance(w, SIM_PROB / 3);
+	p->windows = sim_chance(w, SIM_PROB / 2);
 }
 
 /* Errors are provoked on a good network, where their outcome is certain. */
@@ -195,6 +196,9 @@ static void shape_scenario(struct sim_world *w)
 		p->hosts = SIM_HOSTS;
 	if (is_error_scenario(p->scenario) || p->scenario == SIM_RESET)
 		p->srq = false;
+	if (is_error_scenario(p->scenario) || p->scenario == SIM_RESET ||
+	    p->scenario == SIM_HOSTILE)
+		p->windows = false;
 }
 
 void sim_params_draw(struct sim_world *w, int scenario)

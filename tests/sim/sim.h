@@ -11,6 +11,7 @@
  *	workload.c  what the applications post
  *	oracle.c    what the applications may see
  *	memory.c    what target memory may hold
+ *	window.c    memory windows: bound, used, invalidated
  *	ud.c        UD queue pairs: workload and oracle
  *	hostile.c   a peer that sends whatever it likes
  *	scenario.c  errors provoked at a moment, and what must follow
@@ -26,6 +27,7 @@
 #include "base/list.h"
 #include "base/rng.h"
 #include "base/timer.h"
+#include "core/mw.h"
 #include "rig/rig.h"
 
 #define SIM_HOSTS   4u
@@ -101,6 +103,7 @@ struct sim_params {
 	uint64_t poll_delay_ns;
 	bool shared_cq;
 	bool srq;
+	bool windows;
 	uint8_t timeout;
 	uint8_t retry_cnt;
 	uint8_t rnr_retry;
@@ -215,6 +218,23 @@ struct sim_op {
 	bool seen; /* its receive completion came */
 };
 
+enum sim_win_state {
+	SIM_WIN_FREE,
+	SIM_WIN_BINDING,
+	SIM_WIN_BOUND,
+	SIM_WIN_ENDING, /* an invalidation was posted */
+};
+
+struct sim_win {
+	struct ur_mw *mw;
+	enum sim_win_state state;
+	struct ur_mw_bind bind;
+	uint32_t key;
+	uint32_t off;
+	uint32_t len;
+	bool zero; /* based */
+};
+
 /* One direction of a connection. */
 struct sim_dir {
 	struct sim_end *from;
@@ -230,6 +250,7 @@ struct sim_dir {
 	struct rig_buf src;
 	struct rig_buf dst;
 	uint8_t *model; /* dst after all that was posted */
+	struct sim_win win; /* of dst */
 	bool unsure;	/* not every posted op was executed, or in order */
 	bool post_pending;
 	/* The first request that failed, and how. */
@@ -448,6 +469,18 @@ bool sim_gaps_ok(const struct ur_sge *sge, uint32_t n, uint32_t written);
 void sim_slot_blank(const struct rig_buf *b, uint32_t at, uint32_t len);
 /* Cut len into at most SIM_SGES pieces; returns how many (0 for none). */
 uint32_t sim_cut(struct sim_world *w, uint32_t len, uint32_t *piece);
+
+/* window.c */
+void sim_win_create(struct sim_dir *d);
+void sim_win_destroy(struct sim_dir *d);
+/* Perhaps make op one about a window. */
+bool sim_win_draw(struct sim_dir *d, struct sim_op *op);
+void sim_win_undo(struct sim_dir *d, const struct sim_op *op);
+/* Perhaps reach the target through its window. */
+void sim_win_name(struct sim_dir *d, const struct sim_op *op,
+		  struct rig_wr *wr);
+void sim_win_completed(struct sim_dir *d, const struct sim_op *op);
+void sim_win_invalidated(struct sim_dir *d);
 
 /* ud.c */
 void sim_ud_create(struct sim_world *w, struct sim_lane *l);

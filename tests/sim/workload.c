@@ -9,6 +9,7 @@
 bool sim_op_eats_recv(const struct sim_op *op)
 {
 	return op->opcode == UR_WR_SEND || op->opcode == UR_WR_SEND_IMM ||
+	       op->opcode == UR_WR_SEND_INV ||
 	       op->opcode == UR_WR_RDMA_WRITE_IMM;
 }
 
@@ -110,6 +111,8 @@ static void draw_op(struct sim_dir *d, struct sim_op *op)
 	op->id = ++w->next_id;
 	op->posted_ns = w->now_ns;
 	op->imm = (uint32_t)op->id;
+	if (d->posted != d->bad_op && sim_win_draw(d, op))
+		return;
 	op->opcode = draw_opcode(w, e->conn->type);
 	if (op->opcode == UR_WR_FETCH_ADD || op->opcode == UR_WR_CMP_SWP) {
 		draw_atomic(d, op);
@@ -229,11 +232,13 @@ static bool dir_post_one(struct sim_dir *d)
 	if (!sim_op_reads(op))
 		sim_sges_fill(sge, op->nsge, op->id);
 	op_wr(d, op, &wr, sge);
+	sim_win_name(d, op, &wr);
 	if (bad)
 		spoil(d, op, &wr, sge);
 	if (rig_post_send(&d->from->qp, &wr)) {
 		if (op->dst_off == SIM_COUNTER)
 			w->counter_adds--;
+		sim_win_undo(d, op);
 		return false;
 	}
 	SIM_TRACEF(w, "qp %x posts #%u op %u len %u flags %x", d->from->qp.qpn,

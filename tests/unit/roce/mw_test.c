@@ -269,6 +269,28 @@ static void reads_under_way_hold_an_invalidation(void **state)
 	expect_cqe(m->f, 3, UR_WC_SUCCESS);
 }
 
+/* The network may double a READ request and deliver it late. */
+static void a_late_duplicate_read_is_no_fault(void **state)
+{
+	struct mwfix *m = *state;
+	struct ur_hdr h = peer_hdr(m->f, UR_RC_READ_REQUEST, RQ_PSN);
+
+	fix_recv(m->f, 3, 0, 512);
+	h.rkey = bound(m, m->two, RW);
+	h.va = (uintptr_t)m->buf.p + 256;
+	h.dma_len = 10;
+	peer_send(m->f, &h, 0);
+	fix_run(m->f);
+	send_inv(m, h.rkey, RQ_PSN + 1);
+	expect_cqe(m->f, 3, UR_WC_SUCCESS);
+	fix_run(m->f);
+	peer_send(m->f, &h, 0);
+	assert_int_equal(fix_run(m->f), 1);
+	expect_aeth(m->f, 0, RQ_PSN, NAK(UR_NAK_REM_ACCESS));
+	assert_int_equal(m->f->qp.state, UR_QPS_RTS);
+	expect_no_event(m->f);
+}
+
 static void local_invalidation(void **state)
 {
 	struct mwfix *m = *state;
@@ -386,6 +408,7 @@ int main(void)
 		TEST(send_with_invalidate_frees_it),
 		TEST(what_a_peer_may_not_invalidate),
 		TEST(reads_under_way_hold_an_invalidation),
+		TEST(a_late_duplicate_read_is_no_fault),
 		TEST(local_invalidation),
 		TEST(what_fails_stops_the_qp),
 		TEST(in_their_turn),
