@@ -78,7 +78,8 @@ tsan:
 # Against the kernel's own rxe and siw, in a virtual machine (root).
 INTEROP ?=
 interop:
-	@scripts/deps build interop
+	@scripts/deps build
+	@scripts/deps interop || echo "interop: not all programs are there"
 	@$(MAKE) --no-print-directory all
 	@tests/interop/run.py --urnic $(BUILD)/urnic \
 		--progs $(BUILD)/tests/progs $(INTEROP) || [ $$? -eq 77 ]

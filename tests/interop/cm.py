@@ -173,6 +173,12 @@ def meet(env, server, client, lines, expect):
     s, c = started(env, server, client, lines)
     try:
         finish(s, c, 60)
+    except Failure as e:
+        env.b.sweep()
+        if not closed_too_fast(s if server is env.b else c):
+            raise
+        print(f'      forgiven: {e}')
+    try:
         # perftest's servers do not all tell a result.
         told = (c,) if expect == '#bytes' else (s, c)
         if not all(expect in p.text() for p in told):
@@ -184,6 +190,15 @@ def meet(env, server, client, lines, expect):
     finally:
         s.end()
         c.end()
+
+
+def closed_too_fast(proc):
+    """siw sends its last SEND, the peer answers and closes, and only then
+    does siw look whether the connection is going down, and says that the SEND
+    has failed (siw_qp_sq_proc_tx).  By then perftest has its result."""
+    text = proc.text()
+    return re.search(r'Bad wc status 2[-\s]+Unable to write \w+ socket',
+                     text) and 'Device         : siw0' in text
 
 
 def add(mode):

@@ -100,8 +100,9 @@ static void reply(struct rdma_cm_id *id)
 /* Until the client leaves, or for ever dies. */
 static void serve(void)
 {
-	struct sockaddr_in6 any = { .sin6_family = AF_INET6,
-				    .sin6_port = htons((uint16_t)args.port) };
+	/* On a listener of IPv6 the kernel takes no IPv4 client over iWARP. */
+	struct sockaddr_in any = { .sin_family = AF_INET,
+				   .sin_port = htons((uint16_t)args.port) };
 	struct rdma_cm_id *listener, *id;
 	struct rdma_cm_event *ev;
 
