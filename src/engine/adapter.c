@@ -364,7 +364,8 @@ int ur_adapter_srq_publish(struct ur_adapter *a, struct ur_srq *srq)
 	n = atomic_load_explicit(&a->lane_count, memory_order_acquire);
 	for (uint32_t i = 0; i < n; i++)
 		ur_adapter_feed(srq->cq,
-		     atomic_load_explicit(&a->lanes[i], memory_order_acquire));
+				atomic_load_explicit(&a->lanes[i],
+						     memory_order_acquire));
 	return 0;
 }
 
@@ -375,6 +376,27 @@ int ur_adapter_srq_remove(struct ur_adapter *a, struct ur_srq *srq)
 	ur_srq_table_remove(a->srqs, srq);
 	quiesce(a);
 	return 0;
+}
+
+void ur_adapter_violations(struct ur_adapter *a, uint32_t *pkeys,
+			   uint32_t *qkeys)
+{
+	uint32_t lanes = atomic_load(&a->lane_count);
+
+	*pkeys = 0;
+	*qkeys = 0;
+	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
+		return;
+	for (uint32_t i = 0; i < lanes; i++) {
+		struct ur_lane *l = atomic_load(&a->lanes[i]);
+
+		if (!l || !l->roce)
+			continue;
+		ur_lane_lock(l);
+		*pkeys += (uint32_t)ur_roce_counters(l->roce)->drop_pkey;
+		*qkeys += (uint32_t)ur_roce_counters(l->roce)->drop_qkey;
+		ur_lane_unlock(l);
+	}
 }
 
 void ur_adapter_cq_moderate(struct ur_adapter *a, struct ur_cq *cq,

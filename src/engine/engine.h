@@ -86,6 +86,10 @@ void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq);
 void ur_adapter_cq_moderate(struct ur_adapter *a, struct ur_cq *cq,
 			    uint32_t count, uint32_t period_us);
 
+/* Packets with a foreign P_Key or Q_Key that this process has seen. */
+void ur_adapter_violations(struct ur_adapter *a, uint32_t *pkeys,
+			   uint32_t *qkeys);
+
 /* Nanoseconds of the clock that stamps completions (CLOCK_MONOTONIC). */
 uint64_t ur_adapter_now(void);
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "verbs/convert.h"
 #include "verbs/domain.h"
@@ -217,6 +220,34 @@ struct ibv_qp *urv_open_qp(struct ibv_context *context,
 				      : NULL);
 }
 
+static bool has_source_qpn(const struct ibv_qp_init_attr_ex *ex)
+{
+	return (ex->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
+	       (ex->create_flags & IBV_QP_CREATE_SOURCE_QPN);
+}
+
+/* Who sends in another's name needs the right to forge packets anyhow. */
+static bool may_forge(void)
+{
+	struct __user_cap_header_struct h = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct d[_LINUX_CAPABILITY_U32S_3];
+
+	return syscall(SYS_capget, &h, d) == 0 &&
+	       (d[0].effective & 1u << CAP_NET_RAW);
+}
+
+static int check_source_qpn(const struct ibv_qp_init_attr_ex *ex)
+{
+	if (ex->create_flags != IBV_QP_CREATE_SOURCE_QPN ||
+	    ex->qp_type != IBV_QPT_UD)
+		return -EOPNOTSUPP;
+	if (ex->source_qpn & ~0xffffffu)
+		return -EINVAL;
+	return may_forge() ? 0 : -EPERM;
+}
+
 static int check_ex(const struct ibv_qp_init_attr_ex *ex)
 {
 	if (ex->comp_mask &
@@ -224,9 +255,15 @@ static int check_ex(const struct ibv_qp_init_attr_ex *ex)
 			IBV_QP_INIT_ATTR_XRCD | URV_RAW_COMP_MASK |
 			IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return -EOPNOTSUPP;
-	if ((ex->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
-	    ex->create_flags && ex->qp_type != IBV_QPT_RAW_PACKET)
+	if (has_source_qpn(ex)) {
+		int rc = check_source_qpn(ex);
+
+		if (rc)
+			return rc;
+	} else if ((ex->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
+		   ex->create_flags && ex->qp_type != IBV_QPT_RAW_PACKET) {
 		return -EOPNOTSUPP;
+	}
 	if (ex->qp_type == IBV_QPT_XRC_RECV)
 		return ex->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
 			       ? -EOPNOTSUPP
@@ -263,6 +300,8 @@ struct ibv_qp *urv_create_qp_ex(struct ibv_context *context,
 			return urv_null(rc);
 		}
 	}
+	if (has_source_qpn(ex))
+		qp->core.source_qpn = ex->source_qpn;
 	ex->cap = attr.cap;
 	return &qp->ibv;
 }
@@ -284,6 +323,8 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 
 	if (mask & ~(uint32_t)MODIFY_MASK)
 		return urv_errno(-EINVAL);
+	if ((mask & IBV_QP_RATE_LIMIT) && urv_is_iwarp(c))
+		return urv_errno(-EOPNOTSUPP);
 	urv_qp_attr_from_ibv(&in, attr, mask);
 	rc = ur_adapter_qp_modify(c->adapter, urv_core(qp), &in, mask);
 	if (rc)
@@ -311,7 +352,8 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 
 	if (qp->generation != urv_generation)
 		return urv_errno(-ENODEV);
-	if (qp->core.raw.rss.table) /* as mlx5: it has neither state nor queues */
+	if (qp->core.raw.rss
+		    .table) /* as mlx5: it has neither state nor queues */
 		return urv_errno(-ENOSYS);
 	ur_adapter_qp_query(urv_core(qp), &out);
 	urv_qp_attr_to_ibv(attr, &out);

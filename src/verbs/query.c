@@ -231,8 +231,8 @@ static void fill_port(const struct urv_context *c, struct ibv_port_attr *a,
 	a->gid_tbl_len = (int)urv_gid_table_len(c);
 	a->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	a->max_msg_sz = UR_MAX_MSG_SIZE;
-	a->bad_pkey_cntr = p->bad_pkeys;
-	a->qkey_viol_cntr = p->qkey_violations;
+	ur_adapter_violations(c->adapter, &a->bad_pkey_cntr,
+			      &a->qkey_viol_cntr);
 	a->pkey_tbl_len = (uint16_t)urv_pkey_table_len(c);
 	a->lid = p->lid;
 	a->max_vl_num = 1;
@@ -245,7 +245,7 @@ static void fill_port(const struct urv_context *c, struct ibv_port_attr *a,
 static void limit_port_to_iwarp(struct ibv_port_attr *a)
 {
 	a->max_mtu = a->active_mtu;
-	a->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_DEVICE_MGMT_SUP;
+	a->port_cap_flags = IBV_PORT_CM_SUP;
 	a->lid = 0;
 	a->max_vl_num = 0;
 }

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "vt.h"
 
@@ -195,6 +197,303 @@ static void check_rate_limit(void)
 	loop_end(&l);
 }
 
+static void ud_ready(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT,
+				 .port_num = 1,
+				 .qkey = 1 };
+
+	VT_TRUE(ibv_modify_qp(qp, &a,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				      IBV_QP_QKEY) == 0);
+	a.qp_state = IBV_QPS_RTR;
+	VT_TRUE(ibv_modify_qp(qp, &a, IBV_QP_STATE) == 0);
+	a.qp_state = IBV_QPS_RTS;
+	VT_TRUE(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0);
+}
+
+/* NULL and errno; source_qpn 0: its own. */
+static struct ibv_qp *ud_qp(struct ibv_cq *cq, uint32_t source_qpn)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.send_cq = cq,
+		.recv_cq = cq,
+		.cap = { 4, 4, 1, 1, 0 },
+		.qp_type = IBV_QPT_UD,
+		.comp_mask =
+			IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+		.pd = dev.pd,
+		.create_flags = source_qpn ? IBV_QP_CREATE_SOURCE_QPN : 0,
+		.source_qpn = source_qpn,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(dev.ctx, &init);
+
+	if (qp)
+		ud_ready(qp);
+	return qp;
+}
+
+static struct ibv_ah *ah_to_self(void)
+{
+	struct ibv_ah_attr attr_ah = {
+		.is_global = 1,
+		.port_num = 1,
+		.grh = { .dgid = dev.gid,
+			 .sgid_index = (uint8_t)dev.gid_index },
+	};
+	struct ibv_ah *ah = ibv_create_ah(dev.pd, &attr_ah);
+
+	VT_TRUE(ah);
+	return ah;
+}
+
+static void send_datagram(struct ibv_qp *from, struct ibv_ah *ah,
+			  struct ibv_mr *mr, uint32_t qpn, uint32_t qkey)
+{
+	struct ibv_sge sge = { (uintptr_t)mr->addr, 8, mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = 1,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.wr.ud = { .ah = ah, .remote_qpn = qpn, .remote_qkey = qkey },
+	};
+	struct ibv_send_wr *bad;
+
+	VT_TRUE(ibv_post_send(from, &wr, &bad) == 0);
+}
+
+static void datagram_buffer(struct ibv_qp *qp, struct ibv_mr *mr)
+{
+	struct ibv_sge sge = { (uintptr_t)mr->addr + 1024, 1024, mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = 2, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_recv_wr *bad;
+
+	VT_TRUE(ibv_post_recv(qp, &wr, &bad) == 0);
+}
+
+/* A datagram with a wrong Q_Key is dropped, and the port counts it. */
+static void check_qkey_counter(void)
+{
+	struct ibv_cq *cq = ibv_create_cq(dev.ctx, 16, NULL, NULL, 0);
+	struct ibv_mr *mr = vt_mr(&dev, 4096);
+	struct ibv_qp *qp = ud_qp(cq, 0);
+	struct ibv_ah *ah = ah_to_self();
+	struct ibv_port_attr before, after;
+	struct ibv_wc wc;
+
+	VT_TRUE(ibv_query_port(dev.ctx, 1, &before) == 0);
+	datagram_buffer(qp, mr);
+	send_datagram(qp, ah, mr, qp->qp_num, 1234);
+	send_datagram(qp, ah, mr, qp->qp_num, 1);
+	vt_poll_ok(cq, &wc);
+	VT_TRUE(wc.wr_id == 2); /* the second */
+	VT_TRUE(ibv_query_port(dev.ctx, 1, &after) == 0);
+	VT_TRUE(after.qkey_viol_cntr == before.qkey_viol_cntr + 1);
+	VT_TRUE(after.bad_pkey_cntr == before.bad_pkey_cntr);
+	VT_TRUE(ibv_destroy_ah(ah) == 0);
+	VT_TRUE(ibv_destroy_qp(qp) == 0);
+	VT_TRUE(ibv_dereg_mr(mr) == 0);
+	VT_TRUE(ibv_destroy_cq(cq) == 0);
+}
+
+/* Pages that nobody has touched, registered without pinning. */
+static struct ibv_mr *odp_mr(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr;
+
+	VT_TRUE(p != MAP_FAILED);
+	mr = ibv_reg_mr(dev.pd, p, size,
+			IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE |
+				IBV_ACCESS_REMOTE_WRITE |
+				IBV_ACCESS_REMOTE_READ |
+				IBV_ACCESS_REMOTE_ATOMIC);
+	VT_TRUE(mr);
+	return mr;
+}
+
+static struct ibv_qp *odp_qp(struct ibv_cq *cq, struct ibv_srq *srq,
+			     enum ibv_qp_type type)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq,
+		.recv_cq = cq,
+		.srq = srq,
+		.cap = { 8, 8, 1, 1, 0 },
+		.qp_type = type,
+		.sq_sig_all = 1,
+	};
+	struct ibv_qp *qp = ibv_create_qp(dev.pd, &init);
+
+	VT_TRUE(qp);
+	return qp;
+}
+
+static void odp_connect(struct ibv_qp *qp, struct ibv_qp *to)
+{
+	bool rc = qp->qp_type == IBV_QPT_RC;
+	struct ibv_qp_attr a = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+				   IBV_ACCESS_REMOTE_READ |
+				   IBV_ACCESS_REMOTE_ATOMIC,
+		.path_mtu = dev.port.active_mtu,
+		.dest_qp_num = to->qp_num,
+		.max_dest_rd_atomic = 4,
+		.max_rd_atomic = 4,
+		.min_rnr_timer = 12,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.ah_attr = { .is_global = 1,
+			     .port_num = 1,
+			     .grh = { .dgid = dev.gid,
+				      .sgid_index = (uint8_t)dev.gid_index } },
+	};
+
+	VT_TRUE(ibv_modify_qp(qp, &a,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				      IBV_QP_ACCESS_FLAGS) == 0);
+	a.qp_state = IBV_QPS_RTR;
+	VT_TRUE(ibv_modify_qp(qp, &a,
+			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+				      IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				      (rc ? IBV_QP_MAX_DEST_RD_ATOMIC |
+						       IBV_QP_MIN_RNR_TIMER
+					  : 0)) == 0);
+	a.qp_state = IBV_QPS_RTS;
+	VT_TRUE(ibv_modify_qp(qp, &a,
+			      IBV_QP_STATE | IBV_QP_SQ_PSN |
+				      (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+						       IBV_QP_RNR_RETRY |
+						       IBV_QP_MAX_QP_RD_ATOMIC
+					  : 0)) == 0);
+}
+
+static void srq_buffer(struct ibv_srq *srq, struct ibv_mr *mr)
+{
+	struct ibv_sge sge = { (uintptr_t)mr->addr + 8192, 8192, mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = 2, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_recv_wr *bad;
+
+	VT_TRUE(ibv_post_srq_recv(srq, &wr, &bad) == 0);
+}
+
+/* Two completions: of the request and of the receive. */
+static void both(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+
+	vt_poll_ok(cq, &wc);
+	vt_poll_ok(cq, &wc);
+}
+
+static void odp_one_sided(struct ibv_qp *a, struct ibv_cq *cq,
+			  enum ibv_wr_opcode op, uint32_t len)
+{
+	struct ibv_mr *from = odp_mr(16384), *to = odp_mr(16384);
+	struct ibv_wc wc;
+
+	vt_rdma(a, op, from, 0, len, (uintptr_t)to->addr + 8192, to->rkey);
+	vt_poll_ok(cq, &wc);
+	VT_TRUE(ibv_dereg_mr(from) == 0);
+	VT_TRUE(ibv_dereg_mr(to) == 0);
+}
+
+/* Every operation that the type reports for memory on demand, on pages that
+ * are not there yet, and through an SRQ. */
+static void odp_type(enum ibv_qp_type type)
+{
+	struct ibv_srq_init_attr srq_init = { .attr = { 8, 1, 0 } };
+	struct ibv_cq *cq = ibv_create_cq(dev.ctx, 64, NULL, NULL, 0);
+	struct ibv_srq *srq = ibv_create_srq(dev.pd, &srq_init);
+	struct ibv_mr *mr = odp_mr(16384);
+	struct ibv_qp *a, *b;
+
+	VT_TRUE(srq);
+	a = odp_qp(cq, srq, type);
+	b = odp_qp(cq, srq, type);
+	odp_connect(a, b);
+	odp_connect(b, a);
+	srq_buffer(srq, mr);
+	vt_send(a, mr, 0, 4096, 1);
+	both(cq);
+	odp_one_sided(a, cq, IBV_WR_RDMA_WRITE, 8192);
+	if (type == IBV_QPT_RC)
+		odp_one_sided(a, cq, IBV_WR_RDMA_READ, 8192);
+	VT_TRUE(ibv_destroy_qp(a) == 0);
+	VT_TRUE(ibv_destroy_qp(b) == 0);
+	VT_TRUE(ibv_destroy_srq(srq) == 0);
+	VT_TRUE(ibv_destroy_cq(cq) == 0);
+	VT_TRUE(ibv_dereg_mr(mr) == 0);
+}
+
+/* Into a receive queue of its own first, then into one that is shared. */
+static void odp_ud(void)
+{
+	struct ibv_srq_init_attr srq_init = { .attr = { 8, 1, 0 } };
+	struct ibv_srq *srq = ibv_create_srq(dev.pd, &srq_init);
+	struct ibv_cq *cq = ibv_create_cq(dev.ctx, 16, NULL, NULL, 0);
+	struct ibv_mr *mr = odp_mr(16384);
+	struct ibv_qp *qp = ud_qp(cq, 0);
+	struct ibv_qp *shared = odp_qp(cq, srq, IBV_QPT_UD);
+	struct ibv_ah *ah = ah_to_self();
+	struct ibv_wc wc;
+
+	datagram_buffer(qp, mr);
+	send_datagram(qp, ah, mr, qp->qp_num, 1);
+	vt_poll_ok(cq, &wc);
+	ud_ready(shared);
+	srq_buffer(srq, mr);
+	send_datagram(qp, ah, mr, shared->qp_num, 1);
+	vt_poll_ok(cq, &wc);
+	VT_TRUE(wc.qp_num == shared->qp_num);
+	VT_TRUE(ibv_destroy_qp(shared) == 0);
+	VT_TRUE(ibv_destroy_srq(srq) == 0);
+	VT_TRUE(ibv_destroy_ah(ah) == 0);
+	VT_TRUE(ibv_destroy_qp(qp) == 0);
+	VT_TRUE(ibv_dereg_mr(mr) == 0);
+	VT_TRUE(ibv_destroy_cq(cq) == 0);
+}
+
+static void check_odp(void)
+{
+	VT_TRUE(attr.odp_caps.general_caps & IBV_ODP_SUPPORT);
+	odp_type(IBV_QPT_RC);
+	odp_type(IBV_QPT_UC);
+	odp_ud();
+}
+
+/* Datagrams name another queue pair as their source; for that one needs
+ * CAP_NET_RAW. */
+static void check_source_qpn(void)
+{
+	struct ibv_cq *cq = ibv_create_cq(dev.ctx, 16, NULL, NULL, 0);
+	struct ibv_mr *mr = vt_mr(&dev, 4096);
+	struct ibv_ah *ah = ah_to_self();
+	struct ibv_qp *to = ud_qp(cq, 0), *from;
+	struct ibv_wc wc;
+
+	VT_TRUE(to);
+	VT_TRUE(!ud_qp(cq, 1u << 24) && errno == EINVAL);
+	from = ud_qp(cq, 0x123456);
+	VT_TRUE(from || (errno == EPERM && geteuid() != 0));
+	if (from) {
+		datagram_buffer(to, mr);
+		send_datagram(from, ah, mr, to->qp_num, 1);
+		vt_poll_ok(cq, &wc);
+		VT_TRUE(wc.wr_id == 2 && wc.src_qp == 0x123456);
+		VT_TRUE(ibv_destroy_qp(from) == 0);
+	}
+	VT_TRUE(ibv_destroy_ah(ah) == 0);
+	VT_TRUE(ibv_destroy_qp(to) == 0);
+	VT_TRUE(ibv_dereg_mr(mr) == 0);
+	VT_TRUE(ibv_destroy_cq(cq) == 0);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -203,6 +502,9 @@ static const struct {
 	{ "ignore_overrun", check_ignore_overrun },
 	{ "timestamps", check_timestamps },
 	{ "rate_limit", check_rate_limit },
+	{ "source_qpn", check_source_qpn },
+	{ "qkey_counter", check_qkey_counter },
+	{ "odp", check_odp },
 };
 
 int main(int argc, char **argv)

@@ -96,6 +96,23 @@ static void rc_keeps_to_it(void **state)
 	assert_true(n >= 9 && n <= 11);
 }
 
+static int xrc_setup(void **state)
+{
+	*state = fix_new(UR_QPT_XRC_SEND, false);
+	return 0;
+}
+
+static void xrc_keeps_to_it(void **state)
+{
+	struct fix *f = *state;
+
+	assert_int_equal(limit(f, UR_RATE_MIN_KBPS, 0), 0);
+	fix_post(f, UR_WR_SEND, 1, 32 * MTU, UR_SEND_SIGNALED);
+	assert_int_equal(fix_run(f), 1);
+	peer_plain(f, UR_XRC_ACK, SQ_PSN, 0);
+	assert_int_equal(fix_sleep(f, 3 * MS), 1);
+}
+
 static void ud_keeps_to_it(void **state)
 {
 	struct fix *f = *state;
@@ -120,6 +137,8 @@ int main(void)
 		UC(a_queue_pair_may_go_while_it_waits),
 		UC(rates_out_of_range_are_refused),
 		cmocka_unit_test_setup_teardown(rc_keeps_to_it, rc_setup,
+						fix_teardown),
+		cmocka_unit_test_setup_teardown(xrc_keeps_to_it, xrc_setup,
 						fix_teardown),
 		cmocka_unit_test_setup_teardown(ud_keeps_to_it, ud_setup,
 						fix_teardown),

@@ -184,6 +184,13 @@ void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq)
 	ur_fake.arms++;
 }
 
+void ur_adapter_violations(struct ur_adapter *a, uint32_t *pkeys,
+			   uint32_t *qkeys)
+{
+	*pkeys = UR_FAKE_BAD_PKEYS;
+	*qkeys = UR_FAKE_BAD_QKEYS;
+}
+
 void ur_adapter_cq_moderate(struct ur_adapter *a, struct ur_cq *cq,
 			    uint32_t count, uint32_t period_us)
 {

@@ -72,6 +72,8 @@ static void the_port_tells_its_state(void **state)
 	assert_int_equal(a.max_msg_sz, 1u << 31);
 	assert_int_equal(a.active_width, 2); /* 100 Gbit/s: four of 25 */
 	assert_int_equal(a.active_speed, 32);
+	assert_int_equal(a.bad_pkey_cntr, UR_FAKE_BAD_PKEYS);
+	assert_int_equal(a.qkey_viol_cntr, UR_FAKE_BAD_QKEYS);
 	assert_int_equal(ibv_query_port(f->ctx, 0, &a), EINVAL);
 	assert_int_equal(ibv_query_port(f->ctx, 2, &a), EINVAL);
 }
