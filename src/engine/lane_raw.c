@@ -16,6 +16,8 @@
 
 #define RETRY_SEND_NS	50000u
 #define ROUNDS_PER_SEND 64u
+#define LOOK_MIN_NS	20000u
+#define LOOK_MAX_NS	5000000u
 
 static int raw_open(struct ur_lane *l)
 {
@@ -31,6 +33,7 @@ static int raw_open(struct ur_lane *l)
 		free(rl);
 		return err;
 	}
+	rl->look_ns = UR_NEVER;
 	l->slot = UR_RAW_SLOT;
 	l->raw = rl;
 	return 0;
@@ -159,14 +162,50 @@ static void on_frame(void *arg, const struct ur_frame_rx *f)
 	ur_raw_input(rl->raw, f, rl->now_ns);
 }
 
+/*
+ * A program that is late with its receives would lose what an adapter would
+ * have placed meanwhile; the socket's buffer keeps some for it.  The longer
+ * nobody posts, the rarer we look.
+ */
+static void starve(struct ur_raw_lane *rl, uint64_t now_ns)
+{
+	uint64_t pause;
+
+	if (rl->starved_ns == 0)
+		rl->starved_ns = now_ns;
+	pause = (now_ns - rl->starved_ns) / 8;
+	pause = pause < LOOK_MIN_NS   ? LOOK_MIN_NS
+		: pause > LOOK_MAX_NS ? LOOK_MAX_NS
+				      : pause;
+	rl->look_ns = now_ns + pause;
+}
+
+static uint32_t receive(struct ur_raw_lane *rl, uint64_t now_ns)
+{
+	uint32_t room;
+
+	if (ur_raw_flows(rl->raw)->count == 0) {
+		rl->starved_ns = 0;
+		rl->look_ns = UR_NEVER;
+		return 0;
+	}
+	room = ur_raw_room(rl->raw, UR_PACKET_BATCH);
+	if (room == 0) {
+		starve(rl, now_ns);
+		return 0;
+	}
+	rl->starved_ns = 0;
+	rl->look_ns = UR_NEVER;
+	return ur_packet_recv(rl->packet, room, on_frame, rl);
+}
+
 static int raw_step(struct ur_lane *l, uint64_t now_ns)
 {
 	struct ur_raw_lane *rl = l->raw;
-	uint32_t n = 0;
+	uint32_t n;
 
 	rl->now_ns = 0;
-	if (rl->packet && ur_raw_flows(rl->raw)->count)
-		n = ur_packet_recv(rl->packet, on_frame, rl);
+	n = receive(rl, now_ns);
 	if (rl->now_ns)
 		now_ns = rl->now_ns;
 	if (n)
@@ -178,12 +217,14 @@ static int raw_step(struct ur_lane *l, uint64_t now_ns)
 
 static uint64_t raw_deadline(const struct ur_lane *l)
 {
-	return UR_NEVER;
+	return l->raw->look_ns;
 }
 
 static int raw_wait_fd(const struct ur_lane *l)
 {
-	return l->raw->packet ? ur_packet_fd(l->raw->packet) : -1;
+	const struct ur_raw_lane *rl = l->raw;
+
+	return rl->packet && !rl->starved_ns ? ur_packet_fd(rl->packet) : -1;
 }
 
 static void raw_settle(struct ur_lane *l, uint64_t now_ns)

@@ -14,6 +14,9 @@ struct ur_raw_lane {
 	struct ur_netdev dev;
 	char ifname[IF_NAMESIZE];
 	uint64_t now_ns; /* of the batch that is being received */
+	/* Frames wait in the socket, since nobody has receives. */
+	uint64_t starved_ns; /* since when; 0: they do not */
+	uint64_t look_ns;    /* when to look again; UR_NEVER */
 	struct ur_frame_tx tx[UR_PACKET_BATCH];
 	struct sock_filter code[UR_PREFILTER_MAX];
 };

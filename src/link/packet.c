@@ -12,6 +12,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/virtio_net.h>
@@ -22,6 +23,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "raw/flow.h"
@@ -53,14 +55,17 @@ struct ur_packet {
 	struct iovec tx_iov[UR_PACKET_BATCH][UR_FRAME_IOV + 1];
 };
 
+/* Trying by a socket would cost milliseconds: closing it waits for others. */
 int ur_packet_allowed(void)
 {
-	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	struct __user_cap_header_struct header = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
 
-	if (fd < 0)
+	if (syscall(SYS_capget, &header, data))
 		return -errno;
-	close(fd);
-	return 0;
+	return data[0].effective & 1u << CAP_NET_RAW ? 0 : -EPERM;
 }
 
 static int query(int fd, struct ifreq *r, struct ur_netdev *out)
@@ -374,16 +379,16 @@ static bool read_slot(struct ur_packet *p, uint32_t i, struct ur_frame_rx *f)
 	return true;
 }
 
-uint32_t ur_packet_recv(struct ur_packet *p,
+uint32_t ur_packet_recv(struct ur_packet *p, uint32_t max,
 			void (*rx)(void *arg, const struct ur_frame_rx *f),
 			void *arg)
 {
 	int n;
 
-	for (uint32_t i = 0; i < UR_PACKET_BATCH; i++)
+	for (uint32_t i = 0; i < max; i++)
 		p->rx_msg[i].msg_hdr.msg_controllen =
 			sizeof(p->slot[i].control);
-	n = recvmmsg(p->rx, p->rx_msg, UR_PACKET_BATCH, 0, NULL);
+	n = recvmmsg(p->rx, p->rx_msg, max, 0, NULL);
 	for (int i = 0; i < n; i++) {
 		struct ur_frame_rx f;
 

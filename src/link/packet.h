@@ -43,8 +43,8 @@ int ur_packet_want(struct ur_packet *p, uint32_t wants);
 uint32_t ur_packet_send(struct ur_packet *p, const struct ur_frame_tx *f,
 			uint32_t n, int *err);
 
-/* Receive what is there, at most UR_PACKET_BATCH frames; how many. */
-uint32_t ur_packet_recv(struct ur_packet *p,
+/* Receive what is there, at most max <= UR_PACKET_BATCH frames; how many. */
+uint32_t ur_packet_recv(struct ur_packet *p, uint32_t max,
 			void (*rx)(void *arg, const struct ur_frame_rx *f),
 			void *arg);
 

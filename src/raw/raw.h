@@ -53,6 +53,13 @@ void ur_raw_kick(struct ur_raw *r, struct ur_qp *qp, uint64_t now_ns);
 void ur_raw_input(struct ur_raw *r, const struct ur_frame_rx *f,
 		  uint64_t now_ns);
 
+/*
+ * How many frames may come in so that whoever they are for has receives, at
+ * most `max`; 0: nobody has any, so they had better wait in the device.  A
+ * queue that is not to receive now has room: what is for it is dropped.
+ */
+uint32_t ur_raw_room(const struct ur_raw *r, uint32_t max);
+
 /* The queue pair whose turn it is to send, NULL: none. */
 struct ur_qp *ur_raw_next(struct ur_raw *r);
 

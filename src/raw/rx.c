@@ -263,6 +263,53 @@ static void input_many(struct delivery *d, const struct ur_frame_rx *f)
 		input_one(d, d->r->cut, len, f);
 }
 
+static uint32_t posted(const struct ur_rq *rq)
+{
+	return atomic_load_explicit(&rq->tail, memory_order_acquire) -
+	       atomic_load_explicit(&rq->head, memory_order_relaxed);
+}
+
+static uint32_t table_room(const struct ur_wq_table *t, uint32_t max)
+{
+	uint32_t room = 0;
+
+	for (uint32_t i = 0; i <= t->mask; i++) {
+		const struct ur_wq *wq = t->wqs[i];
+		uint32_t n = max;
+
+		if (atomic_load_explicit(&wq->state, memory_order_relaxed) ==
+		    UR_WQS_RDY)
+			n = posted(&wq->rq);
+		room = n > room ? n : room;
+	}
+	return room;
+}
+
+static uint32_t flow_room(const struct ur_flow *f, uint32_t max)
+{
+	if (f->drop)
+		return max;
+	if (f->qp->raw.rss.table)
+		return table_room(f->qp->raw.rss.table, max);
+	return receives(f->qp) ? posted(&f->qp->rq) : max;
+}
+
+uint32_t ur_raw_room(const struct ur_raw *r, uint32_t max)
+{
+	uint32_t room = 0;
+
+	for (unsigned int i = 0; i < UR_FLOW_TYPES; i++)
+		ur_list_for_each(n, &r->flows.flows[i]) {
+			uint32_t more = flow_room(
+				ur_container_of(n, struct ur_flow, node), max);
+
+			room = more > room ? more : room;
+			if (room >= max)
+				return max;
+		}
+	return room;
+}
+
 void ur_raw_input(struct ur_raw *r, const struct ur_frame_rx *f,
 		  uint64_t now_ns)
 {
