@@ -72,7 +72,9 @@ def run_all(args, cases, count):
     end = time.monotonic() + args.limit
     guest.preconditions()
     guest.build(args.image, args.limit)
-    with guest.GuestPlace(args.image, args.accel) as place:
+    place = guest.GuestPlace(args.image, args.accel)
+    signal.signal(signal.SIGTERM, lambda *a: (place.pull_plug(), stop(*a)))
+    with place:
         env = Peers(place, os.path.abspath(args.urnic),
                     os.path.abspath(args.progs), not args.short)
         if args.hold:
