@@ -5,8 +5,9 @@
  * rdma_cm (under `urnic run`).  Each connection is ended before its place is
  * used again.  One thread and one epoll set on either side.
  *
- *     conn_rate tcp|rdma [CONNECTIONS [AT_ONCE]]
+ *     conn_rate tcp|rdma [CONNECTIONS [AT_ONCE [ADDRESS]]]
  */
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 
 #include "conn_rate.h"
 
+struct in_addr conn_address;
 static struct run run = { .total = 5000, .at_once = 1 };
 
 static const struct conn_side *side_of(const char *name)
@@ -23,7 +25,8 @@ static const struct conn_side *side_of(const char *name)
 		return &conn_tcp;
 	if (strcmp(name, "rdma") == 0)
 		return &conn_rdma;
-	fprintf(stderr, "conn_rate tcp|rdma [CONNECTIONS [AT_ONCE]]\n");
+	fprintf(stderr,
+		"conn_rate tcp|rdma [CONNECTIONS [AT_ONCE [ADDRESS]]]\n");
 	exit(2);
 }
 
@@ -64,13 +67,20 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Of a hundred, so many are faster. */
+static double percentile_us(const struct run *r, unsigned int percent)
+{
+	size_t at = (size_t)r->usable * percent / 100;
+
+	return (double)r->sample[at] / 1e3;
+}
+
 static void report(const struct run *r, uint64_t ns)
 {
 	qsort(r->sample, r->usable, sizeof(*r->sample), compare);
 	printf("{\"per_s\": %.0f, \"median_us\": %.1f, \"p99_us\": %.1f}\n",
-	       (double)r->total * 1e9 / (double)ns,
-	       (double)r->sample[r->usable / 2] / 1e3,
-	       (double)r->sample[r->usable * 99 / 100] / 1e3);
+	       (double)r->total * 1e9 / (double)ns, percentile_us(r, 50),
+	       percentile_us(r, 99));
 }
 
 int main(int argc, char **argv)
@@ -83,6 +93,8 @@ int main(int argc, char **argv)
 		run.total = (unsigned int)strtoul(argv[2], NULL, 10);
 	if (argc > 3)
 		run.at_once = (unsigned int)strtoul(argv[3], NULL, 10);
+	if (!inet_aton(argc > 4 ? argv[4] : "127.0.0.1", &conn_address))
+		die("the address");
 	run.sample = calloc(run.total, sizeof(*run.sample));
 	if (!run.sample)
 		die("calloc");

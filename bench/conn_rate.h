@@ -3,6 +3,8 @@
 #ifndef URNIC_BENCH_CONN_RATE_H
 #define URNIC_BENCH_CONN_RATE_H
 
+#include <netinet/in.h>
+
 #include "bench.h"
 
 #define CONN_BACKLOG 1024
@@ -23,6 +25,9 @@ struct conn_side {
 
 extern const struct conn_side conn_tcp;
 extern const struct conn_side conn_rdma;
+
+/* Where both sides are: the loopback address, or what was asked for. */
+extern struct in_addr conn_address;
 
 /* An epoll set of these, for reading; data.fd says which. */
 int watch_all(const int *fds, unsigned int n);

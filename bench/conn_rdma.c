@@ -131,7 +131,7 @@ static void serve(struct shared *s)
 	struct epoll_event ev;
 	int ep;
 
-	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	a.sin_addr = conn_address;
 	open_side();
 	need(!rdma_create_id(side.events, &listener, NULL, RDMA_PS_TCP) &&
 		     !rdma_bind_addr(listener, (struct sockaddr *)&a) &&
@@ -225,7 +225,7 @@ static void call(struct run *r, uint16_t port)
 	run = r;
 	to = (struct sockaddr_in){ .sin_family = AF_INET,
 				   .sin_port = htons(port) };
-	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	to.sin_addr = conn_address;
 	open_side();
 	ep = watch_all(&side.events->fd, 1);
 	for (unsigned int i = 0; i < r->at_once && r->begun < r->total; i++)

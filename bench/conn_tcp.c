@@ -15,18 +15,18 @@ struct call {
 	uint64_t begun_ns;
 };
 
-static struct sockaddr_in loopback(uint16_t port)
+static struct sockaddr_in address_of(uint16_t port)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET,
 				 .sin_port = htons(port) };
 
-	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	a.sin_addr = conn_address;
 	return a;
 }
 
 static int listen_somewhere(struct shared *s)
 {
-	struct sockaddr_in a = loopback(0);
+	struct sockaddr_in a = address_of(0);
 	socklen_t len = sizeof(a);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -72,7 +72,7 @@ static void serve(struct shared *s)
 
 static void begin(struct run *r, int ep, struct call *c, uint16_t port)
 {
-	struct sockaddr_in a = loopback(port);
+	struct sockaddr_in a = address_of(port);
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = c };
 
 	r->begun++;

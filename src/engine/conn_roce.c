@@ -101,6 +101,13 @@ static int take_port(struct ur_conn_roce *rc, const struct ur_bind_want *want,
 	return ur_client_bind(client, want, &rc->handle, &rc->port);
 }
 
+static void set_local(struct ur_conn *c, const uint8_t gid[16])
+{
+	ur_lock(&c->cmt->lock);
+	ur_conn_set_local(c, gid);
+	ur_unlock(&c->cmt->lock);
+}
+
 static int bind_as(struct ur_conn *c, struct sockaddr_storage *addr,
 		   bool active)
 {
@@ -125,6 +132,7 @@ static int bind_as(struct ur_conn *c, struct sockaddr_storage *addr,
 		return err;
 	memcpy(rc->addr, want.addr, 16);
 	rc->bound = true;
+	set_local(c, want.addr);
 	ur_conn_addr_set_port(addr, rc->port);
 	return 0;
 }
@@ -287,6 +295,7 @@ static int roce_connect(struct ur_conn *c, const struct sockaddr_storage *src,
 	if (!p.qp_type)
 		p.qp_type = default_type(c->ps);
 	ur_lock(&c->cmt->lock);
+	ur_conn_set_local(c, path.local);
 	err = ur_cm_connect(rc->id, &path, &p, ur_clock_ns());
 	ur_cm_roce_flush(rc->rt);
 	ur_unlock(&c->cmt->lock);
@@ -460,9 +469,10 @@ static void on_request(struct ur_conn_roce *listener, struct ur_cm_event *ev,
 	ur_conn_gid_addr(p->remote, p->scope_id, p->remote_port, &out->dst);
 	if (ur_conn_post(&listener->conn, out)) {
 		ur_cm_id_destroy(ev->id, ur_clock_ns());
-		free(rc);
+		ur_conn_free(&rc->conn);
 		return;
 	}
+	ur_conn_set_local(&rc->conn, p->local);
 	ur_cm_id_set_user(ev->id, rc);
 	ur_list_add_tail(&rc->rt->conns, &rc->node);
 	if (ev->param.qp_type != UR_QPT_UD)

@@ -154,6 +154,8 @@ static void listener_dies(void **state)
 	cpeer_connect(&client, UR_PS_TCP, "::1", PORT, 1);
 	expect(&server, UR_CONN_REQUEST);
 	cpeer_kill(&server);
+	/* Who waits for an answer, and who comes later. */
+	assert_int_equal(expect(&client, UR_CONN_REJECTED).status, 28);
 	cpeer_connect(&client, UR_PS_TCP, "::1", PORT, 2);
 	assert_int_equal(expect(&client, UR_CONN_REJECTED).status, 8);
 	server = cpeer_start(0);
