@@ -31,8 +31,8 @@ static const struct personality {
 	/* CM supported, IP-based GIDs */
 	[UR_DEV_ROCE] = { "1: CA", "URNIC_ROCEV2", "RoCE v2", 0x04010000u,
 			  true },
-	/* CM and device management supported, as the kernel's driver says */
-	[UR_DEV_IWARP] = { "4: RNIC", "URNIC_IWARP", "IB/RoCE v1", 0x00090000u,
+	/* CM supported */
+	[UR_DEV_IWARP] = { "4: RNIC", "URNIC_IWARP", "IB/RoCE v1", 0x00010000u,
 			   false },
 };
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/timer.h"
 #include "core/ringmem.h"
 
 static uint32_t load(const _Atomic uint32_t *p)
@@ -23,10 +24,11 @@ static size_t ring_bytes(uint32_t mask)
 }
 
 /* cqe entries plus one, rounded up, as UR_MAX_CQE is a power minus one. */
-static struct ur_cqe *ring_map(uint32_t cqe, uint32_t *mask)
+static struct ur_cqe *ring_get(const struct ur_ring_source **from, uint32_t cqe,
+			       uint32_t *mask)
 {
 	*mask = ur_pow2(cqe + 1) - 1;
-	return ur_ring_map(ring_bytes(*mask));
+	return ur_ring_get(from, ring_bytes(*mask), UR_RING_CQ);
 }
 
 int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
@@ -35,11 +37,13 @@ int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
 	if (cqe == 0 || cqe > UR_MAX_CQE)
 		return -EINVAL;
 	memset(cq, 0, sizeof(*cq));
-	cq->ring = ring_map(cqe, &cq->mask);
+	cq->ring = ring_get(&cq->home, cqe, &cq->mask);
 	if (!cq->ring)
 		return -ENOMEM;
 	cq->cqe = cq->mask;
 	ur_lock_init(&cq->lock);
+	atomic_init(&cq->fire_at_ns, UR_NEVER);
+	ur_list_init(&cq->moderated);
 	cq->channel = channel;
 	cq->async = async;
 	cq->object = object;
@@ -53,7 +57,7 @@ int ur_cq_fini(struct ur_cq *cq)
 		return -EBUSY;
 	ur_evq_drain(cq->channel, &cq->source);
 	ur_evq_drain(cq->async, &cq->async_source);
-	ur_ring_unmap(cq->ring, ring_bytes(cq->mask));
+	ur_ring_put(cq->home, cq->ring, ring_bytes(cq->mask), UR_RING_CQ);
 	ur_lock_fini(&cq->lock);
 	return 0;
 }
@@ -78,12 +82,14 @@ static struct ur_cqe *ring_swap(struct ur_cq *cq, struct ur_cqe *ring,
 
 int ur_cq_resize(struct ur_cq *cq, uint32_t cqe)
 {
+	const struct ur_ring_source *source = cq->home;
+	const struct ur_ring_source *old_source = source;
 	struct ur_cqe *ring, *old;
 	uint32_t mask, old_mask;
 
 	if (cqe == 0 || cqe > UR_MAX_CQE)
 		return -EINVAL;
-	ring = ring_map(cqe, &mask);
+	ring = ring_get(&source, cqe, &mask);
 	if (!ring)
 		return -ENOMEM;
 	ur_lock(&cq->lock);
@@ -91,17 +97,63 @@ int ur_cq_resize(struct ur_cq *cq, uint32_t cqe)
 	old = ring_swap(cq, ring, mask);
 	ur_unlock(&cq->lock);
 	if (!old) {
-		ur_ring_unmap(ring, ring_bytes(mask));
+		ur_ring_put(source, ring, ring_bytes(mask), UR_RING_CQ);
 		return -EINVAL;
 	}
-	ur_ring_unmap(old, ring_bytes(old_mask));
+	cq->home = source;
+	ur_ring_put(old_source, old, ring_bytes(old_mask), UR_RING_CQ);
+	return 0;
+}
+
+int ur_cq_rehouse(struct ur_cq *cq, const struct ur_ring_source *source)
+{
+	struct ur_cqe *ring = ring_get(&source, cq->cqe, &cq->mask);
+
+	if (!ring)
+		return -ENOMEM;
+	ur_ring_put(cq->home, cq->ring, ring_bytes(cq->mask), UR_RING_CQ);
+	cq->ring = ring;
+	cq->home = source;
 	return 0;
 }
 
 static void disarm_and_signal(struct ur_cq *cq)
 {
 	store(&cq->armed, UR_CQ_IDLE);
+	cq->mod_seen = 0;
+	atomic_store_explicit(&cq->fire_at_ns, UR_NEVER, memory_order_relaxed);
 	ur_evq_post(cq->channel, &cq->event);
+}
+
+/* One more completion for which an armed queue would signal: may it wait? */
+static bool moderated(struct ur_cq *cq, uint64_t now_ns)
+{
+	if (!cq->mod_count || ++cq->mod_seen >= cq->mod_count)
+		return false;
+	if (cq->mod_seen == 1)
+		atomic_store_explicit(&cq->fire_at_ns,
+				      now_ns + cq->mod_period_ns,
+				      memory_order_relaxed);
+	return true;
+}
+
+void ur_cq_moderate(struct ur_cq *cq, uint32_t count, uint32_t period_us)
+{
+	ur_lock(&cq->lock);
+	cq->mod_count = count && period_us ? count : 0;
+	cq->mod_period_ns = (uint64_t)period_us * 1000;
+	if (cq->mod_seen)
+		disarm_and_signal(cq);
+	ur_unlock(&cq->lock);
+}
+
+void ur_cq_fire(struct ur_cq *cq, uint64_t now_ns)
+{
+	ur_lock(&cq->lock);
+	if (atomic_load_explicit(&cq->fire_at_ns, memory_order_relaxed) <=
+	    now_ns)
+		disarm_and_signal(cq);
+	ur_unlock(&cq->lock);
 }
 
 static void overrun(struct ur_cq *cq)
@@ -122,12 +174,17 @@ bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited)
 	ur_lock(&cq->lock);
 	tail = load(&cq->tail);
 	room = tail - load(&cq->head) < cq->cqe;
+	if (!room && cq->ignore_overrun) {
+		store(&cq->head, load(&cq->head) + 1);
+		room = true;
+	}
 	if (room) {
 		cq->ring[tail & cq->mask] = *cqe;
 		store(&cq->tail, tail + 1);
 		armed = load(&cq->armed);
-		if (armed == UR_CQ_ARMED_ANY ||
-		    (armed == UR_CQ_ARMED_SOLICITED && solicited))
+		if ((armed == UR_CQ_ARMED_ANY ||
+		     (armed == UR_CQ_ARMED_SOLICITED && solicited)) &&
+		    !moderated(cq, cqe->ts_ns))
 			disarm_and_signal(cq);
 	} else {
 		overrun(cq);
@@ -164,7 +221,7 @@ void ur_cq_arm(struct ur_cq *cq, bool solicited_only)
 	ur_unlock(&cq->lock);
 }
 
-void ur_cq_purge(struct ur_cq *cq, const struct ur_qp *qp)
+void ur_cq_purge(struct ur_cq *cq, const void *qp)
 {
 	uint32_t head, tail, to;
 

@@ -15,16 +15,18 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "base/lock.h"
 #include "core/event.h"
+#include "core/ringmem.h"
 #include "core/types.h"
 
 struct ur_qp;
 
 struct ur_cqe {
 	uint64_t wr_id;
-	uint64_t ts_ns;	  /* CLOCK of the lane when it was completed */
-	struct ur_qp *qp; /* only compared, never followed, once queued */
+	uint64_t ts_ns; /* CLOCK of the lane when it was completed */
+	const void *qp; /* or SRQ: only compared, never followed, once queued */
 	uint32_t qpn;
 	uint32_t src_qp;
 	uint32_t byte_len;
@@ -37,6 +39,9 @@ struct ur_cqe {
 	uint8_t flags;	/* UR_WC_ */
 	uint8_t sl;
 	uint8_t dlid_path_bits;
+	/* Of raw packets: the tag stripped off; of the flow that matched. */
+	uint16_t cvlan;
+	uint32_t flow_tag;
 };
 
 enum ur_cq_armed {
@@ -47,13 +52,20 @@ enum ur_cq_armed {
 
 struct ur_cq {
 	struct ur_lock lock;
-	struct ur_cqe *ring; /* mmap'd, capacity a power of two */
+	struct ur_cqe *ring; /* capacity a power of two */
 	uint32_t mask;
 	uint32_t cqe;		/* entries it holds: mask, at least as asked */
 	_Atomic uint32_t tail;	/* producer; written under lock */
 	_Atomic uint32_t head;	/* consumer; written under lock */
 	_Atomic uint32_t armed; /* enum ur_cq_armed; written under lock */
 	bool overrun;
+	bool ignore_overrun; /* constant; see ur_cq_push() */
+	/* Moderation (ur_cq_moderate()), under lock. */
+	uint32_t mod_count; /* 0: none */
+	uint32_t mod_seen;  /* completions that would have signalled */
+	uint64_t mod_period_ns;
+	_Atomic uint64_t fire_at_ns;	  /* UR_NEVER: nothing waits */
+	struct ur_list moderated;	  /* the engine's, as is its lock */
 	struct ur_evq *channel;		  /* NULL: none */
 	struct ur_evq *async;		  /* where CQ_ERR goes; NULL: nowhere */
 	struct ur_ev event;		  /* its place in the channel's queue */
@@ -62,6 +74,7 @@ struct ur_cq {
 	void *object;			  /* the ABI layer's ibv_cq */
 	_Atomic uint64_t lanes; /* bit i: lane i has a QP on this queue */
 	_Atomic uint32_t users; /* QPs attached: destroying needs 0 */
+	const struct ur_ring_source *home; /* of the ring; NULL: our own */
 };
 
 /*
@@ -70,6 +83,9 @@ struct ur_cq {
  */
 int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
 	       struct ur_evq *async, void *object);
+
+/* Put a queue that nobody knows yet into memory of the source. 0, -ENOMEM. */
+int ur_cq_rehouse(struct ur_cq *cq, const struct ur_ring_source *source);
 
 /* -EBUSY while QPs are attached.  Waits for unacknowledged events. */
 int ur_cq_fini(struct ur_cq *cq);
@@ -80,7 +96,8 @@ int ur_cq_resize(struct ur_cq *cq, uint32_t cqe);
 /*
  * Add a completion.  `solicited`: it completes a receive with the solicited
  * bit, or is not successful (IBTA 11.4.2.2).  On overrun the entry is lost,
- * CQ_ERR is raised once, and false is returned: the QP must go to ERR.
+ * CQ_ERR is raised once, and false is returned: the QP must go to ERR.  With
+ * ignore_overrun the oldest entry is lost instead, and nothing else happens.
  */
 bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited);
 
@@ -102,7 +119,17 @@ static inline bool ur_cq_is_empty(const struct ur_cq *cq)
  */
 void ur_cq_arm(struct ur_cq *cq, bool solicited_only);
 
-/* Remove the entries of a QP that is being destroyed or reset. */
-void ur_cq_purge(struct ur_cq *cq, const struct ur_qp *qp);
+/*
+ * Signal an armed queue only after `count` completions or `period_us` after
+ * the first of them, whichever comes first; either 0: at once.  Time is what
+ * the completions are stamped with; ur_cq_fire() is to be called at
+ * fire_at_ns.
+ */
+void ur_cq_moderate(struct ur_cq *cq, uint32_t count, uint32_t period_us);
+void ur_cq_fire(struct ur_cq *cq, uint64_t now_ns);
+
+/* Remove the entries of a QP that is being destroyed or reset; or those of an
+ * SRQ with this queue as its own. */
+void ur_cq_purge(struct ur_cq *cq, const void *qp);
 
 #endif

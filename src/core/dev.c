@@ -137,8 +137,6 @@ static struct ur_port_attr port_of(const struct ur_dev *dev)
 		.max_mtu = MTU_CODE_MAX,
 		.active_mtu = 1,
 		.speed_mbps = dev->port.speed_mbps,
-		.bad_pkeys = dev->port.bad_pkeys,
-		.qkey_violations = dev->port.qkey_violations,
 	};
 
 	if (v4)

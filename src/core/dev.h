@@ -36,8 +36,6 @@ struct ur_port_attr {
 	uint8_t max_mtu; /* codes */
 	uint8_t active_mtu;
 	uint16_t lid; /* low 16 bits of the first IPv4 address that is up */
-	uint32_t bad_pkeys;
-	uint32_t qkey_violations;
 	uint64_t speed_mbps; /* of the first GID's interface */
 };
 

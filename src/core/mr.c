@@ -30,7 +30,7 @@
 	(UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_WRITE |                      \
 	 UR_ACCESS_REMOTE_READ | UR_ACCESS_REMOTE_ATOMIC | UR_ACCESS_MW_BIND | \
 	 UR_ACCESS_ZERO_BASED | UR_ACCESS_ON_DEMAND | UR_ACCESS_HUGETLB |      \
-	 UR_ACCESS_OPTIONAL)
+	 UR_ACCESS_FLUSH_GLOBAL | UR_ACCESS_OPTIONAL)
 
 struct ur_mr_slots {
 	uint32_t mask;
@@ -67,7 +67,7 @@ static void slot_set(struct ur_mr_slots *s, uint32_t i, struct ur_mr *mr)
 }
 
 /* There is always an empty slot, so every walk ends. */
-struct ur_mr *ur_mr_lookup(const struct ur_mr_table *t, uint32_t key)
+struct ur_mr *ur_mr_find(const struct ur_mr_table *t, uint32_t key)
 {
 	const struct ur_mr_slots *s = slots_of(t);
 	struct ur_mr *mr;
@@ -78,6 +78,26 @@ struct ur_mr *ur_mr_lookup(const struct ur_mr_table *t, uint32_t key)
 		if (mr->key == key)
 			return mr;
 	return NULL;
+}
+
+struct ur_mr *ur_mr_find_family(const struct ur_mr_table *t, uint32_t key)
+{
+	const struct ur_mr_slots *s = slots_of(t);
+	struct ur_mr *mr;
+
+	if (key >> 8 == 0)
+		return NULL;
+	for (uint32_t i = key >> 8; (mr = slot_get(s, i)) != NULL; i++)
+		if (mr->key >> 8 == key >> 8)
+			return mr;
+	return NULL;
+}
+
+struct ur_mr *ur_mr_lookup(const struct ur_mr_table *t, uint32_t key)
+{
+	struct ur_mr *mr = ur_mr_find(t, key);
+
+	return mr && !mr->window ? mr : NULL;
 }
 
 /*
@@ -148,11 +168,9 @@ static int reserve_locked(struct ur_mr_table *t, struct ur_mr_slots **old)
 	struct ur_mr_slots *to;
 
 	*old = NULL;
-	if (t->count >= UR_MAX_MR)
-		return -ENOMEM;
 	if ((s->used + 1) * 2 <= s->mask + 1)
 		return 0;
-	while (n < (t->count + 1) * 4)
+	while (n < (t->count + t->nviews + 1) * 4)
 		n *= 2;
 	to = slots_new(n);
 	if (!to)
@@ -172,13 +190,52 @@ static int reserve_locked(struct ur_mr_table *t, struct ur_mr_slots **old)
 static void insert_locked(struct ur_mr_table *t, struct ur_mr *mr)
 {
 	struct ur_mr_slots *s = slots_of(t);
-	uint32_t at;
+	uint32_t key, at;
 
 	do
-		ur_rng_secret(&mr->key, sizeof(mr->key));
-	while (mr->key >> 8 == 0 || !slot_for(s, mr->key, &at));
+		ur_rng_secret(&key, sizeof(key));
+	while (key >> 8 == 0 || !slot_for(s, key, &at));
+	mr->key = key;
 	slot_fill(s, at, mr);
-	t->count++;
+}
+
+int ur_mr_table_add(struct ur_mr_table *t, struct ur_mr *mr, uint32_t *count,
+		    uint32_t max)
+{
+	struct ur_mr_slots *old = NULL;
+	int ret = -ENOMEM;
+
+	ur_lock(&t->lock);
+	if (*count < max)
+		ret = reserve_locked(t, &old);
+	if (!ret) {
+		insert_locked(t, mr);
+		++*count;
+	}
+	ur_unlock(&t->lock);
+	if (old) {
+		quiesce(t);
+		free(old);
+	}
+	return ret;
+}
+
+static void remove_locked(struct ur_mr_table *t, const struct ur_mr *mr,
+			  uint32_t *count)
+{
+	struct ur_mr_slots *s = slots_of(t);
+
+	slot_clear(s, slot_find(s, mr));
+	--*count;
+}
+
+void ur_mr_table_remove(struct ur_mr_table *t, struct ur_mr *mr,
+			uint32_t *count)
+{
+	ur_lock(&t->lock);
+	remove_locked(t, mr, count);
+	ur_unlock(&t->lock);
+	quiesce(t);
 }
 
 int ur_mr_table_init(struct ur_mr_table *t)
@@ -245,6 +302,25 @@ static struct ur_mr *mr_new(const struct ur_mr *from)
 	return mr;
 }
 
+/* Into the table, with a key of its own. */
+static int publish(struct ur_mr_table *t, const struct ur_mr *want,
+		   struct ur_mr **out)
+{
+	struct ur_mr *mr = mr_new(want);
+	int ret;
+
+	if (!mr)
+		return -ENOMEM;
+	ret = ur_mr_table_add(t, mr, &t->count, UR_MAX_MR);
+	if (ret) {
+		free(mr);
+		return ret;
+	}
+	atomic_fetch_add(&mr->pd->users, 1);
+	*out = mr;
+	return 0;
+}
+
 int ur_mr_create(struct ur_mr_table *t, struct ur_pd *pd, void *addr,
 		 uint64_t length, uint64_t iova, uint32_t access,
 		 struct ur_mr **out)
@@ -256,46 +332,52 @@ int ur_mr_create(struct ur_mr_table *t, struct ur_pd *pd, void *addr,
 		.iova = access & UR_ACCESS_ZERO_BASED ? 0 : iova,
 		.access = access,
 	};
-	struct ur_mr_slots *old;
-	struct ur_mr *mr;
-	int ret;
+	int ret = check(&want);
 
-	ret = check(&want);
-	if (ret)
-		return ret;
-	mr = mr_new(&want);
-	if (!mr)
-		return -ENOMEM;
-	ur_lock(&t->lock);
-	ret = reserve_locked(t, &old);
-	if (!ret)
-		insert_locked(t, mr);
-	ur_unlock(&t->lock);
-	if (ret) {
-		free(mr);
-		return ret;
-	}
-	if (old) {
-		quiesce(t);
-		free(old);
-	}
-	atomic_fetch_add(&pd->users, 1);
-	*out = mr;
-	return 0;
+	return ret ? ret : publish(t, &want, out);
 }
 
-void ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr)
+int ur_mr_create_null(struct ur_mr_table *t, struct ur_pd *pd,
+		      struct ur_mr **out)
 {
-	struct ur_mr_slots *s;
+	const struct ur_mr want = {
+		.pd = pd,
+		.length = UINT64_MAX,
+		.access = UR_ACCESS_LOCAL_WRITE,
+		.kind = UR_MR_NULL,
+	};
+
+	return publish(t, &want, out);
+}
+
+/* Under the lock nobody removes it, so it need not be held by a lane. */
+int ur_mr_peek(struct ur_mr_table *t, uint32_t key, struct ur_mr *out)
+{
+	const struct ur_mr *mr;
 
 	ur_lock(&t->lock);
-	s = slots_of(t);
-	slot_clear(s, slot_find(s, mr));
-	t->count--;
+	mr = ur_mr_lookup(t, key);
+	if (mr)
+		*out = *mr;
 	ur_unlock(&t->lock);
+	return mr ? 0 : -ENOENT;
+}
+
+int ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr)
+{
+	bool busy;
+
+	ur_lock(&t->lock);
+	busy = mr->windows != 0;
+	if (!busy)
+		remove_locked(t, mr, &t->count);
+	ur_unlock(&t->lock);
+	if (busy)
+		return -EBUSY;
 	quiesce(t);
 	atomic_fetch_sub(&mr->pd->users, 1);
 	free(mr);
+	return 0;
 }
 
 int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
@@ -309,6 +391,8 @@ int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
 	if (flags == 0 ||
 	    flags & ~(UR_REREG_TRANSLATION | UR_REREG_PD | UR_REREG_ACCESS))
 		return -EINVAL;
+	if (old->kind != UR_MR_MEMORY)
+		return old->kind == UR_MR_NULL ? -EINVAL : -EOPNOTSUPP;
 	if (flags & UR_REREG_PD)
 		want.pd = pd;
 	if (flags & UR_REREG_ACCESS)
@@ -329,8 +413,14 @@ int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
 	/* Readers see the old region or the new one, never a mixture. */
 	ur_lock(&t->lock);
 	s = slots_of(t);
-	slot_set(s, slot_find(s, old), to);
+	ret = old->windows ? -EBUSY : 0;
+	if (!ret)
+		slot_set(s, slot_find(s, old), to);
 	ur_unlock(&t->lock);
+	if (ret) {
+		free(to);
+		return ret;
+	}
 	quiesce(t);
 	atomic_fetch_add(&to->pd->users, 1);
 	atomic_fetch_sub(&old->pd->users, 1);

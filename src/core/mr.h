@@ -2,7 +2,8 @@
 /*
  * Protection domains and memory regions.  Registration pins and copies
  * nothing (DESIGN 8).  A key is 24 random bits and the key byte; lkey and rkey
- * of a region are the same number.
+ * of a region are the same number.  Memory windows (mw.h) are in the same
+ * table, since peers name either by its key.
  *
  * The key table is read without a lock by whoever holds any lane's lock, and
  * changed under its own mutex.  A region that was removed is freed only after
@@ -23,14 +24,25 @@ struct ur_pd {
 	uint32_t handle;
 };
 
+enum ur_mr_kind {
+	UR_MR_MEMORY,  /* of the application */
+	UR_MR_NULL,    /* reads as zeros, swallows what is written */
+	UR_MR_FOREIGN, /* device memory, dma-buf: mapped by the ABI layer */
+};
+
+struct ur_mw;
+
 struct ur_mr {
-	uint32_t key;
-	uint32_t access; /* UR_ACCESS_ */
+	_Atomic uint32_t key; /* a window's changes with each bind */
+	uint32_t access;      /* UR_ACCESS_ */
 	struct ur_pd *pd;
 	uint64_t iova; /* what work requests and peers name */
 	uint64_t length;
-	uint8_t *addr; /* where iova lies in this process; NULL: null MR */
+	uint8_t *addr; /* where iova lies in this process */
 	void *object;  /* the ABI layer's */
+	enum ur_mr_kind kind;
+	struct ur_mw *window; /* whose view of a region this is; NULL: region */
+	uint32_t windows;     /* bound to it; table lock */
 };
 
 struct ur_mr_slots; /* open-addressed; replaced whole when it grows */
@@ -38,7 +50,8 @@ struct ur_mr_slots; /* open-addressed; replaced whole when it grows */
 struct ur_mr_table {
 	struct ur_lock lock; /* writers */
 	struct ur_mr_slots *_Atomic slots;
-	uint32_t count; /* regions; lock */
+	uint32_t count;	 /* regions; lock */
+	uint32_t nviews; /* windows; lock */
 	/* Returns after every lane's lock was free once; set by the engine. */
 	void (*quiesce)(void *arg);
 	void *quiesce_arg;
@@ -57,13 +70,27 @@ int ur_mr_create(struct ur_mr_table *t, struct ur_pd *pd, void *addr,
 		 uint64_t length, uint64_t iova, uint32_t access,
 		 struct ur_mr **out);
 
-/* Nobody finds it any more; frees it after `quiesce`: hold no lane. */
-void ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr);
+/*
+ * A region of the largest length whose local key works for any address: what
+ * is read is zero, what is written is lost.  It has no rights for peers.
+ */
+int ur_mr_create_null(struct ur_mr_table *t, struct ur_pd *pd,
+		      struct ur_mr **out);
+
+/*
+ * Nobody finds it any more; frees it after `quiesce`: hold no lane.  -EBUSY
+ * while windows are bound to it (IBTA 11.2.8.8).
+ */
+int ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr);
 
 /*
  * ibv_rereg_mr(3): flags are IBV_REREG_MR_CHANGE_{TRANSLATION,PD,ACCESS}.  The
  * key stays, *mr becomes another object.  Errors as of ur_mr_create(), with
- * the region as it was.  A new translation has iova = addr.
+ * the region as it was.  A new translation has iova = addr.  -EINVAL: a null
+ * region; -EOPNOTSUPP: memory that the ABI layer has mapped for it; -EBUSY:
+ * windows are bound.  Operations that run go on: what the region held before
+ * and holds after is never out of reach in between, so it may be extended
+ * under them (libibverbs' own list of wishes).
  */
 #define UR_REREG_TRANSLATION 1u
 #define UR_REREG_PD	     2u
@@ -71,8 +98,27 @@ void ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr);
 int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
 		struct ur_pd *pd, void *addr, uint64_t length, uint32_t access);
 
-/* The region of a key; NULL if there is none. The caller holds a lane. */
+/*
+ * The region of a key; NULL if there is none, or if it is that of a window.
+ * The caller holds a lane.
+ */
 struct ur_mr *ur_mr_lookup(const struct ur_mr_table *t, uint32_t key);
+
+/* The region or window of a key, or of a key's upper 24 bits alone. */
+struct ur_mr *ur_mr_find(const struct ur_mr_table *t, uint32_t key);
+struct ur_mr *ur_mr_find_family(const struct ur_mr_table *t, uint32_t key);
+
+/*
+ * Give `mr` a key and put it into the table, where `count` of at most `max` of
+ * its sort are; -ENOMEM.  Taking it out waits until nobody has it in hands.
+ */
+int ur_mr_table_add(struct ur_mr_table *t, struct ur_mr *mr, uint32_t *count,
+		    uint32_t max);
+void ur_mr_table_remove(struct ur_mr_table *t, struct ur_mr *mr,
+			uint32_t *count);
+
+/* For callers without a lane: a copy of the region as it is now; -ENOENT. */
+int ur_mr_peek(struct ur_mr_table *t, uint32_t key, struct ur_mr *out);
 
 /*
  * Where [va, va + len) of the region lies, if pd, range and rights fit; NULL
@@ -87,7 +133,8 @@ static inline uint8_t *ur_mr_translate(const struct ur_mr *mr,
 	if (mr->pd != pd || (mr->access & access) != access || va < mr->iova ||
 	    off > mr->length || len > mr->length - off)
 		return NULL;
-	return mr->addr + off;
+	/* An integer: the region of all addresses begins at NULL. */
+	return (uint8_t *)((uintptr_t)mr->addr + off);
 }
 
 #endif

@@ -4,11 +4,20 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/xrc.h"
+
 static void take_references(struct ur_qp *qp)
 {
-	atomic_fetch_add(&qp->pd->users, 1);
-	atomic_fetch_add(&qp->send_cq->users, 1);
-	atomic_fetch_add(&qp->recv_cq->users, 1);
+	if (qp->raw.rss.table)
+		atomic_fetch_add(&qp->raw.rss.table->users, 1);
+	if (qp->xrcd)
+		atomic_fetch_add(&qp->xrcd->users, 1);
+	if (qp->pd)
+		atomic_fetch_add(&qp->pd->users, 1);
+	if (qp->send_cq)
+		atomic_fetch_add(&qp->send_cq->users, 1);
+	if (qp->recv_cq)
+		atomic_fetch_add(&qp->recv_cq->users, 1);
 	if (qp->srq)
 		atomic_fetch_add(&qp->srq->users, 1);
 }
@@ -17,9 +26,59 @@ static void drop_references(struct ur_qp *qp)
 {
 	if (qp->srq)
 		atomic_fetch_sub(&qp->srq->users, 1);
-	atomic_fetch_sub(&qp->recv_cq->users, 1);
-	atomic_fetch_sub(&qp->send_cq->users, 1);
-	atomic_fetch_sub(&qp->pd->users, 1);
+	if (qp->recv_cq)
+		atomic_fetch_sub(&qp->recv_cq->users, 1);
+	if (qp->send_cq)
+		atomic_fetch_sub(&qp->send_cq->users, 1);
+	if (qp->pd)
+		atomic_fetch_sub(&qp->pd->users, 1);
+	if (qp->xrcd)
+		atomic_fetch_sub(&qp->xrcd->users, 1);
+	if (qp->raw.rss.table)
+		atomic_fetch_sub(&qp->raw.rss.table->users, 1);
+}
+
+/* What each type cannot do without; the rest is not looked at. */
+static bool complete(const struct ur_qp_init *init)
+{
+	if (!ur_qp_type_known(init->type))
+		return false;
+	if (init->type == UR_QPT_XRC_RECV)
+		return init->xrcd != NULL;
+	if (init->raw.rss.table)
+		return init->pd != NULL;
+	return init->pd && init->send_cq &&
+	       (init->recv_cq || init->type == UR_QPT_XRC_SEND);
+}
+
+static void take_parts(struct ur_qp *qp, const struct ur_qp_init *init)
+{
+	bool target = init->type == UR_QPT_XRC_RECV;
+
+	qp->xrcd = target ? init->xrcd : NULL;
+	qp->pd = target ? NULL : init->pd;
+	qp->send_cq = target ? NULL : init->send_cq;
+	if (ur_qp_type_receives(init->type)) {
+		qp->recv_cq = init->recv_cq;
+		qp->srq = init->srq;
+	}
+}
+
+/* A slot has room for a list and, behind it, the header of a TSO request. */
+static int make_sq(struct ur_qp *qp, const struct ur_qp_cap *cap)
+{
+	uint32_t room = cap->max_send_sge * (uint32_t)sizeof(struct ur_sge) +
+			qp->raw.max_tso_header;
+	int ret;
+
+	if (qp->raw.max_tso_header > UR_MAX_TSO_HDR ||
+	    cap->max_send_sge > UR_MAX_SGE || cap->max_inline > UR_MAX_INLINE)
+		return -EINVAL;
+	ret = ur_sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge,
+			 room > cap->max_inline ? room : cap->max_inline);
+	if (!ret)
+		qp->sq.max_inline = cap->max_inline;
+	return ret;
 }
 
 /* Receives of a QP with an SRQ are posted there: its own queue has no room. */
@@ -27,12 +86,18 @@ static int make_queues(struct ur_qp *qp, struct ur_qp_cap *cap)
 {
 	int ret;
 
-	if (qp->srq) {
+	if (qp->srq || !ur_qp_type_receives(qp->type)) {
 		cap->max_recv_wr = 0;
 		cap->max_recv_sge = 0;
 	}
-	ret = ur_sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge,
-			 cap->max_inline);
+	if (qp->type == UR_QPT_XRC_RECV) {
+		cap->max_send_wr = 0;
+		cap->max_send_sge = 0;
+		cap->max_inline = 0;
+	}
+	if (qp->raw.rss.table)
+		*cap = (struct ur_qp_cap){ 0 };
+	ret = make_sq(qp, cap);
 	if (ret)
 		return ret;
 	ret = ur_rq_init(&qp->rq, cap->max_recv_wr, cap->max_recv_sge,
@@ -42,24 +107,38 @@ static int make_queues(struct ur_qp *qp, struct ur_qp_cap *cap)
 	return ret;
 }
 
+static int rehouse_queues(struct ur_qp *qp, const struct ur_ring_source *rings)
+{
+	int ret = ur_sq_rehouse(&qp->sq, rings);
+
+	if (!ret)
+		ret = ur_rq_rehouse(&qp->rq, rings);
+	if (ret) {
+		ur_rq_fini(&qp->rq);
+		ur_sq_fini(&qp->sq);
+	}
+	return ret;
+}
+
 int ur_qp_init(struct ur_qp *qp, struct ur_qp_init *init)
 {
 	struct ur_qp_cap cap = init->cap;
 	int ret;
 
-	if (init->type < UR_QPT_RC || init->type > UR_QPT_UD || !init->pd ||
-	    !init->send_cq || !init->recv_cq)
+	if (!complete(init))
 		return -EINVAL;
 	memset(qp, 0, sizeof(*qp));
 	qp->type = init->type;
 	qp->sq_sig_all = init->sq_sig_all;
-	qp->pd = init->pd;
-	qp->send_cq = init->send_cq;
-	qp->recv_cq = init->recv_cq;
-	qp->srq = init->srq;
+	take_parts(qp, init);
+	qp->raw = init->raw;
 	qp->async = init->async;
 	qp->object = init->object;
+	ur_list_init(&qp->windows);
+	qp->lane = init->lane;
 	ret = make_queues(qp, &cap);
+	if (!ret && init->rings)
+		ret = rehouse_queues(qp, init->rings);
 	if (ret)
 		return ret;
 	take_references(qp);
@@ -68,11 +147,17 @@ int ur_qp_init(struct ur_qp *qp, struct ur_qp_init *init)
 	return 0;
 }
 
+void ur_qp_purge(struct ur_qp *qp)
+{
+	if (qp->send_cq)
+		ur_cq_purge(qp->send_cq, qp);
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
+		ur_cq_purge(qp->recv_cq, qp);
+}
+
 void ur_qp_fini(struct ur_qp *qp)
 {
-	ur_cq_purge(qp->send_cq, qp);
-	if (qp->recv_cq != qp->send_cq)
-		ur_cq_purge(qp->recv_cq, qp);
+	ur_qp_purge(qp);
 	ur_evq_drain(qp->async, &qp->async_source);
 	ur_rq_fini(&qp->rq);
 	ur_sq_fini(&qp->sq);
@@ -81,7 +166,9 @@ void ur_qp_fini(struct ur_qp *qp)
 
 void ur_qp_event(struct ur_qp *qp, enum ur_event_type type)
 {
-	if (qp->async)
+	if (qp->on_event)
+		qp->on_event(qp, type);
+	else if (qp->async)
 		ur_evq_post_async(qp->async, type, &qp->async_source,
 				  qp->object, 0);
 }

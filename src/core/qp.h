@@ -12,9 +12,11 @@
 #include "core/mr.h"
 #include "core/srq.h"
 #include "core/types.h"
+#include "core/wq.h"
 #include "core/wqe.h"
 
 struct ur_lane;
+struct ur_xrcd;
 
 struct ur_qp_cap {
 	uint32_t max_send_wr;
@@ -51,43 +53,93 @@ struct ur_qp_attr {
 	uint8_t rnr_retry;
 	uint8_t alt_port_num;
 	uint8_t alt_timeout;
-	uint32_t rate_limit;
+	uint32_t rate_limit; /* kbit/s; 0: none */
+	uint32_t rate_burst; /* bytes; 0: as the protocol likes */
+};
+
+#define UR_MAX_TSO     65000u /* payload of a request */
+#define UR_MAX_TSO_HDR 256u
+
+/* What only raw packet QPs have. */
+struct ur_qp_raw {
+	struct ur_rss rss; /* with a table it has no queues of its own */
+	bool strip_vlan;
+	uint16_t max_tso_header; /* 0: no TSO */
 };
 
 struct ur_qp_init {
 	enum ur_qp_type type;
-	struct ur_pd *pd;
-	struct ur_cq *send_cq;
-	struct ur_cq *recv_cq;
-	struct ur_srq *srq; /* NULL: an own receive queue */
+	struct ur_pd *pd;      /* NULL: XRC_RECV, which has xrcd instead */
+	struct ur_cq *send_cq; /* NULL: XRC_RECV */
+	struct ur_cq *recv_cq; /* NULL: XRC_SEND, XRC_RECV */
+	struct ur_srq *srq;    /* NULL: an own receive queue */
+	struct ur_xrcd *xrcd;
 	struct ur_qp_cap cap;
 	bool sq_sig_all;
+	struct ur_qp_raw raw;
 	struct ur_evq *async;
 	void *object;
+	const struct ur_ring_source *rings; /* NULL: memory of our own */
+	struct ur_lane *lane;		    /* NULL: the adapter chooses */
 };
 
 struct ur_qp {
 	enum ur_qp_type type;
 	_Atomic enum ur_qp_state state; /* written under the lane's lock */
 	uint32_t qpn;			/* slot << 14 | index */
+	uint32_t source_qpn; /* that datagrams name instead; 0: none */
 	bool sq_sig_all;
 	struct ur_pd *pd;
 	struct ur_cq *send_cq;
 	struct ur_cq *recv_cq;
 	struct ur_srq *srq;
+	struct ur_xrcd *xrcd; /* XRC_RECV */
 	struct ur_sq sq;
 	struct ur_rq rq;
 	struct ur_qp_attr attr;
 	struct ur_lane *lane; /* never changes */
 	struct ur_mr_table *mrs;
-	void *proto; /* the protocol's part */
+	struct ur_list windows; /* ur_mw.node; lock of the key table */
+	void *proto;		/* the protocol's part */
 	struct ur_evq *async;
 	struct ur_ev_source async_source;
 	void *object; /* the ABI layer's ibv_qp */
+	/* XRC_RECV: tells all who share it, instead of `async`; or NULL.
+	 * Called under the lane's lock. */
+	void (*on_event)(struct ur_qp *qp, enum ur_event_type type);
 	/* Doorbell: linked while a poster's notice is not yet seen. */
 	struct ur_qp *_Atomic db_next;
 	_Atomic bool db_rung;
+	struct ur_qp_raw raw;
 };
+
+/* Is it a type that some device here has? */
+static inline bool ur_qp_type_known(enum ur_qp_type type)
+{
+	switch (type) {
+	case UR_QPT_RC:
+	case UR_QPT_UC:
+	case UR_QPT_UD:
+	case UR_QPT_RAW_PACKET:
+	case UR_QPT_XRC_SEND:
+	case UR_QPT_XRC_RECV:
+		return true;
+	}
+	return false;
+}
+
+/* Acknowledged service: RC, or either half of it, which is what XRC is. */
+static inline bool ur_qp_type_reliable(enum ur_qp_type type)
+{
+	return type == UR_QPT_RC || type == UR_QPT_XRC_SEND ||
+	       type == UR_QPT_XRC_RECV;
+}
+
+/* Are receives posted on it, or on an SRQ that it was created with? */
+static inline bool ur_qp_type_receives(enum ur_qp_type type)
+{
+	return type != UR_QPT_XRC_SEND && type != UR_QPT_XRC_RECV;
+}
 
 /*
  * Clear *qp, make the queues and take references on pd, CQs and SRQ; init->cap
@@ -101,6 +153,9 @@ int ur_qp_init(struct ur_qp *qp, struct ur_qp_init *init);
  * taken are acknowledged, so no lock may be held.
  */
 void ur_qp_fini(struct ur_qp *qp);
+
+/* Remove its completions from its queues. */
+void ur_qp_purge(struct ur_qp *qp);
 
 /*
  * IBTA 11.2.5.2: is from → to legal for the type with exactly these

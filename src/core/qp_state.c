@@ -16,16 +16,16 @@ struct transition {
 	uint32_t optional;
 };
 
-#define TYPES (UR_QPT_UD - UR_QPT_RC + 1)
+#define TYPES (UR_QPT_XRC_RECV - UR_QPT_RC + 1)
 
 /* What all transitions into RTS, and RTS itself, may change. */
 #define RC_RTS                                                                 \
 	(UR_QP_CUR_STATE | UR_QP_ACCESS_FLAGS | UR_QP_ALT_PATH |               \
-	 UR_QP_PATH_MIG_STATE | UR_QP_MIN_RNR_TIMER)
+	 UR_QP_PATH_MIG_STATE | UR_QP_MIN_RNR_TIMER | UR_QP_RATE_LIMIT)
 #define UC_RTS                                                                 \
 	(UR_QP_CUR_STATE | UR_QP_ACCESS_FLAGS | UR_QP_ALT_PATH |               \
-	 UR_QP_PATH_MIG_STATE)
-#define UD_RTS (UR_QP_CUR_STATE | UR_QP_QKEY)
+	 UR_QP_PATH_MIG_STATE | UR_QP_RATE_LIMIT)
+#define UD_RTS (UR_QP_CUR_STATE | UR_QP_QKEY | UR_QP_RATE_LIMIT)
 
 #define CONN_INIT (UR_QP_PKEY_INDEX | UR_QP_PORT | UR_QP_ACCESS_FLAGS)
 #define UD_INIT	  (UR_QP_PKEY_INDEX | UR_QP_PORT | UR_QP_QKEY)
@@ -45,6 +45,18 @@ struct transition {
 #define RC_DRAINED                                                             \
 	(UC_DRAINED | UR_QP_PORT | UR_QP_TIMEOUT | UR_QP_RETRY_CNT |           \
 	 UR_QP_RNR_RETRY | UR_QP_MAX_QP_RD_ATOMIC | UR_QP_MAX_DEST_RD_ATOMIC | \
+	 UR_QP_MIN_RNR_TIMER)
+
+/*
+ * An XRC initiator has what the requester of RC has, a target the rest; but
+ * perftest gives either all of RC, so what it does not have is let pass.
+ */
+#define XRC_SEND_DRAINED                                                       \
+	(UC_DRAINED | UR_QP_PORT | UR_QP_TIMEOUT | UR_QP_RETRY_CNT |           \
+	 UR_QP_RNR_RETRY | UR_QP_MAX_QP_RD_ATOMIC)
+#define XRC_RECV_RTS (UR_QP_TIMEOUT | UR_QP_SQ_PSN)
+#define XRC_RECV_DRAINED                                                       \
+	(UC_DRAINED | UR_QP_PORT | UR_QP_TIMEOUT | UR_QP_MAX_DEST_RD_ATOMIC |  \
 	 UR_QP_MIN_RNR_TIMER)
 
 #define NOTIFY UR_QP_EN_SQD_ASYNC_NOTIFY
@@ -81,6 +93,35 @@ static const struct transition table[TYPES][UR_QPS_COUNT][UR_QPS_COUNT] = {
 	T(UD, SQD, RTS) = { true, 0, UD_RTS },
 	T(UD, SQD, SQD) = { true, 0, UR_QP_PKEY_INDEX | UR_QP_QKEY },
 	T(UD, SQE, RTS) = { true, 0, UD_RTS },
+
+	T(XRC_SEND, RESET, INIT) = { true, CONN_INIT, 0 },
+	T(XRC_SEND, INIT, INIT) = { true, 0, CONN_INIT },
+	T(XRC_SEND, INIT, RTR) = { true, UC_RTR, CONN_RTR_MAY | RC_RTR },
+	T(XRC_SEND, RTR, RTS) = { true, RC_SENDER, UC_RTS },
+	T(XRC_SEND, RTS, RTS) = { true, 0, UC_RTS },
+	T(XRC_SEND, RTS, SQD) = { true, 0, NOTIFY },
+	T(XRC_SEND, SQD, RTS) = { true, 0, UC_RTS },
+	T(XRC_SEND, SQD, SQD) = { true, 0, XRC_SEND_DRAINED },
+
+	T(XRC_RECV, RESET, INIT) = { true, CONN_INIT, 0 },
+	T(XRC_RECV, INIT, INIT) = { true, 0, CONN_INIT },
+	T(XRC_RECV, INIT, RTR) = { true, RC_RTR, CONN_RTR_MAY },
+	T(XRC_RECV, RTR, RTS) = { true, XRC_RECV_RTS, RC_RTS | RC_SENDER },
+	T(XRC_RECV, RTS, RTS) = { true, 0, RC_RTS },
+	T(XRC_RECV, RTS, SQD) = { true, 0, NOTIFY },
+	T(XRC_RECV, SQD, RTS) = { true, 0, RC_RTS },
+	T(XRC_RECV, SQD, SQD) = { true, 0, XRC_RECV_DRAINED },
+
+	/* No address, key or sequence: only the port. */
+	T(RAW_PACKET, RESET, INIT) = { true, UR_QP_PORT, 0 },
+	T(RAW_PACKET, INIT, INIT) = { true, 0, UR_QP_PORT },
+	T(RAW_PACKET, INIT, RTR) = { true, 0, 0 },
+	T(RAW_PACKET, RTR, RTS) = { true, 0, UR_QP_CUR_STATE },
+	T(RAW_PACKET, RTS, RTS) = { true, 0, UR_QP_CUR_STATE },
+	T(RAW_PACKET, RTS, SQD) = { true, 0, NOTIFY },
+	T(RAW_PACKET, SQD, RTS) = { true, 0, UR_QP_CUR_STATE },
+	T(RAW_PACKET, SQD, SQD) = { true, 0, 0 },
+	T(RAW_PACKET, SQE, RTS) = { true, 0, UR_QP_CUR_STATE },
 };
 
 static const char *const names[UR_QPS_COUNT] = {
@@ -100,8 +141,7 @@ int ur_qp_state_check(enum ur_qp_type type, enum ur_qp_state from,
 	static const struct transition end = { true, 0, 0 };
 	const struct transition *t = &end;
 
-	if (type < UR_QPT_RC || type > UR_QPT_UD ||
-	    (unsigned int)from >= UR_QPS_COUNT ||
+	if (!ur_qp_type_known(type) || (unsigned int)from >= UR_QPS_COUNT ||
 	    (unsigned int)to >= UR_QPS_COUNT)
 		return -EINVAL;
 	if (to != UR_QPS_RESET && to != UR_QPS_ERR)

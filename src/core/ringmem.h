@@ -16,6 +16,36 @@ void *ur_ring_map(size_t bytes);
 /* NULL is allowed. */
 void ur_ring_unmap(void *ring, size_t bytes);
 
+/*
+ * Memory that somebody else provides: an application that wants its queues in
+ * memory of its own (ibv_alloc_parent_domain(3)).
+ */
+enum ur_ring_what {
+	UR_RING_SQ,
+	UR_RING_RQ, /* of a shared receive queue too */
+	UR_RING_CQ,
+};
+
+#define UR_RING_USE_DEFAULT ((void *)-1)
+
+struct ur_ring_source {
+	/* `bytes` aligned to a page, NULL, or UR_RING_USE_DEFAULT. */
+	void *(*get)(void *arg, size_t bytes, enum ur_ring_what what);
+	void (*put)(void *arg, void *ring, enum ur_ring_what what);
+	void *arg;
+};
+
+/*
+ * Zeroed memory from the source, or our own if it wants that or is NULL, which
+ * *from is then.  NULL: there is none.
+ */
+void *ur_ring_get(const struct ur_ring_source **from, size_t bytes,
+		  enum ur_ring_what what);
+
+/* Back to where it came from. */
+void ur_ring_put(const struct ur_ring_source *from, void *ring, size_t bytes,
+		 enum ur_ring_what what);
+
 /* The smallest power of two that is at least n; n in [1, 2^31]. */
 uint32_t ur_pow2(uint32_t n);
 

@@ -24,6 +24,22 @@ uint64_t ur_sge_total(const struct ur_sge *sge, uint32_t n)
 }
 
 /*
+ * The memory behind a null region.  Nobody ever writes the first or reads the
+ * second; both cost nothing until they are used.
+ */
+#define NULL_PIECE 65536u
+
+static uint8_t null_source[NULL_PIECE];
+static uint8_t null_sink[NULL_PIECE];
+
+/* At most size bytes of it: how many. */
+static uint64_t null_piece(uint64_t size, uint32_t access, uint8_t **addr)
+{
+	*addr = access & UR_ACCESS_LOCAL_WRITE ? null_sink : null_source;
+	return size < NULL_PIECE ? size : NULL_PIECE;
+}
+
+/*
  * The next piece of at most len bytes, of one element: its size, and where it
  * is in *addr; -EMSGSIZE behind the last element, -EACCES.
  */
@@ -47,6 +63,8 @@ static int64_t next_piece(struct cursor *c, uint32_t len, uint32_t access,
 	if (!mr)
 		return -EACCES;
 	*addr = ur_mr_translate(mr, c->pd, c->sge->addr + c->off, size, access);
+	if (mr->kind == UR_MR_NULL && mr->pd == c->pd)
+		size = null_piece(size, access, addr);
 	if (!*addr)
 		return -EACCES;
 	c->off += size;

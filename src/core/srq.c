@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/xrc.h"
+
 int ur_srq_init(struct ur_srq *srq, struct ur_pd *pd, uint32_t max_wr,
 		uint32_t max_sge, uint32_t limit, struct ur_evq *async,
 		void *object)
@@ -24,12 +26,28 @@ int ur_srq_init(struct ur_srq *srq, struct ur_pd *pd, uint32_t max_wr,
 	return 0;
 }
 
+void ur_srq_set_cq(struct ur_srq *srq, struct ur_cq *cq, struct ur_xrcd *xrcd)
+{
+	srq->cq = cq;
+	srq->xrcd = xrcd;
+	atomic_fetch_add(&cq->users, 1);
+	if (xrcd)
+		atomic_fetch_add(&xrcd->users, 1);
+}
+
 int ur_srq_fini(struct ur_srq *srq)
 {
 	if (atomic_load(&srq->users) != 0)
 		return -EBUSY;
 	ur_evq_drain(srq->async, &srq->async_source);
 	ur_rq_fini(&srq->rq);
+	if (srq->xrcd)
+		atomic_fetch_sub(&srq->xrcd->users, 1);
+	if (srq->cq) {
+		/* Its completions name it where others name their QP. */
+		ur_cq_purge(srq->cq, srq);
+		atomic_fetch_sub(&srq->cq->users, 1);
+	}
 	atomic_fetch_sub(&srq->pd->users, 1);
 	return 0;
 }

@@ -3,9 +3,12 @@
 #ifndef UR_CORE_SRQ_H
 #define UR_CORE_SRQ_H
 
+#include "core/cq.h"
 #include "core/event.h"
 #include "core/mr.h"
 #include "core/wqe.h"
+
+struct ur_xrcd;
 
 struct ur_srq {
 	struct ur_rq rq; /* rq.lock guards every field */
@@ -15,12 +18,20 @@ struct ur_srq {
 	struct ur_ev_source async_source;
 	void *object;
 	_Atomic uint32_t users; /* QPs attached */
+	/* Constant once it is in use. */
+	struct ur_cq *cq;     /* its receives complete there; NULL: the QP's */
+	struct ur_xrcd *xrcd; /* XRC: which targets may use it; else NULL */
+	uint32_t number;      /* XRC: its name for peers (core/xrc.h) */
 };
 
 /* 0, -EINVAL, -ENOMEM */
 int ur_srq_init(struct ur_srq *srq, struct ur_pd *pd, uint32_t max_wr,
 		uint32_t max_sge, uint32_t limit, struct ur_evq *async,
 		void *object);
+
+/* A new queue becomes one of XRC (xrcd not NULL) or of tag matching: takes
+ * references on cq and xrcd, which ur_srq_fini() drops. */
+void ur_srq_set_cq(struct ur_srq *srq, struct ur_cq *cq, struct ur_xrcd *xrcd);
 
 /* -EBUSY while QPs are attached.  Waits for unacknowledged events. */
 int ur_srq_fini(struct ur_srq *srq);

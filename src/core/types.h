@@ -15,6 +15,9 @@ enum ur_qp_type {
 	UR_QPT_RC = 2,
 	UR_QPT_UC = 3,
 	UR_QPT_UD = 4,
+	UR_QPT_RAW_PACKET = 8,
+	UR_QPT_XRC_SEND = 9,  /* initiator: no receives */
+	UR_QPT_XRC_RECV = 10, /* target: no sends, receives of XRC SRQs */
 };
 
 enum ur_qp_state {
@@ -45,6 +48,9 @@ enum ur_wr_opcode {
 	UR_WR_LOCAL_INV = 7,
 	UR_WR_BIND_MW = 8,
 	UR_WR_SEND_INV = 9,
+	UR_WR_TSO = 10,
+	UR_WR_FLUSH = 14,
+	UR_WR_ATOMIC_WRITE = 15,
 };
 
 enum ur_send_flags {
@@ -52,6 +58,7 @@ enum ur_send_flags {
 	UR_SEND_SIGNALED = 1 << 1,
 	UR_SEND_SOLICITED = 1 << 2,
 	UR_SEND_INLINE = 1 << 3,
+	UR_SEND_IP_CSUM = 1 << 4,
 };
 
 enum ur_wc_status {
@@ -84,6 +91,9 @@ enum ur_wc_opcode {
 	UR_WC_FETCH_ADD = 4,
 	UR_WC_BIND_MW = 5,
 	UR_WC_LOCAL_INV = 6,
+	UR_WC_TSO = 7,
+	UR_WC_FLUSH = 8,
+	UR_WC_ATOMIC_WRITE = 9,
 	UR_WC_RECV = 1 << 7,
 	UR_WC_RECV_RDMA_WITH_IMM = (1 << 7) + 1,
 };
@@ -91,6 +101,7 @@ enum ur_wc_opcode {
 enum ur_wc_flags {
 	UR_WC_GRH = 1 << 0,
 	UR_WC_WITH_IMM = 1 << 1,
+	UR_WC_IP_CSUM_OK = 1 << 2,
 	UR_WC_WITH_INV = 1 << 3,
 };
 
@@ -103,7 +114,17 @@ enum ur_access {
 	UR_ACCESS_ZERO_BASED = 1 << 5,
 	UR_ACCESS_ON_DEMAND = 1 << 6,
 	UR_ACCESS_HUGETLB = 1 << 7,
+	UR_ACCESS_FLUSH_GLOBAL = 1 << 8,
+	UR_ACCESS_FLUSH_PERSISTENT = 1 << 9, /* QPs only: no memory has it */
 	UR_ACCESS_OPTIONAL = 0x3ff00000, /* hints: ignored, never refused */
+};
+
+/* IBTA A19: where data has to be that is flushed, and which. */
+#define UR_FLUSH_GLOBAL	    0x1u /* seen by everybody */
+#define UR_FLUSH_PERSISTENT 0x2u /* safe from a loss of power */
+enum ur_flush_level {
+	UR_FLUSH_RANGE,
+	UR_FLUSH_MR,
 };
 
 enum ur_qp_attr_mask {
@@ -194,12 +215,16 @@ struct ur_av {
 #define UR_MAX_SRQ	   65536u
 #define UR_MAX_SRQ_WR	   32768u
 #define UR_MAX_MR	   1048576u
+#define UR_MAX_MW	   65536u
 #define UR_MAX_PD	   65536u
+#define UR_MAX_DM_BYTES	   0x4000000u /* device memory, of a process */
 #define UR_MAX_AH	   1048576u
 #define UR_MAX_RD_ATOMIC   128u /* max_qp_rd_atom and max_qp_init_rd_atom */
 #define UR_MAX_MCAST_GRP   1024u
 #define UR_MAX_MCAST_QP	   8192u /* QPs attached to one group */
 #define UR_MAX_MSG_SIZE	   0x80000000u
+#define UR_RATE_MIN_KBPS   1000u
+#define UR_RATE_MAX_KBPS   100000000u
 #define UR_MAX_LANES	   64u
 
 #endif

@@ -26,13 +26,14 @@ static uint32_t rwqe_stride(uint32_t max_sge)
 
 /* max_wr 0 makes no ring and is no error. */
 static int ring_make(uint8_t **ring, uint32_t *mask, uint32_t max_wr,
-		     uint32_t stride)
+		     uint32_t stride, const struct ur_ring_source **from,
+		     enum ur_ring_what what)
 {
 	uint32_t slots = ur_pow2(max_wr);
 
 	if (max_wr == 0)
 		return 0;
-	*ring = ur_ring_map((size_t)slots * stride);
+	*ring = ur_ring_get(from, (size_t)slots * stride, what);
 	if (!*ring)
 		return -ENOMEM;
 	*mask = slots - 1;
@@ -57,7 +58,8 @@ int ur_sq_init(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
 	sq->max_wr = max_wr;
 	sq->max_sge = max_sge;
 	sq->max_inline = max_inline;
-	ret = ring_make(&sq->ring, &sq->mask, max_wr, sq->stride);
+	ret = ring_make(&sq->ring, &sq->mask, max_wr, sq->stride, &sq->home,
+			UR_RING_SQ);
 	if (!ret)
 		ur_lock_init(&sq->lock);
 	return ret;
@@ -65,7 +67,8 @@ int ur_sq_init(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
 
 void ur_sq_fini(struct ur_sq *sq)
 {
-	ur_ring_unmap(sq->ring, ring_bytes(sq->mask, sq->stride));
+	ur_ring_put(sq->home, sq->ring, ring_bytes(sq->mask, sq->stride),
+		    UR_RING_SQ);
 	ur_lock_fini(&sq->lock);
 }
 
@@ -80,7 +83,8 @@ int ur_rq_init(struct ur_rq *rq, uint32_t max_wr, uint32_t max_sge,
 	rq->stride = rwqe_stride(max_sge);
 	rq->max_wr = max_wr;
 	rq->max_sge = max_sge;
-	ret = ring_make(&rq->ring, &rq->mask, max_wr, rq->stride);
+	ret = ring_make(&rq->ring, &rq->mask, max_wr, rq->stride, &rq->home,
+			UR_RING_RQ);
 	if (!ret)
 		ur_lock_init(&rq->lock);
 	return ret;
@@ -88,7 +92,8 @@ int ur_rq_init(struct ur_rq *rq, uint32_t max_wr, uint32_t max_sge,
 
 void ur_rq_fini(struct ur_rq *rq)
 {
-	ur_ring_unmap(rq->ring, ring_bytes(rq->mask, rq->stride));
+	ur_ring_put(rq->home, rq->ring, ring_bytes(rq->mask, rq->stride),
+		    UR_RING_RQ);
 	ur_lock_fini(&rq->lock);
 }
 
@@ -96,19 +101,52 @@ int ur_rq_resize(struct ur_rq *rq, uint32_t max_wr)
 {
 	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
 	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
-	struct ur_rq to = { .stride = rq->stride };
+	struct ur_rq to = { .stride = rq->stride, .home = rq->home };
 	int ret;
 
 	if (max_wr == 0 || max_wr < tail - head)
 		return -EINVAL;
-	ret = ring_make(&to.ring, &to.mask, max_wr, rq->stride);
+	ret = ring_make(&to.ring, &to.mask, max_wr, rq->stride, &to.home,
+			UR_RING_RQ);
 	if (ret)
 		return ret;
 	for (uint32_t i = head; i != tail; i++)
 		memcpy(ur_rq_slot(&to, i), ur_rq_slot(rq, i), rq->stride);
-	ur_ring_unmap(rq->ring, ring_bytes(rq->mask, rq->stride));
+	ur_ring_put(rq->home, rq->ring, ring_bytes(rq->mask, rq->stride),
+		    UR_RING_RQ);
 	rq->ring = to.ring;
+	rq->home = to.home;
 	rq->mask = to.mask;
 	rq->max_wr = max_wr;
 	return 0;
+}
+
+/* A ring without slots needs no memory. */
+static int rehouse(uint8_t **ring, size_t bytes, enum ur_ring_what what,
+		   const struct ur_ring_source **current,
+		   const struct ur_ring_source *source)
+{
+	void *to;
+
+	if (!*ring)
+		return 0;
+	to = ur_ring_get(&source, bytes, what);
+	if (!to)
+		return -ENOMEM;
+	ur_ring_put(*current, *ring, bytes, what);
+	*ring = to;
+	*current = source;
+	return 0;
+}
+
+int ur_sq_rehouse(struct ur_sq *sq, const struct ur_ring_source *source)
+{
+	return rehouse(&sq->ring, ring_bytes(sq->mask, sq->stride), UR_RING_SQ,
+		       &sq->home, source);
+}
+
+int ur_rq_rehouse(struct ur_rq *rq, const struct ur_ring_source *source)
+{
+	return rehouse(&rq->ring, ring_bytes(rq->mask, rq->stride), UR_RING_RQ,
+		       &rq->home, source);
 }

@@ -11,6 +11,8 @@
 #include <stdint.h>
 
 #include "base/lock.h"
+#include "core/mw.h"
+#include "core/ringmem.h"
 #include "core/types.h"
 
 /* A send work request as the lane sees it. */
@@ -29,18 +31,36 @@ struct ur_swqe {
 		struct {
 			uint64_t remote_addr;
 			uint32_t rkey;
+			uint32_t srqn; /* XRC: of SENDs as well */
 		} rdma;
+		struct ur_mw_bind bind;
 		struct {
 			uint64_t remote_addr;
+			uint32_t rkey;
+			uint8_t placement; /* UR_FLUSH_ */
+			uint8_t level;	   /* enum ur_flush_level */
+		} flush; /* its range is `length`, without data */
+		struct {
+			uint64_t remote_addr;
+			uint32_t rkey;
+			uint64_t value; /* if there is no other data */
+		} atomic_write;
+		struct {
+			uint64_t remote_addr;
+			uint32_t rkey;
+			uint32_t srqn; /* at the same place */
 			uint64_t compare_add;
 			uint64_t swap;
-			uint32_t rkey;
 		} atomic;
 		struct {
 			struct ur_av av;
 			uint32_t dqpn;
 			uint32_t qkey;
 		} ud;
+		struct {
+			uint16_t mss;
+			uint16_t hdr_len; /* behind the list: see below */
+		} tso;
 	} wr;
 	/* num_sge entries, or `length` bytes of inline data */
 	union {
@@ -60,7 +80,15 @@ struct ur_sq {
 	uint32_t staged; /* tail of a builder that is not committed; lock */
 	_Atomic uint32_t tail; /* committed; posters write under lock */
 	_Atomic uint32_t head; /* oldest not completed; the lane writes */
+	const struct ur_ring_source *home; /* of the ring; NULL: our own */
 };
+
+/* The header of a TSO request stands behind the places of its list. */
+static inline uint8_t *ur_swqe_tso_hdr(const struct ur_sq *sq,
+				       struct ur_swqe *w)
+{
+	return (uint8_t *)(w->data.sge + sq->max_sge);
+}
 
 struct ur_rwqe {
 	uint64_t wr_id;
@@ -78,6 +106,7 @@ struct ur_rq {
 	uint32_t max_sge;
 	_Atomic uint32_t tail;
 	_Atomic uint32_t head;
+	const struct ur_ring_source *home; /* of the ring; NULL: our own */
 };
 
 /* max_wr, max_sge, max_inline are granted exactly; -EINVAL above the limits
@@ -89,6 +118,10 @@ void ur_sq_fini(struct ur_sq *sq);
 int ur_rq_init(struct ur_rq *rq, uint32_t max_wr, uint32_t max_sge,
 	       uint32_t limit_wr);
 void ur_rq_fini(struct ur_rq *rq);
+
+/* Put a queue that nobody knows yet into memory of the source. 0, -ENOMEM. */
+int ur_sq_rehouse(struct ur_sq *sq, const struct ur_ring_source *source);
+int ur_rq_rehouse(struct ur_rq *rq, const struct ur_ring_source *source);
 
 /* Under rq->lock, where consumers take it too: change max_wr, keep what is
  * posted.  -EINVAL: 0 or below what is posted; -ENOMEM. */

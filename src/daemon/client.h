@@ -76,12 +76,22 @@ int ur_client_bind(struct ur_client *c, const struct ur_bind_want *want,
 		   uint32_t *handle, uint16_t *port);
 
 /*
+ * A free port to connect from: of all addresses, and never to be listened on.
+ * Ports that were given back are kept for the next one, and a process that
+ * needs many asks for them ahead, so mostly urnicd is not asked at all.  As
+ * ur_client_bind() with port 0.
+ */
+int ur_client_lease(struct ur_client *c, uint16_t ps, uint32_t *handle,
+		    uint16_t *port);
+
+/*
  * Hand urnicd, and those that follow it, a file of daemon/will.h; the
  * descriptor is the client's from now on.
  */
 void ur_client_will(struct ur_client *c, int fd);
 
-/* Requests for the port come to us from now on.  As ur_binds_listen(). */
+/* Requests for the port come to us from now on.  As ur_binds_listen();
+ * -EINVAL: it is leased. */
 int ur_client_listen(struct ur_client *c, uint32_t handle);
 void ur_client_unbind(struct ur_client *c, uint32_t handle);
 

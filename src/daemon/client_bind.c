@@ -65,7 +65,20 @@ static int reserve(struct ur_client *c)
 	return 0;
 }
 
-static struct ur_client_bind *find(struct ur_client *c, uint32_t handle)
+struct ur_client_bind *ur_client_bind_enter(struct ur_client *c,
+					    const struct ur_bind_want *want)
+{
+	struct ur_client_bind *b;
+
+	if (reserve(c))
+		return NULL;
+	b = &c->binds[c->nbinds++];
+	*b = (struct ur_client_bind){ .want = *want };
+	b->want.handle = ++c->last_handle;
+	return b;
+}
+
+struct ur_client_bind *ur_client_bind_find(struct ur_client *c, uint32_t handle)
 {
 	uint32_t lo = 0, hi = c->nbinds;
 
@@ -80,6 +93,20 @@ static struct ur_client_bind *find(struct ur_client *c, uint32_t handle)
 	if (lo == c->nbinds || c->binds[lo].want.handle != handle)
 		return NULL;
 	return &c->binds[lo];
+}
+
+void ur_client_bind_drop(struct ur_client *c, struct ur_client_bind *b,
+			 bool tell)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_UNBIND,
+				.handle = b->want.handle };
+
+	memmove(b, b + 1, (size_t)(c->binds + c->nbinds - b - 1) * sizeof(*b));
+	c->nbinds--;
+	if (c->own_binds)
+		ur_binds_del(c->own_binds, &c->own, m.handle);
+	else if (tell)
+		ur_client_conn_tell(c, &m, NULL, 0);
 }
 
 static int own_books(struct ur_client *c)
@@ -112,89 +139,125 @@ static int bind_alone(struct ur_client *c, const struct ur_bind_want *want,
 	return ur_binds_add(c->own_binds, &c->own, want, chance, port);
 }
 
-static int bind_by_daemon(struct ur_client *c, const struct ur_bind_want *want,
-			  uint16_t *port)
+/* `want` is copied: the table of bindings may move while we wait. */
+static int bind_by_daemon(struct ur_client *c, struct ur_bind_want want,
+			  bool leased, uint16_t *port)
 {
 	struct ur_ipc_msg m = {
 		.type = UR_IPC_BIND,
-		.handle = want->handle,
-		.port_space = want->ps,
-		.port = want->port,
-		.flags = want->flags,
+		.handle = want.handle,
+		.port_space = want.ps,
+		.port = want.port,
+		.flags = want.flags,
 	};
 	int err;
 
-	memcpy(m.addr, want->addr, sizeof(m.addr));
+	memcpy(m.addr, want.addr, sizeof(m.addr));
 	err = ask(c, &m);
-	if (!err)
-		*port = c->reply.port;
-	return err;
-}
-
-static int bind_locked(struct ur_client *c, struct ur_bind_want *w)
-{
-	int err = reserve(c);
-
 	if (err)
 		return err;
-	w->handle = ++c->last_handle;
-	w->flags &= UR_BIND_REUSE | UR_BIND_AFONLY;
-	err = c->state == UR_CLIENT_ALONE ? bind_alone(c, w, &w->port)
-					  : bind_by_daemon(c, w, &w->port);
-	if (!err)
-		c->binds[c->nbinds++] = (struct ur_client_bind){ .want = *w };
-	return err;
+	*port = c->reply.port;
+	c->lease.safe = true;
+	if (leased)
+		ur_client_lease_ahead(c, want.ps);
+	return 0;
+}
+
+/* The binding is not claimed from a new daemon before this one has it. */
+static int bind_locked(struct ur_client *c, const struct ur_bind_want *want,
+		       bool leased, uint32_t *handle, uint16_t *port)
+{
+	struct ur_client_bind *b;
+	int err;
+
+	if (want->port)
+		ur_client_lease_yield(c, want->ps, want->port);
+	b = ur_client_bind_enter(c, want);
+	if (!b)
+		return -ENOMEM;
+	b->use = UR_CLIENT_ASKED;
+	b->want.flags &= UR_BIND_REUSE | UR_BIND_AFONLY;
+	*handle = b->want.handle;
+	err = c->state == UR_CLIENT_ALONE
+		      ? bind_alone(c, &b->want, port)
+		      : bind_by_daemon(c, b->want, leased, port);
+	b = ur_client_bind_find(c, *handle);
+	if (err) {
+		ur_client_bind_drop(c, b, false);
+		return err;
+	}
+	b->want.port = *port;
+	b->use = UR_CLIENT_BOUND;
+	b->leased = leased;
+	return 0;
 }
 
 int ur_client_bind(struct ur_client *c, const struct ur_bind_want *want,
 		   uint32_t *handle, uint16_t *port)
 {
-	struct ur_bind_want w = *want;
 	int err;
 
 	ur_lock(&c->lock);
-	err = bind_locked(c, &w);
+	err = bind_locked(c, want, false, handle, port);
 	ur_unlock(&c->lock);
-	if (err)
-		return err;
-	*handle = w.handle;
-	*port = w.port;
-	return 0;
+	return err;
+}
+
+int ur_client_lease(struct ur_client *c, uint16_t ps, uint32_t *handle,
+		    uint16_t *port)
+{
+	struct ur_bind_want any = { .ps = ps };
+	struct ur_client_bind *b;
+	int err = 0;
+
+	ur_lock(&c->lock);
+	b = ur_client_lease_take(c, ps);
+	if (b) {
+		*handle = b->want.handle;
+		*port = b->want.port;
+	} else {
+		err = bind_locked(c, &any, true, handle, port);
+	}
+	ur_unlock(&c->lock);
+	return err;
+}
+
+static int listen_locked(struct ur_client *c, uint32_t handle)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_LISTEN, .handle = handle };
+	struct ur_client_bind *b = ur_client_bind_find(c, handle);
+	int err;
+
+	if (!b)
+		return -ENOENT;
+	if (b->leased)
+		return -EINVAL;
+	err = c->state == UR_CLIENT_ALONE
+		      ? ur_binds_listen(c->own_binds, &c->own, handle)
+		      : ask(c, &m);
+	b = ur_client_bind_find(c, handle);
+	if (!err && b)
+		b->listens = true;
+	return err;
 }
 
 int ur_client_listen(struct ur_client *c, uint32_t handle)
 {
-	struct ur_ipc_msg m = { .type = UR_IPC_LISTEN, .handle = handle };
-	struct ur_client_bind *b;
-	int err = -ENOENT;
+	int err;
 
 	ur_lock(&c->lock);
-	b = find(c, handle);
-	if (b)
-		err = c->state == UR_CLIENT_ALONE
-			      ? ur_binds_listen(c->own_binds, &c->own, handle)
-			      : ask(c, &m);
-	if (!err)
-		b->listens = true;
+	err = listen_locked(c, handle);
 	ur_unlock(&c->lock);
 	return err;
 }
 
 void ur_client_unbind(struct ur_client *c, uint32_t handle)
 {
-	struct ur_ipc_msg m = { .type = UR_IPC_UNBIND, .handle = handle };
 	struct ur_client_bind *b;
 
 	ur_lock(&c->lock);
-	b = find(c, handle);
-	if (!b)
-		goto unlock;
-	memmove(b, b + 1, (size_t)(c->binds + c->nbinds - b - 1) * sizeof(*b));
-	c->nbinds--;
-	if (c->state == UR_CLIENT_ALONE)
-		ur_binds_del(c->own_binds, &c->own, handle);
-	else
-		ur_client_conn_tell(c, &m, NULL, 0);
-unlock:
+	b = ur_client_bind_find(c, handle);
+	if (b && !ur_client_lease_keep(c, b))
+		ur_client_bind_drop(c, b, true);
 	ur_unlock(&c->lock);
 }

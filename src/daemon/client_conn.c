@@ -110,6 +110,8 @@ static int send_claims(struct ur_client *c)
 	for (uint32_t i = 0; i < c->nbinds && !err; i++) {
 		const struct ur_client_bind *b = &c->binds[i];
 
+		if (b->use == UR_CLIENT_ASKED)
+			continue;
 		m.handle = b->want.handle;
 		m.port_space = b->want.ps;
 		m.port = b->want.port;
@@ -234,6 +236,7 @@ void ur_client_conn_lose(struct ur_client *c)
 		return;
 	c->state = UR_CLIENT_LOST;
 	c->attempts = 0;
+	ur_client_lease_lost(c);
 	ur_client_conn_timer(c, 1 + (uint64_t)(getpid() % 16) * 2 * NS_PER_MS);
 	ur_info("urnicd (pid %d) is gone; %u slots go on", (int)c->daemon_pid,
 		c->nslots);
@@ -340,7 +343,8 @@ static void take_reply(struct ur_client *c, const struct ur_ipc_msg *m,
 	if (c->replied || m->seq != c->ask_seq) {
 		if (m->type == UR_IPC_SLOT)
 			ur_client_conn_put(c, m->slot);
-		else if (m->type == UR_IPC_BOUND)
+		else if (m->type == UR_IPC_BOUND &&
+			 !ur_client_lease_bound(c, m))
 			stray_bound(c, m);
 		return;
 	}

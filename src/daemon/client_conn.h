@@ -23,10 +23,33 @@ struct ur_client_slot {
 	int fd; /* ours, proves the claim to the next daemon */
 };
 
+enum ur_client_use {
+	UR_CLIENT_BOUND,
+	UR_CLIENT_SPARE, /* leased, and at the moment nobody's */
+	UR_CLIENT_ASKED, /* will be a spare one once BOUND comes */
+};
+
 /* A port of ours, to be claimed from the next daemon. */
 struct ur_client_bind {
 	struct ur_bind_want want;
 	bool listens;
+	bool leased;
+	enum ur_client_use use;
+};
+
+#define UR_CLIENT_SPARES 64u /* that are kept */
+#define UR_CLIENT_AHEAD	 16u /* asked for at once */
+
+/*
+ * Ports to connect from (client_lease.c).  Spare ones stand in the order in
+ * which they became so.
+ */
+struct ur_client_lease {
+	uint32_t spare[UR_CLIENT_SPARES]; /* handles */
+	uint32_t nspares;
+	uint32_t asked; /* of them no answer has come yet */
+	uint32_t ahead; /* how many to ask for when the spares run out */
+	bool safe;	/* this daemon answers at once: its grace is over */
 };
 
 struct ur_client {
@@ -51,6 +74,7 @@ struct ur_client {
 	uint32_t nbinds;
 	uint32_t cap_binds;
 	uint32_t last_handle;
+	struct ur_client_lease lease;
 	/* Working alone: what urnicd would keep. */
 	struct ur_binds *own_binds;
 	struct ur_bind_owner own;
@@ -112,5 +136,35 @@ void ur_client_conn_put(struct ur_client *c, uint32_t slot);
 void ur_client_conn_timer(struct ur_client *c, uint64_t delay_ns);
 
 uint64_t ur_client_conn_now(void); /* CLOCK_MONOTONIC */
+
+/* --- client_bind.c --- */
+struct ur_client_bind *ur_client_bind_find(struct ur_client *c,
+					   uint32_t handle);
+/* Enter a binding under the next handle; NULL: no memory, or no handle left. */
+struct ur_client_bind *ur_client_bind_enter(struct ur_client *c,
+					    const struct ur_bind_want *want);
+/* Forget it; the daemon is told with `tell`. */
+void ur_client_bind_drop(struct ur_client *c, struct ur_client_bind *b,
+			 bool tell);
+
+/* --- client_lease.c --- */
+
+/* A spare port of that space, now bound; NULL: there is none. */
+struct ur_client_bind *ur_client_lease_take(struct ur_client *c, uint16_t ps);
+
+/* There was none: ask for some more, so that they are here next time. */
+void ur_client_lease_ahead(struct ur_client *c, uint16_t ps);
+
+/* A leased port is free again: true if it is kept. */
+bool ur_client_lease_keep(struct ur_client *c, struct ur_client_bind *b);
+
+/* Somebody asks for this very port: it must not be ours for nothing. */
+void ur_client_lease_yield(struct ur_client *c, uint16_t ps, uint16_t port);
+
+/* BOUND came; true: for what was asked ahead. */
+bool ur_client_lease_bound(struct ur_client *c, const struct ur_ipc_msg *m);
+
+/* The daemon is gone, and what was asked of it. */
+void ur_client_lease_lost(struct ur_client *c);
 
 #endif

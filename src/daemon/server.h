@@ -27,6 +27,7 @@
 #define UR_SESSIONS_OF_UID 2048u /* of one user other than urnicd's */
 #define UR_MADS_OF_SESSION 2048u /* that a process has not yet read */
 #define UR_MADS_MAX	   16384u
+#define UR_MADS_ROOM	   16u /* messages between two looks at a socket */
 #define UR_ROUTES	   4096u
 #define UR_ROUTE_NS	   (180000 * UR_MS) /* of 15 retries in 4.3 s each */
 
@@ -70,6 +71,7 @@ struct ur_session {
 
 	struct ur_list mads; /* ur_mad: its socket is full */
 	unsigned int nmads;
+	unsigned int room; /* that its socket has for sure, in messages */
 
 	int will_fd; /* -1: no open connections */
 

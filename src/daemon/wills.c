@@ -3,7 +3,8 @@
  * Executing last wills (daemon/will.h).  A connection to urnicd may end though
  * the process lives (it is disconnected for not reading, say, and comes back),
  * so unless its exit is certain a will waits, and is void if the process hands
- * in a new one.  Nothing in the file is trusted: only DREQs and REJs of
+ * in a new one.  A process that dies closes its files first and has exited a
+ * moment later, so that is looked at again soon.  Nothing in the file is trusted: only DREQs and REJs of
  * communication IDs whose slot the process had are sent, a few in each round.
  */
 #include <errno.h>
@@ -23,12 +24,16 @@
 #define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW)
 #define PER_ROUND 128u
 #define DOUBT_NS  (2000 * UR_MS)
+#define LOOK_NS	  (1 * UR_MS) /* then twice as long each time */
 
 struct testament {
 	struct ur_list node;
 	int fd;
 	pid_t pid;
+	int process; /* its pidfd; -1: none */
 	uint64_t due_ns;
+	uint64_t look_ns; /* at its process; UINT64_MAX: no more */
+	uint64_t wait_ns;
 	uint32_t next;
 	uint32_t high;
 	uint8_t slots[UR_SLOTS / 8];
@@ -43,6 +48,7 @@ static void drop(struct testament *t)
 {
 	ur_list_del(&t->node);
 	close(t->fd);
+	ur_ipc_close_fds(&t->process, 1);
 	free(t);
 }
 
@@ -70,11 +76,19 @@ void ur_wills_take(struct ur_server *s, struct ur_session *ses, int *fd)
 	}
 }
 
-static bool has_exited(const struct ur_session *ses)
+static bool has_exited(const struct testament *t)
 {
-	struct pollfd p = { .fd = ses->process.fd, .events = POLLIN };
+	struct pollfd p = { .fd = t->process, .events = POLLIN };
 
 	return p.fd >= 0 && poll(&p, 1, 0) == 1;
+}
+
+static void look(struct testament *t, uint64_t now_ns)
+{
+	if (has_exited(t))
+		t->due_ns = now_ns;
+	t->look_ns = t->process < 0 ? UINT64_MAX : now_ns + t->wait_ns;
+	t->wait_ns *= 2;
 }
 
 static void note_slots(struct ur_server *s, const struct ur_session *ses,
@@ -103,7 +117,10 @@ void ur_wills_open(struct ur_server *s, struct ur_session *ses)
 	t->fd = ses->will_fd;
 	ses->will_fd = -1;
 	t->pid = ses->pid;
-	t->due_ns = has_exited(ses) ? s->now_ns : s->now_ns + DOUBT_NS;
+	t->process = fcntl(ses->process.fd, F_DUPFD_CLOEXEC, 3);
+	t->due_ns = s->now_ns + DOUBT_NS;
+	t->wait_ns = LOOK_NS;
+	look(t, s->now_ns);
 	t->high = head.high < UR_WILL_ENTRIES ? head.high : UR_WILL_ENTRIES;
 	note_slots(s, ses, t);
 	ur_list_init(&t->node);
@@ -154,6 +171,8 @@ void ur_wills_run(struct ur_server *s)
 	ur_list_for_each_safe(n, tmp, &s->wills) {
 		struct testament *t = testament_of(n);
 
+		if (t->due_ns > s->now_ns && t->look_ns <= s->now_ns)
+			look(t, s->now_ns);
 		if (t->due_ns <= s->now_ns && carry_on(s, t))
 			drop(t);
 	}
@@ -164,8 +183,10 @@ uint64_t ur_wills_deadline(const struct ur_server *s)
 	uint64_t at = UINT64_MAX;
 
 	ur_list_for_each(n, &s->wills) {
-		if (testament_of(n)->due_ns < at)
-			at = testament_of(n)->due_ns;
+		const struct testament *t = testament_of(n);
+
+		at = t->due_ns < at ? t->due_ns : at;
+		at = t->look_ns < at ? t->look_ns : at;
 	}
 	return at;
 }

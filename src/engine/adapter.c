@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/guard.h"
 #include "base/log.h"
 #include "engine/internal.h"
 
@@ -54,6 +55,7 @@ int ur_adapter_create(enum ur_dev_kind kind, struct ur_adapter **out)
 	if (!a)
 		return -ENOMEM;
 	ur_lock_init(&a->lock);
+	ur_moderator_init(&a->moderator);
 	a->want_lanes = lanes_wanted();
 	a->ops = ops_of[kind];
 	err = ur_dev_init_kind(&a->dev, kind);
@@ -62,10 +64,18 @@ int ur_adapter_create(enum ur_dev_kind kind, struct ur_adapter **out)
 	err = ur_mr_table_init(&a->mrs);
 	if (err)
 		goto fini_dev;
+	if (a->ops->qp_types & 1u << UR_QPT_XRC_RECV) {
+		a->srqs = ur_srq_table_new();
+		err = a->srqs ? 0 : -ENOMEM;
+		if (err)
+			goto fini_mrs;
+	}
 	a->mrs.quiesce = quiesce;
 	a->mrs.quiesce_arg = a;
 	*out = a;
 	return 0;
+fini_mrs:
+	ur_mr_table_fini(&a->mrs);
 fini_dev:
 	ur_dev_fini(&a->dev);
 free_adapter:
@@ -75,6 +85,8 @@ free_adapter:
 
 void ur_adapter_destroy(struct ur_adapter *a)
 {
+	if (a->srqs)
+		ur_srq_table_free(a->srqs);
 	ur_mr_table_fini(&a->mrs);
 	ur_dev_fini(&a->dev);
 	ur_lock_fini(&a->lock);
@@ -117,19 +129,21 @@ struct ur_mr_table *ur_adapter_mrs(struct ur_adapter *a)
 	return &a->mrs;
 }
 
-/* The lane of the next QP, made if it is not there yet; a->lock is held. */
-static int pick_lane(struct ur_adapter *a, struct ur_lane **out)
+static struct ur_lane *lane_at(const struct ur_adapter *a, uint32_t i)
 {
-	uint32_t id = a->next_lane++ % a->want_lanes;
+	return atomic_load_explicit(&a->lanes[i], memory_order_relaxed);
+}
+
+/* a->lock is held. */
+static int add_lane(struct ur_adapter *a, const struct ur_lane_ops *ops,
+		    struct ur_lane **out)
+{
 	uint32_t n = atomic_load_explicit(&a->lane_count, memory_order_relaxed);
 	int err;
 
-	if (id < n) {
-		*out = atomic_load_explicit(&a->lanes[id],
-					    memory_order_relaxed);
-		return 0;
-	}
-	err = ur_lane_create(a, n, out);
+	if (n == UR_MAX_LANES)
+		return -ENOSPC;
+	err = ur_lane_create(a, ops, n, out);
 	/* Getting a slot may have changed the client's descriptor. */
 	ur_watcher_wake();
 	if (err)
@@ -139,22 +153,89 @@ static int pick_lane(struct ur_adapter *a, struct ur_lane **out)
 	return 0;
 }
 
+/* The lane of the next QP, made if it is not there yet; a->lock is held. */
+static int pick_lane(struct ur_adapter *a, struct ur_lane **out)
+{
+	uint32_t i = a->next_lane++ % a->want_lanes;
+	int err;
+
+	if (i < a->shared_count) {
+		*out = lane_at(a, a->shared[i]);
+		return 0;
+	}
+	err = add_lane(a, a->ops, out);
+	if (!err)
+		a->shared[a->shared_count++] = (uint8_t)(*out)->id;
+	return err;
+}
+
 int ur_adapter_lane(struct ur_adapter *a, struct ur_lane **out)
 {
 	int err = 0;
 
 	ur_lock(&a->lock);
-	if (atomic_load_explicit(&a->lane_count, memory_order_relaxed) == 0) {
+	if (a->shared_count == 0) {
 		err = pick_lane(a, out);
 		a->next_lane = 0;
 	} else {
-		*out = atomic_load_explicit(&a->lanes[0], memory_order_relaxed);
+		*out = lane_at(a, a->shared[0]);
 	}
 	ur_unlock(&a->lock);
 	return err;
 }
 
-static void feed(struct ur_cq *cq, const struct ur_lane *l)
+/* Those that are shared must still find their place. */
+static int add_own_lane(struct ur_adapter *a, const struct ur_lane_ops *ops,
+			struct ur_lane **out)
+{
+	uint32_t n = atomic_load_explicit(&a->lane_count, memory_order_relaxed);
+
+	if (n - a->shared_count >= UR_MAX_LANES - a->want_lanes)
+		return -ENOSPC;
+	return add_lane(a, ops, out);
+}
+
+int ur_adapter_lane_take(struct ur_adapter *a, struct ur_lane **out)
+{
+	int err = 0;
+
+	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
+		return -ENODEV;
+	ur_lock(&a->lock);
+	if (a->idle_lanes) {
+		*out = lane_at(a, (uint32_t)__builtin_ctzll(a->idle_lanes));
+		a->idle_lanes &= a->idle_lanes - 1;
+	} else {
+		err = add_own_lane(a, a->ops, out);
+	}
+	ur_unlock(&a->lock);
+	return err;
+}
+
+void ur_adapter_lane_give(struct ur_adapter *a, const struct ur_lane *l)
+{
+	ur_lock(&a->lock);
+	a->idle_lanes |= 1ull << l->id;
+	ur_unlock(&a->lock);
+}
+
+int ur_adapter_raw_lane(struct ur_adapter *a, struct ur_lane **out)
+{
+	int err = 0;
+
+	if (a->ops != &ur_lane_roce)
+		return -EOPNOTSUPP;
+	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
+		return -ENODEV;
+	ur_lock(&a->lock);
+	if (!a->raw_lane)
+		err = add_own_lane(a, &ur_lane_raw, &a->raw_lane);
+	*out = a->raw_lane;
+	ur_unlock(&a->lock);
+	return err;
+}
+
+void ur_adapter_feed(struct ur_cq *cq, const struct ur_lane *l)
 {
 	if (cq)
 		atomic_fetch_or_explicit(&cq->lanes, 1ull << l->id,
@@ -163,12 +244,16 @@ static void feed(struct ur_cq *cq, const struct ur_lane *l)
 
 static int attach(struct ur_adapter *a, struct ur_qp *qp)
 {
-	struct ur_lane *l;
-	int err;
+	struct ur_lane *l = qp->lane;
+	int err = 0;
 
-	ur_lock(&a->lock);
-	err = pick_lane(a, &l);
-	ur_unlock(&a->lock);
+	if (qp->type == UR_QPT_RAW_PACKET) {
+		err = ur_adapter_raw_lane(a, &l);
+	} else if (!l) {
+		ur_lock(&a->lock);
+		err = pick_lane(a, &l);
+		ur_unlock(&a->lock);
+	}
 	if (err)
 		return err;
 	qp->lane = l;
@@ -178,9 +263,22 @@ static int attach(struct ur_adapter *a, struct ur_qp *qp)
 	ur_lane_unlock(l);
 	if (err)
 		return err == -ENOSPC ? -ENOMEM : err;
-	feed(qp->send_cq, l);
-	feed(qp->recv_cq, l);
+	ur_adapter_feed(qp->send_cq, l);
+	ur_adapter_feed(qp->recv_cq, l);
+	ur_adapter_feed(qp->srq ? qp->srq->cq : NULL, l);
+	if (qp->xrcd)
+		ur_srq_table_feed(a->srqs, qp->xrcd, 1ull << l->id);
 	return 0;
+}
+
+/* Raw packets need no protocol, but the device's Ethernet. */
+static bool has_type(const struct ur_adapter *a, enum ur_qp_type type)
+{
+	uint32_t types = a->ops->qp_types;
+
+	if (a->ops == &ur_lane_roce)
+		types |= ur_lane_raw.qp_types;
+	return types & 1u << type;
 }
 
 int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
@@ -190,8 +288,13 @@ int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
 
 	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
 		return -ENODEV;
-	if (!(a->ops->qp_types & 1u << init->type))
+	if (!has_type(a, init->type))
 		return -EOPNOTSUPP;
+	/* Memory that is gone must not end the process, whatever handlers the
+	 * application has put up since. */
+	err = ur_guard_install();
+	if (err)
+		return err;
 	err = ur_qp_init(qp, init);
 	if (err)
 		return err;
@@ -239,6 +342,67 @@ void ur_adapter_qp_query(struct ur_qp *qp, struct ur_qp_attr *attr)
 	ur_lane_lock(l);
 	l->ops->query(l, qp, attr);
 	ur_lane_unlock(l);
+}
+
+/* Any lane may have a target of the domain already. */
+int ur_adapter_srq_publish(struct ur_adapter *a, struct ur_srq *srq)
+{
+	struct ur_lane *l;
+	uint32_t n;
+	int err;
+
+	if (!a->srqs)
+		return -EOPNOTSUPP;
+	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
+		return -ENODEV;
+	err = ur_adapter_lane(a, &l);
+	if (err)
+		return err;
+	err = ur_srq_table_add(a->srqs, srq, l->slot);
+	if (err)
+		return err;
+	n = atomic_load_explicit(&a->lane_count, memory_order_acquire);
+	for (uint32_t i = 0; i < n; i++)
+		ur_adapter_feed(srq->cq,
+				atomic_load_explicit(&a->lanes[i],
+						     memory_order_acquire));
+	return 0;
+}
+
+int ur_adapter_srq_remove(struct ur_adapter *a, struct ur_srq *srq)
+{
+	if (atomic_load(&srq->users) != 0)
+		return -EBUSY;
+	ur_srq_table_remove(a->srqs, srq);
+	quiesce(a);
+	return 0;
+}
+
+void ur_adapter_violations(struct ur_adapter *a, uint32_t *pkeys,
+			   uint32_t *qkeys)
+{
+	uint32_t lanes = atomic_load(&a->lane_count);
+
+	*pkeys = 0;
+	*qkeys = 0;
+	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
+		return;
+	for (uint32_t i = 0; i < lanes; i++) {
+		struct ur_lane *l = atomic_load(&a->lanes[i]);
+
+		if (!l || !l->roce)
+			continue;
+		ur_lane_lock(l);
+		*pkeys += (uint32_t)ur_roce_counters(l->roce)->drop_pkey;
+		*qkeys += (uint32_t)ur_roce_counters(l->roce)->drop_qkey;
+		ur_lane_unlock(l);
+	}
+}
+
+void ur_adapter_cq_moderate(struct ur_adapter *a, struct ur_cq *cq,
+			    uint32_t count, uint32_t period_us)
+{
+	ur_moderator_set(&a->moderator, cq, count, period_us);
 }
 
 int ur_adapter_mcast(struct ur_adapter *a, struct ur_qp *qp,

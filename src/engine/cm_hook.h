@@ -17,4 +17,8 @@ bool ur_cm_hook_input(const struct ur_rx *rx);
 /* A QP has got its first packet in RTR (COMM_EST). */
 void ur_cm_hook_comm_est(uint32_t qpn);
 
+/* The device's addresses may have changed; from the watcher, no lock held. */
+struct ur_adapter;
+void ur_cm_hook_addresses(struct ur_adapter *a);
+
 #endif

@@ -306,6 +306,7 @@ static int make(struct ur_cmt **out)
 	ur_timers_init(&t->timers);
 	ur_list_init(&t->events);
 	ur_list_init(&t->graves);
+	ur_list_init(&t->conns);
 	t->epfd = epoll_create1(EPOLL_CLOEXEC);
 	t->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (t->epfd < 0 || t->wake_fd < 0)
@@ -326,6 +327,11 @@ close_fds:
 	ur_timers_fini(&t->timers);
 	free(t);
 	return err;
+}
+
+struct ur_cmt *ur_cmt_started(void)
+{
+	return atomic_load_explicit(&the_thread, memory_order_acquire);
 }
 
 int ur_cmt_get(struct ur_cmt **out)

@@ -53,6 +53,7 @@ struct ur_cmt {
 	uint32_t ntimers;      /* reserved for */
 	struct ur_list events; /* of all connections, in order */
 	struct ur_list graves;
+	struct ur_list conns;	 /* ur_conn: all that have not ended */
 	struct ur_conn *running; /* whose handler is being called */
 	uint32_t waiting;	 /* threads in ur_cmt_forget() */
 	pthread_cond_t told;	 /* the handler has returned */
@@ -61,6 +62,8 @@ struct ur_cmt {
 
 /* The process' CM thread, started if it is not there.  0 or -errno. */
 int ur_cmt_get(struct ur_cmt **out);
+
+struct ur_cmt *ur_cmt_started(void); /* NULL: it is not there */
 
 /* All below under the lock. */
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/cm_hook.h"
 #include "engine/conn_internal.h"
 #include "engine/internal.h"
 #include "wire/icrc.h"
@@ -21,6 +22,11 @@ static bool is_dead(const struct ur_adapter *a)
 	return atomic_load_explicit(&a->dead, memory_order_relaxed);
 }
 
+bool ur_conn_is_dead(const struct ur_conn *c)
+{
+	return is_dead(c->adapter);
+}
+
 static void init(struct ur_conn *c, struct ur_adapter *a,
 		 const struct ur_conn_ops *ops, enum ur_port_space ps)
 {
@@ -30,6 +36,7 @@ static void init(struct ur_conn *c, struct ur_adapter *a,
 	c->ended = false;
 	ur_list_init(&c->events);
 	ur_list_init(&c->orphan);
+	ur_list_init(&c->of_cmt);
 }
 
 int ur_conn_create(struct ur_adapter *a, enum ur_port_space ps,
@@ -53,6 +60,9 @@ int ur_conn_create(struct ur_adapter *a, enum ur_port_space ps,
 	c->cmt = cmt;
 	c->handler = handler;
 	c->user = user;
+	ur_lock(&cmt->lock);
+	ur_list_add_tail(&cmt->conns, &c->of_cmt);
+	ur_unlock(&cmt->lock);
 	*out = c;
 	return 0;
 }
@@ -64,6 +74,7 @@ void ur_conn_init_child(struct ur_conn *child, const struct ur_conn *listener)
 	child->handler = listener->handler;
 	child->user = listener->user;
 	child->opts = listener->opts;
+	ur_list_add_tail(&child->cmt->conns, &child->of_cmt);
 }
 
 static void free_grave(struct ur_cmt_grave *g)
@@ -73,6 +84,7 @@ static void free_grave(struct ur_cmt_grave *g)
 
 void ur_conn_free(struct ur_conn *c)
 {
+	ur_list_del(&c->of_cmt);
 	ur_cmt_bury(c->cmt, &c->grave, free_grave);
 }
 
@@ -82,6 +94,8 @@ static void destroy(struct ur_conn *c, struct ur_list *orphans)
 
 	ur_lock(&t->lock);
 	ur_cmt_forget(t, c, orphans);
+	ur_conn_search_end(c);
+	ur_list_del(&c->of_cmt);
 	ur_unlock(&t->lock);
 	c->ops->destroy(c);
 }
@@ -234,6 +248,41 @@ static socklen_t addr_len(const struct sockaddr_storage *addr)
 {
 	return addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 					   : sizeof(struct sockaddr_in);
+}
+
+void ur_conn_set_local(struct ur_conn *c, const uint8_t gid[16])
+{
+	memset(c->local, 0, sizeof(c->local));
+	if (!ur_bind_is_any(gid))
+		memcpy(c->local, gid, sizeof(c->local));
+	c->moved = false;
+}
+
+/* Once for each time that the address goes. */
+static void check_address(struct ur_conn *c)
+{
+	struct ur_conn_event ev = { .type = UR_CONN_ADDR_CHANGE };
+	bool gone = ur_dev_gid_index(&c->adapter->dev, c->local) < 0;
+
+	if (gone && !c->moved && ur_conn_post(c, &ev))
+		return;
+	c->moved = gone;
+}
+
+void ur_cm_hook_addresses(struct ur_adapter *a)
+{
+	struct ur_cmt *t = ur_cmt_started();
+
+	if (!t)
+		return;
+	ur_lock(&t->lock);
+	ur_list_for_each(n, &t->conns) {
+		struct ur_conn *c = ur_container_of(n, struct ur_conn, of_cmt);
+
+		if (c->adapter == a && !ur_bind_is_any(c->local))
+			check_address(c);
+	}
+	ur_unlock(&t->lock);
 }
 
 /* Connecting a datagram socket asks the routing table and sends nothing. */

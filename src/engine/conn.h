@@ -49,7 +49,9 @@ enum ur_conn_event_type {
 	UR_CONN_CONNECT_ERROR, /* status: -errno */
 	UR_CONN_DISCONNECTED,
 	UR_CONN_TIMEWAIT_EXIT,
-	UR_CONN_ALT_PATH, /* RoCE: the peer offers another path (LAP) */
+	UR_CONN_ALT_PATH,      /* RoCE: the peer offers another path (LAP) */
+	UR_CONN_ADDR_RESOLVED, /* status: 0; -ETIMEDOUT …: ur_conn_resolve() */
+	UR_CONN_ADDR_CHANGE,   /* its local address is no longer the host's */
 };
 
 #define UR_CONN_PRIVATE_MAX 255u /* what rdma_conn_param can tell */
@@ -105,9 +107,17 @@ struct ur_conn_opts {
 	bool reuseaddr;
 	bool afonly;	     /* an IPv6 wildcard takes no IPv4 */
 	uint8_t ack_timeout; /* code; 0: derived */
-	uint8_t mapped_port; /* unused */
+	bool active;	     /* a free port is to connect from, not to listen */
 };
 void ur_conn_set_opts(struct ur_conn *c, const struct ur_conn_opts *opts);
+
+/*
+ * Is the next hop to dst known?  The kernel is asked, and told to look for it:
+ * 0: it is, or needs not be; -EINPROGRESS: UR_CONN_ADDR_RESOLVED follows in
+ * timeout_ms at the latest; -ENETUNREACH …: there is no route.
+ */
+int ur_conn_resolve(struct ur_conn *c, const struct sockaddr_storage *src,
+		    const struct sockaddr_storage *dst, int timeout_ms);
 
 /*
  * Take an address and port of the port space; port 0 takes a free one, and

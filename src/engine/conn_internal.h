@@ -48,6 +48,8 @@ struct ur_conn_ops {
 		       struct ur_qp_attr *attr, uint32_t *mask);
 };
 
+struct ur_conn_search; /* conn_resolve.c */
+
 /* All under the CM thread's lock, but for what is constant. */
 struct ur_conn {
 	const struct ur_conn_ops *ops; /* constant from here … */
@@ -58,6 +60,10 @@ struct ur_conn {
 	void *user;
 	struct ur_conn_opts opts;
 	struct ur_list events; /* of cm_thread.c: not yet told */
+	struct ur_list of_cmt; /* all of them */
+	uint8_t local[16];     /* its address; zeros: none, or a wildcard */
+	bool moved;	       /* that is not the host's any more: was told */
+	struct ur_conn_search *search; /* NULL: none is under way */
 	struct ur_list orphan; /* its request was not told: to be ended */
 	bool ended; /* ur_conn_destroy() was called: no events any more */
 	struct ur_cmt_grave grave;
@@ -80,6 +86,15 @@ void ur_conn_init_child(struct ur_conn *child, const struct ur_conn *listener);
  * silently dropped if the connection was destroyed.
  */
 int ur_conn_post(struct ur_conn *c, const struct ur_conn_event *ev);
+
+/* It has that local address from now on; under the lock. */
+void ur_conn_set_local(struct ur_conn *c, const uint8_t gid[16]);
+
+/* Inherited by fork(). */
+bool ur_conn_is_dead(const struct ur_conn *c);
+
+/* Its search for a next hop, if there is one, is over; under the lock. */
+void ur_conn_search_end(struct ur_conn *c);
 
 /* The memory of an ended connection, allocated by malloc; under the lock. */
 void ur_conn_free(struct ur_conn *c);

@@ -225,6 +225,14 @@ int iw_open_socket(struct iw_conn *i, const struct sockaddr_storage *a,
 	return err;
 }
 
+void iw_set_local(struct iw_conn *i, const struct sockaddr_storage *a)
+{
+	uint8_t gid[16];
+
+	ur_conn_addr_gid(a, gid);
+	ur_conn_set_local(&i->c, gid);
+}
+
 static int bind_locked(struct iw_conn *i, struct sockaddr_storage *addr)
 {
 	socklen_t len = sizeof(*addr);
@@ -241,6 +249,7 @@ static int bind_locked(struct iw_conn *i, struct sockaddr_storage *addr)
 		return err;
 	}
 	i->from = *addr;
+	iw_set_local(i, addr);
 	i->state = IW_BOUND;
 	return 0;
 }

@@ -87,6 +87,8 @@ void iw_child_leaves(struct iw_conn *i);
  * else it chooses when connecting. */
 int iw_open_socket(struct iw_conn *i, const struct sockaddr_storage *a,
 		   bool port);
+/* The connection's local address is known. */
+void iw_set_local(struct iw_conn *i, const struct sockaddr_storage *a);
 void iw_disclaim(struct iw_conn *i); /* give up the QP, if there is one */
 void iw_resume(struct iw_conn *l);   /* a paused listener */
 

@@ -137,6 +137,7 @@ static void ask(struct iw_conn *i)
 	(void)getpeername(i->fd, (struct sockaddr *)&ev.dst, &dst);
 	unmap(&ev.src);
 	unmap(&ev.dst);
+	iw_set_local(i, &ev.src);
 	fill_param(i, &ev.param);
 	if (ur_conn_post(&l->c, &ev)) {
 		iw_fail(i, -ENOMEM);
@@ -305,10 +306,15 @@ void iw_converse(struct iw_conn *i)
 
 void iw_called(struct iw_conn *i, int err)
 {
+	struct sockaddr_storage a = { .ss_family = 0 };
+	socklen_t len = sizeof(a);
+
 	if (err) {
 		iw_fail(i, err);
 		return;
 	}
+	if (getsockname(i->fd, (struct sockaddr *)&a, &len) == 0)
+		iw_set_local(i, &a);
 	i->state = IW_TALKING;
 	iw_converse(i);
 }

@@ -20,7 +20,12 @@ static void close_will(struct ur_conn_roce *rc)
 	rc->will = -1;
 }
 
-/* The peer is told if this process dies: that it is open, or accepted. */
+/*
+ * The peer is told if this process dies, from the moment on in which it may
+ * wait for us: that the connection is over if it is open, else that we do not
+ * want it.  Without that a peer who was asked for patience by an MRA would
+ * find out only when its time is over.
+ */
 static void make_will(struct ur_conn_roce *rc, bool open)
 {
 	close_will(rc);
@@ -84,7 +89,27 @@ static bool is_local(struct ur_conn_roce *rc, const uint8_t gid[16])
 	return ur_bind_is_any(gid) || ur_dev_gid_index(dev, gid) >= 0;
 }
 
-static int roce_bind(struct ur_conn *c, struct sockaddr_storage *addr)
+/* A port that others may share, or that is named, is asked of urnicd. */
+static int take_port(struct ur_conn_roce *rc, const struct ur_bind_want *want,
+		     bool active)
+{
+	struct ur_client *client = rc->rt->client;
+
+	if (active && !want->port && !want->flags)
+		return ur_client_lease(client, want->ps, &rc->handle,
+				       &rc->port);
+	return ur_client_bind(client, want, &rc->handle, &rc->port);
+}
+
+static void set_local(struct ur_conn *c, const uint8_t gid[16])
+{
+	ur_lock(&c->cmt->lock);
+	ur_conn_set_local(c, gid);
+	ur_unlock(&c->cmt->lock);
+}
+
+static int bind_as(struct ur_conn *c, struct sockaddr_storage *addr,
+		   bool active)
 {
 	struct ur_conn_roce *rc = roce_of(c);
 	struct ur_bind_want want = { .ps = (uint16_t)c->ps,
@@ -102,13 +127,19 @@ static int roce_bind(struct ur_conn *c, struct sockaddr_storage *addr)
 		want.flags |= UR_BIND_REUSE;
 	if (c->opts.afonly)
 		want.flags |= UR_BIND_AFONLY;
-	err = ur_client_bind(rc->rt->client, &want, &rc->handle, &rc->port);
+	err = take_port(rc, &want, active);
 	if (err)
 		return err;
 	memcpy(rc->addr, want.addr, 16);
 	rc->bound = true;
+	set_local(c, want.addr);
 	ur_conn_addr_set_port(addr, rc->port);
 	return 0;
+}
+
+static int roce_bind(struct ur_conn *c, struct sockaddr_storage *addr)
+{
+	return bind_as(c, addr, c->opts.active);
 }
 
 static int bind_any(struct ur_conn *c)
@@ -255,7 +286,7 @@ static int roce_connect(struct ur_conn *c, const struct sockaddr_storage *src,
 	int err = source_of(rc, src, dst, &from);
 
 	if (!err && !rc->bound)
-		err = roce_bind(c, &from);
+		err = bind_as(c, &from, true);
 	if (!err)
 		err = path_of(rc, &from, dst, &path);
 	if (err)
@@ -264,6 +295,7 @@ static int roce_connect(struct ur_conn *c, const struct sockaddr_storage *src,
 	if (!p.qp_type)
 		p.qp_type = default_type(c->ps);
 	ur_lock(&c->cmt->lock);
+	ur_conn_set_local(c, path.local);
 	err = ur_cm_connect(rc->id, &path, &p, ur_clock_ns());
 	ur_cm_roce_flush(rc->rt);
 	ur_unlock(&c->cmt->lock);
@@ -319,6 +351,8 @@ static int roce_reject(struct ur_conn *c, uint16_t reason, const void *data,
 
 	ur_lock(&c->cmt->lock);
 	err = ur_cm_reject(rc->id, reason, data, len, ur_clock_ns());
+	if (!err)
+		close_will(rc);
 	ur_cm_roce_flush(rc->rt);
 	ur_unlock(&c->cmt->lock);
 	return err;
@@ -435,11 +469,14 @@ static void on_request(struct ur_conn_roce *listener, struct ur_cm_event *ev,
 	ur_conn_gid_addr(p->remote, p->scope_id, p->remote_port, &out->dst);
 	if (ur_conn_post(&listener->conn, out)) {
 		ur_cm_id_destroy(ev->id, ur_clock_ns());
-		free(rc);
+		ur_conn_free(&rc->conn);
 		return;
 	}
+	ur_conn_set_local(&rc->conn, p->local);
 	ur_cm_id_set_user(ev->id, rc);
 	ur_list_add_tail(&rc->rt->conns, &rc->node);
+	if (ev->param.qp_type != UR_QPT_UD)
+		make_will(rc, false);
 }
 
 /* We offer no alternate paths and take none. */
@@ -456,7 +493,9 @@ static void report(struct ur_conn_roce *rc, enum ur_conn_event_type type,
 		ur_list_del(&rc->accepted);
 	if (type == UR_CONN_ESTABLISHED && rc->will >= 0)
 		make_will(rc, true);
-	else if (type != UR_CONN_RESPONSE)
+	else if (type == UR_CONN_RESPONSE)
+		make_will(rc, false);
+	else
 		close_will(rc);
 	if (ur_conn_post(&rc->conn, out))
 		ur_err("out of memory: an event of a connection is lost");

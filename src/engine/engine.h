@@ -33,6 +33,14 @@ void ur_adapter_put(struct ur_adapter *a);
 struct ur_dev *ur_adapter_dev(struct ur_adapter *a);
 struct ur_mr_table *ur_adapter_mrs(struct ur_adapter *a);
 
+/*
+ * A lane for the queue pairs of one thread domain alone (ur_qp_init.lane), and
+ * back when it has none any more.  -ENOSPC: there are no more; who has none
+ * shares the others.
+ */
+int ur_adapter_lane_take(struct ur_adapter *a, struct ur_lane **out);
+void ur_adapter_lane_give(struct ur_adapter *a, const struct ur_lane *l);
+
 /* Queue pairs.  create: memory of qp is the caller's, *init is as for
  * ur_qp_init().  destroy: no completion of it is left in its CQs.
  * -EOPNOTSUPP: the device has no such type (iWARP: RC only). */
@@ -46,6 +54,14 @@ int ur_adapter_qp_destroy(struct ur_qp *qp);
 int ur_adapter_qp_modify(struct ur_adapter *a, struct ur_qp *qp,
 			 const struct ur_qp_attr *attr, uint32_t mask);
 void ur_adapter_qp_query(struct ur_qp *qp, struct ur_qp_attr *attr);
+
+/*
+ * A queue that ur_srq_set_cq() has made one of XRC or of tag matching gets its
+ * number, and lanes find it; remove: none does any more, nor is one using it.
+ * -EOPNOTSUPP: the device has no XRC; -EBUSY: QPs are attached.
+ */
+int ur_adapter_srq_publish(struct ur_adapter *a, struct ur_srq *srq);
+int ur_adapter_srq_remove(struct ur_adapter *a, struct ur_srq *srq);
 
 int ur_adapter_mcast(struct ur_adapter *a, struct ur_qp *qp,
 		     const uint8_t gid[16], bool attach);
@@ -62,6 +78,17 @@ void ur_adapter_poll(struct ur_adapter *a, struct ur_cq *cq);
 /* cq was armed, or somebody is about to sleep: nothing may stay unsent, and
  * the helper has to watch from now on. */
 void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq);
+
+/*
+ * Events of cq wait for `count` completions or `period_us` (ur_cq_moderate());
+ * either 0: no longer.  A moderated queue must be set to 0 before it is freed.
+ */
+void ur_adapter_cq_moderate(struct ur_adapter *a, struct ur_cq *cq,
+			    uint32_t count, uint32_t period_us);
+
+/* Packets with a foreign P_Key or Q_Key that this process has seen. */
+void ur_adapter_violations(struct ur_adapter *a, uint32_t *pkeys,
+			   uint32_t *qkeys);
 
 /* Nanoseconds of the clock that stamps completions (CLOCK_MONOTONIC). */
 uint64_t ur_adapter_now(void);

@@ -22,6 +22,7 @@
 #include "daemon/client.h"
 #include "engine/doorbell.h"
 #include "engine/engine.h"
+#include "engine/moderate.h"
 #include "link/link.h"
 #include "roce/roce.h"
 
@@ -37,6 +38,7 @@
 
 struct json_object;
 struct ur_iw_lane;
+struct ur_raw_lane;
 
 /* Who is the lane's helper watching for (wake.c)? */
 enum ur_watch {
@@ -89,6 +91,7 @@ struct ur_lane_ops {
 
 extern const struct ur_lane_ops ur_lane_roce;
 extern const struct ur_lane_ops ur_lane_iwarp;
+extern const struct ur_lane_ops ur_lane_raw;
 
 /* Every field is under `lock` unless it is said otherwise. */
 struct ur_lane {
@@ -106,7 +109,8 @@ struct ur_lane {
 	const struct ur_lane_ops *ops;
 	struct ur_roce *roce; /* NULL: iWARP, then … */
 	struct ur_link *link;
-	struct ur_iw_lane *iw; /* … this (lane_iwarp.c) */
+	struct ur_iw_lane *iw; /* … this (lane_iwarp.c), or raw packets: … */
+	struct ur_raw_lane *raw; /* … this (lane_raw.c) */
 	pthread_t thread;
 	int wake_fd; /* … to here */
 
@@ -147,9 +151,17 @@ struct ur_adapter {
 	const struct ur_lane_ops *ops; /* of its protocol */
 	struct ur_dev dev;
 	struct ur_mr_table mrs;
+	struct ur_srq_table *srqs;	  /* NULL: the device has no XRC */
 	struct ur_client *_Atomic client; /* NULL until the first lane */
+	struct ur_moderator moderator;
+	/* Lanes that queue pairs share, by turns; the others belong to thread
+	 * domains. */
 	uint32_t want_lanes;
 	uint32_t next_lane;
+	uint32_t shared_count;
+	uint8_t shared[UR_MAX_LANES]; /* their numbers */
+	uint64_t idle_lanes; /* bit i: lane i has lost its thread domain */
+	struct ur_lane *raw_lane; /* of raw packets; NULL: none yet */
 	_Atomic uint32_t lane_count; /* grows only */
 	struct ur_lane *_Atomic lanes[UR_MAX_LANES];
 };
@@ -197,6 +209,13 @@ int ur_process_client_open(struct ur_adapter *a);
 /* A lane of the adapter, made if there is none yet.  0 or -errno. */
 int ur_adapter_lane(struct ur_adapter *a, struct ur_lane **out);
 
+/* The lane of raw packets, made if need be.  -EOPNOTSUPP: the device has no
+ * such queues. */
+int ur_adapter_raw_lane(struct ur_adapter *a, struct ur_lane **out);
+
+/* cq is fed by the lane from now on; NULL: nothing. */
+void ur_adapter_feed(struct ur_cq *cq, const struct ur_lane *l);
+
 /* adapter.c, for process.c */
 int ur_adapter_create(enum ur_dev_kind kind, struct ur_adapter **out);
 void ur_adapter_destroy(struct ur_adapter *a); /* without lanes */
@@ -204,7 +223,8 @@ void ur_adapter_abandon(struct ur_adapter *a);
 void ur_adapter_settle(struct ur_adapter *a);
 
 /* lane.c */
-int ur_lane_create(struct ur_adapter *a, uint32_t id, struct ur_lane **out);
+int ur_lane_create(struct ur_adapter *a, const struct ur_lane_ops *ops,
+		   uint32_t id, struct ur_lane **out);
 
 /* For callers who must have the lane: pollers and the helper make way. */
 void ur_lane_lock(struct ur_lane *l);

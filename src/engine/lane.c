@@ -58,10 +58,11 @@ void ur_lane_unlock(struct ur_lane *l)
 	}
 }
 
-static void init_fields(struct ur_lane *l, struct ur_adapter *a, uint32_t id)
+static void init_fields(struct ur_lane *l, struct ur_adapter *a,
+			const struct ur_lane_ops *ops, uint32_t id)
 {
 	l->adapter = a;
-	l->ops = a->ops;
+	l->ops = ops;
 	l->id = id;
 	ur_lock_init(&l->lock);
 	ur_doorbell_init(&l->doorbell);
@@ -72,14 +73,15 @@ static void init_fields(struct ur_lane *l, struct ur_adapter *a, uint32_t id)
 	l->streak_need_ns = UR_POLL_STREAK_NS;
 }
 
-int ur_lane_create(struct ur_adapter *a, uint32_t id, struct ur_lane **out)
+int ur_lane_create(struct ur_adapter *a, const struct ur_lane_ops *ops,
+		   uint32_t id, struct ur_lane **out)
 {
 	struct ur_lane *l = calloc(1, sizeof(*l));
 	int err;
 
 	if (!l)
 		return -ENOMEM;
-	init_fields(l, a, id);
+	init_fields(l, a, ops, id);
 	err = l->ops->open(l);
 	if (err)
 		goto free_lane;

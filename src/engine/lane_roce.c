@@ -43,6 +43,7 @@ static void close_link(struct ur_lane *l)
 static int roce_open(struct ur_lane *l)
 {
 	struct ur_roce_config cfg = { .mrs = &l->adapter->mrs,
+				      .srqs = l->adapter->srqs,
 				      .comm_est = ur_cm_hook_comm_est };
 	int err = open_link(l);
 
@@ -212,7 +213,8 @@ static void roce_report(struct ur_lane *l, struct json_object *o)
 
 const struct ur_lane_ops ur_lane_roce = {
 	.name = "roce",
-	.qp_types = 1u << UR_QPT_RC | 1u << UR_QPT_UC | 1u << UR_QPT_UD,
+	.qp_types = 1u << UR_QPT_RC | 1u << UR_QPT_UC | 1u << UR_QPT_UD |
+		    1u << UR_QPT_XRC_SEND | 1u << UR_QPT_XRC_RECV,
 	.open = roce_open,
 	.close = roce_close,
 	.abandon = roce_abandon,

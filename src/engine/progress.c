@@ -153,7 +153,7 @@ static bool may_gather(struct ur_lane *l, const struct ur_qp *qp, uint64_t now)
 		return false;
 	/* Reliable requests are outstanding until answered; others complete
 	 * as they leave, those of iWARP as well. */
-	if (tail == head || (l->roce && qp->type == UR_QPT_RC &&
+	if (tail == head || (l->roce && ur_qp_type_reliable(qp->type) &&
 			     tail - head <= l->gathered + 1))
 		return false;
 	l->gathered_bytes += ur_sq_slot(&qp->sq, tail - 1)->length;

@@ -33,6 +33,12 @@ static const char *type_name(enum ur_qp_type type)
 		return "UC";
 	case UR_QPT_UD:
 		return "UD";
+	case UR_QPT_RAW_PACKET:
+		return "RAW_PACKET";
+	case UR_QPT_XRC_SEND:
+		return "XRC_SEND";
+	case UR_QPT_XRC_RECV:
+		return "XRC_RECV";
 	}
 	return "?";
 }

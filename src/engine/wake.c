@@ -25,6 +25,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -40,6 +41,7 @@
 #define PAUSE_GATHER_NS 10000000u
 #define TIMER_SLACK_NS	2000u
 #define STACK_BYTES	(256u << 10)
+#define SLICE_NS	100000u /* the least that the kernel takes */
 
 struct helper {
 	struct ur_lane *lane;
@@ -49,8 +51,11 @@ struct helper {
 
 static uint64_t earliest(const struct ur_lane *l)
 {
-	uint64_t at = ur_lane_deadline(l);
+	uint64_t at = ur_moderator_deadline(&l->adapter->moderator);
+	uint64_t own = ur_lane_deadline(l);
 
+	if (own < at)
+		at = own;
 	return at < l->retry_ns ? at : l->retry_ns;
 }
 
@@ -232,6 +237,7 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 		tick(l, now);
 	if (l->watch == UR_WATCH_ARMED)
 		*got = run_dry(l);
+	ur_moderator_expire(&l->adapter->moderator, ur_clock_ns());
 	until = next_wake(l, ur_clock_ns());
 	l->sleep_until_ns = until;
 	h->link_fd = l->ops->wait_fd(l);
@@ -257,12 +263,44 @@ static void sleep_until(struct helper *h, enum ur_watch watch, uint64_t until)
 		clear_wake(l);
 }
 
+/* Since Linux 6.12: how long an ordinary thread wants to run at a time. */
+struct sched_wish {
+	uint32_t size;
+	uint32_t policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime_ns;
+	uint64_t deadline_ns;
+	uint64_t period_ns;
+};
+
+/*
+ * Short turns, but soon: whoever asks for a shorter slice than the thread that
+ * has the core takes it when it wakes, instead of waiting until the other's
+ * (3 ms) is over.  A program that spins on its memory until we have written
+ * there would otherwise wait for its own slice to end.  Older kernels ignore
+ * it; the thread keeps its policy and weight.
+ */
+static void prefer_short_turns(void)
+{
+	struct sched_wish wish = { .size = sizeof(wish) };
+
+	if (syscall(SYS_sched_getattr, 0, &wish, sizeof(wish), 0) ||
+	    wish.policy != SCHED_OTHER)
+		return;
+	wish.runtime_ns = SLICE_NS;
+	if (syscall(SYS_sched_setattr, 0, &wish, 0))
+		ur_debug("no short slices: errno %d", errno);
+}
+
 static void *helper_main(void *arg)
 {
 	struct helper h = { .lane = arg };
 	uint64_t slept_ns = UR_NEVER;
 
 	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
+	prefer_short_turns();
 	for (;;) {
 		enum ur_watch watch;
 		uint32_t got;

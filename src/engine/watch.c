@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "engine/cm_hook.h"
 #include "engine/internal.h"
 
 enum {
@@ -48,8 +49,10 @@ static void work(const struct pollfd *fds, struct ur_client *client)
 	for (unsigned int k = 0; k < UR_DEV_KINDS; k++) {
 		const struct pollfd *p = &fds[FD_NETLINK + k];
 
-		if (p->revents)
-			ur_dev_watch_read(&ur_process_adapter(k)->dev, p->fd);
+		if (!p->revents)
+			continue;
+		ur_dev_watch_read(&ur_process_adapter(k)->dev, p->fd);
+		ur_cm_hook_addresses(ur_process_adapter(k));
 	}
 	if (fds[FD_CLIENT].revents)
 		ur_client_service(client);

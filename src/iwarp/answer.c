@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Answers to READ and atomic requests of the peer, in their order (RFC 5040,
- * 5.5).  A READ's region is looked up for each segment: it may be gone since
- * the last one.
+ * 5.5).  A READ's region or window is looked up for each segment: it may be
+ * gone since the last one.
  */
 #include "iwarp/internal.h"
 

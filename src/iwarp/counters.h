@@ -31,6 +31,7 @@
 	X(no_receive_posted)                                                   \
 	X(peer_closed)                                                         \
 	X(connection_lost)                                                     \
+	X(sent_nudges)                                                         \
 	X(linger_timeouts)                                                     \
 	X(req_cqe_error)                                                       \
 	X(resp_cqe_error)                                                      \

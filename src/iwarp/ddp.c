@@ -163,20 +163,20 @@ enum ur_iw_fault ur_iw_region(const struct ur_iwqp *q, uint32_t stag,
 			      uint64_t to, uint32_t len, uint32_t access,
 			      bool tagged, uint8_t **at)
 {
-	const struct ur_mr *mr = ur_mr_lookup(q->qp->mrs, stag);
 	uint8_t *p;
+	int ret = ur_mr_reach(q->qp->mrs, q->qp->pd, q->qp, stag, to, len,
+			      access, &p);
 
-	if (!mr)
+	if (ret == -ENOENT)
 		return tagged ? UR_IWF_T_STAG : UR_IWF_STAG;
-	if (mr->pd != q->qp->pd)
+	if (ret == -EPERM)
 		return tagged ? UR_IWF_T_NOT_ASSOCIATED : UR_IWF_NOT_ASSOCIATED;
-	if ((mr->access & access) != access ||
+	if (ret == -EACCES ||
 	    (q->access_set && (q->qp->attr.access & access) != access))
 		return UR_IWF_ACCESS;
 	if (len > UINT64_MAX - to)
 		return tagged ? UR_IWF_T_WRAP : UR_IWF_WRAP;
-	p = ur_mr_translate(mr, q->qp->pd, to, len, access);
-	if (!p)
+	if (ret)
 		return tagged ? UR_IWF_T_BOUNDS : UR_IWF_BOUNDS;
 	if (at)
 		*at = p;

@@ -85,6 +85,7 @@ struct ur_iw_tx {
 	bool rtr_due;
 	bool rtr_read;	/* the RTR was a READ: its response is awaited */
 	bool hold;	/* responder: the peer speaks first (RFC 5044, 7.1) */
+	uint8_t nudges; /* initiator: so many more while the peer is silent */
 	bool answering; /* the last message was an answer: requests' turn */
 	/* Requests. */
 	uint32_t cur;	 /* SQ counter of the request under way or next */
@@ -270,6 +271,8 @@ void ur_iwqp_set_state(struct ur_iwqp *q, enum ur_qp_state state);
 void ur_iwqp_fail(struct ur_iwqp *q, int event);
 void ur_iwqp_flush(struct ur_iwqp *q);
 void ur_iwqp_check_overrun(struct ur_iwqp *q);
+/* The peer has not spoken for a while: send it something that means nothing. */
+void ur_iwqp_nudge(struct ur_iwqp *q);
 /* SQD: close once all is done. */
 void ur_iwqp_check_drained(struct ur_iwqp *q);
 

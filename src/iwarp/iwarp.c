@@ -88,6 +88,7 @@ void ur_iwarp_expire(struct ur_iwarp *w, uint64_t now_ns)
 
 		if (ur_iwqp_open(q)) {
 			q->tx.hold = false;
+			ur_iwqp_nudge(q);
 		} else {
 			w->cnt.linger_timeouts++;
 			q->abort = true;

@@ -26,6 +26,15 @@
  * sends no RTR; by this time it is certainly ready.
  */
 #define HOLD_NS	  100000000u
+/*
+ * The kernel's siw answers our request before it has taken the socket over,
+ * and what comes in between is in its queue but nobody is told: it looks there
+ * only when more comes.  A fast initiator that then waits for an answer would
+ * wait for ever.  So the ready-to-receive frame is repeated after NUDGE_NS,
+ * twice, four … times that, while a peer that has agreed to it says nothing.
+ */
+#define NUDGE_NS  30000000u
+#define NUDGES	  4u
 
 void ur_iwqp_set_state(struct ur_iwqp *q, enum ur_qp_state state)
 {
@@ -62,6 +71,7 @@ static void stop(struct ur_iwqp *q)
 	q->tx.rtr_due = false;
 	q->tx.rtr_read = false;
 	q->tx.hold = false;
+	q->tx.nudges = 0;
 	q->tx.in_message = false;
 	q->tx.imm_due = false;
 	q->tx.stuck = 0;
@@ -209,13 +219,32 @@ int ur_iwarp_qp_connect(struct ur_iwarp *w, struct ur_qp *qp,
 	}
 	q->tx.rtr_due = params->initiator && params->rtr != UR_IW_RTR_NONE;
 	q->tx.hold = !params->initiator;
-	if (q->tx.hold)
-		ur_timer_arm(&w->timers, &q->timer, now_ns + HOLD_NS);
+	if (q->tx.rtr_due && params->rtr == UR_IW_RTR_WRITE)
+		q->tx.nudges = NUDGES;
+	if (q->tx.hold || q->tx.nudges)
+		ur_timer_arm(&w->timers, &q->timer,
+			     now_ns + (q->tx.hold ? HOLD_NS : NUDGE_NS));
 	qp->attr.max_rd_atomic = (uint8_t)q->params.ord;
 	qp->attr.max_dest_rd_atomic = (uint8_t)q->params.ird;
 	ur_iwqp_set_state(q, UR_QPS_RTS);
 	ur_iw_schedule(q);
 	return 0;
+}
+
+/* What is on its way to the peer wakes it as well. */
+void ur_iwqp_nudge(struct ur_iwqp *q)
+{
+	if (q->tx.nudges == 0)
+		return;
+	q->tx.nudges--;
+	if (!q->tx.batch && !ur_iw_request_begun(q) && !q->tx.imm_due) {
+		q->tx.rtr_due = true;
+		q->w->cnt.sent_nudges++;
+	}
+	if (q->tx.nudges)
+		ur_timer_arm(&q->w->timers, &q->timer,
+			     q->w->now_ns + ((uint64_t)NUDGE_NS
+					     << (NUDGES - q->tx.nudges)));
 }
 
 void ur_iwarp_qp_disconnect(struct ur_iwarp *w, struct ur_qp *qp,
@@ -415,6 +444,7 @@ void ur_iwarp_qp_detach(struct ur_iwarp *w, struct ur_qp *qp)
 {
 	struct ur_iwqp *q = ur_iwqp_of(qp);
 
+	ur_mw_release(qp->mrs, qp);
 	reset(q);
 	connection_clear(q);
 	w->qps[q->index] = NULL;

@@ -10,13 +10,20 @@
 #include "iwarp/internal.h"
 
 /*
- * RFC 5040, 5.3: SEND with invalidate names an STag of ours.  A region is not
- * for peers to invalidate, and there are no windows.
+ * RFC 5040, 5.3: SEND with invalidate names an STag of ours: a window that
+ * this stream has bound.
  */
 static enum ur_iw_fault invalidate(struct ur_iwqp *q, uint32_t stag)
 {
-	return ur_mr_lookup(q->qp->mrs, stag) ? UR_IWF_CANNOT_INVALIDATE
-					      : UR_IWF_STAG;
+	int ret = ur_mw_may_invalidate(q->qp->mrs, q->qp, stag);
+
+	if (ret == -EACCES)
+		return UR_IWF_CANNOT_INVALIDATE;
+	if (ret == -EPERM)
+		return UR_IWF_NOT_ASSOCIATED;
+	if (ret || ur_mw_invalidate(q->qp->mrs, q->qp, stag))
+		return UR_IWF_STAG;
+	return UR_IWF_NONE;
 }
 
 static enum ur_iw_fault deliver_send(struct ur_iwqp *q, struct ur_iw_in *in)

@@ -369,17 +369,45 @@ static uint8_t refuse(const struct ur_iwqp *q, const struct ur_swqe *w)
 	case UR_WR_SEND:
 	case UR_WR_SEND_INV:
 		return 0;
+	case UR_WR_LOCAL_INV:
+	case UR_WR_BIND_MW:
+		return 0;
 	case UR_WR_RDMA_READ:
 	case UR_WR_CMP_SWP:
 	case UR_WR_FETCH_ADD:
 		return q->params.ord ? 0 : UR_WC_LOC_QP_OP_ERR;
-	case UR_WR_LOCAL_INV: /* only windows could be invalidated */
-		return UR_WC_MW_BIND_ERR;
-	case UR_WR_BIND_MW:
+	case UR_WR_TSO:
+	case UR_WR_FLUSH:
+	case UR_WR_ATOMIC_WRITE:
 	case UR_WR_SEND_IMM: /* RFC 7306 has it for WRITE alone */
 		break;
 	}
 	return UR_WC_LOC_QP_OP_ERR;
+}
+
+/*
+ * Windows are bound and invalidated when all before is complete, as on RoCE
+ * (roce/local.c).
+ */
+static bool is_local(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_BIND_MW || w->opcode == UR_WR_LOCAL_INV;
+}
+
+static enum ur_iw_emit local_run(struct ur_iwqp *q, const struct ur_swqe *w)
+{
+	int ret = w->opcode == UR_WR_BIND_MW
+			  ? ur_mw_bind(q->qp->mrs, q->qp, &w->wr.bind)
+			  : ur_mw_invalidate(q->qp->mrs, q->qp, w->imm_be);
+
+	if (ret) {
+		q->tx.stuck = UR_WC_MW_BIND_ERR;
+		return UR_IW_EMIT_FAULT;
+	}
+	next_request(q);
+	q->tx.sent = q->tx.cur;
+	ur_iw_request_complete(q, w, UR_WC_SUCCESS);
+	return UR_IW_EMIT_OK;
 }
 
 static bool may_start(const struct ur_iwqp *q, const struct ur_swqe *w)
@@ -389,6 +417,8 @@ static bool may_start(const struct ur_iwqp *q, const struct ur_swqe *w)
 	/* IBTA 10.8.3.3: a fence waits for READs and atomics before it. */
 	if ((w->flags & UR_SEND_FENCE) && q->tx.rd_count)
 		return false;
+	if (is_local(w))
+		return sq_head(q) == q->tx.cur;
 	return !(is_read(w) || is_atomic(w)) || q->params.ord == 0 ||
 	       reads < q->params.ord;
 }
@@ -399,6 +429,8 @@ static enum ur_iw_emit emit_one(struct ur_iwqp *q, struct ur_swqe *w)
 		return read_emit(q, w);
 	if (is_atomic(w))
 		return atomic_emit(q, w);
+	if (is_local(w))
+		return local_run(q, w);
 	return q->tx.imm_due ? imm_emit(q, w) : message_emit(q, w);
 }
 
@@ -418,7 +450,7 @@ enum ur_iw_emit ur_iw_request_emit(struct ur_iwqp *q)
 	}
 	if (!tx->stuck) {
 		e = emit_one(q, w);
-		if (e == UR_IW_EMIT_FAULT)
+		if (e == UR_IW_EMIT_FAULT && !tx->stuck)
 			tx->stuck = UR_WC_LOC_PROT_ERR;
 	}
 	if (e != UR_IW_EMIT_FAULT)

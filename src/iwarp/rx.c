@@ -51,15 +51,17 @@ static bool crc_is(const uint8_t *p, uint32_t crc)
 	       p[2] == (uint8_t)(crc >> 16) && p[3] == (uint8_t)(crc >> 24);
 }
 
-/* RFC 5044, 7.1: from now on the responder may send. */
+/* RFC 5044, 7.1: from now on the responder may send, and the initiator knows
+ * that it is heard. */
 static void spoke(struct ur_iwqp *q)
 {
 	if (q->rx.spoke)
 		return;
 	q->rx.spoke = true;
-	if (!q->tx.hold)
+	if (!q->tx.hold && !q->tx.nudges)
 		return;
 	q->tx.hold = false;
+	q->tx.nudges = 0;
 	ur_timer_cancel(&q->w->timers, &q->timer);
 	ur_iw_schedule(q);
 }

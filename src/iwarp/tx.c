@@ -285,6 +285,10 @@ static void fill(struct ur_iwqp *q)
 		if (emit_next(q) != UR_IW_EMIT_OK)
 			break;
 	}
+	/* A window that was bound completes here, without a byte sent. */
+	ur_iwqp_check_overrun(q);
+	if (ur_iwqp_open(q))
+		ur_iwqp_check_drained(q);
 	/* A local error in between has left a TERMINATE to be sent. */
 	if (q->tx.term_len)
 		(void)terminate_emit(q);

@@ -19,6 +19,8 @@ static const enum rdma_cm_event_type event_of[] = {
 	[UR_CONN_CONNECT_ERROR] = RDMA_CM_EVENT_CONNECT_ERROR,
 	[UR_CONN_DISCONNECTED] = RDMA_CM_EVENT_DISCONNECTED,
 	[UR_CONN_TIMEWAIT_EXIT] = RDMA_CM_EVENT_TIMEWAIT_EXIT,
+	[UR_CONN_ADDR_RESOLVED] = RDMA_CM_EVENT_ADDR_RESOLVED,
+	[UR_CONN_ADDR_CHANGE] = RDMA_CM_EVENT_ADDR_CHANGE,
 };
 
 /* The index of a GID of ours as the peer's messages named it. */
@@ -144,6 +146,17 @@ static bool is_news(struct urc_id *id, enum ur_conn_event_type type)
 	return true;
 }
 
+/* The next hop is found, or not: then the id may try again. */
+static void resolved(struct urc_id *id, int status)
+{
+	unsigned int type =
+		status ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED;
+
+	if (urc_move(id, URC_ADDR_QUERY,
+		     status ? URC_BOUND : URC_ADDR_RESOLVED))
+		(void)urc_tell(id, type, status);
+}
+
 void urc_handle(void *user, const struct ur_conn_event *ev)
 {
 	struct urc_conn *c = user;
@@ -151,6 +164,10 @@ void urc_handle(void *user, const struct ur_conn_event *ev)
 
 	if (ev->type == UR_CONN_REQUEST) {
 		request(c, ev);
+		return;
+	}
+	if (ev->type == UR_CONN_ADDR_RESOLVED) {
+		resolved(c->id, ev->status);
 		return;
 	}
 	if (!is_news(c->id, ev->type))

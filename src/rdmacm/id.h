@@ -46,6 +46,7 @@
 enum urc_state {
 	URC_IDLE,
 	URC_BOUND,
+	URC_ADDR_QUERY, /* the next hop is looked for */
 	URC_ADDR_RESOLVED,
 	URC_ROUTE_RESOLVED,
 	URC_CONNECT, /* a request went out or came in, until … */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * From addresses to devices and routes.  Which of our addresses a destination
- * is reached from is the kernel's routing table to say; neighbours are looked
- * up by the kernel when the first packet goes out.  So resolution ends before
- * the call returns, and its event is queued by then.
+ * is reached from is the kernel's routing table to say, and it is asked where
+ * on the link the next hop is.  Mostly that is known: then resolution ends
+ * before the call returns, and its event is queued by then.
  */
 #include <errno.h>
 #include <string.h>
@@ -161,8 +161,11 @@ static int check_source(const struct sockaddr *addr)
 static int bind_addr(struct urc_id *id, const struct sockaddr *addr)
 {
 	bool any = urc_addr_is_any(addr);
-	int rc = check_source(addr);
+	int rc = 0;
 
+	/* The routing table names only what is ours. */
+	if (!id->opts.active)
+		rc = check_source(addr);
 	if (rc)
 		goto idle;
 	memcpy(src_of(id), addr, urc_addr_len(addr));
@@ -215,11 +218,13 @@ static int take_route(struct urc_id *id, const struct sockaddr_storage *src,
 	int rc;
 
 	if (urc_move(id, URC_IDLE, URC_BOUND)) {
+		id->opts.active = true;
 		rc = bind_addr(id, (const struct sockaddr *)src);
+		id->opts.active = rc == 0;
 		if (rc)
 			return rc;
 	}
-	if (!urc_move(id, URC_BOUND, URC_ADDR_RESOLVED))
+	if (!urc_move(id, URC_BOUND, URC_ADDR_QUERY))
 		return -EINVAL;
 	urc_id_drop_conns(id, 1);
 	port = urc_addr_port((struct sockaddr *)src_of(id));
@@ -229,8 +234,20 @@ static int take_route(struct urc_id *id, const struct sockaddr_storage *src,
 	return 0;
 }
 
+/* An answer that is known already comes as an event all the same. */
+static int find_next_hop(struct urc_id *id, int timeout_ms)
+{
+	int rc = ur_conn_resolve(id->conn[0].conn, src_of(id), dst_of(id),
+				 timeout_ms);
+
+	if (rc == -EINPROGRESS)
+		return 0;
+	id->state = rc ? URC_BOUND : URC_ADDR_RESOLVED;
+	return rc ? rc : urc_tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+}
+
 static int resolve_addr(struct urc_id *id, const struct sockaddr *src_addr,
-			const struct sockaddr *dst_addr)
+			const struct sockaddr *dst_addr, int timeout_ms)
 {
 	struct sockaddr_storage src = { .ss_family = 0 };
 	struct sockaddr_storage dst = { .ss_family = 0 };
@@ -249,11 +266,10 @@ static int resolve_addr(struct urc_id *id, const struct sockaddr *src_addr,
 	if (rc == 0)
 		rc = take_route(id, &src, &dst);
 	if (rc == 0)
-		rc = urc_tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+		rc = find_next_hop(id, timeout_ms);
 	return rc ? rc : urc_complete(id);
 }
 
-/* There is nothing to wait for, so the timeout is not used. */
 int rdma_resolve_addr(struct rdma_cm_id *pub, struct sockaddr *src_addr,
 		      struct sockaddr *dst_addr, int timeout_ms)
 {
@@ -261,19 +277,33 @@ int rdma_resolve_addr(struct rdma_cm_id *pub, struct sockaddr *src_addr,
 	int rc = urc_id_check(id);
 
 	if (rc == 0)
-		rc = resolve_addr(id, src_addr, dst_addr);
+		rc = resolve_addr(id, src_addr, dst_addr, timeout_ms);
 	return urv_minus_one(rc);
 }
 
+/* As the kernel: there must still be an interface with our address. */
+static int check_route(struct urc_id *id)
+{
+	uint8_t gid[16];
+
+	/* Whose address is resolved but who has not taken the event yet */
+	if (!id->device || id->state != URC_ADDR_RESOLVED)
+		return -EINVAL;
+	urc_addr_gid((struct sockaddr *)src_of(id), gid);
+	if (ur_dev_gid_index(id->device->dev, gid) < 0)
+		return -ENODEV;
+	return urc_move(id, URC_ADDR_RESOLVED, URC_ROUTE_RESOLVED) ? 0
+								   : -EINVAL;
+}
+
+/* There is nothing to wait for, so the timeout is not used. */
 int rdma_resolve_route(struct rdma_cm_id *pub, int timeout_ms)
 {
 	struct urc_id *id = urc_id(pub);
 	int rc = urc_id_check(id);
 
-	/* Whose address is resolved but who has not taken the event yet */
-	if (rc == 0 && (!id->device ||
-			!urc_move(id, URC_ADDR_RESOLVED, URC_ROUTE_RESOLVED)))
-		rc = -EINVAL;
+	if (rc == 0)
+		rc = check_route(id);
 	if (rc)
 		return urv_minus_one(rc);
 	urc_fill_route(id);

@@ -18,6 +18,8 @@
 	X(rx_write_requests)                                                   \
 	X(rx_read_requests)                                                    \
 	X(rx_atomic_requests)                                                  \
+	X(rx_flush_requests)                                                   \
+	X(rx_atomic_write_requests)                                            \
 	X(duplicate_request)                                                   \
 	X(out_of_sequence)                                                     \
 	X(packet_seq_err)                                                      \

@@ -65,7 +65,7 @@ static bool pkey_ok(uint16_t pkey)
 	return (pkey & 0x7fffu) == 0x7fffu;
 }
 
-static enum ur_transport transport_of(const struct ur_qp *qp)
+enum ur_transport ur_transport_of(const struct ur_qp *qp)
 {
 	switch (qp->type) {
 	case UR_QPT_RC:
@@ -73,7 +73,11 @@ static enum ur_transport transport_of(const struct ur_qp *qp)
 	case UR_QPT_UC:
 		return UR_TP_UC;
 	case UR_QPT_UD:
+	case UR_QPT_RAW_PACKET: /* never here */
 		break;
+	case UR_QPT_XRC_SEND:
+	case UR_QPT_XRC_RECV:
+		return UR_TP_XRC;
 	}
 	return UR_TP_UD;
 }
@@ -95,7 +99,7 @@ static bool belongs(struct ur_roce *r, struct ur_rqp *q, const struct ur_in *in,
 		r->cnt.drop_qp_state++;
 		return false;
 	}
-	if (op->transport != transport_of(q->qp)) {
+	if (op->transport != ur_transport_of(q->qp)) {
 		r->cnt.drop_transport++;
 		return false;
 	}
@@ -136,11 +140,25 @@ static void dispatch(struct ur_rqp *q, struct ur_in *in)
 		else
 			ur_rc_request(q, in);
 		break;
+	case UR_QPT_XRC_SEND:
+		if (is_response(in->hdr.op))
+			ur_rc_response(q, in);
+		else
+			q->r->cnt.drop_transport++;
+		break;
+	case UR_QPT_XRC_RECV:
+		if (is_response(in->hdr.op))
+			q->r->cnt.drop_transport++;
+		else
+			ur_rc_request(q, in);
+		break;
 	case UR_QPT_UC:
 		ur_uc_request(q, in);
 		break;
 	case UR_QPT_UD:
 		ur_ud_request(q, in);
+		break;
+	case UR_QPT_RAW_PACKET: /* never here */
 		break;
 	}
 	ur_rqp_check_overrun(q);

@@ -83,6 +83,7 @@ struct ur_resource {
 	uint32_t next_psn;  /* … and its next packet */
 	uint32_t msn;
 	uint32_t rkey;
+	uint32_t srqn; /* XRC */
 	uint32_t len;
 	uint64_t va;
 	uint64_t orig; /* atomic: the old value */
@@ -126,6 +127,7 @@ struct ur_responder {
 	struct ur_rwqe *rwqe; /* receive under way; NULL: none */
 	struct ur_rwqe *copy; /* room for one taken from an SRQ */
 	uint32_t received;    /* bytes of the message so far */
+	uint32_t srqn;	      /* XRC: the queue that the message names */
 	/* WRITE under way */
 	uint64_t va;
 	uint32_t rkey;
@@ -159,6 +161,8 @@ struct ur_rqp {
 	struct ur_list sending; /* path->senders or a list of waiters */
 	struct ur_list acking;	/* path->ackers */
 	struct ur_timer timer;
+	struct ur_list paced; /* in ur_roce.paced: held back (rate.c) */
+	uint64_t rate_at_ns;
 	uint32_t mtu;
 	uint32_t index;
 	enum ur_peer_kind peer;
@@ -191,6 +195,7 @@ struct ur_roce {
 	uint32_t slot;
 	struct ur_sports sports;
 	struct ur_mr_table *mrs;
+	struct ur_srq_table *srqs;
 	void (*comm_est)(uint32_t qpn);
 	struct ur_rng rng;
 	struct ur_rqp **qps; /* by index */
@@ -209,6 +214,8 @@ struct ur_roce {
 	struct ur_list rd_waiters; /* ur_rqp.sending */
 	struct ur_list deferred;   /* ur_rqp.acking: answers that may ride */
 	uint64_t defer_at_ns;	   /* the earliest of them */
+	struct ur_list paced;	   /* ur_rqp.paced: above their rate */
+	uint64_t paced_at_ns;	   /* when the first may go on */
 	uint64_t now_ns;	   /* of the entry point that runs */
 	struct ur_roce_counters cnt;
 };
@@ -230,6 +237,38 @@ static inline struct ur_rqp *ur_rqp_of(const struct ur_qp *qp)
 static inline enum ur_qp_state ur_rqp_state(const struct ur_rqp *q)
 {
 	return atomic_load_explicit(&q->qp->state, memory_order_relaxed);
+}
+
+/* demux.c: the upper bits of the QP's opcodes. */
+enum ur_transport ur_transport_of(const struct ur_qp *qp);
+
+/* An opcode of RC as that of the QP's transport. */
+static inline uint8_t ur_opcode_for(const struct ur_rqp *q, uint8_t rc)
+{
+	return (uint8_t)(ur_transport_of(q->qp) | rc);
+}
+
+/* xrc.c: the shared receive queue that a request to a target names; NULL. */
+struct ur_srq *ur_xrc_srq(const struct ur_rqp *q, uint32_t srqn);
+
+/* Where receives come from: srqn is looked at on an XRC target only. */
+static inline struct ur_srq *ur_resp_srq(const struct ur_rqp *q, uint32_t srqn)
+{
+	if (__builtin_expect(q->qp->type != UR_QPT_XRC_RECV, 1))
+		return q->qp->srq;
+	return ur_xrc_srq(q, srqn);
+}
+
+/* What remote keys are checked against; NULL: that queue has gone. */
+static inline const struct ur_pd *ur_resp_pd(const struct ur_rqp *q,
+					     uint32_t srqn)
+{
+	const struct ur_srq *srq;
+
+	if (__builtin_expect(q->qp->type != UR_QPT_XRC_RECV, 1))
+		return q->qp->pd;
+	srq = ur_xrc_srq(q, srqn);
+	return srq ? srq->pd : NULL;
 }
 
 /* qp.c: the only place where a QP's state changes. */
@@ -258,6 +297,14 @@ void ur_cong_timeout(struct ur_path *p, uint64_t now_ns);
 bool ur_cong_pace(struct ur_rqp *q, uint32_t price, uint64_t now_ns);
 void ur_cong_read_done(struct ur_rqp *q, uint64_t bytes);
 void ur_cong_rtt(struct ur_path *p, uint64_t rtt_ns);
+
+/*
+ * rate.c: may the QP send now?  If not, it is kicked when it may.  What left,
+ * in bytes of UDP payload, is taken off; expire serves those whose time is up.
+ */
+bool ur_rate_allows(struct ur_rqp *q, uint64_t now_ns);
+void ur_rate_spend(struct ur_rqp *q, uint32_t bytes, uint64_t now_ns);
+void ur_rate_expire(struct ur_roce *r, uint64_t now_ns);
 
 /* train.c */
 enum ur_fit {
@@ -307,6 +354,12 @@ void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
 int ur_req_add_packet(struct ur_rqp *q, struct ur_train *t, struct ur_path *p,
 		      const struct ur_swqe *w, struct ur_hdr *h, uint32_t off,
 		      uint32_t len, bool stable);
+
+/* local.c: requests that send nothing. */
+bool ur_swqe_is_local(const struct ur_swqe *w);
+/* Execute and complete the one at the cursor.  False: it waits for those
+ * before it, or it failed and the QP with it. */
+bool ur_local_run(struct ur_rqp *q, const struct ur_swqe *w);
 
 /* rc_resp.c: requests that come in; rc_answer.c: what goes back. */
 void ur_rc_request(struct ur_rqp *q, struct ur_in *in);

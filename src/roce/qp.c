@@ -30,8 +30,9 @@ static void requester_stop(struct ur_rqp *q)
 	struct ur_requester *s = &q->req;
 
 	ur_list_del(&q->sending);
+	ur_list_del(&q->paced);
 	ur_timer_cancel(&q->r->timers, &q->timer);
-	if (q->path && q->qp->type == UR_QPT_RC)
+	if (q->path && ur_qp_type_reliable(q->qp->type))
 		ur_cong_rewound(q);
 	ur_cong_read_done(q, s->rd_inflight);
 	s->rd_count = 0;
@@ -139,9 +140,7 @@ static void reset(struct ur_rqp *q)
 	q->rsp = (struct ur_responder){ .copy = copy };
 	q->peer = UR_PEER_UNKNOWN;
 	q->overrun = false;
-	ur_cq_purge(qp->send_cq, qp);
-	if (qp->recv_cq != qp->send_cq)
-		ur_cq_purge(qp->recv_cq, qp);
+	ur_qp_purge(qp);
 }
 
 static int path_make(struct ur_rqp *q, const struct ur_qp_attr *a,
@@ -182,6 +181,10 @@ static bool in_range(const struct ur_qp_attr *a, uint32_t mask)
 		return false;
 	if ((mask & UR_QP_PORT) && a->port_num != 1)
 		return false;
+	if ((mask & UR_QP_RATE_LIMIT) && a->rate_limit &&
+	    (a->rate_limit < UR_RATE_MIN_KBPS ||
+	     a->rate_limit > UR_RATE_MAX_KBPS))
+		return false;
 	return !(mask & UR_QP_DEST_QPN) || a->dest_qpn <= UR_QPN_MASK;
 }
 
@@ -217,6 +220,8 @@ static const struct {
 	ATTR(UR_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic),
 	ATTR(UR_QP_PATH_MIG_STATE, path_mig_state),
 	ATTR(UR_QP_DEST_QPN, dest_qpn),
+	ATTR(UR_QP_RATE_LIMIT, rate_limit),
+	ATTR(UR_QP_RATE_LIMIT, rate_burst),
 };
 
 /* Copy what the mask names. */
@@ -375,6 +380,7 @@ int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
 	q->mtu = 4096;
 	ur_list_init(&q->sending);
 	ur_list_init(&q->acking);
+	ur_list_init(&q->paced);
 	ur_timer_init(&q->timer);
 	r->qps[q->index] = q;
 	r->qp_count++;
@@ -393,6 +399,7 @@ void ur_roce_qp_detach(struct ur_roce *r, struct ur_qp *qp)
 	struct ur_rqp *q = ur_rqp_of(qp);
 
 	ur_mcast_forget(r, q);
+	ur_mw_release(qp->mrs, qp);
 	reset(q);
 	ur_rqp_set_state(q, UR_QPS_RESET);
 	r->qps[q->index] = NULL;

@@ -39,7 +39,7 @@ void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 static void answer_header(const struct ur_rqp *q, uint8_t opcode, uint32_t psn,
 			  uint32_t msn, struct ur_hdr *h)
 {
-	*h = (struct ur_hdr){ .bth = { .opcode = opcode,
+	*h = (struct ur_hdr){ .bth = { .opcode = ur_opcode_for(q, opcode),
 				       .migreq = true,
 				       .pkey = 0xffff,
 				       .dqpn = q->qp->attr.dest_qpn,
@@ -59,15 +59,21 @@ static uint8_t read_opcode(const struct ur_resource *x)
 	return last ? UR_RC_READ_RESP_LAST : UR_RC_READ_RESP_MIDDLE;
 }
 
-/* The region went away while its READ was being answered. */
+/*
+ * The region or window went away while its READ was being answered.  One that
+ * is answered again may be a late duplicate, whose requester went on long ago
+ * and gave the region up itself: then nobody listens to the NAK, and the QP
+ * has no reason to fail.
+ */
 static enum ur_emit read_fault(struct ur_rqp *q, struct ur_resource *x,
 			       uint64_t now_ns)
 {
 	x->active = false;
 	q->r->cnt.resp_remote_access_errors++;
-	ur_rc_ack_later(q, UR_AETH_NAK | UR_NAK_REM_ACCESS, x->next_psn,
-			now_ns);
-	if (ur_rqp_state(q) != UR_QPS_ERR)
+	if (!x->again || !q->rsp.ack_due)
+		ur_rc_ack_later(q, UR_AETH_NAK | UR_NAK_REM_ACCESS, x->next_psn,
+				now_ns);
+	if (ur_rqp_state(q) != UR_QPS_ERR && !x->again)
 		ur_rqp_fail(q, UR_EVENT_QP_ACCESS_ERR);
 	return UR_EMIT_OK;
 }
@@ -78,21 +84,19 @@ static enum ur_emit answer_read(struct ur_rqp *q, struct ur_resource *x,
 	uint32_t off = ((x->next_psn - x->first_psn) & UR_PSN_MASK) * q->mtu;
 	uint32_t len = x->len - off < q->mtu ? x->len - off : q->mtu;
 	struct iovec iov = { .iov_len = len };
-	struct ur_mr *mr = NULL;
 	struct ur_hdr h;
+	uint8_t *at;
 
 	answer_header(q, read_opcode(x), x->next_psn, x->msn, &h);
 	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), len)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
 	if (len) {
-		mr = ur_mr_lookup(q->qp->mrs, x->rkey);
-		if (mr)
-			iov.iov_base =
-				ur_mr_translate(mr, q->qp->pd, x->va + off, len,
-						UR_ACCESS_REMOTE_READ);
-		if (!iov.iov_base)
+		if (ur_mr_reach(q->qp->mrs, ur_resp_pd(q, x->srqn), q->qp,
+				x->rkey, x->va + off, len,
+				UR_ACCESS_REMOTE_READ, &at))
 			return read_fault(q, x, now_ns);
+		iov.iov_base = at;
 	}
 	/* The target may write to it at any time: never sent in place. */
 	if (ur_train_add(t, q->path, &h, &iov, len ? 1 : 0, len, false))
@@ -102,14 +106,17 @@ static enum ur_emit answer_read(struct ur_rqp *q, struct ur_resource *x,
 	return UR_EMIT_OK;
 }
 
-static enum ur_emit answer_atomic(struct ur_rqp *q, struct ur_resource *x,
-				  struct ur_train *t)
+static enum ur_emit answer_whole(struct ur_rqp *q, struct ur_resource *x,
+				 struct ur_train *t)
 {
+	bool atomic = x->kind == UR_OP_CMP_SWAP || x->kind == UR_OP_FETCH_ADD;
 	struct ur_hdr h;
 
-	answer_header(q, UR_RC_ATOMIC_ACK, x->first_psn, x->msn, &h);
+	/* IBTA A19: a FLUSH or ATOMIC WRITE is told by a READ of nothing. */
+	answer_header(q, atomic ? UR_RC_ATOMIC_ACK : UR_RC_READ_RESP_ONLY,
+		      x->first_psn, x->msn, &h);
 	h.orig = x->orig;
-	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(UR_RC_ATOMIC_ACK), 0)) !=
+	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), 0)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
 	ur_train_add(t, q->path, &h, NULL, 0, 0, false);
@@ -147,7 +154,7 @@ static enum ur_emit answer_ack(struct ur_rqp *q, struct ur_train *t,
 		p->ride_score = 0; /* it waited for nothing */
 	answer_header(q, UR_RC_ACK, p->ack_psn, p->msn, &h);
 	h.syndrome = p->ack_syndrome;
-	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(UR_RC_ACK), 0)) !=
+	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), 0)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
 	ur_train_add(t, q->path, &h, NULL, 0, 0, false);
@@ -163,7 +170,7 @@ enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 	while ((x = next_resource(q))) {
 		enum ur_emit e = x->kind == UR_OP_READ_REQUEST
 					 ? answer_read(q, x, t, now_ns)
-					 : answer_atomic(q, x, t);
+					 : answer_whole(q, x, t);
 
 		if (e != UR_EMIT_OK)
 			return e;

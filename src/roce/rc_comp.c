@@ -33,6 +33,8 @@ static const uint8_t wc_opcodes[] = {
 	[UR_WR_LOCAL_INV] = UR_WC_LOCAL_INV,
 	[UR_WR_BIND_MW] = UR_WC_BIND_MW,
 	[UR_WR_SEND_INV] = UR_WC_SEND,
+	[UR_WR_FLUSH] = UR_WC_FLUSH,
+	[UR_WR_ATOMIC_WRITE] = UR_WC_ATOMIC_WRITE,
 };
 
 /* Write the completion of w, if it asks for one, and give its slot back. */
@@ -78,10 +80,21 @@ void ur_req_fail(struct ur_rqp *q, enum ur_wc_status status)
 	ur_rqp_fail(q, -1);
 }
 
+static bool is_atomic(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_FETCH_ADD;
+}
+
+/* IBTA A19: FLUSH and ATOMIC WRITE are answered as a READ of nothing. */
+static bool has_read_response(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_RDMA_READ || w->opcode == UR_WR_FLUSH ||
+	       w->opcode == UR_WR_ATOMIC_WRITE;
+}
+
 static bool has_response(const struct ur_swqe *w)
 {
-	return w->opcode == UR_WR_RDMA_READ || w->opcode == UR_WR_CMP_SWP ||
-	       w->opcode == UR_WR_FETCH_ADD;
+	return has_read_response(w) || is_atomic(w);
 }
 
 /* The requester moves on: n PSNs from una are acknowledged, all of w. */
@@ -305,9 +318,8 @@ static struct ur_swqe *awaiting(struct ur_rqp *q, const struct ur_in *in)
 		return NULL;
 	}
 	w = oldest(q);
-	if ((in->hdr.op->kind == UR_OP_READ_RESPONSE) !=
-		    (w->opcode == UR_WR_RDMA_READ) ||
-	    !has_response(w)) {
+	if (in->hdr.op->kind == UR_OP_READ_RESPONSE ? !has_read_response(w)
+						    : !is_atomic(w)) {
 		q->r->cnt.drop_ghost_ack++;
 		return NULL;
 	}
@@ -320,6 +332,18 @@ static void response_fault(struct ur_rqp *q, int err)
 		    err == -EMSGSIZE ? UR_WC_LOC_LEN_ERR : UR_WC_LOC_PROT_ERR);
 }
 
+/* Of a FLUSH or ATOMIC WRITE. */
+static void placed_response(struct ur_rqp *q, const struct ur_swqe *w,
+			    const struct ur_in *in)
+{
+	if (in->payload_len || in->hdr.op->position != UR_POS_ONLY) {
+		ur_req_fail(q, UR_WC_BAD_RESP_ERR);
+		return;
+	}
+	consume(q, w, 1);
+	progress(q, in->now_ns);
+}
+
 static void read_response(struct ur_rqp *q, struct ur_in *in)
 {
 	struct ur_swqe *w = awaiting(q, in);
@@ -328,6 +352,10 @@ static void read_response(struct ur_rqp *q, struct ur_in *in)
 
 	if (!w)
 		return;
+	if (w->opcode != UR_WR_RDMA_READ) {
+		placed_response(q, w, in);
+		return;
+	}
 	off = ((in->hdr.bth.psn - w->first_psn) & UR_PSN_MASK) * q->mtu;
 	len = w->length - off < q->mtu ? w->length - off : q->mtu;
 	if (in->payload_len != len) {

@@ -24,6 +24,17 @@ static bool is_atomic(const struct ur_swqe *w)
 	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_FETCH_ADD;
 }
 
+/* IBTA A19: answered as a READ of nothing. */
+static bool is_placed(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_FLUSH || w->opcode == UR_WR_ATOMIC_WRITE;
+}
+
+static bool is_answered(const struct ur_swqe *w)
+{
+	return is_read(w) || is_atomic(w) || is_placed(w);
+}
+
 static uint32_t pkts_of(uint32_t len, uint32_t mtu)
 {
 	return len ? (len + mtu - 1) / mtu : 1;
@@ -32,7 +43,7 @@ static uint32_t pkts_of(uint32_t len, uint32_t mtu)
 /* PSNs that a request takes (IBTA 9.7.3.2). */
 uint32_t ur_swqe_pkts(const struct ur_rqp *q, const struct ur_swqe *w)
 {
-	return is_atomic(w) ? 1 : pkts_of(w->length, q->mtu);
+	return is_atomic(w) || is_placed(w) ? 1 : pkts_of(w->length, q->mtu);
 }
 
 static uint8_t tail_header(const struct ur_swqe *w)
@@ -50,6 +61,9 @@ static uint8_t tail_header(const struct ur_swqe *w)
 	case UR_WR_FETCH_ADD:
 	case UR_WR_LOCAL_INV:
 	case UR_WR_BIND_MW:
+	case UR_WR_TSO:
+	case UR_WR_FLUSH:
+	case UR_WR_ATOMIC_WRITE:
 		break;
 	}
 	return 0;
@@ -93,14 +107,15 @@ void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
 	uint32_t n = ((w->last_psn - w->first_psn) & UR_PSN_MASK) + 1;
 	unsigned int pos =
 		(i == 0 ? UR_POS_FIRST : 0) | (i == n - 1 ? UR_POS_LAST : 0);
-	enum ur_transport tp = q->qp->type == UR_QPT_RC ? UR_TP_RC : UR_TP_UC;
 
-	h->bth.opcode = ur_opcode_pick(tp, kind_of(w), pos, tail_header(w));
+	h->bth.opcode = ur_opcode_pick(ur_transport_of(q->qp), kind_of(w), pos,
+				       tail_header(w));
 	h->bth.solicited =
 		(pos & UR_POS_LAST) && (w->flags & UR_SEND_SOLICITED);
 	h->bth.migreq = true;
 	h->bth.pkey = 0xffff;
 	h->bth.dqpn = q->qp->attr.dest_qpn;
+	h->srqn = w->wr.rdma.srqn;
 	h->va = w->wr.rdma.remote_addr;
 	h->rkey = w->wr.rdma.rkey;
 	h->dma_len = w->length;
@@ -171,6 +186,7 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 		ur_rc_ride_left(q);
 	q->r->cnt.retransmitted_pkts += again;
 	ur_cong_sent(q, price_of(q, w));
+	ur_rate_spend(q, pkt_len, q->r->now_ns);
 	return UR_EMIT_OK;
 }
 
@@ -196,18 +212,19 @@ static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
 	/* Chunks keep their places, so that a repeated one is a duplicate. */
 	uint32_t room = r->rd_chunk - off % r->rd_chunk;
 	uint32_t len = left < room ? left : room;
-	struct ur_hdr h = { .bth = { .opcode = UR_RC_READ_REQUEST,
+	uint8_t opcode = ur_opcode_for(q, UR_RC_READ_REQUEST);
+	struct ur_hdr h = { .bth = { .opcode = opcode,
 				     .migreq = true,
 				     .pkey = 0xffff,
 				     .dqpn = q->qp->attr.dest_qpn,
 				     .ackreq = true,
 				     .psn = s->psn },
+			    .srqn = w->wr.rdma.srqn,
 			    .va = w->wr.rdma.remote_addr + off,
 			    .rkey = w->wr.rdma.rkey,
 			    .dma_len = len };
 
-	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(UR_RC_READ_REQUEST),
-					0)) != UR_FIT_OK)
+	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(opcode), 0)) != UR_FIT_OK)
 		return UR_EMIT_FULL;
 	ur_rc_peer_ask(q, &h);
 	if (ur_train_add(t, q->path, &h, NULL, 0, 0, false))
@@ -223,13 +240,15 @@ static enum ur_emit atomic_emit(struct ur_rqp *q, struct ur_swqe *w,
 				struct ur_train *t)
 {
 	bool cas = w->opcode == UR_WR_CMP_SWP;
-	uint8_t opcode = cas ? UR_RC_CMP_SWAP : UR_RC_FETCH_ADD;
+	uint8_t opcode =
+		ur_opcode_for(q, cas ? UR_RC_CMP_SWAP : UR_RC_FETCH_ADD);
 	struct ur_hdr h = { .bth = { .opcode = opcode,
 				     .migreq = true,
 				     .pkey = 0xffff,
 				     .dqpn = q->qp->attr.dest_qpn,
 				     .ackreq = true,
 				     .psn = q->req.psn },
+			    .srqn = w->wr.atomic.srqn,
 			    .va = w->wr.atomic.remote_addr,
 			    .rkey = w->wr.atomic.rkey,
 			    .swap_add = cas ? w->wr.atomic.swap
@@ -240,6 +259,47 @@ static enum ur_emit atomic_emit(struct ur_rqp *q, struct ur_swqe *w,
 		return UR_EMIT_FULL;
 	ur_rc_peer_ask(q, &h);
 	if (ur_train_add(t, q->path, &h, NULL, 0, 0, false))
+		return UR_EMIT_IDLE;
+	rd_push(q, q->req.psn);
+	q->req.since_ackreq = 0;
+	return UR_EMIT_OK;
+}
+
+static int placed_add(struct ur_rqp *q, struct ur_swqe *w, struct ur_train *t,
+		      struct ur_hdr *h, uint32_t len)
+{
+	struct iovec iov = { .iov_base = &w->wr.atomic_write.value,
+			     .iov_len = len };
+
+	if (len && (w->num_sge || (w->flags & UR_SEND_INLINE)))
+		return ur_req_add_packet(q, t, q->path, w, h, 0, len, false);
+	return ur_train_add(t, q->path, h, &iov, len ? 1 : 0, len, false);
+}
+
+static enum ur_emit placed_emit(struct ur_rqp *q, struct ur_swqe *w,
+				struct ur_train *t)
+{
+	bool flush = w->opcode == UR_WR_FLUSH;
+	uint8_t opcode = flush ? UR_RC_FLUSH : UR_RC_ATOMIC_WRITE;
+	uint32_t len = flush ? 0 : w->length;
+	struct ur_hdr h = { .bth = { .opcode = opcode,
+				     .migreq = true,
+				     .pkey = 0xffff,
+				     .dqpn = q->qp->attr.dest_qpn,
+				     .ackreq = true,
+				     .psn = q->req.psn },
+			    .va = w->wr.rdma.remote_addr,
+			    .rkey = w->wr.rdma.rkey,
+			    .dma_len = w->length };
+
+	if (flush) {
+		h.placement = w->wr.flush.placement;
+		h.level = w->wr.flush.level;
+	}
+	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(opcode), len)) !=
+	    UR_FIT_OK)
+		return UR_EMIT_FULL;
+	if (placed_add(q, w, t, &h, len))
 		return UR_EMIT_IDLE;
 	rd_push(q, q->req.psn);
 	q->req.since_ackreq = 0;
@@ -329,6 +389,8 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 		return read_emit(q, w, t);
 	if (is_atomic(w))
 		return atomic_emit(q, w, t);
+	if (is_placed(w))
+		return placed_emit(q, w, t);
 	return message_emit(q, w, t);
 }
 
@@ -364,9 +426,14 @@ enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 		w = ur_sq_slot(sq, s->cur);
 		if (!may_start(q, w))
 			break;
-		if ((is_read(w) || is_atomic(w)) && rd_full(q))
+		if (ur_swqe_is_local(w)) {
+			if (!ur_local_run(q, w))
+				break;
+			continue;
+		}
+		if (is_answered(w) && rd_full(q))
 			break;
-		if (!window_open(q, w))
+		if (!ur_rate_allows(q, now_ns) || !window_open(q, w))
 			break;
 		if (s->cur == s->fresh)
 			assign_psns(q, w);

@@ -43,6 +43,36 @@ static enum ur_fault check_sequence(struct ur_rqp *q, struct ur_in *in)
 	return UR_FAULT_NONE;
 }
 
+/*
+ * IBTA A14: the queue must be there, of the target's domain, and the same in
+ * all packets of a message.
+ */
+static enum ur_fault check_srq(struct ur_rqp *q, struct ur_in *in)
+{
+	if (q->qp->type != UR_QPT_XRC_RECV)
+		return UR_FAULT_NONE;
+	if (q->rsp.in_message && in->hdr.srqn != q->rsp.srqn)
+		return UR_FAULT_BAD_OPCODE;
+	q->rsp.srqn = in->hdr.srqn;
+	return ur_resp_srq(q, in->hdr.srqn) ? UR_FAULT_NONE
+					    : UR_FAULT_BAD_OPCODE;
+}
+
+/* IBTA A19: the rights that a FLUSH needs. */
+static uint32_t flush_access(const struct ur_hdr *h)
+{
+	return (h->placement & UR_FLUSH_GLOBAL ? UR_ACCESS_FLUSH_GLOBAL : 0) |
+	       (h->placement & UR_FLUSH_PERSISTENT ? UR_ACCESS_FLUSH_PERSISTENT
+						   : 0);
+}
+
+static bool flush_known(const struct ur_hdr *h)
+{
+	return h->placement &&
+	       !(h->placement & ~(UR_FLUSH_GLOBAL | UR_FLUSH_PERSISTENT)) &&
+	       h->level <= UR_FLUSH_MR;
+}
+
 /* IBTA 9.7.4.1.5: does this QP serve that operation at all? */
 static enum ur_fault check_operation(struct ur_rqp *q, struct ur_in *in)
 {
@@ -60,6 +90,16 @@ static enum ur_fault check_operation(struct ur_rqp *q, struct ur_in *in)
 	case UR_OP_FETCH_ADD:
 		need = UR_ACCESS_REMOTE_ATOMIC;
 		if (in->hdr.va & 7u) /* 9.4.5: naturally aligned */
+			return UR_FAULT_BAD_LENGTH;
+		break;
+	case UR_OP_FLUSH:
+		need = flush_access(&in->hdr);
+		if (!flush_known(&in->hdr))
+			return UR_FAULT_BAD_OPCODE;
+		break;
+	case UR_OP_ATOMIC_WRITE:
+		need = UR_ACCESS_REMOTE_WRITE;
+		if (in->hdr.va & 7u)
 			return UR_FAULT_BAD_LENGTH;
 		break;
 	case UR_OP_SEND:
@@ -84,6 +124,9 @@ static enum ur_fault check_length(struct ur_rqp *q, struct ur_in *in)
 
 	if ((op->headers & UR_HDR_RETH) && in->hdr.dma_len > UR_MAX_MSG_SIZE)
 		return UR_FAULT_BAD_LENGTH;
+	if (op->kind == UR_OP_ATOMIC_WRITE)
+		return len == 8 && total == 8 ? UR_FAULT_NONE
+					      : UR_FAULT_BAD_LENGTH;
 	if (op->kind != UR_OP_SEND && op->kind != UR_OP_WRITE)
 		return UR_FAULT_NONE;
 	if (len > q->mtu || (!last && len != q->mtu))
@@ -105,21 +148,39 @@ static bool needs_receive(const struct ur_opcode *op)
 				      : (op->position & UR_POS_LAST) != 0;
 }
 
+static bool is_answered(const struct ur_opcode *op)
+{
+	return op->kind == UR_OP_READ_REQUEST || op->kind == UR_OP_CMP_SWAP ||
+	       op->kind == UR_OP_FETCH_ADD || op->kind == UR_OP_FLUSH ||
+	       op->kind == UR_OP_ATOMIC_WRITE;
+}
+
+/* A place for the answer. */
+static enum ur_fault check_place(const struct ur_rqp *q,
+				 const struct ur_opcode *op)
+{
+	/* Who sends a new request has the old answer: one that is
+	 * under way for a late duplicate is not wanted any more. */
+	const struct ur_resource *x = &q->rsp.res[q->rsp.res_next];
+
+	if (q->rsp.res_size == 0)
+		return UR_FAULT_RESOURCES;
+	if (!x->active || x->again)
+		return UR_FAULT_NONE;
+	/* The kernel's rxe does not count its FLUSHs and ATOMIC WRITEs; they
+	 * come again when there is room. */
+	return op->kind == UR_OP_FLUSH || op->kind == UR_OP_ATOMIC_WRITE
+		       ? UR_FAULT_DROP
+		       : UR_FAULT_RESOURCES;
+}
+
 /* IBTA 9.7.4.1.4, 9.7.5.2.8: a receive to consume, a place for the answer. */
 static enum ur_fault check_resources(struct ur_rqp *q, struct ur_in *in)
 {
 	const struct ur_opcode *op = in->hdr.op;
 
-	if (op->kind == UR_OP_READ_REQUEST || op->kind == UR_OP_CMP_SWAP ||
-	    op->kind == UR_OP_FETCH_ADD) {
-		/* Who sends a new request has the old answer: one that is
-		 * under way for a late duplicate is not wanted any more. */
-		const struct ur_resource *x = &q->rsp.res[q->rsp.res_next];
-
-		if (q->rsp.res_size == 0 || (x->active && !x->again))
-			return UR_FAULT_RESOURCES;
-		return UR_FAULT_NONE;
-	}
+	if (is_answered(op))
+		return check_place(q, op);
 	if (needs_receive(op) && !ur_recv_take(q))
 		return UR_FAULT_RNR;
 	return UR_FAULT_NONE;
@@ -128,9 +189,40 @@ static enum ur_fault check_resources(struct ur_rqp *q, struct ur_in *in)
 static uint8_t *remote(struct ur_rqp *q, uint32_t rkey, uint64_t va,
 		       uint32_t len, uint32_t access)
 {
-	struct ur_mr *mr = ur_mr_lookup(q->qp->mrs, rkey);
+	uint8_t *at;
 
-	return mr ? ur_mr_translate(mr, q->qp->pd, va, len, access) : NULL;
+	if (ur_mr_reach(q->qp->mrs, ur_resp_pd(q, q->rsp.srqn), q->qp, rkey, va,
+			len, access, &at))
+		return NULL;
+	return at;
+}
+
+/*
+ * IBTA 9.4.1.1.3: SEND with invalidate.  READs through the window that are not
+ * answered yet were asked for before, and the requester should have waited for
+ * them; they are let finish, and the packet comes again.
+ */
+static enum ur_fault check_invalidate(struct ur_rqp *q, uint32_t rkey)
+{
+	if (ur_mw_may_invalidate(q->qp->mrs, q->qp, rkey))
+		return UR_FAULT_ACCESS;
+	for (uint32_t i = 0; i < q->rsp.res_size; i++) {
+		const struct ur_resource *x = &q->rsp.res[i];
+
+		if (x->active && x->rkey == rkey)
+			return UR_FAULT_DROP;
+	}
+	return UR_FAULT_NONE;
+}
+
+/* All of it, or a range that may be empty. */
+static bool may_flush(struct ur_rqp *q, const struct ur_hdr *h)
+{
+	uint8_t *at;
+
+	return !ur_mr_reach(q->qp->mrs, ur_resp_pd(q, q->rsp.srqn), q->qp,
+			    h->rkey, h->va, h->dma_len, flush_access(h),
+			    h->level == UR_FLUSH_MR ? NULL : &at);
 }
 
 /* IBTA 9.7.4.1.5.4: R_Key, range and rights; not where no byte is touched. */
@@ -139,14 +231,18 @@ static enum ur_fault check_rkey(struct ur_rqp *q, struct ur_in *in)
 	const struct ur_hdr *h = &in->hdr;
 	bool ok = true;
 
-	if (h->op->kind == UR_OP_CMP_SWAP || h->op->kind == UR_OP_FETCH_ADD)
+	if (h->op->kind == UR_OP_FLUSH)
+		ok = may_flush(q, h);
+	else if (h->op->kind == UR_OP_CMP_SWAP ||
+		 h->op->kind == UR_OP_FETCH_ADD)
 		ok = remote(q, h->rkey, h->va, 8, UR_ACCESS_REMOTE_ATOMIC);
 	else if ((h->op->headers & UR_HDR_RETH) && h->dma_len)
 		ok = remote(q, h->rkey, h->va, h->dma_len,
-			    h->op->kind == UR_OP_WRITE ? UR_ACCESS_REMOTE_WRITE
-						       : UR_ACCESS_REMOTE_READ);
+			    h->op->kind == UR_OP_READ_REQUEST
+				    ? UR_ACCESS_REMOTE_READ
+				    : UR_ACCESS_REMOTE_WRITE);
 	else if (h->op->headers & UR_HDR_IETH)
-		ok = false; /* a region is not for peers to invalidate */
+		return check_invalidate(q, h->inv_rkey);
 	return ok ? UR_FAULT_NONE : UR_FAULT_ACCESS;
 }
 
@@ -212,6 +308,8 @@ static enum ur_fault execute_message(struct ur_rqp *q, struct ur_in *in)
 	p->in_message = !last;
 	p->kind = op->kind;
 	accept_psns(q, 1, last);
+	if (op->headers & UR_HDR_IETH)
+		ur_mw_invalidate(q->qp->mrs, q->qp, in->hdr.inv_rkey);
 	if (last && op->eats_rwqe) {
 		ur_recv_complete(q, in,
 				 send ? UR_WC_RECV : UR_WC_RECV_RDMA_WITH_IMM,
@@ -245,6 +343,7 @@ static struct ur_resource *keep(struct ur_rqp *q, const struct ur_in *in)
 				   .start_psn = in->hdr.bth.psn,
 				   .next_psn = in->hdr.bth.psn,
 				   .rkey = in->hdr.rkey,
+				   .srqn = q->rsp.srqn,
 				   .va = in->hdr.va,
 				   .len = in->hdr.dma_len };
 	ur_rqp_want_ack(q);
@@ -285,6 +384,39 @@ static enum ur_fault execute_atomic(struct ur_rqp *q, struct ur_in *in)
 	return UR_FAULT_NONE;
 }
 
+/*
+ * All that came before is in memory already, in program order; the fence makes
+ * that so for everybody who sees the answer.
+ */
+static enum ur_fault execute_flush(struct ur_rqp *q, struct ur_in *in)
+{
+	struct ur_resource *x = keep(q, in);
+
+	atomic_thread_fence(memory_order_seq_cst);
+	accept_psns(q, 1, true);
+	x->msn = q->rsp.msn;
+	q->r->cnt.rx_flush_requests++;
+	return UR_FAULT_NONE;
+}
+
+static enum ur_fault execute_atomic_write(struct ur_rqp *q, struct ur_in *in)
+{
+	const struct ur_hdr *h = &in->hdr;
+	uint8_t *at = remote(q, h->rkey, h->va, 8, UR_ACCESS_REMOTE_WRITE);
+	struct ur_resource *x;
+
+	/* Aligned where it lies: ur_guard_copy() stores it in one piece. */
+	if ((uintptr_t)at & 7u)
+		return UR_FAULT_BAD_LENGTH;
+	if (!at || ur_guard_copy(at, in->payload, 8))
+		return UR_FAULT_ACCESS;
+	x = keep(q, in);
+	accept_psns(q, 1, true);
+	x->msn = q->rsp.msn;
+	q->r->cnt.rx_atomic_write_requests++;
+	return UR_FAULT_NONE;
+}
+
 static enum ur_fault execute(struct ur_rqp *q, struct ur_in *in)
 {
 	q->rsp.nak_sent = false;
@@ -297,6 +429,10 @@ static enum ur_fault execute(struct ur_rqp *q, struct ur_in *in)
 	case UR_OP_CMP_SWAP:
 	case UR_OP_FETCH_ADD:
 		return execute_atomic(q, in);
+	case UR_OP_FLUSH:
+		return execute_flush(q, in);
+	case UR_OP_ATOMIC_WRITE:
+		return execute_atomic_write(q, in);
 	case UR_OP_READ_RESPONSE:
 	case UR_OP_ACK:
 	case UR_OP_ATOMIC_ACK:
@@ -381,6 +517,8 @@ static void duplicate(struct ur_rqp *q, struct ur_in *in)
 		break;
 	case UR_OP_CMP_SWAP:
 	case UR_OP_FETCH_ADD:
+	case UR_OP_FLUSH:
+	case UR_OP_ATOMIC_WRITE:
 		/* Never executed again: the saved result is sent (9.7.5.1.4). */
 		x = find_resource(q, in->hdr.op->kind, in->hdr.bth.psn);
 		if (x)
@@ -428,7 +566,7 @@ static void fault(struct ur_rqp *q, struct ur_in *in, enum ur_fault f)
 void ur_rc_request(struct ur_rqp *q, struct ur_in *in)
 {
 	static const check_fn checks[] = {
-		check_psn,    check_sequence,  check_operation,
+		check_psn,    check_sequence,  check_srq,  check_operation,
 		check_length, check_resources, check_rkey,
 	};
 	enum ur_fault f = UR_FAULT_NONE;

@@ -13,13 +13,14 @@
 bool ur_recv_take(struct ur_rqp *q)
 {
 	struct ur_responder *p = &q->rsp;
+	struct ur_srq *srq = ur_resp_srq(q, p->srqn);
 	struct ur_rq *rq = &q->qp->rq;
 	uint32_t head;
 
 	if (p->rwqe)
 		return true;
-	if (q->qp->srq) {
-		if (!ur_srq_take(q->qp->srq, p->copy))
+	if (srq) {
+		if (!ur_srq_take(srq, p->copy))
 			return false;
 		p->rwqe = p->copy;
 		return true;
@@ -34,12 +35,13 @@ bool ur_recv_take(struct ur_rqp *q)
 int ur_recv_place(struct ur_rqp *q, uint32_t off, const void *data,
 		  uint32_t len)
 {
+	const struct ur_srq *srq = ur_resp_srq(q, q->rsp.srqn);
 	const struct ur_rwqe *w = q->rsp.rwqe;
 
 	if (len == 0)
 		return 0;
-	return ur_sge_scatter(q->qp->mrs, q->qp->pd, w->sge, w->num_sge, off,
-			      data, len);
+	return ur_sge_scatter(q->qp->mrs, srq ? srq->pd : q->qp->pd, w->sge,
+			      w->num_sge, off, data, len);
 }
 
 /* The slot is free again, whatever became of the request. */
@@ -47,23 +49,41 @@ static void release(struct ur_rqp *q)
 {
 	struct ur_rq *rq = &q->qp->rq;
 
-	q->rsp.rwqe = NULL;
-	if (q->qp->srq)
+	if (q->rsp.rwqe == q->rsp.copy) {
+		q->rsp.rwqe = NULL;
 		return;
+	}
+	q->rsp.rwqe = NULL;
 	atomic_store_explicit(
 		&rq->head,
 		atomic_load_explicit(&rq->head, memory_order_relaxed) + 1,
 		memory_order_release);
 }
 
+/*
+ * Where the receive completes: an SRQ that has a queue of its own is what the
+ * completion belongs to, and not the QP.  NULL: the SRQ went away.
+ */
+static struct ur_cq *receive_cq(const struct ur_rqp *q, struct ur_cqe *c)
+{
+	const struct ur_srq *srq = ur_resp_srq(q, q->rsp.srqn);
+
+	c->qp = q->qp;
+	if (!srq || !srq->cq)
+		return q->qp->recv_cq;
+	c->qp = srq;
+	return srq->cq;
+}
+
 static void push(struct ur_rqp *q, struct ur_cqe *c, bool solicited)
 {
+	struct ur_cq *cq = receive_cq(q, c);
+
 	c->wr_id = q->rsp.rwqe->wr_id;
-	c->qp = q->qp;
 	c->qpn = q->qp->qpn;
 	c->ts_ns = q->r->now_ns;
 	release(q);
-	if (!ur_cq_push(q->qp->recv_cq, c, solicited))
+	if (cq && !ur_cq_push(cq, c, solicited))
 		q->overrun = true;
 }
 
@@ -107,7 +127,7 @@ void ur_recv_fail(struct ur_rqp *q, enum ur_wc_status status)
 void ur_recv_flush(struct ur_rqp *q)
 {
 	ur_recv_fail(q, UR_WC_WR_FLUSH_ERR);
-	if (q->qp->srq)
+	if (q->qp->srq || !ur_qp_type_receives(q->qp->type))
 		return;
 	while (ur_recv_take(q))
 		ur_recv_fail(q, UR_WC_WR_FLUSH_ERR);

@@ -28,10 +28,13 @@ int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
 	}
 	r->slot = cfg->slot;
 	r->mrs = cfg->mrs;
+	r->srqs = cfg->srqs;
 	r->comm_est = cfg->comm_est;
 	ur_rng_seed(&r->rng, cfg->seed);
 	r->next_index = ur_rng_below(&r->rng, UR_QP_INDEX_MASK);
 	ur_timers_init(&r->timers);
+	ur_list_init(&r->paced);
+	r->paced_at_ns = UR_NEVER;
 	ur_list_init(&r->paths);
 	ur_list_init(&r->mcasts);
 	ur_list_init(&r->rd_waiters);
@@ -94,7 +97,7 @@ void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)
 	if (!sends(q))
 		return;
 	/* UC and UD: the timer means that pacing holds the QP back. */
-	if (qp->type != UR_QPT_RC && q->timer.at_ns != UR_NEVER)
+	if (!ur_qp_type_reliable(qp->type) && q->timer.at_ns != UR_NEVER)
 		return;
 	if (q->req.cur ==
 	    atomic_load_explicit(&qp->sq.tail, memory_order_acquire))
@@ -108,10 +111,13 @@ static enum ur_emit emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 {
 	switch (q->qp->type) {
 	case UR_QPT_RC:
+	case UR_QPT_XRC_SEND:
+	case UR_QPT_XRC_RECV: /* nothing can be posted */
 		return ur_rc_emit(q, t, now_ns);
 	case UR_QPT_UC:
 		return ur_uc_emit(q, t, now_ns);
 	case UR_QPT_UD:
+	case UR_QPT_RAW_PACKET: /* never here */
 		break;
 	}
 	return ur_ud_emit(q, t, now_ns);
@@ -209,6 +215,8 @@ uint64_t ur_roce_deadline(const struct ur_roce *r)
 
 	if (!ur_list_empty(&r->deferred) && r->defer_at_ns < t)
 		t = r->defer_at_ns;
+	if (r->paced_at_ns < t)
+		t = r->paced_at_ns;
 	return t;
 }
 
@@ -248,10 +256,11 @@ void ur_roce_expire(struct ur_roce *r, uint64_t now_ns)
 
 	r->now_ns = now_ns;
 	expire_deferred(r, now_ns);
+	ur_rate_expire(r, now_ns);
 	while ((t = ur_timers_expire(&r->timers, now_ns))) {
 		struct ur_rqp *q = ur_container_of(t, struct ur_rqp, timer);
 
-		if (q->qp->type == UR_QPT_RC)
+		if (ur_qp_type_reliable(q->qp->type))
 			ur_rc_timeout(q, now_ns);
 		else
 			ur_roce_kick(r, q->qp, now_ns);

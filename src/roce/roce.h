@@ -14,6 +14,7 @@
 #include "core/mr.h"
 #include "core/packet.h"
 #include "core/qp.h"
+#include "core/xrc.h"
 #include "roce/counters.h"
 
 struct ur_roce;
@@ -23,6 +24,7 @@ struct ur_roce_config {
 	uint64_t seed;	   /* for QP numbers' order, jitter */
 	uint64_t rx_bytes; /* what the link can hold for us unread */
 	struct ur_mr_table *mrs;
+	struct ur_srq_table *srqs; /* of XRC; NULL: there are none */
 	/* A QP got its first packet in RTR; may be NULL. */
 	void (*comm_est)(uint32_t qpn);
 };

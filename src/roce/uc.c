@@ -21,12 +21,14 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 	uint32_t off = i * q->mtu;
 	uint32_t len = w->length - off < q->mtu ? w->length - off : q->mtu;
 	struct ur_hdr h = { .bth.psn = s->psn };
+	uint32_t pkt_len;
 
 	ur_message_header(q, w, i, &h);
-	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), len)) !=
-	    UR_FIT_OK)
+	pkt_len = ur_pkt_len(ur_opcode_get(h.bth.opcode), len);
+	if (ur_train_fits(t, pkt_len) != UR_FIT_OK)
 		return UR_EMIT_FULL;
-	if (!ur_cong_pace(q, price_of(q, w), now_ns))
+	if (!ur_rate_allows(q, now_ns) ||
+	    !ur_cong_pace(q, price_of(q, w), now_ns))
 		return UR_EMIT_DEFER;
 	/*
 	 * Copied: the request completes now, and another thread may reuse its
@@ -36,6 +38,7 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 		ur_req_fail(q, UR_WC_LOC_PROT_ERR);
 		return UR_EMIT_IDLE;
 	}
+	ur_rate_spend(q, pkt_len, now_ns);
 	s->psn = ur_psn_add(s->psn, 1);
 	s->end = s->psn;
 	s->una = s->psn;
@@ -59,6 +62,11 @@ enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 		    (ur_rqp_state(q) != UR_QPS_SQD || s->cur == s->fresh))
 			return UR_EMIT_IDLE;
 		w = ur_sq_slot(sq, s->cur);
+		if (ur_swqe_is_local(w)) {
+			if (!ur_local_run(q, w))
+				return UR_EMIT_IDLE;
+			continue;
+		}
 		if (s->cur == s->fresh) {
 			w->first_psn = s->psn;
 			w->last_psn =
@@ -113,16 +121,15 @@ static bool length_ok(struct ur_rqp *q, const struct ur_in *in)
 static bool place_write(struct ur_rqp *q, const struct ur_in *in)
 {
 	struct ur_responder *p = &q->rsp;
-	struct ur_mr *mr;
-	uint8_t *to = NULL;
+	uint8_t *to;
 
 	if (in->payload_len == 0)
 		return true;
-	mr = ur_mr_lookup(q->qp->mrs, p->rkey);
-	if (mr)
-		to = ur_mr_translate(mr, q->qp->pd, p->va + p->received,
-				     in->payload_len, UR_ACCESS_REMOTE_WRITE);
-	return to && !ur_guard_copy(to, in->payload, in->payload_len);
+	if (ur_mr_reach(q->qp->mrs, q->qp->pd, q->qp, p->rkey,
+			p->va + p->received, in->payload_len,
+			UR_ACCESS_REMOTE_WRITE, &to))
+		return false;
+	return !ur_guard_copy(to, in->payload, in->payload_len);
 }
 
 static bool place_send(struct ur_rqp *q, const struct ur_in *in)

@@ -58,7 +58,7 @@ static void ud_header(const struct ur_rqp *q, const struct ur_swqe *w,
 			 .psn = q->req.psn },
 		/* IBTA 10.2.5: the high bit asks for the QP's own Q_Key. */
 		.qkey = qkey & 0x80000000u ? q->qp->attr.qkey : qkey,
-		.sqpn = q->qp->qpn,
+		.sqpn = q->qp->source_qpn ? q->qp->source_qpn : q->qp->qpn,
 		.imm_be = w->imm_be,
 	};
 }
@@ -67,16 +67,18 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 			     struct ur_train *t, uint64_t now_ns)
 {
 	struct ur_hdr h;
+	uint32_t pkt_len;
 
 	if (w->length > UD_MTU) {
 		complete(q, w, UR_WC_LOC_LEN_ERR);
 		return UR_EMIT_OK;
 	}
 	ud_header(q, w, &h);
-	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode),
-					w->length)) != UR_FIT_OK)
+	pkt_len = ur_pkt_len(ur_opcode_get(h.bth.opcode), w->length);
+	if (ur_train_fits(t, pkt_len) != UR_FIT_OK)
 		return UR_EMIT_FULL;
-	if (!ur_cong_pace(q, w->length + UR_PKT_OVERHEAD, now_ns))
+	if (!ur_rate_allows(q, now_ns) ||
+	    !ur_cong_pace(q, w->length + UR_PKT_OVERHEAD, now_ns))
 		return UR_EMIT_DEFER;
 	/*
 	 * Copied: the request completes now, and another thread may reuse its
@@ -86,6 +88,7 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 		complete(q, w, UR_WC_LOC_PROT_ERR);
 		return UR_EMIT_OK;
 	}
+	ur_rate_spend(q, pkt_len, now_ns);
 	q->req.psn = ur_psn_add(q->req.psn, 1);
 	q->req.una = q->req.psn;
 	q->req.end = q->req.psn;

@@ -4,12 +4,14 @@
 
 #include "verbs/convert.h"
 #include "verbs/objects.h"
+#include "verbs/raw.h"
 
 enum about {
 	ABOUT_DEVICE,
 	ABOUT_CQ,
 	ABOUT_QP,
 	ABOUT_SRQ,
+	ABOUT_WQ,
 };
 
 static const uint8_t about[] = {
@@ -24,7 +26,7 @@ static const uint8_t about[] = {
 	[IBV_EVENT_QP_LAST_WQE_REACHED] = ABOUT_QP,
 	[IBV_EVENT_SRQ_ERR] = ABOUT_SRQ,
 	[IBV_EVENT_SRQ_LIMIT_REACHED] = ABOUT_SRQ,
-	[IBV_EVENT_WQ_FATAL] = ABOUT_DEVICE,
+	[IBV_EVENT_WQ_FATAL] = ABOUT_WQ,
 };
 
 static enum about event_about(enum ibv_event_type type)
@@ -51,6 +53,9 @@ int ibv_get_async_event(struct ibv_context *context,
 	case ABOUT_SRQ:
 		event->element.srq = ev.object;
 		break;
+	case ABOUT_WQ:
+		event->element.wq = ev.object;
+		break;
 	case ABOUT_DEVICE:
 		event->element.port_num = ev.port_num;
 		break;
@@ -76,6 +81,10 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	case ABOUT_SRQ:
 		context = event->element.srq->context;
 		source = &urv_srq(event->element.srq)->core.async_source;
+		break;
+	case ABOUT_WQ:
+		context = event->element.wq->context;
+		source = &urv_wq(event->element.wq)->core.async_source;
 		break;
 	case ABOUT_DEVICE:
 	default:

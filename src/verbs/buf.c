@@ -9,12 +9,8 @@
 
 #include "verbs/convert.h"
 #include "verbs/exports.h"
-#include "verbs/objects.h"
+#include "verbs/mr.h"
 #include "verbs/query.h"
-
-struct urv_buf {
-	void *addr;
-};
 
 void *urv_alloc_buf(struct ibv_pd *pd, size_t size, struct urv_buf **out);
 void urv_free_buf(struct urv_buf *buf);
@@ -40,6 +36,8 @@ void *urv_alloc_buf(struct ibv_pd *pd, size_t size, struct urv_buf **out)
 		free(buf);
 		return urv_null(-rc);
 	}
+	buf->size = size;
+	buf->pd = pd;
 	*out = buf;
 	return buf->addr;
 }
@@ -50,9 +48,19 @@ void urv_free_buf(struct urv_buf *buf)
 	free(buf);
 }
 
+bool urv_buf_holds(const struct urv_buf *buf, const struct ibv_pd *pd,
+		   const void *addr, size_t length)
+{
+	uintptr_t skip = (uintptr_t)addr - (uintptr_t)buf->addr;
+
+	return buf->pd == pd && skip <= buf->size && length <= buf->size - skip;
+}
+
 struct ibv_mr *urv_reg_buf_mr(struct ibv_pd *pd, struct urv_buf *buf,
 			      void *addr, size_t length, int access)
 {
+	if (!urv_buf_holds(buf, pd, addr, length))
+		return urv_null(-EINVAL);
 	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr,
 				(unsigned int)access);
 }

@@ -1,28 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "verbs/convert.h"
 #include "verbs/objects.h"
 #include "verbs/ops.h"
-
-static int no_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw,
-		      struct ibv_mw_bind *mw_bind)
-{
-	return urv_errno(-EOPNOTSUPP);
-}
-
-static int no_dealloc_mw(struct ibv_mw *mw)
-{
-	return urv_errno(-EOPNOTSUPP);
-}
-
-static int no_close_xrcd(struct ibv_xrcd *xrcd)
-{
-	return urv_errno(-EOPNOTSUPP);
-}
+#include "verbs/raw.h"
 
 /* What is NULL answers EOPNOTSUPP, except where verbs.h does not look first. */
 static void fill_ops(struct verbs_context *v)
@@ -34,13 +18,38 @@ static void fill_ops(struct verbs_context *v)
 	v->query_device_ex = urv_query_device_ex;
 	v->query_rt_values = urv_query_rt_values;
 	v->create_cq_ex = urv_create_cq_ex;
+	v->modify_cq = urv_modify_cq;
+	v->modify_qp_rate_limit = urv_modify_qp_rate_limit;
 	v->create_srq_ex = urv_create_srq_ex;
 	v->create_qp_ex = urv_create_qp_ex;
-	v->close_xrcd = no_close_xrcd;
+	v->alloc_td = urv_alloc_td;
+	v->dealloc_td = urv_dealloc_td;
+	v->alloc_parent_domain = urv_alloc_parent_domain;
+	v->alloc_null_mr = urv_alloc_null_mr;
+	v->advise_mr = urv_advise_mr;
+	v->alloc_dm = urv_alloc_dm;
+	v->free_dm = urv_free_dm;
+	v->reg_dm_mr = urv_reg_dm_mr;
+	v->open_xrcd = urv_open_xrcd;
+	v->close_xrcd = urv_close_xrcd;
+	v->get_srq_num = urv_get_srq_num;
+	v->open_qp = urv_open_qp;
+	v->ibv_create_flow = urv_create_flow;
+	v->ibv_destroy_flow = urv_destroy_flow;
+	v->create_counters = urv_create_counters;
+	v->destroy_counters = urv_destroy_counters;
+	v->attach_counters_point_flow = urv_attach_counters;
+	v->read_counters = urv_read_counters;
+	v->create_wq = urv_create_wq;
+	v->modify_wq = urv_modify_wq;
+	v->destroy_wq = urv_destroy_wq;
+	v->create_rwq_ind_table = urv_create_rwq_table;
+	v->destroy_rwq_ind_table = urv_destroy_rwq_table;
 	v->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	v->context.ops = (struct ibv_context_ops){
-		.bind_mw = no_bind_mw,
-		.dealloc_mw = no_dealloc_mw,
+		.alloc_mw = urv_alloc_mw,
+		.bind_mw = urv_bind_mw,
+		.dealloc_mw = urv_dealloc_mw,
 		.poll_cq = urv_poll_cq,
 		.req_notify_cq = urv_req_notify_cq,
 		.post_send = urv_post_send,
@@ -57,7 +66,9 @@ static int comp_vectors(void)
 	return n < 1 ? 1 : n > 256 ? 256 : (int)n;
 }
 
-static int context_init(struct urv_context *c, struct urv_device *d)
+/* The file and the descriptor are the context's if it succeeds. */
+static int context_init(struct urv_context *c, struct urv_device *d,
+			struct urv_file *file, int cmd_fd)
 {
 	struct ibv_context *ibv = &c->ibv.context;
 	int rc = ur_adapter_get_kind(d->kind, &c->adapter);
@@ -67,13 +78,9 @@ static int context_init(struct urv_context *c, struct urv_device *d)
 	rc = ur_evq_init(&c->async);
 	if (rc)
 		goto put_adapter;
-	/* Something that a program may fcntl(2) or close; no command channel */
-	ibv->cmd_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (ibv->cmd_fd < 0) {
-		rc = -errno;
-		goto fini_async;
-	}
 	c->device = d;
+	c->file = file;
+	ibv->cmd_fd = cmd_fd;
 	c->dev = ur_adapter_dev(c->adapter);
 	c->mrs = ur_adapter_mrs(c->adapter);
 	c->refs = 1;
@@ -88,35 +95,82 @@ static int context_init(struct urv_context *c, struct urv_device *d)
 	ur_dev_listen(c->dev, &c->listener);
 	return 0;
 
-fini_async:
-	ur_evq_fini(&c->async);
 put_adapter:
 	ur_adapter_put(c->adapter);
 	return rc;
 }
 
-struct ibv_context *ibv_open_device(struct ibv_device *device)
+/* Takes a reference to the device; the file is the caller's if it fails. */
+static struct ibv_context *open_file(struct urv_device *d,
+				     struct urv_file *file, int cmd_fd)
 {
 	struct urv_context *c = calloc(1, sizeof(*c));
 	int rc;
 
 	if (!c)
 		return urv_null(-ENOMEM);
-	rc = context_init(c, urv_device(device));
+	rc = context_init(c, d, file, cmd_fd);
 	if (rc) {
 		free(c);
 		return urv_null(rc);
 	}
-	urv_device_ref(c->device);
+	urv_device_ref(d);
 	return &c->ibv.context;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct urv_device *d = urv_device(device);
+	struct ibv_context *context;
+	struct urv_file *file;
+	int fd, rc;
+
+	rc = urv_file_create(d->kind, &file, &fd);
+	if (rc)
+		return urv_null(rc);
+	context = open_file(d, file, fd);
+	if (!context) {
+		rc = -errno;
+		urv_file_put(file);
+		close(fd);
+		return urv_null(rc);
+	}
+	return context;
+}
+
+/* The descriptor is the context's from now on, but only if it succeeds. */
+struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	struct ibv_context *context;
+	struct urv_file *file;
+	struct urv_device *d;
+	int rc;
+
+	rc = urv_file_find(cmd_fd, &file);
+	if (rc)
+		return urv_null(rc);
+	d = urv_device_get(urv_file_device(file));
+	context = d ? open_file(d, file, cmd_fd) : NULL;
+	rc = -errno;
+	if (d)
+		urv_device_put(d);
+	if (context)
+		return context;
+	urv_file_put(file);
+	return urv_null(rc);
+}
+
+void urv_context_ref(struct urv_context *c, uint32_t *handle)
+{
+	atomic_fetch_add(&c->refs, 1);
+	*handle = urv_file_handle(c->file);
 }
 
 int urv_context_get(struct urv_context *c, uint32_t *handle)
 {
 	if (c->generation != urv_generation)
 		return -ENODEV;
-	atomic_fetch_add(&c->refs, 1);
-	*handle = atomic_fetch_add(&c->handles, 1);
+	urv_context_ref(c, handle);
 	return 0;
 }
 
@@ -126,6 +180,7 @@ void urv_context_put(struct urv_context *c)
 		return;
 	ur_evq_fini(&c->async);
 	close(c->ibv.context.cmd_fd);
+	urv_file_put(c->file);
 	pthread_mutex_destroy(&c->ibv.context.mutex);
 	ur_adapter_put(c->adapter);
 	urv_device_put(c->device);
@@ -148,7 +203,7 @@ int ibv_close_device(struct ibv_context *context)
 	ur_list_for_each_safe(n, tmp, &c->qps) {
 		struct urv_qp *qp = ur_container_of(n, struct urv_qp, node);
 
-		qp->gone = ur_adapter_qp_destroy(&qp->core) == 0;
+		qp->gone = urv_qp_end(qp) == 0;
 		ur_list_del(n);
 	}
 	pthread_mutex_unlock(&context->mutex);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "verbs/convert.h"
+#include "verbs/domain.h"
 #include "verbs/ops.h"
 
 #define POLL_BATCH 16u
@@ -99,14 +100,45 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	return urv_errno(rc);
 }
 
+int urv_cq_rehouse(struct urv_cq *cq, struct ibv_pd *domain)
+{
+	const struct ur_ring_source *rings = urv_domain_enter(domain);
+
+	cq->domain = domain;
+	return rings ? ur_cq_rehouse(&cq->core, rings) : 0;
+}
+
+int urv_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
+{
+	struct urv_cq *cq = urv_cq(ibcq);
+
+	if (cq->generation != urv_generation)
+		return urv_errno(-ENODEV);
+	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+		return urv_errno(-EOPNOTSUPP);
+	if (attr->attr_mask & IBV_CQ_ATTR_MODERATE) {
+		ur_adapter_cq_moderate(cq->adapter, &cq->core,
+				       attr->moderate.cq_count,
+				       attr->moderate.cq_period);
+		cq->moderated = true;
+	}
+	return 0;
+}
+
 int ibv_destroy_cq(struct ibv_cq *ibcq)
 {
 	struct urv_context *c = urv_context(ibcq->context);
 	struct urv_cq *cq = urv_cq(ibcq);
-	int rc = ur_cq_fini(&cq->core);
+	int rc;
 
+	if (atomic_load(&cq->core.users))
+		return urv_errno(-EBUSY);
+	if (cq->moderated)
+		ur_adapter_cq_moderate(c->adapter, &cq->core, 0, 0);
+	rc = ur_cq_fini(&cq->core);
 	if (rc)
 		return urv_errno(rc);
+	urv_domain_leave(cq->domain);
 	channel_use(ibcq->channel, -1);
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);

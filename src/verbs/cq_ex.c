@@ -11,10 +11,13 @@
 #include "verbs/cq.h"
 #include "verbs/ops.h"
 
-/* VLAN, flow tag and tag matching belong to queue types that we lack. */
 #define WC_FLAGS                                                               \
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |         \
-	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK |                       \
+	 IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG)
+
+#define CREATE_FLAGS                                                           \
+	(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 
 static struct urv_cq *of(struct ibv_cq_ex *ex)
 {
@@ -100,6 +103,16 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 	return of(ex)->current.dlid_path_bits;
 }
 
+static uint16_t read_cvlan(struct ibv_cq_ex *ex)
+{
+	return of(ex)->current.cvlan;
+}
+
+static uint32_t read_flow_tag(struct ibv_cq_ex *ex)
+{
+	return of(ex)->current.flow_tag;
+}
+
 static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 {
 	return of(ex)->current.ts_ns;
@@ -136,6 +149,10 @@ static void set_readers(struct ibv_cq_ex *ex, uint64_t flags)
 		ex->read_sl = read_sl;
 	if (flags & IBV_WC_EX_WITH_DLID_PATH_BITS)
 		ex->read_dlid_path_bits = read_dlid_path_bits;
+	if (flags & IBV_WC_EX_WITH_CVLAN)
+		ex->read_cvlan = read_cvlan;
+	if (flags & IBV_WC_EX_WITH_FLOW_TAG)
+		ex->read_flow_tag = read_flow_tag;
 	if (flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
 		ex->read_completion_ts = read_completion_ts;
 	if (flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
@@ -147,10 +164,15 @@ static int check_init(const struct ibv_cq_init_attr_ex *init)
 {
 	if (init->wc_flags & ~(uint64_t)WC_FLAGS)
 		return -EOPNOTSUPP;
-	if (init->comp_mask & ~(uint32_t)IBV_CQ_INIT_ATTR_MASK_FLAGS)
+	if (init->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS |
+					  IBV_CQ_INIT_ATTR_MASK_PD))
 		return -EOPNOTSUPP;
+	if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
+	    !(init->parent_domain &&
+	      urv_pd_handle(init->parent_domain)->is_parent))
+		return -EINVAL;
 	if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
-	    (init->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
+	    (init->flags & ~(uint32_t)CREATE_FLAGS))
 		return -EOPNOTSUPP;
 	return 0;
 }
@@ -167,7 +189,16 @@ struct ibv_cq_ex *urv_create_cq_ex(struct ibv_context *context,
 			   init->comp_vector);
 	if (!cq)
 		return NULL;
+	if (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
+		rc = urv_cq_rehouse(cq, init->parent_domain);
+	if (rc) {
+		ibv_destroy_cq(&cq->ibv);
+		return urv_null(rc);
+	}
 	cq->ibv.cq_context = init->cq_context;
+	cq->core.ignore_overrun =
+		(init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
+		(init->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN);
 	set_readers(&cq->ex, init->wc_flags);
 	return &cq->ex;
 }

@@ -21,7 +21,7 @@ static int mcast(struct ibv_qp *qp, const union ibv_gid *gid, bool attach)
 
 	if (qp->qp_type != IBV_QPT_UD || !is_group(gid->raw))
 		return urv_errno(-EINVAL);
-	return urv_errno(ur_adapter_mcast(c->adapter, &urv_qp(qp)->core,
+	return urv_errno(ur_adapter_mcast(c->adapter, urv_core(urv_qp(qp)),
 					  gid->raw, attach));
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/mr.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/guard.h"
 #include "verbs/convert.h"
-#include "verbs/objects.h"
 
 /* verbs.h wraps them to choose among the registration calls. */
 #undef ibv_reg_mr
@@ -11,17 +13,31 @@
 
 static void publish(struct urv_mr *mr, struct ibv_pd *pd)
 {
+	const struct ur_mr *core = mr->root->core;
+
 	mr->ibv.context = pd->context;
 	mr->ibv.pd = pd;
-	mr->ibv.addr = mr->core->addr;
-	mr->ibv.length = mr->core->length;
-	mr->ibv.lkey = mr->core->key;
-	mr->ibv.rkey = mr->core->key;
-	mr->core->object = &mr->ibv;
+	mr->ibv.addr = core->addr;
+	mr->ibv.length = core->length;
+	mr->ibv.lkey = core->key;
+	mr->ibv.rkey = core->kind == UR_MR_NULL ? 0 : core->key;
 }
 
-static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length,
-			  uint64_t iova, uint32_t access)
+static int core_create(struct urv_mr *mr, const struct urv_context *c,
+		       struct ur_pd *pd, const struct urv_mr_spec *s)
+{
+	int rc;
+
+	if (s->kind == UR_MR_NULL)
+		return ur_mr_create_null(c->mrs, pd, &mr->core);
+	rc = ur_mr_create(c->mrs, pd, s->addr, s->length, s->iova,
+			  s->access & ~(uint32_t)UR_ACCESS_OPTIONAL, &mr->core);
+	if (!rc)
+		mr->core->kind = s->kind;
+	return rc;
+}
+
+struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s)
 {
 	struct urv_context *c = urv_context(pd->context);
 	struct urv_mr *mr = calloc(1, sizeof(*mr));
@@ -29,21 +45,41 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length,
 
 	if (!mr)
 		return urv_null(-ENOMEM);
-	rc = urv_context_get(c, &mr->ibv.handle);
+	/* It may be unmapped while peers write to it. */
+	rc = ur_guard_install();
+	if (!rc)
+		rc = urv_context_get(c, &mr->ibv.handle);
 	if (rc)
 		goto free_mr;
-	rc = ur_mr_create(c->mrs, &urv_pd(pd)->core, addr, length, iova,
-			  access & ~(uint32_t)UR_ACCESS_OPTIONAL, &mr->core);
+	rc = core_create(mr, c, &urv_pd(pd)->core, s);
 	if (rc)
 		goto put_context;
+	mr->root = mr;
+	mr->core->object = &mr->ibv;
 	publish(mr, pd);
-	return &mr->ibv;
+	urv_share(c->file, &mr->shared, URV_SHARED_MR, mr->ibv.handle);
+	return mr;
 
 put_context:
 	urv_context_put(c);
 free_mr:
 	free(mr);
 	return urv_null(rc);
+}
+
+static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length,
+			  uint64_t iova, uint32_t access)
+{
+	const struct urv_mr_spec spec = {
+		.addr = addr, .length = length, .iova = iova, .access = access
+	};
+	struct urv_mr *mr;
+
+	/* ibv_reg_mr(3): huge pages are promised of one range, not of all. */
+	if (!addr && length == SIZE_MAX && access & UR_ACCESS_HUGETLB)
+		return urv_null(-EINVAL);
+	mr = urv_mr_create(pd, &spec);
+	return mr ? &mr->ibv : NULL;
 }
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
@@ -62,13 +98,6 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
 				uint64_t iova, unsigned int access)
 {
 	return reg(pd, addr, length, iova, access);
-}
-
-struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset,
-				 size_t length, uint64_t iova, int fd,
-				 int access)
-{
-	return urv_null(-EOPNOTSUPP);
 }
 
 /* Every failure leaves the region as it was, which is what this code says. */
@@ -100,19 +129,71 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr,
 			 (uint32_t)access & ~(uint32_t)UR_ACCESS_OPTIONAL);
 	if (rc)
 		return rereg_failed(rc);
-	publish(mr, pd);
+	publish(urv_mr_handle(ibmr), pd);
 	return 0;
+}
+
+static void drop_handle(struct urv_mr *mr)
+{
+	struct urv_context *c = urv_context(mr->ibv.context);
+	struct urv_mr *root = mr->root;
+
+	if (mr != root)
+		free(mr);
+	if (urv_share_put(&root->shared))
+		free(root);
+	urv_context_put(c);
 }
 
 int ibv_dereg_mr(struct ibv_mr *ibmr)
 {
 	struct urv_context *c = urv_context(ibmr->context);
-	struct urv_mr *mr = urv_mr(ibmr);
+	struct urv_mr *root = urv_mr(ibmr);
+
+	int rc;
 
 	if (c->generation != urv_generation)
 		return urv_errno(-ENODEV);
-	ur_mr_destroy(c->mrs, mr->core);
-	free(mr);
-	urv_context_put(c);
+	if (!atomic_load(&root->shared.gone)) {
+		rc = ur_mr_destroy(c->mrs, root->core);
+		if (rc)
+			return urv_errno(rc);
+		urv_share_end(&root->shared);
+		urv_mr_release(root);
+	}
+	drop_handle(urv_mr_handle(ibmr));
 	return 0;
+}
+
+/* ibv_import_mr(3): its address means nothing to the importer. */
+struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	struct urv_context *c = urv_context(pd->context);
+	struct urv_mr *mr = calloc(1, sizeof(*mr));
+	struct urv_shared *shared;
+	int rc;
+
+	if (!mr)
+		return urv_null(-ENOMEM);
+	shared = urv_share_import(c->file, URV_SHARED_MR, handle);
+	if (!shared) {
+		free(mr);
+		return urv_null(-ENOENT);
+	}
+	mr->root = ur_container_of(shared, struct urv_mr, shared);
+	rc = urv_context_get(c, &mr->ibv.handle);
+	if (rc) {
+		urv_share_put(shared);
+		free(mr);
+		return urv_null(rc);
+	}
+	publish(mr, pd);
+	mr->ibv.addr = NULL;
+	mr->ibv.handle = handle;
+	return &mr->ibv;
+}
+
+void ibv_unimport_mr(struct ibv_mr *ibmr)
+{
+	drop_handle(urv_mr_handle(ibmr));
 }

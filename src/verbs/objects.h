@@ -10,6 +10,7 @@
 
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
+#include <sys/uio.h>
 
 #include "base/list.h"
 #include "core/cq.h"
@@ -18,6 +19,7 @@
 #include "core/qp.h"
 #include "core/srq.h"
 #include "engine/engine.h"
+#include "verbs/share.h"
 
 /* Sizes of the newest release; the installed header may be older. */
 #define URV_SIZEOF_VERBS_CONTEXT 696u
@@ -48,17 +50,20 @@ struct urv_device {
 	_Atomic uint32_t ahs;
 	_Atomic uint32_t cqs;
 	_Atomic uint32_t srqs;
+	_Atomic uint32_t wqs;
+	_Atomic uint32_t rwq_tables;
+	_Atomic uint64_t dm_bytes; /* of device memory */
 };
 
 struct urv_context {
 	struct urv_device *device;
+	struct urv_file *file; /* shared with those that import it */
 	struct ur_adapter *adapter;
 	struct ur_dev *dev;
 	struct ur_mr_table *mrs;
 	struct ur_evq async;
 	struct ur_dev_listener listener;
-	struct ur_list qps; /* of urv_qp.node; ibv.context.mutex */
-	_Atomic uint32_t handles;
+	struct ur_list qps;    /* of urv_qp.node; ibv.context.mutex */
 	_Atomic uint32_t refs; /* the open one and every object's */
 	uint32_t generation;
 	/* The ABI finds the extended operations before the context. */
@@ -67,14 +72,41 @@ struct urv_context {
 	struct verbs_context ibv;
 };
 
+/*
+ * Protection domains, regions and device memory have a root, the object as it
+ * was made, and further handles that stand for it: imports, parent domains.
+ * urv_pd(), urv_mr() and urv_dm() give the root of any handle.
+ */
 struct urv_pd {
 	struct ibv_pd ibv;
+	struct urv_pd *root;
+	bool is_parent; /* the beginning of a urv_parent (domain.h) */
+	/* Of a root */
 	struct ur_pd core;
+	struct urv_shared shared;
 };
 
 struct urv_mr {
 	struct ibv_mr ibv;
+	struct urv_mr *root;
+	/* Of a root */
 	struct ur_mr *core;
+	struct urv_shared shared;
+	struct iovec map;      /* memory that goes with the region */
+	struct urv_dm *dm;     /* whose memory it is; NULL: nobody's */
+	struct urv_dmah *dmah; /* NULL: none */
+};
+
+struct urv_dm {
+	struct ibv_dm ibv;
+	struct urv_dm *root;
+	/* Of a root */
+	struct urv_shared shared;
+	uint8_t *map;
+	size_t length; /* as asked */
+	size_t bytes;  /* of map */
+	int fd;
+	_Atomic uint32_t mrs;
 };
 
 struct urv_ah {
@@ -95,12 +127,18 @@ struct urv_cq {
 	struct ur_cq core;
 	struct ur_adapter *adapter;
 	uint32_t generation;
+	bool moderated;	       /* was at some time */
 	struct ur_cqe current; /* between start_poll and end_poll */
+	struct ibv_pd *domain; /* a parent domain, or NULL */
 };
+
+struct urv_xrcd;
+struct urv_target;
 
 struct urv_srq {
 	struct ibv_srq ibv;
 	struct ur_srq core;
+	struct urv_xrcd *xrcd; /* XRC, else NULL */
 };
 
 struct urv_qp {
@@ -112,9 +150,14 @@ struct urv_qp {
 	struct ur_qp core;
 	struct ur_list node; /* urv_context.qps */
 	uint32_t generation;
-	uint32_t op_type;  /* which operations it has: urv_op_kind() */
-	bool has_builders; /* created with send_ops_flags */
-	bool gone;	   /* destroyed when its context was closed */
+	_Atomic uint32_t flows; /* that name it: destroying needs 0 */
+	uint32_t op_type;	/* which operations it has: urv_op_kind() */
+	bool has_builders;	/* created with send_ops_flags */
+	bool gone;		/* destroyed when its context was closed */
+	/* XRC_RECV: its part of `core` has the events only (xrc.h) */
+	struct urv_target *target;
+	struct urv_xrcd *xrcd;
+	struct ur_list sharing; /* the target's handles */
 	/* Builder, from wr_start to wr_complete; core.sq.lock */
 	struct ur_swqe *wqe; /* NULL: none yet */
 	int wr_error;	     /* the first one; positive errno */
@@ -134,9 +177,22 @@ static inline struct urv_context *urv_context(const struct ibv_context *c)
 		return (struct urv_##object *)(uintptr_t)o;                    \
 	}
 
+#define URV_ROOT_CAST(object)                                                  \
+	static inline struct urv_##object *urv_##object##_handle(              \
+		const struct ibv_##object *o)                                  \
+	{                                                                      \
+		return (struct urv_##object *)(uintptr_t)o;                    \
+	}                                                                      \
+	static inline struct urv_##object *urv_##object(                       \
+		const struct ibv_##object *o)                                  \
+	{                                                                      \
+		return urv_##object##_handle(o)->root;                         \
+	}
+
 URV_CAST(device)
-URV_CAST(pd)
-URV_CAST(mr)
+URV_ROOT_CAST(pd)
+URV_ROOT_CAST(mr)
+URV_ROOT_CAST(dm)
 URV_CAST(ah)
 URV_CAST(cq)
 URV_CAST(srq)
@@ -146,6 +202,18 @@ static inline struct urv_channel *urv_channel(const struct ibv_comp_channel *c)
 {
 	return (struct urv_channel *)(uintptr_t)c;
 }
+
+struct ur_qp *urv_target_core(struct urv_target *t);
+
+/* The adapter's queue pair, which several handles may share. */
+static inline struct ur_qp *urv_core(struct urv_qp *qp)
+{
+	return __builtin_expect(!qp->target, 1) ? &qp->core
+						: urv_target_core(qp->target);
+}
+
+/* qp.c: end what the handle stands for, but not the handle. */
+int urv_qp_end(struct urv_qp *qp);
 
 /*
  * Counts the forks behind this process.  What was made in another generation
@@ -158,6 +226,8 @@ extern uint32_t urv_generation;
  * The context's memory lives until the last object is gone.
  */
 int urv_context_get(struct urv_context *c, uint32_t *handle);
+/* The same for an object that needs no adapter: a child may have it too. */
+void urv_context_ref(struct urv_context *c, uint32_t *handle);
 void urv_context_put(struct urv_context *c);
 
 static inline bool urv_is_iwarp(const struct urv_context *c)

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "verbs/convert.h"
+#include "verbs/domain.h"
 #include "verbs/objects.h"
 #include "verbs/ops.h"
+#include "verbs/raw.h"
+#include "verbs/xrc.h"
 
 #define MODIFY_MASK                                                            \
 	(IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY |        \
@@ -18,105 +24,252 @@
 
 static bool type_supported(enum ibv_qp_type type)
 {
-	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD;
+	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD ||
+	       type == IBV_QPT_RAW_PACKET || type == IBV_QPT_XRC_SEND;
 }
 
 static int qp_init(struct urv_qp *qp, struct ibv_pd *pd,
-		   struct ibv_qp_init_attr *attr)
+		   struct ibv_qp_init_attr *attr, const struct ur_qp_raw *raw)
 {
 	struct urv_context *c = urv_context(pd->context);
 	struct ur_qp_init init = {
 		.type = (enum ur_qp_type)attr->qp_type,
 		.pd = &urv_pd(pd)->core,
-		.send_cq = &urv_cq(attr->send_cq)->core,
-		.recv_cq = &urv_cq(attr->recv_cq)->core,
+		.send_cq = attr->send_cq ? &urv_cq(attr->send_cq)->core : NULL,
+		.recv_cq = attr->recv_cq ? &urv_cq(attr->recv_cq)->core : NULL,
 		.srq = attr->srq ? &urv_srq(attr->srq)->core : NULL,
 		.sq_sig_all = attr->sq_sig_all != 0,
+		.raw = *raw,
 		.async = &c->async,
 		.object = &qp->ibv,
+		.rings = urv_domain_enter(pd),
+		.lane = urv_domain_lane(pd),
 	};
 	int rc;
 
 	urv_cap_from_ibv(&init.cap, &attr->cap);
 	rc = ur_adapter_qp_create(c->adapter, &qp->core, &init);
-	if (rc)
+	if (rc) {
+		urv_domain_leave(pd);
 		return rc;
+	}
 	urv_cap_to_ibv(&attr->cap, &init.cap);
 	qp->op_type = urv_is_iwarp(c) ? URV_OPS_IWARP : init.type;
 	return 0;
 }
 
-static void qp_publish(struct urv_qp *qp, struct ibv_pd *pd,
-		       const struct ibv_qp_init_attr *attr)
+static void qp_publish(struct urv_qp *qp, struct urv_context *c,
+		       struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
-	struct urv_context *c = urv_context(pd->context);
 	struct ibv_qp *ibv = &qp->ibv;
 
-	ibv->context = pd->context;
+	ibv->context = &c->ibv.context;
 	ibv->qp_context = attr->qp_context;
 	ibv->pd = pd;
 	ibv->send_cq = attr->send_cq;
 	ibv->recv_cq = attr->recv_cq;
 	ibv->srq = attr->srq;
-	ibv->qp_num = qp->core.qpn;
 	ibv->state = IBV_QPS_RESET;
 	ibv->qp_type = attr->qp_type;
 	pthread_mutex_init(&ibv->mutex, NULL);
 	pthread_cond_init(&ibv->cond, NULL);
-	qp->generation = c->generation;
 	pthread_mutex_lock(&ibv->context->mutex);
 	ur_list_add_tail(&c->qps, &qp->node);
 	pthread_mutex_unlock(&ibv->context->mutex);
 }
 
-static struct urv_qp *qp_create(struct ibv_pd *pd,
-				struct ibv_qp_init_attr *attr)
+static struct urv_qp *handle_new(struct urv_context *c)
 {
-	struct urv_context *c = urv_context(pd->context);
 	struct urv_qp *qp;
 	int rc;
 
-	if (!type_supported(attr->qp_type))
-		return urv_null(-EOPNOTSUPP);
-	if (!attr->send_cq || !attr->recv_cq)
-		return urv_null(-EINVAL);
 	/* The ring heads inside want cache lines of their own. */
 	qp = aligned_alloc(64, (sizeof(*qp) + 63) & ~(size_t)63);
 	if (!qp)
 		return urv_null(-ENOMEM);
 	memset(qp, 0, sizeof(*qp));
 	rc = urv_context_get(c, &qp->ibv.handle);
-	if (rc)
-		goto free_qp;
-	rc = qp_init(qp, pd, attr);
-	if (rc)
-		goto put_context;
-	qp_publish(qp, pd, attr);
+	if (rc) {
+		free(qp);
+		return urv_null(rc);
+	}
+	qp->generation = c->generation;
 	return qp;
+}
 
-put_context:
-	urv_context_put(c);
-free_qp:
+static void handle_free(struct urv_qp *qp, struct urv_context *c)
+{
 	free(qp);
-	return urv_null(rc);
+	urv_context_put(c);
+}
+
+/* What the type cannot do without. */
+static int check_parts(const struct ibv_qp_init_attr *attr,
+		       const struct ur_qp_raw *raw)
+{
+	if (attr->qp_type == IBV_QPT_XRC_RECV) /* without a domain */
+		return -EINVAL;
+	if (!type_supported(attr->qp_type))
+		return -EOPNOTSUPP;
+	if (raw->rss.table)
+		return 0;
+	if (!attr->send_cq ||
+	    (!attr->recv_cq && attr->qp_type != IBV_QPT_XRC_SEND))
+		return -EINVAL;
+	return attr->qp_type == IBV_QPT_RAW_PACKET && attr->srq ? -EINVAL : 0;
+}
+
+static struct urv_qp *qp_create(struct ibv_pd *pd,
+				struct ibv_qp_init_attr *attr,
+				const struct ur_qp_raw *raw)
+{
+	struct urv_context *c = urv_context(pd->context);
+	struct urv_qp *qp;
+	int rc;
+
+	rc = check_parts(attr, raw);
+	if (rc)
+		return urv_null(rc);
+	qp = handle_new(c);
+	if (!qp)
+		return NULL;
+	rc = qp_init(qp, pd, attr, raw);
+	if (rc) {
+		handle_free(qp, c);
+		return urv_null(rc);
+	}
+	qp->ibv.qp_num = qp->core.qpn;
+	qp_publish(qp, c, pd, attr);
+	return qp;
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct urv_qp *qp = qp_create(pd, attr);
+	static const struct ur_qp_raw plain;
+	struct urv_qp *qp = qp_create(pd, attr, &plain);
 
 	return qp ? &qp->ibv : NULL;
+}
+
+/* A target has neither protection domain nor queues: only the first name. */
+static struct ibv_qp *target_publish(struct urv_qp *qp, struct urv_context *c,
+				     void *qp_context)
+{
+	const struct ibv_qp_init_attr attr = { .qp_context = qp_context,
+					       .qp_type = IBV_QPT_XRC_RECV };
+
+	qp->op_type = UR_QPT_XRC_RECV;
+	qp->ibv.qp_num = urv_core(qp)->qpn;
+	qp_publish(qp, c, NULL, &attr);
+	return &qp->ibv;
+}
+
+static struct ibv_qp *target_create(struct urv_context *c,
+				    struct ibv_qp_init_attr_ex *ex)
+{
+	struct urv_qp *qp;
+	int rc;
+
+	if (!(ex->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !ex->xrcd)
+		return urv_null(-EINVAL);
+	qp = handle_new(c);
+	if (!qp)
+		return NULL;
+	rc = urv_target_create(qp, c, urv_xrcd(ex->xrcd));
+	if (rc) {
+		handle_free(qp, c);
+		return urv_null(rc);
+	}
+	memset(&ex->cap, 0, sizeof(ex->cap));
+	return target_publish(qp, c, ex->qp_context);
+}
+
+static int check_open(const struct ibv_qp_open_attr *attr)
+{
+	const uint32_t need = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
+			      IBV_QP_OPEN_ATTR_TYPE;
+
+	if (attr->comp_mask & ~(need | IBV_QP_OPEN_ATTR_CONTEXT))
+		return -EOPNOTSUPP;
+	if ((attr->comp_mask & need) != need || !attr->xrcd ||
+	    attr->qp_type != IBV_QPT_XRC_RECV)
+		return -EINVAL;
+	return 0;
+}
+
+struct ibv_qp *urv_open_qp(struct ibv_context *context,
+			   struct ibv_qp_open_attr *attr)
+{
+	struct urv_context *c = urv_context(context);
+	int rc = check_open(attr);
+	struct urv_qp *qp;
+
+	if (rc)
+		return urv_null(rc);
+	qp = handle_new(c);
+	if (!qp)
+		return NULL;
+	rc = urv_target_find(qp, c, urv_xrcd(attr->xrcd), attr->qp_num);
+	if (rc) {
+		handle_free(qp, c);
+		return urv_null(rc);
+	}
+	return target_publish(qp, c,
+			      attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT
+				      ? attr->qp_context
+				      : NULL);
+}
+
+static bool has_source_qpn(const struct ibv_qp_init_attr_ex *ex)
+{
+	return (ex->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
+	       (ex->create_flags & IBV_QP_CREATE_SOURCE_QPN);
+}
+
+/* Who sends in another's name needs the right to forge packets anyhow. */
+static bool may_forge(void)
+{
+	struct __user_cap_header_struct h = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct d[_LINUX_CAPABILITY_U32S_3];
+
+	return syscall(SYS_capget, &h, d) == 0 &&
+	       (d[0].effective & 1u << CAP_NET_RAW);
+}
+
+static int check_source_qpn(const struct ibv_qp_init_attr_ex *ex)
+{
+	if (ex->create_flags != IBV_QP_CREATE_SOURCE_QPN ||
+	    ex->qp_type != IBV_QPT_UD)
+		return -EOPNOTSUPP;
+	if (ex->source_qpn & ~0xffffffu)
+		return -EINVAL;
+	return may_forge() ? 0 : -EPERM;
 }
 
 static int check_ex(const struct ibv_qp_init_attr_ex *ex)
 {
 	if (ex->comp_mask &
 	    ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+			IBV_QP_INIT_ATTR_XRCD | URV_RAW_COMP_MASK |
 			IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return -EOPNOTSUPP;
-	if ((ex->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && ex->create_flags)
+	if (has_source_qpn(ex)) {
+		int rc = check_source_qpn(ex);
+
+		if (rc)
+			return rc;
+	} else if ((ex->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) &&
+		   ex->create_flags && ex->qp_type != IBV_QPT_RAW_PACKET) {
 		return -EOPNOTSUPP;
-	if (!(ex->comp_mask & IBV_QP_INIT_ATTR_PD) || !ex->pd)
+	}
+	if (ex->qp_type == IBV_QPT_XRC_RECV)
+		return ex->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS
+			       ? -EOPNOTSUPP
+			       : 0;
+	if (!(ex->comp_mask & IBV_QP_INIT_ATTR_PD) || !ex->pd ||
+	    ex->comp_mask & IBV_QP_INIT_ATTR_XRCD)
 		return -EINVAL;
 	return 0;
 }
@@ -126,13 +279,18 @@ struct ibv_qp *urv_create_qp_ex(struct ibv_context *context,
 				struct ibv_qp_init_attr_ex *ex)
 {
 	struct ibv_qp_init_attr attr;
+	struct ur_qp_raw raw;
 	struct urv_qp *qp;
 	int rc = check_ex(ex);
 
+	if (!rc)
+		rc = urv_raw_attrs(&raw, ex);
 	if (rc)
 		return urv_null(rc);
+	if (ex->qp_type == IBV_QPT_XRC_RECV)
+		return target_create(urv_context(context), ex);
 	memcpy(&attr, ex, sizeof(attr));
-	qp = qp_create(ex->pd, &attr);
+	qp = qp_create(ex->pd, &attr, &raw);
 	if (!qp)
 		return NULL;
 	if (ex->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
@@ -142,6 +300,8 @@ struct ibv_qp *urv_create_qp_ex(struct ibv_context *context,
 			return urv_null(rc);
 		}
 	}
+	if (has_source_qpn(ex))
+		qp->core.source_qpn = ex->source_qpn;
 	ex->cap = attr.cap;
 	return &qp->ibv;
 }
@@ -163,13 +323,24 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 
 	if (mask & ~(uint32_t)MODIFY_MASK)
 		return urv_errno(-EINVAL);
+	if ((mask & IBV_QP_RATE_LIMIT) && urv_is_iwarp(c))
+		return urv_errno(-EOPNOTSUPP);
 	urv_qp_attr_from_ibv(&in, attr, mask);
-	rc = ur_adapter_qp_modify(c->adapter, &qp->core, &in, mask);
+	rc = ur_adapter_qp_modify(c->adapter, urv_core(qp), &in, mask);
 	if (rc)
 		return urv_errno(rc);
 	if (mask & IBV_QP_STATE)
 		ibqp->state = attr->qp_state;
 	return 0;
+}
+
+/* iWARP has no RESET; what it has before a connection is shown as INIT. */
+static enum ibv_qp_state shown_state(const struct urv_qp *qp,
+				     enum ur_qp_state state)
+{
+	if (qp->op_type == URV_OPS_IWARP && state == UR_QPS_RESET)
+		return IBV_QPS_INIT;
+	return (enum ibv_qp_state)state;
 }
 
 /* Everything is filled in, whatever is asked: some programs ask for nothing. */
@@ -181,8 +352,13 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 
 	if (qp->generation != urv_generation)
 		return urv_errno(-ENODEV);
-	ur_adapter_qp_query(&qp->core, &out);
+	if (qp->core.raw.rss
+		    .table) /* as mlx5: it has neither state nor queues */
+		return urv_errno(-ENOSYS);
+	ur_adapter_qp_query(urv_core(qp), &out);
 	urv_qp_attr_to_ibv(attr, &out);
+	attr->qp_state = shown_state(qp, out.state);
+	attr->cur_qp_state = shown_state(qp, out.cur_state);
 	ibqp->state = attr->qp_state;
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = ibqp->qp_context,
@@ -196,20 +372,29 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 	return 0;
 }
 
+int urv_qp_end(struct urv_qp *qp)
+{
+	return qp->target ? urv_target_put(qp)
+			  : ur_adapter_qp_destroy(&qp->core);
+}
+
 int ibv_destroy_qp(struct ibv_qp *ibqp)
 {
 	struct ibv_context *context = ibqp->context;
 	struct urv_qp *qp = urv_qp(ibqp);
 	int rc;
 
+	if (atomic_load(&qp->flows))
+		return urv_errno(-EBUSY);
 	if (!qp->gone) {
-		rc = ur_adapter_qp_destroy(&qp->core);
+		rc = urv_qp_end(qp);
 		if (rc)
 			return urv_errno(rc);
 		pthread_mutex_lock(&context->mutex);
 		ur_list_del(&qp->node);
 		pthread_mutex_unlock(&context->mutex);
 	}
+	urv_domain_leave(ibqp->pd);
 	pthread_mutex_destroy(&ibqp->mutex);
 	pthread_cond_destroy(&ibqp->cond);
 	free(qp);

@@ -32,11 +32,18 @@
 	(IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |                 \
 	 IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |         \
 	 IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |               \
-	 IBV_DEVICE_SRQ_RESIZE)
+	 IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_MANAGED_FLOW_STEERING |           \
+	 IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |      \
+	 IBV_DEVICE_MEM_WINDOW_TYPE_2B)
 
 #define IWARP_CAPS                                                             \
 	(IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |            \
-	 IBV_DEVICE_SRQ_RESIZE)
+	 IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |                       \
+	 IBV_DEVICE_MEM_WINDOW_TYPE_2B)
+
+/* The kernel's names: IB_UVERBS_DEVICE_… */
+#define CAP_FLUSH_GLOBAL (UINT64_C(1) << 38)
+#define CAP_ATOMIC_WRITE (UINT64_C(1) << 40)
 
 #define ODP_RC                                                                 \
 	(IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | \
@@ -74,6 +81,7 @@ static void fill_limits(struct ibv_device_attr *a)
 	a->max_cq = UR_MAX_CQ;
 	a->max_cqe = UR_MAX_CQE;
 	a->max_mr = UR_MAX_MR;
+	a->max_mw = UR_MAX_MW;
 	a->max_pd = UR_MAX_PD;
 	a->max_qp_rd_atom = UR_MAX_RD_ATOMIC;
 	a->max_res_rd_atom = UR_MAX_RD_ATOMIC * UR_MAX_QP_PER_LANE;
@@ -128,22 +136,52 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 	return 0;
 }
 
-/*
- * Registration pins nothing, so on-demand paging is what every region has;
- * only regions of the whole address space are not there.
- */
+/* What raw packet queue pairs can, of the device that has them. */
+static void fill_raw(struct ibv_device_attr_ex *a)
+{
+	const uint32_t raw = 1u << IBV_QPT_RAW_PACKET;
+
+	a->tso_caps = (struct ibv_tso_caps){ UR_MAX_TSO, raw };
+	a->rss_caps = (struct ibv_rss_caps){
+		.supported_qpts = raw,
+		.max_rwq_indirection_tables = UR_MAX_RWQ_TABLES,
+		.max_rwq_indirection_table_size = UR_MAX_RWQ_TABLE,
+		.rx_hash_fields_mask = UR_RSS_FIELDS,
+		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+	};
+	a->max_wq_type_rq = UR_MAX_WQ;
+	a->raw_packet_caps = IBV_RAW_PACKET_CAP_CVLAN_STRIPPING |
+			     IBV_RAW_PACKET_CAP_IP_CSUM;
+}
+
+/* Registration pins nothing, so on-demand paging is what every region has. */
 static void fill_extended(struct ibv_device_attr_ex *a, bool iwarp)
 {
-	a->odp_caps.general_caps = IBV_ODP_SUPPORT;
+	a->odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	a->max_dm_size = UR_MAX_DM_BYTES;
 	a->odp_caps.per_transport_caps.rc_odp_caps = ODP_RC;
 	if (!iwarp) {
 		a->odp_caps.per_transport_caps.uc_odp_caps = ODP_UC;
 		a->odp_caps.per_transport_caps.ud_odp_caps = ODP_UD;
+		a->xrc_odp_caps = ODP_RC;
+		fill_raw(a);
 	}
+	a->cq_mod_caps.max_cq_count = UINT16_MAX;
+	a->cq_mod_caps.max_cq_period = UINT16_MAX;
 	a->completion_timestamp_mask = UINT64_MAX;
 	a->hca_core_clock = CORE_CLOCK_KHZ;
 	a->device_cap_flags_ex = a->orig_attr.device_cap_flags;
+	if (!iwarp)
+		a->device_cap_flags_ex |= CAP_FLUSH_GLOBAL | CAP_ATOMIC_WRITE;
 	a->phys_port_cnt_ex = URV_PORTS;
+}
+
+static void fill_pacing(struct ibv_packet_pacing_caps *p)
+{
+	p->qp_rate_limit_min = UR_RATE_MIN_KBPS;
+	p->qp_rate_limit_max = UR_RATE_MAX_KBPS;
+	p->supported_qpts = 1u << IBV_QPT_RC | 1u << IBV_QPT_UC |
+			    1u << IBV_QPT_UD | 1u << IBV_QPT_XRC_SEND;
 }
 
 /* Copy what the caller's structure has room for; zero what we do not know. */
@@ -167,6 +205,8 @@ int urv_query_device_ex(struct ibv_context *context,
 	memset(&full, 0, sizeof(full));
 	ibv_query_device(context, &full.orig_attr);
 	fill_extended(&full, urv_is_iwarp(urv_context(context)));
+	if (!urv_is_iwarp(urv_context(context)))
+		fill_pacing(&full.packet_pacing_caps);
 	copy_sized(attr, attr_size, &full, sizeof(full));
 	return 0;
 }
@@ -191,8 +231,8 @@ static void fill_port(const struct urv_context *c, struct ibv_port_attr *a,
 	a->gid_tbl_len = (int)urv_gid_table_len(c);
 	a->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	a->max_msg_sz = UR_MAX_MSG_SIZE;
-	a->bad_pkey_cntr = p->bad_pkeys;
-	a->qkey_viol_cntr = p->qkey_violations;
+	ur_adapter_violations(c->adapter, &a->bad_pkey_cntr,
+			      &a->qkey_viol_cntr);
 	a->pkey_tbl_len = (uint16_t)urv_pkey_table_len(c);
 	a->lid = p->lid;
 	a->max_vl_num = 1;
@@ -205,7 +245,7 @@ static void fill_port(const struct urv_context *c, struct ibv_port_attr *a,
 static void limit_port_to_iwarp(struct ibv_port_attr *a)
 {
 	a->max_mtu = a->active_mtu;
-	a->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_DEVICE_MGMT_SUP;
+	a->port_cap_flags = IBV_PORT_CM_SUP;
 	a->lid = 0;
 	a->max_vl_num = 0;
 }

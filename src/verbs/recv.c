@@ -29,8 +29,7 @@ static int post_one(struct ur_rq *rq, const struct ibv_recv_wr *wr)
 	return 0;
 }
 
-/* Returns 0 or errno; *wr is the first that was not posted. */
-static int post_list(struct ur_rq *rq, struct ibv_recv_wr **wr)
+int urv_post_rq(struct ur_rq *rq, struct ibv_recv_wr **wr)
 {
 	int rc = 0;
 
@@ -58,6 +57,16 @@ static void flush_if_error(struct urv_qp *qp)
 		ur_adapter_doorbell(&qp->core);
 }
 
+/* IBTA 10.8.3: none in RESET.  iWARP takes them before its connection. */
+static bool takes_receives(const struct urv_qp *qp)
+{
+	if (qp->core.srq || qp->core.type == UR_QPT_XRC_SEND)
+		return false;
+	return qp->op_type == URV_OPS_IWARP ||
+	       atomic_load_explicit(&qp->core.state, memory_order_relaxed) !=
+		       UR_QPS_RESET;
+}
+
 int urv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 		  struct ibv_recv_wr **bad_wr)
 {
@@ -66,12 +75,10 @@ int urv_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 
 	if (qp->generation != urv_generation)
 		rc = ENODEV;
-	else if (qp->core.srq ||
-		 atomic_load_explicit(&qp->core.state, memory_order_relaxed) ==
-			 UR_QPS_RESET)
+	else if (!takes_receives(qp))
 		rc = EINVAL;
 	else
-		rc = post_list(&qp->core.rq, &wr);
+		rc = urv_post_rq(&qp->core.rq, &wr);
 	if (rc)
 		*bad_wr = wr;
 	flush_if_error(qp);
@@ -84,7 +91,7 @@ int urv_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 	int rc = ENODEV;
 
 	if (urv_context(ibsrq->context)->generation == urv_generation)
-		rc = post_list(&urv_srq(ibsrq)->core.rq, &wr);
+		rc = urv_post_rq(&urv_srq(ibsrq)->core.rq, &wr);
 	if (rc)
 		*bad_wr = wr;
 	return rc;

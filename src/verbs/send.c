@@ -5,31 +5,39 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/xrc.h"
+#include "verbs/mw.h"
 #include "verbs/ops.h"
 
-#define RC (1u << UR_QPT_RC)
-#define UC (1u << UR_QPT_UC)
-#define UD (1u << UR_QPT_UD)
-#define IW (1u << URV_OPS_IWARP)
+#define RC  (1u << UR_QPT_RC)
+#define UC  (1u << UR_QPT_UC)
+#define UD  (1u << UR_QPT_UD)
+#define IW  (1u << URV_OPS_IWARP)
+#define XS  (1u << UR_QPT_XRC_SEND)
+#define RAW (1u << UR_QPT_RAW_PACKET)
 
 #define SEND_FLAGS                                                             \
-	(IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED |             \
-	 IBV_SEND_INLINE)
+	(UR_SEND_FENCE | UR_SEND_SIGNALED | UR_SEND_SOLICITED | UR_SEND_INLINE)
 
 /* IBTA table 70 (operations per transport), as far as the device has them. */
 static const struct {
-	uint8_t types;
+	uint16_t types;
 	uint8_t kind;
 	bool inline_ok;
 } ops[] = {
-	[UR_WR_RDMA_WRITE] = { RC | UC | IW, URV_OP_RDMA, true },
-	[UR_WR_RDMA_WRITE_IMM] = { RC | UC | IW, URV_OP_RDMA, true },
-	[UR_WR_SEND] = { RC | UC | UD | IW, URV_OP_SEND, true },
-	[UR_WR_SEND_IMM] = { RC | UC | UD, URV_OP_SEND, true },
-	[UR_WR_RDMA_READ] = { RC | IW, URV_OP_RDMA, false },
-	[UR_WR_CMP_SWP] = { RC | IW, URV_OP_ATOMIC, false },
-	[UR_WR_FETCH_ADD] = { RC | IW, URV_OP_ATOMIC, false },
-	[UR_WR_SEND_INV] = { RC | IW, URV_OP_SEND, true },
+	[UR_WR_RDMA_WRITE] = { RC | XS | UC | IW, URV_OP_RDMA, true },
+	[UR_WR_RDMA_WRITE_IMM] = { RC | XS | UC | IW, URV_OP_RDMA, true },
+	[UR_WR_SEND] = { RC | XS | UC | UD | IW | RAW, URV_OP_SEND, true },
+	[UR_WR_SEND_IMM] = { RC | XS | UC | UD, URV_OP_SEND, true },
+	[UR_WR_RDMA_READ] = { RC | XS | IW, URV_OP_RDMA, false },
+	[UR_WR_CMP_SWP] = { RC | XS | IW, URV_OP_ATOMIC, false },
+	[UR_WR_FETCH_ADD] = { RC | XS | IW, URV_OP_ATOMIC, false },
+	[UR_WR_LOCAL_INV] = { RC | UC | IW, URV_OP_INV, false },
+	[UR_WR_BIND_MW] = { RC | UC | IW, URV_OP_BIND, false },
+	[UR_WR_TSO] = { RAW, URV_OP_TSO, false },
+	[UR_WR_SEND_INV] = { RC | XS | IW, URV_OP_SEND, true },
+	[UR_WR_FLUSH] = { RC, URV_OP_FLUSH, false },
+	[UR_WR_ATOMIC_WRITE] = { RC, URV_OP_PUT, true },
 };
 
 enum urv_op_kind urv_op_kind(uint32_t op_type, uint32_t opcode)
@@ -88,6 +96,23 @@ int urv_wqe_add_inline(const struct urv_qp *qp, struct ur_swqe *w,
 	return 0;
 }
 
+uint32_t urv_send_flags(const struct urv_qp *qp)
+{
+	return qp->core.type == UR_QPT_RAW_PACKET ? SEND_FLAGS | UR_SEND_IP_CSUM
+						  : SEND_FLAGS;
+}
+
+int urv_tso_fill(const struct urv_qp *qp, struct ur_swqe *w, const void *hdr,
+		 uint16_t hdr_len, uint16_t mss)
+{
+	if (!hdr || !hdr_len || hdr_len > qp->core.raw.max_tso_header || !mss)
+		return EINVAL;
+	w->wr.tso.mss = mss;
+	w->wr.tso.hdr_len = hdr_len;
+	memcpy(ur_swqe_tso_hdr(&qp->core.sq, w), hdr, hdr_len);
+	return 0;
+}
+
 int urv_wqe_check(const struct urv_qp *qp, const struct ur_swqe *w)
 {
 	switch (urv_op_kind(qp->op_type, w->opcode)) {
@@ -101,8 +126,20 @@ int urv_wqe_check(const struct urv_qp *qp, const struct ur_swqe *w)
 		if (qp->core.type == UR_QPT_UD && !w->wr.ud.av.port_num)
 			return EINVAL;
 		return 0;
+	case URV_OP_PUT:
+		if (w->length != URV_ATOMIC_LEN ||
+		    w->wr.atomic_write.remote_addr % URV_ATOMIC_LEN)
+			return EINVAL;
+		return 0;
 	case URV_OP_RDMA:
 		return 0;
+	case URV_OP_FLUSH:
+		return w->num_sge ? EINVAL : 0;
+	case URV_OP_BIND:
+	case URV_OP_INV:
+		return w->length ? EINVAL : 0;
+	case URV_OP_TSO:
+		return w->length > UR_MAX_TSO ? EINVAL : 0;
 	case URV_OP_NONE:
 		break;
 	}
@@ -114,8 +151,6 @@ static int fill_data(const struct urv_qp *qp, struct ur_swqe *w,
 {
 	int rc = 0;
 
-	w->num_sge = 0;
-	w->length = 0;
 	if (wr->num_sge < 0)
 		return EINVAL;
 	/* ibv_sge and ur_sge are the same (abi_check.c). */
@@ -136,6 +171,7 @@ static int fill_target(const struct urv_qp *qp, struct ur_swqe *w,
 		       const struct ibv_send_wr *wr, enum urv_op_kind kind)
 {
 	switch (kind) {
+	case URV_OP_PUT:
 	case URV_OP_RDMA:
 		w->wr.rdma.remote_addr = wr->wr.rdma.remote_addr;
 		w->wr.rdma.rkey = wr->wr.rdma.rkey;
@@ -155,10 +191,27 @@ static int fill_target(const struct urv_qp *qp, struct ur_swqe *w,
 		w->wr.ud.dqpn = wr->wr.ud.remote_qpn;
 		w->wr.ud.qkey = wr->wr.ud.remote_qkey;
 		return 0;
+	case URV_OP_BIND:
+		return urv_bind_fill(qp, &w->wr.bind, UR_MW_TYPE_2,
+				     wr->bind_mw.mw, wr->bind_mw.rkey,
+				     &wr->bind_mw.bind_info);
+	case URV_OP_INV:
+		return 0;
+	case URV_OP_TSO:
+		return urv_tso_fill(qp, w, wr->tso.hdr, wr->tso.hdr_sz,
+				    wr->tso.mss);
+	case URV_OP_FLUSH: /* ibv_send_wr has no place for it */
 	case URV_OP_NONE:
 		break;
 	}
 	return EINVAL;
+}
+
+/* Does it move data, of which its list tells? */
+static bool has_data(enum urv_op_kind kind)
+{
+	return kind != URV_OP_BIND && kind != URV_OP_INV &&
+	       kind != URV_OP_FLUSH;
 }
 
 static int post_one(struct urv_qp *qp, const struct ibv_send_wr *wr)
@@ -168,7 +221,7 @@ static int post_one(struct urv_qp *qp, const struct ibv_send_wr *wr)
 	struct ur_swqe *w;
 	int rc;
 
-	if (kind == URV_OP_NONE || wr->send_flags & ~(unsigned int)SEND_FLAGS)
+	if (kind == URV_OP_NONE || wr->send_flags & ~urv_send_flags(qp))
 		return EINVAL;
 	w = ur_sq_stage(sq);
 	if (!w)
@@ -177,9 +230,13 @@ static int post_one(struct urv_qp *qp, const struct ibv_send_wr *wr)
 	w->opcode = (uint8_t)wr->opcode;
 	w->flags = (uint8_t)wr->send_flags;
 	w->imm_be = wr->imm_data; /* or the key to invalidate */
-	rc = fill_data(qp, w, wr);
+	w->num_sge = 0;
+	w->length = 0;
+	rc = has_data(kind) ? fill_data(qp, w, wr) : 0;
 	if (!rc)
 		rc = fill_target(qp, w, wr, kind);
+	if (qp->core.type == UR_QPT_XRC_SEND)
+		w->wr.rdma.srqn = wr->qp_type.xrc.remote_srqn & UR_SRQN_MASK;
 	if (!rc)
 		rc = urv_wqe_check(qp, w);
 	if (rc)

@@ -10,6 +10,11 @@ enum urv_op_kind {
 	URV_OP_SEND,   /* two-sided; to an address on UD */
 	URV_OP_RDMA,   /* remote address and key */
 	URV_OP_ATOMIC, /* those, operands, and eight bytes of result */
+	URV_OP_PUT,    /* remote address and key, and eight bytes of data */
+	URV_OP_FLUSH,  /* those, and what is to be flushed; builders only */
+	URV_OP_BIND,   /* a window and what it is to show */
+	URV_OP_INV,    /* a key */
+	URV_OP_TSO,    /* a header, and data to be cut behind it */
 };
 
 #define URV_ATOMIC_LEN 8u
@@ -29,6 +34,13 @@ int urv_wqe_add_sges(const struct urv_qp *qp, struct ur_swqe *w,
 		     const struct ur_sge *sge, size_t n);
 int urv_wqe_add_inline(const struct urv_qp *qp, struct ur_swqe *w,
 		       const void *data, size_t len);
+
+/* The header of a TSO request: 0 or positive errno. */
+int urv_tso_fill(const struct urv_qp *qp, struct ur_swqe *w, const void *hdr,
+		 uint16_t hdr_len, uint16_t mss);
+
+/* Flags that a request may have (UR_SEND_). */
+uint32_t urv_send_flags(const struct urv_qp *qp);
 
 /* A complete request, whose data is known: 0 or positive errno. */
 int urv_wqe_check(const struct urv_qp *qp, const struct ur_swqe *w);

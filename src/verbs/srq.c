@@ -3,8 +3,19 @@
 #include <stdlib.h>
 
 #include "verbs/convert.h"
+#include "verbs/domain.h"
 #include "verbs/objects.h"
 #include "verbs/ops.h"
+#include "verbs/xrc.h"
+
+static int rehouse(struct ur_srq *srq, const struct ur_ring_source *rings)
+{
+	int rc = rings ? ur_rq_rehouse(&srq->rq, rings) : 0;
+
+	if (rc)
+		ur_srq_fini(srq);
+	return rc;
+}
 
 static int srq_init(struct urv_srq *srq, struct ibv_pd *pd,
 		    const struct ibv_srq_attr *attr)
@@ -16,6 +27,11 @@ static int srq_init(struct urv_srq *srq, struct ibv_pd *pd,
 			 attr->max_sge, 0, &c->async, &srq->ibv);
 	if (rc)
 		return rc;
+	rc = rehouse(&srq->core, urv_domain_enter(pd));
+	if (rc) {
+		urv_domain_leave(pd);
+		return rc;
+	}
 	srq->ibv.context = pd->context;
 	srq->ibv.pd = pd;
 	pthread_mutex_init(&srq->ibv.mutex, NULL);
@@ -55,27 +71,77 @@ free_srq:
 	return urv_null(rc);
 }
 
+static int check_ex(const struct ibv_srq_init_attr_ex *init,
+		    enum ibv_srq_type type)
+{
+	const uint32_t xrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+
+	if (init->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_RESERVED - 1))
+		return -EOPNOTSUPP;
+	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !init->pd)
+		return -EINVAL;
+	switch (type) {
+	case IBV_SRQT_BASIC:
+		return 0;
+	case IBV_SRQT_XRC:
+		return (init->comp_mask & xrc) == xrc && init->xrcd && init->cq
+			       ? 0
+			       : -EINVAL;
+	case IBV_SRQT_TM:
+		return -EOPNOTSUPP;
+	}
+	return -EINVAL;
+}
+
+/* From the basic queue that it was made as. */
+static int make_xrc(struct urv_srq *srq, struct urv_xrcd *xrcd,
+		    struct urv_cq *cq)
+{
+	struct urv_context *c = urv_context(srq->ibv.context);
+
+	ur_srq_set_cq(&srq->core, &cq->core, urv_xrcd_core(xrcd));
+	srq->xrcd = xrcd;
+	atomic_fetch_add(&xrcd->users, 1);
+	return ur_adapter_srq_publish(c->adapter, &srq->core);
+}
+
 struct ibv_srq *urv_create_srq_ex(struct ibv_context *context,
 				  struct ibv_srq_init_attr_ex *init)
 {
+	enum ibv_srq_type type = init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE
+					 ? init->srq_type
+					 : IBV_SRQT_BASIC;
 	struct ibv_srq_init_attr basic = {
 		.srq_context = init->srq_context,
 		.attr = init->attr,
 	};
 	struct ibv_srq *srq;
+	int rc = check_ex(init, type);
 
-	if (init->comp_mask &
-	    ~(uint32_t)(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD))
-		return urv_null(-EOPNOTSUPP);
-	if ((init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) &&
-	    init->srq_type != IBV_SRQT_BASIC)
-		return urv_null(-EOPNOTSUPP);
-	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !init->pd)
-		return urv_null(-EINVAL);
+	if (rc)
+		return urv_null(rc);
 	srq = ibv_create_srq(init->pd, &basic);
-	if (srq)
-		init->attr = basic.attr;
+	if (!srq)
+		return NULL;
+	if (type == IBV_SRQT_XRC)
+		rc = make_xrc(urv_srq(srq), urv_xrcd(init->xrcd),
+			      urv_cq(init->cq));
+	if (rc) {
+		ibv_destroy_srq(srq);
+		return urv_null(rc);
+	}
+	init->attr = basic.attr;
 	return srq;
+}
+
+int urv_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
+{
+	struct urv_srq *srq = urv_srq(ibsrq);
+
+	if (!srq->core.number)
+		return urv_errno(-EINVAL);
+	*number = srq->core.number;
+	return 0;
 }
 
 int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
@@ -108,10 +174,17 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct urv_context *c = urv_context(ibsrq->context);
 	struct urv_srq *srq = urv_srq(ibsrq);
-	int rc = ur_srq_fini(&srq->core);
+	int rc = 0;
 
+	if (srq->core.number)
+		rc = ur_adapter_srq_remove(c->adapter, &srq->core);
+	if (!rc)
+		rc = ur_srq_fini(&srq->core);
 	if (rc)
 		return urv_errno(rc);
+	if (srq->xrcd)
+		atomic_fetch_sub(&srq->xrcd->users, 1);
+	urv_domain_leave(ibsrq->pd);
 	pthread_mutex_destroy(&ibsrq->mutex);
 	pthread_cond_destroy(&ibsrq->cond);
 	free(srq);

@@ -37,20 +37,6 @@ void urv_unsupported_void(void)
 {
 }
 
-URV_EXPORT(urv_unsupported_null, ibv_import_device, "IBVERBS_1.10");
-URV_EXPORT(urv_unsupported_null, ibv_import_pd, "IBVERBS_1.10");
-URV_EXPORT(urv_unsupported_null, ibv_import_mr, "IBVERBS_1.10");
-URV_EXPORT(urv_unsupported_void, ibv_unimport_pd, "IBVERBS_1.10");
-URV_EXPORT(urv_unsupported_void, ibv_unimport_mr, "IBVERBS_1.10");
-URV_EXPORT(urv_unsupported_null, ibv_import_dm, "IBVERBS_1.13");
-URV_EXPORT(urv_unsupported_void, ibv_unimport_dm, "IBVERBS_1.13");
-
-URV_EXPORT(urv_unsupported_null, ibv_alloc_dmah, "IBVERBS_1.15");
-URV_EXPORT(urv_unsupported_errno, ibv_dealloc_dmah, "IBVERBS_1.15");
-URV_EXPORT(urv_unsupported_null, ibv_reg_mr_ex, "IBVERBS_1.15");
-
-URV_EXPORT(urv_unsupported_minus_one, ibv_dm_export_dmabuf_fd, "IBVERBS_1.16");
-
 #define COMP_CNTR(kind, name)                                                  \
 	URV_EXPORT(urv_unsupported_##kind, name, "IBVERBS_1.18")
 

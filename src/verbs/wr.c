@@ -7,8 +7,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/xrc.h"
+#include "verbs/mw.h"
 #include "verbs/ops.h"
 #include "verbs/send.h"
+
+/* Of the newest header: the flag, and where its builder stands. */
+#define QP_EX_WITH_FLUSH   (UINT64_C(1) << 11)
+#define QP_EX_FLUSH_OFFSET 352u
 
 static struct urv_qp *of(struct ibv_qp_ex *ex)
 {
@@ -46,9 +52,8 @@ static struct ur_swqe *begin(struct urv_qp *qp, enum ur_wr_opcode opcode)
 	}
 	w->wr_id = qp->ex.wr_id;
 	w->opcode = (uint8_t)opcode;
-	w->flags =
-		(uint8_t)(qp->ex.wr_flags & (UR_SEND_FENCE | UR_SEND_SIGNALED |
-					     UR_SEND_SOLICITED));
+	w->flags = (uint8_t)(qp->ex.wr_flags & urv_send_flags(qp) &
+			     ~(uint32_t)UR_SEND_INLINE);
 	w->num_sge = 0;
 	w->length = 0;
 	w->imm_be = 0;
@@ -123,6 +128,66 @@ static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 	begin_send(ex, UR_WR_SEND_INV, rkey);
 }
 
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	begin_send(ex, UR_WR_LOCAL_INV, rkey);
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
+{
+	struct urv_qp *qp = of(ex);
+	struct ur_swqe *w = begin(qp, UR_WR_BIND_MW);
+
+	if (w)
+		fail(qp, urv_bind_fill(qp, &w->wr.bind, UR_MW_TYPE_2, mw, rkey,
+				       info));
+}
+
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
+			    const void *value)
+{
+	struct ur_swqe *w = begin(of(ex), UR_WR_ATOMIC_WRITE);
+
+	if (!w)
+		return;
+	w->wr.atomic_write.remote_addr = addr;
+	w->wr.atomic_write.rkey = rkey;
+	memcpy(&w->wr.atomic_write.value, value, URV_ATOMIC_LEN);
+	w->length = URV_ATOMIC_LEN;
+}
+
+/* ibv_wr_flush(), newer than some headers: where to, and what. */
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
+		     size_t len, uint8_t type, uint8_t level)
+{
+	struct urv_qp *qp = of(ex);
+	struct ur_swqe *w = begin(qp, UR_WR_FLUSH);
+
+	if (!w)
+		return;
+	if (type == 0 || type > (UR_FLUSH_GLOBAL | UR_FLUSH_PERSISTENT) ||
+	    level > UR_FLUSH_MR || len > UR_MAX_MSG_SIZE) {
+		fail(qp, EINVAL);
+		return;
+	}
+	w->wr.flush.remote_addr = addr;
+	w->wr.flush.rkey = rkey;
+	w->wr.flush.placement = type;
+	w->wr.flush.level = level;
+	w->length = (uint32_t)len;
+}
+
+static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz,
+			uint16_t mss)
+{
+	struct urv_qp *qp = of(ex);
+	struct ur_swqe *w = begin(qp, UR_WR_TSO);
+
+	if (w)
+		fail(qp, urv_tso_fill(qp, w, hdr, hdr_sz, mss));
+}
+
 static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey,
 			      uint64_t addr, uint64_t compare, uint64_t swap)
 {
@@ -160,6 +225,14 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah,
 	w->wr.ud.av = urv_ah(ah)->av;
 	w->wr.ud.dqpn = remote_qpn;
 	w->wr.ud.qkey = remote_qkey;
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
+{
+	struct ur_swqe *w = current(of(ex));
+
+	if (w)
+		w->wr.rdma.srqn = remote_srqn & UR_SRQN_MASK;
 }
 
 static void set_sges(struct urv_qp *qp, const struct ur_sge *sge, size_t n)
@@ -259,7 +332,12 @@ static const struct {
 	{ IBV_QP_EX_WITH_RDMA_READ, UR_WR_RDMA_READ },
 	{ IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, UR_WR_CMP_SWP },
 	{ IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, UR_WR_FETCH_ADD },
+	{ IBV_QP_EX_WITH_LOCAL_INV, UR_WR_LOCAL_INV },
+	{ IBV_QP_EX_WITH_BIND_MW, UR_WR_BIND_MW },
 	{ IBV_QP_EX_WITH_SEND_WITH_INV, UR_WR_SEND_INV },
+	{ IBV_QP_EX_WITH_TSO, UR_WR_TSO },
+	{ QP_EX_WITH_FLUSH, UR_WR_FLUSH },
+	{ IBV_QP_EX_WITH_ATOMIC_WRITE, UR_WR_ATOMIC_WRITE },
 };
 
 static int check_flags(uint32_t op_type, uint64_t flags)
@@ -280,6 +358,8 @@ static int check_flags(uint32_t op_type, uint64_t flags)
  */
 int urv_wr_init(struct urv_qp *qp, uint64_t send_ops_flags)
 {
+	void (*flush)(struct ibv_qp_ex *, uint32_t, uint64_t, size_t, uint8_t,
+		      uint8_t) = wr_flush;
 	struct ibv_qp_ex *ex = &qp->ex;
 	int rc = check_flags(qp->op_type, send_ops_flags);
 
@@ -288,12 +368,17 @@ int urv_wr_init(struct urv_qp *qp, uint64_t send_ops_flags)
 	ex->wr_start = wr_start;
 	ex->wr_complete = wr_complete;
 	ex->wr_abort = wr_abort;
+	ex->wr_atomic_write = wr_atomic_write;
+	memcpy(qp->newest + QP_EX_FLUSH_OFFSET, &flush, sizeof(flush));
+	ex->wr_bind_mw = wr_bind_mw;
+	ex->wr_local_inv = wr_local_inv;
 	ex->wr_rdma_write = wr_rdma_write;
 	ex->wr_rdma_write_imm = wr_rdma_write_imm;
 	ex->wr_rdma_read = wr_rdma_read;
 	ex->wr_send = wr_send;
 	ex->wr_send_imm = wr_send_imm;
 	ex->wr_send_inv = wr_send_inv;
+	ex->wr_send_tso = wr_send_tso;
 	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
 	ex->wr_set_sge = wr_set_sge;
@@ -302,6 +387,8 @@ int urv_wr_init(struct urv_qp *qp, uint64_t send_ops_flags)
 	ex->wr_set_inline_data_list = wr_set_inline_data_list;
 	if (qp->core.type == UR_QPT_UD)
 		ex->wr_set_ud_addr = wr_set_ud_addr;
+	if (qp->core.type == UR_QPT_XRC_SEND)
+		ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
 	qp->has_builders = true;
 	return 0;
 }

@@ -59,9 +59,19 @@ static void put_raw32(struct ur_wr *w, uint32_t v)
 		memcpy(p, &v, sizeof(v));
 }
 
-/* IBTA 9.3: each header of the set, in the order of the UR_HDR_ bits. */
+/* IBTA 9.3: each header of the set, in the order in which they stand. */
 static void get_extended(struct ur_rd *r, struct ur_hdr *h, unsigned int set)
 {
+	if (set & UR_HDR_XRCETH) {
+		ur_rd_u8(r);
+		h->srqn = ur_rd_be24(r);
+	}
+	if (set & UR_HDR_FETH) {
+		uint32_t bits = ur_rd_be32(r);
+
+		h->placement = bits & 0xf;
+		h->level = bits >> 4 & 0x3;
+	}
 	if (set & UR_HDR_DETH) {
 		h->qkey = ur_rd_be32(r);
 		ur_rd_u8(r);
@@ -92,6 +102,12 @@ static void get_extended(struct ur_rd *r, struct ur_hdr *h, unsigned int set)
 static void put_extended(struct ur_wr *w, const struct ur_hdr *h,
 			 unsigned int set)
 {
+	if (set & UR_HDR_XRCETH) {
+		ur_wr_u8(w, 0);
+		ur_wr_be24(w, h->srqn);
+	}
+	if (set & UR_HDR_FETH)
+		ur_wr_be32(w, (h->placement & 0xfu) | (h->level & 0x3u) << 4);
 	if (set & UR_HDR_DETH) {
 		ur_wr_be32(w, h->qkey);
 		ur_wr_u8(w, 0);

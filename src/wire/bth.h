@@ -57,6 +57,11 @@ struct ur_bth {
 struct ur_hdr {
 	const struct ur_opcode *op;
 	struct ur_bth bth;
+	/* XRCETH: the shared receive queue */
+	uint32_t srqn;
+	/* FETH (IBTA A19): where the data has to be, and which data */
+	uint8_t placement; /* 4 bits */
+	uint8_t level;	   /* 2 bits */
 	/* DETH */
 	uint32_t qkey;
 	uint32_t sqpn;

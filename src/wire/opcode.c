@@ -16,18 +16,21 @@
 #define ATOMICACK UR_HDR_ATOMICACK
 #define IMM	  UR_HDR_IMM
 #define IETH	  UR_HDR_IETH
+#define XRCETH	  UR_HDR_XRCETH
+#define FETH	  UR_HDR_FETH
 
 #define IF(set, bit, len) (((set) & (bit)) ? (len) : 0u)
 
 #define HDR_LEN(set)                                                           \
 	(UR_BTH_LEN + IF(set, DETH, 8u) + IF(set, RETH, 16u) +                 \
 	 IF(set, ATOMIC, 28u) + IF(set, AETH, 4u) + IF(set, ATOMICACK, 8u) +   \
-	 IF(set, IMM, 4u) + IF(set, IETH, 4u))
+	 IF(set, IMM, 4u) + IF(set, IETH, 4u) + IF(set, XRCETH, 4u) + IF(set, FETH, 4u))
 
 /* A CNP carries 16 reserved bytes (IBTA A17.9.3), which pass as payload. */
 #define PAYLOAD(kind)                                                          \
 	((kind) == UR_OP_SEND || (kind) == UR_OP_WRITE ||                      \
-	 (kind) == UR_OP_READ_RESPONSE || (kind) == UR_OP_CNP)
+	 (kind) == UR_OP_READ_RESPONSE || (kind) == UR_OP_CNP ||               \
+	 (kind) == UR_OP_ATOMIC_WRITE)
 
 #define EATS_RWQE(kind, set)                                                   \
 	((kind) == UR_OP_SEND || ((kind) == UR_OP_WRITE && ((set)&IMM)))
@@ -68,6 +71,9 @@ static const struct ur_opcode opcodes[256] = {
 	ROW(UR_RC_FETCH_ADD, "RC FetchAdd", FETCH_ADD, ONLY, ATOMIC),
 	ROW(UR_RC_SEND_LAST_INV, "RC SEND Last with Invalidate", SEND, LAST, IETH),
 	ROW(UR_RC_SEND_ONLY_INV, "RC SEND Only with Invalidate", SEND, ONLY, IETH),
+	/* IBTA A19: both are answered by an empty READ response. */
+	ROW(UR_RC_FLUSH, "RC FLUSH", FLUSH, ONLY, FETH | RETH),
+	ROW(UR_RC_ATOMIC_WRITE, "RC ATOMIC WRITE", ATOMIC_WRITE, ONLY, RETH),
 	ROW(UR_UC_SEND_FIRST, "UC SEND First", SEND, FIRST, 0),
 	ROW(UR_UC_SEND_MIDDLE, "UC SEND Middle", SEND, MIDDLE, 0),
 	ROW(UR_UC_SEND_LAST, "UC SEND Last", SEND, LAST, 0),
@@ -83,6 +89,30 @@ static const struct ur_opcode opcodes[256] = {
 	ROW(UR_UD_SEND_ONLY, "UD SEND Only", SEND, ONLY, DETH),
 	ROW(UR_UD_SEND_ONLY_IMM, "UD SEND Only with Immediate", SEND, ONLY, DETH | IMM),
 	ROW(UR_CNP, "CNP", CNP, ONLY, 0),
+	/* IBTA A14: an XRCETH in every request, none in the responses. */
+	ROW(UR_XRC_SEND_FIRST, "XRC SEND First", SEND, FIRST, XRCETH),
+	ROW(UR_XRC_SEND_MIDDLE, "XRC SEND Middle", SEND, MIDDLE, XRCETH),
+	ROW(UR_XRC_SEND_LAST, "XRC SEND Last", SEND, LAST, XRCETH),
+	ROW(UR_XRC_SEND_LAST_IMM, "XRC SEND Last with Immediate", SEND, LAST, XRCETH | IMM),
+	ROW(UR_XRC_SEND_ONLY, "XRC SEND Only", SEND, ONLY, XRCETH),
+	ROW(UR_XRC_SEND_ONLY_IMM, "XRC SEND Only with Immediate", SEND, ONLY, XRCETH | IMM),
+	ROW(UR_XRC_WRITE_FIRST, "XRC RDMA WRITE First", WRITE, FIRST, XRCETH | RETH),
+	ROW(UR_XRC_WRITE_MIDDLE, "XRC RDMA WRITE Middle", WRITE, MIDDLE, XRCETH),
+	ROW(UR_XRC_WRITE_LAST, "XRC RDMA WRITE Last", WRITE, LAST, XRCETH),
+	ROW(UR_XRC_WRITE_LAST_IMM, "XRC RDMA WRITE Last with Immediate", WRITE, LAST, XRCETH | IMM),
+	ROW(UR_XRC_WRITE_ONLY, "XRC RDMA WRITE Only", WRITE, ONLY, XRCETH | RETH),
+	ROW(UR_XRC_WRITE_ONLY_IMM, "XRC RDMA WRITE Only with Immediate", WRITE, ONLY, XRCETH | RETH | IMM),
+	ROW(UR_XRC_READ_REQUEST, "XRC RDMA READ Request", READ_REQUEST, ONLY, XRCETH | RETH),
+	ROW(UR_XRC_READ_RESP_FIRST, "XRC RDMA READ response First", READ_RESPONSE, FIRST, AETH),
+	ROW(UR_XRC_READ_RESP_MIDDLE, "XRC RDMA READ response Middle", READ_RESPONSE, MIDDLE, 0),
+	ROW(UR_XRC_READ_RESP_LAST, "XRC RDMA READ response Last", READ_RESPONSE, LAST, AETH),
+	ROW(UR_XRC_READ_RESP_ONLY, "XRC RDMA READ response Only", READ_RESPONSE, ONLY, AETH),
+	ROW(UR_XRC_ACK, "XRC Acknowledge", ACK, ONLY, AETH),
+	ROW(UR_XRC_ATOMIC_ACK, "XRC ATOMIC Acknowledge", ATOMIC_ACK, ONLY, AETH | ATOMICACK),
+	ROW(UR_XRC_CMP_SWAP, "XRC CmpSwap", CMP_SWAP, ONLY, XRCETH | ATOMIC),
+	ROW(UR_XRC_FETCH_ADD, "XRC FetchAdd", FETCH_ADD, ONLY, XRCETH | ATOMIC),
+	ROW(UR_XRC_SEND_LAST_INV, "XRC SEND Last with Invalidate", SEND, LAST, XRCETH | IETH),
+	ROW(UR_XRC_SEND_ONLY_INV, "XRC SEND Only with Invalidate", SEND, ONLY, XRCETH | IETH),
 };
 /* clang-format on */
 

@@ -30,6 +30,8 @@ enum ur_op_kind {
 	UR_OP_CMP_SWAP,
 	UR_OP_FETCH_ADD,
 	UR_OP_CNP,
+	UR_OP_FLUSH,
+	UR_OP_ATOMIC_WRITE,
 };
 
 /* Position in the message. */
@@ -38,7 +40,8 @@ enum ur_op_kind {
 #define UR_POS_ONLY   (UR_POS_FIRST | UR_POS_LAST)
 #define UR_POS_MIDDLE 0x0u
 
-/* Extended headers in the order in which they stand behind the BTH. */
+/* Extended headers in the order in which they stand behind the BTH; only
+ * those of XRC and FLUSH, which stand first, are numbered last. */
 #define UR_HDR_DETH	 0x01u /* 8 bytes */
 #define UR_HDR_RETH	 0x02u /* 16 */
 #define UR_HDR_ATOMIC	 0x04u /* 28 */
@@ -46,10 +49,12 @@ enum ur_op_kind {
 #define UR_HDR_ATOMICACK 0x10u /* 8 */
 #define UR_HDR_IMM	 0x20u /* 4 */
 #define UR_HDR_IETH	 0x40u /* 4 */
+#define UR_HDR_XRCETH	 0x80u /* 4 */
+#define UR_HDR_FETH	 0x100u /* 4 */
 
 #define UR_BTH_LEN  12u
 #define UR_ICRC_LEN 4u
-/* Longest header of the opcodes in the table: BTH + AtomicETH. */
+/* No shorter than any header of the table: BTH, XRCETH, AtomicETH have 44. */
 #define UR_HDR_MAX  48u
 
 struct ur_opcode {
@@ -58,7 +63,7 @@ struct ur_opcode {
 	uint8_t transport; /* enum ur_transport */
 	uint8_t kind;	   /* enum ur_op_kind */
 	uint8_t position;  /* UR_POS_ */
-	uint8_t headers;   /* UR_HDR_ set */
+	uint16_t headers;  /* UR_HDR_ set */
 	bool payload;	   /* may carry payload */
 	bool eats_rwqe;	   /* its message consumes a receive WR */
 	uint8_t hdr_len;   /* derived: BTH and extended headers */
@@ -88,6 +93,8 @@ enum {
 	UR_RC_FETCH_ADD = 0x14,
 	UR_RC_SEND_LAST_INV = 0x16,
 	UR_RC_SEND_ONLY_INV = 0x17,
+	UR_RC_FLUSH = 0x1c,
+	UR_RC_ATOMIC_WRITE = 0x1d,
 	UR_UC_SEND_FIRST = 0x20,
 	UR_UC_SEND_MIDDLE = 0x21,
 	UR_UC_SEND_LAST = 0x22,
@@ -103,13 +110,36 @@ enum {
 	UR_UD_SEND_ONLY = 0x64,
 	UR_UD_SEND_ONLY_IMM = 0x65,
 	UR_CNP = 0x81,
+	UR_XRC_SEND_FIRST = 0xa0,
+	UR_XRC_SEND_MIDDLE = 0xa1,
+	UR_XRC_SEND_LAST = 0xa2,
+	UR_XRC_SEND_LAST_IMM = 0xa3,
+	UR_XRC_SEND_ONLY = 0xa4,
+	UR_XRC_SEND_ONLY_IMM = 0xa5,
+	UR_XRC_WRITE_FIRST = 0xa6,
+	UR_XRC_WRITE_MIDDLE = 0xa7,
+	UR_XRC_WRITE_LAST = 0xa8,
+	UR_XRC_WRITE_LAST_IMM = 0xa9,
+	UR_XRC_WRITE_ONLY = 0xaa,
+	UR_XRC_WRITE_ONLY_IMM = 0xab,
+	UR_XRC_READ_REQUEST = 0xac,
+	UR_XRC_READ_RESP_FIRST = 0xad,
+	UR_XRC_READ_RESP_MIDDLE = 0xae,
+	UR_XRC_READ_RESP_LAST = 0xaf,
+	UR_XRC_READ_RESP_ONLY = 0xb0,
+	UR_XRC_ACK = 0xb1,
+	UR_XRC_ATOMIC_ACK = 0xb2,
+	UR_XRC_CMP_SWAP = 0xb3,
+	UR_XRC_FETCH_ADD = 0xb4,
+	UR_XRC_SEND_LAST_INV = 0xb6,
+	UR_XRC_SEND_ONLY_INV = 0xb7,
 };
 
 /* The row of an opcode; NULL if there is none. */
 const struct ur_opcode *ur_opcode_get(uint8_t code);
 
 /*
- * The opcode of a packet of a SEND or WRITE: transport RC or UC, kind,
+ * The opcode of a packet of a SEND or WRITE: transport RC, UC or XRC, kind,
  * position, and what the last packet carries (UR_HDR_IMM, UR_HDR_IETH or 0;
  * ignored unless position has UR_POS_LAST).
  */

@@ -43,6 +43,13 @@ for prog in ('write_bw', 'write_lat'):
     row(f'{prog}-uc-all', prog, '-c UC -a -n 5')
     row(f'{prog}-inline', prog, '-I 64 -s 64')
 
+for prog in RC + ATOMIC:
+    row(f'{prog}-xrc', prog, '-c XRC -n 500')
+for prog in ('send_bw', 'write_bw'):
+    row(f'{prog}-xrc-all', prog, '-c XRC -a -n 5', full=True)
+    row(f'{prog}-xrc-mixture', prog, '-c XRC -b -q 4 -l 4 -s 4096 -n 400')
+row('send_bw-xrc-events', 'send_bw', '-c XRC -e -s 4096')
+
 for prog in BW:
     size = '' if prog.startswith('atomic') else '-s 4096'
     row(f'{prog}-bidirectional', prog, f'-b {size}')
@@ -141,7 +148,7 @@ def case(prog, args, gid):
         s, c = env.pair(server, client + [env.a.ip4], port=port,
                         timeout=900 if env.full else 60)
         check_table(c.text(), prog, args)
-    return run if value(args, '-c', 'RC') == 'RC' else patient(run)
+    return run if value(args, '-c', 'RC') in ('RC', 'XRC') else patient(run)
 
 
 # The short run over veth; the rest on lo.

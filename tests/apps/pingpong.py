@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""ibv_{rc,uc,ud,srq}_pingpong of the distribution, unmodified.
+"""ibv_{rc,uc,ud,srq,xsrq}_pingpong of the distribution, unmodified.
 
 A row: name, program, GID (none: LID addressing), arguments of both sides.
 -c lets the server compare the data it received.
@@ -98,9 +98,29 @@ def case(prog, gid, args):
     return run
 
 
+def xsrq_case(gid, args):
+    """It reports nothing but success."""
+    def run(env):
+        port = env.port()
+        base = ['ibv_xsrq_pingpong', '-p', port] + words(args)
+        server, client = list(base), list(base)
+        if gid:
+            server += ['-g', env.gid(env.a, gid)]
+            client += ['-g', env.gid(env.b, gid)]
+        for side in env.pair(server, client + [env.a.ip4], port=port,
+                             timeout=30):
+            if 'success' not in side.text():
+                raise Failure('no success in:\n' + side.text())
+    return run
+
+
 # The short run over veth: addressing and large messages, the rest on lo.
 FAR = re.compile(r'(rc|uc|ud|srq)-(lid|v4|v6|v4-events)|rc-size-.*|rc-mtu-.*')
 CASES = [Case(name, case(prog, gid, args), far=FAR.fullmatch(name) is not None)
          for name, prog, gid, args in ROWS]
 CASES += [Case(name, case(prog, gid, args), full=True)
           for name, prog, gid, args in FULL_ROWS]
+CASES += [Case(f'xsrq-{name}', xsrq_case(gid, args), far=name == 'v4')
+          for name, gid, args in (('v4', 'v4', ''), ('v6', 'v6', ''),
+                                  ('lid', None, ''),
+                                  ('size-65536', 'v4', '-s 65536 -n 100'))]

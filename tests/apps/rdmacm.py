@@ -200,14 +200,61 @@ def pyverbs(device):
     return run
 
 
-def rules(device, family):
-    """tests/progs/cm_rules.c, both sides in one process."""
+def prog(name, device, family):
+    """cm_rules or cm_killed of tests/progs, both sides on one host."""
     def run(env):
         if not has_device(env, device):
             raise Skip(f'there is no {device}')
         addr = env.a.ip4 if family == 'v4' else env.a.ip6
         env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
-                 env.prog('cm_rules'), addr, timeout=120)
+                 env.prog(name), addr, timeout=120)
+    return run
+
+
+NOWHERE = '10.9.0.77', 'fd09::77'  # of the link, and nobody's
+FAR = '192.0.2.1', '2001:db8::1'   # no route leads there
+
+
+def resolving(device):
+    """What comes of an address that nobody has."""
+    def run(env):
+        if not has_device(env, device):
+            raise Skip(f'there is no {device}')
+        for addr, expect in ((NOWHERE[0], 'ADDR_ERROR Connection timed out'),
+                             (NOWHERE[1], 'ADDR_ERROR Connection timed out'),
+                             (FAR[0], 'Network is unreachable'),
+                             (FAR[1], 'Network is unreachable'),
+                             (env.b.ip4, 'ADDR_RESOLVED Success'),
+                             (env.b.ip6, 'ADDR_RESOLVED Success')):
+            out = env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
+                           env.prog('cm_address'), 'resolve', addr)
+            for line in out.strip().splitlines():
+                if not line.endswith(expect):
+                    raise Failure(f'{addr}: {line}, not {expect}')
+    return run
+
+
+def address_change(device):
+    """Who is on an address that goes away is told, once."""
+    def run(env):
+        if not has_device(env, device):
+            raise Skip(f'there is no {device}')
+        env.a.sh('ip', 'addr', 'add', '10.9.1.1/32', 'dev', env.a.dev)
+        p = env.run(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
+                    env.prog('cm_address'), 'watch', '10.9.1.1')
+        try:
+            p.wait_text('ready', 20)
+        finally:
+            env.a.sh('ip', 'addr', 'del', '10.9.1.1/32', 'dev', env.a.dev)
+        try:
+            if p.wait(30):
+                raise Failure(p.describe())
+            told = sorted(p.text().strip().splitlines()[1:])
+            if told != [f'{who}: RDMA_CM_EVENT_ADDR_CHANGE'
+                        for who in ('client', 'listener', 'server')]:
+                raise Failure(p.describe())
+        finally:
+            p.end()
     return run
 
 
@@ -251,7 +298,12 @@ for dev in DEVICES:
                               case(dev, server, client, expect, ends),
                               full=full, where=only))
     for kind in ('v4', 'v6'):
-        CASES.append(Case(f'{dev}-rules-{kind}', rules(dev, kind)))
+        CASES.append(Case(f'{dev}-rules-{kind}',
+                          prog('cm_rules', dev, kind)))
+    CASES.append(Case(f'{dev}-killed', prog('cm_killed', dev, 'v4')))
+    CASES.append(Case(f'{dev}-resolving', resolving(dev), where='veth'))
+    CASES.append(Case(f'{dev}-address-change', address_change(dev),
+                      where='veth'))
     CASES.append(Case(f'{dev}-10000-cycles', cycles(dev), full=True,
                       where='lo'))
     CASES.append(Case(f'{dev}-pyverbs', pyverbs(dev), where='veth'))

@@ -217,11 +217,14 @@ def rcopy(device):
     return run
 
 
-def rules(device):
+def own(device, name, v6=False, args=(), timeout=60):
+    """One of our programs about rsockets, both sides in one process."""
     def run(env):
         need(env, device)
         text = env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
-                        env.prog('rsocket_rules'), env.a.ip4, timeout=60)
+                        env.prog(f'rsocket_{name}'),
+                        env.a.ip6 if v6 else env.a.ip4, *args,
+                        timeout=timeout)
         if 'all right' not in text:
             raise Failure(text)
     return run
@@ -277,7 +280,11 @@ for dev in DEVICES:
                    where=only, far='size' not in name)
               for name, prog, full, v6, only in ROWS]
     CASES += [
-        Case(f'{dev}-rules', rules(dev), where='lo'),
+        Case(f'{dev}-rules', own(dev, 'rules'), where='lo'),
+        Case(f'{dev}-ends', own(dev, 'ends'), where='lo'),
+        Case(f'{dev}-ends-v6', own(dev, 'ends', v6=True), where='lo'),
+        Case(f'{dev}-options', own(dev, 'options'), where='lo'),
+        Case(f'{dev}-options-v6', own(dev, 'options', v6=True), where='lo'),
         Case(f'{dev}-killed-server', killed(dev, 'server')),
         Case(f'{dev}-killed-client', killed(dev, 'client')),
         Case(f'{dev}-rcopy', rcopy(dev)),

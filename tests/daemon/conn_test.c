@@ -154,6 +154,8 @@ static void listener_dies(void **state)
 	cpeer_connect(&client, UR_PS_TCP, "::1", PORT, 1);
 	expect(&server, UR_CONN_REQUEST);
 	cpeer_kill(&server);
+	/* Who waits for an answer, and who comes later. */
+	assert_int_equal(expect(&client, UR_CONN_REJECTED).status, 28);
 	cpeer_connect(&client, UR_PS_TCP, "::1", PORT, 2);
 	assert_int_equal(expect(&client, UR_CONN_REJECTED).status, 8);
 	server = cpeer_start(0);
@@ -384,6 +386,82 @@ static void ports_are_given_back(void **state)
 	cpeer_end(&a);
 }
 
+static uint16_t port_of(const struct sockaddr_storage *a)
+{
+	return ntohs(((const struct sockaddr_in *)a)->sin_port);
+}
+
+/* One connection after the other; the client's port of the last. */
+static uint16_t call_some(struct cpeer *server, struct cpeer *client, int n)
+{
+	struct cevent e = { .type = -1 };
+
+	for (int i = 0; i < n; i++) {
+		int c = cpeer_connect(client, UR_PS_TCP, "127.0.0.1", PORT, 1);
+
+		assert_true(c >= 0);
+		e = expect(server, UR_CONN_REQUEST);
+		assert_int_equal(cpeer_do(server, CDO_REJECT, e.conn, 0), 0);
+		expect(client, UR_CONN_REJECTED);
+		assert_int_equal(cpeer_do(client, CDO_DESTROY, c, 0), 0);
+		assert_int_equal(cpeer_do(server, CDO_DESTROY, e.conn, 0), 0);
+	}
+	return port_of(&e.dst);
+}
+
+/* Who has connected before need not ask urnicd for a port. */
+static void ports_to_connect_from_are_kept(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	struct cevent e;
+	int made[4];
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	for (int i = 0; i < 4; i++)
+		made[i] = cpeer_connect(&client, UR_PS_TCP, "::1", PORT, 1);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(cpeer_do(&client, CDO_DESTROY, made[i], 0), 0);
+	kill(daemon_pid(), SIGSTOP);
+	for (int i = 0; i < 4; i++)
+		assert_true(cpeer_connect(&client, UR_PS_TCP, "::1", PORT, 2) >=
+			    0);
+	kill(daemon_pid(), SIGCONT);
+	do {
+		e = cpeer_event(&server, MS);
+		assert_int_not_equal(e.type, -1);
+	} while (e.type != UR_CONN_REQUEST || e.first != 2);
+	cpeer_end(&client);
+	cpeer_end(&server);
+}
+
+/* A kept port is nobody else's, but its owner may have it for anything. */
+static void kept_ports_are_their_owners(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	struct cpeer thief = cpeer_start(0);
+	uint16_t port;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	port = call_some(&server, &client, 1);
+	assert_int_equal(cpeer_bind(&thief, UR_PS_TCP, "127.0.0.1", &port, 0),
+			 -EADDRNOTAVAIL);
+	daemon_kill();
+	assert_true(daemon_wait_used(3, 3000));
+	assert_int_equal(cpeer_bind(&thief, UR_PS_TCP, "127.0.0.1", &port, 0),
+			 -EADDRNOTAVAIL);
+	assert_true(cpeer_serve(&client, UR_PS_TCP, "127.0.0.1", port) >= 0);
+	assert_true(cpeer_connect(&thief, UR_PS_TCP, "127.0.0.1", port, 7) >=
+		    0);
+	assert_int_equal(expect(&client, UR_CONN_REQUEST).first, 7);
+	/* The process ends, and so do its rights. */
+	port = call_some(&server, &client, 20);
+	cpeer_kill(&client);
+	sleep_ms(50);
+	assert_true(cpeer_bind(&thief, UR_PS_TCP, "127.0.0.1", &port, 0) >= 0);
+	cpeer_end(&thief);
+	cpeer_end(&server);
+}
+
 /* Each of the other; a user's daemon is told apart in user_test. */
 static void users_connect_but_do_not_steal(void **state)
 {
@@ -550,6 +628,8 @@ int main(void)
 		T(datagram_lookup),
 		T(daemon_is_killed),
 		T(ports_are_given_back),
+		T(ports_to_connect_from_are_kept),
+		T(kept_ports_are_their_owners),
 		T(users),
 		T(alone_without_a_daemon),
 		T(connections_are_shown),

@@ -12,6 +12,7 @@
 
 #include "rig/rig.h"
 
+#define TARGET	  (FUZZ_QP_TYPE == UR_QPT_XRC_RECV)
 #define BUF_LEN	  16384u
 #define PEER_QPN  0x8001u
 #define QKEY	  0x1234u
@@ -33,6 +34,7 @@ static struct rig_buf readonly; /* remote read */
 struct world {
 	struct rig_lane lane;
 	struct ur_cq cq;
+	struct ur_srq srq; /* of an XRC target */
 	struct ur_qp qp;
 	struct rig_link link;
 	struct rig_pkt pkt;
@@ -103,6 +105,12 @@ static void world_init(struct world *w, struct script *s)
 				       .max_send_sge = 2,
 				       .max_recv_sge = 2,
 				       .max_inline = 64 };
+	if (TARGET) {
+		RIG_CHECK(ur_srq_init(&w->srq, &host.pd, 16, 2, 0, &host.async,
+				      NULL) == 0);
+		ur_srq_set_cq(&w->srq, &w->cq, &host.xrcd);
+		RIG_CHECK(ur_srq_table_add(host.srqs, &w->srq, 1) == 0);
+	}
 	rig_qp_create(&w->lane, &w->qp, &init);
 	rig_addr(w->pkt.src, 1, false);
 	memcpy(w->pkt.dst, host.addr, 16);
@@ -131,6 +139,9 @@ static void completion(struct world *w, const struct ur_cqe *c)
 	uint64_t *done = c->wr_id & RECV_ID ? &w->recvs_done : &w->sends_done;
 	uint64_t posted = c->wr_id & RECV_ID ? w->recvs : w->sends;
 
+	/* A receive that a target has taken is gone if that is reset. */
+	if (TARGET && (c->wr_id & ~RECV_ID) > *done)
+		*done = c->wr_id & ~RECV_ID;
 	RIG_CHECK((c->wr_id & ~RECV_ID) == *done);
 	RIG_CHECK(*done < posted);
 	RIG_CHECK(c->qpn == w->qp.qpn);
@@ -227,6 +238,7 @@ static void peer_packet(struct world *w, struct script *s)
 	h.bth.ackreq = how & 1;
 	h.bth.solicited = how & 2;
 	draw_target(s, &h);
+	h.srqn = w->srq.number + (how > 250);
 	h.qkey = QKEY;
 	h.sqpn = PEER_QPN;
 	h.syndrome = next8(s);
@@ -269,7 +281,7 @@ static uint8_t draw_opcode(struct script *s)
 				       UR_WR_CMP_SWP };
 	uint8_t how = next8(s);
 
-	if (FUZZ_QP_TYPE == UR_QPT_RC)
+	if (FUZZ_QP_TYPE == UR_QPT_RC || FUZZ_QP_TYPE == UR_QPT_XRC_SEND)
 		return ops[how % 7];
 	return ops[how % (FUZZ_QP_TYPE == UR_QPT_UC ? 4 : 2)];
 }
@@ -283,6 +295,7 @@ static void post_send(struct world *w, struct script *s)
 			     .nsge = 1,
 			     .remote_addr = 0x1000,
 			     .rkey = 1,
+			     .srqn = 0x4001,
 			     .opcode = draw_opcode(s),
 			     .flags = UR_SEND_SIGNALED,
 			     .av = &av,
@@ -311,7 +324,8 @@ static void post_recv(struct world *w, struct script *s)
 
 	if (w->qp.state == UR_QPS_RESET)
 		return;
-	if (rig_post_recv(&w->qp.rq, RECV_ID | w->recvs, &sge, 1) == 0)
+	if (rig_post_recv(TARGET ? &w->srq.rq : &w->qp.rq, RECV_ID | w->recvs,
+			  &sge, 1) == 0)
 		w->recvs++;
 	ur_roce_kick(w->lane.roce, &w->qp, w->now_ns);
 	poll(w);
@@ -335,11 +349,19 @@ static void change_state(struct world *w, struct script *s)
 		RIG_CHECK(rig_qp_state(&w->lane, &w->qp, UR_QPS_RESET,
 				       w->now_ns) == 0);
 		poll(w);
-		w->sends = w->sends_done = w->recvs = w->recvs_done = 0;
+		w->sends = w->sends_done = 0;
+		if (!TARGET)
+			w->recvs = w->recvs_done = 0;
 		connect_qp(w);
 		break;
 	case 2:
 		(void)rig_qp_state(&w->lane, &w->qp, UR_QPS_SQD, w->now_ns);
+		break;
+	case 3: /* the queue is destroyed, and another made */
+		if (TARGET) {
+			ur_srq_table_remove(host.srqs, &w->srq);
+			RIG_CHECK(ur_srq_table_add(host.srqs, &w->srq, 1) == 0);
+		}
 		break;
 	default:
 		if (w->qp.state != UR_QPS_RTS)
@@ -386,8 +408,12 @@ static void world_fini(struct world *w)
 	(void)rig_qp_state(&w->lane, &w->qp, UR_QPS_ERR, w->now_ns);
 	poll(w);
 	RIG_CHECK(w->sends_done == w->sends);
-	RIG_CHECK(w->recvs_done == w->recvs);
+	RIG_CHECK(TARGET || w->recvs_done == w->recvs);
 	rig_qp_destroy(&w->lane, &w->qp);
+	if (TARGET) {
+		ur_srq_table_remove(host.srqs, &w->srq);
+		RIG_CHECK(ur_srq_fini(&w->srq) == 0);
+	}
 	RIG_CHECK(ur_cq_fini(&w->cq) == 0);
 	rig_lane_fini(&w->lane);
 	RIG_CHECK(rig_buf_guards_ok(&remote) && rig_buf_guards_ok(&local));

@@ -89,6 +89,8 @@ def run_case(name, case, env):
 
 
 def stop(signum, frame):
+    """Clean up, once: make and timeout both send the signal."""
+    signal.signal(signum, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

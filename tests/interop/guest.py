@@ -6,8 +6,10 @@ out; urnic runs in that namespace.  Commands go to the guest by ssh through a
 second network device, so that loss on the wire does not touch them.
 """
 
+import glob
 import os
 import shlex
+import signal
 import shutil
 import subprocess
 import tempfile
@@ -129,6 +131,11 @@ class GuestPlace(Place):
             time.sleep(0.2)
         return False
 
+    def pull_plug(self):
+        """What waits for the guest waits no more."""
+        if self.vm and self.vm.running():
+            os.killpg(self.vm.pid, signal.SIGKILL)
+
     def console(self):
         """The end of what the guest's kernel has printed."""
         with open(f'{self.dir}/console', errors='replace') as f:
@@ -207,12 +214,18 @@ def preconditions():
             raise Skip(f'{name} is not installed')
 
 
-def build(cache):
+def build(cache, limit):
     """Make the image unless it is there; Skip when it cannot be made."""
     made = Proc([f'{HERE}/guest/build', cache])
-    code = made.wait(900)
-    if made.text():
-        print(made.text().strip(), flush=True)
-    made.end()
+    try:
+        code = made.wait(min(900, limit))
+    except Failure as e:
+        raise Skip(f'the guest image takes too long: {e}') from None
+    finally:
+        if made.text():
+            print(made.text().strip(), flush=True)
+        made.end()
+        for left in glob.glob(f'{cache}/work.*'):
+            shutil.rmtree(left, ignore_errors=True)
     if code:
         raise Skip('the guest image cannot be made here')

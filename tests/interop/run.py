@@ -26,9 +26,11 @@ from harness.proc import Failure, Proc, Skip   # noqa: E402
 from harness.run import run_case, stop         # noqa: E402
 from peers import ROLES, Peers                 # noqa: E402
 
-GROUPS = ('verbs', 'cm')
-SMOKE = re.compile(r'verbs/((rc|ud)-v[46]|icrc-v4|loss-rc) '
-                   r'|cm/(rxe|siw)-(rping|ucmatose) |cm/rxe-udaddy ')
+GROUPS = ('verbs', 'cm', 'ends')
+SMOKE = re.compile(r'verbs/(rc-v4|ud-v6|icrc-v4|write-bw|loss-rc) '
+                   r'|cm/(rxe-(rping|udaddy|mckey)|siw-(rping|send_bw-R)|'
+                   r'siw-crc-rping) |ends/(rxe|siw)-killed ')
+SMOKE_SECONDS = 300
 
 
 def arguments():
@@ -40,13 +42,18 @@ def arguments():
     p.add_argument('--accel', choices=['kvm', 'tcg'])
     p.add_argument('--short', action='store_true')
     p.add_argument('--smoke', action='store_true',
-                   help='the fewest cases that touch everything')
+                   help='the fewest cases that touch everything, in '
+                   f'{SMOKE_SECONDS} s with the image\'s making')
+    p.add_argument('--limit', type=int, metavar='SECONDS',
+                   help='skip what would start later')
     p.add_argument('--hold', action='store_true',
                    help='boot the guest, run nothing, end on ^C')
     p.add_argument('--list', action='store_true')
     p.add_argument('-k', default='', metavar='PATTERN')
     p.add_argument('groups', nargs='*', metavar='GROUP')
-    return p.parse_args()
+    args = p.parse_args()
+    args.limit = args.limit or (SMOKE_SECONDS if args.smoke else 10 ** 6)
+    return args
 
 
 def selected(args):
@@ -62,14 +69,19 @@ def selected(args):
 
 
 def run_all(args, cases, count):
+    end = time.monotonic() + args.limit
     guest.preconditions()
-    guest.build(args.image)
-    with guest.GuestPlace(args.image, args.accel) as place:
+    guest.build(args.image, args.limit)
+    place = guest.GuestPlace(args.image, args.accel)
+    signal.signal(signal.SIGTERM, lambda *a: (place.pull_plug(), stop(*a)))
+    with place:
         env = Peers(place, os.path.abspath(args.urnic),
                     os.path.abspath(args.progs), not args.short)
         if args.hold:
             hold(env)
         for name, role, case in cases:
+            if time.monotonic() > end - 10:
+                raise Skip(f'not done within {args.limit} s: {name} ...')
             env.role = role
             count[run_case(name, case, env)] += 1
             if not place.vm.running():

@@ -7,6 +7,7 @@ QUICK_LIMITS = ('qp_caps', 'recv_wr', 'send_wr', 'sge', 'inline', 'cqe',
                 'cq_overrun', 'srq_wr', 'rd_atomic', 'message', 'tables',
                 'pds')
 SLOW_LIMITS = ('cqs', 'srqs', 'mrs', 'ahs', 'qps', 'groups')
+MEMORY = ('null', 'dm', 'dmabuf', 'odp', 'import', 'domains', 'many-domains')
 LEAVE = {'return': 0, 'exit': 0, '_exit': 0, 'thread': 0, 'close': 0,
          'abort': -6}
 
@@ -44,10 +45,13 @@ CASES = [
     Case('multicast', pair('mcast', '')),
     # The kernel does not deliver IPv6 multicast on lo.
     Case('multicast-v6', pair('mcast', '-M v6', 'v6'), where='veth'),
+    Case('caps', alone('caps', '')),
     Case('threads', alone('threads', '')),
     Case('after-fork', alone('after_fork', '')),
     Case('dlopen', alone('reload', '50'), where='lo'),
 ]
+CASES += [Case(f'memory-{name}', alone('memory', f'-M {name}'))
+          for name in MEMORY]
 CASES += [Case(f'leave-by-{mode}', alone('leave', f'-M {mode}', code))
           for mode, code in LEAVE.items()]
 CASES += [Case(f'limit-{name}', alone('limits', f'-M {name}'), where='lo')

@@ -3,64 +3,15 @@
  * What programs expect of sockets, on rsockets, within one process and mostly
  * one thread: rsocket_rules ADDRESS.  Ends with 0 and "all right".
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <rdma/rsocket.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static void must(bool ok, int line, const char *text)
-{
-	if (ok)
-		return;
-	fprintf(stderr, "line %d: %s: %s\n", line, text, strerror(errno));
-	exit(1);
-}
-
-#define MUST(cond) must((cond), __LINE__, #cond)
-
-static struct sockaddr_in at;
-static int lfd;
-
-static void listen_somewhere(const char *text)
-{
-	socklen_t len = sizeof(at);
-
-	at.sin_family = AF_INET;
-	MUST(inet_pton(AF_INET, text, &at.sin_addr) == 1);
-	lfd = rsocket(AF_INET, SOCK_STREAM, 0);
-	MUST(lfd >= 0);
-	MUST(rbind(lfd, (struct sockaddr *)&at, sizeof(at)) == 0);
-	MUST(rlisten(lfd, 8) == 0);
-	MUST(rgetsockname(lfd, (struct sockaddr *)&at, &len) == 0);
-	MUST(len == sizeof(at) && at.sin_port != 0);
-}
-
-/* In one thread: the listener answers by itself. */
-static void make_pair(int fd[2])
-{
-	struct sockaddr_in peer;
-	socklen_t len = sizeof(peer);
-
-	fd[0] = rsocket(AF_INET, SOCK_STREAM, 0);
-	MUST(fd[0] >= 0);
-	MUST(rconnect(fd[0], (struct sockaddr *)&at, sizeof(at)) == 0);
-	fd[1] = raccept(lfd, (struct sockaddr *)&peer, &len);
-	MUST(fd[1] >= 0);
-	MUST(peer.sin_addr.s_addr != 0 && peer.sin_port != 0);
-}
-
-static void close_pair(int fd[2])
-{
-	MUST(rclose(fd[0]) == 0);
-	MUST(rclose(fd[1]) == 0);
-	MUST(rclose(fd[1]) == -1 && errno == EBADF);
-}
+#include "rsocket_pair.h"
 
 static void data_and_end(void)
 {
@@ -143,7 +94,7 @@ static void without_blocking(void)
 	fd[0] = rsocket(AF_INET, SOCK_STREAM, 0);
 	MUST(rfcntl(fd[0], F_SETFL, O_NONBLOCK) == 0);
 	MUST(rfcntl(fd[0], F_GETFL) & O_NONBLOCK);
-	n = rconnect(fd[0], (struct sockaddr *)&at, sizeof(at));
+	n = rconnect(fd[0], &at.sa, at_len);
 	MUST(n == 0 || errno == EINPROGRESS);
 	p = (struct pollfd){ .fd = fd[0], .events = POLLOUT };
 	MUST(rpoll(&p, 1, 10000) == 1 && p.revents == POLLOUT);
@@ -167,7 +118,7 @@ static void without_blocking(void)
 
 static void refused(void)
 {
-	struct sockaddr_in nobody = at;
+	struct sockaddr_in nobody = at.in4;
 	socklen_t len = sizeof(nobody);
 	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
 	int tmp = rsocket(AF_INET, SOCK_STREAM, 0);

@@ -33,8 +33,15 @@ static void wqe_remote(struct ur_swqe *w, const struct rig_wr *wr, bool ud)
 		w->wr.ud.av = *wr->av;
 		w->wr.ud.dqpn = wr->dqpn;
 		w->wr.ud.qkey = wr->qkey;
-	} else if (wr->opcode == UR_WR_CMP_SWP ||
-		   wr->opcode == UR_WR_FETCH_ADD) {
+		return;
+	}
+	if (wr->opcode == UR_WR_BIND_MW) {
+		if (wr->bind)
+			w->wr.bind = *wr->bind;
+		return;
+	}
+	w->wr.rdma.srqn = wr->srqn;
+	if (wr->opcode == UR_WR_CMP_SWP || wr->opcode == UR_WR_FETCH_ADD) {
 		w->wr.atomic.remote_addr = wr->remote_addr;
 		w->wr.atomic.rkey = wr->rkey;
 		w->wr.atomic.compare_add = wr->compare_add;
@@ -42,6 +49,11 @@ static void wqe_remote(struct ur_swqe *w, const struct rig_wr *wr, bool ud)
 	} else {
 		w->wr.rdma.remote_addr = wr->remote_addr;
 		w->wr.rdma.rkey = wr->rkey;
+	}
+	if (wr->opcode == UR_WR_FLUSH) {
+		w->num_sge = 0;
+		w->wr.flush.placement = wr->placement;
+		w->wr.flush.level = wr->level;
 	}
 }
 

@@ -42,6 +42,8 @@ void rig_host_init(struct rig_host *h, uint32_t n, bool v6)
 	RIG_CHECK(ur_guard_install() == 0);
 	RIG_CHECK(ur_mr_table_init(&h->mrs) == 0);
 	h->mrs.quiesce = no_quiesce;
+	h->srqs = ur_srq_table_new();
+	RIG_CHECK(h->srqs != NULL);
 	RIG_CHECK(ur_evq_init(&h->async) == 0);
 	RIG_CHECK(fcntl(h->async.fd, F_SETFL, O_NONBLOCK) == 0);
 }
@@ -52,6 +54,7 @@ void rig_host_fini(struct rig_host *h)
 
 	while (rig_event(h, &ev))
 		;
+	ur_srq_table_free(h->srqs);
 	ur_evq_fini(&h->async);
 	ur_mr_table_fini(&h->mrs);
 }
@@ -64,6 +67,7 @@ void rig_lane_init(struct rig_lane *l, struct rig_host *h, uint32_t slot,
 		.seed = seed,
 		.rx_bytes = rx_bytes,
 		.mrs = &h->mrs,
+		.srqs = h->srqs,
 	};
 
 	struct ur_sports sports;
@@ -138,6 +142,7 @@ void rig_qp_create(struct rig_lane *l, struct ur_qp *qp,
 {
 	memset(qp, 0, sizeof(*qp));
 	init->pd = &l->host->pd;
+	init->xrcd = &l->host->xrcd;
 	init->async = &l->host->async;
 	init->object = qp;
 	RIG_CHECK(ur_qp_init(qp, init) == 0);
@@ -191,7 +196,7 @@ int rig_qp_rtr(struct rig_lane *l, struct ur_qp *qp, const struct rig_link *k,
 	if (qp->type != UR_QPT_UD)
 		mask |= UR_QP_AV | UR_QP_PATH_MTU | UR_QP_DEST_QPN |
 			UR_QP_RQ_PSN;
-	if (qp->type == UR_QPT_RC)
+	if (qp->type == UR_QPT_RC || qp->type == UR_QPT_XRC_RECV)
 		mask |= UR_QP_MAX_DEST_RD_ATOMIC | UR_QP_MIN_RNR_TIMER;
 	return ur_roce_qp_modify(l->roce, qp, &attr, mask, now_ns);
 }
@@ -209,7 +214,9 @@ int rig_qp_rts(struct rig_lane *l, struct ur_qp *qp, const struct rig_link *k,
 	};
 	uint32_t mask = UR_QP_STATE | UR_QP_SQ_PSN;
 
-	if (qp->type == UR_QPT_RC)
+	if (qp->type == UR_QPT_XRC_RECV)
+		mask |= UR_QP_TIMEOUT;
+	if (qp->type == UR_QPT_RC || qp->type == UR_QPT_XRC_SEND)
 		mask |= UR_QP_TIMEOUT | UR_QP_RETRY_CNT | UR_QP_RNR_RETRY |
 			UR_QP_MAX_QP_RD_ATOMIC;
 	return ur_roce_qp_modify(l->roce, qp, &attr, mask, now_ns);

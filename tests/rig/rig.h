@@ -27,6 +27,8 @@ struct rig_host {
 	struct ur_mr_table mrs;
 	struct ur_pd pd;
 	struct ur_evq async;
+	struct ur_srq_table *srqs;
+	struct ur_xrcd xrcd; /* of its XRC queues and targets */
 };
 
 struct rig_lane {
@@ -106,8 +108,12 @@ struct rig_wr {
 	uint64_t compare_add;
 	uint64_t swap;
 	uint32_t rkey;
+	uint32_t srqn; /* XRC */
 	uint8_t opcode;
 	uint8_t flags;
+	uint8_t placement; /* UR_WR_FLUSH, with the length of the list */
+	uint8_t level;
+	const struct ur_mw_bind *bind; /* UR_WR_BIND_MW */
 	/* UD */
 	const struct ur_av *av;
 	uint32_t dqpn;

@@ -19,8 +19,10 @@ static void dir_init(struct sim_dir *d, struct sim_end *from,
 		     UR_ACCESS_LOCAL_WRITE);
 	rig_buf_init(&d->dst, to->lane->rig.host, dst_len,
 		     UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_WRITE |
-			     UR_ACCESS_REMOTE_READ | UR_ACCESS_REMOTE_ATOMIC);
+			     UR_ACCESS_REMOTE_READ | UR_ACCESS_REMOTE_ATOMIC |
+			     UR_ACCESS_FLUSH_GLOBAL | UR_ACCESS_MW_BIND);
 	memset(d->dst.p, 0, dst_len);
+	sim_win_create(d);
 	d->model = calloc(1, dst_len);
 	RIG_CHECK(d->model != NULL);
 }
@@ -41,15 +43,39 @@ static void dir_fini(struct sim_dir *d)
 		sim_fail(d->from->w, "target region: written outside of it");
 	dir_free_ops(d);
 	free(d->model);
+	sim_win_destroy(d);
 	rig_buf_fini(&d->src);
 	rig_buf_fini(&d->dst);
 }
 
+bool sim_end_receives(const struct sim_end *e)
+{
+	return e->qp.type != UR_QPT_XRC_SEND;
+}
+
+/* A target's receives are those of an XRC queue, here of one for each. */
+static void xrc_srq_create(struct sim_end *e)
+{
+	struct rig_host *h = e->lane->rig.host;
+	struct ur_srq *srq = &e->own_rxq.srq;
+
+	RIG_CHECK(ur_srq_init(srq, &h->pd, SIM_SLOTS, SIM_SGES, 0, &h->async,
+			      NULL) == 0);
+	ur_srq_set_cq(srq, e->cq, &h->xrcd);
+	RIG_CHECK(ur_srq_table_add(h->srqs, srq, e->lane->rig.slot) == 0);
+}
+
+static void xrc_srq_destroy(struct sim_end *e)
+{
+	ur_srq_table_remove(e->lane->rig.host->srqs, &e->own_rxq.srq);
+	RIG_CHECK(ur_srq_fini(&e->own_rxq.srq) == 0);
+}
+
 static void end_create(struct sim_end *e, struct sim_conn *c,
-		       struct sim_lane *l)
+		       struct sim_lane *l, enum ur_qp_type type)
 {
 	struct sim_world *w = l->w;
-	struct ur_qp_init init = { .type = c->type };
+	struct ur_qp_init init = { .type = type };
 
 	e->w = w;
 	e->lane = l;
@@ -74,13 +100,20 @@ static void end_create(struct sim_end *e, struct sim_conn *c,
 	e->rxq = w->p.srq ? &l->srq : &e->own_rxq;
 	if (!w->p.srq) {
 		e->own_rxq.end = e;
-		sim_rxq_init(&e->own_rxq, l, &e->qp.rq, w->p.max_msg);
+		if (type == UR_QPT_XRC_RECV)
+			xrc_srq_create(e);
+		sim_rxq_init(&e->own_rxq, l,
+			     type == UR_QPT_XRC_RECV ? &e->own_rxq.srq.rq
+						     : &e->qp.rq,
+			     w->p.max_msg);
 	}
 }
 
 static void end_destroy(struct sim_end *e)
 {
 	rig_qp_destroy(&e->lane->rig, &e->qp);
+	if (e->own_rxq.srq.number)
+		xrc_srq_destroy(e);
 	if (e->cq == &e->own_cq)
 		RIG_CHECK(ur_cq_fini(&e->own_cq) == 0);
 	if (e->rxq == &e->own_rxq)
@@ -111,7 +144,7 @@ void sim_conn_connect(struct sim_conn *c)
 		k->dest_qpn = peer->qp.qpn;
 		k->path_mtu = c->mtu;
 		k->access = UR_ACCESS_REMOTE_WRITE | UR_ACCESS_REMOTE_READ |
-			    UR_ACCESS_REMOTE_ATOMIC;
+			    UR_ACCESS_REMOTE_ATOMIC | UR_ACCESS_FLUSH_GLOBAL;
 		k->timeout = w->p.timeout;
 		k->retry_cnt = w->p.retry_cnt;
 		k->rnr_retry = i == 0 && first ? w->p.rnr_retry : 7;
@@ -121,7 +154,7 @@ void sim_conn_connect(struct sim_conn *c)
 		k->sq_psn = draw_psn(w);
 		peer->link.rq_psn = k->sq_psn;
 		e->sent_any = false;
-		e->own_rxq.closed = false;
+		e->own_rxq.closed = !sim_end_receives(e);
 	}
 	for (uint32_t i = 0; i < 2; i++)
 		rig_qp_connect(&c->end[i].lane->rig, &c->end[i].qp,
@@ -163,8 +196,9 @@ void sim_conn_create(struct sim_world *w, enum ur_qp_type type,
 	RIG_CHECK(c != NULL && w->nconns < SIM_CONNS);
 	c->type = type;
 	c->mtu = sim_range(w, 1, 5);
-	end_create(&c->end[0], c, a);
-	end_create(&c->end[1], c, b);
+	end_create(&c->end[0], c, a, type);
+	end_create(&c->end[1], c, b,
+		   type == UR_QPT_XRC_SEND ? UR_QPT_XRC_RECV : type);
 	for (uint32_t i = 0; i < 2; i++) {
 		dir_init(&c->end[i].out, &c->end[i], &c->end[!i]);
 		c->end[i].in = &c->end[!i].out;

@@ -185,6 +185,8 @@ static void any_header(struct sim_world *w, struct sim_end *v, uint32_t psn,
 	h.syndrome = (uint8_t)sim_below(w, 256);
 	h.msn = sim_below(w, UR_PSN_MASK + 1);
 	h.swap_add = h.compare = h.orig = 1;
+	h.placement = (uint8_t)sim_below(w, 4);
+	h.level = (uint8_t)sim_below(w, 3);
 	h.qkey = 0x11110000;
 	h.imm_be = h.inv_rkey = h.rkey;
 	if (!op->payload && sim_chance(w, SIM_PROB * 7 / 8))

@@ -156,7 +156,8 @@ void sim_dir_apply(struct sim_dir *d, struct sim_op *op)
 	if (op->dst_off == SIM_COUNTER)
 		return;
 	if (op->opcode == UR_WR_RDMA_WRITE ||
-	    op->opcode == UR_WR_RDMA_WRITE_IMM) {
+	    op->opcode == UR_WR_RDMA_WRITE_IMM ||
+	    op->opcode == UR_WR_ATOMIC_WRITE) {
 		sim_fill(d->model + op->dst_off, op->id, 0, op->len);
 	} else if (op->opcode == UR_WR_RDMA_READ && op->len) {
 		op->expect = malloc(op->len);
@@ -179,6 +180,7 @@ static int op_byte(const struct sim_op *op, uint32_t off)
 	switch ((enum ur_wr_opcode)op->opcode) {
 	case UR_WR_RDMA_WRITE:
 	case UR_WR_RDMA_WRITE_IMM:
+	case UR_WR_ATOMIC_WRITE:
 		word = sim_word(op->id, at / 8);
 		at %= 8;
 		break;
@@ -191,6 +193,8 @@ static int op_byte(const struct sim_op *op, uint32_t off)
 	case UR_WR_LOCAL_INV:
 	case UR_WR_BIND_MW:
 	case UR_WR_SEND_INV:
+	case UR_WR_TSO:
+	case UR_WR_FLUSH:
 		return -1;
 	}
 	return ((uint8_t *)&word)[at];

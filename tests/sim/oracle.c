@@ -29,6 +29,12 @@ static uint8_t wc_opcode_of(uint8_t wr)
 		return UR_WC_LOCAL_INV;
 	case UR_WR_BIND_MW:
 		return UR_WC_BIND_MW;
+	case UR_WR_FLUSH:
+		return UR_WC_FLUSH;
+	case UR_WR_ATOMIC_WRITE:
+		return UR_WC_ATOMIC_WRITE;
+	case UR_WR_TSO: /* never here */
+		break;
 	}
 	return 0xff;
 }
@@ -80,6 +86,8 @@ static void retire(struct sim_dir *d, bool success)
 	sim_sges(&d->src, op->slot * d->slot_size, op->piece, op->nsge, sge);
 	if (success && reads && !d->from->conn->hostile)
 		check_landed(d, d->retired, sge);
+	if (success)
+		sim_win_completed(d, op);
 	if (!sim_gaps_ok(sge, op->nsge,
 			 op->flags & UR_SEND_INLINE ? 0 : op->len))
 		sim_fail(d->from->w, "qp %x: wrote beside the buffer of #%u",
@@ -107,6 +115,23 @@ static void send_failed(struct sim_end *e, uint32_t idx, uint8_t status)
 	}
 	d->unsure = true;
 	e->in->unsure = true;
+}
+
+static void check_earlier_write(struct sim_dir *d, uint32_t i)
+{
+	for (uint32_t j = i + 1; j-- > 0;) {
+		uint8_t opcode = d->ops[j].opcode;
+
+		if (opcode != UR_WR_RDMA_WRITE &&
+		    opcode != UR_WR_RDMA_WRITE_IMM &&
+		    opcode != UR_WR_ATOMIC_WRITE)
+			continue;
+		if (!sim_dir_write_visible(d, j))
+			sim_fail(d->from->w,
+				 "qp %x: message #%u is there, WRITE #%u not",
+				 d->to->qp.qpn, i, j);
+		return;
+	}
 }
 
 static void send_succeeded(struct sim_end *e, uint32_t idx,
@@ -158,7 +183,8 @@ static bool recv_fits(struct sim_end *e, const struct ur_cqe *c,
 		      const struct sim_op *op)
 {
 	bool write = op->opcode == UR_WR_RDMA_WRITE_IMM;
-	bool imm = op->opcode != UR_WR_SEND;
+	bool inv = op->opcode == UR_WR_SEND_INV;
+	bool imm = op->opcode != UR_WR_SEND && !inv;
 	uint32_t slot = (uint32_t)(c->wr_id & ~SIM_RECV_ID);
 	struct ur_sge sge[SIM_SGES];
 
@@ -166,7 +192,8 @@ static bool recv_fits(struct sim_end *e, const struct ur_cqe *c,
 	    c->byte_len != op->len || c->qpn != e->qp.qpn)
 		return false;
 	if (imm != !!(c->flags & UR_WC_WITH_IMM) ||
-	    (imm && c->imm_be != op->imm))
+	    inv != !!(c->flags & UR_WC_WITH_INV) ||
+	    ((imm || inv) && c->imm_be != op->imm))
 		return false;
 	sim_rxq_sges(e->rxq, slot, sge);
 	if (!write && !sim_sges_match(sge, e->rxq->nsge[slot], op->id, op->len))
@@ -176,20 +203,11 @@ static bool recv_fits(struct sim_end *e, const struct ur_cqe *c,
 	       sim_gaps_ok(sge, e->rxq->nsge[slot], write ? 0 : op->len);
 }
 
-static void check_earlier_write(struct sim_dir *d, uint32_t i)
+static void taken(struct sim_dir *d, uint32_t i)
 {
-	for (uint32_t j = i + 1; j-- > 0;) {
-		uint8_t opcode = d->ops[j].opcode;
-
-		if (opcode != UR_WR_RDMA_WRITE &&
-		    opcode != UR_WR_RDMA_WRITE_IMM)
-			continue;
-		if (!sim_dir_write_visible(d, j))
-			sim_fail(d->from->w,
-				 "qp %x: message #%u is there, WRITE #%u not",
-				 d->to->qp.qpn, i, j);
-		return;
-	}
+	check_earlier_write(d, i);
+	if (d->ops[i].opcode == UR_WR_SEND_INV)
+		sim_win_invalidated(d);
 }
 
 static void recv_rc(struct sim_end *e, const struct ur_cqe *c)
@@ -210,7 +228,7 @@ static void recv_rc(struct sim_end *e, const struct ur_cqe *c)
 			 c->imm_be, d->ops[d->received].opcode,
 			 d->ops[d->received].len, d->ops[d->received].imm);
 	else
-		check_earlier_write(d, d->received++);
+		taken(d, d->received++);
 }
 
 /* UC: some message that was sent, later than the last one unless the network

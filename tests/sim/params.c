@@ -12,6 +12,7 @@ const char *const sim_scenario_names[SIM_SCENARIOS] = {
 	[SIM_RNR] = "rnr",
 	[SIM_UC] = "uc",
 	[SIM_UD] = "ud",
+	[SIM_XRC] = "xrc",
 	[SIM_MIXED] = "mixed",
 	[SIM_BIG] = "big",
 	[SIM_HOSTILE] = "hostile",
@@ -27,12 +28,13 @@ const char *const sim_scenario_names[SIM_SCENARIOS] = {
 
 /* How often a seed chooses each, of 64. */
 static const uint8_t weight[SIM_SCENARIOS] = {
-	[SIM_CLEAN] = 6,      [SIM_LOSSY] = 7,	    [SIM_CHAOS] = 10,
-	[SIM_INCAST] = 3,     [SIM_RNR] = 4,	    [SIM_UC] = 3,
-	[SIM_UD] = 3,	      [SIM_MIXED] = 5,	    [SIM_BIG] = 2,
-	[SIM_HOSTILE] = 7,    [SIM_PEER_DIES] = 2,  [SIM_BAD_RKEY] = 2,
-	[SIM_RECV_SHORT] = 2, [SIM_LOCAL_PROT] = 1, [SIM_MODIFY_ERR] = 2,
-	[SIM_SQD] = 2,	      [SIM_RESET] = 2,	    [SIM_RNR_EXCEEDED] = 1,
+	[SIM_CLEAN] = 6,	[SIM_LOSSY] = 7,      [SIM_CHAOS] = 7,
+	[SIM_INCAST] = 3,	[SIM_RNR] = 4,	      [SIM_UC] = 3,
+	[SIM_UD] = 3,		[SIM_XRC] = 3,	      [SIM_MIXED] = 5,
+	[SIM_BIG] = 2,		[SIM_HOSTILE] = 7,    [SIM_PEER_DIES] = 2,
+	[SIM_BAD_RKEY] = 2,	[SIM_RECV_SHORT] = 2, [SIM_LOCAL_PROT] = 1,
+	[SIM_MODIFY_ERR] = 2,	[SIM_SQD] = 2,	      [SIM_RESET] = 2,
+	[SIM_RNR_EXCEEDED] = 1,
 };
 
 uint32_t sim_below(struct sim_world *w, uint32_t n)
@@ -112,8 +114,9 @@ uint64_t sim_timeout_ns(uint8_t code)
 static void draw_timers(struct sim_world *w)
 {
 	const struct sim_net_params *n = &w->p.net;
-	uint64_t queue = (uint64_t)(w->p.rc_conns + w->p.uc_conns) *
-			 (2u << 20) * n->byte_ps / 1000;
+	uint64_t queue =
+		(uint64_t)(w->p.rc_conns + w->p.uc_conns + w->p.xrc_conns) *
+		(2u << 20) * n->byte_ps / 1000;
 	uint64_t rtt = 2 * (n->latency_ns + n->jitter_ns + w->p.poll_delay_ns);
 	uint64_t need = 3 * (rtt + queue + n->stall_ns);
 	uint8_t code = 8;
@@ -144,6 +147,7 @@ static void draw_shape(struct sim_world *w)
 	p->poll_delay_ns = sim_below(w, 6) * SIM_US;
 	p->shared_cq = sim_chance(w, SIM_PROB / 2);
 	p->srq = sim_chance(w, SIM_PROB / 3);
+	p->windows = sim_chance(w, SIM_PROB / 2);
 }
 
 /* Errors are provoked on a good network, where their outcome is certain. */
@@ -166,6 +170,11 @@ static void shape_scenario(struct sim_world *w)
 		p->uds = sim_range(w, 2, SIM_UDS);
 	if (p->scenario == SIM_UD)
 		p->rc_conns = 0;
+	if (p->scenario == SIM_XRC) {
+		p->rc_conns = sim_below(w, 3);
+		p->xrc_conns = sim_range(w, 1, 4);
+		p->srq = false; /* targets have them anyway */
+	}
 	if (p->scenario == SIM_INCAST) {
 		p->hosts = SIM_HOSTS;
 		p->rc_conns = sim_range(w, 3, 6);
@@ -187,6 +196,9 @@ static void shape_scenario(struct sim_world *w)
 		p->hosts = SIM_HOSTS;
 	if (is_error_scenario(p->scenario) || p->scenario == SIM_RESET)
 		p->srq = false;
+	if (is_error_scenario(p->scenario) || p->scenario == SIM_RESET ||
+	    p->scenario == SIM_HOSTILE)
+		p->windows = false;
 }
 
 void sim_params_draw(struct sim_world *w, int scenario)
@@ -200,7 +212,8 @@ void sim_params_draw(struct sim_world *w, int scenario)
 	draw_net(w);
 	if (p->scenario == SIM_LOSSY || p->scenario == SIM_CHAOS ||
 	    p->scenario == SIM_UC || p->scenario == SIM_UD ||
-	    p->scenario == SIM_MIXED || p->scenario == SIM_SQD ||
+	    p->scenario == SIM_XRC || p->scenario == SIM_MIXED ||
+	    p->scenario == SIM_SQD ||
 	    (p->scenario == SIM_BIG && sim_chance(w, SIM_PROB / 2)))
 		draw_faults(w);
 	shape_scenario(w);

@@ -7,10 +7,11 @@
  *	world.c     hosts, lanes, the loop over virtual time
  *	net.c       links: latency, loss, duplication, corruption, reordering
  *	sniff.c     what went over the wire, counted independently
- *	conn.c      RC and UC connections and their queue pairs
+ *	conn.c      RC, UC and XRC connections and their queue pairs
  *	workload.c  what the applications post
  *	oracle.c    what the applications may see
  *	memory.c    what target memory may hold
+ *	window.c    memory windows: bound, used, invalidated
  *	ud.c        UD queue pairs: workload and oracle
  *	hostile.c   a peer that sends whatever it likes
  *	scenario.c  errors provoked at a moment, and what must follow
@@ -26,6 +27,7 @@
 #include "base/list.h"
 #include "base/rng.h"
 #include "base/timer.h"
+#include "core/mw.h"
 #include "rig/rig.h"
 
 #define SIM_HOSTS   4u
@@ -51,6 +53,7 @@ enum sim_scenario {
 	SIM_RNR,
 	SIM_UC,
 	SIM_UD,
+	SIM_XRC,
 	SIM_MIXED,
 	SIM_BIG,
 	SIM_HOSTILE,
@@ -90,6 +93,7 @@ struct sim_params {
 	uint32_t lanes_per_host;
 	uint32_t rc_conns;
 	uint32_t uc_conns;
+	uint32_t xrc_conns; /* one way, from an initiator to a target */
 	uint32_t uds;
 	uint32_t ops; /* a direction */
 	uint32_t max_msg;
@@ -99,6 +103,7 @@ struct sim_params {
 	uint64_t poll_delay_ns;
 	bool shared_cq;
 	bool srq;
+	bool windows;
 	uint8_t timeout;
 	uint8_t retry_cnt;
 	uint8_t rnr_retry;
@@ -213,6 +218,23 @@ struct sim_op {
 	bool seen; /* its receive completion came */
 };
 
+enum sim_win_state {
+	SIM_WIN_FREE,
+	SIM_WIN_BINDING,
+	SIM_WIN_BOUND,
+	SIM_WIN_ENDING, /* an invalidation was posted */
+};
+
+struct sim_win {
+	struct ur_mw *mw;
+	enum sim_win_state state;
+	struct ur_mw_bind bind;
+	uint32_t key;
+	uint32_t off;
+	uint32_t len;
+	bool zero; /* based */
+};
+
 /* One direction of a connection. */
 struct sim_dir {
 	struct sim_end *from;
@@ -228,6 +250,7 @@ struct sim_dir {
 	struct rig_buf src;
 	struct rig_buf dst;
 	uint8_t *model; /* dst after all that was posted */
+	struct sim_win win; /* of dst */
 	bool unsure;	/* not every posted op was executed, or in order */
 	bool post_pending;
 	/* The first request that failed, and how. */
@@ -260,7 +283,7 @@ struct sim_end {
 };
 
 struct sim_conn {
-	enum ur_qp_type type;
+	enum ur_qp_type type; /* of its first end */
 	uint32_t mtu;
 	struct sim_end end[2];
 	bool hostile; /* one end is played by the attacker */
@@ -404,6 +427,7 @@ void sim_rxq_sges(struct sim_rxq *q, uint32_t slot, struct ur_sge *sge);
 void sim_rxq_reset(struct sim_rxq *q);
 
 /* conn.c */
+bool sim_end_receives(const struct sim_end *e);
 void sim_conn_create(struct sim_world *w, enum ur_qp_type type,
 		     struct sim_lane *a, struct sim_lane *b);
 void sim_conn_destroy(struct sim_conn *c);
@@ -445,6 +469,18 @@ bool sim_gaps_ok(const struct ur_sge *sge, uint32_t n, uint32_t written);
 void sim_slot_blank(const struct rig_buf *b, uint32_t at, uint32_t len);
 /* Cut len into at most SIM_SGES pieces; returns how many (0 for none). */
 uint32_t sim_cut(struct sim_world *w, uint32_t len, uint32_t *piece);
+
+/* window.c */
+void sim_win_create(struct sim_dir *d);
+void sim_win_destroy(struct sim_dir *d);
+/* Perhaps make op one about a window. */
+bool sim_win_draw(struct sim_dir *d, struct sim_op *op);
+void sim_win_undo(struct sim_dir *d, const struct sim_op *op);
+/* Perhaps reach the target through its window. */
+void sim_win_name(struct sim_dir *d, const struct sim_op *op,
+		  struct rig_wr *wr);
+void sim_win_completed(struct sim_dir *d, const struct sim_op *op);
+void sim_win_invalidated(struct sim_dir *d);
 
 /* ud.c */
 void sim_ud_create(struct sim_world *w, struct sim_lane *l);

@@ -64,6 +64,8 @@ static void sniff_kind(struct sim_world *w, const struct sim_pkt *p,
 	case UR_OP_READ_REQUEST:
 	case UR_OP_CMP_SWAP:
 	case UR_OP_FETCH_ADD:
+	case UR_OP_FLUSH:
+	case UR_OP_ATOMIC_WRITE:
 		if (e)
 			sniff_request(w, e->in->from, h);
 		break;

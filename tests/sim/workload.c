@@ -9,6 +9,7 @@
 bool sim_op_eats_recv(const struct sim_op *op)
 {
 	return op->opcode == UR_WR_SEND || op->opcode == UR_WR_SEND_IMM ||
+	       op->opcode == UR_WR_SEND_INV ||
 	       op->opcode == UR_WR_RDMA_WRITE_IMM;
 }
 
@@ -21,16 +22,19 @@ bool sim_op_reads(const struct sim_op *op)
 static uint8_t draw_opcode(struct sim_world *w, enum ur_qp_type type)
 {
 	static const uint8_t rc[] = {
-		UR_WR_SEND,	  UR_WR_SEND,	    UR_WR_SEND_IMM,
-		UR_WR_RDMA_WRITE, UR_WR_RDMA_WRITE, UR_WR_RDMA_WRITE_IMM,
-		UR_WR_RDMA_READ,  UR_WR_RDMA_READ,  UR_WR_FETCH_ADD,
-		UR_WR_FETCH_ADD,  UR_WR_CMP_SWP,
+		UR_WR_SEND,	    UR_WR_SEND,	      UR_WR_SEND_IMM,
+		UR_WR_RDMA_WRITE,   UR_WR_RDMA_WRITE, UR_WR_RDMA_WRITE_IMM,
+		UR_WR_RDMA_READ,    UR_WR_RDMA_READ,  UR_WR_FETCH_ADD,
+		UR_WR_FETCH_ADD,    UR_WR_CMP_SWP,    UR_WR_FLUSH,
+		UR_WR_ATOMIC_WRITE,
 	};
 
 	/* The first six are those of UC. */
 	if (type == UR_QPT_UC)
 		return rc[sim_below(w, 6)];
-	return rc[sim_below(w, (uint32_t)sizeof(rc))];
+	/* The last two have no opcodes on XRC. */
+	return rc[sim_below(w, (uint32_t)sizeof(rc) -
+				       (type == UR_QPT_RC ? 0 : 2))];
 }
 
 static uint32_t draw_len(struct sim_world *w, uint32_t mtu)
@@ -59,6 +63,17 @@ static uint32_t draw_len(struct sim_world *w, uint32_t mtu)
 		break;
 	}
 	return len < max ? len : max;
+}
+
+/* FLUSH has a range and no data. */
+static void draw_flush(struct sim_dir *d, struct sim_op *op)
+{
+	struct sim_world *w = d->from->w;
+
+	op->len = sim_below(w, w->p.max_msg + 1);
+	op->nsge = 1;
+	op->piece[0] = op->len;
+	op->dst_off = sim_below(w, d->dst.len - op->len + 1);
 }
 
 static bool dir_reaches_counter(const struct sim_dir *d)
@@ -96,13 +111,21 @@ static void draw_op(struct sim_dir *d, struct sim_op *op)
 	op->id = ++w->next_id;
 	op->posted_ns = w->now_ns;
 	op->imm = (uint32_t)op->id;
+	if (d->posted != d->bad_op && sim_win_draw(d, op))
+		return;
 	op->opcode = draw_opcode(w, e->conn->type);
 	if (op->opcode == UR_WR_FETCH_ADD || op->opcode == UR_WR_CMP_SWP) {
 		draw_atomic(d, op);
+	} else if (op->opcode == UR_WR_FLUSH) {
+		draw_flush(d, op);
 	} else {
 		op->len = draw_len(w, ur_mtu_bytes(e->conn->mtu));
+		if (op->opcode == UR_WR_ATOMIC_WRITE)
+			op->len = 8;
 		op->nsge = sim_cut(w, op->len, op->piece);
 		op->dst_off = sim_below(w, d->dst.len - op->len + 1);
+		if (op->opcode == UR_WR_ATOMIC_WRITE)
+			op->dst_off &= ~7u;
 		if (!sim_op_reads(op) && op->len <= e->qp.sq.max_inline &&
 		    sim_chance(w, SIM_PROB / 2))
 			op->flags |= UR_SEND_INLINE;
@@ -133,6 +156,9 @@ static void op_wr(struct sim_dir *d, const struct sim_op *op, struct rig_wr *wr,
 		.imm_be = op->imm,
 		.remote_addr = (uintptr_t)b->p + off,
 		.rkey = b->mr->key,
+		.srqn = d->to->own_rxq.srq.number,
+		.placement = UR_FLUSH_GLOBAL,
+		.level = op->id % 2 ? UR_FLUSH_RANGE : UR_FLUSH_MR,
 		.opcode = op->opcode,
 		.flags = op->flags,
 		.compare_add = op->opcode == UR_WR_CMP_SWP ? op->compare
@@ -206,11 +232,13 @@ static bool dir_post_one(struct sim_dir *d)
 	if (!sim_op_reads(op))
 		sim_sges_fill(sge, op->nsge, op->id);
 	op_wr(d, op, &wr, sge);
+	sim_win_name(d, op, &wr);
 	if (bad)
 		spoil(d, op, &wr, sge);
 	if (rig_post_send(&d->from->qp, &wr)) {
 		if (op->dst_off == SIM_COUNTER)
 			w->counter_adds--;
+		sim_win_undo(d, op);
 		return false;
 	}
 	SIM_TRACEF(w, "qp %x posts #%u op %u len %u flags %x", d->from->qp.qpn,

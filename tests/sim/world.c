@@ -102,10 +102,14 @@ static void poll_cq(struct sim_lane *l, struct ur_cq *cq)
 	uint32_t n;
 
 	while (!ur_cq_is_empty(cq) && (n = ur_cq_poll(cq, cqe, 16))) {
-		for (uint32_t i = 0; i < n; i++)
-			sim_end_completion(ur_container_of(cqe[i].qp,
-							   struct sim_end, qp),
-					   &cqe[i]);
+		for (uint32_t i = 0; i < n; i++) {
+			struct sim_end *e = sim_end_by_qpn(l, cqe[i].qpn);
+
+			if (e)
+				sim_end_completion(e, &cqe[i]);
+			else
+				sim_fail(l->w, "a completion of no QP");
+		}
 	}
 }
 
@@ -328,21 +332,28 @@ static void draw_pair(struct sim_world *w, struct sim_lane **a,
 	*b = &w->lanes[k * p->lanes_per_host + sim_below(w, p->lanes_per_host)];
 }
 
-static void make_conns(struct sim_world *w)
+static void make_conns_of(struct sim_world *w, enum ur_qp_type type, uint32_t n)
 {
 	struct sim_lane *a, *b;
-	uint32_t most = w->p.rc_conns * 2 * w->p.ops;
+
+	for (uint32_t i = 0; i < n; i++) {
+		draw_pair(w, &a, &b);
+		sim_conn_create(w, type, a, b);
+	}
+}
+
+static void make_conns(struct sim_world *w)
+{
+	uint32_t most = (w->p.rc_conns + w->p.xrc_conns) * 2 * w->p.ops;
 
 	rig_buf_init(&w->counter, &w->hosts[0], 8,
 		     UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_ATOMIC);
 	memset(w->counter.p, 0, 8);
 	w->counter_seen = calloc(1, most * 2 / 8 + 1);
 	RIG_CHECK(w->counter_seen != NULL);
-	for (uint32_t i = 0; i < w->p.rc_conns + w->p.uc_conns; i++) {
-		draw_pair(w, &a, &b);
-		sim_conn_create(w, i < w->p.rc_conns ? UR_QPT_RC : UR_QPT_UC, a,
-				b);
-	}
+	make_conns_of(w, UR_QPT_RC, w->p.rc_conns);
+	make_conns_of(w, UR_QPT_UC, w->p.uc_conns);
+	make_conns_of(w, UR_QPT_XRC_SEND, w->p.xrc_conns);
 	for (uint32_t i = 0; i < w->p.uds; i++)
 		sim_ud_create(w, &w->lanes[i % w->nlanes]);
 }
@@ -356,7 +367,8 @@ static void start(struct sim_world *w)
 			continue;
 		sim_rxq_wake(e->rxq, 0);
 		/* All one way in an incast, or now and then. */
-		if (i % 2 == 0 || (w->p.scenario != SIM_INCAST &&
+		if (i % 2 == 0 || (e->qp.type != UR_QPT_XRC_RECV &&
+				   w->p.scenario != SIM_INCAST &&
 				   sim_chance(w, SIM_PROB / 2)))
 			sim_dir_plan(&e->out, w->p.ops);
 	}

@@ -457,7 +457,7 @@ static int dgram_get_option(struct urs_sock *s, int level, int name, void *val,
 		    : name == RDMA_INLINE ? (int)s->opts.inline_max
 					  : -1;
 		if (n < 0)
-			return -ENOTSUP;
+			return -ENOPROTOOPT;
 		if (*len < sizeof(n))
 			return -EINVAL;
 		memcpy(val, &n, sizeof(n));

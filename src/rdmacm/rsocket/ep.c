@@ -305,57 +305,46 @@ int urs_ep_post(struct urs_stream *st, enum urs_wr_kind kind, uint32_t copied,
 	return -ibv_post_send(st->id->qp, &wr, &bad);
 }
 
-static void got_ctrl(struct urs_stream *st, uint32_t what)
+static void got_message(struct urs_stream *st, uint32_t msg)
 {
-	if (what == URS_CTRL_DISCONNECT) {
-		urs_stream_closed(st);
-	} else if (what == URS_CTRL_SHUTDOWN) {
+	switch (urs_flow_message(&st->flow, msg)) {
+	case URS_NEWS_NONE:
+		break;
+	case URS_NEWS_DATA:
+		st->s.in_news++;
+		break;
+	case URS_NEWS_SHUTDOWN:
 		if (!st->can_write)
 			urs_stream_closed(st);
 		st->can_read = false;
 		st->s.in_news++;
 		urs_sock_wake(&st->s);
-	}
-}
-
-static void got_message(struct urs_stream *st, uint32_t msg)
-{
-	uint32_t arg = urs_msg_arg(msg);
-
-	switch (urs_msg_op(msg)) {
-	case URS_OP_DATA:
-		if (urs_flow_data(&st->flow, arg))
-			urs_stream_fail(st, EPROTO);
-		else
-			st->s.in_news++;
 		break;
-	case URS_OP_SGL:
-		urs_flow_credit(&st->flow, arg);
+	case URS_NEWS_DISCONNECT:
+		urs_stream_closed(st);
 		break;
-	case URS_OP_IOMAP:
-		/* The mapping is in our list; it took a credit to say so. */
-		urs_flow_note(&st->flow);
-		break;
-	case URS_OP_CTRL:
-		got_ctrl(st, arg);
-		break;
-	default:
+	case URS_NEWS_BAD:
 		urs_stream_fail(st, EPROTO);
 		break;
 	}
 }
 
-static uint32_t message_of(const struct urs_stream *st, const struct ibv_wc *wc)
+/* false: it came in a way that rsockets do not send. */
+static bool message_of(const struct urs_stream *st, const struct ibv_wc *wc,
+		       uint32_t *msg)
 {
-	uint32_t msg;
+	bool imm = wc->wc_flags & IBV_WC_WITH_IMM;
 
-	if (wc->wc_flags & IBV_WC_WITH_IMM)
-		return ntohl(wc->imm_data);
-	memcpy(&msg,
-	       st->ep.rbuf + st->ep.rbuf_size +
-		       (size_t)(uint32_t)wc->wr_id * URS_MSG_LEN,
-	       sizeof(msg));
-	return msg;
+	if (imm == st->ep.paired || (!imm && wc->byte_len != URS_MSG_LEN))
+		return false;
+	if (imm)
+		*msg = ntohl(wc->imm_data);
+	else
+		memcpy(msg,
+		       st->ep.rbuf + st->ep.rbuf_size +
+			       (size_t)(uint32_t)wc->wr_id * URS_MSG_LEN,
+		       sizeof(*msg));
+	return true;
 }
 
 static void failed_wr(struct urs_stream *st, const struct ibv_wc *wc)
@@ -399,6 +388,7 @@ static int poll_batch(struct urs_stream *st)
 
 	for (int i = 0; i < n; i++) {
 		bool recv = wc[i].wr_id >> 32 == URS_WR_RECV;
+		uint32_t msg;
 
 		if (!recv)
 			send_done(st, &wc[i]);
@@ -409,7 +399,10 @@ static int poll_batch(struct urs_stream *st)
 		if (!recv)
 			continue;
 		slots[used++] = (uint32_t)wc[i].wr_id;
-		got_message(st, message_of(st, &wc[i]));
+		if (message_of(st, &wc[i], &msg))
+			got_message(st, msg);
+		else
+			urs_stream_fail(st, EPROTO);
 	}
 	if (used && st->state != URS_FAILED && post_recvs(st, slots, used))
 		urs_stream_fail(st, EIO);

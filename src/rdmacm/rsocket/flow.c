@@ -88,29 +88,29 @@ struct urs_chunk urs_flow_write(struct urs_flow *f, uint32_t want,
 	return c;
 }
 
-struct urs_chunk urs_flow_send(struct urs_flow *f, uint32_t want,
-			       uint32_t inline_max)
+/* The peer may write the entry while we look at it, so the length is read but
+ * once.  It is written last; what it covers is valid with it. */
+bool urs_flow_send(struct urs_flow *f, uint32_t want, uint32_t inline_max,
+		   struct urs_chunk *out)
 {
 	volatile struct urs_sge *t = &f->target[f->target_at];
-	struct urs_chunk c;
-	uint32_t room;
+	uint32_t room = t->length;
 
-	assert(urs_flow_can_send(f));
-	room = t->length;
-	/* The length is written last; what it covers is valid with it. */
+	if (!room || !urs_flow_can_write(f) || f->send_seq == f->send_limit)
+		return false;
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	c = urs_flow_write(f, want < room ? want : room, inline_max);
-	c.addr = t->addr;
-	c.key = t->key;
+	*out = urs_flow_write(f, want < room ? want : room, inline_max);
+	out->addr = t->addr;
+	out->key = t->key;
 	/* Before the message leaves: once the peer has read all of it, it may
 	 * write this entry again. */
-	t->addr += c.length;
-	t->length = room - c.length;
-	if (room == c.length)
+	t->addr += out->length;
+	t->length = room - out->length;
+	if (room == out->length)
 		f->target_at = (f->target_at + 1) % URS_SGL_LEN;
 	f->send_seq++;
 	f->sq_free -= requests_per_message(f) - 1;
-	return c;
+	return true;
 }
 
 struct urs_chunk urs_flow_send_note(struct urs_flow *f, uint32_t want,
@@ -172,6 +172,39 @@ void urs_flow_credit(struct urs_flow *f, uint32_t limit)
 void urs_flow_note(struct urs_flow *f)
 {
 	f->recv_seq++;
+}
+
+static enum urs_news control(uint32_t what)
+{
+	switch (what) {
+	case URS_CTRL_DISCONNECT:
+		return URS_NEWS_DISCONNECT;
+	case URS_CTRL_SHUTDOWN:
+		return URS_NEWS_SHUTDOWN;
+	default:
+		return URS_NEWS_NONE; /* keepalive, and what may come yet */
+	}
+}
+
+enum urs_news urs_flow_message(struct urs_flow *f, uint32_t msg)
+{
+	uint32_t arg = urs_msg_arg(msg);
+
+	switch (urs_msg_op(msg)) {
+	case URS_OP_DATA:
+		return urs_flow_data(f, arg) ? URS_NEWS_BAD : URS_NEWS_DATA;
+	case URS_OP_SGL:
+		urs_flow_credit(f, arg);
+		return URS_NEWS_NONE;
+	case URS_OP_IOMAP:
+		/* The mapping is in our list; it took a credit to say so. */
+		urs_flow_note(f);
+		return URS_NEWS_NONE;
+	case URS_OP_CTRL:
+		return control(arg);
+	default:
+		return URS_NEWS_BAD;
+	}
 }
 
 uint32_t urs_flow_peek(const struct urs_flow *f, uint32_t skip, uint32_t *at)

@@ -89,10 +89,11 @@ bool urs_flow_can_send(const struct urs_flow *f);
 
 /*
  * Takes what sending at most `want` bytes needs.  Up to inline_max bytes go
- * without the send buffer.  Only if urs_flow_can_send().
+ * without the send buffer.  false: one cannot send (any more: the peer may
+ * change its mind at any moment).
  */
-struct urs_chunk urs_flow_send(struct urs_flow *f, uint32_t want,
-			       uint32_t inline_max);
+bool urs_flow_send(struct urs_flow *f, uint32_t want, uint32_t inline_max,
+		   struct urs_chunk *out);
 
 /* The same for a write into memory that the peer has mapped: needs no credit
  * and no borrowed memory.  addr and key are left to the caller. */
@@ -115,6 +116,17 @@ bool urs_flow_all_sent(const struct urs_flow *f);
 bool urs_flow_ctrl_take(struct urs_flow *f);
 
 /* ---- receiving ---- */
+
+/* What a message of the peer means for the stream. */
+enum urs_news {
+	URS_NEWS_NONE, /* ... but for the bookkeeping, nothing */
+	URS_NEWS_DATA,
+	URS_NEWS_SHUTDOWN,   /* the peer sends no more */
+	URS_NEWS_DISCONNECT, /* nor does it receive */
+	URS_NEWS_BAD,	     /* breaks the protocol */
+};
+
+enum urs_news urs_flow_message(struct urs_flow *f, uint32_t msg);
 
 /* A message of so many bytes came.  -EPROTO: more than was lent. */
 int urs_flow_data(struct urs_flow *f, uint32_t length);

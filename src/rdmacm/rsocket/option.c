@@ -1,9 +1,65 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rdmacm/rsocket/option.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/time.h>
+
+static const struct {
+	int level;
+	int name;
+	int usual;
+} kept[] = {
+	{ SOL_SOCKET, SO_OOBINLINE, 0 },
+	{ SOL_SOCKET, SO_PRIORITY, 0 },
+	{ SOL_SOCKET, SO_RCVLOWAT, 1 },
+	{ SOL_SOCKET, SO_REUSEPORT, 0 },
+	{ SOL_SOCKET, SO_BROADCAST, 0 },
+	{ SOL_SOCKET, SO_DONTROUTE, 0 },
+	{ SOL_SOCKET, SO_TIMESTAMP, 0 },
+	{ SOL_SOCKET, SO_BUSY_POLL, 0 },
+	{ IPPROTO_TCP, TCP_NODELAY, 0 },
+	{ IPPROTO_TCP, TCP_CORK, 0 },
+	{ IPPROTO_TCP, TCP_KEEPINTVL, 75 },
+	{ IPPROTO_TCP, TCP_KEEPCNT, 9 },
+	{ IPPROTO_TCP, TCP_SYNCNT, 6 },
+	{ IPPROTO_TCP, TCP_LINGER2, 60 },
+	{ IPPROTO_TCP, TCP_DEFER_ACCEPT, 0 },
+	{ IPPROTO_TCP, TCP_WINDOW_CLAMP, 0 },
+	{ IPPROTO_TCP, TCP_QUICKACK, 1 },
+	{ IPPROTO_TCP, TCP_USER_TIMEOUT, 0 },
+	{ IPPROTO_TCP, TCP_NOTSENT_LOWAT, -1 },
+	{ IPPROTO_IP, IP_TOS, 0 },
+	{ IPPROTO_IP, IP_TTL, 64 },
+	{ IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_WANT },
+	{ IPPROTO_IP, IP_RECVERR, 0 },
+	{ IPPROTO_IP, IP_FREEBIND, 0 },
+	{ IPPROTO_IPV6, IPV6_TCLASS, 0 },
+	{ IPPROTO_IPV6, IPV6_UNICAST_HOPS, 64 },
+	{ IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_WANT },
+	{ IPPROTO_IPV6, IPV6_RECVERR, 0 },
+};
+
+enum { KEPT = sizeof(kept) / sizeof(kept[0]) };
+
+static_assert(KEPT <= (int)URS_KEPT_MOST, "room for all that are kept");
+
+void urs_kept_init(struct urs_opts *o)
+{
+	for (int i = 0; i < KEPT; i++)
+		o->kept[i] = kept[i].usual;
+}
+
+int *urs_kept_find(struct urs_opts *o, int level, int name)
+{
+	for (int i = 0; i < KEPT; i++) {
+		if (kept[i].level == level && kept[i].name == name)
+			return &o->kept[i];
+	}
+	return NULL;
+}
 
 static int set_timeout(struct urs_sock *s, int name, const void *val,
 		       socklen_t len)
@@ -40,23 +96,21 @@ int urs_option_set(struct urs_sock *s, int level, int name, const void *val,
 
 static int get_number(struct urs_sock *s, int level, int name, int *out)
 {
-	const struct urs_opts *o = &s->opts;
+	struct urs_opts *o = &s->opts;
+	const int *value = urs_kept_find(o, level, name);
 
-	if (level == IPPROTO_IPV6 && name == IPV6_V6ONLY) {
-		*out = o->v6only;
+	if (value || (level == IPPROTO_IPV6 && name == IPV6_V6ONLY)) {
+		*out = value ? *value : o->v6only;
 		return 0;
 	}
 	if (level != SOL_SOCKET)
-		return -ENOTSUP;
+		return -ENOPROTOOPT;
 	switch (name) {
 	case SO_REUSEADDR:
 		*out = o->reuseaddr;
 		return 0;
 	case SO_KEEPALIVE:
 		*out = o->keepalive;
-		return 0;
-	case SO_OOBINLINE:
-		*out = o->oobinline;
 		return 0;
 	case SO_RCVBUF:
 		*out = (int)o->rbuf_size;
@@ -78,7 +132,7 @@ static int get_number(struct urs_sock *s, int level, int name, int *out)
 		*out = s->type == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP;
 		return 0;
 	default:
-		return -ENOTSUP;
+		return -ENOPROTOOPT;
 	}
 }
 
@@ -94,7 +148,7 @@ static int give(void *val, socklen_t *len, const void *from, size_t size)
 static int get_common(struct urs_sock *s, int level, int name, void *val,
 		      socklen_t *len)
 {
-	struct linger linger = { .l_onoff = !s->opts.no_linger };
+	struct linger linger = { s->opts.linger, s->opts.linger_s };
 	struct timeval tv;
 	int64_t ns;
 	int n, rc;

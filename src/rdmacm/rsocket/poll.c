@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rpoll() and rselect(): rsockets and other descriptors together. */
 #include <errno.h>
+#include <limits.h>
 #include <rdma/rsocket.h>
 #include <stdlib.h>
 #include <string.h>
@@ -270,7 +271,11 @@ int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
 		return -1;
 	}
 	n = from_sets(nfds, readfds, writefds, exceptfds, fds);
-	if (timeout)
+	if (timeout && timeout->tv_sec < 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (timeout && timeout->tv_sec < INT_MAX / 1000 - 1)
 		ms = (int)(timeout->tv_sec * 1000 +
 			   (timeout->tv_usec + 999) / 1000);
 	rc = rpoll(fds, n, ms);

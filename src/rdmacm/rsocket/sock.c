@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "rdmacm/rsocket/config.h"
+#include "rdmacm/rsocket/option.h"
 
 static _Atomic unsigned int generation;
 
@@ -54,6 +55,7 @@ static void default_opts(struct urs_opts *o)
 		.inline_max = c->inline_max,
 		.iomap_size = (uint16_t)c->iomap_size,
 	};
+	urs_kept_init(o);
 }
 
 int urs_sock_init(struct urs_sock *s, const struct urs_ops *ops, int domain,

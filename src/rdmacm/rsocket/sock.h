@@ -9,9 +9,9 @@
  * polls the descriptor.  News is level-triggered until somebody consumes it;
  * who consumes tells all others that wait (urs_sock_wake()).
  *
- * Locks, outermost first: service > epoll set > snd, rcv > lock > fds.  snd
- * and rcv keep calls of one direction apart; lock guards the state and is
- * never held while sleeping.
+ * Locks, outermost first: epoll set > service > snd, rcv > lock > an epoll
+ * set's list of the busy > fds.  snd and rcv keep calls of one direction apart;
+ * lock guards the state and is never held while sleeping.
  */
 #ifndef UR_RDMACM_RSOCKET_SOCK_H
 #define UR_RDMACM_RSOCKET_SOCK_H
@@ -28,6 +28,7 @@
 #include "rdmacm/rsocket/service.h"
 
 enum { URS_KIND_SOCK = 1, URS_KIND_EPOLL };
+enum { URS_KEPT_MOST = 40 };
 
 /* What rsetsockopt() knows; buffers count until they are allocated. */
 struct urs_opts {
@@ -39,13 +40,13 @@ struct urs_opts {
 	uint16_t iomap_size;
 	bool reuseaddr;
 	bool keepalive;
-	bool oobinline;
-	bool no_linger;
-	bool nodelay;
+	bool linger;
+	int linger_s;
 	bool v6only;
 	int keepidle_s;		/* 0: the system's */
 	int64_t rcv_timeout_ns; /* 0: none */
 	int64_t snd_timeout_ns;
+	int kept[URS_KEPT_MOST]; /* option.c: what only wants to be read back */
 };
 
 /* Buffers of a call, as readv() has them. */

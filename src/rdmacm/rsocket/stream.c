@@ -41,10 +41,8 @@ int urs_stream_alloc(int domain, const struct urs_stream *from,
 		free(st);
 		return rc;
 	}
-	if (from) {
+	if (from)
 		st->s.opts = from->s.opts;
-		st->s.opts.keepalive = false;
-	}
 	ur_list_init(&st->mappings);
 	ur_list_init(&st->ready);
 	ur_list_init(&st->pending);
@@ -60,6 +58,10 @@ static void stream_free(struct urs_sock *s)
 {
 	struct urs_stream *st = urs_stream_of(s);
 
+	/* A call that was under way when it was closed may have started one. */
+	urs_watch_stop(&urs_cm_service, &st->connecting);
+	urs_watch_stop(&urs_cm_service, &st->alive);
+	urs_stream_unlisten(st);
 	urs_stream_unmap_all(st);
 	urs_ep_destroy(st);
 	if (st->id)
@@ -101,20 +103,43 @@ put:
 	return rc;
 }
 
+static int bind_locked(struct urs_stream *st)
+{
+	if (rdma_bind_addr(st->id, &st->local.sa))
+		return -errno;
+	st->bound = true;
+	st->state = URS_BOUND;
+	return 0;
+}
+
 static int stream_bind(struct urs_sock *s, const union urs_addr *a)
 {
 	struct urs_stream *st = urs_stream_of(s);
-	union urs_addr copy = *a;
 	int rc = -EINVAL;
 
 	ur_lock(&s->lock);
 	if (st->state == URS_INIT) {
-		rc = rdma_bind_addr(st->id, &copy.sa) ? -errno : 0;
-		if (!rc)
-			st->state = URS_BOUND;
+		st->local = *a;
+		rc = bind_locked(st);
 	}
 	ur_unlock(&s->lock);
 	return rc;
+}
+
+int urs_stream_renew(struct urs_stream *st)
+{
+	struct rdma_cm_id *id;
+
+	if (st->met)
+		return -ECONNABORTED;
+	if (rdma_create_id(st->chan, &id, st, RDMA_PS_TCP))
+		return -errno;
+	urs_ep_destroy(st);
+	rdma_destroy_id(st->id);
+	st->id = id;
+	urs_stream_apply_options(st);
+	st->state = URS_INIT;
+	return st->bound ? bind_locked(st) : 0;
 }
 
 static int stream_name(struct urs_sock *s, bool peer, union urs_addr *out)
@@ -224,7 +249,7 @@ static void stream_close(struct urs_sock *s)
 	if (listening)
 		urs_stream_unlisten(st);
 	if (open)
-		urs_stream_shutdown(s, SHUT_RDWR);
+		urs_stream_part(st);
 	ur_lock(&s->lock);
 	s->closed = true;
 	urs_sock_wake(s);

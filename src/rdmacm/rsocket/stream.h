@@ -66,6 +66,9 @@ struct urs_stream {
 	enum urs_state state;
 	bool can_read; /* the peer may send, and we want it */
 	bool can_write;
+	bool met;   /* was connected once */
+	bool bound; /* by the application, to: */
+	union urs_addr local;
 	bool blocked; /* a writer was turned away: room will be news */
 	struct rdma_event_channel *chan;
 	struct rdma_cm_id *id;
@@ -89,6 +92,7 @@ struct urs_stream {
 	struct ur_list ready;	/* connected, to be accepted */
 	struct ur_list pending; /* not yet connected */
 	unsigned int ready_count;
+	unsigned int pending_count;
 	unsigned int backlog;
 	bool paused;	     /* ready is full */
 	struct ur_list node; /* in one of its listener's lists */
@@ -157,6 +161,10 @@ void urs_stream_unlisten(struct urs_stream *st);
 int urs_stream_alloc(int domain, const struct urs_stream *from,
 		     struct urs_stream **out);
 
+/* After a connect() that failed: as if new, with address and options.  Under
+ * lock.  0 or -errno; -ECONNABORTED: it was connected before. */
+int urs_stream_renew(struct urs_stream *st);
+
 /* ---- stream_io.c ---- */
 
 ssize_t urs_stream_recv(struct urs_sock *s, const struct urs_iov *iov,
@@ -164,6 +172,8 @@ ssize_t urs_stream_recv(struct urs_sock *s, const struct urs_iov *iov,
 ssize_t urs_stream_send(struct urs_sock *s, const struct urs_iov *iov,
 			int flags, const union urs_addr *dst);
 int urs_stream_shutdown(struct urs_sock *s, int how);
+/* The end of a connected one, as SO_LINGER wants it. */
+void urs_stream_part(struct urs_stream *st);
 bool urs_stream_writable(struct urs_sock *s);
 /* Waits for `ready`, then says whether one may write: 0 or -errno. */
 int urs_stream_wait_writable(struct urs_stream *st, urs_test ready, int flags);
@@ -186,5 +196,8 @@ int urs_stream_set_option(struct urs_sock *s, int level, int name,
 int urs_stream_get_option(struct urs_sock *s, int level, int name, void *val,
 			  socklen_t *len);
 void urs_stream_alive_due(struct urs_watch *w);
+void urs_stream_keep_alive(struct urs_stream *st);
+/* Tells a new id what was set before; under lock. */
+void urs_stream_apply_options(struct urs_stream *st);
 
 #endif

@@ -24,6 +24,7 @@ void urs_stream_set_state(struct urs_stream *st, enum urs_state state)
 		return;
 	ur_debug("rsocket %d: state %d -> %d", st->s.fd, st->state, state);
 	st->state = state;
+	st->met |= state == URS_CONNECTED;
 	st->can_read = state == URS_CONNECTED;
 	st->can_write = state == URS_CONNECTED;
 	st->s.in_news++;
@@ -249,14 +250,21 @@ int urs_stream_finish_open(struct urs_stream *st, bool nonblock,
 	return 0;
 }
 
+static void set_out(struct urs_stream *st, const union urs_addr *a)
+{
+	memcpy(&st->id->route.addr.dst_storage, a, urs_addr_len(a));
+	st->retries = 0;
+	resolve_addr(st);
+}
+
 static int begin_connect(struct urs_stream *st, const union urs_addr *a)
 {
+	int rc;
+
 	switch (st->state) {
 	case URS_INIT:
 	case URS_BOUND:
-		memcpy(&st->id->route.addr.dst_storage, a, urs_addr_len(a));
-		st->retries = 0;
-		resolve_addr(st);
+		set_out(st, a);
 		return 0;
 	case URS_ADDR:
 	case URS_ROUTE:
@@ -267,7 +275,12 @@ static int begin_connect(struct urs_stream *st, const union urs_addr *a)
 	case URS_CLOSED:
 		return -EISCONN;
 	case URS_FAILED:
-		return st->s.error ? 0 : -ECONNABORTED;
+		if (st->s.error) /* is told by who waits */
+			return 0;
+		rc = urs_stream_renew(st);
+		if (!rc)
+			set_out(st, a);
+		return rc;
 	case URS_LISTENING:
 		break;
 	}

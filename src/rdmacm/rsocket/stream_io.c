@@ -4,7 +4,9 @@
  * written to the peer's memory; a long send begins with small pieces, so that
  * the wire is busy while the rest is copied.
  *
- * There is no out-of-band data: as in rdma-core, MSG_OOB means nothing.
+ * Urgent data has no way of its own in the protocol: what is sent with MSG_OOB
+ * goes in line, as between sockets with SO_OOBINLINE, and so there is never any
+ * to be had by receiving with MSG_OOB.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,6 +18,12 @@ enum {
 	FIRST_PIECE = 2048, /* doubled with each piece up to */
 	LAST_PIECE = 65536,
 };
+
+/*
+ * Data leaves as long as our process lives, so closing waits until the peer's
+ * adapter has all of it.  One that goes on refusing must not hold us for ever.
+ */
+#define PART_MOST_NS 10000000000
 
 /* ---- receiving ---- */
 
@@ -106,6 +114,8 @@ ssize_t urs_stream_recv(struct urs_sock *s, const struct urs_iov *iov,
 	struct urs_stream *st = urs_stream_of(s);
 	ssize_t n;
 
+	if (flags & MSG_OOB)
+		return -EINVAL;
 	ur_lock(&s->rcv);
 	ur_lock(&s->lock);
 	n = ready_for_io(st, flags, s->opts.rcv_timeout_ns);
@@ -138,12 +148,11 @@ int urs_stream_wait_writable(struct urs_stream *st, urs_test ready, int flags)
 		return rc;
 	if (st->can_write)
 		return 0;
-	if (st->state == URS_FAILED && st->s.error) {
-		rc = -st->s.error;
+	/* Why it broke is said once. */
+	rc = st->state == URS_FAILED ? -st->s.error : 0;
+	if (rc)
 		st->s.error = 0;
-		return rc;
-	}
-	return st->state == URS_CONNECTED ? -EPIPE : -ECONNRESET;
+	return rc ? rc : -EPIPE;
 }
 
 int urs_stream_stage(struct urs_stream *st, const struct urs_chunk *c,
@@ -201,8 +210,10 @@ static int send_piece(struct urs_stream *st, const struct urs_iov *iov,
 	unsigned int flags;
 	int n, rc;
 
-	c = urs_flow_send(&st->flow, piece_size(done, iov->total - done),
-			  ep->inline_max);
+	*sent = 0;
+	if (!urs_flow_send(&st->flow, piece_size(done, iov->total - done),
+			   ep->inline_max, &c))
+		return 0;
 	/* What was taken is the sender's (snd) until it is posted. */
 	ur_unlock(&st->s.lock);
 	n = urs_stream_stage(st, &c, iov, done, sge, &flags);
@@ -235,14 +246,13 @@ static ssize_t send_locked(struct urs_stream *st, const struct urs_iov *iov,
 	return done ? (ssize_t)done : rc;
 }
 
+/* As in the kernel's TCP the address is of no interest. */
 ssize_t urs_stream_send(struct urs_sock *s, const struct urs_iov *iov,
 			int flags, const union urs_addr *dst)
 {
 	struct urs_stream *st = urs_stream_of(s);
 	ssize_t n;
 
-	if (dst)
-		return -EISCONN;
 	ur_lock(&s->snd);
 	ur_lock(&s->lock);
 	n = ready_for_io(st, flags, s->opts.snd_timeout_ns);
@@ -270,10 +280,10 @@ static bool all_said(struct urs_sock *s)
 }
 
 /* Tells the peer; a farewell's completion closes the stream. */
-static int say(struct urs_stream *st, enum urs_ctrl what)
+static int say(struct urs_stream *st, enum urs_ctrl what, int64_t timeout_ns)
 {
 	bool bye = what == URS_CTRL_DISCONNECT;
-	int rc = urs_sock_wait(&st->s, can_say, false, 0);
+	int rc = urs_sock_wait(&st->s, can_say, false, timeout_ns);
 
 	if (rc || st->state != URS_CONNECTED || !urs_flow_ctrl_take(&st->flow))
 		return rc;
@@ -296,7 +306,7 @@ static int farewell(struct urs_stream *st, int how)
 	return how == SHUT_WR ? URS_CTRL_SHUTDOWN : -1;
 }
 
-static int shutdown_locked(struct urs_stream *st, int how)
+static int shutdown_locked(struct urs_stream *st, int how, int64_t timeout_ns)
 {
 	int what, rc = 0;
 
@@ -308,12 +318,26 @@ static int shutdown_locked(struct urs_stream *st, int how)
 	st->s.in_news++;
 	urs_sock_wake(&st->s);
 	if (what >= 0)
-		rc = say(st, (enum urs_ctrl)what);
+		rc = say(st, (enum urs_ctrl)what, timeout_ns);
 	if (!rc && what >= 0)
-		rc = urs_sock_wait(&st->s, all_said, false, 0);
+		rc = urs_sock_wait(&st->s, all_said, false, timeout_ns);
 	if (st->state == URS_CLOSED)
 		rdma_disconnect(st->id);
 	return rc;
+}
+
+void urs_stream_part(struct urs_stream *st)
+{
+	const struct urs_opts *o = &st->s.opts;
+
+	/* SO_LINGER without a time: an end without a farewell. */
+	if (o->linger && !o->linger_s)
+		return;
+	ur_lock(&st->s.lock);
+	shutdown_locked(st, SHUT_RDWR,
+			o->linger ? o->linger_s * (int64_t)1000000000
+				  : PART_MOST_NS);
+	ur_unlock(&st->s.lock);
 }
 
 int urs_stream_shutdown(struct urs_sock *s, int how)
@@ -324,7 +348,7 @@ int urs_stream_shutdown(struct urs_sock *s, int how)
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		return -EINVAL;
 	ur_lock(&s->lock);
-	rc = shutdown_locked(st, how);
+	rc = shutdown_locked(st, how, PART_MOST_NS);
 	ur_unlock(&s->lock);
 	return rc;
 }

@@ -10,7 +10,9 @@
 #include "base/log.h"
 #include "rdmacm/rsocket/stream.h"
 
-enum { BACKLOG_MOST = 4096 };
+/* Requests whose peers have not said their last word: each holds a queue pair
+ * and buffers, so there is an end to it. */
+enum { BACKLOG_MOST = 4096, PENDING_MOST = 256 };
 
 /* The id belongs to nobody else: turned away. */
 static void refuse(struct rdma_cm_id *id)
@@ -19,11 +21,18 @@ static void refuse(struct rdma_cm_id *id)
 	rdma_destroy_id(id);
 }
 
+/* In no list (any more). */
 static void drop_child(struct urs_stream *child)
 {
-	ur_list_del(&child->node);
 	child->s.ops->close(&child->s);
 	urs_sock_put(&child->s);
+}
+
+static void drop_pending(struct urs_stream *st, struct urs_stream *child)
+{
+	ur_list_del(&child->node);
+	st->pending_count--;
+	drop_child(child);
 }
 
 static int answer(struct urs_stream *child, struct rdma_conn_param *param,
@@ -59,6 +68,7 @@ static void request(struct urs_stream *st, struct rdma_cm_id *id,
 	rc = answer(child, param, peer);
 	if (!rc) {
 		ur_list_add_tail(&st->pending, &child->node);
+		st->pending_count++;
 		return;
 	}
 	ur_info("rsocket %d: refuses a connection: %d", st->s.fd, -rc);
@@ -76,7 +86,7 @@ static void handle_request(struct urs_stream *st, struct rdma_cm_event *ev)
 				  &peer);
 
 	rdma_ack_cm_event(ev);
-	if (rc)
+	if (rc || st->pending_count >= PENDING_MOST)
 		refuse(id);
 	else
 		request(st, id, &param, &peer);
@@ -100,11 +110,13 @@ static void connected(struct urs_stream *st, struct urs_stream *child)
 	if (child->state != URS_ACCEPTED)
 		return;
 	if (move_out(child)) {
-		drop_child(child);
+		drop_pending(st, child);
 		return;
 	}
 	urs_stream_set_state(child, URS_CONNECTED);
+	urs_stream_keep_alive(child);
 	ur_list_del(&child->node);
+	st->pending_count--;
 	ur_list_add_tail(&st->ready, &child->node);
 	st->ready_count++;
 	st->s.in_news++;
@@ -131,7 +143,7 @@ static void handle(struct urs_stream *st, struct rdma_cm_event *ev)
 		connected(st, child);
 	else if (type != RDMA_CM_EVENT_TIMEWAIT_EXIT &&
 		 type != RDMA_CM_EVENT_ADDR_CHANGE)
-		drop_child(child);
+		drop_pending(st, child);
 }
 
 /* In the service thread.  A full queue of connections is left to wait: their
@@ -220,17 +232,32 @@ int urs_stream_accept(struct urs_sock *s, struct urs_sock **out)
 	return rc;
 }
 
-static void drop_all(struct ur_list *list)
+static void move_all(struct ur_list *from, struct ur_list *to)
 {
-	while (!ur_list_empty(list))
-		drop_child(
-			ur_container_of(list->next, struct urs_stream, node));
+	while (!ur_list_empty(from)) {
+		struct ur_list *n = from->next;
+
+		ur_list_del(n);
+		ur_list_add_tail(to, n);
+	}
 }
 
 void urs_stream_unlisten(struct urs_stream *st)
 {
+	struct ur_list gone;
+
 	urs_watch_stop(&urs_cm_service, &st->incoming);
-	drop_all(&st->pending);
-	drop_all(&st->ready);
+	ur_list_init(&gone);
+	ur_lock(&st->s.lock);
+	move_all(&st->pending, &gone);
+	move_all(&st->ready, &gone);
+	st->pending_count = 0;
 	st->ready_count = 0;
+	ur_unlock(&st->s.lock);
+	while (!ur_list_empty(&gone)) {
+		struct ur_list *n = gone.next;
+
+		ur_list_del(n);
+		drop_child(ur_container_of(n, struct urs_stream, node));
+	}
 }

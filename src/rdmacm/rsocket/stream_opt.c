@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "rdmacm/rsocket/option.h"
 #include "rdmacm/rsocket/stream.h"
 
 enum { QUEUE_MOST = 0xfffe, KEEPIDLE_USUAL = 7200, SEGMENT_USUAL = 2048 };
@@ -76,6 +78,13 @@ static int set_keepalive(struct urs_stream *st, bool on, int idle_s)
 	return apply_keepalive(st, on, idle_s);
 }
 
+/* For one that inherits it from its listener; in the service's thread. */
+void urs_stream_keep_alive(struct urs_stream *st)
+{
+	if (st->s.opts.keepalive)
+		apply_keepalive(st, true, st->s.opts.keepidle_s);
+}
+
 /* ---- setting ---- */
 
 /* Buffers are doubled, as in the kernel, and fixed once they exist. */
@@ -121,11 +130,8 @@ static int set_socket(struct urs_stream *st, int name, int val)
 	case SO_SNDBUF:
 		set_buffer(st, &o->sbuf_size, val, URS_SEND_LOW);
 		return 0;
-	case SO_OOBINLINE:
-		o->oobinline = val;
-		return 0;
 	default:
-		return -ENOTSUP;
+		return -ENOPROTOOPT;
 	}
 }
 
@@ -162,23 +168,66 @@ static int set_rdma(struct urs_stream *st, int name, const void *val,
 	else if (name == RDMA_IOMAPSIZE)
 		o->iomap_size = urs_iomap_round(n);
 	else
-		return -ENOTSUP;
+		return -ENOPROTOOPT;
 	return 0;
 }
 
-static int set_tcp(struct urs_stream *st, int name, int val)
+/* On the adapter's packets too, if it comes before the connection. */
+static void set_tos(struct urs_stream *st, int val)
 {
-	switch (name) {
-	case TCP_NODELAY:
-		st->s.opts.nodelay = val;
+	uint8_t tos = (uint8_t)val;
+
+	if (rdma_set_option(st->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos,
+			    sizeof(tos)))
+		ur_debug("rsocket %d: type of service: %s", st->s.fd,
+			 strerror(errno));
+}
+
+void urs_stream_apply_options(struct urs_stream *st)
+{
+	struct urs_opts *o = &st->s.opts;
+	bool v6 = st->s.domain == AF_INET6;
+	int tos = v6 ? *urs_kept_find(o, IPPROTO_IPV6, IPV6_TCLASS)
+		     : *urs_kept_find(o, IPPROTO_IP, IP_TOS);
+	bool same;
+
+	if (tos)
+		set_tos(st, tos);
+	if (o->reuseaddr)
+		set_id_option(st, RDMA_OPTION_ID_REUSEADDR, true, &same);
+	if (o->v6only)
+		set_id_option(st, RDMA_OPTION_ID_AFONLY, true, &same);
+}
+
+static int set_linger(struct urs_stream *st, const void *val, socklen_t len)
+{
+	struct linger l;
+
+	if (len < sizeof(l))
+		return -EINVAL;
+	memcpy(&l, val, sizeof(l));
+	st->s.opts.linger = l.l_onoff;
+	st->s.opts.linger_s = l.l_linger > 0 ? l.l_linger : 0;
+	return 0;
+}
+
+static int set_number(struct urs_stream *st, int level, int name, int val)
+{
+	int *kept = urs_kept_find(&st->s.opts, level, name);
+
+	if (kept)
+		*kept = val;
+	if ((level == IPPROTO_IP && name == IP_TOS) ||
+	    (level == IPPROTO_IPV6 && name == IPV6_TCLASS))
+		set_tos(st, val);
+	if (kept || (level == IPPROTO_TCP && name == TCP_MAXSEG))
 		return 0;
-	case TCP_KEEPCNT:
-	case TCP_KEEPINTVL:
-	case TCP_MAXSEG:
-		return 0; /* the adapter's business */
-	default:
-		return -ENOTSUP;
-	}
+	if (level == SOL_SOCKET)
+		return set_socket(st, name, val);
+	if (level == IPPROTO_IPV6 && name == IPV6_V6ONLY)
+		return set_id_option(st, RDMA_OPTION_ID_AFONLY, val,
+				     &st->s.opts.v6only);
+	return -ENOPROTOOPT;
 }
 
 static int set_locked(struct urs_stream *st, int level, int name,
@@ -188,27 +237,12 @@ static int set_locked(struct urs_stream *st, int level, int name,
 
 	if (level == SOL_RDMA)
 		return set_rdma(st, name, val, len);
-	if (level == SOL_SOCKET && name == SO_LINGER) {
-		struct linger l;
-
-		if (len < sizeof(l))
-			return -EINVAL;
-		memcpy(&l, val, sizeof(l));
-		/* Closing always waits for what was sent. */
-		st->s.opts.no_linger = !l.l_onoff;
-		return 0;
-	}
+	if (level == SOL_SOCKET && name == SO_LINGER)
+		return set_linger(st, val, len);
 	if (len < sizeof(n))
 		return -EINVAL;
 	memcpy(&n, val, sizeof(n));
-	if (level == SOL_SOCKET)
-		return set_socket(st, name, n);
-	if (level == IPPROTO_TCP)
-		return set_tcp(st, name, n);
-	if (level == IPPROTO_IPV6 && name == IPV6_V6ONLY)
-		return set_id_option(st, RDMA_OPTION_ID_AFONLY, n,
-				     &st->s.opts.v6only);
-	return -ENOTSUP;
+	return set_number(st, level, name, n);
 }
 
 int urs_stream_set_option(struct urs_sock *s, int level, int name,
@@ -246,21 +280,15 @@ static int segment_size(const struct urs_stream *st)
 static int get_tcp(const struct urs_stream *st, int name, int *val)
 {
 	switch (name) {
-	case TCP_NODELAY:
-		*val = st->s.opts.nodelay;
-		return 0;
-	case TCP_KEEPCNT:
-	case TCP_KEEPINTVL:
-		*val = 1;
-		return 0;
 	case TCP_KEEPIDLE:
-		*val = st->s.opts.keepidle_s;
+		*val = st->s.opts.keepidle_s ? st->s.opts.keepidle_s
+					     : system_keepidle();
 		return 0;
 	case TCP_MAXSEG:
 		*val = segment_size(st);
 		return 0;
 	default:
-		return -ENOTSUP;
+		return -ENOPROTOOPT; /* in common, perhaps */
 	}
 }
 
@@ -282,7 +310,7 @@ static int get_rdma(const struct urs_stream *st, int name, int *val)
 		*val = o->iomap_size;
 		return 0;
 	default:
-		return -ENOTSUP;
+		return -ENOPROTOOPT;
 	}
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/timer.h"
 #include "core/cq.h"
 
 struct fixture {
@@ -259,6 +260,84 @@ static void test_solicited_over_the_wrap_of_counters(void **state)
 	}
 }
 
+static void push_at(struct ur_cq *cq, uint64_t ts_ns)
+{
+	struct ur_cqe cqe = { .ts_ns = ts_ns };
+
+	assert_true(ur_cq_push(cq, &cqe, false));
+}
+
+static void test_moderated_by_count(void **state)
+{
+	struct fixture *f = *state;
+	struct ur_cqe out[8];
+
+	ur_cq_moderate(&f->cq, 3, 10);
+	push_at(&f->cq, 1); /* not armed: does not count */
+	ur_cq_arm(&f->cq, false);
+	push_at(&f->cq, 2);
+	push_at(&f->cq, 3);
+	assert_false(unit_readable(f->channel.fd));
+	push_at(&f->cq, 4);
+	take_and_ack(&f->channel, 0);
+	assert_int_equal(f->cq.fire_at_ns, UR_NEVER);
+	assert_int_equal(ur_cq_poll(&f->cq, out, 8), 4);
+	/* The next arming begins anew. */
+	ur_cq_arm(&f->cq, false);
+	push_at(&f->cq, 5);
+	assert_false(unit_readable(f->channel.fd));
+}
+
+static void test_moderated_by_time(void **state)
+{
+	struct fixture *f = *state;
+
+	ur_cq_moderate(&f->cq, 3, 10);
+	ur_cq_arm(&f->cq, false);
+	assert_int_equal(f->cq.fire_at_ns, UR_NEVER);
+	push_at(&f->cq, 1000);
+	push_at(&f->cq, 5000);
+	assert_int_equal(f->cq.fire_at_ns, 11000); /* from the first on */
+	ur_cq_fire(&f->cq, 10999);
+	assert_false(unit_readable(f->channel.fd));
+	ur_cq_fire(&f->cq, 11000);
+	take_and_ack(&f->channel, 0);
+	ur_cq_fire(&f->cq, 99999);
+	assert_false(unit_readable(f->channel.fd));
+}
+
+/* What waits does not stay when it is switched off; either 0 does that. */
+static void test_moderation_ends(void **state)
+{
+	struct fixture *f = *state;
+
+	ur_cq_moderate(&f->cq, 3, 10);
+	ur_cq_arm(&f->cq, false);
+	push_at(&f->cq, 1);
+	ur_cq_moderate(&f->cq, 0, 10);
+	take_and_ack(&f->channel, 0);
+	ur_cq_arm(&f->cq, false);
+	push_at(&f->cq, 2);
+	take_and_ack(&f->channel, 0);
+	ur_cq_moderate(&f->cq, 3, 0);
+	ur_cq_arm(&f->cq, false);
+	push_at(&f->cq, 3);
+	take_and_ack(&f->channel, 0);
+}
+
+static void test_overrun_ignored_loses_the_oldest(void **state)
+{
+	struct fixture *f = *state;
+
+	f->cq.ignore_overrun = true;
+	for (uint64_t i = 0; i < 9; i++)
+		assert_true(push(&f->cq, i, false));
+	assert_false(unit_readable(f->async.fd));
+	for (uint64_t i = 2; i < 9; i++)
+		expect_poll(&f->cq, i);
+	assert_true(ur_cq_is_empty(&f->cq));
+}
+
 static void test_without_a_channel(void **state)
 {
 	struct ur_cq cq;
@@ -328,6 +407,10 @@ int main(void)
 		T(test_arm_looks_forward_only),
 		T(test_solicited_only),
 		T(test_solicited_over_the_wrap_of_counters),
+		T(test_moderated_by_count),
+		T(test_moderated_by_time),
+		T(test_moderation_ends),
+		T(test_overrun_ignored_loses_the_oldest),
 		T(test_without_a_channel),
 		T(test_fini_refuses_while_in_use),
 		T(test_fini_drains_and_waits),

@@ -234,6 +234,61 @@ static void test_rereg_that_fails_changes_nothing(void **state)
 	ur_mr_destroy(&f->t, mr);
 }
 
+static void test_the_region_of_all_addresses(void **state)
+{
+	struct fixture *f = *state;
+	uintptr_t at = (uintptr_t)f->buf;
+	struct ur_mr *mr;
+
+	assert_int_equal(ur_mr_create(&f->t, &f->pd, NULL, UINT64_MAX, 0,
+				      RIGHTS | UR_ACCESS_ON_DEMAND, &mr),
+			 0);
+	assert_ptr_equal(ur_mr_translate(mr, &f->pd, at, 4096, 0), f->buf);
+	assert_null(ur_mr_translate(mr, &f->pd, UINT64_MAX, 1, 0));
+	ur_mr_destroy(&f->t, mr);
+}
+
+static void test_null_region(void **state)
+{
+	struct fixture *f = *state;
+	struct ur_mr *mr;
+
+	assert_int_equal(ur_mr_create_null(&f->t, &f->pd, &mr), 0);
+	assert_int_equal(mr->kind, UR_MR_NULL);
+	assert_int_equal(f->pd.users, 1);
+	/* Peers have no right to it, and nothing can be made of it. */
+	assert_null(ur_mr_translate(mr, &f->pd, 0, 1, UR_ACCESS_REMOTE_READ));
+	assert_int_equal(ur_mr_rereg(&f->t, &mr, UR_REREG_PD, &f->other, NULL,
+				     0, 0),
+			 -EINVAL);
+	ur_mr_destroy(&f->t, mr);
+}
+
+static void test_peek(void **state)
+{
+	struct fixture *f = *state;
+	struct ur_mr *mr = reg(f, RIGHTS), copy;
+	uint32_t key = mr->key;
+
+	assert_int_equal(ur_mr_peek(&f->t, key, &copy), 0);
+	assert_ptr_equal(copy.addr, f->buf);
+	assert_int_equal(ur_mr_peek(&f->t, key ^ 1, &copy), -ENOENT);
+	ur_mr_destroy(&f->t, mr);
+	assert_int_equal(ur_mr_peek(&f->t, key, &copy), -ENOENT);
+}
+
+static void test_foreign_memory_is_not_moved(void **state)
+{
+	struct fixture *f = *state;
+	struct ur_mr *mr = reg(f, RIGHTS);
+
+	mr->kind = UR_MR_FOREIGN;
+	assert_int_equal(ur_mr_rereg(&f->t, &mr, UR_REREG_PD, &f->other, NULL,
+				     0, 0),
+			 -EOPNOTSUPP);
+	ur_mr_destroy(&f->t, mr);
+}
+
 /* Growth, tombstones and their removal, against a plain list. */
 #define CHURN 5000u
 
@@ -338,6 +393,10 @@ int main(void)
 		T(test_zero_based),
 		T(test_rereg),
 		T(test_rereg_that_fails_changes_nothing),
+		T(test_the_region_of_all_addresses),
+		T(test_null_region),
+		T(test_peek),
+		T(test_foreign_memory_is_not_moved),
 		T(test_many_come_and_go),
 		T(test_the_table_filled_and_one_more),
 		T(test_keys_are_random),

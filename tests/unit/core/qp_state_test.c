@@ -9,6 +9,8 @@
  *	t timeout         y retry count   z RNR retry      r RQ PSN
  *	i initiator depth l alternate path w RNR timer     s SQ PSN
  *	d responder resources  g migration state  x destination QPN
+ *	b rate limit
+ *	. none
  */
 #include "unit.h"
 
@@ -20,27 +22,46 @@
 #include "core/qp.h"
 
 static const char *const rules[] = {
-	"RC RESET INIT KPA",	 "UC RESET INIT KPA",
-	"UD RESET INIT KPQ",	 "RC INIT INIT kpa",
-	"UC INIT INIT kpa",	 "UD INIT INIT kpq",
-	"RC INIT RTR VMXRDWlak", "UC INIT RTR VMXRlak",
-	"UD INIT RTR kq",	 "RC RTR RTS TYZSIcalgw",
-	"UC RTR RTS Scalg",	 "UD RTR RTS Scq",
-	"RC RTS RTS calgw",	 "UC RTS RTS calg",
-	"UD RTS RTS cq",	 "RC RTS SQD n",
-	"UC RTS SQD n",		 "UD RTS SQD n",
-	"RC SQD RTS calgw",	 "UC SQD RTS calg",
-	"UD SQD RTS cq",	 "RC SQD SQD pvtyzidlakwg",
-	"UC SQD SQD vlakg",	 "UD SQD SQD kq",
-	"UC SQE RTS ca",	 "UD SQE RTS cq",
+	"RC RESET INIT KPA",	  "UC RESET INIT KPA",
+	"UD RESET INIT KPQ",	  "RC INIT INIT kpa",
+	"UC INIT INIT kpa",	  "UD INIT INIT kpq",
+	"RC INIT RTR VMXRDWlak",  "UC INIT RTR VMXRlak",
+	"UD INIT RTR kq",	  "RC RTR RTS TYZSIcalgwb",
+	"UC RTR RTS Scalgb",	  "UD RTR RTS Scqb",
+	"RC RTS RTS calgwb",	  "UC RTS RTS calgb",
+	"UD RTS RTS cqb",	  "RC RTS SQD n",
+	"UC RTS SQD n",		  "UD RTS SQD n",
+	"RC SQD RTS calgwb",	  "UC SQD RTS calgb",
+	"UD SQD RTS cqb",	  "RC SQD SQD pvtyzidlakwg",
+	"UC SQD SQD vlakg",	  "UD SQD SQD kq",
+	"UC SQE RTS ca",	  "UD SQE RTS cqb",
+	"RAW RESET INIT P",	  "RAW INIT INIT p",
+	"RAW INIT RTR .",	  "RAW RTR RTS c",
+	"RAW RTS RTS c",	  "RAW RTS SQD n",
+	"RAW SQD RTS c",	  "RAW SQD SQD .",
+	"RAW SQE RTS c",	  "XS RESET INIT KPA",
+	"XT RESET INIT KPA",	  "XS INIT INIT kpa",
+	"XT INIT INIT kpa",	  "XS INIT RTR VMXRlakdw",
+	"XT INIT RTR VMXRDWlak",  "XS RTR RTS TYZSIcalgb",
+	"XT RTR RTS TScalgwyzib", "XS RTS RTS calgb",
+	"XT RTS RTS calgwb",	  "XS RTS SQD n",
+	"XT RTS SQD n",		  "XS SQD RTS calgb",
+	"XT SQD RTS calgwb",	  "XS SQD SQD pvtyzilakg",
+	"XT SQD SQD pvtdlakwg",
 };
 
-static const char *const types[] = { "RC", "UC", "UD" };
+static const char *const types[] = { "RC", "UC", "UD", "RAW", "XS", "XT" };
+static const enum ur_qp_type numbers[] = { UR_QPT_RC,	    UR_QPT_UC,
+					   UR_QPT_UD,	    UR_QPT_RAW_PACKET,
+					   UR_QPT_XRC_SEND, UR_QPT_XRC_RECV };
+
+#define TYPES ((int)ARRAY_SIZE(types))
+
 static const char *const states[] = { "RESET", "INIT", "RTR", "RTS",
 				      "SQD",   "SQE",  "ERR" };
 
 /* By the bit of enum ibv_qp_attr_mask, from bit 1 on. */
-static const char letters[] = "cnakpqvmtyzrilwsdg-x";
+static const char letters[] = "cnakpqvmtyzrilwsdg-x----b";
 
 static uint32_t bit_of(char letter)
 {
@@ -65,7 +86,7 @@ struct rule {
 	uint32_t optional;
 };
 
-static struct rule expected[3][7][7];
+static struct rule expected[TYPES][7][7];
 
 static int parse_rules(void **state)
 {
@@ -76,15 +97,15 @@ static int parse_rules(void **state)
 		assert_int_equal(sscanf(rules[i], "%3s %7s %7s %31s", type,
 					from, to, attrs),
 				 4);
-		r = &expected[find(types, 3, type)][find(states, 7, from)]
+		r = &expected[find(types, TYPES, type)][find(states, 7, from)]
 			     [find(states, 7, to)];
 		assert_false(r->legal); /* typed twice? */
 		r->legal = true;
 		for (const char *p = attrs; *p; p++)
 			*(isupper(*p) ? &r->required : &r->optional) |=
-				bit_of(*p);
+				*p == '.' ? 0 : bit_of(*p);
 	}
-	for (int type = 0; type < 3; type++)
+	for (int type = 0; type < TYPES; type++)
 		for (int from = 0; from < 7; from++) {
 			expected[type][from][0] =
 				(struct rule){ .legal = true };
@@ -96,9 +117,8 @@ static int parse_rules(void **state)
 
 static int check(int type, int from, int to, uint32_t mask)
 {
-	return ur_qp_state_check((enum ur_qp_type)(type + UR_QPT_RC),
-				 (enum ur_qp_state)from, (enum ur_qp_state)to,
-				 mask);
+	return ur_qp_state_check(numbers[type], (enum ur_qp_state)from,
+				 (enum ur_qp_state)to, mask);
 }
 
 /* Required and optional bits one by one, and each bit that is neither. */
@@ -122,7 +142,7 @@ static void check_legal(int type, int from, int to, const struct rule *r)
 
 static void test_every_transition(void **state)
 {
-	for (int type = 0; type < 3; type++)
+	for (int type = 0; type < TYPES; type++)
 		for (int from = 0; from < 7; from++)
 			for (int to = 0; to < 7; to++) {
 				const struct rule *r =
@@ -141,8 +161,14 @@ static void test_every_transition(void **state)
 
 static void test_values_that_are_no_state_or_type(void **state)
 {
-	assert_int_equal(check(-1, 0, 0, 0), -EINVAL);
-	assert_int_equal(check(3, 0, 0, 0), -EINVAL);
+	for (int i = -1; i < 32; i++) {
+		enum ur_qp_type type = (enum ur_qp_type)i;
+		int want = -EINVAL;
+
+		for (int k = 0; k < TYPES; k++)
+			want = numbers[k] == type ? 0 : want;
+		assert_int_equal(ur_qp_state_check(type, 0, 0, 0), want);
+	}
 	assert_int_equal(check(0, 7, 0, 0), -EINVAL);
 	assert_int_equal(check(0, 0, 7, 0), -EINVAL);
 	assert_int_equal(check(0, -1, 0, 0), -EINVAL);

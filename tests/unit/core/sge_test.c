@@ -181,6 +181,31 @@ static void test_memory_that_is_gone(void **state)
 	assert_int_equal(scatter_one(f, s), -EFAULT);
 }
 
+/* IBTA has no null region; ibv_alloc_null_mr(3) tells what it is. */
+static void test_null_region(void **state)
+{
+	struct fixture *f = *state;
+	static uint8_t src[100000], zeros[65536];
+	struct iovec iov[2];
+	struct ur_mr *mr;
+
+	assert_int_equal(ur_mr_create_null(&f->t, &f->pd, &mr), 0);
+	struct ur_sge s = { UINT64_MAX - 5, sizeof(src), mr->key };
+
+	memset(src, 7, sizeof(src));
+	assert_int_equal(
+		ur_sge_scatter(&f->t, &f->pd, &s, 1, 0, src, sizeof(src)), 0);
+	assert_int_equal(
+		ur_sge_gather(&f->t, &f->pd, &s, 1, 0, sizeof(src), iov, 2), 2);
+	assert_int_equal(iov[0].iov_len + iov[1].iov_len, sizeof(src));
+	assert_memory_equal(iov[0].iov_base, zeros, iov[0].iov_len);
+	assert_memory_equal(iov[1].iov_base, zeros, iov[1].iov_len);
+	assert_int_equal(ur_sge_gather(&f->t, &f->other, &s, 1, 0, 1, iov, 2),
+			 -EACCES);
+	assert_int_equal(ur_sge_scatter(&f->t, &f->other, &s, 1, 0, src, 1),
+			 -EACCES);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -191,6 +216,7 @@ int main(void)
 		T(test_keys_rights_and_ranges),
 		T(test_gather_names_the_pieces),
 		T(test_memory_that_is_gone),
+		T(test_null_region),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

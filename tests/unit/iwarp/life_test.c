@@ -274,6 +274,88 @@ static void ready_to_receive(void **state)
 	}
 }
 
+/* One empty WRITE lies in a's stream, and no more. */
+static void assert_nudged(struct world *w)
+{
+	struct fpdu f;
+
+	side_send(&w->p, &w->p.a);
+	assert_true(fpdu_get(&w->p.a.out, &f, true));
+	assert_int_equal(f.h.ulp & 0xf, UR_RDMAP_WRITE);
+	assert_true(f.h.tagged && f.h.last);
+	assert_int_equal(f.len, 0);
+	assert_int_equal(w->p.a.out.len, 0);
+}
+
+/* A peer that may have overlooked what came first is nudged, ever more rarely
+ * and not for ever. */
+static void silent_peer_is_nudged(void **state)
+{
+	struct ur_iw_params params = pair_params(true);
+	struct world *w = world_setup_with(&params, false);
+	uint64_t at, gap, last_gap = 0, last = 0;
+	int n = 0;
+
+	assert_nudged(w); /* the RTR itself */
+	while ((at = ur_iwarp_deadline(w->p.a.w)) != UR_NEVER) {
+		gap = at - last;
+		assert_true(gap > last_gap);
+		ur_iwarp_expire(w->p.a.w, at);
+		assert_nudged(w);
+		last_gap = gap;
+		last = at;
+		assert_true(++n < 10);
+	}
+	assert_true(n > 1);
+	assert_true(last < 1000000000u);
+	world_teardown(w);
+}
+
+/* Neither who has spoken, nor who has not agreed to empty WRITEs. */
+static void others_are_not_nudged(void **state)
+{
+	static const enum ur_iw_rtr kinds[] = { UR_IW_RTR_NONE, UR_IW_RTR_FPDU,
+						UR_IW_RTR_READ,
+						UR_IW_RTR_WRITE };
+
+	for (size_t i = 0; i < 4; i++) {
+		struct ur_iw_params params = pair_params(true);
+		struct world *w;
+
+		params.rtr = kinds[i];
+		w = world_setup_with(&params, false);
+		pair_run(&w->p);
+		world_post(w, 2, UR_WR_RDMA_READ, 0, 50);
+		pair_run(&w->p);
+		side_cqe(&w->p.a, 2, UR_WC_SUCCESS);
+		assert_true(ur_iwarp_deadline(w->p.a.w) == UR_NEVER);
+		world_teardown(w);
+	}
+}
+
+/* Our own responder takes nudges for nothing, whenever they come. */
+static void nudges_disturb_nothing(void **state)
+{
+	struct ur_iw_params params = pair_params(true);
+	struct world *w = world_setup_with(&params, false);
+	uint64_t at;
+
+	pair_run(&w->p);
+	world_post_recv(w, 7, 100);
+	world_post(w, 1, UR_WR_SEND, 0, 100);
+	pair_run(&w->p);
+	while ((at = ur_iwarp_deadline(w->p.a.w)) != UR_NEVER) {
+		ur_iwarp_expire(w->p.a.w, at);
+		pair_run(&w->p);
+	}
+	side_cqe(&w->p.a, 1, UR_WC_SUCCESS);
+	side_cqe(&w->p.b, 7, UR_WC_SUCCESS);
+	side_no_cqe(&w->p.b);
+	side_event(&w->p.b, -1);
+	assert_int_equal(world_state_of(&w->p.b), UR_QPS_RTS);
+	world_teardown(w);
+}
+
 static void srq(void **state)
 {
 	struct ur_iw_params params = pair_params(true);
@@ -509,6 +591,9 @@ int main(void)
 		cmocka_unit_test(bytes_after_an_error_in_a_large_one),
 		cmocka_unit_test(responder_waits_for_the_initiator),
 		cmocka_unit_test(ready_to_receive),
+		cmocka_unit_test(silent_peer_is_nudged),
+		cmocka_unit_test(others_are_not_nudged),
+		cmocka_unit_test(nudges_disturb_nothing),
 		cmocka_unit_test(srq),
 		cmocka_unit_test(a_send_waits_for_its_receive),
 		cmocka_unit_test(waiting_ends),

@@ -77,7 +77,6 @@ static void refused_operations(void **state)
 	static const struct {
 		uint8_t opcode, status;
 	} rows[] = { { UR_WR_SEND_IMM, UR_WC_LOC_QP_OP_ERR },
-		     { UR_WR_BIND_MW, UR_WC_LOC_QP_OP_ERR },
 		     { UR_WR_LOCAL_INV, UR_WC_MW_BIND_ERR } };
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

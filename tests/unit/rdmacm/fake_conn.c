@@ -47,6 +47,12 @@ void ur_conn_set_opts(struct ur_conn *c, const struct ur_conn_opts *opts)
 	c->opts = *opts;
 }
 
+int ur_conn_resolve(struct ur_conn *c, const struct sockaddr_storage *src,
+		    const struct sockaddr_storage *dst, int timeout_ms)
+{
+	return result();
+}
+
 int ur_conn_bind(struct ur_conn *c, struct sockaddr_storage *addr)
 {
 	static uint16_t port = 40000;

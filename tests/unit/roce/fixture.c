@@ -18,6 +18,10 @@ struct fix *fix_new_reset(enum ur_qp_type type, bool with_srq)
 		assert_int_equal(ur_srq_init(&f->srq, &f->host.pd, 64, 4, 0,
 					     &f->host.async, NULL),
 				 0);
+	if (type == UR_QPT_XRC_RECV) {
+		ur_srq_set_cq(&f->srq, &f->cq, &f->host.xrcd);
+		assert_int_equal(ur_srq_table_add(f->host.srqs, &f->srq, 1), 0);
+	}
 	init.send_cq = init.recv_cq = &f->cq;
 	init.srq = with_srq ? &f->srq : NULL;
 	init.cap = (struct ur_qp_cap){ .max_send_wr = 64,
@@ -76,6 +80,8 @@ void fix_free(struct fix *f)
 	rig_qp_destroy(&f->lane, &f->qp);
 	rig_buf_fini(&f->remote);
 	rig_buf_fini(&f->local);
+	if (f->srq.number)
+		ur_srq_table_remove(f->host.srqs, &f->srq);
 	if (f->srq.rq.ring)
 		assert_int_equal(ur_srq_fini(&f->srq), 0);
 	assert_int_equal(ur_cq_fini(&f->cq), 0);
@@ -118,6 +124,7 @@ struct ur_hdr peer_hdr(const struct fix *f, uint8_t opcode, uint32_t psn)
 	h.syndrome = UR_AETH_CREDITS_INVALID;
 	h.qkey = QKEY;
 	h.sqpn = PEER_QPN;
+	h.srqn = f->srq.number;
 	return h;
 }
 
@@ -235,7 +242,7 @@ void expect_aeth(const struct fix *f, uint32_t i, uint32_t psn,
 void fix_recv(struct fix *f, uint64_t wr_id, uint32_t off, uint32_t len)
 {
 	struct ur_sge sge = rig_sge(&f->local, off, len);
-	struct ur_rq *rq = f->qp.srq ? &f->srq.rq : &f->qp.rq;
+	struct ur_rq *rq = f->srq.rq.ring ? &f->srq.rq : &f->qp.rq;
 
 	assert_int_equal(rig_post_recv(rq, wr_id, &sge, 1), 0);
 	ur_roce_kick(f->lane.roce, &f->qp, f->now_ns);
@@ -254,6 +261,7 @@ void fix_post(struct fix *f, uint8_t opcode, uint64_t wr_id, uint32_t len,
 			     .compare_add = 7,
 			     .swap = 9,
 			     .rkey = 0x4242,
+			     .srqn = PEER_SRQN,
 			     .opcode = opcode,
 			     .flags = flags | UR_SEND_SIGNALED,
 			     .av = &av,

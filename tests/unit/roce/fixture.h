@@ -18,15 +18,16 @@
 #include "base/timer.h"
 #include "rig/rig.h"
 
-#define PEER_QPN 0x8001u
-#define RQ_PSN	 1000u /* first PSN that the peer sends */
-#define SQ_PSN	 5000u /* first PSN that we send */
-#define MTU	 256u
-#define QKEY	 0x1234u
-#define BUF_LEN	 8192u
-#define US	 1000ul
-#define MS	 1000000ul
-#define OUT_MAX	 512u
+#define PEER_QPN  0x8001u
+#define PEER_SRQN 0x14002u
+#define RQ_PSN	  1000u /* first PSN that the peer sends */
+#define SQ_PSN	  5000u /* first PSN that we send */
+#define MTU	  256u
+#define QKEY	  0x1234u
+#define BUF_LEN	  8192u
+#define US	  1000ul
+#define MS	  1000000ul
+#define OUT_MAX	  512u
 
 struct out {
 	struct ur_hdr h;

@@ -19,6 +19,8 @@ const uint8_t ur_fake_v6[16] = { 0xfe, 0x80, [15] = 1 };
 
 static struct ur_adapter fakes[UR_DEV_KINDS];
 static uint32_t next_qpn = 0x4001;
+static struct ur_qp *newest;
+static uint32_t next_srqn = 0x4001;
 
 static void dev_init(struct ur_dev *dev, enum ur_dev_kind kind)
 {
@@ -76,6 +78,21 @@ struct ur_mr_table *ur_adapter_mrs(struct ur_adapter *a)
 	return &a->mrs;
 }
 
+/* Nobody looks into a lane; it need only be told from others. */
+int ur_adapter_lane_take(struct ur_adapter *a, struct ur_lane **out)
+{
+	if (ur_fake.no_lanes)
+		return -ENOSPC;
+	ur_fake.lanes++;
+	*out = (struct ur_lane *)&ur_fake.lanes;
+	return 0;
+}
+
+void ur_adapter_lane_give(struct ur_adapter *a, const struct ur_lane *l)
+{
+	ur_fake.lanes--;
+}
+
 int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
 			 struct ur_qp_init *init)
 {
@@ -83,8 +100,10 @@ int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
 
 	if (rc)
 		return rc;
+	qp->mrs = &a->mrs;
 	qp->qpn = next_qpn++;
 	ur_fake.qps++;
+	newest = qp;
 	return 0;
 }
 
@@ -117,6 +136,27 @@ void ur_adapter_qp_query(struct ur_qp *qp, struct ur_qp_attr *attr)
 	attr->cur_state = qp->state;
 }
 
+void ur_fake_event(uint32_t qpn, enum ur_event_type type)
+{
+	if (newest->qpn == qpn)
+		ur_qp_event(newest, type);
+}
+
+int ur_adapter_srq_publish(struct ur_adapter *a, struct ur_srq *srq)
+{
+	srq->number = next_srqn++;
+	ur_fake.srqs++;
+	return 0;
+}
+
+int ur_adapter_srq_remove(struct ur_adapter *a, struct ur_srq *srq)
+{
+	if (srq->users)
+		return -EBUSY;
+	ur_fake.srqs--;
+	return 0;
+}
+
 int ur_adapter_mcast(struct ur_adapter *a, struct ur_qp *qp,
 		     const uint8_t gid[16], bool attach)
 {
@@ -142,6 +182,19 @@ void ur_adapter_poll(struct ur_adapter *a, struct ur_cq *cq)
 void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq)
 {
 	ur_fake.arms++;
+}
+
+void ur_adapter_violations(struct ur_adapter *a, uint32_t *pkeys,
+			   uint32_t *qkeys)
+{
+	*pkeys = UR_FAKE_BAD_PKEYS;
+	*qkeys = UR_FAKE_BAD_QKEYS;
+}
+
+void ur_adapter_cq_moderate(struct ur_adapter *a, struct ur_cq *cq,
+			    uint32_t count, uint32_t period_us)
+{
+	ur_cq_moderate(cq, count, period_us);
 }
 
 uint64_t ur_adapter_now(void)

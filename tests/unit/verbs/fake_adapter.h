@@ -16,6 +16,9 @@ struct ur_fake_counts {
 	uint32_t mcasts;
 	uint32_t adapters; /* references */
 	uint32_t qps;
+	uint32_t lanes; /* of thread domains */
+	bool no_lanes;	/* there are none left for them */
+	uint32_t srqs;	/* published */
 };
 
 extern struct ur_fake_counts ur_fake;
@@ -28,7 +31,12 @@ extern void (*ur_fake_on_poll)(struct ur_cq *cq);
 extern const uint8_t ur_fake_v4[16];
 extern const uint8_t ur_fake_v6[16];
 
-#define UR_FAKE_GUID   0x0200c0fffe000201ull /* plus the kind */
-#define UR_FAKE_NOW_NS 12345678901234ull
+#define UR_FAKE_GUID	  0x0200c0fffe000201ull /* plus the kind */
+#define UR_FAKE_BAD_PKEYS 11u
+#define UR_FAKE_BAD_QKEYS 22u
+#define UR_FAKE_NOW_NS	  12345678901234ull
+
+/* An event about the queue pair that was created last. */
+void ur_fake_event(uint32_t qpn, enum ur_event_type type);
 
 #endif

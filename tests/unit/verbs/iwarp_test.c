@@ -69,7 +69,8 @@ static void its_port_is_as_the_kernel_has_it(void **state)
 	assert_int_equal(a.link_layer, IBV_LINK_LAYER_ETHERNET);
 	assert_int_equal(a.max_mtu, a.active_mtu);
 	assert_int_equal(a.lid, 0);
-	assert_int_equal(a.port_cap_flags, 0x90000);
+	/* but for device management, which it has not either */
+	assert_int_equal(a.port_cap_flags, 0x10000);
 	assert_int_equal(a.max_vl_num, 0);
 	assert_int_equal(a.gid_tbl_len, 1);
 	assert_int_equal(a.pkey_tbl_len, 0);
@@ -116,6 +117,29 @@ static void it_has_the_operations_of_iwarp(void **state)
 	assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	assert_null(make_qp_ex(f, IBV_QPT_RC, IBV_QP_EX_WITH_SEND_WITH_IMM));
+}
+
+/* There is no RESET: receives may be posted from the beginning. */
+static void its_queue_pairs_begin_in_init(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_qp_init_attr init = {
+		.send_cq = f->cq,
+		.recv_cq = f->cq,
+		.cap = { 1, 1, 1, 1, 0 },
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp *qp = ibv_create_qp(f->pd, &init);
+	struct ibv_recv_wr wr = { 0 }, *bad;
+	struct ibv_qp_attr a;
+
+	assert_non_null(qp);
+	assert_int_equal(ibv_query_qp(qp, &a, IBV_QP_STATE, &init), 0);
+	assert_int_equal(a.qp_state, IBV_QPS_INIT);
+	assert_int_equal(a.cur_qp_state, IBV_QPS_INIT);
+	assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0);
+	assert_int_equal(ibv_post_recv(qp, &wr, &bad), ENOMEM);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
 static void devices_can_be_switched_off(void **state)
@@ -165,6 +189,7 @@ int main(void)
 		TEST(its_gid_is_its_mac_address),
 		TEST(attributes_answer_without_a_file),
 		TEST(it_has_the_operations_of_iwarp),
+		TEST(its_queue_pairs_begin_in_init),
 		cmocka_unit_test(devices_can_be_switched_off),
 	};
 

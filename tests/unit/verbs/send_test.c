@@ -132,9 +132,10 @@ static void opcodes_are_those_of_the_type(void **state)
 		enum ibv_qp_type type;
 		uint32_t legal;
 	} types[] = {
-		{ IBV_QPT_RC, 0x27f }, /* all but LOCAL_INV, BIND_MW, TSO */
-		{ IBV_QPT_UC, 0x00f },
-		{ IBV_QPT_UD, 0x00c },
+		/* Not TSO; BIND_MW and FLUSH only with what they need. */
+		{ IBV_QPT_RC, 0x82ff },
+		{ IBV_QPT_UC, 0x008f },
+		{ IBV_QPT_UD, 0x000c },
 	};
 	struct ibv_ah *ah = make_ah(*state);
 	struct ibv_sge sge = { 0, 8, 0 };
@@ -269,12 +270,44 @@ static void receives_queue_up(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+static void atomic_writes(void **state)
+{
+	struct ibv_qp *qp = make_qp(*state, IBV_QPT_RC);
+	struct ibv_sge sge = { 0x1000, 8, 1 };
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_ATOMIC_WRITE,
+		.wr.rdma = { .remote_addr = 0x2008, .rkey = 0x42 },
+	};
+
+	assert_int_equal(post(qp, wr), 0);
+	assert_int_equal(posted(qp, 0)->opcode, UR_WR_ATOMIC_WRITE);
+	assert_int_equal(posted(qp, 0)->wr.rdma.rkey, 0x42);
+	wr.wr.rdma.remote_addr = 0x2004;
+	assert_int_equal(post(qp, wr), EINVAL);
+	wr.wr.rdma.remote_addr = 0x2008;
+	sge.length = 4;
+	assert_int_equal(post(qp, wr), EINVAL);
+	sge.length = 16;
+	assert_int_equal(post(qp, wr), EINVAL);
+	wr.opcode = 14; /* FLUSH has builders only */
+	assert_int_equal(post(qp, wr), EINVAL);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	qp = make_qp(*state, IBV_QPT_UC);
+	sge.length = 8;
+	wr.opcode = IBV_WR_ATOMIC_WRITE;
+	assert_int_equal(post(qp, wr), EINVAL);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 #define TEST(fn)                                                               \
 	cmocka_unit_test_setup_teardown(fn, fixture_open, fixture_close)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(atomic_writes),
 		TEST(a_request_arrives_as_it_was),
 		TEST(a_list_rings_once),
 		TEST(a_bad_one_stops_the_list),

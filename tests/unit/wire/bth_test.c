@@ -82,6 +82,29 @@ static void ud_send_with_immediate(void **state)
 	assert_back(&d, pkt);
 }
 
+/* IBTA A14: the XRCETH is the first header behind the BTH. */
+static void xrc_compare_and_swap(void **state)
+{
+	static const uint8_t pkt[] = {
+		0xb3, 0x00, 0xff, 0xff, 0x00, 0x00, 0x00, 0x12, /* BTH */
+		0x80, 0x00, 0x00, 0x01,				/* PSN */
+		0x00, 0xab, 0xcd, 0xef,				/* XRCETH */
+		0x00, 0x00, 0x7f, 0x00, 0x00, 0x00, 0x10, 0x08, /* VA */
+		0x00, 0x00, 0x12, 0x34,				/* R_Key */
+		0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, /* swap */
+		0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, /* compare */
+		0x00, 0x00, 0x00, 0x00,				/* ICRC */
+	};
+	struct decoded d;
+
+	assert_int_equal(decode(&d, pkt, sizeof(pkt)), 0);
+	assert_int_equal(d.h.srqn, 0xabcdef);
+	assert_true(d.h.va == 0x7f0000001008u);
+	assert_int_equal(d.h.rkey, 0x1234);
+	assert_true(d.h.swap_add == 0x1112131415161718u);
+	assert_back(&d, pkt);
+}
+
 static void compare_and_swap(void **state)
 {
 	static const uint8_t pkt[] = {
@@ -305,6 +328,7 @@ int main(void)
 		cmocka_unit_test(write_only_with_immediate),
 		cmocka_unit_test(ud_send_with_immediate),
 		cmocka_unit_test(compare_and_swap),
+		cmocka_unit_test(xrc_compare_and_swap),
 		cmocka_unit_test(atomic_acknowledge),
 		cmocka_unit_test(send_with_invalidate),
 		cmocka_unit_test(too_short_of_every_opcode),

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Theory of operation.  A window is a second view of a region, so it stands in
+ * the key table as a `struct ur_mr` of its own and peers' requests are checked
+ * against it as against any region.  What differs is that it changes while it
+ * stands there: readers of other lanes copy what they need under its lock.  A
+ * type 2 window is reached only through the QP that bound it, so everything
+ * about it happens in one lane.
+ *
+ * A request in a send queue names window and region by their keys, not by
+ * pointers: either may be gone when its turn comes.  Binding looks them up and
+ * counts itself at the region in one piece under the table's lock, which is
+ * also where deregistration looks whether windows are bound.
+ */
+#include "core/mw.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/qp.h"
+
+static struct ur_mw *mw_of(const struct ur_mr *view)
+{
+	return view ? view->window : NULL;
+}
+
+int ur_mw_create(struct ur_mr_table *t, struct ur_pd *pd, enum ur_mw_type type,
+		 struct ur_mw **out)
+{
+	struct ur_mw *mw;
+	int ret;
+
+	if (type != UR_MW_TYPE_1 && type != UR_MW_TYPE_2)
+		return -EINVAL;
+	mw = calloc(1, sizeof(*mw));
+	if (!mw)
+		return -ENOMEM;
+	mw->win.pd = pd;
+	mw->win.window = mw;
+	mw->type = type;
+	ur_list_init(&mw->node);
+	ur_lock_init(&mw->lock);
+	ret = ur_mr_table_add(t, &mw->win, &t->nviews, UR_MAX_MW);
+	if (ret) {
+		ur_lock_fini(&mw->lock);
+		free(mw);
+		return ret;
+	}
+	atomic_fetch_add(&pd->users, 1);
+	*out = mw;
+	return 0;
+}
+
+/* Whatever it showed, it shows nothing; under the table's lock. */
+static void unbind_locked(struct ur_mw *mw)
+{
+	if (mw->mr)
+		mw->mr->windows--;
+	mw->mr = NULL;
+	ur_list_del(&mw->node);
+	ur_lock(&mw->lock);
+	mw->qp = NULL;
+	mw->win.access = 0;
+	mw->win.length = 0;
+	mw->win.addr = NULL;
+	ur_unlock(&mw->lock);
+}
+
+void ur_mw_destroy(struct ur_mr_table *t, struct ur_mw *mw)
+{
+	ur_lock(&t->lock);
+	unbind_locked(mw);
+	ur_unlock(&t->lock);
+	ur_mr_table_remove(t, &mw->win, &t->nviews);
+	atomic_fetch_sub(&mw->win.pd->users, 1);
+	ur_lock_fini(&mw->lock);
+	free(mw);
+}
+
+static bool in_region(const struct ur_mw_bind *b, const struct ur_mr *mr)
+{
+	uint64_t off = b->addr - mr->iova;
+
+	return b->addr >= mr->iova && off <= mr->length &&
+	       b->length <= mr->length - off;
+}
+
+/* IBTA 10.6.7.2: C10-72 to C10-75, o10-36.2.2, o10-37.2.40. */
+int ur_mw_check(enum ur_mw_type type, const struct ur_mw_bind *b,
+		const struct ur_mr *mr)
+{
+	bool writes =
+		b->access & (UR_ACCESS_REMOTE_WRITE | UR_ACCESS_REMOTE_ATOMIC);
+
+	if (b->access & ~(uint32_t)UR_MW_ACCESS)
+		return -EINVAL;
+	if (type == UR_MW_TYPE_1 && (b->access & UR_ACCESS_ZERO_BASED))
+		return -EINVAL;
+	if (type == UR_MW_TYPE_2 && b->length == 0)
+		return -EINVAL;
+	if (!mr)
+		return b->length ? -EINVAL : 0;
+	if (b->length == 0)
+		return 0;
+	if (!(mr->access & UR_ACCESS_MW_BIND) ||
+	    (mr->access & UR_ACCESS_ZERO_BASED) ||
+	    (writes && !(mr->access & UR_ACCESS_LOCAL_WRITE)))
+		return -EINVAL;
+	return in_region(b, mr) ? 0 : -EINVAL;
+}
+
+static void show_locked(struct ur_mw *mw, struct ur_qp *qp,
+			const struct ur_mw_bind *b, struct ur_mr *mr)
+{
+	uint32_t key = (mw->win.key & ~0xffu) | (b->key & 0xffu);
+
+	unbind_locked(mw);
+	ur_lock(&mw->lock);
+	mw->win.key = key;
+	if (mr && b->length) {
+		mw->win.access = b->access & ~(uint32_t)UR_ACCESS_LOCAL_WRITE;
+		mw->win.iova = b->access & UR_ACCESS_ZERO_BASED ? 0 : b->addr;
+		mw->win.length = b->length;
+		mw->win.addr = mr->addr + (b->addr - mr->iova);
+		mw->qp = mw->type == UR_MW_TYPE_2 ? qp : NULL;
+		mw->mr = mr;
+	}
+	ur_unlock(&mw->lock);
+	if (!mw->mr)
+		return;
+	mr->windows++;
+	if (mw->qp)
+		ur_list_add_tail(&qp->windows, &mw->node);
+}
+
+static int bind_locked(struct ur_mr_table *t, struct ur_qp *qp,
+		       const struct ur_mw_bind *b)
+{
+	struct ur_mw *mw = mw_of(ur_mr_find_family(t, b->window));
+	struct ur_mr *mr = NULL;
+	int ret;
+
+	if (!mw || mw->win.pd != qp->pd)
+		return -EINVAL;
+	if (mw->type == UR_MW_TYPE_2 && mw->mr)
+		return -EINVAL; /* o10-37.2.30: it is not free */
+	if (b->lkey) {
+		mr = ur_mr_lookup(t, b->lkey);
+		if (!mr || mr->pd != qp->pd)
+			return -EINVAL;
+	}
+	ret = ur_mw_check(mw->type, b, mr);
+	if (!ret)
+		show_locked(mw, qp, b, mr);
+	return ret;
+}
+
+int ur_mw_bind(struct ur_mr_table *t, struct ur_qp *qp,
+	       const struct ur_mw_bind *b)
+{
+	int ret;
+
+	ur_lock(&t->lock);
+	ret = bind_locked(t, qp, b);
+	ur_unlock(&t->lock);
+	return ret;
+}
+
+int ur_mw_invalidate(struct ur_mr_table *t, const struct ur_qp *qp,
+		     uint32_t key)
+{
+	struct ur_mw *mw;
+	int ret = -EINVAL;
+
+	ur_lock(&t->lock);
+	mw = mw_of(ur_mr_find(t, key));
+	if (mw && mw->type == UR_MW_TYPE_2 && mw->win.pd == qp->pd &&
+	    (!mw->mr || mw->qp == qp)) {
+		unbind_locked(mw);
+		ret = 0;
+	}
+	ur_unlock(&t->lock);
+	return ret;
+}
+
+int ur_mw_may_invalidate(const struct ur_mr_table *t, const struct ur_qp *qp,
+			 uint32_t key)
+{
+	const struct ur_mr *view = ur_mr_find(t, key);
+	struct ur_mw *mw = mw_of(view);
+	const struct ur_qp *bound;
+
+	if (!view)
+		return -ENOENT;
+	if (!mw || mw->type == UR_MW_TYPE_1)
+		return -EACCES;
+	ur_lock(&mw->lock);
+	bound = mw->qp;
+	ur_unlock(&mw->lock);
+	if (!bound)
+		return -ENOENT;
+	return bound == qp ? 0 : -EPERM;
+}
+
+void ur_mw_release(struct ur_mr_table *t, struct ur_qp *qp)
+{
+	ur_lock(&t->lock);
+	ur_list_for_each_safe(n, tmp, &qp->windows)
+		unbind_locked(ur_container_of(n, struct ur_mw, node));
+	ur_unlock(&t->lock);
+}
+
+/* `mr` is a region, or a window's view that does not change. */
+static int reach(const struct ur_mr *mr, const struct ur_pd *pd, uint64_t va,
+		 uint64_t len, uint32_t access, uint8_t **at)
+{
+	uint64_t off = va - mr->iova;
+
+	if (mr->pd != pd)
+		return -EPERM;
+	if ((mr->access & access) != access)
+		return -EACCES;
+	if (!at)
+		return 0;
+	if (va < mr->iova || off > mr->length || len > mr->length - off)
+		return -ERANGE;
+	*at = mr->addr + off;
+	return 0;
+}
+
+static int reach_window(struct ur_mw *mw, const struct ur_pd *pd,
+			const struct ur_qp *qp, uint32_t key, uint64_t va,
+			uint64_t len, uint32_t access, uint8_t **at)
+{
+	int ret;
+
+	ur_lock(&mw->lock);
+	if (mw->win.key != key || !mw->win.length)
+		ret = -ENOENT;
+	else if (mw->type == UR_MW_TYPE_2 && mw->qp != qp)
+		ret = -EPERM;
+	else
+		ret = reach(&mw->win, pd, va, len, access, at);
+	ur_unlock(&mw->lock);
+	return ret;
+}
+
+int ur_mr_reach(const struct ur_mr_table *t, const struct ur_pd *pd,
+		const struct ur_qp *qp, uint32_t key, uint64_t va, uint64_t len,
+		uint32_t access, uint8_t **at)
+{
+	const struct ur_mr *mr = ur_mr_find(t, key);
+
+	if (!mr)
+		return -ENOENT;
+	if (mr->window)
+		return reach_window(mr->window, pd, qp, key, va, len, access,
+				    at);
+	return reach(mr, pd, va, len, access, at);
+}

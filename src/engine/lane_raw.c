@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The lane of raw packets: one network device of those that the adapter stands
+ * for, its packet sockets, and all raw queue pairs and work queues.  The
+ * sockets are opened for the first queue pair, since they need CAP_NET_RAW.
+ */
+#include "engine/lane_raw.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "engine/report.h"
+
+#define RETRY_SEND_NS	50000u
+#define ROUNDS_PER_SEND 64u
+#define LOOK_MIN_NS	20000u
+#define LOOK_MAX_NS	5000000u
+
+static int raw_open(struct ur_lane *l)
+{
+	struct ur_raw_lane *rl = calloc(1, sizeof(*rl));
+	int err;
+
+	if (!rl)
+		return -ENOMEM;
+	/* For `urnic show` alone. */
+	(void)ur_process_client_open(l->adapter);
+	err = ur_raw_create(&l->adapter->mrs, &rl->raw);
+	if (err) {
+		free(rl);
+		return err;
+	}
+	rl->look_ns = UR_NEVER;
+	l->slot = UR_RAW_SLOT;
+	l->raw = rl;
+	return 0;
+}
+
+static void raw_close(struct ur_lane *l)
+{
+	if (l->raw->packet)
+		ur_packet_close(l->raw->packet);
+	ur_raw_destroy(l->raw->raw);
+	free(l->raw);
+	l->raw = NULL;
+}
+
+static void raw_abandon(struct ur_lane *l)
+{
+	if (l->raw->packet)
+		ur_packet_close(l->raw->packet);
+	l->raw->packet = NULL;
+}
+
+static bool try_device(struct ur_raw_lane *rl, const char *name)
+{
+	if (ur_netdev_find(name, &rl->dev))
+		return false;
+	snprintf(rl->ifname, sizeof(rl->ifname), "%s", name);
+	return true;
+}
+
+/*
+ * URNIC_RAW_NETDEV, else the first Ethernet device in the order of the GID
+ * table, which has loopback last: it will do where there is nothing else.
+ */
+static int find_device(struct ur_lane *l)
+{
+	const char *name = getenv("URNIC_RAW_NETDEV");
+
+	if (name && *name)
+		return try_device(l->raw, name) ? 0 : -ENODEV;
+	for (uint32_t i = 0; i < UR_GID_TABLE_LEN; i++) {
+		struct ur_gid g;
+
+		if (!ur_dev_gid(&l->adapter->dev, i, &g) && g.ifindex && g.up &&
+		    try_device(l->raw, g.ifname))
+			return 0;
+	}
+	return -ENODEV;
+}
+
+static int open_packet(struct ur_lane *l)
+{
+	struct ur_raw_lane *rl = l->raw;
+	int err = find_device(l);
+
+	if (!err)
+		err = ur_packet_open(&rl->dev, &rl->packet);
+	if (err)
+		return err;
+	ur_debug("raw packets of %s", rl->ifname);
+	/* The helper has a descriptor to sleep on now. */
+	ur_helper_wake(l);
+	return 0;
+}
+
+static int raw_attach(struct ur_lane *l, struct ur_qp *qp)
+{
+	int err = ur_packet_allowed();
+
+	if (!err && !l->raw->packet)
+		err = open_packet(l);
+	return err ? err : ur_raw_qp_attach(l->raw->raw, qp);
+}
+
+int ur_raw_lane_refilter(struct ur_lane *l)
+{
+	struct ur_raw_lane *rl = l->raw;
+	const struct ur_flow_table *t = ur_raw_flows(rl->raw);
+	uint32_t n;
+	int err;
+
+	n = ur_prefilter(t, rl->dev.mac, rl->dev.loopback, rl->code);
+	err = ur_packet_filter(rl->packet, rl->code, n);
+	return err ? err
+		   : ur_packet_want(rl->packet, ur_flow_wants(t, rl->dev.mac));
+}
+
+/* Each queue pair in turn, a batch at a time. */
+static void raw_send(struct ur_lane *l, uint64_t now_ns)
+{
+	struct ur_raw_lane *rl = l->raw;
+	struct ur_qp *qp;
+	uint32_t rounds = 0;
+
+	l->retry_ns = UR_NEVER;
+	while ((qp = ur_raw_next(rl->raw))) {
+		uint32_t n = ur_raw_collect(rl->raw, qp, rl->tx,
+					    UR_PACKET_BATCH, now_ns);
+		uint32_t done;
+		int err;
+
+		if (n == 0)
+			continue;
+		done = ur_packet_send(rl->packet, rl->tx, n, &err);
+		ur_raw_sent(rl->raw, qp, done, err == -EAGAIN ? 0 : err,
+			    now_ns);
+		if (done)
+			l->activity_ns = now_ns;
+		if (err == -EAGAIN || ++rounds == ROUNDS_PER_SEND) {
+			l->retry_ns = now_ns + RETRY_SEND_NS;
+			break;
+		}
+	}
+}
+
+static void raw_kick(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
+{
+	ur_raw_kick(l->raw->raw, qp, now_ns);
+}
+
+static void on_frame(void *arg, const struct ur_frame_rx *f)
+{
+	struct ur_raw_lane *rl = arg;
+
+	if (rl->now_ns == 0)
+		rl->now_ns = ur_clock_ns();
+	ur_raw_input(rl->raw, f, rl->now_ns);
+}
+
+/*
+ * A program that is late with its receives would lose what an adapter would
+ * have placed meanwhile; the socket's buffer keeps some for it.  The longer
+ * nobody posts, the rarer we look.
+ */
+static void starve(struct ur_raw_lane *rl, uint64_t now_ns)
+{
+	uint64_t pause;
+
+	if (rl->starved_ns == 0)
+		rl->starved_ns = now_ns;
+	pause = (now_ns - rl->starved_ns) / 8;
+	pause = pause < LOOK_MIN_NS   ? LOOK_MIN_NS
+		: pause > LOOK_MAX_NS ? LOOK_MAX_NS
+				      : pause;
+	rl->look_ns = now_ns + pause;
+}
+
+static uint32_t receive(struct ur_raw_lane *rl, uint64_t now_ns)
+{
+	uint32_t room;
+
+	if (ur_raw_flows(rl->raw)->count == 0) {
+		rl->starved_ns = 0;
+		rl->look_ns = UR_NEVER;
+		return 0;
+	}
+	room = ur_raw_room(rl->raw, UR_PACKET_BATCH);
+	if (room == 0) {
+		starve(rl, now_ns);
+		return 0;
+	}
+	rl->starved_ns = 0;
+	rl->look_ns = UR_NEVER;
+	return ur_packet_recv(rl->packet, room, on_frame, rl);
+}
+
+static int raw_step(struct ur_lane *l, uint64_t now_ns)
+{
+	struct ur_raw_lane *rl = l->raw;
+	uint32_t n;
+
+	rl->now_ns = 0;
+	n = receive(rl, now_ns);
+	if (rl->now_ns)
+		now_ns = rl->now_ns;
+	if (n)
+		l->activity_ns = now_ns;
+	ur_lane_drain(l, now_ns);
+	ur_lane_send(l, now_ns);
+	return (int)n;
+}
+
+static uint64_t raw_deadline(const struct ur_lane *l)
+{
+	return l->raw->look_ns;
+}
+
+static int raw_wait_fd(const struct ur_lane *l)
+{
+	const struct ur_raw_lane *rl = l->raw;
+
+	return rl->packet && !rl->starved_ns ? ur_packet_fd(rl->packet) : -1;
+}
+
+static void raw_settle(struct ur_lane *l, uint64_t now_ns)
+{
+	ur_lane_drain(l, now_ns);
+	ur_lane_send(l, now_ns);
+}
+
+static void raw_detach(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
+{
+	raw_settle(l, now_ns);
+	ur_raw_qp_detach(l->raw->raw, qp);
+	(void)ur_raw_lane_refilter(l);
+}
+
+static int raw_modify(struct ur_lane *l, struct ur_qp *qp,
+		      const struct ur_qp_attr *attr, uint32_t mask,
+		      uint64_t now_ns)
+{
+	int err;
+
+	raw_settle(l, now_ns);
+	err = ur_raw_qp_modify(l->raw->raw, qp, attr, mask, now_ns);
+	if (!err)
+		ur_lane_send(l, now_ns);
+	return err;
+}
+
+static void raw_query(const struct ur_lane *l, const struct ur_qp *qp,
+		      struct ur_qp_attr *attr)
+{
+	ur_raw_qp_query(qp, attr);
+}
+
+/* Groups of raw packets are flows. */
+static int raw_mcast(struct ur_lane *l, struct ur_qp *qp, const uint8_t gid[16],
+		     bool attach)
+{
+	return -EINVAL;
+}
+
+static void add_qp(void *arg, const struct ur_qp *qp)
+{
+	(void)ur_report_qp(arg, qp);
+}
+
+static void raw_report(struct ur_lane *l, struct json_object *o)
+{
+	const struct ur_raw_counters *c = ur_raw_counters(l->raw->raw);
+	struct ur_report_qps list = { l, json_object_new_array() };
+	struct json_object *counters = json_object_new_object();
+
+	ur_report_string(o, "link", "packet");
+	ur_report_string(o, "netdev", l->raw->ifname);
+	ur_report_int(o, "flows", ur_raw_flows(l->raw->raw)->count);
+	if (l->raw->packet)
+		ur_report_int(o, "rx_overflow",
+			      ur_packet_drops(l->raw->packet));
+	ur_raw_for_each_qp(l->raw->raw, add_qp, &list);
+	json_object_object_add(o, "qps", list.array);
+#define ADD(name) ur_report_int(counters, #name, c->name);
+	UR_RAW_COUNTERS(ADD)
+#undef ADD
+	json_object_object_add(o, "counters", counters);
+}
+
+const struct ur_lane_ops ur_lane_raw = {
+	.name = "raw",
+	.qp_types = 1u << UR_QPT_RAW_PACKET,
+	.open = raw_open,
+	.close = raw_close,
+	.abandon = raw_abandon,
+	.attach = raw_attach,
+	.detach = raw_detach,
+	.modify = raw_modify,
+	.query = raw_query,
+	.mcast = raw_mcast,
+	.kick = raw_kick,
+	.send = raw_send,
+	.step = raw_step,
+	.deadline = raw_deadline,
+	.wait_fd = raw_wait_fd,
+	.settle = raw_settle,
+	.report = raw_report,
+};

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of raw packets in engine/ share. */
+#ifndef UR_ENGINE_LANE_RAW_H
+#define UR_ENGINE_LANE_RAW_H
+
+#include "engine/internal.h"
+#include "link/packet.h"
+#include "raw/prefilter.h"
+#include "raw/raw.h"
+
+struct ur_raw_lane {
+	struct ur_raw *raw;
+	struct ur_packet *packet; /* NULL until there is a queue pair */
+	struct ur_netdev dev;
+	char ifname[IF_NAMESIZE];
+	uint64_t now_ns; /* of the batch that is being received */
+	/* Frames wait in the socket, since nobody has receives. */
+	uint64_t starved_ns; /* since when; 0: they do not */
+	uint64_t look_ns;    /* when to look again; UR_NEVER */
+	struct ur_frame_tx tx[UR_PACKET_BATCH];
+	struct sock_filter code[UR_PREFILTER_MAX];
+};
+
+/* The flows have changed: tell the kernel what we want.  0 or -errno. */
+int ur_raw_lane_refilter(struct ur_lane *l);
+
+#endif

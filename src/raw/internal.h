@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of raw/ share. */
+#ifndef UR_RAW_INTERNAL_H
+#define UR_RAW_INTERNAL_H
+
+#include "raw/raw.h"
+
+struct ur_rawqp {
+	struct ur_raw *r;
+	struct ur_qp *qp;
+	struct ur_list sending; /* ur_raw.senders */
+	uint32_t collected;	/* frames given out and not yet sent */
+};
+
+/* What stands at an index of the numbers: one of the two. */
+struct ur_rawnum {
+	struct ur_rawqp *qp;
+	struct ur_wq *wq;
+};
+
+struct ur_raw {
+	struct ur_mr_table *mrs;
+	struct ur_flow_table flows;
+	struct ur_list senders;
+	struct ur_raw_counters cnt;
+	uint32_t used;
+	uint32_t next;
+	struct ur_rawnum nums[UR_MAX_RAW];
+	uint8_t cut[UR_FRAME_MAX]; /* a packet cut off a larger one */
+};
+
+static inline struct ur_rawqp *ur_rawqp(const struct ur_qp *qp)
+{
+	return qp->proto;
+}
+
+static inline enum ur_qp_state ur_rawqp_state(const struct ur_qp *qp)
+{
+	return atomic_load_explicit(&qp->state, memory_order_relaxed);
+}
+
+/* tx.c: complete the oldest send; false: the queue pair is broken. */
+void ur_raw_complete(struct ur_rawqp *q, enum ur_wc_status status,
+		     uint64_t now_ns);
+
+/* qp.c: a send has failed: only its queue stops, as for datagrams. */
+void ur_rawqp_stop(struct ur_rawqp *q, uint64_t now_ns);
+/* A completion queue has overrun, or receiving has failed. */
+void ur_rawqp_fail(struct ur_rawqp *q, enum ur_event_type event,
+		   uint64_t now_ns);
+void ur_raw_wq_fail(struct ur_wq *wq, uint64_t now_ns);
+
+/* rx.c: complete what is posted as flushed; false: the CQ has overrun. */
+bool ur_raw_flush_rq(struct ur_rq *rq, struct ur_cq *cq, const void *owner,
+		     uint32_t num, uint64_t now_ns);
+
+#endif

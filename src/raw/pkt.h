@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A received Ethernet frame and where its headers are, outside and inside of a
+ * tunnel.  Whatever pointer is set has its whole header within the frame.
+ */
+#ifndef UR_RAW_PKT_H
+#define UR_RAW_PKT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define UR_MACS_LEN	  12u
+#define UR_ETH_LEN	  14u
+#define UR_VLAN_LEN	  4u
+#define UR_IPV4_LEN	  20u
+#define UR_IPV6_LEN	  40u
+#define UR_TCP_LEN	  20u
+#define UR_UDP_LEN	  8u
+#define UR_IPPROTO_TCP	  6u
+#define UR_IPPROTO_UDP	  17u
+#define UR_IPPROTO_GRE	  47u
+#define UR_IPPROTO_ESP	  50u
+#define UR_ETHERTYPE_IP	  0x0800u
+#define UR_ETHERTYPE_IPV6 0x86ddu
+#define UR_ETHERTYPE_VLAN 0x8100u
+#define UR_ETHERTYPE_QINQ 0x88a8u
+
+/* A stack of Ethernet, IP and transport headers. */
+struct ur_hdrs {
+	const uint8_t *macs; /* destination, source; NULL: no Ethernet */
+	uint16_t type;	     /* EtherType behind the last tag; 0: none */
+	bool tagged;
+	uint16_t tci; /* of the first tag */
+	const uint8_t *ipv4;
+	const uint8_t *ipv6;
+	uint8_t proto;	     /* of what follows IP and its extensions */
+	bool fragment;	     /* then there is no transport header */
+	const uint8_t *l4;   /* TCP, UDP, ESP or GRE, as proto says */
+	uint32_t l4_len;     /* bytes of the IP packet from there */
+	const uint8_t *mpls; /* first entry of the label stack */
+};
+
+struct ur_pkt {
+	const uint8_t *frame;
+	uint32_t len;
+	uint32_t l2;   /* bytes of MAC addresses and, if in place, the tag */
+	uint16_t tpid; /* of the first tag */
+	struct ur_hdrs outer;
+	struct ur_hdrs inner;
+	const uint8_t *vxlan; /* NULL: none */
+	const uint8_t *gre;
+	uint32_t gre_len; /* of its header */
+};
+
+/*
+ * Find the headers of a frame of len bytes.  `tpid` is not 0 if the network
+ * device took the first tag, tpid and tci, off the frame.  False: too short to
+ * be an Ethernet frame.
+ */
+bool ur_pkt_parse(struct ur_pkt *p, const uint8_t *frame, uint32_t len,
+		  uint16_t tpid, uint16_t tci);
+
+static inline uint16_t ur_get16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+static inline void ur_put16(uint8_t *p, uint16_t v)
+{
+	p[0] = (uint8_t)(v >> 8);
+	p[1] = (uint8_t)v;
+}
+
+#endif

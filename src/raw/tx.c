@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Sending: each request is one frame.  Where the device is to fill in sums, or
+ * to cut a large payload, its headers are copied and prepared; everything else
+ * goes from the application's memory.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/guard.h"
+#include "core/sge.h"
+#include "raw/csum.h"
+#include "raw/internal.h"
+
+void ur_raw_complete(struct ur_rawqp *q, enum ur_wc_status status,
+		     uint64_t now_ns)
+{
+	struct ur_qp *qp = q->qp;
+	uint32_t head =
+		atomic_load_explicit(&qp->sq.head, memory_order_relaxed);
+	const struct ur_swqe *w = ur_sq_slot(&qp->sq, head);
+	struct ur_cqe c = { .wr_id = w->wr_id,
+			    .ts_ns = now_ns,
+			    .qp = qp,
+			    .qpn = qp->qpn,
+			    .byte_len = w->length,
+			    .status = (uint8_t)status,
+			    .opcode = w->opcode == UR_WR_TSO ? UR_WC_TSO
+							     : UR_WC_SEND };
+	bool wanted = qp->sq_sig_all || (w->flags & UR_SEND_SIGNALED) ||
+		      status != UR_WC_SUCCESS;
+
+	q->r->cnt.req_cqe_error += status != UR_WC_SUCCESS;
+	atomic_store_explicit(&qp->sq.head, head + 1, memory_order_release);
+	if (wanted && !ur_cq_push(qp->send_cq, &c, status != UR_WC_SUCCESS))
+		ur_rawqp_fail(q, UR_EVENT_QP_FATAL, now_ns);
+}
+
+/* The request's bytes as pieces of memory; negative as ur_sge_gather(). */
+static int payload(const struct ur_raw *r, const struct ur_qp *qp,
+		   struct ur_swqe *w, struct iovec *iov)
+{
+	if (w->flags & UR_SEND_INLINE) {
+		iov[0].iov_base = w->data.inline_data;
+		iov[0].iov_len = w->length;
+		return w->length > 0;
+	}
+	return ur_sge_gather(r->mrs, qp->pd, w->data.sge, w->num_sge, 0,
+			     w->length, iov, UR_MAX_SGE);
+}
+
+/* Take the first n bytes off the pieces of *f into its own header. */
+static int pull_header(struct ur_frame_tx *f, uint32_t n)
+{
+	struct iovec *iov = f->iov + 1;
+	uint32_t done = 0, i = 0;
+
+	memmove(iov, f->iov, f->niov * sizeof(*iov));
+	while (done < n) {
+		uint32_t part = n - done < iov[i].iov_len
+					? n - done
+					: (uint32_t)iov[i].iov_len;
+
+		if (ur_guard_copy(f->hdr + done, iov[i].iov_base, part))
+			return -EFAULT;
+		done += part;
+		iov[i].iov_base = (uint8_t *)iov[i].iov_base + part;
+		iov[i].iov_len -= part;
+		if (iov[i].iov_len == 0)
+			i++;
+	}
+	f->niov = f->niov - i + 1;
+	memmove(f->iov + 1, f->iov + 1 + i, (f->niov - 1) * sizeof(*iov));
+	f->iov[0].iov_base = f->hdr;
+	f->iov[0].iov_len = n;
+	return 0;
+}
+
+/* Where IP begins behind tags; 0: the header is too short. */
+static uint32_t l3_offset(const uint8_t *hdr, uint32_t len)
+{
+	uint32_t at = UR_MACS_LEN;
+
+	while (at + 4 <= len && (ur_get16(hdr + at) == UR_ETHERTYPE_VLAN ||
+				 ur_get16(hdr + at) == UR_ETHERTYPE_QINQ))
+		at += UR_VLAN_LEN;
+	return at + 2 <= len ? at + 2 : 0;
+}
+
+/*
+ * Fill in the header's sums as far as it is ours to, and ask the device for the
+ * rest: it adds the bytes up, beginning with the sum of the pseudo header.
+ * `rest` bytes of the frame follow the header.  False: no IPv4 or IPv6 with TCP
+ * or UDP; then there is nothing to fill in.
+ */
+static bool offload_sums(struct ur_frame_tx *f, uint32_t hdr_len, uint32_t rest)
+{
+	struct ur_pkt p;
+	const struct ur_hdrs *h = &p.outer;
+	uint32_t l4, l4_len;
+
+	if (!ur_pkt_parse(&p, f->hdr, hdr_len, 0, 0) || (!h->ipv4 && !h->ipv6))
+		return false;
+	if (h->ipv4)
+		ur_csum_ipv4(f->hdr + (h->ipv4 - f->hdr));
+	if (!h->l4 || !ur_csum_offset(h->proto))
+		return false;
+	l4 = (uint32_t)(h->l4 - f->hdr);
+	l4_len = h->ipv4 ? ur_get16(h->ipv4 + 2) + (uint32_t)(h->ipv4 - f->hdr)
+			 : ur_get16(h->ipv6 + 4) + UR_IPV6_LEN +
+				   (uint32_t)(h->ipv6 - f->hdr);
+	/* Padding behind the packet would be added up too. */
+	if (l4_len != hdr_len + rest)
+		return false;
+	l4_len -= l4;
+	f->csum_partial = true;
+	f->csum_start = (uint16_t)l4;
+	f->csum_offset = (uint16_t)ur_csum_offset(h->proto);
+	ur_put16(f->hdr + l4 + f->csum_offset,
+		 (uint16_t)~ur_csum_fold(ur_csum_pseudo(h, l4_len)));
+	return true;
+}
+
+/* Cut away what lies behind the IP packet: it only fills up the frame. */
+static void drop_padding(struct ur_frame_tx *f, uint32_t hdr_len)
+{
+	uint32_t l3 = l3_offset(f->hdr, hdr_len), end, keep;
+	const uint8_t *ip = f->hdr + l3;
+
+	if (!l3 || l3 + 6 > hdr_len)
+		return;
+	if (ur_get16(ip - 2) == UR_ETHERTYPE_IP)
+		end = l3 + ur_get16(ip + 2);
+	else if (ur_get16(ip - 2) == UR_ETHERTYPE_IPV6)
+		end = l3 + UR_IPV6_LEN + ur_get16(ip + 4);
+	else
+		return;
+	if (end < l3 + UR_IPV4_LEN || end >= f->len)
+		return;
+	f->len = end;
+	for (uint32_t i = 0; i < f->niov; i++) {
+		keep = end < f->iov[i].iov_len ? end
+					       : (uint32_t)f->iov[i].iov_len;
+		f->iov[i].iov_len = keep;
+		end -= keep;
+	}
+}
+
+static int with_sums(struct ur_frame_tx *f)
+{
+	uint32_t n = f->len < UR_FRAME_HDR_MAX ? f->len : UR_FRAME_HDR_MAX;
+	int err = pull_header(f, n);
+
+	if (err)
+		return err;
+	drop_padding(f, n);
+	n = (uint32_t)f->iov[0].iov_len;
+	(void)offload_sums(f, n, f->len - n);
+	return 0;
+}
+
+/* The lengths in the header are those of the whole, as the host's own TCP has
+ * them; whoever cuts it sets those of each packet. */
+static bool set_length(uint8_t *hdr, uint32_t hdr_len, uint32_t total)
+{
+	uint32_t l3 = l3_offset(hdr, hdr_len);
+
+	if (!l3 || l3 + UR_IPV4_LEN > hdr_len)
+		return false;
+	if (ur_get16(hdr + l3 - 2) == UR_ETHERTYPE_IP)
+		ur_put16(hdr + l3 + 2, (uint16_t)(total - l3));
+	else if (ur_get16(hdr + l3 - 2) == UR_ETHERTYPE_IPV6)
+		ur_put16(hdr + l3 + 4, (uint16_t)(total - l3 - UR_IPV6_LEN));
+	else
+		return false;
+	return total - l3 <= 0xffff;
+}
+
+/* The header stands behind the places of the list (ur_swqe_tso_hdr()). */
+static int build_tso(const struct ur_qp *qp, struct ur_frame_tx *f,
+		     struct ur_swqe *w)
+{
+	uint32_t hdr_len = w->wr.tso.hdr_len;
+	bool ipv4;
+
+	memmove(f->iov + 1, f->iov, f->niov * sizeof(f->iov[0]));
+	memcpy(f->hdr, ur_swqe_tso_hdr(&qp->sq, w), hdr_len);
+	f->iov[0].iov_base = f->hdr;
+	f->iov[0].iov_len = hdr_len;
+	f->niov++;
+	f->len = hdr_len + w->length;
+	if (!set_length(f->hdr, hdr_len, f->len) ||
+	    !offload_sums(f, hdr_len, w->length) ||
+	    f->csum_offset != ur_csum_offset(UR_IPPROTO_TCP))
+		return -EPROTOTYPE;
+	ipv4 = ur_get16(f->hdr + l3_offset(f->hdr, hdr_len) - 2) ==
+	       UR_ETHERTYPE_IP;
+	f->hdr_len = (uint16_t)hdr_len;
+	if (w->length > w->wr.tso.mss) {
+		f->gso = ipv4 ? UR_GSO_TCP4 : UR_GSO_TCP6;
+		f->gso_size = w->wr.tso.mss;
+	}
+	return 0;
+}
+
+static int build(const struct ur_raw *r, const struct ur_qp *qp,
+		 struct ur_frame_tx *f, struct ur_swqe *w)
+{
+	int n;
+
+	f->csum_partial = false;
+	f->csum_start = 0;
+	f->csum_offset = 0;
+	f->gso = UR_GSO_NONE;
+	f->gso_size = 0;
+	f->hdr_len = 0;
+	n = payload(r, qp, w, f->iov);
+	if (n < 0)
+		return n;
+	f->niov = (uint32_t)n;
+	f->len = w->length;
+	if (w->opcode == UR_WR_TSO)
+		return build_tso(qp, f, w);
+	if (f->len < UR_ETH_LEN || f->len > UR_FRAME_MAX)
+		return -EMSGSIZE;
+	return w->flags & UR_SEND_IP_CSUM ? with_sums(f) : 0;
+}
+
+static enum ur_wc_status status_of(int err)
+{
+	switch (err) {
+	case -EMSGSIZE:
+		return UR_WC_LOC_LEN_ERR;
+	case -EPROTOTYPE:
+		return UR_WC_LOC_QP_OP_ERR;
+	default:
+		return UR_WC_LOC_PROT_ERR;
+	}
+}
+
+static void fail_send(struct ur_rawqp *q, int err, uint64_t now_ns)
+{
+	ur_raw_complete(q, status_of(err), now_ns);
+	if (ur_rawqp_state(q->qp) == UR_QPS_RTS)
+		ur_rawqp_stop(q, now_ns);
+}
+
+struct ur_qp *ur_raw_next(struct ur_raw *r)
+{
+	if (ur_list_empty(&r->senders))
+		return NULL;
+	return ur_container_of(r->senders.next, struct ur_rawqp, sending)->qp;
+}
+
+uint32_t ur_raw_collect(struct ur_raw *r, struct ur_qp *qp,
+			struct ur_frame_tx *out, uint32_t max, uint64_t now_ns)
+{
+	struct ur_rawqp *q = ur_rawqp(qp);
+	uint32_t head =
+		atomic_load_explicit(&qp->sq.head, memory_order_relaxed);
+	uint32_t tail =
+		atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
+	uint32_t n = 0;
+
+	while (n < max && head + n != tail &&
+	       ur_rawqp_state(qp) == UR_QPS_RTS) {
+		int err = build(r, qp, &out[n], ur_sq_slot(&qp->sq, head + n));
+
+		if (!err) {
+			n++;
+			continue;
+		}
+		/* What stands before it leaves first; it comes again. */
+		if (n == 0)
+			fail_send(q, err, now_ns);
+		break;
+	}
+	if (n == 0)
+		ur_list_del(&q->sending);
+	q->collected = n;
+	return n;
+}
+
+void ur_raw_sent(struct ur_raw *r, struct ur_qp *qp, uint32_t n, int err,
+		 uint64_t now_ns)
+{
+	struct ur_rawqp *q = ur_rawqp(qp);
+
+	for (uint32_t i = 0; i < n && ur_rawqp_state(qp) == UR_QPS_RTS; i++) {
+		const struct ur_swqe *w = ur_sq_slot(
+			&qp->sq, atomic_load_explicit(&qp->sq.head,
+						      memory_order_relaxed));
+
+		r->cnt.sent_pkts++;
+		r->cnt.sent_bytes += w->length;
+		r->cnt.sent_tso += w->opcode == UR_WR_TSO;
+		ur_raw_complete(q, UR_WC_SUCCESS, now_ns);
+	}
+	if (err && n < q->collected && ur_rawqp_state(qp) == UR_QPS_RTS) {
+		if (err == -EMSGSIZE || err == -EFAULT) {
+			fail_send(q, err, now_ns);
+		} else {
+			r->cnt.tx_lost++;
+			ur_raw_complete(q, UR_WC_SUCCESS, now_ns);
+		}
+	}
+	q->collected = 0;
+	/* The next one's turn. */
+	if (!ur_list_empty(&q->sending)) {
+		ur_list_del(&q->sending);
+		ur_raw_kick(r, qp, now_ns);
+	}
+}

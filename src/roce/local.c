@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Send requests that send nothing: binding and invalidating memory windows
+ * (IBTA 10.6.7).  Their turn comes when all before them are complete: for an
+ * invalidation IBTA 10.6.5.1 wants it, for a bind it is stricter than needed
+ * and spares every packet behind it the question whether the window was there.
+ * They take no PSNs, so a retransmission never meets them again.
+ */
+#include "roce/internal.h"
+
+bool ur_swqe_is_local(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_BIND_MW || w->opcode == UR_WR_LOCAL_INV;
+}
+
+static int execute(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	if (w->opcode == UR_WR_BIND_MW)
+		return ur_mw_bind(q->qp->mrs, q->qp, &w->wr.bind);
+	return ur_mw_invalidate(q->qp->mrs, q->qp, w->imm_be);
+}
+
+bool ur_local_run(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct ur_requester *s = &q->req;
+
+	if (atomic_load_explicit(&q->qp->sq.head, memory_order_relaxed) !=
+	    s->cur)
+		return false;
+	if (execute(q, w)) {
+		ur_req_fail(q, UR_WC_MW_BIND_ERR);
+		return false;
+	}
+	s->cur++;
+	s->fresh++;
+	ur_req_complete(q, w, UR_WC_SUCCESS);
+	return true;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Device memory: what a card has on board is here memory of a nameless file,
+ * so that it can be handed on like a dma-buf.  It needs no adapter, so a child
+ * after fork() may have some by an inherited context.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "verbs/convert.h"
+#include "verbs/dm.h"
+#include "verbs/ops.h"
+
+#define MAX_LOG_ALIGN 12u /* mappings begin on a page */
+#define ACCESS_ALIGN  4u  /* as mlx5: copies are of whole words */
+
+static int check_copy(const struct urv_dm *dm, uint64_t offset, size_t length)
+{
+	if (offset > dm->length || length > dm->length - offset)
+		return -EFAULT;
+	if ((offset | length) & (ACCESS_ALIGN - 1))
+		return -EINVAL;
+	return 0;
+}
+
+static int copy_to(struct ibv_dm *ibdm, uint64_t offset, const void *from,
+		   size_t length)
+{
+	struct urv_dm *dm = urv_dm(ibdm);
+	int rc = check_copy(dm, offset, length);
+
+	if (rc)
+		return urv_errno(rc);
+	memcpy(dm->map + offset, from, length);
+	return 0;
+}
+
+static int copy_from(void *to, struct ibv_dm *ibdm, uint64_t offset,
+		     size_t length)
+{
+	struct urv_dm *dm = urv_dm(ibdm);
+	int rc = check_copy(dm, offset, length);
+
+	if (rc)
+		return urv_errno(rc);
+	memcpy(to, dm->map + offset, length);
+	return 0;
+}
+
+static void publish(struct urv_dm *dm, struct ibv_context *context)
+{
+	dm->ibv.context = context;
+	dm->ibv.memcpy_to_dm = copy_to;
+	dm->ibv.memcpy_from_dm = copy_from;
+	dm->ibv.comp_mask = IBV_DM_MASK_HANDLE;
+}
+
+static int memory_make(struct urv_dm *dm)
+{
+	int rc;
+
+	dm->fd = memfd_create("urnic-dm", MFD_CLOEXEC);
+	if (dm->fd < 0)
+		return -errno;
+	if (ftruncate(dm->fd, (off_t)dm->bytes))
+		goto close_fd;
+	dm->map = mmap(NULL, dm->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+		       dm->fd, 0);
+	if (dm->map != MAP_FAILED)
+		return 0;
+close_fd:
+	rc = -errno;
+	close(dm->fd);
+	return rc;
+}
+
+static void memory_drop(struct urv_dm *dm)
+{
+	munmap(dm->map, dm->bytes);
+	close(dm->fd);
+}
+
+/* The device has so much of it, whoever asks; bytes is no more than that. */
+static int take_bytes(struct urv_device *d, size_t bytes)
+{
+	if (atomic_fetch_add(&d->dm_bytes, bytes) <= UR_MAX_DM_BYTES - bytes)
+		return 0;
+	atomic_fetch_sub(&d->dm_bytes, bytes);
+	return -ENOMEM;
+}
+
+struct ibv_dm *urv_alloc_dm(struct ibv_context *context,
+			    struct ibv_alloc_dm_attr *attr)
+{
+	struct urv_context *c = urv_context(context);
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct urv_dm *dm;
+	int rc;
+
+	if (attr->comp_mask || attr->length == 0 ||
+	    attr->log_align_req > MAX_LOG_ALIGN)
+		return urv_null(-EINVAL);
+	if (attr->length > UR_MAX_DM_BYTES)
+		return urv_null(-ENOMEM);
+	dm = calloc(1, sizeof(*dm));
+	if (!dm)
+		return urv_null(-ENOMEM);
+	dm->root = dm;
+	dm->length = attr->length;
+	dm->bytes = (attr->length + page - 1) / page * page;
+	rc = take_bytes(c->device, dm->bytes);
+	if (rc)
+		goto free_dm;
+	rc = memory_make(dm);
+	if (rc)
+		goto give_bytes;
+	urv_context_ref(c, &dm->ibv.handle);
+	publish(dm, context);
+	urv_share(c->file, &dm->shared, URV_SHARED_DM, dm->ibv.handle);
+	return &dm->ibv;
+
+give_bytes:
+	atomic_fetch_sub(&c->device->dm_bytes, dm->bytes);
+free_dm:
+	free(dm);
+	return urv_null(rc);
+}
+
+static void drop_handle(struct urv_dm *dm)
+{
+	struct urv_context *c = urv_context(dm->ibv.context);
+	struct urv_dm *root = dm->root;
+
+	if (dm != root)
+		free(dm);
+	if (urv_share_put(&root->shared))
+		free(root);
+	urv_context_put(c);
+}
+
+/*
+ * The mapping goes at once, whatever handles there are: who still copies by
+ * another one finds nothing of that length.
+ */
+int urv_free_dm(struct ibv_dm *ibdm)
+{
+	struct urv_context *c = urv_context(ibdm->context);
+	struct urv_dm *root = urv_dm(ibdm);
+
+	if (atomic_load(&root->mrs) != 0)
+		return urv_errno(-EBUSY);
+	if (urv_share_end(&root->shared)) {
+		root->length = 0;
+		memory_drop(root);
+		atomic_fetch_sub(&c->device->dm_bytes, root->bytes);
+	}
+	drop_handle(urv_dm_handle(ibdm));
+	return 0;
+}
+
+struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
+{
+	struct urv_context *c = urv_context(context);
+	struct urv_dm *dm = calloc(1, sizeof(*dm));
+	struct urv_shared *shared;
+	int rc;
+
+	if (!dm)
+		return urv_null(-ENOMEM);
+	shared = urv_share_import(c->file, URV_SHARED_DM, handle);
+	if (!shared) {
+		free(dm);
+		return urv_null(-ENOENT);
+	}
+	dm->root = ur_container_of(shared, struct urv_dm, shared);
+	rc = urv_context_get(c, &dm->ibv.handle);
+	if (rc) {
+		urv_share_put(shared);
+		free(dm);
+		return urv_null(rc);
+	}
+	publish(dm, context);
+	dm->ibv.handle = handle;
+	return &dm->ibv;
+}
+
+void ibv_unimport_dm(struct ibv_dm *ibdm)
+{
+	drop_handle(urv_dm_handle(ibdm));
+}
+
+int ibv_dm_export_dmabuf_fd(struct ibv_dm *ibdm)
+{
+	struct urv_dm *dm = urv_dm(ibdm);
+	int fd;
+
+	if (atomic_load(&dm->shared.gone))
+		return urv_minus_one(-EINVAL);
+	fd = fcntl(dm->fd, F_DUPFD_CLOEXEC, 0);
+	return fd < 0 ? urv_minus_one(-errno) : fd;
+}

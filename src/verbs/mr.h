@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the calls that make regions of all kinds share. */
+#ifndef UR_VERBS_MR_H
+#define UR_VERBS_MR_H
+
+#include "verbs/objects.h"
+
+struct urv_mr_spec {
+	void *addr;
+	uint64_t length;
+	uint64_t iova;
+	uint32_t access; /* IBV_ACCESS_; hints are left out */
+	enum ur_mr_kind kind;
+};
+
+/* NULL and errno; what else goes with the region is the caller's to set. */
+struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s);
+
+/* Nobody reaches the region any more: let go of what went with it. */
+void urv_mr_release(struct urv_mr *root);
+
+/* ibv_reg_dmabuf_mr(3) */
+struct ibv_mr *urv_reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length,
+			      uint64_t iova, int fd, uint32_t access);
+
+/* Newer than some headers: ibv_alloc_buf(3), ibv_alloc_dmah(3). */
+struct urv_buf {
+	void *addr;
+	size_t size;
+	struct ibv_pd *pd;
+};
+
+struct urv_dmah {
+	struct ibv_context *context; /* this is all of struct ibv_dmah */
+	_Atomic uint32_t mrs;
+};
+
+/* Is [addr, addr + length) of the buffer, and the buffer of pd? */
+bool urv_buf_holds(const struct urv_buf *buf, const struct ibv_pd *pd,
+		   const void *addr, size_t length);
+
+#endif

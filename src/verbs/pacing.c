@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How fast a queue pair may send. */
+#include <errno.h>
+
+#include "verbs/convert.h"
+#include "verbs/objects.h"
+#include "verbs/ops.h"
+
+/* A burst without a rate means nothing; packets have the size they have. */
+int urv_modify_qp_rate_limit(struct ibv_qp *ibqp,
+			     struct ibv_qp_rate_limit_attr *attr)
+{
+	struct urv_context *c = urv_context(ibqp->context);
+	struct ur_qp_attr in = {
+		.rate_limit = attr->rate_limit,
+		.rate_burst = attr->max_burst_sz,
+	};
+
+	if (urv_is_iwarp(c))
+		return urv_errno(-EOPNOTSUPP);
+	if (attr->comp_mask ||
+	    ((attr->max_burst_sz || attr->typical_pkt_sz) && !attr->rate_limit))
+		return urv_errno(-EINVAL);
+	return urv_errno(ur_adapter_qp_modify(
+		c->adapter, urv_core(urv_qp(ibqp)), &in, UR_QP_RATE_LIMIT));
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Queries of objects that rdma-core does not have (include/urnic.h). */
+#include "urnic.h"
+
+#include "verbs/convert.h"
+#include "verbs/exports.h"
+#include "verbs/objects.h"
+
+int urv_query_ah(struct ibv_ah *ah, struct ibv_ah_attr *attr);
+int urv_query_mr(struct ibv_mr *ibmr, struct urnic_mr_attr *attr, size_t size);
+
+/* IBTA 11.2.2.3 */
+int urv_query_ah(struct ibv_ah *ah, struct ibv_ah_attr *attr)
+{
+	if (urv_context(ah->context)->generation != urv_generation)
+		return urv_errno(-ENODEV);
+	urv_av_to_ah(attr, &urv_ah(ah)->av);
+	return 0;
+}
+
+/*
+ * IBTA 11.2.8.6.  By its key, since another thread may re-register it.  The
+ * caller's structure may be older or newer than ours.
+ */
+int urv_query_mr(struct ibv_mr *ibmr, struct urnic_mr_attr *attr, size_t size)
+{
+	struct urv_context *c = urv_context(ibmr->context);
+	struct urnic_mr_attr full = {
+		.pd = ibmr->pd,
+		.lkey = ibmr->lkey,
+		.rkey = ibmr->rkey,
+	};
+	struct ur_mr mr;
+	int rc;
+
+	if (c->generation != urv_generation)
+		return urv_errno(-ENODEV);
+	rc = ur_mr_peek(c->mrs, ibmr->lkey, &mr);
+	if (rc)
+		return urv_errno(rc == -ENOENT ? -EINVAL : rc);
+	full.addr = mr.addr;
+	full.length = mr.length;
+	full.iova = mr.iova;
+	full.access = mr.access;
+	full.windows = mr.windows;
+	memset(attr, 0, size);
+	memcpy(attr, &full, size < sizeof(full) ? size : sizeof(full));
+	return 0;
+}
+
+URV_EXPORT(urv_query_ah, urnic_query_ah, "URNIC_1.0");
+URV_EXPORT(urv_query_mr, urnic_query_mr, "URNIC_1.0");

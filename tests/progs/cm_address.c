@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What rdma_cm makes of addresses that change or lead nowhere.
+ *
+ *	cm_address resolve ADDRESS MS	twice with one id, prints what came
+ *	cm_address watch ADDRESS	a listener and both sides of a
+ *					connection; prints "ready", and which
+ *					of them is told of a change
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <rdma/rdma_cma.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "vt.h"
+
+#define WAIT_MS 15000
+
+static struct sockaddr_storage address;
+static struct rdma_event_channel *channel;
+
+static struct sockaddr *addr(uint16_t port)
+{
+	if (address.ss_family == AF_INET6)
+		((struct sockaddr_in6 *)&address)->sin6_port = htons(port);
+	else
+		((struct sockaddr_in *)&address)->sin_port = htons(port);
+	return (struct sockaddr *)&address;
+}
+
+static struct rdma_cm_id *new_id(const char *name)
+{
+	struct rdma_cm_id *id;
+
+	VT_TRUE(rdma_create_id(channel, &id, (void *)(uintptr_t)name,
+			       RDMA_PS_TCP) == 0);
+	return id;
+}
+
+static struct rdma_cm_event *next_event(void)
+{
+	struct pollfd p = { .fd = channel->fd, .events = POLLIN };
+	struct rdma_cm_event *ev;
+
+	if (poll(&p, 1, WAIT_MS) != 1)
+		VT_FAIL("nothing is told");
+	VT_TRUE(rdma_get_cm_event(channel, &ev) == 0);
+	return ev;
+}
+
+static struct rdma_cm_id *expect(enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *ev = next_event();
+	struct rdma_cm_id *id = ev->id;
+
+	if (ev->event != type)
+		VT_FAIL("%s (%d) instead of %s", rdma_event_str(ev->event),
+			ev->status, rdma_event_str(type));
+	VT_TRUE(rdma_ack_cm_event(ev) == 0);
+	return id;
+}
+
+static void resolve(const char *ms)
+{
+	struct rdma_cm_id *id = new_id("client");
+	struct rdma_cm_event *ev;
+
+	for (int i = 0; i < 2; i++) {
+		if (rdma_resolve_addr(id, NULL, addr(1), atoi(ms))) {
+			printf("%s\n", strerror(errno));
+			continue;
+		}
+		ev = next_event();
+		printf("%s %s\n", rdma_event_str(ev->event),
+		       strerror(-ev->status));
+		VT_TRUE(rdma_ack_cm_event(ev) == 0);
+		if (ev->event == RDMA_CM_EVENT_ADDR_RESOLVED)
+			break;
+	}
+	VT_TRUE(rdma_destroy_id(id) == 0);
+}
+
+static void make_qp(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr attr = {
+		.cap = { 4, 4, 1, 1, 0 },
+		.qp_type = IBV_QPT_RC,
+	};
+
+	VT_TRUE(rdma_create_qp(id, NULL, &attr) == 0);
+}
+
+/* The sides of a connection over the address. */
+static void connect_both(struct rdma_cm_id *listener, struct rdma_cm_id *client,
+			 struct rdma_cm_id **server)
+{
+	struct rdma_conn_param param = { .retry_count = 7 };
+	uint16_t port = ntohs(rdma_get_src_port(listener));
+
+	VT_TRUE(rdma_resolve_addr(client, NULL, addr(port), 2000) == 0);
+	expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+	VT_TRUE(rdma_resolve_route(client, 2000) == 0);
+	expect(RDMA_CM_EVENT_ROUTE_RESOLVED);
+	make_qp(client);
+	VT_TRUE(rdma_connect(client, &param) == 0);
+	*server = expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+	(*server)->context = (void *)(uintptr_t) "server";
+	make_qp(*server);
+	VT_TRUE(rdma_accept(*server, &param) == 0);
+	expect(RDMA_CM_EVENT_ESTABLISHED);
+	expect(RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static void watch(void)
+{
+	struct rdma_cm_id *listener = new_id("listener");
+	struct rdma_cm_id *client = new_id("client"), *server;
+
+	VT_TRUE(rdma_bind_addr(listener, addr(0)) == 0);
+	VT_TRUE(rdma_listen(listener, 4) == 0);
+	connect_both(listener, client, &server);
+	printf("ready\n");
+	fflush(stdout);
+	for (int i = 0; i < 3; i++) {
+		struct rdma_cm_event *ev = next_event();
+
+		printf("%s: %s\n", (const char *)ev->id->context,
+		       rdma_event_str(ev->event));
+		VT_TRUE(rdma_ack_cm_event(ev) == 0);
+	}
+	fflush(stdout);
+	_Exit(0); /* nobody is there any more to say goodbye to */
+}
+
+int main(int argc, char **argv)
+{
+	struct addrinfo hints = { .ai_flags = AI_NUMERICHOST }, *ai;
+
+	if (argc < 3 || getaddrinfo(argv[2], NULL, &hints, &ai))
+		VT_FAIL("usage: cm_address resolve|watch ADDRESS [MS]");
+	memcpy(&address, ai->ai_addr, ai->ai_addrlen);
+	freeaddrinfo(ai);
+	channel = rdma_create_event_channel();
+	VT_TRUE(channel != NULL);
+	if (strcmp(argv[1], "watch") == 0)
+		watch();
+	else
+		resolve(argc > 3 ? argv[3] : "500");
+	rdma_destroy_event_channel(channel);
+	return 0;
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef UR_TESTS_VERBS_FAKE_RAW_H
+#define UR_TESTS_VERBS_FAKE_RAW_H
+
+#include "raw/flow.h"
+
+/* The last one that was created and not destroyed. */
+extern struct ur_flow *fake_flow;
+
+#endif
