@@ -164,6 +164,7 @@ static void creates_files(void)
 	int fd;
 
 	snprintf(path, sizeof(path), "/tmp/urnic-view-%d", (int)getpid());
+	umask(0022);
 	fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0640);
 	CHECK(fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0777) == 0640);
 	close(fd);
