@@ -72,6 +72,7 @@ CASES = [
     # The kernel does not deliver IPv6 multicast on lo.
     Case('multicast-v6', pair('mcast', '-M v6', 'v6'), where='veth'),
     Case('caps', alone('caps', '')),
+    Case('misuse', alone('misuse', '')),
     Case('threads', alone('threads', '')),
     Case('after-fork', alone('after_fork', '')),
     Case('dlopen', alone('reload', '50'), where='lo'),
