@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/tm.h"
 #include "iwarp/iwarp.h"
 #include "verbs/convert.h"
 #include "verbs/objects.h"
@@ -150,8 +151,17 @@ static void fill_raw(struct ibv_device_attr_ex *a)
 		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
 	};
 	a->max_wq_type_rq = UR_MAX_WQ;
-	a->raw_packet_caps = IBV_RAW_PACKET_CAP_CVLAN_STRIPPING |
-			     IBV_RAW_PACKET_CAP_IP_CSUM;
+	a->raw_packet_caps =
+		IBV_RAW_PACKET_CAP_CVLAN_STRIPPING | IBV_RAW_PACKET_CAP_IP_CSUM;
+}
+
+static void fill_tm(struct ibv_tm_caps *t)
+{
+	t->max_rndv_hdr_size = UR_TM_MAX_RNDV_HDR;
+	t->max_num_tags = UR_TM_MAX_TAGS;
+	t->flags = IBV_TM_CAP_RC;
+	t->max_ops = UR_TM_MAX_OPS;
+	t->max_sge = UR_TM_MAX_SGE;
 }
 
 /* Registration pins nothing, so on-demand paging is what every region has. */
@@ -164,6 +174,7 @@ static void fill_extended(struct ibv_device_attr_ex *a, bool iwarp)
 		a->odp_caps.per_transport_caps.uc_odp_caps = ODP_UC;
 		a->odp_caps.per_transport_caps.ud_odp_caps = ODP_UD;
 		a->xrc_odp_caps = ODP_RC;
+		fill_tm(&a->tm_caps);
 		fill_raw(a);
 	}
 	a->cq_mod_caps.max_cq_count = UINT16_MAX;
