@@ -409,7 +409,7 @@ int main(int argc, char **argv)
 	VT_TRUE(argc == 3);
 	host = argv[1];
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
-		if (strcmp(checks[i].name, argv[2]))
+		if (strcmp(checks[i].name, argv[2]) != 0)
 			continue;
 		if (checks[i].connected)
 			open_pair();
