@@ -50,6 +50,8 @@
 	(IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | \
 	 IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |                       \
 	 IBV_ODP_SUPPORT_SRQ_RECV)
+/* IBV_ODP_SUPPORT_FLUSH and _ATOMIC_WRITE, which older headers lack. */
+#define ODP_PLACED (1u << 6 | 1u << 7)
 #define ODP_UC                                                                 \
 	(IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | \
 	 IBV_ODP_SUPPORT_SRQ_RECV)
@@ -171,6 +173,7 @@ static void fill_extended(struct ibv_device_attr_ex *a, bool iwarp)
 	a->max_dm_size = UR_MAX_DM_BYTES;
 	a->odp_caps.per_transport_caps.rc_odp_caps = ODP_RC;
 	if (!iwarp) {
+		a->odp_caps.per_transport_caps.rc_odp_caps |= ODP_PLACED;
 		a->odp_caps.per_transport_caps.uc_odp_caps = ODP_UC;
 		a->odp_caps.per_transport_caps.ud_odp_caps = ODP_UD;
 		a->xrc_odp_caps = ODP_RC;
