@@ -73,6 +73,7 @@ CASES = [
     Case('multicast-v6', pair('mcast', '-M v6', 'v6'), where='veth'),
     Case('caps', alone('caps', '')),
     Case('misuse', alone('misuse', '')),
+    Case('old-abi', alone('old_abi', '')),
     Case('threads', alone('threads', '')),
     Case('after-fork', alone('after_fork', '')),
     Case('dlopen', alone('reload', '50'), where='lo'),

@@ -320,87 +320,77 @@ SPOIL(cur_state, a->cur_qp_state = IBV_QPS_SQD)
 SPOIL(state_7, a->qp_state = (enum ibv_qp_state)7)
 SPOIL(fast, a->rate_limit = UINT32_MAX)
 
+static const struct {
+	const char *what;
+	enum ibv_qp_state from;
+	enum ibv_qp_state to;
+	int mask;
+	void (*spoil)(struct ibv_qp_attr *a);
+	int want;
+} modify_rows[] = {
+	{ "RESET to RTS", IBV_QPS_RESET, IBV_QPS_RTS, TO_RTS, nothing, EINVAL },
+	{ "INIT to RTS", IBV_QPS_INIT, IBV_QPS_RTS, TO_RTS, nothing, EINVAL },
+	{ "ERR to RTS", IBV_QPS_ERR, IBV_QPS_RTS, TO_RTS, nothing, EINVAL },
+	{ "RTS to RTR", IBV_QPS_RTS, IBV_QPS_RTR, TO_RTR, nothing, EINVAL },
+	{ "no such state", IBV_QPS_RESET, IBV_QPS_INIT, TO_INIT, state_7,
+	  EINVAL },
+	{ "INIT without a port", IBV_QPS_RESET, IBV_QPS_INIT,
+	  TO_INIT & ~IBV_QP_PORT, nothing, EINVAL },
+	{ "INIT with a timeout", IBV_QPS_RESET, IBV_QPS_INIT,
+	  TO_INIT | IBV_QP_TIMEOUT, nothing, EINVAL },
+	{ "INIT with a Q_Key", IBV_QPS_RESET, IBV_QPS_INIT,
+	  TO_INIT | IBV_QP_QKEY, nothing, EINVAL },
+	{ "port 0", IBV_QPS_RESET, IBV_QPS_INIT, TO_INIT, port_0, EINVAL },
+	{ "port 2", IBV_QPS_RESET, IBV_QPS_INIT, TO_INIT, port_2, EINVAL },
+	{ "P_Key index 1", IBV_QPS_RESET, IBV_QPS_INIT, TO_INIT, pkey, EINVAL },
+	{ "RTR without an address", IBV_QPS_INIT, IBV_QPS_RTR,
+	  TO_RTR & ~IBV_QP_AV, nothing, EINVAL },
+	{ "MTU code 0", IBV_QPS_INIT, IBV_QPS_RTR, TO_RTR, mtu_0, EINVAL },
+	{ "MTU code 6", IBV_QPS_INIT, IBV_QPS_RTR, TO_RTR, mtu_6, EINVAL },
+	{ "too many responder resources", IBV_QPS_INIT, IBV_QPS_RTR, TO_RTR,
+	  responder, EINVAL },
+	{ "RNR timer 32", IBV_QPS_INIT, IBV_QPS_RTR, TO_RTR, rnr_timer,
+	  EINVAL },
+	{ "a GID that is not there", IBV_QPS_INIT, IBV_QPS_RTR, TO_RTR, sgid,
+	  EINVAL },
+	{ "no destination", IBV_QPS_INIT, IBV_QPS_RTR, TO_RTR, no_dgid,
+	  EINVAL },
+	{ "an address of port 2", IBV_QPS_INIT, IBV_QPS_RTR, TO_RTR, av_port,
+	  EINVAL },
+	{ "a QP number of 25 bits", IBV_QPS_INIT, IBV_QPS_RTR, TO_RTR, qpn,
+	  EINVAL },
+	{ "RTS without a timeout", IBV_QPS_RTR, IBV_QPS_RTS,
+	  TO_RTS & ~IBV_QP_TIMEOUT, nothing, EINVAL },
+	{ "timeout 32", IBV_QPS_RTR, IBV_QPS_RTS, TO_RTS, timeout, EINVAL },
+	{ "8 retries", IBV_QPS_RTR, IBV_QPS_RTS, TO_RTS, retries, EINVAL },
+	{ "8 RNR retries", IBV_QPS_RTR, IBV_QPS_RTS, TO_RTS, rnr_retries,
+	  EINVAL },
+	{ "too deep an initiator", IBV_QPS_RTR, IBV_QPS_RTS, TO_RTS, initiator,
+	  EINVAL },
+	{ "another current state", IBV_QPS_RTS, IBV_QPS_RTS,
+	  IBV_QP_STATE | IBV_QP_CUR_STATE, cur_state, EINVAL },
+	{ "too high a rate", IBV_QPS_RTS, IBV_QPS_RTS,
+	  IBV_QP_STATE | IBV_QP_RATE_LIMIT, fast, EINVAL },
+	{ "an unknown attribute", IBV_QPS_RTS, IBV_QPS_RTS,
+	  IBV_QP_STATE | 1 << 28, nothing, EOPNOTSUPP },
+};
+
 static void misuse_modify(void)
 {
-	static const struct {
-		const char *what;
-		enum ibv_qp_state from;
-		enum ibv_qp_state to;
-		int mask;
-		void (*spoil)(struct ibv_qp_attr *a);
-		int want;
-	} rows[] = {
-		{ "RESET to RTS", IBV_QPS_RESET, IBV_QPS_RTS, TO_RTS, nothing,
-		  EINVAL },
-		{ "INIT to RTS", IBV_QPS_INIT, IBV_QPS_RTS, TO_RTS, nothing,
-		  EINVAL },
-		{ "ERR to RTS", IBV_QPS_ERR, IBV_QPS_RTS, TO_RTS, nothing,
-		  EINVAL },
-		{ "RTS to RTR", IBV_QPS_RTS, IBV_QPS_RTR, TO_RTR, nothing,
-		  EINVAL },
-		{ "no such state", IBV_QPS_RESET, IBV_QPS_INIT, TO_INIT,
-		  state_7, EINVAL },
-		{ "INIT without a port", IBV_QPS_RESET, IBV_QPS_INIT,
-		  TO_INIT & ~IBV_QP_PORT, nothing, EINVAL },
-		{ "INIT with a timeout", IBV_QPS_RESET, IBV_QPS_INIT,
-		  TO_INIT | IBV_QP_TIMEOUT, nothing, EINVAL },
-		{ "INIT with a Q_Key", IBV_QPS_RESET, IBV_QPS_INIT,
-		  TO_INIT | IBV_QP_QKEY, nothing, EINVAL },
-		{ "port 0", IBV_QPS_RESET, IBV_QPS_INIT, TO_INIT, port_0,
-		  EINVAL },
-		{ "port 2", IBV_QPS_RESET, IBV_QPS_INIT, TO_INIT, port_2,
-		  EINVAL },
-		{ "P_Key index 1", IBV_QPS_RESET, IBV_QPS_INIT, TO_INIT, pkey,
-		  EINVAL },
-		{ "RTR without an address", IBV_QPS_INIT, IBV_QPS_RTR,
-		  TO_RTR & ~IBV_QP_AV, nothing, EINVAL },
-		{ "MTU code 0", IBV_QPS_INIT, IBV_QPS_RTR, TO_RTR, mtu_0,
-		  EINVAL },
-		{ "MTU code 6", IBV_QPS_INIT, IBV_QPS_RTR, TO_RTR, mtu_6,
-		  EINVAL },
-		{ "too many responder resources", IBV_QPS_INIT, IBV_QPS_RTR,
-		  TO_RTR, responder, EINVAL },
-		{ "RNR timer 32", IBV_QPS_INIT, IBV_QPS_RTR, TO_RTR, rnr_timer,
-		  EINVAL },
-		{ "a GID that is not there", IBV_QPS_INIT, IBV_QPS_RTR, TO_RTR,
-		  sgid, EINVAL },
-		{ "no destination", IBV_QPS_INIT, IBV_QPS_RTR, TO_RTR, no_dgid,
-		  EINVAL },
-		{ "an address of port 2", IBV_QPS_INIT, IBV_QPS_RTR, TO_RTR,
-		  av_port, EINVAL },
-		{ "a QP number of 25 bits", IBV_QPS_INIT, IBV_QPS_RTR, TO_RTR,
-		  qpn, EINVAL },
-		{ "RTS without a timeout", IBV_QPS_RTR, IBV_QPS_RTS,
-		  TO_RTS & ~IBV_QP_TIMEOUT, nothing, EINVAL },
-		{ "timeout 32", IBV_QPS_RTR, IBV_QPS_RTS, TO_RTS, timeout,
-		  EINVAL },
-		{ "8 retries", IBV_QPS_RTR, IBV_QPS_RTS, TO_RTS, retries,
-		  EINVAL },
-		{ "8 RNR retries", IBV_QPS_RTR, IBV_QPS_RTS, TO_RTS,
-		  rnr_retries, EINVAL },
-		{ "too deep an initiator", IBV_QPS_RTR, IBV_QPS_RTS, TO_RTS,
-		  initiator, EINVAL },
-		{ "another current state", IBV_QPS_RTS, IBV_QPS_RTS,
-		  IBV_QP_STATE | IBV_QP_CUR_STATE, cur_state, EINVAL },
-		{ "too high a rate", IBV_QPS_RTS, IBV_QPS_RTS,
-		  IBV_QP_STATE | IBV_QP_RATE_LIMIT, fast, EINVAL },
-		{ "an unknown attribute", IBV_QPS_RTS, IBV_QPS_RTS,
-		  IBV_QP_STATE | 1 << 28, nothing, EOPNOTSUPP },
-	};
-
-	for (size_t i = 0; i < COUNT(rows); i++) {
-		struct ibv_qp *qp = qp_in(rows[i].from);
+	for (size_t i = 0; i < COUNT(modify_rows); i++) {
+		struct ibv_qp *qp = qp_in(modify_rows[i].from);
 		struct ibv_qp_attr a = good_attr(), now;
 		struct ibv_qp_init_attr init;
 
 		a.dest_qp_num = qp->qp_num;
-		a.qp_state = rows[i].to;
-		rows[i].spoil(&a);
-		expect("ibv_modify_qp", rows[i].what, rows[i].want,
-		       ibv_modify_qp(qp, &a, rows[i].mask));
+		a.qp_state = modify_rows[i].to;
+		modify_rows[i].spoil(&a);
+		expect("ibv_modify_qp", modify_rows[i].what,
+		       modify_rows[i].want,
+		       ibv_modify_qp(qp, &a, modify_rows[i].mask));
 		/* What is refused changes nothing. */
 		VT_TRUE(ibv_query_qp(qp, &now, IBV_QP_STATE, &init) == 0);
-		VT_TRUE(now.qp_state == rows[i].from);
+		VT_TRUE(now.qp_state == modify_rows[i].from);
 		VT_TRUE(ibv_destroy_qp(qp) == 0);
 	}
 }
