@@ -9,9 +9,9 @@ import os
 import subprocess
 import tempfile
 
-from harness.proc import sh
+from harness.proc import Failure, sh
 
-TOTAL, AT_ONCE = 400, 16
+TOTAL, AT_ONCE = 400, 4
 # What urnic's libraries need and the guest has not.
 LIBRARIES = ('libisal.so.2', 'libjson-c.so.5')
 URNIC = '/usr/local/bin/urnic run -- env URNIC_RDMACM_DEVICE='
@@ -52,8 +52,14 @@ def measure(env, build):
     print(f'{"":18}{"1/s":>8} {"median us":>10} {"p99 us":>10}   '
           f'({TOTAL} connections; {AT_ONCE} at once, and one by one)')
     for name, link, before, kind in ROWS:
-        env.b.sh('rdma-mode', link)
-        many = sample(env.b, before, kind, AT_ONCE)
-        one = sample(env.b, before, kind, 1)
-        print(f'{name:18}{many["per_s"]:8.0f} {one["median_us"]:10.0f} '
-              f'{one["p99_us"]:10.0f}', flush=True)
+        # rxe holds the port as long as it is loaded.
+        env.b.script(f'rdma-mode none; rmmod rdma_rxe; rdma-mode {link}')
+        try:
+            many = sample(env.b, before, kind, AT_ONCE)
+            one = sample(env.b, before, kind, 1)
+            print(f'{name:18}{many["per_s"]:8.0f} {one["median_us"]:10.0f} '
+                  f'{one["p99_us"]:10.0f}', flush=True)
+        except Failure as e:
+            # The kernel's own stacks do not always get through this.
+            print(f'{name:18}' + str(e).strip().splitlines()[-1], flush=True)
+            env.b.script('killall -q -9 conn_rate; true')
