@@ -50,6 +50,14 @@ def memcheck(args, code):
     return run
 
 
+def memory_by_cm(device, what):
+    """The same as `memory` on a device that rdma_cm connects."""
+    def run(env):
+        env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
+                 env.prog('memory'), env.a.ip4, '-M', what)
+    return run
+
+
 def windows(device, what):
     def run(env):
         env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
@@ -84,6 +92,8 @@ CASES += [
 ]
 CASES += [Case(f'memory-{name}', alone('memory', f'-M {name}'))
           for name in MEMORY]
+CASES += [Case(f'memory-{name}-urniw0', memory_by_cm('urniw0', name))
+          for name in MEMORY[:4]]
 CASES += [Case(f'windows-{what}-{device}', windows(device, what))
           for what in WINDOWS for device in ('urnic0', 'urniw0')]
 CASES += [Case('flush-and-atomic-write', windows('urnic0', 'placed'))]
