@@ -19,6 +19,7 @@ struct side {
 	struct rdma_event_channel *events;
 	struct ibv_comp_channel *completions;
 	struct ibv_cq *cq;
+	struct ibv_pd *pd; /* ids' own goes with the last of them */
 	struct ibv_mr *mr;
 	char byte;
 };
@@ -55,7 +56,9 @@ static void open_queues(struct rdma_cm_id *id)
 	side.cq = ibv_create_cq(id->verbs, CQ_SIZE, NULL, side.completions, 0);
 	need(side.cq, "ibv_create_cq");
 	need(ibv_req_notify_cq(side.cq, 0) == 0, "ibv_req_notify_cq");
-	side.mr = ibv_reg_mr(id->pd, &side.byte, 1, IBV_ACCESS_LOCAL_WRITE);
+	side.pd = ibv_alloc_pd(id->verbs);
+	need(side.pd, "ibv_alloc_pd");
+	side.mr = ibv_reg_mr(side.pd, &side.byte, 1, IBV_ACCESS_LOCAL_WRITE);
 	need(side.mr, "ibv_reg_mr");
 }
 
@@ -68,7 +71,7 @@ static void make_qp(struct rdma_cm_id *id)
 
 	open_queues(id);
 	attr.send_cq = attr.recv_cq = side.cq;
-	need(rdma_create_qp(id, id->pd, &attr) == 0, "rdma_create_qp");
+	need(rdma_create_qp(id, side.pd, &attr) == 0, "rdma_create_qp");
 }
 
 static void end_connection(struct rdma_cm_id *id)

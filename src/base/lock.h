@@ -3,7 +3,7 @@
  * The lock of the adapter's objects.  A waiter sleeps in the kernel: on a
  * machine with few cores the holder may be off the CPU, and then a spinning
  * waiter burns the holder's time.  Order, outermost first:
- * lane > qp.sq / qp.rq / srq > cq > channel, event queue > mr table.
+ * lane > qp.sq / qp.rq / srq > cq > channel, event queue > mr table > window.
  */
 #ifndef UR_BASE_LOCK_H
 #define UR_BASE_LOCK_H

@@ -18,10 +18,13 @@ bool ur_cm_on_dup(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	return true;
 }
 
+/* What is over is remembered until the peer has been quiet for a while. */
 bool ur_cm_on_again(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	id->cm->counters.duplicates++;
 	ur_cm_send_again(id);
+	if (id->state == UR_CMS_REJ_SENT || id->state == UR_CMS_SIDR_REP_SENT)
+		ur_cm_arm_linger(id, rx->now_ns);
 	return true;
 }
 
@@ -310,24 +313,64 @@ bool ur_cm_on_drep(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	return true;
 }
 
+static bool is_v4(const uint8_t gid[16])
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	return memcmp(gid, mapped, sizeof(mapped)) == 0;
+}
+
+/* What is wrong with an offered path, before the owner is asked. */
+static enum ur_cm_apr check_lap(const struct ur_cm_id *id,
+				const struct ur_cm_msg_lap *lap)
+{
+	const struct ur_cm_wire_path *alt = &lap->alternate;
+	static const uint8_t zero[16];
+
+	if (lap->remote_qpn != id->local_qpn)
+		return UR_CM_APR_INVALID_QPN;
+	if (is_v4(alt->local_gid) != is_v4(alt->remote_gid) ||
+	    memcmp(alt->local_gid, zero, 16) == 0 ||
+	    memcmp(alt->remote_gid, zero, 16) == 0)
+		return UR_CM_APR_INVALID_GID;
+	if (memcmp(alt->local_gid, id->path.remote, 16) == 0 &&
+	    memcmp(alt->remote_gid, id->path.local, 16) == 0)
+		return UR_CM_APR_IS_CURRENT;
+	return UR_CM_APR_SUCCESS;
+}
+
+/* Its owner is thinking about the offer. */
+static bool lap_again(struct ur_cm_id *id, const struct ur_cm_rx *rx)
+{
+	struct ur_cm_msg mra;
+
+	ur_cm_msg_init(id, &mra, UR_CM_MRA, rx->m.tid);
+	mra.u.mra.about = UR_CM_ABOUT_OTHER;
+	mra.u.mra.service_timeout = UR_CM_MRA_TIMEOUT;
+	ur_cm_send(id, &mra);
+	return ur_cm_on_dup(id, rx);
+}
+
 /* IBTA 12.8: the peer offers another path. */
 bool ur_cm_on_lap(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	const struct ur_cm_msg_lap *lap = &rx->m.u.lap;
-	struct ur_cm_msg mra;
+	enum ur_cm_apr status = check_lap(id, lap);
 	struct ur_cm_event *ev;
+	struct ur_cm_msg apr;
 
-	if (lap->remote_qpn != id->local_qpn || id->lap == UR_CM_LAP_SENT) {
+	if (id->lap == UR_CM_LAP_SENT) {
 		id->cm->counters.drop_state++;
 		return false;
 	}
-	if (id->lap == UR_CM_LAP_RCVD) {
-		ur_cm_msg_init(id, &mra, UR_CM_MRA, rx->m.tid);
-		mra.u.mra.about = UR_CM_ABOUT_OTHER;
-		mra.u.mra.service_timeout = UR_CM_MRA_TIMEOUT;
-		ur_cm_send(id, &mra);
-		return ur_cm_on_dup(id, rx);
+	if (status != UR_CM_APR_SUCCESS) {
+		ur_cm_msg_init(id, &apr, UR_CM_APR, rx->m.tid);
+		apr.u.apr.status = (uint8_t)status;
+		ur_cm_send(id, &apr);
+		return true;
 	}
+	if (id->lap == UR_CM_LAP_RCVD)
+		return lap_again(id, rx);
 	id->lap = UR_CM_LAP_RCVD;
 	id->answer_tid = rx->m.tid;
 	id->alt = id->path;

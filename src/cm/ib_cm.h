@@ -65,8 +65,12 @@ enum ur_cm_rej {
 /* Status of an APR (IBTA 12.8). */
 enum ur_cm_apr {
 	UR_CM_APR_SUCCESS = 0,
+	UR_CM_APR_INVALID_COMM_ID = 1,
 	UR_CM_APR_UNSUPPORTED = 2,
 	UR_CM_APR_REJECT = 3,
+	UR_CM_APR_IS_CURRENT = 5,
+	UR_CM_APR_INVALID_QPN = 6,
+	UR_CM_APR_INVALID_GID = 8,
 };
 
 /* Status of a SIDR_REP (IBTA 12.11). */
@@ -139,7 +143,7 @@ enum ur_cm_event_type {
 	UR_CM_UNREACHABLE,  /* -ETIMEDOUT, or > 0: enum ur_cm_sidr */
 	UR_CM_DISCONNECTED, /* 0, or -ETIMEDOUT: no DREP came */
 	UR_CM_TIMEWAIT_EXIT,
-	UR_CM_ALT_PATH,	       /* LAP: answer with ur_cm_apr() */
+	UR_CM_ALT_PATH,	       /* LAP of a usable path: answer by ur_cm_apr() */
 	UR_CM_ALT_PATH_RESULT, /* status: enum ur_cm_apr, or -ETIMEDOUT */
 };
 

@@ -69,6 +69,9 @@ bool ur_cm_refuse(const struct ur_cm_dgram *in, struct ur_cm_dgram *out)
 		rej(&a, UR_CM_ABOUT_REP, UR_CM_REJ_INVALID_COMM_ID);
 	} else if (m.attr == UR_CM_DREQ) {
 		a.attr = UR_CM_DREP;
+	} else if (m.attr == UR_CM_LAP) {
+		a.attr = UR_CM_APR;
+		a.u.apr.status = UR_CM_APR_INVALID_COMM_ID;
 	} else if (m.attr == UR_CM_SIDR_REQ) {
 		a.attr = UR_CM_SIDR_REP;
 		a.u.sidr_rep.status = UR_CM_SIDR_UNSUPPORTED;

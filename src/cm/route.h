@@ -29,7 +29,7 @@ void ur_cm_route(const struct ur_cm_dgram *in, struct ur_cm_target *out);
 
 /*
  * The answer to a MAD whose owner is not there: REQ gets REJ 8, SIDR_REQ the
- * status 1, DREQ a DREP, REP a REJ 6.  False: none is due.
+ * status 1, DREQ a DREP, REP a REJ 6, LAP an APR 1.  False: none is due.
  */
 bool ur_cm_refuse(const struct ur_cm_dgram *in, struct ur_cm_dgram *out);
 

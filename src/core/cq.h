@@ -31,7 +31,10 @@ struct ur_cqe {
 	uint32_t src_qp;
 	uint32_t byte_len;
 	uint32_t imm_be; /* immediate data, or the invalidated rkey */
-	uint32_t vendor_err;
+	union {
+		uint32_t vendor_err;
+		uint32_t tm_priv; /* of a message that matched */
+	};
 	uint16_t pkey_index;
 	uint16_t slid;
 	uint8_t status; /* enum ur_wc_status */
@@ -39,9 +42,14 @@ struct ur_cqe {
 	uint8_t flags;	/* UR_WC_ */
 	uint8_t sl;
 	uint8_t dlid_path_bits;
-	/* Of raw packets: the tag stripped off; of the flow that matched. */
-	uint16_t cvlan;
-	uint32_t flow_tag;
+	union {
+		/* Raw packets: the tag stripped off, that of the flow */
+		struct {
+			uint16_t cvlan;
+			uint32_t flow_tag;
+		};
+		uint64_t tm_tag; /* of a message that matched (core/tm.h) */
+	};
 };
 
 enum ur_cq_armed {

@@ -112,23 +112,19 @@ int ur_mw_check(enum ur_mw_type type, const struct ur_mw_bind *b,
 static void show_locked(struct ur_mw *mw, struct ur_qp *qp,
 			const struct ur_mw_bind *b, struct ur_mr *mr)
 {
-	uint32_t key = (mw->win.key & ~0xffu) | (b->key & 0xffu);
-
 	unbind_locked(mw);
 	ur_lock(&mw->lock);
-	mw->win.key = key;
-	if (mr && b->length) {
+	mw->win.key = (mw->win.key & ~0xffu) | (b->key & 0xffu);
+	if (b->length && mr) {
 		mw->win.access = b->access & ~(uint32_t)UR_ACCESS_LOCAL_WRITE;
 		mw->win.iova = b->access & UR_ACCESS_ZERO_BASED ? 0 : b->addr;
 		mw->win.length = b->length;
 		mw->win.addr = mr->addr + (b->addr - mr->iova);
 		mw->qp = mw->type == UR_MW_TYPE_2 ? qp : NULL;
 		mw->mr = mr;
+		mr->windows++;
 	}
 	ur_unlock(&mw->lock);
-	if (!mw->mr)
-		return;
-	mr->windows++;
 	if (mw->qp)
 		ur_list_add_tail(&qp->windows, &mw->node);
 }

@@ -4,7 +4,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/tm.h"
 #include "core/xrc.h"
+
+/* READs and messages of rendezvous under way on a QP (core/tm.h). */
+#define TM_REQUESTS 32u
 
 static void take_references(struct ur_qp *qp)
 {
@@ -47,6 +51,8 @@ static bool complete(const struct ur_qp_init *init)
 		return init->xrcd != NULL;
 	if (init->raw.rss.table)
 		return init->pd != NULL;
+	if (init->srq && init->srq->tm && init->type != UR_QPT_RC)
+		return false;
 	return init->pd && init->send_cq &&
 	       (init->recv_cq || init->type == UR_QPT_XRC_SEND);
 }
@@ -74,8 +80,9 @@ static int make_sq(struct ur_qp *qp, const struct ur_qp_cap *cap)
 	if (qp->raw.max_tso_header > UR_MAX_TSO_HDR ||
 	    cap->max_send_sge > UR_MAX_SGE || cap->max_inline > UR_MAX_INLINE)
 		return -EINVAL;
-	ret = ur_sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge,
-			 room > cap->max_inline ? room : cap->max_inline);
+	ret = ur_sq_init_own(&qp->sq, cap->max_send_wr, cap->max_send_sge,
+			     room > cap->max_inline ? room : cap->max_inline,
+			     qp->srq && qp->srq->tm ? TM_REQUESTS : 0);
 	if (!ret)
 		qp->sq.max_inline = cap->max_inline;
 	return ret;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/tm.h"
 #include "core/xrc.h"
 
 int ur_srq_init(struct ur_srq *srq, struct ur_pd *pd, uint32_t max_wr,
@@ -43,6 +44,8 @@ int ur_srq_fini(struct ur_srq *srq)
 	ur_rq_fini(&srq->rq);
 	if (srq->xrcd)
 		atomic_fetch_sub(&srq->xrcd->users, 1);
+	if (srq->tm)
+		ur_tm_fini(srq);
 	if (srq->cq) {
 		/* Its completions name it where others name their QP. */
 		ur_cq_purge(srq->cq, srq);
@@ -95,23 +98,28 @@ int ur_srq_set_limit(struct ur_srq *srq, uint32_t limit)
 	return ret;
 }
 
+bool ur_srq_take_locked(struct ur_srq *srq, struct ur_rwqe *out)
+{
+	uint32_t left = posted(srq);
+	const struct ur_rwqe *wqe;
+	uint32_t head;
+
+	if (left == 0)
+		return false;
+	head = atomic_load_explicit(&srq->rq.head, memory_order_relaxed);
+	wqe = ur_rq_slot(&srq->rq, head);
+	memcpy(out, wqe, sizeof(*wqe) + wqe->num_sge * sizeof(wqe->sge[0]));
+	atomic_store_explicit(&srq->rq.head, head + 1, memory_order_release);
+	check_limit(srq, left - 1);
+	return true;
+}
+
 bool ur_srq_take(struct ur_srq *srq, struct ur_rwqe *out)
 {
-	const struct ur_rwqe *wqe;
-	uint32_t head, left;
+	bool taken;
 
 	ur_lock(&srq->rq.lock);
-	left = posted(srq);
-	if (left > 0) {
-		head = atomic_load_explicit(&srq->rq.head,
-					    memory_order_relaxed);
-		wqe = ur_rq_slot(&srq->rq, head);
-		memcpy(out, wqe,
-		       sizeof(*wqe) + wqe->num_sge * sizeof(wqe->sge[0]));
-		atomic_store_explicit(&srq->rq.head, head + 1,
-				      memory_order_release);
-		check_limit(srq, left - 1);
-	}
+	taken = ur_srq_take_locked(srq, out);
 	ur_unlock(&srq->rq.lock);
-	return left > 0;
+	return taken;
 }

@@ -8,6 +8,7 @@
 #include "core/mr.h"
 #include "core/wqe.h"
 
+struct ur_tm;
 struct ur_xrcd;
 
 struct ur_srq {
@@ -21,6 +22,7 @@ struct ur_srq {
 	/* Constant once it is in use. */
 	struct ur_cq *cq;     /* its receives complete there; NULL: the QP's */
 	struct ur_xrcd *xrcd; /* XRC: which targets may use it; else NULL */
+	struct ur_tm *tm;     /* tag matching (core/tm.h); else NULL */
 	uint32_t number;      /* XRC: its name for peers (core/xrc.h) */
 };
 
@@ -51,5 +53,6 @@ int ur_srq_set_limit(struct ur_srq *srq, uint32_t limit);
  * slot.  False if there is none.  Raises the limit event.
  */
 bool ur_srq_take(struct ur_srq *srq, struct ur_rwqe *out);
+bool ur_srq_take_locked(struct ur_srq *srq, struct ur_rwqe *out);
 
 #endif

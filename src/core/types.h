@@ -81,6 +81,8 @@ enum ur_wc_status {
 	UR_WC_FATAL_ERR = 19,
 	UR_WC_RESP_TIMEOUT_ERR = 20,
 	UR_WC_GENERAL_ERR = 21,
+	UR_WC_TM_ERR = 22,
+	UR_WC_TM_RNDV_INCOMPLETE = 23,
 };
 
 enum ur_wc_opcode {
@@ -96,6 +98,11 @@ enum ur_wc_opcode {
 	UR_WC_ATOMIC_WRITE = 9,
 	UR_WC_RECV = 1 << 7,
 	UR_WC_RECV_RDMA_WITH_IMM = (1 << 7) + 1,
+	UR_WC_TM_ADD = (1 << 7) + 2,
+	UR_WC_TM_DEL = (1 << 7) + 3,
+	UR_WC_TM_SYNC = (1 << 7) + 4,
+	UR_WC_TM_RECV = (1 << 7) + 5,
+	UR_WC_TM_NO_TAG = (1 << 7) + 6,
 };
 
 enum ur_wc_flags {
@@ -103,6 +110,9 @@ enum ur_wc_flags {
 	UR_WC_WITH_IMM = 1 << 1,
 	UR_WC_IP_CSUM_OK = 1 << 2,
 	UR_WC_WITH_INV = 1 << 3,
+	UR_WC_TM_SYNC_REQ = 1 << 4,
+	UR_WC_TM_MATCH = 1 << 5,
+	UR_WC_TM_DATA_VALID = 1 << 6,
 };
 
 enum ur_access {
@@ -116,7 +126,7 @@ enum ur_access {
 	UR_ACCESS_HUGETLB = 1 << 7,
 	UR_ACCESS_FLUSH_GLOBAL = 1 << 8,
 	UR_ACCESS_FLUSH_PERSISTENT = 1 << 9, /* QPs only: no memory has it */
-	UR_ACCESS_OPTIONAL = 0x3ff00000, /* hints: ignored, never refused */
+	UR_ACCESS_OPTIONAL = 0x3ff00000,     /* hints: ignored, never refused */
 };
 
 /* IBTA A19: where data has to be that is flushed, and which. */

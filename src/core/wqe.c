@@ -48,18 +48,32 @@ static size_t ring_bytes(uint32_t mask, uint32_t stride)
 int ur_sq_init(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
 	       uint32_t max_inline)
 {
+	return ur_sq_init_own(sq, max_wr, max_sge, max_inline, 0);
+}
+
+static uint32_t at_least(uint32_t v, uint32_t least)
+{
+	return v > least ? v : least;
+}
+
+int ur_sq_init_own(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
+		   uint32_t max_inline, uint32_t max_own)
+{
 	int ret;
 
 	if (max_wr > UR_MAX_WR || max_sge > UR_MAX_SGE ||
 	    max_inline > UR_MAX_INLINE)
 		return -EINVAL;
 	memset(sq, 0, sizeof(*sq));
-	sq->stride = swqe_stride(max_sge, max_inline);
+	sq->stride = max_own ? swqe_stride(at_least(max_sge, 1),
+					   at_least(max_inline, UR_OWN_INLINE))
+			     : swqe_stride(max_sge, max_inline);
+	sq->max_own = max_own;
 	sq->max_wr = max_wr;
 	sq->max_sge = max_sge;
 	sq->max_inline = max_inline;
-	ret = ring_make(&sq->ring, &sq->mask, max_wr, sq->stride, &sq->home,
-			UR_RING_SQ);
+	ret = ring_make(&sq->ring, &sq->mask, max_wr + max_own, sq->stride,
+			&sq->home, UR_RING_SQ);
 	if (!ret)
 		ur_lock_init(&sq->lock);
 	return ret;

@@ -80,6 +80,9 @@ struct ur_sq {
 	uint32_t staged; /* tail of a builder that is not committed; lock */
 	_Atomic uint32_t tail; /* committed; posters write under lock */
 	_Atomic uint32_t head; /* oldest not completed; the lane writes */
+	/* Requests of the protocol's own among them; beyond max_wr. */
+	_Atomic uint32_t own;
+	uint32_t max_own;
 	const struct ur_ring_source *home; /* of the ring; NULL: our own */
 };
 
@@ -114,6 +117,11 @@ struct ur_rq {
  * max_wr 0 makes a queue on which nothing can be posted. */
 int ur_sq_init(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
 	       uint32_t max_inline);
+/* The same with room for max_own requests of the protocol itself, with an SGE
+ * and UR_OWN_INLINE bytes each. */
+#define UR_OWN_INLINE 64u
+int ur_sq_init_own(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
+		   uint32_t max_inline, uint32_t max_own);
 void ur_sq_fini(struct ur_sq *sq);
 int ur_rq_init(struct ur_rq *rq, uint32_t max_wr, uint32_t max_sge,
 	       uint32_t limit_wr);
@@ -148,9 +156,31 @@ static inline struct ur_swqe *ur_sq_stage(struct ur_sq *sq)
 {
 	uint32_t head = atomic_load_explicit(&sq->head, memory_order_acquire);
 
-	if (sq->staged - head >= sq->max_wr)
+	if (sq->staged - head -
+		    atomic_load_explicit(&sq->own, memory_order_relaxed) >=
+	    sq->max_wr)
 		return NULL;
 	return ur_sq_slot(sq, sq->staged++);
+}
+
+static inline bool ur_sq_has_own(const struct ur_sq *sq, uint32_t n)
+{
+	return atomic_load_explicit(&sq->own, memory_order_relaxed) + n <=
+	       sq->max_own;
+}
+
+/* The lane stages one of the protocol's own, if ur_sq_has_own(). */
+static inline struct ur_swqe *ur_sq_stage_own(struct ur_sq *sq)
+{
+	atomic_fetch_add_explicit(&sq->own, 1, memory_order_relaxed);
+	return ur_sq_slot(sq, sq->staged++);
+}
+
+/* One of them is complete.  Before the head moves on: in between a poster
+ * sees more requests of its own than there are, never fewer. */
+static inline void ur_sq_release_own(struct ur_sq *sq)
+{
+	atomic_fetch_sub_explicit(&sq->own, 1, memory_order_release);
 }
 
 static inline void ur_sq_commit(struct ur_sq *sq)

@@ -369,6 +369,20 @@ int ur_adapter_srq_publish(struct ur_adapter *a, struct ur_srq *srq)
 	return 0;
 }
 
+bool ur_adapter_has_qpn(struct ur_adapter *a, uint32_t qpn)
+{
+	uint32_t n = atomic_load_explicit(&a->lane_count, memory_order_acquire);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const struct ur_lane *l = atomic_load_explicit(
+			&a->lanes[i], memory_order_acquire);
+
+		if (qpn >> UR_SRQ_INDEX_BITS == l->slot)
+			return true;
+	}
+	return false;
+}
+
 int ur_adapter_srq_remove(struct ur_adapter *a, struct ur_srq *srq)
 {
 	if (atomic_load(&srq->users) != 0)

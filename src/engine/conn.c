@@ -153,6 +153,15 @@ int ur_conn_listen(struct ur_conn *c, int backlog)
 	return CALL(c, listen, c, backlog);
 }
 
+void ur_conn_seen(struct ur_conn *c)
+{
+	if (is_dead(c->adapter))
+		return;
+	ur_lock(&c->cmt->lock);
+	c->ops->seen(c);
+	ur_unlock(&c->cmt->lock);
+}
+
 int ur_conn_connect(struct ur_conn *c, const struct sockaddr_storage *src,
 		    const struct sockaddr_storage *dst,
 		    const struct ur_conn_param *param)

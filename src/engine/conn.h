@@ -126,9 +126,13 @@ int ur_conn_resolve(struct ur_conn *c, const struct sockaddr_storage *src,
  */
 int ur_conn_bind(struct ur_conn *c, struct sockaddr_storage *addr);
 
-/* At most backlog requests may wait for an answer; further ones are dropped
- * and the peer tries again. */
+/* At most backlog requests may wait to be looked at (ur_conn_seen()) or to be
+ * answered; further ones are dropped and the peer tries again. */
 int ur_conn_listen(struct ur_conn *c, int backlog);
+
+/* Somebody has taken the request of this connection: it no longer counts for
+ * its listener's backlog. */
+void ur_conn_seen(struct ur_conn *c);
 
 /* Active side; binds if that was not done.  UD port space: a SIDR lookup. */
 int ur_conn_connect(struct ur_conn *c, const struct sockaddr_storage *src,

@@ -35,6 +35,7 @@ struct ur_conn_ops {
 	void (*options)(struct ur_conn *c);
 	int (*bind)(struct ur_conn *c, struct sockaddr_storage *addr);
 	int (*listen)(struct ur_conn *c, int backlog);
+	void (*seen)(struct ur_conn *c); /* under the lock */
 	int (*connect)(struct ur_conn *c, const struct sockaddr_storage *src,
 		       const struct sockaddr_storage *dst,
 		       const struct ur_conn_param *param);

@@ -294,6 +294,14 @@ static int iw_listen(struct ur_conn *c, int backlog)
 	return err;
 }
 
+static void iw_seen(struct ur_conn *c)
+{
+	struct iw_conn *i = iw_of(c);
+
+	if (i->state == IW_ASKED)
+		iw_child_leaves(i);
+}
+
 static int claim(struct iw_conn *i, const struct ur_conn_param *p)
 {
 	if (p->qp)
@@ -448,6 +456,7 @@ const struct ur_conn_ops ur_conn_iwarp_ops = {
 	.options = iw_options,
 	.bind = iw_bind,
 	.listen = iw_listen,
+	.seen = iw_seen,
 	.connect = iw_connect,
 	.accept = iw_accept,
 	.reject = iw_reject,

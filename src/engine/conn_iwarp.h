@@ -80,7 +80,7 @@ struct iw_conn *iw_conn_new(struct ur_cmt *cmt);
 void iw_conn_release(struct iw_conn *i);
 /* The descriptor changes hands. */
 void iw_conn_set_fd(struct iw_conn *i, int fd);
-/* A child is told, answered or gone: the listener has room for another. */
+/* A child is seen, answered or gone: the listener has room for another. */
 void iw_child_leaves(struct iw_conn *i);
 
 /* A socket bound to a; `port`: even if only the kernel's choice is asked for,

@@ -185,6 +185,11 @@ static int roce_listen(struct ur_conn *c, int backlog)
 	return err;
 }
 
+static void roce_seen(struct ur_conn *c)
+{
+	ur_cm_request_seen(roce_of(c)->id);
+}
+
 static void param_to_cm(const struct ur_conn_param *p, struct ur_cm_param *out)
 {
 	*out = (struct ur_cm_param){
@@ -544,6 +549,7 @@ const struct ur_conn_ops ur_conn_roce_ops = {
 	.options = roce_options,
 	.bind = roce_bind,
 	.listen = roce_listen,
+	.seen = roce_seen,
 	.connect = roce_connect,
 	.establish = roce_establish,
 	.accept = roce_accept,

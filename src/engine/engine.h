@@ -63,6 +63,9 @@ void ur_adapter_qp_query(struct ur_qp *qp, struct ur_qp_attr *attr);
 int ur_adapter_srq_publish(struct ur_adapter *a, struct ur_srq *srq);
 int ur_adapter_srq_remove(struct ur_adapter *a, struct ur_srq *srq);
 
+/* Is it a number that queue pairs of this process have? */
+bool ur_adapter_has_qpn(struct ur_adapter *a, uint32_t qpn);
+
 int ur_adapter_mcast(struct ur_adapter *a, struct ur_qp *qp,
 		     const uint8_t gid[16], bool attach);
 

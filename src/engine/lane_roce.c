@@ -126,8 +126,8 @@ static int check_mtu(struct ur_dev *dev, const struct ur_qp_attr *t,
 	if ((mask & (UR_QP_AV | UR_QP_PATH_MTU)) != (UR_QP_AV | UR_QP_PATH_MTU))
 		return 0;
 	most = ur_dev_path_mtu(dev, t->av.sgid);
-	if (t->path_mtu <= most)
-		return 0;
+	if (t->path_mtu <= most || !ur_mtu_bytes(t->path_mtu))
+		return 0; /* what is no MTU at all is refused later */
 	ur_warn("path MTU of %u bytes asked for, the interface has room for "
 		"%u",
 		ur_mtu_bytes(t->path_mtu), ur_mtu_bytes(most));

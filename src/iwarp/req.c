@@ -368,7 +368,6 @@ static uint8_t refuse(const struct ur_iwqp *q, const struct ur_swqe *w)
 	case UR_WR_RDMA_WRITE_IMM:
 	case UR_WR_SEND:
 	case UR_WR_SEND_INV:
-		return 0;
 	case UR_WR_LOCAL_INV:
 	case UR_WR_BIND_MW:
 		return 0;

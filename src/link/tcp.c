@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/memcheck.h"
+
 #define EVENTS	   32
 /* A peer that acknowledges nothing for so long is gone: by itself the kernel
  * would try for a quarter of an hour. */
@@ -228,9 +230,11 @@ ssize_t ur_tcp_write(struct ur_tcp *t, struct ur_tcp_conn *c,
 	};
 	ssize_t len;
 
+	ur_memcheck_mute();
 	do {
 		len = sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 	} while (len < 0 && errno == EINTR);
+	ur_memcheck_unmute();
 	return len < 0 ? write_failed(t, c, errno) : len;
 }
 

@@ -243,6 +243,8 @@ int ur_flow_add(struct ur_flow_table *t, struct ur_flow *f)
 
 void ur_flow_del(struct ur_flow_table *t, struct ur_flow *f)
 {
+	if (ur_list_empty(&f->node))
+		return;
 	ur_list_del(&f->node);
 	t->count--;
 }

@@ -82,6 +82,7 @@ void ur_flow_table_init(struct ur_flow_table *t);
 /* -EINVAL: specs that contradict each other or no packet can have; -ENOMEM:
  * UR_MAX_FLOWS reached.  The flow is the caller's until it is removed. */
 int ur_flow_add(struct ur_flow_table *t, struct ur_flow *f);
+/* One that is in no list, its node being initialised, stays so. */
 void ur_flow_del(struct ur_flow_table *t, struct ur_flow *f);
 
 bool ur_flow_match(const struct ur_flow *f, const struct ur_pkt *p);

@@ -36,6 +36,7 @@ static enum verdict on_request(struct urc_event *e)
 	struct urc_id *child = urc_id(e->ev.id);
 	int rc = urc_id_set_device(child, e->device);
 
+	ur_conn_seen(child->conn[0].conn);
 	if (rc == 0) {
 		urc_fill_route(child);
 		if (e->owner->sync)

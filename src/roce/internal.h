@@ -117,6 +117,19 @@ struct ur_requester {
 	bool sqd_told;	  /* SQ_DRAINED was raised, or not asked for */
 };
 
+/* tm.c: what kind of message is under way. */
+enum ur_tm_msg {
+	UR_TM_MSG_NO_TAG,
+	UR_TM_MSG_EAGER,
+	UR_TM_MSG_RNDV,
+	UR_TM_MSG_UNEXPECTED,
+};
+
+/* In ur_swqe.proto_state: a request of the protocol's own. */
+#define UR_SWQE_OWN 1u
+
+struct ur_tm_tag;
+
 struct ur_responder {
 	uint32_t epsn;
 	uint32_t msn;
@@ -132,6 +145,11 @@ struct ur_responder {
 	uint64_t va;
 	uint32_t rkey;
 	uint32_t dma_len;
+	/* Tag matching */
+	uint8_t tm; /* enum ur_tm_msg */
+	uint32_t tm_priv;
+	uint64_t tm_tag;
+	struct ur_tm_tag *tm_rndv; /* of a rendezvous until it is complete */
 	/* What is to be answered. */
 	bool ack_due;
 	bool ack_deferred;
@@ -159,6 +177,7 @@ struct ur_rqp {
 	struct ur_roce *r;
 	struct ur_path *path;
 	struct ur_list sending; /* path->senders or a list of waiters */
+	struct ur_list rndv;	/* ur_tm_tag.node: READs to be staged */
 	struct ur_list acking;	/* path->ackers */
 	struct ur_timer timer;
 	struct ur_list paced; /* in ur_roce.paced: held back (rate.c) */
@@ -395,6 +414,28 @@ void ur_recv_complete(struct ur_rqp *q, const struct ur_in *in,
 		      enum ur_wc_opcode opcode, uint32_t byte_len);
 void ur_recv_fail(struct ur_rqp *q, enum ur_wc_status status);
 void ur_recv_flush(struct ur_rqp *q);
+
+/* tm.c: tag matching */
+static inline bool ur_tm_is_on(const struct ur_rqp *q)
+{
+	return q->qp->srq && q->qp->srq->tm;
+}
+/* ur_recv_take() for a SEND to such a queue. */
+bool ur_tm_take(struct ur_rqp *q, const struct ur_in *in);
+/* Bytes of the packet that are not for the buffer. */
+uint32_t ur_tm_strip(const struct ur_rqp *q, const struct ur_in *in);
+void ur_tm_label(struct ur_rqp *q, struct ur_cqe *c);
+void ur_tm_received(struct ur_rqp *q, enum ur_wc_status status);
+void ur_tm_run(struct ur_rqp *q);
+static inline void ur_tm_kick(struct ur_rqp *q)
+{
+	if (__builtin_expect(!ur_list_empty(&q->rndv), 0))
+		ur_tm_run(q);
+}
+/* The request at the head of the SQ, which is one of our own, is complete. */
+void ur_tm_own_done(struct ur_rqp *q, enum ur_wc_status status);
+void ur_tm_flush(struct ur_rqp *q);
+void ur_tm_reset(struct ur_rqp *q);
 
 /* uc.c, ud.c */
 enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns);

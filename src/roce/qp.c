@@ -65,6 +65,7 @@ static void flush_sends(struct ur_rqp *q)
 	}
 	q->req.cur = head;
 	q->req.fresh = head;
+	ur_tm_flush(q);
 }
 
 /* IBTA 10.3.1 "Error State": outstanding requests complete as flushed. */
@@ -131,6 +132,7 @@ static void reset(struct ur_rqp *q)
 	requester_stop(q);
 	responder_stop(q);
 	path_drop(q);
+	ur_tm_reset(q);
 	tail = atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
 	atomic_store_explicit(&qp->sq.head, tail, memory_order_release);
 	q->req = (struct ur_requester){ .cur = tail, .fresh = tail };
@@ -380,6 +382,7 @@ int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
 	q->mtu = 4096;
 	ur_list_init(&q->sending);
 	ur_list_init(&q->acking);
+	ur_list_init(&q->rndv);
 	ur_list_init(&q->paced);
 	ur_timer_init(&q->timer);
 	r->qps[q->index] = q;

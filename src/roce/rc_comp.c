@@ -53,6 +53,10 @@ void ur_req_complete(struct ur_rqp *q, const struct ur_swqe *w,
 			    .status = (uint8_t)status,
 			    .opcode = wc_opcodes[w->opcode] };
 
+	if (__builtin_expect(w->proto_state == UR_SWQE_OWN, 0)) {
+		ur_tm_own_done(q, status);
+		return;
+	}
 	/* Who sees the completion may post again: the slot is free by then. */
 	atomic_store_explicit(
 		&sq->head,
@@ -150,6 +154,7 @@ static void progress(struct ur_rqp *q, uint64_t now_ns)
 		ur_cong_rtt(q->path, now_ns - s->rtt_sent_ns);
 		s->rtt_sent_ns = 0;
 	}
+	ur_tm_kick(q);
 	if (s->cur != atomic_load_explicit(&q->qp->sq.tail,
 					   memory_order_acquire) &&
 	    !s->window_wait && ur_list_empty(&q->sending))
@@ -347,6 +352,7 @@ static void placed_response(struct ur_rqp *q, const struct ur_swqe *w,
 static void read_response(struct ur_rqp *q, struct ur_in *in)
 {
 	struct ur_swqe *w = awaiting(q, in);
+	const struct ur_pd *pd;
 	uint32_t off, len;
 	int err;
 
@@ -362,8 +368,10 @@ static void read_response(struct ur_rqp *q, struct ur_in *in)
 		ur_req_fail(q, UR_WC_BAD_RESP_ERR);
 		return;
 	}
-	err = ur_sge_scatter(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge,
-			     off, in->payload, len);
+	/* A tagged buffer is registered where its queue is. */
+	pd = w->proto_state == UR_SWQE_OWN ? q->qp->srq->pd : q->qp->pd;
+	err = ur_sge_scatter(q->qp->mrs, pd, w->data.sge, w->num_sge, off,
+			     in->payload, len);
 	if (err) {
 		response_fault(q, err);
 		return;

@@ -174,6 +174,13 @@ static enum ur_fault check_place(const struct ur_rqp *q,
 		       : UR_FAULT_RESOURCES;
 }
 
+static bool take(struct ur_rqp *q, const struct ur_in *in)
+{
+	if (in->hdr.op->kind == UR_OP_SEND && ur_tm_is_on(q))
+		return ur_tm_take(q, in);
+	return ur_recv_take(q);
+}
+
 /* IBTA 9.7.4.1.4, 9.7.5.2.8: a receive to consume, a place for the answer. */
 static enum ur_fault check_resources(struct ur_rqp *q, struct ur_in *in)
 {
@@ -181,7 +188,7 @@ static enum ur_fault check_resources(struct ur_rqp *q, struct ur_in *in)
 
 	if (is_answered(op))
 		return check_place(q, op);
-	if (needs_receive(op) && !ur_recv_take(q))
+	if (needs_receive(op) && !take(q, in))
 		return UR_FAULT_RNR;
 	return UR_FAULT_NONE;
 }
@@ -257,14 +264,15 @@ static void accept_psns(struct ur_rqp *q, uint32_t n, bool msg)
 static enum ur_fault execute_send(struct ur_rqp *q, struct ur_in *in)
 {
 	struct ur_responder *p = &q->rsp;
-	uint32_t len = (uint32_t)in->payload_len;
+	uint32_t strip = ur_tm_is_on(q) ? ur_tm_strip(q, in) : 0;
+	uint32_t len = (uint32_t)in->payload_len - strip;
 	int err;
 
 	if (in->hdr.op->position & UR_POS_FIRST)
 		p->received = 0;
 	if ((uint64_t)p->received + len > p->rwqe->length)
 		return UR_FAULT_TOO_LONG;
-	err = ur_recv_place(q, p->received, in->payload, len);
+	err = ur_recv_place(q, p->received, in->payload + strip, len);
 	if (err)
 		return UR_FAULT_LOCAL_PROT;
 	p->received += len;

@@ -85,6 +85,8 @@ static void push(struct ur_rqp *q, struct ur_cqe *c, bool solicited)
 	release(q);
 	if (cq && !ur_cq_push(cq, c, solicited))
 		q->overrun = true;
+	if (q->rsp.tm_rndv)
+		ur_tm_received(q, (enum ur_wc_status)c->status);
 }
 
 void ur_recv_complete(struct ur_rqp *q, const struct ur_in *in,
@@ -109,6 +111,8 @@ void ur_recv_complete(struct ur_rqp *q, const struct ur_in *in,
 		/* As mlx5: which kind of RoCE header the GRH area holds. */
 		c.sl = ur_addr_is_v4(in->rx->dst) ? 2 : 1;
 	}
+	if (opcode == UR_WC_RECV && ur_tm_is_on(q))
+		ur_tm_label(q, &c);
 	push(q, &c, h->bth.solicited);
 }
 

@@ -94,6 +94,7 @@ void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)
 	if (p->recv_ns && now_ns - p->recv_ns < RIDE_KICK_NS &&
 	    p->ride_score < RIDE_SCORE_MAX)
 		p->ride_score++;
+	ur_tm_kick(q);
 	if (!sends(q))
 		return;
 	/* UC and UD: the timer means that pacing holds the QP back. */

@@ -35,7 +35,7 @@ static int check_element(struct urv_context *c, const struct ur_pd *pd,
 }
 
 /* Before Linux 5.14 what is in files is read ahead, and that is all. */
-static int prefetch(uint8_t *addr, size_t length, bool write)
+static int prefetch(const uint8_t *addr, size_t length, bool write)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
 	uintptr_t from = (uintptr_t)addr & ~(page - 1);

@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "verbs/compat.h"
 #include "verbs/convert.h"
 #include "verbs/objects.h"
 
-struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *any)
 {
+	struct ibv_context *context = urv_compat_context(any);
 	struct urv_context *c = urv_context(context);
 	struct urv_channel *ch = calloc(1, sizeof(*ch));
 	uint32_t handle;

@@ -33,6 +33,7 @@ static void fill_ops(struct verbs_context *v)
 	v->open_xrcd = urv_open_xrcd;
 	v->close_xrcd = urv_close_xrcd;
 	v->get_srq_num = urv_get_srq_num;
+	v->post_srq_ops = urv_post_srq_ops;
 	v->open_qp = urv_open_qp;
 	v->ibv_create_flow = urv_create_flow;
 	v->ibv_destroy_flow = urv_destroy_flow;

@@ -14,7 +14,8 @@
 #define WC_FLAGS                                                               \
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |         \
 	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK |                       \
-	 IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG)
+	 IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG |                      \
+	 IBV_WC_EX_WITH_TM_INFO)
 
 #define CREATE_FLAGS                                                           \
 	(IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
@@ -127,6 +128,12 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec - age;
 }
 
+static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
+{
+	info->tag = of(ex)->current.tm_tag;
+	info->priv = of(ex)->current.tm_priv;
+}
+
 static void set_readers(struct ibv_cq_ex *ex, uint64_t flags)
 {
 	ex->start_poll = start_poll;
@@ -153,6 +160,8 @@ static void set_readers(struct ibv_cq_ex *ex, uint64_t flags)
 		ex->read_cvlan = read_cvlan;
 	if (flags & IBV_WC_EX_WITH_FLOW_TAG)
 		ex->read_flow_tag = read_flow_tag;
+	if (flags & IBV_WC_EX_WITH_TM_INFO)
+		ex->read_tm_info = read_tm_info;
 	if (flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
 		ex->read_completion_ts = read_completion_ts;
 	if (flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
@@ -164,8 +173,8 @@ static int check_init(const struct ibv_cq_init_attr_ex *init)
 {
 	if (init->wc_flags & ~(uint64_t)WC_FLAGS)
 		return -EOPNOTSUPP;
-	if (init->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS |
-					  IBV_CQ_INIT_ATTR_MASK_PD))
+	if (init->comp_mask &
+	    ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
 		return -EOPNOTSUPP;
 	if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
 	    !(init->parent_domain &&

@@ -28,9 +28,6 @@ struct urv_parent {
 	void *pd_context;
 };
 
-_Static_assert(UR_RING_USE_DEFAULT == IBV_ALLOCATOR_USE_DEFAULT,
-	       "UR_RING_USE_DEFAULT");
-
 static struct urv_parent *parent_of(const struct ibv_pd *pd)
 {
 	struct urv_pd *handle = urv_pd_handle(pd);
@@ -84,9 +81,11 @@ static void *ring_alloc(void *arg, size_t bytes, enum ur_ring_what what)
 {
 	struct urv_parent *p = arg;
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *ring;
 
-	return p->alloc(&p->pd.ibv, p->pd_context,
-			(bytes + page - 1) / page * page, page, what);
+	bytes = (bytes + page - 1) / page * page;
+	ring = p->alloc(&p->pd.ibv, p->pd_context, bytes, page, what);
+	return ring == IBV_ALLOCATOR_USE_DEFAULT ? UR_RING_USE_DEFAULT : ring;
 }
 
 static void ring_free(void *arg, void *ring, enum ur_ring_what what)

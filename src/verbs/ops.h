@@ -39,6 +39,8 @@ struct ibv_srq *urv_create_srq_ex(struct ibv_context *context,
 struct ibv_xrcd *urv_open_xrcd(struct ibv_context *context,
 			       struct ibv_xrcd_init_attr *attr);
 int urv_close_xrcd(struct ibv_xrcd *ibxrcd);
+int urv_post_srq_ops(struct ibv_srq *ibsrq, struct ibv_ops_wr *wr,
+		     struct ibv_ops_wr **bad_wr);
 int urv_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number);
 struct ibv_qp *urv_open_qp(struct ibv_context *context,
 			   struct ibv_qp_open_attr *attr);

@@ -321,9 +321,8 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	struct ur_qp_attr in;
 	int rc;
 
-	if (mask & ~(uint32_t)MODIFY_MASK)
-		return urv_errno(-EINVAL);
-	if ((mask & IBV_QP_RATE_LIMIT) && urv_is_iwarp(c))
+	if ((mask & ~(uint32_t)MODIFY_MASK) ||
+	    ((mask & IBV_QP_RATE_LIMIT) && urv_is_iwarp(c)))
 		return urv_errno(-EOPNOTSUPP);
 	urv_qp_attr_from_ibv(&in, attr, mask);
 	rc = ur_adapter_qp_modify(c->adapter, urv_core(qp), &in, mask);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/tm.h"
 #include "iwarp/iwarp.h"
 #include "verbs/convert.h"
 #include "verbs/objects.h"
@@ -49,6 +50,8 @@
 	(IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | \
 	 IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |                       \
 	 IBV_ODP_SUPPORT_SRQ_RECV)
+/* IBV_ODP_SUPPORT_FLUSH and _ATOMIC_WRITE, which older headers lack. */
+#define ODP_PLACED (1u << 6 | 1u << 7)
 #define ODP_UC                                                                 \
 	(IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | \
 	 IBV_ODP_SUPPORT_SRQ_RECV)
@@ -150,8 +153,17 @@ static void fill_raw(struct ibv_device_attr_ex *a)
 		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
 	};
 	a->max_wq_type_rq = UR_MAX_WQ;
-	a->raw_packet_caps = IBV_RAW_PACKET_CAP_CVLAN_STRIPPING |
-			     IBV_RAW_PACKET_CAP_IP_CSUM;
+	a->raw_packet_caps =
+		IBV_RAW_PACKET_CAP_CVLAN_STRIPPING | IBV_RAW_PACKET_CAP_IP_CSUM;
+}
+
+static void fill_tm(struct ibv_tm_caps *t)
+{
+	t->max_rndv_hdr_size = UR_TM_MAX_RNDV_HDR;
+	t->max_num_tags = UR_TM_MAX_TAGS;
+	t->flags = IBV_TM_CAP_RC;
+	t->max_ops = UR_TM_MAX_OPS;
+	t->max_sge = UR_TM_MAX_SGE;
 }
 
 /* Registration pins nothing, so on-demand paging is what every region has. */
@@ -161,9 +173,11 @@ static void fill_extended(struct ibv_device_attr_ex *a, bool iwarp)
 	a->max_dm_size = UR_MAX_DM_BYTES;
 	a->odp_caps.per_transport_caps.rc_odp_caps = ODP_RC;
 	if (!iwarp) {
+		a->odp_caps.per_transport_caps.rc_odp_caps |= ODP_PLACED;
 		a->odp_caps.per_transport_caps.uc_odp_caps = ODP_UC;
 		a->odp_caps.per_transport_caps.ud_odp_caps = ODP_UD;
 		a->xrc_odp_caps = ODP_RC;
+		fill_tm(&a->tm_caps);
 		fill_raw(a);
 	}
 	a->cq_mod_caps.max_cq_count = UINT16_MAX;

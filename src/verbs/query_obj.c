@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Queries of objects that rdma-core does not have (include/urnic.h). */
-#include "urnic.h"
+#include <urnic.h>
 
 #include "verbs/convert.h"
 #include "verbs/exports.h"

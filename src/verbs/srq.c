@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/tm.h"
 #include "verbs/convert.h"
 #include "verbs/domain.h"
 #include "verbs/objects.h"
@@ -75,6 +76,7 @@ static int check_ex(const struct ibv_srq_init_attr_ex *init,
 		    enum ibv_srq_type type)
 {
 	const uint32_t xrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	const uint32_t tm = IBV_SRQ_INIT_ATTR_TM | IBV_SRQ_INIT_ATTR_CQ;
 
 	if (init->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_RESERVED - 1))
 		return -EOPNOTSUPP;
@@ -88,7 +90,12 @@ static int check_ex(const struct ibv_srq_init_attr_ex *init,
 			       ? 0
 			       : -EINVAL;
 	case IBV_SRQT_TM:
-		return -EOPNOTSUPP;
+		if (urv_is_iwarp(urv_context(init->pd->context)))
+			return -EOPNOTSUPP;
+		return (init->comp_mask & tm) == tm && init->cq &&
+				       init->tm_cap.max_ops <= UR_TM_MAX_OPS
+			       ? 0
+			       : -EINVAL;
 	}
 	return -EINVAL;
 }
@@ -102,6 +109,17 @@ static int make_xrc(struct urv_srq *srq, struct urv_xrcd *xrcd,
 	ur_srq_set_cq(&srq->core, &cq->core, urv_xrcd_core(xrcd));
 	srq->xrcd = xrcd;
 	atomic_fetch_add(&xrcd->users, 1);
+	return ur_adapter_srq_publish(c->adapter, &srq->core);
+}
+
+static int make_tm(struct urv_srq *srq, struct urv_cq *cq, uint32_t max_tags)
+{
+	struct urv_context *c = urv_context(srq->ibv.context);
+	int rc = ur_tm_init(&srq->core, max_tags);
+
+	if (rc)
+		return rc;
+	ur_srq_set_cq(&srq->core, &cq->core, NULL);
 	return ur_adapter_srq_publish(c->adapter, &srq->core);
 }
 
@@ -126,6 +144,9 @@ struct ibv_srq *urv_create_srq_ex(struct ibv_context *context,
 	if (type == IBV_SRQT_XRC)
 		rc = make_xrc(urv_srq(srq), urv_xrcd(init->xrcd),
 			      urv_cq(init->cq));
+	else if (type == IBV_SRQT_TM)
+		rc = make_tm(urv_srq(srq), urv_cq(init->cq),
+			     init->tm_cap.max_num_tags);
 	if (rc) {
 		ibv_destroy_srq(srq);
 		return urv_null(rc);

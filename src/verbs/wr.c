@@ -318,6 +318,9 @@ static void wr_abort(struct ibv_qp_ex *ex)
 
 	ur_sq_abort(&qp->core.sq);
 	ur_unlock(&qp->core.sq.lock);
+	/* A rendezvous may have waited for the queue (roce/tm.c). */
+	if (qp->core.sq.max_own)
+		urv_send_kick(qp);
 }
 
 /* Flag of ibv_qp_init_attr_ex.send_ops_flags → opcode */

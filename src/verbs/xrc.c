@@ -227,7 +227,7 @@ int urv_target_create(struct urv_qp *qp, struct urv_context *c,
 int urv_target_find(struct urv_qp *qp, struct urv_context *c,
 		    struct urv_xrcd *x, uint32_t qpn)
 {
-	int rc = -EINVAL;
+	int rc = ur_adapter_has_qpn(c->adapter, qpn) ? -EINVAL : -EOPNOTSUPP;
 
 	pthread_mutex_lock(&registry);
 	ur_list_for_each_safe(pos, tmp, &x->domain->targets) {

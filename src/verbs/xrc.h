@@ -29,7 +29,7 @@ struct ur_xrcd *urv_xrcd_core(const struct urv_xrcd *x);
 
 /* The target becomes that of the handle, which has no core of its own but its
  * place for events: 0 or -errno.  find: -EINVAL: the domain has none with that
- * number. */
+ * number; -EOPNOTSUPP: it would be another process' one. */
 int urv_target_create(struct urv_qp *qp, struct urv_context *c,
 		      struct urv_xrcd *x);
 int urv_target_find(struct urv_qp *qp, struct urv_context *c,

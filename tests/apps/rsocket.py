@@ -274,6 +274,20 @@ def udpong(device, args):
     return run
 
 
+def plain(device, *args, **extra):
+    """plain_fork: both sides in one program that knows sockets only."""
+    def run(env):
+        need(env, device)
+        p = start(env, env.a, device, env.prog('plain_fork'), env.a.ip4,
+                  *args, **extra)
+        try:
+            if p.wait(60) or 'all right' not in p.text():
+                raise Failure(f'exit {p.p.poll()}: {p.describe()}')
+        finally:
+            p.end()
+    return run
+
+
 CASES = []
 for dev in DEVICES:
     CASES += [Case(f'{dev}-{name}', stream(dev, prog, v6), full=full,
@@ -283,6 +297,13 @@ for dev in DEVICES:
         Case(f'{dev}-rules', own(dev, 'rules'), where='lo'),
         Case(f'{dev}-ends', own(dev, 'ends'), where='lo'),
         Case(f'{dev}-ends-v6', own(dev, 'ends', v6=True), where='lo'),
+        Case(f'{dev}-preload-fork', plain(dev), where='lo'),
+        Case(f'{dev}-preload-workers',
+             plain(dev, 'workers', RDMAV_FORK_SAFE=1), where='lo'),
+        Case(f'{dev}-hostile', own(dev, 'hostile'), where='lo'),
+        Case(f'{dev}-cycles', own(dev, 'cycles', args=('300',)), where='lo'),
+        Case(f'{dev}-cycles-10000', own(dev, 'cycles', args=('10000',),
+                                        timeout=120), full=True),
         Case(f'{dev}-options', own(dev, 'options'), where='lo'),
         Case(f'{dev}-options-v6', own(dev, 'options', v6=True), where='lo'),
         Case(f'{dev}-killed-server', killed(dev, 'server')),

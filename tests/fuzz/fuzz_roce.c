@@ -3,19 +3,30 @@
  * Stateful fuzzing of a protocol core: the input is a script of what a peer
  * sends, the application does and the clock shows, for one queue pair of type
  * FUZZ_QP_TYPE.  Checked: no crash, no write outside of what was registered
- * for it, every request completes exactly once and in order.
+ * for it, every request completes exactly once and in order (receives of an
+ * XRC target may be lost in a RESET, those with tags come in any order).
  */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/tm.h"
 #include "rig/rig.h"
 
+#ifdef FUZZ_TAGS /* RC with a tag matching queue */
+#define TAGS true
+#else
+#define TAGS false
+#endif
 #define TARGET	  (FUZZ_QP_TYPE == UR_QPT_XRC_RECV)
+#define WINDOWS	  (FUZZ_QP_TYPE == UR_QPT_RC || FUZZ_QP_TYPE == UR_QPT_UC)
+#define SHOWN	  256u	/* windows show no byte before … */
+#define SHOWN_END 1024u /* … nor from here on */
 #define BUF_LEN	  16384u
 #define PEER_QPN  0x8001u
 #define QKEY	  0x1234u
+#define TAG_ID	  (1ul << 33)
 #define RECV_ID	  (1ul << 32)
 #define COMMANDS  2000u
 #define MAX_DELAY 40u
@@ -30,6 +41,7 @@ static struct rig_buf remote;	/* all rights */
 static struct rig_buf local;	/* of sends and receives */
 static struct rig_buf secret;	/* nobody's business */
 static struct rig_buf readonly; /* remote read */
+static struct rig_buf shown;	/* through windows alone */
 
 struct world {
 	struct rig_lane lane;
@@ -45,6 +57,7 @@ struct world {
 	uint64_t sends_done;
 	uint64_t recvs;
 	uint64_t recvs_done;
+	struct ur_mw *mw[2]; /* type 1, type 2 */
 };
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -67,7 +80,8 @@ static uint32_t next32(struct script *s)
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	uint32_t all = UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_WRITE |
-		       UR_ACCESS_REMOTE_READ | UR_ACCESS_REMOTE_ATOMIC;
+		       UR_ACCESS_REMOTE_READ | UR_ACCESS_REMOTE_ATOMIC |
+		       UR_ACCESS_FLUSH_GLOBAL;
 
 	rig_host_init(&host, 0, false);
 	rig_buf_init(&remote, &host, BUF_LEN, all);
@@ -75,6 +89,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	rig_buf_init(&secret, &host, 4096, UR_ACCESS_LOCAL_WRITE);
 	rig_buf_init(&readonly, &host, 4096,
 		     UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_READ);
+	rig_buf_init(&shown, &host, 4096,
+		     UR_ACCESS_LOCAL_WRITE | UR_ACCESS_MW_BIND);
+	memset(shown.p, 0x33, 4096);
 	memset(secret.p, 0x11, 4096);
 	memset(readonly.p, 0x22, 4096);
 	return 0;
@@ -111,7 +128,18 @@ static void world_init(struct world *w, struct script *s)
 		ur_srq_set_cq(&w->srq, &w->cq, &host.xrcd);
 		RIG_CHECK(ur_srq_table_add(host.srqs, &w->srq, 1) == 0);
 	}
+	if (TAGS) {
+		RIG_CHECK(ur_srq_init(&w->srq, &host.pd, 16, 2, 0, &host.async,
+				      NULL) == 0);
+		RIG_CHECK(ur_tm_init(&w->srq, 24) == 0);
+		ur_srq_set_cq(&w->srq, &w->cq, NULL);
+		init.srq = &w->srq;
+	}
 	rig_qp_create(&w->lane, &w->qp, &init);
+	for (uint32_t i = 0; i < 2; i++)
+		RIG_CHECK(ur_mw_create(&host.mrs, &host.pd,
+				       (enum ur_mw_type)(i + 1),
+				       &w->mw[i]) == 0);
 	rig_addr(w->pkt.src, 1, false);
 	memcpy(w->pkt.dst, host.addr, 16);
 	w->pkt.sport = 0xc001;
@@ -121,7 +149,8 @@ static void world_init(struct world *w, struct script *s)
 				     .path_mtu = 1 + next8(s) % 5,
 				     .access = UR_ACCESS_REMOTE_WRITE |
 					       UR_ACCESS_REMOTE_READ |
-					       UR_ACCESS_REMOTE_ATOMIC,
+					       UR_ACCESS_REMOTE_ATOMIC |
+					       UR_ACCESS_FLUSH_GLOBAL,
 				     .qkey = QKEY,
 				     .timeout = 10,
 				     .retry_cnt = next8(s) % 8,
@@ -139,8 +168,10 @@ static void completion(struct world *w, const struct ur_cqe *c)
 	uint64_t *done = c->wr_id & RECV_ID ? &w->recvs_done : &w->sends_done;
 	uint64_t posted = c->wr_id & RECV_ID ? w->recvs : w->sends;
 
+	if (c->wr_id & TAG_ID)
+		return;
 	/* A receive that a target has taken is gone if that is reset. */
-	if (TARGET && (c->wr_id & ~RECV_ID) > *done)
+	if ((TARGET || TAGS) && (c->wr_id & ~RECV_ID) > *done)
 		*done = c->wr_id & ~RECV_ID;
 	RIG_CHECK((c->wr_id & ~RECV_ID) == *done);
 	RIG_CHECK(*done < posted);
@@ -209,7 +240,8 @@ static uint32_t draw_psn(struct world *w, struct script *s)
 	return next32(s) & UR_PSN_MASK;
 }
 
-static void draw_target(struct script *s, struct ur_hdr *h)
+static void draw_target(const struct world *w, struct script *s,
+			struct ur_hdr *h)
 {
 	const struct rig_buf *const bufs[] = { &remote, &remote,   &remote,
 					       &local,	&readonly, &secret };
@@ -221,6 +253,12 @@ static void draw_target(struct script *s, struct ur_hdr *h)
 		(how & 0x40 ? next32(s) % (BUF_LEN + 64) : 8u * (how & 7u));
 	if (how > 250)
 		h->rkey = next32(s);
+	if (how % 6 != 2)
+		return;
+	h->rkey = w->mw[how & 1]->win.key;
+	h->va = (uintptr_t)shown.p + 8u * next8(s);
+	if (how & 0x20)
+		h->va -= (uintptr_t)shown.p;
 }
 
 static void peer_packet(struct world *w, struct script *s)
@@ -237,13 +275,15 @@ static void peer_packet(struct world *w, struct script *s)
 	h = rig_hdr(code, w->qp.qpn, draw_psn(w, s));
 	h.bth.ackreq = how & 1;
 	h.bth.solicited = how & 2;
-	draw_target(s, &h);
+	draw_target(w, s, &h);
 	h.srqn = w->srq.number + (how > 250);
 	h.qkey = QKEY;
 	h.sqpn = PEER_QPN;
 	h.syndrome = next8(s);
 	h.swap_add = h.compare = h.orig = next8(s);
 	h.imm_be = h.inv_rkey = h.rkey;
+	h.placement = how & 3;
+	h.level = how >> 6 & 3;
 	len = how & 4 ? mtu : next8(s);
 	if (how & 8)
 		len = next32(s) % (mtu + 5);
@@ -252,6 +292,11 @@ static void peer_packet(struct world *w, struct script *s)
 	h.dma_len = how & 16 ? next32(s) : len;
 	if (how & 32)
 		h.dma_len = 1 + next8(s) * mtu / 4;
+	if (TAGS) {
+		data[0] = next8(s) & 7;
+		data[15] = data[0] >> 1 & 3;
+		data[31] = next8(s);
+	}
 	rig_pkt_build(&w->pkt, &h, data, len);
 	if (h.bth.psn == w->their_psn)
 		w->their_psn = ur_psn_add(h.bth.psn, 1);
@@ -278,10 +323,13 @@ static uint8_t draw_opcode(struct script *s)
 	static const uint8_t ops[] = { UR_WR_SEND,	 UR_WR_SEND_IMM,
 				       UR_WR_RDMA_WRITE, UR_WR_RDMA_WRITE_IMM,
 				       UR_WR_RDMA_READ,	 UR_WR_FETCH_ADD,
-				       UR_WR_CMP_SWP };
+				       UR_WR_CMP_SWP,	 UR_WR_ATOMIC_WRITE,
+				       UR_WR_FLUSH };
 	uint8_t how = next8(s);
 
-	if (FUZZ_QP_TYPE == UR_QPT_RC || FUZZ_QP_TYPE == UR_QPT_XRC_SEND)
+	if (FUZZ_QP_TYPE == UR_QPT_RC)
+		return ops[how % 9];
+	if (FUZZ_QP_TYPE == UR_QPT_XRC_SEND)
 		return ops[how % 7];
 	return ops[how % (FUZZ_QP_TYPE == UR_QPT_UC ? 4 : 2)];
 }
@@ -308,6 +356,7 @@ static void post_send(struct world *w, struct script *s)
 		wr.flags |= UR_SEND_FENCE;
 	if (how > 250)
 		sge.lkey ^= 0x100;
+	wr.placement = UR_FLUSH_GLOBAL;
 	if (wr.opcode >= UR_WR_CMP_SWP)
 		sge.length = 8;
 	else if (wr.opcode != UR_WR_RDMA_READ && sge.length <= 64 && how & 2)
@@ -318,14 +367,62 @@ static void post_send(struct world *w, struct script *s)
 	poll(w);
 }
 
+/* Bind or invalidate; now and then what cannot be. */
+static void post_window(struct world *w, struct script *s)
+{
+	uint8_t how = next8(s);
+	const struct ur_mw *mw = w->mw[how & 1];
+	uint32_t off = SHOWN + next8(s);
+	struct ur_mw_bind b = {
+		.addr = (uintptr_t)shown.p + off,
+		.length = next8(s) % (SHOWN_END - off),
+		.window = mw->win.key,
+		.key = next8(s),
+		.lkey = how > 250 ? remote.mr->key : shown.mr->key,
+		.access = UR_ACCESS_REMOTE_WRITE | UR_ACCESS_REMOTE_READ |
+			  UR_ACCESS_REMOTE_ATOMIC | UR_ACCESS_FLUSH_GLOBAL |
+			  (how & 4 ? UR_ACCESS_ZERO_BASED : 0),
+	};
+	struct rig_wr wr = { .wr_id = w->sends,
+			     .imm_be = mw->win.key ^ (how > 240),
+			     .bind = &b,
+			     .opcode =
+				     how & 8 ? UR_WR_LOCAL_INV : UR_WR_BIND_MW,
+			     .flags = UR_SEND_SIGNALED };
+
+	if (!WINDOWS)
+		return;
+	if (rig_post_send(&w->qp, &wr) == 0)
+		w->sends++;
+	ur_roce_kick(w->lane.roce, &w->qp, w->now_ns);
+	poll(w);
+}
+
+static void post_tag(struct world *w, struct script *s)
+{
+	struct ur_tm_wr wr = { .op = next8(s) % 3,
+			       .wr_id = TAG_ID,
+			       .signaled = true,
+			       .sync = next8(s) & 1,
+			       .seen = w->srq.tm->unexpected,
+			       .handle = next8(s),
+			       .recv_wr_id = TAG_ID,
+			       .tag = next8(s) & 3,
+			       .mask = 3,
+			       .sge = rig_sge(&local, 12288, next8(s) * 16u) };
+
+	(void)ur_tm_post(&w->srq, &wr, w->now_ns);
+	poll(w);
+}
+
 static void post_recv(struct world *w, struct script *s)
 {
 	struct ur_sge sge = rig_sge(&local, 8192, next8(s) * 16u);
 
 	if (w->qp.state == UR_QPS_RESET)
 		return;
-	if (rig_post_recv(TARGET ? &w->srq.rq : &w->qp.rq, RECV_ID | w->recvs,
-			  &sge, 1) == 0)
+	if (rig_post_recv(TARGET || TAGS ? &w->srq.rq : &w->qp.rq,
+			  RECV_ID | w->recvs, &sge, 1) == 0)
 		w->recvs++;
 	ur_roce_kick(w->lane.roce, &w->qp, w->now_ns);
 	poll(w);
@@ -350,7 +447,7 @@ static void change_state(struct world *w, struct script *s)
 				       w->now_ns) == 0);
 		poll(w);
 		w->sends = w->sends_done = 0;
-		if (!TARGET)
+		if (!TARGET && !TAGS)
 			w->recvs = w->recvs_done = 0;
 		connect_qp(w);
 		break;
@@ -384,7 +481,10 @@ static void command(struct world *w, struct script *s)
 		break;
 	case 3:
 	case 4:
-		post_recv(w, s);
+		if (TAGS && next8(s) & 1)
+			post_tag(w, s);
+		else
+			post_recv(w, s);
 		break;
 	case 5:
 		sleep_a_while(w, s);
@@ -395,6 +495,9 @@ static void command(struct world *w, struct script *s)
 		break;
 	case 8:
 		change_state(w, s);
+		break;
+	case 9:
+		post_window(w, s);
 		break;
 	default:
 		peer_packet(w, s);
@@ -408,17 +511,33 @@ static void world_fini(struct world *w)
 	(void)rig_qp_state(&w->lane, &w->qp, UR_QPS_ERR, w->now_ns);
 	poll(w);
 	RIG_CHECK(w->sends_done == w->sends);
-	RIG_CHECK(TARGET || w->recvs_done == w->recvs);
+	RIG_CHECK(TARGET || TAGS || w->recvs_done == w->recvs);
 	rig_qp_destroy(&w->lane, &w->qp);
-	if (TARGET) {
+	RIG_CHECK(!w->mw[1]->mr);
+	for (uint32_t i = 0; i < 2; i++)
+		ur_mw_destroy(&host.mrs, w->mw[i]);
+	RIG_CHECK(shown.mr->windows == 0);
+	if (TARGET)
 		ur_srq_table_remove(host.srqs, &w->srq);
-		RIG_CHECK(ur_srq_fini(&w->srq) == 0);
+	if (TAGS) { /* what was matched came back */
+		uint32_t n = 0;
+
+		ur_list_for_each_safe(a, b, &w->srq.tm->list)
+			n++;
+		ur_list_for_each_safe(a, b, &w->srq.tm->free)
+			n++;
+		RIG_CHECK(n == 24 && w->qp.sq.own == 0);
 	}
+	if (TARGET || TAGS)
+		RIG_CHECK(ur_srq_fini(&w->srq) == 0);
 	RIG_CHECK(ur_cq_fini(&w->cq) == 0);
 	rig_lane_fini(&w->lane);
 	RIG_CHECK(rig_buf_guards_ok(&remote) && rig_buf_guards_ok(&local));
 	RIG_CHECK(rig_buf_guards_ok(&secret) && rig_buf_guards_ok(&readonly));
 	RIG_CHECK(all_are(&secret, 0x11) && all_are(&readonly, 0x22));
+	RIG_CHECK(rig_buf_guards_ok(&shown));
+	for (uint32_t i = 0; i < shown.len; i++)
+		RIG_CHECK((i >= SHOWN && i < SHOWN_END) || shown.p[i] == 0x33);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

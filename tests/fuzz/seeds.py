@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Make the seeds of fuzz_bth and fuzz_icrc in tests/data/fuzz: of each opcode
-in the golden captures the shortest packet."""
+in the golden captures the shortest packet.  And those of fuzz_raw: frames with
+the headers that it looks for, behind flows that ask for them."""
 import pathlib
 import struct
 
@@ -28,7 +29,46 @@ def roce(frame):
     return frame[udp + 8:], struct.unpack_from(">H", frame, 18)[0]
 
 
+IP4 = bytes.fromhex("0a0000010a000002")
+MACS = bytes.fromhex("02000000000b02000000000a")
+
+
+def ipv4(proto, payload):
+    return struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(payload), 1, 0x4000, 64,
+                       proto, 0) + IP4 + payload
+
+
+def raw_frames():
+    """Name and bytes of one frame for each kind of header."""
+    udp = struct.pack(">HHHH", 1000, 2000, 14, 0) + b"hello!"
+    tcp = struct.pack(">HHIIHHHH", 1000, 2000, 1, 2, 0x5018, 99, 0, 0)
+    plain = MACS + b"\x08\0" + ipv4(17, udp)
+    yield "udp", plain
+    yield "vlan", MACS + bytes.fromhex("8100ac0c0800") + ipv4(17, udp)
+    yield "tcp", MACS + b"\x08\0" + ipv4(6, tcp + b"x" * 40)
+    yield "tcp6", (MACS + b"\x86\xdd" + struct.pack(
+        ">IHBB", 0x60b12345, 8 + len(tcp), 0, 63) + IP4 * 4
+        + bytes.fromhex("0600010400000000") + tcp)
+    yield "vxlan", MACS + b"\x08\0" + ipv4(17, struct.pack(
+        ">HHHHII", 9, 4789, 16 + len(plain), 0, 8 << 24, 7 << 8) + plain)
+    yield "gre", MACS + b"\x08\0" + ipv4(47, bytes.fromhex(
+        "a00008000000000001020304") + ipv4(17, udp))
+    yield "mpls", MACS + bytes.fromhex("884700064040000c8140") + ipv4(17, udp)
+    yield "esp", MACS + b"\x08\0" + ipv4(50, bytes(16))
+
+
+def raw_seeds():
+    folder = DATA / "fuzz/fuzz_raw"
+    folder.mkdir(parents=True, exist_ok=True)
+    # No, one and two specs; then the tag and the size of a packet.
+    flows = bytes([0, 1, 0, 0]) + bytes([0, 0, 1, 1, 5, 0, 0, 0]) + bytes(
+        [0, 2, 0, 2, 0, 0, 1, 2, 0x84, 0, 0, 0]) + bytes([3, 0, 0, 0])
+    for name, frame in raw_frames():
+        (folder / name).write_bytes(flows + bytes([0, 0, 0, 0, 20]) + frame)
+
+
 def main():
+    raw_seeds()
     shortest = {}
     for path in sorted((DATA / "pcap").glob("*.pcap")):
         for frame in frames(path):

@@ -22,6 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
 import guest                                   # noqa: E402
+import rates                                   # noqa: E402
 from harness.proc import Failure, Proc, Skip   # noqa: E402
 from harness.run import run_case, stop         # noqa: E402
 from peers import ROLES, Peers                 # noqa: E402
@@ -48,6 +49,8 @@ def arguments():
                    help='skip what would start later')
     p.add_argument('--hold', action='store_true',
                    help='boot the guest, run nothing, end on ^C')
+    p.add_argument('--rates', metavar='BUILD', help='no cases: compare the '
+                   'rate of connections within the guest')
     p.add_argument('--list', action='store_true')
     p.add_argument('-k', default='', metavar='PATTERN')
     p.add_argument('groups', nargs='*', metavar='GROUP')
@@ -79,6 +82,9 @@ def run_all(args, cases, count):
                     os.path.abspath(args.progs), not args.short)
         if args.hold:
             hold(env)
+        if args.rates:
+            rates.measure(env, args.rates)
+            return
         for name, role, case in cases:
             if time.monotonic() > end - 10:
                 raise Skip(f'not done within {args.limit} s: {name} ...')

@@ -42,12 +42,17 @@ def pingpong(kind, gid, args, lost=0):
     return run
 
 
+# An emulated guest may not run for a while, which is no reason to give up.
+PATIENT = ['-u', '18']
+
+
 def perftest(prog, args, gid='v4', lost=0):
     def run(env):
         port = env.port()
+        timeout = [] if lost else PATIENT
 
         def make(host, peer):
-            return ([f'ib_{prog}', '-F', '-p', port] + words(args)
+            return ([f'ib_{prog}', '-F', '-p', port] + words(args) + timeout
                     + ['-x', env.gid(host, gid)] + to(peer))
         with Loss(env, lost):
             _, c = env.duel(make, timeout=180)

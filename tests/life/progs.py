@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Our own verbs programs (tests/progs) on urnic."""
 
+import shutil
+
 from harness.env import Case, Failure, words
+from harness.proc import SLOW, Skip
 
 QUICK_LIMITS = ('qp_caps', 'recv_wr', 'send_wr', 'sge', 'inline', 'cqe',
                 'cq_overrun', 'srq_wr', 'rd_atomic', 'message', 'tables',
-                'pds')
+                'pds', 'mws')
 SLOW_LIMITS = ('cqs', 'srqs', 'mrs', 'ahs', 'qps', 'groups')
 MEMORY = ('null', 'dm', 'dmabuf', 'odp', 'import', 'domains', 'many-domains')
+WINDOWS = ('type1', 'type2', 'refused', 'destroyed', 'extended')
 LEAVE = {'return': 0, 'exit': 0, '_exit': 0, 'thread': 0, 'close': 0,
          'abort': -6}
 
@@ -31,6 +35,36 @@ def alone(prog, args, code=0, timeout=60):
     return run
 
 
+def memcheck(args, code):
+    """Under valgrind, whose exit code says whether it had to complain."""
+    def run(env):
+        if SLOW > 1:
+            raise Skip('sanitizers and valgrind exclude each other')
+        if not shutil.which('valgrind'):
+            raise Skip('valgrind is not installed')
+        p = env.run(env.a, 'valgrind', '-q', '--error-exitcode=9',
+                    env.prog('memcheck'), *words(args))
+        got = p.wait(120)
+        if got != code:
+            raise Failure(f'exit {got} instead of {code}: {p.describe()}')
+    return run
+
+
+def memory_by_cm(device, what):
+    """The same as `memory` on a device that rdma_cm connects."""
+    def run(env):
+        env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
+                 env.prog('memory'), env.a.ip4, '-M', what)
+    return run
+
+
+def windows(device, what):
+    def run(env):
+        env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
+                 env.prog('windows'), env.a.ip4, what)
+    return run
+
+
 CASES = [
     Case('1000-qps', pair('many_qps', '-q 1000')),
     Case('4000-qps', pair('many_qps', '-q 4000 -n 2'), full=True),
@@ -46,12 +80,23 @@ CASES = [
     # The kernel does not deliver IPv6 multicast on lo.
     Case('multicast-v6', pair('mcast', '-M v6', 'v6'), where='veth'),
     Case('caps', alone('caps', '')),
+    Case('misuse', alone('misuse', '')),
+    Case('old-abi', alone('old_abi', '')),
     Case('threads', alone('threads', '')),
     Case('after-fork', alone('after_fork', '')),
     Case('dlopen', alone('reload', '50'), where='lo'),
 ]
+CASES += [
+    Case('memcheck', memcheck('', 0), where='lo'),
+    Case('memcheck-sees-faults', memcheck('-M fault', 9), where='lo'),
+]
 CASES += [Case(f'memory-{name}', alone('memory', f'-M {name}'))
           for name in MEMORY]
+CASES += [Case(f'memory-{name}-urniw0', memory_by_cm('urniw0', name))
+          for name in MEMORY[:4]]
+CASES += [Case(f'windows-{what}-{device}', windows(device, what))
+          for what in WINDOWS for device in ('urnic0', 'urniw0')]
+CASES += [Case('flush-and-atomic-write', windows('urnic0', 'placed'))]
 CASES += [Case(f'leave-by-{mode}', alone('leave', f'-M {mode}', code))
           for mode, code in LEAVE.items()]
 CASES += [Case(f'limit-{name}', alone('limits', f'-M {name}'), where='lo')

@@ -22,7 +22,10 @@
 
 #define WAIT_MS	      20000
 #define PRIVATE_MAX   56 /* of a request on RoCE, with the CMA's header */
+#define ACCEPT_MAX    196
+#define REJECT_MAX    148
 #define NO_SUCH_LEVEL 7
+#define BACKLOG	      4
 #define MEMORY_SLACK  4096 /* KiB that an allocator may come to keep */
 
 #define REFUSED(call, error)                                                   \
@@ -104,7 +107,7 @@ static uint16_t listen_on(enum rdma_port_space ps)
 	listener = new_id(&server, ps);
 	VT_TRUE(rdma_bind_addr(listener, addr(0)) == 0);
 	VT_TRUE(listener->verbs && listener->port_num == 1);
-	VT_TRUE(rdma_listen(listener, 4) == 0);
+	VT_TRUE(rdma_listen(listener, BACKLOG) == 0);
 	VT_TRUE(rdma_get_src_port(listener) != 0);
 	return ntohs(rdma_get_src_port(listener));
 }
@@ -412,6 +415,30 @@ static void rule_reject(void)
 	VT_TRUE(rdma_destroy_id(listener) == 0);
 }
 
+/* The backlog is of requests that nobody has looked at. */
+static void rule_backlog(void)
+{
+	struct rdma_conn_param param = { .retry_count = 7 };
+	uint16_t port = listen_on(RDMA_PS_TCP);
+	struct side asked[2 * BACKLOG], asking[2 * BACKLOG];
+
+	for (int i = 0; i < 2 * BACKLOG; i++) {
+		client.id = resolve(RDMA_PS_TCP, port);
+		make_qp(&client, IBV_QPT_RC);
+		VT_TRUE(rdma_connect(client.id, &param) == 0);
+		take_request("", 0, 0, 0);
+		asking[i] = client;
+		asked[i] = server;
+	}
+	for (int i = 0; i < 2 * BACKLOG; i++) {
+		end(&asked[i]);
+		rdma_ack_cm_event(next(&client, RDMA_CM_EVENT_REJECTED));
+	}
+	for (int i = 0; i < 2 * BACKLOG; i++)
+		end(&asking[i]);
+	VT_TRUE(rdma_destroy_id(listener) == 0);
+}
+
 /* A request whose id is destroyed unanswered is a rejected one. */
 static void rule_unanswered(void)
 {
@@ -447,9 +474,42 @@ static void rule_private_data(void)
 	}
 	VT_TRUE(rdma_connect(client.id, &param) == 0);
 	take_request(data, PRIVATE_MAX, 0, 0);
+	make_qp(&server, IBV_QPT_RC);
+	if (!iwarp) {
+		REFUSED(rdma_reject(server.id, data, REJECT_MAX + 1), EINVAL);
+		param.private_data_len = ACCEPT_MAX + 1;
+		REFUSED(rdma_accept(server.id, &param), EINVAL);
+	}
 	end(&server);
 	rdma_ack_cm_event(next(&client, RDMA_CM_EVENT_REJECTED));
 	end(&client);
+	VT_TRUE(rdma_destroy_id(listener) == 0);
+}
+
+/* As much as fits comes across, each way. */
+static void rule_private_full(void)
+{
+	uint8_t most = iwarp ? UINT8_MAX : ACCEPT_MAX;
+	char data[UINT8_MAX];
+	struct rdma_conn_param param = { .private_data = data,
+					 .private_data_len = PRIVATE_MAX };
+	uint16_t port = listen_on(RDMA_PS_TCP);
+	struct rdma_cm_event *ev;
+
+	memset(data, 'y', sizeof(data));
+	client.id = resolve(RDMA_PS_TCP, port);
+	make_qp(&client, IBV_QPT_RC);
+	VT_TRUE(rdma_connect(client.id, &param) == 0);
+	take_request(data, PRIVATE_MAX, 0, 0);
+	make_qp(&server, IBV_QPT_RC);
+	param.private_data_len = most;
+	VT_TRUE(rdma_accept(server.id, &param) == 0);
+	ev = next(&client, RDMA_CM_EVENT_ESTABLISHED);
+	VT_TRUE(ev->param.conn.private_data_len >= most);
+	VT_TRUE(memcmp(ev->param.conn.private_data, data, most) == 0);
+	rdma_ack_cm_event(ev);
+	expect(&server, RDMA_CM_EVENT_ESTABLISHED, 0);
+	disconnect_both();
 	VT_TRUE(rdma_destroy_id(listener) == 0);
 }
 
@@ -679,8 +739,10 @@ static const struct {
 	{ "depths", rule_depths },
 	{ "connect", rule_connect },
 	{ "reject", rule_reject },
+	{ "backlog", rule_backlog },
 	{ "unanswered", rule_unanswered },
 	{ "private_data", rule_private_data },
+	{ "private_full", rule_private_full },
 	{ "own_qp", rule_own_qp },
 	{ "datagram", rule_datagram },
 	{ "cycles", rule_cycles },

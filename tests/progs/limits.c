@@ -545,6 +545,21 @@ static void check_mrs(void)
 	fill(&(struct kind){ "max_mr", make_mr, drop_mr }, lim.max_mr);
 }
 
+static void *make_mw(void)
+{
+	return ibv_alloc_mw(dev.pd, IBV_MW_TYPE_2);
+}
+
+static int drop_mw(void *p)
+{
+	return ibv_dealloc_mw(p);
+}
+
+static void check_mws(void)
+{
+	fill(&(struct kind){ "max_mw", make_mw, drop_mw }, lim.max_mw);
+}
+
 static void check_ahs(void)
 {
 	fill(&(struct kind){ "max_ah", make_ah, drop_ah }, lim.max_ah);
@@ -629,6 +644,7 @@ static const struct {
 	{ "cqs", check_cqs, true },
 	{ "srqs", check_srqs, true },
 	{ "mrs", check_mrs, true },
+	{ "mws", check_mws, false },
 	{ "ahs", check_ahs, true },
 	{ "qps", check_qps, true },
 	{ "groups", check_groups, true },

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Regions of every kind under real traffic, and domains.  -M NAME runs one
- * check; without it, all of them.
+ * check; without it, all of them.  With HOST, an address of this machine,
+ * queue pairs are those of rdma_cm's device and connected by it.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,95 @@
 #define BIG  100000u
 
 static struct vt_dev dev;
+static const char *host; /* NULL: connected by queue pair numbers */
+static struct rdma_cm_id *listener, *server, *client;
+static bool is_iwarp;
+
+static void *accept_one(void *arg)
+{
+	struct rdma_conn_param param = { .responder_resources = 4,
+					 .initiator_depth = 4 };
+
+	VT_TRUE(rdma_get_request(listener, &server) == 0);
+	VT_TRUE(rdma_accept(server, &param) == 0);
+	return arg;
+}
+
+static struct rdma_cm_id *endpoint(struct vt_loop *l, const char *port,
+				   int flags)
+{
+	struct rdma_addrinfo hints = { .ai_flags = flags,
+				       .ai_port_space = RDMA_PS_TCP };
+	struct ibv_qp_init_attr attr = { .send_cq = l->cq,
+					 .recv_cq = l->cq,
+					 .cap = { 16, 16, 1, 1, 0 },
+					 .qp_type = IBV_QPT_RC };
+	struct rdma_addrinfo *res;
+	struct rdma_cm_id *id;
+
+	VT_TRUE(rdma_getaddrinfo(host, port, &hints, &res) == 0);
+	VT_TRUE(rdma_create_ep(&id, res, dev.pd, &attr) == 0);
+	rdma_freeaddrinfo(res);
+	return id;
+}
+
+static void loop_open(struct vt_loop *l)
+{
+	struct rdma_conn_param param = { .responder_resources = 4,
+					 .initiator_depth = 4,
+					 .retry_count = 7,
+					 .rnr_retry_count = 7 };
+	pthread_t thread;
+	char port[16];
+
+	if (!host) {
+		vt_loop_open(&dev, l);
+		return;
+	}
+	l->cq = ibv_create_cq(dev.ctx, 64, NULL, NULL, 0);
+	VT_TRUE(l->cq);
+	listener = endpoint(l, NULL, RAI_PASSIVE);
+	VT_TRUE(rdma_listen(listener, 1) == 0);
+	snprintf(port, sizeof(port), "%u", ntohs(rdma_get_src_port(listener)));
+	VT_TRUE(pthread_create(&thread, NULL, accept_one, NULL) == 0);
+	client = endpoint(l, port, 0);
+	VT_TRUE(rdma_connect(client, &param) == 0);
+	VT_TRUE(pthread_join(thread, NULL) == 0);
+	l->a = client->qp;
+	l->b = server->qp;
+	l->mr = vt_mr(&dev, 2 * PAGE);
+}
+
+static void loop_close(struct vt_loop *l)
+{
+	if (!host) {
+		vt_loop_close(l);
+		return;
+	}
+	rdma_destroy_ep(client);
+	rdma_destroy_ep(server);
+	rdma_destroy_ep(listener);
+	VT_TRUE(ibv_dereg_mr(l->mr) == 0);
+	VT_TRUE(ibv_destroy_cq(l->cq) == 0);
+}
+
+/* The context that rdma_cm has of its device. */
+static void open_cm_device(void)
+{
+	const char *name = getenv("URNIC_RDMACM_DEVICE");
+	struct ibv_context **all = rdma_get_devices(NULL);
+
+	VT_TRUE(all);
+	for (int i = 0; all[i]; i++)
+		if (!name ||
+		    strcmp(ibv_get_device_name(all[i]->device), name) == 0)
+			dev.ctx = dev.ctx ? dev.ctx : all[i];
+	VT_TRUE(dev.ctx);
+	is_iwarp = dev.ctx->device->transport_type == IBV_TRANSPORT_IWARP;
+	dev.pd = ibv_alloc_pd(dev.ctx);
+	VT_TRUE(dev.pd);
+	rdma_free_devices(all);
+}
 
 /* One request with one piece of memory; the status it ends with. */
 static enum ibv_wc_status request(struct vt_loop *l, enum ibv_wr_opcode op,
@@ -45,6 +136,30 @@ static enum ibv_wc_status request(struct vt_loop *l, enum ibv_wr_opcode op,
 	VT_TRUE(ibv_post_send(l->a, &wr, &bad) == 0);
 	vt_poll(l->cq, &wc);
 	return wc.status;
+}
+
+/* On iWARP it completes before it is there: a READ of nothing follows it. */
+static enum ibv_wc_status write_to(struct vt_loop *l, struct ibv_sge sge,
+				   uint64_t remote, uint32_t rkey)
+{
+	enum ibv_wc_status status =
+		request(l, IBV_WR_RDMA_WRITE, sge, remote, rkey);
+	struct ibv_mr *null;
+
+	if (!is_iwarp || status != IBV_WC_SUCCESS)
+		return status;
+	null = ibv_alloc_null_mr(dev.pd);
+	sge.lkey = null->lkey;
+	status = request(l, IBV_WR_RDMA_READ, sge, remote, rkey);
+	VT_TRUE(ibv_dereg_mr(null) == 0);
+	return status;
+}
+
+/* TERMINATE says no more than that something was wrong. */
+static bool is_refused(enum ibv_wc_status status)
+{
+	return is_iwarp ? status != IBV_WC_SUCCESS
+			: status == IBV_WC_REM_ACCESS_ERR;
 }
 
 static struct ibv_sge at(const struct ibv_mr *mr, uint64_t offset,
@@ -88,7 +203,7 @@ static void check_null(void)
 	struct vt_loop l;
 
 	VT_TRUE(null && null->rkey == 0);
-	vt_loop_open(&dev, &l);
+	loop_open(&l);
 	memset(p, 7, BIG);
 	struct ibv_sge from = { 0x123456789a, BIG, null->lkey };
 	struct ibv_sge to = at(mr, 0, BIG);
@@ -105,12 +220,10 @@ static void check_null(void)
 	VT_TRUE(request(&l, IBV_WR_RDMA_READ, from, (uintptr_t)p, mr->rkey) ==
 		IBV_WC_SUCCESS);
 	memset(p, 7, BIG);
-	VT_TRUE(request(&l, IBV_WR_RDMA_WRITE, from, (uintptr_t)p, mr->rkey) ==
-		IBV_WC_SUCCESS);
+	VT_TRUE(write_to(&l, from, (uintptr_t)p, mr->rkey) == IBV_WC_SUCCESS);
 	VT_TRUE(all_are(p, BIG, 0));
-	VT_TRUE(request(&l, IBV_WR_RDMA_WRITE, whole, 0, null->lkey) ==
-		IBV_WC_REM_ACCESS_ERR);
-	vt_loop_close(&l);
+	VT_TRUE(is_refused(write_to(&l, whole, 0, null->lkey)));
+	loop_close(&l);
 	VT_TRUE(ibv_dereg_mr(null) == 0);
 	VT_TRUE(ibv_dereg_mr(mr) == 0);
 }
@@ -129,10 +242,9 @@ static void check_dm(void)
 					  RIGHTS | IBV_ACCESS_ZERO_BASED);
 
 	VT_TRUE(mr);
-	vt_loop_open(&dev, &l);
+	loop_open(&l);
 	vt_fill(l.mr->addr, PAGE, 3);
-	VT_TRUE(request(&l, IBV_WR_RDMA_WRITE, at(l.mr, 0, PAGE), 0,
-			mr->rkey) == IBV_WC_SUCCESS);
+	VT_TRUE(write_to(&l, at(l.mr, 0, PAGE), 0, mr->rkey) == IBV_WC_SUCCESS);
 	VT_TRUE(ibv_memcpy_from_dm(out, dm, PAGE, PAGE) == 0);
 	VT_TRUE(vt_check(out, PAGE, 3));
 	vt_fill(in, PAGE, 4);
@@ -148,9 +260,9 @@ static void check_dm(void)
 	memcpy(&old, l.mr->addr, 8);
 	VT_TRUE(ibv_memcpy_from_dm(&word, dm, PAGE + 64, 8) == 0);
 	VT_TRUE(old == 37 && word == 42);
-	VT_TRUE(request(&l, IBV_WR_RDMA_READ, at(l.mr, 0, 8), PAGE - 7,
-			mr->rkey) == IBV_WC_REM_ACCESS_ERR);
-	vt_loop_close(&l);
+	VT_TRUE(is_refused(request(&l, IBV_WR_RDMA_READ, at(l.mr, 0, 8),
+				   PAGE - 7, mr->rkey)));
+	loop_close(&l);
 	VT_TRUE(ibv_free_dm(dm) == EBUSY);
 	VT_TRUE(ibv_dereg_mr(mr) == 0);
 	VT_TRUE(ibv_free_dm(dm) == 0);
@@ -168,31 +280,30 @@ static void check_dmabuf(void)
 					      0x10000000, fd, RIGHTS);
 
 	VT_TRUE(mr);
-	vt_loop_open(&dev, &l);
+	loop_open(&l);
 	vt_fill(l.mr->addr, PAGE, 5);
-	VT_TRUE(request(&l, IBV_WR_RDMA_WRITE, at(l.mr, 0, PAGE),
-			0x10000000 + PAGE, mr->rkey) == IBV_WC_SUCCESS);
+	VT_TRUE(write_to(&l, at(l.mr, 0, PAGE), 0x10000000 + PAGE, mr->rkey) ==
+		IBV_WC_SUCCESS);
 	VT_TRUE(pread(fd, out, PAGE, 2 * PAGE) == PAGE);
 	VT_TRUE(vt_check(out, PAGE, 5));
 	/* Who takes pages away from it harms the request, not the process. */
 	VT_TRUE(ftruncate(fd, PAGE) == 0);
-	VT_TRUE(request(&l, IBV_WR_RDMA_WRITE, at(l.mr, 0, PAGE),
-			0x10000000 + PAGE, mr->rkey) == IBV_WC_REM_ACCESS_ERR);
-	vt_loop_close(&l);
+	VT_TRUE(is_refused(
+		write_to(&l, at(l.mr, 0, PAGE), 0x10000000 + PAGE, mr->rkey)));
+	loop_close(&l);
 	VT_TRUE(ibv_dereg_mr(mr) == 0);
 	close(fd);
 }
 
-static enum ibv_wc_status write_to(void *p, uint32_t rkey)
+static enum ibv_wc_status write_page(void *p, uint32_t rkey)
 {
 	enum ibv_wc_status status;
 	struct vt_loop l;
 
-	vt_loop_open(&dev, &l);
+	loop_open(&l);
 	vt_fill(l.mr->addr, PAGE, 6);
-	status = request(&l, IBV_WR_RDMA_WRITE, at(l.mr, 0, PAGE), (uintptr_t)p,
-			 rkey);
-	vt_loop_close(&l);
+	status = write_to(&l, at(l.mr, 0, PAGE), (uintptr_t)p, rkey);
+	loop_close(&l);
 	return status;
 }
 
@@ -207,13 +318,13 @@ static void on_demand(struct ibv_mr *mr, void *p)
 {
 	VT_TRUE(mr);
 	munmap(p, PAGE);
-	VT_TRUE(write_to(p, mr->rkey) == IBV_WC_REM_ACCESS_ERR);
+	VT_TRUE(is_refused(write_page(p, mr->rkey)));
 	for (int i = 0; i < 2; i++) {
 		map_at(p);
-		VT_TRUE(write_to(p, mr->rkey) == IBV_WC_SUCCESS);
+		VT_TRUE(write_page(p, mr->rkey) == IBV_WC_SUCCESS);
 		VT_TRUE(vt_check(p, PAGE, 6));
 		munmap(p, PAGE);
-		VT_TRUE(write_to(p, mr->rkey) == IBV_WC_REM_ACCESS_ERR);
+		VT_TRUE(is_refused(write_page(p, mr->rkey)));
 	}
 	map_at(p);
 	struct ibv_sge sge = { (uintptr_t)p, PAGE, mr->lkey };
@@ -221,7 +332,7 @@ static void on_demand(struct ibv_mr *mr, void *p)
 	VT_TRUE(ibv_advise_mr(dev.pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
 			      IBV_ADVISE_MR_FLAG_FLUSH, &sge, 1) == 0);
 	VT_TRUE(ibv_dereg_mr(mr) == 0);
-	VT_TRUE(write_to(p, sge.lkey) == IBV_WC_REM_ACCESS_ERR);
+	VT_TRUE(is_refused(write_page(p, sge.lkey)));
 }
 
 static void check_odp(void)
@@ -352,7 +463,11 @@ int main(int argc, char **argv)
 	int ran = 0;
 
 	vt_args(&args, argc, argv);
-	vt_dev_open(&dev, args.gid_index);
+	host = args.host;
+	if (host)
+		open_cm_device();
+	else
+		vt_dev_open(&dev, args.gid_index);
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
 		if (args.mode && strcmp(args.mode, checks[i].name) != 0)
 			continue;
@@ -361,6 +476,7 @@ int main(int argc, char **argv)
 		ran++;
 	}
 	VT_TRUE(ran > 0);
-	vt_dev_close(&dev);
+	if (!host)
+		vt_dev_close(&dev);
 	return 0;
 }

@@ -32,10 +32,15 @@ void urs_stream_set_state(struct urs_stream *st, enum urs_state state)
 	urs_sock_wake(&st->s);
 }
 
+/* What is broken is also ended: the peer may neither write into our memory any
+ * more nor wait for us. */
 void urs_stream_fail(struct urs_stream *st, int error)
 {
 	if (st->state == URS_FAILED || st->state == URS_CLOSED)
 		return;
+	if (st->state == URS_CONNECTED && rdma_disconnect(st->id))
+		ur_debug("rsocket %d: disconnect: %s", st->s.fd,
+			 strerror(errno));
 	st->s.error = error;
 	urs_stream_set_state(st, URS_FAILED);
 }

@@ -5,8 +5,11 @@
  * oracle knows who must be talking to whom.
  *
  * What may be heard: each event at most once, RESPONSE before anything of an
- * established connection, the end once; UNREACHABLE only if the peer died.
+ * established connection, the end once; UNREACHABLE only if the peer died.  An
+ * offer of another path (one of a connection) is answered once, as its token
+ * says; the server may see it twice, when its answer was lost.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "sim/cm/cmsim.h"
@@ -14,6 +17,7 @@
 #define BIT(type) (1u << (type))
 #define ENDED                                                                  \
 	(BIT(UR_CM_REJECTED) | BIT(UR_CM_UNREACHABLE) | BIT(UR_CM_DISCONNECTED))
+#define PATHS  (BIT(UR_CM_ALT_PATH) | BIT(UR_CM_ALT_PATH_RESULT))
 #define PS_TCP 0x0106
 #define PS_UDP 0x0111
 
@@ -98,6 +102,8 @@ static void establish(struct cs_end *e)
 	if (whim < 90) {
 		rc = ur_cm_establish(e->id, e->w->now_ns);
 		e->accepted = rc == 0;
+		if (rc == 0 && cs_chance(e->w, CS_PROB / 2))
+			later(e, CS_EV_LAP, e->w->p.live_ns);
 		if (rc < 0 && !(e->heard & ENDED))
 			cs_fail(e->w, "client %u cannot establish", e->token);
 	} else if (whim < 95) {
@@ -107,6 +113,81 @@ static void establish(struct cs_end *e)
 	} else {
 		destroy(e);
 	}
+}
+
+static uint32_t token_in(const struct ur_cm_event *ev)
+{
+	uint32_t token = UINT32_MAX;
+
+	if (ev->param.private_len >= sizeof(token))
+		memcpy(&token, ev->param.private_data, sizeof(token));
+	return token;
+}
+
+static enum ur_cm_apr answer_to_offer(const struct cs_end *e)
+{
+	return e->token % 3 ? UR_CM_APR_SUCCESS : UR_CM_APR_REJECT;
+}
+
+void cs_app_lap(struct cs_end *e)
+{
+	struct ur_cm_path alt = { .mtu = 3 };
+
+	if (!e->id || e->heard & ENDED || e->left)
+		return;
+	cs_addr(alt.local, 10);
+	cs_addr(alt.remote, 11);
+	if (ur_cm_lap(e->id, &alt, &e->token, sizeof(e->token), e->w->now_ns))
+		return;
+	cs_trace(e->w, "client %u offers a path", e->token);
+	e->lap_due = true;
+	e->lap_ns = e->w->now_ns;
+}
+
+/* -EINVAL: it has ended meanwhile, or this is the second of two. */
+void cs_app_apr(struct cs_end *e)
+{
+	if (e->id)
+		(void)ur_cm_apr(e->id, answer_to_offer(e), NULL, 0,
+				e->w->now_ns);
+}
+
+/* Without loss it takes as long as the peer thinks, and the way. */
+static void check_offer(struct cs_end *e)
+{
+	uint64_t most = e->w->p.think_ns + 4 * e->w->p.latency_ns;
+
+	if (e->w->scenario == CS_CLEAN && e->lap_due &&
+	    e->w->now_ns - e->lap_ns > most)
+		cs_fail(e->w, "client %u: its offer is not answered", e->token);
+}
+
+/* Who is no more cannot know the path, or does not answer. */
+static bool is_answer(const struct cs_end *e, int status)
+{
+	bool gone = e->w->scenario == CS_CRASH || (e->peer && e->peer->left);
+
+	if (status == -ETIMEDOUT || status == UR_CM_APR_INVALID_COMM_ID)
+		return gone;
+	return status == (int)answer_to_offer(e);
+}
+
+static void on_path(struct cs_end *e, const struct ur_cm_event *ev)
+{
+	if (ev->type == UR_CM_ALT_PATH) {
+		if (!e->server || token_in(ev) != e->token)
+			cs_fail(e->w, "server %u: wrong offer", e->token);
+		later(e, CS_EV_APR, e->w->p.think_ns);
+		return;
+	}
+	if (!e->lap_due)
+		cs_fail(e->w, "client %u: an answer to no offer", e->token);
+	if (!is_answer(e, ev->status))
+		cs_fail(e->w, "client %u: wrong answer %d to its offer",
+			e->token, ev->status);
+	check_offer(e);
+	e->lap_due = false;
+	e->w->paths++;
 }
 
 void cs_app_act(struct cs_end *e)
@@ -142,15 +223,7 @@ void cs_app_leave(struct cs_end *e)
 	cs_trace(e->w, "%s %u disconnects", e->server ? "server" : "client",
 		 e->token);
 	e->left = true;
-}
-
-static uint32_t token_in(const struct ur_cm_event *ev)
-{
-	uint32_t token = UINT32_MAX;
-
-	if (ev->param.private_len >= sizeof(token))
-		memcpy(&token, ev->param.private_data, sizeof(token));
-	return token;
+	e->lap_due = false; /* nobody waits any more */
 }
 
 static void on_request(struct cs_proc *p, const struct ur_cm_event *ev)
@@ -198,7 +271,7 @@ static void check_event(struct cs_end *e, const struct ur_cm_event *ev)
 
 	if (ev->id != e->id)
 		cs_fail(w, "%s %u: event of another id", who, e->token);
-	if (e->heard & BIT(ev->type))
+	if (e->heard & BIT(ev->type) & ~PATHS)
 		cs_fail(w, "%s %u: event %d twice", who, e->token, ev->type);
 	if (e->heard & ENDED && ev->type != UR_CM_TIMEWAIT_EXIT)
 		cs_fail(w, "%s %u: event %d after the end", who, e->token,
@@ -227,6 +300,11 @@ static void on_event(struct cs_end *e, const struct ur_cm_event *ev)
 		 e->server ? "server" : "client", e->token, ev->type,
 		 ev->status);
 	check_event(e, ev);
+	if (BIT(ev->type) & PATHS) {
+		on_path(e, ev);
+		return;
+	}
+	check_offer(e);
 	e->heard |= BIT(ev->type);
 	e->status = ev->status;
 	if (ev->type != UR_CM_ESTABLISHED || e->datagram)

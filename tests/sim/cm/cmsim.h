@@ -76,10 +76,12 @@ struct cs_end {
 	uint32_t qpn;
 	bool server;
 	bool datagram;
-	bool patient;	/* waits for the peer to end it */
-	bool dead;	/* with its process */
-	bool accepted;	/* server: REP sent; client: RTU sent */
-	bool left;	/* it ended first: disconnect, reject, destroy */
+	bool patient;  /* waits for the peer to end it */
+	bool dead;     /* with its process */
+	bool accepted; /* server: REP sent; client: RTU sent */
+	bool left;     /* it ended first: disconnect, reject, destroy */
+	bool lap_due;  /* client: no answer to its offer has come */
+	uint64_t lap_ns;
 	uint32_t heard; /* events, a bit each */
 	int status;	/* of the last */
 };
@@ -89,6 +91,8 @@ enum cs_kind {
 	CS_EV_START, /* a client begins */
 	CS_EV_ACT,   /* a program's turn */
 	CS_EV_LEAVE, /* it has had enough */
+	CS_EV_LAP,   /* a client offers another path */
+	CS_EV_APR,   /* the server's answer to that */
 	CS_EV_CRASH,
 	CS_EV_ATTACK,
 };
@@ -119,6 +123,7 @@ struct cs_world {
 	uint64_t lost;
 	uint64_t delivered;
 	uint64_t refused;	 /* by urnicd */
+	uint64_t paths;		 /* offers that were answered */
 	struct ur_cm_dgram last; /* seen on the wire, for the hostile host */
 	bool failed;
 	bool tracing; /* a failed seed is run again to see it */
@@ -155,6 +160,8 @@ void cs_net_attack(struct cs_world *w);
 void cs_app_start(struct cs_end *e);
 void cs_app_act(struct cs_end *e);
 void cs_app_leave(struct cs_end *e);
+void cs_app_lap(struct cs_end *e);
+void cs_app_apr(struct cs_end *e);
 void cs_app_events(struct cs_proc *p);
 void cs_app_check(struct cs_end *e);
 

@@ -16,7 +16,7 @@ const char *const cs_scenario_names[CS_SCENARIOS] = {
 };
 
 static struct cs_world world;
-static unsigned long long conns, messages, lost, seeds;
+static unsigned long long conns, messages, lost, paths, seeds;
 static unsigned int failures;
 
 uint32_t cs_below(struct cs_world *w, uint32_t n)
@@ -81,6 +81,7 @@ static void run_seed(uint64_t seed, int scenario, bool verbose)
 	conns += world.p.conns;
 	messages += world.sent;
 	lost += world.lost;
+	paths += world.paths;
 	if (!ok) {
 		failures++;
 		(void)printf("seed %llu (%s): %s\n", (unsigned long long)seed,
@@ -129,8 +130,8 @@ int main(int argc, char **argv)
 	}
 	for (uint64_t s = first; s <= last && failures < MAX_FAILURES; s++)
 		run_seed(s, scenario, verbose);
-	(void)printf("%llu seeds, %u failed: %llu connections, %llu messages, "
-		     "%llu lost\n",
-		     seeds, failures, conns, messages, lost);
+	(void)printf("%llu seeds, %u failed: %llu connections, %llu other "
+		     "paths, %llu messages, %llu lost\n",
+		     seeds, failures, conns, paths, messages, lost);
 	return failures != 0 || seeds == 0;
 }

@@ -9,8 +9,8 @@
 
 #define TIME_LIMIT_NS (2000 * CS_S)
 #define MAX_EVENTS    2000000u
-/* 16 tries of each of five messages, and what answers them. */
-#define MSGS_PER_CONN 200u
+/* 16 tries of each of six messages, and what answers them. */
+#define MSGS_PER_CONN 240u
 
 void cs_fail(struct cs_world *w, const char *fmt, ...)
 {
@@ -160,6 +160,12 @@ static void happen(struct cs_world *w, struct cs_event *ev)
 		break;
 	case CS_EV_LEAVE:
 		cs_app_leave(ev->end);
+		break;
+	case CS_EV_LAP:
+		cs_app_lap(ev->end);
+		break;
+	case CS_EV_APR:
+		cs_app_apr(ev->end);
 		break;
 	case CS_EV_CRASH:
 		crash(w);

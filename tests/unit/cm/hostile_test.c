@@ -41,6 +41,8 @@ static void third_party_cannot_end_a_connection(void **state)
 	assert_state(f->b.id, "ESTABLISHED");
 	assert_int_equal(ur_cm_counters(f->b.cm)->drop_wrong_peer, 6);
 	take(f, &f->b, UR_CM_DREP); /* to the stranger, as for any unknown */
+	take(f, &f->b, UR_CM_APR);
+	assert_int_equal(f->m.u.apr.status, UR_CM_APR_INVALID_COMM_ID);
 	assert_quiet(f);
 }
 
@@ -229,7 +231,7 @@ static void messages_for_nothing(void **state)
 		{ UR_CM_DREP, 0 },
 		{ UR_CM_REJ, 0 },
 		{ UR_CM_MRA, 0 },
-		{ UR_CM_LAP, 0 },
+		{ UR_CM_LAP, UR_CM_APR },
 		{ UR_CM_APR, 0 },
 		{ UR_CM_SIDR_REP, 0 },
 	};

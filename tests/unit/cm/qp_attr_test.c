@@ -273,6 +273,53 @@ static void alternate_path_is_refused(void **state)
 	assert_true(mask & UR_QP_STATE);
 }
 
+/* What is no path, or none that is new, is refused without the owner. */
+static void useless_offers(void **state)
+{
+	static const struct {
+		uint8_t local, remote;
+		uint32_t qpn;
+		enum ur_cm_apr status;
+	} offers[] = {
+		{ 11, 12, B_QPN + 1, UR_CM_APR_INVALID_QPN },
+		{ 0, 12, B_QPN, UR_CM_APR_INVALID_GID },
+		{ 11, 0, B_QPN, UR_CM_APR_INVALID_GID },
+		{ 1, 2, B_QPN, UR_CM_APR_IS_CURRENT },
+	};
+	struct fix *f = *state;
+	struct ur_cm_wire_path *w = &f->m.u.lap.alternate;
+	struct ur_cm_path alt;
+	struct ur_cm_msg lap;
+
+	offer(f, &alt);
+	take(f, &f->a, UR_CM_LAP);
+	lap = f->m;
+	for (unsigned int i = 0; i < 4; i++) {
+		f->m = lap;
+		memset(w->local_gid, 0, 16);
+		memset(w->remote_gid, 0, 16);
+		if (offers[i].local)
+			addr4(w->local_gid, offers[i].local);
+		if (offers[i].remote)
+			addr4(w->remote_gid, offers[i].remote);
+		if (offers[i].status == UR_CM_APR_IS_CURRENT) {
+			memcpy(w->local_gid, f->a.addr, 16);
+			memcpy(w->remote_gid, f->b.addr, 16);
+		}
+		f->m.u.lap.remote_qpn = offers[i].qpn;
+		forge(f, f->a.addr, f->b.addr);
+		give(f, &f->b);
+		take(f, &f->b, UR_CM_APR);
+		assert_int_equal(f->m.u.apr.status, offers[i].status);
+		no_event(f, &f->b);
+	}
+	give(f, &f->a); /* the last answer */
+	event(f, &f->a, UR_CM_ALT_PATH_RESULT);
+	assert_int_equal(f->ev.status, UR_CM_APR_IS_CURRENT);
+	assert_state(f->b.id, "ESTABLISHED");
+	assert_quiet(f);
+}
+
 /* The connection lives on when nobody answers. */
 static void nobody_answers_the_offer(void **state)
 {
@@ -315,6 +362,7 @@ int main(void)
 		FIX_TEST(none_for_what_has_ended),
 		FIX_TEST(alternate_path),
 		FIX_TEST(alternate_path_is_refused),
+		FIX_TEST(useless_offers),
 		FIX_TEST(nobody_answers_the_offer),
 		FIX_TEST(disconnect_ends_the_offer),
 	};

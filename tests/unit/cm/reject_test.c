@@ -93,6 +93,29 @@ static void connector_rejects_the_response(void **state)
 	assert_quiet(f);
 }
 
+/* However many REJs are lost, the request does not come anew. */
+static void rejected_again_and_again(void **state)
+{
+	struct fix *f = *state;
+
+	fix_listen(f, PS_TCP);
+	fix_connect(f, PS_TCP);
+	pass(f, &f->a, UR_CM_REQ);
+	event(f, &f->b, UR_CM_REQUEST);
+	assert_int_equal(ur_cm_reject(f->b.id, 0, NULL, 0, f->now_ns), 0);
+	for (unsigned int i = 0; i < 10; i++) {
+		take(f, &f->b, UR_CM_REJ); /* lost */
+		wait_timer(f, &f->a);
+		pass(f, &f->a, UR_CM_REQ);
+		no_event(f, &f->b);
+	}
+	assert_true(f->now_ns > 25 * S);
+	pass(f, &f->b, UR_CM_REJ);
+	expect_rejected(f, &f->a, 28);
+	wait_ns(f, 20 * S);
+	assert_quiet(f);
+}
+
 /* The peer holds it for established, and hears that it is not. */
 static void destroyed_before_ready_to_use(void **state)
 {
@@ -445,6 +468,7 @@ int main(void)
 		FIX_TEST(owner_rejects),
 		FIX_TEST(owner_rejects_with_a_reason),
 		FIX_TEST(connector_rejects_the_response),
+		FIX_TEST(rejected_again_and_again),
 		FIX_TEST(destroyed_before_ready_to_use),
 		FIX_TEST(destroyed_while_the_reply_is_lost),
 		FIX_TEST(disconnected_while_the_reply_is_lost),

@@ -133,7 +133,9 @@ static void test_access_flags(void **state)
 			 -EINVAL);
 	assert_int_equal(try(f, f->buf, 8, at, UR_ACCESS_REMOTE_ATOMIC),
 			 -EINVAL);
-	assert_int_equal(try(f, f->buf, 8, at, 1 << 8), -EINVAL);
+	assert_int_equal(try(f, f->buf, 8, at, UR_ACCESS_FLUSH_GLOBAL), 0);
+	assert_int_equal(try(f, f->buf, 8, at, UR_ACCESS_FLUSH_PERSISTENT),
+			 -EINVAL);
 	assert_int_equal(try(f, f->buf, 8, at, 1 << 19), -EINVAL);
 	assert_int_equal(try(f, f->buf, 8, at, 1u << 30), -EINVAL);
 }

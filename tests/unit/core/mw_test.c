@@ -83,7 +83,7 @@ static struct ur_mw_bind want(const struct fixture *f, const struct ur_mw *mw,
 				    .access = access };
 }
 
-static uint32_t bind(struct fixture *f, struct ur_mw *mw, struct ur_qp *qp,
+static uint32_t make(struct fixture *f, struct ur_mw *mw, struct ur_qp *qp,
 		     uint32_t off, uint32_t len, uint32_t access)
 {
 	struct ur_mw_bind b = want(f, mw, off, len, access);
@@ -106,7 +106,7 @@ static void a_window_shows_a_part(void **state)
 {
 	struct fixture *f = *state;
 	uint64_t va = (uintptr_t)f->buf + 100;
-	uint32_t key = bind(f, f->one, &f->qp, 100, 50, RW);
+	uint32_t key = make(f, f->one, &f->qp, 100, 50, RW);
 
 	assert_int_equal(f->mr->windows, 1);
 	assert_int_equal(reach(f, &f->qp, key, va, 50, RW), 0);
@@ -137,10 +137,10 @@ static void c10_72_domains(void **state)
 	b = want(f, f->two, 0, 8, RW);
 	assert_int_equal(ur_mw_bind(&f->t, &f->alien, &b), -EINVAL);
 	/* Type 1 is for all QPs of the domain, type 2 for one. */
-	key = bind(f, f->one, &f->qp, 0, 8, RW);
+	key = make(f, f->one, &f->qp, 0, 8, RW);
 	assert_int_equal(reach(f, &f->qp2, key, va, 8, RW), 0);
 	assert_int_equal(reach(f, &f->alien, key, va, 8, RW), -EPERM);
-	key = bind(f, f->two, &f->qp, 0, 8, RW);
+	key = make(f, f->two, &f->qp, 0, 8, RW);
 	assert_int_equal(reach(f, &f->qp, key, va, 8, RW), 0);
 	assert_int_equal(reach(f, &f->qp2, key, va, 8, RW), -EPERM);
 	assert_int_equal(reach(f, &f->alien, key, va, 8, RW), -EPERM);
@@ -153,10 +153,10 @@ static void a_new_key_ends_the_old_one(void **state)
 	uint64_t va = (uintptr_t)f->buf;
 
 	assert_int_equal(reach(f, &f->qp, before, va, 1, RW), -ENOENT);
-	first = bind(f, f->one, &f->qp, 0, 8, RW);
+	first = make(f, f->one, &f->qp, 0, 8, RW);
 	assert_int_equal(first >> 8, before >> 8);
 	assert_int_equal(first & 0xff, (before + 1) & 0xff);
-	second = bind(f, f->one, &f->qp, 16, 8, RW);
+	second = make(f, f->one, &f->qp, 16, 8, RW);
 	assert_int_equal(second >> 8, before >> 8);
 	assert_int_equal(reach(f, &f->qp, first, va, 8, RW), -ENOENT);
 	assert_int_equal(reach(f, &f->qp, second, va, 8, RW), -ERANGE);
@@ -171,7 +171,7 @@ static void the_key_byte_wraps(void **state)
 
 	for (uint32_t i = 0; i < 300; i++) {
 		uint32_t was = f->one->win.key;
-		uint32_t key = bind(f, f->one, &f->qp, 0, 8, RW);
+		uint32_t key = make(f, f->one, &f->qp, 0, 8, RW);
 
 		assert_int_equal(key >> 8, family);
 		assert_int_equal(key & 0xff, (was + 1) & 0xff);
@@ -182,7 +182,7 @@ static void the_key_byte_wraps(void **state)
 static void type_1_is_unbound_by_length_0(void **state)
 {
 	struct fixture *f = *state;
-	uint32_t key = bind(f, f->one, &f->qp, 0, 8, RW);
+	uint32_t key = make(f, f->one, &f->qp, 0, 8, RW);
 	struct ur_mw_bind b = want(f, f->one, 0, 0, 0);
 
 	assert_int_equal(ur_mr_destroy(&f->t, f->mr), -EBUSY);
@@ -194,7 +194,7 @@ static void type_1_is_unbound_by_length_0(void **state)
 			       0),
 			 -ENOENT);
 	/* Without a region it is the same. */
-	bind(f, f->one, &f->qp, 0, 8, RW);
+	make(f, f->one, &f->qp, 0, 8, RW);
 	b = (struct ur_mw_bind){ .window = f->one->win.key };
 	assert_int_equal(ur_mw_bind(&f->t, &f->qp, &b), 0);
 	assert_int_equal(f->mr->windows, 0);
@@ -203,7 +203,7 @@ static void type_1_is_unbound_by_length_0(void **state)
 static void o10_37_2_30_type_2_is_bound_once(void **state)
 {
 	struct fixture *f = *state;
-	uint32_t key = bind(f, f->two, &f->qp, 0, 8, RW);
+	uint32_t key = make(f, f->two, &f->qp, 0, 8, RW);
 	struct ur_mw_bind b = want(f, f->two, 0, 16, RW);
 
 	assert_int_equal(ur_mw_bind(&f->t, &f->qp, &b), -EINVAL);
@@ -295,7 +295,7 @@ static void a_zero_based_window(void **state)
 {
 	struct fixture *f = *state;
 	uint32_t key =
-		bind(f, f->two, &f->qp, 100, 50, RW | UR_ACCESS_ZERO_BASED);
+		make(f, f->two, &f->qp, 100, 50, RW | UR_ACCESS_ZERO_BASED);
 	uint8_t *at = NULL;
 
 	assert_int_equal(
@@ -309,8 +309,8 @@ static void a_zero_based_window(void **state)
 static void o10_37_2_26_what_can_be_invalidated(void **state)
 {
 	struct fixture *f = *state;
-	uint32_t one = bind(f, f->one, &f->qp, 0, 8, RW);
-	uint32_t two = bind(f, f->two, &f->qp, 0, 8, RW);
+	uint32_t one = make(f, f->one, &f->qp, 0, 8, RW);
+	uint32_t two = make(f, f->two, &f->qp, 0, 8, RW);
 	const uint32_t wrong[] = { one, f->mr->key, two ^ 1, two ^ 0x100, 0 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
@@ -358,8 +358,8 @@ static void a_region_with_windows_stays(void **state)
 static void a_qp_that_goes_frees_its_windows(void **state)
 {
 	struct fixture *f = *state;
-	uint32_t one = bind(f, f->one, &f->qp, 0, 8, RW);
-	uint32_t two = bind(f, f->two, &f->qp, 0, 8, RW);
+	uint32_t one = make(f, f->one, &f->qp, 0, 8, RW);
+	uint32_t two = make(f, f->two, &f->qp, 0, 8, RW);
 
 	ur_mw_release(&f->t, &f->qp2);
 	assert_int_equal(f->mr->windows, 2);
@@ -369,7 +369,7 @@ static void a_qp_that_goes_frees_its_windows(void **state)
 	assert_int_equal(reach(f, &f->qp, two, (uintptr_t)f->buf, 8, RW),
 			 -ENOENT);
 	assert_int_equal(reach(f, &f->qp2, one, (uintptr_t)f->buf, 8, RW), 0);
-	bind(f, f->two, &f->qp2, 0, 8, RW);
+	make(f, f->two, &f->qp2, 0, 8, RW);
 }
 
 static void unknown_types(void **state)

@@ -74,6 +74,11 @@ int ur_conn_listen(struct ur_conn *c, int backlog)
 	return result();
 }
 
+void ur_conn_seen(struct ur_conn *c)
+{
+	c->seen = true;
+}
+
 int ur_conn_connect(struct ur_conn *c, const struct sockaddr_storage *src,
 		    const struct sockaddr_storage *dst,
 		    const struct ur_conn_param *param)

@@ -13,7 +13,7 @@ struct ur_conn {
 	struct sockaddr_storage addr;
 	struct ur_conn_param param; /* of connect or accept */
 	int backlog;
-	bool listening, connected, accepted, rejected, established;
+	bool listening, seen, connected, accepted, rejected, established;
 	bool disconnected;
 	uint16_t reason;
 };

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "roce/fixture.h"
 
+#include "core/tm.h"
+
 #include <stdlib.h>
 
-struct fix *fix_new_reset(enum ur_qp_type type, bool with_srq)
+static struct fix *fix_make(enum ur_qp_type type, bool with_srq, bool tags)
 {
 	struct fix *f = test_calloc(1, sizeof(*f));
 	struct ur_qp_init init = { .type = type };
@@ -18,6 +20,10 @@ struct fix *fix_new_reset(enum ur_qp_type type, bool with_srq)
 		assert_int_equal(ur_srq_init(&f->srq, &f->host.pd, 64, 4, 0,
 					     &f->host.async, NULL),
 				 0);
+	if (tags) {
+		assert_int_equal(ur_tm_init(&f->srq, FIX_TAGS), 0);
+		ur_srq_set_cq(&f->srq, &f->cq, NULL);
+	}
 	if (type == UR_QPT_XRC_RECV) {
 		ur_srq_set_cq(&f->srq, &f->cq, &f->host.xrcd);
 		assert_int_equal(ur_srq_table_add(f->host.srqs, &f->srq, 1), 0);
@@ -57,6 +63,19 @@ struct fix *fix_new_reset(enum ur_qp_type type, bool with_srq)
 				     .max_dest_rd_atomic = 4 };
 	memcpy(f->link.src, f->pkt.dst, 16);
 	memcpy(f->link.dst, f->pkt.src, 16);
+	return f;
+}
+
+struct fix *fix_new_reset(enum ur_qp_type type, bool with_srq)
+{
+	return fix_make(type, with_srq, false);
+}
+
+struct fix *fix_new_tm(void)
+{
+	struct fix *f = fix_make(UR_QPT_RC, true, true);
+
+	fix_connect(f);
 	return f;
 }
 

@@ -53,6 +53,9 @@ struct fix {
 
 /* A queue pair of the type in RTS, MTU 256; with_srq: receives by an SRQ. */
 struct fix *fix_new(enum ur_qp_type type, bool with_srq);
+/* RC, receives by a tag matching queue with a list of FIX_TAGS. */
+#define FIX_TAGS 24u
+struct fix *fix_new_tm(void);
 void fix_free(struct fix *f);
 /* The same with link parameters changed by the caller before it connects. */
 struct fix *fix_new_reset(enum ur_qp_type type, bool with_srq);

@@ -3,14 +3,23 @@
  * Streams that may be used by another process than the one that made them.
  * As rdma-core's preload library does it, so that both can be mixed.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <rdma/rsocket.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <time.h>
 
 #include "rdmacm/rsocket/preload/preload.h"
+
+/* What the server says first.  The second is ours alone. */
+#define WORD_READY 0u
+#define WORD_NO	   0xffffffffu
+
+enum { PATIENCE_S = 10, TURN_S = 20 };
 
 bool pre_fork_wanted(void)
 {
@@ -30,18 +39,23 @@ static bool replace(int fd, int rs)
 	return pre_set(fd, PRE_RSOCKET, rs);
 }
 
-/* Waits for the server's word, without taking it from the stream. */
+/*
+ * Waits for the server's word, without taking it from the stream: any other
+ * is the beginning of the data of a server that knows nothing of rsockets.
+ */
 static bool server_ready(int fd)
 {
 	const struct pre_real *real = pre_real();
 	int flags = real->fcntl(fd, F_GETFL);
-	uint32_t word = 1;
+	uint32_t word = WORD_NO;
 	ssize_t n;
 
 	real->fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
 	n = real->recv(fd, &word, sizeof(word), MSG_PEEK | MSG_WAITALL);
+	if (n == sizeof(word) && word == WORD_NO)
+		n = real->recv(fd, &word, sizeof(word), MSG_WAITALL);
 	real->fcntl(fd, F_SETFL, flags);
-	return n == sizeof(word) && word == 0;
+	return n == sizeof(word) && word == WORD_READY;
 }
 
 static bool settle_active(int fd)
@@ -68,6 +82,7 @@ static int listen_beside(int fd)
 	struct sockaddr_storage own;
 	struct sockaddr *sa = (struct sockaddr *)&own;
 	socklen_t len = sizeof(own);
+	const struct timeval patience = { .tv_sec = PATIENCE_S };
 	uint16_t port;
 	int one = 1;
 	int rs;
@@ -82,6 +97,9 @@ static int listen_beside(int fd)
 	if (rs < 0)
 		return -1;
 	PRE_RS(rsetsockopt(rs, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)));
+	/* A peer that knows nothing of rsockets does not come. */
+	PRE_RS(rsetsockopt(rs, SOL_SOCKET, SO_RCVTIMEO, &patience,
+			   sizeof(patience)));
 	memset((char *)&own + sizeof(own.ss_family), 0,
 	       sizeof(own) - sizeof(own.ss_family));
 	if (own.ss_family == AF_INET6)
@@ -94,9 +112,29 @@ static int listen_beside(int fd)
 	return -1;
 }
 
+/* The peer waits for a word before it sends: it shall go on by TCP.  (iWARP
+ * has no port beside TCP's own, so there this is the rule.) */
+static void say_no(int fd)
+{
+	const uint32_t word = WORD_NO;
+
+	(void)!pre_real()->write(fd, &word, sizeof(word));
+}
+
+/* A process that died in its turn leaves it to whoever gets tired first. */
+static void wait_turn(sem_t *turn)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += TURN_S;
+	while (sem_timedwait(turn, &end) && errno == EINTR)
+		;
+}
+
 static bool settle_passive(int fd)
 {
-	const uint32_t word = 0;
+	uint32_t word = WORD_READY;
 	/* Processes that settle at once would take each other's. */
 	sem_t *turn = sem_open("/rsocket_fork", O_CREAT | O_RDWR, 0770, 1);
 	bool ok = false;
@@ -104,7 +142,7 @@ static bool settle_passive(int fd)
 
 	if (turn == SEM_FAILED)
 		return false;
-	sem_wait(turn);
+	wait_turn(turn);
 	lfd = listen_beside(fd);
 	if (lfd >= 0 &&
 	    pre_real()->write(fd, &word, sizeof(word)) == sizeof(word)) {
@@ -115,9 +153,23 @@ static bool settle_passive(int fd)
 	}
 	if (lfd >= 0)
 		PRE_RS(rclose(lfd));
+	else
+		say_no(fd);
 	sem_post(turn);
 	sem_close(turn);
 	return ok;
+}
+
+/*
+ * The peer sends nothing before it has our word, so nobody should wait for it
+ * to send before the word was given.
+ */
+void pre_fork_await(int fd)
+{
+	int rs;
+
+	if (pre_kind(fd, &rs) == PRE_FORK_PASSIVE)
+		pre_fork_settle(fd, PRE_FORK_PASSIVE);
 }
 
 void pre_fork_settle(int fd, enum pre_kind kind)

@@ -2,6 +2,7 @@
 /* Data.  The _chk functions are what compilers make of calls whose buffer they
  * know the size of. */
 #include <errno.h>
+#include <pthread.h>
 #include <rdma/rsocket.h>
 #include <sys/sendfile.h>
 #include <unistd.h>
@@ -9,6 +10,16 @@
 #include "rdmacm/rsocket/preload/preload.h"
 
 enum { FILE_PIECE = 65536 };
+
+/* rsockets raise no signals, but programs may count on SIGPIPE to end. */
+static ssize_t sent(ssize_t n, int flags)
+{
+	if (n >= 0 || errno != EPIPE || flags & MSG_NOSIGNAL)
+		return n;
+	pthread_kill(pthread_self(), SIGPIPE);
+	errno = EPIPE;
+	return n;
+}
 
 PRE_EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
 {
@@ -89,8 +100,9 @@ PRE_EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
 {
 	int rs;
 
-	return pre_data(fd, &rs) ? PRE_RS(rsend(rs, buf, len, flags))
-				 : pre_real()->send(fd, buf, len, flags);
+	return pre_data(fd, &rs)
+		       ? sent(PRE_RS(rsend(rs, buf, len, flags)), flags)
+		       : pre_real()->send(fd, buf, len, flags);
 }
 
 PRE_EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags,
@@ -98,17 +110,19 @@ PRE_EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags,
 {
 	int rs;
 
-	return pre_data(fd, &rs) ? PRE_RS(rsendto(rs, buf, len, flags,
-						  addr.__sockaddr__, addr_len))
-				 : pre_real()->sendto(fd, buf, len, flags, addr,
-						      addr_len);
+	return pre_data(fd, &rs)
+		       ? sent(PRE_RS(rsendto(rs, buf, len, flags,
+					     addr.__sockaddr__, addr_len)),
+			      flags)
+		       : pre_real()->sendto(fd, buf, len, flags, addr,
+					    addr_len);
 }
 
 PRE_EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	int rs;
 
-	return pre_data(fd, &rs) ? PRE_RS(rsendmsg(rs, msg, flags))
+	return pre_data(fd, &rs) ? sent(PRE_RS(rsendmsg(rs, msg, flags)), flags)
 				 : pre_real()->sendmsg(fd, msg, flags);
 }
 
@@ -116,7 +130,7 @@ PRE_EXPORT ssize_t write(int fd, const void *buf, size_t count)
 {
 	int rs;
 
-	return pre_data(fd, &rs) ? PRE_RS(rwrite(rs, buf, count))
+	return pre_data(fd, &rs) ? sent(PRE_RS(rwrite(rs, buf, count)), 0)
 				 : pre_real()->write(fd, buf, count);
 }
 
@@ -124,7 +138,7 @@ PRE_EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
 {
 	int rs;
 
-	return pre_data(fd, &rs) ? PRE_RS(rwritev(rs, iov, count))
+	return pre_data(fd, &rs) ? sent(PRE_RS(rwritev(rs, iov, count)), 0)
 				 : pre_real()->writev(fd, iov, count);
 }
 
@@ -136,18 +150,18 @@ static ssize_t send_file(int rs, int in, off_t at, size_t count)
 
 	while (done < count) {
 		size_t want = count - done;
-		ssize_t n, sent;
+		ssize_t n, taken;
 
 		if (want > sizeof(piece))
 			want = sizeof(piece);
 		n = pread(in, piece, want, at + (off_t)done);
 		if (n <= 0)
 			return done ? (ssize_t)done : n;
-		sent = PRE_RS(rsend(rs, piece, (size_t)n, 0));
-		if (sent < 0)
+		taken = sent(PRE_RS(rsend(rs, piece, (size_t)n, 0)), 0);
+		if (taken < 0)
 			return done ? (ssize_t)done : -1;
-		done += (size_t)sent;
-		if (sent < n)
+		done += (size_t)taken;
+		if (taken < n)
 			break;
 	}
 	return (ssize_t)done;

@@ -113,6 +113,8 @@ bool pre_clear(int fd, enum pre_kind *kind, int *rs);
 bool pre_fork_wanted(void);
 /* Data is to flow: becomes an rsocket, or TCP for good. */
 void pre_fork_settle(int fd, enum pre_kind kind);
+/* Before waiting for fd to have data. */
+void pre_fork_await(int fd);
 
 /* For data: settles what is not yet settled.  true: an rsocket. */
 bool pre_data(int fd, int *rs);

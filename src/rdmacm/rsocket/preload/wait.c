@@ -43,6 +43,7 @@ static bool has_rsocket(const struct pollfd *fds, nfds_t n)
 	if (pre_inside)
 		return false;
 	for (nfds_t i = 0; i < n; i++) {
+		pre_fork_await(fds[i].fd);
 		if (pre_kind(fds[i].fd, &rs) == PRE_RSOCKET)
 			return true;
 	}
@@ -216,6 +217,7 @@ PRE_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 {
 	int rs, rc;
 
+	pre_fork_await(fd);
 	if (pre_kind(fd, &rs) != PRE_RSOCKET)
 		return pre_real()->epoll_ctl(epfd, op, fd, ev);
 	rc = PRE_RS(repoll_ctl(epfd, op, rs, ev));
