@@ -59,17 +59,6 @@ static void nobodys_provider_owns_the_device(void **state)
 	assert_null(ops);
 }
 
-static void what_verbs_h_calls_unchecked_is_there(void **state)
-{
-	struct fixture *f = *state;
-	void *close_xrcd;
-
-	memcpy(&close_xrcd, (uint8_t *)f->ctx - 24, sizeof(close_xrcd));
-	assert_non_null(close_xrcd);
-	assert_non_null(f->ctx->ops.bind_mw);
-	assert_non_null(f->ctx->ops.dealloc_mw);
-}
-
 static void descriptors_are_real(void **state)
 {
 	struct fixture *f = *state;
@@ -126,7 +115,6 @@ int main(void)
 		cmocka_unit_test(closing_stops_what_was_left_behind),
 		TEST(the_newest_context_lies_before_the_old),
 		TEST(nobodys_provider_owns_the_device),
-		TEST(what_verbs_h_calls_unchecked_is_there),
 		TEST(descriptors_are_real),
 		TEST(pds_are_limited),
 	};
