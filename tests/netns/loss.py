@@ -8,6 +8,7 @@ kernel's netem is not everywhere.
 from harness.env import Case, Failure, words
 from apps.perftest import check_table
 from apps.pingpong import check
+from apps.rsocket import stream
 
 PINGPONG = (
     ('rc', 'v4', '-c -n 2000'),
@@ -15,6 +16,12 @@ PINGPONG = (
     ('rc', 'v4', '-c -e -n 1000'),
     ('rc', 'v4', '-c -s 1048576 -n 20'),
     ('srq', 'v4', '-c -n 1000'),
+)
+RSOCKET = (
+    'rstream -T v -S 65536 -C 40 -I 5',
+    'rstream -T v -S 100 -C 500 -I 5',
+    'rstream -T v -T a -S 3000 -C 200 -I 5',
+    'riostream -T v -S 65536 -C 5 -I 5',
 )
 PERFTEST = (
     ('send_bw', '-s 65536 -n 500'),
@@ -72,6 +79,14 @@ def perftest(prog, args, percent):
     return run
 
 
+def rsocket(prog, percent):
+    def run(env):
+        lossy(env, percent)
+        stream('urnic0', prog, False)(env)
+        check_dropped(env)
+    return run
+
+
 def verify(percent):
     def run(env):
         lossy(env, percent)
@@ -100,4 +115,6 @@ for percent in (1, 5):
               for i, (kind, gid, args) in enumerate(PINGPONG)]
     CASES += [Case(f'{prog}-{i}-{percent}%', perftest(prog, args, percent),
                    full, 'veth') for i, (prog, args) in enumerate(PERFTEST)]
+    CASES += [Case(f'rsocket-{i}-{percent}%', rsocket(prog, percent), full,
+                   'veth') for i, prog in enumerate(RSOCKET)]
     CASES.append(Case(f'verify-{percent}%', verify(percent), full, 'veth'))

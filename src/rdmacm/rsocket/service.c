@@ -184,15 +184,13 @@ static bool in_thread(struct urs_service *svc)
 	return svc->started && pthread_equal(svc->thread, pthread_self());
 }
 
-int urs_watch_start(struct urs_service *svc, struct urs_watch *w)
+static int start_watch(struct urs_service *svc, struct urs_watch *w,
+		       bool inside)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = w };
-	bool inside = in_thread(svc);
 	uint64_t one = 1;
 	int rc = 0;
 
-	if (!inside)
-		ur_lock(&svc->lock);
 	if (!svc->started)
 		rc = start(svc);
 	if (!rc && !w->on && w->fd >= 0 &&
@@ -204,9 +202,27 @@ int urs_watch_start(struct urs_service *svc, struct urs_watch *w)
 	}
 	if (!rc && !inside && write(svc->kick, &one, sizeof(one)) < 0)
 		rc = -errno;
+	return rc;
+}
+
+int urs_watch_start_at(struct urs_service *svc, struct urs_watch *w,
+		       int64_t due_ns)
+{
+	bool inside = in_thread(svc);
+	int rc;
+
+	if (!inside)
+		ur_lock(&svc->lock);
+	w->due_ns = due_ns;
+	rc = start_watch(svc, w, inside);
 	if (!inside)
 		ur_unlock(&svc->lock);
 	return rc;
+}
+
+int urs_watch_start(struct urs_service *svc, struct urs_watch *w)
+{
+	return urs_watch_start_at(svc, w, URS_NEVER);
 }
 
 void urs_watch_stop(struct urs_service *svc, struct urs_watch *w)

@@ -34,8 +34,10 @@ int64_t urs_now_ns(void);
 
 void urs_watch_init(struct urs_watch *w, void (*fn)(struct urs_watch *w));
 
-/* Starts it, or tells the thread of a changed due_ns.  0 or -errno. */
+/* Starts it, if it is not, for its fd; and with the next time.  0 or -errno. */
 int urs_watch_start(struct urs_service *svc, struct urs_watch *w);
+int urs_watch_start_at(struct urs_service *svc, struct urs_watch *w,
+		       int64_t due_ns);
 
 /* After this fn does not run and will not (called from fn itself: not again).
  * Not under a lock that fn takes. */

@@ -59,8 +59,8 @@ static int apply_keepalive(struct urs_stream *st, bool on, int idle_s)
 		urs_watch_stop(&urs_cm_service, &st->alive);
 		return 0;
 	}
-	st->alive.due_ns = urs_now_ns() + idle_s * (int64_t)1000000000;
-	return urs_watch_start(&urs_cm_service, &st->alive);
+	return urs_watch_start_at(&urs_cm_service, &st->alive,
+				  urs_now_ns() + idle_s * (int64_t)1000000000);
 }
 
 static int set_keepalive(struct urs_stream *st, bool on, int idle_s)

@@ -196,12 +196,14 @@ static void service_watches(void **state)
 	assert_int_equal(write(fd, &one, sizeof(one)), sizeof(one));
 
 	urs_watch_init(&timer.w, probed);
-	timer.w.due_ns = urs_now_ns() + 20000000;
-	assert_int_equal(urs_watch_start(&urs_cm_service, &timer.w), 0);
+	assert_int_equal(urs_watch_start_at(&urs_cm_service, &timer.w,
+					    urs_now_ns() + 20000000),
+			 0);
 	wait_runs(&timer, 1);
 	assert_int_equal(p.runs, 2);
-	timer.w.due_ns = urs_now_ns() + 1000000000000;
-	assert_int_equal(urs_watch_start(&urs_cm_service, &timer.w), 0);
+	assert_int_equal(urs_watch_start_at(&urs_cm_service, &timer.w,
+					    urs_now_ns() + 1000000000000),
+			 0);
 	urs_watch_stop(&urs_cm_service, &timer.w);
 	close(fd);
 }
