@@ -13,6 +13,8 @@
  * which has places for them that the application does not see.
  */
 #include "core/tm.h"
+#include <assert.h>
+
 #include "base/bytes.h"
 #include "roce/internal.h"
 
@@ -101,6 +103,7 @@ bool ur_tm_take(struct ur_rqp *q, const struct ur_in *in)
 	case UR_TM_NONE:
 		return false;
 	case UR_TM_MATCHED:
+		assert(t);
 		use_tag(q, &h, t);
 		break;
 	case UR_TM_UNEXPECTED:

@@ -97,6 +97,8 @@ CASES += [Case(f'memory-{name}-urniw0', memory_by_cm('urniw0', name))
 CASES += [Case(f'windows-{what}-{device}', windows(device, what))
           for what in WINDOWS for device in ('urnic0', 'urniw0')]
 CASES += [Case('flush-and-atomic-write', windows('urnic0', 'placed'))]
+CASES += [Case(f'shared-{mode}', alone('shared', f'-M {mode}'))
+          for mode in ('xrc', 'tags', 'limits')]
 CASES += [Case(f'leave-by-{mode}', alone('leave', f'-M {mode}', code))
           for mode, code in LEAVE.items()]
 CASES += [Case(f'limit-{name}', alone('limits', f'-M {name}'), where='lo')
