@@ -32,6 +32,7 @@ GROUPS = {
     'rsocket': 'apps.rsocket',
     'progs': 'life.progs',
     'life': 'life.life',
+    'raw': 'netns.raw',
     'wire': 'netns.wire',
     'loss': 'netns.loss',
 }
