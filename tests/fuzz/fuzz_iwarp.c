@@ -105,6 +105,51 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
+/* A region that windows alone show, and what of it. */
+#define SHOWN	  256u
+#define SHOWN_END 1024u
+static struct rig_buf shown;
+static struct ur_mw *mw[2]; /* type 1, type 2 */
+
+static void windows_init(void)
+{
+	rig_buf_init(&shown, &host, 4096,
+		     UR_ACCESS_LOCAL_WRITE | UR_ACCESS_MW_BIND);
+	memset(shown.p, 0x33, shown.len);
+	for (uint32_t i = 0; i < 2; i++)
+		RIG_CHECK(ur_mw_create(&host.mrs, &host.pd,
+				       (enum ur_mw_type)(i + 1), &mw[i]) == 0);
+}
+
+/* The queue pair is gone. */
+static void windows_fini(void)
+{
+	RIG_CHECK(!mw[1]->mr);
+	for (uint32_t i = 0; i < 2; i++)
+		ur_mw_destroy(&host.mrs, mw[i]);
+	RIG_CHECK(shown.mr->windows == 0);
+	for (uint32_t i = 0; i < shown.len; i++)
+		RIG_CHECK((i >= SHOWN && i < SHOWN_END) || shown.p[i] == 0x33);
+	rig_buf_fini(&shown);
+}
+
+static struct ur_mw_bind some_bind(struct script *s)
+{
+	uint8_t how = next8(s);
+	uint32_t off = SHOWN + next8(s);
+
+	return (struct ur_mw_bind){
+		.addr = (uintptr_t)shown.p + off,
+		.length = next8(s) % (SHOWN_END - off),
+		.window = mw[how & 1]->win.key,
+		.key = next8(s),
+		.lkey = how > 250 ? remote.mr->key : shown.mr->key,
+		.access = UR_ACCESS_REMOTE_WRITE | UR_ACCESS_REMOTE_READ |
+			  UR_ACCESS_REMOTE_ATOMIC |
+			  (how & 4 ? UR_ACCESS_ZERO_BASED : 0),
+	};
+}
+
 static void put(struct world *w, const void *p, uint32_t len)
 {
 	if (len > STREAM - w->in_len)
@@ -137,7 +182,9 @@ static void put_fpdu(struct world *w, const struct ur_ddp_hdr *h,
 
 static uint32_t some_key(struct script *s)
 {
-	switch (next8(s) % 6) {
+	switch (next8(s) % 7) {
+	case 6:
+		return mw[next8(s) & 1]->win.key;
 	case 0:
 		return readonly.mr->key;
 	case 1:
@@ -151,9 +198,13 @@ static uint32_t some_key(struct script *s)
 
 static uint64_t some_addr(struct script *s, uint32_t key)
 {
-	const struct rig_buf *b = key == readonly.mr->key ? &readonly
-				  : key == secret.mr->key ? &secret
-							  : &remote;
+	const struct rig_buf *b =
+		key == readonly.mr->key ? &readonly
+		: key == secret.mr->key ? &secret
+		: key >> 8 == mw[0]->win.key >> 8 ||
+				key >> 8 == mw[1]->win.key >> 8
+			? &shown
+			: &remote;
 
 	switch (next8(s) % 8) {
 	case 0:
@@ -217,7 +268,7 @@ static void untagged(struct world *w, struct script *s)
 	struct ur_ddp_hdr h = { .last = next8(s) & 1,
 				.version = 1,
 				.ulp = ur_rdmap_control(op),
-				.ulp_word = remote.mr->key,
+				.ulp_word = some_key(s),
 				.qn = ur_rdmap_op(op)->qn };
 	uint32_t len = op == UR_RDMAP_IMM ? 8 : some_len(s);
 	uint8_t wrong = next8(s);
@@ -409,14 +460,17 @@ static void post_send(struct world *w, struct script *s)
 		UR_WR_SEND_IMM,	 UR_WR_LOCAL_INV,      UR_WR_BIND_MW,
 	};
 	struct ur_sge sge = rig_sge(&local, next8(s), some_len(s));
+	struct ur_mw_bind bind = some_bind(s);
 	struct rig_wr wr = { .wr_id = w->sends,
 			     .sge = &sge,
+			     .bind = &bind,
 			     .nsge = 1,
 			     .opcode = opcodes[next8(s) % sizeof(opcodes)],
 			     .flags = next8(s) & 7,
 			     .remote_addr = next32(s),
 			     .rkey = next32(s) };
 
+	wr.imm_be = mw[wr.rkey & 1]->win.key;
 	if (sge.length > BUF_LEN - 256)
 		sge.length = 100;
 	if (next8(s) == 1)
@@ -567,6 +621,7 @@ static void world_init(struct world *w, struct script *s)
 	RIG_CHECK(ur_qp_init(&w->qp, &init) == 0);
 	w->qp.object = &w->qp;
 	RIG_CHECK(ur_iwarp_qp_attach(lane, &w->qp) == 0);
+	windows_init();
 	w->now_ns = 1;
 	connect(w, next8(s));
 }
@@ -579,6 +634,7 @@ static void world_fini(struct world *w)
 	poll(w);
 	RIG_CHECK(w->sends_done == w->sends && w->recvs_done == w->recvs);
 	ur_iwarp_qp_detach(lane, &w->qp);
+	windows_fini();
 	while (rig_event(&host, &ev))
 		;
 	ur_qp_fini(&w->qp);
