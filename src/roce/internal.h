@@ -104,10 +104,13 @@ struct ur_requester {
 	uint8_t retries;       /* left */
 	uint8_t rnr_retries;
 	uint8_t early; /* early retransmissions since progress */
+	uint8_t calm;  /* how many times that delay is doubled at least */
+	bool in_doubt; /* the last one may have been needless */
 	bool rnr_wait;
 	uint64_t rnr_until_ns;
 	uint64_t retry_ns;	/* start of the running ack timeout */
 	uint64_t early_from_ns; /* start of the early one */
+	uint64_t calm_ns;	/* `calm` changed */
 	uint32_t rtt_psn;	/* a sample is under way for this PSN */
 	uint64_t rtt_sent_ns;	/* 0: none */
 	uint64_t rewind_ns;	/* last retransmission that a response caused */
@@ -375,7 +378,10 @@ int ur_req_add_packet(struct ur_rqp *q, struct ur_train *t, struct ur_path *p,
 		      uint32_t len, bool stable);
 
 /* local.c: requests that send nothing. */
-bool ur_swqe_is_local(const struct ur_swqe *w);
+static inline bool ur_swqe_is_local(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_BIND_MW || w->opcode == UR_WR_LOCAL_INV;
+}
 /* Execute and complete the one at the cursor.  False: it waits for those
  * before it, or it failed and the QP with it. */
 bool ur_local_run(struct ur_rqp *q, const struct ur_swqe *w);

@@ -8,11 +8,6 @@
  */
 #include "roce/internal.h"
 
-bool ur_swqe_is_local(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_BIND_MW || w->opcode == UR_WR_LOCAL_INV;
-}
-
 static int execute(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	if (w->opcode == UR_WR_BIND_MW)
