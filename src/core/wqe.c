@@ -86,6 +86,18 @@ void ur_sq_fini(struct ur_sq *sq)
 	ur_lock_fini(&sq->lock);
 }
 
+bool ur_sq_begin_own(struct ur_sq *sq)
+{
+	return ur_trylock(&sq->lock);
+}
+
+void ur_sq_end_own(struct ur_sq *sq, bool staged)
+{
+	if (staged)
+		ur_sq_commit(sq);
+	ur_unlock(&sq->lock);
+}
+
 int ur_rq_init(struct ur_rq *rq, uint32_t max_wr, uint32_t max_sge,
 	       uint32_t limit_wr)
 {

@@ -169,7 +169,13 @@ static inline bool ur_sq_has_own(const struct ur_sq *sq, uint32_t n)
 	       sq->max_own;
 }
 
-/* The lane stages one of the protocol's own, if ur_sq_has_own(). */
+/*
+ * The lane stages requests of the protocol's own: begin, stage while
+ * ur_sq_has_own(), end, which makes them visible if any were staged.  False:
+ * somebody is posting, who will kick the QP when he is done.
+ */
+bool ur_sq_begin_own(struct ur_sq *sq);
+void ur_sq_end_own(struct ur_sq *sq, bool staged);
 static inline struct ur_swqe *ur_sq_stage_own(struct ur_sq *sq)
 {
 	atomic_fetch_add_explicit(&sq->own, 1, memory_order_relaxed);

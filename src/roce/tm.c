@@ -202,7 +202,7 @@ void ur_tm_run(struct ur_rqp *q)
 	bool staged = false;
 
 	if (ur_list_empty(&q->rndv) || ur_rqp_state(q) != UR_QPS_RTS ||
-	    !ur_trylock(&sq->lock))
+	    !ur_sq_begin_own(sq))
 		return;
 	while (!ur_list_empty(&q->rndv) && ur_sq_has_own(sq, 2)) {
 		struct ur_tm_tag *t =
@@ -213,9 +213,7 @@ void ur_tm_run(struct ur_rqp *q)
 		stage_fin(ur_sq_stage_own(sq), t);
 		staged = true;
 	}
-	if (staged)
-		ur_sq_commit(sq);
-	ur_unlock(&sq->lock);
+	ur_sq_end_own(sq, staged);
 	if (staged && !q->req.rnr_wait && !q->req.window_wait &&
 	    ur_list_empty(&q->sending))
 		ur_rqp_want_send(q);
