@@ -160,7 +160,9 @@ static void received(struct urs_dgram *d, struct urs_dqp *qp,
 		return;
 	if (wc->status == IBV_WC_SUCCESS && wc->byte_len >= GRH)
 		hdr = urs_dgram_hdr_decode(p, wc->byte_len - GRH, &m->src);
-	if (hdr < 0) {
+	/* Like the UDP socket, a connected one hears its peer alone. */
+	if (hdr < 0 ||
+	    (d->connected && !urs_addr_equal(&m->src, &d->connected->addr))) {
 		urs_dqp_post_recv(qp, slot);
 		return;
 	}
@@ -245,6 +247,8 @@ static short dgram_poll(struct urs_sock *s)
 
 	if (!ur_list_empty(&d->inbox) || !d->can_read)
 		now |= POLLIN;
+	if (s->error)
+		now |= POLLIN | POLLERR;
 	if (has_room(d) || !d->can_write)
 		now |= POLLOUT;
 	return now;
@@ -256,7 +260,7 @@ static bool has_mail(struct urs_sock *s)
 {
 	struct urs_dgram *d = urs_dgram_of(s);
 
-	return !ur_list_empty(&d->inbox) || !d->can_read;
+	return !ur_list_empty(&d->inbox) || !d->can_read || s->error;
 }
 
 static ssize_t take(struct urs_dgram *d, const struct urs_iov *iov, int flags,
@@ -285,8 +289,12 @@ static ssize_t dgram_recv(struct urs_sock *s, const struct urs_iov *iov,
 	ur_lock(&s->lock);
 	n = urs_sock_wait(s, has_mail, urs_sock_nonblock(s, flags),
 			  s->opts.rcv_timeout_ns);
-	if (!n && !ur_list_empty(&d->inbox))
+	if (!n && s->error) {
+		n = -s->error;
+		s->error = 0;
+	} else if (!n && !ur_list_empty(&d->inbox)) {
 		n = take(d, iov, flags, src);
+	}
 	ur_unlock(&s->lock);
 	ur_unlock(&s->rcv);
 	return n;
@@ -464,8 +472,9 @@ static int dgram_get_option(struct urs_sock *s, int level, int name, void *val,
 		*len = sizeof(n);
 		return 0;
 	}
-	if (level == SOL_SOCKET && (name == SO_RCVBUF || name == SO_SNDBUF ||
-				    name == SO_RCVTIMEO || name == SO_SNDTIMEO))
+	if (level == SOL_SOCKET &&
+	    (name == SO_RCVBUF || name == SO_SNDBUF || name == SO_RCVTIMEO ||
+	     name == SO_SNDTIMEO || name == SO_ERROR))
 		return -ENOPROTOOPT;
 	return getsockopt(d->udp, level, name, val, len) ? -errno : 0;
 }

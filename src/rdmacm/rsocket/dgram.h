@@ -65,6 +65,7 @@ struct urs_dgram {
 	struct urs_watch watch;
 	struct ur_list qps;
 	struct ur_list peers; /* last used first */
+	unsigned int peer_count;
 	struct urs_dpeer *connected;
 	struct urs_dqp *full; /* what a writer waits for */
 	struct ur_list inbox;

@@ -13,7 +13,8 @@ enum {
 	GRH = 40,
 	RECV_SLOT = GRH + URS_DGRAM_SLOT,
 	RESOLVE_MS = 2000,
-	UDP_IOV = 9,
+	PEERS_MOST = 1024, /* of one rsocket: anybody may write to us */
+	OLD_AHS = 64,
 };
 
 /* ---- queue pairs ---- */
@@ -228,6 +229,49 @@ static struct urs_dpeer *find_peer(struct urs_dgram *d,
 	return NULL;
 }
 
+static bool idle(const struct urs_dgram *d)
+{
+	ur_list_for_each(n, &d->qps) {
+		const struct urs_dqp *qp =
+			ur_container_of(n, struct urs_dqp, node);
+
+		if (qp->free_count != qp->slots)
+			return false;
+	}
+	return true;
+}
+
+/* Sends with the old one may be under way. */
+static void retire_ah(struct urs_dgram *d, struct urs_dpeer *p)
+{
+	struct ibv_ah **more;
+
+	if (!p->ah)
+		return;
+	while (d->old_ah_count >= OLD_AHS && idle(d))
+		ibv_destroy_ah(d->old_ahs[--d->old_ah_count]);
+	more = realloc(d->old_ahs, (d->old_ah_count + 1) * sizeof(*more));
+	if (!more)
+		return;
+	d->old_ahs = more;
+	more[d->old_ah_count++] = p->ah;
+	p->ah = NULL;
+}
+
+/* Who was used longest ago makes room. */
+static void forget_one(struct urs_dgram *d)
+{
+	struct ur_list *n = d->peers.prev;
+	struct urs_dpeer *p = ur_container_of(n, struct urs_dpeer, node);
+
+	if (p == d->connected)
+		p = ur_container_of(n->prev, struct urs_dpeer, node);
+	retire_ah(d, p);
+	ur_list_del(&p->node);
+	free(p);
+	d->peer_count--;
+}
+
 int urs_dpeer_get(struct urs_dgram *d, const union urs_addr *addr,
 		  struct urs_dpeer **out)
 {
@@ -248,9 +292,12 @@ int urs_dpeer_get(struct urs_dgram *d, const union urs_addr *addr,
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
+	if (d->peer_count >= PEERS_MOST)
+		forget_one(d);
 	p->addr = *addr;
 	p->qp = qp;
 	ur_list_add_head(&d->peers, &p->node);
+	d->peer_count++;
 	*out = p;
 	return 0;
 }
@@ -339,21 +386,6 @@ static int find_way(const union urs_addr *local, const union urs_addr *remote,
 	return rc;
 }
 
-/* Sends with the old one may be under way. */
-static void retire_ah(struct urs_dgram *d, struct urs_dpeer *p)
-{
-	struct ibv_ah **more;
-
-	if (!p->ah)
-		return;
-	more = realloc(d->old_ahs, (d->old_ah_count + 1) * sizeof(*more));
-	if (!more)
-		return;
-	d->old_ahs = more;
-	more[d->old_ah_count++] = p->ah;
-	p->ah = NULL;
-}
-
 static void learn(struct urs_dgram *d, const union urs_addr *from, uint32_t qpn)
 {
 	struct ibv_ah_attr attr;
@@ -431,6 +463,14 @@ void urs_dgram_udp_ready(struct urs_watch *w)
 	ssize_t n = recvfrom(d->udp, packet, sizeof(packet), MSG_DONTWAIT,
 			     &from.sa, &len);
 
-	if (n > 0)
+	if (n > 0) {
 		got_packet(d, packet, (size_t)n, &from);
+	} else if (n < 0 && errno != EAGAIN) {
+		/* Of a connected one: nobody is there. */
+		ur_lock(&d->s.lock);
+		d->s.error = errno;
+		d->s.in_news++;
+		urs_sock_wake(&d->s);
+		ur_unlock(&d->s.lock);
+	}
 }
