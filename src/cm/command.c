@@ -99,6 +99,18 @@ static void fill_path(const struct ur_cm_id *id, const struct ur_cm_path *path,
 	w->ack_timeout = ack_timeout;
 }
 
+/* Annex A14: XRC is the first of the extended transports. */
+static void fill_transport(const struct ur_cm_id *id, struct ur_cm_msg_req *req)
+{
+	req->transport = UR_CM_TRANSPORT_RC;
+	if (id->qp_type == UR_QPT_UC)
+		req->transport = UR_CM_TRANSPORT_UC;
+	if (id->qp_type != UR_QPT_XRC_SEND)
+		return;
+	req->transport = UR_CM_TRANSPORT_EXTENDED;
+	req->extended_transport = UR_CM_EXTENDED_XRC;
+}
+
 static void fill_req(const struct ur_cm_id *id, const struct ur_cm_param *p,
 		     struct ur_cm_msg *m)
 {
@@ -112,8 +124,7 @@ static void fill_req(const struct ur_cm_id *id, const struct ur_cm_param *p,
 	req->responder_resources = id->responder_resources;
 	req->initiator_depth = id->initiator_depth;
 	req->remote_response_timeout = id->response_timeout;
-	req->transport = id->qp_type == UR_QPT_UC ? UR_CM_TRANSPORT_UC
-						  : UR_CM_TRANSPORT_RC;
+	fill_transport(id, req);
 	req->flow_control = p->flow_control;
 	req->starting_psn = id->rq_psn;
 	req->local_response_timeout = UR_CM_RESPONSE_TIMEOUT;
@@ -134,10 +145,14 @@ static void send_req(struct ur_cm_id *id, const struct ur_cm_param *param,
 {
 	struct ur_cm_msg m;
 
-	id->qp_type = param->qp_type == UR_QPT_UC ? UR_QPT_UC : UR_QPT_RC;
+	id->qp_type = UR_QPT_RC;
+	if (param->qp_type == UR_QPT_UC || param->qp_type == UR_QPT_XRC_SEND)
+		id->qp_type = param->qp_type;
 	id->local_qpn = param->qpn & QPN_MASK;
 	id->rq_psn = ur_cm_draw_psn(id->cm);
-	id->responder_resources = param->responder_resources;
+	/* an XRC initiator responds to nothing */
+	if (id->qp_type != UR_QPT_XRC_SEND)
+		id->responder_resources = param->responder_resources;
 	id->initiator_depth = param->initiator_depth;
 	id->retry_count = at_most_7(param->retry_count);
 	ur_cm_msg_init(id, &m, UR_CM_REQ, id->tid);
@@ -209,7 +224,11 @@ static void fill_rep(const struct ur_cm_id *id, const struct ur_cm_param *p,
 	rep->vendor_id_h = (uint8_t)(p->ece_vendor >> 16);
 	rep->vendor_id_m = (uint8_t)(p->ece_vendor >> 8);
 	rep->vendor_id_l = (uint8_t)p->ece_vendor;
-	rep->qpn = id->local_qpn;
+	/* A14: the target stands where an EE context would */
+	if (id->qp_type == UR_QPT_XRC_RECV)
+		rep->local_eecn = id->local_qpn;
+	else
+		rep->qpn = id->local_qpn;
 	rep->starting_psn = id->rq_psn;
 	rep->responder_resources = id->responder_resources;
 	rep->initiator_depth = id->initiator_depth;
@@ -217,7 +236,7 @@ static void fill_rep(const struct ur_cm_id *id, const struct ur_cm_param *p,
 	rep->failover_accepted = id->failover;
 	rep->flow_control = p->flow_control;
 	rep->rnr_retry_count = at_most_7(p->rnr_retry_count);
-	rep->srq = p->srq;
+	rep->srq = p->srq || id->qp_type == UR_QPT_XRC_RECV;
 	rep->ca_guid = id->cm->cfg.ca_guid;
 }
 

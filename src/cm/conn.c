@@ -139,6 +139,12 @@ static uint8_t at_most(uint8_t v, uint8_t limit)
 	return v < limit ? v : limit;
 }
 
+static uint32_t qpn_of(const struct ur_cm_id *id,
+		       const struct ur_cm_msg_rep *rep)
+{
+	return id->qp_type == UR_QPT_XRC_SEND ? rep->local_eecn : rep->qpn;
+}
+
 /*
  * The depths that the peer grants, seen from here; more than was asked for
  * would be more than the owner's QP was made for.
@@ -149,7 +155,7 @@ static void take_reply(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 
 	id->remote_id = rx->m.local_id;
 	id->remote_guid = rep->ca_guid;
-	id->remote_qpn = rep->qpn;
+	id->remote_qpn = qpn_of(id, rep);
 	id->sq_psn = rep->starting_psn;
 	id->initiator_depth =
 		at_most(rep->responder_resources, id->initiator_depth);
@@ -193,8 +199,8 @@ static void refuse_reply(struct ur_cm_id *id)
 bool ur_cm_on_rep(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	const struct ur_cm_msg_rep *rep = &rx->m.u.rep;
-	struct ur_cm_id *old =
-		ur_cm_find_qpn(rx->cm, id->path.remote, rep->ca_guid, rep->qpn);
+	struct ur_cm_id *old = ur_cm_find_qpn(rx->cm, id->path.remote,
+					      rep->ca_guid, qpn_of(id, rep));
 	struct ur_cm_event *ev;
 
 	if (rx->m.local_id == 0) {
@@ -203,7 +209,7 @@ bool ur_cm_on_rep(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	}
 	stop_timer(id);
 	take_reply(id, rx);
-	if (old && rep->qpn) {
+	if (old && id->remote_qpn) {
 		ur_cm_end_stale(old, rx->now_ns);
 		refuse_reply(id);
 		return false;
@@ -217,7 +223,7 @@ bool ur_cm_on_rep(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	ev->param.retry_count = id->retry_count;
 	ev->param.rnr_retry_count = rep->rnr_retry_count;
 	ev->param.srq = rep->srq;
-	ev->param.qpn = rep->qpn;
+	ev->param.qpn = id->remote_qpn;
 	ev->param.qp_type = id->qp_type;
 	ev->param.ece_vendor = rep_vendor(rep);
 	ev->param.ece_options = rx->m.attr_mod;

@@ -130,7 +130,8 @@ struct ur_cm_param {
 	uint8_t srq;
 	uint32_t qpn;
 	uint32_t qkey;		 /* UD; 0 when sent: UR_CM_UDP_QKEY */
-	enum ur_qp_type qp_type; /* RC or UC; UD in datagram port spaces */
+	enum ur_qp_type qp_type; /* RC, UC; XRC_SEND of who connects, XRC_RECV
+				  * of who accepts; UD in datagram spaces */
 	uint32_t ece_vendor;	 /* 24 bits; 0: none */
 	uint32_t ece_options;
 };

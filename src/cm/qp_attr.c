@@ -47,7 +47,7 @@ static void to_init(const struct ur_cm_id *id, struct ur_qp_attr *attr,
 	if (id->state == UR_CMS_IDLE)
 		return;
 	attr->access = UR_ACCESS_REMOTE_WRITE;
-	if (id->responder_resources && id->qp_type == UR_QPT_RC)
+	if (id->responder_resources && id->qp_type != UR_QPT_UC)
 		attr->access |= UR_ACCESS_REMOTE_READ | UR_ACCESS_REMOTE_ATOMIC;
 }
 
@@ -63,7 +63,7 @@ static void to_rtr(const struct ur_cm_id *id, struct ur_qp_attr *attr,
 	attr->dest_qpn = id->remote_qpn;
 	attr->rq_psn = id->rq_psn;
 	*mask |= UR_QP_AV | UR_QP_PATH_MTU | UR_QP_DEST_QPN | UR_QP_RQ_PSN;
-	if (id->qp_type != UR_QPT_RC)
+	if (id->qp_type != UR_QPT_RC && id->qp_type != UR_QPT_XRC_RECV)
 		return;
 	attr->max_dest_rd_atomic = id->responder_resources;
 	attr->min_rnr_timer = UR_CM_MIN_RNR_TIMER;
@@ -81,14 +81,16 @@ static void to_rts(const struct ur_cm_id *id, struct ur_qp_attr *attr,
 	attr->state = UR_QPS_RTS;
 	attr->sq_psn = id->sq_psn;
 	*mask = UR_QP_STATE | UR_QP_SQ_PSN;
-	if (id->qp_type != UR_QPT_RC)
+	if (id->qp_type == UR_QPT_UC || ur_cm_is_datagram(id))
 		return;
 	attr->timeout = ack_timeout(id);
+	*mask |= UR_QP_TIMEOUT;
+	if (id->qp_type == UR_QPT_XRC_RECV)
+		return;
 	attr->retry_cnt = id->retry_count;
 	attr->rnr_retry = id->rnr_retry_count;
 	attr->max_rd_atomic = id->initiator_depth;
-	*mask |= UR_QP_TIMEOUT | UR_QP_RETRY_CNT | UR_QP_RNR_RETRY |
-		 UR_QP_MAX_QP_RD_ATOMIC;
+	*mask |= UR_QP_RETRY_CNT | UR_QP_RNR_RETRY | UR_QP_MAX_QP_RD_ATOMIC;
 }
 
 /* LAP and APR have agreed upon another path: load it and be ready. */

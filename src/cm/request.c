@@ -32,6 +32,19 @@ static bool is_zero(const uint8_t gid[16])
 	return same_gid(gid, zero);
 }
 
+/* What our side must have for the peer's; 0: we have no such transport. */
+static enum ur_qp_type passive_type(const struct ur_cm_msg_req *req)
+{
+	if (req->transport == UR_CM_TRANSPORT_RC)
+		return UR_QPT_RC;
+	if (req->transport == UR_CM_TRANSPORT_UC)
+		return UR_QPT_UC;
+	if (req->transport == UR_CM_TRANSPORT_EXTENDED &&
+	    req->extended_transport == UR_CM_EXTENDED_XRC)
+		return UR_QPT_XRC_RECV;
+	return 0;
+}
+
 /* What is wrong with the REQ itself; 0: nothing. */
 static uint16_t check_form(const struct ur_cm_rx *rx, struct ur_cma_hdr *hdr)
 {
@@ -39,8 +52,7 @@ static uint16_t check_form(const struct ur_cm_rx *rx, struct ur_cma_hdr *hdr)
 
 	if (rx->m.local_id == 0)
 		return DROP;
-	if (req->transport != UR_CM_TRANSPORT_RC &&
-	    req->transport != UR_CM_TRANSPORT_UC)
+	if (!passive_type(req))
 		return UR_CM_REJ_INVALID_TRANSPORT;
 	if (!same_gid(req->primary.local_gid, rx->in->src) ||
 	    !same_gid(req->primary.remote_gid, rx->in->dst))
@@ -123,8 +135,7 @@ static void take_request(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	const struct ur_cm_msg_req *req = &rx->m.u.req;
 
-	id->qp_type =
-		req->transport == UR_CM_TRANSPORT_UC ? UR_QPT_UC : UR_QPT_RC;
+	id->qp_type = passive_type(req);
 	id->remote_guid = req->ca_guid;
 	id->remote_qpn = req->qpn;
 	id->sq_psn = req->starting_psn;

@@ -92,14 +92,9 @@ static void fill_qp(struct urc_id *id, const struct rdma_conn_param *p,
 		    struct ur_conn_param *out)
 {
 	struct ibv_qp *qp = id->id.qp;
-	uint32_t srqn;
 
 	out->qpn = qp ? qp->qp_num : p ? p->qp_num : 0;
 	out->srq = qp ? qp->srq != NULL : p ? p->srq : 0;
-	/* XRC: messages go to the receiver's SRQ */
-	if (id->id.qp_type == IBV_QPT_XRC_RECV && id->id.srq &&
-	    ibv_get_srq_num(id->id.srq, &srqn) == 0)
-		out->qpn = srqn;
 	out->qp_type = (enum ur_qp_type)(qp ? qp->qp_type : id->id.qp_type);
 	if (urc_is_ud(id))
 		out->qkey = RDMA_UDP_QKEY;

@@ -110,11 +110,23 @@ static struct urc_id *child_create(struct urc_conn *listener,
 	return id;
 }
 
+/* As the kernel's: who listens for one kind of connection gets no other. */
+static bool is_wanted(const struct urc_id *l, const struct ur_conn_event *ev)
+{
+	return urc_is_ud(l) ||
+	       ev->param.qp_type == (enum ur_qp_type)l->id.qp_type;
+}
+
 static void request(struct urc_conn *listener, const struct ur_conn_event *ev)
 {
-	struct urc_id *child = child_create(listener, ev);
+	struct urc_id *child;
 	struct urc_event *e;
 
+	if (!is_wanted(listener->id, ev)) {
+		ur_conn_destroy(ev->conn);
+		return;
+	}
+	child = child_create(listener, ev);
 	if (!child) {
 		ur_err("rdma_cm: no memory, connection request lost");
 		ur_conn_destroy(ev->conn);

@@ -254,7 +254,8 @@ static int make_qp(struct urc_id *id, struct ibv_qp_init_attr_ex *attr)
 		ibv_destroy_qp(qp);
 		return rc;
 	}
-	id->id.pd = qp->pd;
+	if (qp->pd) /* which an XRC target has not */
+		id->id.pd = qp->pd;
 	id->id.qp = qp;
 	return 0;
 }

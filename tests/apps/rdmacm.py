@@ -101,6 +101,8 @@ row('rdma-client', 'rdma_server -p {port}',
     'rdma_client -p {port} -s {a}', expect='end 0')
 row('rdma-xclient', 'rdma_xserver -p {port}',
     'rdma_xclient -p {port} -s {a}', expect='end 0')
+row('rdma-xclient-xrc', 'rdma_xserver -c x -p {port}',
+    'rdma_xclient -c x -p {port} -s {a}', expect='end 0', roce=True)
 
 for prog, args in (('send_bw', '-s 4096 -n 1000'), ('send_lat', ''),
                    ('write_bw', '-s 65536 -n 500'), ('write_lat', ''),

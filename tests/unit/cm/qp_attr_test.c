@@ -183,6 +183,63 @@ static void unreliable_connection(void **state)
 	legal(UR_QPT_UC, UR_QPS_RTR, UR_QPS_RTS);
 }
 
+/* Annex A14: only the initiator sends, only the target responds. */
+static void extended_connection(void **state)
+{
+	struct fix *f = *state;
+	struct ur_cm_param param = fix_param(A_QPN);
+	struct ur_cm_path path;
+
+	fix_listen(f, PS_TCP);
+	fix_path(f, &path);
+	param.qp_type = UR_QPT_XRC_SEND;
+	assert_int_equal(ur_cm_id_create(f->a.cm, PS_TCP, &f->a_user, &f->a.id),
+			 0);
+	assert_int_equal(ur_cm_connect(f->a.id, &path, &param, f->now_ns), 0);
+	pass(f, &f->a, UR_CM_REQ);
+	assert_int_equal(f->m.u.req.transport, UR_CM_TRANSPORT_EXTENDED);
+	assert_int_equal(f->m.u.req.extended_transport, 1);
+	event(f, &f->b, UR_CM_REQUEST);
+	assert_int_equal(f->ev.param.qp_type, UR_QPT_XRC_RECV);
+	assert_int_equal(f->ev.param.initiator_depth, 0);
+	fix_accept(f);
+	pass(f, &f->b, UR_CM_REP);
+	assert_int_equal(f->m.u.rep.local_eecn, B_QPN);
+	assert_int_equal(f->m.u.rep.qpn, 0);
+	assert_int_equal(f->m.u.rep.srq, 1);
+	event(f, &f->a, UR_CM_RESPONSE);
+	assert_int_equal(f->ev.param.qpn, B_QPN);
+	get(f->a.id, UR_QPS_INIT);
+	legal(UR_QPT_XRC_SEND, UR_QPS_INIT, UR_QPS_INIT);
+	get(f->a.id, UR_QPS_RTR);
+	legal(UR_QPT_XRC_SEND, UR_QPS_INIT, UR_QPS_RTR);
+	assert_int_equal(attr.dest_qpn, B_QPN);
+	get(f->a.id, UR_QPS_RTS);
+	legal(UR_QPT_XRC_SEND, UR_QPS_RTR, UR_QPS_RTS);
+	get(f->b.id, UR_QPS_RTR);
+	legal(UR_QPT_XRC_RECV, UR_QPS_INIT, UR_QPS_RTR);
+	assert_int_equal(attr.dest_qpn, A_QPN);
+	get(f->b.id, UR_QPS_RTS);
+	legal(UR_QPT_XRC_RECV, UR_QPS_RTR, UR_QPS_RTS);
+}
+
+/* What we do not have is said so. */
+static void unknown_transport(void **state)
+{
+	struct fix *f = *state;
+
+	fix_listen(f, PS_TCP);
+	fix_connect(f, PS_TCP);
+	take(f, &f->a, UR_CM_REQ);
+	f->m.u.req.transport = UR_CM_TRANSPORT_EXTENDED;
+	f->m.u.req.extended_transport = 2;
+	forge(f, f->a.addr, f->b.addr);
+	give(f, &f->b);
+	take(f, &f->b, UR_CM_REJ);
+	assert_int_equal(f->m.u.rej.reason, UR_CM_REJ_INVALID_TRANSPORT);
+	no_event(f, &f->b);
+}
+
 static void datagrams(void **state)
 {
 	struct fix *f = *state;
@@ -358,6 +415,8 @@ int main(void)
 		FIX_TEST(ack_timeout_of_the_owner),
 		FIX_TEST(ack_timeouts_of_the_peers),
 		FIX_TEST(unreliable_connection),
+		FIX_TEST(extended_connection),
+		FIX_TEST(unknown_transport),
 		FIX_TEST(datagrams),
 		FIX_TEST(none_for_what_has_ended),
 		FIX_TEST(alternate_path),

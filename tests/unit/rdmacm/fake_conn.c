@@ -133,6 +133,7 @@ struct ur_conn *fake_request(struct ur_conn *listener, struct ur_conn_event *ev)
 	ur_conn_create(NULL, listener->ps, listener->handler, listener->user,
 		       &ev->conn);
 	ev->type = UR_CONN_REQUEST;
+	ev->param.qp_type = UR_QPT_RC;
 	listener->handler(listener->user, ev);
 	return ev->conn;
 }
