@@ -338,8 +338,9 @@ static void on_demand(struct ibv_mr *mr, void *p)
 static void check_odp(void)
 {
 	struct ibv_device_attr_ex attr;
-	/* Far from where the kernel puts what others map meanwhile. */
-	uint8_t *p = (uint8_t *)0x100000000000;
+	/* Far from where the kernel puts what others map meanwhile, and no
+	 * address that sanitizers keep for themselves. */
+	uint8_t *p = (uint8_t *)0x20000000;
 
 	VT_TRUE(ibv_query_device_ex(dev.ctx, NULL, &attr) == 0);
 	VT_TRUE(attr.odp_caps.general_caps & IBV_ODP_SUPPORT);
