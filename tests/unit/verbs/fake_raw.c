@@ -5,18 +5,18 @@
 #include "engine/raw.h"
 #include "fake_raw.h"
 
-struct ur_flow *fake_flow;
+struct ur_flow *ur_fake_flow;
 
 int ur_adapter_flow_create(struct ur_flow *f)
 {
-	fake_flow = f;
+	ur_fake_flow = f;
 	return 0;
 }
 
 void ur_adapter_flow_destroy(struct ur_lane *l, struct ur_flow *f)
 {
-	if (fake_flow == f)
-		fake_flow = NULL;
+	if (ur_fake_flow == f)
+		ur_fake_flow = NULL;
 }
 
 int ur_adapter_wq_create(struct ur_adapter *a, struct ur_wq *wq,

@@ -5,6 +5,6 @@
 #include "raw/flow.h"
 
 /* The last one that was created and not destroyed. */
-extern struct ur_flow *fake_flow;
+extern struct ur_flow *ur_fake_flow;
 
 #endif
