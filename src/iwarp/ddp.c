@@ -213,10 +213,12 @@ int ur_ddp_locate(struct ur_iwqp *q, const struct ur_iw_in *in, uint32_t off,
 				  w->num_sge, q->rx.rd_received + off, len, iov,
 				  max);
 	} else {
+		/* Keys of a shared receive are its queue's. */
 		*fault = UR_IWF_LOCAL_RECV;
-		n = ur_sge_locate(q->qp->mrs, q->qp->pd, q->rx.rwqe->sge,
-				  q->rx.rwqe->num_sge, in->h.mo + off, len, iov,
-				  max);
+		n = ur_sge_locate(q->qp->mrs,
+				  q->qp->srq ? q->qp->srq->pd : q->qp->pd,
+				  q->rx.rwqe->sge, q->rx.rwqe->num_sge,
+				  in->h.mo + off, len, iov, max);
 	}
 	/* More pieces than there is room for: these first. */
 	return n == -E2BIG ? (int)max : n;

@@ -17,7 +17,6 @@ struct urv_domain {
 	uint32_t handles;	/* registry */
 	/* Whose it is: constant */
 	const struct urv_device *device;
-	uint32_t generation;
 	bool has_file;
 	dev_t dev;
 	ino_t ino;
@@ -37,6 +36,18 @@ struct urv_target {
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static struct ur_list domains = { &domains, &domains };
 
+/* They are the parent's; somebody there may have held the lock. */
+static void forked_child(void)
+{
+	pthread_mutex_init(&registry, NULL);
+	ur_list_init(&domains);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked_child);
+}
+
 struct ur_xrcd *urv_xrcd_core(const struct urv_xrcd *x)
 {
 	return &x->domain->core;
@@ -50,8 +61,7 @@ static struct urv_domain *find_file(const struct urv_context *c,
 			ur_container_of(pos, struct urv_domain, node);
 
 		if (d->has_file && d->device == c->device &&
-		    d->generation == urv_generation && d->dev == st->st_dev &&
-		    d->ino == st->st_ino)
+		    d->dev == st->st_dev && d->ino == st->st_ino)
 			return d;
 	}
 	return NULL;
@@ -66,7 +76,6 @@ static struct urv_domain *domain_new(const struct urv_context *c,
 		return NULL;
 	ur_list_init(&d->targets);
 	d->device = c->device;
-	d->generation = c->generation;
 	if (st) {
 		d->has_file = true;
 		d->dev = st->st_dev;

@@ -372,6 +372,22 @@ static void srq(void **state)
 	world_teardown(w);
 }
 
+/* Local keys of its receives are checked against its own domain. */
+static void srq_keys(void **state)
+{
+	struct ur_iw_params params = pair_params(true);
+	struct world *w = world_setup_with(&params, true);
+	struct ur_pd other = { .handle = 9 }, *mine = w->p.b.srq->pd;
+
+	w->p.b.srq->pd = &other;
+	world_post_recv(w, 1, 100);
+	world_post(w, 5, UR_WR_SEND, 0, 30);
+	pair_run(&w->p);
+	side_cqe(&w->p.b, 1, UR_WC_LOC_PROT_ERR);
+	w->p.b.srq->pd = mine;
+	world_teardown(w);
+}
+
 static struct world *setup_patient(void)
 {
 	struct world *w;
@@ -595,6 +611,7 @@ int main(void)
 		cmocka_unit_test(others_are_not_nudged),
 		cmocka_unit_test(nudges_disturb_nothing),
 		cmocka_unit_test(srq),
+		cmocka_unit_test(srq_keys),
 		cmocka_unit_test(a_send_waits_for_its_receive),
 		cmocka_unit_test(waiting_ends),
 		cmocka_unit_test(cq_overrun_ends_the_connection),

@@ -440,6 +440,22 @@ static void c10_2_9_srq_feeds_the_queue_pair(void **state)
 	expect_cqe(f, 5, UR_WC_SUCCESS);
 }
 
+/* Local keys of a shared receive are checked against the queue's domain. */
+static void c10_2_9_keys_are_those_of_the_queue(void **state)
+{
+	struct fix *f = *state;
+	struct ur_pd other = { .handle = 9 }, *mine;
+
+	fix_free(f);
+	f = *state = fix_new(UR_QPT_RC, true);
+	mine = f->srq.pd;
+	f->srq.pd = &other;
+	fix_recv(f, 5, 0, 64);
+	peer_plain(f, UR_RC_SEND_ONLY, RQ_PSN, 8);
+	expect_cqe(f, 5, UR_WC_LOC_PROT_ERR);
+	f->srq.pd = mine;
+}
+
 static void c11_6_3_last_wqe_reached(void **state)
 {
 	struct fix *f = *state;
@@ -519,6 +535,7 @@ int main(void)
 		T(c9_7_5_2_8_write_imm_without_receive_is_rnr),
 		T(c9_2_3_solicited_bit_reaches_the_queue),
 		T(c10_2_9_srq_feeds_the_queue_pair),
+		T(c10_2_9_keys_are_those_of_the_queue),
 		T(c11_6_3_last_wqe_reached),
 		T(memory_that_is_gone_is_an_access_error),
 		T(region_gone_in_the_middle_of_a_write),
