@@ -335,6 +335,8 @@ static inline uint32_t ur_iw_max_payload(const struct ur_iwqp *q, bool tagged)
 /* req.c */
 enum ur_iw_emit ur_iw_request_emit(struct ur_iwqp *q);
 bool ur_iw_request_begun(const struct ur_iwqp *q);
+/* Is the next one of those that send nothing? */
+bool ur_iw_request_is_local(const struct ur_iwqp *q);
 void ur_iw_request_complete(struct ur_iwqp *q, const struct ur_swqe *w,
 			    enum ur_wc_status status);
 /* Complete what can be: called when TCP took more, or an answer came. */

@@ -393,6 +393,12 @@ static bool is_local(const struct ur_swqe *w)
 	return w->opcode == UR_WR_BIND_MW || w->opcode == UR_WR_LOCAL_INV;
 }
 
+bool ur_iw_request_is_local(const struct ur_iwqp *q)
+{
+	return q->tx.cur != sq_tail(q) && !q->tx.rtr_due &&
+	       is_local(ur_sq_slot(&q->qp->sq, q->tx.cur));
+}
+
 static enum ur_iw_emit local_run(struct ur_iwqp *q, const struct ur_swqe *w)
 {
 	int ret = w->opcode == UR_WR_BIND_MW

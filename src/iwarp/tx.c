@@ -281,7 +281,8 @@ static void fill(struct ur_iwqp *q)
 		return;
 	if (q->tx.batch)
 		return;
-	while (ur_iwqp_open(q) && !q->tx.hold && !q->fin) {
+	while (ur_iwqp_open(q) && !q->fin &&
+	       (!q->tx.hold || ur_iw_request_is_local(q))) {
 		if (emit_next(q) != UR_IW_EMIT_OK)
 			break;
 	}

@@ -20,7 +20,7 @@ struct windows {
 
 static struct windows m;
 
-static int setup(void **state)
+static int setup_silent(void **state)
 {
 	struct rig_host *h;
 
@@ -31,7 +31,14 @@ static int setup(void **state)
 	if (ur_mw_create(&h->mrs, &h->pd, UR_MW_TYPE_1, &m.one) ||
 	    ur_mw_create(&h->mrs, &h->pd, UR_MW_TYPE_2, &m.two))
 		return -1;
-	/* The responder speaks when it has heard something (RFC 5044, 7.1). */
+	return 0;
+}
+
+/* The responder speaks when it has heard something (RFC 5044, 7.1). */
+static int setup(void **state)
+{
+	if (setup_silent(state))
+		return -1;
 	world_post(m.w, 99, UR_WR_RDMA_WRITE, 0, 0);
 	pair_run(&m.w->p);
 	side_cqe(&m.w->p.a, 99, UR_WC_SUCCESS);
@@ -230,6 +237,13 @@ static void in_their_turn(void **state)
 	ur_mw_destroy(&h->mrs, mw);
 }
 
+static void binding_is_not_speaking(void **state)
+{
+	bound(m.one, RW);
+	world_a_sent_nothing(m.w);
+	assert_int_equal(m.w->p.b.out.len, 0);
+}
+
 static void what_fails_ends_the_stream(void **state)
 {
 	const struct ur_mw_bind b = { .window = m.two->win.key };
@@ -266,6 +280,8 @@ int main(void)
 		TEST(send_with_invalidate_frees_it),
 		TEST(what_a_peer_may_not_invalidate),
 		TEST(in_their_turn),
+		cmocka_unit_test_setup_teardown(binding_is_not_speaking,
+						setup_silent, teardown),
 		TEST(what_fails_ends_the_stream),
 		TEST(closing_behind_a_bind),
 	};
