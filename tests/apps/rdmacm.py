@@ -48,7 +48,7 @@ rping('own-qp-v6', '-q -C 10 -V', addr='{a6}', bind='{a6}', roce=True)
 rping('persistent', '-C 100 -V', server='-P', ends=False)
 for size in (23, 24, 1000, 4096, 65535):
     rping(f'size-{size}', f'-V -C 200 -S {size}')
-rping('100000', '-V -C 100000', full=True)
+rping('100000', '-v -V -C 100000', full=True)
 row('rping-source', 'rping -s -p {port} -a 0.0.0.0 -C 10 -V',
     'rping -c -p {port} -a {a} -I {b} -C 10 -V')
 
@@ -155,7 +155,7 @@ def meet(env, server, client):
     raise Failure(f'never met: {s.describe()}\n      {c.describe()}')
 
 
-def case(device, server, client, expect, ends):
+def case(device, server, client, expect, ends, limit):
     def run(env):
         if not has_device(env, device):
             raise Skip(f'there is no {device}')
@@ -167,8 +167,8 @@ def case(device, server, client, expect, ends):
                     on + words(client.format(**names)))
         try:
             if ends:
-                finish(s, c, 60)
-            elif c.wait(60):
+                finish(s, c, limit)
+            elif c.wait(limit):
                 raise Failure(f'exit {c.p.poll()}: {c.describe()}')
             # Not each server of perftest tells a result.
             both = ends and 'ib_' not in client
@@ -297,7 +297,8 @@ for dev in DEVICES:
     for name, server, client, expect, ends, roce, full, only in ROWS:
         if dev == DEVICES[0] or not roce:
             CASES.append(Case(f'{dev}-{name}',
-                              case(dev, server, client, expect, ends),
+                              case(dev, server, client, expect, ends,
+                                   300 if full else 60),
                               full=full, where=only))
     for kind in ('v4', 'v6'):
         CASES.append(Case(f'{dev}-rules-{kind}',
