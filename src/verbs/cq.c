@@ -133,7 +133,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 
 	if (atomic_load(&cq->core.users))
 		return urv_errno(-EBUSY);
-	if (cq->moderated)
+	if (cq->moderated && cq->generation == urv_generation)
 		ur_adapter_cq_moderate(c->adapter, &cq->core, 0, 0);
 	rc = ur_cq_fini(&cq->core);
 	if (rc)
