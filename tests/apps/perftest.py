@@ -155,7 +155,7 @@ def case(prog, args, gid):
 
 # The short run over veth; the rest on lo.
 FAR = re.compile(r'.*-all|.*-v6|.*-ud-.*|atomic_(bw|lat)|.*_bw-64-qps'
-                 r'|(send|write|read)_bw-mtu-.*')
+                 r'|(send|write)_bw-xrc|(send|write|read)_bw-mtu-.*')
 CASES = [Case(name, case(prog, args, gid), full=full,
               far=FAR.fullmatch(name) is not None)
          for name, prog, args, gid, full in ROWS]
