@@ -26,6 +26,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/memcheck.h"
 #include "raw/flow.h"
 
 #define BUFFER_BYTES (8u << 20)
@@ -326,8 +327,11 @@ uint32_t ur_packet_send(struct ur_packet *p, const struct ur_frame_tx *f,
 	for (uint32_t i = 0; i < n; i++)
 		fill_tx(p, i, &f[i]);
 	while (done < n) {
-		int r = sendmmsg(p->tx, p->tx_msg + done, n - done, 0);
+		int r;
 
+		ur_memcheck_mute();
+		r = sendmmsg(p->tx, p->tx_msg + done, n - done, 0);
+		ur_memcheck_unmute();
 		if (r <= 0) {
 			*err = r < 0 ? tx_error(errno) : -EAGAIN;
 			break;
