@@ -518,6 +518,13 @@ static void wq_in_error(struct ibv_wq *wq, struct ibv_cq *cq)
 	VT_TRUE(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == 2);
 }
 
+static void wqs_close(struct ibv_wq **wq, struct ibv_cq *cq)
+{
+	for (uint32_t i = 0; i < WQS; i++)
+		VT_TRUE(!ibv_destroy_wq(wq[i]));
+	VT_TRUE(!ibv_destroy_cq(cq));
+}
+
 /* Work queues behind one queue pair; each flow of packets keeps to one. */
 static void rss(void)
 {
@@ -572,9 +579,7 @@ static void rss(void)
 	VT_TRUE(!ibv_destroy_flow(f));
 	VT_TRUE(!ibv_destroy_qp(qp));
 	VT_TRUE(!ibv_destroy_rwq_ind_table(table));
-	for (uint32_t i = 0; i < WQS; i++)
-		VT_TRUE(!ibv_destroy_wq(wq[i]));
-	VT_TRUE(!ibv_destroy_cq(cq));
+	wqs_close(wq, cq);
 	end_close(&a);
 }
 
