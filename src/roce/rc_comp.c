@@ -24,8 +24,8 @@
  * was asked twice, which makes it later still.  So after an early
  * retransmission that was needless they wait longer, for a while.
  */
-#define CALM_MAX_SHIFT	   5u
-#define CALM_LASTS_NS	   1000000000u
+#define CALM_MAX_SHIFT	   3u
+#define CALM_LASTS_NS	   250000000u
 /* Implied NAKs within this time tell of the same loss. */
 #define REWIND_HOLD_NS	   200000u
 
@@ -209,6 +209,7 @@ static void rewind_all(struct ur_rqp *q)
 	s->psn = s->una;
 	s->cur = atomic_load_explicit(&q->qp->sq.head, memory_order_relaxed);
 	s->rtt_sent_ns = 0;
+	s->in_doubt = false; /* a NAK asked for it, unless a timer did */
 	if (!s->rnr_wait)
 		ur_rqp_want_send(q);
 }
@@ -535,10 +536,10 @@ void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns)
 		}
 		s->early++;
 		s->recover = s->end;
-		s->in_doubt = true;
 		s->early_from_ns = now_ns;
 		ur_cong_timeout(q->path, now_ns);
 		rewind_all(q);
+		s->in_doubt = true;
 	}
 	ur_rc_timer_update(q, now_ns);
 }
