@@ -474,6 +474,17 @@ static int install(struct chain *c)
 	return sigaction(c->signo, &ours, NULL) ? -errno : 0;
 }
 
+/* Another thread of the parent may have held it. */
+static void forked_child(void)
+{
+	pthread_mutex_init(&install_lock, NULL);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked_child);
+}
+
 int ur_guard_install(void)
 {
 	int err;

@@ -81,6 +81,8 @@ enum ur_cm_lap_state {
 #define UR_CM_LINGER_NS	       10000000000u /* REJ_SENT, SIDR_REP_SENT */
 #define UR_CM_LINGER_MAX       1024u /* ids that linger without an owner */
 #define UR_CM_MIN_RNR_TIMER    12u   /* 0.64 ms */
+#define UR_CM_LONG_RNR_TIMER   0u    /* 655 ms */
+#define UR_CM_RNR_FOR_EVER     7u    /* a retry count without end */
 #define UR_CM_EXTENDED_XRC     1u    /* of the extended transports (A14) */
 
 struct ur_cm_id {

@@ -51,6 +51,18 @@ static void to_init(const struct ur_cm_id *id, struct ur_qp_attr *attr,
 		attr->access |= UR_ACCESS_REMOTE_READ | UR_ACCESS_REMOTE_ATOMIC;
 }
 
+/*
+ * How long the peer waits when we have no receive for it.  Who tries for ever
+ * may come back soon.  Who gives up after a few tries is to find a receive
+ * even if our program does not run at once: the kernel's manager has him wait
+ * the longest there is.  Both sides are taken to have the same count.
+ */
+static uint8_t rnr_timer(const struct ur_cm_id *id)
+{
+	return id->rnr_retry_count == UR_CM_RNR_FOR_EVER ? UR_CM_MIN_RNR_TIMER
+							 : UR_CM_LONG_RNR_TIMER;
+}
+
 static void to_rtr(const struct ur_cm_id *id, struct ur_qp_attr *attr,
 		   uint32_t *mask)
 {
@@ -66,7 +78,7 @@ static void to_rtr(const struct ur_cm_id *id, struct ur_qp_attr *attr,
 	if (id->qp_type != UR_QPT_RC && id->qp_type != UR_QPT_XRC_RECV)
 		return;
 	attr->max_dest_rd_atomic = id->responder_resources;
-	attr->min_rnr_timer = UR_CM_MIN_RNR_TIMER;
+	attr->min_rnr_timer = rnr_timer(id);
 	*mask |= UR_QP_MAX_DEST_RD_ATOMIC | UR_QP_MIN_RNR_TIMER;
 }
 

@@ -16,6 +16,7 @@
 
 #define RETRY_SEND_NS	50000u
 #define ROUNDS_PER_SEND 64u
+#define FULL_TRIES	20u
 #define LOOK_MIN_NS	20000u
 #define LOOK_MAX_NS	5000000u
 
@@ -120,6 +121,23 @@ int ur_raw_lane_refilter(struct ur_lane *l)
 		   : ur_packet_want(rl->packet, ur_flow_wants(t, rl->dev.mac));
 }
 
+/*
+ * A device whose queue is full drops a frame and says so: a moment later there
+ * is room.  But a rule of the host that drops it answers the same, for ever;
+ * then it is lost, as it would be on the wire.
+ */
+static int give_up(struct ur_raw_lane *rl, uint32_t done, int err)
+{
+	if (done)
+		rl->full = 0;
+	if (err != -ENOBUFS)
+		return err;
+	if (++rl->full < FULL_TRIES)
+		return -EAGAIN;
+	rl->full = 0;
+	return err;
+}
+
 /* Each queue pair in turn, a batch at a time. */
 static void raw_send(struct ur_lane *l, uint64_t now_ns)
 {
@@ -137,6 +155,7 @@ static void raw_send(struct ur_lane *l, uint64_t now_ns)
 		if (n == 0)
 			continue;
 		done = ur_packet_send(rl->packet, rl->tx, n, &err);
+		err = give_up(rl, done, err);
 		ur_raw_sent(rl->raw, qp, done, err == -EAGAIN ? 0 : err,
 			    now_ns);
 		if (done)
@@ -190,12 +209,14 @@ static uint32_t receive(struct ur_raw_lane *rl, uint64_t now_ns)
 		return 0;
 	}
 	room = ur_raw_room(rl->raw, UR_PACKET_BATCH);
-	if (room == 0) {
+	if (room == 0 && ur_packet_ready(rl->packet)) {
 		starve(rl, now_ns);
 		return 0;
 	}
 	rl->starved_ns = 0;
 	rl->look_ns = UR_NEVER;
+	if (room == 0)
+		return 0;
 	return ur_packet_recv(rl->packet, room, on_frame, rl);
 }
 

@@ -17,6 +17,7 @@ struct ur_raw_lane {
 	/* Frames wait in the socket, since nobody has receives. */
 	uint64_t starved_ns; /* since when; 0: they do not */
 	uint64_t look_ns;    /* when to look again; UR_NEVER */
+	uint32_t full;	     /* sends refused in a row */
 	struct ur_frame_tx tx[UR_PACKET_BATCH];
 	struct sock_filter code[UR_PREFILTER_MAX];
 };

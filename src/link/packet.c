@@ -18,6 +18,7 @@
 #include <linux/virtio_net.h>
 #include <net/if.h>
 #include <net/if_arp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -312,10 +313,9 @@ static void fill_tx(struct ur_packet *p, uint32_t i,
 	m->msg_iovlen = f->niov + 1;
 }
 
-/* A full queue of the device is as good a reason to wait as a full socket. */
 static int tx_error(int err)
 {
-	return err == ENOBUFS || err == EINTR ? -EAGAIN : -err;
+	return err == EINTR ? -EAGAIN : -err;
 }
 
 uint32_t ur_packet_send(struct ur_packet *p, const struct ur_frame_tx *f,
@@ -405,6 +405,13 @@ uint32_t ur_packet_recv(struct ur_packet *p, uint32_t max,
 int ur_packet_fd(const struct ur_packet *p)
 {
 	return p->rx;
+}
+
+bool ur_packet_ready(const struct ur_packet *p)
+{
+	struct pollfd fd = { .fd = p->rx, .events = POLLIN };
+
+	return poll(&fd, 1, 0) > 0;
 }
 
 /* Reading the kernel's statistics sets them back. */

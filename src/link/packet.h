@@ -39,7 +39,9 @@ int ur_packet_want(struct ur_packet *p, uint32_t wants);
 
 /*
  * Send up to UR_PACKET_BATCH frames; how many were taken.  *err: why the next
- * one was not: -EAGAIN: there is no room now; -EMSGSIZE, -EFAULT, … */
+ * one was not: -EAGAIN: there is no room now; -ENOBUFS: the device's queue, or
+ * a rule of the host, has dropped it; -EMSGSIZE, -EFAULT, -EINVAL, …
+ */
 uint32_t ur_packet_send(struct ur_packet *p, const struct ur_frame_tx *f,
 			uint32_t n, int *err);
 
@@ -48,8 +50,9 @@ uint32_t ur_packet_recv(struct ur_packet *p, uint32_t max,
 			void (*rx)(void *arg, const struct ur_frame_rx *f),
 			void *arg);
 
-/* Readable when there is something to receive. */
+/* Readable when there is something to receive; and is there now? */
 int ur_packet_fd(const struct ur_packet *p);
+bool ur_packet_ready(const struct ur_packet *p);
 
 /* Frames that the kernel dropped because nobody took them, so far. */
 uint64_t ur_packet_drops(struct ur_packet *p);

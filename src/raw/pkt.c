@@ -105,7 +105,7 @@ static void parse_ipv6(struct ur_hdrs *h, struct ur_rd *r)
 			return;
 		if (h->proto == FRAGMENT_HDR)
 			h->fragment |= (ur_get16(x + 2) & 0xfff9) != 0;
-		else if (!ur_rd_bytes(r, x[1] * 8u))
+		else if (!ur_rd_bytes(r, (size_t)x[1] * 8))
 			return;
 		h->proto = x[0];
 	}

@@ -73,8 +73,8 @@ uint32_t ur_raw_collect(struct ur_raw *r, struct ur_qp *qp,
 
 /*
  * The first n were taken by the device.  If err is not 0, the one behind them
- * cannot be sent: -EMSGSIZE, -EFAULT end the queue pair's sending; others mean
- * that it is lost, as on a wire that is cut.
+ * cannot be sent: -EMSGSIZE, -EFAULT, -EINVAL end the queue pair's sending;
+ * others mean that it is lost, as on a wire that is cut.
  */
 void ur_raw_sent(struct ur_raw *r, struct ur_qp *qp, uint32_t n, int err,
 		 uint64_t now_ns);

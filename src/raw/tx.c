@@ -231,6 +231,7 @@ static enum ur_wc_status status_of(int err)
 	switch (err) {
 	case -EMSGSIZE:
 		return UR_WC_LOC_LEN_ERR;
+	case -EINVAL:
 	case -EPROTOTYPE:
 		return UR_WC_LOC_QP_OP_ERR;
 	default:
@@ -297,7 +298,7 @@ void ur_raw_sent(struct ur_raw *r, struct ur_qp *qp, uint32_t n, int err,
 		ur_raw_complete(q, UR_WC_SUCCESS, now_ns);
 	}
 	if (err && n < q->collected && ur_rawqp_state(qp) == UR_QPS_RTS) {
-		if (err == -EMSGSIZE || err == -EFAULT) {
+		if (err == -EMSGSIZE || err == -EFAULT || err == -EINVAL) {
 			fail_send(q, err, now_ns);
 		} else {
 			r->cnt.tx_lost++;

@@ -103,9 +103,10 @@ struct ur_requester {
 	uint32_t since_ackreq; /* packets */
 	uint8_t retries;       /* left */
 	uint8_t rnr_retries;
-	uint8_t early; /* early retransmissions since progress */
-	uint8_t calm;  /* how many times that delay is doubled at least */
-	bool in_doubt; /* the last one may have been needless */
+	uint8_t early;	  /* early retransmissions since all before … */
+	uint32_t recover; /* … this PSN was acknowledged */
+	uint8_t calm;	  /* how many times that delay is doubled at least */
+	bool in_doubt;	  /* the last one may have been needless */
 	bool rnr_wait;
 	uint64_t rnr_until_ns;
 	uint64_t retry_ns;	/* start of the running ack timeout */

@@ -168,10 +168,18 @@ static void set_readers(struct ibv_cq_ex *ex, uint64_t flags)
 		ex->read_completion_wallclock_ns = read_completion_wallclock_ns;
 }
 
+/* What RoCE alone has. */
+#define ROCE_FLAGS                                                             \
+	(IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG |                      \
+	 IBV_WC_EX_WITH_TM_INFO)
+
 /* Locking is cheap enough to keep it for a single-threaded queue too. */
-static int check_init(const struct ibv_cq_init_attr_ex *init)
+static int check_init(const struct urv_context *c,
+		      const struct ibv_cq_init_attr_ex *init)
 {
 	if (init->wc_flags & ~(uint64_t)WC_FLAGS)
+		return -EOPNOTSUPP;
+	if (urv_is_iwarp(c) && (init->wc_flags & ROCE_FLAGS))
 		return -EOPNOTSUPP;
 	if (init->comp_mask &
 	    ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
@@ -189,7 +197,7 @@ static int check_init(const struct ibv_cq_init_attr_ex *init)
 struct ibv_cq_ex *urv_create_cq_ex(struct ibv_context *context,
 				   struct ibv_cq_init_attr_ex *init)
 {
-	int rc = check_init(init);
+	int rc = check_init(urv_context(context), init);
 	struct urv_cq *cq;
 
 	if (rc)

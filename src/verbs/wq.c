@@ -185,7 +185,7 @@ urv_create_rwq_table(struct ibv_context *context,
 {
 	struct urv_context *c = urv_context(context);
 	struct urv_rwq_table *t;
-	uint32_t handle;
+	uint32_t handle = 0;
 	int rc;
 
 	if (urv_is_iwarp(c) || init->comp_mask)

@@ -33,6 +33,17 @@ def program(what):
     return run
 
 
+def lost(env):
+    """A rule of the host drops what leaves."""
+    env.a.sh('tc', 'qdisc', 'add', 'dev', env.a.dev, 'clsact')
+    try:
+        env.a.sh('tc', 'filter', 'add', 'dev', env.a.dev, 'egress',
+                 'bpf', 'da', 'bytecode', '1,6 0 0 2')
+        program('lost')(env)
+    finally:
+        env.a.sh('tc', 'qdisc', 'del', 'dev', env.a.dev, 'clsact')
+
+
 def mac(host):
     link = json.loads(host.sh('ip', '-j', 'link', 'show', 'dev', host.dev))
     return link[0]['address']
@@ -73,5 +84,6 @@ def perftest(prog, args):
 
 
 CASES = [Case(what, program(what)) for what in PROGRAM]
+CASES += [Case('lost', lost, where='veth')]
 CASES += [Case(f'raw_ethernet_{name}', perftest(prog, args), where='veth')
           for name, prog, args in ROWS]

@@ -68,8 +68,9 @@ static void resolve(const char *ms)
 {
 	struct rdma_cm_id *id = new_id("client");
 	struct rdma_cm_event *ev;
+	bool resolved = false;
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 2 && !resolved; i++) {
 		if (rdma_resolve_addr(id, NULL, addr(1), atoi(ms))) {
 			printf("%s\n", strerror(errno));
 			continue;
@@ -77,9 +78,8 @@ static void resolve(const char *ms)
 		ev = next_event();
 		printf("%s %s\n", rdma_event_str(ev->event),
 		       strerror(-ev->status));
+		resolved = ev->event == RDMA_CM_EVENT_ADDR_RESOLVED;
 		VT_TRUE(rdma_ack_cm_event(ev) == 0);
-		if (ev->event == RDMA_CM_EVENT_ADDR_RESOLVED)
-			break;
 	}
 	VT_TRUE(rdma_destroy_id(id) == 0);
 }

@@ -3,7 +3,7 @@
  * Raw packet queue pairs: one sends, others receive, all in this process.  The
  * frames are multicast, which an adapter gives back to its own queues too.
  *
- *	raw steer|vlan|csum|tso|rss|event|refused|eperm
+ *	raw steer|vlan|csum|tso|rss|event|refused|lost|eperm
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -503,6 +503,28 @@ static void wq_post(struct ibv_wq *wq, uint64_t id, int want)
 	VT_TRUE(ibv_post_wq_recv(wq, &wr, &bad) == want);
 }
 
+/* What was posted, and what is posted then, comes back. */
+static void wq_in_error(struct ibv_wq *wq, struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+
+	wq_post(wq, 1, 0);
+	wq_state(wq, IBV_WQS_ERR, 0);
+	wq_state(wq, IBV_WQS_RDY, EINVAL);
+	vt_poll(cq, &wc);
+	VT_TRUE(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == 1);
+	wq_post(wq, 2, 0);
+	vt_poll(cq, &wc);
+	VT_TRUE(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == 2);
+}
+
+static void wqs_close(struct ibv_wq **wq, struct ibv_cq *cq)
+{
+	for (uint32_t i = 0; i < WQS; i++)
+		VT_TRUE(!ibv_destroy_wq(wq[i]));
+	VT_TRUE(!ibv_destroy_cq(cq));
+}
+
 /* Work queues behind one queue pair; each flow of packets keeps to one. */
 static void rss(void)
 {
@@ -553,20 +575,11 @@ static void rss(void)
 	VT_TRUE(used == (1u << WQS) - 1);
 	VT_TRUE(ibv_destroy_rwq_ind_table(table) == EBUSY);
 	VT_TRUE(ibv_destroy_wq(wq[0]) == EBUSY);
-	wq_post(wq[1], 1, 0);
-	wq_state(wq[1], IBV_WQS_ERR, 0);
-	wq_state(wq[1], IBV_WQS_RDY, EINVAL);
-	vt_poll(cq, &wc);
-	VT_TRUE(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == 1);
-	wq_post(wq[1], 2, 0);
-	vt_poll(cq, &wc);
-	VT_TRUE(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == 2);
+	wq_in_error(wq[1], cq);
 	VT_TRUE(!ibv_destroy_flow(f));
 	VT_TRUE(!ibv_destroy_qp(qp));
 	VT_TRUE(!ibv_destroy_rwq_ind_table(table));
-	for (uint32_t i = 0; i < WQS; i++)
-		VT_TRUE(!ibv_destroy_wq(wq[i]));
-	VT_TRUE(!ibv_destroy_cq(cq));
+	wqs_close(wq, cq);
 	end_close(&a);
 }
 
@@ -638,6 +651,17 @@ static void refused(void)
 	end_close(&e);
 }
 
+/* The host drops what we send: lost, as on a wire, and no reason to stop. */
+static void lost(void)
+{
+	struct end e;
+
+	end_open(&e, 0, 0);
+	for (uint16_t i = 0; i < 3; i++)
+		send_udp(&e, 1, 1001);
+	end_close(&e);
+}
+
 static void drop_cap(void)
 {
 	struct __user_cap_header_struct h = {
@@ -675,9 +699,9 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*fn)(void);
 	} tests[] = {
-		{ "steer", steer },	{ "vlan", vlan },   { "csum", csum },
-		{ "tso", tso },		{ "rss", rss },	    { "event", event },
-		{ "refused", refused }, { "eperm", eperm },
+		{ "steer", steer },	{ "vlan", vlan }, { "csum", csum },
+		{ "tso", tso },		{ "rss", rss },	  { "event", event },
+		{ "refused", refused }, { "lost", lost }, { "eperm", eperm },
 	};
 
 	vt_dev_open(&dev, 0);
@@ -692,5 +716,5 @@ int main(int argc, char **argv)
 			vt_dev_close(&dev);
 			return 0;
 		}
-	VT_FAIL("raw steer|vlan|csum|tso|rss|event|refused|eperm");
+	VT_FAIL("raw steer|vlan|csum|tso|rss|event|refused|lost|eperm");
 }

@@ -174,7 +174,7 @@ static void connect_in_every_order(void)
 
 	/* Asking again and again. */
 	fd[0] = open_nonblock();
-	while ((rc = rconnect(fd[0], &at.sa, at_len)) && errno != EISCONN)
+	while (rconnect(fd[0], &at.sa, at_len) && errno != EISCONN)
 		MUST(errno == EALREADY || errno == EINPROGRESS);
 	MUST((fd[1] = raccept(lfd, NULL, NULL)) >= 0);
 	close_pair(fd);

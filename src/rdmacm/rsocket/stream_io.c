@@ -15,7 +15,7 @@
 #include "rdmacm/rsocket/stream.h"
 
 enum {
-	FIRST_PIECE = 2048, /* doubled with each piece up to */
+	FIRST_PIECE = 2048, /* four times as much with each, up to */
 	LAST_PIECE = 65536,
 };
 
@@ -191,13 +191,19 @@ int urs_stream_stage(struct urs_stream *st, const struct urs_chunk *c,
 	return n;
 }
 
-/* Grows with what has been sent of this call. */
-static uint32_t piece_size(size_t done, size_t left)
+/*
+ * While the wire is idle pieces begin small and grow, so that it is soon busy
+ * while the rest is copied.  Once it is, they are as large as can be: each
+ * costs a message, an acknowledgement and a completion.
+ */
+static uint32_t piece_size(const struct urs_flow *f, size_t done, size_t left)
 {
-	size_t n = FIRST_PIECE;
+	size_t n = urs_flow_all_sent(f) || done ? FIRST_PIECE : LAST_PIECE;
 
 	while (n < LAST_PIECE && n <= done)
-		n <<= 1;
+		n <<= 2;
+	if (n > LAST_PIECE)
+		n = LAST_PIECE;
 	return (uint32_t)(n < left ? n : left);
 }
 
@@ -211,7 +217,8 @@ static int send_piece(struct urs_stream *st, const struct urs_iov *iov,
 	int n, rc;
 
 	*sent = 0;
-	if (!urs_flow_send(&st->flow, piece_size(done, iov->total - done),
+	if (!urs_flow_send(&st->flow,
+			   piece_size(&st->flow, done, iov->total - done),
 			   ep->inline_max, &c))
 		return 0;
 	/* What was taken is the sender's (snd) until it is posted. */

@@ -54,7 +54,7 @@ static void connected(struct fix *f, struct side *s, struct side *peer,
 	assert_int_equal(attr.dest_qpn, qpn);
 	assert_int_equal(attr.path_mtu, 3);
 	assert_int_equal(attr.max_dest_rd_atomic, ours);
-	assert_int_equal(attr.min_rnr_timer, 12);
+	assert_int_equal(attr.min_rnr_timer, 0); /* after six it gives up */
 	assert_memory_equal(attr.av.sgid, s->addr, 16);
 	assert_memory_equal(attr.av.dgid, peer->addr, 16);
 	assert_int_equal(attr.av.hop_limit, 64);
@@ -125,6 +125,24 @@ static void no_reads_without_resources(void **state)
 	assert_int_equal(ur_cm_connect(f->a.id, &path, &p, f->now_ns), 0);
 	get(f->a.id, UR_QPS_INIT);
 	assert_int_equal(attr.access, UR_ACCESS_REMOTE_WRITE);
+}
+
+static void who_tries_for_ever_comes_back_soon(void **state)
+{
+	struct fix *f = *state;
+	struct ur_cm_param p = fix_param(A_QPN);
+	struct ur_cm_path path;
+
+	fix_listen(f, PS_TCP);
+	p.rnr_retry_count = 7;
+	fix_path(f, &path);
+	assert_int_equal(ur_cm_id_create(f->a.cm, PS_TCP, &f->a_user, &f->a.id),
+			 0);
+	assert_int_equal(ur_cm_connect(f->a.id, &path, &p, f->now_ns), 0);
+	pass(f, &f->a, UR_CM_REQ);
+	event(f, &f->b, UR_CM_REQUEST);
+	get(f->b.id, UR_QPS_RTR);
+	assert_int_equal(attr.min_rnr_timer, 12);
 }
 
 static void ack_timeout_of_the_owner(void **state)
@@ -412,6 +430,7 @@ int main(void)
 		FIX_TEST(before_anything_is_known),
 		FIX_TEST(of_a_connection),
 		FIX_TEST(no_reads_without_resources),
+		FIX_TEST(who_tries_for_ever_comes_back_soon),
 		FIX_TEST(ack_timeout_of_the_owner),
 		FIX_TEST(ack_timeouts_of_the_peers),
 		FIX_TEST(unreliable_connection),

@@ -334,6 +334,7 @@ static void test_send_errors(void **state)
 	} cases[] = {
 		{ -EMSGSIZE, UR_WC_LOC_LEN_ERR, UR_QPS_SQE },
 		{ -EFAULT, UR_WC_LOC_PROT_ERR, UR_QPS_SQE },
+		{ -EINVAL, UR_WC_LOC_QP_OP_ERR, UR_QPS_SQE },
 		{ -ENETDOWN, UR_WC_SUCCESS, UR_QPS_RTS },
 	};
 

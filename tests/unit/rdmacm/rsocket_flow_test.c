@@ -357,6 +357,48 @@ static void liar_is_found(void **state)
 	pair_fini(p);
 }
 
+/* What was lent may be gone between two looks. */
+static void lender_changes_his_mind(void **state)
+{
+	static struct side p[2];
+	struct urs_chunk c;
+
+	pair_init(p, &usual, &usual);
+	assert_true(urs_flow_can_send(&p[0].f));
+	p[0].target[0].length = 0;
+	assert_false(urs_flow_send(&p[0].f, 100, INLINE, &c));
+	assert_true(urs_flow_all_sent(&p[0].f));
+	p[0].target[0].length = 3;
+	assert_true(urs_flow_send(&p[0].f, 100, INLINE, &c));
+	assert_int_equal(c.length, 3);
+	pair_fini(p);
+}
+
+static void every_kind_of_message(void **state)
+{
+	static struct side p[2];
+	struct urs_flow *f = &p[0].f;
+
+	pair_init(p, &usual, &usual);
+	assert_int_equal(urs_flow_message(f, urs_msg(URS_OP_DATA, 9)),
+			 URS_NEWS_DATA);
+	assert_int_equal(f->unread, 9);
+	assert_int_equal(urs_flow_message(f, urs_msg(URS_OP_SGL, 70000)),
+			 URS_NEWS_NONE);
+	assert_int_equal(f->send_limit, 70000 % 65536);
+	assert_int_equal(urs_flow_message(f, urs_msg(URS_OP_IOMAP, 77)),
+			 URS_NEWS_NONE);
+	assert_int_equal(f->recv_seq, 1);
+	assert_int_equal(urs_flow_message(f, 0xe0000000), URS_NEWS_DISCONNECT);
+	assert_int_equal(urs_flow_message(f, 0xe0000001), URS_NEWS_NONE);
+	assert_int_equal(urs_flow_message(f, 0xe0000002), URS_NEWS_SHUTDOWN);
+	assert_int_equal(urs_flow_message(f, 0xe0000003), URS_NEWS_NONE);
+	for (uint32_t op = 1; op < 6; op += op == 3 ? 2 : 1)
+		assert_int_equal(urs_flow_message(f, op << 29), URS_NEWS_BAD);
+	assert_int_equal(urs_flow_message(f, 0x1fffffff), URS_NEWS_BAD);
+	pair_fini(p);
+}
+
 static void control_slots(void **state)
 {
 	static struct side p[2];
@@ -408,6 +450,8 @@ int main(void)
 		cmocka_unit_test(stops_without_memory),
 		cmocka_unit_test(stops_without_credit),
 		cmocka_unit_test(liar_is_found),
+		cmocka_unit_test(lender_changes_his_mind),
+		cmocka_unit_test(every_kind_of_message),
 		cmocka_unit_test(control_slots),
 		cmocka_unit_test(direct_writes),
 		cmocka_unit_test(every_byte_once),

@@ -59,6 +59,39 @@ static void it_has_no_datagrams(void **state)
 }
 
 /* As ibv_devinfo shows of the kernel's siw0. */
+static void it_has_neither_tags_nor_raw_packets(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_cq_init_attr_ex cq = { .cqe = 1 };
+	struct ibv_srq_init_attr_ex srq = {
+		.attr = { .max_wr = 1, .max_sge = 1 },
+		.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE |
+			     IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
+		.srq_type = IBV_SRQT_TM,
+		.pd = f->pd,
+		.cq = f->cq,
+		.tm_cap = { .max_num_tags = 1 },
+	};
+	const uint64_t fields[] = { IBV_WC_EX_WITH_TM_INFO,
+				    IBV_WC_EX_WITH_CVLAN,
+				    IBV_WC_EX_WITH_FLOW_TAG };
+	struct ibv_device_attr_ex a;
+
+	for (size_t i = 0; i < 3; i++) {
+		cq.wc_flags = fields[i];
+		assert_null(ibv_create_cq_ex(f->ctx, &cq));
+		assert_int_equal(errno, EOPNOTSUPP);
+	}
+	errno = 0;
+	assert_null(ibv_create_srq_ex(f->ctx, &srq));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_int_equal(ibv_query_device_ex(f->ctx, NULL, &a), 0);
+	assert_int_equal(a.tm_caps.flags, 0);
+	assert_int_equal(a.tm_caps.max_num_tags, 0);
+	assert_int_equal(a.xrc_odp_caps, 0);
+	assert_false(a.orig_attr.device_cap_flags & IBV_DEVICE_XRC);
+}
+
 static void its_port_is_as_the_kernel_has_it(void **state)
 {
 	struct fixture *f = *state;
@@ -185,6 +218,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(it_is_the_second_and_another_transport),
 		TEST(it_has_no_datagrams),
+		TEST(it_has_neither_tags_nor_raw_packets),
 		TEST(its_port_is_as_the_kernel_has_it),
 		TEST(its_gid_is_its_mac_address),
 		TEST(attributes_answer_without_a_file),

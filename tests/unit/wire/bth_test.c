@@ -62,6 +62,50 @@ static void write_only_with_immediate(void **state)
 	assert_back(&d, pkt);
 }
 
+/* IBTA A19: FETH in front of the RETH, its bits at the lower end. */
+static void flush_of_a_region(void **state)
+{
+	static const uint8_t pkt[] = {
+		0x1c, 0x40, 0xff, 0xff, 0x00, 0x12, 0x34, 0x56, /* BTH */
+		0x80, 0x00, 0x00, 0x07,				/* A, PSN */
+		0x00, 0x00, 0x00, 0x11,				/* FETH */
+		0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, /* VA */
+		0xca, 0xfe, 0xba, 0xbe, 0x00, 0x01, 0x00, 0x00, /* key, len */
+		0xde, 0xad, 0xbe, 0xef,				/* ICRC */
+	};
+	struct decoded d;
+
+	assert_int_equal(decode(&d, pkt, sizeof(pkt)), 0);
+	assert_int_equal(d.h.op->kind, UR_OP_FLUSH);
+	assert_int_equal(d.h.placement, 1);
+	assert_int_equal(d.h.level, 1);
+	assert_true(d.h.va == 0x0123456789abcdefu);
+	assert_int_equal(d.h.rkey, 0xcafebabeu);
+	assert_int_equal(d.h.dma_len, 65536);
+	assert_int_equal(d.len, 0);
+	assert_back(&d, pkt);
+}
+
+static void atomic_write(void **state)
+{
+	static const uint8_t pkt[] = {
+		0x1d, 0x40, 0xff, 0xff, 0x00, 0x12, 0x34, 0x56, /* BTH */
+		0x80, 0x00, 0x00, 0x07,				/* A, PSN */
+		0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xe8, /* VA */
+		0xca, 0xfe, 0xba, 0xbe, 0x00, 0x00, 0x00, 0x08, /* key, len */
+		'e',  'i',  'g',  'h',	't',  'b',  'y',  't',	/* payload */
+		0xde, 0xad, 0xbe, 0xef,				/* ICRC */
+	};
+	struct decoded d;
+
+	assert_int_equal(decode(&d, pkt, sizeof(pkt)), 0);
+	assert_int_equal(d.h.op->kind, UR_OP_ATOMIC_WRITE);
+	assert_int_equal(d.h.dma_len, 8);
+	assert_int_equal(d.len, 8);
+	assert_memory_equal(d.payload, "eightbyt", 8);
+	assert_back(&d, pkt);
+}
+
 static void ud_send_with_immediate(void **state)
 {
 	static const uint8_t pkt[] = {
@@ -326,6 +370,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(write_only_with_immediate),
+		cmocka_unit_test(flush_of_a_region),
+		cmocka_unit_test(atomic_write),
 		cmocka_unit_test(ud_send_with_immediate),
 		cmocka_unit_test(compare_and_swap),
 		cmocka_unit_test(xrc_compare_and_swap),
