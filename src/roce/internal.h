@@ -105,13 +105,10 @@ struct ur_requester {
 	uint8_t rnr_retries;
 	uint8_t early;	  /* early retransmissions since all before … */
 	uint32_t recover; /* … this PSN was acknowledged */
-	uint8_t calm;	  /* how many times that delay is doubled at least */
-	bool in_doubt;	  /* the last one may have been needless */
 	bool rnr_wait;
 	uint64_t rnr_until_ns;
 	uint64_t retry_ns;	/* start of the running ack timeout */
 	uint64_t early_from_ns; /* start of the early one */
-	uint64_t calm_ns;	/* `calm` changed */
 	uint32_t rtt_psn;	/* a sample is under way for this PSN */
 	uint64_t rtt_sent_ns;	/* 0: none */
 	uint64_t rewind_ns;	/* last retransmission that a response caused */

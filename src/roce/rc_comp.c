@@ -19,13 +19,6 @@
 #define ACK_TIMEOUT_MIN_NS 16000000u
 #define EARLY_MIN_NS	   8000000u
 #define EARLY_MAX_SHIFT	   6u
-/*
- * A peer that does not always get the processor answers late, and twice if it
- * was asked twice, which makes it later still.  So after an early
- * retransmission that was needless they wait longer, for a while.
- */
-#define CALM_MAX_SHIFT	   3u
-#define CALM_LASTS_NS	   250000000u
 /* Implied NAKs within this time tell of the same loss. */
 #define REWIND_HOLD_NS	   200000u
 
@@ -160,10 +153,6 @@ static void progress(struct ur_rqp *q, uint64_t now_ns)
 	s->retry_ns = now_ns;
 	s->early_from_ns = now_ns;
 	s->rewound = false;
-	if (s->calm && now_ns - s->calm_ns > CALM_LASTS_NS) {
-		s->calm--;
-		s->calm_ns = now_ns;
-	}
 	if (s->rtt_sent_ns && ur_psn_diff(s->una, s->rtt_psn) > 0) {
 		ur_cong_rtt(q->path, now_ns - s->rtt_sent_ns);
 		s->rtt_sent_ns = 0;
@@ -209,7 +198,6 @@ static void rewind_all(struct ur_rqp *q)
 	s->psn = s->una;
 	s->cur = atomic_load_explicit(&q->qp->sq.head, memory_order_relaxed);
 	s->rtt_sent_ns = 0;
-	s->in_doubt = false; /* a NAK asked for it, unless a timer did */
 	if (!s->rnr_wait)
 		ur_rqp_want_send(q);
 }
@@ -435,27 +423,10 @@ void ur_rc_acked(struct ur_rqp *q, uint32_t psn, uint64_t now_ns)
 		ur_rc_timer_update(q, now_ns);
 }
 
-/* What was answered once is answered again, or was never asked: the peer is
- * busy with what it was asked before. */
-static void unawaited(struct ur_rqp *q, uint64_t now_ns)
-{
-	struct ur_requester *s = &q->req;
-
-	s->early_from_ns = now_ns;
-	if (!s->in_doubt)
-		return;
-	s->in_doubt = false;
-	s->calm_ns = now_ns;
-	if (s->calm < CALM_MAX_SHIFT)
-		s->calm++;
-}
-
 void ur_rc_response(struct ur_rqp *q, struct ur_in *in)
 {
-	if (!is_awaited(q, in->hdr.bth.psn)) {
-		unawaited(q, in->now_ns);
+	if (!is_awaited(q, in->hdr.bth.psn))
 		return;
-	}
 	if (in->hdr.op->kind == UR_OP_READ_RESPONSE)
 		read_response(q, in);
 	else if (in->hdr.op->kind == UR_OP_ATOMIC_ACK)
@@ -485,8 +456,6 @@ static uint64_t early_delay_ns(const struct ur_rqp *q)
 	uint8_t shift =
 		q->req.early < EARLY_MAX_SHIFT ? q->req.early : EARLY_MAX_SHIFT;
 
-	if (shift < q->req.calm)
-		shift = q->req.calm;
 	if (d < EARLY_MIN_NS)
 		d = EARLY_MIN_NS;
 	return d << shift;
@@ -539,7 +508,6 @@ void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns)
 		s->early_from_ns = now_ns;
 		ur_cong_timeout(q->path, now_ns);
 		rewind_all(q);
-		s->in_doubt = true;
 	}
 	ur_rc_timer_update(q, now_ns);
 }

@@ -414,26 +414,6 @@ static void answers_that_trickle_in_are_no_loss(void **state)
 	assert_in_range(again, 1, 2);
 }
 
-/* One that answered twice, since it was asked twice, is given more time. */
-static void needless_repetition_is_learned_from(void **state)
-{
-	struct fix *f = *state;
-
-	fix_free(f);
-	f = *state = fix_new_reset(UR_QPT_RC, false);
-	f->link.timeout = 20;
-	fix_connect(f);
-	for (uint32_t i = 0; i < 4; i++) {
-		fix_post(f, UR_WR_SEND, i, 8, 0);
-		fix_run(f);
-		fix_sleep(f, 12 * MS);
-		assert_int_equal(count_psn(f, SQ_PSN + i), i ? 0 : 1);
-		peer_ack(f, SQ_PSN + i, ACK);
-		peer_ack(f, SQ_PSN + i, ACK);
-		expect_cqe(f, i, UR_WC_SUCCESS);
-	}
-}
-
 static void c9_7_2_psn_wraps(void **state)
 {
 	struct fix *f = *state;
@@ -573,7 +553,6 @@ int main(void)
 		T(c9_7_6_1_3_progress_renews_the_retries),
 		T(c9_7_6_1_3_timeout_zero_never_fails),
 		T(answers_that_trickle_in_are_no_loss),
-		T(needless_repetition_is_learned_from),
 		T(c9_7_2_psn_wraps),
 		T(an_ack_is_asked_for_when_others_come_next),
 		T(alone_it_is_asked_for_now_and_then),
