@@ -11,7 +11,7 @@ import tempfile
 
 from harness.proc import Failure, sh
 
-TOTAL, AT_ONCE = 400, 4
+TOTAL, AT_ONCE = 200, 4
 # What urnic's libraries need and the guest has not.
 LIBRARIES = ('libisal.so.2', 'libjson-c.so.5')
 URNIC = '/usr/local/bin/urnic run -- env URNIC_RDMACM_DEVICE='
