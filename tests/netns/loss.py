@@ -15,7 +15,7 @@ PINGPONG = (
     ('rc', 'v6', '-c -n 500'),
     ('rc', 'v4', '-c -e -n 1000'),
     ('rc', 'v4', '-c -s 1048576 -n 20'),
-    ('srq', 'v4', '-c -n 1000'),
+    ('srq', 'v4', '-c -n 1000 -q 4'),
 )
 RSOCKET = (
     'rstream -T v -S 65536 -C 40 -I 5',
@@ -39,7 +39,8 @@ def lossy(env, percent):
 
 
 # A side may have ended when it turns out that its last acknowledgement was
-# lost; the other is then right to report it, on any adapter.
+# lost; the other is then right to report it, on any adapter.  With several
+# queue pairs that is several last ones.
 LAST_ACK = 'transport retry counter exceeded (12) for wr_id 2'
 
 
@@ -54,7 +55,7 @@ def pair(env, kind, gid, args):
 def pingpong(kind, gid, args, percent):
     def run(env):
         lossy(env, percent)
-        for left in (2, 1, 0):
+        for left in reversed(range(6)):
             try:
                 s, c = pair(env, kind, gid, args)
                 break
