@@ -15,7 +15,7 @@ struct ur_lane;
 
 #define UR_RSS_KEY_LEN	  40u
 #define UR_MAX_RWQ_TABLE  1024u /* entries of a table */
-#define UR_MAX_WQ	    4096u
+#define UR_MAX_WQ	  4096u
 #define UR_MAX_RWQ_TABLES 1024u
 
 /* Equal to enum ibv_rx_hash_fields. */

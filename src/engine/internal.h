@@ -160,7 +160,7 @@ struct ur_adapter {
 	uint32_t next_lane;
 	uint32_t shared_count;
 	uint8_t shared[UR_MAX_LANES]; /* their numbers */
-	uint64_t idle_lanes; /* bit i: lane i has lost its thread domain */
+	uint64_t idle_lanes;	  /* bit i: lane i has lost its thread domain */
 	struct ur_lane *raw_lane; /* of raw packets; NULL: none yet */
 	_Atomic uint32_t lane_count; /* grows only */
 	struct ur_lane *_Atomic lanes[UR_MAX_LANES];

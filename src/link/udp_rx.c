@@ -193,7 +193,7 @@ static int recv_lone(struct ur_udp *u,
 	struct ur_rx rx = { .hop_limit = UR_UDP_HOPS,
 			    .dst_unknown = true,
 			    .data = u->stage };
-	struct sockaddr_storage from;
+	struct sockaddr_storage from = { .ss_family = AF_UNSPEC };
 	socklen_t from_len = sizeof(from);
 	ssize_t len = recvfrom(u->rx_fd, u->stage, UR_UDP_STAGE, MSG_DONTWAIT,
 			       (struct sockaddr *)&from, &from_len);

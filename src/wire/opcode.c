@@ -24,7 +24,8 @@
 #define HDR_LEN(set)                                                           \
 	(UR_BTH_LEN + IF(set, DETH, 8u) + IF(set, RETH, 16u) +                 \
 	 IF(set, ATOMIC, 28u) + IF(set, AETH, 4u) + IF(set, ATOMICACK, 8u) +   \
-	 IF(set, IMM, 4u) + IF(set, IETH, 4u) + IF(set, XRCETH, 4u) + IF(set, FETH, 4u))
+	 IF(set, IMM, 4u) + IF(set, IETH, 4u) + IF(set, XRCETH, 4u) +          \
+	 IF(set, FETH, 4u))
 
 /* A CNP carries 16 reserved bytes (IBTA A17.9.3), which pass as payload. */
 #define PAYLOAD(kind)                                                          \

@@ -42,14 +42,14 @@ enum ur_op_kind {
 
 /* Extended headers in the order in which they stand behind the BTH; only
  * those of XRC and FLUSH, which stand first, are numbered last. */
-#define UR_HDR_DETH	 0x01u /* 8 bytes */
-#define UR_HDR_RETH	 0x02u /* 16 */
-#define UR_HDR_ATOMIC	 0x04u /* 28 */
-#define UR_HDR_AETH	 0x08u /* 4 */
-#define UR_HDR_ATOMICACK 0x10u /* 8 */
-#define UR_HDR_IMM	 0x20u /* 4 */
-#define UR_HDR_IETH	 0x40u /* 4 */
-#define UR_HDR_XRCETH	 0x80u /* 4 */
+#define UR_HDR_DETH	 0x01u	/* 8 bytes */
+#define UR_HDR_RETH	 0x02u	/* 16 */
+#define UR_HDR_ATOMIC	 0x04u	/* 28 */
+#define UR_HDR_AETH	 0x08u	/* 4 */
+#define UR_HDR_ATOMICACK 0x10u	/* 8 */
+#define UR_HDR_IMM	 0x20u	/* 4 */
+#define UR_HDR_IETH	 0x40u	/* 4 */
+#define UR_HDR_XRCETH	 0x80u	/* 4 */
 #define UR_HDR_FETH	 0x100u /* 4 */
 
 #define UR_BTH_LEN  12u

@@ -30,7 +30,7 @@ static int count_fds(void)
 static long resident_kb(void)
 {
 	FILE *f = fopen("/proc/self/statm", "re");
-	long size, pages;
+	long size = 0, pages = 0;
 
 	MUST(f && fscanf(f, "%ld %ld", &size, &pages) == 2);
 	fclose(f);

@@ -62,7 +62,7 @@ static void deliver(int from, const union any_addr *from_name, int to,
 				return;
 		}
 	}
-	MUST(!"nothing came");
+	MUST(false); /* nothing came */
 }
 
 /* First by UDP, then by the adapter; those too long for it by UDP again. */

@@ -249,9 +249,9 @@ struct sim_dir {
 	uint32_t slot_size;
 	struct rig_buf src;
 	struct rig_buf dst;
-	uint8_t *model; /* dst after all that was posted */
+	uint8_t *model;	    /* dst after all that was posted */
 	struct sim_win win; /* of dst */
-	bool unsure;	/* not every posted op was executed, or in order */
+	bool unsure;	    /* not every posted op was executed, or in order */
 	bool post_pending;
 	/* The first request that failed, and how. */
 	bool failed;

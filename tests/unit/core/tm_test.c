@@ -10,12 +10,13 @@ struct queue {
 	struct ur_pd pd;
 	struct ur_cq cq;
 	struct ur_srq srq;
+	struct ur_tm_tag *tag;
+	/* Last, since its SGEs have no length of their own. */
 	union {
 		struct ur_rwqe w;
 		uint8_t room[sizeof(struct ur_rwqe) +
 			     UR_MAX_SGE * sizeof(struct ur_sge)];
 	} got;
-	struct ur_tm_tag *tag;
 };
 
 #define TAGS 4u

@@ -6,9 +6,9 @@
 #include "frames.h"
 
 #include <linux/if_packet.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "raw/prefilter.h"
 
 static const uint8_t mac[6] = { DST_MAC };
@@ -187,19 +187,19 @@ static const struct {
 	{ esp, sizeof(esp) },
 };
 
-static void random_flow(struct ur_flow *f)
+static void random_flow(struct ur_flow *f, struct ur_rng *r)
 {
 	memset(f, 0, sizeof(*f));
-	f->priority = (uint32_t)rand() % 3;
-	for (int n = rand() % 3; n > 0; n--) {
+	f->priority = ur_rng_below(r, 3);
+	for (uint32_t n = ur_rng_below(r, 3); n > 0; n--) {
 		struct ur_flow_spec *s =
-			add(f, (enum ur_flow_layer)(rand() % UR_LAYERS));
-		const uint8_t *from = all[rand() % (int)ARRAY_SIZE(all)].f;
-		uint32_t at = (uint32_t)rand() % 4 * 2;
+			add(f, (enum ur_flow_layer)ur_rng_below(r, UR_LAYERS));
+		const uint8_t *from = all[ur_rng_below(r, ARRAY_SIZE(all))].f;
+		uint32_t at = ur_rng_below(r, 4) * 2;
 
-		s->inner = rand() % 4 == 0;
+		s->inner = ur_rng_below(r, 4) == 0;
 		if (s->layer == UR_LAYER_ETH)
-			want(s, 0, from, (uint32_t)rand() % 13);
+			want(s, 0, from, ur_rng_below(r, 13));
 		else if (s->layer == UR_LAYER_UDP || s->layer == UR_LAYER_TCP)
 			want(s, 0, "\x07\xd0", 2);
 		else
@@ -211,15 +211,16 @@ static void random_flow(struct ur_flow *f)
 static void test_it_never_drops_what_a_flow_takes(void **state)
 {
 	static struct ur_flow f[80];
+	struct ur_rng r;
 
-	srand(1);
+	ur_rng_seed(&r, 1);
 	for (int round = 0; round < 2000; round++) {
-		int n = rand() % (round % 100 ? 4 : 80);
+		uint32_t n = ur_rng_below(&r, round % 100 ? 4 : 80);
 		struct ur_flow_table t;
 
 		ur_flow_table_init(&t);
-		for (int i = 0; i < n; i++) {
-			random_flow(&f[i]);
+		for (uint32_t i = 0; i < n; i++) {
+			random_flow(&f[i], &r);
 			(void)ur_flow_add(&t, &f[i]);
 		}
 		for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
