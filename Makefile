@@ -62,7 +62,7 @@ asan:
 	@ninja -C build-asan
 	@status=0; \
 	scripts/run_tests build-asan $(OURS) -t 4 || status=1; \
-	scripts/run_tests build-asan $(FOREIGN) -t 4 \
+	scripts/run_tests build-asan $(FOREIGN) --no-suite jumbo -t 4 \
 		--wrapper "$(ASAN_FOREIGN)" || status=1; \
 	exit $$status
 
