@@ -186,6 +186,11 @@ void urv_domain_leave(const struct ibv_pd *pd)
 		atomic_fetch_sub(&p->objects, 1);
 }
 
+const struct ibv_pd *urv_domain_of(const struct ibv_pd *pd)
+{
+	return parent_of(pd) ? pd : NULL;
+}
+
 /* If there are no lanes left it shares, which only costs time. */
 struct ur_lane *urv_domain_lane(const struct ibv_pd *pd)
 {

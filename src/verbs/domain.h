@@ -15,6 +15,9 @@
  */
 const struct ur_ring_source *urv_domain_enter(const struct ibv_pd *pd);
 void urv_domain_leave(const struct ibv_pd *pd);
+/* What to keep for leaving: pd if it is a parent domain, which then stays,
+ * else NULL.  Another handle may be gone before the objects made with it. */
+const struct ibv_pd *urv_domain_of(const struct ibv_pd *pd);
 
 /* The lane of its queue pairs, made by the first; NULL: any. */
 struct ur_lane *urv_domain_lane(const struct ibv_pd *pd);

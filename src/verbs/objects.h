@@ -138,7 +138,8 @@ struct urv_target;
 struct urv_srq {
 	struct ibv_srq ibv;
 	struct ur_srq core;
-	struct urv_xrcd *xrcd; /* XRC, else NULL */
+	struct urv_xrcd *xrcd;	     /* XRC, else NULL */
+	const struct ibv_pd *domain; /* urv_domain_of() */
 };
 
 struct urv_qp {
@@ -148,7 +149,8 @@ struct urv_qp {
 		uint8_t newest[URV_SIZEOF_QP_EX];
 	};
 	struct ur_qp core;
-	struct ur_list node; /* urv_context.qps */
+	const struct ibv_pd *domain; /* urv_domain_of() */
+	struct ur_list node;	     /* urv_context.qps */
 	uint32_t generation;
 	_Atomic uint32_t flows; /* that name it: destroying needs 0 */
 	uint32_t op_type;	/* which operations it has: urv_op_kind() */

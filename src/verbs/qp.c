@@ -53,6 +53,7 @@ static int qp_init(struct urv_qp *qp, struct ibv_pd *pd,
 		urv_domain_leave(pd);
 		return rc;
 	}
+	qp->domain = urv_domain_of(pd);
 	urv_cap_to_ibv(&attr->cap, &init.cap);
 	qp->op_type = urv_is_iwarp(c) ? URV_OPS_IWARP : init.type;
 	return 0;
@@ -393,7 +394,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 		ur_list_del(&qp->node);
 		pthread_mutex_unlock(&context->mutex);
 	}
-	urv_domain_leave(ibqp->pd);
+	urv_domain_leave(qp->domain);
 	pthread_mutex_destroy(&ibqp->mutex);
 	pthread_cond_destroy(&ibqp->cond);
 	free(qp);

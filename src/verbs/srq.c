@@ -33,6 +33,7 @@ static int srq_init(struct urv_srq *srq, struct ibv_pd *pd,
 		urv_domain_leave(pd);
 		return rc;
 	}
+	srq->domain = urv_domain_of(pd);
 	srq->ibv.context = pd->context;
 	srq->ibv.pd = pd;
 	pthread_mutex_init(&srq->ibv.mutex, NULL);
@@ -205,7 +206,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 		return urv_errno(rc);
 	if (srq->xrcd)
 		atomic_fetch_sub(&srq->xrcd->users, 1);
-	urv_domain_leave(ibsrq->pd);
+	urv_domain_leave(srq->domain);
 	pthread_mutex_destroy(&ibsrq->mutex);
 	pthread_cond_destroy(&ibsrq->cond);
 	free(srq);

@@ -56,6 +56,9 @@ row('riostream-v6', 'riostream -S 3000 -C 5 -I 5', v6=True)
 def stream(device, prog, v6):
     def run(env):
         need(env, device)
+        # They synchronize with 16 bytes of a buffer as long as the messages.
+        if SANITIZED and re.search(r'-S 1\b', prog):
+            raise Skip('the program reads beyond its own buffer')
         port = env.port()
         addr = env.a.ip6 if v6 else env.a.ip4
         base = ['env', f'URNIC_RDMACM_DEVICE={device}'] + words(prog)
@@ -71,6 +74,9 @@ def stream(device, prog, v6):
             s.end()
             c.end()
     return run
+
+
+SANITIZED = 'libasan' in os.environ.get('LD_PRELOAD', '')
 
 
 def need(env, device, *programs):
@@ -164,7 +170,7 @@ def redis(device):
 def nginx(device, sendfile):
     def run(env):
         need(env, device, 'nginx', 'curl')
-        if 'libasan' in os.environ.get('LD_PRELOAD', ''):
+        if SANITIZED:
             raise Skip('curl does not start with a preloaded sanitizer')
         with tempfile.TemporaryDirectory() as tmp:
             serve_files(env, device, sendfile, tmp)
