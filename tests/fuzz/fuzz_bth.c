@@ -12,12 +12,20 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-static void clear_reserved(uint8_t *header, const struct ur_opcode *op)
+static void clear_reserved(uint8_t *header, const struct ur_hdr *h)
 {
 	header[4] &= 0xc0;
-	header[8] &= 0x80;
-	if (op->headers & UR_HDR_DETH)
+	header[8] &= h->bth.rides ? 0xe0 : 0xc0;
+	if (h->op->headers & UR_HDR_XRCETH)
+		header[UR_BTH_LEN] = 0;
+	if (h->op->headers & UR_HDR_FETH) {
+		memset(header + UR_BTH_LEN, 0, 3);
+		header[UR_BTH_LEN + 3] &= 0x3f;
+	}
+	if (h->op->headers & UR_HDR_DETH)
 		header[UR_BTH_LEN + 4] = 0;
+	if (h->bth.rides)
+		header[h->op->hdr_len + 4] = 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -26,16 +34,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	uint8_t want[UR_HDR_MAX];
 	uint8_t got[UR_HDR_MAX];
 	struct ur_hdr h;
-	size_t n;
+	size_t n, hdr_len;
 
 	if (ur_hdr_decode(&h, data, len, &payload, &n))
 		return 0;
-	assert(payload == data + h.op->hdr_len);
-	assert(h.op->hdr_len + n + h.bth.pad + UR_ICRC_LEN == len);
+	hdr_len = h.op->hdr_len + (h.bth.rides ? UR_RIDE_LEN : 0);
+	assert(payload == data + hdr_len);
+	assert(hdr_len + n + h.bth.pad + UR_ICRC_LEN == len);
 	assert(h.op->payload || !n);
-	memcpy(want, data, h.op->hdr_len);
-	clear_reserved(want, h.op);
-	assert(ur_hdr_encode(&h, got) == h.op->hdr_len);
-	assert(!memcmp(want, got, h.op->hdr_len));
+	memcpy(want, data, hdr_len);
+	clear_reserved(want, &h);
+	assert(ur_hdr_encode(&h, got) == hdr_len);
+	assert(!memcmp(want, got, hdr_len));
 	return 0;
 }
