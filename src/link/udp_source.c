@@ -2,7 +2,7 @@
 /*
  * Sockets bound to one source address, traffic class and hop limit.  Sent
  * through the socket of all addresses, a message has to name them in control
- * messages, which cost the kernel a tenth of a small one's way.  So for those
+ * messages, which cost the kernel a twelfth of a small one's way.  So for those
  * used again and again there are sockets of the same ports that have them.
  * Connecting them as well would gain nothing, and the kernel would number the
  * IPv4 packets, which the ICRC covers.

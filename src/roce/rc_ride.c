@@ -2,7 +2,7 @@
 /*
  * An acknowledgement in the packet of a request that goes the other way
  * (docs/wire/roce.md).  In a ping-pong each train then is one packet, which
- * the kernel carries in three quarters of the time that two need.
+ * spares the kernel about an eighth of its time.
  *
  * Who understands it is found out without asking: all that a urnic sends
  * bears a bit of the BTH that is reserved, so zero from others and ignored by
