@@ -381,6 +381,7 @@ int ur_dev_resolve_av(struct ur_dev *dev, struct ur_av *av)
 		return -EINVAL;
 	ur_lock(&dev->lock);
 	ret = av->is_global ? resolve_gid(dev, &to) : resolve_lid(dev, &to);
+	to.is_local = index_locked(dev, to.dgid) >= 0;
 	ur_unlock(&dev->lock);
 	if (!ret)
 		*av = to;

@@ -213,6 +213,7 @@ struct ur_av {
 	uint8_t static_rate;
 	uint8_t port_num;
 	bool is_global; /* as the application gave it */
+	bool is_local;	/* dgid is an address of this host */
 };
 
 /* Limits of the adapter; every one has a test that fills it (STYLE, 10). */

@@ -85,6 +85,28 @@ int ur_client_lease(struct ur_client *c, uint16_t ps, uint32_t *handle,
 		    uint16_t *port);
 
 /*
+ * Lanes of one host that talk to each other (engine/near.c).  Offer the lane
+ * that has `slot` what the two descriptors are, or with NULL ask it for an
+ * offer, in the name of our slot `from`.  Nothing comes of it if urnicd is not
+ * there; a refusal is told as note.error.
+ */
+void ur_client_peer(struct ur_client *c, uint16_t slot, uint16_t from,
+		    const int fds[2]);
+
+struct ur_client_peer_note {
+	uint16_t slot; /* ours, or with an error the one that was meant … */
+	uint16_t from; /* … and that of the sender, or ours */
+	int error;     /* errno: nobody has it, or it is another user's */
+	int fds[2];    /* -1: asks for an offer */
+};
+
+/* fn gets such notes as ur_client_mad gets datagrams; it takes the fds. */
+typedef void (*ur_client_on_peer_fn)(void *arg,
+				     const struct ur_client_peer_note *n);
+void ur_client_on_peer(struct ur_client *c, ur_client_on_peer_fn fn,
+		       void *arg);
+
+/*
  * Hand urnicd, and those that follow it, a file of daemon/will.h; the
  * descriptor is the client's from now on.
  */

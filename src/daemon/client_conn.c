@@ -374,6 +374,8 @@ static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 			take_keeper(c, fds);
 	} else if (m->type == UR_IPC_MAD_IN) {
 		take_mad(c, m);
+	} else if (m->type == UR_IPC_PEER) {
+		ur_client_peer_came(c, m, fds);
 	} else if (m->type == UR_IPC_SLOT || m->type == UR_IPC_BOUND ||
 		   m->type == UR_IPC_ERROR) {
 		take_reply(c, m, fds);

@@ -81,6 +81,8 @@ struct ur_client {
 
 	ur_client_mad on_mad;
 	void *mad_arg;
+	ur_client_on_peer_fn on_peer;
+	void *peer_arg;
 	int will_fd;	    /* -1: none; handed to each daemon */
 	_Atomic bool taken; /* by ur_client_take(): somebody else polls */
 
@@ -136,6 +138,11 @@ void ur_client_conn_put(struct ur_client *c, uint32_t slot);
 void ur_client_conn_timer(struct ur_client *c, uint64_t delay_ns);
 
 uint64_t ur_client_conn_now(void); /* CLOCK_MONOTONIC */
+
+/* --- client_peer.c --- */
+/* PEER came; takes the descriptors. */
+void ur_client_peer_came(struct ur_client *c, const struct ur_ipc_msg *m,
+			 int *fds);
 
 /* --- client_bind.c --- */
 struct ur_client_bind *ur_client_bind_find(struct ur_client *c,

@@ -70,6 +70,7 @@ static const struct {
 	[UR_IPC_UNBIND] = { "UNBIND", F_HANDLE, FD_0 },
 	[UR_IPC_MAD_IN] = { "MAD_IN", F_MAD, FD_0 },
 	[UR_IPC_WILL] = { "WILL", 0, FD_1 },
+	[UR_IPC_PEER] = { "PEER", F_SLOT | F_ERROR | F_HANDLE, FD_0 | FD_2 },
 };
 
 static bool known(unsigned int type)

@@ -41,6 +41,7 @@ enum ur_ipc_type {
 	UR_IPC_UNBIND,
 	UR_IPC_MAD_IN,
 	UR_IPC_WILL,
+	UR_IPC_PEER,
 	UR_IPC_TYPES,
 };
 
@@ -64,7 +65,7 @@ struct ur_ipc_msg {
 	uint32_t uid;
 	uint64_t since_s; /* CLOCK_REALTIME */
 	uint64_t dropped; /* management datagrams */
-	uint32_t handle;  /* the client's name for a binding */
+	uint32_t handle;  /* the client's name for a binding; PEER: its slot */
 	uint16_t port_space;
 	uint16_t port;
 	uint8_t flags;	  /* enum ur_bind_flags */

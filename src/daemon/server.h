@@ -226,6 +226,10 @@ void ur_wills_open(struct ur_server *s, struct ur_session *ses);
 void ur_wills_run(struct ur_server *s);
 uint64_t ur_wills_deadline(const struct ur_server *s);
 
+/* peers.c: a client's wish to speak to the one that has another slot */
+void ur_peers_pass(struct ur_server *s, struct ur_session *ses,
+		   const struct ur_ipc_msg *m, const int *fds);
+
 /* show.c */
 void ur_show_request(struct ur_server *s, struct ur_session *tool,
 		     uint32_t seq);

@@ -182,6 +182,12 @@ static void on_will(struct ur_server *s, struct ur_session *ses,
 	ur_wills_take(s, ses, fds);
 }
 
+static void on_peer(struct ur_server *s, struct ur_session *ses,
+		    const struct ur_ipc_msg *m, int *fds)
+{
+	ur_peers_pass(s, ses, m, fds);
+}
+
 static void on_report(struct ur_server *s, struct ur_session *ses,
 		      const struct ur_ipc_msg *m, int *fds)
 {
@@ -216,6 +222,7 @@ static const struct {
 	[UR_IPC_BIND] = { UR_IPC_ROLE_CLIENT, on_bind },
 	[UR_IPC_LISTEN] = { UR_IPC_ROLE_CLIENT, on_listen },
 	[UR_IPC_WILL] = { UR_IPC_ROLE_CLIENT, on_will },
+	[UR_IPC_PEER] = { UR_IPC_ROLE_CLIENT, on_peer },
 	[UR_IPC_UNBIND] = { UR_IPC_ROLE_CLIENT, on_unbind },
 };
 

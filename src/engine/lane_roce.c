@@ -11,8 +11,10 @@
 #include "base/rng.h"
 #include "engine/cm_hook.h"
 #include "engine/internal.h"
+#include "engine/near.h"
 #include "engine/report.h"
 #include "link/udp.h"
+#include "roce/near.h"
 
 /* Slot and link; on failure nothing is kept. */
 static int open_link(struct ur_lane *l)
@@ -50,6 +52,7 @@ static int roce_open(struct ur_lane *l)
 	if (err)
 		return err;
 	cfg.slot = l->slot;
+	ur_near_configure(l, &cfg);
 	cfg.rx_bytes = l->link->rx_bytes;
 	ur_rng_secret(&cfg.seed, sizeof(cfg.seed));
 	err = ur_roce_create(&cfg, &l->roce);
@@ -98,6 +101,7 @@ static int roce_attach(struct ur_lane *l, struct ur_qp *qp)
 static void roce_settle(struct ur_lane *l, uint64_t now_ns)
 {
 	ur_lane_drain(l, now_ns);
+	ur_near_settle(l->roce);
 	ur_roce_settle(l->roce, now_ns);
 	ur_lane_send(l, now_ns);
 }
@@ -203,6 +207,7 @@ static void roce_report(struct ur_lane *l, struct json_object *o)
 	ur_report_int(o, "rx_buffer", l->link->rx_bytes);
 	ur_report_int(o, "rx_overflow", l->link->rx_overflow);
 	ur_report_int(o, "tx_errors", l->link->tx_errors);
+	ur_near_report(l, o);
 	ur_roce_for_each_qp(l->roce, add_qp, &list);
 	json_object_object_add(o, "qps", list.array);
 #define ADD(name) ur_report_int(counters, #name, c->name);

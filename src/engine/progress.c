@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "engine/cm_hook.h"
 #include "engine/internal.h"
+#include "roce/near.h"
 
 #define GATHER_MAX	 32u
 #define MISSES_PER_YIELD 32u
@@ -27,6 +28,10 @@
 #define RETRY_SEND_NS	 100000u
 #define LATE_NS		 100000u
 #define READS_PER_TIMER	 64u
+/* A channel that brought something is looked at this many times … */
+#define NEAR_HOT	 4096u
+/* … without more than that but at each of so many. */
+#define NEAR_LINK_EVERY	 32u
 
 static void on_packet(void *arg, const struct ur_rx *rx)
 {
@@ -107,6 +112,21 @@ static int receive(struct ur_lane *l)
 	return l->link->ops->recv(l->link, on_packet, l);
 }
 
+/* What came through shared memory. */
+static int receive_near(struct ur_lane *l, uint64_t now_ns)
+{
+	int n;
+
+	if (!ur_near_any(l->roce))
+		return 0;
+	n = ur_near_poll(l->roce, now_ns);
+	if (n)
+		l->near_hot = NEAR_HOT;
+	else
+		ur_near_settle(l->roce);
+	return n;
+}
+
 /* What follows on n packets received. */
 static void respond(struct ur_lane *l, int n, uint64_t now_ns)
 {
@@ -125,7 +145,7 @@ int ur_lane_step(struct ur_lane *l, uint64_t now_ns)
 
 	if (!l->roce)
 		return l->ops->step(l, now_ns);
-	n = receive(l);
+	n = receive_near(l, now_ns) + receive(l);
 	respond(l, n, now_ns);
 	return n;
 }
@@ -172,6 +192,20 @@ static void note_activity(struct ur_lane *l, uint64_t now)
 	l->app_ns = now;
 }
 
+/*
+ * The request leaves by memory, and nothing else is to be done: no clock is
+ * read, no train is built.  False: there is more, the lane is still held.
+ */
+static bool kick_near(struct ur_lane *l, struct ur_qp *qp)
+{
+	ur_roce_kick(l->roce, qp, l->app_ns);
+	ur_near_ring(l->roce);
+	if (!qp->is_near || ur_doorbell_is_rung(&l->doorbell))
+		return false;
+	ur_lane_unlock(l);
+	return true;
+}
+
 void ur_adapter_doorbell(struct ur_qp *qp)
 {
 	struct ur_lane *l = qp->lane;
@@ -180,6 +214,8 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 	if (atomic_load_explicit(&l->dead, memory_order_relaxed))
 		return;
 	if (ur_trylock(&l->lock)) {
+		if (qp->is_near && kick_near(l, qp))
+			return;
 		now = ur_clock_ns();
 		ur_lane_kick(l, qp, now);
 	} else {
@@ -204,6 +240,8 @@ bool ur_lane_note_poll(struct ur_lane *l, uint64_t now)
 	if (l->watch == UR_WATCH_TICK || now - l->streak_ns < l->streak_need_ns)
 		return false;
 	l->watch = UR_WATCH_TICK;
+	if (l->roce)
+		(void)ur_near_sleep(l->roce, false);
 	l->tick_since_ns = now;
 	return true;
 }
@@ -237,6 +275,24 @@ static void missed(struct ur_lane *l)
 }
 
 /*
+ * While messages come through memory, most polls look there alone: a look into
+ * the link costs more than the message.  False: this one is to do more.
+ */
+static bool glance_near(struct ur_lane *l, uint64_t *now, int *n)
+{
+	l->near_hot--;
+	if (ur_near_pending(l->roce)) {
+		*now = ur_clock_ns();
+		*n = receive_near(l, *now);
+		respond(l, *n, *now);
+		return true;
+	}
+	*n = 0;
+	ur_near_settle(l->roce);
+	return l->near_hot % NEAR_LINK_EVERY != 0;
+}
+
+/*
  * Who waits for a message polls until it is there, and what a poll costs that
  * finds nothing delays it by half.  So most polls only look into the link; the
  * clock, the timers and what waits to be sent have to do with one of
@@ -246,9 +302,12 @@ static bool glance(struct ur_lane *l, uint64_t *now)
 {
 	int n;
 
-	if (l->watch != UR_WATCH_TICK || ++l->glances % GLANCES == 0 ||
-	    !l->roce || l->held || l->gathered ||
+	if (l->watch != UR_WATCH_TICK || !l->roce || l->held || l->gathered ||
 	    ur_doorbell_is_rung(&l->doorbell))
+		return false;
+	if (l->near_hot && glance_near(l, now, &n))
+		return n == 0;
+	if (++l->glances % GLANCES == 0)
 		return false;
 	n = receive(l);
 	if (n == 0)

@@ -31,6 +31,7 @@
 #include "base/log.h"
 #include "base/timer.h"
 #include "engine/internal.h"
+#include "roce/near.h"
 
 #define SPIN_MAX_NS	20000u
 #define SPIN_MIN_NS	2000u
@@ -232,6 +233,8 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 	ur_lane_lock(l);
 	now = ur_clock_ns();
 	l->sleep_until_ns = 0;
+	if (l->roce)
+		(void)ur_near_sleep(l->roce, false);
 	*got = 0;
 	if (l->watch == UR_WATCH_TICK)
 		tick(l, now);
@@ -244,6 +247,25 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 	*watch = l->watch;
 	ur_lane_unlock(l);
 	return until;
+}
+
+/*
+ * Peers of this host ring from now on, and what they have sent before is seen
+ * by this last look.  False: there is something.
+ */
+static bool may_sleep(struct ur_lane *l, enum ur_watch watch)
+{
+	bool ok = true;
+
+	if (watch != UR_WATCH_ARMED || !l->roce)
+		return true;
+	ur_lane_lock(l);
+	if (l->watch == UR_WATCH_ARMED && ur_near_any(l->roce)) {
+		ur_near_settle(l->roce);
+		ok = ur_near_sleep(l->roce, true);
+	}
+	ur_lane_unlock(l);
+	return ok;
 }
 
 static void sleep_until(struct helper *h, enum ur_watch watch, uint64_t until)
@@ -313,6 +335,8 @@ static void *helper_main(void *arg)
 			slept_ns = 0;
 			continue;
 		}
+		if (!may_sleep(h.lane, watch))
+			continue;
 		since = ur_clock_ns();
 		sleep_until(&h, watch, until);
 		slept_ns = ur_clock_ns() - since;

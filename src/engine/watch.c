@@ -13,12 +13,14 @@
 #include "base/log.h"
 #include "engine/cm_hook.h"
 #include "engine/internal.h"
+#include "engine/near.h"
 
 enum {
 	FD_WAKE,
 	FD_CLIENT,
 	FD_NETLINK, /* of each adapter */
-	FD_COUNT = FD_NETLINK + UR_DEV_KINDS,
+	FD_NEAR = FD_NETLINK + UR_DEV_KINDS,
+	FD_COUNT = FD_NEAR + UR_NEAR_MAX,
 };
 
 static int wake_fd = -1; /* written before the thread starts */
@@ -40,7 +42,8 @@ static void open_netlink(int nl[UR_DEV_KINDS], bool tried[UR_DEV_KINDS])
 	}
 }
 
-static void work(const struct pollfd *fds, struct ur_client *client)
+static void work(const struct pollfd *fds, unsigned int nnear,
+		 struct ur_client *client)
 {
 	uint64_t n;
 
@@ -56,6 +59,7 @@ static void work(const struct pollfd *fds, struct ur_client *client)
 	}
 	if (fds[FD_CLIENT].revents)
 		ur_client_service(client);
+	ur_near_work(client, fds + FD_NEAR, nnear);
 }
 
 static void *watcher_main(void *arg)
@@ -67,18 +71,21 @@ static void *watcher_main(void *arg)
 		nl[k] = -1;
 	for (;;) {
 		struct ur_client *client = ur_process_client();
-		struct pollfd fds[FD_COUNT] = {
-			[FD_WAKE] = { wake_fd, POLLIN, 0 },
-			[FD_CLIENT] = { client ? ur_client_fd(client) : -1,
-					POLLIN, 0 },
-		};
+		struct pollfd fds[FD_COUNT];
+		unsigned int nnear;
+
+		fds[FD_WAKE] = (struct pollfd){ wake_fd, POLLIN, 0 };
+		fds[FD_CLIENT] =
+			(struct pollfd){ client ? ur_client_fd(client) : -1,
+					 POLLIN, 0 };
 
 		open_netlink(nl, tried);
 		for (unsigned int k = 0; k < UR_DEV_KINDS; k++)
 			fds[FD_NETLINK + k] =
 				(struct pollfd){ nl[k], POLLIN, 0 };
-		if (poll(fds, FD_COUNT, -1) > 0)
-			work(fds, client);
+		nnear = ur_near_fds(fds + FD_NEAR);
+		if (poll(fds, FD_NEAR + nnear, -1) > 0)
+			work(fds, nnear, client);
 	}
 	return NULL;
 }
@@ -95,6 +102,7 @@ void ur_watcher_abandon(void)
 	if (wake_fd >= 0)
 		close(wake_fd);
 	wake_fd = -1;
+	ur_near_abandon();
 }
 
 int ur_watcher_start(void)

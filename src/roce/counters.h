@@ -43,6 +43,9 @@
 	X(acks_sent)                                                           \
 	X(acks_carried)                                                        \
 	X(acks_rcvd)                                                           \
+	X(near_requests)                                                       \
+	X(near_refused)                                                        \
+	X(near_direct)                                                         \
 	X(cnp_handled)                                                         \
 	X(drop_icrc)                                                           \
 	X(drop_malformed)                                                      \

@@ -124,14 +124,19 @@ static bool is_response(const struct ur_opcode *op)
 	       op->kind == UR_OP_READ_RESPONSE;
 }
 
+void ur_rqp_heard(struct ur_rqp *q)
+{
+	if (ur_rqp_state(q) != UR_QPS_RTR || q->rsp.comm_est)
+		return;
+	q->rsp.comm_est = true;
+	ur_qp_event(q->qp, UR_EVENT_COMM_EST);
+	if (q->r->comm_est)
+		q->r->comm_est(q->qp->qpn);
+}
+
 static void dispatch(struct ur_rqp *q, struct ur_in *in)
 {
-	if (ur_rqp_state(q) == UR_QPS_RTR && !q->rsp.comm_est) {
-		q->rsp.comm_est = true;
-		ur_qp_event(q->qp, UR_EVENT_COMM_EST);
-		if (q->r->comm_est)
-			q->r->comm_est(q->qp->qpn);
-	}
+	ur_rqp_heard(q);
 	switch (q->qp->type) {
 	case UR_QPT_RC:
 		ur_rc_peer_heard(q, in);

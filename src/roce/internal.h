@@ -172,6 +172,68 @@ enum ur_peer_kind {
 	UR_PEER_OTHER,
 };
 
+/* A READ or atomic of the peer that is not answered completely. */
+struct ur_near_res {
+	bool read; /* else an atomic */
+	uint32_t index; /* the requester's name for it */
+	uint32_t rkey;
+	uint32_t len;
+	uint32_t off; /* bytes answered */
+	uint64_t va;
+	uint64_t orig; /* atomic: the old value */
+};
+
+/* Cells that a QP has to send once there is room. */
+enum ur_near_due {
+	UR_NEAR_DUE_HELLO = 1 << 0,
+	UR_NEAR_DUE_ASK = 1 << 1,
+	UR_NEAR_DUE_READY = 1 << 2,
+	UR_NEAR_DUE_REFUSED = 1 << 3,
+	UR_NEAR_DUE_FAULT = 1 << 4,
+	UR_NEAR_DUE_DONE = 1 << 5,
+};
+
+/* Requests that pass through shared memory (near.h). */
+struct ur_near {
+	struct ur_near_peer *peer; /* NULL: no channel */
+	struct ur_list node;	   /* peer->qps */
+	struct ur_list full;	   /* peer->full */
+	struct ur_list acking;	   /* peer->acks */
+	uint8_t due;		   /* UR_NEAR_DUE_ */
+	/* Requester: */
+	/* The peer takes requests of `epoch`.  They go there while is_near of
+	 * the QP is set; then nothing is under way on the wire. */
+	bool ready;
+	bool again;	/* `refused` goes by the wire; ask when it is done */
+	uint8_t epoch;	/* of our requests */
+	uint8_t stuck;	/* ack timeouts without progress */
+	uint32_t off;	/* bytes of the request at the cursor that left */
+	uint32_t sent;	/* requests, since the peer agreed … */
+	uint32_t acked; /* … the peer has done … */
+	uint32_t completed; /* … and complete: all before are */
+	uint32_t answers;   /* READs and atomics under way */
+	uint32_t heard;	    /* cells that brought something … */
+	uint32_t seen;	    /* … at the last look of the timer */
+	uint32_t refused;   /* SQ counter */
+	/* Responder: */
+	bool serves; /* requests of serves_epoch are taken */
+	bool in_message;
+	bool just_received; /* no request of ours has followed yet */
+	uint8_t serves_epoch;
+	uint8_t ride_score; /* requests of ours follow receives at once */
+	uint8_t kind;	    /* of the message under way */
+	uint32_t total;	    /* its bytes … */
+	uint32_t received;  /* … so far */
+	uint32_t done;	    /* requests, since we agreed … */
+	uint32_t told;	    /* … the peer knows */
+	uint32_t rkey;
+	uint64_t va;
+	struct ur_near_res *res; /* a ring of res_size */
+	uint32_t res_size;
+	uint32_t res_head;
+	uint32_t res_count;
+};
+
 /* The protocol's part of a QP. */
 struct ur_rqp {
 	struct ur_qp *qp;
@@ -189,6 +251,7 @@ struct ur_rqp {
 	bool overrun; /* a CQ was full: the QP has to fail */
 	struct ur_requester req;
 	struct ur_responder rsp;
+	struct ur_near near;
 };
 
 struct ur_mcast {
@@ -217,6 +280,10 @@ struct ur_roce {
 	struct ur_mr_table *mrs;
 	struct ur_srq_table *srqs;
 	void (*comm_est)(uint32_t qpn);
+	void (*want_peer)(void *arg, uint16_t slot); /* NULL: wire only */
+	void *want_arg;
+	struct ur_list peers; /* ur_near_peer.node */
+	bool near_acks;	      /* some of theirs wait for a ride */
 	struct ur_rng rng;
 	struct ur_rqp **qps; /* by index */
 	uint32_t qp_count;
@@ -363,6 +430,7 @@ void ur_rc_response(struct ur_rqp *q, struct ur_in *in);
 void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns);
 void ur_rc_timer_update(struct ur_rqp *q, uint64_t now_ns);
 void ur_rc_check_drained(struct ur_rqp *q);
+uint64_t ur_rc_ack_timeout_ns(const struct ur_rqp *q); /* UR_NEVER: none */
 void ur_req_complete(struct ur_rqp *q, const struct ur_swqe *w,
 		     enum ur_wc_status status);
 /* Fail the request at the head of the SQ and the QP with it. */
@@ -440,6 +508,32 @@ static inline void ur_tm_kick(struct ur_rqp *q)
 void ur_tm_own_done(struct ur_rqp *q, enum ur_wc_status status);
 void ur_tm_flush(struct ur_rqp *q);
 void ur_tm_reset(struct ur_rqp *q);
+
+/*
+ * near.c.  May the request at the cursor not go by the wire, because it goes,
+ * or will go, through shared memory?  It is sent there if it can be.
+ */
+bool ur_near_takes(struct ur_rqp *q);
+/* Requests under way there. */
+static inline bool ur_near_busy(const struct ur_rqp *q)
+{
+	return q->near.sent != q->near.completed || q->near.off;
+}
+void ur_near_enter(struct ur_rqp *q, enum ur_qp_state state);
+/* Its requester stops; its responder; both, and it leaves the channel. */
+void ur_near_req_stop(struct ur_rqp *q);
+void ur_near_resp_stop(struct ur_rqp *q);
+void ur_near_stop(struct ur_rqp *q);
+/* An ack timeout is over.  False: the QP failed. */
+bool ur_near_timeout(struct ur_rqp *q);
+/* The wire has brought all that was refused to its end. */
+void ur_near_wire_done(struct ur_rqp *q);
+
+/* demux.c: the first that came in RTR. */
+void ur_rqp_heard(struct ur_rqp *q);
+
+/* recv.c: complete the receive under way. */
+void ur_recv_push(struct ur_rqp *q, struct ur_cqe *c, bool solicited);
 
 /* uc.c, ud.c */
 enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns);

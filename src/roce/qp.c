@@ -35,6 +35,7 @@ static void requester_stop(struct ur_rqp *q)
 	if (q->path && ur_qp_type_reliable(q->qp->type))
 		ur_cong_rewound(q);
 	ur_cong_read_done(q, s->rd_inflight);
+	ur_near_req_stop(q);
 	s->rd_count = 0;
 	s->rnr_wait = false;
 	s->window_wait = false;
@@ -46,6 +47,7 @@ static void requester_stop(struct ur_rqp *q)
 static void responder_stop(struct ur_rqp *q)
 {
 	ur_list_del(&q->acking);
+	ur_near_resp_stop(q);
 	q->rsp.ack_due = false;
 	for (uint32_t i = 0; i < q->rsp.res_size; i++)
 		q->rsp.res[i].active = false;
@@ -131,6 +133,7 @@ static void reset(struct ur_rqp *q)
 
 	requester_stop(q);
 	responder_stop(q);
+	ur_near_stop(q);
 	path_drop(q);
 	ur_tm_reset(q);
 	tail = atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
@@ -280,6 +283,8 @@ static void enter(struct ur_rqp *q, enum ur_qp_state from, enum ur_qp_state to)
 		enter_rts(q, from);
 	else if (to == UR_QPS_SQD && from != UR_QPS_SQD)
 		enter_sqd(q);
+	if (to != from)
+		ur_near_enter(q, to);
 }
 
 static void modify_error(struct ur_rqp *q)
@@ -384,6 +389,9 @@ int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
 	ur_list_init(&q->acking);
 	ur_list_init(&q->rndv);
 	ur_list_init(&q->paced);
+	ur_list_init(&q->near.node);
+	ur_list_init(&q->near.full);
+	ur_list_init(&q->near.acking);
 	ur_timer_init(&q->timer);
 	r->qps[q->index] = q;
 	r->qp_count++;
@@ -408,6 +416,7 @@ void ur_roce_qp_detach(struct ur_roce *r, struct ur_qp *qp)
 	r->qps[q->index] = NULL;
 	r->qp_count--;
 	qp->proto = NULL;
+	free(q->near.res);
 	free(q->rsp.copy);
 	free(q);
 }

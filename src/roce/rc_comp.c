@@ -158,6 +158,8 @@ static void progress(struct ur_rqp *q, uint64_t now_ns)
 		s->rtt_sent_ns = 0;
 	}
 	ur_tm_kick(q);
+	if (q->near.again)
+		ur_near_wire_done(q);
 	if (s->cur != atomic_load_explicit(&q->qp->sq.tail,
 					   memory_order_acquire) &&
 	    !s->window_wait && ur_list_empty(&q->sending))
@@ -440,7 +442,7 @@ void ur_rc_response(struct ur_rqp *q, struct ur_in *in)
 }
 
 /* IBTA 9.7.6.1.3: 4.096 us * 2^timeout; 0: no timeout. */
-static uint64_t ack_timeout_ns(const struct ur_rqp *q)
+uint64_t ur_rc_ack_timeout_ns(const struct ur_rqp *q)
 {
 	uint64_t t;
 
@@ -474,7 +476,7 @@ void ur_rc_timer_update(struct ur_rqp *q, uint64_t now_ns)
 		ur_timer_cancel(&q->r->timers, &q->timer);
 		return;
 	}
-	t = ack_timeout_ns(q);
+	t = ur_rc_ack_timeout_ns(q);
 	at = s->early_from_ns + early_delay_ns(q);
 	if (t != UR_NEVER && s->retry_ns + t < at)
 		at = s->retry_ns + t;
@@ -484,8 +486,12 @@ void ur_rc_timer_update(struct ur_rqp *q, uint64_t now_ns)
 void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
-	uint64_t t = ack_timeout_ns(q);
+	uint64_t t = ur_rc_ack_timeout_ns(q);
 
+	if (ur_near_busy(q)) {
+		(void)ur_near_timeout(q);
+		return;
+	}
 	if (s->rnr_wait) {
 		s->rnr_wait = false;
 		s->retry_ns = now_ns;
@@ -515,7 +521,8 @@ void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns)
 /* SQD: all that was begun is complete (IBTA 10.3.1, SQ_DRAINED). */
 void ur_rc_check_drained(struct ur_rqp *q)
 {
-	if (ur_rqp_state(q) != UR_QPS_SQD || q->req.una != q->req.end)
+	if (ur_rqp_state(q) != UR_QPS_SQD || q->req.una != q->req.end ||
+	    ur_near_busy(q))
 		return;
 	q->qp->attr.sq_draining = false;
 	if (!q->req.sqd_told) {

@@ -420,6 +420,8 @@ enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 	for (;;) {
 		struct ur_swqe *w;
 
+		if (q->near.ready && s->cur == s->fresh && ur_near_takes(q))
+			break;
 		if (s->cur ==
 		    atomic_load_explicit(&sq->tail, memory_order_acquire))
 			break;

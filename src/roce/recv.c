@@ -75,7 +75,7 @@ static struct ur_cq *receive_cq(const struct ur_rqp *q, struct ur_cqe *c)
 	return srq->cq;
 }
 
-static void push(struct ur_rqp *q, struct ur_cqe *c, bool solicited)
+void ur_recv_push(struct ur_rqp *q, struct ur_cqe *c, bool solicited)
 {
 	struct ur_cq *cq = receive_cq(q, c);
 
@@ -113,7 +113,7 @@ void ur_recv_complete(struct ur_rqp *q, const struct ur_in *in,
 	}
 	if (opcode == UR_WC_RECV && ur_tm_is_on(q))
 		ur_tm_label(q, &c);
-	push(q, &c, h->bth.solicited);
+	ur_recv_push(q, &c, h->bth.solicited);
 }
 
 /* Complete the receive under way with an error; none under way: nothing. */
@@ -124,7 +124,7 @@ void ur_recv_fail(struct ur_rqp *q, enum ur_wc_status status)
 	if (!q->rsp.rwqe)
 		return;
 	q->r->cnt.resp_cqe_error++;
-	push(q, &c, true);
+	ur_recv_push(q, &c, true);
 }
 
 /* IBTA 10.3.1: all receives of a QP in error complete as flushed. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "roce/internal.h"
+#include "roce/near_internal.h"
 
 #define RD_CHUNK_MIN   (32u << 10)
 #define RD_CHUNK_MAX   (256u << 10)
@@ -30,6 +31,9 @@ int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
 	r->mrs = cfg->mrs;
 	r->srqs = cfg->srqs;
 	r->comm_est = cfg->comm_est;
+	r->want_peer = cfg->want_peer;
+	r->want_arg = cfg->want_arg;
+	ur_list_init(&r->peers);
 	ur_rng_seed(&r->rng, cfg->seed);
 	r->next_index = ur_rng_below(&r->rng, UR_QP_INDEX_MASK);
 	ur_timers_init(&r->timers);
@@ -85,6 +89,11 @@ void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)
 	struct ur_responder *p = &q->rsp;
 	enum ur_qp_state s = ur_rqp_state(q);
 
+	if (q->qp->is_near) {
+		ur_near_pump(q);
+		ur_rqp_check_overrun(q);
+		return;
+	}
 	r->now_ns = now_ns;
 	if (s == UR_QPS_ERR || s == UR_QPS_SQE) {
 		ur_rqp_flush(q);

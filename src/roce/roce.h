@@ -27,6 +27,10 @@ struct ur_roce_config {
 	struct ur_srq_table *srqs; /* of XRC; NULL: there are none */
 	/* A QP got its first packet in RTR; may be NULL. */
 	void (*comm_est)(uint32_t qpn);
+	/* A QP is connected to that slot of this host: a channel to it is
+	 * wanted (roce/near.h).  NULL: there are none. */
+	void (*want_peer)(void *arg, uint16_t slot);
+	void *want_arg;
 };
 
 int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out);

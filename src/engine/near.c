@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * All but the notes is the watcher's alone.  Notes come from a lane (a QP wants
+ * a channel) and from whoever reads urnicd's connection (a peer's offer).
+ */
+#include "engine/near.h"
+
+#include <errno.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "engine/internal.h"
+#include "engine/report.h"
+#include "link/shm.h"
+#include "roce/near.h"
+
+#define GREETING 1u
+#define NOTES	 256u
+
+/* What the sides tell each other on the socket; the bell comes with it. */
+struct greeting {
+	uint8_t type;
+	uint8_t version;
+	uint16_t slot;
+};
+
+struct near_link {
+	struct ur_list node;
+	struct ur_shm shm;
+	struct ur_lane *lane;
+	int bell_fd; /* the peer's lane; -1: not heard yet */
+	bool open;
+	struct ur_near_peer peer;
+};
+
+/* A wish of a lane of ours (from: its slot), or what urnicd has told. */
+struct note {
+	bool wish;
+	struct ur_client_peer_note n;
+};
+
+static struct ur_list links = { &links, &links };
+static unsigned int nlinks;
+
+static pthread_mutex_t notes_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct note notes[NOTES];
+static unsigned int nnotes;
+static bool listening; /* to what urnicd tells */
+
+static bool by_user(void)
+{
+	const char *env = getenv("URNIC_SHM");
+
+	return env && strcmp(env, "0") == 0;
+}
+
+static bool add_note(const struct note *n)
+{
+	bool room;
+
+	pthread_mutex_lock(&notes_lock);
+	room = nnotes < NOTES;
+	if (room)
+		notes[nnotes++] = *n;
+	pthread_mutex_unlock(&notes_lock);
+	if (room)
+		ur_watcher_wake();
+	return room;
+}
+
+/* Under the lane's lock. */
+static void want_peer(void *arg, uint16_t slot)
+{
+	const struct ur_lane *l = arg;
+	struct note n = { .wish = true,
+			  .n = { .slot = slot, .from = (uint16_t)l->slot } };
+
+	(void)add_note(&n);
+}
+
+static void on_peer(void *arg, const struct ur_client_peer_note *from)
+{
+	struct note n = { .n = *from };
+
+	if (add_note(&n))
+		return;
+	for (int i = 0; i < 2; i++) {
+		if (from->fds[i] >= 0)
+			close(from->fds[i]);
+	}
+}
+
+void ur_near_configure(struct ur_lane *l, struct ur_roce_config *cfg)
+{
+	if (by_user())
+		return;
+	cfg->want_peer = want_peer;
+	cfg->want_arg = l;
+}
+
+static struct ur_lane *lane_of(uint16_t slot)
+{
+	struct ur_adapter *a = ur_process_adapter(UR_DEV_ROCE);
+	uint32_t n = a ? atomic_load(&a->lane_count) : 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct ur_lane *l = atomic_load(&a->lanes[i]);
+
+		if (l->roce && l->slot == slot)
+			return l;
+	}
+	return NULL;
+}
+
+static struct near_link *find(const struct ur_lane *l, uint16_t slot,
+			      unsigned int side)
+{
+	ur_list_for_each(pos, &links) {
+		struct near_link *x =
+			ur_container_of(pos, struct near_link, node);
+
+		if (x->lane == l && x->peer.slot == slot &&
+		    (x->shm.side == side || slot != l->slot))
+			return x;
+	}
+	return NULL;
+}
+
+static void ring_bell(struct ur_near_peer *p)
+{
+	struct near_link *x = ur_container_of(p, struct near_link, peer);
+	uint64_t one = 1;
+
+	if (write(x->bell_fd, &one, sizeof(one)) < 0)
+		ur_debug("slot %u: its bell: errno %d", p->slot, errno);
+}
+
+static int greet(const struct near_link *x)
+{
+	struct greeting g = { .type = GREETING,
+			      .version = UR_CHAN_VERSION,
+			      .slot = (uint16_t)x->lane->slot };
+
+	return ur_shm_say(&x->shm, &g, sizeof(g), &x->lane->wake_fd, 1);
+}
+
+/* NULL: no room for one more; the pair is dropped. */
+static struct near_link *add_link(struct ur_lane *l, uint16_t slot,
+				  struct ur_shm *shm)
+{
+	struct near_link *x =
+		nlinks < UR_NEAR_MAX ? calloc(1, sizeof(*x)) : NULL;
+
+	if (!x) {
+		ur_shm_drop(shm);
+		return NULL;
+	}
+	x->shm = *shm;
+	x->lane = l;
+	x->bell_fd = -1;
+	x->peer.slot = slot;
+	x->peer.bell = ring_bell;
+	ur_list_add_tail(&links, &x->node);
+	nlinks++;
+	return x;
+}
+
+static void drop_link(struct near_link *x)
+{
+	struct ur_lane *l = x->lane;
+
+	if (x->open) {
+		ur_lane_lock(l);
+		ur_near_close(l->roce, &x->peer, ur_clock_ns());
+		ur_lane_send(l, ur_clock_ns());
+		ur_lane_unlock(l);
+	}
+	ur_shm_drop(&x->shm);
+	if (x->bell_fd >= 0)
+		close(x->bell_fd);
+	ur_list_del(&x->node);
+	nlinks--;
+	free(x);
+}
+
+static void offer(struct ur_client *c, struct ur_lane *l, uint16_t slot)
+{
+	struct near_link *x;
+	struct ur_shm shm;
+	int fds[2], err;
+
+	err = ur_shm_make(&shm, fds);
+	if (err) {
+		ur_info("no shared memory with slot %u: %s", slot,
+			strerror(-err));
+		return;
+	}
+	x = add_link(l, slot, &shm);
+	if (x && greet(x) == 0)
+		ur_client_peer(c, slot, (uint16_t)l->slot, fds);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void accept_offer(struct ur_lane *l, uint16_t slot, int fds[2])
+{
+	struct near_link *x;
+	struct ur_shm shm;
+	int err = ur_shm_take(&shm, fds);
+
+	if (err) {
+		ur_info("offer of slot %u: %s", slot, strerror(-err));
+		return;
+	}
+	x = add_link(l, slot, &shm);
+	if (x)
+		(void)greet(x);
+}
+
+static void serve_wish(struct ur_client *c, const struct ur_client_peer_note *n)
+{
+	struct ur_lane *l = lane_of(n->from);
+	bool wanted;
+
+	if (!l || find(l, n->slot, 0))
+		return;
+	ur_lane_lock(l);
+	wanted = ur_near_wants(l->roce, n->slot);
+	ur_lane_unlock(l);
+	if (!wanted)
+		return;
+	if (l->slot <= n->slot)
+		offer(c, l, n->slot);
+	else
+		ur_client_peer(c, n->slot, n->from, NULL);
+}
+
+static void refused(const struct ur_client_peer_note *n)
+{
+	struct ur_lane *l = lane_of(n->from);
+	struct near_link *x = l ? find(l, n->slot, 0) : NULL;
+
+	ur_info("no shared memory with slot %u: %s", n->slot,
+		n->error == EPERM ? "it is another user's"
+				  : strerror(n->error));
+	if (x && !x->open)
+		drop_link(x);
+}
+
+static void serve_peer(struct ur_client *c, struct ur_client_peer_note *n)
+{
+	struct ur_lane *l = n->error ? NULL : lane_of(n->slot);
+
+	if (n->error) {
+		refused(n);
+	} else if (n->fds[0] < 0) {
+		if (l && !find(l, n->from, 0))
+			offer(c, l, n->from);
+	} else if (l && !find(l, n->from, 1)) {
+		accept_offer(l, n->from, n->fds);
+	} else {
+		close(n->fds[0]);
+		close(n->fds[1]);
+	}
+}
+
+static void serve_notes(struct ur_client *c)
+{
+	struct note n;
+
+	for (;;) {
+		pthread_mutex_lock(&notes_lock);
+		if (!nnotes) {
+			pthread_mutex_unlock(&notes_lock);
+			return;
+		}
+		n = notes[0];
+		memmove(notes, notes + 1, --nnotes * sizeof(notes[0]));
+		pthread_mutex_unlock(&notes_lock);
+		if (n.wish)
+			serve_wish(c, &n.n);
+		else
+			serve_peer(c, &n.n);
+	}
+}
+
+static bool open_link(struct near_link *x, const struct greeting *g,
+		      const int *fds, unsigned int nfds)
+{
+	struct ur_lane *l = x->lane;
+
+	if (x->open || nfds != 1 || g->version != UR_CHAN_VERSION ||
+	    g->slot != x->peer.slot)
+		return false;
+	if (ur_chan_attach(&x->peer.chan, x->shm.mem, x->shm.side))
+		return false;
+	x->bell_fd = dup(fds[0]);
+	x->open = true;
+	ur_lane_lock(l);
+	ur_near_open(l->roce, &x->peer);
+	ur_near_ring(l->roce);
+	ur_lane_send(l, ur_clock_ns());
+	ur_lane_unlock(l);
+	/* It may be asleep, and knows nothing of the channel yet. */
+	ur_helper_wake(l);
+	ur_debug("slot %u: shared memory with slot %u", l->slot, x->peer.slot);
+	return true;
+}
+
+/* False: the channel has ended. */
+static bool hear(struct near_link *x)
+{
+	uint8_t msg[UR_SHM_MSG_MAX];
+	int fds[UR_SHM_MAX_FDS];
+	unsigned int nfds;
+	ssize_t len = ur_shm_hear(&x->shm, msg, sizeof(msg), fds, &nfds);
+	bool ok = false;
+
+	if (len == -EAGAIN)
+		return true;
+	if (len == sizeof(struct greeting) && msg[0] == GREETING) {
+		struct greeting g;
+
+		memcpy(&g, msg, sizeof(g));
+		ok = open_link(x, &g, fds, nfds);
+	}
+	for (unsigned int i = 0; i < nfds; i++)
+		close(fds[i]);
+	return ok;
+}
+
+unsigned int ur_near_fds(struct pollfd *fds)
+{
+	unsigned int n = 0;
+
+	ur_list_for_each(pos, &links) {
+		const struct near_link *x =
+			ur_container_of(pos, struct near_link, node);
+
+		fds[n++] = (struct pollfd){ x->shm.sock, POLLIN, 0 };
+	}
+	return n;
+}
+
+static struct near_link *by_sock(int sock)
+{
+	ur_list_for_each(pos, &links) {
+		struct near_link *x =
+			ur_container_of(pos, struct near_link, node);
+
+		if (x->shm.sock == sock)
+			return x;
+	}
+	return NULL;
+}
+
+void ur_near_work(struct ur_client *c, const struct pollfd *fds, unsigned int n)
+{
+	if (!c || by_user())
+		return;
+	if (!listening) {
+		listening = true;
+		ur_client_on_peer(c, on_peer, NULL);
+	}
+	for (unsigned int i = 0; i < n; i++) {
+		struct near_link *x =
+			fds[i].revents ? by_sock(fds[i].fd) : NULL;
+
+		if (x && !hear(x))
+			drop_link(x);
+	}
+	serve_notes(c);
+}
+
+void ur_near_abandon(void)
+{
+	ur_list_for_each_safe(pos, tmp, &links) {
+		struct near_link *x =
+			ur_container_of(pos, struct near_link, node);
+
+		ur_shm_abandon(&x->shm);
+		if (x->bell_fd >= 0)
+			close(x->bell_fd);
+	}
+	/* The parent's QPs may still stand on its lists. */
+	ur_list_init(&links);
+	nlinks = 0;
+	nnotes = 0;
+	listening = false;
+	pthread_mutex_init(&notes_lock, NULL);
+}
+
+static void add_peer(void *arg, const struct ur_near_peer *p)
+{
+	struct json_object *o = json_object_new_object();
+
+	ur_report_int(o, "slot", p->slot);
+	ur_report_string(o, "state", p->broken ? "broken" : "open");
+	json_object_array_add(arg, o);
+}
+
+void ur_near_report(const struct ur_lane *l, struct json_object *o)
+{
+	struct json_object *list = json_object_new_array();
+
+	ur_near_for_each(l->roce, add_peer, list);
+	json_object_object_add(o, "channels", list);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Channels between lanes of this host (roce/near.h): made when a queue pair is
+ * connected to one, through urnicd, by the watcher thread.
+ *
+ * Of two lanes the one with the lower slot offers, so that they do not both;
+ * the other one asks it to.  A channel is open when either side has heard the
+ * other's greeting on its socket, with the descriptor of its bell.  It ends
+ * when the socket does, that is with the process.
+ */
+#ifndef UR_ENGINE_NEAR_H
+#define UR_ENGINE_NEAR_H
+
+#include <poll.h>
+#include <stdint.h>
+
+struct json_object;
+struct ur_client;
+struct ur_lane;
+struct ur_roce_config;
+
+#define UR_NEAR_MAX 256u /* channels of a process */
+
+/* Before the protocol is made: may lanes of this process have channels? */
+void ur_near_configure(struct ur_lane *l, struct ur_roce_config *cfg);
+
+/* The watcher's part: its descriptors (at most UR_NEAR_MAX), and what to do
+ * when some are readable, or it was woken. */
+unsigned int ur_near_fds(struct pollfd *fds);
+void ur_near_work(struct ur_client *c, const struct pollfd *fds,
+		  unsigned int n);
+
+/* The child after fork(): close our copies of the sockets. */
+void ur_near_abandon(void);
+
+/* For `urnic show`: the channels of a lane, and why others have none. */
+void ur_near_report(const struct ur_lane *l, struct json_object *o);
+
+#endif

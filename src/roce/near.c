@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Channels of a lane and the queue pairs that use them: who talks to whom, who
+ * waits for room, whose answers are due.
+ */
+#include "roce/near_internal.h"
+
+#define BUDGET 64u /* cells of a channel at a time */
+
+struct ur_cell *ur_near_cell(struct ur_rqp *q, enum ur_near_kind kind,
+			     bool asks)
+{
+	struct ur_near *n = &q->near;
+	struct ur_cell *c;
+	uint8_t epoch = asks ? n->epoch : n->serves_epoch;
+
+	if (!n->peer || n->peer->broken)
+		return NULL;
+	if (!ur_chan_has_room(&n->peer->chan)) {
+		ur_near_wait_room(q);
+		return NULL;
+	}
+	c = ur_chan_cell(&n->peer->chan);
+	c->kind = (uint8_t)kind;
+	c->flags = 0;
+	c->len = 0;
+	c->to = q->qp->attr.dest_qpn | (uint32_t)epoch << UR_NEAR_EPOCH_SHIFT;
+	c->from = q->qp->qpn;
+	return c;
+}
+
+void ur_near_send(struct ur_rqp *q, struct ur_cell *c)
+{
+	struct ur_near *n = &q->near;
+
+	if (n->serves) {
+		c->flags |= UR_NEAR_ACK;
+		c->ack = n->done;
+		n->told = n->done;
+		ur_list_del(&n->acking);
+	}
+	ur_chan_publish(&n->peer->chan);
+	n->peer->dirty = true;
+}
+
+void ur_near_wait_room(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+
+	if (ur_list_empty(&n->full))
+		ur_list_add_tail(&n->peer->full, &n->full);
+	ur_chan_want_room(&n->peer->chan);
+}
+
+/* One cell without a body; false: no room. */
+static bool send_bare(struct ur_rqp *q, enum ur_near_kind kind, bool asks,
+		      uint32_t index)
+{
+	struct ur_cell *c = ur_near_cell(q, kind, asks);
+
+	if (!c)
+		return false;
+	c->body.index = index;
+	ur_near_send(q, c);
+	return true;
+}
+
+static bool pay(struct ur_rqp *q, enum ur_near_due due)
+{
+	switch (due) {
+	case UR_NEAR_DUE_HELLO:
+		return send_bare(q, UR_NEAR_HELLO, true, 0);
+	case UR_NEAR_DUE_ASK:
+		return send_bare(q, UR_NEAR_ASK, true, q->qp->attr.sq_psn);
+	case UR_NEAR_DUE_READY:
+		return send_bare(q, UR_NEAR_READY, false, 0);
+	case UR_NEAR_DUE_REFUSED:
+		if (!send_bare(q, UR_NEAR_REFUSED, false, 0))
+			return false;
+		q->near.serves = false;
+		return true;
+	case UR_NEAR_DUE_FAULT:
+		return send_bare(q, UR_NEAR_FAULT, false, UR_WC_REM_ACCESS_ERR);
+	case UR_NEAR_DUE_DONE:
+		return send_bare(q, UR_NEAR_DONE, false, 0);
+	}
+	return true;
+}
+
+/*
+ * What is owed, in an order in which each is understood.  A refusal comes
+ * behind the answers to all that was done before it.
+ */
+static void pay_all(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+
+	if (n->res_count && !ur_near_answer(q))
+		return;
+	for (unsigned int bit = UR_NEAR_DUE_HELLO; bit <= UR_NEAR_DUE_DONE;
+	     bit <<= 1) {
+		if (!(n->due & bit))
+			continue;
+		if (!pay(q, (enum ur_near_due)bit))
+			return;
+		n->due &= (uint8_t)~bit;
+	}
+}
+
+void ur_near_owe(struct ur_rqp *q, enum ur_near_due due)
+{
+	if (!q->near.peer)
+		return;
+	q->near.due |= (uint8_t)due;
+	pay_all(q);
+}
+
+void ur_near_broken(struct ur_rqp *q)
+{
+	q->near.peer->broken = true;
+}
+
+static bool connects(enum ur_qp_state s)
+{
+	return s == UR_QPS_RTR || s == UR_QPS_RTS || s == UR_QPS_SQD;
+}
+
+/* Tell the peer that we are here, and ask if we have something to send. */
+static void greet(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+	enum ur_qp_state s = ur_rqp_state(q);
+
+	if (s == UR_QPS_RTR)
+		ur_near_owe(q, UR_NEAR_DUE_HELLO);
+	if ((s == UR_QPS_RTS || s == UR_QPS_SQD) && !n->ready && !n->again) {
+		n->epoch++;
+		ur_near_owe(q, UR_NEAR_DUE_ASK);
+	}
+}
+
+static uint16_t slot_of(const struct ur_rqp *q)
+{
+	return (uint16_t)(q->qp->attr.dest_qpn >> UR_SLOT_SHIFT);
+}
+
+/* Does the QP talk to a lane of this host, as one that may do so this way? */
+static bool is_near(const struct ur_rqp *q)
+{
+	return q->r->want_peer && q->qp->type == UR_QPT_RC &&
+	       q->qp->attr.av.is_local && connects(ur_rqp_state(q)) &&
+	       !ur_tm_is_on(q);
+}
+
+static void join(struct ur_rqp *q, struct ur_near_peer *p)
+{
+	q->near.peer = p;
+	ur_list_add_tail(&p->qps, &q->near.node);
+	greet(q);
+}
+
+void ur_near_enter(struct ur_rqp *q, enum ur_qp_state state)
+{
+	struct ur_roce *r = q->r;
+
+	if (!is_near(q) || (state != UR_QPS_RTR && state != UR_QPS_RTS))
+		return;
+	if (q->near.peer) {
+		greet(q);
+		return;
+	}
+	ur_list_for_each(pos, &r->peers) {
+		struct ur_near_peer *p =
+			ur_container_of(pos, struct ur_near_peer, node);
+
+		if (p->slot == slot_of(q) && !p->broken) {
+			join(q, p);
+			return;
+		}
+	}
+	if (state == UR_QPS_RTR)
+		r->want_peer(r->want_arg, slot_of(q));
+}
+
+void ur_near_stop(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+
+	ur_near_req_stop(q);
+	ur_near_resp_stop(q);
+	n->due = 0;
+	ur_list_del(&n->full);
+	ur_list_del(&n->node);
+	n->peer = NULL;
+}
+
+void ur_near_open(struct ur_roce *r, struct ur_near_peer *p)
+{
+	ur_list_init(&p->qps);
+	ur_list_init(&p->full);
+	ur_list_init(&p->acks);
+	ur_list_add_tail(&r->peers, &p->node);
+	for (uint32_t i = 0; i < 1u << UR_SLOT_SHIFT; i++) {
+		struct ur_rqp *q = r->qps[i];
+
+		if (q && !q->near.peer && is_near(q) && slot_of(q) == p->slot)
+			join(q, p);
+	}
+}
+
+/*
+ * Requests that are under way may have been done, so they are not sent again:
+ * their QP ends as if its peer had fallen silent.
+ */
+static void part(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+
+	ur_list_del(&n->node);
+	ur_list_del(&n->full);
+	n->peer = NULL;
+	n->due = 0;
+	ur_near_resp_stop(q);
+	if (!ur_near_busy(q))
+		ur_near_leave(q);
+}
+
+void ur_near_close(struct ur_roce *r, struct ur_near_peer *p, uint64_t now_ns)
+{
+	r->now_ns = now_ns;
+	ur_list_del(&p->node);
+	while (!ur_list_empty(&p->qps))
+		part(ur_container_of(p->qps.next, struct ur_rqp, near.node));
+}
+
+bool ur_near_wants(const struct ur_roce *r, uint16_t slot)
+{
+	for (uint32_t i = 0; i < 1u << UR_SLOT_SHIFT; i++) {
+		const struct ur_rqp *q = r->qps[i];
+
+		if (q && !q->near.peer && is_near(q) && slot_of(q) == slot)
+			return true;
+	}
+	return false;
+}
+
+void ur_near_for_each(const struct ur_roce *r,
+		      void (*fn)(void *arg, const struct ur_near_peer *p),
+		      void *arg)
+{
+	ur_list_for_each(pos, &r->peers)
+		fn(arg, ur_container_of(pos, struct ur_near_peer, node));
+}
+
+bool ur_near_any(const struct ur_roce *r)
+{
+	return !ur_list_empty(&r->peers);
+}
+
+bool ur_near_pending(const struct ur_roce *r)
+{
+	ur_list_for_each(pos, &r->peers) {
+		const struct ur_near_peer *p =
+			ur_container_of(pos, struct ur_near_peer, node);
+
+		if (!ur_chan_is_empty(&p->chan) || !ur_list_empty(&p->full))
+			return true;
+	}
+	return false;
+}
+
+/* The QP that the cell is for; NULL: it has gone, or hears somebody else. */
+static struct ur_rqp *addressee(const struct ur_roce *r,
+				const struct ur_near_peer *p,
+				const struct ur_cell *c)
+{
+	uint32_t qpn = c->to & UR_QPN_MASK;
+	struct ur_rqp *q = qpn >> UR_SLOT_SHIFT == r->slot
+				   ? r->qps[qpn & UR_QP_INDEX_MASK]
+				   : NULL;
+
+	if (!q || !q->near.peer || q->near.peer->slot != p->slot ||
+	    q->qp->attr.dest_qpn != c->from || !connects(ur_rqp_state(q)))
+		return NULL;
+	return q;
+}
+
+static void take_response(struct ur_rqp *q, const struct ur_cell *c)
+{
+	if ((uint8_t)(c->to >> UR_NEAR_EPOCH_SHIFT) != q->near.epoch)
+		return;
+	if (c->kind == UR_NEAR_READY)
+		ur_near_take_ready(q);
+	else if (!q->near.ready)
+		return;
+	else if (c->kind == UR_NEAR_REFUSED)
+		ur_near_take_refused(q);
+	else if (c->kind == UR_NEAR_FAULT)
+		ur_near_take_fault(q, c->body.index);
+	else if (c->kind != UR_NEAR_DONE)
+		ur_near_take_answer(q, c);
+}
+
+static void take(struct ur_rqp *q, const struct ur_cell *c)
+{
+	if (c->kind == UR_NEAR_HELLO)
+		greet(q);
+	else if (c->kind == UR_NEAR_ASK)
+		ur_near_take_ask(q, c);
+	else if (c->kind >= UR_NEAR_SEND)
+		ur_near_take_request(q, c);
+	if (c->flags & UR_NEAR_ACK)
+		ur_near_take_ack(q, c->ack);
+	if (c->kind >= UR_NEAR_READY && c->kind < UR_NEAR_SEND)
+		take_response(q, c);
+	ur_rqp_check_overrun(q);
+}
+
+/* A copy, since the producer may write there whenever it likes. */
+static void take_oldest(struct ur_roce *r, struct ur_near_peer *p)
+{
+	struct ur_cell c;
+	struct ur_rqp *q;
+
+	memcpy(&c, ur_chan_oldest(&p->chan), sizeof(c));
+	q = addressee(r, p, &c);
+	if (q)
+		take(q, &c);
+	if (c.len && !(c.flags & UR_NEAR_IN_BODY))
+		ur_chan_data_done(&p->chan, c.body.at, c.len);
+	ur_chan_consume(&p->chan);
+}
+
+/* Those who wait for room try again; who finds none comes back. */
+static void serve_waiting(struct ur_near_peer *p)
+{
+	struct ur_list waiting;
+
+	ur_chan_refresh(&p->chan);
+	ur_list_init(&waiting);
+	while (!ur_list_empty(&p->full)) {
+		struct ur_list *first = p->full.next;
+
+		ur_list_del(first);
+		ur_list_add_tail(&waiting, first);
+	}
+	while (!ur_list_empty(&waiting)) {
+		struct ur_rqp *q =
+			ur_container_of(waiting.next, struct ur_rqp, near.full);
+
+		ur_list_del(&q->near.full);
+		pay_all(q);
+		ur_near_pump(q);
+		ur_rqp_check_overrun(q);
+	}
+}
+
+static void tell_done(struct ur_near_peer *p, bool all)
+{
+	ur_list_for_each_safe(pos, tmp, &p->acks) {
+		struct ur_rqp *q =
+			ur_container_of(pos, struct ur_rqp, near.acking);
+		struct ur_near *n = &q->near;
+
+		if (!all && n->ride_score &&
+		    n->done - n->told < UR_NEAR_ACK_EVERY) {
+			q->r->near_acks = true;
+			continue;
+		}
+		if (all && n->ride_score)
+			n->ride_score--;
+		ur_list_del(pos);
+		ur_near_owe(q, UR_NEAR_DUE_DONE);
+	}
+}
+
+static int poll_peer(struct ur_roce *r, struct ur_near_peer *p)
+{
+	int n = 0;
+
+	while (n < (int)BUDGET && !ur_chan_is_empty(&p->chan)) {
+		take_oldest(r, p);
+		n++;
+	}
+	if (!ur_list_empty(&p->full))
+		serve_waiting(p);
+	while (p->broken && !ur_list_empty(&p->qps))
+		part(ur_container_of(p->qps.next, struct ur_rqp, near.node));
+	if (n == 0)
+		return 0;
+	tell_done(p, false);
+	if (ur_chan_tell(&p->chan))
+		p->bell(p);
+	return n;
+}
+
+int ur_near_poll(struct ur_roce *r, uint64_t now_ns)
+{
+	int n = 0;
+
+	r->now_ns = now_ns;
+	ur_list_for_each(pos, &r->peers)
+		n += poll_peer(r,
+			       ur_container_of(pos, struct ur_near_peer, node));
+	ur_near_ring(r);
+	return n;
+}
+
+void ur_near_settle(struct ur_roce *r)
+{
+	if (!r->near_acks)
+		return;
+	r->near_acks = false;
+	ur_list_for_each(pos, &r->peers)
+		tell_done(ur_container_of(pos, struct ur_near_peer, node),
+			  true);
+	ur_near_ring(r);
+}
+
+void ur_near_ring(struct ur_roce *r)
+{
+	ur_list_for_each(pos, &r->peers) {
+		struct ur_near_peer *p =
+			ur_container_of(pos, struct ur_near_peer, node);
+
+		if (!p->dirty)
+			continue;
+		p->dirty = false;
+		if (ur_chan_must_ring(&p->chan))
+			p->bell(p);
+	}
+}
+
+bool ur_near_sleep(struct ur_roce *r, bool asleep)
+{
+	ur_list_for_each(pos, &r->peers)
+		ur_chan_sleeps(
+			&ur_container_of(pos, struct ur_near_peer, node)->chan,
+			asleep);
+	return !asleep || !ur_near_pending(r);
+}

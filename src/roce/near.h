@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * RC requests between lanes of one host, through shared memory (DESIGN 7).
+ *
+ * What passes a channel cannot be lost, so there are no PSNs, windows and
+ * repetitions: a request is a few cells, a response is a count of requests
+ * done.  Whatever is not plain success is left to the protocol of the wire: a
+ * responder that cannot do a request refuses it and all behind it, and the
+ * requester sends them as packets, to be refused again with the NAK, timer and
+ * event that the specification asks for.  So both paths mean the same.
+ *
+ * Each requester decides for itself: it goes over to the channel, or leaves
+ * it, only while nothing of its is under way on the other path.
+ *
+ *      requester                              responder
+ *      RTS: ASK (its first PSN, epoch) -----> in RTR or later, same PSN:
+ *           READY <-------------------------- takes requests of that epoch
+ *      SEND, WRITE, READ, ATOMIC -----------> executes in order
+ *           DONE, DATA, OLD <---------------- counts what is done
+ *           REFUSED <------------------------ drops the rest of the epoch
+ *
+ * A responder that enters RTR says HELLO, so that a requester that has asked
+ * too early asks again.
+ */
+#ifndef UR_ROCE_NEAR_H
+#define UR_ROCE_NEAR_H
+
+#include "base/list.h"
+#include "shm/chan.h"
+
+struct ur_roce;
+struct ur_reach;
+
+/* The lane at the other end of a channel.  The engine makes it and owns it. */
+struct ur_near_peer {
+	struct ur_list node; /* of the lane's peers */
+	struct ur_chan chan;
+	uint16_t slot;
+	bool broken;		/* it has written what no urnic writes */
+	bool dirty;		/* published since its bell was looked at */
+	struct ur_list qps;	/* ur_near.node: who talks to it */
+	struct ur_list full;	/* ur_near.full: who waits for room */
+	struct ur_list acks;	/* ur_near.acking: who has done requests */
+	struct ur_reach *reach; /* its memory without its help; NULL: no */
+	void (*bell)(struct ur_near_peer *p); /* wake its lane */
+};
+
+/* The channel is open, or gone: then what was under way goes by the wire. */
+void ur_near_open(struct ur_roce *r, struct ur_near_peer *p);
+void ur_near_close(struct ur_roce *r, struct ur_near_peer *p, uint64_t now_ns);
+
+/* The lane is to have a channel to that slot: who wants one? */
+bool ur_near_wants(const struct ur_roce *r, uint16_t slot);
+
+/* For `urnic show`. */
+void ur_near_for_each(const struct ur_roce *r,
+		      void (*fn)(void *arg, const struct ur_near_peer *p),
+		      void *arg);
+
+/* Is there any channel at all? */
+bool ur_near_any(const struct ur_roce *r);
+
+/* Is there anything to take?  Cheap. */
+bool ur_near_pending(const struct ur_roce *r);
+
+/* Take a bounded number of cells, and answer.  Returns how many. */
+int ur_near_poll(struct ur_roce *r, uint64_t now_ns);
+
+/* Nothing more comes for the moment: answers that waited for a request to
+ * ride with leave now. */
+void ur_near_settle(struct ur_roce *r);
+
+/* Ring the bells of those who sleep and have got something. */
+void ur_near_ring(struct ur_roce *r);
+
+/* The lane goes to sleep, or is awake.  False: something has come, look. */
+bool ur_near_sleep(struct ur_roce *r, bool asleep);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files near*.c share; a queue pair's part is in roce/internal.h. */
+#ifndef UR_ROCE_NEAR_INTERNAL_H
+#define UR_ROCE_NEAR_INTERNAL_H
+
+#include "roce/internal.h"
+#include "roce/near.h"
+
+/* Payload of a cell beyond its body: what stays in the first-level cache. */
+#define UR_NEAR_CHUNK	   8192u
+/* Of a WRITE, what is left of the body behind address, key and length. */
+#define UR_NEAR_WRITE_BODY 16u
+/* Requests done that are told at the latest. */
+#define UR_NEAR_ACK_EVERY  16u
+/* Answers that may wait for a request to ride with, without one coming. */
+#define UR_NEAR_RIDE_SCORE 8u
+
+enum ur_near_kind {
+	UR_NEAR_HELLO = 1, /* the sender is in RTR */
+	UR_NEAR_ASK,	   /* body.index: the requester's first PSN */
+	/* To the requester: */
+	UR_NEAR_READY,
+	UR_NEAR_REFUSED,
+	UR_NEAR_FAULT, /* body.index: status of the oldest */
+	UR_NEAR_DONE,
+	UR_NEAR_DATA, /* of a READ: body.index, body.total: offset */
+	UR_NEAR_OLD,  /* of an atomic: body.index, body.value[0] */
+	/* To the responder: */
+	UR_NEAR_SEND,
+	UR_NEAR_WRITE,
+	UR_NEAR_READ, /* body.index is given back with the data */
+	UR_NEAR_CMP_SWAP,
+	UR_NEAR_FETCH_ADD,
+};
+
+enum ur_near_flag {
+	UR_NEAR_FIRST = 1 << 0,
+	UR_NEAR_LAST = 1 << 1,
+	UR_NEAR_IMM = 1 << 2,
+	UR_NEAR_SOLICITED = 1 << 3,
+	UR_NEAR_IN_BODY = 1 << 4, /* the payload is in the cell */
+	UR_NEAR_ACK = 1 << 5,	  /* `ack`: what the sender has done */
+};
+
+/* Numbers of QPs have 24 bits; above them in `to` stands the epoch. */
+#define UR_NEAR_EPOCH_SHIFT 24u
+
+/*
+ * A cell to q's peer, of our requests' epoch (`asks`) or of the peer's; NULL:
+ * no room, and q waits for some.  ur_near_send() publishes it, together with
+ * what q has done.
+ */
+struct ur_cell *ur_near_cell(struct ur_rqp *q, enum ur_near_kind kind,
+			     bool asks);
+void ur_near_send(struct ur_rqp *q, struct ur_cell *c);
+void ur_near_wait_room(struct ur_rqp *q);
+/* Send it now or as soon as there is room. */
+void ur_near_owe(struct ur_rqp *q, enum ur_near_due due);
+
+/* The channel is not what it should be: its QPs fail. */
+void ur_near_broken(struct ur_rqp *q);
+
+/* near_req.c */
+void ur_near_pump(struct ur_rqp *q);
+void ur_near_take_ready(struct ur_rqp *q);
+void ur_near_take_refused(struct ur_rqp *q);
+void ur_near_take_fault(struct ur_rqp *q, uint32_t status);
+void ur_near_take_ack(struct ur_rqp *q, uint32_t count);
+void ur_near_take_answer(struct ur_rqp *q, const struct ur_cell *c);
+/* What is not complete goes by the wire. */
+void ur_near_leave(struct ur_rqp *q);
+
+/* near_resp.c */
+void ur_near_take_ask(struct ur_rqp *q, const struct ur_cell *c);
+void ur_near_take_request(struct ur_rqp *q, const struct ur_cell *c);
+/* Answers to READs and atomics; false: there was no room for all. */
+bool ur_near_answer(struct ur_rqp *q);
+
+#endif

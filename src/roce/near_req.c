@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Requester of the channel.  Requests leave in the order in which they were
+ * posted and complete in that order: SENDs and WRITEs when the peer has counted
+ * them, READs and atomics when their answer is there as well.  While a request
+ * is under way here its first_psn says whether the answer has come, and
+ * last_psn how many bytes of it.
+ */
+#include <errno.h>
+
+#include "base/guard.h"
+#include "roce/near_internal.h"
+
+static bool is_read(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_RDMA_READ;
+}
+
+static bool is_atomic(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_FETCH_ADD;
+}
+
+static bool is_answered(const struct ur_swqe *w)
+{
+	return is_read(w) || is_atomic(w);
+}
+
+static bool is_write(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_RDMA_WRITE ||
+	       w->opcode == UR_WR_RDMA_WRITE_IMM;
+}
+
+static uint32_t sq_tail(const struct ur_rqp *q)
+{
+	return atomic_load_explicit(&q->qp->sq.tail, memory_order_acquire);
+}
+
+static uint32_t sq_head(const struct ur_rqp *q)
+{
+	return atomic_load_explicit(&q->qp->sq.head, memory_order_relaxed);
+}
+
+static uint32_t outstanding(const struct ur_rqp *q)
+{
+	return q->near.sent - q->near.completed;
+}
+
+/* What the channel knows; the rest goes by the wire. */
+static bool is_known(const struct ur_rqp *q, const struct ur_swqe *w)
+{
+	switch ((enum ur_wr_opcode)w->opcode) {
+	case UR_WR_RDMA_WRITE:
+	case UR_WR_RDMA_WRITE_IMM:
+	case UR_WR_SEND:
+	case UR_WR_SEND_IMM:
+	case UR_WR_RDMA_READ:
+	case UR_WR_CMP_SWP:
+	case UR_WR_FETCH_ADD:
+		return !q->qp->attr.rate_limit;
+	case UR_WR_LOCAL_INV:
+	case UR_WR_BIND_MW:
+	case UR_WR_SEND_INV:
+	case UR_WR_TSO:
+	case UR_WR_FLUSH:
+	case UR_WR_ATOMIC_WRITE:
+		break;
+	}
+	return false;
+}
+
+void ur_near_req_stop(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+
+	n->ready = false;
+	q->qp->is_near = false;
+	n->again = false;
+	n->off = 0;
+	n->sent = 0;
+	n->acked = 0;
+	n->completed = 0;
+	n->answers = 0;
+	n->stuck = 0;
+}
+
+/* The wire begins where the channel has ended. */
+void ur_near_leave(struct ur_rqp *q)
+{
+	bool was_on = q->qp->is_near;
+
+	ur_near_req_stop(q);
+	if (!was_on)
+		return;
+	q->req.cur = sq_head(q);
+	q->req.fresh = q->req.cur;
+	if (q->req.cur != sq_tail(q) && ur_list_empty(&q->sending))
+		ur_rqp_want_send(q);
+}
+
+bool ur_near_takes(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+	struct ur_requester *s = &q->req;
+
+	if (!n->ready || s->cur == sq_tail(q) ||
+	    !is_known(q, ur_sq_slot(&q->qp->sq, s->cur)))
+		return false;
+	if (s->una != s->end)
+		return true;
+	q->qp->is_near = true;
+	ur_near_pump(q);
+	return q->qp->is_near;
+}
+
+void ur_near_take_ready(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+
+	if (n->ready)
+		return;
+	ur_near_req_stop(q);
+	n->ready = true;
+	if (q->req.cur != sq_tail(q) && !q->req.window_wait &&
+	    ur_list_empty(&q->sending) && ur_rqp_state(q) == UR_QPS_RTS)
+		ur_rqp_want_send(q);
+}
+
+/* All that was done before has been counted and answered by now. */
+void ur_near_take_refused(struct ur_rqp *q)
+{
+	uint32_t head = sq_head(q);
+
+	q->r->cnt.near_refused++;
+	ur_near_leave(q);
+	q->near.refused = head;
+	q->near.again = true;
+}
+
+void ur_near_wire_done(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+
+	if (!n->again || n->refused == sq_head(q))
+		return;
+	n->again = false;
+	n->epoch++;
+	ur_near_owe(q, UR_NEAR_DUE_ASK);
+}
+
+void ur_near_take_fault(struct ur_rqp *q, uint32_t status)
+{
+	if (!outstanding(q))
+		return;
+	q->r->cnt.req_remote_access_errors++;
+	ur_req_fail(q, status == UR_WC_REM_ACCESS_ERR ? UR_WC_REM_ACCESS_ERR
+						      : UR_WC_REM_OP_ERR);
+}
+
+/* The timer runs while requests are under way, and is not touched for each. */
+static void watch(struct ur_rqp *q)
+{
+	uint64_t t = ur_rc_ack_timeout_ns(q);
+
+	if (t != UR_NEVER && q->timer.at_ns == UR_NEVER)
+		ur_timer_arm(&q->r->timers, &q->timer, q->r->now_ns + t);
+}
+
+bool ur_near_timeout(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+
+	if (n->heard != n->seen) {
+		n->seen = n->heard;
+		n->stuck = 0;
+	} else {
+		q->r->cnt.local_ack_timeout_err++;
+		if (n->stuck++ >= q->qp->attr.retry_cnt) {
+			q->r->cnt.retry_exceeded_err++;
+			ur_req_fail(q, UR_WC_RETRY_EXC_ERR);
+			return false;
+		}
+	}
+	watch(q);
+	return true;
+}
+
+/* --- sending --- */
+
+enum sent {
+	SENT,
+	NO_ROOM,
+	NO_MEMORY, /* the request's own is not accessible */
+};
+
+/* [off, off + len) of the request's data. */
+static int copy_out(const struct ur_rqp *q, const struct ur_swqe *w,
+		    uint32_t off, uint32_t len, uint8_t *to)
+{
+	struct iovec iov[UR_MAX_SGE];
+	int n;
+
+	if (w->flags & UR_SEND_INLINE) {
+		memcpy(to, w->data.inline_data + off, len);
+		return 0;
+	}
+	n = ur_sge_gather(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge, off,
+			  len, iov, UR_MAX_SGE);
+	for (int i = 0; i < n; i++) {
+		if (ur_guard_copy(to, iov[i].iov_base, iov[i].iov_len))
+			return -EFAULT;
+		to += iov[i].iov_len;
+	}
+	return n < 0 ? n : 0;
+}
+
+static uint8_t message_flags(const struct ur_swqe *w, bool first, bool last)
+{
+	bool imm = w->opcode == UR_WR_SEND_IMM ||
+		   w->opcode == UR_WR_RDMA_WRITE_IMM;
+
+	return (uint8_t)((first ? UR_NEAR_FIRST : 0) |
+			 (last ? UR_NEAR_LAST : 0) |
+			 (last && imm ? UR_NEAR_IMM : 0) |
+			 (last && (w->flags & UR_SEND_SOLICITED)
+				  ? UR_NEAR_SOLICITED
+				  : 0));
+}
+
+/* Where the payload of the cell goes: in it, or beside; NULL: no room. */
+static uint8_t *payload_place(struct ur_rqp *q, struct ur_cell *c, bool write,
+			      uint32_t len)
+{
+	uint8_t *to;
+	uint32_t at;
+
+	if (write && len <= UR_NEAR_WRITE_BODY) {
+		c->flags |= UR_NEAR_IN_BODY;
+		return (uint8_t *)c->body.value;
+	}
+	if (!write && len <= UR_CHAN_BODY && (c->flags & UR_NEAR_FIRST) &&
+	    (c->flags & UR_NEAR_LAST)) {
+		c->flags |= UR_NEAR_IN_BODY;
+		return c->body.bytes;
+	}
+	to = ur_chan_data(&q->near.peer->chan, len, &at);
+	if (!to) {
+		ur_near_wait_room(q);
+		return NULL;
+	}
+	c->body.at = at;
+	return to;
+}
+
+static enum sent send_chunk(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct ur_near *n = &q->near;
+	bool write = is_write(w);
+	uint32_t left = w->length - n->off;
+	uint32_t len = left < UR_NEAR_CHUNK ? left : UR_NEAR_CHUNK;
+	struct ur_cell *c =
+		ur_near_cell(q, write ? UR_NEAR_WRITE : UR_NEAR_SEND, true);
+	uint8_t *to;
+
+	if (!c)
+		return NO_ROOM;
+	c->flags = message_flags(w, n->off == 0, len == left);
+	c->len = (uint16_t)len;
+	c->imm_be = w->imm_be;
+	if (len) {
+		to = payload_place(q, c, write, len);
+		if (!to)
+			return NO_ROOM;
+		if (copy_out(q, w, n->off, len, to))
+			return NO_MEMORY;
+	}
+	if (write) {
+		c->body.va = w->wr.rdma.remote_addr;
+		c->body.rkey = w->wr.rdma.rkey;
+	}
+	if (write || !(c->flags & UR_NEAR_IN_BODY))
+		c->body.total = w->length;
+	if (len && !(c->flags & UR_NEAR_IN_BODY))
+		ur_chan_data_used(&n->peer->chan, c->body.at, len);
+	ur_near_send(q, c);
+	n->off += len;
+	return SENT;
+}
+
+static enum sent send_message(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct ur_near *n = &q->near;
+	enum sent s;
+
+	do
+		s = send_chunk(q, w);
+	while (s == SENT && n->off < w->length);
+	if (s == SENT)
+		n->off = 0;
+	return s;
+}
+
+static enum sent send_question(struct ur_rqp *q, struct ur_swqe *w)
+{
+	enum ur_near_kind kind = is_read(w) ? UR_NEAR_READ
+				 : w->opcode == UR_WR_CMP_SWP
+					 ? UR_NEAR_CMP_SWAP
+					 : UR_NEAR_FETCH_ADD;
+	struct ur_cell *c = ur_near_cell(q, kind, true);
+
+	if (!c)
+		return NO_ROOM;
+	c->flags = UR_NEAR_FIRST | UR_NEAR_LAST;
+	c->body.index = q->req.cur;
+	c->body.total = w->length;
+	if (is_read(w)) {
+		c->body.va = w->wr.rdma.remote_addr;
+		c->body.rkey = w->wr.rdma.rkey;
+	} else {
+		c->body.va = w->wr.atomic.remote_addr;
+		c->body.rkey = w->wr.atomic.rkey;
+		c->body.value[0] = w->wr.atomic.compare_add;
+		c->body.value[1] = w->wr.atomic.swap;
+	}
+	w->first_psn = 0;
+	w->last_psn = 0;
+	q->near.answers++;
+	ur_near_send(q, c);
+	return SENT;
+}
+
+/* As on the wire: SQD finishes what was begun, a fence waits for answers. */
+static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
+{
+	const struct ur_near *n = &q->near;
+	enum ur_qp_state state = ur_rqp_state(q);
+
+	if (n->off)
+		return state == UR_QPS_RTS || state == UR_QPS_SQD;
+	if (state != UR_QPS_RTS || ((w->flags & UR_SEND_FENCE) && n->answers))
+		return false;
+	return !is_answered(w) || n->answers < q->qp->attr.max_rd_atomic;
+}
+
+/* One request; false: the next one has to wait. */
+static bool send_next(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+	struct ur_requester *s = &q->req;
+	struct ur_swqe *w = ur_sq_slot(&q->qp->sq, s->cur);
+	enum sent e;
+
+	if (!may_start(q, w))
+		return false;
+	if (!is_known(q, w)) {
+		if (outstanding(q))
+			return false;
+		q->qp->is_near = false;
+		ur_rqp_want_send(q);
+		return false;
+	}
+	e = is_answered(w) ? send_question(q, w) : send_message(q, w);
+	/* Completions stay in order: it fails when it is the oldest. */
+	if (e == NO_MEMORY && !outstanding(q))
+		ur_req_fail(q, UR_WC_LOC_PROT_ERR);
+	if (e != SENT)
+		return false;
+	s->cur++;
+	s->fresh++;
+	n->sent++;
+	if (n->just_received) {
+		n->just_received = false;
+		n->ride_score = UR_NEAR_RIDE_SCORE;
+	}
+	q->r->cnt.near_requests++;
+	return true;
+}
+
+void ur_near_pump(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+
+	while (q->qp->is_near && n->peer && q->req.cur != sq_tail(q) &&
+	       send_next(q))
+		;
+	if (q->qp->is_near && ur_near_busy(q))
+		watch(q);
+}
+
+/* --- completing --- */
+
+static void complete(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+	uint32_t before = n->completed;
+
+	while (n->completed != n->acked) {
+		struct ur_swqe *w = ur_sq_slot(&q->qp->sq, sq_head(q));
+
+		if (is_answered(w) && !w->first_psn)
+			break;
+		n->completed++;
+		ur_req_complete(q, w, UR_WC_SUCCESS);
+	}
+	if (n->completed == before)
+		return;
+	ur_rc_check_drained(q);
+	if (q->qp->is_near && q->req.cur != sq_tail(q))
+		ur_near_pump(q);
+}
+
+void ur_near_take_ack(struct ur_rqp *q, uint32_t count)
+{
+	struct ur_near *n = &q->near;
+
+	if (!n->ready || count == n->acked)
+		return;
+	if (count - n->acked > n->sent - n->acked) {
+		ur_near_broken(q);
+		return;
+	}
+	n->heard++;
+	n->acked = count;
+	complete(q);
+}
+
+/* The request that the answer is for: the oldest of its kind; NULL: none. */
+static struct ur_swqe *asked(const struct ur_rqp *q, const struct ur_cell *c)
+{
+	uint32_t head = sq_head(q);
+	struct ur_swqe *w = ur_sq_slot(&q->qp->sq, head);
+	uint32_t size = is_atomic(w) ? 8 : w->length;
+
+	if (!outstanding(q) || c->body.index != head || w->first_psn ||
+	    is_read(w) != (c->kind == UR_NEAR_DATA) ||
+	    is_atomic(w) != (c->kind == UR_NEAR_OLD))
+		return NULL;
+	if (c->kind == UR_NEAR_OLD)
+		return w;
+	return c->body.total == w->last_psn && c->len <= size - w->last_psn
+		       ? w
+		       : NULL;
+}
+
+static const void *answer_bytes(const struct ur_rqp *q, const struct ur_cell *c)
+{
+	if (c->kind == UR_NEAR_OLD)
+		return &c->body.value[0];
+	if (c->flags & UR_NEAR_IN_BODY)
+		return c->len <= UR_NEAR_WRITE_BODY ? &c->body.value : NULL;
+	return ur_chan_payload(&q->near.peer->chan, c->body.at, c->len);
+}
+
+void ur_near_take_answer(struct ur_rqp *q, const struct ur_cell *c)
+{
+	struct ur_swqe *w = asked(q, c);
+	const void *from = w ? answer_bytes(q, c) : NULL;
+	uint32_t len = c->kind == UR_NEAR_OLD ? 8 : c->len;
+	int err;
+
+	if (!from) {
+		ur_near_broken(q);
+		return;
+	}
+	q->near.heard++;
+	err = ur_sge_scatter(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge,
+			     w->last_psn, from, len);
+	if (err) {
+		ur_req_fail(q, err == -EMSGSIZE ? UR_WC_LOC_LEN_ERR
+						: UR_WC_LOC_PROT_ERR);
+		return;
+	}
+	w->last_psn += len;
+	if (w->last_psn < w->length)
+		return;
+	w->first_psn = 1;
+	q->near.answers--;
+	complete(q);
+	if (q->qp->is_near)
+		ur_near_pump(q);
+}

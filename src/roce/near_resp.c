@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Responder of the channel.  It does what it can do at once and without a
+ * doubt, in order, and refuses the rest: the wire's responder then gives the
+ * verdict (rc_resp.c).  A receive that was taken for a refused message is the
+ * one that the wire will use.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/guard.h"
+#include "roce/near_internal.h"
+
+void ur_near_resp_stop(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+
+	n->serves = false;
+	n->in_message = false;
+	n->res_count = 0;
+	ur_list_del(&n->acking);
+}
+
+/* Places for the peer's READs and atomics. */
+static bool make_places(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+	uint32_t want = q->qp->attr.max_dest_rd_atomic;
+	struct ur_near_res *res;
+
+	if (n->res_size == want)
+		return true;
+	res = want ? calloc(want, sizeof(*res)) : NULL;
+	if (want && !res)
+		return false;
+	free(n->res);
+	n->res = res;
+	n->res_size = want;
+	return true;
+}
+
+void ur_near_take_ask(struct ur_rqp *q, const struct ur_cell *c)
+{
+	struct ur_near *n = &q->near;
+
+	/* Packets with other PSNs would be no good either. */
+	if (c->body.index != q->qp->attr.rq_psn)
+		return;
+	ur_near_resp_stop(q);
+	if (!make_places(q))
+		return;
+	n->serves_epoch = (uint8_t)(c->to >> UR_NEAR_EPOCH_SHIFT);
+	n->done = 0;
+	n->told = 0;
+	n->res_head = 0;
+	n->due &= (uint8_t) ~(UR_NEAR_DUE_READY | UR_NEAR_DUE_REFUSED |
+			      UR_NEAR_DUE_FAULT | UR_NEAR_DUE_DONE);
+	n->serves = true;
+	ur_near_owe(q, UR_NEAR_DUE_READY);
+}
+
+static uint8_t *reach(struct ur_rqp *q, uint32_t rkey, uint64_t va,
+		      uint32_t len, uint32_t access)
+{
+	uint8_t *at;
+
+	if ((q->qp->attr.access & access) != access ||
+	    ur_mr_reach(q->qp->mrs, q->qp->pd, q->qp, rkey, va, len, access,
+			&at))
+		return NULL;
+	return at;
+}
+
+static const uint8_t *payload_of(const struct ur_rqp *q,
+				 const struct ur_cell *c)
+{
+	if (!(c->flags & UR_NEAR_IN_BODY))
+		return ur_chan_payload(&q->near.peer->chan, c->body.at, c->len);
+	if (c->kind == UR_NEAR_WRITE)
+		return c->len <= UR_NEAR_WRITE_BODY
+			       ? (const void *)c->body.value
+			       : NULL;
+	return c->len <= UR_CHAN_BODY ? c->body.bytes : NULL;
+}
+
+/* FIRST begins a message, everything else goes on with one of its kind. */
+static bool fits(struct ur_near *n, const struct ur_cell *c)
+{
+	bool first = c->flags & UR_NEAR_FIRST;
+	bool whole = first && (c->flags & UR_NEAR_LAST);
+
+	if (first == n->in_message || (!first && c->kind != n->kind))
+		return false;
+	if (first) {
+		n->kind = c->kind;
+		n->received = 0;
+		n->total = whole ? c->len : c->body.total;
+		n->va = c->body.va;
+		n->rkey = c->body.rkey;
+	}
+	if (c->len > n->total - n->received)
+		return false;
+	return !(c->flags & UR_NEAR_LAST) || n->received + c->len == n->total;
+}
+
+static bool place_send(struct ur_rqp *q, const struct ur_cell *c,
+		       const uint8_t *from)
+{
+	struct ur_near *n = &q->near;
+
+	if ((c->flags & UR_NEAR_FIRST) &&
+	    (!ur_recv_take(q) || n->total > q->rsp.rwqe->length))
+		return false;
+	return ur_recv_place(q, n->received, from, c->len) == 0;
+}
+
+static bool place_write(struct ur_rqp *q, const struct ur_cell *c,
+			const uint8_t *from)
+{
+	struct ur_near *n = &q->near;
+	uint8_t *to;
+
+	if (!(q->qp->attr.access & UR_ACCESS_REMOTE_WRITE))
+		return false;
+	if ((c->flags & UR_NEAR_FIRST) && n->total &&
+	    !reach(q, n->rkey, n->va, n->total, UR_ACCESS_REMOTE_WRITE))
+		return false;
+	if ((c->flags & UR_NEAR_IMM) && !ur_recv_take(q))
+		return false;
+	if (!c->len)
+		return true;
+	to = reach(q, n->rkey, n->va + n->received, c->len,
+		   UR_ACCESS_REMOTE_WRITE);
+	return to && ur_guard_copy(to, from, c->len) == 0;
+}
+
+static void count_done(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+
+	n->done++;
+	if (ur_list_empty(&n->acking))
+		ur_list_add_tail(&n->peer->acks, &n->acking);
+}
+
+static void end_message(struct ur_rqp *q, const struct ur_cell *c)
+{
+	struct ur_near *n = &q->near;
+	bool send = c->kind == UR_NEAR_SEND;
+	bool imm = c->flags & UR_NEAR_IMM;
+	struct ur_cqe e = { .byte_len = n->total,
+			    .src_qp = q->qp->attr.dest_qpn,
+			    .status = UR_WC_SUCCESS,
+			    .opcode = send ? UR_WC_RECV
+					   : UR_WC_RECV_RDMA_WITH_IMM,
+			    .flags = imm ? UR_WC_WITH_IMM : 0,
+			    .imm_be = imm ? c->imm_be : 0 };
+
+	n->in_message = false;
+	n->just_received = true;
+	q->r->cnt.rx_send_requests += send;
+	q->r->cnt.rx_write_requests += !send;
+	if (send || imm)
+		ur_recv_push(q, &e, c->flags & UR_NEAR_SOLICITED);
+	count_done(q);
+}
+
+static bool do_message(struct ur_rqp *q, const struct ur_cell *c)
+{
+	struct ur_near *n = &q->near;
+	const uint8_t *from = c->len ? payload_of(q, c) : NULL;
+
+	if ((c->len && !from) || !fits(n, c))
+		return false;
+	if (!(c->kind == UR_NEAR_SEND ? place_send(q, c, from)
+				      : place_write(q, c, from)))
+		return false;
+	n->in_message = true;
+	n->received += c->len;
+	if (c->flags & UR_NEAR_LAST)
+		end_message(q, c);
+	return true;
+}
+
+static struct ur_near_res *keep(struct ur_rqp *q, const struct ur_cell *c)
+{
+	struct ur_near *n = &q->near;
+	struct ur_near_res *x =
+		&n->res[(n->res_head + n->res_count++) % n->res_size];
+
+	*x = (struct ur_near_res){ .read = c->kind == UR_NEAR_READ,
+				   .index = c->body.index,
+				   .rkey = c->body.rkey,
+				   .len = c->body.total,
+				   .va = c->body.va };
+	count_done(q);
+	return x;
+}
+
+static bool do_read(struct ur_rqp *q, const struct ur_cell *c)
+{
+	if (!(q->qp->attr.access & UR_ACCESS_REMOTE_READ) ||
+	    c->body.total > UR_MAX_MSG_SIZE)
+		return false;
+	if (c->body.total && !reach(q, c->body.rkey, c->body.va, c->body.total,
+				    UR_ACCESS_REMOTE_READ))
+		return false;
+	keep(q, c);
+	q->r->cnt.rx_read_requests++;
+	return true;
+}
+
+static bool do_atomic(struct ur_rqp *q, const struct ur_cell *c)
+{
+	uint8_t *at =
+		reach(q, c->body.rkey, c->body.va, 8, UR_ACCESS_REMOTE_ATOMIC);
+	uint64_t old;
+	int err;
+
+	if (!at || (c->body.va & 7u))
+		return false;
+	if (c->kind == UR_NEAR_CMP_SWAP)
+		err = ur_guard_cmp_swap64(at, c->body.value[0],
+					  c->body.value[1], &old);
+	else
+		err = ur_guard_fetch_add64(at, c->body.value[0], &old);
+	if (err)
+		return false;
+	keep(q, c)->orig = old;
+	q->r->cnt.rx_atomic_requests++;
+	return true;
+}
+
+static bool do_question(struct ur_rqp *q, const struct ur_cell *c)
+{
+	struct ur_near *n = &q->near;
+
+	if (n->in_message || n->res_count >= n->res_size)
+		return false;
+	if (!(c->kind == UR_NEAR_READ ? do_read(q, c) : do_atomic(q, c)))
+		return false;
+	(void)ur_near_answer(q);
+	return true;
+}
+
+void ur_near_take_request(struct ur_rqp *q, const struct ur_cell *c)
+{
+	struct ur_near *n = &q->near;
+	bool ok = false;
+
+	if (!n->serves ||
+	    n->serves_epoch != (uint8_t)(c->to >> UR_NEAR_EPOCH_SHIFT) ||
+	    (n->due & (UR_NEAR_DUE_REFUSED | UR_NEAR_DUE_FAULT)))
+		return;
+	ur_rqp_heard(q);
+	if (c->kind == UR_NEAR_SEND || c->kind == UR_NEAR_WRITE)
+		ok = do_message(q, c);
+	else if (c->kind <= UR_NEAR_FETCH_ADD)
+		ok = do_question(q, c);
+	if (ok)
+		return;
+	n->in_message = false;
+	ur_near_owe(q, UR_NEAR_DUE_REFUSED);
+}
+
+/* --- answers --- */
+
+/* The memory of a READ has gone since it was asked for. */
+static void fault(struct ur_rqp *q)
+{
+	const struct ur_fault_row *row = &ur_fault_rows[UR_FAULT_ACCESS];
+
+	q->near.res_count = 0;
+	q->r->cnt.resp_remote_access_errors++;
+	ur_near_owe(q, UR_NEAR_DUE_FAULT);
+	ur_recv_fail(q, row->status);
+	ur_rqp_fail(q, row->event);
+}
+
+enum answered {
+	ANSWERED,
+	NO_ROOM,
+	NO_MEMORY,
+};
+
+static enum answered answer_chunk(struct ur_rqp *q, struct ur_near_res *x)
+{
+	struct ur_chan *chan = &q->near.peer->chan;
+	uint32_t left = x->len - x->off;
+	uint32_t len = left < UR_NEAR_CHUNK ? left : UR_NEAR_CHUNK;
+	struct ur_cell *c = ur_near_cell(q, UR_NEAR_DATA, false);
+	uint8_t *from, *to;
+	uint32_t at = 0;
+
+	if (!c)
+		return NO_ROOM;
+	c->len = (uint16_t)len;
+	if (len) {
+		from = reach(q, x->rkey, x->va + x->off, len,
+			     UR_ACCESS_REMOTE_READ);
+		if (len <= UR_NEAR_WRITE_BODY) {
+			c->flags = UR_NEAR_IN_BODY;
+			to = (uint8_t *)c->body.value;
+		} else {
+			to = ur_chan_data(chan, len, &at);
+		}
+		if (!to) {
+			ur_near_wait_room(q);
+			return NO_ROOM;
+		}
+		if (!from || ur_guard_copy(to, from, len))
+			return NO_MEMORY;
+		if (!c->flags) {
+			c->body.at = at;
+			ur_chan_data_used(chan, at, len);
+		}
+	}
+	c->body.index = x->index;
+	c->body.total = x->off;
+	ur_near_send(q, c);
+	x->off += len;
+	return ANSWERED;
+}
+
+static enum answered answer_atomic(struct ur_rqp *q,
+				   const struct ur_near_res *x)
+{
+	struct ur_cell *c = ur_near_cell(q, UR_NEAR_OLD, false);
+
+	if (!c)
+		return NO_ROOM;
+	c->body.index = x->index;
+	c->body.value[0] = x->orig;
+	ur_near_send(q, c);
+	return ANSWERED;
+}
+
+bool ur_near_answer(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+
+	while (n->res_count) {
+		struct ur_near_res *x = &n->res[n->res_head];
+		enum answered a =
+			x->read ? answer_chunk(q, x) : answer_atomic(q, x);
+
+		if (a == NO_MEMORY)
+			fault(q);
+		if (a != ANSWERED)
+			return false;
+		if (x->read && x->off < x->len)
+			continue;
+		n->res_head = (n->res_head + 1) % n->res_size;
+		n->res_count--;
+	}
+	return true;
+}

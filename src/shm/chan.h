@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A channel between two lanes of one host (DESIGN 7): memory that both have
+ * mapped, with a ring in each direction.  Pure: who maps it and who rings the
+ * other's bell is not decided here.
+ *
+ * A ring is an array of cells, a cache line each, and a stretch of bytes for
+ * payload that does not fit into its cell.  One producer, one consumer.  A
+ * cell says itself whether it is full: its sequence number is that of the lap.
+ * So a message is seen with the first line that crosses over, and no index is
+ * shared while there is room.  Bytes of the application never stand where a
+ * sequence number is looked for.
+ *
+ * Each side trusts its own struct ur_chan alone.  What the other side writes
+ * may be anything at any time: cells are copied before they are looked at, and
+ * every number in them is checked.
+ */
+#ifndef UR_SHM_CHAN_H
+#define UR_SHM_CHAN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define UR_CHAN_VERSION 1u
+#define UR_CHAN_CELLS	512u
+#define UR_CHAN_DATA	(256u << 10) /* bytes of payload in each direction */
+#define UR_CHAN_BODY	40u	     /* bytes that fit into a cell */
+#define UR_CHAN_EXTRA	8192u /* for the owner's other purposes, zeroed */
+
+struct ur_cell {
+	_Atomic uint32_t seq; /* lap, from 1; written last */
+	uint8_t kind;
+	uint8_t flags;
+	uint16_t len; /* bytes of payload, in the body or at data_at() */
+	uint32_t to;
+	uint32_t from;
+	uint32_t ack;
+	uint32_t imm_be;
+	union {
+		uint8_t bytes[UR_CHAN_BODY];
+		struct {
+			uint64_t va;
+			uint32_t rkey;
+			uint32_t total; /* bytes of the whole message */
+			uint32_t index;
+			uint32_t at; /* of the payload in the stretch */
+			uint64_t value[2];
+		};
+	} body;
+};
+
+_Static_assert(sizeof(struct ur_cell) == 64, "a cache line");
+
+struct ur_chan_mem;
+
+/* One side of a channel. */
+struct ur_chan {
+	struct ur_chan_mem *mem;
+	unsigned int side;
+	/* Producer. */
+	struct ur_cell *tx;
+	uint8_t *tx_data;
+	uint32_t tx_head;      /* the next cell */
+	uint32_t tx_tail;      /* the consumer's, as last seen */
+	uint32_t tx_data_head; /* bytes; a multiple of the line */
+	uint32_t tx_data_tail;
+	/* Consumer. */
+	struct ur_cell *rx;
+	const uint8_t *rx_data;
+	uint32_t rx_tail;
+	uint32_t rx_data_tail;
+	uint32_t rx_told; /* the tail that the producer knows */
+};
+
+/* Bytes that a channel's memory takes. */
+size_t ur_chan_bytes(void);
+
+/* Make the memory, zeroed, a channel; before the other side has it. */
+void ur_chan_format(void *mem);
+
+/*
+ * Take one side (0: who made it, 1) of a channel; -EPROTO: it is none, or one
+ * of another version.
+ */
+int ur_chan_attach(struct ur_chan *c, void *mem, unsigned int side);
+
+/* UR_CHAN_EXTRA bytes that both sides see. */
+void *ur_chan_extra(const struct ur_chan *c);
+
+/* --- producer --- */
+
+/* Has the consumer made room since we looked last? */
+void ur_chan_refresh(struct ur_chan *c);
+
+/*
+ * Where len bytes (1 ... UR_CHAN_DATA / 4) of payload go; NULL: no room.  Taken
+ * when the cell that names *at is published.
+ */
+uint8_t *ur_chan_data(struct ur_chan *c, uint32_t len, uint32_t *at);
+
+/* Does one more cell fit? */
+static inline bool ur_chan_has_room(struct ur_chan *c)
+{
+	if (c->tx_head - c->tx_tail < UR_CHAN_CELLS)
+		return true;
+	ur_chan_refresh(c);
+	return c->tx_head - c->tx_tail < UR_CHAN_CELLS;
+}
+
+/* The next cell, to be filled (not its seq) and published. */
+static inline struct ur_cell *ur_chan_cell(const struct ur_chan *c)
+{
+	return &c->tx[c->tx_head % UR_CHAN_CELLS];
+}
+
+static inline uint32_t ur_chan_lap(uint32_t at)
+{
+	return at / UR_CHAN_CELLS + 1;
+}
+
+static inline void ur_chan_publish(struct ur_chan *c)
+{
+	atomic_store_explicit(&ur_chan_cell(c)->seq, ur_chan_lap(c->tx_head),
+			      memory_order_release);
+	c->tx_head++;
+}
+
+/* Payload of the cell that was just published lies at `at`. */
+static inline void ur_chan_data_used(struct ur_chan *c, uint32_t at,
+				     uint32_t len)
+{
+	c->tx_data_head = at + ((len + 63u) & ~63u);
+}
+
+/*
+ * After publishing: is the consumer asleep, so that its bell must be rung?
+ * True once for each time that it sleeps.  A full barrier.
+ */
+bool ur_chan_must_ring(struct ur_chan *c);
+
+/* Ask the consumer to ring when it has made room; look again afterwards. */
+void ur_chan_want_room(struct ur_chan *c);
+
+/* --- consumer --- */
+
+static inline bool ur_chan_is_empty(const struct ur_chan *c)
+{
+	const struct ur_cell *cell = &c->rx[c->rx_tail % UR_CHAN_CELLS];
+
+	return atomic_load_explicit(&cell->seq, memory_order_acquire) !=
+	       ur_chan_lap(c->rx_tail);
+}
+
+/* The oldest cell; only if there is one.  Its memory is the producer's. */
+static inline const struct ur_cell *ur_chan_oldest(const struct ur_chan *c)
+{
+	return &c->rx[c->rx_tail % UR_CHAN_CELLS];
+}
+
+/*
+ * The payload of a cell with these numbers; NULL if they are not what a
+ * producer writes.
+ */
+const uint8_t *ur_chan_payload(const struct ur_chan *c, uint32_t at,
+			       uint32_t len);
+
+/* The oldest cell is done with; `end`: where its payload ended, if any. */
+static inline void ur_chan_consume(struct ur_chan *c)
+{
+	c->rx_tail++;
+}
+
+static inline void ur_chan_data_done(struct ur_chan *c, uint32_t at,
+				     uint32_t len)
+{
+	c->rx_data_tail = at + ((len + 63u) & ~63u);
+}
+
+/* Tell the producer what is free.  True: it waits, ring its bell. */
+bool ur_chan_tell(struct ur_chan *c);
+
+/*
+ * About to sleep, or awake.  After `true` look into the ring once more: what
+ * was published before is seen then, what comes later rings.
+ */
+void ur_chan_sleeps(struct ur_chan *c, bool asleep);
+
+#endif
