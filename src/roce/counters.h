@@ -44,6 +44,7 @@
 	X(acks_carried)                                                        \
 	X(acks_rcvd)                                                           \
 	X(cnp_handled)                                                         \
+	X(path_migrations)                                                     \
 	X(drop_icrc)                                                           \
 	X(drop_malformed)                                                      \
 	X(drop_no_qp)                                                          \

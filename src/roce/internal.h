@@ -177,6 +177,7 @@ struct ur_rqp {
 	struct ur_qp *qp;
 	struct ur_roce *r;
 	struct ur_path *path;
+	struct ur_path *alt;	/* loaded for migration; or NULL */
 	struct ur_list sending; /* path->senders or a list of waiters */
 	struct ur_list rndv;	/* ur_tm_tag.node: READs to be staged */
 	struct ur_list acking;	/* path->ackers */
@@ -186,7 +187,8 @@ struct ur_rqp {
 	uint32_t mtu;
 	uint32_t index;
 	enum ur_peer_kind peer;
-	bool overrun; /* a CQ was full: the QP has to fail */
+	bool overrun;	   /* a CQ was full: the QP has to fail */
+	bool mig_err_told; /* PATH_MIG_ERR, since it was armed */
 	struct ur_requester req;
 	struct ur_responder rsp;
 };
@@ -306,6 +308,27 @@ uint32_t ur_path_prefix(struct ur_path *p, uint32_t len);
 void ur_rqp_want_send(struct ur_rqp *q); /* put on path->senders */
 void ur_rqp_want_ack(struct ur_rqp *q);	 /* put on path->ackers */
 
+/*
+ * migrate.c: what the migration state, attr.path_mig_state, lets pass.
+ * _check: may it be modified so?  -EINVAL.  _load: another alternate path;
+ * -ENOMEM.  _modify: the state that was checked.  _escape: the primary path
+ * has failed; false: there is no other.  _admit: has the packet come by a path
+ * that q listens on?  dst is our address.
+ */
+int ur_mig_check(const struct ur_rqp *q, const struct ur_qp_attr *a,
+		 uint32_t mask);
+int ur_mig_load(struct ur_rqp *q, const struct ur_qp_attr *a, uint32_t mask);
+void ur_mig_modify(struct ur_rqp *q, enum ur_mig_state state);
+void ur_mig_reset(struct ur_rqp *q);
+bool ur_mig_escape(struct ur_rqp *q);
+bool ur_mig_admit(struct ur_rqp *q, const struct ur_in *in,
+		  const uint8_t dst[16]);
+/* MigReq of what q sends. */
+static inline bool ur_mig_bit(const struct ur_rqp *q)
+{
+	return q->qp->attr.path_mig_state == UR_MIG_MIGRATED;
+}
+
 /* congestion.c: events of the requester. */
 void ur_cong_init(struct ur_path *p);
 bool ur_cong_may_send(const struct ur_path *p);
@@ -362,6 +385,8 @@ enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns);
 void ur_rc_response(struct ur_rqp *q, struct ur_in *in);
 void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns);
 void ur_rc_timer_update(struct ur_rqp *q, uint64_t now_ns);
+/* The path is another one: all that is under way again, with new retries. */
+void ur_rc_restart(struct ur_rqp *q, uint64_t now_ns);
 void ur_rc_check_drained(struct ur_rqp *q);
 void ur_req_complete(struct ur_rqp *q, const struct ur_swqe *w,
 		     enum ur_wc_status status);

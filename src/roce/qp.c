@@ -132,6 +132,7 @@ static void reset(struct ur_rqp *q)
 	requester_stop(q);
 	responder_stop(q);
 	path_drop(q);
+	ur_mig_reset(q);
 	ur_tm_reset(q);
 	tail = atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
 	atomic_store_explicit(&qp->sq.head, tail, memory_order_release);
@@ -161,6 +162,12 @@ static int path_make(struct ur_rqp *q, const struct ur_qp_attr *a,
 	return 0;
 }
 
+static bool alternate_in_range(const struct ur_qp_attr *a)
+{
+	return a->alt_port_num == 1 && a->alt_pkey_index == 0 &&
+	       a->alt_timeout <= 31;
+}
+
 static bool in_range(const struct ur_qp_attr *a, uint32_t mask)
 {
 	if ((mask & UR_QP_PATH_MTU) && !ur_mtu_bytes(a->path_mtu))
@@ -186,6 +193,8 @@ static bool in_range(const struct ur_qp_attr *a, uint32_t mask)
 	if ((mask & UR_QP_RATE_LIMIT) && a->rate_limit &&
 	    (a->rate_limit < UR_RATE_MIN_KBPS ||
 	     a->rate_limit > UR_RATE_MAX_KBPS))
+		return false;
+	if ((mask & UR_QP_ALT_PATH) && !alternate_in_range(a))
 		return false;
 	return !(mask & UR_QP_DEST_QPN) || a->dest_qpn <= UR_QPN_MASK;
 }
@@ -220,7 +229,6 @@ static const struct {
 	ATTR(UR_QP_MIN_RNR_TIMER, min_rnr_timer),
 	ATTR(UR_QP_SQ_PSN, sq_psn),
 	ATTR(UR_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic),
-	ATTR(UR_QP_PATH_MIG_STATE, path_mig_state),
 	ATTR(UR_QP_DEST_QPN, dest_qpn),
 	ATTR(UR_QP_RATE_LIMIT, rate_limit),
 	ATTR(UR_QP_RATE_LIMIT, rate_burst),
@@ -303,7 +311,7 @@ int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 	err = ur_qp_state_check(qp->type, from, to, mask);
 	if (err)
 		return err;
-	if (!in_range(attr, mask))
+	if (!in_range(attr, mask) || ur_mig_check(q, attr, mask))
 		return -EINVAL;
 	if (to == UR_QPS_RESET || to == UR_QPS_ERR) {
 		if (to == UR_QPS_RESET) {
@@ -326,8 +334,15 @@ int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 		if (err)
 			return err;
 	}
+	if (mask & UR_QP_ALT_PATH) {
+		err = ur_mig_load(q, attr, mask);
+		if (err)
+			return err;
+	}
 	take_attrs(&qp->attr, attr, mask);
 	enter(q, from, to);
+	if (mask & UR_QP_PATH_MIG_STATE)
+		ur_mig_modify(q, attr->path_mig_state);
 	ur_roce_kick(r, qp, now_ns);
 	return 0;
 }
