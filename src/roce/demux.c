@@ -163,6 +163,8 @@ static void dispatch(struct ur_rqp *q, struct ur_in *in)
 	case UR_QPT_XRC_RECV:
 		if (is_response(in->hdr.op))
 			q->r->cnt.drop_transport++;
+		else if (q->loan)
+			ur_loan_request(q, in);
 		else
 			ur_rc_request(q, in);
 		break;

@@ -191,6 +191,7 @@ struct ur_rqp {
 	bool mig_err_told; /* PATH_MIG_ERR, since it was armed */
 	struct ur_requester req;
 	struct ur_responder rsp;
+	struct ur_loan *loan; /* loan.h; NULL: no other process */
 };
 
 struct ur_mcast {
@@ -238,7 +239,18 @@ struct ur_roce {
 	uint64_t defer_at_ns;	   /* the earliest of them */
 	struct ur_list paced;	   /* ur_rqp.paced: above their rate */
 	uint64_t paced_at_ns;	   /* when the first may go on */
-	uint64_t now_ns;	   /* of the entry point that runs */
+	/* XRC between processes (loan.h) */
+	const struct ur_xrc_ops *xrc; /* NULL: there are none */
+	void *xrc_arg;
+	struct ur_list lenders; /* ur_loan.node */
+	struct ur_list loans;	/* ur_loan.pending */
+	struct ur_list guests;	/* ur_guest.node */
+	struct ur_list returns; /* ur_guest.done */
+	uint32_t guest_count;
+	uint32_t loan_seq;
+	uint64_t loan_at_ns; /* when to try again to lend */
+	uint8_t *loan_buf;   /* the message that is being made */
+	uint64_t now_ns;     /* of the entry point that runs */
 	struct ur_roce_counters cnt;
 };
 
@@ -298,6 +310,28 @@ void ur_rqp_set_state(struct ur_rqp *q, enum ur_qp_state state);
 /* To ERR: flush everything; `event` too unless it is -1. */
 void ur_rqp_fail(struct ur_rqp *q, int event);
 void ur_rqp_flush(struct ur_rqp *q);
+
+/* A responder without a number, and its end; NULL: out of memory. */
+struct ur_rqp *ur_rqp_new(struct ur_roce *r, struct ur_qp *qp);
+void ur_rqp_free(struct ur_rqp *q);
+/* Another peer, as many READs at once.  -ENOMEM. */
+int ur_rqp_retarget(struct ur_rqp *q, const struct ur_av *av, uint32_t dqpn,
+		    uint32_t resources);
+
+/*
+ * loan.c: of a target that other processes share.  _open: may there be such?
+ * -ENOMEM.  _stop: what is held or lent is given up.  _run: all answers have
+ * left, so go on with what is held; true: that made new ones.
+ */
+int ur_loan_open(struct ur_rqp *q);
+void ur_loan_stop(struct ur_rqp *q);
+void ur_loan_close(struct ur_rqp *q);
+void ur_loan_request(struct ur_rqp *q, struct ur_in *in);
+bool ur_loan_run(struct ur_roce *r);
+static inline bool ur_loan_is_idle(const struct ur_roce *r)
+{
+	return ur_list_empty(&r->loans) && ur_list_empty(&r->returns);
+}
 
 /* path.c */
 struct ur_path *ur_path_get(struct ur_roce *r, const struct ur_av *av,

@@ -82,6 +82,8 @@ void ur_rqp_fail(struct ur_rqp *q, int event)
 		return;
 	ur_rqp_set_state(q, UR_QPS_ERR);
 	requester_stop(q);
+	if (q->loan)
+		ur_loan_stop(q);
 	if (event >= 0)
 		ur_qp_event(q->qp, (enum ur_event_type)event);
 	ur_rqp_flush(q);
@@ -131,6 +133,8 @@ static void reset(struct ur_rqp *q)
 
 	requester_stop(q);
 	responder_stop(q);
+	if (q->loan)
+		ur_loan_stop(q);
 	path_drop(q);
 	ur_mig_reset(q);
 	ur_tm_reset(q);
@@ -375,23 +379,20 @@ static int index_pick(struct ur_roce *r, uint32_t *index)
 	return 0;
 }
 
-int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
+struct ur_rqp *ur_rqp_new(struct ur_roce *r, struct ur_qp *qp)
 {
 	struct ur_rqp *q = calloc(1, sizeof(*q));
-	int err = -ENOMEM;
 
 	if (!q)
-		return -ENOMEM;
+		return NULL;
 	q->rsp.copy = calloc(1, sizeof(*q->rsp.copy) +
 					UR_MAX_SGE * sizeof(struct ur_sge));
-	if (!q->rsp.copy)
-		goto free_rqp;
-	err = ur_timers_reserve(&r->timers, r->qp_count + 1);
-	if (err)
-		goto free_rqp;
-	err = index_pick(r, &q->index);
-	if (err)
-		goto free_rqp;
+	if (!q->rsp.copy ||
+	    ur_timers_reserve(&r->timers, r->qp_count + r->guest_count + 1)) {
+		free(q->rsp.copy);
+		free(q);
+		return NULL;
+	}
 	q->qp = qp;
 	q->r = r;
 	q->mtu = 4096;
@@ -400,16 +401,52 @@ int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
 	ur_list_init(&q->rndv);
 	ur_list_init(&q->paced);
 	ur_timer_init(&q->timer);
+	return q;
+}
+
+void ur_rqp_free(struct ur_rqp *q)
+{
+	reset(q);
+	if (q->loan)
+		ur_loan_close(q);
+	free(q->rsp.copy);
+	free(q);
+}
+
+int ur_rqp_retarget(struct ur_rqp *q, const struct ur_av *av, uint32_t dqpn,
+		    uint32_t resources)
+{
+	struct ur_path *p = ur_path_get(q->r, av, dqpn);
+
+	if (!p)
+		return -ENOMEM;
+	path_drop(q);
+	q->path = p;
+	return q->rsp.res_size == resources
+		       ? 0
+		       : resources_make(&q->rsp, resources);
+}
+
+int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
+{
+	struct ur_rqp *q = ur_rqp_new(r, qp);
+	int err;
+
+	if (!q)
+		return -ENOMEM;
+	err = index_pick(r, &q->index);
+	if (!err)
+		err = ur_loan_open(q);
+	if (err) {
+		ur_rqp_free(q);
+		return err;
+	}
 	r->qps[q->index] = q;
 	r->qp_count++;
 	qp->qpn = r->slot << UR_SLOT_SHIFT | q->index;
 	qp->mrs = r->mrs;
 	qp->proto = q;
 	return 0;
-free_rqp:
-	free(q->rsp.copy);
-	free(q);
-	return err;
 }
 
 void ur_roce_qp_detach(struct ur_roce *r, struct ur_qp *qp)
@@ -418,11 +455,9 @@ void ur_roce_qp_detach(struct ur_roce *r, struct ur_qp *qp)
 
 	ur_mcast_forget(r, q);
 	ur_mw_release(qp->mrs, qp);
-	reset(q);
 	ur_rqp_set_state(q, UR_QPS_RESET);
 	r->qps[q->index] = NULL;
 	r->qp_count--;
+	ur_rqp_free(q);
 	qp->proto = NULL;
-	free(q->rsp.copy);
-	free(q);
 }
