@@ -67,8 +67,7 @@ static bool intact(struct ur_roce *r, const struct ur_rqp *q,
 {
 	if (icrc_ok(r, rx, *dst))
 		return true;
-	if (!rx->dst_unknown || !q || !q->alt ||
-	    memcmp(rx->src, q->alt->key.dst, 16) != 0)
+	if (!rx->dst_unknown || !q || !q->alt)
 		return false;
 	*dst = q->alt->key.src;
 	return icrc_ok(r, rx, *dst);

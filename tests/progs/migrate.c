@@ -179,6 +179,7 @@ static void arm(struct side *s)
 		vt_swap(s->fd, &mine, &theirs, 1);
 	} while (!mine || !theirs);
 	VT_TRUE(modify(s, IBV_MIG_ARMED) == 0);
+	vt_barrier(s->fd);
 }
 
 static void check_path(const struct side *s, bool alternate)
@@ -239,9 +240,12 @@ static void migrate_by_failure(struct side *s)
 /* The client goes where the server does not look for it. */
 static void migrate_elsewhere(struct side *s)
 {
+	union ibv_gid dgid = s->peer_alt;
 	struct ibv_wc wc;
 
-	load(s, s->args.host ? &s->peer_alt : &s->alt);
+	if (!s->args.host)
+		dgid.raw[15] ^= 0x40;
+	load(s, &dgid);
 	arm(s);
 	if (s->args.host) {
 		VT_TRUE(modify(s, IBV_MIG_MIGRATED) == 0);
