@@ -2,13 +2,17 @@
 #include "bench.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,20 +22,41 @@ void die(const char *what)
 	exit(1);
 }
 
+void parse_sizes(struct options *o, const char *text)
+{
+	char *end;
+
+	for (o->n_sizes = 0; o->n_sizes < MAX_SIZES; text = end + 1) {
+		o->sizes[o->n_sizes++] = strtoul(text, &end, 10);
+		if (*end != ',')
+			break;
+	}
+	o->size = o->sizes[0];
+}
+
 void options(struct options *o, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "s:t:w:")) != -1) {
+	while ((c = getopt(argc, argv, "s:t:w:a:n:m:")) != -1) {
 		switch (c) {
 		case 's':
-			o->size = strtoul(optarg, NULL, 10);
+			parse_sizes(o, optarg);
 			break;
 		case 't':
 			o->seconds = strtod(optarg, NULL);
 			break;
 		case 'w':
 			o->window = strtoul(optarg, NULL, 10);
+			break;
+		case 'a':
+			o->address = optarg;
+			break;
+		case 'n':
+			o->netns = optarg;
+			break;
+		case 'm':
+			o->mode = optarg;
 			break;
 		default:
 			exit(2);
@@ -47,9 +72,9 @@ uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-struct shared *shared_memory(void)
+void *shared_bytes(size_t bytes)
 {
-	void *p = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE,
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
@@ -57,14 +82,55 @@ struct shared *shared_memory(void)
 	return p;
 }
 
-int udp_socket(bool bound, struct sockaddr_in *addr)
+void *private_bytes(size_t bytes)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		die("mmap");
+	return p;
+}
+
+struct shared *shared_memory(void)
+{
+	return shared_bytes(sizeof(struct shared));
+}
+
+void enter_netns(const char *name)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "/run/netns/%s", name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || setns(fd, CLONE_NEWNET))
+		die(path);
+	close(fd);
+}
+
+/* A socket belongs to the namespace in which it was made. */
+static int socket_in(const char *netns, int type)
+{
+	int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	int fd;
+
+	if (netns)
+		enter_netns(netns);
+	fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
+	if (fd < 0 || (netns && setns(home, CLONE_NEWNET)))
+		die("socket");
+	close(home);
+	return fd;
+}
+
+int open_socket(const struct options *o, int type, bool bound,
+		struct sockaddr_in *addr)
+{
+	int fd = socket_in(bound ? o->netns : NULL, type);
 	int size = 8 << 20;
 	socklen_t len = sizeof(*addr);
 
-	if (fd < 0)
-		die("socket");
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
@@ -72,19 +138,71 @@ int udp_socket(bool bound, struct sockaddr_in *addr)
 	if (!bound)
 		return fd;
 	*addr = (struct sockaddr_in){ .sin_family = AF_INET };
-	addr->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (!inet_aton(o->address ? o->address : "127.0.0.1", &addr->sin_addr))
+		die("the address");
 	if (bind(fd, (struct sockaddr *)addr, sizeof(*addr)) ||
 	    getsockname(fd, (struct sockaddr *)addr, &len))
 		die("bind");
 	return fd;
 }
 
-static void pin(int core)
+/* The kernel's own sizing of TCP's buffers is better than any fixed one. */
+int tcp_listen(const struct options *o, struct sockaddr_in *addr)
 {
-	cpu_set_t set;
+	int fd = socket_in(o->netns, SOCK_STREAM);
+	socklen_t len = sizeof(*addr);
 
+	*addr = (struct sockaddr_in){ .sin_family = AF_INET };
+	if (!inet_aton(o->address ? o->address : "127.0.0.1", &addr->sin_addr))
+		die("the address");
+	if (bind(fd, (struct sockaddr *)addr, sizeof(*addr)) || listen(fd, 1) ||
+	    getsockname(fd, (struct sockaddr *)addr, &len))
+		die("listen");
+	return fd;
+}
+
+static void no_delay(int fd)
+{
+	int one = 1;
+
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)))
+		die("TCP_NODELAY");
+}
+
+int tcp_call(const struct sockaddr_in *addr)
+{
+	int fd = socket_in(NULL, SOCK_STREAM);
+
+	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)))
+		die("connect");
+	no_delay(fd);
+	return fd;
+}
+
+int tcp_accept(int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+	if (fd < 0)
+		die("accept");
+	no_delay(fd);
+	return fd;
+}
+
+/* 0: the near core, 1: the far one */
+static void pin(unsigned int side)
+{
+	const char *cores = getenv("BENCH_CORES");
+	unsigned long core[2] = { 0, 1 };
+	cpu_set_t set;
+	char *end;
+
+	if (cores) {
+		core[0] = strtoul(cores, &end, 10);
+		core[1] = *end == ',' ? strtoul(end + 1, NULL, 10) : core[0];
+	}
 	CPU_ZERO(&set);
-	CPU_SET(core, &set);
+	CPU_SET(core[side], &set);
 	if (sched_setaffinity(0, sizeof(set), &set))
 		die("sched_setaffinity");
 }
@@ -108,6 +226,12 @@ pid_t start_receiver(void (*fn)(struct shared *, int), struct shared *s, int fd)
 	return pid;
 }
 
+void end_receiver(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
 bool wait_window(struct shared *s, uint64_t sent, size_t window)
 {
 	uint64_t start = 0;
@@ -123,4 +247,33 @@ bool wait_window(struct shared *s, uint64_t sent, size_t window)
 			return false;
 	}
 	return true;
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a;
+	uint32_t y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+void print_latency(uint32_t *round_trip_ns, size_t n, double mean_us)
+{
+	static const double part[] = { 1,  10, 25,   50,    75,
+				       90, 99, 99.9, 99.99, 100 };
+	const char *before = "";
+
+	qsort(round_trip_ns, n, sizeof(*round_trip_ns), compare);
+	printf("{\"mean_us\": %.4f, \"median_us\": %.4f, \"p99_us\": %.4f, "
+	       "\"percentiles\": [",
+	       mean_us, (double)round_trip_ns[n / 2] / 2e3,
+	       (double)round_trip_ns[n * 99 / 100] / 2e3);
+	for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
+		size_t at = (size_t)((double)(n - 1) * part[i] / 100);
+
+		printf("%s[%g, %.4f]", before, part[i],
+		       (double)round_trip_ns[at] / 2e3);
+		before = ", ";
+	}
+	printf("]}\n");
 }

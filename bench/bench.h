@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the bare-socket programs share.  Each forks a receiver on core 1,
- * works itself on core 0, and prints one line of JSON: a lower or upper bound
- * of what any user-space RDMA over UDP can do on this machine now.
+ * What the programs without RDMA share.  Each forks a receiver on one core,
+ * works itself on another (BENCH_CORES=NEAR,FAR in the environment, else 0
+ * and 1), and prints one line of JSON: a lower or upper bound of what any
+ * adapter in user space can do on this machine now.
  */
 #ifndef URNIC_BENCH_H
 #define URNIC_BENCH_H
@@ -14,6 +15,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define MAX_SIZES 16u
+
 /* Counters that both sides see; each has one writer. */
 struct shared {
 	_Atomic uint64_t bytes; /* received */
@@ -24,25 +27,59 @@ struct shared {
 };
 
 struct options {
-	size_t size;	/* -s: bytes of a datagram */
-	double seconds; /* -t */
-	size_t window;	/* -w: bytes in flight */
+	size_t size;		 /* -s: bytes of a message, the first of */
+	size_t sizes[MAX_SIZES]; /* a list with commas between */
+	unsigned int n_sizes;	 /* 0: none was given */
+	double seconds;		 /* -t: length of a measurement */
+	size_t window;		 /* -w: bytes in flight */
+	const char *address;	 /* -a: of the receiver, default loopback */
+	const char *netns;	 /* -n: the receiver's, NULL: ours */
+	const char *mode;	 /* -m: the program's own */
 };
 
+/* A list of sizes with commas between. */
+void parse_sizes(struct options *o, const char *text);
+
+/* Exits with the usage's status if there is anything it does not know. */
 void options(struct options *o, int argc, char **argv);
 void die(const char *what) __attribute__((noreturn));
 uint64_t now_ns(void);
 struct shared *shared_memory(void);
 
-/* A UDP socket with large buffers; bound to 127.0.0.1 if bound. */
-int udp_socket(bool bound, struct sockaddr_in *addr);
+/* Memory that the processes forked later share; never given back. */
+void *shared_bytes(size_t bytes);
 
-/* Run fn(s, fd) in a child on core 1 that dies with us; we go to core 0. */
+/* Zeroed private memory on a page of its own; never given back. */
+void *private_bytes(size_t bytes);
+
+/* A socket of that type with large buffers, in the receiver's namespace and
+ * bound to its address if bound. */
+int open_socket(const struct options *o, int type, bool bound,
+		struct sockaddr_in *addr);
+
+/* A connection by TCP without delays: listener in the receiver's namespace,
+ * the caller's end (blocking). */
+int tcp_listen(const struct options *o, struct sockaddr_in *addr);
+int tcp_call(const struct sockaddr_in *addr);
+int tcp_accept(int listener);
+
+/* Go to the network namespace of that name (`ip netns`). */
+void enter_netns(const char *name);
+
+/* Run fn(s, fd) in a child on the far core that dies with us; we go to the
+ * near one. */
 pid_t start_receiver(void (*fn)(struct shared *, int), struct shared *s,
 		     int fd);
 
 /* Wait until no more than window of the sent bytes are unreceived; false when
  * the receiver stands still for a second (the socket lost something). */
 bool wait_window(struct shared *s, uint64_t sent, size_t window);
+
+/* Ends a receiver that runs until it is killed. */
+void end_receiver(pid_t pid);
+
+/* Print the median and percentiles of n round trips as one-way microseconds,
+ * with that mean; sorts them. */
+void print_latency(uint32_t *round_trip_ns, size_t n, double mean_us);
 
 #endif

@@ -2,7 +2,8 @@
 /*
  * conn_rate over rdma_cm, on the device of URNIC_RDMACM_DEVICE.  All
  * connections of a side share a completion queue, as those of servers do; each
- * has a queue pair of its own.
+ * has a queue pair of its own.  On iWARP the client speaks first, for a server
+ * must not (RFC 5044, 7.1), and a siw client does not survive it.
  */
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
@@ -80,15 +81,19 @@ static void end_connection(struct rdma_cm_id *id)
 	rdma_destroy_id(id);
 }
 
-/* --- The server --- */
-
-static void accept_one(struct rdma_cm_id *id)
+static bool iwarp(const struct rdma_cm_id *id)
 {
-	struct rdma_conn_param param = { .retry_count = 7,
-					 .rnr_retry_count = 7 };
+	return id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+}
 
-	make_qp(id);
-	need(rdma_accept(id, &param) == 0, "rdma_accept");
+static void await_byte(struct rdma_cm_id *id, void *whose)
+{
+	struct ibv_sge sge = { (uintptr_t)&side.byte, 1, side.mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .wr_id = (uintptr_t)whose,
+					.sg_list = &sge,
+					.num_sge = 1 };
+
+	need(ibv_post_recv(id->qp, &wr, &bad) == 0, "ibv_post_recv");
 }
 
 static void send_byte(struct rdma_cm_id *id)
@@ -102,13 +107,26 @@ static void send_byte(struct rdma_cm_id *id)
 	need(ibv_post_send(id->qp, &wr, &bad) == 0, "ibv_post_send");
 }
 
+/* --- The server --- */
+
+static void accept_one(struct rdma_cm_id *id)
+{
+	struct rdma_conn_param param = { .retry_count = 7,
+					 .rnr_retry_count = 7 };
+
+	make_qp(id);
+	if (iwarp(id))
+		await_byte(id, id);
+	need(rdma_accept(id, &param) == 0, "rdma_accept");
+}
+
 static void serve_event(struct rdma_cm_event *ev)
 {
 	struct rdma_cm_id *id = ev->id, *over = NULL;
 
 	if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST)
 		accept_one(id);
-	else if (ev->event == RDMA_CM_EVENT_ESTABLISHED)
+	else if (ev->event == RDMA_CM_EVENT_ESTABLISHED && !iwarp(id))
 		send_byte(id);
 	else if (ev->event == RDMA_CM_EVENT_DISCONNECTED)
 		over = id;
@@ -125,6 +143,44 @@ static void take_events(void (*fn)(struct rdma_cm_event *ev))
 
 	while (rdma_get_cm_event(side.events, &ev) == 0)
 		fn(ev);
+}
+
+/* fn(wr_id) for what was received; what ends with its queue pair is none. */
+static void take_completions(void (*fn)(uint64_t whose))
+{
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	void *context;
+
+	need(ibv_get_cq_event(side.completions, &cq, &context) == 0, "event");
+	ibv_ack_cq_events(cq, 1);
+	need(ibv_req_notify_cq(cq, 0) == 0, "ibv_req_notify_cq");
+	while (ibv_poll_cq(cq, 1, &wc) == 1) {
+		if (wc.status == IBV_WC_SUCCESS) {
+			fn(wc.wr_id);
+		} else if (wc.status != IBV_WC_WR_FLUSH_ERR) {
+			fprintf(stderr, "%s\n", ibv_wc_status_str(wc.status));
+			exit(1);
+		}
+	}
+}
+
+/* Once there is a queue. */
+static void watch_completions(int ep)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	static bool watched;
+
+	if (watched || !side.cq)
+		return;
+	ev.data.fd = side.completions->fd;
+	need(!epoll_ctl(ep, EPOLL_CTL_ADD, ev.data.fd, &ev), "epoll_ctl");
+	watched = true;
+}
+
+static void answer(uint64_t whose)
+{
+	send_byte((struct rdma_cm_id *)(uintptr_t)whose);
 }
 
 static void serve(struct shared *s)
@@ -144,7 +200,11 @@ static void serve(struct shared *s)
 	ep = watch_all(&side.events->fd, 1);
 	for (;;) {
 		epoll_wait(ep, &ev, 1, -1);
-		take_events(serve_event);
+		if (ev.data.fd == side.events->fd)
+			take_events(serve_event);
+		else
+			take_completions(answer);
+		watch_completions(ep);
 	}
 }
 
@@ -164,13 +224,9 @@ static void connect_one(struct call *c)
 {
 	struct rdma_conn_param param = { .retry_count = 7,
 					 .rnr_retry_count = 7 };
-	struct ibv_sge sge;
-	struct ibv_recv_wr *bad,
-		wr = { .wr_id = (uintptr_t)c, .sg_list = &sge, .num_sge = 1 };
 
 	make_qp(c->id);
-	sge = (struct ibv_sge){ (uintptr_t)&side.byte, 1, side.mr->lkey };
-	need(ibv_post_recv(c->id->qp, &wr, &bad) == 0, "ibv_post_recv");
+	await_byte(c->id, c);
 	need(rdma_connect(c->id, &param) == 0, "rdma_connect");
 }
 
@@ -189,39 +245,27 @@ static void call_event(struct rdma_cm_event *ev)
 		run->ended++;
 		if (run->begun < run->total)
 			begin(c);
-	} else if (type != RDMA_CM_EVENT_ESTABLISHED &&
-		   type != RDMA_CM_EVENT_TIMEWAIT_EXIT) {
+	} else if (type == RDMA_CM_EVENT_ESTABLISHED) {
+		if (iwarp(c->id))
+			send_byte(c->id);
+	} else if (type != RDMA_CM_EVENT_TIMEWAIT_EXIT) {
 		fprintf(stderr, "%s\n", rdma_event_str(type));
 		exit(1);
 	}
 }
 
-static void take_completions(void)
+static void usable(uint64_t whose)
 {
-	struct ibv_cq *cq;
-	struct ibv_wc wc;
-	void *context;
+	struct call *c = (struct call *)(uintptr_t)whose;
 
-	need(ibv_get_cq_event(side.completions, &cq, &context) == 0, "event");
-	ibv_ack_cq_events(cq, 1);
-	need(ibv_req_notify_cq(cq, 0) == 0, "ibv_req_notify_cq");
-	while (ibv_poll_cq(cq, 1, &wc) == 1) {
-		struct call *c = (struct call *)(uintptr_t)wc.wr_id;
-
-		if (wc.status != IBV_WC_SUCCESS) {
-			fprintf(stderr, "%s\n", ibv_wc_status_str(wc.status));
-			exit(1);
-		}
-		run_usable(run, c->begun_ns);
-		need(rdma_disconnect(c->id) == 0, "rdma_disconnect");
-	}
+	run_usable(run, c->begun_ns);
+	need(rdma_disconnect(c->id) == 0, "rdma_disconnect");
 }
 
 static void call(struct run *r, uint16_t port)
 {
 	struct call *calls = calloc(r->at_once, sizeof(*calls));
 	struct epoll_event ev = { .events = EPOLLIN };
-	bool watched = false;
 	int ep;
 
 	need(calls, "calloc");
@@ -235,15 +279,10 @@ static void call(struct run *r, uint16_t port)
 		begin(&calls[i]);
 	while (r->ended < r->total) {
 		take_events(call_event);
-		if (side.cq && !watched) {
-			ev.data.fd = side.completions->fd;
-			need(!epoll_ctl(ep, EPOLL_CTL_ADD, ev.data.fd, &ev),
-			     "epoll_ctl");
-			watched = true;
-		}
+		watch_completions(ep);
 		if (r->ended < r->total && epoll_wait(ep, &ev, 1, -1) == 1 &&
 		    ev.data.fd != side.events->fd)
-			take_completions();
+			take_completions(usable);
 	}
 	free(calls);
 }

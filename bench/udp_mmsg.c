@@ -58,9 +58,9 @@ int main(int argc, char **argv)
 	if (o.size > MAX)
 		o.size = MAX;
 	struct shared *s = shared_memory();
-	int rx = udp_socket(true, &addr);
+	int rx = open_socket(&o, SOCK_DGRAM, true, &addr);
 	pid_t child = start_receiver(receive, s, rx);
-	int tx = udp_socket(false, NULL);
+	int tx = open_socket(&o, SOCK_DGRAM, false, NULL);
 
 	if (connect(tx, (struct sockaddr *)&addr, sizeof(addr)))
 		die("connect");

@@ -2,15 +2,11 @@
 /*
  * Ping-pong of -s bytes over unconnected UDP sockets that both sides poll: what
  * the kernel costs a user-space protocol that has one socket for all peers.
- * Prints one-way microseconds, mean and median.
+ * Prints one-way microseconds.
  */
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "bench.h"
 
@@ -55,19 +51,6 @@ static void answer(struct shared *s, int fd)
 	}
 }
 
-static int compare(const void *a, const void *b)
-{
-	uint32_t x = *(const uint32_t *)a;
-	uint32_t y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double one_way_us(uint32_t round_trip_ns)
-{
-	return (double)round_trip_ns / 2e3;
-}
-
 int main(int argc, char **argv)
 {
 	struct options o = { .size = 64, .seconds = 1 };
@@ -80,9 +63,9 @@ int main(int argc, char **argv)
 	if (o.size > sizeof(buf))
 		o.size = sizeof(buf);
 	struct shared *s = shared_memory();
-	int rx = udp_socket(true, &addr);
+	int rx = open_socket(&o, SOCK_DGRAM, true, &addr);
 	pid_t child = start_receiver(answer, s, rx);
-	int tx = udp_socket(false, NULL);
+	int tx = open_socket(&o, SOCK_DGRAM, false, NULL);
 	uint32_t *samples = malloc(MAX_SAMPLES * sizeof(*samples));
 
 	if (!samples)
@@ -99,12 +82,8 @@ int main(int argc, char **argv)
 		t = now_ns();
 		samples[n++] = (uint32_t)(t - before);
 	}
-	kill(child, SIGKILL);
-	waitpid(child, NULL, 0);
-	qsort(samples, n, sizeof(*samples), compare);
-	printf("{\"mean_us\": %.3f, \"median_us\": %.3f, \"p99_us\": %.3f}\n",
-	       (double)(t - start) / (double)n / 2e3,
-	       one_way_us(samples[n / 2]), one_way_us(samples[n * 99 / 100]));
+	end_receiver(child);
+	print_latency(samples, n, (double)(t - start) / (double)n / 2e3);
 	free(samples);
 	return 0;
 }

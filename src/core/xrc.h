@@ -19,6 +19,10 @@
 
 struct ur_xrcd {
 	_Atomic uint32_t users; /* SRQs and target QPs: closing needs 0 */
+	/* Known by a file to other processes as well: constant. */
+	bool shared;
+	uint64_t dev;
+	uint64_t ino;
 };
 
 struct ur_srq_table {

@@ -104,6 +104,9 @@ void ur_client_close(struct ur_client *c)
 	ur_ipc_close_fds(&c->will_fd, 1);
 	for (unsigned int i = 0; i < c->nslots; i++)
 		close(c->slots[i].fd);
+	for (unsigned int i = 0; i < c->nxrcds; i++)
+		close(c->xrcds[i].fd);
+	free(c->xrcds);
 	free(c->slots);
 	free(c->binds);
 	free(c->own_binds);

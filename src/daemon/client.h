@@ -20,6 +20,7 @@
 
 #include "cm/ib_cm.h"
 #include "daemon/binds.h"
+#include "daemon/ipc.h"
 
 struct ur_client;
 
@@ -111,6 +112,31 @@ void ur_client_on_peer(struct ur_client *c, ur_client_on_peer_fn fn,
  * descriptor is the client's from now on.
  */
 void ur_client_will(struct ur_client *c, int fd);
+
+/*
+ * XRC domains that processes share (daemon/xrcd.c).  open: the file that fd
+ * shows, which stays the caller's; flags as enum ur_xrcd_flags.  -EAGAIN,
+ * -EINVAL, -EBADF as ibv_open_xrcd(3); -EOPNOTSUPP: alone, or not a file that
+ * can be shared.  Only once per file, until it is closed.
+ */
+int ur_client_xrcd_open(struct ur_client *c, const struct ur_xrc_file *file,
+			int fd, unsigned int flags);
+void ur_client_xrcd_close(struct ur_client *c, const struct ur_xrc_file *file);
+
+/*
+ * A socket to the process that has the slot: 0 and *fd.  -ENOENT: it is not in
+ * that domain; -EBUSY: not now.
+ */
+int ur_client_xrc_link(struct ur_client *c, const struct ur_xrc_file *file,
+		       uint32_t slot, int *fd);
+
+/*
+ * fn gets the other end of what another process has asked for, whose slot that
+ * is, as ur_client_on_mad(); the descriptor is fn's.
+ */
+typedef void (*ur_client_xrc_peer)(const struct ur_xrc_file *file,
+				   uint32_t slot, int fd);
+void ur_client_on_xrc(struct ur_client *c, ur_client_xrc_peer fn);
 
 /* Requests for the port come to us from now on.  As ur_binds_listen();
  * -EINVAL: it is leased. */

@@ -121,6 +121,12 @@ static int send_claims(struct ur_client *c)
 		memcpy(m.addr, b->want.addr, sizeof(m.addr));
 		err = say(c, &m, NULL, 0);
 	}
+	m.type = UR_IPC_XRCD_OPEN;
+	m.flags = UR_XRCD_CLAIM;
+	for (unsigned int i = 0; i < c->nxrcds && !err; i++) {
+		m.file = c->xrcds[i].file;
+		err = say(c, &m, &c->xrcds[i].fd, 1);
+	}
 	m.type = UR_IPC_WILL;
 	if (!err && c->will_fd >= 0)
 		err = say(c, &m, &c->will_fd, 1);
@@ -309,17 +315,23 @@ static int await(struct ur_client *c, uint64_t deadline_ns)
 	return err;
 }
 
-int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m,
-		       uint64_t deadline_ns)
+int ur_client_conn_ask_fd(struct ur_client *c, struct ur_ipc_msg *m, int fd,
+			  uint64_t deadline_ns)
 {
 	c->ask_seq = c->seq + 1;
 	c->replied = false;
 	c->reply_fd = -1;
-	if (say(c, m, NULL, 0)) {
+	if (say(c, m, &fd, fd >= 0 ? 1 : 0)) {
 		ur_client_conn_lose(c);
 		return -ECONNRESET;
 	}
 	return await(c, deadline_ns);
+}
+
+int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m,
+		       uint64_t deadline_ns)
+{
+	return ur_client_conn_ask_fd(c, m, -1, deadline_ns);
 }
 
 /* A claim was refused, or the caller no longer waits for his port. */
@@ -377,8 +389,14 @@ static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 	} else if (m->type == UR_IPC_PEER) {
 		ur_client_peer_came(c, m, fds);
 	} else if (m->type == UR_IPC_SLOT || m->type == UR_IPC_BOUND ||
-		   m->type == UR_IPC_ERROR) {
+		   m->type == UR_IPC_ERROR || m->type == UR_IPC_XRCD ||
+		   m->type == UR_IPC_XRC_LINK) {
 		take_reply(c, m, fds);
+	} else if (m->type == UR_IPC_XRC_PEER) {
+		if (c->on_xrc) {
+			c->on_xrc(&m->file, m->slot, fds[0]);
+			fds[0] = -1;
+		}
 	} else if (m->type == UR_IPC_CLAIMED && m->error) {
 		ur_err("slot %u of port 4791 was not confirmed by the new "
 		       "urnicd (%s): restart this program",

@@ -23,6 +23,11 @@ struct ur_client_slot {
 	int fd; /* ours, proves the claim to the next daemon */
 };
 
+struct ur_client_xrcd {
+	struct ur_xrc_file file;
+	int fd; /* ours, proves the claim to the next daemon */
+};
+
 enum ur_client_use {
 	UR_CLIENT_BOUND,
 	UR_CLIENT_SPARE, /* leased, and at the moment nobody's */
@@ -79,6 +84,10 @@ struct ur_client {
 	struct ur_binds *own_binds;
 	struct ur_bind_owner own;
 
+	struct ur_client_xrcd *xrcds;
+	unsigned int nxrcds;
+	ur_client_xrc_peer on_xrc;
+
 	ur_client_mad on_mad;
 	void *mad_arg;
 	ur_client_on_peer_fn on_peer;
@@ -126,6 +135,9 @@ int ur_client_conn_wait(struct ur_client *c, uint64_t deadline_ns);
  */
 int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m,
 		       uint64_t deadline_ns);
+/* The same with a descriptor beside it; -1: none. */
+int ur_client_conn_ask_fd(struct ur_client *c, struct ur_ipc_msg *m, int fd,
+			  uint64_t deadline_ns);
 
 /* Tell the daemon what needs no reply. */
 void ur_client_conn_tell(struct ur_client *c, struct ur_ipc_msg *m,

@@ -29,6 +29,7 @@ enum {
 	F_FLAGS = 1 << 16,
 	F_ADDR = 1 << 17,
 	F_MAD = 1 << 18, /* with the addresses of its packet */
+	F_FILE = 1 << 19,
 };
 
 /* Which numbers of descriptors may come with a message: bit n for n. */
@@ -71,6 +72,12 @@ static const struct {
 	[UR_IPC_MAD_IN] = { "MAD_IN", F_MAD, FD_0 },
 	[UR_IPC_WILL] = { "WILL", 0, FD_1 },
 	[UR_IPC_PEER] = { "PEER", F_SLOT | F_ERROR | F_HANDLE, FD_0 | FD_2 },
+	[UR_IPC_XRCD_OPEN] = { "XRCD_OPEN", F_FLAGS | F_FILE, FD_1 },
+	[UR_IPC_XRCD] = { "XRCD", F_ERROR, FD_0 },
+	[UR_IPC_XRCD_CLOSE] = { "XRCD_CLOSE", F_FILE, FD_0 },
+	[UR_IPC_XRC_GET] = { "XRC_GET", F_SLOT | F_FILE, FD_0 },
+	[UR_IPC_XRC_LINK] = { "XRC_LINK", F_ERROR, FD_0 | FD_1 },
+	[UR_IPC_XRC_PEER] = { "XRC_PEER", F_SLOT | F_FILE, FD_1 },
 };
 
 static bool known(unsigned int type)
@@ -172,6 +179,20 @@ static void get_mad(struct ur_rd *r, struct ur_ipc_msg *m)
 	get_block(r, m->mad, sizeof(m->mad));
 }
 
+static void put_file(struct ur_wr *w, const struct ur_xrc_file *f)
+{
+	ur_wr_be64(w, f->dev);
+	ur_wr_be64(w, f->ino);
+	ur_wr_be32(w, f->device);
+}
+
+static void get_file(struct ur_rd *r, struct ur_xrc_file *f)
+{
+	f->dev = ur_rd_be64(r);
+	f->ino = ur_rd_be64(r);
+	f->device = ur_rd_be32(r);
+}
+
 static void put_binding(struct ur_wr *w, const struct ur_ipc_msg *m,
 			unsigned int f)
 {
@@ -241,6 +262,8 @@ int ur_ipc_encode(const struct ur_ipc_msg *m, void *buf, size_t cap)
 	put_binding(&w, m, f);
 	if (f & F_MAD)
 		put_mad(&w, m);
+	if (f & F_FILE)
+		put_file(&w, &m->file);
 	return w.bad ? -EMSGSIZE : (int)(w.p - (uint8_t *)buf);
 }
 
@@ -275,6 +298,8 @@ static void get_fields(struct ur_rd *r, struct ur_ipc_msg *m, unsigned int f)
 	get_binding(r, m, f);
 	if (f & F_MAD)
 		get_mad(r, m);
+	if (f & F_FILE)
+		get_file(r, &m->file);
 }
 
 /* Ranges that hold for a member in every message it stands in. */

@@ -8,10 +8,11 @@
 #ifndef UR_DAEMON_IPC_H
 #define UR_DAEMON_IPC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define UR_IPC_VERSION 2u
+#define UR_IPC_VERSION 3u
 #define UR_IPC_MAX     3072u /* bytes of the longest message */
 #define UR_IPC_TEXT    256u  /* with the final zero */
 #define UR_IPC_COMM    16u   /* with the final zero */
@@ -42,6 +43,12 @@ enum ur_ipc_type {
 	UR_IPC_MAD_IN,
 	UR_IPC_WILL,
 	UR_IPC_PEER,
+	UR_IPC_XRCD_OPEN,
+	UR_IPC_XRCD,
+	UR_IPC_XRCD_CLOSE,
+	UR_IPC_XRC_GET,
+	UR_IPC_XRC_LINK,
+	UR_IPC_XRC_PEER,
 	UR_IPC_TYPES,
 };
 
@@ -50,6 +57,26 @@ enum ur_ipc_role {
 	UR_IPC_ROLE_TOOL,	/* SHOW and NEXT only */
 	UR_IPC_ROLES,
 };
+
+/* XRCD_OPEN; CLAIM is for a restarted urnicd, whatever the others say. */
+enum ur_xrcd_flags {
+	UR_XRCD_CREATE = 1,
+	UR_XRCD_EXCLUSIVE = 2,
+	UR_XRCD_CLAIM = 8,
+};
+
+/* What an XRC domain is known by: the file, and a name of the device. */
+struct ur_xrc_file {
+	uint64_t dev;
+	uint64_t ino;
+	uint32_t device;
+};
+
+static inline bool ur_xrc_file_equal(const struct ur_xrc_file *a,
+				     const struct ur_xrc_file *b)
+{
+	return a->dev == b->dev && a->ino == b->ino && a->device == b->device;
+}
 
 /* One struct for all messages; which members count is the type's table row. */
 struct ur_ipc_msg {
@@ -75,6 +102,7 @@ struct ur_ipc_msg {
 	uint32_t scope_id;
 	uint8_t tclass;
 	uint8_t mad[UR_IPC_MAD];
+	struct ur_xrc_file file;
 	char comm[UR_IPC_COMM];
 	char text[UR_IPC_TEXT];
 	uint16_t nslots; /* in use */

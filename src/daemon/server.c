@@ -89,6 +89,7 @@ int ur_server_start(struct ur_server *s, bool on_demand, uint64_t idle_ns)
 	ur_list_init(&s->sessions);
 	ur_list_init(&s->dead);
 	ur_list_init(&s->wills);
+	ur_list_init(&s->xrcds);
 	ur_late_init(&s->late);
 	ur_group_init(&s->group, ROCE_PORT);
 	s->uid = geteuid();

@@ -73,7 +73,8 @@ struct ur_session {
 	unsigned int nmads;
 	unsigned int room; /* that its socket has for sure, in messages */
 
-	int will_fd; /* -1: no open connections */
+	int will_fd;	     /* -1: no open connections */
+	unsigned int nxrcds; /* in which it is a member */
 
 	bool asked; /* for a report, and no answer yet */
 	int report_fd;
@@ -101,6 +102,23 @@ struct ur_route {
 
 /* Requests that wait for a port's next listener (late.c). */
 #define UR_LATE_PORTS 16u
+
+/* An XRC domain (xrcd.c): its file stays open, so that its number is its own. */
+#define UR_XRCDS_MAX	    1024u
+#define UR_XRCDS_OF_SESSION 128u
+
+struct ur_xrcd_member {
+	struct ur_list node;
+	struct ur_session *ses;
+};
+
+struct ur_xrcd_entry {
+	struct ur_list node;
+	struct ur_xrc_file file;
+	uid_t uid;
+	int fd;
+	struct ur_list members;
+};
 
 struct ur_late_port {
 	uint64_t until_ns; /* 0: unused */
@@ -148,6 +166,8 @@ struct ur_server {
 	struct ur_list sessions; /* ascending id */
 	struct ur_list dead;
 	struct ur_list wills; /* of processes that have ended */
+	struct ur_list xrcds; /* ur_xrcd_entry */
+	unsigned int nxrcds;
 	unsigned int nsessions;
 	uint32_t last_id;
 
@@ -217,6 +237,15 @@ bool ur_late_hold(struct ur_server *s, const struct ur_cm_dgram *d, uint16_t ps,
 void ur_late_listen(struct ur_server *s); /* somebody listens now */
 void ur_late_run(struct ur_server *s);
 uint64_t ur_late_deadline(const struct ur_server *s);
+
+/* xrcd.c: XRC domains, and links between their processes */
+void ur_xrcd_join(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		  const struct ur_ipc_msg *m, int *fd);
+void ur_xrcd_leave(struct ur_server *s, struct ur_session *ses,
+		   const struct ur_xrc_file *file);
+void ur_xrcd_connect(struct ur_server *s, struct ur_session *ses,
+		     const struct ur_ipc_msg *m);
+void ur_xrcd_forget(struct ur_server *s, struct ur_session *ses);
 
 /* wills.c */
 /* A process' will: the descriptor is taken, or left to the caller. */

@@ -45,6 +45,7 @@ void ur_session_close(struct ur_server *s, struct ur_session *ses,
 	s->idle_since_ns = s->now_ns;
 	ur_mads_forget(s, ses);
 	ur_binds_drop(&s->binds, &ses->binds);
+	ur_xrcd_forget(s, ses);
 	slots = ur_port_reclaim(s, ses);
 	ur_log(slots ? UR_LOG_INFO : UR_LOG_DEBUG,
 	       "pid %d (%s) %s: %u slots reclaimed", (int)ses->pid, ses->comm,
@@ -188,6 +189,24 @@ static void on_peer(struct ur_server *s, struct ur_session *ses,
 	ur_peers_pass(s, ses, m, fds);
 }
 
+static void on_xrcd_open(struct ur_server *s, struct ur_session *ses,
+			 const struct ur_ipc_msg *m, int *fds)
+{
+	ur_xrcd_join(s, ses, m->seq, m, fds);
+}
+
+static void on_xrcd_close(struct ur_server *s, struct ur_session *ses,
+			  const struct ur_ipc_msg *m, int *fds)
+{
+	ur_xrcd_leave(s, ses, &m->file);
+}
+
+static void on_xrc_get(struct ur_server *s, struct ur_session *ses,
+		       const struct ur_ipc_msg *m, int *fds)
+{
+	ur_xrcd_connect(s, ses, m);
+}
+
 static void on_report(struct ur_server *s, struct ur_session *ses,
 		      const struct ur_ipc_msg *m, int *fds)
 {
@@ -224,6 +243,9 @@ static const struct {
 	[UR_IPC_WILL] = { UR_IPC_ROLE_CLIENT, on_will },
 	[UR_IPC_PEER] = { UR_IPC_ROLE_CLIENT, on_peer },
 	[UR_IPC_UNBIND] = { UR_IPC_ROLE_CLIENT, on_unbind },
+	[UR_IPC_XRCD_OPEN] = { UR_IPC_ROLE_CLIENT, on_xrcd_open },
+	[UR_IPC_XRCD_CLOSE] = { UR_IPC_ROLE_CLIENT, on_xrcd_close },
+	[UR_IPC_XRC_GET] = { UR_IPC_ROLE_CLIENT, on_xrc_get },
 };
 
 static void dispatch(struct ur_server *s, struct ur_session *ses,

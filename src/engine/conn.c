@@ -148,6 +148,11 @@ int ur_conn_bind(struct ur_conn *c, struct sockaddr_storage *addr)
 	return CALL(c, bind, c, addr);
 }
 
+int ur_conn_port(struct ur_conn *c, uint16_t *port)
+{
+	return CALL(c, port, c, port);
+}
+
 int ur_conn_listen(struct ur_conn *c, int backlog)
 {
 	return CALL(c, listen, c, backlog);

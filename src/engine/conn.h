@@ -126,6 +126,13 @@ int ur_conn_resolve(struct ur_conn *c, const struct sockaddr_storage *src,
  */
 int ur_conn_bind(struct ur_conn *c, struct sockaddr_storage *addr);
 
+/*
+ * The port that it has.  Who binds iWARP to connect from a free port may be
+ * left without one (port 0) until it connects, or until this asks for it.
+ * -EINVAL: it is not bound; -EADDRINUSE.
+ */
+int ur_conn_port(struct ur_conn *c, uint16_t *port);
+
 /* At most backlog requests may wait to be looked at (ur_conn_seen()) or to be
  * answered; further ones are dropped and the peer tries again. */
 int ur_conn_listen(struct ur_conn *c, int backlog);

@@ -34,6 +34,7 @@ struct ur_conn_ops {
 	/* The options have changed; under the lock. */
 	void (*options)(struct ur_conn *c);
 	int (*bind)(struct ur_conn *c, struct sockaddr_storage *addr);
+	int (*port)(struct ur_conn *c, uint16_t *port);
 	int (*listen)(struct ur_conn *c, int backlog);
 	void (*seen)(struct ur_conn *c); /* under the lock */
 	int (*connect)(struct ur_conn *c, const struct sockaddr_storage *src,

@@ -181,6 +181,12 @@ static void iw_options(struct ur_conn *c)
 		apply_options(i, family_of(i->fd));
 }
 
+static socklen_t addr_len(const struct sockaddr_storage *a)
+{
+	return a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					: sizeof(struct sockaddr_in);
+}
+
 /*
  * Always SO_REUSEADDR, as the kernel's driver: a server that starts again
  * must not wait for old connections; two that listen still exclude each other.
@@ -189,8 +195,6 @@ static int set_up(const struct iw_conn *i, const struct sockaddr_storage *a,
 		  bool port)
 {
 	int one = 1, only = i->c.opts.afonly;
-	socklen_t len = a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-						 : sizeof(struct sockaddr_in);
 	bool any = ur_conn_addr_port(a) == 0;
 
 	if (setsockopt(i->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)))
@@ -204,7 +208,8 @@ static int set_up(const struct iw_conn *i, const struct sockaddr_storage *a,
 	if (!port && any)
 		(void)setsockopt(i->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT,
 				 &one, sizeof(one));
-	return bind(i->fd, (const struct sockaddr *)a, len) ? -errno : 0;
+	return bind(i->fd, (const struct sockaddr *)a, addr_len(a)) ? -errno
+								    : 0;
 }
 
 int iw_open_socket(struct iw_conn *i, const struct sockaddr_storage *a,
@@ -233,23 +238,43 @@ void iw_set_local(struct iw_conn *i, const struct sockaddr_storage *a)
 	ur_conn_set_local(&i->c, gid);
 }
 
+void iw_learn_address(struct iw_conn *i)
+{
+	struct sockaddr_storage a = { .ss_family = 0 };
+	socklen_t len = sizeof(a);
+
+	if (getsockname(i->fd, (struct sockaddr *)&a, &len))
+		return;
+	i->port = ur_conn_addr_port(&a);
+	iw_set_local(i, &a);
+}
+
+/* A port for the address that the socket has. */
+static int take_port(struct iw_conn *i)
+{
+	int off = 0;
+
+	(void)setsockopt(i->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &off,
+			 sizeof(off));
+	if (bind(i->fd, (struct sockaddr *)&i->from, addr_len(&i->from)))
+		return -errno;
+	iw_learn_address(i);
+	ur_conn_addr_set_port(&i->from, i->port);
+	return 0;
+}
+
 static int bind_locked(struct iw_conn *i, struct sockaddr_storage *addr)
 {
-	socklen_t len = sizeof(*addr);
 	int err;
 
 	if (i->state != IW_IDLE)
 		return -EINVAL;
-	err = iw_open_socket(i, addr, true);
+	err = iw_open_socket(i, addr, !i->c.opts.active);
 	if (err)
 		return err;
-	if (getsockname(i->fd, (struct sockaddr *)addr, &len)) {
-		err = -errno;
-		iw_conn_set_fd(i, -1);
-		return err;
-	}
+	iw_learn_address(i);
+	ur_conn_addr_set_port(addr, i->port);
 	i->from = *addr;
-	iw_set_local(i, addr);
 	i->state = IW_BOUND;
 	return 0;
 }
@@ -261,6 +286,35 @@ static int iw_bind(struct ur_conn *c, struct sockaddr_storage *addr)
 
 	lock(i);
 	err = bind_locked(i, addr);
+	unlock(i);
+	return err;
+}
+
+/*
+ * Looking for a free port is slow where thousands of connections have just
+ * ended, and a port that was chosen before the peer is known may be one that
+ * cannot be used to reach it again.  So who only connects gets his from the
+ * kernel then, unless somebody wants to know it earlier.
+ */
+static int port_locked(struct iw_conn *i, uint16_t *port)
+{
+	int err = i->state == IW_IDLE ? -EINVAL : 0;
+
+	if (i->state == IW_BOUND && i->port == 0)
+		err = take_port(i);
+	if (err)
+		return err;
+	*port = i->port;
+	return 0;
+}
+
+static int iw_port(struct ur_conn *c, uint16_t *port)
+{
+	struct iw_conn *i = iw_of(c);
+	int err;
+
+	lock(i);
+	err = port_locked(i, port);
 	unlock(i);
 	return err;
 }
@@ -455,6 +509,7 @@ const struct ur_conn_ops ur_conn_iwarp_ops = {
 	.destroy = iw_destroy,
 	.options = iw_options,
 	.bind = iw_bind,
+	.port = iw_port,
 	.listen = iw_listen,
 	.seen = iw_seen,
 	.connect = iw_connect,

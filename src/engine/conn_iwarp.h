@@ -50,6 +50,8 @@ struct iw_conn {
 	struct ur_mpa_conn mpa;
 	bool is_active;
 
+	uint16_t port; /* ours; 0: the kernel has not yet chosen one */
+
 	/* To call again with revision 1 of MPA. */
 	struct sockaddr_storage from;
 	struct sockaddr_storage to;
@@ -87,8 +89,9 @@ void iw_child_leaves(struct iw_conn *i);
  * else it chooses when connecting. */
 int iw_open_socket(struct iw_conn *i, const struct sockaddr_storage *a,
 		   bool port);
-/* The connection's local address is known. */
+/* The connection's local address is known, or can be asked of the kernel. */
 void iw_set_local(struct iw_conn *i, const struct sockaddr_storage *a);
+void iw_learn_address(struct iw_conn *i);
 void iw_disclaim(struct iw_conn *i); /* give up the QP, if there is one */
 void iw_resume(struct iw_conn *l);   /* a paused listener */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What happens to iWARP connections by themselves: in the CM thread. */
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -306,15 +307,11 @@ void iw_converse(struct iw_conn *i)
 
 void iw_called(struct iw_conn *i, int err)
 {
-	struct sockaddr_storage a = { .ss_family = 0 };
-	socklen_t len = sizeof(a);
-
 	if (err) {
 		iw_fail(i, err);
 		return;
 	}
-	if (getsockname(i->fd, (struct sockaddr *)&a, &len) == 0)
-		iw_set_local(i, &a);
+	iw_learn_address(i);
 	i->state = IW_TALKING;
 	iw_converse(i);
 }
@@ -462,6 +459,17 @@ static bool is_answer(int err)
 	       err == EHOSTUNREACH;
 }
 
+/* On the same host it is there already, though the kernel does not say so. */
+static int await_connection(struct iw_conn *i)
+{
+	struct pollfd p = { .fd = i->fd, .events = POLLOUT };
+
+	if (poll(&p, 1, 0) != 1)
+		return iw_start_watching(i, EPOLLOUT);
+	iw_called(i, connect_result(i));
+	return 0;
+}
+
 int iw_call(struct iw_conn *i, uint8_t rev)
 {
 	struct ur_conn_param p = {
@@ -484,12 +492,11 @@ int iw_call(struct iw_conn *i, uint8_t rev)
 		iw_called(i, 0);
 		return 0;
 	}
-	if (is_answer(errno))
-		iw_fail(i, -errno);
-	else if (errno != EINPROGRESS)
+	if (errno == EINPROGRESS)
+		return await_connection(i);
+	if (!is_answer(errno))
 		return -errno;
-	else
-		return iw_start_watching(i, EPOLLOUT);
+	iw_fail(i, -errno);
 	return 0;
 }
 /* NOLINTEND(misc-no-recursion) */

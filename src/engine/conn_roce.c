@@ -142,6 +142,16 @@ static int roce_bind(struct ur_conn *c, struct sockaddr_storage *addr)
 	return bind_as(c, addr, c->opts.active);
 }
 
+static int roce_port(struct ur_conn *c, uint16_t *port)
+{
+	struct ur_conn_roce *rc = roce_of(c);
+
+	if (!rc->bound)
+		return -EINVAL;
+	*port = rc->port;
+	return 0;
+}
+
 static int bind_any(struct ur_conn *c)
 {
 	struct sockaddr_storage any = { .ss_family = AF_INET };
@@ -548,6 +558,7 @@ const struct ur_conn_ops ur_conn_roce_ops = {
 	.destroy = roce_destroy,
 	.options = roce_options,
 	.bind = roce_bind,
+	.port = roce_port,
 	.listen = roce_listen,
 	.seen = roce_seen,
 	.connect = roce_connect,

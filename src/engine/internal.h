@@ -74,6 +74,10 @@ struct ur_lane_ops {
 		      struct ur_qp_attr *attr);
 	int (*mcast)(struct ur_lane *l, struct ur_qp *qp, const uint8_t gid[16],
 		     bool attach);
+	/* Call fn for each QP that is attached; fn may modify it. */
+	void (*for_each_qp)(struct ur_lane *l,
+			    void (*fn)(void *arg, const struct ur_qp *qp),
+			    void *arg);
 
 	void (*kick)(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns);
 	void (*send)(struct ur_lane *l, uint64_t now_ns);

@@ -155,6 +155,7 @@ int ur_iw_link_open(struct ur_iw_link *k, int fd,
 	struct ur_lane *l = k->lane;
 	uint64_t now;
 	int err = -ENOTCONN;
+	bool more;
 
 	if (atomic_load_explicit(&l->dead, memory_order_relaxed))
 		return -ENODEV;
@@ -167,10 +168,11 @@ int ur_iw_link_open(struct ur_iw_link *k, int fd,
 		l->ops->step(l, now);
 		l->activity_ns = now;
 	}
+	more = !err && ur_tcp_has_readable(&l->iw->tcp);
 	ur_lane_unlock(l);
-	/* The helper slept on the set already; it has a new member, which may
-	 * have bytes that were read past its edge. */
-	if (!err)
+	/* The helper sleeps on the set, whose edges we have seen in its
+	 * place: what we leave would not wake it. */
+	if (more)
 		ur_helper_wake(l);
 	return err;
 }

@@ -122,20 +122,30 @@ static void roce_detach(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
 }
 
 /* Packets of that size have to fit the interface they leave by. */
-static int check_mtu(struct ur_dev *dev, const struct ur_qp_attr *t,
-		     uint32_t mask)
+static int mtu_fits(struct ur_dev *dev, uint32_t mtu, const struct ur_av *av)
 {
-	unsigned int most;
+	unsigned int most = ur_dev_path_mtu(dev, av->sgid);
 
-	if ((mask & (UR_QP_AV | UR_QP_PATH_MTU)) != (UR_QP_AV | UR_QP_PATH_MTU))
-		return 0;
-	most = ur_dev_path_mtu(dev, t->av.sgid);
-	if (t->path_mtu <= most || !ur_mtu_bytes(t->path_mtu))
+	if (mtu <= most || !ur_mtu_bytes(mtu))
 		return 0; /* what is no MTU at all is refused later */
 	ur_warn("path MTU of %u bytes asked for, the interface has room for "
 		"%u",
-		ur_mtu_bytes(t->path_mtu), ur_mtu_bytes(most));
+		ur_mtu_bytes(mtu), ur_mtu_bytes(most));
 	return -EINVAL;
+}
+
+/* An alternate path is used with the MTU of the primary one. */
+static int check_mtu(struct ur_dev *dev, const struct ur_qp *qp,
+		     const struct ur_qp_attr *t, uint32_t mask)
+{
+	uint32_t mtu = mask & UR_QP_PATH_MTU ? t->path_mtu : qp->attr.path_mtu;
+	int err = 0;
+
+	if ((mask & UR_QP_AV) && (mask & UR_QP_PATH_MTU))
+		err = mtu_fits(dev, mtu, &t->av);
+	if (!err && (mask & UR_QP_ALT_PATH))
+		err = mtu_fits(dev, mtu, &t->alt_av);
+	return err;
 }
 
 static int roce_modify(struct ur_lane *l, struct ur_qp *qp,
@@ -151,7 +161,7 @@ static int roce_modify(struct ur_lane *l, struct ur_qp *qp,
 	if (!err && (mask & UR_QP_ALT_PATH))
 		err = ur_dev_resolve_av(dev, &t.alt_av);
 	if (!err)
-		err = check_mtu(dev, &t, mask);
+		err = check_mtu(dev, qp, &t, mask);
 	if (err)
 		return err;
 	if ((mask & UR_QP_STATE) &&
@@ -197,6 +207,13 @@ static void add_qp(void *arg, const struct ur_qp *qp)
 	ur_report_int(o, "rq_psn", attr.rq_psn);
 }
 
+static void roce_for_each_qp(struct ur_lane *l,
+			     void (*fn)(void *arg, const struct ur_qp *qp),
+			     void *arg)
+{
+	ur_roce_for_each_qp(l->roce, fn, arg);
+}
+
 static void roce_report(struct ur_lane *l, struct json_object *o)
 {
 	const struct ur_roce_counters *c = ur_roce_counters(l->roce);
@@ -228,6 +245,7 @@ const struct ur_lane_ops ur_lane_roce = {
 	.modify = roce_modify,
 	.query = roce_query,
 	.mcast = roce_mcast,
+	.for_each_qp = roce_for_each_qp,
 	.wait_fd = roce_wait_fd,
 	.settle = roce_settle,
 	.drop_held = roce_drop_held,

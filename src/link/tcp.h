@@ -71,6 +71,12 @@ void ur_tcp_shut(struct ur_tcp_conn *c);
  * epoll_wait() may be left out now and then. */
 void ur_tcp_poll(struct ur_tcp *t, bool quick);
 
+/* Connections that may be read are left: their edges will not come again. */
+static inline bool ur_tcp_has_readable(const struct ur_tcp *t)
+{
+	return !ur_list_empty(&t->readable);
+}
+
 /* The next connection that may be read, taken off the list; NULL: none. */
 struct ur_tcp_conn *ur_tcp_next_readable(struct ur_tcp *t);
 

@@ -136,10 +136,12 @@ static int connect_id(struct urc_id *id, const struct rdma_conn_param *p)
 	fill_param(id, p, &param);
 	rc = ur_conn_connect(id->conn[0].conn, &addr->src_storage,
 			     &addr->dst_storage, &param);
-	if (rc == 0)
-		return urc_complete(id);
-	urc_move(id, URC_CONNECT, URC_ROUTE_RESOLVED);
-	return rc;
+	if (rc) {
+		urc_move(id, URC_CONNECT, URC_ROUTE_RESOLVED);
+		return rc;
+	}
+	urc_id_learn_port(id);
+	return urc_complete(id);
 }
 
 int rdma_connect(struct rdma_cm_id *pub, struct rdma_conn_param *conn_param)

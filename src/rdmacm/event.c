@@ -99,6 +99,9 @@ static enum verdict prepare(struct urc_event *e)
 		return on_request(e);
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
 		return on_response(e);
+	case RDMA_CM_EVENT_ESTABLISHED:
+		urc_id_learn_port(e->owner);
+		return TELL;
 	case RDMA_CM_EVENT_REJECTED:
 		return on_rejected(e);
 	case RDMA_CM_EVENT_DISCONNECTED:

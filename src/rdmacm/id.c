@@ -185,9 +185,23 @@ int rdma_migrate_id(struct rdma_cm_id *pub, struct rdma_event_channel *channel)
 	return urv_minus_one(rc);
 }
 
+void urc_id_learn_port(struct urc_id *id)
+{
+	uint16_t port;
+
+	if (id->conns && id->device && id->device->iwarp &&
+	    ur_conn_port(id->conn[0].conn, &port) == 0)
+		urc_addr_set_port(&id->id.route.addr.src_addr, htons(port));
+}
+
+/* The answer may make it necessary to have one. */
 __be16 rdma_get_src_port(struct rdma_cm_id *id)
 {
-	return urc_addr_port(&id->route.addr.src_addr);
+	struct sockaddr *addr = &id->route.addr.src_addr;
+
+	if (!urc_addr_port(addr) && urc_id_check(urc_id(id)) == 0)
+		urc_id_learn_port(urc_id(id));
+	return urc_addr_port(addr);
 }
 
 __be16 rdma_get_dst_port(struct rdma_cm_id *id)

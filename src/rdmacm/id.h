@@ -182,6 +182,8 @@ int urc_id_check(const struct urc_id *id);
 int urc_id_migrate(struct urc_id *id, struct rdma_event_channel *channel);
 /* Make the connection of id on a device, with the id's options. */
 int urc_id_add_conn(struct urc_id *id, struct urc_device *d);
+/* On iWARP the kernel may choose the port as late as in connecting. */
+void urc_id_learn_port(struct urc_id *id);
 /* Destroy those from `first` on. */
 void urc_id_drop_conns(struct urc_id *id, uint32_t first);
 

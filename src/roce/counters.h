@@ -47,6 +47,7 @@
 	X(near_refused)                                                        \
 	X(near_direct)                                                         \
 	X(cnp_handled)                                                         \
+	X(path_migrations)                                                     \
 	X(drop_icrc)                                                           \
 	X(drop_malformed)                                                      \
 	X(drop_no_qp)                                                          \
@@ -60,6 +61,7 @@
 	X(drop_uc_sequence)                                                    \
 	X(drop_memory)                                                         \
 	X(drop_ghost_ack)                                                      \
+	X(drop_xrc_held)                                                       \
 	X(drop_foreign)
 
 struct ur_roce_counters {

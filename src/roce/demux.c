@@ -59,6 +59,20 @@ static bool icrc_ok(struct ur_roce *r, const struct ur_rx *rx,
 			     rx->len, rx->index, NULL);
 }
 
+/*
+ * As above, and it may be the alternate path's address: then *dst becomes that.
+ */
+static bool intact(struct ur_roce *r, const struct ur_rqp *q,
+		   const struct ur_rx *rx, const uint8_t **dst)
+{
+	if (icrc_ok(r, rx, *dst))
+		return true;
+	if (!rx->dst_unknown || !q || !q->alt)
+		return false;
+	*dst = q->alt->key.src;
+	return icrc_ok(r, rx, *dst);
+}
+
 static bool pkey_ok(uint16_t pkey)
 {
 	/* Ours is the full member 0xffff: any member of that partition. */
@@ -110,8 +124,7 @@ static bool belongs(struct ur_roce *r, struct ur_rqp *q, const struct ur_in *in,
 	if (op->transport == UR_TP_UD)
 		return true;
 	/* A connected QP hears only its peer (9.6.1.4.1). */
-	if (memcmp(in->rx->src, q->path->key.dst, 16) != 0 ||
-	    memcmp(dst, q->path->key.src, 16) != 0) {
+	if (!ur_mig_admit(q, in, dst)) {
 		r->cnt.drop_peer++;
 		return false;
 	}
@@ -154,6 +167,8 @@ static void dispatch(struct ur_rqp *q, struct ur_in *in)
 	case UR_QPT_XRC_RECV:
 		if (is_response(in->hdr.op))
 			q->r->cnt.drop_transport++;
+		else if (q->loan)
+			ur_loan_request(q, in);
 		else
 			ur_rc_request(q, in);
 		break;
@@ -209,7 +224,7 @@ void ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
 		r->cnt.drop_peer++;
 		return;
 	}
-	if (!icrc_ok(r, rx, dst)) {
+	if (!intact(r, q, rx, &dst)) {
 		r->cnt.drop_icrc++;
 		return;
 	}

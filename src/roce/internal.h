@@ -239,6 +239,7 @@ struct ur_rqp {
 	struct ur_qp *qp;
 	struct ur_roce *r;
 	struct ur_path *path;
+	struct ur_path *alt;	/* loaded for migration; or NULL */
 	struct ur_list sending; /* path->senders or a list of waiters */
 	struct ur_list rndv;	/* ur_tm_tag.node: READs to be staged */
 	struct ur_list acking;	/* path->ackers */
@@ -248,10 +249,12 @@ struct ur_rqp {
 	uint32_t mtu;
 	uint32_t index;
 	enum ur_peer_kind peer;
-	bool overrun; /* a CQ was full: the QP has to fail */
+	bool overrun;	   /* a CQ was full: the QP has to fail */
+	bool mig_err_told; /* PATH_MIG_ERR, since it was armed */
 	struct ur_requester req;
 	struct ur_responder rsp;
 	struct ur_near near;
+	struct ur_loan *loan; /* loan.h; NULL: no other process */
 };
 
 struct ur_mcast {
@@ -303,7 +306,18 @@ struct ur_roce {
 	uint64_t defer_at_ns;	   /* the earliest of them */
 	struct ur_list paced;	   /* ur_rqp.paced: above their rate */
 	uint64_t paced_at_ns;	   /* when the first may go on */
-	uint64_t now_ns;	   /* of the entry point that runs */
+	/* XRC between processes (loan.h) */
+	const struct ur_xrc_ops *xrc; /* NULL: there are none */
+	void *xrc_arg;
+	struct ur_list lenders; /* ur_loan.node */
+	struct ur_list loans;	/* ur_loan.pending */
+	struct ur_list guests;	/* ur_guest.node */
+	struct ur_list returns; /* ur_guest.done */
+	uint32_t guest_count;
+	uint32_t loan_seq;
+	uint64_t loan_at_ns; /* when to try again to lend */
+	uint8_t *loan_buf;   /* the message that is being made */
+	uint64_t now_ns;     /* of the entry point that runs */
 	struct ur_roce_counters cnt;
 };
 
@@ -364,6 +378,28 @@ void ur_rqp_set_state(struct ur_rqp *q, enum ur_qp_state state);
 void ur_rqp_fail(struct ur_rqp *q, int event);
 void ur_rqp_flush(struct ur_rqp *q);
 
+/* A responder without a number, and its end; NULL: out of memory. */
+struct ur_rqp *ur_rqp_new(struct ur_roce *r, struct ur_qp *qp);
+void ur_rqp_free(struct ur_rqp *q);
+/* Another peer, as many READs at once.  -ENOMEM. */
+int ur_rqp_retarget(struct ur_rqp *q, const struct ur_av *av, uint32_t dqpn,
+		    uint32_t resources);
+
+/*
+ * loan.c: of a target that other processes share.  _open: may there be such?
+ * -ENOMEM.  _stop: what is held or lent is given up.  _run: all answers have
+ * left, so go on with what is held; true: that made new ones.
+ */
+int ur_loan_open(struct ur_rqp *q);
+void ur_loan_stop(struct ur_rqp *q);
+void ur_loan_close(struct ur_rqp *q);
+void ur_loan_request(struct ur_rqp *q, struct ur_in *in);
+bool ur_loan_run(struct ur_roce *r);
+static inline bool ur_loan_is_idle(const struct ur_roce *r)
+{
+	return ur_list_empty(&r->loans) && ur_list_empty(&r->returns);
+}
+
 /* path.c */
 struct ur_path *ur_path_get(struct ur_roce *r, const struct ur_av *av,
 			    uint32_t dqpn);
@@ -372,6 +408,27 @@ void ur_path_activate(struct ur_roce *r, struct ur_path *p);
 uint32_t ur_path_prefix(struct ur_path *p, uint32_t len);
 void ur_rqp_want_send(struct ur_rqp *q); /* put on path->senders */
 void ur_rqp_want_ack(struct ur_rqp *q);	 /* put on path->ackers */
+
+/*
+ * migrate.c: what the migration state, attr.path_mig_state, lets pass.
+ * _check: may it be modified so?  -EINVAL.  _load: another alternate path;
+ * -ENOMEM.  _modify: the state that was checked.  _escape: the primary path
+ * has failed; false: there is no other.  _admit: has the packet come by a path
+ * that q listens on?  dst is our address.
+ */
+int ur_mig_check(const struct ur_rqp *q, const struct ur_qp_attr *a,
+		 uint32_t mask);
+int ur_mig_load(struct ur_rqp *q, const struct ur_qp_attr *a, uint32_t mask);
+void ur_mig_modify(struct ur_rqp *q, enum ur_mig_state state);
+void ur_mig_reset(struct ur_rqp *q);
+bool ur_mig_escape(struct ur_rqp *q);
+bool ur_mig_admit(struct ur_rqp *q, const struct ur_in *in,
+		  const uint8_t dst[16]);
+/* MigReq of what q sends. */
+static inline bool ur_mig_bit(const struct ur_rqp *q)
+{
+	return q->qp->attr.path_mig_state == UR_MIG_MIGRATED;
+}
 
 /* congestion.c: events of the requester. */
 void ur_cong_init(struct ur_path *p);
@@ -429,6 +486,8 @@ enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns);
 void ur_rc_response(struct ur_rqp *q, struct ur_in *in);
 void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns);
 void ur_rc_timer_update(struct ur_rqp *q, uint64_t now_ns);
+/* The path is another one: all that is under way again, with new retries. */
+void ur_rc_restart(struct ur_rqp *q, uint64_t now_ns);
 void ur_rc_check_drained(struct ur_rqp *q);
 uint64_t ur_rc_ack_timeout_ns(const struct ur_rqp *q); /* UR_NEVER: none */
 void ur_req_complete(struct ur_rqp *q, const struct ur_swqe *w,

@@ -84,6 +84,8 @@ void ur_rqp_fail(struct ur_rqp *q, int event)
 		return;
 	ur_rqp_set_state(q, UR_QPS_ERR);
 	requester_stop(q);
+	if (q->loan)
+		ur_loan_stop(q);
 	if (event >= 0)
 		ur_qp_event(q->qp, (enum ur_event_type)event);
 	ur_rqp_flush(q);
@@ -134,7 +136,10 @@ static void reset(struct ur_rqp *q)
 	requester_stop(q);
 	responder_stop(q);
 	ur_near_stop(q);
+	if (q->loan)
+		ur_loan_stop(q);
 	path_drop(q);
+	ur_mig_reset(q);
 	ur_tm_reset(q);
 	tail = atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
 	atomic_store_explicit(&qp->sq.head, tail, memory_order_release);
@@ -164,6 +169,12 @@ static int path_make(struct ur_rqp *q, const struct ur_qp_attr *a,
 	return 0;
 }
 
+static bool alternate_in_range(const struct ur_qp_attr *a)
+{
+	return a->alt_port_num == 1 && a->alt_pkey_index == 0 &&
+	       a->alt_timeout <= 31;
+}
+
 static bool in_range(const struct ur_qp_attr *a, uint32_t mask)
 {
 	if ((mask & UR_QP_PATH_MTU) && !ur_mtu_bytes(a->path_mtu))
@@ -189,6 +200,8 @@ static bool in_range(const struct ur_qp_attr *a, uint32_t mask)
 	if ((mask & UR_QP_RATE_LIMIT) && a->rate_limit &&
 	    (a->rate_limit < UR_RATE_MIN_KBPS ||
 	     a->rate_limit > UR_RATE_MAX_KBPS))
+		return false;
+	if ((mask & UR_QP_ALT_PATH) && !alternate_in_range(a))
 		return false;
 	return !(mask & UR_QP_DEST_QPN) || a->dest_qpn <= UR_QPN_MASK;
 }
@@ -223,7 +236,6 @@ static const struct {
 	ATTR(UR_QP_MIN_RNR_TIMER, min_rnr_timer),
 	ATTR(UR_QP_SQ_PSN, sq_psn),
 	ATTR(UR_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic),
-	ATTR(UR_QP_PATH_MIG_STATE, path_mig_state),
 	ATTR(UR_QP_DEST_QPN, dest_qpn),
 	ATTR(UR_QP_RATE_LIMIT, rate_limit),
 	ATTR(UR_QP_RATE_LIMIT, rate_burst),
@@ -308,7 +320,7 @@ int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 	err = ur_qp_state_check(qp->type, from, to, mask);
 	if (err)
 		return err;
-	if (!in_range(attr, mask))
+	if (!in_range(attr, mask) || ur_mig_check(q, attr, mask))
 		return -EINVAL;
 	if (to == UR_QPS_RESET || to == UR_QPS_ERR) {
 		if (to == UR_QPS_RESET) {
@@ -331,8 +343,15 @@ int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 		if (err)
 			return err;
 	}
+	if (mask & UR_QP_ALT_PATH) {
+		err = ur_mig_load(q, attr, mask);
+		if (err)
+			return err;
+	}
 	take_attrs(&qp->attr, attr, mask);
 	enter(q, from, to);
+	if (mask & UR_QP_PATH_MIG_STATE)
+		ur_mig_modify(q, attr->path_mig_state);
 	ur_roce_kick(r, qp, now_ns);
 	return 0;
 }
@@ -365,23 +384,20 @@ static int index_pick(struct ur_roce *r, uint32_t *index)
 	return 0;
 }
 
-int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
+struct ur_rqp *ur_rqp_new(struct ur_roce *r, struct ur_qp *qp)
 {
 	struct ur_rqp *q = calloc(1, sizeof(*q));
-	int err = -ENOMEM;
 
 	if (!q)
-		return -ENOMEM;
+		return NULL;
 	q->rsp.copy = calloc(1, sizeof(*q->rsp.copy) +
 					UR_MAX_SGE * sizeof(struct ur_sge));
-	if (!q->rsp.copy)
-		goto free_rqp;
-	err = ur_timers_reserve(&r->timers, r->qp_count + 1);
-	if (err)
-		goto free_rqp;
-	err = index_pick(r, &q->index);
-	if (err)
-		goto free_rqp;
+	if (!q->rsp.copy ||
+	    ur_timers_reserve(&r->timers, r->qp_count + r->guest_count + 1)) {
+		free(q->rsp.copy);
+		free(q);
+		return NULL;
+	}
 	q->qp = qp;
 	q->r = r;
 	q->mtu = 4096;
@@ -393,16 +409,53 @@ int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
 	ur_list_init(&q->near.full);
 	ur_list_init(&q->near.acking);
 	ur_timer_init(&q->timer);
+	return q;
+}
+
+void ur_rqp_free(struct ur_rqp *q)
+{
+	reset(q);
+	if (q->loan)
+		ur_loan_close(q);
+	free(q->near.res);
+	free(q->rsp.copy);
+	free(q);
+}
+
+int ur_rqp_retarget(struct ur_rqp *q, const struct ur_av *av, uint32_t dqpn,
+		    uint32_t resources)
+{
+	struct ur_path *p = ur_path_get(q->r, av, dqpn);
+
+	if (!p)
+		return -ENOMEM;
+	path_drop(q);
+	q->path = p;
+	return q->rsp.res_size == resources
+		       ? 0
+		       : resources_make(&q->rsp, resources);
+}
+
+int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
+{
+	struct ur_rqp *q = ur_rqp_new(r, qp);
+	int err;
+
+	if (!q)
+		return -ENOMEM;
+	err = index_pick(r, &q->index);
+	if (!err)
+		err = ur_loan_open(q);
+	if (err) {
+		ur_rqp_free(q);
+		return err;
+	}
 	r->qps[q->index] = q;
 	r->qp_count++;
 	qp->qpn = r->slot << UR_SLOT_SHIFT | q->index;
 	qp->mrs = r->mrs;
 	qp->proto = q;
 	return 0;
-free_rqp:
-	free(q->rsp.copy);
-	free(q);
-	return err;
 }
 
 void ur_roce_qp_detach(struct ur_roce *r, struct ur_qp *qp)
@@ -411,12 +464,9 @@ void ur_roce_qp_detach(struct ur_roce *r, struct ur_qp *qp)
 
 	ur_mcast_forget(r, q);
 	ur_mw_release(qp->mrs, qp);
-	reset(q);
 	ur_rqp_set_state(q, UR_QPS_RESET);
 	r->qps[q->index] = NULL;
 	r->qp_count--;
+	ur_rqp_free(q);
 	qp->proto = NULL;
-	free(q->near.res);
-	free(q->rsp.copy);
-	free(q);
 }

@@ -40,7 +40,7 @@ static void answer_header(const struct ur_rqp *q, uint8_t opcode, uint32_t psn,
 			  uint32_t msn, struct ur_hdr *h)
 {
 	*h = (struct ur_hdr){ .bth = { .opcode = ur_opcode_for(q, opcode),
-				       .migreq = true,
+				       .migreq = ur_mig_bit(q),
 				       .pkey = 0xffff,
 				       .dqpn = q->qp->attr.dest_qpn,
 				       .psn = psn },

@@ -204,12 +204,15 @@ static void rewind_all(struct ur_rqp *q)
 		ur_rqp_want_send(q);
 }
 
-/* One retry is spent; false: there was none left and the QP failed. */
+/* One retry is spent; false: there was none left, and the QP went over to its
+ * alternate path, from where it sends again, or failed. */
 static bool spend_retry(struct ur_rqp *q)
 {
 	struct ur_requester *s = &q->req;
 
 	if (s->retries == 0) {
+		if (ur_mig_escape(q))
+			return false;
 		q->r->cnt.retry_exceeded_err++;
 		ur_req_fail(q, UR_WC_RETRY_EXC_ERR);
 		return false;
@@ -515,6 +518,21 @@ void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns)
 		ur_cong_timeout(q->path, now_ns);
 		rewind_all(q);
 	}
+	ur_rc_timer_update(q, now_ns);
+}
+
+void ur_rc_restart(struct ur_rqp *q, uint64_t now_ns)
+{
+	struct ur_requester *s = &q->req;
+
+	s->retries = q->qp->attr.retry_cnt;
+	s->early = 0;
+	s->rewound = false;
+	s->rewind_ns = 0;
+	s->parked_ns = 0;
+	s->retry_ns = now_ns;
+	s->early_from_ns = now_ns;
+	rewind_all(q);
 	ur_rc_timer_update(q, now_ns);
 }
 

@@ -112,7 +112,7 @@ void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
 				       tail_header(w));
 	h->bth.solicited =
 		(pos & UR_POS_LAST) && (w->flags & UR_SEND_SOLICITED);
-	h->bth.migreq = true;
+	h->bth.migreq = ur_mig_bit(q);
 	h->bth.pkey = 0xffff;
 	h->bth.dqpn = q->qp->attr.dest_qpn;
 	h->srqn = w->wr.rdma.srqn;
@@ -214,7 +214,7 @@ static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
 	uint32_t len = left < room ? left : room;
 	uint8_t opcode = ur_opcode_for(q, UR_RC_READ_REQUEST);
 	struct ur_hdr h = { .bth = { .opcode = opcode,
-				     .migreq = true,
+				     .migreq = ur_mig_bit(q),
 				     .pkey = 0xffff,
 				     .dqpn = q->qp->attr.dest_qpn,
 				     .ackreq = true,
@@ -243,7 +243,7 @@ static enum ur_emit atomic_emit(struct ur_rqp *q, struct ur_swqe *w,
 	uint8_t opcode =
 		ur_opcode_for(q, cas ? UR_RC_CMP_SWAP : UR_RC_FETCH_ADD);
 	struct ur_hdr h = { .bth = { .opcode = opcode,
-				     .migreq = true,
+				     .migreq = ur_mig_bit(q),
 				     .pkey = 0xffff,
 				     .dqpn = q->qp->attr.dest_qpn,
 				     .ackreq = true,
@@ -283,7 +283,7 @@ static enum ur_emit placed_emit(struct ur_rqp *q, struct ur_swqe *w,
 	uint8_t opcode = flush ? UR_RC_FLUSH : UR_RC_ATOMIC_WRITE;
 	uint32_t len = flush ? 0 : w->length;
 	struct ur_hdr h = { .bth = { .opcode = opcode,
-				     .migreq = true,
+				     .migreq = ur_mig_bit(q),
 				     .pkey = 0xffff,
 				     .dqpn = q->qp->attr.dest_qpn,
 				     .ackreq = true,

@@ -53,6 +53,9 @@ static enum ur_fault check_srq(struct ur_rqp *q, struct ur_in *in)
 		return UR_FAULT_NONE;
 	if (q->rsp.in_message && in->hdr.srqn != q->rsp.srqn)
 		return UR_FAULT_BAD_OPCODE;
+	/* The receive of a message is in use in another process (loan.h). */
+	if (q->rsp.in_message && q->rsp.kind == UR_OP_SEND && !q->rsp.rwqe)
+		return UR_FAULT_BAD_OPCODE;
 	q->rsp.srqn = in->hdr.srqn;
 	return ur_resp_srq(q, in->hdr.srqn) ? UR_FAULT_NONE
 					    : UR_FAULT_BAD_OPCODE;

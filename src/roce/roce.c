@@ -43,6 +43,13 @@ int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
 	ur_list_init(&r->mcasts);
 	ur_list_init(&r->rd_waiters);
 	ur_list_init(&r->deferred);
+	r->xrc = cfg->xrc;
+	r->xrc_arg = cfg->xrc_arg;
+	ur_list_init(&r->lenders);
+	ur_list_init(&r->loans);
+	ur_list_init(&r->guests);
+	ur_list_init(&r->returns);
+	r->loan_at_ns = UR_NEVER;
 	r->defer_at_ns = UR_NEVER;
 	if (chunk > RD_CHUNK_MAX)
 		chunk = RD_CHUNK_MAX;
@@ -66,6 +73,7 @@ void ur_roce_destroy(struct ur_roce *r)
 		}
 	}
 	ur_timers_fini(&r->timers);
+	free(r->loan_buf);
 	free(r->qps);
 	free(r);
 }
@@ -201,9 +209,8 @@ static void fill(struct ur_roce *r, struct ur_path *p, struct ur_train *t,
 		ur_path_activate(r, p);
 }
 
-bool ur_roce_output(struct ur_roce *r, struct ur_train *t, uint64_t now_ns)
+static bool output(struct ur_roce *r, struct ur_train *t, uint64_t now_ns)
 {
-	r->now_ns = now_ns;
 	while (!ur_list_empty(&r->paths)) {
 		struct ur_path *p =
 			ur_container_of(r->paths.next, struct ur_path, active);
@@ -219,6 +226,16 @@ bool ur_roce_output(struct ur_roce *r, struct ur_train *t, uint64_t now_ns)
 	return false;
 }
 
+bool ur_roce_output(struct ur_roce *r, struct ur_train *t, uint64_t now_ns)
+{
+	r->now_ns = now_ns;
+	do {
+		if (output(r, t, now_ns))
+			return true;
+	} while (__builtin_expect(!ur_loan_is_idle(r), 0) && ur_loan_run(r));
+	return false;
+}
+
 uint64_t ur_roce_deadline(const struct ur_roce *r)
 {
 	uint64_t t = ur_timers_deadline(&r->timers);
@@ -227,6 +244,8 @@ uint64_t ur_roce_deadline(const struct ur_roce *r)
 		t = r->defer_at_ns;
 	if (r->paced_at_ns < t)
 		t = r->paced_at_ns;
+	if (r->loan_at_ns < t)
+		t = r->loan_at_ns;
 	return t;
 }
 
@@ -266,6 +285,9 @@ void ur_roce_expire(struct ur_roce *r, uint64_t now_ns)
 
 	r->now_ns = now_ns;
 	expire_deferred(r, now_ns);
+	/* The next output tries again. */
+	if (r->loan_at_ns <= now_ns)
+		r->loan_at_ns = UR_NEVER;
 	ur_rate_expire(r, now_ns);
 	while ((t = ur_timers_expire(&r->timers, now_ns))) {
 		struct ur_rqp *q = ur_container_of(t, struct ur_rqp, timer);

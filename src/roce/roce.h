@@ -19,6 +19,24 @@
 
 struct ur_roce;
 
+/*
+ * XRC between processes (docs/wire/xrc.md): how a target's requests come to
+ * the process whose queue they name, with all that its responder knows.  The
+ * messages are opaque; `via` is the caller's name for the way to the other
+ * process.  All are called under the lane's lock.
+ */
+struct ur_xrc_ops {
+	/* Hand a loan over to the process that has the queue of that number:
+	 * 0 and *via; -EAGAIN: later; -ENOENT: the domain has no such one. */
+	int (*lend)(void *arg, const struct ur_qp *target, uint32_t srqn,
+		    const void *msg, size_t len, uint32_t *via);
+	/* Back to the lender, for ur_roce_loan_back(). */
+	void (*give_back)(void *arg, uint32_t via, uint32_t qpn,
+			  const void *msg, size_t len);
+	/* The target has ended or failed, for ur_roce_dismiss(). */
+	void (*dismiss)(void *arg, uint32_t via, uint32_t qpn);
+};
+
 struct ur_roce_config {
 	uint32_t slot;	   /* upper ten bits of our QP numbers */
 	uint64_t seed;	   /* for QP numbers' order, jitter */
@@ -31,6 +49,8 @@ struct ur_roce_config {
 	 * wanted (roce/near.h).  NULL: there are none. */
 	void (*want_peer)(void *arg, uint16_t slot);
 	void *want_arg;
+	const struct ur_xrc_ops *xrc; /* NULL: domains end here */
+	void *xrc_arg;
 };
 
 int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out);
@@ -69,6 +89,26 @@ bool ur_roce_mcast_member(const struct ur_roce *r, const uint8_t gid[16]);
 
 /* New send requests were committed on qp->sq (or receives, after an RNR). */
 void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns);
+
+/*
+ * What ur_xrc_ops brings to the other side.  borrow: execute what was lent; a
+ * failure means that the link is to be given up.  link_gone: nothing comes or
+ * goes by it any more.  The lane sends afterwards.
+ */
+struct ur_borrow {
+	uint32_t via;
+	uint32_t qpn;	      /* of the target */
+	struct ur_xrcd *xrcd; /* the domain here, which the link is for */
+	const void *msg;
+	size_t len;
+};
+int ur_roce_borrow(struct ur_roce *r, const struct ur_borrow *b,
+		   uint64_t now_ns);
+void ur_roce_loan_back(struct ur_roce *r, uint32_t via, uint32_t qpn,
+		       const void *msg, size_t len, uint64_t now_ns);
+void ur_roce_dismiss(struct ur_roce *r, uint32_t via, uint32_t qpn,
+		     uint64_t now_ns);
+void ur_roce_link_gone(struct ur_roce *r, uint32_t via, uint64_t now_ns);
 
 /* The four entry points (STYLE, state machines 6). */
 void ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns);

@@ -35,6 +35,7 @@ GROUPS = {
     'raw': 'netns.raw',
     'wire': 'netns.wire',
     'loss': 'netns.loss',
+    'migrate': 'netns.migrate',
 }
 
 

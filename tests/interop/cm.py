@@ -201,6 +201,26 @@ def closed_too_fast(proc):
                      text) and 'Device         : siw0' in text
 
 
+def sizes(mode, v6, args, lost=0):
+    """Every kind of transfer in every size; every byte compared."""
+    def run(env):
+        set_link(env, MODES[mode].link)
+        how = 'cm6' if v6 else 'cm'
+        server, client = env.sides()
+        lines = command_lines(env, mode, [
+            f'sizes -p {{port}} -M {how} {args}',
+            f'sizes -p {{port}} -M {how} {args} {{s}}'], v6)
+        for host, argv in zip((server, client), lines):
+            argv[argv.index('sizes')] = env.prog_on(host, 'sizes')
+        with Loss(env, lost):
+            _, c = env.duel(lambda host, peer: lines[1 if peer else 0],
+                            timeout=150)
+        told = re.search(r'(\d+) transfers', c.text())
+        if not told or int(told[1]) < 50:
+            raise Failure('few transfers: ' + c.describe())
+    return run
+
+
 def add(mode):
     rows = dict(BOTH, **(ROCE if mode == 'rxe' else {}))
     if mode in ('siw-plain', 'siw-crc', 'siw-p2p'):
@@ -217,3 +237,10 @@ def add(mode):
 
 for each in MODES:
     add(each)
+    CASES.append(Case(f'{each}-sizes', sizes(each, False, '-s 131072')))
+for each in ('rxe', 'siw'):
+    CASES.append(Case(f'{each}-sizes-v6', sizes(each, True, '-s 131072')))
+    CASES.append(Case(f'{each}-sizes-8M', full=True,
+                      fn=sizes(each, False, '-s 8388608 -n 1')))
+    CASES.append(Case(f'{each}-loss-sizes', full=True,
+                      fn=sizes(each, False, '-s 32768', lost=1)))

@@ -8,6 +8,7 @@ second network device, so that loss on the wire does not touch them.
 
 import glob
 import os
+import re
 import shlex
 import signal
 import shutil
@@ -68,7 +69,7 @@ class GuestPlace(Place):
     def __init__(self, cache, accel=None, mtu=4200):
         self.kind, self.mtu, self.hosts = 'guest', mtu, []
         self.cache, self.accel = cache, accel
-        self.vm = None
+        self.vm, self.linux = None, ''
 
     def __enter__(self):
         preconditions()
@@ -112,8 +113,11 @@ class GuestPlace(Place):
                            + self._qemu(accel))
             Proc.alive.remove(self.vm)  # lives longer than a case
             if self._answers(30 if accel == 'kvm' else 180):
-                print(f'guest: {self.b.sh("uname", "-r").strip()} on {accel}, '
-                      f'up in {time.monotonic() - start:.0f} s', flush=True)
+                # "#1 SMP PREEMPT_DYNAMIC Debian 6.1.153-1 (2025-09-20)"
+                said = re.search(r'Debian (\S+)', self.b.sh('uname', '-v'))
+                self.linux = said[1] if said else self.b.sh('uname', '-r')
+                print(f'guest: Linux {self.linux} on {accel}, up in '
+                      f'{time.monotonic() - start:.0f} s', flush=True)
                 return
             console = self.console()
             self.vm.end()

@@ -5,8 +5,11 @@
     run.py --urnic build/urnic --progs build/tests/progs [GROUP ...]
 
 Every case runs in both roles.  --short leaves out the long ones, --smoke runs
-one of each kind, -k PATTERN those whose names match.  Exit code: 0 all passed
-or skipped, 1 a case failed, 77 nothing could be run.
+one of each kind, -k PATTERN those whose names match.  --record FILE enters
+what came of each into the table of docs/interop.md or another file, --missing
+runs only what has not passed there: so the whole can be run in pieces, each as
+long as --limit says.  Exit code: 0 all passed or skipped, 1 a case failed, 77
+nothing could be run.
 """
 
 import argparse
@@ -23,6 +26,7 @@ sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
 import guest                                   # noqa: E402
 import rates                                   # noqa: E402
+import results                                 # noqa: E402
 from harness.proc import Failure, Proc, Skip   # noqa: E402
 from harness.run import run_case, stop         # noqa: E402
 from peers import ROLES, Peers                 # noqa: E402
@@ -51,10 +55,14 @@ def arguments():
                    help='boot the guest, run nothing, end on ^C')
     p.add_argument('--rates', metavar='BUILD', help='no cases: compare the '
                    'rate of connections within the guest')
+    p.add_argument('--record', metavar='FILE', type=results.Table)
+    p.add_argument('--missing', action='store_true')
     p.add_argument('--list', action='store_true')
     p.add_argument('-k', default='', metavar='PATTERN')
     p.add_argument('groups', nargs='*', metavar='GROUP')
     args = p.parse_args()
+    if args.missing and not args.record:
+        p.error('--missing goes with --record')
     args.limit = args.limit or (SMOKE_SECONDS if args.smoke else 10 ** 6)
     return args
 
@@ -67,8 +75,15 @@ def selected(args):
                 name = f'{group}/{case.name} {role}'
                 if args.smoke and not SMOKE.match(name):
                     continue
+                if args.missing and args.record.passed(name.split()[0], role):
+                    continue
                 if re.search(args.k, name) and not (case.full and args.short):
                     yield name, role, case
+
+
+def all_names():
+    return [f'{group}/{case.name}' for group in GROUPS
+            for case in importlib.import_module(group).CASES]
 
 
 def run_all(args, cases, count):
@@ -89,7 +104,11 @@ def run_all(args, cases, count):
             if time.monotonic() > end - 10:
                 raise Skip(f'not done within {args.limit} s: {name} ...')
             env.role = role
-            count[run_case(name, case, env)] += 1
+            verdict = run_case(name, case, env)
+            count[verdict] += 1
+            if args.record:
+                args.record.note(name.split()[0], role, verdict, place.linux)
+                args.record.keep(all_names())
             if not place.vm.running():
                 raise Failure('the guest has ended: ' + place.console())
 

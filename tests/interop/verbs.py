@@ -88,6 +88,22 @@ def verify(gid, args, lost=0):
     return run
 
 
+def sizes(gid, args, lost=0):
+    """Every kind of transfer in every size; every byte compared."""
+    def run(env):
+        port = env.port()
+
+        def make(host, peer):
+            return ([env.prog_on(host, 'sizes'), '-p', port] + words(args)
+                    + ['-g', env.gid(host, gid)] + to(peer))
+        with Loss(env, lost):
+            _, c = env.duel(make, timeout=150)
+        told = re.search(r'(\d+) transfers', c.text())
+        if not told or int(told[1]) < 50:
+            raise Failure('few transfers: ' + c.describe())
+    return run
+
+
 class Loss:
     """A context in which the wire loses packets, in both directions."""
 
@@ -202,11 +218,22 @@ for gid in ('v4', 'v6'):
     case(f'verify-{gid}', verify(gid, '-n 100 -s 65536'))
     case(f'icrc-{gid}', capture(gid))
 case('verify-long', verify('v4', '-n 1000 -s 262144'), full=True)
+for mtu in (256, 512, 1024, 2048, 4096):
+    case(f'sizes-rc-mtu-{mtu}', full=mtu != 1024,
+         fn=sizes('v4', f'-M rc -m {mtu} -s 131072'))
+    # Unreliable, so that what is lost is not sent again: little at once.
+    case(f'sizes-uc-mtu-{mtu}', full=mtu != 1024,
+         fn=sizes('v4', f'-M uc -m {mtu} -s 16384 -n 1'))
+for gid in ('v4', 'v6'):
+    case(f'sizes-ud-{gid}', sizes(gid, '-M ud -m 4096 -s 4096 -n 1'))
+case('sizes-rc-v6', sizes('v6', '-M rc -s 131072'))
+case('sizes-rc-8M', sizes('v4', '-M rc -s 8388608 -n 1'), full=True)
 case('no-drops', no_drops)
 
 case('loss-rc', pingpong('rc', 'v4', '-c -n 500', lost=1))
 case('loss-srq', pingpong('srq', 'v6', '-c -n 300', lost=1), full=True)
 case('loss-verify', verify('v4', '-n 100 -s 65536', lost=1))
+case('loss-sizes', sizes('v4', '-M rc -m 1024 -s 32768', lost=1), full=True)
 for prog in ('send_bw', 'write_bw', 'read_bw'):
     case(f'loss-{prog}', full=prog != 'write_bw',
          fn=perftest(prog, '-s 65536 -n 100', lost=1))

@@ -26,6 +26,17 @@ def pair(prog, args, gid='v4', timeout=120):
     return run
 
 
+def migrate(mode):
+    """From IPv4 to IPv6 and back."""
+    def run(env):
+        port = env.port()
+        base = [env.prog('migrate'), '-p', port, '-M', mode]
+        args = [base + ['-g', env.gid(h, 'v4'), '-a', env.gid(h, 'v6')]
+                for h in (env.a, env.b)]
+        env.pair(args[0], args[1] + [env.a.ip4], port=port)
+    return run
+
+
 def alone(prog, args, code=0, timeout=60):
     def run(env):
         p = env.run(env.a, env.prog(prog), *words(args))
@@ -79,6 +90,8 @@ CASES = [
     Case('multicast', pair('mcast', '')),
     # The kernel does not deliver IPv6 multicast on lo.
     Case('multicast-v6', pair('mcast', '-M v6', 'v6'), where='veth'),
+    Case('migrate-modify', migrate('modify')),
+    Case('migrate-wrong', migrate('wrong')),
     Case('caps', alone('caps', '')),
     Case('misuse', alone('misuse', '')),
     Case('old-abi', alone('old_abi', '')),

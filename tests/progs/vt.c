@@ -40,13 +40,16 @@ void vt_args(struct vt_args *a, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "p:g:n:s:q:u:y:M:F")) != -1) {
+	while ((c = getopt(argc, argv, "p:g:a:n:s:q:u:y:m:M:F")) != -1) {
 		switch (c) {
 		case 'p':
 			a->port = number(optarg);
 			break;
 		case 'g':
 			a->gid_index = number(optarg);
+			break;
+		case 'a':
+			a->alt_gid = number(optarg);
 			break;
 		case 'n':
 			a->n = number(optarg);
@@ -62,6 +65,9 @@ void vt_args(struct vt_args *a, int argc, char **argv)
 			break;
 		case 'y':
 			a->retry = number(optarg);
+			break;
+		case 'm':
+			a->mtu = number(optarg);
 			break;
 		case 'M':
 			a->mode = optarg;

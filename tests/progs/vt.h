@@ -33,11 +33,13 @@ struct vt_args {
 	const char *host; /* NULL: server */
 	int port;	  /* -p */
 	int gid_index;	  /* -g; -1: the first one */
+	int alt_gid;	  /* -a: index of another */
 	long n;		  /* -n */
 	long size;	  /* -s */
 	int qps;	  /* -q */
 	int timeout;	  /* -u: ACK timeout code */
 	int retry;	  /* -y */
+	int mtu;	  /* -m: bytes; 0: the largest */
 	const char *mode; /* -M: what to do, per program */
 	bool full;	  /* -F */
 };

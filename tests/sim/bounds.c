@@ -20,7 +20,8 @@ static uint64_t work_time(const struct sim_world *w)
 {
 	const struct sim_params *p = &w->p;
 	uint64_t ops = 2ull *
-		       (p->rc_conns + p->uc_conns + p->xrc_conns + p->uds) *
+		       (p->rc_conns + p->uc_conns + p->xrc_conns + p->uds +
+			4 * p->tag_senders) *
 		       p->ops;
 	uint64_t each = p->gap_ns + 2 * p->recv_delay_ns +
 			4 * p->poll_delay_ns + 8 * p->net.latency_ns;

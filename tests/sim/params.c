@@ -13,6 +13,7 @@ const char *const sim_scenario_names[SIM_SCENARIOS] = {
 	[SIM_UC] = "uc",
 	[SIM_UD] = "ud",
 	[SIM_XRC] = "xrc",
+	[SIM_TAGS] = "tags",
 	[SIM_MIXED] = "mixed",
 	[SIM_BIG] = "big",
 	[SIM_HOSTILE] = "hostile",
@@ -28,13 +29,13 @@ const char *const sim_scenario_names[SIM_SCENARIOS] = {
 
 /* How often a seed chooses each, of 64. */
 static const uint8_t weight[SIM_SCENARIOS] = {
-	[SIM_CLEAN] = 6,	[SIM_LOSSY] = 7,      [SIM_CHAOS] = 7,
+	[SIM_CLEAN] = 5,	[SIM_LOSSY] = 6,      [SIM_CHAOS] = 6,
 	[SIM_INCAST] = 3,	[SIM_RNR] = 4,	      [SIM_UC] = 3,
 	[SIM_UD] = 3,		[SIM_XRC] = 3,	      [SIM_MIXED] = 5,
 	[SIM_BIG] = 2,		[SIM_HOSTILE] = 7,    [SIM_PEER_DIES] = 2,
 	[SIM_BAD_RKEY] = 2,	[SIM_RECV_SHORT] = 2, [SIM_LOCAL_PROT] = 1,
 	[SIM_MODIFY_ERR] = 2,	[SIM_SQD] = 2,	      [SIM_RESET] = 2,
-	[SIM_RNR_EXCEEDED] = 1,
+	[SIM_RNR_EXCEEDED] = 1, [SIM_TAGS] = 3,
 };
 
 uint32_t sim_below(struct sim_world *w, uint32_t n)
@@ -114,9 +115,9 @@ uint64_t sim_timeout_ns(uint8_t code)
 static void draw_timers(struct sim_world *w)
 {
 	const struct sim_net_params *n = &w->p.net;
-	uint64_t queue =
-		(uint64_t)(w->p.rc_conns + w->p.uc_conns + w->p.xrc_conns) *
-		(2u << 20) * n->byte_ps / 1000;
+	uint64_t queue = (uint64_t)(w->p.rc_conns + w->p.uc_conns +
+				    w->p.xrc_conns + w->p.tag_senders) *
+			 (2u << 20) * n->byte_ps / 1000;
 	uint64_t rtt = 2 * (n->latency_ns + n->jitter_ns + w->p.poll_delay_ns);
 	uint64_t need = 3 * (rtt + queue + n->stall_ns);
 	uint8_t code = 8;
@@ -175,6 +176,12 @@ static void shape_scenario(struct sim_world *w)
 		p->xrc_conns = sim_range(w, 1, 4);
 		p->srq = false; /* targets have them anyway */
 	}
+	if (p->scenario == SIM_TAGS) {
+		p->rc_conns = sim_below(w, 3);
+		p->tag_senders = sim_range(w, 1, 3);
+		if (p->max_msg > 20000)
+			p->max_msg = 20000;
+	}
 	if (p->scenario == SIM_INCAST) {
 		p->hosts = SIM_HOSTS;
 		p->rc_conns = sim_range(w, 3, 6);
@@ -214,6 +221,7 @@ void sim_params_draw(struct sim_world *w, int scenario)
 	    p->scenario == SIM_UC || p->scenario == SIM_UD ||
 	    p->scenario == SIM_XRC || p->scenario == SIM_MIXED ||
 	    p->scenario == SIM_SQD ||
+	    (p->scenario == SIM_TAGS && sim_chance(w, SIM_PROB * 3 / 4)) ||
 	    (p->scenario == SIM_BIG && sim_chance(w, SIM_PROB / 2)))
 		draw_faults(w);
 	shape_scenario(w);

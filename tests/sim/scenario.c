@@ -146,7 +146,7 @@ bool sim_scenario_done(struct sim_world *w)
 		if (!d->from->lane->dead && d->retired < d->planned)
 			return false;
 	}
-	return sim_ud_done(w);
+	return sim_ud_done(w) && sim_tags_done(w);
 }
 
 static void expect_failure(struct sim_dir *d, uint8_t status, uint8_t other)

@@ -13,6 +13,7 @@
  *	memory.c    what target memory may hold
  *	window.c    memory windows: bound, used, invalidated
  *	ud.c        UD queue pairs: workload and oracle
+ *	tags.c      tag matching; its oracle is tags_oracle.c
  *	hostile.c   a peer that sends whatever it likes
  *	scenario.c  errors provoked at a moment, and what must follow
  *	bounds.c    what may be spent: time, packets, timeouts
@@ -54,6 +55,7 @@ enum sim_scenario {
 	SIM_UC,
 	SIM_UD,
 	SIM_XRC,
+	SIM_TAGS,
 	SIM_MIXED,
 	SIM_BIG,
 	SIM_HOSTILE,
@@ -95,6 +97,7 @@ struct sim_params {
 	uint32_t uc_conns;
 	uint32_t xrc_conns; /* one way, from an initiator to a target */
 	uint32_t uds;
+	uint32_t tag_senders;
 	uint32_t ops; /* a direction */
 	uint32_t max_msg;
 	uint32_t slots;
@@ -154,6 +157,7 @@ enum sim_event_kind {
 	SIM_EV_POST,   /* arg: struct sim_dir */
 	SIM_EV_RECV,   /* arg: struct sim_rxq */
 	SIM_EV_UD,     /* arg: struct sim_ud */
+	SIM_EV_TAGS,   /* arg: struct sim_tags */
 	SIM_EV_ATTACK, /* the hostile host's turn */
 	SIM_EV_ACT,    /* the scenario's turn */
 };
@@ -321,6 +325,7 @@ struct sim_ud_msg {
 #define SIM_TRACE 48u
 
 struct sim_hostile;
+struct sim_tags;
 
 struct sim_world {
 	uint64_t seed;
@@ -353,6 +358,7 @@ struct sim_world {
 	uint64_t counter_adds;
 	uint8_t *counter_seen;
 	struct sim_hostile *hostile;
+	struct sim_tags *tags; /* NULL: none */
 	uint64_t start_ns;
 	uint64_t done_ns;
 	uint32_t still; /* steps without time going on */
@@ -490,6 +496,14 @@ void sim_ud_post(struct sim_ud *u);
 void sim_ud_poll(struct sim_ud *u);
 bool sim_ud_done(const struct sim_world *w);
 void sim_ud_check_final(struct sim_world *w);
+
+/* tags.c, tags_oracle.c */
+void sim_tags_create(struct sim_world *w);
+void sim_tags_destroy(struct sim_world *w);
+void sim_tags_turn(struct sim_world *w);
+void sim_tags_poll(struct sim_lane *l);
+bool sim_tags_done(const struct sim_world *w);
+void sim_tags_check_final(struct sim_world *w);
 
 /* hostile.c */
 void sim_hostile_create(struct sim_world *w);

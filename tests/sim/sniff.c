@@ -68,6 +68,8 @@ static void sniff_kind(struct sim_world *w, const struct sim_pkt *p,
 	case UR_OP_ATOMIC_WRITE:
 		if (e)
 			sniff_request(w, e->in->from, h);
+		else if (w->tags && h->op->transport == UR_TP_RC)
+			w->wire.requests++;
 		break;
 	case UR_OP_READ_RESPONSE:
 	case UR_OP_ATOMIC_ACK:

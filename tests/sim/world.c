@@ -129,6 +129,7 @@ static void lane_poll(struct sim_lane *l)
 		if (w->uds[i]->lane == l)
 			sim_ud_poll(w->uds[i]);
 	}
+	sim_tags_poll(l);
 	lane_events(l);
 }
 
@@ -193,6 +194,9 @@ static void dispatch(struct sim_world *w, const struct sim_event *ev)
 		break;
 	case SIM_EV_UD:
 		sim_ud_post(ev->arg);
+		break;
+	case SIM_EV_TAGS:
+		sim_tags_turn(w);
 		break;
 	case SIM_EV_ATTACK:
 		sim_hostile_turn(w);
@@ -373,6 +377,8 @@ static void start(struct sim_world *w)
 			sim_dir_plan(&e->out, w->p.ops);
 	}
 	sim_ud_plan(w);
+	if (w->p.scenario == SIM_TAGS)
+		sim_tags_create(w);
 	w->start_ns = w->now_ns;
 	sim_scenario_start(w);
 }
@@ -394,6 +400,7 @@ static void check(struct sim_world *w)
 		sim_fail(w, "%lu corrupted packets have a good ICRC",
 			 w->wire.collisions);
 	sim_ud_check_final(w);
+	sim_tags_check_final(w);
 	sim_scenario_check(w);
 	if (!w->failed)
 		sim_bounds_check(w);
@@ -407,6 +414,7 @@ static void destroy(struct sim_world *w)
 		sim_conn_destroy(w->conns[i]);
 	for (uint32_t i = 0; i < w->nuds; i++)
 		sim_ud_destroy(w->uds[i]);
+	sim_tags_destroy(w);
 	free(w->ud_msgs);
 	free(w->counter_seen);
 	rig_buf_fini(&w->counter);

@@ -67,6 +67,12 @@ int ur_conn_bind(struct ur_conn *c, struct sockaddr_storage *addr)
 	return 0;
 }
 
+int ur_conn_port(struct ur_conn *c, uint16_t *port)
+{
+	*port = ntohs(((struct sockaddr_in *)&c->addr)->sin_port);
+	return 0;
+}
+
 int ur_conn_listen(struct ur_conn *c, int backlog)
 {
 	c->listening = true;

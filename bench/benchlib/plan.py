@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is measured where: a table of probes.
+
+A scene is a place and a path through it.  A probe is a program's run in a
+scene; those of curves are taken in every other round.
+"""
+
+from benchlib import programs as p
+
+KIB, MIB = 2 ** 10, 2 ** 20
+LAT_SIZES = (2, 8, 64, 512, 4 * KIB, 32 * KIB, 256 * KIB, MIB, 8 * MIB)
+BW_SIZES = (2, 8, 64, 512, 4 * KIB, 64 * KIB, 256 * KIB, MIB, 8 * MIB)
+# For which there are goals: measured in every round.
+LAT_GOAL = (8,)
+BW_GOAL = (8, 64, 64 * KIB, MIB)
+QPS = (16, 256)
+
+
+class Scene:
+    def __init__(self, name, title, place, mtu=None, env=None):
+        self.name, self.title, self.place = name, title, place
+        self.mtu, self.env = mtu, dict(env or {})
+
+
+MEMORY = Scene('memory', 'Same host, through memory', 'lo')
+LOOPBACK = Scene('loopback', 'Loopback, through sockets', 'lo', 4096,
+                 {'URNIC_SHM': '0'})
+VETH9000 = Scene('veth9000', 'Two namespaces, MTU 9000', 'veth9000', 4096)
+VETH1500 = Scene('veth1500', 'Two namespaces, MTU 1500', 'veth1500', 1024)
+SCENES = (MEMORY, LOOPBACK, VETH9000, VETH1500)
+NETWORK = (LOOPBACK, VETH9000, VETH1500)
+
+ROCE = p.Urnic()
+IWARP = p.Urnic('urniw0', 'urniw0')
+MAPPED = p.Urnic('urnic0 mapped', mapped=True)
+
+
+class Probe:
+    def __init__(self, scene, name, take, curve=False):
+        self.name = f'{scene.name}/{name}'
+        self.take, self.curve = take, curve
+
+
+def urnic_lat(scene, urnic, ops, sizes=LAT_SIZES):
+    for op in ops:
+        for size in sizes:
+            yield Probe(scene, f'{urnic.who} {op} lat {size}',
+                        p.perf_lat(scene, urnic, op, size),
+                        size not in LAT_GOAL)
+
+
+def urnic_bw(scene, urnic, ops, sizes=BW_SIZES):
+    for op in ops:
+        for size in sizes:
+            yield Probe(scene, f'{urnic.who} {op} bw {size}',
+                        p.perf_bw(scene, urnic, op, size),
+                        size not in BW_GOAL)
+
+
+def urnic_qps(scene, urnic, ops, counts=QPS):
+    for op in ops:
+        for n in counts:
+            yield Probe(scene, f'{urnic.who} {op} bw 64 q{n}',
+                        p.perf_bw(scene, urnic, op, 64, n), n != 16)
+
+
+def urnic_spread(scene, urnic, op):
+    yield Probe(scene, f'{urnic.who} {op} spread',
+                p.perf_spread(scene, urnic, op, 8), True)
+
+
+def ucx(scene, who, tls, test, op, sizes, goals):
+    for size in sizes:
+        yield Probe(scene, f'{who} {test} {size}',
+                    p.ucx(scene, who, tls, test, op, size), size not in goals)
+
+
+def messages(scene, who, run, *args):
+    """Both directions of a message library, all sizes in one run each."""
+    yield Probe(scene, f'{who} lat', run(scene, who, *args, 'lat', LAT_SIZES))
+    yield Probe(scene, f'{who} bw', run(scene, who, *args, 'bw', BW_SIZES))
+
+
+def memory():
+    s = MEMORY
+    copy = [('memcpy', 'write bw', 'write'), ('memcpy', 'read bw', 'read'),
+            ('process_vm', 'write bw', 'vm_write'),
+            ('process_vm', 'read bw', 'vm_read')]
+    yield Probe(s, 'store', p.store(s))
+    yield Probe(s, 'ring', p.ring(s))
+    for who, op, mode in copy:
+        yield Probe(s, f'{who} {op}',
+                    p.copies(s, 'mem_copy', who, op, BW_SIZES, '-m', mode))
+    yield Probe(s, 'bounce bw', p.copies(s, 'mem_bounce', 'bounce', 'bw',
+                                         BW_SIZES))
+    yield from urnic_lat(s, ROCE, ('send', 'write', 'read'))
+    yield from urnic_lat(s, ROCE, ('atomic',), (8,))
+    yield from urnic_bw(s, ROCE, ('send', 'write', 'read'))
+    yield from urnic_lat(s, MAPPED, ('write', 'read'), (8,))
+    yield from urnic_bw(s, MAPPED, ('send', 'write', 'read'), (64 * KIB, MIB))
+    yield from urnic_qps(s, ROCE, ('send', 'write'))
+    yield from urnic_spread(s, ROCE, 'send')
+    yield from urnic_spread(s, ROCE, 'write')
+    for who, tls in (('UCX posix', 'posix,cma,self'),
+                     ('UCX sysv', 'sysv,cma,self')):
+        first = who == 'UCX posix'
+        sizes = LAT_SIZES if first else LAT_GOAL
+        yield from ucx(s, who, tls, 'tag_lat', 'lat', sizes, LAT_GOAL)
+        yield from ucx(s, who, tls, 'tag_bw', 'tag',
+                       BW_SIZES if first else BW_GOAL, BW_GOAL)
+        if first:
+            yield from ucx(s, who, tls, 'ucp_am_lat', 'am lat', LAT_GOAL,
+                           LAT_GOAL)
+            yield from ucx(s, who, tls, 'ucp_put_lat', 'put lat', LAT_GOAL,
+                           LAT_GOAL)
+            yield from ucx(s, who, tls, 'ucp_put_bw', 'put', BW_GOAL, BW_GOAL)
+            yield from ucx(s, who, tls, 'ucp_get', 'get', (64 * KIB, MIB),
+                           BW_GOAL)
+    yield from messages(s, 'libfabric shm', p.fabric, 'shm')
+    yield from messages(s, 'Open MPI vader', p.mpi, 'vader')
+
+
+def peers(s):
+    yield from ucx(s, 'UCX tcp', 'tcp,self', 'tag_lat', 'lat', LAT_SIZES,
+                   LAT_GOAL)
+    yield from ucx(s, 'UCX tcp', 'tcp,self', 'tag_bw', 'tag', BW_SIZES,
+                   BW_GOAL)
+    yield from messages(s, 'libfabric tcp', p.fabric, 'tcp;ofi_rxm')
+    yield Probe(s, 'iperf3', p.iperf3(s))
+    if s is LOOPBACK:
+        # mpirun starts its ranks in one namespace.
+        yield from messages(s, 'Open MPI tcp', p.mpi, 'tcp')
+        yield Probe(s, 'sockperf tcp', p.sockperf(s, True), True)
+    yield Probe(s, 'qperf', p.qperf(s), True)
+
+
+def network(s):
+    datagram = s.mtu + 16
+    yield Probe(s, 'UDP lat', p.sockets_lat(s, 'udp_pingpong', 'UDP', 8))
+    yield Probe(s, 'UDP trains', p.udp_trains(s, datagram, s.mtu))
+    yield Probe(s, 'UDP trains 64', p.udp_trains(s, 80, 64, '-w', 65536))
+    if s is LOOPBACK:
+        yield Probe(s, 'sendmmsg 64', p.udp_batches(s, 80, 64))
+    yield Probe(s, 'TCP lat', p.sockets_lat(s, 'tcp_pingpong', 'TCP', 8))
+    yield Probe(s, 'TCP bw', p.tcp_stream(s, 256 * KIB))
+    whole = s is LOOPBACK
+    ops = ('send', 'write', 'read') if whole else ('send',)
+    yield from urnic_lat(s, ROCE, ops)
+    yield from urnic_bw(s, ROCE, ('send', 'write', 'read'),
+                        BW_SIZES if whole else BW_GOAL[1:])
+    yield from urnic_qps(s, ROCE, ('send', 'write'))
+    yield from urnic_lat(s, IWARP, ('send',), LAT_SIZES if whole else LAT_GOAL)
+    yield from urnic_bw(s, IWARP, ('write',), BW_SIZES if whole else (MIB,))
+    yield from urnic_bw(s, IWARP, ('send', 'read'), (MIB,))
+    yield from urnic_spread(s, ROCE, 'send')
+    yield from urnic_spread(s, IWARP, 'send')
+    yield from peers(s)
+    if whole:
+        for who, kind, device in (('TCP', 'tcp', None),
+                                  ('urnic0', 'rdma', 'urnic0'),
+                                  ('urniw0', 'rdma', 'urniw0')):
+            yield Probe(s, f'{who} connections',
+                        p.connections(s, who, kind, device))
+
+
+def probes():
+    yield from memory()
+    for scene in NETWORK:
+        yield from network(scene)

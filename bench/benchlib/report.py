@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The tables and charts of a run, made from what results.json holds."""
+
+import math
+import os
+import statistics
+
+from benchlib import chart
+from benchlib.goals import goals, judge
+from benchlib.plan import KIB, MIB, SCENES
+from benchlib.samples import Samples, cell, parts, unit
+
+BEGIN, END = '<!-- bench: begin -->', '<!-- bench: end -->'
+# Columns of the overviews: title, unit's word, size.
+COLUMNS = (('8 B latency µs', 'lat', 8), ('8 B M/s', 'rate', 8),
+           ('64 B M/s', 'rate', 64), ('64 KiB GB/s', 'bw', 64 * KIB),
+           ('1 MiB GB/s', 'bw', MIB))
+
+
+def number(value):
+    """Three digits that mean something."""
+    if value is None:
+        return '–'
+    if value == 0:
+        return '0'
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f'{value:.{digits}f}'
+
+
+def row(*cells):
+    return '| ' + ' | '.join(cells) + ' |'
+
+
+def head(*titles):
+    return [row(*titles), '|' + '---|' * len(titles)]
+
+
+def name_of(name):
+    """A cell in words, without its scene."""
+    _, who, op, size, qps = parts(name)
+    said = f'{who} {op} {chart.bytes_text(size)}'
+    return said + (f', {qps} queue pairs' if qps > 1 else '')
+
+
+class Run:
+    """What one run measured."""
+
+    def __init__(self, data):
+        self.data = data
+        self.samples = Samples(data['samples'])
+
+    def of_scene(self, scene):
+        return [c for c in self.samples.cells() if parts(c)[0] == scene.name]
+
+    def rows_of(self, scene):
+        """Who and what, in the order of measuring: the op without its unit."""
+        seen = {}
+        for name in self.of_scene(scene):
+            _, who, op, _, qps = parts(name)
+            words = op.split()
+            if qps == 1 and words[-1] in ('lat', 'bw', 'rate'):
+                seen[who, ' '.join(words[:-1])] = True
+        return list(seen)
+
+    def overview(self, scene):
+        out = []
+        for who, kind in self.rows_of(scene):
+            figures = [number(self.samples.median(
+                cell(scene.name, who, f'{kind} {word}'.strip(), size)))
+                for _, word, size in COLUMNS]
+            if any(f != '–' for f in figures):
+                out.append(row(f'{who} {kind}'.strip(), *figures))
+        if not out:
+            return []
+        return head('', *(title for title, _, _ in COLUMNS)) + out
+
+    def judged(self, scene_goals):
+        for goal in scene_goals:
+            for other, got, met in judge(goal, self.samples):
+                yield goal, other, got, met
+
+    def goal_table(self, scene_goals):
+        out = []
+        for goal, other, got, met in self.judged(scene_goals):
+            ours = self.samples.median(goal.ours)
+            wanted = 'reported' if goal.factor is None else \
+                f'{goal.sense} {goal.factor:g}'
+            verdict = {True: 'met', False: '**missed**', None: ''}[met]
+            theirs = '' if other is None else \
+                f'{name_of(other)}: {number(self.samples.median(other))}'
+            out.append(row(goal.title, f'{parts(goal.ours)[1]}: '
+                           f'{number(ours)} {unit(goal.ours)}',
+                           theirs, number(got), wanted, verdict))
+        if not out:
+            return []
+        return head('goal', 'urnic', 'against', 'ratio or figure', 'wanted',
+                    '') + out
+
+    def tally(self):
+        """(met, missed) over all goals."""
+        met = [m for _, scene_goals in goals()
+               for _, _, _, m in self.judged(scene_goals) if m is not None]
+        return met.count(True), met.count(False)
+
+    def curve(self, scene, who, op):
+        points = {}
+        for name in self.of_scene(scene):
+            _, w, o, size, qps = parts(name)
+            if (w, o, qps) == (who, op, 1):
+                points[size] = self.samples.median(name)
+        return sorted(points.items())
+
+    def curves(self, scene, word):
+        """Everybody of whom there are several sizes."""
+        for who, kind in self.rows_of(scene):
+            points = self.curve(scene, who, f'{kind} {word}'.strip())
+            if len(points) > 2:
+                yield f'{who} {kind}'.strip(), points
+
+    def qp_curves(self, scene):
+        found = {}
+        for name in self.of_scene(scene):
+            _, who, op, size, qps = parts(name)
+            if size == 64 and op.endswith('rate'):
+                found.setdefault(f'{who} {op[:-4]}'.strip(), {})[qps] = \
+                    self.samples.median(name)
+        most = max((max(p) for p in found.values()), default=1)
+        for who, points in found.items():
+            if len(points) == 1 and most > 1 and 1 in points:
+                # Others have one connection: a level to compare with.
+                points = {1: points[1], most: points[1]}
+            yield who, sorted(points.items())
+
+    def spreads(self, scene):
+        for key, percentiles in self.data['distributions'].items():
+            name, _, who = key.partition('/')
+            if name == scene.name:
+                yield who, [(-math.log10(1 - p / 100), us)
+                            for p, us in percentiles if p < 100]
+
+    def charts(self):
+        """{file name: SVG}"""
+        made = {}
+        for scene in SCENES:
+            made[f'latency-{scene.name}.svg'] = chart.lines(
+                f'{scene.title}: latency over size', 'message', 'µs one way',
+                self.curves(scene, 'lat'), chart.bytes_text, 8)
+            made[f'bandwidth-{scene.name}.svg'] = chart.lines(
+                f'{scene.title}: bandwidth over size', 'message', 'GB/s',
+                self.curves(scene, 'bw'), chart.bytes_text, 8)
+            made[f'rate-{scene.name}.svg'] = chart.lines(
+                f'{scene.title}: 64 B messages over queue pairs',
+                'queue pairs', 'million a second', self.qp_curves(scene),
+                chart.plain, 4)
+            made[f'spread-{scene.name}.svg'] = chart.lines(
+                f'{scene.title}: 8 B latency, so many are faster', 'share',
+                'µs one way', self.spreads(scene), chart.share_text, 0)
+        return {name: svg for name, svg in made.items() if svg}
+
+    def machine(self):
+        m = self.data['machine']
+        versions = ', '.join(f'{k} {v}' for k, v in m['versions'].items())
+        places = ', '.join(f'{n} × {p}'
+                           for p, n in self.samples.places().items())
+        return [
+            f'- {m["cpu"]}, {m["cpus"]} CPUs'
+            + (' of a virtual machine' if m['virtual'] else '')
+            + f', {m["memory_gib"]} GiB; the two sides on CPUs '
+            + ' and '.join(map(str, m['cores'])),
+            f'- Linux {m["kernel"]}, Debian {m["system"]}',
+            f'- urnic {m["urnic"]}; {versions}',
+            f'- {self.data["begun"]}, {self.data["rounds"]} rounds, '
+            f'{self.data["minutes"]:.0f} minutes; where the two CPUs were to '
+            f'each other: {places}',
+        ]
+
+    def scene_text(self, scene, scene_goals, charts):
+        overview = self.overview(scene)
+        if not overview:
+            return []
+        out = [f'## {scene.title}', '']
+        table = self.goal_table(scene_goals)
+        if table:
+            out += table + ['']
+        out += overview + ['']
+        for name in charts:
+            if name.endswith(f'-{scene.name}.svg'):
+                out += [f'![{name[:-4]}]({name})', '']
+        return out
+
+    def connection_table(self):
+        out = []
+        for name in self.samples.cells():
+            scene, who, op, size, _ = parts(name)
+            if op.split()[-1] in ('connections', 'setup'):
+                out.append(row(f'{who} {op}, {size} at once',
+                               number(self.samples.median(name)), unit(name)))
+        if not out:
+            return []
+        return ['## Connections', ''] + head('', 'median', 'unit') + out + ['']
+
+    def markdown(self):
+        met, missed = self.tally()
+        charts = sorted(self.charts())
+        out = ['# urnic and its alternatives in one run', '',
+               'Written by `make bench`. Every round runs each program once, '
+               'in turn, its two',
+               'sides pinned to a core each. Figures are medians; a ratio is '
+               'the median of the',
+               'ratios within a round. The raw samples are in `results.json`.',
+               ''] + self.machine() + [
+               f'- {met} comparisons as wanted, {missed} missed', '']
+        for scene, scene_goals in goals():
+            out += self.scene_text(scene, scene_goals, charts)
+        out += self.connection_table() + self.all_cells()
+        if self.data['left_out']:
+            out += ['## Left out', ''] + [
+                f'- {line}' for line in self.data['left_out']] + ['']
+        out += ['## Command lines', '',
+                'Of the client; the server has the same without the address, '
+                'or forks.', '']
+        out += [f'- {name}: `{command}`'
+                for name, command in self.data['commands'].items()]
+        return '\n'.join(out) + '\n'
+
+    def all_cells(self):
+        out = ['## Every figure', ''] + head(
+            'scene', 'what', 'median', 'lowest', 'highest', 'n', 'unit')
+        for name in self.samples.cells():
+            values = self.samples.typical(name)
+            out.append(row(parts(name)[0], name_of(name),
+                           number(statistics.median(values)),
+                           number(min(values)), number(max(values)),
+                           str(len(values)), unit(name)))
+        return out + ['']
+
+    # For README's section.
+
+    def best_peer(self, scene, word, size):
+        """(figure, who) of the best that is neither ours nor a bare limit."""
+        found = []
+        for who, kind in self.rows_of(scene):
+            value = self.samples.median(
+                cell(scene.name, who, f'{kind} {word}'.strip(), size))
+            if who in PEERS and value is not None:
+                found.append((value, who))
+        return (min if word == 'lat' else max)(found, default=None)
+
+    def short(self):
+        out = []
+        for scene in SCENES:
+            for what, op, size in SHORT:
+                ours = cell(scene.name, 'urnic0', op, size)
+                if ours not in self.samples:
+                    continue
+                best = self.best_peer(scene, op.split()[-1], size)
+                out.append(row(
+                    scene.title, what,
+                    f'{number(self.samples.median(ours))} {unit(ours)}',
+                    f'{number(best[0])} ({best[1]})' if best else '–'))
+        return head('', '', 'urnic', 'best of the others') + out
+
+
+# Who moves messages or streams between programs as we do.
+PEERS = ('UCX posix', 'UCX sysv', 'UCX tcp', 'libfabric shm', 'libfabric tcp',
+         'Open MPI vader', 'Open MPI tcp', 'iperf3', 'qperf tcp',
+         'sockperf tcp')
+SHORT = (('SEND 8 B', 'send lat', 8), ('SEND 64 B', 'send rate', 64),
+         ('SEND 1 MiB', 'send bw', MIB), ('WRITE 1 MiB', 'write bw', MIB))
+
+
+def write(run, where):
+    """Every file of a report into a directory but results.json."""
+    os.makedirs(where, exist_ok=True)
+    for name, svg in run.charts().items():
+        with open(os.path.join(where, name), 'w', encoding='utf-8') as f:
+            f.write(svg)
+    with open(os.path.join(where, 'README.md'), 'w', encoding='utf-8') as f:
+        f.write(run.markdown())
+
+
+def into_readme(path, lines):
+    """Replace what stands between the markers."""
+    with open(path, encoding='utf-8') as f:
+        whole = f.read()
+    before, found, rest = whole.partition(BEGIN)
+    _, closed, after = rest.partition(END)
+    if not found or not closed:
+        raise ValueError(f'{path} has no place for the table')
+    with open(path, 'w', encoding='utf-8') as f:
+        f.write(before + BEGIN + '\n' + '\n'.join(lines) + '\n' + END + after)
+
+
+__all__ = ['Run', 'into_readme', 'write']

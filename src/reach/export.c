@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "reach/export.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "reach/internal.h"
+
+/* Rights of peers that can be used without the target. */
+#define REMOTE                                                                 \
+	(UR_ACCESS_REMOTE_WRITE | UR_ACCESS_REMOTE_READ |                      \
+	 UR_ACCESS_REMOTE_ATOMIC)
+
+static _Atomic unsigned int forks;
+
+static void forked_child(void)
+{
+	atomic_fetch_add(&forks, 1);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked_child);
+}
+
+unsigned int ur_reach_forks(void)
+{
+	return atomic_load_explicit(&forks, memory_order_relaxed);
+}
+
+/*
+ * Sealed against resizing, so that no reader ever faults, and, but for the
+ * mapping that exists, against writing.
+ */
+static struct ur_seg *segment_make(int fd)
+{
+	struct ur_seg *seg;
+
+	if (ftruncate(fd, sizeof(*seg)))
+		return NULL;
+	seg = mmap(NULL, sizeof(*seg), PROT_READ | PROT_WRITE,
+		   MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (seg == MAP_FAILED)
+		return NULL;
+	if (fcntl(fd, F_ADD_SEALS,
+		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE |
+			  F_SEAL_SEAL)) {
+		munmap(seg, sizeof(*seg));
+		return NULL;
+	}
+	madvise(seg, sizeof(*seg), MADV_DONTDUMP);
+	return seg;
+}
+
+struct ur_export *ur_export_create(void)
+{
+	struct ur_export *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	e->fd = memfd_create("urnic-export", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (e->fd < 0)
+		goto free_export;
+	e->seg = segment_make(e->fd);
+	if (!e->seg)
+		goto close_fd;
+	e->forks = ur_reach_forks();
+	ur_list_init(&e->reaches);
+	ur_lock_init(&e->lock);
+	ur_rng_secret(e->nonce, sizeof(e->nonce));
+	e->seg->nonce[0] = e->nonce[0];
+	e->seg->nonce[1] = e->nonce[1];
+	e->seg->nonce_addr = (uintptr_t)e->nonce;
+	e->seg->magic = UR_SEG_MAGIC;
+	return e;
+
+close_fd:
+	close(e->fd);
+free_export:
+	free(e);
+	return NULL;
+}
+
+void ur_export_free(struct ur_export *e)
+{
+	if (!e)
+		return;
+	munmap(e->seg, sizeof(*e->seg));
+	close(e->fd);
+	ur_lock_fini(&e->lock);
+	free(e);
+}
+
+int ur_export_fd(const struct ur_export *e)
+{
+	return e ? e->fd : -1;
+}
+
+/* Also after a fork: what the parent exports is the parent's affair. */
+static bool is_ours(const struct ur_export *e)
+{
+	return e && e->forks == ur_reach_forks();
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
+}
+
+/*
+ * A piece takes microseconds, so at first it is only looked at; then the
+ * peer, which may want our CPU, gets it; at last it is somebody who does not
+ * run.  Its word need not become even: that it changes is enough, since who
+ * comes in later finds what we have taken away.
+ */
+static bool has_left(const struct ur_reach *r, uint64_t was)
+{
+	const struct timespec nap = { .tv_nsec = 100000 };
+	const _Atomic uint64_t *inside = &r->shared->inside[!r->side].value;
+	int64_t until = 0;
+
+	for (unsigned int i = 0; atomic_load(inside) == was; i++) {
+		if (i < 100)
+			continue;
+		if (i < 1000) {
+			sched_yield();
+			continue;
+		}
+		if (ur_reach_is_gone(r))
+			return true;
+		if (until == 0)
+			until = now_ns() + UR_EXPORT_PATIENCE_NS;
+		else if (now_ns() > until)
+			return false;
+		nanosleep(&nap, NULL);
+	}
+	return true;
+}
+
+void ur_reach_wait_out(struct ur_reach *r)
+{
+	uint64_t was = atomic_load(&r->shared->inside[!r->side].value);
+
+	if (!(was & 1) || r->expelled || has_left(r, was))
+		return;
+	r->expelled = true;
+	atomic_store(&r->shared->shut[r->side].value, 1);
+	ur_warn("process %d is stuck in our memory: no longer waited for",
+		(int)r->pid);
+}
+
+static void wait_out_locked(struct ur_export *e)
+{
+	ur_list_for_each(node, &e->reaches)
+		ur_reach_wait_out(ur_container_of(node, struct ur_reach, node));
+}
+
+static void forget_locked(struct ur_export *e, const struct ur_seg_entry *is)
+{
+	ur_list_for_each(node, &e->reaches) {
+		struct ur_reach *r =
+			ur_container_of(node, struct ur_reach, node);
+
+		if (r->forget_lost || !ur_msg_forget(r, is))
+			r->forget_lost = !ur_msg_forget(r, NULL);
+	}
+}
+
+/* The segment is ours alone to write, so what we find there is true. */
+static struct ur_seg_entry *find_own(struct ur_seg_table *t, uint32_t key,
+				     struct ur_seg_entry *copy)
+{
+	const struct ur_seg_entry *e = ur_seg_find(t, key, copy);
+
+	return e ? &t->slot[e - t->slot] : NULL;
+}
+
+void ur_export_mr_add(struct ur_export *e, const struct ur_mr *mr)
+{
+	struct ur_seg_entry entry = {
+		.key = mr->key,
+		.access = mr->access,
+		.pd = (uintptr_t)mr->pd,
+		.mr = { .iova = mr->iova,
+			.length = mr->length,
+			.addr = (uintptr_t)mr->addr },
+	};
+
+	if (!is_ours(e) || mr->kind == UR_MR_NULL || mr->window ||
+	    !(mr->access & REMOTE))
+		return;
+	ur_lock(&e->lock);
+	ur_seg_put(&e->seg->mrs, &entry);
+	ur_unlock(&e->lock);
+}
+
+void ur_export_mr_remove(struct ur_export *e, const struct ur_mr *mr)
+{
+	struct ur_seg_entry copy, *at;
+
+	if (!is_ours(e))
+		return;
+	ur_lock(&e->lock);
+	at = find_own(&e->seg->mrs, mr->key, &copy);
+	if (at) {
+		ur_seg_drop(at);
+		wait_out_locked(e);
+		if (copy.mr.served)
+			forget_locked(e, &copy);
+	}
+	ur_unlock(&e->lock);
+}
+
+void ur_export_mr_replace(struct ur_export *e, const struct ur_mr *old,
+			  const struct ur_mr *mr)
+{
+	ur_export_mr_remove(e, old);
+	ur_export_mr_add(e, mr);
+}
+
+/* An entry that says the same already is left alone. */
+static bool qp_is(const struct ur_seg_entry *a, const struct ur_seg_entry *b)
+{
+	return a->access == b->access && a->pd == b->pd &&
+	       a->qp.dest_qpn == b->qp.dest_qpn;
+}
+
+void ur_export_qp_set(struct ur_export *e, uint32_t qpn, const struct ur_pd *pd,
+		      uint32_t access, uint32_t dest_qpn, bool open)
+{
+	struct ur_seg_entry entry = {
+		.key = qpn,
+		.access = access & REMOTE,
+		.pd = (uintptr_t)pd,
+		.qp = { .dest_qpn = dest_qpn },
+	};
+	struct ur_seg_entry copy, *at;
+
+	if (!is_ours(e))
+		return;
+	ur_lock(&e->lock);
+	at = find_own(&e->seg->qps, qpn, &copy);
+	if (at && open && qp_is(&copy, &entry))
+		goto unlock;
+	if (at) {
+		ur_seg_drop(at);
+		wait_out_locked(e);
+	}
+	if (open)
+		ur_seg_put(&e->seg->qps, &entry);
+unlock:
+	ur_unlock(&e->lock);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of reach/ share.  Two sides meet in a ur_reach: what we do to
+ * the peer's memory (the operations and `views`), and what the peer does to
+ * ours (`own`, whose removals wait for it).
+ *
+ * Who may touch it: fields marked (op) the thread that calls operations, (w)
+ * the watcher, which calls ur_reach_message(); the views belong to operations,
+ * except while the watcher holds `busy` and has seen `in` at 0.
+ */
+#ifndef UR_REACH_INTERNAL_H
+#define UR_REACH_INTERNAL_H
+
+#include "base/list.h"
+#include "reach/reach.h"
+#include "reach/segment.h"
+
+/* In the channel's page; every word on a cache line of its own. */
+struct ur_reach_word {
+	_Atomic uint64_t value;
+	uint8_t pad[120]; /* the prefetcher fetches lines in pairs */
+};
+
+struct ur_reach_shared {
+	struct ur_reach_word inside[2]; /* odd: that side's initiator is in */
+	struct ur_reach_word shut[2];	/* that side lets nobody in any more */
+};
+
+_Static_assert(sizeof(struct ur_reach_shared) <= UR_REACH_SHARED_SIZE, "");
+
+struct ur_export {
+	struct ur_lock lock;
+	int fd;
+	unsigned int forks; /* ur_reach_forks() of the process that made it */
+	struct ur_seg *seg;
+	struct ur_list reaches; /* ur_reach.node; lock */
+	uint64_t nonce[2];
+};
+
+/* A mapping of something of the peer's; (w). */
+struct ur_object {
+	struct ur_list node;
+	uint64_t dev, ino; /* of a SysV segment: 0 and its number */
+	uint64_t offset;   /* that of `base` in the object */
+	uint64_t length;
+	uint8_t *base;
+	bool sysv;
+	bool writable;
+	uint32_t refs; /* views */
+};
+
+enum ur_view_state {
+	UR_VIEW_FREE,
+	UR_VIEW_SEEN,  /* used, but not often */
+	UR_VIEW_ASKED, /* the peer is to say how it can be mapped */
+	UR_VIEW_MAPPED,
+	UR_VIEW_NONE, /* it cannot be */
+};
+
+/* What we know of a region of the peer. */
+struct ur_view {
+	enum ur_view_state state;
+	uint32_t uses; /* while it is not mapped */
+	const struct ur_seg_entry *at;
+	struct ur_seg_entry
+		is; /* copy, with the seq for which all this holds */
+	struct ur_object *object;
+	uint8_t *base; /* where the region begins, if mapped */
+};
+
+struct ur_qp_view {
+	const struct ur_seg_entry *at; /* NULL: empty */
+	struct ur_seg_entry is;
+};
+
+#define UR_VIEW_SETS 512u
+#define UR_VIEW_WAYS 4u
+#define UR_QP_VIEWS  256u
+
+struct ur_reach {
+	struct ur_reach_shared *shared;
+	_Atomic uint64_t *inside; /* ours, in *shared */
+	_Atomic uint64_t *shut;	  /* the peer's */
+	uint64_t count;		  /* (op) what *inside holds */
+	_Atomic uint32_t in;	  /* (op) 1: in an operation */
+	_Atomic uint32_t busy;	  /* (w) 1: keep out */
+	unsigned int side;
+	unsigned int forks;
+	const struct ur_seg *seg; /* the peer's, mapped read-only */
+	int sock;
+	int pidfd; /* -1: unknown */
+	pid_t pid;
+	bool kernel_may; /* (op) */
+	_Atomic bool kernel_can;
+	struct ur_reach_stats stats; /* (op) */
+	struct ur_view views[UR_VIEW_SETS][UR_VIEW_WAYS];
+	struct ur_qp_view qps[UR_QP_VIEWS]; /* (op) */
+	struct ur_list objects;		    /* ur_object.node; (w) */
+	struct ur_export *own;
+	struct ur_list node; /* in own->reaches */
+	bool forget_lost;    /* own->lock: the peer is to drop all its views */
+	bool expelled;	     /* own->lock */
+};
+
+/* How often this process came out of a fork(). */
+unsigned int ur_reach_forks(void);
+
+/* An operation on [va, va + len), all of one piece. */
+struct ur_op {
+	uint32_t dqpn;
+	uint32_t sqpn;
+	uint32_t rkey;
+	uint32_t access; /* UR_ACCESS_REMOTE_ that it needs */
+	uint64_t va;
+	uint64_t len;
+};
+
+/*
+ * The view of the region that `op` is about if the peer allows it, else NULL.
+ * The caller is inside.  A view that is used often is asked for.
+ */
+struct ur_view *ur_view_admit(struct ur_reach *r, const struct ur_op *op);
+
+/* For the watcher: the view of (key, seq); NULL. */
+struct ur_view *ur_view_find(struct ur_reach *r, uint32_t key, uint64_t seq);
+
+/* Between the two no operation is under way, and none begins. */
+void ur_reach_keep_out(struct ur_reach *r);
+void ur_reach_let_in(struct ur_reach *r);
+
+/*
+ * (w) Length bytes of the file at the offset; NULL: it cannot be mapped, or is
+ * no memory to wait for nobody (FUSE, devices).  Counted; put unmaps.
+ */
+struct ur_object *ur_object_file(struct ur_reach *r, int fd, uint64_t offset,
+				 uint64_t length);
+struct ur_object *ur_object_sysv(struct ur_reach *r, int shmid, uint64_t offset,
+				 uint64_t length);
+void ur_object_put(struct ur_object *o);
+
+/* Where memory of this process comes from. */
+struct ur_where {
+	int fd;	   /* the caller's to close; -1: SysV */
+	int shmid; /* -1: a file */
+	uint64_t offset;
+};
+
+/* 0; -ENOENT: it is not shared memory that others could map. */
+int ur_where_find(const void *addr, uint64_t length, struct ur_where *out);
+
+/*
+ * Move `len` bytes between our memory and [addr, …) of the peer.  0 or
+ * -EAGAIN; never a wait.
+ */
+int ur_kernel_write(struct ur_reach *r, uint64_t addr, const struct iovec *iov,
+		    int niov, size_t len);
+int ur_kernel_read(struct ur_reach *r, uint64_t addr, const struct iovec *iov,
+		   int niov, size_t len);
+
+/* Is the process behind `pid` the one whose segment we have? */
+bool ur_kernel_check(struct ur_reach *r);
+
+/* Has the peer ended, or closed the channel? */
+bool ur_reach_is_gone(const struct ur_reach *r);
+
+/* Wait until the peer is not in our memory, or shut it out; own->lock. */
+void ur_reach_wait_out(struct ur_reach *r);
+
+/* Ask for a region; false: later. */
+bool ur_msg_ask(struct ur_reach *r, const struct ur_seg_entry *is);
+
+/* The peer must let go of a region of ours, or of all (NULL); own->lock. */
+bool ur_msg_forget(struct ur_reach *r, const struct ur_seg_entry *is);
+
+#endif

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Theory of operation.  The initiator makes its word in the channel's page
+ * odd, with a full barrier, and only then looks whether it may: the entries of
+ * queue pair and region in the peer's segment.  The peer takes an entry away,
+ * with a full barrier, and only then looks at the word.  So either we find it
+ * gone, or the peer finds us in, and waits until the word changes.  Between
+ * our own threads `in` and `busy` do the same; the barrier serves both.
+ *
+ * Nothing here ever decides that a request is wrong.  Who may not, cannot or
+ * does not know gives -EAGAIN, and the target gives its verdict.
+ */
+#include "reach/reach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/guard.h"
+#include "reach/internal.h"
+
+static const struct ur_seg *segment_map(int fd)
+{
+	struct stat st;
+	void *map;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	/* It must stay as large as it is, or reading it could fault. */
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) ||
+	    st.st_size < (off_t)sizeof(struct ur_seg))
+		return NULL;
+	map = mmap(NULL, sizeof(struct ur_seg), PROT_READ, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return NULL;
+	madvise(map, sizeof(struct ur_seg), MADV_DONTDUMP);
+	return map;
+}
+
+static void segment_unmap(const struct ur_seg *seg)
+{
+	munmap((void *)(uintptr_t)seg, sizeof(*seg));
+}
+
+static void join_own(struct ur_reach *r)
+{
+	if (!r->own)
+		return;
+	ur_lock(&r->own->lock);
+	ur_list_add_tail(&r->own->reaches, &r->node);
+	ur_unlock(&r->own->lock);
+}
+
+/* Nobody watches over the peer afterwards, so it must be out for good. */
+static void leave_own(struct ur_reach *r)
+{
+	if (!r->own)
+		return;
+	atomic_exchange(&r->shared->shut[r->side].value, 1);
+	ur_lock(&r->own->lock);
+	ur_reach_wait_out(r);
+	ur_list_del(&r->node);
+	ur_unlock(&r->own->lock);
+}
+
+struct ur_reach *ur_reach_open(int export_fd, pid_t pid, int sock, void *shared,
+			       unsigned int side, struct ur_export *own)
+{
+	struct ur_reach *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->seg = segment_map(export_fd);
+	if (!r->seg || r->seg->magic != UR_SEG_MAGIC)
+		goto free_reach;
+	r->shared = shared;
+	r->side = side;
+	r->inside = &r->shared->inside[side].value;
+	r->shut = &r->shared->shut[!side].value;
+	r->sock = sock;
+	r->pid = pid;
+	r->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	r->forks = ur_reach_forks();
+	r->own = own;
+	r->kernel_may = true;
+	r->kernel_can = ur_kernel_check(r);
+	ur_list_init(&r->objects);
+	join_own(r);
+	return r;
+
+free_reach:
+	if (r->seg)
+		segment_unmap(r->seg);
+	free(r);
+	return NULL;
+}
+
+void ur_reach_close(struct ur_reach *r)
+{
+	if (!r)
+		return;
+	leave_own(r);
+	ur_list_for_each_safe(node, next, &r->objects) {
+		struct ur_object *o =
+			ur_container_of(node, struct ur_object, node);
+
+		o->refs = 1;
+		ur_object_put(o);
+	}
+	if (r->pidfd >= 0)
+		close(r->pidfd);
+	segment_unmap(r->seg);
+	free(r);
+}
+
+bool ur_reach_is_gone(const struct ur_reach *r)
+{
+	struct pollfd p[2] = { { .fd = r->sock, .events = POLLRDHUP },
+			       { .fd = r->pidfd, .events = POLLIN } };
+
+	if (poll(p, 2, 0) <= 0)
+		return false;
+	return p[0].revents & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL) ||
+	       p[1].revents;
+}
+
+void ur_reach_by_kernel(struct ur_reach *r, bool yes)
+{
+	r->kernel_may = yes;
+}
+
+const struct ur_reach_stats *ur_reach_stats(const struct ur_reach *r)
+{
+	return &r->stats;
+}
+
+void ur_reach_keep_out(struct ur_reach *r)
+{
+	atomic_exchange(&r->busy, 1);
+	while (atomic_load_explicit(&r->in, memory_order_acquire))
+		sched_yield();
+}
+
+void ur_reach_let_in(struct ur_reach *r)
+{
+	atomic_store_explicit(&r->busy, 0, memory_order_release);
+}
+
+static void leave(struct ur_reach *r)
+{
+	atomic_store_explicit(r->inside, ++r->count, memory_order_release);
+	atomic_store_explicit(&r->in, 0, memory_order_release);
+}
+
+static bool enter(struct ur_reach *r)
+{
+	if (r->forks != ur_reach_forks())
+		return false;
+	atomic_store_explicit(&r->in, 1, memory_order_relaxed);
+	atomic_exchange(r->inside, ++r->count);
+	if (!atomic_load_explicit(&r->busy, memory_order_acquire) &&
+	    !atomic_load_explicit(r->shut, memory_order_acquire))
+		return true;
+	leave(r);
+	return false;
+}
+
+/* Where in a list of pieces we are. */
+struct cursor {
+	const struct iovec *iov;
+	int n;
+	size_t off; /* in *iov */
+};
+
+/* The next piece of at most `max` bytes; 0 at the end. */
+static size_t cursor_take(struct cursor *c, size_t max, uint8_t **at)
+{
+	size_t size;
+
+	while (c->n > 0 && c->off == c->iov->iov_len) {
+		c->iov++;
+		c->n--;
+		c->off = 0;
+	}
+	if (c->n == 0)
+		return 0;
+	size = c->iov->iov_len - c->off;
+	size = size < max ? size : max;
+	*at = (uint8_t *)c->iov->iov_base + c->off;
+	c->off += size;
+	return size;
+}
+
+static int copy_mapped(uint8_t *there, struct cursor *c, size_t len, bool write)
+{
+	while (len > 0) {
+		uint8_t *here;
+		size_t n = cursor_take(c, len, &here);
+
+		if (n == 0 || (write ? ur_guard_copy(there, here, n)
+				     : ur_guard_copy(here, there, n)))
+			return -EAGAIN;
+		there += n;
+		len -= n;
+	}
+	return 0;
+}
+
+/* At most so many of the caller's pieces go into one call of the kernel. */
+#define KERNEL_PIECES 64
+
+static int copy_kernel(struct ur_reach *r, uint64_t there, struct cursor *c,
+		       size_t len, bool write)
+{
+	struct iovec iov[KERNEL_PIECES];
+	size_t sum = 0;
+	int n = 0;
+
+	while (sum < len && n < KERNEL_PIECES) {
+		uint8_t *here;
+		size_t size = cursor_take(c, len - sum, &here);
+
+		if (size == 0)
+			return -EAGAIN;
+		iov[n++] = (struct iovec){ here, size };
+		sum += size;
+	}
+	if (sum < len)
+		return -EAGAIN;
+	return write ? ur_kernel_write(r, there, iov, n, len)
+		     : ur_kernel_read(r, there, iov, n, len);
+}
+
+/* Are the bytes of the region that a view maps ours to load or store? */
+static bool can_map(const struct ur_view *v, bool write)
+{
+	return v->state == UR_VIEW_MAPPED && (!write || v->object->writable);
+}
+
+/* The first `size` bytes of what the request has left. */
+static int move_piece(struct ur_reach *r, const struct ur_op *op,
+		      struct cursor *c, size_t size)
+{
+	bool write = op->access & UR_ACCESS_REMOTE_WRITE;
+	const struct ur_view *v = ur_view_admit(r, op);
+	uint64_t off;
+	int rc;
+
+	if (!v)
+		return -EAGAIN;
+	off = op->va - v->is.mr.iova;
+	if (can_map(v, write)) {
+		rc = copy_mapped(v->base + off, c, size, write);
+		r->stats.mapped += rc == 0;
+		return rc;
+	}
+	if (!r->kernel_may || !r->kernel_can)
+		return -EAGAIN;
+	rc = copy_kernel(r, v->is.mr.addr + off, c, size, write);
+	r->stats.kernel += rc == 0;
+	return rc;
+}
+
+/*
+ * Piece by piece, so that the peer never waits long for us; but before the
+ * first all of it must be allowed, as a responder looks at the whole (IBTA
+ * 9.7.4.1.6).  A request of no bytes names no memory.
+ */
+static int move(struct ur_reach *r, struct ur_op op, const struct iovec *iov,
+		int niov)
+{
+	struct cursor c = { .iov = iov, .n = niov };
+	int rc = -EAGAIN;
+
+	while (op.len > 0) {
+		size_t n = op.len < UR_REACH_CHUNK ? op.len : UR_REACH_CHUNK;
+
+		rc = -EAGAIN;
+		if (!enter(r))
+			break;
+		rc = move_piece(r, &op, &c, n);
+		leave(r);
+		if (rc)
+			break;
+		op.va += n;
+		op.len -= n;
+	}
+	if (rc)
+		r->stats.again++;
+	return rc;
+}
+
+int ur_reach_write(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
+		   uint32_t rkey, uint64_t va, const struct iovec *iov,
+		   int niov, uint32_t len)
+{
+	const struct ur_op op = { dqpn, sqpn, rkey, UR_ACCESS_REMOTE_WRITE,
+				  va,	len };
+
+	return move(r, op, iov, niov);
+}
+
+int ur_reach_read(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
+		  uint32_t rkey, uint64_t va, const struct iovec *iov, int niov,
+		  uint32_t len)
+{
+	const struct ur_op op = { dqpn, sqpn, rkey, UR_ACCESS_REMOTE_READ,
+				  va,	len };
+
+	return move(r, op, iov, niov);
+}
+
+int ur_reach_atomic(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
+		    uint32_t rkey, uint64_t va, bool cas, uint64_t compare_add,
+		    uint64_t swap, uint64_t *old)
+{
+	const struct ur_op op = { dqpn, sqpn, rkey, UR_ACCESS_REMOTE_ATOMIC,
+				  va,	8 };
+	const struct ur_view *v;
+	uint8_t *at;
+	int rc = -EAGAIN;
+
+	if (!enter(r))
+		return -EAGAIN;
+	v = ur_view_admit(r, &op);
+	if (v && can_map(v, true)) {
+		at = v->base + (va - v->is.mr.iova);
+		if (((uintptr_t)at | va) % 8 == 0)
+			rc = cas ? ur_guard_cmp_swap64(at, compare_add, swap,
+						       old)
+				 : ur_guard_fetch_add64(at, compare_add, old);
+	}
+	leave(r);
+	if (rc == 0)
+		r->stats.mapped++;
+	else
+		r->stats.again++;
+	return rc ? -EAGAIN : 0;
+}

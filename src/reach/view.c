@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What an initiator remembers of its peer's queue pairs and regions, so that
+ * a request costs two comparisons: an entry of the segment whose sequence
+ * number is the one of our copy says what the copy says.  Everything is
+ * checked on the copy, which the peer cannot change any more.
+ */
+#include "reach/internal.h"
+
+/* A region that is used this often is worth a mapping. */
+#define ASK_AFTER 2u
+/* An answer that is so long in coming was lost. */
+#define ASK_AGAIN 4096u
+
+static const struct ur_qp_view *qp_view(struct ur_reach *r, uint32_t qpn)
+{
+	struct ur_qp_view *q = &r->qps[qpn % UR_QP_VIEWS];
+
+	if (q->at && q->is.key == qpn && ur_seg_same(q->at, q->is.seq))
+		return q;
+	q->at = ur_seg_find(&r->seg->qps, qpn, &q->is);
+	return q->at ? q : NULL;
+}
+
+static struct ur_view *set_of(struct ur_reach *r, uint32_t key)
+{
+	/* The upper bits are random. */
+	return r->views[(key >> 8) % UR_VIEW_SETS];
+}
+
+struct ur_view *ur_view_find(struct ur_reach *r, uint32_t key, uint64_t seq)
+{
+	struct ur_view *set = set_of(r, key);
+
+	for (uint32_t i = 0; i < UR_VIEW_WAYS; i++)
+		if (set[i].state != UR_VIEW_FREE && set[i].is.key == key &&
+		    set[i].is.seq == seq)
+			return &set[i];
+	return NULL;
+}
+
+/* One that has no mapping may go, the least used first. */
+static struct ur_view *view_evict(struct ur_view *set)
+{
+	struct ur_view *v = NULL;
+
+	for (uint32_t i = 0; i < UR_VIEW_WAYS; i++) {
+		if (set[i].state == UR_VIEW_FREE)
+			return &set[i];
+		if (!set[i].object && (!v || set[i].uses < v->uses))
+			v = &set[i];
+	}
+	return v;
+}
+
+static struct ur_view *view_make(struct ur_reach *r, uint32_t key)
+{
+	struct ur_seg_entry is;
+	const struct ur_seg_entry *at = ur_seg_find(&r->seg->mrs, key, &is);
+	struct ur_view *v;
+
+	if (!at)
+		return NULL;
+	v = view_evict(set_of(r, key));
+	if (v)
+		*v = (struct ur_view){ .state = UR_VIEW_SEEN,
+				       .at = at,
+				       .is = is };
+	return v;
+}
+
+static struct ur_view *mr_view(struct ur_reach *r, uint32_t key)
+{
+	struct ur_view *set = set_of(r, key);
+
+	for (uint32_t i = 0; i < UR_VIEW_WAYS; i++)
+		if (set[i].state != UR_VIEW_FREE && set[i].is.key == key &&
+		    ur_seg_same(set[i].at, set[i].is.seq))
+			return &set[i];
+	return view_make(r, key);
+}
+
+/* IBTA 9.7.4.1.5 ff.: what a responder checks of the R_Key. */
+static bool may_reach(const struct ur_seg_entry *mr, const struct ur_op *op)
+{
+	uint64_t off = op->va - mr->mr.iova;
+
+	return (mr->access & op->access) == op->access &&
+	       op->va >= mr->mr.iova && off <= mr->mr.length &&
+	       op->len <= mr->mr.length - off;
+}
+
+/*
+ * Memory on demand follows what its owner maps there; a mapping of ours would
+ * not, so the kernel's calls are the only way to it.
+ */
+static void count_use(struct ur_reach *r, struct ur_view *v)
+{
+	if (v->state == UR_VIEW_NONE || v->is.access & UR_ACCESS_ON_DEMAND)
+		return;
+	v->uses++;
+	if (v->state == UR_VIEW_ASKED ? v->uses % ASK_AGAIN != 0
+				      : v->uses < ASK_AFTER)
+		return;
+	if (ur_msg_ask(r, &v->is)) {
+		v->state = UR_VIEW_ASKED;
+		r->stats.asked++;
+	}
+}
+
+struct ur_view *ur_view_admit(struct ur_reach *r, const struct ur_op *op)
+{
+	const struct ur_qp_view *q = qp_view(r, op->dqpn);
+	struct ur_view *v;
+
+	if (!q || q->is.qp.dest_qpn != op->sqpn ||
+	    (q->is.access & op->access) != op->access)
+		return NULL;
+	v = mr_view(r, op->rkey);
+	if (!v || v->is.pd != q->is.pd || !may_reach(&v->is, op))
+		return NULL;
+	if (v->state != UR_VIEW_MAPPED)
+		count_use(r, v);
+	return v;
+}

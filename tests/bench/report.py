@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""What bench/ concludes from samples, and how it tells it: no program runs."""
+
+import os
+import sys
+import tempfile
+import unittest
+import xml.dom.minidom
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(TOP, 'bench'), os.path.join(TOP, 'tests')]
+
+from benchlib import chart, report                       # noqa: E402
+from benchlib.goals import Goal, goals, judge            # noqa: E402
+from benchlib.plan import MIB, probes                    # noqa: E402
+from benchlib.programs import spread                     # noqa: E402
+from benchlib.samples import (MIXED, Samples, cell,      # noqa: E402
+                              less_is_better, parts, unit)
+from benchlib.world import World                         # noqa: E402
+
+OURS = cell('loopback', 'urnic0', 'send lat', 8)
+UDP = cell('loopback', 'UDP', 'lat', 8)
+TCP = cell('loopback', 'TCP', 'lat', 8)
+
+
+def samples(*rows):
+    s = Samples()
+    for name, value, turn, place in rows:
+        s.add(name, value, turn, place)
+    return s
+
+
+class Cells(unittest.TestCase):
+    def test_name_and_back(self):
+        name = cell('veth1500', 'urnic0', 'send rate', 64, 16)
+        self.assertEqual(parts(name),
+                         ('veth1500', 'urnic0', 'send rate', 64, 16))
+        self.assertEqual(parts(OURS)[4], 1)
+
+    def test_units(self):
+        self.assertEqual(unit(OURS), 'µs')
+        self.assertTrue(less_is_better(OURS))
+        self.assertFalse(less_is_better(cell('a', 'b', 'bw', 8)))
+
+
+class Ratios(unittest.TestCase):
+    def test_median_of_the_rounds(self):
+        s = samples((OURS, 2, 0, 'far'), (UDP, 1, 0, 'far'),
+                    (OURS, 9, 1, 'far'), (UDP, 3, 1, 'far'),
+                    (OURS, 8, 2, 'far'), (UDP, 2, 2, 'far'))
+        self.assertEqual(s.ratio(OURS, UDP), 3)
+
+    def test_places_are_not_mixed(self):
+        s = samples((OURS, 4, 0, 'far'), (UDP, 1, 0, 'siblings'),
+                    (OURS, 1, 1, 'siblings'), (UDP, 1, 1, 'siblings'))
+        self.assertEqual(s.ratio(OURS, UDP), 1)
+
+    def test_disturbed_only_for_want_of_better(self):
+        s = samples((OURS, 8, 0, MIXED), (UDP, 1, 0, MIXED),
+                    (OURS, 8, 1, MIXED), (UDP, 1, 1, MIXED),
+                    (OURS, 2, 2, 'far'), (UDP, 1, 2, 'far'))
+        self.assertEqual(s.ratio(OURS, UDP), 2)
+
+    def test_same_place_in_different_rounds(self):
+        s = samples((OURS, 6, 0, 'far'), (UDP, 1, 0, 'siblings'),
+                    (UDP, 2, 1, 'far'))
+        self.assertEqual(s.ratio(OURS, UDP), 3)
+
+    def test_nothing_to_compare(self):
+        self.assertIsNone(samples((OURS, 6, 0, 'far')).ratio(OURS, UDP))
+
+    def test_median_is_of_the_usual_place(self):
+        s = samples((OURS, 1, 0, 'far'), (OURS, 3, 1, 'far'),
+                    (OURS, 50, 2, 'siblings'))
+        self.assertEqual(s.median(OURS), 2)
+
+
+class Goals(unittest.TestCase):
+    def test_at_most_and_at_least(self):
+        low = Goal('', OURS, 1.15, [UDP])
+        self.assertTrue(low.met(1.15))
+        self.assertFalse(low.met(1.16))
+        high = Goal('', cell('loopback', 'urnic0', 'send bw', 8), 0.9)
+        self.assertTrue(high.met(0.9))
+        self.assertFalse(high.met(0.89))
+
+    def test_strict(self):
+        self.assertFalse(Goal('', OURS, 1, [UDP], strict=True).met(1))
+
+    def test_against_each(self):
+        s = samples((OURS, 2, 0, 'far'), (UDP, 1, 0, 'far'),
+                    (TCP, 4, 0, 'far'))
+        self.assertEqual(judge(Goal('', OURS, 1, [UDP, TCP]), s),
+                         [(UDP, 2, False), (TCP, 0.5, True)])
+
+    def test_absolute(self):
+        s = samples((OURS, 0.2, 0, 'far'))
+        self.assertEqual(judge(Goal('', OURS, 0.25), s), [(None, 0.2, True)])
+
+    def test_what_is_missing_is_not_judged(self):
+        s = samples((OURS, 2, 0, 'far'))
+        self.assertEqual(judge(Goal('', OURS, 1, [UDP]), s), [])
+        self.assertEqual(judge(Goal('', UDP, 1, [OURS]), s), [])
+
+    def test_somebody_measures_ours(self):
+        """Each goal's own figure comes from a probe of its scene."""
+        names = [p.name for p in probes()]
+        for scene, scene_goals in goals():
+            for goal in scene_goals:
+                _, who, op, size, qps = parts(goal.ours)
+                op = op.replace(' rate', ' bw')
+                like = f'{scene.name}/{who} {op} {size}' if ' ' in op else \
+                    f'{scene.name}/{who} connections'
+                if qps > 1:
+                    like += f' q{qps}'
+                self.assertIn(like, names)
+
+    def test_probes_have_names_of_their_own(self):
+        names = [p.name for p in probes()]
+        self.assertEqual(len(names), len(set(names)))
+
+
+class Counts(unittest.TestCase):
+    def test_learns_until_it_is_long_enough(self):
+        world = World('.', (0, 1), 1.0)
+        self.assertEqual(world.count('a', 10), 10)
+        self.assertFalse(world.learn('a', 10, 0.01, 5, 100000))
+        self.assertEqual(world.count('a', 10), 1000)
+        self.assertTrue(world.learn('a', 1000, 0.9, 5, 100000))
+
+    def test_limits(self):
+        world = World('.', (0, 1), 1.0)
+        self.assertTrue(world.learn('a', 10, 0.001, 5, 12))
+        self.assertEqual(world.count('a', 10), 12)
+        world.learn('b', 10, 100, 5, 12)
+        self.assertEqual(world.count('b', 10), 5)
+
+
+class Charts(unittest.TestCase):
+    def test_is_xml_with_every_curve(self):
+        svg = chart.lines('a < b', 'x', 'y', [('one & two', [(8, 1), (64, 2)]),
+                                              ('three', [(8, 100)])],
+                          chart.bytes_text, 8)
+        doc = xml.dom.minidom.parseString(svg)
+        self.assertEqual(len(doc.getElementsByTagName('polyline')), 2)
+        self.assertIn('one &amp; two', svg)
+
+    def test_nothing_to_draw(self):
+        self.assertIsNone(chart.lines('', '', '', [('a', [])]))
+
+    def test_axis(self):
+        axis = chart.Axis([2, 1000], 0, 100, True)
+        self.assertEqual((axis.low, axis.high), (1, 1000))
+        self.assertAlmostEqual(axis.at(1), 0)
+        self.assertAlmostEqual(axis.at(1000), 100)
+        self.assertEqual(len(axis.ticks()), 4)
+
+    def test_bytes(self):
+        self.assertEqual(chart.bytes_text(2), '2 B')
+        self.assertEqual(chart.bytes_text(8 * MIB), '8 MiB')
+
+    def test_spread(self):
+        found = dict(spread(list(range(1001))))
+        self.assertEqual((found[50], found[99], found[100]),
+                         (500, 990, 1000))
+
+
+def result():
+    """A small run, as results.json holds it."""
+    bw = cell('loopback', 'urnic0', 'write bw', MIB)
+    peer = cell('loopback', 'UCX tcp', 'tag bw', MIB)
+    s = samples((OURS, 3, 0, 'far'), (UDP, 2.9, 0, 'far'), (bw, 8, 0, 'far'),
+                (peer, 4, 0, 'far'))
+    for qps in (16, 256):
+        s.add(cell('loopback', 'urnic0', 'write rate', 64, qps), 5, 0, 'far')
+    s.add(cell('loopback', 'urnic0', 'write rate', 64), 5, 0, 'far')
+    return {'machine': {'cpu': 'x', 'cpus': 2, 'virtual': True,
+                        'memory_gib': 1, 'cores': [0, 1], 'kernel': '6',
+                        'system': '12', 'urnic': 'abc',
+                        'versions': {'perftest': '1'}},
+            'begun': 'today', 'rounds': 1, 'seconds': 1, 'minutes': 1,
+            'left_out': ['no such: apt-get install it'],
+            'commands': {'loopback/it': 'it -x'},
+            'distributions': {'loopback/urnic0 send': [[50, 3], [99, 5],
+                                                       [100, 9]]},
+            'samples': s.rows}
+
+
+class Report(unittest.TestCase):
+    def test_tables(self):
+        said = report.Run(result()).markdown()
+        self.assertIn('| SEND 8 B latency, bare UDP | urnic0: 3.00 µs | '
+                      'UDP lat 8 B: 2.90 | 1.03 | ≤ 1.15 | met |', said)
+        self.assertIn('apt-get install it', said)
+        self.assertIn('`it -x`', said)
+
+    def test_missed(self):
+        data = result()
+        data['samples'][0]['value'] = 9
+        self.assertIn('**missed**', report.Run(data).markdown())
+
+    def test_charts(self):
+        made = report.Run(result()).charts()
+        self.assertEqual(sorted(made), ['rate-loopback.svg',
+                                        'spread-loopback.svg'])
+        for svg in made.values():
+            xml.dom.minidom.parseString(svg)
+
+    def test_readme(self):
+        run = report.Run(result())
+        self.assertIn('| Loopback, through sockets | WRITE 1 MiB | 8.00 GB/s '
+                      '| 4.00 (UCX tcp) |', run.short())
+        with tempfile.TemporaryDirectory() as where:
+            path = os.path.join(where, 'README.md')
+            with open(path, 'w', encoding='utf-8') as f:
+                f.write(f'a\n{report.BEGIN}\nold\n{report.END}\nz\n')
+            for _ in range(2):
+                report.into_readme(path, ['new'])
+            with open(path, encoding='utf-8') as f:
+                self.assertEqual(f.read(), f'a\n{report.BEGIN}\nnew\n'
+                                 f'{report.END}\nz\n')
+
+    def test_the_readme_has_a_place(self):
+        with open(os.path.join(TOP, 'README.md'), encoding='utf-8') as f:
+            text = f.read()
+        self.assertLess(text.index(report.BEGIN), text.index(report.END))
+
+    def test_numbers(self):
+        self.assertEqual([report.number(x) for x in
+                          (0.0701, 1.234, 45.67, 12345.6, 0, None)],
+                         ['0.0701', '1.23', '45.7', '12346', '0', '–'])
+
+
+if __name__ == '__main__':
+    unittest.main()

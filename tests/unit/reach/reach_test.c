@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What an initiator reaches, by which way, and what it does not. */
+#include "rig.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/guard.h"
+
+#define SIZE 0x40000u
+
+static int setup(void **state)
+{
+	static struct rig rig;
+
+	rig_start(&rig);
+	*state = &rig;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	rig_stop(*state);
+	return 0;
+}
+
+/* Only mapped memory counts from here on. */
+static struct region mapped(struct rig *r, enum kind kind, uint32_t access)
+{
+	struct region m = rig_region(r, kind, SIZE, access);
+
+	ur_reach_by_kernel(r->reach, false);
+	rig_warm(r, m.key, m.va);
+	return m;
+}
+
+static void check_moves(struct rig *r, struct region m)
+{
+	uint8_t out[SIZE], in[SIZE];
+
+	for (uint32_t i = 0; i < SIZE; i++)
+		out[i] = (uint8_t)(i * 7 + i / 251);
+	memset(in, 0, sizeof(in));
+	assert_int_equal(rig_write(r, m, 0, out, SIZE), 0);
+	assert_int_equal(rig_read(r, m, 0, in, SIZE), 0);
+	assert_memory_equal(in, out, SIZE);
+	for (uint32_t at = 1; at + 8 < SIZE; at = at * 3) {
+		uint64_t there = rig_peek(r, at);
+
+		assert_memory_equal(&there, out + at, 8);
+	}
+	rig_poke(r, 4096, 0x1122334455667788);
+	assert_int_equal(rig_read(r, m, 4096, in, 8), 0);
+	assert_memory_equal(in, "\x88\x77\x66\x55\x44\x33\x22\x11", 8);
+}
+
+static void test_kinds(void **state)
+{
+	const enum kind kinds[] = { KIND_MEMFD, KIND_POSIX, KIND_SYSV,
+				    KIND_FILE, KIND_TWO_HALVES };
+	struct rig *r = *state;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct region m = mapped(r, kinds[i], RIG_REMOTE);
+
+		check_moves(r, m);
+		assert_int_equal(ur_reach_stats(r->reach)->kernel, 0);
+		rig_dereg(r);
+	}
+}
+
+/* What cannot be mapped goes by the kernel, if it is let. */
+static void test_unmappable(void **state)
+{
+	const enum kind kinds[] = { KIND_MALLOC, KIND_PRIVATE_FILE,
+				    KIND_TWO_FILES };
+	struct rig *r = *state;
+	uint64_t word = 42;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct region m = mapped(r, kinds[i], RIG_REMOTE);
+
+		assert_int_equal(rig_write(r, m, 8, &word, 8), -EAGAIN);
+		ur_reach_by_kernel(r->reach, true);
+		check_moves(r, m);
+		assert_int_equal(ur_reach_stats(r->reach)->mapped, 0);
+		rig_dereg(r);
+	}
+}
+
+static int atomic_op(struct rig *r, struct region m, size_t at, bool cas,
+		     uint64_t x, uint64_t swap, uint64_t *old)
+{
+	return ur_reach_atomic(r->reach, RIG_QPN, RIG_SQPN, m.key, m.va + at,
+			       cas, x, swap, old);
+}
+
+static void test_atomics(void **state)
+{
+	struct rig *r = *state;
+	struct region m = mapped(r, KIND_MEMFD, RIG_REMOTE);
+	uint64_t old = 99;
+
+	rig_poke(r, 64, 1000);
+	assert_int_equal(atomic_op(r, m, 64, false, 7, 0, &old), 0);
+	assert_int_equal(old, 1000);
+	assert_int_equal(atomic_op(r, m, 64, true, 5, 6, &old), 0);
+	assert_int_equal(old, 1007);
+	assert_int_equal(atomic_op(r, m, 64, true, 1007, 6, &old), 0);
+	assert_int_equal(rig_peek(r, 64), 6);
+	old = 99;
+	assert_int_equal(atomic_op(r, m, 65, false, 1, 0, &old), -EAGAIN);
+	assert_int_equal(atomic_op(r, m, SIZE - 4, false, 1, 0, &old), -EAGAIN);
+	assert_int_equal(old, 99);
+	rig_dereg(r);
+	assert_int_equal(atomic_op(r, m, 64, false, 1, 0, &old), -EAGAIN);
+}
+
+/* Nothing of the request is done when a part of it is not allowed. */
+static void test_range(void **state)
+{
+	struct rig *r = *state;
+	struct region m = mapped(r, KIND_MEMFD, RIG_REMOTE);
+	static uint8_t big[SIZE + 8];
+
+	memset(big, 0xee, sizeof(big));
+	assert_int_equal(rig_write(r, m, 0, big, SIZE + 1), -EAGAIN);
+	assert_int_equal(rig_peek(r, 0), 0);
+	assert_int_equal(rig_write(r, m, SIZE - 7, big, 8), -EAGAIN);
+	assert_int_equal(rig_write(r, m, (size_t)-1, big, 8), -EAGAIN);
+	assert_int_equal(rig_write(r, m, SIZE, big, 1), -EAGAIN);
+	assert_int_equal(rig_write(r, m, (size_t)0 - m.va, big, 1), -EAGAIN);
+	assert_int_equal(rig_peek(r, SIZE - 8), 0);
+	assert_int_equal(rig_write(r, m, SIZE - 8, big, 8), 0);
+}
+
+static void qp(struct target *t, struct call *c)
+{
+	static struct ur_pd other;
+
+	ur_export_qp_set(t->own, RIG_QPN, c->in[3] ? &other : &t->pd,
+			 (uint32_t)c->in[0], (uint32_t)c->in[1], c->in[2]);
+}
+
+static void set_qp(struct rig *r, uint32_t access, uint32_t dest, bool open,
+		   bool other_pd)
+{
+	const struct call c = { .in = { access, dest, open, other_pd } };
+
+	rig_call_all(r, qp, c);
+}
+
+static void test_qp(void **state)
+{
+	struct rig *r = *state;
+	struct region m = mapped(r, KIND_MEMFD, RIG_REMOTE);
+	uint64_t w = 1, old;
+
+	assert_int_equal(rig_write(r, m, 0, &w, 8), 0);
+	set_qp(r, RIG_REMOTE, RIG_SQPN, false, false);
+	assert_int_equal(rig_write(r, m, 0, &w, 8), -EAGAIN);
+	set_qp(r, RIG_REMOTE, RIG_SQPN + 1, true, false);
+	assert_int_equal(rig_write(r, m, 0, &w, 8), -EAGAIN);
+	set_qp(r, RIG_REMOTE, RIG_SQPN, true, true);
+	assert_int_equal(rig_write(r, m, 0, &w, 8), -EAGAIN);
+	set_qp(r, UR_ACCESS_REMOTE_READ, RIG_SQPN, true, false);
+	assert_int_equal(rig_write(r, m, 0, &w, 8), -EAGAIN);
+	assert_int_equal(atomic_op(r, m, 0, false, 1, 0, &old), -EAGAIN);
+	assert_int_equal(rig_read(r, m, 0, &w, 8), 0);
+	set_qp(r, UR_ACCESS_REMOTE_WRITE, RIG_SQPN, true, false);
+	assert_int_equal(rig_read(r, m, 0, &w, 8), -EAGAIN);
+	assert_int_equal(rig_write(r, m, 0, &w, 8), 0);
+}
+
+static void test_rights(void **state)
+{
+	struct rig *r = *state;
+	struct region m;
+	uint64_t w = 1, old;
+
+	m = mapped(r, KIND_MEMFD,
+		   UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_READ);
+	assert_int_equal(rig_read(r, m, 0, &w, 8), 0);
+	assert_int_equal(rig_write(r, m, 0, &w, 8), -EAGAIN);
+	assert_int_equal(atomic_op(r, m, 0, false, 1, 0, &old), -EAGAIN);
+	rig_dereg(r);
+	m = rig_region(r, KIND_MEMFD, SIZE, UR_ACCESS_LOCAL_WRITE);
+	ur_reach_by_kernel(r->reach, true);
+	assert_int_equal(rig_read(r, m, 0, &w, 8), -EAGAIN);
+	m.key++;
+	assert_int_equal(rig_read(r, m, 0, &w, 8), -EAGAIN);
+}
+
+static bool maps_say(const char *what)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[4096];
+	bool found = false;
+
+	while (fgets(line, sizeof(line), f))
+		found = found || strstr(line, what);
+	fclose(f);
+	return found;
+}
+
+/* What is deregistered keeps no memory alive in the peer. */
+static void test_forget(void **state)
+{
+	struct rig *r = *state;
+	struct region m = mapped(r, KIND_MEMFD, RIG_REMOTE);
+	uint64_t w = 1;
+
+	assert_int_equal(rig_write(r, m, 0, &w, 8), 0);
+	assert_true(maps_say("/memfd:target"));
+	rig_dereg(r);
+	assert_int_equal(rig_write(r, m, 0, &w, 8), -EAGAIN);
+	assert_true(rig_pump(r));
+	assert_false(maps_say("/memfd:target"));
+}
+
+static void rereg(struct target *t, struct call *c)
+{
+	struct ur_mr old = t->mr;
+
+	t->mr.iova = t->mr.iova + 0x1000;
+	t->mr.addr += 0x1000;
+	t->mr.length -= 0x1000;
+	ur_export_mr_replace(t->own, &old, &t->mr);
+}
+
+static void test_rereg(void **state)
+{
+	struct rig *r = *state;
+	struct region m = mapped(r, KIND_MEMFD, RIG_REMOTE);
+	uint64_t w = 1;
+
+	assert_int_equal(rig_write(r, m, 0, &w, 8), 0);
+	rig_call(r, rereg, 0, 0, 0);
+	assert_int_equal(rig_write(r, m, 0, &w, 8), -EAGAIN);
+	assert_true(rig_pump(r));
+	rig_warm(r, m.key, m.va + 0x1000);
+	w = 77;
+	assert_int_equal(rig_write(r, m, 0x1000, &w, 8), 0);
+	assert_int_equal(rig_write(r, m, 0xff8, &w, 16), -EAGAIN);
+	assert_int_equal(rig_peek(r, 0x1000), 77);
+}
+
+static void cut(struct target *t, struct call *c)
+{
+	c->out[0] = (uint64_t)ftruncate(t->fd, 4096);
+}
+
+/* A file that became shorter faults in both processes: neither dies. */
+static void test_truncated(void **state)
+{
+	struct rig *r = *state;
+	struct region m = mapped(r, KIND_MEMFD, RIG_REMOTE);
+	uint64_t w[2] = { 1, 2 };
+
+	ur_guard_install(); /* in front of cmocka's handlers */
+	assert_int_equal(rig_call(r, cut, 0, 0, 0), 0);
+	assert_int_equal(rig_write(r, m, 8192, w, 16), -EAGAIN);
+	assert_int_equal(rig_read(r, m, 8192, w, 16), -EAGAIN);
+	assert_int_equal(atomic_op(r, m, 8192, false, 1, 0, w), -EAGAIN);
+	ur_reach_by_kernel(r->reach, true);
+	assert_int_equal(rig_read(r, m, 8192, w, 16), -EAGAIN);
+	assert_int_equal(rig_write(r, m, 0, w, 16), 0);
+}
+
+static void test_local_fault(void **state)
+{
+	struct rig *r = *state;
+	struct region m = mapped(r, KIND_MEMFD, RIG_REMOTE);
+	void *gone =
+		mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	ur_guard_install();
+	assert_int_equal(rig_write(r, m, 0, gone, 8), -EAGAIN);
+	assert_int_equal(rig_read(r, m, 0, gone, 8), -EAGAIN);
+	munmap(gone, 4096);
+}
+
+static void test_pieces(void **state)
+{
+	struct rig *r = *state;
+	struct region m = mapped(r, KIND_MEMFD, RIG_REMOTE);
+	char a[] = "abc", b[] = "defgh", c[] = "";
+	const struct iovec iov[] = { { c, 0 }, { a, 3 }, { c, 0 }, { b, 5 } };
+
+	for (int way = 0; way < 2; way++) {
+		assert_int_equal(ur_reach_write(r->reach, RIG_QPN, RIG_SQPN,
+						m.key, m.va + 9, iov, 4, 8),
+				 0);
+		assert_int_equal(rig_peek(r, 9), 0x6867666564636261);
+		memset(a, 0, 3);
+		memset(b, 0, 5);
+		assert_int_equal(ur_reach_read(r->reach, RIG_QPN, RIG_SQPN,
+					       m.key, m.va + 9, iov, 4, 8),
+				 0);
+		assert_string_equal(a, "abc");
+		assert_string_equal(b, "defgh");
+		m = rig_region(r, KIND_MALLOC, SIZE, RIG_REMOTE);
+		ur_reach_by_kernel(r->reach, true);
+	}
+}
+
+/* Memory on demand follows what its owner maps: never by a mapping. */
+static void remap(struct target *t, struct call *c)
+{
+	c->out[0] =
+		mmap(t->mem, t->size, PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_FIXED | MAP_ANONYMOUS, -1, 0) == t->mem;
+}
+
+static void test_on_demand(void **state)
+{
+	struct rig *r = *state;
+	struct region m = rig_region(r, KIND_MEMFD, SIZE,
+				     RIG_REMOTE | UR_ACCESS_ON_DEMAND);
+	uint64_t w = 5;
+
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(rig_write(r, m, 0, &w, 8), 0);
+	assert_int_equal(ur_reach_stats(r->reach)->asked, 0);
+	assert_int_equal(rig_call(r, remap, 0, 0, 0), 1);
+	assert_int_equal(rig_write(r, m, 8, &w, 8), 0);
+	assert_int_equal(rig_peek(r, 8), 5);
+	assert_int_equal(rig_peek(r, 0), 0);
+}
+
+/* The channel is the parent's; a child has no business in it. */
+static void test_forked(void **state)
+{
+	struct rig *r = *state;
+	struct region m = mapped(r, KIND_MEMFD, RIG_REMOTE);
+	uint64_t w = 5;
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(rig_write(r, m, 0, &w, 8) != -EAGAIN);
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	assert_int_equal(rig_peek(r, 0), 0);
+	assert_int_equal(rig_write(r, m, 0, &w, 8), 0);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_kinds),	T(test_unmappable),  T(test_atomics),
+		T(test_range),	T(test_qp),	     T(test_rights),
+		T(test_forget), T(test_rereg),	     T(test_truncated),
+		T(test_pieces), T(test_local_fault), T(test_on_demand),
+		T(test_forked),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
