@@ -151,6 +151,13 @@ static void slot_clear(struct ur_mr_slots *s, uint32_t at)
 	}
 }
 
+static void tell(const struct ur_mr_table *t, const struct ur_mr *was,
+		 const struct ur_mr *is)
+{
+	if (t->changed)
+		t->changed(t->changed_arg, was, is);
+}
+
 static void quiesce(const struct ur_mr_table *t)
 {
 	if (t->quiesce)
@@ -317,6 +324,7 @@ static int publish(struct ur_mr_table *t, const struct ur_mr *want,
 		return ret;
 	}
 	atomic_fetch_add(&mr->pd->users, 1);
+	tell(t, NULL, mr);
 	*out = mr;
 	return 0;
 }
@@ -374,6 +382,7 @@ int ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr)
 	ur_unlock(&t->lock);
 	if (busy)
 		return -EBUSY;
+	tell(t, mr, NULL);
 	quiesce(t);
 	atomic_fetch_sub(&mr->pd->users, 1);
 	free(mr);
@@ -421,6 +430,7 @@ int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
 		free(to);
 		return ret;
 	}
+	tell(t, old, to);
 	quiesce(t);
 	atomic_fetch_add(&to->pd->users, 1);
 	atomic_fetch_sub(&old->pd->users, 1);

@@ -55,6 +55,14 @@ struct ur_mr_table {
 	/* Returns after every lane's lock was free once; set by the engine. */
 	void (*quiesce)(void *arg);
 	void *quiesce_arg;
+	/*
+	 * A region is there (was NULL), is going (is NULL), or is another one
+	 * under the same key; set by the engine, or NULL.  What was is not
+	 * freed before it returns.  No lock is held.
+	 */
+	void (*changed)(void *arg, const struct ur_mr *was,
+			const struct ur_mr *is);
+	void *changed_arg;
 };
 
 int ur_mr_table_init(struct ur_mr_table *t);

@@ -11,6 +11,8 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "engine/internal.h"
+#include "engine/near.h"
+#include "reach/export.h"
 
 static const struct ur_lane_ops *const ops_of[UR_DEV_KINDS] = {
 	[UR_DEV_ROCE] = &ur_lane_roce,
@@ -72,6 +74,7 @@ int ur_adapter_create(enum ur_dev_kind kind, struct ur_adapter **out)
 	}
 	a->mrs.quiesce = quiesce;
 	a->mrs.quiesce_arg = a;
+	ur_near_prepare(a);
 	*out = a;
 	return 0;
 fini_mrs:
@@ -88,6 +91,8 @@ void ur_adapter_destroy(struct ur_adapter *a)
 	if (a->srqs)
 		ur_srq_table_free(a->srqs);
 	ur_mr_table_fini(&a->mrs);
+	if (a->export)
+		ur_export_free(a->export);
 	ur_dev_fini(&a->dev);
 	ur_lock_fini(&a->lock);
 	free(a);

@@ -15,6 +15,7 @@
 #include "engine/internal.h"
 #include "engine/report.h"
 #include "link/shm.h"
+#include "reach/reach.h"
 #include "roce/near.h"
 
 #define GREETING 1u
@@ -25,6 +26,7 @@ struct greeting {
 	uint8_t type;
 	uint8_t version;
 	uint16_t slot;
+	int32_t pid; /* as it sees itself */
 };
 
 struct near_link {
@@ -93,10 +95,35 @@ static void on_peer(void *arg, const struct ur_client_peer_note *from)
 	}
 }
 
+static void on_region(void *arg, const struct ur_mr *was,
+		      const struct ur_mr *is)
+{
+	struct ur_export *e = arg;
+
+	if (was && is)
+		ur_export_mr_replace(e, was, is);
+	else if (is)
+		ur_export_mr_add(e, is);
+	else
+		ur_export_mr_remove(e, was);
+}
+
+void ur_near_prepare(struct ur_adapter *a)
+{
+	if (by_user() || a->ops != &ur_lane_roce)
+		return;
+	a->export = ur_export_create();
+	if (!a->export)
+		return;
+	a->mrs.changed_arg = a->export;
+	a->mrs.changed = on_region;
+}
+
 void ur_near_configure(struct ur_lane *l, struct ur_roce_config *cfg)
 {
 	if (by_user())
 		return;
+	cfg->export = l->adapter->export;
 	cfg->want_peer = want_peer;
 	cfg->want_arg = l;
 }
@@ -140,11 +167,14 @@ static void ring_bell(struct ur_near_peer *p)
 
 static int greet(const struct near_link *x)
 {
+	struct ur_export *e = x->lane->adapter->export;
 	struct greeting g = { .type = GREETING,
 			      .version = UR_CHAN_VERSION,
-			      .slot = (uint16_t)x->lane->slot };
+			      .slot = (uint16_t)x->lane->slot,
+			      .pid = getpid() };
+	int fds[2] = { x->lane->wake_fd, e ? ur_export_fd(e) : -1 };
 
-	return ur_shm_say(&x->shm, &g, sizeof(g), &x->lane->wake_fd, 1);
+	return ur_shm_say(&x->shm, &g, sizeof(g), fds, e ? 2 : 1);
 }
 
 /* NULL: no room for one more; the pair is dropped. */
@@ -177,6 +207,7 @@ static void drop_link(struct near_link *x)
 		ur_near_close(l->roce, &x->peer, ur_clock_ns());
 		ur_lane_send(l, ur_clock_ns());
 		ur_lane_unlock(l);
+		ur_reach_close(x->peer.reach);
 	}
 	ur_shm_drop(&x->shm);
 	if (x->bell_fd >= 0)
@@ -292,13 +323,17 @@ static bool open_link(struct near_link *x, const struct greeting *g,
 {
 	struct ur_lane *l = x->lane;
 
-	if (x->open || nfds != 1 || g->version != UR_CHAN_VERSION ||
+	if (x->open || nfds < 1 || g->version != UR_CHAN_VERSION ||
 	    g->slot != x->peer.slot)
 		return false;
 	if (ur_chan_attach(&x->peer.chan, x->shm.mem, x->shm.side))
 		return false;
 	x->bell_fd = dup(fds[0]);
 	x->open = true;
+	if (nfds > 1)
+		x->peer.reach = ur_reach_open(fds[1], g->pid, x->shm.sock,
+					      ur_chan_extra(&x->peer.chan),
+					      x->shm.side, l->adapter->export);
 	ur_lane_lock(l);
 	ur_near_open(l->roce, &x->peer);
 	ur_near_ring(l->roce);
@@ -326,6 +361,10 @@ static bool hear(struct near_link *x)
 
 		memcpy(&g, msg, sizeof(g));
 		ok = open_link(x, &g, fds, nfds);
+	} else if (len > 0 && msg[0] >= UR_REACH_MSG_MIN && x->peer.reach) {
+		(void)ur_reach_message(x->peer.reach, msg, (size_t)len, fds,
+				       nfds);
+		ok = true;
 	}
 	for (unsigned int i = 0; i < nfds; i++)
 		close(fds[i]);

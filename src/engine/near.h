@@ -15,11 +15,15 @@
 #include <stdint.h>
 
 struct json_object;
+struct ur_adapter;
 struct ur_client;
 struct ur_lane;
 struct ur_roce_config;
 
 #define UR_NEAR_MAX 256u /* channels of a process */
+
+/* A new adapter: its memory can be reached by peers from now on. */
+void ur_near_prepare(struct ur_adapter *a);
 
 /* Before the protocol is made: may lanes of this process have channels? */
 void ur_near_configure(struct ur_lane *l, struct ur_roce_config *cfg);

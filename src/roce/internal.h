@@ -285,6 +285,7 @@ struct ur_roce {
 	void (*comm_est)(uint32_t qpn);
 	void (*want_peer)(void *arg, uint16_t slot); /* NULL: wire only */
 	void *want_arg;
+	struct ur_export *export;
 	struct ur_list peers; /* ur_near_peer.node */
 	bool near_acks;	      /* some of theirs wait for a ride */
 	struct ur_rng rng;
@@ -579,6 +580,8 @@ static inline bool ur_near_busy(const struct ur_rqp *q)
 	return q->near.sent != q->near.completed || q->near.off;
 }
 void ur_near_enter(struct ur_rqp *q, enum ur_qp_state state);
+/* Attributes have changed: what a peer may do on its own. */
+void ur_near_show(struct ur_rqp *q);
 /* Its requester stops; its responder; both, and it leaves the channel. */
 void ur_near_req_stop(struct ur_rqp *q);
 void ur_near_resp_stop(struct ur_rqp *q);

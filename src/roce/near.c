@@ -77,7 +77,7 @@ static bool pay(struct ur_rqp *q, enum ur_near_due due)
 	case UR_NEAR_DUE_REFUSED:
 		if (!send_bare(q, UR_NEAR_REFUSED, false, 0))
 			return false;
-		q->near.serves = false;
+		ur_near_stop_serving(q);
 		return true;
 	case UR_NEAR_DUE_FAULT:
 		return send_bare(q, UR_NEAR_FAULT, false, UR_WC_REM_ACCESS_ERR);

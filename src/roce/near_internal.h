@@ -75,5 +75,7 @@ void ur_near_take_ask(struct ur_rqp *q, const struct ur_cell *c);
 void ur_near_take_request(struct ur_rqp *q, const struct ur_cell *c);
 /* Answers to READs and atomics; false: there was no room for all. */
 bool ur_near_answer(struct ur_rqp *q);
+/* No more requests until the peer asks again. */
+void ur_near_stop_serving(struct ur_rqp *q);
 
 #endif

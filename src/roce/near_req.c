@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "base/guard.h"
+#include "reach/reach.h"
 #include "roce/near_internal.h"
 
 static bool is_read(const struct ur_swqe *w)
@@ -330,6 +331,80 @@ static enum sent send_question(struct ur_rqp *q, struct ur_swqe *w)
 	return SENT;
 }
 
+static int direct_message(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct iovec iov[UR_MAX_SGE];
+	int n;
+
+	if (w->flags & UR_SEND_INLINE) {
+		iov[0].iov_base = (void *)(uintptr_t)w->data.inline_data;
+		iov[0].iov_len = w->length;
+		n = 1;
+	} else if (is_read(w)) {
+		n = ur_sge_locate(q->qp->mrs, q->qp->pd, w->data.sge,
+				  w->num_sge, 0, w->length, iov, UR_MAX_SGE);
+	} else {
+		n = ur_sge_gather(q->qp->mrs, q->qp->pd, w->data.sge,
+				  w->num_sge, 0, w->length, iov, UR_MAX_SGE);
+	}
+	if (n < 0)
+		return n;
+	return (is_read(w) ? ur_reach_read : ur_reach_write)(
+		q->near.peer->reach, q->qp->attr.dest_qpn, q->qp->qpn,
+		w->wr.rdma.rkey, w->wr.rdma.remote_addr, iov, n, w->length);
+}
+
+/* It cannot be taken back once it is done, so the place for the old value is
+ * looked at first. */
+static int direct_atomic(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct iovec iov[UR_MAX_SGE];
+	uint64_t old;
+	int n = ur_sge_locate(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge, 0,
+			      8, iov, UR_MAX_SGE);
+
+	if (n < 0)
+		return n;
+	n = ur_reach_atomic(q->near.peer->reach, q->qp->attr.dest_qpn,
+			    q->qp->qpn, w->wr.atomic.rkey,
+			    w->wr.atomic.remote_addr,
+			    w->opcode == UR_WR_CMP_SWP,
+			    w->wr.atomic.compare_add, w->wr.atomic.swap, &old);
+	if (n)
+		return n;
+	if (ur_sge_scatter(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge, 0,
+			   &old, sizeof(old)))
+		ur_req_fail(q, UR_WC_LOC_PROT_ERR);
+	return 0;
+}
+
+/*
+ * Done by ourselves in the peer's memory, if that is possible and nothing of
+ * before is under way.  False: it was not, the channel is the way.
+ */
+static bool do_directly(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	int err;
+
+	if (w->length == 0 || w->opcode == UR_WR_RDMA_WRITE_IMM)
+		return false;
+	if (is_atomic(w))
+		err = direct_atomic(q, w);
+	else if (is_read(w) || is_write(w))
+		err = direct_message(q, w);
+	else
+		return false;
+	if (err)
+		return false;
+	q->r->cnt.near_direct++;
+	if (!q->qp->is_near)
+		return true; /* it failed */
+	q->req.cur++;
+	q->req.fresh++;
+	ur_req_complete(q, w, UR_WC_SUCCESS);
+	return true;
+}
+
 /* As on the wire: SQD finishes what was begun, a fence waits for answers. */
 static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
 {
@@ -360,6 +435,8 @@ static bool send_next(struct ur_rqp *q)
 		ur_rqp_want_send(q);
 		return false;
 	}
+	if (n->peer->reach && !ur_near_busy(q) && do_directly(q, w))
+		return true;
 	e = is_answered(w) ? send_question(q, w) : send_message(q, w);
 	/* Completions stay in order: it fails when it is the oldest. */
 	if (e == NO_MEMORY && !outstanding(q))

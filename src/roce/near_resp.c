@@ -9,13 +9,36 @@
 #include <stdlib.h>
 
 #include "base/guard.h"
+#include "reach/export.h"
 #include "roce/near_internal.h"
+
+/* What the responder would do for it, the peer may do itself (reach/). */
+void ur_near_show(struct ur_rqp *q)
+{
+	uint32_t access = q->qp->attr.access;
+
+	if (!q->near.serves)
+		return;
+	if (!q->near.res_size)
+		access &= ~(uint32_t)(UR_ACCESS_REMOTE_READ |
+				      UR_ACCESS_REMOTE_ATOMIC);
+	ur_export_qp_set(q->r->export, q->qp->qpn, q->qp->pd, access,
+			 q->qp->attr.dest_qpn, true);
+}
+
+void ur_near_stop_serving(struct ur_rqp *q)
+{
+	if (q->near.serves)
+		ur_export_qp_set(q->r->export, q->qp->qpn, q->qp->pd, 0,
+				 q->qp->attr.dest_qpn, false);
+	q->near.serves = false;
+}
 
 void ur_near_resp_stop(struct ur_rqp *q)
 {
 	struct ur_near *n = &q->near;
 
-	n->serves = false;
+	ur_near_stop_serving(q);
 	n->in_message = false;
 	n->res_count = 0;
 	ur_list_del(&n->acking);
@@ -56,6 +79,7 @@ void ur_near_take_ask(struct ur_rqp *q, const struct ur_cell *c)
 	n->due &= (uint8_t) ~(UR_NEAR_DUE_READY | UR_NEAR_DUE_REFUSED |
 			      UR_NEAR_DUE_FAULT | UR_NEAR_DUE_DONE);
 	n->serves = true;
+	ur_near_show(q);
 	ur_near_owe(q, UR_NEAR_DUE_READY);
 }
 

@@ -84,6 +84,7 @@ void ur_rqp_fail(struct ur_rqp *q, int event)
 		return;
 	ur_rqp_set_state(q, UR_QPS_ERR);
 	requester_stop(q);
+	ur_near_resp_stop(q);
 	if (q->loan)
 		ur_loan_stop(q);
 	if (event >= 0)
@@ -349,6 +350,7 @@ int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 			return err;
 	}
 	take_attrs(&qp->attr, attr, mask);
+	ur_near_show(q);
 	enter(q, from, to);
 	if (mask & UR_QP_PATH_MIG_STATE)
 		ur_mig_modify(q, attr->path_mig_state);

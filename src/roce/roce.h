@@ -17,6 +17,7 @@
 #include "core/xrc.h"
 #include "roce/counters.h"
 
+struct ur_export;
 struct ur_roce;
 
 /*
@@ -49,6 +50,7 @@ struct ur_roce_config {
 	 * wanted (roce/near.h).  NULL: there are none. */
 	void (*want_peer)(void *arg, uint16_t slot);
 	void *want_arg;
+	struct ur_export *export;     /* what such peers may do here; or NULL */
 	const struct ur_xrc_ops *xrc; /* NULL: domains end here */
 	void *xrc_arg;
 };
