@@ -174,7 +174,7 @@ enum ur_peer_kind {
 
 /* A READ or atomic of the peer that is not answered completely. */
 struct ur_near_res {
-	bool read; /* else an atomic */
+	bool read;	/* else an atomic */
 	uint32_t index; /* the requester's name for it */
 	uint32_t rkey;
 	uint32_t len;
@@ -200,6 +200,7 @@ struct ur_near {
 	struct ur_list full;	   /* peer->full */
 	struct ur_list acking;	   /* peer->acks */
 	uint8_t due;		   /* UR_NEAR_DUE_ */
+	bool wire_only; /* has a second path, so shall use the first one */
 	/* Requester: */
 	/* The peer takes requests of `epoch`.  They go there while is_near of
 	 * the QP is set; then nothing is under way on the wire. */
@@ -286,8 +287,9 @@ struct ur_roce {
 	void (*want_peer)(void *arg, uint16_t slot); /* NULL: wire only */
 	void *want_arg;
 	struct ur_export *export;
-	struct ur_list peers; /* ur_near_peer.node */
-	bool near_acks;	      /* some of theirs wait for a ride */
+	struct ur_list peers;		 /* ur_near_peer.node */
+	bool near_acks;			 /* some of theirs wait for a ride */
+	const struct ur_chan *near_from; /* whose cell is being taken */
 	struct ur_rng rng;
 	struct ur_rqp **qps; /* by index */
 	uint32_t qp_count;

@@ -189,6 +189,7 @@ void ur_near_stop(struct ur_rqp *q)
 	ur_near_req_stop(q);
 	ur_near_resp_stop(q);
 	n->due = 0;
+	n->wire_only = false;
 	ur_list_del(&n->full);
 	ur_list_del(&n->node);
 	n->peer = NULL;
@@ -301,16 +302,17 @@ static void take_response(struct ur_rqp *q, const struct ur_cell *c)
 		ur_near_take_answer(q, c);
 }
 
+/* What was done before the request completes before it is received. */
 static void take(struct ur_rqp *q, const struct ur_cell *c)
 {
+	if (c->flags & UR_NEAR_ACK)
+		ur_near_take_ack(q, c->ack);
 	if (c->kind == UR_NEAR_HELLO)
 		greet(q);
 	else if (c->kind == UR_NEAR_ASK)
 		ur_near_take_ask(q, c);
 	else if (c->kind >= UR_NEAR_SEND)
 		ur_near_take_request(q, c);
-	if (c->flags & UR_NEAR_ACK)
-		ur_near_take_ack(q, c->ack);
 	if (c->kind >= UR_NEAR_READY && c->kind < UR_NEAR_SEND)
 		take_response(q, c);
 	ur_rqp_check_overrun(q);
@@ -323,6 +325,7 @@ static void take_oldest(struct ur_roce *r, struct ur_near_peer *p)
 	struct ur_rqp *q;
 
 	memcpy(&c, ur_chan_oldest(&p->chan), sizeof(c));
+	r->near_from = &p->chan;
 	q = addressee(r, p, &c);
 	if (q)
 		take(q, &c);
@@ -374,6 +377,25 @@ static void tell_done(struct ur_near_peer *p, bool all)
 	}
 }
 
+static void tell_all(const struct ur_roce *r, bool all)
+{
+	ur_list_for_each(pos, &r->peers)
+		tell_done(ur_container_of(pos, struct ur_near_peer, node), all);
+}
+
+void ur_near_tell_others(const struct ur_rqp *q)
+{
+	ur_list_for_each_safe(pos, tmp, &q->near.peer->acks) {
+		struct ur_rqp *o =
+			ur_container_of(pos, struct ur_rqp, near.acking);
+
+		if (o == q)
+			continue;
+		ur_list_del(pos);
+		ur_near_owe(o, UR_NEAR_DUE_DONE);
+	}
+}
+
 static int poll_peer(struct ur_roce *r, struct ur_near_peer *p)
 {
 	int n = 0;
@@ -386,10 +408,7 @@ static int poll_peer(struct ur_roce *r, struct ur_near_peer *p)
 		serve_waiting(p);
 	while (p->broken && !ur_list_empty(&p->qps))
 		part(ur_container_of(p->qps.next, struct ur_rqp, near.node));
-	if (n == 0)
-		return 0;
-	tell_done(p, false);
-	if (ur_chan_tell(&p->chan))
+	if (n && ur_chan_tell(&p->chan))
 		p->bell(p);
 	return n;
 }
@@ -402,6 +421,9 @@ int ur_near_poll(struct ur_roce *r, uint64_t now_ns)
 	ur_list_for_each(pos, &r->peers)
 		n += poll_peer(r,
 			       ur_container_of(pos, struct ur_near_peer, node));
+	/* All of them: of a channel with ourselves each end has its own. */
+	if (n)
+		tell_all(r, false);
 	ur_near_ring(r);
 	return n;
 }
@@ -411,9 +433,7 @@ void ur_near_settle(struct ur_roce *r)
 	if (!r->near_acks)
 		return;
 	r->near_acks = false;
-	ur_list_for_each(pos, &r->peers)
-		tell_done(ur_container_of(pos, struct ur_near_peer, node),
-			  true);
+	tell_all(r, true);
 	ur_near_ring(r);
 }
 

@@ -57,6 +57,12 @@ void ur_near_wait_room(struct ur_rqp *q);
 /* Send it now or as soon as there is room. */
 void ur_near_owe(struct ur_rqp *q, enum ur_near_due due);
 
+/*
+ * Before a request of q leaves: what other QPs have received by now is told,
+ * so that it completes at the peer before what is asked next.
+ */
+void ur_near_tell_others(const struct ur_rqp *q);
+
 /* The channel is not what it should be: its QPs fail. */
 void ur_near_broken(struct ur_rqp *q);
 

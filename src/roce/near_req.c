@@ -59,7 +59,7 @@ static bool is_known(const struct ur_rqp *q, const struct ur_swqe *w)
 	case UR_WR_RDMA_READ:
 	case UR_WR_CMP_SWP:
 	case UR_WR_FETCH_ADD:
-		return !q->qp->attr.rate_limit;
+		return !q->qp->attr.rate_limit && !q->near.wire_only;
 	case UR_WR_LOCAL_INV:
 	case UR_WR_BIND_MW:
 	case UR_WR_SEND_INV:
@@ -437,6 +437,8 @@ static bool send_next(struct ur_rqp *q)
 	}
 	if (n->peer->reach && !ur_near_busy(q) && do_directly(q, w))
 		return true;
+	if (!ur_list_empty(&n->peer->acks))
+		ur_near_tell_others(q);
 	e = is_answered(w) ? send_question(q, w) : send_message(q, w);
 	/* Completions stay in order: it fails when it is the oldest. */
 	if (e == NO_MEMORY && !outstanding(q))
@@ -526,7 +528,7 @@ static const void *answer_bytes(const struct ur_rqp *q, const struct ur_cell *c)
 		return &c->body.value[0];
 	if (c->flags & UR_NEAR_IN_BODY)
 		return c->len <= UR_NEAR_WRITE_BODY ? &c->body.value : NULL;
-	return ur_chan_payload(&q->near.peer->chan, c->body.at, c->len);
+	return ur_chan_payload(q->r->near_from, c->body.at, c->len);
 }
 
 void ur_near_take_answer(struct ur_rqp *q, const struct ur_cell *c)

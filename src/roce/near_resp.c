@@ -99,7 +99,7 @@ static const uint8_t *payload_of(const struct ur_rqp *q,
 				 const struct ur_cell *c)
 {
 	if (!(c->flags & UR_NEAR_IN_BODY))
-		return ur_chan_payload(&q->near.peer->chan, c->body.at, c->len);
+		return ur_chan_payload(q->r->near_from, c->body.at, c->len);
 	if (c->kind == UR_NEAR_WRITE)
 		return c->len <= UR_NEAR_WRITE_BODY
 			       ? (const void *)c->body.value

@@ -350,6 +350,8 @@ int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 			return err;
 	}
 	take_attrs(&qp->attr, attr, mask);
+	if (mask & UR_QP_ALT_PATH)
+		q->near.wire_only = true;
 	ur_near_show(q);
 	enter(q, from, to);
 	if (mask & UR_QP_PATH_MIG_STATE)
