@@ -25,7 +25,8 @@
 #include "pair.h"
 
 #define WINDOW	64u
-#define SHARE	65536u /* larger messages share one buffer */
+/* Larger messages share one buffer. */
+#define SHARE	((size_t)64 << 10)
 #define ADDRESS 256u
 
 /* What one side tells the other, in memory that they share. */

@@ -17,7 +17,8 @@
 #include "pair.h"
 
 #define WINDOW 64
-#define SHARE  65536u /* larger messages are received into one buffer */
+/* Larger messages are received into one buffer. */
+#define SHARE  ((size_t)64 << 10)
 
 static int rank;
 static char *out;

@@ -14,7 +14,7 @@ FONT = 'font-family="sans-serif" font-size="12"'
 
 
 def bytes_text(value):
-    for power, letter in ((20, ' MiB'), (10, ' KiB')):
+    for power, letter in ((30, ' GiB'), (20, ' MiB'), (10, ' KiB')):
         if value >= 2 ** power:
             return f'{value / 2 ** power:g}{letter}'
     return f'{value:g} B'

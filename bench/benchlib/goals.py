@@ -112,6 +112,12 @@ def network(scene):
     yield Goal('iWARP SEND 8 B latency, bare TCP',
                c('urniw0', 'send lat', 8), 1.15, [c('TCP', 'lat', 8)])
     if scene is LOOPBACK:
+        for what, limit in (('first message cost', 5000),
+                            ('idle queue pair memory', 4),
+                            ('idle second cost', 100)):
+            yield Goal(f'{what}', c('urnic0', what, 1), limit)
+        yield Goal('ibv_reg_mr of 1 GiB', c('urnic0', 'ibv_reg_mr cost',
+                                            2 ** 30), 20, strict=True)
         for who in ('urnic0', 'urniw0'):
             for op, size in (('connections', 64), ('setup', 1)):
                 yield Goal(f'{who} {op}, TCP', c(who, op, size), None,

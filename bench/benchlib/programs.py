@@ -349,3 +349,41 @@ def connections(scene, who, kind, device=None):
                 cell(scene.name, who, 'setup', 1): one['median_us'],
                 cell(scene.name, who, 'p99 setup', 1): one['p99_us']}
     return take
+
+
+def costs(scene, device):
+    """The calls beside the data path; the first run finds or starts a
+    daemon."""
+    def take(world):
+        argv = [world.urnic, 'run', '--', world.own('verbs_costs'), device]
+        place = world.place(scene.place)
+        world.call(place.a, [world.urnic, 'devices'])
+        found = world.json(f'{scene.name}/{device} costs', place.a, argv,
+                           scene.env)
+        return {cell(scene.name, device, 'first message cost', 1):
+                found['first_message_us'],
+                cell(scene.name, device, 'ibv_reg_mr cost', 2 ** 30):
+                found['reg_mr_us'],
+                cell(scene.name, device, 'idle queue pair memory', 1):
+                found['qp_kib'],
+                cell(scene.name, device, 'idle second cost', 1):
+                found['idle_us']}
+    return take
+
+
+def fi_pingpong(scene, who, provider, size):
+    """libfabric's own program; its mean."""
+    def take(world):
+        world.need('fi_pingpong', 'libfabric-bin')
+        place = world.place(scene.place)
+        argv = ['fi_pingpong', '-e', 'rdm', '-p', provider, '-S', size, '-I',
+                max(100, int(world.seconds * 50000))]
+        text = world.pair(f'{scene.name}/{who} {size}', place,
+                          argv + ['-B', 'PORT'],
+                          argv + ['-P', 'PORT', place.a.ip4])
+        # bytes, sent, acknowledged, total, time, MB/s, us a message, M/s
+        last = text.strip().splitlines()[-1].split()
+        if len(last) != 8 or last[0] != str(size):
+            raise Failure(f'{who}: no result in\n{text}')
+        return {cell(scene.name, who, 'lat', size): float(last[6])}
+    return take

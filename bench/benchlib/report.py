@@ -11,6 +11,8 @@ from benchlib.plan import KIB, MIB, SCENES
 from benchlib.samples import Samples, cell, parts, unit
 
 BEGIN, END = '<!-- bench: begin -->', '<!-- bench: end -->'
+# Units of what is not messages.
+BESIDE = ('connections', 'setup', 'cost', 'memory')
 # Columns of the overviews: title, unit's word, size.
 COLUMNS = (('8 B latency µs', 'lat', 8), ('8 B M/s', 'rate', 8),
            ('64 B M/s', 'rate', 64), ('64 KiB GB/s', 'bw', 64 * KIB),
@@ -38,7 +40,9 @@ def head(*titles):
 def name_of(name):
     """A cell in words, without its scene."""
     _, who, op, size, qps = parts(name)
-    said = f'{who} {op} {chart.bytes_text(size)}'
+    said = f'{who} {op}'
+    if op.split()[-1] not in BESIDE or size >= MIB:
+        said += f' {chart.bytes_text(size)}'
     return said + (f', {qps} queue pairs' if qps > 1 else '')
 
 
@@ -188,16 +192,18 @@ class Run:
                 out += [f'![{name[:-4]}]({name})', '']
         return out
 
-    def connection_table(self):
+    def beside_table(self):
         out = []
         for name in self.samples.cells():
-            scene, who, op, size, _ = parts(name)
-            if op.split()[-1] in ('connections', 'setup'):
-                out.append(row(f'{who} {op}, {size} at once',
+            if parts(name)[2].split()[-1] in BESIDE:
+                out.append(row(name_of(name),
                                number(self.samples.median(name)), unit(name)))
         if not out:
             return []
-        return ['## Connections', ''] + head('', 'median', 'unit') + out + ['']
+        return ['## Beside the data path', '',
+                'Connections: 64 at once; setup: one after the other, until '
+                'the first byte came.', ''] + head('', 'median', 'unit') + \
+            out + ['']
 
     def markdown(self):
         met, missed = self.tally()
@@ -212,7 +218,7 @@ class Run:
                f'- {met} comparisons as wanted, {missed} missed', '']
         for scene, scene_goals in goals():
             out += self.scene_text(scene, scene_goals, charts)
-        out += self.connection_table() + self.all_cells()
+        out += self.beside_table() + self.all_cells()
         if self.data['left_out']:
             out += ['## Left out', ''] + [
                 f'- {line}' for line in self.data['left_out']] + ['']
