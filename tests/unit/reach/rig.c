@@ -65,7 +65,7 @@ static ssize_t take_message(int sock, void *buf, size_t size, int *fd)
 	return n;
 }
 
-static bool pump(struct ur_reach *reach, int sock)
+bool rig_pump_on(struct ur_reach *reach, int sock)
 {
 	uint8_t buf[UR_REACH_MSG_SIZE];
 	int fd;
@@ -100,6 +100,7 @@ static void serve(const struct rig *r, int sock, int control)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 	ur_guard_install();
+	t.sock = sock;
 	t.own = ur_export_create();
 	must(t.own != NULL);
 	send_fd(control, ur_export_fd(t.own));
@@ -108,7 +109,7 @@ static void serve(const struct rig *r, int sock, int control)
 	must(t.reach != NULL);
 	ur_export_qp_set(t.own, RIG_QPN, &t.pd, RIG_REMOTE, RIG_SQPN, true);
 	while (poll(p, 2, -1) > 0) {
-		if (p[1].revents && !pump(t.reach, sock))
+		if (p[1].revents && !rig_pump_on(t.reach, sock))
 			p[1].fd = -1;
 		if (p[0].revents)
 			run_order(&t, control);
@@ -186,7 +187,7 @@ static bool pump_within(struct rig *r, int ms)
 {
 	struct pollfd p = { .fd = r->sock, .events = POLLIN };
 
-	return poll(&p, 1, ms) == 1 && pump(r->reach, r->sock);
+	return poll(&p, 1, ms) == 1 && rig_pump_on(r->reach, r->sock);
 }
 
 bool rig_pump(struct rig *r)
