@@ -197,8 +197,11 @@ static void shape_scenario(struct sim_world *w)
 	}
 	if (p->scenario == SIM_RNR)
 		p->recv_delay_ns = sim_range(w, 100, 3000) * SIM_US;
-	if (p->scenario == SIM_HOSTILE)
+	if (p->scenario == SIM_HOSTILE) {
 		p->hosts = sim_range(w, 3, SIM_HOSTS);
+		p->xrc_conns = sim_below(w, 3);
+		p->srq = p->srq && !p->xrc_conns;
+	}
 	if (sim_scenario_has_victim(w))
 		p->hosts = SIM_HOSTS;
 	if (is_error_scenario(p->scenario) || p->scenario == SIM_RESET)

@@ -434,6 +434,8 @@ void sim_rxq_reset(struct sim_rxq *q);
 
 /* conn.c */
 bool sim_end_receives(const struct sim_end *e);
+/* Its receives are the queue pair's own, and end with it. */
+bool sim_end_flushes(const struct sim_end *e);
 void sim_conn_create(struct sim_world *w, enum ur_qp_type type,
 		     struct sim_lane *a, struct sim_lane *b);
 void sim_conn_destroy(struct sim_conn *c);
