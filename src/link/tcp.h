@@ -25,6 +25,7 @@ struct ur_tcp_conn {
 	struct ur_list writable; /* in ur_tcp.writable */
 	int fd;
 	bool blocked; /* a write found no room */
+	bool watched; /* the set tells of room */
 	bool ended;   /* there is an end of the stream or an error to read */
 	int error;    /* -errno of a failed write; the end of the stream is
 		       * told as this */

@@ -210,6 +210,34 @@ static int pick_source(struct urc_id *id, const struct sockaddr *src,
 	return out->ss_family == dst->sa_family ? 0 : -EINVAL;
 }
 
+static bool is_ours(const struct sockaddr *addr)
+{
+	struct urc_device *d;
+	uint8_t gid[16];
+
+	urc_addr_gid(addr, gid);
+	for (uint32_t i = 0; (d = urc_device(i)); i++) {
+		if (ur_dev_gid_index(d->dev, gid) >= 0)
+			return true;
+	}
+	return false;
+}
+
+/* To an address of this host the kernel sends from that very address, so it
+ * needs not be asked. */
+static int find_source(struct sockaddr_storage *src,
+		       struct sockaddr_storage *dst)
+{
+	uint16_t port = urc_addr_port((struct sockaddr *)src);
+
+	if (!urc_addr_is_any((struct sockaddr *)src) ||
+	    !is_ours((struct sockaddr *)dst))
+		return urc_addr_route(src, dst);
+	*src = *dst;
+	urc_addr_set_port((struct sockaddr *)src, port);
+	return 0;
+}
+
 /* The id gets its addresses; it was idle or bound. */
 static int take_route(struct urc_id *id, const struct sockaddr_storage *src,
 		      const struct sockaddr_storage *dst)
@@ -262,7 +290,7 @@ static int resolve_addr(struct urc_id *id, const struct sockaddr *src_addr,
 	memcpy(&dst, dst_addr, urc_addr_len(dst_addr));
 	rc = pick_source(id, src_addr, dst_addr, &src);
 	if (rc == 0)
-		rc = urc_addr_route(&src, &dst);
+		rc = find_source(&src, &dst);
 	if (rc == 0)
 		rc = take_route(id, &src, &dst);
 	if (rc == 0)
