@@ -387,14 +387,26 @@ static int roce_disconnect(struct ur_conn *c)
 	return err;
 }
 
-/* Migration is the QP's affair; there is nothing to be told of it. */
+/* Of a migration: that our messages had better take the new path too. */
+static int migrated(struct ur_conn_roce *rc)
+{
+	int err;
+
+	ur_lock(&rc->conn.cmt->lock);
+	err = ur_cm_migrate(rc->id);
+	if (!err && rc->will >= 0)
+		make_will(rc, true);
+	ur_unlock(&rc->conn.cmt->lock);
+	return err;
+}
+
 static int roce_notify(struct ur_conn *c, enum ur_event_type event)
 {
 	struct ur_conn_roce *rc = roce_of(c);
 	int err;
 
 	if (event == UR_EVENT_PATH_MIG)
-		return 0;
+		return migrated(rc);
 	if (event != UR_EVENT_COMM_EST)
 		return -EINVAL;
 	ur_lock(&c->cmt->lock);
@@ -439,6 +451,8 @@ static int roce_qp_attr(struct ur_conn *c, enum ur_qp_state state,
 	ur_unlock(&c->cmt->lock);
 	if (!err && (*mask & UR_QP_AV))
 		complete_av(rc->rt, &attr->av);
+	if (!err && (*mask & UR_QP_ALT_PATH))
+		complete_av(rc->rt, &attr->alt_av);
 	return err;
 }
 
@@ -494,10 +508,40 @@ static void on_request(struct ur_conn_roce *listener, struct ur_cm_event *ev,
 		make_will(rc, false);
 }
 
-/* We offer no alternate paths and take none. */
-static void on_alt_path(struct ur_cm_event *ev)
+/* Load the path that the peer offers, if it is one of ours. */
+static enum ur_cm_apr take_alt_path(struct ur_conn_roce *rc,
+				    const struct ur_cm_event *ev)
 {
-	(void)ur_cm_apr(ev->id, UR_CM_APR_UNSUPPORTED, NULL, 0, ur_clock_ns());
+	struct ur_av av = { .scope_id = ev->path.scope_id,
+			    .tclass = ev->path.tclass,
+			    .hop_limit = ev->path.hop_limit };
+	struct ur_cm_info info;
+
+	if (ur_dev_gid_index(&rc->conn.adapter->dev, ev->path.local) < 0)
+		return UR_CM_APR_INVALID_GID;
+	memcpy(av.sgid, ev->path.local, 16);
+	memcpy(av.dgid, ev->path.remote, 16);
+	complete_av(rc->rt, &av);
+	ur_cm_id_info(ev->id, &info);
+	switch (ur_adapter_qp_alternate(rc->conn.adapter, info.local_qpn,
+					info.remote_qpn, &av,
+					ev->path.ack_timeout)) {
+	case 0:
+		return UR_CM_APR_SUCCESS;
+	case -ENOENT: /* a number that the program uses as it likes */
+		return UR_CM_APR_UNSUPPORTED;
+	default:
+		return UR_CM_APR_REJECT;
+	}
+}
+
+/*
+ * librdmacm has no call for it: neither the kernel's manager nor ours offers
+ * paths, but the peer may be a manager that does.
+ */
+static void on_alt_path(struct ur_conn_roce *rc, const struct ur_cm_event *ev)
+{
+	(void)ur_cm_apr(ev->id, take_alt_path(rc, ev), NULL, 0, ur_clock_ns());
 }
 
 static void report(struct ur_conn_roce *rc, enum ur_conn_event_type type,
@@ -546,7 +590,7 @@ void ur_conn_roce_event(struct ur_cm_roce *rt, struct ur_cm_event *ev)
 		report(rc, UR_CONN_TIMEWAIT_EXIT, &out);
 		break;
 	case UR_CM_ALT_PATH:
-		on_alt_path(ev);
+		on_alt_path(rc, ev);
 		break;
 	case UR_CM_ALT_PATH_RESULT:
 		break;

@@ -63,6 +63,16 @@ void ur_adapter_qp_query(struct ur_qp *qp, struct ur_qp_attr *attr);
 int ur_adapter_srq_publish(struct ur_adapter *a, struct ur_srq *srq);
 int ur_adapter_srq_remove(struct ur_adapter *a, struct ur_srq *srq);
 
+/*
+ * Load an alternate path into the connected queue pair of that number and
+ * rearm it: what the manager of connections has agreed upon.  av.sgid_index is
+ * set.  -ENOENT: not one of this process with that peer; -EINVAL: it is in no
+ * state for it.
+ */
+int ur_adapter_qp_alternate(struct ur_adapter *a, uint32_t qpn,
+			    uint32_t dest_qpn, const struct ur_av *av,
+			    uint8_t timeout);
+
 /* Is it a number that queue pairs of this process have? */
 bool ur_adapter_has_qpn(struct ur_adapter *a, uint32_t qpn);
 

@@ -449,6 +449,15 @@ int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
 	return 0;
 }
 
+struct ur_qp *ur_roce_qp_find(const struct ur_roce *r, uint32_t qpn)
+{
+	const struct ur_rqp *q = qpn >> UR_SLOT_SHIFT == r->slot
+					 ? r->qps[qpn & UR_QP_INDEX_MASK]
+					 : NULL;
+
+	return q ? q->qp : NULL;
+}
+
 void ur_roce_qp_detach(struct ur_roce *r, struct ur_qp *qp)
 {
 	struct ur_rqp *q = ur_rqp_of(qp);
