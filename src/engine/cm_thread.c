@@ -58,7 +58,7 @@ int ur_conn_post(struct ur_conn *c, const struct ur_conn_event *ev)
 	struct told *m;
 	size_t len = ev->param.private_len;
 
-	if (c->ended)
+	if (c->ended || c->removed)
 		return 0;
 	m = malloc(sizeof(*m));
 	if (!m)

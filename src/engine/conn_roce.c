@@ -84,7 +84,7 @@ static void roce_destroy(struct ur_conn *c)
 /* Only addresses of this host; loopback's are in the table as well. */
 static bool is_local(struct ur_conn_roce *rc, const uint8_t gid[16])
 {
-	struct ur_dev *dev = &rc->rt->adapter->dev;
+	struct ur_dev *dev = &rc->conn.adapter->dev;
 
 	return ur_bind_is_any(gid) || ur_dev_gid_index(dev, gid) >= 0;
 }
@@ -272,7 +272,7 @@ static uint32_t scope_of(const struct sockaddr_storage *addr)
 static int path_of(struct ur_conn_roce *rc, const struct sockaddr_storage *from,
 		   const struct sockaddr_storage *dst, struct ur_cm_path *path)
 {
-	struct ur_dev *dev = &rc->rt->adapter->dev;
+	struct ur_dev *dev = &rc->conn.adapter->dev;
 	const struct ur_conn_opts *o = &rc->conn.opts;
 
 	*path = (struct ur_cm_path){
@@ -431,9 +431,9 @@ void ur_conn_roce_established(struct ur_cm_roce *rt, uint32_t qpn)
 	ur_cm_roce_flush(rt);
 }
 
-static void complete_av(struct ur_cm_roce *rt, struct ur_av *av)
+static void complete_av(struct ur_conn_roce *rc, struct ur_av *av)
 {
-	int index = ur_dev_gid_index(&rt->adapter->dev, av->sgid);
+	int index = ur_dev_gid_index(&rc->conn.adapter->dev, av->sgid);
 
 	av->sgid_index = index < 0 ? 0 : (uint8_t)index;
 	av->is_global = true;
@@ -450,9 +450,9 @@ static int roce_qp_attr(struct ur_conn *c, enum ur_qp_state state,
 	err = ur_cm_qp_attr(rc->id, state, attr, mask);
 	ur_unlock(&c->cmt->lock);
 	if (!err && (*mask & UR_QP_AV))
-		complete_av(rc->rt, &attr->av);
+		complete_av(rc, &attr->av);
 	if (!err && (*mask & UR_QP_ALT_PATH))
-		complete_av(rc->rt, &attr->alt_av);
+		complete_av(rc, &attr->alt_av);
 	return err;
 }
 
@@ -466,9 +466,10 @@ static void roce_options(struct ur_conn *c)
 static struct ur_conn_roce *make_child(struct ur_conn_roce *listener,
 				       const struct ur_cm_event *ev)
 {
+	struct ur_adapter *a = ur_conn_owner(&listener->conn, ev->path.local);
 	struct ur_conn_roce *rc;
 
-	if (listener->conn.ended)
+	if (listener->conn.ended || !a)
 		return NULL;
 	rc = calloc(1, sizeof(*rc));
 	if (!rc)
@@ -479,6 +480,7 @@ static struct ur_conn_roce *make_child(struct ur_conn_roce *listener,
 	ur_list_init(&rc->accepted);
 	rc->will = -1;
 	ur_conn_init_child(&rc->conn, &listener->conn);
+	rc->conn.adapter = a;
 	return rc;
 }
 
@@ -494,6 +496,7 @@ static void on_request(struct ur_conn_roce *listener, struct ur_cm_event *ev,
 	}
 	out->type = UR_CONN_REQUEST;
 	out->conn = &rc->conn;
+	out->adapter = rc->conn.adapter;
 	ur_conn_gid_addr(p->local, p->scope_id, p->local_port, &out->src);
 	ur_conn_gid_addr(p->remote, p->scope_id, p->remote_port, &out->dst);
 	if (ur_conn_post(&listener->conn, out)) {
@@ -521,7 +524,7 @@ static enum ur_cm_apr take_alt_path(struct ur_conn_roce *rc,
 		return UR_CM_APR_INVALID_GID;
 	memcpy(av.sgid, ev->path.local, 16);
 	memcpy(av.dgid, ev->path.remote, 16);
-	complete_av(rc->rt, &av);
+	complete_av(rc, &av);
 	ur_cm_id_info(ev->id, &info);
 	switch (ur_adapter_qp_alternate(rc->conn.adapter, info.local_qpn,
 					info.remote_qpn, &av,
@@ -574,7 +577,7 @@ void ur_conn_roce_event(struct ur_cm_roce *rt, struct ur_cm_event *ev)
 		report(rc, UR_CONN_RESPONSE, &out);
 		break;
 	case UR_CM_ESTABLISHED:
-		complete_av(rt, &out.av);
+		complete_av(rc, &out.av);
 		report(rc, UR_CONN_ESTABLISHED, &out);
 		break;
 	case UR_CM_REJECTED:

@@ -16,17 +16,20 @@
 
 #include <stdint.h>
 
+#include "config/config.h"
 #include "core/dev.h"
 #include "core/qp.h"
 
 struct ur_adapter;
 struct ur_lane;
 
-/* The process' adapter of that kind, referenced once more.  Starts no daemon
- * and no lane until one is needed (the first QP). */
-int ur_adapter_get_kind(enum ur_dev_kind kind, struct ur_adapter **out);
+/* The process' adapter of the device of that index (ur_config_get()),
+ * referenced once more.  Starts no daemon and no lane until one is needed (the
+ * first QP).  -ENODEV: there is no such device. */
+int ur_adapter_get_at(uint32_t index, struct ur_adapter **out);
 
-/* That of the first device: RoCE. */
+/* That of the first device of a kind, and of the first of RoCE. */
+int ur_adapter_get_kind(enum ur_dev_kind kind, struct ur_adapter **out);
 int ur_adapter_get(struct ur_adapter **out);
 void ur_adapter_put(struct ur_adapter *a);
 

@@ -362,6 +362,13 @@ static void add_qp(void *arg, const struct ur_qp *qp)
 	add_end(o, "peer", k->tcp.fd, getpeername);
 }
 
+static void iw_for_each_qp(struct ur_lane *l,
+			   void (*fn)(void *arg, const struct ur_qp *qp),
+			   void *arg)
+{
+	ur_iwarp_for_each_qp(l->iw->w, fn, arg);
+}
+
 static void iw_report(struct ur_lane *l, struct json_object *o)
 {
 	const struct ur_iwarp_counters *c = ur_iwarp_counters(l->iw->w);
@@ -389,6 +396,7 @@ const struct ur_lane_ops ur_lane_iwarp = {
 	.modify = iw_modify,
 	.query = iw_query,
 	.mcast = iw_mcast,
+	.for_each_qp = iw_for_each_qp,
 	.kick = iw_kick,
 	.send = iw_send,
 	.step = iw_step,

@@ -85,30 +85,37 @@ static int bind_other(struct urc_id *id, struct urc_device *d)
 	return rc;
 }
 
-/*
- * Take the port on the other devices too: a listener on the wildcard hears
- * all of them.  Where it is not to be had it does without.  -EAGAIN: the port
- * was our choice and another one may do better.
- */
-static int bind_others(struct urc_id *id, bool ephemeral)
+/* The first device of the kind that the id is not on yet; NULL: none. */
+static struct urc_device *other_kind(const struct urc_id *id)
 {
 	struct urc_device *d;
-	int rc;
 
 	for (uint32_t i = 0; (d = urc_device(i)); i++) {
-		if (d == id->conn[0].device)
+		if (d->iwarp == id->conn[0].device->iwarp)
 			continue;
 		if (d->iwarp && id->id.qp_type != IBV_QPT_RC)
 			continue;
-		rc = bind_other(id, d);
-		if (rc == -EADDRINUSE && ephemeral)
-			return -EAGAIN;
-		if (rc)
-			ur_info("rdma_cm: port %u is not to be had on %s: "
-				"errno %d",
-				ntohs(rdma_get_src_port(&id->id)),
-				d->verbs->device->name, -rc);
+		return d;
 	}
+	return NULL;
+}
+
+/*
+ * Take the port for the other kind of device too: a listener on the wildcard
+ * hears all devices, and those of a kind share their ports.  Where it is not
+ * to be had it does without.  -EAGAIN: the port was our choice and another one
+ * may do better.
+ */
+static int bind_others(struct urc_id *id, bool ephemeral)
+{
+	struct urc_device *d = other_kind(id);
+	int rc = d ? bind_other(id, d) : 0;
+
+	if (rc == -EADDRINUSE && ephemeral)
+		return -EAGAIN;
+	if (rc)
+		ur_info("rdma_cm: port %u is not to be had on %s: errno %d",
+			ntohs(rdma_get_src_port(&id->id)), d->dev->name, -rc);
 	return 0;
 }
 
@@ -349,7 +356,7 @@ static int listen_all(struct urc_id *id, int backlog)
 		rc = ur_conn_listen(id->conn[i].conn, backlog);
 		if (rc)
 			ur_info("rdma_cm: %s does not listen: errno %d",
-				id->conn[i].device->verbs->device->name, -rc);
+				id->conn[i].device->dev->name, -rc);
 	}
 	return 0;
 }
