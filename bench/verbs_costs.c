@@ -176,7 +176,9 @@ static double register_us(void)
 		ibv_dereg_mr(mr);
 	}
 	qsort(ns, REGIONS, sizeof(ns[0]), compare);
-	return (double)ns[REGIONS / 2] / 1e3;
+	uint64_t median = ns[REGIONS / 2];
+
+	return (double)median / 1e3;
 }
 
 static double resident_kib(void)

@@ -17,6 +17,7 @@ FAR_BW = (64, 512, 4 * KIB, 64 * KIB, MIB, 8 * MIB)
 LAT_GOAL = (8,)
 BW_GOAL = (8, 64, 64 * KIB, MIB)
 QPS = (16, 256)
+MANY = 4096  # whose send queues are short: one completion queue has them all
 
 
 class Scene:
@@ -65,6 +66,11 @@ def urnic_qps(scene, urnic, ops, counts=QPS):
         for n in counts:
             yield Probe(scene, f'{urnic.who} {op} bw 64 q{n}',
                         p.perf_bw(scene, urnic, op, 64, n), n != 16)
+
+
+def urnic_many(scene, urnic, op):
+    yield Probe(scene, f'{urnic.who} {op} bw 64 q{MANY}',
+                p.perf_bw(scene, urnic, op, 64, MANY, ('-t', 16)), True)
 
 
 def urnic_spread(scene, urnic, op):
@@ -119,7 +125,11 @@ def memory():
             yield from ucx(s, who, tls, 'ucp_put_bw', 'put', BW_GOAL, BW_GOAL)
             yield from ucx(s, who, tls, 'ucp_get', 'get', (64 * KIB, MIB),
                            BW_GOAL)
+    yield Probe(s, 'UCX posix spread',
+                p.ucx_spread(s, 'UCX posix', 'posix,cma,self'), True)
     yield from messages(s, 'libfabric shm', p.fabric, 'shm')
+    yield Probe(s, 'libfabric shm write',
+                p.fabric(s, 'libfabric shm', 'shm', 'write', BW_GOAL))
     yield Probe(s, 'fi_pingpong shm 8',
                 p.fi_pingpong(s, 'fi_pingpong shm', 'shm', 8), True)
     yield from messages(s, 'Open MPI vader', p.mpi, 'vader')
@@ -129,6 +139,10 @@ def peers(s, lats, bws):
     yield from ucx(s, 'UCX tcp', 'tcp,self', 'tag_lat', 'lat', lats, LAT_GOAL)
     yield from ucx(s, 'UCX tcp', 'tcp,self', 'tag_bw', 'tag', bws, BW_GOAL)
     yield from messages(s, 'libfabric tcp', p.fabric, 'tcp;ofi_rxm', lats, bws)
+    yield Probe(s, 'libfabric tcp write',
+                p.fabric(s, 'libfabric tcp', 'tcp;ofi_rxm', 'write', BW_GOAL))
+    yield Probe(s, 'UCX tcp spread', p.ucx_spread(s, 'UCX tcp', 'tcp,self'),
+                True)
     yield Probe(s, 'fi_pingpong tcp 8',
                 p.fi_pingpong(s, 'fi_pingpong tcp', 'tcp;ofi_rxm', 8), True)
     yield Probe(s, 'iperf3', p.iperf3(s))
@@ -161,6 +175,7 @@ def network(s):
     yield from urnic_spread(s, IWARP, 'send')
     yield from peers(s, lats, bws)
     if whole:
+        yield from urnic_many(s, ROCE, 'write')
         for who, kind, device in (('TCP', 'tcp', None),
                                   ('urnic0', 'rdma', 'urnic0'),
                                   ('urniw0', 'rdma', 'urniw0')):

@@ -240,38 +240,53 @@ def qperf(scene):
 UCX_MEDIAN, UCX_RATE = 1, 7
 
 
+def ucx_run(world, scene, who, tls, test, size, n, share=50):
+    """The result row; share: the percentile of its latency."""
+    world.need('ucx_perftest', 'ucx-utils')
+    place = world.place(scene.place)
+    env = {'UCX_TLS': tls, 'UCX_LOG_LEVEL': 'error',
+           'UCX_WARN_UNUSED_ENV_VARS': 'n'}
+    text = world.pair(f'{scene.name}/{who} {test} {size}', place,
+                      ['ucx_perftest', '-p', 'PORT'],
+                      ['ucx_perftest', place.a.ip4, '-p', 'PORT', '-f', '-v',
+                       '-t', test, '-s', size, '-n', n, '-w',
+                       max(n // 10, 10), '-R', share], env=env)
+    line = [ln for ln in text.splitlines() if ln.count(',') >= 7]
+    if not line:
+        raise Failure(f'{who} {test}: no result in\n{text}')
+    return [float(x) for x in line[-1].split(',')[:8]]
+
+
 def ucx(scene, who, tls, test, op, size):
     key = (scene.name, who, test, size)
     most = 10000000 if size < MIB else 4000
-
-    def run(world, n):
-        world.need('ucx_perftest', 'ucx-utils')
-        place = world.place(scene.place)
-        env = {'UCX_TLS': tls, 'UCX_LOG_LEVEL': 'error',
-               'UCX_WARN_UNUSED_ENV_VARS': 'n'}
-        text = world.pair(f'{scene.name}/{who} {test} {size}', place,
-                          ['ucx_perftest', '-p', 'PORT'],
-                          ['ucx_perftest', place.a.ip4, '-p', 'PORT', '-f',
-                           '-v', '-t', test, '-s', size, '-n', n, '-w',
-                           max(n // 10, 10)], env=env)
-        line = [ln for ln in text.splitlines() if ln.count(',') >= 7]
-        if not line:
-            raise Failure(f'{who} {test}: no result in\n{text}')
-        return [float(x) for x in line[-1].split(',')[:8]]
+    latency_test = op.endswith('lat')
 
     def take(world):
         while True:
             n = world.count(key, 1000 if size < MIB else 50)
-            row = run(world, n)
-            took = n * row[UCX_MEDIAN] * 2 * US if op.endswith('lat') else \
+            row = ucx_run(world, scene, who, tls, test, size, n)
+            took = n * row[UCX_MEDIAN] * 2 * US if latency_test else \
                 n / row[UCX_RATE]
             if not world.learn(key, n, took, 50, most):
                 continue
-            if op.endswith('lat'):
+            if latency_test:
                 return {cell(scene.name, who, op, size): row[UCX_MEDIAN]}
             rate = row[UCX_RATE] / 1e6
             return {cell(scene.name, who, op + ' bw', size): rate * size / 1e3,
                     cell(scene.name, who, op + ' rate', size): rate}
+    return take
+
+
+def ucx_spread(scene, who, tls):
+    """It tells one percentile a run."""
+    def take(world):
+        n = int(world.seconds * 80000)
+        world.distributions[f'{scene.name}/{who}'] = [
+            [share, ucx_run(world, scene, who, tls, 'tag_lat', 8, n,
+                            share)[UCX_MEDIAN]]
+            for share in (10, 50, 90, 99, 99.9)]
+        return {}
     return take
 
 

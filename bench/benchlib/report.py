@@ -7,7 +7,7 @@ import statistics
 
 from benchlib import chart
 from benchlib.goals import goals, judge
-from benchlib.plan import KIB, MIB, SCENES
+from benchlib.plan import KIB, MEMORY, MIB, SCENES
 from benchlib.samples import Samples, cell, parts, unit
 
 BEGIN, END = '<!-- bench: begin -->', '<!-- bench: end -->'
@@ -66,17 +66,27 @@ class Run:
                 seen[who, ' '.join(words[:-1])] = True
         return list(seen)
 
+    def elsewhere(self, scene, who, kind):
+        """What streams carry in pieces of a size that no column has."""
+        points = self.curve(scene, who, f'{kind} bw'.strip())
+        if any(size == column for size, _ in points
+               for _, word, column in COLUMNS if word == 'bw'):
+            return ''
+        return ', '.join(f'{chart.bytes_text(size)}: {number(value)} GB/s'
+                         for size, value in points if size > 64)
+
     def overview(self, scene):
         out = []
         for who, kind in self.rows_of(scene):
             figures = [number(self.samples.median(
                 cell(scene.name, who, f'{kind} {word}'.strip(), size)))
                 for _, word, size in COLUMNS]
-            if any(f != '–' for f in figures):
+            figures.append(self.elsewhere(scene, who, kind))
+            if any(f not in ('–', '') for f in figures):
                 out.append(row(f'{who} {kind}'.strip(), *figures))
         if not out:
             return []
-        return head('', *(title for title, _, _ in COLUMNS)) + out
+        return head('', *(title for title, _, _ in COLUMNS), 'pieces') + out
 
     def judged(self, scene_goals):
         for goal in scene_goals:
@@ -148,10 +158,10 @@ class Run:
         for scene in SCENES:
             made[f'latency-{scene.name}.svg'] = chart.lines(
                 f'{scene.title}: latency over size', 'message', 'µs one way',
-                self.curves(scene, 'lat'), chart.bytes_text, 8)
+                self.curves(scene, 'lat'), chart.bytes_text)
             made[f'bandwidth-{scene.name}.svg'] = chart.lines(
                 f'{scene.title}: bandwidth over size', 'message', 'GB/s',
-                self.curves(scene, 'bw'), chart.bytes_text, 8)
+                self.curves(scene, 'bw'), chart.bytes_text)
             made[f'rate-{scene.name}.svg'] = chart.lines(
                 f'{scene.title}: 64 B messages over queue pairs',
                 'queue pairs', 'million a second', self.qp_curves(scene),
@@ -252,6 +262,17 @@ class Run:
                 found.append((value, who))
         return (min if word == 'lat' else max)(found, default=None)
 
+    def limit(self, scene, word):
+        """What the machine can do at most."""
+        if scene is MEMORY:
+            name = {'lat': ('store', 'lat', 8), 'rate': ('ring', 'rate', 64),
+                    'bw': ('memcpy', 'write bw', MIB)}[word]
+        else:
+            name = {'lat': ('UDP', 'lat', 8),
+                    'rate': ('UDP trains', 'rate', 64),
+                    'bw': ('UDP trains', 'bw', scene.mtu)}[word]
+        return self.samples.median(cell(scene.name, *name))
+
     def short(self):
         out = []
         for scene in SCENES:
@@ -259,12 +280,15 @@ class Run:
                 ours = cell(scene.name, 'urnic0', op, size)
                 if ours not in self.samples:
                     continue
-                best = self.best_peer(scene, op.split()[-1], size)
+                word = op.split()[-1]
+                best = self.best_peer(scene, word, size)
                 out.append(row(
                     scene.title, what,
                     f'{number(self.samples.median(ours))} {unit(ours)}',
-                    f'{number(best[0])} ({best[1]})' if best else '–'))
-        return head('', '', 'urnic', 'best of the others') + out
+                    f'{number(best[0])} ({best[1]})' if best else '–',
+                    number(self.limit(scene, word))))
+        return head('', '', 'urnic', 'best of the others',
+                    'bare machine') + out
 
 
 # Who moves messages or streams between programs as we do.

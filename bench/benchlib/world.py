@@ -123,7 +123,7 @@ class World:
         finally:
             p.end()
 
-    def alone(self, name, host, argv, env=None, timeout=60):
+    def alone(self, name, host, argv, env=None, timeout=30):
         """Output of a program that starts and pins its sides itself."""
         self.note(name, argv, env)
         p = self._start(host.wrap([str(a) for a in argv]), env)
@@ -142,13 +142,13 @@ class World:
             raise Failure(f'{name}: no JSON in {text}') from None
 
     def pair(self, name, place, server, client, env=None, ends=True,
-             timeout=60):
+             timeout=30):
         """Output of the client.  PORT stands for a port; ends: so does the
         server, after one client."""
+        self.note(name, client, env)
         port = free_port()
         server = [port if a == 'PORT' else a for a in server]
         client = [port if a == 'PORT' else a for a in client]
-        self.note(name, client, env)
         near, far = self.cores
         s = self._start(self._wrap(place.a, far, server), env)
         c = None

@@ -215,7 +215,7 @@ class Report(unittest.TestCase):
     def test_readme(self):
         run = report.Run(result())
         self.assertIn('| Loopback, through sockets | WRITE 1 MiB | 8.00 GB/s '
-                      '| 4.00 (UCX tcp) |', run.short())
+                      '| 4.00 (UCX tcp) | – |', run.short())
         with tempfile.TemporaryDirectory() as where:
             path = os.path.join(where, 'README.md')
             with open(path, 'w', encoding='utf-8') as f:
