@@ -12,6 +12,7 @@
 #include "engine/cm_hook.h"
 #include "engine/internal.h"
 #include "engine/report.h"
+#include "engine/xrc.h"
 #include "link/udp.h"
 
 /* Slot and link; on failure nothing is kept. */
@@ -44,7 +45,9 @@ static int roce_open(struct ur_lane *l)
 {
 	struct ur_roce_config cfg = { .mrs = &l->adapter->mrs,
 				      .srqs = l->adapter->srqs,
-				      .comm_est = ur_cm_hook_comm_est };
+				      .comm_est = ur_cm_hook_comm_est,
+				      .xrc = &ur_xrc_lane_ops,
+				      .xrc_arg = l };
 	int err = open_link(l);
 
 	if (err)

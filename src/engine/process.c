@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "engine/internal.h"
+#include "engine/xrc.h"
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -44,10 +45,12 @@ static void before_fork(void)
 		ur_lock(&a->mrs.lock);
 	}
 	pthread_mutex_lock(&client_lock);
+	ur_xrc_before_fork();
 }
 
 static void after_fork(void)
 {
+	ur_xrc_after_fork();
 	pthread_mutex_unlock(&client_lock);
 	for (unsigned int k = UR_MAX_DEVICES; k-- > 0;) {
 		struct ur_adapter *a = ur_process_adapter(k);
@@ -78,6 +81,7 @@ static void child_after_fork(void)
 	if (client)
 		ur_client_close(client);
 	atomic_store(&the_client, NULL);
+	ur_xrc_child();
 	ur_watcher_abandon();
 }
 

@@ -348,7 +348,9 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	    ((mask & IBV_QP_RATE_LIMIT) && urv_is_iwarp(c)))
 		return urv_errno(-EOPNOTSUPP);
 	urv_qp_attr_from_ibv(&in, attr, mask);
-	rc = ur_adapter_qp_modify(c->adapter, urv_core(qp), &in, mask);
+	rc = qp->target ? urv_target_modify(qp, c->adapter, &in, mask)
+			: ur_adapter_qp_modify(c->adapter, &qp->core, &in,
+					       mask);
 	if (rc)
 		return urv_errno(rc);
 	if (mask & IBV_QP_STATE)
@@ -380,7 +382,12 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 	if (qp->core.raw.rss
 		    .table) /* as mlx5: it has neither state nor queues */
 		return urv_errno(-ENOSYS);
-	ur_adapter_qp_query(urv_core(qp), &out);
+	if (qp->target)
+		rc = urv_target_query(qp, &out);
+	else
+		ur_adapter_qp_query(&qp->core, &out);
+	if (rc)
+		return urv_errno(rc);
 	urv_qp_attr_to_ibv(attr, &out);
 	attr->qp_state = shown_state(qp, out.state);
 	attr->cur_qp_state = shown_state(qp, out.cur_state);
