@@ -10,7 +10,7 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 200, 44, 52
 COLOURS = ('#d55e00', '#0072b2', '#009e73', '#cc79a7', '#e69f00', '#56b4e9',
            '#000000', '#7f7f7f', '#8c6bb1', '#66761b')
 DASHES = ('', '6 3', '2 2', '8 3 2 3')
-FIRST = 'urni'
+FIRST = ('urnic', 'urniw')
 FONT = 'font-family="sans-serif" font-size="12"'
 
 

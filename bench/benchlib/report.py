@@ -11,6 +11,7 @@ from benchlib.plan import KIB, MEMORY, MIB, SCENES
 from benchlib.samples import Samples, cell, parts, unit
 
 BEGIN, END = '<!-- bench: begin -->', '<!-- bench: end -->'
+OURS = ('urnic', 'urniw')
 # Units of what is not messages.
 BESIDE = ('connections', 'setup', 'cost', 'memory')
 # Columns of the overviews: title, unit's word, size.
@@ -66,14 +67,49 @@ class Run:
                 seen[who, ' '.join(words[:-1])] = True
         return list(seen)
 
-    def elsewhere(self, scene, who, kind):
-        """What streams carry in pieces of a size that no column has."""
+    def stream(self, scene, who, kind):
+        """Cells of what carries pieces of sizes that no column has."""
         points = self.curve(scene, who, f'{kind} bw'.strip())
         if any(size == column for size, _ in points
                for _, word, column in COLUMNS if word == 'bw'):
-            return ''
-        return ', '.join(f'{chart.bytes_text(size)}: {number(value)} GB/s'
-                         for size, value in points if size > 64)
+            return []
+        return [cell(scene.name, who, f'{kind} bw'.strip(), size)
+                for size, _ in points if size > 64]
+
+    def elsewhere(self, scene, who, kind):
+        return ', '.join(
+            f'{chart.bytes_text(parts(c)[3])}: '
+            f'{number(self.samples.median(c))} GB/s'
+            for c in self.stream(scene, who, kind))
+
+    def others(self, scene, word, size):
+        """{who and what: its cell} to compare a figure of ours with."""
+        for who, kind in self.rows_of(scene):
+            if who.startswith(OURS):
+                continue
+            name = cell(scene.name, who, f'{kind} {word}'.strip(), size)
+            streams = self.stream(scene, who, kind) if word == 'bw' else []
+            for found in [name] if name in self.samples else streams[-1:]:
+                yield f'{who} {kind}'.strip(), found
+
+    def ratio_table(self, scene):
+        out = []
+        for who, kind in self.rows_of(scene):
+            for title, word, size in COLUMNS:
+                ours = cell(scene.name, who, f'{kind} {word}'.strip(), size)
+                if not who.startswith(OURS) or ours not in self.samples:
+                    continue
+                said = [f'{other} {number(self.samples.ratio(ours, name))}'
+                        for other, name in self.others(scene, word, size)]
+                if said:
+                    out.append(row(f'{who} {kind}', title,
+                                   number(self.samples.median(ours)),
+                                   ', '.join(said)))
+        if not out:
+            return []
+        return ['Divided by each of the others (of latencies, less than 1 is '
+                'better):', ''] + head('', '', 'median', 'ratio to') + out + \
+            ['']
 
     def overview(self, scene):
         out = []
@@ -196,7 +232,7 @@ class Run:
         table = self.goal_table(scene_goals)
         if table:
             out += table + ['']
-        out += overview + ['']
+        out += overview + [''] + self.ratio_table(scene)
         for name in charts:
             if name.endswith(f'-{scene.name}.svg'):
                 out += [f'![{name[:-4]}]({name})', '']

@@ -200,6 +200,13 @@ class Report(unittest.TestCase):
         self.assertIn('apt-get install it', said)
         self.assertIn('`it -x`', said)
 
+    def test_ratios(self):
+        said = report.Run(result()).markdown()
+        self.assertIn('| urnic0 send | 8 B latency µs | 3.00 | UDP 1.03 |',
+                      said)
+        self.assertIn('| urnic0 write | 1 MiB GB/s | 8.00 | UCX tcp tag 2.00 '
+                      '|', said)
+
     def test_missed(self):
         data = result()
         data['samples'][0]['value'] = 9
