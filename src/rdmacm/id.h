@@ -85,7 +85,10 @@ struct urc_conn {
 struct urc_channel {
 	struct rdma_event_channel ch;
 	uint32_t generation;
-	struct ur_list queue; /* of urc_event.node; urc_lock */
+	/* urc_lock */
+	struct ur_list queue; /* of urc_event.node */
+	uint32_t stale;	      /* counts of events that were taken away */
+	uint32_t posting;     /* whose counts are still to be added */
 };
 
 /* A group that an id has joined. */
