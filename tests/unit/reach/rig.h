@@ -32,6 +32,7 @@ struct target {
 	struct ur_export *own;
 	struct ur_reach *reach;
 	int sock;
+	int control;
 	struct ur_pd pd;
 	struct ur_mr mr;
 	uint8_t *mem;
@@ -84,7 +85,8 @@ enum kind {
 	KIND_SYSV,
 	KIND_SHARED_ANON,
 	KIND_PRIVATE_FILE,
-	KIND_MALLOC,
+	KIND_MALLOC,	 /* as large pieces of malloc() */
+	KIND_HEAP,	 /* as small ones */
 	KIND_TWO_HALVES, /* one memfd, mapped in two pieces that follow */
 	KIND_TWO_FILES,
 	KIND_COUNT,
