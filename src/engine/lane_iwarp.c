@@ -30,12 +30,20 @@
 #define STARVED_MAX_NS 10000000000u
 #define STARVED_END_NS 1000000000u
 
+static bool delivered(void *link)
+{
+	struct ur_iw_link *k = link;
+
+	return ur_tcp_delivered(&k->tcp);
+}
+
 static int iw_open(struct ur_lane *l)
 {
 	/* Queue pairs are told apart by their connections: any slot will do. */
 	struct ur_iwarp_config cfg = { .slot = l->id + 1,
 				       .mrs = &l->adapter->mrs,
-				       .patient = true };
+				       .patient = true,
+				       .delivered = delivered };
 	struct ur_iw_lane *iw = calloc(1, sizeof(*iw));
 	int err;
 

@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -250,6 +252,13 @@ ssize_t ur_tcp_write(struct ur_tcp *t, struct ur_tcp_conn *c,
 	} while (len < 0 && errno == EINTR);
 	ur_memcheck_unmute();
 	return len < 0 ? write_failed(t, c, errno) : len;
+}
+
+bool ur_tcp_delivered(const struct ur_tcp_conn *c)
+{
+	int left = 0;
+
+	return ioctl(c->fd, SIOCOUTQ, &left) != 0 || left == 0;
 }
 
 uint32_t ur_tcp_mss(const struct ur_tcp_conn *c)

@@ -105,6 +105,9 @@ void ur_tcp_again(struct ur_tcp *t, struct ur_tcp_conn *c);
 ssize_t ur_tcp_write(struct ur_tcp *t, struct ur_tcp_conn *c,
 		     const struct iovec *iov, uint32_t n);
 
+/* The peer's TCP has acknowledged all that was written. */
+bool ur_tcp_delivered(const struct ur_tcp_conn *c);
+
 /* Payload bytes of a segment now, as the kernel reckons; 0: unknown. */
 uint32_t ur_tcp_mss(const struct ur_tcp_conn *c);
 
