@@ -145,7 +145,7 @@ static int lend(void *arg, const struct ur_qp *target, uint32_t srqn,
 	l = ur_xrc_link_to(&file, slot);
 	err = l ? ur_xrc_send(l, &h, msg, len, false)
 		: ur_xrc_want(lane->adapter, &file, slot);
-	if (!err)
+	if (!err && l)
 		*via = l->via;
 	ur_unlock(&ur_xrc.lock);
 	/* One that has just ended will be looked for again. */

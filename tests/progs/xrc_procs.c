@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -326,8 +327,10 @@ static void receive(struct server *s)
 		int got = ibv_poll_cq(s->cq, 1, &wc);
 
 		VT_TRUE(got >= 0);
-		if (got == 0)
+		if (got == 0) {
+			sched_yield();
 			continue;
+		}
 		if (wc.status == IBV_WC_WR_FLUSH_ERR)
 			break; /* of a message that ended with its target */
 		VT_TRUE(wc.status == IBV_WC_SUCCESS);
