@@ -45,6 +45,10 @@ bool ur_json_fail_at(struct ur_json *j, size_t where, const char *fmt, ...)
 	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized) */
 	vsnprintf(j->why, sizeof(j->why), fmt, ap);
 	va_end(ap);
+	/* One line, and nothing that moves a terminal's cursor. */
+	for (char *p = j->why; *p; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			*p = '?';
 	return false;
 }
 

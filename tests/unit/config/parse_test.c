@@ -108,6 +108,11 @@ static void test_text_that_is_no_json(void **state)
 		"F:1:26: there is no such escape sequence");
 	refused("{ \"devices\": [{\"name\":\"a\",\"kind\":\"roce\"}] }\n}",
 		"F:2:1: expected the end of the file, found }");
+	/* What is quoted stays one line. */
+	refused("[\"a\\\n\033\"]", "F:1:1: expected an object with the key "
+				   "devices, found [");
+	refused("\"a\\\n\033\"", "F:1:1: expected an object with the key "
+				 "devices, found \"a\\??\"");
 	/* Columns are characters. */
 	refused("{ \"devices\": [{\"personality\":{\"fw_ver\":\"\xc3\xa4\" 1",
 		"F:1:44: expected \",\" or \"}\", found 1");
