@@ -87,7 +87,8 @@ void ur_rqp_fail(struct ur_rqp *q, int event)
 	if (event >= 0)
 		ur_qp_event(q->qp, (enum ur_event_type)event);
 	ur_rqp_flush(q);
-	if (q->qp->srq)
+	/* A target takes from many queues, and from none any more. */
+	if (q->qp->srq || q->qp->type == UR_QPT_XRC_RECV)
 		ur_qp_event(q->qp, UR_EVENT_QP_LAST_WQE_REACHED);
 }
 
