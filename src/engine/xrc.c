@@ -106,13 +106,12 @@ int ur_xrc_join(struct ur_adapter *a, struct ur_xrcd *d, int fd,
 		return -errno;
 	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
 		return -ENODEV;
-	ur_xrc.hooks = hooks;
 	d->dev = st.st_dev;
 	d->ino = st.st_ino;
 	d->device = ur_crc32(0, name, strlen(name));
 	err = client_of(a);
 	if (!err)
-		err = ur_xrc_start();
+		err = ur_xrc_start(hooks);
 	if (!err)
 		err = enter(a, d, fd, flags);
 	d->shared = !err;

@@ -158,9 +158,8 @@ int ur_xrc_send(struct ur_xrc_link *l, const struct ur_xrc_head *h,
 
 static void flush(struct ur_xrc_link *l)
 {
-	while (!ur_list_empty(&l->notes)) {
-		struct note *n =
-			ur_container_of(l->notes.next, struct note, node);
+	ur_list_for_each_safe(pos, tmp, &l->notes) {
+		struct note *n = ur_container_of(pos, struct note, node);
 
 		if (send(l->fd, n->data, n->len, MSG_DONTWAIT | MSG_NOSIGNAL) <
 			    0 &&
@@ -434,13 +433,14 @@ static void init_cond(void)
 	pthread_condattr_destroy(&attr);
 }
 
-int ur_xrc_start(void)
+int ur_xrc_start(const struct ur_xrc_hooks *hooks)
 {
 	pthread_t thread;
 	int err = 0;
 
 	ur_lock(&ur_xrc.lock);
 	if (!ur_xrc.running) {
+		ur_xrc.hooks = hooks;
 		init_cond();
 		err = open_fds();
 		if (!err)

@@ -56,8 +56,8 @@ struct ur_xrc_state {
 };
 extern struct ur_xrc_state ur_xrc;
 
-/* Start the thread: 0 or -errno. */
-int ur_xrc_start(void);
+/* Start the thread, which calls the hooks: 0 or -errno. */
+int ur_xrc_start(const struct ur_xrc_hooks *hooks);
 
 /* The lock is held: */
 struct ur_xrc_domain *ur_xrc_domain_find(const struct ur_xrc_file *file);

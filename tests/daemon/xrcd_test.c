@@ -235,6 +235,30 @@ static void a_client_has_so_many_domains(void **state)
 	close(a);
 }
 
+/* After a restart those who were in it make it again. */
+static void a_claim_is_believed(void **state)
+{
+	struct ur_xrc_file file;
+	int fd = temp_file(&file);
+	pid_t old = daemon_pid();
+	uint16_t slot;
+	int a = client(&slot), b;
+
+	assert_int_equal(join(a, &file, fd, UR_XRCD_CREATE), 0);
+	daemon_kill();
+	assert_true(daemon_wait(old, 5000) > 0);
+	close(a);
+	a = client(&slot);
+	assert_int_equal(join(a, &file, fd, UR_XRCD_CLAIM), 0);
+	b = client(&slot);
+	assert_int_equal(join(b, &file, fd, UR_XRCD_CREATE | UR_XRCD_EXCLUSIVE),
+			 EINVAL);
+	assert_int_equal(join(b, &file, fd, 0), 0);
+	close(a);
+	close(b);
+	close(fd);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -244,6 +268,7 @@ int main(void)
 		TEST(the_file_must_be_shown),
 		TEST(members_get_sockets_to_each_other),
 		TEST(a_client_has_so_many_domains),
+		TEST(a_claim_is_believed),
 	};
 
 	world_require();

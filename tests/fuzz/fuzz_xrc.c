@@ -274,7 +274,8 @@ static void attributes(const uint8_t *data, size_t len)
 	used = (size_t)(r.p - data);
 	ur_xrc_put_head(&w, &h);
 	ur_xrc_put_attr(&w, &a);
-	if (w.bad || (size_t)(w.p - buf) != used || memcmp(buf, data, used))
+	if (w.bad || (size_t)(w.p - buf) != used ||
+	    memcmp(buf, data, used) != 0)
 		abort();
 }
 
