@@ -24,8 +24,8 @@
 
 #include "pair.h"
 
-#define WINDOW	64u
-#define SHARE	65536u /* larger messages share one buffer */
+/* Larger messages share one buffer. */
+#define SHARE	((size_t)64 << 10)
 #define ADDRESS 256u
 
 /* What one side tells the other, in memory that they share. */
@@ -58,7 +58,7 @@ static struct {
 	char *buf; /* to send from, then to receive into */
 	size_t len;
 	char *in;
-	struct fi_context context[2 * WINDOW];
+	struct fi_context context[2 * PAIR_WINDOW];
 } f;
 
 static void check(long status, const char *what)
@@ -73,8 +73,8 @@ static void check(long status, const char *what)
 /* Drives both queues, as providers without a thread of their own need. */
 static size_t reap(struct fid_cq *cq)
 {
-	struct fi_cq_tagged_entry entry[WINDOW];
-	ssize_t n = fi_cq_read(cq, entry, WINDOW);
+	struct fi_cq_tagged_entry entry[PAIR_WINDOW];
+	ssize_t n = fi_cq_read(cq, entry, PAIR_WINDOW);
 
 	if (n == -FI_EAGAIN)
 		return 0;
@@ -99,7 +99,7 @@ static void post_receive(size_t i, size_t size)
 
 	do {
 		n = fi_trecv(f.ep, f.in + room_of(i, size), size, f.desc,
-			     f.peer, 1, 0, &f.context[WINDOW + i]);
+			     f.peer, 1, 0, &f.context[PAIR_WINDOW + i]);
 	} while (n == -FI_EAGAIN);
 	check(n, "fi_trecv");
 }
@@ -139,17 +139,18 @@ static void ping_pong(int bytes)
 static void window(int bytes)
 {
 	size_t size = (size_t)bytes;
+	size_t n = pair_window(size);
 	size_t sends = 0;
 
 	if (f.me == 1) {
-		for (size_t i = 0; i < WINDOW; i++)
+		for (size_t i = 0; i < n; i++)
 			post_receive(i, size);
-		wait_for(f.rx, WINDOW);
+		wait_for(f.rx, n);
 		wait_for(f.tx, post_send(0, 1));
 		return;
 	}
 	post_receive(0, 1);
-	for (size_t i = 0; i < WINDOW; i++)
+	for (size_t i = 0; i < n; i++)
 		sends += post_send(i, size);
 	wait_for(f.tx, sends);
 	wait_for(f.rx, 1);
@@ -160,11 +161,12 @@ static void writes(int bytes)
 {
 	const struct side *other = &both->side[1 - f.me];
 	size_t size = (size_t)bytes;
+	size_t all = pair_window(size);
 	size_t done = 0;
 
 	if (f.me == 1)
 		return;
-	for (size_t i = 0; i < WINDOW; i++) {
+	for (size_t i = 0; i < all; i++) {
 		ssize_t n;
 
 		do {
@@ -176,7 +178,7 @@ static void writes(int bytes)
 		} while (n == -FI_EAGAIN);
 		check(n, "fi_write");
 	}
-	wait_for(f.tx, WINDOW - done);
+	wait_for(f.tx, all - done);
 }
 
 /* Progress is made while waiting: the other may still need it. */
@@ -206,6 +208,9 @@ static double turns(const struct pair_way *way, size_t size, size_t n,
 			before = now;
 		}
 	}
+	/* Writes may be under way still; this comes behind them. */
+	if (way->turn == writes)
+		ping_pong(1);
 	if (f.me == 0)
 		both->took = (double)(now_ns() - start) / 1e9;
 	barrier();
@@ -283,6 +288,20 @@ static void meet(void)
 	      "fi_av_insert");
 }
 
+/* Some providers leave files in shared memory behind otherwise. */
+static void close_endpoint(void)
+{
+	barrier();
+	fi_close(&f.ep->fid);
+	fi_close(&f.mr->fid);
+	fi_close(&f.tx->fid);
+	fi_close(&f.rx->fid);
+	fi_close(&f.av->fid);
+	fi_close(&f.domain->fid);
+	fi_close(&f.fabric->fid);
+	fi_freeinfo(f.info);
+}
+
 static struct pair_run run = { .turns = turns };
 
 static void play(unsigned int me)
@@ -292,8 +311,8 @@ static void play(unsigned int me)
 	f.me = me;
 	if (me == 1 && netns)
 		enter_netns(netns);
-	f.len = run.most +
-		(run.most < SHARE * WINDOW ? SHARE * WINDOW : run.most);
+	f.len = run.most + (run.most < SHARE * PAIR_WINDOW ? SHARE * PAIR_WINDOW
+							   : run.most);
 	f.buf = private_bytes(f.len);
 	f.in = f.buf + run.most;
 	memset(f.buf, 1, f.len);
@@ -301,6 +320,7 @@ static void play(unsigned int me)
 	open_endpoint();
 	meet();
 	pair_measure(&run, me == 0);
+	close_endpoint();
 }
 
 static void far_side(struct shared *s, int fd)
@@ -313,9 +333,9 @@ static void far_side(struct shared *s, int fd)
 int main(int argc, char **argv)
 {
 	static const struct pair_way ways[] = {
-		{ "lat", ping_pong, 0 },
-		{ "bw", window, WINDOW },
-		{ "write", writes, WINDOW },
+		{ "lat", ping_pong, false },
+		{ "bw", window, true },
+		{ "write", writes, true },
 	};
 
 	if (!pair_arguments(&run, ways, 3, argc, argv)) {
@@ -326,6 +346,6 @@ int main(int argc, char **argv)
 	pid_t child = start_receiver(far_side, shared_memory(), -1);
 
 	play(0);
-	end_receiver(child);
+	waitpid(child, NULL, 0);
 	return 0;
 }

@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 	printf("{");
 	for (unsigned int k = 0; k < o.n_sizes; k++) {
 		gb_per_s(from, o.sizes[k], o.seconds / 10, &i);
-		printf("%s\"%zu\": %.6f", k ? ", " : "", o.sizes[k],
+		printf("%s\"%zu\": %.6g", k ? ", " : "", o.sizes[k],
 		       gb_per_s(from, o.sizes[k], o.seconds, &i));
 	}
 	printf("}\n");

@@ -127,7 +127,7 @@ int main(int argc, char **argv)
 	printf("{");
 	for (unsigned int i = 0; i < o.n_sizes; i++) {
 		gb_per_s(copy, o.sizes[i], o.seconds / 10);
-		printf("%s\"%zu\": %.6f", i ? ", " : "", o.sizes[i],
+		printf("%s\"%zu\": %.6g", i ? ", " : "", o.sizes[i],
 		       gb_per_s(copy, o.sizes[i], o.seconds));
 	}
 	printf("}\n");

@@ -16,8 +16,8 @@
 
 #include "pair.h"
 
-#define WINDOW 64
-#define SHARE  65536u /* larger messages are received into one buffer */
+/* Larger messages are received into one buffer. */
+#define SHARE ((size_t)64 << 10)
 
 static int rank;
 static char *out;
@@ -35,18 +35,19 @@ static void ping_pong(int size)
 
 static void window(int size)
 {
-	MPI_Request request[WINDOW];
+	MPI_Request request[PAIR_WINDOW];
+	unsigned int n = pair_window((size_t)size);
 	size_t step = (size_t)size > SHARE ? 0 : (size_t)size;
 	char ack = 0;
 
-	for (size_t i = 0; i < WINDOW; i++)
+	for (size_t i = 0; i < n; i++)
 		if (rank == 0)
 			MPI_Isend(out, size, MPI_BYTE, 1, 1, MPI_COMM_WORLD,
 				  &request[i]);
 		else
 			MPI_Irecv(in + i * step, size, MPI_BYTE, 0, 1,
 				  MPI_COMM_WORLD, &request[i]);
-	MPI_Waitall(WINDOW, request, MPI_STATUSES_IGNORE);
+	MPI_Waitall((int)n, request, MPI_STATUSES_IGNORE);
 	if (rank == 0)
 		MPI_Recv(&ack, 1, MPI_BYTE, 1, 2, MPI_COMM_WORLD,
 			 MPI_STATUS_IGNORE);
@@ -80,8 +81,8 @@ static double turns(const struct pair_way *way, size_t size, size_t n,
 int main(int argc, char **argv)
 {
 	static const struct pair_way ways[] = {
-		{ "lat", ping_pong, 0 },
-		{ "bw", window, WINDOW },
+		{ "lat", ping_pong, false },
+		{ "bw", window, true },
 	};
 	struct pair_run run = { .turns = turns };
 
@@ -92,7 +93,8 @@ int main(int argc, char **argv)
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	out = calloc(1, run.most);
-	in = calloc(1, run.most < SHARE * WINDOW ? SHARE * WINDOW : run.most);
+	in = calloc(1, run.most < SHARE * PAIR_WINDOW ? SHARE * PAIR_WINDOW
+						      : run.most);
 	if (!out || !in)
 		return 1;
 	pair_measure(&run, rank == 0);

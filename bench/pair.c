@@ -23,35 +23,37 @@ bool pair_arguments(struct pair_run *r, const struct pair_way *ways, size_t n,
 	return r->way && r->most > 0;
 }
 
-/* How many turns fill the time; both sides come to the same, since they have
- * the same measurements. */
+/*
+ * How many turns fill the time; both sides come to the same, since they have
+ * the same measurements.  The first turn connects; a few that were disturbed
+ * tell little, unless they take long in any case.
+ */
 static size_t enough(struct pair_run *r, size_t size)
 {
 	double want = r->options.seconds;
-	size_t n = 4;
+	double took;
+	size_t n = 1;
 
-	for (;;) {
-		double took = r->turns(r->way, size, n, NULL);
-
-		if (took > want / 8 || n >= MAX_SAMPLES)
-			n = (size_t)((double)n * want / took) + 1;
-		else {
-			n *= 4;
-			continue;
-		}
-		return n < MAX_SAMPLES ? n : MAX_SAMPLES;
+	r->turns(r->way, size, n, NULL);
+	for (;; n *= 4) {
+		took = r->turns(r->way, size, n, NULL);
+		if (took > want || n >= MAX_SAMPLES ||
+		    (n >= 16 && took > want / 8))
+			break;
 	}
+	n = (size_t)((double)n * want / took) + 1;
+	return n < MAX_SAMPLES ? n : MAX_SAMPLES;
 }
 
 static void tell_size(const struct pair_run *r, size_t size, size_t n,
 		      double took, uint32_t *sample)
 {
 	printf("\"%zu\": ", size);
-	if (r->way->messages == 0)
+	if (!r->way->one_way)
 		print_latency(sample, n, took * 1e6 / (double)n / 2);
 	else
 		printf("{\"mps\": %.5f}\n",
-		       (double)n * r->way->messages / took / 1e6);
+		       (double)n * pair_window(size) / took / 1e6);
 }
 
 void pair_measure(struct pair_run *r, bool tell)
@@ -62,7 +64,7 @@ void pair_measure(struct pair_run *r, bool tell)
 		size_t size = r->options.sizes[i];
 		size_t n = enough(r, size);
 		double took = r->turns(r->way, size, n,
-				       r->way->messages ? NULL : sample);
+				       r->way->one_way ? NULL : sample);
 
 		if (tell) {
 			printf("%s", i ? ", " : "{");

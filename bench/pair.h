@@ -9,11 +9,13 @@
 
 #include "bench.h"
 
-/* What a turn is: a ping-pong (messages 0), or so many messages one way. */
+#define PAIR_WINDOW 64u
+
+/* What a turn is: a ping-pong, or a window of messages one way. */
 struct pair_way {
 	const char *name;
 	void (*turn)(int size);
-	unsigned int messages;
+	bool one_way;
 };
 
 struct pair_run {
@@ -29,6 +31,12 @@ struct pair_run {
 /* Fill in from WAY SECONDS SIZES; false if they are not that. */
 bool pair_arguments(struct pair_run *r, const struct pair_way *ways, size_t n,
 		    int argc, char **argv);
+
+/* Messages in a window: fewer where one of them fills any pipe. */
+static inline unsigned int pair_window(size_t size)
+{
+	return size > (1u << 20) ? PAIR_WINDOW / 8 : PAIR_WINDOW;
+}
 
 /* Measure every size; both sides call it, one of them tells. */
 void pair_measure(struct pair_run *r, bool tell);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config/config.h"
 #include "core/dev.h"
 #include "urnic.h"
 
@@ -102,15 +103,20 @@ static struct json_object *device_json(struct ur_dev *dev,
 	return o;
 }
 
-/* To `list`, or to the terminal if that is NULL. */
-static int show(enum ur_dev_kind kind, struct json_object *list)
+/* To `list`, or to the terminal if that is NULL; nothing of a device whose
+ * interface is not there. */
+static int show(const struct ur_dev_spec *spec, struct json_object *list)
 {
 	struct ur_port_attr port;
 	struct ur_dev dev;
-	int err = ur_dev_init_kind(&dev, kind);
+	int err = ur_dev_init(&dev, spec);
 
 	if (err)
 		return err;
+	if (!ur_dev_present(&dev)) {
+		ur_dev_fini(&dev);
+		return 0;
+	}
 	ur_dev_port(&dev, &port);
 	if (list)
 		json_object_array_add(list, device_json(&dev, &port));
@@ -123,14 +129,18 @@ static int show(enum ur_dev_kind kind, struct json_object *list)
 int ur_cmd_devices(int argc, char **argv)
 {
 	int status, err = 0, json = ur_tool_json(argc, argv, usage, &status);
+	const struct ur_config *config;
 	struct json_object *list;
 
 	if (json < 0)
 		return status;
+	config = ur_config_get();
+	if (!config)
+		return 1; /* what is wrong was told */
 	list = json ? json_object_new_array() : NULL;
-	for (unsigned int k = 0; k < UR_DEV_KINDS && !err; k++) {
-		if (ur_dev_kind_enabled(k))
-			err = show(k, list);
+	for (uint32_t i = 0; i < config->count && !err; i++) {
+		if (ur_dev_name_enabled(config->devices[i].name))
+			err = show(&config->devices[i], list);
 	}
 	if (err)
 		ur_tool_error("cannot read the host's addresses: %s",

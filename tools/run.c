@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "config/config.h"
 #include "runtime_dir.h"
 #include "sysfs_tree.h"
 #include "urnic.h"
@@ -96,25 +97,37 @@ static int append_preload(const char *lib)
 	return err;
 }
 
+static int write_device(const char *root, const struct ur_dev_spec *spec)
+{
+	struct ur_dev dev;
+	int err;
+
+	if (!ur_dev_name_enabled(spec->name))
+		return 0;
+	err = ur_dev_init(&dev, spec);
+	if (err)
+		return err;
+	if (ur_dev_present(&dev))
+		err = ur_sysfs_write(root, &dev);
+	ur_dev_fini(&dev);
+	return err;
+}
+
 /* Without the view most programs work all the same: a warning is enough. */
 static int prepare_view(const char *libs)
 {
 	char dir[PATH_MAX], root[PATH_MAX + 8], lib[PATH_MAX + 32];
-	struct ur_dev dev;
-	int err = ur_runtime_dir(dir, sizeof(dir));
+	const struct ur_config *config = ur_config_get();
+	int err;
 
+	if (!config)
+		return -EINVAL; /* what is wrong was told */
+	err = ur_runtime_dir(dir, sizeof(dir));
 	if (err)
 		return 0;
 	snprintf(root, sizeof(root), "%s/sys", dir);
-	for (unsigned int k = 0; k < UR_DEV_KINDS && !err; k++) {
-		if (!ur_dev_kind_enabled(k))
-			continue;
-		err = ur_dev_init_kind(&dev, k);
-		if (err)
-			break;
-		err = ur_sysfs_write(root, &dev);
-		ur_dev_fini(&dev);
-	}
+	for (uint32_t i = 0; i < config->count && !err; i++)
+		err = write_device(root, &config->devices[i]);
 	if (err) {
 		ur_tool_error("%s cannot be written: %s", root, strerror(-err));
 		return 0;

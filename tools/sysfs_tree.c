@@ -11,8 +11,6 @@
 
 #include "urnic.h"
 
-#define VENDOR	 0x75726eu /* as ibv_query_device() says */
-#define PART	 4119u
 #define PATH_LEN 4096
 #define TEXT_LEN 512
 
@@ -168,19 +166,25 @@ static void put_dir(struct tree *t, const char *fmt, ...)
 		set_error(t, -errno);
 }
 
-static void write_node(struct tree *t)
+static void put_guid(struct tree *t, uint64_t g, const char *name)
 {
-	uint64_t g = t->dev->node_guid;
 	char guid[32];
 
 	snprintf(guid, sizeof(guid), "%04x:%04x:%04x:%04x",
 		 (unsigned int)(g >> 48), (unsigned int)(g >> 32) & 0xffff,
 		 (unsigned int)(g >> 16) & 0xffff, (unsigned int)g & 0xffff);
-	put(t, guid, IBDEV "/node_guid", t->dev->name);
-	put(t, guid, IBDEV "/sys_image_guid", t->dev->name);
+	put(t, guid, IBDEV "/%s", t->dev->name, name);
+}
+
+static void write_node(struct tree *t)
+{
+	const char *fw = t->dev->spec.fw_ver;
+
+	put_guid(t, t->dev->node_guid, "node_guid");
+	put_guid(t, t->dev->sys_image_guid, "sys_image_guid");
 	put(t, t->is->node_type, IBDEV "/node_type", t->dev->name);
 	put(t, t->dev->name, IBDEV "/node_desc", t->dev->name);
-	put(t, UR_VERSION, IBDEV "/fw_ver", t->dev->name);
+	put(t, *fw ? fw : UR_VERSION, IBDEV "/fw_ver", t->dev->name);
 	put(t, "urnic", IBDEV "/hca_type", t->dev->name);
 	put(t, "1", IBDEV "/hw_rev", t->dev->name);
 	put(t, t->is->board_id, IBDEV "/board_id", t->dev->name);
@@ -204,21 +208,21 @@ static void write_device(struct tree *t)
 {
 	char text[16];
 
-	snprintf(text, sizeof(text), "0x%06x", VENDOR);
+	snprintf(text, sizeof(text), "0x%06x", t->dev->spec.vendor_id);
 	put(t, text, IBDEV "/device/vendor", t->dev->name);
-	snprintf(text, sizeof(text), "0x%04x", PART);
+	snprintf(text, sizeof(text), "0x%04x", t->dev->spec.vendor_part_id);
 	put(t, text, IBDEV "/device/device", t->dev->name);
 	put(t, "-1", IBDEV "/device/numa_node", t->dev->name);
 	copy_host(t, "/sys/devices/system/cpu/online", "local_cpulist");
 	copy_host(t, "/sys/devices/system/node/node0/cpumap", "local_cpus");
 	put_dir(t, IBDEV "/device/infiniband/%s", t->dev->name, t->dev->name);
 	put_dir(t, IBDEV "/device/infiniband_verbs/uverbs%u", t->dev->name,
-		t->dev->kind);
+		t->dev->spec.index);
 }
 
 static void write_verbs(struct tree *t)
 {
-	unsigned int n = t->dev->kind;
+	unsigned int n = t->dev->spec.index;
 	char text[128], name[64];
 
 	put(t, "6", "class/infiniband_verbs/abi_version");
@@ -285,7 +289,7 @@ static void write_interface(struct tree *t, const struct ur_gid *g)
 	put_dir(t, "class/net/%s/device/infiniband/%s", g->ifname,
 		t->dev->name);
 	put_dir(t, "class/net/%s/device/infiniband_verbs/uverbs%u", g->ifname,
-		t->dev->kind);
+		t->dev->spec.index);
 }
 
 /* Type and interface of an empty entry cannot be read: so it has none. */

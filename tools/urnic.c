@@ -18,6 +18,7 @@ static const struct {
 	{ "run", ur_cmd_run, "run a program on the urnic adapter" },
 	{ "devices", ur_cmd_devices, "list the adapter and its addresses" },
 	{ "show", ur_cmd_show, "list processes, their QPs and counters" },
+	{ "check-config", ur_cmd_check_config, "check a file of devices" },
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -98,7 +99,7 @@ static void usage(FILE *out)
 {
 	fputs("usage: urnic COMMAND [options]\n", out);
 	for (size_t i = 0; i < COMMANDS; i++)
-		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
+		fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].help);
 	fputs("  --version, --help (also after a command)\n", out);
 }
 

@@ -9,6 +9,7 @@
 int ur_cmd_run(int argc, char **argv);
 int ur_cmd_devices(int argc, char **argv);
 int ur_cmd_show(int argc, char **argv);
+int ur_cmd_check_config(int argc, char **argv);
 
 /* One line to stderr, "urnic: ", and a newline. */
 void ur_tool_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -10,11 +10,12 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 200, 44, 52
 COLOURS = ('#d55e00', '#0072b2', '#009e73', '#cc79a7', '#e69f00', '#56b4e9',
            '#000000', '#7f7f7f', '#8c6bb1', '#66761b')
 DASHES = ('', '6 3', '2 2', '8 3 2 3')
+FIRST = ('urnic', 'urniw')
 FONT = 'font-family="sans-serif" font-size="12"'
 
 
 def bytes_text(value):
-    for power, letter in ((20, ' MiB'), (10, ' KiB')):
+    for power, letter in ((30, ' GiB'), (20, ' MiB'), (10, ' KiB')):
         if value >= 2 ** power:
             return f'{value / 2 ** power:g}{letter}'
     return f'{value:g} B'
@@ -53,10 +54,11 @@ class Axis:
     def ticks(self):
         if self.log:
             count = round(math.log(self.high / self.low, self.base))
-            step = max(1, math.ceil(count / 12))
+            step = max(1, math.ceil(count / 8))
             return [self.low * self.base ** i
                     for i in range(0, count + 1, step)]
-        whole = range(math.ceil(self.low), math.floor(self.high) + 1)
+        whole = range(math.ceil(self.low - 1e-6),
+                      math.floor(self.high + 1e-6) + 1)
         return list(whole)
 
 
@@ -65,9 +67,9 @@ def text(x, y, said, anchor='start', extra=''):
             f'{extra}>{escape(said)}</text>')
 
 
-def line(x1, y1, x2, y2, colour='#dddddd'):
+def line(x1, y1, x2, y2, colour='#dddddd', width=1):
     return (f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" '
-            f'stroke="{colour}"/>')
+            f'stroke="{colour}" stroke-width="{width}"/>')
 
 
 def grid(x, y, x_title, y_title):
@@ -98,7 +100,7 @@ def series(index, name, points, x, y):
         yield f'<circle cx="{a:.1f}" cy="{b:.1f}" r="2.5" fill="{colour}"/>'
     at = TOP + 8 + 18 * index
     left = WIDTH - RIGHT + 14
-    yield line(left, at, left + 22, at, colour)
+    yield line(left, at, left + 22, at, colour, 2.5)
     yield text(left + 28, at + 4, name)
 
 
@@ -106,7 +108,8 @@ def lines(title, x_title, y_title, curves, x_text=plain, x_log=2, y_log=True):
     """A chart of [(name, [(x, y)])]; x_log is the base, 0 a plain scale."""
     curves = [(name, sorted((a, b) for a, b in points if b > 0))
               for name, points in curves]
-    curves = [(name, points) for name, points in curves if points]
+    curves = sorted(((name, points) for name, points in curves if points),
+                    key=lambda c: not c[0].startswith(FIRST))
     if not curves:
         return None
     xs = [a for _, points in curves for a, _ in points]

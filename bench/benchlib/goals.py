@@ -7,7 +7,7 @@ least (or at most) the factor; without anything to compare, the figure itself.
 
 import itertools
 
-from benchlib.plan import KIB, LOOPBACK, MEMORY, MIB, NETWORK
+from benchlib.plan import KIB, LOOPBACK, MANY, MEMORY, MIB, NETWORK
 from benchlib.samples import cell, less_is_better
 
 
@@ -35,8 +35,10 @@ def m(who, op, size, qps=1):
 
 
 MEMORY_PEERS = (('UCX posix', 'tag bw'), ('UCX sysv', 'tag bw'),
-                ('libfabric shm', 'bw'), ('Open MPI vader', 'bw'))
-TCP_PEERS = (('UCX tcp', 'tag'), ('libfabric tcp', ''), ('Open MPI tcp', ''))
+                ('libfabric shm', 'bw'), ('libfabric shm', 'write bw'),
+                ('Open MPI vader', 'bw'))
+TCP_PEERS = (('UCX tcp', 'tag'), ('libfabric tcp', ''),
+             ('libfabric tcp', 'write'), ('Open MPI tcp', ''))
 
 
 def name_of(size):
@@ -93,7 +95,7 @@ def network(scene):
                [c('UDP', 'lat', 8)])
     yield Goal('SEND 8 B latency, every TCP peer',
                c('urnic0', 'send lat', 8), 1,
-               [c(who, 'lat', 8) for who, _ in TCP_PEERS]
+               [c(who, 'lat', 8) for who, op in TCP_PEERS if op != 'write']
                + [c('TCP', 'lat', 8)], strict=True)
     for op in ('write', 'send'):
         for qps in (1, 16):
@@ -103,7 +105,7 @@ def network(scene):
             yield Goal(title, ours, 4)
             yield Goal(title + ', every TCP peer', ours, 20,
                        every('rate', 64))
-    for qps in (16, 256):
+    for qps in (16, 256) + ((MANY,) if scene is LOOPBACK else ()):
         yield Goal(f'WRITE 64 B rate, {qps} queue pairs, one',
                    c('urnic0', 'write rate', 64, qps), 0.8,
                    [c('urnic0', 'write rate', 64)])
@@ -112,6 +114,12 @@ def network(scene):
     yield Goal('iWARP SEND 8 B latency, bare TCP',
                c('urniw0', 'send lat', 8), 1.15, [c('TCP', 'lat', 8)])
     if scene is LOOPBACK:
+        for what, limit in (('first message cost', 5000),
+                            ('idle queue pair memory', 4),
+                            ('idle second cost', 100)):
+            yield Goal(f'{what}', c('urnic0', what, 1), limit)
+        yield Goal('ibv_reg_mr of 1 GiB', c('urnic0', 'ibv_reg_mr cost',
+                                            2 ** 30), 20, strict=True)
         for who in ('urnic0', 'urniw0'):
             for op, size in (('connections', 64), ('setup', 1)):
                 yield Goal(f'{who} {op}, TCP', c(who, op, size), None,

@@ -10,10 +10,14 @@ from benchlib import programs as p
 KIB, MIB = 2 ** 10, 2 ** 20
 LAT_SIZES = (2, 8, 64, 512, 4 * KIB, 32 * KIB, 256 * KIB, MIB, 8 * MIB)
 BW_SIZES = (2, 8, 64, 512, 4 * KIB, 64 * KIB, 256 * KIB, MIB, 8 * MIB)
+# Between namespaces some of them do.
+FAR_LAT = (8, 512, 4 * KIB, 32 * KIB, MIB)
+FAR_BW = (64, 512, 4 * KIB, 64 * KIB, MIB, 8 * MIB)
 # For which there are goals: measured in every round.
 LAT_GOAL = (8,)
 BW_GOAL = (8, 64, 64 * KIB, MIB)
 QPS = (16, 256)
+MANY = 4096  # whose send queues are short: one completion queue has them all
 
 
 class Scene:
@@ -64,6 +68,11 @@ def urnic_qps(scene, urnic, ops, counts=QPS):
                         p.perf_bw(scene, urnic, op, 64, n), n != 16)
 
 
+def urnic_many(scene, urnic, op):
+    yield Probe(scene, f'{urnic.who} {op} bw 64 q{MANY}',
+                p.perf_bw(scene, urnic, op, 64, MANY, ('-t', 16)), True)
+
+
 def urnic_spread(scene, urnic, op):
     yield Probe(scene, f'{urnic.who} {op} spread',
                 p.perf_spread(scene, urnic, op, 8), True)
@@ -75,10 +84,10 @@ def ucx(scene, who, tls, test, op, sizes, goals):
                     p.ucx(scene, who, tls, test, op, size), size not in goals)
 
 
-def messages(scene, who, run, *args):
-    """Both directions of a message library, all sizes in one run each."""
-    yield Probe(scene, f'{who} lat', run(scene, who, *args, 'lat', LAT_SIZES))
-    yield Probe(scene, f'{who} bw', run(scene, who, *args, 'bw', BW_SIZES))
+def messages(scene, who, run, layer, lats=LAT_SIZES, bws=BW_SIZES):
+    """Both ways to measure a message library, all sizes in one run each."""
+    yield Probe(scene, f'{who} lat', run(scene, who, layer, 'lat', lats))
+    yield Probe(scene, f'{who} bw', run(scene, who, layer, 'bw', bws))
 
 
 def memory():
@@ -116,16 +125,26 @@ def memory():
             yield from ucx(s, who, tls, 'ucp_put_bw', 'put', BW_GOAL, BW_GOAL)
             yield from ucx(s, who, tls, 'ucp_get', 'get', (64 * KIB, MIB),
                            BW_GOAL)
+    yield Probe(s, 'UCX posix spread',
+                p.ucx_spread(s, 'UCX posix', 'posix,cma,self'), True)
     yield from messages(s, 'libfabric shm', p.fabric, 'shm')
+    yield Probe(s, 'libfabric shm write',
+                p.fabric(s, 'libfabric shm', 'shm', 'write', BW_GOAL))
+    yield Probe(s, 'fi_pingpong shm 8',
+                p.fi_pingpong(s, 'fi_pingpong shm', 'shm', 8), True)
     yield from messages(s, 'Open MPI vader', p.mpi, 'vader')
 
 
-def peers(s):
-    yield from ucx(s, 'UCX tcp', 'tcp,self', 'tag_lat', 'lat', LAT_SIZES,
-                   LAT_GOAL)
-    yield from ucx(s, 'UCX tcp', 'tcp,self', 'tag_bw', 'tag', BW_SIZES,
-                   BW_GOAL)
-    yield from messages(s, 'libfabric tcp', p.fabric, 'tcp;ofi_rxm')
+def peers(s, lats, bws):
+    yield from ucx(s, 'UCX tcp', 'tcp,self', 'tag_lat', 'lat', lats, LAT_GOAL)
+    yield from ucx(s, 'UCX tcp', 'tcp,self', 'tag_bw', 'tag', bws, BW_GOAL)
+    yield from messages(s, 'libfabric tcp', p.fabric, 'tcp;ofi_rxm', lats, bws)
+    yield Probe(s, 'libfabric tcp write',
+                p.fabric(s, 'libfabric tcp', 'tcp;ofi_rxm', 'write', BW_GOAL))
+    yield Probe(s, 'UCX tcp spread', p.ucx_spread(s, 'UCX tcp', 'tcp,self'),
+                True)
+    yield Probe(s, 'fi_pingpong tcp 8',
+                p.fi_pingpong(s, 'fi_pingpong tcp', 'tcp;ofi_rxm', 8), True)
     yield Probe(s, 'iperf3', p.iperf3(s))
     if s is LOOPBACK:
         # mpirun starts its ranks in one namespace.
@@ -144,23 +163,25 @@ def network(s):
     yield Probe(s, 'TCP lat', p.sockets_lat(s, 'tcp_pingpong', 'TCP', 8))
     yield Probe(s, 'TCP bw', p.tcp_stream(s, 256 * KIB))
     whole = s is LOOPBACK
-    ops = ('send', 'write', 'read') if whole else ('send',)
-    yield from urnic_lat(s, ROCE, ops)
-    yield from urnic_bw(s, ROCE, ('send', 'write', 'read'),
-                        BW_SIZES if whole else BW_GOAL[1:])
+    lats, bws = (LAT_SIZES, BW_SIZES) if whole else (FAR_LAT, FAR_BW)
+    yield from urnic_lat(s, ROCE, ('send', 'write', 'read') if whole else
+                         ('send',), lats)
+    yield from urnic_bw(s, ROCE, ('send', 'write', 'read'), bws)
     yield from urnic_qps(s, ROCE, ('send', 'write'))
-    yield from urnic_lat(s, IWARP, ('send',), LAT_SIZES if whole else LAT_GOAL)
-    yield from urnic_bw(s, IWARP, ('write',), BW_SIZES if whole else (MIB,))
+    yield from urnic_lat(s, IWARP, ('send',), lats if whole else LAT_GOAL)
+    yield from urnic_bw(s, IWARP, ('write',), bws if whole else (MIB,))
     yield from urnic_bw(s, IWARP, ('send', 'read'), (MIB,))
     yield from urnic_spread(s, ROCE, 'send')
     yield from urnic_spread(s, IWARP, 'send')
-    yield from peers(s)
+    yield from peers(s, lats, bws)
     if whole:
+        yield from urnic_many(s, ROCE, 'write')
         for who, kind, device in (('TCP', 'tcp', None),
                                   ('urnic0', 'rdma', 'urnic0'),
                                   ('urniw0', 'rdma', 'urniw0')):
             yield Probe(s, f'{who} connections',
                         p.connections(s, who, kind, device))
+        yield Probe(s, 'urnic0 costs', p.costs(s, 'urnic0'))
 
 
 def probes():

@@ -240,38 +240,53 @@ def qperf(scene):
 UCX_MEDIAN, UCX_RATE = 1, 7
 
 
+def ucx_run(world, scene, who, tls, test, size, n, share=50):
+    """The result row; share: the percentile of its latency."""
+    world.need('ucx_perftest', 'ucx-utils')
+    place = world.place(scene.place)
+    env = {'UCX_TLS': tls, 'UCX_LOG_LEVEL': 'error',
+           'UCX_WARN_UNUSED_ENV_VARS': 'n'}
+    text = world.pair(f'{scene.name}/{who} {test} {size}', place,
+                      ['ucx_perftest', '-p', 'PORT'],
+                      ['ucx_perftest', place.a.ip4, '-p', 'PORT', '-f', '-v',
+                       '-t', test, '-s', size, '-n', n, '-w',
+                       max(n // 10, 10), '-R', share], env=env)
+    line = [ln for ln in text.splitlines() if ln.count(',') >= 7]
+    if not line:
+        raise Failure(f'{who} {test}: no result in\n{text}')
+    return [float(x) for x in line[-1].split(',')[:8]]
+
+
 def ucx(scene, who, tls, test, op, size):
     key = (scene.name, who, test, size)
     most = 10000000 if size < MIB else 4000
-
-    def run(world, n):
-        world.need('ucx_perftest', 'ucx-utils')
-        place = world.place(scene.place)
-        env = {'UCX_TLS': tls, 'UCX_LOG_LEVEL': 'error',
-               'UCX_WARN_UNUSED_ENV_VARS': 'n'}
-        text = world.pair(f'{scene.name}/{who} {test} {size}', place,
-                          ['ucx_perftest', '-p', 'PORT'],
-                          ['ucx_perftest', place.a.ip4, '-p', 'PORT', '-f',
-                           '-v', '-t', test, '-s', size, '-n', n, '-w',
-                           max(n // 10, 10)], env=env)
-        line = [ln for ln in text.splitlines() if ln.count(',') >= 7]
-        if not line:
-            raise Failure(f'{who} {test}: no result in\n{text}')
-        return [float(x) for x in line[-1].split(',')[:8]]
+    latency_test = op.endswith('lat')
 
     def take(world):
         while True:
             n = world.count(key, 1000 if size < MIB else 50)
-            row = run(world, n)
-            took = n * row[UCX_MEDIAN] * 2 * US if op.endswith('lat') else \
+            row = ucx_run(world, scene, who, tls, test, size, n)
+            took = n * row[UCX_MEDIAN] * 2 * US if latency_test else \
                 n / row[UCX_RATE]
             if not world.learn(key, n, took, 50, most):
                 continue
-            if op.endswith('lat'):
+            if latency_test:
                 return {cell(scene.name, who, op, size): row[UCX_MEDIAN]}
             rate = row[UCX_RATE] / 1e6
             return {cell(scene.name, who, op + ' bw', size): rate * size / 1e3,
                     cell(scene.name, who, op + ' rate', size): rate}
+    return take
+
+
+def ucx_spread(scene, who, tls):
+    """It tells one percentile a run."""
+    def take(world):
+        n = int(world.seconds * 80000)
+        world.distributions[f'{scene.name}/{who}'] = [
+            [share, ucx_run(world, scene, who, tls, 'tag_lat', 8, n,
+                            share)[UCX_MEDIAN]]
+            for share in (10, 50, 90, 99, 99.9)]
+        return {}
     return take
 
 
@@ -348,4 +363,42 @@ def connections(scene, who, kind, device=None):
         return {cell(scene.name, who, 'connections', 64): many['per_s'],
                 cell(scene.name, who, 'setup', 1): one['median_us'],
                 cell(scene.name, who, 'p99 setup', 1): one['p99_us']}
+    return take
+
+
+def costs(scene, device):
+    """The calls beside the data path; the first run finds or starts a
+    daemon."""
+    def take(world):
+        argv = [world.urnic, 'run', '--', world.own('verbs_costs'), device]
+        place = world.place(scene.place)
+        world.call(place.a, [world.urnic, 'devices'])
+        found = world.json(f'{scene.name}/{device} costs', place.a, argv,
+                           scene.env)
+        return {cell(scene.name, device, 'first message cost', 1):
+                found['first_message_us'],
+                cell(scene.name, device, 'ibv_reg_mr cost', 2 ** 30):
+                found['reg_mr_us'],
+                cell(scene.name, device, 'idle queue pair memory', 1):
+                found['qp_kib'],
+                cell(scene.name, device, 'idle second cost', 1):
+                found['idle_us']}
+    return take
+
+
+def fi_pingpong(scene, who, provider, size):
+    """libfabric's own program; its mean."""
+    def take(world):
+        world.need('fi_pingpong', 'libfabric-bin')
+        place = world.place(scene.place)
+        argv = ['fi_pingpong', '-e', 'rdm', '-p', provider, '-S', size, '-I',
+                max(100, int(world.seconds * 50000))]
+        text = world.pair(f'{scene.name}/{who} {size}', place,
+                          argv + ['-B', 'PORT'],
+                          argv + ['-P', 'PORT', place.a.ip4])
+        # bytes, sent, acknowledged, total, time, MB/s, us a message, M/s
+        last = text.strip().splitlines()[-1].split()
+        if len(last) != 8 or last[0] != str(size):
+            raise Failure(f'{who}: no result in\n{text}')
+        return {cell(scene.name, who, 'lat', size): float(last[6])}
     return take

@@ -7,10 +7,13 @@ import statistics
 
 from benchlib import chart
 from benchlib.goals import goals, judge
-from benchlib.plan import KIB, MIB, SCENES
+from benchlib.plan import KIB, MEMORY, MIB, SCENES
 from benchlib.samples import Samples, cell, parts, unit
 
 BEGIN, END = '<!-- bench: begin -->', '<!-- bench: end -->'
+OURS = ('urnic', 'urniw')
+# Units of what is not messages.
+BESIDE = ('connections', 'setup', 'cost', 'memory')
 # Columns of the overviews: title, unit's word, size.
 COLUMNS = (('8 B latency µs', 'lat', 8), ('8 B M/s', 'rate', 8),
            ('64 B M/s', 'rate', 64), ('64 KiB GB/s', 'bw', 64 * KIB),
@@ -38,7 +41,9 @@ def head(*titles):
 def name_of(name):
     """A cell in words, without its scene."""
     _, who, op, size, qps = parts(name)
-    said = f'{who} {op} {chart.bytes_text(size)}'
+    said = f'{who} {op}'
+    if op.split()[-1] not in BESIDE or size >= MIB:
+        said += f' {chart.bytes_text(size)}'
     return said + (f', {qps} queue pairs' if qps > 1 else '')
 
 
@@ -62,17 +67,62 @@ class Run:
                 seen[who, ' '.join(words[:-1])] = True
         return list(seen)
 
+    def stream(self, scene, who, kind):
+        """Cells of what carries pieces of sizes that no column has."""
+        points = self.curve(scene, who, f'{kind} bw'.strip())
+        if any(size == column for size, _ in points
+               for _, word, column in COLUMNS if word == 'bw'):
+            return []
+        return [cell(scene.name, who, f'{kind} bw'.strip(), size)
+                for size, _ in points if size > 64]
+
+    def elsewhere(self, scene, who, kind):
+        return ', '.join(
+            f'{chart.bytes_text(parts(c)[3])}: '
+            f'{number(self.samples.median(c))} GB/s'
+            for c in self.stream(scene, who, kind))
+
+    def others(self, scene, word, size):
+        """{who and what: its cell} to compare a figure of ours with."""
+        for who, kind in self.rows_of(scene):
+            if who.startswith(OURS):
+                continue
+            name = cell(scene.name, who, f'{kind} {word}'.strip(), size)
+            streams = self.stream(scene, who, kind) if word == 'bw' else []
+            for found in [name] if name in self.samples else streams[-1:]:
+                yield f'{who} {kind}'.strip(), found
+
+    def ratio_table(self, scene):
+        out = []
+        for who, kind in self.rows_of(scene):
+            for title, word, size in COLUMNS:
+                ours = cell(scene.name, who, f'{kind} {word}'.strip(), size)
+                if not who.startswith(OURS) or ours not in self.samples:
+                    continue
+                said = [f'{other} {number(self.samples.ratio(ours, name))}'
+                        for other, name in self.others(scene, word, size)]
+                if said:
+                    out.append(row(f'{who} {kind}', title,
+                                   number(self.samples.median(ours)),
+                                   ', '.join(said)))
+        if not out:
+            return []
+        return ['Divided by each of the others (of latencies, less than 1 is '
+                'better):', ''] + head('', '', 'median', 'ratio to') + out + \
+            ['']
+
     def overview(self, scene):
         out = []
         for who, kind in self.rows_of(scene):
             figures = [number(self.samples.median(
                 cell(scene.name, who, f'{kind} {word}'.strip(), size)))
                 for _, word, size in COLUMNS]
-            if any(f != '–' for f in figures):
+            figures.append(self.elsewhere(scene, who, kind))
+            if any(f not in ('–', '') for f in figures):
                 out.append(row(f'{who} {kind}'.strip(), *figures))
         if not out:
             return []
-        return head('', *(title for title, _, _ in COLUMNS)) + out
+        return head('', *(title for title, _, _ in COLUMNS), 'pieces') + out
 
     def judged(self, scene_goals):
         for goal in scene_goals:
@@ -144,10 +194,10 @@ class Run:
         for scene in SCENES:
             made[f'latency-{scene.name}.svg'] = chart.lines(
                 f'{scene.title}: latency over size', 'message', 'µs one way',
-                self.curves(scene, 'lat'), chart.bytes_text, 8)
+                self.curves(scene, 'lat'), chart.bytes_text)
             made[f'bandwidth-{scene.name}.svg'] = chart.lines(
                 f'{scene.title}: bandwidth over size', 'message', 'GB/s',
-                self.curves(scene, 'bw'), chart.bytes_text, 8)
+                self.curves(scene, 'bw'), chart.bytes_text)
             made[f'rate-{scene.name}.svg'] = chart.lines(
                 f'{scene.title}: 64 B messages over queue pairs',
                 'queue pairs', 'million a second', self.qp_curves(scene),
@@ -182,22 +232,24 @@ class Run:
         table = self.goal_table(scene_goals)
         if table:
             out += table + ['']
-        out += overview + ['']
+        out += overview + [''] + self.ratio_table(scene)
         for name in charts:
             if name.endswith(f'-{scene.name}.svg'):
                 out += [f'![{name[:-4]}]({name})', '']
         return out
 
-    def connection_table(self):
+    def beside_table(self):
         out = []
         for name in self.samples.cells():
-            scene, who, op, size, _ = parts(name)
-            if op.split()[-1] in ('connections', 'setup'):
-                out.append(row(f'{who} {op}, {size} at once',
+            if parts(name)[2].split()[-1] in BESIDE:
+                out.append(row(name_of(name),
                                number(self.samples.median(name)), unit(name)))
         if not out:
             return []
-        return ['## Connections', ''] + head('', 'median', 'unit') + out + ['']
+        return ['## Beside the data path', '',
+                'Connections: 64 at once; setup: one after the other, until '
+                'the first byte came.', ''] + head('', 'median', 'unit') + \
+            out + ['']
 
     def markdown(self):
         met, missed = self.tally()
@@ -212,7 +264,7 @@ class Run:
                f'- {met} comparisons as wanted, {missed} missed', '']
         for scene, scene_goals in goals():
             out += self.scene_text(scene, scene_goals, charts)
-        out += self.connection_table() + self.all_cells()
+        out += self.beside_table() + self.all_cells()
         if self.data['left_out']:
             out += ['## Left out', ''] + [
                 f'- {line}' for line in self.data['left_out']] + ['']
@@ -246,6 +298,17 @@ class Run:
                 found.append((value, who))
         return (min if word == 'lat' else max)(found, default=None)
 
+    def limit(self, scene, word):
+        """What the machine can do at most."""
+        if scene is MEMORY:
+            name = {'lat': ('store', 'lat', 8), 'rate': ('ring', 'rate', 64),
+                    'bw': ('memcpy', 'write bw', MIB)}[word]
+        else:
+            name = {'lat': ('UDP', 'lat', 8),
+                    'rate': ('UDP trains', 'rate', 64),
+                    'bw': ('UDP trains', 'bw', scene.mtu)}[word]
+        return self.samples.median(cell(scene.name, *name))
+
     def short(self):
         out = []
         for scene in SCENES:
@@ -253,12 +316,15 @@ class Run:
                 ours = cell(scene.name, 'urnic0', op, size)
                 if ours not in self.samples:
                     continue
-                best = self.best_peer(scene, op.split()[-1], size)
+                word = op.split()[-1]
+                best = self.best_peer(scene, word, size)
                 out.append(row(
                     scene.title, what,
                     f'{number(self.samples.median(ours))} {unit(ours)}',
-                    f'{number(best[0])} ({best[1]})' if best else '–'))
-        return head('', '', 'urnic', 'best of the others') + out
+                    f'{number(best[0])} ({best[1]})' if best else '–',
+                    number(self.limit(scene, word))))
+        return head('', '', 'urnic', 'best of the others',
+                    'bare machine') + out
 
 
 # Who moves messages or streams between programs as we do.

@@ -30,11 +30,11 @@ class Missing(Exception):
 class World:
     """The build, the cores, and the places with their namespaces."""
 
-    def __init__(self, build, cores, seconds, pin=True, takes=1):
+    def __init__(self, build, cores, seconds, pin=True, takes=1, nice=0):
         self.build = os.path.abspath(build)
         self.urnic = os.path.join(self.build, 'urnic')
         self.cores, self.seconds = cores, seconds
-        self.pin, self.takes = pin, takes
+        self.pin, self.takes, self.nice = pin, takes, nice
         self.commands = {}
         self.distributions = {}
         self._counts = {}
@@ -106,11 +106,27 @@ class World:
         text = ' '.join(said + [str(a) for a in argv])
         self.commands[name] = text.replace(self.build + '/', 'build/')
 
-    def alone(self, name, host, argv, env=None, timeout=60):
+    def _start(self, argv, env):
+        """A process; each has a session, and with it a scheduling group."""
+        p = Proc(argv, env=self.environment(env))
+        if self.nice:
+            with contextlib.suppress(OSError), \
+                    open(f'/proc/{p.pid}/autogroup', 'w') as f:
+                f.write(str(self.nice))
+        return p
+
+    def call(self, host, argv, env=None):
+        """Run something that is not measured."""
+        p = self._start(host.wrap([str(a) for a in argv]), env)
+        try:
+            p.wait(20)
+        finally:
+            p.end()
+
+    def alone(self, name, host, argv, env=None, timeout=30):
         """Output of a program that starts and pins its sides itself."""
         self.note(name, argv, env)
-        p = Proc(host.wrap([str(a) for a in argv]),
-                 env=self.environment(env))
+        p = self._start(host.wrap([str(a) for a in argv]), env)
         try:
             if p.wait(timeout):
                 raise Failure(p.describe())
@@ -126,20 +142,19 @@ class World:
             raise Failure(f'{name}: no JSON in {text}') from None
 
     def pair(self, name, place, server, client, env=None, ends=True,
-             timeout=60):
+             timeout=30):
         """Output of the client.  PORT stands for a port; ends: so does the
         server, after one client."""
+        self.note(name, client, env)
         port = free_port()
         server = [port if a == 'PORT' else a for a in server]
         client = [port if a == 'PORT' else a for a in client]
-        self.note(name, client, env)
         near, far = self.cores
-        s = Proc(self._wrap(place.a, far, server), env=self.environment(env))
+        s = self._start(self._wrap(place.a, far, server), env)
         c = None
         try:
             s.wait_listen(port)
-            c = Proc(self._wrap(place.b, near, client),
-                     env=self.environment(env))
+            c = self._start(self._wrap(place.b, near, client), env)
             if c.wait(timeout):
                 raise Failure(f'client: {c.describe()}\n'
                               f'      server: {s.describe()}')

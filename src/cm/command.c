@@ -406,6 +406,20 @@ int ur_cm_lap(struct ur_cm_id *id, const struct ur_cm_path *alt,
 	return 0;
 }
 
+int ur_cm_migrate(struct ur_cm_id *id)
+{
+	struct ur_cm_path was = id->path;
+
+	if (id->state != UR_CMS_ESTABLISHED)
+		return -EINVAL;
+	if (!id->has_alt)
+		return 0;
+	id->path = id->alt;
+	id->alt = was;
+	ur_cm_know_moved(id);
+	return 0;
+}
+
 int ur_cm_apr(struct ur_cm_id *id, enum ur_cm_apr status,
 	      const void *private_data, uint8_t private_len, uint64_t now_ns)
 {

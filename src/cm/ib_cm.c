@@ -140,7 +140,8 @@ bool ur_cm_take_event(struct ur_cm *cm, struct ur_cm_event *ev)
 /* Is what came for this id from its peer, as far as we know that one? */
 static bool from_peer(const struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
-	if (memcmp(rx->in->src, id->path.remote, 16) != 0)
+	if (memcmp(rx->in->src, id->path.remote, 16) != 0 &&
+	    !(id->has_alt && memcmp(rx->in->src, id->alt.remote, 16) == 0))
 		return false;
 	return id->remote_id == 0 || rx->m.local_id == id->remote_id ||
 	       /* a peer that never made an id refuses with none */

@@ -251,6 +251,12 @@ int ur_cm_notify(struct ur_cm_id *id, uint64_t now_ns);
 /* Offer the peer an alternate path; ALT_PATH_RESULT follows. */
 int ur_cm_lap(struct ur_cm_id *id, const struct ur_cm_path *alt,
 	      const void *private_data, uint8_t private_len, uint64_t now_ns);
+/*
+ * The QP has migrated: messages go by the path that was agreed upon, if any,
+ * and the old one is the alternate now.  -EINVAL: not connected.
+ */
+int ur_cm_migrate(struct ur_cm_id *id);
+
 /* Answer to ALT_PATH. */
 int ur_cm_apr(struct ur_cm_id *id, enum ur_cm_apr status,
 	      const void *private_data, uint8_t private_len, uint64_t now_ns);

@@ -190,6 +190,15 @@ void ur_cm_know_qpn(struct ur_cm_id *id)
 				 id->remote_qpn));
 }
 
+/* Its path is another one. */
+void ur_cm_know_moved(struct ur_cm_id *id)
+{
+	if (id->by_remote.at)
+		ur_cm_know_remote(id);
+	if (id->by_qpn.at)
+		ur_cm_know_qpn(id);
+}
+
 struct ur_cm_id *ur_cm_find_remote(struct ur_cm *cm, bool datagram,
 				   const uint8_t addr[16], uint64_t guid,
 				   uint32_t remote_id)

@@ -254,6 +254,7 @@ void ur_cm_answered(struct ur_cm_id *id);
 /* Enter what a message of the peer is found by. */
 void ur_cm_know_remote(struct ur_cm_id *id);
 void ur_cm_know_qpn(struct ur_cm_id *id);
+void ur_cm_know_moved(struct ur_cm_id *id);
 
 struct ur_cm_id *ur_cm_find_local(struct ur_cm *cm, uint32_t local_id);
 struct ur_cm_id *ur_cm_find_remote(struct ur_cm *cm, bool datagram,

@@ -25,9 +25,11 @@
 /* The bit of an EUI-64 that tells universal from local administration. */
 #define GUID_LOCAL_BIT (UINT64_C(2) << 56)
 
-#define MTU_CODE_MAX 5u
-#define HOST_GIDS    256u /* more than the table, so that it can complain */
-#define HOP_LIMIT    64u  /* of the kernel's IP */
+/* Of an EUI-64 made of a MAC address the last byte of the vendor's part. */
+#define GUID_RANK_SHIFT 40
+
+#define HOST_GIDS 256u /* more than the table, so that it can complain */
+#define HOP_LIMIT 64u  /* of the kernel's IP */
 
 static const uint8_t v4_prefix[12] = { [10] = 0xff, [11] = 0xff };
 
@@ -56,9 +58,9 @@ static bool gid_is_link_local(const uint8_t addr[16])
 	return addr[0] == 0xfe && (addr[1] & 0xc0) == 0x80;
 }
 
-static unsigned int mtu_code(uint32_t mtu)
+static unsigned int mtu_code(const struct ur_dev *dev, uint32_t mtu)
 {
-	unsigned int code = MTU_CODE_MAX;
+	unsigned int code = dev->spec.max_mtu;
 
 	while (code > 1 && ur_mtu_bytes(code) + PACKET_OVERHEAD > mtu)
 		code--;
@@ -134,7 +136,7 @@ static struct ur_port_attr port_of(const struct ur_dev *dev)
 	const struct ur_gid *v4 = gid_first_up(dev, true);
 	struct ur_port_attr p = {
 		.active = first != NULL,
-		.max_mtu = MTU_CODE_MAX,
+		.max_mtu = dev->spec.max_mtu,
 		.active_mtu = 1,
 		.speed_mbps = dev->port.speed_mbps,
 	};
@@ -142,7 +144,12 @@ static struct ur_port_attr port_of(const struct ur_dev *dev)
 	if (v4)
 		p.lid = (uint16_t)(v4->addr[14] << 8 | v4->addr[15]);
 	if (first)
-		p.active_mtu = (uint8_t)mtu_code(first->mtu);
+		p.active_mtu = (uint8_t)mtu_code(dev, first->mtu);
+	/* A port of its own is there without an address, as the kernel's. */
+	if (ur_dev_spec_is_bound(&dev->spec)) {
+		p.active = dev->netdev.up;
+		p.active_mtu = (uint8_t)mtu_code(dev, dev->netdev.mtu);
+	}
 	return p;
 }
 
@@ -178,19 +185,76 @@ void ur_dev_update(struct ur_dev *dev, struct ur_gid *found, uint32_t n)
 /* Without the lock: asking a driver for its speed may take long. */
 static void refresh_speed(struct ur_dev *dev)
 {
-	struct ur_gid first = { .ifindex = 0 };
 	const struct ur_gid *g;
-	uint64_t speed;
+	struct ur_dev_netdev n;
+	uint64_t speed = 0;
 
 	ur_lock(&dev->lock);
+	n = dev->netdev;
 	g = gid_first_up(dev, false);
-	if (g)
-		first = *g;
+	if (g) {
+		memcpy(n.name, g->ifname, sizeof(n.name));
+		n.loopback = g->loopback;
+	}
 	ur_unlock(&dev->lock);
-	speed = g ? ur_host_speed(&first) : 0;
+	if (n.name[0])
+		speed = ur_host_speed(&n);
 	ur_lock(&dev->lock);
 	dev->port.speed_mbps = speed;
 	ur_unlock(&dev->lock);
+}
+
+/*
+ * What the interface is now, or the first look at the one that has come.
+ * -ENODEV: it has been deleted, which is left as it is for
+ * ur_dev_find_removed().
+ */
+static int follow_locked(struct ur_dev *dev)
+{
+	struct ur_dev_netdev n = { .ifindex = dev->netdev.ifindex };
+	int err;
+
+	if (!n.ifindex)
+		n.ifindex = if_nametoindex(dev->spec.netdev);
+	if (!n.ifindex)
+		return 0;
+	err = ur_host_netdev(&n);
+	if (!err)
+		dev->netdev = n;
+	else
+		dev->netdev.up = false;
+	return err;
+}
+
+static bool is_bound_addr(const struct ur_dev_spec *s, const uint8_t addr[16])
+{
+	for (uint32_t i = 0; i < s->naddrs; i++)
+		if (!memcmp(s->addrs[i], addr, 16))
+			return true;
+	return s->naddrs == 0;
+}
+
+/* Leave those that the device is not bound to; returns how many stay. */
+static uint32_t select_gids(struct ur_dev *dev, struct ur_gid *found,
+			    uint32_t n)
+{
+	const struct ur_dev_spec *s = &dev->spec;
+	uint32_t kept = 0, ifindex = 0;
+
+	if (ur_dev_spec_is_bound(s)) {
+		ur_lock(&dev->lock);
+		(void)follow_locked(dev);
+		ifindex = dev->netdev.ifindex;
+		ur_unlock(&dev->lock);
+		for (uint32_t i = 0; i < n; i++)
+			if (found[i].ifindex == ifindex)
+				found[kept++] = found[i];
+		return kept;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		if (is_bound_addr(s, found[i].addr))
+			found[kept++] = found[i];
+	return kept;
 }
 
 int ur_dev_refresh(struct ur_dev *dev)
@@ -200,18 +264,34 @@ int ur_dev_refresh(struct ur_dev *dev)
 
 	if (n < 0)
 		return n;
-	ur_dev_update(dev, found, (uint32_t)n);
+	ur_dev_update(dev, found, select_gids(dev, found, (uint32_t)n));
 	refresh_speed(dev);
 	return 0;
 }
 
-int ur_dev_init(struct ur_dev *dev, const char *name)
+/* Programs tell devices by their GUIDs, so each has its own. */
+static uint64_t make_guid(const struct ur_dev_spec *spec)
+{
+	uint64_t guid = ur_dev_spec_is_bound(spec)
+				? ur_host_netdev_guid(spec->netdev)
+				: ur_host_guid();
+
+	if (spec->kind != UR_DEV_ROCE)
+		guid ^= GUID_LOCAL_BIT;
+	return guid ^ (uint64_t)spec->rank << GUID_RANK_SHIFT;
+}
+
+int ur_dev_init(struct ur_dev *dev, const struct ur_dev_spec *spec)
 {
 	int ret;
 
 	memset(dev, 0, sizeof(*dev));
-	snprintf(dev->name, sizeof(dev->name), "%s", name);
-	dev->node_guid = ur_host_guid();
+	dev->spec = *spec;
+	dev->name = dev->spec.name;
+	dev->kind = spec->kind;
+	dev->node_guid = spec->node_guid ? spec->node_guid : make_guid(spec);
+	dev->sys_image_guid =
+		spec->sys_image_guid ? spec->sys_image_guid : dev->node_guid;
 	ur_lock_init(&dev->lock);
 	ur_list_init(&dev->evqs);
 	ret = ur_dev_refresh(dev);
@@ -220,46 +300,43 @@ int ur_dev_init(struct ur_dev *dev, const char *name)
 	return ret;
 }
 
-const char *ur_dev_kind_name(enum ur_dev_kind kind)
+bool ur_dev_present(struct ur_dev *dev)
 {
-	static const char *const names[UR_DEV_KINDS] = {
-		[UR_DEV_ROCE] = "urnic0",
-		[UR_DEV_IWARP] = "urniw0",
-	};
+	bool there;
 
-	return names[kind];
-}
-
-bool ur_dev_kind_enabled(enum ur_dev_kind kind)
-{
-	const char *list = getenv("URNIC_DEVICES");
-	const char *name = ur_dev_kind_name(kind);
-	size_t len = strlen(name);
-
-	if (!list)
+	if (!ur_dev_spec_is_bound(&dev->spec))
 		return true;
-	for (;;) {
-		size_t n = strcspn(list, ",");
-
-		if (n == len && !memcmp(list, name, len))
-			return true;
-		if (!list[n])
-			return false;
-		list += n + 1;
-	}
+	ur_lock(&dev->lock);
+	there = follow_locked(dev) == 0 && dev->netdev.ifindex;
+	ur_unlock(&dev->lock);
+	return there;
 }
 
-/* Programs tell devices by their GUIDs, so each has its own. */
-int ur_dev_init_kind(struct ur_dev *dev, enum ur_dev_kind kind)
+bool ur_dev_find_removed(struct ur_dev *dev)
 {
-	int ret = ur_dev_init(dev, ur_dev_kind_name(kind));
+	bool gone;
 
-	if (ret)
-		return ret;
-	dev->kind = kind;
-	if (kind != UR_DEV_ROCE)
-		dev->node_guid ^= GUID_LOCAL_BIT;
-	return 0;
+	if (!ur_dev_spec_is_bound(&dev->spec))
+		return false;
+	ur_lock(&dev->lock);
+	gone = dev->netdev.ifindex && follow_locked(dev) == -ENODEV;
+	if (gone) {
+		atomic_fetch_add(&dev->removals, 1);
+		tell_locked(dev, UR_EVENT_DEVICE_FATAL);
+		while (!ur_list_empty(&dev->evqs))
+			ur_list_del(dev->evqs.next);
+		memset(dev->gids, 0, sizeof(dev->gids));
+		dev->port = port_of(dev);
+	}
+	ur_unlock(&dev->lock);
+	return gone;
+}
+
+void ur_dev_removed(struct ur_dev *dev)
+{
+	ur_lock(&dev->lock);
+	dev->netdev = (struct ur_dev_netdev){ .ifindex = 0 };
+	ur_unlock(&dev->lock);
 }
 
 /* An EUI-64 made of a MAC address has ff:fe in its middle. */
@@ -320,6 +397,7 @@ void ur_dev_listen(struct ur_dev *dev, struct ur_dev_listener *l)
 {
 	l->source = (struct ur_ev_source){ .delivered = 0 };
 	ur_lock(&dev->lock);
+	l->removals = atomic_load(&dev->removals);
 	ur_list_add_tail(&dev->evqs, &l->node);
 	ur_unlock(&dev->lock);
 }
@@ -396,7 +474,7 @@ unsigned int ur_dev_path_mtu(struct ur_dev *dev, const uint8_t sgid[16])
 	ur_lock(&dev->lock);
 	i = index_locked(dev, sgid);
 	if (i >= 0)
-		code = mtu_code(dev->gids[i].mtu);
+		code = mtu_code(dev, dev->gids[i].mtu);
 	ur_unlock(&dev->lock);
 	return code;
 }

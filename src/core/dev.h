@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The device: identity, port, GID and P_Key tables.  The GID table holds every
- * address of the host (DESIGN 2), in this order: IPv4 of non-loopback
- * interfaces, global IPv6, link-local IPv6, then loopback (127.0.0.1, ::1).
+ * The device: identity, port, GID and P_Key tables.  The GID table holds the
+ * addresses that the device is bound to, by default every address of the host
+ * (DESIGN 2), in this order: IPv4 of non-loopback interfaces, global IPv6,
+ * link-local IPv6, then loopback (127.0.0.1, ::1).
  * An entry keeps its index while its address lives; a hole is a zero GID.
  * Readers copy under a lock; the table changes when rtnetlink tells
  * (ur_dev_refresh()), which raises GID_CHANGE, PORT_ACTIVE and PORT_ERR.
+ *
+ * A device that is bound to an interface lives and dies with it.  Interfaces
+ * are known by their numbers, which are not used again: a new one of the same
+ * name is another.  Who deletes it removes the device (ur_dev_find_removed()):
+ * whoever has it open, the listeners, has lost it for ever, and is told by
+ * DEVICE_FATAL.  Once all that hangs on it is cleared away
+ * (ur_dev_removed()), the object takes up the next interface of that name.
  */
 #ifndef UR_CORE_DEV_H
 #define UR_CORE_DEV_H
@@ -13,12 +21,14 @@
 #include <net/if.h>
 #include <stdint.h>
 
+#include <stdatomic.h>
+
 #include "base/list.h"
 #include "base/lock.h"
+#include "core/dev_spec.h"
 #include "core/event.h"
 #include "core/types.h"
 
-#define UR_GID_TABLE_LEN  64u
 #define UR_PKEY_TABLE_LEN 1u
 #define UR_PKEY_DEFAULT	  0xffffu
 
@@ -39,37 +49,44 @@ struct ur_port_attr {
 	uint64_t speed_mbps; /* of the first GID's interface */
 };
 
-/* What a device speaks.  Each kind is one device, listed in this order. */
-enum ur_dev_kind {
-	UR_DEV_ROCE,
-	UR_DEV_IWARP,
-	UR_DEV_KINDS,
+/* An interface, as far as a device that is bound to it needs to know. */
+struct ur_dev_netdev {
+	uint32_t ifindex; /* 0: there is none */
+	uint32_t mtu;	  /* bytes */
+	char name[IF_NAMESIZE];
+	bool loopback;
+	bool up; /* running: has a carrier too */
 };
 
 struct ur_dev {
-	char name[64];
+	const char *name; /* of spec */
 	enum ur_dev_kind kind;
-	uint64_t node_guid; /* big endian value in host order */
+	uint64_t node_guid;	   /* big endian value in host order */
+	uint64_t sys_image_guid;   /* likewise */
+	struct ur_dev_spec spec;   /* constant up to here */
+	_Atomic uint32_t removals; /* how often it went; written under lock */
 	struct ur_lock lock;
+	struct ur_dev_netdev netdev; /* what it is bound to, if to one */
 	struct ur_gid gids[UR_GID_TABLE_LEN];
 	struct ur_port_attr port;
 	struct ur_list evqs; /* asynchronous queues of open contexts */
 };
 
-/* "urnic0", "urniw0" */
-const char *ur_dev_kind_name(enum ur_dev_kind kind);
+/* Read the host's addresses, and take those that the device shall have.  That
+ * the interface is not there is no error.  0 or -errno. */
+int ur_dev_init(struct ur_dev *dev, const struct ur_dev_spec *spec);
+void ur_dev_fini(struct ur_dev *dev);
 
-/* URNIC_DEVICES, names with commas between, says which devices there are;
- * without it all. */
-bool ur_dev_kind_enabled(enum ur_dev_kind kind);
+/* May it be opened: is its interface there, if it is bound to one? */
+bool ur_dev_present(struct ur_dev *dev);
 
 /*
- * Read the host's addresses.  0 or -errno.  The first makes a RoCE device of
- * any name, the second the device of a kind; their node GUIDs differ.
+ * Has its interface been deleted since the last call?  Then the listeners were
+ * told, and are listeners no more.  Until ur_dev_removed() the device is not
+ * present.  For one thread alone, the watcher.
  */
-int ur_dev_init(struct ur_dev *dev, const char *name);
-int ur_dev_init_kind(struct ur_dev *dev, enum ur_dev_kind kind);
-void ur_dev_fini(struct ur_dev *dev);
+bool ur_dev_find_removed(struct ur_dev *dev);
+void ur_dev_removed(struct ur_dev *dev);
 
 /* Read them again, and raise the events of what changed.  0 or -errno. */
 int ur_dev_refresh(struct ur_dev *dev);
@@ -108,9 +125,18 @@ struct ur_dev_listener {
 	struct ur_list node;
 	struct ur_evq *evq;
 	struct ur_ev_source source;
+	uint32_t removals; /* of the device, when it began to listen */
 };
 void ur_dev_listen(struct ur_dev *dev, struct ur_dev_listener *l);
 void ur_dev_unlisten(struct ur_dev *dev, struct ur_dev_listener *l);
+
+/* The device that l listened to has been removed; any thread, no lock. */
+static inline bool ur_dev_lost(struct ur_dev *dev,
+			       const struct ur_dev_listener *l)
+{
+	return atomic_load_explicit(&dev->removals, memory_order_relaxed) !=
+	       l->removals;
+}
 
 /*
  * Fill in what an address vector leaves open: sgid from sgid_index, scope of a

@@ -108,6 +108,29 @@ int ur_host_gids(struct ur_gid *out, uint32_t max)
 	return (int)n;
 }
 
+int ur_host_netdev(struct ur_dev_netdev *n)
+{
+	const unsigned int running = IFF_UP | IFF_RUNNING;
+	struct ifreq req = { .ifr_flags = 0 };
+	int sock, err = 0;
+
+	if (!if_indextoname(n->ifindex, n->name))
+		return errno == ENXIO || errno == ENODEV ? -ENODEV : -errno;
+	sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (sock < 0)
+		return -errno;
+	snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", n->name);
+	if (ioctl(sock, SIOCGIFFLAGS, &req))
+		err = -errno;
+	n->mtu = mtu_of(sock, n->name);
+	close(sock);
+	if (err)
+		return err;
+	n->up = (req.ifr_flags & running) == running;
+	n->loopback = (req.ifr_flags & IFF_LOOPBACK) != 0;
+	return 0;
+}
+
 /* The beginning of a file in /sys or /proc; false if it cannot be read. */
 static bool read_file(const char *path, char *buf, size_t cap)
 {
@@ -124,14 +147,14 @@ static bool read_file(const char *path, char *buf, size_t cap)
 	return true;
 }
 
-uint64_t ur_host_speed(const struct ur_gid *gid)
+uint64_t ur_host_speed(const struct ur_dev_netdev *n)
 {
 	char path[64], buf[32];
 	long speed;
 
-	if (gid->loopback)
+	if (n->loopback)
 		return SPEED_LOOPBACK;
-	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", gid->ifname);
+	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", n->name);
 	if (read_file(path, buf, sizeof(buf))) {
 		speed = strtol(buf, NULL, 10); /* -1: the driver knows none */
 		if (speed > 0)
@@ -152,8 +175,9 @@ static uint64_t eui64(const uint8_t mac[ETH_ALEN])
 	return v;
 }
 
-/* 0 if no interface that is up has an Ethernet address. */
-static uint64_t guid_of_mac(void)
+/* Of the interface `name`, or of any that is up if that is NULL; 0: none has
+ * an Ethernet address. */
+static uint64_t guid_of_mac(const char *name)
 {
 	struct ifaddrs *list;
 	uint64_t guid = 0;
@@ -164,8 +188,10 @@ static uint64_t guid_of_mac(void)
 		const struct sockaddr_ll *ll = (const void *)i->ifa_addr;
 
 		if (ll && ll->sll_family == AF_PACKET &&
-		    ll->sll_halen == ETH_ALEN && (i->ifa_flags & IFF_UP) &&
-		    !(i->ifa_flags & IFF_LOOPBACK))
+		    ll->sll_halen == ETH_ALEN &&
+		    !(i->ifa_flags & IFF_LOOPBACK) &&
+		    (name ? !strcmp(i->ifa_name, name)
+			  : (i->ifa_flags & IFF_UP) != 0))
 			guid = eui64(ll->sll_addr);
 	}
 	freeifaddrs(list);
@@ -190,7 +216,14 @@ static uint64_t guid_of_boot(void)
 
 uint64_t ur_host_guid(void)
 {
-	uint64_t guid = guid_of_mac();
+	uint64_t guid = guid_of_mac(NULL);
 
 	return guid ? guid : guid_of_boot();
+}
+
+uint64_t ur_host_netdev_guid(const char *name)
+{
+	uint64_t guid = guid_of_mac(name);
+
+	return guid ? guid : ur_host_guid();
 }

@@ -23,6 +23,7 @@ struct ur_xrcd {
 	bool shared;
 	uint64_t dev;
 	uint64_t ino;
+	uint32_t device;
 };
 
 struct ur_srq_table {

@@ -10,6 +10,7 @@
 
 #include "base/guard.h"
 #include "base/log.h"
+#include "engine/cm_hook.h"
 #include "engine/internal.h"
 #include "engine/near.h"
 #include "reach/export.h"
@@ -49,7 +50,7 @@ static void quiesce(void *arg)
 	}
 }
 
-int ur_adapter_create(enum ur_dev_kind kind, struct ur_adapter **out)
+int ur_adapter_create(const struct ur_dev_spec *spec, struct ur_adapter **out)
 {
 	struct ur_adapter *a = calloc(1, sizeof(*a));
 	int err;
@@ -59,8 +60,8 @@ int ur_adapter_create(enum ur_dev_kind kind, struct ur_adapter **out)
 	ur_lock_init(&a->lock);
 	ur_moderator_init(&a->moderator);
 	a->want_lanes = lanes_wanted();
-	a->ops = ops_of[kind];
-	err = ur_dev_init_kind(&a->dev, kind);
+	a->ops = ops_of[spec->kind];
+	err = ur_dev_init(&a->dev, spec);
 	if (err)
 		goto free_adapter;
 	err = ur_mr_table_init(&a->mrs);
@@ -107,6 +108,37 @@ void ur_adapter_abandon(struct ur_adapter *a)
 	for (uint32_t i = 0; i < n; i++)
 		ur_lane_abandon(atomic_load_explicit(&a->lanes[i],
 						     memory_order_relaxed));
+}
+
+static void fail_qp(void *arg, const struct ur_qp *qp)
+{
+	const struct ur_qp_attr attr = { .state = UR_QPS_ERR };
+	struct ur_lane *l = arg;
+
+	if (atomic_load(&qp->state) != UR_QPS_ERR)
+		(void)l->ops->modify(l, (struct ur_qp *)(uintptr_t)qp, &attr,
+				     UR_QP_STATE, ur_clock_ns());
+}
+
+/* Who connects is told first: that a stream ends is no news after that. */
+void ur_adapter_check_removed(struct ur_adapter *a)
+{
+	uint32_t n;
+
+	if (!ur_dev_find_removed(&a->dev))
+		return;
+	ur_info("%s: its interface has been deleted", a->dev.name);
+	ur_cm_hook_removed(a);
+	n = atomic_load_explicit(&a->lane_count, memory_order_acquire);
+	for (uint32_t i = 0; i < n; i++) {
+		struct ur_lane *l = atomic_load_explicit(&a->lanes[i],
+							 memory_order_acquire);
+
+		ur_lane_lock(l);
+		l->ops->for_each_qp(l, fail_qp, l);
+		ur_lane_unlock(l);
+	}
+	ur_dev_removed(&a->dev);
 }
 
 /* A lane that somebody holds is being worked on anyway. */

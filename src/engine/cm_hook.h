@@ -21,4 +21,7 @@ void ur_cm_hook_comm_est(uint32_t qpn);
 struct ur_adapter;
 void ur_cm_hook_addresses(struct ur_adapter *a);
 
+/* The device has been removed; likewise. */
+void ur_cm_hook_removed(struct ur_adapter *a);
+
 #endif

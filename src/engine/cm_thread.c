@@ -22,6 +22,7 @@
 #define EVENTS	  64
 #define NS_PER_MS 1000000u
 #define MS_MAX	  3600000u
+#define NAP_NS	  1000000000u
 
 /* An event on its way to its owner. */
 struct told {
@@ -57,7 +58,7 @@ int ur_conn_post(struct ur_conn *c, const struct ur_conn_event *ev)
 	struct told *m;
 	size_t len = ev->param.private_len;
 
-	if (c->ended)
+	if (c->ended || c->removed)
 		return 0;
 	m = malloc(sizeof(*m));
 	if (!m)
@@ -228,18 +229,34 @@ static void clear_wake(struct ur_cmt *t)
 	t->woken = false;
 }
 
+/*
+ * Every connection sets timers of seconds that it mostly does not need, and
+ * waking the thread only to have it sleep again costs more than all else of
+ * them.  So while there are connections coming and going it sleeps shortly.
+ */
+static uint64_t sleep_end(const struct ur_cmt *t)
+{
+	uint64_t at = ur_timers_deadline(&t->timers), now = ur_clock_ns();
+
+	if (now - t->active_ns < NAP_NS && at > now + NAP_NS)
+		return now + NAP_NS;
+	return at ? at : 1;
+}
+
 static void sleep_and_watch(struct ur_cmt *t)
 {
 	struct epoll_event ev[EVENTS];
-	uint64_t until = ur_timers_deadline(&t->timers);
+	uint64_t until = sleep_end(t);
 	int n;
 
-	t->sleep_until_ns = until ? until : 1;
+	t->sleep_until_ns = until;
 	ur_unlock(&t->lock);
 	n = epoll_wait(t->epfd, ev, EVENTS, timeout_ms(until));
 	ur_lock(&t->lock);
 	t->sleep_until_ns = 0;
 	clear_wake(t);
+	if (n > 0)
+		t->active_ns = ur_clock_ns();
 	for (int i = 0; i < n; i++) {
 		struct ur_cmt_source *src = ev[i].data.ptr;
 

@@ -49,6 +49,7 @@ struct ur_cmt {
 	int wake_fd;
 	bool woken;		 /* wake_fd was written and not yet read */
 	uint64_t sleep_until_ns; /* 0: the thread is awake */
+	uint64_t active_ns;	 /* when it was last woken */
 	struct ur_timers timers;
 	uint32_t ntimers;      /* reserved for */
 	struct ur_list events; /* of all connections, in order */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "engine/cm_hook.h"
 #include "engine/conn_internal.h"
 #include "engine/internal.h"
@@ -34,6 +35,7 @@ static void init(struct ur_conn *c, struct ur_adapter *a,
 	c->adapter = a;
 	c->ps = ps;
 	c->ended = false;
+	c->removed = false;
 	ur_list_init(&c->events);
 	ur_list_init(&c->orphan);
 	ur_list_init(&c->of_cmt);
@@ -264,6 +266,31 @@ static socklen_t addr_len(const struct sockaddr_storage *addr)
 					   : sizeof(struct sockaddr_in);
 }
 
+/* Who has all addresses has those too that came a moment ago. */
+static bool has_addr(struct ur_adapter *a, const uint8_t gid[16])
+{
+	const struct ur_dev_spec *s = &a->dev.spec;
+
+	return (!ur_dev_spec_is_bound(s) && !s->naddrs) ||
+	       ur_dev_gid_index(&a->dev, gid) >= 0;
+}
+
+struct ur_adapter *ur_conn_owner(const struct ur_conn *listener,
+				 const uint8_t gid[16])
+{
+	enum ur_dev_kind kind = listener->adapter->dev.kind;
+
+	if (has_addr(listener->adapter, gid))
+		return listener->adapter;
+	for (uint32_t i = 0; i < UR_MAX_DEVICES; i++) {
+		struct ur_adapter *a = ur_process_adapter(i);
+
+		if (a && a->dev.kind == kind && has_addr(a, gid))
+			return a;
+	}
+	return NULL;
+}
+
 void ur_conn_set_local(struct ur_conn *c, const uint8_t gid[16])
 {
 	memset(c->local, 0, sizeof(c->local));
@@ -295,6 +322,28 @@ void ur_cm_hook_addresses(struct ur_adapter *a)
 
 		if (c->adapter == a && !ur_bind_is_any(c->local))
 			check_address(c);
+	}
+	ur_unlock(&t->lock);
+}
+
+/* As the kernel: a listener on a wildcard belongs to no device. */
+void ur_cm_hook_removed(struct ur_adapter *a)
+{
+	const struct ur_conn_event ev = { .type = UR_CONN_REMOVED };
+	struct ur_cmt *t = ur_cmt_started();
+
+	if (!t)
+		return;
+	ur_lock(&t->lock);
+	ur_list_for_each(n, &t->conns) {
+		struct ur_conn *c = ur_container_of(n, struct ur_conn, of_cmt);
+
+		if (c->adapter != a || c->removed || ur_bind_is_any(c->local))
+			continue;
+		if (ur_conn_post(c, &ev))
+			ur_err("out of memory: the removal of %s is not told",
+			       a->dev.name);
+		c->removed = true;
 	}
 	ur_unlock(&t->lock);
 }

@@ -52,6 +52,7 @@ enum ur_conn_event_type {
 	UR_CONN_ALT_PATH,      /* RoCE: the peer offers another path (LAP) */
 	UR_CONN_ADDR_RESOLVED, /* status: 0; -ETIMEDOUT …: ur_conn_resolve() */
 	UR_CONN_ADDR_CHANGE,   /* its local address is no longer the host's */
+	UR_CONN_REMOVED,       /* its device is gone; the last event */
 };
 
 #define UR_CONN_PRIVATE_MAX 255u /* what rdma_conn_param can tell */
@@ -81,7 +82,8 @@ struct ur_conn_param {
 struct ur_conn_event {
 	enum ur_conn_event_type type;
 	int status;
-	struct ur_conn *conn; /* REQUEST: the new one */
+	struct ur_conn *conn;	    /* REQUEST: the new one, */
+	struct ur_adapter *adapter; /* and what it is on */
 	struct ur_conn_param param;
 	struct sockaddr_storage src; /* REQUEST: ours and the peer's address, */
 	struct sockaddr_storage dst; /* with ports */

@@ -65,6 +65,7 @@ struct ur_conn {
 	struct ur_list of_cmt; /* all of them */
 	uint8_t local[16];     /* its address; zeros: none, or a wildcard */
 	bool moved;	       /* that is not the host's any more: was told */
+	bool removed;	       /* the device is gone: was told */
 	struct ur_conn_search *search; /* NULL: none is under way */
 	struct ur_list orphan; /* its request was not told: to be ended */
 	bool ended; /* ur_conn_destroy() was called: no events any more */
@@ -88,6 +89,14 @@ void ur_conn_init_child(struct ur_conn *child, const struct ur_conn *listener);
  * silently dropped if the connection was destroyed.
  */
 int ur_conn_post(struct ur_conn *c, const struct ur_conn_event *ev);
+
+/*
+ * What a connection to that address of ours is on: the listener's adapter if
+ * it has the address, or has all; else another one of its kind, since who
+ * listens on a wildcard hears them all.  NULL: none has it.
+ */
+struct ur_adapter *ur_conn_owner(const struct ur_conn *listener,
+				 const uint8_t gid[16]);
 
 /* It has that local address from now on; under the lock. */
 void ur_conn_set_local(struct ur_conn *c, const uint8_t gid[16]);

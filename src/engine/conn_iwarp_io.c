@@ -139,6 +139,12 @@ static void ask(struct iw_conn *i)
 	unmap(&ev.src);
 	unmap(&ev.dst);
 	iw_set_local(i, &ev.src);
+	ev.adapter = ur_conn_owner(&l->c, i->c.local);
+	if (!ev.adapter) {
+		iw_fail(i, -EADDRNOTAVAIL);
+		return;
+	}
+	i->c.adapter = ev.adapter;
 	fill_param(i, &ev.param);
 	if (ur_conn_post(&l->c, &ev)) {
 		iw_fail(i, -ENOMEM);

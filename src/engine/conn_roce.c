@@ -84,7 +84,7 @@ static void roce_destroy(struct ur_conn *c)
 /* Only addresses of this host; loopback's are in the table as well. */
 static bool is_local(struct ur_conn_roce *rc, const uint8_t gid[16])
 {
-	struct ur_dev *dev = &rc->rt->adapter->dev;
+	struct ur_dev *dev = &rc->conn.adapter->dev;
 
 	return ur_bind_is_any(gid) || ur_dev_gid_index(dev, gid) >= 0;
 }
@@ -272,7 +272,7 @@ static uint32_t scope_of(const struct sockaddr_storage *addr)
 static int path_of(struct ur_conn_roce *rc, const struct sockaddr_storage *from,
 		   const struct sockaddr_storage *dst, struct ur_cm_path *path)
 {
-	struct ur_dev *dev = &rc->rt->adapter->dev;
+	struct ur_dev *dev = &rc->conn.adapter->dev;
 	const struct ur_conn_opts *o = &rc->conn.opts;
 
 	*path = (struct ur_cm_path){
@@ -387,14 +387,26 @@ static int roce_disconnect(struct ur_conn *c)
 	return err;
 }
 
-/* Migration is the QP's affair; there is nothing to be told of it. */
+/* Of a migration: that our messages had better take the new path too. */
+static int migrated(struct ur_conn_roce *rc)
+{
+	int err;
+
+	ur_lock(&rc->conn.cmt->lock);
+	err = ur_cm_migrate(rc->id);
+	if (!err && rc->will >= 0)
+		make_will(rc, true);
+	ur_unlock(&rc->conn.cmt->lock);
+	return err;
+}
+
 static int roce_notify(struct ur_conn *c, enum ur_event_type event)
 {
 	struct ur_conn_roce *rc = roce_of(c);
 	int err;
 
 	if (event == UR_EVENT_PATH_MIG)
-		return 0;
+		return migrated(rc);
 	if (event != UR_EVENT_COMM_EST)
 		return -EINVAL;
 	ur_lock(&c->cmt->lock);
@@ -419,9 +431,9 @@ void ur_conn_roce_established(struct ur_cm_roce *rt, uint32_t qpn)
 	ur_cm_roce_flush(rt);
 }
 
-static void complete_av(struct ur_cm_roce *rt, struct ur_av *av)
+static void complete_av(struct ur_conn_roce *rc, struct ur_av *av)
 {
-	int index = ur_dev_gid_index(&rt->adapter->dev, av->sgid);
+	int index = ur_dev_gid_index(&rc->conn.adapter->dev, av->sgid);
 
 	av->sgid_index = index < 0 ? 0 : (uint8_t)index;
 	av->is_global = true;
@@ -438,7 +450,9 @@ static int roce_qp_attr(struct ur_conn *c, enum ur_qp_state state,
 	err = ur_cm_qp_attr(rc->id, state, attr, mask);
 	ur_unlock(&c->cmt->lock);
 	if (!err && (*mask & UR_QP_AV))
-		complete_av(rc->rt, &attr->av);
+		complete_av(rc, &attr->av);
+	if (!err && (*mask & UR_QP_ALT_PATH))
+		complete_av(rc, &attr->alt_av);
 	return err;
 }
 
@@ -452,9 +466,10 @@ static void roce_options(struct ur_conn *c)
 static struct ur_conn_roce *make_child(struct ur_conn_roce *listener,
 				       const struct ur_cm_event *ev)
 {
+	struct ur_adapter *a = ur_conn_owner(&listener->conn, ev->path.local);
 	struct ur_conn_roce *rc;
 
-	if (listener->conn.ended)
+	if (listener->conn.ended || !a)
 		return NULL;
 	rc = calloc(1, sizeof(*rc));
 	if (!rc)
@@ -465,6 +480,7 @@ static struct ur_conn_roce *make_child(struct ur_conn_roce *listener,
 	ur_list_init(&rc->accepted);
 	rc->will = -1;
 	ur_conn_init_child(&rc->conn, &listener->conn);
+	rc->conn.adapter = a;
 	return rc;
 }
 
@@ -480,6 +496,7 @@ static void on_request(struct ur_conn_roce *listener, struct ur_cm_event *ev,
 	}
 	out->type = UR_CONN_REQUEST;
 	out->conn = &rc->conn;
+	out->adapter = rc->conn.adapter;
 	ur_conn_gid_addr(p->local, p->scope_id, p->local_port, &out->src);
 	ur_conn_gid_addr(p->remote, p->scope_id, p->remote_port, &out->dst);
 	if (ur_conn_post(&listener->conn, out)) {
@@ -494,10 +511,40 @@ static void on_request(struct ur_conn_roce *listener, struct ur_cm_event *ev,
 		make_will(rc, false);
 }
 
-/* We offer no alternate paths and take none. */
-static void on_alt_path(struct ur_cm_event *ev)
+/* Load the path that the peer offers, if it is one of ours. */
+static enum ur_cm_apr take_alt_path(struct ur_conn_roce *rc,
+				    const struct ur_cm_event *ev)
 {
-	(void)ur_cm_apr(ev->id, UR_CM_APR_UNSUPPORTED, NULL, 0, ur_clock_ns());
+	struct ur_av av = { .scope_id = ev->path.scope_id,
+			    .tclass = ev->path.tclass,
+			    .hop_limit = ev->path.hop_limit };
+	struct ur_cm_info info;
+
+	if (ur_dev_gid_index(&rc->conn.adapter->dev, ev->path.local) < 0)
+		return UR_CM_APR_INVALID_GID;
+	memcpy(av.sgid, ev->path.local, 16);
+	memcpy(av.dgid, ev->path.remote, 16);
+	complete_av(rc, &av);
+	ur_cm_id_info(ev->id, &info);
+	switch (ur_adapter_qp_alternate(rc->conn.adapter, info.local_qpn,
+					info.remote_qpn, &av,
+					ev->path.ack_timeout)) {
+	case 0:
+		return UR_CM_APR_SUCCESS;
+	case -ENOENT: /* a number that the program uses as it likes */
+		return UR_CM_APR_UNSUPPORTED;
+	default:
+		return UR_CM_APR_REJECT;
+	}
+}
+
+/*
+ * librdmacm has no call for it: neither the kernel's manager nor ours offers
+ * paths, but the peer may be a manager that does.
+ */
+static void on_alt_path(struct ur_conn_roce *rc, const struct ur_cm_event *ev)
+{
+	(void)ur_cm_apr(ev->id, take_alt_path(rc, ev), NULL, 0, ur_clock_ns());
 }
 
 static void report(struct ur_conn_roce *rc, enum ur_conn_event_type type,
@@ -530,7 +577,7 @@ void ur_conn_roce_event(struct ur_cm_roce *rt, struct ur_cm_event *ev)
 		report(rc, UR_CONN_RESPONSE, &out);
 		break;
 	case UR_CM_ESTABLISHED:
-		complete_av(rt, &out.av);
+		complete_av(rc, &out.av);
 		report(rc, UR_CONN_ESTABLISHED, &out);
 		break;
 	case UR_CM_REJECTED:
@@ -546,7 +593,7 @@ void ur_conn_roce_event(struct ur_cm_roce *rt, struct ur_cm_event *ev)
 		report(rc, UR_CONN_TIMEWAIT_EXIT, &out);
 		break;
 	case UR_CM_ALT_PATH:
-		on_alt_path(ev);
+		on_alt_path(rc, ev);
 		break;
 	case UR_CM_ALT_PATH_RESULT:
 		break;

@@ -16,17 +16,20 @@
 
 #include <stdint.h>
 
+#include "config/config.h"
 #include "core/dev.h"
 #include "core/qp.h"
 
 struct ur_adapter;
 struct ur_lane;
 
-/* The process' adapter of that kind, referenced once more.  Starts no daemon
- * and no lane until one is needed (the first QP). */
-int ur_adapter_get_kind(enum ur_dev_kind kind, struct ur_adapter **out);
+/* The process' adapter of the device of that index (ur_config_get()),
+ * referenced once more.  Starts no daemon and no lane until one is needed (the
+ * first QP).  -ENODEV: there is no such device. */
+int ur_adapter_get_at(uint32_t index, struct ur_adapter **out);
 
-/* That of the first device: RoCE. */
+/* That of the first device of a kind, and of the first of RoCE. */
+int ur_adapter_get_kind(enum ur_dev_kind kind, struct ur_adapter **out);
 int ur_adapter_get(struct ur_adapter **out);
 void ur_adapter_put(struct ur_adapter *a);
 
@@ -62,6 +65,16 @@ void ur_adapter_qp_query(struct ur_qp *qp, struct ur_qp_attr *attr);
  */
 int ur_adapter_srq_publish(struct ur_adapter *a, struct ur_srq *srq);
 int ur_adapter_srq_remove(struct ur_adapter *a, struct ur_srq *srq);
+
+/*
+ * Load an alternate path into the connected queue pair of that number and
+ * rearm it: what the manager of connections has agreed upon.  av.sgid_index is
+ * set.  -ENOENT: not one of this process with that peer; -EINVAL: it is in no
+ * state for it.
+ */
+int ur_adapter_qp_alternate(struct ur_adapter *a, uint32_t qpn,
+			    uint32_t dest_qpn, const struct ur_av *av,
+			    uint8_t timeout);
 
 /* Is it a number that queue pairs of this process have? */
 bool ur_adapter_has_qpn(struct ur_adapter *a, uint32_t qpn);

@@ -206,8 +206,8 @@ static inline uint64_t ur_lane_deadline(const struct ur_lane *l)
 }
 
 /* process.c */
-struct ur_adapter *ur_process_adapter(enum ur_dev_kind kind); /* or NULL */
-struct ur_client *ur_process_client(void);		      /* or NULL */
+struct ur_adapter *ur_process_adapter(uint32_t index); /* or NULL */
+struct ur_client *ur_process_client(void);	       /* or NULL */
 /* a->client, which all adapters share; a->lock is held. */
 int ur_process_client_open(struct ur_adapter *a);
 
@@ -223,10 +223,14 @@ int ur_adapter_raw_lane(struct ur_adapter *a, struct ur_lane **out);
 void ur_adapter_feed(struct ur_cq *cq, const struct ur_lane *l);
 
 /* adapter.c, for process.c */
-int ur_adapter_create(enum ur_dev_kind kind, struct ur_adapter **out);
+int ur_adapter_create(const struct ur_dev_spec *spec, struct ur_adapter **out);
 void ur_adapter_destroy(struct ur_adapter *a); /* without lanes */
 void ur_adapter_abandon(struct ur_adapter *a);
 void ur_adapter_settle(struct ur_adapter *a);
+
+/* For watch.c: if the device's interface has been deleted, all queue pairs go
+ * to ERR and connections are told. */
+void ur_adapter_check_removed(struct ur_adapter *a);
 
 /* lane.c */
 int ur_lane_create(struct ur_adapter *a, const struct ur_lane_ops *ops,

@@ -30,12 +30,20 @@
 #define STARVED_MAX_NS 10000000000u
 #define STARVED_END_NS 1000000000u
 
+static bool delivered(void *link)
+{
+	struct ur_iw_link *k = link;
+
+	return ur_tcp_delivered(&k->tcp);
+}
+
 static int iw_open(struct ur_lane *l)
 {
 	/* Queue pairs are told apart by their connections: any slot will do. */
 	struct ur_iwarp_config cfg = { .slot = l->id + 1,
 				       .mrs = &l->adapter->mrs,
-				       .patient = true };
+				       .patient = true,
+				       .delivered = delivered };
 	struct ur_iw_lane *iw = calloc(1, sizeof(*iw));
 	int err;
 
@@ -362,6 +370,13 @@ static void add_qp(void *arg, const struct ur_qp *qp)
 	add_end(o, "peer", k->tcp.fd, getpeername);
 }
 
+static void iw_for_each_qp(struct ur_lane *l,
+			   void (*fn)(void *arg, const struct ur_qp *qp),
+			   void *arg)
+{
+	ur_iwarp_for_each_qp(l->iw->w, fn, arg);
+}
+
 static void iw_report(struct ur_lane *l, struct json_object *o)
 {
 	const struct ur_iwarp_counters *c = ur_iwarp_counters(l->iw->w);
@@ -389,6 +404,7 @@ const struct ur_lane_ops ur_lane_iwarp = {
 	.modify = iw_modify,
 	.query = iw_query,
 	.mcast = iw_mcast,
+	.for_each_qp = iw_for_each_qp,
 	.kick = iw_kick,
 	.send = iw_send,
 	.step = iw_step,

@@ -292,6 +292,13 @@ static void add_qp(void *arg, const struct ur_qp *qp)
 	(void)ur_report_qp(arg, qp);
 }
 
+static void raw_for_each_qp(struct ur_lane *l,
+			    void (*fn)(void *arg, const struct ur_qp *qp),
+			    void *arg)
+{
+	ur_raw_for_each_qp(l->raw->raw, fn, arg);
+}
+
 static void raw_report(struct ur_lane *l, struct json_object *o)
 {
 	const struct ur_raw_counters *c = ur_raw_counters(l->raw->raw);
@@ -323,6 +330,7 @@ const struct ur_lane_ops ur_lane_raw = {
 	.modify = raw_modify,
 	.query = raw_query,
 	.mcast = raw_mcast,
+	.for_each_qp = raw_for_each_qp,
 	.kick = raw_kick,
 	.send = raw_send,
 	.step = raw_step,

@@ -13,6 +13,7 @@
 #include "engine/internal.h"
 #include "engine/near.h"
 #include "engine/report.h"
+#include "engine/xrc.h"
 #include "link/udp.h"
 #include "roce/near.h"
 
@@ -46,7 +47,9 @@ static int roce_open(struct ur_lane *l)
 {
 	struct ur_roce_config cfg = { .mrs = &l->adapter->mrs,
 				      .srqs = l->adapter->srqs,
-				      .comm_est = ur_cm_hook_comm_est };
+				      .comm_est = ur_cm_hook_comm_est,
+				      .xrc = &ur_xrc_lane_ops,
+				      .xrc_arg = l };
 	int err = open_link(l);
 
 	if (err)

@@ -128,15 +128,26 @@ void ur_near_configure(struct ur_lane *l, struct ur_roce_config *cfg)
 	cfg->want_arg = l;
 }
 
-static struct ur_lane *lane_of(uint16_t slot)
+static struct ur_lane *lane_among(const struct ur_adapter *a, uint16_t slot)
 {
-	struct ur_adapter *a = ur_process_adapter(UR_DEV_ROCE);
-	uint32_t n = a ? atomic_load(&a->lane_count) : 0;
+	uint32_t n = atomic_load(&a->lane_count);
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct ur_lane *l = atomic_load(&a->lanes[i]);
 
 		if (l->roce && l->slot == slot)
+			return l;
+	}
+	return NULL;
+}
+
+static struct ur_lane *lane_of(uint16_t slot)
+{
+	for (uint32_t k = 0; k < UR_MAX_DEVICES; k++) {
+		const struct ur_adapter *a = ur_process_adapter(k);
+		struct ur_lane *l = a ? lane_among(a, slot) : NULL;
+
+		if (l)
 			return l;
 	}
 	return NULL;

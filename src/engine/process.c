@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process has once: its adapters (one of each kind, made by the first
+ * What a process has once: its adapters (one of each device, made by the first
  * open and kept to the end), its connection to urnicd, its watcher.  Nothing is
  * torn down at exit; threads die with the process, and urnicd takes the slots
  * back.
@@ -15,26 +15,27 @@
 
 #include "base/log.h"
 #include "engine/internal.h"
+#include "engine/xrc.h"
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 /* Written under process_lock; an adapter that is there stays. */
-static struct ur_adapter *_Atomic adapters[UR_DEV_KINDS];
+static struct ur_adapter *_Atomic adapters[UR_MAX_DEVICES];
 /* Inner: an adapter that makes a lane holds its own lock already. */
 static pthread_mutex_t client_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ur_client *_Atomic the_client; /* written under client_lock */
 /* Objects made before a fork() still point at them. */
-static struct ur_adapter *inherited[UR_DEV_KINDS] __attribute__((used));
+static struct ur_adapter *inherited[UR_MAX_DEVICES] __attribute__((used));
 
-struct ur_adapter *ur_process_adapter(enum ur_dev_kind kind)
+struct ur_adapter *ur_process_adapter(uint32_t index)
 {
-	return atomic_load_explicit(&adapters[kind], memory_order_acquire);
+	return atomic_load_explicit(&adapters[index], memory_order_acquire);
 }
 
 static void before_fork(void)
 {
 	pthread_mutex_lock(&process_lock);
-	for (unsigned int k = 0; k < UR_DEV_KINDS; k++) {
+	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++) {
 		struct ur_adapter *a = ur_process_adapter(k);
 
 		if (!a)
@@ -44,12 +45,14 @@ static void before_fork(void)
 		ur_lock(&a->mrs.lock);
 	}
 	pthread_mutex_lock(&client_lock);
+	ur_xrc_before_fork();
 }
 
 static void after_fork(void)
 {
+	ur_xrc_after_fork();
 	pthread_mutex_unlock(&client_lock);
-	for (unsigned int k = UR_DEV_KINDS; k-- > 0;) {
+	for (unsigned int k = UR_MAX_DEVICES; k-- > 0;) {
 		struct ur_adapter *a = ur_process_adapter(k);
 
 		if (!a)
@@ -66,7 +69,7 @@ static void child_after_fork(void)
 	struct ur_client *client = atomic_load(&the_client);
 
 	after_fork();
-	for (unsigned int k = 0; k < UR_DEV_KINDS; k++) {
+	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++) {
 		struct ur_adapter *a = ur_process_adapter(k);
 
 		if (!a)
@@ -78,6 +81,7 @@ static void child_after_fork(void)
 	if (client)
 		ur_client_close(client);
 	atomic_store(&the_client, NULL);
+	ur_xrc_child();
 	ur_watcher_abandon();
 }
 
@@ -90,7 +94,7 @@ static void install_fork_handlers(void)
  * anything. */
 __attribute__((destructor)) static void settle_at_exit(void)
 {
-	for (unsigned int k = 0; k < UR_DEV_KINDS; k++) {
+	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++) {
 		struct ur_adapter *a = ur_process_adapter(k);
 
 		if (a)
@@ -99,35 +103,49 @@ __attribute__((destructor)) static void settle_at_exit(void)
 }
 
 /* The watcher looks at the addresses of each adapter, so it comes after. */
-static int make(enum ur_dev_kind kind)
+static int make(const struct ur_dev_spec *spec)
 {
 	struct ur_adapter *a;
-	int err = ur_adapter_create(kind, &a);
+	int err = ur_adapter_create(spec, &a);
 
 	if (err)
 		return err;
-	atomic_store_explicit(&adapters[kind], a, memory_order_release);
+	atomic_store_explicit(&adapters[spec->index], a, memory_order_release);
 	err = ur_watcher_start();
 	if (err) {
-		atomic_store(&adapters[kind], NULL);
+		atomic_store(&adapters[spec->index], NULL);
 		ur_adapter_destroy(a);
 	}
 	return err;
 }
 
-int ur_adapter_get_kind(enum ur_dev_kind kind, struct ur_adapter **out)
+int ur_adapter_get_at(uint32_t index, struct ur_adapter **out)
 {
+	const struct ur_config *config;
 	int err = 0;
 
 	ur_log_init();
+	config = ur_config_get();
+	if (!config || index >= config->count)
+		return -ENODEV;
 	pthread_once(&fork_once, install_fork_handlers);
 	pthread_mutex_lock(&process_lock);
-	if (!ur_process_adapter(kind))
-		err = make(kind);
+	if (!ur_process_adapter(index))
+		err = make(&config->devices[index]);
 	if (!err)
-		*out = ur_process_adapter(kind);
+		*out = ur_process_adapter(index);
 	pthread_mutex_unlock(&process_lock);
 	return err;
+}
+
+int ur_adapter_get_kind(enum ur_dev_kind kind, struct ur_adapter **out)
+{
+	const struct ur_config *config = ur_config_get();
+
+	for (uint32_t i = 0; config && i < config->count; i++)
+		if (config->devices[i].kind == kind)
+			return ur_adapter_get_at(i, out);
+	return -ENODEV;
 }
 
 int ur_adapter_get(struct ur_adapter **out)

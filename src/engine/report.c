@@ -112,7 +112,7 @@ size_t ur_report(void *arg, char *buf, size_t cap)
 
 	ur_report_int(root, "pid", (uint64_t)getpid());
 	ur_report_string(root, "command", program_invocation_short_name);
-	for (unsigned int k = 0; k < UR_DEV_KINDS; k++) {
+	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++) {
 		struct ur_adapter *a = ur_process_adapter(k);
 
 		if (a)

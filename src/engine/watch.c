@@ -19,16 +19,16 @@ enum {
 	FD_WAKE,
 	FD_CLIENT,
 	FD_NETLINK, /* of each adapter */
-	FD_NEAR = FD_NETLINK + UR_DEV_KINDS,
+	FD_NEAR = FD_NETLINK + UR_MAX_DEVICES,
 	FD_COUNT = FD_NEAR + UR_NEAR_MAX,
 };
 
 static int wake_fd = -1; /* written before the thread starts */
 
-/* -1 while there is no adapter of the kind, or no netlink. */
-static void open_netlink(int nl[UR_DEV_KINDS], bool tried[UR_DEV_KINDS])
+/* -1 while there is no adapter of that index, or no netlink. */
+static void open_netlink(int nl[UR_MAX_DEVICES], bool tried[UR_MAX_DEVICES])
 {
-	for (unsigned int k = 0; k < UR_DEV_KINDS; k++) {
+	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++) {
 		struct ur_adapter *a = ur_process_adapter(k);
 
 		if (!a || tried[k])
@@ -42,6 +42,14 @@ static void open_netlink(int nl[UR_DEV_KINDS], bool tried[UR_DEV_KINDS])
 	}
 }
 
+/* A device that has come back is taken up by the read after its removal. */
+static void follow(struct ur_adapter *a, int fd)
+{
+	ur_dev_watch_read(&a->dev, fd);
+	ur_adapter_check_removed(a);
+	ur_cm_hook_addresses(a);
+}
+
 static void work(const struct pollfd *fds, unsigned int nnear,
 		 struct ur_client *client)
 {
@@ -49,13 +57,11 @@ static void work(const struct pollfd *fds, unsigned int nnear,
 
 	if (fds[FD_WAKE].revents)
 		(void)!read(wake_fd, &n, sizeof(n));
-	for (unsigned int k = 0; k < UR_DEV_KINDS; k++) {
+	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++) {
 		const struct pollfd *p = &fds[FD_NETLINK + k];
 
-		if (!p->revents)
-			continue;
-		ur_dev_watch_read(&ur_process_adapter(k)->dev, p->fd);
-		ur_cm_hook_addresses(ur_process_adapter(k));
+		if (p->revents)
+			follow(ur_process_adapter(k), p->fd);
 	}
 	if (fds[FD_CLIENT].revents)
 		ur_client_service(client);
@@ -64,10 +70,10 @@ static void work(const struct pollfd *fds, unsigned int nnear,
 
 static void *watcher_main(void *arg)
 {
-	bool tried[UR_DEV_KINDS] = { false };
-	int nl[UR_DEV_KINDS];
+	bool tried[UR_MAX_DEVICES] = { false };
+	int nl[UR_MAX_DEVICES];
 
-	for (unsigned int k = 0; k < UR_DEV_KINDS; k++)
+	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++)
 		nl[k] = -1;
 	for (;;) {
 		struct ur_client *client = ur_process_client();
@@ -80,7 +86,7 @@ static void *watcher_main(void *arg)
 					 POLLIN, 0 };
 
 		open_netlink(nl, tried);
-		for (unsigned int k = 0; k < UR_DEV_KINDS; k++)
+		for (unsigned int k = 0; k < UR_MAX_DEVICES; k++)
 			fds[FD_NETLINK + k] =
 				(struct pollfd){ nl[k], POLLIN, 0 };
 		nnear = ur_near_fds(fds + FD_NEAR);

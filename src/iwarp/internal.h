@@ -176,6 +176,7 @@ struct ur_iwarp {
 	uint32_t slot;
 	struct ur_mr_table *mrs;
 	bool patient;
+	bool (*delivered)(void *link);
 	struct ur_rng rng;
 	struct ur_iwqp **qps; /* by index */
 	uint32_t qp_count;
@@ -271,6 +272,8 @@ void ur_iwqp_set_state(struct ur_iwqp *q, enum ur_qp_state state);
 void ur_iwqp_fail(struct ur_iwqp *q, int event);
 void ur_iwqp_flush(struct ur_iwqp *q);
 void ur_iwqp_check_overrun(struct ur_iwqp *q);
+/* The responder may speak, if its reply has arrived. */
+void ur_iwqp_unhold(struct ur_iwqp *q);
 /* The peer has not spoken for a while: send it something that means nothing. */
 void ur_iwqp_nudge(struct ur_iwqp *q);
 /* SQD: close once all is done. */

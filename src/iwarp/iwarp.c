@@ -21,6 +21,7 @@ int ur_iwarp_create(const struct ur_iwarp_config *cfg, struct ur_iwarp **out)
 	w->slot = cfg->slot;
 	w->mrs = cfg->mrs;
 	w->patient = cfg->patient;
+	w->delivered = cfg->delivered;
 	ur_rng_seed(&w->rng, cfg->seed);
 	w->next_index = ur_rng_below(&w->rng, UR_IW_INDEX_MASK);
 	ur_timers_init(&w->timers);
@@ -87,7 +88,7 @@ void ur_iwarp_expire(struct ur_iwarp *w, uint64_t now_ns)
 		struct ur_iwqp *q = ur_container_of(t, struct ur_iwqp, timer);
 
 		if (ur_iwqp_open(q)) {
-			q->tx.hold = false;
+			ur_iwqp_unhold(q);
 			ur_iwqp_nudge(q);
 		} else {
 			w->cnt.linger_timeouts++;

@@ -43,6 +43,9 @@ struct ur_iwarp_config {
 	/* A SEND waits for a receive (ur_iwarp_rx_starved()) instead of ending
 	 * the stream: TCP holds the peer back, as RNR does on InfiniBand. */
 	bool patient;
+	/* Has the peer's TCP acknowledged all that went to this link?  NULL: it
+	 * is taken for granted. */
+	bool (*delivered)(void *link);
 };
 
 int ur_iwarp_create(const struct ur_iwarp_config *cfg, struct ur_iwarp **out);

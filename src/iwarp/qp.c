@@ -231,6 +231,18 @@ int ur_iwarp_qp_connect(struct ur_iwarp *w, struct ur_qp *qp,
 	return 0;
 }
 
+/* An FPDU that arrives together with the MPA reply, since that was lost and is
+ * sent again, breaks siw, and is early for everybody. */
+void ur_iwqp_unhold(struct ur_iwqp *q)
+{
+	struct ur_iwarp *w = q->w;
+
+	if (q->tx.hold && w->delivered && !w->delivered(q->link))
+		ur_timer_arm(&w->timers, &q->timer, w->now_ns + HOLD_NS);
+	else
+		q->tx.hold = false;
+}
+
 /* What is on its way to the peer wakes it as well. */
 void ur_iwqp_nudge(struct ur_iwqp *q)
 {

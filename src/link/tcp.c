@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +17,7 @@
 /* A peer that acknowledges nothing for so long is gone: by itself the kernel
  * would try for a quarter of an hour. */
 #define UNHEARD_MS 60000
+#define EVENTS_IN  (EPOLLIN | EPOLLRDHUP | EPOLLET)
 #define SKIP_ALONE 64u /* looks without epoll_wait() with one connection … */
 #define SKIP_CROWD 8u  /* … and with more */
 
@@ -50,12 +53,13 @@ void ur_tcp_fini(struct ur_tcp *t)
 int ur_tcp_add(struct ur_tcp *t, struct ur_tcp_conn *c, int fd)
 {
 	struct epoll_event ev = {
-		.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+		.events = EVENTS_IN,
 		.data.ptr = c,
 	};
 	int one = 1, ms = UNHEARD_MS, flags = fcntl(fd, F_GETFL);
 
-	if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK))
+	if (flags < 0 ||
+	    (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK)))
 		return -errno;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
@@ -205,6 +209,17 @@ void ur_tcp_again(struct ur_tcp *t, struct ur_tcp_conn *c)
 	make_readable(t, c);
 }
 
+/* From the first time on: a connection that always has room, as most have,
+ * would tell of it when it comes into the set, and wake who sleeps there. */
+static void watch_room(struct ur_tcp *t, struct ur_tcp_conn *c)
+{
+	struct epoll_event ev = { .events = EVENTS_IN | EPOLLOUT,
+				  .data.ptr = c };
+
+	if (!c->watched && epoll_ctl(t->epfd, EPOLL_CTL_MOD, c->fd, &ev) == 0)
+		c->watched = true;
+}
+
 /* The kernel tells of room only to who has met EAGAIN: a short write is not
  * "blocked" yet, and may have ended at memory that is gone. */
 static ssize_t write_failed(struct ur_tcp *t, struct ur_tcp_conn *c, int err)
@@ -213,6 +228,7 @@ static ssize_t write_failed(struct ur_tcp *t, struct ur_tcp_conn *c, int err)
 		return -EFAULT;
 	if (err == EAGAIN) {
 		set_blocked(t, c, true);
+		watch_room(t, c);
 		return 0;
 	}
 	c->error = -err;
@@ -236,6 +252,13 @@ ssize_t ur_tcp_write(struct ur_tcp *t, struct ur_tcp_conn *c,
 	} while (len < 0 && errno == EINTR);
 	ur_memcheck_unmute();
 	return len < 0 ? write_failed(t, c, errno) : len;
+}
+
+bool ur_tcp_delivered(const struct ur_tcp_conn *c)
+{
+	int left = 0;
+
+	return ioctl(c->fd, SIOCOUTQ, &left) != 0 || left == 0;
 }
 
 uint32_t ur_tcp_mss(const struct ur_tcp_conn *c)

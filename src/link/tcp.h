@@ -25,6 +25,7 @@ struct ur_tcp_conn {
 	struct ur_list writable; /* in ur_tcp.writable */
 	int fd;
 	bool blocked; /* a write found no room */
+	bool watched; /* the set tells of room */
 	bool ended;   /* there is an end of the stream or an error to read */
 	int error;    /* -errno of a failed write; the end of the stream is
 		       * told as this */
@@ -103,6 +104,9 @@ void ur_tcp_again(struct ur_tcp *t, struct ur_tcp_conn *c);
  */
 ssize_t ur_tcp_write(struct ur_tcp *t, struct ur_tcp_conn *c,
 		     const struct iovec *iov, uint32_t n);
+
+/* The peer's TCP has acknowledged all that was written. */
+bool ur_tcp_delivered(const struct ur_tcp_conn *c);
 
 /* Payload bytes of a segment now, as the kernel reckons; 0: unknown. */
 uint32_t ur_tcp_mss(const struct ur_tcp_conn *c);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event channels.  The descriptor is an eventfd that is readable exactly while
- * events are queued: who queues one adds to its counter, which is a new edge
- * for epoll too; who takes the last one clears the counter.  A taker that
- * finds nothing reads the descriptor, so that O_NONBLOCK and signals work as
- * the application wants; that clears the counter, and if events are left
- * behind the one it takes it sets it again.
+ * Event channels.  The descriptor counts (EFD_SEMAPHORE): whoever queues an
+ * event adds one afterwards, a taker first gets a count by read(2), so that
+ * O_NONBLOCK and signals work as the application wants, and then the oldest
+ * event.  So it is readable only while there is an event for each reader.
+ *
+ * Who is woken often runs before the one that wakes him goes on, if they share
+ * a core; so the count is added when urc_lock is free again, or the taker
+ * would only wait for it.  Until then the channel is `posting`, and events may
+ * not be taken away behind the poster's back.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +22,9 @@
 #include "rdmacm/id.h"
 #include "verbs/convert.h"
 
-static pthread_cond_t acked_cond = PTHREAD_COND_INITIALIZER; /* urc_lock */
+/* Both of urc_lock. */
+static pthread_cond_t acked_cond = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t posted_cond = PTHREAD_COND_INITIALIZER;
 
 static struct urc_channel *urc_channel(const struct rdma_event_channel *ch)
 {
@@ -27,22 +32,24 @@ static struct urc_channel *urc_channel(const struct rdma_event_channel *ch)
 }
 
 /* Not write(3), which is a cancellation point. */
-static void signal_fd(const struct urc_channel *c)
+static void add_counts(const struct urc_channel *c, uint64_t n)
 {
-	uint64_t one = 1;
-
-	if (syscall(SYS_write, c->ch.fd, &one, sizeof(one)) != sizeof(one))
+	if (n && syscall(SYS_write, c->ch.fd, &n, sizeof(n)) != sizeof(n))
 		ur_err("rdma_cm: cannot signal descriptor %d: errno %d",
 		       c->ch.fd, errno);
 }
 
-/* Without blocking, whatever the descriptor's mode is. */
-static void clear_fd(const struct urc_channel *c)
+/* Take up to n counts off, without blocking whatever the descriptor's mode. */
+static uint32_t take_counts(const struct urc_channel *c, uint32_t n)
 {
 	uint64_t count;
 	struct iovec iov = { .iov_base = &count, .iov_len = sizeof(count) };
+	uint32_t i;
 
-	(void)!preadv2(c->ch.fd, &iov, 1, -1, RWF_NOWAIT);
+	for (i = 0; i < n; i++)
+		if (preadv2(c->ch.fd, &iov, 1, -1, RWF_NOWAIT) < 0)
+			break;
+	return i;
 }
 
 struct rdma_event_channel *rdma_create_event_channel(void)
@@ -54,7 +61,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return urv_null(-ENOMEM);
-	c->ch.fd = eventfd(0, EFD_CLOEXEC);
+	c->ch.fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
 	if (c->ch.fd < 0) {
 		free(c);
 		return NULL;
@@ -66,8 +73,15 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
+	struct urc_channel *c = urc_channel(channel);
+
+	pthread_mutex_lock(&urc_lock);
+	/* In a child of fork() they are the parent's, and never done. */
+	while (c->posting && c->generation == urc_generation)
+		pthread_cond_wait(&posted_cond, &urc_lock);
+	pthread_mutex_unlock(&urc_lock);
 	close(channel->fd);
-	free(urc_channel(channel));
+	free(c);
 }
 
 struct urc_event *urc_event_new(struct urc_id *owner, unsigned int type,
@@ -94,7 +108,12 @@ void urc_event_post(struct urc_event *e)
 	pthread_mutex_lock(&urc_lock);
 	c = urc_channel(e->owner->id.channel);
 	ur_list_add_tail(&c->queue, &e->node);
-	signal_fd(c);
+	c->posting++;
+	pthread_mutex_unlock(&urc_lock);
+	add_counts(c, 1);
+	pthread_mutex_lock(&urc_lock);
+	if (--c->posting == 0)
+		pthread_cond_broadcast(&posted_cond);
 	pthread_mutex_unlock(&urc_lock);
 }
 
@@ -108,43 +127,39 @@ int urc_tell(struct urc_id *id, unsigned int type, int status)
 	return 0;
 }
 
-/* The oldest event, or NULL; `cleared`: the descriptor has been read. */
-static struct urc_event *take_locked(struct urc_channel *c, bool cleared)
+/* For a count: the oldest event; NULL: the count's has been taken away. */
+static struct urc_event *take_locked(struct urc_channel *c)
 {
 	struct urc_event *e;
 
-	if (ur_list_empty(&c->queue))
+	if (c->stale) {
+		c->stale--;
 		return NULL;
+	}
+	if (ur_list_empty(&c->queue))
+		return NULL; /* the application wrote to the descriptor */
 	e = ur_container_of(c->queue.next, struct urc_event, node);
 	ur_list_del(&e->node);
 	e->owner->delivered++;
 	if (e->mc)
 		e->mc->delivered++;
-	if (ur_list_empty(&c->queue))
-		clear_fd(c);
-	else if (cleared)
-		signal_fd(c);
 	return e;
 }
 
 int urc_event_take(struct rdma_event_channel *channel, struct urc_event **out)
 {
 	struct urc_channel *c = urc_channel(channel);
-	struct urc_event *e;
-	bool cleared = false;
+	struct urc_event *e = NULL;
 	uint64_t count;
 
 	if (c->generation != urc_generation)
 		return -ENODEV;
-	for (;;) {
-		pthread_mutex_lock(&urc_lock);
-		e = take_locked(c, cleared);
-		pthread_mutex_unlock(&urc_lock);
-		if (e)
-			break;
+	while (!e) {
 		if (read(c->ch.fd, &count, sizeof(count)) < 0)
 			return -errno;
-		cleared = true;
+		pthread_mutex_lock(&urc_lock);
+		e = take_locked(c);
+		pthread_mutex_unlock(&urc_lock);
 	}
 	*out = e;
 	return 0;
@@ -177,21 +192,30 @@ void urc_event_drain(const uint32_t *delivered, const uint32_t *acked)
 	pthread_mutex_unlock(&urc_lock);
 }
 
-/* The id's (or group's) events of a channel's queue become those of `to`. */
-static void move_locked(struct urc_channel *c, struct urc_id *id,
-			const struct urc_mc *mc, struct ur_list *to)
+/*
+ * The id's (or group's) events of a channel's queue become those of `to`, and
+ * their counts go.  Those that takers have in their hands are thrown away by
+ * the next takers: counts are alike.  Returns how many there were.
+ */
+static uint32_t move_locked(struct urc_channel *c, struct urc_id *id,
+			    const struct urc_mc *mc, struct ur_list *to)
 {
-	ur_list_for_each_safe(n, tmp, &c->queue) {
+	uint32_t n = 0;
+
+	while (c->posting)
+		pthread_cond_wait(&posted_cond, &urc_lock);
+	ur_list_for_each_safe(node, tmp, &c->queue) {
 		struct urc_event *e =
-			ur_container_of(n, struct urc_event, node);
+			ur_container_of(node, struct urc_event, node);
 
 		if (e->owner != id || (mc && e->mc != mc))
 			continue;
-		ur_list_del(n);
-		ur_list_add_tail(to, n);
+		ur_list_del(node);
+		ur_list_add_tail(to, node);
+		n++;
 	}
-	if (ur_list_empty(&c->queue))
-		clear_fd(c);
+	c->stale += n - take_counts(c, n);
+	return n;
 }
 
 void urc_event_forget(struct urc_id *id, const struct urc_mc *mc)
@@ -200,7 +224,7 @@ void urc_event_forget(struct urc_id *id, const struct urc_mc *mc)
 
 	ur_list_init(&list);
 	pthread_mutex_lock(&urc_lock);
-	move_locked(urc_channel(id->id.channel), id, mc, &list);
+	(void)move_locked(urc_channel(id->id.channel), id, mc, &list);
 	pthread_mutex_unlock(&urc_lock);
 	ur_list_for_each_safe(n, tmp, &list) {
 		struct urc_event *e =
@@ -217,15 +241,11 @@ void urc_event_migrate(struct urc_id *id, struct rdma_event_channel *to)
 {
 	struct urc_channel *old = urc_channel(id->id.channel);
 	struct urc_channel *c = urc_channel(to);
-	bool was_empty;
 
 	if (c == old)
 		return;
 	pthread_mutex_lock(&urc_lock);
-	was_empty = ur_list_empty(&c->queue);
-	move_locked(old, id, NULL, &c->queue);
+	add_counts(c, move_locked(old, id, NULL, &c->queue));
 	id->id.channel = to;
-	if (was_empty && !ur_list_empty(&c->queue))
-		signal_fd(c);
 	pthread_mutex_unlock(&urc_lock);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The devices that connections can be on.  They are opened once and stay open,
- * since applications use id->verbs and its objects beyond the id's life.  A
- * child after fork() opens its own.
+ * since applications use id->verbs and its objects beyond the id's life; but
+ * one that was removed is closed when its last id goes, and opened anew if it
+ * comes again.  A child after fork() opens its own.
  *
  * Every device may own every address of the host, so an address alone does not
- * choose.  As with the kernel the first device wins: urnic0, or the one that
- * URNIC_RDMACM_DEVICE names.
+ * choose.  As with the kernel the first device wins: the first of the
+ * configuration, or the one that URNIC_RDMACM_DEVICE names.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +24,11 @@ pthread_mutex_t urc_lock = PTHREAD_MUTEX_INITIALIZER;
 uint32_t urc_generation;
 
 static pthread_mutex_t urc_device_lock = PTHREAD_MUTEX_INITIALIZER;
-/* Both under urc_device_lock; the array is filled once in a process. */
-static struct urc_device devices[URC_MAX_DEVICES];
+/* Under urc_device_lock.  What is in no array any more stays allocated: a
+ * connection may still name it. */
+static struct urc_device *devices[URC_MAX_DEVICES];
 static uint32_t device_count;
+static struct urc_device *closed; /* the last of those, so that it is known */
 
 static void forked_child(void)
 {
@@ -46,60 +49,141 @@ static uint8_t depth(int limit)
 	return limit > UINT8_MAX ? UINT8_MAX : (uint8_t)limit;
 }
 
-static int device_open(struct urc_device *d, struct ibv_device *ibv)
+static struct urc_device *device_open(struct ibv_device *ibv)
 {
+	struct urc_device *d = calloc(1, sizeof(*d));
 	struct ibv_device_attr attr;
 
-	*d = (struct urc_device){ .verbs = ibv_open_device(ibv) };
+	if (!d)
+		return NULL;
+	d->verbs = ibv_open_device(ibv);
 	if (!d->verbs)
-		return -errno;
-	if (ibv_query_device(d->verbs, &attr)) {
-		ibv_close_device(d->verbs);
-		return -EIO;
-	}
+		goto free_device;
+	if (ibv_query_device(d->verbs, &attr))
+		goto close_device;
 	d->adapter = urv_context(d->verbs)->adapter;
 	d->dev = urv_context(d->verbs)->dev;
+	d->index = urv_device(ibv)->spec->index;
 	d->iwarp = ibv->transport_type == IBV_TRANSPORT_IWARP;
 	d->max_responder_resources = depth(attr.max_qp_rd_atom);
 	d->max_initiator_depth = depth(attr.max_qp_init_rd_atom);
-	return 0;
+	return d;
+
+close_device:
+	ibv_close_device(d->verbs);
+free_device:
+	free(d);
+	return NULL;
 }
 
-/* The preferred one first. */
-static void sort_devices(void)
+static bool is_preferred(const struct urc_device *d)
 {
 	const char *want = getenv("URNIC_RDMACM_DEVICE");
-	struct urc_device first;
-	uint32_t i = 0;
 
-	if (!want || !*want)
-		return;
-	while (i < device_count &&
-	       strcmp(devices[i].verbs->device->name, want) != 0)
-		i++;
-	if (i == device_count) {
-		ur_warn("rdma_cm: there is no device %s "
-			"(URNIC_RDMACM_DEVICE)",
-			want);
-		return;
-	}
-	first = devices[i];
-	memmove(&devices[1], &devices[0], i * sizeof(first));
-	devices[0] = first;
+	return want && strcmp(d->dev->name, want) == 0;
 }
 
-static void open_devices(void)
+/* The preferred one first, then as in the configuration. */
+static bool goes_before(const struct urc_device *a, const struct urc_device *b)
 {
-	int n = 0;
-	struct ibv_device **list = ibv_get_device_list(&n);
+	if (is_preferred(a) != is_preferred(b))
+		return is_preferred(a);
+	return a->index < b->index;
+}
 
-	if (!list)
+static void insert(struct urc_device *d)
+{
+	uint32_t i = device_count++;
+
+	for (; i > 0 && goes_before(d, devices[i - 1]); i--)
+		devices[i] = devices[i - 1];
+	devices[i] = d;
+}
+
+/* A PD that the application still uses for something stays for the next id. */
+static void release(struct urc_device *d)
+{
+	if (d->refs)
 		return;
-	for (int i = 0; i < n && device_count < URC_MAX_DEVICES; i++)
-		if (device_open(&devices[device_count], list[i]) == 0)
-			device_count++;
-	ibv_free_device_list(list);
-	sort_devices();
+	if (d->pd && ibv_dealloc_pd(d->pd) == 0)
+		d->pd = NULL;
+	if (d->xrcd && ibv_close_xrcd(d->xrcd) == 0)
+		d->xrcd = NULL;
+	if (!d->stale || d->lent || !d->verbs)
+		return;
+	ibv_close_device(d->verbs);
+	d->verbs = NULL;
+	d->older = closed;
+	closed = d;
+}
+
+static void drop_removed(void)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < device_count; i++) {
+		struct urc_device *d = devices[i];
+
+		if (urv_context_check(d->verbs)) {
+			d->stale = true;
+			release(d);
+		} else {
+			devices[kept++] = d;
+		}
+	}
+	device_count = kept;
+}
+
+static bool is_open(const struct ibv_device *ibv)
+{
+	for (uint32_t i = 0; i < device_count; i++)
+		if (devices[i]->index == urv_device(ibv)->spec->index)
+			return true;
+	return false;
+}
+
+static void check_preferred(void)
+{
+	const char *want = getenv("URNIC_RDMACM_DEVICE");
+	static bool told;
+
+	if (told || !want || !*want || !device_count ||
+	    is_preferred(devices[0]))
+		return;
+	told = true;
+	ur_warn("rdma_cm: there is no device %s (URNIC_RDMACM_DEVICE)", want);
+}
+
+/* Devices come and go only with interfaces that they are bound to. */
+static bool may_change(void)
+{
+	const struct ur_config *config = ur_config_get();
+
+	for (uint32_t i = 0; config && i < config->count; i++)
+		if (ur_dev_spec_is_bound(&config->devices[i]))
+			return true;
+	return false;
+}
+
+static void scan(void)
+{
+	struct ibv_device **list;
+	int n = 0;
+
+	if (device_count && !may_change())
+		return;
+	drop_removed();
+	list = ibv_get_device_list(&n);
+	for (int i = 0; i < n; i++) {
+		struct urc_device *d =
+			is_open(list[i]) ? NULL : device_open(list[i]);
+
+		if (d)
+			insert(d);
+	}
+	if (list)
+		ibv_free_device_list(list);
+	check_preferred();
 }
 
 struct urc_device *urc_device(uint32_t i)
@@ -107,11 +191,39 @@ struct urc_device *urc_device(uint32_t i)
 	struct urc_device *d;
 
 	pthread_mutex_lock(&urc_device_lock);
-	if (!device_count)
-		open_devices();
-	d = i < device_count ? &devices[i] : NULL;
+	if (i == 0)
+		scan();
+	d = i < device_count ? devices[i] : NULL;
 	pthread_mutex_unlock(&urc_device_lock);
 	return d;
+}
+
+struct urc_device *urc_device_of(const struct ur_adapter *a)
+{
+	struct urc_device *d = NULL;
+
+	pthread_mutex_lock(&urc_device_lock);
+	scan();
+	for (uint32_t i = 0; i < device_count && !d; i++)
+		if (devices[i]->adapter == a)
+			d = devices[i];
+	pthread_mutex_unlock(&urc_device_lock);
+	return d;
+}
+
+void urc_device_ref(struct urc_device *d)
+{
+	pthread_mutex_lock(&urc_device_lock);
+	d->refs++;
+	pthread_mutex_unlock(&urc_device_lock);
+}
+
+void urc_device_unref(struct urc_device *d)
+{
+	pthread_mutex_lock(&urc_device_lock);
+	d->refs--;
+	release(d);
+	pthread_mutex_unlock(&urc_device_lock);
 }
 
 /* An address that was added a moment ago may not be in the table yet. */
@@ -149,7 +261,9 @@ int urc_id_set_device(struct urc_id *id, struct urc_device *d)
 	if (id->device)
 		return 0;
 	pthread_mutex_lock(&urc_device_lock);
-	if (!d->pd)
+	if (!d->verbs)
+		errno = ENODEV;
+	else if (!d->pd)
 		d->pd = ibv_alloc_pd(d->verbs);
 	if (d->pd)
 		d->refs++;
@@ -165,21 +279,13 @@ int urc_id_set_device(struct urc_id *id, struct urc_device *d)
 	return 0;
 }
 
-/* A PD that the application still uses for something stays for the next id. */
 void urc_id_put_device(struct urc_id *id)
 {
 	struct urc_device *d = id->device;
 
 	if (!d || id->generation != urc_generation)
 		return;
-	pthread_mutex_lock(&urc_device_lock);
-	if (--d->refs == 0) {
-		if (d->pd && ibv_dealloc_pd(d->pd) == 0)
-			d->pd = NULL;
-		if (d->xrcd && ibv_close_xrcd(d->xrcd) == 0)
-			d->xrcd = NULL;
-	}
-	pthread_mutex_unlock(&urc_device_lock);
+	urc_device_unref(d);
 	id->device = NULL;
 }
 
@@ -206,7 +312,6 @@ int urc_device_xrcd(struct urc_device *d, struct ibv_xrcd **out)
 struct ibv_context **rdma_get_devices(int *num_devices)
 {
 	struct ibv_context **list;
-	struct urc_device *d;
 	int n = 0;
 
 	if (!urc_device(0))
@@ -214,8 +319,12 @@ struct ibv_context **rdma_get_devices(int *num_devices)
 	list = calloc(URC_MAX_DEVICES + 1, sizeof(struct ibv_context *));
 	if (!list)
 		return urv_null(-ENOMEM);
-	while ((d = urc_device((uint32_t)n)))
-		list[n++] = d->verbs;
+	pthread_mutex_lock(&urc_device_lock);
+	for (; (uint32_t)n < device_count; n++) {
+		devices[n]->lent = true;
+		list[n] = devices[n]->verbs;
+	}
+	pthread_mutex_unlock(&urc_device_lock);
 	if (num_devices)
 		*num_devices = n;
 	return list;

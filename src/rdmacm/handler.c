@@ -21,6 +21,7 @@ static const enum rdma_cm_event_type event_of[] = {
 	[UR_CONN_TIMEWAIT_EXIT] = RDMA_CM_EVENT_TIMEWAIT_EXIT,
 	[UR_CONN_ADDR_RESOLVED] = RDMA_CM_EVENT_ADDR_RESOLVED,
 	[UR_CONN_ADDR_CHANGE] = RDMA_CM_EVENT_ADDR_CHANGE,
+	[UR_CONN_REMOVED] = RDMA_CM_EVENT_DEVICE_REMOVAL,
 };
 
 /* The index of a GID of ours as the peer's messages named it. */
@@ -88,7 +89,8 @@ static void fill(struct urc_event *e, const struct ur_conn_event *ev,
 
 /* The id of a connection that a peer has asked for. */
 static struct urc_id *child_create(struct urc_conn *listener,
-				   const struct ur_conn_event *ev)
+				   const struct ur_conn_event *ev,
+				   struct urc_device *d)
 {
 	struct urc_id *l = listener->id;
 	struct urc_id *id;
@@ -100,7 +102,8 @@ static struct urc_id *child_create(struct urc_conn *listener,
 	id->state = URC_CONNECT;
 	id->opts = l->opts;
 	id->conns = 1;
-	id->conn[0] = (struct urc_conn){ id, listener->device, ev->conn };
+	id->conn[0] = (struct urc_conn){ id, d, ev->conn };
+	urc_device_ref(d);
 	id->responder_resources = ev->param.responder_resources;
 	id->initiator_depth = ev->param.initiator_depth;
 	id->remote_ece.vendor_id = ev->param.ece_vendor;
@@ -117,16 +120,27 @@ static bool is_wanted(const struct urc_id *l, const struct ur_conn_event *ev)
 	       ev->param.qp_type == (enum ur_qp_type)l->id.qp_type;
 }
 
+/* Who listens on a wildcard hears the other devices of the kind too. */
+static struct urc_device *device_of(const struct urc_conn *listener,
+				    const struct ur_conn_event *ev)
+{
+	if (listener->device->adapter == ev->adapter &&
+	    !listener->device->stale)
+		return listener->device;
+	return urc_device_of(ev->adapter);
+}
+
 static void request(struct urc_conn *listener, const struct ur_conn_event *ev)
 {
+	struct urc_device *d = device_of(listener, ev);
 	struct urc_id *child;
 	struct urc_event *e;
 
-	if (!is_wanted(listener->id, ev)) {
+	if (!d || !is_wanted(listener->id, ev)) {
 		ur_conn_destroy(ev->conn);
 		return;
 	}
-	child = child_create(listener, ev);
+	child = child_create(listener, ev, d);
 	if (!child) {
 		ur_err("rdma_cm: no memory, connection request lost");
 		ur_conn_destroy(ev->conn);
@@ -137,10 +151,10 @@ static void request(struct urc_conn *listener, const struct ur_conn_event *ev)
 		urc_id_abandon(child);
 		return;
 	}
-	fill(e, ev, listener->device);
+	fill(e, ev, d);
 	e->ev.id = &child->id;
 	e->ev.listen_id = &listener->id->id;
-	e->device = listener->device;
+	e->device = d;
 	ur_conn_set_user(ev->conn, urc_handle, &child->conn[0]);
 	urc_event_post(e);
 }
@@ -148,6 +162,8 @@ static void request(struct urc_conn *listener, const struct ur_conn_event *ev)
 /* May the application be told?  Follows what happens to the connection. */
 static bool is_news(struct urc_id *id, enum ur_conn_event_type type)
 {
+	if (type == UR_CONN_REMOVED)
+		return id->device != NULL; /* the application has it */
 	/* Nothing before accept: it will fail, and so be told (rdma_cm). */
 	if (id->passive && !id->accepted)
 		return false;

@@ -43,14 +43,19 @@ int urc_id_add_conn(struct urc_id *id, struct urc_device *d)
 	if (rc)
 		return rc;
 	ur_conn_set_opts(c->conn, &id->opts);
+	urc_device_ref(d);
 	id->conns++;
 	return 0;
 }
 
 void urc_id_drop_conns(struct urc_id *id, uint32_t first)
 {
-	while (id->conns > first)
-		ur_conn_destroy(id->conn[--id->conns].conn);
+	while (id->conns > first) {
+		struct urc_conn *c = &id->conn[--id->conns];
+
+		ur_conn_destroy(c->conn);
+		urc_device_unref(c->device);
+	}
 }
 
 /* What rdma_cm knows, and the type of queue pair that goes with it. */

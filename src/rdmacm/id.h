@@ -36,7 +36,7 @@
 #define URC_RAI_SA  0x10
 #define URC_RAI_DNS 0x20
 
-#define URC_MAX_DEVICES	    8u
+#define URC_MAX_DEVICES	    UR_MAX_DEVICES
 #define URC_BACKLOG_MAX	    1024 /* what the kernel's module allows */
 #define URC_MULTICAST_QPN   0xffffffu
 #define URC_RESOLVE_MS	    2000 /* of rdma_create_ep() */
@@ -57,14 +57,19 @@ enum urc_state {
 struct urc_id;
 
 struct urc_device {
-	struct ibv_context *verbs; /* open as long as the process lives */
-	struct ur_adapter *adapter;
-	struct ur_dev *dev;
-	/* What ids have by default; urc_device_lock */
+	struct ibv_context *verbs; /* NULL: was removed, and closed since */
+	/* urc_device_lock */
+	uint32_t refs; /* ids and connections */
+	bool stale;    /* was removed: nobody finds it any more */
+	bool lent;     /* to rdma_get_devices(): stays open */
+	/* What ids have by default */
 	struct ibv_pd *pd;
 	struct ibv_xrcd *xrcd;
-	uint32_t refs;
+	struct urc_device *older; /* of the closed ones */
 	/* Constant */
+	uint32_t index; /* in the list of the configuration */
+	struct ur_adapter *adapter;
+	struct ur_dev *dev;
 	bool iwarp;
 	uint8_t max_responder_resources;
 	uint8_t max_initiator_depth;
@@ -80,7 +85,10 @@ struct urc_conn {
 struct urc_channel {
 	struct rdma_event_channel ch;
 	uint32_t generation;
-	struct ur_list queue; /* of urc_event.node; urc_lock */
+	/* urc_lock */
+	struct ur_list queue; /* of urc_event.node */
+	uint32_t stale;	      /* counts of events that were taken away */
+	uint32_t posting;     /* whose counts are still to be added */
 };
 
 /* A group that an id has joined. */
@@ -101,7 +109,7 @@ struct urc_id {
 	uint32_t generation;	   /* of the process that made it */
 	struct urc_device *device; /* of id.verbs; NULL: not yet known */
 	uint32_t conns;
-	struct urc_conn conn[URC_MAX_DEVICES]; /* [0], or a listener's */
+	struct urc_conn conn[UR_DEV_KINDS]; /* [0], or a listener's */
 	struct ur_conn_opts opts;
 	bool sync;	       /* the channel is the id's own */
 	bool passive;	       /* came with a request */
@@ -159,8 +167,14 @@ static inline bool urc_move(struct urc_id *id, enum urc_state from,
 
 /* device.c.  All return 0 or -errno, or NULL. */
 
-/* The i-th device of this process; NULL: there are no more. */
+/* The i-th device of this process; NULL: there are no more.  The first call of
+ * a round looks which there are. */
 struct urc_device *urc_device(uint32_t i);
+/* The one on that adapter; NULL: it was removed. */
+struct urc_device *urc_device_of(const struct ur_adapter *a);
+/* It is used by one more, or fewer. */
+void urc_device_ref(struct urc_device *d);
+void urc_device_unref(struct urc_device *d);
 /* The one that has that address and can do `type`; the preferred one if addr
  * is a wildcard.  -ENODEV. */
 int urc_device_find(const struct sockaddr *addr, enum ibv_qp_type type,

@@ -85,30 +85,37 @@ static int bind_other(struct urc_id *id, struct urc_device *d)
 	return rc;
 }
 
-/*
- * Take the port on the other devices too: a listener on the wildcard hears
- * all of them.  Where it is not to be had it does without.  -EAGAIN: the port
- * was our choice and another one may do better.
- */
-static int bind_others(struct urc_id *id, bool ephemeral)
+/* The first device of the kind that the id is not on yet; NULL: none. */
+static struct urc_device *other_kind(const struct urc_id *id)
 {
 	struct urc_device *d;
-	int rc;
 
 	for (uint32_t i = 0; (d = urc_device(i)); i++) {
-		if (d == id->conn[0].device)
+		if (d->iwarp == id->conn[0].device->iwarp)
 			continue;
 		if (d->iwarp && id->id.qp_type != IBV_QPT_RC)
 			continue;
-		rc = bind_other(id, d);
-		if (rc == -EADDRINUSE && ephemeral)
-			return -EAGAIN;
-		if (rc)
-			ur_info("rdma_cm: port %u is not to be had on %s: "
-				"errno %d",
-				ntohs(rdma_get_src_port(&id->id)),
-				d->verbs->device->name, -rc);
+		return d;
 	}
+	return NULL;
+}
+
+/*
+ * Take the port for the other kind of device too: a listener on the wildcard
+ * hears all devices, and those of a kind share their ports.  Where it is not
+ * to be had it does without.  -EAGAIN: the port was our choice and another one
+ * may do better.
+ */
+static int bind_others(struct urc_id *id, bool ephemeral)
+{
+	struct urc_device *d = other_kind(id);
+	int rc = d ? bind_other(id, d) : 0;
+
+	if (rc == -EADDRINUSE && ephemeral)
+		return -EAGAIN;
+	if (rc)
+		ur_info("rdma_cm: port %u is not to be had on %s: errno %d",
+			ntohs(rdma_get_src_port(&id->id)), d->dev->name, -rc);
 	return 0;
 }
 
@@ -210,6 +217,34 @@ static int pick_source(struct urc_id *id, const struct sockaddr *src,
 	return out->ss_family == dst->sa_family ? 0 : -EINVAL;
 }
 
+static bool is_ours(const struct sockaddr *addr)
+{
+	struct urc_device *d;
+	uint8_t gid[16];
+
+	urc_addr_gid(addr, gid);
+	for (uint32_t i = 0; (d = urc_device(i)); i++) {
+		if (ur_dev_gid_index(d->dev, gid) >= 0)
+			return true;
+	}
+	return false;
+}
+
+/* To an address of this host the kernel sends from that very address, so it
+ * needs not be asked. */
+static int find_source(struct sockaddr_storage *src,
+		       struct sockaddr_storage *dst)
+{
+	uint16_t port = urc_addr_port((struct sockaddr *)src);
+
+	if (!urc_addr_is_any((struct sockaddr *)src) ||
+	    !is_ours((struct sockaddr *)dst))
+		return urc_addr_route(src, dst);
+	*src = *dst;
+	urc_addr_set_port((struct sockaddr *)src, port);
+	return 0;
+}
+
 /* The id gets its addresses; it was idle or bound. */
 static int take_route(struct urc_id *id, const struct sockaddr_storage *src,
 		      const struct sockaddr_storage *dst)
@@ -262,7 +297,7 @@ static int resolve_addr(struct urc_id *id, const struct sockaddr *src_addr,
 	memcpy(&dst, dst_addr, urc_addr_len(dst_addr));
 	rc = pick_source(id, src_addr, dst_addr, &src);
 	if (rc == 0)
-		rc = urc_addr_route(&src, &dst);
+		rc = find_source(&src, &dst);
 	if (rc == 0)
 		rc = take_route(id, &src, &dst);
 	if (rc == 0)
@@ -321,7 +356,7 @@ static int listen_all(struct urc_id *id, int backlog)
 		rc = ur_conn_listen(id->conn[i].conn, backlog);
 		if (rc)
 			ur_info("rdma_cm: %s does not listen: errno %d",
-				id->conn[i].device->verbs->device->name, -rc);
+				id->conn[i].device->dev->name, -rc);
 	}
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,6 +36,13 @@ unsigned int ur_reach_forks(void)
 	return atomic_load_explicit(&forks, memory_order_relaxed);
 }
 
+bool ur_reach_file_limit(uint64_t bytes)
+{
+	struct rlimit r;
+
+	return getrlimit(RLIMIT_FSIZE, &r) == 0 && r.rlim_cur >= bytes;
+}
+
 /*
  * Sealed against resizing, so that no reader ever faults, and, but for the
  * mapping that exists, against writing.
@@ -43,7 +51,7 @@ static struct ur_seg *segment_make(int fd)
 {
 	struct ur_seg *seg;
 
-	if (ftruncate(fd, sizeof(*seg)))
+	if (!ur_reach_file_limit(sizeof(*seg)) || ftruncate(fd, sizeof(*seg)))
 		return NULL;
 	seg = mmap(NULL, sizeof(*seg), PROT_READ | PROT_WRITE,
 		   MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -163,6 +171,32 @@ static void wait_out_locked(struct ur_export *e)
 {
 	ur_list_for_each(node, &e->reaches)
 		ur_reach_wait_out(ur_container_of(node, struct ur_reach, node));
+}
+
+bool ur_reach_shut_all(struct ur_export *own)
+{
+	bool all = true;
+
+	ur_list_for_each(node, &own->reaches) {
+		struct ur_reach *r =
+			ur_container_of(node, struct ur_reach, node);
+
+		atomic_exchange(&r->shared->shut[r->side].value, 1);
+		ur_reach_wait_out(r);
+		all = all && !r->expelled;
+	}
+	return all;
+}
+
+void ur_reach_open_all(struct ur_export *own)
+{
+	ur_list_for_each(node, &own->reaches) {
+		struct ur_reach *r =
+			ur_container_of(node, struct ur_reach, node);
+
+		if (!r->expelled)
+			atomic_store(&r->shared->shut[r->side].value, 0);
+	}
 }
 
 static void forget_locked(struct ur_export *e, const struct ur_seg_entry *is)

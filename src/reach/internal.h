@@ -28,6 +28,14 @@ struct ur_reach_shared {
 
 _Static_assert(sizeof(struct ur_reach_shared) <= UR_REACH_SHARED_SIZE, "");
 
+#define UR_SHARE_WISHES 8u
+
+/* A region that a peer wishes it could map. */
+struct ur_wish {
+	uint32_t key;
+	uint64_t seq;
+};
+
 struct ur_export {
 	struct ur_lock lock;
 	int fd;
@@ -35,6 +43,8 @@ struct ur_export {
 	struct ur_seg *seg;
 	struct ur_list reaches; /* ur_reach.node; lock */
 	uint64_t nonce[2];
+	struct ur_wish wish[UR_SHARE_WISHES]; /* lock */
+	_Atomic uint32_t nwishes;	      /* written under lock */
 };
 
 /* A mapping of something of the peer's; (w). */
@@ -60,6 +70,7 @@ enum ur_view_state {
 /* What we know of a region of the peer. */
 struct ur_view {
 	enum ur_view_state state;
+	bool sharable; /* UR_VIEW_NONE: the peer may make it shared memory */
 	uint32_t uses; /* while it is not mapped */
 	const struct ur_seg_entry *at;
 	struct ur_seg_entry
@@ -104,6 +115,9 @@ struct ur_reach {
 
 /* How often this process came out of a fork(). */
 unsigned int ur_reach_forks(void);
+
+/* May a file have so many bytes?  Beyond the limit is a signal, not an error. */
+bool ur_reach_file_limit(uint64_t bytes);
 
 /* An operation on [va, va + len), all of one piece. */
 struct ur_op {
@@ -168,6 +182,19 @@ void ur_reach_wait_out(struct ur_reach *r);
 
 /* Ask for a region; false: later. */
 bool ur_msg_ask(struct ur_reach *r, const struct ur_seg_entry *is);
+
+/* Ask the peer to make it shared memory; false: later. */
+bool ur_msg_wish(struct ur_reach *r, const struct ur_seg_entry *is);
+
+/* May a region of ours be asked for like that? */
+bool ur_share_allowed(uint64_t length);
+
+/* Note a wish; own->lock. */
+void ur_share_wish(struct ur_export *own, uint32_t key, uint64_t seq);
+
+/* Nobody comes in any more, and those inside have left; false: one has not. */
+bool ur_reach_shut_all(struct ur_export *own);
+void ur_reach_open_all(struct ur_export *own);
 
 /* The peer must let go of a region of ours, or of all (NULL); own->lock. */
 bool ur_msg_forget(struct ur_reach *r, const struct ur_seg_entry *is);

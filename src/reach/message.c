@@ -19,11 +19,13 @@ enum type {
 	SYSV_AT,    /* of the segment `shmid` in that namespace */
 	NOT_SHARED, /* it cannot */
 	FORGET,	    /* let go of it; key 0: of all */
+	WISH,	    /* make (key, seq) shared memory */
 };
 
 struct msg {
 	uint8_t type;
-	uint8_t pad[3];
+	uint8_t sharable; /* NOT_SHARED: a WISH may help */
+	uint8_t pad[2];
 	uint32_t key;
 	uint64_t seq;
 	uint64_t offset;
@@ -63,6 +65,13 @@ static bool send_msg(const struct ur_reach *r, const struct msg *m, int fd)
 bool ur_msg_ask(struct ur_reach *r, const struct ur_seg_entry *is)
 {
 	const struct msg m = { .type = ASK, .key = is->key, .seq = is->seq };
+
+	return send_msg(r, &m, -1);
+}
+
+bool ur_msg_wish(struct ur_reach *r, const struct ur_seg_entry *is)
+{
+	const struct msg m = { .type = WISH, .key = is->key, .seq = is->seq };
 
 	return send_msg(r, &m, -1);
 }
@@ -124,6 +133,7 @@ static void answer(struct ur_reach *r, const struct msg *m)
 
 	if (!begin_answer(r, m, &is))
 		return;
+	out.sharable = ur_share_allowed(is.mr.length);
 	if (!(is.access & UR_ACCESS_ON_DEMAND) &&
 	    ur_where_find((void *)(uintptr_t)is.mr.addr, is.mr.length,
 			  &where) == 0) {
@@ -174,6 +184,8 @@ static void learn(struct ur_reach *r, const struct msg *m, const int *fds,
 	v = ur_view_find(r, m->key, m->seq);
 	if (v && v->state == UR_VIEW_ASKED) {
 		v->state = o ? UR_VIEW_MAPPED : UR_VIEW_NONE;
+		v->sharable = m->sharable;
+		v->uses = 0;
 		v->object = o;
 		v->base = o ? o->base + (m->offset - o->offset) : NULL;
 		o = NULL;
@@ -211,6 +223,15 @@ static void forget(struct ur_reach *r, const struct msg *m)
 		forget_view(r, v);
 }
 
+static void wish(struct ur_reach *r, const struct msg *m)
+{
+	if (!r->own)
+		return;
+	ur_lock(&r->own->lock);
+	ur_share_wish(r->own, m->key, m->seq);
+	ur_unlock(&r->own->lock);
+}
+
 int ur_reach_message(struct ur_reach *r, const void *buf, size_t len,
 		     const int *fds, unsigned int nfds)
 {
@@ -230,6 +251,9 @@ int ur_reach_message(struct ur_reach *r, const void *buf, size_t len,
 		return 0;
 	case FORGET:
 		forget(r, &m);
+		return 0;
+	case WISH:
+		wish(r, &m);
 		return 0;
 	default:
 		return -EINVAL;

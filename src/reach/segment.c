@@ -20,7 +20,10 @@ static const uint64_t *words_of_const(const struct ur_seg_entry *e)
 /* QP numbers differ in a few bits, keys in all: spread either. */
 static uint32_t hash(uint32_t key)
 {
-	return (uint32_t)((key * 0x9e3779b97f4a7c15ull) >> 40);
+	uint64_t h = key * 0x9e3779b97f4a7c15ull;
+
+	h = (h ^ h >> 32) * 0x9e3779b97f4a7c15ull;
+	return (uint32_t)(h >> 32);
 }
 
 /* First slot of the key's group in a level that begins at `base`. */

@@ -90,14 +90,31 @@ static bool may_reach(const struct ur_seg_entry *mr, const struct ur_op *op)
 	       op->len <= mr->mr.length - off;
 }
 
+/* Copying and remapping is paid back by so many operations (power of two). */
+#define WISH_AFTER 256u
+
+static void count_unmappable(struct ur_reach *r, struct ur_view *v)
+{
+	if (!v->sharable)
+		return;
+	v->uses++;
+	/* What was refused is asked for less and less often. */
+	if (v->uses >= WISH_AFTER && (v->uses & (v->uses - 1)) == 0)
+		ur_msg_wish(r, &v->is);
+}
+
 /*
  * Memory on demand follows what its owner maps there; a mapping of ours would
  * not, so the kernel's calls are the only way to it.
  */
 static void count_use(struct ur_reach *r, struct ur_view *v)
 {
-	if (v->state == UR_VIEW_NONE || v->is.access & UR_ACCESS_ON_DEMAND)
+	if (v->is.access & UR_ACCESS_ON_DEMAND)
 		return;
+	if (v->state == UR_VIEW_NONE) {
+		count_unmappable(r, v);
+		return;
+	}
 	v->uses++;
 	if (v->state == UR_VIEW_ASKED ? v->uses % ASK_AGAIN != 0
 				      : v->uses < ASK_AFTER)

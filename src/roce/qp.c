@@ -90,7 +90,8 @@ void ur_rqp_fail(struct ur_rqp *q, int event)
 	if (event >= 0)
 		ur_qp_event(q->qp, (enum ur_event_type)event);
 	ur_rqp_flush(q);
-	if (q->qp->srq)
+	/* A target takes from many queues, and from none any more. */
+	if (q->qp->srq || q->qp->type == UR_QPT_XRC_RECV)
 		ur_qp_event(q->qp, UR_EVENT_QP_LAST_WQE_REACHED);
 }
 
@@ -460,6 +461,15 @@ int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
 	qp->mrs = r->mrs;
 	qp->proto = q;
 	return 0;
+}
+
+struct ur_qp *ur_roce_qp_find(const struct ur_roce *r, uint32_t qpn)
+{
+	const struct ur_rqp *q = qpn >> UR_SLOT_SHIFT == r->slot
+					 ? r->qps[qpn & UR_QP_INDEX_MASK]
+					 : NULL;
+
+	return q ? q->qp : NULL;
 }
 
 void ur_roce_qp_detach(struct ur_roce *r, struct ur_qp *qp)

@@ -67,6 +67,9 @@ int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp);
 /* Take qp out; nothing of it is sent, received or completed any more. */
 void ur_roce_qp_detach(struct ur_roce *r, struct ur_qp *qp);
 
+/* The attached one of that number, or NULL. */
+struct ur_qp *ur_roce_qp_find(const struct ur_roce *r, uint32_t qpn);
+
 /*
  * ibv_modify_qp(3): the caller has resolved address vectors
  * (ur_dev_resolve_av()) and checked device limits.  -EINVAL: transition or

@@ -69,10 +69,12 @@ int urv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice,
 		  uint32_t flags, struct ibv_sge *sg, uint32_t num_sge)
 {
 	struct urv_context *c = urv_context(pd->context);
-	int rc = 0;
+	int rc = urv_context_check(pd->context);
 
 	if (c->generation != urv_generation)
 		return urv_errno(-ENODEV);
+	if (rc)
+		return urv_errno(rc);
 	if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH &&
 	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
 	    advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)

@@ -13,10 +13,13 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 
 	if (urv_is_iwarp(c))
 		return urv_null(-EOPNOTSUPP);
+	rc = urv_context_check(pd->context);
+	if (rc)
+		return urv_null(rc);
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
 		return urv_null(-ENOMEM);
-	rc = urv_limit_take(&c->device->ahs, UR_MAX_AH);
+	rc = urv_limit_take(&c->device->ahs, c->device->spec->max.max_ah);
 	if (rc)
 		goto free_ah;
 	urv_av_from_ah(&ah->av, attr);

@@ -71,8 +71,10 @@ int urv_query_port_speed(struct ibv_context *context, uint32_t port_num,
 			 uint64_t *speed)
 {
 	struct ur_port_attr port;
-	int rc = urv_check_port(port_num);
+	int rc = urv_context_check(context);
 
+	if (!rc)
+		rc = urv_check_port(port_num);
 	if (rc)
 		return urv_errno(rc);
 	ur_dev_port(urv_context(context)->dev, &port);

@@ -72,11 +72,13 @@ static int context_init(struct urv_context *c, struct urv_device *d,
 			struct urv_file *file, int cmd_fd)
 {
 	struct ibv_context *ibv = &c->ibv.context;
-	int rc = ur_adapter_get_kind(d->kind, &c->adapter);
+	int rc = ur_adapter_get_at(d->spec->index, &c->adapter);
 
 	if (rc)
 		return rc;
-	rc = ur_evq_init(&c->async);
+	rc = ur_dev_present(ur_adapter_dev(c->adapter)) ? 0 : -ENODEV;
+	if (!rc)
+		rc = ur_evq_init(&c->async);
 	if (rc)
 		goto put_adapter;
 	c->device = d;
@@ -126,7 +128,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	struct urv_file *file;
 	int fd, rc;
 
-	rc = urv_file_create(d->kind, &file, &fd);
+	rc = urv_file_create(d->spec->index, &file, &fd);
 	if (rc)
 		return urv_null(rc);
 	context = open_file(d, file, fd);
@@ -169,8 +171,12 @@ void urv_context_ref(struct urv_context *c, uint32_t *handle)
 
 int urv_context_get(struct urv_context *c, uint32_t *handle)
 {
+	int rc = urv_context_check(&c->ibv.context);
+
 	if (c->generation != urv_generation)
 		return -ENODEV;
+	if (rc)
+		return rc;
 	urv_context_ref(c, handle);
 	return 0;
 }

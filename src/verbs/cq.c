@@ -46,12 +46,13 @@ struct urv_cq *urv_cq_create(struct urv_context *c, uint32_t cqe,
 	struct urv_cq *cq;
 	int rc;
 
-	if (comp_vector >= (uint32_t)c->ibv.context.num_comp_vectors)
+	if (comp_vector >= (uint32_t)c->ibv.context.num_comp_vectors ||
+	    cqe > c->device->spec->max.max_cqe)
 		return urv_null(-EINVAL);
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return urv_null(-ENOMEM);
-	rc = urv_limit_take(&c->device->cqs, UR_MAX_CQ);
+	rc = urv_limit_take(&c->device->cqs, c->device->spec->max.max_cq);
 	if (rc)
 		goto free_cq;
 	rc = urv_context_get(c, &cq->ibv.handle);
@@ -89,10 +90,13 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe,
 
 int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
+	const struct urv_device *d = urv_context(ibcq->context)->device;
 	struct urv_cq *cq = urv_cq(ibcq);
-	int rc;
+	int rc = urv_context_check(ibcq->context);
 
-	if (cqe <= 0)
+	if (rc)
+		return urv_errno(rc);
+	if (cqe <= 0 || (uint32_t)cqe > d->spec->max.max_cqe)
 		return urv_errno(-EINVAL);
 	rc = ur_cq_resize(&cq->core, (uint32_t)cqe);
 	if (!rc)
@@ -111,9 +115,12 @@ int urv_cq_rehouse(struct urv_cq *cq, struct ibv_pd *domain)
 int urv_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 {
 	struct urv_cq *cq = urv_cq(ibcq);
+	int rc = urv_context_check(ibcq->context);
 
 	if (cq->generation != urv_generation)
 		return urv_errno(-ENODEV);
+	if (rc)
+		return urv_errno(rc);
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
 		return urv_errno(-EOPNOTSUPP);
 	if (attr->attr_mask & IBV_CQ_ATTR_MODERATE) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The list of devices: RoCE first, for programs that open the first.  There is
- * one object per device and process, which lists and contexts share; after
+ * The list of devices, those that are there now of the configured ones.  By
+ * default RoCE is first, for programs that open the first.  There is one
+ * object per device and process, which lists and contexts share; after
  * fork() the child makes its own, as the adapters behind the inherited ones
  * are the parent's.
  */
@@ -16,7 +17,7 @@
 #include "verbs/sysfs.h"
 
 static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct urv_device *devices[UR_DEV_KINDS]; /* device_lock */
+static struct urv_device *devices[UR_MAX_DEVICES]; /* device_lock */
 
 uint32_t urv_generation;
 
@@ -32,39 +33,43 @@ __attribute__((constructor)) static void watch_forks(void)
 	pthread_atfork(NULL, NULL, forked_child);
 }
 
-static int device_create(enum ur_dev_kind kind, struct urv_device **out)
+static int device_create(const struct ur_dev_spec *spec,
+			 struct urv_device **out)
 {
+	bool iwarp = spec->kind == UR_DEV_IWARP;
 	struct urv_device *d = calloc(1, sizeof(*d));
 	int rc;
 
 	if (!d)
 		return -ENOMEM;
-	rc = ur_adapter_get_kind(kind, &d->adapter);
+	rc = ur_adapter_get_at(spec->index, &d->adapter);
 	if (rc) {
 		free(d);
 		return rc;
 	}
 	d->generation = urv_generation;
-	d->kind = kind;
-	d->ibv.node_type = kind == UR_DEV_IWARP ? IBV_NODE_RNIC : IBV_NODE_CA;
-	d->ibv.transport_type =
-		kind == UR_DEV_IWARP ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
-	urv_sysfs_fill(&d->ibv, ur_adapter_dev(d->adapter)->name, kind);
+	d->spec = spec;
+	d->ibv.node_type = iwarp ? IBV_NODE_RNIC : IBV_NODE_CA;
+	d->ibv.transport_type = iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
+	urv_sysfs_fill(&d->ibv, spec);
 	*out = d;
 	return 0;
 }
 
-struct urv_device *urv_device_get(enum ur_dev_kind kind)
+struct urv_device *urv_device_get(uint32_t index)
 {
+	const struct ur_config *config = ur_config_get();
 	struct urv_device *d;
 	int rc = 0;
 
+	if (!config || index >= config->count)
+		return urv_null(config ? -ENODEV : -EINVAL);
 	pthread_mutex_lock(&device_lock);
-	d = devices[kind];
+	d = devices[index];
 	if (!d || d->generation != urv_generation) {
-		rc = device_create(kind, &d);
+		rc = device_create(&config->devices[index], &d);
 		if (!rc)
-			devices[kind] = d;
+			devices[index] = d;
 	}
 	if (!rc)
 		d->refs++;
@@ -85,8 +90,8 @@ void urv_device_put(struct urv_device *d)
 
 	pthread_mutex_lock(&device_lock);
 	last = --d->refs == 0;
-	if (last && devices[d->kind] == d)
-		devices[d->kind] = NULL;
+	if (last && devices[d->spec->index] == d)
+		devices[d->spec->index] = NULL;
 	pthread_mutex_unlock(&device_lock);
 	if (!last)
 		return;
@@ -109,26 +114,42 @@ void urv_limit_give(_Atomic uint32_t *count)
 
 #undef ibv_get_device_list
 
+/* One more for the list, if the device is there and wanted. */
+static int list_device(const struct ur_dev_spec *spec, struct ibv_device **list,
+		       int *n)
+{
+	struct urv_device *d;
+
+	if (!ur_dev_name_enabled(spec->name))
+		return 0;
+	d = urv_device_get(spec->index);
+	if (!d)
+		return -errno;
+	if (ur_dev_present(ur_adapter_dev(d->adapter)))
+		list[(*n)++] = &d->ibv;
+	else
+		urv_device_put(d);
+	return 0;
+}
+
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
-	struct ibv_device **list =
-		calloc(UR_DEV_KINDS + 1, sizeof(struct ibv_device *));
-	struct urv_device *d;
-	int n = 0;
+	const struct ur_config *config = ur_config_get();
+	struct ibv_device **list;
+	int n = 0, rc = 0;
 
 	if (num_devices)
 		*num_devices = 0;
+	if (!config)
+		return urv_null(-EINVAL); /* its mistake was logged */
+	list = calloc(config->count + 1, sizeof(struct ibv_device *));
 	if (!list)
 		return urv_null(-ENOMEM);
-	for (unsigned int k = 0; k < UR_DEV_KINDS; k++) {
-		if (!ur_dev_kind_enabled(k))
-			continue;
-		d = urv_device_get(k);
-		if (!d) {
-			ibv_free_device_list(list);
-			return NULL;
-		}
-		list[n++] = &d->ibv;
+	for (uint32_t i = 0; i < config->count && !rc; i++)
+		rc = list_device(&config->devices[i], list, &n);
+	if (rc) {
+		ibv_free_device_list(list);
+		return urv_null(rc);
 	}
 	if (num_devices)
 		*num_devices = n;
@@ -150,7 +171,7 @@ const char *ibv_get_device_name(struct ibv_device *device)
 /* The kernel counts its devices; ours are the first of its own table. */
 int ibv_get_device_index(struct ibv_device *device)
 {
-	return (int)urv_device(device)->kind;
+	return (int)urv_device(device)->spec->index;
 }
 
 __be64 ibv_get_device_guid(struct ibv_device *device)

@@ -99,8 +99,10 @@ struct ibv_dm *urv_alloc_dm(struct ibv_context *context,
 	struct urv_context *c = urv_context(context);
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	struct urv_dm *dm;
-	int rc;
+	int rc = urv_context_check(context);
 
+	if (rc)
+		return urv_null(rc);
 	if (attr->comp_mask || attr->length == 0 ||
 	    attr->log_align_req > MAX_LOG_ALIGN)
 		return urv_null(-EINVAL);

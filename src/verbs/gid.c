@@ -38,8 +38,10 @@ static int gid_get(struct ibv_context *context, uint32_t port_num,
 		   uint32_t index, struct ur_gid *out)
 {
 	struct urv_context *c = urv_context(context);
-	int rc = urv_check_port(port_num);
+	int rc = urv_context_check(context);
 
+	if (!rc)
+		rc = urv_check_port(port_num);
 	if (rc)
 		return rc;
 	if (index >= urv_gid_table_len(c))
@@ -162,6 +164,10 @@ int urv_query_gid_type(struct ibv_context *context, uint8_t port_num,
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index,
 		   __be16 *pkey)
 {
+	int rc = urv_context_check(context);
+
+	if (rc)
+		return urv_minus_one(rc);
 	if (urv_check_port(port_num) || index < 0 ||
 	    (uint32_t)index >= urv_pkey_table_len(urv_context(context)))
 		return urv_minus_one(-EINVAL);

@@ -48,9 +48,13 @@ struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s)
 	/* It may be unmapped while peers write to it. */
 	rc = ur_guard_install();
 	if (!rc)
-		rc = urv_context_get(c, &mr->ibv.handle);
+		rc = urv_limit_take(&c->device->mrs,
+				    c->device->spec->max.max_mr);
 	if (rc)
 		goto free_mr;
+	rc = urv_context_get(c, &mr->ibv.handle);
+	if (rc)
+		goto give_limit;
 	rc = core_create(mr, c, &urv_pd(pd)->core, s);
 	if (rc)
 		goto put_context;
@@ -62,6 +66,8 @@ struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s)
 
 put_context:
 	urv_context_put(c);
+give_limit:
+	urv_limit_give(&c->device->mrs);
 free_mr:
 	free(mr);
 	return urv_null(rc);
@@ -113,7 +119,7 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr,
 	struct urv_context *c = urv_context(ibmr->context);
 	struct urv_mr *mr = urv_mr(ibmr);
 	bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
-	int rc;
+	int rc = urv_context_check(ibmr->context);
 
 	if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
 	    (moves && (length == 0 || !addr)) ||
@@ -122,6 +128,8 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr,
 		return rereg_failed(-EINVAL);
 	if (c->generation != urv_generation)
 		return rereg_failed(-ENODEV);
+	if (rc)
+		return rereg_failed(rc);
 	if (!(flags & IBV_REREG_MR_CHANGE_PD))
 		pd = ibmr->pd;
 	rc = ur_mr_rereg(c->mrs, &mr->core, (uint32_t)flags, &urv_pd(pd)->core,
@@ -159,6 +167,7 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 		if (rc)
 			return urv_errno(rc);
 		urv_share_end(&root->shared);
+		urv_limit_give(&c->device->mrs);
 		urv_mr_release(root);
 	}
 	drop_handle(urv_mr_handle(ibmr));

@@ -42,10 +42,12 @@ struct urv_device {
 	/* libmlx5 and libefa compare this with their own: NULL is "not mine" */
 	const void *provider_ops;
 	struct ur_adapter *adapter;
-	enum ur_dev_kind kind;
+	const struct ur_dev_spec *spec;
 	uint32_t generation; /* of the process that made it */
 	uint32_t refs;	     /* lists and contexts; the list's lock */
-	/* Objects that exist, against UR_MAX_ */
+	/* Objects that exist, against UR_MAX_ or spec->max */
+	_Atomic uint32_t qps;
+	_Atomic uint32_t mrs;
 	_Atomic uint32_t pds;
 	_Atomic uint32_t ahs;
 	_Atomic uint32_t cqs;
@@ -224,7 +226,8 @@ int urv_qp_end(struct urv_qp *qp);
 extern uint32_t urv_generation;
 
 /*
- * A new object of the context: 0, or -ENODEV in a child that inherited it.
+ * A new object of the context: 0, -ENODEV in a child that inherited it, -EIO
+ * if its device was removed.
  * The context's memory lives until the last object is gone.
  */
 int urv_context_get(struct urv_context *c, uint32_t *handle);
@@ -237,8 +240,20 @@ static inline bool urv_is_iwarp(const struct urv_context *c)
 	return c->dev->kind == UR_DEV_IWARP;
 }
 
-/* The device of this process, referenced; NULL and errno. */
-struct urv_device *urv_device_get(enum ur_dev_kind kind);
+/*
+ * Every call but those that destroy, poll and post asks it first: 0, or -EIO
+ * once the device was removed.  As with the kernel there is no way back: only
+ * a context that is opened later is one of the device that has come again.
+ */
+static inline int urv_context_check(const struct ibv_context *context)
+{
+	const struct urv_context *c = urv_context(context);
+
+	return ur_dev_lost(c->dev, &c->listener) ? -EIO : 0;
+}
+
+/* The device of that index of this process, referenced; NULL and errno. */
+struct urv_device *urv_device_get(uint32_t index);
 void urv_device_ref(struct urv_device *d);
 void urv_device_put(struct urv_device *d);
 

@@ -15,12 +15,17 @@ int urv_modify_qp_rate_limit(struct ibv_qp *ibqp,
 		.rate_limit = attr->rate_limit,
 		.rate_burst = attr->max_burst_sz,
 	};
+	int rc = urv_context_check(ibqp->context);
 
+	if (rc)
+		return urv_errno(rc);
 	if (urv_is_iwarp(c))
 		return urv_errno(-EOPNOTSUPP);
+	if (urv_qp(ibqp)->target) /* it sends nothing */
+		return urv_errno(-EINVAL);
 	if (attr->comp_mask ||
 	    ((attr->max_burst_sz || attr->typical_pkt_sz) && !attr->rate_limit))
 		return urv_errno(-EINVAL);
-	return urv_errno(ur_adapter_qp_modify(
-		c->adapter, urv_core(urv_qp(ibqp)), &in, UR_QP_RATE_LIMIT));
+	return urv_errno(ur_adapter_qp_modify(c->adapter, &urv_qp(ibqp)->core,
+					      &in, UR_QP_RATE_LIMIT));
 }

@@ -13,7 +13,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 
 	if (!pd)
 		return urv_null(-ENOMEM);
-	rc = urv_limit_take(&c->device->pds, UR_MAX_PD);
+	rc = urv_limit_take(&c->device->pds, c->device->spec->max.max_pd);
 	if (rc)
 		goto free_pd;
 	rc = urv_context_get(c, &pd->ibv.handle);

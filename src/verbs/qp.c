@@ -45,8 +45,14 @@ static int qp_init(struct urv_qp *qp, struct ibv_pd *pd,
 		.rings = urv_domain_enter(pd),
 		.lane = urv_domain_lane(pd),
 	};
+	uint32_t most_wr = c->device->spec->max.max_qp_wr;
 	int rc;
 
+	if (attr->cap.max_send_wr > most_wr ||
+	    attr->cap.max_recv_wr > most_wr) {
+		urv_domain_leave(pd);
+		return -EINVAL;
+	}
 	urv_cap_from_ibv(&init.cap, &attr->cap);
 	rc = ur_adapter_qp_create(c->adapter, &qp->core, &init);
 	if (rc) {
@@ -79,6 +85,12 @@ static void qp_publish(struct urv_qp *qp, struct urv_context *c,
 	pthread_mutex_unlock(&ibv->context->mutex);
 }
 
+/* By default it is the lanes that have a limit, however many there are. */
+static uint32_t most_qps(const struct ur_dev_spec *s)
+{
+	return s->max.max_qp < UR_MAX_QP_PER_LANE ? s->max.max_qp : UINT32_MAX;
+}
+
 static struct urv_qp *handle_new(struct urv_context *c)
 {
 	struct urv_qp *qp;
@@ -89,18 +101,26 @@ static struct urv_qp *handle_new(struct urv_context *c)
 	if (!qp)
 		return urv_null(-ENOMEM);
 	memset(qp, 0, sizeof(*qp));
+	rc = urv_limit_take(&c->device->qps, most_qps(c->device->spec));
+	if (rc)
+		goto free_qp;
 	rc = urv_context_get(c, &qp->ibv.handle);
-	if (rc) {
-		free(qp);
-		return urv_null(rc);
-	}
+	if (rc)
+		goto give_limit;
 	qp->generation = c->generation;
 	return qp;
+
+give_limit:
+	urv_limit_give(&c->device->qps);
+free_qp:
+	free(qp);
+	return urv_null(rc);
 }
 
 static void handle_free(struct urv_qp *qp, struct urv_context *c)
 {
 	free(qp);
+	urv_limit_give(&c->device->qps);
 	urv_context_put(c);
 }
 
@@ -320,13 +340,17 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	struct urv_qp *qp = urv_qp(ibqp);
 	uint32_t mask = (uint32_t)attr_mask;
 	struct ur_qp_attr in;
-	int rc;
+	int rc = urv_context_check(ibqp->context);
 
+	if (rc)
+		return urv_errno(rc);
 	if ((mask & ~(uint32_t)MODIFY_MASK) ||
 	    ((mask & IBV_QP_RATE_LIMIT) && urv_is_iwarp(c)))
 		return urv_errno(-EOPNOTSUPP);
 	urv_qp_attr_from_ibv(&in, attr, mask);
-	rc = ur_adapter_qp_modify(c->adapter, urv_core(qp), &in, mask);
+	rc = qp->target ? urv_target_modify(qp, c->adapter, &in, mask)
+			: ur_adapter_qp_modify(c->adapter, &qp->core, &in,
+					       mask);
 	if (rc)
 		return urv_errno(rc);
 	if (mask & IBV_QP_STATE)
@@ -347,15 +371,23 @@ static enum ibv_qp_state shown_state(const struct urv_qp *qp,
 int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init)
 {
+	int rc = urv_context_check(ibqp->context);
 	struct urv_qp *qp = urv_qp(ibqp);
 	struct ur_qp_attr out;
 
 	if (qp->generation != urv_generation)
 		return urv_errno(-ENODEV);
+	if (rc)
+		return urv_errno(rc);
 	if (qp->core.raw.rss
 		    .table) /* as mlx5: it has neither state nor queues */
 		return urv_errno(-ENOSYS);
-	ur_adapter_qp_query(urv_core(qp), &out);
+	if (qp->target)
+		rc = urv_target_query(qp, &out);
+	else
+		ur_adapter_qp_query(&qp->core, &out);
+	if (rc)
+		return urv_errno(rc);
 	urv_qp_attr_to_ibv(attr, &out);
 	attr->qp_state = shown_state(qp, out.state);
 	attr->cur_qp_state = shown_state(qp, out.cur_state);
@@ -397,8 +429,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	urv_domain_leave(qp->domain);
 	pthread_mutex_destroy(&ibqp->mutex);
 	pthread_cond_destroy(&ibqp->cond);
-	free(qp);
-	urv_context_put(urv_context(context));
+	handle_free(qp, urv_context(context));
 	return 0;
 }
 

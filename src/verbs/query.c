@@ -16,8 +16,6 @@
 /* verbs.h wraps it to reach the extended call. */
 #undef ibv_query_port
 
-#define VENDOR_ID	   0x75726eu /* "urn"; nobody's OUI */
-#define VENDOR_PART_ID	   4119u     /* perftest keeps inline sends for it */
 #define HW_VERSION	   1u
 #define LOCAL_CA_ACK_DELAY 15u
 #define CORE_CLOCK_KHZ	   1000000u /* time stamps count nanoseconds */
@@ -76,26 +74,27 @@ int urv_check_port(uint32_t port_num)
 	return port_num >= 1 && port_num <= URV_PORTS ? 0 : -EINVAL;
 }
 
-static void fill_limits(struct ibv_device_attr *a)
+static void fill_limits(struct ibv_device_attr *a,
+			const struct ur_dev_limits *max)
 {
-	a->max_qp = UR_MAX_QP_PER_LANE;
-	a->max_qp_wr = UR_MAX_WR;
+	a->max_qp = (int)max->max_qp;
+	a->max_qp_wr = (int)max->max_qp_wr;
 	a->max_sge = UR_MAX_SGE;
 	a->max_sge_rd = UR_MAX_SGE;
-	a->max_cq = UR_MAX_CQ;
-	a->max_cqe = UR_MAX_CQE;
-	a->max_mr = UR_MAX_MR;
+	a->max_cq = (int)max->max_cq;
+	a->max_cqe = (int)max->max_cqe;
+	a->max_mr = (int)max->max_mr;
 	a->max_mw = UR_MAX_MW;
-	a->max_pd = UR_MAX_PD;
+	a->max_pd = (int)max->max_pd;
 	a->max_qp_rd_atom = UR_MAX_RD_ATOMIC;
 	a->max_res_rd_atom = UR_MAX_RD_ATOMIC * UR_MAX_QP_PER_LANE;
 	a->max_qp_init_rd_atom = UR_MAX_RD_ATOMIC;
 	a->max_mcast_grp = UR_MAX_MCAST_GRP;
 	a->max_mcast_qp_attach = UR_MAX_MCAST_QP;
 	a->max_total_mcast_qp_attach = UR_MAX_MCAST_GRP * UR_MAX_MCAST_QP;
-	a->max_ah = UR_MAX_AH;
-	a->max_srq = UR_MAX_SRQ;
-	a->max_srq_wr = UR_MAX_SRQ_WR;
+	a->max_ah = (int)max->max_ah;
+	a->max_srq = (int)max->max_srq;
+	a->max_srq_wr = (int)max->max_srq_wr;
 	a->max_srq_sge = UR_MAX_SGE;
 	a->max_pkeys = UR_PKEY_TABLE_LEN;
 	a->local_ca_ack_delay = LOCAL_CA_ACK_DELAY;
@@ -117,24 +116,32 @@ static void limit_to_iwarp(struct ibv_device_attr *a)
 	a->device_cap_flags = IWARP_CAPS;
 }
 
+const char *urv_fw_ver(const struct ur_dev *dev)
+{
+	return dev->spec.fw_ver[0] ? dev->spec.fw_ver : UR_VERSION;
+}
+
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 {
 	struct urv_context *c = urv_context(context);
 	struct ur_dev *dev = c->dev;
 	long page = sysconf(_SC_PAGESIZE);
+	int rc = urv_context_check(context);
 
+	if (rc)
+		return urv_errno(rc);
 	memset(a, 0, sizeof(*a));
-	snprintf(a->fw_ver, sizeof(a->fw_ver), "%s", UR_VERSION);
+	snprintf(a->fw_ver, sizeof(a->fw_ver), "%s", urv_fw_ver(dev));
 	a->node_guid = htobe64(dev->node_guid);
-	a->sys_image_guid = a->node_guid;
+	a->sys_image_guid = htobe64(dev->sys_image_guid);
 	a->max_mr_size = UINT64_MAX;
 	a->page_size_cap = ~((uint64_t)page - 1);
-	a->vendor_id = VENDOR_ID;
-	a->vendor_part_id = VENDOR_PART_ID;
+	a->vendor_id = dev->spec.vendor_id;
+	a->vendor_part_id = dev->spec.vendor_part_id;
 	a->hw_ver = HW_VERSION;
 	a->atomic_cap = IBV_ATOMIC_HCA;
 	a->phys_port_cnt = URV_PORTS;
-	fill_limits(a);
+	fill_limits(a, &dev->spec.max);
 	if (urv_is_iwarp(c))
 		limit_to_iwarp(a);
 	return 0;
@@ -214,11 +221,14 @@ int urv_query_device_ex(struct ibv_context *context,
 			struct ibv_device_attr_ex *attr, size_t attr_size)
 {
 	struct ibv_device_attr_ex full;
+	int rc;
 
 	if (input && input->comp_mask)
 		return urv_errno(-EINVAL);
 	memset(&full, 0, sizeof(full));
-	ibv_query_device(context, &full.orig_attr);
+	rc = ibv_query_device(context, &full.orig_attr);
+	if (rc)
+		return rc;
 	fill_extended(&full, urv_is_iwarp(urv_context(context)));
 	if (!urv_is_iwarp(urv_context(context)))
 		fill_pacing(&full.packet_pacing_caps);
@@ -275,8 +285,10 @@ int urv_query_port(struct ibv_context *context, uint8_t port_num,
 	struct urv_context *c = urv_context(context);
 	struct ur_port_attr port;
 	uint32_t speed;
-	int rc = urv_check_port(port_num);
+	int rc = urv_context_check(context);
 
+	if (!rc)
+		rc = urv_check_port(port_num);
 	if (rc)
 		return urv_errno(rc);
 	ur_dev_port(c->dev, &port);

@@ -4,10 +4,14 @@
 
 #include <stdint.h>
 
+struct ur_dev;
 struct urv_context;
 
 /* 0 or -EINVAL */
 int urv_check_port(uint32_t port_num);
+
+/* What the device calls its firmware. */
+const char *urv_fw_ver(const struct ur_dev *dev);
 
 /* Entries of the port's tables. */
 uint32_t urv_gid_table_len(const struct urv_context *c);

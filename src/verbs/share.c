@@ -16,7 +16,7 @@
 
 struct file_mark {
 	uint64_t magic;
-	uint32_t kind;
+	uint32_t device;
 	int32_t pid;
 };
 
@@ -27,7 +27,7 @@ struct urv_file {
 	_Atomic uint32_t refs;
 	_Atomic uint32_t handles;
 	uint32_t generation;
-	enum ur_dev_kind kind;
+	uint32_t device;
 	dev_t dev;
 	ino_t ino;
 };
@@ -51,7 +51,7 @@ __attribute__((constructor)) static void watch_forks(void)
 
 static int mark_make(struct urv_file *f, int *fd)
 {
-	struct file_mark mark = { FILE_MAGIC, f->kind, getpid() };
+	struct file_mark mark = { FILE_MAGIC, f->device, getpid() };
 	struct stat st;
 	int rc;
 
@@ -69,14 +69,14 @@ static int mark_make(struct urv_file *f, int *fd)
 	return 0;
 }
 
-int urv_file_create(enum ur_dev_kind kind, struct urv_file **out, int *fd)
+int urv_file_create(uint32_t device, struct urv_file **out, int *fd)
 {
 	struct urv_file *f = calloc(1, sizeof(*f));
 	int rc;
 
 	if (!f)
 		return -ENOMEM;
-	f->kind = kind;
+	f->device = device;
 	f->refs = 1;
 	f->generation = urv_generation;
 	rc = mark_make(f, fd);
@@ -141,9 +141,9 @@ void urv_file_put(struct urv_file *f)
 	free(f);
 }
 
-enum ur_dev_kind urv_file_device(const struct urv_file *f)
+uint32_t urv_file_device(const struct urv_file *f)
 {
-	return f->kind;
+	return f->device;
 }
 
 uint32_t urv_file_handle(struct urv_file *f)

@@ -36,8 +36,9 @@ struct urv_shared {
 	_Atomic bool gone;
 };
 
-/* A new file and the descriptor that stands for it, the caller's. */
-int urv_file_create(enum ur_dev_kind kind, struct urv_file **out, int *fd);
+/* A new file and the descriptor that stands for it, the caller's.  device:
+ * its index. */
+int urv_file_create(uint32_t device, struct urv_file **out, int *fd);
 
 /*
  * The file that fd stands for: 0, -EINVAL if it stands for none, or
@@ -46,7 +47,7 @@ int urv_file_create(enum ur_dev_kind kind, struct urv_file **out, int *fd);
 int urv_file_find(int fd, struct urv_file **out);
 void urv_file_put(struct urv_file *f);
 
-enum ur_dev_kind urv_file_device(const struct urv_file *f);
+uint32_t urv_file_device(const struct urv_file *f);
 uint32_t urv_file_handle(struct urv_file *f); /* a number not used before */
 
 /* A new object with one handle, to be found by its number. */

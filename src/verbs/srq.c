@@ -45,12 +45,16 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd,
 			       struct ibv_srq_init_attr *init)
 {
 	struct urv_context *c = urv_context(pd->context);
+	const struct ur_dev_limits *max = &c->device->spec->max;
 	struct urv_srq *srq = calloc(1, sizeof(*srq));
 	int rc;
 
 	if (!srq)
 		return urv_null(-ENOMEM);
-	rc = urv_limit_take(&c->device->srqs, UR_MAX_SRQ);
+	rc = init->attr.max_wr > max->max_srq_wr ? -EINVAL : 0;
+	if (rc)
+		goto free_srq;
+	rc = urv_limit_take(&c->device->srqs, max->max_srq);
 	if (rc)
 		goto free_srq;
 	rc = urv_context_get(c, &srq->ibv.handle);
@@ -168,10 +172,14 @@ int urv_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
 
 int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 {
+	const struct urv_device *d = urv_context(ibsrq->context)->device;
 	struct urv_srq *srq = urv_srq(ibsrq);
-	int rc = 0;
+	int rc = urv_context_check(ibsrq->context);
 
-	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+	if (rc)
+		return urv_errno(rc);
+	if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) ||
+	    ((mask & IBV_SRQ_MAX_WR) && attr->max_wr > d->spec->max.max_srq_wr))
 		return urv_errno(-EINVAL);
 	if (mask & IBV_SRQ_MAX_WR)
 		rc = ur_srq_resize(&srq->core, attr->max_wr);
@@ -183,7 +191,10 @@ int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 {
 	struct ur_srq *srq = &urv_srq(ibsrq)->core;
+	int rc = urv_context_check(ibsrq->context);
 
+	if (rc)
+		return urv_errno(rc);
 	ur_lock(&srq->rq.lock);
 	attr->max_wr = srq->rq.max_wr;
 	attr->max_sge = srq->rq.max_sge;

@@ -11,6 +11,7 @@
 
 #include "verbs/exports.h"
 #include "verbs/objects.h"
+#include "verbs/query.h"
 
 const char *ur_sysfs_root(void)
 {
@@ -24,17 +25,16 @@ const char *ibv_get_sysfs_path(void)
 	return ur_sysfs_root();
 }
 
-void urv_sysfs_fill(struct ibv_device *dev, const char *name,
-		    enum ur_dev_kind kind)
+void urv_sysfs_fill(struct ibv_device *dev, const struct ur_dev_spec *spec)
 {
 	const char *root = ur_sysfs_root();
 
-	snprintf(dev->name, sizeof(dev->name), "%s", name);
-	snprintf(dev->dev_name, sizeof(dev->dev_name), "uverbs%u", kind);
+	snprintf(dev->name, sizeof(dev->name), "%s", spec->name);
+	snprintf(dev->dev_name, sizeof(dev->dev_name), "uverbs%u", spec->index);
 	snprintf(dev->dev_path, sizeof(dev->dev_path),
-		 "%s/class/infiniband_verbs/uverbs%u", root, kind);
+		 "%s/class/infiniband_verbs/uverbs%u", root, spec->index);
 	snprintf(dev->ibdev_path, sizeof(dev->ibdev_path),
-		 "%s/class/infiniband/%s", root, name);
+		 "%s/class/infiniband/%s", root, spec->name);
 }
 
 /* One attribute without its newline; the length, or -1 and errno. */
@@ -69,15 +69,15 @@ static void guid_text(char *buf, size_t size, uint64_t guid)
 static int device_attribute(const struct urv_device *d, const char *file,
 			    char *buf, size_t size)
 {
-	uint64_t guid = ur_adapter_dev(d->adapter)->node_guid;
-	bool iwarp = d->kind == UR_DEV_IWARP;
+	const struct ur_dev *dev = ur_adapter_dev(d->adapter);
+	bool iwarp = dev->kind == UR_DEV_IWARP;
 	char text[64];
 
 	if (strcmp(file, "board_id") == 0)
 		snprintf(text, sizeof(text), "%s",
 			 iwarp ? "URNIC_IWARP" : "URNIC_ROCEV2");
 	else if (strcmp(file, "fw_ver") == 0)
-		snprintf(text, sizeof(text), "%s", UR_VERSION);
+		snprintf(text, sizeof(text), "%s", urv_fw_ver(dev));
 	else if (strcmp(file, "hw_rev") == 0)
 		snprintf(text, sizeof(text), "1");
 	else if (strcmp(file, "hca_type") == 0)
@@ -87,9 +87,10 @@ static int device_attribute(const struct urv_device *d, const char *file,
 			 iwarp ? "RNIC" : "CA");
 	else if (strcmp(file, "node_desc") == 0)
 		snprintf(text, sizeof(text), "%s", d->ibv.name);
-	else if (strcmp(file, "node_guid") == 0 ||
-		 strcmp(file, "sys_image_guid") == 0)
-		guid_text(text, sizeof(text), guid);
+	else if (strcmp(file, "node_guid") == 0)
+		guid_text(text, sizeof(text), dev->node_guid);
+	else if (strcmp(file, "sys_image_guid") == 0)
+		guid_text(text, sizeof(text), dev->sys_image_guid);
 	else
 		return -1;
 	return snprintf(buf, size, "%s", text);
@@ -101,11 +102,11 @@ static int fallback(const char *dir, const char *file, char *buf, size_t size)
 	int err = errno;
 	int len = -1;
 
-	for (unsigned int k = 0; k < UR_DEV_KINDS && len < 0; k++) {
-		struct urv_device *d = urv_device_get(k);
+	for (uint32_t i = 0; len < 0; i++) {
+		struct urv_device *d = urv_device_get(i);
 
 		if (!d)
-			return -1;
+			break; /* there are no more */
 		if (!dir || strcmp(dir, d->ibv.ibdev_path) == 0)
 			len = device_attribute(d, file, buf, size);
 		urv_device_put(d);
@@ -147,7 +148,7 @@ int urv_read_ibdev_sysfs_file(char *buf, size_t size,
 			      struct verbs_sysfs_dev *sysfs_dev,
 			      const char *fmt, ...)
 {
-	struct urv_device *d = urv_device_get(UR_DEV_ROCE);
+	struct urv_device *d = urv_device_get(0);
 	char file[IBV_SYSFS_PATH_MAX];
 	va_list ap;
 	int len;

@@ -13,7 +13,6 @@
 const char *ur_sysfs_root(void);
 
 /* name, dev_name and the two paths of a device. */
-void urv_sysfs_fill(struct ibv_device *dev, const char *name,
-		    enum ur_dev_kind kind);
+void urv_sysfs_fill(struct ibv_device *dev, const struct ur_dev_spec *spec);
 
 #endif

@@ -134,8 +134,10 @@ int urv_modify_wq(struct ibv_wq *ibwq, struct ibv_wq_attr *attr)
 	struct urv_wq *wq = urv_wq(ibwq);
 	enum ur_wq_state to = atomic_load(&wq->core.state);
 	bool strip = wq->core.strip_vlan;
-	int rc = check_modify(wq, attr);
+	int rc = urv_context_check(ibwq->context);
 
+	if (!rc)
+		rc = check_modify(wq, attr);
 	if (rc)
 		return urv_errno(rc);
 	if (attr->attr_mask & IBV_WQ_ATTR_STATE)

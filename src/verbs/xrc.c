@@ -4,33 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "verbs/convert.h"
 #include "verbs/ops.h"
-
-struct urv_domain {
-	struct ur_list node; /* `domains` */
-	struct ur_xrcd core;
-	struct ur_list targets; /* registry */
-	uint32_t handles;	/* registry */
-	/* Whose it is: constant */
-	const struct urv_device *device;
-	bool has_file;
-	dev_t dev;
-	ino_t ino;
-};
-
-/* Its memory goes with the last handle.  The lock comes inside the lane's. */
-struct urv_target {
-	struct ur_qp core;
-	struct ur_list node; /* of the domain; registry */
-	struct ur_lock lock;
-	struct ur_list
-		handles; /* urv_qp.sharing; `lock`, changed by registry */
-	struct ur_adapter *adapter;
-};
 
 /* Guards the domains and all that says so.  Outside every other lock. */
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
@@ -41,6 +18,7 @@ static void forked_child(void)
 {
 	pthread_mutex_init(&registry, NULL);
 	ur_list_init(&domains);
+	urv_target_child();
 }
 
 __attribute__((constructor)) static void watch_forks(void)
@@ -48,9 +26,38 @@ __attribute__((constructor)) static void watch_forks(void)
 	pthread_atfork(NULL, NULL, forked_child);
 }
 
+void urv_xrc_lock(void)
+{
+	pthread_mutex_lock(&registry);
+}
+
+void urv_xrc_unlock(void)
+{
+	pthread_mutex_unlock(&registry);
+}
+
 struct ur_xrcd *urv_xrcd_core(const struct urv_xrcd *x)
 {
 	return &x->domain->core;
+}
+
+void urv_domain_each(void (*fn)(struct urv_domain *d, void *arg), void *arg)
+{
+	ur_list_for_each_safe(pos, tmp, &domains)
+		fn(ur_container_of(pos, struct urv_domain, node), arg);
+}
+
+struct urv_domain *urv_domain_shared(const struct ur_xrc_file *file)
+{
+	ur_list_for_each(pos, &domains) {
+		struct urv_domain *d =
+			ur_container_of(pos, struct urv_domain, node);
+		struct ur_xrc_file own = ur_xrc_file_of(&d->core);
+
+		if (d->core.shared && ur_xrc_file_equal(&own, file))
+			return d;
+	}
+	return NULL;
 }
 
 static struct urv_domain *find_file(const struct urv_context *c,
@@ -76,6 +83,7 @@ static struct urv_domain *domain_new(const struct urv_context *c,
 		return NULL;
 	ur_list_init(&d->targets);
 	d->device = c->device;
+	d->adapter = c->adapter;
 	if (st) {
 		d->has_file = true;
 		d->dev = st->st_dev;
@@ -85,6 +93,31 @@ static struct urv_domain *domain_new(const struct urv_context *c,
 	return d;
 }
 
+void urv_domain_settle(struct urv_domain *d)
+{
+	if (d->handles || d->ending || !ur_list_empty(&d->targets))
+		return;
+	ur_list_del(&d->node);
+	if (d->core.shared)
+		ur_xrc_leave(d->adapter, &d->core);
+	free(d);
+}
+
+/* What other processes have to say about a file that we have not open yet. */
+static int domain_share(struct urv_domain *d,
+			const struct ibv_xrcd_init_attr *attr)
+{
+	unsigned int flags = (attr->oflags & O_CREAT ? UR_XRCD_CREATE : 0) |
+			     (attr->oflags & O_EXCL ? UR_XRCD_EXCLUSIVE : 0);
+	int rc = ur_xrc_join(d->adapter, &d->core, attr->fd, flags,
+			     &urv_target_hooks);
+
+	/* It ends at the process: nobody else can have it open. */
+	if (rc == -EOPNOTSUPP)
+		rc = attr->oflags & O_CREAT ? 0 : -EAGAIN;
+	return rc;
+}
+
 /* What ibv_open_xrcd(3) says, with the kernel's errors; registry is held. */
 static int domain_get(const struct urv_context *c,
 		      const struct ibv_xrcd_init_attr *attr,
@@ -92,22 +125,28 @@ static int domain_get(const struct urv_context *c,
 {
 	struct urv_domain *d = NULL;
 	struct stat st;
+	int rc = 0;
 
 	if (attr->fd >= 0) {
 		if (fstat(attr->fd, &st))
 			return -errno;
 		d = find_file(c, &st);
-		if (!d && !(attr->oflags & O_CREAT))
-			return -EAGAIN;
 		if (d && (attr->oflags & O_EXCL))
 			return -EINVAL;
 	} else if (attr->fd != -1) {
 		return -EBADF;
 	}
-	if (!d)
+	if (!d) {
 		d = domain_new(c, attr->fd >= 0 ? &st : NULL);
-	if (!d)
-		return -ENOMEM;
+		if (!d)
+			return -ENOMEM;
+		if (d->has_file)
+			rc = domain_share(d, attr);
+	}
+	if (rc) {
+		urv_domain_settle(d);
+		return rc;
+	}
 	d->handles++;
 	*out = d;
 	return 0;
@@ -115,10 +154,8 @@ static int domain_get(const struct urv_context *c,
 
 static void domain_put(struct urv_domain *d)
 {
-	if (--d->handles)
-		return;
-	ur_list_del(&d->node);
-	free(d);
+	d->handles--;
+	urv_domain_settle(d);
 }
 
 static int check_open(const struct urv_context *c,
@@ -175,117 +212,4 @@ int urv_close_xrcd(struct ibv_xrcd *ibxrcd)
 	free(x);
 	urv_context_put(c);
 	return 0;
-}
-
-/* IBTA A14: everybody who shares the target hears of it. */
-static void tell_all(struct ur_qp *core, enum ur_event_type type)
-{
-	struct urv_target *t = ur_container_of(core, struct urv_target, core);
-
-	ur_lock(&t->lock);
-	ur_list_for_each_safe(pos, tmp, &t->handles) {
-		struct urv_qp *qp =
-			ur_container_of(pos, struct urv_qp, sharing);
-
-		ur_evq_post_async(qp->core.async, type, &qp->core.async_source,
-				  &qp->ibv, 0);
-	}
-	ur_unlock(&t->lock);
-}
-
-static void handle_add(struct urv_target *t, struct urv_qp *qp,
-		       struct urv_context *c, struct urv_xrcd *x)
-{
-	qp->core.async = &c->async;
-	qp->target = t;
-	qp->xrcd = x;
-	atomic_fetch_add(&x->users, 1);
-	ur_lock(&t->lock);
-	ur_list_add_tail(&t->handles, &qp->sharing);
-	ur_unlock(&t->lock);
-}
-
-int urv_target_create(struct urv_qp *qp, struct urv_context *c,
-		      struct urv_xrcd *x)
-{
-	struct ur_qp_init init = { .type = UR_QPT_XRC_RECV,
-				   .xrcd = &x->domain->core };
-	size_t size = (sizeof(struct urv_target) + 63) & ~(size_t)63;
-	struct urv_target *t = aligned_alloc(64, size);
-	int rc;
-
-	if (!t)
-		return -ENOMEM;
-	memset(t, 0, sizeof(*t));
-	rc = ur_adapter_qp_create(c->adapter, &t->core, &init);
-	if (rc) {
-		free(t);
-		return rc;
-	}
-	t->core.on_event = tell_all;
-	t->adapter = c->adapter;
-	ur_lock_init(&t->lock);
-	ur_list_init(&t->handles);
-	pthread_mutex_lock(&registry);
-	ur_list_add_tail(&x->domain->targets, &t->node);
-	handle_add(t, qp, c, x);
-	pthread_mutex_unlock(&registry);
-	return 0;
-}
-
-int urv_target_find(struct urv_qp *qp, struct urv_context *c,
-		    struct urv_xrcd *x, uint32_t qpn)
-{
-	int rc = ur_adapter_has_qpn(c->adapter, qpn) ? -EINVAL : -EOPNOTSUPP;
-
-	pthread_mutex_lock(&registry);
-	ur_list_for_each_safe(pos, tmp, &x->domain->targets) {
-		struct urv_target *t =
-			ur_container_of(pos, struct urv_target, node);
-
-		if (t->core.qpn != qpn)
-			continue;
-		handle_add(t, qp, c, x);
-		rc = 0;
-		break;
-	}
-	pthread_mutex_unlock(&registry);
-	return rc;
-}
-
-/* Nobody opens it any more once it has left the domain's list. */
-static bool handle_remove(struct urv_target *t, struct urv_qp *qp)
-{
-	bool last;
-
-	pthread_mutex_lock(&registry);
-	ur_lock(&t->lock);
-	ur_list_del(&qp->sharing);
-	last = ur_list_empty(&t->handles);
-	ur_unlock(&t->lock);
-	if (last)
-		ur_list_del(&t->node);
-	pthread_mutex_unlock(&registry);
-	return last;
-}
-
-int urv_target_put(struct urv_qp *qp)
-{
-	struct urv_target *t = qp->target;
-
-	if (qp->generation != urv_generation)
-		return -ENODEV;
-	if (handle_remove(t, qp)) {
-		ur_adapter_qp_destroy(&t->core);
-		ur_lock_fini(&t->lock);
-		free(t);
-	}
-	ur_evq_drain(qp->core.async, &qp->core.async_source);
-	atomic_fetch_sub(&qp->xrcd->users, 1);
-	return 0;
-}
-
-struct ur_qp *urv_target_core(struct urv_target *t)
-{
-	return &t->core;
 }

@@ -17,21 +17,20 @@ import xml.dom.minidom
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
-PROBES = ('memory/store', 'memory/ring', 'memory/memcpy', 'memory/process_vm',
-          'memory/bounce', 'memory/urnic0 atomic', 'memory/urnic0 mapped',
-          'memory/urnic0 send spread', 'loopback/UDP', 'loopback/TCP',
-          'loopback/sendmmsg', 'loopback/urnic0 write lat 8',
-          'loopback/urnic0 send bw 64', 'loopback/urniw0 send lat 8',
-          'loopback/libfabric tcp lat', 'memory/UCX posix tag_lat 8',
-          'memory/Open MPI vader lat', 'loopback/iperf3')
-CELLS = ('memory/store/lat/8', 'memory/memcpy/read bw/1048576',
-         'memory/process_vm/write bw/65536', 'memory/bounce/bw/2',
+PROBES = ('memory/store', 'memory/ring', 'memory/memcpy write',
+          'memory/process_vm read', 'memory/bounce', 'memory/urnic0 atomic',
+          'memory/urnic0 mapped write', 'memory/urnic0 send spread',
+          'memory/UCX posix tag_lat 2', 'memory/Open MPI vader lat',
+          'memory/libfabric shm lat', 'loopback/UDP', 'loopback/TCP lat',
+          'loopback/TCP bw', 'loopback/sendmmsg',
+          'loopback/urnic0 send bw 64 q16', 'loopback/urniw0 send lat 64')
+CELLS = ('memory/store/lat/8', 'memory/memcpy/write bw/1048576',
+         'memory/process_vm/read bw/65536', 'memory/bounce/bw/65536',
          'memory/urnic0/atomic lat/8', 'memory/urnic0 mapped/write lat/8',
-         'memory/urnic0 mapped/read bw/1048576', 'loopback/UDP/lat/8',
+         'memory/urnic0 mapped/write bw/1048576', 'loopback/UDP/lat/8',
          'loopback/UDP trains/rate/64', 'loopback/TCP/bw/262144',
-         'loopback/TCP/connections/64', 'loopback/sendmmsg/rate/64',
-         'loopback/urnic0/write lat/8', 'loopback/urnic0/send rate/64/q16',
-         'loopback/urniw0/send lat/8')
+         'loopback/sendmmsg/rate/64', 'loopback/urnic0/send rate/64/q16',
+         'loopback/urniw0/send lat/64')
 OTHERS = ('no ', 'fi_pair is not built', 'mpi_pair is not built')
 
 

@@ -275,6 +275,7 @@ static void peer_packet(struct world *w, struct script *s)
 	h = rig_hdr(code, w->qp.qpn, draw_psn(w, s));
 	h.bth.ackreq = how & 1;
 	h.bth.solicited = how & 2;
+	h.bth.migreq = !(how & 64);
 	draw_target(w, s, &h);
 	h.srqn = w->srq.number + (how > 250);
 	h.qkey = QKEY;
@@ -469,6 +470,29 @@ static void change_state(struct world *w, struct script *s)
 	poll(w);
 }
 
+/* The peer speaks from another path, or we load, arm or change ours. */
+static void migrate(struct world *w, struct script *s)
+{
+	struct ur_qp_attr a = { .alt_port_num = 1, .alt_timeout = 10 };
+	uint8_t how = next8(s), path = next8(s);
+	uint8_t src[16], dst[16];
+
+	rig_addr(src, path & 1 ? 10 : 0, path & 4);
+	rig_addr(dst, path & 2 ? 11 : 1, path & 4);
+	if (how < 128) {
+		memcpy(w->pkt.dst, src, 16);
+		memcpy(w->pkt.src, dst, 16);
+		return;
+	}
+	rig_av(&a.alt_av, src, dst);
+	a.path_mig_state = how & 3;
+	(void)ur_roce_qp_modify(w->lane.roce, &w->qp, &a,
+				(how & 4 ? UR_QP_PATH_MIG_STATE : 0) |
+					(how & 8 ? UR_QP_ALT_PATH : 0),
+				w->now_ns);
+	poll(w);
+}
+
 static void command(struct world *w, struct script *s)
 {
 	switch (next8(s) % 16) {
@@ -498,6 +522,9 @@ static void command(struct world *w, struct script *s)
 		break;
 	case 9:
 		post_window(w, s);
+		break;
+	case 10:
+		migrate(w, s);
 		break;
 	default:
 		peer_packet(w, s);

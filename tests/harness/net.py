@@ -36,6 +36,8 @@ class Host:
 class Place:
     """A context: .a is the server's host, .b the client's."""
 
+    made = 0  # namespaces of this process
+
     def __init__(self, kind):
         self.kind = kind
         self.hosts = []
@@ -56,7 +58,8 @@ class Place:
         self._remove()
 
     def _ns(self, letter):
-        name = f'urt{os.getpid()}{letter}'
+        Place.made += 1
+        name = f'urt{os.getpid()}{letter}{Place.made}'
         sh('ip', 'netns', 'add', name)
         return name
 

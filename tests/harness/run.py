@@ -33,6 +33,7 @@ GROUPS = {
     'progs': 'life.progs',
     'life': 'life.life',
     'raw': 'netns.raw',
+    'config': 'netns.config',
     'wire': 'netns.wire',
     'loss': 'netns.loss',
     'migrate': 'netns.migrate',

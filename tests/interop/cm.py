@@ -201,7 +201,26 @@ def closed_too_fast(proc):
                      text) and 'Device         : siw0' in text
 
 
-def sizes(mode, v6, args, lost=0):
+class Ethernet:
+    """A context in which the wire carries 1500 bytes, as most do."""
+
+    def __init__(self, env, wanted):
+        self.env, self.wanted = env, wanted
+
+    def set(self, mtu):
+        for host in (self.env.a, self.env.b):
+            host.sh('ip', 'link', 'set', host.dev, 'mtu', str(mtu))
+
+    def __enter__(self):
+        if self.wanted:
+            self.set(1500)
+
+    def __exit__(self, *exc):
+        if self.wanted:
+            self.set(self.env.place.mtu)
+
+
+def sizes(mode, v6, args, lost=0, ethernet=False):
     """Every kind of transfer in every size; every byte compared."""
     def run(env):
         set_link(env, MODES[mode].link)
@@ -212,7 +231,7 @@ def sizes(mode, v6, args, lost=0):
             f'sizes -p {{port}} -M {how} {args} {{s}}'], v6)
         for host, argv in zip((server, client), lines):
             argv[argv.index('sizes')] = env.prog_on(host, 'sizes')
-        with Loss(env, lost):
+        with Loss(env, lost), Ethernet(env, ethernet):
             _, c = env.duel(lambda host, peer: lines[1 if peer else 0],
                             timeout=150)
         told = re.search(r'(\d+) transfers', c.text())
@@ -240,6 +259,8 @@ for each in MODES:
     CASES.append(Case(f'{each}-sizes', sizes(each, False, '-s 131072')))
 for each in ('rxe', 'siw'):
     CASES.append(Case(f'{each}-sizes-v6', sizes(each, True, '-s 131072')))
+    CASES.append(Case(f'{each}-sizes-1500', sizes(
+        each, False, '-s 131072', ethernet=True)))
     CASES.append(Case(f'{each}-sizes-8M', full=True,
                       fn=sizes(each, False, '-s 8388608 -n 1')))
     CASES.append(Case(f'{each}-loss-sizes', full=True,

@@ -59,6 +59,13 @@ class GuestHost(Host):
         self.script('for p in /proc/[0-9]*; do grep -qs ' + MARK +
                     ' $p/environ && kill -9 ${p#/proc/}; done; true')
 
+    def healthy(self):
+        """Its kernel has neither crashed nor seen a wrong checksum."""
+        said = self.script('dmesg | grep -E "BUG:|Oops:|general protection|'
+                           '(rxe|siw).*([Cc]rc|CRC|[Bb]ad)" || true')
+        if said.strip():
+            raise Failure("the guest's kernel complains:\n" + said)
+
     def pids(self):
         return []
 

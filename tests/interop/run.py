@@ -111,6 +111,9 @@ def run_all(args, cases, count):
                 args.record.keep(all_names())
             if not place.vm.running():
                 raise Failure('the guest has ended: ' + place.console())
+            if verdict == 'failed':
+                env.b.healthy()
+        env.b.healthy()
 
 
 def hold(env):

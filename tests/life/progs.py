@@ -112,6 +112,12 @@ CASES += [Case(f'windows-{what}-{device}', windows(device, what))
 CASES += [Case('flush-and-atomic-write', windows('urnic0', 'placed'))]
 CASES += [Case(f'shared-{mode}', alone('shared', f'-M {mode}'))
           for mode in ('xrc', 'tags', 'limits')]
+CASES += [Case(f'xrc-{mode}', pair('xrc_procs', f'-M {mode} -n 1'))
+          for mode in ('handles', 'kill-second', 'kill-maker')]
+CASES += [Case(f'xrc-{mode}-{seed}',
+               pair('xrc_procs', f'-M {mode} -n {seed}'), full=True)
+          for mode in ('kill-second', 'kill-maker') for seed in range(2, 12)]
+CASES += [Case('xrc-data', pair('xrc_procs', '-M data -n 600'))]
 CASES += [Case(f'leave-by-{mode}', alone('leave', f'-M {mode}', code))
           for mode, code in LEAVE.items()]
 CASES += [Case(f'limit-{name}', alone('limits', f'-M {name}'), where='lo')

@@ -102,6 +102,19 @@ def verify(percent):
     return run
 
 
+def xrc(percent):
+    """Requests go on to another process; what is lost comes again."""
+    def run(env):
+        lossy(env, percent)
+        port = env.port()
+        base = [env.prog('xrc_procs'), '-p', port, '-M', 'data', '-n', '400']
+        env.pair(base + ['-g', env.gid(env.a, 'v4')],
+                 base + ['-g', env.gid(env.b, 'v4'), env.a.ip4], port=port,
+                 timeout=120)
+        check_dropped(env)
+    return run
+
+
 def check_dropped(env):
     """The filter is in place: a test of loss without loss proves nothing."""
     for h in env.place.hosts:
@@ -121,3 +134,4 @@ for percent in (1, 5):
     CASES += [Case(f'rsocket-{i}-{percent}%', rsocket(prog, percent), full,
                    'veth') for i, prog in enumerate(RSOCKET)]
     CASES.append(Case(f'verify-{percent}%', verify(percent), full, 'veth'))
+    CASES.append(Case(f'xrc-{percent}%', xrc(percent), full, 'veth'))

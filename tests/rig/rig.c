@@ -68,6 +68,8 @@ void rig_lane_init(struct rig_lane *l, struct rig_host *h, uint32_t slot,
 		.rx_bytes = rx_bytes,
 		.mrs = &h->mrs,
 		.srqs = h->srqs,
+		.xrc = h->xrc,
+		.xrc_arg = h->xrc_arg,
 	};
 
 	struct ur_sports sports;

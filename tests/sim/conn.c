@@ -48,6 +48,11 @@ static void dir_fini(struct sim_dir *d)
 	rig_buf_fini(&d->dst);
 }
 
+bool sim_end_flushes(const struct sim_end *e)
+{
+	return e->rxq == &e->own_rxq && e->qp.type != UR_QPT_XRC_RECV;
+}
+
 bool sim_end_receives(const struct sim_end *e)
 {
 	return e->qp.type != UR_QPT_XRC_SEND;
@@ -180,7 +185,7 @@ void sim_conn_reset(struct sim_conn *c)
 		RIG_CHECK(rig_qp_state(&e->lane->rig, &e->qp, UR_QPS_RESET,
 				       e->w->now_ns) == 0);
 		sim_lane_wake(e->lane, 0);
-		if (e->rxq == &e->own_rxq)
+		if (sim_end_flushes(e))
 			sim_rxq_reset(e->rxq);
 		e->recv_errors = 0;
 	}

@@ -58,7 +58,7 @@ void sim_hostile_create(struct sim_world *w)
 		struct sim_conn *c = w->conns[i];
 
 		c->hostile = c->end[0].lane->dead || c->end[1].lane->dead;
-		h->next_psn[i] = c->end[1].link.sq_psn;
+		h->next_psn[i] = c->end[!c->end[0].lane->dead].link.sq_psn;
 	}
 	sim_event_add(w, w->now_ns, SIM_EV_ATTACK, NULL);
 }
@@ -161,6 +161,23 @@ static void any_target(struct sim_world *w, struct sim_end *v, struct ur_hdr *h)
 		h->va = ur_rng_next(&w->rng);
 }
 
+static enum ur_transport transport_of(const struct sim_end *v)
+{
+	if (v->conn->type == UR_QPT_RC)
+		return UR_TP_RC;
+	return v->conn->type == UR_QPT_UC ? UR_TP_UC : UR_TP_XRC;
+}
+
+/* The victim's shared queue, none, or one that is not. */
+static uint32_t any_srqn(struct sim_world *w, const struct sim_end *v)
+{
+	if (sim_chance(w, SIM_PROB * 3 / 4))
+		return v->own_rxq.srq.number;
+	return sim_chance(w, SIM_PROB / 2)
+		       ? 0
+		       : (uint32_t)ur_rng_next(&w->rng) & UR_PSN_MASK;
+}
+
 static void any_header(struct sim_world *w, struct sim_end *v, uint32_t psn,
 		       struct rig_pkt *p)
 {
@@ -172,10 +189,8 @@ static void any_header(struct sim_world *w, struct sim_end *v, uint32_t psn,
 	do {
 		h = rig_hdr((uint8_t)sim_below(w, 256), v->qp.qpn, psn);
 		op = h.op;
-	} while (!op ||
-		 (sim_chance(w, SIM_PROB * 7 / 8) &&
-		  op->transport !=
-			  (v->conn->type == UR_QPT_RC ? UR_TP_RC : UR_TP_UC)));
+	} while (!op || (sim_chance(w, SIM_PROB * 7 / 8) &&
+			 op->transport != transport_of(v)));
 	h.bth.solicited = sim_chance(w, SIM_PROB / 2);
 	h.bth.ackreq = sim_chance(w, SIM_PROB / 2);
 	h.bth.migreq = sim_chance(w, SIM_PROB / 2);
@@ -189,44 +204,74 @@ static void any_header(struct sim_world *w, struct sim_end *v, uint32_t psn,
 	h.level = (uint8_t)sim_below(w, 3);
 	h.qkey = 0x11110000;
 	h.imm_be = h.inv_rkey = h.rkey;
+	h.srqn = any_srqn(w, v);
 	if (!op->payload && sim_chance(w, SIM_PROB * 7 / 8))
 		len = 0;
 	else if (sim_chance(w, SIM_PROB / 2))
 		len = mtu;
+	/* Of an ATOMIC WRITE nothing else gets far. */
+	if (op->kind == UR_OP_ATOMIC_WRITE && sim_chance(w, SIM_PROB / 2)) {
+		h.dma_len = len = 8;
+		h.va &= ~7ull;
+	}
 	rig_pkt_build(p, &h, w->hostile->data, len);
 }
 
-/* Acknowledge all that the victim has sent, so that it goes on. */
-static void courtesy_ack(struct sim_end *v, struct rig_pkt *p)
+/* Acknowledge all that the victim has sent, so that it goes on; a FLUSH and an
+ * ATOMIC WRITE, as READs, want more. */
+static void courtesy_ack(struct sim_world *w, struct sim_end *v,
+			 struct rig_pkt *p)
 {
-	struct ur_hdr h = rig_hdr(UR_RC_ACK, v->qp.qpn, v->sent_psn);
+	uint8_t opcode =
+		sim_chance(w, SIM_PROB / 3) ? UR_RC_READ_RESP_ONLY : UR_RC_ACK;
+	struct ur_hdr h = rig_hdr((uint8_t)(transport_of(v) | opcode),
+				  v->qp.qpn, v->sent_psn);
 
 	h.syndrome = UR_AETH_CREDITS_INVALID;
 	rig_pkt_build(p, &h, NULL, 0);
+}
+
+/* One that is right in everything, or nearly: of this annex (IBTA A19). */
+static void courtesy_placed(struct sim_world *w, struct sim_end *v,
+			    struct ur_hdr *h)
+{
+	h->placement = sim_chance(w, SIM_PROB * 3 / 4)
+			       ? UR_FLUSH_GLOBAL
+			       : (uint8_t)sim_below(w, 4);
+	h->level = (uint8_t)sim_below(w, 3);
+	if (h->op->kind == UR_OP_ATOMIC_WRITE)
+		h->dma_len = 8;
+	if (sim_chance(w, SIM_PROB / 8))
+		h->va += sim_below(w, v->in->dst.len + 64);
 }
 
 /* A request as it should be. */
 static void courtesy_request(struct sim_world *w, struct sim_end *v,
 			     uint32_t *psn, struct rig_pkt *p)
 {
-	static const uint8_t rc[] = { UR_RC_SEND_ONLY, UR_RC_WRITE_ONLY,
-				      UR_RC_READ_REQUEST, UR_RC_FETCH_ADD };
-	static const uint8_t uc[] = { UR_UC_SEND_ONLY, UR_UC_WRITE_ONLY,
-				      UR_UC_SEND_ONLY_IMM, UR_UC_WRITE_ONLY };
-	uint32_t i = sim_below(w, 4);
+	static const uint8_t ops[] = { UR_RC_SEND_ONLY,	    UR_RC_WRITE_ONLY,
+				       UR_RC_SEND_ONLY_IMM, UR_RC_READ_REQUEST,
+				       UR_RC_FETCH_ADD,	    UR_RC_FLUSH,
+				       UR_RC_ATOMIC_WRITE };
+	/* UC has the first three, XRC not the last two. */
+	static const uint32_t many[] = {
+		[UR_QPT_RC] = 7, [UR_QPT_UC] = 3, [UR_QPT_XRC_SEND] = 5
+	};
+	uint32_t i = sim_below(w, many[v->conn->type]);
 	uint32_t len = sim_below(w, ur_mtu_bytes(v->conn->mtu) + 1);
 	struct ur_hdr h;
 
 	if (len > w->p.max_msg)
 		len = w->p.max_msg;
-	h = rig_hdr(v->conn->type == UR_QPT_RC ? rc[i] : uc[i], v->qp.qpn,
-		    *psn);
+	h = rig_hdr((uint8_t)(transport_of(v) | ops[i]), v->qp.qpn, *psn);
 	h.va = (uintptr_t)v->in->dst.p;
 	h.rkey = v->in->dst.mr->key;
 	h.dma_len = len;
 	h.bth.ackreq = true;
-	if (!h.op->payload)
-		len = 0;
+	h.srqn = v->own_rxq.srq.number;
+	if (h.op->kind == UR_OP_FLUSH || h.op->kind == UR_OP_ATOMIC_WRITE)
+		courtesy_placed(w, v, &h);
+	len = h.op->kind == UR_OP_ATOMIC_WRITE ? 8 : h.op->payload ? len : 0;
 	rig_pkt_build(p, &h, w->hostile->data, len);
 	*psn = ur_psn_add(*psn, 1);
 }
@@ -277,9 +322,10 @@ static void attack_packet(struct sim_world *w, uint32_t conn, struct rig_pkt *p)
 	if (!c->hostile) {
 		/* Somebody else's connection: only the address is wrong. */
 		any_header(w, v, any_psn(w, c->end[1].sent_psn), p);
-	} else if (courteous && c->type == UR_QPT_RC &&
-		   sim_chance(w, SIM_PROB / 2)) {
-		courtesy_ack(v, p);
+	} else if (courteous && v->qp.type != UR_QPT_UC &&
+		   (v->qp.type == UR_QPT_XRC_SEND ||
+		    sim_chance(w, SIM_PROB / 2))) {
+		courtesy_ack(w, v, p);
 	} else if (courteous) {
 		courtesy_request(w, v, &h->next_psn[conn], p);
 	} else {
@@ -314,8 +360,9 @@ static void revive(struct sim_world *w, uint32_t conn)
 		return;
 	sim_conn_reset(c);
 	sim_conn_connect(c);
-	w->hostile->next_psn[conn] = c->end[1].link.sq_psn;
-	sim_dir_plan(&v->out, w->p.ops);
+	w->hostile->next_psn[conn] = c->end[!c->end[0].lane->dead].link.sq_psn;
+	if (v->qp.type != UR_QPT_XRC_RECV)
+		sim_dir_plan(&v->out, w->p.ops);
 	sim_rxq_wake(v->rxq, 0);
 }
 
@@ -331,7 +378,7 @@ static void finish(struct sim_world *w)
 			continue;
 		RIG_CHECK(rig_qp_state(&v->lane->rig, &v->qp, UR_QPS_ERR,
 				       w->now_ns) == 0);
-		if (v->rxq == &v->own_rxq)
+		if (sim_end_flushes(v))
 			v->rxq->closed = true;
 		sim_lane_wake(v->lane, 0);
 		sim_dir_wake(&v->out, 0);

@@ -43,8 +43,7 @@ struct sim_lane *sim_lane_at(struct sim_world *w, const uint8_t addr[16],
 	for (uint32_t i = 0; i < w->nlanes; i++) {
 		struct sim_lane *l = &w->lanes[i];
 
-		if (l->rig.slot == dqpn >> 14 &&
-		    memcmp(l->rig.host->addr, addr, 16) == 0)
+		if (l->rig.slot == dqpn >> 14 && sim_host_has(w, l->host, addr))
 			return l;
 	}
 	return NULL;
@@ -53,7 +52,7 @@ struct sim_lane *sim_lane_at(struct sim_world *w, const uint8_t addr[16],
 static uint32_t host_of(const struct sim_world *w, const uint8_t addr[16])
 {
 	for (uint32_t i = 0; i < w->p.hosts; i++) {
-		if (memcmp(w->hosts[i].addr, addr, 16) == 0)
+		if (sim_host_has(w, i, addr))
 			return i;
 	}
 	return 0;
@@ -146,6 +145,11 @@ static void send_packet(struct sim_world *w, struct sim_pkt *p)
 	*link += (uint64_t)p->len * n->byte_ps / 1000;
 	at = *link + n->latency_ns;
 	sim_sniff(w, p);
+	if (sim_migrate_swallows(w, p)) {
+		w->wire.lost++;
+		sim_net_recycle(w, p);
+		return;
+	}
 	if (lose(w)) {
 		SIM_TRACEF(w, "  lost qpn %x psn %02x%02x%02x",
 			   pkt_dqpn(p->data), p->data[9], p->data[10],
@@ -194,7 +198,7 @@ void sim_net_train(struct sim_lane *from, const struct ur_train *t)
 
 	RIG_CHECK(t->npkts >= 1 && t->npkts <= UR_TRAIN_PKTS);
 	RIG_CHECK(t->bytes <= UR_TRAIN_BYTES && t->niov <= UR_TRAIN_IOV);
-	RIG_CHECK(memcmp(t->src, from->rig.host->addr, 16) == 0);
+	RIG_CHECK(sim_host_has(w, from->host, t->src));
 	for (uint32_t i = 0; i < t->npkts; i++) {
 		struct sim_pkt *p = pkt_new(w);
 

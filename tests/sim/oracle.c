@@ -264,7 +264,7 @@ static void recv_failed(struct sim_end *e, const struct ur_cqe *c)
 	if (!e->recv_errors)
 		e->recv_status = c->status;
 	e->recv_errors++;
-	if (e->rxq == &e->own_rxq)
+	if (sim_end_flushes(e))
 		e->rxq->closed = true;
 	e->in->unsure = true;
 }

@@ -25,17 +25,18 @@ const char *const sim_scenario_names[SIM_SCENARIOS] = {
 	[SIM_SQD] = "sqd",
 	[SIM_RESET] = "reset",
 	[SIM_RNR_EXCEEDED] = "rnr_exceeded",
+	[SIM_MIGRATE] = "migrate",
 };
 
 /* How often a seed chooses each, of 64. */
 static const uint8_t weight[SIM_SCENARIOS] = {
-	[SIM_CLEAN] = 5,	[SIM_LOSSY] = 6,      [SIM_CHAOS] = 6,
+	[SIM_CLEAN] = 5,	[SIM_LOSSY] = 6,      [SIM_CHAOS] = 5,
 	[SIM_INCAST] = 3,	[SIM_RNR] = 4,	      [SIM_UC] = 3,
-	[SIM_UD] = 3,		[SIM_XRC] = 3,	      [SIM_MIXED] = 5,
+	[SIM_UD] = 3,		[SIM_XRC] = 3,	      [SIM_MIXED] = 4,
 	[SIM_BIG] = 2,		[SIM_HOSTILE] = 7,    [SIM_PEER_DIES] = 2,
 	[SIM_BAD_RKEY] = 2,	[SIM_RECV_SHORT] = 2, [SIM_LOCAL_PROT] = 1,
 	[SIM_MODIFY_ERR] = 2,	[SIM_SQD] = 2,	      [SIM_RESET] = 2,
-	[SIM_RNR_EXCEEDED] = 1, [SIM_TAGS] = 3,
+	[SIM_RNR_EXCEEDED] = 1, [SIM_TAGS] = 3,	      [SIM_MIGRATE] = 2,
 };
 
 uint32_t sim_below(struct sim_world *w, uint32_t n)
@@ -154,7 +155,8 @@ static void draw_shape(struct sim_world *w)
 /* Errors are provoked on a good network, where their outcome is certain. */
 static bool is_error_scenario(enum sim_scenario s)
 {
-	return s >= SIM_PEER_DIES && s != SIM_SQD && s != SIM_RESET;
+	return s >= SIM_PEER_DIES && s != SIM_SQD && s != SIM_RESET &&
+	       s != SIM_MIGRATE;
 }
 
 static void shape_scenario(struct sim_world *w)
@@ -197,8 +199,13 @@ static void shape_scenario(struct sim_world *w)
 	}
 	if (p->scenario == SIM_RNR)
 		p->recv_delay_ns = sim_range(w, 100, 3000) * SIM_US;
-	if (p->scenario == SIM_HOSTILE)
+	if (p->scenario == SIM_HOSTILE) {
 		p->hosts = sim_range(w, 3, SIM_HOSTS);
+		p->xrc_conns = sim_below(w, 3);
+		p->srq = p->srq && !p->xrc_conns;
+	}
+	if (p->scenario == SIM_MIGRATE)
+		p->ops = sim_range(w, 50, 400);
 	if (sim_scenario_has_victim(w))
 		p->hosts = SIM_HOSTS;
 	if (is_error_scenario(p->scenario) || p->scenario == SIM_RESET)
@@ -222,6 +229,7 @@ void sim_params_draw(struct sim_world *w, int scenario)
 	    p->scenario == SIM_XRC || p->scenario == SIM_MIXED ||
 	    p->scenario == SIM_SQD ||
 	    (p->scenario == SIM_TAGS && sim_chance(w, SIM_PROB * 3 / 4)) ||
+	    (p->scenario == SIM_MIGRATE && sim_chance(w, SIM_PROB / 2)) ||
 	    (p->scenario == SIM_BIG && sim_chance(w, SIM_PROB / 2)))
 		draw_faults(w);
 	shape_scenario(w);

@@ -21,7 +21,8 @@ bool sim_scenario_spares(const struct sim_end *e)
 	if (w->p.scenario == SIM_HOSTILE)
 		return e->conn->hostile;
 	return sim_scenario_has_victim(w) && w->p.scenario != SIM_SQD &&
-	       w->p.scenario != SIM_RESET && e->conn == w->conns[0];
+	       w->p.scenario != SIM_RESET && w->p.scenario != SIM_MIGRATE &&
+	       e->conn == w->conns[0];
 }
 
 static void act_at(struct sim_world *w, uint64_t delay_ns)
@@ -120,6 +121,10 @@ void sim_scenario_act(struct sim_world *w)
 	}
 	if (w->p.scenario == SIM_RESET) {
 		act_reset(w);
+		return;
+	}
+	if (w->p.scenario == SIM_MIGRATE) {
+		sim_migrate_act(w);
 		return;
 	}
 	if (w->p.scenario == SIM_PEER_DIES)
@@ -257,6 +262,9 @@ void sim_scenario_check(struct sim_world *w)
 		expect_if_failed(&a->out, UR_WC_WR_FLUSH_ERR);
 		expect_if_failed(&b->out, UR_WC_RETRY_EXC_ERR);
 		expect_err(a);
+		break;
+	case SIM_MIGRATE:
+		sim_migrate_check(w);
 		break;
 	case SIM_RNR_EXCEEDED:
 		expect_if_failed(&a->out, UR_WC_RNR_RETRY_EXC_ERR);

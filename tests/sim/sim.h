@@ -16,6 +16,7 @@
  *	tags.c      tag matching; its oracle is tags_oracle.c
  *	hostile.c   a peer that sends whatever it likes
  *	scenario.c  errors provoked at a moment, and what must follow
+ *	migrate.c   paths that change or fail
  *	bounds.c    what may be spent: time, packets, timeouts
  *	main.c      the command line
  */
@@ -67,6 +68,7 @@ enum sim_scenario {
 	SIM_SQD,
 	SIM_RESET,
 	SIM_RNR_EXCEEDED,
+	SIM_MIGRATE,
 	SIM_SCENARIOS,
 };
 
@@ -322,6 +324,13 @@ struct sim_ud_msg {
 	bool retired;
 };
 
+struct sim_migration {
+	uint32_t round;
+	uint32_t expected; /* of both ends, at least */
+	bool cut;	   /* nothing comes through between these */
+	uint8_t dead[2][16];
+};
+
 #define SIM_TRACE 48u
 
 struct sim_hostile;
@@ -365,6 +374,7 @@ struct sim_world {
 	uint32_t act_step;
 	uint64_t act_ns;
 	uint32_t drained_psn;
+	struct sim_migration mig;
 	uint64_t work_bytes;
 	uint64_t work_ops;
 	/* The verdict. */
@@ -416,6 +426,13 @@ void sim_net_fini(struct sim_world *w);
 struct sim_lane *sim_lane_at(struct sim_world *w, const uint8_t addr[16],
 			     uint32_t dqpn);
 
+/* migrate.c */
+bool sim_host_has(const struct sim_world *w, uint32_t host,
+		  const uint8_t addr[16]);
+bool sim_migrate_swallows(const struct sim_world *w, const struct sim_pkt *p);
+void sim_migrate_act(struct sim_world *w);
+void sim_migrate_check(struct sim_world *w);
+
 /* sniff.c */
 void sim_sniff(struct sim_world *w, const struct sim_pkt *p);
 struct sim_end *sim_end_by_qpn(struct sim_lane *l, uint32_t qpn);
@@ -434,6 +451,8 @@ void sim_rxq_reset(struct sim_rxq *q);
 
 /* conn.c */
 bool sim_end_receives(const struct sim_end *e);
+/* Its receives are the queue pair's own, and end with it. */
+bool sim_end_flushes(const struct sim_end *e);
 void sim_conn_create(struct sim_world *w, enum ur_qp_type type,
 		     struct sim_lane *a, struct sim_lane *b);
 void sim_conn_destroy(struct sim_conn *c);

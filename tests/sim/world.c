@@ -326,6 +326,15 @@ static void draw_pair(struct sim_world *w, struct sim_lane **a,
 		k = w->nconns == 0 || sim_chance(w, SIM_PROB / 3)
 			    ? p->hosts - 1
 			    : (i + 1) % (p->hosts - 1);
+		/* Of XRC it is initiator and target; one of its domain may
+		 * name any queue in it, so honest ones have none. */
+		if (w->nconns >= p->rc_conns + p->uc_conns) {
+			k = p->hosts - 1;
+			if (w->nconns % 2) {
+				k = i;
+				i = p->hosts - 1;
+			}
+		}
 	}
 	/* The first connection is the victim's; its hosts are its own. */
 	if (sim_scenario_has_victim(w)) {

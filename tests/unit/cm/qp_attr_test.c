@@ -348,6 +348,30 @@ static void alternate_path_is_refused(void **state)
 	assert_true(mask & UR_QP_STATE);
 }
 
+/* rdma_notify(): what is said from then on takes the new path. */
+static void messages_take_the_new_path(void **state)
+{
+	struct fix *f = *state;
+	struct ur_cm_path alt;
+
+	offer(f, &alt);
+	assert_int_equal(ur_cm_migrate(f->listener), -EINVAL);
+	assert_int_equal(ur_cm_migrate(f->b.id), 0); /* nothing is agreed */
+	pass(f, &f->a, UR_CM_LAP);
+	event(f, &f->b, UR_CM_ALT_PATH);
+	assert_int_equal(ur_cm_apr(f->b.id, 0, NULL, 0, f->now_ns), 0);
+	pass(f, &f->b, UR_CM_APR);
+	event(f, &f->a, UR_CM_ALT_PATH_RESULT);
+	assert_int_equal(ur_cm_migrate(f->a.id), 0);
+	assert_int_equal(ur_cm_disconnect(f->a.id, f->now_ns), 0);
+	assert_true(ur_cm_output(f->a.cm, &f->dg));
+	assert_memory_equal(f->dg.src, alt.local, 16);
+	assert_memory_equal(f->dg.dst, alt.remote, 16);
+	/* The other has not heard of it, and listens all the same. */
+	give(f, &f->b);
+	event(f, &f->b, UR_CM_DISCONNECTED);
+}
+
 /* What is no path, or none that is new, is refused without the owner. */
 static void useless_offers(void **state)
 {
@@ -439,6 +463,7 @@ int main(void)
 		FIX_TEST(datagrams),
 		FIX_TEST(none_for_what_has_ended),
 		FIX_TEST(alternate_path),
+		FIX_TEST(messages_take_the_new_path),
 		FIX_TEST(alternate_path_is_refused),
 		FIX_TEST(useless_offers),
 		FIX_TEST(nobody_answers_the_offer),

@@ -23,8 +23,10 @@ struct fixture {
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
+	struct ur_dev_spec spec;
 
-	assert_int_equal(ur_dev_init(&f->dev, "test0"), 0);
+	ur_dev_spec_default(&spec, UR_DEV_ROCE);
+	assert_int_equal(ur_dev_init(&f->dev, &spec), 0);
 	ur_dev_update(&f->dev, NULL, 0);
 	assert_int_equal(ur_evq_init(&f->q), 0);
 	fcntl(f->q.fd, F_SETFL, O_NONBLOCK);
@@ -369,8 +371,11 @@ static int rank(const struct ur_gid *g)
 
 static void test_addresses_of_this_host(void **state)
 {
+	struct ur_dev_netdev n_dev = { .ifindex = UINT32_MAX };
 	struct ur_gid g[UR_GID_TABLE_LEN];
 	int n = ur_host_gids(g, UR_GID_TABLE_LEN);
+
+	assert_int_equal(ur_host_netdev(&n_dev), -ENODEV);
 
 	assert_true(n >= 0);
 	for (int i = 0; i < n; i++) {
@@ -378,7 +383,12 @@ static void test_addresses_of_this_host(void **state)
 		assert_int_not_equal(g[i].ifindex, 0);
 		assert_in_range(g[i].mtu, 68, 65536);
 		assert_int_equal(if_nametoindex(g[i].ifname), g[i].ifindex);
-		assert_true(ur_host_speed(&g[i]) > 0);
+		n_dev.ifindex = g[i].ifindex;
+		assert_int_equal(ur_host_netdev(&n_dev), 0);
+		assert_string_equal(n_dev.name, g[i].ifname);
+		assert_int_equal(n_dev.mtu, g[i].mtu);
+		assert_int_equal(n_dev.up, g[i].up);
+		assert_true(ur_host_speed(&n_dev) > 0);
 	}
 	if (n > 0)
 		assert_int_equal(ur_host_gids(g, 1), 1);
@@ -403,11 +413,14 @@ static void test_iwarp_tells_of_its_port_alone(void **state)
 
 static void test_kinds_are_two_devices(void **state)
 {
+	struct ur_dev_spec spec;
 	struct ur_dev roce, iwarp;
 	uint8_t gid[16], zero[10] = { 0 };
 
-	assert_int_equal(ur_dev_init_kind(&roce, UR_DEV_ROCE), 0);
-	assert_int_equal(ur_dev_init_kind(&iwarp, UR_DEV_IWARP), 0);
+	ur_dev_spec_default(&spec, UR_DEV_ROCE);
+	assert_int_equal(ur_dev_init(&roce, &spec), 0);
+	ur_dev_spec_default(&spec, UR_DEV_IWARP);
+	assert_int_equal(ur_dev_init(&iwarp, &spec), 0);
 	assert_string_equal(roce.name, "urnic0");
 	assert_string_equal(iwarp.name, "urniw0");
 	assert_true(roce.node_guid != iwarp.node_guid);

@@ -32,10 +32,12 @@ struct fixture {
 static int setup(void **state)
 {
 	static struct fixture f;
+	struct ur_dev_spec spec;
 
 	f.sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	assert_true(f.sock >= 0);
-	assert_int_equal(ur_dev_init(&f.dev, "test0"), 0);
+	ur_dev_spec_default(&spec, UR_DEV_ROCE);
+	assert_int_equal(ur_dev_init(&f.dev, &spec), 0);
 	assert_int_equal(ur_evq_init(&f.q), 0);
 	fcntl(f.q.fd, F_SETFL, O_NONBLOCK);
 	f.l.evq = &f.q;

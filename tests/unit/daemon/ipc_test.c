@@ -71,6 +71,23 @@ static void golden_bindings(void **state)
 	assert_int_equal(decode(buf, sizeof(bind), 0), -EPROTO);
 }
 
+static void golden_files(void **state)
+{
+	static const uint8_t open[] = { 0, 22, 0, 0, 0, 0, 0, 3, 2, 0,
+					0, 0,  0, 0, 0, 8, 1, 0, 0, 0,
+					0, 1,  2, 3, 4, 9, 8, 7, 6 };
+
+	assert_int_equal(decode(open, sizeof(open), 0), -EPROTO);
+	assert_int_equal(decode(open, sizeof(open), 1), 0);
+	assert_int_equal(out.type, UR_IPC_XRCD_OPEN);
+	assert_int_equal(out.flags, UR_XRCD_EXCLUSIVE);
+	assert_int_equal(out.file.dev, 0x801);
+	assert_int_equal(out.file.ino, 0x1020304);
+	assert_int_equal(out.file.device, 0x9080706);
+	assert_int_equal(ur_ipc_encode(&out, buf, sizeof(buf)), sizeof(open));
+	assert_memory_equal(buf, open, sizeof(open));
+}
+
 static void mad_round_trip(void **state)
 {
 	memset(&in, 0, sizeof(in));
@@ -123,7 +140,8 @@ static void only_the_exact_length(void **state)
 {
 	for (int t = 1; t < UR_IPC_TYPES; t++) {
 		unsigned int fds = t == UR_IPC_SLOT || t == UR_IPC_CLAIM ||
-				   t == UR_IPC_WILL;
+				   t == UR_IPC_WILL || t == UR_IPC_XRCD_OPEN ||
+				   t == UR_IPC_XRC_PEER;
 		int len;
 
 		memset(&in, 0, sizeof(in));
@@ -230,6 +248,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(golden_bytes),
 		cmocka_unit_test(golden_bindings),
+		cmocka_unit_test(golden_files),
 		cmocka_unit_test(mad_round_trip),
 		cmocka_unit_test(process_round_trip),
 		cmocka_unit_test(only_the_exact_length),

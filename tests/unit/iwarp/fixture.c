@@ -11,6 +11,12 @@
 #define WRS	128u
 
 bool pair_patient;
+bool pair_undelivered;
+
+static bool delivered(void *link)
+{
+	return !pair_undelivered;
+}
 
 void pipe_put(struct pipe *s, const void *data, uint32_t len)
 {
@@ -63,6 +69,7 @@ static void side_init(struct side *s, uint32_t n, bool with_srq)
 	rig_host_init(&s->host, n, false);
 	cfg.mrs = &s->host.mrs;
 	cfg.patient = pair_patient;
+	cfg.delivered = delivered;
 	RIG_CHECK(ur_iwarp_create(&cfg, &s->w) == 0);
 	RIG_CHECK(ur_cq_init(&s->cq, CQ_SIZE, NULL, &s->host.async, s) == 0);
 	if (with_srq) {

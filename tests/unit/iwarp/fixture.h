@@ -52,6 +52,8 @@ void pair_init(struct pair *p, const struct ur_iw_params *ap,
 	       const struct ur_iw_params *bp);
 /* Lanes that are made next let a SEND wait for its receive. */
 extern bool pair_patient;
+/* What was sent has not been acknowledged by the peer's TCP. */
+extern bool pair_undelivered;
 
 /* Made, but not connected: QPs in RESET. */
 void pair_init_raw(struct pair *p, bool with_srq);

@@ -333,6 +333,36 @@ static void others_are_not_nudged(void **state)
 	}
 }
 
+/* What a server says first goes when the client has had time to take the
+ * connection over, which begins when our reply has arrived. */
+static void responder_holds_its_tongue(void **state)
+{
+	struct ur_iw_params params = pair_params(true);
+	struct rig_wr wr = { .wr_id = 1,
+			     .opcode = UR_WR_SEND,
+			     .flags = UR_SEND_SIGNALED };
+	struct world *w;
+
+	params.rtr = UR_IW_RTR_NONE;
+	w = world_setup_with(&params, false);
+	pair_undelivered = true;
+	side_post_send(&w->p, &w->p.b, &wr);
+	for (int i = 0; i < 5; i++) {
+		side_send(&w->p, &w->p.b);
+		assert_int_equal(w->p.b.out.len, 0);
+		ur_iwarp_expire(w->p.b.w, ur_iwarp_deadline(w->p.b.w));
+	}
+	pair_undelivered = false;
+	side_send(&w->p, &w->p.b);
+	assert_int_equal(w->p.b.out.len, 0);
+	ur_iwarp_expire(w->p.b.w, ur_iwarp_deadline(w->p.b.w));
+	side_send(&w->p, &w->p.b);
+	assert_int_not_equal(w->p.b.out.len, 0);
+	assert_true(ur_iwarp_deadline(w->p.b.w) == UR_NEVER);
+	side_cqe(&w->p.b, 1, UR_WC_SUCCESS);
+	world_teardown(w);
+}
+
 /* Our own responder takes nudges for nothing, whenever they come. */
 static void nudges_disturb_nothing(void **state)
 {
@@ -609,6 +639,7 @@ int main(void)
 		cmocka_unit_test(ready_to_receive),
 		cmocka_unit_test(silent_peer_is_nudged),
 		cmocka_unit_test(others_are_not_nudged),
+		cmocka_unit_test(responder_holds_its_tongue),
 		cmocka_unit_test(nudges_disturb_nothing),
 		cmocka_unit_test(srq),
 		cmocka_unit_test(srq_keys),

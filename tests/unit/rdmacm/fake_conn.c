@@ -21,6 +21,7 @@ int ur_conn_create(struct ur_adapter *a, enum ur_port_space ps,
 {
 	struct ur_conn *c = calloc(1, sizeof(*c));
 
+	c->adapter = a;
 	c->ps = ps;
 	c->handler = handler;
 	c->user = user;
@@ -136,8 +137,9 @@ int ur_conn_qp_attr(struct ur_conn *c, enum ur_qp_state state,
 
 struct ur_conn *fake_request(struct ur_conn *listener, struct ur_conn_event *ev)
 {
-	ur_conn_create(NULL, listener->ps, listener->handler, listener->user,
-		       &ev->conn);
+	ur_conn_create(listener->adapter, listener->ps, listener->handler,
+		       listener->user, &ev->conn);
+	ev->adapter = listener->adapter;
 	ev->type = UR_CONN_REQUEST;
 	ev->param.qp_type = UR_QPT_RC;
 	listener->handler(listener->user, ev);

@@ -6,6 +6,7 @@
 #include "engine/conn.h"
 
 struct ur_conn {
+	struct ur_adapter *adapter;
 	enum ur_port_space ps;
 	ur_conn_handler handler;
 	void *user;

@@ -65,7 +65,7 @@ static ssize_t take_message(int sock, void *buf, size_t size, int *fd)
 	return n;
 }
 
-static bool pump(struct ur_reach *reach, int sock)
+bool rig_pump_on(struct ur_reach *reach, int sock)
 {
 	uint8_t buf[UR_REACH_MSG_SIZE];
 	int fd;
@@ -82,8 +82,11 @@ static bool pump(struct ur_reach *reach, int sock)
 static void run_order(struct target *t, int control)
 {
 	struct order o;
-	ssize_t n = read(control, &o, sizeof(o));
+	ssize_t n;
 
+	do
+		n = read(control, &o, sizeof(o));
+	while (n < 0 && errno == EINTR);
 	if (n == 0)
 		_exit(0);
 	must(n == sizeof(o));
@@ -100,6 +103,8 @@ static void serve(const struct rig *r, int sock, int control)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 	ur_guard_install();
+	t.sock = sock;
+	t.control = control;
 	t.own = ur_export_create();
 	must(t.own != NULL);
 	send_fd(control, ur_export_fd(t.own));
@@ -107,8 +112,12 @@ static void serve(const struct rig *r, int sock, int control)
 				r->shared, 1, t.own);
 	must(t.reach != NULL);
 	ur_export_qp_set(t.own, RIG_QPN, &t.pd, RIG_REMOTE, RIG_SQPN, true);
-	while (poll(p, 2, -1) > 0) {
-		if (p[1].revents && !pump(t.reach, sock))
+	for (;;) {
+		if (poll(p, 2, -1) < 0) {
+			must(errno == EINTR);
+			continue;
+		}
+		if (p[1].revents && !rig_pump_on(t.reach, sock))
 			p[1].fd = -1;
 		if (p[0].revents)
 			run_order(&t, control);
@@ -186,7 +195,7 @@ static bool pump_within(struct rig *r, int ms)
 {
 	struct pollfd p = { .fd = r->sock, .events = POLLIN };
 
-	return poll(&p, 1, ms) == 1 && pump(r->reach, r->sock);
+	return poll(&p, 1, ms) == 1 && rig_pump_on(r->reach, r->sock);
 }
 
 bool rig_pump(struct rig *r)
@@ -289,6 +298,8 @@ static void *make(struct target *t, enum kind kind, size_t size)
 		return sysv(size);
 	case KIND_SHARED_ANON:
 		return map_fd(-1, size, 0, MAP_SHARED | MAP_ANONYMOUS);
+	case KIND_HEAP:
+		return malloc(size);
 	case KIND_MALLOC:
 		return map_fd(-1, size, 0, MAP_PRIVATE | MAP_ANONYMOUS);
 	case KIND_TWO_HALVES:

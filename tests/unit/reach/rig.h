@@ -31,6 +31,8 @@
 struct target {
 	struct ur_export *own;
 	struct ur_reach *reach;
+	int sock;
+	int control;
 	struct ur_pd pd;
 	struct ur_mr mr;
 	uint8_t *mem;
@@ -68,6 +70,9 @@ struct call rig_call_all(struct rig *r, target_fn *fn, struct call c);
 /* Read one message of the target; false: none within ten seconds. */
 bool rig_pump(struct rig *r);
 
+/* Wait for one message on a channel; false: it is closed. */
+bool rig_pump_on(struct ur_reach *reach, int sock);
+
 /* Use the region until it is mapped or is known not to be; how often EAGAIN. */
 unsigned int rig_warm(struct rig *r, uint32_t key, uint64_t va);
 
@@ -80,7 +85,8 @@ enum kind {
 	KIND_SYSV,
 	KIND_SHARED_ANON,
 	KIND_PRIVATE_FILE,
-	KIND_MALLOC,
+	KIND_MALLOC,	 /* as large pieces of malloc() */
+	KIND_HEAP,	 /* as small ones */
 	KIND_TWO_HALVES, /* one memfd, mapped in two pieces that follow */
 	KIND_TWO_FILES,
 	KIND_COUNT,

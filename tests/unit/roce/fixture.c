@@ -5,6 +5,17 @@
 
 #include <stdlib.h>
 
+static uint32_t next_slot = 1;
+static const struct ur_xrc_ops *next_xrc;
+static void *next_xrc_arg;
+
+void fix_share(uint32_t slot, const struct ur_xrc_ops *ops, void *arg)
+{
+	next_slot = slot;
+	next_xrc = ops;
+	next_xrc_arg = arg;
+}
+
 static struct fix *fix_make(enum ur_qp_type type, bool with_srq, bool tags)
 {
 	struct fix *f = test_calloc(1, sizeof(*f));
@@ -13,7 +24,10 @@ static struct fix *fix_make(enum ur_qp_type type, bool with_srq, bool tags)
 	assert_non_null(f);
 	f->now_ns = 1000 * MS;
 	rig_host_init(&f->host, 0, false);
-	rig_lane_init(&f->lane, &f->host, 1, 1, 1u << 20);
+	f->host.xrc = next_xrc;
+	f->host.xrc_arg = next_xrc_arg;
+	f->host.xrcd.shared = next_xrc != NULL;
+	rig_lane_init(&f->lane, &f->host, next_slot, 1, 1u << 20);
 	assert_int_equal(ur_cq_init(&f->cq, 1024, NULL, &f->host.async, NULL),
 			 0);
 	if (with_srq)
@@ -26,7 +40,8 @@ static struct fix *fix_make(enum ur_qp_type type, bool with_srq, bool tags)
 	}
 	if (type == UR_QPT_XRC_RECV) {
 		ur_srq_set_cq(&f->srq, &f->cq, &f->host.xrcd);
-		assert_int_equal(ur_srq_table_add(f->host.srqs, &f->srq, 1), 0);
+		assert_int_equal(
+			ur_srq_table_add(f->host.srqs, &f->srq, next_slot), 0);
 	}
 	init.send_cq = init.recv_cq = &f->cq;
 	init.srq = with_srq ? &f->srq : NULL;

@@ -56,6 +56,8 @@ struct fix *fix_new(enum ur_qp_type type, bool with_srq);
 /* RC, receives by a tag matching queue with a list of FIX_TAGS. */
 #define FIX_TAGS 24u
 struct fix *fix_new_tm(void);
+/* The next one is another process' that shares its XRC domain. */
+void fix_share(uint32_t slot, const struct ur_xrc_ops *ops, void *arg);
 void fix_free(struct fix *f);
 /* The same with link parameters changed by the caller before it connects. */
 struct fix *fix_new_reset(enum ur_qp_type type, bool with_srq);

@@ -29,6 +29,7 @@ static void expect_violation(struct fix *f, uint32_t psn)
 {
 	expect_ack(f, psn, UR_AETH_NAK | UR_NAK_INV_REQ);
 	expect_event(f, UR_EVENT_QP_REQ_ERR);
+	expect_event(f, UR_EVENT_QP_LAST_WQE_REACHED);
 	assert_int_equal(f->qp.state, UR_QPS_ERR);
 }
 

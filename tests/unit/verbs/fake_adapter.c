@@ -17,17 +17,19 @@ void (*ur_fake_on_poll)(struct ur_cq *cq);
 const uint8_t ur_fake_v4[16] = { [10] = 0xff, [11] = 0xff, 192, 0, 2, 1 };
 const uint8_t ur_fake_v6[16] = { 0xfe, 0x80, [15] = 1 };
 
-static struct ur_adapter fakes[UR_DEV_KINDS];
+static struct ur_adapter fakes[UR_MAX_DEVICES];
 static uint32_t next_qpn = 0x4001;
 static struct ur_qp *newest;
 static uint32_t next_srqn = 0x4001;
 
-static void dev_init(struct ur_dev *dev, enum ur_dev_kind kind)
+static void dev_init(struct ur_dev *dev, const struct ur_dev_spec *spec)
 {
 	memset(dev, 0, sizeof(*dev));
-	snprintf(dev->name, sizeof(dev->name), "%s", ur_dev_kind_name(kind));
-	dev->kind = kind;
-	dev->node_guid = UR_FAKE_GUID + kind;
+	dev->spec = *spec;
+	dev->name = dev->spec.name;
+	dev->kind = spec->kind;
+	dev->node_guid = UR_FAKE_GUID + spec->index;
+	dev->sys_image_guid = dev->node_guid;
 	ur_lock_init(&dev->lock);
 	ur_list_init(&dev->evqs);
 	memcpy(dev->gids[UR_FAKE_V4_INDEX].addr, ur_fake_v4, 16);
@@ -43,13 +45,13 @@ static void dev_init(struct ur_dev *dev, enum ur_dev_kind kind)
 	};
 }
 
-int ur_adapter_get_kind(enum ur_dev_kind kind, struct ur_adapter **out)
+int ur_adapter_get_at(uint32_t index, struct ur_adapter **out)
 {
-	struct ur_adapter *a = &fakes[kind];
+	struct ur_adapter *a = &fakes[index];
 
 	ur_fake.adapters++;
 	if (a->refs++ == 0) {
-		dev_init(&a->dev, kind);
+		dev_init(&a->dev, &ur_config_get()->devices[index]);
 		ur_mr_table_init(&a->mrs);
 	}
 	*out = a;
@@ -58,7 +60,7 @@ int ur_adapter_get_kind(enum ur_dev_kind kind, struct ur_adapter **out)
 
 int ur_adapter_get(struct ur_adapter **out)
 {
-	return ur_adapter_get_kind(UR_DEV_ROCE, out);
+	return ur_adapter_get_at(UR_DEV_ROCE, out);
 }
 
 void ur_adapter_put(struct ur_adapter *a)

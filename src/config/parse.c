@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The text of urnic.json(5).  A key is a row of a table: its name and who
+ * takes its value.  The first mistake ends the reading.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "config/config.h"
+#include "core/types.h"
+
+#define KEY_LEN	 32u
+#define KEYS_LEN 200u
+#define WHAT_LEN (KEYS_LEN + 32u)
+
+/* What is being read. */
+struct parse {
+	struct ur_json j;
+	struct ur_config *c;
+	struct ur_dev_spec *dev; /* the device, … */
+	size_t dev_at;		 /* where it begins, … */
+	bool has_kind;		 /* and what was said of it so far */
+};
+
+struct key {
+	const char *name;
+	bool (*take)(struct parse *p);
+};
+
+/* "one of the keys a, b, c" */
+static void list_keys(const struct key *keys, size_t n, char out[WHAT_LEN])
+{
+	size_t len = (size_t)snprintf(out, WHAT_LEN, "one of the keys");
+
+	for (size_t i = 0; i < n && len < WHAT_LEN; i++)
+		len += (size_t)snprintf(out + len, WHAT_LEN - len, "%s %s",
+					i ? "," : "", keys[i].name);
+}
+
+static bool unknown_key(struct parse *p, size_t at, const struct key *keys,
+			size_t n)
+{
+	char what[WHAT_LEN];
+
+	list_keys(keys, n, what);
+	return ur_json_unexpected(&p->j, at, what);
+}
+
+/* Where the next key stands: what is before it was not taken yet. */
+static size_t key_mark(struct parse *p)
+{
+	size_t at = ur_json_mark(&p->j);
+
+	if (at < p->j.len && p->j.text[at] == ',')
+		for (at++; at < p->j.len && strchr(" \t\r\n", p->j.text[at]);)
+			at++;
+	return at;
+}
+
+/* One object; each key at most once. */
+static bool take_object(struct parse *p, const struct key *keys, size_t n,
+			const char *what)
+{
+	uint32_t seen = 0;
+	char name[KEY_LEN];
+	size_t at, i;
+
+	if (!ur_json_open_object(&p->j, what))
+		return false;
+	for (at = key_mark(p); ur_json_member(&p->j, name, sizeof(name));
+	     at = key_mark(p)) {
+		for (i = 0; i < n && strcmp(keys[i].name, name) != 0; i++)
+			;
+		if (i == n)
+			return unknown_key(p, at, keys, n);
+		if (seen & 1u << i)
+			return ur_json_fail_at(&p->j, at,
+					       "expected each key once, "
+					       "found \"%s\" again",
+					       name);
+		seen |= 1u << i;
+		if (!keys[i].take(p))
+			return false;
+	}
+	return !p->j.failed;
+}
+
+#define OBJECT(p, keys, what)                                                  \
+	take_object(p, keys, sizeof(keys) / sizeof((keys)[0]), what)
+
+/* Programs make paths of it. */
+static bool is_name(const char *s)
+{
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz"
+				      "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789_-";
+
+	return *s && s[strspn(s, allowed)] == '\0';
+}
+
+static bool take_name(struct parse *p)
+{
+	static const char what[] = "a name of letters, digits, \"_\" and \"-\"";
+	struct ur_dev_spec *d = p->dev;
+	size_t at = ur_json_mark(&p->j);
+
+	if (!ur_json_string(&p->j, d->name, sizeof(d->name), what))
+		return false;
+	if (!is_name(d->name))
+		return ur_json_unexpected(&p->j, at, what);
+	for (const struct ur_dev_spec *o = p->c->devices; o < d; o++)
+		if (!strcmp(o->name, d->name))
+			return ur_json_fail_at(&p->j, at,
+					       "expected a name of its own, "
+					       "found \"%s\" again",
+					       d->name);
+	return true;
+}
+
+static bool take_kind(struct parse *p)
+{
+	static const char what[] = "\"roce\" or \"iwarp\"";
+	size_t at = ur_json_mark(&p->j);
+	char text[KEY_LEN];
+
+	if (!ur_json_string(&p->j, text, sizeof(text), what))
+		return false;
+	if (!strcmp(text, "roce"))
+		p->dev->kind = UR_DEV_ROCE;
+	else if (!strcmp(text, "iwarp"))
+		p->dev->kind = UR_DEV_IWARP;
+	else
+		return ur_json_unexpected(&p->j, at, what);
+	p->has_kind = true;
+	return true;
+}
+
+static bool take_interface(struct parse *p)
+{
+	static const char what[] = "the name of a network interface";
+	struct ur_dev_spec *d = p->dev;
+	size_t at = ur_json_mark(&p->j);
+
+	if (d->naddrs)
+		return ur_json_fail_at(&p->j, at,
+				       "expected \"interface\" or "
+				       "\"addresses\", found both");
+	if (!ur_json_string(&p->j, d->netdev, sizeof(d->netdev), what))
+		return false;
+	if (!*d->netdev || strpbrk(d->netdev, "/: \t\n") ||
+	    !strcmp(d->netdev, ".") || !strcmp(d->netdev, ".."))
+		return ur_json_unexpected(&p->j, at, what);
+	return true;
+}
+
+/* As a GID: IPv4 is mapped. */
+static bool address_of(const char *text, uint8_t gid[16])
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	if (inet_pton(AF_INET, text, gid + 12) == 1) {
+		memcpy(gid, mapped, sizeof(mapped));
+		return true;
+	}
+	return inet_pton(AF_INET6, text, gid) == 1;
+}
+
+static bool is_unicast(const uint8_t gid[16])
+{
+	static const uint8_t zero[16];
+	struct in6_addr a;
+
+	memcpy(&a, gid, sizeof(a));
+	if (IN6_IS_ADDR_V4MAPPED(&a))
+		return gid[12] != 0 && gid[12] < 224;
+	return memcmp(gid, zero, sizeof(zero)) != 0 && gid[0] != 0xff;
+}
+
+static bool take_address(struct parse *p)
+{
+	static const char what[] = "an IPv4 or IPv6 address in quotes";
+	struct ur_dev_spec *d = p->dev;
+	size_t at = ur_json_mark(&p->j);
+	char text[INET6_ADDRSTRLEN];
+	uint8_t gid[16];
+
+	if (d->naddrs == UR_GID_TABLE_LEN)
+		return ur_json_fail_at(&p->j, at,
+				       "expected at most %u addresses, "
+				       "found more",
+				       UR_GID_TABLE_LEN);
+	if (!ur_json_string(&p->j, text, sizeof(text), what))
+		return false;
+	if (!address_of(text, gid) || !is_unicast(gid))
+		return ur_json_unexpected(&p->j, at, what);
+	memcpy(d->addrs[d->naddrs++], gid, sizeof(gid));
+	return true;
+}
+
+static bool take_addresses(struct parse *p)
+{
+	size_t at = ur_json_mark(&p->j);
+
+	if (ur_dev_spec_is_bound(p->dev))
+		return ur_json_fail_at(&p->j, at,
+				       "expected \"interface\" or "
+				       "\"addresses\", found both");
+	if (!ur_json_open_array(&p->j, "a list of addresses"))
+		return false;
+	while (ur_json_element(&p->j))
+		if (!take_address(p))
+			return false;
+	if (!p->j.failed && !p->dev->naddrs)
+		return ur_json_fail_at(&p->j, at,
+				       "expected at least one address, "
+				       "found an empty list");
+	return !p->j.failed;
+}
+
+static bool take_mtu(struct parse *p)
+{
+	static const char what[] = "256, 512, 1024, 2048 or 4096";
+	size_t at = ur_json_mark(&p->j);
+	uint64_t v;
+
+	if (!ur_json_uint(&p->j, 256, 4096, &v, what))
+		return false;
+	for (uint8_t code = 1; code <= 5; code++) {
+		if (ur_mtu_bytes(code) != v)
+			continue;
+		p->dev->max_mtu = code;
+		return true;
+	}
+	return ur_json_unexpected(&p->j, at, what);
+}
+
+static bool take_backend(struct parse *p)
+{
+	static const char what[] = "\"sockets\", the only backend there is";
+	size_t at = ur_json_mark(&p->j);
+	char text[KEY_LEN];
+
+	if (!ur_json_string(&p->j, text, sizeof(text), what))
+		return false;
+	return !strcmp(text, "sockets") || ur_json_unexpected(&p->j, at, what);
+}
+
+#define TAKE_LIMIT(name, most)                                                 \
+	static bool take_##name(struct parse *p)                               \
+	{                                                                      \
+		char what[WHAT_LEN];                                           \
+		uint64_t v;                                                    \
+                                                                               \
+		snprintf(what, sizeof(what), "a number from 1 to %u", (most)); \
+		if (!ur_json_uint(&p->j, 1, (most), &v, what))                 \
+			return false;                                          \
+		p->dev->max.name = (uint32_t)v;                                \
+		return true;                                                   \
+	}
+UR_DEV_LIMITS(TAKE_LIMIT)
+#undef TAKE_LIMIT
+
+static bool take_limits(struct parse *p)
+{
+	static const struct key keys[] = {
+#define KEY(name, most) { #name, take_##name },
+		UR_DEV_LIMITS(KEY)
+#undef KEY
+	};
+
+	return OBJECT(p, keys, "an object of limits");
+}
+
+/* A number, or one in hexadecimal digits as a string: JSON has none such. */
+static bool take_id(struct parse *p, uint32_t *out)
+{
+	static const char what[] = "a number up to 4294967295, or \"0x…\"";
+	size_t at = ur_json_mark(&p->j);
+	char text[KEY_LEN], *end;
+	uint64_t v;
+
+	if (!ur_json_at_string(&p->j)) {
+		if (!ur_json_uint(&p->j, 0, UINT32_MAX, &v, what))
+			return false;
+	} else {
+		if (!ur_json_string(&p->j, text, sizeof(text), what))
+			return false;
+		v = strtoull(text, &end, 16);
+		if (strncmp(text, "0x", 2) != 0 || end == text + 2 || *end ||
+		    v > UINT32_MAX)
+			return ur_json_unexpected(&p->j, at, what);
+	}
+	*out = (uint32_t)v;
+	return true;
+}
+
+static bool take_vendor(struct parse *p)
+{
+	return take_id(p, &p->dev->vendor_id);
+}
+
+static bool take_part(struct parse *p)
+{
+	return take_id(p, &p->dev->vendor_part_id);
+}
+
+static bool take_fw_ver(struct parse *p)
+{
+	return ur_json_string(&p->j, p->dev->fw_ver, sizeof(p->dev->fw_ver),
+			      "a version in quotes");
+}
+
+/* As sysfs writes it: "0200:c0ff:fe00:0201". */
+static bool take_guid(struct parse *p, uint64_t *out)
+{
+	static const char what[] = "a GUID, \"0123:4567:89ab:cdef\"";
+	size_t at = ur_json_mark(&p->j);
+	unsigned int g[4];
+	char text[KEY_LEN];
+	int n = 0;
+
+	if (!ur_json_string(&p->j, text, sizeof(text), what))
+		return false;
+	if (strspn(text, "0123456789abcdefABCDEF:") != strlen(text) ||
+	    sscanf(text, "%4x:%4x:%4x:%4x%n", &g[0], &g[1], &g[2], &g[3], &n) !=
+		    4 ||
+	    text[n])
+		return ur_json_unexpected(&p->j, at, what);
+	*out = (uint64_t)g[0] << 48 | (uint64_t)g[1] << 32 |
+	       (uint64_t)g[2] << 16 | g[3];
+	return *out != 0 || ur_json_unexpected(&p->j, at, what);
+}
+
+static bool take_node_guid(struct parse *p)
+{
+	return take_guid(p, &p->dev->node_guid);
+}
+
+static bool take_sys_guid(struct parse *p)
+{
+	return take_guid(p, &p->dev->sys_image_guid);
+}
+
+static bool take_personality(struct parse *p)
+{
+	static const struct key keys[] = {
+		{ "vendor_id", take_vendor },
+		{ "vendor_part_id", take_part },
+		{ "fw_ver", take_fw_ver },
+		{ "node_guid", take_node_guid },
+		{ "sys_image_guid", take_sys_guid },
+	};
+
+	return OBJECT(p, keys, "an object");
+}
+
+/* What must be there, and what must not be twice. */
+static bool check_device(struct parse *p)
+{
+	struct ur_dev_spec *d = p->dev;
+
+	if (!*d->name)
+		return ur_json_fail_at(&p->j, p->dev_at,
+				       "expected a device with a \"name\", "
+				       "found one without");
+	if (!p->has_kind)
+		return ur_json_fail_at(&p->j, p->dev_at,
+				       "expected a device with a \"kind\", "
+				       "found one without");
+	d->rank = 0;
+	for (const struct ur_dev_spec *o = p->c->devices; o < d; o++) {
+		if (o->kind != d->kind)
+			continue;
+		d->rank++;
+		if (*d->netdev && !strcmp(o->netdev, d->netdev))
+			return ur_json_fail_at(
+				&p->j, p->dev_at,
+				"expected one device of a kind on an "
+				"interface, found %s and %s on %s",
+				o->name, d->name, d->netdev);
+	}
+	return true;
+}
+
+static bool take_device(struct parse *p)
+{
+	static const struct key keys[] = {
+		{ "name", take_name },
+		{ "kind", take_kind },
+		{ "interface", take_interface },
+		{ "addresses", take_addresses },
+		{ "mtu", take_mtu },
+		{ "backend", take_backend },
+		{ "limits", take_limits },
+		{ "personality", take_personality },
+	};
+
+	p->dev_at = ur_json_mark(&p->j);
+	p->has_kind = false;
+	if (p->c->count == UR_MAX_DEVICES)
+		return ur_json_fail_at(&p->j, p->dev_at,
+				       "expected at most %u devices, "
+				       "found more",
+				       UR_MAX_DEVICES);
+	p->dev = &p->c->devices[p->c->count];
+	ur_dev_spec_default(p->dev, UR_DEV_ROCE);
+	p->dev->name[0] = '\0';
+	p->dev->index = p->c->count;
+	if (!OBJECT(p, keys, "a device, an object") || !check_device(p))
+		return false;
+	p->c->count++;
+	return true;
+}
+
+static bool take_devices(struct parse *p)
+{
+	size_t at = ur_json_mark(&p->j);
+
+	if (!ur_json_open_array(&p->j, "a list of devices"))
+		return false;
+	while (ur_json_element(&p->j))
+		if (!take_device(p))
+			return false;
+	if (!p->j.failed && !p->c->count)
+		return ur_json_fail_at(&p->j, at,
+				       "expected at least one device, "
+				       "found an empty list");
+	return !p->j.failed;
+}
+
+static bool take_file(struct parse *p)
+{
+	static const struct key keys[] = { { "devices", take_devices } };
+	size_t at = ur_json_mark(&p->j);
+
+	if (!OBJECT(p, keys, "an object with the key devices"))
+		return false;
+	if (!p->c->count)
+		return ur_json_fail_at(&p->j, at,
+				       "expected the key devices, found an "
+				       "empty object");
+	return ur_json_end(&p->j);
+}
+
+int ur_config_parse(struct ur_config *c, const char *file, const char *text,
+		    size_t len, char why[UR_CONFIG_WHY_LEN])
+{
+	struct ur_config *new = calloc(1, sizeof(*new));
+	struct parse p = { .c = new };
+	unsigned int line, column;
+	bool ok;
+
+	if (!new) {
+		snprintf(why, UR_CONFIG_WHY_LEN, "%s: out of memory", file);
+		return -ENOMEM;
+	}
+	ur_json_init(&p.j, text, len);
+	ok = take_file(&p);
+	if (ok) {
+		*c = *new;
+	} else {
+		ur_json_place(&p.j, &line, &column);
+		snprintf(why, UR_CONFIG_WHY_LEN, "%s:%u:%u: %s", file, line,
+			 column, p.j.why);
+	}
+	free(new);
+	return ok ? 0 : -EINVAL;
+}

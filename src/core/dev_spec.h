@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a device is to be: its name, what it is bound to, what it says. */
+#ifndef UR_CORE_DEV_SPEC_H
+#define UR_CORE_DEV_SPEC_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define UR_GID_TABLE_LEN 64u
+#define UR_MAX_DEVICES	 16u /* of a process */
+#define UR_DEV_NAME_LEN	 64u
+#define UR_DEV_FW_LEN	 64u
+
+/* What a device speaks.  By default each kind is one device, listed in this
+ * order. */
+enum ur_dev_kind {
+	UR_DEV_ROCE,
+	UR_DEV_IWARP,
+	UR_DEV_KINDS,
+};
+
+/*
+ * Limits that can be lowered: each is X(name of the key and field, the most).
+ * The first six count objects of a process, the others are entries of one.
+ */
+#define UR_DEV_LIMITS(X)                                                       \
+	X(max_qp, UR_MAX_QP_PER_LANE)                                          \
+	X(max_cq, UR_MAX_CQ)                                                   \
+	X(max_srq, UR_MAX_SRQ)                                                 \
+	X(max_mr, UR_MAX_MR)                                                   \
+	X(max_pd, UR_MAX_PD)                                                   \
+	X(max_ah, UR_MAX_AH)                                                   \
+	X(max_qp_wr, UR_MAX_WR)                                                \
+	X(max_srq_wr, UR_MAX_SRQ_WR)                                           \
+	X(max_cqe, UR_MAX_CQE)
+
+struct ur_dev_limits {
+#define UR_DEV_LIMIT_FIELD(name, most) uint32_t name;
+	UR_DEV_LIMITS(UR_DEV_LIMIT_FIELD)
+#undef UR_DEV_LIMIT_FIELD
+};
+
+struct ur_dev_spec {
+	char name[UR_DEV_NAME_LEN];
+	enum ur_dev_kind kind;
+	uint32_t index;		  /* in the list of devices */
+	uint32_t rank;		  /* among those of its kind */
+	char netdev[IF_NAMESIZE]; /* bound to that interface; "": to none */
+	uint32_t naddrs;	  /* bound to these addresses; 0: to none */
+	uint8_t addrs[UR_GID_TABLE_LEN][16];
+	uint8_t max_mtu; /* code of the largest path MTU */
+	uint32_t vendor_id;
+	uint32_t vendor_part_id;
+	char fw_ver[UR_DEV_FW_LEN]; /* "": the version of urnic */
+	uint64_t node_guid;	    /* in host order; 0: made of the host's */
+	uint64_t sys_image_guid;    /* 0: the node's */
+	struct ur_dev_limits max;
+};
+
+/* The device that there is of a kind if nobody says otherwise. */
+void ur_dev_spec_default(struct ur_dev_spec *s, enum ur_dev_kind kind);
+
+/* "urnic0", "urniw0" */
+const char *ur_dev_kind_name(enum ur_dev_kind kind);
+
+/* URNIC_DEVICES, names with commas between, says which devices there are;
+ * without it all. */
+bool ur_dev_name_enabled(const char *name);
+
+static inline bool ur_dev_spec_is_bound(const struct ur_dev_spec *s)
+{
+	return s->netdev[0] != '\0';
+}
+
+#endif

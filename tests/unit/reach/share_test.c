@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Private memory that is turned into shared memory while the application has
+ * it: nothing that the application does with it may show the difference.
+ */
+#include "rig.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "reach/share.h"
+
+#define SIZE 8192u
+
+static int setup(void **state)
+{
+	static struct rig rig;
+
+	rig_start(&rig);
+	*state = &rig;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	rig_stop(*state);
+	return 0;
+}
+
+static void fill(struct target *t, struct call *c)
+{
+	for (size_t i = 0; i < t->size; i++)
+		t->mem[i] = (uint8_t)(i * 13 + 5);
+}
+
+static void check_fill(struct target *t, struct call *c)
+{
+	for (size_t i = 8; i < t->size; i++)
+		c->out[0] += t->mem[i] != (uint8_t)(i * 13 + 5);
+}
+
+/* What the application's next call does; out: was there a wish? */
+static void enter_adapter(struct target *t, struct call *c)
+{
+	c->out[0] = ur_share_wished(t->own);
+	ur_share_do(t->own);
+}
+
+/* Traffic until the target knows of the wish; false: there is none. */
+static bool use_much(struct rig *r, struct region m)
+{
+	uint64_t w;
+
+	ur_reach_by_kernel(r->reach, false);
+	rig_warm(r, m.key, m.va);
+	for (int i = 0; i < 300; i++)
+		rig_read(r, m, 0, &w, 8);
+	for (int i = 0; i < 100; i++)
+		if (rig_call(r, enter_adapter, 0, 0, 0))
+			return true;
+	return false;
+}
+
+/* Is it mapped after the wish was heard? */
+static bool is_mapped(struct rig *r, struct region m)
+{
+	uint64_t w;
+
+	rig_warm(r, m.key, m.va);
+	return rig_read(r, m, 0, &w, 8) == 0;
+}
+
+static struct region shared(struct rig *r, enum kind kind)
+{
+	struct region m = rig_region(r, kind, SIZE, RIG_REMOTE);
+
+	rig_call(r, fill, 0, 0, 0);
+	assert_true(use_much(r, m));
+	assert_true(is_mapped(r, m));
+	assert_int_equal(rig_call(r, check_fill, 0, 0, 0), 0);
+	return m;
+}
+
+static void check_both_ways(struct rig *r, struct region m)
+{
+	uint64_t w = 0x1234, back = 0;
+
+	assert_int_equal(rig_write(r, m, 0, &w, 8), 0);
+	assert_int_equal(rig_peek(r, 0), 0x1234);
+	rig_poke(r, 0, 0x5678);
+	assert_int_equal(rig_read(r, m, 0, &back, 8), 0);
+	assert_int_equal(back, 0x5678);
+	assert_int_equal(rig_call(r, check_fill, 0, 0, 0), 0);
+}
+
+static void test_shared(void **state)
+{
+	struct rig *r = *state;
+
+	check_both_ways(r, shared(r, KIND_MALLOC));
+	rig_dereg(r);
+	check_both_ways(r, shared(r, KIND_HEAP));
+}
+
+static void *other_thread(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+static void start_thread(struct target *t, struct call *c)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, other_thread, NULL);
+}
+
+static void start_own_thread(struct target *t, struct call *c)
+{
+	start_thread(t, c);
+	ur_share_thread_begin();
+}
+
+static void lock_memory(struct target *t, struct call *c)
+{
+	mlock(t->mem, t->size);
+}
+
+static void advise(struct target *t, struct call *c)
+{
+	madvise(t->mem, t->size, MADV_DONTFORK);
+}
+
+static void protect(struct target *t, struct call *c)
+{
+	mprotect(t->mem, 4096, PROT_READ);
+}
+
+static void start_aio(struct target *t, struct call *c)
+{
+	unsigned long context = 0;
+
+	c->out[0] = (uint64_t)syscall(SYS_io_setup, 4, &context);
+}
+
+static void start_uring(struct target *t, struct call *c)
+{
+	uint8_t params[120] = { 0 };
+
+	c->out[0] = syscall(SYS_io_uring_setup, 4, params) < 0;
+}
+
+static void limit_files(struct target *t, struct call *c)
+{
+	const struct rlimit r = { 1 << 20, 1 << 20 };
+
+	setrlimit(RLIMIT_FSIZE, &r);
+}
+
+/* Whatever makes it unsafe: then all stays as it was. */
+static void test_refused(void **state)
+{
+	target_fn *const why[] = { start_thread, lock_memory, advise,
+				   protect,	 start_aio,   start_uring,
+				   limit_files };
+
+	for (size_t i = 0; i < sizeof(why) / sizeof(why[0]); i++) {
+		struct rig r;
+		struct region m;
+
+		rig_start(&r);
+		m = rig_region(&r, KIND_MALLOC, SIZE, RIG_REMOTE);
+		rig_call(&r, fill, 0, 0, 0);
+		/* Not to be had here: nothing to see. */
+		if (rig_call(&r, why[i], 0, 0, 0) == 0) {
+			assert_true(use_much(&r, m));
+			assert_false(is_mapped(&r, m));
+			assert_int_equal(rig_call(&r, check_fill, 0, 0, 0), 0);
+		}
+		rig_stop(&r);
+	}
+}
+
+static void test_own_threads(void **state)
+{
+	struct rig *r = *state;
+
+	rig_call(r, start_own_thread, 0, 0, 0);
+	check_both_ways(r, shared(r, KIND_HEAP));
+}
+
+static void test_switched_off(void **state)
+{
+	struct rig r;
+	struct region m;
+
+	setenv("URNIC_SHARE", "0", 1);
+	rig_start(&r);
+	unsetenv("URNIC_SHARE");
+	m = rig_region(&r, KIND_MALLOC, SIZE, RIG_REMOTE);
+	assert_false(use_much(&r, m));
+	rig_stop(&r);
+}
+
+static void test_large(void **state)
+{
+	struct rig *r = *state;
+	struct region m =
+		rig_region(r, KIND_MALLOC, UR_SHARE_MAX + 1, RIG_REMOTE);
+
+	assert_false(use_much(r, m));
+}
+
+/* Forks, and has the child wait until it is told to look. */
+static int child_go[2], child_says[2];
+
+static void fork_it(struct target *t, struct call *c)
+{
+	uint64_t word;
+
+	if (pipe(child_go) || pipe(child_says))
+		abort();
+	if (fork() == 0) {
+		if (read(child_go[0], &word, 8) != 8)
+			_exit(1);
+		memcpy(&word, t->mem, 8);
+		memset(t->mem, 0xcc, t->size);
+		if (write(child_says[1], &word, 8) != 8)
+			_exit(1);
+		_exit(0);
+	}
+}
+
+static void ask_child(struct target *t, struct call *c)
+{
+	if (write(child_go[1], &c->out[0], 8) != 8 ||
+	    read(child_says[0], &c->out[0], 8) != 8)
+		abort();
+	wait(NULL);
+}
+
+static void test_fork(void **state)
+{
+	struct rig *r = *state;
+	struct region m = shared(r, KIND_HEAP);
+	uint64_t w = 2;
+
+	rig_poke(r, 0, 1);
+	rig_call(r, fork_it, 0, 0, 0);
+	assert_int_equal(rig_write(r, m, 0, &w, 8), 0);
+	assert_int_equal(rig_call(r, ask_child, 0, 0, 0), 1);
+	assert_int_equal(rig_peek(r, 0), 2);
+	check_both_ways(r, m);
+}
+
+static void close_all(struct target *t, struct call *c)
+{
+	for (int fd = 3; fd < 64; fd++)
+		if (fd != t->sock && fd != t->control)
+			close(fd);
+}
+
+/* The descriptors that we keep may be gone. */
+static void test_fork_closed(void **state)
+{
+	struct rig *r = *state;
+
+	shared(r, KIND_MALLOC);
+	rig_poke(r, 0, 1);
+	rig_call(r, close_all, 0, 0, 0);
+	rig_call(r, fork_it, 0, 0, 0);
+	rig_poke(r, 0, 2);
+	assert_int_equal(rig_call(r, ask_child, 0, 0, 0), 1);
+	assert_int_equal(rig_call(r, check_fill, 0, 0, 0), 0);
+}
+
+static void fork_protected(struct target *t, struct call *c)
+{
+	pid_t pid;
+	int status;
+
+	mprotect(t->mem, 4096, PROT_NONE);
+	munmap(t->mem + 4096, 4096);
+	pid = fork();
+	if (pid == 0) {
+		mprotect(t->mem, 4096, PROT_READ);
+		_exit(t->mem[100] != (uint8_t)(100 * 13 + 5));
+	}
+	waitpid(pid, &status, 0);
+	c->out[0] = (uint64_t)status;
+}
+
+static void test_fork_protected(void **state)
+{
+	struct rig *r = *state;
+
+	shared(r, KIND_MALLOC);
+	assert_int_equal(rig_call(r, fork_protected, 0, 0, 0), 0);
+}
+
+/* System calls, growing, moving: as with memory that nobody touched. */
+static void use_it(struct target *t, struct call *c)
+{
+	uint8_t *grown;
+	int p[2];
+
+	if (pipe(p) || write(p[1], "from a pipe", 11) != 11)
+		abort();
+	c->out[0] += read(p[0], t->mem + 4090, 11) != 11;
+	c->out[0] += memcmp(t->mem + 4090, "from a pipe", 11) != 0;
+	grown = mremap(t->mem, t->size, 64 * SIZE, MREMAP_MAYMOVE);
+	if (grown == MAP_FAILED)
+		abort();
+	c->out[0] += memcmp(grown + 4090, "from a pipe", 11) != 0;
+	for (size_t i = SIZE; i < 64 * SIZE; i++)
+		c->out[0] += grown[i] != 0;
+	memset(grown, 1, 64 * SIZE);
+	c->out[0] += (uint64_t)munmap(grown, 64 * SIZE);
+}
+
+static void test_used(void **state)
+{
+	struct rig *r = *state;
+
+	shared(r, KIND_MALLOC);
+	assert_int_equal(rig_call(r, use_it, 0, 0, 0), 0);
+}
+
+static void use_heap(struct target *t, struct call *c)
+{
+	void *parts[200];
+	uint8_t *big;
+
+	t->mem = realloc(t->mem, SIZE * 2);
+	for (size_t i = 8; i < SIZE; i++)
+		c->out[0] += t->mem[i] != (uint8_t)(i * 13 + 5);
+	free(t->mem);
+	for (int i = 0; i < 200; i++)
+		parts[i] = memset(malloc(1000), i, 1000);
+	for (int i = 0; i < 200; i++)
+		free(parts[i]);
+	malloc_trim(0);
+	big = calloc(1, 100000);
+	for (int i = 0; i < 100000; i++)
+		c->out[0] += big[i] != 0;
+	free(big);
+}
+
+static void test_heap(void **state)
+{
+	struct rig *r = *state;
+
+	shared(r, KIND_HEAP);
+	rig_dereg(r);
+	assert_int_equal(rig_call(r, use_heap, 0, 0, 0), 0);
+}
+
+/* A handler of the application that writes to the memory at any moment. */
+static uint64_t *counter;
+static uint64_t runs;
+
+static void on_alarm(int sig)
+{
+	runs++;
+	if (counter)
+		++*(volatile uint64_t *)counter;
+}
+
+static void start_alarms(struct target *t, struct call *c)
+{
+	const struct itimerval often = { { 0, 53 }, { 0, 53 } };
+
+	signal(SIGALRM, on_alarm);
+	setitimer(ITIMER_REAL, &often, NULL);
+}
+
+static void count_on(struct target *t, struct call *c)
+{
+	counter = NULL;
+	runs = *(uint64_t *)(void *)t->mem;
+	counter = (uint64_t *)(void *)t->mem;
+}
+
+static void count_off(struct target *t, struct call *c)
+{
+	sigset_t alarms;
+
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
+	sigprocmask(SIG_BLOCK, &alarms, NULL);
+	c->out[0] = *counter != runs;
+	counter = NULL;
+	sigprocmask(SIG_UNBLOCK, &alarms, NULL);
+}
+
+static void test_signals(void **state)
+{
+	struct rig *r = *state;
+
+	rig_call(r, start_alarms, 0, 0, 0);
+	for (int i = 0; i < 30; i++) {
+		struct region m =
+			rig_region(r, KIND_MALLOC, SIZE * 8, RIG_REMOTE);
+
+		rig_call(r, count_on, 0, 0, 0);
+		assert_true(use_much(r, m));
+		assert_true(is_mapped(r, m));
+		assert_int_equal(rig_call(r, count_off, 0, 0, 0), 0);
+		rig_dereg(r);
+	}
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(test_shared),
+		T(test_own_threads),
+		T(test_large),
+		T(test_fork),
+		T(test_fork_closed),
+		T(test_fork_protected),
+		T(test_used),
+		T(test_heap),
+		T(test_signals),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_switched_off),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* urnic check-config: would this file do, and what would there be? */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "config/config.h"
+#include "urnic.h"
+
+static const char usage[] =
+	"usage: urnic check-config [FILE]\n"
+	"Checks FILE, else the one that programs would read, and lists the\n"
+	"devices that it defines.\n";
+
+static void print_device(const struct ur_dev_spec *s)
+{
+	char addr[UR_ADDR_TEXT];
+
+	printf("%s  %s", s->name, s->kind == UR_DEV_IWARP ? "iWARP" : "RoCEv2");
+	if (ur_dev_spec_is_bound(s))
+		printf("  on %s", s->netdev);
+	for (uint32_t i = 0; i < s->naddrs; i++) {
+		ur_tool_addr(s->addrs[i], addr);
+		printf("%s%s", i ? ", " : "  on ", addr);
+	}
+	if (!ur_dev_spec_is_bound(s) && !s->naddrs)
+		printf("  on all addresses");
+	putchar('\n');
+}
+
+int ur_cmd_check_config(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c = getopt_long(argc, argv, "h", options, NULL);
+	char why[UR_CONFIG_WHY_LEN];
+	struct ur_config config;
+	const char *file;
+
+	if (c != -1 || argc - optind > 1) {
+		fputs(usage, c == 'h' ? stdout : stderr);
+		return c == 'h' ? 0 : 2;
+	}
+	file = optind < argc ? argv[optind] : ur_config_file();
+	if (!file) {
+		puts("there is no " UR_CONFIG_FILE ": the devices are");
+		ur_config_default(&config);
+	} else if (ur_config_read(&config, file, why)) {
+		fprintf(stderr, "%s\n", why);
+		return 1;
+	}
+	for (uint32_t i = 0; i < config.count; i++)
+		print_device(&config.devices[i]);
+	return 0;
+}
