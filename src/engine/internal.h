@@ -156,8 +156,8 @@ struct ur_adapter {
 	const struct ur_lane_ops *ops; /* of its protocol */
 	struct ur_dev dev;
 	struct ur_mr_table mrs;
-	struct ur_srq_table *srqs;	  /* NULL: the device has no XRC */
-	struct ur_export *export; /* what peers of this host may do; or NULL */
+	struct ur_srq_table *srqs; /* NULL: the device has no XRC */
+	struct ur_export *export;  /* what peers of this host may do; or NULL */
 	struct ur_client *_Atomic client; /* NULL until the first lane */
 	struct ur_moderator moderator;
 	/* Lanes that queue pairs share, by turns; the others belong to thread

@@ -141,6 +141,44 @@ static struct ur_lane *lane_among(const struct ur_adapter *a, uint16_t slot)
 	return NULL;
 }
 
+/* Every lane of the process, or as many as are free before one that is not. */
+static unsigned int hold_lanes(struct ur_lane **held, unsigned int max,
+			       bool *all)
+{
+	unsigned int n = 0;
+
+	*all = true;
+	for (uint32_t k = 0; k < UR_MAX_DEVICES; k++) {
+		const struct ur_adapter *a = ur_process_adapter(k);
+		uint32_t count = a ? atomic_load(&a->lane_count) : 0;
+
+		for (uint32_t i = 0; i < count; i++) {
+			struct ur_lane *l = atomic_load(&a->lanes[i]);
+
+			if (n == max || !ur_trylock(&l->lock)) {
+				*all = false;
+				return n;
+			}
+			held[n++] = l;
+		}
+	}
+	return n;
+}
+
+#define SHARE_LANES 16u /* a process of one thread has few */
+
+void ur_near_share_now(struct ur_export *e)
+{
+	struct ur_lane *held[SHARE_LANES];
+	bool all;
+	unsigned int n = hold_lanes(held, SHARE_LANES, &all);
+
+	if (all)
+		ur_share_do(e);
+	while (n)
+		ur_lane_unlock(held[--n]);
+}
+
 static struct ur_lane *lane_of(uint16_t slot)
 {
 	for (uint32_t k = 0; k < UR_MAX_DEVICES; k++) {

@@ -14,10 +14,10 @@
 #include <poll.h>
 #include <stdint.h>
 
+#include "engine/internal.h"
+#include "reach/share.h"
+
 struct json_object;
-struct ur_adapter;
-struct ur_client;
-struct ur_lane;
 struct ur_roce_config;
 
 #define UR_NEAR_MAX 256u /* channels of a process */
@@ -27,6 +27,15 @@ void ur_near_prepare(struct ur_adapter *a);
 
 /* Before the protocol is made: may lanes of this process have channels? */
 void ur_near_configure(struct ur_lane *l, struct ur_roce_config *cfg);
+
+/* Called by the application, without a lane: make memory that peers use such
+ * that they can map it, if they wish so (reach/share.h). */
+void ur_near_share_now(struct ur_export *e);
+static inline void ur_near_share(const struct ur_adapter *a)
+{
+	if (a->export && ur_share_wished(a->export))
+		ur_near_share_now(a->export);
+}
 
 /* The watcher's part: its descriptors (at most UR_NEAR_MAX), and what to do
  * when some are readable, or it was woken. */

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "engine/cm_hook.h"
 #include "engine/internal.h"
+#include "engine/near.h"
 #include "roce/near.h"
 
 #define GATHER_MAX	 32u
@@ -203,6 +204,7 @@ static bool kick_near(struct ur_lane *l, struct ur_qp *qp)
 	if (!qp->is_near || ur_doorbell_is_rung(&l->doorbell))
 		return false;
 	ur_lane_unlock(l);
+	ur_near_share(l->adapter);
 	return true;
 }
 
@@ -365,6 +367,7 @@ void ur_adapter_poll(struct ur_adapter *a, struct ur_cq *cq)
 
 	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
 		return;
+	ur_near_share(a);
 	while (lanes)
 		poll_lane(next_lane(a, &lanes), cq);
 }

@@ -24,6 +24,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -31,6 +32,7 @@
 #include "base/log.h"
 #include "base/timer.h"
 #include "engine/internal.h"
+#include "reach/share.h"
 #include "roce/near.h"
 
 #define SPIN_MAX_NS	20000u
@@ -359,21 +361,45 @@ static void block_signals(sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, &set, old);
 }
 
+struct start {
+	void *(*fn)(void *);
+	void *arg;
+};
+
+/* Memory is shared in place only while no thread but ours runs beside. */
+static void *thread_main(void *arg)
+{
+	struct start s = *(struct start *)arg;
+	void *ret;
+
+	free(arg);
+	ur_share_thread_begin();
+	ret = s.fn(s.arg);
+	ur_share_thread_end();
+	return ret;
+}
+
 int ur_thread_start(pthread_t *t, const char *name, void *(*fn)(void *),
 		    void *arg)
 {
+	struct start *s = malloc(sizeof(*s));
 	pthread_attr_t attr;
 	sigset_t old;
 	int err;
 
+	if (!s)
+		return -ENOMEM;
+	*s = (struct start){ fn, arg };
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	block_signals(&old);
-	err = pthread_create(t, &attr, fn, arg);
+	err = pthread_create(t, &attr, thread_main, s);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
-	if (!err)
+	if (err)
+		free(s);
+	else
 		pthread_setname_np(*t, name);
 	return -err;
 }
