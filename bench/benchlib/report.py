@@ -338,6 +338,9 @@ SHORT = (('SEND 8 B', 'send lat', 8), ('SEND 64 B', 'send rate', 64),
 def write(run, where):
     """Every file of a report into a directory but results.json."""
     os.makedirs(where, exist_ok=True)
+    for name in os.listdir(where):
+        if name.endswith('.svg'):
+            os.remove(os.path.join(where, name))
     for name, svg in run.charts().items():
         with open(os.path.join(where, name), 'w', encoding='utf-8') as f:
             f.write(svg)

@@ -83,6 +83,9 @@ struct ur_cq {
 	_Atomic uint64_t lanes; /* bit i: lane i has a QP on this queue */
 	_Atomic uint32_t users; /* QPs attached: destroying needs 0 */
 	const struct ur_ring_source *home; /* of the ring; NULL: our own */
+	/* For who looks at an adapter from outside; the engine's, as its lock */
+	struct ur_list listed;
+	uint32_t handle;
 };
 
 /*

@@ -359,6 +359,22 @@ int ur_mr_create_null(struct ur_mr_table *t, struct ur_pd *pd,
 }
 
 /* Under the lock nobody removes it, so it need not be held by a lane. */
+void ur_mr_for_each(struct ur_mr_table *t,
+		    void (*fn)(void *arg, const struct ur_mr *mr), void *arg)
+{
+	const struct ur_mr_slots *s;
+
+	ur_lock(&t->lock);
+	s = slots_of(t);
+	for (uint32_t i = 0; i <= s->mask; i++) {
+		const struct ur_mr *mr = slot_get(s, i);
+
+		if (mr && mr != &tombstone)
+			fn(arg, mr);
+	}
+	ur_unlock(&t->lock);
+}
+
 int ur_mr_peek(struct ur_mr_table *t, uint32_t key, struct ur_mr *out)
 {
 	const struct ur_mr *mr;

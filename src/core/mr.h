@@ -125,6 +125,10 @@ int ur_mr_table_add(struct ur_mr_table *t, struct ur_mr *mr, uint32_t *count,
 void ur_mr_table_remove(struct ur_mr_table *t, struct ur_mr *mr,
 			uint32_t *count);
 
+/* Call fn for every region and window that has a key, under the table's lock. */
+void ur_mr_for_each(struct ur_mr_table *t,
+		    void (*fn)(void *arg, const struct ur_mr *mr), void *arg);
+
 /* For callers without a lane: a copy of the region as it is now; -ENOENT. */
 int ur_mr_peek(struct ur_mr_table *t, uint32_t key, struct ur_mr *out);
 

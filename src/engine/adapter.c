@@ -59,6 +59,8 @@ int ur_adapter_create(const struct ur_dev_spec *spec, struct ur_adapter **out)
 		return -ENOMEM;
 	ur_lock_init(&a->lock);
 	ur_moderator_init(&a->moderator);
+	ur_lock_init(&a->cqs_lock);
+	ur_list_init(&a->cqs);
 	a->want_lanes = lanes_wanted();
 	a->ops = ops_of[spec->kind];
 	err = ur_dev_init(&a->dev, spec);
@@ -448,6 +450,20 @@ void ur_adapter_violations(struct ur_adapter *a, uint32_t *pkeys,
 		*qkeys += (uint32_t)ur_roce_counters(l->roce)->drop_qkey;
 		ur_lane_unlock(l);
 	}
+}
+
+void ur_adapter_cq_list(struct ur_adapter *a, struct ur_cq *cq)
+{
+	ur_lock(&a->cqs_lock);
+	ur_list_add_tail(&a->cqs, &cq->listed);
+	ur_unlock(&a->cqs_lock);
+}
+
+void ur_adapter_cq_unlist(struct ur_adapter *a, struct ur_cq *cq)
+{
+	ur_lock(&a->cqs_lock);
+	ur_list_del(&cq->listed);
+	ur_unlock(&a->cqs_lock);
 }
 
 void ur_adapter_cq_moderate(struct ur_adapter *a, struct ur_cq *cq,

@@ -102,6 +102,11 @@ void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq);
 void ur_adapter_cq_moderate(struct ur_adapter *a, struct ur_cq *cq,
 			    uint32_t count, uint32_t period_us);
 
+/* `urnic show` lists the queue from now on, or no longer; cq->handle is what
+ * it is called. */
+void ur_adapter_cq_list(struct ur_adapter *a, struct ur_cq *cq);
+void ur_adapter_cq_unlist(struct ur_adapter *a, struct ur_cq *cq);
+
 /* Packets with a foreign P_Key or Q_Key that this process has seen. */
 void ur_adapter_violations(struct ur_adapter *a, uint32_t *pkeys,
 			   uint32_t *qkeys);

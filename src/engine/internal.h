@@ -160,6 +160,8 @@ struct ur_adapter {
 	struct ur_export *export;  /* what peers of this host may do; or NULL */
 	struct ur_client *_Atomic client; /* NULL until the first lane */
 	struct ur_moderator moderator;
+	struct ur_lock cqs_lock; /* outside a queue's; guards the next */
+	struct ur_list cqs;	 /* ur_cq.listed */
 	/* Lanes that queue pairs share, by turns; the others belong to thread
 	 * domains. */
 	uint32_t want_lanes;

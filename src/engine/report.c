@@ -9,7 +9,8 @@
  *             "rq_psn":1}, …],
  *     "counters":{"sent_pkts":0, …}}]}
  *
- * Connections of RoCE stand beside the lanes (cm_report.c).
+ * Connections of RoCE stand beside the lanes (cm_report.c), as do each
+ * device's completion queues and memory regions (report_obj.c).
  *
  * A lane of iWARP has no rx_ and tx_ fields; its QPs have "local" and "peer",
  * the addresses of their connections.
@@ -106,6 +107,7 @@ static void add_lanes(struct json_object *lanes, struct ur_adapter *a)
 size_t ur_report(void *arg, char *buf, size_t cap)
 {
 	struct json_object *root = json_object_new_object();
+	struct json_object *devices = json_object_new_array();
 	struct json_object *lanes = json_object_new_array();
 	const char *text;
 	size_t len;
@@ -115,10 +117,13 @@ size_t ur_report(void *arg, char *buf, size_t cap)
 	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++) {
 		struct ur_adapter *a = ur_process_adapter(k);
 
-		if (a)
-			add_lanes(lanes, a);
+		if (!a)
+			continue;
+		add_lanes(lanes, a);
+		json_object_array_add(devices, ur_report_objects(a));
 	}
 	json_object_object_add(root, "lanes", lanes);
+	json_object_object_add(root, "devices", devices);
 	ur_cm_roce_report(root);
 	text = json_object_to_json_string_length(root, JSON_C_TO_STRING_PLAIN,
 						 &len);

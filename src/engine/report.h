@@ -24,4 +24,8 @@ void ur_report_gid(struct json_object *o, const char *key,
 struct json_object *ur_report_qp(struct ur_report_qps *list,
 				 const struct ur_qp *qp);
 
+/* report_obj.c: queues and regions of an adapter, which belong to no lane. */
+struct ur_adapter;
+struct json_object *ur_report_objects(struct ur_adapter *a);
+
 #endif

@@ -24,7 +24,7 @@
 
 struct ur_export;
 
-#define UR_EXPORT_PATIENCE_NS 2000000000ll
+#define UR_EXPORT_PATIENCE_NS 2000000000LL
 
 /* NULL: no memory, limits, or a kernel without seals; then there is none. */
 struct ur_export *ur_export_create(void);

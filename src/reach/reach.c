@@ -315,6 +315,7 @@ int ur_reach_read(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
 	return move(r, op, iov, niov);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the request's own fields */
 int ur_reach_atomic(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
 		    uint32_t rkey, uint64_t va, bool cas, uint64_t compare_add,
 		    uint64_t swap, uint64_t *old)

@@ -20,9 +20,9 @@ static const uint64_t *words_of_const(const struct ur_seg_entry *e)
 /* QP numbers differ in a few bits, keys in all: spread either. */
 static uint32_t hash(uint32_t key)
 {
-	uint64_t h = key * 0x9e3779b97f4a7c15ull;
+	uint64_t h = key * 0x9e3779b97f4a7c15ULL;
 
-	h = (h ^ h >> 32) * 0x9e3779b97f4a7c15ull;
+	h = (h ^ h >> 32) * 0x9e3779b97f4a7c15ULL;
 	return (uint32_t)(h >> 32);
 }
 

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UR_SEG_MAGIC  0x74726f7078656e75ull /* "unexport" */
+#define UR_SEG_MAGIC  0x74726f7078656e75ULL /* "unexport" */
 #define UR_SEG_LEVELS 4u
 #define UR_SEG_GROUP  8u
 #define UR_SEG_SLOTS  (0x400u + 0x2000u + 0x10000u + 0x80000u)

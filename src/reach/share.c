@@ -23,7 +23,7 @@
 #include "reach/share_internal.h"
 
 /* Room for mremap() to grow a mapping into fresh pages, as it could before. */
-#define FILE_BYTES (1ll << 40)
+#define FILE_BYTES (1LL << 40)
 
 static bool switched_on(void)
 {

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "reach/maps.h"
 #include "reach/share.h"
 #include "reach/share_internal.h"
 
@@ -117,20 +118,15 @@ static bool descriptors_ok(void)
 	return ok;
 }
 
-/* Path of a line of /proc/self/maps; "" if there is none. */
-static const char *path_of(const char *line)
-{
-	int at = 0;
-
-	sscanf(line, "%*s %*s %*s %*s %*s %n", &at);
-	return line + at;
-}
-
 /* A device's memory, or a kernel's ring whose descriptor may be closed. */
-static bool mapping_ok(const char *line)
+static bool mapping_ok(char *line)
 {
-	const char *path = path_of(line);
+	struct ur_map m;
+	const char *path;
 
+	if (!ur_map_parse(line, &m))
+		return false;
+	path = m.path;
 	if (begins(path, "/dev/"))
 		return begins(path, "/dev/zero") || begins(path, "/dev/shm/");
 	return !begins(path, "/[aio]") && !begins(path, "anon_inode:");
@@ -178,52 +174,48 @@ bool ur_share_process_ok(void)
 static bool flags_ok(const char *line)
 {
 	static const char known[] = " rd wr mr mw me ac sd nr ";
-	char flag[8], with_blanks[12];
-	int at = 0, n;
 
-	while (sscanf(line + at, "%7s%n", flag, &n) == 1) {
-		snprintf(with_blanks, sizeof(with_blanks), " %s ", flag);
-		if (!strstr(known, with_blanks))
+	for (line += strspn(line, " "); *line > ' '; line += 3) {
+		const char flag[] = { ' ', line[0], line[1], ' ', 0 };
+
+		if (line[1] <= ' ' || line[2] != ' ' || !strstr(known, flag))
 			return false;
-		at += n;
 	}
 	return true;
 }
 
-/* A first line of a mapping in /proc/self/smaps. */
-static bool head_ok(const char *line, const char *prot)
+/* Private anonymous memory that can be read and written. */
+static bool head_ok(const struct ur_map *m)
 {
-	const char *path = path_of(line);
-
-	return strcmp(prot, "rw-p") == 0 &&
-	       (path[0] == '\n' || path[0] == 0 || begins(path, "[heap]") ||
-		begins(path, "[anon:"));
+	return strcmp(m->prot, "rw-p") == 0 &&
+	       (m->path[0] == 0 || strcmp(m->path, "[heap]") == 0 ||
+		begins(m->path, "[anon:"));
 }
 
 /* Our own stack is not ours to move. */
-static bool on_stack(unsigned long start, unsigned long end)
+static bool on_stack(const struct ur_map *m)
 {
-	uintptr_t here = (uintptr_t)&start;
+	uintptr_t here = (uintptr_t)&m;
 
-	return here >= start && here < end;
+	return here >= m->start && here < m->end;
 }
 
 bool ur_share_range_ok(uint64_t at, uint64_t end)
 {
 	FILE *smaps = fopen("/proc/self/smaps", "re");
-	unsigned long start = 0, stop = 0;
-	char *line = NULL, prot[5];
+	struct ur_map m = { .end = 0 }, next;
+	char *line = NULL;
 	size_t capacity = 0;
 	bool ok = smaps != NULL;
 
 	while (ok && at < end && getline(&line, &capacity, smaps) > 0) {
-		if (sscanf(line, "%lx-%lx %4s", &start, &stop, prot) == 3)
-			ok = stop <= at ||
-			     (start <= at && head_ok(line, prot) &&
-			      !on_stack(start, stop));
-		else if (stop > at && begins(line, "VmFlags:")) {
+		if (ur_map_parse(line, &next)) {
+			m = next;
+			ok = m.end <= at ||
+			     (m.start <= at && head_ok(&m) && !on_stack(&m));
+		} else if (m.end > at && begins(line, "VmFlags:")) {
 			ok = flags_ok(line + strlen("VmFlags:"));
-			at = stop;
+			at = m.end;
 		}
 	}
 	free(line);

@@ -13,11 +13,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "reach/maps.h"
 #include "reach/share.h"
 #include "reach/share_internal.h"
 
@@ -74,11 +74,10 @@ uint64_t ur_share_bytes(void)
 	return sum;
 }
 
-static const struct kept *kept_of(unsigned int major, unsigned int minor,
-				  unsigned long ino)
+static const struct kept *kept_of(const struct ur_map *m)
 {
 	for (uint32_t i = 0; i < nkept; i++)
-		if (kept[i].ino == ino && kept[i].dev == makedev(major, minor))
+		if (kept[i].ino == m->ino && kept[i].dev == m->dev)
 			return &kept[i];
 	return NULL;
 }
@@ -108,10 +107,9 @@ static ssize_t read_memory(void *to, uint64_t at, size_t len)
 }
 
 /* From the file, if we can: the mapping may be protected by now. */
-static void copy_piece(const struct kept *k, unsigned long start,
-		       unsigned long end, off_t offset, const char *prot)
+static void copy_piece(const struct kept *k, const struct ur_map *m)
 {
-	size_t len = end - start, done = 0;
+	size_t len = m->end - m->start, done = 0;
 	bool from_file = is_open(k);
 	uint8_t *copy = mmap(NULL, len, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -121,18 +119,19 @@ static void copy_piece(const struct kept *k, unsigned long start,
 		return;
 	}
 	while (done < len) {
-		ssize_t n = from_file ? pread(k->fd, copy + done, len - done,
-					      offset + (off_t)done)
-				      : read_memory(copy + done, start + done,
-						    len - done);
+		ssize_t n = from_file
+				    ? pread(k->fd, copy + done, len - done,
+					    (off_t)(m->offset + done))
+				    : read_memory(copy + done, m->start + done,
+						  len - done);
 
 		if (n <= 0)
 			break;
 		done += (size_t)n;
 	}
-	mprotect(copy, len, protection(prot));
+	mprotect(copy, len, protection(m->prot));
 	pieces[npieces++] =
-		(struct piece){ copy, (void *)(uintptr_t)start, len };
+		(struct piece){ copy, (void *)(uintptr_t)m->start, len };
 }
 
 static void copy_all(FILE *maps)
@@ -141,18 +140,14 @@ static void copy_all(FILE *maps)
 	size_t capacity = 0;
 
 	while (getline(&line, &capacity, maps) > 0) {
-		unsigned long start, end, offset, ino;
-		unsigned int major, minor;
 		const struct kept *k;
-		char prot[5];
+		struct ur_map m;
 
-		if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu", &start, &end,
-			   prot, &offset, &major, &minor, &ino) != 7 ||
-		    prot[3] != 's')
+		if (!ur_map_parse(line, &m) || m.prot[3] != 's')
 			continue;
-		k = kept_of(major, minor, ino);
+		k = kept_of(&m);
 		if (k)
-			copy_piece(k, start, end, (off_t)offset, prot);
+			copy_piece(k, &m);
 	}
 	free(line);
 }

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "reach/internal.h"
+#include "reach/maps.h"
 
 /* A run of mappings that follow each other in memory and in their object. */
 struct run {
@@ -28,32 +28,27 @@ struct run {
 	char path[4096];
 };
 
-/* One line of /proc/self/maps; false: not shared memory of an object. */
-static bool parse(const char *line, struct run *out)
+/* Shared memory of an object, which may begin a run. */
+static bool is_shared(const struct ur_map *m)
 {
-	unsigned int major, minor;
-	unsigned long start, end, offset, ino;
-	char prot[5];
-	int at = 0;
-
-	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu %n", &start, &end, prot,
-		   &offset, &major, &minor, &ino, &at) < 7)
-		return false;
-	*out = (struct run){
-		.start = start,
-		.first_end = end,
-		.end = end,
-		.offset = offset,
-		.dev = makedev(major, minor),
-		.ino = ino,
-		.writable = prot[1] == 'w',
-	};
-	strncpy(out->path, line + at, sizeof(out->path) - 1);
-	out->path[strcspn(out->path, "\n")] = 0;
-	return prot[0] == 'r' && prot[3] == 's' && ino != 0;
+	return m->prot[0] == 'r' && m->prot[3] == 's' && m->ino != 0;
 }
 
-static bool follows(const struct run *run, const struct run *next)
+static void run_begin(struct run *run, const struct ur_map *m)
+{
+	*run = (struct run){
+		.start = m->start,
+		.first_end = m->end,
+		.end = m->end,
+		.offset = m->offset,
+		.dev = m->dev,
+		.ino = m->ino,
+		.writable = m->prot[1] == 'w',
+	};
+	strncpy(run->path, m->path, sizeof(run->path) - 1);
+}
+
+static bool follows(const struct run *run, const struct ur_map *next)
 {
 	return next->start == run->end && next->dev == run->dev &&
 	       next->ino == run->ino &&
@@ -66,25 +61,22 @@ static bool read_maps(FILE *maps, uint64_t at, uint64_t end, struct run *run)
 	char *line = NULL;
 	size_t capacity = 0;
 	bool found = false, ok = false;
-	struct run next;
+	struct ur_map m;
 
-	while (getline(&line, &capacity, maps) > 0) {
-		bool shared = parse(line, &next);
-
-		if (next.end <= at)
+	while (!ok && getline(&line, &capacity, maps) > 0) {
+		if (!ur_map_parse(line, &m) || m.end <= at)
 			continue;
-		if (!shared || (found ? !follows(run, &next) : next.start > at))
+		if (!is_shared(&m) ||
+		    (found ? !follows(run, &m) : m.start > at))
 			break;
 		if (found) {
-			run->end = next.end;
-			run->writable = run->writable && next.writable;
+			run->end = m.end;
+			run->writable = run->writable && m.prot[1] == 'w';
 		} else {
-			*run = next;
+			run_begin(run, &m);
 		}
 		found = true;
 		ok = run->end >= end;
-		if (ok)
-			break;
 	}
 	free(line);
 	return ok;

@@ -18,9 +18,11 @@ static struct ur_guest *guest_of(struct ur_qp *qp)
 	return ur_container_of(qp, struct ur_guest, qp);
 }
 
+/* Why it failed; that it takes no more receives is said by the target. */
 static void on_event(struct ur_qp *qp, enum ur_event_type type)
 {
-	guest_of(qp)->event = (int)type;
+	if (type != UR_EVENT_QP_LAST_WQE_REACHED)
+		guest_of(qp)->event = (int)type;
 }
 
 static struct ur_guest *find(const struct ur_roce *r, uint32_t via,

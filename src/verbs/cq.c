@@ -36,6 +36,8 @@ static int cq_init(struct urv_cq *cq, struct urv_context *c, uint32_t cqe,
 	pthread_mutex_init(&cq->ibv.mutex, NULL);
 	pthread_cond_init(&cq->ibv.cond, NULL);
 	channel_use(channel, 1);
+	cq->core.handle = cq->ibv.handle;
+	ur_adapter_cq_list(c->adapter, &cq->core);
 	return 0;
 }
 
@@ -142,6 +144,8 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 		return urv_errno(-EBUSY);
 	if (cq->moderated && cq->generation == urv_generation)
 		ur_adapter_cq_moderate(c->adapter, &cq->core, 0, 0);
+	if (cq->generation == urv_generation)
+		ur_adapter_cq_unlist(c->adapter, &cq->core);
 	rc = ur_cq_fini(&cq->core);
 	if (rc)
 		return urv_errno(rc);

@@ -72,6 +72,9 @@ ROCE = {
     'mckey': ('mckey -m 239.81.1.1 -b {s}', 'mckey -m 239.81.1.1 -b {c} -s',
               DONE),
     'atomic_bw-R': perf('atomic_bw', '-n 100'),
+    # siw breaks at so many.
+    'ucmatose-200': (UCMA + '-b {s} -c 200 -C 2 -S 100',
+                     UCMA + '-s {s} -c 200 -C 2 -S 100', DONE),
 }
 # Rows that differ by CRC or by who speaks first.
 OTHER_SIW = ('rping', 'rping-65535', 'ucmatose', 'send_bw-R', 'write_bw-R',

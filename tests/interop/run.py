@@ -33,8 +33,9 @@ from peers import ROLES, Peers                 # noqa: E402
 
 GROUPS = ('verbs', 'cm', 'ends')
 SMOKE = re.compile(r'verbs/(rc-v4|ud-v6|icrc-v4|write-bw|loss-rc) '
-                   r'|cm/(rxe-(rping|udaddy|mckey)|siw-(rping|send_bw-R)|'
-                   r'siw-crc-rping) |ends/(rxe|siw)-killed ')
+                   r'|cm/(rxe-(rping|udaddy|mckey|sizes)|'
+                   r'siw-(rping|send_bw-R|sizes)|siw-crc-rping) '
+                   r'|ends/(rxe|siw)-killed ')
 SMOKE_SECONDS = 300
 
 

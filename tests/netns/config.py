@@ -5,6 +5,7 @@ import json
 import os
 import re
 import tempfile
+import time
 
 from harness.env import Case
 from harness.proc import Failure, Proc, Skip
@@ -172,7 +173,33 @@ def life(what, kind):
     return run
 
 
-CASES = [Case('listed', listed), Case('mistake', mistake),
+def shown(env):
+    """`urnic show` lists completion queues and memory regions."""
+    s = env.run(env.a, 'ibv_rc_pingpong', '-p', env.port(), '-e', '-s', 8192)
+    try:
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            for d in devices_shown(env):
+                if d['device'] == 'urnic0' and d['mrs']:
+                    cq, mr = d['cqs'][0], d['mrs'][0]
+                    if (cq['qps'], cq['channel'], mr['length'],
+                            d['mr_count'], d['mr_bytes']) != (
+                                2, True, 8192, 1, 8192):
+                        raise Failure(f'shown is {d}')
+                    expect(r'^ +mrs \(1\)', env.a.sh(env.urnic, 'show'))
+                    return
+            time.sleep(0.05)
+        raise Failure(f'no region is shown: {env.show(env.a)}')
+    finally:
+        s.end()
+
+
+def devices_shown(env):
+    for p in env.show(env.a)['processes']:
+        yield from p.get('report', {}).get('devices', [])
+
+
+CASES = [Case('shown', shown), Case('listed', listed), Case('mistake', mistake),
          Case('addresses', addresses)]
 CASES += [Case(f'{what}-{kind}', life(what, kind))
           for what in ('verbs', 'cm', 'port') for kind in ('roce', 'iwarp')]

@@ -191,6 +191,15 @@ void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq)
 	ur_fake.arms++;
 }
 
+void ur_adapter_cq_list(struct ur_adapter *a, struct ur_cq *cq)
+{
+	ur_list_init(&cq->listed);
+}
+
+void ur_adapter_cq_unlist(struct ur_adapter *a, struct ur_cq *cq)
+{
+}
+
 void ur_adapter_violations(struct ur_adapter *a, uint32_t *pkeys,
 			   uint32_t *qkeys)
 {
