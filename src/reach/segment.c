@@ -52,15 +52,22 @@ static bool copy_entry(const struct ur_seg_entry *e, struct ur_seg_entry *out)
 	return atomic_load_explicit(&e->seq, memory_order_relaxed) == seq;
 }
 
+static uint32_t levels_of(const struct ur_seg_table *t)
+{
+	uint32_t n = atomic_load_explicit(&t->levels, memory_order_acquire);
+
+	return n < UR_SEG_LEVELS ? n : UR_SEG_LEVELS;
+}
+
 const struct ur_seg_entry *ur_seg_find(const struct ur_seg_table *t,
 				       uint32_t key, struct ur_seg_entry *out)
 {
+	uint32_t levels = levels_of(t), base = 0;
 	struct ur_seg_entry copy;
-	uint32_t base = 0;
 
 	if (key == 0)
 		return NULL;
-	for (uint32_t l = 0; l < UR_SEG_LEVELS; base += level_slots[l++]) {
+	for (uint32_t l = 0; l < levels; base += level_slots[l++]) {
 		uint32_t at = group_of(key, base, level_slots[l]);
 
 		for (uint32_t i = at; i < at + UR_SEG_GROUP; i++) {
@@ -84,8 +91,11 @@ static struct ur_seg_entry *free_slot(struct ur_seg_table *t, uint32_t key)
 		uint32_t at = group_of(key, base, level_slots[l]);
 
 		for (uint32_t i = at; i < at + UR_SEG_GROUP; i++)
-			if (key_of(&t->slot[i]) == 0)
+			if (key_of(&t->slot[i]) == 0) {
+				if (l >= levels_of(t))
+					atomic_store(&t->levels, l + 1);
 				return &t->slot[i];
+			}
 	}
 	return NULL;
 }

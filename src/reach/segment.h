@@ -49,8 +49,10 @@ struct ur_seg_entry {
 
 _Static_assert(sizeof(struct ur_seg_entry) == 64, "a cache line");
 
+/* To look at a page is to have it: levels that were never used are not. */
 struct ur_seg_table {
-	struct ur_seg_entry slot[UR_SEG_SLOTS];
+	_Alignas(64) _Atomic uint32_t levels; /* 1 … UR_SEG_LEVELS, or 0 */
+	_Alignas(64) struct ur_seg_entry slot[UR_SEG_SLOTS];
 };
 
 struct ur_seg {

@@ -216,6 +216,8 @@ struct ur_near {
 	uint32_t heard;	    /* cells that brought something … */
 	uint32_t seen;	    /* … at the last look of the timer */
 	uint32_t refused;   /* SQ counter */
+	uint32_t cq_head;   /* of the send queue's, when `run` began … */
+	uint32_t run;	    /* … requests that we did ourselves since */
 	/* Responder: */
 	bool serves; /* requests of serves_epoch are taken */
 	bool in_message;

@@ -12,6 +12,9 @@
 #include "reach/reach.h"
 #include "roce/near_internal.h"
 
+#define KERNEL_MIN 16384u /* bytes that are always worth a call */
+#define KERNEL_RUN 4u
+
 static bool is_read(const struct ur_swqe *w)
 {
 	return w->opcode == UR_WR_RDMA_READ;
@@ -379,6 +382,23 @@ static int direct_atomic(struct ur_rqp *q, const struct ur_swqe *w)
 }
 
 /*
+ * The kernel's calls serve a request at once, without the peer, but take a
+ * microsecond.  Who posts many small ones and takes no completion in between
+ * is better served by the channel.
+ */
+static bool by_kernel(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct ur_near *n = &q->near;
+	uint32_t head = atomic_load_explicit(&q->qp->send_cq->head,
+					     memory_order_relaxed);
+
+	if (head != n->cq_head)
+		n->run = 0;
+	n->cq_head = head;
+	return w->length >= KERNEL_MIN || ++n->run <= KERNEL_RUN;
+}
+
+/*
  * Done by ourselves in the peer's memory, if that is possible and nothing of
  * before is under way.  False: it was not, the channel is the way.
  */
@@ -388,6 +408,7 @@ static bool do_directly(struct ur_rqp *q, const struct ur_swqe *w)
 
 	if (w->length == 0 || w->opcode == UR_WR_RDMA_WRITE_IMM)
 		return false;
+	ur_reach_by_kernel(q->near.peer->reach, by_kernel(q, w));
 	if (is_atomic(w))
 		err = direct_atomic(q, w);
 	else if (is_read(w) || is_write(w))

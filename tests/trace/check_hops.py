@@ -148,7 +148,7 @@ def trace(source, directory, tracer, program):
     libraries = sorted({str(path.parent) for path in
                         (directory / "src").rglob("lib*.so*")
                         if path.is_file()})
-    env = dict(os.environ, LD_PRELOAD=tracer, URNIC_IDLE="1",
+    env = dict(os.environ, LD_PRELOAD=tracer, URNIC_IDLE="1", URNIC_SHM="0",
                LD_LIBRARY_PATH=":".join(libraries))
     daemons = [path for path in directory.rglob("urnicd") if path.is_file()]
     if daemons:

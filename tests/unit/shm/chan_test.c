@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The rings of a channel: order, room, laps, sleep, and what a liar writes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "shm/chan.h"
+
+struct pair {
+	void *mem;
+	struct ur_chan a;
+	struct ur_chan b;
+};
+
+static int setup(void **state)
+{
+	struct pair *p = calloc(1, sizeof(*p));
+
+	p->mem = aligned_alloc(4096, (ur_chan_bytes() + 4095) & ~4095ul);
+	memset(p->mem, 0, ur_chan_bytes());
+	ur_chan_format(p->mem);
+	assert_int_equal(ur_chan_attach(&p->a, p->mem, 0), 0);
+	assert_int_equal(ur_chan_attach(&p->b, p->mem, 1), 0);
+	*state = p;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct pair *p = *state;
+
+	free(p->mem);
+	free(p);
+	return 0;
+}
+
+static void put(struct ur_chan *c, uint32_t imm)
+{
+	ur_chan_cell(c)->imm_be = imm;
+	ur_chan_cell(c)->len = 0;
+	ur_chan_publish(c);
+}
+
+static uint32_t get(struct ur_chan *c)
+{
+	uint32_t imm = ur_chan_oldest(c)->imm_be;
+
+	ur_chan_consume(c);
+	return imm;
+}
+
+static void cells_come_in_order_over_many_laps(void **state)
+{
+	struct pair *p = *state;
+	uint32_t in = 0, out = 0;
+
+	for (int round = 0; round < 5000; round++) {
+		for (int i = 0; i < round % 97 && ur_chan_has_room(&p->a); i++)
+			put(&p->a, in++);
+		while (!ur_chan_is_empty(&p->b))
+			assert_int_equal(get(&p->b), out++);
+		assert_int_equal(in, out);
+		(void)ur_chan_tell(&p->b);
+	}
+	assert_true(in > 20 * UR_CHAN_CELLS);
+}
+
+static void a_full_ring_takes_no_more(void **state)
+{
+	struct pair *p = *state;
+
+	for (uint32_t i = 0; i < UR_CHAN_CELLS; i++) {
+		assert_true(ur_chan_has_room(&p->a));
+		put(&p->a, i);
+	}
+	assert_false(ur_chan_has_room(&p->a));
+	assert_int_equal(get(&p->b), 0);
+	assert_false(ur_chan_has_room(&p->a)); /* nobody was told */
+	ur_chan_tell(&p->b);
+	assert_true(ur_chan_has_room(&p->a));
+	put(&p->a, UR_CHAN_CELLS);
+	for (uint32_t i = 1; i <= UR_CHAN_CELLS; i++)
+		assert_int_equal(get(&p->b), i);
+	assert_true(ur_chan_is_empty(&p->b));
+}
+
+static void the_directions_are_apart(void **state)
+{
+	struct pair *p = *state;
+
+	put(&p->a, 1);
+	put(&p->b, 2);
+	assert_int_equal(get(&p->a), 2);
+	assert_int_equal(get(&p->b), 1);
+	assert_true(ur_chan_is_empty(&p->a) && ur_chan_is_empty(&p->b));
+}
+
+/* Every byte that was not consumed stays what it was. */
+static void payload_is_not_overwritten(void **state)
+{
+	struct pair *p = *state;
+	struct {
+		uint32_t at, len;
+		uint8_t fill;
+	} q[UR_CHAN_CELLS];
+	uint32_t head = 0, tail = 0;
+	struct ur_rng rng;
+	uint8_t fill = 0;
+
+	ur_rng_seed(&rng, 7);
+	for (int i = 0; i < 20000; i++) {
+		uint32_t len = 1 + ur_rng_below(&rng, 9000), at;
+		uint8_t *to = ur_chan_has_room(&p->a)
+				      ? ur_chan_data(&p->a, len, &at)
+				      : NULL;
+
+		if (to && ur_rng_below(&rng, 4)) {
+			memset(to, ++fill, len);
+			ur_chan_data_used(&p->a, at, len);
+			ur_chan_publish(&p->a);
+			q[head % UR_CHAN_CELLS].at = at;
+			q[head % UR_CHAN_CELLS].len = len;
+			q[head++ % UR_CHAN_CELLS].fill = fill;
+			continue;
+		}
+		if (head == tail)
+			continue;
+		at = q[tail % UR_CHAN_CELLS].at;
+		len = q[tail % UR_CHAN_CELLS].len;
+		const uint8_t *from = ur_chan_payload(&p->b, at, len);
+
+		assert_non_null(from);
+		for (uint32_t k = 0; k < len; k += 61)
+			assert_int_equal(from[k], q[tail % UR_CHAN_CELLS].fill);
+		assert_int_equal(from[len - 1], q[tail % UR_CHAN_CELLS].fill);
+		tail++;
+		ur_chan_data_done(&p->b, at, len);
+		ur_chan_consume(&p->b);
+		ur_chan_tell(&p->b);
+	}
+	assert_true(tail > 5000);
+}
+
+static void who_sleeps_is_rung_once(void **state)
+{
+	struct pair *p = *state;
+
+	put(&p->a, 1);
+	assert_false(ur_chan_must_ring(&p->a));
+	ur_chan_sleeps(&p->b, true);
+	put(&p->a, 2);
+	assert_true(ur_chan_must_ring(&p->a));
+	put(&p->a, 3);
+	assert_false(ur_chan_must_ring(&p->a));
+	ur_chan_sleeps(&p->b, true);
+	ur_chan_sleeps(&p->b, false);
+	assert_false(ur_chan_must_ring(&p->a));
+}
+
+static void who_waits_for_room_is_told_once(void **state)
+{
+	struct pair *p = *state;
+
+	put(&p->a, 1);
+	ur_chan_want_room(&p->a);
+	assert_false(ur_chan_tell(&p->b)); /* nothing has become free */
+	get(&p->b);
+	assert_true(ur_chan_tell(&p->b));
+	put(&p->a, 1);
+	get(&p->b);
+	assert_false(ur_chan_tell(&p->b));
+}
+
+static void numbers_of_a_liar_are_not_followed(void **state)
+{
+	struct pair *p = *state;
+
+	assert_null(ur_chan_payload(&p->b, 1, 8));
+	assert_null(ur_chan_payload(&p->b, UR_CHAN_DATA - 64, 65));
+	assert_non_null(ur_chan_payload(&p->b, UR_CHAN_DATA - 64, 64));
+	assert_non_null(ur_chan_payload(&p->b, 5 * UR_CHAN_DATA, UR_CHAN_DATA));
+	assert_null(ur_chan_payload(&p->b, 0, UINT32_MAX));
+	/* It claims to have consumed what nobody has produced. */
+	for (uint32_t i = 0; i < UR_CHAN_CELLS; i++)
+		put(&p->a, i);
+	p->b.rx_tail = UR_CHAN_CELLS * 3;
+	p->b.rx_data_tail = 1 << 20;
+	ur_chan_tell(&p->b);
+	assert_false(ur_chan_has_room(&p->a));
+}
+
+static void only_a_channel_is_one(void **state)
+{
+	struct pair *p = *state;
+	struct ur_chan c;
+
+	memset(p->mem, 0, 16);
+	assert_int_equal(ur_chan_attach(&c, p->mem, 0), -71 /* EPROTO */);
+}
+
+int main(void)
+{
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(cells_come_in_order_over_many_laps),
+		TEST(a_full_ring_takes_no_more),
+		TEST(the_directions_are_apart),
+		TEST(payload_is_not_overwritten),
+		TEST(who_sleeps_is_rung_once),
+		TEST(who_waits_for_room_is_told_once),
+		TEST(numbers_of_a_liar_are_not_followed),
+		TEST(only_a_channel_is_one),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
