@@ -348,9 +348,9 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	    ((mask & IBV_QP_RATE_LIMIT) && urv_is_iwarp(c)))
 		return urv_errno(-EOPNOTSUPP);
 	urv_qp_attr_from_ibv(&in, attr, mask);
-	rc = qp->target ? urv_target_modify(qp, c->adapter, &in, mask)
-			: ur_adapter_qp_modify(c->adapter, &qp->core, &in,
-					       mask);
+	rc = qp->target
+		     ? urv_target_modify(qp, c->adapter, &in, mask)
+		     : ur_adapter_qp_modify(c->adapter, &qp->core, &in, mask);
 	if (rc)
 		return urv_errno(rc);
 	if (mask & IBV_QP_STATE)
