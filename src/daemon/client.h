@@ -92,6 +92,13 @@ int ur_client_lease(struct ur_client *c, uint16_t ps, uint32_t *handle,
 void ur_client_will(struct ur_client *c, int fd);
 
 /*
+ * The process is about to exit: what its queue pairs would still have to say,
+ * a sealed file of struct ur_last (roce/last.h).  Takes the descriptor; does
+ * not wait.
+ */
+void ur_client_last(struct ur_client *c, int fd);
+
+/*
  * XRC domains that processes share (daemon/xrcd.c).  open: the file that fd
  * shows, which stays the caller's; flags as enum ur_xrcd_flags.  -EAGAIN,
  * -EINVAL, -EBADF as ibv_open_xrcd(3); -EOPNOTSUPP: alone, or not a file that

@@ -123,6 +123,7 @@ static void give(struct ur_server *s, struct ur_session *ses, uint32_t seq)
 		ur_session_refuse(s, ses, seq, err, reason(err));
 		return;
 	}
+	ur_linger_end(s, slot);
 	m.slot = (uint16_t)slot;
 	ur_debug("slot %u to pid %d (%s)", slot, (int)ses->pid, ses->comm);
 	ur_session_send(s, ses, &m, &s->group.slots.slot[slot].fd, 1);

@@ -16,6 +16,7 @@
 #include "daemon/group.h"
 #include "daemon/ipc.h"
 #include "daemon/qp1.h"
+#include "roce/last.h"
 
 #define UR_MS 1000000ull /* nanoseconds */
 
@@ -75,6 +76,9 @@ struct ur_session {
 
 	int will_fd;	     /* -1: no open connections */
 	unsigned int nxrcds; /* in which it is a member */
+
+	struct ur_last *lasts; /* what its queue pairs have left to say */
+	unsigned int nlasts;
 
 	bool asked; /* for a report, and no answer yet */
 	int report_fd;
@@ -166,6 +170,8 @@ struct ur_server {
 	struct ur_list sessions; /* ascending id */
 	struct ur_list dead;
 	struct ur_list wills; /* of processes that have ended */
+	struct ur_list lingers;
+	uint64_t lingered; /* acknowledgements sent for them */
 	struct ur_list xrcds; /* ur_xrcd_entry */
 	unsigned int nxrcds;
 	unsigned int nsessions;
@@ -254,6 +260,15 @@ void ur_wills_take(struct ur_server *s, struct ur_session *ses, int *fd);
 void ur_wills_open(struct ur_server *s, struct ur_session *ses);
 void ur_wills_run(struct ur_server *s);
 uint64_t ur_wills_deadline(const struct ur_server *s);
+
+/* linger.c: the last words of queue pairs (roce/last.h) */
+void ur_linger_take(struct ur_server *s, struct ur_session *ses, int fd);
+/* The session ends, and still has its slots. */
+void ur_linger_open(struct ur_server *s, struct ur_session *ses);
+/* The slot gets another owner. */
+void ur_linger_end(struct ur_server *s, unsigned int slot);
+void ur_linger_run(struct ur_server *s);
+uint64_t ur_linger_deadline(const struct ur_server *s);
 
 /* show.c */
 void ur_show_request(struct ur_server *s, struct ur_session *tool,
