@@ -92,6 +92,7 @@ int ur_server_start(struct ur_server *s, bool on_demand, uint64_t idle_ns)
 	ur_list_init(&s->xrcds);
 	ur_list_init(&s->lingers);
 	ur_late_init(&s->late);
+	ur_strays_init(s);
 	ur_group_init(&s->group, ROCE_PORT);
 	s->uid = geteuid();
 	s->on_demand = on_demand;

@@ -104,6 +104,13 @@ struct ur_route {
 	uint8_t src[16];
 };
 
+/* The socket of a slot that nobody has (strays.c). */
+struct ur_stray {
+	struct ur_source src;
+	bool known;	     /* to be free */
+	unsigned int others; /* packets that were no MADs */
+};
+
 /* Requests that wait for a port's next listener (late.c). */
 #define UR_LATE_PORTS 16u
 
@@ -159,6 +166,7 @@ struct ur_server {
 	struct ur_qp1 *qp1;
 	unsigned int nmads; /* in the queues of all sessions */
 	struct ur_route routes[UR_ROUTES];
+	struct ur_stray strays[UR_SLOTS];
 	struct ur_binds binds;
 	struct ur_late late;
 
@@ -234,6 +242,10 @@ void ur_mads_route(struct ur_server *s, const struct ur_cm_dgram *d);
 
 /* late.c: requests between two listeners on a port */
 void ur_late_init(struct ur_late *l);
+/* strays.c: update after slots have got or lost their owners. */
+void ur_strays_init(struct ur_server *s);
+void ur_strays_update(struct ur_server *s);
+
 /* A process is about to give that binding up. */
 void ur_late_unbind(struct ur_server *s, const struct ur_session *ses,
 		    uint32_t handle);
