@@ -28,6 +28,13 @@ static bool type_supported(enum ibv_qp_type type)
 	       type == IBV_QPT_RAW_PACKET || type == IBV_QPT_XRC_SEND;
 }
 
+/* What is beyond urnic's own limit the adapter refuses, if it has the type. */
+static bool exceeds(const struct ibv_qp_cap *cap, uint32_t most_wr)
+{
+	return most_wr < UR_MAX_WR &&
+	       (cap->max_send_wr > most_wr || cap->max_recv_wr > most_wr);
+}
+
 static int qp_init(struct urv_qp *qp, struct ibv_pd *pd,
 		   struct ibv_qp_init_attr *attr, const struct ur_qp_raw *raw)
 {
@@ -45,11 +52,9 @@ static int qp_init(struct urv_qp *qp, struct ibv_pd *pd,
 		.rings = urv_domain_enter(pd),
 		.lane = urv_domain_lane(pd),
 	};
-	uint32_t most_wr = c->device->spec->max.max_qp_wr;
 	int rc;
 
-	if (attr->cap.max_send_wr > most_wr ||
-	    attr->cap.max_recv_wr > most_wr) {
+	if (exceeds(&attr->cap, c->device->spec->max.max_qp_wr)) {
 		urv_domain_leave(pd);
 		return -EINVAL;
 	}
