@@ -72,7 +72,7 @@ void ur_last_train(const struct ur_last *l, const struct ur_sports *sports,
 {
 	struct ur_hdr h = {
 		.bth = { .opcode = UR_RC_ACK,
-			 .migreq = true,
+			 .migreq = l->migreq != 0,
 			 .pkey = 0xffff,
 			 .dqpn = l->dqpn & UR_QPN_MASK,
 			 .urnic = l->urnic != 0,
@@ -114,6 +114,7 @@ static bool last_of(const struct ur_rqp *q, struct ur_last *l)
 		.tclass = p->key.tclass,
 		.hop_limit = p->key.hop_limit,
 		.urnic = q->peer != UR_PEER_OTHER,
+		.migreq = ur_mig_bit(q),
 	};
 	memcpy(l->src, p->key.src, 16);
 	memcpy(l->dst, p->key.dst, 16);

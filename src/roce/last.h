@@ -27,8 +27,9 @@ struct ur_last {
 	uint32_t scope_id;
 	uint8_t tclass;
 	uint8_t hop_limit;
-	uint8_t urnic; /* the peer may be one: docs/wire/roce.md */
-	uint8_t rest[9];
+	uint8_t urnic;	/* the peer may be one: docs/wire/roce.md */
+	uint8_t migreq; /* as it was in what it sent */
+	uint8_t rest[8];
 };
 
 _Static_assert(sizeof(struct ur_last) == 64, "layout");

@@ -50,6 +50,26 @@ static void two_and_end(struct fix *f)
 	end(f);
 }
 
+/* To a peer that is armed, MigReq would be the wish to migrate. */
+static void it_is_said_as_before(void **state)
+{
+	struct ur_qp_attr a = { .path_mig_state = UR_MIG_REARM,
+				.alt_port_num = 1 };
+	struct fix *f = *state;
+
+	rig_av(&a.alt_av, f->link.src, f->link.dst);
+	assert_int_equal(ur_roce_qp_modify(f->lane.roce, &f->qp, &a,
+					   UR_QP_ALT_PATH |
+						   UR_QP_PATH_MIG_STATE,
+					   f->now_ns),
+			 0);
+	two_and_end(f);
+	to_number(f, UR_RC_SEND_ONLY, RQ_PSN, 8);
+	assert_int_equal(fix_run(f), 1);
+	assert_false(f->out[0].h.bth.migreq);
+	another(f);
+}
+
 static void what_was_done_is_said_again(void **state)
 {
 	struct fix *f = *state;
@@ -150,9 +170,13 @@ static void the_process_leaves_them_all(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(what_was_done_is_said_again),	 T(one_for_all),
-		T(nothing_else_is_said),	 T(not_for_ever),
-		T(who_did_nothing_says_nothing), T(the_process_leaves_them_all),
+		T(it_is_said_as_before),
+		T(what_was_done_is_said_again),
+		T(one_for_all),
+		T(nothing_else_is_said),
+		T(not_for_ever),
+		T(who_did_nothing_says_nothing),
+		T(the_process_leaves_them_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
