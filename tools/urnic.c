@@ -99,7 +99,8 @@ static void usage(FILE *out)
 {
 	fputs("usage: urnic COMMAND [options]\n", out);
 	for (size_t i = 0; i < COMMANDS; i++)
-		fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].help);
+		fprintf(out, "  %-12s %s\n", commands[i].name,
+			commands[i].help);
 	fputs("  --version, --help (also after a command)\n", out);
 }
 

@@ -24,7 +24,9 @@ static void skip_space(struct ur_json *j)
 /* The next byte, 0 at the end: no byte of valid JSON is 0. */
 static char peek(const struct ur_json *j)
 {
-	return j->at < j->len ? j->text[j->at] : '\0';
+	if (j->at == j->len)
+		return '\0';
+	return j->text[j->at];
 }
 
 void ur_json_init(struct ur_json *j, const char *text, size_t len)

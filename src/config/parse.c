@@ -314,25 +314,34 @@ static bool take_fw_ver(struct parse *p)
 			      "a version in quotes");
 }
 
+/* Four groups of up to four digits with colons between. */
+static bool guid_of(const char *text, uint64_t *out)
+{
+	static const char digits[] = "0123456789abcdefABCDEF";
+	uint64_t v = 0;
+
+	for (int group = 0; group < 4; group++) {
+		size_t n = strspn(text, digits);
+
+		if (n == 0 || n > 4 || text[n] != (group < 3 ? ':' : '\0'))
+			return false;
+		v = v << 16 | strtoul(text, NULL, 16);
+		text += n + 1;
+	}
+	*out = v;
+	return v != 0;
+}
+
 /* As sysfs writes it: "0200:c0ff:fe00:0201". */
 static bool take_guid(struct parse *p, uint64_t *out)
 {
 	static const char what[] = "a GUID, \"0123:4567:89ab:cdef\"";
 	size_t at = ur_json_mark(&p->j);
-	unsigned int g[4];
 	char text[KEY_LEN];
-	int n = 0;
 
 	if (!ur_json_string(&p->j, text, sizeof(text), what))
 		return false;
-	if (strspn(text, "0123456789abcdefABCDEF:") != strlen(text) ||
-	    sscanf(text, "%4x:%4x:%4x:%4x%n", &g[0], &g[1], &g[2], &g[3], &n) !=
-		    4 ||
-	    text[n])
-		return ur_json_unexpected(&p->j, at, what);
-	*out = (uint64_t)g[0] << 48 | (uint64_t)g[1] << 32 |
-	       (uint64_t)g[2] << 16 | g[3];
-	return *out != 0 || ur_json_unexpected(&p->j, at, what);
+	return guid_of(text, out) || ur_json_unexpected(&p->j, at, what);
 }
 
 static bool take_node_guid(struct parse *p)

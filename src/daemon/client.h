@@ -114,6 +114,13 @@ void ur_client_on_peer(struct ur_client *c, ur_client_on_peer_fn fn,
 void ur_client_will(struct ur_client *c, int fd);
 
 /*
+ * The process is about to exit: what its queue pairs would still have to say,
+ * a sealed file of struct ur_last (roce/last.h).  Takes the descriptor; does
+ * not wait.
+ */
+void ur_client_last(struct ur_client *c, int fd);
+
+/*
  * XRC domains that processes share (daemon/xrcd.c).  open: the file that fd
  * shows, which stays the caller's; flags as enum ur_xrcd_flags.  -EAGAIN,
  * -EINVAL, -EBADF as ibv_open_xrcd(3); -EOPNOTSUPP: alone, or not a file that

@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/rng.h"
 #include "daemon/client_conn.h"
+#include "daemon/ipc_io.h"
 
 #define ASK_NS 20000000000ull
 
@@ -29,6 +31,18 @@ void ur_client_will(struct ur_client *c, int fd)
 	c->will_fd = fd;
 	ur_client_conn_tell(c, &m, &fd, 1);
 	ur_unlock(&c->lock);
+}
+
+void ur_client_last(struct ur_client *c, int fd)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_LAST };
+
+	if (ur_trylock(&c->lock)) {
+		if (c->state == UR_CLIENT_UP)
+			(void)ur_ipc_send(c->fd, &m, &fd, 1);
+		ur_unlock(&c->lock);
+	}
+	close(fd);
 }
 
 /* Ask, of one daemon or the next. */

@@ -91,6 +91,16 @@ static int open_batch(const struct ur_group *g, int *fds, unsigned int n)
 	return 0;
 }
 
+/* Without it CM messages for new slots come to us, and we pass them on. */
+static void steer(const struct ur_group *g, int fd, uint32_t slots)
+{
+	int err = ur_udp_steer(fd, slots);
+
+	if (err)
+		ur_warn("the steering of port %u stays as it was: %s", g->port,
+			strerror(-err));
+}
+
 int ur_group_grow(struct ur_group *g, uint64_t now_ns)
 {
 	unsigned int n = UR_SLOT_BATCH, first = g->slots.count;
@@ -108,6 +118,7 @@ int ur_group_grow(struct ur_group *g, uint64_t now_ns)
 		close_batch(fds, n);
 		return err;
 	}
+	steer(g, first ? g->slots.slot[0].fd : fds[0], first + n);
 	for (unsigned int i = 0; i < n; i++)
 		ur_slots_add(&g->slots, fds[i],
 			     ur_group_cookie(fds[i], g->port), UR_SLOT_FREE,
@@ -162,6 +173,8 @@ int ur_group_restore(struct ur_group *g, const struct ur_keeper *keeper,
 		ur_slots_add(&g->slots, fds[i], cookies[i], UR_SLOT_ORPHAN,
 			     now_ns);
 	g->keeper = *keeper;
+	/* The last daemon may have been of another version. */
+	steer(g, fds[0], (uint32_t)n);
 	return 0;
 }
 

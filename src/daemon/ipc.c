@@ -78,6 +78,7 @@ static const struct {
 	[UR_IPC_XRC_GET] = { "XRC_GET", F_SLOT | F_FILE, FD_0 },
 	[UR_IPC_XRC_LINK] = { "XRC_LINK", F_ERROR, FD_0 | FD_1 },
 	[UR_IPC_XRC_PEER] = { "XRC_PEER", F_SLOT | F_FILE, FD_1 },
+	[UR_IPC_LAST] = { "LAST", 0, FD_1 },
 };
 
 static bool known(unsigned int type)

@@ -49,6 +49,7 @@ enum ur_ipc_type {
 	UR_IPC_XRC_GET,
 	UR_IPC_XRC_LINK,
 	UR_IPC_XRC_PEER,
+	UR_IPC_LAST,
 	UR_IPC_TYPES,
 };
 

@@ -28,6 +28,7 @@ static void group_ready(struct ur_server *s, enum ur_phase phase)
 	s->port_err = 0;
 	if (phase == UR_PHASE_READY)
 		ur_mads_watch(s);
+	ur_strays_update(s);
 	ur_systemd_store(&s->group.keeper);
 }
 
@@ -119,10 +120,12 @@ static void give(struct ur_server *s, struct ur_session *ses, uint32_t seq)
 		ur_slots_put(&s->group.slots, ses, slot, 1, s->now_ns);
 		err = take(s, ses, &slot);
 	}
+	ur_strays_update(s);
 	if (err) {
 		ur_session_refuse(s, ses, seq, err, reason(err));
 		return;
 	}
+	ur_linger_end(s, slot);
 	m.slot = (uint16_t)slot;
 	ur_debug("slot %u to pid %d (%s)", slot, (int)ses->pid, ses->comm);
 	ur_session_send(s, ses, &m, &s->group.slots.slot[slot].fd, 1);
@@ -151,6 +154,7 @@ static void put(struct ur_server *s, struct ur_session *ses, unsigned int slot)
 		ur_warn("slot %u was damaged by pid %d (%s) and is given up",
 			slot, (int)ses->pid, ses->comm);
 	ur_slots_put(&s->group.slots, ses, slot, err != 0, s->now_ns);
+	ur_strays_update(s);
 }
 
 int ur_port_put(struct ur_server *s, struct ur_session *ses, unsigned int slot)
@@ -189,6 +193,7 @@ static void settle_claim(struct ur_server *s, struct ur_session *ses,
 	if (err)
 		ur_warn("pid %d (%s) claims slot %u: %s", (int)ses->pid,
 			ses->comm, claim->slot, strerror(-err));
+	ur_strays_update(s);
 	ur_session_send(s, ses, &m, NULL, 0);
 }
 

@@ -90,7 +90,9 @@ int ur_server_start(struct ur_server *s, bool on_demand, uint64_t idle_ns)
 	ur_list_init(&s->dead);
 	ur_list_init(&s->wills);
 	ur_list_init(&s->xrcds);
+	ur_list_init(&s->lingers);
 	ur_late_init(&s->late);
+	ur_strays_init(s);
 	ur_group_init(&s->group, ROCE_PORT);
 	s->uid = geteuid();
 	s->on_demand = on_demand;
@@ -133,6 +135,7 @@ static uint64_t next_deadline(const struct ur_server *s)
 {
 	uint64_t at = earlier(ur_wills_deadline(s), ur_late_deadline(s));
 
+	at = earlier(at, ur_linger_deadline(s));
 	if (s->phase == UR_PHASE_GRACE)
 		at = earlier(at, s->grace_end_ns);
 	if (s->show_running)
@@ -200,6 +203,7 @@ int ur_server_run(struct ur_server *s)
 		ur_show_expire(s);
 		ur_wills_run(s);
 		ur_late_run(s);
+		ur_linger_run(s);
 		close_silent(s);
 		ur_session_reap(s);
 	}

@@ -16,6 +16,7 @@
 #include "daemon/group.h"
 #include "daemon/ipc.h"
 #include "daemon/qp1.h"
+#include "roce/last.h"
 
 #define UR_MS 1000000ull /* nanoseconds */
 
@@ -76,6 +77,9 @@ struct ur_session {
 	int will_fd;	     /* -1: no open connections */
 	unsigned int nxrcds; /* in which it is a member */
 
+	struct ur_last *lasts; /* what its queue pairs have left to say */
+	unsigned int nlasts;
+
 	bool asked; /* for a report, and no answer yet */
 	int report_fd;
 	bool show_waiting; /* a tool that asked SHOW */
@@ -98,6 +102,13 @@ struct ur_route {
 	uint64_t tid;
 	uint32_t comm_id; /* of the sender */
 	uint8_t src[16];
+};
+
+/* The socket of a slot that nobody has (strays.c). */
+struct ur_stray {
+	struct ur_source src;
+	bool known;	     /* to be free */
+	unsigned int others; /* packets that were no MADs */
 };
 
 /* Requests that wait for a port's next listener (late.c). */
@@ -155,6 +166,7 @@ struct ur_server {
 	struct ur_qp1 *qp1;
 	unsigned int nmads; /* in the queues of all sessions */
 	struct ur_route routes[UR_ROUTES];
+	struct ur_stray strays[UR_SLOTS];
 	struct ur_binds binds;
 	struct ur_late late;
 
@@ -166,6 +178,8 @@ struct ur_server {
 	struct ur_list sessions; /* ascending id */
 	struct ur_list dead;
 	struct ur_list wills; /* of processes that have ended */
+	struct ur_list lingers;
+	uint64_t lingered; /* acknowledgements sent for them */
 	struct ur_list xrcds; /* ur_xrcd_entry */
 	unsigned int nxrcds;
 	unsigned int nsessions;
@@ -228,6 +242,10 @@ void ur_mads_route(struct ur_server *s, const struct ur_cm_dgram *d);
 
 /* late.c: requests between two listeners on a port */
 void ur_late_init(struct ur_late *l);
+/* strays.c: update after slots have got or lost their owners. */
+void ur_strays_init(struct ur_server *s);
+void ur_strays_update(struct ur_server *s);
+
 /* A process is about to give that binding up. */
 void ur_late_unbind(struct ur_server *s, const struct ur_session *ses,
 		    uint32_t handle);
@@ -258,6 +276,15 @@ uint64_t ur_wills_deadline(const struct ur_server *s);
 /* peers.c: a client's wish to speak to the one that has another slot */
 void ur_peers_pass(struct ur_server *s, struct ur_session *ses,
 		   const struct ur_ipc_msg *m, const int *fds);
+
+/* linger.c: the last words of queue pairs (roce/last.h) */
+void ur_linger_take(struct ur_server *s, struct ur_session *ses, int fd);
+/* The session ends, and still has its slots. */
+void ur_linger_open(struct ur_server *s, struct ur_session *ses);
+/* The slot gets another owner. */
+void ur_linger_end(struct ur_server *s, unsigned int slot);
+void ur_linger_run(struct ur_server *s);
+uint64_t ur_linger_deadline(const struct ur_server *s);
 
 /* show.c */
 void ur_show_request(struct ur_server *s, struct ur_session *tool,

@@ -46,6 +46,7 @@ void ur_session_close(struct ur_server *s, struct ur_session *ses,
 	ur_mads_forget(s, ses);
 	ur_binds_drop(&s->binds, &ses->binds);
 	ur_xrcd_forget(s, ses);
+	ur_linger_open(s, ses);
 	slots = ur_port_reclaim(s, ses);
 	ur_log(slots ? UR_LOG_INFO : UR_LOG_DEBUG,
 	       "pid %d (%s) %s: %u slots reclaimed", (int)ses->pid, ses->comm,
@@ -60,6 +61,7 @@ void ur_session_reap(struct ur_server *s)
 
 		ur_list_del(n);
 		free(ses->claims);
+		free(ses->lasts);
 		free(ses);
 	}
 }
@@ -207,6 +209,12 @@ static void on_xrc_get(struct ur_server *s, struct ur_session *ses,
 	ur_xrcd_connect(s, ses, m);
 }
 
+static void on_last(struct ur_server *s, struct ur_session *ses,
+		    const struct ur_ipc_msg *m, int *fds)
+{
+	ur_linger_take(s, ses, fds[0]);
+}
+
 static void on_report(struct ur_server *s, struct ur_session *ses,
 		      const struct ur_ipc_msg *m, int *fds)
 {
@@ -242,6 +250,7 @@ static const struct {
 	[UR_IPC_LISTEN] = { UR_IPC_ROLE_CLIENT, on_listen },
 	[UR_IPC_WILL] = { UR_IPC_ROLE_CLIENT, on_will },
 	[UR_IPC_PEER] = { UR_IPC_ROLE_CLIENT, on_peer },
+	[UR_IPC_LAST] = { UR_IPC_ROLE_CLIENT, on_last },
 	[UR_IPC_UNBIND] = { UR_IPC_ROLE_CLIENT, on_unbind },
 	[UR_IPC_XRCD_OPEN] = { UR_IPC_ROLE_CLIENT, on_xrcd_open },
 	[UR_IPC_XRCD_CLOSE] = { UR_IPC_ROLE_CLIENT, on_xrcd_close },

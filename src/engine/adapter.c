@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "engine/cm_hook.h"
 #include "engine/internal.h"
+#include "engine/leave.h"
 #include "engine/near.h"
 #include "reach/export.h"
 
@@ -147,6 +148,7 @@ void ur_adapter_check_removed(struct ur_adapter *a)
 void ur_adapter_settle(struct ur_adapter *a)
 {
 	uint32_t n = atomic_load(&a->lane_count);
+	struct ur_leave leave = { 0 };
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct ur_lane *l = atomic_load(&a->lanes[i]);
@@ -154,8 +156,10 @@ void ur_adapter_settle(struct ur_adapter *a)
 		if (!ur_trylock(&l->lock))
 			continue;
 		l->ops->settle(l, ur_clock_ns());
+		ur_leave_lane(&leave, l);
 		ur_unlock(&l->lock);
 	}
+	ur_leave_send(&leave, atomic_load(&a->client));
 }
 
 struct ur_dev *ur_adapter_dev(struct ur_adapter *a)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Theory of operation.  Whoever reads urnicd's connection (mostly the CM
+ * Theory of operation.  Our communication IDs carry the number of a slot of
+ * port 4791 that is ours alone, so the kernel hands us what names one of them;
+ * the CM thread reads that socket.  What names none, requests above all, comes
+ * through urnicd: whoever reads its connection (mostly the CM
  * thread, sometimes a thread that waits for a reply) holds the client's lock
  * and may not take ours, so MADs go into the inbox, which has a lock of its
  * own below all others; the CM thread takes them out, runs the state machine
@@ -23,9 +26,10 @@
 #include "engine/internal.h"
 #include "wire/bth.h"
 
-#define QPN_AT	  5u /* in the BTH */
-#define QP1	  1u
-#define ACK_DELAY 15u /* local_ca_ack_delay, as the kernel's devices say */
+#define QPN_AT		5u /* in the BTH */
+#define QP1		1u
+#define ACK_DELAY	15u /* local_ca_ack_delay, as the kernel's devices say */
+#define READS_PER_ROUND 64u
 
 static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ur_cm_roce *_Atomic the_cm; /* written under make_lock */
@@ -148,6 +152,27 @@ static void inbox_ready(struct ur_cmt_source *src, uint32_t events)
 	empty_inbox(rt);
 }
 
+static void on_slot_mad(void *arg, const struct ur_cm_dgram *d)
+{
+	struct ur_cm_roce *rt = arg;
+
+	ur_cm_input(rt->cm, d, ur_clock_ns());
+	ur_cm_roce_flush(rt);
+}
+
+/* Requests that came before stand in the inbox. */
+static void slot_ready(struct ur_cmt_source *src, uint32_t events)
+{
+	struct ur_cm_roce *rt =
+		ur_container_of(src, struct ur_cm_roce, slot_src);
+
+	empty_inbox(rt);
+	for (unsigned int i = 0; i < READS_PER_ROUND; i++) {
+		if (ur_qp1_recv(rt->qp1, on_slot_mad, rt) == 0)
+			return;
+	}
+}
+
 /* Without our lock: it takes the client's, and a report takes the lanes'. */
 static void client_ready(struct ur_cmt_source *src, uint32_t events)
 {
@@ -232,10 +257,10 @@ static void abandon(void)
 	pthread_mutex_init(&make_lock, NULL);
 }
 
-static int make_cm(struct ur_cm_roce *rt, const struct ur_lane *lane)
+static int make_cm(struct ur_cm_roce *rt, uint32_t slot)
 {
 	struct ur_cm_config cfg = {
-		.slot = lane->slot,
+		.slot = slot,
 		.ca_guid = rt->adapter->dev.node_guid,
 		.ack_delay = ACK_DELAY,
 	};
@@ -251,6 +276,7 @@ static int watch(struct ur_cm_roce *rt)
 
 	rt->client_src = (struct ur_cmt_source){ -1, client_ready };
 	rt->inbox_src.ready = inbox_ready;
+	rt->slot_src.ready = slot_ready;
 	ur_lock(&rt->cmt->lock);
 	err = ur_cmt_timer_init(rt->cmt, &rt->timer, expire);
 	if (!err)
@@ -259,8 +285,26 @@ static int watch(struct ur_cm_roce *rt)
 		rt->client_src.fd = ur_client_take(rt->client);
 		err = ur_cmt_watch(rt->cmt, &rt->client_src, EPOLLIN);
 	}
+	if (!err && rt->slot_src.fd >= 0)
+		err = ur_cmt_watch(rt->cmt, &rt->slot_src, EPOLLIN);
 	ur_unlock(&rt->cmt->lock);
 	ur_watcher_wake();
+	return err;
+}
+
+/* A slot of our own.  Without one messages come to that of the lane. */
+static int open_qp1(struct ur_cm_roce *rt)
+{
+	int fd = -1, err;
+
+	if (!ur_client_is_alone(rt->client) &&
+	    ur_client_slot(rt->client, &rt->slot, &fd))
+		ur_info("no slot for connections, they share the lane's");
+	err = ur_qp1_open(fd, &rt->qp1);
+	if (!err)
+		rt->slot_src.fd = fd;
+	else if (fd >= 0)
+		close(fd);
 	return err;
 }
 
@@ -274,9 +318,9 @@ static int open_parts(struct ur_cm_roce *rt, const struct ur_lane *lane)
 	rt->inbox_src.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (rt->inbox_src.fd < 0)
 		return -errno;
-	err = ur_qp1_open(-1, &rt->qp1);
+	err = open_qp1(rt);
 	if (!err)
-		err = make_cm(rt, lane);
+		err = make_cm(rt, rt->slot ? rt->slot : lane->slot);
 	if (!err)
 		err = watch(rt);
 	return err;
@@ -288,6 +332,8 @@ static void close_parts(struct ur_cm_roce *rt)
 		ur_cm_destroy(rt->cm);
 	if (rt->qp1)
 		ur_qp1_close(rt->qp1);
+	if (rt->slot)
+		ur_client_slot_put(rt->client, rt->slot);
 	if (rt->inbox_src.fd >= 0)
 		close(rt->inbox_src.fd);
 	ur_cm_will_close(&rt->will);
@@ -309,7 +355,7 @@ static void make_will(struct ur_cm_roce *rt)
 		ur_info("no last will: %s", strerror(-fd));
 }
 
-/* Communication IDs carry a slot of ours, so a lane must be there. */
+/* Without a slot of our own communication IDs carry the lane's. */
 static int make(struct ur_adapter *a, struct ur_cm_roce **out)
 {
 	static bool registered;
@@ -325,6 +371,7 @@ static int make(struct ur_adapter *a, struct ur_cm_roce **out)
 		ur_list_init(&rt->accepted[i]);
 	rt->adapter = a;
 	rt->inbox_src.fd = -1;
+	rt->slot_src.fd = -1;
 	err = ur_cmt_get(&rt->cmt);
 	if (!err)
 		err = ur_adapter_lane(a, &lane);
@@ -340,7 +387,7 @@ static int make(struct ur_adapter *a, struct ur_cm_roce **out)
 	make_will(rt);
 	if (!registered)
 		registered = pthread_atfork(NULL, NULL, abandon) == 0;
-	if (ur_client_is_alone(rt->client))
+	if (!rt->slot)
 		ur_lane_serve_qp1(lane);
 	*out = rt;
 	return 0;

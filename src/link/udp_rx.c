@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "link/udp.h"
 #include "link/udp_internal.h"
 
 /* Room for packet info of both families, TOS, TTL, GRO size, overflow. */
@@ -263,4 +264,20 @@ int ur_udp_recv(struct ur_link *link,
 		return recv_lone(u, rx, arg);
 	return u->singles >= BATCH_AFTER ? recv_batch(u, rx, arg)
 					 : recv_one(u, rx, arg);
+}
+
+int ur_udp_recv_from(struct ur_link *link, int fd,
+		     void (*rx)(void *arg, const struct ur_rx *rx), void *arg)
+{
+	struct ur_udp *u = ur_udp_of(link);
+	uint64_t overflow = link->rx_overflow;
+	uint32_t ovfl = u->rx_ovfl;
+	int own = u->rx_fd, n;
+
+	u->rx_fd = fd;
+	n = recv_one(u, rx, arg);
+	u->rx_fd = own;
+	u->rx_ovfl = ovfl;
+	link->rx_overflow = overflow;
+	return n;
 }

@@ -23,9 +23,21 @@
 
 /* QPN = slot (10 bits) | index (14 bits), DESIGN 4. */
 #define QPN_INDEX_BITS 14
+#define MAX_SLOTS      1024u
 
 /* BTH bytes 4..7: a reserved byte, then the destination QPN (IBTA 9.2). */
 #define BTH_QPN_WORD 4
+
+/* In a datagram to QP1, behind BTH and DETH: a MAD with a CM message.  The
+ * receiver's communication ID is its second field (13.4.2, 12.6), and begins
+ * with a slot as well. */
+#define MAD_ATTR_HALF 36
+#define MAD_RECV_WORD 48
+#define COMM_ID_BITS  22
+#define CM_FIRST      0x11 /* MRA */
+#define CM_SIDR_REQ   0x17
+#define CM_SIDR_REP   0x18
+#define CM_LAST	      0x1a /* APR */
 
 static int set_int(int fd, int level, int name, int value)
 {
@@ -83,15 +95,28 @@ static int bind_any(int fd, int family, uint16_t port)
 
 /*
  * The kernel takes the result as index of the socket in the group.  A packet
- * too short for the load gives index 0, urnicd's own socket.
+ * too short for a load gives index 0, urnicd's own socket, and so does all of
+ * QP1 that does not belong to a communication ID of ours: requests, for which
+ * a listener has to be found.
  */
-static int attach_steering(int fd)
+int ur_udp_steer(int fd, uint32_t slots)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, BTH_QPN_WORD),
 		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffff),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 1, 2, 0),
 		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, QPN_INDEX_BITS),
+		BPF_JUMP(BPF_JMP | BPF_JA, 7, 0, 0),
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, MAD_ATTR_HALF),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CM_FIRST, 0, 7),
+		BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, CM_LAST, 6, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REQ, 5, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CM_SIDR_REP, 4, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, MAD_RECV_WORD),
+		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, COMM_ID_BITS),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, slots, 1, 0),
 		BPF_STMT(BPF_RET | BPF_A, 0),
+		BPF_STMT(BPF_RET | BPF_K, 0),
 	};
 	struct sock_fprog prog = {
 		.len = sizeof(code) / sizeof(code[0]),
@@ -116,7 +141,7 @@ static int open_socket(int family, uint16_t port, bool shared, bool steer)
 	if (!err)
 		err = bind_any(fd, family, port);
 	if (!err && steer)
-		err = attach_steering(fd);
+		err = ur_udp_steer(fd, MAX_SLOTS);
 	if (err) {
 		close(fd);
 		return err;
@@ -143,4 +168,11 @@ int ur_udp_slot_socket(uint16_t port, int first)
 int ur_udp_sole_socket(uint16_t port)
 {
 	return open_any_family(port, false, false);
+}
+
+/* One of the two fails, by the family of the socket. */
+void ur_udp_tell_destination(int fd)
+{
+	if (set_int(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1))
+		(void)set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
 }

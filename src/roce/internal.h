@@ -322,7 +322,8 @@ struct ur_roce {
 	uint32_t loan_seq;
 	uint64_t loan_at_ns; /* when to try again to lend */
 	uint8_t *loan_buf;   /* the message that is being made */
-	uint64_t now_ns;     /* of the entry point that runs */
+	struct ur_lasts *lasts; /* of QPs that are gone; NULL: none */
+	uint64_t now_ns;	/* of the entry point that runs */
 	struct ur_roce_counters cnt;
 };
 
@@ -611,6 +612,14 @@ void ur_ud_request(struct ur_rqp *q, struct ur_in *in);
 /* mcast.c */
 void ur_mcast_deliver(struct ur_roce *r, struct ur_in *in);
 void ur_mcast_forget(struct ur_roce *r, struct ur_rqp *q);
+
+/* last.c: answers for QPs that are gone (last.h) */
+void ur_last_note(struct ur_rqp *q); /* it forgets its peer now */
+/* A packet for no QP, if r->lasts is there; _output gives a train. */
+void ur_last_input(struct ur_roce *r, const struct ur_rx *rx, uint32_t dqpn);
+bool ur_last_is_due(const struct ur_roce *r);
+bool ur_last_output(struct ur_roce *r, struct ur_train *t);
+void ur_last_fini(struct ur_roce *r);
 
 /* fault.c */
 enum ur_fault {

@@ -135,6 +135,7 @@ static void reset(struct ur_rqp *q)
 	struct ur_rwqe *copy = q->rsp.copy;
 	uint32_t tail;
 
+	ur_last_note(q);
 	requester_stop(q);
 	responder_stop(q);
 	ur_near_stop(q);

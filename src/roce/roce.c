@@ -73,6 +73,7 @@ void ur_roce_destroy(struct ur_roce *r)
 			free(p);
 		}
 	}
+	ur_last_fini(r);
 	ur_timers_fini(&r->timers);
 	free(r->loan_buf);
 	free(r->qps);
@@ -230,6 +231,8 @@ static bool output(struct ur_roce *r, struct ur_train *t, uint64_t now_ns)
 bool ur_roce_output(struct ur_roce *r, struct ur_train *t, uint64_t now_ns)
 {
 	r->now_ns = now_ns;
+	if (__builtin_expect(ur_last_is_due(r), 0) && ur_last_output(r, t))
+		return true;
 	do {
 		if (output(r, t, now_ns))
 			return true;

@@ -16,6 +16,7 @@
 #include "core/qp.h"
 #include "core/xrc.h"
 #include "roce/counters.h"
+#include "roce/last.h"
 
 struct ur_export;
 struct ur_roce;
@@ -128,6 +129,11 @@ void ur_roce_expire(struct ur_roce *r, uint64_t now_ns);
  * to end, and what it has completed must not look lost to the peer.
  */
 void ur_roce_settle(struct ur_roce *r, uint64_t now_ns);
+
+/* What QPs that are gone, or go with the process now, would still have to say
+ * (last.h); how many, up to cap. */
+uint32_t ur_roce_lasts(const struct ur_roce *r, uint64_t now_ns,
+		       struct ur_last *out, uint32_t cap);
 
 const struct ur_roce_counters *ur_roce_counters(const struct ur_roce *r);
 

@@ -28,6 +28,13 @@ static bool type_supported(enum ibv_qp_type type)
 	       type == IBV_QPT_RAW_PACKET || type == IBV_QPT_XRC_SEND;
 }
 
+/* What is beyond urnic's own limit the adapter refuses, if it has the type. */
+static bool exceeds(const struct ibv_qp_cap *cap, uint32_t most_wr)
+{
+	return most_wr < UR_MAX_WR &&
+	       (cap->max_send_wr > most_wr || cap->max_recv_wr > most_wr);
+}
+
 static int qp_init(struct urv_qp *qp, struct ibv_pd *pd,
 		   struct ibv_qp_init_attr *attr, const struct ur_qp_raw *raw)
 {
@@ -45,11 +52,9 @@ static int qp_init(struct urv_qp *qp, struct ibv_pd *pd,
 		.rings = urv_domain_enter(pd),
 		.lane = urv_domain_lane(pd),
 	};
-	uint32_t most_wr = c->device->spec->max.max_qp_wr;
 	int rc;
 
-	if (attr->cap.max_send_wr > most_wr ||
-	    attr->cap.max_recv_wr > most_wr) {
+	if (exceeds(&attr->cap, c->device->spec->max.max_qp_wr)) {
 		urv_domain_leave(pd);
 		return -EINVAL;
 	}
@@ -348,9 +353,9 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	    ((mask & IBV_QP_RATE_LIMIT) && urv_is_iwarp(c)))
 		return urv_errno(-EOPNOTSUPP);
 	urv_qp_attr_from_ibv(&in, attr, mask);
-	rc = qp->target ? urv_target_modify(qp, c->adapter, &in, mask)
-			: ur_adapter_qp_modify(c->adapter, &qp->core, &in,
-					       mask);
+	rc = qp->target
+		     ? urv_target_modify(qp, c->adapter, &in, mask)
+		     : ur_adapter_qp_modify(c->adapter, &qp->core, &in, mask);
 	if (rc)
 		return urv_errno(rc);
 	if (mask & IBV_QP_STATE)

@@ -153,9 +153,28 @@ def case(prog, args, gid):
     return run if value(args, '-c', 'RC') in ('RC', 'XRC') else patient(run)
 
 
+def refused(connection):
+    """A transport that the device has not: both sides say so and end."""
+    def run(env):
+        port = env.port()
+        base = ['ib_send_bw', '-F', '-p', port, '-c', connection]
+        try:
+            env.pair(base, base + [env.a.ip4], port=port, timeout=60)
+        except Failure as e:
+            text = str(e)
+            if 'client exit 1, server exit 1' not in text or \
+                    'create QP' not in text:
+                raise
+            return
+        raise Failure(f'{connection} works')
+    return run
+
+
 # The short run over veth; the rest on lo.
 FAR = re.compile(r'.*-all|.*-v6|.*-ud-.*|atomic_(bw|lat)|.*_bw-64-qps'
                  r'|(send|write)_bw-xrc|(send|write|read)_bw-mtu-.*')
 CASES = [Case(name, case(prog, args, gid), full=full,
               far=FAR.fullmatch(name) is not None)
          for name, prog, args, gid, full in ROWS]
+CASES += [Case(f'send_bw-{connection.lower()}-refused', refused(connection))
+          for connection in ('DC', 'SRD')]

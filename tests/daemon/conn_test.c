@@ -19,10 +19,12 @@
 #include "conn_peer.h"
 #include "world.h"
 
-#define PORT  7174
-#define MS    5000
-#define ALICE 61001
-#define BOB   61002
+#define PORT	     7174
+/* That a process has: of its lane, and for connections. */
+#define SLOTS_OF_ONE 2u
+#define MS	     5000
+#define ALICE	     61001
+#define BOB	     61002
 
 static struct cevent expect(struct cpeer *p, enum ur_conn_event_type type)
 {
@@ -230,7 +232,7 @@ static void kill_hangs_up(void **state)
 	connect_both(&server, &client, "::1", PORT, &s, &c);
 	/* A will is handed to the next daemon as well. */
 	daemon_kill();
-	assert_true(daemon_wait_used(2, 3000));
+	assert_true(daemon_wait_used(2 * SLOTS_OF_ONE, 3000));
 	sleep_ms(50);
 	third = cpeer_start(0);
 	assert_int_equal(cpeer_connect(&third, UR_PS_TCP, "::1", PORT, 0x41),
@@ -258,11 +260,11 @@ static void lost_daemon_is_no_death(void **state)
 	connect_both(&server, &client, "127.0.0.1", PORT, &s, &c);
 	assert_int_equal(cpeer_do(&server, CDO_LOSE, 0, 0), 0);
 	daemon_kill();
-	assert_true(daemon_wait_used(2, 3000));
+	assert_true(daemon_wait_used(2 * SLOTS_OF_ONE, 3000));
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(cpeer_do(&server, CDO_LOSE, 0, 0), 0);
 		sleep_ms(100);
-		assert_true(daemon_wait_used(2, 3000));
+		assert_true(daemon_wait_used(2 * SLOTS_OF_ONE, 3000));
 	}
 	expect_nothing(&client, 2500);
 	expect_nothing(&server, 1);
@@ -348,7 +350,7 @@ static void daemon_is_killed(void **state)
 		if (i == 1)
 			assert_int_not_equal(daemon_wait(old, 2000), 0);
 		if (i == 2)
-			assert_true(daemon_wait_used(2, 3000));
+			assert_true(daemon_wait_used(2 * SLOTS_OF_ONE, 3000));
 		thief = cpeer_start(0);
 		assert_true(cpeer_bind(&thief, UR_PS_TCP, "::", &port, 0) < 0);
 		cpeer_kill(&thief);
@@ -357,7 +359,7 @@ static void daemon_is_killed(void **state)
 	}
 	daemon_kill();
 	assert_int_equal(cpeer_do(&client, CDO_DISCONNECT, c, 0), 0);
-	assert_true(daemon_wait_used(2, 3000));
+	assert_true(daemon_wait_used(2 * SLOTS_OF_ONE, 3000));
 	assert_int_equal(expect(&server, UR_CONN_DISCONNECTED).conn, s);
 	cpeer_end(&client);
 	cpeer_end(&server);
@@ -446,7 +448,7 @@ static void kept_ports_are_their_owners(void **state)
 	assert_int_equal(cpeer_bind(&thief, UR_PS_TCP, "127.0.0.1", &port, 0),
 			 -EADDRNOTAVAIL);
 	daemon_kill();
-	assert_true(daemon_wait_used(3, 3000));
+	assert_true(daemon_wait_used(3 * SLOTS_OF_ONE, 3000));
 	assert_int_equal(cpeer_bind(&thief, UR_PS_TCP, "127.0.0.1", &port, 0),
 			 -EADDRNOTAVAIL);
 	assert_true(cpeer_serve(&client, UR_PS_TCP, "127.0.0.1", port) >= 0);

@@ -33,7 +33,7 @@
 /* This test's own CM. */
 static struct ur_client *client;
 static struct ur_cm *cm;
-static struct ur_qp1 *tx;
+static struct ur_qp1 *qp1; /* of our slot */
 static int slot_fd;
 static struct ur_cm_dgram came[QUEUE];
 static unsigned int ncame;
@@ -60,10 +60,14 @@ static int next_mad(int ms, struct ur_cm_dgram *out)
 	struct ur_cm_msg m;
 
 	while (ncame == seen && now() < end) {
-		struct pollfd p = { ur_client_fd(client), POLLIN, 0 };
+		struct pollfd p[2] = { { ur_client_fd(client), POLLIN, 0 },
+				       { slot_fd, POLLIN, 0 } };
 
-		if (poll(&p, 1, 10) > 0)
+		(void)poll(p, 2, 10);
+		if (p[0].revents)
 			ur_client_service(client);
+		if (ncame == seen && p[1].revents)
+			(void)ur_qp1_recv(qp1, on_mad, NULL);
 	}
 	if (ncame == seen || ur_cm_msg_decode(&m, came[seen % QUEUE].mad))
 		return 0;
@@ -103,7 +107,7 @@ static int setup(void **state)
 	ncame = 0;
 	if (ur_client_open(&client, NULL, NULL) ||
 	    ur_client_slot(client, &cfg.slot, &slot_fd) ||
-	    ur_qp1_open(-1, &tx) || ur_cm_create(&cfg, &cm))
+	    ur_qp1_open(slot_fd, &qp1) || ur_cm_create(&cfg, &cm))
 		return -1;
 	ur_client_on_mad(client, on_mad, NULL);
 	return 0;
@@ -123,8 +127,7 @@ static int teardown(void **state)
 	cpeer_end(&p);
 	cpeer_end(&server);
 	ur_cm_destroy(cm);
-	ur_qp1_close(tx);
-	close(slot_fd);
+	ur_qp1_close(qp1);
 	ur_client_close(client);
 	return world_teardown(state);
 }
@@ -154,19 +157,19 @@ static void repeated_request_finds_its_process(void **state)
 	struct ur_cm_dgram req = request(UR_PS_TCP, PORT), rep, again;
 	struct cevent e;
 
-	assert_int_equal(ur_qp1_send(tx, &req), 0);
+	assert_int_equal(ur_qp1_send(qp1, &req), 0);
 	e = expect(UR_CONN_REQUEST);
 	assert_int_equal(cpeer_do(&server, CDO_ACCEPT, e.conn, cpeer_qpn(1)),
 			 0);
 	assert_int_equal(next_mad(MS, &rep), UR_CM_REP);
 	assert_int_equal(cpeer_do(&server, CDO_DESTROY, 0, 0), 0);
 	sleep_ms(20);
-	assert_int_equal(ur_qp1_send(tx, &req), 0);
+	assert_int_equal(ur_qp1_send(qp1, &req), 0);
 	assert_int_equal(next_mad(MS, &again), UR_CM_REP);
 	assert_memory_equal(again.mad, rep.mad, sizeof(rep.mad));
 	/* Another request is refused. */
 	req = request(UR_PS_TCP, PORT);
-	assert_int_equal(ur_qp1_send(tx, &req), 0);
+	assert_int_equal(ur_qp1_send(qp1, &req), 0);
 	assert_int_equal(next_mad(MS, &again), UR_CM_REJ);
 	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 2);
 }
@@ -181,7 +184,7 @@ static void request_between_listeners(void **state)
 
 	assert_int_equal(cpeer_do(&server, CDO_DESTROY, 0, 0), 0);
 	sleep_ms(20);
-	assert_int_equal(ur_qp1_send(tx, &req), 0);
+	assert_int_equal(ur_qp1_send(qp1, &req), 0);
 	assert_int_equal(next_mad(50, &answer), 0);
 	assert_true(cpeer_serve(&server, UR_PS_TCP, "::", PORT) >= 0);
 	(void)expect(UR_CONN_REQUEST);
@@ -195,7 +198,7 @@ static void nobody_listens_again(void **state)
 
 	assert_int_equal(cpeer_do(&server, CDO_DESTROY, 0, 0), 0);
 	sleep_ms(20);
-	assert_int_equal(ur_qp1_send(tx, &req), 0);
+	assert_int_equal(ur_qp1_send(qp1, &req), 0);
 	assert_int_equal(next_mad(MS, &answer), UR_CM_REJ);
 	assert_true(now() - before < 2000000000u);
 	assert_true(cpeer_serve(&server, UR_PS_TCP, "::", PORT) >= 0);
@@ -208,7 +211,7 @@ static void giving_up_finds_the_request(void **state)
 	struct ur_cm_msg m, r;
 	struct cevent e;
 
-	assert_int_equal(ur_qp1_send(tx, &req), 0);
+	assert_int_equal(ur_qp1_send(qp1, &req), 0);
 	e = expect(UR_CONN_REQUEST);
 	assert_int_equal(ur_cm_msg_decode(&m, req.mad), 0);
 	r = (struct ur_cm_msg){ .attr = UR_CM_REJ,
@@ -218,7 +221,7 @@ static void giving_up_finds_the_request(void **state)
 	r.u.rej.ari_len = 8;
 	r.u.rej.ari[7] = 77;
 	ur_cm_msg_encode(&r, rej.mad);
-	assert_int_equal(ur_qp1_send(tx, &rej), 0);
+	assert_int_equal(ur_qp1_send(qp1, &rej), 0);
 	assert_int_equal(expect(UR_CONN_REJECTED).conn, e.conn);
 }
 
@@ -233,10 +236,10 @@ static void send_to(uint16_t attr, uint32_t local_id, uint32_t remote_id)
 	memcpy(d.src, LOCAL6, 16);
 	memcpy(d.dst, LOCAL6, 16);
 	ur_cm_msg_encode(&m, d.mad);
-	assert_int_equal(ur_qp1_send(tx, &d), 0);
+	assert_int_equal(ur_qp1_send(qp1, &d), 0);
 }
 
-/* For a slot that nobody has, urnicd answers. */
+/* For a slot that nobody has, with a socket or without, urnicd answers. */
 static void messages_for_nobody(void **state)
 {
 	struct ur_cm_dgram req = request(UR_PS_UDP, 99), d;
@@ -247,11 +250,13 @@ static void messages_for_nobody(void **state)
 	mine = m.local_id;
 	send_to(UR_CM_DREQ, mine, 1000u << 22 | 5);
 	assert_int_equal(next_mad(MS, &d), UR_CM_DREP);
+	send_to(UR_CM_DREQ, mine, 15u << 22 | 5);
+	assert_int_equal(next_mad(MS, &d), UR_CM_DREP);
 	send_to(UR_CM_REP, mine, 1000u << 22 | 5);
 	assert_int_equal(next_mad(MS, &d), UR_CM_REJ);
 	assert_int_equal(ur_cm_msg_decode(&m, d.mad), 0);
 	assert_int_equal(m.u.rej.reason, UR_CM_REJ_INVALID_COMM_ID);
-	assert_int_equal(ur_qp1_send(tx, &req), 0);
+	assert_int_equal(ur_qp1_send(qp1, &req), 0);
 	assert_int_equal(next_mad(MS, &d), UR_CM_SIDR_REP);
 	/* No answer to an answer, nor to what is for urnicd's own slot. */
 	send_to(UR_CM_DREP, mine, 1000u << 22 | 5);
@@ -333,7 +338,7 @@ static void random_mads(void **state)
 		for (unsigned int k = ur_rng_below(&r, 4); k > 0; k--)
 			d.mad[ur_rng_below(&r, 256)] ^=
 				(uint8_t)(1u << ur_rng_below(&r, 8));
-		assert_int_equal(ur_qp1_send(tx, &d), 0);
+		assert_int_equal(ur_qp1_send(qp1, &d), 0);
 		if (i % 64 == 0)
 			sleep_ms(1);
 	}

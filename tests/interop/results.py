@@ -22,17 +22,21 @@ class Table:
     """The rows of a file, by name: [verdict in each role, kernel]."""
 
     def __init__(self, path):
-        self.path, self.rows = path, {}
-        with open(path, encoding='utf-8') as f:
+        self.path = path
+        self.read()
+
+    def read(self):
+        self.rows = {}
+        with open(self.path, encoding='utf-8') as f:
             lines = f.read().splitlines()
         if HEAD not in lines:
-            raise ValueError(f'{path} has no table that begins with {HEAD}')
+            raise ValueError(f'{self.path} has no table under {HEAD}')
         start = lines.index(HEAD)
         end = start + 2
         while end < len(lines) and lines[end].startswith('|'):
             m = ROW.match(lines[end])
             if not m:
-                raise ValueError(f'{path}:{end + 1}: not a row of a case')
+                raise ValueError(f'{self.path}:{end + 1}: not a row of a case')
             self.rows[m['name']] = [m['a'].strip(), m['b'].strip(),
                                     m['linux'].strip()]
             end += 1
@@ -42,16 +46,15 @@ class Table:
         row = self.rows.get(name)
         return bool(row) and row[ROLES.index(role)].startswith('passed')
 
-    def note(self, name, role, verdict, linux):
-        """A case has been run in a role, now."""
+    def note(self, name, role, verdict, linux, names):
+        """A case has been run in a role, now.  Others may have changed the
+        file meanwhile.  names: of all cases, in their order."""
+        self.read()
         row = self.rows.setdefault(name, ['', '', ''])
         row[ROLES.index(role)] = f'{verdict} {time.strftime("%Y-%m-%d")}'
         row[2] = linux
-        self.write()
-
-    def keep(self, names):
-        """Drop the rows of other cases and follow the order of these."""
         self.rows = {n: self.rows[n] for n in names if n in self.rows}
+        self.write()
 
     def write(self):
         rows = [f'| `{name}` | {a} | {b} | {linux} |'

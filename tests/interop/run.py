@@ -108,8 +108,8 @@ def run_all(args, cases, count):
             verdict = run_case(name, case, env)
             count[verdict] += 1
             if args.record:
-                args.record.note(name.split()[0], role, verdict, place.linux)
-                args.record.keep(all_names())
+                args.record.note(name.split()[0], role, verdict, place.linux,
+                                 all_names())
             if not place.vm.running():
                 raise Failure('the guest has ended: ' + place.console())
             if verdict == 'failed':

@@ -199,7 +199,19 @@ def devices_shown(env):
         yield from p.get('report', {}).get('devices', [])
 
 
-CASES = [Case('shown', shown), Case('listed', listed), Case('mistake', mistake),
+def lowered(env):
+    """What a file lowers is reported, and is what there is."""
+    limits = {'max_qp': 9, 'max_cq': 11, 'max_srq': 5, 'max_mr': 20,
+              'max_pd': 6, 'max_ah': 7, 'max_qp_wr': 60, 'max_srq_wr': 50}
+    with File(device('low', limits=limits)) as f:
+        for what in ('qps', 'cqs', 'srqs', 'mrs', 'ahs', 'pds',
+                     'recv_wr', 'send_wr', 'srq_wr'):
+            f.call(env, env.a, env.prog('limits'), '-M', what)
+    with File(device('low', limits={'max_cqe': 1000})) as f:
+        f.call(env, env.a, env.prog('limits'), '-M', 'cqe')
+
+
+CASES = [Case('shown', shown), Case('lowered', lowered), Case('listed', listed), Case('mistake', mistake),
          Case('addresses', addresses)]
 CASES += [Case(f'{what}-{kind}', life(what, kind))
           for what in ('verbs', 'cm', 'port') for kind in ('roce', 'iwarp')]

@@ -199,40 +199,50 @@ static void test_two_on_one_interface(void **state)
 		"a and b on e");
 }
 
+/* A list of n pieces, each with its number between `before` and `after`. */
+static char *repeat(const char *head, unsigned int n, const char *before,
+		    const char *after, const char *more, const char *tail)
+{
+	static char text[4096];
+	size_t len = (size_t)snprintf(text, sizeof(text), "%s", head);
+
+	for (unsigned int i = 0; i < n; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len,
+					"%s%s%u%s", i ? "," : "", before, i,
+					after);
+	snprintf(text + len, sizeof(text) - len, "%s%s", more, tail);
+	return text;
+}
+
 /* The list is filled, and one more is refused. */
 static void test_most_devices(void **state)
 {
-	char text[4096] = "{\"devices\":[", one[64];
+	static const char head[] = "{\"devices\":[", tail[] = "]}";
+	static const char before[] = "{\"name\":\"d";
+	static const char after[] = "\",\"kind\":\"roce\"}";
 
-	for (unsigned int i = 0; i < UR_MAX_DEVICES; i++) {
-		snprintf(one, sizeof(one),
-			 "%s{\"name\":\"d%u\",\"kind\":\"roce\"}", i ? "," : "",
-			 i);
-		strcat(text, one);
-	}
-	strcat(text, "]}");
-	assert_int_equal(parse(text), 0);
+	assert_int_equal(
+		parse(repeat(head, UR_MAX_DEVICES, before, after, "", tail)),
+		0);
 	assert_int_equal(config.count, UR_MAX_DEVICES);
-	strcpy(strchr(text, ']'), ",\n{}]}");
-	refused(text, "F:2:1: expected at most 16 devices, found more");
+	refused(repeat(head, UR_MAX_DEVICES, before, after, ",\n{}", tail),
+		"F:2:1: expected at most 16 devices, found more");
 }
 
 /* And 64 addresses, and one more. */
 static void test_most_addresses(void **state)
 {
-	char text[4096] = "{\"devices\":[{\"name\":\"a\",\"kind\":\"roce\","
-			  "\"addresses\":[";
-	char one[64];
+	static const char head[] = "{\"devices\":[{\"name\":\"a\","
+				   "\"kind\":\"roce\",\"addresses\":[";
+	static const char before[] = "\"10.0.0.", tail[] = "]}]}";
 
-	for (unsigned int i = 0; i < UR_GID_TABLE_LEN; i++) {
-		snprintf(one, sizeof(one), "%s\"10.0.0.%u\"", i ? "," : "", i);
-		strcat(text, one);
-	}
-	strcat(text, "]}]}");
-	assert_int_equal(parse(text), 0);
+	assert_int_equal(
+		parse(repeat(head, UR_GID_TABLE_LEN, before, "\"", "", tail)),
+		0);
 	assert_int_equal(config.devices[0].naddrs, UR_GID_TABLE_LEN);
-	strcpy(strchr(strchr(text, ':') + 40, ']'), ",\n\"10.0.1.1\"]}]}");
-	refused(text, "F:2:1: expected at most 64 addresses, found more");
+	refused(repeat(head, UR_GID_TABLE_LEN, before, "\"", ",\n\"10.0.1.1\"",
+		       tail),
+		"F:2:1: expected at most 64 addresses, found more");
 }
 
 /* Every beginning of a good text is a bad one, and none is read beyond. */

@@ -140,7 +140,8 @@ static void only_the_exact_length(void **state)
 {
 	for (int t = 1; t < UR_IPC_TYPES; t++) {
 		unsigned int fds = t == UR_IPC_SLOT || t == UR_IPC_CLAIM ||
-				   t == UR_IPC_WILL || t == UR_IPC_XRCD_OPEN ||
+				   t == UR_IPC_WILL || t == UR_IPC_LAST ||
+				   t == UR_IPC_XRCD_OPEN ||
 				   t == UR_IPC_XRC_PEER;
 		int len;
 

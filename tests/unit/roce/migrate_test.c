@@ -5,7 +5,8 @@
 #include "roce/fixture.h"
 
 #define ACK	(UR_AETH_ACK | UR_AETH_CREDITS_INVALID)
-#define TIMEOUT (UINT64_C(4096) << 14)
+/* The adapter is three times as patient. */
+#define TIMEOUT (3 * (UINT64_C(4096) << 14))
 
 /* Addresses of the two paths: hosts 0 and 1, and 10 and 11 in their place. */
 static void by(struct fix *f, bool alternate)

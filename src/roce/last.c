@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "roce/last.h"
+
+#include <stdlib.h>
+
+#include "base/crc.h"
+#include "roce/internal.h"
+
+#define ACK_LEN (UR_BTH_LEN + 4u + UR_ICRC_LEN)
+
+struct ur_last_one {
+	struct ur_last l;
+	uint64_t until_ns;
+	bool asked;
+};
+
+struct ur_lasts {
+	struct ur_last_one one[UR_LAST_MAX];
+	uint32_t count; /* ever noted */
+	uint32_t asked;
+};
+
+static bool icrc_ok(const struct ur_last *l, const struct ur_rx *rx)
+{
+	struct ur_icrc_flow flow = { .sport = rx->sport,
+				     .dport = UR_ROCE_PORT };
+	struct ur_icrc_cache cache = { 0 };
+
+	if (rx->trusted)
+		return true;
+	memcpy(flow.src, rx->src, 16);
+	memcpy(flow.dst, l->src, 16);
+	return ur_icrc_check(&flow, ur_icrc_prefix(&flow, rx->len), &cache,
+			     rx->data, rx->len, rx->index, NULL);
+}
+
+bool ur_last_asked(const struct ur_last *l, const struct ur_rx *rx)
+{
+	const uint8_t *payload;
+	struct ur_hdr h;
+	size_t len;
+
+	if (ur_hdr_decode(&h, rx->data, rx->len, &payload, &len) ||
+	    h.bth.tver != 0 || h.bth.dqpn != l->qpn)
+		return false;
+	if (h.op->transport != UR_TP_RC ||
+	    (h.op->kind != UR_OP_SEND && h.op->kind != UR_OP_WRITE) ||
+	    !h.bth.ackreq || (h.bth.pkey & 0x7fffu) != 0x7fffu)
+		return false;
+	return ur_psn_diff(h.bth.psn, l->epsn) < 0 &&
+	       memcmp(rx->src, l->dst, 16) == 0 &&
+	       (rx->dst_unknown || memcmp(rx->dst, l->src, 16) == 0) &&
+	       icrc_ok(l, rx);
+}
+
+static void put_icrc(const struct ur_train *t, uint8_t *pkt)
+{
+	struct ur_icrc_flow flow = { .sport = t->sport, .dport = UR_ROCE_PORT };
+	uint32_t crc;
+
+	memcpy(flow.src, t->src, 16);
+	memcpy(flow.dst, t->dst, 16);
+	crc = ur_icrc_bth(ur_icrc_prefix(&flow, ACK_LEN), pkt);
+	crc = ur_crc32(crc, pkt + UR_BTH_LEN,
+		       ACK_LEN - UR_ICRC_LEN - UR_BTH_LEN);
+	for (uint32_t i = 0; i < UR_ICRC_LEN; i++)
+		pkt[ACK_LEN - UR_ICRC_LEN + i] = (uint8_t)(crc >> 8 * i);
+}
+
+void ur_last_train(const struct ur_last *l, const struct ur_sports *sports,
+		   struct ur_train *t)
+{
+	struct ur_hdr h = {
+		.bth = { .opcode = UR_RC_ACK,
+			 .migreq = l->migreq != 0,
+			 .pkey = 0xffff,
+			 .dqpn = l->dqpn & UR_QPN_MASK,
+			 .urnic = l->urnic != 0,
+			 .psn = ur_psn_add(l->epsn, UR_PSN_MASK) },
+		.syndrome = UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
+		.msn = l->msn,
+	};
+
+	memcpy(t->src, l->src, 16);
+	memcpy(t->dst, l->dst, 16);
+	t->scope_id = l->scope_id;
+	t->dqpn = h.bth.dqpn;
+	t->tclass = l->tclass;
+	t->hop_limit = l->hop_limit;
+	t->sport =
+		(ur_addr_is_v4(l->dst) ? sports->v4
+				       : sports->v6)[ur_sport_of(h.bth.dqpn)];
+	t->npkts = 1;
+	t->pkt_len = t->bytes = t->linear_len = ACK_LEN;
+	t->niov = 1;
+	t->iov[0] = (struct iovec){ t->linear, ACK_LEN };
+	(void)ur_hdr_encode(&h, t->linear);
+	put_icrc(t, t->linear);
+}
+
+/* What q would have to say: false if it has done nothing for its peer. */
+static bool last_of(const struct ur_rqp *q, struct ur_last *l)
+{
+	const struct ur_path *p = q->path;
+
+	if (q->qp->type != UR_QPT_RC || !p || q->rsp.epsn == q->qp->attr.rq_psn)
+		return false;
+	*l = (struct ur_last){
+		.qpn = q->qp->qpn,
+		.dqpn = q->qp->attr.dest_qpn,
+		.epsn = q->rsp.epsn,
+		.msn = q->rsp.msn,
+		.scope_id = p->key.scope_id,
+		.tclass = p->key.tclass,
+		.hop_limit = p->key.hop_limit,
+		.urnic = q->peer != UR_PEER_OTHER,
+		.migreq = ur_mig_bit(q),
+	};
+	memcpy(l->src, p->key.src, 16);
+	memcpy(l->dst, p->key.dst, 16);
+	return true;
+}
+
+/* Without memory there is no last word, as before. */
+void ur_last_note(struct ur_rqp *q)
+{
+	struct ur_roce *r = q->r;
+	struct ur_last_one one = { .until_ns = r->now_ns + UR_LAST_NS };
+	struct ur_last_one *to;
+
+	if (!last_of(q, &one.l))
+		return;
+	if (!r->lasts)
+		r->lasts = calloc(1, sizeof(*r->lasts));
+	if (!r->lasts)
+		return;
+	to = &r->lasts->one[r->lasts->count++ % UR_LAST_MAX];
+	r->lasts->asked -= to->asked;
+	*to = one;
+}
+
+void ur_last_input(struct ur_roce *r, const struct ur_rx *rx, uint32_t dqpn)
+{
+	struct ur_lasts *all = r->lasts;
+
+	/* The newest of a number: it may have had several peers. */
+	for (uint32_t i = 1; i <= UR_LAST_MAX && i <= all->count; i++) {
+		struct ur_last_one *o =
+			&all->one[(all->count - i) % UR_LAST_MAX];
+
+		if (o->until_ns < r->now_ns)
+			return;
+		if (o->l.qpn != dqpn || !ur_last_asked(&o->l, rx))
+			continue;
+		all->asked += !o->asked;
+		o->asked = true;
+		return;
+	}
+}
+
+bool ur_last_output(struct ur_roce *r, struct ur_train *t)
+{
+	struct ur_lasts *all = r->lasts;
+
+	for (uint32_t i = 0; all->asked && i < UR_LAST_MAX; i++) {
+		if (!all->one[i].asked)
+			continue;
+		all->one[i].asked = false;
+		all->asked--;
+		r->cnt.last_acks_sent++;
+		ur_last_train(&all->one[i].l, &r->sports, t);
+		return true;
+	}
+	return false;
+}
+
+bool ur_last_is_due(const struct ur_roce *r)
+{
+	return r->lasts && r->lasts->asked;
+}
+
+void ur_last_fini(struct ur_roce *r)
+{
+	free(r->lasts);
+}
+
+uint32_t ur_roce_lasts(const struct ur_roce *r, uint64_t now_ns,
+		       struct ur_last *out, uint32_t cap)
+{
+	const struct ur_lasts *all = r->lasts;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < 1u << UR_SLOT_SHIFT && n < cap; i++)
+		n += r->qps[i] && last_of(r->qps[i], &out[n]);
+	for (uint32_t i = 0; all && i < UR_LAST_MAX && n < cap; i++) {
+		if (all->one[i].until_ns >= now_ns)
+			out[n++] = all->one[i].l;
+	}
+	return n;
+}
