@@ -71,7 +71,6 @@ static const struct {
 	[UR_IPC_UNBIND] = { "UNBIND", F_HANDLE, FD_0 },
 	[UR_IPC_MAD_IN] = { "MAD_IN", F_MAD, FD_0 },
 	[UR_IPC_WILL] = { "WILL", 0, FD_1 },
-	[UR_IPC_PEER] = { "PEER", F_SLOT | F_ERROR | F_HANDLE, FD_0 | FD_2 },
 	[UR_IPC_XRCD_OPEN] = { "XRCD_OPEN", F_FLAGS | F_FILE, FD_1 },
 	[UR_IPC_XRCD] = { "XRCD", F_ERROR, FD_0 },
 	[UR_IPC_XRCD_CLOSE] = { "XRCD_CLOSE", F_FILE, FD_0 },
@@ -79,6 +78,7 @@ static const struct {
 	[UR_IPC_XRC_LINK] = { "XRC_LINK", F_ERROR, FD_0 | FD_1 },
 	[UR_IPC_XRC_PEER] = { "XRC_PEER", F_SLOT | F_FILE, FD_1 },
 	[UR_IPC_LAST] = { "LAST", 0, FD_1 },
+	[UR_IPC_PEER] = { "PEER", F_SLOT | F_ERROR | F_HANDLE, FD_0 | FD_2 },
 };
 
 static bool known(unsigned int type)

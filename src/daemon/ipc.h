@@ -42,7 +42,6 @@ enum ur_ipc_type {
 	UR_IPC_UNBIND,
 	UR_IPC_MAD_IN,
 	UR_IPC_WILL,
-	UR_IPC_PEER,
 	UR_IPC_XRCD_OPEN,
 	UR_IPC_XRCD,
 	UR_IPC_XRCD_CLOSE,
@@ -50,6 +49,7 @@ enum ur_ipc_type {
 	UR_IPC_XRC_LINK,
 	UR_IPC_XRC_PEER,
 	UR_IPC_LAST,
+	UR_IPC_PEER,
 	UR_IPC_TYPES,
 };
 

@@ -193,8 +193,19 @@ void ur_linger_end(struct ur_server *s, unsigned int slot)
 	}
 }
 
+bool ur_linger_has(const struct ur_server *s, unsigned int slot)
+{
+	ur_list_for_each(pos, &s->lingers) {
+		if (linger_of(pos)->slot == slot && linger_of(pos)->link)
+			return true;
+	}
+	return false;
+}
+
 void ur_linger_run(struct ur_server *s)
 {
+	bool ended = false;
+
 	ur_list_for_each_safe(pos, tmp, &s->lingers) {
 		struct linger *l = linger_of(pos);
 
@@ -203,7 +214,10 @@ void ur_linger_run(struct ur_server *s)
 		end(l);
 		ur_list_del(&l->node);
 		free(l);
+		ended = true;
 	}
+	if (ended)
+		ur_strays_update(s);
 }
 
 uint64_t ur_linger_deadline(const struct ur_server *s)

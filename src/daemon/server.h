@@ -284,6 +284,8 @@ void ur_linger_open(struct ur_server *s, struct ur_session *ses);
 /* The slot gets another owner. */
 void ur_linger_end(struct ur_server *s, unsigned int slot);
 void ur_linger_run(struct ur_server *s);
+/* Is the slot's socket read for that? */
+bool ur_linger_has(const struct ur_server *s, unsigned int slot);
 uint64_t ur_linger_deadline(const struct ur_server *s);
 
 /* show.c */

@@ -64,7 +64,8 @@ void ur_strays_update(struct ur_server *s)
 	for (unsigned int i = 1; s->qp1 && i < slots->count; i++) {
 		const struct ur_slot *sl = &slots->slot[i];
 		struct ur_stray *st = &s->strays[i];
-		bool is_free = sl->state == UR_SLOT_FREE;
+		bool is_free =
+			sl->state == UR_SLOT_FREE && !ur_linger_has(s, i);
 
 		if (is_free && !st->known)
 			watch(s, st, sl->fd);

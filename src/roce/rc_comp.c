@@ -546,11 +546,19 @@ void ur_rc_restart(struct ur_rqp *q, uint64_t now_ns)
 	ur_rc_timer_update(q, now_ns);
 }
 
+/* A message has been sent in part: what was sent may be acknowledged. */
+static bool is_under_way(const struct ur_rqp *q)
+{
+	return ur_qp_type_reliable(q->qp->type) &&
+	       atomic_load_explicit(&q->qp->sq.head, memory_order_relaxed) !=
+		       q->req.fresh;
+}
+
 /* SQD: all that was begun is complete (IBTA 10.3.1, SQ_DRAINED). */
 void ur_rc_check_drained(struct ur_rqp *q)
 {
 	if (ur_rqp_state(q) != UR_QPS_SQD || q->req.una != q->req.end ||
-	    ur_near_busy(q))
+	    is_under_way(q) || ur_near_busy(q))
 		return;
 	q->qp->attr.sq_draining = false;
 	if (!q->req.sqd_told) {
