@@ -226,14 +226,6 @@ static void part(struct ur_rqp *q)
 		ur_near_leave(q);
 }
 
-void ur_near_close(struct ur_roce *r, struct ur_near_peer *p, uint64_t now_ns)
-{
-	r->now_ns = now_ns;
-	ur_list_del(&p->node);
-	while (!ur_list_empty(&p->qps))
-		part(ur_container_of(p->qps.next, struct ur_rqp, near.node));
-}
-
 bool ur_near_wants(const struct ur_roce *r, uint16_t slot)
 {
 	for (uint32_t i = 0; i < 1u << UR_SLOT_SHIFT; i++) {
@@ -332,6 +324,19 @@ static void take_oldest(struct ur_roce *r, struct ur_near_peer *p)
 	if (c.len && !(c.flags & UR_NEAR_IN_BODY))
 		ur_chan_data_done(&p->chan, c.body.at, c.len);
 	ur_chan_consume(&p->chan);
+}
+
+void ur_near_close(struct ur_roce *r, struct ur_near_peer *p, uint64_t now_ns)
+{
+	r->now_ns = now_ns;
+	/* What it has said before it ended still counts. */
+	for (uint32_t i = 0;
+	     i < UR_CHAN_CELLS && !p->broken && !ur_chan_is_empty(&p->chan);
+	     i++)
+		take_oldest(r, p);
+	ur_list_del(&p->node);
+	while (!ur_list_empty(&p->qps))
+		part(ur_container_of(p->qps.next, struct ur_rqp, near.node));
 }
 
 /* Those who wait for room try again; who finds none comes back. */
