@@ -104,8 +104,7 @@ struct ur_client_peer_note {
 /* fn gets such notes as ur_client_mad gets datagrams; it takes the fds. */
 typedef void (*ur_client_on_peer_fn)(void *arg,
 				     const struct ur_client_peer_note *n);
-void ur_client_on_peer(struct ur_client *c, ur_client_on_peer_fn fn,
-		       void *arg);
+void ur_client_on_peer(struct ur_client *c, ur_client_on_peer_fn fn, void *arg);
 
 /*
  * Hand urnicd, and those that follow it, a file of daemon/will.h; the

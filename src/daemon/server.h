@@ -179,7 +179,7 @@ struct ur_server {
 	struct ur_list dead;
 	struct ur_list wills; /* of processes that have ended */
 	struct ur_list lingers;
-	uint64_t lingered; /* acknowledgements sent for them */
+	uint64_t lingered;    /* acknowledgements sent for them */
 	struct ur_list xrcds; /* ur_xrcd_entry */
 	unsigned int nxrcds;
 	unsigned int nsessions;

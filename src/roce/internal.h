@@ -320,8 +320,8 @@ struct ur_roce {
 	struct ur_list returns; /* ur_guest.done */
 	uint32_t guest_count;
 	uint32_t loan_seq;
-	uint64_t loan_at_ns; /* when to try again to lend */
-	uint8_t *loan_buf;   /* the message that is being made */
+	uint64_t loan_at_ns;	/* when to try again to lend */
+	uint8_t *loan_buf;	/* the message that is being made */
 	struct ur_lasts *lasts; /* of QPs that are gone; NULL: none */
 	uint64_t now_ns;	/* of the entry point that runs */
 	struct ur_roce_counters cnt;

@@ -28,7 +28,7 @@ struct rig_host {
 	struct ur_pd pd;
 	struct ur_evq async;
 	struct ur_srq_table *srqs;
-	struct ur_xrcd xrcd; /* of its XRC queues and targets */
+	struct ur_xrcd xrcd;	      /* of its XRC queues and targets */
 	const struct ur_xrc_ops *xrc; /* NULL: no other processes */
 	void *xrc_arg;
 };
