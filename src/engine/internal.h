@@ -144,6 +144,7 @@ struct ur_lane {
 	uint64_t streak_need_ns; /* how long it must be */
 	uint64_t tick_since_ns;	 /* when watch became TICK */
 	uint32_t glances;	 /* polls; most only look into the link */
+	uint32_t near_steps;	 /* steps in which it brought something */
 	uint32_t near_hot; /* polls for which the memory is looked at first */
 	uint64_t sleep_until_ns; /* when it wakes by itself; 0: is awake */
 
