@@ -261,7 +261,32 @@ def daemon_leaves(env):
     new_pair_works(env)
 
 
+def near_requests(env):
+    """What the processes of host a have done through shared memory."""
+    return sum(sum(json_values(env.show(env.a), name))
+               for name in ('near_requests', 'near_direct'))
+
+
+def shared_memory(wire):
+    """Two processes of one host use it, others do not, nor who forbids it."""
+    def run(env):
+        s, c = start(env, 'stream', '-u 18 -n 0', wire=wire)
+        c.wait_text('running', 10)
+        time.sleep(0.5)
+        many = near_requests(env)
+        want = env.a is env.b and not wire
+        if (many > 0) != want or not c.running():
+            raise Failure(f'{many} requests through shared memory: '
+                          f'{c.describe()}')
+        c.signal(signal.SIGKILL)
+        c.wait(10)
+        s.wait(10)
+    return run
+
+
 CASES = [
+    Case('shared-memory', shared_memory(False)),
+    Case('shared-memory-off', shared_memory(True)),
     Case('kill-server', kill_server(14, 7)),
     Case('kill-server-short', kill_server(13, 5)),
     Case('kill-server-pingpong', kill_pingpong_server),

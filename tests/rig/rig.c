@@ -70,6 +70,8 @@ void rig_lane_init(struct rig_lane *l, struct rig_host *h, uint32_t slot,
 		.srqs = h->srqs,
 		.xrc = h->xrc,
 		.xrc_arg = h->xrc_arg,
+		.want_peer = h->want_peer,
+		.want_arg = h->want_arg,
 	};
 
 	struct ur_sports sports;
@@ -195,6 +197,7 @@ int rig_qp_rtr(struct rig_lane *l, struct ur_qp *qp, const struct rig_link *k,
 	uint32_t mask = UR_QP_STATE;
 
 	rig_av(&attr.av, k->src, k->dst);
+	attr.av.is_local = k->is_local;
 	if (qp->type != UR_QPT_UD)
 		mask |= UR_QP_AV | UR_QP_PATH_MTU | UR_QP_DEST_QPN |
 			UR_QP_RQ_PSN;

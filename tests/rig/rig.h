@@ -31,6 +31,8 @@ struct rig_host {
 	struct ur_xrcd xrcd;	      /* of its XRC queues and targets */
 	const struct ur_xrc_ops *xrc; /* NULL: no other processes */
 	void *xrc_arg;
+	void (*want_peer)(void *arg, uint16_t slot); /* NULL: wire only */
+	void *want_arg;
 };
 
 struct rig_lane {
@@ -82,6 +84,7 @@ struct rig_link {
 	uint8_t min_rnr_timer;
 	uint8_t max_rd_atomic;
 	uint8_t max_dest_rd_atomic;
+	bool is_local;
 };
 
 void rig_qp_create(struct rig_lane *l, struct ur_qp *qp,

@@ -157,6 +157,7 @@ void sim_conn_connect(struct sim_conn *c)
 		k->max_rd_atomic = rd;
 		k->max_dest_rd_atomic = rd;
 		k->sq_psn = draw_psn(w);
+		k->is_local = w->p.near && !c->hostile;
 		peer->link.rq_psn = k->sq_psn;
 		e->sent_any = false;
 		e->own_rxq.closed = !sim_end_receives(e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sim --seeds A-B [--scenario NAME] [--verbose]
- * sim --file LIST        seeds and scenarios, one pair a line
+ * sim --seeds A-B [--scenario NAME] [--near yes|no] [--verbose]
+ * sim --file LIST        seeds, scenarios and "near", one of each a line
  *
  * Prints each seed that fails, with the end of its trace, and returns 1.
  */
@@ -26,6 +26,9 @@ static struct {
 	uint64_t ops;
 	uint64_t lost;
 	uint64_t repeated;
+	uint64_t near;
+	uint64_t refused;
+	uint64_t cuts;
 	uint64_t virtual_ns;
 } total;
 
@@ -52,12 +55,13 @@ static void print_trace(const struct sim_world *w)
 		(void)printf("    %s\n", w->trace[i % SIM_TRACE]);
 }
 
-static void run_seed(uint64_t seed, int scenario, bool verbose)
+static void run_seed(uint64_t seed, int scenario, int near_wish, bool verbose)
 {
 	bool ok;
 
 	(void)alarm(SEED_SECONDS);
 	world.tracing = world.verbose = verbose;
+	world.near_wish = near_wish;
 	ok = sim_run(&world, seed, scenario);
 	total.seeds++;
 	total.pkts += world.wire.pkts;
@@ -65,12 +69,16 @@ static void run_seed(uint64_t seed, int scenario, bool verbose)
 	total.lost +=
 		world.wire.lost + world.wire.overflowed + world.wire.corrupted;
 	total.repeated += world.wire.repeated;
+	total.near += world.near_requests;
+	total.refused += world.near_refused;
+	total.cuts += world.near_cuts;
 	total.virtual_ns += world.now_ns;
 	if (ok)
 		return;
 	failures++;
-	(void)printf("seed %llu (%s): %s\n", (unsigned long long)seed,
-		     sim_scenario_names[world.p.scenario], world.why);
+	(void)printf("seed %llu (%s%s): %s\n", (unsigned long long)seed,
+		     sim_scenario_names[world.p.scenario],
+		     world.p.near ? ", near" : "", world.why);
 	if (verbose || failures > 1)
 		return;
 	/* The same again, now looking. */
@@ -91,11 +99,11 @@ static int scenario_by_name(const char *name)
 	exit(2);
 }
 
-/* Lines of "SEED [SCENARIO]  # why"; "-" for the seed's own choice. */
+/* Lines of "SEED [SCENARIO [near]]  # why"; "-": the seed's own choice. */
 static int run_file(const char *path)
 {
 	FILE *f = fopen(path, "r");
-	char line[256], name[64];
+	char line[256], name[64], near[8];
 	unsigned long long seed;
 
 	if (!f) {
@@ -103,14 +111,15 @@ static int run_file(const char *path)
 		return 2;
 	}
 	while (fgets(line, sizeof(line), f)) {
-		int n = sscanf(line, "%llu %63s", &seed, name);
+		int n = sscanf(line, "%llu %63s %7s", &seed, name, near);
+		int yes = n == 3 && strcmp(near, "near") == 0;
 
 		if (n < 1)
 			continue;
 		if (n < 2 || name[0] == '#' || name[0] == '-')
-			run_seed(seed, -1, false);
+			run_seed(seed, -1, yes, false);
 		else
-			run_seed(seed, scenario_by_name(name), false);
+			run_seed(seed, scenario_by_name(name), yes, false);
 	}
 	(void)fclose(f);
 	return 0;
@@ -119,20 +128,25 @@ static int run_file(const char *path)
 static int usage(void)
 {
 	(void)fprintf(stderr, "usage: sim --seeds A-B [--scenario NAME] "
-			      "[--verbose] | --file LIST\n");
+			      "[--near yes|no] [--verbose] | --file LIST\n");
 	return 2;
 }
 
 static void print_total(void)
 {
 	(void)printf("%llu seeds, %u failed: %llu requests, %llu packets, "
-		     "%llu lost, %llu repeated, %.1f s of virtual time\n",
+		     "%llu lost, %llu repeated, %.1f s of virtual time; "
+		     "%llu requests by channels, %llu refused, "
+		     "%llu times one was closed\n",
 		     (unsigned long long)total.seeds, failures,
 		     (unsigned long long)total.ops,
 		     (unsigned long long)total.pkts,
 		     (unsigned long long)total.lost,
 		     (unsigned long long)total.repeated,
-		     (double)total.virtual_ns / 1e9);
+		     (double)total.virtual_ns / 1e9,
+		     (unsigned long long)total.near,
+		     (unsigned long long)total.refused,
+		     (unsigned long long)total.cuts);
 }
 
 int main(int argc, char **argv)
@@ -141,12 +155,13 @@ int main(int argc, char **argv)
 		{ "seeds", required_argument, NULL, 's' },
 		{ "scenario", required_argument, NULL, 'c' },
 		{ "file", required_argument, NULL, 'f' },
+		{ "near", required_argument, NULL, 'n' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ NULL, 0, NULL, 0 },
 	};
 	unsigned long long first = 1, last = 0;
 	const char *file = NULL;
-	int scenario = -1, c;
+	int scenario = -1, near_wish = -1, c;
 	bool verbose = false;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -157,6 +172,8 @@ int main(int argc, char **argv)
 			scenario = scenario_by_name(optarg);
 		} else if (c == 'f') {
 			file = optarg;
+		} else if (c == 'n') {
+			near_wish = strcmp(optarg, "yes") == 0;
 		} else if (c == 'v') {
 			verbose = true;
 		} else {
@@ -172,7 +189,7 @@ int main(int argc, char **argv)
 	if (file && run_file(file))
 		return 2;
 	for (uint64_t s = first; s <= last && failures < MAX_FAILURES; s++)
-		run_seed(s, scenario, verbose);
+		run_seed(s, scenario, near_wish, verbose);
 	print_total();
 	return failures != 0;
 }

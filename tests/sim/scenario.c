@@ -14,7 +14,7 @@ bool sim_scenario_has_victim(const struct sim_world *w)
 	return w->p.scenario >= SIM_PEER_DIES;
 }
 
-bool sim_scenario_spares(const struct sim_end *e)
+bool sim_scenario_is_victim(const struct sim_end *e)
 {
 	const struct sim_world *w = e->w;
 
@@ -23,6 +23,11 @@ bool sim_scenario_spares(const struct sim_end *e)
 	return sim_scenario_has_victim(w) && w->p.scenario != SIM_SQD &&
 	       w->p.scenario != SIM_RESET && w->p.scenario != SIM_MIGRATE &&
 	       e->conn == w->conns[0];
+}
+
+bool sim_scenario_spares(const struct sim_end *e)
+{
+	return sim_scenario_is_victim(e) || sim_near_was_cut(e);
 }
 
 static void act_at(struct sim_world *w, uint64_t delay_ns)
@@ -49,6 +54,7 @@ static void kill_peer(struct sim_world *w)
 	struct sim_lane *l = w->conns[0]->end[1].lane;
 
 	l->dead = true;
+	sim_near_died(l);
 	w->act_ns = w->now_ns;
 }
 
@@ -77,10 +83,12 @@ static void act_sqd(struct sim_world *w)
 		if (e->events[UR_EVENT_SQ_DRAINED]) {
 			w->act_step = STEP_RESUME;
 			w->drained_psn = e->sent_psn;
+			w->drained_ops = e->out.retired;
 		}
 		act_at(w, sim_range(w, 50, 1000) * SIM_US);
 	} else if (w->act_step == STEP_RESUME) {
-		if (e->sent_any && e->sent_psn != w->drained_psn)
+		if ((e->sent_any && e->sent_psn != w->drained_psn) ||
+		    e->out.retired != w->drained_ops)
 			sim_fail(w, "qp %x sends while drained", e->qp.qpn);
 		RIG_CHECK(rig_qp_state(&e->lane->rig, &e->qp, UR_QPS_RTS,
 				       w->now_ns) == 0);

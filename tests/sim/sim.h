@@ -17,6 +17,7 @@
  *	hostile.c   a peer that sends whatever it likes
  *	scenario.c  errors provoked at a moment, and what must follow
  *	migrate.c   paths that change or fail
+ *	near.c      channels between lanes of one host
  *	bounds.c    what may be spent: time, packets, timeouts
  *	main.c      the command line
  */
@@ -35,6 +36,7 @@
 #define SIM_HOSTS   4u
 #define SIM_LANES   8u
 #define SIM_CONNS   8u
+#define SIM_NEARS   36u /* pairs of lanes */
 #define SIM_UDS	    4u
 #define SIM_SLOTS   16u /* message buffers of a direction or queue */
 #define SIM_SGES    6u
@@ -109,6 +111,9 @@ struct sim_params {
 	bool shared_cq;
 	bool srq;
 	bool windows;
+	bool near;     /* all hosts are one, and have channels … */
+	bool near_cut; /* … of which some end */
+	uint64_t near_bell_ns;
 	uint8_t timeout;
 	uint8_t retry_cnt;
 	uint8_t rnr_retry;
@@ -162,6 +167,7 @@ enum sim_event_kind {
 	SIM_EV_TAGS,   /* arg: struct sim_tags */
 	SIM_EV_ATTACK, /* the hostile host's turn */
 	SIM_EV_ACT,    /* the scenario's turn */
+	SIM_EV_NEAR,   /* arg: a side of a channel */
 };
 
 struct sim_event {
@@ -335,6 +341,7 @@ struct sim_migration {
 
 struct sim_hostile;
 struct sim_tags;
+struct sim_near;
 
 struct sim_world {
 	uint64_t seed;
@@ -374,7 +381,15 @@ struct sim_world {
 	uint32_t act_step;
 	uint64_t act_ns;
 	uint32_t drained_psn;
+	uint32_t drained_ops; /* retired by then */
 	struct sim_migration mig;
+	int near_wish; /* channels: no, yes, -1: the seed decides */
+	struct ur_rng near_rng;
+	struct sim_near *nears[SIM_NEARS];
+	uint32_t nnears;
+	uint32_t near_cuts;
+	uint64_t near_requests;
+	uint64_t near_refused;
 	uint64_t work_bytes;
 	uint64_t work_ops;
 	/* The verdict. */
@@ -532,12 +547,27 @@ void sim_hostile_packet(struct sim_world *w, const struct sim_pkt *p);
 bool sim_hostile_over(const struct sim_world *w);
 void sim_hostile_check(struct sim_world *w);
 
+/* near.c */
+void sim_near_draw(struct sim_world *w);
+void sim_near_start(struct sim_world *w);
+void sim_near_want(void *arg, uint16_t slot);
+void sim_near_act(void *arg);
+void sim_near_died(struct sim_lane *l);
+void sim_near_poll(struct sim_lane *l);
+void sim_near_rest(struct sim_lane *l);
+/* Has the channel of this end's connection ended once? */
+bool sim_near_was_cut(const struct sim_end *e);
+void sim_near_check(struct sim_world *w);
+void sim_near_destroy(struct sim_world *w);
+
 /* scenario.c */
 void sim_scenario_start(struct sim_world *w);
 void sim_scenario_act(struct sim_world *w);
 /* May requests or receives of this end fail? */
 bool sim_scenario_spares(const struct sim_end *e);
 bool sim_scenario_has_victim(const struct sim_world *w);
+/* Does the scenario itself make this end fail? */
+bool sim_scenario_is_victim(const struct sim_end *e);
 bool sim_scenario_done(struct sim_world *w);
 void sim_scenario_check(struct sim_world *w);
 

@@ -169,8 +169,10 @@ static void lane_run(struct sim_lane *l)
 	}
 	if (ur_roce_deadline(l->rig.roce) <= w->now_ns)
 		ur_roce_expire(l->rig.roce, w->now_ns);
+	sim_near_poll(l);
 	sim_lane_pump(l);
 	lane_poll(l);
+	sim_near_rest(l);
 	if (n->stall_prob && sim_chance(w, n->stall_prob)) {
 		l->stalled_until_ns =
 			w->now_ns + sim_below(w, (uint32_t)n->stall_ns);
@@ -203,6 +205,9 @@ static void dispatch(struct sim_world *w, const struct sim_event *ev)
 		break;
 	case SIM_EV_ACT:
 		sim_scenario_act(w);
+		break;
+	case SIM_EV_NEAR:
+		sim_near_act(ev->arg);
 		break;
 	}
 }
@@ -288,14 +293,19 @@ static void make_lanes(struct sim_world *w)
 	w->nlanes = p->hosts * p->lanes_per_host;
 	for (uint32_t i = 0; i < w->nlanes; i++) {
 		struct sim_lane *l = &w->lanes[i];
+		uint32_t slot = 1 + i % p->lanes_per_host;
 
 		l->w = w;
 		l->host = i / p->lanes_per_host;
 		l->run_at_ns = UR_NEVER;
 		l->rx_tail = &l->rx_head;
-		rig_lane_init(&l->rig, &w->hosts[l->host],
-			      1 + i % p->lanes_per_host, ur_rng_next(&w->rng),
-			      told);
+		/* Slots are of a host, and here all are one. */
+		if (p->near)
+			slot = 1 + i;
+		w->hosts[l->host].want_peer = p->near ? sim_near_want : NULL;
+		w->hosts[l->host].want_arg = l;
+		rig_lane_init(&l->rig, &w->hosts[l->host], slot,
+			      ur_rng_next(&w->rng), told);
 		RIG_CHECK(ur_cq_init(&l->cq, 8192, NULL,
 				     &w->hosts[l->host].async, NULL) == 0);
 		if (p->srq) {
@@ -401,7 +411,7 @@ static void check(struct sim_world *w)
 	memcpy(&count, w->counter.p, 8);
 	if (count > w->counter_adds ||
 	    (count != w->counter_adds && !sim_scenario_has_victim(w) &&
-	     w->p.scenario != SIM_HOSTILE))
+	     !w->near_cuts && w->p.scenario != SIM_HOSTILE))
 		sim_fail(w, "the counter holds %lu after %lu adds of one",
 			 count, w->counter_adds);
 	/* One in 2^16 may; far more would be a hole. */
@@ -411,6 +421,7 @@ static void check(struct sim_world *w)
 	sim_ud_check_final(w);
 	sim_tags_check_final(w);
 	sim_scenario_check(w);
+	sim_near_check(w);
 	if (!w->failed)
 		sim_bounds_check(w);
 }
@@ -424,6 +435,7 @@ static void destroy(struct sim_world *w)
 	for (uint32_t i = 0; i < w->nuds; i++)
 		sim_ud_destroy(w->uds[i]);
 	sim_tags_destroy(w);
+	sim_near_destroy(w);
 	free(w->ud_msgs);
 	free(w->counter_seen);
 	rig_buf_fini(&w->counter);
@@ -444,15 +456,18 @@ static void destroy(struct sim_world *w)
 bool sim_run(struct sim_world *w, uint64_t seed, int scenario)
 {
 	bool tracing = w->tracing, verbose = w->verbose;
+	int near_wish = w->near_wish;
 
 	memset(w, 0, sizeof(*w));
 	w->tracing = tracing;
 	w->verbose = verbose;
+	w->near_wish = near_wish;
 	w->seed = seed;
 	w->now_ns = SIM_MS;
 	ur_rng_seed(&w->rng, seed);
 	sim_params_draw(w, scenario);
 	make_lanes(w);
+	sim_near_start(w);
 	make_conns(w);
 	if (w->p.scenario == SIM_HOSTILE)
 		sim_hostile_create(w);
