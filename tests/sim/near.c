@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Channels between lanes (roce/near.h): in a seed with them all hosts are one,
+ * and lanes that talk get a channel before their connection, in the middle of
+ * its traffic or never; some lose it again.  Either side opens and closes at
+ * its own moment.  All of it is drawn apart, so that a seed without channels
+ * is the same with and without this file.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "roce/near.h"
+#include "sim/sim.h"
+
+#define ALIGN 4096u
+
+enum side_state {
+	SIDE_NEW,
+	SIDE_OPEN,
+	SIDE_ENDED,
+};
+
+struct side {
+	struct sim_near *near;
+	struct sim_lane *lane;
+	enum side_state state;
+	struct ur_near_peer peer;
+};
+
+struct sim_near {
+	struct sim_world *w;
+	struct side side[2];
+	void *mem;
+	bool cut; /* it has ended once */
+};
+
+static uint32_t below(struct sim_world *w, uint32_t n)
+{
+	return n ? ur_rng_below(&w->near_rng, n) : 0;
+}
+
+/* Up to us microseconds, short ones as likely as long ones. */
+static uint64_t some_time(struct sim_world *w, uint32_t us)
+{
+	return (uint64_t)below(w, (1 + us) >> below(w, 12)) * SIM_US +
+	       below(w, 1000);
+}
+
+void sim_near_draw(struct sim_world *w)
+{
+	struct sim_params *p = &w->p;
+
+	ur_rng_seed(&w->near_rng, w->seed ^ 0x6e656172);
+	p->near = below(w, 2);
+	if (w->near_wish >= 0)
+		p->near = w->near_wish;
+	if (!p->near)
+		return;
+	p->near_bell_ns = (uint64_t)below(w, 20) * SIM_US;
+	p->near_cut =
+		below(w, 4) == 0 && p->scenario != SIM_HOSTILE &&
+		p->scenario != SIM_TAGS &&
+		(p->scenario < SIM_PEER_DIES || p->scenario == SIM_RESET ||
+		 p->scenario == SIM_MODIFY_ERR);
+	if (p->near_cut) {
+		p->srq = false;
+		p->windows = false;
+	}
+}
+
+static struct sim_near *between(struct sim_world *w, const struct sim_lane *a,
+				const struct sim_lane *b)
+{
+	for (uint32_t i = 0; i < w->nnears; i++) {
+		struct sim_near *n = w->nears[i];
+
+		if ((n->side[0].lane == a && n->side[1].lane == b) ||
+		    (n->side[0].lane == b && n->side[1].lane == a))
+			return n;
+	}
+	return NULL;
+}
+
+static void bell(struct ur_near_peer *p)
+{
+	struct side *s = ur_container_of(p, struct side, peer);
+	struct sim_world *w = s->near->w;
+	struct sim_lane *l = s->near->side[s == &s->near->side[0]].lane;
+
+	SIM_TRACEF(w, "lane %u rings lane %u", (uint32_t)(s->lane - w->lanes),
+		   (uint32_t)(l - w->lanes));
+	sim_lane_wake(l, below(w, (uint32_t)w->p.near_bell_ns + 1));
+}
+
+/* The memory of an earlier channel is gone when both have closed it. */
+static void begin(struct sim_near *n)
+{
+	memset(n->mem, 0, ur_chan_bytes());
+	ur_chan_format(n->mem);
+	n->side[0].state = n->side[1].state = SIDE_NEW;
+}
+
+static struct sim_near *create(struct sim_world *w, struct sim_lane *a,
+			       struct sim_lane *b)
+{
+	struct sim_near *n = calloc(1, sizeof(*n));
+	size_t bytes = (ur_chan_bytes() + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+
+	RIG_CHECK(n != NULL && w->nnears < SIM_NEARS);
+	n->w = w;
+	n->mem = aligned_alloc(ALIGN, bytes);
+	RIG_CHECK(n->mem != NULL);
+	n->side[0] = (struct side){ .near = n, .lane = a, .state = SIDE_ENDED };
+	n->side[1] = (struct side){ .near = n, .lane = b, .state = SIDE_ENDED };
+	w->nears[w->nnears++] = n;
+	return n;
+}
+
+/* A lane's wish, as the engine serves it; now and then it cannot. */
+void sim_near_want(void *arg, uint16_t slot)
+{
+	struct sim_lane *l = arg;
+	struct sim_world *w = l->w;
+	struct sim_lane *to = &w->lanes[slot - 1];
+	struct sim_near *n = between(w, l, to);
+
+	RIG_CHECK(slot && slot <= w->nlanes);
+	if (!n)
+		n = create(w, l, to);
+	if (n->side[0].state != SIDE_ENDED || n->side[1].state != SIDE_ENDED ||
+	    l->dead || to->dead || below(w, 8) == 0)
+		return;
+	begin(n);
+	for (uint32_t i = 0; i < 2; i++)
+		sim_event_add(w, w->now_ns + some_time(w, 2000), SIM_EV_NEAR,
+			      &n->side[i]);
+}
+
+static void side_open(struct side *s)
+{
+	struct sim_near *n = s->near;
+	struct sim_world *w = n->w;
+	unsigned int i = s == &n->side[1];
+
+	RIG_CHECK(ur_chan_attach(&s->peer.chan, n->mem, i) == 0);
+	s->peer.slot = (uint16_t)n->side[!i].lane->rig.slot;
+	s->peer.bell = bell;
+	s->peer.broken = false;
+	s->peer.dirty = false;
+	s->state = SIDE_OPEN;
+	ur_near_open(s->lane->rig.roce, &s->peer);
+	sim_lane_wake(s->lane, 0);
+	if (w->p.near_cut && below(w, 4))
+		sim_event_add(w, w->now_ns + some_time(w, 3000), SIM_EV_NEAR,
+			      s);
+}
+
+static void side_close(struct side *s)
+{
+	struct sim_near *n = s->near;
+	struct sim_world *w = n->w;
+	struct side *other = &n->side[s == &n->side[0]];
+
+	if (s->peer.broken)
+		sim_fail(w, "a channel was taken for broken");
+	s->state = SIDE_ENDED;
+	ur_near_close(s->lane->rig.roce, &s->peer, w->now_ns);
+	sim_lane_wake(s->lane, 0);
+	n->cut = true;
+	w->near_cuts++;
+	if (!other->lane->dead)
+		sim_event_add(w, w->now_ns + some_time(w, 500), SIM_EV_NEAR,
+			      other);
+}
+
+/* It is time for a side to open or to close. */
+void sim_near_act(void *arg)
+{
+	struct side *s = arg;
+	struct sim_world *w = s->near->w;
+
+	SIM_TRACEF(w, "lane %u: channel to lane %u, state %d",
+		   (uint32_t)(s->lane - w->lanes), s->peer.slot - 1u, s->state);
+	if (s->lane->dead)
+		return;
+	if (s->state == SIDE_NEW)
+		side_open(s);
+	else if (s->state == SIDE_OPEN)
+		side_close(s);
+}
+
+/* Some have a channel before anybody is connected. */
+void sim_near_start(struct sim_world *w)
+{
+	for (uint32_t i = 0; i < w->nlanes && w->p.near; i++) {
+		for (uint32_t k = i; k < w->nlanes; k++) {
+			struct sim_near *n;
+
+			if (below(w, 8))
+				continue;
+			n = create(w, &w->lanes[i], &w->lanes[k]);
+			begin(n);
+			side_open(&n->side[0]);
+			side_open(&n->side[1]);
+		}
+	}
+}
+
+/* Its process has died: the others notice late or never. */
+void sim_near_died(struct sim_lane *l)
+{
+	struct sim_world *w = l->w;
+
+	for (uint32_t i = 0; i < w->nnears; i++) {
+		struct sim_near *n = w->nears[i];
+
+		for (uint32_t k = 0; k < 2; k++) {
+			if (n->side[!k].lane == l && below(w, 2))
+				sim_event_add(w, w->now_ns + some_time(w, 9000),
+					      SIM_EV_NEAR, &n->side[k]);
+		}
+	}
+}
+
+void sim_near_poll(struct sim_lane *l)
+{
+	struct ur_roce *r = l->rig.roce;
+	uint32_t n = 0;
+
+	if (!l->w->p.near)
+		return;
+	(void)ur_near_sleep(r, false);
+	while (ur_near_poll(r, l->w->now_ns) && below(l->w, 4)) {
+		if (++n > 1000)
+			sim_fail(l->w, "cells never end");
+	}
+	if (below(l->w, 2))
+		ur_near_settle(r);
+}
+
+/* Until the bell rings, unless it looks again by itself. */
+void sim_near_rest(struct sim_lane *l)
+{
+	struct ur_roce *r = l->rig.roce;
+	struct sim_world *w = l->w;
+
+	if (!w->p.near || !ur_near_any(r))
+		return;
+	if (below(w, 3) == 0) {
+		sim_lane_wake(l, 100 + some_time(w, 20));
+		return;
+	}
+	ur_near_settle(r);
+	if (!ur_near_sleep(r, true))
+		sim_lane_wake(l, 100 + some_time(w, 5));
+}
+
+bool sim_near_was_cut(const struct sim_end *e)
+{
+	struct sim_world *w = e->w;
+	const struct sim_end *peer = &e->conn->end[e == &e->conn->end[0]];
+	const struct sim_near *n = between(w, e->lane, peer->lane);
+
+	return e->qp.type == UR_QPT_RC && n && n->cut;
+}
+
+/* A channel that ends fails what is under way, in one way only. */
+void sim_near_check(struct sim_world *w)
+{
+	for (uint32_t i = 0; i < 2 * w->nconns && w->p.near_cut; i++) {
+		const struct sim_end *e = &w->conns[i / 2]->end[i % 2];
+
+		if (sim_scenario_is_victim(e))
+			continue;
+		if (e->out.failed &&
+		    e->out.failed_status != UR_WC_RETRY_EXC_ERR)
+			sim_fail(w, "qp %x: #%u failed with status %u",
+				 e->qp.qpn, e->out.failed_at,
+				 e->out.failed_status);
+	}
+	for (uint32_t i = 0; i < w->nnears; i++) {
+		for (uint32_t k = 0; k < 2; k++) {
+			const struct side *s = &w->nears[i]->side[k];
+
+			if (s->state == SIDE_OPEN && s->peer.broken)
+				sim_fail(w, "a channel is taken for broken");
+		}
+	}
+}
+
+void sim_near_destroy(struct sim_world *w)
+{
+	for (uint32_t i = 0; i < w->nlanes; i++) {
+		const struct ur_roce_counters *c =
+			ur_roce_counters(w->lanes[i].rig.roce);
+
+		w->near_requests += c->near_requests;
+		w->near_refused += c->near_refused;
+	}
+	for (uint32_t i = 0; i < w->nnears; i++) {
+		struct sim_near *n = w->nears[i];
+
+		for (uint32_t k = 0; k < 2; k++) {
+			if (n->side[k].state == SIDE_OPEN)
+				ur_near_close(n->side[k].lane->rig.roce,
+					      &n->side[k].peer, w->now_ns);
+		}
+		free(n->mem);
+		free(n);
+	}
+}
