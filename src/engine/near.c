@@ -52,11 +52,45 @@ static struct note notes[NOTES];
 static unsigned int nnotes;
 static bool listening; /* to what urnicd tells */
 
+/* Why a lane has no channel to a slot; the last ones, for `urnic show`. */
+#define REFUSALS 32u
+
+static struct refusal {
+	uint16_t from; /* 0: unused */
+	uint16_t slot;
+	int error;
+} refusals[REFUSALS];
+static unsigned int next_refusal; /* notes_lock */
+
 static bool by_user(void)
 {
 	const char *env = getenv("URNIC_SHM");
 
 	return env && strcmp(env, "0") == 0;
+}
+
+static const char *reason(int error)
+{
+	switch (error) {
+	case EPERM:
+		return "it is another user's";
+	case ENOENT:
+		return "nobody has it";
+	case EAGAIN:
+		return "its process does not answer";
+	default:
+		return strerror(error);
+	}
+}
+
+static void note_refusal(uint16_t from, uint16_t slot, int error)
+{
+	ur_info("slot %u: no shared memory with slot %u: %s", from, slot,
+		reason(error));
+	pthread_mutex_lock(&notes_lock);
+	refusals[next_refusal++ % REFUSALS] =
+		(struct refusal){ from, slot, error };
+	pthread_mutex_unlock(&notes_lock);
 }
 
 static bool add_note(const struct note *n)
@@ -274,8 +308,7 @@ static void offer(struct ur_client *c, struct ur_lane *l, uint16_t slot)
 
 	err = ur_shm_make(&shm, fds);
 	if (err) {
-		ur_info("no shared memory with slot %u: %s", slot,
-			strerror(-err));
+		note_refusal((uint16_t)l->slot, slot, -err);
 		return;
 	}
 	x = add_link(l, slot, &shm);
@@ -292,7 +325,7 @@ static void accept_offer(struct ur_lane *l, uint16_t slot, int fds[2])
 	int err = ur_shm_take(&shm, fds);
 
 	if (err) {
-		ur_info("offer of slot %u: %s", slot, strerror(-err));
+		note_refusal((uint16_t)l->slot, slot, -err);
 		return;
 	}
 	x = add_link(l, slot, &shm);
@@ -323,9 +356,7 @@ static void refused(const struct ur_client_peer_note *n)
 	struct ur_lane *l = lane_of(n->from);
 	struct near_link *x = l ? find(l, n->slot, 0) : NULL;
 
-	ur_info("no shared memory with slot %u: %s", n->slot,
-		n->error == EPERM ? "it is another user's"
-				  : strerror(n->error));
+	note_refusal(n->from, n->slot, n->error);
 	if (x && !x->open)
 		drop_link(x);
 }
@@ -490,10 +521,28 @@ static void add_peer(void *arg, const struct ur_near_peer *p)
 	json_object_array_add(arg, o);
 }
 
+static void add_refusals(const struct ur_lane *l, struct json_object *list)
+{
+	pthread_mutex_lock(&notes_lock);
+	for (unsigned int i = 0; i < REFUSALS; i++) {
+		const struct refusal *f = &refusals[i];
+		struct json_object *o;
+
+		if (f->from != l->slot || !f->from)
+			continue;
+		o = json_object_new_object();
+		ur_report_int(o, "slot", f->slot);
+		ur_report_string(o, "state", reason(f->error));
+		json_object_array_add(list, o);
+	}
+	pthread_mutex_unlock(&notes_lock);
+}
+
 void ur_near_report(const struct ur_lane *l, struct json_object *o)
 {
 	struct json_object *list = json_object_new_array();
 
 	ur_near_for_each(l->roce, add_peer, list);
+	add_refusals(l, list);
 	json_object_object_add(o, "channels", list);
 }
