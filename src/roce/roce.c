@@ -237,6 +237,8 @@ bool ur_roce_output(struct ur_roce *r, struct ur_train *t, uint64_t now_ns)
 		if (output(r, t, now_ns))
 			return true;
 	} while (__builtin_expect(!ur_loan_is_idle(r), 0) && ur_loan_run(r));
+	/* A QP whose turn came may have gone on through memory instead. */
+	ur_near_ring(r);
 	return false;
 }
 

@@ -24,7 +24,8 @@ static void dir_init(struct sim_dir *d, struct sim_end *from,
 	memset(d->dst.p, 0, dst_len);
 	sim_win_create(d);
 	d->model = calloc(1, dst_len);
-	RIG_CHECK(d->model != NULL);
+	d->before = calloc(1, dst_len);
+	RIG_CHECK(d->model != NULL && d->before != NULL);
 }
 
 static void dir_free_ops(struct sim_dir *d)
@@ -43,6 +44,7 @@ static void dir_fini(struct sim_dir *d)
 		sim_fail(d->from->w, "target region: written outside of it");
 	dir_free_ops(d);
 	free(d->model);
+	free(d->before);
 	sim_win_destroy(d);
 	rig_buf_fini(&d->src);
 	rig_buf_fini(&d->dst);
@@ -176,6 +178,7 @@ static void dir_reset(struct sim_dir *d)
 	d->failed = false;
 	d->unsure = false;
 	memcpy(d->model, d->dst.p, d->dst.len);
+	memcpy(d->before, d->dst.p, d->dst.len);
 }
 
 void sim_conn_reset(struct sim_conn *c)

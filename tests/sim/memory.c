@@ -259,7 +259,8 @@ bool sim_dir_read_ok(struct sim_dir *d, uint32_t i, const uint8_t *data)
 bool sim_dir_memory_plausible(struct sim_dir *d)
 {
 	for (uint32_t k = 0; k < d->dst.len; k++) {
-		bool found = d->dst.p[k] == 0 || d->dst.p[k] == d->model[k];
+		bool found = d->dst.p[k] == d->before[k] ||
+			     d->dst.p[k] == d->model[k];
 
 		for (uint32_t j = 0; j < d->posted && !found; j++)
 			found = op_byte(&d->ops[j], k) == d->dst.p[k];

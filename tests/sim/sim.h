@@ -262,6 +262,7 @@ struct sim_dir {
 	struct rig_buf src;
 	struct rig_buf dst;
 	uint8_t *model;	    /* dst after all that was posted */
+	uint8_t *before;    /* dst when the connection was made */
 	struct sim_win win; /* of dst */
 	bool unsure;	    /* not every posted op was executed, or in order */
 	bool post_pending;
