@@ -34,8 +34,8 @@ static struct ur_session *session_of(struct ur_server *s, uint32_t slot)
 }
 
 /* A process that does not read is left alone: it may be stopped. */
-static int pass(struct ur_server *s, const struct ur_session *ses,
-		const struct ur_ipc_msg *m, const int *fds)
+static int pass(struct ur_server *s, uid_t uid, const struct ur_ipc_msg *m,
+		const int *fds)
 {
 	const struct ur_session *to = session_of(s, m->slot);
 	struct ur_ipc_msg out = { .type = UR_IPC_PEER,
@@ -44,7 +44,7 @@ static int pass(struct ur_server *s, const struct ur_session *ses,
 
 	if (!to)
 		return ENOENT;
-	if (to->uid != ses->uid)
+	if (to->uid != uid)
 		return EPERM;
 	return -ur_ipc_send(to->conn.fd, &out, fds, fds[0] >= 0 ? 2 : 0);
 }
@@ -52,6 +52,7 @@ static int pass(struct ur_server *s, const struct ur_session *ses,
 void ur_peers_pass(struct ur_server *s, struct ur_session *ses,
 		   const struct ur_ipc_msg *m, const int *fds)
 {
+	uid_t uid = ses->uid;
 	struct ur_ipc_msg no = { .type = UR_IPC_PEER,
 				 .slot = m->slot,
 				 .handle = m->handle };
@@ -60,7 +61,7 @@ void ur_peers_pass(struct ur_server *s, struct ur_session *ses,
 		ur_session_close(s, ses, "spoke for another's slot");
 		return;
 	}
-	no.error = (uint16_t)pass(s, ses, m, fds);
+	no.error = (uint16_t)pass(s, uid, m, fds);
 	if (no.error)
 		ur_session_send(s, ses, &no, NULL, 0);
 }

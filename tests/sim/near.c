@@ -222,6 +222,21 @@ void sim_near_died(struct sim_lane *l)
 	}
 }
 
+static void trace_cell(struct sim_world *w, const struct ur_cell *c)
+{
+	SIM_TRACEF(w, "  cell kind %u to %x from %x flags %02x ack %u len %u",
+		   c->kind, c->to, c->from, c->flags, c->ack, c->len);
+}
+
+/* What has come and is not taken yet. */
+static void trace_cells(void *arg, const struct ur_near_peer *p)
+{
+	struct ur_chan c = p->chan;
+
+	for (; !ur_chan_is_empty(&c); ur_chan_consume(&c))
+		trace_cell(arg, ur_chan_oldest(&c));
+}
+
 void sim_near_poll(struct sim_lane *l)
 {
 	struct ur_roce *r = l->rig.roce;
@@ -230,6 +245,8 @@ void sim_near_poll(struct sim_lane *l)
 	if (!l->w->p.near)
 		return;
 	(void)ur_near_sleep(r, false);
+	if (l->w->tracing)
+		ur_near_for_each(r, trace_cells, l->w);
 	while (ur_near_poll(r, l->w->now_ns) && below(l->w, 4)) {
 		if (++n > 1000)
 			sim_fail(l->w, "cells never end");
