@@ -547,7 +547,8 @@ static const void *answer_bytes(const struct ur_rqp *q, const struct ur_cell *c)
 {
 	if (c->kind == UR_NEAR_OLD)
 		return &c->body.value[0];
-	if (c->flags & UR_NEAR_IN_BODY)
+	/* Without any, the cell names no place for them. */
+	if ((c->flags & UR_NEAR_IN_BODY) || !c->len)
 		return c->len <= UR_NEAR_WRITE_BODY ? &c->body.value : NULL;
 	return ur_chan_payload(q->r->near_from, c->body.at, c->len);
 }

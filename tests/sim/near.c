@@ -56,6 +56,9 @@ void sim_near_draw(struct sim_world *w)
 		p->near = w->near_wish;
 	if (!p->near)
 		return;
+	/* A QP may be the only one on the wire, and get all of a burst. */
+	if (p->net.burst > 4)
+		p->net.burst = 4;
 	p->near_bell_ns = (uint64_t)below(w, 20) * SIM_US;
 	p->near_cut =
 		below(w, 4) == 0 && p->scenario != SIM_HOSTILE &&
