@@ -59,6 +59,9 @@ void sim_near_draw(struct sim_world *w)
 	/* A QP may be the only one on the wire, and get all of a burst. */
 	if (p->net.burst > 4)
 		p->net.burst = 4;
+	/* Pauses longer than the timers of what went before. */
+	if (below(w, 8) == 0)
+		p->gap_ns = 50 * SIM_MS;
 	p->near_bell_ns = (uint64_t)below(w, 20) * SIM_US;
 	p->near_cut =
 		below(w, 4) == 0 && p->scenario != SIM_HOSTILE &&
@@ -137,6 +140,20 @@ void sim_near_want(void *arg, uint16_t slot)
 	for (uint32_t i = 0; i < 2; i++)
 		sim_event_add(w, w->now_ns + some_time(w, 2000), SIM_EV_NEAR,
 			      &n->side[i]);
+}
+
+/* Some talk to a lane of their own host, or to themselves. */
+struct sim_lane *sim_near_pair(struct sim_world *w, const struct sim_lane *a,
+			       struct sim_lane *b)
+{
+	const struct sim_params *p = &w->p;
+
+	if (!p->near || sim_scenario_has_victim(w) ||
+	    p->scenario == SIM_HOSTILE || p->scenario == SIM_INCAST ||
+	    below(w, 5))
+		return b;
+	return &w->lanes[a->host * p->lanes_per_host +
+			 below(w, p->lanes_per_host)];
 }
 
 static void side_open(struct side *s)

@@ -551,6 +551,8 @@ void sim_hostile_check(struct sim_world *w);
 /* near.c */
 void sim_near_draw(struct sim_world *w);
 void sim_near_start(struct sim_world *w);
+struct sim_lane *sim_near_pair(struct sim_world *w, const struct sim_lane *a,
+			       struct sim_lane *b);
 void sim_near_want(void *arg, uint16_t slot);
 void sim_near_act(void *arg);
 void sim_near_died(struct sim_lane *l);

@@ -361,6 +361,8 @@ static void make_conns_of(struct sim_world *w, enum ur_qp_type type, uint32_t n)
 
 	for (uint32_t i = 0; i < n; i++) {
 		draw_pair(w, &a, &b);
+		if (type == UR_QPT_RC)
+			b = sim_near_pair(w, a, b);
 		sim_conn_create(w, type, a, b);
 	}
 }
