@@ -43,10 +43,26 @@ void ur_near_send(struct ur_rqp *q, struct ur_cell *c)
 	n->peer->dirty = true;
 }
 
+/* Has the consumer made room since those who wait for some have tried? */
+static bool has_moved(struct ur_near_peer *p)
+{
+	ur_chan_refresh(&p->chan);
+	return p->chan.tx_tail != p->seen_tail ||
+	       p->chan.tx_data_tail != p->seen_data_tail;
+}
+
+static void note_room(struct ur_near_peer *p)
+{
+	p->seen_tail = p->chan.tx_tail;
+	p->seen_data_tail = p->chan.tx_data_tail;
+}
+
 void ur_near_wait_room(struct ur_rqp *q)
 {
 	struct ur_near *n = &q->near;
 
+	if (ur_list_empty(&n->peer->full) && !n->peer->serving)
+		note_room(n->peer);
 	if (ur_list_empty(&n->full))
 		ur_list_add_tail(&n->peer->full, &n->full);
 	ur_chan_want_room(&n->peer->chan);
@@ -253,10 +269,11 @@ bool ur_near_any(const struct ur_roce *r)
 bool ur_near_pending(const struct ur_roce *r)
 {
 	ur_list_for_each(pos, &r->peers) {
-		const struct ur_near_peer *p =
+		struct ur_near_peer *p =
 			ur_container_of(pos, struct ur_near_peer, node);
 
-		if (!ur_chan_is_empty(&p->chan) || !ur_list_empty(&p->full))
+		if (!ur_chan_is_empty(&p->chan) ||
+		    (!ur_list_empty(&p->full) && has_moved(p)))
 			return true;
 	}
 	return false;
@@ -339,12 +356,37 @@ void ur_near_close(struct ur_roce *r, struct ur_near_peer *p, uint64_t now_ns)
 		part(ur_container_of(p->qps.next, struct ur_rqp, near.node));
 }
 
-/* Those who wait for room try again; who finds none comes back. */
+/* Counts and the like, which are a cell each.  False: no room for all. */
+static bool pay_waiting(struct ur_near_peer *p)
+{
+	ur_list_for_each(pos, &p->full) {
+		struct ur_rqp *q =
+			ur_container_of(pos, struct ur_rqp, near.full);
+
+		if (!q->near.due || q->near.res_count)
+			continue;
+		pay_all(q);
+		if (q->near.due)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Those who wait for room try again, and who finds none comes back.  First
+ * what has been done is told, then come answers and requests: whoever asks
+ * something new has told before what he received.
+ */
 static void serve_waiting(struct ur_near_peer *p)
 {
 	struct ur_list waiting;
 
-	ur_chan_refresh(&p->chan);
+	if (!has_moved(p))
+		return;
+	if (!pay_waiting(p)) {
+		note_room(p);
+		return;
+	}
 	ur_list_init(&waiting);
 	while (!ur_list_empty(&p->full)) {
 		struct ur_list *first = p->full.next;
@@ -352,6 +394,7 @@ static void serve_waiting(struct ur_near_peer *p)
 		ur_list_del(first);
 		ur_list_add_tail(&waiting, first);
 	}
+	p->serving = true;
 	while (!ur_list_empty(&waiting)) {
 		struct ur_rqp *q =
 			ur_container_of(waiting.next, struct ur_rqp, near.full);
@@ -361,6 +404,8 @@ static void serve_waiting(struct ur_near_peer *p)
 		ur_near_pump(q);
 		ur_rqp_check_overrun(q);
 	}
+	p->serving = false;
+	note_room(p);
 }
 
 static void tell_done(struct ur_near_peer *p, bool all)

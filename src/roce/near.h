@@ -36,10 +36,13 @@ struct ur_near_peer {
 	struct ur_list node; /* of the lane's peers */
 	struct ur_chan chan;
 	uint16_t slot;
-	bool broken;		/* it has written what no urnic writes */
-	bool dirty;		/* published since its bell was looked at */
-	struct ur_list qps;	/* ur_near.node: who talks to it */
-	struct ur_list full;	/* ur_near.full: who waits for room */
+	bool broken;	     /* it has written what no urnic writes */
+	bool dirty;	     /* published since its bell was looked at */
+	struct ur_list qps;  /* ur_near.node: who talks to it */
+	struct ur_list full; /* ur_near.full: who waits for room … */
+	uint32_t seen_tail;  /* … and how much there was when they tried */
+	uint32_t seen_data_tail;
+	bool serving;		/* they are trying again */
 	struct ur_list acks;	/* ur_near.acking: who has done requests */
 	struct ur_reach *reach; /* its memory without its help; NULL: no */
 	void (*bell)(struct ur_near_peer *p); /* wake its lane */
@@ -60,7 +63,7 @@ void ur_near_for_each(const struct ur_roce *r,
 /* Is there any channel at all? */
 bool ur_near_any(const struct ur_roce *r);
 
-/* Is there anything to take?  Cheap. */
+/* Is there anything to take, or room for what waits?  Cheap. */
 bool ur_near_pending(const struct ur_roce *r);
 
 /* Take a bounded number of cells, and answer.  Returns how many. */

@@ -458,6 +458,11 @@ static bool send_next(struct ur_rqp *q)
 	}
 	if (n->peer->reach && !ur_near_busy(q) && do_directly(q, w))
 		return true;
+	/* Nobody overtakes those who wait for room. */
+	if (!ur_list_empty(&n->peer->full) && !n->peer->serving) {
+		ur_near_wait_room(q);
+		return false;
+	}
 	if (!ur_list_empty(&n->peer->acks))
 		ur_near_tell_others(q);
 	e = is_answered(w) ? send_question(q, w) : send_message(q, w);
