@@ -162,11 +162,10 @@ static void side_open(struct side *s)
 	struct sim_world *w = n->w;
 	unsigned int i = s == &n->side[1];
 
+	memset(&s->peer, 0, sizeof(s->peer));
 	RIG_CHECK(ur_chan_attach(&s->peer.chan, n->mem, i) == 0);
 	s->peer.slot = (uint16_t)n->side[!i].lane->rig.slot;
 	s->peer.bell = bell;
-	s->peer.broken = false;
-	s->peer.dirty = false;
 	s->state = SIDE_OPEN;
 	ur_near_open(s->lane->rig.roce, &s->peer);
 	sim_lane_wake(s->lane, 0);
