@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Make the seeds of fuzz_bth and fuzz_icrc in tests/data/fuzz: of each opcode
 in the golden captures the shortest packet.  And those of fuzz_raw: frames with
-the headers that it looks for, behind flows that ask for them."""
+the headers that it looks for, behind flows that ask for them; and of fuzz_near:
+scripts of what the two ends of a channel do when they mean well."""
 import pathlib
 import struct
 
@@ -67,8 +68,40 @@ def raw_seeds():
         (folder / name).write_bytes(flows + bytes([0, 0, 0, 0, 20]) + frame)
 
 
+# fuzz_near.c: commands, kinds and flags of cells.
+CELL, READ, AGREE, POST, RECV, LOOK = 0, 5, 6, 7, 10, 14
+K_REFUSED, K_DONE, K_DATA, K_OLD, K_SEND = 4, 6, 7, 8, 9
+FIRST_LAST, IN_BODY, ACK = 3, 16, 32
+
+
+def cell(kind, flags=0, epoch=0, ack=0, length=0):
+    """A cell for the first queue pair, with its payload at offset 0."""
+    return bytes([CELL, 0, 0, kind, flags, epoch, ack, 0, 1, length])
+
+
+def near_seeds():
+    folder = DATA / "fuzz/fuzz_near"
+    folder.mkdir(parents=True, exist_ok=True)
+    start = bytes([7, 4, 4] * 2 + [AGREE])
+    recvs = bytes([RECV, 0, 64] * 8)
+    look = bytes([LOOK, 1])
+    requests = b"".join(cell(K_SEND + i, FIRST_LAST | (0 if i > 1 else IN_BODY),
+                             length=8) for i in range(5))
+    posts = b"".join(bytes([POST, 0, op, 8]) for op in range(8))
+    big = b"".join(bytes([POST, 0, 16, 255, POST, 1, 16, 255])
+                   for _ in range(16))
+    answers = [(K_DONE, 5, 0), (K_DATA, 5, 8), (K_OLD, 7, 8), (K_REFUSED, 7, 0)]
+    (folder / "requests").write_bytes(start + recvs + requests + look)
+    (folder / "posts").write_bytes(start + posts + bytes([READ]) + b"".join(
+        cell(k, ACK | IN_BODY, 1, ack, n) for k, ack, n in answers) + look)
+    (folder / "full").write_bytes(start + big + look + bytes([READ]) + look)
+    (folder / "both").write_bytes(start + recvs + posts + requests + look +
+                                  cell(K_DONE, ACK, 1, 8) + look)
+
+
 def main():
     raw_seeds()
+    near_seeds()
     shortest = {}
     for path in sorted((DATA / "pcap").glob("*.pcap")):
         for frame in frames(path):
