@@ -217,11 +217,20 @@ static void roce_for_each_qp(struct ur_lane *l,
 	ur_roce_for_each_qp(l->roce, fn, arg);
 }
 
+static void add_counters(struct json_object *o,
+			 const struct ur_roce_counters *c)
+{
+	struct json_object *counters = json_object_new_object();
+
+#define ADD(name) ur_report_int(counters, #name, c->name);
+	UR_ROCE_COUNTERS(ADD)
+#undef ADD
+	json_object_object_add(o, "counters", counters);
+}
+
 static void roce_report(struct ur_lane *l, struct json_object *o)
 {
-	const struct ur_roce_counters *c = ur_roce_counters(l->roce);
 	struct ur_report_qps list = { l, json_object_new_array() };
-	struct json_object *counters = json_object_new_object();
 
 	ur_report_string(o, "link", l->link->ops->name);
 	ur_report_int(o, "rx_buffer", l->link->rx_bytes);
@@ -230,10 +239,7 @@ static void roce_report(struct ur_lane *l, struct json_object *o)
 	ur_near_report(l, o);
 	ur_roce_for_each_qp(l->roce, add_qp, &list);
 	json_object_object_add(o, "qps", list.array);
-#define ADD(name) ur_report_int(counters, #name, c->name);
-	UR_ROCE_COUNTERS(ADD)
-#undef ADD
-	json_object_object_add(o, "counters", counters);
+	add_counters(o, ur_roce_counters(l->roce));
 }
 
 const struct ur_lane_ops ur_lane_roce = {

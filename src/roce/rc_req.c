@@ -410,35 +410,42 @@ static bool fail_if_oldest(struct ur_rqp *q)
 	return true;
 }
 
-enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
+/* The request of which a packet may be sent now; NULL: there is none. */
+static struct ur_swqe *next_request(struct ur_rqp *q, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
 	struct ur_sq *sq = &q->qp->sq;
-	enum ur_emit e = UR_EMIT_IDLE;
-	bool sent = false;
+	struct ur_swqe *w;
 
 	for (;;) {
-		struct ur_swqe *w;
-
 		if (q->near.ready && s->cur == s->fresh && ur_near_takes(q))
-			break;
+			return NULL;
 		if (s->cur ==
 		    atomic_load_explicit(&sq->tail, memory_order_acquire))
-			break;
+			return NULL;
 		w = ur_sq_slot(sq, s->cur);
 		if (!may_start(q, w))
+			return NULL;
+		if (!ur_swqe_is_local(w))
 			break;
-		if (ur_swqe_is_local(w)) {
-			if (!ur_local_run(q, w))
-				break;
-			continue;
-		}
-		if (is_answered(w) && rd_full(q))
-			break;
-		if (!ur_rate_allows(q, now_ns) || !window_open(q, w))
-			break;
-		if (s->cur == s->fresh)
-			assign_psns(q, w);
+		if (!ur_local_run(q, w))
+			return NULL;
+	}
+	if ((is_answered(w) && rd_full(q)) || !ur_rate_allows(q, now_ns) ||
+	    !window_open(q, w))
+		return NULL;
+	if (s->cur == s->fresh)
+		assign_psns(q, w);
+	return w;
+}
+
+enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
+{
+	enum ur_emit e = UR_EMIT_IDLE;
+	struct ur_swqe *w;
+	bool sent = false;
+
+	while ((w = next_request(q, now_ns))) {
 		e = emit_one(q, w, t);
 		if (e == UR_EMIT_IDLE)
 			fail_if_oldest(q);

@@ -159,6 +159,23 @@ static bool is_error_scenario(enum sim_scenario s)
 	       s != SIM_MIGRATE;
 }
 
+static void shape_shared_queues(struct sim_world *w)
+{
+	struct sim_params *p = &w->p;
+
+	if (p->scenario == SIM_XRC) {
+		p->rc_conns = sim_below(w, 3);
+		p->xrc_conns = sim_range(w, 1, 4);
+		p->srq = false; /* targets have them anyway */
+	}
+	if (p->scenario == SIM_TAGS) {
+		p->rc_conns = sim_below(w, 3);
+		p->tag_senders = sim_range(w, 1, 3);
+		if (p->max_msg > 20000)
+			p->max_msg = 20000;
+	}
+}
+
 static void shape_scenario(struct sim_world *w)
 {
 	struct sim_params *p = &w->p;
@@ -173,17 +190,7 @@ static void shape_scenario(struct sim_world *w)
 		p->uds = sim_range(w, 2, SIM_UDS);
 	if (p->scenario == SIM_UD)
 		p->rc_conns = 0;
-	if (p->scenario == SIM_XRC) {
-		p->rc_conns = sim_below(w, 3);
-		p->xrc_conns = sim_range(w, 1, 4);
-		p->srq = false; /* targets have them anyway */
-	}
-	if (p->scenario == SIM_TAGS) {
-		p->rc_conns = sim_below(w, 3);
-		p->tag_senders = sim_range(w, 1, 3);
-		if (p->max_msg > 20000)
-			p->max_msg = 20000;
-	}
+	shape_shared_queues(w);
 	if (p->scenario == SIM_INCAST) {
 		p->hosts = SIM_HOSTS;
 		p->rc_conns = sim_range(w, 3, 6);
