@@ -117,7 +117,8 @@ CASES += [Case(f'xrc-{mode}', pair('xrc_procs', f'-M {mode} -n 1'))
 CASES += [Case(f'xrc-{mode}-{seed}',
                pair('xrc_procs', f'-M {mode} -n {seed}'), full=True)
           for mode in ('kill-second', 'kill-maker') for seed in range(2, 12)]
-CASES += [Case('xrc-data', pair('xrc_procs', '-M data -n 600'))]
+CASES += [Case('xrc-data', pair('xrc_procs', '-M data -n 100')),
+          Case('xrc-data-long', pair('xrc_procs', '-M data -n 600'), full=True)]
 CASES += [Case(f'leave-by-{mode}', alone('leave', f'-M {mode}', code))
           for mode, code in LEAVE.items()]
 CASES += [Case(f'limit-{name}', alone('limits', f'-M {name}'), where='lo')
