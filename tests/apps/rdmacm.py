@@ -19,6 +19,9 @@ from harness.proc import SLOW, Skip, sh
 PYVERBS = '/usr/share/doc/rdma-core/tests'
 DEVICES = ('urnic0', 'urniw0')
 NOT_YET = r'REJECTED|UNREACHABLE|refused|Connection reset|CM event bl blka 8'
+# rping destroys its event channel under the thread that is about to wait
+# there: its own race, with rdma-core as well.
+OWN_RACE = 'rdma_get_cm_event: Bad file descriptor'
 ROWS = []
 
 
@@ -146,10 +149,12 @@ def meet(env, server, client):
             while c.running() and s.running() and \
                     time.monotonic() < c.started + 60 * SLOW:
                 time.sleep(0.01)
-            if c.running() or not re.search(NOT_YET, c.text()):
+            raced = not c.running() and OWN_RACE in c.text()
+            if not raced and (c.running() or
+                              not re.search(NOT_YET, c.text())):
                 return s, c
             c.end()
-            if perftest:
+            if perftest or raced:
                 break
         s.end()
     raise Failure(f'never met: {s.describe()}\n      {c.describe()}')

@@ -124,7 +124,8 @@ def ask(env, device, *argv, tries=30, timeout=60, **extra):
         try:
             if c.wait(timeout) == 0:
                 return c.text()
-            if not re.search('refused|Couldn.t connect|unable to connect|reset',
+            if not re.search('refused|Couldn.t connect|Could not connect|'
+                             'unable to connect|reset',
                              c.text()):
                 raise Failure(f'exit {c.p.poll()}: {c.describe()}')
         finally:
