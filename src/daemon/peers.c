@@ -57,6 +57,11 @@ void ur_peers_pass(struct ur_server *s, struct ur_session *ses,
 				 .slot = m->slot,
 				 .handle = m->handle };
 
+	if (s->phase == UR_PHASE_GRACE) { /* who has what is not known yet */
+		no.error = EAGAIN;
+		ur_session_send(s, ses, &no, NULL, 0);
+		return;
+	}
 	if (owner_of(s, m->handle) != ses) {
 		ur_session_close(s, ses, "spoke for another's slot");
 		return;

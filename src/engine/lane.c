@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/timer.h"
 #include "engine/internal.h"
+#include "roce/near.h"
 
 static void order(struct ur_lane *l)
 {
@@ -43,7 +44,8 @@ bool ur_lane_ring(struct ur_lane *l, struct ur_qp *qp)
 void ur_lane_unlock(struct ur_lane *l)
 {
 	for (;;) {
-		bool late = ur_helper_is_late(l, UR_TICK_NS);
+		bool late = ur_helper_is_late(l, UR_TICK_NS) ||
+			    (l->roce && ur_near_stalled(l->roce));
 		uint64_t now;
 
 		ur_unlock(&l->lock);

@@ -6,7 +6,9 @@
 #include "engine/near.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <json-c/json.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -199,7 +201,7 @@ static unsigned int hold_lanes(struct ur_lane **held, unsigned int max,
 	return n;
 }
 
-#define SHARE_LANES 16u /* a process of one thread has few */
+#define SHARE_LANES (2 * UR_MAX_LANES)
 
 void ur_near_share_now(struct ur_export *e)
 {
@@ -398,6 +400,18 @@ static void serve_notes(struct ur_client *c)
 	}
 }
 
+/* Anything else could block us, or end us by a signal, when it is rung. */
+static bool is_eventfd(int fd)
+{
+	char path[32], name[32];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	n = readlink(path, name, sizeof(name) - 1);
+	name[n < 0 ? 0 : n] = 0;
+	return strcmp(name, "anon_inode:[eventfd]") == 0;
+}
+
 static bool open_link(struct near_link *x, const struct greeting *g,
 		      const int *fds, unsigned int nfds)
 {
@@ -408,7 +422,11 @@ static bool open_link(struct near_link *x, const struct greeting *g,
 		return false;
 	if (ur_chan_attach(&x->peer.chan, x->shm.mem, x->shm.side))
 		return false;
-	x->bell_fd = dup(fds[0]);
+	if (!is_eventfd(fds[0]))
+		return false;
+	x->bell_fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 3);
+	if (x->bell_fd < 0)
+		return false;
 	x->open = true;
 	if (nfds > 1)
 		x->peer.reach = ur_reach_open(fds[1], g->pid, x->shm.sock,
@@ -441,9 +459,10 @@ static bool hear(struct near_link *x)
 
 		memcpy(&g, msg, sizeof(g));
 		ok = open_link(x, &g, fds, nfds);
-	} else if (len > 0 && msg[0] >= UR_REACH_MSG_MIN && x->peer.reach) {
-		(void)ur_reach_message(x->peer.reach, msg, (size_t)len, fds,
-				       nfds);
+	} else if (len > 0 && msg[0] >= UR_REACH_MSG_MIN) {
+		if (x->peer.reach)
+			(void)ur_reach_message(x->peer.reach, msg, (size_t)len,
+					       fds, nfds);
 		ok = true;
 	}
 	for (unsigned int i = 0; i < nfds; i++)
@@ -507,6 +526,12 @@ void ur_near_abandon(void)
 	/* The parent's QPs may still stand on its lists. */
 	ur_list_init(&links);
 	nlinks = 0;
+	for (unsigned int i = 0; i < nnotes; i++) {
+		for (int k = 0; !notes[i].wish && k < 2; k++) {
+			if (notes[i].n.fds[k] >= 0)
+				close(notes[i].n.fds[k]);
+		}
+	}
 	nnotes = 0;
 	listening = false;
 	pthread_mutex_init(&notes_lock, NULL);

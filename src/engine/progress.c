@@ -206,7 +206,8 @@ static void note_activity(struct ur_lane *l, uint64_t now)
  */
 static bool kick_near(struct ur_lane *l, struct ur_qp *qp)
 {
-	ur_roce_kick(l->roce, qp, l->app_ns);
+	ur_roce_kick(l->roce, qp,
+		     l->watch == UR_WATCH_TICK ? l->app_ns : ur_clock_ns());
 	ur_near_ring(l->roce);
 	if (!qp->is_near || ur_doorbell_is_rung(&l->doorbell))
 		return false;

@@ -182,7 +182,8 @@ static void learn(struct ur_reach *r, const struct msg *m, const int *fds,
 	o = object_of(r, m, fds, nfds, length);
 	ur_reach_keep_out(r);
 	v = ur_view_find(r, m->key, m->seq);
-	if (v && v->state == UR_VIEW_ASKED) {
+	/* It may be another one by now: what is mapped has that length. */
+	if (v && v->state == UR_VIEW_ASKED && v->is.mr.length == length) {
 		v->state = o ? UR_VIEW_MAPPED : UR_VIEW_NONE;
 		v->sharable = m->sharable;
 		v->uses = 0;

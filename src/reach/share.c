@@ -128,8 +128,12 @@ static void grant(struct ur_export *e, const struct ur_wish *w)
 	if (!found || is.seq != w->seq || !ur_share_allowed(is.mr.length) ||
 	    is.access & UR_ACCESS_ON_DEMAND)
 		return;
-	at = is.mr.addr / page * page;
-	end = (is.mr.addr + is.mr.length + page - 1) / page * page;
+	at = is.mr.addr;
+	end = at + is.mr.length;
+	/* Whole pages only: what else stood there might be ours, and a thread
+	 * of ours that waits for a lane writes to its memory even so. */
+	if (at % page || end % page)
+		return;
 	if (ur_share_bytes() + (end - at) > UR_SHARE_TOTAL ||
 	    !ur_share_range_ok(at, end) || !convert(at, end))
 		return;

@@ -33,6 +33,11 @@ void ur_share_thread_end(void)
 	atomic_fetch_sub(&own_threads, 1);
 }
 
+void ur_share_threads_forget(void)
+{
+	atomic_store(&own_threads, 0);
+}
+
 int ur_share_own_threads(void)
 {
 	return atomic_load(&own_threads);

@@ -184,6 +184,7 @@ static void in_child(void)
 			close(kept[i].fd);
 	npieces = 0;
 	nkept = 0;
+	ur_share_threads_forget(); /* none of them is here */
 	pthread_mutex_init(&lock, NULL);
 }
 

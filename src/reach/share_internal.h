@@ -21,6 +21,7 @@ bool ur_share_process_ok(void);
 
 /* Threads of ours. */
 int ur_share_own_threads(void);
+void ur_share_threads_forget(void);
 
 /* Is [at, end) plain private anonymous memory, nothing special about it? */
 bool ur_share_range_ok(uint64_t at, uint64_t end);

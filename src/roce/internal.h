@@ -289,8 +289,9 @@ struct ur_roce {
 	void (*want_peer)(void *arg, uint16_t slot); /* NULL: wire only */
 	void *want_arg;
 	struct ur_export *export;
-	struct ur_list peers;		 /* ur_near_peer.node */
-	bool near_acks;			 /* some of theirs wait for a ride */
+	struct ur_list peers; /* ur_near_peer.node */
+	bool near_acks;	      /* some of theirs wait for a ride */
+	bool near_look;	      /* a QP waits for room since the last look */
 	const struct ur_chan *near_from; /* whose cell is being taken */
 	struct ur_rng rng;
 	struct ur_rqp **qps; /* by index */

@@ -66,6 +66,7 @@ void ur_near_wait_room(struct ur_rqp *q)
 	if (ur_list_empty(&n->full))
 		ur_list_add_tail(&n->peer->full, &n->full);
 	ur_chan_want_room(&n->peer->chan);
+	q->r->near_look = true;
 }
 
 /* One cell without a body; false: no room. */
@@ -182,6 +183,7 @@ void ur_near_enter(struct ur_rqp *q, enum ur_qp_state state)
 	if (!is_near(q) || (state != UR_QPS_RTR && state != UR_QPS_RTS))
 		return;
 	if (q->near.peer) {
+		ur_near_show(q);
 		greet(q);
 		return;
 	}
@@ -261,6 +263,14 @@ void ur_near_for_each(const struct ur_roce *r,
 		fn(arg, ur_container_of(pos, struct ur_near_peer, node));
 }
 
+bool ur_near_stalled(struct ur_roce *r)
+{
+	if (!r->near_look)
+		return false;
+	r->near_look = false;
+	return ur_near_pending(r);
+}
+
 bool ur_near_any(const struct ur_roce *r)
 {
 	return !ur_list_empty(&r->peers);
@@ -316,6 +326,8 @@ static void take(struct ur_rqp *q, const struct ur_cell *c)
 {
 	if (c->flags & UR_NEAR_ACK)
 		ur_near_take_ack(q, c->ack);
+	if (!connects(ur_rqp_state(q)))
+		return; /* it failed when its own requests went on */
 	if (c->kind == UR_NEAR_HELLO)
 		greet(q);
 	else if (c->kind == UR_NEAR_ASK)
@@ -400,9 +412,18 @@ static void serve_waiting(struct ur_near_peer *p)
 			ur_container_of(waiting.next, struct ur_rqp, near.full);
 
 		ur_list_del(&q->near.full);
+		q->near.heard++; /* the peer takes what was sent */
 		pay_all(q);
 		ur_near_pump(q);
 		ur_rqp_check_overrun(q);
+		if (!ur_list_empty(&p->full))
+			break; /* no more room: the others come first then */
+	}
+	while (!ur_list_empty(&waiting)) {
+		struct ur_list *last = waiting.prev;
+
+		ur_list_del(last);
+		ur_list_add_head(&p->full, last);
 	}
 	p->serving = false;
 	note_room(p);

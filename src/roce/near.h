@@ -69,6 +69,12 @@ bool ur_near_pending(const struct ur_roce *r);
 /* Take a bounded number of cells, and answer.  Returns how many. */
 int ur_near_poll(struct ur_roce *r, uint64_t now_ns);
 
+/*
+ * Somebody has begun to wait for room, and it may have been made before the
+ * peer could know that: then true, once, and the channels are to be polled.
+ */
+bool ur_near_stalled(struct ur_roce *r);
+
 /* Nothing more comes for the moment: answers that waited for a request to
  * ride with leave now. */
 void ur_near_settle(struct ur_roce *r);

@@ -449,7 +449,7 @@ static bool send_next(struct ur_rqp *q)
 
 	if (!may_start(q, w))
 		return false;
-	if (!is_known(q, w)) {
+	if (!n->off && !is_known(q, w)) {
 		if (outstanding(q))
 			return false;
 		q->qp->is_near = false;

@@ -19,6 +19,9 @@ void ur_near_show(struct ur_rqp *q)
 
 	if (!q->near.serves)
 		return;
+	/* The first request in RTR is an event, so it has to come here. */
+	if (ur_rqp_state(q) == UR_QPS_RTR && !q->rsp.comm_est)
+		return;
 	if (!q->near.res_size)
 		access &= ~(uint32_t)(UR_ACCESS_REMOTE_READ |
 				      UR_ACCESS_REMOTE_ATOMIC);
@@ -135,7 +138,8 @@ static bool place_send(struct ur_rqp *q, const struct ur_cell *c,
 	if ((c->flags & UR_NEAR_FIRST) &&
 	    (!ur_recv_take(q) || n->total > q->rsp.rwqe->length))
 		return false;
-	return ur_recv_place(q, n->received, from, c->len) == 0;
+	/* The wire may have taken it meanwhile, from a peer that lies. */
+	return q->rsp.rwqe && ur_recv_place(q, n->received, from, c->len) == 0;
 }
 
 static bool place_write(struct ur_rqp *q, const struct ur_cell *c,
@@ -194,6 +198,9 @@ static bool do_message(struct ur_rqp *q, const struct ur_cell *c)
 	struct ur_near *n = &q->near;
 	const uint8_t *from = c->len ? payload_of(q, c) : NULL;
 
+	/* A message of the wire's is under way: no urnic does that. */
+	if (q->rsp.in_message)
+		return false;
 	if ((c->len && !from) || !fits(n, c))
 		return false;
 	if (!(c->kind == UR_NEAR_SEND ? place_send(q, c, from)
@@ -276,7 +283,10 @@ void ur_near_take_request(struct ur_rqp *q, const struct ur_cell *c)
 	    n->serves_epoch != (uint8_t)(c->to >> UR_NEAR_EPOCH_SHIFT) ||
 	    (n->due & (UR_NEAR_DUE_REFUSED | UR_NEAR_DUE_FAULT)))
 		return;
-	ur_rqp_heard(q);
+	if (ur_rqp_state(q) == UR_QPS_RTR && !q->rsp.comm_est) {
+		ur_rqp_heard(q);
+		ur_near_show(q);
+	}
 	if (c->kind == UR_NEAR_SEND || c->kind == UR_NEAR_WRITE)
 		ok = do_message(q, c);
 	else if (c->kind <= UR_NEAR_FETCH_ADD)

@@ -47,7 +47,6 @@ static void requester_stop(struct ur_rqp *q)
 static void responder_stop(struct ur_rqp *q)
 {
 	ur_list_del(&q->acking);
-	ur_near_resp_stop(q);
 	q->rsp.ack_due = false;
 	for (uint32_t i = 0; i < q->rsp.res_size; i++)
 		q->rsp.res[i].active = false;

@@ -535,6 +535,8 @@ void ur_rc_restart(struct ur_rqp *q, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
 
+	if (q->qp->is_near)
+		return; /* nothing of it is on a path */
 	s->retries = q->qp->attr.retry_cnt;
 	s->early = 0;
 	s->rewound = false;

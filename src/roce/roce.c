@@ -100,6 +100,8 @@ void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)
 	enum ur_qp_state s = ur_rqp_state(q);
 
 	if (q->qp->is_near) {
+		if (now_ns > r->now_ns)
+			r->now_ns = now_ns;
 		ur_near_pump(q);
 		ur_rqp_check_overrun(q);
 		return;

@@ -299,7 +299,7 @@ static void *make(struct target *t, enum kind kind, size_t size)
 	case KIND_SHARED_ANON:
 		return map_fd(-1, size, 0, MAP_SHARED | MAP_ANONYMOUS);
 	case KIND_HEAP:
-		return malloc(size);
+		return aligned_alloc(4096, (size + 4095) & ~(size_t)4095);
 	case KIND_MALLOC:
 		return map_fd(-1, size, 0, MAP_PRIVATE | MAP_ANONYMOUS);
 	case KIND_TWO_HALVES:

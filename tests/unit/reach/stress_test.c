@@ -122,7 +122,9 @@ static void churn(struct target *t, struct call *c)
 			     .length = SIZE };
 	board->va = mr.iova;
 	watcher_start(&w, t->reach, t->sock);
-	for (uint32_t i = 0; i < ROUNDS; i++) {
+	/* Until something was done, on a machine that is ever so busy. */
+	for (uint32_t i = 0;
+	     i < ROUNDS || (board->done == 0 && i < 1000 * ROUNDS); i++) {
 		offer(t, &mr, i);
 		memset(mem, (int)i, SIZE);
 		for (int k = 0; k < 5; k++)
