@@ -199,6 +199,7 @@ struct ur_near {
 	struct ur_list node;	   /* peer->qps */
 	struct ur_list full;	   /* peer->full */
 	struct ur_list acking;	   /* peer->acks */
+	struct ur_list more;	   /* ur_roce.near_more */
 	uint8_t due;		   /* UR_NEAR_DUE_ */
 	bool wire_only; /* has a second path, so shall use the first one */
 	/* Requester: */
@@ -218,6 +219,7 @@ struct ur_near {
 	uint32_t refused;   /* SQ counter */
 	uint32_t cq_head;   /* of the send queue's, when `run` began … */
 	uint32_t run;	    /* … requests that we did ourselves since */
+	uint64_t direct;    /* bytes of such, in this turn */
 	/* Responder: */
 	bool serves; /* requests of serves_epoch are taken */
 	bool in_message;
@@ -289,9 +291,10 @@ struct ur_roce {
 	void (*want_peer)(void *arg, uint16_t slot); /* NULL: wire only */
 	void *want_arg;
 	struct ur_export *export;
-	struct ur_list peers; /* ur_near_peer.node */
-	bool near_acks;	      /* some of theirs wait for a ride */
-	bool near_look;	      /* a QP waits for room since the last look */
+	struct ur_list peers;	  /* ur_near_peer.node */
+	bool near_acks;		  /* some of theirs wait for a ride */
+	struct ur_list near_more; /* ur_near.more: go on at the next poll */
+	bool near_look;		  /* a QP waits for room since the last look */
 	const struct ur_chan *near_from; /* whose cell is being taken */
 	struct ur_rng rng;
 	struct ur_rqp **qps; /* by index */

@@ -209,6 +209,7 @@ void ur_near_stop(struct ur_rqp *q)
 	n->due = 0;
 	n->wire_only = false;
 	ur_list_del(&n->full);
+	ur_list_del(&n->more);
 	ur_list_del(&n->node);
 	n->peer = NULL;
 }
@@ -237,6 +238,7 @@ static void part(struct ur_rqp *q)
 
 	ur_list_del(&n->node);
 	ur_list_del(&n->full);
+	ur_list_del(&n->more);
 	n->peer = NULL;
 	n->due = 0;
 	ur_near_resp_stop(q);
@@ -278,6 +280,8 @@ bool ur_near_any(const struct ur_roce *r)
 
 bool ur_near_pending(const struct ur_roce *r)
 {
+	if (!ur_list_empty(&r->near_more))
+		return true;
 	ur_list_for_each(pos, &r->peers) {
 		struct ur_near_peer *p =
 			ur_container_of(pos, struct ur_near_peer, node);
@@ -484,11 +488,30 @@ static int poll_peer(struct ur_roce *r, struct ur_near_peer *p)
 	return n;
 }
 
+/* One turn each; who still has more comes back. */
+static void go_on(struct ur_roce *r)
+{
+	struct ur_list *last = r->near_more.prev;
+	bool end = ur_list_empty(&r->near_more);
+
+	while (!end) {
+		struct ur_list *first = r->near_more.next;
+		struct ur_rqp *q =
+			ur_container_of(first, struct ur_rqp, near.more);
+
+		end = first == last;
+		ur_list_del(first);
+		ur_near_pump(q);
+		ur_rqp_check_overrun(q);
+	}
+}
+
 int ur_near_poll(struct ur_roce *r, uint64_t now_ns)
 {
 	int n = 0;
 
 	r->now_ns = now_ns;
+	go_on(r);
 	ur_list_for_each(pos, &r->peers)
 		n += poll_peer(r,
 			       ur_container_of(pos, struct ur_near_peer, node));

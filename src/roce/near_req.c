@@ -12,8 +12,10 @@
 #include "reach/reach.h"
 #include "roce/near_internal.h"
 
-#define KERNEL_MIN 16384u /* bytes that are always worth a call */
-#define KERNEL_RUN 4u
+#define KERNEL_MIN   16384u /* bytes that are always worth a call */
+#define KERNEL_RUN   4u
+#define DIRECT_BYTES (1u << 20) /* at a time … */
+#define DIRECT_COST  1024u	/* … in which a request counts as much */
 
 static bool is_read(const struct ur_swqe *w)
 {
@@ -418,6 +420,7 @@ static bool do_directly(struct ur_rqp *q, const struct ur_swqe *w)
 	if (err)
 		return false;
 	q->r->cnt.near_direct++;
+	q->near.direct += w->length + DIRECT_COST;
 	if (!q->qp->is_near)
 		return true; /* it failed */
 	q->req.cur++;
@@ -482,13 +485,29 @@ static bool send_next(struct ur_rqp *q)
 	return true;
 }
 
+/*
+ * What we do ourselves takes our time, and others wait for the lane: after so
+ * many bytes it is their turn.
+ */
+static void rest(struct ur_rqp *q)
+{
+	if (ur_list_empty(&q->near.more))
+		ur_list_add_tail(&q->r->near_more, &q->near.more);
+	q->r->near_look = true;
+}
+
 void ur_near_pump(struct ur_rqp *q)
 {
 	struct ur_near *n = &q->near;
 
+	n->direct = 0;
 	while (q->qp->is_near && n->peer && q->req.cur != sq_tail(q) &&
-	       send_next(q))
-		;
+	       send_next(q)) {
+		if (n->direct < DIRECT_BYTES)
+			continue;
+		rest(q);
+		break;
+	}
 	if (q->qp->is_near && ur_near_busy(q))
 		watch(q);
 }

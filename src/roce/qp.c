@@ -413,6 +413,7 @@ struct ur_rqp *ur_rqp_new(struct ur_roce *r, struct ur_qp *qp)
 	ur_list_init(&q->near.node);
 	ur_list_init(&q->near.full);
 	ur_list_init(&q->near.acking);
+	ur_list_init(&q->near.more);
 	ur_timer_init(&q->timer);
 	return q;
 }

@@ -35,6 +35,7 @@ int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
 	r->want_arg = cfg->want_arg;
 	r->export = cfg->export;
 	ur_list_init(&r->peers);
+	ur_list_init(&r->near_more);
 	ur_rng_seed(&r->rng, cfg->seed);
 	r->next_index = ur_rng_below(&r->rng, UR_QP_INDEX_MASK);
 	ur_timers_init(&r->timers);
