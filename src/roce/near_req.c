@@ -234,28 +234,27 @@ static uint8_t message_flags(const struct ur_swqe *w, bool first, bool last)
 				  : 0));
 }
 
-/* Where the payload of the cell goes: in it, or beside; NULL: no room. */
+/* Does the payload stand in the cell itself? */
+static bool fits_body(bool write, uint8_t flags, uint32_t len)
+{
+	if (write)
+		return len <= UR_NEAR_WRITE_BODY;
+	return len <= UR_CHAN_BODY && (flags & UR_NEAR_FIRST) &&
+	       (flags & UR_NEAR_LAST);
+}
+
+/* Where the payload of the cell goes; beside it, *at says where.  NULL: no
+ * room. */
 static uint8_t *payload_place(struct ur_rqp *q, struct ur_cell *c, bool write,
-			      uint32_t len)
+			      bool in_body, uint32_t len, uint32_t *at)
 {
 	uint8_t *to;
-	uint32_t at;
 
-	if (write && len <= UR_NEAR_WRITE_BODY) {
-		c->flags |= UR_NEAR_IN_BODY;
-		return (uint8_t *)c->body.value;
-	}
-	if (!write && len <= UR_CHAN_BODY && (c->flags & UR_NEAR_FIRST) &&
-	    (c->flags & UR_NEAR_LAST)) {
-		c->flags |= UR_NEAR_IN_BODY;
-		return c->body.bytes;
-	}
-	to = ur_chan_data(&q->near.peer->chan, len, &at);
-	if (!to) {
+	if (in_body)
+		return write ? (uint8_t *)c->body.value : c->body.bytes;
+	to = ur_chan_data(&q->near.peer->chan, len, at);
+	if (!to)
 		ur_near_wait_room(q);
-		return NULL;
-	}
-	c->body.at = at;
 	return to;
 }
 
@@ -267,15 +266,18 @@ static enum sent send_chunk(struct ur_rqp *q, const struct ur_swqe *w)
 	uint32_t len = left < UR_NEAR_CHUNK ? left : UR_NEAR_CHUNK;
 	struct ur_cell *c =
 		ur_near_cell(q, write ? UR_NEAR_WRITE : UR_NEAR_SEND, true);
+	uint8_t flags = message_flags(w, n->off == 0, len == left);
+	bool in_body = fits_body(write, flags, len);
+	uint32_t at = 0;
 	uint8_t *to;
 
 	if (!c)
 		return NO_ROOM;
-	c->flags = message_flags(w, n->off == 0, len == left);
+	c->flags = in_body ? flags | UR_NEAR_IN_BODY : flags;
 	c->len = (uint16_t)len;
 	c->imm_be = w->imm_be;
 	if (len) {
-		to = payload_place(q, c, write, len);
+		to = payload_place(q, c, write, in_body, len, &at);
 		if (!to)
 			return NO_ROOM;
 		if (copy_out(q, w, n->off, len, to))
@@ -285,10 +287,12 @@ static enum sent send_chunk(struct ur_rqp *q, const struct ur_swqe *w)
 		c->body.va = w->wr.rdma.remote_addr;
 		c->body.rkey = w->wr.rdma.rkey;
 	}
-	if (write || !(c->flags & UR_NEAR_IN_BODY))
+	if (write || !in_body)
 		c->body.total = w->length;
-	if (len && !(c->flags & UR_NEAR_IN_BODY))
-		ur_chan_data_used(&n->peer->chan, c->body.at, len);
+	if (!in_body) {
+		c->body.at = at;
+		ur_chan_data_used(&n->peer->chan, at, len);
+	}
 	ur_near_send(q, c);
 	n->off += len;
 	return SENT;

@@ -323,6 +323,7 @@ static enum answered answer_chunk(struct ur_rqp *q, struct ur_near_res *x)
 	uint32_t left = x->len - x->off;
 	uint32_t len = left < UR_NEAR_CHUNK ? left : UR_NEAR_CHUNK;
 	struct ur_cell *c = ur_near_cell(q, UR_NEAR_DATA, false);
+	bool in_body = len <= UR_NEAR_WRITE_BODY;
 	uint8_t *from, *to;
 	uint32_t at = 0;
 
@@ -332,19 +333,16 @@ static enum answered answer_chunk(struct ur_rqp *q, struct ur_near_res *x)
 	if (len) {
 		from = reach(q, x->rkey, x->va + x->off, len,
 			     UR_ACCESS_REMOTE_READ);
-		if (len <= UR_NEAR_WRITE_BODY) {
-			c->flags = UR_NEAR_IN_BODY;
-			to = (uint8_t *)c->body.value;
-		} else {
-			to = ur_chan_data(chan, len, &at);
-		}
+		c->flags = in_body ? UR_NEAR_IN_BODY : 0;
+		to = in_body ? (uint8_t *)c->body.value
+			     : ur_chan_data(chan, len, &at);
 		if (!to) {
 			ur_near_wait_room(q);
 			return NO_ROOM;
 		}
 		if (!from || ur_guard_copy(to, from, len))
 			return NO_MEMORY;
-		if (!c->flags) {
+		if (!in_body) {
 			c->body.at = at;
 			ur_chan_data_used(chan, at, len);
 		}

@@ -19,8 +19,8 @@ from harness.proc import SLOW, Skip, sh
 PYVERBS = '/usr/share/doc/rdma-core/tests'
 DEVICES = ('urnic0', 'urniw0')
 NOT_YET = r'REJECTED|UNREACHABLE|refused|Connection reset|CM event bl blka 8'
-# rping destroys its event channel under the thread that is about to wait
-# there: its own race, with rdma-core as well.
+# rping destroys its event channel under the thread that may be about to wait
+# there again: its own race.
 OWN_RACE = 'rdma_get_cm_event: Bad file descriptor'
 ROWS = []
 

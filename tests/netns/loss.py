@@ -75,24 +75,12 @@ def rsocket(prog, percent):
     return run
 
 
-def verify(percent):
+def compare(percent, name, *args):
+    """One of our programs, which compares what arrives."""
     def run(env):
         lossy(env, percent)
         port = env.port()
-        base = [env.prog('verify'), '-p', port, '-n', '200', '-s', '262144']
-        env.pair(base + ['-g', env.gid(env.a, 'v4')],
-                 base + ['-g', env.gid(env.b, 'v4'), env.a.ip4], port=port,
-                 timeout=120)
-        check_dropped(env)
-    return run
-
-
-def xrc(percent):
-    """Requests go on to another process; what is lost comes again."""
-    def run(env):
-        lossy(env, percent)
-        port = env.port()
-        base = [env.prog('xrc_procs'), '-p', port, '-M', 'data', '-n', '400']
+        base = [env.prog(name), '-p', port, *args]
         env.pair(base + ['-g', env.gid(env.a, 'v4')],
                  base + ['-g', env.gid(env.b, 'v4'), env.a.ip4], port=port,
                  timeout=120)
@@ -118,5 +106,7 @@ for percent in (1, 5):
                    full, 'veth') for i, (prog, args) in enumerate(PERFTEST)]
     CASES += [Case(f'rsocket-{i}-{percent}%', rsocket(prog, percent), full,
                    'veth') for i, prog in enumerate(RSOCKET)]
-    CASES.append(Case(f'verify-{percent}%', verify(percent), full, 'veth'))
-    CASES.append(Case(f'xrc-{percent}%', xrc(percent), full, 'veth'))
+    CASES.append(Case(f'verify-{percent}%', compare(
+        percent, 'verify', '-n', '200', '-s', '262144'), full, 'veth'))
+    CASES.append(Case(f'xrc-{percent}%', compare(
+        percent, 'xrc_procs', '-M', 'data', '-n', '400'), full, 'veth'))
