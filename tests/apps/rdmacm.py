@@ -146,8 +146,10 @@ def meet(env, server, client):
         for _ in range(20):
             time.sleep((0.5 if perftest else 0.1) * SLOW)
             c = env.run(env.b, *client)
-            while c.running() and s.running() and \
-                    time.monotonic() < c.started + 60 * SLOW:
+            end = c.started + 60 * SLOW
+            while c.running() and time.monotonic() < end:
+                if not s.running():  # the client may still have to say why
+                    end = min(end, time.monotonic() + 3 * SLOW)
                 time.sleep(0.01)
             raced = not c.running() and OWN_RACE in c.text()
             if not raced and (c.running() or
