@@ -121,8 +121,20 @@ static bool rule(struct prog *p, const struct ur_flow *f)
 	return some;
 }
 
+/* The rule from `start` on says what the one before it says: take it back. */
+static void merge(struct prog *p, uint32_t before, uint32_t start)
+{
+	uint32_t len = p->n - start;
+
+	if (start - before == len &&
+	    memcmp(p->out + before, p->out + start, len * sizeof(*p->out)) == 0)
+		p->n = start;
+}
+
 static bool rules(struct prog *p, const struct ur_flow_table *t)
 {
+	uint32_t before;
+
 	if (!ur_list_empty(&t->flows[UR_FLOW_SNIFFER]) ||
 	    !ur_list_empty(&t->flows[UR_FLOW_ALL_DEFAULT]))
 		return false;
@@ -131,10 +143,15 @@ static bool rules(struct prog *p, const struct ur_flow_table *t)
 		jump(p, BPF_JMP | BPF_JSET | BPF_K, 1, 0, 1);
 		emit(p, BPF_RET | BPF_K, TAKE);
 	}
+	before = p->n;
 	ur_list_for_each(n, &t->flows[UR_FLOW_NORMAL]) {
+		uint32_t start = p->n;
+
 		if (p->n + RULE_MAX >= UR_PREFILTER_MAX ||
 		    !rule(p, ur_container_of(n, struct ur_flow, node)))
 			return false;
+		merge(p, before, start);
+		before = p->n == start ? before : start;
 	}
 	return true;
 }
@@ -143,9 +160,15 @@ uint32_t ur_prefilter(const struct ur_flow_table *t, const uint8_t mac[6],
 		      bool loopback, struct sock_filter out[UR_PREFILTER_MAX])
 {
 	struct prog p = { .out = out };
+	uint32_t start;
+	bool all;
 
 	if (t->count)
 		direction(&p, mac, loopback);
-	emit(&p, BPF_RET | BPF_K, t->count && !rules(&p, t) ? TAKE : 0);
+	start = p.n;
+	all = t->count && !rules(&p, t);
+	if (all)
+		p.n = start;
+	emit(&p, BPF_RET | BPF_K, all ? TAKE : 0);
 	return p.n;
 }

@@ -10,7 +10,8 @@
 
 #include "raw/flow.h"
 
-#define UR_PREFILTER_MAX 1024u
+/* The kernel compiles it anew for each flow that comes or goes. */
+#define UR_PREFILTER_MAX 256u
 
 /*
  * Returns the length of the program.  Of what the host itself sends it takes

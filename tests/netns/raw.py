@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import time
 
 from harness.env import Case, words
@@ -83,7 +84,17 @@ def perftest(prog, args):
     return run
 
 
+def many_flows(env):
+    """A thousand of them, made one by one on each side."""
+    for side in 'server', 'client':
+        text = env.call(env.a, 'raw_ethernet_fs_rate', '-d', 'urnic0',
+                        f'--{side}', '-B', mac(env.a), '-E', mac(env.b))
+        if not re.search(r'^1000 +[0-9.]+', text, re.M):
+            raise Failure(f'no rate of 1000 flows:\n{text}')
+
+
 CASES = [Case(what, program(what)) for what in PROGRAM]
+CASES += [Case('raw_ethernet_fs_rate', many_flows, where='veth')]
 CASES += [Case('lost', lost, where='veth')]
 CASES += [Case(f'raw_ethernet_{name}', perftest(prog, args), where='veth')
           for name, prog, args in ROWS]
