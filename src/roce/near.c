@@ -74,11 +74,17 @@ static bool send_bare(struct ur_rqp *q, enum ur_near_kind kind, bool asks,
 		      uint32_t index)
 {
 	struct ur_cell *c = ur_near_cell(q, kind, asks);
+	bool dirty;
 
 	if (!c)
 		return false;
+	dirty = q->near.peer->dirty;
 	c->body.index = index;
 	ur_near_send(q, c);
+	/* Greetings can wait until the peer is up for something else: the first
+	 * messages go by the wire then, which wakes it. */
+	if (kind <= UR_NEAR_READY)
+		q->near.peer->dirty = dirty;
 	return true;
 }
 
