@@ -4,16 +4,21 @@
  * are; a taker first gets a count by read(2), outside of the lock since it may
  * block, then an entry under the lock.  At any time, under the lock,
  *
- *	count of the descriptor + counts in takers' hands == entries + stale
+ *	count of the descriptor + owed + counts in takers' hands
+ *		== entries + stale
  *
  * A drain takes entries away together with as many counts.  If takers hold
  * counts of them, it notes those as stale; the next so many takers to come
  * throw theirs away and read again.  Which taker does so does not matter,
  * counts are alike.
+ *
+ * Counts are owed by threads that will add them when they have let go of other
+ * locks; a queue does not end before.
  */
 #include "core/event.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -21,6 +26,15 @@
 #include <unistd.h>
 
 #include "base/log.h"
+
+#define OWED_MAX 8u
+
+/* Queues to which this thread owes counts. */
+static __thread struct {
+	bool later;
+	uint32_t n;
+	struct ur_evq *to[OWED_MAX];
+} debts;
 
 void ur_ev_init(struct ur_ev *ev, struct ur_ev_source *source, void *object)
 {
@@ -36,6 +50,9 @@ int ur_evq_init(struct ur_evq *q)
 		return -errno;
 	q->fd = fd;
 	q->stale = 0;
+	q->owed = 0;
+	q->owers = 0;
+	q->pid = getpid();
 	ur_lock_init(&q->lock);
 	pthread_cond_init(&q->acked, NULL);
 	ur_list_init(&q->queue);
@@ -54,6 +71,13 @@ void ur_evq_fini(struct ur_evq *q)
 {
 	ur_list_for_each_safe(n, tmp, &q->queue)
 		ev_unlink(ur_container_of(n, struct ur_ev, node));
+	/* After a fork those who owe are in the other process. */
+	if (q->pid == getpid()) {
+		ur_lock(&q->lock);
+		while (q->owers)
+			pthread_cond_wait(&q->acked, &q->lock.m);
+		ur_unlock(&q->lock);
+	}
 	close(q->fd);
 	pthread_cond_destroy(&q->acked);
 	ur_lock_fini(&q->lock);
@@ -63,11 +87,9 @@ void ur_evq_fini(struct ur_evq *q)
  * Not write(3), which is a cancellation point: completions are signalled by
  * application threads that hold locks of ours.
  */
-static void count_add(struct ur_evq *q)
+static void count_add(struct ur_evq *q, uint64_t n)
 {
-	uint64_t one = 1;
-
-	if (syscall(SYS_write, q->fd, &one, sizeof(one)) != sizeof(one))
+	if (syscall(SYS_write, q->fd, &n, sizeof(n)) != sizeof(n))
 		ur_err("event: cannot signal descriptor %d: errno %d", q->fd,
 		       errno);
 }
@@ -77,19 +99,60 @@ static uint32_t count_take(struct ur_evq *q, uint32_t n)
 {
 	uint64_t one;
 	struct iovec iov = { .iov_base = &one, .iov_len = sizeof(one) };
-	uint32_t i;
+	uint32_t i = n < q->owed ? n : q->owed;
 
-	for (i = 0; i < n; i++)
+	q->owed -= i;
+	for (; i < n; i++)
 		if (preadv2(q->fd, &iov, 1, -1, RWF_NOWAIT) != sizeof(one))
 			break;
 	return i;
+}
+
+/* Will this thread call ur_evq_wake(), and remember q until then? */
+static bool owe(struct ur_evq *q)
+{
+	if (!debts.later)
+		return false;
+	for (uint32_t i = 0; i < debts.n; i++)
+		if (debts.to[i] == q)
+			return true;
+	if (debts.n == OWED_MAX)
+		return false;
+	debts.to[debts.n++] = q;
+	q->owers++;
+	return true;
+}
+
+void ur_evq_wake_later(void)
+{
+	debts.later = true;
+}
+
+static void settle(struct ur_evq *q)
+{
+	ur_lock(&q->lock);
+	if (q->owed)
+		count_add(q, q->owed);
+	q->owed = 0;
+	if (--q->owers == 0)
+		pthread_cond_broadcast(&q->acked);
+	ur_unlock(&q->lock);
+}
+
+void ur_evq_wake(void)
+{
+	while (debts.n)
+		settle(debts.to[--debts.n]);
 }
 
 static void post_locked(struct ur_evq *q, struct ur_ev *ev)
 {
 	if (ev->pending++ == 0)
 		ur_list_add_tail(&q->queue, &ev->node);
-	count_add(q);
+	if (owe(q))
+		q->owed++;
+	else
+		count_add(q, 1);
 }
 
 void ur_evq_post(struct ur_evq *q, struct ur_ev *ev)

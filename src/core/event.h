@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/list.h"
 #include "base/lock.h"
@@ -22,6 +23,9 @@ struct ur_evq {
 	pthread_cond_t acked; /* an acknowledgement was counted */
 	struct ur_list queue; /* of ur_ev.node */
 	uint32_t stale; /* counts in takers' hands whose entry is gone; lock */
+	uint32_t owed;	/* entries whose count is still to be added; lock */
+	uint32_t owers; /* threads that will do so; lock */
+	pid_t pid;	/* of the process that has them */
 	int fd;
 };
 
@@ -57,6 +61,14 @@ void ur_evq_post(struct ur_evq *q, struct ur_ev *ev);
 void ur_evq_post_async(struct ur_evq *q, enum ur_event_type type,
 		       struct ur_ev_source *source, void *object,
 		       uint8_t port_num);
+
+/*
+ * A thread that posts while it holds locks which the woken one wants first
+ * says so: from then on its posts wake nobody, until it has let go of them and
+ * calls ur_evq_wake(), which it must do before it sleeps.
+ */
+void ur_evq_wake_later(void);
+void ur_evq_wake(void);
 
 /*
  * Take the next event, as read(2) on the descriptor does: blocks unless the

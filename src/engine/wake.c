@@ -19,6 +19,8 @@
  * unlocks the lane wakes it if a deadline has come up much earlier.  While
  * there is traffic the helper does not sleep longer than a tick, so that
  * posts need not wake it; a lane without traffic costs nothing at all.
+ *
+ * Whom it wakes by an event would run into the lane's lock: it lets go first.
  */
 #include <errno.h>
 #include <poll.h>
@@ -187,6 +189,7 @@ static uint32_t run_dry(struct ur_lane *l)
 				break;
 		}
 		ur_lane_unlock(l);
+		ur_evq_wake();
 		if (way)
 			sched_yield();
 		else
@@ -217,6 +220,7 @@ static bool spin(struct helper *h)
 		polled = is_polled(l, now) || l->watch == UR_WATCH_TICK;
 		got = polled ? 0 : run_dry(l);
 		ur_lane_unlock(l);
+		ur_evq_wake();
 		if (got)
 			return true;
 		if (polled)
@@ -248,6 +252,7 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 	h->link_fd = l->ops->wait_fd(l);
 	*watch = l->watch;
 	ur_lane_unlock(l);
+	ur_evq_wake();
 	return until;
 }
 
@@ -267,6 +272,7 @@ static bool may_sleep(struct ur_lane *l, enum ur_watch watch)
 		ok = ur_near_sleep(l->roce, true);
 	}
 	ur_lane_unlock(l);
+	ur_evq_wake();
 	return ok;
 }
 
@@ -325,6 +331,7 @@ static void *helper_main(void *arg)
 
 	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
 	prefer_short_turns();
+	ur_evq_wake_later();
 	for (;;) {
 		enum ur_watch watch;
 		uint32_t got;

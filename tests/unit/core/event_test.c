@@ -266,6 +266,93 @@ static void test_drain_races_with_takers(void **state)
 	assert_false(unit_readable(f->q.fd));
 }
 
+/* What the thread that wakes later did, and may do next. */
+struct later {
+	struct fixture *f;
+	_Atomic int posted, may_wake;
+};
+
+static void *later_thread(void *arg)
+{
+	struct later *l = arg;
+
+	ur_evq_wake_later();
+	ur_evq_post(&l->f->q, &l->f->a);
+	ur_evq_post(&l->f->q, &l->f->b);
+	ur_evq_post(&l->f->q, &l->f->a);
+	l->posted = 1;
+	while (!l->may_wake)
+		sched_yield();
+	ur_evq_wake();
+	return NULL;
+}
+
+static pthread_t start_later(struct later *l)
+{
+	pthread_t t;
+
+	assert_int_equal(pthread_create(&t, NULL, later_thread, l), 0);
+	while (!l->posted)
+		sched_yield();
+	return t;
+}
+
+static void test_who_wakes_later_wakes_for_each(void **state)
+{
+	struct fixture *f = *state;
+	struct later l = { .f = f };
+	pthread_t t = start_later(&l);
+
+	assert_false(unit_readable(f->q.fd));
+	l.may_wake = 1;
+	pthread_join(t, NULL);
+	expect(f, &f->a);
+	expect(f, &f->b);
+	expect(f, &f->a);
+	assert_false(unit_readable(f->q.fd));
+}
+
+/* Nobody is woken for what has been taken away meanwhile. */
+static void test_drain_before_the_waking(void **state)
+{
+	struct fixture *f = *state;
+	struct later l = { .f = f };
+	pthread_t t = start_later(&l);
+
+	ur_evq_drain(&f->q, &f->src_a);
+	assert_int_equal(f->q.stale, 0);
+	l.may_wake = 1;
+	pthread_join(t, NULL);
+	expect(f, &f->b);
+	assert_false(unit_readable(f->q.fd));
+}
+
+static void *fini_thread(void *arg)
+{
+	struct drainer *d = arg;
+
+	ur_evq_fini(&d->f->q);
+	d->done = 1;
+	return NULL;
+}
+
+static void test_fini_waits_for_who_wakes_later(void **state)
+{
+	struct fixture *f = *state;
+	struct later l = { .f = f };
+	struct drainer d = { .f = f };
+	pthread_t t = start_later(&l), ending;
+
+	assert_int_equal(pthread_create(&ending, NULL, fini_thread, &d), 0);
+	usleep(20000);
+	assert_int_equal(d.done, 0);
+	l.may_wake = 1;
+	pthread_join(t, NULL);
+	pthread_join(ending, NULL);
+	assert_int_equal(d.done, 1);
+	assert_int_equal(ur_evq_init(&f->q), 0); /* for the teardown */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -279,6 +366,9 @@ int main(void)
 		T(test_too_many_acknowledgements_do_not_hang),
 		T(test_a_signal_interrupts_the_wait),
 		T(test_drain_races_with_takers),
+		T(test_who_wakes_later_wakes_for_each),
+		T(test_drain_before_the_waking),
+		T(test_fini_waits_for_who_wakes_later),
 	};
 
 	alarm(100); /* a lost count would hang a taker */
