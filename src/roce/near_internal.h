@@ -76,6 +76,33 @@ void ur_near_take_answer(struct ur_rqp *q, const struct ur_cell *c);
 /* What is not complete goes by the wire. */
 void ur_near_leave(struct ur_rqp *q);
 
+/*
+ * near_direct.c: done by ourselves in the peer's memory, if that is possible;
+ * nothing of before is under way.  False: it was not, the channel is the way.
+ */
+bool ur_near_do_directly(struct ur_rqp *q, const struct ur_swqe *w);
+
+static inline bool ur_near_is_read(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_RDMA_READ;
+}
+
+static inline bool ur_near_is_atomic(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_FETCH_ADD;
+}
+
+static inline bool ur_near_is_answered(const struct ur_swqe *w)
+{
+	return ur_near_is_read(w) || ur_near_is_atomic(w);
+}
+
+static inline bool ur_near_is_write(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_RDMA_WRITE ||
+	       w->opcode == UR_WR_RDMA_WRITE_IMM;
+}
+
 /* near_resp.c */
 void ur_near_take_ask(struct ur_rqp *q, const struct ur_cell *c);
 void ur_near_take_request(struct ur_rqp *q, const struct ur_cell *c);
