@@ -67,6 +67,12 @@ int ur_config_read(struct ur_config *c, const char *file,
 	return err;
 }
 
+const struct ur_port_spec *ur_config_port(const struct ur_config *c,
+					  const struct ur_dev_spec *dev)
+{
+	return dev->port ? &c->ports[dev->port - 1] : NULL;
+}
+
 static struct ur_config the_config;
 static bool usable; /* both written by load() alone */
 
