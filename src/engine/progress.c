@@ -111,8 +111,13 @@ static void expire(struct ur_lane *l, bool dry, uint64_t now_ns)
 
 static int receive(struct ur_lane *l)
 {
+	int n;
+
 	l->now_ns = 0;
-	return l->link->ops->recv(l->link, on_packet, l);
+	n = l->link->ops->recv(l->link, on_packet, l);
+	if (n == 0 && ur_near_waits_link(l->roce))
+		ur_near_link_dry(l->roce);
+	return n;
 }
 
 /* What came through shared memory. */
@@ -291,6 +296,8 @@ static void missed(struct ur_lane *l)
 static bool glance_near(struct ur_lane *l, uint64_t *now, int *n)
 {
 	l->near_hot--;
+	if (ur_near_waits_link(l->roce))
+		return false;
 	if (ur_near_pending(l->roce)) {
 		*now = ur_clock_ns();
 		*n = receive_near(l, *now);

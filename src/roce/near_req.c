@@ -64,6 +64,7 @@ void ur_near_req_stop(struct ur_rqp *q)
 	n->completed = 0;
 	n->answers = 0;
 	n->stuck = 0;
+	n->since_ns = 0;
 }
 
 /* The wire begins where the channel has ended. */
@@ -176,8 +177,8 @@ enum sent {
 };
 
 /* [off, off + len) of the request's data. */
-static int copy_out(const struct ur_rqp *q, const struct ur_swqe *w,
-		    uint32_t off, uint32_t len, uint8_t *to)
+int ur_near_copy_out(const struct ur_rqp *q, const struct ur_swqe *w,
+		     uint32_t off, uint32_t len, uint8_t *to)
 {
 	struct iovec iov[UR_MAX_SGE];
 	int n;
@@ -255,7 +256,7 @@ static enum sent send_chunk(struct ur_rqp *q, const struct ur_swqe *w)
 		to = payload_place(q, c, write, in_body, len, &at);
 		if (!to)
 			return NO_ROOM;
-		if (copy_out(q, w, n->off, len, to))
+		if (ur_near_copy_out(q, w, n->off, len, to))
 			return NO_MEMORY;
 	}
 	if (write) {
@@ -284,6 +285,13 @@ static enum sent send_message(struct ur_rqp *q, const struct ur_swqe *w)
 	if (s == SENT)
 		n->off = 0;
 	return s;
+}
+
+int ur_near_send_message(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	enum sent s = send_message(q, w);
+
+	return s == SENT ? 0 : s == NO_ROOM ? -EAGAIN : -EFAULT;
 }
 
 static enum sent send_question(struct ur_rqp *q, struct ur_swqe *w)
@@ -387,6 +395,10 @@ void ur_near_pump(struct ur_rqp *q)
 {
 	struct ur_near *n = &q->near;
 
+	if (__builtin_expect(q->qp->type != UR_QPT_RC, 0)) {
+		ur_near_loose_pump(q);
+		return;
+	}
 	n->direct = 0;
 	while (q->qp->is_near && n->peer && q->req.cur != sq_tail(q) &&
 	       send_next(q)) {
