@@ -371,6 +371,8 @@ int ur_adapter_qp_modify(struct ur_adapter *a, struct ur_qp *qp,
 	ur_lane_lock(l);
 	err = l->ops->modify(l, qp, attr, mask, ur_clock_ns());
 	ur_lane_unlock(l);
+	if (!err && (mask & UR_QP_STATE))
+		ur_near_share_early(a, qp);
 	return err;
 }
 

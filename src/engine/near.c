@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -225,6 +226,46 @@ static struct ur_lane *lane_of(uint16_t slot)
 			return l;
 	}
 	return NULL;
+}
+
+#define QPN_SLOT_SHIFT 14u /* core/qp.h */
+
+/* One of our threads may be working, or about to begin, just now. */
+#define SHARE_TRIES 8u
+
+static bool share_with(struct ur_export *e, const struct ur_pd *pd)
+{
+	struct ur_lane *held[SHARE_LANES];
+	bool all, done;
+	unsigned int n = hold_lanes(held, SHARE_LANES, &all);
+
+	done = all && ur_share_offer(e, pd);
+	while (n)
+		ur_lane_unlock(held[--n]);
+	return done;
+}
+
+/*
+ * In RTR and again in RTS, each once for every region.  Whether the peer is of
+ * our user is not known yet; mostly it is.
+ */
+void ur_near_share_early(struct ur_adapter *a, const struct ur_qp *qp)
+{
+	const struct timespec nap = { .tv_nsec = 10000 };
+	enum ur_qp_state state = qp->attr.state;
+
+	if (!ur_share_has_fresh(a->export) || qp->type != UR_QPT_RC ||
+	    !qp->attr.av.is_local ||
+	    (state != UR_QPS_RTR && state != UR_QPS_RTS) ||
+	    lane_of((uint16_t)(qp->attr.dest_qpn >> QPN_SLOT_SHIFT)))
+		return;
+	for (unsigned int i = 0; i < SHARE_TRIES; i++) {
+		if (share_with(a->export, qp->pd))
+			return;
+		nanosleep(&nap, NULL);
+	}
+	if (state == UR_QPS_RTS)
+		ur_share_pass_over(a->export, qp->pd);
 }
 
 static struct near_link *find(const struct ur_lane *l, uint16_t slot,

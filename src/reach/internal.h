@@ -29,11 +29,13 @@ struct ur_reach_shared {
 _Static_assert(sizeof(struct ur_reach_shared) <= UR_REACH_SHARED_SIZE, "");
 
 #define UR_SHARE_WISHES 8u
+#define UR_SHARE_FRESH	16u
 
-/* A region that a peer wishes it could map. */
+/* A region that a peer wishes it could map, or may come to. */
 struct ur_wish {
 	uint32_t key;
 	uint64_t seq;
+	uint64_t pd; /* of fresh ones */
 };
 
 struct ur_export {
@@ -45,6 +47,9 @@ struct ur_export {
 	uint64_t nonce[2];
 	struct ur_wish wish[UR_SHARE_WISHES]; /* lock */
 	_Atomic uint32_t nwishes;	      /* written under lock */
+	/* The newest regions that have not been thought of; lock. */
+	struct ur_wish fresh[UR_SHARE_FRESH];
+	_Atomic uint32_t nfresh; /* written under lock */
 };
 
 /* A mapping of something of the peer's; (w). */
@@ -135,6 +140,9 @@ struct ur_op {
  */
 struct ur_view *ur_view_admit(struct ur_reach *r, const struct ur_op *op);
 
+/* Is the region mapped?  If not, this is a use of it.  The caller is inside. */
+bool ur_view_is_mapped(struct ur_reach *r, uint32_t key);
+
 /* For the watcher: the view of (key, seq); NULL. */
 struct ur_view *ur_view_find(struct ur_reach *r, uint32_t key, uint64_t seq);
 
@@ -191,6 +199,9 @@ bool ur_share_allowed(uint64_t length);
 
 /* Note a wish; own->lock. */
 void ur_share_wish(struct ur_export *own, uint32_t key, uint64_t seq);
+
+/* Note a new region, given as its entry; own->lock. */
+void ur_share_note(struct ur_export *own, const struct ur_seg_entry *mr);
 
 /* Nobody comes in any more, and those inside have left; false: one has not. */
 bool ur_reach_shut_all(struct ur_export *own);

@@ -315,6 +315,17 @@ int ur_reach_read(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
 	return move(r, op, iov, niov);
 }
 
+bool ur_reach_has_mapped(struct ur_reach *r, uint32_t rkey)
+{
+	bool yes;
+
+	if (!enter(r))
+		return false;
+	yes = ur_view_is_mapped(r, rkey);
+	leave(r);
+	return yes;
+}
+
 /* NOLINTNEXTLINE(readability-function-size): the request's own fields */
 int ur_reach_atomic(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
 		    uint32_t rkey, uint64_t va, bool cas, uint64_t compare_add,

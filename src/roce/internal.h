@@ -222,6 +222,8 @@ struct ur_near {
 	uint32_t cq_head;   /* of the send queue's, when `run` began … */
 	uint32_t run;	    /* … requests that we did ourselves since */
 	uint64_t direct;    /* bytes of such, in this turn */
+	uint32_t passed;    /* could have been, but others were under way */
+	bool drains; /* until they are not, so that we do the next one */
 	/* UC and UD (near_loose.c): */
 	uint64_t wired;	  /* ur_roce.near_wire at the last local packet */
 	uint32_t last;	  /* the channel's head behind the last cell */

@@ -74,10 +74,29 @@ static bool by_kernel(struct ur_rqp *q, const struct ur_swqe *w)
 	return w->length >= KERNEL_MIN || ++n->run <= KERNEL_RUN;
 }
 
+/* A stream that began on the channel is looked at this often. */
+#define LOOK_EVERY 64u
+
+bool ur_near_waits_direct(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct ur_near *n = &q->near;
+	bool atomic = ur_near_is_atomic(w);
+
+	if (n->drains)
+		return true;
+	if (++n->passed % LOOK_EVERY != 0 || w->length == 0 ||
+	    !(atomic || ur_near_is_read(w) || w->opcode == UR_WR_RDMA_WRITE))
+		return false;
+	n->drains = ur_reach_has_mapped(
+		n->peer->reach, atomic ? w->wr.atomic.rkey : w->wr.rdma.rkey);
+	return n->drains;
+}
+
 bool ur_near_do_directly(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	int err;
 
+	q->near.drains = false;
 	if (w->length == 0 || w->opcode == UR_WR_RDMA_WRITE_IMM)
 		return false;
 	ur_reach_by_kernel(q->near.peer->reach, by_kernel(q, w));

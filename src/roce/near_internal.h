@@ -84,6 +84,9 @@ void ur_near_leave(struct ur_rqp *q);
  * nothing of before is under way.  False: it was not, the channel is the way.
  */
 bool ur_near_do_directly(struct ur_rqp *q, const struct ur_swqe *w);
+/* Should it wait until the channel is done with those before it, since then
+ * we could do it? */
+bool ur_near_waits_direct(struct ur_rqp *q, const struct ur_swqe *w);
 
 static inline bool ur_near_is_read(const struct ur_swqe *w)
 {

@@ -65,6 +65,7 @@ void ur_near_req_stop(struct ur_rqp *q)
 	n->answers = 0;
 	n->stuck = 0;
 	n->since_ns = 0;
+	n->drains = false;
 }
 
 /* The wire begins where the channel has ended. */
@@ -354,8 +355,12 @@ static bool send_next(struct ur_rqp *q)
 		ur_rqp_want_send(q);
 		return false;
 	}
-	if (n->peer->reach && !ur_near_busy(q) && ur_near_do_directly(q, w))
-		return true;
+	if (n->peer->reach && !n->off) {
+		if (!ur_near_busy(q) && ur_near_do_directly(q, w))
+			return true;
+		if (ur_near_busy(q) && ur_near_waits_direct(q, w))
+			return false;
+	}
 	/* Nobody overtakes those who wait for room. */
 	if (!ur_list_empty(&n->peer->full) && !n->peer->serving) {
 		ur_near_wait_room(q);
