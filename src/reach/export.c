@@ -231,8 +231,8 @@ void ur_export_mr_add(struct ur_export *e, const struct ur_mr *mr)
 	};
 	const struct ur_seg_entry *at;
 
-	if (!is_ours(e) || mr->kind == UR_MR_NULL || mr->window ||
-	    !(mr->access & REMOTE))
+	if (!is_ours(e) || mr->kind == UR_MR_NULL || mr->kind == UR_MR_FAR ||
+	    mr->window || !(mr->access & REMOTE))
 		return;
 	ur_lock(&e->lock);
 	at = ur_seg_put(&e->seg->mrs, &entry);

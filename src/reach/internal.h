@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "reach/reach.h"
 #include "reach/segment.h"
+#include "reach/where.h"
 
 /* In the channel's page; every word on a cache line of its own. */
 struct ur_reach_word {
@@ -159,16 +160,6 @@ struct ur_object *ur_object_file(struct ur_reach *r, int fd, uint64_t offset,
 struct ur_object *ur_object_sysv(struct ur_reach *r, int shmid, uint64_t offset,
 				 uint64_t length);
 void ur_object_put(struct ur_object *o);
-
-/* Where memory of this process comes from. */
-struct ur_where {
-	int fd;	   /* the caller's to close; -1: SysV */
-	int shmid; /* -1: a file */
-	uint64_t offset;
-};
-
-/* 0; -ENOENT: it is not shared memory that others could map. */
-int ur_where_find(const void *addr, uint64_t length, struct ur_where *out);
 
 /*
  * Move `len` bytes between our memory and [addr, …) of the peer.  0 or

@@ -128,7 +128,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	struct urv_file *file;
 	int fd, rc;
 
-	rc = urv_file_create(d->spec->index, &file, &fd);
+	rc = urv_file_create(d->spec->index, d->spec->name, &file, &fd);
 	if (rc)
 		return urv_null(rc);
 	context = open_file(d, file, fd);

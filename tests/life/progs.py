@@ -11,6 +11,8 @@ QUICK_LIMITS = ('qp_caps', 'recv_wr', 'send_wr', 'sge', 'inline', 'cqe',
                 'pds', 'mws')
 SLOW_LIMITS = ('cqs', 'srqs', 'mrs', 'ahs', 'qps', 'groups')
 MEMORY = ('null', 'dm', 'dmabuf', 'odp', 'import', 'domains', 'many-domains')
+IMPORT = ('malloc', 'file', 'odp', 'null', 'dm', 'dereg', 'rereg', 'end',
+          'death', 'user', 'netns')
 WINDOWS = ('type1', 'type2', 'refused', 'destroyed', 'extended')
 LEAVE = {'return': 0, 'exit': 0, '_exit': 0, 'thread': 0, 'close': 0,
          'abort': -6}
@@ -112,6 +114,8 @@ CASES += [Case(f'windows-{what}-{device}', windows(device, what))
 CASES += [Case('flush-and-atomic-write', windows('urnic0', 'placed'))]
 CASES += [Case(f'shared-{mode}', alone('shared', f'-M {mode}'))
           for mode in ('xrc', 'tags', 'limits')]
+CASES += [Case(f'import-{mode}', alone('import_procs', f'-M {mode}'))
+          for mode in IMPORT]
 CASES += [Case(f'xrc-{mode}', pair('xrc_procs', f'-M {mode} -n 1'))
           for mode in ('handles', 'kill-second', 'kill-maker')]
 CASES += [Case(f'xrc-{mode}-{seed}',
