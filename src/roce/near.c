@@ -180,6 +180,8 @@ static void join(struct ur_rqp *q, struct ur_near_peer *p)
 {
 	q->near.peer = p;
 	ur_list_add_tail(&p->qps, &q->near.node);
+	if (q->qp->type == UR_QPT_UC)
+		ur_near_uc_join(q);
 	greet(q);
 }
 

@@ -84,6 +84,9 @@ void ur_near_leave(struct ur_rqp *q);
  * nothing of before is under way.  False: it was not, the channel is the way.
  */
 bool ur_near_do_directly(struct ur_rqp *q, const struct ur_swqe *w);
+/* Bytes at a time that are done so; then q is to _rest until the next poll. */
+#define UR_NEAR_DIRECT_BYTES (1u << 20)
+void ur_near_rest(struct ur_rqp *q);
 /* Should it wait until the channel is done with those before it, since then
  * we could do it? */
 bool ur_near_waits_direct(struct ur_rqp *q, const struct ur_swqe *w);
@@ -131,7 +134,8 @@ int ur_near_copy_out(const struct ur_rqp *q, const struct ur_swqe *w,
 void ur_near_loose_pump(struct ur_rqp *q);
 void ur_near_loose_part(struct ur_rqp *q);
 
-/* near_uc.c */
+/* near_uc.c.  _join: a channel to the peer has opened. */
+void ur_near_uc_join(struct ur_rqp *q);
 void ur_near_uc_take(struct ur_rqp *q, const struct ur_cell *c);
 
 /*

@@ -121,15 +121,25 @@ static bool is_elsewhere(const struct ur_rqp *q, const struct ur_swqe *w)
 	       w->wr.ud.dqpn >> UR_SLOT_SHIFT != q->near.peer->slot;
 }
 
-/* All of q's cells are taken, or nobody will: the wire may follow. */
+/* All of q's cells are taken. */
+static bool is_taken(struct ur_rqp *q)
+{
+	const struct ur_near *n = &q->near;
+
+	if ((int32_t)(n->peer->chan.tx_tail - n->last) >= 0)
+		return true;
+	ur_chan_refresh(&n->peer->chan);
+	return (int32_t)(n->peer->chan.tx_tail - n->last) >= 0;
+}
+
+/* … or nobody will: the wire may follow. */
 static bool is_over(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	struct ur_near *n = &q->near;
+	const struct ur_near *n = &q->near;
 
 	if (!n->peer || n->peer->broken || is_elsewhere(q, w))
 		return true;
-	ur_chan_refresh(&n->peer->chan);
-	return (int32_t)(n->peer->chan.tx_tail - n->last) >= 0 || !wait(q);
+	return is_taken(q) || !wait(q);
 }
 
 /* It left, or is lost. */
@@ -167,6 +177,16 @@ static int send_one(struct ur_rqp *q, const struct ur_swqe *w)
 	return err;
 }
 
+/* UC's WRITE, if nothing of before is under way on either path. */
+static bool do_directly(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	const struct ur_near *n = &q->near;
+
+	return q->qp->type == UR_QPT_UC && n->peer->reach && !n->off &&
+	       w->opcode == UR_WR_RDMA_WRITE && n->wired <= n->peer->synced &&
+	       is_taken(q) && ur_near_do_directly(q, w);
+}
+
 /* One request; false: the next one has to wait. */
 static bool send_next(struct ur_rqp *q, struct ur_swqe *w)
 {
@@ -177,6 +197,8 @@ static bool send_next(struct ur_rqp *q, struct ur_swqe *w)
 			go_wire(q);
 		return false;
 	}
+	if (do_directly(q, w))
+		return true;
 	err = w->length > UR_UD_MTU && q->qp->type == UR_QPT_UD
 		      ? -EMSGSIZE
 		      : send_one(q, w);
@@ -200,6 +222,7 @@ void ur_near_loose_pump(struct ur_rqp *q)
 {
 	struct ur_swqe *w;
 
+	q->near.direct = 0;
 	while (q->qp->is_near && (w = next_request(q))) {
 		enum ur_qp_state s = ur_rqp_state(q);
 
@@ -208,6 +231,10 @@ void ur_near_loose_pump(struct ur_rqp *q)
 			return;
 		if (!send_next(q, w))
 			return;
+		if (q->near.direct < UR_NEAR_DIRECT_BYTES)
+			continue;
+		ur_near_rest(q);
+		return;
 	}
 }
 

@@ -11,8 +11,6 @@
 #include "base/guard.h"
 #include "roce/near_internal.h"
 
-#define DIRECT_BYTES (1u << 20) /* at a time */
-
 static uint32_t sq_tail(const struct ur_rqp *q)
 {
 	return atomic_load_explicit(&q->qp->sq.tail, memory_order_acquire);
@@ -389,7 +387,7 @@ static bool send_next(struct ur_rqp *q)
  * What we do ourselves takes our time, and others wait for the lane: after so
  * many bytes it is their turn.
  */
-static void rest(struct ur_rqp *q)
+void ur_near_rest(struct ur_rqp *q)
 {
 	if (ur_list_empty(&q->near.more))
 		ur_list_add_tail(&q->r->near_more, &q->near.more);
@@ -407,9 +405,9 @@ void ur_near_pump(struct ur_rqp *q)
 	n->direct = 0;
 	while (q->qp->is_near && n->peer && q->req.cur != sq_tail(q) &&
 	       send_next(q)) {
-		if (n->direct < DIRECT_BYTES)
+		if (n->direct < UR_NEAR_DIRECT_BYTES)
 			continue;
-		rest(q);
+		ur_near_rest(q);
 		break;
 	}
 	if (q->qp->is_near && ur_near_busy(q))

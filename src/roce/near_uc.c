@@ -60,6 +60,22 @@ static bool length_ok(const struct ur_rqp *q, const struct ur_in *in)
 	return p->received + in->payload_len < p->dma_len;
 }
 
+/* What we would do for it, the peer may do itself (reach/). */
+void ur_near_uc_join(struct ur_rqp *q)
+{
+	q->near.last = q->near.peer->chan.tx_head;
+	q->near.serves = true;
+	ur_near_show(q);
+}
+
+static void heard(struct ur_rqp *q)
+{
+	if (ur_rqp_state(q) != UR_QPS_RTR || q->rsp.comm_est)
+		return;
+	ur_rqp_heard(q);
+	ur_near_show(q);
+}
+
 void ur_near_uc_take(struct ur_rqp *q, const struct ur_cell *c)
 {
 	struct ur_in in = { .payload_len = c->len, .now_ns = q->r->now_ns };
@@ -75,7 +91,7 @@ void ur_near_uc_take(struct ur_rqp *q, const struct ur_cell *c)
 		in.hdr.rkey = c->body.rkey;
 		in.hdr.dma_len = c->body.total;
 	}
-	ur_rqp_heard(q);
+	heard(q);
 	if (!in_order(q, &in)) {
 		q->rsp.in_message = false;
 		return;
