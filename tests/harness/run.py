@@ -30,6 +30,7 @@ GROUPS = {
     'crowd': 'apps.crowd',
     'rdmacm': 'apps.rdmacm',
     'rsocket': 'apps.rsocket',
+    'demos': 'apps.demos',
     'progs': 'life.progs',
     'life': 'life.life',
     'raw': 'netns.raw',
