@@ -26,6 +26,14 @@ struct ur_config {
 const struct ur_port_spec *ur_config_port(const struct ur_config *c,
 					  const struct ur_dev_spec *dev);
 
+/*
+ * The name of the network interface that is the host's side of port number i:
+ * the port's, if that can be one.  Devices on the port are bound to it in what
+ * ur_config_get() answers.
+ */
+void ur_config_ifname(const struct ur_config *c, uint32_t i,
+		      char out[IF_NAMESIZE]);
+
 /* One device of each kind. */
 void ur_config_default(struct ur_config *c);
 

@@ -22,6 +22,7 @@
 static const char *const places[] = {
 	"link/dpdk/",
 	"../link/dpdk/",
+	"../src/link/dpdk/",
 	"",
 	"../lib/urnic/",
 };

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <net/if_arp.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,15 +27,6 @@ struct request {
 	} body;
 	uint8_t attrs[64];
 };
-
-void ur_tap_name(const struct ur_port_spec *spec, uint32_t i,
-		 char out[IF_NAMESIZE])
-{
-	if (*spec->name && strlen(spec->name) < IF_NAMESIZE)
-		memcpy(out, spec->name, strlen(spec->name) + 1);
-	else
-		snprintf(out, IF_NAMESIZE, "urnicp%u", i);
-}
 
 static void put_attr(struct request *r, uint16_t type, const void *data,
 		     uint16_t len)

@@ -8,15 +8,10 @@
 #ifndef UR_LINK_TAP_H
 #define UR_LINK_TAP_H
 
-#include <net/if.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/port_spec.h"
-
-/* The name of port number i's interface. */
-void ur_tap_name(const struct ur_port_spec *spec, uint32_t i,
-		 char out[IF_NAMESIZE]);
 
 /*
  * Make the interface, with the port's addresses and gateways, and take it up;

@@ -76,7 +76,7 @@ static int context_init(struct urv_context *c, struct urv_device *d,
 
 	if (rc)
 		return rc;
-	rc = ur_dev_present(ur_adapter_dev(c->adapter)) ? 0 : -ENODEV;
+	rc = ur_adapter_open(c->adapter);
 	if (!rc)
 		rc = ur_evq_init(&c->async);
 	if (rc)

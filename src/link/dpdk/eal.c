@@ -59,8 +59,8 @@ static int collect(const struct ur_eal_args *args, char *copy, char **argv,
 		   char core[16])
 {
 	static char name[] = "urnic", memory[] = "--in-memory", l[] = "-l",
-		    quiet[] = "--no-telemetry";
-	bool cores = false, prefix = false;
+		    quiet[] = "--no-telemetry", alone[] = "--no-shconf";
+	bool cores = false, named = false, huge = true;
 	char *at = copy;
 	int argc = 0;
 
@@ -68,14 +68,15 @@ static int collect(const struct ur_eal_args *args, char *copy, char **argv,
 	memcpy(copy, args->text, sizeof(args->text));
 	for (uint32_t i = 0; i < args->count; i++) {
 		cores |= names_cores(at);
-		prefix |= begins_with(at, "--file-prefix") ||
-			  begins_with(at, "--in-memory");
+		named |= begins_with(at, "--file-prefix") ||
+			 !strcmp(at, memory) || !strcmp(at, alone);
+		huge &= strcmp(at, "--no-huge") != 0;
 		argv[argc++] = at;
 		at += strlen(at) + 1;
 	}
 	argv[argc++] = quiet;
-	if (!prefix)
-		argv[argc++] = memory;
+	if (!named)
+		argv[argc++] = huge ? memory : alone;
 	if (!cores) {
 		own_core(core);
 		argv[argc++] = l;
