@@ -30,6 +30,7 @@
 
 #include "base/crc.h"
 #include "base/far.h"
+#include "base/guard_word.h"
 
 #if !defined(__x86_64__)
 #error "guard.c: the trampoline is written for x86-64 only"
@@ -487,10 +488,23 @@ static void leave_guarded(ucontext_t *uc)
 	reg[REG_RIP] = (greg_t)ur_guard_fault;
 }
 
+/* The same for who has no trampoline; false: it is not there. */
+static bool leave_words(ucontext_t *uc)
+{
+	greg_t *pc = &uc->uc_mcontext.gregs[REG_RIP];
+	uintptr_t exit = ur_guard_words_exit((uintptr_t)*pc);
+
+	if (exit)
+		*pc = (greg_t)exit;
+	return exit != 0;
+}
+
 static void handler(int sig, siginfo_t *info, void *context)
 {
 	int saved_errno = errno;
 
+	if (is_fault(sig, info) && leave_words(context))
+		return;
 	if (ur_guard_frame && is_fault(sig, info)) {
 		leave_guarded(context);
 		return;

@@ -278,11 +278,14 @@ int ur_adapter_raw_lane(struct ur_adapter *a, struct ur_lane **out)
 	return err;
 }
 
-void ur_adapter_feed(struct ur_cq *cq, const struct ur_lane *l)
+void ur_adapter_feed(struct ur_cq *cq, struct ur_lane *l)
 {
-	if (cq)
-		atomic_fetch_or_explicit(&cq->lanes, 1ull << l->id,
-					 memory_order_release);
+	if (!cq)
+		return;
+	if (cq->stamped)
+		atomic_store_explicit(&l->stamps, true, memory_order_relaxed);
+	atomic_fetch_or_explicit(&cq->lanes, 1ull << l->id,
+				 memory_order_release);
 }
 
 static int attach(struct ur_adapter *a, struct ur_qp *qp)

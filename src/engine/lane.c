@@ -44,7 +44,8 @@ bool ur_lane_ring(struct ur_lane *l, struct ur_qp *qp)
 void ur_lane_unlock(struct ur_lane *l)
 {
 	for (;;) {
-		bool late = ur_helper_is_late(l, UR_TICK_NS) ||
+		bool late = (l->watch != UR_WATCH_TICK &&
+			     ur_helper_is_late(l, UR_TICK_NS)) ||
 			    (l->roce && ur_near_stalled(l->roce));
 		uint64_t now;
 

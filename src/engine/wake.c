@@ -136,6 +136,12 @@ static void tick(struct ur_lane *l, uint64_t now)
 {
 	if (is_polled(l, now))
 		return;
+	if (l->near_polls != l->near_polls_seen) {
+		/* Glances, which look at no clock. */
+		l->near_polls_seen = l->near_polls;
+		l->app_ns = now;
+		return;
+	}
 	if (l->gathered)
 		l->no_gather_until_ns = now + PAUSE_GATHER_NS;
 	poller_left(l, now);

@@ -315,8 +315,8 @@ static struct ur_rqp *addressee(const struct ur_roce *r,
 				   : NULL;
 
 	if (!q || q->qp->type == UR_QPT_UD || !q->near.peer ||
-	    q->near.peer->slot != p->slot ||
-	    q->qp->attr.dest_qpn != c->from || !connects(ur_rqp_state(q)))
+	    q->near.peer->slot != p->slot || q->qp->attr.dest_qpn != c->from ||
+	    !connects(ur_rqp_state(q)))
 		return NULL;
 	return q;
 }
@@ -349,6 +349,10 @@ static void take(struct ur_rqp *q, const struct ur_cell *c)
 		ur_near_take_ack(q, c->ack);
 	if (!connects(ur_rqp_state(q)))
 		return; /* it failed when its own requests went on */
+	if (ur_near_take_small(q, c)) {
+		ur_rqp_check_overrun(q);
+		return;
+	}
 	if (c->kind == UR_NEAR_HELLO)
 		greet(q);
 	else if (c->kind == UR_NEAR_ASK)

@@ -69,7 +69,15 @@ void ur_near_tell_others(const struct ur_rqp *q);
 /* The channel is not what it should be: its QPs fail. */
 void ur_near_broken(struct ur_rqp *q);
 
-/* near_req.c */
+/*
+ * near_fast.c: the request at the cursor, or the cell, if it is as most are.
+ * False: it is not, and nothing has been done.
+ */
+bool ur_near_send_small(struct ur_rqp *q);
+bool ur_near_take_small(struct ur_rqp *q, const struct ur_cell *c);
+
+/* near_req.c.  _sent: the request at the cursor has left. */
+void ur_near_sent(struct ur_rqp *q);
 void ur_near_pump(struct ur_rqp *q);
 void ur_near_take_ready(struct ur_rqp *q);
 void ur_near_take_refused(struct ur_rqp *q);
@@ -112,7 +120,8 @@ static inline bool ur_near_is_write(const struct ur_swqe *w)
 	       w->opcode == UR_WR_RDMA_WRITE_IMM;
 }
 
-/* near_resp.c */
+/* near_resp.c.  _count_done: one more request of the peer's. */
+void ur_near_count_done(struct ur_rqp *q);
 void ur_near_take_ask(struct ur_rqp *q, const struct ur_cell *c);
 void ur_near_take_request(struct ur_rqp *q, const struct ur_cell *c);
 /* Answers to READs and atomics; false: there was no room for all. */

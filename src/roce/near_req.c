@@ -142,9 +142,12 @@ void ur_near_take_fault(struct ur_rqp *q, uint32_t status)
 /* The timer runs while requests are under way, and is not touched for each. */
 static void watch(struct ur_rqp *q)
 {
-	uint64_t t = ur_rc_ack_timeout_ns(q);
+	uint64_t t;
 
-	if (t != UR_NEVER && q->timer.at_ns == UR_NEVER)
+	if (q->timer.at_ns != UR_NEVER)
+		return;
+	t = ur_rc_ack_timeout_ns(q);
+	if (t != UR_NEVER)
 		ur_timer_arm(&q->r->timers, &q->timer, q->r->now_ns + t);
 }
 
@@ -336,12 +339,26 @@ static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
 	       n->answers < q->qp->attr.max_rd_atomic;
 }
 
+/* The request at the cursor has left. */
+void ur_near_sent(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+
+	q->req.cur++;
+	q->req.fresh++;
+	n->sent++;
+	if (n->just_received) {
+		n->just_received = false;
+		n->ride_score = UR_NEAR_RIDE_SCORE;
+	}
+	q->r->cnt.near_requests++;
+}
+
 /* One request; false: the next one has to wait. */
 static bool send_next(struct ur_rqp *q)
 {
 	struct ur_near *n = &q->near;
-	struct ur_requester *s = &q->req;
-	struct ur_swqe *w = ur_sq_slot(&q->qp->sq, s->cur);
+	struct ur_swqe *w = ur_sq_slot(&q->qp->sq, q->req.cur);
 	enum sent e;
 
 	if (!may_start(q, w))
@@ -372,14 +389,7 @@ static bool send_next(struct ur_rqp *q)
 		ur_req_fail(q, UR_WC_LOC_PROT_ERR);
 	if (e != SENT)
 		return false;
-	s->cur++;
-	s->fresh++;
-	n->sent++;
-	if (n->just_received) {
-		n->just_received = false;
-		n->ride_score = UR_NEAR_RIDE_SCORE;
-	}
-	q->r->cnt.near_requests++;
+	ur_near_sent(q);
 	return true;
 }
 
@@ -404,7 +414,7 @@ void ur_near_pump(struct ur_rqp *q)
 	}
 	n->direct = 0;
 	while (q->qp->is_near && n->peer && q->req.cur != sq_tail(q) &&
-	       send_next(q)) {
+	       (ur_near_send_small(q) || send_next(q))) {
 		if (n->direct < UR_NEAR_DIRECT_BYTES)
 			continue;
 		ur_near_rest(q);
@@ -416,6 +426,13 @@ void ur_near_pump(struct ur_rqp *q)
 
 /* --- completing --- */
 
+/* Was it a message for which nobody asked to be told? */
+static bool is_silent(const struct ur_rqp *q, const struct ur_swqe *w)
+{
+	return !(w->flags & UR_SEND_SIGNALED) && !q->qp->sq_sig_all &&
+	       !ur_near_is_answered(w) && w->proto_state != UR_SWQE_OWN;
+}
+
 static void complete(struct ur_rqp *q)
 {
 	struct ur_near *n = &q->near;
@@ -423,6 +440,13 @@ static void complete(struct ur_rqp *q)
 
 	while (n->completed != n->acked) {
 		struct ur_swqe *w = ur_sq_slot(&q->qp->sq, sq_head(q));
+
+		if (is_silent(q, w)) {
+			n->completed++;
+			atomic_store_explicit(&q->qp->sq.head, sq_head(q) + 1,
+					      memory_order_release);
+			continue;
+		}
 
 		if (ur_near_is_answered(w) && !w->first_psn)
 			break;
