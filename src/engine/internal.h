@@ -117,6 +117,7 @@ struct ur_lane {
 	struct ur_raw_lane *raw; /* … this (lane_raw.c) */
 	pthread_t thread;
 	int wake_fd; /* … to here */
+	int bells_fd; /* those of peers of this host (bell.h); -1: none */
 
 	_Atomic bool dead;   /* in a child after fork(): touch nothing */
 	_Atomic bool woken;  /* wake_fd was written and not yet read */
