@@ -270,7 +270,7 @@ enum ur_net_verdict ur_icmp6_input(struct ur_net *net, struct ur_net_pkt *p,
 		return ur_nd_input(net, p, out);
 	if (icmp[0] >= ICMP6_ROUTER_FIRST && icmp[0] <= ICMP6_REDIRECT)
 		return ur_net_not_ours(net, out, p, &net->count.drop_nd_other);
-	if (ur_net_is_zero(p->src)) {
+	if (ur_net_is_zero(p->src) || ur_own_find(net, p->src)) {
 		net->count.drop_ip_source++;
 		return UR_NET_DONE;
 	}

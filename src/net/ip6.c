@@ -50,10 +50,13 @@ static bool is_internal(const uint8_t a[16])
 	return ur_net_is_v4(a) || !memcmp(a, loopback, 16);
 }
 
-static bool source_is_good(struct ur_net *net, const uint8_t src[16])
+/* Another station that has our address says so from it (RFC 4862 5.4.4). */
+static bool source_is_good(struct ur_net *net, const struct ur_net_pkt *p)
 {
-	return !ur_net_is_group(src) && !is_internal(src) &&
-	       !ur_own_find(net, src);
+	bool nd = p->proto == UR_IPPROTO_ICMPV6 && p->hops == 255;
+
+	return !ur_net_is_group(p->src) && !is_internal(p->src) &&
+	       (nd || !ur_own_find(net, p->src));
 }
 
 /* Also those that are being probed: that is how the probe is answered. */
@@ -136,7 +139,7 @@ enum ur_net_verdict ur_ip6_input(struct ur_net *net, struct ur_net_pkt *p,
 
 	if (!check_header(net, p, len))
 		return UR_NET_DONE;
-	if (!source_is_good(net, p->src)) {
+	if (!source_is_good(net, p)) {
 		net->count.drop_ip_source++;
 		return UR_NET_DONE;
 	}

@@ -264,8 +264,8 @@ void ur_net_group_mac(const uint8_t group[16], uint8_t mac[6]);
 
 /*
  * The multicast MAC addresses that the port must receive, those of our
- * addresses' solicited-node groups included; how many there are, of which the
- * first cap were written.
+ * addresses' solicited-node groups included; how many there are.  If that is
+ * more than cap, the first cap were written and some may be counted twice.
  */
 uint32_t ur_net_macs(const struct ur_net *net, uint8_t (*macs)[6],
 		     uint32_t cap);
