@@ -157,6 +157,8 @@ void ur_adapter_settle(struct ur_adapter *a)
 			continue;
 		l->ops->settle(l, ur_clock_ns());
 		ur_leave_lane(&leave, l);
+		if (l->link && l->link->ops->part)
+			l->link->ops->part(l->link);
 		ur_unlock(&l->lock);
 	}
 	ur_leave_send(&leave, atomic_load(&a->client));

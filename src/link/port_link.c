@@ -13,6 +13,7 @@
 /* Polls that find nothing until the host's side is looked at: it costs two
  * system calls. */
 #define HOST_EVERY     64u
+#define PART_ROUNDS    32
 #define QPN_INDEX_BITS 14
 
 struct port_link {
@@ -128,6 +129,17 @@ static int port_leave(struct ur_link *link, const uint8_t group[16],
 	return l->udp->ops->leave(l->udp, group, source);
 }
 
+/* The last words of the program's own connections wait in the TAP, which ends
+ * with us. */
+static void port_part(struct ur_link *link)
+{
+	struct port_link *l = of(link);
+
+	for (int i = 0; i < PART_ROUNDS; i++)
+		if (!ur_port_host(l->port, clock_ns()))
+			return;
+}
+
 static void port_destroy(struct ur_link *link)
 {
 	struct port_link *l = of(link);
@@ -149,6 +161,7 @@ static const struct ur_link_ops port_ops = {
 	.tell_ip = port_tell_ip,
 	.join = port_join,
 	.leave = port_leave,
+	.part = port_part,
 	.destroy = port_destroy,
 };
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if_link.h>
 #include <linux/if_tun.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -22,6 +23,7 @@
 struct request {
 	struct nlmsghdr nh;
 	union {
+		struct ifinfomsg link;
 		struct ifaddrmsg addr;
 		struct rtmsg route;
 	} body;
@@ -113,42 +115,83 @@ static int add_gateway(int sock, uint32_t ifindex, const uint8_t gw[16])
 	return ask(sock, &r);
 }
 
-/* A route that is there already is the administrator's. */
-static int set_addresses(uint32_t ifindex, const struct ur_port_spec *spec)
+/*
+ * No address but the port's: the stack would not know one that the kernel
+ * makes by itself.  A kernel without IPv6 makes none.
+ */
+static void make_no_address(int sock, uint32_t ifindex)
 {
-	int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-	int err = sock < 0 ? -errno : 0;
+	struct {
+		struct rtattr family;
+		struct rtattr mode;
+		uint8_t none[RTA_ALIGN(1)];
+	} spec = {
+		.family = { .rta_len = sizeof(spec), .rta_type = AF_INET6 },
+		.mode = { .rta_len = RTA_LENGTH(1),
+			  .rta_type = IFLA_INET6_ADDR_GEN_MODE },
+		.none = { IN6_ADDR_GEN_MODE_NONE },
+	};
+	struct request r = {
+		.nh = { .nlmsg_len = NLMSG_LENGTH(sizeof(r.body.link)),
+			.nlmsg_type = RTM_NEWLINK },
+		.body.link = { .ifi_index = (int)ifindex },
+	};
+	int err;
 
-	for (uint32_t i = 0; i < spec->naddrs && !err; i++)
-		err = add_address(sock, ifindex, &spec->addrs[i]);
-	if (!err)
-		err = add_gateway(sock, ifindex, spec->gateway4);
+	put_attr(&r, IFLA_AF_SPEC, &spec, sizeof(spec));
+	err = ask(sock, &r);
+	if (err)
+		ur_debug("port: link-local addresses stay: %s", strerror(-err));
+}
+
+/* A route that is there already is the administrator's. */
+static int set_gateways(int sock, uint32_t ifindex,
+			const struct ur_port_spec *spec)
+{
+	int err = add_gateway(sock, ifindex, spec->gateway4);
+
 	if (!err || err == -EEXIST)
 		err = add_gateway(sock, ifindex, spec->gateway6);
-	if (sock >= 0)
-		close(sock);
 	return err == -EEXIST ? 0 : err;
 }
 
-static int set_link(const char *name, const struct ur_port_spec *spec,
-		    const uint8_t mac[6])
+/* MTU, MAC address, or up: what SIOCSIF… that is says. */
+static int set_link(const char *name, unsigned long what, struct ifreq *r)
 {
 	int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ifreq r = { .ifr_mtu = (int)spec->mtu };
+	int err = sock < 0 ? -errno : 0;
+
+	memcpy(r->ifr_name, name, strlen(name) + 1);
+	if (!err && ioctl(sock, what, r))
+		err = -errno;
+	if (sock >= 0)
+		close(sock);
+	return err;
+}
+
+/* Whoever sees the interface come up sees its addresses. */
+static int set_up(const char *name, uint32_t ifindex,
+		  const struct ur_port_spec *spec, const uint8_t mac[6])
+{
+	int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	struct ifreq mtu = { .ifr_mtu = (int)spec->mtu };
+	struct ifreq hw = { .ifr_hwaddr.sa_family = ARPHRD_ETHER };
+	struct ifreq up = { .ifr_flags = IFF_UP };
 	int err = sock < 0 ? -errno : 0;
 
 	if (err)
 		return err;
-	memcpy(r.ifr_name, name, strlen(name) + 1);
-	if (ioctl(sock, SIOCSIFMTU, &r))
-		err = -errno;
-	r.ifr_hwaddr.sa_family = ARPHRD_ETHER;
-	memcpy(r.ifr_hwaddr.sa_data, mac, 6);
-	if (!err && ioctl(sock, SIOCSIFHWADDR, &r))
-		err = -errno;
-	r.ifr_flags = IFF_UP;
-	if (!err && ioctl(sock, SIOCSIFFLAGS, &r))
-		err = -errno;
+	make_no_address(sock, ifindex);
+	memcpy(hw.ifr_hwaddr.sa_data, mac, 6);
+	err = set_link(name, SIOCSIFMTU, &mtu);
+	if (!err)
+		err = set_link(name, SIOCSIFHWADDR, &hw);
+	for (uint32_t i = 0; i < spec->naddrs && !err; i++)
+		err = add_address(sock, ifindex, &spec->addrs[i]);
+	if (!err)
+		err = set_link(name, SIOCSIFFLAGS, &up);
+	if (!err)
+		err = set_gateways(sock, ifindex, spec);
 	close(sock);
 	return err;
 }
@@ -182,9 +225,7 @@ int ur_tap_open(const char *name, const struct ur_port_spec *spec,
 	if (fd < 0)
 		return fd;
 	*ifindex = if_nametoindex(name);
-	err = set_link(name, spec, mac);
-	if (!err)
-		err = set_addresses(*ifindex, spec);
+	err = set_up(name, *ifindex, spec, mac);
 	if (err) {
 		ur_err("port: setting up %s: %s", name, strerror(-err));
 		close(fd);

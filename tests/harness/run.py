@@ -34,6 +34,7 @@ GROUPS = {
     'progs': 'life.progs',
     'life': 'life.life',
     'raw': 'netns.raw',
+    'dpdk': 'netns.dpdk',
     'config': 'netns.config',
     'wire': 'netns.wire',
     'loss': 'netns.loss',
