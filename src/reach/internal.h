@@ -77,6 +77,7 @@ enum ur_view_state {
 struct ur_view {
 	enum ur_view_state state;
 	bool sharable; /* UR_VIEW_NONE: the peer may make it shared memory */
+	bool plain;    /* the kernel's calls do not wait for it */
 	uint32_t uses; /* while it is not mapped */
 	const struct ur_seg_entry *at;
 	struct ur_seg_entry
@@ -160,6 +161,9 @@ struct ur_object *ur_object_file(struct ur_reach *r, int fd, uint64_t offset,
 struct ur_object *ur_object_sysv(struct ur_reach *r, int shmid, uint64_t offset,
 				 uint64_t length);
 void ur_object_put(struct ur_object *o);
+
+/* Is [at, end) memory of ours that no access has to wait for? */
+bool ur_is_plain(uint64_t at, uint64_t end);
 
 /*
  * Move `len` bytes between our memory and [addr, …) of the peer.  0 or

@@ -259,7 +259,7 @@ static int move_piece(struct ur_reach *r, const struct ur_op *op,
 		r->stats.mapped += rc == 0;
 		return rc;
 	}
-	if (!r->kernel_may || !r->kernel_can)
+	if (!v->plain || !r->kernel_may || !r->kernel_can)
 		return -EAGAIN;
 	rc = copy_kernel(r, v->is.mr.addr + off, c, size, write);
 	r->stats.kernel += rc == 0;

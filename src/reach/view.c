@@ -107,14 +107,9 @@ static void count_unmappable(struct ur_reach *r, struct ur_view *v)
 		ur_msg_wish(r, &v->is);
 }
 
-/*
- * Memory on demand follows what its owner maps there; a mapping of ours would
- * not, so the kernel's calls are the only way to it.
- */
+/* Until the peer has answered nothing is known of its memory. */
 static void count_use(struct ur_reach *r, struct ur_view *v)
 {
-	if (v->is.access & UR_ACCESS_ON_DEMAND)
-		return;
 	if (v->state == UR_VIEW_NONE) {
 		count_unmappable(r, v);
 		return;
