@@ -343,14 +343,19 @@ void ur_import_tell(const uint8_t token[UR_IMPORT_TOKEN],
 	}
 }
 
+/* Whoever else had a reference is a thread of the parent. */
 void ur_import_abandon(void)
 {
-	ur_list_for_each(pos, &conns)
-		close(ur_container_of(pos, struct conn, node)->fd);
+	ur_list_for_each_safe(pos, tmp, &conns) {
+		struct conn *c = ur_container_of(pos, struct conn, node);
+
+		atomic_store(&c->refs, 1);
+		ur_list_del(pos);
+		conn_put(c);
+	}
 	if (listen_fd >= 0)
 		close(listen_fd);
 	listen_fd = -1;
-	ur_list_init(&conns);
 	nconns = 0;
 	ur_lock_init(&conns_lock);
 	ur_import_link_abandon();

@@ -6,7 +6,8 @@
  * it to a peer.
  *
  *	-M malloc, file, odp, null, dm   what kind of memory it is
- *	-M dereg     the owner deregisters under the importer's requests
+ *	-M dereg, dereg-file  the owner deregisters under requests
+ *	-M halt      … while the importer is stopped
  *	-M rereg     … or makes it another region
  *	-M end       the importer destroys what is the owner's
  *	-M death     the owner is killed
@@ -41,12 +42,26 @@ static bool mode_is(const char *name)
 	return strcmp(args.mode, name) == 0;
 }
 
+static bool mode_is_known(void)
+{
+	static const char *const modes[] = {
+		"malloc", "file",	"odp", "null",	"dm",	"dereg", "halt",
+		"rereg",  "dereg-file", "end", "death", "user", "netns"
+	};
+
+	for (unsigned int i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+		if (mode_is(modes[i]))
+			return true;
+	return false;
+}
+
 enum verb {
 	OPEN, /* the owner: everything, and its card */
 	FILL,
 	CHECK,
 	DEREG,
 	REREG,
+	HALT, /* as DEREG, while the importer is stopped */
 	LEAVE,
 	CONNECT, /* the peer: to that address, and its own */
 	SEND,	 /* `seed` */
@@ -55,6 +70,7 @@ enum verb {
 	WRITE,
 	READ,
 	ADD,
+	BURST, /* of WRITEs, until one fails */
 };
 
 /* Both ways; the owner's card and the peer's address among it. */
@@ -174,7 +190,8 @@ static void owner_open(struct owner *w, int sock)
 	} else if (mode_is("null")) {
 		w->mr = ibv_alloc_null_mr(w->dev.pd);
 	} else {
-		w->memory = mode_is("file") ? file_memory() : private_memory();
+		w->memory = strstr(args.mode, "file") ? file_memory()
+						      : private_memory();
 		w->mr = ibv_reg_mr(
 			w->dev.pd, w->memory, SIZE,
 			RIGHTS | (mode_is("odp") ? IBV_ACCESS_ON_DEMAND : 0));
@@ -238,6 +255,15 @@ static void owner_dereg(struct owner *w)
 	w->mr = NULL;
 }
 
+static void owner_halt(struct owner *w)
+{
+	pid_t importer = getppid();
+
+	VT_TRUE(kill(importer, SIGSTOP) == 0);
+	owner_dereg(w);
+	VT_TRUE(kill(importer, SIGCONT) == 0);
+}
+
 static void owner(int sock)
 {
 	struct owner w = { .mr = NULL };
@@ -251,13 +277,15 @@ static void owner(int sock)
 			owner_check(&w, &o);
 		else if (o.verb == DEREG)
 			owner_dereg(&w);
+		else if (o.verb == HALT)
+			owner_halt(&w);
 		else if (o.verb == REREG)
 			owner_rereg(&w, &o);
 		else
 			break;
 		put(sock, &o, -1);
 	}
-	if (mode_is("dereg"))
+	if (!w.mr && w.memory)
 		for (uint32_t i = 0; i < SIZE; i++)
 			VT_TRUE(w.memory[i] == 0xee);
 	/* Also if the importer has destroyed them. */
@@ -351,6 +379,15 @@ static void peer_add(struct peer *p, struct order *o)
 	o->status = completed(p->cq);
 }
 
+static void peer_burst(struct peer *p, struct order *o)
+{
+	do {
+		o->verb = WRITE;
+		o->seed++;
+		peer_do(p, o);
+	} while (o->status == IBV_WC_SUCCESS);
+}
+
 static void peer(int sock)
 {
 	struct peer p = { .qp = NULL };
@@ -363,6 +400,8 @@ static void peer(int sock)
 	while (get(sock, &o, NULL)) {
 		if (o.verb == ADD)
 			peer_add(&p, &o);
+		else if (o.verb == BURST)
+			peer_burst(&p, &o);
 		else
 			peer_do(&p, &o);
 		put(sock, &o, -1);
@@ -543,10 +582,19 @@ static void device_memory_too(struct importer *m)
 	ibv_unimport_dm(dm);
 }
 
-static void deregistered(struct importer *m)
+/* In the middle of the peer's requests, of which the first that comes too late
+ * fails. */
+static void deregistered(struct importer *m, enum verb how)
 {
+	struct order o = order(m, BURST, 0, SIZE);
+
 	traffic(m);
-	tell(m->owner, order(m, DEREG, 0, 0));
+	put(m->peer, &o, -1);
+	usleep(20000);
+	tell(m->owner, order(m, how, 0, 0));
+	VT_TRUE(get(m->peer, &o, NULL));
+	VT_TRUE(o.status == IBV_WC_REM_ACCESS_ERR ||
+		(how == HALT && o.status == IBV_WC_RETRY_EXC_ERR));
 	must_fail(m);
 	VT_TRUE(!ibv_import_mr(m->dev.pd, m->card.mr) && errno == ENOENT);
 	VT_TRUE(ibv_dereg_mr(m->mr) == 0); /* once more is none */
@@ -615,8 +663,10 @@ static void run(struct importer *m, pid_t owner_pid)
 		return;
 	}
 	connect_peer(m);
-	if (mode_is("dereg")) {
-		deregistered(m);
+	if (mode_is("dereg") || mode_is("dereg-file")) {
+		deregistered(m, DEREG);
+	} else if (mode_is("halt")) {
+		deregistered(m, HALT);
 	} else if (mode_is("rereg")) {
 		registered_anew(m);
 	} else if (mode_is("end")) {
@@ -681,6 +731,7 @@ int main(int argc, char **argv)
 	pid_t who[2];
 
 	vt_args(&args, argc, argv);
+	VT_TRUE(mode_is_known());
 	VT_TRUE(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, a) == 0);
 	VT_TRUE(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, b) == 0);
 	who[0] = start();
