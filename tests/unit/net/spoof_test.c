@@ -218,9 +218,10 @@ static void test_takeover(void **state)
 		assert_true(s->frame[0] & 1);
 		/* What nobody asked for is no answer even now. */
 		if (i == 0)
-			gratuitous_reply(s);
+			gratuitous_reply(s), request_to_us(s);
 		else
-			advertisement_to_all(s);
+			advertisement_to_all(s), solicitation_of_us(s);
+		assert_true(stk_out(s)); /* that question was answered */
 		assert_int_equal(stk_neigh(s, addr, NULL), UR_NEIGH_INCOMPLETE);
 		answer(s, addr, mac_thief);
 		is_at(s, addr, mac_thief);
