@@ -12,11 +12,30 @@ static const char usage[] =
 	"Checks FILE, else the one that programs would read, and lists the\n"
 	"devices that it defines.\n";
 
-static void print_device(const struct ur_dev_spec *s)
+static void print_port(const struct ur_port_spec *port)
 {
 	char addr[UR_ADDR_TEXT];
 
+	printf("  on port %s", *port->name ? port->name : "of its own");
+	if (*port->dev)
+		printf(" (%s)", port->dev);
+	for (uint32_t i = 0; i < port->naddrs; i++) {
+		ur_tool_addr(port->addrs[i].ip, addr);
+		printf("%s%s/%u", i ? ", " : ": ", addr, port->addrs[i].prefix);
+	}
+	putchar('\n');
+}
+
+static void print_device(const struct ur_config *c, const struct ur_dev_spec *s)
+{
+	const struct ur_port_spec *port = ur_config_port(c, s);
+	char addr[UR_ADDR_TEXT];
+
 	printf("%s  %s", s->name, s->kind == UR_DEV_IWARP ? "iWARP" : "RoCEv2");
+	if (port) {
+		print_port(port);
+		return;
+	}
 	if (ur_dev_spec_is_bound(s))
 		printf("  on %s", s->netdev);
 	for (uint32_t i = 0; i < s->naddrs; i++) {
@@ -52,6 +71,6 @@ int ur_cmd_check_config(int argc, char **argv)
 		return 1;
 	}
 	for (uint32_t i = 0; i < config.count; i++)
-		print_device(&config.devices[i]);
+		print_device(&config, &config.devices[i]);
 	return 0;
 }

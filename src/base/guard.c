@@ -29,6 +29,8 @@
 #include <ucontext.h>
 
 #include "base/crc.h"
+#include "base/far.h"
+#include "base/guard_word.h"
 
 #if !defined(__x86_64__)
 #error "guard.c: the trampoline is written for x86-64 only"
@@ -198,9 +200,50 @@ APP_ACCESS static void do_copy(void *dst, const void *src, size_t len)
 	store_tail((uint8_t *)dst + front, (const uint8_t *)src + front, tail);
 }
 
+/* Nothing of it is elsewhere, which is as good as certain. */
+static bool is_near(void)
+{
+	return __builtin_expect(atomic_load_explicit(&ur_far_count,
+						     memory_order_relaxed) == 0,
+				1);
+}
+
 int ur_guard_copy(void *dst, const void *src, size_t len)
 {
-	return len ? ur_guard_call(do_copy, dst, src, len) : 0;
+	int err;
+
+	if (len == 0)
+		return 0;
+	if (!is_near()) {
+		err = ur_far_copy(dst, src, len);
+		if (err != -ENOENT)
+			return err;
+	}
+	return ur_guard_call(do_copy, dst, src, len);
+}
+
+typedef uint32_t crc_fn(uint32_t crc, const void *src, size_t len);
+
+/* -ENOENT as ur_far_copy(). */
+static int far_crc(crc_fn *fn, uint32_t *crc, const void *src, size_t len)
+{
+	uint8_t piece[4096];
+	uint32_t value = *crc;
+	int err = -ENOENT;
+
+	while (len) {
+		size_t n = len < sizeof(piece) ? len : sizeof(piece);
+
+		err = ur_far_copy(piece, src, n);
+		if (err)
+			return err;
+		value = fn(value, piece, n);
+		src = (const uint8_t *)src + n;
+		len -= n;
+	}
+	if (!err)
+		*crc = value;
+	return err;
 }
 
 static void do_crc32(void *crc, const void *src, size_t len)
@@ -211,7 +254,13 @@ static void do_crc32(void *crc, const void *src, size_t len)
 int ur_guard_crc32(uint32_t *crc, const void *src, size_t len)
 {
 	uint32_t value = *crc;
+	int err;
 
+	if (!is_near()) {
+		err = far_crc(ur_crc32, crc, src, len);
+		if (err != -ENOENT)
+			return err;
+	}
 	if (ur_guard_call(do_crc32, &value, src, len))
 		return -EFAULT;
 	*crc = value;
@@ -226,7 +275,13 @@ static void do_crc32c(void *crc, const void *src, size_t len)
 int ur_guard_crc32c(uint32_t *crc, const void *src, size_t len)
 {
 	uint32_t value = *crc;
+	int err;
 
+	if (!is_near()) {
+		err = far_crc(ur_crc32c, crc, src, len);
+		if (err != -ENOENT)
+			return err;
+	}
 	if (ur_guard_call(do_crc32c, &value, src, len))
 		return -EFAULT;
 	*crc = value;
@@ -244,7 +299,8 @@ int ur_guard_copy_crc32(void *dst, const void *src, size_t len, uint32_t *crc)
 	while (len) {
 		size_t n = len < chunk ? len : chunk;
 
-		if (ur_guard_call(copy_bytes, to, from, n))
+		if (is_near() ? ur_guard_call(copy_bytes, to, from, n)
+			      : ur_guard_copy(to, from, n))
 			return -EFAULT;
 		value = ur_crc32(value, to, n);
 		to += n;
@@ -432,10 +488,23 @@ static void leave_guarded(ucontext_t *uc)
 	reg[REG_RIP] = (greg_t)ur_guard_fault;
 }
 
+/* The same for who has no trampoline; false: it is not there. */
+static bool leave_words(ucontext_t *uc)
+{
+	greg_t *pc = &uc->uc_mcontext.gregs[REG_RIP];
+	uintptr_t exit = ur_guard_words_exit((uintptr_t)*pc);
+
+	if (exit)
+		*pc = (greg_t)exit;
+	return exit != 0;
+}
+
 static void handler(int sig, siginfo_t *info, void *context)
 {
 	int saved_errno = errno;
 
+	if (is_fault(sig, info) && leave_words(context))
+		return;
 	if (ur_guard_frame && is_fault(sig, info)) {
 		leave_guarded(context);
 		return;

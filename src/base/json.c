@@ -247,6 +247,31 @@ bool ur_json_string(struct ur_json *j, char *buf, size_t cap, const char *what)
 	return true;
 }
 
+char ur_json_peek(struct ur_json *j)
+{
+	skip_space(j);
+	return (char)(j->failed ? '\0' : peek(j));
+}
+
+bool ur_json_bool(struct ur_json *j, bool *out, const char *what)
+{
+	static const char *const words[] = { "false", "true" };
+	size_t start = ur_json_mark(j);
+
+	for (int i = 0; i < 2 && !j->failed; i++) {
+		size_t n = strlen(words[i]);
+
+		if (j->len - start < n ||
+		    memcmp(j->text + start, words[i], n) != 0 ||
+		    (start + n < j->len && !ends_word(j->text[start + n])))
+			continue;
+		j->at += n;
+		*out = i;
+		return true;
+	}
+	return ur_json_unexpected(j, start, what);
+}
+
 bool ur_json_at_string(struct ur_json *j)
 {
 	skip_space(j);

@@ -47,6 +47,12 @@ bool ur_json_string(struct ur_json *j, char *buf, size_t cap, const char *what);
 bool ur_json_uint(struct ur_json *j, uint64_t min, uint64_t max, uint64_t *out,
 		  const char *what);
 
+/* true or false. */
+bool ur_json_bool(struct ur_json *j, bool *out, const char *what);
+
+/* The byte with which the next piece begins; 0: there is none. */
+char ur_json_peek(struct ur_json *j);
+
 /* Does a string come next? */
 bool ur_json_at_string(struct ur_json *j);
 

@@ -67,8 +67,35 @@ int ur_config_read(struct ur_config *c, const char *file,
 	return err;
 }
 
+const struct ur_port_spec *ur_config_port(const struct ur_config *c,
+					  const struct ur_dev_spec *dev)
+{
+	return dev->port ? &c->ports[dev->port - 1] : NULL;
+}
+
 static struct ur_config the_config;
 static bool usable; /* both written by load() alone */
+
+void ur_config_ifname(const struct ur_config *c, uint32_t i,
+		      char out[IF_NAMESIZE])
+{
+	const char *name = c->ports[i].name;
+
+	if (*name && strlen(name) < IF_NAMESIZE)
+		memcpy(out, name, strlen(name) + 1);
+	else
+		snprintf(out, IF_NAMESIZE, "urnicp%u", i);
+}
+
+static void bind_to_ports(struct ur_config *c)
+{
+	for (uint32_t i = 0; i < c->count; i++) {
+		struct ur_dev_spec *d = &c->devices[i];
+
+		if (d->port)
+			ur_config_ifname(c, d->port - 1, d->netdev);
+	}
+}
 
 static void load(void)
 {
@@ -81,6 +108,7 @@ static void load(void)
 		ur_err("%s", why);
 		return;
 	}
+	bind_to_ports(&the_config);
 	usable = true;
 }
 

@@ -9,49 +9,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "config/config.h"
+#include "config/parse.h"
 #include "core/types.h"
 
-#define KEY_LEN	 32u
-#define KEYS_LEN 200u
-#define WHAT_LEN (KEYS_LEN + 32u)
-
-/* What is being read. */
-struct parse {
-	struct ur_json j;
-	struct ur_config *c;
-	struct ur_dev_spec *dev; /* the device, … */
-	size_t dev_at;		 /* where it begins, … */
-	bool has_kind;		 /* and what was said of it so far */
-};
-
-struct key {
-	const char *name;
-	bool (*take)(struct parse *p);
-};
-
 /* "one of the keys a, b, c" */
-static void list_keys(const struct key *keys, size_t n, char out[WHAT_LEN])
+static void list_keys(const struct ur_parse_key *keys, size_t n,
+		      char out[UR_PARSE_WHAT_LEN])
 {
-	size_t len = (size_t)snprintf(out, WHAT_LEN, "one of the keys");
+	size_t len =
+		(size_t)snprintf(out, UR_PARSE_WHAT_LEN, "one of the keys");
 
-	for (size_t i = 0; i < n && len < WHAT_LEN; i++)
-		len += (size_t)snprintf(out + len, WHAT_LEN - len, "%s %s",
-					i ? "," : "", keys[i].name);
+	for (size_t i = 0; i < n && len < UR_PARSE_WHAT_LEN; i++)
+		len += (size_t)snprintf(out + len, UR_PARSE_WHAT_LEN - len,
+					"%s %s", i ? "," : "", keys[i].name);
 }
 
-static bool unknown_key(struct parse *p, size_t at, const struct key *keys,
-			size_t n)
+static bool unknown_key(struct ur_parse *p, size_t at,
+			const struct ur_parse_key *keys, size_t n)
 {
-	char what[WHAT_LEN];
+	char what[UR_PARSE_WHAT_LEN];
 
 	list_keys(keys, n, what);
 	return ur_json_unexpected(&p->j, at, what);
 }
 
-/* Where the next key stands: what is before it was not taken yet. */
-static size_t key_mark(struct parse *p)
+size_t ur_parse_key_mark(struct ur_parse *p)
 {
 	size_t at = ur_json_mark(&p->j);
 
@@ -61,18 +43,18 @@ static size_t key_mark(struct parse *p)
 	return at;
 }
 
-/* One object; each key at most once. */
-static bool take_object(struct parse *p, const struct key *keys, size_t n,
-			const char *what)
+bool ur_parse_object(struct ur_parse *p, const struct ur_parse_key *keys,
+		     size_t n, const char *what)
 {
 	uint32_t seen = 0;
-	char name[KEY_LEN];
+	char name[UR_PARSE_KEY_LEN];
 	size_t at, i;
 
 	if (!ur_json_open_object(&p->j, what))
 		return false;
-	for (at = key_mark(p); ur_json_member(&p->j, name, sizeof(name));
-	     at = key_mark(p)) {
+	for (at = ur_parse_key_mark(p);
+	     ur_json_member(&p->j, name, sizeof(name));
+	     at = ur_parse_key_mark(p)) {
 		for (i = 0; i < n && strcmp(keys[i].name, name) != 0; i++)
 			;
 		if (i == n)
@@ -89,9 +71,6 @@ static bool take_object(struct parse *p, const struct key *keys, size_t n,
 	return !p->j.failed;
 }
 
-#define OBJECT(p, keys, what)                                                  \
-	take_object(p, keys, sizeof(keys) / sizeof((keys)[0]), what)
-
 /* Programs make paths of it. */
 static bool is_name(const char *s)
 {
@@ -102,16 +81,23 @@ static bool is_name(const char *s)
 	return *s && s[strspn(s, allowed)] == '\0';
 }
 
-static bool take_name(struct parse *p)
+bool ur_parse_name(struct ur_parse *p, char *buf, size_t cap)
 {
 	static const char what[] = "a name of letters, digits, \"_\" and \"-\"";
+	size_t at = ur_json_mark(&p->j);
+
+	if (!ur_json_string(&p->j, buf, cap, what))
+		return false;
+	return is_name(buf) || ur_json_unexpected(&p->j, at, what);
+}
+
+static bool take_name(struct ur_parse *p)
+{
 	struct ur_dev_spec *d = p->dev;
 	size_t at = ur_json_mark(&p->j);
 
-	if (!ur_json_string(&p->j, d->name, sizeof(d->name), what))
+	if (!ur_parse_name(p, d->name, sizeof(d->name)))
 		return false;
-	if (!is_name(d->name))
-		return ur_json_unexpected(&p->j, at, what);
 	for (const struct ur_dev_spec *o = p->c->devices; o < d; o++)
 		if (!strcmp(o->name, d->name))
 			return ur_json_fail_at(&p->j, at,
@@ -121,11 +107,11 @@ static bool take_name(struct parse *p)
 	return true;
 }
 
-static bool take_kind(struct parse *p)
+static bool take_kind(struct ur_parse *p)
 {
 	static const char what[] = "\"roce\" or \"iwarp\"";
 	size_t at = ur_json_mark(&p->j);
-	char text[KEY_LEN];
+	char text[UR_PARSE_KEY_LEN];
 
 	if (!ur_json_string(&p->j, text, sizeof(text), what))
 		return false;
@@ -139,7 +125,7 @@ static bool take_kind(struct parse *p)
 	return true;
 }
 
-static bool take_interface(struct parse *p)
+static bool take_interface(struct ur_parse *p)
 {
 	static const char what[] = "the name of a network interface";
 	struct ur_dev_spec *d = p->dev;
@@ -157,8 +143,7 @@ static bool take_interface(struct parse *p)
 	return true;
 }
 
-/* As a GID: IPv4 is mapped. */
-static bool address_of(const char *text, uint8_t gid[16])
+bool ur_parse_addr(const char *text, uint8_t gid[16])
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 
@@ -169,7 +154,7 @@ static bool address_of(const char *text, uint8_t gid[16])
 	return inet_pton(AF_INET6, text, gid) == 1;
 }
 
-static bool is_unicast(const uint8_t gid[16])
+bool ur_parse_is_unicast(const uint8_t gid[16])
 {
 	static const uint8_t zero[16];
 	struct in6_addr a;
@@ -180,7 +165,7 @@ static bool is_unicast(const uint8_t gid[16])
 	return memcmp(gid, zero, sizeof(zero)) != 0 && gid[0] != 0xff;
 }
 
-static bool take_address(struct parse *p)
+static bool take_address(struct ur_parse *p)
 {
 	static const char what[] = "an IPv4 or IPv6 address in quotes";
 	struct ur_dev_spec *d = p->dev;
@@ -195,13 +180,13 @@ static bool take_address(struct parse *p)
 				       UR_GID_TABLE_LEN);
 	if (!ur_json_string(&p->j, text, sizeof(text), what))
 		return false;
-	if (!address_of(text, gid) || !is_unicast(gid))
+	if (!ur_parse_addr(text, gid) || !ur_parse_is_unicast(gid))
 		return ur_json_unexpected(&p->j, at, what);
 	memcpy(d->addrs[d->naddrs++], gid, sizeof(gid));
 	return true;
 }
 
-static bool take_addresses(struct parse *p)
+static bool take_addresses(struct ur_parse *p)
 {
 	size_t at = ur_json_mark(&p->j);
 
@@ -221,7 +206,7 @@ static bool take_addresses(struct parse *p)
 	return !p->j.failed;
 }
 
-static bool take_mtu(struct parse *p)
+static bool take_mtu(struct ur_parse *p)
 {
 	static const char what[] = "256, 512, 1024, 2048 or 4096";
 	size_t at = ur_json_mark(&p->j);
@@ -238,21 +223,24 @@ static bool take_mtu(struct parse *p)
 	return ur_json_unexpected(&p->j, at, what);
 }
 
-static bool take_backend(struct parse *p)
+static bool take_backend(struct ur_parse *p)
 {
-	static const char what[] = "\"sockets\", the only backend there is";
+	static const char what[] = "\"sockets\" or \"dpdk\"";
 	size_t at = ur_json_mark(&p->j);
-	char text[KEY_LEN];
+	char text[UR_PARSE_KEY_LEN];
 
 	if (!ur_json_string(&p->j, text, sizeof(text), what))
 		return false;
-	return !strcmp(text, "sockets") || ur_json_unexpected(&p->j, at, what);
+	p->has_backend = true;
+	p->backend_dpdk = !strcmp(text, "dpdk");
+	return p->backend_dpdk || !strcmp(text, "sockets") ||
+	       ur_json_unexpected(&p->j, at, what);
 }
 
 #define TAKE_LIMIT(name, most)                                                 \
-	static bool take_##name(struct parse *p)                               \
+	static bool take_##name(struct ur_parse *p)                            \
 	{                                                                      \
-		char what[WHAT_LEN];                                           \
+		char what[UR_PARSE_WHAT_LEN];                                  \
 		uint64_t v;                                                    \
                                                                                \
 		snprintf(what, sizeof(what), "a number from 1 to %u", (most)); \
@@ -264,23 +252,23 @@ static bool take_backend(struct parse *p)
 UR_DEV_LIMITS(TAKE_LIMIT)
 #undef TAKE_LIMIT
 
-static bool take_limits(struct parse *p)
+static bool take_limits(struct ur_parse *p)
 {
-	static const struct key keys[] = {
+	static const struct ur_parse_key keys[] = {
 #define KEY(name, most) { #name, take_##name },
 		UR_DEV_LIMITS(KEY)
 #undef KEY
 	};
 
-	return OBJECT(p, keys, "an object of limits");
+	return UR_PARSE_OBJECT(p, keys, "an object of limits");
 }
 
 /* A number, or one in hexadecimal digits as a string: JSON has none such. */
-static bool take_id(struct parse *p, uint32_t *out)
+static bool take_id(struct ur_parse *p, uint32_t *out)
 {
 	static const char what[] = "a number up to 4294967295, or \"0x…\"";
 	size_t at = ur_json_mark(&p->j);
-	char text[KEY_LEN], *end;
+	char text[UR_PARSE_KEY_LEN], *end;
 	uint64_t v;
 
 	if (!ur_json_at_string(&p->j)) {
@@ -298,17 +286,17 @@ static bool take_id(struct parse *p, uint32_t *out)
 	return true;
 }
 
-static bool take_vendor(struct parse *p)
+static bool take_vendor(struct ur_parse *p)
 {
 	return take_id(p, &p->dev->vendor_id);
 }
 
-static bool take_part(struct parse *p)
+static bool take_part(struct ur_parse *p)
 {
 	return take_id(p, &p->dev->vendor_part_id);
 }
 
-static bool take_fw_ver(struct parse *p)
+static bool take_fw_ver(struct ur_parse *p)
 {
 	return ur_json_string(&p->j, p->dev->fw_ver, sizeof(p->dev->fw_ver),
 			      "a version in quotes");
@@ -333,30 +321,30 @@ static bool guid_of(const char *text, uint64_t *out)
 }
 
 /* As sysfs writes it: "0200:c0ff:fe00:0201". */
-static bool take_guid(struct parse *p, uint64_t *out)
+static bool take_guid(struct ur_parse *p, uint64_t *out)
 {
 	static const char what[] = "a GUID, \"0123:4567:89ab:cdef\"";
 	size_t at = ur_json_mark(&p->j);
-	char text[KEY_LEN];
+	char text[UR_PARSE_KEY_LEN];
 
 	if (!ur_json_string(&p->j, text, sizeof(text), what))
 		return false;
 	return guid_of(text, out) || ur_json_unexpected(&p->j, at, what);
 }
 
-static bool take_node_guid(struct parse *p)
+static bool take_node_guid(struct ur_parse *p)
 {
 	return take_guid(p, &p->dev->node_guid);
 }
 
-static bool take_sys_guid(struct parse *p)
+static bool take_sys_guid(struct ur_parse *p)
 {
 	return take_guid(p, &p->dev->sys_image_guid);
 }
 
-static bool take_personality(struct parse *p)
+static bool take_personality(struct ur_parse *p)
 {
-	static const struct key keys[] = {
+	static const struct ur_parse_key keys[] = {
 		{ "vendor_id", take_vendor },
 		{ "vendor_part_id", take_part },
 		{ "fw_ver", take_fw_ver },
@@ -364,11 +352,31 @@ static bool take_personality(struct parse *p)
 		{ "sys_image_guid", take_sys_guid },
 	};
 
-	return OBJECT(p, keys, "an object");
+	return UR_PARSE_OBJECT(p, keys, "an object");
+}
+
+/* A port of ours has addresses of its own, and what carries its packets. */
+static bool check_backend(struct ur_parse *p)
+{
+	struct ur_dev_spec *d = p->dev;
+	bool port = p->port_name_at[p->c->count] != 0;
+
+	if (port && (d->naddrs || ur_dev_spec_is_bound(d)))
+		return ur_json_fail_at(&p->j, p->dev_at,
+				       "expected \"port\", \"interface\" or "
+				       "\"addresses\", found two of them");
+	if (p->has_backend && p->backend_dpdk != port)
+		return ur_json_fail_at(&p->j, p->dev_at,
+				       port ? "expected the backend \"dpdk\" "
+					      "for a device with a \"port\", "
+					      "found \"sockets\""
+					    : "expected a \"port\" for the "
+					      "backend \"dpdk\", found none");
+	return true;
 }
 
 /* What must be there, and what must not be twice. */
-static bool check_device(struct parse *p)
+static bool check_device(struct ur_parse *p)
 {
 	struct ur_dev_spec *d = p->dev;
 
@@ -380,6 +388,8 @@ static bool check_device(struct parse *p)
 		return ur_json_fail_at(&p->j, p->dev_at,
 				       "expected a device with a \"kind\", "
 				       "found one without");
+	if (!check_backend(p))
+		return false;
 	d->rank = 0;
 	for (const struct ur_dev_spec *o = p->c->devices; o < d; o++) {
 		if (o->kind != d->kind)
@@ -395,13 +405,14 @@ static bool check_device(struct parse *p)
 	return true;
 }
 
-static bool take_device(struct parse *p)
+static bool take_device(struct ur_parse *p)
 {
-	static const struct key keys[] = {
+	static const struct ur_parse_key keys[] = {
 		{ "name", take_name },
 		{ "kind", take_kind },
 		{ "interface", take_interface },
 		{ "addresses", take_addresses },
+		{ "port", ur_parse_dev_port },
 		{ "mtu", take_mtu },
 		{ "backend", take_backend },
 		{ "limits", take_limits },
@@ -410,6 +421,7 @@ static bool take_device(struct parse *p)
 
 	p->dev_at = ur_json_mark(&p->j);
 	p->has_kind = false;
+	p->has_backend = false;
 	if (p->c->count == UR_MAX_DEVICES)
 		return ur_json_fail_at(&p->j, p->dev_at,
 				       "expected at most %u devices, "
@@ -419,13 +431,14 @@ static bool take_device(struct parse *p)
 	ur_dev_spec_default(p->dev, UR_DEV_ROCE);
 	p->dev->name[0] = '\0';
 	p->dev->index = p->c->count;
-	if (!OBJECT(p, keys, "a device, an object") || !check_device(p))
+	if (!UR_PARSE_OBJECT(p, keys, "a device, an object") ||
+	    !check_device(p))
 		return false;
 	p->c->count++;
 	return true;
 }
 
-static bool take_devices(struct parse *p)
+static bool take_devices(struct ur_parse *p)
 {
 	size_t at = ur_json_mark(&p->j);
 
@@ -441,17 +454,24 @@ static bool take_devices(struct parse *p)
 	return !p->j.failed;
 }
 
-static bool take_file(struct parse *p)
+static bool take_file(struct ur_parse *p)
 {
-	static const struct key keys[] = { { "devices", take_devices } };
+	static const struct ur_parse_key keys[] = {
+		{ "devices", take_devices },
+		{ "ports", ur_parse_ports },
+		{ "eal_args", ur_parse_eal_args },
+		{ "sock_name", ur_parse_sock_name },
+	};
 	size_t at = ur_json_mark(&p->j);
 
-	if (!OBJECT(p, keys, "an object with the key devices"))
+	if (!UR_PARSE_OBJECT(p, keys,
+			     "an object with the key devices or ports") ||
+	    !ur_parse_join_ports(p))
 		return false;
 	if (!p->c->count)
 		return ur_json_fail_at(&p->j, at,
-				       "expected the key devices, found an "
-				       "empty object");
+				       "expected the key devices or ports, "
+				       "found neither");
 	return ur_json_end(&p->j);
 }
 
@@ -459,7 +479,7 @@ int ur_config_parse(struct ur_config *c, const char *file, const char *text,
 		    size_t len, char why[UR_CONFIG_WHY_LEN])
 {
 	struct ur_config *new = calloc(1, sizeof(*new));
-	struct parse p = { .c = new };
+	struct ur_parse p = { .c = new };
 	unsigned int line, column;
 	bool ok;
 

@@ -25,7 +25,8 @@ struct ur_qp;
 
 struct ur_cqe {
 	uint64_t wr_id;
-	uint64_t ts_ns; /* CLOCK of the lane when it was completed */
+	uint64_t ts_ns; /* CLOCK of the lane when it was completed; not more
+			 * than near to it if the queue is not `stamped` */
 	const void *qp; /* or SRQ: only compared, never followed, once queued */
 	uint32_t qpn;
 	uint32_t src_qp;
@@ -68,6 +69,7 @@ struct ur_cq {
 	_Atomic uint32_t armed; /* enum ur_cq_armed; written under lock */
 	bool overrun;
 	bool ignore_overrun; /* constant; see ur_cq_push() */
+	bool stamped; /* constant: somebody may look at the entries' ts_ns */
 	/* Moderation (ur_cq_moderate()), under lock. */
 	uint32_t mod_count; /* 0: none */
 	uint32_t mod_seen;  /* completions that would have signalled */
@@ -114,6 +116,33 @@ bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited);
 
 /* Take up to n entries in order; returns how many. */
 uint32_t ur_cq_poll(struct ur_cq *cq, struct ur_cqe *out, uint32_t n);
+
+/*
+ * The same without a copy: the lock is held from _open, which returns how many
+ * there are, to _close, which takes the first n of them.
+ */
+static inline uint32_t ur_cq_open(struct ur_cq *cq)
+{
+	ur_lock(&cq->lock);
+	return atomic_load_explicit(&cq->tail, memory_order_acquire) -
+	       atomic_load_explicit(&cq->head, memory_order_relaxed);
+}
+
+static inline const struct ur_cqe *ur_cq_entry(const struct ur_cq *cq,
+					       uint32_t i)
+{
+	uint32_t at = atomic_load_explicit(&cq->head, memory_order_relaxed) + i;
+
+	return &cq->ring[at & cq->mask];
+}
+
+static inline void ur_cq_close(struct ur_cq *cq, uint32_t n)
+{
+	uint32_t at = atomic_load_explicit(&cq->head, memory_order_relaxed) + n;
+
+	atomic_store_explicit(&cq->head, at, memory_order_release);
+	ur_unlock(&cq->lock);
+}
 
 /* Without a lock: is there anything to take? */
 static inline bool ur_cq_is_empty(const struct ur_cq *cq)

@@ -260,11 +260,16 @@ static uint32_t select_gids(struct ur_dev *dev, struct ur_gid *found,
 int ur_dev_refresh(struct ur_dev *dev)
 {
 	struct ur_gid found[HOST_GIDS];
-	int n = ur_host_gids(found, HOST_GIDS);
+	int n;
 
+	ur_lock(&dev->refreshing);
+	n = ur_host_gids(found, HOST_GIDS);
+	if (n >= 0)
+		ur_dev_update(dev, found,
+			      select_gids(dev, found, (uint32_t)n));
+	ur_unlock(&dev->refreshing);
 	if (n < 0)
 		return n;
-	ur_dev_update(dev, found, select_gids(dev, found, (uint32_t)n));
 	refresh_speed(dev);
 	return 0;
 }
@@ -272,7 +277,8 @@ int ur_dev_refresh(struct ur_dev *dev)
 /* Programs tell devices by their GUIDs, so each has its own. */
 static uint64_t make_guid(const struct ur_dev_spec *spec)
 {
-	uint64_t guid = ur_dev_spec_is_bound(spec)
+	/* A port's interface may not be there yet, or have been made anew. */
+	uint64_t guid = ur_dev_spec_is_bound(spec) && !spec->port
 				? ur_host_netdev_guid(spec->netdev)
 				: ur_host_guid();
 
@@ -292,11 +298,12 @@ int ur_dev_init(struct ur_dev *dev, const struct ur_dev_spec *spec)
 	dev->node_guid = spec->node_guid ? spec->node_guid : make_guid(spec);
 	dev->sys_image_guid =
 		spec->sys_image_guid ? spec->sys_image_guid : dev->node_guid;
+	ur_lock_init(&dev->refreshing);
 	ur_lock_init(&dev->lock);
 	ur_list_init(&dev->evqs);
 	ret = ur_dev_refresh(dev);
 	if (ret)
-		ur_lock_fini(&dev->lock);
+		ur_dev_fini(dev);
 	return ret;
 }
 
@@ -353,6 +360,7 @@ void ur_dev_mac_gid(const struct ur_dev *dev, uint8_t out[16])
 
 void ur_dev_fini(struct ur_dev *dev)
 {
+	ur_lock_fini(&dev->refreshing);
 	ur_lock_fini(&dev->lock);
 }
 

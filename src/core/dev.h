@@ -65,6 +65,8 @@ struct ur_dev {
 	uint64_t sys_image_guid;   /* likewise */
 	struct ur_dev_spec spec;   /* constant up to here */
 	_Atomic uint32_t removals; /* how often it went; written under lock */
+	struct ur_lock refreshing; /* outside lock: one look at the host at a
+				    * time, lest an old one win */
 	struct ur_lock lock;
 	struct ur_dev_netdev netdev; /* what it is bound to, if to one */
 	struct ur_gid gids[UR_GID_TABLE_LEN];

@@ -49,6 +49,7 @@ struct ur_dev_spec {
 	char netdev[IF_NAMESIZE]; /* bound to that interface; "": to none */
 	uint32_t naddrs;	  /* bound to these addresses; 0: to none */
 	uint8_t addrs[UR_GID_TABLE_LEN][16];
+	uint32_t port;	 /* on that port of ours, from 1; 0: on sockets */
 	uint8_t max_mtu; /* code of the largest path MTU */
 	uint32_t vendor_id;
 	uint32_t vendor_part_id;

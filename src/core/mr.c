@@ -329,6 +329,47 @@ static int publish(struct ur_mr_table *t, const struct ur_mr *want,
 	return 0;
 }
 
+static int insert_as(struct ur_mr_table *t, struct ur_mr *mr)
+{
+	struct ur_mr_slots *s = slots_of(t);
+	uint32_t at;
+
+	if (mr->key >> 8 == 0 || !slot_for(s, mr->key, &at))
+		return -EEXIST;
+	slot_fill(s, at, mr);
+	t->count++;
+	return 0;
+}
+
+int ur_mr_import(struct ur_mr_table *t, const struct ur_mr *want,
+		 struct ur_mr **out)
+{
+	struct ur_mr *mr = mr_new(want);
+	struct ur_mr_slots *old = NULL;
+	int ret = -ENOMEM;
+
+	if (!mr)
+		return -ENOMEM;
+	ur_lock(&t->lock);
+	if (t->count < UR_MAX_MR)
+		ret = reserve_locked(t, &old);
+	if (!ret)
+		ret = insert_as(t, mr);
+	ur_unlock(&t->lock);
+	if (old) {
+		quiesce(t);
+		free(old);
+	}
+	if (ret) {
+		free(mr);
+		return ret;
+	}
+	atomic_fetch_add(&mr->pd->users, 1);
+	tell(t, NULL, mr);
+	*out = mr;
+	return 0;
+}
+
 int ur_mr_create(struct ur_mr_table *t, struct ur_pd *pd, void *addr,
 		 uint64_t length, uint64_t iova, uint32_t access,
 		 struct ur_mr **out)

@@ -28,6 +28,7 @@ enum ur_mr_kind {
 	UR_MR_MEMORY,  /* of the application */
 	UR_MR_NULL,    /* reads as zeros, swallows what is written */
 	UR_MR_FOREIGN, /* device memory, dma-buf: mapped by the ABI layer */
+	UR_MR_FAR,     /* of another process: addr is one of base/far.h */
 };
 
 struct ur_mw;
@@ -84,6 +85,14 @@ int ur_mr_create(struct ur_mr_table *t, struct ur_pd *pd, void *addr,
  */
 int ur_mr_create_null(struct ur_mr_table *t, struct ur_pd *pd,
 		      struct ur_mr **out);
+
+/*
+ * A region that was registered elsewhere, under the key it has there: `want`
+ * says everything, and nothing of it is looked at.  -EEXIST: the upper bits of
+ * the key are those of a region or window of this table; -ENOMEM.
+ */
+int ur_mr_import(struct ur_mr_table *t, const struct ur_mr *want,
+		 struct ur_mr **out);
 
 /*
  * Nobody finds it any more; frees it after `quiesce`: hold no lane.  -EBUSY

@@ -157,6 +157,8 @@ void ur_adapter_settle(struct ur_adapter *a)
 			continue;
 		l->ops->settle(l, ur_clock_ns());
 		ur_leave_lane(&leave, l);
+		if (l->link && l->link->ops->part)
+			l->link->ops->part(l->link);
 		ur_unlock(&l->lock);
 	}
 	ur_leave_send(&leave, atomic_load(&a->client));
@@ -278,11 +280,14 @@ int ur_adapter_raw_lane(struct ur_adapter *a, struct ur_lane **out)
 	return err;
 }
 
-void ur_adapter_feed(struct ur_cq *cq, const struct ur_lane *l)
+void ur_adapter_feed(struct ur_cq *cq, struct ur_lane *l)
 {
-	if (cq)
-		atomic_fetch_or_explicit(&cq->lanes, 1ull << l->id,
-					 memory_order_release);
+	if (!cq)
+		return;
+	if (cq->stamped)
+		atomic_store_explicit(&l->stamps, true, memory_order_relaxed);
+	atomic_fetch_or_explicit(&cq->lanes, 1ull << l->id,
+				 memory_order_release);
 }
 
 static int attach(struct ur_adapter *a, struct ur_qp *qp)
@@ -371,6 +376,8 @@ int ur_adapter_qp_modify(struct ur_adapter *a, struct ur_qp *qp,
 	ur_lane_lock(l);
 	err = l->ops->modify(l, qp, attr, mask, ur_clock_ns());
 	ur_lane_unlock(l);
+	if (!err && (mask & UR_QP_STATE))
+		ur_near_share_early(a, qp);
 	return err;
 }
 

@@ -33,6 +33,13 @@ int ur_adapter_get_kind(enum ur_dev_kind kind, struct ur_adapter **out);
 int ur_adapter_get(struct ur_adapter **out);
 void ur_adapter_put(struct ur_adapter *a);
 
+/*
+ * May it be opened?  Opening begins to run the port that it is on, if nobody
+ * does yet: 0 or -errno; -ENODEV: its interface is not there.
+ */
+bool ur_adapter_present(struct ur_adapter *a);
+int ur_adapter_open(struct ur_adapter *a);
+
 struct ur_dev *ur_adapter_dev(struct ur_adapter *a);
 struct ur_mr_table *ur_adapter_mrs(struct ur_adapter *a);
 

@@ -117,9 +117,11 @@ struct ur_lane {
 	struct ur_raw_lane *raw; /* … this (lane_raw.c) */
 	pthread_t thread;
 	int wake_fd; /* … to here */
+	int bells_fd; /* those of peers of this host (bell.h); -1: none */
 
-	_Atomic bool dead;  /* in a child after fork(): touch nothing */
-	_Atomic bool woken; /* wake_fd was written and not yet read */
+	_Atomic bool dead;   /* in a child after fork(): touch nothing */
+	_Atomic bool woken;  /* wake_fd was written and not yet read */
+	_Atomic bool stamps; /* it feeds a CQ that tells times; for good */
 	bool serves_qp1;
 	bool held;	      /* `train` was refused by the link: goes first */
 	uint32_t ud_qps;      /* they show their receivers the IP header */
@@ -145,7 +147,12 @@ struct ur_lane {
 	uint64_t tick_since_ns;	 /* when watch became TICK */
 	uint32_t glances;	 /* polls; most only look into the link */
 	uint32_t near_steps;	 /* steps in which it brought something */
-	uint32_t near_hot; /* polls for which the memory is looked at first */
+	uint32_t near_hot;   /* polls for which the memory is looked at first */
+	uint32_t near_work;  /* such polls and cells since the clock */
+	uint32_t near_polls; /* such polls … */
+	uint32_t near_polls_seen; /* … at the helper's last tick */
+	uint32_t near_posts;
+	uint64_t link_ns;	 /* when a poll last looked into the link */
 	uint64_t sleep_until_ns; /* when it wakes by itself; 0: is awake */
 
 	struct ur_train train;
@@ -223,7 +230,7 @@ int ur_adapter_lane(struct ur_adapter *a, struct ur_lane **out);
 int ur_adapter_raw_lane(struct ur_adapter *a, struct ur_lane **out);
 
 /* cq is fed by the lane from now on; NULL: nothing. */
-void ur_adapter_feed(struct ur_cq *cq, const struct ur_lane *l);
+void ur_adapter_feed(struct ur_cq *cq, struct ur_lane *l);
 
 /* adapter.c, for process.c */
 int ur_adapter_create(const struct ur_dev_spec *spec, struct ur_adapter **out);

@@ -44,7 +44,8 @@ bool ur_lane_ring(struct ur_lane *l, struct ur_qp *qp)
 void ur_lane_unlock(struct ur_lane *l)
 {
 	for (;;) {
-		bool late = ur_helper_is_late(l, UR_TICK_NS) ||
+		bool late = (l->watch != UR_WATCH_TICK &&
+			     ur_helper_is_late(l, UR_TICK_NS)) ||
 			    (l->roce && ur_near_stalled(l->roce));
 		uint64_t now;
 
@@ -66,6 +67,7 @@ static void init_fields(struct ur_lane *l, struct ur_adapter *a,
 	l->adapter = a;
 	l->ops = ops;
 	l->id = id;
+	l->bells_fd = -1;
 	ur_lock_init(&l->lock);
 	ur_doorbell_init(&l->doorbell);
 	ur_list_init(&l->members);
@@ -123,4 +125,6 @@ void ur_lane_abandon(struct ur_lane *l)
 	atomic_store_explicit(&l->dead, true, memory_order_relaxed);
 	l->ops->abandon(l);
 	close(l->wake_fd);
+	if (l->bells_fd >= 0)
+		close(l->bells_fd);
 }

@@ -12,6 +12,7 @@
 #include "engine/cm_hook.h"
 #include "engine/internal.h"
 #include "engine/near.h"
+#include "engine/port.h"
 #include "engine/report.h"
 #include "engine/xrc.h"
 #include "link/udp.h"
@@ -29,7 +30,8 @@ static int open_link(struct ur_lane *l)
 	err = ur_client_slot(a->client, &l->slot, &fd);
 	if (err)
 		return err;
-	err = ur_udp_link_create(fd, &l->link);
+	err = a->dev.spec.port ? ur_port_lane_link(l, fd)
+			       : ur_udp_link_create(fd, &l->link);
 	if (!err)
 		return 0;
 	close(fd);

@@ -8,12 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <json-c/json.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "engine/bell.h"
 #include "engine/internal.h"
 #include "engine/report.h"
 #include "link/shm.h"
@@ -36,6 +37,7 @@ struct near_link {
 	struct ur_shm shm;
 	struct ur_lane *lane;
 	int bell_fd; /* the peer's lane; -1: not heard yet */
+	int ear_fd;  /* ours; -1: none yet */
 	bool open;
 	struct ur_near_peer peer;
 };
@@ -227,6 +229,46 @@ static struct ur_lane *lane_of(uint16_t slot)
 	return NULL;
 }
 
+#define QPN_SLOT_SHIFT 14u /* core/qp.h */
+
+/* One of our threads may be working, or about to begin, just now. */
+#define SHARE_TRIES 8u
+
+static bool share_with(struct ur_export *e, const struct ur_pd *pd)
+{
+	struct ur_lane *held[SHARE_LANES];
+	bool all, done;
+	unsigned int n = hold_lanes(held, SHARE_LANES, &all);
+
+	done = all && ur_share_offer(e, pd);
+	while (n)
+		ur_lane_unlock(held[--n]);
+	return done;
+}
+
+/*
+ * In RTR and again in RTS, each once for every region.  Whether the peer is of
+ * our user is not known yet; mostly it is.
+ */
+void ur_near_share_early(struct ur_adapter *a, const struct ur_qp *qp)
+{
+	const struct timespec nap = { .tv_nsec = 10000 };
+	enum ur_qp_state state = qp->attr.state;
+
+	if (!ur_share_has_fresh(a->export) || qp->type != UR_QPT_RC ||
+	    !qp->attr.av.is_local ||
+	    (state != UR_QPS_RTR && state != UR_QPS_RTS) ||
+	    lane_of((uint16_t)(qp->attr.dest_qpn >> QPN_SLOT_SHIFT)))
+		return;
+	for (unsigned int i = 0; i < SHARE_TRIES; i++) {
+		if (share_with(a->export, qp->pd))
+			return;
+		nanosleep(&nap, NULL);
+	}
+	if (state == UR_QPS_RTS)
+		ur_share_pass_over(a->export, qp->pd);
+}
+
 static struct near_link *find(const struct ur_lane *l, uint16_t slot,
 			      unsigned int side)
 {
@@ -244,22 +286,35 @@ static struct near_link *find(const struct ur_lane *l, uint16_t slot,
 static void ring_bell(struct ur_near_peer *p)
 {
 	struct near_link *x = ur_container_of(p, struct near_link, peer);
-	uint64_t one = 1;
 
-	if (write(x->bell_fd, &one, sizeof(one)) < 0)
-		ur_debug("slot %u: its bell: errno %d", p->slot, errno);
+	ur_bell_ring(x->bell_fd);
 }
 
-static int greet(const struct near_link *x)
+static int make_bell(struct near_link *x)
+{
+	int theirs = -1;
+
+	ur_lane_lock(x->lane);
+	x->ear_fd = ur_bell_make(x->lane, &theirs);
+	ur_lane_unlock(x->lane);
+	return theirs;
+}
+
+static int greet(struct near_link *x)
 {
 	struct ur_export *e = x->lane->adapter->export;
+	int bell = make_bell(x), err;
 	struct greeting g = { .type = GREETING,
 			      .version = UR_CHAN_VERSION,
 			      .slot = (uint16_t)x->lane->slot,
 			      .pid = getpid() };
-	int fds[2] = { x->lane->wake_fd, e ? ur_export_fd(e) : -1 };
+	int fds[2] = { bell, e ? ur_export_fd(e) : -1 };
 
-	return ur_shm_say(&x->shm, &g, sizeof(g), fds, e ? 2 : 1);
+	if (bell < 0)
+		return x->ear_fd;
+	err = ur_shm_say(&x->shm, &g, sizeof(g), fds, e ? 2 : 1);
+	close(bell);
+	return err;
 }
 
 /* NULL: no room for one more; the pair is dropped. */
@@ -276,6 +331,7 @@ static struct near_link *add_link(struct ur_lane *l, uint16_t slot,
 	x->shm = *shm;
 	x->lane = l;
 	x->bell_fd = -1;
+	x->ear_fd = -1;
 	x->peer.slot = slot;
 	x->peer.bell = ring_bell;
 	ur_list_add_tail(&links, &x->node);
@@ -295,6 +351,11 @@ static void drop_link(struct near_link *x)
 		ur_reach_close(x->peer.reach);
 	}
 	ur_shm_drop(&x->shm);
+	if (x->ear_fd >= 0) {
+		ur_lane_lock(l);
+		ur_bell_drop(l, x->ear_fd);
+		ur_lane_unlock(l);
+	}
 	if (x->bell_fd >= 0)
 		close(x->bell_fd);
 	ur_list_del(&x->node);
@@ -400,18 +461,6 @@ static void serve_notes(struct ur_client *c)
 	}
 }
 
-/* Anything else could block us, or end us by a signal, when it is rung. */
-static bool is_eventfd(int fd)
-{
-	char path[32], name[32];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	n = readlink(path, name, sizeof(name) - 1);
-	name[n < 0 ? 0 : n] = 0;
-	return strcmp(name, "anon_inode:[eventfd]") == 0;
-}
-
 static bool open_link(struct near_link *x, const struct greeting *g,
 		      const int *fds, unsigned int nfds)
 {
@@ -422,7 +471,7 @@ static bool open_link(struct near_link *x, const struct greeting *g,
 		return false;
 	if (ur_chan_attach(&x->peer.chan, x->shm.mem, x->shm.side))
 		return false;
-	if (!is_eventfd(fds[0]))
+	if (!ur_bell_is_one(fds[0]))
 		return false;
 	x->bell_fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 3);
 	if (x->bell_fd < 0)
@@ -520,6 +569,8 @@ void ur_near_abandon(void)
 			ur_container_of(pos, struct near_link, node);
 
 		ur_shm_abandon(&x->shm);
+		if (x->ear_fd >= 0)
+			close(x->ear_fd);
 		if (x->bell_fd >= 0)
 			close(x->bell_fd);
 	}

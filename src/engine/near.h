@@ -37,6 +37,12 @@ static inline void ur_near_share(const struct ur_adapter *a)
 		ur_near_share_now(a->export);
 }
 
+/*
+ * The same before peers can wish for anything, since the application may not
+ * call again: qp was connected, maybe to a lane of this host.
+ */
+void ur_near_share_early(struct ur_adapter *a, const struct ur_qp *qp);
+
 /* The watcher's part: its descriptors (at most UR_NEAR_MAX), and what to do
  * when some are readable, or it was woken. */
 unsigned int ur_near_fds(struct pollfd *fds);

@@ -31,8 +31,12 @@
 #define READS_PER_TIMER	 64u
 /* A channel that brought something is looked at this many times … */
 #define NEAR_HOT	 4096u
-/* … without more than that but at each of so many. */
-#define NEAR_LINK_EVERY	 32u
+/* … without more than that but after so many looks and cells, … */
+#define NEAR_WORK	 128u
+/* … and without the link but at times. */
+#define NEAR_LINK_NS	 8000u
+/* Posts between two looks at what peers wish (ur_near_share()). */
+#define SHARE_EVERY	 16u
 /* Steps in a row in which it brings something and the link is not read. */
 #define NEAR_STEPS	 8u
 
@@ -111,8 +115,15 @@ static void expire(struct ur_lane *l, bool dry, uint64_t now_ns)
 
 static int receive(struct ur_lane *l)
 {
+	int n;
+
 	l->now_ns = 0;
-	return l->link->ops->recv(l->link, on_packet, l);
+	n = l->link->ops->recv(l->link, on_packet, l);
+	if (n > 0)
+		l->near_hot = 0; /* until memory brings something again */
+	else if (n == 0 && ur_near_waits_link(l->roce))
+		ur_near_link_dry(l->roce);
+	return n;
 }
 
 /* What came through shared memory. */
@@ -201,18 +212,34 @@ static void note_activity(struct ur_lane *l, uint64_t now)
 }
 
 /*
+ * While somebody polls, the time of his last look at the clock is good enough
+ * for timers; not for completions that are stamped with it.
+ */
+static uint64_t coarse_now(const struct ur_lane *l)
+{
+	return l->watch == UR_WATCH_TICK &&
+			       !atomic_load_explicit(&l->stamps,
+						     memory_order_relaxed)
+		       ? l->app_ns
+		       : ur_clock_ns();
+}
+
+/*
  * The request leaves by memory, and nothing else is to be done: no clock is
  * read, no train is built.  False: there is more, the lane is still held.
  */
 static bool kick_near(struct ur_lane *l, struct ur_qp *qp)
 {
-	ur_roce_kick(l->roce, qp,
-		     l->watch == UR_WATCH_TICK ? l->app_ns : ur_clock_ns());
+	bool share;
+
+	ur_roce_kick(l->roce, qp, coarse_now(l));
 	ur_near_ring(l->roce);
 	if (!qp->is_near || ur_doorbell_is_rung(&l->doorbell))
 		return false;
+	share = ++l->near_posts % SHARE_EVERY == 0;
 	ur_lane_unlock(l);
-	ur_near_share(l->adapter);
+	if (share)
+		ur_near_share(l->adapter);
 	return true;
 }
 
@@ -284,22 +311,52 @@ static void missed(struct ur_lane *l)
 		sched_yield();
 }
 
-/*
- * While messages come through memory, most polls look there alone: a look into
- * the link costs more than the message.  False: this one is to do more.
- */
-static bool glance_near(struct ur_lane *l, uint64_t *now, int *n)
+/* Nothing waits that a poll would have to look after first. */
+static bool may_glance(struct ur_lane *l)
 {
+	return l->watch == UR_WATCH_TICK && l->roce && !l->held &&
+	       !l->gathered && !ur_doorbell_is_rung(&l->doorbell);
+}
+
+/*
+ * While messages come through memory, most polls look there alone: a look at
+ * the clock or into the link costs more than the message.  False: this one is
+ * to do more.
+ */
+static bool glance_near(struct ur_lane *l)
+{
+	uint64_t now;
+	int n;
+
 	l->near_hot--;
-	if (ur_near_pending(l->roce)) {
-		*now = ur_clock_ns();
-		*n = receive_near(l, *now);
-		respond(l, *n, *now);
-		return true;
+	if (ur_near_waits_link(l->roce)) {
+		l->link_ns = 0;
+		return false;
 	}
-	*n = 0;
-	ur_near_settle(l->roce);
-	return l->near_hot % NEAR_LINK_EVERY != 0;
+	l->near_polls++;
+	if (!ur_near_pending(l->roce)) {
+		ur_near_settle(l->roce);
+		return ++l->near_work < NEAR_WORK;
+	}
+	now = coarse_now(l);
+	n = receive_near(l, now);
+	if (n)
+		l->activity_ns = now;
+	if (!ur_roce_is_quiet(l->roce))
+		ur_lane_send(l, now);
+	l->near_work += (uint32_t)n + 1;
+	return l->near_work < NEAR_WORK;
+}
+
+/* The rest of what a poll does, but for the link.  False: its turn has come. */
+static bool look_up(struct ur_lane *l, uint64_t now)
+{
+	l->near_work = 0;
+	if (now - l->link_ns > NEAR_LINK_NS)
+		return false;
+	expire(l, true, now);
+	ur_lane_send(l, now);
+	return true;
 }
 
 /*
@@ -312,11 +369,6 @@ static bool glance(struct ur_lane *l, uint64_t *now)
 {
 	int n;
 
-	if (l->watch != UR_WATCH_TICK || !l->roce || l->held || l->gathered ||
-	    ur_doorbell_is_rung(&l->doorbell))
-		return false;
-	if (l->near_hot && glance_near(l, now, &n))
-		return n == 0;
 	if (++l->glances % GLANCES == 0)
 		return false;
 	n = receive(l);
@@ -327,9 +379,12 @@ static bool glance(struct ur_lane *l, uint64_t *now)
 	return false;
 }
 
-/* One read is enough if it completed something: the application has work
- * then, and a further read that finds nothing would only delay it. */
-static void poll_lane(struct ur_lane *l, const struct ur_cq *cq)
+/*
+ * One read is enough if it completed something: the application has work
+ * then, and a further read that finds nothing would only delay it.  True: it
+ * was more than a glance.
+ */
+static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 {
 	uint64_t now = 0;
 	bool wake;
@@ -337,18 +392,23 @@ static void poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 	/* Who has armed the queue waits for an event, and the helper works: a
 	 * completion made here would leave an event that finds nothing. */
 	if (is_armed(cq) || make_way(l))
-		return;
+		return true;
 	if (!ur_trylock(&l->lock)) {
 		missed(l);
-		return;
+		return true;
 	}
-	if (glance(l, &now)) {
+	if (may_glance(l) && (l->near_hot ? glance_near(l) : glance(l, &now))) {
 		ur_lane_unlock(l);
-		return;
+		return false;
 	}
 	if (!now)
 		now = ur_clock_ns();
 	wake = ur_lane_note_poll(l, now);
+	if (l->near_hot && look_up(l, now)) {
+		ur_lane_unlock(l);
+		return true;
+	}
+	l->link_ns = now;
 	for (uint32_t i = 0; i < READS_PER_POLL && ur_cq_is_empty(cq); i++) {
 		if (!ur_lane_step(l, now))
 			break;
@@ -359,6 +419,7 @@ static void poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 	ur_lane_unlock(l);
 	if (wake)
 		ur_helper_wake(l);
+	return true;
 }
 
 static struct ur_lane *next_lane(struct ur_adapter *a, uint64_t *lanes)
@@ -372,12 +433,14 @@ static struct ur_lane *next_lane(struct ur_adapter *a, uint64_t *lanes)
 void ur_adapter_poll(struct ur_adapter *a, struct ur_cq *cq)
 {
 	uint64_t lanes = atomic_load_explicit(&cq->lanes, memory_order_acquire);
+	bool more = false;
 
 	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
 		return;
-	ur_near_share(a);
 	while (lanes)
-		poll_lane(next_lane(a, &lanes), cq);
+		more |= poll_lane(next_lane(a, &lanes), cq);
+	if (more)
+		ur_near_share(a);
 }
 
 /*

@@ -33,6 +33,7 @@
 
 #include "base/log.h"
 #include "base/timer.h"
+#include "engine/bell.h"
 #include "engine/internal.h"
 #include "reach/share.h"
 #include "roce/near.h"
@@ -50,7 +51,9 @@
 
 struct helper {
 	struct ur_lane *lane;
-	int link_fd;	  /* what ARMED waits for, besides */
+	int link_fd;	  /* what ARMED waits for, besides … */
+	int bells_fd;	  /* … and peers of this host; -1: none */
+	bool rung;	  /* by one of those */
 	uint64_t spin_ns; /* budget; 0: spinning has not paid */
 };
 
@@ -138,6 +141,12 @@ static void tick(struct ur_lane *l, uint64_t now)
 {
 	if (is_polled(l, now))
 		return;
+	if (l->near_polls != l->near_polls_seen) {
+		/* Glances, which look at no clock. */
+		l->near_polls_seen = l->near_polls;
+		l->app_ns = now;
+		return;
+	}
 	if (l->gathered)
 		l->no_gather_until_ns = now + PAUSE_GATHER_NS;
 	poller_left(l, now);
@@ -239,6 +248,8 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 	ur_lane_lock(l);
 	now = ur_clock_ns();
 	l->sleep_until_ns = 0;
+	if (h->rung)
+		ur_bell_hush(l);
 	if (l->roce)
 		(void)ur_near_sleep(l->roce, false);
 	*got = 0;
@@ -250,6 +261,7 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 	until = next_wake(l, ur_clock_ns());
 	l->sleep_until_ns = until;
 	h->link_fd = l->ops->wait_fd(l);
+	h->bells_fd = l->bells_fd;
 	*watch = l->watch;
 	ur_lane_unlock(l);
 	ur_evq_wake();
@@ -279,18 +291,22 @@ static bool may_sleep(struct ur_lane *l, enum ur_watch watch)
 static void sleep_until(struct helper *h, enum ur_watch watch, uint64_t until)
 {
 	struct ur_lane *l = h->lane;
-	struct pollfd fds[2] = {
+	struct pollfd fds[3] = {
 		{ .fd = l->wake_fd, .events = POLLIN },
 		{ .fd = h->link_fd, .events = POLLIN },
+		{ .fd = h->bells_fd, .events = POLLIN },
 	};
-	nfds_t n = watch == UR_WATCH_ARMED ? 2 : 1;
+	nfds_t n = watch == UR_WATCH_ARMED ? 3 : 1;
 	uint64_t now = ur_clock_ns(), ns = until > now ? until - now : 0;
 	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000u),
 			       .tv_nsec = (long)(ns % 1000000000u) };
 
-	if (ppoll(fds, n, until == UR_NEVER ? NULL : &ts, NULL) > 0 &&
-	    fds[0].revents)
+	h->rung = false;
+	if (ppoll(fds, n, until == UR_NEVER ? NULL : &ts, NULL) <= 0)
+		return;
+	if (fds[0].revents)
 		clear_wake(l);
+	h->rung = fds[2].revents;
 }
 
 /* Since Linux 6.12: how long an ordinary thread wants to run at a time. */

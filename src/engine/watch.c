@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "engine/cm_hook.h"
+#include "engine/import.h"
 #include "engine/internal.h"
 #include "engine/near.h"
 
@@ -20,7 +21,7 @@ enum {
 	FD_CLIENT,
 	FD_NETLINK, /* of each adapter */
 	FD_NEAR = FD_NETLINK + UR_MAX_DEVICES,
-	FD_COUNT = FD_NEAR + UR_NEAR_MAX,
+	FD_COUNT = FD_NEAR + UR_NEAR_MAX + UR_IMPORT_FDS, /* at most */
 };
 
 static int wake_fd = -1; /* written before the thread starts */
@@ -78,7 +79,7 @@ static void *watcher_main(void *arg)
 	for (;;) {
 		struct ur_client *client = ur_process_client();
 		struct pollfd fds[FD_COUNT];
-		unsigned int nnear;
+		unsigned int nnear, nimport;
 
 		fds[FD_WAKE] = (struct pollfd){ wake_fd, POLLIN, 0 };
 		fds[FD_CLIENT] =
@@ -90,8 +91,11 @@ static void *watcher_main(void *arg)
 			fds[FD_NETLINK + k] =
 				(struct pollfd){ nl[k], POLLIN, 0 };
 		nnear = ur_near_fds(fds + FD_NEAR);
-		if (poll(fds, FD_NEAR + nnear, -1) > 0)
-			work(fds, nnear, client);
+		nimport = ur_import_fds(fds + FD_NEAR + nnear);
+		if (poll(fds, FD_NEAR + nnear + nimport, -1) <= 0)
+			continue;
+		work(fds, nnear, client);
+		ur_import_work(fds + FD_NEAR + nnear, nimport);
 	}
 	return NULL;
 }
@@ -109,6 +113,7 @@ void ur_watcher_abandon(void)
 		close(wake_fd);
 	wake_fd = -1;
 	ur_near_abandon();
+	ur_import_abandon();
 }
 
 int ur_watcher_start(void)

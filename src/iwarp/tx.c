@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/crc.h"
+#include "base/far.h"
 #include "base/guard.h"
 #include "iwarp/internal.h"
 
@@ -94,7 +95,8 @@ static int add_payload(struct ur_iwqp *q, struct ur_iw_batch *b,
 {
 	bool with_crc = q->params.crc;
 	bool copy = !seg->stable ||
-		    seg->len <= (with_crc ? COPY_MAX_CRC : COPY_MAX);
+		    seg->len <= (with_crc ? COPY_MAX_CRC : COPY_MAX) ||
+		    ur_far_any(seg->iov, seg->niov);
 	uint8_t *to = copy && seg->len ? add_linear(b, seg->len) : NULL;
 	uint8_t *begin = to;
 

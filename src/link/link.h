@@ -45,6 +45,10 @@ struct ur_link_ops {
 	int (*leave)(struct ur_link *link, const uint8_t group[16],
 		     const uint8_t source[16]);
 
+	/* The process is about to end: pass on what the link holds for others
+	 * (NULL: it holds nothing). */
+	void (*part)(struct ur_link *link);
+
 	void (*destroy)(struct ur_link *link);
 };
 

@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/far.h"
+#include "base/guard.h"
 #include "base/memcheck.h"
 
 #define EVENTS	   32
@@ -20,6 +22,7 @@
 #define EVENTS_IN  (EPOLLIN | EPOLLRDHUP | EPOLLET)
 #define SKIP_ALONE 64u /* looks without epoll_wait() with one connection … */
 #define SKIP_CROWD 8u  /* … and with more */
+#define FAR_PIECE  16384u
 
 static size_t total(const struct iovec *iov, uint32_t n)
 {
@@ -184,6 +187,29 @@ static ssize_t read_failed(struct ur_tcp *t, struct ur_tcp_conn *c, int err)
 	}
 }
 
+/* The kernel cannot place what stands elsewhere, so it comes by way of us. */
+static ssize_t read_far(int fd, const struct iovec *iov, uint32_t n)
+{
+	uint8_t buf[FAR_PIECE];
+	size_t want = total(iov, n), done = 0;
+	ssize_t len = recv(fd, buf, want < sizeof(buf) ? want : sizeof(buf),
+			   MSG_DONTWAIT);
+
+	while (len > 0 && done < (size_t)len) {
+		size_t part = (size_t)len - done < iov->iov_len
+				      ? (size_t)len - done
+				      : iov->iov_len;
+
+		if (ur_guard_copy(iov->iov_base, buf + done, part)) {
+			errno = EFAULT;
+			return -1;
+		}
+		done += part;
+		iov++;
+	}
+	return len;
+}
+
 /*
  * A stream that gave less than there was room for is empty (epoll(7)), but for
  * its end, of which an earlier edge may have told.
@@ -192,14 +218,16 @@ ssize_t ur_tcp_read(struct ur_tcp *t, struct ur_tcp_conn *c, struct iovec *iov,
 		    uint32_t n)
 {
 	struct msghdr m = { .msg_iov = iov, .msg_iovlen = n };
-	ssize_t len = recvmsg(c->fd, &m, MSG_DONTWAIT);
+	bool far = ur_far_any(iov, n);
+	ssize_t len = far ? read_far(c->fd, iov, n)
+			  : recvmsg(c->fd, &m, MSG_DONTWAIT);
 
 	if (len < 0)
 		return read_failed(t, c, errno);
 	if (len == 0)
 		return c->error;
 	t->hot = c;
-	if (c->ended || (size_t)len == total(iov, n))
+	if (c->ended || far || (size_t)len == total(iov, n))
 		make_readable(t, c);
 	return len;
 }

@@ -229,12 +229,15 @@ void ur_export_mr_add(struct ur_export *e, const struct ur_mr *mr)
 			.length = mr->length,
 			.addr = (uintptr_t)mr->addr },
 	};
+	const struct ur_seg_entry *at;
 
-	if (!is_ours(e) || mr->kind == UR_MR_NULL || mr->window ||
-	    !(mr->access & REMOTE))
+	if (!is_ours(e) || mr->kind == UR_MR_NULL || mr->kind == UR_MR_FAR ||
+	    mr->window || !(mr->access & REMOTE))
 		return;
 	ur_lock(&e->lock);
-	ur_seg_put(&e->seg->mrs, &entry);
+	at = ur_seg_put(&e->seg->mrs, &entry);
+	if (at && mr->kind == UR_MR_MEMORY)
+		ur_share_note(e, at);
 	ur_unlock(&e->lock);
 }
 

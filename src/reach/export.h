@@ -40,8 +40,8 @@ int ur_export_fd(const struct ur_export *e);
 
 /*
  * Peers may reach the region from now on.  Regions without rights for peers,
- * null regions, windows and what finds no room are left out, which is no
- * error: peers then ask us.
+ * null regions, those whose memory is in another process, windows and what
+ * finds no room are left out, which is no error: peers then ask us.
  */
 void ur_export_mr_add(struct ur_export *e, const struct ur_mr *mr);
 

@@ -14,6 +14,7 @@
 #include "base/list.h"
 #include "reach/reach.h"
 #include "reach/segment.h"
+#include "reach/where.h"
 
 /* In the channel's page; every word on a cache line of its own. */
 struct ur_reach_word {
@@ -29,11 +30,13 @@ struct ur_reach_shared {
 _Static_assert(sizeof(struct ur_reach_shared) <= UR_REACH_SHARED_SIZE, "");
 
 #define UR_SHARE_WISHES 8u
+#define UR_SHARE_FRESH	16u
 
-/* A region that a peer wishes it could map. */
+/* A region that a peer wishes it could map, or may come to. */
 struct ur_wish {
 	uint32_t key;
 	uint64_t seq;
+	uint64_t pd; /* of fresh ones */
 };
 
 struct ur_export {
@@ -45,6 +48,9 @@ struct ur_export {
 	uint64_t nonce[2];
 	struct ur_wish wish[UR_SHARE_WISHES]; /* lock */
 	_Atomic uint32_t nwishes;	      /* written under lock */
+	/* The newest regions that have not been thought of; lock. */
+	struct ur_wish fresh[UR_SHARE_FRESH];
+	_Atomic uint32_t nfresh; /* written under lock */
 };
 
 /* A mapping of something of the peer's; (w). */
@@ -71,6 +77,7 @@ enum ur_view_state {
 struct ur_view {
 	enum ur_view_state state;
 	bool sharable; /* UR_VIEW_NONE: the peer may make it shared memory */
+	bool plain;    /* the kernel's calls do not wait for it */
 	uint32_t uses; /* while it is not mapped */
 	const struct ur_seg_entry *at;
 	struct ur_seg_entry
@@ -135,6 +142,9 @@ struct ur_op {
  */
 struct ur_view *ur_view_admit(struct ur_reach *r, const struct ur_op *op);
 
+/* Is the region mapped?  If not, this is a use of it.  The caller is inside. */
+bool ur_view_is_mapped(struct ur_reach *r, uint32_t key);
+
 /* For the watcher: the view of (key, seq); NULL. */
 struct ur_view *ur_view_find(struct ur_reach *r, uint32_t key, uint64_t seq);
 
@@ -152,15 +162,8 @@ struct ur_object *ur_object_sysv(struct ur_reach *r, int shmid, uint64_t offset,
 				 uint64_t length);
 void ur_object_put(struct ur_object *o);
 
-/* Where memory of this process comes from. */
-struct ur_where {
-	int fd;	   /* the caller's to close; -1: SysV */
-	int shmid; /* -1: a file */
-	uint64_t offset;
-};
-
-/* 0; -ENOENT: it is not shared memory that others could map. */
-int ur_where_find(const void *addr, uint64_t length, struct ur_where *out);
+/* Is [at, end) memory of ours that no access has to wait for? */
+bool ur_is_plain(uint64_t at, uint64_t end);
 
 /*
  * Move `len` bytes between our memory and [addr, …) of the peer.  0 or
@@ -191,6 +194,9 @@ bool ur_share_allowed(uint64_t length);
 
 /* Note a wish; own->lock. */
 void ur_share_wish(struct ur_export *own, uint32_t key, uint64_t seq);
+
+/* Note a new region, given as its entry; own->lock. */
+void ur_share_note(struct ur_export *own, const struct ur_seg_entry *mr);
 
 /* Nobody comes in any more, and those inside have left; false: one has not. */
 bool ur_reach_shut_all(struct ur_export *own);

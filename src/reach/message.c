@@ -24,8 +24,9 @@ enum type {
 
 struct msg {
 	uint8_t type;
-	uint8_t sharable; /* NOT_SHARED: a WISH may help */
-	uint8_t pad[2];
+	uint8_t sharable; /* NOT_SHARED: a WISH may help … */
+	uint8_t plain;	  /* … and the kernel's calls need not wait */
+	uint8_t pad;
 	uint32_t key;
 	uint64_t seq;
 	uint64_t offset;
@@ -122,6 +123,9 @@ static bool ipc_namespace(uint64_t *dev, uint64_t *ino)
 }
 
 /*
+ * Memory on demand follows what its owner maps there; a mapping of the peer
+ * would not, so the kernel's calls are the only way to it.
+ *
  * An answer that is lost, because the peer does not read, is asked for again.
  * One that comes late, after the region went, finds nobody who waits for it.
  */
@@ -133,7 +137,8 @@ static void answer(struct ur_reach *r, const struct msg *m)
 
 	if (!begin_answer(r, m, &is))
 		return;
-	out.sharable = ur_share_allowed(is.mr.length);
+	out.sharable = !(is.access & UR_ACCESS_ON_DEMAND) &&
+		       ur_share_allowed(is.mr.length);
 	if (!(is.access & UR_ACCESS_ON_DEMAND) &&
 	    ur_where_find((void *)(uintptr_t)is.mr.addr, is.mr.length,
 			  &where) == 0) {
@@ -145,6 +150,7 @@ static void answer(struct ur_reach *r, const struct msg *m)
 			out.shmid = where.shmid;
 		}
 	}
+	out.plain = ur_is_plain(is.mr.addr, is.mr.addr + is.mr.length);
 	send_msg(r, &out, where.fd);
 	if (where.fd >= 0)
 		close(where.fd);
@@ -186,6 +192,7 @@ static void learn(struct ur_reach *r, const struct msg *m, const int *fds,
 	if (v && v->state == UR_VIEW_ASKED && v->is.mr.length == length) {
 		v->state = o ? UR_VIEW_MAPPED : UR_VIEW_NONE;
 		v->sharable = m->sharable;
+		v->plain = m->plain;
 		v->uses = 0;
 		v->object = o;
 		v->base = o ? o->base + (m->offset - o->offset) : NULL;

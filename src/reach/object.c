@@ -15,6 +15,7 @@
 #include <sys/vfs.h>
 
 #include "reach/internal.h"
+#include "reach/lent.h"
 
 #define FS_TMPFS   0x01021994
 #define FS_HUGETLB 0x958458f6
@@ -71,8 +72,6 @@ static struct ur_object *keep(struct ur_reach *r, const struct ur_object *want)
 		return NULL;
 	*o = *want;
 	o->refs = 1;
-	/* It is not ours to dump. */
-	madvise(o->base, o->length, MADV_DONTDUMP);
 	ur_list_add_head(&r->objects, &o->node);
 	return o;
 }
@@ -86,38 +85,67 @@ static bool may_have_more(const struct ur_reach *r)
 	return n < MAX_OBJECTS;
 }
 
-struct ur_object *ur_object_file(struct ur_reach *r, int fd, uint64_t offset,
-				 uint64_t length)
+/* What of a file is to be mapped, rounded to its pages; false: not this one. */
+static bool want_file(int fd, uint64_t offset, uint64_t length,
+		      struct ur_object *want)
 {
 	uint64_t page = page_size_of(fd), end;
 	int flags = fcntl(fd, F_GETFL);
-	struct ur_object want, *o;
 	struct stat st;
-	void *map;
 
 	if (page == 0 || flags < 0 || fstat(fd, &st) || length == 0 ||
 	    offset > INT64_MAX - page || length > INT64_MAX - page - offset)
-		return NULL;
+		return false;
 	end = (offset + length + page - 1) / page * page;
-	want = (struct ur_object){
+	*want = (struct ur_object){
 		.dev = st.st_dev,
 		.ino = st.st_ino,
 		.offset = offset / page * page,
 		.length = end - offset / page * page,
 		.writable = (flags & O_ACCMODE) == O_RDWR,
 	};
-	o = find(r, &want);
-	if (o || !may_have_more(r))
-		return o;
-	map = mmap(NULL, want.length,
-		   PROT_READ | (want.writable ? PROT_WRITE : 0), MAP_SHARED, fd,
-		   (off_t)want.offset);
+	return true;
+}
+
+static bool map_file(int fd, struct ur_object *want)
+{
+	void *map = mmap(NULL, want->length,
+			 PROT_READ | (want->writable ? PROT_WRITE : 0),
+			 MAP_SHARED, fd, (off_t)want->offset);
+
 	if (map == MAP_FAILED)
+		return false;
+	/* It is not ours to dump. */
+	madvise(map, want->length, MADV_DONTDUMP);
+	want->base = map;
+	return true;
+}
+
+void *ur_map_lent(int fd, uint64_t offset, uint64_t length, bool write,
+		  struct iovec *map)
+{
+	struct ur_object o;
+
+	if (!want_file(fd, offset, length, &o) || (write && !o.writable) ||
+	    !map_file(fd, &o))
 		return NULL;
-	want.base = map;
+	*map = (struct iovec){ o.base, o.length };
+	return o.base + (offset - o.offset);
+}
+
+struct ur_object *ur_object_file(struct ur_reach *r, int fd, uint64_t offset,
+				 uint64_t length)
+{
+	struct ur_object want, *o;
+
+	if (!want_file(fd, offset, length, &want))
+		return NULL;
+	o = find(r, &want);
+	if (o || !may_have_more(r) || !map_file(fd, &want))
+		return o;
 	o = keep(r, &want);
 	if (!o)
-		munmap(map, want.length);
+		munmap(want.base, want.length);
 	return o;
 }
 
@@ -145,6 +173,7 @@ struct ur_object *ur_object_sysv(struct ur_reach *r, int shmid, uint64_t offset,
 	/* -1: as mmap's failure */
 	if (map == MAP_FAILED)
 		return NULL;
+	madvise(map, ds.shm_segsz, MADV_DONTDUMP);
 	want.base = map;
 	o = keep(r, &want);
 	if (!o)

@@ -259,7 +259,7 @@ static int move_piece(struct ur_reach *r, const struct ur_op *op,
 		r->stats.mapped += rc == 0;
 		return rc;
 	}
-	if (!r->kernel_may || !r->kernel_can)
+	if (!v->plain || !r->kernel_may || !r->kernel_can)
 		return -EAGAIN;
 	rc = copy_kernel(r, v->is.mr.addr + off, c, size, write);
 	r->stats.kernel += rc == 0;
@@ -313,6 +313,17 @@ int ur_reach_read(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
 				  va,	len };
 
 	return move(r, op, iov, niov);
+}
+
+bool ur_reach_has_mapped(struct ur_reach *r, uint32_t rkey)
+{
+	bool yes;
+
+	if (!enter(r))
+		return false;
+	yes = ur_view_is_mapped(r, rkey);
+	leave(r);
+	return yes;
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the request's own fields */

@@ -81,6 +81,9 @@ int ur_reach_read(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
 		  uint32_t rkey, uint64_t va, const struct iovec *iov, int niov,
 		  uint32_t len);
 
+/* Is the region mapped here?  Asking again and again has it mapped. */
+bool ur_reach_has_mapped(struct ur_reach *r, uint32_t rkey);
+
 /* Either done, or not at all; *old only if done.  Native byte order. */
 int ur_reach_atomic(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
 		    uint32_t rkey, uint64_t va, bool cas, uint64_t compare_add,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The turn itself: copy the pages to a memfd, map that over them.  What must
- * not happen in between is a write to the old pages.  So while we are here
+ * When the turn is made.  What must not happen while pages are copied and
+ * replaced (share_copy.c) is a write to the old ones.  So while we are here
  *
  *   - the application's only thread is ours, with all signals blocked;
  *   - every lane is held by the caller;
@@ -39,7 +39,7 @@ static bool switched_on(void)
 
 bool ur_share_allowed(uint64_t length)
 {
-	return length > 0 && length <= UR_SHARE_MAX && switched_on();
+	return length > 0 && length <= UR_SHARE_TOTAL && switched_on();
 }
 
 bool ur_share_wished(const struct ur_export *e)
@@ -57,55 +57,18 @@ void ur_share_wish(struct ur_export *own, uint32_t key, uint64_t seq)
 	}
 }
 
-static bool write_all(int fd, uint64_t from, size_t len)
-{
-	size_t done = 0;
-
-	while (done < len) {
-		ssize_t n = pwrite(fd, (void *)(uintptr_t)(from + done),
-				   len - done, (off_t)done);
-
-		if (n <= 0)
-			return false;
-		done += (size_t)n;
-	}
-	return true;
-}
-
-/*
- * The kernel may have taken the old pages away before it failed, so they are
- * put back; if that fails too, the application's memory is lost.
- */
-static void put_back(int fd, uint64_t at, size_t len)
-{
-	void *p = mmap((void *)(uintptr_t)at, len, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-
-	if (p == MAP_FAILED || pread(fd, p, len, 0) != (ssize_t)len) {
-		ur_err("memory at %p is lost: %s", (void *)(uintptr_t)at,
-		       strerror(errno));
-		abort();
-	}
-}
-
 static bool convert(uint64_t at, uint64_t end)
 {
-	size_t len = (size_t)(end - at);
 	int fd = memfd_create(UR_SHARE_NAME, MFD_CLOEXEC);
 
 	if (fd < 0)
 		return false;
 	if (!ur_reach_file_limit(FILE_BYTES) || ftruncate(fd, FILE_BYTES) ||
-	    !write_all(fd, at, len) || !ur_share_keep(fd, len)) {
+	    !ur_share_keep(fd, end - at)) {
 		close(fd);
 		return false;
 	}
-	if (mmap((void *)(uintptr_t)at, len, PROT_READ | PROT_WRITE,
-		 MAP_SHARED | MAP_FIXED | MAP_POPULATE, fd, 0) == MAP_FAILED) {
-		put_back(fd, at, len);
-		return false;
-	}
-	return true;
+	return ur_share_convert(fd, at, at, end);
 }
 
 /* A new registration, which peers ask about anew; own->lock. */
@@ -142,30 +105,110 @@ static void grant(struct ur_export *e, const struct ur_wish *w)
 		 (unsigned long long)(end - at), (unsigned long long)at);
 }
 
-static void grant_all(struct ur_export *e)
+static bool grant_all(struct ur_export *e, const struct ur_wish *list,
+		      uint32_t n)
 {
-	uint32_t n = atomic_load(&e->nwishes);
+	bool alone;
 
-	if (ur_reach_shut_all(e))
-		for (uint32_t i = 0; i < n; i++)
-			grant(e, &e->wish[i]);
+	if (!ur_share_process_ok())
+		return false;
+	alone = ur_reach_shut_all(e);
+	for (uint32_t i = 0; alone && i < n; i++)
+		grant(e, &list[i]);
 	ur_reach_open_all(e);
+	return true;
+}
+
+static void begin(struct ur_export *e, sigset_t *old)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, old);
+	ur_share_lock();
+	ur_lock(&e->lock);
+}
+
+static void end(struct ur_export *e, const sigset_t *old)
+{
+	ur_unlock(&e->lock);
+	ur_share_unlock();
+	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
 void ur_share_do(struct ur_export *e)
 {
-	sigset_t all, old;
+	sigset_t old;
 
 	if (!e || e->forks != ur_reach_forks())
 		return;
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
-	ur_share_lock();
-	ur_lock(&e->lock);
-	if (ur_share_process_ok())
-		grant_all(e);
+	begin(e, &old);
+	(void)grant_all(e, e->wish, atomic_load(&e->nwishes));
 	atomic_store(&e->nwishes, 0);
+	end(e, &old);
+}
+
+/* The oldest has to go: its peers will wish for it, if they use it much. */
+void ur_share_note(struct ur_export *own, const struct ur_seg_entry *mr)
+{
+	uint32_t n = atomic_load(&own->nfresh);
+
+	if (!ur_share_allowed(mr->mr.length) ||
+	    mr->access & UR_ACCESS_ON_DEMAND)
+		return;
+	if (n == UR_SHARE_FRESH)
+		memmove(own->fresh, own->fresh + 1,
+			--n * sizeof(own->fresh[0]));
+	own->fresh[n] = (struct ur_wish){ mr->key, mr->seq, mr->pd };
+	atomic_store(&own->nfresh, n + 1);
+}
+
+bool ur_share_has_fresh(const struct ur_export *e)
+{
+	return e && atomic_load_explicit(&e->nfresh, memory_order_relaxed);
+}
+
+/* Take those of the domain out of the list; how many. */
+static uint32_t take_fresh(struct ur_export *e, const struct ur_pd *pd,
+			   struct ur_wish *out)
+{
+	uint32_t n = atomic_load(&e->nfresh), taken = 0, left = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (e->fresh[i].pd == (uintptr_t)pd)
+			out[taken++] = e->fresh[i];
+		else
+			e->fresh[left++] = e->fresh[i];
+	}
+	atomic_store(&e->nfresh, left);
+	return taken;
+}
+
+bool ur_share_offer(struct ur_export *e, const struct ur_pd *pd)
+{
+	struct ur_wish list[UR_SHARE_FRESH];
+	sigset_t old;
+	uint32_t n;
+	bool ok;
+
+	if (!e || e->forks != ur_reach_forks())
+		return true;
+	begin(e, &old);
+	n = take_fresh(e, pd, list);
+	ok = n == 0 || grant_all(e, list, n);
+	for (uint32_t i = 0; !ok && i < n; i++)
+		e->fresh[atomic_fetch_add(&e->nfresh, 1)] = list[i];
+	end(e, &old);
+	return ok;
+}
+
+void ur_share_pass_over(struct ur_export *e, const struct ur_pd *pd)
+{
+	struct ur_wish list[UR_SHARE_FRESH];
+
+	if (!e || e->forks != ur_reach_forks())
+		return;
+	ur_lock(&e->lock);
+	(void)take_fresh(e, pd, list);
 	ur_unlock(&e->lock);
-	ur_share_unlock();
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }

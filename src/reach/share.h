@@ -4,9 +4,11 @@
  * what the application has from malloc(): decision 0012 says when this is
  * safe.  URNIC_SHARE=0 turns it off.
  *
- * What peers wish is noted by the watcher.  It is done by a thread of the
- * application inside a call of the adapter, since the one safe moment is when
- * the only thread that could write to the memory is not writing.
+ * It is done by a thread of the application inside a call of the adapter,
+ * since the one safe moment is when the only thread that could write to the
+ * memory is not writing: when a queue pair gets a peer on this host, since a
+ * program that only lets others read and write may never call again; and
+ * later for what peers wish, which the watcher notes.
  */
 #ifndef UR_REACH_SHARE_H
 #define UR_REACH_SHARE_H
@@ -17,8 +19,7 @@
 
 #include "reach/export.h"
 
-#define UR_SHARE_MAX   4194304u	 /* bytes of a region: some ms of copying */
-#define UR_SHARE_TOTAL 67108864u /* of a process */
+#define UR_SHARE_TOTAL 268435456u /* bytes of a process: copied once */
 
 /*
  * Every thread of ours calls these as it starts and as it ends; all others
@@ -36,5 +37,18 @@ bool ur_share_wished(const struct ur_export *e);
  * nobody of ours writes to memory of the application.
  */
 void ur_share_do(struct ur_export *e);
+
+/* Is there a region that nobody has thought of yet?  One load. */
+bool ur_share_has_fresh(const struct ur_export *e);
+
+/*
+ * As ur_share_do(), for the regions of a protection domain that have been
+ * registered since.  Each is thought of once.  False: not safe just now; what
+ * is left is still fresh.
+ */
+bool ur_share_offer(struct ur_export *e, const struct ur_pd *pd);
+
+/* Those of the domain are no longer fresh; peers may wish for them. */
+void ur_share_pass_over(struct ur_export *e, const struct ur_pd *pd);
 
 #endif

@@ -22,14 +22,17 @@
 #endif
 
 static _Atomic int own_threads;
+static __thread bool is_own;
 
 void ur_share_thread_begin(void)
 {
+	is_own = true;
 	atomic_fetch_add(&own_threads, 1);
 }
 
 void ur_share_thread_end(void)
 {
+	is_own = false;
 	atomic_fetch_sub(&own_threads, 1);
 }
 
@@ -48,7 +51,7 @@ static bool is_alone(void)
 {
 	struct stat st;
 
-	return stat("/proc/self/task", &st) == 0 &&
+	return !is_own && stat("/proc/self/task", &st) == 0 &&
 	       (long)st.st_nlink - 2 == ur_share_own_threads() + 1;
 }
 
@@ -171,7 +174,7 @@ static bool allocator_ok(void)
 
 bool ur_share_process_ok(void)
 {
-	return allocator_ok() && is_alone() && descriptors_ok() &&
+	return is_alone() && allocator_ok() && descriptors_ok() &&
 	       mappings_ok() && is_alone();
 }
 

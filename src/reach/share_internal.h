@@ -23,6 +23,13 @@ bool ur_share_process_ok(void);
 int ur_share_own_threads(void);
 void ur_share_threads_forget(void);
 
+/*
+ * Put the memory [at, end) into the file, at an offset of `at` - base, and the
+ * file in its place.  What was never touched becomes a hole.  On failure the
+ * memory holds what it held, some of it shared.
+ */
+bool ur_share_convert(int fd, uint64_t base, uint64_t at, uint64_t end);
+
 /* Is [at, end) plain private anonymous memory, nothing special about it? */
 bool ur_share_range_ok(uint64_t at, uint64_t end);
 

@@ -92,6 +92,8 @@ static bool may_reach(const struct ur_seg_entry *mr, const struct ur_op *op)
 
 /* Copying and remapping is paid back by so many operations (power of two). */
 #define WISH_AFTER 256u
+/* … for each of so many bytes. */
+#define WISH_BYTES 4194304u
 
 static void count_unmappable(struct ur_reach *r, struct ur_view *v)
 {
@@ -99,18 +101,15 @@ static void count_unmappable(struct ur_reach *r, struct ur_view *v)
 		return;
 	v->uses++;
 	/* What was refused is asked for less and less often. */
-	if (v->uses >= WISH_AFTER && (v->uses & (v->uses - 1)) == 0)
+	if (v->uses >= WISH_AFTER &&
+	    v->uses / WISH_AFTER >= v->is.mr.length / WISH_BYTES &&
+	    (v->uses & (v->uses - 1)) == 0)
 		ur_msg_wish(r, &v->is);
 }
 
-/*
- * Memory on demand follows what its owner maps there; a mapping of ours would
- * not, so the kernel's calls are the only way to it.
- */
+/* Until the peer has answered nothing is known of its memory. */
 static void count_use(struct ur_reach *r, struct ur_view *v)
 {
-	if (v->is.access & UR_ACCESS_ON_DEMAND)
-		return;
 	if (v->state == UR_VIEW_NONE) {
 		count_unmappable(r, v);
 		return;
@@ -123,6 +122,15 @@ static void count_use(struct ur_reach *r, struct ur_view *v)
 		v->state = UR_VIEW_ASKED;
 		r->stats.asked++;
 	}
+}
+
+bool ur_view_is_mapped(struct ur_reach *r, uint32_t key)
+{
+	struct ur_view *v = mr_view(r, key);
+
+	if (v && v->state != UR_VIEW_MAPPED)
+		count_use(r, v);
+	return v && v->state == UR_VIEW_MAPPED;
 }
 
 struct ur_view *ur_view_admit(struct ur_reach *r, const struct ur_op *op)

@@ -96,20 +96,13 @@ enum ur_transport ur_transport_of(const struct ur_qp *qp)
 	return UR_TP_UD;
 }
 
-/* IBTA 10.3.1: in which states a QP takes packets. */
-static bool receives(enum ur_qp_state s)
-{
-	return s == UR_QPS_RTR || s == UR_QPS_RTS || s == UR_QPS_SQD ||
-	       s == UR_QPS_SQE;
-}
-
 /* IBTA 9.6.1.2 to 9.6.1.5. */
 static bool belongs(struct ur_roce *r, struct ur_rqp *q, const struct ur_in *in,
 		    const uint8_t dst[16])
 {
 	const struct ur_opcode *op = in->hdr.op;
 
-	if (!receives(ur_rqp_state(q))) {
+	if (!ur_rqp_receives(q)) {
 		r->cnt.drop_qp_state++;
 		return false;
 	}

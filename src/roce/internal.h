@@ -33,6 +33,7 @@
 #define UR_SLOT_SHIFT	 14u
 #define UR_QP_INDEX_MASK ((1u << UR_SLOT_SHIFT) - 1u)
 #define UR_GRH_LEN	 40u
+#define UR_UD_MTU	 4096u
 
 /* A packet's price against a window: what a socket buffer charges for it. */
 #define UR_PKT_OVERHEAD 128u
@@ -136,6 +137,7 @@ struct ur_responder {
 	uint32_t msn;
 	uint8_t kind; /* of the message under way */
 	bool in_message;
+	bool is_near;  /* UC: it comes by a channel */
 	bool nak_sent; /* PSN sequence or RNR; cleared by the expected PSN */
 	bool comm_est;
 	struct ur_rwqe *rwqe; /* receive under way; NULL: none */
@@ -220,6 +222,13 @@ struct ur_near {
 	uint32_t cq_head;   /* of the send queue's, when `run` began … */
 	uint32_t run;	    /* … requests that we did ourselves since */
 	uint64_t direct;    /* bytes of such, in this turn */
+	uint32_t passed;    /* could have been, but others were under way */
+	bool drains; /* until they are not, so that we do the next one */
+	/* UC and UD (near_loose.c): */
+	uint64_t wired;	  /* ur_roce.near_wire at the last local packet */
+	uint32_t last;	  /* the channel's head behind the last cell */
+	uint32_t at_tail; /* the channel's tail when the wait began … */
+	uint64_t since_ns; /* … and when that was; 0: does not wait */
 	/* Responder: */
 	bool serves; /* requests of serves_epoch are taken */
 	bool in_message;
@@ -282,6 +291,8 @@ struct ur_rx_flow {
 
 #define UR_PATH_BUCKETS 1024u
 
+#define UR_NEAR_SLOTS (1u << 10)
+
 struct ur_roce {
 	uint32_t slot;
 	struct ur_sports sports;
@@ -295,6 +306,9 @@ struct ur_roce {
 	bool near_acks;		  /* some of theirs wait for a ride */
 	struct ur_list near_more; /* ur_near.more: go on at the next poll */
 	bool near_look;		  /* a QP waits for room since the last look */
+	bool near_held;		  /* a cell waits for the link to be dry */
+	uint64_t near_wire;	  /* packets of UC and UD to this host */
+	uint32_t near_ud[UR_NEAR_SLOTS]; /* those of UD, by slot */
 	const struct ur_chan *near_from; /* whose cell is being taken */
 	struct ur_rng rng;
 	struct ur_rqp **qps; /* by index */
@@ -348,6 +362,15 @@ static inline struct ur_rqp *ur_rqp_of(const struct ur_qp *qp)
 static inline enum ur_qp_state ur_rqp_state(const struct ur_rqp *q)
 {
 	return atomic_load_explicit(&q->qp->state, memory_order_relaxed);
+}
+
+/* IBTA 10.3.1: in which states a QP takes packets. */
+static inline bool ur_rqp_receives(const struct ur_rqp *q)
+{
+	enum ur_qp_state s = ur_rqp_state(q);
+
+	return s == UR_QPS_RTR || s == UR_QPS_RTS || s == UR_QPS_SQD ||
+	       s == UR_QPS_SQE;
 }
 
 /* demux.c: the upper bits of the QP's opcodes. */
@@ -600,6 +623,17 @@ bool ur_near_timeout(struct ur_rqp *q);
 /* The wire has brought all that was refused to its end. */
 void ur_near_wire_done(struct ur_rqp *q);
 
+/*
+ * near_loose.c: the same for UC and UD.  _takes is to be asked while nothing
+ * of q stands in a train; _may: it would take the request at the cursor.
+ * _wired: a request went by the wire, to this host.
+ */
+bool ur_near_loose_takes(struct ur_rqp *q);
+bool ur_near_loose_may(struct ur_rqp *q);
+void ur_near_loose_wired(struct ur_rqp *q);
+/* near_ud.c: one to that slot; often enough, and a channel is asked for. */
+void ur_near_ud_wired(struct ur_rqp *q, uint32_t dqpn);
+
 /* demux.c: the first that came in RTR. */
 void ur_rqp_heard(struct ur_rqp *q);
 
@@ -609,8 +643,14 @@ void ur_recv_push(struct ur_rqp *q, struct ur_cqe *c, bool solicited);
 /* uc.c, ud.c */
 enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns);
 void ur_uc_request(struct ur_rqp *q, struct ur_in *in);
+/* A message begins; one of its pieces, which is in order. */
+void ur_uc_begin(struct ur_rqp *q, const struct ur_in *in);
+void ur_uc_take(struct ur_rqp *q, struct ur_in *in);
 enum ur_emit ur_ud_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns);
 void ur_ud_route(struct ur_rqp *q); /* path of the next request */
+/* The request at the cursor is over; an error stops the send queue. */
+void ur_ud_complete(struct ur_rqp *q, struct ur_swqe *w,
+		    enum ur_wc_status status);
 void ur_ud_request(struct ur_rqp *q, struct ur_in *in);
 
 /* mcast.c */

@@ -39,6 +39,10 @@ void ur_near_send(struct ur_rqp *q, struct ur_cell *c)
 		n->told = n->done;
 		ur_list_del(&n->acking);
 	}
+	if (n->wired > n->peer->synced) {
+		c->flags |= UR_NEAR_BEHIND;
+		n->peer->synced = q->r->near_wire;
+	}
 	ur_chan_publish(&n->peer->chan);
 	n->peer->dirty = true;
 }
@@ -154,6 +158,8 @@ static void greet(struct ur_rqp *q)
 	struct ur_near *n = &q->near;
 	enum ur_qp_state s = ur_rqp_state(q);
 
+	if (q->qp->type != UR_QPT_RC)
+		return;
 	if (s == UR_QPS_RTR)
 		ur_near_owe(q, UR_NEAR_DUE_HELLO);
 	if ((s == UR_QPS_RTS || s == UR_QPS_SQD) && !n->ready && !n->again) {
@@ -170,7 +176,8 @@ static uint16_t slot_of(const struct ur_rqp *q)
 /* Does the QP talk to a lane of this host, as one that may do so this way? */
 static bool is_near(const struct ur_rqp *q)
 {
-	return q->r->want_peer && q->qp->type == UR_QPT_RC &&
+	return q->r->want_peer &&
+	       (q->qp->type == UR_QPT_RC || q->qp->type == UR_QPT_UC) &&
 	       q->qp->attr.av.is_local && connects(ur_rqp_state(q)) &&
 	       !ur_tm_is_on(q);
 }
@@ -179,6 +186,8 @@ static void join(struct ur_rqp *q, struct ur_near_peer *p)
 {
 	q->near.peer = p;
 	ur_list_add_tail(&p->qps, &q->near.node);
+	if (q->qp->type == UR_QPT_UC)
+		ur_near_uc_join(q);
 	greet(q);
 }
 
@@ -248,7 +257,9 @@ static void part(struct ur_rqp *q)
 	n->peer = NULL;
 	n->due = 0;
 	ur_near_resp_stop(q);
-	if (!ur_near_busy(q))
+	if (q->qp->type != UR_QPT_RC)
+		ur_near_loose_part(q);
+	else if (!ur_near_busy(q))
 		ur_near_leave(q);
 }
 
@@ -260,7 +271,7 @@ bool ur_near_wants(const struct ur_roce *r, uint16_t slot)
 		if (q && !q->near.peer && is_near(q) && slot_of(q) == slot)
 			return true;
 	}
-	return false;
+	return ur_near_ud_wants(r, slot);
 }
 
 void ur_near_for_each(const struct ur_roce *r,
@@ -309,8 +320,9 @@ static struct ur_rqp *addressee(const struct ur_roce *r,
 				   ? r->qps[qpn & UR_QP_INDEX_MASK]
 				   : NULL;
 
-	if (!q || !q->near.peer || q->near.peer->slot != p->slot ||
-	    q->qp->attr.dest_qpn != c->from || !connects(ur_rqp_state(q)))
+	if (!q || q->qp->type == UR_QPT_UD || !q->near.peer ||
+	    q->near.peer->slot != p->slot || q->qp->attr.dest_qpn != c->from ||
+	    !connects(ur_rqp_state(q)))
 		return NULL;
 	return q;
 }
@@ -334,10 +346,19 @@ static void take_response(struct ur_rqp *q, const struct ur_cell *c)
 /* What was done before the request completes before it is received. */
 static void take(struct ur_rqp *q, const struct ur_cell *c)
 {
+	if (q->qp->type == UR_QPT_UC) {
+		ur_near_uc_take(q, c);
+		ur_rqp_check_overrun(q);
+		return;
+	}
 	if (c->flags & UR_NEAR_ACK)
 		ur_near_take_ack(q, c->ack);
 	if (!connects(ur_rqp_state(q)))
 		return; /* it failed when its own requests went on */
+	if (ur_near_take_small(q, c)) {
+		ur_rqp_check_overrun(q);
+		return;
+	}
 	if (c->kind == UR_NEAR_HELLO)
 		greet(q);
 	else if (c->kind == UR_NEAR_ASK)
@@ -349,20 +370,54 @@ static void take(struct ur_rqp *q, const struct ur_cell *c)
 	ur_rqp_check_overrun(q);
 }
 
+bool ur_near_waits_link(const struct ur_roce *r)
+{
+	return r->near_held;
+}
+
+void ur_near_link_dry(struct ur_roce *r)
+{
+	r->near_held = false;
+	ur_list_for_each(pos, &r->peers) {
+		struct ur_near_peer *p =
+			ur_container_of(pos, struct ur_near_peer, node);
+
+		p->dry = p->held;
+		p->held = false;
+	}
+}
+
+/* False: not before what came by the link.  It asks for a look of its own. */
+static bool may_take(struct ur_roce *r, struct ur_near_peer *p,
+		     const struct ur_cell *c)
+{
+	if (__builtin_expect(!(c->flags & UR_NEAR_BEHIND), 1))
+		return true;
+	p->held = !p->dry;
+	p->dry = false;
+	r->near_held |= p->held;
+	return !p->held;
+}
+
 /* A copy, since the producer may write there whenever it likes. */
-static void take_oldest(struct ur_roce *r, struct ur_near_peer *p)
+static bool take_oldest(struct ur_roce *r, struct ur_near_peer *p)
 {
 	struct ur_cell c;
 	struct ur_rqp *q;
 
 	memcpy(&c, ur_chan_oldest(&p->chan), sizeof(c));
+	if (!may_take(r, p, &c))
+		return false;
 	r->near_from = &p->chan;
-	q = addressee(r, p, &c);
+	q = c.kind == UR_NEAR_DATAGRAM ? NULL : addressee(r, p, &c);
 	if (q)
 		take(q, &c);
+	else if (c.kind == UR_NEAR_DATAGRAM)
+		ur_near_ud_take(r, &c);
 	if (c.len && !(c.flags & UR_NEAR_IN_BODY))
 		ur_chan_data_done(&p->chan, c.body.at, c.len);
 	ur_chan_consume(&p->chan);
+	return true;
 }
 
 void ur_near_close(struct ur_roce *r, struct ur_near_peer *p, uint64_t now_ns)
@@ -371,8 +426,12 @@ void ur_near_close(struct ur_roce *r, struct ur_near_peer *p, uint64_t now_ns)
 	/* What it has said before it ended still counts. */
 	for (uint32_t i = 0;
 	     i < UR_CHAN_CELLS && !p->broken && !ur_chan_is_empty(&p->chan);
-	     i++)
-		take_oldest(r, p);
+	     i++) {
+		p->dry = true;
+		(void)take_oldest(r, p);
+	}
+	r->near_held = false;
+	r->near_ud[p->slot % UR_NEAR_SLOTS] = 0;
 	ur_list_del(&p->node);
 	while (!ur_list_empty(&p->qps))
 		part(ur_container_of(p->qps.next, struct ur_rqp, near.node));
@@ -481,10 +540,9 @@ static int poll_peer(struct ur_roce *r, struct ur_near_peer *p)
 {
 	int n = 0;
 
-	while (n < (int)BUDGET && !ur_chan_is_empty(&p->chan)) {
-		take_oldest(r, p);
+	while (n < (int)BUDGET && !ur_chan_is_empty(&p->chan) &&
+	       take_oldest(r, p))
 		n++;
-	}
 	if (!ur_list_empty(&p->full))
 		serve_waiting(p);
 	while (p->broken && !ur_list_empty(&p->qps))

@@ -44,6 +44,11 @@ struct ur_near_peer {
 	uint32_t seen_data_tail;
 	bool serving;		/* they are trying again */
 	struct ur_list acks;	/* ur_near.acking: who has done requests */
+	uint64_t synced;	/* ur_roce.near_wire when … (near_loose.c) */
+	bool held;		/* the oldest cell is behind packets … */
+	bool dry;		/* … and all that the link held was taken */
+	bool deaf;		/* it took nothing for long, and … */
+	uint32_t deaf_tail;	/* … has taken nothing since */
 	struct ur_reach *reach; /* its memory without its help; NULL: no */
 	void (*bell)(struct ur_near_peer *p); /* wake its lane */
 };
@@ -59,6 +64,13 @@ bool ur_near_wants(const struct ur_roce *r, uint16_t slot);
 void ur_near_for_each(const struct ur_roce *r,
 		      void (*fn)(void *arg, const struct ur_near_peer *p),
 		      void *arg);
+
+/*
+ * A cell waits until all is taken that the link holds: its sender has used
+ * that before.  _dry: a look into the link has found nothing.
+ */
+bool ur_near_waits_link(const struct ur_roce *r);
+void ur_near_link_dry(struct ur_roce *r);
 
 /* Is there any channel at all? */
 bool ur_near_any(const struct ur_roce *r);

@@ -31,6 +31,7 @@ enum ur_near_kind {
 	UR_NEAR_READ, /* body.index is given back with the data */
 	UR_NEAR_CMP_SWAP,
 	UR_NEAR_FETCH_ADD,
+	UR_NEAR_DATAGRAM, /* near_ud.c */
 };
 
 enum ur_near_flag {
@@ -40,6 +41,8 @@ enum ur_near_flag {
 	UR_NEAR_SOLICITED = 1 << 3,
 	UR_NEAR_IN_BODY = 1 << 4, /* the payload is in the cell */
 	UR_NEAR_ACK = 1 << 5,	  /* `ack`: what the sender has done */
+	UR_NEAR_BEHIND = 1 << 6,  /* packets of the sender's go before */
+	UR_NEAR_V6 = 1 << 7,	  /* of a datagram: both addresses are */
 };
 
 /* Numbers of QPs have 24 bits; above them in `to` stands the epoch. */
@@ -66,7 +69,15 @@ void ur_near_tell_others(const struct ur_rqp *q);
 /* The channel is not what it should be: its QPs fail. */
 void ur_near_broken(struct ur_rqp *q);
 
-/* near_req.c */
+/*
+ * near_fast.c: the request at the cursor, or the cell, if it is as most are.
+ * False: it is not, and nothing has been done.
+ */
+bool ur_near_send_small(struct ur_rqp *q);
+bool ur_near_take_small(struct ur_rqp *q, const struct ur_cell *c);
+
+/* near_req.c.  _sent: the request at the cursor has left. */
+void ur_near_sent(struct ur_rqp *q);
 void ur_near_pump(struct ur_rqp *q);
 void ur_near_take_ready(struct ur_rqp *q);
 void ur_near_take_refused(struct ur_rqp *q);
@@ -76,12 +87,73 @@ void ur_near_take_answer(struct ur_rqp *q, const struct ur_cell *c);
 /* What is not complete goes by the wire. */
 void ur_near_leave(struct ur_rqp *q);
 
-/* near_resp.c */
+/*
+ * near_direct.c: done by ourselves in the peer's memory, if that is possible;
+ * nothing of before is under way.  False: it was not, the channel is the way.
+ */
+bool ur_near_do_directly(struct ur_rqp *q, const struct ur_swqe *w);
+/* Bytes at a time that are done so; then q is to _rest until the next poll. */
+#define UR_NEAR_DIRECT_BYTES (1u << 20)
+void ur_near_rest(struct ur_rqp *q);
+/* Should it wait until the channel is done with those before it, since then
+ * we could do it? */
+bool ur_near_waits_direct(struct ur_rqp *q, const struct ur_swqe *w);
+
+static inline bool ur_near_is_read(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_RDMA_READ;
+}
+
+static inline bool ur_near_is_atomic(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_FETCH_ADD;
+}
+
+static inline bool ur_near_is_answered(const struct ur_swqe *w)
+{
+	return ur_near_is_read(w) || ur_near_is_atomic(w);
+}
+
+static inline bool ur_near_is_write(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_RDMA_WRITE ||
+	       w->opcode == UR_WR_RDMA_WRITE_IMM;
+}
+
+/* near_resp.c.  _count_done: one more request of the peer's. */
+void ur_near_count_done(struct ur_rqp *q);
 void ur_near_take_ask(struct ur_rqp *q, const struct ur_cell *c);
 void ur_near_take_request(struct ur_rqp *q, const struct ur_cell *c);
 /* Answers to READs and atomics; false: there was no room for all. */
 bool ur_near_answer(struct ur_rqp *q);
 /* No more requests until the peer asks again. */
 void ur_near_stop_serving(struct ur_rqp *q);
+
+/* The data of a SEND or WRITE at the cursor.  -EAGAIN: no room for all of
+ * it, go on later; -EFAULT: the request's own memory is not accessible. */
+int ur_near_send_message(struct ur_rqp *q, const struct ur_swqe *w);
+/* [off, off + len) of its data; the errors of ur_sge_gather(), -EFAULT. */
+int ur_near_copy_out(const struct ur_rqp *q, const struct ur_swqe *w,
+		     uint32_t off, uint32_t len, uint8_t *to);
+
+/*
+ * near_loose.c: requesters of UC and UD.  _pump sends what may be sent;
+ * _part: the peer is gone.
+ */
+void ur_near_loose_pump(struct ur_rqp *q);
+void ur_near_loose_part(struct ur_rqp *q);
+
+/* near_uc.c.  _join: a channel to the peer has opened. */
+void ur_near_uc_join(struct ur_rqp *q);
+void ur_near_uc_take(struct ur_rqp *q, const struct ur_cell *c);
+
+/*
+ * near_ud.c.  _peer: the channel by which the request may go; NULL: the wire.
+ * _send: as ur_near_send_message().  _wants: datagrams go there often.
+ */
+struct ur_near_peer *ur_near_ud_peer(struct ur_rqp *q, const struct ur_swqe *w);
+int ur_near_ud_send(struct ur_rqp *q, const struct ur_swqe *w);
+void ur_near_ud_take(struct ur_roce *r, const struct ur_cell *c);
+bool ur_near_ud_wants(const struct ur_roce *r, uint16_t slot);
 
 #endif

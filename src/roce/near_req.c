@@ -9,34 +9,7 @@
 #include <errno.h>
 
 #include "base/guard.h"
-#include "reach/reach.h"
 #include "roce/near_internal.h"
-
-#define KERNEL_MIN   16384u /* bytes that are always worth a call */
-#define KERNEL_RUN   4u
-#define DIRECT_BYTES (1u << 20) /* at a time … */
-#define DIRECT_COST  1024u	/* … in which a request counts as much */
-
-static bool is_read(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_RDMA_READ;
-}
-
-static bool is_atomic(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_FETCH_ADD;
-}
-
-static bool is_answered(const struct ur_swqe *w)
-{
-	return is_read(w) || is_atomic(w);
-}
-
-static bool is_write(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_RDMA_WRITE ||
-	       w->opcode == UR_WR_RDMA_WRITE_IMM;
-}
 
 static uint32_t sq_tail(const struct ur_rqp *q)
 {
@@ -89,6 +62,8 @@ void ur_near_req_stop(struct ur_rqp *q)
 	n->completed = 0;
 	n->answers = 0;
 	n->stuck = 0;
+	n->since_ns = 0;
+	n->drains = false;
 }
 
 /* The wire begins where the channel has ended. */
@@ -167,9 +142,12 @@ void ur_near_take_fault(struct ur_rqp *q, uint32_t status)
 /* The timer runs while requests are under way, and is not touched for each. */
 static void watch(struct ur_rqp *q)
 {
-	uint64_t t = ur_rc_ack_timeout_ns(q);
+	uint64_t t;
 
-	if (t != UR_NEVER && q->timer.at_ns == UR_NEVER)
+	if (q->timer.at_ns != UR_NEVER)
+		return;
+	t = ur_rc_ack_timeout_ns(q);
+	if (t != UR_NEVER)
 		ur_timer_arm(&q->r->timers, &q->timer, q->r->now_ns + t);
 }
 
@@ -201,8 +179,8 @@ enum sent {
 };
 
 /* [off, off + len) of the request's data. */
-static int copy_out(const struct ur_rqp *q, const struct ur_swqe *w,
-		    uint32_t off, uint32_t len, uint8_t *to)
+int ur_near_copy_out(const struct ur_rqp *q, const struct ur_swqe *w,
+		     uint32_t off, uint32_t len, uint8_t *to)
 {
 	struct iovec iov[UR_MAX_SGE];
 	int n;
@@ -261,7 +239,7 @@ static uint8_t *payload_place(struct ur_rqp *q, struct ur_cell *c, bool write,
 static enum sent send_chunk(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	struct ur_near *n = &q->near;
-	bool write = is_write(w);
+	bool write = ur_near_is_write(w);
 	uint32_t left = w->length - n->off;
 	uint32_t len = left < UR_NEAR_CHUNK ? left : UR_NEAR_CHUNK;
 	struct ur_cell *c =
@@ -280,7 +258,7 @@ static enum sent send_chunk(struct ur_rqp *q, const struct ur_swqe *w)
 		to = payload_place(q, c, write, in_body, len, &at);
 		if (!to)
 			return NO_ROOM;
-		if (copy_out(q, w, n->off, len, to))
+		if (ur_near_copy_out(q, w, n->off, len, to))
 			return NO_MEMORY;
 	}
 	if (write) {
@@ -311,9 +289,16 @@ static enum sent send_message(struct ur_rqp *q, const struct ur_swqe *w)
 	return s;
 }
 
+int ur_near_send_message(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	enum sent s = send_message(q, w);
+
+	return s == SENT ? 0 : s == NO_ROOM ? -EAGAIN : -EFAULT;
+}
+
 static enum sent send_question(struct ur_rqp *q, struct ur_swqe *w)
 {
-	enum ur_near_kind kind = is_read(w) ? UR_NEAR_READ
+	enum ur_near_kind kind = ur_near_is_read(w) ? UR_NEAR_READ
 				 : w->opcode == UR_WR_CMP_SWP
 					 ? UR_NEAR_CMP_SWAP
 					 : UR_NEAR_FETCH_ADD;
@@ -324,7 +309,7 @@ static enum sent send_question(struct ur_rqp *q, struct ur_swqe *w)
 	c->flags = UR_NEAR_FIRST | UR_NEAR_LAST;
 	c->body.index = q->req.cur;
 	c->body.total = w->length;
-	if (is_read(w)) {
+	if (ur_near_is_read(w)) {
 		c->body.va = w->wr.rdma.remote_addr;
 		c->body.rkey = w->wr.rdma.rkey;
 	} else {
@@ -340,99 +325,6 @@ static enum sent send_question(struct ur_rqp *q, struct ur_swqe *w)
 	return SENT;
 }
 
-static int direct_message(struct ur_rqp *q, const struct ur_swqe *w)
-{
-	struct iovec iov[UR_MAX_SGE];
-	int n;
-
-	if (w->flags & UR_SEND_INLINE) {
-		iov[0].iov_base = (void *)(uintptr_t)w->data.inline_data;
-		iov[0].iov_len = w->length;
-		n = 1;
-	} else if (is_read(w)) {
-		n = ur_sge_locate(q->qp->mrs, q->qp->pd, w->data.sge,
-				  w->num_sge, 0, w->length, iov, UR_MAX_SGE);
-	} else {
-		n = ur_sge_gather(q->qp->mrs, q->qp->pd, w->data.sge,
-				  w->num_sge, 0, w->length, iov, UR_MAX_SGE);
-	}
-	if (n < 0)
-		return n;
-	return (is_read(w) ? ur_reach_read : ur_reach_write)(
-		q->near.peer->reach, q->qp->attr.dest_qpn, q->qp->qpn,
-		w->wr.rdma.rkey, w->wr.rdma.remote_addr, iov, n, w->length);
-}
-
-/* It cannot be taken back once it is done, so the place for the old value is
- * looked at first. */
-static int direct_atomic(struct ur_rqp *q, const struct ur_swqe *w)
-{
-	struct iovec iov[UR_MAX_SGE];
-	uint64_t old;
-	int n = ur_sge_locate(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge, 0,
-			      8, iov, UR_MAX_SGE);
-
-	if (n < 0)
-		return n;
-	n = ur_reach_atomic(q->near.peer->reach, q->qp->attr.dest_qpn,
-			    q->qp->qpn, w->wr.atomic.rkey,
-			    w->wr.atomic.remote_addr,
-			    w->opcode == UR_WR_CMP_SWP,
-			    w->wr.atomic.compare_add, w->wr.atomic.swap, &old);
-	if (n)
-		return n;
-	if (ur_sge_scatter(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge, 0,
-			   &old, sizeof(old)))
-		ur_req_fail(q, UR_WC_LOC_PROT_ERR);
-	return 0;
-}
-
-/*
- * The kernel's calls serve a request at once, without the peer, but take a
- * microsecond.  Who posts many small ones and takes no completion in between
- * is better served by the channel.
- */
-static bool by_kernel(struct ur_rqp *q, const struct ur_swqe *w)
-{
-	struct ur_near *n = &q->near;
-	uint32_t head = atomic_load_explicit(&q->qp->send_cq->head,
-					     memory_order_relaxed);
-
-	if (head != n->cq_head)
-		n->run = 0;
-	n->cq_head = head;
-	return w->length >= KERNEL_MIN || ++n->run <= KERNEL_RUN;
-}
-
-/*
- * Done by ourselves in the peer's memory, if that is possible and nothing of
- * before is under way.  False: it was not, the channel is the way.
- */
-static bool do_directly(struct ur_rqp *q, const struct ur_swqe *w)
-{
-	int err;
-
-	if (w->length == 0 || w->opcode == UR_WR_RDMA_WRITE_IMM)
-		return false;
-	ur_reach_by_kernel(q->near.peer->reach, by_kernel(q, w));
-	if (is_atomic(w))
-		err = direct_atomic(q, w);
-	else if (is_read(w) || is_write(w))
-		err = direct_message(q, w);
-	else
-		return false;
-	if (err)
-		return false;
-	q->r->cnt.near_direct++;
-	q->near.direct += w->length + DIRECT_COST;
-	if (!q->qp->is_near)
-		return true; /* it failed */
-	q->req.cur++;
-	q->req.fresh++;
-	ur_req_complete(q, w, UR_WC_SUCCESS);
-	return true;
-}
-
 /* As on the wire: SQD finishes what was begun, a fence waits for answers. */
 static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
 {
@@ -443,15 +335,30 @@ static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
 		return state == UR_QPS_RTS || state == UR_QPS_SQD;
 	if (state != UR_QPS_RTS || ((w->flags & UR_SEND_FENCE) && n->answers))
 		return false;
-	return !is_answered(w) || n->answers < q->qp->attr.max_rd_atomic;
+	return !ur_near_is_answered(w) ||
+	       n->answers < q->qp->attr.max_rd_atomic;
+}
+
+/* The request at the cursor has left. */
+void ur_near_sent(struct ur_rqp *q)
+{
+	struct ur_near *n = &q->near;
+
+	q->req.cur++;
+	q->req.fresh++;
+	n->sent++;
+	if (n->just_received) {
+		n->just_received = false;
+		n->ride_score = UR_NEAR_RIDE_SCORE;
+	}
+	q->r->cnt.near_requests++;
 }
 
 /* One request; false: the next one has to wait. */
 static bool send_next(struct ur_rqp *q)
 {
 	struct ur_near *n = &q->near;
-	struct ur_requester *s = &q->req;
-	struct ur_swqe *w = ur_sq_slot(&q->qp->sq, s->cur);
+	struct ur_swqe *w = ur_sq_slot(&q->qp->sq, q->req.cur);
 	enum sent e;
 
 	if (!may_start(q, w))
@@ -463,8 +370,12 @@ static bool send_next(struct ur_rqp *q)
 		ur_rqp_want_send(q);
 		return false;
 	}
-	if (n->peer->reach && !ur_near_busy(q) && do_directly(q, w))
-		return true;
+	if (n->peer->reach && !n->off) {
+		if (!ur_near_busy(q) && ur_near_do_directly(q, w))
+			return true;
+		if (ur_near_busy(q) && ur_near_waits_direct(q, w))
+			return false;
+	}
 	/* Nobody overtakes those who wait for room. */
 	if (!ur_list_empty(&n->peer->full) && !n->peer->serving) {
 		ur_near_wait_room(q);
@@ -472,20 +383,13 @@ static bool send_next(struct ur_rqp *q)
 	}
 	if (!ur_list_empty(&n->peer->acks))
 		ur_near_tell_others(q);
-	e = is_answered(w) ? send_question(q, w) : send_message(q, w);
+	e = ur_near_is_answered(w) ? send_question(q, w) : send_message(q, w);
 	/* Completions stay in order: it fails when it is the oldest. */
 	if (e == NO_MEMORY && !outstanding(q))
 		ur_req_fail(q, UR_WC_LOC_PROT_ERR);
 	if (e != SENT)
 		return false;
-	s->cur++;
-	s->fresh++;
-	n->sent++;
-	if (n->just_received) {
-		n->just_received = false;
-		n->ride_score = UR_NEAR_RIDE_SCORE;
-	}
-	q->r->cnt.near_requests++;
+	ur_near_sent(q);
 	return true;
 }
 
@@ -493,7 +397,7 @@ static bool send_next(struct ur_rqp *q)
  * What we do ourselves takes our time, and others wait for the lane: after so
  * many bytes it is their turn.
  */
-static void rest(struct ur_rqp *q)
+void ur_near_rest(struct ur_rqp *q)
 {
 	if (ur_list_empty(&q->near.more))
 		ur_list_add_tail(&q->r->near_more, &q->near.more);
@@ -504,12 +408,16 @@ void ur_near_pump(struct ur_rqp *q)
 {
 	struct ur_near *n = &q->near;
 
+	if (__builtin_expect(q->qp->type != UR_QPT_RC, 0)) {
+		ur_near_loose_pump(q);
+		return;
+	}
 	n->direct = 0;
 	while (q->qp->is_near && n->peer && q->req.cur != sq_tail(q) &&
-	       send_next(q)) {
-		if (n->direct < DIRECT_BYTES)
+	       (ur_near_send_small(q) || send_next(q))) {
+		if (n->direct < UR_NEAR_DIRECT_BYTES)
 			continue;
-		rest(q);
+		ur_near_rest(q);
 		break;
 	}
 	if (q->qp->is_near && ur_near_busy(q))
@@ -517,6 +425,13 @@ void ur_near_pump(struct ur_rqp *q)
 }
 
 /* --- completing --- */
+
+/* Was it a message for which nobody asked to be told? */
+static bool is_silent(const struct ur_rqp *q, const struct ur_swqe *w)
+{
+	return !(w->flags & UR_SEND_SIGNALED) && !q->qp->sq_sig_all &&
+	       !ur_near_is_answered(w) && w->proto_state != UR_SWQE_OWN;
+}
 
 static void complete(struct ur_rqp *q)
 {
@@ -526,7 +441,14 @@ static void complete(struct ur_rqp *q)
 	while (n->completed != n->acked) {
 		struct ur_swqe *w = ur_sq_slot(&q->qp->sq, sq_head(q));
 
-		if (is_answered(w) && !w->first_psn)
+		if (is_silent(q, w)) {
+			n->completed++;
+			atomic_store_explicit(&q->qp->sq.head, sq_head(q) + 1,
+					      memory_order_release);
+			continue;
+		}
+
+		if (ur_near_is_answered(w) && !w->first_psn)
 			break;
 		n->completed++;
 		ur_req_complete(q, w, UR_WC_SUCCESS);
@@ -558,11 +480,11 @@ static struct ur_swqe *asked(const struct ur_rqp *q, const struct ur_cell *c)
 {
 	uint32_t head = sq_head(q);
 	struct ur_swqe *w = ur_sq_slot(&q->qp->sq, head);
-	uint32_t size = is_atomic(w) ? 8 : w->length;
+	uint32_t size = ur_near_is_atomic(w) ? 8 : w->length;
 
 	if (!outstanding(q) || c->body.index != head || w->first_psn ||
-	    is_read(w) != (c->kind == UR_NEAR_DATA) ||
-	    is_atomic(w) != (c->kind == UR_NEAR_OLD))
+	    ur_near_is_read(w) != (c->kind == UR_NEAR_DATA) ||
+	    ur_near_is_atomic(w) != (c->kind == UR_NEAR_OLD))
 		return NULL;
 	if (c->kind == UR_NEAR_OLD)
 		return w;

@@ -162,7 +162,7 @@ static bool place_write(struct ur_rqp *q, const struct ur_cell *c,
 	return to && ur_guard_copy(to, from, c->len) == 0;
 }
 
-static void count_done(struct ur_rqp *q)
+void ur_near_count_done(struct ur_rqp *q)
 {
 	struct ur_near *n = &q->near;
 
@@ -190,7 +190,7 @@ static void end_message(struct ur_rqp *q, const struct ur_cell *c)
 	q->r->cnt.rx_write_requests += !send;
 	if (send || imm)
 		ur_recv_push(q, &e, c->flags & UR_NEAR_SOLICITED);
-	count_done(q);
+	ur_near_count_done(q);
 }
 
 static bool do_message(struct ur_rqp *q, const struct ur_cell *c)
@@ -224,7 +224,7 @@ static struct ur_near_res *keep(struct ur_rqp *q, const struct ur_cell *c)
 				   .rkey = c->body.rkey,
 				   .len = c->body.total,
 				   .va = c->body.va };
-	count_done(q);
+	ur_near_count_done(q);
 	return x;
 }
 

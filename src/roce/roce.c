@@ -245,6 +245,12 @@ bool ur_roce_output(struct ur_roce *r, struct ur_train *t, uint64_t now_ns)
 	return false;
 }
 
+bool ur_roce_is_quiet(const struct ur_roce *r)
+{
+	return ur_list_empty(&r->paths) && !ur_last_is_due(r) &&
+	       ur_loan_is_idle(r);
+}
+
 uint64_t ur_roce_deadline(const struct ur_roce *r)
 {
 	uint64_t t = ur_timers_deadline(&r->timers);

@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "base/crc.h"
+#include "base/far.h"
 #include "base/guard.h"
 #include "roce/internal.h"
 
@@ -108,7 +109,8 @@ int ur_train_add(struct ur_train *t, struct ur_path *p, struct ur_hdr *h,
 	uint32_t pad = (4u - (payload_len & 3u)) & 3u;
 	uint32_t start = t->linear_len, at = start;
 	uint32_t crc;
-	bool gather = stable && payload_len >= GATHER_MIN;
+	bool gather = stable && payload_len >= GATHER_MIN &&
+		      !ur_far_any(iov, niov);
 	int err;
 
 	h->bth.pad = (uint8_t)pad;

@@ -50,6 +50,8 @@ enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 	struct ur_requester *s = &q->req;
 	struct ur_sq *sq = &q->qp->sq;
 
+	if (s->cur == s->fresh && ur_near_loose_takes(q))
+		return UR_EMIT_IDLE;
 	for (;;) {
 		struct ur_swqe *w;
 		enum ur_emit e;
@@ -76,11 +78,16 @@ enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 		e = emit_one(q, w, t, now_ns);
 		if (e != UR_EMIT_OK)
 			return e;
-		if (s->psn == ur_psn_add(w->last_psn, 1)) {
-			s->cur++;
-			ur_req_complete(q, w, UR_WC_SUCCESS);
-			ur_rc_check_drained(q);
-		}
+		if (s->psn != ur_psn_add(w->last_psn, 1))
+			continue;
+		if (q->qp->attr.av.is_local)
+			ur_near_loose_wired(q);
+		s->cur++;
+		ur_req_complete(q, w, UR_WC_SUCCESS);
+		ur_rc_check_drained(q);
+		/* Not before this train has left. */
+		if (ur_near_loose_may(q))
+			return UR_EMIT_FULL;
 	}
 }
 
@@ -96,7 +103,8 @@ static bool in_order(struct ur_rqp *q, const struct ur_in *in)
 		q->r->cnt.drop_uc_sequence += p->in_message;
 		return true;
 	}
-	if (expected && p->in_message && p->kind == in->hdr.op->kind)
+	if (expected && p->in_message && p->kind == in->hdr.op->kind &&
+	    !p->is_near)
 		return true;
 	p->in_message = false;
 	q->r->cnt.drop_uc_sequence++;
@@ -156,11 +164,12 @@ static bool place_send(struct ur_rqp *q, const struct ur_in *in)
 	return true;
 }
 
-static void begin(struct ur_rqp *q, const struct ur_in *in)
+void ur_uc_begin(struct ur_rqp *q, const struct ur_in *in)
 {
 	struct ur_responder *p = &q->rsp;
 
 	p->in_message = true;
+	p->is_near = false;
 	p->kind = in->hdr.op->kind;
 	p->received = 0;
 	p->va = in->hdr.va;
@@ -188,18 +197,24 @@ static void finish(struct ur_rqp *q, const struct ur_in *in)
 
 void ur_uc_request(struct ur_rqp *q, struct ur_in *in)
 {
-	struct ur_responder *p = &q->rsp;
-	bool write = in->hdr.op->kind == UR_OP_WRITE;
-	bool ok;
-
 	if (!in_order(q, in))
 		return;
 	if (in->hdr.op->position & UR_POS_FIRST)
-		begin(q, in);
-	ok = length_ok(q, in);
-	q->r->cnt.drop_length += !ok;
-	if (ok && write && !(q->qp->attr.access & UR_ACCESS_REMOTE_WRITE))
-		ok = false;
+		ur_uc_begin(q, in);
+	if (!length_ok(q, in)) {
+		q->r->cnt.drop_length++;
+		q->rsp.in_message = false;
+		return;
+	}
+	ur_uc_take(q, in);
+}
+
+void ur_uc_take(struct ur_rqp *q, struct ur_in *in)
+{
+	struct ur_responder *p = &q->rsp;
+	bool write = in->hdr.op->kind == UR_OP_WRITE;
+	bool ok = !write || (q->qp->attr.access & UR_ACCESS_REMOTE_WRITE);
+
 	if (ok)
 		ok = write ? place_write(q, in) : place_send(q, in);
 	if (!ok) {

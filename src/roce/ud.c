@@ -7,8 +7,6 @@
  */
 #include "roce/internal.h"
 
-#define UD_MTU 4096u
-
 static struct ur_swqe *next_request(struct ur_rqp *q)
 {
 	struct ur_sq *sq = &q->qp->sq;
@@ -29,8 +27,8 @@ void ur_ud_route(struct ur_rqp *q)
 		ur_path_put(q->r, old);
 }
 
-static void complete(struct ur_rqp *q, struct ur_swqe *w,
-		     enum ur_wc_status status)
+void ur_ud_complete(struct ur_rqp *q, struct ur_swqe *w,
+		    enum ur_wc_status status)
 {
 	q->req.cur++;
 	q->req.fresh = q->req.cur;
@@ -69,8 +67,8 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 	struct ur_hdr h;
 	uint32_t pkt_len;
 
-	if (w->length > UD_MTU) {
-		complete(q, w, UR_WC_LOC_LEN_ERR);
+	if (w->length > UR_UD_MTU) {
+		ur_ud_complete(q, w, UR_WC_LOC_LEN_ERR);
 		return UR_EMIT_OK;
 	}
 	ud_header(q, w, &h);
@@ -85,14 +83,16 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 	 * memory before the link has sent the train.
 	 */
 	if (ur_req_add_packet(q, t, q->path, w, &h, 0, w->length, false)) {
-		complete(q, w, UR_WC_LOC_PROT_ERR);
+		ur_ud_complete(q, w, UR_WC_LOC_PROT_ERR);
 		return UR_EMIT_OK;
 	}
 	ur_rate_spend(q, pkt_len, now_ns);
 	q->req.psn = ur_psn_add(q->req.psn, 1);
 	q->req.una = q->req.psn;
 	q->req.end = q->req.psn;
-	complete(q, w, UR_WC_SUCCESS);
+	if (w->wr.ud.av.is_local)
+		ur_near_ud_wired(q, w->wr.ud.dqpn);
+	ur_ud_complete(q, w, UR_WC_SUCCESS);
 	return UR_EMIT_OK;
 }
 
@@ -101,6 +101,10 @@ enum ur_emit ur_ud_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 {
 	const struct ur_path *p = q->path;
 
+	if (ur_near_loose_takes(q))
+		return UR_EMIT_IDLE;
+	if (q->path != p)
+		return q->path ? UR_EMIT_FULL : UR_EMIT_IDLE;
 	for (;;) {
 		struct ur_swqe *w = next_request(q);
 		enum ur_emit e;
@@ -113,6 +117,9 @@ enum ur_emit ur_ud_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 		ur_ud_route(q);
 		if (q->path != p)
 			return q->path ? UR_EMIT_FULL : UR_EMIT_IDLE;
+		/* Not before this train has left. */
+		if (ur_near_loose_may(q))
+			return UR_EMIT_FULL;
 	}
 }
 

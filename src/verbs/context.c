@@ -76,7 +76,7 @@ static int context_init(struct urv_context *c, struct urv_device *d,
 
 	if (rc)
 		return rc;
-	rc = ur_dev_present(ur_adapter_dev(c->adapter)) ? 0 : -ENODEV;
+	rc = ur_adapter_open(c->adapter);
 	if (!rc)
 		rc = ur_evq_init(&c->async);
 	if (rc)
@@ -128,7 +128,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	struct urv_file *file;
 	int fd, rc;
 
-	rc = urv_file_create(d->spec->index, &file, &fd);
+	rc = urv_file_create(d->spec->index, d->spec->name, &file, &fd);
 	if (rc)
 		return urv_null(rc);
 	context = open_file(d, file, fd);

@@ -8,8 +8,6 @@
 #include "verbs/domain.h"
 #include "verbs/ops.h"
 
-#define POLL_BATCH 16u
-
 static void channel_use(struct ibv_comp_channel *channel, int by)
 {
 	if (!channel)
@@ -171,25 +169,19 @@ bool urv_cq_has_work(struct urv_cq *cq)
 int urv_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
 	struct urv_cq *cq = urv_cq(ibcq);
-	struct ur_cqe cqe[POLL_BATCH];
-	uint32_t want, got;
-	int done = 0;
+	uint32_t held, want = n > 0 ? (uint32_t)n : 0;
 
 	if (cq->generation != urv_generation)
 		return -ENODEV;
 	if (!urv_cq_has_work(cq))
 		return 0;
-	while (done < n) {
-		want = (uint32_t)(n - done);
-		if (want > POLL_BATCH)
-			want = POLL_BATCH;
-		got = ur_cq_poll(&cq->core, cqe, want);
-		for (uint32_t i = 0; i < got; i++)
-			urv_wc_from_cqe(&wc[done++], &cqe[i]);
-		if (got < want)
-			break;
-	}
-	return done;
+	held = ur_cq_open(&cq->core);
+	if (want > held)
+		want = held;
+	for (uint32_t i = 0; i < want; i++)
+		urv_wc_from_cqe(&wc[i], ur_cq_entry(&cq->core, i));
+	ur_cq_close(&cq->core, want);
+	return (int)want;
 }
 
 int urv_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)

@@ -11,6 +11,10 @@
 #include "verbs/cq.h"
 #include "verbs/ops.h"
 
+#define WC_TIMES                                                               \
+	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                                 \
+	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+
 #define WC_FLAGS                                                               \
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |         \
 	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK |                       \
@@ -216,6 +220,7 @@ struct ibv_cq_ex *urv_create_cq_ex(struct ibv_context *context,
 	cq->core.ignore_overrun =
 		(init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
 		(init->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN);
+	cq->core.stamped = init->wc_flags & WC_TIMES;
 	set_readers(&cq->ex, init->wc_flags);
 	return &cq->ex;
 }

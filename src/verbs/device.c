@@ -125,7 +125,7 @@ static int list_device(const struct ur_dev_spec *spec, struct ibv_device **list,
 	d = urv_device_get(spec->index);
 	if (!d)
 		return -errno;
-	if (ur_dev_present(ur_adapter_dev(d->adapter)))
+	if (ur_adapter_present(d->adapter))
 		list[(*n)++] = &d->ibv;
 	else
 		urv_device_put(d);

@@ -11,12 +11,28 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/guard.h"
+#include "reach/lent.h"
 #include "verbs/convert.h"
 #include "verbs/dm.h"
+#include "verbs/import.h"
 #include "verbs/ops.h"
 
 #define MAX_LOG_ALIGN 12u /* mappings begin on a page */
 #define ACCESS_ALIGN  4u  /* as mlx5: copies are of whole words */
+
+/* What importers are told of a descriptor, and its end. */
+static pthread_mutex_t lend_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void forked_child(void)
+{
+	pthread_mutex_init(&lend_lock, NULL);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked_child);
+}
 
 static int check_copy(const struct urv_dm *dm, uint64_t offset, size_t length)
 {
@@ -35,8 +51,7 @@ static int copy_to(struct ibv_dm *ibdm, uint64_t offset, const void *from,
 
 	if (rc)
 		return urv_errno(rc);
-	memcpy(dm->map + offset, from, length);
-	return 0;
+	return urv_errno(ur_guard_copy(dm->map + offset, from, length));
 }
 
 static int copy_from(void *to, struct ibv_dm *ibdm, uint64_t offset,
@@ -47,8 +62,7 @@ static int copy_from(void *to, struct ibv_dm *ibdm, uint64_t offset,
 
 	if (rc)
 		return urv_errno(rc);
-	memcpy(to, dm->map + offset, length);
-	return 0;
+	return urv_errno(ur_guard_copy(to, dm->map + offset, length));
 }
 
 static void publish(struct urv_dm *dm, struct ibv_context *context)
@@ -132,6 +146,18 @@ free_dm:
 	return urv_null(rc);
 }
 
+/* That of an owner goes when it is freed, the copy of an importer here. */
+void urv_dm_put(struct urv_dm *root)
+{
+	bool borrowed = urv_file_borrow(root->shared.file) != NULL;
+
+	if (!urv_share_put(&root->shared))
+		return;
+	if (borrowed)
+		memory_drop(root);
+	free(root);
+}
+
 static void drop_handle(struct urv_dm *dm)
 {
 	struct urv_context *c = urv_context(dm->ibv.context);
@@ -139,8 +165,7 @@ static void drop_handle(struct urv_dm *dm)
 
 	if (dm != root)
 		free(dm);
-	if (urv_share_put(&root->shared))
-		free(root);
+	urv_dm_put(root);
 	urv_context_put(c);
 }
 
@@ -148,19 +173,81 @@ static void drop_handle(struct urv_dm *dm)
  * The mapping goes at once, whatever handles there are: who still copies by
  * another one finds nothing of that length.
  */
-int urv_free_dm(struct ibv_dm *ibdm)
+int urv_dm_end(struct urv_dm *root, bool wait)
 {
-	struct urv_context *c = urv_context(ibdm->context);
-	struct urv_dm *root = urv_dm(ibdm);
+	struct urv_context *c = urv_context(root->ibv.context);
 
 	if (atomic_load(&root->mrs) != 0)
-		return urv_errno(-EBUSY);
-	if (urv_share_end(&root->shared)) {
-		root->length = 0;
-		memory_drop(root);
-		atomic_fetch_sub(&c->device->dm_bytes, root->bytes);
-	}
+		return -EBUSY;
+	if (!urv_share_end(&root->shared))
+		return 0;
+	urv_lend_end(&root->shared, wait);
+	root->length = 0;
+	pthread_mutex_lock(&lend_lock);
+	memory_drop(root);
+	root->fd = -1;
+	pthread_mutex_unlock(&lend_lock);
+	atomic_fetch_sub(&c->device->dm_bytes, root->bytes);
+	return 0;
+}
+
+int urv_free_dm(struct ibv_dm *ibdm)
+{
+	struct urv_dm *root = urv_dm(ibdm);
+	int rc;
+
+	if (!urv_file_borrow(root->shared.file))
+		rc = urv_dm_end(root, true);
+	else if (atomic_load(&root->mrs) != 0)
+		rc = -EBUSY;
+	else
+		rc = urv_borrow_end(&root->shared);
+	if (rc)
+		return urv_errno(rc);
 	drop_handle(urv_dm_handle(ibdm));
+	return 0;
+}
+
+int urv_dm_lend(struct urv_dm *root, struct ur_import_object *o, int *fd)
+{
+	int rc = -ENOENT;
+
+	atomic_store(&root->shared.lent, true);
+	pthread_mutex_lock(&lend_lock);
+	if (root->fd >= 0) {
+		*fd = fcntl(root->fd, F_DUPFD_CLOEXEC, 0);
+		rc = *fd < 0 ? -errno : 0;
+	}
+	pthread_mutex_unlock(&lend_lock);
+	o->length = root->length;
+	o->flags = UR_IMPORT_FILE;
+	return rc;
+}
+
+int urv_dm_borrow(struct urv_file *f, const struct ur_import_object *o, int fd,
+		  struct urv_shared **out)
+{
+	struct urv_dm *dm = calloc(1, sizeof(*dm));
+	struct iovec map;
+
+	if (!dm)
+		return -ENOMEM;
+	dm->root = dm;
+	dm->length = o->length;
+	dm->map = fd < 0 ? NULL : ur_map_lent(fd, 0, o->length, true, &map);
+	if (!dm->map) {
+		free(dm);
+		return -EOPNOTSUPP;
+	}
+	dm->bytes = map.iov_len;
+	dm->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (dm->fd < 0) {
+		munmap(dm->map, dm->bytes);
+		free(dm);
+		return -EMFILE;
+	}
+	urv_share(f, &dm->shared, URV_SHARED_DM, o->handle);
+	*out = &dm->shared;
 	return 0;
 }
 
@@ -173,15 +260,15 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 
 	if (!dm)
 		return urv_null(-ENOMEM);
-	shared = urv_share_import(c->file, URV_SHARED_DM, handle);
-	if (!shared) {
+	rc = urv_share_get(c->file, URV_SHARED_DM, handle, &shared);
+	if (rc) {
 		free(dm);
-		return urv_null(-ENOENT);
+		return urv_null(rc);
 	}
 	dm->root = ur_container_of(shared, struct urv_dm, shared);
 	rc = urv_context_get(c, &dm->ibv.handle);
 	if (rc) {
-		urv_share_put(shared);
+		urv_dm_put(dm->root);
 		free(dm);
 		return urv_null(rc);
 	}

@@ -11,4 +11,17 @@
  */
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *ibdm);
 
+/* A handle or a region less: with the last the memory goes. */
+void urv_dm_put(struct urv_dm *root);
+
+/* Free it, whatever handles there are: 0, or -EBUSY; tells importers. */
+int urv_dm_end(struct urv_dm *root, bool wait);
+
+/* For an importer: what it is, and a descriptor of it; -ENOENT, -errno. */
+int urv_dm_lend(struct urv_dm *root, struct ur_import_object *o, int *fd);
+
+/* Of another process, which has described it: -EOPNOTSUPP, -ENOMEM. */
+int urv_dm_borrow(struct urv_file *f, const struct ur_import_object *o, int fd,
+		  struct urv_shared **out);
+
 #endif

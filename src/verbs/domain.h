@@ -22,6 +22,11 @@ const struct ibv_pd *urv_domain_of(const struct ibv_pd *pd);
 /* The lane of its queue pairs, made by the first; NULL: any. */
 struct ur_lane *urv_domain_lane(const struct ibv_pd *pd);
 
+/* pd.c.  A reference less to a protection domain. */
+void urv_pd_put(struct urv_pd *root);
+/* Destroy it, whatever handles there are: 0, or -EBUSY; tells importers. */
+int urv_pd_end(struct urv_pd *root, bool wait);
+
 /* The handle is of a parent domain: 0, or -EBUSY. */
 int urv_parent_free(struct urv_pd *pd);
 

@@ -6,6 +6,7 @@
 
 #include "base/guard.h"
 #include "verbs/convert.h"
+#include "verbs/import.h"
 
 /* verbs.h wraps them to choose among the registration calls. */
 #undef ibv_reg_mr
@@ -59,6 +60,8 @@ struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s)
 	if (rc)
 		goto put_context;
 	mr->root = mr;
+	mr->table = c->mrs;
+	atomic_store(&mr->pd_handle, urv_pd(pd)->core.handle);
 	mr->core->object = &mr->ibv;
 	publish(mr, pd);
 	urv_share(c->file, &mr->shared, URV_SHARED_MR, mr->ibv.handle);
@@ -130,6 +133,8 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr,
 		return rereg_failed(-ENODEV);
 	if (rc)
 		return rereg_failed(rc);
+	if (urv_file_borrow(mr->shared.file))
+		return rereg_failed(-EOPNOTSUPP);
 	if (!(flags & IBV_REREG_MR_CHANGE_PD))
 		pd = ibmr->pd;
 	rc = ur_mr_rereg(c->mrs, &mr->core, (uint32_t)flags, &urv_pd(pd)->core,
@@ -137,8 +142,22 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr,
 			 (uint32_t)access & ~(uint32_t)UR_ACCESS_OPTIONAL);
 	if (rc)
 		return rereg_failed(rc);
+	atomic_store(&mr->pd_handle, urv_pd(pd)->core.handle);
 	publish(urv_mr_handle(ibmr), pd);
+	mr->ibv.length = mr->core->length; /* for handles to come */
+	urv_lend_changed(mr);
 	return 0;
+}
+
+void urv_mr_put(struct urv_mr *root)
+{
+	bool borrowed = urv_file_borrow(root->shared.file) != NULL;
+
+	if (!urv_share_put(&root->shared))
+		return;
+	if (borrowed)
+		urv_borrow_release_mr(root);
+	free(root);
 }
 
 static void drop_handle(struct urv_mr *mr)
@@ -148,28 +167,44 @@ static void drop_handle(struct urv_mr *mr)
 
 	if (mr != root)
 		free(mr);
-	if (urv_share_put(&root->shared))
-		free(root);
+	urv_mr_put(root);
 	urv_context_put(c);
+}
+
+/* Who comes second leaves it to the first. */
+int urv_mr_end(struct urv_mr *root, bool wait)
+{
+	struct urv_context *c = urv_context(root->ibv.context);
+	int rc;
+
+	if (atomic_exchange(&root->ending, true))
+		return 0;
+	rc = ur_mr_destroy(root->table, root->core);
+	if (rc) {
+		atomic_store(&root->ending, false);
+		return rc;
+	}
+	urv_share_end(&root->shared);
+	urv_lend_end(&root->shared, wait);
+	urv_limit_give(&c->device->mrs);
+	urv_mr_release(root);
+	return 0;
 }
 
 int ibv_dereg_mr(struct ibv_mr *ibmr)
 {
 	struct urv_context *c = urv_context(ibmr->context);
 	struct urv_mr *root = urv_mr(ibmr);
-
 	int rc;
 
 	if (c->generation != urv_generation)
 		return urv_errno(-ENODEV);
-	if (!atomic_load(&root->shared.gone)) {
-		rc = ur_mr_destroy(c->mrs, root->core);
-		if (rc)
-			return urv_errno(rc);
-		urv_share_end(&root->shared);
-		urv_limit_give(&c->device->mrs);
-		urv_mr_release(root);
-	}
+	if (urv_file_borrow(root->shared.file))
+		rc = urv_borrow_end(&root->shared);
+	else
+		rc = urv_mr_end(root, true);
+	if (rc)
+		return urv_errno(rc);
 	drop_handle(urv_mr_handle(ibmr));
 	return 0;
 }
@@ -184,20 +219,23 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 
 	if (!mr)
 		return urv_null(-ENOMEM);
-	shared = urv_share_import(c->file, URV_SHARED_MR, handle);
-	if (!shared) {
+	rc = urv_share_get(c->file, URV_SHARED_MR, handle, &shared);
+	if (rc) {
 		free(mr);
-		return urv_null(-ENOENT);
+		return urv_null(rc);
 	}
 	mr->root = ur_container_of(shared, struct urv_mr, shared);
 	rc = urv_context_get(c, &mr->ibv.handle);
 	if (rc) {
-		urv_share_put(shared);
+		urv_mr_put(mr->root);
 		free(mr);
 		return urv_null(rc);
 	}
-	publish(mr, pd);
-	mr->ibv.addr = NULL;
+	mr->ibv.context = pd->context;
+	mr->ibv.pd = pd;
+	mr->ibv.length = mr->root->ibv.length;
+	mr->ibv.lkey = mr->root->ibv.lkey;
+	mr->ibv.rkey = mr->root->ibv.rkey;
 	mr->ibv.handle = handle;
 	return &mr->ibv;
 }

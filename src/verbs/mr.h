@@ -16,6 +16,12 @@ struct urv_mr_spec {
 /* NULL and errno; what else goes with the region is the caller's to set. */
 struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s);
 
+/* A handle less: what only they keep goes with the last. */
+void urv_mr_put(struct urv_mr *root);
+
+/* Deregister, whatever handles there are: 0, or -EBUSY; tells importers. */
+int urv_mr_end(struct urv_mr *root, bool wait);
+
 /* Nobody reaches the region any more: let go of what went with it. */
 void urv_mr_release(struct urv_mr *root);
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "verbs/convert.h"
+#include "verbs/dm.h"
 #include "verbs/mr.h"
 #include "verbs/ops.h"
 
@@ -27,8 +28,10 @@ void urv_mr_release(struct urv_mr *root)
 {
 	if (root->map.iov_base)
 		munmap(root->map.iov_base, root->map.iov_len);
-	if (root->dm)
+	if (root->dm) {
 		atomic_fetch_sub(&root->dm->mrs, 1);
+		urv_dm_put(root->dm);
+	}
 	if (root->dmah)
 		atomic_fetch_sub(&root->dmah->mrs, 1);
 }
@@ -62,6 +65,7 @@ struct ibv_mr *urv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm,
 	if (!mr)
 		return NULL;
 	atomic_fetch_add(&dm->mrs, 1);
+	atomic_fetch_add(&dm->shared.refs, 1);
 	mr->dm = dm;
 	mr->ibv.addr = NULL;
 	return &mr->ibv;

@@ -19,6 +19,7 @@
 #include "core/qp.h"
 #include "core/srq.h"
 #include "engine/engine.h"
+#include "reach/lent.h"
 #include "verbs/share.h"
 
 /* Sizes of the newest release; the installed header may be older. */
@@ -86,17 +87,22 @@ struct urv_pd {
 	/* Of a root */
 	struct ur_pd core;
 	struct urv_shared shared;
+	struct ur_list kept; /* of another process (import.h) */
 };
 
 struct urv_mr {
 	struct ibv_mr ibv;
 	struct urv_mr *root;
 	/* Of a root */
-	struct ur_mr *core;
+	struct ur_mr *core; /* NULL: its owner's has ended */
+	struct ur_mr_table *table;
 	struct urv_shared shared;
-	struct iovec map;      /* memory that goes with the region */
-	struct urv_dm *dm;     /* whose memory it is; NULL: nobody's */
-	struct urv_dmah *dmah; /* NULL: none */
+	_Atomic bool ending;	    /* somebody is at it */
+	_Atomic uint32_t pd_handle; /* for importers */
+	struct ur_lent *lent;	    /* memory of another process; NULL: none */
+	struct iovec map;	    /* memory that goes with the region */
+	struct urv_dm *dm;	    /* whose memory it is; NULL: nobody's */
+	struct urv_dmah *dmah;	    /* NULL: none */
 };
 
 struct urv_dm {

@@ -4,6 +4,7 @@
 
 #include "verbs/convert.h"
 #include "verbs/domain.h"
+#include "verbs/import.h"
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
@@ -32,6 +33,12 @@ free_pd:
 	return urv_null(rc);
 }
 
+void urv_pd_put(struct urv_pd *root)
+{
+	if (urv_share_put(&root->shared))
+		free(root);
+}
+
 static void drop_handle(struct urv_pd *pd)
 {
 	struct urv_context *c = urv_context(pd->ibv.context);
@@ -39,23 +46,45 @@ static void drop_handle(struct urv_pd *pd)
 
 	if (pd != root)
 		free(pd);
-	if (urv_share_put(&root->shared))
-		free(root);
+	urv_pd_put(root);
 	urv_context_put(c);
+}
+
+int urv_pd_end(struct urv_pd *root, bool wait)
+{
+	struct urv_context *c = urv_context(root->ibv.context);
+
+	if (atomic_load(&root->core.users) != 0)
+		return -EBUSY;
+	if (urv_share_end(&root->shared)) {
+		urv_limit_give(&c->device->pds);
+		urv_lend_end(&root->shared, wait);
+	}
+	return 0;
+}
+
+/* What the owner has registered keeps it there, what we have made here. */
+static int end_borrowed(struct urv_pd *root)
+{
+	if (atomic_load(&root->core.users) != 0)
+		return -EBUSY;
+	return urv_borrow_end(&root->shared);
 }
 
 int ibv_dealloc_pd(struct ibv_pd *ibpd)
 {
-	struct urv_context *c = urv_context(ibpd->context);
 	struct urv_pd *pd = urv_pd_handle(ibpd);
 	struct urv_pd *root = pd->root;
+	int rc;
 
 	if (pd->is_parent)
 		return urv_errno(urv_parent_free(pd));
-	if (atomic_load(&root->core.users) != 0)
-		return urv_errno(-EBUSY);
-	if (urv_share_end(&root->shared))
-		urv_limit_give(&c->device->pds);
+	if (urv_file_borrow(root->shared.file))
+		rc = end_borrowed(root);
+	else
+		rc = urv_pd_end(root, true);
+	if (rc)
+		return urv_errno(rc);
 	drop_handle(pd);
 	return 0;
 }
@@ -69,15 +98,15 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 
 	if (!pd)
 		return urv_null(-ENOMEM);
-	shared = urv_share_import(c->file, URV_SHARED_PD, handle);
-	if (!shared) {
+	rc = urv_share_get(c->file, URV_SHARED_PD, handle, &shared);
+	if (rc) {
 		free(pd);
-		return urv_null(-ENOENT);
+		return urv_null(rc);
 	}
 	pd->root = ur_container_of(shared, struct urv_pd, shared);
 	rc = urv_context_get(c, &pd->ibv.handle);
 	if (rc) {
-		urv_share_put(shared);
+		urv_pd_put(pd->root);
 		free(pd);
 		return urv_null(rc);
 	}

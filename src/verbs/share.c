@@ -9,16 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/rng.h"
+#include "verbs/import.h"
 #include "verbs/objects.h"
 
-/* What another process reads to know what it was given. */
-#define FILE_MAGIC 0x63696e7275u /* "urnic" */
-
-struct file_mark {
-	uint64_t magic;
-	uint32_t device;
-	int32_t pid;
-};
+/* Numbers of what an importer makes in a context; those of the owner are its
+ * own and begin at 0. */
+#define BORROWED_HANDLES 0x80000000u
 
 struct urv_file {
 	pthread_mutex_t lock;
@@ -28,17 +25,21 @@ struct urv_file {
 	_Atomic uint32_t handles;
 	uint32_t generation;
 	uint32_t device;
+	uint8_t token[UR_IMPORT_TOKEN];
+	struct urv_borrow *borrow; /* NULL: it is ours */
 	dev_t dev;
 	ino_t ino;
 };
 
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ur_list files = { &files, &files };
+static pthread_mutex_t borrow_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void forked_child(void)
 {
 	/* Other threads of the parent may have held them. */
 	pthread_mutex_init(&files_lock, NULL);
+	pthread_mutex_init(&borrow_lock, NULL);
 	ur_list_for_each(n, &files)
 		pthread_mutex_init(
 			&ur_container_of(n, struct urv_file, node)->lock, NULL);
@@ -49,12 +50,19 @@ __attribute__((constructor)) static void watch_forks(void)
 	pthread_atfork(NULL, NULL, forked_child);
 }
 
-static int mark_make(struct urv_file *f, int *fd)
+/* Who cannot listen has contexts that others cannot import. */
+static int mark_make(struct urv_file *f, const char *name, int *fd)
 {
-	struct file_mark mark = { FILE_MAGIC, f->device, getpid() };
+	struct urv_file_mark mark = { .magic = URV_FILE_MAGIC,
+				      .pid = getpid() };
 	struct stat st;
 	int rc;
 
+	ur_rng_secret(f->token, sizeof(f->token));
+	memcpy(mark.token, f->token, sizeof(mark.token));
+	strncpy(mark.device, name, sizeof(mark.device) - 1);
+	if (ur_import_serve(&urv_import_hooks, mark.socket))
+		mark.socket[0] = 0;
 	*fd = memfd_create("urnic-context", MFD_CLOEXEC);
 	if (*fd < 0)
 		return -errno;
@@ -69,26 +77,48 @@ static int mark_make(struct urv_file *f, int *fd)
 	return 0;
 }
 
-int urv_file_create(uint32_t device, struct urv_file **out, int *fd)
+static struct urv_file *file_new(uint32_t device)
 {
 	struct urv_file *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->device = device;
+	f->refs = 1;
+	f->generation = urv_generation;
+	pthread_mutex_init(&f->lock, NULL);
+	ur_list_init(&f->objects);
+	ur_list_init(&f->node);
+	return f;
+}
+
+static void file_free(struct urv_file *f)
+{
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+}
+
+static void file_list(struct urv_file *f)
+{
+	pthread_mutex_lock(&files_lock);
+	ur_list_add_tail(&files, &f->node);
+	pthread_mutex_unlock(&files_lock);
+}
+
+int urv_file_create(uint32_t device, const char *name, struct urv_file **out,
+		    int *fd)
+{
+	struct urv_file *f = file_new(device);
 	int rc;
 
 	if (!f)
 		return -ENOMEM;
-	f->device = device;
-	f->refs = 1;
-	f->generation = urv_generation;
-	rc = mark_make(f, fd);
+	rc = mark_make(f, name, fd);
 	if (rc) {
-		free(f);
+		file_free(f);
 		return rc;
 	}
-	pthread_mutex_init(&f->lock, NULL);
-	ur_list_init(&f->objects);
-	pthread_mutex_lock(&files_lock);
-	ur_list_add_tail(&files, &f->node);
-	pthread_mutex_unlock(&files_lock);
+	file_list(f);
 	*out = f;
 	return 0;
 }
@@ -112,17 +142,77 @@ static struct urv_file *find_ours(const struct stat *st)
 	return found;
 }
 
+struct urv_file *urv_file_by_token(const uint8_t token[UR_IMPORT_TOKEN])
+{
+	struct urv_file *found = NULL;
+
+	pthread_mutex_lock(&files_lock);
+	ur_list_for_each(n, &files) {
+		struct urv_file *f = ur_container_of(n, struct urv_file, node);
+
+		if (f->generation == urv_generation && !f->borrow &&
+		    memcmp(f->token, token, UR_IMPORT_TOKEN) == 0) {
+			atomic_fetch_add(&f->refs, 1);
+			found = f;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&files_lock);
+	return found;
+}
+
+/* A file of another process, known from now on as one of ours would be. */
+static int file_borrow(const struct urv_file_mark *mark, const struct stat *st,
+		       struct urv_file **out)
+{
+	uint32_t device;
+	int rc = urv_borrow_device(mark, &device);
+	struct urv_file *f = rc ? NULL : file_new(device);
+
+	if (!f)
+		return rc ? rc : -ENOMEM;
+	f->handles = BORROWED_HANDLES;
+	f->dev = st->st_dev;
+	f->ino = st->st_ino;
+	rc = urv_borrow_open(f, mark, &f->borrow);
+	if (rc) {
+		file_free(f);
+		return rc;
+	}
+	file_list(f);
+	*out = f;
+	return 0;
+}
+
+bool urv_file_tryget(struct urv_file *f)
+{
+	uint32_t refs = atomic_load(&f->refs);
+
+	while (refs)
+		if (atomic_compare_exchange_weak(&f->refs, &refs, refs + 1))
+			return true;
+	return false;
+}
+
+/* Imported twice, a file is still one: its objects fit together. */
 int urv_file_find(int fd, struct urv_file **out)
 {
-	struct file_mark mark;
+	struct urv_file_mark mark;
 	struct stat st;
+	int rc = 0;
 
 	if (fstat(fd, &st) ||
 	    pread(fd, &mark, sizeof(mark), 0) != sizeof(mark) ||
-	    mark.magic != FILE_MAGIC)
+	    mark.magic != URV_FILE_MAGIC)
 		return -EINVAL;
+	mark.device[sizeof(mark.device) - 1] = 0;
+	mark.socket[sizeof(mark.socket) - 1] = 0;
+	pthread_mutex_lock(&borrow_lock);
 	*out = find_ours(&st);
-	return *out ? 0 : -EOPNOTSUPP;
+	if (!*out)
+		rc = file_borrow(&mark, &st, out);
+	pthread_mutex_unlock(&borrow_lock);
+	return rc;
 }
 
 /* The reference count is raised under files_lock, so it ends there too. */
@@ -137,8 +227,19 @@ void urv_file_put(struct urv_file *f)
 	pthread_mutex_unlock(&files_lock);
 	if (!last)
 		return;
-	pthread_mutex_destroy(&f->lock);
-	free(f);
+	if (f->borrow)
+		urv_borrow_close(f->borrow);
+	file_free(f);
+}
+
+const uint8_t *urv_file_token(const struct urv_file *f)
+{
+	return f->token;
+}
+
+struct urv_borrow *urv_file_borrow(const struct urv_file *f)
+{
+	return f->borrow;
 }
 
 uint32_t urv_file_device(const struct urv_file *f)
@@ -151,10 +252,9 @@ uint32_t urv_file_handle(struct urv_file *f)
 	return atomic_fetch_add(&f->handles, 1);
 }
 
-void urv_share(struct urv_file *f, struct urv_shared *s,
-	       enum urv_shared_kind kind, uint32_t handle)
+void urv_share_kept(struct urv_file *f, struct urv_shared *s,
+		    enum urv_shared_kind kind, uint32_t handle)
 {
-	atomic_fetch_add(&f->refs, 1);
 	s->file = f;
 	s->kind = kind;
 	s->handle = handle;
@@ -162,6 +262,31 @@ void urv_share(struct urv_file *f, struct urv_shared *s,
 	pthread_mutex_lock(&f->lock);
 	ur_list_add_tail(&f->objects, &s->node);
 	pthread_mutex_unlock(&f->lock);
+}
+
+void urv_share(struct urv_file *f, struct urv_shared *s,
+	       enum urv_shared_kind kind, uint32_t handle)
+{
+	atomic_fetch_add(&f->refs, 1);
+	urv_share_kept(f, s, kind, handle);
+}
+
+void urv_share_end_all(struct urv_file *f, void (*fn)(struct urv_shared *s))
+{
+	for (;;) {
+		struct urv_shared *s = NULL;
+
+		pthread_mutex_lock(&f->lock);
+		if (!ur_list_empty(&f->objects)) {
+			s = ur_container_of(f->objects.next, struct urv_shared,
+					    node);
+			atomic_fetch_add(&s->refs, 1);
+		}
+		pthread_mutex_unlock(&f->lock);
+		if (!s)
+			return;
+		fn(s);
+	}
 }
 
 struct urv_shared *urv_share_import(struct urv_file *f,
@@ -184,6 +309,15 @@ struct urv_shared *urv_share_import(struct urv_file *f,
 	return found;
 }
 
+int urv_share_get(struct urv_file *f, enum urv_shared_kind kind,
+		  uint32_t handle, struct urv_shared **out)
+{
+	*out = urv_share_import(f, kind, handle);
+	if (*out)
+		return 0;
+	return f->borrow ? urv_borrow(f, kind, handle, out) : -ENOENT;
+}
+
 bool urv_share_end(struct urv_shared *s)
 {
 	if (atomic_exchange(&s->gone, true))
@@ -194,13 +328,18 @@ bool urv_share_end(struct urv_shared *s)
 	return true;
 }
 
+/* In one piece with finding it, so that nobody finds what has ended. */
 bool urv_share_put(struct urv_shared *s)
 {
 	struct urv_file *f = s->file;
+	bool last;
 
-	if (atomic_fetch_sub(&s->refs, 1) != 1)
-		return false;
-	urv_share_end(s);
-	urv_file_put(f);
-	return true;
+	pthread_mutex_lock(&f->lock);
+	last = atomic_fetch_sub(&s->refs, 1) == 1;
+	if (last && !atomic_exchange(&s->gone, true))
+		ur_list_del(&s->node);
+	pthread_mutex_unlock(&f->lock);
+	if (last)
+		urv_file_put(f);
+	return last;
 }

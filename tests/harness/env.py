@@ -7,7 +7,7 @@ import re
 import shlex
 import time
 
-from harness.proc import SLOW, Failure, Proc, sh
+from harness.proc import SLOW, Failure, Proc, Skip, sh
 
 
 class Env:
@@ -50,6 +50,13 @@ class Env:
         path = os.path.join(self.progs, name)
         if not os.path.exists(path):
             raise Failure(f'{path} has not been built')
+        return path
+
+    def demo(self, name):
+        """Path of one of the example programs."""
+        path = os.path.join(os.path.dirname(self.urnic), 'demos', name)
+        if not os.path.exists(path):
+            raise Skip(f'{path} has not been built')
         return path
 
     def gids(self, host):

@@ -267,10 +267,10 @@ def near_requests(env):
                for name in ('near_requests', 'near_direct'))
 
 
-def shared_memory(wire):
+def shared_memory(wire, prog='stream', args='-u 18 -n 0'):
     """Two processes of one host use it, others do not, nor who forbids it."""
     def run(env):
-        s, c = start(env, 'stream', '-u 18 -n 0', wire=wire)
+        s, c = start(env, prog, args, wire=wire)
         c.wait_text('running', 10)
         time.sleep(0.5)
         many = near_requests(env)
@@ -278,15 +278,19 @@ def shared_memory(wire):
         if (many > 0) != want or not c.running():
             raise Failure(f'{many} requests through shared memory: '
                           f'{c.describe()}')
-        c.signal(signal.SIGKILL)
-        c.wait(10)
-        s.wait(10)
+        for p in (c, s):
+            p.signal(signal.SIGKILL)
+            p.wait(10)
     return run
 
 
 CASES = [
     Case('shared-memory', shared_memory(False)),
     Case('shared-memory-off', shared_memory(True)),
+    Case('shared-memory-ud',
+         shared_memory(False, 'datagrams', '-M ud -n 100000000')),
+    Case('shared-memory-uc',
+         shared_memory(False, 'datagrams', '-M uc -n 100000000')),
     Case('kill-server', kill_server(14, 7)),
     Case('kill-server-short', kill_server(13, 5)),
     Case('kill-server-pingpong', kill_pingpong_server),

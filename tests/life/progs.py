@@ -11,15 +11,18 @@ QUICK_LIMITS = ('qp_caps', 'recv_wr', 'send_wr', 'sge', 'inline', 'cqe',
                 'pds', 'mws')
 SLOW_LIMITS = ('cqs', 'srqs', 'mrs', 'ahs', 'qps', 'groups')
 MEMORY = ('null', 'dm', 'dmabuf', 'odp', 'import', 'domains', 'many-domains')
+IMPORT = ('malloc', 'file', 'odp', 'null', 'dm', 'dereg', 'dereg-file',
+          'halt', 'rereg', 'end', 'death', 'user', 'netns')
 WINDOWS = ('type1', 'type2', 'refused', 'destroyed', 'extended')
 LEAVE = {'return': 0, 'exit': 0, '_exit': 0, 'thread': 0, 'close': 0,
          'abort': -6}
 
 
-def pair(prog, args, gid='v4', timeout=120):
+def pair(prog, args, gid='v4', timeout=120, wire=False):
     def run(env):
         port = env.port()
-        base = [env.prog(prog), '-p', port] + words(args)
+        base = ['env', 'URNIC_SHM=0'] if wire else []
+        base += [env.prog(prog), '-p', port] + words(args)
         env.pair(base + ['-g', env.gid(env.a, gid)],
                  base + ['-g', env.gid(env.b, gid), env.a.ip4],
                  port=port, timeout=timeout)
@@ -87,6 +90,14 @@ CASES = [
     Case('verify-v6', pair('verify', '-n 100', 'v6')),
     Case('verify-8-MiB', pair('verify', '-n 500 -s 8388608', timeout=300),
          full=True),
+    Case('datagrams', pair('datagrams', '-M ud')),
+    Case('datagrams-v6', pair('datagrams', '-M ud', 'v6')),
+    Case('datagrams-by-wire', pair('datagrams', '-M ud', wire=True)),
+    Case('uc', pair('datagrams', '-M uc')),
+    Case('uc-v6', pair('datagrams', '-M uc', 'v6')),
+    Case('uc-by-wire', pair('datagrams', '-M uc', wire=True)),
+    Case('datagrams-100000', pair('datagrams', '-M ud -n 100000'), full=True),
+    Case('uc-100000', pair('datagrams', '-M uc -n 100000'), full=True),
     Case('multicast', pair('mcast', '')),
     # The kernel does not deliver IPv6 multicast on lo.
     Case('multicast-v6', pair('mcast', '-M v6', 'v6'), where='veth'),
@@ -112,6 +123,8 @@ CASES += [Case(f'windows-{what}-{device}', windows(device, what))
 CASES += [Case('flush-and-atomic-write', windows('urnic0', 'placed'))]
 CASES += [Case(f'shared-{mode}', alone('shared', f'-M {mode}'))
           for mode in ('xrc', 'tags', 'limits')]
+CASES += [Case(f'import-{mode}', alone('import_procs', f'-M {mode}'))
+          for mode in IMPORT]
 CASES += [Case(f'xrc-{mode}', pair('xrc_procs', f'-M {mode} -n 1'))
           for mode in ('handles', 'kill-second', 'kill-maker')]
 CASES += [Case(f'xrc-{mode}-{seed}',

@@ -266,6 +266,8 @@ void sim_near_poll(struct sim_lane *l)
 	(void)ur_near_sleep(r, false);
 	if (l->w->tracing)
 		ur_near_for_each(r, trace_cells, l->w);
+	if (ur_near_waits_link(r) && sim_net_is_dry(l))
+		ur_near_link_dry(r);
 	while (ur_near_poll(r, l->w->now_ns) && below(l->w, 4)) {
 		if (++n > 1000)
 			sim_fail(l->w, "cells never end");

@@ -280,6 +280,20 @@ struct sim_pkt *sim_net_take(struct sim_lane *l)
 	return p;
 }
 
+bool sim_net_is_dry(const struct sim_lane *l)
+{
+	const struct sim_world *w = l->w;
+
+	for (uint32_t i = 0; i < w->heap_count; i++) {
+		const struct sim_pkt *p = w->heap[i].arg;
+
+		if (w->heap[i].kind == SIM_EV_PACKET && p->len >= 8 &&
+		    pkt_dqpn(p->data) >> 14 == l->rig.slot)
+			return false;
+	}
+	return !l->rx_head;
+}
+
 void sim_net_fini(struct sim_world *w)
 {
 	struct sim_pkt *p;

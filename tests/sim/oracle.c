@@ -232,12 +232,14 @@ static void recv_rc(struct sim_end *e, const struct ur_cqe *c)
 }
 
 /* UC: some message that was sent, later than the last one unless the network
- * reorders, and not seen before unless it duplicates (IBTA 9.8.2). */
+ * reorders or a channel has ended, which one side sees before the other, and
+ * not seen before unless it duplicates (IBTA 9.8.2). */
 static void recv_uc(struct sim_end *e, const struct ur_cqe *c)
 {
 	const struct sim_net_params *n = &e->w->p.net;
 	struct sim_dir *d = e->in;
-	uint32_t i = n->jitter_prob || n->dup_prob ? 0 : d->received;
+	bool mixed = n->jitter_prob || n->dup_prob || e->w->p.near_cut;
+	uint32_t i = mixed ? 0 : d->received;
 
 	for (; i < d->posted; i++) {
 		struct sim_op *op = &d->ops[i];

@@ -437,6 +437,9 @@ void sim_net_packet(struct sim_world *w, const struct rig_pkt *from,
 		    uint64_t delay_ns);
 void sim_net_arrive(struct sim_world *w, struct sim_pkt *p);
 struct sim_pkt *sim_net_take(struct sim_lane *l);
+/* Nothing is under way to the lane or unread: a host's own packets are there
+ * as soon as they were sent. */
+bool sim_net_is_dry(const struct sim_lane *l);
 void sim_net_recycle(struct sim_world *w, struct sim_pkt *p);
 void sim_net_fini(struct sim_world *w);
 struct sim_lane *sim_lane_at(struct sim_world *w, const uint8_t addr[16],

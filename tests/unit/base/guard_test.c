@@ -12,6 +12,7 @@
 
 #include "base/crc.h"
 #include "base/guard.h"
+#include "base/guard_word.h"
 
 #define PAGE 4096u
 
@@ -53,6 +54,43 @@ static void copies_of_every_length(void **state)
 					 0);
 			assert_memory_equal(pages, want, sizeof(want));
 		}
+	}
+}
+
+static void copies_of_words(void **state)
+{
+	uint8_t src[80];
+	uint8_t want[96];
+
+	for (size_t i = 0; i < sizeof(src); i++)
+		src[i] = (uint8_t)(i + 1);
+	for (size_t len = 0; len <= 64; len++) {
+		memset(want, 0x5a, sizeof(want));
+		memset(pages, 0x5a, sizeof(want));
+		memcpy(want + 8, src + len % 8, len);
+		assert_int_equal(
+			ur_guard_copy_words(pages + 8, src + len % 8, len), 0);
+		assert_memory_equal(pages, want, sizeof(want));
+	}
+}
+
+/* Each of its accesses may be the one that faults. */
+static void words_fault(void **state)
+{
+	uint8_t own[16] = { 0 };
+
+	for (size_t len = 1; len <= 15; len++) {
+		uint8_t *beyond = pages + 2 * PAGE;
+
+		assert_int_equal(ur_guard_copy_words(own, beyond, len),
+				 -EFAULT);
+		assert_int_equal(ur_guard_copy_words(own, beyond - 1, len),
+				 len > 1 ? -EFAULT : 0);
+		assert_int_equal(ur_guard_copy_words(pages + PAGE, own, len),
+				 -EFAULT);
+		assert_int_equal(ur_guard_copy_words(pages + PAGE - 8, own,
+						     len),
+				 len > 8 ? -EFAULT : 0);
 	}
 }
 
@@ -231,6 +269,8 @@ static void nested_by_a_signal(void **state)
 	}
 
 GUARDED(copies_of_every_length)
+GUARDED(copies_of_words)
+GUARDED(words_fault)
 GUARDED(copy_faults)
 GUARDED(registers_survive)
 GUARDED(a_truncated_file_is_a_fault)
@@ -246,6 +286,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(copies_of_every_length),
+		TEST(copies_of_words),
+		TEST(words_fault),
 		TEST(copy_faults),
 		TEST(registers_survive),
 		TEST(a_truncated_file_is_a_fault),

@@ -90,10 +90,11 @@ static void test_everything(void **state)
 
 static void test_text_that_is_no_json(void **state)
 {
-	refused("", "F:1:1: expected an object with the key devices, found "
-		    "the end of the file");
-	refused("[1]", "F:1:1: expected an object with the key devices, "
-		       "found [");
+	refused("",
+		"F:1:1: expected an object with the key devices or ports, found "
+		"the end of the file");
+	refused("[1]", "F:1:1: expected an object with the key devices or "
+		       "ports, found [");
 	refused("{\n  \"devices\" 5", "F:2:13: expected \":\", found 5");
 	refused("{ devices: [] }",
 		"F:1:3: expected a key in quotes, found devices");
@@ -110,9 +111,9 @@ static void test_text_that_is_no_json(void **state)
 		"F:2:1: expected the end of the file, found }");
 	/* What is quoted stays one line. */
 	refused("[\"a\\\n\033\"]", "F:1:1: expected an object with the key "
-				   "devices, found [");
+				   "devices or ports, found [");
 	refused("\"a\\\n\033\"", "F:1:1: expected an object with the key "
-				 "devices, found \"a\\??\"");
+				 "devices or ports, found \"a\\??\"");
 	/* Columns are characters. */
 	refused("{ \"devices\": [{\"personality\":{\"fw_ver\":\"\xc3\xa4\" 1",
 		"F:1:44: expected \",\" or \"}\", found 1");
@@ -120,13 +121,15 @@ static void test_text_that_is_no_json(void **state)
 
 static void test_what_is_no_device(void **state)
 {
-	refused("{}", "F:1:1: expected the key devices, found an empty object");
+	refused("{}",
+		"F:1:1: expected the key devices or ports, found neither");
 	refused("{\"devices\": [ ]}",
 		"F:1:13: expected at least one device, found an empty list");
 	refused("{\"devices\": {}}", "F:1:13: expected a list of devices, "
 				     "found {");
 	refused("{\"device\": []}",
-		"F:1:2: expected one of the keys devices, found \"device\"");
+		"F:1:2: expected one of the keys devices, ports, "
+		"eal_args, sock_name, found \"device\"");
 	refused("{\"devices\": [\n{\"kind\":\"roce\"}]}",
 		"F:2:1: expected a device with a \"name\", found one without");
 	refused("{\"devices\": [\n{\"name\":\"a\"}]}",
@@ -143,9 +146,8 @@ static void test_what_is_no_device(void **state)
 		"F:1:21: expected \"roce\" or \"iwarp\", found 7");
 	refused("{\"devices\":[{\"kind\":\"ib\"}]}",
 		"F:1:21: expected \"roce\" or \"iwarp\", found \"ib\"");
-	refused("{\"devices\":[{\"backend\":\"dpdk\"}]}",
-		"F:1:24: expected \"sockets\", the only backend there is, "
-		"found \"dpdk\"");
+	refused("{\"devices\":[{\"backend\":\"verbs\"}]}",
+		"F:1:24: expected \"sockets\" or \"dpdk\", found \"verbs\"");
 }
 
 static void test_wrong_values(void **state)

@@ -294,6 +294,42 @@ static void test_foreign_memory_is_not_moved(void **state)
 /* Growth, tombstones and their removal, against a plain list. */
 #define CHURN 5000u
 
+/* Nothing is looked at but the key. */
+static void test_an_import_keeps_its_key(void **state)
+{
+	struct fixture *f = *state;
+	struct ur_mr *mine = reg(f, RIGHTS), *mr, *more;
+	struct ur_mr want = { .key = (mine->key ^ 0x100) & ~0xffu,
+			      .access = UR_ACCESS_REMOTE_READ,
+			      .pd = &f->other,
+			      .addr = (uint8_t *)8,
+			      .iova = 4096,
+			      .length = 100,
+			      .kind = UR_MR_FAR };
+	uint32_t key = want.key;
+
+	assert_int_equal(ur_mr_import(&f->t, &want, &mr), 0);
+	assert_ptr_equal(ur_mr_lookup(&f->t, key), mr);
+	assert_int_equal(f->other.users, 1);
+	assert_ptr_equal(ur_mr_translate(mr, &f->other, 4096 + 10, 90, 0),
+			 (uint8_t *)18);
+	assert_int_equal(ur_mr_rereg(&f->t, &mr, UR_REREG_ACCESS, NULL, NULL, 0,
+				     0),
+			 -EOPNOTSUPP);
+	want.key = key | 1; /* of the same family */
+	assert_int_equal(ur_mr_import(&f->t, &want, &more), -EEXIST);
+	want.key = mine->key;
+	assert_int_equal(ur_mr_import(&f->t, &want, &more), -EEXIST);
+	want.key = 7;
+	assert_int_equal(ur_mr_import(&f->t, &want, &more), -EEXIST);
+	assert_int_equal(ur_mr_destroy(&f->t, mr), 0);
+	assert_null(ur_mr_lookup(&f->t, key));
+	want.key = key;
+	assert_int_equal(ur_mr_import(&f->t, &want, &mr), 0);
+	assert_int_equal(ur_mr_destroy(&f->t, mr), 0);
+	assert_int_equal(ur_mr_destroy(&f->t, mine), 0);
+}
+
 static void test_many_come_and_go(void **state)
 {
 	struct fixture *f = *state;
@@ -399,6 +435,7 @@ int main(void)
 		T(test_null_region),
 		T(test_peek),
 		T(test_foreign_memory_is_not_moved),
+		T(test_an_import_keeps_its_key),
 		T(test_many_come_and_go),
 		T(test_the_table_filled_and_one_more),
 		T(test_keys_are_random),

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/far.h"
 #include "link/tcp.h"
 
 #define MANY 1000
@@ -264,6 +265,46 @@ static void memory_that_is_gone_is_no_crash(void **state)
 	munmap(gone, 4096);
 }
 
+static uint8_t elsewhere[50000];
+
+static int move(const struct ur_far *f, uint64_t off, void *buf, size_t len,
+		bool write)
+{
+	assert_true(write);
+	memcpy(elsewhere + off, buf, len);
+	return 0;
+}
+
+/* Nothing is mapped there, and nothing is lost. */
+static void memory_elsewhere_is_filled(void **state)
+{
+	struct fixture *f = *state;
+	struct ur_far far = { .move = move };
+	uint8_t sent[sizeof(elsewhere)];
+	struct ur_tcp_conn c;
+	int peer = connect_to(f, &c);
+	size_t got = 0;
+
+	for (size_t i = 0; i < sizeof(sent); i++)
+		sent[i] = (uint8_t)(i * 5 + i / 256);
+	assert_int_equal(ur_far_add(&far, sizeof(elsewhere), 0), 0);
+	assert_int_equal(send(peer, sent, sizeof(sent), 0), sizeof(sent));
+	while (got < sizeof(sent)) {
+		size_t first = got < sizeof(sent) - 7 ? 7 : 0;
+		struct iovec iov[2] = { { far.base + got, first },
+					{ far.base + got + first,
+					  sizeof(sent) - got - first } };
+		ssize_t n = ur_tcp_read(&f->t, &c, iov, 2);
+
+		assert_true(n > 0 || n == -EAGAIN);
+		got += n > 0 ? (size_t)n : 0;
+	}
+	assert_memory_equal(elsewhere, sent, sizeof(sent));
+	ur_far_remove(&far);
+	ur_tcp_del(&f->t, &c, false);
+	close(peer);
+}
+
 static void shut_tells_the_peer_and_still_reads(void **state)
 {
 	struct fixture *f = *state;
@@ -376,6 +417,7 @@ int main(void)
 		TEST(a_broken_write_is_told_after_the_last_data),
 		TEST(who_is_blocked_hears_of_room),
 		TEST(memory_that_is_gone_is_no_crash),
+		TEST(memory_elsewhere_is_filled),
 		TEST(shut_tells_the_peer_and_still_reads),
 		TEST(quick_looks_see_everybody),
 		TEST(a_removed_one_is_forgotten),

@@ -3,10 +3,14 @@
 #include "rig.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,8 +81,7 @@ static void test_kinds(void **state)
 /* What cannot be mapped goes by the kernel, if it is let. */
 static void test_unmappable(void **state)
 {
-	const enum kind kinds[] = { KIND_MALLOC, KIND_PRIVATE_FILE,
-				    KIND_TWO_FILES };
+	const enum kind kinds[] = { KIND_MALLOC, KIND_TWO_FILES };
 	struct rig *r = *state;
 	uint64_t word = 42;
 
@@ -91,6 +94,56 @@ static void test_unmappable(void **state)
 		assert_int_equal(ur_reach_stats(r->reach)->mapped, 0);
 		rig_dereg(r);
 	}
+}
+
+/* Who answers the faults never does. */
+static void watch_faults(struct target *t, struct call *c)
+{
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = {
+		.range = { (uintptr_t)t->mem, t->size },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+
+	if (fd < 0)
+		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | 1);
+	c->out[0] = fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 &&
+		    ioctl(fd, UFFDIO_REGISTER, &reg) == 0;
+}
+
+/* Nor by the kernel what may keep it waiting: files, faults of others. */
+static void test_slow(void **state)
+{
+	struct rig *r = *state;
+	struct region m;
+	uint64_t word = 42;
+
+	m = mapped(r, KIND_PRIVATE_FILE, RIG_REMOTE);
+	ur_reach_by_kernel(r->reach, true);
+	assert_int_equal(rig_write(r, m, 8, &word, 8), -EAGAIN);
+	assert_int_equal(rig_read(r, m, 8, &word, 8), -EAGAIN);
+	rig_dereg(r);
+	m = rig_region(r, KIND_MALLOC, SIZE, RIG_REMOTE);
+	if (!rig_call(r, watch_faults, 0, 0, 0))
+		skip();
+	rig_warm(r, m.key, m.va);
+	assert_int_equal(rig_write(r, m, 8, &word, 8), -EAGAIN);
+	assert_int_equal(rig_read(r, m, 8, &word, 8), -EAGAIN);
+}
+
+/* Before the target has told, nothing is known of its memory. */
+static void test_unknown(void **state)
+{
+	struct rig *r = *state;
+	struct region m = rig_region(r, KIND_MALLOC, SIZE, RIG_REMOTE);
+	uint64_t word = 42;
+
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(rig_write(r, m, 8, &word, 8), -EAGAIN);
+	assert_int_equal(ur_reach_stats(r->reach)->asked, 1);
+	assert_true(rig_pump(r));
+	assert_int_equal(rig_write(r, m, 8, &word, 8), 0);
 }
 
 static int atomic_op(struct rig *r, struct region m, size_t at, bool cas,
@@ -304,7 +357,7 @@ static void test_pieces(void **state)
 				 0);
 		assert_string_equal(a, "abc");
 		assert_string_equal(b, "defgh");
-		m = rig_region(r, KIND_MALLOC, SIZE, RIG_REMOTE);
+		m = mapped(r, KIND_MALLOC, RIG_REMOTE);
 		ur_reach_by_kernel(r->reach, true);
 	}
 }
@@ -324,9 +377,10 @@ static void test_on_demand(void **state)
 				     RIG_REMOTE | UR_ACCESS_ON_DEMAND);
 	uint64_t w = 5;
 
+	rig_warm(r, m.key, m.va);
 	for (int i = 0; i < 10; i++)
 		assert_int_equal(rig_write(r, m, 0, &w, 8), 0);
-	assert_int_equal(ur_reach_stats(r->reach)->asked, 0);
+	assert_int_equal(ur_reach_stats(r->reach)->mapped, 0);
 	assert_int_equal(rig_call(r, remap, 0, 0, 0), 1);
 	assert_int_equal(rig_write(r, m, 8, &w, 8), 0);
 	assert_int_equal(rig_peek(r, 8), 5);
@@ -354,11 +408,11 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_kinds),	T(test_unmappable),  T(test_atomics),
-		T(test_range),	T(test_qp),	     T(test_rights),
-		T(test_forget), T(test_rereg),	     T(test_truncated),
-		T(test_pieces), T(test_local_fault), T(test_on_demand),
-		T(test_forked),
+		T(test_kinds),	     T(test_unmappable), T(test_atomics),
+		T(test_slow),	     T(test_unknown),	 T(test_range),
+		T(test_qp),	     T(test_rights),	 T(test_forget),
+		T(test_rereg),	     T(test_truncated),	 T(test_pieces),
+		T(test_local_fault), T(test_on_demand),	 T(test_forked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,10 +126,133 @@ static void start_thread(struct target *t, struct call *c)
 	pthread_create(&thread, NULL, other_thread, NULL);
 }
 
+static _Atomic bool own_runs;
+
+static void *own_thread(void *arg)
+{
+	ur_share_thread_begin();
+	own_runs = true;
+	return other_thread(arg);
+}
+
 static void start_own_thread(struct target *t, struct call *c)
 {
-	start_thread(t, c);
-	ur_share_thread_begin();
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, own_thread, NULL);
+	while (!own_runs)
+		usleep(100);
+}
+
+/* As a queue pair gets a peer; out: was it a moment to do it? */
+static void offer(struct target *t, struct call *c)
+{
+	c->out[0] = ur_share_offer(t->own, &t->pd);
+	c->out[1] = ur_share_has_fresh(t->own);
+}
+
+/* Before any traffic, and without a further call of the target. */
+static void test_early(void **state)
+{
+	struct rig *r = *state;
+	struct region m = rig_region(r, KIND_MALLOC, SIZE, RIG_REMOTE);
+	struct call c = { .in = { 0 } };
+
+	rig_call(r, fill, 0, 0, 0);
+	c = rig_call_all(r, offer, c);
+	assert_true(c.out[0]);
+	assert_false(c.out[1]);
+	ur_reach_by_kernel(r->reach, false);
+	assert_true(is_mapped(r, m));
+	check_both_ways(r, m);
+}
+
+static void offer_other(struct target *t, struct call *c)
+{
+	struct ur_pd other = { .users = 0 };
+
+	c->out[0] = ur_share_offer(t->own, &other);
+	c->out[1] = ur_share_has_fresh(t->own);
+}
+
+static void pass_over(struct target *t, struct call *c)
+{
+	ur_share_pass_over(t->own, &t->pd);
+	c->out[1] = ur_share_has_fresh(t->own);
+}
+
+/* Not while others run: then it is for the next call, or for nobody. */
+static void test_early_refused(void **state)
+{
+	struct rig *r = *state;
+	struct region m = rig_region(r, KIND_MALLOC, SIZE, RIG_REMOTE);
+	struct call c = { .in = { 0 } };
+
+	c = rig_call_all(r, offer_other, c);
+	assert_true(c.out[0] && c.out[1]);
+	rig_call(r, start_thread, 0, 0, 0);
+	c = rig_call_all(r, offer, c);
+	assert_false(c.out[0]);
+	assert_true(c.out[1]);
+	c = rig_call_all(r, pass_over, c);
+	assert_false(c.out[1]);
+	ur_reach_by_kernel(r->reach, false);
+	assert_false(is_mapped(r, m));
+}
+
+/* More regions than are remembered: the newest are shared. */
+static void test_early_many(void **state)
+{
+	struct rig *r = *state;
+	struct region first = rig_region(r, KIND_MALLOC, SIZE, RIG_REMOTE);
+	struct region m;
+
+	for (int i = 0; i < 16; i++)
+		m = rig_region(r, KIND_MALLOC, SIZE, RIG_REMOTE);
+	assert_true(rig_call(r, offer, 0, 0, 0));
+	ur_reach_by_kernel(r->reach, false);
+	assert_true(is_mapped(r, m));
+	assert_false(is_mapped(r, first));
+}
+
+static void touch(struct target *t, struct call *c)
+{
+	t->mem[c->in[0]] = 7;
+}
+
+/* How many pages of the region are in memory? */
+static void resident(struct target *t, struct call *c)
+{
+	static uint8_t map[8192];
+
+	if (mincore(t->mem, t->size, map))
+		abort();
+	for (size_t i = 0; i < t->size / 4096; i++)
+		c->out[0] += map[i] & 1;
+	c->out[1] = t->mem[c->in[0]];
+}
+
+#define LARGE 20971520u
+
+/* What was never touched takes no memory. */
+static void test_holes(void **state)
+{
+	struct rig *r = *state;
+	struct region m = rig_region(r, KIND_MALLOC, LARGE, RIG_REMOTE);
+	struct call c = { .in = { 9437184 + 4096 } };
+	uint64_t w = 1;
+
+	rig_call(r, touch, c.in[0], 0, 0);
+	rig_call(r, touch, 100, 0, 0);
+	assert_true(rig_call(r, offer, 0, 0, 0));
+	c = rig_call_all(r, resident, c);
+	/* Huge pages count whole; otherwise it is two. */
+	assert_in_range(c.out[0], 2, 1024);
+	assert_int_equal(c.out[1], 7);
+	ur_reach_by_kernel(r->reach, false);
+	assert_true(is_mapped(r, m));
+	assert_int_equal(rig_read(r, m, LARGE - 8, &w, 8), 0);
+	assert_int_equal(w, 0);
 }
 
 static void lock_memory(struct target *t, struct call *c)
@@ -217,7 +340,7 @@ static void test_large(void **state)
 {
 	struct rig *r = *state;
 	struct region m =
-		rig_region(r, KIND_MALLOC, UR_SHARE_MAX + 1, RIG_REMOTE);
+		rig_region(r, KIND_MALLOC, UR_SHARE_TOTAL + 4096, RIG_REMOTE);
 
 	assert_false(use_much(r, m));
 }
@@ -439,6 +562,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_shared),
 		T(test_own_threads),
+		T(test_early),
+		T(test_early_refused),
+		T(test_early_many),
+		T(test_holes),
 		T(test_large),
 		T(test_fork),
 		T(test_fork_closed),

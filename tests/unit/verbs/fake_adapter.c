@@ -70,6 +70,16 @@ void ur_adapter_put(struct ur_adapter *a)
 		ur_mr_table_fini(&a->mrs);
 }
 
+bool ur_adapter_present(struct ur_adapter *a)
+{
+	return ur_dev_present(&a->dev);
+}
+
+int ur_adapter_open(struct ur_adapter *a)
+{
+	return ur_dev_present(&a->dev) ? 0 : -ENODEV;
+}
+
 struct ur_dev *ur_adapter_dev(struct ur_adapter *a)
 {
 	return &a->dev;

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Between the files that read urnic.json(5). */
+#ifndef UR_CONFIG_PARSE_H
+#define UR_CONFIG_PARSE_H
+
+#include "base/json.h"
+#include "config/config.h"
+
+#define UR_PARSE_KEY_LEN  32u
+#define UR_PARSE_KEYS_LEN 200u
+#define UR_PARSE_WHAT_LEN (UR_PARSE_KEYS_LEN + 32u)
+
+/* What is being read. */
+struct ur_parse {
+	struct ur_json j;
+	struct ur_config *c;
+	struct ur_dev_spec *dev; /* the device, … */
+	size_t dev_at;		 /* where it begins, … */
+	bool has_kind;		 /* and what was said of it so far */
+	bool has_backend;
+	bool backend_dpdk;
+	/* The name of its port and where that stands, to be looked up at the
+	 * end: ports may come behind devices. */
+	char port_name[UR_MAX_DEVICES][UR_PORT_NAME_LEN];
+	size_t port_name_at[UR_MAX_DEVICES];
+	struct ur_port_spec *port; /* the port, … */
+	size_t port_at[UR_MAX_PORTS];
+	size_t gateway_at; /* … and where its gateway stands */
+};
+
+struct ur_parse_key {
+	const char *name;
+	bool (*take)(struct ur_parse *p);
+};
+
+/* One object; each key at most once. */
+bool ur_parse_object(struct ur_parse *p, const struct ur_parse_key *keys,
+		     size_t n, const char *what);
+
+#define UR_PARSE_OBJECT(p, keys, what)                                         \
+	ur_parse_object(p, keys, sizeof(keys) / sizeof((keys)[0]), what)
+
+/* Where the next key stands: what is before it was not taken yet. */
+size_t ur_parse_key_mark(struct ur_parse *p);
+
+/* A name of letters, digits, "_" and "-": programs make paths of it. */
+bool ur_parse_name(struct ur_parse *p, char *buf, size_t cap);
+
+/* As a GID: IPv4 is mapped.  False: that is no address. */
+bool ur_parse_addr(const char *text, uint8_t gid[16]);
+bool ur_parse_is_unicast(const uint8_t gid[16]);
+
+/* Ports (port.c): values of the keys "ports", "eal_args", "sock_name", and of
+ * a device's "port". */
+bool ur_parse_ports(struct ur_parse *p);
+bool ur_parse_eal_args(struct ur_parse *p);
+bool ur_parse_sock_name(struct ur_parse *p);
+bool ur_parse_dev_port(struct ur_parse *p);
+
+/* At the end: devices find their ports, and there is one for each port if the
+ * file lists no devices. */
+bool ur_parse_join_ports(struct ur_parse *p);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a port is to be that urnic runs itself, by a poll mode driver of DPDK:
+ * the kernel knows none of this, so all of it is told.
+ */
+#ifndef UR_CORE_PORT_SPEC_H
+#define UR_CORE_PORT_SPEC_H
+
+#include <stdint.h>
+
+#define UR_MAX_PORTS	 8u /* of a process */
+#define UR_PORT_ADDRS	 16u
+#define UR_PORT_NAME_LEN 64u
+#define UR_PORT_DEV_LEN	 64u
+#define UR_PORT_MTU_MIN	 1280u
+#define UR_PORT_MTU_MAX	 9216u
+#define UR_PORT_VLAN_MAX 4094u
+#define UR_EAL_ARGS	 64u
+#define UR_EAL_ARGS_LEN	 2048u
+#define UR_SOCK_NAME_LEN 108u /* of a Unix socket's path, with the zero */
+
+struct ur_port_addr {
+	uint8_t ip[16]; /* IPv4 is mapped */
+	uint8_t prefix; /* of 32 bits for IPv4, of 128 for IPv6 */
+};
+
+struct ur_port_spec {
+	char name[UR_PORT_NAME_LEN]; /* "": there is only this one */
+	char dev[UR_PORT_DEV_LEN];   /* as DPDK calls it; "": its next one */
+	uint32_t naddrs;	     /* at least one */
+	struct ur_port_addr addrs[UR_PORT_ADDRS];
+	uint8_t gateway4[16]; /* zeros: none */
+	uint8_t gateway6[16];
+	uint32_t mtu;  /* of IP packets */
+	uint16_t vlan; /* tag of its frames; 0: none */
+};
+
+/* What the process' Environment Abstraction Layer is begun with: argv[1] and
+ * on, each with a zero behind it, one behind the other. */
+struct ur_eal_args {
+	uint32_t count;
+	uint32_t len;
+	char text[UR_EAL_ARGS_LEN];
+};
+
+#endif

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The owner's side.  Connections are the watcher's, which alone reads those
+ * that ask; those for news are written and read by who has news, one at a
+ * time.  No lock is held while somebody is waited for but that of the one
+ * connection: two processes may import from each other.
+ */
+#include "engine/import.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "engine/import_msg.h"
+#include "engine/internal.h"
+
+#define BACKLOG 16
+#define PAGE	4096u
+
+struct conn {
+	struct ur_list node; /* conns_lock */
+	int fd;
+	_Atomic uint32_t refs;
+	bool greeted; /* the watcher's */
+	bool news;
+	uint8_t token[UR_IMPORT_TOKEN];
+	/* News: */
+	struct ur_lock talk; /* one piece of news at a time */
+	uint32_t seq;	     /* talk */
+	pid_t pid;
+	_Atomic uint32_t *shut; /* a page that the importer sees */
+};
+
+static struct ur_lock conns_lock = { PTHREAD_MUTEX_INITIALIZER };
+static struct ur_list conns = { &conns, &conns };
+static unsigned int nconns;
+
+static int listen_fd = -1; /* conns_lock */
+static char listen_name[UR_IMPORT_NAME];
+static uint8_t secret[16];
+static const struct ur_import_hooks *hooks;
+
+static int listen_at(const char *name)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	size_t n = strlen(name);
+	int err, fd = socket(AF_UNIX,
+			     SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	memcpy(a.sun_path + 1, name, n);
+	if (bind(fd, (struct sockaddr *)&a,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)) ==
+		    0 &&
+	    listen(fd, BACKLOG) == 0)
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+static int serve_locked(const struct ur_import_hooks *h)
+{
+	uint64_t salt[2];
+
+	if (listen_fd >= 0)
+		return 0;
+	ur_rng_secret(salt, sizeof(salt));
+	ur_rng_secret(secret, sizeof(secret));
+	snprintf(listen_name, sizeof(listen_name),
+		 "urnic-import-%016llx%016llx", (unsigned long long)salt[0],
+		 (unsigned long long)salt[1]);
+	hooks = h;
+	listen_fd = listen_at(listen_name);
+	return listen_fd < 0 ? listen_fd : 0;
+}
+
+int ur_import_serve(const struct ur_import_hooks *h, char name[UR_IMPORT_NAME])
+{
+	int rc;
+
+	ur_lock(&conns_lock);
+	rc = serve_locked(h);
+	memcpy(name, listen_name, UR_IMPORT_NAME);
+	ur_unlock(&conns_lock);
+	if (!rc)
+		ur_watcher_wake();
+	return rc;
+}
+
+static void conn_put(struct conn *c)
+{
+	if (atomic_fetch_sub(&c->refs, 1) != 1)
+		return;
+	close(c->fd);
+	if (c->shut)
+		munmap((void *)(uintptr_t)c->shut, PAGE);
+	ur_lock_fini(&c->talk);
+	free(c);
+}
+
+static void conn_drop(struct conn *c)
+{
+	ur_lock(&conns_lock);
+	ur_list_del(&c->node);
+	nconns--;
+	ur_unlock(&conns_lock);
+	conn_put(c);
+}
+
+static void accept_one(void)
+{
+	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct conn *c;
+
+	if (fd < 0)
+		return;
+	c = nconns < UR_IMPORT_CONNS ? calloc(1, sizeof(*c)) : NULL;
+	if (!c) {
+		close(fd);
+		return;
+	}
+	c->fd = fd;
+	c->refs = 1;
+	ur_lock_init(&c->talk);
+	ur_lock(&conns_lock);
+	ur_list_add_tail(&conns, &c->node);
+	nconns++;
+	ur_unlock(&conns_lock);
+}
+
+/* The page by which we shut an importer out: its descriptor, or -1. */
+static int shut_make(struct conn *c)
+{
+	int fd = memfd_create("urnic-import", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *map = MAP_FAILED;
+
+	if (fd < 0)
+		return -1;
+	if (ftruncate(fd, PAGE) == 0)
+		map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			   0);
+	if (map == MAP_FAILED ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE)) {
+		if (map != MAP_FAILED)
+			munmap(map, PAGE);
+		close(fd);
+		return -1;
+	}
+	c->shut = map;
+	return fd;
+}
+
+/* False: it is not to be talked to. */
+static bool greet(struct conn *c, const struct ur_import_msg *m)
+{
+	struct ur_import_msg out = { .type = UR_IMPORT_REPLY,
+				     .version = UR_IMPORT_VERSION,
+				     .seq = m->seq,
+				     .secret_addr = (uintptr_t)secret };
+	int fd = -1, rc;
+
+	if (m->type != UR_IMPORT_HELLO)
+		return false;
+	out.error = ur_import_peer(c->fd, &c->pid);
+	if (out.error)
+		ur_warn("process %d is another user's: it cannot import",
+			(int)c->pid);
+	else
+		memcpy(out.secret, secret, sizeof(secret));
+	memcpy(c->token, m->token, sizeof(c->token));
+	c->greeted = true;
+	if (m->news && !out.error) {
+		fd = shut_make(c);
+		out.error = fd < 0 ? -ENOMEM : 0;
+		c->news = true;
+	}
+	rc = ur_import_send(c->fd, &out, fd);
+	if (fd >= 0)
+		close(fd);
+	return !rc && !out.error;
+}
+
+static bool answer(struct conn *c, const struct ur_import_msg *m)
+{
+	struct ur_import_msg out = { .type = UR_IMPORT_REPLY,
+				     .version = UR_IMPORT_VERSION,
+				     .seq = m->seq,
+				     .o = m->o };
+	int fd = -1, rc;
+
+	if (m->type == UR_IMPORT_ASK)
+		out.error = hooks->describe(c->token, m->o.kind, m->o.handle,
+					    &out.o, &fd);
+	else if (m->type == UR_IMPORT_END)
+		out.error = hooks->end(c->token, m->o.kind, m->o.handle);
+	else
+		return false;
+	rc = ur_import_send(c->fd, &out, fd);
+	if (fd >= 0)
+		close(fd);
+	return !rc;
+}
+
+/* Those for news are only looked at for their end. */
+static void serve(struct conn *c)
+{
+	struct ur_import_msg m;
+	bool ok = false;
+	int fd, rc = -EIO;
+
+	if (!c->news)
+		rc = ur_import_recv(c->fd, &m, &fd, 0);
+	if (rc == -EAGAIN)
+		return;
+	if (!rc) {
+		if (fd >= 0)
+			close(fd);
+		ok = c->greeted ? answer(c, &m) : greet(c, &m);
+	}
+	if (!ok)
+		conn_drop(c);
+}
+
+static struct conn *conn_by_fd(int fd)
+{
+	ur_list_for_each(pos, &conns) {
+		struct conn *c = ur_container_of(pos, struct conn, node);
+
+		if (c->fd == fd)
+			return c;
+	}
+	return NULL;
+}
+
+unsigned int ur_import_fds(struct pollfd *fds)
+{
+	unsigned int n = 0;
+
+	ur_lock(&conns_lock);
+	if (listen_fd >= 0)
+		fds[n++] = (struct pollfd){ listen_fd, POLLIN, 0 };
+	ur_list_for_each(pos, &conns) {
+		const struct conn *c = ur_container_of(pos, struct conn, node);
+
+		fds[n++] = (struct pollfd){ c->fd, c->news ? 0 : POLLIN, 0 };
+	}
+	ur_unlock(&conns_lock);
+	return n + ur_import_link_fds(fds + n);
+}
+
+void ur_import_work(const struct pollfd *fds, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++) {
+		struct conn *c;
+
+		if (!fds[i].revents)
+			continue;
+		c = conn_by_fd(fds[i].fd);
+		if (c)
+			serve(c);
+		else if (fds[i].fd == listen_fd)
+			accept_one();
+		else
+			ur_import_link_work(&fds[i]);
+	}
+}
+
+/* Confirmations of what nobody waited for may come first. */
+static bool confirmed(const struct conn *c)
+{
+	uint64_t end = ur_clock_ns() + UR_IMPORT_PATIENCE_MS * 1000000ull;
+	struct ur_import_msg m = { .seq = 0 };
+	int fd = -1, rc;
+
+	do {
+		uint64_t now = ur_clock_ns();
+
+		if (now >= end)
+			return false;
+		rc = ur_import_recv(c->fd, &m, &fd,
+				    (int)((end - now) / 1000000) + 1);
+		if (fd >= 0)
+			close(fd);
+		fd = -1;
+	} while (rc == -EAGAIN || (!rc && m.seq != c->seq));
+	/* One that has ended uses nothing any more. */
+	return true;
+}
+
+static void tell_one(struct conn *c, const struct ur_import_object *o, int fd,
+		     bool wait)
+{
+	struct ur_import_msg m = { .type = UR_IMPORT_NEWS,
+				   .version = UR_IMPORT_VERSION,
+				   .o = *o };
+	int rc;
+
+	ur_lock(&c->talk);
+	m.seq = ++c->seq;
+	rc = ur_import_send(c->fd, &m, fd);
+	if (rc == -EAGAIN || (!rc && wait && !confirmed(c))) {
+		ur_warn("process %d does not let go of what it imported: no "
+			"longer waited for",
+			(int)c->pid);
+		atomic_store(c->shut, 1);
+		shutdown(c->fd, SHUT_RDWR);
+	}
+	ur_unlock(&c->talk);
+}
+
+void ur_import_tell(const uint8_t token[UR_IMPORT_TOKEN],
+		    const struct ur_import_object *o, int fd, bool wait)
+{
+	struct conn *told[UR_IMPORT_CONNS];
+	unsigned int n = 0;
+
+	ur_lock(&conns_lock);
+	ur_list_for_each(pos, &conns) {
+		struct conn *c = ur_container_of(pos, struct conn, node);
+
+		if (c->news && c->shut &&
+		    memcmp(c->token, token, UR_IMPORT_TOKEN) == 0) {
+			atomic_fetch_add(&c->refs, 1);
+			told[n++] = c;
+		}
+	}
+	ur_unlock(&conns_lock);
+	for (unsigned int i = 0; i < n; i++) {
+		tell_one(told[i], o, fd, wait);
+		conn_put(told[i]);
+	}
+}
+
+/* Whoever else had a reference is a thread of the parent. */
+void ur_import_abandon(void)
+{
+	ur_list_for_each_safe(pos, tmp, &conns) {
+		struct conn *c = ur_container_of(pos, struct conn, node);
+
+		atomic_store(&c->refs, 1);
+		ur_list_del(pos);
+		conn_put(c);
+	}
+	if (listen_fd >= 0)
+		close(listen_fd);
+	listen_fd = -1;
+	nconns = 0;
+	ur_lock_init(&conns_lock);
+	ur_import_link_abandon();
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/port.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "config/config.h"
+#include "engine/internal.h"
+#include "link/port_link.h"
+#include "link/udp.h"
+
+/* Nobody runs it who has not made the host's side of it. */
+static bool is_run(const struct ur_dev_spec *s)
+{
+	return if_nametoindex(s->netdev) != 0;
+}
+
+static int run_port(struct ur_lane *l, int fd)
+{
+	const struct ur_config *c = ur_config_get();
+	const struct ur_dev_spec *s = &l->adapter->dev.spec;
+	struct ur_port_config cfg = { .spec = &c->ports[s->port - 1],
+				      .eal = &c->eal,
+				      .ifname = s->netdev };
+
+	return ur_port_link_create(&cfg, l->slot, fd, &l->link);
+}
+
+/* Two processes may begin at once: one has made the host's side first. */
+int ur_port_lane_link(struct ur_lane *l, int fd)
+{
+	int err = is_run(&l->adapter->dev.spec) ? -EBUSY : run_port(l, fd);
+
+	if (err != -EBUSY)
+		return err;
+	ur_info("%s: another process runs its port, packets take the way of "
+		"%s",
+		l->adapter->dev.name, l->adapter->dev.spec.netdev);
+	return ur_udp_link_create(fd, &l->link);
+}
+
+bool ur_adapter_present(struct ur_adapter *a)
+{
+	/* Only RoCE has a lane before there are queue pairs. */
+	return (a->dev.spec.port && a->dev.kind == UR_DEV_ROCE) ||
+	       ur_dev_present(&a->dev);
+}
+
+int ur_adapter_open(struct ur_adapter *a)
+{
+	struct ur_lane *l;
+	int err;
+
+	if (!ur_adapter_present(a))
+		return -ENODEV;
+	if (!a->dev.spec.port || is_run(&a->dev.spec))
+		return 0;
+	err = ur_adapter_lane(a, &l);
+	return err ? err : ur_dev_refresh(&a->dev);
+}

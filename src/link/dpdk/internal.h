@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of the plugin share. */
+#ifndef UR_LINK_DPDK_INTERNAL_H
+#define UR_LINK_DPDK_INTERNAL_H
+
+#include "core/port_spec.h"
+
+/*
+ * Begin DPDK's Environment Abstraction Layer, once for the process; later
+ * calls ask for the same or for nothing.  0; -EINVAL: it refuses the
+ * arguments; else its reason.
+ */
+int ur_eal_begin(const struct ur_eal_args *args);
+
+#endif

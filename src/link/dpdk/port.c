@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A port of DPDK as link/nic.h wants it: one queue in each direction, frames
+ * in buffers of one piece.  Drivers differ in what they can; what one cannot,
+ * the stack above does by itself.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <rte_eal.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "link/dpdk/internal.h"
+#include "link/nic.h"
+
+#define DEPTH	 1024u /* frames in the queue of each direction */
+#define POOL	 (4u * DEPTH)
+#define L2_EXTRA 18u /* Ethernet's header and one tag */
+#define ROOM_MIN 2048u
+#define TRIES	 64 /* at a queue that is full */
+
+struct ur_nic {
+	uint16_t id;
+	struct rte_mempool *pool;
+	uint32_t len_max; /* of a frame */
+	struct ur_nic_info info;
+	int fd; /* of its interrupts; -1: none */
+	uint64_t no_buffer;
+	struct rte_mbuf *room; /* given by room() */
+	uint32_t lost;	       /* since flush() was called last */
+	uint32_t kept;
+	struct rte_mbuf *out[UR_NIC_BURST];
+	uint8_t *flat; /* a frame of many pieces in one */
+};
+
+static bool taken[RTE_MAX_ETHPORTS]; /* ports are opened one by one */
+
+static int find_port(const char *name, uint16_t *id)
+{
+	uint16_t i;
+
+	if (*name) {
+		if (rte_eth_dev_get_port_by_name(name, id))
+			return -ENODEV;
+		return taken[*id] ? -EBUSY : 0;
+	}
+	for (i = 0; i < RTE_MAX_ETHPORTS; i++) {
+		if (taken[i] || !rte_eth_dev_is_valid_port(i))
+			continue;
+		*id = i;
+		return 0;
+	}
+	return -ENODEV;
+}
+
+/* Of these drivers the interface stays the kernel's too. */
+static bool is_shared(const char *driver)
+{
+	return !strcmp(driver, "net_af_packet") ||
+	       !strcmp(driver, "net_af_xdp") || !strcmp(driver, "net_pcap");
+}
+
+static int make_pool(struct ur_nic *n)
+{
+	uint32_t room = n->len_max + RTE_PKTMBUF_HEADROOM;
+	char name[32];
+
+	if (room < ROOM_MIN + RTE_PKTMBUF_HEADROOM)
+		room = ROOM_MIN + RTE_PKTMBUF_HEADROOM;
+	snprintf(name, sizeof(name), "urnic%u", n->id);
+	n->pool = rte_pktmbuf_pool_create(name, POOL, 0, 0, (uint16_t)room,
+					  SOCKET_ID_ANY);
+	if (n->pool)
+		return 0;
+	ur_err("port %u: no memory for %u buffers of %u bytes: %s", n->id, POOL,
+	       room, rte_strerror(rte_errno));
+	return -ENOMEM;
+}
+
+static void choose_offloads(const struct rte_eth_dev_info *dev,
+			    struct rte_eth_conf *conf, struct ur_nic *n)
+{
+	uint64_t tx = dev->tx_offload_capa, rx = dev->rx_offload_capa;
+
+	if (tx & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM) {
+		conf->txmode.offloads |= RTE_ETH_TX_OFFLOAD_IPV4_CKSUM;
+		n->info.tx |= UR_NIC_TX_IPV4_SUM;
+	}
+	if (tx & RTE_ETH_TX_OFFLOAD_UDP_CKSUM) {
+		conf->txmode.offloads |= RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+		n->info.tx |= UR_NIC_TX_UDP_SUM;
+	}
+	conf->rxmode.offloads |=
+		rx &
+		(RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM |
+		 RTE_ETH_RX_OFFLOAD_TCP_CKSUM | RTE_ETH_RX_OFFLOAD_SCATTER);
+}
+
+static int set_queues(struct ur_nic *n)
+{
+	uint16_t rx = DEPTH, tx = DEPTH;
+	int socket = rte_eth_dev_socket_id(n->id);
+	int err = rte_eth_dev_adjust_nb_rx_tx_desc(n->id, &rx, &tx);
+
+	if (!err)
+		err = rte_eth_rx_queue_setup(n->id, 0, rx, (unsigned)socket,
+					     NULL, n->pool);
+	if (!err)
+		err = rte_eth_tx_queue_setup(n->id, 0, tx, (unsigned)socket,
+					     NULL);
+	n->info.rx_depth = rx;
+	return err;
+}
+
+/* Interrupts are asked for first, and done without if there are none. */
+static int configure(struct ur_nic *n, const struct rte_eth_dev_info *dev)
+{
+	struct rte_eth_conf conf = { .rxmode = { .mtu = n->info.mtu } };
+	int err;
+
+	choose_offloads(dev, &conf, n);
+	conf.intr_conf.rxq = 1;
+	err = rte_eth_dev_configure(n->id, 1, 1, &conf);
+	if (err) {
+		conf.intr_conf.rxq = 0;
+		err = rte_eth_dev_configure(n->id, 1, 1, &conf);
+	} else {
+		n->info.interrupts = true;
+	}
+	if (!err)
+		err = set_queues(n);
+	if (!err)
+		err = rte_eth_dev_start(n->id);
+	if (err && conf.intr_conf.rxq) {
+		conf.intr_conf.rxq = 0;
+		n->info.interrupts = false;
+		err = rte_eth_dev_configure(n->id, 1, 1, &conf);
+		if (!err)
+			err = set_queues(n);
+		if (!err)
+			err = rte_eth_dev_start(n->id);
+	}
+	return err;
+}
+
+/*
+ * What a driver cannot is no reason to give up: some keep the interface's own
+ * MTU, and some receive everything anyway.
+ */
+static void set_filters(struct ur_nic *n)
+{
+	if (rte_eth_dev_set_mtu(n->id, (uint16_t)n->info.mtu))
+		ur_debug("port %u keeps its MTU", n->id);
+	if (n->info.shared && rte_eth_promiscuous_enable(n->id))
+		ur_debug("port %u has no promiscuous mode", n->id);
+	if (rte_eth_allmulticast_enable(n->id) &&
+	    rte_eth_promiscuous_enable(n->id))
+		ur_info("port %u may not receive multicast", n->id);
+}
+
+static void open_interrupts(struct ur_nic *n)
+{
+	n->fd = -1;
+	/* Asked first: the library complains aloud of those that have none. */
+	if (n->info.interrupts && !rte_eth_dev_rx_intr_enable(n->id, 0))
+		n->fd = rte_eth_dev_rx_intr_ctl_q_get_fd(n->id, 0);
+	n->info.interrupts = n->fd >= 0;
+}
+
+static int start(struct ur_nic *n, const struct ur_port_spec *spec)
+{
+	struct rte_ether_addr mac;
+	struct rte_eth_dev_info dev;
+	int err = rte_eth_dev_info_get(n->id, &dev);
+
+	if (err)
+		return err;
+	n->info.mtu = spec->mtu;
+	n->len_max = spec->mtu + L2_EXTRA;
+	snprintf(n->info.driver, sizeof(n->info.driver), "%s", dev.driver_name);
+	n->info.shared = is_shared(dev.driver_name);
+	err = make_pool(n);
+	if (err)
+		return err;
+	err = configure(n, &dev);
+	if (!err)
+		err = rte_eth_macaddr_get(n->id, &mac);
+	if (err)
+		return err;
+	memcpy(n->info.mac, mac.addr_bytes, sizeof(n->info.mac));
+	set_filters(n);
+	open_interrupts(n);
+	return 0;
+}
+
+static void nic_close(struct ur_nic *n)
+{
+	if (n->room)
+		rte_pktmbuf_free(n->room);
+	for (uint32_t i = 0; i < n->kept; i++)
+		rte_pktmbuf_free(n->out[i]);
+	(void)rte_eth_dev_stop(n->id);
+	(void)rte_eth_dev_close(n->id);
+	rte_mempool_free(n->pool);
+	taken[n->id] = false;
+	free(n->flat);
+	free(n);
+}
+
+static int nic_open(const struct ur_eal_args *eal,
+		    const struct ur_port_spec *spec, struct ur_nic **out)
+{
+	struct ur_nic *n;
+	uint16_t id;
+	int err = ur_eal_begin(eal);
+
+	if (err)
+		return err;
+	err = find_port(spec->dev, &id);
+	if (err) {
+		ur_err("DPDK has no port %s%s", spec->dev,
+		       err == -EBUSY ? " that is free" : "");
+		return err;
+	}
+	n = calloc(1, sizeof(*n));
+	if (!n)
+		return -ENOMEM;
+	n->id = id;
+	n->flat = malloc(spec->mtu + L2_EXTRA);
+	err = n->flat ? start(n, spec) : -ENOMEM;
+	if (err) {
+		ur_err("port %u does not start: %s", id, rte_strerror(-err));
+		rte_mempool_free(n->pool);
+		free(n->flat);
+		free(n);
+		return err;
+	}
+	taken[id] = true;
+	*out = n;
+	return 0;
+}
+
+static void nic_info(const struct ur_nic *n, struct ur_nic_info *out)
+{
+	*out = n->info;
+}
+
+static uint32_t flags_of(const struct rte_mbuf *m)
+{
+	uint64_t f = m->ol_flags;
+	uint32_t flags = 0;
+
+	if ((f & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_GOOD)
+		flags |= UR_NIC_RX_IP_GOOD;
+	if ((f & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD)
+		flags |= UR_NIC_RX_L4_GOOD;
+	if ((f & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_BAD)
+		flags |= UR_NIC_RX_L4_BAD;
+	return flags;
+}
+
+/* Frames longer than ours can be are the driver's mistake, or an attack. */
+static void deliver(struct ur_nic *n, struct rte_mbuf *m,
+		    void (*fn)(void *arg, const struct ur_nic_rx *rx),
+		    void *arg)
+{
+	struct ur_nic_rx rx = { .len = m->pkt_len, .flags = flags_of(m) };
+
+	if (m->pkt_len > n->len_max)
+		return;
+	rx.frame = rte_pktmbuf_read(m, 0, m->pkt_len, n->flat);
+	if (rx.frame)
+		fn(arg, &rx);
+}
+
+static uint32_t nic_rx(struct ur_nic *n,
+		       void (*fn)(void *arg, const struct ur_nic_rx *rx),
+		       void *arg)
+{
+	struct rte_mbuf *in[UR_NIC_BURST];
+	uint16_t got = rte_eth_rx_burst(n->id, 0, in, UR_NIC_BURST);
+
+	for (uint16_t i = 0; i < got; i++)
+		deliver(n, in[i], fn, arg);
+	if (got)
+		rte_pktmbuf_free_bulk(in, got);
+	return got;
+}
+
+static uint8_t *nic_room(struct ur_nic *n, uint32_t len)
+{
+	if (len > n->len_max)
+		return NULL;
+	if (!n->room)
+		n->room = rte_pktmbuf_alloc(n->pool);
+	if (!n->room) {
+		n->no_buffer++;
+		return NULL;
+	}
+	return rte_pktmbuf_mtod(n->room, uint8_t *);
+}
+
+static void ask_sums(struct rte_mbuf *m, const struct ur_nic_tx *tx)
+{
+	m->tx_offload = rte_mbuf_tx_offload(tx->l2, tx->l3, 0, 0, 0, 0, 0);
+	m->ol_flags |= tx->v4 ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6;
+	if (tx->sums & UR_NIC_TX_IPV4_SUM)
+		m->ol_flags |= RTE_MBUF_F_TX_IP_CKSUM;
+	if (tx->sums & UR_NIC_TX_UDP_SUM)
+		m->ol_flags |= RTE_MBUF_F_TX_UDP_CKSUM;
+}
+
+/* A queue that stays full is the network's: what does not fit is lost, as it
+ * would be in a switch. */
+static void push(struct ur_nic *n)
+{
+	uint32_t sent = 0;
+
+	for (int i = 0; i < TRIES && sent < n->kept; i++)
+		sent += rte_eth_tx_burst(n->id, 0, n->out + sent,
+					 (uint16_t)(n->kept - sent));
+	n->lost += n->kept - sent;
+	for (uint32_t i = sent; i < n->kept; i++)
+		rte_pktmbuf_free(n->out[i]);
+	n->kept = 0;
+}
+
+static uint32_t nic_flush(struct ur_nic *n)
+{
+	uint32_t lost;
+
+	if (n->kept)
+		push(n);
+	lost = n->lost;
+	n->lost = 0;
+	return lost;
+}
+
+static void nic_tx(struct ur_nic *n, const struct ur_nic_tx *tx)
+{
+	struct rte_mbuf *m = n->room;
+
+	n->room = NULL;
+	m->pkt_len = tx->len;
+	m->data_len = (uint16_t)tx->len;
+	if (tx->sums)
+		ask_sums(m, tx);
+	n->out[n->kept++] = m;
+	if (n->kept == UR_NIC_BURST)
+		push(n);
+}
+
+/* What came before the interrupt was allowed may tell of itself no more. */
+static bool nic_arm(struct ur_nic *n)
+{
+	struct pollfd p = { .fd = n->fd, .events = POLLIN };
+
+	(void)rte_eth_dev_rx_intr_enable(n->id, 0);
+	return poll(&p, 1, 0) <= 0 && rte_eth_rx_queue_count(n->id, 0) <= 0;
+}
+
+static int nic_wait_fd(const struct ur_nic *n)
+{
+	return n->fd;
+}
+
+static void nic_stats(const struct ur_nic *n, struct ur_nic_stats *out)
+{
+	struct rte_eth_stats s = { 0 };
+
+	(void)rte_eth_stats_get(n->id, &s);
+	*out = (struct ur_nic_stats){ .rx_missed = s.imissed,
+				      .rx_errors = s.ierrors,
+				      .tx_errors = s.oerrors,
+				      .no_buffer = s.rx_nombuf + n->no_buffer };
+}
+
+extern const struct ur_nic_plugin urnic_nic_plugin;
+__attribute__((visibility("default")))
+const struct ur_nic_plugin urnic_nic_plugin = {
+	.abi = UR_NIC_ABI,
+	.open = nic_open,
+	.close = nic_close,
+	.info = nic_info,
+	.rx = nic_rx,
+	.room = nic_room,
+	.tx = nic_tx,
+	.flush = nic_flush,
+	.arm = nic_arm,
+	.wait_fd = nic_wait_fd,
+	.stats = nic_stats,
+};

@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "link/port.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/guard.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "base/timer.h"
+#include "link/nic.h"
+#include "link/tap.h"
+#include "net/net.h"
+#include "wire/icrc.h"
+
+#define HOST_BURST 32
+#define ROOM_TRIES 16
+
+/* The share of the time without packets that may pass until the next look,
+ * and its bounds. */
+#define IDLE_SHARE  16
+#define IDLE_MIN_NS 20000u
+#define IDLE_MAX_NS 10000000u
+
+#define MAC_LOCAL	 0x02u
+#define ETHER_TYPE_AT	 12u
+#define ETHER_LEN	 14u
+#define TAG_LEN		 4u
+#define TYPE_VLAN	 0x8100u
+#define TYPE_ARP	 0x0806u
+#define TYPE_IPV6	 0x86ddu
+#define ARP_OP_AT	 6u
+#define ARP_REPLY	 2u
+#define IP6_NEXT_AT	 6u
+#define IP6_LEN		 40u
+#define PROTO_ICMP6	 58u
+#define NEIGHBOUR_ADVERT 136u
+#define ROUTER_ADVERT	 134u
+#define FIRST_QPN	 2u
+
+_Static_assert(UR_NIC_TX_IPV4_SUM == UR_NET_TX_IPV4_SUM &&
+		       UR_NIC_TX_UDP_SUM == UR_NET_TX_UDP_SUM,
+	       "the controller's words are the stack's");
+_Static_assert(UR_NIC_RX_IP_GOOD == UR_NET_RX_IP_GOOD &&
+		       UR_NIC_RX_L4_GOOD == UR_NET_RX_L4_GOOD &&
+		       UR_NIC_RX_L4_BAD == UR_NET_RX_L4_BAD,
+	       "likewise");
+
+struct ur_port {
+	const struct ur_nic_plugin *ops;
+	struct ur_nic *nic;
+	struct ur_net *net;
+	struct ur_nic_info info;
+	bool (*deliver)(void *arg, const struct ur_rx *rx);
+	void *arg;
+	uint16_t vlan;
+	uint32_t naddrs;
+	uint8_t addrs[UR_PORT_ADDRS][16];
+	int tap;
+	int epfd;
+	int timer;
+	uint64_t now_ns;  /* of the poll under way */
+	uint64_t busy_ns; /* when something came or left */
+	uint64_t tx_lost;
+	uint64_t host_lost;
+	/* A frame with room for a tag before it. */
+	uint8_t frame[TAG_LEN + UR_NET_FRAME_MAX];
+};
+
+static uint16_t be16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+/* ---- To the host ---- */
+
+/* The host's interface has no tags: `l3` is where what is behind one begins. */
+static void to_host(struct ur_port *p, const uint8_t *frame, uint32_t len,
+		    uint32_t l3)
+{
+	uint8_t *at = p->frame;
+
+	if (l3 > ETHER_LEN && l3 <= len) {
+		memcpy(at, frame, ETHER_TYPE_AT);
+		memcpy(at + ETHER_TYPE_AT, frame + l3 - 2, len - l3 + 2);
+		len -= l3 - ETHER_LEN;
+		frame = at;
+	}
+	if (write(p->tap, frame, len) < 0)
+		p->host_lost++;
+}
+
+/* Where the payload of Ethernet begins; 0: it is too short. */
+static uint32_t find_l3(const uint8_t *frame, uint32_t len)
+{
+	uint32_t l3 = ETHER_LEN;
+
+	if (len >= ETHER_LEN && be16(frame + ETHER_TYPE_AT) == TYPE_VLAN)
+		l3 += TAG_LEN;
+	return len >= l3 ? l3 : 0;
+}
+
+/*
+ * Answers about neighbours are for the stack and for the host, who both have
+ * asked, with the same address.
+ */
+static bool is_answer(const uint8_t *frame, uint32_t len, uint32_t l3)
+{
+	const uint8_t *at = frame + l3;
+	uint32_t left = len - l3;
+
+	switch (be16(at - 2)) {
+	case TYPE_ARP:
+		return left >= ARP_OP_AT + 2 &&
+		       be16(at + ARP_OP_AT) == ARP_REPLY;
+	case TYPE_IPV6:
+		return left > IP6_LEN && at[IP6_NEXT_AT] == PROTO_ICMP6 &&
+		       (at[IP6_LEN] == NEIGHBOUR_ADVERT ||
+			at[IP6_LEN] == ROUTER_ADVERT);
+	default:
+		return false;
+	}
+}
+
+/* ---- In ---- */
+
+static uint32_t qpn_of(const struct ur_rx *rx)
+{
+	const uint8_t *b = rx->data;
+
+	return rx->len < 8 ? 0 : (uint32_t)(b[5] << 16 | b[6] << 8 | b[7]);
+}
+
+static void on_frame(void *arg, const struct ur_nic_rx *nrx)
+{
+	struct ur_net_rx rx = { .frame = nrx->frame,
+				.len = nrx->len,
+				.flags = nrx->flags };
+	uint32_t l3 = find_l3(nrx->frame, nrx->len);
+	struct ur_port *p = arg;
+	struct ur_net_in in;
+
+	switch (ur_net_input(p->net, &rx, p->now_ns, &in)) {
+	case UR_NET_ROCE:
+		if (qpn_of(&in.roce) < FIRST_QPN ||
+		    !p->deliver(p->arg, &in.roce))
+			to_host(p, nrx->frame, nrx->len, l3);
+		break;
+	case UR_NET_HOST:
+		to_host(p, nrx->frame, nrx->len, l3);
+		break;
+	case UR_NET_DONE:
+		if (l3 && is_answer(nrx->frame, nrx->len, l3))
+			to_host(p, nrx->frame, nrx->len, l3);
+		break;
+	}
+}
+
+/* ---- Out ---- */
+
+static uint8_t *room(struct ur_port *p, uint32_t len)
+{
+	uint8_t *at = p->ops->room(p->nic, len);
+
+	for (int i = 0; !at && i < ROOM_TRIES; i++) {
+		p->tx_lost += p->ops->flush(p->nic);
+		at = p->ops->room(p->nic, len);
+	}
+	return at;
+}
+
+/* A frame that is complete; lost if there is no room. */
+static void send_frame(struct ur_port *p, const uint8_t *frame, uint32_t len)
+{
+	struct ur_nic_tx tx = { .len = len };
+	uint8_t *at = room(p, len);
+
+	if (!at) {
+		p->tx_lost++;
+		return;
+	}
+	memcpy(at, frame, len);
+	p->ops->tx(p->nic, &tx);
+}
+
+/* What the stack itself has to say. */
+static void send_own(struct ur_port *p)
+{
+	uint8_t *buf = p->frame + TAG_LEN;
+	uint32_t len;
+
+	while ((len = ur_net_output(p->net, buf, UR_NET_FRAME_MAX)))
+		send_frame(p, buf, len);
+}
+
+static void flush(struct ur_port *p)
+{
+	send_own(p);
+	p->tx_lost += p->ops->flush(p->nic);
+}
+
+/* Where in a train the next packet begins. */
+struct cut {
+	const struct iovec *iov;
+	size_t off;
+};
+
+static int copy_payload(struct cut *c, uint8_t *to, uint32_t len)
+{
+	int err = 0;
+
+	while (len && !err) {
+		size_t part = c->iov->iov_len - c->off;
+
+		if (part > len)
+			part = len;
+		err = ur_guard_copy(
+			to, (const uint8_t *)c->iov->iov_base + c->off, part);
+		to += part;
+		len -= (uint32_t)part;
+		c->off += part;
+		if (c->off == c->iov->iov_len) {
+			c->iov++;
+			c->off = 0;
+		}
+	}
+	return err;
+}
+
+/* Packet number i of a train. */
+static int send_packet(struct ur_port *p, const struct ur_net_flow *f,
+		       struct cut *c, uint16_t i, uint32_t len)
+{
+	struct ur_nic_tx tx = { .len = f->len + len,
+				.l2 = f->l2,
+				.l3 = f->l3,
+				.v4 = f->v4,
+				.sums = f->sums &
+					(UR_NET_SUM_IP | UR_NET_SUM_UDP) };
+	uint8_t *frame = room(p, tx.len);
+	struct iovec payload;
+	int err;
+
+	if (!frame)
+		return -EAGAIN;
+	ur_net_put(f, frame, i, len);
+	err = copy_payload(c, frame + f->len, len);
+	if (err)
+		return err;
+	payload = (struct iovec){ frame + f->len, len };
+	if (f->sums & UR_NET_SUM_SOFT)
+		ur_net_sum(f, frame, &payload, 1);
+	if (f->ready)
+		p->ops->tx(p->nic, &tx);
+	else
+		err = ur_net_park(p->net, f, frame, tx.len, p->now_ns);
+	return err;
+}
+
+static int send_packets(struct ur_port *p, const struct ur_train *t,
+			const struct ur_net_flow *f)
+{
+	struct cut c = { .iov = t->iov };
+	uint32_t left = t->bytes;
+	int err = 0;
+
+	for (uint32_t i = 0; i < t->npkts; i++) {
+		uint32_t len = left < t->pkt_len ? left : t->pkt_len;
+
+		err = send_packet(p, f, &c, (uint16_t)i, len);
+		if (err)
+			/* What has left cannot be called back: the rest is
+			 * lost, as it would be on the wire. */
+			return err == -EAGAIN && i > 0 ? 0 : err;
+		left -= len;
+	}
+	return err;
+}
+
+int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
+{
+	struct ur_net_key key = { .sport = t->sport,
+				  .tclass = t->tclass,
+				  .hop_limit = t->hop_limit };
+	const struct ur_net_flow *f;
+	int err;
+
+	memcpy(key.src, t->src, 16);
+	memcpy(key.dst, t->dst, 16);
+	p->now_ns = now_ns;
+	err = ur_net_flow(p->net, &key, now_ns, &f);
+	if (!err)
+		err = t->pkt_len > ur_net_payload_max(f)
+			      ? -EMSGSIZE
+			      : send_packets(p, t, f);
+	p->busy_ns = now_ns;
+	flush(p);
+	return err;
+}
+
+uint32_t ur_port_poll(struct ur_port *p, uint64_t now_ns)
+{
+	uint32_t n;
+
+	p->now_ns = now_ns;
+	n = p->ops->rx(p->nic, on_frame, p);
+	if (ur_net_deadline(p->net) <= now_ns)
+		ur_net_expire(p->net, now_ns);
+	else if (!n)
+		return 0;
+	if (n)
+		p->busy_ns = now_ns;
+	flush(p);
+	return n;
+}
+
+/* With the port's tag, if it has one. */
+static void from_host(struct ur_port *p, uint32_t len)
+{
+	uint8_t *frame = p->frame + TAG_LEN;
+
+	if (p->vlan && len >= ETHER_LEN) {
+		memmove(p->frame, frame, ETHER_TYPE_AT);
+		frame = p->frame;
+		frame[12] = TYPE_VLAN >> 8;
+		frame[13] = TYPE_VLAN & 0xff;
+		frame[14] = (uint8_t)(p->vlan >> 8);
+		frame[15] = (uint8_t)p->vlan;
+		len += TAG_LEN;
+	}
+	send_frame(p, frame, len);
+}
+
+uint32_t ur_port_host(struct ur_port *p, uint64_t now_ns)
+{
+	uint32_t n;
+
+	for (n = 0; n < HOST_BURST; n++) {
+		ssize_t len = read(p->tap, p->frame + TAG_LEN,
+				   UR_NET_FRAME_MAX - TAG_LEN);
+
+		if (len <= 0)
+			break;
+		from_host(p, (uint32_t)len);
+	}
+	if (!n)
+		return 0;
+	p->busy_ns = now_ns;
+	flush(p);
+	return n;
+}
+
+bool ur_port_has(const struct ur_port *p, const uint8_t src[16],
+		 const uint8_t dst[16])
+{
+	bool ours = false;
+
+	if (dst[0] == 0xff || (ur_addr_is_v4(dst) && (dst[12] & 0xf0) == 0xe0))
+		return false;
+	for (uint32_t i = 0; i < p->naddrs; i++) {
+		if (!memcmp(p->addrs[i], dst, 16))
+			return false;
+		ours |= !memcmp(p->addrs[i], src, 16);
+	}
+	return ours;
+}
+
+void ur_port_stats(const struct ur_port *p, struct ur_port_stats *out)
+{
+	struct ur_nic_stats s;
+
+	p->ops->stats(p->nic, &s);
+	*out = (struct ur_port_stats){
+		.rx_missed = s.rx_missed,
+		.tx_lost = p->tx_lost,
+		.host_lost = p->host_lost,
+		.rx_bytes = p->info.rx_depth * p->info.mtu / 2,
+	};
+}
+
+/* ---- Waiting ---- */
+
+/*
+ * How long to sleep where nothing can wake us: a share of the time that the
+ * silence has lasted.  So the first packet after a silence is late by that
+ * share of it at most, and a port without traffic costs a hundred looks a
+ * second.
+ */
+static uint64_t nap_ns(const struct ur_port *p, uint64_t now_ns)
+{
+	uint64_t silence = now_ns - p->busy_ns, nap = silence / IDLE_SHARE;
+	uint64_t due = ur_net_deadline(p->net);
+
+	if (p->info.interrupts && p->ops->arm(p->nic))
+		nap = UR_NEVER;
+	else if (nap < IDLE_MIN_NS)
+		nap = IDLE_MIN_NS;
+	else if (nap > IDLE_MAX_NS)
+		nap = IDLE_MAX_NS;
+	if (due == UR_NEVER)
+		return nap;
+	due = due > now_ns ? due - now_ns : 1;
+	return due < nap ? due : nap;
+}
+
+int ur_port_wait_fd(struct ur_port *p, uint64_t now_ns)
+{
+	uint64_t nap = nap_ns(p, now_ns);
+	struct itimerspec t = { 0 };
+
+	if (nap != UR_NEVER) {
+		t.it_value.tv_sec = (time_t)(nap / 1000000000u);
+		t.it_value.tv_nsec = (long)(nap % 1000000000u);
+	}
+	(void)timerfd_settime(p->timer, 0, &t, NULL);
+	return p->epfd;
+}
+
+static int watch(const struct ur_port *p, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	return epoll_ctl(p->epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static int open_wait(struct ur_port *p)
+{
+	int err;
+
+	p->epfd = epoll_create1(EPOLL_CLOEXEC);
+	p->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (p->epfd < 0 || p->timer < 0)
+		return -errno;
+	err = watch(p, p->timer);
+	if (!err)
+		err = watch(p, p->tap);
+	if (!err && p->info.interrupts)
+		err = watch(p, p->ops->wait_fd(p->nic));
+	return err;
+}
+
+/* ---- Life ---- */
+
+static void on_event(void *arg, const struct ur_net_event *ev)
+{
+	static const char *const text[] = {
+		[UR_NET_ADDR_TAKEN] = "somebody else has an address of ours",
+		[UR_NET_NEIGH_CLAIM] =
+			"somebody claims to be a live neighbour: "
+			"not believed",
+		[UR_NET_NEIGH_MOVED] = "a neighbour has another address now",
+	};
+	const uint8_t *a = ev->addr, *m = ev->mac_new;
+
+	if ((size_t)ev->kind >= sizeof(text) / sizeof(text[0]) ||
+	    !text[ev->kind])
+		return;
+	ur_warn("port: %s (…%02x%02x%02x%02x, %02x:%02x:%02x:%02x:%02x:%02x)",
+		text[ev->kind], a[12], a[13], a[14], a[15], m[0], m[1], m[2],
+		m[3], m[4], m[5]);
+}
+
+static int make_net(struct ur_port *p, const struct ur_port_spec *spec,
+		    uint32_t ifindex)
+{
+	struct ur_net_config cfg = {
+		.vlan = spec->vlan,
+		.mtu = spec->mtu,
+		.scope_id = ifindex,
+		.naddrs = spec->naddrs,
+		.tx = p->info.tx,
+		.host = true,
+		.event = on_event,
+		.arg = p,
+	};
+
+	memcpy(cfg.mac, p->info.mac, sizeof(cfg.mac));
+	memcpy(cfg.gateway4, spec->gateway4, 16);
+	memcpy(cfg.gateway6, spec->gateway6, 16);
+	for (uint32_t i = 0; i < spec->naddrs; i++) {
+		memcpy(cfg.addrs[i].ip, spec->addrs[i].ip, 16);
+		cfg.addrs[i].prefix = spec->addrs[i].prefix;
+		memcpy(p->addrs[i], spec->addrs[i].ip, 16);
+	}
+	p->naddrs = spec->naddrs;
+	p->vlan = spec->vlan;
+	ur_rng_secret(&cfg.seed, sizeof(cfg.seed));
+	return ur_net_create(&cfg, &p->net);
+}
+
+static int open_parts(struct ur_port *p, const struct ur_port_config *cfg)
+{
+	uint32_t ifindex;
+	int err = ur_nic_load(&p->ops);
+
+	if (!err)
+		err = p->ops->open(cfg->eal, cfg->spec, &p->nic);
+	if (err)
+		return err;
+	p->ops->info(p->nic, &p->info);
+	/* The kernel would take the frames of its own address for its own. */
+	if (p->info.shared)
+		p->info.mac[0] ^= MAC_LOCAL;
+	p->tap = ur_tap_open(cfg->ifname, cfg->spec, p->info.mac, &ifindex);
+	if (p->tap < 0)
+		return p->tap;
+	err = make_net(p, cfg->spec, ifindex);
+	return err ? err : open_wait(p);
+}
+
+int ur_port_open(const struct ur_port_config *cfg, struct ur_port **out)
+{
+	struct ur_port *p = calloc(1, sizeof(*p));
+	int err;
+
+	if (!p)
+		return -ENOMEM;
+	p->tap = -1;
+	p->epfd = -1;
+	p->timer = -1;
+	p->deliver = cfg->deliver;
+	p->arg = cfg->arg;
+	err = open_parts(p, cfg);
+	if (err) {
+		ur_port_close(p);
+		return err;
+	}
+	ur_info("port %s: %s, MTU %u", cfg->ifname, p->info.driver,
+		p->info.mtu);
+	*out = p;
+	return 0;
+}
+
+void ur_port_abandon(const struct ur_port *p)
+{
+	if (p->tap >= 0)
+		close(p->tap);
+	if (p->timer >= 0)
+		close(p->timer);
+	if (p->epfd >= 0)
+		close(p->epfd);
+}
+
+void ur_port_close(struct ur_port *p)
+{
+	if (p->net)
+		ur_net_destroy(p->net);
+	if (p->nic)
+		p->ops->close(p->nic);
+	ur_port_abandon(p);
+	free(p);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A port that urnic runs itself: a controller (nic.h), Ethernet and IP
+ * (net/net.h), and the host's interface (tap.h), which gets what is not for a
+ * lane.  Who has the port calls it from one thread at a time, with the time of
+ * CLOCK_MONOTONIC.
+ *
+ *	wire ── nic ── net ─┬─ deliver(): a lane's packets
+ *			    └─ TAP: everything else, QP1 and ARP's answers too
+ */
+#ifndef UR_LINK_PORT_H
+#define UR_LINK_PORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/packet.h"
+#include "core/port_spec.h"
+
+struct ur_port;
+
+struct ur_port_config {
+	const struct ur_port_spec *spec;
+	const struct ur_eal_args *eal;
+	const char *ifname; /* of the TAP */
+	/*
+	 * A packet to a QP other than 0 and 1.  False: nobody here has it, and
+	 * the host's sockets get it.  Valid during the call.
+	 */
+	bool (*deliver)(void *arg, const struct ur_rx *rx);
+	void *arg;
+};
+
+struct ur_port_stats {
+	uint64_t rx_missed; /* by the controller: nobody took them in time */
+	uint64_t tx_lost;   /* found no room there */
+	uint64_t host_lost; /* the TAP did not take them */
+	uint32_t rx_bytes;  /* payload that the controller keeps for us */
+};
+
+/*
+ * 0 or -errno: -EBUSY: another process has the port; -ENOENT: no plugin, or no
+ * TAP; what the controller says.  All but -EBUSY is logged.
+ */
+int ur_port_open(const struct ur_port_config *cfg, struct ur_port **out);
+void ur_port_close(struct ur_port *p);
+
+/* Descriptors of a child of fork(); the port itself is the parent's. */
+void ur_port_abandon(const struct ur_port *p);
+
+/*
+ * Send a train.  0; -EAGAIN: no room, nothing was sent; -EMSGSIZE: its packets
+ * are larger than the path's MTU; -EFAULT: its memory is gone; else as
+ * ur_net_flow().  Packets that a full controller drops are counted only.
+ */
+int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns);
+
+/* Receive a burst, and run timers that are due; how many frames came. */
+uint32_t ur_port_poll(struct ur_port *p, uint64_t now_ns);
+
+/* Take what the host sends, at most a burst; how many frames. */
+uint32_t ur_port_host(struct ur_port *p, uint64_t now_ns);
+
+/*
+ * A descriptor that becomes readable when ur_port_poll() or ur_port_host() may
+ * have something to do, from now on until they are called.  Where the
+ * controller has no interrupts it does so again and again, the less often the
+ * longer nothing came.
+ */
+int ur_port_wait_fd(struct ur_port *p, uint64_t now_ns);
+
+/* Does a packet from that source to there go by the port? */
+bool ur_port_has(const struct ur_port *p, const uint8_t src[16],
+		 const uint8_t dst[16]);
+
+void ur_port_stats(const struct ur_port *p, struct ur_port_stats *out);
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "link/port_link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "link/udp.h"
+
+/* Polls that find nothing until the host's side is looked at: it costs two
+ * system calls. */
+#define HOST_EVERY     64u
+#define PART_ROUNDS    32
+#define QPN_INDEX_BITS 14
+
+struct port_link {
+	struct ur_link link;
+	struct ur_link *udp;
+	struct ur_port *port;
+	uint32_t slot;
+	pid_t pid; /* who has the port: not a child of fork() */
+	int epfd;
+	uint32_t empty; /* polls in a row that found nothing */
+	bool slept;	/* somebody waits: he is to be told everything */
+	/* Of the recv() under way. */
+	void (*rx)(void *arg, const struct ur_rx *rx);
+	void *arg;
+};
+
+static struct port_link *of(struct ur_link *link)
+{
+	return (struct port_link *)link;
+}
+
+static uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Other slots' packets take the way of the host. */
+static bool deliver(void *arg, const struct ur_rx *rx)
+{
+	struct port_link *l = arg;
+	uint32_t slot = ((uint32_t)rx->data[5] << 16 |
+			 (uint32_t)rx->data[6] << 8 | rx->data[7]) >>
+			QPN_INDEX_BITS;
+
+	if (slot != l->slot || !l->rx)
+		return false;
+	l->rx(l->arg, rx);
+	return true;
+}
+
+static int port_send(struct ur_link *link, const struct ur_train *t)
+{
+	struct port_link *l = of(link);
+	int err;
+
+	if (!ur_port_has(l->port, t->src, t->dst))
+		return l->udp->ops->send(l->udp, t);
+	err = ur_port_send(l->port, t, clock_ns());
+	if (err && err != -EAGAIN)
+		link->tx_errors++;
+	return err;
+}
+
+static int recv_host(struct port_link *l, uint64_t now_ns)
+{
+	int n = (int)ur_port_host(l->port, now_ns);
+
+	l->empty = 0;
+	l->slept = false;
+	return n + l->udp->ops->recv(l->udp, l->rx, l->arg);
+}
+
+static int port_recv(struct ur_link *link,
+		     void (*rx)(void *arg, const struct ur_rx *rx), void *arg)
+{
+	struct port_link *l = of(link);
+	uint64_t now_ns = clock_ns();
+	int n;
+
+	l->rx = rx;
+	l->arg = arg;
+	n = (int)ur_port_poll(l->port, now_ns);
+	if (l->slept || ++l->empty >= HOST_EVERY)
+		n += recv_host(l, now_ns);
+	l->rx = NULL;
+	return n;
+}
+
+/* What waits changes what is to be waited for. */
+static int port_wait_fd(const struct ur_link *link)
+{
+	struct port_link *l = (struct port_link *)(uintptr_t)link;
+
+	l->slept = true;
+	(void)ur_port_wait_fd(l->port, clock_ns());
+	return l->epfd;
+}
+
+static void port_tell_ip(struct ur_link *link, bool on)
+{
+	struct port_link *l = of(link);
+
+	l->udp->ops->tell_ip(l->udp, on);
+}
+
+/* The host receives groups, and tells the network of it. */
+static int port_join(struct ur_link *link, const uint8_t group[16],
+		     const uint8_t source[16])
+{
+	struct port_link *l = of(link);
+
+	return l->udp->ops->join(l->udp, group, source);
+}
+
+static int port_leave(struct ur_link *link, const uint8_t group[16],
+		      const uint8_t source[16])
+{
+	struct port_link *l = of(link);
+
+	return l->udp->ops->leave(l->udp, group, source);
+}
+
+/* The last words of the program's own connections wait in the TAP, which ends
+ * with us. */
+static void port_part(struct ur_link *link)
+{
+	struct port_link *l = of(link);
+
+	for (int i = 0; i < PART_ROUNDS; i++)
+		if (!ur_port_host(l->port, clock_ns()))
+			return;
+}
+
+static void port_destroy(struct ur_link *link)
+{
+	struct port_link *l = of(link);
+
+	if (l->pid == getpid())
+		ur_port_close(l->port);
+	else
+		ur_port_abandon(l->port);
+	l->udp->ops->destroy(l->udp);
+	close(l->epfd);
+	free(l);
+}
+
+static const struct ur_link_ops port_ops = {
+	.name = "dpdk",
+	.send = port_send,
+	.recv = port_recv,
+	.wait_fd = port_wait_fd,
+	.tell_ip = port_tell_ip,
+	.join = port_join,
+	.leave = port_leave,
+	.part = port_part,
+	.destroy = port_destroy,
+};
+
+static int watch(int epfd, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static int open_port(struct port_link *l, const struct ur_port_config *cfg)
+{
+	struct ur_port_config own = *cfg;
+	struct ur_port_stats stats;
+	int err;
+
+	own.deliver = deliver;
+	own.arg = l;
+	err = ur_port_open(&own, &l->port);
+	if (err)
+		return err;
+	err = watch(l->epfd, ur_port_wait_fd(l->port, clock_ns()));
+	if (err) {
+		ur_port_close(l->port);
+		return err;
+	}
+	ur_port_stats(l->port, &stats);
+	l->link.rx_bytes = stats.rx_bytes;
+	return 0;
+}
+
+/* The sockets come last: they take rx_fd over. */
+static int setup(struct port_link *l, const struct ur_port_config *cfg,
+		 int rx_fd)
+{
+	int err = open_port(l, cfg);
+
+	if (err)
+		return err;
+	err = watch(l->epfd, rx_fd);
+	if (!err)
+		err = ur_udp_link_create(rx_fd, &l->udp);
+	if (err) {
+		ur_port_close(l->port);
+		return err;
+	}
+	l->link.sports = l->udp->sports;
+	if (l->udp->rx_bytes < l->link.rx_bytes)
+		l->link.rx_bytes = l->udp->rx_bytes;
+	return 0;
+}
+
+int ur_port_link_create(const struct ur_port_config *cfg, uint32_t slot,
+			int rx_fd, struct ur_link **out)
+{
+	struct port_link *l = calloc(1, sizeof(*l));
+	int err;
+
+	if (!l)
+		return -ENOMEM;
+	l->link.ops = &port_ops;
+	l->slot = slot;
+	l->pid = getpid();
+	l->epfd = epoll_create1(EPOLL_CLOEXEC);
+	err = l->epfd < 0 ? -errno : setup(l, cfg, rx_fd);
+	if (err) {
+		if (l->epfd >= 0)
+			close(l->epfd);
+		free(l);
+		return err;
+	}
+	*out = &l->link;
+	return 0;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * RoCEv2 over a port that this process runs itself.  The lane that has the
+ * port serves it: the host's traffic too.
+ */
+#ifndef UR_LINK_PORT_LINK_H
+#define UR_LINK_PORT_LINK_H
+
+#include "link/link.h"
+#include "link/port.h"
+
+/*
+ * Open the port (cfg->deliver and cfg->arg are set here) for the lane of that
+ * slot.  What the port does not carry, that is packets between the host's own
+ * addresses, multicast, and what is for other processes, goes through rx_fd
+ * and the sockets of link/udp.h.  0 or -errno as ur_port_open() and
+ * ur_udp_link_create(); on failure rx_fd stays the caller's.
+ */
+int ur_port_link_create(const struct ur_port_config *cfg, uint32_t slot,
+			int rx_fd, struct ur_link **out);
+
+#endif

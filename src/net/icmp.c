@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ICMP of both families (RFC 792, RFC 4443).  Answers go back to the station
+ * that the question came from: so they need no neighbour, and strangers cannot
+ * make us look for one.
+ */
+#include "net/internal.h"
+#include "wire/bth.h"
+
+#define ICMP_LEN 8u
+
+#define ICMP4_ECHO_REPLY   0u
+#define ICMP4_UNREACHABLE  3u
+#define ICMP4_ECHO	   8u
+#define ICMP4_CODE_PROTO   2u
+#define ICMP4_CODE_PORT	   3u
+#define ICMP4_CODE_TOO_BIG 4u
+
+#define ICMP6_UNREACHABLE  1u
+#define ICMP6_TOO_BIG	   2u
+#define ICMP6_TIME	   3u
+#define ICMP6_PARAMETER	   4u
+#define ICMP6_CODE_PORT	   4u
+#define ICMP6_CODE_NEXT	   1u
+#define ICMP6_ECHO	   128u
+#define ICMP6_ECHO_REPLY   129u
+#define ICMP6_MLD_QUERY	   130u
+#define ICMP6_ROUTER_FIRST 133u
+#define ICMP6_NS	   135u
+#define ICMP6_NA	   136u
+#define ICMP6_REDIRECT	   137u
+#define ICMP4_QUOTE	   548u /* of what is refused (RFC 1812 4.3.2.3) */
+
+/* A message of len bytes back to the sender of p; *body: where it goes. */
+static struct ur_net_frame *answer(struct ur_net *net,
+				   const struct ur_net_pkt *p, uint32_t len,
+				   uint8_t **body)
+{
+	uint32_t l3 = p->v4 ? UR_IPV4_LEN : UR_IPV6_LEN;
+	const uint8_t *mac = p->frame + UR_MAC_LEN;
+	struct ur_net_frame *f;
+	uint8_t *ip;
+
+	if (!ur_mac_is_station(mac))
+		return NULL;
+	f = ur_outbox_new(net, l3 + len, mac,
+			  p->v4 ? UR_ETHERTYPE_IP : UR_ETHERTYPE_IPV6, &ip);
+	if (!f)
+		return NULL;
+	if (p->v4)
+		ur_net_put_ip4(ip, p->dst, p->src, UR_IPPROTO_ICMP, UR_NET_HOPS,
+			       len);
+	else
+		ur_net_put_ip6(ip, p->dst, p->src, UR_IPPROTO_ICMPV6,
+			       UR_NET_HOPS, len);
+	*body = ip + l3;
+	return f;
+}
+
+static void finish(struct ur_net *net, const struct ur_net_pkt *p,
+		   struct ur_net_frame *f, uint8_t *icmp, uint32_t len)
+{
+	if (p->v4) {
+		ur_put16(icmp + 2, 0);
+		ur_put16(icmp + 2, ur_csum_fold(ur_csum_add(0, icmp, len)));
+	} else {
+		ur_net_sum_icmp6(p->dst, p->src, icmp, len);
+	}
+	ur_outbox_push(net, f);
+}
+
+static enum ur_net_verdict echo(struct ur_net *net, const struct ur_net_pkt *p)
+{
+	struct ur_net_frame *f;
+	uint8_t *icmp;
+
+	net->count.rx_echo++;
+	if (p->to_group || p->payload[1]) {
+		net->count.drop_icmp_other++;
+		return UR_NET_DONE;
+	}
+	if (!ur_net_bucket_take(&net->echoes, p->now_ns)) {
+		net->count.drop_rate++;
+		return UR_NET_DONE;
+	}
+	f = answer(net, p, p->payload_len, &icmp);
+	if (!f)
+		return UR_NET_DONE;
+	memcpy(icmp, p->payload, p->payload_len);
+	icmp[0] = p->v4 ? ICMP4_ECHO_REPLY : ICMP6_ECHO_REPLY;
+	net->count.tx_echo++;
+	finish(net, p, f, icmp, p->payload_len);
+	return UR_NET_DONE;
+}
+
+enum ur_net_verdict ur_icmp_refuse(struct ur_net *net,
+				   const struct ur_net_pkt *p)
+{
+	uint32_t most =
+		p->v4 ? ICMP4_QUOTE : UR_NET_MTU_MIN6 - UR_IPV6_LEN - ICMP_LEN;
+	uint32_t quote = p->ip_len < most ? p->ip_len : most;
+	bool udp = p->proto == UR_IPPROTO_UDP;
+	struct ur_net_frame *f;
+	uint8_t *icmp;
+
+	net->count.drop_no_port++;
+	if (p->l2_group || ur_net_is_zero(p->src))
+		return UR_NET_DONE;
+	if (!ur_net_bucket_take(&net->errors, p->now_ns)) {
+		net->count.drop_rate++;
+		return UR_NET_DONE;
+	}
+	f = answer(net, p, ICMP_LEN + quote, &icmp);
+	if (!f)
+		return UR_NET_DONE;
+	memset(icmp, 0, ICMP_LEN);
+	if (p->v4) {
+		icmp[0] = ICMP4_UNREACHABLE;
+		icmp[1] = udp ? ICMP4_CODE_PORT : ICMP4_CODE_PROTO;
+	} else if (udp) {
+		icmp[0] = ICMP6_UNREACHABLE;
+		icmp[1] = ICMP6_CODE_PORT;
+	} else {
+		icmp[0] = ICMP6_PARAMETER;
+		icmp[1] = ICMP6_CODE_NEXT;
+		icmp[7] = 6; /* where the IPv6 header says what follows */
+	}
+	memcpy(icmp + ICMP_LEN, p->ip, quote);
+	net->count.tx_unreachable++;
+	finish(net, p, f, icmp, ICMP_LEN + quote);
+	return UR_NET_DONE;
+}
+
+/* What an error is about: the packet that it quotes. */
+struct quote {
+	bool roce; /* it is one of ours: to port 4791, from us */
+	uint8_t dst[16];
+	uint32_t len;
+};
+
+static void read_quote(struct ur_net *net, const struct ur_net_pkt *p,
+		       struct quote *q)
+{
+	struct ur_rd r =
+		ur_rd_init(p->payload + ICMP_LEN, p->payload_len - ICMP_LEN);
+	const uint8_t *ip = ur_rd_bytes(&r, p->v4 ? UR_IPV4_LEN : UR_IPV6_LEN);
+	uint8_t src[16], proto;
+
+	*q = (struct quote){ 0 };
+	if (!ip || ip[0] >> 4 != (p->v4 ? 4 : 6))
+		return;
+	if (p->v4) {
+		ur_net_map_v4(src, ip + 12);
+		ur_net_map_v4(q->dst, ip + 16);
+		q->len = ur_get16(ip + 2);
+		proto = ip[9];
+		if ((ip[0] & 15) != 5)
+			return;
+	} else {
+		memcpy(src, ip + 8, 16);
+		memcpy(q->dst, ip + 24, 16);
+		q->len = UR_IPV6_LEN + ur_get16(ip + 4);
+		proto = ip[6];
+	}
+	ur_rd_be16(&r);
+	q->roce = ur_rd_be16(&r) == UR_ROCE_PORT && proto == UR_IPPROTO_UDP &&
+		  ur_net_addr_ready(net, src);
+}
+
+/* RFC 1191 7: routers of old do not say what would fit. */
+static uint32_t plateau_below(uint32_t len)
+{
+	static const uint32_t plateaus[] = { 8166, 4352, 2002, 1492, 1006 };
+
+	for (uint32_t i = 0; i < sizeof(plateaus) / sizeof(plateaus[0]); i++)
+		if (plateaus[i] < len)
+			return plateaus[i];
+	return UR_NET_MTU_MIN4;
+}
+
+/*
+ * Only what is about a packet that we may have sent is believed: somebody
+ * beside the path would have to guess an address that we send to (RFC 5927).
+ */
+static enum ur_net_verdict failure(struct ur_net *net,
+				   const struct ur_net_pkt *p,
+				   struct ur_net_in *out, bool too_big,
+				   uint32_t mtu)
+{
+	struct ur_net_event ev = { .kind = UR_NET_UNREACHABLE };
+	struct ur_dest *d;
+	struct quote q;
+
+	read_quote(net, p, &q);
+	if (!q.roce)
+		return ur_net_not_ours(net, out, p,
+				       &net->count.drop_icmp_other);
+	d = ur_dest_find(net, q.dst);
+	if (!d || d->local) {
+		net->count.drop_icmp_other++;
+		return UR_NET_DONE;
+	}
+	if (too_big) {
+		net->count.rx_too_big++;
+		ur_dest_too_big(net, d, mtu ? mtu : plateau_below(q.len),
+				p->now_ns);
+		return UR_NET_DONE;
+	}
+	net->count.rx_unreachable++;
+	memcpy(ev.addr, q.dst, 16);
+	ur_net_tell(net, &ev);
+	return UR_NET_DONE;
+}
+
+enum ur_net_verdict ur_icmp4_input(struct ur_net *net, struct ur_net_pkt *p,
+				   struct ur_net_in *out)
+{
+	const uint8_t *icmp = p->payload;
+	bool too_big;
+
+	if (p->payload_len < ICMP_LEN) {
+		net->count.drop_icmp_form++;
+		return UR_NET_DONE;
+	}
+	if (!(p->flags & UR_NET_RX_L4_GOOD) &&
+	    ur_csum_fold(ur_csum_add(0, icmp, p->payload_len))) {
+		net->count.drop_icmp_sum++;
+		return UR_NET_DONE;
+	}
+	if (icmp[0] == ICMP4_ECHO)
+		return echo(net, p);
+	too_big = icmp[1] == ICMP4_CODE_TOO_BIG;
+	if (icmp[0] == ICMP4_UNREACHABLE)
+		return failure(net, p, out, too_big, ur_get16(icmp + 6));
+	return ur_net_not_ours(net, out, p, &net->count.drop_icmp_other);
+}
+
+/* RFC 2710 3.1, RFC 3810 5.1: both begin alike. */
+static void mld_query(struct ur_net *net, const struct ur_net_pkt *p)
+{
+	uint64_t max_ms = ur_get16(p->payload + 4);
+
+	if (p->payload_len >= 24 && p->hops == 1 &&
+	    ur_net_is_link_local(p->src))
+		ur_group_query(net, p->payload + 8, false, max_ms * UR_MS,
+			       p->now_ns);
+}
+
+static uint32_t too_big_mtu(const uint8_t *icmp)
+{
+	uint32_t mtu = (uint32_t)ur_get16(icmp + 4) << 16 | ur_get16(icmp + 6);
+
+	return mtu ? mtu : UR_NET_MTU_MIN6;
+}
+
+enum ur_net_verdict ur_icmp6_input(struct ur_net *net, struct ur_net_pkt *p,
+				   struct ur_net_in *out)
+{
+	const uint8_t *icmp = p->payload;
+
+	if (p->payload_len < ICMP_LEN) {
+		net->count.drop_icmp_form++;
+		return UR_NET_DONE;
+	}
+	if (!ur_net_check_icmp6(p)) {
+		net->count.drop_icmp_sum++;
+		return UR_NET_DONE;
+	}
+	if (icmp[0] == ICMP6_NS || icmp[0] == ICMP6_NA)
+		return ur_nd_input(net, p, out);
+	if (icmp[0] >= ICMP6_ROUTER_FIRST && icmp[0] <= ICMP6_REDIRECT)
+		return ur_net_not_ours(net, out, p, &net->count.drop_nd_other);
+	if (ur_net_is_zero(p->src) || ur_own_find(net, p->src)) {
+		net->count.drop_ip_source++;
+		return UR_NET_DONE;
+	}
+	if (icmp[0] == ICMP6_ECHO)
+		return echo(net, p);
+	if (icmp[0] == ICMP6_TOO_BIG)
+		return failure(net, p, out, true, too_big_mtu(icmp));
+	if (icmp[0] == ICMP6_UNREACHABLE)
+		return failure(net, p, out, false, 0);
+	if (icmp[0] == ICMP6_MLD_QUERY)
+		mld_query(net, p);
+	return ur_net_not_ours(net, out, p, &net->count.drop_icmp_other);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Each packet's headers: a copy of its flow's, and what differs. */
+#include "net/internal.h"
+
+#define ETH	 (UR_ETH_LEN)
+#define TAG	 (UR_ETH_LEN + UR_VLAN_LEN)
+#define UDP4_LEN (UR_IPV4_LEN + UR_UDP_LEN)
+#define UDP6_LEN (UR_IPV6_LEN + UR_UDP_LEN)
+
+/* There are four lengths, which the compiler copies without a loop. */
+static void copy_headers(const struct ur_net_flow *f, uint8_t *frame)
+{
+	switch (f->len) {
+	case ETH + UDP4_LEN:
+		memcpy(frame, f->hdr, ETH + UDP4_LEN);
+		break;
+	case TAG + UDP4_LEN:
+		memcpy(frame, f->hdr, TAG + UDP4_LEN);
+		break;
+	case ETH + UDP6_LEN:
+		memcpy(frame, f->hdr, ETH + UDP6_LEN);
+		break;
+	default:
+		memcpy(frame, f->hdr, TAG + UDP6_LEN);
+		break;
+	}
+}
+
+void ur_net_put(const struct ur_net_flow *f, uint8_t *frame, uint16_t id,
+		uint32_t payload)
+{
+	uint8_t *ip = frame + f->l2, *udp = ip + f->l3;
+	uint32_t len = payload + UR_UDP_LEN;
+
+	copy_headers(f, frame);
+	if (f->v4) {
+		ur_put16(ip + 2, (uint16_t)(UR_IPV4_LEN + len));
+		ur_put16(ip + 4, id);
+		if (!(f->sums & UR_NET_SUM_IP))
+			ur_put16(ip + 10, ur_csum_fold((uint64_t)f->sum3 +
+						       UR_IPV4_LEN + len + id));
+	} else {
+		ur_put16(ip + 4, (uint16_t)len);
+	}
+	ur_put16(udp + 4, (uint16_t)len);
+	/* The port goes on from the pseudo header's sum, not complemented;
+	 * sum4 has the ports too. */
+	if (f->sums & UR_NET_SUM_UDP) {
+		uint64_t ports = (uint64_t)ur_get16(udp) + ur_get16(udp + 2);
+
+		ur_put16(udp + 6,
+			 (uint16_t)~ur_csum_fold(f->sum4 - ports + len));
+	}
+}
+
+/* An odd piece leaves what follows at the other half of a word. */
+static uint64_t sum_pieces(uint64_t sum, const struct iovec *iov, uint32_t niov)
+{
+	bool odd = false;
+
+	for (uint32_t i = 0; i < niov; i++) {
+		uint64_t part = ur_csum_add(0, iov[i].iov_base,
+					    (uint32_t)iov[i].iov_len);
+		uint16_t v = (uint16_t)~ur_csum_fold(part);
+
+		sum += odd ? (uint16_t)(v << 8 | v >> 8) : v;
+		odd ^= iov[i].iov_len & 1;
+	}
+	return sum;
+}
+
+void ur_net_sum(const struct ur_net_flow *f, uint8_t *frame,
+		const struct iovec *iov, uint32_t niov)
+{
+	uint8_t *udp = frame + f->l2 + f->l3;
+	uint32_t len = ur_get16(udp + 4);
+	/* The length stands in the pseudo header and in UDP's. */
+	uint64_t sum = (uint64_t)f->sum4 + 2 * len;
+	uint16_t v = ur_csum_fold(sum_pieces(sum, iov, niov));
+
+	ur_put16(udp + 6, v ? v : 0xffff);
+}

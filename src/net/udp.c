@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* UDP (RFC 768): port 4791 is RoCE's, nothing else is ours. */
+#include "net/internal.h"
+#include "wire/bth.h"
+
+static void fill(const struct ur_net *net, const struct ur_net_pkt *p,
+		 uint32_t len, struct ur_rx *rx)
+{
+	rx->data = p->payload + UR_UDP_LEN;
+	rx->len = len - UR_UDP_LEN;
+	rx->scope_id = net->cfg.scope_id;
+	memcpy(rx->src, p->src, 16);
+	memcpy(rx->dst, p->dst, 16);
+	rx->sport = ur_get16(p->payload);
+	rx->index = p->v4 ? p->id : 0;
+	rx->tclass = p->tclass;
+	rx->hop_limit = p->hops;
+	rx->dst_unknown = false;
+	rx->trusted = false;
+}
+
+/* Who sent something broken is not told that nobody listens. */
+static bool sum_is_good(const struct ur_net_pkt *p, uint32_t len)
+{
+	uint64_t sum = (uint64_t)UR_IPPROTO_UDP + len;
+
+	if (p->flags & UR_NET_RX_L4_GOOD)
+		return true;
+	if (ur_get16(p->payload + 6) == 0)
+		return p->v4; /* RFC 8200 8.1 */
+	sum = p->v4 ? ur_csum_add(sum, p->ip + 12, 8)
+		    : ur_csum_add(sum, p->ip + 8, 32);
+	return ur_csum_fold(ur_csum_add(sum, p->payload, len)) == 0;
+}
+
+static enum ur_net_verdict no_port(struct ur_net *net, struct ur_net_pkt *p,
+				   uint32_t len, struct ur_net_in *out)
+{
+	if (net->cfg.host || p->to_group)
+		return ur_net_not_ours(net, out, p, &net->count.drop_no_port);
+	if (!sum_is_good(p, len)) {
+		net->count.drop_udp_sum++;
+		return UR_NET_DONE;
+	}
+	return ur_icmp_refuse(net, p);
+}
+
+enum ur_net_verdict ur_udp_input(struct ur_net *net, struct ur_net_pkt *p,
+				 struct ur_net_in *out)
+{
+	uint32_t len =
+		p->payload_len < UR_UDP_LEN ? 0 : ur_get16(p->payload + 4);
+
+	if (len < UR_UDP_LEN || len > p->payload_len) {
+		net->count.drop_udp_length++;
+		return UR_NET_DONE;
+	}
+	if (p->flags & UR_NET_RX_L4_BAD) {
+		net->count.drop_udp_sum++;
+		return UR_NET_DONE;
+	}
+	if (ur_get16(p->payload + 2) != UR_ROCE_PORT)
+		return no_port(net, p, len, out);
+	/* IBTA A17.3.1: no options, no extension headers. */
+	if (p->extended) {
+		if (p->v4)
+			net->count.drop_ip_options++;
+		else
+			net->count.drop_ip_extension++;
+		return UR_NET_DONE;
+	}
+	net->count.rx_roce++;
+	fill(net, p, len, &out->roce);
+	return UR_NET_ROCE;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the requester does by itself in the peer's memory (reach/), in place of
+ * asking for it through the channel.
+ */
+#include "reach/reach.h"
+#include "roce/near_internal.h"
+
+#define KERNEL_MIN  16384u /* bytes that are always worth a call */
+#define KERNEL_RUN  4u
+#define DIRECT_COST 1024u /* bytes for which a request counts beside its own */
+
+static int direct_message(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct iovec iov[UR_MAX_SGE];
+	int n;
+
+	if (w->flags & UR_SEND_INLINE) {
+		iov[0].iov_base = (void *)(uintptr_t)w->data.inline_data;
+		iov[0].iov_len = w->length;
+		n = 1;
+	} else if (ur_near_is_read(w)) {
+		n = ur_sge_locate(q->qp->mrs, q->qp->pd, w->data.sge,
+				  w->num_sge, 0, w->length, iov, UR_MAX_SGE);
+	} else {
+		n = ur_sge_gather(q->qp->mrs, q->qp->pd, w->data.sge,
+				  w->num_sge, 0, w->length, iov, UR_MAX_SGE);
+	}
+	if (n < 0)
+		return n;
+	return (ur_near_is_read(w) ? ur_reach_read : ur_reach_write)(
+		q->near.peer->reach, q->qp->attr.dest_qpn, q->qp->qpn,
+		w->wr.rdma.rkey, w->wr.rdma.remote_addr, iov, n, w->length);
+}
+
+/* It cannot be taken back once it is done, so the place for the old value is
+ * looked at first. */
+static int direct_atomic(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct iovec iov[UR_MAX_SGE];
+	uint64_t old;
+	int n = ur_sge_locate(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge, 0,
+			      8, iov, UR_MAX_SGE);
+
+	if (n < 0)
+		return n;
+	n = ur_reach_atomic(q->near.peer->reach, q->qp->attr.dest_qpn,
+			    q->qp->qpn, w->wr.atomic.rkey,
+			    w->wr.atomic.remote_addr,
+			    w->opcode == UR_WR_CMP_SWP,
+			    w->wr.atomic.compare_add, w->wr.atomic.swap, &old);
+	if (n)
+		return n;
+	if (ur_sge_scatter(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge, 0,
+			   &old, sizeof(old)))
+		ur_req_fail(q, UR_WC_LOC_PROT_ERR);
+	return 0;
+}
+
+/*
+ * The kernel's calls serve a request at once, without the peer, but take a
+ * microsecond.  Who posts many small ones and takes no completion in between
+ * is better served by the channel.
+ */
+static bool by_kernel(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct ur_near *n = &q->near;
+	uint32_t head = atomic_load_explicit(&q->qp->send_cq->head,
+					     memory_order_relaxed);
+
+	if (head != n->cq_head)
+		n->run = 0;
+	n->cq_head = head;
+	return w->length >= KERNEL_MIN || ++n->run <= KERNEL_RUN;
+}
+
+/* A stream that began on the channel is looked at this often. */
+#define LOOK_EVERY 64u
+
+bool ur_near_waits_direct(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct ur_near *n = &q->near;
+	bool atomic = ur_near_is_atomic(w);
+
+	if (n->drains)
+		return true;
+	if (++n->passed % LOOK_EVERY != 0 || w->length == 0 ||
+	    !(atomic || ur_near_is_read(w) || w->opcode == UR_WR_RDMA_WRITE))
+		return false;
+	n->drains = ur_reach_has_mapped(
+		n->peer->reach, atomic ? w->wr.atomic.rkey : w->wr.rdma.rkey);
+	return n->drains;
+}
+
+bool ur_near_do_directly(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	int err;
+
+	q->near.drains = false;
+	if (w->length == 0 || w->opcode == UR_WR_RDMA_WRITE_IMM)
+		return false;
+	ur_reach_by_kernel(q->near.peer->reach, by_kernel(q, w));
+	if (ur_near_is_atomic(w))
+		err = direct_atomic(q, w);
+	else if (ur_near_is_read(w) || ur_near_is_write(w))
+		err = direct_message(q, w);
+	else
+		return false;
+	if (err)
+		return false;
+	q->r->cnt.near_direct++;
+	q->near.direct += w->length + DIRECT_COST;
+	if (!q->qp->is_near)
+		return true; /* it failed */
+	q->req.cur++;
+	q->req.fresh++;
+	ur_req_complete(q, w, UR_WC_SUCCESS);
+	return true;
+}

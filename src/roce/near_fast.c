@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The way of most small messages, where nothing is out of the ordinary: the
+ * data stands in one cell and comes from, or goes to, one piece of memory.
+ * Nothing is decided here: whatever does not fit is left as it was, to
+ * near_req.c and near_resp.c, which know all cases.
+ */
+#include <errno.h>
+
+#include "base/guard_word.h"
+#include "roce/near_internal.h"
+
+#define WHOLE (UR_NEAR_FIRST | UR_NEAR_LAST | UR_NEAR_IN_BODY)
+
+/* Where a request's only element lies, as far as its data goes; or NULL. */
+static uint8_t *piece(const struct ur_rqp *q, const struct ur_sge *s,
+		      uint32_t len, uint32_t access)
+{
+	const struct ur_mr *mr = ur_mr_lookup(q->qp->mrs, s->lkey);
+
+	if (!mr || mr->kind != UR_MR_MEMORY || len > s->length)
+		return NULL;
+	return ur_mr_translate(mr, q->qp->pd, s->addr, len, access);
+}
+
+/* --- requester --- */
+
+static bool is_small(const struct ur_swqe *w)
+{
+	switch (w->opcode) {
+	case UR_WR_SEND:
+	case UR_WR_SEND_IMM:
+		return w->length <= UR_CHAN_BODY;
+	case UR_WR_RDMA_WRITE:
+	case UR_WR_RDMA_WRITE_IMM:
+		return w->length <= UR_NEAR_WRITE_BODY;
+	default:
+		return false;
+	}
+}
+
+/* May it go, as far as its queue pair and the channel go? */
+static bool may_go(const struct ur_rqp *q, const struct ur_swqe *w)
+{
+	const struct ur_near *n = &q->near;
+	const struct ur_near_peer *p = n->peer;
+
+	if (ur_rqp_state(q) != UR_QPS_RTS || n->off || n->wire_only ||
+	    q->qp->attr.rate_limit || !ur_list_empty(&p->full) || p->serving)
+		return false;
+	/* Nobody else has something to tell before it. */
+	if (p->acks.next !=
+		    (ur_list_empty(&n->acking) ? &p->acks : &n->acking) ||
+	    p->acks.prev != p->acks.next)
+		return false;
+	if ((w->flags & UR_SEND_FENCE) && n->answers)
+		return false;
+	/* Perhaps it can be done without the peer. */
+	return w->opcode != UR_WR_RDMA_WRITE || !p->reach || ur_near_busy(q);
+}
+
+static int fetch(const struct ur_rqp *q, const struct ur_swqe *w, void *to)
+{
+	const uint8_t *from;
+
+	if (w->flags & UR_SEND_INLINE) {
+		memcpy(to, w->data.inline_data, w->length);
+		return 0;
+	}
+	if (w->length == 0)
+		return 0;
+	from = w->num_sge == 1 ? piece(q, w->data.sge, w->length, 0) : NULL;
+	return from ? ur_guard_copy_words(to, from, w->length) : -EAGAIN;
+}
+
+static uint8_t flags_of(const struct ur_swqe *w)
+{
+	bool imm = w->opcode == UR_WR_SEND_IMM ||
+		   w->opcode == UR_WR_RDMA_WRITE_IMM;
+
+	return (uint8_t)(WHOLE | (imm ? UR_NEAR_IMM : 0) |
+			 (w->flags & UR_SEND_SOLICITED ? UR_NEAR_SOLICITED
+						       : 0));
+}
+
+bool ur_near_send_small(struct ur_rqp *q)
+{
+	const struct ur_swqe *w = ur_sq_slot(&q->qp->sq, q->req.cur);
+	bool write;
+	struct ur_cell *c;
+
+	if (!is_small(w) || !may_go(q, w))
+		return false;
+	write = ur_near_is_write(w);
+	c = ur_near_cell(q, write ? UR_NEAR_WRITE : UR_NEAR_SEND, true);
+	if (!c || fetch(q, w, write ? (void *)c->body.value : c->body.bytes))
+		return false;
+	c->flags = flags_of(w);
+	c->len = (uint16_t)w->length;
+	c->imm_be = w->imm_be;
+	if (write) {
+		c->body.va = w->wr.rdma.remote_addr;
+		c->body.rkey = w->wr.rdma.rkey;
+		c->body.total = w->length;
+	}
+	ur_near_send(q, c);
+	ur_near_sent(q);
+	return true;
+}
+
+/* --- responder --- */
+
+static bool may_take(const struct ur_rqp *q, const struct ur_cell *c)
+{
+	const struct ur_near *n = &q->near;
+
+	return c->kind == UR_NEAR_SEND && (c->flags & WHOLE) == WHOLE &&
+	       c->len <= UR_CHAN_BODY && n->serves && !n->in_message &&
+	       n->serves_epoch == (uint8_t)(c->to >> UR_NEAR_EPOCH_SHIFT) &&
+	       !(n->due & (UR_NEAR_DUE_REFUSED | UR_NEAR_DUE_FAULT)) &&
+	       !q->rsp.in_message && !q->rsp.rwqe && !q->qp->srq &&
+	       ur_rqp_state(q) != UR_QPS_RTR;
+}
+
+/* The oldest receive, if the data has a place there; NULL. */
+static struct ur_rwqe *receive_for(const struct ur_rqp *q,
+				   const struct ur_cell *c)
+{
+	const struct ur_rq *rq = &q->qp->rq;
+	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	struct ur_rwqe *w = ur_rq_slot(rq, head);
+	uint8_t *to;
+
+	if (head == atomic_load_explicit(&rq->tail, memory_order_acquire))
+		return NULL;
+	if (c->len == 0)
+		return w;
+	to = w->num_sge == 1 ? piece(q, w->sge, c->len, UR_ACCESS_LOCAL_WRITE)
+			     : NULL;
+	if (!to || ((uintptr_t)to & 7u) ||
+	    ur_guard_copy_words(to, c->body.bytes, c->len))
+		return NULL;
+	return w;
+}
+
+bool ur_near_take_small(struct ur_rqp *q, const struct ur_cell *c)
+{
+	struct ur_near *n = &q->near;
+	bool imm = c->flags & UR_NEAR_IMM;
+	struct ur_rwqe *w = may_take(q, c) ? receive_for(q, c) : NULL;
+	struct ur_cqe e;
+
+	if (!w)
+		return false;
+	e = (struct ur_cqe){ .byte_len = c->len,
+			     .src_qp = q->qp->attr.dest_qpn,
+			     .status = UR_WC_SUCCESS,
+			     .opcode = UR_WC_RECV,
+			     .flags = imm ? UR_WC_WITH_IMM : 0,
+			     .imm_be = imm ? c->imm_be : 0 };
+	q->rsp.rwqe = w;
+	n->just_received = true;
+	q->r->cnt.rx_send_requests++;
+	ur_recv_push(q, &e, c->flags & UR_NEAR_SOLICITED);
+	ur_near_count_done(q);
+	return true;
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The importer's side.  What the owner tells comes by the watcher, at any time
+ * between a question of ours and its answer being acted upon; so who acts
+ * looks whether there were news since he asked, and asks again if so.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/guard.h"
+#include "base/log.h"
+#include "verbs/dm.h"
+#include "verbs/import.h"
+#include "verbs/mr.h"
+
+struct urv_borrow {
+	struct urv_file *file; /* who has it */
+	struct ur_import_link *link;
+	struct ur_list pds;    /* urv_pd.kept; lock */
+	_Atomic uint32_t news; /* how often something came; lock */
+	bool lost;	       /* the owner has ended; lock */
+};
+
+#define ASK_MAX 100 /* news are not that frequent */
+
+/* Cores and memory of what is borrowed; outside the key table's. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void forked_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked_child);
+}
+
+int urv_borrow_device(const struct urv_file_mark *mark, uint32_t *index)
+{
+	const struct ur_config *config = ur_config_get();
+
+	for (uint32_t i = 0; config && i < config->count; i++)
+		if (strcmp(config->devices[i].name, mark->device) == 0) {
+			*index = i;
+			return 0;
+		}
+	ur_warn("import: there is no device %s here", mark->device);
+	return -ENODEV;
+}
+
+int urv_borrow_open(struct urv_file *f, const struct urv_file_mark *mark,
+		    struct urv_borrow **out)
+{
+	struct urv_borrow *b = calloc(1, sizeof(*b));
+	int rc = -EOPNOTSUPP;
+
+	if (!b)
+		return -ENOMEM;
+	b->file = f;
+	ur_list_init(&b->pds);
+	if (mark->socket[0])
+		rc = ur_import_open(mark->socket, mark->token,
+				    &urv_import_hooks, b, &b->link);
+	if (rc) {
+		ur_warn("import from process %d: %s", (int)mark->pid,
+			rc == -EPERM ? "it is another user's"
+			: rc == -EOPNOTSUPP
+				? "it has ended, is in another network "
+				  "namespace, or cannot lend"
+				: strerror(-rc));
+		free(b);
+		return rc;
+	}
+	*out = b;
+	return 0;
+}
+
+void urv_borrow_close(struct urv_borrow *b)
+{
+	ur_import_close(b->link);
+	ur_list_for_each_safe(n, tmp, &b->pds)
+		free(ur_container_of(n, struct urv_pd, kept));
+	free(b);
+}
+
+/* ---- domains; they live as long as the file ---- */
+
+static struct urv_shared *pd_get(struct urv_borrow *b, uint32_t handle)
+{
+	struct urv_shared *s = urv_share_import(b->file, URV_SHARED_PD, handle);
+	struct urv_pd *pd;
+
+	if (s)
+		return s;
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return NULL;
+	pd->root = pd;
+	pd->core.handle = handle;
+	ur_list_add_tail(&b->pds, &pd->kept);
+	urv_share_kept(b->file, &pd->shared, URV_SHARED_PD, handle);
+	atomic_fetch_add(&pd->shared.refs, 1);
+	return &pd->shared;
+}
+
+/* ---- regions ---- */
+
+static void mr_undo(struct urv_mr *mr)
+{
+	if (mr->core)
+		(void)ur_mr_destroy(mr->table, mr->core);
+	mr->core = NULL;
+	if (mr->map.iov_base)
+		munmap(mr->map.iov_base, mr->map.iov_len);
+	mr->map = (struct iovec){ NULL, 0 };
+	if (mr->lent) {
+		ur_lent_fini(mr->lent);
+		free(mr->lent);
+	}
+	mr->lent = NULL;
+}
+
+static const char *why_not(int rc)
+{
+	return rc == -EPERM ? "the kernel does not let us reach it (ptrace "
+			      "rights, kernel.yama.ptrace_scope)"
+	       : rc == -EOPNOTSUPP
+		       ? "it is neither mapped from a file nor of a size that "
+			 "has room here, or its process is in another "
+			 "namespace"
+		       : strerror(-rc);
+}
+
+/* Memory that only its owner has.  There are no atomics of this kind. */
+static int reach_private(struct urv_borrow *b, struct urv_mr *mr,
+			 const struct ur_import_object *o, struct ur_mr *want)
+{
+	const struct ur_lender *lender;
+	int rc;
+
+	lender = ur_import_lender(b->link, &rc);
+	if (rc)
+		return rc == -ESRCH ? -EOPNOTSUPP : rc;
+	mr->lent = calloc(1, sizeof(*mr->lent));
+	if (!mr->lent)
+		return -ENOMEM;
+	rc = ur_lent_init(mr->lent, lender, o->addr, o->length);
+	if (rc) {
+		free(mr->lent);
+		mr->lent = NULL;
+		return -EOPNOTSUPP;
+	}
+	want->addr = mr->lent->far.base;
+	want->access &= ~(uint32_t)UR_ACCESS_REMOTE_ATOMIC;
+	want->kind = UR_MR_FAR;
+	return 0;
+}
+
+static int reach_memory(struct urv_borrow *b, struct urv_mr *mr,
+			const struct ur_import_object *o, int fd,
+			struct ur_mr *want)
+{
+	if (o->flags & UR_IMPORT_NULL) {
+		want->kind = UR_MR_NULL;
+		want->length = UINT64_MAX;
+		want->access = UR_ACCESS_LOCAL_WRITE;
+		return 0;
+	}
+	if (o->length > UINT64_MAX - o->iova ||
+	    o->length > UINT64_MAX - o->addr)
+		return -EINVAL;
+	want->kind = UR_MR_FOREIGN;
+	if (o->flags & UR_IMPORT_FILE && fd >= 0)
+		want->addr = ur_map_lent(fd, o->offset, o->length,
+					 o->access & UR_ACCESS_LOCAL_WRITE,
+					 &mr->map);
+	return want->addr ? 0 : reach_private(b, mr, o, want);
+}
+
+/*
+ * The region as its owner describes it.  Windows are bound where the region
+ * was registered only.
+ */
+static int mr_do(struct urv_borrow *b, struct urv_mr *mr,
+		 const struct ur_import_object *o, int fd)
+{
+	struct urv_shared *pd = pd_get(b, o->pd);
+	struct ur_mr want = {
+		.key = o->key,
+		.access = o->access & ~(uint32_t)UR_ACCESS_MW_BIND,
+		.iova = o->iova,
+		.length = o->length,
+	};
+	int rc;
+
+	if (!pd)
+		return -ENOMEM;
+	want.pd = &ur_container_of(pd, struct urv_pd, shared)->core;
+	rc = reach_memory(b, mr, o, fd, &want);
+	if (!rc)
+		rc = ur_mr_import(mr->table, &want, &mr->core);
+	urv_share_put(pd);
+	if (!rc) {
+		mr->ibv.length = want.length;
+		mr->ibv.lkey = o->key;
+		mr->ibv.rkey = o->flags & UR_IMPORT_NULL ? 0 : o->key;
+		return 0;
+	}
+	mr_undo(mr);
+	ur_warn("import of region %u, key %#x: %s", o->handle, o->key,
+		rc == -EEXIST ? "a key of this process has the same upper bits"
+			      : why_not(rc));
+	return rc;
+}
+
+static int mr_make(struct urv_borrow *b, const struct ur_import_object *o,
+		   int fd, struct urv_shared **out)
+{
+	struct ur_adapter *adapter;
+	struct urv_mr *mr;
+	int rc = ur_adapter_get_at(urv_file_device(b->file), &adapter);
+
+	if (rc)
+		return rc;
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return -ENOMEM;
+	mr->root = mr;
+	mr->table = ur_adapter_mrs(adapter);
+	rc = mr_do(b, mr, o, fd);
+	if (rc) {
+		free(mr);
+		return rc;
+	}
+	urv_share(b->file, &mr->shared, URV_SHARED_MR, o->handle);
+	*out = &mr->shared;
+	return 0;
+}
+
+void urv_borrow_release_mr(struct urv_mr *root)
+{
+	pthread_mutex_lock(&lock);
+	mr_undo(root);
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- the link ---- */
+
+static int make(struct urv_borrow *b, const struct ur_import_object *o, int fd,
+		struct urv_shared **out)
+{
+	switch ((enum urv_shared_kind)o->kind) {
+	case URV_SHARED_PD:
+		*out = pd_get(b, o->handle);
+		return *out ? 0 : -ENOMEM;
+	case URV_SHARED_MR:
+		return mr_make(b, o, fd, out);
+	case URV_SHARED_DM:
+		return urv_dm_borrow(b->file, o, fd, out);
+	}
+	return -EINVAL;
+}
+
+/* -EAGAIN: what the owner said may be old. */
+static int act(struct urv_borrow *b, const struct ur_import_object *o, int fd,
+	       uint32_t news, struct urv_shared **out)
+{
+	int rc = -EAGAIN;
+
+	pthread_mutex_lock(&lock);
+	*out = urv_share_import(b->file, (enum urv_shared_kind)o->kind,
+				o->handle);
+	if (*out)
+		rc = 0;
+	else if (b->lost)
+		rc = -EIO;
+	else if (b->news == news)
+		rc = make(b, o, fd, out);
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+int urv_borrow(struct urv_file *f, enum urv_shared_kind kind, uint32_t handle,
+	       struct urv_shared **out)
+{
+	struct urv_borrow *b = urv_file_borrow(f);
+	int rc = ur_guard_install();
+
+	for (int i = 0; i < ASK_MAX && !rc; i++) {
+		uint32_t news = atomic_load(&b->news);
+		struct ur_import_object o;
+		int fd = -1;
+
+		rc = ur_import_ask(b->link, kind, handle, &o, &fd);
+		if (!rc && (o.kind != kind || o.handle != handle))
+			rc = -EIO;
+		if (!rc)
+			rc = act(b, &o, fd, news, out);
+		if (fd >= 0)
+			close(fd);
+		if (rc != -EAGAIN)
+			return rc;
+		rc = 0;
+	}
+	return rc ? rc : -EIO;
+}
+
+/* It has ended, or (o) a region is another one; lock is held. */
+static void follow(struct urv_borrow *b, struct urv_shared *s,
+		   const struct ur_import_object *o, int fd)
+{
+	struct urv_mr *mr = ur_container_of(s, struct urv_mr, shared);
+	bool gone = !o || o->flags & UR_IMPORT_GONE;
+
+	if (s->kind == URV_SHARED_MR) {
+		mr_undo(mr);
+		if (!gone)
+			gone = mr_do(b, mr, o, fd) != 0;
+	}
+	if (gone)
+		urv_share_end(s);
+}
+
+static void put(struct urv_shared *s)
+{
+	if (s->kind == URV_SHARED_MR)
+		urv_mr_put(ur_container_of(s, struct urv_mr, shared));
+	else if (s->kind == URV_SHARED_DM)
+		urv_dm_put(ur_container_of(s, struct urv_dm, shared));
+	else
+		urv_share_put(s); /* the file keeps it */
+}
+
+void urv_borrow_changed(void *arg, const struct ur_import_object *o, int fd)
+{
+	struct urv_borrow *b = arg;
+	struct urv_shared *s;
+
+	pthread_mutex_lock(&lock);
+	atomic_fetch_add(&b->news, 1);
+	s = urv_share_import(b->file, (enum urv_shared_kind)o->kind, o->handle);
+	if (s)
+		follow(b, s, o, fd);
+	pthread_mutex_unlock(&lock);
+	if (s)
+		put(s);
+}
+
+static void end_lost(struct urv_shared *s)
+{
+	pthread_mutex_lock(&lock);
+	follow(NULL, s, NULL, -1);
+	pthread_mutex_unlock(&lock);
+	put(s);
+}
+
+void urv_borrow_lost(void *arg)
+{
+	struct urv_borrow *b = arg;
+	struct urv_file *f = b->file;
+
+	/* Each region keeps it, so if nobody does there is none. */
+	if (!urv_file_tryget(f))
+		return;
+	pthread_mutex_lock(&lock);
+	b->lost = true;
+	atomic_fetch_add(&b->news, 1);
+	pthread_mutex_unlock(&lock);
+	urv_share_end_all(f, end_lost);
+	urv_file_put(f);
+}
+
+/* That its owner has ended is as good. */
+int urv_borrow_end(struct urv_shared *s)
+{
+	struct urv_borrow *b = urv_file_borrow(s->file);
+	int rc = 0;
+
+	if (!atomic_load(&s->gone))
+		rc = ur_import_end(b->link, s->kind, s->handle);
+	if (rc && rc != -ENOENT && rc != -EIO)
+		return rc;
+	pthread_mutex_lock(&lock);
+	follow(b, s, NULL, -1);
+	pthread_mutex_unlock(&lock);
+	return 0;
+}

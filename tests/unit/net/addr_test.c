@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Our own addresses: probed, announced, defended; and what cannot be one. */
+#include "fixture.h"
+
+#include "base/timer.h"
+
+static const uint8_t zero[6];
+
+static int setup(void **state)
+{
+	struct stk *s = malloc(sizeof(*s));
+
+	stk_init(s);
+	*state = s;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	stk_fini(*state);
+	free(*state);
+	return 0;
+}
+
+/* RFC 5227: three probes from nobody, then two announcements. */
+static void test_probes_v4(void **state)
+{
+	static const uint8_t probe[20] = {
+		2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 1,
+	};
+	struct stk *s = *state;
+	uint64_t began = s->now;
+	uint32_t probes = 0;
+
+	s->cfg.naddrs = 1;
+	s->cfg.probes = 3;
+	stk_start(s);
+	while (!ur_net_addr_ready(s->net, ip("10.0.0.1"))) {
+		assert_int_equal(stk_send(s, "10.0.0.2"), -EADDRNOTAVAIL);
+		stk_run(s, 100 * MS);
+		while (stk_out(s)) {
+			assert_memory_equal(s->frame, mac_all, 6);
+			assert_int_equal(s->frame[21], 1);
+			if (ur_net_addr_ready(s->net, ip("10.0.0.1")))
+				continue;
+			assert_memory_equal(s->frame + 22, probe, 20);
+			probes++;
+		}
+	}
+	assert_int_equal(probes, 3);
+	assert_in_range(s->now - began, 4 * SEC, 7 * SEC + 100 * MS);
+	assert_int_equal(stk_events(s, UR_NET_ADDR_READY), 1);
+	/* The second announcement. */
+	stk_run(s, 2 * SEC);
+	assert_true(stk_out(s));
+	assert_memory_equal(s->frame + 28, ip("10.0.0.1") + 12, 4);
+	assert_memory_equal(s->frame + 38, ip("10.0.0.1") + 12, 4);
+	assert_false(stk_out(s));
+	assert_int_equal(ur_net_deadline(s->net), UR_NEVER);
+	assert_int_equal(stk_send(s, "10.0.0.2"), 0);
+}
+
+/* RFC 4862: solicitations from the unspecified address. */
+static void test_probes_v6(void **state)
+{
+	static const uint8_t golden[78] = {
+		0x33, 0x33, 0xff, 0, 0, 1, 2,	0,  0,	  0,	0, 1,
+		0x86, 0xdd, 0x60, 0, 0, 0, 0,	24, 58,	  255,	0, 0,
+		0,    0,    0,	  0, 0, 0, 0,	0,  0,	  0,	0, 0,
+		0,    0,    0xff, 2, 0, 0, 0,	0,  0,	  0,	0, 0,
+		0,    1,    0xff, 0, 0, 1, 135, 0,  0x7d, 0xa5, 0, 0,
+		0,    0,    0xfd, 0, 0, 0, 0,	0,  0,	  0,	0, 0,
+		0,    0,    0,	  0, 0, 1,
+	};
+	struct stk *s = *state;
+
+	s->cfg.naddrs = 1;
+	s->cfg.addrs[0] = s->cfg.addrs[1];
+	s->cfg.probes = 1;
+	stk_start(s);
+	stk_run(s, 1 * SEC);
+	assert_true(stk_out(s));
+	assert_int_equal(s->len, 78);
+	assert_memory_equal(s->frame, golden, sizeof(golden));
+	assert_false(ur_net_addr_ready(s->net, ip("fd00::1")));
+	stk_run(s, 1 * SEC);
+	assert_true(ur_net_addr_ready(s->net, ip("fd00::1")));
+	/* An advertisement to all, with override. */
+	assert_true(stk_out(s));
+	assert_int_equal(s->len, 14 + 40 + 32);
+	assert_int_equal(s->frame[54], 136);
+	assert_int_equal(s->frame[58], 0x20);
+}
+
+static void taken(struct stk *s, const char *addr)
+{
+	assert_int_equal(stk_count(s)->addr_conflict, 1);
+	assert_int_equal(stk_events(s, UR_NET_ADDR_TAKEN), 1);
+	assert_memory_equal(s->events[0].addr, ip(addr), 16);
+	assert_memory_equal(s->events[0].mac_new, mac_thief, 6);
+	stk_run(s, 60 * SEC);
+	assert_false(ur_net_addr_ready(s->net, ip(addr)));
+	assert_int_equal(stk_events(s, UR_NET_ADDR_READY), 0);
+}
+
+static void probing(struct stk *s, bool v6)
+{
+	s->cfg.naddrs = 1;
+	if (v6)
+		s->cfg.addrs[0] = s->cfg.addrs[1];
+	s->cfg.probes = 3;
+	stk_start(s);
+	stk_run(s, 1100 * MS);
+	stk_drain(s);
+}
+
+/* Somebody answers, or uses it, or probes it at the same time. */
+static void test_taken_v4(void **state)
+{
+	static const struct {
+		uint16_t op;
+		const char *spa, *tpa;
+	} says[] = { { 2, "10.0.0.1", "0.0.0.0" },
+		     { 1, "10.0.0.1", "10.0.0.9" },
+		     { 1, "0.0.0.0", "10.0.0.1" } };
+	struct stk *s = *state;
+	uint8_t f[64];
+
+	for (int i = 0; i < 3; i++) {
+		stk_init(s);
+		probing(s, false);
+		stk_in(s, f,
+		       mk_arp(f, mac_all, says[i].op, mac_thief, says[i].spa,
+			      zero, says[i].tpa));
+		taken(s, "10.0.0.1");
+		if (i < 2)
+			stk_fini(s);
+	}
+}
+
+static void test_taken_v6(void **state)
+{
+	static const uint8_t node[6] = { 0x33, 0x33, 0xff, 0, 0, 1 };
+	static const uint8_t all[6] = { 0x33, 0x33, 0, 0, 0, 1 };
+	struct stk *s = *state;
+	uint8_t f[128];
+
+	probing(s, true);
+	stk_in(s, f,
+	       mk_nd(f, all, "fd00::1", "ff02::1", 136, 0x20000000, "fd00::1",
+		     mac_thief));
+	taken(s, "fd00::1");
+	stk_fini(s);
+	stk_init(s);
+	probing(s, true);
+	memcpy(f, node, 6);
+	stk_in(s, f,
+	       mk_nd(f, node, "::", "ff02::1:ff00:1", 135, 0, "fd00::1", NULL));
+	assert_int_equal(stk_count(s)->addr_conflict, 1);
+	assert_int_equal(stk_events(s, UR_NET_ADDR_TAKEN), 1);
+}
+
+/* In use: defended, but only once in ten seconds. */
+static void test_defended(void **state)
+{
+	struct stk *s = *state;
+	uint8_t f[64];
+
+	stk_start(s);
+	for (int i = 0; i < 4; i++) {
+		stk_in(s, f,
+		       mk_arp(f, mac_all, 1, mac_thief, "10.0.0.1", zero,
+			      "10.0.0.2"));
+		stk_run(s, 4 * SEC);
+	}
+	assert_int_equal(stk_count(s)->addr_conflict, 4);
+	assert_int_equal(stk_events(s, UR_NET_ADDR_TAKEN), 2);
+	assert_int_equal(stk_drain(s), 2);
+	assert_true(ur_net_addr_ready(s->net, ip("10.0.0.1")));
+	assert_int_equal(stk_neigh(s, "10.0.0.1", NULL), -1);
+	/* A probe of it is answered like any question. */
+	stk_in(s, f,
+	       mk_arp(f, mac_all, 1, mac_thief, "0.0.0.0", zero, "10.0.0.1"));
+	assert_int_equal(stk_drain(s), 1);
+	assert_int_equal(stk_count(s)->addr_conflict, 4);
+	/* Our own frame that comes back is nobody else's. */
+	stk_in(s, f,
+	       mk_arp(f, mac_all, 1, mac_us, "10.0.0.1", zero, "10.0.0.1"));
+	assert_int_equal(stk_count(s)->addr_conflict, 4);
+	assert_int_equal(stk_drain(s), 0);
+}
+
+static int create(const struct ur_net_config *c)
+{
+	struct ur_net *net;
+	int err = ur_net_create(c, &net);
+
+	if (!err)
+		ur_net_destroy(net);
+	return err;
+}
+
+static void refused(const struct ur_net_config *c)
+{
+	assert_int_equal(create(c), -EINVAL);
+}
+
+static void test_what_cannot_be(void **state)
+{
+	struct stk *s = *state;
+	struct ur_net_config good, c;
+
+	stk_start(s);
+	good = s->cfg;
+	good.event = NULL;
+	assert_int_equal(create(&good), 0);
+#define WITH(...)                                                              \
+	do {                                                                   \
+		c = good;                                                      \
+		__VA_ARGS__;                                                   \
+		refused(&c);                                                   \
+	} while (0)
+	WITH(memset(c.mac, 0, 6));
+	WITH(c.mac[0] |= 1);
+	WITH(c.vlan = 4095);
+	WITH(c.pcp = 8);
+	WITH(c.mtu = UR_NET_MTU_MIN6 - 1);
+	WITH(c.mtu = UR_NET_MTU_MAX + 1);
+	WITH(c.naddrs = 0);
+	WITH(c.naddrs = UR_NET_ADDRS + 1);
+	WITH(c.addrs[0].prefix = 33);
+	WITH(c.addrs[1].prefix = 129);
+	WITH(c.addrs[1] = c.addrs[0]);
+	WITH(memcpy(c.addrs[0].ip, ip("224.0.0.1"), 16));
+	WITH(memcpy(c.addrs[0].ip, ip("127.0.0.1"), 16));
+	WITH(memcpy(c.addrs[1].ip, ip("::"), 16));
+	WITH(memcpy(c.addrs[1].ip, ip("ff02::1"), 16));
+	WITH(memcpy(c.gateway4, ip("fd00::1"), 16));
+	WITH(memcpy(c.gateway4, ip("224.0.0.1"), 16));
+	WITH(memcpy(c.gateway6, ip("10.0.0.2"), 16));
+	WITH(memcpy(c.gateway6, ip("ff02::2"), 16));
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	static const struct CMUnitTest tests[] = {
+		T(test_probes_v4), T(test_probes_v6), T(test_taken_v4),
+		T(test_taken_v6),  T(test_defended),  T(test_what_cannot_be),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Echo, errors that we send, errors that we get. */
+#include "fixture.h"
+
+static int setup(void **state)
+{
+	struct stk *s = malloc(sizeof(*s));
+
+	stk_init(s);
+	stk_start(s);
+	*state = s;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	stk_fini(*state);
+	free(*state);
+	return 0;
+}
+
+static void restart(struct stk *s)
+{
+	stk_fini(s);
+	stk_start(s);
+}
+
+/* As ping sends it; recorded with its answer: 84 bytes of IP. */
+static void test_echo4(void **state)
+{
+	struct stk *s = *state;
+	uint8_t f[256], rest[60];
+	uint32_t len;
+
+	for (uint8_t i = 0; i < sizeof(rest); i++)
+		rest[i] = i;
+	len = mk_icmp(f, mac_us, "10.0.0.2", "10.0.0.1", 8, 0, rest,
+		      sizeof(rest));
+	assert_int_equal(stk_in(s, f, len), UR_NET_DONE);
+	assert_true(stk_out(s));
+	assert_int_equal(s->len, len);
+	/* The test's own frame the other way round, but for DF. */
+	mk_icmp(f, mac_peer, "10.0.0.1", "10.0.0.2", 0, 0, rest, sizeof(rest));
+	memcpy(f + 6, mac_us, 6);
+	f[20] = 0x40;
+	fix_ip4(f);
+	assert_memory_equal(s->frame, f, len);
+	assert_false(stk_out(s));
+	assert_int_equal(stk_count(s)->tx_echo, 1);
+}
+
+static void test_echo6(void **state)
+{
+	struct stk *s = *state;
+	uint8_t f[2048], rest[1456] = { 7 };
+	uint32_t len;
+
+	len = mk_icmp(f, mac_us, "2001:db8::2", "fd00::1", 128, 0, rest,
+		      sizeof(rest));
+	assert_int_equal(stk_in(s, f, len), UR_NET_DONE);
+	assert_true(stk_out(s));
+	mk_icmp(f, mac_peer, "fd00::1", "2001:db8::2", 129, 0, rest,
+		sizeof(rest));
+	memcpy(f + 6, mac_us, 6);
+	assert_int_equal(s->len, len);
+	assert_memory_equal(s->frame, f, len);
+	/* Of another network, but it needed no neighbour. */
+	assert_int_equal(stk_neigh(s, "fd00::fe", NULL), -1);
+}
+
+static void test_echo_refused(void **state)
+{
+	struct stk *s = *state;
+	uint8_t f[256], rest[8] = { 0 };
+	uint32_t len = mk_icmp(f, mac_us, "10.0.0.2", "10.0.0.1", 8, 0, rest,
+			       sizeof(rest));
+
+	f[36] ^= 1;
+	stk_in(s, f, len);
+	assert_int_equal(stk_count(s)->drop_icmp_sum, 1);
+	len = mk_icmp(f, mac_us, "10.0.0.2", "10.0.0.1", 8, 1, rest,
+		      sizeof(rest));
+	stk_in(s, f, len);
+	assert_int_equal(stk_count(s)->drop_icmp_other, 1);
+	len = mk_icmp(f, mac_us, "10.0.0.2", "10.0.0.1", 8, 0, rest, 3);
+	stk_in(s, f, len);
+	assert_int_equal(stk_count(s)->drop_icmp_form, 1);
+	len = mk_icmp(f, mac_us, "fd00::2", "fd00::1", 128, 0, rest, 3);
+	stk_in(s, f, len);
+	assert_int_equal(stk_count(s)->drop_icmp_form, 2);
+	len = mk_icmp(f, mac_us, "fd00::2", "fd00::1", 128, 0, rest, 4);
+	f[56] ^= 1;
+	stk_in(s, f, len);
+	assert_int_equal(stk_count(s)->drop_icmp_sum, 2);
+	/* To many: who answers all that makes others drown. */
+	len = mk_icmp(f, mac_all, "10.0.0.2", "224.0.0.1", 8, 0, rest, 4);
+	stk_in(s, f, len);
+	len = mk_icmp(f, mac_all, "10.0.0.2", "10.0.0.255", 8, 0, rest, 4);
+	stk_in(s, f, len);
+	len = mk_icmp(f, mac_all, "fd00::2", "ff02::1", 128, 0, rest, 4);
+	stk_in(s, f, len);
+	assert_int_equal(stk_drain(s), 0);
+	/* Two hundred at once, a thousand in a second. */
+	len = mk_icmp(f, mac_us, "10.0.0.2", "10.0.0.1", 8, 0, rest, 8);
+	for (int i = 0; i < 250; i++)
+		stk_in(s, f, len);
+	assert_int_equal(stk_drain(s), 200);
+	assert_int_equal(stk_count(s)->drop_rate, 50);
+	stk_run(s, 100 * MS);
+	for (int i = 0; i < 250; i++)
+		stk_in(s, f, len);
+	assert_int_equal(stk_drain(s), 100);
+}
+
+/* Nobody listens, and there is no host who would say so. */
+static void test_port_unreachable(void **state)
+{
+	struct stk *s = *state;
+	uint8_t f[2048], rest[4] = { 0 }, golden[2048], quoted[4 + 600];
+	uint32_t len = mk_udp(f, "10.0.0.2", "10.0.0.1", 53, 32);
+
+	assert_int_equal(stk_in(s, f, len), UR_NET_DONE);
+	assert_true(stk_out(s));
+	memcpy(quoted, rest, 4);
+	memcpy(quoted + 4, f + 14, 60);
+	len = mk_icmp(golden, mac_peer, "10.0.0.1", "10.0.0.2", 3, 3, quoted,
+		      64);
+	memcpy(golden + 6, mac_us, 6);
+	golden[20] = 0x40;
+	fix_ip4(golden);
+	assert_int_equal(s->len, len);
+	assert_memory_equal(s->frame, golden, len);
+	/* RFC 1812 4.3.2.3: not more than 576 bytes in all. */
+	len = mk_udp(f, "10.0.0.2", "10.0.0.1", 53, 1400);
+	stk_in(s, f, len);
+	assert_true(stk_out(s));
+	assert_int_equal(s->len, 14 + 576);
+	len = mk_udp(f, "fd00::2", "fd00::1", 53, 1400);
+	stk_in(s, f, len);
+	assert_true(stk_out(s));
+	assert_int_equal(s->len, 14 + 1280);
+	assert_int_equal(s->frame[54], 1);
+	assert_int_equal(s->frame[55], 4);
+	/* Other protocols. */
+	len = mk_ip(f, mac_us, mac_peer, "10.0.0.2", "10.0.0.1", 132, "abcd",
+		    4);
+	stk_in(s, f, len);
+	assert_true(stk_out(s));
+	assert_int_equal(s->frame[34], 3);
+	assert_int_equal(s->frame[35], 2);
+	len = mk_ip(f, mac_us, mac_peer, "fd00::2", "fd00::1", 132, "abcd", 4);
+	stk_in(s, f, len);
+	assert_true(stk_out(s));
+	assert_int_equal(s->frame[54], 4);
+	assert_int_equal(s->frame[55], 1);
+	assert_int_equal(s->frame[61], 6);
+	assert_int_equal(stk_count(s)->tx_unreachable, 5);
+}
+
+static void test_not_refused(void **state)
+{
+	struct stk *s = *state;
+	uint8_t f[256];
+	uint32_t len = mk_udp(f, "10.0.0.2", "10.0.0.1", 53, 32);
+
+	f[40] ^= 1; /* whoever sent that */
+	stk_in(s, f, len);
+	assert_int_equal(stk_count(s)->drop_udp_sum, 1);
+	len = mk_udp(f, "fd00::2", "fd00::1", 53, 32);
+	memset(f + 60, 0, 2);
+	stk_in(s, f, len);
+	assert_int_equal(stk_count(s)->drop_udp_sum, 2);
+	len = mk_udp(f, "10.0.0.2", "10.0.0.255", 53, 32);
+	memset(f, 255, 6);
+	stk_in(s, f, len);
+	len = mk_ip(f, mac_us, mac_peer, "10.0.0.2", "10.0.0.1", 2, "abcd", 4);
+	stk_in(s, f, len); /* IGMP to us alone is like any other */
+	assert_int_equal(stk_drain(s), 1);
+	/* An error is never answered by one. */
+	len = mk_icmp(f, mac_us, "10.0.0.2", "10.0.0.1", 3, 3, "0123456789", 4);
+	stk_in(s, f, len);
+	assert_int_equal(stk_drain(s), 0);
+	/* Ten at once, then ten in a second. */
+	stk_run(s, 10 * SEC);
+	len = mk_udp(f, "10.0.0.2", "10.0.0.1", 53, 32);
+	for (int i = 0; i < 30; i++)
+		stk_in(s, f, len);
+	assert_int_equal(stk_drain(s), 10);
+	stk_run(s, 500 * MS);
+	for (int i = 0; i < 30; i++)
+		stk_in(s, f, len);
+	assert_int_equal(stk_drain(s), 5);
+	s->cfg.host = true;
+	restart(s);
+	assert_int_equal(stk_in(s, f, len), UR_NET_HOST);
+	assert_int_equal(stk_drain(s), 0);
+}
+
+/* A router's error about what we sent from `src` to `dst`:dport. */
+static uint32_t mk_error(uint8_t *f, uint8_t type, uint8_t code, uint32_t mtu,
+			 const char *src, const char *dst, uint16_t dport)
+{
+	bool v4 = !strchr(src, ':');
+	uint8_t rest[4 + 60] = { 0 }, sent[256];
+
+	mk_udp(sent, src, dst, dport, 64);
+	rest[0] = (uint8_t)(mtu >> 24);
+	rest[1] = (uint8_t)(mtu >> 16);
+	rest[2] = (uint8_t)(mtu >> 8);
+	rest[3] = (uint8_t)mtu;
+	if (v4) {
+		sent[16] = 1500 >> 8;
+		sent[17] = 1500 & 255;
+	}
+	memcpy(rest + 4, sent + 14, v4 ? 28 : 48);
+	return mk_icmp(f, mac_us, v4 ? "10.0.0.254" : "fd00::fe",
+		       v4 ? "10.0.0.1" : "fd00::1", type, code, rest,
+		       4 + (v4 ? 28 : 48));
+}
+
+static void test_too_big4(void **state)
+{
+	struct stk *s = *state;
+	const struct ur_net_flow *f;
+	uint8_t e[256];
+	uint32_t len = mk_error(e, 3, 4, 1400, "10.0.0.1", "192.0.2.9", 4791);
+
+	/* We do not send there. */
+	stk_in(s, e, len);
+	assert_int_equal(stk_count(s)->drop_icmp_other, 1);
+	assert_int_equal(stk_flow(s, "192.0.2.9", &f), 0);
+	assert_int_equal(f->mtu, 1500);
+	stk_in(s, e, len);
+	assert_int_equal(f->mtu, 1400);
+	assert_int_equal(ur_net_payload_max(f), 1372);
+	assert_int_equal(stk_events(s, UR_NET_TOO_BIG), 1);
+	assert_memory_equal(s->events[0].addr, ip("192.0.2.9"), 16);
+	assert_int_equal(s->events[0].mtu, 1400);
+	/* A larger one is no news; the least is the least. */
+	stk_in(s, e, mk_error(e, 3, 4, 1450, "10.0.0.1", "192.0.2.9", 4791));
+	assert_int_equal(f->mtu, 1400);
+	stk_in(s, e, mk_error(e, 3, 4, 68, "10.0.0.1", "192.0.2.9", 4791));
+	assert_int_equal(f->mtu, 576);
+	assert_int_equal(stk_events(s, UR_NET_TOO_BIG), 2);
+	/* Ten minutes later the larger is tried again. */
+	stk_run(s, 599 * SEC);
+	assert_int_equal(stk_flow(s, "192.0.2.9", &f), 0);
+	assert_int_equal(f->mtu, 576);
+	stk_run(s, 1 * SEC);
+	assert_int_equal(stk_flow(s, "192.0.2.9", &f), 0);
+	assert_int_equal(f->mtu, 1500);
+	/* A router of old: the next of the usual sizes. */
+	stk_in(s, e, mk_error(e, 3, 4, 0, "10.0.0.1", "192.0.2.9", 4791));
+	assert_int_equal(f->mtu, 1492);
+}
+
+static void test_too_big6(void **state)
+{
+	struct stk *s = *state;
+	const struct ur_net_flow *f;
+	uint8_t e[256];
+
+	assert_int_equal(stk_flow(s, "2001:db8::9", &f), 0);
+	stk_in(s, e, mk_error(e, 2, 0, 1400, "fd00::1", "2001:db8::9", 4791));
+	assert_int_equal(f->mtu, 1400);
+	stk_in(s, e, mk_error(e, 2, 0, 500, "fd00::1", "2001:db8::9", 4791));
+	assert_int_equal(f->mtu, 1280);
+	assert_int_equal(stk_count(s)->rx_too_big, 2);
+}
+
+static void test_unreachable(void **state)
+{
+	struct stk *s = *state;
+	const struct ur_net_flow *f;
+	uint8_t e[256];
+
+	assert_int_equal(stk_flow(s, "192.0.2.9", &f), 0);
+	assert_int_equal(stk_flow(s, "2001:db8::9", &f), 0);
+	stk_in(s, e, mk_error(e, 3, 1, 0, "10.0.0.1", "192.0.2.9", 4791));
+	assert_int_equal(stk_events(s, UR_NET_UNREACHABLE), 1);
+	assert_memory_equal(s->events[0].addr, ip("192.0.2.9"), 16);
+	stk_in(s, e, mk_error(e, 1, 3, 0, "fd00::1", "2001:db8::9", 4791));
+	assert_int_equal(stk_events(s, UR_NET_UNREACHABLE), 2);
+	assert_int_equal(stk_count(s)->rx_unreachable, 2);
+	/* About others' packets: the host's, if there is one. */
+	stk_in(s, e, mk_error(e, 3, 1, 0, "10.0.0.7", "192.0.2.9", 4791));
+	stk_in(s, e, mk_error(e, 3, 1, 0, "10.0.0.1", "192.0.2.9", 53));
+	assert_int_equal(stk_events(s, UR_NET_UNREACHABLE), 2);
+	assert_int_equal(stk_count(s)->drop_icmp_other, 2);
+	s->cfg.host = true;
+	restart(s);
+	assert_int_equal(
+		stk_in(s, e, mk_error(e, 3, 1, 0, "10.0.0.1", "192.0.2.9", 53)),
+		UR_NET_HOST);
+	assert_int_equal(
+		stk_in(s, e,
+		       mk_error(e, 3, 1, 0, "10.0.0.1", "192.0.2.9", 4791)),
+		UR_NET_DONE);
+}
+
+/* A quotation that is cut anywhere. */
+static void test_short_quote(void **state)
+{
+	struct stk *s = *state;
+	const struct ur_net_flow *f;
+	uint8_t rest[4 + 64] = { 0 }, sent[256], e[256];
+
+	assert_int_equal(stk_flow(s, "192.0.2.9", &f), 0);
+	mk_udp(sent, "10.0.0.1", "192.0.2.9", 4791, 64);
+	memcpy(rest + 4, sent + 14, 28);
+	for (uint32_t n = 4; n < 4 + 24; n++)
+		stk_in(s, e,
+		       mk_icmp(e, mac_us, "10.0.0.254", "10.0.0.1", 3, 4, rest,
+			       n));
+	assert_int_equal(stk_count(s)->drop_icmp_other, 24);
+	assert_int_equal(f->mtu, 1500);
+	stk_in(s, e,
+	       mk_icmp(e, mac_us, "10.0.0.254", "10.0.0.1", 3, 4, rest, 28));
+	assert_int_equal(stk_count(s)->rx_too_big, 1);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	static const struct CMUnitTest tests[] = {
+		T(test_echo4),	      T(test_echo6),
+		T(test_echo_refused), T(test_port_unreachable),
+		T(test_not_refused),  T(test_too_big4),
+		T(test_too_big6),     T(test_unreachable),
+		T(test_short_quote),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Somebody says that he is our neighbour.  Whoever of the two is there and
+ * answers keeps the address; every such claim is counted, and told once.
+ */
+#include "fixture.h"
+
+static const uint8_t zero[6];
+
+static int setup(void **state)
+{
+	struct stk *s = malloc(sizeof(*s));
+
+	stk_init(s);
+	stk_start(s);
+	stk_meet(s, "10.0.0.2", mac_peer);
+	stk_meet(s, "fd00::2", mac_peer);
+	*state = s;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	stk_fini(*state);
+	free(*state);
+	return 0;
+}
+
+/* The ways to say it. */
+static void gratuitous_request(struct stk *s)
+{
+	uint8_t f[64];
+
+	stk_in(s, f,
+	       mk_arp(f, mac_all, 1, mac_thief, "10.0.0.2", zero, "10.0.0.2"));
+}
+
+static void gratuitous_reply(struct stk *s)
+{
+	uint8_t f[64];
+
+	stk_in(s, f,
+	       mk_arp(f, mac_all, 2, mac_thief, "10.0.0.2", mac_all,
+		      "10.0.0.2"));
+}
+
+static void reply_to_us(struct stk *s)
+{
+	uint8_t f[64];
+
+	stk_in(s, f,
+	       mk_arp(f, mac_us, 2, mac_thief, "10.0.0.2", mac_us, "10.0.0.1"));
+}
+
+static void request_to_us(struct stk *s)
+{
+	uint8_t f[64];
+
+	stk_in(s, f,
+	       mk_arp(f, mac_us, 1, mac_thief, "10.0.0.2", zero, "10.0.0.1"));
+}
+
+static void advertisement_to_all(struct stk *s)
+{
+	static const uint8_t all_nodes[6] = { 0x33, 0x33, 0, 0, 0, 1 };
+	uint8_t f[128];
+
+	stk_in(s, f,
+	       mk_nd(f, all_nodes, "fd00::2", "ff02::1", 136, 0x20000000,
+		     "fd00::2", mac_thief));
+}
+
+static void advertisement_as_if_asked(struct stk *s)
+{
+	uint8_t f[128];
+
+	stk_in(s, f,
+	       mk_nd(f, mac_us, "fd00::2", "fd00::1", 136, 0x60000000,
+		     "fd00::2", mac_thief));
+}
+
+static void solicitation_of_us(struct stk *s)
+{
+	uint8_t f[128];
+
+	stk_in(s, f,
+	       mk_nd(f, mac_us, "fd00::2", "fd00::1", 135, 0, "fd00::1",
+		     mac_thief));
+}
+
+struct way {
+	void (*say)(struct stk *s);
+	const char *addr;
+	uint32_t sent; /* answers to the claim itself */
+};
+
+static const struct way ways[] = {
+	{ gratuitous_request, "10.0.0.2", 0 },
+	{ gratuitous_reply, "10.0.0.2", 0 },
+	{ reply_to_us, "10.0.0.2", 0 },
+	{ request_to_us, "10.0.0.2", 1 },
+	{ advertisement_to_all, "fd00::2", 0 },
+	{ advertisement_as_if_asked, "fd00::2", 0 },
+	{ solicitation_of_us, "fd00::2", 1 },
+};
+
+static void answer(struct stk *s, const char *addr, const uint8_t mac[6])
+{
+	uint8_t f[128];
+
+	if (strchr(addr, ':'))
+		stk_in(s, f,
+		       mk_nd(f, mac_us, addr, "fd00::1", 136, 0x60000000, addr,
+			     mac));
+	else
+		stk_in(s, f,
+		       mk_arp(f, mac_us, 2, mac, addr, mac_us, "10.0.0.1"));
+}
+
+static void is_at(const struct stk *s, const char *addr, const uint8_t mac[6])
+{
+	uint8_t is[6];
+
+	assert_true(stk_neigh(s, addr, is) >= 0);
+	assert_memory_equal(is, mac, 6);
+}
+
+/* The next frame asks the neighbour's own MAC address. */
+static void asks(struct stk *s, const uint8_t to[6])
+{
+	assert_true(stk_out(s));
+	assert_memory_equal(s->frame, to, 6);
+}
+
+static void lie(struct stk *s, const struct way *w)
+{
+	const struct ur_net_flow *f;
+	uint64_t before = stk_count(s)->neigh_conflict;
+
+	s->nevents = 0;
+	w->say(s);
+	assert_int_equal(stk_count(s)->neigh_conflict, before + 1);
+	assert_int_equal(stk_events(s, UR_NET_NEIGH_CLAIM), 1);
+	assert_memory_equal(s->events[0].addr, ip(w->addr), 16);
+	assert_memory_equal(s->events[0].mac_old, mac_peer, 6);
+	assert_memory_equal(s->events[0].mac_new, mac_thief, 6);
+	/* Asked at once; meanwhile nothing changes. */
+	for (uint32_t i = 0; i < w->sent; i++)
+		assert_true(stk_out(s));
+	stk_run(s, 0);
+	asks(s, mac_peer);
+	is_at(s, w->addr, mac_peer);
+	assert_int_equal(stk_flow(s, w->addr, &f), 0);
+	assert_true(f->ready);
+	assert_memory_equal(f->hdr, mac_peer, 6);
+	/* Said again, it is counted and not told again. */
+	w->say(s);
+	assert_int_equal(stk_count(s)->neigh_conflict, before + 2);
+	assert_int_equal(stk_events(s, UR_NET_NEIGH_CLAIM), 1);
+	answer(s, w->addr, mac_peer);
+	assert_int_equal(stk_neigh(s, w->addr, NULL), UR_NEIGH_REACHABLE);
+	stk_run(s, 3 * SEC);
+	is_at(s, w->addr, mac_peer);
+	assert_int_equal(stk_events(s, UR_NET_NEIGH_MOVED), 0);
+	stk_drain(s);
+}
+
+static void test_lies_change_nothing(void **state)
+{
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		lie(*state, &ways[i]);
+}
+
+/* A connected queue pair does not wait for the entry to be fresh: also in the
+ * other states the address stays. */
+static void test_lies_in_every_state(void **state)
+{
+	struct stk *s = *state;
+
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		const struct way *w = &ways[i];
+
+		stk_run(s, 46 * SEC);
+		assert_int_equal(stk_neigh(s, w->addr, NULL), UR_NEIGH_STALE);
+		lie(s, w);
+		stk_run(s, 46 * SEC);
+		assert_int_equal(stk_send(s, w->addr), 1);
+		assert_int_equal(stk_neigh(s, w->addr, NULL), UR_NEIGH_DELAY);
+		lie(s, w);
+		stk_run(s, 46 * SEC);
+		assert_int_equal(stk_send(s, w->addr), 1);
+		stk_run(s, 5 * SEC);
+		assert_int_equal(stk_neigh(s, w->addr, NULL), UR_NEIGH_PROBE);
+		stk_drain(s);
+		lie(s, w);
+	}
+}
+
+/* The old station is silent: after three questions all are asked, and who
+ * answers has the address. */
+static void test_takeover(void **state)
+{
+	struct stk *s = *state;
+	const struct ur_net_flow *f;
+
+	for (size_t i = 0; i < 5; i += 4) {
+		const char *addr = ways[i].addr;
+
+		s->nevents = 0;
+		ways[i].say(s);
+		stk_run(s, 599 * MS);
+		assert_int_equal(stk_drain(s), 3);
+		is_at(s, addr, mac_peer);
+		stk_run(s, 1 * MS);
+		assert_int_equal(stk_neigh(s, addr, NULL), UR_NEIGH_INCOMPLETE);
+		assert_int_equal(stk_send(s, addr), 0);
+		assert_true(stk_out(s)); /* the question to all */
+		assert_true(s->frame[0] & 1);
+		/* What nobody asked for is no answer even now. */
+		if (i == 0)
+			gratuitous_reply(s), request_to_us(s);
+		else
+			advertisement_to_all(s), solicitation_of_us(s);
+		assert_true(stk_out(s)); /* that question was answered */
+		assert_int_equal(stk_neigh(s, addr, NULL), UR_NEIGH_INCOMPLETE);
+		answer(s, addr, mac_thief);
+		is_at(s, addr, mac_thief);
+		assert_int_equal(stk_events(s, UR_NET_NEIGH_MOVED), 1);
+		assert_int_equal(stk_flow(s, addr, &f), 0);
+		assert_memory_equal(f->hdr, mac_thief, 6);
+		assert_true(stk_out(s)); /* what had waited */
+		assert_memory_equal(s->frame, mac_thief, 6);
+		assert_false(stk_out(s));
+	}
+	assert_int_equal(stk_count(s)->neigh_moved, 2);
+}
+
+/* Two answers to one question: the second is a claim. */
+static void test_two_answers(void **state)
+{
+	struct stk *s = *state;
+
+	s->nevents = 0;
+	assert_int_equal(stk_send(s, "10.0.0.3"), 0);
+	stk_drain(s);
+	answer(s, "10.0.0.3", mac_peer);
+	answer(s, "10.0.0.3", mac_thief);
+	is_at(s, "10.0.0.3", mac_peer);
+	assert_int_equal(stk_events(s, UR_NET_NEIGH_CLAIM), 1);
+}
+
+/* A station that has met us but that we never use may change as it likes. */
+static void test_unused(void **state)
+{
+	struct stk *s = *state;
+	uint8_t f[64];
+
+	stk_in(s, f,
+	       mk_arp(f, mac_us, 1, mac_peer, "10.0.0.4", zero, "10.0.0.1"));
+	is_at(s, "10.0.0.4", mac_peer);
+	stk_in(s, f,
+	       mk_arp(f, mac_us, 1, mac_thief, "10.0.0.4", zero, "10.0.0.1"));
+	is_at(s, "10.0.0.4", mac_thief);
+	assert_int_equal(stk_count(s)->neigh_conflict, 0);
+	assert_int_equal(stk_events(s, UR_NET_NEIGH_MOVED), 1);
+}
+
+/* What is sent to it arrives: the claim was a lie. */
+static void test_acknowledged(void **state)
+{
+	struct stk *s = *state;
+
+	assert_int_equal(stk_send(s, "10.0.0.2"), 1);
+	gratuitous_request(s);
+	stk_run(s, 100 * MS);
+	assert_int_equal(stk_drain(s), 1);
+	ur_net_confirm(s->net, ip("10.0.0.2"), s->now);
+	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_REACHABLE);
+	stk_run(s, 5 * SEC);
+	assert_int_equal(stk_drain(s), 0);
+	is_at(s, "10.0.0.2", mac_peer);
+}
+
+/* The same, unasked, from the right one is no claim. */
+static void test_repeats_itself(void **state)
+{
+	struct stk *s = *state;
+	uint8_t f[64];
+
+	stk_in(s, f,
+	       mk_arp(f, mac_all, 1, mac_peer, "10.0.0.2", zero, "10.0.0.2"));
+	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_REACHABLE);
+	assert_int_equal(stk_count(s)->neigh_conflict, 0);
+	assert_int_equal(stk_drain(s), 0);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	static const struct CMUnitTest tests[] = {
+		T(test_lies_change_nothing),
+		T(test_lies_in_every_state),
+		T(test_takeover),
+		T(test_two_answers),
+		T(test_unused),
+		T(test_acknowledged),
+		T(test_repeats_itself),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

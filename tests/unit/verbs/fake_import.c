@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stddef.h>
+
+#include "engine/import.h"
+
+/* There are no other processes. */
+int ur_import_serve(const struct ur_import_hooks *hooks,
+		    char name[UR_IMPORT_NAME])
+{
+	return -EOPNOTSUPP;
+}
+
+void ur_import_tell(const uint8_t token[UR_IMPORT_TOKEN],
+		    const struct ur_import_object *o, int fd, bool wait)
+{
+}
+
+int ur_import_open(const char name[UR_IMPORT_NAME],
+		   const uint8_t token[UR_IMPORT_TOKEN],
+		   const struct ur_import_hooks *hooks, void *arg,
+		   struct ur_import_link **out)
+{
+	return -EOPNOTSUPP;
+}
+
+void ur_import_close(struct ur_import_link *l)
+{
+}
+
+int ur_import_ask(struct ur_import_link *l, uint32_t kind, uint32_t handle,
+		  struct ur_import_object *out, int *fd)
+{
+	return -EIO;
+}
+
+int ur_import_end(struct ur_import_link *l, uint32_t kind, uint32_t handle)
+{
+	return -EIO;
+}
+
+const struct ur_lender *ur_import_lender(const struct ur_import_link *l,
+					 int *may)
+{
+	return NULL;
+}
