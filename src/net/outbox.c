@@ -66,8 +66,10 @@ static struct ur_net_frame *take(struct ur_net *net)
 
 void ur_outbox_drop_all(struct ur_net *net)
 {
-	while (net->noutbox)
-		free(take(net));
+	ur_list_for_each_safe(node, next, &net->outbox)
+		free(ur_container_of(node, struct ur_net_frame, node));
+	ur_list_init(&net->outbox);
+	net->noutbox = 0;
 }
 
 uint32_t ur_net_output(struct ur_net *net, uint8_t *buf, uint32_t cap)
