@@ -90,6 +90,13 @@ interop:
 	@tests/interop/run.py --urnic $(BUILD)/urnic \
 		--progs $(BUILD)/tests/progs $(INTEROP) || [ $$? -eq 77 ]
 
+# urnic, rxe and siw in that machine: ratios, into docs/bench-guest.md.
+bench-guest:
+	@scripts/deps build
+	@scripts/deps interop || echo "bench-guest: not all programs are there"
+	@$(MAKE) --no-print-directory all
+	@bench/guest $(BUILD) -o docs/bench-guest.md || [ $$? -eq 77 ]
+
 lint:
 	@scripts/deps build lint
 	@scripts/lint
@@ -100,4 +107,5 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all demo test bench sim fuzz asan tsan interop lint install clean
+.PHONY: all demo test bench bench-guest sim fuzz asan tsan interop \
+	lint install clean

@@ -22,7 +22,8 @@ def bytes_text(value):
 
 
 def plain(value):
-    return f'{value:g}'
+    """Digits, never an exponent."""
+    return f'{value:.12f}'.rstrip('0').rstrip('.')
 
 
 def share_text(nines):
@@ -32,8 +33,10 @@ def share_text(nines):
 class Axis:
     """From values to pixels, by logarithm or not."""
 
-    def __init__(self, values, first, last, log, text=plain, base=10):
+    def __init__(self, values, first, last, log, text=plain, base=10,
+                 marks=()):
         self.first, self.last, self.log, self.text = first, last, log, text
+        self.marks = marks
         low, high = min(values), max(values)
         if log:
             low = base ** math.floor(math.log(low, base) + 1e-9)
@@ -52,6 +55,8 @@ class Axis:
             (self.last - self.first)
 
     def ticks(self):
+        if self.marks:
+            return [m for m in self.marks if self.low <= m <= self.high]
         if self.log:
             count = round(math.log(self.high / self.low, self.base))
             step = max(1, math.ceil(count / 8))
@@ -94,7 +99,7 @@ def series(index, name, points, x, y):
     where = [(x.at(a), y.at(b)) for a, b in points]
     path = ' '.join(f'{a:.1f},{b:.1f}' for a, b in where)
     yield (f'<polyline points="{path}" fill="none" stroke="{colour}" '
-           f'stroke-width="{2.5 if index < 3 else 1.5}" '
+           f'stroke-width="{2.5 if name.startswith(FIRST) else 1.5}" '
            f'stroke-dasharray="{dash}"/>')
     for a, b in where:
         yield f'<circle cx="{a:.1f}" cy="{b:.1f}" r="2.5" fill="{colour}"/>'
@@ -104,8 +109,11 @@ def series(index, name, points, x, y):
     yield text(left + 28, at + 4, name)
 
 
-def lines(title, x_title, y_title, curves, x_text=plain, x_log=2, y_log=True):
-    """A chart of [(name, [(x, y)])]; x_log is the base, 0 a plain scale."""
+def lines(title, x_title, y_title, curves, x_text=plain, x_log=2, marks=()):
+    """A chart of [(name, [(x, y)])]; x_log is the base, 0 a plain scale.
+
+    marks: where the x axis has its figures, if not at powers of the base.
+    """
     curves = [(name, sorted((a, b) for a, b in points if b > 0))
               for name, points in curves]
     curves = sorted(((name, points) for name, points in curves if points),
@@ -114,8 +122,9 @@ def lines(title, x_title, y_title, curves, x_text=plain, x_log=2, y_log=True):
         return None
     xs = [a for _, points in curves for a, _ in points]
     ys = [b for _, points in curves for _, b in points]
-    x = Axis(xs, LEFT, WIDTH - RIGHT, bool(x_log), x_text, x_log or 10)
-    y = Axis(ys, HEIGHT - BOTTOM, TOP, y_log)
+    x = Axis(xs, LEFT, WIDTH - RIGHT, bool(x_log), x_text, x_log or 10,
+             marks)
+    y = Axis(ys, HEIGHT - BOTTOM, TOP, True)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" '
            f'height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}">',
            f'<title>{escape(title)}</title>',

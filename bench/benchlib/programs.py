@@ -52,6 +52,20 @@ def perftest_pair(world, scene, urnic, name, args):
     return rows[-1], text
 
 
+def guess(world, scene, size, fixed_us, gbytes):
+    """How many messages of which each costs so much may fill a sample.
+
+    The first sample tells how many do, and is taken again only when this was
+    far too few: a good guess spares the first round half of its runs.
+    gbytes: GB/s through memory; the network has a fifth, and ten times the
+    fixed cost.
+    """
+    far = 10 if scene.mtu else 1
+    # Half of a sample, since slow machines take longer and a quarter will do.
+    us = fixed_us * far + size / (gbytes * 1e3) * min(far, 5)
+    return max(1, int(world.seconds * 5e5 / us))
+
+
 def perf_lat(scene, urnic, op, size, extra=()):
     key = (scene.name, urnic.who, op, size)
     least = 100 if size < MIB else 20
@@ -59,7 +73,8 @@ def perf_lat(scene, urnic, op, size, extra=()):
 
     def take(world):
         while True:
-            n = world.count(key, 1000 if size < MIB else 40)
+            first = guess(world, scene, size, 0.4, 8) // trips
+            n = world.count(key, min(max(first, least), 400000))
             args = ['-s', size, '-n', n] + list(extra)
             if op == 'atomic':
                 del args[:2]
@@ -78,7 +93,8 @@ def perf_bw(scene, urnic, op, size, qps=1, extra=()):
 
     def take(world):
         while True:
-            n = world.count(key, least)
+            first = guess(world, scene, size, 0.15, 10) // qps
+            n = world.count(key, min(max(first, least), most))
             args = ['-s', size, '-n', n, '-N'] + list(extra)
             if qps > 1:
                 args += ['-q', qps]
@@ -107,7 +123,7 @@ def perf_spread(scene, urnic, op, size):
                        re.finditer(r'^\d+, ([\d.]+)\s*$', text, re.M))
         if len(found) < n / 2:
             raise Failure(f'no histogram in\n{text[:2000]}')
-        world.distributions[f'{scene.name}/{urnic.who} {op}'] = spread(found)
+        world.distribution(f'{scene.name}/{urnic.who} {op}', spread(found))
         return {}
     return take
 
@@ -122,7 +138,7 @@ def spread(ordered):
 
 def latency(world, scene, who, op, size, found):
     """A cell of what our own programs print of a latency."""
-    world.distributions[f'{scene.name}/{who}'] = found['percentiles']
+    world.distribution(f'{scene.name}/{who}', found['percentiles'])
     return {cell(scene.name, who, op, size): found['median_us']}
 
 
@@ -264,7 +280,8 @@ def ucx(scene, who, tls, test, op, size):
 
     def take(world):
         while True:
-            n = world.count(key, 1000 if size < MIB else 50)
+            first = guess(world, scene, size, 0.4, 8)
+            n = world.count(key, min(max(first, 50), most))
             row = ucx_run(world, scene, who, tls, test, size, n)
             took = n * row[UCX_MEDIAN] * 2 * US if latency_test else \
                 n / row[UCX_RATE]
@@ -282,10 +299,10 @@ def ucx_spread(scene, who, tls):
     """It tells one percentile a run."""
     def take(world):
         n = int(world.seconds * 80000)
-        world.distributions[f'{scene.name}/{who}'] = [
+        world.distribution(f'{scene.name}/{who}', [
             [share, ucx_run(world, scene, who, tls, 'tag_lat', 8, n,
                             share)[UCX_MEDIAN]]
-            for share in (10, 50, 90, 99, 99.9)]
+            for share in (10, 50, 90, 99, 99.9)])
         return {}
     return take
 
@@ -302,8 +319,8 @@ def message_cells(world, scene, who, op, found):
         else:
             values[cell(scene.name, who, 'lat', size)] = figures['median_us']
             if size == 8:
-                world.distributions[f'{scene.name}/{who}'] = \
-                    figures['percentiles']
+                world.distribution(f'{scene.name}/{who}',
+                                   figures['percentiles'])
     return values
 
 

@@ -30,6 +30,11 @@ def number(value):
     return f'{value:.{digits}f}'
 
 
+def nines(percent):
+    """90 % has one, 99 % two."""
+    return -math.log10(1 - percent / 100)
+
+
 def row(*cells):
     return '| ' + ' | '.join(cells) + ' |'
 
@@ -176,7 +181,8 @@ class Run:
                     self.samples.median(name)
         most = max((max(p) for p in found.values()), default=1)
         for who, points in found.items():
-            if len(points) == 1 and most > 1 and 1 in points:
+            if len(points) == 1 and most > 1 and 1 in points and \
+                    not who.startswith(OURS):
                 # Others have one connection: a level to compare with.
                 points = {1: points[1], most: points[1]}
             yield who, sorted(points.items())
@@ -185,8 +191,8 @@ class Run:
         for key, percentiles in self.data['distributions'].items():
             name, _, who = key.partition('/')
             if name == scene.name:
-                yield who, [(-math.log10(1 - p / 100), us)
-                            for p, us in percentiles if p < 100]
+                yield who, [(nines(p), us) for p, us in percentiles
+                            if p < 100]
 
     def charts(self):
         """{file name: SVG}"""
@@ -203,8 +209,10 @@ class Run:
                 'queue pairs', 'million a second', self.qp_curves(scene),
                 chart.plain, 4)
             made[f'spread-{scene.name}.svg'] = chart.lines(
-                f'{scene.title}: 8 B latency, so many are faster', 'share',
-                'µs one way', self.spreads(scene), chart.share_text, 0)
+                f'{scene.title}: distribution of 8 B latency',
+                'so many messages were no slower', 'µs one way',
+                self.spreads(scene), chart.share_text, 0,
+                [nines(p) for p in (50, 90, 99, 99.9, 99.99)])
         return {name: svg for name, svg in made.items() if svg}
 
     def machine(self):

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import socket
+import statistics
 import subprocess
 import tempfile
 import time
@@ -36,7 +37,7 @@ class World:
         self.cores, self.seconds = cores, seconds
         self.pin, self.takes, self.nice = pin, takes, nice
         self.commands = {}
-        self.distributions = {}
+        self._distributions = {}
         self._counts = {}
         self._places = {}
         self._buffers = []
@@ -99,6 +100,21 @@ class World:
         if self.pin:
             argv = ['taskset', '-c', str(core)] + argv
         return host.wrap(argv)
+
+    def distribution(self, name, percentiles):
+        """Add a round's [(percent, µs)] to what is known of a latency."""
+        self._distributions.setdefault(name, []).append(percentiles)
+
+    def distributions(self):
+        """{name: [(percent, median of the rounds' µs)]}"""
+        found = {}
+        for name, rounds in self._distributions.items():
+            of = {}
+            for percent, us in (pair for one in rounds for pair in one):
+                of.setdefault(percent, []).append(us)
+            found[name] = [[percent, statistics.median(values)]
+                           for percent, values in of.items()]
+        return found
 
     def note(self, name, argv, env):
         """Remember the command line, as somebody else would give it."""
@@ -195,10 +211,10 @@ class World:
                 total += ticks / self._tick
         return total
 
-    def sample(self, take, before):
-        """(values, place, where the cores are now); taken again when the
-        cores moved or others took a core meanwhile."""
-        for _ in range(self.takes):
+    def sample(self, take, before, takes):
+        """(values, place, where the cores are now); taken again, but not more
+        often than that, when the cores moved or others took a core."""
+        for _ in range(takes):
             busy, start = self.others_busy(), time.monotonic()
             values = take(self)
             took = time.monotonic() - start

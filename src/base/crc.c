@@ -88,7 +88,8 @@ static void make_slices(void)
 				      slice[0][slice[s - 1][i] & 0xff];
 }
 
-__attribute__((constructor)) static void crc_init(void)
+/* Before the constructors of those who make tables of their own with it. */
+__attribute__((constructor(101))) static void crc_init(void)
 {
 	uint32_t inverse = X_INVERSE;
 

@@ -222,6 +222,33 @@ unlock:
 	return err;
 }
 
+static int take_ring(struct ur_client *c, int *sock)
+{
+	if (c->reply.type != UR_IPC_RING ||
+	    (c->reply_fd < 0 && !c->reply.error))
+		return -EPROTO;
+	*sock = c->reply_fd;
+	return -c->reply.error;
+}
+
+int ur_client_ring(struct ur_client *c, uint32_t slot, uint32_t ifindex,
+		   int *sock)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_RING_GET,
+				.slot = (uint16_t)slot,
+				.id = ifindex };
+	int err = -ENOENT;
+
+	ur_lock(&c->lock);
+	if (c->state == UR_CLIENT_UP)
+		err = ur_client_conn_ask(c, &m,
+					 ur_client_conn_now() + SLOT_WAIT_NS);
+	if (!err)
+		err = take_ring(c, sock);
+	ur_unlock(&c->lock);
+	return err;
+}
+
 void ur_client_slot_put(struct ur_client *c, uint32_t slot)
 {
 	ur_lock(&c->lock);

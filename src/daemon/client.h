@@ -41,6 +41,14 @@ void ur_client_close(struct ur_client *c);
  */
 int ur_client_slot(struct ur_client *c, uint32_t *slot, int *fd);
 
+/*
+ * Ask for rings of our slot to a port that urnicd runs, by the number of its
+ * interface: *sock is what ur_ring_link_create() wants.  -ENOENT: urnicd does
+ * not run it, or there is none.
+ */
+int ur_client_ring(struct ur_client *c, uint32_t slot, uint32_t ifindex,
+		   int *sock);
+
 /* Give a slot back; the caller has closed its descriptor. */
 void ur_client_slot_put(struct ur_client *c, uint32_t slot);
 

@@ -79,6 +79,8 @@ static const struct {
 	[UR_IPC_XRC_PEER] = { "XRC_PEER", F_SLOT | F_FILE, FD_1 },
 	[UR_IPC_LAST] = { "LAST", 0, FD_1 },
 	[UR_IPC_PEER] = { "PEER", F_SLOT | F_ERROR | F_HANDLE, FD_0 | FD_2 },
+	[UR_IPC_RING_GET] = { "RING_GET", F_SLOT | F_ID, FD_0 },
+	[UR_IPC_RING] = { "RING", F_ERROR, FD_0 | FD_1 },
 };
 
 static bool known(unsigned int type)

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UR_IPC_VERSION 3u
+#define UR_IPC_VERSION 4u
 #define UR_IPC_MAX     3072u /* bytes of the longest message */
 #define UR_IPC_TEXT    256u  /* with the final zero */
 #define UR_IPC_COMM    16u   /* with the final zero */
@@ -50,6 +50,8 @@ enum ur_ipc_type {
 	UR_IPC_XRC_PEER,
 	UR_IPC_LAST,
 	UR_IPC_PEER,
+	UR_IPC_RING_GET,
+	UR_IPC_RING,
 	UR_IPC_TYPES,
 };
 
@@ -88,7 +90,8 @@ struct ur_ipc_msg {
 	uint8_t answered; /* the process sent a report */
 	uint16_t slot;
 	uint16_t error; /* errno, 0: success */
-	uint32_t id;	/* of a process: the daemon counts its clients */
+	uint32_t id;	/* of a process: the daemon counts its clients; RING_GET:
+			 * of the interface of a port */
 	uint32_t pid;
 	uint32_t uid;
 	uint64_t since_s; /* CLOCK_REALTIME */

@@ -146,9 +146,31 @@ void ur_port_request(struct ur_server *s, struct ur_session *ses, uint32_t seq)
 	give(s, ses, seq);
 }
 
+void ur_port_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		  unsigned int slot, uint32_t ifindex)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_RING, .seq = seq };
+	int fd = -ENOENT;
+
+	if (ur_slots_next(&s->group.slots, ses, slot) != slot) {
+		ur_session_close(s, ses, "wants packets of another's slot");
+		return;
+	}
+	if (s->ports)
+		fd = s->ports->attach(s->ports->arg, slot, ifindex);
+	m.error = fd < 0 ? (uint16_t)-fd : 0;
+	ur_session_send(s, ses, &m, &fd, fd < 0 ? 0 : 1);
+	if (fd >= 0)
+		close(fd);
+}
+
 static void put(struct ur_server *s, struct ur_session *ses, unsigned int slot)
 {
-	int err = ur_group_clean(s->group.slots.slot[slot].fd);
+	int err;
+
+	if (s->ports)
+		s->ports->detach(s->ports->arg, slot);
+	err = ur_group_clean(s->group.slots.slot[slot].fd);
 
 	if (err)
 		ur_warn("slot %u was damaged by pid %d (%s) and is given up",

@@ -82,9 +82,8 @@ const struct ur_qp1_counters *ur_qp1_counters(const struct ur_qp1 *q)
 static void put_icrc(const struct ur_icrc_flow *flow, uint8_t *pkt)
 {
 	size_t covered = UDP_LEN - ICRC_LEN;
-	uint32_t crc = ur_icrc_bth(ur_icrc_prefix(flow, UDP_LEN), pkt);
+	uint32_t crc = ur_icrc_run(ur_icrc_prefix(flow, UDP_LEN), pkt, covered);
 
-	crc = ur_crc32(crc, pkt + UR_BTH_LEN, covered - UR_BTH_LEN);
 	for (int i = 0; i < 4; i++)
 		pkt[covered + i] = (uint8_t)(crc >> 8 * i);
 }

@@ -144,6 +144,17 @@ struct ur_late {
 	unsigned int held;
 };
 
+/*
+ * Ports that urnicd runs (ports.c), if it does: attach makes rings for the lane
+ * of a slot on the port whose interface that is, and answers with the lane's
+ * socket, or -ENOENT; detach ends them, and does nothing if there are none.
+ */
+struct ur_server_ports {
+	int (*attach)(void *arg, unsigned int slot, uint32_t ifindex);
+	void (*detach)(void *arg, unsigned int slot);
+	void *arg;
+};
+
 enum ur_phase {
 	UR_PHASE_GRACE,	  /* collecting keeper and claims */
 	UR_PHASE_READY,	  /* slots are handed out */
@@ -169,6 +180,8 @@ struct ur_server {
 	struct ur_stray strays[UR_SLOTS];
 	struct ur_binds binds;
 	struct ur_late late;
+
+	const struct ur_server_ports *ports; /* NULL: runs none */
 
 	enum ur_phase phase;
 	uint64_t grace_end_ns;
@@ -219,6 +232,9 @@ void ur_port_keeper(struct ur_server *s, const struct ur_session *ses,
 void ur_port_claim(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 		   unsigned int slot, int fd);
 void ur_port_request(struct ur_server *s, struct ur_session *ses, uint32_t seq);
+/* The slot's lane wants rings to that port of ours. */
+void ur_port_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		  unsigned int slot, uint32_t ifindex);
 int ur_port_put(struct ur_server *s, struct ur_session *ses, unsigned int slot);
 unsigned int ur_port_reclaim(struct ur_server *s, struct ur_session *ses);
 void ur_port_expire(struct ur_server *s);

@@ -209,6 +209,12 @@ static void on_xrc_get(struct ur_server *s, struct ur_session *ses,
 	ur_xrcd_connect(s, ses, m);
 }
 
+static void on_ring_get(struct ur_server *s, struct ur_session *ses,
+			const struct ur_ipc_msg *m, int *fds)
+{
+	ur_port_ring(s, ses, m->seq, m->slot, m->id);
+}
+
 static void on_last(struct ur_server *s, struct ur_session *ses,
 		    const struct ur_ipc_msg *m, int *fds)
 {
@@ -250,6 +256,7 @@ static const struct {
 	[UR_IPC_LISTEN] = { UR_IPC_ROLE_CLIENT, on_listen },
 	[UR_IPC_WILL] = { UR_IPC_ROLE_CLIENT, on_will },
 	[UR_IPC_PEER] = { UR_IPC_ROLE_CLIENT, on_peer },
+	[UR_IPC_RING_GET] = { UR_IPC_ROLE_CLIENT, on_ring_get },
 	[UR_IPC_LAST] = { UR_IPC_ROLE_CLIENT, on_last },
 	[UR_IPC_UNBIND] = { UR_IPC_ROLE_CLIENT, on_unbind },
 	[UR_IPC_XRCD_OPEN] = { UR_IPC_ROLE_CLIENT, on_xrcd_open },

@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "daemon/ports.h"
 #include "daemon/server.h"
 
 #ifndef UR_VERSION
@@ -22,11 +23,13 @@
 #define NAME_TRIES     50 /* every 100 ms */
 
 static const char usage[] =
-	"usage: urnicd --foreground | --on-demand\n"
+	"usage: urnicd --foreground [--dpdk] | --on-demand\n"
 	"Shares UDP port 4791 (RoCEv2) between the programs of this network "
 	"namespace.\n"
 	"  --foreground  run until stopped (a service); as root for all users\n"
 	"  --on-demand   end when no client is left for URNIC_IDLE seconds (10)\n"
+	"  --dpdk        run the ports of the configuration (urnic.json(5)), "
+	"too\n"
 	"  --version, --help\n"
 	"Programs start it by themselves; see urnicd(8).\n";
 
@@ -79,10 +82,13 @@ static int start(struct ur_server *server, bool on_demand)
 	return err;
 }
 
-static int serve(bool on_demand)
+static int serve(bool on_demand, bool dpdk)
 {
 	static struct ur_server server;
 	int err = start(&server, on_demand);
+
+	if (!err && dpdk)
+		err = ur_ports_start(&server.ports);
 
 	/* Many processes may start one at once: the first has won. */
 	if (err == -EADDRINUSE && on_demand)
@@ -105,10 +111,12 @@ int main(int argc, char **argv)
 	static const struct option options[] = {
 		{ "foreground", no_argument, NULL, 'f' },
 		{ "on-demand", no_argument, NULL, 'd' },
+		{ "dpdk", no_argument, NULL, 'p' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
+	bool dpdk = false;
 	int c, mode = 0;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -122,9 +130,12 @@ int main(int argc, char **argv)
 		}
 		if (c == '?')
 			return 2;
-		mode = c;
+		if (c == 'p')
+			dpdk = true;
+		else
+			mode = c;
 	}
-	if (!mode || optind < argc) {
+	if (!mode || optind < argc || (dpdk && mode != 'f')) {
 		fputs(usage, stderr);
 		return 2;
 	}
@@ -134,5 +145,5 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	raise_limits();
 	reset_scheduling();
-	return serve(mode == 'd');
+	return serve(mode == 'd', dpdk);
 }

@@ -34,7 +34,9 @@
 /* … twice as long, up to this, each time the last streak ended early. */
 #define UR_POLL_STREAK_MAX_NS 3200000u
 #define UR_TICK_NS	      1000000u
-#define UR_GATHER_NS	      5000u
+#define UR_GATHER_NS	      10000u
+/* About; for moments whose length does not matter much. */
+#define UR_TICKS_PER_NS	      3u
 
 struct json_object;
 struct ur_iw_lane;
@@ -116,7 +118,7 @@ struct ur_lane {
 	struct ur_iw_lane *iw; /* … this (lane_iwarp.c), or raw packets: … */
 	struct ur_raw_lane *raw; /* … this (lane_raw.c) */
 	pthread_t thread;
-	int wake_fd; /* … to here */
+	int wake_fd;  /* … to here */
 	int bells_fd; /* those of peers of this host (bell.h); -1: none */
 
 	_Atomic bool dead;   /* in a child after fork(): touch nothing */
@@ -134,14 +136,16 @@ struct ur_lane {
 
 	/* Posts that wait for a train to fill (progress.c). */
 	uint64_t gathered_bytes;
-	uint64_t flush_ns; /* when the last train left by a post */
+	uint64_t flush_ticks; /* when the last train left by a post */
 	uint64_t no_gather_until_ns;
-	uint64_t gather_ns; /* how long after a train posts may wait */
-	uint32_t gathered;  /* requests */
+	uint64_t gather_ns;	/* how long after a train posts may wait */
+	uint32_t gathered;	/* requests, … */
+	bool gathered_signaled; /* … and a completion is asked for */
 
 	/* Polling application threads, and the helper. */
 	enum ur_watch watch;	 /* what the helper does once it was woken */
 	uint64_t app_ns;	 /* last post or poll */
+	uint64_t excuse_ns;	 /* until when the helper kept it from more */
 	uint64_t streak_ns;	 /* when the streak began */
 	uint64_t streak_need_ns; /* how long it must be */
 	uint64_t tick_since_ns;	 /* when watch became TICK */
@@ -188,6 +192,16 @@ static inline uint64_t ur_clock_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* The processor's own clock, for a third of what the system's costs. */
+static inline uint64_t ur_ticks(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	return __builtin_ia32_rdtsc();
+#else
+	return ur_clock_ns() * UR_TICKS_PER_NS;
+#endif
 }
 
 static inline void ur_cpu_relax(void)

@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "engine/internal.h"
 #include "link/port_link.h"
+#include "link/ring.h"
 #include "link/udp.h"
 
 /* Nobody runs it who has not made the host's side of it. */
@@ -27,17 +28,29 @@ static int run_port(struct ur_lane *l, int fd)
 	return ur_port_link_create(&cfg, l->slot, fd, &l->link);
 }
 
+/* What urnicd runs goes through rings; else the host's sockets have to do. */
+static int use_port(struct ur_lane *l, int fd)
+{
+	const struct ur_config *c = ur_config_get();
+	const struct ur_dev_spec *s = &l->adapter->dev.spec;
+	int sock, err = ur_client_ring(l->adapter->client, l->slot,
+				       if_nametoindex(s->netdev), &sock);
+
+	if (!err)
+		return ur_ring_link_create(sock, &c->ports[s->port - 1], fd,
+					   &l->link);
+	ur_info("%s: another process runs its port, packets take the way of "
+		"%s",
+		l->adapter->dev.name, s->netdev);
+	return ur_udp_link_create(fd, &l->link);
+}
+
 /* Two processes may begin at once: one has made the host's side first. */
 int ur_port_lane_link(struct ur_lane *l, int fd)
 {
 	int err = is_run(&l->adapter->dev.spec) ? -EBUSY : run_port(l, fd);
 
-	if (err != -EBUSY)
-		return err;
-	ur_info("%s: another process runs its port, packets take the way of "
-		"%s",
-		l->adapter->dev.name, l->adapter->dev.spec.netdev);
-	return ur_udp_link_create(fd, &l->link);
+	return err == -EBUSY ? use_port(l, fd) : err;
 }
 
 bool ur_adapter_present(struct ur_adapter *a)

@@ -22,6 +22,8 @@
 #define GATHER_MAX	 32u
 #define MISSES_PER_YIELD 32u
 #define GATHER_MAX_BYTES 32768u
+/* A train of this many leaves with a request that is waited for. */
+#define GATHER_SIGNALED	 8u
 #define TRAINS_PER_SEND	 256u
 #define SKIP_POLLS	 64u
 #define READS_PER_POLL	 16u
@@ -73,6 +75,7 @@ void ur_lane_send(struct ur_lane *l, uint64_t now_ns)
 
 	l->gathered = 0;
 	l->gathered_bytes = 0;
+	l->gathered_signaled = false;
 	if (!l->roce) {
 		l->ops->send(l, now_ns);
 		return;
@@ -176,39 +179,64 @@ static bool is_armed(const struct ur_cq *cq)
 }
 
 /*
+ * An application that asks for few completions fills its queue and then waits
+ * for the next one.  If the train leaves with the request that is to bring it,
+ * the answer comes while the rest of the queue is being filled.
+ */
+static bool is_waited_for(struct ur_lane *l, const struct ur_qp *qp,
+			  const struct ur_swqe *w, uint32_t outstanding)
+{
+	bool first = !l->gathered_signaled;
+
+	if (!qp->sq_sig_all && !(w->flags & UR_SEND_SIGNALED))
+		return false;
+	l->gathered_signaled = true;
+	return first && l->gathered >= GATHER_SIGNALED &&
+	       outstanding > qp->sq.max_wr / 2;
+}
+
+/*
  * May the requests just posted on qp wait?  The newest stands for all.  It is
  * not completed (tail is beyond head), so nobody writes its slot.
  */
-static bool may_gather(struct ur_lane *l, const struct ur_qp *qp, uint64_t now)
+static bool may_gather(struct ur_lane *l, const struct ur_qp *qp)
 {
 	uint32_t tail =
 		atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
 	uint32_t head =
 		atomic_load_explicit(&qp->sq.head, memory_order_relaxed);
+	const struct ur_swqe *w;
 
 	if (l->watch != UR_WATCH_TICK || l->held ||
-	    now - l->flush_ns > l->gather_ns || now < l->no_gather_until_ns ||
+	    ur_ticks() - l->flush_ticks > l->gather_ns * UR_TICKS_PER_NS ||
 	    is_armed(qp->send_cq) || is_armed(qp->recv_cq))
 		return false;
 	/* Reliable requests are outstanding until answered; others complete
 	 * as they leave, those of iWARP as well. */
 	if (tail == head || (l->roce && ur_qp_type_reliable(qp->type) &&
-			     tail - head <= l->gathered + 1))
+			     !ur_roce_is_under_way(qp)))
 		return false;
-	l->gathered_bytes += ur_sq_slot(&qp->sq, tail - 1)->length;
+	w = ur_sq_slot(&qp->sq, tail - 1);
+	l->gathered_bytes += w->length;
 	return ++l->gathered < GATHER_MAX &&
-	       l->gathered_bytes < GATHER_MAX_BYTES;
+	       l->gathered_bytes < GATHER_MAX_BYTES &&
+	       !is_waited_for(l, qp, w, tail - head);
 }
 
 /*
  * The application posts or polls.  Both count: a streaming program fills its
- * queue for longer than a pause may be before it polls again.
+ * queue for longer than a pause may be before it polls again.  What the helper
+ * took of its time, if they share a core, is no pause; and what it hears of a
+ * poll that found the lane taken may be older than the last one that did not.
  */
 static void note_activity(struct ur_lane *l, uint64_t now)
 {
-	if (now - l->app_ns > UR_POLL_GAP_NS)
+	uint64_t last = l->app_ns > l->excuse_ns ? l->app_ns : l->excuse_ns;
+
+	if (now > last && now - last > UR_POLL_GAP_NS)
 		l->streak_ns = now;
-	l->app_ns = now;
+	if (now > l->app_ns)
+		l->app_ns = now;
 }
 
 /*
@@ -243,6 +271,29 @@ static bool kick_near(struct ur_lane *l, struct ur_qp *qp)
 	return true;
 }
 
+static void flush(struct ur_lane *l, uint64_t now)
+{
+	ur_lane_send(l, now);
+	/* Not when it began: the call is as long as the moment. */
+	l->flush_ticks = ur_ticks();
+	l->app_ns = ur_clock_ns();
+}
+
+/*
+ * One more request for a train that waits: no clock is read, which would cost
+ * more than all else.  False: there is more to do, the lane is still held.
+ */
+static bool gather_more(struct ur_lane *l, struct ur_qp *qp)
+{
+	if (ur_doorbell_is_rung(&l->doorbell))
+		return false;
+	ur_lane_kick(l, qp, l->app_ns);
+	if (!may_gather(l, qp))
+		flush(l, ur_clock_ns());
+	ur_lane_unlock(l);
+	return true;
+}
+
 void ur_adapter_doorbell(struct ur_qp *qp)
 {
 	struct ur_lane *l = qp->lane;
@@ -253,6 +304,8 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 	if (ur_trylock(&l->lock)) {
 		if (qp->is_near && kick_near(l, qp))
 			return;
+		if (l->gathered && gather_more(l, qp))
+			return;
 		now = ur_clock_ns();
 		ur_lane_kick(l, qp, now);
 	} else {
@@ -262,19 +315,15 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 	}
 	ur_lane_drain(l, now);
 	note_activity(l, now);
-	if (!may_gather(l, qp, now)) {
-		ur_lane_send(l, now);
-		/* Not when it began: the call is as long as the moment. */
-		l->flush_ns = ur_clock_ns();
-		l->app_ns = l->flush_ns;
-	}
+	if (now < l->no_gather_until_ns || !may_gather(l, qp))
+		flush(l, now);
 	ur_lane_unlock(l);
 }
 
 bool ur_lane_note_poll(struct ur_lane *l, uint64_t now)
 {
 	note_activity(l, now);
-	if (l->watch == UR_WATCH_TICK || now - l->streak_ns < l->streak_need_ns)
+	if (l->watch == UR_WATCH_TICK || now < l->streak_ns + l->streak_need_ns)
 		return false;
 	l->watch = UR_WATCH_TICK;
 	if (l->roce)
@@ -391,9 +440,9 @@ static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 
 	/* Who has armed the queue waits for an event, and the helper works: a
 	 * completion made here would leave an event that finds nothing. */
-	if (is_armed(cq) || make_way(l))
+	if (is_armed(cq))
 		return true;
-	if (!ur_trylock(&l->lock)) {
+	if (make_way(l) || !ur_trylock(&l->lock)) {
 		missed(l);
 		return true;
 	}

@@ -244,9 +244,11 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 {
 	struct ur_lane *l = h->lane;
 	uint64_t now, until;
+	bool busy;
 
 	ur_lane_lock(l);
 	now = ur_clock_ns();
+	busy = now - l->app_ns < UR_POLL_GAP_NS;
 	l->sleep_until_ns = 0;
 	if (h->rung)
 		ur_bell_hush(l);
@@ -258,7 +260,10 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 	if (l->watch == UR_WATCH_ARMED)
 		*got = run_dry(l);
 	ur_moderator_expire(&l->adapter->moderator, ur_clock_ns());
-	until = next_wake(l, ur_clock_ns());
+	now = ur_clock_ns();
+	if (busy)
+		l->excuse_ns = now;
+	until = next_wake(l, now);
 	l->sleep_until_ns = until;
 	h->link_fd = l->ops->wait_fd(l);
 	h->bells_fd = l->bells_fd;

@@ -354,19 +354,25 @@ uint32_t ur_port_host(struct ur_port *p, uint64_t now_ns)
 	return n;
 }
 
-bool ur_port_has(const struct ur_port *p, const uint8_t src[16],
-		 const uint8_t dst[16])
+bool ur_port_carries(const uint8_t (*addrs)[16], uint32_t naddrs,
+		     const uint8_t src[16], const uint8_t dst[16])
 {
 	bool ours = false;
 
 	if (dst[0] == 0xff || (ur_addr_is_v4(dst) && (dst[12] & 0xf0) == 0xe0))
 		return false;
-	for (uint32_t i = 0; i < p->naddrs; i++) {
-		if (!memcmp(p->addrs[i], dst, 16))
+	for (uint32_t i = 0; i < naddrs; i++) {
+		if (!memcmp(addrs[i], dst, 16))
 			return false;
-		ours |= !memcmp(p->addrs[i], src, 16);
+		ours |= !memcmp(addrs[i], src, 16);
 	}
 	return ours;
+}
+
+bool ur_port_has(const struct ur_port *p, const uint8_t src[16],
+		 const uint8_t dst[16])
+{
+	return ur_port_carries(p->addrs, p->naddrs, src, dst);
 }
 
 void ur_port_stats(const struct ur_port *p, struct ur_port_stats *out)

@@ -70,7 +70,12 @@ uint32_t ur_port_host(struct ur_port *p, uint64_t now_ns);
  */
 int ur_port_wait_fd(struct ur_port *p, uint64_t now_ns);
 
-/* Does a packet from that source to there go by the port? */
+/* Does a packet from that source to there go by a port of these addresses?
+ * Multicast and the host's own addresses are the host's. */
+bool ur_port_carries(const uint8_t (*addrs)[16], uint32_t naddrs,
+		     const uint8_t src[16], const uint8_t dst[16]);
+
+/* … by this port? */
 bool ur_port_has(const struct ur_port *p, const uint8_t src[16],
 		 const uint8_t dst[16]);
 

@@ -404,8 +404,9 @@ void ur_flow_groups_changed(struct ur_net *net)
 
 void ur_flow_fini(struct ur_net *net)
 {
-	while (net->nflows)
-		entry_free(net, oldest(net));
+	ur_list_for_each_safe(node, next, &net->flows)
+		entry_free(net,
+			   ur_container_of(node, struct ur_flow_entry, lru));
 }
 
 int ur_net_park(struct ur_net *net, const struct ur_net_flow *f,

@@ -106,7 +106,8 @@ static void igmp_input(struct ur_net *net, const struct ur_net_pkt *p)
 	ur_net_map_v4(group, addr);
 	if (!memcmp(addr, any, sizeof(any)))
 		memset(group, 0, sizeof(group));
-	ur_group_query(net, group, true, (tenths ? tenths : 100) * 100 * UR_MS,
+	ur_group_query(net, group, true,
+		       (uint64_t)(tenths ? tenths : 100) * (100 * UR_MS),
 		       p->now_ns);
 }
 

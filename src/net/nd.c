@@ -133,18 +133,17 @@ static void solicitation(struct ur_net *net, const struct ur_net_pkt *p,
 {
 	struct ur_own *o = ur_own_find(net, d->target);
 	const uint8_t *mac = d->mac ? d->mac : p->frame + UR_MAC_LEN;
+	bool probe = ur_net_is_zero(p->src);
 
 	if (!o || !memcmp(mac, net->cfg.mac, UR_MAC_LEN) ||
-	    !ur_mac_is_station(mac)) {
+	    !ur_mac_is_station(mac) || (!probe && o->state != UR_OWN_READY)) {
 		net->count.drop_nd_other++;
-	} else if (ur_net_is_zero(p->src)) {
+	} else if (probe) {
 		/* RFC 4861 7.1.1: to the group, without the option. */
 		if (p->to_group && !d->mac)
 			probed(net, p, o);
 		else
 			net->count.drop_nd_form++;
-	} else if (o->state != UR_OWN_READY) {
-		net->count.drop_nd_other++;
 	} else {
 		if (d->mac)
 			ur_neigh_claimed(net, p->src, d->mac, true, p->now_ns);

@@ -229,11 +229,19 @@ struct ur_neigh *ur_neigh_get(struct ur_net *net, const uint8_t addr[16],
 	return n;
 }
 
+static void ask_again(struct ur_net *net, struct ur_neigh *n, bool all,
+		      uint64_t now_ns)
+{
+	n->tries++;
+	ask(net, n, all);
+	arm(net, n, now_ns + (n->doubted ? UR_DOUBT_NS : RETRANS_NS));
+}
+
 /* The question goes out at once, not when the timer is looked at. */
 static void resolve(struct ur_net *net, struct ur_neigh *n, uint64_t now_ns)
 {
 	set_state(net, n, UR_NEIGH_INCOMPLETE, now_ns);
-	ur_neigh_expire(net, n, now_ns);
+	ask_again(net, n, true, now_ns);
 }
 
 void ur_neigh_use(struct ur_net *net, struct ur_neigh *n, uint64_t now_ns)
@@ -260,14 +268,6 @@ static void failed(struct ur_net *net, struct ur_neigh *n, uint64_t now_ns)
 	arm(net, n, now_ns + FAILED_NS);
 	memcpy(ev.addr, n->addr, 16);
 	ur_net_tell(net, &ev);
-}
-
-static void ask_again(struct ur_net *net, struct ur_neigh *n, bool all,
-		      uint64_t now_ns)
-{
-	n->tries++;
-	ask(net, n, all);
-	arm(net, n, now_ns + (n->doubted ? UR_DOUBT_NS : RETRANS_NS));
 }
 
 void ur_neigh_expire(struct ur_net *net, struct ur_neigh *n, uint64_t now_ns)

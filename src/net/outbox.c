@@ -54,29 +54,24 @@ void ur_outbox_push(struct ur_net *net, struct ur_net_frame *f)
 	net->noutbox++;
 }
 
-static struct ur_net_frame *take(struct ur_net *net)
-{
-	struct ur_net_frame *f =
-		ur_container_of(net->outbox.next, struct ur_net_frame, node);
-
-	ur_list_del(&f->node);
-	net->noutbox--;
-	return f;
-}
-
 void ur_outbox_drop_all(struct ur_net *net)
 {
-	while (net->noutbox)
-		free(take(net));
+	ur_list_for_each_safe(node, next, &net->outbox)
+		free(ur_container_of(node, struct ur_net_frame, node));
+	ur_list_init(&net->outbox);
+	net->noutbox = 0;
 }
 
 uint32_t ur_net_output(struct ur_net *net, uint8_t *buf, uint32_t cap)
 {
 	uint32_t len = 0;
 
-	while (net->noutbox && !len) {
-		struct ur_net_frame *f = take(net);
+	ur_list_for_each_safe(node, next, &net->outbox) {
+		struct ur_net_frame *f =
+			ur_container_of(node, struct ur_net_frame, node);
 
+		ur_list_del(node);
+		net->noutbox--;
 		if (f->len <= cap) {
 			len = f->len;
 			memcpy(buf, f->data, len);
@@ -85,6 +80,8 @@ uint32_t ur_net_output(struct ur_net *net, uint8_t *buf, uint32_t cap)
 			net->count.drop_tx_full++;
 		}
 		free(f);
+		if (len)
+			break;
 	}
 	return len;
 }

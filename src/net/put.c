@@ -75,7 +75,7 @@ void ur_net_sum(const struct ur_net_flow *f, uint8_t *frame,
 	uint8_t *udp = frame + f->l2 + f->l3;
 	uint32_t len = ur_get16(udp + 4);
 	/* The length stands in the pseudo header and in UDP's. */
-	uint64_t sum = (uint64_t)f->sum4 + 2 * len;
+	uint64_t sum = f->sum4 + 2 * (uint64_t)len;
 	uint16_t v = ur_csum_fold(sum_pieces(sum, iov, niov));
 
 	ur_put16(udp + 6, v ? v : 0xffff);

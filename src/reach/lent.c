@@ -34,7 +34,8 @@ int ur_lender_check(const struct ur_lender *l, uint64_t secret_addr,
 	if (process_vm_readv(l->pid, &here, 1, &there, 1, 0) !=
 	    (ssize_t)sizeof(found))
 		return errno == EFAULT || errno == ESRCH ? -ESRCH : -EPERM;
-	return memcmp(found, secret, sizeof(found)) || is_gone(l) ? -ESRCH : 0;
+	return memcmp(found, secret, sizeof(found)) != 0 || is_gone(l) ? -ESRCH
+								       : 0;
 }
 
 /* As ur_guard_copy(): the last aligned word by itself, after all others. */

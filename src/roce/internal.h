@@ -223,11 +223,11 @@ struct ur_near {
 	uint32_t run;	    /* … requests that we did ourselves since */
 	uint64_t direct;    /* bytes of such, in this turn */
 	uint32_t passed;    /* could have been, but others were under way */
-	bool drains; /* until they are not, so that we do the next one */
+	bool drains;	    /* until they are not, so that we do the next one */
 	/* UC and UD (near_loose.c): */
-	uint64_t wired;	  /* ur_roce.near_wire at the last local packet */
-	uint32_t last;	  /* the channel's head behind the last cell */
-	uint32_t at_tail; /* the channel's tail when the wait began … */
+	uint64_t wired;	   /* ur_roce.near_wire at the last local packet */
+	uint32_t last;	   /* the channel's head behind the last cell */
+	uint32_t at_tail;  /* the channel's tail when the wait began … */
 	uint64_t since_ns; /* … and when that was; 0: does not wait */
 	/* Responder: */
 	bool serves; /* requests of serves_epoch are taken */
@@ -550,6 +550,9 @@ enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_train *t,
 			  uint64_t now_ns);
 void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 		     uint64_t now_ns);
+/* A message ended whose requester, a urnic, can wait a little for the
+ * acknowledgement (docs/wire/roce.md); others shall ask for one. */
+void ur_rc_ack_unasked(struct ur_rqp *q, uint32_t psn, uint64_t now_ns);
 
 /*
  * rc_ride.c: acknowledgements between urnics that ride in a request's packet

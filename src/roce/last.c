@@ -60,9 +60,8 @@ static void put_icrc(const struct ur_train *t, uint8_t *pkt)
 
 	memcpy(flow.src, t->src, 16);
 	memcpy(flow.dst, t->dst, 16);
-	crc = ur_icrc_bth(ur_icrc_prefix(&flow, ACK_LEN), pkt);
-	crc = ur_crc32(crc, pkt + UR_BTH_LEN,
-		       ACK_LEN - UR_ICRC_LEN - UR_BTH_LEN);
+	crc = ur_icrc_run(ur_icrc_prefix(&flow, ACK_LEN), pkt,
+			  ACK_LEN - UR_ICRC_LEN);
 	for (uint32_t i = 0; i < UR_ICRC_LEN; i++)
 		pkt[ACK_LEN - UR_ICRC_LEN + i] = (uint8_t)(crc >> 8 * i);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RC requests between lanes of one host, through shared memory (DESIGN 7).
+ * Requests between lanes of one host, through shared memory (DESIGN 7).  This
+ * is RC's way; UC's and UD's are in near_loose.c.
  *
  * What passes a channel cannot be lost, so there are no PSNs, windows and
  * repetitions: a request is a few cells, a response is a count of requests

@@ -417,7 +417,9 @@ void ur_near_pump(struct ur_rqp *q)
 	       (ur_near_send_small(q) || send_next(q))) {
 		if (n->direct < UR_NEAR_DIRECT_BYTES)
 			continue;
-		ur_near_rest(q);
+		/* Else the helper would be woken to find nothing. */
+		if (q->req.cur != sq_tail(q))
+			ur_near_rest(q);
 		break;
 	}
 	if (q->qp->is_near && ur_near_busy(q))

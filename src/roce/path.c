@@ -168,7 +168,8 @@ void ur_rqp_want_ack(struct ur_rqp *q)
 {
 	if (!q->path)
 		return;
-	if (ur_list_empty(&q->acking))
-		ur_list_add_tail(&q->path->ackers, &q->acking);
+	/* It may wait among those that are not yet due. */
+	ur_list_del(&q->acking);
+	ur_list_add_tail(&q->path->ackers, &q->acking);
 	ur_path_activate(q->r, q->path);
 }

@@ -11,8 +11,10 @@
  */
 #include "roce/internal.h"
 
-#define RIDE_WAIT_NS   4000u
-#define RIDE_SCORE_MIN 4u
+#define RIDE_WAIT_NS	4000u
+#define RIDE_SCORE_MIN	4u
+/* Nobody waits for what was not asked for; but windows and queues do. */
+#define UNASKED_WAIT_NS 50000u
 
 void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 		     uint64_t now_ns)
@@ -20,13 +22,15 @@ void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 	struct ur_responder *p = &q->rsp;
 	bool plain = UR_AETH_CLASS(syndrome) == UR_AETH_ACK;
 	bool ride = plain && p->ride_score >= RIDE_SCORE_MIN;
+	uint64_t at;
 
 	/* A NAK stands until it is sent: it acknowledges what is before it. */
 	if (p->ack_due && UR_AETH_CLASS(p->ack_syndrome) != UR_AETH_ACK &&
 	    plain && ur_psn_diff(psn, p->ack_psn) < 0)
 		return;
-	if (!p->ack_due || !ride)
-		p->ack_at_ns = ride ? now_ns + RIDE_WAIT_NS : now_ns;
+	at = ride ? now_ns + RIDE_WAIT_NS : now_ns;
+	if (!p->ack_due || at < p->ack_at_ns)
+		p->ack_at_ns = at;
 	p->ack_due = true;
 	p->ack_deferred = ride;
 	p->ack_syndrome = syndrome;
@@ -34,6 +38,30 @@ void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 	if (p->ack_at_ns > now_ns && p->ack_at_ns < q->r->defer_at_ns)
 		q->r->defer_at_ns = p->ack_at_ns;
 	ur_rqp_want_ack(q);
+}
+
+void ur_rc_ack_unasked(struct ur_rqp *q, uint32_t psn, uint64_t now_ns)
+{
+	struct ur_responder *p = &q->rsp;
+
+	if (q->peer != UR_PEER_URNIC)
+		return;
+	if (p->ack_due && UR_AETH_CLASS(p->ack_syndrome) != UR_AETH_ACK) {
+		ur_rc_ack_later(q, UR_AETH_ACK | UR_AETH_CREDITS_INVALID, psn,
+				now_ns);
+		return;
+	}
+	p->ack_psn = psn;
+	if (p->ack_due)
+		return;
+	p->ack_due = true;
+	p->ack_deferred = false;
+	p->ack_syndrome = UR_AETH_ACK | UR_AETH_CREDITS_INVALID;
+	p->ack_at_ns = now_ns + UNASKED_WAIT_NS;
+	if (p->ack_at_ns < q->r->defer_at_ns)
+		q->r->defer_at_ns = p->ack_at_ns;
+	if (ur_list_empty(&q->acking))
+		ur_list_add_tail(&q->r->deferred, &q->acking);
 }
 
 static void answer_header(const struct ur_rqp *q, uint8_t opcode, uint32_t psn,

@@ -135,14 +135,24 @@ static bool turn_ends(const struct ur_rqp *q, const struct ur_train *t,
 	return senders->next != senders->prev && !ur_train_holds(t, len, 2);
 }
 
-/* Ask for an ACK where the message ends, regularly, and before we stop. */
+/*
+ * Does somebody wait for the end of this message to be acknowledged?  Others
+ * than urnic acknowledge only if they are asked.
+ */
+static bool is_awaited(const struct ur_rqp *q, const struct ur_swqe *w)
+{
+	return (w->flags & UR_SEND_SIGNALED) || q->qp->sq_sig_all ||
+	       q->peer != UR_PEER_URNIC || ur_rqp_state(q) == UR_QPS_SQD;
+}
+
+/* Ask for an ACK where it is waited for, regularly, and before we stop. */
 static bool want_ack(struct ur_rqp *q, const struct ur_train *t, uint32_t len,
-		     bool last, uint32_t price)
+		     bool awaited, uint32_t price)
 {
 	struct ur_requester *s = &q->req;
 
 	s->since_ackreq++;
-	if (!last && s->since_ackreq < ACKREQ_EVERY &&
+	if (!awaited && s->since_ackreq < ACKREQ_EVERY &&
 	    q->path->inflight + price < q->path->cwnd && !turn_ends(q, t, len))
 		return false;
 	s->since_ackreq = 0;
@@ -174,7 +184,8 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 	ur_rc_peer_ask(q, &h);
 	if (q->rsp.ack_due)
 		ur_rc_ride_board(q, t, len, &h);
-	h.bth.ackreq = want_ack(q, t, pkt_len, i == n - 1, price_of(q, w));
+	h.bth.ackreq = want_ack(q, t, pkt_len, i == n - 1 && is_awaited(q, w),
+				price_of(q, w));
 	/*
 	 * A packet that is sent again is copied first: if its memory changes
 	 * under us, the ICRC is still that of the bytes that leave.

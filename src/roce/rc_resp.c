@@ -334,6 +334,8 @@ static enum ur_fault execute_message(struct ur_rqp *q, struct ur_in *in)
 	if (in->hdr.bth.ackreq)
 		ur_rc_ack_later(q, UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
 				in->hdr.bth.psn, in->now_ns);
+	else if (last)
+		ur_rc_ack_unasked(q, in->hdr.bth.psn, in->now_ns);
 	return UR_FAULT_NONE;
 }
 

@@ -12,7 +12,8 @@
 
 void ur_rc_peer_heard(struct ur_rqp *q, const struct ur_in *in)
 {
-	if (q->peer == UR_PEER_UNKNOWN)
+	/* One that has not heard the bit from us leaves it out, too. */
+	if (q->peer == UR_PEER_UNKNOWN || !in->hdr.bth.urnic)
 		q->peer = in->hdr.bth.urnic ? UR_PEER_URNIC : UR_PEER_OTHER;
 }
 

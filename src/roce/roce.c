@@ -130,6 +130,13 @@ void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)
 	ur_rqp_want_send(q);
 }
 
+bool ur_roce_is_under_way(const struct ur_qp *qp)
+{
+	const struct ur_rqp *q = ur_rqp_of(qp);
+
+	return q->req.una != q->req.end || (q->path && q->path->inflight);
+}
+
 static enum ur_emit emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 {
 	switch (q->qp->type) {

@@ -95,6 +95,9 @@ bool ur_roce_mcast_member(const struct ur_roce *r, const uint8_t gid[16]);
 
 /* New send requests were committed on qp->sq (or receives, after an RNR). */
 void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns);
+/* Has anything left, on qp or others with the same path, that a reliable peer
+ * has not answered yet? */
+bool ur_roce_is_under_way(const struct ur_qp *qp);
 
 /*
  * What ur_xrc_ops brings to the other side.  borrow: execute what was lent; a

@@ -65,14 +65,11 @@ static void linear_piece(struct ur_train *t, uint32_t from, uint32_t to)
 		t->iov[t->niov++] = (struct iovec){ p, to - from };
 }
 
-/* Payload into the linear buffer; CRC on what was copied, not on what the
- * application may meanwhile have changed. */
-static int payload_copy(uint8_t *to, const struct iovec *iov, uint32_t niov,
-			uint32_t *crc)
+/* Payload into the linear buffer. */
+static int payload_copy(uint8_t *to, const struct iovec *iov, uint32_t niov)
 {
 	for (uint32_t i = 0; i < niov; i++) {
-		if (ur_guard_copy_crc32(to, iov[i].iov_base, iov[i].iov_len,
-					crc))
+		if (ur_guard_copy(to, iov[i].iov_base, iov[i].iov_len))
 			return -EFAULT;
 		to += iov[i].iov_len;
 	}
@@ -88,15 +85,50 @@ static int payload_gather(const struct iovec *iov, uint32_t niov, uint32_t *crc)
 	return 0;
 }
 
-/* Pad and ICRC at p; returns how many bytes. */
-static uint32_t trailer(uint8_t *p, uint32_t pad, uint32_t crc)
+static void put_icrc(uint8_t *p, uint32_t crc)
 {
-	memset(p, 0, pad);
-	if (pad)
-		crc = ur_crc32(crc, p, pad);
 	for (uint32_t i = 0; i < UR_ICRC_LEN; i++)
-		p[pad + i] = (uint8_t)(crc >> (8 * i));
-	return pad + UR_ICRC_LEN;
+		p[i] = (uint8_t)(crc >> (8 * i));
+}
+
+/*
+ * A packet all of which is copied: its CRC is that of the copy, not of what
+ * the application may meanwhile have changed, and made in one go.
+ */
+static int add_copied(struct ur_train *t, uint32_t at, const struct iovec *iov,
+		      uint32_t niov, uint32_t len, uint32_t crc)
+{
+	uint32_t start = t->linear_len, end = start + len - UR_ICRC_LEN;
+
+	if (payload_copy(t->linear + at, iov, niov))
+		return -EFAULT;
+	crc = ur_icrc_run(crc, t->linear + start, end - start);
+	put_icrc(t->linear + end, crc);
+	linear_piece(t, start, end + UR_ICRC_LEN);
+	t->linear_len = end + UR_ICRC_LEN;
+	return 0;
+}
+
+/* A packet whose payload stays where it is, with `pad` bytes behind it. */
+static int add_gathered(struct ur_train *t, uint32_t at,
+			const struct iovec *iov, uint32_t niov, uint32_t pad,
+			uint32_t crc)
+{
+	uint32_t start = t->linear_len;
+
+	crc = ur_icrc_run(crc, t->linear + start, at - start);
+	if (payload_gather(iov, niov, &crc))
+		return -EFAULT;
+	linear_piece(t, start, at);
+	for (uint32_t i = 0; i < niov; i++)
+		t->iov[t->niov++] = iov[i];
+	memset(t->linear + at, 0, pad);
+	if (pad)
+		crc = ur_crc32(crc, t->linear + at, pad);
+	put_icrc(t->linear + at + pad, crc);
+	linear_piece(t, at, at + pad + UR_ICRC_LEN);
+	t->linear_len = at + pad + UR_ICRC_LEN;
+	return 0;
 }
 
 int ur_train_add(struct ur_train *t, struct ur_path *p, struct ur_hdr *h,
@@ -107,8 +139,7 @@ int ur_train_add(struct ur_train *t, struct ur_path *p, struct ur_hdr *h,
 	uint32_t len =
 		ur_pkt_len(op, payload_len) + (h->bth.rides ? UR_RIDE_LEN : 0);
 	uint32_t pad = (4u - (payload_len & 3u)) & 3u;
-	uint32_t start = t->linear_len, at = start;
-	uint32_t crc;
+	uint32_t at = t->linear_len, crc;
 	bool gather = stable && payload_len >= GATHER_MIN &&
 		      !ur_far_any(iov, niov);
 	int err;
@@ -117,26 +148,14 @@ int ur_train_add(struct ur_train *t, struct ur_path *p, struct ur_hdr *h,
 	at += (uint32_t)ur_hdr_encode(h, t->linear + at);
 	crc = ur_path_prefix(p, len);
 	crc ^= ur_icrc_prefix_id(&p->flow, (uint16_t)t->npkts);
-	crc = ur_icrc_bth(crc, t->linear + start);
-	crc = ur_crc32(crc, t->linear + start + UR_BTH_LEN,
-		       at - start - UR_BTH_LEN);
 	if (gather) {
-		err = payload_gather(iov, niov, &crc);
+		err = add_gathered(t, at, iov, niov, pad, crc);
 	} else {
-		err = payload_copy(t->linear + at, iov, niov, &crc);
-		at += payload_len;
+		memset(t->linear + at + payload_len, 0, pad);
+		err = add_copied(t, at, iov, niov, len, crc);
 	}
 	if (err)
 		return err;
-	if (gather) {
-		linear_piece(t, start, at);
-		for (uint32_t i = 0; i < niov; i++)
-			t->iov[t->niov++] = iov[i];
-		start = at;
-	}
-	at += trailer(t->linear + at, pad, crc);
-	linear_piece(t, start, at);
-	t->linear_len = at;
 	if (t->npkts == 0) {
 		t->pkt_len = len;
 		t->dqpn = h->bth.dqpn;

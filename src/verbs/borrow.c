@@ -102,6 +102,7 @@ static struct urv_shared *pd_get(struct urv_borrow *b, uint32_t handle)
 		return NULL;
 	pd->root = pd;
 	pd->core.handle = handle;
+	pd->shared.borrowed = true;
 	ur_list_add_tail(&b->pds, &pd->kept);
 	urv_share_kept(b->file, &pd->shared, URV_SHARED_PD, handle);
 	atomic_fetch_add(&pd->shared.refs, 1);
@@ -237,6 +238,7 @@ static int mr_make(struct urv_borrow *b, const struct ur_import_object *o,
 		free(mr);
 		return rc;
 	}
+	mr->shared.borrowed = true;
 	urv_share(b->file, &mr->shared, URV_SHARED_MR, o->handle);
 	*out = &mr->shared;
 	return 0;
@@ -371,7 +373,7 @@ void urv_borrow_lost(void *arg)
 	b->lost = true;
 	atomic_fetch_add(&b->news, 1);
 	pthread_mutex_unlock(&lock);
-	urv_share_end_all(f, end_lost);
+	urv_share_end_borrowed(f, end_lost);
 	urv_file_put(f);
 }
 

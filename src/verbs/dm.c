@@ -149,7 +149,7 @@ free_dm:
 /* That of an owner goes when it is freed, the copy of an importer here. */
 void urv_dm_put(struct urv_dm *root)
 {
-	bool borrowed = urv_file_borrow(root->shared.file) != NULL;
+	bool borrowed = root->shared.borrowed;
 
 	if (!urv_share_put(&root->shared))
 		return;
@@ -196,7 +196,7 @@ int urv_free_dm(struct ibv_dm *ibdm)
 	struct urv_dm *root = urv_dm(ibdm);
 	int rc;
 
-	if (!urv_file_borrow(root->shared.file))
+	if (!root->shared.borrowed)
 		rc = urv_dm_end(root, true);
 	else if (atomic_load(&root->mrs) != 0)
 		rc = -EBUSY;
@@ -246,6 +246,7 @@ int urv_dm_borrow(struct urv_file *f, const struct ur_import_object *o, int fd,
 		free(dm);
 		return -EMFILE;
 	}
+	dm->shared.borrowed = true;
 	urv_share(f, &dm->shared, URV_SHARED_DM, o->handle);
 	*out = &dm->shared;
 	return 0;

@@ -133,7 +133,7 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr,
 		return rereg_failed(-ENODEV);
 	if (rc)
 		return rereg_failed(rc);
-	if (urv_file_borrow(mr->shared.file))
+	if (mr->shared.borrowed)
 		return rereg_failed(-EOPNOTSUPP);
 	if (!(flags & IBV_REREG_MR_CHANGE_PD))
 		pd = ibmr->pd;
@@ -151,7 +151,7 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr,
 
 void urv_mr_put(struct urv_mr *root)
 {
-	bool borrowed = urv_file_borrow(root->shared.file) != NULL;
+	bool borrowed = root->shared.borrowed;
 
 	if (!urv_share_put(&root->shared))
 		return;
@@ -199,7 +199,7 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 
 	if (c->generation != urv_generation)
 		return urv_errno(-ENODEV);
-	if (urv_file_borrow(root->shared.file))
+	if (root->shared.borrowed)
 		rc = urv_borrow_end(&root->shared);
 	else
 		rc = urv_mr_end(root, true);

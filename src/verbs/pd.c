@@ -79,7 +79,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 
 	if (pd->is_parent)
 		return urv_errno(urv_parent_free(pd));
-	if (urv_file_borrow(root->shared.file))
+	if (root->shared.borrowed)
 		rc = end_borrowed(root);
 	else
 		rc = urv_pd_end(root, true);

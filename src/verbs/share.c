@@ -271,17 +271,29 @@ void urv_share(struct urv_file *f, struct urv_shared *s,
 	urv_share_kept(f, s, kind, handle);
 }
 
-void urv_share_end_all(struct urv_file *f, void (*fn)(struct urv_shared *s))
+/* The first one; the lock is held. */
+static struct urv_shared *find_borrowed(const struct urv_file *f)
+{
+	ur_list_for_each(n, &f->objects) {
+		struct urv_shared *s =
+			ur_container_of(n, struct urv_shared, node);
+
+		if (s->borrowed)
+			return s;
+	}
+	return NULL;
+}
+
+void urv_share_end_borrowed(struct urv_file *f,
+			    void (*fn)(struct urv_shared *s))
 {
 	for (;;) {
-		struct urv_shared *s = NULL;
+		struct urv_shared *s;
 
 		pthread_mutex_lock(&f->lock);
-		if (!ur_list_empty(&f->objects)) {
-			s = ur_container_of(f->objects.next, struct urv_shared,
-					    node);
+		s = find_borrowed(f);
+		if (s)
 			atomic_fetch_add(&s->refs, 1);
-		}
 		pthread_mutex_unlock(&f->lock);
 		if (!s)
 			return;

@@ -41,6 +41,7 @@ struct urv_shared {
 	_Atomic uint32_t refs; /* handles */
 	_Atomic bool gone;
 	_Atomic bool lent; /* another process has asked for it */
+	bool borrowed;	   /* it is another process' */
 };
 
 /* A new file and the descriptor that stands for it, the caller's.  device:
@@ -82,8 +83,9 @@ int urv_share_get(struct urv_file *f, enum urv_shared_kind kind,
 void urv_share_kept(struct urv_file *f, struct urv_shared *s,
 		    enum urv_shared_kind kind, uint32_t handle);
 
-/* End all that can be found: fn has a reference to each, and ends it. */
-void urv_share_end_all(struct urv_file *f, void (*fn)(struct urv_shared *s));
+/* End all that are borrowed: fn has a reference to each, and ends it. */
+void urv_share_end_borrowed(struct urv_file *f,
+			    void (*fn)(struct urv_shared *s));
 
 /* Nobody finds it any more: false if it had ended already. */
 bool urv_share_end(struct urv_shared *s);

@@ -28,6 +28,10 @@
 #define IPV4_ID_AT 4u
 #define IPV4_DF	   0x4000u
 #define BTH_MASKED 4u /* the byte with FECN, BECN */
+/* That byte as ones instead of zero, as a difference in front of the BTH:
+ * ur_crc32_unshift(0xff, BTH_MASKED). */
+#define MASK_ONES  0x0f6a70d9u
+#define ID_TABLE   64u /* packets of the longest train */
 
 /* From the identification to the end of the UDP header. */
 #define AFTER_ID (IPV4_LEN - IPV4_ID_AT + UDP_LEN)
@@ -91,21 +95,34 @@ uint32_t ur_icrc_prefix(const struct ur_icrc_flow *flow, size_t udp_len)
 	return ur_crc32(0, buf, (size_t)(w.p - buf));
 }
 
+static uint32_t id_table[ID_TABLE];
+
 /* The register in front of the two bytes, first byte lowest. */
+static uint32_t id_difference(uint16_t id)
+{
+	return ur_crc32_shift(__builtin_bswap16(id), AFTER_ID);
+}
+
+__attribute__((constructor)) static void icrc_init(void)
+{
+	for (uint16_t id = 0; id < ID_TABLE; id++)
+		id_table[id] = id_difference(id);
+}
+
 uint32_t ur_icrc_prefix_id(const struct ur_icrc_flow *flow, uint16_t id)
 {
 	if (!id || !ur_addr_is_v4(flow->dst))
 		return 0;
-	return ur_crc32_shift(__builtin_bswap16(id), AFTER_ID);
+	return id < ID_TABLE ? id_table[id] : id_difference(id);
 }
 
-uint32_t ur_icrc_bth(uint32_t prefix, const uint8_t bth[12])
+uint32_t ur_icrc_run(uint32_t prefix, const uint8_t *pkt, size_t len)
 {
-	uint8_t masked[UR_BTH_LEN];
+	uint32_t ones = MASK_ONES;
 
-	memcpy(masked, bth, sizeof(masked));
-	masked[BTH_MASKED] = 0xff;
-	return ur_crc32(prefix, masked, sizeof(masked));
+	if (pkt[BTH_MASKED])
+		ones = ur_crc32_unshift(0xffu ^ pkt[BTH_MASKED], BTH_MASKED);
+	return ur_crc32(prefix ^ ones, pkt, len);
 }
 
 /* Is there an identification that makes up for the difference? */
@@ -130,8 +147,7 @@ bool ur_icrc_check(const struct ur_icrc_flow *flow, uint32_t prefix,
 
 	if (udp_len < UR_BTH_LEN + UR_ICRC_LEN)
 		return false;
-	crc = ur_icrc_bth(prefix ^ ur_icrc_prefix_id(flow, id), pkt);
-	crc = ur_crc32(crc, pkt + UR_BTH_LEN, covered - UR_BTH_LEN);
+	crc = ur_icrc_run(prefix ^ ur_icrc_prefix_id(flow, id), pkt, covered);
 	memcpy(&diff, pkt + covered, sizeof(diff));
 	diff ^= crc;
 	if (exact)

@@ -36,8 +36,9 @@ uint32_t ur_icrc_prefix(const struct ur_icrc_flow *flow, size_t udp_len);
 /* What to XOR to that value for identification `id`; IPv6: 0. */
 uint32_t ur_icrc_prefix_id(const struct ur_icrc_flow *flow, uint16_t id);
 
-/* Go on from a prefix over an encoded BTH (12 bytes, byte 4 as sent). */
-uint32_t ur_icrc_bth(uint32_t prefix, const uint8_t bth[12]);
+/* Go on from a prefix over the first len bytes of a packet, at least the BTH
+ * (12 bytes; byte 4 as sent counts as ones). */
+uint32_t ur_icrc_run(uint32_t prefix, const uint8_t *pkt, size_t len);
 
 /* What ur_icrc_check() remembers per packet length; zero-initialise. */
 struct ur_icrc_cache {

@@ -142,6 +142,14 @@ class Counts(unittest.TestCase):
         self.assertEqual(world.count('b', 10), 5)
 
 
+class Distributions(unittest.TestCase):
+    def test_median_of_the_rounds(self):
+        world = World('.', (0, 1), 1.0)
+        for us in (3, 90, 4):
+            world.distribution('a', [[50, us], [99, 2 * us]])
+        self.assertEqual(world.distributions(), {'a': [[50, 4], [99, 8]]})
+
+
 class Charts(unittest.TestCase):
     def test_is_xml_with_every_curve(self):
         svg = chart.lines('a < b', 'x', 'y', [('one & two', [(8, 1), (64, 2)]),
@@ -160,6 +168,14 @@ class Charts(unittest.TestCase):
         self.assertAlmostEqual(axis.at(1), 0)
         self.assertAlmostEqual(axis.at(1000), 100)
         self.assertEqual(len(axis.ticks()), 4)
+
+    def test_marks(self):
+        axis = chart.Axis([1, 3], 0, 100, False, marks=(0, 1, 2.5, 4))
+        self.assertEqual(axis.ticks(), [1, 2.5])
+
+    def test_figures_have_no_exponent(self):
+        self.assertEqual([chart.plain(x) for x in (1e-5, 0.1, 1, 1e6)],
+                         ['0.00001', '0.1', '1', '1000000'])
 
     def test_bytes(self):
         self.assertEqual(chart.bytes_text(2), '2 B')

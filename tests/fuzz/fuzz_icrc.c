@@ -27,7 +27,7 @@ static struct ur_icrc_cache cache; /* over lengths as they come */
 static bool some_id_fits(uint32_t prefix, const uint8_t *pkt, size_t len,
 			 uint32_t icrc)
 {
-	uint32_t base = ur_icrc_bth(prefix, pkt);
+	uint32_t base = ur_icrc_run(prefix, pkt, UR_BTH_LEN);
 
 	base = ur_crc32(base, pkt + UR_BTH_LEN, len - UR_BTH_LEN);
 	for (unsigned int id = 0; id <= UINT16_MAX; id++) {
@@ -45,8 +45,8 @@ static void check(const uint8_t *packet, size_t len, uint16_t id, uint32_t flip)
 	static uint8_t pkt[PACKET_MAX + UR_ICRC_LEN];
 	size_t all = len + UR_ICRC_LEN;
 	uint32_t prefix = ur_icrc_prefix(&flow, all);
-	uint32_t icrc =
-		ur_icrc_bth(prefix ^ ur_icrc_prefix_id(&flow, id), packet);
+	uint32_t icrc = ur_icrc_run(prefix ^ ur_icrc_prefix_id(&flow, id),
+				    packet, UR_BTH_LEN);
 	bool exact = false;
 	bool pass;
 

@@ -16,7 +16,7 @@
 #include "roce/near.h"
 #include "roce/near_internal.h"
 
-#define QPS	  2u
+#define QPS	  4u /* RC, RC, UC, UD */
 #define OUR_SLOT  1u
 #define PEER_SLOT 2u
 #define PEER_QPN  (PEER_SLOT << UR_SLOT_SHIFT | 1u)
@@ -131,10 +131,17 @@ static void chan_close(struct world *w)
 	w->open = false;
 }
 
+static struct conn *pick(struct world *w, uint8_t how)
+{
+	return &w->conns[how % QPS];
+}
+
 static void conn_init(struct world *w, struct script *s, uint32_t i)
 {
+	static const enum ur_qp_type types[QPS] = { UR_QPT_RC, UR_QPT_RC,
+						    UR_QPT_UC, UR_QPT_UD };
 	struct conn *c = &w->conns[i];
-	struct ur_qp_init init = { .type = UR_QPT_RC };
+	struct ur_qp_init init = { .type = types[i] };
 
 	init.send_cq = init.recv_cq = &w->cq;
 	init.cap = (struct ur_qp_cap){ .max_send_wr = 16,
@@ -154,6 +161,7 @@ static void conn_init(struct world *w, struct script *s, uint32_t i)
 				     .min_rnr_timer = 1,
 				     .max_rd_atomic = next8(s) % 5,
 				     .max_dest_rd_atomic = next8(s) % 5,
+				     .qkey = 1,
 				     .is_local = true };
 	memcpy(c->link.src, host.addr, 16);
 	memcpy(c->link.dst, host.addr, 16);
@@ -162,11 +170,14 @@ static void conn_init(struct world *w, struct script *s, uint32_t i)
 
 static void completion(struct world *w, const struct ur_cqe *cqe)
 {
-	struct conn *c = &w->conns[cqe->qpn != w->conns[0].qp.qpn];
+	struct conn *c = w->conns;
 	bool recv = cqe->wr_id & RECV_ID;
-	uint64_t *done = recv ? &c->recvs_done : &c->sends_done;
+	uint64_t *done;
 
-	RIG_CHECK(cqe->qpn == c->qp.qpn);
+	while (c < w->conns + QPS && cqe->qpn != c->qp.qpn)
+		c++;
+	RIG_CHECK(c < w->conns + QPS);
+	done = recv ? &c->recvs_done : &c->sends_done;
 	RIG_CHECK((cqe->wr_id & ~RECV_ID) == *done);
 	RIG_CHECK(*done < (recv ? c->recvs : c->sends));
 	++*done;
@@ -198,6 +209,8 @@ static void look(struct world *w, uint8_t how)
 {
 	for (uint32_t n = 0; ur_near_poll(w->lane.roce, w->now_ns); n++)
 		RIG_CHECK(n < POLLS);
+	if ((how & 8) && ur_near_waits_link(w->lane.roce))
+		ur_near_link_dry(w->lane.roce);
 	if (how & 1)
 		ur_near_settle(w->lane.roce);
 	if (how & 2)
@@ -231,15 +244,15 @@ static void payload(const struct world *w, struct script *s, struct ur_cell *c)
 /* One cell as a peer might write it, or nearly. */
 static void write_cell(struct world *w, struct script *s)
 {
-	const struct conn *k = &w->conns[next8(s) & 1];
+	const struct conn *k = pick(w, next8(s));
 	struct ur_cell *c = ur_chan_cell(&w->hostile);
 	uint8_t how = next8(s);
 
-	c->kind = next8(s) % (UR_NEAR_FETCH_ADD + 2);
+	c->kind = next8(s) % (UR_NEAR_DATAGRAM + 2);
 	c->flags = next8(s);
 	c->to = k->qp.qpn | (uint32_t)next8(s) % 8 << UR_NEAR_EPOCH_SHIFT;
 	c->from = k->link.dest_qpn + (how > 250);
-	c->ack = next8(s) & 15;
+	c->ack = next8(s) & 15; /* or the Q_Key, which is 1 */
 	c->imm_be = how;
 	target(s, next8(s), c);
 	payload(w, s, c);
@@ -287,22 +300,38 @@ static void consume(struct world *w)
 	(void)ur_chan_tell(&w->hostile);
 }
 
-static void post_send(struct world *w, struct script *s)
+/* What the type of queue pair can do. */
+static uint8_t opcode_for(const struct conn *c, uint8_t how)
 {
 	static const uint8_t ops[] = { UR_WR_SEND,	     UR_WR_SEND_IMM,
 				       UR_WR_RDMA_WRITE,     UR_WR_RDMA_READ,
 				       UR_WR_RDMA_WRITE_IMM, UR_WR_FETCH_ADD,
 				       UR_WR_CMP_SWP,	     UR_WR_RDMA_READ };
-	struct conn *c = &w->conns[next8(s) & 1];
+
+	if (c->qp.type == UR_QPT_UD)
+		return ops[how & 1];
+	return ops[how & (c->qp.type == UR_QPT_UC ? 2 : 7)];
+}
+
+static void post_send(struct world *w, struct script *s)
+{
+	struct conn *c = pick(w, next8(s));
 	uint8_t how = next8(s);
+	struct ur_av av;
 	struct ur_sge sge = rig_sge(&local, 0, next8(s) * (how & 16 ? 128 : 1));
 	struct rig_wr wr = { .wr_id = c->sends,
 			     .sge = &sge,
 			     .nsge = 1,
 			     .remote_addr = 0x1000,
 			     .rkey = 1,
-			     .opcode = ops[how & 7],
-			     .flags = UR_SEND_SIGNALED };
+			     .opcode = opcode_for(c, how),
+			     .flags = UR_SEND_SIGNALED,
+			     .av = &av,
+			     .dqpn = c->link.dest_qpn,
+			     .qkey = 1 };
+
+	rig_av(&av, host.addr, host.addr);
+	av.is_local = how & 32;
 
 	if (how & 8)
 		wr.flags |= UR_SEND_FENCE;
@@ -318,7 +347,7 @@ static void post_send(struct world *w, struct script *s)
 
 static void post_recv(struct world *w, struct script *s)
 {
-	struct conn *c = &w->conns[next8(s) & 1];
+	struct conn *c = pick(w, next8(s));
 	struct ur_sge sge = rig_sge(&local, BUF_LEN / 2, next8(s) * 64u);
 
 	if (c->qp.state == UR_QPS_RESET)
@@ -339,7 +368,7 @@ static void sleep_a_while(struct world *w, struct script *s)
 
 static void change_state(struct world *w, struct script *s)
 {
-	struct conn *c = &w->conns[next8(s) & 1];
+	struct conn *c = pick(w, next8(s));
 
 	switch (next8(s) % 8) {
 	case 0:

@@ -71,18 +71,19 @@ def raw_seeds():
 # fuzz_near.c: commands, kinds and flags of cells.
 CELL, READ, AGREE, POST, RECV, LOOK = 0, 5, 6, 7, 10, 14
 K_REFUSED, K_DONE, K_DATA, K_OLD, K_SEND = 4, 6, 7, 8, 9
-FIRST_LAST, IN_BODY, ACK = 3, 16, 32
+FIRST, LAST, FIRST_LAST, IMM, IN_BODY, ACK = 1, 2, 3, 4, 16, 32
+BEHIND, V6 = 64, 128
 
 
-def cell(kind, flags=0, epoch=0, ack=0, length=0):
-    """A cell for the first queue pair, with its payload at offset 0."""
-    return bytes([CELL, 0, 0, kind, flags, epoch, ack, 0, 1, length])
+def cell(kind, flags=0, epoch=0, ack=0, length=0, qp=0):
+    """A cell for a queue pair, with its payload at offset 0."""
+    return bytes([CELL, qp, 0, kind, flags, epoch, ack, 0, 1, length])
 
 
 def near_seeds():
     folder = DATA / "fuzz/fuzz_near"
     folder.mkdir(parents=True, exist_ok=True)
-    start = bytes([7, 4, 4] * 2 + [AGREE])
+    start = bytes([7, 4, 4] * 4 + [AGREE])
     recvs = bytes([RECV, 0, 64] * 8)
     look = bytes([LOOK, 1])
     requests = b"".join(cell(K_SEND + i, FIRST_LAST | (0 if i > 1 else IN_BODY),
@@ -97,6 +98,18 @@ def near_seeds():
     (folder / "full").write_bytes(start + big + look + bytes([READ]) + look)
     (folder / "both").write_bytes(start + recvs + posts + requests + look +
                                   cell(K_DONE, ACK, 1, 8) + look)
+    # UC is the third queue pair, UD the fourth, with Q_Key 1.
+    recvs = b"".join(bytes([RECV, qp, 4]) for qp in (2, 3)) * 4
+    loose = b"".join(
+        cell(kind, flags, length=8, qp=2) for kind in (K_SEND, K_SEND + 1)
+        for flags in (FIRST_LAST | IN_BODY, FIRST, LAST, FIRST_LAST | IMM))
+    loose += b"".join(cell(K_SEND + 5, flags, ack=1, length=8, qp=3)
+                      for flags in (IN_BODY, 0, IMM, V6, BEHIND | V6))
+    posts = b"".join(bytes([POST, qp, op, 8]) for qp in (2, 3)
+                     for op in (32, 33, 34, 0, 48))
+    dry = bytes([LOOK, 9])
+    (folder / "loose").write_bytes(start + recvs + loose + look + dry + look +
+                                   posts + bytes([READ]) + look)
 
 
 def main():

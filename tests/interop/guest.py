@@ -77,7 +77,7 @@ class GuestPlace(Place):
     def __init__(self, cache, accel=None, mtu=4200):
         self.kind, self.mtu, self.hosts = 'guest', mtu, []
         self.cache, self.accel = cache, accel
-        self.vm, self.linux = None, ''
+        self.vm, self.linux, self.runs_on = None, '', ''
 
     def __enter__(self):
         preconditions()
@@ -124,6 +124,7 @@ class GuestPlace(Place):
                 # "#1 SMP PREEMPT_DYNAMIC Debian 6.1.153-1 (2025-09-20)"
                 said = re.search(r'Debian (\S+)', self.b.sh('uname', '-v'))
                 self.linux = said[1] if said else self.b.sh('uname', '-r')
+                self.runs_on = accel
                 print(f'guest: Linux {self.linux} on {accel}, up in '
                       f'{time.monotonic() - start:.0f} s', flush=True)
                 return

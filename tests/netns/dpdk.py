@@ -8,10 +8,11 @@ no trains, and all checksums computed.
 
 import os
 import re
+import signal
 import time
 
 from harness.env import Case, finish
-from harness.proc import Failure, Skip
+from harness.proc import Failure, Proc, Skip
 from netns.config import File, device
 
 DEV = 'dpv'
@@ -30,6 +31,7 @@ class Joined:
         self.env, self.kinds = env, kinds
         self.hosts = (env.a, env.b)
         self.files = []
+        self.daemons = []
 
     def __enter__(self):
         libs = os.path.join(os.path.dirname(os.path.realpath(self.env.urnic)),
@@ -39,11 +41,33 @@ class Joined:
         a, b = self.hosts
         a.sh('ip', 'link', 'add', DEV, 'type', 'veth', 'peer', 'name', DEV,
              'netns', b.ns)
-        for i, (host, kind) in enumerate(zip(self.hosts, self.kinds), 1):
-            self.files.append(self.side(host, kind, i).__enter__())
+        try:
+            for i, (host, kind) in enumerate(zip(self.hosts, self.kinds), 1):
+                self.files.append(self.side(host, kind, i).__enter__())
+                if kind == 'urnicd':
+                    self.serve(host, self.files[-1])
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
+    def serve(self, host, config):
+        """urnicd runs the port; one that began by itself makes way."""
+        end_daemons(host)
+        binary = os.path.join(os.path.dirname(os.path.realpath(
+            self.env.urnic)), '../src/daemon/urnicd')
+        d = Proc(host.wrap(['env', f'URNIC_CONFIG={config.name}', binary,
+                            '--foreground', '--dpdk']))
+        self.daemons.append(d)
+        end = time.monotonic() + 20
+        while PORT not in host.sh('ip', '-br', 'link', 'show', 'up'):
+            if not d.running() or time.monotonic() > end:
+                raise Failure(d.describe())
+            time.sleep(0.05)
+
     def __exit__(self, *exc):
+        for d in self.daemons:
+            d.end()
         for f in self.files:
             f.__exit__()
         self.hosts[0].sh('ip', 'link', 'del', DEV, check=False)
@@ -53,7 +77,7 @@ class Joined:
         addrs = [address(i) + '/24', address(i, True) + '/64']
         host.sh('ethtool', '-K', DEV, 'gso', 'off', 'tso', 'off', 'gro', 'off',
                 'tx', 'off', check=False)
-        if kind == 'dpdk':
+        if kind in ('dpdk', 'urnicd'):
             host.sh('ip', 'link', 'set', DEV, 'arp', 'off', 'addrgenmode',
                     'none', 'up')
             port = {'name': PORT, 'addresses': addrs, 'eal_args': EAL}
@@ -80,6 +104,13 @@ class Joined:
             s.end()
 
 
+def end_daemons(host):
+    for pid in host.pids():
+        with open(f'/proc/{pid}/comm') as f:
+            if f.read().strip() == 'urnicd':
+                os.kill(pid, signal.SIGKILL)
+
+
 def pingpong(kind, kinds=('dpdk', 'dpdk'), gid=0, args=()):
     def run(env):
         with Joined(env, *kinds) as j:
@@ -89,11 +120,13 @@ def pingpong(kind, kinds=('dpdk', 'dpdk'), gid=0, args=()):
     return run
 
 
-def write_bw(env):
-    with Joined(env, 'dpdk', 'dpdk') as j:
-        tcp = env.port()
-        j.pair(['ib_write_bw', '-d', 'dp0', '-x', 0, '-p', tcp, '-s', 8192,
-                '-n', 500, '-F'], [address(1)], tcp)
+def write_bw(kind):
+    def run(env):
+        with Joined(env, kind, kind) as j:
+            tcp = env.port()
+            j.pair(['ib_write_bw', '-d', 'dp0', '-x', 0, '-p', tcp, '-s', 8192,
+                    '-n', 500, '-F'], [address(1)], tcp)
+    return run
 
 
 def rping(*kinds):
@@ -203,6 +236,47 @@ def ticks(host):
     return total
 
 
+def crowd(env):
+    """Several processes share a port, and one that is killed harms nobody."""
+    with Joined(env, 'urnicd', 'urnicd') as j:
+        running = []
+        try:
+            tcps = [env.port() for _ in range(3)]
+            for tcp in tcps:
+                argv = ['ibv_rc_pingpong', '-e', '-d', 'dp0', '-g', 0, '-p',
+                        tcp, '-n', 2000000 if tcp == tcps[0] else 300]
+                s = j.proc(0, *argv)
+                running.append(s)
+                s.wait_listen(tcp)
+                running.append(j.proc(1, *argv, address(1)))
+            wait_ring(env)
+            for victim in running[:2]:
+                os.kill(victim.p.pid, signal.SIGKILL)
+            for p in running[2:]:
+                if p.wait(30):
+                    raise Failure(p.describe())
+        finally:
+            for p in running:
+                p.end()
+        tcp = env.port()
+        j.pair(['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p', tcp, '-n', 100],
+               [address(1)], tcp)
+        for d in j.daemons:
+            if not d.running():
+                raise Failure(d.describe())
+
+
+def wait_ring(env):
+    """Until a lane has rings."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        links = shown(env, env.a)
+        if 'ring' in links:
+            return
+        time.sleep(0.05)
+    raise Failure(f'lanes are {links}')
+
+
 def refused(env):
     """What DPDK does not have is told, and the device cannot be opened."""
     with Joined(env, 'sockets', 'sockets'):
@@ -226,12 +300,24 @@ CASES = [
                                    ('-n', 300))),
     Case('rc-from-sockets', pingpong('rc', ('dpdk', 'sockets'), 0,
                                      ('-n', 10, '-s', 300000))),
-    Case('write_bw', write_bw),
+    Case('write_bw', write_bw('dpdk')),
     Case('rping', rping('dpdk', 'dpdk')),
     Case('rping-sockets', rping('dpdk', 'sockets')),
     Case('host', host_traffic),
     Case('killed', killed),
     Case('second', second),
     Case('idle', idle),
+    Case('shared-rc', pingpong('rc', ('urnicd', 'urnicd'), 0, ('-n', 300))),
+    Case('shared-uc', pingpong('uc', ('urnicd', 'urnicd'), 0,
+                               ('-n', 100, '-s', 1024))),
+    Case('shared-ud', pingpong('ud', ('urnicd', 'urnicd'), 0,
+                               ('-n', 100, '-s', 1024))),
+    Case('shared-large', pingpong('rc', ('urnicd', 'urnicd'), 0,
+                                  ('-n', 10, '-s', 1000000))),
+    Case('shared-to-sockets', pingpong('rc', ('sockets', 'urnicd'), 0,
+                                       ('-n', 300))),
+    Case('shared-write_bw', write_bw('urnicd')),
+    Case('shared-rping', rping('urnicd', 'urnicd')),
+    Case('shared-crowd', crowd),
     Case('refused', refused),
 ]

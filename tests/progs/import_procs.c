@@ -631,9 +631,22 @@ static void destroyed_here(struct importer *m)
 	VT_TRUE(!ibv_import_pd(m->dev.ctx, m->card.pd) && errno == ENOENT);
 }
 
-/* By the supervisor, when the owner's end of the socket closes. */
+/* What the importer has made in that context stays. */
+static void own_region(struct importer *m, struct ibv_mr *own)
+{
+	connect_peer(m);
+	vt_fill(own->addr, 64, 77);
+	tell(m->peer, order(m, RECV, 77, 64));
+	vt_send(m->qp, own, 0, 64, 1);
+	VT_TRUE(completed(m->cq) == IBV_WC_SUCCESS);
+	VT_TRUE(tell(m->peer, order(m, GOT, 77, 64)).status == IBV_WC_SUCCESS);
+	VT_TRUE(ibv_dereg_mr(own) == 0);
+}
+
+/* The owner's end of the socket closes when it has gone. */
 static void bereft(struct importer *m, pid_t pid)
 {
+	struct ibv_mr *own = vt_mr(&m->dev, 64);
 	struct order o;
 
 	traffic(m);
@@ -642,6 +655,7 @@ static void bereft(struct importer *m, pid_t pid)
 	must_fail(m);
 	VT_TRUE(!ibv_import_pd(m->dev.ctx, m->card.pd + 1) && errno == EIO);
 	m->owner = -1;
+	own_region(m, own);
 }
 
 static void leave(struct importer *m)

@@ -27,8 +27,7 @@ void rig_pkt_seal(struct rig_pkt *p)
 	memcpy(flow.src, p->src, 16);
 	memcpy(flow.dst, p->dst, 16);
 	crc = ur_icrc_prefix(&flow, p->len);
-	crc = ur_icrc_bth(crc, p->data);
-	crc = ur_crc32(crc, p->data + UR_BTH_LEN, end - UR_BTH_LEN);
+	crc = ur_icrc_run(crc, p->data, end);
 	for (uint32_t i = 0; i < UR_ICRC_LEN; i++)
 		p->data[end + i] = (uint8_t)(crc >> (8 * i));
 	p->index = 0;

@@ -13,6 +13,7 @@
 
 /* What a socket buffer charges for a packet beside its bytes. */
 #define PKT_OVERHEAD 128u
+#define BURST_NS     10000000u /* a burst of losses lasts no longer */
 
 static struct sim_pkt *pkt_new(struct sim_world *w)
 {
@@ -124,8 +125,13 @@ static bool lose(struct sim_world *w)
 {
 	const struct sim_net_params *n = &w->p.net;
 
-	if (w->burst_left == 0 && n->loss_prob && sim_chance(w, n->loss_prob))
+	if (w->burst_left == 0 && n->loss_prob && sim_chance(w, n->loss_prob)) {
 		w->burst_left = 1 + sim_below(w, n->burst);
+		w->burst_ends_ns = w->now_ns + BURST_NS;
+	}
+	/* Else it would eat all the retries of who is alone in the end. */
+	if (w->now_ns > w->burst_ends_ns)
+		w->burst_left = 0;
 	if (w->burst_left == 0)
 		return false;
 	w->burst_left--;

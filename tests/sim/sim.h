@@ -368,6 +368,7 @@ struct sim_world {
 	uint32_t flying; /* packets among them */
 	uint64_t link_free_ns[SIM_HOSTS][SIM_HOSTS];
 	uint32_t burst_left;
+	uint64_t burst_ends_ns;
 	struct sim_pkt *free_pkts;
 	struct sim_wire_stats wire;
 	/* Counter that all QPs of RC add one to. */

@@ -514,8 +514,7 @@ static void add_icrcs(struct fixture *f, struct ur_train *t)
 		uint32_t crc = ur_icrc_prefix(&flow, len) ^
 			       ur_icrc_prefix_id(&flow, (uint16_t)i);
 
-		crc = ur_icrc_bth(crc, p);
-		crc = ur_crc32(crc, p + UR_BTH_LEN, len - UR_BTH_LEN - 4);
+		crc = ur_icrc_run(crc, p, len - 4);
 		for (int b = 0; b < 4; b++)
 			p[len - 4 + b] = (uint8_t)(crc >> 8 * b);
 	}

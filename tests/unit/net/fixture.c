@@ -174,6 +174,8 @@ static void look_at(void *arg, const struct ur_net_neigh_info *n)
 		memcpy(l->mac, n->mac, 6);
 }
 
+/* mac is written by look_at(). */
+/* NOLINTNEXTLINE(readability-non-const-parameter) */
 int stk_neigh(const struct stk *s, const char *addr, uint8_t mac[6])
 {
 	struct look l = { .addr = ip(addr), .mac = mac, .state = -1 };

@@ -282,8 +282,8 @@ void fix_recv(struct fix *f, uint64_t wr_id, uint32_t off, uint32_t len)
 	ur_roce_kick(f->lane.roce, &f->qp, f->now_ns);
 }
 
-void fix_post(struct fix *f, uint8_t opcode, uint64_t wr_id, uint32_t len,
-	      uint8_t flags)
+void fix_post_quiet(struct fix *f, uint8_t opcode, uint64_t wr_id, uint32_t len,
+		    uint8_t flags)
 {
 	struct ur_sge sge = rig_sge(&f->local, 0, len);
 	struct ur_av av;
@@ -297,7 +297,7 @@ void fix_post(struct fix *f, uint8_t opcode, uint64_t wr_id, uint32_t len,
 			     .rkey = 0x4242,
 			     .srqn = PEER_SRQN,
 			     .opcode = opcode,
-			     .flags = flags | UR_SEND_SIGNALED,
+			     .flags = flags,
 			     .av = &av,
 			     .dqpn = PEER_QPN,
 			     .qkey = QKEY };
@@ -305,6 +305,12 @@ void fix_post(struct fix *f, uint8_t opcode, uint64_t wr_id, uint32_t len,
 	rig_av(&av, f->link.src, f->link.dst);
 	assert_int_equal(rig_post_send(&f->qp, &wr), 0);
 	ur_roce_kick(f->lane.roce, &f->qp, f->now_ns);
+}
+
+void fix_post(struct fix *f, uint8_t opcode, uint64_t wr_id, uint32_t len,
+	      uint8_t flags)
+{
+	fix_post_quiet(f, opcode, wr_id, len, flags | UR_SEND_SIGNALED);
 }
 
 struct ur_cqe expect_cqe(struct fix *f, uint64_t wr_id, uint8_t status)

@@ -93,6 +93,9 @@ void expect_aeth(const struct fix *f, uint32_t i, uint32_t psn,
 void fix_recv(struct fix *f, uint64_t wr_id, uint32_t off, uint32_t len);
 void fix_post(struct fix *f, uint8_t opcode, uint64_t wr_id, uint32_t len,
 	      uint8_t flags);
+/* The same, not signaled unless the flags say so. */
+void fix_post_quiet(struct fix *f, uint8_t opcode, uint64_t wr_id, uint32_t len,
+		    uint8_t flags);
 /* The next completion must exist and have that wr_id and status. */
 struct ur_cqe expect_cqe(struct fix *f, uint64_t wr_id, uint8_t status);
 void expect_no_cqe(struct fix *f);

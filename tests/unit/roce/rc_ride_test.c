@@ -176,6 +176,70 @@ static void wrong_ones_are_left(void **state)
 	assert_int_equal(counters(f)->drop_ghost_ack, 2);
 }
 
+/* What nobody waits for is acknowledged all the same, a moment later. */
+static void an_unasked_one_comes_late(void **state)
+{
+	struct fix *f = *state;
+
+	for (uint32_t i = 0; i < 3; i++) {
+		struct ur_hdr h = urnic_send(f, RQ_PSN + i);
+
+		h.bth.ackreq = false;
+		fix_recv(f, i, 0, 512);
+		peer_send(f, &h, 64);
+		expect_cqe(f, i, UR_WC_SUCCESS);
+		assert_int_equal(fix_run(f), 0);
+	}
+	assert_int_equal(fix_sleep(f, 45 * US), 0);
+	assert_int_equal(fix_sleep(f, 10 * US), 1);
+	expect_aeth(f, 0, RQ_PSN + 2, ACK);
+	assert_int_equal(fix_sleep(f, 100 * US), 0);
+}
+
+/* Who asks then, or has a READ to be answered, does not wait for that. */
+static void an_unasked_one_goes_along(void **state)
+{
+	struct fix *f = *state;
+	struct ur_hdr h = urnic_send(f, RQ_PSN);
+
+	h.bth.ackreq = false;
+	fix_recv(f, 1, 0, 512);
+	peer_send(f, &h, 64);
+	assert_int_equal(fix_run(f), 0);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+	come(f, RQ_PSN + 1);
+	assert_int_equal(fix_run(f), 1);
+	expect_aeth(f, 0, RQ_PSN + 1, ACK);
+	h = urnic_send(f, RQ_PSN + 2);
+	h.bth.ackreq = false;
+	fix_recv(f, 2, 0, 512);
+	peer_send(f, &h, 64);
+	assert_int_equal(fix_run(f), 0);
+	peer_read(f, RQ_PSN + 3, 64);
+	assert_true(fix_run(f) > 0);
+	expect_out(f, 0, UR_RC_READ_RESP_ONLY, RQ_PSN + 3);
+}
+
+/* A completion that is wanted asks, the sixteenth packet does, no other. */
+static void we_ask_a_urnic_seldom(void **state)
+{
+	struct fix *f = *state;
+
+	come(f, RQ_PSN);
+	assert_int_equal(fix_run(f), 1);
+	for (uint32_t i = 0; i < 8; i++)
+		fix_post_quiet(f, UR_WR_SEND, i, 64,
+			       i == 3 ? UR_SEND_SIGNALED : 0);
+	assert_int_equal(fix_run(f), 8);
+	for (uint32_t i = 0; i < 8; i++)
+		assert_int_equal(f->out[i].h.bth.ackreq, i == 3);
+	for (uint32_t i = 0; i < 16; i++)
+		fix_post_quiet(f, UR_WR_SEND, i, 64, 0);
+	assert_int_equal(fix_run(f), 16);
+	for (uint32_t i = 0; i < 16; i++)
+		assert_int_equal(f->out[i].h.bth.ackreq, i == 11);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rc_setup, fix_teardown)
 
 int main(void)
@@ -190,6 +254,9 @@ int main(void)
 		TEST(not_before_an_answer),
 		TEST(it_completes_what_we_sent),
 		TEST(wrong_ones_are_left),
+		TEST(an_unasked_one_comes_late),
+		TEST(an_unasked_one_goes_along),
+		TEST(we_ask_a_urnic_seldom),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -146,7 +146,7 @@ static void ipv6_has_no_id(void **state)
 
 	assert_int_equal(ur_icrc_prefix_id(&flow6, 77), 0);
 	fill(pkt, sizeof(pkt));
-	crc = ur_icrc_bth(ur_icrc_prefix(&flow6, sizeof(pkt)), pkt);
+	crc = ur_icrc_run(ur_icrc_prefix(&flow6, sizeof(pkt)), pkt, 12);
 	crc = ur_crc32(crc, pkt + 12, 48);
 	memcpy(pkt + 60, &crc, 4);
 	assert_true(check(&flow6, pkt, sizeof(pkt), 77, &exact));
@@ -167,8 +167,9 @@ static void prefix_id_is_the_difference(void **state)
 	fill(pkt, sizeof(pkt));
 	base = ur_icrc_prefix(&flow4, sizeof(pkt));
 	for (unsigned int id = 0; id < 0x10000; id += 257) {
-		with = ur_icrc_bth(
-			base ^ ur_icrc_prefix_id(&flow4, (uint16_t)id), pkt);
+		with = ur_icrc_run(base ^ ur_icrc_prefix_id(&flow4,
+							    (uint16_t)id),
+				   pkt, 12);
 		assert_int_equal(with, reference(pkt, 16, (uint16_t)id));
 	}
 }

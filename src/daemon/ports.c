@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The port's lock guards its lanes and is held by its thread while that works;
+ * the server's thread takes it to attach and detach them.  A lane that writes
+ * nonsense, or does not read, harms itself only: its rings are not looked at
+ * any more, or its packets are lost and counted.
+ */
+#include "daemon/ports.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "config/config.h"
+#include "link/port.h"
+#include "link/ring.h"
+
+#define QPN_INDEX_BITS	14
+#define TRAINS_PER_TURN 16
+#define HOST_EVERY	32u
+#define SPIN_NS		20000u
+#define EVENTS		32
+#define PORT_EVENT	UR_SLOTS /* others are the slot's */
+
+struct lane {
+	struct ur_rings rings;
+	bool broken;
+};
+
+struct port {
+	struct ur_port *port; /* constant from here … */
+	uint32_t ifindex;
+	int epfd; /* … to here */
+	pthread_mutex_t lock;
+	_Atomic unsigned int waiting; /* for the lock, which is not fair */
+	struct lane *lanes[UR_SLOTS];
+	unsigned int slots[UR_SLOTS]; /* of lanes that are there */
+	unsigned int nslots;
+	/* Of the thread. */
+	uint32_t turns;
+	bool slept;
+	struct ur_train train;
+};
+
+static struct port *ports[UR_MAX_PORTS]; /* constant once they run */
+static unsigned int nports;
+
+/* Not for the port's own thread. */
+static void lock_port(struct port *p)
+{
+	atomic_fetch_add(&p->waiting, 1);
+	pthread_mutex_lock(&p->lock);
+	atomic_fetch_sub(&p->waiting, 1);
+}
+
+static uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- The thread ---- */
+
+static bool deliver(void *arg, const struct ur_rx *rx)
+{
+	struct port *p = arg;
+	uint32_t qpn = (uint32_t)rx->data[5] << 16 |
+		       (uint32_t)rx->data[6] << 8 | rx->data[7];
+	struct lane *l = p->lanes[qpn >> QPN_INDEX_BITS];
+	struct ur_ring_rec rec = { .scope_id = rx->scope_id,
+				   .sport = rx->sport,
+				   .index = rx->index,
+				   .tclass = rx->tclass,
+				   .hop_limit = rx->hop_limit };
+	uint8_t *at;
+
+	if (!l || l->broken)
+		return false;
+	at = ur_ring_reserve(&l->rings.tx, rx->len);
+	if (!at) {
+		ur_ring_count_lost(&l->rings.tx);
+		return true;
+	}
+	memcpy(rec.src, rx->src, 16);
+	memcpy(rec.dst, rx->dst, 16);
+	memcpy(at, rx->data, rx->len);
+	if (ur_ring_publish(&l->rings.tx, &rec, rx->len))
+		ur_rings_bell(&l->rings);
+	return true;
+}
+
+/* Who gives a train of a slot must not give one that no lane would. */
+static bool make_train(struct ur_train *t, const struct ur_ring_rec *rec,
+		       const uint8_t *payload)
+{
+	if (!rec->len || rec->len > UR_TRAIN_BYTES || !rec->pkt_len)
+		return false;
+	t->npkts = (rec->len - 1) / rec->pkt_len + 1;
+	if (t->npkts > UR_TRAIN_PKTS)
+		return false;
+	memcpy(t->src, rec->src, 16);
+	memcpy(t->dst, rec->dst, 16);
+	t->scope_id = rec->scope_id;
+	t->sport = rec->sport;
+	t->tclass = rec->tclass;
+	t->hop_limit = rec->hop_limit;
+	t->pkt_len = t->npkts > 1 ? rec->pkt_len : rec->len;
+	t->bytes = rec->len;
+	t->niov = 1;
+	/* It is only read. */
+	t->iov[0] = (struct iovec){ (void *)(uintptr_t)payload, rec->len };
+	return true;
+}
+
+static int next_train(struct port *p, struct lane *l)
+{
+	struct ur_ring_rec rec;
+	const uint8_t *payload;
+	int got = ur_ring_peek(&l->rings.rx, &rec, &payload);
+
+	if (got > 0 && !make_train(&p->train, &rec, payload))
+		got = -EPROTO;
+	return got;
+}
+
+/* What the lane has written; how many trains left. */
+static unsigned int send_lane(struct port *p, unsigned int slot)
+{
+	struct lane *l = p->lanes[slot];
+	unsigned int n;
+	int got = 0;
+
+	for (n = 0; n < TRAINS_PER_TURN && !l->broken; n++) {
+		int err;
+
+		got = next_train(p, l);
+		if (got <= 0)
+			break;
+		err = ur_port_send(p->port, &p->train, clock_ns());
+		if (err == -EAGAIN)
+			break;
+		if (err)
+			ur_debug("slot %u: train of %u x %u bytes: %s", slot,
+				 p->train.npkts, p->train.pkt_len,
+				 strerror(-err));
+		ur_ring_pop(&l->rings.rx);
+	}
+	if (got < 0) {
+		l->broken = true;
+		ur_warn("slot %u writes nonsense and is not heard any more",
+			slot);
+	}
+	return n;
+}
+
+static unsigned int work(struct port *p)
+{
+	uint64_t now = clock_ns();
+	unsigned int n = ur_port_poll(p->port, now);
+
+	for (unsigned int i = 0; i < p->nslots; i++)
+		n += send_lane(p, p->slots[i]);
+	if (p->slept || ++p->turns % HOST_EVERY == 0)
+		n += ur_port_host(p->port, now);
+	p->slept = false;
+	return n;
+}
+
+/* Lanes ring from now on.  False: one has written meanwhile. */
+static bool may_sleep(struct port *p)
+{
+	bool ok = true;
+
+	for (unsigned int i = 0; i < p->nslots; i++) {
+		struct lane *l = p->lanes[p->slots[i]];
+
+		ok &= l->broken || ur_ring_sleep(&l->rings.rx, true);
+	}
+	if (ok)
+		(void)ur_port_wait_fd(p->port, clock_ns());
+	return ok;
+}
+
+/* A lane whose process has ended stays until the server detaches it. */
+static void hear(struct port *p, unsigned int slot)
+{
+	struct lane *l = slot < UR_SLOTS ? p->lanes[slot] : NULL;
+
+	if (l && !ur_rings_heard(&l->rings))
+		(void)epoll_ctl(p->epfd, EPOLL_CTL_DEL, l->rings.sock, NULL);
+}
+
+static void *port_main(void *arg)
+{
+	struct epoll_event ev[EVENTS];
+	struct port *p = arg;
+	uint64_t busy = 0;
+
+	for (;;) {
+		bool sleeps = false;
+		uint64_t now;
+		int n;
+
+		pthread_mutex_lock(&p->lock);
+		now = clock_ns();
+		if (work(p))
+			busy = now;
+		else if (now - busy > SPIN_NS)
+			sleeps = may_sleep(p);
+		pthread_mutex_unlock(&p->lock);
+		while (atomic_load(&p->waiting))
+			sched_yield();
+		if (!sleeps)
+			continue;
+		n = epoll_wait(p->epfd, ev, EVENTS, -1);
+		pthread_mutex_lock(&p->lock);
+		p->slept = true;
+		for (int i = 0; i < n; i++)
+			hear(p, ev[i].data.u32);
+		pthread_mutex_unlock(&p->lock);
+	}
+	return NULL;
+}
+
+/* ---- The server ---- */
+
+static int watch(const struct port *p, int fd, uint32_t what)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.u32 = what };
+
+	return epoll_ctl(p->epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+/* p->lock is held. */
+static int add_lane(struct port *p, unsigned int slot)
+{
+	struct lane *l = calloc(1, sizeof(*l));
+	int peer, err;
+
+	if (!l)
+		return -ENOMEM;
+	err = ur_rings_make(&l->rings, &peer);
+	if (err) {
+		free(l);
+		return err;
+	}
+	err = watch(p, l->rings.sock, slot);
+	if (err) {
+		close(peer);
+		ur_rings_drop(&l->rings);
+		free(l);
+		return err;
+	}
+	p->lanes[slot] = l;
+	p->slots[p->nslots++] = slot;
+	return peer;
+}
+
+/* p->lock is held. */
+static void drop_lane(struct port *p, unsigned int slot)
+{
+	struct lane *l = p->lanes[slot];
+	unsigned int i = 0;
+
+	if (!l)
+		return;
+	while (p->slots[i] != slot)
+		i++;
+	p->slots[i] = p->slots[--p->nslots];
+	p->lanes[slot] = NULL;
+	ur_rings_drop(&l->rings);
+	free(l);
+}
+
+static void detach(void *arg, unsigned int slot)
+{
+	for (unsigned int i = 0; i < nports; i++) {
+		lock_port(ports[i]);
+		drop_lane(ports[i], slot);
+		pthread_mutex_unlock(&ports[i]->lock);
+	}
+}
+
+/* A lane that asks again has lost what it had. */
+static int attach(void *arg, unsigned int slot, uint32_t ifindex)
+{
+	int fd = -ENOENT;
+
+	for (unsigned int i = 0; i < nports && fd == -ENOENT; i++) {
+		struct port *p = ports[i];
+
+		if (p->ifindex != ifindex)
+			continue;
+		lock_port(p);
+		drop_lane(p, slot);
+		fd = add_lane(p, slot);
+		pthread_mutex_unlock(&p->lock);
+	}
+	return fd;
+}
+
+static int run(struct port *p, const struct ur_config *c, uint32_t i)
+{
+	char ifname[IF_NAMESIZE];
+	struct ur_port_config cfg = { .spec = &c->ports[i],
+				      .eal = &c->eal,
+				      .ifname = ifname,
+				      .deliver = deliver,
+				      .arg = p };
+	pthread_t thread;
+	int err;
+
+	ur_config_ifname(c, i, ifname);
+	pthread_mutex_init(&p->lock, NULL);
+	p->epfd = epoll_create1(EPOLL_CLOEXEC);
+	if (p->epfd < 0)
+		return -errno;
+	err = ur_port_open(&cfg, &p->port);
+	if (err == -EBUSY)
+		ur_err("port %s: another process runs it", ifname);
+	if (err)
+		return err;
+	p->ifindex = if_nametoindex(ifname);
+	err = watch(p, ur_port_wait_fd(p->port, clock_ns()), PORT_EVENT);
+	if (!err)
+		err = -pthread_create(&thread, NULL, port_main, p);
+	if (!err)
+		(void)pthread_setname_np(thread, "urnicd-port");
+	return err;
+}
+
+int ur_ports_start(const struct ur_server_ports **out)
+{
+	static const struct ur_server_ports ops = { attach, detach, NULL };
+	const struct ur_config *c = ur_config_get();
+
+	if (!c)
+		return -EINVAL;
+	if (!c->nports) {
+		ur_err("--dpdk, but there are no ports in the configuration");
+		return -ENOENT;
+	}
+	for (uint32_t i = 0; i < c->nports; i++) {
+		struct port *p = calloc(1, sizeof(*p));
+		int err = p ? run(p, c, i) : -ENOMEM;
+
+		if (err)
+			return err;
+		ports[nports++] = p;
+	}
+	*out = &ops;
+	return 0;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "link/ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+static size_t tx_bytes(void)
+{
+	return ur_ring_bytes(UR_RING_TX_BYTES);
+}
+
+static size_t all_bytes(void)
+{
+	return tx_bytes() + ur_ring_bytes(UR_RING_RX_BYTES);
+}
+
+/* What one side sends the other receives. */
+static int map(struct ur_rings *r, int fd, bool daemon)
+{
+	uint8_t *mem = mmap(NULL, all_bytes(), PROT_READ | PROT_WRITE,
+			    MAP_SHARED, fd, 0);
+
+	if (mem == MAP_FAILED)
+		return -errno;
+	(void)madvise(mem, all_bytes(), MADV_DONTFORK);
+	r->mem = mem;
+	ur_ring_init(daemon ? &r->rx : &r->tx, mem, UR_RING_TX_BYTES);
+	ur_ring_init(daemon ? &r->tx : &r->rx, mem + tx_bytes(),
+		     UR_RING_RX_BYTES);
+	return 0;
+}
+
+/* Sealed: nobody can cut it off under the other's feet. */
+static int make_file(void)
+{
+	int fd = memfd_create("urnic-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	if (!ftruncate(fd, (off_t)all_bytes()) &&
+	    !fcntl(fd, F_ADD_SEALS, SEALS))
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+static int send_file(int sock, int fd)
+{
+	union {
+		struct cmsghdr c;
+		uint8_t space[CMSG_SPACE(sizeof(int))];
+	} ctl = { .c = { .cmsg_len = CMSG_LEN(sizeof(int)),
+			 .cmsg_level = SOL_SOCKET,
+			 .cmsg_type = SCM_RIGHTS } };
+	uint8_t byte = 0;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = &ctl,
+			    .msg_controllen = sizeof(ctl) };
+
+	memcpy(CMSG_DATA(&ctl.c), &fd, sizeof(fd));
+	return sendmsg(sock, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static int receive_file(int sock)
+{
+	union {
+		struct cmsghdr c;
+		uint8_t space[CMSG_SPACE(sizeof(int))];
+	} ctl = { .c = { .cmsg_len = 0 } };
+	uint8_t byte;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = &ctl,
+			    .msg_controllen = sizeof(ctl) };
+	const struct cmsghdr *c;
+	int fd;
+
+	if (recvmsg(sock, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0)
+		return -errno;
+	c = CMSG_FIRSTHDR(&m);
+	if (!c || c->cmsg_type != SCM_RIGHTS ||
+	    c->cmsg_len != CMSG_LEN(sizeof(int)))
+		return -EPROTO;
+	memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	return fd;
+}
+
+int ur_rings_make(struct ur_rings *r, int *peer)
+{
+	int pair[2], fd, err;
+
+	*r = (struct ur_rings){ .sock = -1 };
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
+		       0, pair))
+		return -errno;
+	fd = make_file();
+	err = fd < 0 ? fd : map(r, fd, true);
+	if (!err)
+		err = send_file(pair[0], fd);
+	if (fd >= 0)
+		close(fd);
+	r->sock = pair[0];
+	if (err) {
+		close(pair[1]);
+		ur_rings_drop(r);
+		return err;
+	}
+	*peer = pair[1];
+	return 0;
+}
+
+int ur_rings_take(struct ur_rings *r, int sock)
+{
+	int fd = receive_file(sock), err = fd < 0 ? fd : 0;
+	struct stat st;
+
+	*r = (struct ur_rings){ .sock = sock };
+	if (!err && (fstat(fd, &st) || (size_t)st.st_size != all_bytes()))
+		err = -EPROTO;
+	if (!err)
+		err = map(r, fd, false);
+	if (fd >= 0)
+		close(fd);
+	if (err)
+		ur_rings_drop(r);
+	return err;
+}
+
+void ur_rings_drop(struct ur_rings *r)
+{
+	if (r->mem)
+		munmap(r->mem, all_bytes());
+	if (r->sock >= 0)
+		close(r->sock);
+	*r = (struct ur_rings){ .sock = -1 };
+}
+
+/* A socket that is full of bells has one that was not heard yet. */
+void ur_rings_bell(const struct ur_rings *r)
+{
+	uint8_t byte = 1;
+
+	(void)send(r->sock, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+bool ur_rings_heard(const struct ur_rings *r)
+{
+	uint8_t byte;
+	ssize_t n;
+
+	do
+		n = recv(r->sock, &byte, 1, MSG_DONTWAIT);
+	while (n > 0);
+	return n < 0 && (errno == EAGAIN || errno == EINTR);
+}

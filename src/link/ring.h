@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * RoCEv2 over a port that urnicd runs: two rings (shm/ring.h) in a nameless
+ * file, and a socket on which either side wakes the other and sees it end.
+ */
+#ifndef UR_LINK_RING_H
+#define UR_LINK_RING_H
+
+#include "core/port_spec.h"
+#include "link/link.h"
+#include "shm/ring.h"
+
+#define UR_RING_TX_BYTES (1u << 20) /* trains on their way to the port */
+#define UR_RING_RX_BYTES (4u << 20) /* packets on their way to the lane */
+
+/* One side of both. */
+struct ur_rings {
+	void *mem; /* NULL: none */
+	int sock;
+	struct ur_ring tx;
+	struct ur_ring rx;
+};
+
+/* urnicd's side; *peer, a socket that holds the file, is for the lane.  0 or
+ * -errno. */
+int ur_rings_make(struct ur_rings *r, int *peer);
+
+/* The lane's side of such a socket, which is taken in any case. */
+int ur_rings_take(struct ur_rings *r, int sock);
+
+void ur_rings_drop(struct ur_rings *r);
+
+/* Wake the other side, and take what woke us; false: it has ended. */
+void ur_rings_bell(const struct ur_rings *r);
+bool ur_rings_heard(const struct ur_rings *r);
+
+/*
+ * The link of the lane that has this socket, and rx_fd as in port_link.h.  0
+ * or -errno; sock is taken in any case, rx_fd on success.
+ */
+int ur_ring_link_create(int sock, const struct ur_port_spec *spec, int rx_fd,
+			struct ur_link **out);
+
+#endif

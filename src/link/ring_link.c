@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/guard.h"
+#include "base/log.h"
+#include "link/port.h"
+#include "link/ring.h"
+#include "link/udp.h"
+
+#define BURST	   64
+#define HOST_EVERY 64u /* empty polls until the sockets are looked at */
+
+struct ring_link {
+	struct ur_link link;
+	struct ur_link *udp;
+	struct ur_rings rings;
+	uint32_t naddrs;
+	uint8_t addrs[UR_PORT_ADDRS][16];
+	int epfd;
+	int again; /* readable: there was something when we wanted to sleep */
+	uint32_t empty;
+	bool slept;
+	bool dead; /* urnicd has ended, or talks rubbish */
+};
+
+static struct ring_link *of(struct ur_link *link)
+{
+	return (struct ring_link *)link;
+}
+
+static void die(struct ring_link *l)
+{
+	if (l->dead)
+		return;
+	l->dead = true;
+	(void)epoll_ctl(l->epfd, EPOLL_CTL_DEL, l->rings.sock, NULL);
+	ur_warn("urnicd has ended, and with it the port");
+}
+
+static int copy_train(uint8_t *to, const struct ur_train *t)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < t->niov && !err; i++) {
+		err = ur_guard_copy(to, t->iov[i].iov_base, t->iov[i].iov_len);
+		to += t->iov[i].iov_len;
+	}
+	return err;
+}
+
+static int send_train(struct ring_link *l, const struct ur_train *t)
+{
+	struct ur_ring_rec rec = { .pkt_len = t->pkt_len,
+				   .scope_id = t->scope_id,
+				   .sport = t->sport,
+				   .tclass = t->tclass,
+				   .hop_limit = t->hop_limit };
+	uint8_t *at;
+	int err;
+
+	if (l->dead)
+		return -ENETDOWN;
+	at = ur_ring_reserve(&l->rings.tx, t->bytes);
+	if (!at)
+		return -EAGAIN;
+	err = copy_train(at, t);
+	if (err)
+		return err;
+	memcpy(rec.src, t->src, 16);
+	memcpy(rec.dst, t->dst, 16);
+	if (ur_ring_publish(&l->rings.tx, &rec, t->bytes))
+		ur_rings_bell(&l->rings);
+	return 0;
+}
+
+static int ring_send(struct ur_link *link, const struct ur_train *t)
+{
+	struct ring_link *l = of(link);
+	int err;
+
+	if (!ur_port_carries(l->addrs, l->naddrs, t->src, t->dst))
+		return l->udp->ops->send(l->udp, t);
+	err = send_train(l, t);
+	if (err && err != -EAGAIN)
+		link->tx_errors++;
+	return err;
+}
+
+static int recv_ring(struct ring_link *l,
+		     void (*rx)(void *arg, const struct ur_rx *rx), void *arg)
+{
+	struct ur_ring_rec rec;
+	const uint8_t *at;
+	int n, got = 0;
+
+	for (n = 0; n < BURST; n++) {
+		struct ur_rx p;
+
+		got = ur_ring_peek(&l->rings.rx, &rec, &at);
+		if (got <= 0)
+			break;
+		p = (struct ur_rx){ .data = at,
+				    .len = rec.len,
+				    .scope_id = rec.scope_id,
+				    .sport = rec.sport,
+				    .index = rec.index,
+				    .tclass = rec.tclass,
+				    .hop_limit = rec.hop_limit };
+		memcpy(p.src, rec.src, 16);
+		memcpy(p.dst, rec.dst, 16);
+		rx(arg, &p);
+		ur_ring_pop(&l->rings.rx);
+	}
+	if (got < 0)
+		die(l);
+	return n;
+}
+
+static int ring_recv(struct ur_link *link,
+		     void (*rx)(void *arg, const struct ur_rx *rx), void *arg)
+{
+	struct ring_link *l = of(link);
+	uint64_t count;
+	int n = l->dead ? 0 : recv_ring(l, rx, arg);
+
+	if (!l->slept && ++l->empty < HOST_EVERY)
+		return n;
+	l->empty = 0;
+	if (l->slept) {
+		l->slept = false;
+		(void)!read(l->again, &count, sizeof(count));
+		if (!l->dead && !ur_rings_heard(&l->rings))
+			die(l);
+	}
+	link->rx_overflow = ur_ring_lost(&l->rings.rx);
+	return n + l->udp->ops->recv(l->udp, rx, arg);
+}
+
+static int ring_wait_fd(const struct ur_link *link)
+{
+	struct ring_link *l = (struct ring_link *)(uintptr_t)link;
+	uint64_t one = 1;
+
+	l->slept = true;
+	if (!l->dead && !ur_ring_sleep(&l->rings.rx, true))
+		(void)!write(l->again, &one, sizeof(one));
+	return l->epfd;
+}
+
+static void ring_tell_ip(struct ur_link *link, bool on)
+{
+	struct ring_link *l = of(link);
+
+	l->udp->ops->tell_ip(l->udp, on);
+}
+
+static int ring_join(struct ur_link *link, const uint8_t group[16],
+		     const uint8_t source[16])
+{
+	struct ring_link *l = of(link);
+
+	return l->udp->ops->join(l->udp, group, source);
+}
+
+static int ring_leave(struct ur_link *link, const uint8_t group[16],
+		      const uint8_t source[16])
+{
+	struct ring_link *l = of(link);
+
+	return l->udp->ops->leave(l->udp, group, source);
+}
+
+static void close_all(struct ring_link *l)
+{
+	ur_rings_drop(&l->rings);
+	if (l->again >= 0)
+		close(l->again);
+	if (l->epfd >= 0)
+		close(l->epfd);
+	free(l);
+}
+
+static void ring_destroy(struct ur_link *link)
+{
+	struct ring_link *l = of(link);
+
+	l->udp->ops->destroy(l->udp);
+	close_all(l);
+}
+
+static const struct ur_link_ops ring_ops = {
+	.name = "ring",
+	.send = ring_send,
+	.recv = ring_recv,
+	.wait_fd = ring_wait_fd,
+	.tell_ip = ring_tell_ip,
+	.join = ring_join,
+	.leave = ring_leave,
+	.destroy = ring_destroy,
+};
+
+static int watch(int epfd, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static int setup(struct ring_link *l, int sock, int rx_fd)
+{
+	int err = ur_rings_take(&l->rings, sock);
+
+	if (err)
+		return err;
+	l->epfd = epoll_create1(EPOLL_CLOEXEC);
+	l->again = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (l->epfd < 0 || l->again < 0)
+		return -errno;
+	err = watch(l->epfd, l->rings.sock);
+	if (!err)
+		err = watch(l->epfd, l->again);
+	if (!err)
+		err = watch(l->epfd, rx_fd);
+	return err ? err : ur_udp_link_create(rx_fd, &l->udp);
+}
+
+int ur_ring_link_create(int sock, const struct ur_port_spec *spec, int rx_fd,
+			struct ur_link **out)
+{
+	struct ring_link *l = calloc(1, sizeof(*l));
+	int err;
+
+	if (!l) {
+		close(sock);
+		return -ENOMEM;
+	}
+	l->link.ops = &ring_ops;
+	l->rings.sock = -1;
+	l->epfd = -1;
+	l->again = -1;
+	l->naddrs = spec->naddrs;
+	for (uint32_t i = 0; i < spec->naddrs; i++)
+		memcpy(l->addrs[i], spec->addrs[i].ip, 16);
+	err = setup(l, sock, rx_fd);
+	if (err) {
+		close_all(l);
+		return err;
+	}
+	l->link.sports = l->udp->sports;
+	l->link.rx_bytes = l->udp->rx_bytes < UR_RING_RX_BYTES / 2
+				   ? l->udp->rx_bytes
+				   : UR_RING_RX_BYTES / 2;
+	*out = &l->link;
+	return 0;
+}
