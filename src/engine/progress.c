@@ -453,7 +453,8 @@ static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 	if (!now)
 		now = ur_clock_ns();
 	wake = ur_lane_note_poll(l, now);
-	if (l->near_hot && look_up(l, now)) {
+	/* A helper that is told to tick comes first: it sleeps on the link. */
+	if (!wake && l->near_hot && look_up(l, now)) {
 		ur_lane_unlock(l);
 		return true;
 	}
