@@ -265,8 +265,7 @@ int ur_dev_refresh(struct ur_dev *dev)
 	ur_lock(&dev->refreshing);
 	n = ur_host_gids(found, HOST_GIDS);
 	if (n >= 0)
-		ur_dev_update(dev, found,
-			      select_gids(dev, found, (uint32_t)n));
+		ur_dev_update(dev, found, select_gids(dev, found, (uint32_t)n));
 	ur_unlock(&dev->refreshing);
 	if (n < 0)
 		return n;

@@ -90,7 +90,7 @@ struct ur_ipc_msg {
 	uint8_t answered; /* the process sent a report */
 	uint16_t slot;
 	uint16_t error; /* errno, 0: success */
-	uint32_t id;	/* of a process: the daemon counts its clients; RING_GET:
+	uint32_t id; /* of a process: the daemon counts its clients; RING_GET:
 			 * of the interface of a port */
 	uint32_t pid;
 	uint32_t uid;

@@ -20,11 +20,7 @@
 
 /* Seen from the library or the daemon: in the build tree, then installed. */
 static const char *const places[] = {
-	"link/dpdk/",
-	"../link/dpdk/",
-	"../src/link/dpdk/",
-	"",
-	"../lib/urnic/",
+	"link/dpdk/", "../link/dpdk/", "../src/link/dpdk/", "", "../lib/urnic/",
 };
 
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -140,8 +140,8 @@ int ur_train_add(struct ur_train *t, struct ur_path *p, struct ur_hdr *h,
 		ur_pkt_len(op, payload_len) + (h->bth.rides ? UR_RIDE_LEN : 0);
 	uint32_t pad = (4u - (payload_len & 3u)) & 3u;
 	uint32_t at = t->linear_len, crc;
-	bool gather = stable && payload_len >= GATHER_MIN &&
-		      !ur_far_any(iov, niov);
+	bool gather =
+		stable && payload_len >= GATHER_MIN && !ur_far_any(iov, niov);
 	int err;
 
 	h->bth.pad = (uint8_t)pad;
