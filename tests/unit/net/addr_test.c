@@ -205,27 +205,40 @@ static void refused(const struct ur_net_config *c)
 	assert_int_equal(create(c), -EINVAL);
 }
 
-static void test_what_cannot_be(void **state)
+static struct ur_net_config good_config(struct stk *s)
 {
-	struct stk *s = *state;
-	struct ur_net_config good, c;
+	struct ur_net_config good;
 
 	stk_start(s);
 	good = s->cfg;
 	good.event = NULL;
 	assert_int_equal(create(&good), 0);
+	return good;
+}
+
 #define WITH(...)                                                              \
 	do {                                                                   \
-		c = good;                                                      \
+		struct ur_net_config c = good;                                 \
 		__VA_ARGS__;                                                   \
 		refused(&c);                                                   \
 	} while (0)
+
+static void test_links_that_cannot_be(void **state)
+{
+	struct ur_net_config good = good_config(*state);
+
 	WITH(memset(c.mac, 0, 6));
 	WITH(c.mac[0] |= 1);
 	WITH(c.vlan = 4095);
 	WITH(c.pcp = 8);
 	WITH(c.mtu = UR_NET_MTU_MIN6 - 1);
 	WITH(c.mtu = UR_NET_MTU_MAX + 1);
+}
+
+static void test_addresses_that_cannot_be(void **state)
+{
+	struct ur_net_config good = good_config(*state);
+
 	WITH(c.naddrs = 0);
 	WITH(c.naddrs = UR_NET_ADDRS + 1);
 	WITH(c.addrs[0].prefix = 33);
@@ -235,6 +248,12 @@ static void test_what_cannot_be(void **state)
 	WITH(memcpy(c.addrs[0].ip, ip("127.0.0.1"), 16));
 	WITH(memcpy(c.addrs[1].ip, ip("::"), 16));
 	WITH(memcpy(c.addrs[1].ip, ip("ff02::1"), 16));
+}
+
+static void test_gateways_that_cannot_be(void **state)
+{
+	struct ur_net_config good = good_config(*state);
+
 	WITH(memcpy(c.gateway4, ip("fd00::1"), 16));
 	WITH(memcpy(c.gateway4, ip("224.0.0.1"), 16));
 	WITH(memcpy(c.gateway6, ip("10.0.0.2"), 16));
@@ -245,8 +264,14 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	static const struct CMUnitTest tests[] = {
-		T(test_probes_v4), T(test_probes_v6), T(test_taken_v4),
-		T(test_taken_v6),  T(test_defended),  T(test_what_cannot_be),
+		T(test_probes_v4),
+		T(test_probes_v6),
+		T(test_taken_v4),
+		T(test_taken_v6),
+		T(test_defended),
+		T(test_links_that_cannot_be),
+		T(test_addresses_that_cannot_be),
+		T(test_gateways_that_cannot_be),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,24 +101,37 @@ static uint32_t tag(uint8_t *f, uint32_t len, uint16_t tpid, uint16_t tci)
 	return len + 4;
 }
 
-static void test_tags(void **state)
+/* Without a VLAN: none, or a priority only. */
+static void test_no_tag(void **state)
 {
 	struct stk *s = *state;
-	struct ur_net_rx rx = { .tpid = 0x8100, .tci = 5 };
+	uint8_t f[256];
+	uint32_t len = mk_udp(f, "10.0.0.2", "10.0.0.1", 4791, 32);
+
+	len = tag(f, len, 0x8100, 6 << 13);
+	assert_int_equal(stk_in(s, f, len), UR_NET_ROCE);
+	f[15] = 5;
+	DROPPED(s, f, len, drop_vlan);
+	for (uint32_t k = 14; k < 18; k++)
+		DROPPED(s, f, k, drop_runt);
+}
+
+static void use_vlan(struct stk *s, uint16_t vlan)
+{
+	s->cfg.vlan = vlan;
+	restart(s);
+}
+
+/* With one: only that. */
+static void test_tag(void **state)
+{
+	struct stk *s = *state;
 	uint8_t f[256], plain[256];
 	uint32_t len = mk_udp(plain, "10.0.0.2", "10.0.0.1", 4791, 32), n;
 
-	/* Without a VLAN: none, or a priority only. */
+	use_vlan(s, 5);
 	memcpy(f, plain, len);
-	n = tag(f, len, 0x8100, 6 << 13);
-	assert_int_equal(stk_in(s, f, n), UR_NET_ROCE);
-	f[15] = 5;
-	DROPPED(s, f, n, drop_vlan);
-	for (uint32_t k = 14; k < 18; k++)
-		DROPPED(s, f, k, drop_runt);
-	/* With one: only that. */
-	s->cfg.vlan = 5;
-	restart(s);
+	n = tag(f, len, 0x8100, 6 << 13 | 5);
 	assert_int_equal(stk_in(s, f, n), UR_NET_ROCE);
 	f[14] = 7 << 5;
 	assert_int_equal(stk_in(s, f, n), UR_NET_ROCE);
@@ -127,17 +140,31 @@ static void test_tags(void **state)
 	f[15] = 0;
 	DROPPED(s, f, n, drop_vlan);
 	DROPPED(s, plain, len, drop_vlan);
-	/* The port took it off. */
-	rx.frame = plain;
-	rx.len = len;
+}
+
+static void test_tag_taken_off_by_the_port(void **state)
+{
+	struct stk *s = *state;
+	uint8_t f[256];
+	struct ur_net_rx rx = { .frame = f, .tpid = 0x8100, .tci = 5 };
+
+	use_vlan(s, 5);
+	rx.len = mk_udp(f, "10.0.0.2", "10.0.0.1", 4791, 32);
 	assert_int_equal(ur_net_input(s->net, &rx, s->now, &s->in),
 			 UR_NET_ROCE);
 	rx.tci = 6;
 	assert_int_equal(ur_net_input(s->net, &rx, s->now, &s->in),
 			 UR_NET_DONE);
-	/* Two tags. */
-	memcpy(f, plain, len);
-	n = tag(f, len, 0x8100, 5);
+}
+
+static void test_two_tags(void **state)
+{
+	struct stk *s = *state;
+	uint8_t f[256];
+	uint32_t n = mk_udp(f, "10.0.0.2", "10.0.0.1", 4791, 32);
+
+	use_vlan(s, 5);
+	n = tag(f, n, 0x8100, 5);
 	n = tag(f, n, 0x88a8, 5);
 	DROPPED(s, f, n, drop_vlan);
 	f[12] = 0x81;
@@ -145,43 +172,71 @@ static void test_tags(void **state)
 	DROPPED(s, f, n, drop_ethertype);
 }
 
-static void test_ip4(void **state)
+/* A good packet, and one byte of it. */
+static uint32_t with_byte(uint8_t *f, uint32_t at, uint8_t value)
 {
-	struct stk *s = *state;
-	uint8_t f[256], good[256];
-	uint32_t len = mk_udp(good, "10.0.0.2", "10.0.0.1", 4791, 32);
-	struct ur_net_rx rx = { .frame = f,
-				.len = len,
-				.flags = UR_NET_RX_IP_GOOD };
+	uint32_t len = mk_udp(f, "10.0.0.2", "10.0.0.1", 4791, 32);
 
-#define BROKEN(reason, ...)                                                    \
-	do {                                                                   \
-		memcpy(f, good, sizeof(f));                                    \
-		__VA_ARGS__;                                                   \
-		fix_ip4(f);                                                    \
-		DROPPED(s, f, len, reason);                                    \
-	} while (0)
-	memcpy(f, good, sizeof(f));
+	f[at] = value;
+	fix_ip4(f);
+	return len;
+}
+
+static void test_ip4_form(void **state)
+{
+	static const struct {
+		uint32_t at;
+		uint8_t value;
+	} lengths[] = { { 14, 0x44 }, { 17, 19 }, { 16, 1 } };
+	struct stk *s = *state;
+	uint8_t f[256];
+	uint32_t len = mk_udp(f, "10.0.0.2", "10.0.0.1", 4791, 32);
+
 	for (uint32_t n = 14; n < len; n++)
 		DROPPED(s, f, n, drop_ip_length);
-	BROKEN(drop_ip_version, f[14] = 0x65);
-	BROKEN(drop_ip_length, f[14] = 0x44);
-	BROKEN(drop_ip_length, f[17] = 19);
-	BROKEN(drop_ip_length, f[16] = 1);
-	BROKEN(drop_ip_source, memcpy(f + 26, ip("224.0.0.1") + 12, 4));
-	BROKEN(drop_ip_source, memcpy(f + 26, ip("255.255.255.255") + 12, 4));
-	BROKEN(drop_ip_source, memcpy(f + 26, ip("127.0.0.1") + 12, 4));
-	BROKEN(drop_ip_source, memcpy(f + 26, ip("0.0.0.0") + 12, 4));
-	BROKEN(drop_ip_source, memcpy(f + 26, ip("10.0.0.1") + 12, 4));
-	BROKEN(drop_ip_dest, memcpy(f + 30, ip("10.0.0.3") + 12, 4));
-	BROKEN(drop_ip_dest, memcpy(f + 30, ip("10.0.0.255") + 12, 4));
-	BROKEN(drop_ip_dest, memcpy(f + 30, ip("239.0.0.1") + 12, 4));
-	BROKEN(drop_fragment, f[20] = 0x20); /* the first, visibly RoCE */
-	BROKEN(drop_fragment, f[21] = 1);
-	/* The sum; a port that has looked is believed. */
-	memcpy(f, good, sizeof(f));
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		with_byte(f, lengths[i].at, lengths[i].value);
+		DROPPED(s, f, len, drop_ip_length);
+	}
+	with_byte(f, 14, 0x65);
+	DROPPED(s, f, len, drop_ip_version);
+	with_byte(f, 20, 0x20); /* the first, visibly RoCE */
+	DROPPED(s, f, len, drop_fragment);
+	with_byte(f, 21, 1);
+	DROPPED(s, f, len, drop_fragment);
+}
+
+static void test_ip4_addresses(void **state)
+{
+	static const char *const sources[] = { "224.0.0.1", "255.255.255.255",
+					       "127.0.0.1", "0.0.0.0",
+					       "10.0.0.1" };
+	static const char *const dests[] = { "10.0.0.3", "10.0.0.255",
+					     "239.0.0.1" };
+	struct stk *s = *state;
+	uint8_t f[256];
+	uint32_t len;
+
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+		len = mk_udp(f, sources[i], "10.0.0.1", 4791, 32);
+		DROPPED(s, f, len, drop_ip_source);
+	}
+	for (size_t i = 0; i < sizeof(dests) / sizeof(dests[0]); i++) {
+		len = mk_udp(f, "10.0.0.2", dests[i], 4791, 32);
+		DROPPED(s, f, len, drop_ip_dest);
+	}
+}
+
+/* A port that has looked is believed. */
+static void test_ip4_sum(void **state)
+{
+	struct stk *s = *state;
+	uint8_t f[256];
+	struct ur_net_rx rx = { .frame = f, .flags = UR_NET_RX_IP_GOOD };
+
+	rx.len = mk_udp(f, "10.0.0.2", "10.0.0.1", 4791, 32);
 	f[24] ^= 1;
-	DROPPED(s, f, len, drop_ip_sum);
+	DROPPED(s, f, rx.len, drop_ip_sum);
 	assert_int_equal(ur_net_input(s->net, &rx, s->now, &s->in),
 			 UR_NET_ROCE);
 }
@@ -223,32 +278,40 @@ static void test_too_many_extensions(void **state)
 	DROPPED(s, f, len, drop_ip_extension);
 }
 
-static void test_ip6(void **state)
+static void test_ip6_form(void **state)
 {
 	struct stk *s = *state;
-	uint8_t f[256], good[256];
-	uint32_t len = mk_udp(good, "fd00::2", "fd00::1", 4791, 32);
+	uint8_t f[256];
+	uint32_t len = mk_udp(f, "fd00::2", "fd00::1", 4791, 32);
 
-#undef BROKEN
-#define BROKEN(reason, ...)                                                    \
-	do {                                                                   \
-		memcpy(f, good, sizeof(f));                                    \
-		__VA_ARGS__;                                                   \
-		DROPPED(s, f, len, reason);                                    \
-	} while (0)
-	memcpy(f, good, sizeof(f));
 	for (uint32_t n = 14; n < len; n++)
 		DROPPED(s, f, n, drop_ip_length);
-	BROKEN(drop_ip_version, f[14] = 0x40);
-	BROKEN(drop_ip_length, f[19]++);
-	BROKEN(drop_ip_source, memcpy(f + 22, ip("ff02::1"), 16));
-	BROKEN(drop_ip_source, memcpy(f + 22, ip("::1"), 16));
-	BROKEN(drop_ip_source, memcpy(f + 22, ip("::"), 16));
-	BROKEN(drop_ip_source, memcpy(f + 22, ip("fd00::1"), 16));
-	BROKEN(drop_ip_source, memcpy(f + 22, ip("10.0.0.2"), 16));
-	BROKEN(drop_ip_dest, memcpy(f + 38, ip("10.0.0.1"), 16));
-	BROKEN(drop_ip_dest, memcpy(f + 38, ip("fd00::3"), 16));
-	BROKEN(drop_ip_dest, memcpy(f + 38, ip("ff0e::1"), 16));
+	f[19]++;
+	DROPPED(s, f, len, drop_ip_length);
+	f[19]--;
+	f[14] = 0x40;
+	DROPPED(s, f, len, drop_ip_version);
+}
+
+static void test_ip6_addresses(void **state)
+{
+	static const char *const sources[] = { "ff02::1", "::1",
+					       "::", "fd00::1", "10.0.0.2" };
+	static const char *const dests[] = { "10.0.0.1", "fd00::3", "ff0e::1" };
+	struct stk *s = *state;
+	uint8_t f[256];
+	uint32_t len;
+
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+		len = mk_udp(f, "fd00::2", "fd00::1", 4791, 32);
+		memcpy(f + 22, ip(sources[i]), 16);
+		DROPPED(s, f, len, drop_ip_source);
+	}
+	for (size_t i = 0; i < sizeof(dests) / sizeof(dests[0]); i++) {
+		len = mk_udp(f, "fd00::2", "fd00::1", 4791, 32);
+		memcpy(f + 38, ip(dests[i]), 16);
+		DROPPED(s, f, len, drop_ip_dest);
+	}
 }
 
 /* The first fragment shows that it is RoCE's; of the others nobody knows. */
@@ -408,10 +471,24 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	static const struct CMUnitTest tests[] = {
-		T(test_roce), T(test_ethernet),	  T(test_tags),
-		T(test_ip4),  T(test_extras),	  T(test_too_many_extensions),
-		T(test_ip6),  T(test_fragments6), T(test_udp),
-		T(test_host), T(test_multicast),  T(test_arp_forms),
+		T(test_roce),
+		T(test_ethernet),
+		T(test_no_tag),
+		T(test_tag),
+		T(test_tag_taken_off_by_the_port),
+		T(test_two_tags),
+		T(test_ip4_form),
+		T(test_ip4_addresses),
+		T(test_ip4_sum),
+		T(test_extras),
+		T(test_too_many_extensions),
+		T(test_ip6_form),
+		T(test_ip6_addresses),
+		T(test_fragments6),
+		T(test_udp),
+		T(test_host),
+		T(test_multicast),
+		T(test_arp_forms),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
