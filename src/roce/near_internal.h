@@ -122,6 +122,8 @@ static inline bool ur_near_is_write(const struct ur_swqe *w)
 
 /* near_resp.c.  _count_done: one more request of the peer's. */
 void ur_near_count_done(struct ur_rqp *q);
+/* Of a SEND's or WRITE's cell; NULL: its numbers are not what we write. */
+const uint8_t *ur_near_payload(const struct ur_rqp *q, const struct ur_cell *c);
 void ur_near_take_ask(struct ur_rqp *q, const struct ur_cell *c);
 void ur_near_take_request(struct ur_rqp *q, const struct ur_cell *c);
 /* Answers to READs and atomics; false: there was no room for all. */

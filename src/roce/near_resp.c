@@ -98,8 +98,7 @@ static uint8_t *reach(struct ur_rqp *q, uint32_t rkey, uint64_t va,
 	return at;
 }
 
-static const uint8_t *payload_of(const struct ur_rqp *q,
-				 const struct ur_cell *c)
+const uint8_t *ur_near_payload(const struct ur_rqp *q, const struct ur_cell *c)
 {
 	if (!(c->flags & UR_NEAR_IN_BODY))
 		return ur_chan_payload(q->r->near_from, c->body.at, c->len);
@@ -196,7 +195,7 @@ static void end_message(struct ur_rqp *q, const struct ur_cell *c)
 static bool do_message(struct ur_rqp *q, const struct ur_cell *c)
 {
 	struct ur_near *n = &q->near;
-	const uint8_t *from = c->len ? payload_of(q, c) : NULL;
+	const uint8_t *from = c->len ? ur_near_payload(q, c) : NULL;
 
 	/* A message of the wire's is under way: no urnic does that. */
 	if (q->rsp.in_message)

@@ -21,18 +21,6 @@ static uint8_t opcode_of(const struct ur_cell *c)
 		position, c->flags & UR_NEAR_IMM ? UR_HDR_IMM : 0);
 }
 
-static const uint8_t *payload_of(const struct ur_rqp *q,
-				 const struct ur_cell *c)
-{
-	if (!(c->flags & UR_NEAR_IN_BODY))
-		return ur_chan_payload(q->r->near_from, c->body.at, c->len);
-	if (c->kind == UR_NEAR_WRITE)
-		return c->len <= UR_NEAR_WRITE_BODY
-			       ? (const void *)c->body.value
-			       : NULL;
-	return c->len <= UR_CHAN_BODY ? c->body.bytes : NULL;
-}
-
 /* IBTA 9.8.2.2.2: the rest of a torn message is dropped until a new one. */
 static bool in_order(struct ur_rqp *q, const struct ur_in *in)
 {
@@ -82,7 +70,7 @@ void ur_near_uc_take(struct ur_rqp *q, const struct ur_cell *c)
 
 	if (c->kind != UR_NEAR_SEND && c->kind != UR_NEAR_WRITE)
 		return;
-	in.payload = c->len ? payload_of(q, c) : c->body.bytes;
+	in.payload = c->len ? ur_near_payload(q, c) : c->body.bytes;
 	in.hdr.op = ur_opcode_get(opcode_of(c));
 	in.hdr.bth.solicited = (c->flags & UR_NEAR_SOLICITED) != 0;
 	in.hdr.imm_be = c->imm_be;

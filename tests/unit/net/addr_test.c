@@ -6,22 +6,6 @@
 
 static const uint8_t zero[6];
 
-static int setup(void **state)
-{
-	struct stk *s = malloc(sizeof(*s));
-
-	stk_init(s);
-	*state = s;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	stk_fini(*state);
-	free(*state);
-	return 0;
-}
-
 /* RFC 5227: three probes from nobody, then two announcements. */
 static void test_probes_v4(void **state)
 {
@@ -262,7 +246,8 @@ static void test_gateways_that_cannot_be(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name)                                                                \
+	cmocka_unit_test_setup_teardown(name, stk_setup_idle, stk_teardown)
 	static const struct CMUnitTest tests[] = {
 		T(test_probes_v4),
 		T(test_probes_v6),

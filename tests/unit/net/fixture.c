@@ -66,6 +66,33 @@ void stk_fini(struct stk *s)
 	ur_net_destroy(s->net);
 }
 
+int stk_setup_idle(void **state)
+{
+	struct stk *s = malloc(sizeof(*s));
+
+	if (!s)
+		return -1;
+	stk_init(s);
+	*state = s;
+	return 0;
+}
+
+int stk_setup(void **state)
+{
+	int err = stk_setup_idle(state);
+
+	if (!err)
+		stk_start(*state);
+	return err;
+}
+
+int stk_teardown(void **state)
+{
+	stk_fini(*state);
+	free(*state);
+	return 0;
+}
+
 void stk_run(struct stk *s, uint64_t ns)
 {
 	uint64_t end = s->now + ns;

@@ -44,6 +44,11 @@ void stk_init(struct stk *s);
 void stk_start(struct stk *s);
 void stk_fini(struct stk *s);
 
+/* cmocka's: a stack in *state, started or not yet. */
+int stk_setup(void **state);
+int stk_setup_idle(void **state);
+int stk_teardown(void **state);
+
 /* Let time pass, with every timer at its time. */
 void stk_run(struct stk *s, uint64_t ns);
 enum ur_net_verdict stk_in(struct stk *s, const uint8_t *frame, uint32_t len);

@@ -6,22 +6,6 @@
 
 #define PAYLOAD 100u
 
-static int setup(void **state)
-{
-	struct stk *s = malloc(sizeof(*s));
-
-	stk_init(s);
-	*state = s;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	stk_fini(*state);
-	free(*state);
-	return 0;
-}
-
 static uint32_t get16(const uint8_t *p)
 {
 	return (uint32_t)(p[0] << 8 | p[1]);
@@ -396,7 +380,8 @@ static void test_send_ip(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name)                                                                \
+	cmocka_unit_test_setup_teardown(name, stk_setup_idle, stk_teardown)
 	static const struct CMUnitTest tests[] = {
 		T(test_ip4),
 		T(test_soft_sums),

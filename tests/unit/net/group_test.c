@@ -2,23 +2,6 @@
 /* Multicast groups: MAC addresses, reports to routers, how many. */
 #include "fixture.h"
 
-static int setup(void **state)
-{
-	struct stk *s = malloc(sizeof(*s));
-
-	stk_init(s);
-	stk_start(s);
-	*state = s;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	stk_fini(*state);
-	free(*state);
-	return 0;
-}
-
 /* RFC 1112 6.4 has the upper bit of the 24 zero; RFC 2464 7 takes four bytes. */
 static void test_macs(void **state)
 {
@@ -214,7 +197,7 @@ static void test_joined_early(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, stk_setup, stk_teardown)
 	static const struct CMUnitTest tests[] = {
 		T(test_macs),	      T(test_what_the_port_must_receive),
 		T(test_igmp),	      T(test_mld),

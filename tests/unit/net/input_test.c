@@ -2,23 +2,6 @@
 /* What comes in: each reason to drop a frame, and who gets the others. */
 #include "fixture.h"
 
-static int setup(void **state)
-{
-	struct stk *s = malloc(sizeof(*s));
-
-	stk_init(s);
-	stk_start(s);
-	*state = s;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	stk_fini(*state);
-	free(*state);
-	return 0;
-}
-
 static void restart(struct stk *s)
 {
 	stk_fini(s);
@@ -469,7 +452,7 @@ static void test_arp_forms(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, stk_setup, stk_teardown)
 	static const struct CMUnitTest tests[] = {
 		T(test_roce),
 		T(test_ethernet),

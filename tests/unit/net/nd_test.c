@@ -13,23 +13,6 @@ static const uint8_t solicitation[86] = {
 	1,    1,    2,	  0, 0,	   0,	 0,  1,
 };
 
-static int setup(void **state)
-{
-	struct stk *s = malloc(sizeof(*s));
-
-	stk_init(s);
-	stk_start(s);
-	*state = s;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	stk_fini(*state);
-	free(*state);
-	return 0;
-}
-
 static void test_asked(void **state)
 {
 	struct stk *s = *state;
@@ -191,7 +174,7 @@ static void test_routers(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, stk_setup, stk_teardown)
 	static const struct CMUnitTest tests[] = {
 		T(test_asked), T(test_probed),	T(test_answers),
 		T(test_forms), T(test_routers),

@@ -12,23 +12,6 @@ static const uint8_t request_golden[42] = {
 	0,   0,	  0,   0,   0,	 0,   10, 0, 0, 2,	       /* for */
 };
 
-static int setup(void **state)
-{
-	struct stk *s = malloc(sizeof(*s));
-
-	stk_init(s);
-	stk_start(s);
-	*state = s;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	stk_fini(*state);
-	free(*state);
-	return 0;
-}
-
 static void answer(struct stk *s, const uint8_t mac[6])
 {
 	uint8_t f[64];
@@ -259,7 +242,7 @@ static void test_link_up(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, stk_setup, stk_teardown)
 	static const struct CMUnitTest tests[] = {
 		T(test_asked_and_answered),
 		T(test_no_answer),

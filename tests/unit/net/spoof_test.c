@@ -19,13 +19,6 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
-{
-	stk_fini(*state);
-	free(*state);
-	return 0;
-}
-
 /* The ways to say it. */
 static void gratuitous_request(struct stk *s)
 {
@@ -296,7 +289,7 @@ static void test_repeats_itself(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, stk_teardown)
 	static const struct CMUnitTest tests[] = {
 		T(test_lies_change_nothing),
 		T(test_lies_in_every_state),
