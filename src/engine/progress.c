@@ -17,6 +17,7 @@
 #include "engine/cm_hook.h"
 #include "engine/internal.h"
 #include "engine/near.h"
+#include "link/port.h"
 #include "roce/near.h"
 
 #define GATHER_MAX	 32u
@@ -41,6 +42,8 @@
 #define SHARE_EVERY	 16u
 /* Steps in a row in which it brings something and the link is not read. */
 #define NEAR_STEPS	 8u
+/* Packets of any size that a socket's buffer holds, and more. */
+#define HELD_MAX	 16384u
 
 static void on_packet(void *arg, const struct ur_rx *rx)
 {
@@ -116,6 +119,24 @@ static void expire(struct ur_lane *l, bool dry, uint64_t now_ns)
 	ur_roce_expire(l->roce, now_ns);
 }
 
+/*
+ * A cell waits for packets that were sent before it: they have been read when
+ * the link is dry, or as much came as a socket holds.  A port reads the socket
+ * of the host's own packets only now and then.
+ */
+static void note_dry(struct ur_lane *l, int n)
+{
+	uint32_t looks = l->adapter->dev.spec.port ? UR_PORT_HOST_EVERY : 1;
+
+	l->held_packets += (uint32_t)n;
+	l->dry_looks = n ? 0 : l->dry_looks + 1;
+	if (l->dry_looks < looks && l->held_packets < HELD_MAX)
+		return;
+	l->dry_looks = 0;
+	l->held_packets = 0;
+	ur_near_link_dry(l->roce);
+}
+
 static int receive(struct ur_lane *l)
 {
 	int n;
@@ -124,8 +145,8 @@ static int receive(struct ur_lane *l)
 	n = l->link->ops->recv(l->link, on_packet, l);
 	if (n > 0)
 		l->near_hot = 0; /* until memory brings something again */
-	else if (n == 0 && ur_near_waits_link(l->roce))
-		ur_near_link_dry(l->roce);
+	if (n >= 0 && ur_near_waits_link(l->roce))
+		note_dry(l, n);
 	return n;
 }
 
@@ -436,7 +457,7 @@ static bool glance(struct ur_lane *l, uint64_t *now)
 static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 {
 	uint64_t now = 0;
-	bool wake;
+	bool wake, glances;
 
 	/* Who has armed the queue waits for an event, and the helper works: a
 	 * completion made here would leave an event that finds nothing. */
@@ -446,7 +467,8 @@ static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 		missed(l);
 		return true;
 	}
-	if (may_glance(l) && (l->near_hot ? glance_near(l) : glance(l, &now))) {
+	glances = may_glance(l);
+	if (glances && (l->near_hot ? glance_near(l) : glance(l, &now))) {
 		ur_lane_unlock(l);
 		return false;
 	}
@@ -454,7 +476,7 @@ static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 		now = ur_clock_ns();
 	wake = ur_lane_note_poll(l, now);
 	/* A helper that is told to tick comes first: it sleeps on the link. */
-	if (!wake && l->near_hot && look_up(l, now)) {
+	if (!wake && glances && l->near_hot && look_up(l, now)) {
 		ur_lane_unlock(l);
 		return true;
 	}

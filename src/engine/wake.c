@@ -132,6 +132,15 @@ static void poller_left(struct ur_lane *l, uint64_t now)
 		l->streak_need_ns *= 2;
 }
 
+/* Polls since the last tick that looked at no clock. */
+static uint32_t glances(struct ur_lane *l)
+{
+	uint32_t n = l->near_polls - l->near_polls_seen;
+
+	l->near_polls_seen = l->near_polls;
+	return n;
+}
+
 /*
  * While the application polls it does everything itself.  When it has ceased
  * to, the caller goes on as ARMED, which sends what was left waiting; leaving
@@ -141,10 +150,9 @@ static void tick(struct ur_lane *l, uint64_t now)
 {
 	if (is_polled(l, now))
 		return;
-	if (l->near_polls != l->near_polls_seen) {
-		/* Glances, which look at no clock. */
-		l->near_polls_seen = l->near_polls;
+	if (glances(l) >= UR_TICK_NS / UR_POLL_FRESH_NS) {
 		l->app_ns = now;
+		l->near_hot = 0; /* the next one looks at the link as well */
 		return;
 	}
 	if (l->gathered)

@@ -26,21 +26,13 @@
 #define IDLE_MIN_NS 20000u
 #define IDLE_MAX_NS 10000000u
 
-#define MAC_LOCAL	 0x02u
-#define ETHER_TYPE_AT	 12u
-#define ETHER_LEN	 14u
-#define TAG_LEN		 4u
-#define TYPE_VLAN	 0x8100u
-#define TYPE_ARP	 0x0806u
-#define TYPE_IPV6	 0x86ddu
-#define ARP_OP_AT	 6u
-#define ARP_REPLY	 2u
-#define IP6_NEXT_AT	 6u
-#define IP6_LEN		 40u
-#define PROTO_ICMP6	 58u
-#define NEIGHBOUR_ADVERT 136u
-#define ROUTER_ADVERT	 134u
-#define FIRST_QPN	 2u
+#define MAC_LOCAL     0x02u
+#define ETHER_TYPE_AT 12u
+#define ETHER_LEN     14u
+#define TAG_LEN	      4u
+#define TYPE_VLAN     0x8100u
+#define TELL_NS	      1000000000u
+#define FIRST_QPN     2u
 
 _Static_assert(UR_NIC_TX_IPV4_SUM == UR_NET_TX_IPV4_SUM &&
 		       UR_NIC_TX_UDP_SUM == UR_NET_TX_UDP_SUM,
@@ -65,6 +57,7 @@ struct ur_port {
 	int timer;
 	uint64_t now_ns;  /* of the poll under way */
 	uint64_t busy_ns; /* when something came or left */
+	uint64_t told_ns; /* when an event was told last */
 	uint64_t tx_lost;
 	uint64_t host_lost;
 	/* A frame with room for a tag before it. */
@@ -104,28 +97,6 @@ static uint32_t find_l3(const uint8_t *frame, uint32_t len)
 	return len >= l3 ? l3 : 0;
 }
 
-/*
- * Answers about neighbours are for the stack and for the host, who both have
- * asked, with the same address.
- */
-static bool is_answer(const uint8_t *frame, uint32_t len, uint32_t l3)
-{
-	const uint8_t *at = frame + l3;
-	uint32_t left = len - l3;
-
-	switch (be16(at - 2)) {
-	case TYPE_ARP:
-		return left >= ARP_OP_AT + 2 &&
-		       be16(at + ARP_OP_AT) == ARP_REPLY;
-	case TYPE_IPV6:
-		return left > IP6_LEN && at[IP6_NEXT_AT] == PROTO_ICMP6 &&
-		       (at[IP6_LEN] == NEIGHBOUR_ADVERT ||
-			at[IP6_LEN] == ROUTER_ADVERT);
-	default:
-		return false;
-	}
-}
-
 /* ---- In ---- */
 
 static uint32_t qpn_of(const struct ur_rx *rx)
@@ -154,8 +125,6 @@ static void on_frame(void *arg, const struct ur_nic_rx *nrx)
 		to_host(p, nrx->frame, nrx->len, l3);
 		break;
 	case UR_NET_DONE:
-		if (l3 && is_answer(nrx->frame, nrx->len, l3))
-			to_host(p, nrx->frame, nrx->len, l3);
 		break;
 	}
 }
@@ -462,9 +431,15 @@ static void on_event(void *arg, const struct ur_net_event *ev)
 	};
 	const uint8_t *a = ev->addr, *m = ev->mac_new;
 
+	struct ur_port *p = arg;
+
 	if ((size_t)ev->kind >= sizeof(text) / sizeof(text[0]) ||
 	    !text[ev->kind])
 		return;
+	/* A station that lies all the time fills no disk. */
+	if (p->now_ns - p->told_ns < TELL_NS && p->told_ns)
+		return;
+	p->told_ns = p->now_ns;
 	ur_warn("port: %s (…%02x%02x%02x%02x, %02x:%02x:%02x:%02x:%02x:%02x)",
 		text[ev->kind], a[12], a[13], a[14], a[15], m[0], m[1], m[2],
 		m[3], m[4], m[5]);

@@ -18,6 +18,9 @@
 #include "core/packet.h"
 #include "core/port_spec.h"
 
+/* Empty looks into a port until its lane looks at the host's sockets too. */
+#define UR_PORT_HOST_EVERY 64u
+
 struct ur_port;
 
 struct ur_port_config {

@@ -12,7 +12,6 @@
 
 /* Polls that find nothing until the host's side is looked at: it costs two
  * system calls. */
-#define HOST_EVERY     64u
 #define PART_ROUNDS    32
 #define QPN_INDEX_BITS 14
 
@@ -89,7 +88,7 @@ static int port_recv(struct ur_link *link,
 	l->rx = rx;
 	l->arg = arg;
 	n = (int)ur_port_poll(l->port, now_ns);
-	if (l->slept || ++l->empty >= HOST_EVERY)
+	if (l->slept || ++l->empty >= UR_PORT_HOST_EVERY)
 		n += recv_host(l, now_ns);
 	l->rx = NULL;
 	return n;

@@ -12,8 +12,7 @@
 #include "link/ring.h"
 #include "link/udp.h"
 
-#define BURST	   64
-#define HOST_EVERY 64u /* empty polls until the sockets are looked at */
+#define BURST 64
 
 struct ring_link {
 	struct ur_link link;
@@ -128,15 +127,15 @@ static int ring_recv(struct ur_link *link,
 	uint64_t count;
 	int n = l->dead ? 0 : recv_ring(l, rx, arg);
 
-	if (!l->slept && ++l->empty < HOST_EVERY)
+	if (!l->slept && ++l->empty < UR_PORT_HOST_EVERY)
 		return n;
 	l->empty = 0;
 	if (l->slept) {
 		l->slept = false;
 		(void)!read(l->again, &count, sizeof(count));
-		if (!l->dead && !ur_rings_heard(&l->rings))
-			die(l);
 	}
+	if (!l->dead && !ur_rings_heard(&l->rings))
+		die(l);
 	link->rx_overflow = ur_ring_lost(&l->rings.rx);
 	return n + l->udp->ops->recv(l->udp, rx, arg);
 }

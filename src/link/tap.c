@@ -72,7 +72,7 @@ static bool is_v4(const uint8_t ip[16])
 	return memcmp(ip, mapped, sizeof(mapped)) == 0;
 }
 
-/* Nobody else is asked whether he has the address: the stack does that. */
+/* Nobody is asked whether he has the address: it is the one configured. */
 static int add_address(int sock, uint32_t ifindex, const struct ur_port_addr *a)
 {
 	bool v4 = is_v4(a->ip);

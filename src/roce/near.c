@@ -32,6 +32,7 @@ struct ur_cell *ur_near_cell(struct ur_rqp *q, enum ur_near_kind kind,
 void ur_near_send(struct ur_rqp *q, struct ur_cell *c)
 {
 	struct ur_near *n = &q->near;
+	bool mark;
 
 	if (n->serves) {
 		c->flags |= UR_NEAR_ACK;
@@ -39,11 +40,15 @@ void ur_near_send(struct ur_rqp *q, struct ur_cell *c)
 		n->told = n->done;
 		ur_list_del(&n->acking);
 	}
-	if (n->wired > n->peer->synced) {
+	mark = n->wired > n->peer->synced;
+	if (mark) {
 		c->flags |= UR_NEAR_BEHIND;
-		n->peer->synced = q->r->near_wire;
+		/* Not near_wire: others' packets may wait in a train. */
+		n->peer->synced = n->wired;
 	}
 	ur_chan_publish(&n->peer->chan);
+	if (mark)
+		n->peer->marked = n->peer->chan.tx_head;
 	n->peer->dirty = true;
 }
 
@@ -78,16 +83,17 @@ static bool send_bare(struct ur_rqp *q, enum ur_near_kind kind, bool asks,
 		      uint32_t index)
 {
 	struct ur_cell *c = ur_near_cell(q, kind, asks);
-	bool dirty;
+	bool dirty, tells;
 
 	if (!c)
 		return false;
 	dirty = q->near.peer->dirty;
+	tells = q->near.serves && q->near.done != q->near.told;
 	c->body.index = index;
 	ur_near_send(q, c);
 	/* Greetings can wait until the peer is up for something else: the first
 	 * messages go by the wire then, which wakes it. */
-	if (kind <= UR_NEAR_READY)
+	if (kind <= UR_NEAR_READY && !tells)
 		q->near.peer->dirty = dirty;
 	return true;
 }

@@ -46,6 +46,7 @@ struct ur_near_peer {
 	bool serving;		/* they are trying again */
 	struct ur_list acks;	/* ur_near.acking: who has done requests */
 	uint64_t synced;	/* ur_roce.near_wire when … (near_loose.c) */
+	uint32_t marked;	/* our head behind the newest marked cell */
 	bool held;		/* the oldest cell is behind packets … */
 	bool dry;		/* … and all that the link held was taken */
 	bool deaf;		/* it took nothing for long, and … */

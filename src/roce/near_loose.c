@@ -102,7 +102,7 @@ static bool wait(struct ur_rqp *q)
 	if (!n->since_ns || n->at_tail != p->chan.tx_tail) {
 		n->since_ns = now;
 		n->at_tail = p->chan.tx_tail;
-	} else if (now - n->since_ns >= PATIENCE_NS) {
+	} else if ((int64_t)(now - n->since_ns) >= (int64_t)PATIENCE_NS) {
 		p->deaf = true;
 		p->deaf_tail = n->at_tail;
 		return false;
@@ -121,15 +121,22 @@ static bool is_elsewhere(const struct ur_rqp *q, const struct ur_swqe *w)
 	       w->wr.ud.dqpn >> UR_SLOT_SHIFT != q->near.peer->slot;
 }
 
+/*
+ * Has the peer taken all cells before `at`?  Told by what is in the ring, since
+ * others may have sent any number of cells meanwhile.
+ */
+static bool has_passed(struct ur_chan *c, uint32_t at)
+{
+	if (c->tx_head - at >= c->tx_head - c->tx_tail)
+		return true;
+	ur_chan_refresh(c);
+	return c->tx_head - at >= c->tx_head - c->tx_tail;
+}
+
 /* All of q's cells are taken. */
 static bool is_taken(struct ur_rqp *q)
 {
-	const struct ur_near *n = &q->near;
-
-	if ((int32_t)(n->peer->chan.tx_tail - n->last) >= 0)
-		return true;
-	ur_chan_refresh(&n->peer->chan);
-	return (int32_t)(n->peer->chan.tx_tail - n->last) >= 0;
+	return has_passed(&q->near.peer->chan, q->near.last);
 }
 
 /* … or nobody will: the wire may follow. */
@@ -184,7 +191,8 @@ static bool do_directly(struct ur_rqp *q, const struct ur_swqe *w)
 
 	return q->qp->type == UR_QPT_UC && n->peer->reach && !n->off &&
 	       w->opcode == UR_WR_RDMA_WRITE && n->wired <= n->peer->synced &&
-	       is_taken(q) && ur_near_do_directly(q, w);
+	       has_passed(&n->peer->chan, n->peer->marked) && is_taken(q) &&
+	       ur_near_do_directly(q, w);
 }
 
 /* One request; false: the next one has to wait. */
@@ -207,6 +215,7 @@ static bool send_next(struct ur_rqp *q, struct ur_swqe *w)
 			return false;
 		q->r->cnt.near_lost++;
 	} else if (err) {
+		stop_waiting(q);
 		complete(q, w,
 			 err == -EMSGSIZE ? UR_WC_LOC_LEN_ERR
 					  : UR_WC_LOC_PROT_ERR);

@@ -95,7 +95,9 @@ static void *begin_main(void *arg)
 
 	rte_log_set_global_level(ur_log_level >= UR_LOG_DEBUG ? RTE_LOG_INFO
 							      : RTE_LOG_ERR);
-	b->err = rte_eal_init(argc, argv) < 0 ? -rte_errno : 0;
+	b->err = 0;
+	if (rte_eal_init(argc, argv) < 0)
+		b->err = rte_errno ? -rte_errno : -EIO;
 	if (b->err)
 		ur_err("DPDK does not start: %s", rte_strerror(-b->err));
 	return NULL;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "link/dpdk/internal.h"
@@ -28,7 +29,8 @@ struct ur_nic {
 	struct rte_mempool *pool;
 	uint32_t len_max; /* of a frame */
 	struct ur_nic_info info;
-	int fd; /* of its interrupts; -1: none */
+	int fd;		/* of its interrupts; -1: none */
+	bool fd_counts; /* an eventfd */
 	uint64_t no_buffer;
 	struct rte_mbuf *room; /* given by room() */
 	uint32_t lost;	       /* since flush() was called last */
@@ -162,6 +164,17 @@ static void set_filters(struct ur_nic *n)
 		ur_info("port %u may not receive multicast", n->id);
 }
 
+static bool is_eventfd(int fd)
+{
+	char path[32], target[32];
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	len = readlink(path, target, sizeof(target) - 1);
+	target[len > 0 ? len : 0] = '\0';
+	return strcmp(target, "anon_inode:[eventfd]") == 0;
+}
+
 static void open_interrupts(struct ur_nic *n)
 {
 	n->fd = -1;
@@ -169,6 +182,7 @@ static void open_interrupts(struct ur_nic *n)
 	if (n->info.interrupts && !rte_eth_dev_rx_intr_enable(n->id, 0))
 		n->fd = rte_eth_dev_rx_intr_ctl_q_get_fd(n->id, 0);
 	n->info.interrupts = n->fd >= 0;
+	n->fd_counts = n->info.interrupts && is_eventfd(n->fd);
 }
 
 static int start(struct ur_nic *n, const struct ur_port_spec *spec)
@@ -354,11 +368,18 @@ static void nic_tx(struct ur_nic *n, const struct ur_nic_tx *tx)
 		push(n);
 }
 
-/* What came before the interrupt was allowed may tell of itself no more. */
+/*
+ * What came before the interrupt was allowed may tell of itself no more.  An
+ * eventfd counts interrupts, and stays readable until they are read; other
+ * descriptors are the queue itself.
+ */
 static bool nic_arm(struct ur_nic *n)
 {
 	struct pollfd p = { .fd = n->fd, .events = POLLIN };
+	uint64_t count;
 
+	if (n->fd_counts && poll(&p, 1, 0) > 0)
+		(void)!read(n->fd, &count, sizeof(count));
 	(void)rte_eth_dev_rx_intr_enable(n->id, 0);
 	return poll(&p, 1, 0) <= 0 && rte_eth_rx_queue_count(n->id, 0) <= 0;
 }

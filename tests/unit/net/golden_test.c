@@ -94,7 +94,7 @@ static void transmit(const struct pcap *p, const struct pcap_packet *pkt,
 	const uint8_t *h = p->frame + 14;
 	struct ur_net_key key = {
 		.sport = pkt->flow.sport,
-		.tclass = pkt->v4 ? h[1] : (uint8_t)(h[0] << 4 | h[1] >> 4),
+		.tclass = (uint8_t)(pkt->v4 ? h[1] : h[0] << 4 | h[1] >> 4),
 		.hop_limit = pkt->v4 ? h[8] : h[7],
 	};
 	uint8_t frame[4400], golden[UR_NET_HDR_MAX];

@@ -153,15 +153,14 @@ static void test_forms(void **state)
 /* Routers come from the configuration. */
 static void test_routers(void **state)
 {
+	static const uint8_t types[] = { 133, 134, 137 };
 	struct stk *s = *state;
 	uint8_t f[128], rest[36] = { 0 };
-	uint32_t len;
+	uint32_t len = 0;
 
-	for (uint8_t type = 133; type <= 137; type++) {
-		if (type == 135 || type == 136)
-			continue;
-		len = mk_icmp(f, mac_us, "fe80::fe", "fd00::1", type, 0, rest,
-			      sizeof(rest));
+	for (size_t i = 0; i < sizeof(types); i++) {
+		len = mk_icmp(f, mac_us, "fe80::fe", "fd00::1", types[i], 0,
+			      rest, sizeof(rest));
 		f[21] = 255;
 		assert_int_equal(stk_in(s, f, len), UR_NET_DONE);
 	}
