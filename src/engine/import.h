@@ -88,7 +88,8 @@ int ur_import_open(const char name[UR_IMPORT_NAME],
 /* No hook is called any more on return, nor running. */
 void ur_import_close(struct ur_import_link *l);
 
-/* 0; what `describe` said; -EIO: the owner has ended or does not answer. */
+/* 0; what `describe` said; -EIO: the owner has ended; -ETIMEDOUT: it does not
+ * answer, and may yet do what it was asked to. */
 int ur_import_ask(struct ur_import_link *l, uint32_t kind, uint32_t handle,
 		  struct ur_import_object *out, int *fd);
 int ur_import_end(struct ur_import_link *l, uint32_t kind, uint32_t handle);
