@@ -71,7 +71,8 @@ int ur_import_serve(const struct ur_import_hooks *hooks,
 /*
  * Owner: tell all importers of that context how the object is now (fd: -1 or
  * where its memory is) and wait until they act accordingly.  Not under a lock
- * that a hook takes; the watcher must not wait.
+ * that a hook takes.  The watcher must not wait: without `wait` this waits for
+ * no thread that does.
  */
 void ur_import_tell(const uint8_t token[UR_IMPORT_TOKEN],
 		    const struct ur_import_object *o, int fd, bool wait);
