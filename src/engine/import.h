@@ -36,6 +36,7 @@ enum ur_import_kind {
 #define UR_IMPORT_GONE 1u /* all but kind and handle means nothing */
 #define UR_IMPORT_NULL 2u /* a null region */
 #define UR_IMPORT_FILE 4u /* its memory is at `offset` of a descriptor */
+#define UR_IMPORT_SOON 8u /* who moves its memory waits for nobody's faults */
 
 struct ur_import_object {
 	uint32_t kind;
