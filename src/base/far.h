@@ -23,7 +23,7 @@ struct ur_far {
 	/*
 	 * Bytes [off, off + len) of it from `buf` (write) or to it; the last
 	 * word of a write is stored whole and last.  0 or -EFAULT.  Waits for
-	 * nobody.
+	 * nobody but the kernel's own page faults.
 	 */
 	int (*move)(const struct ur_far *f, uint64_t off, void *buf, size_t len,
 		    bool write);

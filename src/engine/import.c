@@ -36,9 +36,17 @@ struct conn {
 	uint8_t token[UR_IMPORT_TOKEN];
 	/* News: */
 	struct ur_lock talk; /* one piece of news at a time */
-	uint32_t seq;	     /* talk */
+	struct ur_lock later_lock;
+	struct ur_list later; /* of struct later: what talk's holder sends */
+	uint32_t seq;	      /* talk */
 	pid_t pid;
 	_Atomic uint32_t *shut; /* a page that the importer sees */
+};
+
+struct later {
+	struct ur_list node;
+	struct ur_import_object o;
+	int fd; /* ours, or -1 */
 };
 
 static struct ur_lock conns_lock = { PTHREAD_MUTEX_INITIALIZER };
@@ -99,13 +107,38 @@ int ur_import_serve(const struct ur_import_hooks *h, char name[UR_IMPORT_NAME])
 	return rc;
 }
 
+static void later_free(struct later *w)
+{
+	if (w->fd >= 0)
+		close(w->fd);
+	free(w);
+}
+
+static struct later *later_take(struct conn *c)
+{
+	struct later *w = NULL;
+
+	ur_lock(&c->later_lock);
+	if (!ur_list_empty(&c->later)) {
+		w = ur_container_of(c->later.next, struct later, node);
+		ur_list_del(&w->node);
+	}
+	ur_unlock(&c->later_lock);
+	return w;
+}
+
 static void conn_put(struct conn *c)
 {
+	struct later *w;
+
 	if (atomic_fetch_sub(&c->refs, 1) != 1)
 		return;
+	while ((w = later_take(c)))
+		later_free(w);
 	close(c->fd);
 	if (c->shut)
 		munmap((void *)(uintptr_t)c->shut, PAGE);
+	ur_lock_fini(&c->later_lock);
 	ur_lock_fini(&c->talk);
 	free(c);
 }
@@ -119,21 +152,36 @@ static void conn_drop(struct conn *c)
 	conn_put(c);
 }
 
+/* Strangers take no room; anybody can find the socket's name. */
 static void accept_one(void)
 {
 	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	static bool warned;
 	struct conn *c;
+	pid_t pid = 0;
 
 	if (fd < 0)
 		return;
+	if (ur_import_peer(fd, &pid)) {
+		if (!warned)
+			ur_warn("process %d is another user's: it cannot "
+				"import",
+				(int)pid);
+		warned = true;
+		close(fd);
+		return;
+	}
 	c = nconns < UR_IMPORT_CONNS ? calloc(1, sizeof(*c)) : NULL;
 	if (!c) {
 		close(fd);
 		return;
 	}
 	c->fd = fd;
+	c->pid = pid;
 	c->refs = 1;
 	ur_lock_init(&c->talk);
+	ur_lock_init(&c->later_lock);
+	ur_list_init(&c->later);
 	ur_lock(&conns_lock);
 	ur_list_add_tail(&conns, &c->node);
 	nconns++;
@@ -173,15 +221,10 @@ static bool greet(struct conn *c, const struct ur_import_msg *m)
 
 	if (m->type != UR_IMPORT_HELLO)
 		return false;
-	out.error = ur_import_peer(c->fd, &c->pid);
-	if (out.error)
-		ur_warn("process %d is another user's: it cannot import",
-			(int)c->pid);
-	else
-		memcpy(out.secret, secret, sizeof(secret));
+	memcpy(out.secret, secret, sizeof(secret));
 	memcpy(c->token, m->token, sizeof(c->token));
 	c->greeted = true;
-	if (m->news && !out.error) {
+	if (m->news) {
 		fd = shut_make(c);
 		out.error = fd < 0 ? -ENOMEM : 0;
 		c->news = true;
@@ -299,25 +342,98 @@ static bool confirmed(const struct conn *c)
 	return true;
 }
 
-static void tell_one(struct conn *c, const struct ur_import_object *o, int fd,
-		     bool wait)
+/* Confirmations nobody waited for, which would fill the importer's queue. */
+static void drain(const struct conn *c)
+{
+	struct ur_import_msg m;
+	int fd;
+
+	while (!ur_import_recv(c->fd, &m, &fd, 0))
+		if (fd >= 0)
+			close(fd);
+}
+
+static void shut_out(struct conn *c)
+{
+	ur_warn("process %d does not let go of what it imported: no longer "
+		"waited for",
+		(int)c->pid);
+	atomic_store(c->shut, 1);
+	shutdown(c->fd, SHUT_RDWR);
+}
+
+/* talk is held. */
+static void say(struct conn *c, const struct ur_import_object *o, int fd,
+		bool wait)
 {
 	struct ur_import_msg m = { .type = UR_IMPORT_NEWS,
 				   .version = UR_IMPORT_VERSION,
 				   .o = *o };
 	int rc;
 
-	ur_lock(&c->talk);
+	drain(c);
 	m.seq = ++c->seq;
 	rc = ur_import_send(c->fd, &m, fd);
-	if (rc == -EAGAIN || (!rc && wait && !confirmed(c))) {
-		ur_warn("process %d does not let go of what it imported: no "
-			"longer waited for",
-			(int)c->pid);
-		atomic_store(c->shut, 1);
-		shutdown(c->fd, SHUT_RDWR);
+	if (rc == -EAGAIN || (!rc && wait && !confirmed(c)))
+		shut_out(c);
+}
+
+/* talk is held. */
+static void say_later(struct conn *c)
+{
+	struct later *w;
+
+	while ((w = later_take(c))) {
+		say(c, &w->o, w->fd, false);
+		later_free(w);
 	}
-	ur_unlock(&c->talk);
+}
+
+static bool has_later(struct conn *c)
+{
+	bool has;
+
+	ur_lock(&c->later_lock);
+	has = !ur_list_empty(&c->later);
+	ur_unlock(&c->later_lock);
+	return has;
+}
+
+/* Whoever holds talk comes here after it, so nothing is left lying. */
+static void flush(struct conn *c)
+{
+	while (has_later(c) && ur_trylock(&c->talk)) {
+		say_later(c);
+		ur_unlock(&c->talk);
+	}
+}
+
+static bool leave(struct conn *c, const struct ur_import_object *o, int fd)
+{
+	struct later *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return false;
+	w->o = *o;
+	w->fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	ur_lock(&c->later_lock);
+	ur_list_add_tail(&c->later, &w->node);
+	ur_unlock(&c->later_lock);
+	return true;
+}
+
+static void tell_one(struct conn *c, const struct ur_import_object *o, int fd,
+		     bool wait)
+{
+	if (wait) {
+		ur_lock(&c->talk);
+		say_later(c);
+		say(c, o, fd, true);
+		ur_unlock(&c->talk);
+	} else if (!leave(c, o, fd)) {
+		shut_out(c);
+	}
+	flush(c);
 }
 
 void ur_import_tell(const uint8_t token[UR_IMPORT_TOKEN],
@@ -350,6 +466,8 @@ void ur_import_abandon(void)
 		struct conn *c = ur_container_of(pos, struct conn, node);
 
 		atomic_store(&c->refs, 1);
+		ur_list_init(&c->later); /* it may be half changed */
+		ur_lock_init(&c->later_lock);
 		ur_list_del(pos);
 		conn_put(c);
 	}

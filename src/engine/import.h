@@ -36,6 +36,7 @@ enum ur_import_kind {
 #define UR_IMPORT_GONE 1u /* all but kind and handle means nothing */
 #define UR_IMPORT_NULL 2u /* a null region */
 #define UR_IMPORT_FILE 4u /* its memory is at `offset` of a descriptor */
+#define UR_IMPORT_SOON 8u /* who moves its memory waits for nobody's faults */
 
 struct ur_import_object {
 	uint32_t kind;
@@ -71,7 +72,8 @@ int ur_import_serve(const struct ur_import_hooks *hooks,
 /*
  * Owner: tell all importers of that context how the object is now (fd: -1 or
  * where its memory is) and wait until they act accordingly.  Not under a lock
- * that a hook takes; the watcher must not wait.
+ * that a hook takes.  The watcher must not wait: without `wait` this waits for
+ * no thread that does.
  */
 void ur_import_tell(const uint8_t token[UR_IMPORT_TOKEN],
 		    const struct ur_import_object *o, int fd, bool wait);
@@ -88,7 +90,8 @@ int ur_import_open(const char name[UR_IMPORT_NAME],
 /* No hook is called any more on return, nor running. */
 void ur_import_close(struct ur_import_link *l);
 
-/* 0; what `describe` said; -EIO: the owner has ended or does not answer. */
+/* 0; what `describe` said; -EIO: the owner has ended; -ETIMEDOUT: it does not
+ * answer, and may yet do what it was asked to. */
 int ur_import_ask(struct ur_import_link *l, uint32_t kind, uint32_t handle,
 		  struct ur_import_object *out, int *fd);
 int ur_import_end(struct ur_import_link *l, uint32_t kind, uint32_t handle);

@@ -6,9 +6,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/passed.h"
+
 union control {
 	struct cmsghdr align;
-	char bytes[CMSG_SPACE(sizeof(int))];
+	char bytes[UR_PASSED_SPACE];
 };
 
 int ur_import_send(int sock, const struct ur_import_msg *m, int fd)
@@ -32,17 +34,6 @@ int ur_import_send(int sock, const struct ur_import_msg *m, int fd)
 	return errno ? -errno : -EIO;
 }
 
-static int fd_of(struct msghdr *h)
-{
-	const struct cmsghdr *c = CMSG_FIRSTHDR(h);
-	int fd = -1;
-
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-	    c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
-	return fd;
-}
-
 int ur_import_recv(int sock, struct ur_import_msg *m, int *fd, int wait_ms)
 {
 	union control control;
@@ -53,15 +44,17 @@ int ur_import_recv(int sock, struct ur_import_msg *m, int *fd, int wait_ms)
 			    .msg_controllen = sizeof(control.bytes) };
 	struct pollfd p = { .fd = sock, .events = POLLIN };
 	ssize_t n;
+	int rc;
 
+	*fd = -1;
 	if (wait_ms && poll(&p, 1, wait_ms) == 0)
 		return -EAGAIN;
 	n = recvmsg(sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? -EAGAIN : -EIO;
-	*fd = fd_of(&h);
-	if (n == sizeof(*m) && m->version == UR_IMPORT_VERSION &&
-	    !(h.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+	rc = ur_passed_fd(&h, fd);
+	if (!rc && n == sizeof(*m) && m->version == UR_IMPORT_VERSION &&
+	    !(h.msg_flags & MSG_TRUNC))
 		return 0;
 	if (*fd >= 0)
 		close(*fd);

@@ -8,7 +8,7 @@
 
 #include "engine/import.h"
 
-#define UR_IMPORT_VERSION 1u
+#define UR_IMPORT_VERSION 2u
 
 enum ur_import_type {
 	UR_IMPORT_HELLO = 1, /* token, news */

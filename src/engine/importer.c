@@ -30,6 +30,9 @@ struct ur_import_link {
 	int news_fd;	     /* -1: it has ended; links_lock */
 	struct ur_lock call; /* who asks */
 	uint32_t seq;	     /* call */
+	/* News to confirm, for which there was no room; the watcher's */
+	bool owes;
+	uint32_t owed;
 	struct ur_lender lender;
 	int may; /* move its memory: 0 or -errno */
 	const struct ur_import_hooks *hooks;
@@ -65,6 +68,33 @@ static int connect_to(const char *name)
 	return rc;
 }
 
+/* Answers to questions that were given up come first.  -EIO, -ETIMEDOUT. */
+static int await(int sock, uint32_t seq, struct ur_import_msg *m, int *fd)
+{
+	uint64_t end = ur_clock_ns() + ANSWER_MS * 1000000ull;
+
+	for (;;) {
+		uint64_t now = ur_clock_ns();
+		int rc;
+
+		if (now >= end)
+			return -ETIMEDOUT;
+		rc = ur_import_recv(sock, m, fd,
+				    (int)((end - now) / 1000000) + 1);
+		if (rc == -EAGAIN)
+			continue;
+		if (rc)
+			return -EIO;
+		if (m->type == UR_IMPORT_REPLY && m->seq == seq)
+			return 0;
+		if (*fd >= 0)
+			close(*fd);
+		*fd = -1;
+		if (m->type != UR_IMPORT_REPLY || (int32_t)(m->seq - seq) > 0)
+			return -EIO;
+	}
+}
+
 /* One question, one answer; call is held or nobody else knows the link. */
 static int exchange(struct ur_import_link *l, int sock, struct ur_import_msg *m,
 		    int *fd)
@@ -76,11 +106,12 @@ static int exchange(struct ur_import_link *l, int sock, struct ur_import_msg *m,
 	m->seq = seq;
 	*fd = -1;
 	rc = ur_import_send(sock, m, -1);
-	if (!rc)
-		rc = ur_import_recv(sock, m, fd, ANSWER_MS);
+	if (rc) /* a full queue is of questions that were given up */
+		return rc == -EAGAIN ? -ETIMEDOUT : -EIO;
+	rc = await(sock, seq, m, fd);
 	if (rc)
-		return -EIO;
-	rc = m->type == UR_IMPORT_REPLY && m->seq == seq ? m->error : -EIO;
+		return rc;
+	rc = m->error;
 	if (rc && *fd >= 0) {
 		close(*fd);
 		*fd = -1;
@@ -99,7 +130,7 @@ static int hello(struct ur_import_link *l, int sock,
 	*m = (struct ur_import_msg){ .type = UR_IMPORT_HELLO, .news = news };
 	memcpy(m->token, token, UR_IMPORT_TOKEN);
 	rc = exchange(l, sock, m, fd);
-	return rc == -EIO ? -EOPNOTSUPP : rc;
+	return rc == -EIO || rc == -ETIMEDOUT ? -EOPNOTSUPP : rc;
 }
 
 /* The owner's page, which must not shrink under us. */
@@ -277,28 +308,43 @@ unsigned int ur_import_link_fds(struct pollfd *fds)
 			ur_container_of(pos, struct ur_import_link, node);
 
 		if (l->news_fd >= 0)
-			fds[n++] = (struct pollfd){ l->news_fd, POLLIN, 0 };
+			fds[n++] = (struct pollfd){
+				l->news_fd, POLLIN | (l->owes ? POLLOUT : 0), 0
+			};
 	}
 	ur_unlock(&links_lock);
 	return n;
 }
 
+/* Who waits, waits for the last one.  False: the owner has ended. */
+static bool confirm(struct ur_import_link *l)
+{
+	const struct ur_import_msg m = { .type = UR_IMPORT_REPLY,
+					 .version = UR_IMPORT_VERSION,
+					 .seq = l->owed };
+	int rc = ur_import_send(l->news_fd, &m, -1);
+
+	l->owes = rc == -EAGAIN;
+	return !rc || l->owes;
+}
+
 /* False: there will be no more.  Without the lock: hooks have theirs. */
-static bool hear(const struct ur_import_link *l)
+static bool hear(struct ur_import_link *l)
 {
 	struct ur_import_msg m;
-	int fd, rc = ur_import_recv(l->news_fd, &m, &fd, 0);
+	int fd, rc;
 
+	if (l->owes && !confirm(l))
+		return false;
+	rc = ur_import_recv(l->news_fd, &m, &fd, 0);
 	if (rc)
 		return rc == -EAGAIN;
 	if (m.type == UR_IMPORT_NEWS)
 		l->hooks->changed(l->arg, &m.o, fd);
 	if (fd >= 0)
 		close(fd);
-	m = (struct ur_import_msg){ .type = UR_IMPORT_REPLY,
-				    .version = UR_IMPORT_VERSION,
-				    .seq = m.seq };
-	return ur_import_send(l->news_fd, &m, -1) == 0;
+	l->owed = m.seq;
+	return confirm(l);
 }
 
 static struct ur_import_link *begin(int fd)
@@ -355,7 +401,10 @@ void ur_import_link_work(const struct pollfd *fd)
 	finish(l, ended);
 }
 
-/* Who still has one may close it, but its descriptors are the parent's. */
+/*
+ * Who still has one may close it, but its descriptors are the parent's, and so
+ * are the threads that ask or run a hook.
+ */
 void ur_import_link_abandon(void)
 {
 	ur_list_for_each_safe(pos, tmp, &links) {
@@ -370,6 +419,9 @@ void ur_import_link_abandon(void)
 		l->ask_fd = -1;
 		l->news_fd = -1;
 		l->lender.pidfd = -1;
+		l->busy = false;
+		l->closed = false;
+		ur_lock_init(&l->call);
 		ur_list_del(&l->node);
 	}
 	nlinks = 0;

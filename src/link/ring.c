@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/passed.h"
+
 #define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW)
 #define BELLS_MAX 64
 
@@ -77,7 +79,7 @@ static int receive_file(int sock)
 {
 	union {
 		struct cmsghdr c;
-		uint8_t space[CMSG_SPACE(sizeof(int))];
+		uint8_t space[UR_PASSED_SPACE];
 	} ctl = { .c = { .cmsg_len = 0 } };
 	uint8_t byte;
 	struct iovec iov = { &byte, 1 };
@@ -85,16 +87,12 @@ static int receive_file(int sock)
 			    .msg_iovlen = 1,
 			    .msg_control = &ctl,
 			    .msg_controllen = sizeof(ctl) };
-	const struct cmsghdr *c;
 	int fd;
 
 	if (recvmsg(sock, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0)
 		return -errno;
-	c = CMSG_FIRSTHDR(&m);
-	if (!c || c->cmsg_type != SCM_RIGHTS ||
-	    c->cmsg_len != CMSG_LEN(sizeof(int)))
+	if (ur_passed_fd(&m, &fd) || fd < 0)
 		return -EPROTO;
-	memcpy(&fd, CMSG_DATA(c), sizeof(fd));
 	return fd;
 }
 

@@ -11,6 +11,7 @@
 
 #include "reach/internal.h"
 #include "reach/maps.h"
+#include "reach/where.h"
 
 static bool begins(const char *s, const char *with)
 {
@@ -39,25 +40,78 @@ static bool flags_ok(const char *line)
 	       !strstr(line, " ui");
 }
 
+/* Reads smaps from the lowest address on. */
+struct reader {
+	FILE *smaps;
+	char *line;
+	size_t capacity;
+	struct ur_map m;    /* its path is not kept */
+	struct ur_map code; /* the last one seen */
+};
+
+/* An executable's, whose code was seen: it lies below its data. */
+static bool is_data(const struct reader *r, const struct ur_map *m)
+{
+	return m->prot[3] == 'p' && m->ino != 0 && m->ino == r->code.ino &&
+	       m->dev == r->code.dev;
+}
+
+/* The next mapping that ends behind `at`. */
+static bool next_map(struct reader *r, uint64_t at, bool *memory, bool *data)
+{
+	struct ur_map m;
+
+	while (getline(&r->line, &r->capacity, r->smaps) > 0) {
+		if (!ur_map_parse(r->line, &m))
+			continue;
+		if (m.prot[2] == 'x' && m.ino != 0)
+			r->code = m;
+		if (m.end <= at)
+			continue;
+		*memory = is_memory(&m);
+		*data = is_data(r, &m);
+		r->m = m;
+		return true;
+	}
+	return false;
+}
+
+/* To the end of what is said about the mapping. */
+static bool faults_ok(struct reader *r)
+{
+	while (getline(&r->line, &r->capacity, r->smaps) > 0)
+		if (begins(r->line, "VmFlags:"))
+			return flags_ok(r->line);
+	return false;
+}
+
+/* loose: as ur_is_soon(), else as ur_is_plain(). */
+static bool check(uint64_t at, uint64_t end, bool loose)
+{
+	struct reader r = { .smaps = fopen("/proc/self/smaps", "re") };
+	bool ok = r.smaps != NULL, memory, data;
+
+	while (ok && at < end) {
+		if (!next_map(&r, at, &memory, &data) || r.m.start >= end) {
+			ok = loose;
+			break;
+		}
+		ok = (loose || r.m.start <= at) &&
+		     (memory || (loose && data)) && faults_ok(&r);
+		at = r.m.end;
+	}
+	free(r.line);
+	if (r.smaps)
+		fclose(r.smaps);
+	return ok;
+}
+
 bool ur_is_plain(uint64_t at, uint64_t end)
 {
-	FILE *smaps = fopen("/proc/self/smaps", "re");
-	struct ur_map m = { .end = 0 }, next;
-	char *line = NULL;
-	size_t capacity = 0;
-	bool ok = smaps != NULL;
+	return check(at, end, false);
+}
 
-	while (ok && at < end && getline(&line, &capacity, smaps) > 0) {
-		if (ur_map_parse(line, &next)) {
-			m = next;
-			ok = m.end <= at || (m.start <= at && is_memory(&m));
-		} else if (m.end > at && begins(line, "VmFlags:")) {
-			ok = flags_ok(line);
-			at = m.end;
-		}
-	}
-	free(line);
-	if (smaps)
-		fclose(smaps);
-	return ok && at >= end;
+bool ur_is_soon(uint64_t at, uint64_t end)
+{
+	return check(at, end, true);
 }

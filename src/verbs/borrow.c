@@ -132,8 +132,9 @@ static const char *why_not(int rc)
 			      "rights, kernel.yama.ptrace_scope)"
 	       : rc == -EOPNOTSUPP
 		       ? "it is neither mapped from a file nor of a size that "
-			 "has room here, or its process is in another "
-			 "namespace"
+			 "has room here, its faults may take long (a file of "
+			 "a server, userfaultfd), or its process is in "
+			 "another namespace"
 		       : strerror(-rc);
 }
 
@@ -180,7 +181,10 @@ static int reach_memory(struct urv_borrow *b, struct urv_mr *mr,
 		want->addr = ur_map_lent(fd, o->offset, o->length,
 					 o->access & UR_ACCESS_LOCAL_WRITE,
 					 &mr->map);
-	return want->addr ? 0 : reach_private(b, mr, o, want);
+	if (want->addr)
+		return 0;
+	return o->flags & UR_IMPORT_SOON ? reach_private(b, mr, o, want)
+					 : -EOPNOTSUPP;
 }
 
 /*

@@ -21,7 +21,7 @@
 #define MAX_LOG_ALIGN 12u /* mappings begin on a page */
 #define ACCESS_ALIGN  4u  /* as mlx5: copies are of whole words */
 
-/* What importers are told of a descriptor, and its end. */
+/* What regions and importers are made of, and its end. */
 static pthread_mutex_t lend_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void forked_child(void)
@@ -169,26 +169,78 @@ static void drop_handle(struct urv_dm *dm)
 	urv_context_put(c);
 }
 
+int urv_dm_use(struct urv_dm *dm, uint64_t offset, size_t length)
+{
+	int rc = -EINVAL;
+
+	pthread_mutex_lock(&lend_lock);
+	if (dm->length && offset <= dm->length &&
+	    length <= dm->length - offset) {
+		atomic_fetch_add(&dm->mrs, 1);
+		atomic_fetch_add(&dm->shared.refs, 1);
+		rc = 0;
+	}
+	pthread_mutex_unlock(&lend_lock);
+	return rc;
+}
+
+void urv_dm_unuse(struct urv_dm *dm)
+{
+	atomic_fetch_sub(&dm->mrs, 1);
+	urv_dm_put(dm);
+}
+
 /*
- * The mapping goes at once, whatever handles there are: who still copies by
- * another one finds nothing of that length.
+ * From here on there is nothing of that length: no region can be made of it,
+ * nor a copy.  *was: what it was.
  */
-int urv_dm_end(struct urv_dm *root, bool wait)
+static int close_to_users(struct urv_dm *root, size_t *was)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&lend_lock);
+	*was = root->length;
+	if (atomic_load(&root->mrs) != 0)
+		rc = -EBUSY;
+	else
+		root->length = 0;
+	pthread_mutex_unlock(&lend_lock);
+	return rc;
+}
+
+/*
+ * The mapping goes at once, whatever handles there are.  Told twice, since who
+ * ended it first may not have waited.
+ */
+static int end_alone(struct urv_dm *root, bool wait)
 {
 	struct urv_context *c = urv_context(root->ibv.context);
+	size_t was;
+	int rc = close_to_users(root, &was);
 
-	if (atomic_load(&root->mrs) != 0)
-		return -EBUSY;
-	if (!urv_share_end(&root->shared))
-		return 0;
+	if (rc)
+		return rc;
+	urv_share_end(&root->shared);
 	urv_lend_end(&root->shared, wait);
-	root->length = 0;
+	if (!was)
+		return 0;
 	pthread_mutex_lock(&lend_lock);
 	memory_drop(root);
 	root->fd = -1;
 	pthread_mutex_unlock(&lend_lock);
 	atomic_fetch_sub(&c->device->dm_bytes, root->bytes);
 	return 0;
+}
+
+int urv_dm_end(struct urv_dm *root, bool wait)
+{
+	int rc;
+
+	if (!urv_share_ending(&root->shared, wait))
+		return 0;
+	rc = end_alone(root, wait);
+	urv_share_ended(&root->shared);
+	return rc;
 }
 
 int urv_free_dm(struct ibv_dm *ibdm)
@@ -214,12 +266,12 @@ int urv_dm_lend(struct urv_dm *root, struct ur_import_object *o, int *fd)
 
 	atomic_store(&root->shared.lent, true);
 	pthread_mutex_lock(&lend_lock);
-	if (root->fd >= 0) {
+	if (root->length) {
 		*fd = fcntl(root->fd, F_DUPFD_CLOEXEC, 0);
 		rc = *fd < 0 ? -errno : 0;
 	}
-	pthread_mutex_unlock(&lend_lock);
 	o->length = root->length;
+	pthread_mutex_unlock(&lend_lock);
 	o->flags = UR_IMPORT_FILE;
 	return rc;
 }
@@ -286,10 +338,13 @@ void ibv_unimport_dm(struct ibv_dm *ibdm)
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *ibdm)
 {
 	struct urv_dm *dm = urv_dm(ibdm);
-	int fd;
+	int fd = -EINVAL;
 
-	if (atomic_load(&dm->shared.gone))
-		return urv_minus_one(-EINVAL);
-	fd = fcntl(dm->fd, F_DUPFD_CLOEXEC, 0);
-	return fd < 0 ? urv_minus_one(-errno) : fd;
+	pthread_mutex_lock(&lend_lock);
+	if (!atomic_load(&dm->shared.gone)) {
+		fd = fcntl(dm->fd, F_DUPFD_CLOEXEC, 0);
+		fd = fd < 0 ? -errno : fd;
+	}
+	pthread_mutex_unlock(&lend_lock);
+	return fd < 0 ? urv_minus_one(fd) : fd;
 }

@@ -14,6 +14,10 @@ int ibv_dm_export_dmabuf_fd(struct ibv_dm *ibdm);
 /* A handle or a region less: with the last the memory goes. */
 void urv_dm_put(struct urv_dm *root);
 
+/* A region more in [offset, offset + length): 0, or -EINVAL. */
+int urv_dm_use(struct urv_dm *dm, uint64_t offset, size_t length);
+void urv_dm_unuse(struct urv_dm *dm);
+
 /* Free it, whatever handles there are: 0, or -EBUSY; tells importers. */
 int urv_dm_end(struct urv_dm *root, bool wait);
 

@@ -34,10 +34,14 @@ static int describe_mr(struct urv_mr *root, struct ur_import_object *o, int *fd)
 	o->length = mr.length;
 	o->addr = (uintptr_t)mr.addr;
 	o->flags = mr.kind == UR_MR_NULL ? UR_IMPORT_NULL : 0;
-	if (o->flags || mr.access & UR_ACCESS_ON_DEMAND || mr.length == 0 ||
+	if (o->flags)
+		return 0;
+	if (ur_is_soon(o->addr, o->addr + o->length))
+		o->flags = UR_IMPORT_SOON;
+	if (mr.access & UR_ACCESS_ON_DEMAND || mr.length == 0 ||
 	    ur_where_find(mr.addr, mr.length, &where) || where.fd < 0)
 		return 0;
-	o->flags = UR_IMPORT_FILE;
+	o->flags |= UR_IMPORT_FILE;
 	o->offset = where.offset;
 	*fd = where.fd;
 	return 0;

@@ -171,24 +171,37 @@ static void drop_handle(struct urv_mr *mr)
 	urv_context_put(c);
 }
 
-/* Who comes second leaves it to the first. */
-int urv_mr_end(struct urv_mr *root, bool wait)
+/* Told twice, since who ended it first may not have waited. */
+static int end_alone(struct urv_mr *root, bool wait)
 {
 	struct urv_context *c = urv_context(root->ibv.context);
 	int rc;
 
-	if (atomic_exchange(&root->ending, true))
+	if (root->ended) {
+		urv_lend_end(&root->shared, wait);
 		return 0;
-	rc = ur_mr_destroy(root->table, root->core);
-	if (rc) {
-		atomic_store(&root->ending, false);
-		return rc;
 	}
+	rc = ur_mr_destroy(root->table, root->core);
+	if (rc)
+		return rc;
+	root->ended = true;
 	urv_share_end(&root->shared);
 	urv_lend_end(&root->shared, wait);
 	urv_limit_give(&c->device->mrs);
 	urv_mr_release(root);
 	return 0;
+}
+
+/* An importer that comes second leaves it to the first. */
+int urv_mr_end(struct urv_mr *root, bool wait)
+{
+	int rc;
+
+	if (!urv_share_ending(&root->shared, wait))
+		return 0;
+	rc = end_alone(root, wait);
+	urv_share_ended(&root->shared);
+	return rc;
 }
 
 int ibv_dereg_mr(struct ibv_mr *ibmr)

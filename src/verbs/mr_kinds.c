@@ -28,10 +28,8 @@ void urv_mr_release(struct urv_mr *root)
 {
 	if (root->map.iov_base)
 		munmap(root->map.iov_base, root->map.iov_len);
-	if (root->dm) {
-		atomic_fetch_sub(&root->dm->mrs, 1);
-		urv_dm_put(root->dm);
-	}
+	if (root->dm)
+		urv_dm_unuse(root->dm);
 	if (root->dmah)
 		atomic_fetch_sub(&root->dmah->mrs, 1);
 }
@@ -54,7 +52,7 @@ struct ibv_mr *urv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm,
 
 	if (!(access & IBV_ACCESS_ZERO_BASED) ||
 	    access & ~(unsigned int)(RIGHTS | IBV_ACCESS_ZERO_BASED) ||
-	    offset > dm->length || length > dm->length - offset)
+	    urv_dm_use(dm, offset, length))
 		return urv_null(-EINVAL);
 	mr = urv_mr_create(pd, &(struct urv_mr_spec){
 				       .addr = dm->map + offset,
@@ -62,10 +60,12 @@ struct ibv_mr *urv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm,
 				       .access = access,
 				       .kind = UR_MR_FOREIGN,
 			       });
-	if (!mr)
-		return NULL;
-	atomic_fetch_add(&dm->mrs, 1);
-	atomic_fetch_add(&dm->shared.refs, 1);
+	if (!mr) {
+		int err = errno;
+
+		urv_dm_unuse(dm);
+		return urv_null(-err);
+	}
 	mr->dm = dm;
 	mr->ibv.addr = NULL;
 	return &mr->ibv;

@@ -97,7 +97,7 @@ struct urv_mr {
 	struct ur_mr *core; /* NULL: its owner's has ended */
 	struct ur_mr_table *table;
 	struct urv_shared shared;
-	_Atomic bool ending;	    /* somebody is at it */
+	bool ended;		    /* no core; who is ending it */
 	_Atomic uint32_t pd_handle; /* for importers */
 	struct ur_lent *lent;	    /* memory of another process; NULL: none */
 	struct iovec map;	    /* memory that goes with the region */

@@ -50,16 +50,19 @@ static void drop_handle(struct urv_pd *pd)
 	urv_context_put(c);
 }
 
+/* Told twice, since who ended it first may not have waited. */
 int urv_pd_end(struct urv_pd *root, bool wait)
 {
 	struct urv_context *c = urv_context(root->ibv.context);
 
 	if (atomic_load(&root->core.users) != 0)
 		return -EBUSY;
-	if (urv_share_end(&root->shared)) {
+	if (!urv_share_ending(&root->shared, wait))
+		return 0;
+	if (urv_share_end(&root->shared))
 		urv_limit_give(&c->device->pds);
-		urv_lend_end(&root->shared, wait);
-	}
+	urv_lend_end(&root->shared, wait);
+	urv_share_ended(&root->shared);
 	return 0;
 }
 

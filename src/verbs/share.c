@@ -34,12 +34,16 @@ struct urv_file {
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ur_list files = { &files, &files };
 static pthread_mutex_t borrow_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t ender_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t ender_left = PTHREAD_COND_INITIALIZER;
 
 static void forked_child(void)
 {
 	/* Other threads of the parent may have held them. */
 	pthread_mutex_init(&files_lock, NULL);
 	pthread_mutex_init(&borrow_lock, NULL);
+	pthread_mutex_init(&ender_lock, NULL);
+	pthread_cond_init(&ender_left, NULL);
 	ur_list_for_each(n, &files)
 		pthread_mutex_init(
 			&ur_container_of(n, struct urv_file, node)->lock, NULL);
@@ -328,6 +332,34 @@ int urv_share_get(struct urv_file *f, enum urv_shared_kind kind,
 	if (*out)
 		return 0;
 	return f->borrow ? urv_borrow(f, kind, handle, out) : -ENOENT;
+}
+
+/* A thread of the parent's, of another generation, is not there. */
+static bool is_ending(const struct urv_shared *s)
+{
+	return s->ender == urv_generation + 1;
+}
+
+bool urv_share_ending(struct urv_shared *s, bool wait)
+{
+	bool ours;
+
+	pthread_mutex_lock(&ender_lock);
+	while (wait && is_ending(s))
+		pthread_cond_wait(&ender_left, &ender_lock);
+	ours = !is_ending(s);
+	if (ours)
+		s->ender = urv_generation + 1;
+	pthread_mutex_unlock(&ender_lock);
+	return ours;
+}
+
+void urv_share_ended(struct urv_shared *s)
+{
+	pthread_mutex_lock(&ender_lock);
+	s->ender = 0;
+	pthread_cond_broadcast(&ender_left);
+	pthread_mutex_unlock(&ender_lock);
 }
 
 bool urv_share_end(struct urv_shared *s)

@@ -42,6 +42,7 @@ struct urv_shared {
 	_Atomic bool gone;
 	_Atomic bool lent; /* another process has asked for it */
 	bool borrowed;	   /* it is another process' */
+	uint32_t ender;	   /* whose thread is ending it: generation + 1 */
 };
 
 /* A new file and the descriptor that stands for it, the caller's.  device:
@@ -86,6 +87,13 @@ void urv_share_kept(struct urv_file *f, struct urv_shared *s,
 /* End all that are borrowed: fn has a reference to each, and ends it. */
 void urv_share_end_borrowed(struct urv_file *f,
 			    void (*fn)(struct urv_shared *s));
+
+/*
+ * Ending it takes several steps and may wait for importers: one thread at a
+ * time.  Without `wait` (the watcher's): false if another one is at it.
+ */
+bool urv_share_ending(struct urv_shared *s, bool wait);
+void urv_share_ended(struct urv_shared *s);
 
 /* Nobody finds it any more: false if it had ended already. */
 bool urv_share_end(struct urv_shared *s);

@@ -10,13 +10,17 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/import_msg.h"
@@ -30,6 +34,7 @@ static _Atomic bool stop;
 static _Atomic uint32_t changes, losses, ends;
 static struct ur_import_object last;
 static struct ur_import_link *_Atomic close_in_hook;
+static _Atomic bool linger_in_hook;
 
 /* Regions 1 to 9 are there, 5 is of a file. */
 static int describe(const uint8_t t[UR_IMPORT_TOKEN], uint32_t kind,
@@ -60,6 +65,8 @@ static void changed(void *arg, const struct ur_import_object *o, int fd)
 
 	last = *o;
 	changes++;
+	while (linger_in_hook)
+		usleep(1000);
 	if (l)
 		ur_import_close(l);
 }
@@ -190,17 +197,38 @@ static void a_link_may_be_closed_by_its_hook(void **state)
 	assert_int_equal(changes, 1);
 }
 
+/* Nobody waits for them, nor are they in each other's way. */
+static void unwaited_news_do_not_pile_up(void **state)
+{
+	struct ur_import_link *l = open_link(token);
+	const struct ur_import_object o = { .kind = UR_IMPORT_PD };
+
+	for (uint32_t i = 1; i <= 2000; i++) {
+		ur_import_tell(token, &o, -1, false);
+		while (i % 50 == 0 && changes < i && !losses)
+			usleep(1000);
+	}
+	ur_import_tell(token, &o, -1, true);
+	assert_int_equal(losses, 0);
+	assert_int_equal(changes, 2001);
+	ur_import_close(l);
+}
+
+static socklen_t place(struct sockaddr_un *a, const char *at)
+{
+	*a = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	memcpy(a->sun_path + 1, at, strlen(at));
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+			   strlen(at));
+}
+
 static int dial(void)
 {
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	struct sockaddr_un a;
+	socklen_t len = place(&a, name);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	memcpy(a.sun_path + 1, name, strlen(name));
-	assert_int_equal(
-		connect(fd, (void *)&a,
-			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-				    strlen(name))),
-		0);
+	assert_int_equal(connect(fd, (void *)&a, len), 0);
 	return fd;
 }
 
@@ -231,6 +259,232 @@ static void who_speaks_otherwise_is_hung_up_on(void **state)
 	assert_int_equal(ur_import_send(fd, &m, 0), 0);
 	must_hang_up(fd);
 	what_is_there_is_told(state);
+}
+
+static void send_two(int fd, int passed)
+{
+	const struct ur_import_msg m = { .type = UR_IMPORT_HELLO,
+					 .version = UR_IMPORT_VERSION };
+	const int fds[2] = { passed, passed };
+	struct iovec iov = { (void *)(uintptr_t)&m, sizeof(m) };
+	union {
+		struct cmsghdr c;
+		char bytes[CMSG_SPACE(sizeof(fds))];
+	} control = { .c = { .cmsg_level = SOL_SOCKET,
+			     .cmsg_type = SCM_RIGHTS,
+			     .cmsg_len = CMSG_LEN(sizeof(fds)) } };
+	const struct msghdr h = { .msg_iov = &iov,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+
+	memcpy(CMSG_DATA(&control.c), fds, sizeof(fds));
+	assert_int_equal(sendmsg(fd, &h, 0), sizeof(m));
+}
+
+/* The pipe ends when nobody has its other end any more. */
+static void descriptors_too_many_are_closed(void **state)
+{
+	int fd = dial(), ends_of[2];
+	struct pollfd p;
+	char c;
+
+	assert_int_equal(pipe2(ends_of, O_CLOEXEC), 0);
+	send_two(fd, ends_of[1]);
+	close(ends_of[1]);
+	must_hang_up(fd);
+	p = (struct pollfd){ .fd = ends_of[0], .events = POLLIN };
+	assert_int_equal(poll(&p, 1, 5000), 1);
+	assert_int_equal(read(ends_of[0], &c, 1), 0);
+	close(ends_of[0]);
+}
+
+/* As another user: 0 if it is hung up on before it says anything. */
+static int stranger(void)
+{
+	struct pollfd p = { .events = POLLIN };
+	char c;
+
+	if (setresuid(65534, 65534, 65534))
+		return 1;
+	p.fd = dial();
+	return poll(&p, 1, 5000) == 1 && recv(p.fd, &c, 1, 0) <= 0 ? 0 : 2;
+}
+
+static void strangers_take_no_room(void **state)
+{
+	pid_t pid;
+	int status;
+
+	if (geteuid() != 0)
+		skip();
+	pid = fork();
+	if (pid == 0)
+		_exit(stranger());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+/* The thread that runs the hook is not there. */
+static void a_child_does_not_wait_for_the_hook(void **state)
+{
+	struct ur_import_link *l = open_link(token);
+	const struct ur_import_object o = { .kind = UR_IMPORT_PD };
+	pid_t pid;
+	int status;
+
+	linger_in_hook = true;
+	ur_import_tell(token, &o, -1, false);
+	while (changes == 0)
+		usleep(1000);
+	pid = fork();
+	if (pid == 0) {
+		alarm(10);
+		ur_import_abandon();
+		ur_import_close(l);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	linger_in_hook = false;
+	ur_import_close(l);
+}
+
+/* ---- an owner of our own ---- */
+
+static int page_make(void)
+{
+	int fd = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (ftruncate(fd, 4096) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
+		return -1;
+	return fd;
+}
+
+static void reply(int sock, struct ur_import_msg *m, uint32_t seq, int fd)
+{
+	m->type = UR_IMPORT_REPLY;
+	m->seq = seq;
+	ur_import_send(sock, m, fd);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* Two greetings, then to one question an old answer and, late, the right one.
+ */
+static void *slow_owner(void *arg)
+{
+	const int *listener = arg;
+	struct ur_import_msg m;
+	int fd, ask = -1, news = -1;
+
+	for (int i = 0; i < 2; i++) {
+		int *sock = i == 0 ? &news : &ask;
+
+		*sock = accept4(*listener, NULL, NULL, SOCK_CLOEXEC);
+		if (ur_import_recv(*sock, &m, &fd, 5000) == 0)
+			reply(*sock, &m, m.seq, i == 0 ? page_make() : -1);
+	}
+	if (ur_import_recv(ask, &m, &fd, 5000) == 0) {
+		uint32_t seq = m.seq;
+
+		m.o.key = 1;
+		reply(ask, &m, seq - 1, page_make());
+		usleep(300000);
+		m.o.key = 2;
+		reply(ask, &m, seq, -1);
+	}
+	while (ur_import_recv(ask, &m, &fd, 1000) == -EAGAIN)
+		;
+	close(ask);
+	close(news);
+	return NULL;
+}
+
+static void nothing(int sig)
+{
+}
+
+static void neither_signals_nor_old_answers_matter(void **state)
+{
+	const char at[UR_IMPORT_NAME] = "urnic-import-slow";
+	const struct itimerval often = { { 0, 20000 }, { 0, 20000 } };
+	const struct itimerval never = { { 0, 0 }, { 0, 0 } };
+	const struct sigaction act = { .sa_handler = nothing };
+	int fd, s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct ur_import_object o;
+	struct ur_import_link *l;
+	struct sockaddr_un a;
+	socklen_t len = place(&a, at);
+	pthread_t owner;
+
+	assert_int_equal(bind(s, (void *)&a, len), 0);
+	assert_int_equal(listen(s, 4), 0);
+	assert_int_equal(pthread_create(&owner, NULL, slow_owner, &s), 0);
+	assert_int_equal(ur_import_open(at, token, &hooks, NULL, &l), 0);
+	assert_int_equal(sigaction(SIGALRM, &act, NULL), 0);
+	setitimer(ITIMER_REAL, &often, NULL);
+	assert_int_equal(ur_import_ask(l, UR_IMPORT_MR, 4, &o, &fd), 0);
+	setitimer(ITIMER_REAL, &never, NULL);
+	assert_int_equal(o.key, 2);
+	assert_int_equal(fd, -1);
+	ur_import_close(l);
+	pthread_join(owner, NULL);
+	close(s);
+}
+
+/* ---- an importer of our own ---- */
+
+static int greet_for_news(void)
+{
+	struct ur_import_msg m = { .type = UR_IMPORT_HELLO,
+				   .version = UR_IMPORT_VERSION,
+				   .news = 1 };
+	int page_fd, fd = dial();
+
+	memcpy(m.token, token, sizeof(token));
+	assert_int_equal(ur_import_send(fd, &m, -1), 0);
+	assert_int_equal(ur_import_recv(fd, &m, &page_fd, 10000), 0);
+	close(page_fd);
+	return fd;
+}
+
+static void *tell_and_wait(void *arg)
+{
+	const struct ur_import_object o = { .kind = UR_IMPORT_MR, .handle = 1 };
+
+	ur_import_tell(token, &o, -1, true);
+	return NULL;
+}
+
+static void hear_of(int fd, uint32_t handle, struct ur_import_msg *m)
+{
+	int passed;
+
+	assert_int_equal(ur_import_recv(fd, m, &passed, 5000), 0);
+	assert_int_equal(m->type, UR_IMPORT_NEWS);
+	assert_int_equal(m->o.handle, handle);
+}
+
+/* Who does not wait leaves its news to who does. */
+static void the_watcher_does_not_wait_for_who_waits(void **state)
+{
+	const struct ur_import_object o = { .kind = UR_IMPORT_MR, .handle = 2 };
+	int fd = greet_for_news();
+	struct ur_import_msg m;
+	pthread_t teller;
+	uint64_t t0;
+
+	assert_int_equal(pthread_create(&teller, NULL, tell_and_wait, NULL), 0);
+	hear_of(fd, 1, &m);
+	t0 = ur_clock_ns();
+	ur_import_tell(token, &o, -1, false);
+	assert_true(ur_clock_ns() - t0 <
+		    UR_IMPORT_PATIENCE_MS / 2 * 1000000ull);
+	reply(fd, &m, m.seq, -1);
+	pthread_join(teller, NULL);
+	hear_of(fd, 2, &m);
+	close(fd);
 }
 
 /* The page by which it is shut out says so. */
@@ -294,7 +548,13 @@ int main(void)
 		TEST(of_another_context_there_is_nothing),
 		TEST(news_come_before_tell_returns),
 		TEST(a_link_may_be_closed_by_its_hook),
+		TEST(unwaited_news_do_not_pile_up),
 		TEST(who_speaks_otherwise_is_hung_up_on),
+		TEST(descriptors_too_many_are_closed),
+		TEST(strangers_take_no_room),
+		TEST(a_child_does_not_wait_for_the_hook),
+		TEST(neither_signals_nor_old_answers_matter),
+		TEST(the_watcher_does_not_wait_for_who_waits),
 		TEST(who_does_not_confirm_is_shut_out),
 		TEST(there_is_room_for_so_many),
 		TEST(nobody_listens_there),

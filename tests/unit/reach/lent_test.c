@@ -19,6 +19,7 @@
 
 #include "base/guard.h"
 #include "reach/lent.h"
+#include "reach/where.h"
 
 #define SIZE 10000u
 
@@ -185,6 +186,41 @@ static void only_what_is_memory_is_mapped(void **state)
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
 
+static bool is_soon(const void *p, size_t n)
+{
+	return ur_is_soon((uintptr_t)p, (uintptr_t)p + n);
+}
+
+static void *map_of(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	close(fd);
+	return p;
+}
+
+/* A file's may be on a server that is gone; a program's own is as its code. */
+static void ordinary_memory_is_there_soon(void **state)
+{
+	uint8_t *m = mmap(NULL, 3 * 4096ul, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *file = map_of("/etc/passwd"), *heap = malloc(SIZE);
+
+	assert_true(is_soon(memory, SIZE));
+	assert_true(is_soon(secret, sizeof(secret)));
+	assert_true(is_soon(state, 8));
+	assert_true(is_soon(heap, SIZE));
+	assert_true(is_soon(m, 3 * 4096ul));
+	assert_false(is_soon(file, 100));
+	munmap(m + 4096, 4096);
+	assert_true(is_soon(m, 3 * 4096ul)); /* a hole is no wait */
+	free(heap);
+	munmap(m, 3 * 4096ul);
+	munmap(file, 4096);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +229,7 @@ int main(void)
 		TEST(who_is_shut_out_gets_nothing),
 		TEST(of_the_dead_there_is_nothing),
 		cmocka_unit_test(only_what_is_memory_is_mapped),
+		cmocka_unit_test(ordinary_memory_is_there_soon),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

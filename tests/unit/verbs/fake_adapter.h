@@ -23,6 +23,9 @@ struct ur_fake_counts {
 
 extern struct ur_fake_counts ur_fake;
 
+/* Called in ur_import_tell(). */
+extern void (*ur_fake_on_tell)(void);
+
 /* Called by the next ur_adapter_poll(), once. */
 extern void (*ur_fake_on_poll)(struct ur_cq *cq);
 

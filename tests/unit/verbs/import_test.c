@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Handles of one object, by ibv_import_device(3) and the like. */
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "setup.h"
+#include "verbs/dm.h"
 #include "verbs/objects.h"
 
 #define RW (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
@@ -176,6 +179,83 @@ static void of_another_process_nothing_is_imported(void **state)
 #define TEST(fn)                                                               \
 	cmocka_unit_test_setup_teardown(fn, fixture_open, fixture_close)
 
+/* ---- there are importers, as far as the calls know ---- */
+
+static _Atomic uint32_t tells, told;
+
+static void slow_tell(void)
+{
+	tells++;
+	usleep(200000);
+	told++;
+}
+
+static void *dereg(void *mr)
+{
+	return (void *)(intptr_t)ibv_dereg_mr(mr);
+}
+
+/* Who ends it second returns no sooner than the first, and tells by himself:
+ * the first may not have waited. */
+static void a_region_has_ended_for_all_at_once(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_mr *mine = ibv_reg_mr(f->pd, buf, sizeof(buf), RW);
+	struct ibv_context *c = import(f->ctx);
+	struct ibv_pd *pd = ibv_import_pd(c, f->pd->handle);
+	struct ibv_mr *mr = ibv_import_mr(pd, mine->handle);
+	pthread_t thread;
+	void *rc;
+
+	urv_mr(mine)->shared.lent = true;
+	tells = 0;
+	told = 0;
+	ur_fake_on_tell = slow_tell;
+	assert_int_equal(pthread_create(&thread, NULL, dereg, mr), 0);
+	while (tells == 0)
+		usleep(1000);
+	assert_int_equal(ibv_dereg_mr(mine), 0);
+	assert_int_equal(told, 2);
+	pthread_join(thread, &rc);
+	assert_null(rc);
+	ur_fake_on_tell = NULL;
+	ibv_unimport_pd(pd);
+	assert_int_equal(ibv_close_device(c), 0);
+}
+
+static void *free_dm(void *dm)
+{
+	return (void *)(intptr_t)ibv_free_dm(dm);
+}
+
+/* No region is made of what is on its way out. */
+static void ending_device_memory_is_not_registered(void **state)
+{
+	struct ibv_alloc_dm_attr attr = { .length = 64 };
+	struct fixture *f = *state;
+	struct ibv_dm *mine = ibv_alloc_dm(f->ctx, &attr);
+	struct ibv_context *c = import(f->ctx);
+	struct ibv_dm *dm = ibv_import_dm(c, mine->handle);
+	pthread_t thread;
+	void *rc;
+
+	urv_dm(mine)->shared.lent = true;
+	tells = 0;
+	ur_fake_on_tell = slow_tell;
+	assert_int_equal(pthread_create(&thread, NULL, free_dm, dm), 0);
+	while (tells == 0)
+		usleep(1000);
+	assert_null(ibv_reg_dm_mr(f->pd, mine, 0, 0, IBV_ACCESS_ZERO_BASED));
+	assert_null(ibv_reg_dm_mr(f->pd, mine, 0, 8, IBV_ACCESS_ZERO_BASED));
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(ibv_dm_export_dmabuf_fd(mine), -1);
+	assert_int_equal(ibv_free_dm(mine), 0);
+	pthread_join(thread, &rc);
+	assert_null(rc);
+	ur_fake_on_tell = NULL;
+	assert_int_equal(ibv_close_device(c), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -185,6 +265,8 @@ int main(void)
 		TEST(a_domain_ends_by_any_handle),
 		TEST(regions_keep_their_keys),
 		TEST(device_memory_is_shared),
+		TEST(a_region_has_ended_for_all_at_once),
+		TEST(ending_device_memory_is_not_registered),
 		cmocka_unit_test(the_first_context_may_close_first),
 		TEST(of_another_process_nothing_is_imported),
 	};
