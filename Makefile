@@ -57,7 +57,7 @@ fuzz:
 	@scripts/deps build fuzz
 	@[ -f build-fuzz/build.ninja ] || \
 		CC=clang meson setup build-fuzz -Dfuzz=true >/dev/null
-	@ninja -C build-fuzz
+	@ninja -C build-fuzz fuzz
 	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
 
 asan:
