@@ -393,12 +393,12 @@ def connections(scene, who, kind, device=None):
 
 
 def costs(scene, device):
-    """The calls beside the data path; the first run finds or starts a
-    daemon."""
+    """The calls beside the data path, with a running daemon: a process that
+    makes no QP starts none, so that the program runs twice."""
     def take(world):
         argv = [world.urnic, 'run', '--', world.own('verbs_costs'), device]
         place = world.place(scene.place)
-        world.call(place.a, [world.urnic, 'devices'])
+        world.call(place.a, argv)
         found = world.json(f'{scene.name}/{device} costs', place.a, argv,
                            scene.env)
         return {cell(scene.name, device, 'first message cost', 1):
