@@ -90,6 +90,7 @@ struct ur_qp {
 	uint32_t source_qpn; /* that datagrams name instead; 0: none */
 	bool sq_sig_all;
 	bool is_near; /* its requests go through memory (roce/near.h); lane */
+	uint32_t sends_taken; /* send_cq->head at the last doorbell; lane */
 	struct ur_pd *pd;
 	struct ur_cq *send_cq;
 	struct ur_cq *recv_cq;

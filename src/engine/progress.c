@@ -315,9 +315,29 @@ static bool gather_more(struct ur_lane *l, struct ur_qp *qp)
 	return true;
 }
 
+/*
+ * Who finds completions when he polls does not come to the lane; that he took
+ * some since his last request says that he polls.  Else a helper on the core
+ * of the application, which has done the work each time before the application
+ * looks, would never learn that it is not needed.
+ */
+static bool note_taken(struct ur_lane *l, struct ur_qp *qp, uint64_t now)
+{
+	uint32_t head;
+
+	if (!qp->send_cq || is_armed(qp->send_cq))
+		return false;
+	head = atomic_load_explicit(&qp->send_cq->head, memory_order_relaxed);
+	if (head == qp->sends_taken)
+		return false;
+	qp->sends_taken = head;
+	return ur_lane_note_poll(l, now);
+}
+
 void ur_adapter_doorbell(struct ur_qp *qp)
 {
 	struct ur_lane *l = qp->lane;
+	bool wake = false;
 	uint64_t now;
 
 	if (atomic_load_explicit(&l->dead, memory_order_relaxed))
@@ -336,9 +356,13 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 	}
 	ur_lane_drain(l, now);
 	note_activity(l, now);
+	if (l->watch == UR_WATCH_ARMED)
+		wake = note_taken(l, qp, now);
 	if (now < l->no_gather_until_ns || !may_gather(l, qp))
 		flush(l, now);
 	ur_lane_unlock(l);
+	if (wake)
+		ur_helper_wake(l);
 }
 
 bool ur_lane_note_poll(struct ur_lane *l, uint64_t now)

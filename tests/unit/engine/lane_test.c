@@ -197,6 +197,33 @@ static void test_ring_tries_again(void **state)
 	ur_lane_unlock(l);
 }
 
+/*
+ * A program of many QPs finds completions whenever it polls, so it never looks
+ * at the lane itself: that it takes them makes it a poller all the same.
+ */
+static void test_taking_completions_is_polling(void **state)
+{
+	struct pair *p = *state;
+	struct ur_lane *l = p->qa.lane;
+	uint64_t end = ur_adapter_now() + 10 * SECOND;
+	bool ticks = false;
+	struct ur_cqe cqe;
+	int under_way = 0;
+
+	while (!ticks && ur_adapter_now() < end) {
+		if (under_way < 8) {
+			write_byte(p, 1);
+			under_way++;
+		}
+		under_way -= ur_cq_poll(&p->cq, &cqe, 1);
+		ur_lane_lock(l);
+		ticks = l->watch == UR_WATCH_TICK;
+		ur_lane_unlock(l);
+	}
+	assert_true(ticks);
+	pair_drain(p);
+}
+
 /* The helper is on the link when arm returns, not a tick later. */
 static void test_arm_ends_tick(void **state)
 {
@@ -560,6 +587,7 @@ int main(void)
 		TEST(test_modify_checks_mtu),
 		TEST(test_holder_answers_the_bell),
 		TEST(test_ring_tries_again),
+		TEST(test_taking_completions_is_polling),
 		TEST(test_arm_ends_tick),
 		TEST(test_sleeping_helper_is_told_of_deadlines),
 		TEST(test_report),
