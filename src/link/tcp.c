@@ -91,8 +91,8 @@ void ur_tcp_remove(struct ur_tcp *t, struct ur_tcp_conn *c)
 	ur_list_del(&c->readable);
 	ur_list_del(&c->writable);
 	set_blocked(t, c, false);
-	if (t->hot == c)
-		t->hot = NULL;
+	if (t->last == c)
+		t->last = t->hot = NULL;
 	t->count--;
 	(void)epoll_ctl(t->epfd, EPOLL_CTL_DEL, c->fd, NULL);
 }
@@ -173,8 +173,6 @@ static ssize_t read_failed(struct ur_tcp *t, struct ur_tcp_conn *c, int err)
 {
 	switch (err) {
 	case EAGAIN:
-		if (t->hot == c && t->count > 1)
-			t->hot = NULL;
 		return -EAGAIN;
 	case EINTR:
 		make_readable(t, c);
@@ -226,7 +224,8 @@ ssize_t ur_tcp_read(struct ur_tcp *t, struct ur_tcp_conn *c, struct iovec *iov,
 		return read_failed(t, c, errno);
 	if (len == 0)
 		return c->error;
-	t->hot = c;
+	t->hot = t->last == c ? c : NULL;
+	t->last = c;
 	if (c->ended || far || (size_t)len == total(iov, n))
 		make_readable(t, c);
 	return len;

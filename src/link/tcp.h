@@ -9,7 +9,8 @@
  * for, and `blocked` from a write that found no room until its edge.
  *
  * Whoever polls in a tight loop reads one connection directly, the one that
- * had data last: for a ping-pong that saves the call of epoll_wait().
+ * had data the last two times: for a ping-pong that saves the call of
+ * epoll_wait(), also beside connections that say nothing.
  */
 #ifndef UR_LINK_TCP_H
 #define UR_LINK_TCP_H
@@ -34,9 +35,10 @@ struct ur_tcp_conn {
 struct ur_tcp {
 	int epfd;
 	uint32_t count;
-	uint32_t blocked; /* connections that are */
-	uint32_t skipped; /* looks without epoll_wait() */
-	struct ur_tcp_conn *hot;
+	uint32_t blocked;	  /* connections that are */
+	uint32_t skipped;	  /* looks without epoll_wait() */
+	struct ur_tcp_conn *last; /* it had data last … */
+	struct ur_tcp_conn *hot;  /* … and before that too; NULL: another */
 	struct ur_list readable;
 	struct ur_list writable;
 };
