@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""iWARP over ports that urnic runs itself: lwIP on DPDK's packet sockets.
+
+`lwip` is a device on such a port, `tcp` one of the kernel's sockets.
+"""
+
+import os
+import signal
+import time
+
+from harness.env import Case
+from harness.proc import Failure, Skip
+from netns.config import File, device
+from netns.dpdk import DEV, EAL, PORT, Joined, address
+
+
+class Streams(Joined):
+    def __enter__(self):
+        libs = os.path.join(os.path.dirname(os.path.realpath(self.env.urnic)),
+                            '../src/link/lwip/liburnic-lwip.so')
+        if not os.path.exists(libs):
+            raise Skip('built without lwIP')
+        return super().__enter__()
+
+    @staticmethod
+    def side(host, kind, i):
+        f = Joined.side(host, 'sockets' if kind == 'tcp' else 'dpdk', i)
+        f.text = f.text.replace('"roce"', '"iwarp"')
+        return f
+
+    def retry(self, client, s):
+        """Until the server listens."""
+        for _ in range(50):
+            c = self.proc(1, *client)
+            try:
+                if c.wait(40) == 0:
+                    return
+                if not s.running():
+                    raise Failure(f'{s.describe()} {c.describe()}')
+                text = c.describe()
+            finally:
+                c.end()
+            time.sleep(0.1)
+        raise Failure(text)
+
+    def both(self, server, client):
+        s = self.proc(0, *server)
+        try:
+            self.retry(client, s)
+            if s.wait(20):
+                raise Failure(s.describe())
+        finally:
+            s.end()
+
+
+def links(env, host):
+    return [lane.get('link') for p in env.show(host)['processes']
+            for lane in p.get('report', {}).get('lanes', ())]
+
+
+def rping(*kinds, v6=False, size=64, count=20):
+    def run(env):
+        with Streams(env, *kinds) as j:
+            args = ['-C', count, '-S', size]
+            addr = address(1, v6)
+            j.both(['rping', '-s', '-a', '::' if v6 else '0.0.0.0', *args],
+                   ['rping', '-c', '-V', '-a', addr, *args])
+    return run
+
+
+def perftest(tool, *kinds, size=65536, count=300):
+    def run(env):
+        with Streams(env, *kinds) as j:
+            tcp = env.port()
+            argv = [tool, '-R', '-d', 'dp0', '-p', tcp, '-s', size, '-n',
+                    count, '-F']
+            j.both(argv, [*argv, address(1)])
+    return run
+
+
+def lossy(*kinds):
+    """Segments are lost, doubled and come in another order."""
+    def run(env):
+        with Streams(env, *kinds) as j:
+            for host in j.hosts:
+                host.sh('tc', 'qdisc', 'add', 'dev', DEV, 'root', 'netem',
+                        'loss', '1%', 'duplicate', '1%', 'reorder', '2%',
+                        'delay', '1ms')
+            j.both(['rping', '-s', '-a', '0.0.0.0', '-C', 30, '-S', 20000],
+                   ['rping', '-c', '-V', '-a', address(1), '-C', 30, '-S',
+                    20000])
+    return run
+
+
+def killed(*kinds):
+    """The peer of a process that is killed learns of it."""
+    def run(env):
+        with Streams(env, *kinds) as j:
+            s = j.proc(0, 'rping', '-s', '-a', '0.0.0.0')
+            c = j.proc(1, 'rping', '-c', '-a', address(1))
+            try:
+                wait_open(env, c)
+                os.kill(c.p.pid, signal.SIGKILL)
+                # A kernel says so at once, and others by not answering.
+                if s.wait(60) is None:
+                    raise Failure(s.describe())
+            finally:
+                s.end()
+                c.end()
+            j.both(['rping', '-s', '-a', '0.0.0.0', '-C', 5],
+                   ['rping', '-c', '-V', '-a', address(1), '-C', 5])
+    return run
+
+
+def wait_open(env, c):
+    """Until a connection is open, and is what it is said to be."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        if c.running() and 'lwip' in links(env, env.a):
+            return
+        time.sleep(0.1)
+    raise Failure(f'lanes are {links(env, env.a)}: {c.describe()}')
+
+
+CASES = [
+    Case('rping', rping('lwip', 'lwip')),
+    Case('rping-ipv6', rping('lwip', 'lwip', v6=True)),
+    Case('rping-large', rping('lwip', 'lwip', size=60000)),
+    Case('rping-to-tcp', rping('tcp', 'lwip', size=5000)),
+    Case('rping-from-tcp', rping('lwip', 'tcp', size=5000)),
+    Case('send', perftest('ib_send_bw', 'lwip', 'lwip')),
+    Case('write', perftest('ib_write_bw', 'lwip', 'lwip')),
+    Case('write-to-tcp', perftest('ib_write_bw', 'tcp', 'lwip')),
+    Case('write-from-tcp', perftest('ib_write_bw', 'lwip', 'tcp')),
+    Case('send-to-tcp', perftest('ib_send_bw', 'tcp', 'lwip')),
+    Case('send-from-tcp', perftest('ib_send_bw', 'lwip', 'tcp')),
+    Case('loss', lossy('lwip', 'lwip')),
+    Case('loss-to-tcp', lossy('tcp', 'lwip')),
+    Case('loss-from-tcp', lossy('lwip', 'tcp')),
+    Case('killed-tcp', killed('lwip', 'tcp')),
+]
