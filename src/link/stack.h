@@ -18,7 +18,9 @@
 #define UR_STACK_SYMBOL "urnic_stack_plugin"
 
 /* How often tick() wants to be called while is_busy(). */
-#define UR_STACK_TICK_NS 50000000u
+#define UR_STACK_TICK_NS  50000000u
+/* Peers that have begun to connect and have not gone on; more are not heard. */
+#define UR_STACK_HALF_MAX 256u
 
 struct ur_stack_addr;
 struct ur_stack_conn;
@@ -35,9 +37,9 @@ struct ur_stack_calls {
 	void (*output)(void *arg, const uint8_t *packet, uint32_t len);
 	/* A listener has a new connection; NULL: there is no room for it. */
 	void *(*accepted)(void *listener, struct ur_stack_conn *c);
-	/* Connected, or there are bytes or an end or an error to read, or there
-	 * is room again. */
-	void (*news)(void *arg);
+	/* Connected, or there are bytes or an end or an error to read; or,
+	 * `room`, there is room for more. */
+	void (*news)(void *arg, bool room);
 };
 
 struct ur_stack_plugin {

@@ -24,6 +24,7 @@ struct ur_stream {
 	void *user;
 	struct ur_port *port; /* what it writes leaves by */
 	uint16_t number;      /* its port of TCP */
+	bool blocked;	      /* a write found no room */
 	int hold;	      /* the socket that has it; -1 */
 	int fd;
 };
@@ -82,6 +83,6 @@ void ur_stream_hold(int fd, uint16_t number);
 
 /* What the plugin calls. */
 void *ur_stream_accepted(void *listener, struct ur_stack_conn *c);
-void ur_stream_news(void *stream);
+void ur_stream_news(void *stream, bool room);
 
 #endif

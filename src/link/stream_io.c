@@ -24,11 +24,14 @@ static void ring(int fd)
 
 /* ---- From the plugin, under the lock ---- */
 
-void ur_stream_news(void *stream)
+void ur_stream_news(void *stream, bool room)
 {
 	struct ur_stream *s = stream;
 	struct ur_stream_set *set = s->set;
 
+	if (room && !s->blocked)
+		return;
+	s->blocked = false;
 	if (!set) {
 		ring(s->fd);
 		return;
@@ -395,6 +398,7 @@ static ssize_t write_locked(struct ur_stream *s, const struct iovec *iov,
 		if ((size_t)len < iov[i].iov_len)
 			break;
 	}
+	s->blocked = !done;
 	if (done) {
 		ur_streams.tcp->push(s->c);
 		ur_stream_port_push(s->port);

@@ -5,13 +5,14 @@
 """
 
 import os
+import re
 import signal
 import time
 
 from harness.env import Case
 from harness.proc import Failure, Skip
 from netns.config import File, device
-from netns.dpdk import DEV, EAL, PORT, Joined, address
+from netns.dpdk import DEV, Joined, address
 
 
 class Streams(Joined):
@@ -25,7 +26,9 @@ class Streams(Joined):
     @staticmethod
     def side(host, kind, i):
         f = Joined.side(host, 'sockets' if kind == 'tcp' else 'dpdk', i)
-        f.text = f.text.replace('"roce"', '"iwarp"')
+        # With a queue, so that tc sees what it sends.
+        f.text = f.text.replace('"roce"', '"iwarp"').replace(
+            f'iface={DEV}', f'iface={DEV},qdisc_bypass=0')
         return f
 
     def retry(self, client, s):
@@ -78,17 +81,42 @@ def perftest(tool, *kinds, size=65536, count=300):
     return run
 
 
+def tcp_loss(percent):
+    """Classic BPF for tc: drop `percent` of the IPv4 packets of TCP."""
+    ldh, ldb, ldw = 0x28, 0x30, 0x20
+    jeq, jge, ret = 0x15, 0x35, 0x06
+    prog = [
+        (ldh, 0, 0, 12),
+        (jeq, 0, 5, 0x0800),
+        (ldb, 0, 0, 23),
+        (jeq, 0, 3, 6),
+        (ldw, 0, 0, 0xfffff000 + 56),  # random
+        (jge, 0, 1, int(2 ** 32 * (1 - percent / 100))),
+        (ret, 0, 0, 2),                # drop
+        (ret, 0, 0, 0xffffffff),
+    ]
+    return f'{len(prog)},' + ','.join(
+        f'{c} {t} {f} {k}' for c, t, f, k in prog)
+
+
 def lossy(*kinds):
-    """Segments are lost, doubled and come in another order."""
+    """Segments are lost where they leave: what leaves by a packet socket
+    passes there as well."""
     def run(env):
         with Streams(env, *kinds) as j:
             for host in j.hosts:
-                host.sh('tc', 'qdisc', 'add', 'dev', DEV, 'root', 'netem',
-                        'loss', '1%', 'duplicate', '1%', 'reorder', '2%',
-                        'delay', '1ms')
+                host.sh('tc', 'qdisc', 'add', 'dev', DEV, 'clsact')
+                host.sh('tc', 'filter', 'add', 'dev', DEV, 'egress', 'bpf',
+                        'da', 'bytecode', tcp_loss(2))
             j.both(['rping', '-s', '-a', '0.0.0.0', '-C', 30, '-S', 20000],
                    ['rping', '-c', '-V', '-a', address(1), '-C', 30, '-S',
                     20000])
+            text = ''.join(h.sh('tc', '-s', 'filter', 'show', 'dev', DEV,
+                                'egress') +
+                           h.sh('tc', '-s', 'qdisc', 'show', 'dev', DEV)
+                           for h in j.hosts)
+            if not re.search(r'dropped [1-9]', text):
+                raise Failure(f'nothing was lost: {text}')
     return run
 
 
@@ -138,4 +166,7 @@ CASES = [
     Case('loss-to-tcp', lossy('tcp', 'lwip')),
     Case('loss-from-tcp', lossy('lwip', 'tcp')),
     Case('killed-tcp', killed('lwip', 'tcp')),
+    Case('killed', killed('lwip', 'lwip'), full=True),
+    # Ports that urnicd runs have their TCP from the kernel.
+    Case('shared-rping', rping('urnicd', 'urnicd')),
 ]

@@ -18,10 +18,10 @@
 #define KEEP_COUNT    4u
 #define WRITE_MAX     65535u
 
-static void tell(const struct ur_stack_conn *c)
+static void tell(const struct ur_stack_conn *c, bool room)
 {
 	if (c->arg)
-		lwip_calls.news(c->arg);
+		lwip_calls.news(c->arg, room);
 }
 
 /* ---- What lwIP says ---- */
@@ -40,7 +40,7 @@ static err_t on_recv(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t err)
 
 	if (!p) {
 		c->end = true;
-		tell(c);
+		tell(c, false);
 		return ERR_OK;
 	}
 	if (c->tail)
@@ -50,13 +50,13 @@ static err_t on_recv(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t err)
 	while (p->next)
 		p = p->next;
 	c->tail = p;
-	tell(c);
+	tell(c, false);
 	return ERR_OK;
 }
 
 static err_t on_sent(void *arg, struct tcp_pcb *pcb, u16_t len)
 {
-	tell(arg);
+	tell(arg, true);
 	return ERR_OK;
 }
 
@@ -69,7 +69,7 @@ static void on_error(void *arg, err_t err)
 	c->error = err == ERR_ABRT		     ? -ETIMEDOUT
 		   : !c->connected && err == ERR_RST ? -ECONNREFUSED
 						     : lwip_errno(err);
-	tell(c);
+	tell(c, false);
 }
 
 static err_t on_connected(void *arg, struct tcp_pcb *pcb, err_t err)
@@ -78,7 +78,7 @@ static err_t on_connected(void *arg, struct tcp_pcb *pcb, err_t err)
 
 	c->connected = true;
 	note_ends(c);
-	tell(c);
+	tell(c, false);
 	return ERR_OK;
 }
 

@@ -167,43 +167,77 @@ static uint32_t find_tcp(const uint8_t *packet, uint32_t len)
 	return proto == IP_PROTO_TCP && len >= at + TCP_HLEN ? at : 0;
 }
 
-static bool is_to(const struct tcp_pcb *pcb, uint16_t port, uint16_t from)
+/* Whose it is, in lwIP's terms. */
+struct segment {
+	ip_addr_t src;
+	uint16_t from;
+	uint16_t to;
+	bool syn; /* and no ACK */
+};
+
+static void read_segment(struct segment *s, const uint8_t *packet, uint32_t at)
 {
-	return pcb->local_port == port && pcb->remote_port == from;
+	const uint8_t *tcp = packet + at;
+	uint8_t src[16] = { [10] = 0xff, [11] = 0xff };
+
+	if (packet[0] >> 4 == 4)
+		memcpy(src + 12, packet + 12, 4);
+	else
+		memcpy(src, packet + 8, 16);
+	lwip_addr_from(&s->src, src);
+	s->from = (uint16_t)(tcp[0] << 8 | tcp[1]);
+	s->to = (uint16_t)(tcp[2] << 8 | tcp[3]);
+	s->syn = (tcp[13] & (TCP_SYN | TCP_ACK)) == TCP_SYN;
 }
 
-static bool any_to(const struct tcp_pcb *list, uint16_t port, uint16_t from)
+static bool any_has(const struct tcp_pcb *list, const struct ur_stack_addr *a,
+		    const struct segment *s)
 {
 	for (const struct tcp_pcb *p = list; p; p = p->next)
-		if (is_to(p, port, from))
+		if (p->local_port == s->to && p->remote_port == s->from &&
+		    ip_addr_cmp(&p->remote_ip, &s->src) &&
+		    ip_addr_cmp(&p->local_ip, &a->ip))
 			return true;
 	return false;
 }
 
 /* Those in use come first: lwIP puts them there. */
-static bool is_wanted(const uint8_t *tcp)
+static bool is_wanted(const struct ur_stack_addr *a, const struct segment *s)
 {
-	uint16_t from = (uint16_t)(tcp[0] << 8 | tcp[1]);
-	uint16_t port = (uint16_t)(tcp[2] << 8 | tcp[3]);
-
-	if (any_to(tcp_active_pcbs, port, from))
+	if (any_has(tcp_active_pcbs, a, s))
 		return true;
 	for (const struct tcp_pcb_listen *l = tcp_listen_pcbs.listen_pcbs; l;
 	     l = l->next)
-		if (l->local_port == port)
+		if (l->local_port == s->to && ip_addr_cmp(&l->local_ip, &a->ip))
 			return true;
-	return any_to(tcp_tw_pcbs, port, from);
+	return any_has(tcp_tw_pcbs, a, s);
+}
+
+/* lwIP sets no limit to those who knock and do not enter. */
+static bool is_flood(const struct segment *s)
+{
+	uint32_t n = 0;
+
+	if (!s->syn)
+		return false;
+	for (const struct tcp_pcb *p = tcp_active_pcbs; p; p = p->next)
+		n += p->state == SYN_RCVD;
+	return n >= UR_STACK_HALF_MAX;
 }
 
 static bool stack_input(struct ur_stack_addr *a, const uint8_t *packet,
 			uint32_t len)
 {
 	uint32_t at = find_tcp(packet, len);
+	struct segment s;
 	struct pbuf *p;
 
-	if (!at || !is_wanted(packet + at))
+	if (!at)
 		return false;
-	p = pbuf_alloc(PBUF_RAW, (u16_t)len, PBUF_RAM);
+	read_segment(&s, packet, at);
+	if (!is_wanted(a, &s))
+		return false;
+	p = is_flood(&s) ? NULL : pbuf_alloc(PBUF_RAW, (u16_t)len, PBUF_RAM);
 	if (!p)
 		return true; /* lost, as on the wire */
 	memcpy(p->payload, packet, len);
