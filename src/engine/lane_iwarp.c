@@ -354,7 +354,7 @@ static void add_end(struct json_object *o, const char *name,
 		  is_v4 ? (const void *)&v4->sin_addr : &v6->sin6_addr, addr,
 		  sizeof(addr));
 	snprintf(text, sizeof(text), is_v4 ? "%s:%u" : "[%s]:%u", addr,
-		 ntohs(is_v4 ? v4->sin_port : v6->sin6_port));
+		 ur_conn_addr_port(ss));
 	ur_report_string(o, name, text);
 }
 

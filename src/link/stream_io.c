@@ -185,7 +185,8 @@ int ur_stream_listen(const uint8_t *addr, uint32_t families, uint16_t port,
 
 	if (!n || !ur_streams_lock())
 		return -ENOENT;
-	l = calloc(1, sizeof(*l) + UR_STREAM_ADDRS * sizeof(l->conns[0]));
+	l = calloc(1,
+		   sizeof(*l) + (size_t)UR_STREAM_ADDRS * sizeof(l->conns[0]));
 	if (!l) {
 		ur_streams_unlock();
 		return -ENOMEM;

@@ -46,11 +46,11 @@ class Streams(Joined):
             time.sleep(0.1)
         raise Failure(text)
 
-    def both(self, server, client):
+    def both(self, server, client, strict=True):
         s = self.proc(0, *server)
         try:
             self.retry(client, s)
-            if s.wait(20):
+            if s.wait(20) and strict:
                 raise Failure(s.describe())
         finally:
             s.end()
@@ -101,7 +101,11 @@ def tcp_loss(percent):
 
 def lossy(*kinds):
     """Segments are lost where they leave: what leaves by a packet socket
-    passes there as well."""
+    passes there as well.
+
+    The server's exit code says nothing: rping reads a channel that it has
+    freed, if the process does not end at once.
+    """
     def run(env):
         with Streams(env, *kinds) as j:
             for host in j.hosts:
@@ -110,7 +114,7 @@ def lossy(*kinds):
                         'da', 'bytecode', tcp_loss(2))
             j.both(['rping', '-s', '-a', '0.0.0.0', '-C', 30, '-S', 20000],
                    ['rping', '-c', '-V', '-a', address(1), '-C', 30, '-S',
-                    20000])
+                    20000], strict=False)
             text = ''.join(h.sh('tc', '-s', 'filter', 'show', 'dev', DEV,
                                 'egress') +
                            h.sh('tc', '-s', 'qdisc', 'show', 'dev', DEV)

@@ -122,23 +122,22 @@ static err_t on_accept(void *arg, struct tcp_pcb *pcb, err_t err)
 
 /* A pcb of that address and port; SO_REUSEADDR: what is over is no hindrance,
  * and who may have the port is for our caller to know. */
-static int make_pcb(struct ur_stack_addr *a, uint16_t port,
-		    struct tcp_pcb **out)
+static struct tcp_pcb *make_pcb(struct ur_stack_addr *a, uint16_t port,
+				int *err)
 {
-	struct tcp_pcb *pcb = tcp_new_ip_type(IP_GET_TYPE(&a->ip));
-	err_t err;
+	struct tcp_pcb *pcb = tcp_new_ip_type(a->ip.type);
 
+	*err = -ENOMEM;
 	if (!pcb)
-		return -ENOMEM;
+		return NULL;
 	ip_set_option(pcb, SOF_REUSEADDR);
-	err = tcp_bind(pcb, &a->ip, port);
-	if (err != ERR_OK) {
+	*err = lwip_errno(tcp_bind(pcb, &a->ip, port));
+	if (*err) {
 		(void)tcp_close(pcb);
-		return lwip_errno(err);
+		return NULL;
 	}
 	tcp_bind_netif(pcb, &a->netif);
-	*out = pcb;
-	return 0;
+	return pcb;
 }
 
 int conn_listen(struct ur_stack_addr *a, uint16_t port, void *arg,
@@ -151,8 +150,8 @@ int conn_listen(struct ur_stack_addr *a, uint16_t port, void *arg,
 
 	if (!c)
 		return -ENOMEM;
-	err = make_pcb(a, port, &pcb);
-	if (err)
+	pcb = make_pcb(a, port, &err);
+	if (!pcb)
 		goto free_conn;
 	l = tcp_listen_with_backlog_and_err(pcb, TCP_DEFAULT_LISTEN_BACKLOG,
 					    &lerr);
@@ -183,8 +182,8 @@ int conn_connect(struct ur_stack_addr *a, uint16_t port,
 
 	if (!c)
 		return -ENOMEM;
-	err = make_pcb(a, port, &pcb);
-	if (err)
+	pcb = make_pcb(a, port, &err);
+	if (!pcb)
 		goto free_conn;
 	adopt(c, pcb);
 	c->arg = arg;

@@ -11,9 +11,6 @@
 
 #include "link/lwip/internal.h"
 
-/* The next sequence number is guessed by nobody (RFC 6528): see below. */
-__attribute__((visibility("default"))) u32_t tcp_next_iss(struct tcp_pcb *pcb);
-
 #define FLOW_BYTES 36u
 
 struct ur_stack_calls lwip_calls;
@@ -22,15 +19,15 @@ static uint64_t secret;
 void lwip_addr_from(ip_addr_t *out, const uint8_t addr[16])
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-	u32_t word[4];
 
-	memcpy(word, addr, sizeof(word));
 	memset(out, 0, sizeof(*out));
 	if (!memcmp(addr, mapped, sizeof(mapped))) {
-		ip_addr_set_ip4_u32(out, word[3]);
+		out->type = IPADDR_TYPE_V4;
+		memcpy(&out->u_addr.ip4.addr, addr + 12, 4);
 		return;
 	}
-	IP_ADDR6(out, word[0], word[1], word[2], word[3]);
+	out->type = IPADDR_TYPE_V6;
+	memcpy(out->u_addr.ip6.addr, addr, 16);
 }
 
 void lwip_addr_to(const ip_addr_t *a, uint8_t out[16])
@@ -57,10 +54,10 @@ static uint64_t mix(uint64_t h, uint64_t v)
 }
 
 /*
- * In the place of lwIP's own, which counts: as our plugin is searched before
+ * In the place of lwIP's own, which can be guessed (RFC 6528), since it counts: as our plugin is searched before
  * it, its calls come here.  A clock and a keyed mix of the connection's ends.
  */
-u32_t tcp_next_iss(struct tcp_pcb *pcb)
+__attribute__((visibility("default"))) u32_t tcp_next_iss(struct tcp_pcb *pcb)
 {
 	uint8_t flow[FLOW_BYTES + 4] = { 0 };
 	uint64_t h = secret;
@@ -124,23 +121,34 @@ static err_t set_up(struct netif *netif)
 	return ERR_OK;
 }
 
+/* An interface has one address here, of either family. */
+static bool add_netif(struct ur_stack_addr *a, uint8_t prefix)
+{
+	bool v4 = a->ip.type == IPADDR_TYPE_V4;
+	ip4_addr_t mask = { 0xffffffffu };
+
+	if (prefix < 32)
+		mask.addr = lwip_htonl(~(0xffffffffu >> prefix));
+	if (!netif_add(&a->netif, v4 ? &a->ip.u_addr.ip4 : NULL,
+		       v4 ? &mask : NULL, NULL, a, set_up, ip_input))
+		return false;
+	if (v4)
+		return true;
+	a->netif.ip6_addr[0] = a->ip;
+	a->netif.ip6_addr_state[0] = IP6_ADDR_PREFERRED;
+	return true;
+}
+
 static int stack_add(const uint8_t addr[16], uint8_t prefix, uint32_t mtu,
 		     void *arg, struct ur_stack_addr **out)
 {
 	struct ur_stack_addr *a = calloc(1, sizeof(*a));
-	ip4_addr_t mask = { 0 };
 
 	if (!a)
 		return -ENOMEM;
 	a->arg = arg;
 	lwip_addr_from(&a->ip, addr);
-	if (prefix)
-		mask.addr = lwip_htonl(0xffffffffu << (32 - (prefix & 31)));
-	if (prefix >= 32)
-		mask.addr = 0xffffffffu;
-	if (!netif_add(&a->netif, IP_IS_V6(&a->ip) ? NULL : ip_2_ip4(&a->ip),
-		       IP_IS_V6(&a->ip) ? NULL : &mask, NULL, a, set_up,
-		       ip_input)) {
+	if (!add_netif(a, prefix)) {
 		free(a);
 		return -ENOSPC;
 	}
@@ -148,10 +156,6 @@ static int stack_add(const uint8_t addr[16], uint8_t prefix, uint32_t mtu,
 	a->netif.mtu6 = (u16_t)mtu;
 	netif_set_link_up(&a->netif);
 	netif_set_up(&a->netif);
-	if (IP_IS_V6(&a->ip)) {
-		ip_addr_copy(a->netif.ip6_addr[0], a->ip);
-		a->netif.ip6_addr_state[0] = IP6_ADDR_PREFERRED;
-	}
 	*out = a;
 	return 0;
 }
