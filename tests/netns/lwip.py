@@ -10,9 +10,9 @@ import signal
 import time
 
 from harness.env import Case
-from harness.proc import Failure, Skip
+from harness.proc import Failure, Proc, Skip
 from netns.config import File, device
-from netns.dpdk import DEV, Joined, address
+from netns.dpdk import DEV, Joined, address, ticks
 
 
 class Streams(Joined):
@@ -154,6 +154,88 @@ def wait_open(env, c):
     raise Failure(f'lanes are {links(env, env.a)}: {c.describe()}')
 
 
+def server(env, j):
+    """One that listens, and runs the port."""
+    s = j.proc(0, 'rping', '-s', '-P', '-a', '0.0.0.0')
+    s.wait_listen(7174)
+    return s
+
+
+def host_traffic(env):
+    """What is of none of the process' connections is the host's."""
+    with Streams(env, 'lwip', 'tcp') as j:
+        tcp = env.port()
+        s = server(env, j)
+        h = Proc(env.a.wrap(['python3', '-c', 'import socket; '
+                             f's = socket.create_server(("", {tcp})); '
+                             's.accept()[0].sendall(b"yes")']))
+        try:
+            h.wait_listen(tcp)
+            for addr in (address(1), address(1, True)):
+                env.b.sh('ping', '-c', '3', '-i', '0.1', '-W', '5', addr)
+            text = env.b.sh('python3', '-c', 'import socket; '
+                            's = socket.create_connection(("'
+                            f'{address(1)}", {tcp}), 5); '
+                            'print(s.recv(9))')
+            if 'yes' not in text:
+                raise Failure(text)
+            # Nobody listens there: the kernel says so.
+            if j.proc(1, 'rping', '-c', '-a', address(1), '-p', tcp,
+                      '-C', 1).wait(20) == 0:
+                raise Failure('something listens')
+            j.retry(['rping', '-c', '-V', '-a', address(1), '-C', 3], s)
+        finally:
+            h.end()
+            s.end()
+
+
+def second(env):
+    """Who comes second has the kernel's TCP, and is served there."""
+    with Streams(env, 'lwip', 'tcp') as j:
+        s = server(env, j)
+        try:
+            tcp = env.port()
+            j.both(['rping', '-s', '-a', '0.0.0.0', '-p', tcp, '-C', 5],
+                   ['rping', '-c', '-V', '-a', address(1), '-p', tcp, '-C', 5])
+        finally:
+            s.end()
+
+
+def many(env):
+    """One listener, one client after the other, also over the host's own
+    addresses, where the kernel carries."""
+    with Streams(env, 'lwip', 'lwip') as j:
+        s = server(env, j)
+        try:
+            for _ in range(5):
+                j.retry(['rping', '-c', '-V', '-a', address(1), '-C', 3], s)
+            p = j.proc(0, 'rping', '-c', '-V', '-a', address(1), '-C', 3)
+            try:
+                if p.wait(20):
+                    raise Failure(p.describe())
+            finally:
+                p.end()
+        finally:
+            s.end()
+
+
+def idle(env):
+    """A port without traffic costs next to nothing, connections or not."""
+    with Streams(env, 'lwip', 'tcp') as j:
+        s = j.proc(0, 'rping', '-s', '-a', '0.0.0.0')
+        try:
+            s.wait_listen(7174)
+            time.sleep(1)
+            before = ticks(env.a)
+            time.sleep(2)
+            used = ticks(env.a) - before
+            # A busy thread would have used 200 of 10 ms.
+            if used > 100:
+                raise Failure(f'{used * 10} ms of 2000 used')
+        finally:
+            s.end()
+
+
 CASES = [
     Case('rping', rping('lwip', 'lwip')),
     Case('rping-ipv6', rping('lwip', 'lwip', v6=True)),
@@ -171,6 +253,10 @@ CASES = [
     Case('loss-from-tcp', lossy('lwip', 'tcp')),
     Case('killed-tcp', killed('lwip', 'tcp')),
     Case('killed', killed('lwip', 'lwip'), full=True),
+    Case('host', host_traffic),
+    Case('second', second),
+    Case('many', many),
+    Case('idle', idle),
     # Ports that urnicd runs have their TCP from the kernel.
     Case('shared-rping', rping('urnicd', 'urnicd')),
 ]
