@@ -37,6 +37,7 @@ struct iw_conn *iw_conn_new(struct ur_cmt *cmt)
 		return NULL;
 	i->fd = -1;
 	i->source = (struct ur_cmt_source){ .fd = -1, .ready = iw_on_ready };
+	i->stream_source = (struct ur_cmt_source){ .fd = -1 };
 	ur_list_init(&i->all);
 	ur_list_init(&i->note);
 	ur_list_init(&i->children);
@@ -82,7 +83,8 @@ void iw_child_leaves(struct iw_conn *i)
 void iw_resume(struct iw_conn *l)
 {
 	if (l->paused && l->asked < l->backlog)
-		l->paused = iw_start_watching(l, EPOLLIN) != 0;
+		l->paused = iw_start_watching(l, EPOLLIN) != 0 ||
+			    iw_stream_watch(l) != 0;
 }
 
 /* Children that were not told of end with their listener; the others belong
@@ -114,7 +116,9 @@ void iw_conn_release(struct iw_conn *i)
 	leave_children(i);
 	iw_child_leaves(i);
 	ur_cmt_unwatch(i->c.cmt, &i->source);
+	iw_stream_listen_end(i);
 	iw_disclaim(i);
+	iw_stream_drop(i);
 	iw_conn_set_fd(i, -1);
 	ur_cmt_timer_fini(i->c.cmt, &i->timer);
 }
@@ -240,17 +244,17 @@ void iw_set_local(struct iw_conn *i, const struct sockaddr_storage *a)
 
 void iw_learn_address(struct iw_conn *i)
 {
-	struct sockaddr_storage a = { .ss_family = 0 };
-	socklen_t len = sizeof(a);
+	struct sockaddr_storage a = { .ss_family = 0 }, peer;
 
-	if (getsockname(i->fd, (struct sockaddr *)&a, &len))
+	iw_ends(i, &a, &peer);
+	if (!a.ss_family)
 		return;
 	i->port = ur_conn_addr_port(&a);
 	iw_set_local(i, &a);
 }
 
 /* A port for the address that the socket has. */
-static int take_port(struct iw_conn *i)
+int iw_take_port(struct iw_conn *i)
 {
 	int off = 0;
 
@@ -301,7 +305,7 @@ static int port_locked(struct iw_conn *i, uint16_t *port)
 	int err = i->state == IW_IDLE ? -EINVAL : 0;
 
 	if (i->state == IW_BOUND && i->port == 0)
-		err = take_port(i);
+		err = iw_take_port(i);
 	if (err)
 		return err;
 	*port = i->port;
@@ -330,6 +334,8 @@ static int listen_locked(struct iw_conn *i, int backlog)
 	if (listen(i->fd, KERNEL_BACKLOG))
 		return -errno;
 	err = iw_start_watching(i, EPOLLIN);
+	if (!err)
+		err = iw_stream_listen(i);
 	if (err)
 		return err;
 	i->backlog = (uint32_t)backlog;
@@ -398,6 +404,7 @@ static int connect_locked(struct iw_conn *i, const struct sockaddr_storage *src,
 	if (!err)
 		return 0;
 	iw_disclaim(i);
+	iw_stream_drop(i);
 	if (before == IW_IDLE)
 		iw_conn_set_fd(i, -1);
 	i->state = before;

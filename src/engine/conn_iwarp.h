@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connections of iWARP: MPA on a TCP connection of the kernel's, which keeps
- * the ports.
+ * the ports; or on a stream (link/stream.h) where a port of ours leads to the
+ * peer.  A listener takes both kinds.
  *
  *   active   IDLE ─ bind ─> BOUND ─ connect ─> CALLING ─ TCP ─> TALKING
  *                 ───────── connect ─────────>
@@ -20,6 +21,7 @@
 #include "engine/conn_internal.h"
 #include "engine/iw_link.h"
 #include "iwarp/mpa_conn.h"
+#include "link/stream.h"
 
 enum iw_state {
 	IW_IDLE,
@@ -42,7 +44,8 @@ struct iw_conn {
 	struct ur_conn c;
 	enum iw_state state;
 	int fd; /* until the lane has it; leaf_lock and the CM lock to write */
-	struct ur_list all;  /* of descriptors; leaf_lock */
+	struct ur_stream *stream; /* likewise; fd is -1 then */
+	struct ur_list all;	  /* of descriptors; leaf_lock */
 	struct ur_list note; /* the link is down, not yet seen; leaf_lock */
 	struct ur_cmt_source source;
 	struct ur_cmt_timer timer;
@@ -60,9 +63,11 @@ struct iw_conn {
 
 	/* A listener */
 	uint32_t backlog;
-	uint32_t half;		 /* children TALKING */
-	uint32_t asked;		 /* children ASKED */
-	bool paused;		 /* enough are ASKED: takes no more */
+	uint32_t half;	/* children TALKING */
+	uint32_t asked; /* children ASKED */
+	bool paused;	/* enough are ASKED: takes no more */
+	struct ur_stream_listener *streams; /* NULL: none can come */
+	struct ur_cmt_source stream_source;
 	struct ur_list children; /* TALKING and ASKED, oldest first */
 
 	/* A child that is not yet answered */
@@ -89,13 +94,36 @@ void iw_child_leaves(struct iw_conn *i);
  * else it chooses when connecting. */
 int iw_open_socket(struct iw_conn *i, const struct sockaddr_storage *a,
 		   bool port);
+int iw_take_port(struct iw_conn *i); /* for i->from, which the socket has */
 /* The connection's local address is known, or can be asked of the kernel. */
 void iw_set_local(struct iw_conn *i, const struct sockaddr_storage *a);
 void iw_learn_address(struct iw_conn *i);
 void iw_disclaim(struct iw_conn *i); /* give up the QP, if there is one */
 void iw_resume(struct iw_conn *l);   /* a paused listener */
 
+/* conn_iwarp_stream.c: what is not done by the kernel. */
+void iw_stream_drop(struct iw_conn *i); /* with a reset; if there is one */
+/* Does the way to i->to lead by a port of ours?  Then call by it: 0 and
+ * *done, or -errno. */
+int iw_stream_call(struct iw_conn *i, bool *done);
+/* Listen there as well, if there are such ports. */
+int iw_stream_listen(struct iw_conn *l);
+int iw_stream_watch(struct iw_conn *l); /* a listener that is not paused */
+void iw_stream_pause(struct iw_conn *l);
+void iw_stream_listen_end(struct iw_conn *l);
+/* The connection's ends, as the kernel tells them of a socket. */
+void iw_ends(const struct iw_conn *i, struct sockaddr_storage *local,
+	     struct sockaddr_storage *peer);
+/* send() and recv() of either kind; -errno. */
+ssize_t iw_send_bytes(const struct iw_conn *i, const void *p, size_t len);
+ssize_t iw_recv_bytes(const struct iw_conn *i, void *p, size_t len);
+int iw_connect_result(const struct iw_conn *i);
+
 /* conn_iwarp_io.c */
+/* A child of l that has connected: fd, or the stream. */
+void iw_take_in(struct iw_conn *l, int fd, struct ur_stream *stream);
+bool iw_make_room(struct iw_conn *l);
+void iw_pause_listener(struct iw_conn *l);
 int iw_call(struct iw_conn *i, uint8_t rev); /* to i->to; 0 or -errno */
 struct ur_mpa_config iw_mpa_config(const struct ur_conn_param *param,
 				   uint8_t rev);

@@ -35,9 +35,12 @@ struct ur_mpa_config iw_mpa_config(const struct ur_conn_param *param,
 
 int iw_start_watching(struct iw_conn *i, uint32_t events)
 {
+	/* Of a stream everything is told by one descriptor's being readable. */
+	if (i->stream)
+		events = EPOLLIN;
 	if (i->source.fd >= 0)
 		return ur_cmt_rewatch(i->c.cmt, &i->source, events);
-	i->source.fd = i->fd;
+	i->source.fd = i->stream ? ur_stream_fd(i->stream) : i->fd;
 	return ur_cmt_watch(i->c.cmt, &i->source, events);
 }
 
@@ -52,6 +55,7 @@ static void hang_up(struct iw_conn *i)
 	ur_cmt_unwatch(i->c.cmt, &i->source);
 	arm(i, UR_NEVER);
 	iw_child_leaves(i);
+	iw_stream_drop(i);
 	iw_conn_set_fd(i, -1);
 	i->state = IW_CLOSED;
 }
@@ -130,12 +134,10 @@ static void ask(struct iw_conn *i)
 {
 	struct ur_conn_event ev = { .type = UR_CONN_REQUEST, .conn = &i->c };
 	struct iw_conn *l = i->listener;
-	socklen_t src = sizeof(ev.src), dst = sizeof(ev.dst);
 
 	ur_cmt_unwatch(i->c.cmt, &i->source);
 	arm(i, UR_NEVER);
-	(void)getsockname(i->fd, (struct sockaddr *)&ev.src, &src);
-	(void)getpeername(i->fd, (struct sockaddr *)&ev.dst, &dst);
+	iw_ends(i, &ev.src, &ev.dst);
 	unmap(&ev.src);
 	unmap(&ev.dst);
 	iw_set_local(i, &ev.src);
@@ -158,6 +160,7 @@ static void ask(struct iw_conn *i)
 	} else if (!l->paused) {
 		l->paused = true;
 		ur_cmt_unwatch(l->c.cmt, &l->source);
+		iw_stream_pause(l);
 	}
 }
 
@@ -170,12 +173,14 @@ static void open_stream(struct iw_conn *i)
 	ur_mpa_conn_result(&i->mpa, &p);
 	ur_cmt_unwatch(i->c.cmt, &i->source);
 	arm(i, UR_NEVER);
-	err = ur_iw_link_open(i->link, i->fd, &p);
+	err = ur_iw_link_open(i->link, i->fd, i->stream, &p);
 	if (err) {
 		iw_fail(i, err == -ENOTCONN ? -ECONNABORTED : err);
 		return;
 	}
-	iw_fd_del(i);
+	if (!i->stream)
+		iw_fd_del(i);
+	i->stream = NULL;
 	i->fd = -1;
 	i->state = IW_OPEN;
 	fill_param(i, &ev.param);
@@ -194,6 +199,7 @@ static void call_again(struct iw_conn *i)
 	int err;
 
 	ur_cmt_unwatch(i->c.cmt, &i->source);
+	iw_stream_drop(i);
 	iw_conn_set_fd(i, -1);
 	err = iw_call(i, 1);
 	if (err)
@@ -258,12 +264,12 @@ static bool send_all(struct iw_conn *i, int *err)
 	size_t n;
 
 	while ((n = ur_mpa_conn_output(&i->mpa, &p))) {
-		ssize_t len = send(i->fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+		ssize_t len = iw_send_bytes(i, p, n);
 
-		if (len < 0 && errno == EINTR)
+		if (len == -EINTR)
 			continue;
 		if (len < 0) {
-			*err = errno == EAGAIN ? 0 : -errno;
+			*err = len == -EAGAIN ? 0 : (int)len;
 			return false;
 		}
 		ur_mpa_conn_sent(&i->mpa, (size_t)len, ur_clock_ns());
@@ -278,14 +284,13 @@ static void read_all(struct iw_conn *i, int *err)
 	size_t n;
 
 	while ((n = ur_mpa_conn_want(&i->mpa))) {
-		ssize_t len =
-			recv(i->fd, buf, n < sizeof(buf) ? n : sizeof(buf),
-			     MSG_DONTWAIT);
+		ssize_t len = iw_recv_bytes(i, buf,
+					    n < sizeof(buf) ? n : sizeof(buf));
 
-		if (len < 0 && errno == EINTR)
+		if (len == -EINTR)
 			continue;
 		if (len < 0) {
-			*err = errno == EAGAIN ? 0 : -errno;
+			*err = len == -EAGAIN ? 0 : (int)len;
 			return;
 		}
 		if (len == 0)
@@ -326,7 +331,7 @@ void iw_called(struct iw_conn *i, int err)
  * Who has not spoken makes way for who comes: an idle connection, or many,
  * keep nobody out.  False: all have come just now.
  */
-static bool make_room(struct iw_conn *l)
+bool iw_make_room(struct iw_conn *l)
 {
 	if (l->half < IW_HALF_MAX)
 		return true;
@@ -343,17 +348,21 @@ static bool make_room(struct iw_conn *l)
 	return true;
 }
 
-static void take_in(struct iw_conn *l, int fd)
+void iw_take_in(struct iw_conn *l, int fd, struct ur_stream *stream)
 {
 	struct ur_mpa_config cfg = iw_mpa_config(NULL, 2);
 	struct iw_conn *i = iw_conn_new(l->c.cmt);
 
 	if (!i) {
-		close(fd);
+		if (stream)
+			ur_stream_close(stream, true);
+		else
+			close(fd);
 		return;
 	}
 	ur_conn_init_child(&i->c, &l->c);
 	iw_conn_set_fd(i, fd);
+	i->stream = stream;
 	i->listener = l;
 	i->since_ns = ur_clock_ns();
 	i->state = IW_TALKING;
@@ -364,10 +373,11 @@ static void take_in(struct iw_conn *l, int fd)
 }
 
 /* No descriptors or memory: who waits is looked after a little later. */
-static void pause_listener(struct iw_conn *l)
+void iw_pause_listener(struct iw_conn *l)
 {
 	l->paused = true;
 	ur_cmt_unwatch(l->c.cmt, &l->source);
+	iw_stream_pause(l);
 	arm(l, ur_clock_ns() + PAUSE_NS);
 }
 
@@ -376,41 +386,40 @@ void iw_accept_some(struct iw_conn *l)
 	for (int n = 0; n < ACCEPTS_PER_ROUND && !l->paused; n++) {
 		int fd;
 
-		if (!make_room(l)) {
-			pause_listener(l);
+		if (!iw_make_room(l)) {
+			iw_pause_listener(l);
 			return;
 		}
 		fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0)
-			take_in(l, fd);
+			iw_take_in(l, fd, NULL);
 		else if (errno == EAGAIN)
 			return;
 		else if (errno != ECONNABORTED && errno != EINTR)
-			pause_listener(l);
+			iw_pause_listener(l);
 	}
 }
 
-static int connect_result(const struct iw_conn *i)
+/* A stream may have news before it is connected. */
+static void on_called(struct iw_conn *i, int err)
 {
-	socklen_t len = sizeof(int);
-	int err = 0;
-
-	if (getsockopt(i->fd, SOL_SOCKET, SO_ERROR, &err, &len))
-		return -errno;
-	return -err;
+	if (err != -EINPROGRESS)
+		iw_called(i, err);
 }
 
 void iw_on_ready(struct ur_cmt_source *src, uint32_t events)
 {
 	struct iw_conn *i = ur_container_of(src, struct iw_conn, source);
 
+	if (i->stream)
+		ur_stream_heard(i->stream);
 	switch (i->state) {
 	case IW_LISTENING:
 		iw_accept_some(i);
 		return;
 	case IW_CALLING:
-		iw_called(i, connect_result(i));
+		on_called(i, iw_connect_result(i));
 		return;
 	case IW_TALKING:
 		iw_converse(i);
@@ -472,7 +481,7 @@ static int await_connection(struct iw_conn *i)
 
 	if (poll(&p, 1, 0) != 1)
 		return iw_start_watching(i, EPOLLOUT);
-	iw_called(i, connect_result(i));
+	iw_called(i, iw_connect_result(i));
 	return 0;
 }
 
@@ -484,6 +493,7 @@ int iw_call(struct iw_conn *i, uint8_t rev)
 	};
 	struct ur_mpa_config cfg = iw_mpa_config(&p, rev);
 	uint64_t now = ur_clock_ns();
+	bool done = false;
 	int err;
 
 	err = ur_mpa_conn_connect(&i->mpa, &cfg, i->private_data,
@@ -492,8 +502,13 @@ int iw_call(struct iw_conn *i, uint8_t rev)
 		err = iw_open_socket(i, &i->from, false);
 	if (err)
 		return err;
+	err = iw_stream_call(i, &done);
+	if (err)
+		return err;
 	i->state = IW_CALLING;
 	arm(i, now + CALL_TIMEOUT_NS);
+	if (done)
+		return iw_start_watching(i, EPOLLIN);
 	if (connect(i->fd, (struct sockaddr *)&i->to, addr_len(&i->to)) == 0) {
 		iw_called(i, 0);
 		return 0;

@@ -128,12 +128,13 @@ int ur_iw_link_claim_qpn(struct ur_adapter *a, uint32_t qpn,
 	return err;
 }
 
-static int open_locked(struct ur_iw_link *k, int fd,
+static int open_locked(struct ur_iw_link *k, int fd, struct ur_stream *stream,
 		       const struct ur_iw_params *params, uint64_t now_ns)
 {
 	struct ur_iw_lane *iw = k->lane->iw;
 	struct ur_iw_params p = *params;
-	int err = ur_tcp_add(&iw->tcp, &k->tcp, fd);
+	int err = stream ? ur_tcp_add_stream(&iw->tcp, &k->tcp, stream)
+			 : ur_tcp_add(&iw->tcp, &k->tcp, fd);
 
 	if (err)
 		return err;
@@ -149,7 +150,7 @@ static int open_locked(struct ur_iw_link *k, int fd,
 	return 0;
 }
 
-int ur_iw_link_open(struct ur_iw_link *k, int fd,
+int ur_iw_link_open(struct ur_iw_link *k, int fd, struct ur_stream *stream,
 		    const struct ur_iw_params *params)
 {
 	struct ur_lane *l = k->lane;
@@ -162,7 +163,7 @@ int ur_iw_link_open(struct ur_iw_link *k, int fd,
 	ur_lane_lock(l);
 	now = ur_clock_ns();
 	if (k->state == UR_IW_CLAIMED)
-		err = open_locked(k, fd, params, now);
+		err = open_locked(k, fd, stream, params, now);
 	if (!err) {
 		ur_iwarp_kick(l->iw->w, k->qp, now);
 		l->ops->step(l, now);

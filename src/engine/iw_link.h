@@ -18,6 +18,7 @@
 
 struct ur_adapter;
 struct ur_iw_link;
+struct ur_stream;
 
 /*
  * Claim qp for a connection.  `down` is called once, holding the lane, when
@@ -34,10 +35,11 @@ int ur_iw_link_claim_qpn(struct ur_adapter *a, uint32_t qpn,
 			 struct ur_iw_link **out);
 
 /*
- * The negotiation is over: qp moves to RTS and the lane owns fd.  -ENOTCONN:
- * the QP is gone; -errno.  Then fd stays the caller's.
+ * The negotiation is over: qp moves to RTS and the lane owns the stream, or,
+ * where that is NULL, fd.  -ENOTCONN: the QP is gone; -errno.  Then they stay
+ * the caller's.
  */
-int ur_iw_link_open(struct ur_iw_link *k, int fd,
+int ur_iw_link_open(struct ur_iw_link *k, int fd, struct ur_stream *stream,
 		    const struct ur_iw_params *params);
 
 /* Close in order; -EINVAL: was not open. */

@@ -22,6 +22,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "engine/conn_internal.h"
 #include "engine/report.h"
 
 #define READS_PER_STEP 8u
@@ -86,7 +87,10 @@ static void iw_close(struct ur_lane *l)
 static void close_all(const struct ur_list *links)
 {
 	ur_list_for_each(n, links) {
-		close(ur_container_of(n, struct ur_iw_link, node)->tcp.fd);
+		int fd = ur_container_of(n, struct ur_iw_link, node)->tcp.fd;
+
+		if (fd >= 0)
+			close(fd);
 	}
 }
 
@@ -234,14 +238,14 @@ static void feed(struct ur_iw_lane *iw, uint64_t now_ns)
 	}
 }
 
-static int read_some(struct ur_lane *l)
+static int read_some(struct ur_lane *l, uint64_t now_ns)
 {
 	struct ur_iw_lane *iw = l->iw;
 	struct ur_tcp_conn *c;
 	int got = 0;
 
 	iw->now_ns = 0;
-	ur_tcp_poll(&iw->tcp, l->watch == UR_WATCH_TICK);
+	ur_tcp_poll(&iw->tcp, l->watch == UR_WATCH_TICK, now_ns);
 	while ((c = ur_tcp_next_writable(&iw->tcp))) {
 		struct ur_iw_link *k =
 			ur_container_of(c, struct ur_iw_link, tcp);
@@ -271,7 +275,7 @@ static int iw_step(struct ur_lane *l, uint64_t now_ns)
 
 	if (iw->feed_at_ns != UR_NEVER)
 		feed(iw, now_ns);
-	n = read_some(l);
+	n = read_some(l, now_ns);
 
 	if (iw->now_ns)
 		now_ns = iw->now_ns;
@@ -338,36 +342,48 @@ static int iw_mcast(struct ur_lane *l, struct ur_qp *qp, const uint8_t gid[16],
 	return -EOPNOTSUPP;
 }
 
-static void add_end(struct json_object *o, const char *name, int fd,
-		    int (*get)(int, struct sockaddr *, socklen_t *))
+static void add_end(struct json_object *o, const char *name,
+		    const struct sockaddr_storage *ss)
 {
 	char addr[INET6_ADDRSTRLEN], text[INET6_ADDRSTRLEN + 16];
-	struct sockaddr_storage ss = { 0 };
-	const struct sockaddr_in *v4 = (const void *)&ss;
-	const struct sockaddr_in6 *v6 = (const void *)&ss;
-	socklen_t len = sizeof(ss);
-	bool is_v4;
+	const struct sockaddr_in *v4 = (const void *)ss;
+	const struct sockaddr_in6 *v6 = (const void *)ss;
+	bool is_v4 = ss->ss_family == AF_INET;
 
-	if (get(fd, (struct sockaddr *)&ss, &len))
-		return;
-	is_v4 = ss.ss_family == AF_INET;
-	inet_ntop(ss.ss_family,
+	inet_ntop(ss->ss_family,
 		  is_v4 ? (const void *)&v4->sin_addr : &v6->sin6_addr, addr,
 		  sizeof(addr));
 	snprintf(text, sizeof(text), is_v4 ? "%s:%u" : "[%s]:%u", addr,
-		 ntohs(is_v4 ? v4->sin_port : v6->sin6_port));
+		 ur_conn_addr_port(ss));
 	ur_report_string(o, name, text);
+}
+
+static bool find_ends(const struct ur_tcp_conn *c,
+		      struct sockaddr_storage *local,
+		      struct sockaddr_storage *peer)
+{
+	socklen_t llen = sizeof(*local), plen = sizeof(*peer);
+	struct ur_stack_end ours, theirs;
+
+	if (!c->stream)
+		return !getsockname(c->fd, (struct sockaddr *)local, &llen) &&
+		       !getpeername(c->fd, (struct sockaddr *)peer, &plen);
+	ur_stream_ends(c->stream, &ours, &theirs);
+	ur_conn_gid_addr(ours.addr, 0, ours.port, local);
+	ur_conn_gid_addr(theirs.addr, 0, theirs.port, peer);
+	return true;
 }
 
 static void add_qp(void *arg, const struct ur_qp *qp)
 {
 	struct json_object *o = ur_report_qp(arg, qp);
 	const struct ur_iw_link *k = ur_iwarp_link(qp);
+	struct sockaddr_storage local = { 0 }, peer = { 0 };
 
-	if (!k || k->state != UR_IW_OPEN)
+	if (!k || k->state != UR_IW_OPEN || !find_ends(&k->tcp, &local, &peer))
 		return;
-	add_end(o, "local", k->tcp.fd, getsockname);
-	add_end(o, "peer", k->tcp.fd, getpeername);
+	add_end(o, "local", &local);
+	add_end(o, "peer", &peer);
 }
 
 static void iw_for_each_qp(struct ur_lane *l,
@@ -383,7 +399,7 @@ static void iw_report(struct ur_lane *l, struct json_object *o)
 	struct ur_report_qps list = { l, json_object_new_array() };
 	struct json_object *counters = json_object_new_object();
 
-	ur_report_string(o, "link", "tcp");
+	ur_report_string(o, "link", l->iw->tcp.streams ? "lwip" : "tcp");
 	ur_report_int(o, "connections", l->iw->tcp.count);
 	ur_iwarp_for_each_qp(l->iw->w, add_qp, &list);
 	json_object_object_add(o, "qps", list.array);

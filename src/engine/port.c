@@ -7,8 +7,10 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "engine/internal.h"
+#include "engine/streams.h"
 #include "link/port_link.h"
 #include "link/ring.h"
+#include "link/stream.h"
 #include "link/udp.h"
 
 /* Nobody runs it who has not made the host's side of it. */
@@ -53,22 +55,50 @@ int ur_port_lane_link(struct ur_lane *l, int fd)
 	return err == -EBUSY ? use_port(l, fd) : err;
 }
 
+/* RoCE's ports complain when they are opened; TCP's need not be there, and
+ * then the host's side has to, which somebody else has made. */
 bool ur_adapter_present(struct ur_adapter *a)
 {
-	/* Only RoCE has a lane before there are queue pairs. */
-	return (a->dev.spec.port && a->dev.kind == UR_DEV_ROCE) ||
+	return (a->dev.spec.port &&
+		(a->dev.kind == UR_DEV_ROCE || ur_streams_available())) ||
 	       ur_dev_present(&a->dev);
+}
+
+/* Connections come before there are lanes: a thread serves the port. */
+static int run_streams(const struct ur_adapter *a)
+{
+	const struct ur_config *c = ur_config_get();
+	const struct ur_dev_spec *s = &a->dev.spec;
+	struct ur_port_config cfg = { .spec = &c->ports[s->port - 1],
+				      .eal = &c->eal,
+				      .ifname = s->netdev };
+	int err = ur_streams_open(&cfg);
+
+	if (!err)
+		return ur_streams_start();
+	if (err != -EBUSY)
+		return err;
+	ur_info("%s: another process runs its port, connections take the way "
+		"of %s",
+		a->dev.name, s->netdev);
+	return 0;
+}
+
+static int run_lane(struct ur_adapter *a)
+{
+	struct ur_lane *l;
+
+	return ur_adapter_lane(a, &l);
 }
 
 int ur_adapter_open(struct ur_adapter *a)
 {
-	struct ur_lane *l;
 	int err;
 
 	if (!ur_adapter_present(a))
 		return -ENODEV;
 	if (!a->dev.spec.port || is_run(&a->dev.spec))
 		return 0;
-	err = ur_adapter_lane(a, &l);
+	err = a->dev.kind == UR_DEV_IWARP ? run_streams(a) : run_lane(a);
 	return err ? err : ur_dev_refresh(&a->dev);
 }

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "engine/internal.h"
 #include "engine/xrc.h"
+#include "link/stream.h"
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -82,6 +83,7 @@ static void child_after_fork(void)
 		ur_client_close(client);
 	atomic_store(&the_client, NULL);
 	ur_xrc_child();
+	ur_streams_child();
 	ur_watcher_abandon();
 }
 
@@ -100,6 +102,7 @@ __attribute__((destructor)) static void settle_at_exit(void)
 		if (a)
 			ur_adapter_settle(a);
 	}
+	ur_streams_leave();
 }
 
 /* The watcher looks at the addresses of each adapter, so it comes after. */

@@ -1,79 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "link/nic.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
+#include "link/plugin.h"
 
-#define FILE_NAME "liburnic-dpdk.so"
-#define PATH_LEN  4096u
-
-#ifndef UR_PLUGIN_DIR
-#define UR_PLUGIN_DIR "/usr/lib/urnic"
-#endif
-
-/* Seen from the library or the daemon: in the build tree, then installed. */
-static const char *const places[] = {
-	"link/dpdk/", "../link/dpdk/", "../src/link/dpdk/", "", "../lib/urnic/",
+static const struct ur_plugin_file file = {
+	.dir = "link/dpdk/",
+	.name = "liburnic-dpdk.so",
+	.symbol = UR_NIC_SYMBOL,
 };
 
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct ur_nic_plugin *the_plugin; /* load_lock */
 
-static bool readable(const char *path)
+bool ur_nic_is_there(void)
 {
-	return access(path, R_OK) == 0;
-}
-
-static bool find_near(char *path)
-{
-	Dl_info info;
-	const char *slash;
-
-	if (!dladdr((const void *)places, &info) || !info.dli_fname)
-		return false;
-	slash = strrchr(info.dli_fname, '/');
-	if (!slash)
-		return false;
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		int n = snprintf(path, PATH_LEN, "%.*s/%s" FILE_NAME,
-				 (int)(slash - info.dli_fname), info.dli_fname,
-				 places[i]);
-
-		if (n > 0 && (size_t)n < PATH_LEN && readable(path))
-			return true;
-	}
-	return false;
+	return ur_plugin_there(&file);
 }
 
 static int load(void)
 {
 	const struct ur_nic_plugin *p;
-	char path[PATH_LEN];
-	void *lib;
+	const void *sym;
+	int err;
 
-	if (!find_near(path))
-		snprintf(path, sizeof(path), "%s/%s", UR_PLUGIN_DIR, FILE_NAME);
-	if (!readable(path)) {
+	if (!ur_nic_is_there()) {
 		ur_err("a port is configured, but urnic was built without DPDK "
 		       "(no %s)",
-		       FILE_NAME);
+		       file.name);
 		return -ENOENT;
 	}
-	lib = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-	if (!lib) {
-		ur_err("%s", dlerror());
-		return -ENOENT;
-	}
-	p = dlsym(lib, UR_NIC_SYMBOL);
-	if (!p || p->abi != UR_NIC_ABI) {
-		ur_err("%s is of another version of urnic", path);
+	err = ur_plugin_load(&file, &sym);
+	if (err)
+		return err;
+	p = sym;
+	if (p->abi != UR_NIC_ABI) {
+		ur_err("%s is of another version of urnic", file.name);
 		return -EPROTO;
 	}
 	the_plugin = p;

@@ -103,6 +103,9 @@ struct ur_nic_plugin {
 	void (*stats)(const struct ur_nic *nic, struct ur_nic_stats *out);
 };
 
+/* Is the plugin installed? */
+bool ur_nic_is_there(void);
+
 /* The plugin, loaded if it is not yet.  -ENOENT: not installed, logged once;
  * -EPROTO: one of another version. */
 int ur_nic_load(const struct ur_nic_plugin **out);

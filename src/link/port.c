@@ -33,6 +33,10 @@
 #define TYPE_VLAN     0x8100u
 #define TELL_NS	      1000000000u
 #define FIRST_QPN     2u
+#define IP4_LEN	      20u
+#define IP4_FRAGMENT  0x3fffu
+#define IP6_LEN	      40u
+#define PROTO_TCP     6u
 
 _Static_assert(UR_NIC_TX_IPV4_SUM == UR_NET_TX_IPV4_SUM &&
 		       UR_NIC_TX_UDP_SUM == UR_NET_TX_UDP_SUM,
@@ -48,6 +52,7 @@ struct ur_port {
 	struct ur_net *net;
 	struct ur_nic_info info;
 	bool (*deliver)(void *arg, const struct ur_rx *rx);
+	bool (*tcp)(void *arg, const uint8_t *packet, uint32_t len);
 	void *arg;
 	uint16_t vlan;
 	uint32_t naddrs;
@@ -106,6 +111,31 @@ static uint32_t qpn_of(const struct ur_rx *rx)
 	return rx->len < 8 ? 0 : (uint32_t)(b[5] << 16 | b[6] << 8 | b[7]);
 }
 
+/* Length of the IP packet at `ip` if it is a whole segment of TCP, without
+ * extension headers; else 0. */
+static uint32_t tcp_len(const uint8_t *ip, uint32_t room)
+{
+	uint32_t len = 0;
+
+	if (room >= IP4_LEN && ip[0] >> 4 == 4 && ip[9] == PROTO_TCP &&
+	    !(be16(ip + 6) & IP4_FRAGMENT))
+		len = be16(ip + 2);
+	else if (room >= IP6_LEN && ip[0] >> 4 == 6 && ip[6] == PROTO_TCP)
+		len = IP6_LEN + be16(ip + 4);
+	return len <= room ? len : 0;
+}
+
+/* Whether the segment's checksum holds is for TCP to see. */
+static bool take_tcp(struct ur_port *p, const struct ur_nic_rx *rx, uint32_t l3)
+{
+	uint32_t len;
+
+	if (!p->tcp || !l3 || (rx->frame[0] & 1))
+		return false;
+	len = tcp_len(rx->frame + l3, rx->len - l3);
+	return len && p->tcp(p->arg, rx->frame + l3, len);
+}
+
 static void on_frame(void *arg, const struct ur_nic_rx *nrx)
 {
 	struct ur_net_rx rx = { .frame = nrx->frame,
@@ -122,7 +152,8 @@ static void on_frame(void *arg, const struct ur_nic_rx *nrx)
 			to_host(p, nrx->frame, nrx->len, l3);
 		break;
 	case UR_NET_HOST:
-		to_host(p, nrx->frame, nrx->len, l3);
+		if (!take_tcp(p, nrx, l3))
+			to_host(p, nrx->frame, nrx->len, l3);
 		break;
 	case UR_NET_DONE:
 		break;
@@ -269,6 +300,19 @@ int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
 	p->busy_ns = now_ns;
 	flush(p);
 	return err;
+}
+
+int ur_port_send_ip(struct ur_port *p, const uint8_t *packet, uint32_t len,
+		    uint64_t now_ns)
+{
+	p->now_ns = now_ns;
+	p->busy_ns = now_ns;
+	return ur_net_send_ip(p->net, packet, len, now_ns);
+}
+
+void ur_port_flush(struct ur_port *p)
+{
+	flush(p);
 }
 
 uint32_t ur_port_poll(struct ur_port *p, uint64_t now_ns)
@@ -504,6 +548,7 @@ int ur_port_open(const struct ur_port_config *cfg, struct ur_port **out)
 	p->epfd = -1;
 	p->timer = -1;
 	p->deliver = cfg->deliver;
+	p->tcp = cfg->tcp;
 	p->arg = cfg->arg;
 	err = open_parts(p, cfg);
 	if (err) {

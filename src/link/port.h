@@ -32,6 +32,11 @@ struct ur_port_config {
 	 * the host's sockets get it.  Valid during the call.
 	 */
 	bool (*deliver)(void *arg, const struct ur_rx *rx);
+	/*
+	 * An IP packet for us with a whole TCP segment, or NULL: all TCP is the
+	 * host's.  False: as above.
+	 */
+	bool (*tcp)(void *arg, const uint8_t *packet, uint32_t len);
 	void *arg;
 };
 
@@ -58,6 +63,15 @@ void ur_port_abandon(const struct ur_port *p);
  * ur_net_flow().  Packets that a full controller drops are counted only.
  */
 int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns);
+
+/*
+ * Send an IP packet that is complete; it leaves with the next of _flush(),
+ * _send(), or of _poll() or _host() that moved something.  As
+ * ur_net_send_ip().
+ */
+int ur_port_send_ip(struct ur_port *p, const uint8_t *packet, uint32_t len,
+		    uint64_t now_ns);
+void ur_port_flush(struct ur_port *p);
 
 /* Receive a burst, and run timers that are due; how many frames came. */
 uint32_t ur_port_poll(struct ur_port *p, uint64_t now_ns);

@@ -44,11 +44,14 @@ int ur_tcp_init(struct ur_tcp *t)
 	*t = (struct ur_tcp){ .epfd = epoll_create1(EPOLL_CLOEXEC) };
 	ur_list_init(&t->readable);
 	ur_list_init(&t->writable);
+	t->set.fd = -1;
 	return t->epfd < 0 ? -errno : 0;
 }
 
 void ur_tcp_fini(struct ur_tcp *t)
 {
+	if (t->set.fd >= 0)
+		ur_stream_set_fini(&t->set);
 	close(t->epfd);
 	t->epfd = -1;
 }
@@ -76,6 +79,38 @@ int ur_tcp_add(struct ur_tcp *t, struct ur_tcp_conn *c, int fd)
 	return 0;
 }
 
+/* Level triggered: the set is asked of its news, not the kernel. */
+static int make_set(struct ur_tcp *t)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = NULL };
+	int err = ur_stream_set_init(&t->set);
+
+	if (err)
+		return err;
+	if (epoll_ctl(t->epfd, EPOLL_CTL_ADD, t->set.fd, &ev) == 0)
+		return 0;
+	err = -errno;
+	ur_stream_set_fini(&t->set);
+	return err;
+}
+
+int ur_tcp_add_stream(struct ur_tcp *t, struct ur_tcp_conn *c,
+		      struct ur_stream *s)
+{
+	int err = t->set.fd < 0 ? make_set(t) : 0;
+
+	if (err)
+		return err;
+	*c = (struct ur_tcp_conn){ .fd = -1, .stream = s };
+	ur_list_init(&c->readable);
+	ur_list_init(&c->writable);
+	ur_stream_set_add(&t->set, s, c);
+	t->count++;
+	t->streams++;
+	make_readable(t, c);
+	return 0;
+}
+
 static void set_blocked(struct ur_tcp *t, struct ur_tcp_conn *c, bool blocked)
 {
 	if (c->blocked == blocked)
@@ -94,6 +129,11 @@ void ur_tcp_remove(struct ur_tcp *t, struct ur_tcp_conn *c)
 	if (t->last == c)
 		t->last = t->hot = NULL;
 	t->count--;
+	if (c->stream) {
+		t->streams--;
+		ur_stream_set_remove(c->stream);
+		return;
+	}
 	(void)epoll_ctl(t->epfd, EPOLL_CTL_DEL, c->fd, NULL);
 }
 
@@ -102,6 +142,11 @@ void ur_tcp_del(struct ur_tcp *t, struct ur_tcp_conn *c, bool reset)
 	struct linger hard = { .l_onoff = 1, .l_linger = 0 };
 
 	ur_tcp_remove(t, c);
+	if (c->stream) {
+		ur_stream_close(c->stream, reset);
+		c->stream = NULL;
+		return;
+	}
 	if (reset)
 		(void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &hard,
 				 sizeof(hard));
@@ -111,12 +156,17 @@ void ur_tcp_del(struct ur_tcp *t, struct ur_tcp_conn *c, bool reset)
 
 void ur_tcp_shut(struct ur_tcp_conn *c)
 {
-	(void)shutdown(c->fd, SHUT_WR);
+	if (c->stream)
+		ur_stream_shut(c->stream);
+	else
+		(void)shutdown(c->fd, SHUT_WR);
 }
 
 /* May epoll_wait() be left out?  Then the hot connection is looked at. */
 static bool skip(struct ur_tcp *t)
 {
+	if (t->streams && t->streams == t->count)
+		return ++t->skipped <= SKIP_ALONE;
 	if (!t->hot || t->blocked ||
 	    ++t->skipped > (t->count == 1 ? SKIP_ALONE : SKIP_CROWD))
 		return false;
@@ -124,11 +174,26 @@ static bool skip(struct ur_tcp *t)
 	return true;
 }
 
-void ur_tcp_poll(struct ur_tcp *t, bool quick)
+static void make_writable(struct ur_tcp *t, struct ur_tcp_conn *c)
+{
+	if (c->blocked && ur_list_empty(&c->writable))
+		ur_list_add_tail(&t->writable, &c->writable);
+}
+
+/* What the news are is seen by trying; which lane it is stands beside. */
+static void on_stream(void *lane, void *user)
+{
+	make_readable(lane, user);
+	make_writable(lane, user);
+}
+
+void ur_tcp_poll(struct ur_tcp *t, bool quick, uint64_t now_ns)
 {
 	struct epoll_event ev[EVENTS];
 	int n;
 
+	if (t->set.fd >= 0)
+		ur_stream_set_poll(&t->set, quick, now_ns, on_stream, t);
 	if (!ur_list_empty(&t->readable) || (quick && skip(t)))
 		return;
 	t->skipped = 0;
@@ -136,13 +201,14 @@ void ur_tcp_poll(struct ur_tcp *t, bool quick)
 	for (int i = 0; i < n; i++) {
 		struct ur_tcp_conn *c = ev[i].data.ptr;
 
+		if (!c)
+			continue;
 		if (ev[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 			c->ended = true;
 		if (c->ended || (ev[i].events & EPOLLIN))
 			make_readable(t, c);
-		if (c->blocked && (ev[i].events & (EPOLLOUT | EPOLLERR)) &&
-		    ur_list_empty(&c->writable))
-			ur_list_add_tail(&t->writable, &c->writable);
+		if (ev[i].events & (EPOLLOUT | EPOLLERR))
+			make_writable(t, c);
 	}
 }
 
@@ -212,8 +278,8 @@ static ssize_t read_far(int fd, const struct iovec *iov, uint32_t n)
  * A stream that gave less than there was room for is empty (epoll(7)), but for
  * its end, of which an earlier edge may have told.
  */
-ssize_t ur_tcp_read(struct ur_tcp *t, struct ur_tcp_conn *c, struct iovec *iov,
-		    uint32_t n)
+static ssize_t read_socket(struct ur_tcp *t, struct ur_tcp_conn *c,
+			   struct iovec *iov, uint32_t n)
 {
 	struct msghdr m = { .msg_iov = iov, .msg_iovlen = n };
 	bool far = ur_far_any(iov, n);
@@ -229,6 +295,29 @@ ssize_t ur_tcp_read(struct ur_tcp *t, struct ur_tcp_conn *c, struct iovec *iov,
 	if (c->ended || far || (size_t)len == total(iov, n))
 		make_readable(t, c);
 	return len;
+}
+
+static ssize_t read_stream(struct ur_tcp *t, struct ur_tcp_conn *c,
+			   const struct iovec *iov, uint32_t n)
+{
+	bool more;
+	ssize_t len = ur_stream_read(c->stream, iov, n, &more);
+
+	c->ended = ur_stream_has_end(c->stream);
+	if (more || len == -EFAULT)
+		make_readable(t, c);
+	if (len == 0)
+		return c->error;
+	return len < 0 && len != -EAGAIN && len != -EFAULT && c->error
+		       ? c->error
+		       : len;
+}
+
+ssize_t ur_tcp_read(struct ur_tcp *t, struct ur_tcp_conn *c, struct iovec *iov,
+		    uint32_t n)
+{
+	return c->stream ? read_stream(t, c, iov, n)
+			 : read_socket(t, c, iov, n);
 }
 
 void ur_tcp_again(struct ur_tcp *t, struct ur_tcp_conn *c)
@@ -255,7 +344,8 @@ static ssize_t write_failed(struct ur_tcp *t, struct ur_tcp_conn *c, int err)
 		return -EFAULT;
 	if (err == EAGAIN) {
 		set_blocked(t, c, true);
-		watch_room(t, c);
+		if (!c->stream)
+			watch_room(t, c);
 		return 0;
 	}
 	c->error = -err;
@@ -273,6 +363,11 @@ ssize_t ur_tcp_write(struct ur_tcp *t, struct ur_tcp_conn *c,
 	};
 	ssize_t len;
 
+	if (c->stream) {
+		len = ur_stream_write(c->stream, iov, n);
+		return len > 0 ? len
+			       : write_failed(t, c, len ? (int)-len : EAGAIN);
+	}
 	ur_memcheck_mute();
 	do {
 		len = sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -285,6 +380,8 @@ bool ur_tcp_delivered(const struct ur_tcp_conn *c)
 {
 	int left = 0;
 
+	if (c->stream)
+		return ur_stream_is_delivered(c->stream);
 	return ioctl(c->fd, SIOCOUTQ, &left) != 0 || left == 0;
 }
 
@@ -293,6 +390,8 @@ uint32_t ur_tcp_mss(const struct ur_tcp_conn *c)
 	int mss = 0;
 	socklen_t len = sizeof(mss);
 
+	if (c->stream)
+		return ur_stream_mss(c->stream);
 	if (getsockopt(c->fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &len) || mss <= 0)
 		return 0;
 	return (uint32_t)mss;

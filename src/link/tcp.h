@@ -20,23 +20,27 @@
 #include <sys/uio.h>
 
 #include "base/list.h"
+#include "link/stream.h"
 
 struct ur_tcp_conn {
-	struct ur_list readable; /* in ur_tcp.readable */
-	struct ur_list writable; /* in ur_tcp.writable */
-	int fd;
-	bool blocked; /* a write found no room */
-	bool watched; /* the set tells of room */
-	bool ended;   /* there is an end of the stream or an error to read */
-	int error;    /* -errno of a failed write; the end of the stream is
+	struct ur_list readable;  /* in ur_tcp.readable */
+	struct ur_list writable;  /* in ur_tcp.writable */
+	int fd;			  /* -1: it is … */
+	struct ur_stream *stream; /* … this, over a port of ours */
+	bool blocked;		  /* a write found no room */
+	bool watched;		  /* the set tells of room */
+	bool ended; /* there is an end of the stream or an error to read */
+	int error;  /* -errno of a failed write; the end of the stream is
 		       * told as this */
 };
 
 struct ur_tcp {
 	int epfd;
 	uint32_t count;
-	uint32_t blocked;	  /* connections that are */
-	uint32_t skipped;	  /* looks without epoll_wait() */
+	uint32_t blocked; /* connections that are */
+	uint32_t skipped; /* looks without epoll_wait() */
+	uint32_t streams; /* connections that are streams: with the … */
+	struct ur_stream_set set; /* … first comes this; its fd is -1 before */
 	struct ur_tcp_conn *last; /* it had data last … */
 	struct ur_tcp_conn *hot;  /* … and before that too; NULL: another */
 	struct ur_list readable;
@@ -61,7 +65,11 @@ static inline int ur_tcp_wait_fd(const struct ur_tcp *t)
  */
 int ur_tcp_add(struct ur_tcp *t, struct ur_tcp_conn *c, int fd);
 
-/* Take it out; fd is the caller's again. */
+/* The same for a stream. */
+int ur_tcp_add_stream(struct ur_tcp *t, struct ur_tcp_conn *c,
+		      struct ur_stream *s);
+
+/* Take it out; fd or stream is the caller's again. */
 void ur_tcp_remove(struct ur_tcp *t, struct ur_tcp_conn *c);
 
 /* Take it out and close it: in order, or with a reset. */
@@ -71,8 +79,8 @@ void ur_tcp_del(struct ur_tcp *t, struct ur_tcp_conn *c, bool reset);
 void ur_tcp_shut(struct ur_tcp_conn *c);
 
 /* Look for news, at most a bounded number.  quick: the caller polls, and
- * epoll_wait() may be left out now and then. */
-void ur_tcp_poll(struct ur_tcp *t, bool quick);
+ * epoll_wait() may be left out now and then.  now_ns may be a little old. */
+void ur_tcp_poll(struct ur_tcp *t, bool quick, uint64_t now_ns);
 
 /* Connections that may be read are left: their edges will not come again. */
 static inline bool ur_tcp_has_readable(const struct ur_tcp *t)

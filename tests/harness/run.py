@@ -37,6 +37,7 @@ GROUPS = {
     'life': 'life.life',
     'raw': 'netns.raw',
     'dpdk': 'netns.dpdk',
+    'lwip': 'netns.lwip',
     'config': 'netns.config',
     'wire': 'netns.wire',
     'loss': 'netns.loss',

@@ -94,7 +94,7 @@ static size_t drain(struct fixture *f)
 	static char buf[4096];
 	size_t got = 0;
 
-	ur_tcp_poll(&f->t, false);
+	ur_tcp_poll(&f->t, false, 0);
 	while ((c = ur_tcp_next_readable(&f->t))) {
 		ssize_t n = read_up_to(f, c, buf, sizeof(buf));
 
@@ -138,14 +138,14 @@ static void a_full_read_is_repeated(void **state)
 
 	drain(f);
 	assert_int_equal(write(peer, "abcdef", 6), 6);
-	ur_tcp_poll(&f->t, false);
+	ur_tcp_poll(&f->t, false, 0);
 	assert_ptr_equal(ur_tcp_next_readable(&f->t), &c);
 	assert_int_equal(read_up_to(f, &c, buf, 4), 4);
 	assert_ptr_equal(ur_tcp_next_readable(&f->t), &c);
 	assert_int_equal(read_up_to(f, &c, buf, 4), 2);
 	assert_null(ur_tcp_next_readable(&f->t));
 	assert_int_equal(write(peer, "g", 1), 1);
-	ur_tcp_poll(&f->t, false);
+	ur_tcp_poll(&f->t, false, 0);
 	assert_ptr_equal(ur_tcp_next_readable(&f->t), &c);
 	assert_int_equal(read_up_to(f, &c, buf, 4), 1);
 	ur_tcp_del(&f->t, &c, false);
@@ -163,7 +163,7 @@ static void the_end_behind_data_is_seen(void **state)
 	drain(f);
 	assert_int_equal(write(peer, "last", 4), 4);
 	close(peer);
-	ur_tcp_poll(&f->t, false);
+	ur_tcp_poll(&f->t, false, 0);
 	assert_ptr_equal(ur_tcp_next_readable(&f->t), &c);
 	assert_int_equal(read_up_to(f, &c, buf, sizeof(buf)), 4);
 	assert_ptr_equal(ur_tcp_next_readable(&f->t), &c);
@@ -181,7 +181,7 @@ static void a_reset_is_an_error(void **state)
 
 	setsockopt(peer, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
 	close(peer);
-	ur_tcp_poll(&f->t, false);
+	ur_tcp_poll(&f->t, false, 0);
 	assert_ptr_equal(ur_tcp_next_readable(&f->t), &c);
 	assert_int_equal(read_up_to(f, &c, buf, sizeof(buf)), -ECONNRESET);
 	ur_tcp_del(&f->t, &c, false);
@@ -233,7 +233,7 @@ static void who_is_blocked_hears_of_room(void **state)
 		got += (size_t)n;
 	}
 	assert_true(is_readable(ur_tcp_wait_fd(&f->t)));
-	ur_tcp_poll(&f->t, false);
+	ur_tcp_poll(&f->t, false, 0);
 	assert_ptr_equal(ur_tcp_next_writable(&f->t), &c);
 	assert_null(ur_tcp_next_writable(&f->t));
 	assert_false(c.blocked);
@@ -254,7 +254,7 @@ static void memory_that_is_gone_is_no_crash(void **state)
 	drain(f);
 	assert_int_equal(write_all_of(f, &c, gone, 8), -EFAULT);
 	assert_int_equal(write(peer, "data", 4), 4);
-	ur_tcp_poll(&f->t, false);
+	ur_tcp_poll(&f->t, false, 0);
 	assert_ptr_equal(ur_tcp_next_readable(&f->t), &c);
 	assert_int_equal(read_up_to(f, &c, gone, 8), -EFAULT);
 	/* It is still there to be read elsewhere. */
@@ -348,7 +348,7 @@ static void quick_looks_see_everybody(void **state)
 
 		/* The hot one always has something: the worst case. */
 		assert_int_equal(write(hot_peer, "a", 1), 1);
-		ur_tcp_poll(&f->t, true);
+		ur_tcp_poll(&f->t, true, 0);
 		while ((c = ur_tcp_next_readable(&f->t)) && c == &hot) {
 			n = read_up_to(f, c, buf, sizeof(buf));
 			assert_true(n == 1 || n == -EAGAIN);
@@ -372,7 +372,7 @@ static void a_removed_one_is_forgotten(void **state)
 	int peer = connect_to(f, &c), fd = c.fd;
 
 	assert_int_equal(write(peer, "x", 1), 1);
-	ur_tcp_poll(&f->t, false);
+	ur_tcp_poll(&f->t, false, 0);
 	ur_tcp_remove(&f->t, &c);
 	assert_null(ur_tcp_next_readable(&f->t));
 	assert_int_equal(write(peer, "x", 1), 1);
@@ -402,7 +402,7 @@ static void idle_ones_are_not_touched(void **state)
 		drain(f);
 	while (is_readable(ur_tcp_wait_fd(&f->t)));
 	assert_int_equal(write(peers[777], "x", 1), 1);
-	ur_tcp_poll(&f->t, false);
+	ur_tcp_poll(&f->t, false, 0);
 	for (struct ur_tcp_conn *r; (r = ur_tcp_next_readable(&f->t)); n++)
 		assert_ptr_equal(r, &c[777]);
 	assert_int_equal(n, 1);

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Connections whose TCP is not the kernel's (link/stream.h).  The kernel is
+ * asked for everything but the bytes: routes, addresses and port numbers are
+ * those of the host's side of the port.
+ */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "engine/conn_iwarp.h"
+
+#define ACCEPTS_PER_ROUND 32
+#define IPV4		  1u
+#define IPV6		  2u
+
+static void end_of(const struct sockaddr_storage *a, struct ur_stack_end *out)
+{
+	ur_conn_addr_gid(a, out->addr);
+	out->port = ur_conn_addr_port(a);
+}
+
+void iw_ends(const struct iw_conn *i, struct sockaddr_storage *local,
+	     struct sockaddr_storage *peer)
+{
+	socklen_t llen = sizeof(*local), plen = sizeof(*peer);
+	struct ur_stack_end ours, theirs;
+
+	local->ss_family = AF_UNSPEC;
+	peer->ss_family = AF_UNSPEC;
+	if (!i->stream) {
+		(void)getsockname(i->fd, (struct sockaddr *)local, &llen);
+		(void)getpeername(i->fd, (struct sockaddr *)peer, &plen);
+		return;
+	}
+	ur_stream_ends(i->stream, &ours, &theirs);
+	ur_conn_gid_addr(ours.addr, 0, ours.port, local);
+	ur_conn_gid_addr(theirs.addr, 0, theirs.port, peer);
+}
+
+ssize_t iw_send_bytes(const struct iw_conn *i, const void *p, size_t len)
+{
+	struct iovec v = { (void *)(uintptr_t)p, len };
+	ssize_t n;
+
+	if (!i->stream) {
+		n = send(i->fd, p, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		return n < 0 ? -errno : n;
+	}
+	n = ur_stream_write(i->stream, &v, 1);
+	return n ? n : -EAGAIN;
+}
+
+ssize_t iw_recv_bytes(const struct iw_conn *i, void *p, size_t len)
+{
+	struct iovec v = { p, len };
+	ssize_t n;
+	bool more;
+
+	if (i->stream)
+		return ur_stream_read(i->stream, &v, 1, &more);
+	n = recv(i->fd, p, len, MSG_DONTWAIT);
+	return n < 0 ? -errno : n;
+}
+
+int iw_connect_result(const struct iw_conn *i)
+{
+	socklen_t len = sizeof(int);
+	int err = 0;
+
+	if (i->stream)
+		return ur_stream_state(i->stream);
+	if (getsockopt(i->fd, SOL_SOCKET, SO_ERROR, &err, &len))
+		return -errno;
+	return -err;
+}
+
+/* In order: what was said last is still to arrive. */
+void iw_stream_drop(struct iw_conn *i)
+{
+	if (i->stream)
+		ur_stream_close(i->stream, false);
+	i->stream = NULL;
+}
+
+/* ---- Calling ---- */
+
+/* Where the call comes from: the address that the socket has, or would get. */
+static int find_source(const struct iw_conn *i, struct sockaddr_storage *src)
+{
+	struct sockaddr_storage peer;
+
+	iw_ends(i, src, &peer);
+	if (src->ss_family != AF_UNSPEC && !ur_conn_addr_any(src))
+		return 0;
+	return ur_conn_route(&i->to, src);
+}
+
+int iw_stream_call(struct iw_conn *i, bool *done)
+{
+	struct sockaddr_storage src;
+	struct ur_stack_end from, to;
+	int err;
+
+	if (find_source(i, &src))
+		return 0; /* connect() says what is wrong */
+	end_of(&src, &from);
+	end_of(&i->to, &to);
+	if (!ur_streams_carry(from.addr, to.addr))
+		return 0;
+	if (!from.port) {
+		i->from = src;
+		err = iw_take_port(i);
+		if (err)
+			return err;
+		from.port = i->port;
+	}
+	err = ur_stream_connect(&from, &to, i->fd, &i->stream);
+	if (err)
+		return err;
+	iw_fd_del(i);
+	i->fd = -1;
+	*done = true;
+	return 0;
+}
+
+/* ---- Listening ---- */
+
+static void on_ready(struct ur_cmt_source *src, uint32_t events)
+{
+	struct iw_conn *l = ur_container_of(src, struct iw_conn, stream_source);
+	struct ur_stream *s;
+
+	for (int n = 0; n < ACCEPTS_PER_ROUND && !l->paused; n++) {
+		if (!iw_make_room(l)) {
+			iw_pause_listener(l);
+			return;
+		}
+		if (ur_stream_accept(l->streams, &s))
+			return;
+		iw_take_in(l, -1, s);
+	}
+}
+
+int iw_stream_watch(struct iw_conn *l)
+{
+	if (!l->streams || l->stream_source.fd >= 0)
+		return 0;
+	l->stream_source.fd = ur_stream_listener_fd(l->streams);
+	l->stream_source.ready = on_ready;
+	return ur_cmt_watch(l->c.cmt, &l->stream_source, EPOLLIN);
+}
+
+void iw_stream_pause(struct iw_conn *l)
+{
+	if (l->stream_source.fd >= 0)
+		ur_cmt_unwatch(l->c.cmt, &l->stream_source);
+}
+
+int iw_stream_listen(struct iw_conn *l)
+{
+	struct sockaddr_storage a, peer;
+	uint32_t families = IPV4;
+	struct ur_stack_end at;
+	int err;
+
+	iw_ends(l, &a, &peer);
+	end_of(&a, &at);
+	if (a.ss_family == AF_INET6)
+		families = l->c.opts.afonly ? IPV6 : IPV4 | IPV6;
+	err = ur_stream_listen(ur_conn_addr_any(&a) ? NULL : at.addr, families,
+			       at.port, &l->streams);
+	if (err)
+		return err == -ENOENT ? 0 : err;
+	return iw_stream_watch(l);
+}
+
+void iw_stream_listen_end(struct iw_conn *l)
+{
+	iw_stream_pause(l);
+	if (l->streams)
+		ur_stream_listener_close(l->streams);
+	l->streams = NULL;
+}

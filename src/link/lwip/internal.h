@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * lwIP as TCP of our own.  Debian builds it for threads (NO_SYS is 0), but its
+ * core asks only that one thread be in it at a time, and checks for a thread
+ * of its own only if there is one.  So tcpip_init() is never called: our
+ * caller has the lock, timers are ticks of the caller's, and its own list of
+ * timeouts is never run.
+ *
+ * Each address is an interface of lwIP's, and every connection and listener is
+ * bound to its interface: lwIP has no routes to choose from.  What goes out of
+ * it is whole IP packets; neighbours and Ethernet are the port's.
+ */
+#ifndef UR_LINK_LWIP_INTERNAL_H
+#define UR_LINK_LWIP_INTERNAL_H
+
+#include <lwip/netif.h>
+#include <lwip/tcp.h>
+
+#include "link/stack.h"
+
+struct ur_stack_addr {
+	struct netif netif;
+	ip_addr_t ip;
+	void *arg;
+};
+
+struct ur_stack_conn {
+	struct tcp_pcb *pcb; /* NULL: lwIP has freed it */
+	void *arg;	     /* NULL: nobody hears of it */
+	struct pbuf *head;   /* came, not yet eaten, … */
+	struct pbuf *tail;
+	uint32_t off; /* … but for so much of the first */
+	int error;
+	bool connected;
+	bool end;
+	struct ur_stack_end local; /* what lwIP forgets with the pcb */
+	struct ur_stack_end peer;
+};
+
+extern struct ur_stack_calls lwip_calls;
+
+void lwip_addr_from(ip_addr_t *out, const uint8_t addr[16]);
+void lwip_addr_to(const ip_addr_t *a, uint8_t out[16]);
+int lwip_errno(err_t err);
+
+/* conn.c, as the table has them */
+int conn_listen(struct ur_stack_addr *a, uint16_t port, void *arg,
+		struct ur_stack_conn **out);
+int conn_connect(struct ur_stack_addr *a, uint16_t port,
+		 const struct ur_stack_end *to, void *arg,
+		 struct ur_stack_conn **out);
+void conn_set_arg(struct ur_stack_conn *c, void *arg);
+bool conn_is_connected(const struct ur_stack_conn *c);
+int conn_error(const struct ur_stack_conn *c);
+uint32_t conn_write(struct ur_stack_conn *c, const void *data, uint32_t len);
+uint32_t conn_room(const struct ur_stack_conn *c);
+void conn_push(struct ur_stack_conn *c);
+uint32_t conn_peek(const struct ur_stack_conn *c, const uint8_t **at);
+void conn_eat(struct ur_stack_conn *c, uint32_t len);
+bool conn_has_end(const struct ur_stack_conn *c);
+bool conn_is_delivered(const struct ur_stack_conn *c);
+uint32_t conn_mss(const struct ur_stack_conn *c);
+void conn_ends(const struct ur_stack_conn *c, struct ur_stack_end *local,
+	       struct ur_stack_end *peer);
+void conn_shut(struct ur_stack_conn *c);
+void conn_close(struct ur_stack_conn *c, bool reset);
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <lwip/init.h>
+#include <lwip/ip.h>
+#include <lwip/ip6_addr.h>
+#include <lwip/priv/tcp_priv.h>
+
+#include "link/lwip/internal.h"
+
+#define FLOW_BYTES 36u
+
+struct ur_stack_calls lwip_calls;
+static uint64_t secret;
+
+void lwip_addr_from(ip_addr_t *out, const uint8_t addr[16])
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	memset(out, 0, sizeof(*out));
+	if (!memcmp(addr, mapped, sizeof(mapped))) {
+		out->type = IPADDR_TYPE_V4;
+		memcpy(&out->u_addr.ip4.addr, addr + 12, 4);
+		return;
+	}
+	out->type = IPADDR_TYPE_V6;
+	memcpy(out->u_addr.ip6.addr, addr, 16);
+}
+
+void lwip_addr_to(const ip_addr_t *a, uint8_t out[16])
+{
+	memset(out, 0, 16);
+	if (IP_IS_V6(a)) {
+		memcpy(out, ip_2_ip6(a)->addr, 16);
+		return;
+	}
+	memset(out + 10, 0xff, 2);
+	memcpy(out + 12, &ip_2_ip4(a)->addr, 4);
+}
+
+int lwip_errno(err_t err)
+{
+	return err == ERR_OK ? 0 : -err_to_errno(err);
+}
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+	h = (h ^ v) * 0x9fb21c651e98df25u;
+	h ^= h >> 35;
+	return h * 0xd6e8feb86659fd93u ^ h >> 28;
+}
+
+/*
+ * In the place of lwIP's own, which can be guessed (RFC 6528), since it counts: as our plugin is searched before
+ * it, its calls come here.  A clock and a keyed mix of the connection's ends.
+ */
+__attribute__((visibility("default"))) u32_t tcp_next_iss(struct tcp_pcb *pcb)
+{
+	uint8_t flow[FLOW_BYTES + 4] = { 0 };
+	uint64_t h = secret;
+	struct timespec t;
+
+	lwip_addr_to(&pcb->local_ip, flow);
+	lwip_addr_to(&pcb->remote_ip, flow + 16);
+	memcpy(flow + 32, &pcb->local_port, 2);
+	memcpy(flow + 34, &pcb->remote_port, 2);
+	for (size_t i = 0; i < sizeof(flow); i += 8) {
+		uint64_t v;
+
+		memcpy(&v, flow + i, sizeof(v));
+		h = mix(h, v);
+	}
+	h = mix(h, secret);
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (u32_t)((h >> 32) + (uint64_t)t.tv_sec * 250000u +
+		       (uint64_t)t.tv_nsec / 4000u);
+}
+
+static int stack_start(const struct ur_stack_calls *calls, uint64_t s)
+{
+	lwip_calls = *calls;
+	secret = s;
+	lwip_init();
+	return 0;
+}
+
+/* ---- Out ---- */
+
+/* lwIP is built to give packets in one piece. */
+static err_t send_packet(struct netif *netif, struct pbuf *p)
+{
+	struct ur_stack_addr *a = netif->state;
+
+	if (p->next)
+		return ERR_BUF;
+	lwip_calls.output(a->arg, p->payload, p->tot_len);
+	return ERR_OK;
+}
+
+static err_t output4(struct netif *netif, struct pbuf *p,
+		     const ip4_addr_t *next)
+{
+	return send_packet(netif, p);
+}
+
+static err_t output6(struct netif *netif, struct pbuf *p,
+		     const ip6_addr_t *next)
+{
+	return send_packet(netif, p);
+}
+
+static err_t set_up(struct netif *netif)
+{
+	netif->name[0] = 'u';
+	netif->name[1] = 'r';
+	netif->output = output4;
+	netif->output_ip6 = output6;
+	return ERR_OK;
+}
+
+/* An interface has one address here, of either family. */
+static bool add_netif(struct ur_stack_addr *a, uint8_t prefix)
+{
+	bool v4 = a->ip.type == IPADDR_TYPE_V4;
+	ip4_addr_t mask = { 0xffffffffu };
+
+	if (prefix < 32)
+		mask.addr = lwip_htonl(~(0xffffffffu >> prefix));
+	if (!netif_add(&a->netif, v4 ? &a->ip.u_addr.ip4 : NULL,
+		       v4 ? &mask : NULL, NULL, a, set_up, ip_input))
+		return false;
+	if (v4)
+		return true;
+	a->netif.ip6_addr[0] = a->ip;
+	a->netif.ip6_addr_state[0] = IP6_ADDR_PREFERRED;
+	return true;
+}
+
+static int stack_add(const uint8_t addr[16], uint8_t prefix, uint32_t mtu,
+		     void *arg, struct ur_stack_addr **out)
+{
+	struct ur_stack_addr *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return -ENOMEM;
+	a->arg = arg;
+	lwip_addr_from(&a->ip, addr);
+	if (!add_netif(a, prefix)) {
+		free(a);
+		return -ENOSPC;
+	}
+	a->netif.mtu = (u16_t)mtu;
+	a->netif.mtu6 = (u16_t)mtu;
+	netif_set_link_up(&a->netif);
+	netif_set_up(&a->netif);
+	*out = a;
+	return 0;
+}
+
+/* ---- In ---- */
+
+/* Where the segment begins; 0: it is none, or behind what we do not read. */
+static uint32_t find_tcp(const uint8_t *packet, uint32_t len)
+{
+	uint32_t at = packet[0] >> 4 == 4 ? (packet[0] & 15u) * 4 : IP6_HLEN;
+	uint8_t proto = packet[0] >> 4 == 4 ? packet[9] : packet[6];
+
+	return proto == IP_PROTO_TCP && len >= at + TCP_HLEN ? at : 0;
+}
+
+/* Whose it is, in lwIP's terms. */
+struct segment {
+	ip_addr_t src;
+	uint16_t from;
+	uint16_t to;
+	bool syn; /* and no ACK */
+};
+
+static void read_segment(struct segment *s, const uint8_t *packet, uint32_t at)
+{
+	const uint8_t *tcp = packet + at;
+	uint8_t src[16] = { [10] = 0xff, [11] = 0xff };
+
+	if (packet[0] >> 4 == 4)
+		memcpy(src + 12, packet + 12, 4);
+	else
+		memcpy(src, packet + 8, 16);
+	lwip_addr_from(&s->src, src);
+	s->from = (uint16_t)(tcp[0] << 8 | tcp[1]);
+	s->to = (uint16_t)(tcp[2] << 8 | tcp[3]);
+	s->syn = (tcp[13] & (TCP_SYN | TCP_ACK)) == TCP_SYN;
+}
+
+static bool any_has(const struct tcp_pcb *list, const struct ur_stack_addr *a,
+		    const struct segment *s)
+{
+	for (const struct tcp_pcb *p = list; p; p = p->next)
+		if (p->local_port == s->to && p->remote_port == s->from &&
+		    ip_addr_cmp(&p->remote_ip, &s->src) &&
+		    ip_addr_cmp(&p->local_ip, &a->ip))
+			return true;
+	return false;
+}
+
+/* Those in use come first: lwIP puts them there. */
+static bool is_wanted(const struct ur_stack_addr *a, const struct segment *s)
+{
+	if (any_has(tcp_active_pcbs, a, s))
+		return true;
+	for (const struct tcp_pcb_listen *l = tcp_listen_pcbs.listen_pcbs; l;
+	     l = l->next)
+		if (l->local_port == s->to && ip_addr_cmp(&l->local_ip, &a->ip))
+			return true;
+	return any_has(tcp_tw_pcbs, a, s);
+}
+
+/* lwIP sets no limit to those who knock and do not enter. */
+static bool is_flood(const struct segment *s)
+{
+	uint32_t n = 0;
+
+	if (!s->syn)
+		return false;
+	for (const struct tcp_pcb *p = tcp_active_pcbs; p; p = p->next)
+		n += p->state == SYN_RCVD;
+	return n >= UR_STACK_HALF_MAX;
+}
+
+static bool stack_input(struct ur_stack_addr *a, const uint8_t *packet,
+			uint32_t len)
+{
+	uint32_t at = find_tcp(packet, len);
+	struct segment s;
+	struct pbuf *p;
+
+	if (!at)
+		return false;
+	read_segment(&s, packet, at);
+	if (!is_wanted(a, &s))
+		return false;
+	p = is_flood(&s) ? NULL : pbuf_alloc(PBUF_RAW, (u16_t)len, PBUF_RAM);
+	if (!p)
+		return true; /* lost, as on the wire */
+	memcpy(p->payload, packet, len);
+	if (a->netif.input(p, &a->netif) != ERR_OK)
+		pbuf_free(p);
+	return true;
+}
+
+/* ---- Time ---- */
+
+static bool stack_is_busy(void)
+{
+	return tcp_active_pcbs || tcp_tw_pcbs;
+}
+
+/*
+ * lwIP's clock has ticks of 250 ms, of which two are its least timeout.  Ours
+ * come five times as often: 300 ms until a retransmission where lwIP thinks
+ * 1.5 s, and 12 s of TIME-WAIT.
+ */
+static void stack_tick(void)
+{
+	tcp_tmr();
+}
+
+static bool stack_has_port(uint16_t port)
+{
+	for (const struct tcp_pcb *p = tcp_active_pcbs; p; p = p->next)
+		if (p->local_port == port)
+			return true;
+	for (const struct tcp_pcb *p = tcp_tw_pcbs; p; p = p->next)
+		if (p->local_port == port)
+			return true;
+	return false;
+}
+
+static bool stack_is_sending(void)
+{
+	for (const struct tcp_pcb *p = tcp_active_pcbs; p; p = p->next)
+		if (p->unsent || p->unacked)
+			return true;
+	return false;
+}
+
+__attribute__((visibility(
+	"default"))) extern const struct ur_stack_plugin urnic_stack_plugin;
+
+const struct ur_stack_plugin urnic_stack_plugin = {
+	.abi = UR_STACK_ABI,
+	.start = stack_start,
+	.add = stack_add,
+	.input = stack_input,
+	.is_busy = stack_is_busy,
+	.tick = stack_tick,
+	.has_port = stack_has_port,
+	.is_sending = stack_is_sending,
+	.listen = conn_listen,
+	.connect = conn_connect,
+	.set_arg = conn_set_arg,
+	.is_connected = conn_is_connected,
+	.error = conn_error,
+	.write = conn_write,
+	.room = conn_room,
+	.push = conn_push,
+	.peek = conn_peek,
+	.eat = conn_eat,
+	.has_end = conn_has_end,
+	.is_delivered = conn_is_delivered,
+	.mss = conn_mss,
+	.ends = conn_ends,
+	.shut = conn_shut,
+	.close = conn_close,
+};

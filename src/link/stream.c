@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "link/stream.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "base/timer.h"
+#include "link/nic.h"
+#include "link/stream_internal.h"
+
+#define POLLED_FRESH_NS 1000000u
+#define SWEEP_TICKS	20u /* a second */
+#define LEAVE_NS	500000000u
+#define LEAVE_NAP_US	200u
+
+struct ur_streams ur_streams = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.all = { &ur_streams.all, &ur_streams.all },
+	.holds = { &ur_streams.holds, &ur_streams.holds },
+	.epfd = -1,
+};
+
+/* A socket whose port number TCP may still use. */
+struct hold {
+	struct ur_list node;
+	uint16_t number;
+	int fd;
+};
+
+static uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool ur_streams_available(void)
+{
+	return ur_nic_is_there() && ur_stack_is_there();
+}
+
+/* ---- Addresses ---- */
+
+static struct ur_stream_addr *find(const uint8_t ip[16])
+{
+	uint32_t n =
+		atomic_load_explicit(&ur_streams.naddrs, memory_order_acquire);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (!memcmp(ur_streams.addrs[i].ip, ip, 16))
+			return &ur_streams.addrs[i];
+	return NULL;
+}
+
+struct ur_stream_addr *ur_stream_addr_find(const uint8_t ip[16])
+{
+	return find(ip);
+}
+
+/* Between addresses of this host the kernel carries. */
+bool ur_streams_carry(const uint8_t src[16], const uint8_t dst[16])
+{
+	uint8_t own[1][16];
+
+	if (atomic_load_explicit(&ur_streams.dead, memory_order_relaxed))
+		return false;
+	memcpy(own[0], src, 16);
+	return find(src) && !find(dst) && ur_port_carries(own, 1, src, dst);
+}
+
+/* ---- Packets ---- */
+
+static void output(void *arg, const uint8_t *packet, uint32_t len)
+{
+	/* What cannot be sent is lost, as on the wire. */
+	(void)ur_port_send_ip(arg, packet, len, clock_ns());
+}
+
+static bool input(void *arg, const uint8_t *packet, uint32_t len)
+{
+	const struct ur_stream_addr *a;
+	uint8_t dst[16] = { [10] = 0xff, [11] = 0xff };
+
+	if (packet[0] >> 4 == 4)
+		memcpy(dst + 12, packet + 16, 4);
+	else
+		memcpy(dst, packet + 24, 16);
+	a = find(dst);
+	return a && a->port == *(struct ur_port **)arg &&
+	       ur_streams.tcp->input(a->at, packet, len);
+}
+
+static bool no_roce(void *arg, const struct ur_rx *rx)
+{
+	return false;
+}
+
+void ur_stream_port_push(struct ur_port *p)
+{
+	ur_port_flush(p);
+	if (ur_streams.asleep) {
+		ur_streams.asleep = false;
+		(void)ur_port_wait_fd(p, clock_ns());
+	}
+}
+
+/* ---- Time ---- */
+
+void ur_stream_hold(int fd, uint16_t number)
+{
+	struct hold *h = calloc(1, sizeof(*h));
+
+	if (!h) {
+		close(fd);
+		return;
+	}
+	h->fd = fd;
+	h->number = number;
+	ur_list_add_tail(&ur_streams.holds, &h->node);
+}
+
+static void sweep(void)
+{
+	ur_list_for_each_safe(n, tmp, &ur_streams.holds) {
+		struct hold *h = ur_container_of(n, struct hold, node);
+
+		if (ur_streams.tcp->has_port(h->number))
+			continue;
+		ur_list_del(n);
+		close(h->fd);
+		free(h);
+	}
+}
+
+static void tick(uint64_t now_ns)
+{
+	if (now_ns < ur_streams.tick_ns)
+		return;
+	ur_streams.tick_ns = now_ns + UR_STACK_TICK_NS;
+	if (++ur_streams.ticks % SWEEP_TICKS == 0)
+		sweep();
+	if (!ur_streams.tcp->is_busy())
+		return;
+	ur_streams.tcp->tick();
+	for (uint32_t i = 0; i < ur_streams.nports; i++)
+		ur_port_flush(ur_streams.ports[i]);
+}
+
+static uint32_t serve(uint64_t now_ns, bool idle)
+{
+	bool host = idle || ++ur_streams.empty >= UR_PORT_HOST_EVERY;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < ur_streams.nports; i++) {
+		n += ur_port_poll(ur_streams.ports[i], now_ns);
+		if (host)
+			n += ur_port_host(ur_streams.ports[i], now_ns);
+	}
+	if (host)
+		ur_streams.empty = 0;
+	if (ur_streams.nports)
+		tick(now_ns);
+	return n;
+}
+
+uint32_t ur_streams_serve(uint64_t now_ns, bool idle)
+{
+	uint32_t n;
+
+	if (!ur_streams_lock())
+		return 0;
+	ur_streams.asleep = false;
+	n = serve(now_ns, idle);
+	ur_streams_unlock();
+	return n;
+}
+
+bool ur_streams_are_polled(uint64_t now_ns)
+{
+	return now_ns <
+	       POLLED_FRESH_NS + atomic_load_explicit(&ur_streams.polled_ns,
+						      memory_order_relaxed);
+}
+
+int ur_streams_wait_fd(uint64_t now_ns, uint64_t *until_ns)
+{
+	*until_ns = UR_NEVER;
+	if (!ur_streams_lock())
+		return -1;
+	for (uint32_t i = 0; i < ur_streams.nports; i++)
+		(void)ur_port_wait_fd(ur_streams.ports[i], now_ns);
+	if (ur_streams.tcp->is_busy() || !ur_list_empty(&ur_streams.holds))
+		*until_ns = ur_streams.tick_ns;
+	ur_streams.asleep = true;
+	ur_streams_unlock();
+	return ur_streams.epfd;
+}
+
+/* ---- Sets ---- */
+
+int ur_stream_set_init(struct ur_stream_set *set)
+{
+	ur_list_init(&set->news);
+	set->rung = false;
+	set->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	return set->fd < 0 ? -errno : 0;
+}
+
+void ur_stream_set_fini(struct ur_stream_set *set)
+{
+	close(set->fd);
+	set->fd = -1;
+}
+
+static void tell(struct ur_stream_set *set, void (*news)(void *arg, void *user),
+		 void *arg)
+{
+	uint64_t n;
+
+	if (set->rung)
+		(void)!read(set->fd, &n, sizeof(n));
+	set->rung = false;
+	ur_list_for_each_safe(node, tmp, &set->news) {
+		ur_list_del(node);
+		news(arg, ur_container_of(node, struct ur_stream, news)->user);
+	}
+}
+
+void ur_stream_set_poll(struct ur_stream_set *set, bool quick, uint64_t now_ns,
+			void (*news)(void *arg, void *user), void *arg)
+{
+	if (atomic_load_explicit(&ur_streams.dead, memory_order_relaxed))
+		return;
+	if (quick) {
+		atomic_store_explicit(&ur_streams.polled_ns, now_ns,
+				      memory_order_relaxed);
+		if (pthread_mutex_trylock(&ur_streams.lock))
+			return;
+	} else {
+		pthread_mutex_lock(&ur_streams.lock);
+	}
+	ur_streams.polling = set;
+	(void)serve(now_ns, false);
+	ur_streams.polling = NULL;
+	tell(set, news, arg);
+	ur_streams_unlock();
+}
+
+/* ---- Life ---- */
+
+static int start_tcp(void)
+{
+	static const struct ur_stack_calls calls = {
+		.output = output,
+		.accepted = ur_stream_accepted,
+		.news = ur_stream_news,
+	};
+	const struct ur_stack_plugin *p;
+	uint64_t secret;
+	int err;
+
+	if (ur_streams.tcp)
+		return 0;
+	err = ur_stack_load(&p);
+	if (err)
+		return err;
+	ur_rng_secret(&secret, sizeof(secret));
+	err = p->start(&calls, secret);
+	if (!err)
+		ur_streams.tcp = p;
+	return err;
+}
+
+static int add_addrs(struct ur_port *port, const struct ur_port_spec *spec)
+{
+	for (uint32_t i = 0; i < spec->naddrs; i++) {
+		uint32_t n = atomic_load(&ur_streams.naddrs);
+		struct ur_stream_addr *a = &ur_streams.addrs[n];
+		int err = ur_streams.tcp->add(spec->addrs[i].ip,
+					      spec->addrs[i].prefix, spec->mtu,
+					      port, &a->at);
+
+		if (err)
+			return err;
+		memcpy(a->ip, spec->addrs[i].ip, 16);
+		a->port = port;
+		atomic_store_explicit(&ur_streams.naddrs, n + 1,
+				      memory_order_release);
+	}
+	return 0;
+}
+
+static int watch(struct ur_port *p)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	if (ur_streams.epfd < 0)
+		ur_streams.epfd = epoll_create1(EPOLL_CLOEXEC);
+	if (ur_streams.epfd < 0 ||
+	    epoll_ctl(ur_streams.epfd, EPOLL_CTL_ADD,
+		      ur_port_wait_fd(p, clock_ns()), &ev))
+		return -errno;
+	return 0;
+}
+
+static int open_locked(const struct ur_port_config *cfg)
+{
+	struct ur_port_config own = *cfg;
+	struct ur_port **at = &ur_streams.ports[ur_streams.nports];
+	int err;
+
+	if (ur_streams.nports == UR_MAX_PORTS)
+		return -ENOSPC;
+	err = start_tcp();
+	if (err)
+		return err;
+	own.deliver = no_roce;
+	own.tcp = input;
+	own.arg = at;
+	err = ur_port_open(&own, at);
+	if (err)
+		return err;
+	err = watch(*at);
+	if (!err)
+		err = add_addrs(*at, cfg->spec);
+	if (err && !find(cfg->spec->addrs[0].ip)) {
+		ur_port_close(*at);
+		return err;
+	}
+	ur_streams.nports++;
+	return 0;
+}
+
+int ur_streams_open(const struct ur_port_config *cfg)
+{
+	int err = -ENODEV;
+
+	if (!ur_streams_lock())
+		return err;
+	err = open_locked(cfg);
+	ur_streams_unlock();
+	return err;
+}
+
+static bool is_leaving(void)
+{
+	bool yes;
+
+	if (!ur_streams_lock())
+		return false;
+	serve(clock_ns(), true);
+	yes = ur_streams.nports && ur_streams.tcp->is_sending();
+	ur_streams_unlock();
+	return yes;
+}
+
+/*
+ * A kernel goes on with the connections of a process that has ended; nobody
+ * does with ours.  So the peer is told: what was written, then the end.
+ */
+void ur_streams_leave(void)
+{
+	uint64_t until = clock_ns() + LEAVE_NS;
+
+	if (!ur_streams_lock())
+		return;
+	ur_list_for_each(n, &ur_streams.all) {
+		struct ur_stream *s = ur_container_of(n, struct ur_stream, all);
+
+		if (s->c)
+			ur_streams.tcp->close(s->c, false);
+		s->c = NULL;
+	}
+	ur_streams_unlock();
+	while (is_leaving() && clock_ns() < until)
+		usleep(LEAVE_NAP_US);
+}
+
+void ur_streams_child(void)
+{
+	atomic_store(&ur_streams.dead, true);
+	for (uint32_t i = 0; i < ur_streams.nports; i++)
+		ur_port_abandon(ur_streams.ports[i]);
+	if (ur_streams.epfd >= 0)
+		close(ur_streams.epfd);
+	ur_list_for_each(n, &ur_streams.all) {
+		struct ur_stream *s = ur_container_of(n, struct ur_stream, all);
+
+		if (s->hold >= 0)
+			close(s->hold);
+	}
+	ur_list_for_each(n, &ur_streams.holds) {
+		close(ur_container_of(n, struct hold, node)->fd);
+	}
+}

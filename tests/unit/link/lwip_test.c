@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * TCP of our own against itself: two addresses, and between them a wire in
+ * memory that loses what a case wants lost.  Time is ticks.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "link/stack.h"
+
+#define WIRE	1024
+#define MTU	1500u
+#define PORT	7000
+#define BYTES	200000u
+#define TICKS	4000
+#define ENOUGH	2000
+#define TCP_OFF 20
+#define RST	4u
+
+extern const struct ur_stack_plugin urnic_stack_plugin;
+static const struct ur_stack_plugin *const tcp = &urnic_stack_plugin;
+
+static const uint8_t ip[2][16] = {
+	{ [10] = 0xff, [11] = 0xff, 10, 1, 0, 1 },
+	{ [10] = 0xff, [11] = 0xff, 10, 1, 0, 2 },
+};
+
+struct packet {
+	uint32_t len;
+	uint8_t data[MTU];
+};
+
+static struct ur_stack_addr *addrs[2];
+static struct packet *wire[WIRE];
+static uint32_t on_wire, sent;
+static uint32_t lose_every; /* 0: none */
+static bool cut;	    /* nothing arrives */
+static uint8_t flags_seen;  /* of TCP, of all that was sent */
+static struct ur_stack_conn *accepted;
+static bool refuse;
+static uint16_t next_port = 20000;
+
+static void output(void *arg, const uint8_t *packet, uint32_t len)
+{
+	struct packet *p;
+
+	assert_true(len <= MTU);
+	flags_seen |= packet[TCP_OFF + 13];
+	sent++;
+	if (cut || (lose_every && sent % lose_every == 0) || on_wire == WIRE)
+		return;
+	p = malloc(sizeof(*p));
+	assert_non_null(p);
+	p->len = len;
+	memcpy(p->data, packet, len);
+	wire[on_wire++] = p;
+}
+
+static void *on_accepted(void *listener, struct ur_stack_conn *c)
+{
+	if (refuse)
+		return NULL;
+	accepted = c;
+	return &accepted;
+}
+
+static void on_news(void *arg, bool room)
+{
+}
+
+/* All that is under way arrives, with what follows on it, but for what two
+ * that have been led to differ about their numbers answer each other. */
+static void deliver(void)
+{
+	for (int i = 0; on_wire && i < ENOUGH; i++) {
+		struct packet *p = wire[0];
+		int to = p->data[19] == 1 ? 0 : 1;
+
+		memmove(wire, wire + 1, --on_wire * sizeof(wire[0]));
+		(void)tcp->input(addrs[to], p->data, p->len);
+		free(p);
+	}
+	while (on_wire)
+		free(wire[--on_wire]);
+}
+
+static void tick(void)
+{
+	tcp->tick();
+	deliver();
+}
+
+static int start(void **state)
+{
+	static const struct ur_stack_calls calls = { output, on_accepted,
+						     on_news };
+
+	assert_int_equal(tcp->abi, UR_STACK_ABI);
+	assert_int_equal(tcp->start(&calls, 0x0123456789abcdef), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(tcp->add(ip[i], 24, MTU, NULL, &addrs[i]), 0);
+	return 0;
+}
+
+struct pair {
+	struct ur_stack_conn *listener;
+	struct ur_stack_conn *a; /* has called … */
+	struct ur_stack_conn *b; /* … and was */
+};
+
+static struct ur_stack_conn *call(void)
+{
+	struct ur_stack_end to = { .port = PORT };
+	struct ur_stack_conn *c;
+
+	memcpy(to.addr, ip[1], 16);
+	assert_int_equal(tcp->connect(addrs[0], next_port++, &to, &to, &c), 0);
+	return c;
+}
+
+static void join(struct pair *p)
+{
+	lose_every = 0;
+	cut = false;
+	refuse = false;
+	accepted = NULL;
+	assert_int_equal(tcp->listen(addrs[1], PORT, p, &p->listener), 0);
+	p->a = call();
+	deliver();
+	assert_non_null(accepted);
+	p->b = accepted;
+	assert_true(tcp->is_connected(p->a));
+	assert_true(tcp->is_connected(p->b));
+}
+
+/* All that are closed come to their end. */
+static void settle(struct pair *p)
+{
+	cut = false;
+	lose_every = 0;
+	if (p->listener)
+		tcp->close(p->listener, false);
+	for (int i = 0; tcp->is_busy() && i < TICKS; i++)
+		tick();
+	assert_false(tcp->is_busy());
+}
+
+static uint8_t byte_at(uint32_t i)
+{
+	return (uint8_t)(i * 31 + (i >> 8));
+}
+
+/* Read what is there; every byte is that of its place. */
+static uint32_t read_all(struct ur_stack_conn *c, uint32_t from)
+{
+	const uint8_t *at;
+	uint32_t len;
+
+	while ((len = tcp->peek(c, &at))) {
+		if (len > 1000)
+			len = 1000; /* not all that lies together */
+		for (uint32_t i = 0; i < len; i++)
+			assert_int_equal(at[i], byte_at(from + i));
+		tcp->eat(c, len);
+		from += len;
+	}
+	return from;
+}
+
+static uint32_t write_some(struct ur_stack_conn *c, uint32_t from)
+{
+	uint8_t buf[5000];
+	uint32_t n;
+
+	do {
+		uint32_t len =
+			BYTES - from < sizeof(buf) ? BYTES - from : sizeof(buf);
+
+		for (uint32_t i = 0; i < len; i++)
+			buf[i] = byte_at(from + i);
+		n = len ? tcp->write(c, buf, len) : 0;
+		from += n;
+	} while (n);
+	tcp->push(c);
+	return from;
+}
+
+static void transfer(struct ur_stack_conn *from, struct ur_stack_conn *to)
+{
+	uint32_t put = 0, got = 0;
+
+	for (int i = 0; got < BYTES && i < TICKS; i++) {
+		put = write_some(from, put);
+		deliver();
+		got = read_all(to, got);
+		tick();
+	}
+	assert_int_equal(got, BYTES);
+	/* The last acknowledgement may be late, or be lost. */
+	for (int i = 0; !tcp->is_delivered(from) && i < TICKS; i++)
+		tick();
+	assert_true(tcp->is_delivered(from));
+}
+
+static void test_stream(void **state)
+{
+	struct pair p;
+
+	join(&p);
+	flags_seen = 0;
+	transfer(p.a, p.b);
+	transfer(p.b, p.a);
+	assert_int_equal(tcp->mss(p.a), MTU - 40);
+	tcp->close(p.a, false);
+	deliver();
+	assert_true(tcp->has_end(p.b));
+	assert_int_equal(tcp->error(p.b), 0);
+	tcp->close(p.b, false);
+	settle(&p);
+	assert_false(flags_seen & RST);
+}
+
+static void test_loss(void **state)
+{
+	struct pair p;
+
+	join(&p);
+	lose_every = 13;
+	transfer(p.a, p.b);
+	transfer(p.b, p.a);
+	tcp->close(p.a, false);
+	tcp->close(p.b, false);
+	settle(&p);
+}
+
+static void test_ends(void **state)
+{
+	struct ur_stack_end local, peer, l2, p2;
+	struct pair p;
+
+	join(&p);
+	tcp->ends(p.a, &local, &peer);
+	tcp->ends(p.b, &l2, &p2);
+	assert_memory_equal(local.addr, ip[0], 16);
+	assert_memory_equal(peer.addr, ip[1], 16);
+	assert_int_equal(peer.port, PORT);
+	assert_memory_equal(p2.addr, local.addr, 16);
+	assert_int_equal(p2.port, local.port);
+	assert_memory_equal(l2.addr, peer.addr, 16);
+	assert_true(tcp->has_port(local.port));
+	tcp->close(p.a, true);
+	tcp->close(p.b, true);
+	settle(&p);
+	assert_false(tcp->has_port(local.port));
+}
+
+/* A reader that does not read: the writer is told that there is no room. */
+static void test_full(void **state)
+{
+	struct pair p;
+	uint32_t put = 0, before;
+
+	join(&p);
+	do {
+		before = put;
+		put = write_some(p.a, put);
+		deliver();
+		tick();
+	} while (put != before);
+	assert_true(put > 65535 && put < BYTES);
+	assert_int_equal(tcp->room(p.a), 0);
+	assert_false(tcp->is_delivered(p.a));
+	assert_true(tcp->is_sending());
+	/* Whole segments, as many as the window holds. */
+	assert_int_equal(read_all(p.b, 0), 65535 / (MTU - 40) * (MTU - 40));
+	for (int i = 0; !tcp->room(p.a) && i < TICKS; i++)
+		tick();
+	assert_true(tcp->room(p.a) > 0);
+	tcp->close(p.a, true);
+	tcp->close(p.b, true);
+	settle(&p);
+}
+
+static void test_reset(void **state)
+{
+	struct pair p;
+
+	join(&p);
+	tcp->close(p.a, true);
+	deliver();
+	assert_int_equal(tcp->error(p.b), -ECONNRESET);
+	assert_int_equal(tcp->write(p.b, "x", 1), 0);
+	tcp->close(p.b, false);
+	settle(&p);
+}
+
+/* Bytes that nobody has read make a reset of a close, as with sockets. */
+static void test_unread(void **state)
+{
+	struct pair p;
+
+	join(&p);
+	assert_int_equal(tcp->write(p.a, "x", 1), 1);
+	tcp->push(p.a);
+	deliver();
+	tcp->close(p.b, false);
+	deliver();
+	assert_int_equal(tcp->error(p.a), -ECONNRESET);
+	tcp->close(p.a, false);
+	settle(&p);
+}
+
+static void test_shut(void **state)
+{
+	struct pair p;
+
+	join(&p);
+	tcp->shut(p.a);
+	deliver();
+	assert_true(tcp->has_end(p.b));
+	transfer(p.b, p.a);
+	tcp->close(p.b, false);
+	deliver();
+	assert_true(tcp->has_end(p.a));
+	tcp->close(p.a, false);
+	settle(&p);
+}
+
+/* Who accepts nothing resets. */
+static void test_refused(void **state)
+{
+	struct pair p;
+
+	join(&p);
+	refuse = true;
+	accepted = NULL;
+	{
+		struct ur_stack_conn *c = call();
+
+		deliver();
+		assert_null(accepted);
+		assert_int_equal(tcp->error(c), -ECONNRESET);
+		tcp->close(c, false);
+	}
+	tcp->close(p.a, true);
+	tcp->close(p.b, true);
+	settle(&p);
+}
+
+/* A peer that is not there, and one that is there no longer. */
+static void test_silence(void **state)
+{
+	struct pair p;
+	struct ur_stack_conn *c;
+	int i;
+
+	join(&p);
+	cut = true;
+	c = call();
+	for (i = 0; !tcp->error(c) && i < TICKS; i++)
+		tick();
+	assert_int_equal(tcp->error(c), -ETIMEDOUT);
+	tcp->close(c, false);
+	/* Keep-alive: within a minute of 20 ticks a second. */
+	for (; !tcp->error(p.a) && i < 1200; i++)
+		tick();
+	assert_int_equal(tcp->error(p.a), -ETIMEDOUT);
+	tcp->close(p.a, false);
+	tcp->close(p.b, true);
+	settle(&p);
+}
+
+/* What is of nobody's connection is the host's. */
+static void test_host(void **state)
+{
+	struct ur_stack_conn *c;
+	struct packet *syn;
+	struct pair p;
+
+	join(&p);
+	c = call();
+	assert_int_equal(on_wire, 1);
+	syn = wire[0];
+	on_wire = 0;
+	syn->data[TCP_OFF + 2] ^= 1; /* another port */
+	assert_false(tcp->input(addrs[1], syn->data, syn->len));
+	syn->data[TCP_OFF + 2] ^= 1;
+	assert_false(tcp->input(addrs[0], syn->data, syn->len));
+	syn->data[9] = 17;
+	assert_false(tcp->input(addrs[1], syn->data, syn->len));
+	syn->data[9] = 6;
+	assert_false(tcp->input(addrs[1], syn->data, TCP_OFF + 19));
+	free(syn);
+	tcp->close(c, true);
+	tcp->close(p.a, true);
+	tcp->close(p.b, true);
+	settle(&p);
+}
+
+static void put_checksum(struct packet *p)
+{
+	uint8_t *t = p->data + TCP_OFF;
+	uint32_t len = p->len - TCP_OFF, sum = 6 + len;
+
+	t[16] = 0;
+	t[17] = 0;
+	for (uint32_t i = 12; i < 20; i += 2)
+		sum += (uint32_t)(p->data[i] << 8 | p->data[i + 1]);
+	for (uint32_t i = 0; i < len; i += 2)
+		sum += (uint32_t)(t[i] << 8 | (i + 1 < len ? t[i + 1] : 0));
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	t[16] = (uint8_t)(~sum >> 8);
+	t[17] = (uint8_t)~sum;
+}
+
+/* The same in every run. */
+static uint32_t dice(void)
+{
+	static uint64_t state = 1;
+
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(state >> 33);
+}
+
+/* A segment of a connection that is alive, but for some bytes behind its
+ * ports, and whole as far as sums tell. */
+static void harm(struct packet *p)
+{
+	for (uint32_t n = dice() % 4 + 1; n; n--) {
+		uint32_t at = TCP_OFF + 4 + dice() % 24;
+
+		if (at < p->len)
+			p->data[at] = (uint8_t)dice();
+	}
+	put_checksum(p);
+}
+
+/* Whatever a peer sends, others are served as before. */
+static void test_hostile(void **state)
+{
+	for (int i = 0; i < 500; i++) {
+		struct pair p;
+
+		join(&p);
+		(void)write_some(p.a, 0);
+		(void)write_some(p.b, 0);
+		for (uint32_t k = 0; k < on_wire; k++)
+			if (dice() % 2)
+				harm(wire[k]);
+		deliver();
+		for (uint32_t t = dice() % 8 + 1; t; t--)
+			tick();
+		tcp->close(p.a, dice() % 2);
+		tcp->close(p.b, true);
+		tcp->close(p.listener, false);
+		deliver();
+	}
+	test_stream(state);
+}
+
+/* Who only knocks is heard up to a limit. */
+static void test_flood(void **state)
+{
+	uint32_t answers = 0;
+	struct pair p;
+
+	join(&p);
+	tcp->close(p.a, true);
+	tcp->close(p.b, true);
+	deliver();
+	for (uint32_t i = 0; i < UR_STACK_HALF_MAX + 1; i++) {
+		struct ur_stack_conn *c = call();
+		struct packet *syn = wire[0];
+
+		assert_int_equal(on_wire, 1);
+		on_wire = 0;
+		assert_true(tcp->input(addrs[1], syn->data, syn->len));
+		free(syn);
+		answers += on_wire;
+		while (on_wire)
+			free(wire[--on_wire]);
+		cut = true; /* the reset is not heard */
+		tcp->close(c, true);
+		cut = false;
+	}
+	assert_int_equal(answers, UR_STACK_HALF_MAX);
+	settle(&p);
+}
+
+static uint32_t seq_of_call(void)
+{
+	struct ur_stack_conn *c = call();
+	const uint8_t *t = wire[0]->data + TCP_OFF;
+	uint32_t seq;
+
+	assert_int_equal(on_wire, 1);
+	seq = (uint32_t)t[4] << 24 | t[5] << 16 | t[6] << 8 | t[7];
+	free(wire[--on_wire]);
+	tcp->close(c, true);
+	while (on_wire)
+		free(wire[--on_wire]);
+	return seq;
+}
+
+/* RFC 6528: lwIP's own sequence numbers would be 6510 and on. */
+static void test_sequence(void **state)
+{
+	uint32_t a = seq_of_call(), b = seq_of_call(), d = b - a;
+
+	assert_true(a > 100000);
+	assert_true(d > 100000 && d < 0u - 100000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_stream),	 cmocka_unit_test(test_loss),
+		cmocka_unit_test(test_ends),	 cmocka_unit_test(test_full),
+		cmocka_unit_test(test_reset),	 cmocka_unit_test(test_unread),
+		cmocka_unit_test(test_shut),	 cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_silence),	 cmocka_unit_test(test_host),
+		cmocka_unit_test(test_hostile),	 cmocka_unit_test(test_flood),
+		cmocka_unit_test(test_sequence),
+	};
+
+	return cmocka_run_group_tests(tests, start, NULL);
+}
