@@ -338,7 +338,7 @@ static void quick_looks_see_everybody(void **state)
 	}
 	assert_ptr_equal(f->t.hot, &hot);
 	/* A look that finds nothing does not change that. */
-	ur_tcp_poll(&f->t, true);
+	ur_tcp_poll(&f->t, true, 0);
 	assert_ptr_equal(ur_tcp_next_readable(&f->t), &hot);
 	assert_int_equal(read_up_to(f, &hot, buf, sizeof(buf)), -EAGAIN);
 	assert_ptr_equal(f->t.hot, &hot);
