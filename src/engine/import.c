@@ -25,6 +25,7 @@
 #include "engine/internal.h"
 
 #define BACKLOG 16
+#define QUEUED	1024 /* more messages than a socket holds */
 #define PAGE	4096u
 
 struct conn {
@@ -320,6 +321,13 @@ void ur_import_work(const struct pollfd *fds, unsigned int n)
 	}
 }
 
+/* It is to use nothing any more, if it still does. */
+static void cut(const struct conn *c)
+{
+	atomic_store(c->shut, 1);
+	shutdown(c->fd, SHUT_RDWR);
+}
+
 /* Confirmations of what nobody waited for may come first. */
 static bool confirmed(const struct conn *c)
 {
@@ -338,28 +346,30 @@ static bool confirmed(const struct conn *c)
 			close(fd);
 		fd = -1;
 	} while (rc == -EAGAIN || (!rc && m.seq != c->seq));
-	/* One that has ended uses nothing any more. */
+	/* One that has ended uses nothing any more; who talks nonsense may. */
+	if (rc)
+		cut(c);
 	return true;
 }
 
-/* Confirmations nobody waited for, which would fill the importer's queue. */
+/* Confirmations nobody waited for, which would fill the importer's queue; but
+ * whoever goes on sending does not keep us. */
 static void drain(const struct conn *c)
 {
 	struct ur_import_msg m;
 	int fd;
 
-	while (!ur_import_recv(c->fd, &m, &fd, 0))
+	for (int i = 0; i < QUEUED && !ur_import_recv(c->fd, &m, &fd, 0); i++)
 		if (fd >= 0)
 			close(fd);
 }
 
-static void shut_out(struct conn *c)
+static void shut_out(const struct conn *c)
 {
-	ur_warn("process %d does not let go of what it imported: no longer "
-		"waited for",
+	ur_warn("process %d does not let go of what it imported, or cannot be "
+		"told to: no longer waited for",
 		(int)c->pid);
-	atomic_store(c->shut, 1);
-	shutdown(c->fd, SHUT_RDWR);
+	cut(c);
 }
 
 /* talk is held. */
@@ -374,7 +384,8 @@ static void say(struct conn *c, const struct ur_import_object *o, int fd,
 	drain(c);
 	m.seq = ++c->seq;
 	rc = ur_import_send(c->fd, &m, fd);
-	if (rc == -EAGAIN || (!rc && wait && !confirmed(c)))
+	/* EPIPE: it has ended.  Whatever else it was, it has not been told. */
+	if (rc ? rc != -EPIPE : wait && !confirmed(c))
 		shut_out(c);
 }
 

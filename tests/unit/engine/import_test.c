@@ -35,6 +35,7 @@ static _Atomic uint32_t changes, losses, ends;
 static struct ur_import_object last;
 static struct ur_import_link *_Atomic close_in_hook;
 static _Atomic bool linger_in_hook;
+static const _Atomic uint32_t *page; /* by which we are shut out */
 
 /* Regions 1 to 9 are there, 5 is of a file. */
 static int describe(const uint8_t t[UR_IMPORT_TOKEN], uint32_t kind,
@@ -116,6 +117,9 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
+	if (page)
+		munmap((void *)(uintptr_t)page, 4096);
+	page = NULL;
 	stop = true;
 	pthread_join(thread, NULL);
 	ur_import_abandon();
@@ -445,6 +449,11 @@ static int greet_for_news(void)
 	memcpy(m.token, token, sizeof(token));
 	assert_int_equal(ur_import_send(fd, &m, -1), 0);
 	assert_int_equal(ur_import_recv(fd, &m, &page_fd, 10000), 0);
+	assert_int_equal(m.error, 0);
+	assert_ptr_equal(mmap(NULL, 4096, PROT_WRITE, MAP_SHARED, page_fd, 0),
+			 MAP_FAILED);
+	page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, page_fd, 0);
+	assert_ptr_not_equal(page, MAP_FAILED);
 	close(page_fd);
 	return fd;
 }
@@ -487,31 +496,52 @@ static void the_watcher_does_not_wait_for_who_waits(void **state)
 	close(fd);
 }
 
+static const struct ur_import_object some = { .kind = UR_IMPORT_MR };
+
 /* The page by which it is shut out says so. */
 static void who_does_not_confirm_is_shut_out(void **state)
 {
-	struct ur_import_msg m = { .type = UR_IMPORT_HELLO,
-				   .version = UR_IMPORT_VERSION,
-				   .news = 1 };
-	const struct ur_import_object o = { .kind = UR_IMPORT_MR };
-	int page_fd, fd = dial();
-	_Atomic uint32_t *page;
+	struct ur_import_msg m;
+	int fd = greet_for_news();
 
-	memcpy(m.token, token, sizeof(token));
-	assert_int_equal(ur_import_send(fd, &m, -1), 0);
-	assert_int_equal(ur_import_recv(fd, &m, &page_fd, 10000), 0);
-	assert_int_equal(m.error, 0);
-	assert_ptr_equal(mmap(NULL, 4096, PROT_WRITE, MAP_SHARED, page_fd, 0),
-			 MAP_FAILED);
-	page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, page_fd, 0);
-	assert_ptr_not_equal(page, MAP_FAILED);
 	assert_int_equal(*page, 0);
-	ur_import_tell(token, &o, -1, true);
+	ur_import_tell(token, &some, -1, true);
 	assert_int_equal(*page, 1);
-	assert_int_equal(ur_import_recv(fd, &m, &page_fd, 10000), 0);
-	assert_int_equal(m.type, UR_IMPORT_NEWS);
+	hear_of(fd, 0, &m);
 	must_hang_up(fd);
-	munmap((void *)(uintptr_t)page, 4096);
+}
+
+static void *confirm_nonsense(void *arg)
+{
+	struct ur_import_msg m;
+	int fd = *(int *)arg;
+
+	hear_of(fd, 0, &m);
+	assert_int_equal(send(fd, "well", 4, 0), 4);
+	return NULL;
+}
+
+static void who_confirms_nonsense_is_shut_out(void **state)
+{
+	int fd = greet_for_news();
+	pthread_t liar;
+
+	assert_int_equal(pthread_create(&liar, NULL, confirm_nonsense, &fd), 0);
+	ur_import_tell(token, &some, -1, true);
+	assert_int_equal(*page, 1);
+	pthread_join(liar, NULL);
+	must_hang_up(fd);
+}
+
+/* Whatever the reason: here the kernel does not take the descriptor along. */
+static void who_cannot_be_told_is_shut_out(void **state)
+{
+	int fd = greet_for_news(), none = dup(fd);
+
+	close(none);
+	ur_import_tell(token, &some, none, true);
+	assert_int_equal(*page, 1);
+	must_hang_up(fd);
 }
 
 static void there_is_room_for_so_many(void **state)
@@ -556,6 +586,8 @@ int main(void)
 		TEST(neither_signals_nor_old_answers_matter),
 		TEST(the_watcher_does_not_wait_for_who_waits),
 		TEST(who_does_not_confirm_is_shut_out),
+		TEST(who_confirms_nonsense_is_shut_out),
+		TEST(who_cannot_be_told_is_shut_out),
 		TEST(there_is_room_for_so_many),
 		TEST(nobody_listens_there),
 	};
