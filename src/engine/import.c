@@ -33,8 +33,8 @@ struct conn {
 	int fd;
 	_Atomic uint32_t refs;
 	bool greeted; /* the watcher's */
-	bool news;
 	uint8_t token[UR_IMPORT_TOKEN];
+	bool news; /* written by the watcher under conns_lock */
 	/* News: */
 	struct ur_lock talk; /* one piece of news at a time */
 	struct ur_lock later_lock;
@@ -211,6 +211,18 @@ static int shut_make(struct conn *c)
 	return fd;
 }
 
+/* News follow, but behind this; fd: the page's, or -1. */
+static bool welcome(struct conn *c, const struct ur_import_msg *out, int fd)
+{
+	bool ok;
+
+	ur_lock(&conns_lock);
+	ok = !ur_import_send(c->fd, out, fd) && !out->error;
+	c->news = ok && fd >= 0;
+	ur_unlock(&conns_lock);
+	return ok;
+}
+
 /* False: it is not to be talked to. */
 static bool greet(struct conn *c, const struct ur_import_msg *m)
 {
@@ -218,7 +230,8 @@ static bool greet(struct conn *c, const struct ur_import_msg *m)
 				     .version = UR_IMPORT_VERSION,
 				     .seq = m->seq,
 				     .secret_addr = (uintptr_t)secret };
-	int fd = -1, rc;
+	int fd = -1;
+	bool ok;
 
 	if (m->type != UR_IMPORT_HELLO)
 		return false;
@@ -228,12 +241,11 @@ static bool greet(struct conn *c, const struct ur_import_msg *m)
 	if (m->news) {
 		fd = shut_make(c);
 		out.error = fd < 0 ? -ENOMEM : 0;
-		c->news = true;
 	}
-	rc = ur_import_send(c->fd, &out, fd);
+	ok = welcome(c, &out, fd);
 	if (fd >= 0)
 		close(fd);
-	return !rc && !out.error;
+	return ok;
 }
 
 static bool answer(struct conn *c, const struct ur_import_msg *m)
@@ -457,8 +469,7 @@ void ur_import_tell(const uint8_t token[UR_IMPORT_TOKEN],
 	ur_list_for_each(pos, &conns) {
 		struct conn *c = ur_container_of(pos, struct conn, node);
 
-		if (c->news && c->shut &&
-		    memcmp(c->token, token, UR_IMPORT_TOKEN) == 0) {
+		if (c->news && memcmp(c->token, token, UR_IMPORT_TOKEN) == 0) {
 			atomic_fetch_add(&c->refs, 1);
 			told[n++] = c;
 		}

@@ -62,12 +62,13 @@ static int end(const uint8_t t[UR_IMPORT_TOKEN], uint32_t kind, uint32_t handle)
 
 static void changed(void *arg, const struct ur_import_object *o, int fd)
 {
-	struct ur_import_link *l = atomic_exchange(&close_in_hook, NULL);
+	struct ur_import_link *l;
 
 	last = *o;
 	changes++;
 	while (linger_in_hook)
 		usleep(1000);
+	l = atomic_exchange(&close_in_hook, NULL);
 	if (l)
 		ur_import_close(l);
 }
@@ -104,14 +105,25 @@ static void *watcher(void *arg)
 
 static pthread_t thread;
 
-static int set_up(void **state)
+static void watcher_start(void)
 {
 	stop = false;
+	assert_int_equal(pthread_create(&thread, NULL, watcher, NULL), 0);
+}
+
+static void watcher_stop(void)
+{
+	stop = true;
+	pthread_join(thread, NULL);
+}
+
+static int set_up(void **state)
+{
 	changes = 0;
 	losses = 0;
 	ends = 0;
 	assert_int_equal(ur_import_serve(&hooks, name), 0);
-	assert_int_equal(pthread_create(&thread, NULL, watcher, NULL), 0);
+	watcher_start();
 	return 0;
 }
 
@@ -120,8 +132,7 @@ static int tear_down(void **state)
 	if (page)
 		munmap((void *)(uintptr_t)page, 4096);
 	page = NULL;
-	stop = true;
-	pthread_join(thread, NULL);
+	watcher_stop();
 	ur_import_abandon();
 	return 0;
 }
@@ -374,21 +385,38 @@ static void reply(int sock, struct ur_import_msg *m, uint32_t seq, int fd)
 		close(fd);
 }
 
-/* Two greetings, then to one question an old answer and, late, the right one.
- */
-static void *slow_owner(void *arg)
+static int listen_at(const char at[UR_IMPORT_NAME])
 {
-	const int *listener = arg;
+	struct sockaddr_un a;
+	socklen_t len = place(&a, at);
+	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(s, (void *)&a, len), 0);
+	assert_int_equal(listen(s, 4), 0);
+	return s;
+}
+
+static void greet_importer(int listener, int *news, int *ask)
+{
 	struct ur_import_msg m;
-	int fd, ask = -1, news = -1;
+	int fd;
 
 	for (int i = 0; i < 2; i++) {
-		int *sock = i == 0 ? &news : &ask;
+		int *sock = i == 0 ? news : ask;
 
-		*sock = accept4(*listener, NULL, NULL, SOCK_CLOEXEC);
+		*sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 		if (ur_import_recv(*sock, &m, &fd, 5000) == 0)
 			reply(*sock, &m, m.seq, i == 0 ? page_make() : -1);
 	}
+}
+
+/* To one question an old answer and, late, the right one. */
+static void *slow_owner(void *arg)
+{
+	struct ur_import_msg m;
+	int fd, ask = -1, news = -1;
+
+	greet_importer(*(int *)arg, &news, &ask);
 	if (ur_import_recv(ask, &m, &fd, 5000) == 0) {
 		uint32_t seq = m.seq;
 
@@ -415,15 +443,11 @@ static void neither_signals_nor_old_answers_matter(void **state)
 	const struct itimerval often = { { 0, 20000 }, { 0, 20000 } };
 	const struct itimerval never = { { 0, 0 }, { 0, 0 } };
 	const struct sigaction act = { .sa_handler = nothing };
-	int fd, s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int fd, s = listen_at(at);
 	struct ur_import_object o;
 	struct ur_import_link *l;
-	struct sockaddr_un a;
-	socklen_t len = place(&a, at);
 	pthread_t owner;
 
-	assert_int_equal(bind(s, (void *)&a, len), 0);
-	assert_int_equal(listen(s, 4), 0);
 	assert_int_equal(pthread_create(&owner, NULL, slow_owner, &s), 0);
 	assert_int_equal(ur_import_open(at, token, &hooks, NULL, &l), 0);
 	assert_int_equal(sigaction(SIGALRM, &act, NULL), 0);
@@ -435,6 +459,65 @@ static void neither_signals_nor_old_answers_matter(void **state)
 	ur_import_close(l);
 	pthread_join(owner, NULL);
 	close(s);
+}
+
+static void *fleeting_owner(void *arg)
+{
+	const struct ur_import_msg m = { .type = UR_IMPORT_NEWS,
+					 .version = UR_IMPORT_VERSION };
+	int ask = -1, news = -1;
+
+	greet_importer(*(int *)arg, &news, &ask);
+	ur_import_send(news, &m, -1);
+	close(ask);
+	close(news);
+	return NULL;
+}
+
+/* What the hooks work on has gone with the link. */
+static void a_hook_that_closes_is_the_last_one(void **state)
+{
+	const char at[UR_IMPORT_NAME] = "urnic-import-fleeting";
+	int s = listen_at(at);
+	struct ur_import_link *l;
+	pthread_t owner;
+
+	linger_in_hook = true;
+	assert_int_equal(pthread_create(&owner, NULL, fleeting_owner, &s), 0);
+	assert_int_equal(ur_import_open(at, token, &hooks, NULL, &l), 0);
+	while (changes == 0)
+		usleep(1000);
+	pthread_join(owner, NULL);
+	atomic_store(&close_in_hook, l);
+	linger_in_hook = false;
+	watcher_stop();
+	assert_int_equal(changes, 1);
+	assert_int_equal(losses, 0);
+	watcher_start();
+	close(s);
+}
+
+/* For who looks for races. */
+static void *tell_often(void *arg)
+{
+	const struct ur_import_object o = { .kind = UR_IMPORT_PD };
+
+	while (!atomic_load((_Atomic bool *)arg))
+		ur_import_tell(token, &o, -1, true);
+	return NULL;
+}
+
+static void who_comes_while_others_are_told(void **state)
+{
+	_Atomic bool enough = false;
+	pthread_t teller;
+
+	assert_int_equal(pthread_create(&teller, NULL, tell_often, &enough), 0);
+	for (int i = 0; i < 20; i++)
+		ur_import_close(open_link(token));
+	enough = true;
+	pthread_join(teller, NULL);
+	assert_int_equal(losses, 0);
 }
 
 /* ---- an importer of our own ---- */
@@ -584,6 +667,8 @@ int main(void)
 		TEST(strangers_take_no_room),
 		TEST(a_child_does_not_wait_for_the_hook),
 		TEST(neither_signals_nor_old_answers_matter),
+		TEST(a_hook_that_closes_is_the_last_one),
+		TEST(who_comes_while_others_are_told),
 		TEST(the_watcher_does_not_wait_for_who_waits),
 		TEST(who_does_not_confirm_is_shut_out),
 		TEST(who_confirms_nonsense_is_shut_out),
