@@ -193,7 +193,7 @@ static unsigned int hold_lanes(struct ur_lane **held, unsigned int max,
 		for (uint32_t i = 0; i < count; i++) {
 			struct ur_lane *l = atomic_load(&a->lanes[i]);
 
-			if (n == max || !ur_trylock(&l->lock)) {
+			if (n == max || !ur_latch_try(&l->lock)) {
 				*all = false;
 				return n;
 			}

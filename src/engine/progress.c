@@ -322,7 +322,7 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 
 	if (atomic_load_explicit(&l->dead, memory_order_relaxed))
 		return;
-	if (ur_trylock(&l->lock)) {
+	if (ur_latch_try(&l->lock)) {
 		if (qp->is_near && kick_near(l, qp))
 			return;
 		if (l->gathered && gather_more(l, qp))
@@ -463,7 +463,7 @@ static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 	 * completion made here would leave an event that finds nothing. */
 	if (is_armed(cq))
 		return true;
-	if (make_way(l) || !ur_trylock(&l->lock)) {
+	if (make_way(l) || !ur_latch_try(&l->lock)) {
 		missed(l);
 		return true;
 	}

@@ -33,14 +33,14 @@ int urv_post_rq(struct ur_rq *rq, struct ibv_recv_wr **wr)
 {
 	int rc = 0;
 
-	ur_lock(&rq->lock);
+	ur_latch_lock(&rq->lock);
 	while (*wr) {
 		rc = post_one(rq, *wr);
 		if (rc)
 			break;
 		*wr = (*wr)->next;
 	}
-	ur_unlock(&rq->lock);
+	ur_latch_unlock(&rq->lock);
 	return rc;
 }
 

@@ -252,13 +252,13 @@ int urv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	bool posted = false;
 
 	if (!rc) {
-		ur_lock(&qp->core.sq.lock);
+		ur_latch_lock(&qp->core.sq.lock);
 		while (wr && !(rc = post_one(qp, wr))) {
 			posted = true;
 			wr = wr->next;
 		}
 		ur_sq_commit(&qp->core.sq);
-		ur_unlock(&qp->core.sq.lock);
+		ur_latch_unlock(&qp->core.sq.lock);
 	}
 	if (posted)
 		urv_send_kick(qp);
