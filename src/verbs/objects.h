@@ -111,8 +111,8 @@ struct urv_dm {
 	/* Of a root */
 	struct urv_shared shared;
 	uint8_t *map;
-	size_t length; /* as asked */
-	size_t bytes;  /* of map */
+	_Atomic size_t length; /* as asked; 0: freed */
+	size_t bytes;	       /* of map */
 	int fd;
 	_Atomic uint32_t mrs;
 };

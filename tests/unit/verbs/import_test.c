@@ -127,6 +127,8 @@ static void device_memory_is_shared(void **state)
 	struct ibv_context *c = import(f->ctx);
 	struct ibv_dm *dm = ibv_import_dm(c, mine->handle);
 	char in[8] = "shared", out[8];
+	unsigned char there;
+	void *map;
 
 	assert_non_null(dm);
 	assert_int_equal(ibv_memcpy_to_dm(mine, 8, in, 8), 0);
@@ -134,7 +136,11 @@ static void device_memory_is_shared(void **state)
 	assert_memory_equal(in, out, 8);
 	assert_int_equal(ibv_free_dm(mine), 0);
 	assert_int_equal(ibv_memcpy_from_dm(out, dm, 8, 8), EFAULT);
+	/* Somebody may be copying just now: with the last handle it goes. */
+	map = urv_dm(dm)->map;
+	assert_int_equal(mincore(map, 64, &there), 0);
 	ibv_unimport_dm(dm);
+	assert_int_equal(mincore(map, 64, &there), -1);
 	assert_null(ibv_import_dm(c, 4711));
 	assert_int_equal(errno, ENOENT);
 	assert_int_equal(ibv_close_device(c), 0);
