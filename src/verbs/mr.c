@@ -2,6 +2,7 @@
 #include "verbs/mr.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/guard.h"
@@ -11,6 +12,22 @@
 /* verbs.h wraps them to choose among the registration calls. */
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
+
+/*
+ * Roots' cores: who registers one anew has this for writing, who ends one for
+ * reading.  An importer may end a region at any time.
+ */
+static pthread_rwlock_t cores = PTHREAD_RWLOCK_INITIALIZER;
+
+static void forked_child(void)
+{
+	pthread_rwlock_init(&cores, NULL);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked_child);
+}
 
 static void publish(struct urv_mr *mr, struct ibv_pd *pd)
 {
@@ -116,6 +133,28 @@ static int rereg_failed(int rc)
 	return IBV_REREG_MR_ERR_INPUT;
 }
 
+/* -ENOENT: it has ended, maybe by another handle. */
+static int rereg(struct ibv_mr *ibmr, uint32_t flags, struct ibv_pd *pd,
+		 void *addr, size_t length, uint32_t access)
+{
+	struct urv_mr *root = urv_mr(ibmr);
+	int rc = -ENOENT;
+
+	pthread_rwlock_wrlock(&cores);
+	if (!root->ended)
+		rc = ur_mr_rereg(root->table, &root->core, flags,
+				 &urv_pd(pd)->core, addr, length,
+				 access & ~(uint32_t)UR_ACCESS_OPTIONAL);
+	if (!rc) {
+		atomic_store(&root->pd_handle, urv_pd(pd)->core.handle);
+		publish(urv_mr_handle(ibmr), pd);
+		/* for handles to come */
+		root->ibv.length = root->core->length;
+	}
+	pthread_rwlock_unlock(&cores);
+	return rc;
+}
+
 int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr,
 		 size_t length, int access)
 {
@@ -137,14 +176,9 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr,
 		return rereg_failed(-EOPNOTSUPP);
 	if (!(flags & IBV_REREG_MR_CHANGE_PD))
 		pd = ibmr->pd;
-	rc = ur_mr_rereg(c->mrs, &mr->core, (uint32_t)flags, &urv_pd(pd)->core,
-			 addr, length,
-			 (uint32_t)access & ~(uint32_t)UR_ACCESS_OPTIONAL);
+	rc = rereg(ibmr, (uint32_t)flags, pd, addr, length, (uint32_t)access);
 	if (rc)
 		return rereg_failed(rc);
-	atomic_store(&mr->pd_handle, urv_pd(pd)->core.handle);
-	publish(urv_mr_handle(ibmr), pd);
-	mr->ibv.length = mr->core->length; /* for handles to come */
 	urv_lend_changed(mr);
 	return 0;
 }
@@ -171,6 +205,17 @@ static void drop_handle(struct urv_mr *mr)
 	urv_context_put(c);
 }
 
+static int end_core(struct urv_mr *root)
+{
+	int rc;
+
+	pthread_rwlock_rdlock(&cores);
+	rc = ur_mr_destroy(root->table, root->core);
+	root->ended = !rc;
+	pthread_rwlock_unlock(&cores);
+	return rc;
+}
+
 /* Told twice, since who ended it first may not have waited. */
 static int end_alone(struct urv_mr *root, bool wait)
 {
@@ -181,10 +226,9 @@ static int end_alone(struct urv_mr *root, bool wait)
 		urv_lend_end(&root->shared, wait);
 		return 0;
 	}
-	rc = ur_mr_destroy(root->table, root->core);
+	rc = end_core(root);
 	if (rc)
 		return rc;
-	root->ended = true;
 	urv_share_end(&root->shared);
 	urv_lend_end(&root->shared, wait);
 	urv_limit_give(&c->device->mrs);

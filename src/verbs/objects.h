@@ -97,7 +97,7 @@ struct urv_mr {
 	struct ur_mr *core; /* NULL: its owner's has ended */
 	struct ur_mr_table *table;
 	struct urv_shared shared;
-	bool ended;		    /* no core; who is ending it */
+	bool ended;		    /* no core; who ends it (mr.c) */
 	_Atomic uint32_t pd_handle; /* for importers */
 	struct ur_lent *lent;	    /* memory of another process; NULL: none */
 	struct iovec map;	    /* memory that goes with the region */

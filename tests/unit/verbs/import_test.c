@@ -119,6 +119,27 @@ static void regions_keep_their_keys(void **state)
 	assert_int_equal(ibv_close_device(c), 0);
 }
 
+/* Another process may have ended it, without a word to us. */
+static void an_ended_region_is_not_changed(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_context *c = import(f->ctx);
+	struct ibv_pd *pd = ibv_import_pd(c, f->pd->handle);
+	struct ibv_mr *mine = ibv_reg_mr(f->pd, buf, sizeof(buf), RW);
+	struct ibv_mr *mr = ibv_import_mr(pd, mine->handle);
+
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	alarm(10);
+	assert_int_equal(ibv_rereg_mr(mine, IBV_REREG_MR_CHANGE_ACCESS, NULL,
+				      NULL, 0, IBV_ACCESS_LOCAL_WRITE),
+			 IBV_REREG_MR_ERR_INPUT);
+	alarm(0);
+	assert_int_equal(errno, ENOENT);
+	assert_int_equal(ibv_dereg_mr(mine), 0);
+	ibv_unimport_pd(pd);
+	assert_int_equal(ibv_close_device(c), 0);
+}
+
 static void device_memory_is_shared(void **state)
 {
 	struct ibv_alloc_dm_attr attr = { .length = 64 };
@@ -270,6 +291,7 @@ int main(void)
 		TEST(domains_protect_alike),
 		TEST(a_domain_ends_by_any_handle),
 		TEST(regions_keep_their_keys),
+		TEST(an_ended_region_is_not_changed),
 		TEST(device_memory_is_shared),
 		TEST(a_region_has_ended_for_all_at_once),
 		TEST(ending_device_memory_is_not_registered),
