@@ -79,6 +79,7 @@ static void assert_routes(const char *table, const char *format,
 			  const char *expected)
 {
 	char line[256], is[256] = "", name[64];
+	size_t len = 0;
 	FILE *f = fopen(table, "re");
 
 	assert_non_null(f);
@@ -87,7 +88,8 @@ static void assert_routes(const char *table, const char *format,
 
 		(void)sscanf(line, format, name, &end);
 		if (end && strcmp(name, "lo") != 0)
-			strcat(strcat(is, name), " ");
+			len += (size_t)snprintf(is + len, sizeof(is) - len,
+						"%s ", name);
 	}
 	fclose(f);
 	assert_string_equal(is, expected);
