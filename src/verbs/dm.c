@@ -128,6 +128,7 @@ struct ibv_dm *urv_alloc_dm(struct ibv_context *context,
 	if (!dm)
 		return urv_null(-ENOMEM);
 	dm->root = dm;
+	dm->device = c->device;
 	dm->length = attr->length;
 	dm->bytes = (attr->length + page - 1) / page * page;
 	rc = take_bytes(c->device, dm->bytes);
@@ -209,13 +210,12 @@ static int close_to_users(struct urv_dm *root)
 /* Told twice, since who ended it first may not have waited. */
 static int end_alone(struct urv_dm *root, bool wait)
 {
-	struct urv_context *c = urv_context(root->ibv.context);
 	int rc = close_to_users(root);
 
 	if (rc)
 		return rc;
 	if (urv_share_end(&root->shared))
-		atomic_fetch_sub(&c->device->dm_bytes, root->bytes);
+		atomic_fetch_sub(&root->device->dm_bytes, root->bytes);
 	urv_lend_end(&root->shared, wait);
 	return 0;
 }

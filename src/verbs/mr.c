@@ -78,6 +78,7 @@ struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s)
 		goto put_context;
 	mr->root = mr;
 	mr->table = c->mrs;
+	mr->device = c->device;
 	atomic_store(&mr->pd_handle, urv_pd(pd)->core.handle);
 	mr->core->object = &mr->ibv;
 	publish(mr, pd);
@@ -219,7 +220,6 @@ static int end_core(struct urv_mr *root)
 /* Told twice, since who ended it first may not have waited. */
 static int end_alone(struct urv_mr *root, bool wait)
 {
-	struct urv_context *c = urv_context(root->ibv.context);
 	int rc;
 
 	if (root->ended) {
@@ -231,7 +231,7 @@ static int end_alone(struct urv_mr *root, bool wait)
 		return rc;
 	urv_share_end(&root->shared);
 	urv_lend_end(&root->shared, wait);
-	urv_limit_give(&c->device->mrs);
+	urv_limit_give(&root->device->mrs);
 	urv_mr_release(root);
 	return 0;
 }

@@ -22,6 +22,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 		goto give_limit;
 	pd->ibv.context = context;
 	pd->root = pd;
+	pd->device = c->device;
 	pd->core.handle = pd->ibv.handle;
 	urv_share(c->file, &pd->shared, URV_SHARED_PD, pd->ibv.handle);
 	return &pd->ibv;
@@ -53,14 +54,12 @@ static void drop_handle(struct urv_pd *pd)
 /* Told twice, since who ended it first may not have waited. */
 int urv_pd_end(struct urv_pd *root, bool wait)
 {
-	struct urv_context *c = urv_context(root->ibv.context);
-
 	if (atomic_load(&root->core.users) != 0)
 		return -EBUSY;
 	if (!urv_share_ending(&root->shared, wait))
 		return 0;
 	if (urv_share_end(&root->shared))
-		urv_limit_give(&c->device->pds);
+		urv_limit_give(&root->device->pds);
 	urv_lend_end(&root->shared, wait);
 	urv_share_ended(&root->shared);
 	return 0;

@@ -175,10 +175,14 @@ static void the_first_context_may_close_first(void **state)
 	struct ibv_pd *mine = ibv_alloc_pd(first);
 	struct ibv_context *c = import(first);
 	struct ibv_pd *pd = ibv_import_pd(c, mine->handle);
+	struct ibv_pd *left = ibv_alloc_pd(first);
+	struct ibv_pd *other = ibv_import_pd(c, left->handle);
 	uint32_t handle = mine->handle;
 
 	assert_int_equal(ibv_dealloc_pd(mine), 0);
+	ibv_unimport_pd(left);
 	assert_int_equal(ibv_close_device(first), 0);
+	assert_int_equal(ibv_dealloc_pd(other), 0);
 	ibv_unimport_pd(pd);
 	assert_null(ibv_import_pd(c, handle));
 	assert_int_equal(ibv_close_device(c), 0);
