@@ -18,7 +18,7 @@
 #include "core/packet.h"
 #include "core/port_spec.h"
 
-/* Empty looks into a port until its lane looks at the host's sockets too. */
+/* Looks into a port until its lane looks at the host's sockets too. */
 #define UR_PORT_HOST_EVERY 64u
 
 struct ur_port;

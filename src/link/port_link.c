@@ -22,7 +22,7 @@ struct port_link {
 	uint32_t slot;
 	pid_t pid; /* who has the port: not a child of fork() */
 	int epfd;
-	uint32_t empty; /* polls in a row that found nothing */
+	uint32_t looks; /* since the host's side was looked at */
 	bool slept;	/* somebody waits: he is to be told everything */
 	/* Of the recv() under way. */
 	void (*rx)(void *arg, const struct ur_rx *rx);
@@ -73,7 +73,7 @@ static int recv_host(struct port_link *l, uint64_t now_ns)
 {
 	int n = (int)ur_port_host(l->port, now_ns);
 
-	l->empty = 0;
+	l->looks = 0;
 	l->slept = false;
 	return n + l->udp->ops->recv(l->udp, l->rx, l->arg);
 }
@@ -88,7 +88,7 @@ static int port_recv(struct ur_link *link,
 	l->rx = rx;
 	l->arg = arg;
 	n = (int)ur_port_poll(l->port, now_ns);
-	if (l->slept || ++l->empty >= UR_PORT_HOST_EVERY)
+	if (l->slept || ++l->looks >= UR_PORT_HOST_EVERY)
 		n += recv_host(l, now_ns);
 	l->rx = NULL;
 	return n;

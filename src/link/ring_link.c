@@ -22,7 +22,7 @@ struct ring_link {
 	uint8_t addrs[UR_PORT_ADDRS][16];
 	int epfd;
 	int again; /* readable: there was something when we wanted to sleep */
-	uint32_t empty;
+	uint32_t looks; /* since the host's sockets were looked at */
 	bool slept;
 	bool dead; /* urnicd has ended, or talks rubbish */
 };
@@ -127,9 +127,9 @@ static int ring_recv(struct ur_link *link,
 	uint64_t count;
 	int n = l->dead ? 0 : recv_ring(l, rx, arg);
 
-	if (!l->slept && ++l->empty < UR_PORT_HOST_EVERY)
+	if (!l->slept && ++l->looks < UR_PORT_HOST_EVERY)
 		return n;
-	l->empty = 0;
+	l->looks = 0;
 	if (l->slept) {
 		l->slept = false;
 		(void)!read(l->again, &count, sizeof(count));
