@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -39,7 +40,8 @@ struct ur_nic {
 	uint8_t *flat; /* a frame of many pieces in one */
 };
 
-static bool taken[RTE_MAX_ETHPORTS]; /* ports are opened one by one */
+static pthread_mutex_t taken_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool taken[RTE_MAX_ETHPORTS]; /* taken_lock */
 
 static int find_port(const char *name, uint16_t *id)
 {
@@ -211,6 +213,27 @@ static int start(struct ur_nic *n, const struct ur_port_spec *spec)
 	return 0;
 }
 
+/* Devices are opened by any thread. */
+static int take_port(const char *name, uint16_t *id)
+{
+	int err;
+
+	pthread_mutex_lock(&taken_lock);
+	err = find_port(name, id);
+	if (!err)
+		taken[*id] = true;
+	pthread_mutex_unlock(&taken_lock);
+	return err;
+}
+
+static void give_port(uint16_t id)
+{
+	pthread_mutex_lock(&taken_lock);
+	taken[id] = false;
+	pthread_mutex_unlock(&taken_lock);
+}
+
+/* Also one that did not start: its queues may have the buffers already. */
 static void nic_close(struct ur_nic *n)
 {
 	if (n->room)
@@ -220,7 +243,7 @@ static void nic_close(struct ur_nic *n)
 	(void)rte_eth_dev_stop(n->id);
 	(void)rte_eth_dev_close(n->id);
 	rte_mempool_free(n->pool);
-	taken[n->id] = false;
+	give_port(n->id);
 	free(n->flat);
 	free(n);
 }
@@ -234,26 +257,25 @@ static int nic_open(const struct ur_eal_args *eal,
 
 	if (err)
 		return err;
-	err = find_port(spec->dev, &id);
+	err = take_port(spec->dev, &id);
 	if (err) {
 		ur_err("DPDK has no port %s%s", spec->dev,
 		       err == -EBUSY ? " that is free" : "");
 		return err;
 	}
 	n = calloc(1, sizeof(*n));
-	if (!n)
+	if (!n) {
+		give_port(id);
 		return -ENOMEM;
+	}
 	n->id = id;
 	n->flat = malloc(spec->mtu + L2_EXTRA);
 	err = n->flat ? start(n, spec) : -ENOMEM;
 	if (err) {
 		ur_err("port %u does not start: %s", id, rte_strerror(-err));
-		rte_mempool_free(n->pool);
-		free(n->flat);
-		free(n);
+		nic_close(n);
 		return err;
 	}
-	taken[id] = true;
 	*out = n;
 	return 0;
 }
