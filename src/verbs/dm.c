@@ -208,27 +208,22 @@ static int close_to_users(struct urv_dm *root)
 }
 
 /* Told twice, since who ended it first may not have waited. */
-static int end_alone(struct urv_dm *root, bool wait)
+static int end_alone(struct urv_shared *s, bool wait)
 {
+	struct urv_dm *root = ur_container_of(s, struct urv_dm, shared);
 	int rc = close_to_users(root);
 
 	if (rc)
 		return rc;
-	if (urv_share_end(&root->shared))
+	if (urv_share_end(s))
 		atomic_fetch_sub(&root->device->dm_bytes, root->bytes);
-	urv_lend_end(&root->shared, wait);
+	urv_lend_end(s, wait);
 	return 0;
 }
 
 int urv_dm_end(struct urv_dm *root, bool wait)
 {
-	int rc;
-
-	if (!urv_share_ending(&root->shared, wait))
-		return 0;
-	rc = end_alone(root, wait);
-	urv_share_ended(&root->shared);
-	return rc;
+	return urv_share_finish(&root->shared, wait, end_alone);
 }
 
 int urv_free_dm(struct ibv_dm *ibdm)

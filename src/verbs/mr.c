@@ -218,34 +218,26 @@ static int end_core(struct urv_mr *root)
 }
 
 /* Told twice, since who ended it first may not have waited. */
-static int end_alone(struct urv_mr *root, bool wait)
+static int end_alone(struct urv_shared *s, bool wait)
 {
-	int rc;
+	struct urv_mr *root = ur_container_of(s, struct urv_mr, shared);
+	bool again = root->ended;
+	int rc = again ? 0 : end_core(root);
 
-	if (root->ended) {
-		urv_lend_end(&root->shared, wait);
-		return 0;
-	}
-	rc = end_core(root);
 	if (rc)
 		return rc;
-	urv_share_end(&root->shared);
-	urv_lend_end(&root->shared, wait);
+	urv_share_end(s);
+	urv_lend_end(s, wait);
+	if (again)
+		return 0;
 	urv_limit_give(&root->device->mrs);
 	urv_mr_release(root);
 	return 0;
 }
 
-/* An importer that comes second leaves it to the first. */
 int urv_mr_end(struct urv_mr *root, bool wait)
 {
-	int rc;
-
-	if (!urv_share_ending(&root->shared, wait))
-		return 0;
-	rc = end_alone(root, wait);
-	urv_share_ended(&root->shared);
-	return rc;
+	return urv_share_finish(&root->shared, wait, end_alone);
 }
 
 int ibv_dereg_mr(struct ibv_mr *ibmr)
