@@ -113,6 +113,7 @@ struct ur_own {
 	struct ur_net_timer timer;
 	enum ur_own_state state;
 	uint32_t probed;
+	uint32_t early;	   /* questions still to be sent while it is used */
 	uint32_t announce; /* still to be sent */
 	uint64_t defended_ns;
 	bool defended;
