@@ -61,9 +61,10 @@ static int port_send(struct ur_link *link, const struct ur_train *t)
 	struct port_link *l = of(link);
 	int err;
 
-	if (!ur_port_has(l->port, t->src, t->dst))
-		return l->udp->ops->send(l->udp, t);
-	err = ur_port_send(l->port, t, clock_ns());
+	if (ur_port_has(l->port, t->src, t->dst))
+		err = ur_port_send(l->port, t, clock_ns());
+	else
+		err = l->udp->ops->send(l->udp, t);
 	if (err && err != -EAGAIN)
 		link->tx_errors++;
 	return err;
@@ -75,7 +76,9 @@ static int recv_host(struct port_link *l, uint64_t now_ns)
 
 	l->looks = 0;
 	l->slept = false;
-	return n + l->udp->ops->recv(l->udp, l->rx, l->arg);
+	n += l->udp->ops->recv(l->udp, l->rx, l->arg);
+	l->link.rx_overflow = l->udp->rx_overflow;
+	return n;
 }
 
 static int port_recv(struct ur_link *link,

@@ -82,9 +82,10 @@ static int ring_send(struct ur_link *link, const struct ur_train *t)
 	struct ring_link *l = of(link);
 	int err;
 
-	if (!ur_port_carries(l->addrs, l->naddrs, t->src, t->dst))
-		return l->udp->ops->send(l->udp, t);
-	err = send_train(l, t);
+	if (ur_port_carries(l->addrs, l->naddrs, t->src, t->dst))
+		err = send_train(l, t);
+	else
+		err = l->udp->ops->send(l->udp, t);
 	if (err && err != -EAGAIN)
 		link->tx_errors++;
 	return err;
@@ -136,8 +137,9 @@ static int ring_recv(struct ur_link *link,
 	}
 	if (!l->dead && !ur_rings_heard(&l->rings))
 		die(l);
-	link->rx_overflow = ur_ring_lost(&l->rings.rx);
-	return n + l->udp->ops->recv(l->udp, rx, arg);
+	n += l->udp->ops->recv(l->udp, rx, arg);
+	link->rx_overflow = ur_ring_lost(&l->rings.rx) + l->udp->rx_overflow;
+	return n;
 }
 
 static int ring_wait_fd(const struct ur_link *link)
