@@ -279,6 +279,34 @@ def looped(env):
             s.end()
 
 
+def restarted(env):
+    """urnicd ends: who used its port is told, and nobody hangs.  The next
+    urnicd serves whoever begins then."""
+    with Joined(env, 'urnicd', 'urnicd') as j:
+        argv = ['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-n', 2000000, '-p']
+        running = []
+        try:
+            for extra in ([], ['-e']):
+                tcp = env.port()
+                s = j.proc(0, *argv, tcp, *extra)
+                s.wait_listen(tcp)
+                running += [s, j.proc(1, *argv, tcp, *extra, address(1))]
+            wait_ring(env)
+            time.sleep(0.3)
+            j.daemons[0].end()
+            # The others may wait for messages that never come.
+            for s in running[::2]:
+                if s.wait(30) == 0 or 'with it the port' not in s.text():
+                    raise Failure(s.describe())
+        finally:
+            for p in running:
+                p.end()
+        j.serve(1)
+        tcp = env.port()
+        j.pair(['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p', tcp, '-n', 100],
+               [address(1)], tcp)
+
+
 def refused(env):
     """What DPDK does not have is told, and the device cannot be opened."""
     with Joined(env, 'sockets', 'sockets'):
@@ -351,5 +379,6 @@ CASES = [
     Case('mpi', mpi('urnicd', 'urnicd')),
     Case('duplicate', duplicate),
     Case('ring-looped', looped),
+    Case('shared-restarted', restarted),
     Case('refused', refused),
 ]
