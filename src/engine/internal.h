@@ -273,6 +273,8 @@ bool ur_lane_ring(struct ur_lane *l, struct ur_qp *qp);
  * it would oversleep a deadline by more than a tick.
  */
 void ur_lane_unlock(struct ur_lane *l);
+/* The same for who has changed no deadline, and waits for no room. */
+void ur_lane_unlock_same(struct ur_lane *l);
 
 /* The process has the port alone: the lane gets QP1's packets (cm_hook.h). */
 void ur_lane_serve_qp1(struct ur_lane *l);

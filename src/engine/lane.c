@@ -34,24 +34,37 @@ bool ur_lane_ring(struct ur_lane *l, struct ur_qp *qp)
 	return ur_latch_knock(&l->lock);
 }
 
+/* After the lane was given up: whoever has rung meanwhile.  False: nobody. */
+static bool serve_bell(struct ur_lane *l)
+{
+	uint64_t now;
+
+	if (!ur_doorbell_is_rung(&l->doorbell) || !ur_latch_try(&l->lock))
+		return false;
+	now = ur_clock_ns();
+	ur_lane_drain(l, now);
+	ur_lane_send(l, now);
+	return true;
+}
+
 void ur_lane_unlock(struct ur_lane *l)
 {
-	for (;;) {
+	do {
 		bool late = (l->watch != UR_WATCH_TICK &&
 			     ur_helper_is_late(l, UR_TICK_NS)) ||
 			    (l->roce && ur_near_stalled(l->roce));
-		uint64_t now;
 
 		ur_latch_unlock(&l->lock);
 		if (late)
 			ur_helper_wake(l);
-		if (!ur_doorbell_is_rung(&l->doorbell) ||
-		    !ur_latch_try(&l->lock))
-			return;
-		now = ur_clock_ns();
-		ur_lane_drain(l, now);
-		ur_lane_send(l, now);
-	}
+	} while (serve_bell(l));
+}
+
+void ur_lane_unlock_same(struct ur_lane *l)
+{
+	ur_latch_unlock(&l->lock);
+	if (serve_bell(l))
+		ur_lane_unlock(l);
 }
 
 static void init_fields(struct ur_lane *l, struct ur_adapter *a,
