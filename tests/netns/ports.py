@@ -143,9 +143,10 @@ class Ring:
 class Joined:
     """The link, and what each end has on it."""
 
-    def __init__(self, env, *kinds, link=Veth, mtu=1500, vlan=None):
+    def __init__(self, env, *kinds, link=Veth, mtu=1500, vlan=None,
+                 name='dp0'):
         self.env, self.kinds = env, kinds
-        self.mtu, self.vlan = mtu, vlan
+        self.mtu, self.vlan, self.name = mtu, vlan, name
         self.hosts = (env.a, env.b)
         self.link = link(self.hosts, mtu)
         self.files = []
@@ -196,7 +197,7 @@ class Joined:
                     'eal_args': f'{EAL} {self.link.port(host, i)}'}
             if self.vlan:
                 port['vlan'] = self.vlan
-            return File(device('dp0', port=port))
+            return File(device(self.name, port=port))
         dev = self.link.kernel(host, i)
         if self.vlan:
             told = host.sh('ip', 'link', 'add', 'link', dev, 'name', 'dpvlan',
@@ -207,7 +208,7 @@ class Joined:
             host.sh('ip', 'link', 'set', dev, 'addrgenmode', 'none', 'up')
         for addr in addrs:
             host.sh('ip', 'addr', 'add', addr, 'dev', dev, 'nodad')
-        return File(device('dp0', interface=dev))
+        return File(device(self.name, interface=dev))
 
     def proc(self, i, *argv):
         return self.files[i].proc(self.env, self.hosts[i], *argv)
