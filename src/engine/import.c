@@ -55,6 +55,8 @@ static struct ur_list conns = { &conns, &conns };
 static unsigned int nconns;
 
 static int listen_fd = -1; /* conns_lock */
+/* Given up for a moment to hang up on somebody when there are no others. */
+static int spare_fd = -1;
 static char listen_name[UR_IMPORT_NAME];
 static uint8_t secret[16];
 static const struct ur_import_hooks *hooks;
@@ -92,7 +94,10 @@ static int serve_locked(const struct ur_import_hooks *h)
 		 (unsigned long long)salt[1]);
 	hooks = h;
 	listen_fd = listen_at(listen_name);
-	return listen_fd < 0 ? listen_fd : 0;
+	if (listen_fd < 0)
+		return listen_fd;
+	spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return 0;
 }
 
 int ur_import_serve(const struct ur_import_hooks *h, char name[UR_IMPORT_NAME])
@@ -153,16 +158,37 @@ static void conn_drop(struct conn *c)
 	conn_put(c);
 }
 
+static int accept_fd(void)
+{
+	return accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+/* Else the socket stays readable, and the watcher never sleeps again. */
+static void turn_away(void)
+{
+	int fd;
+
+	if (spare_fd >= 0)
+		close(spare_fd);
+	fd = accept_fd();
+	if (fd >= 0)
+		close(fd);
+	spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 /* Strangers take no room; anybody can find the socket's name. */
 static void accept_one(void)
 {
-	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = accept_fd();
 	static bool warned;
 	struct conn *c;
 	pid_t pid = 0;
 
-	if (fd < 0)
+	if (fd < 0) {
+		if (errno == EMFILE)
+			turn_away();
 		return;
+	}
 	if (ur_import_peer(fd, &pid)) {
 		if (!warned)
 			ur_warn("process %d is another user's: it cannot "
@@ -496,6 +522,9 @@ void ur_import_abandon(void)
 	if (listen_fd >= 0)
 		close(listen_fd);
 	listen_fd = -1;
+	if (spare_fd >= 0)
+		close(spare_fd);
+	spare_fd = -1;
 	nconns = 0;
 	ur_lock_init(&conns_lock);
 	ur_import_link_abandon();

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -643,6 +644,35 @@ static void there_is_room_for_so_many(void **state)
 	ur_import_close(l);
 }
 
+/* Every number below the limit is taken. */
+static void take_all_descriptors(int held[], int n)
+{
+	for (int i = 0; i < n; i++)
+		held[i] = i ? dup(held[0]) : open("/dev/null", O_RDONLY);
+}
+
+/* Who comes is not left hanging, nor the watcher busy with nothing else. */
+static void without_descriptors_it_hangs_up(void **state)
+{
+	int held[64], fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct rlimit old, few;
+	struct sockaddr_un a;
+	socklen_t len = place(&a, name);
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	few = old;
+	few.rlim_cur = 64;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	take_all_descriptors(held, 64);
+	assert_int_equal(connect(fd, (void *)&a, len), 0);
+	must_hang_up(fd);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	for (int i = 0; i < 64; i++)
+		if (held[i] >= 0)
+			close(held[i]);
+	what_is_there_is_told(state);
+}
+
 static void nobody_listens_there(void **state)
 {
 	const char nobody[UR_IMPORT_NAME] = "urnic-import-nobody";
@@ -674,6 +704,7 @@ int main(void)
 		TEST(who_confirms_nonsense_is_shut_out),
 		TEST(who_cannot_be_told_is_shut_out),
 		TEST(there_is_room_for_so_many),
+		TEST(without_descriptors_it_hangs_up),
 		TEST(nobody_listens_there),
 	};
 
