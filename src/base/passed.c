@@ -61,7 +61,7 @@ int ur_passed_fd(struct msghdr *h, int *fd)
 	*fd = -1;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c))
 		n += take(c, fd);
-	if (n <= 1 && !(h->msg_flags & MSG_CTRUNC))
+	if (n == 0 || (n == 1 && !(h->msg_flags & MSG_CTRUNC)))
 		return 0;
 	if (*fd >= 0)
 		close(*fd);

@@ -14,8 +14,8 @@
 int ur_pass_fd(int sock, const void *msg, size_t len, int fd);
 
 /*
- * 0: *fd is the only one, the caller's, or -1.  -EPROTO: there were more; all
- * are closed and *fd is -1.
+ * 0: *fd is the only one, the caller's, or -1, also if this process has no
+ * number left for it.  -EPROTO: there were more; all are closed and *fd is -1.
  */
 int ur_passed_fd(struct msghdr *h, int *fd);
 

@@ -651,26 +651,66 @@ static void take_all_descriptors(int held[], int n)
 		held[i] = i ? dup(held[0]) : open("/dev/null", O_RDONLY);
 }
 
+struct shortage {
+	struct rlimit old;
+	int held[64];
+};
+
+static void shortage_begin(struct shortage *s)
+{
+	struct rlimit few;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &s->old), 0);
+	few = s->old;
+	few.rlim_cur = 64;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	take_all_descriptors(s->held, 64);
+}
+
+static void shortage_end(const struct shortage *s)
+{
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &s->old), 0);
+	for (int i = 0; i < 64; i++)
+		if (s->held[i] >= 0)
+			close(s->held[i]);
+}
+
 /* Who comes is not left hanging, nor the watcher busy with nothing else. */
 static void without_descriptors_it_hangs_up(void **state)
 {
-	int held[64], fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	struct rlimit old, few;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct shortage s;
 	struct sockaddr_un a;
 	socklen_t len = place(&a, name);
 
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
-	few = old;
-	few.rlim_cur = 64;
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-	take_all_descriptors(held, 64);
+	shortage_begin(&s);
 	assert_int_equal(connect(fd, (void *)&a, len), 0);
 	must_hang_up(fd);
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-	for (int i = 0; i < 64; i++)
-		if (held[i] >= 0)
-			close(held[i]);
+	shortage_end(&s);
 	what_is_there_is_told(state);
+}
+
+/* What came with it is lost, but it is no end of the connection. */
+static void without_descriptors_messages_come(void **state)
+{
+	struct ur_import_msg m = { .type = UR_IMPORT_NEWS,
+				   .version = UR_IMPORT_VERSION };
+	int sock[2], fd = 7, rc;
+	struct shortage s;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sock), 0);
+	assert_int_equal(ur_import_send(sock[0], &m, sock[0]), 0);
+	assert_int_equal(ur_import_send(sock[0], &m, sock[0]), 0);
+	shortage_begin(&s);
+	rc = ur_import_recv(sock[1], &m, &fd, 0);
+	shortage_end(&s);
+	assert_int_equal(rc, 0);
+	assert_int_equal(fd, -1);
+	assert_int_equal(ur_import_recv(sock[1], &m, &fd, 0), 0);
+	assert_true(fd >= 0);
+	close(fd);
+	close(sock[0]);
+	close(sock[1]);
 }
 
 static void nobody_listens_there(void **state)
@@ -705,6 +745,7 @@ int main(void)
 		TEST(who_cannot_be_told_is_shut_out),
 		TEST(there_is_room_for_so_many),
 		TEST(without_descriptors_it_hangs_up),
+		TEST(without_descriptors_messages_come),
 		TEST(nobody_listens_there),
 	};
 
