@@ -9,48 +9,31 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/beside.h"
 #include "base/log.h"
 
 #define FILE_NAME "liburnic-dpdk.so"
 #define PATH_LEN  4096u
 
-#ifndef UR_PLUGIN_DIR
-#define UR_PLUGIN_DIR "/usr/lib/urnic"
+/* Where the plugin is installed: relative to the prefix, unless libdir is
+ * absolute. */
+#ifndef UR_PREFIX
+#define UR_PREFIX "/usr"
+#define UR_LIBDIR "lib"
 #endif
+#define IN_LIBDIR UR_LIBDIR "/urnic/" FILE_NAME
 
 /* Seen from the library or the daemon: in the build tree, then installed. */
 static const char *const places[] = {
-	"link/dpdk/", "../link/dpdk/", "../src/link/dpdk/", "", "../lib/urnic/",
+	"link/dpdk/" FILE_NAME,
+	"../link/dpdk/" FILE_NAME,
+	"../src/link/dpdk/" FILE_NAME,
+	FILE_NAME,
+	"../" IN_LIBDIR,
 };
 
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct ur_nic_plugin *the_plugin; /* load_lock */
-
-static bool readable(const char *path)
-{
-	return access(path, R_OK) == 0;
-}
-
-static bool find_near(char *path)
-{
-	Dl_info info;
-	const char *slash;
-
-	if (!dladdr((const void *)places, &info) || !info.dli_fname)
-		return false;
-	slash = strrchr(info.dli_fname, '/');
-	if (!slash)
-		return false;
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		int n = snprintf(path, PATH_LEN, "%.*s/%s" FILE_NAME,
-				 (int)(slash - info.dli_fname), info.dli_fname,
-				 places[i]);
-
-		if (n > 0 && (size_t)n < PATH_LEN && readable(path))
-			return true;
-	}
-	return false;
-}
 
 static int load(void)
 {
@@ -58,9 +41,12 @@ static int load(void)
 	char path[PATH_LEN];
 	void *lib;
 
-	if (!find_near(path))
-		snprintf(path, sizeof(path), "%s/%s", UR_PLUGIN_DIR, FILE_NAME);
-	if (!readable(path)) {
+	if (!ur_find_beside(places, places, sizeof(places) / sizeof(places[0]),
+			    R_OK, path, sizeof(path)))
+		snprintf(path, sizeof(path), "%s",
+			 *UR_LIBDIR == '/' ? IN_LIBDIR
+					   : UR_PREFIX "/" IN_LIBDIR);
+	if (access(path, R_OK)) {
 		ur_err("a port is configured, but urnic was built without DPDK "
 		       "(no %s)",
 		       FILE_NAME);
