@@ -14,8 +14,9 @@
 #undef ibv_reg_mr_iova
 
 /*
- * Roots' cores: who registers one anew has this for writing, who ends one for
- * reading.  An importer may end a region at any time.
+ * Roots' cores, and what they tell of them: who registers one anew has this
+ * for writing, who ends one for reading.  An importer may end a region at any
+ * time.
  */
 static pthread_rwlock_t cores = PTHREAD_RWLOCK_INITIALIZER;
 
@@ -258,6 +259,16 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	return 0;
 }
 
+void urv_mr_is(struct urv_mr *root, uint64_t length, uint32_t lkey,
+	       uint32_t rkey)
+{
+	pthread_rwlock_wrlock(&cores);
+	root->ibv.length = length;
+	root->ibv.lkey = lkey;
+	root->ibv.rkey = rkey;
+	pthread_rwlock_unlock(&cores);
+}
+
 /* ibv_import_mr(3): its address means nothing to the importer. */
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
@@ -282,9 +293,11 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 	}
 	mr->ibv.context = pd->context;
 	mr->ibv.pd = pd;
+	pthread_rwlock_rdlock(&cores);
 	mr->ibv.length = mr->root->ibv.length;
 	mr->ibv.lkey = mr->root->ibv.lkey;
 	mr->ibv.rkey = mr->root->ibv.rkey;
+	pthread_rwlock_unlock(&cores);
 	mr->ibv.handle = handle;
 	return &mr->ibv;
 }
