@@ -287,8 +287,10 @@ static void look_at_link(struct ur_port *p, uint64_t now_ns)
 		return;
 	p->linked = linked;
 	ur_info("port: the link is %s", linked ? "up" : "down");
-	if (linked)
-		ur_net_link_up(p->net, now_ns);
+	if (!linked)
+		return;
+	ur_net_link_up(p->net, now_ns);
+	flush(p);
 }
 
 uint32_t ur_port_poll(struct ur_port *p, uint64_t now_ns)
