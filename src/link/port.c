@@ -381,6 +381,11 @@ void ur_port_stats(const struct ur_port *p, struct ur_port_stats *out)
 	};
 }
 
+const struct ur_net_counters *ur_port_counters(const struct ur_port *p)
+{
+	return ur_net_counters(p->net);
+}
+
 /* ---- Waiting ---- */
 
 /*
@@ -444,6 +449,16 @@ static int open_wait(struct ur_port *p)
 
 /* ---- Life ---- */
 
+/* How often that has been so. */
+static uint64_t counted(const struct ur_port *p, enum ur_net_event_kind kind)
+{
+	const struct ur_net_counters *c = ur_net_counters(p->net);
+
+	if (kind == UR_NET_ADDR_TAKEN)
+		return c->addr_conflict;
+	return kind == UR_NET_NEIGH_MOVED ? c->neigh_moved : c->neigh_conflict;
+}
+
 static void on_event(void *arg, const struct ur_net_event *ev)
 {
 	static const char *const text[UR_NET_EVENT_KINDS] = {
@@ -463,9 +478,10 @@ static void on_event(void *arg, const struct ur_net_event *ev)
 	if (*told_ns && p->now_ns - *told_ns < TELL_NS)
 		return;
 	*told_ns = p->now_ns;
-	ur_warn("port: %s (…%02x%02x%02x%02x, %02x:%02x:%02x:%02x:%02x:%02x)",
+	ur_warn("port: %s (…%02x%02x%02x%02x, %02x:%02x:%02x:%02x:%02x:%02x), "
+		"%llu times so far",
 		text[ev->kind], a[12], a[13], a[14], a[15], m[0], m[1], m[2],
-		m[3], m[4], m[5]);
+		m[3], m[4], m[5], (unsigned long long)counted(p, ev->kind));
 }
 
 static int make_net(struct ur_port *p, const struct ur_port_spec *spec,

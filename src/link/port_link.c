@@ -131,6 +131,12 @@ static int port_leave(struct ur_link *link, const uint8_t group[16],
 	return l->udp->ops->leave(l->udp, group, source);
 }
 
+static const struct ur_net_counters *port_counters(const struct ur_link *link)
+{
+	return ur_port_counters(
+		((const struct port_link *)(const void *)link)->port);
+}
+
 /* The last words of the program's own connections wait in the TAP, which ends
  * with us. */
 static void port_part(struct ur_link *link)
@@ -163,6 +169,7 @@ static const struct ur_link_ops port_ops = {
 	.tell_ip = port_tell_ip,
 	.join = port_join,
 	.leave = port_leave,
+	.counters = port_counters,
 	.part = port_part,
 	.destroy = port_destroy,
 };

@@ -263,6 +263,9 @@ def duplicate(env):
         s = j.proc(1, 'ibv_rc_pingpong', '-e', '-d', 'dp0', '-g', 0)
         try:
             s.wait_text(TAKEN + r'.*0a4d0002', 20)
+            lane = env.show(env.b)['processes'][0]['report']['lanes'][0]
+            if not lane['port']['addr_conflict']:
+                raise Failure(f'not counted: {lane["port"]}')
         finally:
             s.end()
 
@@ -339,7 +342,7 @@ CASES = [
     Case('idle', idle),
     Case('shared-rc', pingpong('rc', ('urnicd', 'urnicd'), 0, ('-n', 300))),
     Case('shared-uc', pingpong('uc', ('urnicd', 'urnicd'), 0,
-                               ('-n', 100, '-s', 1024))),
+                               ('-n', 100, '-s', 1024)), full=True),
     Case('shared-ud', pingpong('ud', ('urnicd', 'urnicd'), 0,
                                ('-n', 100, '-s', 1024))),
     Case('shared-large', pingpong('rc', ('urnicd', 'urnicd'), 0,
@@ -352,7 +355,7 @@ CASES = [
     Case('memif', pingpong('rc', args=('-n', 300), link=Memif)),
     Case('memif-shared', pingpong('rc', ('urnicd', 'urnicd'), 1,
                                   ('-n', 10, '-s', 1000000), link=Memif)),
-    Case('memif-rping', rping('urnicd', 'urnicd', link=Memif)),
+    Case('memif-rping', rping('urnicd', 'urnicd', link=Memif), full=True),
     Case('tap', pingpong('rc', ('urnicd', 'urnicd'), 0,
                          ('-n', 10, '-s', 300000), link=Tap)),
     Case('tap-sockets', pingpong('rc', ('urnicd', 'sockets'), 0,
@@ -364,18 +367,20 @@ CASES = [
                                       mtu=9000)),
     Case('mtu-9000-memif', pingpong('rc', ('urnicd', 'urnicd'), 0,
                                     ('-n', 10, '-s', 1000000, '-m', 4096),
-                                    mtu=9000, link=Memif)),
+                                    mtu=9000, link=Memif), full=True),
     Case('vlan', pingpong('rc', args=('-n', 10, '-s', 300000), vlan=77)),
     Case('vlan-sockets', pingpong('rc', ('sockets', 'urnicd'), 1,
-                                  ('-n', 100, '-s', 10000), vlan=77)),
+                                  ('-n', 100, '-s', 10000), vlan=77),
+         full=True),
     Case('vlan-rping', rping('urnicd', 'sockets', vlan=77)),
     Case('ucmatose', connect('ucmatose -c 5 -C 10 -S 1000',
                              f'ucmatose -c 5 -C 10 -S 1000 -s {address(1)}',
-                             expect=DONE)),
-    Case('multicast', multicast('239.77.1.1', False, 'dpdk', 'dpdk')),
+                             expect=DONE), full=True),
+    Case('multicast', multicast('239.77.1.1', False, 'dpdk', 'dpdk'),
+         full=True),
     Case('multicast-v6', multicast('ff0e::77:1', True, 'urnicd', 'sockets')),
     Case('multicast-sockets', multicast('239.77.1.2', False, 'sockets',
-                                        'urnicd')),
+                                        'urnicd'), full=True),
     Case('mpi', mpi('urnicd', 'urnicd')),
     Case('duplicate', duplicate),
     Case('ring-looped', looped),
