@@ -172,15 +172,21 @@ static unsigned int send_lane(struct port *p, unsigned int slot)
 	return n;
 }
 
+/* What comes in is looked at between any two lanes: sending all that many have
+ * takes longer than a controller's queue lasts. */
 static unsigned int work(struct port *p)
 {
-	uint64_t now = clock_ns();
-	unsigned int n = ur_port_poll(p->port, now);
+	unsigned int n = ur_port_poll(p->port, clock_ns());
 
-	for (unsigned int i = 0; i < p->nslots; i++)
-		n += send_lane(p, p->slots[i]);
+	for (unsigned int i = 0; i < p->nslots; i++) {
+		unsigned int sent = send_lane(p, p->slots[i]);
+
+		n += sent;
+		if (sent)
+			n += ur_port_poll(p->port, clock_ns());
+	}
 	if (p->slept || ++p->turns % HOST_EVERY == 0)
-		n += ur_port_host(p->port, now);
+		n += ur_port_host(p->port, clock_ns());
 	p->slept = false;
 	return n;
 }

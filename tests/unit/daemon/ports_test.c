@@ -35,6 +35,8 @@ struct ur_port {
 	int fd;		/* its interrupt */
 	uint32_t waits; /* how often it was waited for */
 	uint32_t sent;	/* trains */
+	uint32_t row;	/* of them, since it was polled last */
+	uint32_t longest;
 	struct ur_train last;
 	const struct ur_rx *in; /* to be received */
 	uint32_t received;
@@ -63,6 +65,8 @@ int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
 	pthread_mutex_lock(&p->lock);
 	p->last = *t;
 	p->sent++;
+	if (++p->row > p->longest)
+		p->longest = p->row;
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 	return 0;
@@ -75,6 +79,7 @@ uint32_t ur_port_poll(struct ur_port *p, uint64_t now_ns)
 
 	(void)!read(p->fd, &count, sizeof(count));
 	pthread_mutex_lock(&p->lock);
+	p->row = 0;
 	if (p->in) {
 		p->taken = p->deliver(p->arg, p->in);
 		p->in = NULL;
@@ -271,6 +276,29 @@ static void only_the_ports_own_paths_are_served(void **state)
 	detach(&r, SLOT);
 }
 
+/* However many lanes have something to send. */
+static void what_comes_in_does_not_wait_for_all_lanes(void **state)
+{
+	const struct ur_ring_rec rec = train();
+	uint32_t before = await(&toy.sent, 0);
+	struct ur_rings r[3];
+
+	for (unsigned int i = 0; i < 3; i++)
+		attach(&r[i], SLOT + i);
+	/* The thread gets no further than to the toy meanwhile. */
+	pthread_mutex_lock(&toy.lock);
+	for (unsigned int n = 0; n < 200; n++)
+		for (unsigned int i = 0; i < 3; i++)
+			write_train(&r[i], &rec, 80);
+	pthread_mutex_unlock(&toy.lock);
+	await(&toy.sent, before + 600);
+	pthread_mutex_lock(&toy.lock);
+	assert_in_range(toy.longest, 1, 16);
+	pthread_mutex_unlock(&toy.lock);
+	for (unsigned int i = 0; i < 3; i++)
+		detach(&r[i], SLOT + i);
+}
+
 /* Nobody would read its packets: the host's socket gets them. */
 static void who_hangs_up_gets_nothing(void **state)
 {
@@ -307,6 +335,7 @@ int main(void)
 		cmocka_unit_test(a_packet_goes_to_the_lane_of_its_slot),
 		cmocka_unit_test(who_writes_nonsense_is_not_heard_any_more),
 		cmocka_unit_test(only_the_ports_own_paths_are_served),
+		cmocka_unit_test(what_comes_in_does_not_wait_for_all_lanes),
 		cmocka_unit_test(who_hangs_up_gets_nothing),
 	};
 
