@@ -62,4 +62,19 @@ static inline void ur_latch_unlock(struct ur_latch *l)
 		ur_latch_wake(l);
 }
 
+/*
+ * After a latch was given back: as atomic_thread_fence(memory_order_seq_cst).
+ * Where locked instructions order everything before them with everything
+ * behind them, the processor has had its barrier, and the compiler moves
+ * nothing across an operation that acquires and releases.
+ */
+static inline void ur_latch_barrier(void)
+{
+#if defined(__x86_64__)
+	atomic_signal_fence(memory_order_seq_cst);
+#else
+	atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
 #endif

@@ -12,16 +12,6 @@
 
 #define WHOLE (UR_NEAR_FIRST | UR_NEAR_LAST | UR_NEAR_IN_BODY)
 
-uint8_t *ur_near_piece(const struct ur_rqp *q, const struct ur_sge *s,
-		       uint32_t len, uint32_t access, struct ur_mr_hint *hint)
-{
-	const struct ur_mr *mr = ur_mr_lookup_again(q->qp->mrs, s->lkey, hint);
-
-	if (!mr || mr->kind != UR_MR_MEMORY || len > s->length)
-		return NULL;
-	return ur_mr_translate(mr, q->qp->pd, s->addr, len, access);
-}
-
 /* --- requester --- */
 
 static bool is_small(const struct ur_swqe *w)

@@ -77,8 +77,16 @@ bool ur_near_send_small(struct ur_rqp *q);
 bool ur_near_take_small(struct ur_rqp *q, const struct ur_cell *c);
 /* Where a request's only element lies in plain memory of the application, as
  * far as its data goes; or NULL. */
-uint8_t *ur_near_piece(const struct ur_rqp *q, const struct ur_sge *s,
-		       uint32_t len, uint32_t access, struct ur_mr_hint *hint);
+static inline uint8_t *ur_near_piece(const struct ur_rqp *q,
+				     const struct ur_sge *s, uint32_t len,
+				     uint32_t access, struct ur_mr_hint *hint)
+{
+	const struct ur_mr *mr = ur_mr_lookup_again(q->qp->mrs, s->lkey, hint);
+
+	if (!mr || mr->kind != UR_MR_MEMORY || len > s->length)
+		return NULL;
+	return ur_mr_translate(mr, q->qp->pd, s->addr, len, access);
+}
 
 /* near_req.c.  _sent: the request at the cursor has left. */
 void ur_near_sent(struct ur_rqp *q);

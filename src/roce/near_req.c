@@ -439,7 +439,8 @@ bool ur_near_kick_direct(struct ur_qp *qp)
 	while (q->req.cur != sq_tail(q)) {
 		const struct ur_swqe *w = ur_sq_slot(&qp->sq, q->req.cur);
 
-		if (n->direct >= UR_NEAR_DIRECT_BYTES || !may_start(q, w) ||
+		if ((w->opcode != UR_WR_RDMA_WRITE && !ur_near_is_read(w)) ||
+		    n->direct >= UR_NEAR_DIRECT_BYTES || !may_start(q, w) ||
 		    !is_known(q, w) || !ur_near_do_small(q, w))
 			return false;
 	}
