@@ -459,6 +459,26 @@ static uint64_t counted(const struct ur_port *p, enum ur_net_event_kind kind)
 	return kind == UR_NET_NEIGH_MOVED ? c->neigh_moved : c->neigh_conflict;
 }
 
+/* The host asks by itself, but an answer that it has holds for half a minute,
+ * and announcements end in the stack. */
+static void tell_host_moved(struct ur_port *p, const struct ur_net_event *ev)
+{
+	static const uint8_t head[10] = { 8, 6, 0, 1, 8, 0, 6, 4, 0, 2 };
+	uint8_t arp[42];
+
+	if (!ur_addr_is_v4(ev->addr))
+		return;
+	memcpy(arp, p->info.mac, 6);
+	memcpy(arp + 6, ev->mac_new, 6);
+	memcpy(arp + 12, head, sizeof(head));
+	memcpy(arp + 22, ev->mac_new, 6);
+	memcpy(arp + 28, ev->addr + 12, 4);
+	memcpy(arp + 32, p->info.mac, 6);
+	/* Answered to itself: the kernel looks at who answers. */
+	memcpy(arp + 38, ev->addr + 12, 4);
+	to_host(p, arp, sizeof(arp), ETHER_LEN);
+}
+
 static void on_event(void *arg, const struct ur_net_event *ev)
 {
 	static const char *const text[UR_NET_EVENT_KINDS] = {
@@ -472,6 +492,8 @@ static void on_event(void *arg, const struct ur_net_event *ev)
 	struct ur_port *p = arg;
 	uint64_t *told_ns = &p->told_ns[ev->kind];
 
+	if (ev->kind == UR_NET_NEIGH_MOVED)
+		tell_host_moved(p, ev);
 	if (!text[ev->kind])
 		return;
 	/* A station that lies all the time fills no disk. */

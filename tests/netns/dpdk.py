@@ -256,6 +256,28 @@ def wait_ring(env):
     raise Failure(f'lanes are {links}')
 
 
+def peer_killed(env):
+    """The other end of a memif goes in the midst of traffic, and comes."""
+    with Joined(env, 'urnicd', 'dpdk', link=Memif) as j:
+        for _ in range(3):
+            tcp = env.port()
+            argv = ['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p', tcp, '-n',
+                    2000000]
+            s = j.proc(0, *argv)
+            s.wait_listen(tcp)
+            c = j.proc(1, *argv, address(1))
+            wait_ring(env)
+            time.sleep(0.3)
+            c.signal(signal.SIGKILL)
+            c.wait(10)
+            s.end()
+            if not j.daemons[0].running():
+                raise Failure(j.daemons[0].describe())
+        tcp = env.port()
+        j.pair(['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p', tcp, '-n', 100],
+               [address(1)], tcp)
+
+
 def duplicate(env):
     """An address that the neighbour has too is told, and works no worse."""
     with Joined(env, 'sockets', 'dpdk') as j:
@@ -356,6 +378,7 @@ CASES = [
     Case('memif-shared', pingpong('rc', ('urnicd', 'urnicd'), 1,
                                   ('-n', 10, '-s', 1000000), link=Memif)),
     Case('memif-rping', rping('urnicd', 'urnicd', link=Memif), full=True),
+    Case('memif-killed', peer_killed),
     Case('tap', pingpong('rc', ('urnicd', 'urnicd'), 0,
                          ('-n', 10, '-s', 300000), link=Tap)),
     Case('tap-sockets', pingpong('rc', ('urnicd', 'sockets'), 0,
