@@ -7,7 +7,8 @@ least (or at most) the factor; without anything to compare, the figure itself.
 
 import itertools
 
-from benchlib.plan import KIB, LOOPBACK, MANY, MEMORY, MIB, NETWORK
+from benchlib.plan import (KIB, LOOPBACK, MANY, MEMORY, MIB, NETWORK,
+                           PORTS)
 from benchlib.samples import cell, less_is_better
 
 
@@ -126,11 +127,29 @@ def network(scene):
                            [c('TCP', op, size)])
 
 
+def port(scene):
+    """Of the process that has the port: urnicd needs cores of its own."""
+    def c(who, op, size):
+        return cell(scene.name, who, op, size)
+
+    ours = 'urnic0 DPDK'
+    yield Goal('DPDK SEND 64 B rate, testpmd', c(ours, 'send rate', 64), 0.8,
+               [c('testpmd', 'rate', 64)])
+    if scene.kernel:
+        yield Goal('DPDK SEND 64 B latency, bare UDP',
+                   c(ours, 'send lat', 64), 1.15, [c('UDP', 'lat', 64)])
+        yield Goal('DPDK SEND 64 B latency, sockets',
+                   c(ours, 'send lat', 64), 1,
+                   [c('urnic0 sockets', 'send lat', 64)])
+
+
 def goals():
     """[(scene, [its goals])]"""
     yield MEMORY, list(memory())
     for scene in NETWORK:
         yield scene, list(network(scene))
+    for scene in PORTS:
+        yield scene, list(port(scene))
 
 
 def judge(goal, samples):

@@ -5,7 +5,9 @@ A scene is a place and a path through it.  A probe is a program's run in a
 scene; those of curves are taken in every other round.
 """
 
+from benchlib import ports
 from benchlib import programs as p
+from netns.ports import Memif, Veth
 
 KIB, MIB = 2 ** 10, 2 ** 20
 LAT_SIZES = (2, 8, 64, 512, 4 * KIB, 32 * KIB, 256 * KIB, MIB, 8 * MIB)
@@ -26,12 +28,23 @@ class Scene:
         self.mtu, self.env = mtu, dict(env or {})
 
 
+class Link(Scene):
+    """A link between two namespaces that DPDK may have."""
+
+    def __init__(self, name, title, link, kernel):
+        super().__init__(name, title, 'veth1500')
+        self.link, self.link_mtu, self.kernel = link, 1500, kernel
+
+
 MEMORY = Scene('memory', 'Same host, through memory', 'lo')
 LOOPBACK = Scene('loopback', 'Loopback, through sockets', 'lo', 4096,
                  {'URNIC_SHM': '0'})
 VETH9000 = Scene('veth9000', 'Two namespaces, MTU 9000', 'veth9000', 4096)
 VETH1500 = Scene('veth1500', 'Two namespaces, MTU 1500', 'veth1500', 1024)
-SCENES = (MEMORY, LOOPBACK, VETH9000, VETH1500)
+PORT_VETH = Link('port-veth', 'DPDK on packet sockets of a veth', Veth, True)
+PORT_MEMIF = Link('port-memif', 'DPDK on a memif', Memif, False)
+PORTS = (PORT_VETH, PORT_MEMIF)
+SCENES = (MEMORY, LOOPBACK, VETH9000, VETH1500, PORT_VETH, PORT_MEMIF)
 NETWORK = (LOOPBACK, VETH9000, VETH1500)
 
 ROCE = p.Urnic()
@@ -184,7 +197,24 @@ def network(s):
         yield Probe(s, 'urnic0 costs', p.costs(s, 'urnic0'))
 
 
+def port(s):
+    """Curves all: the first round and every other one have them."""
+    ways = [('urnic0 DPDK', 'dpdk'), ('urnic0 urnicd', 'urnicd')]
+    if s.kernel:
+        ways.append(('urnic0 sockets', 'sockets'))
+        yield Probe(s, 'UDP lat', ports.udp(s, 64), True)
+    for size in (64, s.link_mtu):
+        yield Probe(s, f'testpmd {size}', ports.forward(s, size), True)
+    for who, kind in ways:
+        yield Probe(s, f'{who} send lat 64', ports.lat(s, who, kind, 64), True)
+        for size in (64, 4 * KIB):
+            yield Probe(s, f'{who} send bw {size}',
+                        ports.bw(s, who, kind, size), True)
+
+
 def probes():
     yield from memory()
     for scene in NETWORK:
         yield from network(scene)
+    for scene in PORTS:
+        yield from port(scene)

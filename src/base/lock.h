@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lock of the adapter's objects.  A waiter sleeps in the kernel: on a
+ * The lock of the adapter's objects; those of the data path are latches
+ * (latch.h), in the same order.  A waiter sleeps in the kernel: on a
  * machine with few cores the holder may be off the CPU, and then a spinning
  * waiter burns the holder's time.  Order, outermost first:
  * lane > qp.sq / qp.rq / srq > cq > channel, event queue > mr table > window.

@@ -2,8 +2,36 @@
 #include "base/passed.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+int ur_pass_fd(int sock, const void *msg, size_t len, int fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[UR_PASSED_SPACE];
+	} control = { .bytes = { 0 } };
+	struct iovec iov = { (void *)(uintptr_t)msg, len };
+	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n;
+
+	if (fd >= 0) {
+		struct cmsghdr *c = &control.align;
+
+		h.msg_control = control.bytes;
+		h.msg_controllen = sizeof(control.bytes);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	}
+	n = sendmsg(sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n < 0)
+		return -errno;
+	return (size_t)n == len ? 0 : -EIO;
+}
 
 /* The first is kept, others are closed; how many there were. */
 static size_t take(const struct cmsghdr *c, int *kept)
@@ -33,7 +61,7 @@ int ur_passed_fd(struct msghdr *h, int *fd)
 	*fd = -1;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c))
 		n += take(c, fd);
-	if (n <= 1 && !(h->msg_flags & MSG_CTRUNC))
+	if (n == 0 || (n == 1 && !(h->msg_flags & MSG_CTRUNC)))
 		return 0;
 	if (*fd >= 0)
 		close(*fd);

@@ -34,13 +34,13 @@ static bool is_set(const uint8_t ip[16])
 /* ADDRESS or ADDRESS/PREFIX; the prefix is 0 if it is missing. */
 static bool addr_of(char *text, struct ur_port_addr *out)
 {
-	char *slash = strchr(text, '/'), *end = NULL;
+	char *slash = strchr(text, '/');
 	unsigned long prefix = 0;
 
 	if (slash) {
 		*slash = '\0';
-		prefix = strtoul(slash + 1, &end, 10);
-		if (!slash[1] || *end || slash[1] == '+' || slash[1] == '-')
+		prefix = strtoul(slash + 1, NULL, 10);
+		if (slash[1 + strspn(slash + 1, "0123456789")])
 			return false;
 	}
 	if (!ur_parse_addr(text, out->ip) || !ur_parse_is_unicast(out->ip) ||

@@ -41,7 +41,7 @@ int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
 	if (!cq->ring)
 		return -ENOMEM;
 	cq->cqe = cq->mask;
-	ur_lock_init(&cq->lock);
+	ur_latch_init(&cq->lock);
 	atomic_init(&cq->fire_at_ns, UR_NEVER);
 	ur_list_init(&cq->moderated);
 	cq->channel = channel;
@@ -58,7 +58,6 @@ int ur_cq_fini(struct ur_cq *cq)
 	ur_evq_drain(cq->channel, &cq->source);
 	ur_evq_drain(cq->async, &cq->async_source);
 	ur_ring_put(cq->home, cq->ring, ring_bytes(cq->mask), UR_RING_CQ);
-	ur_lock_fini(&cq->lock);
 	return 0;
 }
 
@@ -92,10 +91,10 @@ int ur_cq_resize(struct ur_cq *cq, uint32_t cqe)
 	ring = ring_get(&source, cqe, &mask);
 	if (!ring)
 		return -ENOMEM;
-	ur_lock(&cq->lock);
+	ur_latch_lock(&cq->lock);
 	old_mask = cq->mask;
 	old = ring_swap(cq, ring, mask);
-	ur_unlock(&cq->lock);
+	ur_latch_unlock(&cq->lock);
 	if (!old) {
 		ur_ring_put(source, ring, ring_bytes(mask), UR_RING_CQ);
 		return -EINVAL;
@@ -139,21 +138,21 @@ static bool moderated(struct ur_cq *cq, uint64_t now_ns)
 
 void ur_cq_moderate(struct ur_cq *cq, uint32_t count, uint32_t period_us)
 {
-	ur_lock(&cq->lock);
+	ur_latch_lock(&cq->lock);
 	cq->mod_count = count && period_us ? count : 0;
 	cq->mod_period_ns = (uint64_t)period_us * 1000;
 	if (cq->mod_seen)
 		disarm_and_signal(cq);
-	ur_unlock(&cq->lock);
+	ur_latch_unlock(&cq->lock);
 }
 
 void ur_cq_fire(struct ur_cq *cq, uint64_t now_ns)
 {
-	ur_lock(&cq->lock);
+	ur_latch_lock(&cq->lock);
 	if (atomic_load_explicit(&cq->fire_at_ns, memory_order_relaxed) <=
 	    now_ns)
 		disarm_and_signal(cq);
-	ur_unlock(&cq->lock);
+	ur_latch_unlock(&cq->lock);
 }
 
 static void overrun(struct ur_cq *cq)
@@ -171,7 +170,7 @@ bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited)
 	uint32_t tail, armed;
 	bool room;
 
-	ur_lock(&cq->lock);
+	ur_latch_lock(&cq->lock);
 	tail = load(&cq->tail);
 	room = tail - load(&cq->head) < cq->cqe;
 	if (!room && cq->ignore_overrun) {
@@ -189,7 +188,7 @@ bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited)
 	} else {
 		overrun(cq);
 	}
-	ur_unlock(&cq->lock);
+	ur_latch_unlock(&cq->lock);
 	return room;
 }
 
@@ -197,7 +196,7 @@ uint32_t ur_cq_poll(struct ur_cq *cq, struct ur_cqe *out, uint32_t n)
 {
 	uint32_t head, held;
 
-	ur_lock(&cq->lock);
+	ur_latch_lock(&cq->lock);
 	head = load(&cq->head);
 	held = load(&cq->tail) - head;
 	if (n > held)
@@ -205,7 +204,7 @@ uint32_t ur_cq_poll(struct ur_cq *cq, struct ur_cqe *out, uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		out[i] = cq->ring[(head + i) & cq->mask];
 	store(&cq->head, head + n);
-	ur_unlock(&cq->lock);
+	ur_latch_unlock(&cq->lock);
 	return n;
 }
 
@@ -213,19 +212,19 @@ void ur_cq_arm(struct ur_cq *cq, bool solicited_only)
 {
 	if (!cq->channel)
 		return;
-	ur_lock(&cq->lock);
+	ur_latch_lock(&cq->lock);
 	/* IBTA 11.4.2.2: a request for any completion is not weakened. */
 	if (!solicited_only || load(&cq->armed) != UR_CQ_ARMED_ANY)
 		store(&cq->armed,
 		      solicited_only ? UR_CQ_ARMED_SOLICITED : UR_CQ_ARMED_ANY);
-	ur_unlock(&cq->lock);
+	ur_latch_unlock(&cq->lock);
 }
 
 void ur_cq_purge(struct ur_cq *cq, const void *qp)
 {
 	uint32_t head, tail, to;
 
-	ur_lock(&cq->lock);
+	ur_latch_lock(&cq->lock);
 	head = load(&cq->head);
 	tail = load(&cq->tail);
 	to = head;
@@ -235,5 +234,5 @@ void ur_cq_purge(struct ur_cq *cq, const void *qp)
 		cq->ring[to++ & cq->mask] = cq->ring[i & cq->mask];
 	}
 	store(&cq->tail, to);
-	ur_unlock(&cq->lock);
+	ur_latch_unlock(&cq->lock);
 }

@@ -15,8 +15,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/latch.h"
 #include "base/list.h"
-#include "base/lock.h"
 #include "core/event.h"
 #include "core/ringmem.h"
 #include "core/types.h"
@@ -60,7 +60,7 @@ enum ur_cq_armed {
 };
 
 struct ur_cq {
-	struct ur_lock lock;
+	struct ur_latch lock;
 	struct ur_cqe *ring; /* capacity a power of two */
 	uint32_t mask;
 	uint32_t cqe;		/* entries it holds: mask, at least as asked */
@@ -123,7 +123,7 @@ uint32_t ur_cq_poll(struct ur_cq *cq, struct ur_cqe *out, uint32_t n);
  */
 static inline uint32_t ur_cq_open(struct ur_cq *cq)
 {
-	ur_lock(&cq->lock);
+	ur_latch_lock(&cq->lock);
 	return atomic_load_explicit(&cq->tail, memory_order_acquire) -
 	       atomic_load_explicit(&cq->head, memory_order_relaxed);
 }
@@ -141,7 +141,7 @@ static inline void ur_cq_close(struct ur_cq *cq, uint32_t n)
 	uint32_t at = atomic_load_explicit(&cq->head, memory_order_relaxed) + n;
 
 	atomic_store_explicit(&cq->head, at, memory_order_release);
-	ur_unlock(&cq->lock);
+	ur_latch_unlock(&cq->lock);
 }
 
 /* Without a lock: is there anything to take? */

@@ -451,7 +451,10 @@ static int resolve_gid(const struct ur_dev *dev, struct ur_av *av)
 	    gid_is_v4(av->dgid) != gid_is_v4(g->addr))
 		return -EINVAL;
 	memcpy(av->sgid, g->addr, sizeof(av->sgid));
-	av->scope_id = gid_is_link_local(av->dgid) ? g->ifindex : 0;
+	/* Neither says by itself which interface it is behind. */
+	av->scope_id = gid_is_link_local(av->dgid) || gid_is_multicast(av->dgid)
+			       ? g->ifindex
+			       : 0;
 	if (av->hop_limit <= 1)
 		av->hop_limit = HOP_LIMIT;
 	return 0;

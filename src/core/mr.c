@@ -164,6 +164,13 @@ static void quiesce(const struct ur_mr_table *t)
 		t->quiesce(t->quiesce_arg);
 }
 
+/* Who remembers a region asks again (struct ur_mr_hint).  The slot has changed
+ * by now; lock. */
+static void note_change(struct ur_mr_table *t)
+{
+	atomic_fetch_add_explicit(&t->changes, 1, memory_order_release);
+}
+
 /*
  * Make sure that one more region leaves at least half of the slots empty.
  * *old: the table that was replaced, for the caller to free, else NULL.
@@ -233,6 +240,7 @@ static void remove_locked(struct ur_mr_table *t, const struct ur_mr *mr,
 	struct ur_mr_slots *s = slots_of(t);
 
 	slot_clear(s, slot_find(s, mr));
+	note_change(t);
 	--*count;
 }
 
@@ -253,6 +261,7 @@ int ur_mr_table_init(struct ur_mr_table *t)
 		return -ENOMEM;
 	*t = (struct ur_mr_table){ .count = 0 };
 	atomic_init(&t->slots, s);
+	atomic_init(&t->changes, 1);
 	ur_lock_init(&t->lock);
 	return 0;
 }
@@ -480,8 +489,10 @@ int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
 	ur_lock(&t->lock);
 	s = slots_of(t);
 	ret = old->windows ? -EBUSY : 0;
-	if (!ret)
+	if (!ret) {
 		slot_set(s, slot_find(s, old), to);
+		note_change(t);
+	}
 	ur_unlock(&t->lock);
 	if (ret) {
 		free(to);

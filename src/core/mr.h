@@ -8,7 +8,8 @@
  * The key table is read without a lock by whoever holds any lane's lock, and
  * changed under its own mutex.  A region that was removed is freed only after
  * every lane's lock was taken once (`quiesce`), so a pointer from
- * ur_mr_lookup() is good until the reader gives up its lane.
+ * ur_mr_lookup() is good until the reader gives up its lane, or `changes` says
+ * that nothing was taken out since (struct ur_mr_hint).
  */
 #ifndef UR_CORE_MR_H
 #define UR_CORE_MR_H
@@ -51,8 +52,10 @@ struct ur_mr_slots; /* open-addressed; replaced whole when it grows */
 struct ur_mr_table {
 	struct ur_lock lock; /* writers */
 	struct ur_mr_slots *_Atomic slots;
-	uint32_t count;	 /* regions; lock */
-	uint32_t nviews; /* windows; lock */
+	/* From 1; another one before what was taken out may be freed. */
+	_Atomic uint64_t changes; /* written under lock */
+	uint32_t count;		  /* regions; lock */
+	uint32_t nviews;	  /* windows; lock */
 	/* Returns after every lane's lock was free once; set by the engine. */
 	void (*quiesce)(void *arg);
 	void *quiesce_arg;
@@ -120,6 +123,32 @@ int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
  * The caller holds a lane.
  */
 struct ur_mr *ur_mr_lookup(const struct ur_mr_table *t, uint32_t key);
+
+/* The last region that somebody looked up; all zero: none yet. */
+struct ur_mr_hint {
+	const struct ur_mr *mr;
+	uint64_t changes; /* of the table, before it was found */
+};
+
+/*
+ * The same for who asks for one key again and again, always of one table.  If
+ * nothing was taken out before our look at `changes`, whoever does so now
+ * waits for our lane before he frees it.
+ */
+static inline const struct ur_mr *
+ur_mr_lookup_again(const struct ur_mr_table *t, uint32_t key,
+		   struct ur_mr_hint *hint)
+{
+	uint64_t now = atomic_load_explicit(&t->changes, memory_order_acquire);
+	const struct ur_mr *mr = hint->mr;
+
+	if (mr && hint->changes == now && mr->key == key)
+		return mr;
+	mr = ur_mr_lookup(t, key);
+	if (mr)
+		*hint = (struct ur_mr_hint){ mr, now };
+	return mr;
+}
 
 /* The region or window of a key, or of a key's upper 24 bits alone. */
 struct ur_mr *ur_mr_find(const struct ur_mr_table *t, uint32_t key);

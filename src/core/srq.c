@@ -59,10 +59,10 @@ int ur_srq_resize(struct ur_srq *srq, uint32_t max_wr)
 {
 	int ret = -EINVAL;
 
-	ur_lock(&srq->rq.lock);
+	ur_latch_lock(&srq->rq.lock);
 	if (max_wr <= UR_MAX_SRQ_WR && max_wr >= srq->limit)
 		ret = ur_rq_resize(&srq->rq, max_wr);
-	ur_unlock(&srq->rq.lock);
+	ur_latch_unlock(&srq->rq.lock);
 	return ret;
 }
 
@@ -87,14 +87,14 @@ int ur_srq_set_limit(struct ur_srq *srq, uint32_t limit)
 {
 	int ret = 0;
 
-	ur_lock(&srq->rq.lock);
+	ur_latch_lock(&srq->rq.lock);
 	if (limit > srq->rq.max_wr) {
 		ret = -EINVAL;
 	} else {
 		srq->limit = limit;
 		check_limit(srq, posted(srq));
 	}
-	ur_unlock(&srq->rq.lock);
+	ur_latch_unlock(&srq->rq.lock);
 	return ret;
 }
 
@@ -118,8 +118,8 @@ bool ur_srq_take(struct ur_srq *srq, struct ur_rwqe *out)
 {
 	bool taken;
 
-	ur_lock(&srq->rq.lock);
+	ur_latch_lock(&srq->rq.lock);
 	taken = ur_srq_take_locked(srq, out);
-	ur_unlock(&srq->rq.lock);
+	ur_latch_unlock(&srq->rq.lock);
 	return taken;
 }

@@ -114,7 +114,7 @@ int ur_tm_post(struct ur_srq *srq, struct ur_tm_wr *wr, uint64_t now_ns)
 	struct ur_tm *tm = srq->tm;
 	int ret = 0;
 
-	ur_lock(&srq->rq.lock);
+	ur_latch_lock(&srq->rq.lock);
 	if (wr->op == UR_TM_ADD)
 		ret = add(tm, wr);
 	else if (wr->op == UR_TM_DEL)
@@ -129,7 +129,7 @@ int ur_tm_post(struct ur_srq *srq, struct ur_tm_wr *wr, uint64_t now_ns)
 			 tm->seen == tm->unexpected, now_ns);
 		ret = 0;
 	}
-	ur_unlock(&srq->rq.lock);
+	ur_latch_unlock(&srq->rq.lock);
 	return ret;
 }
 
@@ -152,7 +152,7 @@ enum ur_tm_verdict ur_tm_match(struct ur_srq *srq, uint64_t tag,
 	struct ur_tm_tag *t;
 
 	/* One step: nothing is added between the search and the count. */
-	ur_lock(&srq->rq.lock);
+	ur_latch_lock(&srq->rq.lock);
 	t = out ? find(srq->tm, tag) : NULL;
 	if (t) {
 		ur_list_del(&t->node);
@@ -163,13 +163,13 @@ enum ur_tm_verdict ur_tm_match(struct ur_srq *srq, uint64_t tag,
 		srq->tm->unexpected++;
 		v = UR_TM_UNEXPECTED;
 	}
-	ur_unlock(&srq->rq.lock);
+	ur_latch_unlock(&srq->rq.lock);
 	return v;
 }
 
 void ur_tm_release(struct ur_srq *srq, struct ur_tm_tag *tag)
 {
-	ur_lock(&srq->rq.lock);
+	ur_latch_lock(&srq->rq.lock);
 	give_back(srq->tm, tag);
-	ur_unlock(&srq->rq.lock);
+	ur_latch_unlock(&srq->rq.lock);
 }

@@ -75,7 +75,7 @@ int ur_sq_init_own(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
 	ret = ring_make(&sq->ring, &sq->mask, max_wr + max_own, sq->stride,
 			&sq->home, UR_RING_SQ);
 	if (!ret)
-		ur_lock_init(&sq->lock);
+		ur_latch_init(&sq->lock);
 	return ret;
 }
 
@@ -83,19 +83,18 @@ void ur_sq_fini(struct ur_sq *sq)
 {
 	ur_ring_put(sq->home, sq->ring, ring_bytes(sq->mask, sq->stride),
 		    UR_RING_SQ);
-	ur_lock_fini(&sq->lock);
 }
 
 bool ur_sq_begin_own(struct ur_sq *sq)
 {
-	return ur_trylock(&sq->lock);
+	return ur_latch_try(&sq->lock);
 }
 
 void ur_sq_end_own(struct ur_sq *sq, bool staged)
 {
 	if (staged)
 		ur_sq_commit(sq);
-	ur_unlock(&sq->lock);
+	ur_latch_unlock(&sq->lock);
 }
 
 int ur_rq_init(struct ur_rq *rq, uint32_t max_wr, uint32_t max_sge,
@@ -112,7 +111,7 @@ int ur_rq_init(struct ur_rq *rq, uint32_t max_wr, uint32_t max_sge,
 	ret = ring_make(&rq->ring, &rq->mask, max_wr, rq->stride, &rq->home,
 			UR_RING_RQ);
 	if (!ret)
-		ur_lock_init(&rq->lock);
+		ur_latch_init(&rq->lock);
 	return ret;
 }
 
@@ -120,7 +119,6 @@ void ur_rq_fini(struct ur_rq *rq)
 {
 	ur_ring_put(rq->home, rq->ring, ring_bytes(rq->mask, rq->stride),
 		    UR_RING_RQ);
-	ur_lock_fini(&rq->lock);
 }
 
 int ur_rq_resize(struct ur_rq *rq, uint32_t max_wr)

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "base/lock.h"
+#include "base/latch.h"
 #include "core/mw.h"
 #include "core/ringmem.h"
 #include "core/types.h"
@@ -70,7 +70,7 @@ struct ur_swqe {
 };
 
 struct ur_sq {
-	struct ur_lock lock; /* posters */
+	struct ur_latch lock; /* posters */
 	uint8_t *ring;
 	uint32_t stride; /* bytes of a slot, a multiple of 64 */
 	uint32_t mask;
@@ -101,7 +101,7 @@ struct ur_rwqe {
 };
 
 struct ur_rq {
-	struct ur_lock lock; /* posters; for an SRQ the lanes as well */
+	struct ur_latch lock; /* posters; for an SRQ the lanes as well */
 	uint8_t *ring;
 	uint32_t stride;
 	uint32_t mask;

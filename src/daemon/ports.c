@@ -8,6 +8,7 @@
 #include "daemon/ports.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -31,7 +32,7 @@
 
 struct lane {
 	struct ur_rings rings;
-	bool broken;
+	bool broken; /* wrote nonsense, or hung up */
 };
 
 struct port {
@@ -102,7 +103,8 @@ static bool deliver(void *arg, const struct ur_rx *rx)
 static bool make_train(struct ur_train *t, const struct ur_ring_rec *rec,
 		       const uint8_t *payload)
 {
-	if (!rec->len || rec->len > UR_TRAIN_BYTES || !rec->pkt_len)
+	if (!rec->len || rec->len > UR_TRAIN_BYTES || !rec->pkt_len ||
+	    rec->sport < IPPORT_RESERVED)
 		return false;
 	t->npkts = (rec->len - 1) / rec->pkt_len + 1;
 	if (t->npkts > UR_TRAIN_PKTS)
@@ -132,6 +134,14 @@ static int next_train(struct port *p, struct lane *l)
 	return got;
 }
 
+/* For the port's own addresses only: others' paths are the host's. */
+static int send_train(struct port *p, const struct ur_train *t)
+{
+	return ur_port_has(p->port, t->src, t->dst)
+		       ? ur_port_send(p->port, t, clock_ns())
+		       : -EADDRNOTAVAIL;
+}
+
 /* What the lane has written; how many trains left. */
 static unsigned int send_lane(struct port *p, unsigned int slot)
 {
@@ -145,7 +155,7 @@ static unsigned int send_lane(struct port *p, unsigned int slot)
 		got = next_train(p, l);
 		if (got <= 0)
 			break;
-		err = ur_port_send(p->port, &p->train, clock_ns());
+		err = send_train(p, &p->train);
 		if (err == -EAGAIN)
 			break;
 		if (err)
@@ -162,15 +172,21 @@ static unsigned int send_lane(struct port *p, unsigned int slot)
 	return n;
 }
 
+/* What comes in is looked at between any two lanes: sending all that many have
+ * takes longer than a controller's queue lasts. */
 static unsigned int work(struct port *p)
 {
-	uint64_t now = clock_ns();
-	unsigned int n = ur_port_poll(p->port, now);
+	unsigned int n = ur_port_poll(p->port, clock_ns());
 
-	for (unsigned int i = 0; i < p->nslots; i++)
-		n += send_lane(p, p->slots[i]);
+	for (unsigned int i = 0; i < p->nslots; i++) {
+		unsigned int sent = send_lane(p, p->slots[i]);
+
+		n += sent;
+		if (sent)
+			n += ur_port_poll(p->port, clock_ns());
+	}
 	if (p->slept || ++p->turns % HOST_EVERY == 0)
-		n += ur_port_host(p->port, now);
+		n += ur_port_host(p->port, clock_ns());
 	p->slept = false;
 	return n;
 }
@@ -190,13 +206,16 @@ static bool may_sleep(struct port *p)
 	return ok;
 }
 
-/* A lane whose process has ended stays until the server detaches it. */
+/* A lane whose process has ended, or never took the rings, stays until the
+ * server detaches it; what is for it takes the way of the host. */
 static void hear(struct port *p, unsigned int slot)
 {
 	struct lane *l = slot < UR_SLOTS ? p->lanes[slot] : NULL;
 
-	if (l && !ur_rings_heard(&l->rings))
-		(void)epoll_ctl(p->epfd, EPOLL_CTL_DEL, l->rings.sock, NULL);
+	if (!l || ur_rings_heard(&l->rings))
+		return;
+	l->broken = true;
+	(void)epoll_ctl(p->epfd, EPOLL_CTL_DEL, l->rings.sock, NULL);
 }
 
 static void *port_main(void *arg)
@@ -253,6 +272,8 @@ static int add_lane(struct port *p, unsigned int slot)
 		free(l);
 		return err;
 	}
+	/* The thread may be asleep: the first train rings. */
+	(void)ur_ring_sleep(&l->rings.rx, true);
 	err = watch(p, l->rings.sock, slot);
 	if (err) {
 		close(peer);

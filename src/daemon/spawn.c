@@ -9,7 +9,6 @@
  */
 #include "daemon/spawn.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -25,6 +24,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "base/beside.h"
 
 #ifndef UR_URNICD_PATH
 #define UR_URNICD_PATH "/usr/sbin/urnicd"
@@ -58,27 +59,6 @@ static bool runnable(const char *path)
 	return access(path, X_OK) == 0;
 }
 
-static bool find_near(char *path, size_t cap)
-{
-	Dl_info info;
-	const char *slash;
-
-	if (!dladdr((const void *)places, &info) || !info.dli_fname)
-		return false;
-	slash = strrchr(info.dli_fname, '/');
-	if (!slash)
-		return false;
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		int n = snprintf(path, cap, "%.*s/%s",
-				 (int)(slash - info.dli_fname), info.dli_fname,
-				 places[i]);
-
-		if (n > 0 && (size_t)n < cap && runnable(path))
-			return true;
-	}
-	return false;
-}
-
 static bool find_in_path(char *path, size_t cap)
 {
 	const char *p = getenv("PATH");
@@ -105,7 +85,8 @@ int ur_spawn_find(char *path, size_t cap)
 			return -ENOENT;
 		return 0;
 	}
-	if (find_near(path, cap))
+	if (ur_find_beside(places, places, sizeof(places) / sizeof(places[0]),
+			   X_OK, path, cap))
 		return 0;
 	snprintf(path, cap, "%s", UR_URNICD_PATH);
 	if (runnable(path) || find_in_path(path, cap))

@@ -153,13 +153,13 @@ void ur_adapter_settle(struct ur_adapter *a)
 	for (uint32_t i = 0; i < n; i++) {
 		struct ur_lane *l = atomic_load(&a->lanes[i]);
 
-		if (!ur_trylock(&l->lock))
+		if (!ur_latch_try(&l->lock))
 			continue;
 		l->ops->settle(l, ur_clock_ns());
 		ur_leave_lane(&leave, l);
 		if (l->link && l->link->ops->part)
 			l->link->ops->part(l->link);
-		ur_unlock(&l->lock);
+		ur_latch_unlock(&l->lock);
 	}
 	ur_leave_send(&leave, atomic_load(&a->client));
 }

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "engine/internal.h"
+#include "engine/near.h"
 
 #define EVENTS 16
 /* More than a socket holds, so that one is empty afterwards; but whoever goes
@@ -57,15 +58,17 @@ static void empty(int fd)
 void ur_bell_hush(struct ur_lane *l)
 {
 	struct epoll_event ev[EVENTS];
-	int n;
+	int n = EVENTS;
 
 	if (l->bells_fd < 0)
 		return;
-	do {
+	/* Each once: those who go on ringing do not keep us. */
+	for (unsigned int heard = 0; n == EVENTS && heard <= UR_NEAR_MAX;
+	     heard += EVENTS) {
 		n = epoll_wait(l->bells_fd, ev, EVENTS, 0);
 		for (int i = 0; i < n; i++)
 			empty(ev[i].data.fd);
-	} while (n == EVENTS);
+	}
 }
 
 /* Anything else could block us, or end us by a signal, when it is rung. */

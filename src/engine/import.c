@@ -25,6 +25,7 @@
 #include "engine/internal.h"
 
 #define BACKLOG 16
+#define QUEUED	1024 /* more messages than a socket holds */
 #define PAGE	4096u
 
 struct conn {
@@ -32,8 +33,8 @@ struct conn {
 	int fd;
 	_Atomic uint32_t refs;
 	bool greeted; /* the watcher's */
-	bool news;
 	uint8_t token[UR_IMPORT_TOKEN];
+	bool news; /* written by the watcher under conns_lock */
 	/* News: */
 	struct ur_lock talk; /* one piece of news at a time */
 	struct ur_lock later_lock;
@@ -54,6 +55,8 @@ static struct ur_list conns = { &conns, &conns };
 static unsigned int nconns;
 
 static int listen_fd = -1; /* conns_lock */
+/* Given up for a moment to hang up on somebody when there are no others. */
+static int spare_fd = -1;
 static char listen_name[UR_IMPORT_NAME];
 static uint8_t secret[16];
 static const struct ur_import_hooks *hooks;
@@ -91,7 +94,10 @@ static int serve_locked(const struct ur_import_hooks *h)
 		 (unsigned long long)salt[1]);
 	hooks = h;
 	listen_fd = listen_at(listen_name);
-	return listen_fd < 0 ? listen_fd : 0;
+	if (listen_fd < 0)
+		return listen_fd;
+	spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return 0;
 }
 
 int ur_import_serve(const struct ur_import_hooks *h, char name[UR_IMPORT_NAME])
@@ -152,16 +158,37 @@ static void conn_drop(struct conn *c)
 	conn_put(c);
 }
 
+static int accept_fd(void)
+{
+	return accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+/* Else the socket stays readable, and the watcher never sleeps again. */
+static void turn_away(void)
+{
+	int fd;
+
+	if (spare_fd >= 0)
+		close(spare_fd);
+	fd = accept_fd();
+	if (fd >= 0)
+		close(fd);
+	spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 /* Strangers take no room; anybody can find the socket's name. */
 static void accept_one(void)
 {
-	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = accept_fd();
 	static bool warned;
 	struct conn *c;
 	pid_t pid = 0;
 
-	if (fd < 0)
+	if (fd < 0) {
+		if (errno == EMFILE)
+			turn_away();
 		return;
+	}
 	if (ur_import_peer(fd, &pid)) {
 		if (!warned)
 			ur_warn("process %d is another user's: it cannot "
@@ -210,6 +237,18 @@ static int shut_make(struct conn *c)
 	return fd;
 }
 
+/* News follow, but behind this; fd: the page's, or -1. */
+static bool welcome(struct conn *c, const struct ur_import_msg *out, int fd)
+{
+	bool ok;
+
+	ur_lock(&conns_lock);
+	ok = !ur_import_send(c->fd, out, fd) && !out->error;
+	c->news = ok && fd >= 0;
+	ur_unlock(&conns_lock);
+	return ok;
+}
+
 /* False: it is not to be talked to. */
 static bool greet(struct conn *c, const struct ur_import_msg *m)
 {
@@ -217,7 +256,8 @@ static bool greet(struct conn *c, const struct ur_import_msg *m)
 				     .version = UR_IMPORT_VERSION,
 				     .seq = m->seq,
 				     .secret_addr = (uintptr_t)secret };
-	int fd = -1, rc;
+	int fd = -1;
+	bool ok;
 
 	if (m->type != UR_IMPORT_HELLO)
 		return false;
@@ -227,12 +267,11 @@ static bool greet(struct conn *c, const struct ur_import_msg *m)
 	if (m->news) {
 		fd = shut_make(c);
 		out.error = fd < 0 ? -ENOMEM : 0;
-		c->news = true;
 	}
-	rc = ur_import_send(c->fd, &out, fd);
+	ok = welcome(c, &out, fd);
 	if (fd >= 0)
 		close(fd);
-	return !rc && !out.error;
+	return ok;
 }
 
 static bool answer(struct conn *c, const struct ur_import_msg *m)
@@ -320,6 +359,13 @@ void ur_import_work(const struct pollfd *fds, unsigned int n)
 	}
 }
 
+/* It is to use nothing any more, if it still does. */
+static void cut(const struct conn *c)
+{
+	atomic_store(c->shut, 1);
+	shutdown(c->fd, SHUT_RDWR);
+}
+
 /* Confirmations of what nobody waited for may come first. */
 static bool confirmed(const struct conn *c)
 {
@@ -338,28 +384,30 @@ static bool confirmed(const struct conn *c)
 			close(fd);
 		fd = -1;
 	} while (rc == -EAGAIN || (!rc && m.seq != c->seq));
-	/* One that has ended uses nothing any more. */
+	/* One that has ended uses nothing any more; who talks nonsense may. */
+	if (rc)
+		cut(c);
 	return true;
 }
 
-/* Confirmations nobody waited for, which would fill the importer's queue. */
+/* Confirmations nobody waited for, which would fill the importer's queue; but
+ * whoever goes on sending does not keep us. */
 static void drain(const struct conn *c)
 {
 	struct ur_import_msg m;
 	int fd;
 
-	while (!ur_import_recv(c->fd, &m, &fd, 0))
+	for (int i = 0; i < QUEUED && !ur_import_recv(c->fd, &m, &fd, 0); i++)
 		if (fd >= 0)
 			close(fd);
 }
 
-static void shut_out(struct conn *c)
+static void shut_out(const struct conn *c)
 {
-	ur_warn("process %d does not let go of what it imported: no longer "
-		"waited for",
+	ur_warn("process %d does not let go of what it imported, or cannot be "
+		"told to: no longer waited for",
 		(int)c->pid);
-	atomic_store(c->shut, 1);
-	shutdown(c->fd, SHUT_RDWR);
+	cut(c);
 }
 
 /* talk is held. */
@@ -374,7 +422,8 @@ static void say(struct conn *c, const struct ur_import_object *o, int fd,
 	drain(c);
 	m.seq = ++c->seq;
 	rc = ur_import_send(c->fd, &m, fd);
-	if (rc == -EAGAIN || (!rc && wait && !confirmed(c)))
+	/* EPIPE: it has ended.  Whatever else it was, it has not been told. */
+	if (rc ? rc != -EPIPE : wait && !confirmed(c))
 		shut_out(c);
 }
 
@@ -446,8 +495,7 @@ void ur_import_tell(const uint8_t token[UR_IMPORT_TOKEN],
 	ur_list_for_each(pos, &conns) {
 		struct conn *c = ur_container_of(pos, struct conn, node);
 
-		if (c->news && c->shut &&
-		    memcmp(c->token, token, UR_IMPORT_TOKEN) == 0) {
+		if (c->news && memcmp(c->token, token, UR_IMPORT_TOKEN) == 0) {
 			atomic_fetch_add(&c->refs, 1);
 			told[n++] = c;
 		}
@@ -474,6 +522,9 @@ void ur_import_abandon(void)
 	if (listen_fd >= 0)
 		close(listen_fd);
 	listen_fd = -1;
+	if (spare_fd >= 0)
+		close(spare_fd);
+	spare_fd = -1;
 	nconns = 0;
 	ur_lock_init(&conns_lock);
 	ur_import_link_abandon();

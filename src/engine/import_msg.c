@@ -2,41 +2,22 @@
 #include "engine/import_msg.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/passed.h"
 
-union control {
-	struct cmsghdr align;
-	char bytes[UR_PASSED_SPACE];
-};
-
 int ur_import_send(int sock, const struct ur_import_msg *m, int fd)
 {
-	union control control = { .bytes = { 0 } };
-	struct iovec iov = { (void *)(uintptr_t)m, sizeof(*m) };
-	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (fd >= 0) {
-		struct cmsghdr *c = &control.align;
-
-		h.msg_control = control.bytes;
-		h.msg_controllen = sizeof(control.bytes);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	}
-	if (sendmsg(sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(*m))
-		return 0;
-	return errno ? -errno : -EIO;
+	return ur_pass_fd(sock, m, sizeof(*m), fd);
 }
 
 int ur_import_recv(int sock, struct ur_import_msg *m, int *fd, int wait_ms)
 {
-	union control control;
+	union {
+		struct cmsghdr align;
+		char bytes[UR_PASSED_SPACE];
+	} control;
 	struct iovec iov = { m, sizeof(*m) };
 	struct msghdr h = { .msg_iov = &iov,
 			    .msg_iovlen = 1,

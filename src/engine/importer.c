@@ -328,7 +328,10 @@ static bool confirm(struct ur_import_link *l)
 	return !rc || l->owes;
 }
 
-/* False: there will be no more.  Without the lock: hooks have theirs. */
+/*
+ * False: there will be no more.  Without the lock: hooks have theirs.  If the
+ * hook has closed the link, what hooks work on is gone, and no other may run.
+ */
 static bool hear(struct ur_import_link *l)
 {
 	struct ur_import_msg m;
@@ -344,7 +347,7 @@ static bool hear(struct ur_import_link *l)
 	if (fd >= 0)
 		close(fd);
 	l->owed = m.seq;
-	return confirm(l);
+	return confirm(l) || l->closed;
 }
 
 static struct ur_import_link *begin(int fd)

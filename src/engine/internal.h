@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/latch.h"
 #include "base/list.h"
 #include "base/timer.h"
 #include "core/dev.h"
@@ -101,10 +102,9 @@ extern const struct ur_lane_ops ur_lane_raw;
 
 /* Every field is under `lock` unless it is said otherwise. */
 struct ur_lane {
-	struct ur_lock lock;
+	struct ur_latch lock;
 	_Atomic uint32_t waiting; /* threads asleep on the lock; anyone */
 	_Atomic uint32_t skips;	  /* polls that made way for them; anyone */
-	_Atomic uint32_t order;	  /* see ur_lane_unlock(); anyone */
 	_Atomic uint32_t misses;  /* polls that found the lane taken; anyone */
 	_Atomic uint64_t missed_ns;  /* the last of them; anyone */
 	struct ur_doorbell doorbell; /* any thread */
@@ -273,6 +273,8 @@ bool ur_lane_ring(struct ur_lane *l, struct ur_qp *qp);
  * it would oversleep a deadline by more than a tick.
  */
 void ur_lane_unlock(struct ur_lane *l);
+/* The same for who has changed no deadline, and waits for no room. */
+void ur_lane_unlock_same(struct ur_lane *l);
 
 /* The process has the port alone: the lane gets QP1's packets (cm_hook.h). */
 void ur_lane_serve_qp1(struct ur_lane *l);

@@ -3,12 +3,11 @@
  * Lanes: making, locking.
  *
  * Why no doorbell is lost.  A poster who does not get the lock rings, then
- * does a read-modify-write of `order`, then tries the lock once more.  A
- * holder unlocks, then does one of `order`, then looks at the bell.  These
- * two have an order.  If the poster's comes first, the holder sees the ring.
- * If the holder's comes first, its unlock happened before the poster's second
- * try, which then succeeds, or fails because of another holder, to whom the
- * same applies.
+ * tries once more by a read-modify-write of the lock's word (ur_latch_knock()).
+ * A holder unlocks by one, then looks at the bell.  These two have an order.
+ * If the poster's comes first, the holder sees the ring.  If the holder's comes
+ * first, the poster's second try succeeds, or fails because of another holder,
+ * to whom the same applies.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,45 +19,52 @@
 #include "engine/internal.h"
 #include "roce/near.h"
 
-static void order(struct ur_lane *l)
-{
-	(void)atomic_fetch_add_explicit(&l->order, 1, memory_order_acq_rel);
-}
-
 void ur_lane_lock(struct ur_lane *l)
 {
-	if (ur_trylock(&l->lock))
+	if (ur_latch_try(&l->lock))
 		return;
 	atomic_fetch_add_explicit(&l->waiting, 1, memory_order_relaxed);
-	ur_lock(&l->lock);
+	ur_latch_lock(&l->lock);
 	atomic_fetch_sub_explicit(&l->waiting, 1, memory_order_relaxed);
 }
 
 bool ur_lane_ring(struct ur_lane *l, struct ur_qp *qp)
 {
 	ur_doorbell_ring(&l->doorbell, qp);
-	order(l);
-	return ur_trylock(&l->lock);
+	return ur_latch_knock(&l->lock);
+}
+
+/* After the lane was given up: whoever has rung meanwhile.  False: nobody. */
+static bool serve_bell(struct ur_lane *l)
+{
+	uint64_t now;
+
+	if (!ur_doorbell_is_rung(&l->doorbell) || !ur_latch_try(&l->lock))
+		return false;
+	now = ur_clock_ns();
+	ur_lane_drain(l, now);
+	ur_lane_send(l, now);
+	return true;
 }
 
 void ur_lane_unlock(struct ur_lane *l)
 {
-	for (;;) {
+	do {
 		bool late = (l->watch != UR_WATCH_TICK &&
 			     ur_helper_is_late(l, UR_TICK_NS)) ||
 			    (l->roce && ur_near_stalled(l->roce));
-		uint64_t now;
 
-		ur_unlock(&l->lock);
+		ur_latch_unlock(&l->lock);
 		if (late)
 			ur_helper_wake(l);
-		order(l);
-		if (!ur_doorbell_is_rung(&l->doorbell) || !ur_trylock(&l->lock))
-			return;
-		now = ur_clock_ns();
-		ur_lane_drain(l, now);
-		ur_lane_send(l, now);
-	}
+	} while (serve_bell(l));
+}
+
+void ur_lane_unlock_same(struct ur_lane *l)
+{
+	ur_latch_unlock(&l->lock);
+	if (serve_bell(l))
+		ur_lane_unlock(l);
 }
 
 static void init_fields(struct ur_lane *l, struct ur_adapter *a,
@@ -68,7 +74,7 @@ static void init_fields(struct ur_lane *l, struct ur_adapter *a,
 	l->ops = ops;
 	l->id = id;
 	l->bells_fd = -1;
-	ur_lock_init(&l->lock);
+	ur_latch_init(&l->lock);
 	ur_doorbell_init(&l->doorbell);
 	ur_list_init(&l->members);
 	l->watch = UR_WATCH_ARMED;
@@ -105,7 +111,6 @@ close_wake:
 close_protocol:
 	l->ops->close(l);
 free_lane:
-	ur_lock_fini(&l->lock);
 	free(l);
 	return err;
 }

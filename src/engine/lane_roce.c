@@ -230,6 +230,18 @@ static void add_counters(struct json_object *o,
 	json_object_object_add(o, "counters", counters);
 }
 
+/* Beside the lane's own: of a port that this process runs. */
+static void add_port(struct json_object *o, const struct ur_link *link)
+{
+	struct json_object *counters = json_object_new_object();
+	const struct ur_net_counters *c = link->ops->counters(link);
+
+#define ADD(name) ur_report_int(counters, #name, c->name);
+	UR_NET_COUNTERS(ADD)
+#undef ADD
+	json_object_object_add(o, "port", counters);
+}
+
 static void roce_report(struct ur_lane *l, struct json_object *o)
 {
 	struct ur_report_qps list = { l, json_object_new_array() };
@@ -242,6 +254,8 @@ static void roce_report(struct ur_lane *l, struct json_object *o)
 	ur_roce_for_each_qp(l->roce, add_qp, &list);
 	json_object_object_add(o, "qps", list.array);
 	add_counters(o, ur_roce_counters(l->roce));
+	if (l->link->ops->counters)
+		add_port(o, l->link);
 }
 
 const struct ur_lane_ops ur_lane_roce = {

@@ -193,7 +193,7 @@ static unsigned int hold_lanes(struct ur_lane **held, unsigned int max,
 		for (uint32_t i = 0; i < count; i++) {
 			struct ur_lane *l = atomic_load(&a->lanes[i]);
 
-			if (n == max || !ur_trylock(&l->lock)) {
+			if (n == max || !ur_latch_try(&l->lock)) {
 				*all = false;
 				return n;
 			}
@@ -246,6 +246,22 @@ static bool share_with(struct ur_export *e, const struct ur_pd *pd)
 	return done;
 }
 
+/* Is it connected to another process of this host?  In RTR or RTS then. */
+static bool has_neighbour(const struct ur_qp *qp, enum ur_qp_state *state)
+{
+	uint32_t dest;
+	bool local;
+
+	/* The helper, too, changes all of this. */
+	ur_lane_lock(qp->lane);
+	*state = qp->attr.state;
+	local = qp->attr.av.is_local;
+	dest = qp->attr.dest_qpn;
+	ur_lane_unlock(qp->lane);
+	return local && (*state == UR_QPS_RTR || *state == UR_QPS_RTS) &&
+	       !lane_of((uint16_t)(dest >> QPN_SLOT_SHIFT));
+}
+
 /*
  * In RTR and again in RTS, each once for every region.  Whether the peer is of
  * our user is not known yet; mostly it is.
@@ -253,12 +269,10 @@ static bool share_with(struct ur_export *e, const struct ur_pd *pd)
 void ur_near_share_early(struct ur_adapter *a, const struct ur_qp *qp)
 {
 	const struct timespec nap = { .tv_nsec = 10000 };
-	enum ur_qp_state state = qp->attr.state;
+	enum ur_qp_state state;
 
 	if (!ur_share_has_fresh(a->export) || qp->type != UR_QPT_RC ||
-	    !qp->attr.av.is_local ||
-	    (state != UR_QPS_RTR && state != UR_QPS_RTS) ||
-	    lane_of((uint16_t)(qp->attr.dest_qpn >> QPN_SLOT_SHIFT)))
+	    !has_neighbour(qp, &state))
 		return;
 	for (unsigned int i = 0; i < SHARE_TRIES; i++) {
 		if (share_with(a->export, qp->pd))

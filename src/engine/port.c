@@ -41,6 +41,9 @@ static int use_port(struct ur_lane *l, int fd)
 	if (!err)
 		return ur_ring_link_create(sock, &c->ports[s->port - 1], fd,
 					   &l->link);
+	if (err != -ENOENT)
+		ur_warn("%s: urnicd gives no rings: %s", l->adapter->dev.name,
+			strerror(-err));
 	ur_info("%s: another process runs its port, packets take the way of "
 		"%s",
 		l->adapter->dev.name, s->netdev);

@@ -274,19 +274,35 @@ static uint64_t coarse_now(const struct ur_lane *l)
 }
 
 /*
+ * Nobody looks at the time with which completions of qp are stamped.  Who arms
+ * the queue just now may have one event too early, if he has it moderated.
+ */
+static bool is_timeless(const struct ur_lane *l, const struct ur_qp *qp)
+{
+	return !atomic_load_explicit(&l->stamps, memory_order_relaxed) &&
+	       !is_armed(qp->send_cq);
+}
+
+/*
  * The request leaves by memory, and nothing else is to be done: no clock is
  * read, no train is built.  False: there is more, the lane is still held.
  */
 static bool kick_near(struct ur_lane *l, struct ur_qp *qp)
 {
+	bool direct = is_timeless(l, qp) && ur_near_kick_direct(qp);
 	bool share;
 
-	ur_roce_kick(l->roce, qp, coarse_now(l));
-	ur_near_ring(l->roce);
+	if (!direct) {
+		ur_roce_kick(l->roce, qp, coarse_now(l));
+		ur_near_ring(l->roce);
+	}
 	if (!qp->is_near || ur_doorbell_is_rung(&l->doorbell))
 		return false;
 	share = ++l->near_posts % SHARE_EVERY == 0;
-	ur_lane_unlock(l);
+	if (direct)
+		ur_lane_unlock_same(l);
+	else
+		ur_lane_unlock(l);
 	if (share)
 		ur_near_share(l->adapter);
 	return true;
@@ -342,7 +358,7 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 
 	if (atomic_load_explicit(&l->dead, memory_order_relaxed))
 		return;
-	if (ur_trylock(&l->lock)) {
+	if (ur_latch_try(&l->lock)) {
 		if (qp->is_near && kick_near(l, qp))
 			return;
 		if (l->gathered && gather_more(l, qp))
@@ -487,7 +503,7 @@ static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 	 * completion made here would leave an event that finds nothing. */
 	if (is_armed(cq))
 		return true;
-	if (make_way(l) || !ur_trylock(&l->lock)) {
+	if (make_way(l) || !ur_latch_try(&l->lock)) {
 		missed(l);
 		return true;
 	}

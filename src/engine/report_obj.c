@@ -43,7 +43,7 @@ static struct json_object *cq_object(struct ur_cq *cq)
 	};
 	struct json_object *o = json_object_new_object();
 
-	ur_lock(&cq->lock);
+	ur_latch_lock(&cq->lock);
 	ur_report_int(o, "handle", cq->handle);
 	ur_report_int(o, "cqe", cq->cqe);
 	ur_report_int(o, "entries",
@@ -52,7 +52,7 @@ static struct json_object *cq_object(struct ur_cq *cq)
 	ur_report_string(o, "armed", armed[atomic_load(&cq->armed)]);
 	add_bool(o, "channel", cq->channel != NULL);
 	add_bool(o, "overrun", cq->overrun);
-	ur_unlock(&cq->lock);
+	ur_latch_unlock(&cq->lock);
 	return o;
 }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "core/packet.h"
+#include "net/counters.h"
 
 struct ur_link;
 
@@ -44,6 +45,9 @@ struct ur_link_ops {
 		    const uint8_t source[16]);
 	int (*leave)(struct ur_link *link, const uint8_t group[16],
 		     const uint8_t source[16]);
+
+	/* What the stack of a port has counted (NULL: it has none here). */
+	const struct ur_net_counters *(*counters)(const struct ur_link *link);
 
 	/* The process is about to end: pass on what the link holds for others
 	 * (NULL: it holds nothing). */

@@ -15,7 +15,7 @@
 
 #include "core/port_spec.h"
 
-#define UR_NIC_ABI    1u
+#define UR_NIC_ABI    2u
 #define UR_NIC_BURST  64u
 #define UR_NIC_SYMBOL "urnic_nic_plugin"
 
@@ -99,6 +99,10 @@ struct ur_nic_plugin {
 	 */
 	bool (*arm)(struct ur_nic *nic);
 	int (*wait_fd)(const struct ur_nic *nic); /* -1: no interrupts */
+
+	/* Is there anybody at the other end?  Drivers that connect to a peer
+	 * try it when they are asked. */
+	bool (*link)(const struct ur_nic *nic);
 
 	void (*stats)(const struct ur_nic *nic, struct ur_nic_stats *out);
 };

@@ -4,51 +4,47 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "base/beside.h"
 #include "base/log.h"
 
 #define PATH_LEN 4096u
+#define NAME_LEN 128u
 
-#ifndef UR_PLUGIN_DIR
-#define UR_PLUGIN_DIR "/usr/lib/urnic"
+/* Where plugins are installed: relative to the prefix, unless libdir is
+ * absolute. */
+#ifndef UR_PREFIX
+#define UR_PREFIX "/usr"
+#define UR_LIBDIR "lib"
 #endif
+#define IN_LIBDIR UR_LIBDIR "/urnic/"
 
-/* Where it is seen from the library or the daemon: in the build tree (with its
- * directory), then installed. */
-static const char *const places[] = { "", "../", "../src/" };
-static const char *const installed[] = { "", "../lib/urnic/" };
+/* Seen from the library or the daemon: in the build tree, with the plugin's
+ * directory, then installed. */
+static const char *const trees[] = { "", "../", "../src/" };
+static const char *const installed[] = { "", "../" IN_LIBDIR };
 
-static bool try_path(char *path, const char *near, const char *place,
-		     const char *dir, const char *name)
-{
-	const char *slash = strrchr(near, '/');
-	int n;
-
-	if (!slash)
-		return false;
-	n = snprintf(path, PATH_LEN, "%.*s/%s%s%s", (int)(slash - near), near,
-		     place, dir, name);
-	return n > 0 && (size_t)n < PATH_LEN && access(path, R_OK) == 0;
-}
+#define TREES	  (sizeof(trees) / sizeof(trees[0]))
+#define INSTALLED (sizeof(installed) / sizeof(installed[0]))
 
 static bool find(const struct ur_plugin_file *f, char *path)
 {
-	Dl_info info;
+	char names[TREES + INSTALLED][NAME_LEN];
+	const char *places[TREES + INSTALLED];
+	size_t n = 0;
 
-	if (dladdr((const void *)places, &info) && info.dli_fname) {
-		for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-			if (try_path(path, info.dli_fname, places[i], f->dir,
-				     f->name))
-				return true;
-		for (size_t i = 0; i < sizeof(installed) / sizeof(installed[0]);
-		     i++)
-			if (try_path(path, info.dli_fname, installed[i], "",
-				     f->name))
-				return true;
-	}
-	snprintf(path, PATH_LEN, "%s/%s", UR_PLUGIN_DIR, f->name);
+	for (size_t i = 0; i < TREES; i++, n++)
+		snprintf(names[n], NAME_LEN, "%s%s%s", trees[i], f->dir,
+			 f->name);
+	for (size_t i = 0; i < INSTALLED; i++, n++)
+		snprintf(names[n], NAME_LEN, "%s%s", installed[i], f->name);
+	for (size_t i = 0; i < n; i++)
+		places[i] = names[i];
+	if (ur_find_beside(trees, places, n, R_OK, path, PATH_LEN))
+		return true;
+	snprintf(path, PATH_LEN, "%s%s%s",
+		 *UR_LIBDIR == '/' ? "" : UR_PREFIX "/", IN_LIBDIR, f->name);
 	return access(path, R_OK) == 0;
 }
 

@@ -26,12 +26,15 @@
 #define IDLE_MIN_NS 20000u
 #define IDLE_MAX_NS 10000000u
 
+#define MAC_SINGLE    0xfcu
 #define MAC_LOCAL     0x02u
 #define ETHER_TYPE_AT 12u
 #define ETHER_LEN     14u
 #define TAG_LEN	      4u
 #define TYPE_VLAN     0x8100u
 #define TELL_NS	      1000000000u
+#define LINK_NS	      250000000u /* between two looks at the link */
+#define PROBES	      3u	 /* RFC 5227 1.1 */
 #define FIRST_QPN     2u
 #define IP4_LEN	      20u
 #define IP4_FRAGMENT  0x3fffu
@@ -60,9 +63,11 @@ struct ur_port {
 	int tap;
 	int epfd;
 	int timer;
-	uint64_t now_ns;  /* of the poll under way */
-	uint64_t busy_ns; /* when something came or left */
-	uint64_t told_ns; /* when an event was told last */
+	uint64_t now_ns;		      /* of the poll under way */
+	uint64_t busy_ns;		      /* when something came or left */
+	uint64_t told_ns[UR_NET_EVENT_KINDS]; /* when one was told last */
+	uint64_t link_at_ns; /* when the link is to be looked at */
+	bool linked;
 	uint64_t tx_lost;
 	uint64_t host_lost;
 	/* A frame with room for a tag before it. */
@@ -315,11 +320,30 @@ void ur_port_flush(struct ur_port *p)
 	flush(p);
 }
 
+/* Whoever is at the other end now may know nothing of us, and our addresses
+ * may be his. */
+static void look_at_link(struct ur_port *p, uint64_t now_ns)
+{
+	bool linked = p->ops->link(p->nic);
+
+	p->link_at_ns = now_ns + LINK_NS;
+	if (linked == p->linked)
+		return;
+	p->linked = linked;
+	ur_info("port: the link is %s", linked ? "up" : "down");
+	if (!linked)
+		return;
+	ur_net_link_up(p->net, now_ns);
+	flush(p);
+}
+
 uint32_t ur_port_poll(struct ur_port *p, uint64_t now_ns)
 {
 	uint32_t n;
 
 	p->now_ns = now_ns;
+	if (p->link_at_ns <= now_ns)
+		look_at_link(p, now_ns);
 	n = p->ops->rx(p->nic, on_frame, p);
 	if (ur_net_deadline(p->net) <= now_ns)
 		ur_net_expire(p->net, now_ns);
@@ -401,6 +425,11 @@ void ur_port_stats(const struct ur_port *p, struct ur_port_stats *out)
 	};
 }
 
+const struct ur_net_counters *ur_port_counters(const struct ur_port *p)
+{
+	return ur_net_counters(p->net);
+}
+
 /* ---- Waiting ---- */
 
 /*
@@ -420,8 +449,8 @@ static uint64_t nap_ns(const struct ur_port *p, uint64_t now_ns)
 		nap = IDLE_MIN_NS;
 	else if (nap > IDLE_MAX_NS)
 		nap = IDLE_MAX_NS;
-	if (due == UR_NEVER)
-		return nap;
+	if (p->link_at_ns < due)
+		due = p->link_at_ns;
 	due = due > now_ns ? due - now_ns : 1;
 	return due < nap ? due : nap;
 }
@@ -464,9 +493,39 @@ static int open_wait(struct ur_port *p)
 
 /* ---- Life ---- */
 
+/* How often that has been so. */
+static uint64_t counted(const struct ur_port *p, enum ur_net_event_kind kind)
+{
+	const struct ur_net_counters *c = ur_net_counters(p->net);
+
+	if (kind == UR_NET_ADDR_TAKEN)
+		return c->addr_conflict;
+	return kind == UR_NET_NEIGH_MOVED ? c->neigh_moved : c->neigh_conflict;
+}
+
+/* The host asks by itself, but an answer that it has holds for half a minute,
+ * and announcements end in the stack. */
+static void tell_host_moved(struct ur_port *p, const struct ur_net_event *ev)
+{
+	static const uint8_t head[10] = { 8, 6, 0, 1, 8, 0, 6, 4, 0, 2 };
+	uint8_t arp[42];
+
+	if (!ur_addr_is_v4(ev->addr))
+		return;
+	memcpy(arp, p->info.mac, 6);
+	memcpy(arp + 6, ev->mac_new, 6);
+	memcpy(arp + 12, head, sizeof(head));
+	memcpy(arp + 22, ev->mac_new, 6);
+	memcpy(arp + 28, ev->addr + 12, 4);
+	memcpy(arp + 32, p->info.mac, 6);
+	/* Answered to itself: the kernel looks at who answers. */
+	memcpy(arp + 38, ev->addr + 12, 4);
+	to_host(p, arp, sizeof(arp), ETHER_LEN);
+}
+
 static void on_event(void *arg, const struct ur_net_event *ev)
 {
-	static const char *const text[] = {
+	static const char *const text[UR_NET_EVENT_KINDS] = {
 		[UR_NET_ADDR_TAKEN] = "somebody else has an address of ours",
 		[UR_NET_NEIGH_CLAIM] =
 			"somebody claims to be a live neighbour: "
@@ -474,19 +533,21 @@ static void on_event(void *arg, const struct ur_net_event *ev)
 		[UR_NET_NEIGH_MOVED] = "a neighbour has another address now",
 	};
 	const uint8_t *a = ev->addr, *m = ev->mac_new;
-
 	struct ur_port *p = arg;
+	uint64_t *told_ns = &p->told_ns[ev->kind];
 
-	if ((size_t)ev->kind >= sizeof(text) / sizeof(text[0]) ||
-	    !text[ev->kind])
+	if (ev->kind == UR_NET_NEIGH_MOVED)
+		tell_host_moved(p, ev);
+	if (!text[ev->kind])
 		return;
 	/* A station that lies all the time fills no disk. */
-	if (p->now_ns - p->told_ns < TELL_NS && p->told_ns)
+	if (*told_ns && p->now_ns - *told_ns < TELL_NS)
 		return;
-	p->told_ns = p->now_ns;
-	ur_warn("port: %s (…%02x%02x%02x%02x, %02x:%02x:%02x:%02x:%02x:%02x)",
+	*told_ns = p->now_ns;
+	ur_warn("port: %s (…%02x%02x%02x%02x, %02x:%02x:%02x:%02x:%02x:%02x), "
+		"%llu times so far",
 		text[ev->kind], a[12], a[13], a[14], a[15], m[0], m[1], m[2],
-		m[3], m[4], m[5]);
+		m[3], m[4], m[5], (unsigned long long)counted(p, ev->kind));
 }
 
 static int make_net(struct ur_port *p, const struct ur_port_spec *spec,
@@ -499,6 +560,8 @@ static int make_net(struct ur_port *p, const struct ur_port_spec *spec,
 		.naddrs = spec->naddrs,
 		.tx = p->info.tx,
 		.host = true,
+		.probes = PROBES,
+		.early = true,
 		.event = on_event,
 		.arg = p,
 	};
@@ -517,6 +580,20 @@ static int make_net(struct ur_port *p, const struct ur_port_spec *spec,
 	return ur_net_create(&cfg, &p->net);
 }
 
+/* The kernel would take the frames of its own address for its own; and there
+ * are drivers that have none. */
+static void choose_mac(struct ur_nic_info *info)
+{
+	static const uint8_t none[6];
+
+	if (memcmp(info->mac, none, sizeof(none)) == 0) {
+		ur_rng_secret(info->mac, sizeof(info->mac));
+		info->mac[0] = (info->mac[0] & MAC_SINGLE) | MAC_LOCAL;
+	} else if (info->shared) {
+		info->mac[0] ^= MAC_LOCAL;
+	}
+}
+
 static int open_parts(struct ur_port *p, const struct ur_port_config *cfg)
 {
 	uint32_t ifindex;
@@ -527,9 +604,8 @@ static int open_parts(struct ur_port *p, const struct ur_port_config *cfg)
 	if (err)
 		return err;
 	p->ops->info(p->nic, &p->info);
-	/* The kernel would take the frames of its own address for its own. */
-	if (p->info.shared)
-		p->info.mac[0] ^= MAC_LOCAL;
+	p->linked = p->ops->link(p->nic);
+	choose_mac(&p->info);
 	p->tap = ur_tap_open(cfg->ifname, cfg->spec, p->info.mac, &ifindex);
 	if (p->tap < 0)
 		return p->tap;

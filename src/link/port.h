@@ -17,8 +17,9 @@
 
 #include "core/packet.h"
 #include "core/port_spec.h"
+#include "net/counters.h"
 
-/* Empty looks into a port until its lane looks at the host's sockets too. */
+/* Looks into a port until its lane looks at the host's sockets too. */
 #define UR_PORT_HOST_EVERY 64u
 
 struct ur_port;
@@ -95,6 +96,9 @@ bool ur_port_carries(const uint8_t (*addrs)[16], uint32_t naddrs,
 /* … by this port? */
 bool ur_port_has(const struct ur_port *p, const uint8_t src[16],
 		 const uint8_t dst[16]);
+
+/* Of its stack. */
+const struct ur_net_counters *ur_port_counters(const struct ur_port *p);
 
 void ur_port_stats(const struct ur_port *p, struct ur_port_stats *out);
 

@@ -22,7 +22,7 @@ struct port_link {
 	uint32_t slot;
 	pid_t pid; /* who has the port: not a child of fork() */
 	int epfd;
-	uint32_t empty; /* polls in a row that found nothing */
+	uint32_t looks; /* since the host's side was looked at */
 	bool slept;	/* somebody waits: he is to be told everything */
 	/* Of the recv() under way. */
 	void (*rx)(void *arg, const struct ur_rx *rx);
@@ -61,9 +61,10 @@ static int port_send(struct ur_link *link, const struct ur_train *t)
 	struct port_link *l = of(link);
 	int err;
 
-	if (!ur_port_has(l->port, t->src, t->dst))
-		return l->udp->ops->send(l->udp, t);
-	err = ur_port_send(l->port, t, clock_ns());
+	if (ur_port_has(l->port, t->src, t->dst))
+		err = ur_port_send(l->port, t, clock_ns());
+	else
+		err = l->udp->ops->send(l->udp, t);
 	if (err && err != -EAGAIN)
 		link->tx_errors++;
 	return err;
@@ -73,9 +74,11 @@ static int recv_host(struct port_link *l, uint64_t now_ns)
 {
 	int n = (int)ur_port_host(l->port, now_ns);
 
-	l->empty = 0;
+	l->looks = 0;
 	l->slept = false;
-	return n + l->udp->ops->recv(l->udp, l->rx, l->arg);
+	n += l->udp->ops->recv(l->udp, l->rx, l->arg);
+	l->link.rx_overflow = l->udp->rx_overflow;
+	return n;
 }
 
 static int port_recv(struct ur_link *link,
@@ -88,7 +91,7 @@ static int port_recv(struct ur_link *link,
 	l->rx = rx;
 	l->arg = arg;
 	n = (int)ur_port_poll(l->port, now_ns);
-	if (l->slept || ++l->empty >= UR_PORT_HOST_EVERY)
+	if (l->slept || ++l->looks >= UR_PORT_HOST_EVERY)
 		n += recv_host(l, now_ns);
 	l->rx = NULL;
 	return n;
@@ -128,6 +131,12 @@ static int port_leave(struct ur_link *link, const uint8_t group[16],
 	return l->udp->ops->leave(l->udp, group, source);
 }
 
+static const struct ur_net_counters *port_counters(const struct ur_link *link)
+{
+	return ur_port_counters(
+		((const struct port_link *)(const void *)link)->port);
+}
+
 /* The last words of the program's own connections wait in the TAP, which ends
  * with us. */
 static void port_part(struct ur_link *link)
@@ -160,6 +169,7 @@ static const struct ur_link_ops port_ops = {
 	.tell_ip = port_tell_ip,
 	.join = port_join,
 	.leave = port_leave,
+	.counters = port_counters,
 	.part = port_part,
 	.destroy = port_destroy,
 };

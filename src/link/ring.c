@@ -58,21 +58,9 @@ static int make_file(void)
 
 static int send_file(int sock, int fd)
 {
-	union {
-		struct cmsghdr c;
-		uint8_t space[CMSG_SPACE(sizeof(int))];
-	} ctl = { .c = { .cmsg_len = CMSG_LEN(sizeof(int)),
-			 .cmsg_level = SOL_SOCKET,
-			 .cmsg_type = SCM_RIGHTS } };
-	uint8_t byte = 0;
-	struct iovec iov = { &byte, 1 };
-	struct msghdr m = { .msg_iov = &iov,
-			    .msg_iovlen = 1,
-			    .msg_control = &ctl,
-			    .msg_controllen = sizeof(ctl) };
+	const uint8_t byte = 0;
 
-	memcpy(CMSG_DATA(&ctl.c), &fd, sizeof(fd));
-	return sendmsg(sock, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return ur_pass_fd(sock, &byte, 1, fd);
 }
 
 static int receive_file(int sock)

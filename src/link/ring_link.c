@@ -22,7 +22,7 @@ struct ring_link {
 	uint8_t addrs[UR_PORT_ADDRS][16];
 	int epfd;
 	int again; /* readable: there was something when we wanted to sleep */
-	uint32_t empty;
+	uint32_t looks; /* since the host's sockets were looked at */
 	bool slept;
 	bool dead; /* urnicd has ended, or talks rubbish */
 };
@@ -82,9 +82,10 @@ static int ring_send(struct ur_link *link, const struct ur_train *t)
 	struct ring_link *l = of(link);
 	int err;
 
-	if (!ur_port_carries(l->addrs, l->naddrs, t->src, t->dst))
-		return l->udp->ops->send(l->udp, t);
-	err = send_train(l, t);
+	if (ur_port_carries(l->addrs, l->naddrs, t->src, t->dst))
+		err = send_train(l, t);
+	else
+		err = l->udp->ops->send(l->udp, t);
 	if (err && err != -EAGAIN)
 		link->tx_errors++;
 	return err;
@@ -127,17 +128,18 @@ static int ring_recv(struct ur_link *link,
 	uint64_t count;
 	int n = l->dead ? 0 : recv_ring(l, rx, arg);
 
-	if (!l->slept && ++l->empty < UR_PORT_HOST_EVERY)
+	if (!l->slept && ++l->looks < UR_PORT_HOST_EVERY)
 		return n;
-	l->empty = 0;
+	l->looks = 0;
 	if (l->slept) {
 		l->slept = false;
 		(void)!read(l->again, &count, sizeof(count));
 	}
 	if (!l->dead && !ur_rings_heard(&l->rings))
 		die(l);
-	link->rx_overflow = ur_ring_lost(&l->rings.rx);
-	return n + l->udp->ops->recv(l->udp, rx, arg);
+	n += l->udp->ops->recv(l->udp, rx, arg);
+	link->rx_overflow = ur_ring_lost(&l->rings.rx) + l->udp->rx_overflow;
+	return n;
 }
 
 static int ring_wait_fd(const struct ur_link *link)

@@ -100,7 +100,7 @@ static int add_gateway(int sock, uint32_t ifindex, const uint8_t gw[16])
 	struct request r = {
 		.nh = { .nlmsg_len = NLMSG_LENGTH(sizeof(r.body.route)),
 			.nlmsg_type = RTM_NEWROUTE,
-			.nlmsg_flags = NLM_F_CREATE },
+			.nlmsg_flags = NLM_F_CREATE | NLM_F_EXCL },
 		.body.route = { .rtm_family = v4 ? AF_INET : AF_INET6,
 				.rtm_table = RT_TABLE_MAIN,
 				.rtm_protocol = RTPROT_STATIC,

@@ -2,7 +2,8 @@
 /*
  * Our own addresses: whether somebody has one already is asked before it is
  * used (RFC 5227 2.1, RFC 4862 5.4), then it is announced twice, and defended
- * later on, but not so often that two stations which both have it fight.
+ * later on, but not so often that two stations which both have it fight.  With
+ * cfg.early it is used from the beginning, and asked for all the same.
  */
 #include <errno.h>
 
@@ -17,6 +18,7 @@
 #define ANNOUNCE_INTERVAL_NS (2 * UR_S)
 #define DEFEND_INTERVAL_NS   (10 * UR_S)
 #define RETRANS_NS	     (1 * UR_S)
+#define EARLY_GAP_NS	     (100 * UR_MS)
 
 static void mask_of(struct ur_own *o)
 {
@@ -108,6 +110,7 @@ void ur_own_announce(struct ur_net *net, struct ur_own *o, uint64_t now_ns)
 	if (o->state != UR_OWN_READY)
 		return;
 	o->announce = ANNOUNCE_NUM;
+	o->early = net->cfg.early ? net->cfg.probes : 0;
 	ur_own_expire(net, o, now_ns);
 	ur_group_report_all(net, o->v4, now_ns);
 }
@@ -124,6 +127,14 @@ static uint64_t probe_gap(struct ur_net *net, const struct ur_own *o, bool last)
 	return (PROBE_MIN_MS + ur_rng_below(&net->rng, spread)) * UR_MS;
 }
 
+static void ask(struct ur_net *net, const struct ur_own *o)
+{
+	if (o->v4)
+		ur_arp_ask(net, NULL, o->a.ip, NULL);
+	else
+		ur_nd_ask(net, NULL, o->a.ip, NULL);
+}
+
 /* True: the address is ours now. */
 static bool probe(struct ur_net *net, struct ur_own *o, uint64_t now_ns)
 {
@@ -135,10 +146,7 @@ static bool probe(struct ur_net *net, struct ur_own *o, uint64_t now_ns)
 			     now_ns + ur_rng_below(&net->rng, PROBE_WAIT_MS) *
 					      UR_MS);
 	} else {
-		if (o->v4)
-			ur_arp_ask(net, NULL, o->a.ip, NULL);
-		else
-			ur_nd_ask(net, NULL, o->a.ip, NULL);
+		ask(net, o);
 		ur_timer_arm(&net->timers, &o->timer.timer,
 			     now_ns + probe_gap(net, o,
 						o->probed == net->cfg.probes));
@@ -150,15 +158,23 @@ static bool probe(struct ur_net *net, struct ur_own *o, uint64_t now_ns)
 void ur_own_expire(struct ur_net *net, struct ur_own *o, uint64_t now_ns)
 {
 	if (o->state == UR_OWN_TENTATIVE) {
-		if (!probe(net, o, now_ns))
+		if (!net->cfg.early && !probe(net, o, now_ns))
 			return;
 		o->state = UR_OWN_READY;
 		o->announce = ANNOUNCE_NUM;
+		o->early = net->cfg.early ? net->cfg.probes : 0;
 		ur_group_report_all(net, o->v4, now_ns);
 		tell(net, o, UR_NET_ADDR_READY, NULL);
 	}
 	if (o->state != UR_OWN_READY || !o->announce)
 		return;
+	if (o->early) {
+		o->early--;
+		ask(net, o);
+		ur_timer_arm(&net->timers, &o->timer.timer,
+			     now_ns + EARLY_GAP_NS);
+		return;
+	}
 	announce(net, o);
 	if (--o->announce)
 		ur_timer_arm(&net->timers, &o->timer.timer,
@@ -173,6 +189,9 @@ void ur_own_conflict(struct ur_net *net, struct ur_own *o,
 	if (o->state == UR_OWN_TENTATIVE) {
 		o->state = UR_OWN_TAKEN;
 		ur_timer_cancel(&net->timers, &o->timer.timer);
+	} else if (o->announce == ANNOUNCE_NUM) {
+		/* He was first: what we have not said yet stays unsaid. */
+		o->announce = 0;
 	} else if (o->state != UR_OWN_READY ||
 		   (o->defended &&
 		    now_ns - o->defended_ns < DEFEND_INTERVAL_NS)) {

@@ -95,6 +95,19 @@ struct ur_dest *ur_dest_find(const struct ur_net *net, const uint8_t addr[16])
 	return d;
 }
 
+bool ur_dest_has_flow(const struct ur_dest *d, const uint8_t src[16],
+		      uint16_t sport)
+{
+	ur_list_for_each(at, &d->flows) {
+		const struct ur_flow_entry *e =
+			ur_container_of(at, struct ur_flow_entry, node);
+
+		if (e->key.sport == sport && !memcmp(e->key.src, src, 16))
+			return true;
+	}
+	return false;
+}
+
 static uint16_t mtu_of(const struct ur_net *net, const struct ur_dest *d)
 {
 	return d->pmtu ? d->pmtu : (uint16_t)net->cfg.mtu;
@@ -353,10 +366,12 @@ static struct ur_flow_entry *entry_new(struct ur_net *net,
 /* Can it be? */
 static int check_key(struct ur_net *net, const struct ur_net_key *k)
 {
+	static const uint8_t loopback[16] = { [15] = 1 };
 	bool v4 = ur_net_is_v4(k->dst);
 	struct ur_own *o = ur_own_find(net, k->src);
 
-	if (v4 != ur_net_is_v4(k->src) || ur_net_is_zero(k->dst))
+	if (v4 != ur_net_is_v4(k->src) || ur_net_is_zero(k->dst) ||
+	    !memcmp(k->dst, loopback, 16))
 		return -EINVAL;
 	if (v4 && (k->dst[12] == 0 || k->dst[12] == 127 || k->dst[12] >= 240))
 		return -EINVAL;

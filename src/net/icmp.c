@@ -69,12 +69,18 @@ static void finish(struct ur_net *net, const struct ur_net_pkt *p,
 	ur_outbox_push(net, f);
 }
 
-static enum ur_net_verdict echo(struct ur_net *net, const struct ur_net_pkt *p)
+/* Options and routing headers have a say in the answer (RFC 1122 3.2.2.6, RFC
+ * 8200 4), which the host knows. */
+static enum ur_net_verdict echo(struct ur_net *net, const struct ur_net_pkt *p,
+				struct ur_net_in *out)
 {
 	struct ur_net_frame *f;
 	uint8_t *icmp;
 
 	net->count.rx_echo++;
+	if (p->extended)
+		return ur_net_not_ours(net, out, p,
+				       &net->count.drop_icmp_other);
 	if (p->to_group || p->payload[1]) {
 		net->count.drop_icmp_other++;
 		return UR_NET_DONE;
@@ -133,38 +139,38 @@ enum ur_net_verdict ur_icmp_refuse(struct ur_net *net,
 
 /* What an error is about: the packet that it quotes. */
 struct quote {
-	bool roce; /* it is one of ours: to port 4791, from us */
+	bool roce; /* to port 4791 */
+	uint8_t src[16];
 	uint8_t dst[16];
+	uint16_t sport;
 	uint32_t len;
 };
 
-static void read_quote(struct ur_net *net, const struct ur_net_pkt *p,
-		       struct quote *q)
+static void read_quote(const struct ur_net_pkt *p, struct quote *q)
 {
 	struct ur_rd r =
 		ur_rd_init(p->payload + ICMP_LEN, p->payload_len - ICMP_LEN);
 	const uint8_t *ip = ur_rd_bytes(&r, p->v4 ? UR_IPV4_LEN : UR_IPV6_LEN);
-	uint8_t src[16], proto;
+	uint8_t proto;
 
 	*q = (struct quote){ 0 };
 	if (!ip || ip[0] >> 4 != (p->v4 ? 4 : 6))
 		return;
 	if (p->v4) {
-		ur_net_map_v4(src, ip + 12);
+		ur_net_map_v4(q->src, ip + 12);
 		ur_net_map_v4(q->dst, ip + 16);
 		q->len = ur_get16(ip + 2);
 		proto = ip[9];
 		if ((ip[0] & 15) != 5)
 			return;
 	} else {
-		memcpy(src, ip + 8, 16);
+		memcpy(q->src, ip + 8, 16);
 		memcpy(q->dst, ip + 24, 16);
 		q->len = UR_IPV6_LEN + ur_get16(ip + 4);
 		proto = ip[6];
 	}
-	ur_rd_be16(&r);
-	q->roce = ur_rd_be16(&r) == UR_ROCE_PORT && proto == UR_IPPROTO_UDP &&
-		  ur_net_addr_ready(net, src);
+	q->sport = ur_rd_be16(&r);
+	q->roce = ur_rd_be16(&r) == UR_ROCE_PORT && proto == UR_IPPROTO_UDP;
 }
 
 /* RFC 1191 7: routers of old do not say what would fit. */
@@ -180,7 +186,8 @@ static uint32_t plateau_below(uint32_t len)
 
 /*
  * Only what is about a packet that we may have sent is believed: somebody
- * beside the path would have to guess an address that we send to (RFC 5927).
+ * beside the path would have to guess addresses and port (RFC 5927).  Of those
+ * to that port the host has sent some too.
  */
 static enum ur_net_verdict failure(struct ur_net *net,
 				   const struct ur_net_pkt *p,
@@ -191,15 +198,11 @@ static enum ur_net_verdict failure(struct ur_net *net,
 	struct ur_dest *d;
 	struct quote q;
 
-	read_quote(net, p, &q);
-	if (!q.roce)
+	read_quote(p, &q);
+	d = q.roce ? ur_dest_find(net, q.dst) : NULL;
+	if (!d || d->local || !ur_dest_has_flow(d, q.src, q.sport))
 		return ur_net_not_ours(net, out, p,
 				       &net->count.drop_icmp_other);
-	d = ur_dest_find(net, q.dst);
-	if (!d || d->local) {
-		net->count.drop_icmp_other++;
-		return UR_NET_DONE;
-	}
 	if (too_big) {
 		net->count.rx_too_big++;
 		ur_dest_too_big(net, d, mtu ? mtu : plateau_below(q.len),
@@ -228,7 +231,7 @@ enum ur_net_verdict ur_icmp4_input(struct ur_net *net, struct ur_net_pkt *p,
 		return UR_NET_DONE;
 	}
 	if (icmp[0] == ICMP4_ECHO)
-		return echo(net, p);
+		return echo(net, p, out);
 	too_big = icmp[1] == ICMP4_CODE_TOO_BIG;
 	if (icmp[0] == ICMP4_UNREACHABLE)
 		return failure(net, p, out, too_big, ur_get16(icmp + 6));
@@ -248,9 +251,7 @@ static void mld_query(struct ur_net *net, const struct ur_net_pkt *p)
 
 static uint32_t too_big_mtu(const uint8_t *icmp)
 {
-	uint32_t mtu = (uint32_t)ur_get16(icmp + 4) << 16 | ur_get16(icmp + 6);
-
-	return mtu ? mtu : UR_NET_MTU_MIN6;
+	return (uint32_t)ur_get16(icmp + 4) << 16 | ur_get16(icmp + 6);
 }
 
 enum ur_net_verdict ur_icmp6_input(struct ur_net *net, struct ur_net_pkt *p,
@@ -275,7 +276,12 @@ enum ur_net_verdict ur_icmp6_input(struct ur_net *net, struct ur_net_pkt *p,
 		return UR_NET_DONE;
 	}
 	if (icmp[0] == ICMP6_ECHO)
-		return echo(net, p);
+		return echo(net, p, out);
+	/* RFC 8201 4: no path takes less than the least. */
+	if (icmp[0] == ICMP6_TOO_BIG && too_big_mtu(icmp) < UR_NET_MTU_MIN6) {
+		net->count.drop_icmp_form++;
+		return UR_NET_DONE;
+	}
 	if (icmp[0] == ICMP6_TOO_BIG)
 		return failure(net, p, out, true, too_big_mtu(icmp));
 	if (icmp[0] == ICMP6_UNREACHABLE)

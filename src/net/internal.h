@@ -113,6 +113,7 @@ struct ur_own {
 	struct ur_net_timer timer;
 	enum ur_own_state state;
 	uint32_t probed;
+	uint32_t early;	   /* questions still to be sent while it is used */
 	uint32_t announce; /* still to be sent */
 	uint64_t defended_ns;
 	bool defended;
@@ -369,6 +370,9 @@ void ur_flow_neigh_changed(struct ur_net *net, struct ur_neigh *n);
 /* The neighbour goes; its destinations find another. */
 void ur_flow_neigh_gone(struct ur_neigh *n);
 struct ur_dest *ur_dest_find(const struct ur_net *net, const uint8_t addr[16]);
+/* Do we send there from that address and port? */
+bool ur_dest_has_flow(const struct ur_dest *d, const uint8_t src[16],
+		      uint16_t sport);
 /* A router says that the path takes no more than mtu. */
 void ur_dest_too_big(struct ur_net *net, struct ur_dest *d, uint32_t mtu,
 		     uint64_t now_ns);

@@ -131,6 +131,11 @@ enum ur_net_verdict ur_ip4_input(struct ur_net *net, struct ur_net_pkt *p,
 	}
 	if (p->proto == UR_IPPROTO_UDP)
 		return ur_udp_input(net, p, out);
+	/* RFC 1122 3.2.1.3: an answer would go to all. */
+	if (p->proto == UR_IPPROTO_ICMP && is_broadcast(net, p->src)) {
+		net->count.drop_ip_source++;
+		return UR_NET_DONE;
+	}
 	if (p->proto == UR_IPPROTO_ICMP && !p->to_group)
 		return ur_icmp4_input(net, p, out);
 	if (p->proto == UR_IPPROTO_IGMP && p->to_group)

@@ -69,6 +69,7 @@ enum ur_net_event_kind {
 	UR_NET_UNREACHABLE, /* nobody there: no neighbour, or an ICMP says so */
 	UR_NET_TOO_BIG,	    /* packets to addr may have at most mtu bytes */
 	UR_NET_MACS,	    /* ur_net_macs() says something else now */
+	UR_NET_EVENT_KINDS,
 };
 
 struct ur_net_event {
@@ -100,6 +101,11 @@ struct ur_net_config {
 	/* How often to ask whether somebody has our addresses already (RFC
 	 * 5227, RFC 4862) before they are used; 0: announce them at once. */
 	uint32_t probes;
+	/* Use them meanwhile: addresses that were configured, and whose users
+	 * cannot wait for seconds.  The questions follow one another faster,
+	 * and an address that somebody has is told (UR_NET_ADDR_TAKEN) and not
+	 * announced, but kept, as Linux does for IPv4. */
+	bool early;
 	uint64_t seed; /* for jitter */
 	/* Called from within input, expire and park; it must not call back.
 	 * May be NULL. */

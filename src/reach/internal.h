@@ -126,20 +126,11 @@ unsigned int ur_reach_forks(void);
 /* May a file have so many bytes?  Beyond the limit is a signal, not an error. */
 bool ur_reach_file_limit(uint64_t bytes);
 
-/* An operation on [va, va + len), all of one piece. */
-struct ur_op {
-	uint32_t dqpn;
-	uint32_t sqpn;
-	uint32_t rkey;
-	uint32_t access; /* UR_ACCESS_REMOTE_ that it needs */
-	uint64_t va;
-	uint64_t len;
-};
-
 /*
  * The view of the region that `op` is about if the peer allows it, else NULL.
- * The caller is inside.  A view that is used often is asked for.
+ * The caller is inside.  _admit: a view that is used often is asked for.
  */
+struct ur_view *ur_view_may(struct ur_reach *r, const struct ur_op *op);
 struct ur_view *ur_view_admit(struct ur_reach *r, const struct ur_op *op);
 
 /* Is the region mapped?  If not, this is a use of it.  The caller is inside. */

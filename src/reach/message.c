@@ -7,10 +7,10 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/passed.h"
 #include "reach/internal.h"
 
 enum type {
@@ -41,26 +41,7 @@ _Static_assert(sizeof(struct msg) <= UR_REACH_MSG_SIZE, "");
 /* fd: -1 or to be passed along. */
 static bool send_msg(const struct ur_reach *r, const struct msg *m, int fd)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { .bytes = { 0 } };
-	struct msg copy = *m;
-	struct iovec iov = { &copy, sizeof(copy) };
-	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (fd >= 0) {
-		struct cmsghdr *c = &control.align;
-
-		h.msg_control = control.bytes;
-		h.msg_controllen = sizeof(control.bytes);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	}
-	return sendmsg(r->sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL) ==
-	       (ssize_t)sizeof(copy);
+	return ur_pass_fd(r->sock, m, sizeof(*m), fd) == 0;
 }
 
 bool ur_msg_ask(struct ur_reach *r, const struct ur_seg_entry *is)

@@ -21,8 +21,10 @@ static bool begins(const char *s, const char *with)
 /* Anonymous memory, private or shared, in all its shapes. */
 static bool is_memory(const struct ur_map *m)
 {
-	static const char *const shared[] = { "/memfd:", "/dev/shm/", "/SYSV",
-					      "/dev/zero", "[anon_shmem:" };
+	static const char *const shared[] = {
+		"/memfd:",	  "/dev/shm/",	     "/SYSV",	    "/dev/zero",
+		"/anon_hugepage", "/dev/hugepages/", "[anon_shmem:"
+	};
 
 	if (m->ino == 0 || begins(m->path, "[anon:"))
 		return m->path[0] == 0 || begins(m->path, "[anon:") ||

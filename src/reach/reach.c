@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/guard.h"
+#include "base/guard_word.h"
 #include "reach/internal.h"
 
 static const struct ur_seg *segment_map(int fd)
@@ -151,13 +152,13 @@ void ur_reach_let_in(struct ur_reach *r)
 	atomic_store_explicit(&r->busy, 0, memory_order_release);
 }
 
-static void leave(struct ur_reach *r)
+static inline void leave(struct ur_reach *r)
 {
 	atomic_store_explicit(r->inside, ++r->count, memory_order_release);
 	atomic_store_explicit(&r->in, 0, memory_order_release);
 }
 
-static bool enter(struct ur_reach *r)
+static inline bool enter(struct ur_reach *r)
 {
 	if (r->forks != ur_reach_forks())
 		return false;
@@ -313,6 +314,30 @@ int ur_reach_read(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
 				  va,	len };
 
 	return move(r, op, iov, niov);
+}
+
+int ur_reach_small(struct ur_reach *r, const struct ur_op *op, void *here)
+{
+	bool write = op->access & UR_ACCESS_REMOTE_WRITE;
+	const struct ur_view *v;
+	int rc = -EAGAIN;
+
+	if (!enter(r))
+		return -EAGAIN;
+	v = ur_view_may(r, op);
+	if (v && can_map(v, write)) {
+		uint8_t *there = v->base + (op->va - v->is.mr.iova);
+
+		if (!write)
+			rc = ur_guard_copy_words(here, there, op->len);
+		else if ((uintptr_t)there % 8 == 0)
+			rc = ur_guard_copy_words(there, here, op->len);
+	}
+	leave(r);
+	if (rc)
+		return -EAGAIN;
+	r->stats.mapped++;
+	return 0;
 }
 
 bool ur_reach_has_mapped(struct ur_reach *r, uint32_t rkey)

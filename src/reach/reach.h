@@ -81,6 +81,24 @@ int ur_reach_read(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
 		  uint32_t rkey, uint64_t va, const struct iovec *iov, int niov,
 		  uint32_t len);
 
+/* An operation on [va, va + len), all of one piece. */
+struct ur_op {
+	uint32_t dqpn;
+	uint32_t sqpn;
+	uint32_t rkey;
+	uint32_t access; /* UR_ACCESS_REMOTE_ that it needs */
+	uint64_t va;
+	uint64_t len;
+};
+
+/*
+ * A WRITE from, or a READ to (op->access), memory of ours that is all at
+ * `here`, of at most UR_REACH_SMALL bytes, if it can be done by a few words;
+ * else -EAGAIN, and ur_reach_write() or _read may still do it.
+ */
+#define UR_REACH_SMALL 64u
+int ur_reach_small(struct ur_reach *r, const struct ur_op *op, void *here);
+
 /* Is the region mapped here?  Asking again and again has it mapped. */
 bool ur_reach_has_mapped(struct ur_reach *r, uint32_t rkey);
 

@@ -133,7 +133,7 @@ bool ur_view_is_mapped(struct ur_reach *r, uint32_t key)
 	return v && v->state == UR_VIEW_MAPPED;
 }
 
-struct ur_view *ur_view_admit(struct ur_reach *r, const struct ur_op *op)
+struct ur_view *ur_view_may(struct ur_reach *r, const struct ur_op *op)
 {
 	const struct ur_qp_view *q = qp_view(r, op->dqpn);
 	struct ur_view *v;
@@ -144,7 +144,14 @@ struct ur_view *ur_view_admit(struct ur_reach *r, const struct ur_op *op)
 	v = mr_view(r, op->rkey);
 	if (!v || v->is.pd != q->is.pd || !may_reach(&v->is, op))
 		return NULL;
-	if (v->state != UR_VIEW_MAPPED)
+	return v;
+}
+
+struct ur_view *ur_view_admit(struct ur_reach *r, const struct ur_op *op)
+{
+	struct ur_view *v = ur_view_may(r, op);
+
+	if (v && v->state != UR_VIEW_MAPPED)
 		count_use(r, v);
 	return v;
 }

@@ -224,6 +224,8 @@ struct ur_near {
 	uint64_t direct;    /* bytes of such, in this turn */
 	uint32_t passed;    /* could have been, but others were under way */
 	bool drains;	    /* until they are not, so that we do the next one */
+	struct ur_mr_hint out;	/* of the data of requests … */
+	struct ur_mr_hint into; /* … and of receives */
 	/* UC and UD (near_loose.c): */
 	uint64_t wired;	   /* ur_roce.near_wire at the last local packet */
 	uint32_t last;	   /* the channel's head behind the last cell */

@@ -29,6 +29,7 @@
 #include "base/list.h"
 #include "shm/chan.h"
 
+struct ur_qp;
 struct ur_roce;
 struct ur_reach;
 
@@ -82,6 +83,13 @@ bool ur_near_pending(const struct ur_roce *r);
 
 /* Take a bounded number of cells, and answer.  Returns how many. */
 int ur_near_poll(struct ur_roce *r, uint64_t now_ns);
+
+/*
+ * As ur_roce_kick() of a QP that is_near, as far as its requests can be done in
+ * the peer's memory at once.  That takes no time and nothing to send: the
+ * completions are stamped with an old one.  True: that was all.
+ */
+bool ur_near_kick_direct(struct ur_qp *qp);
 
 /*
  * Somebody has begun to wait for room, and it may have been made before the

@@ -3,6 +3,8 @@
  * What the requester does by itself in the peer's memory (reach/), in place of
  * asking for it through the channel.
  */
+#include <errno.h>
+
 #include "reach/reach.h"
 #include "roce/near_internal.h"
 
@@ -57,6 +59,34 @@ static int direct_atomic(struct ur_rqp *q, const struct ur_swqe *w)
 	return 0;
 }
 
+/* Most are small, and both sides' memory is one piece. */
+static int direct_small(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	bool read = ur_near_is_read(w);
+	const struct ur_op op = {
+		.dqpn = q->qp->attr.dest_qpn,
+		.sqpn = q->qp->qpn,
+		.rkey = w->wr.rdma.rkey,
+		.access = read ? UR_ACCESS_REMOTE_READ : UR_ACCESS_REMOTE_WRITE,
+		.va = w->wr.rdma.remote_addr,
+		.len = w->length,
+	};
+	void *here;
+
+	if ((!read && w->opcode != UR_WR_RDMA_WRITE) ||
+	    w->length > UR_REACH_SMALL)
+		return -EAGAIN;
+	if (w->flags & UR_SEND_INLINE)
+		here = (void *)(uintptr_t)w->data.inline_data;
+	else if (w->num_sge == 1)
+		here = ur_near_piece(q, w->data.sge, w->length,
+				     read ? UR_ACCESS_LOCAL_WRITE : 0,
+				     &q->near.out);
+	else
+		here = NULL;
+	return here ? ur_reach_small(q->near.peer->reach, &op, here) : -EAGAIN;
+}
+
 /*
  * The kernel's calls serve a request at once, without the peer, but take a
  * microsecond.  Who posts many small ones and takes no completion in between
@@ -92,28 +122,43 @@ bool ur_near_waits_direct(struct ur_rqp *q, const struct ur_swqe *w)
 	return n->drains;
 }
 
-bool ur_near_do_directly(struct ur_rqp *q, const struct ur_swqe *w)
+/* By whatever moves data of any size; else -EAGAIN, or another error. */
+static int direct_any(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	int err;
-
-	q->near.drains = false;
-	if (w->length == 0 || w->opcode == UR_WR_RDMA_WRITE_IMM)
-		return false;
 	ur_reach_by_kernel(q->near.peer->reach, by_kernel(q, w));
 	if (ur_near_is_atomic(w))
-		err = direct_atomic(q, w);
-	else if (ur_near_is_read(w) || ur_near_is_write(w))
-		err = direct_message(q, w);
-	else
-		return false;
-	if (err)
-		return false;
+		return direct_atomic(q, w);
+	if (ur_near_is_read(w) || ur_near_is_write(w))
+		return direct_message(q, w);
+	return -EAGAIN;
+}
+
+static void done(struct ur_rqp *q, const struct ur_swqe *w)
+{
 	q->r->cnt.near_direct++;
 	q->near.direct += w->length + DIRECT_COST;
 	if (!q->qp->is_near)
-		return true; /* it failed */
+		return; /* it failed */
 	q->req.cur++;
 	q->req.fresh++;
 	ur_req_complete(q, w, UR_WC_SUCCESS);
+}
+
+bool ur_near_do_small(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	if (w->length == 0 || direct_small(q, w))
+		return false;
+	done(q, w);
+	return true;
+}
+
+bool ur_near_do_directly(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	q->near.drains = false;
+	if (w->length == 0 || w->opcode == UR_WR_RDMA_WRITE_IMM)
+		return false;
+	if (direct_small(q, w) && direct_any(q, w))
+		return false;
+	done(q, w);
 	return true;
 }

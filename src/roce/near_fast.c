@@ -12,17 +12,6 @@
 
 #define WHOLE (UR_NEAR_FIRST | UR_NEAR_LAST | UR_NEAR_IN_BODY)
 
-/* Where a request's only element lies, as far as its data goes; or NULL. */
-static uint8_t *piece(const struct ur_rqp *q, const struct ur_sge *s,
-		      uint32_t len, uint32_t access)
-{
-	const struct ur_mr *mr = ur_mr_lookup(q->qp->mrs, s->lkey);
-
-	if (!mr || mr->kind != UR_MR_MEMORY || len > s->length)
-		return NULL;
-	return ur_mr_translate(mr, q->qp->pd, s->addr, len, access);
-}
-
 /* --- requester --- */
 
 static bool is_small(const struct ur_swqe *w)
@@ -53,13 +42,10 @@ static bool may_go(const struct ur_rqp *q, const struct ur_swqe *w)
 		    (ur_list_empty(&n->acking) ? &p->acks : &n->acking) ||
 	    p->acks.prev != p->acks.next)
 		return false;
-	if ((w->flags & UR_SEND_FENCE) && n->answers)
-		return false;
-	/* Perhaps it can be done without the peer. */
-	return w->opcode != UR_WR_RDMA_WRITE || !p->reach || ur_near_busy(q);
+	return !(w->flags & UR_SEND_FENCE) || !n->answers;
 }
 
-static int fetch(const struct ur_rqp *q, const struct ur_swqe *w, void *to)
+static int fetch(struct ur_rqp *q, const struct ur_swqe *w, void *to)
 {
 	const uint8_t *from;
 
@@ -69,7 +55,9 @@ static int fetch(const struct ur_rqp *q, const struct ur_swqe *w, void *to)
 	}
 	if (w->length == 0)
 		return 0;
-	from = w->num_sge == 1 ? piece(q, w->data.sge, w->length, 0) : NULL;
+	from = w->num_sge == 1 ? ur_near_piece(q, w->data.sge, w->length, 0,
+					       &q->near.out)
+			       : NULL;
 	return from ? ur_guard_copy_words(to, from, w->length) : -EAGAIN;
 }
 
@@ -89,9 +77,13 @@ bool ur_near_send_small(struct ur_rqp *q)
 	bool write;
 	struct ur_cell *c;
 
+	write = ur_near_is_write(w);
+	/* Perhaps it can be done without the peer. */
+	if (write && q->near.peer->reach && !ur_near_busy(q) &&
+	    w->opcode == UR_WR_RDMA_WRITE)
+		return false;
 	if (!is_small(w) || !may_go(q, w))
 		return false;
-	write = ur_near_is_write(w);
 	c = ur_near_cell(q, write ? UR_NEAR_WRITE : UR_NEAR_SEND, true);
 	if (!c || fetch(q, w, write ? (void *)c->body.value : c->body.bytes))
 		return false;
@@ -123,8 +115,7 @@ static bool may_take(const struct ur_rqp *q, const struct ur_cell *c)
 }
 
 /* The oldest receive, if the data has a place there; NULL. */
-static struct ur_rwqe *receive_for(const struct ur_rqp *q,
-				   const struct ur_cell *c)
+static struct ur_rwqe *receive_for(struct ur_rqp *q, const struct ur_cell *c)
 {
 	const struct ur_rq *rq = &q->qp->rq;
 	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
@@ -135,8 +126,10 @@ static struct ur_rwqe *receive_for(const struct ur_rqp *q,
 		return NULL;
 	if (c->len == 0)
 		return w;
-	to = w->num_sge == 1 ? piece(q, w->sge, c->len, UR_ACCESS_LOCAL_WRITE)
-			     : NULL;
+	to = w->num_sge == 1
+		     ? ur_near_piece(q, w->sge, c->len, UR_ACCESS_LOCAL_WRITE,
+				     &q->near.into)
+		     : NULL;
 	if (!to || ((uintptr_t)to & 7u) ||
 	    ur_guard_copy_words(to, c->body.bytes, c->len))
 		return NULL;

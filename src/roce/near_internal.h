@@ -75,6 +75,18 @@ void ur_near_broken(struct ur_rqp *q);
  */
 bool ur_near_send_small(struct ur_rqp *q);
 bool ur_near_take_small(struct ur_rqp *q, const struct ur_cell *c);
+/* Where a request's only element lies in plain memory of the application, as
+ * far as its data goes; or NULL. */
+static inline uint8_t *ur_near_piece(const struct ur_rqp *q,
+				     const struct ur_sge *s, uint32_t len,
+				     uint32_t access, struct ur_mr_hint *hint)
+{
+	const struct ur_mr *mr = ur_mr_lookup_again(q->qp->mrs, s->lkey, hint);
+
+	if (!mr || mr->kind != UR_MR_MEMORY || len > s->length)
+		return NULL;
+	return ur_mr_translate(mr, q->qp->pd, s->addr, len, access);
+}
 
 /* near_req.c.  _sent: the request at the cursor has left. */
 void ur_near_sent(struct ur_rqp *q);
@@ -92,6 +104,8 @@ void ur_near_leave(struct ur_rqp *q);
  * nothing of before is under way.  False: it was not, the channel is the way.
  */
 bool ur_near_do_directly(struct ur_rqp *q, const struct ur_swqe *w);
+/* The same for a small WRITE or READ alone. */
+bool ur_near_do_small(struct ur_rqp *q, const struct ur_swqe *w);
 /* Bytes at a time that are done so; then q is to _rest until the next poll. */
 #define UR_NEAR_DIRECT_BYTES (1u << 20)
 void ur_near_rest(struct ur_rqp *q);

@@ -47,18 +47,20 @@ void ur_req_complete(struct ur_rqp *q, const struct ur_swqe *w,
 	struct ur_sq *sq = &qp->sq;
 	bool wanted = status != UR_WC_SUCCESS || qp->sq_sig_all ||
 		      (w->flags & UR_SEND_SIGNALED);
-	struct ur_cqe c = { .wr_id = w->wr_id,
-			    .ts_ns = q->r->now_ns,
-			    .qp = qp,
-			    .qpn = qp->qpn,
-			    .byte_len = w->length,
-			    .status = (uint8_t)status,
-			    .opcode = wc_opcodes[w->opcode] };
+	struct ur_cqe c;
 
 	if (__builtin_expect(w->proto_state == UR_SWQE_OWN, 0)) {
 		ur_tm_own_done(q, status);
 		return;
 	}
+	if (wanted)
+		c = (struct ur_cqe){ .wr_id = w->wr_id,
+				     .ts_ns = q->r->now_ns,
+				     .qp = qp,
+				     .qpn = qp->qpn,
+				     .byte_len = w->length,
+				     .status = (uint8_t)status,
+				     .opcode = wc_opcodes[w->opcode] };
 	/* Who sees the completion may post again: the slot is free by then. */
 	atomic_store_explicit(
 		&sq->head,

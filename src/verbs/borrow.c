@@ -211,9 +211,8 @@ static int mr_do(struct urv_borrow *b, struct urv_mr *mr,
 		rc = ur_mr_import(mr->table, &want, &mr->core);
 	urv_share_put(pd);
 	if (!rc) {
-		mr->ibv.length = want.length;
-		mr->ibv.lkey = o->key;
-		mr->ibv.rkey = o->flags & UR_IMPORT_NULL ? 0 : o->key;
+		urv_mr_is(mr, want.length, o->key,
+			  o->flags & UR_IMPORT_NULL ? 0 : o->key);
 		return 0;
 	}
 	mr_undo(mr);

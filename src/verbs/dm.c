@@ -36,7 +36,9 @@ __attribute__((constructor)) static void watch_forks(void)
 
 static int check_copy(const struct urv_dm *dm, uint64_t offset, size_t length)
 {
-	if (offset > dm->length || length > dm->length - offset)
+	size_t has = atomic_load_explicit(&dm->length, memory_order_relaxed);
+
+	if (offset > has || length > has - offset)
 		return -EFAULT;
 	if ((offset | length) & (ACCESS_ALIGN - 1))
 		return -EINVAL;
@@ -126,6 +128,7 @@ struct ibv_dm *urv_alloc_dm(struct ibv_context *context,
 	if (!dm)
 		return urv_null(-ENOMEM);
 	dm->root = dm;
+	dm->device = c->device;
 	dm->length = attr->length;
 	dm->bytes = (attr->length + page - 1) / page * page;
 	rc = take_bytes(c->device, dm->bytes);
@@ -146,15 +149,12 @@ free_dm:
 	return urv_null(rc);
 }
 
-/* That of an owner goes when it is freed, the copy of an importer here. */
+/* Only now: until then somebody may be copying, if only to find it freed. */
 void urv_dm_put(struct urv_dm *root)
 {
-	bool borrowed = root->shared.borrowed;
-
 	if (!urv_share_put(&root->shared))
 		return;
-	if (borrowed)
-		memory_drop(root);
+	memory_drop(root);
 	free(root);
 }
 
@@ -173,9 +173,11 @@ int urv_dm_use(struct urv_dm *dm, uint64_t offset, size_t length)
 {
 	int rc = -EINVAL;
 
+	size_t has;
+
 	pthread_mutex_lock(&lend_lock);
-	if (dm->length && offset <= dm->length &&
-	    length <= dm->length - offset) {
+	has = atomic_load(&dm->length);
+	if (has && offset <= has && length <= has - offset) {
 		atomic_fetch_add(&dm->mrs, 1);
 		atomic_fetch_add(&dm->shared.refs, 1);
 		rc = 0;
@@ -190,57 +192,38 @@ void urv_dm_unuse(struct urv_dm *dm)
 	urv_dm_put(dm);
 }
 
-/*
- * From here on there is nothing of that length: no region can be made of it,
- * nor a copy.  *was: what it was.
- */
-static int close_to_users(struct urv_dm *root, size_t *was)
+/* From here on there is nothing of that length: no region can be made of it,
+ * and no copy begins. */
+static int close_to_users(struct urv_dm *root)
 {
 	int rc = 0;
 
 	pthread_mutex_lock(&lend_lock);
-	*was = root->length;
 	if (atomic_load(&root->mrs) != 0)
 		rc = -EBUSY;
 	else
-		root->length = 0;
+		atomic_store(&root->length, 0);
 	pthread_mutex_unlock(&lend_lock);
 	return rc;
 }
 
-/*
- * The mapping goes at once, whatever handles there are.  Told twice, since who
- * ended it first may not have waited.
- */
-static int end_alone(struct urv_dm *root, bool wait)
+/* Told twice, since who ended it first may not have waited. */
+static int end_alone(struct urv_shared *s, bool wait)
 {
-	struct urv_context *c = urv_context(root->ibv.context);
-	size_t was;
-	int rc = close_to_users(root, &was);
+	struct urv_dm *root = ur_container_of(s, struct urv_dm, shared);
+	int rc = close_to_users(root);
 
 	if (rc)
 		return rc;
-	urv_share_end(&root->shared);
-	urv_lend_end(&root->shared, wait);
-	if (!was)
-		return 0;
-	pthread_mutex_lock(&lend_lock);
-	memory_drop(root);
-	root->fd = -1;
-	pthread_mutex_unlock(&lend_lock);
-	atomic_fetch_sub(&c->device->dm_bytes, root->bytes);
+	if (urv_share_end(s))
+		atomic_fetch_sub(&root->device->dm_bytes, root->bytes);
+	urv_lend_end(s, wait);
 	return 0;
 }
 
 int urv_dm_end(struct urv_dm *root, bool wait)
 {
-	int rc;
-
-	if (!urv_share_ending(&root->shared, wait))
-		return 0;
-	rc = end_alone(root, wait);
-	urv_share_ended(&root->shared);
-	return rc;
+	return urv_share_finish(&root->shared, wait, end_alone);
 }
 
 int urv_free_dm(struct ibv_dm *ibdm)

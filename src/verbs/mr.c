@@ -2,6 +2,7 @@
 #include "verbs/mr.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/guard.h"
@@ -11,6 +12,23 @@
 /* verbs.h wraps them to choose among the registration calls. */
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
+
+/*
+ * Roots' cores, and what they tell of them: who registers one anew has this
+ * for writing, who ends one for reading.  An importer may end a region at any
+ * time.
+ */
+static pthread_rwlock_t cores = PTHREAD_RWLOCK_INITIALIZER;
+
+static void forked_child(void)
+{
+	pthread_rwlock_init(&cores, NULL);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, forked_child);
+}
 
 static void publish(struct urv_mr *mr, struct ibv_pd *pd)
 {
@@ -61,6 +79,7 @@ struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s)
 		goto put_context;
 	mr->root = mr;
 	mr->table = c->mrs;
+	mr->device = c->device;
 	atomic_store(&mr->pd_handle, urv_pd(pd)->core.handle);
 	mr->core->object = &mr->ibv;
 	publish(mr, pd);
@@ -116,6 +135,28 @@ static int rereg_failed(int rc)
 	return IBV_REREG_MR_ERR_INPUT;
 }
 
+/* -ENOENT: it has ended, maybe by another handle. */
+static int rereg(struct ibv_mr *ibmr, uint32_t flags, struct ibv_pd *pd,
+		 void *addr, size_t length, uint32_t access)
+{
+	struct urv_mr *root = urv_mr(ibmr);
+	int rc = -ENOENT;
+
+	pthread_rwlock_wrlock(&cores);
+	if (!root->ended)
+		rc = ur_mr_rereg(root->table, &root->core, flags,
+				 &urv_pd(pd)->core, addr, length,
+				 access & ~(uint32_t)UR_ACCESS_OPTIONAL);
+	if (!rc) {
+		atomic_store(&root->pd_handle, urv_pd(pd)->core.handle);
+		publish(urv_mr_handle(ibmr), pd);
+		/* for handles to come */
+		root->ibv.length = root->core->length;
+	}
+	pthread_rwlock_unlock(&cores);
+	return rc;
+}
+
 int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr,
 		 size_t length, int access)
 {
@@ -137,14 +178,9 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr,
 		return rereg_failed(-EOPNOTSUPP);
 	if (!(flags & IBV_REREG_MR_CHANGE_PD))
 		pd = ibmr->pd;
-	rc = ur_mr_rereg(c->mrs, &mr->core, (uint32_t)flags, &urv_pd(pd)->core,
-			 addr, length,
-			 (uint32_t)access & ~(uint32_t)UR_ACCESS_OPTIONAL);
+	rc = rereg(ibmr, (uint32_t)flags, pd, addr, length, (uint32_t)access);
 	if (rc)
 		return rereg_failed(rc);
-	atomic_store(&mr->pd_handle, urv_pd(pd)->core.handle);
-	publish(urv_mr_handle(ibmr), pd);
-	mr->ibv.length = mr->core->length; /* for handles to come */
 	urv_lend_changed(mr);
 	return 0;
 }
@@ -171,37 +207,38 @@ static void drop_handle(struct urv_mr *mr)
 	urv_context_put(c);
 }
 
-/* Told twice, since who ended it first may not have waited. */
-static int end_alone(struct urv_mr *root, bool wait)
+static int end_core(struct urv_mr *root)
 {
-	struct urv_context *c = urv_context(root->ibv.context);
 	int rc;
 
-	if (root->ended) {
-		urv_lend_end(&root->shared, wait);
-		return 0;
-	}
+	pthread_rwlock_rdlock(&cores);
 	rc = ur_mr_destroy(root->table, root->core);
+	root->ended = !rc;
+	pthread_rwlock_unlock(&cores);
+	return rc;
+}
+
+/* Told twice, since who ended it first may not have waited. */
+static int end_alone(struct urv_shared *s, bool wait)
+{
+	struct urv_mr *root = ur_container_of(s, struct urv_mr, shared);
+	bool again = root->ended;
+	int rc = again ? 0 : end_core(root);
+
 	if (rc)
 		return rc;
-	root->ended = true;
-	urv_share_end(&root->shared);
-	urv_lend_end(&root->shared, wait);
-	urv_limit_give(&c->device->mrs);
+	urv_share_end(s);
+	urv_lend_end(s, wait);
+	if (again)
+		return 0;
+	urv_limit_give(&root->device->mrs);
 	urv_mr_release(root);
 	return 0;
 }
 
-/* An importer that comes second leaves it to the first. */
 int urv_mr_end(struct urv_mr *root, bool wait)
 {
-	int rc;
-
-	if (!urv_share_ending(&root->shared, wait))
-		return 0;
-	rc = end_alone(root, wait);
-	urv_share_ended(&root->shared);
-	return rc;
+	return urv_share_finish(&root->shared, wait, end_alone);
 }
 
 int ibv_dereg_mr(struct ibv_mr *ibmr)
@@ -220,6 +257,16 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 		return urv_errno(rc);
 	drop_handle(urv_mr_handle(ibmr));
 	return 0;
+}
+
+void urv_mr_is(struct urv_mr *root, uint64_t length, uint32_t lkey,
+	       uint32_t rkey)
+{
+	pthread_rwlock_wrlock(&cores);
+	root->ibv.length = length;
+	root->ibv.lkey = lkey;
+	root->ibv.rkey = rkey;
+	pthread_rwlock_unlock(&cores);
 }
 
 /* ibv_import_mr(3): its address means nothing to the importer. */
@@ -246,9 +293,11 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 	}
 	mr->ibv.context = pd->context;
 	mr->ibv.pd = pd;
+	pthread_rwlock_rdlock(&cores);
 	mr->ibv.length = mr->root->ibv.length;
 	mr->ibv.lkey = mr->root->ibv.lkey;
 	mr->ibv.rkey = mr->root->ibv.rkey;
+	pthread_rwlock_unlock(&cores);
 	mr->ibv.handle = handle;
 	return &mr->ibv;
 }

@@ -22,6 +22,10 @@ void urv_mr_put(struct urv_mr *root);
 /* Deregister, whatever handles there are: 0, or -EBUSY; tells importers. */
 int urv_mr_end(struct urv_mr *root, bool wait);
 
+/* What handles to come are told of a root that is another process'. */
+void urv_mr_is(struct urv_mr *root, uint64_t length, uint32_t lkey,
+	       uint32_t rkey);
+
 /* Nobody reaches the region any more: let go of what went with it. */
 void urv_mr_release(struct urv_mr *root);
 

@@ -123,11 +123,11 @@ int urv_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw,
 		rc = EINVAL;
 	if (rc)
 		return urv_errno(-rc);
-	ur_lock(&qp->core.sq.lock);
+	ur_latch_lock(&qp->core.sq.lock);
 	rc = stage_bind(qp, mw, rkey, bind);
 	if (!rc)
 		mw->rkey = rkey;
-	ur_unlock(&qp->core.sq.lock);
+	ur_latch_unlock(&qp->core.sq.lock);
 	if (rc)
 		return urv_errno(-rc);
 	urv_send_kick(qp);

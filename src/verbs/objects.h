@@ -86,6 +86,7 @@ struct urv_pd {
 	bool is_parent; /* the beginning of a urv_parent (domain.h) */
 	/* Of a root */
 	struct ur_pd core;
+	struct urv_device *device; /* its first context may be gone */
 	struct urv_shared shared;
 	struct ur_list kept; /* of another process (import.h) */
 };
@@ -96,8 +97,9 @@ struct urv_mr {
 	/* Of a root */
 	struct ur_mr *core; /* NULL: its owner's has ended */
 	struct ur_mr_table *table;
+	struct urv_device *device;
 	struct urv_shared shared;
-	bool ended;		    /* no core; who is ending it */
+	bool ended;		    /* no core; who ends it (mr.c) */
 	_Atomic uint32_t pd_handle; /* for importers */
 	struct ur_lent *lent;	    /* memory of another process; NULL: none */
 	struct iovec map;	    /* memory that goes with the region */
@@ -109,10 +111,11 @@ struct urv_dm {
 	struct ibv_dm ibv;
 	struct urv_dm *root;
 	/* Of a root */
+	struct urv_device *device;
 	struct urv_shared shared;
 	uint8_t *map;
-	size_t length; /* as asked */
-	size_t bytes;  /* of map */
+	_Atomic size_t length; /* as asked; 0: freed */
+	size_t bytes;	       /* of map */
 	int fd;
 	_Atomic uint32_t mrs;
 };

@@ -22,6 +22,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 		goto give_limit;
 	pd->ibv.context = context;
 	pd->root = pd;
+	pd->device = c->device;
 	pd->core.handle = pd->ibv.handle;
 	urv_share(c->file, &pd->shared, URV_SHARED_PD, pd->ibv.handle);
 	return &pd->ibv;
@@ -51,19 +52,21 @@ static void drop_handle(struct urv_pd *pd)
 }
 
 /* Told twice, since who ended it first may not have waited. */
-int urv_pd_end(struct urv_pd *root, bool wait)
+static int end_alone(struct urv_shared *s, bool wait)
 {
-	struct urv_context *c = urv_context(root->ibv.context);
+	struct urv_pd *root = ur_container_of(s, struct urv_pd, shared);
 
 	if (atomic_load(&root->core.users) != 0)
 		return -EBUSY;
-	if (!urv_share_ending(&root->shared, wait))
-		return 0;
-	if (urv_share_end(&root->shared))
-		urv_limit_give(&c->device->pds);
-	urv_lend_end(&root->shared, wait);
-	urv_share_ended(&root->shared);
+	if (urv_share_end(s))
+		urv_limit_give(&root->device->pds);
+	urv_lend_end(s, wait);
 	return 0;
+}
+
+int urv_pd_end(struct urv_pd *root, bool wait)
+{
+	return urv_share_finish(&root->shared, wait, end_alone);
 }
 
 /* What the owner has registered keeps it there, what we have made here. */

@@ -33,25 +33,26 @@ int urv_post_rq(struct ur_rq *rq, struct ibv_recv_wr **wr)
 {
 	int rc = 0;
 
-	ur_lock(&rq->lock);
+	ur_latch_lock(&rq->lock);
 	while (*wr) {
 		rc = post_one(rq, *wr);
 		if (rc)
 			break;
 		*wr = (*wr)->next;
 	}
-	ur_unlock(&rq->lock);
+	ur_latch_unlock(&rq->lock);
 	return rc;
 }
 
 /*
  * A queue pair that went to ERR while we posted has looked at its queue before
- * or after: the fence orders our commit before our look at the state, so one
- * of the two sides sees the other, and nothing waits unflushed.
+ * or after: a full barrier stands between our commit and our look at the state
+ * (the queue's latch was given back), as it does between his two, so one of
+ * the two sides sees the other, and nothing waits unflushed.
  */
 static void flush_if_error(struct urv_qp *qp)
 {
-	atomic_thread_fence(memory_order_seq_cst);
+	ur_latch_barrier();
 	if (atomic_load_explicit(&qp->core.state, memory_order_relaxed) ==
 	    UR_QPS_ERR)
 		ur_adapter_doorbell(&qp->core);

@@ -113,9 +113,10 @@ int urv_tso_fill(const struct urv_qp *qp, struct ur_swqe *w, const void *hdr,
 	return 0;
 }
 
-int urv_wqe_check(const struct urv_qp *qp, const struct ur_swqe *w)
+static inline int check(const struct urv_qp *qp, const struct ur_swqe *w,
+			enum urv_op_kind kind)
 {
-	switch (urv_op_kind(qp->op_type, w->opcode)) {
+	switch (kind) {
 	case URV_OP_ATOMIC:
 		if (w->length != URV_ATOMIC_LEN ||
 		    w->wr.atomic.remote_addr % URV_ATOMIC_LEN)
@@ -144,6 +145,11 @@ int urv_wqe_check(const struct urv_qp *qp, const struct ur_swqe *w)
 		break;
 	}
 	return EINVAL;
+}
+
+int urv_wqe_check(const struct urv_qp *qp, const struct ur_swqe *w)
+{
+	return check(qp, w, urv_op_kind(qp->op_type, w->opcode));
 }
 
 static int fill_data(const struct urv_qp *qp, struct ur_swqe *w,
@@ -238,7 +244,7 @@ static int post_one(struct urv_qp *qp, const struct ibv_send_wr *wr)
 	if (qp->core.type == UR_QPT_XRC_SEND)
 		w->wr.rdma.srqn = wr->qp_type.xrc.remote_srqn & UR_SRQN_MASK;
 	if (!rc)
-		rc = urv_wqe_check(qp, w);
+		rc = check(qp, w, kind);
 	if (rc)
 		sq->staged--;
 	return rc;
@@ -252,13 +258,13 @@ int urv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 	bool posted = false;
 
 	if (!rc) {
-		ur_lock(&qp->core.sq.lock);
+		ur_latch_lock(&qp->core.sq.lock);
 		while (wr && !(rc = post_one(qp, wr))) {
 			posted = true;
 			wr = wr->next;
 		}
 		ur_sq_commit(&qp->core.sq);
-		ur_unlock(&qp->core.sq.lock);
+		ur_latch_unlock(&qp->core.sq.lock);
 	}
 	if (posted)
 		urv_send_kick(qp);

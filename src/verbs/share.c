@@ -340,7 +340,7 @@ static bool is_ending(const struct urv_shared *s)
 	return s->ender == urv_generation + 1;
 }
 
-bool urv_share_ending(struct urv_shared *s, bool wait)
+static bool begin_ending(struct urv_shared *s, bool wait)
 {
 	bool ours;
 
@@ -354,12 +354,24 @@ bool urv_share_ending(struct urv_shared *s, bool wait)
 	return ours;
 }
 
-void urv_share_ended(struct urv_shared *s)
+static void leave_ending(struct urv_shared *s)
 {
 	pthread_mutex_lock(&ender_lock);
 	s->ender = 0;
 	pthread_cond_broadcast(&ender_left);
 	pthread_mutex_unlock(&ender_lock);
+}
+
+int urv_share_finish(struct urv_shared *s, bool wait,
+		     int (*fn)(struct urv_shared *s, bool wait))
+{
+	int rc;
+
+	if (!begin_ending(s, wait))
+		return 0;
+	rc = fn(s, wait);
+	leave_ending(s);
+	return rc;
 }
 
 bool urv_share_end(struct urv_shared *s)

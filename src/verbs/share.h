@@ -89,11 +89,12 @@ void urv_share_end_borrowed(struct urv_file *f,
 			    void (*fn)(struct urv_shared *s));
 
 /*
- * Ending it takes several steps and may wait for importers: one thread at a
- * time.  Without `wait` (the watcher's): false if another one is at it.
+ * End it by fn, which takes several steps and may wait for importers (`wait`):
+ * one thread at a time.  Without `wait` (the watcher's): 0 if another one is at
+ * it already, which is left to do so.
  */
-bool urv_share_ending(struct urv_shared *s, bool wait);
-void urv_share_ended(struct urv_shared *s);
+int urv_share_finish(struct urv_shared *s, bool wait,
+		     int (*fn)(struct urv_shared *s, bool wait));
 
 /* Nobody finds it any more: false if it had ended already. */
 bool urv_share_end(struct urv_shared *s);

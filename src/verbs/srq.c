@@ -195,11 +195,11 @@ int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 
 	if (rc)
 		return urv_errno(rc);
-	ur_lock(&srq->rq.lock);
+	ur_latch_lock(&srq->rq.lock);
 	attr->max_wr = srq->rq.max_wr;
 	attr->max_sge = srq->rq.max_sge;
 	attr->srq_limit = srq->limit;
-	ur_unlock(&srq->rq.lock);
+	ur_latch_unlock(&srq->rq.lock);
 	return 0;
 }
 

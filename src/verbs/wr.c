@@ -290,7 +290,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct urv_qp *qp = of(ex);
 
-	ur_lock(&qp->core.sq.lock);
+	ur_latch_lock(&qp->core.sq.lock);
 	qp->wqe = NULL;
 	qp->wr_error = urv_send_state(qp);
 }
@@ -306,7 +306,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 		ur_sq_abort(&qp->core.sq);
 	else
 		ur_sq_commit(&qp->core.sq);
-	ur_unlock(&qp->core.sq.lock);
+	ur_latch_unlock(&qp->core.sq.lock);
 	if (!rc)
 		urv_send_kick(qp);
 	return rc;
@@ -317,7 +317,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 	struct urv_qp *qp = of(ex);
 
 	ur_sq_abort(&qp->core.sq);
-	ur_unlock(&qp->core.sq.lock);
+	ur_latch_unlock(&qp->core.sq.lock);
 	/* A rendezvous may have waited for the queue (roce/tm.c). */
 	if (qp->core.sq.max_own)
 		urv_send_kick(qp);

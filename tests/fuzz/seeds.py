@@ -3,9 +3,12 @@
 """Make the seeds of fuzz_bth and fuzz_icrc in tests/data/fuzz: of each opcode
 in the golden captures the shortest packet.  And those of fuzz_raw: frames with
 the headers that it looks for, behind flows that ask for them; and of fuzz_near:
-scripts of what the two ends of a channel do when they mean well."""
+scripts of what the two ends of a channel do when they mean well; and of
+fuzz_net: see net_seeds.py."""
 import pathlib
 import struct
+
+import net_seeds
 
 DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
 ETHER, IPV4, UDP_PORT = 14, 0x0800, 4791
@@ -115,6 +118,7 @@ def near_seeds():
 def main():
     raw_seeds()
     near_seeds()
+    net_seeds.make(DATA, frames)
     shortest = {}
     for path in sorted((DATA / "pcap").glob("*.pcap")):
         for frame in frames(path):

@@ -1,158 +1,137 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Ports that urnic runs itself: DPDK's driver for packet sockets on a veth.
-
-Each case joins the two namespaces by one more veth, whose ends are given to
-DPDK, or on one side to the kernel.  The ends carry packets as a wire would:
-no trains, and all checksums computed.
-"""
+"""Ports that urnic runs itself, on DPDK's virtual devices."""
 
 import os
 import re
+import shutil
 import signal
+import tempfile
 import time
 
-from harness.env import Case, finish
-from harness.proc import Failure, Proc, Skip
+from harness.env import Case, words
+from harness.proc import SLOW, Failure, Proc, Skip
 from netns.config import File, device
+from netns.ports import PORT, Joined, Memif, Ring, Tap, Veth, address
 
-DEV = 'dpv'
-PORT = 'dpp'  # the interface that is the host's side
-EAL = f'--no-huge -m 64 --no-pci --vdev=net_af_packet0,iface={DEV}'
-
-
-def address(i, v6=False):
-    return f'fd77::{i}' if v6 else f'10.77.0.{i}'
-
-
-class Joined:
-    """The veth, and what each side has on it."""
-
-    def __init__(self, env, *kinds):
-        self.env, self.kinds = env, kinds
-        self.hosts = (env.a, env.b)
-        self.files = []
-        self.daemons = []
-
-    def __enter__(self):
-        libs = os.path.join(os.path.dirname(os.path.realpath(self.env.urnic)),
-                            '../src/link/dpdk/liburnic-dpdk.so')
-        if not os.path.exists(libs):
-            raise Skip('built without DPDK')
-        a, b = self.hosts
-        a.sh('ip', 'link', 'add', DEV, 'type', 'veth', 'peer', 'name', DEV,
-             'netns', b.ns)
-        try:
-            for i, (host, kind) in enumerate(zip(self.hosts, self.kinds), 1):
-                self.files.append(self.side(host, kind, i).__enter__())
-                if kind == 'urnicd':
-                    self.serve(host, self.files[-1])
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def serve(self, host, config):
-        """urnicd runs the port; one that began by itself makes way."""
-        end_daemons(host)
-        binary = os.path.join(os.path.dirname(os.path.realpath(
-            self.env.urnic)), '../src/daemon/urnicd')
-        d = Proc(host.wrap(['env', f'URNIC_CONFIG={config.name}', binary,
-                            '--foreground', '--dpdk']))
-        self.daemons.append(d)
-        end = time.monotonic() + 20
-        while PORT not in host.sh('ip', '-br', 'link', 'show', 'up'):
-            if not d.running() or time.monotonic() > end:
-                raise Failure(d.describe())
-            time.sleep(0.05)
-
-    def __exit__(self, *exc):
-        for d in self.daemons:
-            d.end()
-        for f in self.files:
-            f.__exit__()
-        self.hosts[0].sh('ip', 'link', 'del', DEV, check=False)
-
-    @staticmethod
-    def side(host, kind, i):
-        addrs = [address(i) + '/24', address(i, True) + '/64']
-        host.sh('ethtool', '-K', DEV, 'gso', 'off', 'tso', 'off', 'gro', 'off',
-                'tx', 'off', check=False)
-        if kind in ('dpdk', 'urnicd'):
-            host.sh('ip', 'link', 'set', DEV, 'arp', 'off', 'addrgenmode',
-                    'none', 'up')
-            port = {'name': PORT, 'addresses': addrs, 'eal_args': EAL}
-            return File(device('dp0', port=port))
-        host.sh('ip', 'link', 'set', DEV, 'addrgenmode', 'none', 'up')
-        for addr in addrs:
-            host.sh('ip', 'addr', 'add', addr, 'dev', DEV, 'nodad')
-        return File(device('dp0', interface=DEV))
-
-    def proc(self, i, *argv):
-        return self.files[i].proc(self.env, self.hosts[i], *argv)
-
-    def pair(self, argv, client=(), tcp=None, timeout=60):
-        """The server on side 0, the client on side 1 with its address."""
-        s = self.proc(0, *argv)
-        try:
-            s.wait_listen(tcp)
-            c = self.proc(1, *argv, *client)
-            try:
-                finish(s, c, timeout)
-            finally:
-                c.end()
-        finally:
-            s.end()
+DONE = 'return status 0'
+TAKEN = 'somebody else has an address of ours'
+# What mpirun calls to start something on another host.
+RSH = """#!/bin/sh
+host=$1
+shift
+exec ip netns exec "$host" unshare -u sh -c "hostname $host && $*"
+"""
+START = """#!/bin/sh
+config={a}
+[ "$(hostname)" = {host} ] && config={b}
+URNIC_CONFIG=$config exec {urnic} run -- {ring}
+"""
 
 
-def end_daemons(host):
-    for pid in host.pids():
-        with open(f'/proc/{pid}/comm') as f:
-            if f.read().strip() == 'urnicd':
-                os.kill(pid, signal.SIGKILL)
-
-
-def pingpong(kind, kinds=('dpdk', 'dpdk'), gid=0, args=()):
+def pingpong(kind, kinds=('dpdk', 'dpdk'), gid=0, args=(), **link):
     def run(env):
-        with Joined(env, *kinds) as j:
+        with Joined(env, *kinds, **link) as j:
             tcp = env.port()
             j.pair([f'ibv_{kind}_pingpong', '-d', 'dp0', '-g', gid, '-p', tcp,
                     *args], [address(1)], tcp)
     return run
 
 
-def write_bw(kind):
+def write_bw(kind, **link):
     def run(env):
-        with Joined(env, kind, kind) as j:
+        with Joined(env, kind, kind, **link) as j:
             tcp = env.port()
             j.pair(['ib_write_bw', '-d', 'dp0', '-x', 0, '-p', tcp, '-s', 8192,
                     '-n', 500, '-F'], [address(1)], tcp)
     return run
 
 
-def rping(*kinds):
-    """Connections: CM messages go by the host's side, data by the port."""
+def connect(server, client, kinds=('urnicd', 'urnicd'), expect='', **link):
+    """Connections: CM messages go by the host's side, data by the port.  The
+    client comes again until the server listens, which nobody else knows."""
     def run(env):
-        with Joined(env, *kinds) as j:
-            s = j.proc(0, 'rping', '-s', '-C', 20, '-a', '0.0.0.0')
+        with Joined(env, *kinds, **link) as j:
+            s = j.proc(0, *words(server))
             c = None
             try:
                 for _ in range(50):
-                    c = j.proc(1, 'rping', '-c', '-V', '-C', 20, '-a',
-                               address(1))
-                    if c.wait(20) == 0:
+                    c = j.proc(1, *words(client))
+                    if c.wait(30) == 0 and re.search(expect, c.text()):
                         break
                     if not s.running():
                         raise Failure(f'{s.describe()} {c.describe()}')
                     time.sleep(0.1)
                 else:
                     raise Failure(c.describe())
-                if s.wait(20):
+                if s.wait(30) or not re.search(expect, s.text()):
                     raise Failure(s.describe())
             finally:
                 s.end()
                 if c:
                     c.end()
     return run
+
+
+def rping(*kinds, **link):
+    return connect('rping -s -C 20 -a 0.0.0.0',
+                   f'rping -c -V -C 20 -a {address(1)}', kinds, **link)
+
+
+def multicast(group, v6, *kinds):
+    """The sender comes again until the receiver has heard enough of it."""
+    def run(env):
+        with Joined(env, *kinds) as j:
+            argv = ['mckey', '-m', group, '-b']
+            s = j.proc(0, *argv, address(1, v6))
+            end = time.monotonic() + 30 * SLOW
+            try:
+                while s.running() and time.monotonic() < end:
+                    c = j.proc(1, *argv, address(2, v6), '-s')
+                    if c.wait(30) or DONE not in c.text():
+                        raise Failure(c.describe())
+                    c.end()
+                    time.sleep(0.1)
+                if s.wait(1) or DONE not in s.text():
+                    raise Failure(s.describe())
+            finally:
+                s.end()
+    return run
+
+
+def mpi(*kinds):
+    """Open MPI, two ranks on either host, which it takes for two machines:
+    each has a name of its own, and "rsh" is a change of the namespace."""
+    def run(env):
+        program = shutil.which('mpirun.openmpi')
+        ring = os.path.join(env.progs, 'mpi_ring')
+        if not program or not os.path.exists(ring):
+            raise Skip('needs openmpi-bin and libopenmpi-dev')
+        with Joined(env, *kinds) as j, tempfile.TemporaryDirectory() as tmp:
+            rsh, start = os.path.join(tmp, 'rsh'), os.path.join(tmp, 'start')
+            write(rsh, RSH)
+            write(start, START.format(
+                urnic=env.urnic, ring=ring, a=j.files[0].name,
+                b=j.files[1].name, host=env.b.ns))
+            p = Proc(env.a.wrap([
+                'unshare', '-u', 'sh', '-c',
+                f'hostname {env.a.ns} && exec "$@"', 'sh', program,
+                '--allow-run-as-root', '--oversubscribe', '--host',
+                f'{env.a.ns}:2,{env.b.ns}:2', '--mca', 'plm_rsh_agent', rsh,
+                '--mca', 'oob_tcp_if_include', '10.9.0.0/24', '--mca', 'pml',
+                'ucx', '-x', 'UCX_TLS=rc_v,ud_v,self', '-x',
+                'UCX_NET_DEVICES=dp0:1', start]))
+            try:
+                if p.wait(60) or 'of 4 ranks are right' not in p.text():
+                    raise Failure(p.describe(30))
+            finally:
+                p.end()
+    return run
+
+
+def write(path, text):
+    with open(path, 'w') as f:
+        f.write(text)
+    os.chmod(path, 0o755)
 
 
 def shown(env, host):
@@ -277,6 +256,82 @@ def wait_ring(env):
     raise Failure(f'lanes are {links}')
 
 
+def peer_killed(env):
+    """The other end of a memif goes in the midst of traffic, and comes."""
+    with Joined(env, 'urnicd', 'dpdk', link=Memif) as j:
+        for _ in range(3):
+            tcp = env.port()
+            argv = ['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p', tcp, '-n',
+                    2000000]
+            s = j.proc(0, *argv)
+            s.wait_listen(tcp)
+            c = j.proc(1, *argv, address(1))
+            wait_ring(env)
+            time.sleep(0.3)
+            c.signal(signal.SIGKILL)
+            c.wait(10)
+            s.end()
+            if not j.daemons[0].running():
+                raise Failure(j.daemons[0].describe())
+        tcp = env.port()
+        j.pair(['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p', tcp, '-n', 100],
+               [address(1)], tcp)
+
+
+def duplicate(env):
+    """An address that the neighbour has too is told, and works no worse."""
+    with Joined(env, 'sockets', 'dpdk') as j:
+        env.a.sh('ip', 'addr', 'add', address(2) + '/24', 'dev', Veth.dev)
+        s = j.proc(1, 'ibv_rc_pingpong', '-e', '-d', 'dp0', '-g', 0)
+        try:
+            s.wait_text(TAKEN + r'.*0a4d0002', 20)
+            lane = env.show(env.b)['processes'][0]['report']['lanes'][0]
+            if not lane['port']['addr_conflict']:
+                raise Failure(f'not counted: {lane["port"]}')
+        finally:
+            s.end()
+
+
+def looped(env):
+    """Our own questions that come back are nobody else's."""
+    with Joined(env, 'dpdk', link=Ring) as j:
+        s = server(j, env.port())
+        try:
+            time.sleep(0.5)
+            if not s.running() or re.search(TAKEN, s.text()):
+                raise Failure(s.describe())
+        finally:
+            s.end()
+
+
+def restarted(env):
+    """urnicd ends: who used its port is told, and nobody hangs.  The next
+    urnicd serves whoever begins then."""
+    with Joined(env, 'urnicd', 'urnicd') as j:
+        argv = ['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-n', 2000000, '-p']
+        running = []
+        try:
+            for extra in ([], ['-e']):
+                tcp = env.port()
+                s = j.proc(0, *argv, tcp, *extra)
+                s.wait_listen(tcp)
+                running += [s, j.proc(1, *argv, tcp, *extra, address(1))]
+            wait_ring(env)
+            time.sleep(0.3)
+            j.daemons[0].end()
+            # The others may wait for messages that never come.
+            for s in running[::2]:
+                if s.wait(30) == 0 or 'with it the port' not in s.text():
+                    raise Failure(s.describe())
+        finally:
+            for p in running:
+                p.end()
+        j.serve(1)
+        tcp = env.port()
+        j.pair(['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p', tcp, '-n', 100],
+               [address(1)], tcp)
+
+
 def refused(env):
     """What DPDK does not have is told, and the device cannot be opened."""
     with Joined(env, 'sockets', 'sockets'):
@@ -309,7 +364,7 @@ CASES = [
     Case('idle', idle),
     Case('shared-rc', pingpong('rc', ('urnicd', 'urnicd'), 0, ('-n', 300))),
     Case('shared-uc', pingpong('uc', ('urnicd', 'urnicd'), 0,
-                               ('-n', 100, '-s', 1024))),
+                               ('-n', 100, '-s', 1024)), full=True),
     Case('shared-ud', pingpong('ud', ('urnicd', 'urnicd'), 0,
                                ('-n', 100, '-s', 1024))),
     Case('shared-large', pingpong('rc', ('urnicd', 'urnicd'), 0,
@@ -319,5 +374,39 @@ CASES = [
     Case('shared-write_bw', write_bw('urnicd')),
     Case('shared-rping', rping('urnicd', 'urnicd')),
     Case('shared-crowd', crowd),
+    Case('memif', pingpong('rc', args=('-n', 300), link=Memif)),
+    Case('memif-shared', pingpong('rc', ('urnicd', 'urnicd'), 1,
+                                  ('-n', 10, '-s', 1000000), link=Memif)),
+    Case('memif-rping', rping('urnicd', 'urnicd', link=Memif), full=True),
+    Case('memif-killed', peer_killed),
+    Case('tap', pingpong('rc', ('urnicd', 'urnicd'), 0,
+                         ('-n', 10, '-s', 300000), link=Tap)),
+    Case('tap-sockets', pingpong('rc', ('urnicd', 'sockets'), 0,
+                                 ('-n', 100), link=Tap)),
+    Case('mtu-9000', pingpong('rc', args=('-n', 10, '-s', 1000000, '-m', 4096),
+                              mtu=9000)),
+    Case('mtu-9000-sockets', pingpong('rc', ('urnicd', 'sockets'), 0,
+                                      ('-n', 10, '-s', 1000000, '-m', 4096),
+                                      mtu=9000)),
+    Case('mtu-9000-memif', pingpong('rc', ('urnicd', 'urnicd'), 0,
+                                    ('-n', 10, '-s', 1000000, '-m', 4096),
+                                    mtu=9000, link=Memif), full=True),
+    Case('vlan', pingpong('rc', args=('-n', 10, '-s', 300000), vlan=77)),
+    Case('vlan-sockets', pingpong('rc', ('sockets', 'urnicd'), 1,
+                                  ('-n', 100, '-s', 10000), vlan=77),
+         full=True),
+    Case('vlan-rping', rping('urnicd', 'sockets', vlan=77)),
+    Case('ucmatose', connect('ucmatose -c 5 -C 10 -S 1000',
+                             f'ucmatose -c 5 -C 10 -S 1000 -s {address(1)}',
+                             expect=DONE), full=True),
+    Case('multicast', multicast('239.77.1.1', False, 'dpdk', 'dpdk'),
+         full=True),
+    Case('multicast-v6', multicast('ff0e::77:1', True, 'urnicd', 'sockets')),
+    Case('multicast-sockets', multicast('239.77.1.2', False, 'sockets',
+                                        'urnicd'), full=True),
+    Case('mpi', mpi('urnicd', 'urnicd')),
+    Case('duplicate', duplicate),
+    Case('ring-looped', looped),
+    Case('shared-restarted', restarted),
     Case('refused', refused),
 ]

@@ -61,7 +61,7 @@ int rig_post_send(struct ur_qp *qp, const struct rig_wr *wr)
 {
 	struct ur_swqe *w;
 
-	ur_lock(&qp->sq.lock);
+	ur_latch_lock(&qp->sq.lock);
 	w = ur_sq_stage(&qp->sq);
 	if (w) {
 		w->wr_id = wr->wr_id;
@@ -74,7 +74,7 @@ int rig_post_send(struct ur_qp *qp, const struct rig_wr *wr)
 		wqe_remote(w, wr, qp->type == UR_QPT_UD);
 		ur_sq_commit(&qp->sq);
 	}
-	ur_unlock(&qp->sq.lock);
+	ur_latch_unlock(&qp->sq.lock);
 	return w ? 0 : -ENOMEM;
 }
 
@@ -83,7 +83,7 @@ int rig_post_recv(struct ur_rq *rq, uint64_t wr_id, const struct ur_sge *sge,
 {
 	struct ur_rwqe *w;
 
-	ur_lock(&rq->lock);
+	ur_latch_lock(&rq->lock);
 	w = ur_rq_stage(rq);
 	if (w) {
 		w->wr_id = wr_id;
@@ -93,6 +93,6 @@ int rig_post_recv(struct ur_rq *rq, uint64_t wr_id, const struct ur_sge *sge,
 			w->sge[i] = sge[i];
 		ur_rq_commit(rq);
 	}
-	ur_unlock(&rq->lock);
+	ur_latch_unlock(&rq->lock);
 	return w ? 0 : -ENOMEM;
 }

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -18,11 +19,12 @@
 #include "link/dpdk/internal.h"
 #include "link/nic.h"
 
-#define DEPTH	 1024u /* frames in the queue of each direction */
-#define POOL	 (4u * DEPTH)
-#define L2_EXTRA 18u /* Ethernet's header and one tag */
-#define ROOM_MIN 2048u
-#define TRIES	 64 /* at a queue that is full */
+#define DEPTH	  1024u /* frames in the queue of each direction */
+#define POOL	  (4u * DEPTH)
+#define L2_EXTRA  18u /* Ethernet's header and one tag */
+#define ROOM_MIN  2048u
+#define ROOM_STEP 1024u
+#define TRIES	  64 /* at a queue that is full */
 
 struct ur_nic {
 	uint16_t id;
@@ -39,7 +41,8 @@ struct ur_nic {
 	uint8_t *flat; /* a frame of many pieces in one */
 };
 
-static bool taken[RTE_MAX_ETHPORTS]; /* ports are opened one by one */
+static pthread_mutex_t taken_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool taken[RTE_MAX_ETHPORTS]; /* taken_lock */
 
 static int find_port(const char *name, uint16_t *id)
 {
@@ -59,20 +62,23 @@ static int find_port(const char *name, uint16_t *id)
 	return -ENODEV;
 }
 
-/* Of these drivers the interface stays the kernel's too. */
+/* Of these drivers the interface stays the kernel's too, with its MAC address. */
 static bool is_shared(const char *driver)
 {
 	return !strcmp(driver, "net_af_packet") ||
-	       !strcmp(driver, "net_af_xdp") || !strcmp(driver, "net_pcap");
+	       !strcmp(driver, "net_af_xdp") || !strcmp(driver, "net_pcap") ||
+	       !strcmp(driver, "net_tap");
 }
 
+/* Round sizes, since drivers have such, and refuse smaller buffers. */
 static int make_pool(struct ur_nic *n)
 {
-	uint32_t room = n->len_max + RTE_PKTMBUF_HEADROOM;
+	uint32_t room = (n->len_max / ROOM_STEP + 1) * ROOM_STEP;
 	char name[32];
 
-	if (room < ROOM_MIN + RTE_PKTMBUF_HEADROOM)
-		room = ROOM_MIN + RTE_PKTMBUF_HEADROOM;
+	if (room < ROOM_MIN)
+		room = ROOM_MIN;
+	room += RTE_PKTMBUF_HEADROOM;
 	snprintf(name, sizeof(name), "urnic%u", n->id);
 	n->pool = rte_pktmbuf_pool_create(name, POOL, 0, 0, (uint16_t)room,
 					  SOCKET_ID_ANY);
@@ -118,10 +124,24 @@ static int set_queues(struct ur_nic *n)
 	return err;
 }
 
+/* Virtual devices name a frame of 1518 bytes as their largest and carry larger
+ * ones; the library insists on what they say. */
+static uint32_t told_mtu(const struct ur_nic *n,
+			 const struct rte_eth_dev_info *dev)
+{
+	uint32_t mtu = n->info.mtu;
+
+	if (mtu > dev->max_mtu)
+		mtu = dev->max_mtu;
+	if (mtu + L2_EXTRA > dev->max_rx_pktlen)
+		mtu = dev->max_rx_pktlen - L2_EXTRA;
+	return mtu;
+}
+
 /* Interrupts are asked for first, and done without if there are none. */
 static int configure(struct ur_nic *n, const struct rte_eth_dev_info *dev)
 {
-	struct rte_eth_conf conf = { .rxmode = { .mtu = n->info.mtu } };
+	struct rte_eth_conf conf = { .rxmode = { .mtu = told_mtu(n, dev) } };
 	int err;
 
 	choose_offloads(dev, &conf, n);
@@ -153,9 +173,10 @@ static int configure(struct ur_nic *n, const struct rte_eth_dev_info *dev)
  * What a driver cannot is no reason to give up: some keep the interface's own
  * MTU, and some receive everything anyway.
  */
-static void set_filters(struct ur_nic *n)
+static void set_filters(struct ur_nic *n, const struct rte_eth_dev_info *dev)
 {
-	if (rte_eth_dev_set_mtu(n->id, (uint16_t)n->info.mtu))
+	if (told_mtu(n, dev) != n->info.mtu ||
+	    rte_eth_dev_set_mtu(n->id, (uint16_t)n->info.mtu))
 		ur_debug("port %u keeps its MTU", n->id);
 	if (n->info.shared && rte_eth_promiscuous_enable(n->id))
 		ur_debug("port %u has no promiscuous mode", n->id);
@@ -206,11 +227,32 @@ static int start(struct ur_nic *n, const struct ur_port_spec *spec)
 	if (err)
 		return err;
 	memcpy(n->info.mac, mac.addr_bytes, sizeof(n->info.mac));
-	set_filters(n);
+	set_filters(n, &dev);
 	open_interrupts(n);
 	return 0;
 }
 
+/* Devices are opened by any thread. */
+static int take_port(const char *name, uint16_t *id)
+{
+	int err;
+
+	pthread_mutex_lock(&taken_lock);
+	err = find_port(name, id);
+	if (!err)
+		taken[*id] = true;
+	pthread_mutex_unlock(&taken_lock);
+	return err;
+}
+
+static void give_port(uint16_t id)
+{
+	pthread_mutex_lock(&taken_lock);
+	taken[id] = false;
+	pthread_mutex_unlock(&taken_lock);
+}
+
+/* Also one that did not start: its queues may have the buffers already. */
 static void nic_close(struct ur_nic *n)
 {
 	if (n->room)
@@ -220,7 +262,7 @@ static void nic_close(struct ur_nic *n)
 	(void)rte_eth_dev_stop(n->id);
 	(void)rte_eth_dev_close(n->id);
 	rte_mempool_free(n->pool);
-	taken[n->id] = false;
+	give_port(n->id);
 	free(n->flat);
 	free(n);
 }
@@ -234,26 +276,25 @@ static int nic_open(const struct ur_eal_args *eal,
 
 	if (err)
 		return err;
-	err = find_port(spec->dev, &id);
+	err = take_port(spec->dev, &id);
 	if (err) {
 		ur_err("DPDK has no port %s%s", spec->dev,
 		       err == -EBUSY ? " that is free" : "");
 		return err;
 	}
 	n = calloc(1, sizeof(*n));
-	if (!n)
+	if (!n) {
+		give_port(id);
 		return -ENOMEM;
+	}
 	n->id = id;
 	n->flat = malloc(spec->mtu + L2_EXTRA);
 	err = n->flat ? start(n, spec) : -ENOMEM;
 	if (err) {
 		ur_err("port %u does not start: %s", id, rte_strerror(-err));
-		rte_mempool_free(n->pool);
-		free(n->flat);
-		free(n);
+		nic_close(n);
 		return err;
 	}
-	taken[id] = true;
 	*out = n;
 	return 0;
 }
@@ -389,6 +430,14 @@ static int nic_wait_fd(const struct ur_nic *n)
 	return n->fd;
 }
 
+/* A driver that cannot tell has a link. */
+static bool nic_link(const struct ur_nic *n)
+{
+	struct rte_eth_link l = { 0 };
+
+	return rte_eth_link_get_nowait(n->id, &l) || l.link_status;
+}
+
 static void nic_stats(const struct ur_nic *n, struct ur_nic_stats *out)
 {
 	struct rte_eth_stats s = { 0 };
@@ -413,5 +462,6 @@ const struct ur_nic_plugin urnic_nic_plugin = {
 	.flush = nic_flush,
 	.arm = nic_arm,
 	.wait_fd = nic_wait_fd,
+	.link = nic_link,
 	.stats = nic_stats,
 };

@@ -139,6 +139,9 @@ static void test_wrong_ports(void **state)
 	refused("{\"ports\":{\"addresses\":[\"10.0.0.1/0\"]}}",
 		"F:1:24: expected an address with its prefix, "
 		"\"192.0.2.1/24\", found \"10.0.0.1/0\"");
+	refused("{\"ports\":{\"addresses\":[\"10.0.0.1/ 8\"]}}",
+		"F:1:24: expected an address with its prefix, "
+		"\"192.0.2.1/24\", found \"10.0.0.1/ 8\"");
 	refused("{\"ports\":{\"addresses\":[\"10.0.0.1/+8\"]}}",
 		"F:1:24: expected an address with its prefix, "
 		"\"192.0.2.1/24\", found \"10.0.0.1/+8\"");

@@ -272,7 +272,8 @@ static void test_resolve_by_gid(void **state)
 	expect_resolved(f, av_to("febf::2", 2), "fe80::1", 2);
 	expect_resolved(f, av_to("fec0::2", 2), "fe80::1", 0);
 	expect_resolved(f, av_to("ff02::9", 2), "fe80::1", 2);
-	expect_resolved(f, av_to("ff0e::ffff:239.1.1.1", 0), "10.7.1.2", 0);
+	expect_resolved(f, av_to("ff0e::9", 1), "fd00::1", 2);
+	expect_resolved(f, av_to("ff0e::ffff:239.1.1.1", 0), "10.7.1.2", 2);
 }
 
 static void expect_refused(struct fixture *f, struct ur_av av)

@@ -353,6 +353,54 @@ static void test_fini_waits_for_who_wakes_later(void **state)
 	assert_int_equal(ur_evq_init(&f->q), 0); /* for the teardown */
 }
 
+#define OWED 8u /* queues that a thread remembers */
+
+struct many {
+	struct ur_evq q[OWED + 1];
+	struct ur_ev ev[OWED + 1];
+	uint32_t before, after; /* how many were readable: waking */
+};
+
+static uint32_t readable(const struct many *m)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i <= OWED; i++)
+		n += unit_readable(m->q[i].fd);
+	return n;
+}
+
+static void *many_thread(void *arg)
+{
+	struct many *m = arg;
+
+	ur_evq_wake_later();
+	for (uint32_t i = 0; i <= OWED; i++)
+		ur_evq_post(&m->q[i], &m->ev[i]);
+	m->before = readable(m);
+	ur_evq_wake();
+	m->after = readable(m);
+	return NULL;
+}
+
+/* One queue more than a thread remembers is woken at once. */
+static void test_more_queues_than_are_remembered(void **state)
+{
+	static struct many m;
+	pthread_t t;
+
+	for (uint32_t i = 0; i <= OWED; i++) {
+		assert_int_equal(ur_evq_init(&m.q[i]), 0);
+		ur_ev_init(&m.ev[i], NULL, NULL);
+	}
+	assert_int_equal(pthread_create(&t, NULL, many_thread, &m), 0);
+	pthread_join(t, NULL);
+	assert_int_equal(m.before, 1);
+	assert_int_equal(m.after, OWED + 1);
+	for (uint32_t i = 0; i <= OWED; i++)
+		ur_evq_fini(&m.q[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -369,6 +417,7 @@ int main(void)
 		T(test_who_wakes_later_wakes_for_each),
 		T(test_drain_before_the_waking),
 		T(test_fini_waits_for_who_wakes_later),
+		cmocka_unit_test(test_more_queues_than_are_remembered),
 	};
 
 	alarm(100); /* a lost count would hang a taker */

@@ -215,6 +215,32 @@ static void test_rereg(void **state)
 	ur_mr_destroy(&f->t, mr);
 }
 
+/* It is found as fast as it was, and what has gone is not. */
+static void test_looked_up_again(void **state)
+{
+	struct fixture *f = *state;
+	struct ur_mr *mr = reg(f, RIGHTS), *other;
+	struct ur_mr_hint hint = { .mr = NULL };
+	uint32_t key = mr->key;
+
+	assert_null(ur_mr_lookup_again(&f->t, key ^ 1, &hint));
+	for (int i = 0; i < 2; i++)
+		assert_ptr_equal(ur_mr_lookup_again(&f->t, key, &hint), mr);
+	assert_null(ur_mr_lookup_again(&f->t, key ^ 1, &hint));
+	other = reg(f, RIGHTS);
+	assert_ptr_equal(ur_mr_lookup_again(&f->t, other->key, &hint), other);
+	assert_ptr_equal(ur_mr_lookup_again(&f->t, key, &hint), mr);
+	assert_int_equal(ur_mr_rereg(&f->t, &mr, UR_REREG_ACCESS, NULL, NULL, 0,
+				     UR_ACCESS_REMOTE_READ),
+			 0);
+	assert_ptr_equal(ur_mr_lookup_again(&f->t, key, &hint), mr);
+	assert_int_equal(hint.mr->access, UR_ACCESS_REMOTE_READ);
+	ur_mr_destroy(&f->t, other);
+	assert_ptr_equal(ur_mr_lookup_again(&f->t, key, &hint), mr);
+	ur_mr_destroy(&f->t, mr);
+	assert_null(ur_mr_lookup_again(&f->t, key, &hint));
+}
+
 static void test_rereg_that_fails_changes_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -430,6 +456,7 @@ int main(void)
 		T(test_memory_must_be_there),
 		T(test_zero_based),
 		T(test_rereg),
+		T(test_looked_up_again),
 		T(test_rereg_that_fails_changes_nothing),
 		T(test_the_region_of_all_addresses),
 		T(test_null_region),

@@ -35,6 +35,8 @@ struct world {
 struct reader {
 	struct world *w;
 	uint32_t id;
+	uint32_t key; /* asked for until it is gone */
+	struct ur_mr_hint hint;
 };
 
 static void quiesce(void *arg)
@@ -61,14 +63,31 @@ static void look_around(struct world *w, uint32_t from)
 	}
 }
 
+/* What is remembered from burst to burst. */
+static void look_again(struct reader *r, uint32_t from)
+{
+	const struct ur_mr *mr;
+
+	for (uint32_t i = 0; i < STANDING; i++) {
+		mr = ur_mr_lookup_again(&r->w->t, r->key, &r->hint);
+		if (mr) {
+			assert_int_equal(mr->key, r->key);
+			assert_in_range(mr->iova, STANDING, STANDING + MOVING);
+		} else {
+			r->key = r->w->moving[(from + i) % MOVING];
+		}
+	}
+}
+
 static void *reader(void *arg)
 {
-	const struct reader *r = arg;
+	struct reader *r = arg;
 	uint32_t from = 0;
 
 	while (!r->w->stop) {
 		ur_lock(&r->w->lane[r->id]);
 		look_around(r->w, from);
+		look_again(r, from);
 		ur_unlock(&r->w->lane[r->id]);
 		from += STANDING;
 		r->w->looks[r->id]++;

@@ -42,7 +42,7 @@ static bool post(struct ur_srq *srq, uint64_t wr_id)
 {
 	struct ur_rwqe *w;
 
-	ur_lock(&srq->rq.lock);
+	ur_latch_lock(&srq->rq.lock);
 	w = ur_rq_stage(&srq->rq);
 	if (w) {
 		w->wr_id = wr_id;
@@ -52,7 +52,7 @@ static bool post(struct ur_srq *srq, uint64_t wr_id)
 		w->sge[1] = (struct ur_sge){ wr_id, 20, 2 };
 		ur_rq_commit(&srq->rq);
 	}
-	ur_unlock(&srq->rq.lock);
+	ur_latch_unlock(&srq->rq.lock);
 	return w != NULL;
 }
 

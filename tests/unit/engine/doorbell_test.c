@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/latch.h"
 #include "engine/doorbell.h"
 
 #define POSTERS 4
@@ -21,9 +22,8 @@
 #define POSTS	30000
 
 struct toy_lane {
-	struct ur_lock lock;
+	struct ur_latch lock;
 	struct ur_doorbell bell;
-	_Atomic uint32_t order;
 	struct ur_qp qps[QPS];
 	uint32_t seen[QPS]; /* sq.tail at the last look; lock */
 };
@@ -44,12 +44,10 @@ static void drain(struct toy_lane *l)
 static void run(struct toy_lane *l)
 {
 	do {
-		atomic_fetch_add_explicit(&l->order, 1, memory_order_acq_rel);
-		if (!ur_trylock(&l->lock))
+		if (!ur_latch_knock(&l->lock))
 			return;
 		drain(l);
-		ur_unlock(&l->lock);
-		atomic_fetch_add_explicit(&l->order, 1, memory_order_acq_rel);
+		ur_latch_unlock(&l->lock);
 	} while (ur_doorbell_is_rung(&l->bell));
 }
 
@@ -74,7 +72,7 @@ static void test_nothing_is_lost(void **state)
 	struct toy_lane *l = calloc(1, sizeof(*l));
 	pthread_t t[POSTERS];
 
-	ur_lock_init(&l->lock);
+	ur_latch_init(&l->lock);
 	ur_doorbell_init(&l->bell);
 	for (int i = 0; i < POSTERS; i++)
 		pthread_create(&t[i], NULL, poster, l);

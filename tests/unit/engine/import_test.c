@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -35,6 +36,7 @@ static _Atomic uint32_t changes, losses, ends;
 static struct ur_import_object last;
 static struct ur_import_link *_Atomic close_in_hook;
 static _Atomic bool linger_in_hook;
+static const _Atomic uint32_t *page; /* by which we are shut out */
 
 /* Regions 1 to 9 are there, 5 is of a file. */
 static int describe(const uint8_t t[UR_IMPORT_TOKEN], uint32_t kind,
@@ -61,12 +63,13 @@ static int end(const uint8_t t[UR_IMPORT_TOKEN], uint32_t kind, uint32_t handle)
 
 static void changed(void *arg, const struct ur_import_object *o, int fd)
 {
-	struct ur_import_link *l = atomic_exchange(&close_in_hook, NULL);
+	struct ur_import_link *l;
 
 	last = *o;
 	changes++;
 	while (linger_in_hook)
 		usleep(1000);
+	l = atomic_exchange(&close_in_hook, NULL);
 	if (l)
 		ur_import_close(l);
 }
@@ -103,21 +106,34 @@ static void *watcher(void *arg)
 
 static pthread_t thread;
 
-static int set_up(void **state)
+static void watcher_start(void)
 {
 	stop = false;
+	assert_int_equal(pthread_create(&thread, NULL, watcher, NULL), 0);
+}
+
+static void watcher_stop(void)
+{
+	stop = true;
+	pthread_join(thread, NULL);
+}
+
+static int set_up(void **state)
+{
 	changes = 0;
 	losses = 0;
 	ends = 0;
 	assert_int_equal(ur_import_serve(&hooks, name), 0);
-	assert_int_equal(pthread_create(&thread, NULL, watcher, NULL), 0);
+	watcher_start();
 	return 0;
 }
 
 static int tear_down(void **state)
 {
-	stop = true;
-	pthread_join(thread, NULL);
+	if (page)
+		munmap((void *)(uintptr_t)page, 4096);
+	page = NULL;
+	watcher_stop();
 	ur_import_abandon();
 	return 0;
 }
@@ -370,21 +386,38 @@ static void reply(int sock, struct ur_import_msg *m, uint32_t seq, int fd)
 		close(fd);
 }
 
-/* Two greetings, then to one question an old answer and, late, the right one.
- */
-static void *slow_owner(void *arg)
+static int listen_at(const char at[UR_IMPORT_NAME])
 {
-	const int *listener = arg;
+	struct sockaddr_un a;
+	socklen_t len = place(&a, at);
+	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(s, (void *)&a, len), 0);
+	assert_int_equal(listen(s, 4), 0);
+	return s;
+}
+
+static void greet_importer(int listener, int *news, int *ask)
+{
 	struct ur_import_msg m;
-	int fd, ask = -1, news = -1;
+	int fd;
 
 	for (int i = 0; i < 2; i++) {
-		int *sock = i == 0 ? &news : &ask;
+		int *sock = i == 0 ? news : ask;
 
-		*sock = accept4(*listener, NULL, NULL, SOCK_CLOEXEC);
+		*sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 		if (ur_import_recv(*sock, &m, &fd, 5000) == 0)
 			reply(*sock, &m, m.seq, i == 0 ? page_make() : -1);
 	}
+}
+
+/* To one question an old answer and, late, the right one. */
+static void *slow_owner(void *arg)
+{
+	struct ur_import_msg m;
+	int fd, ask = -1, news = -1;
+
+	greet_importer(*(int *)arg, &news, &ask);
 	if (ur_import_recv(ask, &m, &fd, 5000) == 0) {
 		uint32_t seq = m.seq;
 
@@ -411,15 +444,11 @@ static void neither_signals_nor_old_answers_matter(void **state)
 	const struct itimerval often = { { 0, 20000 }, { 0, 20000 } };
 	const struct itimerval never = { { 0, 0 }, { 0, 0 } };
 	const struct sigaction act = { .sa_handler = nothing };
-	int fd, s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int fd, s = listen_at(at);
 	struct ur_import_object o;
 	struct ur_import_link *l;
-	struct sockaddr_un a;
-	socklen_t len = place(&a, at);
 	pthread_t owner;
 
-	assert_int_equal(bind(s, (void *)&a, len), 0);
-	assert_int_equal(listen(s, 4), 0);
 	assert_int_equal(pthread_create(&owner, NULL, slow_owner, &s), 0);
 	assert_int_equal(ur_import_open(at, token, &hooks, NULL, &l), 0);
 	assert_int_equal(sigaction(SIGALRM, &act, NULL), 0);
@@ -431,6 +460,65 @@ static void neither_signals_nor_old_answers_matter(void **state)
 	ur_import_close(l);
 	pthread_join(owner, NULL);
 	close(s);
+}
+
+static void *fleeting_owner(void *arg)
+{
+	const struct ur_import_msg m = { .type = UR_IMPORT_NEWS,
+					 .version = UR_IMPORT_VERSION };
+	int ask = -1, news = -1;
+
+	greet_importer(*(int *)arg, &news, &ask);
+	ur_import_send(news, &m, -1);
+	close(ask);
+	close(news);
+	return NULL;
+}
+
+/* What the hooks work on has gone with the link. */
+static void a_hook_that_closes_is_the_last_one(void **state)
+{
+	const char at[UR_IMPORT_NAME] = "urnic-import-fleeting";
+	int s = listen_at(at);
+	struct ur_import_link *l;
+	pthread_t owner;
+
+	linger_in_hook = true;
+	assert_int_equal(pthread_create(&owner, NULL, fleeting_owner, &s), 0);
+	assert_int_equal(ur_import_open(at, token, &hooks, NULL, &l), 0);
+	while (changes == 0)
+		usleep(1000);
+	pthread_join(owner, NULL);
+	atomic_store(&close_in_hook, l);
+	linger_in_hook = false;
+	watcher_stop();
+	assert_int_equal(changes, 1);
+	assert_int_equal(losses, 0);
+	watcher_start();
+	close(s);
+}
+
+/* For who looks for races. */
+static void *tell_often(void *arg)
+{
+	const struct ur_import_object o = { .kind = UR_IMPORT_PD };
+
+	while (!atomic_load((_Atomic bool *)arg))
+		ur_import_tell(token, &o, -1, true);
+	return NULL;
+}
+
+static void who_comes_while_others_are_told(void **state)
+{
+	_Atomic bool enough = false;
+	pthread_t teller;
+
+	assert_int_equal(pthread_create(&teller, NULL, tell_often, &enough), 0);
+	for (int i = 0; i < 20; i++)
+		ur_import_close(open_link(token));
+	enough = true;
+	pthread_join(teller, NULL);
+	assert_int_equal(losses, 0);
 }
 
 /* ---- an importer of our own ---- */
@@ -445,6 +533,11 @@ static int greet_for_news(void)
 	memcpy(m.token, token, sizeof(token));
 	assert_int_equal(ur_import_send(fd, &m, -1), 0);
 	assert_int_equal(ur_import_recv(fd, &m, &page_fd, 10000), 0);
+	assert_int_equal(m.error, 0);
+	assert_ptr_equal(mmap(NULL, 4096, PROT_WRITE, MAP_SHARED, page_fd, 0),
+			 MAP_FAILED);
+	page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, page_fd, 0);
+	assert_ptr_not_equal(page, MAP_FAILED);
 	close(page_fd);
 	return fd;
 }
@@ -487,31 +580,52 @@ static void the_watcher_does_not_wait_for_who_waits(void **state)
 	close(fd);
 }
 
+static const struct ur_import_object some = { .kind = UR_IMPORT_MR };
+
 /* The page by which it is shut out says so. */
 static void who_does_not_confirm_is_shut_out(void **state)
 {
-	struct ur_import_msg m = { .type = UR_IMPORT_HELLO,
-				   .version = UR_IMPORT_VERSION,
-				   .news = 1 };
-	const struct ur_import_object o = { .kind = UR_IMPORT_MR };
-	int page_fd, fd = dial();
-	_Atomic uint32_t *page;
+	struct ur_import_msg m;
+	int fd = greet_for_news();
 
-	memcpy(m.token, token, sizeof(token));
-	assert_int_equal(ur_import_send(fd, &m, -1), 0);
-	assert_int_equal(ur_import_recv(fd, &m, &page_fd, 10000), 0);
-	assert_int_equal(m.error, 0);
-	assert_ptr_equal(mmap(NULL, 4096, PROT_WRITE, MAP_SHARED, page_fd, 0),
-			 MAP_FAILED);
-	page = mmap(NULL, 4096, PROT_READ, MAP_SHARED, page_fd, 0);
-	assert_ptr_not_equal(page, MAP_FAILED);
 	assert_int_equal(*page, 0);
-	ur_import_tell(token, &o, -1, true);
+	ur_import_tell(token, &some, -1, true);
 	assert_int_equal(*page, 1);
-	assert_int_equal(ur_import_recv(fd, &m, &page_fd, 10000), 0);
-	assert_int_equal(m.type, UR_IMPORT_NEWS);
+	hear_of(fd, 0, &m);
 	must_hang_up(fd);
-	munmap((void *)(uintptr_t)page, 4096);
+}
+
+static void *confirm_nonsense(void *arg)
+{
+	struct ur_import_msg m;
+	int fd = *(int *)arg;
+
+	hear_of(fd, 0, &m);
+	assert_int_equal(send(fd, "well", 4, 0), 4);
+	return NULL;
+}
+
+static void who_confirms_nonsense_is_shut_out(void **state)
+{
+	int fd = greet_for_news();
+	pthread_t liar;
+
+	assert_int_equal(pthread_create(&liar, NULL, confirm_nonsense, &fd), 0);
+	ur_import_tell(token, &some, -1, true);
+	assert_int_equal(*page, 1);
+	pthread_join(liar, NULL);
+	must_hang_up(fd);
+}
+
+/* Whatever the reason: here the kernel does not take the descriptor along. */
+static void who_cannot_be_told_is_shut_out(void **state)
+{
+	int fd = greet_for_news(), none = dup(fd);
+
+	close(none);
+	ur_import_tell(token, &some, none, true);
+	assert_int_equal(*page, 1);
+	must_hang_up(fd);
 }
 
 static void there_is_room_for_so_many(void **state)
@@ -528,6 +642,75 @@ static void there_is_room_for_so_many(void **state)
 	while (ur_import_open(name, token, &hooks, NULL, &l))
 		usleep(1000);
 	ur_import_close(l);
+}
+
+/* Every number below the limit is taken. */
+static void take_all_descriptors(int held[], int n)
+{
+	for (int i = 0; i < n; i++)
+		held[i] = i ? dup(held[0]) : open("/dev/null", O_RDONLY);
+}
+
+struct shortage {
+	struct rlimit old;
+	int held[64];
+};
+
+static void shortage_begin(struct shortage *s)
+{
+	struct rlimit few;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &s->old), 0);
+	few = s->old;
+	few.rlim_cur = 64;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	take_all_descriptors(s->held, 64);
+}
+
+static void shortage_end(const struct shortage *s)
+{
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &s->old), 0);
+	for (int i = 0; i < 64; i++)
+		if (s->held[i] >= 0)
+			close(s->held[i]);
+}
+
+/* Who comes is not left hanging, nor the watcher busy with nothing else. */
+static void without_descriptors_it_hangs_up(void **state)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct shortage s;
+	struct sockaddr_un a;
+	socklen_t len = place(&a, name);
+
+	shortage_begin(&s);
+	assert_int_equal(connect(fd, (void *)&a, len), 0);
+	must_hang_up(fd);
+	shortage_end(&s);
+	what_is_there_is_told(state);
+}
+
+/* What came with it is lost, but it is no end of the connection. */
+static void without_descriptors_messages_come(void **state)
+{
+	struct ur_import_msg m = { .type = UR_IMPORT_NEWS,
+				   .version = UR_IMPORT_VERSION };
+	int sock[2], fd = 7, rc;
+	struct shortage s;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sock), 0);
+	assert_int_equal(ur_import_send(sock[0], &m, sock[0]), 0);
+	assert_int_equal(ur_import_send(sock[0], &m, sock[0]), 0);
+	shortage_begin(&s);
+	rc = ur_import_recv(sock[1], &m, &fd, 0);
+	shortage_end(&s);
+	assert_int_equal(rc, 0);
+	assert_int_equal(fd, -1);
+	assert_int_equal(ur_import_recv(sock[1], &m, &fd, 0), 0);
+	assert_true(fd >= 0);
+	close(fd);
+	close(sock[0]);
+	close(sock[1]);
 }
 
 static void nobody_listens_there(void **state)
@@ -554,9 +737,15 @@ int main(void)
 		TEST(strangers_take_no_room),
 		TEST(a_child_does_not_wait_for_the_hook),
 		TEST(neither_signals_nor_old_answers_matter),
+		TEST(a_hook_that_closes_is_the_last_one),
+		TEST(who_comes_while_others_are_told),
 		TEST(the_watcher_does_not_wait_for_who_waits),
 		TEST(who_does_not_confirm_is_shut_out),
+		TEST(who_confirms_nonsense_is_shut_out),
+		TEST(who_cannot_be_told_is_shut_out),
 		TEST(there_is_room_for_so_many),
+		TEST(without_descriptors_it_hangs_up),
+		TEST(without_descriptors_messages_come),
 		TEST(nobody_listens_there),
 	};
 

@@ -174,6 +174,55 @@ static void test_defended(void **state)
 	assert_int_equal(stk_drain(s), 0);
 }
 
+/* Used at once, asked for meanwhile, then announced. */
+static void test_early(void **state)
+{
+	struct stk *s = *state;
+
+	s->cfg.probes = 3;
+	s->cfg.early = true;
+	s->cfg.naddrs = 1;
+	stk_start(s);
+	stk_run(s, 1);
+	assert_true(ur_net_addr_ready(s->net, ip("10.0.0.1")));
+	assert_int_equal(stk_drain(s), 1);
+	stk_run(s, 250 * MS);
+	assert_int_equal(stk_drain(s), 2);
+	assert_int_equal(stk_count(s)->tx_arp, 3);
+	stk_run(s, 3 * SEC);
+	assert_int_equal(stk_drain(s), 2);
+	assert_int_equal(stk_events(s, UR_NET_ADDR_TAKEN), 0);
+	/* The link has come back: all of it again. */
+	ur_net_link_up(s->net, s->now);
+	stk_run(s, 3 * SEC);
+	assert_int_equal(stk_drain(s), 5);
+}
+
+/* Somebody answers: told, counted, kept, and not announced or defended. */
+static void test_early_taken(void **state)
+{
+	struct stk *s = *state;
+	uint8_t f[64];
+
+	s->cfg.probes = 3;
+	s->cfg.early = true;
+	s->cfg.naddrs = 1;
+	stk_start(s);
+	stk_run(s, 1);
+	stk_drain(s);
+	stk_in(s, f,
+	       mk_arp(f, mac_us, 2, mac_thief, "10.0.0.1", mac_us, "0.0.0.0"));
+	stk_run(s, 5 * SEC);
+	assert_int_equal(stk_drain(s), 0);
+	assert_int_equal(stk_count(s)->addr_conflict, 1);
+	assert_int_equal(stk_events(s, UR_NET_ADDR_TAKEN), 1);
+	assert_true(ur_net_addr_ready(s->net, ip("10.0.0.1")));
+	/* Later it is defended as any other. */
+	stk_in(s, f,
+	       mk_arp(f, mac_all, 1, mac_thief, "10.0.0.1", zero, "10.0.0.2"));
+	assert_int_equal(stk_drain(s), 1);
+}
+
 static int create(const struct ur_net_config *c)
 {
 	struct ur_net *net;
@@ -251,6 +300,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		T(test_probes_v4),
 		T(test_probes_v6),
+		T(test_early),
+		T(test_early_taken),
 		T(test_taken_v4),
 		T(test_taken_v6),
 		T(test_defended),

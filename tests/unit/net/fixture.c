@@ -211,11 +211,10 @@ int stk_neigh(const struct stk *s, const char *addr, uint8_t mac[6])
 	return l.state;
 }
 
-void stk_meet(struct stk *s, const char *addr, const uint8_t mac[6])
+void stk_answer(struct stk *s, const char *addr, const uint8_t mac[6])
 {
 	uint8_t f[128];
 
-	assert_int_equal(stk_send(s, addr), 0);
 	if (strchr(addr, ':'))
 		stk_in(s, f,
 		       mk_nd(f, mac_us, addr, "fd00::1", 136, 0x60000000, addr,
@@ -223,6 +222,12 @@ void stk_meet(struct stk *s, const char *addr, const uint8_t mac[6])
 	else
 		stk_in(s, f,
 		       mk_arp(f, mac_us, 2, mac, addr, mac_us, "10.0.0.1"));
+}
+
+void stk_meet(struct stk *s, const char *addr, const uint8_t mac[6])
+{
+	assert_int_equal(stk_send(s, addr), 0);
+	stk_answer(s, addr, mac);
 	assert_int_equal(stk_neigh(s, addr, NULL), UR_NEIGH_REACHABLE);
 	stk_drain(s);
 }

@@ -68,6 +68,8 @@ int stk_flow(struct stk *s, const char *dst, const struct ur_net_flow **f);
 int stk_send(struct stk *s, const char *dst);
 /* In which state is that neighbour?  -1: there is none. */
 int stk_neigh(const struct stk *s, const char *addr, uint8_t mac[6]);
+/* That neighbour answers a question of ours. */
+void stk_answer(struct stk *s, const char *addr, const uint8_t mac[6]);
 /* Make the peer a neighbour that has just answered. */
 void stk_meet(struct stk *s, const char *addr, const uint8_t mac[6]);
 

@@ -288,6 +288,7 @@ static void test_what_cannot_be_sent(void **state)
 	assert_int_equal(stk_flow(s, "255.255.255.255", &f), -EINVAL);
 	assert_int_equal(stk_flow(s, "0.0.0.0", &f), -EINVAL);
 	assert_int_equal(stk_flow(s, "::", &f), -EINVAL);
+	assert_int_equal(stk_flow(s, "::1", &f), -EINVAL);
 }
 
 /* To ourselves, and to a group that we are in. */

@@ -2,6 +2,8 @@
 /* Echo, errors that we send, errors that we get. */
 #include "fixture.h"
 
+#define FLOW_PORT 0xc0de /* of stk_flow() */
+
 static void restart(struct stk *s)
 {
 	stk_fini(s);
@@ -95,6 +97,42 @@ static void test_echo_refused(void **state)
 	assert_int_equal(stk_drain(s), 100);
 }
 
+/* The source of an echo request that is to all of the network. */
+static void test_echo_from_all(void **state)
+{
+	struct stk *s = *state;
+	uint8_t f[256], rest[8] = { 0 };
+	uint32_t len = mk_icmp(f, mac_us, "10.0.0.255", "10.0.0.1", 8, 0, rest,
+			       sizeof(rest));
+
+	stk_in(s, f, len);
+	assert_int_equal(stk_drain(s), 0);
+	assert_int_equal(stk_count(s)->drop_ip_source, 1);
+}
+
+/* A routing header on an echo request: the host knows what to do with it. */
+static void test_echo_extended(void **state)
+{
+	static const uint8_t routing[24] = { 58, 2, 0, 1 };
+	struct stk *s = *state;
+	uint8_t f[256], rest[8] = { 0 };
+	uint32_t len = mk_icmp(f, mac_us, "fd00::2", "fd00::1", 128, 0, rest,
+			       sizeof(rest));
+
+	memmove(f + 54 + sizeof(routing), f + 54, len - 54);
+	memcpy(f + 54, routing, sizeof(routing));
+	f[19] = (uint8_t)(f[19] + sizeof(routing));
+	f[20] = 43;
+	len += sizeof(routing);
+	stk_in(s, f, len);
+	assert_int_equal(stk_drain(s), 0);
+	assert_int_equal(stk_count(s)->drop_icmp_other, 1);
+	s->cfg.host = true;
+	restart(s);
+	assert_int_equal(stk_in(s, f, len), UR_NET_HOST);
+	assert_int_equal(stk_drain(s), 0);
+}
+
 /* Nobody listens, and there is no host who would say so. */
 static void test_port_unreachable(void **state)
 {
@@ -179,6 +217,13 @@ static void test_not_refused(void **state)
 	assert_int_equal(stk_drain(s), 0);
 }
 
+/* The source port of a frame of UDP: by default that of stk_flow(). */
+static void from_port(uint8_t *f, bool v4, uint16_t port)
+{
+	f[v4 ? 34 : 54] = (uint8_t)(port >> 8);
+	f[v4 ? 35 : 55] = (uint8_t)port;
+}
+
 /* A router's error about what we sent from `src` to `dst`:dport. */
 static uint32_t mk_error(uint8_t *f, uint8_t type, uint8_t code, uint32_t mtu,
 			 const char *src, const char *dst, uint16_t dport)
@@ -187,6 +232,7 @@ static uint32_t mk_error(uint8_t *f, uint8_t type, uint8_t code, uint32_t mtu,
 	uint8_t rest[4 + 60] = { 0 }, sent[256];
 
 	mk_udp(sent, src, dst, dport, 64);
+	from_port(sent, v4, FLOW_PORT);
 	rest[0] = (uint8_t)(mtu >> 24);
 	rest[1] = (uint8_t)(mtu >> 16);
 	rest[2] = (uint8_t)(mtu >> 8);
@@ -246,7 +292,12 @@ static void test_too_big6(void **state)
 	assert_int_equal(stk_flow(s, "2001:db8::9", &f), 0);
 	stk_in(s, e, mk_error(e, 2, 0, 1400, "fd00::1", "2001:db8::9", 4791));
 	assert_int_equal(f->mtu, 1400);
-	stk_in(s, e, mk_error(e, 2, 0, 500, "fd00::1", "2001:db8::9", 4791));
+	/* RFC 8201 4: less than the least is not believed. */
+	stk_in(s, e, mk_error(e, 2, 0, 1279, "fd00::1", "2001:db8::9", 4791));
+	stk_in(s, e, mk_error(e, 2, 0, 0, "fd00::1", "2001:db8::9", 4791));
+	assert_int_equal(stk_count(s)->drop_icmp_form, 2);
+	assert_int_equal(f->mtu, 1400);
+	stk_in(s, e, mk_error(e, 2, 0, 1280, "fd00::1", "2001:db8::9", 4791));
 	assert_int_equal(f->mtu, 1280);
 	assert_int_equal(stk_count(s)->rx_too_big, 2);
 }
@@ -278,7 +329,36 @@ static void test_unreachable(void **state)
 	assert_int_equal(
 		stk_in(s, e,
 		       mk_error(e, 3, 1, 0, "10.0.0.1", "192.0.2.9", 4791)),
+		UR_NET_HOST);
+	assert_int_equal(stk_flow(s, "192.0.2.9", &f), 0);
+	assert_int_equal(
+		stk_in(s, e,
+		       mk_error(e, 3, 1, 0, "10.0.0.1", "192.0.2.9", 4791)),
 		UR_NET_DONE);
+}
+
+/* Somebody beside the path does not know our port; and the host, whose sockets
+ * send to that port too, has others. */
+static void test_another_port(void **state)
+{
+	struct stk *s = *state;
+	const struct ur_net_flow *f;
+	uint8_t e[256], rest[4 + 28] = { 0 }, sent[256];
+
+	s->cfg.host = true;
+	restart(s);
+	assert_int_equal(stk_flow(s, "192.0.2.9", &f), 0);
+	mk_udp(sent, "10.0.0.1", "192.0.2.9", 4791, 64);
+	from_port(sent, true, FLOW_PORT + 1);
+	rest[2] = 600 >> 8;
+	rest[3] = 600 & 255;
+	memcpy(rest + 4, sent + 14, 28);
+	assert_int_equal(stk_in(s, e,
+				mk_icmp(e, mac_us, "10.0.0.254", "10.0.0.1", 3,
+					4, rest, sizeof(rest))),
+			 UR_NET_HOST);
+	assert_int_equal(f->mtu, 1500);
+	assert_int_equal(stk_count(s)->rx_too_big, 0);
 }
 
 /* A quotation that is cut anywhere. */
@@ -290,6 +370,7 @@ static void test_short_quote(void **state)
 
 	assert_int_equal(stk_flow(s, "192.0.2.9", &f), 0);
 	mk_udp(sent, "10.0.0.1", "192.0.2.9", 4791, 64);
+	from_port(sent, true, FLOW_PORT);
 	memcpy(rest + 4, sent + 14, 28);
 	for (uint32_t n = 4; n < 4 + 24; n++)
 		stk_in(s, e,
@@ -306,11 +387,12 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, stk_setup, stk_teardown)
 	static const struct CMUnitTest tests[] = {
-		T(test_echo4),	      T(test_echo6),
-		T(test_echo_refused), T(test_port_unreachable),
-		T(test_not_refused),  T(test_too_big4),
-		T(test_too_big6),     T(test_unreachable),
-		T(test_short_quote),
+		T(test_echo4),	       T(test_echo6),
+		T(test_echo_refused),  T(test_port_unreachable),
+		T(test_not_refused),   T(test_too_big4),
+		T(test_too_big6),      T(test_unreachable),
+		T(test_short_quote),   T(test_another_port),
+		T(test_echo_from_all), T(test_echo_extended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

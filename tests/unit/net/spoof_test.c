@@ -20,37 +20,32 @@ static int setup(void **state)
 }
 
 /* The ways to say it. */
-static void gratuitous_request(struct stk *s)
+static void say_arp(struct stk *s, const uint8_t to[6], uint16_t op,
+		    const uint8_t tha[6], const char *tpa)
 {
 	uint8_t f[64];
 
-	stk_in(s, f,
-	       mk_arp(f, mac_all, 1, mac_thief, "10.0.0.2", zero, "10.0.0.2"));
+	stk_in(s, f, mk_arp(f, to, op, mac_thief, "10.0.0.2", tha, tpa));
+}
+
+static void gratuitous_request(struct stk *s)
+{
+	say_arp(s, mac_all, 1, zero, "10.0.0.2");
 }
 
 static void gratuitous_reply(struct stk *s)
 {
-	uint8_t f[64];
-
-	stk_in(s, f,
-	       mk_arp(f, mac_all, 2, mac_thief, "10.0.0.2", mac_all,
-		      "10.0.0.2"));
+	say_arp(s, mac_all, 2, mac_all, "10.0.0.2");
 }
 
 static void reply_to_us(struct stk *s)
 {
-	uint8_t f[64];
-
-	stk_in(s, f,
-	       mk_arp(f, mac_us, 2, mac_thief, "10.0.0.2", mac_us, "10.0.0.1"));
+	say_arp(s, mac_us, 2, mac_us, "10.0.0.1");
 }
 
 static void request_to_us(struct stk *s)
 {
-	uint8_t f[64];
-
-	stk_in(s, f,
-	       mk_arp(f, mac_us, 1, mac_thief, "10.0.0.2", zero, "10.0.0.1"));
+	say_arp(s, mac_us, 1, zero, "10.0.0.1");
 }
 
 static void advertisement_to_all(struct stk *s)
@@ -97,19 +92,6 @@ static const struct way ways[] = {
 	{ solicitation_of_us, "fd00::2", 1 },
 };
 
-static void answer(struct stk *s, const char *addr, const uint8_t mac[6])
-{
-	uint8_t f[128];
-
-	if (strchr(addr, ':'))
-		stk_in(s, f,
-		       mk_nd(f, mac_us, addr, "fd00::1", 136, 0x60000000, addr,
-			     mac));
-	else
-		stk_in(s, f,
-		       mk_arp(f, mac_us, 2, mac, addr, mac_us, "10.0.0.1"));
-}
-
 static void is_at(const struct stk *s, const char *addr, const uint8_t mac[6])
 {
 	uint8_t is[6];
@@ -150,7 +132,7 @@ static void lie(struct stk *s, const struct way *w)
 	w->say(s);
 	assert_int_equal(stk_count(s)->neigh_conflict, before + 2);
 	assert_int_equal(stk_events(s, UR_NET_NEIGH_CLAIM), 1);
-	answer(s, w->addr, mac_peer);
+	stk_answer(s, w->addr, mac_peer);
 	assert_int_equal(stk_neigh(s, w->addr, NULL), UR_NEIGH_REACHABLE);
 	stk_run(s, 3 * SEC);
 	is_at(s, w->addr, mac_peer);
@@ -216,7 +198,7 @@ static void test_takeover(void **state)
 			advertisement_to_all(s), solicitation_of_us(s);
 		assert_true(stk_out(s)); /* that question was answered */
 		assert_int_equal(stk_neigh(s, addr, NULL), UR_NEIGH_INCOMPLETE);
-		answer(s, addr, mac_thief);
+		stk_answer(s, addr, mac_thief);
 		is_at(s, addr, mac_thief);
 		assert_int_equal(stk_events(s, UR_NET_NEIGH_MOVED), 1);
 		assert_int_equal(stk_flow(s, addr, &f), 0);
@@ -236,8 +218,8 @@ static void test_two_answers(void **state)
 	s->nevents = 0;
 	assert_int_equal(stk_send(s, "10.0.0.3"), 0);
 	stk_drain(s);
-	answer(s, "10.0.0.3", mac_peer);
-	answer(s, "10.0.0.3", mac_thief);
+	stk_answer(s, "10.0.0.3", mac_peer);
+	stk_answer(s, "10.0.0.3", mac_thief);
 	is_at(s, "10.0.0.3", mac_peer);
 	assert_int_equal(stk_events(s, UR_NET_NEIGH_CLAIM), 1);
 }

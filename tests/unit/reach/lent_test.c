@@ -221,6 +221,21 @@ static void ordinary_memory_is_there_soon(void **state)
 	munmap(file, 4096);
 }
 
+#define HUGE (2ul << 20)
+
+/* There need not be any to be had. */
+static void huge_pages_are_memory(void **state)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB |
+			  MAP_NORESERVE | 21 << MAP_HUGE_SHIFT;
+	void *m = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, flags, -1, 0);
+
+	if (m == MAP_FAILED)
+		skip();
+	assert_true(is_soon(m, HUGE));
+	munmap(m, HUGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -230,6 +245,7 @@ int main(void)
 		TEST(of_the_dead_there_is_nothing),
 		cmocka_unit_test(only_what_is_memory_is_mapped),
 		cmocka_unit_test(ordinary_memory_is_there_soon),
+		cmocka_unit_test(huge_pages_are_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,6 +78,74 @@ static void test_kinds(void **state)
 	}
 }
 
+static int small(struct rig *r, struct region m, size_t at, uint32_t access,
+		 void *here, uint32_t len)
+{
+	const struct ur_op op = { RIG_QPN, RIG_SQPN,  m.key,
+				  access,  m.va + at, len };
+
+	return ur_reach_small(r->reach, &op, here);
+}
+
+/* Every size, at every place; what lies around stays as it is. */
+static void test_small(void **state)
+{
+	struct rig *r = *state;
+	struct region m = mapped(r, KIND_MEMFD, RIG_REMOTE);
+	uint8_t out[UR_REACH_SMALL], in[UR_REACH_SMALL + 1];
+	uint64_t around = 0x5a5a5a5a5a5a5a5a;
+
+	for (uint32_t i = 0; i < sizeof(out); i++)
+		out[i] = (uint8_t)(i * 7 + 1);
+	for (uint32_t len = 1; len <= sizeof(out); len++) {
+		uint8_t first = (uint8_t)around;
+
+		rig_poke(r, 64 + len, around);
+		assert_int_equal(
+			small(r, m, 64, UR_ACCESS_REMOTE_WRITE, out, len), 0);
+		assert_int_equal((uint8_t)rig_peek(r, 64 + len), first);
+		memset(in, 0x77, sizeof(in));
+		assert_int_equal(
+			small(r, m, 64, UR_ACCESS_REMOTE_READ, in, len), 0);
+		assert_memory_equal(in, out, len);
+		assert_int_equal(in[len], 0x77);
+	}
+	/* A poller would see halves of it. */
+	assert_int_equal(small(r, m, 65, UR_ACCESS_REMOTE_WRITE, out, 8),
+			 -EAGAIN);
+	assert_int_equal(small(r, m, 65, UR_ACCESS_REMOTE_READ, in, 8), 0);
+	assert_memory_equal(in, out + 1, 8);
+}
+
+static void test_small_refused(void **state)
+{
+	struct rig *r = *state;
+	struct region m = mapped(r, KIND_MEMFD,
+				 UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_READ);
+	uint64_t word = 42;
+	struct ur_op op = { RIG_QPN, RIG_SQPN, m.key, UR_ACCESS_REMOTE_READ,
+			    m.va,    8 };
+
+	assert_int_equal(small(r, m, 0, UR_ACCESS_REMOTE_WRITE, &word, 8),
+			 -EAGAIN);
+	assert_int_equal(small(r, m, SIZE - 8, UR_ACCESS_REMOTE_READ, &word, 8),
+			 0);
+	assert_int_equal(small(r, m, SIZE - 7, UR_ACCESS_REMOTE_READ, &word, 8),
+			 -EAGAIN);
+	op.sqpn++;
+	assert_int_equal(ur_reach_small(r->reach, &op, &word), -EAGAIN);
+	op.sqpn--;
+	op.rkey ^= 1;
+	assert_int_equal(ur_reach_small(r->reach, &op, &word), -EAGAIN);
+	ur_guard_install(); /* in front of cmocka's handlers */
+	/* Our own memory is not there. */
+	assert_int_equal(small(r, m, 0, UR_ACCESS_REMOTE_READ, (void *)8, 8),
+			 -EAGAIN);
+	rig_dereg(r);
+	assert_int_equal(small(r, m, 0, UR_ACCESS_REMOTE_READ, &word, 8),
+			 -EAGAIN);
+}
+
 /* What cannot be mapped goes by the kernel, if it is let. */
 static void test_unmappable(void **state)
 {
@@ -408,11 +476,12 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_kinds),	     T(test_unmappable), T(test_atomics),
-		T(test_slow),	     T(test_unknown),	 T(test_range),
-		T(test_qp),	     T(test_rights),	 T(test_forget),
-		T(test_rereg),	     T(test_truncated),	 T(test_pieces),
-		T(test_local_fault), T(test_on_demand),	 T(test_forked),
+		T(test_kinds),	    T(test_small),   T(test_small_refused),
+		T(test_unmappable), T(test_atomics), T(test_slow),
+		T(test_unknown),    T(test_range),   T(test_qp),
+		T(test_rights),	    T(test_forget),  T(test_rereg),
+		T(test_truncated),  T(test_pieces),  T(test_local_fault),
+		T(test_on_demand),  T(test_forked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

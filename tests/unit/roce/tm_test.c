@@ -320,10 +320,10 @@ static void a_rendezvous_waits_for_a_poster(void **state)
 
 	add(f, 5, 50, 100, 200);
 	rendezvous(f, 5, 200);
-	ur_lock(&f->qp.sq.lock);
+	ur_latch_lock(&f->qp.sq.lock);
 	peer_plain(f, UR_RC_SEND_ONLY, RQ_PSN, RVH);
 	assert_int_equal(fix_run(f), 1); /* the acknowledgement */
-	ur_unlock(&f->qp.sq.lock);
+	ur_latch_unlock(&f->qp.sq.lock);
 	ur_roce_kick(f->lane.roce, &f->qp, f->now_ns);
 	assert_int_equal(fix_run(f), 1);
 	expect_out(f, 0, UR_RC_READ_REQUEST, SQ_PSN);

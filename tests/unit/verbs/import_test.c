@@ -119,6 +119,27 @@ static void regions_keep_their_keys(void **state)
 	assert_int_equal(ibv_close_device(c), 0);
 }
 
+/* Another process may have ended it, without a word to us. */
+static void an_ended_region_is_not_changed(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_context *c = import(f->ctx);
+	struct ibv_pd *pd = ibv_import_pd(c, f->pd->handle);
+	struct ibv_mr *mine = ibv_reg_mr(f->pd, buf, sizeof(buf), RW);
+	struct ibv_mr *mr = ibv_import_mr(pd, mine->handle);
+
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	alarm(10);
+	assert_int_equal(ibv_rereg_mr(mine, IBV_REREG_MR_CHANGE_ACCESS, NULL,
+				      NULL, 0, IBV_ACCESS_LOCAL_WRITE),
+			 IBV_REREG_MR_ERR_INPUT);
+	alarm(0);
+	assert_int_equal(errno, ENOENT);
+	assert_int_equal(ibv_dereg_mr(mine), 0);
+	ibv_unimport_pd(pd);
+	assert_int_equal(ibv_close_device(c), 0);
+}
+
 static void device_memory_is_shared(void **state)
 {
 	struct ibv_alloc_dm_attr attr = { .length = 64 };
@@ -127,6 +148,8 @@ static void device_memory_is_shared(void **state)
 	struct ibv_context *c = import(f->ctx);
 	struct ibv_dm *dm = ibv_import_dm(c, mine->handle);
 	char in[8] = "shared", out[8];
+	unsigned char there;
+	void *map;
 
 	assert_non_null(dm);
 	assert_int_equal(ibv_memcpy_to_dm(mine, 8, in, 8), 0);
@@ -134,7 +157,11 @@ static void device_memory_is_shared(void **state)
 	assert_memory_equal(in, out, 8);
 	assert_int_equal(ibv_free_dm(mine), 0);
 	assert_int_equal(ibv_memcpy_from_dm(out, dm, 8, 8), EFAULT);
+	/* Somebody may be copying just now: with the last handle it goes. */
+	map = urv_dm(dm)->map;
+	assert_int_equal(mincore(map, 64, &there), 0);
 	ibv_unimport_dm(dm);
+	assert_int_equal(mincore(map, 64, &there), -1);
 	assert_null(ibv_import_dm(c, 4711));
 	assert_int_equal(errno, ENOENT);
 	assert_int_equal(ibv_close_device(c), 0);
@@ -148,10 +175,14 @@ static void the_first_context_may_close_first(void **state)
 	struct ibv_pd *mine = ibv_alloc_pd(first);
 	struct ibv_context *c = import(first);
 	struct ibv_pd *pd = ibv_import_pd(c, mine->handle);
+	struct ibv_pd *left = ibv_alloc_pd(first);
+	struct ibv_pd *other = ibv_import_pd(c, left->handle);
 	uint32_t handle = mine->handle;
 
 	assert_int_equal(ibv_dealloc_pd(mine), 0);
+	ibv_unimport_pd(left);
 	assert_int_equal(ibv_close_device(first), 0);
+	assert_int_equal(ibv_dealloc_pd(other), 0);
 	ibv_unimport_pd(pd);
 	assert_null(ibv_import_pd(c, handle));
 	assert_int_equal(ibv_close_device(c), 0);
@@ -264,6 +295,7 @@ int main(void)
 		TEST(domains_protect_alike),
 		TEST(a_domain_ends_by_any_handle),
 		TEST(regions_keep_their_keys),
+		TEST(an_ended_region_is_not_changed),
 		TEST(device_memory_is_shared),
 		TEST(a_region_has_ended_for_all_at_once),
 		TEST(ending_device_memory_is_not_registered),

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Whoever has to wait takes the latch as one with sleepers, whether there are
+ * more or not: at worst it is given back with a call that wakes nobody.
+ */
+#include "base/latch.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void ur_latch_wait(struct ur_latch *l)
+{
+	const uint32_t full = UR_LATCH_HELD | UR_LATCH_SLEEPERS;
+
+	while (atomic_exchange_explicit(&l->word, full, memory_order_acq_rel) &
+	       UR_LATCH_HELD)
+		syscall(SYS_futex, &l->word, FUTEX_WAIT_PRIVATE, full, NULL,
+			NULL, 0);
+}
+
+/* Its memory may be gone by now: the kernel then finds nobody there. */
+void ur_latch_wake(struct ur_latch *l)
+{
+	syscall(SYS_futex, &l->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
