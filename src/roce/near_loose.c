@@ -16,7 +16,7 @@
 
 #include "roce/near_internal.h"
 
-#define PATIENCE_NS 100000000u
+#define PATIENCE_NS 1000000000u
 
 static struct ur_swqe *next_request(const struct ur_rqp *q)
 {

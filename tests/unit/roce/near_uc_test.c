@@ -3,7 +3,7 @@
 #include "roce/near_internal.h"
 #include "roce/near_pair.h"
 
-#define PATIENCE (100 * MS)
+#define PATIENCE (1000 * MS)
 
 static int uc_setup(void **state)
 {

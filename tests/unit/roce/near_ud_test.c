@@ -4,7 +4,7 @@
 
 #define GRH	 40u
 #define MANY	 8u /* datagrams after which a channel is asked for */
-#define PATIENCE (100 * MS)
+#define PATIENCE (1000 * MS)
 
 static int v4_setup(void **state)
 {
