@@ -64,6 +64,9 @@ static void take_parts(struct ur_qp *qp, const struct ur_qp_init *init)
 	qp->xrcd = target ? init->xrcd : NULL;
 	qp->pd = target ? NULL : init->pd;
 	qp->send_cq = target ? NULL : init->send_cq;
+	if (qp->send_cq)
+		qp->sends_taken = atomic_load_explicit(&qp->send_cq->head,
+						       memory_order_relaxed);
 	if (ur_qp_type_receives(init->type)) {
 		qp->recv_cq = init->recv_cq;
 		qp->srq = init->srq;

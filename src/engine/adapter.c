@@ -159,7 +159,7 @@ void ur_adapter_settle(struct ur_adapter *a)
 		ur_leave_lane(&leave, l);
 		if (l->link && l->link->ops->part)
 			l->link->ops->part(l->link);
-		ur_latch_unlock(&l->lock);
+		ur_lane_unlock(l); /* whoever has rung is served */
 	}
 	ur_leave_send(&leave, atomic_load(&a->client));
 }

@@ -156,6 +156,9 @@ struct ur_lane {
 	uint32_t near_polls; /* such polls … */
 	uint32_t near_polls_seen; /* … at the helper's last tick */
 	uint32_t near_posts;
+	uint32_t polls;		 /* that found the lane free … */
+	uint32_t polls_seen;	 /* … at the helper's last tick */
+	uint64_t taken_ns;	 /* when completions had last been taken */
 	uint32_t held_packets;	 /* come while a cell waits for the link … */
 	uint32_t dry_looks;	 /* … and looks that found it dry */
 	uint64_t link_ns;	 /* when a poll last looked into the link */

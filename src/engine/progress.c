@@ -332,22 +332,26 @@ static bool gather_more(struct ur_lane *l, struct ur_qp *qp)
 }
 
 /*
- * Who finds completions when he polls does not come to the lane; that he took
- * some since his last request says that he polls.  Else a helper on the core
- * of the application, which has done the work each time before the application
- * looks, would never learn that it is not needed.
+ * Who finds completions when he polls does not come to the lane; that he takes
+ * some again and again between his requests says that he polls.  Else a helper
+ * on the core of the application, which has done the work each time before the
+ * application looks, would never learn that it is not needed.  A queue that may
+ * overrun moves its head by itself.
  */
 static bool note_taken(struct ur_lane *l, struct ur_qp *qp, uint64_t now)
 {
+	const struct ur_cq *cq = qp->send_cq;
+	uint64_t last = l->taken_ns;
 	uint32_t head;
 
-	if (!qp->send_cq || is_armed(qp->send_cq))
+	if (!cq || cq->ignore_overrun || is_armed(cq) || is_armed(qp->recv_cq))
 		return false;
-	head = atomic_load_explicit(&qp->send_cq->head, memory_order_relaxed);
+	head = atomic_load_explicit(&cq->head, memory_order_relaxed);
 	if (head == qp->sends_taken)
 		return false;
 	qp->sends_taken = head;
-	return ur_lane_note_poll(l, now);
+	l->taken_ns = now;
+	return now - last < UR_TICK_NS && ur_lane_note_poll(l, now);
 }
 
 void ur_adapter_doorbell(struct ur_qp *qp)
@@ -507,6 +511,7 @@ static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 		missed(l);
 		return true;
 	}
+	l->polls++;
 	glances = may_glance(l);
 	if (glances && (l->near_hot ? glance_near(l) : glance(l, &now))) {
 		ur_lane_unlock(l);

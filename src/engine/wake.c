@@ -141,6 +141,14 @@ static uint32_t glances(struct ur_lane *l)
 	return n;
 }
 
+/* He posts, and finds completions that are there: nobody looks at the link. */
+static void look_for_poster(struct ur_lane *l, uint64_t now)
+{
+	if (l->polls == l->polls_seen)
+		(void)ur_lane_step(l, now);
+	l->polls_seen = l->polls;
+}
+
 /*
  * While the application polls it does everything itself.  When it has ceased
  * to, the caller goes on as ARMED, which sends what was left waiting; leaving
@@ -148,8 +156,10 @@ static uint32_t glances(struct ur_lane *l)
  */
 static void tick(struct ur_lane *l, uint64_t now)
 {
-	if (is_polled(l, now))
+	if (is_polled(l, now)) {
+		look_for_poster(l, now);
 		return;
+	}
 	if (glances(l) >= UR_TICK_NS / UR_POLL_FRESH_NS) {
 		l->app_ns = now;
 		l->near_hot = 0; /* the next one looks at the link as well */

@@ -322,16 +322,16 @@ int ur_reach_small(struct ur_reach *r, const struct ur_op *op, void *here)
 	const struct ur_view *v;
 	int rc = -EAGAIN;
 
-	if (!enter(r))
+	/* Words that others write or wait for must move in one piece. */
+	if (op->va % 8 != 0 || !enter(r))
 		return -EAGAIN;
 	v = ur_view_may(r, op);
 	if (v && can_map(v, write)) {
 		uint8_t *there = v->base + (op->va - v->is.mr.iova);
 
-		if (!write)
-			rc = ur_guard_copy_words(here, there, op->len);
-		else if ((uintptr_t)there % 8 == 0)
-			rc = ur_guard_copy_words(there, here, op->len);
+		if ((uintptr_t)there % 8 == 0)
+			rc = write ? ur_guard_copy_words(there, here, op->len)
+				   : ur_guard_copy_words(here, there, op->len);
 	}
 	leave(r);
 	if (rc)

@@ -266,7 +266,8 @@ int urv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 		ur_sq_commit(&qp->core.sq);
 		ur_latch_unlock(&qp->core.sq.lock);
 	}
-	if (posted)
+	/* A rendezvous may have waited for the queue (roce/tm.c). */
+	if (posted || qp->core.sq.max_own)
 		urv_send_kick(qp);
 	if (rc)
 		*bad_wr = wr;

@@ -307,7 +307,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	else
 		ur_sq_commit(&qp->core.sq);
 	ur_latch_unlock(&qp->core.sq.lock);
-	if (!rc)
+	if (!rc || qp->core.sq.max_own)
 		urv_send_kick(qp);
 	return rc;
 }
