@@ -226,6 +226,9 @@ static void test_taking_completions_is_polling(void **state)
 	}
 	assert_true(ticks);
 	pair_drain(p);
+	ur_lane_lock(l);
+	l->streak_need_ns = UR_POLL_STREAK_NS;
+	ur_lane_unlock(l);
 }
 
 /* The helper is on the link when arm returns, not a tick later. */
