@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/if_link.h>
 #include <linux/if_tun.h>
+#include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <net/if_arp.h>
@@ -26,6 +27,7 @@ struct request {
 		struct ifinfomsg link;
 		struct ifaddrmsg addr;
 		struct rtmsg route;
+		struct ndtmsg neigh;
 	} body;
 	uint8_t attrs[64];
 };
@@ -144,6 +146,41 @@ static void make_no_address(int sock, uint32_t ifindex)
 		ur_debug("port: link-local addresses stay: %s", strerror(-err));
 }
 
+/*
+ * The kernel ignores what ARP says of a neighbour for a second after it has
+ * learnt it.  One that comes again as another process on a memif moves sooner,
+ * and the host would send to nobody for half a minute.
+ */
+static void believe_moves(int sock, uint32_t ifindex)
+{
+	static const char table[] = "arp_cache";
+	const struct {
+		struct rtattr index;
+		uint32_t ifindex;
+		struct rtattr lock;
+		uint32_t none_ms[2];
+	} of = {
+		.index = { .rta_len = RTA_LENGTH(sizeof(ifindex)),
+			   .rta_type = NDTPA_IFINDEX },
+		.ifindex = ifindex,
+		.lock = { .rta_len = RTA_LENGTH(sizeof(of.none_ms)),
+			  .rta_type = NDTPA_LOCKTIME },
+	};
+	struct request r = {
+		.nh = { .nlmsg_len = NLMSG_LENGTH(sizeof(r.body.neigh)),
+			.nlmsg_type = RTM_SETNEIGHTBL },
+		.body.neigh = { .ndtm_family = AF_INET },
+	};
+	int err;
+
+	put_attr(&r, NDTA_NAME, table, sizeof(table));
+	put_attr(&r, NDTA_PARMS, &of, sizeof(of));
+	err = ask(sock, &r);
+	if (err)
+		ur_debug("port: neighbours that move are noticed late: %s",
+			 strerror(-err));
+}
+
 /* A route that is there already is the administrator's. */
 static int set_gateways(int sock, uint32_t ifindex,
 			const struct ur_port_spec *spec)
@@ -182,6 +219,7 @@ static int set_up(const char *name, uint32_t ifindex,
 	if (err)
 		return err;
 	make_no_address(sock, ifindex);
+	believe_moves(sock, ifindex);
 	memcpy(hw.ifr_hwaddr.sa_data, mac, 6);
 	err = set_link(name, SIOCSIFMTU, &mtu);
 	if (!err)

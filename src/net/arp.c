@@ -149,14 +149,15 @@ enum ur_net_verdict ur_arp_input(struct ur_net *net, struct ur_net_pkt *p,
 	if (conflicts(net, &a, p->now_ns))
 		return UR_NET_DONE;
 	target = ur_own_find(net, a.tpa);
-	if (a.op == ARP_REQUEST) {
+	if (a.op == ARP_REQUEST)
 		request(net, &a, target, p->now_ns);
+	else
+		reply(net, p, &a, target);
+	/* It may be the host who has asked; and announcements, which ask nobody,
+	 * tell it that a station has moved. */
+	if (!net->cfg.host ||
+	    (a.op == ARP_REQUEST && memcmp(a.spa, a.tpa, 16) != 0))
 		return UR_NET_DONE;
-	}
-	reply(net, p, &a, target);
-	if (!net->cfg.host)
-		return UR_NET_DONE;
-	/* It may be the host who has asked. */
 	net->count.rx_host++;
 	out->l3 = p->l3;
 	return UR_NET_HOST;

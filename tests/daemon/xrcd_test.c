@@ -199,6 +199,9 @@ static void members_get_sockets_to_each_other(void **state)
 	assert_int_equal(send(mine, "x", 1, 0), 1);
 	assert_int_equal(recv(theirs, &byte, 1, 0), 1);
 	close(mine);
+	/* It ends when urnicd has closed its own copy as well. */
+	assert_int_equal(poll(&(struct pollfd){ theirs, POLLIN, 0 }, 1, 10000),
+			 1);
 	assert_int_equal(recv(theirs, &byte, 1, 0), 0);
 	close(theirs);
 	/* not to oneself, to strangers, to nobody, by another domain */

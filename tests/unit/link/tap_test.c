@@ -104,6 +104,22 @@ static void assert_defaults(const char *expected)
 		      expected);
 }
 
+/* What the kernel's cache of neighbours waits before it believes a move. */
+static long locktime(const char *name)
+{
+	char path[128];
+	long ticks = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv4/neigh/%s/locktime",
+		 name);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%ld", &ticks), 1);
+	fclose(f);
+	return ticks;
+}
+
 static void it_has_what_was_told_and_nothing_else(void **state)
 {
 	struct ifreq r = { .ifr_name = "p0" };
@@ -117,6 +133,7 @@ static void it_has_what_was_told_and_nothing_else(void **state)
 	assert_memory_equal(r.ifr_hwaddr.sa_data, mac, 6);
 	assert_int_equal(ioctl(sock, SIOCGIFFLAGS, &r), 0);
 	assert_true(r.ifr_flags & IFF_UP);
+	assert_int_equal(locktime("p0"), 0);
 	assert_int_equal(open_tap("p0", 1), -EBUSY);
 	close(sock);
 	close(fd);

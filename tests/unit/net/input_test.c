@@ -386,9 +386,15 @@ static void test_host(void **state)
 	f[12] = 0x88;
 	f[13] = 0xcc;
 	assert_int_equal(stk_in(s, f, len), UR_NET_HOST);
-	/* An answer to a question of its own. */
+	/* An answer to a question of its own, and who says that he has moved;
+	 * but questions are answered here. */
 	len = mk_arp(f, mac_us, 2, mac_peer, "10.0.0.2", mac_us, "10.0.0.1");
 	assert_int_equal(stk_in(s, f, len), UR_NET_HOST);
+	len = mk_arp(f, mac_all, 1, mac_peer, "10.0.0.2", mac_us, "10.0.0.2");
+	assert_int_equal(stk_in(s, f, len), UR_NET_HOST);
+	len = mk_arp(f, mac_us, 1, mac_peer, "10.0.0.2", mac_us, "10.0.0.1");
+	assert_int_equal(stk_in(s, f, len), UR_NET_DONE);
+	assert_int_equal(stk_drain(s), 1);
 	len = mk_nd(f, mac_us, "fd00::2", "fd00::1", 136, 0x60000000, "fd00::2",
 		    mac_peer);
 	assert_int_equal(stk_in(s, f, len), UR_NET_HOST);
@@ -397,7 +403,7 @@ static void test_host(void **state)
 	assert_int_equal(stk_in(s, f, len), UR_NET_ROCE);
 	f[24] ^= 1;
 	DROPPED(s, f, len, drop_ip_sum);
-	assert_int_equal(stk_count(s)->rx_host, 9);
+	assert_int_equal(stk_count(s)->rx_host, 10);
 	assert_int_equal(stk_drain(s), 0);
 }
 
