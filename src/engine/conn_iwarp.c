@@ -87,7 +87,7 @@ void iw_resume(struct iw_conn *l)
 	if (iw_start_watching(l, EPOLLIN) == 0 && iw_stream_watch(l) == 0)
 		l->paused = false;
 	else
-		ur_cmt_unwatch(l->c.cmt, &l->source);
+		iw_pause_listener(l);
 }
 
 /* Children that were not told of end with their listener; the others belong

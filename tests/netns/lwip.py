@@ -242,6 +242,57 @@ def many(env):
             s.end()
 
 
+def bound(env):
+    """From a number that the application chose, and no address."""
+    with Streams(env, 'lwip', 'lwip') as j:
+        tcp = env.port()
+        argv = [os.path.join(env.progs, 'cm_peer'), '-p', tcp, '-M', 'bound']
+        s = j.proc(0, *argv)
+        try:
+            s.wait_listen(tcp)
+            c = j.proc(1, *argv, address(1))
+            try:
+                if c.wait(20) or 'wc status 0' not in c.text():
+                    raise Failure(c.describe())
+            finally:
+                c.end()
+        finally:
+            s.end()
+
+
+# A peer that knows but MPA's first revision (RFC 5044) rejects the second one,
+# and prints what it is asked then.
+OLD = """
+import socket
+s = socket.create_server(('', {port}))
+for _ in range(2):
+    c = s.accept()[0]
+    frame = b''
+    while len(frame) < 20:
+        frame += c.recv(20 - len(frame))
+    print('revision', frame[17], flush=True)
+    c.sendall(b'MPA ID Rep Frame' + bytes((0x20, 1, 0, 0)))
+    c.recv(9999)
+    c.close()
+"""
+
+
+def again(env):
+    """The second call has a number of its own."""
+    with Streams(env, 'tcp', 'lwip') as j:
+        tcp = env.port()
+        s = Proc(env.a.wrap(['python3', '-c', OLD.format(port=tcp)]))
+        try:
+            s.wait_listen(tcp)
+            c = j.proc(1, 'rping', '-c', '-a', address(1), '-p', tcp)
+            try:
+                s.wait_text('revision 2\\s+revision 1', 20)
+            finally:
+                c.end()
+        finally:
+            s.end()
+
+
 def idle(env):
     """A port without traffic costs next to nothing, connections or not."""
     with Streams(env, 'lwip', 'tcp') as j:
@@ -279,6 +330,8 @@ CASES = [
     Case('host', host_traffic),
     Case('second', second),
     Case('many', many),
+    Case('bound', bound),
+    Case('again', again),
     Case('idle', idle),
     # Ports that urnicd runs have their TCP from the kernel.
     Case('shared-rping', rping('urnicd', 'urnicd')),
