@@ -54,8 +54,9 @@ static uint64_t mix(uint64_t h, uint64_t v)
 }
 
 /*
- * In the place of lwIP's own, which can be guessed (RFC 6528), since it counts: as our plugin is searched before
- * it, its calls come here.  A clock and a keyed mix of the connection's ends.
+ * In the place of lwIP's own, which can be guessed (RFC 6528), since it counts:
+ * as our plugin is searched before it, its calls come here.  A clock and a
+ * keyed mix of the connection's ends.
  */
 __attribute__((visibility("default"))) u32_t tcp_next_iss(struct tcp_pcb *pcb)
 {
