@@ -82,9 +82,12 @@ void iw_child_leaves(struct iw_conn *i)
 
 void iw_resume(struct iw_conn *l)
 {
-	if (l->paused && l->asked < l->backlog)
-		l->paused = iw_start_watching(l, EPOLLIN) != 0 ||
-			    iw_stream_watch(l) != 0;
+	if (!l->paused || l->asked >= l->backlog)
+		return;
+	if (iw_start_watching(l, EPOLLIN) == 0 && iw_stream_watch(l) == 0)
+		l->paused = false;
+	else
+		iw_pause_listener(l);
 }
 
 /* Children that were not told of end with their listener; the others belong
@@ -336,8 +339,11 @@ static int listen_locked(struct iw_conn *i, int backlog)
 	err = iw_start_watching(i, EPOLLIN);
 	if (!err)
 		err = iw_stream_listen(i);
-	if (err)
+	if (err) {
+		iw_stream_listen_end(i);
+		ur_cmt_unwatch(i->c.cmt, &i->source);
 		return err;
+	}
 	i->backlog = (uint32_t)backlog;
 	i->state = IW_LISTENING;
 	return 0;

@@ -44,7 +44,7 @@ struct iw_conn {
 	struct ur_conn c;
 	enum iw_state state;
 	int fd; /* until the lane has it; leaf_lock and the CM lock to write */
-	struct ur_stream *stream; /* likewise; fd is -1 then */
+	struct ur_stream *stream; /* until the lane has it; fd is -1 then */
 	struct ur_list all;	  /* of descriptors; leaf_lock */
 	struct ur_list note; /* the link is down, not yet seen; leaf_lock */
 	struct ur_cmt_source source;
@@ -102,7 +102,7 @@ void iw_disclaim(struct iw_conn *i); /* give up the QP, if there is one */
 void iw_resume(struct iw_conn *l);   /* a paused listener */
 
 /* conn_iwarp_stream.c: what is not done by the kernel. */
-void iw_stream_drop(struct iw_conn *i); /* with a reset; if there is one */
+void iw_stream_drop(struct iw_conn *i); /* in order; if there is one */
 /* Does the way to i->to lead by a port of ours?  Then call by it: 0 and
  * *done, or -errno. */
 int iw_stream_call(struct iw_conn *i, bool *done);

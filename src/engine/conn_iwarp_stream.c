@@ -86,30 +86,42 @@ void iw_stream_drop(struct iw_conn *i)
 
 /* ---- Calling ---- */
 
-/* Where the call comes from: the address that the socket has, or would get. */
+/* Where the call comes from: the address that the socket has, or would get, and
+ * the port number that it has, or 0. */
 static int find_source(const struct iw_conn *i, struct sockaddr_storage *src)
 {
 	struct sockaddr_storage peer;
+	uint16_t port;
+	int err;
 
 	iw_ends(i, src, &peer);
-	if (src->ss_family != AF_UNSPEC && !ur_conn_addr_any(src))
+	if (src->ss_family == AF_UNSPEC)
+		return -ENOTCONN;
+	if (!ur_conn_addr_any(src))
 		return 0;
-	return ur_conn_route(&i->to, src);
+	port = ur_conn_addr_port(src);
+	err = ur_conn_route(&i->to, src);
+	if (!err)
+		ur_conn_addr_set_port(src, port);
+	return err;
 }
 
 int iw_stream_call(struct iw_conn *i, bool *done)
 {
 	struct sockaddr_storage src;
 	struct ur_stack_end from, to;
+	bool ours;
 	int err;
 
-	if (find_source(i, &src))
-		return 0; /* connect() says what is wrong */
+	/* Else connect() says what is wrong. */
+	if (!ur_streams_are_there() || find_source(i, &src))
+		return 0;
 	end_of(&src, &from);
 	end_of(&i->to, &to);
 	if (!ur_streams_carry(from.addr, to.addr))
 		return 0;
-	if (!from.port) {
+	ours = !from.port;
+	if (ours) {
 		i->from = src;
 		err = iw_take_port(i);
 		if (err)
@@ -119,6 +131,9 @@ int iw_stream_call(struct iw_conn *i, bool *done)
 	err = ur_stream_connect(&from, &to, i->fd, &i->stream);
 	if (err)
 		return err;
+	/* TCP may still use the number when we call again. */
+	if (ours)
+		ur_conn_addr_set_port(&i->from, 0);
 	iw_fd_del(i);
 	i->fd = -1;
 	*done = true;
@@ -145,11 +160,16 @@ static void on_ready(struct ur_cmt_source *src, uint32_t events)
 
 int iw_stream_watch(struct iw_conn *l)
 {
+	int err;
+
 	if (!l->streams || l->stream_source.fd >= 0)
 		return 0;
 	l->stream_source.fd = ur_stream_listener_fd(l->streams);
 	l->stream_source.ready = on_ready;
-	return ur_cmt_watch(l->c.cmt, &l->stream_source, EPOLLIN);
+	err = ur_cmt_watch(l->c.cmt, &l->stream_source, EPOLLIN);
+	if (err)
+		l->stream_source.fd = -1;
+	return err;
 }
 
 void iw_stream_pause(struct iw_conn *l)

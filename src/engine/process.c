@@ -47,10 +47,12 @@ static void before_fork(void)
 	}
 	pthread_mutex_lock(&client_lock);
 	ur_xrc_before_fork();
+	ur_streams_before_fork();
 }
 
 static void after_fork(void)
 {
+	ur_streams_after_fork();
 	ur_xrc_after_fork();
 	pthread_mutex_unlock(&client_lock);
 	for (unsigned int k = UR_MAX_DEVICES; k-- > 0;) {

@@ -110,8 +110,8 @@ struct ur_nic_plugin {
 /* Is the plugin installed? */
 bool ur_nic_is_there(void);
 
-/* The plugin, loaded if it is not yet.  -ENOENT: not installed, logged once;
- * -EPROTO: one of another version. */
+/* The plugin, loaded if it is not yet.  -ENOENT: not installed;
+ * -EPROTO: one of another version.  Both are logged. */
 int ur_nic_load(const struct ur_nic_plugin **out);
 
 #endif

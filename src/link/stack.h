@@ -19,7 +19,8 @@
 
 /* How often tick() wants to be called while is_busy(). */
 #define UR_STACK_TICK_NS  50000000u
-/* Peers that have begun to connect and have not gone on; more are not heard. */
+/* Peers that have begun to connect and have not gone on; who comes then takes
+ * the place of one of them. */
 #define UR_STACK_HALF_MAX 256u
 
 struct ur_stack_addr;

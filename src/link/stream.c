@@ -65,6 +65,12 @@ struct ur_stream_addr *ur_stream_addr_find(const uint8_t ip[16])
 	return find(ip);
 }
 
+bool ur_streams_are_there(void)
+{
+	return !atomic_load_explicit(&ur_streams.dead, memory_order_relaxed) &&
+	       atomic_load_explicit(&ur_streams.naddrs, memory_order_relaxed);
+}
+
 /* Between addresses of this host the kernel carries. */
 bool ur_streams_carry(const uint8_t src[16], const uint8_t dst[16])
 {
@@ -220,8 +226,14 @@ void ur_stream_set_fini(struct ur_stream_set *set)
 	set->fd = -1;
 }
 
-static void tell(struct ur_stream_set *set, void (*news)(void *arg, void *user),
-		 void *arg)
+static bool has_end(const struct ur_stream *s)
+{
+	return !s->c || ur_streams.tcp->has_end(s->c) ||
+	       ur_streams.tcp->error(s->c);
+}
+
+static void tell(struct ur_stream_set *set,
+		 void (*news)(void *arg, void *user, bool ended), void *arg)
 {
 	uint64_t n;
 
@@ -229,13 +241,17 @@ static void tell(struct ur_stream_set *set, void (*news)(void *arg, void *user),
 		(void)!read(set->fd, &n, sizeof(n));
 	set->rung = false;
 	ur_list_for_each_safe(node, tmp, &set->news) {
+		struct ur_stream *s =
+			ur_container_of(node, struct ur_stream, news);
+
 		ur_list_del(node);
-		news(arg, ur_container_of(node, struct ur_stream, news)->user);
+		news(arg, s->user, has_end(s));
 	}
 }
 
 void ur_stream_set_poll(struct ur_stream_set *set, bool quick, uint64_t now_ns,
-			void (*news)(void *arg, void *user), void *arg)
+			void (*news)(void *arg, void *user, bool ended),
+			void *arg)
 {
 	if (atomic_load_explicit(&ur_streams.dead, memory_order_relaxed))
 		return;
@@ -382,6 +398,16 @@ void ur_streams_leave(void)
 	ur_streams_unlock();
 	while (is_leaving() && clock_ns() < until)
 		usleep(LEAVE_NAP_US);
+}
+
+void ur_streams_before_fork(void)
+{
+	pthread_mutex_lock(&ur_streams.lock);
+}
+
+void ur_streams_after_fork(void)
+{
+	pthread_mutex_unlock(&ur_streams.lock);
 }
 
 void ur_streams_child(void)

@@ -47,6 +47,9 @@ bool ur_streams_available(void);
  */
 int ur_streams_open(const struct ur_port_config *cfg);
 
+/* Does this process run a port that has TCP? */
+bool ur_streams_are_there(void);
+
 /* Does a connection from that address to there go by a port of ours? */
 bool ur_streams_carry(const uint8_t src[16], const uint8_t dst[16]);
 
@@ -66,7 +69,10 @@ int ur_streams_wait_fd(uint64_t now_ns, uint64_t *until_ns);
 /* The process ends: what was written gets out, for a moment. */
 void ur_streams_leave(void);
 
-/* The child after fork(): nothing of this is its. */
+/* Around fork(), in parent and child: nobody is in the midst of anything. */
+void ur_streams_before_fork(void);
+void ur_streams_after_fork(void);
+/* The child after that: nothing of this is its. */
 void ur_streams_child(void);
 
 /* ---- Connections ---- */
@@ -123,8 +129,10 @@ void ur_stream_set_add(struct ur_stream_set *set, struct ur_stream *s,
 void ur_stream_set_remove(struct ur_stream *s);
 
 /* Serve the ports, unless quick and somebody else does, and tell of each
- * stream that has news. */
+ * stream that has news, and whether an end or an error is among what is to be
+ * read.  The streams' lock is held then. */
 void ur_stream_set_poll(struct ur_stream_set *set, bool quick, uint64_t now_ns,
-			void (*news)(void *arg, void *user), void *arg);
+			void (*news)(void *arg, void *user, bool ended),
+			void *arg);
 
 #endif

@@ -181,8 +181,11 @@ static void make_writable(struct ur_tcp *t, struct ur_tcp_conn *c)
 }
 
 /* What the news are is seen by trying; which lane it is stands beside. */
-static void on_stream(void *lane, void *user)
+static void on_stream(void *lane, void *user, bool ended)
 {
+	struct ur_tcp_conn *c = user;
+
+	c->ended |= ended;
 	make_readable(lane, user);
 	make_writable(lane, user);
 }

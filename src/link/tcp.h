@@ -65,7 +65,8 @@ static inline int ur_tcp_wait_fd(const struct ur_tcp *t)
  */
 int ur_tcp_add(struct ur_tcp *t, struct ur_tcp_conn *c, int fd);
 
-/* The same for a stream. */
+/* The same for a stream.  How long it waits for a peer that says nothing is
+ * its own TCP's matter (-ETIMEDOUT as well). */
 int ur_tcp_add_stream(struct ur_tcp *t, struct ur_tcp_conn *c,
 		      struct ur_stream *s);
 

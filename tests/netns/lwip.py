@@ -10,9 +10,12 @@ import signal
 import time
 
 from harness.env import Case
-from harness.proc import Failure, Proc, Skip
-from netns.config import File, device
-from netns.dpdk import DEV, Joined, address, ticks
+from harness.proc import SLOW, Failure, Proc, Skip
+from netns.dpdk import ticks
+from netns.ports import Joined, Veth, address
+
+DEV = Veth.dev
+RPING = 7174  # where it listens
 
 
 class Streams(Joined):
@@ -23,37 +26,44 @@ class Streams(Joined):
             raise Skip('built without lwIP')
         return super().__enter__()
 
-    @staticmethod
-    def side(host, kind, i):
-        f = Joined.side(host, 'sockets' if kind == 'tcp' else 'dpdk', i)
+    def side(self, host, kind, i):
+        f = super().side(host, 'dpdk' if kind == 'lwip' else
+                         'sockets' if kind == 'tcp' else kind, i)
         # With a queue, so that tc sees what it sends.
         f.text = f.text.replace('"roce"', '"iwarp"').replace(
             f'iface={DEV}', f'iface={DEV},qdisc_bypass=0')
         return f
 
-    def retry(self, client, s):
-        """Until the server listens."""
-        for _ in range(50):
-            c = self.proc(1, *client)
-            try:
-                if c.wait(40) == 0:
-                    return
-                if not s.running():
-                    raise Failure(f'{s.describe()} {c.describe()}')
-                text = c.describe()
-            finally:
-                c.end()
-            time.sleep(0.1)
-        raise Failure(text)
+    def call(self, client):
+        c = self.proc(1, *client)
+        try:
+            if c.wait(40):
+                raise Failure(c.describe())
+        finally:
+            c.end()
 
-    def both(self, server, client, strict=True):
+    def both(self, server, client, port=RPING, strict=True):
         s = self.proc(0, *server)
         try:
-            self.retry(client, s)
+            s.wait_listen(port)
+            self.call(client)
             if s.wait(20) and strict:
                 raise Failure(s.describe())
         finally:
             s.end()
+
+    def carried(self, server, client, port=RPING):
+        """By whom a connection is that lasts until it is ended here."""
+        s = self.proc(0, *server)
+        c = None
+        try:
+            s.wait_listen(port)
+            c = self.proc(1, *client)
+            wait_open(self, c)
+        finally:
+            s.end()
+            if c:
+                c.end()
 
 
 def links(env, host):
@@ -61,23 +71,44 @@ def links(env, host):
             for lane in p.get('report', {}).get('lanes', ())]
 
 
+def wait_open(j, c):
+    """Until a connection is open, and its ends are of the kinds they should
+    be: a lane says `lwip` while it has such a connection."""
+    wanted = ['lwip' if kind == 'lwip' else 'tcp' for kind in j.kinds]
+    lanes = None
+    end = time.monotonic() + 20 * SLOW
+    while c.running() and time.monotonic() < end:
+        lanes = [links(j.env, host) for host in j.hosts]
+        if all(kind in lane for kind, lane in zip(wanted, lanes)):
+            break
+        time.sleep(0.1)
+    else:
+        raise Failure(f'lanes are not {wanted}: {lanes}: {c.describe()}')
+    if any('lwip' in lane for kind, lane in zip(wanted, lanes)
+           if kind != 'lwip'):
+        raise Failure(f'lanes are {lanes}, not {wanted}')
+
+
 def rping(*kinds, v6=False, size=64, count=20):
     def run(env):
         with Streams(env, *kinds) as j:
-            args = ['-C', count, '-S', size]
-            addr = address(1, v6)
-            j.both(['rping', '-s', '-a', '::' if v6 else '0.0.0.0', *args],
-                   ['rping', '-c', '-V', '-a', addr, *args])
+            server = ['rping', '-s', '-a', '::' if v6 else '0.0.0.0', '-S',
+                      size]
+            client = ['rping', '-c', '-V', '-a', address(1, v6), '-S', size]
+            j.carried(server, client)
+            j.both([*server, '-C', count], [*client, '-C', count])
     return run
 
 
 def perftest(tool, *kinds, size=65536, count=300):
     def run(env):
         with Streams(env, *kinds) as j:
-            tcp = env.port()
-            argv = [tool, '-R', '-d', 'dp0', '-p', tcp, '-s', size, '-n',
-                    count, '-F']
-            j.both(argv, [*argv, address(1)])
+            for check, args in ((j.carried, ['--run_infinitely']),
+                                (j.both, ['-n', count])):
+                tcp = env.port()
+                argv = [tool, '-R', '-d', 'dp0', '-p', tcp, '-s', size, '-F',
+                        *args]
+                check(argv, [*argv, address(1)], tcp)
     return run
 
 
@@ -129,9 +160,10 @@ def killed(*kinds):
     def run(env):
         with Streams(env, *kinds) as j:
             s = j.proc(0, 'rping', '-s', '-a', '0.0.0.0')
+            s.wait_listen(RPING)
             c = j.proc(1, 'rping', '-c', '-a', address(1))
             try:
-                wait_open(env, c)
+                wait_open(j, c)
                 os.kill(c.p.pid, signal.SIGKILL)
                 # A kernel says so at once, and others by not answering.
                 if s.wait(60) is None:
@@ -144,20 +176,10 @@ def killed(*kinds):
     return run
 
 
-def wait_open(env, c):
-    """Until a connection is open, and is what it is said to be."""
-    end = time.monotonic() + 20
-    while time.monotonic() < end:
-        if c.running() and 'lwip' in links(env, env.a):
-            return
-        time.sleep(0.1)
-    raise Failure(f'lanes are {links(env, env.a)}: {c.describe()}')
-
-
 def server(env, j):
     """One that listens, and runs the port."""
     s = j.proc(0, 'rping', '-s', '-P', '-a', '0.0.0.0')
-    s.wait_listen(7174)
+    s.wait_listen(RPING)
     return s
 
 
@@ -183,7 +205,7 @@ def host_traffic(env):
             if j.proc(1, 'rping', '-c', '-a', address(1), '-p', tcp,
                       '-C', 1).wait(20) == 0:
                 raise Failure('something listens')
-            j.retry(['rping', '-c', '-V', '-a', address(1), '-C', 3], s)
+            j.call(['rping', '-c', '-V', '-a', address(1), '-C', 3])
         finally:
             h.end()
             s.end()
@@ -196,7 +218,8 @@ def second(env):
         try:
             tcp = env.port()
             j.both(['rping', '-s', '-a', '0.0.0.0', '-p', tcp, '-C', 5],
-                   ['rping', '-c', '-V', '-a', address(1), '-p', tcp, '-C', 5])
+                   ['rping', '-c', '-V', '-a', address(1), '-p', tcp, '-C', 5],
+                   tcp)
         finally:
             s.end()
 
@@ -208,7 +231,7 @@ def many(env):
         s = server(env, j)
         try:
             for _ in range(5):
-                j.retry(['rping', '-c', '-V', '-a', address(1), '-C', 3], s)
+                j.call(['rping', '-c', '-V', '-a', address(1), '-C', 3])
             p = j.proc(0, 'rping', '-c', '-V', '-a', address(1), '-C', 3)
             try:
                 if p.wait(20):
@@ -219,12 +242,63 @@ def many(env):
             s.end()
 
 
+def bound(env):
+    """From a number that the application chose, and no address."""
+    with Streams(env, 'lwip', 'lwip') as j:
+        tcp = env.port()
+        argv = [os.path.join(env.progs, 'cm_peer'), '-p', tcp, '-M', 'bound']
+        s = j.proc(0, *argv)
+        try:
+            s.wait_listen(tcp)
+            c = j.proc(1, *argv, address(1))
+            try:
+                if c.wait(20) or 'wc status 0' not in c.text():
+                    raise Failure(c.describe())
+            finally:
+                c.end()
+        finally:
+            s.end()
+
+
+# A peer that knows but MPA's first revision (RFC 5044) rejects the second one,
+# and prints what it is asked then.
+OLD = """
+import socket
+s = socket.create_server(('', {port}))
+for _ in range(2):
+    c = s.accept()[0]
+    frame = b''
+    while len(frame) < 20:
+        frame += c.recv(20 - len(frame))
+    print('revision', frame[17], flush=True)
+    c.sendall(b'MPA ID Rep Frame' + bytes((0x20, 1, 0, 0)))
+    c.recv(9999)
+    c.close()
+"""
+
+
+def again(env):
+    """The second call has a number of its own."""
+    with Streams(env, 'tcp', 'lwip') as j:
+        tcp = env.port()
+        s = Proc(env.a.wrap(['python3', '-c', OLD.format(port=tcp)]))
+        try:
+            s.wait_listen(tcp)
+            c = j.proc(1, 'rping', '-c', '-a', address(1), '-p', tcp)
+            try:
+                s.wait_text('revision 2\\s+revision 1', 20)
+            finally:
+                c.end()
+        finally:
+            s.end()
+
+
 def idle(env):
     """A port without traffic costs next to nothing, connections or not."""
     with Streams(env, 'lwip', 'tcp') as j:
         s = j.proc(0, 'rping', '-s', '-a', '0.0.0.0')
         try:
-            s.wait_listen(7174)
+            s.wait_listen(RPING)
             time.sleep(1)
             before = ticks(env.a)
             time.sleep(2)
@@ -256,6 +330,8 @@ CASES = [
     Case('host', host_traffic),
     Case('second', second),
     Case('many', many),
+    Case('bound', bound),
+    Case('again', again),
     Case('idle', idle),
     # Ports that urnicd runs have their TCP from the kernel.
     Case('shared-rping', rping('urnicd', 'urnicd')),

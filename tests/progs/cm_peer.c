@@ -12,6 +12,7 @@
  *  badkey, readkey, range    WRITE, READ with a wrong key, WRITE out of range
  *  toolong  a SEND for which the receive is too short
  *  rnr      a SEND for which there is no receive
+ *  bound    a SEND, from PORT as well, to which the client binds no address
  */
 #include <netdb.h>
 #include <poll.h>
@@ -198,6 +199,8 @@ static void serve(void)
 
 static struct rdma_cm_id *resolve(void)
 {
+	struct sockaddr_in any = { .sin_family = AF_INET,
+				   .sin_port = htons((uint16_t)args.port) };
 	struct rdma_cm_id *id;
 	struct addrinfo *to;
 	char port[16];
@@ -205,6 +208,8 @@ static struct rdma_cm_id *resolve(void)
 	snprintf(port, sizeof(port), "%d", args.port);
 	VT_TRUE(getaddrinfo(args.host, port, NULL, &to) == 0);
 	VT_TRUE(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0);
+	if (mode_is("bound"))
+		VT_TRUE(rdma_bind_addr(id, (struct sockaddr *)&any) == 0);
 	VT_TRUE(rdma_resolve_addr(id, NULL, to->ai_addr, 5000) == 0);
 	expect_event(RDMA_CM_EVENT_ADDR_RESOLVED);
 	VT_TRUE(rdma_resolve_route(id, 5000) == 0);

@@ -65,10 +65,14 @@ static void on_error(void *arg, err_t err)
 	struct ur_stack_conn *c = arg;
 
 	c->pcb = NULL;
-	/* It calls a connection that nobody answers aborted. */
-	c->error = err == ERR_ABRT		     ? -ETIMEDOUT
-		   : !c->connected && err == ERR_RST ? -ECONNREFUSED
-						     : lwip_errno(err);
+	/* Closed by both, in order; and a connection that nobody answers it
+	 * calls aborted. */
+	if (err == ERR_CLSD)
+		c->end = true;
+	else
+		c->error = err == ERR_ABRT		     ? -ETIMEDOUT
+			   : !c->connected && err == ERR_RST ? -ECONNREFUSED
+							     : lwip_errno(err);
 	tell(c, false);
 }
 
@@ -202,6 +206,15 @@ free_conn:
 }
 
 /* ---- The stream ---- */
+
+/* lwIP frees what is in TIME-WAIT and tells nobody. */
+void conn_leave(struct tcp_pcb *pcb)
+{
+	struct ur_stack_conn *c = pcb->callback_arg;
+
+	c->pcb = NULL;
+	tcp_arg(pcb, NULL);
+}
 
 void conn_set_arg(struct ur_stack_conn *c, void *arg)
 {
@@ -342,8 +355,7 @@ void conn_close(struct ur_stack_conn *c, bool reset)
 	tcp_recv(pcb, swallow);
 	tcp_sent(pcb, NULL);
 	tcp_err(pcb, NULL);
+	/* tcp_close() sends, and may free. */
 	if (reset || tcp_close(pcb) != ERR_OK)
 		tcp_abort(pcb);
-	else
-		(void)tcp_output(pcb);
 }

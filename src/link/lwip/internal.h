@@ -65,4 +65,8 @@ void conn_ends(const struct ur_stack_conn *c, struct ur_stack_end *local,
 void conn_shut(struct ur_stack_conn *c);
 void conn_close(struct ur_stack_conn *c, bool reset);
 
+/* TCP is done with a connection of ours, but for its TIME-WAIT. */
+struct tcp_pcb;
+void conn_leave(struct tcp_pcb *pcb);
+
 #endif

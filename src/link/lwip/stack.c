@@ -54,8 +54,9 @@ static uint64_t mix(uint64_t h, uint64_t v)
 }
 
 /*
- * In the place of lwIP's own, which can be guessed (RFC 6528), since it counts: as our plugin is searched before
- * it, its calls come here.  A clock and a keyed mix of the connection's ends.
+ * In the place of lwIP's own, which can be guessed (RFC 6528), since it counts:
+ * as our plugin is searched before it, its calls come here.  A clock and a
+ * keyed mix of the connection's ends.
  */
 __attribute__((visibility("default"))) u32_t tcp_next_iss(struct tcp_pcb *pcb)
 {
@@ -205,28 +206,45 @@ static bool any_has(const struct tcp_pcb *list, const struct ur_stack_addr *a,
 	return false;
 }
 
-/* Those in use come first: lwIP puts them there. */
-static bool is_wanted(const struct ur_stack_addr *a, const struct segment *s)
+static bool listens(const struct ur_stack_addr *a, const struct segment *s)
 {
-	if (any_has(tcp_active_pcbs, a, s))
-		return true;
 	for (const struct tcp_pcb_listen *l = tcp_listen_pcbs.listen_pcbs; l;
 	     l = l->next)
 		if (l->local_port == s->to && ip_addr_cmp(&l->local_ip, &a->ip))
 			return true;
-	return any_has(tcp_tw_pcbs, a, s);
+	return false;
 }
 
-/* lwIP sets no limit to those who knock and do not enter. */
-static bool is_flood(const struct segment *s)
+/* Those in use come first: lwIP puts them there.  Who knocks at a listener has
+ * a connection from then on; what else comes there is the host's. */
+static bool is_wanted(const struct ur_stack_addr *a, const struct segment *s)
 {
+	return any_has(tcp_active_pcbs, a, s) || (s->syn && listens(a, s)) ||
+	       any_has(tcp_tw_pcbs, a, s);
+}
+
+/* lwIP sets no limit to those who knock and do not enter.  Who was heard of
+ * last stands first in its list, so the last one makes way. */
+static void limit_half(void)
+{
+	struct tcp_pcb *oldest = NULL;
 	uint32_t n = 0;
 
-	if (!s->syn)
-		return false;
-	for (const struct tcp_pcb *p = tcp_active_pcbs; p; p = p->next)
-		n += p->state == SYN_RCVD;
-	return n >= UR_STACK_HALF_MAX;
+	for (struct tcp_pcb *p = tcp_active_pcbs; p; p = p->next) {
+		if (p->state != SYN_RCVD)
+			continue;
+		oldest = p;
+		n++;
+	}
+	if (n >= UR_STACK_HALF_MAX)
+		tcp_abort(oldest);
+}
+
+/* The latest come first, and only segments bring them there. */
+static void leave_ended(void)
+{
+	for (struct tcp_pcb *p = tcp_tw_pcbs; p && p->callback_arg; p = p->next)
+		conn_leave(p);
 }
 
 static bool stack_input(struct ur_stack_addr *a, const uint8_t *packet,
@@ -241,12 +259,15 @@ static bool stack_input(struct ur_stack_addr *a, const uint8_t *packet,
 	read_segment(&s, packet, at);
 	if (!is_wanted(a, &s))
 		return false;
-	p = is_flood(&s) ? NULL : pbuf_alloc(PBUF_RAW, (u16_t)len, PBUF_RAM);
+	p = pbuf_alloc(PBUF_RAW, (u16_t)len, PBUF_RAM);
 	if (!p)
 		return true; /* lost, as on the wire */
+	if (s.syn && !any_has(tcp_active_pcbs, a, &s))
+		limit_half();
 	memcpy(p->payload, packet, len);
 	if (a->netif.input(p, &a->netif) != ERR_OK)
 		pbuf_free(p);
+	leave_ended();
 	return true;
 }
 

@@ -20,9 +20,12 @@
 #define PORT	7000
 #define BYTES	200000u
 #define TICKS	4000
+#define FOREVER 40000 /* until one that nobody answers has given up */
 #define ENOUGH	2000
 #define TCP_OFF 20
+#define SYN	2u
 #define RST	4u
+#define ACK	16u
 
 extern const struct ur_stack_plugin urnic_stack_plugin;
 static const struct ur_stack_plugin *const tcp = &urnic_stack_plugin;
@@ -147,7 +150,7 @@ static void settle(struct pair *p)
 	lose_every = 0;
 	if (p->listener)
 		tcp->close(p->listener, false);
-	for (int i = 0; tcp->is_busy() && i < TICKS; i++)
+	for (int i = 0; tcp->is_busy() && i < FOREVER; i++)
 		tick();
 	assert_false(tcp->is_busy());
 }
@@ -354,6 +357,47 @@ static void test_refused(void **state)
 	settle(&p);
 }
 
+/* Both have ended: who did so last was told the truth, and who has not yet let
+ * go of the connection does not harm another that lwIP makes in its place. */
+static void test_both_end(void **state)
+{
+	struct ur_stack_conn *b;
+	struct pair old, p;
+
+	join(&old);
+	tcp->shut(old.a);
+	deliver();
+	b = old.b;
+	tcp->shut(b);
+	deliver();
+	assert_true(tcp->has_end(old.a));
+	assert_true(tcp->has_end(b));
+	assert_int_equal(tcp->error(old.a), 0);
+	assert_int_equal(tcp->error(b), 0);
+	assert_int_equal(tcp->write(b, "x", 1), 0);
+	assert_true(tcp->is_delivered(old.a));
+	settle(&old);
+	join(&p);
+	tcp->close(old.a, true);
+	tcp->close(b, true);
+	transfer(p.a, p.b);
+	tcp->close(p.a, true);
+	tcp->close(p.b, true);
+	settle(&p);
+}
+
+/* Closed in order before the peer has answered: it is forgotten. */
+static void test_close_early(void **state)
+{
+	struct ur_stack_conn *c;
+
+	cut = true;
+	c = call();
+	tcp->close(c, false);
+	assert_false(tcp->is_busy());
+	cut = false;
+}
+
 /* A peer that is not there, and one that is there no longer. */
 static void test_silence(void **state)
 {
@@ -393,6 +437,9 @@ static void test_host(void **state)
 	assert_false(tcp->input(addrs[1], syn->data, syn->len));
 	syn->data[TCP_OFF + 2] ^= 1;
 	assert_false(tcp->input(addrs[0], syn->data, syn->len));
+	syn->data[TCP_OFF + 13] = ACK; /* nobody has begun so */
+	assert_false(tcp->input(addrs[1], syn->data, syn->len));
+	syn->data[TCP_OFF + 13] = SYN;
 	syn->data[9] = 17;
 	assert_false(tcp->input(addrs[1], syn->data, syn->len));
 	syn->data[9] = 6;
@@ -466,32 +513,43 @@ static void test_hostile(void **state)
 	test_stream(state);
 }
 
-/* Who only knocks is heard up to a limit. */
+/* Those who only knock are so many at most: then one makes way, and is told. */
 static void test_flood(void **state)
 {
-	uint32_t answers = 0;
 	struct pair p;
 
 	join(&p);
 	tcp->close(p.a, true);
 	tcp->close(p.b, true);
 	deliver();
-	for (uint32_t i = 0; i < UR_STACK_HALF_MAX + 1; i++) {
+	for (uint32_t i = 0; i < UR_STACK_HALF_MAX + 2; i++) {
+		bool more = i >= UR_STACK_HALF_MAX;
 		struct ur_stack_conn *c = call();
 		struct packet *syn = wire[0];
 
 		assert_int_equal(on_wire, 1);
 		on_wire = 0;
+		flags_seen = 0;
+		assert_true(tcp->input(addrs[1], syn->data, syn->len));
+		/* Who comes once more takes nobody's place. */
 		assert_true(tcp->input(addrs[1], syn->data, syn->len));
 		free(syn);
-		answers += on_wire;
+		assert_int_equal((flags_seen & RST) != 0, more);
+		assert_true(on_wire > more);
 		while (on_wire)
 			free(wire[--on_wire]);
 		cut = true; /* the reset is not heard */
 		tcp->close(c, true);
 		cut = false;
 	}
-	assert_int_equal(answers, UR_STACK_HALF_MAX);
+	accepted = NULL;
+	p.a = call();
+	deliver();
+	assert_non_null(accepted);
+	p.b = accepted;
+	transfer(p.a, p.b);
+	tcp->close(p.a, true);
+	tcp->close(p.b, true);
 	settle(&p);
 }
 
@@ -522,12 +580,20 @@ static void test_sequence(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_stream),	 cmocka_unit_test(test_loss),
-		cmocka_unit_test(test_ends),	 cmocka_unit_test(test_full),
-		cmocka_unit_test(test_reset),	 cmocka_unit_test(test_unread),
-		cmocka_unit_test(test_shut),	 cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_silence),	 cmocka_unit_test(test_host),
-		cmocka_unit_test(test_hostile),	 cmocka_unit_test(test_flood),
+		cmocka_unit_test(test_stream),
+		cmocka_unit_test(test_loss),
+		cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_reset),
+		cmocka_unit_test(test_unread),
+		cmocka_unit_test(test_shut),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_both_end),
+		cmocka_unit_test(test_close_early),
+		cmocka_unit_test(test_silence),
+		cmocka_unit_test(test_host),
+		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_flood),
 		cmocka_unit_test(test_sequence),
 	};
 
