@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sysfs_tree.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -137,6 +138,22 @@ static void gone(struct tree *t, const char *fmt, ...)
 	full_path(t, path, fmt, ap);
 	va_end(ap);
 	if (unlink(path) && errno != ENOENT)
+		set_error(t, -errno);
+}
+
+/* A directory, unless something of others is in it. */
+static void gone_dir(struct tree *t, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void gone_dir(struct tree *t, const char *fmt, ...)
+{
+	char path[PATH_LEN];
+	va_list ap;
+
+	va_start(ap, fmt);
+	full_path(t, path, fmt, ap);
+	va_end(ap);
+	if (rmdir(path) && errno != ENOENT && errno != ENOTEMPTY)
 		set_error(t, -errno);
 }
 
@@ -327,6 +344,46 @@ static void write_gids(struct tree *t)
 	    t->dev->name);
 }
 
+static bool has_interface(struct tree *t, const char *name)
+{
+	struct ur_gid gid;
+
+	for (unsigned int i = 0; i < UR_GID_TABLE_LEN; i++) {
+		ur_dev_gid(t->dev, i, &gid);
+		if (!gid_empty(&gid) && strcmp(gid.ifname, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Those that have gone since, and those of another network namespace, whose
+ * number this one has now.
+ */
+static void forget_interfaces(struct tree *t)
+{
+	char path[PATH_LEN];
+	struct dirent *e;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "%s/" IBDEV "/device/net", t->root,
+		 t->dev->name);
+	d = opendir(path);
+	while (d && (e = readdir(d))) {
+		const char *name = e->d_name;
+
+		if (*name == '.' || has_interface(t, name))
+			continue;
+		gone_dir(t, "class/net/%s/device/infiniband/%s", name,
+			 t->dev->name);
+		gone_dir(t, "class/net/%s/device/infiniband_verbs/uverbs%u",
+			 name, t->dev->spec.index);
+		gone_dir(t, IBDEV "/device/net/%s", t->dev->name, name);
+	}
+	if (d)
+		closedir(d);
+}
+
 int ur_sysfs_write(const char *root, struct ur_dev *dev)
 {
 	struct tree t = {
@@ -346,5 +403,6 @@ int ur_sysfs_write(const char *root, struct ur_dev *dev)
 	ur_dev_port(dev, &port);
 	write_port(&t, &port);
 	write_gids(&t);
+	forget_interfaces(&t);
 	return t.err;
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """ibv_devices, ibv_devinfo, ibv_asyncwatch."""
 
+import os
 import re
 import subprocess
 
@@ -105,6 +106,25 @@ def first_is_roce(env):
         raise Failure(f'devices are {names}')
 
 
+def interfaces_go(env):
+    """What pyverbs looks at shows no interface that there was once."""
+    if os.geteuid():
+        raise Skip('making an interface needs root')
+    net = '/sys/class/infiniband/urnic0/device/net'
+    show = ('python3', '-c', f'import os; print(os.listdir("{net}"))')
+    env.a.sh('ip', 'link', 'add', 'gone0', 'type', 'veth', 'peer', 'name',
+             'gone1')
+    try:
+        env.a.sh('ip', 'addr', 'add', '10.99.0.1/24', 'dev', 'gone0')
+        env.a.sh('ip', 'link', 'set', 'gone0', 'up')
+        expect("'gone0'", env.call(env.a, *show))
+    finally:
+        env.a.sh('ip', 'link', 'del', 'gone0')
+    text = env.call(env.a, *show)
+    if 'gone0' in text:
+        raise Failure(text)
+
+
 def urnic_run_exit_code(env):
     p = env.run(env.a, 'sh', '-c', 'exit 7')
     if p.wait(10) != 7:
@@ -136,6 +156,7 @@ CASES = [
     Case('urnic-devices', urnic_devices),
     Case('iwarp-devinfo', iwarp_devinfo),
     Case('first-is-roce', first_is_roce),
+    Case('interfaces-go', interfaces_go),
     Case('urnic-run-exit-code', urnic_run_exit_code),
     Case('urnic-run-not-a-command', not_a_command),
     Case('without-urnic', without_urnic),
