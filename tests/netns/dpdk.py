@@ -316,11 +316,15 @@ def restarted(env):
                 s = j.proc(0, *argv, tcp, *extra)
                 s.wait_listen(tcp)
                 running += [s, j.proc(1, *argv, tcp, *extra, address(1))]
+            watch = j.proc(0, 'ibv_asyncwatch', '-d', 'dp0')
+            running.append(watch)
+            watch.wait_text('async event', 10)
             wait_ring(env)
             time.sleep(0.3)
             j.daemons[0].end()
+            watch.wait_text('IBV_EVENT_DEVICE_FATAL', 10)
             # The others may wait for messages that never come.
-            for s in running[::2]:
+            for s in running[:3:2]:
                 if s.wait(30) == 0 or 'with it the port' not in s.text():
                     raise Failure(s.describe())
         finally:
