@@ -28,6 +28,7 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "base/copy.h"
 #include "base/crc.h"
 #include "base/far.h"
 #include "base/guard_word.h"
@@ -187,7 +188,7 @@ APP_ACCESS static void copy_bytes(void *dst, const void *src, size_t len)
 			 :
 			 : "memory");
 #else
-	memcpy(dst, src, len);
+	ur_copy(dst, src, len);
 #endif
 }
 

@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LINE_BYTES 1024
@@ -75,4 +77,30 @@ void ur_log_write(enum ur_log_level level, const char *fmt, ...)
 		/* nowhere left to complain */
 	}
 	errno = saved_errno;
+}
+
+/* Two threads at the border of a window may write a line more or less. */
+bool ur_log_may(struct ur_log_limit *limit, enum ur_log_level level)
+{
+	struct timespec t;
+	uint64_t window, last;
+	uint32_t asked;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	window = (uint64_t)t.tv_sec / UR_LOG_SOME_SECONDS + 1;
+	last = atomic_exchange_explicit(&limit->window, window,
+					memory_order_relaxed);
+	if (last != window) {
+		asked = atomic_exchange_explicit(&limit->lines, 0,
+						 memory_order_relaxed);
+		if (asked > UR_LOG_SOME)
+			ur_log_write(level, "%u lines like the next left out",
+				     asked - UR_LOG_SOME);
+	}
+	asked = atomic_fetch_add_explicit(&limit->lines, 1,
+					  memory_order_relaxed);
+	if (asked == UR_LOG_SOME)
+		ur_log_write(level, "more like the last are left out for %u s",
+			     UR_LOG_SOME_SECONDS);
+	return asked < UR_LOG_SOME;
 }

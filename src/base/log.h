@@ -7,6 +7,9 @@
 #ifndef UR_BASE_LOG_H
 #define UR_BASE_LOG_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 enum ur_log_level {
 	UR_LOG_ERROR,
 	UR_LOG_WARN,
@@ -26,6 +29,34 @@ void ur_log_write(enum ur_log_level level, const char *fmt, ...)
 		if (__builtin_expect((int)(level) <= ur_log_level, 0))         \
 			ur_log_write(level, __VA_ARGS__);                      \
 	} while (0)
+
+/*
+ * For what somebody else can cause as often as he likes: each place writes so
+ * many lines in so many seconds, then that more are left out, and with the next line
+ * how many they were.
+ */
+#define UR_LOG_SOME	    20u
+#define UR_LOG_SOME_SECONDS 10u
+
+struct ur_log_limit {
+	_Atomic uint64_t window; /* the one that counts */
+	_Atomic uint32_t lines;	 /* asked for in it */
+};
+
+/* May one more be written? */
+bool ur_log_may(struct ur_log_limit *limit, enum ur_log_level level);
+
+#define ur_log_some(level, ...)                                                \
+	do {                                                                   \
+		static struct ur_log_limit ur_log_limit_;                      \
+                                                                               \
+		if (__builtin_expect((int)(level) <= ur_log_level, 0) &&       \
+		    ur_log_may(&ur_log_limit_, level))                         \
+			ur_log_write(level, __VA_ARGS__);                      \
+	} while (0)
+
+#define ur_warn_some(...) ur_log_some(UR_LOG_WARN, __VA_ARGS__)
+#define ur_info_some(...) ur_log_some(UR_LOG_INFO, __VA_ARGS__)
 
 #define ur_err(...)   ur_log(UR_LOG_ERROR, __VA_ARGS__)
 #define ur_warn(...)  ur_log(UR_LOG_WARN, __VA_ARGS__)

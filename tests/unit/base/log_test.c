@@ -119,6 +119,35 @@ static void a_file_is_appended_to(void **state)
 	unlink(name);
 }
 
+static uint32_t warn_often(uint32_t times)
+{
+	uint32_t told = 0;
+
+	for (uint32_t i = 0; i < times; i++) {
+		ur_warn_some("often %u", ++told);
+	}
+	return told;
+}
+
+/* The border of two windows may be between. */
+static void what_others_cause_is_limited(void **state)
+{
+	static struct ur_log_limit one, other;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < 10 * UR_LOG_SOME; i++)
+		n += ur_log_may(&one, UR_LOG_WARN);
+	assert_in_range(n, UR_LOG_SOME, 2 * UR_LOG_SOME);
+	assert_true(ur_log_may(&other, UR_LOG_WARN));
+	assert_in_range(warn_often(10 * UR_LOG_SOME), UR_LOG_SOME,
+			2 * UR_LOG_SOME);
+	/* Another window: what was left out is told, and it begins anew. */
+	one.window--;
+	assert_true(one.lines > UR_LOG_SOME);
+	assert_true(ur_log_may(&one, UR_LOG_WARN));
+	assert_int_equal(one.lines, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -126,6 +155,7 @@ int main(void)
 		cmocka_unit_test(levels_are_thresholds),
 		cmocka_unit_test(long_lines_are_cut_and_ended),
 		cmocka_unit_test(a_file_is_appended_to),
+		cmocka_unit_test(what_others_cause_is_limited),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

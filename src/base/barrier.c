@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/barrier.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+/* The thread sanitizer does not know what membarrier() orders. */
+#if defined(__has_feature)
+#define WITH_TSAN __has_feature(thread_sanitizer)
+#elif defined(__SANITIZE_THREAD__)
+#define WITH_TSAN 1
+#else
+#define WITH_TSAN 0
+#endif
+
+_Atomic bool ur_barrier_split;
+
+static bool membarrier(int cmd)
+{
+	return syscall(SYS_membarrier, cmd, 0, 0) == 0;
+}
+
+/* Before any thread uses it. */
+__attribute__((constructor)) static void choose(void)
+{
+	int saved = errno;
+
+	if (!WITH_TSAN)
+		atomic_store(
+			&ur_barrier_split,
+			membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED));
+	errno = saved;
+}
+
+static _Atomic bool giving_up; /* set before split is cleared, and after */
+
+/*
+ * A filter of system calls was put on since.  From now on the light side has
+ * full barriers, and who is in the middle of one without has passed an
+ * interrupt before we go on.
+ */
+static void give_up(void)
+{
+	const struct timespec nap = { .tv_nsec = 20000000 };
+
+	atomic_store(&giving_up, true);
+	atomic_store(&ur_barrier_split, false);
+	nanosleep(&nap, NULL);
+	atomic_store(&giving_up, false);
+	ur_debug("no membarrier() any more");
+}
+
+void ur_barrier_heavy(void)
+{
+	int saved = errno;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&giving_up) ||
+	    (atomic_load(&ur_barrier_split) &&
+	     !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) &&
+	     /* A child of fork() begins without what its parent has asked. */
+	     !(membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+	       membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))))
+		give_up();
+	atomic_thread_fence(memory_order_seq_cst);
+	errno = saved;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How a thread that serves others wants the processor: soon, for a moment.
+ */
+#ifndef UR_BASE_TURNS_H
+#define UR_BASE_TURNS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Of the calling thread: short slices, for which it takes the core when it
+ * wakes (Linux 6.12 and newer; nothing else of its scheduling changes), and
+ * timers that are not late on purpose.
+ */
+void ur_turns_short(void);
+
+/*
+ * Do more threads want to run than the machine has cores, as far as was seen
+ * within the last millisecond (of CLOCK_MONOTONIC)?  Then who spins may keep
+ * the one from working that he waits for.
+ */
+bool ur_turns_crowded(uint64_t now_ns);
+
+#endif
