@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/barrier.h"
 #include "base/log.h"
 #include "raw/internal.h"
 
@@ -27,7 +28,8 @@ static void set_state(struct ur_qp *qp, enum ur_qp_state state)
 	atomic_store_explicit(&qp->state, state, memory_order_release);
 	qp->attr.state = state;
 	/* A poster commits, then looks at the state; we the other way round. */
-	atomic_thread_fence(memory_order_seq_cst);
+	if (state == UR_QPS_ERR)
+		ur_barrier_heavy();
 }
 
 int ur_raw_create(struct ur_mr_table *mrs, struct ur_raw **out)

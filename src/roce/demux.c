@@ -138,6 +138,8 @@ void ur_rqp_heard(struct ur_rqp *q)
 	ur_qp_event(q->qp, UR_EVENT_COMM_EST);
 	if (q->r->comm_est)
 		q->r->comm_est(q->qp->qpn);
+	/* From now on the peer may do by itself what it would ask for. */
+	ur_near_show(q);
 }
 
 static void dispatch(struct ur_rqp *q, struct ur_in *in)

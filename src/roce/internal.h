@@ -160,7 +160,8 @@ struct ur_responder {
 	uint32_t ack_psn;
 	uint64_t ack_at_ns;	 /* may ride on data until then */
 	uint8_t ride_score;	 /* a request has followed receives at once */
-	uint64_t recv_ns;	 /* last receive completion */
+	uint64_t recv_ns;	 /* last receive completion … */
+	uint64_t wrote_ns;	 /* … and WRITE of one packet */
 	struct ur_resource *res; /* max_dest_rd_atomic places, a ring */
 	uint32_t res_size;
 	uint32_t res_next; /* place of the next request: the oldest one */
@@ -307,9 +308,10 @@ struct ur_roce {
 	struct ur_list peers;	  /* ur_near_peer.node */
 	bool near_acks;		  /* some of theirs wait for a ride */
 	struct ur_list near_more; /* ur_near.more: go on at the next poll */
-	bool near_look;		  /* a QP waits for room since the last look */
-	bool near_held;		  /* a cell waits for the link to be dry */
-	uint64_t near_wire;	  /* packets of UC and UD to this host */
+	bool near_asleep;	  /* only a bell brings somebody here */
+	bool near_look; /* a QP waits since the last look, and nobody is up */
+	bool near_held; /* a cell waits for the link to be dry */
+	uint64_t near_wire;		 /* packets of UC and UD to this host */
 	uint32_t near_ud[UR_NEAR_SLOTS]; /* those of UD, by slot */
 	const struct ur_chan *near_from; /* whose cell is being taken */
 	struct ur_rng rng;

@@ -74,6 +74,9 @@ void ur_near_wait_room(struct ur_rqp *q)
 		note_room(n->peer);
 	if (ur_list_empty(&n->full))
 		ur_list_add_tail(&n->peer->full, &n->full);
+	/* Who is awake looks by himself, and again before he sleeps. */
+	if (!q->r->near_asleep)
+		return;
 	ur_chan_want_room(&n->peer->chan);
 	q->r->near_look = true;
 }
@@ -547,8 +550,10 @@ static int poll_peer(struct ur_roce *r, struct ur_near_peer *p)
 	int n = 0;
 
 	while (n < (int)BUDGET && !ur_chan_is_empty(&p->chan) &&
-	       take_oldest(r, p))
+	       take_oldest(r, p)) {
 		n++;
+		ur_chan_tell_early(&p->chan);
+	}
 	if (!ur_list_empty(&p->full))
 		serve_waiting(p);
 	while (p->broken && !ur_list_empty(&p->qps))
@@ -617,9 +622,22 @@ void ur_near_ring(struct ur_roce *r)
 
 bool ur_near_sleep(struct ur_roce *r, bool asleep)
 {
-	ur_list_for_each(pos, &r->peers)
-		ur_chan_sleeps(
-			&ur_container_of(pos, struct ur_near_peer, node)->chan,
-			asleep);
+	r->near_asleep = asleep;
+	ur_list_for_each(pos, &r->peers) {
+		struct ur_near_peer *p =
+			ur_container_of(pos, struct ur_near_peer, node);
+
+		ur_chan_sleeps(&p->chan, asleep);
+		if (asleep && !ur_list_empty(&p->full))
+			ur_chan_want_room(&p->chan);
+	}
 	return !asleep || !ur_near_pending(r);
+}
+
+void ur_near_polled(struct ur_roce *r)
+{
+	r->near_asleep = false;
+	ur_list_for_each(pos, &r->peers)
+		ur_chan_polled(
+			&ur_container_of(pos, struct ur_near_peer, node)->chan);
 }

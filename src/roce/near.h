@@ -107,4 +107,8 @@ void ur_near_ring(struct ur_roce *r);
 /* The lane goes to sleep, or is awake.  False: something has come, look. */
 bool ur_near_sleep(struct ur_roce *r, bool asleep);
 
+/* It is polled all the time; who ends that sleeps a millisecond at most until
+ * he has looked once more. */
+void ur_near_polled(struct ur_roce *r);
+
 #endif

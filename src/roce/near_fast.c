@@ -78,9 +78,9 @@ bool ur_near_send_small(struct ur_rqp *q)
 	struct ur_cell *c;
 
 	write = ur_near_is_write(w);
-	/* Perhaps it can be done without the peer. */
-	if (write && q->near.peer->reach && !ur_near_busy(q) &&
-	    w->opcode == UR_WR_RDMA_WRITE)
+	/* Perhaps it can be done without the peer, now or soon. */
+	if (w->opcode == UR_WR_RDMA_WRITE && q->near.peer->reach &&
+	    (!ur_near_busy(q) || ur_near_waits_direct(q, w)))
 		return false;
 	if (!is_small(w) || !may_go(q, w))
 		return false;
@@ -111,7 +111,7 @@ static bool may_take(const struct ur_rqp *q, const struct ur_cell *c)
 	       n->serves_epoch == (uint8_t)(c->to >> UR_NEAR_EPOCH_SHIFT) &&
 	       !(n->due & (UR_NEAR_DUE_REFUSED | UR_NEAR_DUE_FAULT)) &&
 	       !q->rsp.in_message && !q->rsp.rwqe && !q->qp->srq &&
-	       ur_rqp_state(q) != UR_QPS_RTR;
+	       (ur_rqp_state(q) != UR_QPS_RTR || q->rsp.comm_est);
 }
 
 /* The oldest receive, if the data has a place there; NULL. */

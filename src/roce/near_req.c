@@ -401,7 +401,7 @@ void ur_near_rest(struct ur_rqp *q)
 {
 	if (ur_list_empty(&q->near.more))
 		ur_list_add_tail(&q->r->near_more, &q->near.more);
-	q->r->near_look = true;
+	q->r->near_look = q->r->near_asleep;
 }
 
 void ur_near_pump(struct ur_rqp *q)

@@ -282,10 +282,7 @@ void ur_near_take_request(struct ur_rqp *q, const struct ur_cell *c)
 	    n->serves_epoch != (uint8_t)(c->to >> UR_NEAR_EPOCH_SHIFT) ||
 	    (n->due & (UR_NEAR_DUE_REFUSED | UR_NEAR_DUE_FAULT)))
 		return;
-	if (ur_rqp_state(q) == UR_QPS_RTR && !q->rsp.comm_est) {
-		ur_rqp_heard(q);
-		ur_near_show(q);
-	}
+	ur_rqp_heard(q);
 	if (c->kind == UR_NEAR_SEND || c->kind == UR_NEAR_WRITE)
 		ok = do_message(q, c);
 	else if (c->kind <= UR_NEAR_FETCH_ADD)

@@ -56,14 +56,6 @@ void ur_near_uc_join(struct ur_rqp *q)
 	ur_near_show(q);
 }
 
-static void heard(struct ur_rqp *q)
-{
-	if (ur_rqp_state(q) != UR_QPS_RTR || q->rsp.comm_est)
-		return;
-	ur_rqp_heard(q);
-	ur_near_show(q);
-}
-
 void ur_near_uc_take(struct ur_rqp *q, const struct ur_cell *c)
 {
 	struct ur_in in = { .payload_len = c->len, .now_ns = q->r->now_ns };
@@ -79,7 +71,7 @@ void ur_near_uc_take(struct ur_rqp *q, const struct ur_cell *c)
 		in.hdr.rkey = c->body.rkey;
 		in.hdr.dma_len = c->body.total;
 	}
-	heard(q);
+	ur_rqp_heard(q);
 	if (!in_order(q, &in)) {
 		q->rsp.in_message = false;
 		return;

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/barrier.h"
 #include "base/log.h"
 #include "roce/internal.h"
 
@@ -21,7 +22,8 @@ void ur_rqp_set_state(struct ur_rqp *q, enum ur_qp_state state)
 	atomic_store_explicit(&q->qp->state, state, memory_order_release);
 	q->qp->attr.state = state;
 	/* A poster commits, then looks at the state; we the other way round. */
-	atomic_thread_fence(memory_order_seq_cst);
+	if (state == UR_QPS_ERR)
+		ur_barrier_heavy();
 }
 
 /* Give back what the requester holds of shared windows and lists. */

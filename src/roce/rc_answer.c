@@ -7,14 +7,24 @@
  * An acknowledgement may ride at the end of the train of a request that goes
  * the other way, or in its packet (rc_ride.c): in a ping-pong that saves a
  * datagram each way.  It waits for that only on QPs where requests have
- * followed receives at once lately, and only for a moment.
+ * followed receives at once lately, and only for a moment: a longer one after
+ * a WRITE, which a program finds in its memory once the helper that placed it
+ * has given it the core.
  */
 #include "roce/internal.h"
 
 #define RIDE_WAIT_NS	4000u
+#define RIDE_WROTE_NS	15000u
 #define RIDE_SCORE_MIN	4u
+/* One that was kept from its core is soon back: of UR_RIDE_SCORE_MAX points. */
+#define RIDE_SCORE_MISS 3u
 /* Nobody waits for what was not asked for; but windows and queues do. */
 #define UNASKED_WAIT_NS 50000u
+
+static uint64_t ride_wait_ns(const struct ur_responder *p)
+{
+	return p->wrote_ns > p->recv_ns ? RIDE_WROTE_NS : RIDE_WAIT_NS;
+}
 
 void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 		     uint64_t now_ns)
@@ -28,7 +38,7 @@ void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 	if (p->ack_due && UR_AETH_CLASS(p->ack_syndrome) != UR_AETH_ACK &&
 	    plain && ur_psn_diff(psn, p->ack_psn) < 0)
 		return;
-	at = ride ? now_ns + RIDE_WAIT_NS : now_ns;
+	at = ride ? now_ns + ride_wait_ns(p) : now_ns;
 	if (!p->ack_due || at < p->ack_at_ns)
 		p->ack_at_ns = at;
 	p->ack_due = true;
@@ -167,6 +177,12 @@ static struct ur_resource *next_resource(struct ur_rqp *q)
 	return NULL;
 }
 
+static void waited_for_nothing(struct ur_responder *p)
+{
+	for (uint32_t i = 0; i < RIDE_SCORE_MISS && p->ride_score; i++)
+		p->ride_score--;
+}
+
 static enum ur_emit answer_ack(struct ur_rqp *q, struct ur_train *t,
 			       uint64_t now_ns)
 {
@@ -179,7 +195,7 @@ static enum ur_emit answer_ack(struct ur_rqp *q, struct ur_train *t,
 		return UR_EMIT_DEFER;
 	}
 	if (t->npkts == 0 && p->ack_deferred)
-		p->ride_score = 0; /* it waited for nothing */
+		waited_for_nothing(p);
 	answer_header(q, UR_RC_ACK, p->ack_psn, p->msn, &h);
 	h.syndrome = p->ack_syndrome;
 	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), 0)) !=

@@ -12,7 +12,10 @@
 #include "roce/internal.h"
 
 /* Ask for an acknowledgement at least every so many packets. */
-#define ACKREQ_EVERY 16u
+#define ACKREQ_EVERY	    16u
+/* … more small ones, if the peer, a urnic, acknowledges by itself as well. */
+#define ACKREQ_EVERY_SMALL  64u
+#define ACKREQ_EVERY_PRICED 65536u
 
 static bool is_read(const struct ur_swqe *w)
 {
@@ -145,6 +148,17 @@ static bool is_awaited(const struct ur_rqp *q, const struct ur_swqe *w)
 	       q->peer != UR_PEER_URNIC || ur_rqp_state(q) == UR_QPS_SQD;
 }
 
+/* Has so much left since the last ACK that was asked for? */
+static bool is_time_for_ack(const struct ur_rqp *q, uint32_t price)
+{
+	uint32_t n = q->req.since_ackreq;
+
+	/* At a limited rate many take longer than the early timer. */
+	if (q->peer != UR_PEER_URNIC || q->qp->attr.rate_limit)
+		return n >= ACKREQ_EVERY;
+	return n >= ACKREQ_EVERY_SMALL || n * price >= ACKREQ_EVERY_PRICED;
+}
+
 /* Ask for an ACK where it is waited for, regularly, and before we stop. */
 static bool want_ack(struct ur_rqp *q, const struct ur_train *t, uint32_t len,
 		     bool awaited, uint32_t price)
@@ -152,7 +166,7 @@ static bool want_ack(struct ur_rqp *q, const struct ur_train *t, uint32_t len,
 	struct ur_requester *s = &q->req;
 
 	s->since_ackreq++;
-	if (!awaited && s->since_ackreq < ACKREQ_EVERY &&
+	if (!awaited && !is_time_for_ack(q, price) &&
 	    q->path->inflight + price < q->path->cwnd && !turn_ends(q, t, len))
 		return false;
 	s->since_ackreq = 0;

@@ -326,6 +326,8 @@ static enum ur_fault execute_message(struct ur_rqp *q, struct ur_in *in)
 				 send ? UR_WC_RECV : UR_WC_RECV_RDMA_WITH_IMM,
 				 p->received);
 		p->recv_ns = in->now_ns;
+	} else if (op->position == UR_POS_ONLY) {
+		p->wrote_ns = in->now_ns;
 	}
 	if (last) {
 		q->r->cnt.rx_send_requests += send;

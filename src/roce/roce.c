@@ -13,6 +13,8 @@
 #define RD_CHUNK_MAX   (256u << 10)
 /* A request this soon after a receive answers it: a ping-pong. */
 #define RIDE_KICK_NS   5000u
+/* Who finds a WRITE in his memory may first be given the core. */
+#define RIDE_WROTE_NS  20000u
 #define RIDE_SCORE_MAX 8u
 
 int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
@@ -94,6 +96,12 @@ static bool sends(const struct ur_rqp *q)
 	       !q->req.window_wait && ur_list_empty(&q->sending);
 }
 
+static bool is_answer(const struct ur_responder *p, uint64_t now_ns)
+{
+	return (p->recv_ns && now_ns - p->recv_ns < RIDE_KICK_NS) ||
+	       (p->wrote_ns && now_ns - p->wrote_ns < RIDE_WROTE_NS);
+}
+
 void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)
 {
 	struct ur_rqp *q = ur_rqp_of(qp);
@@ -113,9 +121,10 @@ void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)
 		ur_rqp_check_overrun(q);
 		return;
 	}
-	if (p->recv_ns && now_ns - p->recv_ns < RIDE_KICK_NS &&
-	    p->ride_score < RIDE_SCORE_MAX)
+	if (p->ride_score < RIDE_SCORE_MAX && is_answer(p, now_ns)) {
 		p->ride_score++;
+		p->wrote_ns = 0; /* one for each */
+	}
 	ur_tm_kick(q);
 	if (!sends(q))
 		return;

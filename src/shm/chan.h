@@ -23,11 +23,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UR_CHAN_VERSION 2u
+#define UR_CHAN_VERSION 3u
 #define UR_CHAN_CELLS	512u
-#define UR_CHAN_DATA	(256u << 10) /* bytes of payload in each direction */
-#define UR_CHAN_BODY	40u	     /* bytes that fit into a cell */
-#define UR_CHAN_EXTRA	8192u /* for the owner's other purposes, zeroed */
+#define UR_CHAN_DATA	(4u << 20) /* bytes of payload in each direction */
+#define UR_CHAN_BODY	40u	   /* bytes that fit into a cell */
+#define UR_CHAN_EXTRA	8192u	   /* for the owner's other purposes, zeroed */
 
 struct ur_cell {
 	_Atomic uint32_t seq; /* lap, from 1; written last */
@@ -66,12 +66,15 @@ struct ur_chan {
 	uint32_t tx_tail;      /* the consumer's, as last seen */
 	uint32_t tx_data_head; /* bytes; a multiple of the line */
 	uint32_t tx_data_tail;
+	uint32_t tx_span; /* how much of the stretch we use, so far … */
+	uint32_t tx_most; /* … and at most: all, but in tests */
 	/* Consumer. */
 	struct ur_cell *rx;
 	const uint8_t *rx_data;
 	uint32_t rx_tail;
 	uint32_t rx_data_tail;
-	uint32_t rx_told; /* the tail that the producer knows */
+	uint32_t rx_told;	/* the tail that the producer knows */
+	uint32_t rx_data_early; /* rx_data_tail, at the last tell of any kind */
 };
 
 /* Bytes that a channel's memory takes. */
@@ -136,7 +139,8 @@ static inline void ur_chan_data_used(struct ur_chan *c, uint32_t at,
 
 /*
  * After publishing: is the consumer asleep, so that its bell must be rung?
- * True once for each time that it sleeps.  A full barrier.
+ * True once for each time that it sleeps.  A full barrier, but for a consumer
+ * that is polled.
  */
 bool ur_chan_must_ring(struct ur_chan *c);
 
@@ -182,9 +186,23 @@ static inline void ur_chan_data_done(struct ur_chan *c, uint32_t at,
 bool ur_chan_tell(struct ur_chan *c);
 
 /*
+ * The same in the middle of many cells, if so much is free by now that it pays:
+ * a producer that is awake goes on while the rest is taken.  ur_chan_tell()
+ * has to follow.
+ */
+void ur_chan_tell_early(struct ur_chan *c);
+
+/*
  * About to sleep, or awake.  After `true` look into the ring once more: what
  * was published before is seen then, what comes later rings.
  */
 void ur_chan_sleeps(struct ur_chan *c, bool asleep);
+
+/*
+ * Somebody looks into the ring all the time, so the producer need not wait
+ * until its cells are seen before it looks whether to ring.  Who sleeps within
+ * a millisecond of that looks once more after a millisecond.
+ */
+void ur_chan_polled(struct ur_chan *c);
 
 #endif

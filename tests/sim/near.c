@@ -164,6 +164,7 @@ static void side_open(struct side *s)
 
 	memset(&s->peer, 0, sizeof(s->peer));
 	RIG_CHECK(ur_chan_attach(&s->peer.chan, n->mem, i) == 0);
+	s->peer.chan.tx_most = 256u << 10; /* so that it is full at times */
 	s->peer.slot = (uint16_t)n->side[!i].lane->rig.slot;
 	s->peer.bell = bell;
 	s->state = SIDE_OPEN;

@@ -44,7 +44,7 @@ static void side_init(struct pair *p, unsigned int i, enum ur_qp_type type)
 	memset(s->buf.p + PAIR_HALF, 0, PAIR_HALF);
 }
 
-static void join(struct pair *p, unsigned int i)
+static void join(struct pair *p, unsigned int i, bool ready)
 {
 	struct pair_side *s = &p->side[i];
 
@@ -57,10 +57,14 @@ static void join(struct pair *p, unsigned int i)
 				     .is_local = true };
 	memcpy(s->link.src, p->host.addr, 16);
 	memcpy(s->link.dst, p->host.addr, 16);
-	rig_qp_connect(&s->lane, &s->qp, &s->link, p->now_ns);
+	assert_int_equal(rig_qp_init(&s->lane, &s->qp, &s->link, p->now_ns), 0);
+	assert_int_equal(rig_qp_rtr(&s->lane, &s->qp, &s->link, p->now_ns), 0);
+	if (ready)
+		assert_int_equal(
+			rig_qp_rts(&s->lane, &s->qp, &s->link, p->now_ns), 0);
 }
 
-struct pair *pair_new(enum ur_qp_type type, bool v6)
+static struct pair *make(enum ur_qp_type type, bool v6, bool ready)
 {
 	struct pair *p = test_calloc(1, sizeof(*p));
 
@@ -69,9 +73,19 @@ struct pair *pair_new(enum ur_qp_type type, bool v6)
 	rig_host_init(&p->host, 0, v6);
 	side_init(p, 0, type);
 	side_init(p, 1, type);
-	join(p, 0);
-	join(p, 1);
+	join(p, 0, true);
+	join(p, 1, ready);
 	return p;
+}
+
+struct pair *pair_new(enum ur_qp_type type, bool v6)
+{
+	return make(type, v6, true);
+}
+
+struct pair *pair_new_waiting(enum ur_qp_type type)
+{
+	return make(type, false, false);
 }
 
 void pair_free(struct pair *p)
@@ -118,6 +132,11 @@ void pair_close(struct pair *p)
 			      p->now_ns);
 	free(p->mem);
 	p->mem = NULL;
+}
+
+void pair_narrow(struct pair *p)
+{
+	p->side[0].peer.chan.tx_most = 256u << 10;
 }
 
 int pair_teardown(void **state)

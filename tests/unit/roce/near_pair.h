@@ -52,9 +52,13 @@ struct pair {
 };
 
 struct pair *pair_new(enum ur_qp_type type, bool v6);
+/* Side 1 stays in RTR. */
+struct pair *pair_new_waiting(enum ur_qp_type type);
 void pair_free(struct pair *p);
 void pair_open(struct pair *p);
 void pair_close(struct pair *p);
+/* Side 0 uses only 256 KiB of its stretch of payload. */
+void pair_narrow(struct pair *p);
 int pair_teardown(void **state);
 
 /* Side 0 posts a SEND of len bytes from the start of its buffer; UD's goes to

@@ -190,6 +190,7 @@ static void a_message_given_up_is_dropped_whole(void **state)
 	struct ur_cqe c;
 
 	pair_open(p);
+	pair_narrow(p);
 	for (uint32_t i = 0; i < 12; i++) {
 		pair_recv(p, i, 0, 30000);
 		pair_post(p, i, 30000, NULL);

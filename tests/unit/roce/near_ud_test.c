@@ -283,8 +283,10 @@ static void a_full_ring_makes_the_sender_wait(void **state)
 	pair_open(p);
 	for (uint32_t i = 0; i < PAIR_DEPTH; i++)
 		pair_recv(p, i, 0, GRH + 4096);
+	pair_narrow(p);
 	done = fill(p, &id);
 	assert_true(done < PAIR_DEPTH);
+	assert_true(ur_near_sleep(p->side[0].lane.roce, true));
 	pair_sleep(p, PATIENCE / 2);
 	while (done < PAIR_DEPTH) {
 		n = (uint32_t)pair_look(p, 1);
@@ -303,6 +305,31 @@ static void a_full_ring_makes_the_sender_wait(void **state)
 	assert_int_equal(ur_roce_deadline(p->side[0].lane.roce), UR_NEVER);
 }
 
+/* He looks by himself, and finds room in the middle of what is taken. */
+static void who_is_awake_needs_no_bell(void **state)
+{
+	struct pair *p = *state;
+	uint64_t id = 0;
+	uint32_t done;
+	struct ur_cqe c;
+
+	pair_open(p);
+	for (uint32_t i = 0; i < PAIR_DEPTH; i++)
+		pair_recv(p, i, 0, GRH + 4096);
+	pair_narrow(p);
+	(void)ur_near_sleep(p->side[0].lane.roce, true);
+	ur_near_polled(p->side[0].lane.roce);
+	done = fill(p, &id);
+	assert_true(done < PAIR_DEPTH);
+	assert_false(ur_near_stalled(p->side[0].lane.roce));
+	assert_true(pair_look(p, 1) > 0);
+	assert_int_equal(p->side[1].rings, 0);
+	(void)pair_look(p, 0);
+	while (ur_cq_poll(&p->side[0].cq, &c, 1))
+		done++;
+	assert_int_equal(done, PAIR_DEPTH);
+}
+
 static void a_stopped_receiver_holds_nobody_up(void **state)
 {
 	struct pair *p = *state;
@@ -311,6 +338,7 @@ static void a_stopped_receiver_holds_nobody_up(void **state)
 	struct ur_cqe c;
 
 	pair_open(p);
+	pair_narrow(p);
 	done = fill(p, &id);
 	pair_sleep(p, PATIENCE / 2);
 	pair_no_cqe(p, 0);
@@ -360,6 +388,7 @@ static void what_waits_goes_by_the_wire_when_it_ends(void **state)
 	uint32_t done;
 
 	pair_open(p);
+	pair_narrow(p);
 	done = fill(p, &id);
 	pair_close(p);
 	assert_true(pair_leave(p) > 0);
@@ -382,6 +411,7 @@ int main(void)
 		T(order_holds_in_one_kick),
 		T(remote_ones_go_by_the_wire),
 		T(a_full_ring_makes_the_sender_wait),
+		T(who_is_awake_needs_no_bell),
 		T(a_stopped_receiver_holds_nobody_up),
 		T(a_paced_one_leaves_when_the_channel_is_empty),
 		T(what_waits_goes_by_the_wire_when_it_ends),

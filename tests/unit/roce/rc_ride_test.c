@@ -13,6 +13,15 @@ static struct ur_hdr urnic_send(const struct fix *f, uint32_t psn)
 	return h;
 }
 
+static void urnic_ack(struct fix *f, uint32_t psn)
+{
+	struct ur_hdr h = peer_hdr(f, UR_RC_ACK, psn);
+
+	h.bth.urnic = true;
+	h.syndrome = ACK;
+	peer_send(f, &h, 0);
+}
+
 /* It has come, and we are about to answer with a SEND of our own. */
 static void come(struct fix *f, uint32_t psn)
 {
@@ -220,7 +229,7 @@ static void an_unasked_one_goes_along(void **state)
 	expect_out(f, 0, UR_RC_READ_RESP_ONLY, RQ_PSN + 3);
 }
 
-/* A completion that is wanted asks, the sixteenth packet does, no other. */
+/* A completion that is wanted asks, the 64th small packet does, no other. */
 static void we_ask_a_urnic_seldom(void **state)
 {
 	struct fix *f = *state;
@@ -233,11 +242,83 @@ static void we_ask_a_urnic_seldom(void **state)
 	assert_int_equal(fix_run(f), 8);
 	for (uint32_t i = 0; i < 8; i++)
 		assert_int_equal(f->out[i].h.bth.ackreq, i == 3);
-	for (uint32_t i = 0; i < 16; i++)
-		fix_post_quiet(f, UR_WR_SEND, i, 64, 0);
-	assert_int_equal(fix_run(f), 16);
-	for (uint32_t i = 0; i < 16; i++)
-		assert_int_equal(f->out[i].h.bth.ackreq, i == 11);
+	for (uint32_t n = 4; n < 68; n += 16) {
+		for (uint32_t i = 0; i < 16; i++)
+			fix_post_quiet(f, UR_WR_SEND, i, 64, 0);
+		assert_int_equal(fix_run(f), 16);
+		for (uint32_t i = 0; i < 16; i++)
+			assert_int_equal(f->out[i].h.bth.ackreq,
+					 n + i + 1 == 64);
+		urnic_ack(f, f->out[15].h.bth.psn);
+	}
+}
+
+/* Of large ones the acknowledgement of the 64th would come too late. */
+static void large_ones_ask_more_often(void **state)
+{
+	struct fix *f = *state;
+	uint32_t asked = 0;
+
+	fix_free(f);
+	f = *state = fix_new_reset(UR_QPT_RC, false);
+	f->link.path_mtu = 5;
+	fix_connect(f);
+	come(f, RQ_PSN);
+	assert_int_equal(fix_run(f), 1);
+	for (uint32_t n = 0; n < 64; n += 16) {
+		for (uint32_t i = 0; i < 16; i++)
+			fix_post_quiet(f, UR_WR_SEND, i, 4096, 0);
+		assert_int_equal(fix_run(f), 16);
+		for (uint32_t i = 0; i < 16; i++)
+			asked += f->out[i].h.bth.ackreq;
+		urnic_ack(f, f->out[15].h.bth.psn);
+	}
+	assert_int_equal(asked, 4);
+}
+
+/* The peer writes, and we write back `after` ns later; how many packets. */
+static uint32_t write_and_answer(struct fix *f, uint32_t i, uint64_t after)
+{
+	struct ur_hdr h = peer_hdr(f, UR_RC_WRITE_ONLY, RQ_PSN + i);
+	uint32_t n;
+
+	h.bth.urnic = true;
+	h.dma_len = 8;
+	peer_send(f, &h, 8);
+	n = fix_sleep(f, after);
+	fix_post(f, UR_WR_RDMA_WRITE, i, 8, 0);
+	n += fix_run(f);
+	urnic_ack(f, SQ_PSN + i);
+	expect_cqe(f, i, UR_WC_SUCCESS);
+	return n;
+}
+
+/* A program looks into its memory and answers: the rides pay. */
+static void a_conversation_of_writes(void **state)
+{
+	struct fix *f = *state;
+	uint32_t i = 0;
+
+	while (i < 4)
+		assert_int_equal(write_and_answer(f, i++, 12 * US), 2);
+	for (; i < 8; i++) {
+		assert_int_equal(write_and_answer(f, i, 12 * US), 1);
+		assert_true(f->out[0].h.bth.rides);
+	}
+	/* One that comes too late is no reason to give up; more are. */
+	assert_int_equal(write_and_answer(f, i++, 30 * US), 2);
+	assert_int_equal(write_and_answer(f, i++, 12 * US), 1);
+	assert_int_equal(write_and_answer(f, i++, 30 * US), 2);
+	assert_int_equal(write_and_answer(f, i++, 30 * US), 2);
+	assert_int_equal(write_and_answer(f, i++, 12 * US), 2);
+}
+
+static void an_answer_late_is_none(void **state)
+{
+	struct fix *f = *state;
+
+	for (uint32_t i = 0; i < 8; i++)
+		assert_int_equal(write_and_answer(f, i, 25 * US), 2);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rc_setup, fix_teardown)
@@ -257,6 +338,9 @@ int main(void)
 		TEST(an_unasked_one_comes_late),
 		TEST(an_unasked_one_goes_along),
 		TEST(we_ask_a_urnic_seldom),
+		TEST(large_ones_ask_more_often),
+		TEST(a_conversation_of_writes),
+		TEST(an_answer_late_is_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

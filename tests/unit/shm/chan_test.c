@@ -90,6 +90,35 @@ static void a_full_ring_takes_no_more(void **state)
 	assert_true(ur_chan_is_empty(&p->b));
 }
 
+/* In the middle of many cells, and not for every one of them. */
+static void room_is_told_early(void **state)
+{
+	struct pair *p = *state;
+	const uint32_t len = UR_CHAN_DATA / UR_CHAN_CELLS;
+	uint32_t at, told = 0;
+
+	for (uint32_t i = 0; i < UR_CHAN_CELLS; i++) {
+		assert_non_null(ur_chan_data(&p->a, len, &at));
+		ur_chan_data_used(&p->a, at, len);
+		put(&p->a, i);
+	}
+	assert_null(ur_chan_data(&p->a, len, &at));
+	for (uint32_t i = 0; i < UR_CHAN_CELLS; i++) {
+		uint32_t was = p->a.tx_tail;
+
+		assert_int_equal(get(&p->b), i);
+		ur_chan_data_done(&p->b, i * len, len);
+		ur_chan_tell_early(&p->b);
+		ur_chan_refresh(&p->a);
+		told += p->a.tx_tail != was;
+	}
+	assert_true(told > 4 && told < UR_CHAN_CELLS / 4);
+	/* Who waits hears of it at the end. */
+	ur_chan_want_room(&p->a);
+	assert_true(ur_chan_tell(&p->b));
+	assert_int_equal(p->a.tx_tail, UR_CHAN_CELLS);
+}
+
 static void the_directions_are_apart(void **state)
 {
 	struct pair *p = *state;
@@ -113,6 +142,7 @@ static void payload_is_not_overwritten(void **state)
 	struct ur_rng rng;
 	uint8_t fill = 0;
 
+	p->a.tx_most = 256u << 10;
 	ur_rng_seed(&rng, 7);
 	for (int i = 0; i < 20000; i++) {
 		uint32_t len = 1 + ur_rng_below(&rng, 9000), at;
@@ -147,6 +177,48 @@ static void payload_is_not_overwritten(void **state)
 	assert_true(tail > 5000);
 }
 
+/* The end of what is used, after n messages of which each waits for its room
+ * or not. */
+static uint32_t used(struct pair *p, uint32_t n, bool waits)
+{
+	uint32_t end = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t at;
+		uint8_t *to = ur_chan_data(&p->a, 8192, &at);
+
+		if (!to)
+			break;
+		end = at % UR_CHAN_DATA + 8192 > end ? at % UR_CHAN_DATA + 8192
+						     : end;
+		ur_chan_data_used(&p->a, at, 8192);
+		put(&p->a, 1);
+		if (!waits)
+			continue;
+		ur_chan_data_done(&p->b, at, 8192);
+		get(&p->b);
+		ur_chan_tell(&p->b);
+	}
+	return end;
+}
+
+static void who_waits_stays_where_it_is_warm(void **state)
+{
+	struct pair *p = *state;
+
+	assert_in_range(used(p, 1000, true), 8192, 256u << 10);
+	/* It may have to wait once more, and then takes all. */
+	(void)used(p, 100, false);
+	assert_int_equal(p->a.tx_span, UR_CHAN_DATA);
+}
+
+static void who_streams_takes_what_there_is(void **state)
+{
+	struct pair *p = *state;
+
+	assert_in_range(used(p, 400, false), 3u << 20, UR_CHAN_DATA);
+}
+
 static void who_sleeps_is_rung_once(void **state)
 {
 	struct pair *p = *state;
@@ -161,6 +233,29 @@ static void who_sleeps_is_rung_once(void **state)
 	ur_chan_sleeps(&p->b, true);
 	ur_chan_sleeps(&p->b, false);
 	assert_false(ur_chan_must_ring(&p->a));
+}
+
+static void who_polls_is_not_rung(void **state)
+{
+	struct pair *p = *state;
+
+	ur_chan_sleeps(&p->b, true);
+	ur_chan_polled(&p->b);
+	put(&p->a, 1);
+	assert_false(ur_chan_must_ring(&p->a));
+	ur_chan_sleeps(&p->b, false);
+	assert_false(ur_chan_must_ring(&p->a));
+	ur_chan_sleeps(&p->b, true);
+	assert_true(ur_chan_must_ring(&p->a));
+	/* Nor told of room. */
+	ur_chan_want_room(&p->a);
+	ur_chan_polled(&p->a);
+	get(&p->b);
+	assert_false(ur_chan_tell(&p->b));
+	ur_chan_sleeps(&p->a, false);
+	put(&p->a, 2);
+	get(&p->b);
+	assert_true(ur_chan_tell(&p->b));
 }
 
 static void who_waits_for_room_is_told_once(void **state)
@@ -210,9 +305,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(cells_come_in_order_over_many_laps),
 		TEST(a_full_ring_takes_no_more),
+		TEST(room_is_told_early),
 		TEST(the_directions_are_apart),
 		TEST(payload_is_not_overwritten),
 		TEST(who_sleeps_is_rung_once),
+		TEST(who_polls_is_not_rung),
+		TEST(who_waits_stays_where_it_is_warm),
+		TEST(who_streams_takes_what_there_is),
 		TEST(who_waits_for_room_is_told_once),
 		TEST(numbers_of_a_liar_are_not_followed),
 		TEST(only_a_channel_is_one),

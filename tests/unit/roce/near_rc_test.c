@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a responder of the channel lets its peer do by itself. */
+#include "reach/internal.h"
+#include "roce/near_internal.h"
+#include "roce/near_pair.h"
+
+static int rc_setup(void **state)
+{
+	*state = pair_new_waiting(UR_QPT_RC);
+	return 0;
+}
+
+static bool is_shown(const struct pair *p, const struct ur_export *e)
+{
+	struct ur_seg_entry is;
+
+	return ur_seg_find(&e->seg->qps, p->side[1].qp.qpn, &is) &&
+	       is.access & UR_ACCESS_REMOTE_WRITE &&
+	       is.qp.dest_qpn == p->side[0].qp.qpn;
+}
+
+static struct rig_wr write_to(const struct pair *p)
+{
+	return (struct rig_wr){ .opcode = UR_WR_RDMA_WRITE,
+				.remote_addr =
+					(uintptr_t)p->side[1].buf.p + PAIR_HALF,
+				.rkey = p->side[1].buf.mr->key };
+}
+
+/*
+ * The first request in RTR is an event, so nobody does it for the responder;
+ * what comes behind it may be done, whichever way the first one came.
+ */
+static void shown_after_the_first_request(void **state, bool by_wire)
+{
+	struct pair *p = *state;
+	struct rig_wr wr = write_to(p);
+	static struct ur_export *e; /* as long as a process has one */
+
+	if (!e)
+		e = ur_export_create();
+	assert_non_null(e);
+	p->side[1].lane.roce->export = e;
+	pair_open(p);
+	(void)pair_look(p, 1);
+	assert_false(is_shown(p, e));
+	/* Its HELLO, and what follows on that. */
+	for (unsigned int i = 0; i < 3 && !by_wire; i++)
+		(void)pair_look(p, i & 1);
+	assert_false(is_shown(p, e));
+	pair_post(p, 1, 1000, &wr);
+	assert_int_equal(pair_leave(p), by_wire ? 1 : 0);
+	pair_deliver(p);
+	(void)pair_look(p, 1);
+	assert_memory_equal(p->side[1].buf.p + PAIR_HALF, p->side[0].buf.p,
+			    1000);
+	assert_true(is_shown(p, e));
+	pair_close(p);
+	p->side[1].lane.roce->export = NULL;
+}
+
+static void shown_after_a_packet(void **state)
+{
+	shown_after_the_first_request(state, true);
+}
+
+static void shown_after_a_cell(void **state)
+{
+	shown_after_the_first_request(state, false);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, rc_setup, pair_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(shown_after_a_packet),
+		T(shown_after_a_cell),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
