@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/barrier.h"
 #include "base/log.h"
 #include "core/ringmem.h"
 #include "iwarp/internal.h"
@@ -43,7 +44,8 @@ void ur_iwqp_set_state(struct ur_iwqp *q, enum ur_qp_state state)
 	atomic_store_explicit(&q->qp->state, state, memory_order_release);
 	q->qp->attr.state = state;
 	/* A poster commits, then looks at the state; we the other way round. */
-	atomic_thread_fence(memory_order_seq_cst);
+	if (state == UR_QPS_ERR)
+		ur_barrier_heavy();
 }
 
 void ur_iwqp_flush(struct ur_iwqp *q)

@@ -17,8 +17,11 @@
 #include "base/guard.h"
 #include "iwarp/internal.h"
 
-/* What is read behind a large FPDU: enough to know where the next goes. */
+/* What is read behind a large FPDU: enough to know where the next goes … */
 #define LOOK_AHEAD (UR_FPDU_LEN_LEN + UR_DDP_HDR_MAX)
+/* … and one part in so many more: if the rest of the message is a short FPDU
+ * it comes with the same read; of a large one no more has to be copied. */
+#define LOOK_SHARE 32u
 
 static uint32_t have(const struct ur_iw_rx *rx)
 {
@@ -334,12 +337,17 @@ static uint32_t stage_want(const struct ur_iwqp *q)
 	uint32_t room = rx->cap - rx->tail;
 	uint32_t most = room;
 
-	/* One large FPDU follows the other: do not swallow the next one. */
+	/* One large FPDU follows the other: do not swallow the next one, nor
+	 * the one behind a short one. */
 	if (rx->direct)
 		most = UR_IW_DIRECT_HOLD + ur_fpdu_pad(rx->ulpdu_len) +
-		       UR_FPDU_CRC_LEN + LOOK_AHEAD - have(rx);
+		       UR_FPDU_CRC_LEN + LOOK_AHEAD +
+		       rx->ulpdu_len / LOOK_SHARE - have(rx);
 	else if (rx->last_big && have(rx) < LOOK_AHEAD)
 		most = LOOK_AHEAD - have(rx);
+	else if (rx->last_big)
+		most = ur_fpdu_len(be16_at(rx->buf + rx->head)) + LOOK_AHEAD -
+		       have(rx);
 	return most < room ? most : room;
 }
 

@@ -45,7 +45,7 @@ static int load(void)
 	return 0;
 }
 
-int ur_nic_load(const struct ur_nic_plugin **out)
+int ur_nic_load(const struct ur_nic_plugin **ops)
 {
 	int err = 0;
 
@@ -53,7 +53,7 @@ int ur_nic_load(const struct ur_nic_plugin **out)
 	if (!the_plugin)
 		err = load();
 	if (!err)
-		*out = the_plugin;
+		*ops = the_plugin;
 	pthread_mutex_unlock(&load_lock);
 	return err;
 }

@@ -112,6 +112,6 @@ bool ur_nic_is_there(void);
 
 /* The plugin, loaded if it is not yet.  -ENOENT: not installed;
  * -EPROTO: one of another version.  Both are logged. */
-int ur_nic_load(const struct ur_nic_plugin **out);
+int ur_nic_load(const struct ur_nic_plugin **ops);
 
 #endif

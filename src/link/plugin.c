@@ -73,6 +73,15 @@ static int flags(const struct ur_plugin_file *f)
 #endif
 }
 
+static bool is_loaded(const char *soname)
+{
+	void *lib = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
+
+	if (lib)
+		dlclose(lib);
+	return lib != NULL;
+}
+
 int ur_plugin_load(const struct ur_plugin_file *f, const void **out)
 {
 	char path[PATH_LEN];
@@ -80,6 +89,12 @@ int ur_plugin_load(const struct ur_plugin_file *f, const void **out)
 
 	if (!find(f, path))
 		return -ENOENT;
+	if (f->alone && is_loaded(f->alone)) {
+		ur_err("%s: the program has %s itself, which can be there "
+		       "but once",
+		       f->name, f->alone);
+		return -EOPNOTSUPP;
+	}
 	lib = dlopen(path, flags(f));
 	sym = lib ? dlsym(lib, f->symbol) : NULL;
 	if (!sym) {

@@ -32,14 +32,23 @@
 #define ETHER_LEN     14u
 #define TAG_LEN	      4u
 #define TYPE_VLAN     0x8100u
+#define TYPE_ARP      0x0806u
+#define TYPE_IP6      0x86ddu
 #define TELL_NS	      1000000000u
 #define LINK_NS	      250000000u /* between two looks at the link */
 #define PROBES	      3u	 /* RFC 5227 1.1 */
 #define FIRST_QPN     2u
 #define IP4_LEN	      20u
-#define IP4_FRAGMENT  0x3fffu
 #define IP6_LEN	      40u
+#define IP6_FRAG_LEN  8u
+#define PROTO_FRAG    44u
 #define PROTO_TCP     6u
+#define PROTO_ICMP6   58u
+#define ND_SOLICIT    135u
+#define ND_ADVERT     136u
+#define ARP_REQUEST   1u
+#define ARP_REPLY     2u
+#define ARP_LEN	      28u
 
 _Static_assert(UR_NIC_TX_IPV4_SUM == UR_NET_TX_IPV4_SUM &&
 		       UR_NIC_TX_UDP_SUM == UR_NET_TX_UDP_SUM,
@@ -66,8 +75,11 @@ struct ur_port {
 	uint64_t now_ns;		      /* of the poll under way */
 	uint64_t busy_ns;		      /* when something came or left */
 	uint64_t told_ns[UR_NET_EVENT_KINDS]; /* when one was told last */
+	uint32_t ifindex;		      /* of the TAP */
 	uint64_t link_at_ns; /* when the link is to be looked at */
+	uint64_t timer_ns;   /* what the timer is set to */
 	bool linked;
+	bool host_asks; /* the last that the host said is such a question */
 	uint64_t tx_lost;
 	uint64_t host_lost;
 	/* A frame with room for a tag before it. */
@@ -81,6 +93,23 @@ static uint16_t be16(const uint8_t *p)
 
 /* ---- To the host ---- */
 
+/* Is it about who has an address: ARP with that operation, or that message of
+ * ND, without those that say or ask it of themselves? */
+static bool is_about(const uint8_t *frame, uint32_t len, uint16_t arp,
+		     uint8_t nd)
+{
+	static const uint8_t nobody[16];
+	const uint8_t *l3 = frame + ETHER_LEN;
+
+	if (len >= ETHER_LEN + ARP_LEN &&
+	    be16(frame + ETHER_TYPE_AT) == TYPE_ARP)
+		return be16(l3 + 6) == arp && memcmp(l3 + 14, l3 + 24, 4) != 0;
+	return len > ETHER_LEN + IP6_LEN &&
+	       be16(frame + ETHER_TYPE_AT) == TYPE_IP6 &&
+	       l3[6] == PROTO_ICMP6 && l3[IP6_LEN] == nd &&
+	       memcmp(l3 + 8, nobody, sizeof(nobody)) != 0;
+}
+
 /* The host's interface has no tags: `l3` is where what is behind one begins. */
 static void to_host(struct ur_port *p, const uint8_t *frame, uint32_t len,
 		    uint32_t l3)
@@ -93,6 +122,8 @@ static void to_host(struct ur_port *p, const uint8_t *frame, uint32_t len,
 		len -= l3 - ETHER_LEN;
 		frame = at;
 	}
+	if (is_about(frame, len, ARP_REPLY, ND_ADVERT))
+		p->host_asks = false;
 	if (write(p->tap, frame, len) < 0)
 		p->host_lost++;
 }
@@ -116,16 +147,17 @@ static uint32_t qpn_of(const struct ur_rx *rx)
 	return rx->len < 8 ? 0 : (uint32_t)(b[5] << 16 | b[6] << 8 | b[7]);
 }
 
-/* Length of the IP packet at `ip` if it is a whole segment of TCP, without
- * extension headers; else 0. */
+/* Length of the IP packet at `ip` if it is of TCP, without extension headers,
+ * or a fragment of one; else 0. */
 static uint32_t tcp_len(const uint8_t *ip, uint32_t room)
 {
 	uint32_t len = 0;
 
-	if (room >= IP4_LEN && ip[0] >> 4 == 4 && ip[9] == PROTO_TCP &&
-	    !(be16(ip + 6) & IP4_FRAGMENT))
+	if (room >= IP4_LEN && ip[0] >> 4 == 4 && ip[9] == PROTO_TCP)
 		len = be16(ip + 2);
-	else if (room >= IP6_LEN && ip[0] >> 4 == 6 && ip[6] == PROTO_TCP)
+	else if (room >= IP6_LEN + IP6_FRAG_LEN && ip[0] >> 4 == 6 &&
+		 (ip[6] == PROTO_TCP ||
+		  (ip[6] == PROTO_FRAG && ip[IP6_LEN] == PROTO_TCP)))
 		len = IP6_LEN + be16(ip + 4);
 	return len <= room ? len : 0;
 }
@@ -146,17 +178,19 @@ static void on_frame(void *arg, const struct ur_nic_rx *nrx)
 	struct ur_net_rx rx = { .frame = nrx->frame,
 				.len = nrx->len,
 				.flags = nrx->flags };
-	uint32_t l3 = find_l3(nrx->frame, nrx->len);
 	struct ur_port *p = arg;
 	struct ur_net_in in;
+	uint32_t l3;
 
 	switch (ur_net_input(p->net, &rx, p->now_ns, &in)) {
 	case UR_NET_ROCE:
 		if (qpn_of(&in.roce) < FIRST_QPN ||
 		    !p->deliver(p->arg, &in.roce))
-			to_host(p, nrx->frame, nrx->len, l3);
+			to_host(p, nrx->frame, nrx->len,
+				find_l3(nrx->frame, nrx->len));
 		break;
 	case UR_NET_HOST:
+		l3 = find_l3(nrx->frame, nrx->len);
 		if (!take_tcp(p, nrx, l3))
 			to_host(p, nrx->frame, nrx->len, l3);
 		break;
@@ -210,9 +244,20 @@ static void flush(struct ur_port *p)
 
 /* Where in a train the next packet begins. */
 struct cut {
+	const struct ur_train *train;
 	const struct iovec *iov;
 	size_t off;
 };
+
+/* The train's own memory needs no guard. */
+static int copy_piece(const struct ur_train *t, uint8_t *to,
+		      const uint8_t *from, size_t len)
+{
+	if (from < t->linear || from >= t->linear + sizeof(t->linear))
+		return ur_guard_copy(to, from, len);
+	memcpy(to, from, len);
+	return 0;
+}
 
 static int copy_payload(struct cut *c, uint8_t *to, uint32_t len)
 {
@@ -223,8 +268,9 @@ static int copy_payload(struct cut *c, uint8_t *to, uint32_t len)
 
 		if (part > len)
 			part = len;
-		err = ur_guard_copy(
-			to, (const uint8_t *)c->iov->iov_base + c->off, part);
+		err = copy_piece(c->train, to,
+				 (const uint8_t *)c->iov->iov_base + c->off,
+				 part);
 		to += part;
 		len -= (uint32_t)part;
 		c->off += part;
@@ -269,7 +315,7 @@ static int send_packet(struct ur_port *p, const struct ur_net_flow *f,
 static int send_packets(struct ur_port *p, const struct ur_train *t,
 			const struct ur_net_flow *f)
 {
-	struct cut c = { .iov = t->iov };
+	struct cut c = { .train = t, .iov = t->iov };
 	uint32_t left = t->bytes;
 	int err = 0;
 
@@ -310,9 +356,25 @@ int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
 int ur_port_send_ip(struct ur_port *p, const uint8_t *packet, uint32_t len,
 		    uint64_t now_ns)
 {
+	struct ur_nic_tx tx = { 0 };
+	struct ur_net_hop hop;
+	uint8_t *frame;
+	int err = ur_net_hop(p->net, packet, len, now_ns, &hop);
+
 	p->now_ns = now_ns;
 	p->busy_ns = now_ns;
-	return ur_net_send_ip(p->net, packet, len, now_ns);
+	if (err)
+		return err;
+	if (!hop.ready)
+		return ur_net_send_ip(p->net, packet, len, now_ns);
+	tx.len = hop.len + len;
+	frame = room(p, tx.len);
+	if (!frame)
+		return -EAGAIN;
+	memcpy(frame, hop.l2, hop.len);
+	memcpy(frame + hop.len, packet, len);
+	p->ops->tx(p->nic, &tx);
+	return 0;
 }
 
 void ur_port_flush(struct ur_port *p)
@@ -330,7 +392,7 @@ static void look_at_link(struct ur_port *p, uint64_t now_ns)
 	if (linked == p->linked)
 		return;
 	p->linked = linked;
-	ur_info("port: the link is %s", linked ? "up" : "down");
+	ur_info_some("port: the link is %s", linked ? "up" : "down");
 	if (!linked)
 		return;
 	ur_net_link_up(p->net, now_ns);
@@ -360,6 +422,7 @@ static void from_host(struct ur_port *p, uint32_t len)
 {
 	uint8_t *frame = p->frame + TAG_LEN;
 
+	p->host_asks = is_about(frame, len, ARP_REQUEST, ND_SOLICIT);
 	if (p->vlan && len >= ETHER_LEN) {
 		memmove(p->frame, frame, ETHER_TYPE_AT);
 		frame = p->frame;
@@ -389,6 +452,11 @@ uint32_t ur_port_host(struct ur_port *p, uint64_t now_ns)
 	p->busy_ns = now_ns;
 	flush(p);
 	return n;
+}
+
+bool ur_port_host_asks(const struct ur_port *p)
+{
+	return p->host_asks;
 }
 
 bool ur_port_carries(const uint8_t (*addrs)[16], uint32_t naddrs,
@@ -425,6 +493,11 @@ void ur_port_stats(const struct ur_port *p, struct ur_port_stats *out)
 	};
 }
 
+uint32_t ur_port_ifindex(const struct ur_port *p)
+{
+	return p->ifindex;
+}
+
 const struct ur_net_counters *ur_port_counters(const struct ur_port *p)
 {
 	return ur_net_counters(p->net);
@@ -440,7 +513,9 @@ const struct ur_net_counters *ur_port_counters(const struct ur_port *p)
  */
 static uint64_t nap_ns(const struct ur_port *p, uint64_t now_ns)
 {
-	uint64_t silence = now_ns - p->busy_ns, nap = silence / IDLE_SHARE;
+	/* Something may have left since that was read. */
+	uint64_t silence = now_ns > p->busy_ns ? now_ns - p->busy_ns : 0;
+	uint64_t nap = silence / IDLE_SHARE;
 	uint64_t due = ur_net_deadline(p->net);
 
 	if (p->info.interrupts && p->ops->arm(p->nic))
@@ -455,16 +530,22 @@ static uint64_t nap_ns(const struct ur_port *p, uint64_t now_ns)
 	return due < nap ? due : nap;
 }
 
-int ur_port_wait_fd(struct ur_port *p, uint64_t now_ns)
+/* One that is early costs less than to set it at every sleep. */
+static void set_timer(struct ur_port *p, uint64_t at_ns, uint64_t now_ns)
 {
-	uint64_t nap = nap_ns(p, now_ns);
 	struct itimerspec t = { 0 };
 
-	if (nap != UR_NEVER) {
-		t.it_value.tv_sec = (time_t)(nap / 1000000000u);
-		t.it_value.tv_nsec = (long)(nap % 1000000000u);
-	}
-	(void)timerfd_settime(p->timer, 0, &t, NULL);
+	if (p->timer_ns > now_ns && p->timer_ns <= at_ns)
+		return;
+	p->timer_ns = at_ns;
+	t.it_value.tv_sec = (time_t)(at_ns / 1000000000u);
+	t.it_value.tv_nsec = (long)(at_ns % 1000000000u);
+	(void)timerfd_settime(p->timer, TFD_TIMER_ABSTIME, &t, NULL);
+}
+
+int ur_port_wait_fd(struct ur_port *p, uint64_t now_ns)
+{
+	set_timer(p, now_ns + nap_ns(p, now_ns), now_ns);
 	return p->epfd;
 }
 
@@ -550,13 +631,12 @@ static void on_event(void *arg, const struct ur_net_event *ev)
 		m[3], m[4], m[5], (unsigned long long)counted(p, ev->kind));
 }
 
-static int make_net(struct ur_port *p, const struct ur_port_spec *spec,
-		    uint32_t ifindex)
+static int make_net(struct ur_port *p, const struct ur_port_spec *spec)
 {
 	struct ur_net_config cfg = {
 		.vlan = spec->vlan,
 		.mtu = spec->mtu,
-		.scope_id = ifindex,
+		.scope_id = p->ifindex,
 		.naddrs = spec->naddrs,
 		.tx = p->info.tx,
 		.host = true,
@@ -596,7 +676,6 @@ static void choose_mac(struct ur_nic_info *info)
 
 static int open_parts(struct ur_port *p, const struct ur_port_config *cfg)
 {
-	uint32_t ifindex;
 	int err = ur_nic_load(&p->ops);
 
 	if (!err)
@@ -606,10 +685,10 @@ static int open_parts(struct ur_port *p, const struct ur_port_config *cfg)
 	p->ops->info(p->nic, &p->info);
 	p->linked = p->ops->link(p->nic);
 	choose_mac(&p->info);
-	p->tap = ur_tap_open(cfg->ifname, cfg->spec, p->info.mac, &ifindex);
+	p->tap = ur_tap_open(cfg->ifname, cfg->spec, p->info.mac, &p->ifindex);
 	if (p->tap < 0)
 		return p->tap;
-	err = make_net(p, cfg->spec, ifindex);
+	err = make_net(p, cfg->spec);
 	return err ? err : open_wait(p);
 }
 

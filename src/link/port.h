@@ -19,8 +19,8 @@
 #include "core/port_spec.h"
 #include "net/counters.h"
 
-/* Looks into a port until its lane looks at the host's sockets too. */
-#define UR_PORT_HOST_EVERY 64u
+/* Looks into a port, at most, until its lane looks at the host's sockets too. */
+#define UR_PORT_HOST_EVERY 256u
 
 struct ur_port;
 
@@ -34,8 +34,8 @@ struct ur_port_config {
 	 */
 	bool (*deliver)(void *arg, const struct ur_rx *rx);
 	/*
-	 * An IP packet for us with a whole TCP segment, or NULL: all TCP is the
-	 * host's.  False: as above.
+	 * An IP packet for us with a TCP segment, or a fragment of one; NULL:
+	 * all TCP is the host's.  False: as above.
 	 */
 	bool (*tcp)(void *arg, const uint8_t *packet, uint32_t len);
 	void *arg;
@@ -68,7 +68,7 @@ int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns);
 /*
  * Send an IP packet that is complete; it leaves with the next of _flush(),
  * _send(), or of _poll() or _host() that moved something.  As
- * ur_net_send_ip().
+ * ur_net_send_ip(), and -EAGAIN: the controller has no room now.
  */
 int ur_port_send_ip(struct ur_port *p, const uint8_t *packet, uint32_t len,
 		    uint64_t now_ns);
@@ -79,6 +79,10 @@ uint32_t ur_port_poll(struct ur_port *p, uint64_t now_ns);
 
 /* Take what the host sends, at most a burst; how many frames. */
 uint32_t ur_port_host(struct ur_port *p, uint64_t now_ns);
+
+/* Has the host asked for a neighbour and said nothing since?  Then it may hold
+ * packets until it hears the answer. */
+bool ur_port_host_asks(const struct ur_port *p);
 
 /*
  * A descriptor that becomes readable when ur_port_poll() or ur_port_host() may
@@ -96,6 +100,9 @@ bool ur_port_carries(const uint8_t (*addrs)[16], uint32_t naddrs,
 /* … by this port? */
 bool ur_port_has(const struct ur_port *p, const uint8_t src[16],
 		 const uint8_t dst[16]);
+
+/* Its interface on the host's side. */
+uint32_t ur_port_ifindex(const struct ur_port *p);
 
 /* Of its stack. */
 const struct ur_net_counters *ur_port_counters(const struct ur_port *p);

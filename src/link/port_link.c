@@ -13,7 +13,12 @@
 /* Polls that find nothing until the host's side is looked at: it costs two
  * system calls. */
 #define PART_ROUNDS    32
+/* What a neighbour's answer is waited for at the end, and how often. */
+#define PART_WAITS     100
+#define PART_WAIT_NS   1000000
 #define QPN_INDEX_BITS 14
+#define CALLS_PER_TIME 16u
+#define HOST_NS	       500000u
 
 struct port_link {
 	struct ur_link link;
@@ -22,8 +27,11 @@ struct port_link {
 	uint32_t slot;
 	pid_t pid; /* who has the port: not a child of fork() */
 	int epfd;
-	uint32_t looks; /* since the host's side was looked at */
-	bool slept;	/* somebody waits: he is to be told everything */
+	uint64_t now_ns;  /* the time as it was read last */
+	uint64_t host_ns; /* when the host's side was looked at … */
+	uint32_t looks;	  /* … and how often the port's since */
+	uint32_t calls;	  /* since the time was read */
+	bool slept;	  /* somebody waits: he is to be told everything */
 	/* Of the recv() under way. */
 	void (*rx)(void *arg, const struct ur_rx *rx);
 	void *arg;
@@ -40,6 +48,22 @@ static uint64_t clock_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t now(struct port_link *l)
+{
+	l->calls = 0;
+	l->now_ns = clock_ns();
+	return l->now_ns;
+}
+
+/*
+ * The stack counts milliseconds, and a look at the clock costs as much as one
+ * into the port: some calls in a row share one.  Who has slept reads it.
+ */
+static uint64_t coarse_now(struct port_link *l)
+{
+	return l->slept || ++l->calls >= CALLS_PER_TIME ? now(l) : l->now_ns;
 }
 
 /* Other slots' packets take the way of the host. */
@@ -62,7 +86,7 @@ static int port_send(struct ur_link *link, const struct ur_train *t)
 	int err;
 
 	if (ur_port_has(l->port, t->src, t->dst))
-		err = ur_port_send(l->port, t, clock_ns());
+		err = ur_port_send(l->port, t, coarse_now(l));
 	else
 		err = l->udp->ops->send(l->udp, t);
 	if (err && err != -EAGAIN)
@@ -75,6 +99,7 @@ static int recv_host(struct port_link *l, uint64_t now_ns)
 	int n = (int)ur_port_host(l->port, now_ns);
 
 	l->looks = 0;
+	l->host_ns = now_ns;
 	l->slept = false;
 	n += l->udp->ops->recv(l->udp, l->rx, l->arg);
 	l->link.rx_overflow = l->udp->rx_overflow;
@@ -85,13 +110,14 @@ static int port_recv(struct ur_link *link,
 		     void (*rx)(void *arg, const struct ur_rx *rx), void *arg)
 {
 	struct port_link *l = of(link);
-	uint64_t now_ns = clock_ns();
+	uint64_t now_ns = coarse_now(l);
 	int n;
 
 	l->rx = rx;
 	l->arg = arg;
 	n = (int)ur_port_poll(l->port, now_ns);
-	if (l->slept || ++l->looks >= UR_PORT_HOST_EVERY)
+	if (l->slept || ++l->looks >= UR_PORT_HOST_EVERY ||
+	    now_ns - l->host_ns > HOST_NS)
 		n += recv_host(l, now_ns);
 	l->rx = NULL;
 	return n;
@@ -103,7 +129,7 @@ static int port_wait_fd(const struct ur_link *link)
 	struct port_link *l = (struct port_link *)(uintptr_t)link;
 
 	l->slept = true;
-	(void)ur_port_wait_fd(l->port, clock_ns());
+	(void)ur_port_wait_fd(l->port, now(l));
 	return l->epfd;
 }
 
@@ -137,15 +163,26 @@ static const struct ur_net_counters *port_counters(const struct ur_link *link)
 		((const struct port_link *)(const void *)link)->port);
 }
 
-/* The last words of the program's own connections wait in the TAP, which ends
- * with us. */
-static void port_part(struct ur_link *link)
+static void host_out(struct port_link *l)
 {
-	struct port_link *l = of(link);
-
 	for (int i = 0; i < PART_ROUNDS; i++)
 		if (!ur_port_host(l->port, clock_ns()))
 			return;
+}
+
+/* The last words of the program's own connections wait in the TAP, which ends
+ * with us, or behind it for the neighbour to whom they go. */
+static void port_part(struct ur_link *link)
+{
+	const struct timespec pause = { .tv_nsec = PART_WAIT_NS };
+	struct port_link *l = of(link);
+
+	host_out(l);
+	for (int i = 0; i < PART_WAITS && ur_port_host_asks(l->port); i++) {
+		(void)nanosleep(&pause, NULL);
+		(void)ur_port_poll(l->port, clock_ns());
+		host_out(l);
+	}
 }
 
 static void port_destroy(struct ur_link *link)
@@ -192,7 +229,7 @@ static int open_port(struct port_link *l, const struct ur_port_config *cfg)
 	err = ur_port_open(&own, &l->port);
 	if (err)
 		return err;
-	err = watch(l->epfd, ur_port_wait_fd(l->port, clock_ns()));
+	err = watch(l->epfd, ur_port_wait_fd(l->port, now(l)));
 	if (err) {
 		ur_port_close(l->port);
 		return err;

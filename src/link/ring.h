@@ -41,4 +41,10 @@ bool ur_rings_heard(const struct ur_rings *r);
 int ur_ring_link_create(int sock, const struct ur_port_spec *spec, int rx_fd,
 			struct ur_link **out);
 
+/* Is it such a link, and has urnicd ended? */
+bool ur_ring_link_is_dead(struct ur_link *link);
+
+/* Go on with the next urnicd's rings.  0 or -errno; sock is taken. */
+int ur_ring_link_renew(struct ur_link *link, int sock);
+
 #endif

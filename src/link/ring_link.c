@@ -12,7 +12,8 @@
 #include "link/ring.h"
 #include "link/udp.h"
 
-#define BURST 64
+#define BURST	   64
+#define HOST_EVERY 64u /* at most UR_PORT_HOST_EVERY */
 
 struct ring_link {
 	struct ur_link link;
@@ -128,7 +129,7 @@ static int ring_recv(struct ur_link *link,
 	uint64_t count;
 	int n = l->dead ? 0 : recv_ring(l, rx, arg);
 
-	if (!l->slept && ++l->looks < UR_PORT_HOST_EVERY)
+	if (!l->slept && ++l->looks < HOST_EVERY)
 		return n;
 	l->looks = 0;
 	if (l->slept) {
@@ -138,7 +139,9 @@ static int ring_recv(struct ur_link *link,
 	if (!l->dead && !ur_rings_heard(&l->rings))
 		die(l);
 	n += l->udp->ops->recv(l->udp, rx, arg);
-	link->rx_overflow = ur_ring_lost(&l->rings.rx) + l->udp->rx_overflow;
+	link->rx_overflow = l->udp->rx_overflow;
+	if (l->rings.mem)
+		link->rx_overflow += ur_ring_lost(&l->rings.rx);
 	return n;
 }
 
@@ -210,6 +213,31 @@ static int watch(int epfd, int fd)
 	struct epoll_event ev = { .events = EPOLLIN };
 
 	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+bool ur_ring_link_is_dead(struct ur_link *link)
+{
+	struct ring_link *l = of(link);
+
+	if (link->ops != &ring_ops)
+		return false;
+	if (!l->dead && !ur_rings_heard(&l->rings))
+		die(l);
+	return l->dead;
+}
+
+int ur_ring_link_renew(struct ur_link *link, int sock)
+{
+	struct ring_link *l = of(link);
+	int err;
+
+	ur_rings_drop(&l->rings);
+	err = ur_rings_take(&l->rings, sock);
+	if (!err)
+		err = watch(l->epfd, l->rings.sock);
+	/* Before that it is as dead as it was: nobody looks into the rings. */
+	l->dead = err != 0;
+	return err;
 }
 
 static int setup(struct ring_link *l, int sock, int rx_fd)

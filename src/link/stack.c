@@ -11,6 +11,7 @@ static const struct ur_plugin_file file = {
 	.name = "liburnic-lwip.so",
 	.symbol = UR_STACK_SYMBOL,
 	.deep = true,
+	.alone = "liblwip.so.0",
 };
 
 bool ur_stack_is_there(void)
@@ -20,13 +21,18 @@ bool ur_stack_is_there(void)
 
 int ur_stack_load(const struct ur_stack_plugin **out)
 {
+	static const struct ur_stack_plugin *loaded;
 	const void *p;
-	int err = ur_plugin_load(&file, &p);
+	int err = 0;
 
+	if (!loaded) {
+		err = ur_plugin_load(&file, &p);
+		loaded = err ? NULL : p;
+	}
 	if (err)
 		return err;
-	*out = p;
-	if ((*out)->abi == UR_STACK_ABI)
+	*out = loaded;
+	if (loaded->abi == UR_STACK_ABI)
 		return 0;
 	ur_err("%s is of another version of urnic", file.name);
 	return -EPROTO;

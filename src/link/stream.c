@@ -16,11 +16,15 @@
 #include "link/stream_internal.h"
 
 #define POLLED_FRESH_NS 1000000u
+/* Between looks at the host's side while lanes look at the ports: each costs a
+ * system call. */
+#define HOST_NS		50000u
 #define SWEEP_TICKS	20u /* a second */
 #define LEAVE_NS	500000000u
 #define LEAVE_NAP_US	200u
 
 struct ur_streams ur_streams = {
+	.opening = PTHREAD_MUTEX_INITIALIZER,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.all = { &ur_streams.all, &ur_streams.all },
 	.holds = { &ur_streams.holds, &ur_streams.holds },
@@ -84,23 +88,31 @@ bool ur_streams_carry(const uint8_t src[16], const uint8_t dst[16])
 
 /* ---- Packets ---- */
 
-static void output(void *arg, const uint8_t *packet, uint32_t len)
+static int output(void *arg, const uint8_t *packet, uint32_t len)
 {
-	/* What cannot be sent is lost, as on the wire. */
-	(void)ur_port_send_ip(arg, packet, len, clock_ns());
+	int err = ur_port_send_ip(arg, packet, len, clock_ns());
+
+	ur_streams.stuck |= err == -EAGAIN;
+	return err;
 }
 
 static bool input(void *arg, const uint8_t *packet, uint32_t len)
 {
 	const struct ur_stream_addr *a;
+	uint8_t src[16] = { [10] = 0xff, [11] = 0xff };
 	uint8_t dst[16] = { [10] = 0xff, [11] = 0xff };
 
-	if (packet[0] >> 4 == 4)
+	if (packet[0] >> 4 == 4) {
+		memcpy(src + 12, packet + 12, 4);
 		memcpy(dst + 12, packet + 16, 4);
-	else
+	} else {
+		memcpy(src, packet + 8, 16);
 		memcpy(dst, packet + 24, 16);
+	}
 	a = find(dst);
-	return a && a->port == *(struct ur_port **)arg &&
+	/* Nobody sends by a wire in the name of one of ours: an answer to it
+	 * would not leave lwIP, which has no loop of its own. */
+	return a && !find(src) && a->port == *(struct ur_port **)arg &&
 	       ur_streams.tcp->input(a->at, packet, len);
 }
 
@@ -112,10 +124,18 @@ static bool no_roce(void *arg, const struct ur_rx *rx)
 void ur_stream_port_push(struct ur_port *p)
 {
 	ur_port_flush(p);
-	if (ur_streams.asleep) {
-		ur_streams.asleep = false;
+	for (uint32_t i = 0; i < ur_streams.nports; i++) {
+		if (ur_streams.ports[i] != p || !ur_streams.asleep[i])
+			continue;
+		ur_streams.asleep[i] = false;
 		(void)ur_port_wait_fd(p, clock_ns());
 	}
+}
+
+static void set_asleep(bool yes)
+{
+	for (uint32_t i = 0; i < ur_streams.nports; i++)
+		ur_streams.asleep[i] = yes;
 }
 
 /* ---- Time ---- */
@@ -146,8 +166,19 @@ static void sweep(void)
 	}
 }
 
+static void flush_all(void)
+{
+	for (uint32_t i = 0; i < ur_streams.nports; i++)
+		ur_port_flush(ur_streams.ports[i]);
+}
+
 static void tick(uint64_t now_ns)
 {
+	if (ur_streams.stuck) {
+		ur_streams.stuck = false;
+		ur_streams.tcp->resume();
+		flush_all();
+	}
 	if (now_ns < ur_streams.tick_ns)
 		return;
 	ur_streams.tick_ns = now_ns + UR_STACK_TICK_NS;
@@ -156,13 +187,12 @@ static void tick(uint64_t now_ns)
 	if (!ur_streams.tcp->is_busy())
 		return;
 	ur_streams.tcp->tick();
-	for (uint32_t i = 0; i < ur_streams.nports; i++)
-		ur_port_flush(ur_streams.ports[i]);
+	flush_all();
 }
 
 static uint32_t serve(uint64_t now_ns, bool idle)
 {
-	bool host = idle || ++ur_streams.empty >= UR_PORT_HOST_EVERY;
+	bool host = idle || now_ns >= ur_streams.host_ns + HOST_NS;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < ur_streams.nports; i++) {
@@ -171,7 +201,7 @@ static uint32_t serve(uint64_t now_ns, bool idle)
 			n += ur_port_host(ur_streams.ports[i], now_ns);
 	}
 	if (host)
-		ur_streams.empty = 0;
+		ur_streams.host_ns = now_ns;
 	if (ur_streams.nports)
 		tick(now_ns);
 	return n;
@@ -183,7 +213,7 @@ uint32_t ur_streams_serve(uint64_t now_ns, bool idle)
 
 	if (!ur_streams_lock())
 		return 0;
-	ur_streams.asleep = false;
+	set_asleep(false);
 	n = serve(now_ns, idle);
 	ur_streams_unlock();
 	return n;
@@ -203,9 +233,12 @@ int ur_streams_wait_fd(uint64_t now_ns, uint64_t *until_ns)
 		return -1;
 	for (uint32_t i = 0; i < ur_streams.nports; i++)
 		(void)ur_port_wait_fd(ur_streams.ports[i], now_ns);
-	if (ur_streams.tcp->is_busy() || !ur_list_empty(&ur_streams.holds))
+	if (ur_streams.stuck)
+		*until_ns = now_ns;
+	else if (ur_streams.nports && (ur_streams.tcp->is_busy() ||
+				       !ur_list_empty(&ur_streams.holds)))
 		*until_ns = ur_streams.tick_ns;
-	ur_streams.asleep = true;
+	set_asleep(true);
 	ur_streams_unlock();
 	return ur_streams.epfd;
 }
@@ -276,6 +309,7 @@ static int start_tcp(void)
 {
 	static const struct ur_stack_calls calls = {
 		.output = output,
+		.has_room = ur_stream_has_room,
 		.accepted = ur_stream_accepted,
 		.news = ur_stream_news,
 	};
@@ -289,29 +323,44 @@ static int start_tcp(void)
 	if (err)
 		return err;
 	ur_rng_secret(&secret, sizeof(secret));
+	pthread_mutex_lock(&ur_streams.lock);
 	err = p->start(&calls, secret);
 	if (!err)
 		ur_streams.tcp = p;
+	pthread_mutex_unlock(&ur_streams.lock);
 	return err;
 }
 
+static int add_addr(struct ur_port *port, const struct ur_port_spec *spec,
+		    uint32_t i, struct ur_stream_addr *a)
+{
+	const struct ur_port_addr *s = &spec->addrs[i];
+
+	/* Two ports with one link-local address would be possible, but nobody
+	 * could be told apart by it. */
+	if (find(s->ip))
+		return -EADDRINUSE;
+	memcpy(a->ip, s->ip, 16);
+	a->port = port;
+	return ur_streams.tcp->add(s->ip, s->prefix, spec->mtu, port, &a->at);
+}
+
+/* All or none: nobody sees any of them before. */
 static int add_addrs(struct ur_port *port, const struct ur_port_spec *spec)
 {
-	for (uint32_t i = 0; i < spec->naddrs; i++) {
-		uint32_t n = atomic_load(&ur_streams.naddrs);
-		struct ur_stream_addr *a = &ur_streams.addrs[n];
-		int err = ur_streams.tcp->add(spec->addrs[i].ip,
-					      spec->addrs[i].prefix, spec->mtu,
-					      port, &a->at);
+	uint32_t n = atomic_load(&ur_streams.naddrs), i;
+	int err = 0;
 
-		if (err)
-			return err;
-		memcpy(a->ip, spec->addrs[i].ip, 16);
-		a->port = port;
-		atomic_store_explicit(&ur_streams.naddrs, n + 1,
+	for (i = 0; i < spec->naddrs && !err; i++)
+		err = add_addr(port, spec, i, &ur_streams.addrs[n + i]);
+	if (!err) {
+		atomic_store_explicit(&ur_streams.naddrs, n + i,
 				      memory_order_release);
+		return 0;
 	}
-	return 0;
+	while (--i > 0)
+		ur_streams.tcp->remove(ur_streams.addrs[n + i - 1].at);
+	return err;
 }
 
 static int watch(struct ur_port *p)
@@ -327,10 +376,26 @@ static int watch(struct ur_port *p)
 	return 0;
 }
 
-static int open_locked(const struct ur_port_config *cfg)
+static int join(struct ur_port *p, const struct ur_port_spec *spec)
+{
+	int err;
+
+	pthread_mutex_lock(&ur_streams.lock);
+	err = watch(p);
+	if (!err)
+		err = add_addrs(p, spec);
+	if (!err)
+		ur_streams.ports[ur_streams.nports++] = p;
+	pthread_mutex_unlock(&ur_streams.lock);
+	return err;
+}
+
+/* The environment of a port may take seconds to begin, in which others are
+ * served: it joins them when it is there. */
+static int open_alone(const struct ur_port_config *cfg)
 {
 	struct ur_port_config own = *cfg;
-	struct ur_port **at = &ur_streams.ports[ur_streams.nports];
+	struct ur_port *p;
 	int err;
 
 	if (ur_streams.nports == UR_MAX_PORTS)
@@ -340,31 +405,64 @@ static int open_locked(const struct ur_port_config *cfg)
 		return err;
 	own.deliver = no_roce;
 	own.tcp = input;
-	own.arg = at;
-	err = ur_port_open(&own, at);
+	own.arg = &ur_streams.ports[ur_streams.nports];
+	err = ur_port_open(&own, &p);
 	if (err)
 		return err;
-	err = watch(*at);
-	if (!err)
-		err = add_addrs(*at, cfg->spec);
-	if (err && !find(cfg->spec->addrs[0].ip)) {
-		ur_port_close(*at);
-		return err;
+	err = join(p, cfg->spec);
+	if (err) {
+		ur_err("port %s: its addresses are not to be had: %s",
+		       cfg->ifname, strerror(-err));
+		ur_port_close(p);
 	}
-	ur_streams.nports++;
-	return 0;
+	return err;
 }
 
 int ur_streams_open(const struct ur_port_config *cfg)
 {
 	int err = -ENODEV;
 
-	if (!ur_streams_lock())
+	if (atomic_load_explicit(&ur_streams.dead, memory_order_relaxed))
 		return err;
-	err = open_locked(cfg);
-	ur_streams_unlock();
+	pthread_mutex_lock(&ur_streams.opening);
+	err = open_alone(cfg);
+	pthread_mutex_unlock(&ur_streams.opening);
 	return err;
 }
+
+/* ---- What is told of it ---- */
+
+bool ur_streams_counters(struct ur_stack_counters *out)
+{
+	bool yes;
+
+	if (!ur_streams_lock())
+		return false;
+	yes = ur_streams.nports > 0;
+	if (yes)
+		ur_streams.tcp->counters(out);
+	ur_streams_unlock();
+	return yes;
+}
+
+bool ur_streams_port(uint32_t i, struct ur_port_stats *stats,
+		     struct ur_net_counters *net, uint32_t *ifindex)
+{
+	bool yes;
+
+	if (!ur_streams_lock())
+		return false;
+	yes = i < ur_streams.nports;
+	if (yes) {
+		ur_port_stats(ur_streams.ports[i], stats);
+		*net = *ur_port_counters(ur_streams.ports[i]);
+		*ifindex = ur_port_ifindex(ur_streams.ports[i]);
+	}
+	ur_streams_unlock();
+	return yes;
+}
+
+/* ---- The process ---- */
 
 static bool is_leaving(void)
 {
@@ -395,6 +493,7 @@ void ur_streams_leave(void)
 			ur_streams.tcp->close(s->c, false);
 		s->c = NULL;
 	}
+	flush_all();
 	ur_streams_unlock();
 	while (is_leaving() && clock_ns() < until)
 		usleep(LEAVE_NAP_US);
@@ -402,12 +501,14 @@ void ur_streams_leave(void)
 
 void ur_streams_before_fork(void)
 {
+	pthread_mutex_lock(&ur_streams.opening);
 	pthread_mutex_lock(&ur_streams.lock);
 }
 
 void ur_streams_after_fork(void)
 {
 	pthread_mutex_unlock(&ur_streams.lock);
+	pthread_mutex_unlock(&ur_streams.opening);
 }
 
 void ur_streams_child(void)

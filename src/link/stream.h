@@ -43,7 +43,8 @@ bool ur_streams_available(void);
 
 /*
  * Run a port from now on (deliver and arg are set here): 0 or -errno as
- * ur_port_open(); -ENOENT: no plugin.
+ * ur_port_open(); -ENOENT: no plugin; -EOPNOTSUPP: the program has lwIP itself;
+ * -EADDRINUSE: another port has an address of it.
  */
 int ur_streams_open(const struct ur_port_config *cfg);
 
@@ -66,6 +67,11 @@ bool ur_streams_are_polled(uint64_t now_ns);
  */
 int ur_streams_wait_fd(uint64_t now_ns, uint64_t *until_ns);
 
+/* For `urnic show`; false: there is no (such) port. */
+bool ur_streams_counters(struct ur_stack_counters *out);
+bool ur_streams_port(uint32_t i, struct ur_port_stats *stats,
+		     struct ur_net_counters *net, uint32_t *ifindex);
+
 /* The process ends: what was written gets out, for a moment. */
 void ur_streams_leave(void);
 
@@ -86,15 +92,18 @@ int ur_stream_connect(const struct ur_stack_end *from,
 		      struct ur_stream **out);
 
 /* Take connections to these addresses (NULL: to all of that family, bit 0:
- * IPv4, bit 1: IPv6).  -ENOENT: no port has such addresses; -errno. */
+ * IPv4, bit 1: IPv6).  At most backlog wait to be accepted; who calls then is
+ * not answered, so that he calls again.  -ENOENT: no port has such addresses;
+ * -errno. */
 int ur_stream_listen(const uint8_t *addr, uint32_t families, uint16_t port,
-		     struct ur_stream_listener **out);
+		     uint32_t backlog, struct ur_stream_listener **out);
 void ur_stream_listener_close(struct ur_stream_listener *l);
 /* Readable when there is a connection to accept. */
 int ur_stream_listener_fd(const struct ur_stream_listener *l);
+/* 0; -EAGAIN: there is none; -errno: no descriptor for it, it waits on. */
 int ur_stream_accept(struct ur_stream_listener *l, struct ur_stream **out);
 
-/* Until it is in a set: readable when there are news. */
+/* Until it is in a set: readable when there are news, or might be. */
 int ur_stream_fd(struct ur_stream *s);
 void ur_stream_heard(struct ur_stream *s); /* makes fd not readable */
 

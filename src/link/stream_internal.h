@@ -26,11 +26,13 @@ struct ur_stream {
 	uint16_t number;      /* its port of TCP */
 	bool blocked;	      /* a write found no room */
 	int hold;	      /* the socket that has it; -1 */
-	int fd;
+	int fd;		      /* -1: nobody asked for it, or it is in a set */
 };
 
 struct ur_stream_listener {
 	struct ur_list queue; /* ur_stream.news */
+	uint32_t waiting;     /* in the queue */
+	uint32_t backlog;
 	int fd;
 	uint32_t count;
 	struct ur_stack_conn *conns[];
@@ -38,6 +40,7 @@ struct ur_stream_listener {
 
 /* All under `lock`, but for what is said otherwise. */
 struct ur_streams {
+	pthread_mutex_t opening; /* outer: one port is opened at a time */
 	pthread_mutex_t lock;
 	const struct ur_stack_plugin *tcp; /* NULL: no port has TCP */
 	struct ur_port *ports[UR_MAX_PORTS];
@@ -50,9 +53,11 @@ struct ur_streams {
 	_Atomic uint64_t polled_ns;    /* by a lane that spins; anyone */
 	uint64_t tick_ns;
 	uint32_t ticks;
-	uint32_t empty; /* polls since the host's side was looked at */
-	bool asleep;	/* the thread waits: what is sent lets it look soon */
-	int epfd;	/* of the ports */
+	uint64_t host_ns; /* when the host's side was looked at */
+	/* The thread waits: what is sent by a port lets it look there soon. */
+	bool asleep[UR_MAX_PORTS];
+	bool stuck;	   /* a port had no room */
+	int epfd;	   /* of the ports */
 	_Atomic bool dead; /* inherited by fork(); anyone */
 };
 
@@ -82,6 +87,7 @@ void ur_stream_port_push(struct ur_port *p);
 void ur_stream_hold(int fd, uint16_t number);
 
 /* What the plugin calls. */
+bool ur_stream_has_room(void *listener);
 void *ur_stream_accepted(void *listener, struct ur_stack_conn *c);
 void ur_stream_news(void *stream, bool room);
 

@@ -10,10 +10,9 @@
 #include "link/stream_internal.h"
 #include "wire/icrc.h"
 
-#define PIECE	16384u
-#define IPV4	1u
-#define IPV6	2u
-#define WAITING 128u /* connections that nobody has accepted yet */
+#define PIECE 16384u
+#define IPV4  1u
+#define IPV6  2u
 
 static void ring(int fd)
 {
@@ -33,7 +32,8 @@ void ur_stream_news(void *stream, bool room)
 		return;
 	s->blocked = false;
 	if (!set) {
-		ring(s->fd);
+		if (s->fd >= 0)
+			ring(s->fd);
 		return;
 	}
 	if (!ur_list_empty(&s->news))
@@ -52,11 +52,7 @@ static struct ur_stream *new_stream(void)
 	if (!s)
 		return NULL;
 	s->hold = -1;
-	s->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (s->fd < 0) {
-		free(s);
-		return NULL;
-	}
+	s->fd = -1;
 	ur_list_init(&s->news);
 	ur_list_init(&s->all);
 	return s;
@@ -71,20 +67,27 @@ static void free_stream(struct ur_stream *s)
 	free(s);
 }
 
-static bool is_full(const struct ur_stream_listener *l)
+/* Something may have happened before anybody could be told. */
+static int open_fd(struct ur_stream *s)
 {
-	uint32_t n = 0;
-
-	ur_list_for_each(node, &l->queue)
-		n++;
-	return n >= WAITING;
+	if (s->fd < 0)
+		s->fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+	return s->fd < 0 ? -errno : 0;
 }
 
+bool ur_stream_has_room(void *listener)
+{
+	const struct ur_stream_listener *l = listener;
+
+	return l->waiting < l->backlog;
+}
+
+/* Those that had begun while there was room come in. */
 void *ur_stream_accepted(void *listener, struct ur_stack_conn *c)
 {
 	struct ur_stream_listener *l = listener;
 	struct ur_stack_end local, peer;
-	struct ur_stream *s = is_full(l) ? NULL : new_stream();
+	struct ur_stream *s = new_stream();
 
 	if (!s)
 		return NULL;
@@ -94,6 +97,7 @@ void *ur_stream_accepted(void *listener, struct ur_stack_conn *c)
 	s->port = ur_stream_addr_find(local.addr)->port;
 	ur_list_add_tail(&ur_streams.all, &s->all);
 	ur_list_add_tail(&l->queue, &s->news);
+	l->waiting++;
 	ring(l->fd);
 	return s;
 }
@@ -113,9 +117,9 @@ int ur_stream_connect(const struct ur_stack_end *from,
 	a = ur_stream_addr_find(from->addr);
 	s = a ? new_stream() : NULL;
 	if (a)
-		err = s ? ur_streams.tcp->connect(a->at, from->port, to, s,
-						  &s->c)
-			: -ENOMEM;
+		err = s ? open_fd(s) : -ENOMEM;
+	if (!err)
+		err = ur_streams.tcp->connect(a->at, from->port, to, s, &s->c);
 	if (!err) {
 		s->port = a->port;
 		s->number = from->port;
@@ -177,7 +181,7 @@ static int listen_all(struct ur_stream_listener *l, const uint8_t *addr,
 }
 
 int ur_stream_listen(const uint8_t *addr, uint32_t families, uint16_t port,
-		     struct ur_stream_listener **out)
+		     uint32_t backlog, struct ur_stream_listener **out)
 {
 	uint32_t n = atomic_load(&ur_streams.naddrs);
 	struct ur_stream_listener *l;
@@ -192,6 +196,7 @@ int ur_stream_listen(const uint8_t *addr, uint32_t families, uint16_t port,
 		return -ENOMEM;
 	}
 	ur_list_init(&l->queue);
+	l->backlog = backlog;
 	l->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	err = l->fd < 0 ? -errno : listen_all(l, addr, families, port);
 	if (err)
@@ -215,23 +220,35 @@ int ur_stream_listener_fd(const struct ur_stream_listener *l)
 	return l->fd;
 }
 
+static int accept_locked(struct ur_stream_listener *l, struct ur_stream **out)
+{
+	struct ur_stream *s =
+		ur_container_of(l->queue.next, struct ur_stream, news);
+	uint64_t count;
+	int err;
+
+	if (ur_list_empty(&l->queue)) {
+		(void)!read(l->fd, &count, sizeof(count));
+		return -EAGAIN;
+	}
+	err = open_fd(s);
+	if (err)
+		return err;
+	ur_list_del(&s->news);
+	l->waiting--;
+	*out = s;
+	return 0;
+}
+
 int ur_stream_accept(struct ur_stream_listener *l, struct ur_stream **out)
 {
-	struct ur_list *n;
-	uint64_t count;
+	int err;
 
 	if (!ur_streams_lock())
 		return -EAGAIN;
-	n = l->queue.next;
-	if (ur_list_empty(&l->queue)) {
-		(void)!read(l->fd, &count, sizeof(count));
-		ur_streams_unlock();
-		return -EAGAIN;
-	}
-	ur_list_del(n);
-	*out = ur_container_of(n, struct ur_stream, news);
+	err = accept_locked(l, out);
 	ur_streams_unlock();
-	return 0;
+	return err;
 }
 
 /* ---- Until it is in a set ---- */
@@ -270,7 +287,8 @@ void ur_stream_set_add(struct ur_stream_set *set, struct ur_stream *s,
 		return;
 	s->set = set;
 	s->user = user;
-	close(s->fd);
+	if (s->fd >= 0)
+		close(s->fd);
 	s->fd = -1;
 	ur_streams_unlock();
 }
@@ -456,6 +474,12 @@ uint32_t ur_stream_mss(struct ur_stream *s)
 	return mss;
 }
 
+static void set_scope(const struct ur_stream *s, struct ur_stack_end *e)
+{
+	if (e->addr[0] == 0xfe && (e->addr[1] & 0xc0) == 0x80)
+		e->scope = ur_port_ifindex(s->port);
+}
+
 void ur_stream_ends(struct ur_stream *s, struct ur_stack_end *local,
 		    struct ur_stack_end *peer)
 {
@@ -465,6 +489,8 @@ void ur_stream_ends(struct ur_stream *s, struct ur_stack_end *local,
 		return;
 	if (s->c)
 		ur_streams.tcp->ends(s->c, local, peer);
+	set_scope(s, local);
+	set_scope(s, peer);
 	ur_streams_unlock();
 }
 

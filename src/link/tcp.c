@@ -23,6 +23,8 @@
 #define SKIP_ALONE 64u /* looks without epoll_wait() with one connection … */
 #define SKIP_CROWD 8u  /* … and with more */
 #define FAR_PIECE  16384u
+#define HOT_READS  500u	  /* after so many in a row it leaves the set */
+#define LOCAL_CC   "reno" /* every kernel has it and lets everybody use it */
 
 static size_t total(const struct iovec *iov, uint32_t n)
 {
@@ -56,6 +58,34 @@ void ur_tcp_fini(struct ur_tcp *t)
 	t->epfd = -1;
 }
 
+static bool same_host(const struct sockaddr_storage *a,
+		      const struct sockaddr_storage *b)
+{
+	const struct sockaddr_in *a4 = (const void *)a, *b4 = (const void *)b;
+	const struct sockaddr_in6 *a6 = (const void *)a, *b6 = (const void *)b;
+
+	if (a->ss_family != b->ss_family)
+		return false;
+	if (a->ss_family == AF_INET)
+		return a4->sin_addr.s_addr == b4->sin_addr.s_addr;
+	return a->ss_family == AF_INET6 &&
+	       IN6_ARE_ADDR_EQUAL(&a6->sin6_addr, &b6->sin6_addr);
+}
+
+/* A failure leaves the host's choice, which works as well. */
+static void choose_congestion_control(int fd)
+{
+	struct sockaddr_storage ours = { 0 }, theirs = { 0 };
+	socklen_t olen = sizeof(ours), tlen = sizeof(theirs);
+
+	if (getsockname(fd, (struct sockaddr *)&ours, &olen) ||
+	    getpeername(fd, (struct sockaddr *)&theirs, &tlen) ||
+	    !same_host(&ours, &theirs))
+		return;
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, LOCAL_CC,
+			 sizeof(LOCAL_CC) - 1);
+}
+
 int ur_tcp_add(struct ur_tcp *t, struct ur_tcp_conn *c, int fd)
 {
 	struct epoll_event ev = {
@@ -69,6 +99,7 @@ int ur_tcp_add(struct ur_tcp *t, struct ur_tcp_conn *c, int fd)
 		return -errno;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+	choose_congestion_control(fd);
 	*c = (struct ur_tcp_conn){ .fd = fd };
 	ur_list_init(&c->readable);
 	ur_list_init(&c->writable);
@@ -111,6 +142,39 @@ int ur_tcp_add_stream(struct ur_tcp *t, struct ur_tcp_conn *c,
 	return 0;
 }
 
+static uint32_t events_of(const struct ur_tcp_conn *c)
+{
+	return c->watched ? EVENTS_IN | EPOLLOUT : EVENTS_IN;
+}
+
+/* What has come meanwhile counts as an edge. */
+static void come_back(struct ur_tcp *t)
+{
+	struct ur_tcp_conn *c = t->out;
+	struct epoll_event ev = { .events = events_of(c), .data.ptr = c };
+
+	t->out = NULL;
+	t->hot_reads = 0;
+	/* Without memory for it: it is read until it brings nothing. */
+	if (epoll_ctl(t->epfd, EPOLL_CTL_ADD, c->fd, &ev))
+		t->out = c;
+}
+
+/* Also a quiet one whose peer closes has to be seen. */
+static void leave_or_come_back(struct ur_tcp *t, bool quick)
+{
+	if (t->out) {
+		if (!quick || t->blocked || t->out != t->hot ||
+		    t->hot_reads == t->out_reads)
+			come_back(t);
+	} else if (quick && t->hot && !t->blocked &&
+		   t->hot_reads >= HOT_READS &&
+		   !epoll_ctl(t->epfd, EPOLL_CTL_DEL, t->hot->fd, NULL)) {
+		t->out = t->hot;
+	}
+	t->out_reads = t->hot_reads;
+}
+
 static void set_blocked(struct ur_tcp *t, struct ur_tcp_conn *c, bool blocked)
 {
 	if (c->blocked == blocked)
@@ -128,6 +192,8 @@ void ur_tcp_remove(struct ur_tcp *t, struct ur_tcp_conn *c)
 	set_blocked(t, c, false);
 	if (t->last == c)
 		t->last = t->hot = NULL;
+	if (t->out == c)
+		t->out = NULL;
 	t->count--;
 	if (c->stream) {
 		t->streams--;
@@ -162,16 +228,28 @@ void ur_tcp_shut(struct ur_tcp_conn *c)
 		(void)shutdown(c->fd, SHUT_WR);
 }
 
-/* May epoll_wait() be left out?  Then the hot connection is looked at. */
+/* May epoll_wait() be left out, and the hot connection be looked at? */
+static bool skip_for_hot(struct ur_tcp *t)
+{
+	return t->hot && !t->blocked &&
+	       ++t->skipped <= (t->count == 1 ? SKIP_ALONE : SKIP_CROWD);
+}
+
 static bool skip(struct ur_tcp *t)
 {
 	if (t->streams && t->streams == t->count)
 		return ++t->skipped <= SKIP_ALONE;
-	if (!t->hot || t->blocked ||
-	    ++t->skipped > (t->count == 1 ? SKIP_ALONE : SKIP_CROWD))
+	if (!skip_for_hot(t))
 		return false;
 	make_readable(t, t->hot);
 	return true;
+}
+
+struct ur_tcp_conn *ur_tcp_glance(struct ur_tcp *t)
+{
+	if (t->streams || !ur_list_empty(&t->readable) || !skip_for_hot(t))
+		return NULL;
+	return t->hot;
 }
 
 static void make_writable(struct ur_tcp *t, struct ur_tcp_conn *c)
@@ -197,9 +275,14 @@ void ur_tcp_poll(struct ur_tcp *t, bool quick, uint64_t now_ns)
 
 	if (t->set.fd >= 0)
 		ur_stream_set_poll(&t->set, quick, now_ns, on_stream, t);
+	if (!quick && t->out)
+		come_back(t);
 	if (!ur_list_empty(&t->readable) || (quick && skip(t)))
 		return;
 	t->skipped = 0;
+	leave_or_come_back(t, quick);
+	if (t->out)
+		make_readable(t, t->out);
 	n = epoll_wait(t->epfd, ev, EVENTS, 0);
 	for (int i = 0; i < n; i++) {
 		struct ur_tcp_conn *c = ev[i].data.ptr;
@@ -277,6 +360,27 @@ static ssize_t read_far(int fd, const struct iovec *iov, uint32_t n)
 	return len;
 }
 
+/* For a single piece the kernel has less to look at. */
+static ssize_t receive(int fd, struct iovec *iov, uint32_t n)
+{
+	struct msghdr m = { .msg_iov = iov, .msg_iovlen = n };
+
+	return n == 1 ? recv(fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT)
+		      : recvmsg(fd, &m, MSG_DONTWAIT);
+}
+
+static ssize_t transmit(int fd, const struct iovec *iov, uint32_t n)
+{
+	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+	struct msghdr m = {
+		.msg_iov = (struct iovec *)(uintptr_t)iov,
+		.msg_iovlen = n,
+	};
+
+	return n == 1 ? send(fd, iov->iov_base, iov->iov_len, flags)
+		      : sendmsg(fd, &m, flags);
+}
+
 /*
  * A stream that gave less than there was room for is empty (epoll(7)), but for
  * its end, of which an earlier edge may have told.
@@ -284,16 +388,15 @@ static ssize_t read_far(int fd, const struct iovec *iov, uint32_t n)
 static ssize_t read_socket(struct ur_tcp *t, struct ur_tcp_conn *c,
 			   struct iovec *iov, uint32_t n)
 {
-	struct msghdr m = { .msg_iov = iov, .msg_iovlen = n };
 	bool far = ur_far_any(iov, n);
-	ssize_t len = far ? read_far(c->fd, iov, n)
-			  : recvmsg(c->fd, &m, MSG_DONTWAIT);
+	ssize_t len = far ? read_far(c->fd, iov, n) : receive(c->fd, iov, n);
 
 	if (len < 0)
 		return read_failed(t, c, errno);
 	if (len == 0)
 		return c->error;
 	t->hot = t->last == c ? c : NULL;
+	t->hot_reads = t->hot ? t->hot_reads + 1 : 0;
 	t->last = c;
 	if (c->ended || far || (size_t)len == total(iov, n))
 		make_readable(t, c);
@@ -332,11 +435,15 @@ void ur_tcp_again(struct ur_tcp *t, struct ur_tcp_conn *c)
  * would tell of it when it comes into the set, and wake who sleeps there. */
 static void watch_room(struct ur_tcp *t, struct ur_tcp_conn *c)
 {
-	struct epoll_event ev = { .events = EVENTS_IN | EPOLLOUT,
-				  .data.ptr = c };
+	struct epoll_event ev = { .data.ptr = c };
+	bool watched = c->watched;
 
-	if (!c->watched && epoll_ctl(t->epfd, EPOLL_CTL_MOD, c->fd, &ev) == 0)
-		c->watched = true;
+	c->watched = true;
+	ev.events = events_of(c);
+	if (t->out == c)
+		come_back(t);
+	else if (!watched && epoll_ctl(t->epfd, EPOLL_CTL_MOD, c->fd, &ev))
+		c->watched = false;
 }
 
 /* The kernel tells of room only to who has met EAGAIN: a short write is not
@@ -360,10 +467,6 @@ static ssize_t write_failed(struct ur_tcp *t, struct ur_tcp_conn *c, int err)
 ssize_t ur_tcp_write(struct ur_tcp *t, struct ur_tcp_conn *c,
 		     const struct iovec *iov, uint32_t n)
 {
-	struct msghdr m = {
-		.msg_iov = (struct iovec *)(uintptr_t)iov,
-		.msg_iovlen = n,
-	};
 	ssize_t len;
 
 	if (c->stream) {
@@ -373,7 +476,7 @@ ssize_t ur_tcp_write(struct ur_tcp *t, struct ur_tcp_conn *c,
 	}
 	ur_memcheck_mute();
 	do {
-		len = sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+		len = transmit(c->fd, iov, n);
 	} while (len < 0 && errno == EINTR);
 	ur_memcheck_unmute();
 	return len < 0 ? write_failed(t, c, errno) : len;

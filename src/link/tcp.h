@@ -10,7 +10,16 @@
  *
  * Whoever polls in a tight loop reads one connection directly, the one that
  * had data the last two times: for a ping-pong that saves the call of
- * epoll_wait(), also beside connections that say nothing.
+ * epoll_wait(), also beside connections that say nothing.  After some hundred
+ * such reads the connection even leaves the set, since telling that costs the
+ * peer's packet a tenth of its way; it comes back when it falls silent, finds
+ * no room, is no longer that one, or somebody looks who does not poll, as who
+ * is going to sleep on the set has to.
+ *
+ * A connection from an address to itself does not leave the host: there is no
+ * network that its congestion control could spare, so it gets the simplest.
+ * (BBR, the default of some hosts, measures and paces, which costs a seventh of
+ * the bandwidth.)
  */
 #ifndef UR_LINK_TCP_H
 #define UR_LINK_TCP_H
@@ -28,7 +37,7 @@ struct ur_tcp_conn {
 	int fd;			  /* -1: it is … */
 	struct ur_stream *stream; /* … this, over a port of ours */
 	bool blocked;		  /* a write found no room */
-	bool watched;		  /* the set tells of room */
+	bool watched;		  /* the set tells of room, when it is there */
 	bool ended; /* there is an end of the stream or an error to read */
 	int error;  /* -errno of a failed write; the end of the stream is
 		       * told as this */
@@ -43,6 +52,9 @@ struct ur_tcp {
 	struct ur_stream_set set; /* … first comes this; its fd is -1 before */
 	struct ur_tcp_conn *last; /* it had data last … */
 	struct ur_tcp_conn *hot;  /* … and before that too; NULL: another */
+	uint32_t hot_reads;	  /* that found something, in a row */
+	uint32_t out_reads;	  /* … when the set was asked last */
+	struct ur_tcp_conn *out;  /* the hot one, not in the set; or NULL */
 	struct ur_list readable;
 	struct ur_list writable;
 };
@@ -82,6 +94,13 @@ void ur_tcp_shut(struct ur_tcp_conn *c);
 /* Look for news, at most a bounded number.  quick: the caller polls, and
  * epoll_wait() may be left out now and then.  now_ns may be a little old. */
 void ur_tcp_poll(struct ur_tcp *t, bool quick, uint64_t now_ns);
+
+/*
+ * For who polls in a tight loop: the connection to read now, without asking the
+ * kernel of any other; NULL: ur_tcp_poll() has to look.  It is not on the list
+ * of those that may be read.
+ */
+struct ur_tcp_conn *ur_tcp_glance(struct ur_tcp *t);
 
 /* Connections that may be read are left: their edges will not come again. */
 static inline bool ur_tcp_has_readable(const struct ur_tcp *t)

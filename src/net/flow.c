@@ -321,6 +321,8 @@ static void entry_free(struct ur_net *net, struct ur_flow_entry *e)
 	while (*pp != e)
 		pp = &(*pp)->hash_next;
 	*pp = e->hash_next;
+	if (net->last == e)
+		net->last = NULL;
 	ur_list_del(&e->node);
 	ur_list_del(&e->lru);
 	net->nflows--;
@@ -378,14 +380,26 @@ static int check_key(struct ur_net *net, const struct ur_net_key *k)
 	return o && o->state == UR_OWN_READY ? 0 : -EADDRNOTAVAIL;
 }
 
+/* Most often it is the same as the last time. */
+static struct ur_flow_entry *entry_find(const struct ur_net *net,
+					const struct ur_net_key *key)
+{
+	struct ur_flow_entry *e = net->last;
+
+	if (e && key_equal(&e->key, key))
+		return e;
+	e = net->flow_hash[key_bucket(key)];
+	while (e && !key_equal(&e->key, key))
+		e = e->hash_next;
+	return e;
+}
+
 int ur_net_flow(struct ur_net *net, const struct ur_net_key *key,
 		uint64_t now_ns, const struct ur_net_flow **out)
 {
-	struct ur_flow_entry *e = net->flow_hash[key_bucket(key)];
+	struct ur_flow_entry *e = entry_find(net, key);
 	int err;
 
-	while (e && !key_equal(&e->key, key))
-		e = e->hash_next;
 	if (!e) {
 		err = check_key(net, key);
 		if (err)
@@ -397,6 +411,7 @@ int ur_net_flow(struct ur_net *net, const struct ur_net_key *key,
 		ur_list_del(&e->lru);
 		ur_list_add_tail(&net->flows, &e->lru);
 	}
+	net->last = e;
 	if (e->dest->pmtu && now_ns >= e->dest->pmtu_until_ns)
 		dest_set_pmtu(net, e->dest, 0);
 	err = dest_resolve(net, e->dest, now_ns);

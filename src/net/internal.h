@@ -4,6 +4,7 @@
  *
  *   net       create, Ethernet in, timers
  *   ip4, ip6  checks of what comes in; who is it for?
+ *   known     a short way for packets like those before
  *   icmp      echo, unreachable, too big; both families
  *   arp, nd   questions and answers about neighbours and addresses
  *   neigh     the cache of neighbours and its states
@@ -41,6 +42,7 @@
 
 #define UR_NET_BUCKETS	    256u /* of neighbours */
 #define UR_NET_FLOW_BUCKETS 4096u
+#define UR_NET_KNOWN_FLOWS  16u /* that come in, whose headers are kept */
 
 enum ur_net_timer_kind {
 	UR_NET_TIMER_NEIGH,
@@ -73,7 +75,7 @@ struct ur_neigh {
 	bool used;	/* we send to it */
 	bool confirmed; /* mac was told in answer to our question */
 	bool doubted;	/* somebody else claims to be it */
-	uint32_t nparked;
+	uint32_t parked_bytes;
 	struct ur_list parked;
 	struct ur_list dests; /* that are reached through it */
 };
@@ -134,6 +136,14 @@ struct ur_net_bucket {
 	uint64_t per_ns;
 };
 
+/* The headers of a packet that was RoCE's, without length, identification and
+ * checksum of IPv4, their sum, and what was told of it. */
+struct ur_net_known {
+	uint32_t sum; /* 0: there is none here */
+	uint8_t hdr[UR_NET_HDR_MAX];
+	struct ur_rx rx;
+};
+
 struct ur_net {
 	struct ur_net_config cfg;
 	uint8_t l2; /* bytes of Ethernet and tag in what we send */
@@ -147,6 +157,7 @@ struct ur_net {
 	struct ur_net_bucket echoes;
 
 	uint32_t nneigh;
+	uint32_t parked_bytes; /* of all */
 	struct ur_list neighs;
 	struct ur_neigh *neigh_hash[UR_NET_BUCKETS];
 
@@ -154,6 +165,9 @@ struct ur_net {
 	struct ur_list flows; /* the one used last is the last */
 	struct ur_flow_entry *flow_hash[UR_NET_FLOW_BUCKETS];
 	struct ur_dest *dest_hash[UR_NET_FLOW_BUCKETS];
+	struct ur_flow_entry *last; /* asked for; NULL: it is gone */
+
+	struct ur_net_known known[UR_NET_KNOWN_FLOWS];
 
 	uint32_t noutbox;
 	struct ur_list outbox;
@@ -273,6 +287,13 @@ void ur_net_sum_icmp6(const uint8_t src[16], const uint8_t dst[16],
 bool ur_net_check_icmp6(const struct ur_net_pkt *p);
 
 /* ---- In ---- */
+
+/* Is it as one before, and passes? */
+bool ur_known_input(struct ur_net *net, const struct ur_net_rx *rx,
+		    struct ur_rx *out);
+/* It has passed, and was told as rx. */
+void ur_known_learn(struct ur_net *net, const struct ur_net_pkt *p,
+		    const struct ur_rx *rx);
 
 enum ur_net_verdict ur_arp_input(struct ur_net *net, struct ur_net_pkt *p,
 				 uint32_t len, struct ur_net_in *out);

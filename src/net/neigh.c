@@ -46,6 +46,19 @@ static void arm(struct ur_net *net, struct ur_neigh *n, uint64_t at_ns)
 	ur_timer_arm(&net->timers, &n->timer.timer, at_ns);
 }
 
+static uint32_t parked_size(const struct ur_net_frame *f)
+{
+	return (uint32_t)sizeof(*f) + f->len;
+}
+
+static void unpark(struct ur_net *net, struct ur_neigh *n,
+		   struct ur_net_frame *f)
+{
+	ur_list_del(&f->node);
+	n->parked_bytes -= parked_size(f);
+	net->parked_bytes -= parked_size(f);
+}
+
 /* Nobody will tell it where to go. */
 static void drop_parked(struct ur_net *net, struct ur_neigh *n, uint64_t *count)
 {
@@ -53,11 +66,10 @@ static void drop_parked(struct ur_net *net, struct ur_neigh *n, uint64_t *count)
 		struct ur_net_frame *f =
 			ur_container_of(node, struct ur_net_frame, node);
 
-		ur_list_del(&f->node);
+		unpark(net, n, f);
 		free(f);
 		(*count)++;
 	}
-	n->nparked = 0;
 }
 
 static void release_parked(struct ur_net *net, struct ur_neigh *n)
@@ -66,27 +78,35 @@ static void release_parked(struct ur_net *net, struct ur_neigh *n)
 		struct ur_net_frame *f =
 			ur_container_of(node, struct ur_net_frame, node);
 
-		ur_list_del(&f->node);
+		unpark(net, n, f);
 		memcpy(f->data, n->mac, UR_MAC_LEN);
 		ur_outbox_push(net, f);
 	}
-	n->nparked = 0;
 }
 
 void ur_neigh_park(struct ur_net *net, struct ur_neigh *n,
 		   struct ur_net_frame *f)
 {
-	if (n->nparked == UR_NET_PARKED) {
-		struct ur_net_frame *old = ur_container_of(
-			n->parked.next, struct ur_net_frame, node);
+	uint32_t size = parked_size(f);
 
-		ur_list_del(&old->node);
+	ur_list_for_each_safe(node, next, &n->parked) {
+		struct ur_net_frame *old =
+			ur_container_of(node, struct ur_net_frame, node);
+
+		if (n->parked_bytes + size <= UR_NET_PARKED)
+			break;
+		unpark(net, n, old);
 		free(old);
-		n->nparked--;
 		net->count.drop_parked_full++;
 	}
+	if (net->parked_bytes + size > UR_NET_PARKED_ALL) {
+		free(f);
+		net->count.drop_parked_full++;
+		return;
+	}
 	ur_list_add_tail(&n->parked, &f->node);
-	n->nparked++;
+	n->parked_bytes += size;
+	net->parked_bytes += size;
 	net->count.tx_parked++;
 }
 
@@ -435,7 +455,7 @@ void ur_net_for_each_neigh(const struct ur_net *net,
 		struct ur_neigh *n =
 			ur_container_of(node, struct ur_neigh, node);
 		struct ur_net_neigh_info info = { .state = n->state,
-						  .parked = n->nparked };
+						  .parked = n->parked_bytes };
 
 		memcpy(info.addr, n->addr, 16);
 		memcpy(info.mac, n->mac, UR_MAC_LEN);

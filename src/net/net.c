@@ -152,6 +152,8 @@ enum ur_net_verdict ur_net_input(struct ur_net *net, const struct ur_net_rx *rx,
 	uint32_t len;
 
 	net->count.rx_frames++;
+	if (ur_known_input(net, rx, &out->roce))
+		return UR_NET_ROCE;
 	p.frame = rx->frame;
 	p.flags = rx->flags;
 	p.now_ns = now_ns;
@@ -231,15 +233,15 @@ static int read_addrs(const uint8_t *ip, uint32_t len, uint8_t src[16],
 	return -EINVAL;
 }
 
-int ur_net_send_ip(struct ur_net *net, const uint8_t *packet, uint32_t len,
-		   uint64_t now_ns)
+/* *via: the neighbour, unless it is a group's packet. */
+static int find_hop(struct ur_net *net, const uint8_t *packet, uint32_t len,
+		    uint64_t now_ns, struct ur_neigh **via,
+		    uint8_t mac[UR_MAC_LEN])
 {
-	uint8_t src[16], dst[16], hop[16], own, mac[UR_MAC_LEN] = { 0 };
-	struct ur_neigh *n = NULL;
-	struct ur_net_frame *f;
-	uint8_t *body;
+	uint8_t src[16], dst[16], hop[16], own;
 	int err = read_addrs(packet, len, src, dst);
 
+	*via = NULL;
 	if (err)
 		return err;
 	if (len > net->cfg.mtu)
@@ -248,21 +250,51 @@ int ur_net_send_ip(struct ur_net *net, const uint8_t *packet, uint32_t len,
 		return -EADDRNOTAVAIL;
 	if (ur_net_is_group(dst)) {
 		ur_net_group_mac(dst, mac);
-	} else {
-		err = ur_route(net, dst, hop, &own);
-		if (err)
-			return err;
-		n = ur_neigh_get(net, hop, own, now_ns);
-		if (!n)
-			return -ENOMEM;
-		if (n->state == UR_NEIGH_FAILED)
-			return -EHOSTUNREACH;
-		memcpy(mac, n->mac, UR_MAC_LEN);
+		return 0;
 	}
-	f = ur_outbox_new(net, len, mac,
-			  packet[0] >> 4 == 4 ? UR_ETHERTYPE_IP
-					      : UR_ETHERTYPE_IPV6,
-			  &body);
+	err = ur_route(net, dst, hop, &own);
+	if (err)
+		return err;
+	*via = ur_neigh_get(net, hop, own, now_ns);
+	if (!*via)
+		return -ENOMEM;
+	if ((*via)->state == UR_NEIGH_FAILED)
+		return -EHOSTUNREACH;
+	memcpy(mac, (*via)->mac, UR_MAC_LEN);
+	return 0;
+}
+
+static uint16_t type_of(const uint8_t *packet)
+{
+	return packet[0] >> 4 == 4 ? UR_ETHERTYPE_IP : UR_ETHERTYPE_IPV6;
+}
+
+int ur_net_hop(struct ur_net *net, const uint8_t *packet, uint32_t len,
+	       uint64_t now_ns, struct ur_net_hop *out)
+{
+	uint8_t mac[UR_MAC_LEN];
+	struct ur_neigh *n;
+	int err = find_hop(net, packet, len, now_ns, &n, mac);
+
+	if (err)
+		return err;
+	(void)ur_net_put_l2(net, out->l2, mac, type_of(packet));
+	out->len = net->l2;
+	out->ready = !n || ur_neigh_ready(n);
+	return 0;
+}
+
+int ur_net_send_ip(struct ur_net *net, const uint8_t *packet, uint32_t len,
+		   uint64_t now_ns)
+{
+	uint8_t mac[UR_MAC_LEN], *body;
+	struct ur_neigh *n;
+	struct ur_net_frame *f;
+	int err = find_hop(net, packet, len, now_ns, &n, mac);
+
+	if (err)
+		return err;
+	f = ur_outbox_new(net, len, mac, type_of(packet), &body);
 	if (!f)
 		return -ENOMEM;
 	memcpy(body, packet, len);

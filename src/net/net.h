@@ -38,17 +38,21 @@
 #include "core/packet.h"
 #include "net/counters.h"
 
-#define UR_NET_ADDRS	 16u   /* of a port */
-#define UR_NET_GROUPS	 64u   /* multicast groups joined at a time */
-#define UR_NET_NEIGHS	 1024u /* neighbours known at a time */
-#define UR_NET_FLOWS	 4096u /* flows with headers ready */
-#define UR_NET_PARKED	 16u   /* packets that wait for one neighbour */
-#define UR_NET_OUTBOX	 256u  /* frames that wait for ur_net_output() */
-#define UR_NET_HDR_MAX	 68u   /* Ethernet, tag, IPv6, UDP; a multiple of 4 */
-#define UR_NET_MTU_MIN4	 576u
-#define UR_NET_MTU_MIN6	 1280u
-#define UR_NET_MTU_MAX	 9216u
-#define UR_NET_FRAME_MAX (UR_NET_MTU_MAX + 18u)
+#define UR_NET_ADDRS	  16u	/* of a port */
+#define UR_NET_GROUPS	  64u	/* multicast groups joined at a time */
+#define UR_NET_NEIGHS	  1024u /* neighbours known at a time */
+#define UR_NET_FLOWS	  4096u /* flows with headers ready */
+/* Bytes of frames, and what keeps them, that wait for one neighbour (as much as
+ * Linux keeps), and for all. */
+#define UR_NET_PARKED	  212992u
+#define UR_NET_PARKED_ALL (4u << 20)
+#define UR_NET_OUTBOX	  256u	/* frames that wait for ur_net_output() */
+#define UR_NET_RELEASED	  4096u /* … and such as waited for a neighbour */
+#define UR_NET_HDR_MAX	  68u	/* Ethernet, tag, IPv6, UDP; a multiple of 4 */
+#define UR_NET_MTU_MIN4	  576u
+#define UR_NET_MTU_MIN6	  1280u
+#define UR_NET_MTU_MAX	  9216u
+#define UR_NET_FRAME_MAX  (UR_NET_MTU_MAX + 18u)
 
 /* What the port does by itself with frames that it is given to send. */
 #define UR_NET_TX_IPV4_SUM 1u /* the checksum of the IPv4 header */
@@ -220,7 +224,8 @@ void ur_net_sum(const struct ur_net_flow *f, uint8_t *frame,
 /*
  * The flow is not ready: keep a copy of the whole frame until the neighbour
  * has answered, when it comes out of ur_net_output() with all checksums in it.
- * Of more than UR_NET_PARKED the oldest is dropped.  0, -EMSGSIZE, -ENOMEM.
+ * Of more than UR_NET_PARKED the oldest are dropped, and those that come when
+ * UR_NET_PARKED_ALL are there.  0, -EMSGSIZE, -ENOMEM.
  */
 int ur_net_park(struct ur_net *net, const struct ur_net_flow *f,
 		const uint8_t *frame, uint32_t len, uint64_t now_ns);
@@ -239,6 +244,17 @@ void ur_net_confirm(struct ur_net *net, const uint8_t addr[16],
  */
 int ur_net_send_ip(struct ur_net *net, const uint8_t *packet, uint32_t len,
 		   uint64_t now_ns);
+
+/* Where such a packet goes: what stands before it. */
+struct ur_net_hop {
+	uint8_t l2[18];
+	uint8_t len;
+	bool ready; /* false: only ur_net_send_ip() can send it, later */
+};
+
+/* For a port that sends it itself; as ur_net_send_ip(). */
+int ur_net_hop(struct ur_net *net, const uint8_t *packet, uint32_t len,
+	       uint64_t now_ns, struct ur_net_hop *out);
 
 /*
  * The next frame that the stack wants sent (ARP, ND, ICMP, what was parked):
@@ -294,7 +310,7 @@ struct ur_net_neigh_info {
 	uint8_t addr[16];
 	uint8_t mac[6];
 	enum ur_net_neigh_state state;
-	uint32_t parked;
+	uint32_t parked; /* bytes */
 };
 
 const char *ur_net_neigh_state_name(enum ur_net_neigh_state state);

@@ -42,10 +42,11 @@ struct ur_net_frame *ur_outbox_new(struct ur_net *net, uint32_t len,
 	return f;
 }
 
-/* Also for what was parked, whose room in the box was not asked for. */
+/* Also for what was parked, whose room in the box was not asked for: it comes
+ * all at once, and is there to be sent at once. */
 void ur_outbox_push(struct ur_net *net, struct ur_net_frame *f)
 {
-	if (net->noutbox >= UR_NET_OUTBOX) {
+	if (net->noutbox >= UR_NET_OUTBOX + UR_NET_RELEASED) {
 		net->count.drop_tx_full++;
 		free(f);
 		return;

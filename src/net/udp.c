@@ -71,5 +71,6 @@ enum ur_net_verdict ur_udp_input(struct ur_net *net, struct ur_net_pkt *p,
 	}
 	net->count.rx_roce++;
 	fill(net, p, len, &out->roce);
+	ur_known_learn(net, p, &out->roce);
 	return UR_NET_ROCE;
 }

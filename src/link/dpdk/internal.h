@@ -12,4 +12,12 @@
  */
 int ur_eal_begin(const struct ur_eal_args *args);
 
+/*
+ * The driver's packet socket that is bound to this interface: it is the
+ * driver's, and readable while it has frames; -1: none.  What it has to say
+ * of an interface that went down is told until it is cleared.
+ */
+int ur_packet_socket(unsigned int ifindex);
+void ur_packet_clear(int fd);
+
 #endif

@@ -24,7 +24,10 @@
 #define L2_EXTRA  18u /* Ethernet's header and one tag */
 #define ROOM_MIN  2048u
 #define ROOM_STEP 1024u
-#define TRIES	  64 /* at a queue that is full */
+#define ROOM_MOST                                                              \
+	10240u	   /* for a frame of the largest MTU, and what is before */
+#define TRIES  64  /* at a queue that is full */
+#define SPARES 32u /* buffers fetched at a time */
 
 struct ur_nic {
 	uint16_t id;
@@ -33,9 +36,12 @@ struct ur_nic {
 	struct ur_nic_info info;
 	int fd;		/* of its interrupts; -1: none */
 	bool fd_counts; /* an eventfd */
+	bool fd_socket; /* a packet socket */
 	uint64_t no_buffer;
 	struct rte_mbuf *room; /* given by room() */
-	uint32_t lost;	       /* since flush() was called last */
+	struct rte_mbuf *spare[SPARES];
+	uint32_t nspare;
+	uint32_t lost; /* since flush() was called last */
 	uint32_t kept;
 	struct rte_mbuf *out[UR_NIC_BURST];
 	uint8_t *flat; /* a frame of many pieces in one */
@@ -70,7 +76,9 @@ static bool is_shared(const char *driver)
 	       !strcmp(driver, "net_tap");
 }
 
-/* Round sizes, since drivers have such, and refuse smaller buffers. */
+/* Round sizes, since drivers have such, and refuse smaller buffers.  That for
+ * packet sockets wants them for the frames that its arguments speak of, which
+ * are larger than its own if the port's are, and does not tell. */
 static int make_pool(struct ur_nic *n)
 {
 	uint32_t room = (n->len_max / ROOM_STEP + 1) * ROOM_STEP;
@@ -78,10 +86,17 @@ static int make_pool(struct ur_nic *n)
 
 	if (room < ROOM_MIN)
 		room = ROOM_MIN;
+	else if (!strcmp(n->info.driver, "net_af_packet"))
+		room = ROOM_MOST;
 	room += RTE_PKTMBUF_HEADROOM;
 	snprintf(name, sizeof(name), "urnic%u", n->id);
-	n->pool = rte_pktmbuf_pool_create(name, POOL, 0, 0, (uint16_t)room,
-					  SOCKET_ID_ANY);
+	/* Threads that the library does not know have no cache of their own.
+	 * Of a stack they get what was used last, and is near. */
+	n->pool = rte_pktmbuf_pool_create_by_ops(
+		name, POOL, 0, 0, (uint16_t)room, SOCKET_ID_ANY, "stack");
+	if (!n->pool)
+		n->pool = rte_pktmbuf_pool_create(
+			name, POOL, 0, 0, (uint16_t)room, SOCKET_ID_ANY);
 	if (n->pool)
 		return 0;
 	ur_err("port %u: no memory for %u buffers of %u bytes: %s", n->id, POOL,
@@ -196,12 +211,17 @@ static bool is_eventfd(int fd)
 	return strcmp(target, "anon_inode:[eventfd]") == 0;
 }
 
-static void open_interrupts(struct ur_nic *n)
+static void open_interrupts(struct ur_nic *n,
+			    const struct rte_eth_dev_info *dev)
 {
 	n->fd = -1;
 	/* Asked first: the library complains aloud of those that have none. */
 	if (n->info.interrupts && !rte_eth_dev_rx_intr_enable(n->id, 0))
 		n->fd = rte_eth_dev_rx_intr_ctl_q_get_fd(n->id, 0);
+	if (n->fd < 0 && !strcmp(n->info.driver, "net_af_packet")) {
+		n->fd = ur_packet_socket(dev->if_index);
+		n->fd_socket = n->fd >= 0;
+	}
 	n->info.interrupts = n->fd >= 0;
 	n->fd_counts = n->info.interrupts && is_eventfd(n->fd);
 }
@@ -228,7 +248,7 @@ static int start(struct ur_nic *n, const struct ur_port_spec *spec)
 		return err;
 	memcpy(n->info.mac, mac.addr_bytes, sizeof(n->info.mac));
 	set_filters(n, &dev);
-	open_interrupts(n);
+	open_interrupts(n, &dev);
 	return 0;
 }
 
@@ -259,6 +279,7 @@ static void nic_close(struct ur_nic *n)
 		rte_pktmbuf_free(n->room);
 	for (uint32_t i = 0; i < n->kept; i++)
 		rte_pktmbuf_free(n->out[i]);
+	rte_pktmbuf_free_bulk(n->spare, n->nspare);
 	(void)rte_eth_dev_stop(n->id);
 	(void)rte_eth_dev_close(n->id);
 	rte_mempool_free(n->pool);
@@ -346,12 +367,22 @@ static uint32_t nic_rx(struct ur_nic *n,
 	return got;
 }
 
+static struct rte_mbuf *take_buffer(struct ur_nic *n)
+{
+	if (n->nspare)
+		return n->spare[--n->nspare];
+	if (rte_pktmbuf_alloc_bulk(n->pool, n->spare, SPARES))
+		return rte_pktmbuf_alloc(n->pool);
+	n->nspare = SPARES - 1;
+	return n->spare[n->nspare];
+}
+
 static uint8_t *nic_room(struct ur_nic *n, uint32_t len)
 {
 	if (len > n->len_max)
 		return NULL;
 	if (!n->room)
-		n->room = rte_pktmbuf_alloc(n->pool);
+		n->room = take_buffer(n);
 	if (!n->room) {
 		n->no_buffer++;
 		return NULL;
@@ -419,6 +450,11 @@ static bool nic_arm(struct ur_nic *n)
 	struct pollfd p = { .fd = n->fd, .events = POLLIN };
 	uint64_t count;
 
+	/* An interface that went down is told until it is heard. */
+	if (n->fd_socket && poll(&p, 1, 0) > 0 && (p.revents & POLLERR))
+		ur_packet_clear(n->fd);
+	if (n->fd_socket)
+		return !(p.revents & POLLIN);
 	if (n->fd_counts && poll(&p, 1, 0) > 0)
 		(void)!read(n->fd, &count, sizeof(count));
 	(void)rte_eth_dev_rx_intr_enable(n->id, 0);

@@ -16,7 +16,11 @@
 #define KEEP_IDLE_MS  75000u /* by lwIP's clock, which is five times ours */
 #define KEEP_INTVL_MS 25000u
 #define KEEP_COUNT    4u
-#define WRITE_MAX     65535u
+/* In lwIP's slow ticks, of which each is two of ours. */
+#define CLOSED_POLLS  ((u8_t)(UR_STACK_CLOSED_NS / (2ull * UR_STACK_TICK_NS)))
+
+_Static_assert(UR_STACK_CLOSED_NS / (2ull * UR_STACK_TICK_NS) <= UINT8_MAX,
+	       "lwIP counts so far");
 
 static void tell(const struct ur_stack_conn *c, bool room)
 {
@@ -43,13 +47,7 @@ static err_t on_recv(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t err)
 		tell(c, false);
 		return ERR_OK;
 	}
-	if (c->tail)
-		c->tail->next = p;
-	else
-		c->head = p;
-	while (p->next)
-		p = p->next;
-	c->tail = p;
+	rx_keep(c, p);
 	tell(c, false);
 	return ERR_OK;
 }
@@ -81,6 +79,7 @@ static err_t on_connected(void *arg, struct tcp_pcb *pcb, err_t err)
 	struct ur_stack_conn *c = arg;
 
 	c->connected = true;
+	lwip_count.connections_made++;
 	note_ends(c);
 	tell(c, false);
 	return ERR_OK;
@@ -113,8 +112,10 @@ static err_t on_accept(void *arg, struct tcp_pcb *pcb, err_t err)
 	c->connected = true;
 	note_ends(c);
 	c->arg = lwip_calls.accepted(l->arg, c);
-	if (c->arg)
+	if (c->arg) {
+		lwip_count.connections_accepted++;
 		return ERR_OK;
+	}
 	/* lwIP resets what is refused, and must not tell of it. */
 	tcp_err(pcb, NULL);
 	tcp_arg(pcb, NULL);
@@ -192,6 +193,7 @@ int conn_connect(struct ur_stack_addr *a, uint16_t port,
 	adopt(c, pcb);
 	c->arg = arg;
 	lwip_addr_from(&dst, to->addr);
+	lwip_set_zone(&dst, &a->netif);
 	err = lwip_errno(tcp_connect(pcb, &dst, to->port, on_connected));
 	if (err) {
 		tcp_err(pcb, NULL);
@@ -219,6 +221,11 @@ void conn_leave(struct tcp_pcb *pcb)
 void conn_set_arg(struct ur_stack_conn *c, void *arg)
 {
 	c->arg = arg;
+}
+
+bool conn_has_room(const struct ur_stack_conn *listener)
+{
+	return listener->arg && lwip_calls.has_room(listener->arg);
 }
 
 bool conn_is_connected(const struct ur_stack_conn *c)
@@ -269,18 +276,9 @@ uint32_t conn_peek(const struct ur_stack_conn *c, const uint8_t **at)
 
 void conn_eat(struct ur_stack_conn *c, uint32_t len)
 {
-	struct pbuf *p = c->head;
-
 	c->off += len;
-	if (c->off == p->len) {
-		c->head = p->next;
-		if (!c->head)
-			c->tail = NULL;
-		c->off = 0;
-		p->next = NULL;
-		p->tot_len = p->len;
-		(void)pbuf_free(p);
-	}
+	if (c->off == c->head->len)
+		rx_drop_head(c);
 	if (c->pcb)
 		tcp_recved(c->pcb, (u16_t)len);
 }
@@ -313,19 +311,6 @@ void conn_shut(struct ur_stack_conn *c)
 		(void)tcp_output(c->pcb);
 }
 
-static void drop_pbufs(struct ur_stack_conn *c)
-{
-	while (c->head) {
-		struct pbuf *p = c->head;
-
-		c->head = p->next;
-		p->next = NULL;
-		p->tot_len = p->len;
-		(void)pbuf_free(p);
-	}
-	c->tail = NULL;
-}
-
 static err_t swallow(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t err)
 {
 	if (p) {
@@ -335,6 +320,15 @@ static err_t swallow(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t err)
 	return ERR_OK;
 }
 
+/* Nobody waits for a peer that takes nothing: lwIP begins to count anew when
+ * something was acknowledged. */
+static err_t give_up(void *arg, struct tcp_pcb *pcb)
+{
+	lwip_count.drop_closed_silent++;
+	tcp_abort(pcb);
+	return ERR_ABRT;
+}
+
 /* Nothing is told of it any more; unread bytes make a reset of it, as with
  * sockets. */
 void conn_close(struct ur_stack_conn *c, bool reset)
@@ -342,7 +336,8 @@ void conn_close(struct ur_stack_conn *c, bool reset)
 	struct tcp_pcb *pcb = c->pcb;
 
 	reset |= c->head != NULL;
-	drop_pbufs(c);
+	while (c->head)
+		rx_drop_head(c);
 	c->pcb = NULL;
 	free(c);
 	if (!pcb)
@@ -355,6 +350,7 @@ void conn_close(struct ur_stack_conn *c, bool reset)
 	tcp_recv(pcb, swallow);
 	tcp_sent(pcb, NULL);
 	tcp_err(pcb, NULL);
+	tcp_poll(pcb, give_up, CLOSED_POLLS);
 	/* tcp_close() sends, and may free. */
 	if (reset || tcp_close(pcb) != ERR_OK)
 		tcp_abort(pcb);

@@ -29,7 +29,8 @@ struct ur_stack_conn {
 	void *arg;	     /* NULL: nobody hears of it */
 	struct pbuf *head;   /* came, not yet eaten, … */
 	struct pbuf *tail;
-	uint32_t off; /* … but for so much of the first */
+	struct pbuf *gather; /* the tail, if there is room for more in it */
+	uint32_t off;	     /* … but for so much of the first */
 	int error;
 	bool connected;
 	bool end;
@@ -38,8 +39,10 @@ struct ur_stack_conn {
 };
 
 extern struct ur_stack_calls lwip_calls;
+extern struct ur_stack_counters lwip_count;
 
 void lwip_addr_from(ip_addr_t *out, const uint8_t addr[16]);
+void lwip_set_zone(ip_addr_t *ip, const struct netif *netif);
 void lwip_addr_to(const ip_addr_t *a, uint8_t out[16]);
 int lwip_errno(err_t err);
 
@@ -65,8 +68,34 @@ void conn_ends(const struct ur_stack_conn *c, struct ur_stack_end *local,
 void conn_shut(struct ur_stack_conn *c);
 void conn_close(struct ur_stack_conn *c, bool reset);
 
+/* Of a listener. */
+bool conn_has_room(const struct ur_stack_conn *listener);
+
+/* rx.c: memory of what came. */
+/* Counted, and bounded; NULL: there is none. */
+struct pbuf *rx_alloc(uint32_t len);
+/* Keep what came for c; takes it over, with all that is chained to it. */
+void rx_keep(struct ur_stack_conn *c, struct pbuf *p);
+/* The first one is read. */
+void rx_drop_head(struct ur_stack_conn *c);
+/* Segments that wait for one before them: sound, and not too many. */
+void rx_check_ooseq(struct tcp_pcb *pcb);
+
+/* frag.c */
+struct frag {
+	uint8_t key[36]; /* what all of one datagram have */
+	uint32_t tcp;	 /* where TCP begins, in … */
+	bool first;	 /* … the one with its header */
+};
+
+/* Is it a fragment of TCP's? */
+bool frag_read(const uint8_t *packet, uint32_t len, struct frag *f);
+void frag_note_first(const struct frag *f);
+/* Was the first one noted? */
+bool frag_follows(const struct frag *f);
+void frag_tick(void);
+
 /* TCP is done with a connection of ours, but for its TIME-WAIT. */
-struct tcp_pcb;
 void conn_leave(struct tcp_pcb *pcb);
 
 #endif

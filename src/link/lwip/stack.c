@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,10 @@
 #define FLOW_BYTES 36u
 
 struct ur_stack_calls lwip_calls;
+struct ur_stack_counters lwip_count;
 static uint64_t secret;
+
+u16_t lwip_standard_chksum(const void *data, int len); /* its header has none */
 
 void lwip_addr_from(ip_addr_t *out, const uint8_t addr[16])
 {
@@ -28,6 +32,13 @@ void lwip_addr_from(ip_addr_t *out, const uint8_t addr[16])
 	}
 	out->type = IPADDR_TYPE_V6;
 	memcpy(out->u_addr.ip6.addr, addr, 16);
+}
+
+/* lwIP knows a link-local address by the interface it is seen from. */
+void lwip_set_zone(ip_addr_t *ip, const struct netif *netif)
+{
+	if (IP_IS_V6(ip))
+		ip6_addr_assign_zone(ip_2_ip6(ip), IP6_UNICAST, netif);
 }
 
 void lwip_addr_to(const ip_addr_t *a, uint8_t out[16])
@@ -80,10 +91,71 @@ __attribute__((visibility("default"))) u32_t tcp_next_iss(struct tcp_pcb *pcb)
 		       (uint64_t)t.tv_nsec / 4000u);
 }
 
+/*
+ * Its own adds 16 bits at a time.  The sum of the words as they lie in memory
+ * (RFC 1071 2 B), an odd last byte with a zero behind it, and not the
+ * complement.
+ */
+__attribute__((visibility("default"))) u16_t
+lwip_standard_chksum(const void *data, int len)
+{
+	const uint8_t *p = data;
+	uint64_t sum = 0, v;
+
+	for (; len >= 8; len -= 8, p += 8) {
+		memcpy(&v, p, sizeof(v));
+		sum += v;
+		sum += sum < v;
+	}
+	v = 0;
+	memcpy(&v, p, (size_t)len);
+	sum += v;
+	sum += sum < v;
+	sum = (sum >> 32) + (sum & 0xffffffffu);
+	sum = (sum >> 16) + (sum & 0xffff);
+	sum = (sum >> 16) + (sum & 0xffff);
+	sum = (sum >> 16) + (sum & 0xffff);
+	return (u16_t)sum;
+}
+
+/*
+ * lwIP is built without statistics.  Its calls of these come here as well, and
+ * go on to its own.
+ */
+static void (*real_rto)(struct tcp_pcb *pcb);
+static void (*real_fast)(struct tcp_pcb *pcb);
+
+__attribute__((visibility("default"))) void
+tcp_rexmit_rto_commit(struct tcp_pcb *pcb)
+{
+	lwip_count.retransmit_timeouts++;
+	real_rto(pcb);
+}
+
+__attribute__((visibility("default"))) void tcp_rexmit_fast(struct tcp_pcb *pcb)
+{
+	/* It is called for each of the acknowledgements. */
+	if (pcb->unacked && !(pcb->flags & TF_INFR))
+		lwip_count.retransmit_fast++;
+	real_fast(pcb);
+}
+
+static bool find_own(void)
+{
+	void *rto = dlsym(RTLD_NEXT, "tcp_rexmit_rto_commit");
+	void *fast = dlsym(RTLD_NEXT, "tcp_rexmit_fast");
+
+	memcpy(&real_rto, &rto, sizeof(rto));
+	memcpy(&real_fast, &fast, sizeof(fast));
+	return rto && fast;
+}
+
 static int stack_start(const struct ur_stack_calls *calls, uint64_t s)
 {
 	lwip_calls = *calls;
 	secret = s;
+	if (!find_own())
+		return -ENOSYS;
 	lwip_init();
 	return 0;
 }
@@ -97,8 +169,19 @@ static err_t send_packet(struct netif *netif, struct pbuf *p)
 
 	if (p->next)
 		return ERR_BUF;
-	lwip_calls.output(a->arg, p->payload, p->tot_len);
-	return ERR_OK;
+	lwip_count.tx_segments++;
+	switch (lwip_calls.output(a->arg, p->payload, p->tot_len)) {
+	case 0:
+		return ERR_OK;
+	case -EAGAIN:
+		/* lwIP keeps it, and what comes behind. */
+		lwip_count.tx_segments--;
+		lwip_count.tx_waited++;
+		return ERR_MEM;
+	default:
+		lwip_count.drop_tx++;
+		return ERR_OK;
+	}
 }
 
 static err_t output4(struct netif *netif, struct pbuf *p,
@@ -135,6 +218,7 @@ static bool add_netif(struct ur_stack_addr *a, uint8_t prefix)
 		return false;
 	if (v4)
 		return true;
+	lwip_set_zone(&a->ip, &a->netif);
 	a->netif.ip6_addr[0] = a->ip;
 	a->netif.ip6_addr_state[0] = IP6_ADDR_PREFERRED;
 	return true;
@@ -161,6 +245,12 @@ static int stack_add(const uint8_t addr[16], uint8_t prefix, uint32_t mtu,
 	return 0;
 }
 
+static void stack_remove(struct ur_stack_addr *a)
+{
+	netif_remove(&a->netif);
+	free(a);
+}
+
 /* ---- In ---- */
 
 /* Where the segment begins; 0: it is none, or behind what we do not read. */
@@ -180,7 +270,8 @@ struct segment {
 	bool syn; /* and no ACK */
 };
 
-static void read_segment(struct segment *s, const uint8_t *packet, uint32_t at)
+static void read_segment(struct segment *s, const struct ur_stack_addr *a,
+			 const uint8_t *packet, uint32_t at)
 {
 	const uint8_t *tcp = packet + at;
 	uint8_t src[16] = { [10] = 0xff, [11] = 0xff };
@@ -190,6 +281,7 @@ static void read_segment(struct segment *s, const uint8_t *packet, uint32_t at)
 	else
 		memcpy(src, packet + 8, 16);
 	lwip_addr_from(&s->src, src);
+	lwip_set_zone(&s->src, &a->netif);
 	s->from = (uint16_t)(tcp[0] << 8 | tcp[1]);
 	s->to = (uint16_t)(tcp[2] << 8 | tcp[3]);
 	s->syn = (tcp[13] & (TCP_SYN | TCP_ACK)) == TCP_SYN;
@@ -206,21 +298,37 @@ static bool any_has(const struct tcp_pcb *list, const struct ur_stack_addr *a,
 	return false;
 }
 
-static bool listens(const struct ur_stack_addr *a, const struct segment *s)
+static const struct tcp_pcb_listen *listener_of(const struct ur_stack_addr *a,
+						const struct segment *s)
 {
 	for (const struct tcp_pcb_listen *l = tcp_listen_pcbs.listen_pcbs; l;
 	     l = l->next)
 		if (l->local_port == s->to && ip_addr_cmp(&l->local_ip, &a->ip))
-			return true;
-	return false;
+			return l;
+	return NULL;
 }
+
+enum whose {
+	NOBODYS,
+	ALIVE,
+	OVER,
+	CALL, /* of a listener */
+	FULL, /* of one that can take no more */
+};
 
 /* Those in use come first: lwIP puts them there.  Who knocks at a listener has
  * a connection from then on; what else comes there is the host's. */
-static bool is_wanted(const struct ur_stack_addr *a, const struct segment *s)
+static enum whose find_whose(const struct ur_stack_addr *a,
+			     const struct segment *s)
 {
-	return any_has(tcp_active_pcbs, a, s) || (s->syn && listens(a, s)) ||
-	       any_has(tcp_tw_pcbs, a, s);
+	const struct tcp_pcb_listen *l;
+
+	if (any_has(tcp_active_pcbs, a, s))
+		return ALIVE;
+	l = s->syn ? listener_of(a, s) : NULL;
+	if (l)
+		return conn_has_room(l->callback_arg) ? CALL : FULL;
+	return any_has(tcp_tw_pcbs, a, s) ? OVER : NOBODYS;
 }
 
 /* lwIP sets no limit to those who knock and do not enter.  Who was heard of
@@ -236,8 +344,10 @@ static void limit_half(void)
 		oldest = p;
 		n++;
 	}
-	if (n >= UR_STACK_HALF_MAX)
-		tcp_abort(oldest);
+	if (n < UR_STACK_HALF_MAX)
+		return;
+	lwip_count.drop_half_open++;
+	tcp_abort(oldest);
 }
 
 /* The latest come first, and only segments bring them there. */
@@ -247,28 +357,86 @@ static void leave_ended(void)
 		conn_leave(p);
 }
 
+/* To lwIP, which frees it; the connection that it was for stands first then,
+ * if it is still alive. */
+static void give(struct ur_stack_addr *a, const struct segment *s,
+		 struct pbuf *p)
+{
+	struct tcp_pcb *c;
+
+	if (a->netif.input(p, &a->netif) != ERR_OK)
+		(void)pbuf_free(p);
+	c = tcp_active_pcbs;
+	/* The last fragment of a segment does not tell whose it was. */
+	if (c &&
+	    (!s->to || (c->local_port == s->to && c->remote_port == s->from)))
+		rx_check_ooseq(c);
+	leave_ended();
+}
+
+static void take(struct ur_stack_addr *a, const struct segment *s,
+		 const uint8_t *packet, uint32_t len)
+{
+	struct pbuf *p = rx_alloc(len);
+
+	lwip_count.rx_segments++;
+	if (!p)
+		return; /* lost, as on the wire */
+	memcpy(p->payload, packet, len);
+	give(a, s, p);
+}
+
+/* False: it is not lwIP's. */
+static bool take_segment(struct ur_stack_addr *a, const uint8_t *packet,
+			 uint32_t len, uint32_t at)
+{
+	struct segment s;
+
+	read_segment(&s, a, packet, at);
+	switch (find_whose(a, &s)) {
+	case NOBODYS:
+		return false;
+	case FULL:
+		lwip_count.drop_listener_full++;
+		return true;
+	case CALL:
+		limit_half();
+		break;
+	case ALIVE:
+	case OVER:
+		break;
+	}
+	take(a, &s, packet, len);
+	return true;
+}
+
+static bool take_fragment(struct ur_stack_addr *a, const uint8_t *packet,
+			  uint32_t len, const struct frag *f)
+{
+	static const struct segment nobodys;
+
+	if (!f->first) {
+		if (!frag_follows(f))
+			return false;
+		take(a, &nobodys, packet, len);
+		return true;
+	}
+	if (!take_segment(a, packet, len, f->tcp))
+		return false;
+	frag_note_first(f);
+	return true;
+}
+
 static bool stack_input(struct ur_stack_addr *a, const uint8_t *packet,
 			uint32_t len)
 {
-	uint32_t at = find_tcp(packet, len);
-	struct segment s;
-	struct pbuf *p;
+	struct frag f;
+	uint32_t at;
 
-	if (!at)
-		return false;
-	read_segment(&s, packet, at);
-	if (!is_wanted(a, &s))
-		return false;
-	p = pbuf_alloc(PBUF_RAW, (u16_t)len, PBUF_RAM);
-	if (!p)
-		return true; /* lost, as on the wire */
-	if (s.syn && !any_has(tcp_active_pcbs, a, &s))
-		limit_half();
-	memcpy(p->payload, packet, len);
-	if (a->netif.input(p, &a->netif) != ERR_OK)
-		pbuf_free(p);
-	leave_ended();
-	return true;
+	if (frag_read(packet, len, &f))
+		return take_fragment(a, packet, len, &f);
+	at = find_tcp(packet, len);
+	return at && take_segment(a, packet, len, at);
 }
 
 /* ---- Time ---- */
@@ -278,14 +446,47 @@ static bool stack_is_busy(void)
 	return tcp_active_pcbs || tcp_tw_pcbs;
 }
 
+/* lwIP keeps them for as long as it takes; the oldest stand last. */
+static void limit_over(void)
+{
+	struct tcp_pcb *p = tcp_tw_pcbs;
+
+	for (uint32_t n = 1; p && n < UR_STACK_OVER_MAX; n++)
+		p = p->next;
+	while (p && p->next) {
+		lwip_count.drop_over++;
+		tcp_abort(p->next);
+	}
+}
+
 /*
  * lwIP's clock has ticks of 250 ms, of which two are its least timeout.  Ours
  * come five times as often: 300 ms until a retransmission where lwIP thinks
- * 1.5 s, and 12 s of TIME-WAIT.
+ * 1.5 s, and 24 s of TIME-WAIT.
  */
 static void stack_tick(void)
 {
 	tcp_tmr();
+	limit_over();
+	frag_tick();
+}
+
+/* What the interface did not take, lwIP would try again only when something
+ * else happens. */
+static void stack_resume(void)
+{
+	for (struct tcp_pcb *p = tcp_active_pcbs; p; p = p->next)
+		if (p->flags & (TF_NAGLEMEMERR | TF_ACK_NOW))
+			(void)tcp_output(p);
+}
+
+static void stack_counters(struct ur_stack_counters *out)
+{
+	*out = lwip_count;
+	for (const struct tcp_pcb *p = tcp_active_pcbs; p; p = p->next)
+		out->alive++;
+	for (const struct tcp_pcb *p = tcp_tw_pcbs; p; p = p->next)
+		out->over++;
 }
 
 static bool stack_has_port(uint16_t port)
@@ -314,9 +515,12 @@ const struct ur_stack_plugin urnic_stack_plugin = {
 	.abi = UR_STACK_ABI,
 	.start = stack_start,
 	.add = stack_add,
+	.remove = stack_remove,
 	.input = stack_input,
 	.is_busy = stack_is_busy,
 	.tick = stack_tick,
+	.resume = stack_resume,
+	.counters = stack_counters,
 	.has_port = stack_has_port,
 	.is_sending = stack_is_sending,
 	.listen = conn_listen,

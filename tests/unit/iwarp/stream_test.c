@@ -257,6 +257,34 @@ static void direct_placement_is_used(void **state)
 	world_fini(&w);
 }
 
+/* A message a little longer than an FPDU: its rest comes without swallowing
+ * what follows. */
+static void short_rests_swallow_nothing(void **state)
+{
+	struct ur_iw_params params = pair_params(true);
+	const struct ur_iwarp_counters *c;
+	struct world w;
+
+	params.max_fpdu = 65483;
+	world_init(&w, &params);
+	for (uint32_t i = 0; i < 8; i++) {
+		struct ur_sge sge = rig_sge(&w.src, i << 16, 1u << 16);
+		struct rig_wr wr =
+			wr_rdma(&w, UR_WR_RDMA_WRITE, &sge, 1, i << 16);
+
+		wr.wr_id = i;
+		side_post_send(&w.p, &w.p.a, &wr);
+	}
+	pair_run(&w.p);
+	for (uint32_t i = 0; i < 8; i++)
+		side_cqe(&w.p.a, i, UR_WC_SUCCESS);
+	assert_memory_equal(w.src.p, w.dst.p, 8u << 16);
+	/* All but the first two: nobody was prepared for those. */
+	c = ur_iwarp_counters(w.p.b.w);
+	assert_true(c->placed_direct_bytes > 350000);
+	world_fini(&w);
+}
+
 static void many_at_once(void **state)
 {
 	struct ur_iw_params params = pair_params(true);
@@ -298,6 +326,7 @@ int main(void)
 		cmocka_unit_test(large_fpdus),
 		cmocka_unit_test(cut_anywhere),
 		cmocka_unit_test(direct_placement_is_used),
+		cmocka_unit_test(short_rests_swallow_nothing),
 		cmocka_unit_test(many_at_once),
 	};
 

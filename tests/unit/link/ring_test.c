@@ -220,6 +220,33 @@ static void it_outlives_urnicd(void **state)
 	assert_int_equal(receive(f), 1);
 }
 
+/* Packets come and go again, and both ends are seen. */
+static void it_goes_on_with_the_next_urnicd(void **state)
+{
+	struct fixture *f = *state;
+	const uint8_t *payload;
+	struct ur_ring_rec rec;
+	int sock;
+
+	assert_false(ur_ring_link_is_dead(f->link));
+	ur_rings_drop(&f->urnicd);
+	assert_true(ur_ring_link_is_dead(f->link));
+	assert_int_equal(post(f, "10.0.0.1", "10.0.0.2", 100), -ENETDOWN);
+	/* One that is no urnicd is no help. */
+	assert_true(ur_ring_link_renew(f->link, dup(STDIN_FILENO)) < 0);
+	assert_true(ur_ring_link_is_dead(f->link));
+	assert_int_equal(receive(f), 0);
+	assert_int_equal(ur_rings_make(&f->urnicd, &sock), 0);
+	assert_int_equal(ur_ring_link_renew(f->link, sock), 0);
+	assert_false(ur_ring_link_is_dead(f->link));
+	assert_int_equal(post(f, "10.0.0.1", "10.0.0.2", 100), 0);
+	assert_int_equal(ur_ring_peek(&f->urnicd.rx, &rec, &payload), 1);
+	assert_int_equal(rec.len, 100);
+	ur_rings_drop(&f->urnicd);
+	assert_true(is_readable(f, 5000));
+	assert_true(ur_ring_link_is_dead(f->link));
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -230,6 +257,7 @@ int main(void)
 		T(the_hosts_own_paths_go_by_sockets),
 		T(what_the_lane_does_not_take_is_counted),
 		T(it_outlives_urnicd),
+		T(it_goes_on_with_the_next_urnicd),
 	};
 
 	if (!own_net_enter())

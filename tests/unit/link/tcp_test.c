@@ -365,6 +365,66 @@ static void quick_looks_see_everybody(void **state)
 	close(cold_peer);
 }
 
+/* Read one byte of c so often, as a poller does, that it leaves the set. */
+static void make_hot(struct fixture *f, struct ur_tcp_conn *c, int peer)
+{
+	char buf[8];
+
+	for (int i = 0; i < 3000 && f->t.out != c; i++) {
+		assert_int_equal(write(peer, "a", 1), 1);
+		ur_tcp_poll(&f->t, true, 0);
+		while (ur_tcp_next_readable(&f->t))
+			(void)read_up_to(f, c, buf, sizeof(buf));
+	}
+	assert_ptr_equal(f->t.out, c);
+}
+
+/* Who goes to sleep on the set has looked before, and that brings it back with
+ * what came while it was away. */
+static void one_outside_comes_back_to_sleepers(void **state)
+{
+	struct fixture *f = *state;
+	struct ur_tcp_conn c;
+	int peer = connect_to(f, &c);
+
+	make_hot(f, &c, peer);
+	assert_int_equal(drain(f), 0);
+	make_hot(f, &c, peer);
+	assert_int_equal(write(peer, "new", 3), 3);
+	assert_false(is_readable(ur_tcp_wait_fd(&f->t)));
+	ur_tcp_poll(&f->t, false, 0);
+	assert_null(f->t.out);
+	assert_ptr_equal(ur_tcp_next_readable(&f->t), &c);
+	ur_tcp_del(&f->t, &c, false);
+	close(peer);
+}
+
+/* The same for one that falls silent, though nobody ceases to poll; and one
+ * without room comes back, or it would not hear of any. */
+static void one_outside_comes_back_by_itself(void **state)
+{
+	struct fixture *f = *state;
+	struct ur_tcp_conn c;
+	int peer = connect_to(f, &c);
+	static char big[1 << 20];
+	char buf[8];
+
+	make_hot(f, &c, peer);
+	for (int i = 0; i < 1000 && f->t.out; i++) {
+		ur_tcp_poll(&f->t, true, 0);
+		while (ur_tcp_next_readable(&f->t))
+			(void)read_up_to(f, &c, buf, sizeof(buf));
+	}
+	assert_null(f->t.out);
+	make_hot(f, &c, peer);
+	while (write_all_of(f, &c, big, sizeof(big)) > 0)
+		;
+	assert_true(c.blocked);
+	assert_null(f->t.out);
+	ur_tcp_del(&f->t, &c, true);
+	close(peer);
+}
+
 static void a_removed_one_is_forgotten(void **state)
 {
 	struct fixture *f = *state;
@@ -429,6 +489,8 @@ int main(void)
 		TEST(memory_elsewhere_is_filled),
 		TEST(shut_tells_the_peer_and_still_reads),
 		TEST(quick_looks_see_everybody),
+		TEST(one_outside_comes_back_to_sleepers),
+		TEST(one_outside_comes_back_by_itself),
 		TEST(a_removed_one_is_forgotten),
 		TEST(idle_ones_are_not_touched),
 	};

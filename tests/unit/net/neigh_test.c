@@ -136,27 +136,58 @@ static void test_confirmed_from_above(void **state)
 	assert_int_equal(stk_neigh(s, "10.0.0.3", NULL), -1);
 }
 
-/* Sixteen wait; of one more the oldest goes. */
+static void park(struct stk *s, const struct ur_net_flow *f, uint16_t id,
+		 uint16_t len)
+{
+	static uint8_t frame[2048];
+
+	ur_net_put(f, frame, id, len);
+	assert_int_equal(ur_net_park(s->net, f, frame, f->len + len, s->now),
+			 0);
+}
+
+/* A message of many packets waits whole; of more than fits the oldest goes. */
 static void test_parked_most(void **state)
 {
 	struct stk *s = *state;
 	const struct ur_net_flow *f;
-	uint8_t frame[128] = { 0 };
+	uint16_t n = 0, first;
 
 	assert_int_equal(stk_flow(s, "10.0.0.2", &f), 0);
 	stk_drain(s);
-	for (uint16_t i = 0; i <= UR_NET_PARKED; i++) {
-		ur_net_put(f, frame, i, 16);
-		assert_int_equal(
-			ur_net_park(s->net, f, frame, f->len + 16u, s->now), 0);
-	}
-	assert_int_equal(stk_count(s)->drop_parked_full, 1);
+	while (n < 196)
+		park(s, f, n++, 256);
+	assert_int_equal(stk_count(s)->drop_parked_full, 0);
+	while (stk_count(s)->drop_parked_full < 4)
+		park(s, f, n++, 1000);
+	assert_in_range((n - 196) * 1000 + 196 * 256, 180000, UR_NET_PARKED);
+	first = (uint16_t)stk_count(s)->drop_parked_full;
 	answer(s, mac_peer);
-	for (uint16_t i = 1; i <= UR_NET_PARKED; i++) {
+	for (uint16_t i = first; i < n; i++) {
 		assert_true(stk_out(s));
-		assert_int_equal(s->frame[19], i);
+		assert_int_equal(s->frame[18] << 8 | s->frame[19], i);
 	}
 	assert_false(stk_out(s));
+}
+
+/* Many neighbours that do not answer take no more than so much of all. */
+static void test_parked_of_all(void **state)
+{
+	struct stk *s = *state;
+	const struct ur_net_flow *f;
+	uint64_t parked;
+	char to[16];
+
+	for (int k = 10; k < 60; k++) {
+		snprintf(to, sizeof(to), "10.0.0.%d", k);
+		assert_int_equal(stk_flow(s, to, &f), 0);
+		for (uint16_t i = 0; i < 120; i++)
+			park(s, f, i, 1400);
+	}
+	parked = stk_count(s)->tx_parked;
+	assert_in_range(parked, UR_NET_PARKED_ALL / 1600,
+			UR_NET_PARKED_ALL / 1400);
+	assert_true(stk_count(s)->drop_parked_full > 0);
 }
 
 /* Who asks us is known without being asked, but is not sent to unasked for
@@ -244,15 +275,11 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, stk_setup, stk_teardown)
 	static const struct CMUnitTest tests[] = {
-		T(test_asked_and_answered),
-		T(test_no_answer),
-		T(test_delay_and_probe),
-		T(test_goes),
-		T(test_confirmed_from_above),
-		T(test_parked_most),
-		T(test_who_asks_is_met),
-		T(test_most_neighbours),
-		T(test_link_up),
+		T(test_asked_and_answered),   T(test_no_answer),
+		T(test_delay_and_probe),      T(test_goes),
+		T(test_confirmed_from_above), T(test_parked_most),
+		T(test_parked_of_all),	      T(test_who_asks_is_met),
+		T(test_most_neighbours),      T(test_link_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

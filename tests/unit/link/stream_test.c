@@ -1,0 +1,798 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Streams over a port and a TCP that do what a case wants. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/guard.h"
+#include "base/timer.h"
+#include "link/nic.h"
+#include "link/stream.h"
+
+#define TICK UR_STACK_TICK_NS
+
+/* ---- A port ---- */
+
+struct ur_port {
+	struct ur_port_config cfg;
+	int waits; /* asked for its descriptor */
+	int flushes;
+	int looks; /* at the host's side */
+	int fd;
+};
+
+static struct ur_port *ports[4];
+static int nports, closed;
+static int send_result;
+static bool serve_in_open;
+
+static void *serve_main(void *arg)
+{
+	(void)ur_streams_serve(1, false);
+	return NULL;
+}
+
+int ur_port_open(const struct ur_port_config *cfg, struct ur_port **out)
+{
+	struct ur_port *p = calloc(1, sizeof(*p));
+	pthread_t t;
+
+	assert_non_null(p);
+	p->cfg = *cfg;
+	p->fd = eventfd(0, 0);
+	/* Others go on while the port begins. */
+	if (serve_in_open) {
+		assert_int_equal(pthread_create(&t, NULL, serve_main, NULL), 0);
+		assert_int_equal(pthread_join(t, NULL), 0);
+	}
+	ports[nports++] = p;
+	*out = p;
+	return 0;
+}
+
+void ur_port_close(struct ur_port *p)
+{
+	nports--;
+	closed++;
+	close(p->fd);
+	free(p);
+}
+
+void ur_port_abandon(const struct ur_port *p)
+{
+}
+
+int ur_port_send_ip(struct ur_port *p, const uint8_t *packet, uint32_t len,
+		    uint64_t now_ns)
+{
+	return send_result;
+}
+
+void ur_port_flush(struct ur_port *p)
+{
+	p->flushes++;
+}
+
+uint32_t ur_port_poll(struct ur_port *p, uint64_t now_ns)
+{
+	return 0;
+}
+
+uint32_t ur_port_host(struct ur_port *p, uint64_t now_ns)
+{
+	p->looks++;
+	return 0;
+}
+
+int ur_port_wait_fd(struct ur_port *p, uint64_t now_ns)
+{
+	p->waits++;
+	return p->fd;
+}
+
+bool ur_port_carries(const uint8_t (*addrs)[16], uint32_t naddrs,
+		     const uint8_t src[16], const uint8_t dst[16])
+{
+	return memcmp(src, dst, 16) != 0;
+}
+
+uint32_t ur_port_ifindex(const struct ur_port *p)
+{
+	return 7;
+}
+
+const struct ur_net_counters *ur_port_counters(const struct ur_port *p)
+{
+	static const struct ur_net_counters none;
+
+	return &none;
+}
+
+void ur_port_stats(const struct ur_port *p, struct ur_port_stats *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->tx_lost = 3;
+}
+
+bool ur_nic_is_there(void)
+{
+	return true;
+}
+
+/* ---- A TCP ---- */
+
+struct ur_stack_addr {
+	void *arg;
+	uint8_t ip[16];
+};
+
+struct ur_stack_conn {
+	void *arg;
+	struct ur_stack_end local, peer;
+	uint8_t in[64], out[64];
+	uint32_t in_len, out_len, room;
+	bool connected, end, is_listener;
+	int error;
+};
+
+static struct ur_stack_calls up;
+static struct ur_stack_addr *where[8]; /* there are */
+static int nwhere, fail_add;	       /* 0: none, else the n-th from now */
+static int resumes, ticks, conns;
+static bool busy, has_port;
+static struct ur_stack_conn *last; /* that was made */
+
+static int t_start(const struct ur_stack_calls *calls, uint64_t secret)
+{
+	up = *calls;
+	return 0;
+}
+
+static int t_add(const uint8_t addr[16], uint8_t prefix, uint32_t mtu,
+		 void *arg, struct ur_stack_addr **out)
+{
+	struct ur_stack_addr *a;
+
+	if (fail_add && --fail_add == 0)
+		return -ENOSPC;
+	a = calloc(1, sizeof(*a));
+	assert_non_null(a);
+	a->arg = arg;
+	memcpy(a->ip, addr, 16);
+	where[nwhere++] = a;
+	*out = a;
+	return 0;
+}
+
+static void t_remove(struct ur_stack_addr *a)
+{
+	assert_ptr_equal(where[nwhere - 1], a);
+	nwhere--;
+	free(a);
+}
+
+static bool t_input(struct ur_stack_addr *a, const uint8_t *packet,
+		    uint32_t len)
+{
+	return packet[9] == 6;
+}
+
+static bool t_is_busy(void)
+{
+	return busy;
+}
+
+static void t_tick(void)
+{
+	ticks++;
+}
+
+static void t_resume(void)
+{
+	resumes++;
+}
+
+static void t_counters(struct ur_stack_counters *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->alive = 5;
+}
+
+static bool t_has_port(uint16_t port)
+{
+	return has_port;
+}
+
+static bool t_is_sending(void)
+{
+	return false;
+}
+
+static struct ur_stack_conn *new_conn(struct ur_stack_addr *a, void *arg)
+{
+	struct ur_stack_conn *c = calloc(1, sizeof(*c));
+
+	assert_non_null(c);
+	c->arg = arg;
+	c->room = sizeof(c->out);
+	memcpy(c->local.addr, a->ip, 16);
+	conns++;
+	last = c;
+	return c;
+}
+
+static int t_listen(struct ur_stack_addr *a, uint16_t port, void *arg,
+		    struct ur_stack_conn **out)
+{
+	*out = new_conn(a, arg);
+	(*out)->is_listener = true;
+	return 0;
+}
+
+static int t_connect(struct ur_stack_addr *a, uint16_t port,
+		     const struct ur_stack_end *to, void *arg,
+		     struct ur_stack_conn **out)
+{
+	uint8_t packet[20] = { 0x45 };
+
+	*out = new_conn(a, arg);
+	(*out)->peer = *to;
+	(void)up.output(a->arg, packet, sizeof(packet));
+	return 0;
+}
+
+static void t_set_arg(struct ur_stack_conn *c, void *arg)
+{
+	c->arg = arg;
+}
+
+static bool t_is_connected(const struct ur_stack_conn *c)
+{
+	return c->connected;
+}
+
+static int t_error(const struct ur_stack_conn *c)
+{
+	return c->error;
+}
+
+static uint32_t t_room(const struct ur_stack_conn *c)
+{
+	return c->room;
+}
+
+static uint32_t t_write(struct ur_stack_conn *c, const void *data, uint32_t len)
+{
+	if (len > c->room)
+		len = c->room;
+	memcpy(c->out + c->out_len, data, len);
+	c->out_len += len;
+	c->room -= len;
+	return len;
+}
+
+static void t_push(struct ur_stack_conn *c)
+{
+}
+
+/* Three bytes lie together at most. */
+static uint32_t t_peek(const struct ur_stack_conn *c, const uint8_t **at)
+{
+	*at = c->in;
+	return c->in_len < 3 ? c->in_len : 3;
+}
+
+static void t_eat(struct ur_stack_conn *c, uint32_t len)
+{
+	c->in_len -= len;
+	memmove(c->in, c->in + len, c->in_len);
+}
+
+static bool t_has_end(const struct ur_stack_conn *c)
+{
+	return c->end;
+}
+
+static bool t_is_delivered(const struct ur_stack_conn *c)
+{
+	return !c->out_len;
+}
+
+static uint32_t t_mss(const struct ur_stack_conn *c)
+{
+	return 1460;
+}
+
+static void t_ends(const struct ur_stack_conn *c, struct ur_stack_end *local,
+		   struct ur_stack_end *peer)
+{
+	*local = c->local;
+	*peer = c->peer;
+}
+
+static void t_shut(struct ur_stack_conn *c)
+{
+}
+
+static void t_close(struct ur_stack_conn *c, bool reset)
+{
+	conns--;
+	free(c);
+}
+
+static const struct ur_stack_plugin plugin = {
+	.abi = UR_STACK_ABI,
+	.start = t_start,
+	.add = t_add,
+	.remove = t_remove,
+	.input = t_input,
+	.is_busy = t_is_busy,
+	.tick = t_tick,
+	.resume = t_resume,
+	.counters = t_counters,
+	.has_port = t_has_port,
+	.is_sending = t_is_sending,
+	.listen = t_listen,
+	.connect = t_connect,
+	.set_arg = t_set_arg,
+	.is_connected = t_is_connected,
+	.error = t_error,
+	.write = t_write,
+	.room = t_room,
+	.push = t_push,
+	.peek = t_peek,
+	.eat = t_eat,
+	.has_end = t_has_end,
+	.is_delivered = t_is_delivered,
+	.mss = t_mss,
+	.ends = t_ends,
+	.shut = t_shut,
+	.close = t_close,
+};
+
+bool ur_stack_is_there(void)
+{
+	return true;
+}
+
+int ur_stack_load(const struct ur_stack_plugin **out)
+{
+	*out = &plugin;
+	return 0;
+}
+
+/* ---- Two ports ---- */
+
+#define V4(n)                                                                  \
+	{                                                                      \
+		[10] = 0xff, [11] = 0xff, 10, 0, n, 1                          \
+	}
+
+static const struct ur_port_spec specs[] = {
+	{ .naddrs = 2,
+	  .addrs = { { .ip = V4(1), .prefix = 24 },
+		     { .ip = { 0xfe, 0x80, [15] = 1 }, .prefix = 64 } },
+	  .mtu = 1500 },
+	{ .naddrs = 1,
+	  .addrs = { { .ip = V4(2), .prefix = 24 } },
+	  .mtu = 1500 },
+};
+
+static const struct ur_stack_end from[2] = { { .addr = V4(1), .port = 1000 },
+					     { .addr = V4(2), .port = 1001 } };
+static const struct ur_stack_end to = { .addr = V4(9), .port = 80 };
+
+static int open_port(const struct ur_port_spec *spec)
+{
+	struct ur_port_config cfg = { .spec = spec, .ifname = "x" };
+
+	return ur_streams_open(&cfg);
+}
+
+/* All of its addresses, or none, and then the port is gone again. */
+static void test_open(void **state)
+{
+	uint8_t packet[20] = { 0x45, [9] = 6, [16] = 10, 0, 1, 1 };
+	struct ur_stack_counters c;
+
+	assert_true(ur_streams_available());
+	assert_false(ur_streams_are_there());
+	assert_false(ur_streams_counters(&c));
+	fail_add = 2;
+	assert_int_equal(open_port(&specs[0]), -ENOSPC);
+	assert_int_equal(nwhere, 0);
+	assert_int_equal(closed, 1);
+	assert_false(ur_streams_are_there());
+	assert_int_equal(open_port(&specs[0]), 0);
+	assert_int_equal(nwhere, 2);
+	assert_int_equal(open_port(&specs[0]), -EADDRINUSE);
+	assert_int_equal(closed, 2);
+	serve_in_open = true;
+	assert_int_equal(open_port(&specs[1]), 0);
+	assert_int_equal(nwhere, 3);
+	assert_true(ur_streams_are_there());
+	assert_true(ur_streams_carry(from[0].addr, to.addr));
+	assert_false(ur_streams_carry(to.addr, from[0].addr));
+	assert_false(ur_streams_carry(from[0].addr, from[1].addr));
+	/* A packet for an address of another port is not this one's. */
+	assert_true(ports[0]->cfg.tcp(ports[0]->cfg.arg, packet, 20));
+	assert_false(ports[1]->cfg.tcp(ports[1]->cfg.arg, packet, 20));
+}
+
+static void test_report(void **state)
+{
+	struct ur_stack_counters c;
+	struct ur_net_counters net;
+	struct ur_port_stats stats;
+	uint32_t ifindex;
+
+	assert_true(ur_streams_counters(&c));
+	assert_int_equal(c.alive, 5);
+	assert_true(ur_streams_port(1, &stats, &net, &ifindex));
+	assert_int_equal(stats.tx_lost, 3);
+	assert_int_equal(ifindex, 7);
+	assert_false(ur_streams_port(2, &stats, &net, &ifindex));
+}
+
+static struct ur_stream *call(int port)
+{
+	struct ur_stream *s;
+
+	assert_int_equal(ur_stream_connect(&from[port], &to, -1, &s), 0);
+	return s;
+}
+
+/* Whoever sleeps is woken for each port by itself, once. */
+static void test_asleep(void **state)
+{
+	struct ur_stream *s[4];
+	uint64_t until;
+	int waits[2];
+
+	assert_true(ur_streams_wait_fd(1, &until) >= 0);
+	assert_true(until == UR_NEVER);
+	waits[0] = ports[0]->waits;
+	waits[1] = ports[1]->waits;
+	s[0] = call(0);
+	assert_int_equal(ports[0]->waits, waits[0] + 1);
+	s[1] = call(1);
+	assert_int_equal(ports[1]->waits, waits[1] + 1);
+	s[2] = call(0);
+	assert_int_equal(ports[0]->waits, waits[0] + 1);
+	(void)ur_streams_wait_fd(1, &until);
+	(void)ur_streams_serve(1, false);
+	s[3] = call(0);
+	assert_int_equal(ports[0]->waits, waits[0] + 2);
+	for (int i = 0; i < 4; i++)
+		ur_stream_close(s[i], true);
+	assert_int_equal(conns, 0);
+}
+
+/* Time says when the host's side is looked at, not how often lanes look. */
+static void test_host(void **state)
+{
+	uint64_t now = 100 * TICK;
+	int looks;
+
+	(void)ur_streams_serve(now, true);
+	looks = ports[1]->looks;
+	for (int i = 0; i < 200; i++)
+		(void)ur_streams_serve(now + 10, false);
+	assert_int_equal(ports[1]->looks, looks);
+	(void)ur_streams_serve(now + 900000, false);
+	assert_int_equal(ports[1]->looks, looks + 1);
+	(void)ur_streams_serve(now + 900001, true);
+	assert_int_equal(ports[1]->looks, looks + 2);
+}
+
+static void test_ticks(void **state)
+{
+	uint64_t now = 200 * TICK, until;
+	int before;
+
+	busy = true;
+	(void)ur_streams_serve(now, false);
+	before = ticks;
+	(void)ur_streams_serve(now + TICK - 1, false);
+	assert_int_equal(ticks, before);
+	(void)ur_streams_wait_fd(now, &until);
+	assert_true(until == now + TICK);
+	(void)ur_streams_serve(now + TICK, false);
+	assert_int_equal(ticks, before + 1);
+	busy = false;
+	(void)ur_streams_serve(now + 2 * TICK, false);
+	assert_int_equal(ticks, before + 1);
+}
+
+/* What a port has no room for is tried again by whoever serves next. */
+static void test_stuck(void **state)
+{
+	struct ur_stream *s;
+	uint64_t until;
+
+	send_result = -EAGAIN;
+	s = call(0);
+	(void)ur_streams_wait_fd(5, &until);
+	assert_true(until == 5);
+	assert_int_equal(resumes, 0);
+	(void)ur_streams_serve(6, false);
+	assert_int_equal(resumes, 1);
+	(void)ur_streams_serve(7, false);
+	assert_int_equal(resumes, 1);
+	send_result = -EHOSTUNREACH;
+	ur_stream_close(s, true);
+	s = call(0);
+	(void)ur_streams_serve(8, false);
+	assert_int_equal(resumes, 1);
+	send_result = 0;
+	ur_stream_close(s, true);
+}
+
+static bool is_readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* One that somebody has called. */
+static struct ur_stack_conn *accept_one(struct ur_stack_conn *listener)
+{
+	struct ur_stack_conn *c = new_conn(where[0], NULL);
+
+	c->connected = true;
+	c->arg = up.accepted(listener->arg, c);
+	assert_non_null(c->arg);
+	return c;
+}
+
+static void test_listen(void **state)
+{
+	struct rlimit was, none = { 0 };
+	struct ur_stream_listener *l;
+	struct ur_stack_conn *listener;
+	struct ur_stream *s[2];
+	uint8_t other[16] = V4(77);
+
+	assert_int_equal(ur_stream_listen(other, 3, 80, 2, &l), -ENOENT);
+	assert_int_equal(ur_stream_listen(NULL, 3, 80, 2, &l), 0);
+	assert_int_equal(conns, 3);
+	ur_stream_listener_close(l);
+	assert_int_equal(conns, 0);
+	assert_int_equal(ur_stream_listen(NULL, 2, 80, 2, &l), 0);
+	assert_int_equal(conns, 1);
+	ur_stream_listener_close(l);
+
+	assert_int_equal(ur_stream_listen(from[0].addr, 3, 80, 2, &l), 0);
+	listener = last;
+	assert_int_equal(ur_stream_accept(l, &s[0]), -EAGAIN);
+	assert_false(is_readable(ur_stream_listener_fd(l)));
+	assert_true(up.has_room(listener->arg));
+	(void)accept_one(listener);
+	(void)accept_one(listener);
+	assert_false(up.has_room(listener->arg));
+	/* It had begun before. */
+	(void)accept_one(listener);
+	assert_true(is_readable(ur_stream_listener_fd(l)));
+	/* No descriptors: it waits, and is not lost. */
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	none.rlim_max = was.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(ur_stream_accept(l, &s[0]), -EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_false(up.has_room(listener->arg));
+	assert_int_equal(ur_stream_accept(l, &s[0]), 0);
+	assert_int_equal(ur_stream_accept(l, &s[1]), 0);
+	assert_true(up.has_room(listener->arg));
+	assert_int_equal(ur_stream_state(s[0]), 0);
+	ur_stream_close(s[0], false);
+	ur_stream_close(s[1], false);
+	/* The third one goes with the listener. */
+	ur_stream_listener_close(l);
+	assert_int_equal(conns, 0);
+}
+
+static void test_state(void **state)
+{
+	struct ur_stack_end local, peer;
+	struct ur_stream *s = call(0);
+
+	/* Perhaps there were news before somebody asked. */
+	assert_true(is_readable(ur_stream_fd(s)));
+	ur_stream_heard(s);
+	assert_false(is_readable(ur_stream_fd(s)));
+	assert_int_equal(ur_stream_state(s), -EINPROGRESS);
+	last->connected = true;
+	up.news(last->arg, false);
+	assert_true(is_readable(ur_stream_fd(s)));
+	assert_int_equal(ur_stream_state(s), 0);
+	last->error = -ECONNRESET;
+	assert_int_equal(ur_stream_state(s), -ECONNRESET);
+	assert_true(ur_stream_has_end(s));
+	assert_int_equal(ur_stream_mss(s), 1460);
+	memcpy(last->local.addr, specs[0].addrs[1].ip, 16);
+	ur_stream_ends(s, &local, &peer);
+	assert_int_equal(local.scope, 7);
+	assert_int_equal(peer.scope, 0);
+	ur_stream_close(s, true);
+}
+
+static void test_read(void **state)
+{
+	struct ur_stream *s = call(0);
+	char a[2], b[5];
+	struct iovec v[2] = { { a, 2 }, { b, 5 } };
+	bool more;
+
+	assert_int_equal(ur_stream_read(s, v, 2, &more), -EAGAIN);
+	memcpy(last->in, "abcdefghi", 9);
+	last->in_len = 9;
+	assert_int_equal(ur_stream_read(s, v, 2, &more), 7);
+	assert_true(more);
+	assert_memory_equal(a, "ab", 2);
+	assert_memory_equal(b, "cdefg", 5);
+	last->end = true;
+	assert_int_equal(ur_stream_read(s, v, 1, &more), 2);
+	assert_true(more);
+	assert_int_equal(ur_stream_read(s, v, 1, &more), 0);
+	last->error = -ECONNRESET;
+	assert_int_equal(ur_stream_read(s, v, 1, &more), -ECONNRESET);
+	ur_stream_close(s, true);
+}
+
+/* No room: the set hears of it as soon as there is some, and not before. */
+static void test_write(void **state)
+{
+	struct ur_stream *s = call(0);
+	struct iovec v[2] = { { (void *)(uintptr_t) "abc", 3 },
+			      { (void *)(uintptr_t) "defg", 4 } };
+
+	ur_stream_heard(s);
+	up.news(last->arg, true);
+	assert_false(is_readable(ur_stream_fd(s)));
+	last->room = 5;
+	assert_int_equal(ur_stream_write(s, v, 2), 5);
+	assert_memory_equal(last->out, "abcde", 5);
+	assert_false(ur_stream_is_delivered(s));
+	assert_int_equal(ur_stream_write(s, v, 2), 0);
+	up.news(last->arg, true);
+	assert_true(is_readable(ur_stream_fd(s)));
+	last->error = -ECONNRESET;
+	assert_int_equal(ur_stream_write(s, v, 2), -ECONNRESET);
+	ur_stream_close(s, true);
+}
+
+/* Memory that the application has given back is met by nobody. */
+static void test_gone(void **state)
+{
+	struct ur_stream *s = call(0);
+	long page = sysconf(_SC_PAGESIZE);
+	char *at = mmap(NULL, (size_t)page, PROT_NONE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct iovec v[2] = { { (void *)(uintptr_t) "abc", 3 }, { at, 4 } };
+	bool more;
+
+	/* In front of the handler that the harness has for each case. */
+	assert_int_equal(ur_guard_install(), 0);
+	assert_int_equal(ur_stream_write(s, v + 1, 1), -EFAULT);
+	assert_int_equal(last->out_len, 0);
+	assert_int_equal(ur_stream_write(s, v, 2), 3);
+	last->in_len = 4;
+	assert_int_equal(ur_stream_read(s, v + 1, 1, &more), -EFAULT);
+	assert_int_equal(last->in_len, 4);
+	munmap(at, (size_t)page);
+	ur_stream_close(s, true);
+}
+
+struct heard {
+	int n;
+	void *user;
+	bool ended;
+};
+
+static void on_news(void *arg, void *user, bool ended)
+{
+	struct heard *h = arg;
+
+	h->n++;
+	h->user = user;
+	h->ended = ended;
+}
+
+static void test_set(void **state)
+{
+	struct ur_stream *s = call(0), *t = call(0);
+	struct ur_stream_set set;
+	struct heard h = { 0 };
+
+	assert_int_equal(ur_stream_set_init(&set), 0);
+	ur_stream_set_add(&set, s, &h);
+	ur_stream_set_add(&set, t, &set);
+	up.news(last->arg, false);
+	up.news(last->arg, false);
+	assert_true(is_readable(set.fd));
+	last->end = true;
+	ur_stream_set_poll(&set, false, 1, on_news, &h);
+	assert_int_equal(h.n, 1);
+	assert_ptr_equal(h.user, &set);
+	assert_true(h.ended);
+	assert_false(is_readable(set.fd));
+	ur_stream_set_poll(&set, true, 5, on_news, &h);
+	assert_int_equal(h.n, 1);
+	assert_true(ur_streams_are_polled(6));
+	assert_false(ur_streams_are_polled(2000000));
+	up.news(last->arg, false);
+	ur_stream_set_remove(t);
+	ur_stream_set_poll(&set, false, 1, on_news, &h);
+	assert_int_equal(h.n, 1);
+	ur_stream_set_remove(s);
+	ur_stream_close(s, true);
+	ur_stream_close(t, true);
+	ur_stream_set_fini(&set);
+}
+
+/* The socket that holds a port number stays until TCP is done with it. */
+static void test_hold(void **state)
+{
+	uint64_t now = 1000 * TICK;
+	struct ur_stream *s;
+	int fd = eventfd(0, 0);
+
+	has_port = true;
+	assert_int_equal(ur_stream_connect(&from[0], &to, fd, &s), 0);
+	ur_stream_close(s, false);
+	for (int i = 0; i < 50; i++)
+		(void)ur_streams_serve(now += TICK, false);
+	assert_true(fcntl(fd, F_GETFD) >= 0);
+	has_port = false;
+	for (int i = 0; i < 50; i++)
+		(void)ur_streams_serve(now += TICK, false);
+	assert_int_equal(fcntl(fd, F_GETFD), -1);
+}
+
+static void test_leave(void **state)
+{
+	struct ur_stream *s = call(0);
+	struct iovec v = { (void *)(uintptr_t) "abc", 3 };
+	bool more;
+
+	ur_streams_leave();
+	assert_int_equal(conns, 0);
+	assert_int_equal(ur_stream_write(s, &v, 1), -EPIPE);
+	assert_int_equal(ur_stream_read(s, &v, 1, &more), -ENOTCONN);
+	ur_stream_close(s, false);
+	ur_streams_before_fork();
+	ur_streams_after_fork();
+	ur_streams_child();
+	assert_false(ur_streams_are_there());
+	assert_int_equal(open_port(&specs[1]), -ENODEV);
+	assert_int_equal(ur_stream_connect(&from[0], &to, -1, &s), -ENODEV);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_open),   cmocka_unit_test(test_report),
+		cmocka_unit_test(test_asleep), cmocka_unit_test(test_host),
+		cmocka_unit_test(test_ticks),  cmocka_unit_test(test_stuck),
+		cmocka_unit_test(test_listen), cmocka_unit_test(test_state),
+		cmocka_unit_test(test_read),   cmocka_unit_test(test_write),
+		cmocka_unit_test(test_gone),   cmocka_unit_test(test_set),
+		cmocka_unit_test(test_hold),   cmocka_unit_test(test_leave),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A packet like the one before takes a short way.  Whatever comes after it
+ * must end as it does in a stack that has seen nothing: the same verdict, the
+ * same counters, the same told of it.
+ */
+#include "fixture.h"
+
+#define PAYLOAD	 32u
+#define COUNTERS (sizeof(struct ur_net_counters) / sizeof(uint64_t))
+
+struct pair {
+	struct stk *warm; /* has seen the packet */
+	struct stk cold;
+};
+
+static void assert_same_told(const struct ur_rx *a, const struct ur_rx *b)
+{
+	assert_ptr_equal(a->data, b->data);
+	assert_int_equal(a->len, b->len);
+	assert_int_equal(a->scope_id, b->scope_id);
+	assert_memory_equal(a->src, b->src, 16);
+	assert_memory_equal(a->dst, b->dst, 16);
+	assert_int_equal(a->sport, b->sport);
+	assert_int_equal(a->index, b->index);
+	assert_int_equal(a->tclass, b->tclass);
+	assert_int_equal(a->hop_limit, b->hop_limit);
+	assert_int_equal(a->dst_unknown, b->dst_unknown);
+	assert_int_equal(a->trusted, b->trusted);
+}
+
+/* How the counters change by that frame. */
+static enum ur_net_verdict input(struct stk *s, const struct ur_net_rx *rx,
+				 uint64_t change[COUNTERS])
+{
+	uint64_t before[COUNTERS], after[COUNTERS];
+	enum ur_net_verdict v;
+
+	memcpy(before, stk_count(s), sizeof(before));
+	v = ur_net_input(s->net, rx, s->now, &s->in);
+	memcpy(after, stk_count(s), sizeof(after));
+	for (uint32_t i = 0; i < COUNTERS; i++)
+		change[i] = after[i] - before[i];
+	stk_drain(s);
+	return v;
+}
+
+/* `first` is what the one has seen, rx what both see then. */
+static enum ur_net_verdict both(struct pair *p, const struct ur_net_rx *first,
+				const struct ur_net_rx *rx)
+{
+	uint64_t changes[2][COUNTERS];
+	enum ur_net_verdict warm, cold;
+
+	assert_int_equal(ur_net_input(p->warm->net, first, p->warm->now,
+				      &p->warm->in),
+			 UR_NET_ROCE);
+	/* What may be said so often a second may be said again. */
+	p->warm->now += SEC;
+	p->cold.cfg = p->warm->cfg;
+	stk_start(&p->cold);
+	warm = input(p->warm, rx, changes[0]);
+	cold = input(&p->cold, rx, changes[1]);
+	assert_int_equal(warm, cold);
+	assert_memory_equal(changes[0], changes[1], sizeof(changes[0]));
+	if (warm == UR_NET_ROCE)
+		assert_same_told(&p->warm->in.roce, &p->cold.in.roce);
+	stk_fini(&p->cold);
+	return warm;
+}
+
+/* Every byte of the headers, changed in some ways, with a checksum that is
+ * right again or not. */
+static void try_bytes(struct pair *p, const struct ur_net_rx *first,
+		      uint32_t l2)
+{
+	static const uint8_t patterns[] = { 0x01, 0x10, 0x80, 0xff };
+	uint8_t f[256];
+	struct ur_net_rx rx = *first;
+
+	rx.frame = f;
+	for (uint32_t at = 0; at < l2 + 28; at++) {
+		for (uint32_t i = 0; i < sizeof(patterns); i++) {
+			memcpy(f, first->frame, first->len);
+			f[at] ^= patterns[i];
+			both(p, first, &rx);
+			if (l2 > 14)
+				continue;
+			fix_ip4(f);
+			both(p, first, &rx);
+		}
+	}
+}
+
+static void test_headers(void **state)
+{
+	struct pair p = { .warm = *state };
+	uint8_t f[256];
+	struct ur_net_rx rx = { .frame = f };
+
+	stk_init(&p.cold);
+	rx.len = mk_udp(f, "10.0.0.2", "10.0.0.1", 4791, PAYLOAD);
+	assert_int_equal(both(&p, &rx, &rx), UR_NET_ROCE);
+	try_bytes(&p, &rx, 14);
+	rx.flags = UR_NET_RX_IP_GOOD | UR_NET_RX_L4_GOOD;
+	try_bytes(&p, &rx, 14);
+}
+
+static void test_lengths(void **state)
+{
+	struct pair p = { .warm = *state };
+	uint8_t f[256], g[256];
+	struct ur_net_rx first = { .frame = f }, rx = { .frame = g };
+
+	stk_init(&p.cold);
+	first.len = mk_udp(f, "10.0.0.2", "10.0.0.1", 4791, PAYLOAD);
+	for (uint32_t n = 0; n < 64; n++) {
+		uint32_t len = mk_udp(g, "10.0.0.2", "10.0.0.1", 4791, n);
+
+		for (rx.len = 0; rx.len < len + 4; rx.len++)
+			both(&p, &first, &rx);
+	}
+}
+
+static void test_flags(void **state)
+{
+	struct pair p = { .warm = *state };
+	uint8_t f[256];
+	struct ur_net_rx first = { .frame = f }, rx = { .frame = f };
+
+	stk_init(&p.cold);
+	first.len = mk_udp(f, "10.0.0.2", "10.0.0.1", 4791, PAYLOAD);
+	rx.len = first.len;
+	for (rx.flags = 0; rx.flags < 8; rx.flags++)
+		both(&p, &first, &rx);
+	rx.flags = 0;
+	rx.tpid = 0x8100;
+	assert_int_equal(both(&p, &first, &rx), UR_NET_ROCE);
+	rx.tci = 1;
+	assert_int_equal(both(&p, &first, &rx), UR_NET_DONE);
+}
+
+static void test_tag(void **state)
+{
+	struct pair p = { .warm = *state };
+	uint8_t f[256];
+	struct ur_net_rx rx = { .frame = f };
+
+	stk_init(&p.cold);
+	p.warm->cfg.vlan = 5;
+	stk_fini(p.warm);
+	stk_start(p.warm);
+	rx.len = mk_udp(f, "10.0.0.2", "10.0.0.1", 4791, PAYLOAD) + 4;
+	memmove(f + 16, f + 12, rx.len - 16);
+	f[12] = 0x81;
+	f[13] = 0;
+	f[14] = 0;
+	f[15] = 5;
+	assert_int_equal(both(&p, &rx, &rx), UR_NET_ROCE);
+	try_bytes(&p, &rx, 18);
+}
+
+/* A group's packets do not make a way for those of one host. */
+static void test_group(void **state)
+{
+	struct pair p = { .warm = *state };
+	uint8_t f[256];
+	struct ur_net_rx rx = { .frame = f };
+
+	stk_init(&p.cold);
+	assert_int_equal(ur_net_join(p.warm->net, ip("239.1.1.1"), p.warm->now),
+			 0);
+	rx.len = mk_udp(f, "10.0.0.2", "239.1.1.1", 4791, PAYLOAD);
+	ur_net_group_mac(ip("239.1.1.1"), f);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(stk_in(p.warm, f, rx.len), UR_NET_ROCE);
+	assert_int_equal(
+		ur_net_leave(p.warm->net, ip("239.1.1.1"), p.warm->now), 0);
+	assert_int_not_equal(stk_in(p.warm, f, rx.len), UR_NET_ROCE);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, stk_setup, stk_teardown)
+	static const struct CMUnitTest tests[] = {
+		T(test_headers), T(test_lengths), T(test_flags),
+		T(test_tag),	 T(test_group),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
