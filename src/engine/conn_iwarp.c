@@ -16,8 +16,6 @@
 #include "engine/internal.h"
 
 #define BACKLOG_DEFAULT 256
-/* Who finds our backlog full waits in the kernel's queue. */
-#define KERNEL_BACKLOG	4096
 
 static void lock(struct iw_conn *i)
 {
@@ -334,7 +332,7 @@ static int listen_locked(struct iw_conn *i, int backlog)
 		return -EINVAL;
 	if (backlog <= 0)
 		backlog = BACKLOG_DEFAULT;
-	if (listen(i->fd, KERNEL_BACKLOG))
+	if (listen(i->fd, IW_QUEUE_MAX))
 		return -errno;
 	err = iw_start_watching(i, EPOLLIN);
 	if (!err)

@@ -23,6 +23,11 @@
 #include "iwarp/mpa_conn.h"
 #include "link/stream.h"
 
+/* Who finds our backlog full waits in the queue of TCP. */
+#define IW_QUEUE_MAX   4096
+/* … where they take memory of the process, a window each. */
+#define IW_STREAMS_MAX 512
+
 enum iw_state {
 	IW_IDLE,
 	IW_BOUND,

@@ -35,8 +35,8 @@ void iw_ends(const struct iw_conn *i, struct sockaddr_storage *local,
 		return;
 	}
 	ur_stream_ends(i->stream, &ours, &theirs);
-	ur_conn_gid_addr(ours.addr, 0, ours.port, local);
-	ur_conn_gid_addr(theirs.addr, 0, theirs.port, peer);
+	ur_conn_gid_addr(ours.addr, ours.scope, ours.port, local);
+	ur_conn_gid_addr(theirs.addr, theirs.scope, theirs.port, peer);
 }
 
 ssize_t iw_send_bytes(const struct iw_conn *i, const void *p, size_t len)
@@ -148,13 +148,15 @@ static void on_ready(struct ur_cmt_source *src, uint32_t events)
 	struct ur_stream *s;
 
 	for (int n = 0; n < ACCEPTS_PER_ROUND && !l->paused; n++) {
-		if (!iw_make_room(l)) {
+		int err = iw_make_room(l) ? ur_stream_accept(l->streams, &s)
+					  : -EBUSY;
+
+		if (err == -EAGAIN)
+			return;
+		if (err)
 			iw_pause_listener(l);
-			return;
-		}
-		if (ur_stream_accept(l->streams, &s))
-			return;
-		iw_take_in(l, -1, s);
+		else
+			iw_take_in(l, -1, s);
 	}
 }
 
@@ -190,7 +192,7 @@ int iw_stream_listen(struct iw_conn *l)
 	if (a.ss_family == AF_INET6)
 		families = l->c.opts.afonly ? IPV6 : IPV4 | IPV6;
 	err = ur_stream_listen(ur_conn_addr_any(&a) ? NULL : at.addr, families,
-			       at.port, &l->streams);
+			       at.port, IW_STREAMS_MAX, &l->streams);
 	if (err)
 		return err == -ENOENT ? 0 : err;
 	return iw_stream_watch(l);

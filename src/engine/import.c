@@ -191,9 +191,9 @@ static void accept_one(void)
 	}
 	if (ur_import_peer(fd, &pid)) {
 		if (!warned)
-			ur_warn("process %d is another user's: it cannot "
-				"import",
-				(int)pid);
+			ur_warn_some("process %d is another user's: it cannot "
+				     "import",
+				     (int)pid);
 		warned = true;
 		close(fd);
 		return;

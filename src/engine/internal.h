@@ -27,7 +27,12 @@
 #include "link/link.h"
 #include "roce/roce.h"
 
-/* An application that polled this recently is driving the lane. */
+/*
+ * Moments, for a machine on which work takes about as long as on those they
+ * were chosen on; a slower one has longer ones (pace.h).  Not the tick.
+ *
+ * An application that polled this recently is driving the lane.
+ */
 #define UR_POLL_FRESH_NS      100000u
 /* Polls this close make a streak; a streak this long a poller … */
 #define UR_POLL_GAP_NS	      20000u
@@ -85,6 +90,10 @@ struct ur_lane_ops {
 	void (*kick)(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns);
 	void (*send)(struct ur_lane *l, uint64_t now_ns);
 	int (*step)(struct ur_lane *l, uint64_t now_ns);
+	/* A step for a poller that looks only where something is likely to
+	 * come; sets now_ns of the lane if something has.  -EAGAIN: it is time
+	 * for a whole step.  NULL: there is no such place. */
+	int (*glance)(struct ur_lane *l);
 	uint64_t (*deadline)(const struct ur_lane *l);
 	int (*wait_fd)(const struct ur_lane *l);
 
@@ -118,8 +127,9 @@ struct ur_lane {
 	struct ur_iw_lane *iw; /* … this (lane_iwarp.c), or raw packets: … */
 	struct ur_raw_lane *raw; /* … this (lane_raw.c) */
 	pthread_t thread;
-	int wake_fd;  /* … to here */
-	int bells_fd; /* those of peers of this host (bell.h); -1: none */
+	uint32_t pace; /* ur_pace() */
+	int wake_fd;   /* … to here */
+	int bells_fd;  /* those of peers of this host (bell.h); -1: none */
 
 	_Atomic bool dead;   /* in a child after fork(): touch nothing */
 	_Atomic bool woken;  /* wake_fd was written and not yet read */
@@ -152,11 +162,12 @@ struct ur_lane {
 	uint32_t glances;	 /* polls; most only look into the link */
 	uint32_t near_steps;	 /* steps in which it brought something */
 	uint32_t near_hot;   /* polls for which the memory is looked at first */
+	bool near_polled;    /* peers were told so */
 	uint32_t near_work;  /* such polls and cells since the clock */
 	uint32_t near_polls; /* such polls … */
 	uint32_t near_polls_seen; /* … at the helper's last tick */
 	uint32_t near_posts;
-	uint32_t polls;		 /* that found the lane free … */
+	_Atomic uint32_t polls;	 /* that found the lane free … */
 	uint32_t polls_seen;	 /* … at the helper's last tick */
 	uint64_t taken_ns;	 /* when completions had last been taken */
 	uint32_t held_packets;	 /* come while a cell waits for the link … */

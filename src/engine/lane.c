@@ -3,11 +3,10 @@
  * Lanes: making, locking.
  *
  * Why no doorbell is lost.  A poster who does not get the lock rings, then
- * tries once more by a read-modify-write of the lock's word (ur_latch_knock()).
- * A holder unlocks by one, then looks at the bell.  These two have an order.
- * If the poster's comes first, the holder sees the ring.  If the holder's comes
- * first, the poster's second try succeeds, or fails because of another holder,
- * to whom the same applies.
+ * tries once more by ur_latch_knock().  A holder unlocks, then looks at the
+ * bell.  These two have an order (base/latch.h).  If the poster's comes first,
+ * the holder sees the ring.  If the holder's comes first, the poster's second
+ * try succeeds, or fails because of another holder, to whom the same applies.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "base/log.h"
 #include "base/timer.h"
 #include "engine/internal.h"
+#include "engine/pace.h"
 #include "roce/near.h"
 
 void ur_lane_lock(struct ur_lane *l)
@@ -79,7 +79,8 @@ static void init_fields(struct ur_lane *l, struct ur_adapter *a,
 	ur_list_init(&l->members);
 	l->watch = UR_WATCH_ARMED;
 	l->retry_ns = UR_NEVER;
-	l->gather_ns = UR_GATHER_NS;
+	l->pace = ur_pace();
+	l->gather_ns = (uint64_t)UR_GATHER_NS * l->pace;
 	l->streak_need_ns = UR_POLL_STREAK_NS;
 }
 
@@ -103,7 +104,8 @@ int ur_lane_create(struct ur_adapter *a, const struct ur_lane_ops *ops,
 	err = ur_helper_start(l);
 	if (err)
 		goto close_wake;
-	ur_debug("%s lane %u: slot %u", l->ops->name, id, l->slot);
+	ur_debug("%s lane %u: slot %u, pace %u", l->ops->name, id, l->slot,
+		 l->pace);
 	*out = l;
 	return 0;
 close_wake:

@@ -268,14 +268,10 @@ static int read_some(struct ur_lane *l, uint64_t now_ns)
 	return got;
 }
 
-static int iw_step(struct ur_lane *l, uint64_t now_ns)
+/* What follows on n reads. */
+static void respond(struct ur_lane *l, int n, uint64_t now_ns)
 {
 	struct ur_iw_lane *iw = l->iw;
-	int n;
-
-	if (iw->feed_at_ns != UR_NEVER)
-		feed(iw, now_ns);
-	n = read_some(l, now_ns);
 
 	if (iw->now_ns)
 		now_ns = iw->now_ns;
@@ -286,7 +282,44 @@ static int iw_step(struct ur_lane *l, uint64_t now_ns)
 		ur_iwarp_expire(iw->w, now_ns);
 	ur_iw_linger_expire(iw, now_ns);
 	ur_lane_send(l, now_ns);
+}
+
+static int iw_step(struct ur_lane *l, uint64_t now_ns)
+{
+	struct ur_iw_lane *iw = l->iw;
+	int n;
+
+	if (iw->feed_at_ns != UR_NEVER)
+		feed(iw, now_ns);
+	n = read_some(l, now_ns);
+	respond(l, n, now_ns);
+	/* It could not come back to what we sleep on: again in a tick. */
+	if (iw->tcp.out && l->watch == UR_WATCH_ARMED)
+		l->activity_ns = ur_clock_ns();
 	return n;
+}
+
+/* One read of the connection that had data the last times, no clock. */
+static int iw_glance(struct ur_lane *l)
+{
+	struct ur_iw_lane *iw = l->iw;
+	struct ur_tcp_conn *c;
+	struct ur_iw_link *k;
+
+	if (iw->feed_at_ns != UR_NEVER)
+		return -EAGAIN;
+	c = ur_tcp_glance(&iw->tcp);
+	if (!c)
+		return -EAGAIN;
+	k = ur_container_of(c, struct ur_iw_link, tcp);
+	if (k->state != UR_IW_OPEN)
+		return -EAGAIN;
+	iw->now_ns = 0;
+	if (!pull(iw, k))
+		return 0;
+	l->now_ns = iw->now_ns;
+	respond(l, 1, l->now_ns);
+	return 1;
 }
 
 static uint64_t iw_deadline(const struct ur_lane *l)
@@ -369,8 +402,8 @@ static bool find_ends(const struct ur_tcp_conn *c,
 		return !getsockname(c->fd, (struct sockaddr *)local, &llen) &&
 		       !getpeername(c->fd, (struct sockaddr *)peer, &plen);
 	ur_stream_ends(c->stream, &ours, &theirs);
-	ur_conn_gid_addr(ours.addr, 0, ours.port, local);
-	ur_conn_gid_addr(theirs.addr, 0, theirs.port, peer);
+	ur_conn_gid_addr(ours.addr, ours.scope, ours.port, local);
+	ur_conn_gid_addr(theirs.addr, theirs.scope, theirs.port, peer);
 	return true;
 }
 
@@ -424,6 +457,7 @@ const struct ur_lane_ops ur_lane_iwarp = {
 	.kick = iw_kick,
 	.send = iw_send,
 	.step = iw_step,
+	.glance = iw_glance,
 	.deadline = iw_deadline,
 	.wait_fd = iw_wait_fd,
 	.settle = iw_settle,

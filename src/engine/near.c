@@ -89,8 +89,8 @@ static const char *reason(int error)
 
 static void note_refusal(uint16_t from, uint16_t slot, int error)
 {
-	ur_info("slot %u: no shared memory with slot %u: %s", from, slot,
-		reason(error));
+	ur_info_some("slot %u: no shared memory with slot %u: %s", from, slot,
+		     reason(error));
 	pthread_mutex_lock(&notes_lock);
 	refusals[next_refusal++ % REFUSALS] =
 		(struct refusal){ from, slot, error };

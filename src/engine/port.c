@@ -87,6 +87,51 @@ static int run_streams(const struct ur_adapter *a)
 	return 0;
 }
 
+static bool has_lost_port(struct ur_lane *l)
+{
+	bool lost;
+
+	if (!l->roce)
+		return false;
+	ur_lane_lock(l);
+	lost = ur_ring_link_is_dead(l->link);
+	ur_lane_unlock(l);
+	return lost;
+}
+
+/* The slot and its socket are what they were: the lane gets other rings. */
+static int reclaim_lane(struct ur_lane *l)
+{
+	const struct ur_dev_spec *s = &l->adapter->dev.spec;
+	int sock, err = ur_client_ring(l->adapter->client, l->slot,
+				       if_nametoindex(s->netdev), &sock);
+
+	if (err)
+		return err;
+	ur_lane_lock(l);
+	err = ur_ring_link_renew(l->link, sock);
+	ur_lane_unlock(l);
+	/* It waits for what the link tells it to wait for. */
+	ur_helper_wake(l);
+	return err;
+}
+
+/* Lanes outlive the contexts of a device, and the urnicd that ran its port. */
+static int reclaim_port(struct ur_adapter *a)
+{
+	uint32_t n = atomic_load_explicit(&a->lane_count, memory_order_acquire);
+	int err = 0;
+
+	for (uint32_t i = 0; i < n && !err; i++) {
+		struct ur_lane *l = atomic_load_explicit(&a->lanes[i],
+							 memory_order_acquire);
+
+		if (has_lost_port(l))
+			err = is_run(&a->dev.spec) ? reclaim_lane(l) : -ENODEV;
+	}
+	return err;
+}
+
 static int run_lane(struct ur_adapter *a)
 {
 	struct ur_lane *l;
@@ -100,8 +145,16 @@ int ur_adapter_open(struct ur_adapter *a)
 
 	if (!ur_adapter_present(a))
 		return -ENODEV;
-	if (!a->dev.spec.port || is_run(&a->dev.spec))
+	if (!a->dev.spec.port)
 		return 0;
+	ur_lock(&a->lock);
+	err = reclaim_port(a);
+	ur_unlock(&a->lock);
+	if (err)
+		return err;
+	/* Its thread may have failed to start. */
+	if (is_run(&a->dev.spec))
+		return ur_streams_are_there() ? ur_streams_start() : 0;
 	err = a->dev.kind == UR_DEV_IWARP ? run_streams(a) : run_lane(a);
 	return err ? err : ur_dev_refresh(&a->dev);
 }

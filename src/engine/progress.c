@@ -23,6 +23,8 @@
 #define GATHER_MAX	 32u
 #define MISSES_PER_YIELD 32u
 #define GATHER_MAX_BYTES 32768u
+/* A stream takes it in one call, and has no packets to lose. */
+#define GATHER_STREAM	 262144u
 /* A train of this many leaves with a request that is waited for. */
 #define GATHER_SIGNALED	 8u
 #define TRAINS_PER_SEND	 256u
@@ -240,7 +242,8 @@ static bool may_gather(struct ur_lane *l, const struct ur_qp *qp)
 	w = ur_sq_slot(&qp->sq, tail - 1);
 	l->gathered_bytes += w->length;
 	return ++l->gathered < GATHER_MAX &&
-	       l->gathered_bytes < GATHER_MAX_BYTES &&
+	       l->gathered_bytes <
+		       (l->roce ? GATHER_MAX_BYTES : GATHER_STREAM) &&
 	       !is_waited_for(l, qp, w, tail - head);
 }
 
@@ -254,7 +257,7 @@ static void note_activity(struct ur_lane *l, uint64_t now)
 {
 	uint64_t last = l->app_ns > l->excuse_ns ? l->app_ns : l->excuse_ns;
 
-	if (now > last && now - last > UR_POLL_GAP_NS)
+	if (now > last && now - last > (uint64_t)UR_POLL_GAP_NS * l->pace)
 		l->streak_ns = now;
 	if (now > l->app_ns)
 		l->app_ns = now;
@@ -392,7 +395,8 @@ bool ur_lane_note_poll(struct ur_lane *l, uint64_t now)
 		return false;
 	l->watch = UR_WATCH_TICK;
 	if (l->roce)
-		(void)ur_near_sleep(l->roce, false);
+		ur_near_polled(l->roce);
+	l->near_polled = true;
 	l->tick_since_ns = now;
 	return true;
 }
@@ -428,8 +432,8 @@ static void missed(struct ur_lane *l)
 /* Nothing waits that a poll would have to look after first. */
 static bool may_glance(struct ur_lane *l)
 {
-	return l->watch == UR_WATCH_TICK && l->roce && !l->held &&
-	       !l->gathered && !ur_doorbell_is_rung(&l->doorbell);
+	return l->watch == UR_WATCH_TICK && (l->roce || l->ops->glance) &&
+	       !l->held && !l->gathered && !ur_doorbell_is_rung(&l->doorbell);
 }
 
 /*
@@ -466,7 +470,7 @@ static bool glance_near(struct ur_lane *l)
 static bool look_up(struct ur_lane *l, uint64_t now)
 {
 	l->near_work = 0;
-	if (now - l->link_ns > NEAR_LINK_NS)
+	if (now - l->link_ns > (uint64_t)NEAR_LINK_NS * l->pace)
 		return false;
 	expire(l, true, now);
 	ur_lane_send(l, now);
@@ -485,11 +489,14 @@ static bool glance(struct ur_lane *l, uint64_t *now)
 
 	if (++l->glances % GLANCES == 0)
 		return false;
-	n = receive(l);
+	n = l->roce ? receive(l) : l->ops->glance(l);
 	if (n == 0)
 		return true;
+	if (n == -EAGAIN && !l->roce)
+		return false;
 	*now = l->now_ns ? l->now_ns : ur_clock_ns();
-	respond(l, n, *now);
+	if (l->roce)
+		respond(l, n, *now);
 	return false;
 }
 
@@ -511,7 +518,10 @@ static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 		missed(l);
 		return true;
 	}
-	l->polls++;
+	atomic_store_explicit(
+		&l->polls,
+		atomic_load_explicit(&l->polls, memory_order_relaxed) + 1,
+		memory_order_relaxed);
 	glances = may_glance(l);
 	if (glances && (l->near_hot ? glance_near(l) : glance(l, &now))) {
 		ur_lane_unlock(l);

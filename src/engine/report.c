@@ -12,6 +12,9 @@
  * Connections of RoCE stand beside the lanes (cm_report.c), as do each
  * device's completion queues and memory regions (report_obj.c).
  *
+ * Where this process runs ports with TCP there are "lwip", the stack's counters,
+ * and "lwip_ports", those of each of its ports.
+ *
  * A lane of iWARP has no rx_ and tx_ fields; its QPs have "local" and "peer",
  * the addresses of their connections.
  */
@@ -24,6 +27,7 @@
 #include "engine/cm_roce.h"
 #include "engine/internal.h"
 #include "engine/report.h"
+#include "engine/streams.h"
 
 static const char *type_name(enum ur_qp_type type)
 {
@@ -125,6 +129,7 @@ size_t ur_report(void *arg, char *buf, size_t cap)
 	json_object_object_add(root, "lanes", lanes);
 	json_object_object_add(root, "devices", devices);
 	ur_cm_roce_report(root);
+	ur_streams_report(root);
 	text = json_object_to_json_string_length(root, JSON_C_TO_STRING_PLAIN,
 						 &len);
 	if (len <= cap)

@@ -2,12 +2,16 @@
 #include "engine/streams.h"
 
 #include <errno.h>
+#include <json-c/json.h>
+#include <net/if.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <time.h>
 
 #include "base/log.h"
 #include "engine/internal.h"
+#include "engine/report.h"
 #include "link/stream.h"
 
 #define SPIN_NS	 20000u
@@ -66,7 +70,62 @@ int ur_streams_start(void)
 	if (atomic_exchange(&started, true))
 		return 0;
 	err = ur_thread_start(&t, "urnic-tcp", streams_main, NULL);
-	if (err)
-		atomic_store(&started, false);
+	if (!err)
+		return 0;
+	atomic_store(&started, false);
+	ur_err("nobody serves connections while no lane does: %s",
+	       strerror(-err));
 	return err;
+}
+
+/* ---- What `urnic show` tells ---- */
+
+static struct json_object *counters(const struct ur_stack_counters *c)
+{
+	struct json_object *o = json_object_new_object();
+
+	ur_report_int(o, "alive", c->alive);
+	ur_report_int(o, "over", c->over);
+	ur_report_int(o, "rx_memory", c->rx_memory);
+#define ADD(name) ur_report_int(o, #name, c->name);
+	UR_STACK_COUNTERS(ADD)
+#undef ADD
+	return o;
+}
+
+static void add_port(struct json_object *list, uint32_t ifindex,
+		     const struct ur_port_stats *stats,
+		     const struct ur_net_counters *c)
+{
+	struct json_object *o = json_object_new_object();
+	struct json_object *count = json_object_new_object();
+	char name[IF_NAMESIZE] = "";
+
+	ur_report_string(o, "netdev",
+			 if_indextoname(ifindex, name) ? name : "");
+	ur_report_int(count, "rx_missed", stats->rx_missed);
+	ur_report_int(count, "tx_lost", stats->tx_lost);
+	ur_report_int(count, "host_lost", stats->host_lost);
+#define ADD(name) ur_report_int(count, #name, c->name);
+	UR_NET_COUNTERS(ADD)
+#undef ADD
+	json_object_object_add(o, "counters", count);
+	json_object_array_add(list, o);
+}
+
+void ur_streams_report(struct json_object *root)
+{
+	struct ur_stack_counters c;
+	struct ur_net_counters net;
+	struct ur_port_stats stats;
+	struct json_object *ports;
+	uint32_t ifindex;
+
+	if (!ur_streams_counters(&c))
+		return;
+	json_object_object_add(root, "lwip", counters(&c));
+	ports = json_object_new_array();
+	for (uint32_t i = 0; ur_streams_port(i, &stats, &net, &ifindex); i++)
+		add_port(ports, ifindex, &stats, &net);
+	json_object_object_add(root, "lwip_ports", ports);
 }

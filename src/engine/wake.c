@@ -5,11 +5,12 @@
  *
  *  ARMED  asleep on its eventfd and the link, until the next deadline.  A
  *         packet wakes it; it works until the link is dry, spins a moment if
- *         that has paid lately, and sleeps again.
+ *         that has paid lately, again and again as long as it pays, and sleeps.
  *  TICK   an application polls.  Asleep on the eventfd alone, since waiting on
  *         a socket slows down whoever polls it (a thread asleep there has to
  *         be woken for each packet); once a millisecond it looks whether the
- *         application still polls, and if not becomes ARMED.
+ *         application still polls, mostly from afar, without the lane's lock,
+ *         and if not becomes ARMED.
  *
  * A poller sets TICK after a streak of polls, ur_adapter_arm() sets ARMED;
  * both then write the eventfd.  All of it happens under the lane's lock, so
@@ -27,12 +28,11 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/timer.h"
+#include "base/turns.h"
 #include "engine/bell.h"
 #include "engine/internal.h"
 #include "reach/share.h"
@@ -41,13 +41,15 @@
 #define SPIN_MAX_NS	20000u
 #define SPIN_MIN_NS	2000u
 #define SPIN_PAUSES	8
+#define CROWDED_NS	10000u /* yielding to nobody takes less than 1 us */
+#define CROWD_MIN_NS	1000000u
+#define CROWD_MAX_NS	64000000u
 #define READS_PER_HOLD	16u
 #define MAKE_WAY_NS	50000u
 #define ACTIVE_NS	10000000u /* traffic this recent: keep ticking */
 #define PAUSE_GATHER_NS 10000000u
-#define TIMER_SLACK_NS	2000u
 #define STACK_BYTES	(256u << 10)
-#define SLICE_NS	100000u /* the least that the kernel takes */
+#define TICKS_PER_TURN	8u
 
 struct helper {
 	struct ur_lane *lane;
@@ -55,6 +57,12 @@ struct helper {
 	int bells_fd;	  /* … and peers of this host; -1: none */
 	bool rung;	  /* by one of those */
 	uint64_t spin_ns; /* budget; 0: spinning has not paid */
+	uint32_t streak;  /* of the lane's latch, as last seen */
+	uint32_t polls;	  /* the lane's, as last seen */
+	uint32_t ticks;
+	/* Who else wants the core would wait for our spinning. */
+	uint64_t crowded_until_ns;
+	uint64_t crowd_ns; /* how long that was assumed the last time */
 };
 
 static uint64_t earliest(const struct ur_lane *l)
@@ -100,7 +108,7 @@ static void clear_wake(struct ur_lane *l)
 
 static bool is_polled(const struct ur_lane *l, uint64_t now)
 {
-	return now - l->app_ns < UR_POLL_FRESH_NS;
+	return now - l->app_ns < (uint64_t)UR_POLL_FRESH_NS * l->pace;
 }
 
 /*
@@ -144,9 +152,11 @@ static uint32_t glances(struct ur_lane *l)
 /* He posts, and finds completions that are there: nobody looks at the link. */
 static void look_for_poster(struct ur_lane *l, uint64_t now)
 {
-	if (l->polls == l->polls_seen)
+	uint32_t polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
+
+	if (polls == l->polls_seen)
 		(void)ur_lane_step(l, now);
-	l->polls_seen = l->polls;
+	l->polls_seen = polls;
 }
 
 /*
@@ -160,7 +170,7 @@ static void tick(struct ur_lane *l, uint64_t now)
 		look_for_poster(l, now);
 		return;
 	}
-	if (glances(l) >= UR_TICK_NS / UR_POLL_FRESH_NS) {
+	if (glances(l) >= UR_TICK_NS / UR_POLL_FRESH_NS / l->pace) {
 		l->app_ns = now;
 		l->near_hot = 0; /* the next one looks at the link as well */
 		return;
@@ -225,17 +235,43 @@ static uint32_t run_dry(struct ur_lane *l)
 	}
 }
 
+/*
+ * Once to whoever was woken by what we did, or waits for the core; from then
+ * on no yielding: on a busy machine that gives the core away for milliseconds.
+ * If there was somebody, sleeping serves both better for a while: the kernel
+ * gives us the core when something comes, and him in between.
+ */
+static bool is_crowded(struct helper *h)
+{
+	uint64_t before = ur_clock_ns(), now;
+
+	if (before < h->crowded_until_ns)
+		return true;
+	sched_yield();
+	now = ur_clock_ns();
+	if (now - before < (uint64_t)CROWDED_NS * h->lane->pace) {
+		h->crowd_ns /= 2;
+		return false;
+	}
+	h->crowd_ns *= 2;
+	if (h->crowd_ns < CROWD_MIN_NS)
+		h->crowd_ns = CROWD_MIN_NS;
+	if (h->crowd_ns > CROWD_MAX_NS)
+		h->crowd_ns = CROWD_MAX_NS;
+	h->crowded_until_ns = now + h->crowd_ns;
+	return true;
+}
+
 /* Look again for a moment before sleeping; true if that found something. */
 static bool spin(struct helper *h)
 {
 	struct ur_lane *l = h->lane;
-	uint64_t now = ur_clock_ns(), end = now + h->spin_ns;
+	uint64_t now, end;
 
-	/*
-	 * Once to whoever was woken by what we did; from then on no yielding:
-	 * on a busy machine that gives the core away for milliseconds.
-	 */
-	sched_yield();
+	if (is_crowded(h))
+		return false;
+	now = ur_clock_ns();
+	end = now + h->spin_ns;
 	while (now < end) {
 		bool polled;
 		uint32_t got;
@@ -248,13 +284,32 @@ static bool spin(struct helper *h)
 		got = polled ? 0 : run_dry(l);
 		ur_lane_unlock(l);
 		ur_evq_wake();
-		if (got)
+		if (got) {
+			h->spin_ns = SPIN_MAX_NS;
 			return true;
+		}
 		if (polled)
 			return false;
 	}
 	h->spin_ns = h->spin_ns > SPIN_MIN_NS ? h->spin_ns / 2 : 0;
 	return false;
+}
+
+/*
+ * Whether we are polled.  When that has ended we look again for some ticks
+ * from now on: a peer may have seen too late that it has to ring.
+ */
+static void tell_peers(struct ur_lane *l, uint64_t now)
+{
+	if (l->watch == UR_WATCH_TICK) {
+		ur_near_polled(l->roce);
+		l->near_polled = true;
+		return;
+	}
+	(void)ur_near_sleep(l->roce, false);
+	if (l->near_polled)
+		l->activity_ns = now;
+	l->near_polled = false;
 }
 
 /* Do what there is to do, then decide how to sleep: returns until when. */
@@ -266,15 +321,15 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 
 	ur_lane_lock(l);
 	now = ur_clock_ns();
-	busy = now - l->app_ns < UR_POLL_GAP_NS;
+	busy = now - l->app_ns < (uint64_t)UR_POLL_GAP_NS * l->pace;
 	l->sleep_until_ns = 0;
 	if (h->rung)
 		ur_bell_hush(l);
-	if (l->roce)
-		(void)ur_near_sleep(l->roce, false);
 	*got = 0;
 	if (l->watch == UR_WATCH_TICK)
 		tick(l, now);
+	if (l->roce)
+		tell_peers(l, now);
 	if (l->watch == UR_WATCH_ARMED)
 		*got = run_dry(l);
 	ur_moderator_expire(&l->adapter->moderator, ur_clock_ns());
@@ -311,7 +366,8 @@ static bool may_sleep(struct ur_lane *l, enum ur_watch watch)
 	return ok;
 }
 
-static void sleep_until(struct helper *h, enum ur_watch watch, uint64_t until)
+/* True: somebody wants us. */
+static bool sleep_until(struct helper *h, enum ur_watch watch, uint64_t until)
 {
 	struct ur_lane *l = h->lane;
 	struct pollfd fds[3] = {
@@ -326,50 +382,43 @@ static void sleep_until(struct helper *h, enum ur_watch watch, uint64_t until)
 
 	h->rung = false;
 	if (ppoll(fds, n, until == UR_NEVER ? NULL : &ts, NULL) <= 0)
-		return;
+		return false;
 	if (fds[0].revents)
 		clear_wake(l);
 	h->rung = fds[2].revents;
+	return true;
 }
 
-/* Since Linux 6.12: how long an ordinary thread wants to run at a time. */
-struct sched_wish {
-	uint32_t size;
-	uint32_t policy;
-	uint64_t flags;
-	int32_t nice;
-	uint32_t priority;
-	uint64_t runtime_ns;
-	uint64_t deadline_ns;
-	uint64_t period_ns;
-};
+static bool is_looked_at(struct helper *h)
+{
+	uint32_t was = h->polls;
+
+	h->polls = atomic_load_explicit(&h->lane->polls, memory_order_relaxed);
+	return h->polls != was;
+}
 
 /*
- * Short turns, but soon: whoever asks for a shorter slice than the thread that
- * has the core takes it when it wakes, instead of waiting until the other's
- * (3 ms) is over.  A program that spins on its memory until we have written
- * there would otherwise wait for its own slice to end.  Older kernels ignore
- * it; the thread keeps its policy and weight.
+ * Taking the lane ends its poller's bias, so most ticks do without, as long as
+ * he is seen to come by, and not only to post.
  */
-static void prefer_short_turns(void)
+static void tick_from_afar(struct helper *h)
 {
-	struct sched_wish wish = { .size = sizeof(wish) };
+	struct ur_lane *l = h->lane;
 
-	if (syscall(SYS_sched_getattr, 0, &wish, sizeof(wish), 0) ||
-	    wish.policy != SCHED_OTHER)
-		return;
-	wish.runtime_ns = SLICE_NS;
-	if (syscall(SYS_sched_setattr, 0, &wish, 0))
-		ur_debug("no short slices: errno %d", errno);
+	while (is_looked_at(h) && ur_latch_is_running(&l->lock, &h->streak) &&
+	       ++h->ticks % TICKS_PER_TURN != 0 &&
+	       ur_moderator_deadline(&l->adapter->moderator) == UR_NEVER &&
+	       !sleep_until(h, UR_WATCH_TICK, ur_clock_ns() + UR_TICK_NS))
+		;
 }
 
 static void *helper_main(void *arg)
 {
 	struct helper h = { .lane = arg };
 	uint64_t slept_ns = UR_NEVER;
+	bool spun = false;
 
-	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
-	prefer_short_turns();
+	ur_turns_short();
 	ur_evq_wake_later();
 	for (;;) {
 		enum ur_watch watch;
@@ -379,14 +428,17 @@ static void *helper_main(void *arg)
 		/* Sleeping for less than a spin was a spin missed. */
 		if (got && slept_ns < SPIN_MAX_NS)
 			h.spin_ns = SPIN_MAX_NS;
-		if (got && h.spin_ns && watch == UR_WATCH_ARMED && spin(&h)) {
+		spun = (got || spun) && h.spin_ns && watch == UR_WATCH_ARMED &&
+		       spin(&h);
+		if (spun) {
 			slept_ns = 0;
 			continue;
 		}
 		if (!may_sleep(h.lane, watch))
 			continue;
 		since = ur_clock_ns();
-		sleep_until(&h, watch, until);
+		if (!sleep_until(&h, watch, until) && watch == UR_WATCH_TICK)
+			tick_from_afar(&h);
 		slept_ns = ur_clock_ns() - since;
 	}
 	return NULL;

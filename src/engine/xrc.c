@@ -213,8 +213,8 @@ static bool on_loan(const struct ur_xrc_link *l, uint32_t qpn, struct ur_rd *r)
 	ur_lane_send(lane, now);
 	ur_lane_unlock(lane);
 	if (err)
-		ur_warn("XRC: slot %u lends what cannot be taken: %s", l->slot,
-			strerror(-err));
+		ur_warn_some("XRC: slot %u lends what cannot be taken: %s",
+			     l->slot, strerror(-err));
 	return err == 0;
 }
 

@@ -290,6 +290,14 @@ static int act(struct urv_borrow *b, const struct ur_import_object *o, int fd,
 	return rc;
 }
 
+bool urv_borrow_is_shut(const struct urv_borrow *b)
+{
+	int may;
+	const struct ur_lender *l = ur_import_lender(b->link, &may);
+
+	return l->shut && atomic_load(l->shut);
+}
+
 int urv_borrow(struct urv_file *f, enum urv_shared_kind kind, uint32_t handle,
 	       struct urv_shared **out)
 {

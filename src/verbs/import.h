@@ -45,6 +45,9 @@ int urv_borrow_open(struct urv_file *f, const struct urv_file_mark *mark,
 /* No object of it has a handle any more. */
 void urv_borrow_close(struct urv_borrow *b);
 
+/* The owner has given up waiting for us: what we know may be old. */
+bool urv_borrow_is_shut(const struct urv_borrow *b);
+
 /*
  * The root of an object that is not known here yet, with a reference for the
  * caller.  -ENOENT: there is none; -EIO: its owner has ended; -EEXIST: a key

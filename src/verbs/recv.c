@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/barrier.h"
 #include "verbs/objects.h"
 #include "verbs/ops.h"
 
@@ -46,13 +47,13 @@ int urv_post_rq(struct ur_rq *rq, struct ibv_recv_wr **wr)
 
 /*
  * A queue pair that went to ERR while we posted has looked at its queue before
- * or after: a full barrier stands between our commit and our look at the state
- * (the queue's latch was given back), as it does between his two, so one of
- * the two sides sees the other, and nothing waits unflushed.
+ * or after: a barrier stands between our commit and our look at the state, as
+ * it does, the heavy one, between its two, so one of the two sides sees the
+ * other, and nothing waits unflushed.
  */
 static void flush_if_error(struct urv_qp *qp)
 {
-	ur_latch_barrier();
+	ur_barrier_light();
 	if (atomic_load_explicit(&qp->core.state, memory_order_relaxed) ==
 	    UR_QPS_ERR)
 		ur_adapter_doorbell(&qp->core);

@@ -328,7 +328,10 @@ struct urv_shared *urv_share_import(struct urv_file *f,
 int urv_share_get(struct urv_file *f, enum urv_shared_kind kind,
 		  uint32_t handle, struct urv_shared **out)
 {
-	*out = urv_share_import(f, kind, handle);
+	/* Shut out, we may not have heard yet what has ended. */
+	*out = f->borrow && urv_borrow_is_shut(f->borrow)
+		       ? NULL
+		       : urv_share_import(f, kind, handle);
 	if (*out)
 		return 0;
 	return f->borrow ? urv_borrow(f, kind, handle, out) : -ENOENT;
