@@ -56,8 +56,8 @@ static struct json_object *slots_json(const struct ur_ipc_msg *m)
 	return a;
 }
 
-/* NULL if there is none, or it is not a JSON object. */
-static struct json_object *read_report(int fd)
+/* NULL if there is none, or it is not JSON of that type. */
+static struct json_object *read_report(int fd, enum json_type type)
 {
 	struct json_object *o = NULL;
 	struct stat st;
@@ -74,7 +74,7 @@ static struct json_object *read_report(int fd)
 		o = json_tokener_parse(text);
 	}
 	free(text);
-	if (json_object_is_type(o, json_type_object))
+	if (json_object_is_type(o, type))
 		return o;
 	json_object_put(o);
 	return NULL;
@@ -97,7 +97,7 @@ static void add_identity(struct json_object *o, const struct ur_ipc_msg *m)
 static struct json_object *process_json(const struct ur_ipc_msg *m, int fd)
 {
 	struct json_object *o = json_object_new_object();
-	struct json_object *report = read_report(fd);
+	struct json_object *report = read_report(fd, json_type_object);
 
 	json_object_object_add(o, "comm", json_object_new_string(m->comm));
 	add_identity(o, m);
@@ -108,13 +108,16 @@ static struct json_object *process_json(const struct ur_ipc_msg *m, int fd)
 	return o;
 }
 
-static struct json_object *daemon_json(const struct ur_ipc_msg *m)
+static struct json_object *daemon_json(const struct ur_ipc_msg *m, int fd)
 {
 	struct json_object *o = json_object_new_object();
+	struct json_object *ports = read_report(fd, json_type_array);
 
 	add_identity(o, m);
 	json_object_object_add(o, "management_dropped",
 			       json_object_new_int64((int64_t)m->dropped));
+	if (ports)
+		json_object_object_add(o, "ports", ports);
 	return o;
 }
 
@@ -162,9 +165,13 @@ static int collect(int conn, struct json_object *doc)
 	}
 	if (err)
 		return err;
-	if (m.type != UR_IPC_SUMMARY)
-		return -EPROTO;
-	json_object_object_add(doc, "daemon", daemon_json(&m));
+	if (m.type == UR_IPC_SUMMARY)
+		json_object_object_add(doc, "daemon", daemon_json(&m, fds[0]));
+	else
+		err = -EPROTO;
+	ur_ipc_close_fds(fds, UR_IPC_MAX_FDS);
+	if (err)
+		return err;
 	return collect_processes(conn, list);
 }
 

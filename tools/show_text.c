@@ -244,6 +244,7 @@ static void print_process(struct json_object *o)
 void ur_show_text(struct json_object *doc)
 {
 	struct json_object *daemon = NULL, *list = NULL, *slots = NULL;
+	struct json_object *ports = NULL;
 	size_t n;
 
 	json_object_object_get_ex(doc, "daemon", &daemon);
@@ -258,6 +259,8 @@ void ur_show_text(struct json_object *doc)
 	printf("urnicd  pid %s  uid %s  since %s  %zu processes, %zu slots\n",
 	       member(daemon, "pid"), member(daemon, "uid"),
 	       member(daemon, "since"), n, json_object_array_length(slots));
+	if (json_object_object_get_ex(daemon, "ports", &ports))
+		print_list("port", ports, STEP);
 	for (size_t i = 0; i < n; i++)
 		print_process(json_object_array_get_idx(list, i));
 }

@@ -46,8 +46,9 @@ static void add(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 	if (!err && (want->flags & UR_BIND_CLAIM))
 		return;
 	if (want->flags & UR_BIND_CLAIM)
-		ur_warn("pid %d (%s) claims port %u of space %#x: %d",
-			(int)ses->pid, ses->comm, want->port, want->ps, err);
+		ur_warn_some("pid %d (%s) claims port %u of space %#x: %d",
+			     (int)ses->pid, ses->comm, want->port, want->ps,
+			     err);
 	answer(s, ses, seq, want->handle, port, err);
 }
 

@@ -57,7 +57,7 @@ static const struct {
 	[UR_IPC_SHOW] = { "SHOW", 0, FD_0 },
 	[UR_IPC_SUMMARY] = { "SUMMARY",
 			     F_PID | F_UID | F_SINCE | F_DROPPED | F_SLOTS,
-			     FD_0 },
+			     FD_0 | FD_1 },
 	[UR_IPC_NEXT] = { "NEXT", F_ID, FD_0 },
 	[UR_IPC_PROCESS] = { "PROCESS",
 			     F_ID | F_PID | F_UID | F_SINCE | F_ANSWERED |

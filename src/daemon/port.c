@@ -58,17 +58,30 @@ static int restore(struct ur_server *s, const struct ur_keeper *keeper)
 	return 0;
 }
 
-void ur_port_start(struct ur_server *s)
+/* The newest of those there are. */
+static bool restore_from(struct ur_server *s, struct ur_keeper *keeper)
 {
-	struct ur_keeper keeper;
+	struct ur_keeper is = *keeper;
+
+	ur_keeper_init(keeper);
+	if (is.rd < 0)
+		return false;
+	if (restore(s, &is) == 0)
+		return true;
+	ur_keeper_close(&is);
+	return false;
+}
+
+void ur_port_start(struct ur_server *s, struct ur_keeper *keeper)
+{
+	struct ur_keeper stored;
 
 	s->phase = UR_PHASE_GRACE;
 	s->grace_end_ns = s->now_ns + UR_GRACE_NS;
-	if (ur_systemd_keeper(&keeper) == 0) {
-		if (restore(s, &keeper) == 0)
-			return;
-		ur_keeper_close(&keeper);
-	}
+	if (restore_from(s, keeper))
+		return;
+	if (ur_systemd_keeper(&stored) == 0 && restore_from(s, &stored))
+		return;
 	if (try_fresh(s) == -EADDRINUSE)
 		ur_info("UDP port %u is in use: waiting for the clients of "
 			"the last urnicd",
@@ -173,7 +186,8 @@ static void put(struct ur_server *s, struct ur_session *ses, unsigned int slot)
 	err = ur_group_clean(s->group.slots.slot[slot].fd);
 
 	if (err)
-		ur_warn("slot %u was damaged by pid %d (%s) and is given up",
+		ur_warn_some(
+			"slot %u was damaged by pid %d (%s) and is given up",
 			slot, (int)ses->pid, ses->comm);
 	ur_slots_put(&s->group.slots, ses, slot, err != 0, s->now_ns);
 	ur_strays_update(s);
@@ -213,8 +227,8 @@ static void settle_claim(struct ur_server *s, struct ur_session *ses,
 	};
 
 	if (err)
-		ur_warn("pid %d (%s) claims slot %u: %s", (int)ses->pid,
-			ses->comm, claim->slot, strerror(-err));
+		ur_warn_some("pid %d (%s) claims slot %u: %s", (int)ses->pid,
+			     ses->comm, claim->slot, strerror(-err));
 	ur_strays_update(s);
 	ur_session_send(s, ses, &m, NULL, 0);
 }
@@ -276,8 +290,8 @@ void ur_port_keeper(struct ur_server *s, const struct ur_session *ses,
 	}
 	err = restore(s, &keeper);
 	if (err) {
-		ur_warn("pid %d (%s) has no usable keeper: %s", (int)ses->pid,
-			ses->comm, strerror(-err));
+		ur_warn_some("pid %d (%s) has no usable keeper: %s",
+			     (int)ses->pid, ses->comm, strerror(-err));
 		ur_keeper_close(&keeper);
 		return;
 	}

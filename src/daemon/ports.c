@@ -19,14 +19,18 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/turns.h"
 #include "config/config.h"
+#include "daemon/ports_report.h"
 #include "link/port.h"
 #include "link/ring.h"
 
 #define QPN_INDEX_BITS	14
 #define TRAINS_PER_TURN 16
 #define HOST_EVERY	32u
-#define SPIN_NS		20000u
+#define SPIN_MAX_NS	20000u
+#define SPIN_MIN_NS	2000u
+#define SHORT_NS	50000u /* a sleep that a spin would have saved */
 #define EVENTS		32
 #define PORT_EVENT	UR_SLOTS /* others are the slot's */
 
@@ -47,6 +51,9 @@ struct port {
 	/* Of the thread. */
 	uint32_t turns;
 	bool slept;
+	uint64_t busy_ns;  /* when there was something to do */
+	uint64_t slept_ns; /* how long; 0: it has been looked at */
+	uint64_t spin_ns;  /* how long to look for more; 0: it has not paid */
 	struct ur_train train;
 };
 
@@ -166,7 +173,8 @@ static unsigned int send_lane(struct port *p, unsigned int slot)
 	}
 	if (got < 0) {
 		l->broken = true;
-		ur_warn("slot %u writes nonsense and is not heard any more",
+		ur_warn_some(
+			"slot %u writes nonsense and is not heard any more",
 			slot);
 	}
 	return n;
@@ -218,34 +226,59 @@ static void hear(struct port *p, unsigned int slot)
 	(void)epoll_ctl(p->epfd, EPOLL_CTL_DEL, l->rings.sock, NULL);
 }
 
-static void *port_main(void *arg)
+/*
+ * There was work, or not.  True: it is time to sleep.  Looking for more before
+ * that has to pay; and whoever is to bring it needs a core for himself: where
+ * there is none for him, we are in his way.
+ */
+static bool is_idle(struct port *p, bool worked, uint64_t now)
+{
+	bool spun = now - p->busy_ns < SHORT_NS;
+
+	if (worked) {
+		if ((p->slept_ns && p->slept_ns < SHORT_NS) ||
+		    (!p->slept_ns && p->spin_ns))
+			p->spin_ns = SPIN_MAX_NS;
+		p->busy_ns = now;
+		p->slept_ns = 0;
+		return false;
+	}
+	if (now - p->busy_ns < p->spin_ns && !ur_turns_crowded(now))
+		return false;
+	if (spun)
+		p->spin_ns = p->spin_ns > SPIN_MIN_NS ? p->spin_ns / 2 : 0;
+	return true;
+}
+
+static void doze(struct port *p)
 {
 	struct epoll_event ev[EVENTS];
-	struct port *p = arg;
-	uint64_t busy = 0;
+	uint64_t since = clock_ns();
+	int n = epoll_wait(p->epfd, ev, EVENTS, -1);
 
+	pthread_mutex_lock(&p->lock);
+	p->slept = true;
+	p->slept_ns = clock_ns() - since;
+	for (int i = 0; i < n; i++)
+		hear(p, ev[i].data.u32);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void *port_main(void *arg)
+{
+	struct port *p = arg;
+
+	ur_turns_short();
 	for (;;) {
-		bool sleeps = false;
-		uint64_t now;
-		int n;
+		bool sleeps;
 
 		pthread_mutex_lock(&p->lock);
-		now = clock_ns();
-		if (work(p))
-			busy = now;
-		else if (now - busy > SPIN_NS)
-			sleeps = may_sleep(p);
+		sleeps = is_idle(p, work(p) > 0, clock_ns()) && may_sleep(p);
 		pthread_mutex_unlock(&p->lock);
 		while (atomic_load(&p->waiting))
 			sched_yield();
-		if (!sleeps)
-			continue;
-		n = epoll_wait(p->epfd, ev, EVENTS, -1);
-		pthread_mutex_lock(&p->lock);
-		p->slept = true;
-		for (int i = 0; i < n; i++)
-			hear(p, ev[i].data.u32);
-		pthread_mutex_unlock(&p->lock);
+		if (sleeps)
+			doze(p);
 	}
 	return NULL;
 }
@@ -329,6 +362,33 @@ static int attach(void *arg, unsigned int slot, uint32_t ifindex)
 	return fd;
 }
 
+/* p->lock is held. */
+static void view(const struct port *p, struct ur_port_view *v)
+{
+	*v = (struct ur_port_view){ .ifindex = p->ifindex,
+				    .lanes = p->nslots,
+				    .counters = *ur_port_counters(p->port) };
+	ur_port_stats(p->port, &v->stats);
+	for (unsigned int i = 0; i < p->nslots; i++) {
+		const struct lane *l = p->lanes[p->slots[i]];
+
+		v->broken += l->broken;
+		v->lanes_lost += ur_ring_lost(&l->rings.tx);
+	}
+}
+
+static int report(void *arg)
+{
+	struct ur_port_view views[UR_MAX_PORTS];
+
+	for (unsigned int i = 0; i < nports; i++) {
+		lock_port(ports[i]);
+		view(ports[i], &views[i]);
+		pthread_mutex_unlock(&ports[i]->lock);
+	}
+	return ur_ports_report(views, nports);
+}
+
 static int run(struct port *p, const struct ur_config *c, uint32_t i)
 {
 	char ifname[IF_NAMESIZE];
@@ -359,17 +419,24 @@ static int run(struct port *p, const struct ur_config *c, uint32_t i)
 	return err;
 }
 
-int ur_ports_start(const struct ur_server_ports **out)
+int ur_ports_check(void)
 {
-	static const struct ur_server_ports ops = { attach, detach, NULL };
 	const struct ur_config *c = ur_config_get();
 
 	if (!c)
 		return -EINVAL;
-	if (!c->nports) {
-		ur_err("--dpdk, but there are no ports in the configuration");
-		return -ENOENT;
-	}
+	if (c->nports)
+		return 0;
+	ur_err("--dpdk, but there are no ports in the configuration");
+	return -ENOENT;
+}
+
+int ur_ports_start(const struct ur_server_ports **out)
+{
+	static const struct ur_server_ports ops = { attach, detach, report,
+						    NULL };
+	const struct ur_config *c = ur_config_get();
+
 	for (uint32_t i = 0; i < c->nports; i++) {
 		struct port *p = calloc(1, sizeof(*p));
 		int err = p ? run(p, c, i) : -ENOMEM;

@@ -9,6 +9,9 @@
 
 #include "daemon/server.h"
 
+/* Are there any in the configuration?  0 or -errno, which is logged. */
+int ur_ports_check(void);
+
 /* Begin to run all ports of the configuration, to the end of the process.  0
  * or -errno, which is logged. */
 int ur_ports_start(const struct ur_server_ports **out);

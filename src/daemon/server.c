@@ -53,7 +53,7 @@ static void refuse_connection(struct ur_server *s)
 {
 	int fd;
 
-	ur_warn("out of file descriptors: a connection is refused");
+	ur_warn_some("out of file descriptors: a connection is refused");
 	ur_ipc_close_fds(&s->spare_fd, 1);
 	fd = accept(s->listener.fd, NULL, NULL);
 	if (fd >= 0)
@@ -78,7 +78,8 @@ static void accept_ready(struct ur_server *s, struct ur_source *src,
 	}
 }
 
-int ur_server_start(struct ur_server *s, bool on_demand, uint64_t idle_ns)
+int ur_server_start(struct ur_server *s, struct ur_keeper *keeper,
+		    bool on_demand, uint64_t idle_ns)
 {
 	uint16_t first, last;
 	struct timespec ts;
@@ -109,8 +110,15 @@ int ur_server_start(struct ur_server *s, bool on_demand, uint64_t idle_ns)
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (s->epfd < 0)
 		return -errno;
-	ur_port_start(s);
+	ur_port_start(s, keeper);
 	return ur_server_watch(s, &s->listener);
+}
+
+void ur_server_wait_again(struct ur_server *s)
+{
+	s->now_ns = monotonic_ns();
+	if (s->phase == UR_PHASE_GRACE)
+		s->grace_end_ns = s->now_ns + UR_GRACE_NS;
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b)

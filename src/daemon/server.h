@@ -152,6 +152,8 @@ struct ur_late {
 struct ur_server_ports {
 	int (*attach)(void *arg, unsigned int slot, uint32_t ifindex);
 	void (*detach)(void *arg, unsigned int slot);
+	/* A sealed memory file of what they have counted, or -errno. */
+	int (*report)(void *arg);
 	void *arg;
 };
 
@@ -203,8 +205,14 @@ struct ur_server {
 };
 
 /* server.c */
-/* Listen and open the port.  0; -EADDRINUSE: another urnicd is there. */
-int ur_server_start(struct ur_server *s, bool on_demand, uint64_t idle_ns);
+/*
+ * Listen and open the port.  0; -EADDRINUSE: another urnicd is there.
+ * keeper: of that other one, if it gave us its own; taken on success.
+ */
+int ur_server_start(struct ur_server *s, struct ur_keeper *keeper,
+		    bool on_demand, uint64_t idle_ns);
+/* What was done since took its time: clients have theirs from now on. */
+void ur_server_wait_again(struct ur_server *s);
 /* Serve until idle (on demand) or for ever: 0 or -errno. */
 int ur_server_run(struct ur_server *s);
 int ur_server_watch(struct ur_server *s, struct ur_source *src);
@@ -225,7 +233,8 @@ void ur_session_refuse(struct ur_server *s, struct ur_session *ses,
 		       uint32_t seq, int err, const char *text);
 
 /* port.c: the group of port 4791 and who gets which slot */
-void ur_port_start(struct ur_server *s);
+/* keeper: one that we have already, which is taken then; or none. */
+void ur_port_start(struct ur_server *s, struct ur_keeper *keeper);
 /* A client's keeper: its descriptors are taken (used or closed). */
 void ur_port_keeper(struct ur_server *s, const struct ur_session *ses,
 		    int fds[2]);

@@ -48,9 +48,11 @@ void ur_session_close(struct ur_server *s, struct ur_session *ses,
 	ur_xrcd_forget(s, ses);
 	ur_linger_open(s, ses);
 	slots = ur_port_reclaim(s, ses);
-	ur_log(slots ? UR_LOG_INFO : UR_LOG_DEBUG,
-	       "pid %d (%s) %s: %u slots reclaimed", (int)ses->pid, ses->comm,
-	       why, slots);
+	if (slots)
+		ur_info_some("pid %d (%s) %s: %u slots reclaimed",
+			     (int)ses->pid, ses->comm, why, slots);
+	else
+		ur_debug("pid %d (%s) %s", (int)ses->pid, ses->comm, why);
 }
 
 void ur_session_reap(struct ur_server *s)

@@ -91,6 +91,7 @@ static void list_slots(const struct ur_server *s, const struct ur_session *ses,
 
 static void send_summary(struct ur_server *s, struct ur_session *tool)
 {
+	int fd = s->ports ? s->ports->report(s->ports->arg) : -ENOENT;
 	struct ur_ipc_msg m;
 
 	memset(&m, 0, sizeof(m));
@@ -102,7 +103,9 @@ static void send_summary(struct ur_server *s, struct ur_session *tool)
 	m.dropped = ur_mads_dropped(s);
 	list_slots(s, NULL, &m);
 	tool->show_waiting = false;
-	ur_session_send(s, tool, &m, NULL, 0);
+	ur_session_send(s, tool, &m, &fd, fd < 0 ? 0 : 1);
+	if (fd >= 0)
+		close(fd);
 }
 
 /* What a process does is shown to its own user and to root. */

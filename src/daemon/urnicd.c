@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "daemon/ports.h"
 #include "daemon/server.h"
+#include "daemon/takeover.h"
 
 #ifndef UR_VERSION
 #define UR_VERSION "unknown"
@@ -20,7 +21,10 @@
 
 #define IDLE_DEFAULT_S 10
 #define IDLE_MAX_S     86400
-#define NAME_TRIES     50 /* every 100 ms */
+#define WAITS_NS       5000000000 /* for the name … */
+#define STEP_NS	       100000000  /* … looking so often, … */
+#define ENDS_NS	       500000 /* … or if who has it was told to end, … */
+#define OFTEN	       200    /* … so many times */
 
 static const char usage[] =
 	"usage: urnicd --foreground [--dpdk] | --on-demand\n"
@@ -66,18 +70,28 @@ static void reset_scheduling(void)
 }
 
 /*
- * A service waits a little for the name: a daemon that some program started
- * ends when it is idle.
+ * A service waits a little for the name: longer than a urnicd needs to end that
+ * was told to, but looking more often than the clients of that one, who begin
+ * the next.
  */
 static int start(struct ur_server *server, bool on_demand)
 {
-	struct timespec step = { .tv_nsec = 100000000 };
-	int err = ur_server_start(server, on_demand, idle_ns());
+	struct timespec step = { .tv_nsec = STEP_NS };
+	struct ur_keeper keeper;
+	unsigned int often = 0;
+	int err;
 
-	for (int i = 0; i < NAME_TRIES && err == -EADDRINUSE && !on_demand;
-	     i++) {
+	ur_keeper_init(&keeper);
+	err = ur_server_start(server, &keeper, on_demand, idle_ns());
+	for (int64_t waits = 0;
+	     waits < WAITS_NS && err == -EADDRINUSE && !on_demand;
+	     waits += step.tv_nsec) {
+		if (ur_takeover(&keeper))
+			often = OFTEN;
+		step.tv_nsec = often ? ENDS_NS : STEP_NS;
+		often -= often > 0;
 		nanosleep(&step, NULL);
-		err = ur_server_start(server, on_demand, idle_ns());
+		err = ur_server_start(server, &keeper, on_demand, idle_ns());
 	}
 	return err;
 }
@@ -85,10 +99,14 @@ static int start(struct ur_server *server, bool on_demand)
 static int serve(bool on_demand, bool dpdk)
 {
 	static struct ur_server server;
-	int err = start(&server, on_demand);
+	int err = dpdk ? ur_ports_check() : 0;
 
-	if (!err && dpdk)
+	if (!err)
+		err = start(&server, on_demand);
+	if (!err && dpdk) {
 		err = ur_ports_start(&server.ports);
+		ur_server_wait_again(&server);
+	}
 
 	/* Many processes may start one at once: the first has won. */
 	if (err == -EADDRINUSE && on_demand)

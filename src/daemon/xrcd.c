@@ -153,8 +153,8 @@ void ur_xrcd_join(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 				.error = (uint16_t)-err };
 
 	if (err && (m->flags & UR_XRCD_CLAIM))
-		ur_warn("pid %d (%s) claims an XRC domain: %d", (int)ses->pid,
-			ses->comm, err);
+		ur_warn_some("pid %d (%s) claims an XRC domain: %d",
+			     (int)ses->pid, ses->comm, err);
 	ur_session_send(s, ses, &r, NULL, 0);
 }
 

@@ -165,7 +165,7 @@ static void restart_keeps_the_slots_of_users(void **state)
 	unsetenv("NOTIFY_SOCKET");
 }
 
-static void service_does_not_end_when_idle(void **state)
+static pid_t begin_service(void)
 {
 	pid_t pid = fork();
 
@@ -173,6 +173,13 @@ static void service_does_not_end_when_idle(void **state)
 		execl(getenv("URNICD"), "urnicd", "--foreground", NULL);
 		_exit(127);
 	}
+	return pid;
+}
+
+static void service_does_not_end_when_idle(void **state)
+{
+	pid_t pid = begin_service();
+
 	assert_int_equal(daemon_wait(0, 3000), pid);
 	sleep_ms(4000);
 	assert_int_equal(daemon_pid(), pid);
@@ -181,17 +188,45 @@ static void service_does_not_end_when_idle(void **state)
 
 static void second_daemon_is_told(void **state)
 {
-	struct peer a = peer_start(0, NULL);
+	pid_t first = begin_service(), second;
 	int status;
-	pid_t pid = fork();
 
-	if (pid == 0) {
-		execl(getenv("URNICD"), "urnicd", "--foreground", NULL);
-		_exit(127);
-	}
-	waitpid(pid, &status, 0);
+	assert_int_equal(daemon_wait(0, 3000), first);
+	second = begin_service();
+	waitpid(second, &status, 0);
 	assert_int_equal(WEXITSTATUS(status), 1);
-	peer_end(&a);
+	assert_int_equal(daemon_pid(), first);
+	stop_service(first);
+}
+
+/*
+ * From a urnicd that a program began, with all slots: also those of users that
+ * have no keeper, when nobody of its own user is left.
+ */
+static void service_takes_over(void **state)
+{
+	uid_t uid = geteuid() == 0 && access("/root", R_OK) == 0 ? ALICE : 0;
+	struct peer own = peer_start(0, NULL);
+	pid_t begun, pid;
+	struct peer b;
+	uint32_t s, t;
+
+	assert_int_equal(peer_slot(&own, &s), 0);
+	begun = daemon_pid();
+	b = peer_start(uid, NULL);
+	assert_int_equal(peer_slot(&b, &t), 0);
+	peer_end(&own);
+	assert_true(daemon_wait_used(1, 2000));
+	pid = begin_service();
+	assert_int_equal(daemon_wait(begun, 4000), pid);
+	assert_true(daemon_wait_used(1, 2000));
+	send_qpn("::1", qpn_of(t, 5));
+	assert_int_equal(peer_recv(&b, t), qpn_of(t, 5));
+	assert_int_equal(peer_slot(&b, &s), 0);
+	send_qpn("127.0.0.1", qpn_of(s, 6));
+	assert_int_equal(peer_recv(&b, s), qpn_of(s, 6));
+	peer_end(&b);
+	stop_service(pid);
 }
 
 #define T(name)                                                                \
@@ -203,6 +238,7 @@ int main(void)
 		T(restart_keeps_the_slots_of_users),
 		T(service_does_not_end_when_idle),
 		T(second_daemon_is_told),
+		T(service_takes_over),
 	};
 
 	world_require();

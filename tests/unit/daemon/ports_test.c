@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
 #include <net/if.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -109,6 +110,21 @@ bool ur_port_has(const struct ur_port *p, const uint8_t src[16],
 		 const uint8_t dst[16])
 {
 	return !memcmp(src, ours, 16) && memcmp(dst, ours, 16) != 0;
+}
+
+const struct ur_net_counters *ur_port_counters(const struct ur_port *p)
+{
+	static const struct ur_net_counters c = { .rx_frames = 11,
+						  .drop_mac = 12 };
+
+	return &c;
+}
+
+void ur_port_stats(const struct ur_port *p, struct ur_port_stats *out)
+{
+	*out = (struct ur_port_stats){ .rx_missed = 13,
+				       .tx_lost = 14,
+				       .host_lost = 15 };
 }
 
 /* ---- The test ---- */
@@ -312,6 +328,38 @@ static void who_hangs_up_gets_nothing(void **state)
 	detach(&r, SLOT);
 }
 
+static void assert_told(const char *part)
+{
+	char text[8192] = "";
+	int fd = ports->report(ports->arg);
+
+	assert_true(fd >= 0);
+	assert_true(pread(fd, text, sizeof(text) - 1, 0) > 0);
+	assert_int_equal(fcntl(fd, F_GET_SEALS) & F_SEAL_WRITE, F_SEAL_WRITE);
+	close(fd);
+	if (!strstr(text, part))
+		fail_msg("no %s in %s", part, text);
+}
+
+static void what_a_port_counts_is_told(void **state)
+{
+	struct ur_ring_rec rec = train();
+	struct ur_rings r;
+
+	assert_told("\"interface\":\"lo\",\"lanes\":0,");
+	assert_told("\"rx_missed\":13,\"tx_lost\":14,\"host_lost\":15,"
+		    "\"counters\":{\"rx_frames\":11,");
+	assert_told(",\"drop_mac\":12,");
+	attach(&r, SLOT);
+	assert_told("\"lanes\":1,\"broken_lanes\":0,\"lanes_lost\":0,");
+	ur_ring_count_lost(&r.rx);
+	rec.pkt_len = 0;
+	write_train(&r, &rec, 80);
+	settle();
+	assert_told("\"lanes\":1,\"broken_lanes\":1,\"lanes_lost\":1,");
+	detach(&r, SLOT);
+}
+
 static int setup(void **state)
 {
 	static const char text[] = "{ \"ports\": { \"name\": \"lo\", "
@@ -337,6 +385,7 @@ int main(void)
 		cmocka_unit_test(only_the_ports_own_paths_are_served),
 		cmocka_unit_test(what_comes_in_does_not_wait_for_all_lanes),
 		cmocka_unit_test(who_hangs_up_gets_nothing),
+		cmocka_unit_test(what_a_port_counts_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "daemon/ports_report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+static void print_counter(FILE *f, const char **sep, const char *name,
+			  uint64_t value)
+{
+	fprintf(f, "%s\"%s\":%" PRIu64, *sep, name, value);
+	*sep = ",";
+}
+
+static void print_counters(FILE *f, const struct ur_net_counters *c)
+{
+	const char *sep = "";
+
+#define PRINT(name) print_counter(f, &sep, #name, c->name);
+	UR_NET_COUNTERS(PRINT)
+#undef PRINT
+}
+
+/* A name has no quotes or controls: the configuration chose it. */
+static void print_port(FILE *f, const struct ur_port_view *v)
+{
+	char name[IF_NAMESIZE] = "?";
+
+	(void)if_indextoname(v->ifindex, name);
+	fprintf(f,
+		"{\"interface\":\"%s\",\"lanes\":%u,\"broken_lanes\":%u,"
+		"\"lanes_lost\":%" PRIu64 ",\"rx_missed\":%" PRIu64
+		",\"tx_lost\":%" PRIu64 ",\"host_lost\":%" PRIu64
+		",\"counters\":{",
+		name, v->lanes, v->broken, v->lanes_lost, v->stats.rx_missed,
+		v->stats.tx_lost, v->stats.host_lost);
+	print_counters(f, &v->counters);
+	fputs("}}", f);
+}
+
+static int make_file(const char *text, size_t len)
+{
+	int fd = memfd_create("urnic-ports", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = write(fd, text, len);
+	if (n == (ssize_t)len && !fcntl(fd, F_ADD_SEALS, SEALS))
+		return fd;
+	close(fd);
+	return -EIO;
+}
+
+int ur_ports_report(const struct ur_port_view *views, unsigned int n)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+	int fd;
+
+	if (!f)
+		return -ENOMEM;
+	fputc('[', f);
+	for (unsigned int i = 0; i < n; i++) {
+		if (i)
+			fputc(',', f);
+		print_port(f, &views[i]);
+	}
+	fputc(']', f);
+	fd = fclose(f) ? -ENOMEM : make_file(text, len);
+	free(text);
+	return fd;
+}

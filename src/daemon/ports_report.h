@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What `urnic show` tells of the ports that urnicd runs, as JSON:
+ *
+ *   [{"interface":"dpp","lanes":2,"broken_lanes":0,"lanes_lost":0,
+ *     "rx_missed":0,"tx_lost":0,"host_lost":0,
+ *     "counters":{"rx_frames":0, …}}, …]
+ */
+#ifndef UR_DAEMON_PORTS_REPORT_H
+#define UR_DAEMON_PORTS_REPORT_H
+
+#include "link/port.h"
+#include "net/counters.h"
+
+/* A copy, taken while nothing changed. */
+struct ur_port_view {
+	uint32_t ifindex;
+	unsigned int lanes;
+	unsigned int broken; /* lanes that are not heard any more */
+	uint64_t lanes_lost; /* packets that lanes of now did not take */
+	struct ur_port_stats stats;
+	struct ur_net_counters counters;
+};
+
+/* A sealed memory file with the text, the caller's; or -errno. */
+int ur_ports_report(const struct ur_port_view *views, unsigned int n);
+
+#endif
