@@ -131,7 +131,7 @@ static void drain(struct fuzz *z)
 			total = 28;
 		}
 		assert(len == l2 + total);
-		assert(++n <= UR_NET_OUTBOX);
+		assert(++n <= UR_NET_OUTBOX + UR_NET_RELEASED);
 	}
 }
 

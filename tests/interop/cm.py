@@ -90,13 +90,6 @@ LOSSY = ('rping', 'rping-65535', 'ucmatose-20', 'send_bw-R', 'write_bw-R',
          'read_bw-R', 'send_lat-R')
 
 
-def set_link(env, link):
-    """Have the guest offer this link, and no other to rdma_cm."""
-    if getattr(env, 'link', 'rxe') != link:
-        env.b.sh('rdma-mode', link)
-        env.link = link
-
-
 def listens(env, host, proc):
     """Wait for the server's rdma_cm listener."""
     if 'mckey' in proc.argv[-1]:
@@ -144,7 +137,7 @@ def case(mode, name, row, lost=0):
     server_line, client_line, expect = row
 
     def run(env):
-        set_link(env, MODES[mode].link)
+        env.set_link(MODES[mode].link)
         server, client = env.sides()
         lines = command_lines(env, mode, (server_line, client_line),
                               name.endswith('v6'))
@@ -211,8 +204,8 @@ class Ethernet:
         self.env, self.wanted = env, wanted
 
     def set(self, mtu):
-        for host in (self.env.a, self.env.b):
-            host.sh('ip', 'link', 'set', host.dev, 'mtu', str(mtu))
+        self.env.b.sh('ip', 'link', 'set', self.env.b.dev, 'mtu', str(mtu))
+        self.env.joint.set_mtu(mtu)
 
     def __enter__(self):
         if self.wanted:
@@ -226,7 +219,7 @@ class Ethernet:
 def sizes(mode, v6, args, lost=0, ethernet=False):
     """Every kind of transfer in every size; every byte compared."""
     def run(env):
-        set_link(env, MODES[mode].link)
+        env.set_link(MODES[mode].link)
         how = 'cm6' if v6 else 'cm'
         server, client = env.sides()
         lines = command_lines(env, mode, [

@@ -9,7 +9,7 @@ answers differ from the specification's, programs see them.
 import re
 import time
 
-from cm import MODES, command_lines, listens, set_link
+from cm import MODES, command_lines, listens
 from harness.env import Case, Failure
 from peers import ROLES
 
@@ -48,7 +48,7 @@ IWARP = {
 
 def peers(env, mode, what):
     """Start cm_peer on both sides; (server, client)."""
-    set_link(env, MODES[mode].link)
+    env.set_link(MODES[mode].link)
     server, client = env.sides()
     lines = command_lines(env, mode, [LINE + what, LINE + what + ' {s}'])
     for host, argv in zip((server, client), lines):
@@ -127,7 +127,7 @@ def killed(mode, what, server_dies, reached, telling):
         for proc, pattern in zip((s, c), reached):
             told(proc, pattern)
         send_signal(env, server_dies, victim, 9)
-        victim.wait(10)
+        victim.wait(20)  # siw lets go of an unanswered request after ten
         if what == 'hold' and not server_dies:
             send_signal(env, not server_dies, other, 10)
         ours = env.sides()[1 if server_dies else 0] is env.a
@@ -160,7 +160,7 @@ KILLED = {
 def nobody(mode, program, expect):
     """Nobody listens: the client is told, and at once."""
     def run(env):
-        set_link(env, MODES[mode].link)
+        env.set_link(MODES[mode].link)
         env.call(env.a, 'ibv_devinfo')  # so that somebody is there
         _, client = env.sides()
         _, line = command_lines(env, mode, ['', program])

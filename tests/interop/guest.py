@@ -119,7 +119,7 @@ class GuestPlace(Place):
             start = time.monotonic()
             self.vm = Proc(['ip', 'netns', 'exec', self.a.ns]
                            + self._qemu(accel))
-            Proc.alive.remove(self.vm)  # lives longer than a case
+            self.vm.keep()
             if self._answers(30 if accel == 'kvm' else 180):
                 # "#1 SMP PREEMPT_DYNAMIC Debian 6.1.153-1 (2025-09-20)"
                 said = re.search(r'Debian (\S+)', self.b.sh('uname', '-v'))

@@ -6,6 +6,7 @@ import threading
 
 from harness.env import Env, finish, parse_gids
 from harness.proc import Failure, Proc
+from onport import Joint
 
 # Both ends of every run: who serves, who connects.
 ROLES = ('urnic-serves', 'kernel-serves')
@@ -17,15 +18,37 @@ class Peers(Env):
     def __init__(self, place, urnic, progs, full):
         super().__init__(place, urnic, progs, full)
         self.role = ROLES[0]
+        self.joint = Joint(self.a, urnic, place.mtu)
         self.there = set()
+        self.link = 'rxe'
+
+    def set_link(self, link):
+        """Have the guest offer this link, and no other to rdma_cm."""
+        if self.link != link:
+            self.b.sh('rdma-mode', link)
+            self.link = link
 
     def sides(self):
         """(server, client) in this role."""
         return (self.a, self.b) if self.role == ROLES[0] else (self.b, self.a)
 
+    def use(self, way):
+        """How urnic is joined to the wire from now on."""
+        if way != self.joint.way:
+            self.joint.use(way)
+            self._gids = {}
+
+    def healthy(self):
+        """What has to last through all cases does."""
+        self.joint.healthy()
+        self.b.healthy()
+
     def run(self, host, *argv, plain=False):
-        if host is self.a:
-            return super().run(host, *argv, plain=plain)
+        if host is not self.a:
+            return Proc(host.wrap(argv))
+        argv = [str(a) for a in argv]
+        if not plain:
+            argv = self.joint.argv([self.urnic, 'run', '--'] + argv)
         return Proc(host.wrap(argv))
 
     def gids(self, host):
@@ -33,9 +56,10 @@ class Peers(Env):
             return super().gids(host)
         return parse_gids(host.sh('ibv_devinfo', '-v'))
 
-    def prog_on(self, host, name):
-        """Path of one of our own programs on that side."""
-        path = self.prog(name)
+    def prog_on(self, host, name, path=None):
+        """Path of one of our own programs on that side; path: where it has
+        been built, if that is not among the tests' programs."""
+        path = path or self.prog(name)
         if host is self.a:
             return path
         target = f'/tmp/{name}'

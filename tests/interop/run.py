@@ -4,7 +4,9 @@
 
     run.py --urnic build/urnic --progs build/tests/progs [GROUP ...]
 
-Every case runs in both roles.  --short leaves out the long ones, --smoke runs
+Every case runs in both roles.  --on says how urnic is joined to the wire
+(onport.py): by the kernel's sockets, by ports of DPDK, or all ways in turn;
+what is on a port is called NAME@WAY.  --short leaves out the long ones, --smoke runs
 one of each kind, -k PATTERN those whose names match.  --record FILE enters
 what came of each into the table of docs/interop.md or another file, --missing
 runs only what has not passed there: so the whole can be run in pieces, each as
@@ -25,17 +27,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 
 import guest                                   # noqa: E402
+import onport                                  # noqa: E402
 import rates                                   # noqa: E402
 import results                                 # noqa: E402
 from harness.proc import Failure, Proc, Skip   # noqa: E402
 from harness.run import run_case, stop         # noqa: E402
 from peers import ROLES, Peers                 # noqa: E402
 
-GROUPS = ('verbs', 'cm', 'ends')
-SMOKE = re.compile(r'verbs/(rc-v4|ud-v6|icrc-v4|write-bw|loss-rc) '
-                   r'|cm/(rxe-(rping|udaddy|mckey|sizes)|'
-                   r'siw-(rping|send_bw-R|sizes)|siw-crc-rping) '
-                   r'|ends/(rxe|siw)-killed ')
+GROUPS = ('verbs', 'cm', 'ends', 'demos', 'path')
 SMOKE_SECONDS = 300
 
 
@@ -46,6 +45,8 @@ def arguments():
     p.add_argument('--image', default=os.environ.get(
         'URNIC_GUEST', '/var/tmp/urnic-guest'), help='where the image is kept')
     p.add_argument('--accel', choices=['kvm', 'tcg'])
+    p.add_argument('--on', action='append', choices=onport.WAYS + ('all',),
+                   help='sockets if not given')
     p.add_argument('--short', action='store_true')
     p.add_argument('--smoke', action='store_true',
                    help='the fewest cases that touch everything, in '
@@ -64,27 +65,38 @@ def arguments():
     args = p.parse_args()
     if args.missing and not args.record:
         p.error('--missing goes with --record')
+    args.on = onport.WAYS if 'all' in (args.on or ()) else \
+        tuple(args.on or onport.WAYS[:1])
     args.limit = args.limit or (SMOKE_SECONDS if args.smoke else 10 ** 6)
     return args
 
 
 def selected(args):
-    """(name, role, case) of everything to run."""
-    for group in args.groups or GROUPS:
-        for case in importlib.import_module(group).CASES:
+    """(name, role, case, way) of everything to run."""
+    for way in args.on:
+        for name, case in every(args.groups or GROUPS, way):
             for role in ROLES:
-                name = f'{group}/{case.name} {role}'
-                if args.smoke and not SMOKE.match(name):
+                if args.smoke and not onport.SMOKE[way].match(
+                        f'{name} {role}'):
                     continue
-                if args.missing and args.record.passed(name.split()[0], role):
+                if args.missing and args.record.passed(name, role):
                     continue
-                if re.search(args.k, name) and not (case.full and args.short):
-                    yield name, role, case
+                if onport.left_out(way, name, role):
+                    continue
+                if re.search(args.k, f'{name} {role}') and \
+                        not (case.full and args.short):
+                    yield name, role, case, way
+
+
+def every(groups, way):
+    """(name, case) of all that there is for a way."""
+    for group in groups:
+        for case in importlib.import_module(group).CASES:
+            yield onport.named(f'{group}/{case.name}', way), case
 
 
 def all_names():
-    return [f'{group}/{case.name}' for group in GROUPS
-            for case in importlib.import_module(group).CASES]
+    return [name for way in onport.WAYS for name, _ in every(GROUPS, way)]
 
 
 def run_all(args, cases, count):
@@ -97,29 +109,39 @@ def run_all(args, cases, count):
         env = Peers(place, os.path.abspath(args.urnic),
                     os.path.abspath(args.progs), not args.short)
         if args.hold:
+            env.use(args.on[0])
             hold(env)
         if args.rates:
             rates.measure(env, args.rates)
             return
-        for name, role, case in cases:
-            if time.monotonic() > end - 10:
-                raise Skip(f'not done within {args.limit} s: {name} ...')
-            env.role = role
-            verdict = run_case(name, case, env)
-            count[verdict] += 1
-            if args.record:
-                args.record.note(name.split()[0], role, verdict, place.linux,
-                                 all_names())
-            if not place.vm.running():
-                raise Failure('the guest has ended: ' + place.console())
-            if verdict == 'failed':
-                env.b.healthy()
-        env.b.healthy()
+        try:
+            run_each(args, cases, count, env, end)
+        finally:
+            env.joint.end()
+
+
+def run_each(args, cases, count, env, end):
+    place = env.place
+    for name, role, case, way in cases:
+        if time.monotonic() > end - 10:
+            raise Skip(f'not done within {args.limit} s: {name} ...')
+        env.use(way)
+        env.role = role
+        verdict = run_case(f'{name} {role}', case, env)
+        count[verdict] += 1
+        if args.record:
+            args.record.note(name, role, verdict, place.linux, all_names())
+        if not place.vm.running():
+            raise Failure('the guest has ended: ' + place.console())
+        if verdict == 'failed':
+            env.healthy()
+    env.healthy()
 
 
 def hold(env):
     """Tell how to reach both sides and wait."""
-    print(f'urnic: ip netns exec {env.a.ns} {env.urnic} run -- PROGRAM '
+    urnic = shlex.join(env.joint.argv([env.urnic, 'run', '--']))
+    print(f'urnic: ip netns exec {env.a.ns} {urnic} PROGRAM '
           f'({env.a.ip4}, {env.a.ip6})')
     print(f'guest: {shlex.join(env.place.ssh)} PROGRAM '
           f'({env.b.ip4}, {env.b.ip6})', flush=True)
@@ -144,7 +166,7 @@ def main():
     signal.signal(signal.SIGTERM, stop)
     cases = list(selected(args))
     if args.list:
-        print('\n'.join(name for name, _, _ in cases))
+        print('\n'.join(f'{name} {role}' for name, role, _, _ in cases))
         return 0
     count = dict(passed=0, failed=0, skipped=0)
     try:

@@ -21,7 +21,10 @@ CASES = []
 
 
 def case(name, fn, full=False):
-    CASES.append(Case(name, fn, full=full))
+    def on_rxe(env):
+        env.set_link('rxe')
+        fn(env)
+    CASES.append(Case(name, on_rxe, full=full))
 
 
 def to(peer):

@@ -10,6 +10,7 @@ import time
 
 from harness.env import Case, words
 from harness.proc import SLOW, Failure, Proc, Skip
+from netns import hostile
 from netns.config import File, device
 from netns.ports import PORT, Joined, Memif, Ring, Tap, Veth, address
 
@@ -336,6 +337,69 @@ def restarted(env):
                [address(1)], tcp)
 
 
+def last_words(env):
+    """Who refuses and ends at once is heard, though the host's side, as new
+    as the process, has to ask where the other is; who need not ask again."""
+    with Joined(env, 'dpdk', 'sockets') as j:
+        for _ in range(3):
+            reject_once(env, j)
+
+
+def reject_once(env, j):
+    argv = [os.path.join(env.progs, 'cm_peer'), '-p', env.port(), '-M',
+            'reject']
+    s = j.proc(0, *argv)
+    c = None
+    try:
+        for _ in range(50):
+            if PORT in env.a.sh('ip', '-br', 'link', 'show', 'up'):
+                break
+            time.sleep(0.1)
+        time.sleep(0.5 * SLOW)
+        c = j.proc(1, *argv, address(1))
+        c.wait_text('REJECTED status 28', 20)
+    finally:
+        s.end()
+        if c:
+            c.end()
+
+
+def serve_again(env, j):
+    """As a service manager does it: the clients have begun a urnicd of their
+    own meanwhile, which has to make way."""
+    end = time.monotonic() + 10
+    while not env.show(env.a)['daemon']:
+        if time.monotonic() > end:
+            raise Failure('nobody has begun another urnicd')
+        time.sleep(0.05)
+    binary = os.path.join(os.path.dirname(os.path.realpath(env.urnic)),
+                          '../src/daemon/urnicd')
+    j.daemons[0] = Proc(env.a.wrap(
+        ['env', f'URNIC_CONFIG={j.files[0].name}', binary, '--foreground',
+         '--dpdk']))
+    j.daemons[0].wait_text('takes over from urnicd', 20)
+
+
+def reclaimed(env):
+    """urnicd ends and comes again: a process that opens the device anew has
+    the port again."""
+    with Joined(env, 'urnicd', 'urnicd') as j:
+        p = j.proc(0, env.prog('port_again'), address(2))
+        try:
+            p.wait_text('life 1', 20)
+            hostile.wait_more(env, 'urnicd', 10, [p], env.b)
+            j.daemons[0].end()
+            p.wait_text('end 1', 20 * SLOW)
+            got = hostile.counters(env, 'urnicd', env.b)['rx_roce']
+            serve_again(env, j)
+            p.wait_text('life 2', 30 * SLOW)
+            if p.wait(30 * SLOW):
+                raise Failure(p.describe())
+            hostile.wait_more(env, 'urnicd', got + 50, [], env.b)
+        finally:
+            p.end()
+
+
 def refused(env):
     """What DPDK does not have is told, and the device cannot be opened."""
     with Joined(env, 'sockets', 'sockets'):
@@ -412,5 +476,7 @@ CASES = [
     Case('duplicate', duplicate),
     Case('ring-looped', looped),
     Case('shared-restarted', restarted),
+    Case('last-words', last_words),
+    Case('shared-reclaimed', reclaimed),
     Case('refused', refused),
-]
+] + hostile.CASES

@@ -293,6 +293,52 @@ def again(env):
             s.end()
 
 
+LINK_LOCAL = 'fe80::77:{}'
+
+
+class Near(Streams):
+    """The ports have addresses of the link as well."""
+
+    def side(self, host, kind, i):
+        f = super().side(host, kind, i)
+        f.text = f.text.replace(f'"{address(i, True)}/64"',
+                                f'"{address(i, True)}/64", '
+                                f'"{LINK_LOCAL.format(i)}/64"')
+        return f
+
+
+def link_local(env):
+    """Who calls must know the interface by name before there is a port: it is
+    the kernel's."""
+    with Near(env, 'lwip', 'tcp') as j:
+        j.hosts[1].sh('ip', 'addr', 'add', LINK_LOCAL.format(2) + '/64', 'dev',
+                      DEV, 'nodad')
+        server = ['rping', '-s', '-a', '::']
+        client = ['rping', '-c', '-V', '-a', f'{LINK_LOCAL.format(1)}%{DEV}']
+        j.carried(server, client)
+        j.both([*server, '-C', 5], [*client, '-C', 5])
+
+
+def counted(env):
+    """`urnic show` tells what the stack and its port have done."""
+    with Streams(env, 'lwip', 'tcp') as j:
+        s = server(env, j)
+        try:
+            j.call(['rping', '-c', '-V', '-a', address(1), '-C', 3])
+            report = [p['report'] for p in env.show(j.hosts[0])['processes']
+                      if 'lwip' in p.get('report', {})]
+            if len(report) != 1:
+                raise Failure(f'{len(report)} processes have lwIP')
+            tcp = report[0]['lwip']
+            if tcp['connections_accepted'] != 1 or not tcp['rx_segments']:
+                raise Failure(tcp)
+            ports = report[0]['lwip_ports']
+            if len(ports) != 1 or not ports[0]['counters']['rx_frames']:
+                raise Failure(ports)
+        finally:
+            s.end()
+
+
 def idle(env):
     """A port without traffic costs next to nothing, connections or not."""
     with Streams(env, 'lwip', 'tcp') as j:
@@ -313,6 +359,7 @@ def idle(env):
 CASES = [
     Case('rping', rping('lwip', 'lwip')),
     Case('rping-ipv6', rping('lwip', 'lwip', v6=True)),
+    Case('rping-link-local', link_local),
     Case('rping-large', rping('lwip', 'lwip', size=60000)),
     Case('rping-to-tcp', rping('tcp', 'lwip', size=5000)),
     Case('rping-from-tcp', rping('lwip', 'tcp', size=5000)),
@@ -332,6 +379,7 @@ CASES = [
     Case('many', many),
     Case('bound', bound),
     Case('again', again),
+    Case('counted', counted),
     Case('idle', idle),
     # Ports that urnicd runs have their TCP from the kernel.
     Case('shared-rping', rping('urnicd', 'urnicd')),

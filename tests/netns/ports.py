@@ -167,19 +167,9 @@ class Joined:
         return self
 
     def serve(self, i):
-        """urnicd runs the port; one that began by itself makes way."""
         host = self.hosts[i - 1]
-        end_daemons(host)
-        binary = os.path.join(os.path.dirname(os.path.realpath(
-            self.env.urnic)), '../src/daemon/urnicd')
-        d = Proc(host.wrap(['env', f'URNIC_CONFIG={self.files[i - 1].name}',
-                            binary, '--foreground', '--dpdk']))
-        self.daemons[i - 1] = d
-        end = time.monotonic() + 20 * SLOW
-        while PORT not in host.sh('ip', '-br', 'link', 'show', 'up'):
-            if not d.running() or time.monotonic() > end:
-                raise Failure(d.describe())
-            time.sleep(0.05)
+        self.daemons[i - 1] = start_ports(self.env, host,
+                                          self.files[i - 1].name)
         self.link.running(host, i)
 
     def __exit__(self, *exc):
@@ -225,6 +215,21 @@ class Joined:
                 c.end()
         finally:
             s.end()
+
+
+def start_ports(env, host, config):
+    """urnicd runs the port; one that began by itself makes way."""
+    end_daemons(host)
+    binary = os.path.join(os.path.dirname(os.path.realpath(env.urnic)),
+                          '../src/daemon/urnicd')
+    d = Proc(host.wrap(['env', f'URNIC_CONFIG={config}', binary,
+                        '--foreground', '--dpdk']))
+    end = time.monotonic() + 20 * SLOW
+    while PORT not in host.sh('ip', '-br', 'link', 'show', 'up'):
+        if not d.running() or time.monotonic() > end:
+            raise Failure(d.describe())
+        time.sleep(0.05)
+    return d
 
 
 def end_daemons(host):

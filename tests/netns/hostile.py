@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Ports that urnic runs, with somebody on the link who means no good."""
+
+import os
+import re
+import time
+
+from harness.env import Case
+from harness.proc import Failure, Proc
+from netns import inject
+from netns.ports import PORT, Joined, Veth, address
+
+LIVE = 'claims to be a live neighbour'
+MOVED = 'a neighbour has another address now'
+FLOOD_S, FLOOD_FULL_S = 3, 600
+LINES = 200       # what one may make us log in that time, and far more
+
+
+class Injector:
+    """inject.py on the neighbour's end of the link."""
+
+    def __init__(self, env, mode, seconds, *args):
+        self.p = Proc(env.b.wrap(
+            ['python3', os.path.realpath(inject.__file__), mode, Veth.dev,
+             mac_of(env.a, PORT), seconds, *args]))
+
+    def __enter__(self):
+        return self.p
+
+    def __exit__(self, *exc):
+        self.p.end()
+
+
+def mac_of(host, dev):
+    return re.search(r'link/ether (\S+)',
+                     host.sh('ip', 'link', 'show', dev)).group(1)
+
+
+def counters(env, kind, host=None):
+    """Of the port's stack, by whoever runs it."""
+    shown = env.show(host or env.a)
+    if kind == 'urnicd':
+        ports = shown['daemon']['ports']
+        if len(ports) != 1 or ports[0]['interface'] != PORT:
+            raise Failure(f'ports are {ports}')
+        return ports[0]['counters']
+    for p in shown['processes']:
+        for lane in p.get('report', {}).get('lanes', ()):
+            if 'port' in lane:
+                return lane['port']
+    raise Failure(f'no port in {shown}')
+
+
+def received(env, kind, host=None):
+    return counters(env, kind, host)['rx_roce']
+
+
+def wait_more(env, kind, than, procs, host=None):
+    """Until the port has received more of the pair's packets."""
+    end = time.monotonic() + 20
+    while received(env, kind, host) <= than:
+        for p in procs:
+            if not p.running():
+                raise Failure(p.describe())
+        if time.monotonic() > end:
+            raise Failure(f'no more than {than} packets have come')
+        time.sleep(0.05)
+
+
+def drops(counted):
+    return {k: v for k, v in counted.items() if k.startswith('drop_') and v}
+
+
+def spoofed(kind, gid):
+    """A live neighbour is claimed by somebody else: traffic goes on to the
+    right one, and it is counted and told."""
+    used = ('0a4d0002', '00000002')[gid]    # the end of its address
+
+    def run(env):
+        with Joined(env, kind, 'sockets') as j:
+            tcp = env.port()
+            argv = ['ibv_rc_pingpong', '-d', 'dp0', '-g', gid, '-p', tcp,
+                    '-n', 2000000]
+            procs = [j.proc(0, *argv)]
+            try:
+                procs[0].wait_listen(tcp)
+                procs.append(j.proc(1, *argv, address(1)))
+                wait_more_once(env, kind, procs)
+                with Injector(env, 'spoof', 1) as liar:
+                    if liar.wait(20):
+                        raise Failure(liar.describe())
+                wait_more(env, kind, received(env, kind) + 50, procs)
+                counted = counters(env, kind)
+                log = (j.daemons[0] or procs[0]).text()
+                if not counted['neigh_conflict']:
+                    raise Failure(f'counted: {counted}')
+                # One that is not in use may be believed.
+                if f'{LIVE}: not believed (…{used}' not in log or \
+                        f'{MOVED} (…{used}' in log or log.count('\n') > LINES:
+                    raise Failure(log[-2000:])
+            finally:
+                for p in procs:
+                    p.end()
+    return run
+
+
+def wait_more_once(env, kind, procs):
+    """Until the pair is connected; who runs the port may be starting."""
+    end = time.monotonic() + 20
+    while True:
+        try:
+            return wait_more(env, kind, 20, procs)
+        except (Failure, KeyError):
+            if time.monotonic() > end or not all(p.running() for p in procs):
+                raise
+            time.sleep(0.1)
+
+
+def flooded(kind):
+    """Frames of any form: pairs go on working, most frames are dropped for a
+    reason that is counted, and the log stays short."""
+    def run(env):
+        seconds = FLOOD_FULL_S if env.full else FLOOD_S
+        with Joined(env, 'urnicd', kind) as j:
+            # The host's own stack believes lies, and the pairs meet by it.
+            env.a.sh('ip', 'neigh', 'replace', address(2), 'lladdr',
+                     mac_of(env.b, Veth.dev), 'dev', PORT, 'nud', 'permanent')
+            before = sum(drops(counters(env, 'urnicd')).values())
+            with Injector(env, 'flood', seconds, os.getpid()) as p:
+                while True:
+                    tcp = env.port()
+                    j.pair(['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p',
+                            tcp, '-n', 200], [address(1)], tcp)
+                    if not p.running():
+                        break
+                if p.wait(1) or int(p.text().split()[0]) < 1000:
+                    raise Failure(p.describe())
+            counted = drops(counters(env, 'urnicd'))
+            if len(counted) < 5 or sum(counted.values()) < before + 500:
+                raise Failure(f'seed {os.getpid()}: dropped: {counted}')
+            d = j.daemons[0]
+            if not d.running() or d.text().count('\n') > LINES + 4 * seconds:
+                raise Failure(f'seed {os.getpid()}: {d.describe()}')
+    return run
+
+
+CASES = [
+    Case('spoofed', spoofed('dpdk', 0)),
+    Case('spoofed-shared', spoofed('urnicd', 0)),
+    Case('spoofed-shared-v6', spoofed('urnicd', 1)),
+    Case('flooded', flooded('sockets')),
+]
