@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <json-c/json.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -102,11 +103,28 @@ static int roce_attach(struct ur_lane *l, struct ur_qp *qp)
 	return err;
 }
 
+/*
+ * What was received is acknowledged, as a controller would have done long ago.
+ * A peer that does not make room for that within some 0.1 s has been stopped.
+ * It may wait in the same way for us, so it is heard as well.
+ */
+static void tell_received(struct ur_lane *l, uint64_t now_ns)
+{
+	const struct timespec nap = { .tv_nsec = 50000 };
+
+	ur_near_settle(l->roce);
+	for (unsigned int i = 0; i < 1000 && ur_near_owes(l->roce); i++) {
+		if (!ur_near_poll(l->roce, now_ns))
+			nanosleep(&nap, NULL);
+		ur_near_settle(l->roce);
+	}
+}
+
 /* The bell is answered too: a QP that goes away may stand on it. */
 static void roce_settle(struct ur_lane *l, uint64_t now_ns)
 {
 	ur_lane_drain(l, now_ns);
-	ur_near_settle(l->roce);
+	tell_received(l, now_ns);
 	ur_roce_settle(l->roce, now_ns);
 	ur_lane_send(l, now_ns);
 }

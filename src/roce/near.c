@@ -6,6 +6,13 @@
 #include "roce/near_internal.h"
 
 #define BUDGET 64u /* cells of a channel at a time */
+#define SPARE  64u /* cells that requests and payload leave to what is owed */
+
+/* Nothing that must not wait stands behind a ring full of requests. */
+static uint32_t spare_of(enum ur_near_kind kind)
+{
+	return kind >= UR_NEAR_READY && kind <= UR_NEAR_DONE ? 0 : SPARE;
+}
 
 struct ur_cell *ur_near_cell(struct ur_rqp *q, enum ur_near_kind kind,
 			     bool asks)
@@ -16,7 +23,7 @@ struct ur_cell *ur_near_cell(struct ur_rqp *q, enum ur_near_kind kind,
 
 	if (!n->peer || n->peer->broken)
 		return NULL;
-	if (!ur_chan_has_room(&n->peer->chan)) {
+	if (!ur_chan_has_room(&n->peer->chan, spare_of(kind))) {
 		ur_near_wait_room(q);
 		return NULL;
 	}
@@ -604,6 +611,26 @@ void ur_near_settle(struct ur_roce *r)
 	r->near_acks = false;
 	tell_all(r, true);
 	ur_near_ring(r);
+}
+
+/* READs and atomics that are not answered have not been completed here. */
+bool ur_near_owes(const struct ur_roce *r)
+{
+	ur_list_for_each(pos, &r->peers) {
+		struct ur_near_peer *p =
+			ur_container_of(pos, struct ur_near_peer, node);
+
+		ur_list_for_each(at, &p->full) {
+			const struct ur_near *n =
+				&ur_container_of(at, struct ur_rqp, near.full)
+					 ->near;
+
+			if (!p->broken && n->serves && !n->res_count &&
+			    n->due & UR_NEAR_DUE_DONE)
+				return true;
+		}
+	}
+	return false;
 }
 
 void ur_near_ring(struct ur_roce *r)

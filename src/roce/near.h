@@ -101,6 +101,9 @@ bool ur_near_stalled(struct ur_roce *r);
  * ride with leave now. */
 void ur_near_settle(struct ur_roce *r);
 
+/* Waits something for room that the peer needs to complete what it has sent? */
+bool ur_near_owes(const struct ur_roce *r);
+
 /* Ring the bells of those who sleep and have got something. */
 void ur_near_ring(struct ur_roce *r);
 

@@ -103,13 +103,13 @@ void ur_chan_refresh(struct ur_chan *c);
  */
 uint8_t *ur_chan_data(struct ur_chan *c, uint32_t len, uint32_t *at);
 
-/* Does one more cell fit? */
-static inline bool ur_chan_has_room(struct ur_chan *c)
+/* Does one more cell fit, with `spare` (less than all) left behind it? */
+static inline bool ur_chan_has_room(struct ur_chan *c, uint32_t spare)
 {
-	if (c->tx_head - c->tx_tail < UR_CHAN_CELLS)
+	if (c->tx_head - c->tx_tail < UR_CHAN_CELLS - spare)
 		return true;
 	ur_chan_refresh(c);
-	return c->tx_head - c->tx_tail < UR_CHAN_CELLS;
+	return c->tx_head - c->tx_tail < UR_CHAN_CELLS - spare;
 }
 
 /* The next cell, to be filled (not its seq) and published. */

@@ -69,6 +69,35 @@ static void shown_after_a_cell(void **state)
 	shown_after_the_first_request(state, false);
 }
 
+/* A ring full of requests has room for what the peer waits for. */
+static void full_ring_still_tells(void **state)
+{
+	struct pair *p = *state;
+	struct ur_cqe e;
+	uint32_t n = 0;
+
+	pair_open(p);
+	for (unsigned int i = 0; i < 6; i++)
+		(void)pair_look(p, i & 1);
+	pair_recv(p, 1, 0, 1000);
+	pair_post(p, 1, 1000, NULL);
+	(void)pair_leave(p);
+	while (ur_near_cell(ur_rqp_of(&p->side[1].qp), UR_NEAR_OLD, false)) {
+		struct ur_chan *c = &p->side[1].peer.chan;
+
+		ur_chan_cell(c)->to = p->side[0].qp.qpn;
+		ur_chan_publish(c);
+		n++;
+	}
+	assert_true(n > UR_CHAN_CELLS / 2 && n < UR_CHAN_CELLS);
+	assert_true(pair_look(p, 1) > 0);
+	e = pair_cqe(p, 1, 1, UR_WC_SUCCESS);
+	assert_int_equal(e.byte_len, 1000);
+	ur_near_settle(p->side[1].lane.roce);
+	assert_false(ur_near_owes(p->side[1].lane.roce));
+	pair_close(p);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, rc_setup, pair_teardown)
 
 int main(void)
@@ -76,6 +105,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(shown_after_a_packet),
 		T(shown_after_a_cell),
+		T(full_ring_still_tells),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

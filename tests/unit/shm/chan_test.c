@@ -61,7 +61,7 @@ static void cells_come_in_order_over_many_laps(void **state)
 	uint32_t in = 0, out = 0;
 
 	for (int round = 0; round < 5000; round++) {
-		for (int i = 0; i < round % 97 && ur_chan_has_room(&p->a); i++)
+		for (int i = 0; i < round % 97 && ur_chan_has_room(&p->a, 0); i++)
 			put(&p->a, in++);
 		while (!ur_chan_is_empty(&p->b))
 			assert_int_equal(get(&p->b), out++);
@@ -76,14 +76,14 @@ static void a_full_ring_takes_no_more(void **state)
 	struct pair *p = *state;
 
 	for (uint32_t i = 0; i < UR_CHAN_CELLS; i++) {
-		assert_true(ur_chan_has_room(&p->a));
+		assert_true(ur_chan_has_room(&p->a, 0));
 		put(&p->a, i);
 	}
-	assert_false(ur_chan_has_room(&p->a));
+	assert_false(ur_chan_has_room(&p->a, 0));
 	assert_int_equal(get(&p->b), 0);
-	assert_false(ur_chan_has_room(&p->a)); /* nobody was told */
+	assert_false(ur_chan_has_room(&p->a, 0)); /* nobody was told */
 	ur_chan_tell(&p->b);
-	assert_true(ur_chan_has_room(&p->a));
+	assert_true(ur_chan_has_room(&p->a, 0));
 	put(&p->a, UR_CHAN_CELLS);
 	for (uint32_t i = 1; i <= UR_CHAN_CELLS; i++)
 		assert_int_equal(get(&p->b), i);
@@ -146,7 +146,7 @@ static void payload_is_not_overwritten(void **state)
 	ur_rng_seed(&rng, 7);
 	for (int i = 0; i < 20000; i++) {
 		uint32_t len = 1 + ur_rng_below(&rng, 9000), at;
-		uint8_t *to = ur_chan_has_room(&p->a)
+		uint8_t *to = ur_chan_has_room(&p->a, 0)
 				      ? ur_chan_data(&p->a, len, &at)
 				      : NULL;
 
@@ -287,7 +287,7 @@ static void numbers_of_a_liar_are_not_followed(void **state)
 	p->b.rx_tail = UR_CHAN_CELLS * 3;
 	p->b.rx_data_tail = 1 << 20;
 	ur_chan_tell(&p->b);
-	assert_false(ur_chan_has_room(&p->a));
+	assert_false(ur_chan_has_room(&p->a, 0));
 }
 
 static void only_a_channel_is_one(void **state)
