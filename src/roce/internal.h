@@ -470,6 +470,7 @@ static inline bool ur_mig_bit(const struct ur_rqp *q)
 /* congestion.c: events of the requester. */
 void ur_cong_init(struct ur_path *p);
 bool ur_cong_may_send(const struct ur_path *p);
+bool ur_cong_wake(struct ur_path *p); /* the next waiter becomes a sender */
 void ur_cong_sent(struct ur_rqp *q, uint32_t price);
 void ur_cong_acked(struct ur_rqp *q, uint64_t price);
 void ur_cong_rewound(struct ur_rqp *q); /* nothing of q is in flight */
