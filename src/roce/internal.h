@@ -322,6 +322,7 @@ struct ur_roce {
 	struct ur_list paths; /* with work */
 	struct ur_path *buckets[UR_PATH_BUCKETS];
 	uint32_t path_count;
+	uint32_t flow_last; /* index of the one that the last packet was of */
 	struct ur_rx_flow flows[UR_RX_FLOWS];
 	struct ur_list mcasts;
 	uint32_t mcast_count;
@@ -356,6 +357,7 @@ struct ur_in {
 	const uint8_t *payload;
 	size_t payload_len;
 	uint64_t now_ns;
+	uint8_t *at; /* where the RETH points to, once it was checked */
 };
 
 static inline struct ur_rqp *ur_rqp_of(const struct ur_qp *qp)
