@@ -50,6 +50,28 @@ static inline const uint8_t *ur_rd_bytes(struct ur_rd *r, size_t n)
 	return p;
 }
 
+/* Fields of a piece that ur_rd_bytes() gave. */
+static inline uint32_t ur_be24_at(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+}
+
+static inline uint32_t ur_be32_at(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return __builtin_bswap32(v);
+}
+
+static inline uint64_t ur_be64_at(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return __builtin_bswap64(v);
+}
+
 static inline uint8_t ur_rd_u8(struct ur_rd *r)
 {
 	const uint8_t *p = ur_rd_bytes(r, 1);
@@ -70,29 +92,21 @@ static inline uint32_t ur_rd_be24(struct ur_rd *r)
 {
 	const uint8_t *p = ur_rd_bytes(r, 3);
 
-	return p ? ((uint32_t)p[0] << 16) | ((uint32_t)p[1] << 8) | p[2] : 0;
+	return p ? ur_be24_at(p) : 0;
 }
 
 static inline uint32_t ur_rd_be32(struct ur_rd *r)
 {
 	const uint8_t *p = ur_rd_bytes(r, 4);
-	uint32_t v;
 
-	if (!p)
-		return 0;
-	memcpy(&v, p, sizeof(v));
-	return __builtin_bswap32(v);
+	return p ? ur_be32_at(p) : 0;
 }
 
 static inline uint64_t ur_rd_be64(struct ur_rd *r)
 {
 	const uint8_t *p = ur_rd_bytes(r, 8);
-	uint64_t v;
 
-	if (!p)
-		return 0;
-	memcpy(&v, p, sizeof(v));
-	return __builtin_bswap64(v);
+	return p ? ur_be64_at(p) : 0;
 }
 
 /* gcc 12 takes checked writes to a buffer it knows for overflows. */
@@ -121,6 +135,26 @@ static inline uint8_t *ur_wr_bytes(struct ur_wr *w, size_t n)
 	return p;
 }
 
+/* Fields of a piece that ur_wr_bytes() gave. */
+static inline void ur_put_be24(uint8_t *p, uint32_t v)
+{
+	p[0] = (uint8_t)(v >> 16);
+	p[1] = (uint8_t)(v >> 8);
+	p[2] = (uint8_t)v;
+}
+
+static inline void ur_put_be32(uint8_t *p, uint32_t v)
+{
+	v = __builtin_bswap32(v);
+	memcpy(p, &v, sizeof(v));
+}
+
+static inline void ur_put_be64(uint8_t *p, uint64_t v)
+{
+	v = __builtin_bswap64(v);
+	memcpy(p, &v, sizeof(v));
+}
+
 static inline void ur_wr_u8(struct ur_wr *w, uint8_t v)
 {
 	uint8_t *p = ur_wr_bytes(w, 1);
@@ -143,29 +177,24 @@ static inline void ur_wr_be24(struct ur_wr *w, uint32_t v)
 {
 	uint8_t *p = ur_wr_bytes(w, 3);
 
-	if (!p)
-		return;
-	p[0] = (uint8_t)(v >> 16);
-	p[1] = (uint8_t)(v >> 8);
-	p[2] = (uint8_t)v;
+	if (p)
+		ur_put_be24(p, v);
 }
 
 static inline void ur_wr_be32(struct ur_wr *w, uint32_t v)
 {
 	uint8_t *p = ur_wr_bytes(w, 4);
 
-	v = __builtin_bswap32(v);
 	if (p)
-		memcpy(p, &v, sizeof(v));
+		ur_put_be32(p, v);
 }
 
 static inline void ur_wr_be64(struct ur_wr *w, uint64_t v)
 {
 	uint8_t *p = ur_wr_bytes(w, 8);
 
-	v = __builtin_bswap64(v);
 	if (p)
-		memcpy(p, &v, sizeof(v));
+		ur_put_be64(p, v);
 }
 
 #if defined(__GNUC__) && !defined(__clang__)

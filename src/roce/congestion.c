@@ -39,15 +39,18 @@ void ur_cong_sent(struct ur_rqp *q, uint32_t price)
 	q->path->inflight += price;
 }
 
-/* Whoever waited for the window goes on in turn. */
-static void wake_waiters(struct ur_path *p)
+/*
+ * Whoever waited for the window goes on when its path's turn comes, one after
+ * the other while there is room: were all of many woken each time that a few
+ * packets are acknowledged, they would do nothing but stand in line again.
+ */
+bool ur_cong_wake(struct ur_path *p)
 {
-	while (!ur_list_empty(&p->waiters)) {
-		struct ur_rqp *w = ur_container_of(p->waiters.next,
-						   struct ur_rqp, sending);
-
-		ur_rqp_want_send(w);
-	}
+	if (ur_list_empty(&p->waiters) || !ur_cong_may_send(p))
+		return false;
+	ur_rqp_want_send(
+		ur_container_of(p->waiters.next, struct ur_rqp, sending));
+	return true;
 }
 
 static void release(struct ur_rqp *q, uint64_t price)
@@ -56,8 +59,8 @@ static void release(struct ur_rqp *q, uint64_t price)
 
 	q->req.inflight -= price;
 	p->inflight -= price;
-	if (ur_cong_may_send(p))
-		wake_waiters(p);
+	if (!ur_list_empty(&p->waiters) && ur_cong_may_send(p))
+		ur_path_activate(q->r, p);
 }
 
 void ur_cong_acked(struct ur_rqp *q, uint64_t price)

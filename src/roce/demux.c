@@ -19,17 +19,28 @@ static const uint8_t *destination(const struct ur_rqp *q,
 	return q && q->path ? q->path->key.src : NULL;
 }
 
+static bool is_flow(const struct ur_rx_flow *f, const struct ur_rx *rx,
+		    const uint8_t dst[16])
+{
+	return f->valid && f->flow.sport == rx->sport &&
+	       !memcmp(f->flow.src, rx->src, 16) &&
+	       !memcmp(f->flow.dst, dst, 16);
+}
+
 static struct ur_rx_flow *flow_of(struct ur_roce *r, const struct ur_rx *rx,
 				  const uint8_t dst[16])
 {
+	struct ur_rx_flow *f = &r->flows[r->flow_last];
 	uint32_t h = rx->sport;
-	struct ur_rx_flow *f;
 
+	/* The packets of a train are of one flow. */
+	if (is_flow(f, rx, dst))
+		return f;
 	for (int i = 12; i < 16; i++)
 		h = h * 31 + rx->src[i];
-	f = &r->flows[(h ^ h >> 7) % UR_RX_FLOWS];
-	if (f->valid && f->flow.sport == rx->sport &&
-	    !memcmp(f->flow.src, rx->src, 16) && !memcmp(f->flow.dst, dst, 16))
+	r->flow_last = (h ^ h >> 7) % UR_RX_FLOWS;
+	f = &r->flows[r->flow_last];
+	if (is_flow(f, rx, dst))
 		return f;
 	*f = (struct ur_rx_flow){ .valid = true };
 	memcpy(f->flow.src, rx->src, 16);

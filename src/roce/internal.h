@@ -322,6 +322,7 @@ struct ur_roce {
 	struct ur_list paths; /* with work */
 	struct ur_path *buckets[UR_PATH_BUCKETS];
 	uint32_t path_count;
+	uint32_t flow_last; /* index of the one that the last packet was of */
 	struct ur_rx_flow flows[UR_RX_FLOWS];
 	struct ur_list mcasts;
 	uint32_t mcast_count;
@@ -356,6 +357,7 @@ struct ur_in {
 	const uint8_t *payload;
 	size_t payload_len;
 	uint64_t now_ns;
+	uint8_t *at; /* where the RETH points to, once it was checked */
 };
 
 static inline struct ur_rqp *ur_rqp_of(const struct ur_qp *qp)
@@ -470,6 +472,7 @@ static inline bool ur_mig_bit(const struct ur_rqp *q)
 /* congestion.c: events of the requester. */
 void ur_cong_init(struct ur_path *p);
 bool ur_cong_may_send(const struct ur_path *p);
+bool ur_cong_wake(struct ur_path *p); /* the next waiter becomes a sender */
 void ur_cong_sent(struct ur_rqp *q, uint32_t price);
 void ur_cong_acked(struct ur_rqp *q, uint64_t price);
 void ur_cong_rewound(struct ur_rqp *q); /* nothing of q is in flight */

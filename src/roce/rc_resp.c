@@ -247,10 +247,10 @@ static enum ur_fault check_rkey(struct ur_rqp *q, struct ur_in *in)
 		 h->op->kind == UR_OP_FETCH_ADD)
 		ok = remote(q, h->rkey, h->va, 8, UR_ACCESS_REMOTE_ATOMIC);
 	else if ((h->op->headers & UR_HDR_RETH) && h->dma_len)
-		ok = remote(q, h->rkey, h->va, h->dma_len,
-			    h->op->kind == UR_OP_READ_REQUEST
-				    ? UR_ACCESS_REMOTE_READ
-				    : UR_ACCESS_REMOTE_WRITE);
+		ok = (in->at = remote(q, h->rkey, h->va, h->dma_len,
+				      h->op->kind == UR_OP_READ_REQUEST
+					      ? UR_ACCESS_REMOTE_READ
+					      : UR_ACCESS_REMOTE_WRITE));
 	else if (h->op->headers & UR_HDR_IETH)
 		return check_invalidate(q, h->inv_rkey);
 	return ok ? UR_FAULT_NONE : UR_FAULT_ACCESS;
@@ -296,8 +296,10 @@ static enum ur_fault execute_write(struct ur_rqp *q, struct ur_in *in)
 	}
 	if (len) {
 		/* Looked up for each packet: it may be gone since the last. */
-		to = remote(q, p->rkey, p->va + p->received, len,
-			    UR_ACCESS_REMOTE_WRITE);
+		to = in->hdr.op->position == UR_POS_ONLY
+			     ? in->at
+			     : remote(q, p->rkey, p->va + p->received, len,
+				      UR_ACCESS_REMOTE_WRITE);
 		if (!to || ur_guard_copy(to, in->payload, len))
 			return UR_FAULT_ACCESS;
 	}

@@ -166,7 +166,7 @@ static enum ur_emit emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 static void fill_requests(struct ur_path *p, struct ur_train *t,
 			  uint64_t now_ns)
 {
-	while (!ur_list_empty(&p->senders)) {
+	while (!ur_list_empty(&p->senders) || ur_cong_wake(p)) {
 		struct ur_rqp *q = ur_container_of(p->senders.next,
 						   struct ur_rqp, sending);
 		enum ur_emit e = emit(q, t, now_ns);
@@ -226,7 +226,8 @@ static void fill(struct ur_roce *r, struct ur_path *p, struct ur_train *t,
 	/* What found no room behind the data goes in front of the next. */
 	p->acks_first = !ur_list_empty(&p->ackers);
 	ur_list_del(&p->active);
-	if (!ur_list_empty(&p->senders) || !ur_list_empty(&p->ackers))
+	if (!ur_list_empty(&p->senders) || !ur_list_empty(&p->ackers) ||
+	    (!ur_list_empty(&p->waiters) && ur_cong_may_send(p)))
 		ur_path_activate(r, p);
 }
 

@@ -6,39 +6,38 @@
 
 #include "base/bytes.h"
 
-/* IBTA 9.2, figure 98: bytes 0 to 11. */
-static void get_bth(struct ur_rd *r, struct ur_bth *b)
+/*
+ * IBTA 9.2, figure 98: bytes 0 to 11.  Every packet has them, so they are
+ * taken as one piece, and so are those of a RETH below: a check for each field
+ * would cost more than the field.
+ */
+static void get_bth(const uint8_t *p, struct ur_bth *b)
 {
-	uint8_t flags;
-
-	b->opcode = ur_rd_u8(r);
-	flags = ur_rd_u8(r);
-	b->solicited = flags & 0x80;
-	b->migreq = flags & 0x40;
-	b->pad = (flags >> 4) & 3;
-	b->tver = flags & 0xf;
-	b->pkey = ur_rd_be16(r);
-	flags = ur_rd_u8(r);
-	b->fecn = flags & 0x80;
-	b->becn = flags & 0x40;
-	b->dqpn = ur_rd_be24(r);
-	flags = ur_rd_u8(r);
-	b->ackreq = flags & 0x80;
-	b->urnic = flags & 0x40;
-	b->rides = flags & 0x20;
-	b->psn = ur_rd_be24(r);
+	b->opcode = p[0];
+	b->solicited = p[1] & 0x80;
+	b->migreq = p[1] & 0x40;
+	b->pad = (p[1] >> 4) & 3;
+	b->tver = p[1] & 0xf;
+	b->pkey = (uint16_t)(p[2] << 8 | p[3]);
+	b->fecn = p[4] & 0x80;
+	b->becn = p[4] & 0x40;
+	b->dqpn = ur_be24_at(p + 5);
+	b->ackreq = p[8] & 0x80;
+	b->urnic = p[8] & 0x40;
+	b->psn = ur_be24_at(p + 9);
 }
 
-static void put_bth(struct ur_wr *w, const struct ur_bth *b)
+static void put_bth(uint8_t *p, const struct ur_bth *b)
 {
-	ur_wr_u8(w, b->opcode);
-	ur_wr_u8(w, (uint8_t)(b->solicited << 7 | b->migreq << 6 |
-			      (b->pad & 3) << 4 | (b->tver & 0xf)));
-	ur_wr_be16(w, b->pkey);
-	ur_wr_u8(w, (uint8_t)(b->fecn << 7 | b->becn << 6));
-	ur_wr_be24(w, b->dqpn);
-	ur_wr_u8(w, (uint8_t)(b->ackreq << 7 | b->urnic << 6 | b->rides << 5));
-	ur_wr_be24(w, b->psn);
+	p[0] = b->opcode;
+	p[1] = (uint8_t)(b->solicited << 7 | b->migreq << 6 |
+			 (b->pad & 3) << 4 | (b->tver & 0xf));
+	p[2] = (uint8_t)(b->pkey >> 8);
+	p[3] = (uint8_t)b->pkey;
+	p[4] = (uint8_t)(b->fecn << 7 | b->becn << 6);
+	ur_put_be24(p + 5, b->dqpn);
+	p[8] = (uint8_t)(b->ackreq << 7 | b->urnic << 6 | b->rides << 5);
+	ur_put_be24(p + 9, b->psn);
 }
 
 static uint32_t get_raw32(struct ur_rd *r)
@@ -59,6 +58,19 @@ static void put_raw32(struct ur_wr *w, uint32_t v)
 		memcpy(p, &v, sizeof(v));
 }
 
+#define RETH_LEN 16u
+
+static void get_reth(struct ur_rd *r, struct ur_hdr *h)
+{
+	const uint8_t *p = ur_rd_bytes(r, RETH_LEN);
+
+	if (!p)
+		return;
+	h->va = ur_be64_at(p);
+	h->rkey = ur_be32_at(p + 8);
+	h->dma_len = ur_be32_at(p + 12);
+}
+
 /* IBTA 9.3: each header of the set, in the order in which they stand. */
 static void get_extended(struct ur_rd *r, struct ur_hdr *h, unsigned int set)
 {
@@ -77,13 +89,11 @@ static void get_extended(struct ur_rd *r, struct ur_hdr *h, unsigned int set)
 		ur_rd_u8(r);
 		h->sqpn = ur_rd_be24(r);
 	}
-	if (set & (UR_HDR_RETH | UR_HDR_ATOMIC)) {
+	if (set & UR_HDR_RETH)
+		get_reth(r, h);
+	if (set & UR_HDR_ATOMIC) {
 		h->va = ur_rd_be64(r);
 		h->rkey = ur_rd_be32(r);
-	}
-	if (set & UR_HDR_RETH)
-		h->dma_len = ur_rd_be32(r);
-	if (set & UR_HDR_ATOMIC) {
 		h->swap_add = ur_rd_be64(r);
 		h->compare = ur_rd_be64(r);
 	}
@@ -97,6 +107,17 @@ static void get_extended(struct ur_rd *r, struct ur_hdr *h, unsigned int set)
 		h->imm_be = get_raw32(r);
 	if (set & UR_HDR_IETH)
 		h->inv_rkey = ur_rd_be32(r);
+}
+
+static void put_reth(struct ur_wr *w, const struct ur_hdr *h)
+{
+	uint8_t *p = ur_wr_bytes(w, RETH_LEN);
+
+	if (!p)
+		return;
+	ur_put_be64(p, h->va);
+	ur_put_be32(p + 8, h->rkey);
+	ur_put_be32(p + 12, h->dma_len);
 }
 
 static void put_extended(struct ur_wr *w, const struct ur_hdr *h,
@@ -113,13 +134,11 @@ static void put_extended(struct ur_wr *w, const struct ur_hdr *h,
 		ur_wr_u8(w, 0);
 		ur_wr_be24(w, h->sqpn);
 	}
-	if (set & (UR_HDR_RETH | UR_HDR_ATOMIC)) {
+	if (set & UR_HDR_RETH)
+		put_reth(w, h);
+	if (set & UR_HDR_ATOMIC) {
 		ur_wr_be64(w, h->va);
 		ur_wr_be32(w, h->rkey);
-	}
-	if (set & UR_HDR_RETH)
-		ur_wr_be32(w, h->dma_len);
-	if (set & UR_HDR_ATOMIC) {
 		ur_wr_be64(w, h->swap_add);
 		ur_wr_be64(w, h->compare);
 	}
@@ -135,7 +154,9 @@ static void put_extended(struct ur_wr *w, const struct ur_hdr *h,
 		ur_wr_be32(w, h->inv_rkey);
 }
 
-/* docs/wire/roce.md: an AETH and the PSN it is for. */
+/* docs/wire/roce.md: the bits of byte 8; then an AETH and the PSN it is for. */
+#define RIDES 0x60u
+
 static void get_ride(struct ur_rd *r, struct ur_hdr *h)
 {
 	h->syndrome = ur_rd_u8(r);
@@ -156,27 +177,29 @@ int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
 		  const uint8_t **payload, size_t *payload_len)
 {
 	struct ur_rd r = ur_rd_init(pkt, len);
+	const uint8_t *p = ur_rd_bytes(&r, UR_BTH_LEN);
 	const struct ur_opcode *op;
-	struct ur_bth bth;
 	size_t hdr_len, trailer;
+	bool rides;
 
-	get_bth(&r, &bth);
-	if (r.bad)
+	if (!p)
 		return -EBADMSG;
-	op = ur_opcode_get(bth.opcode);
+	op = ur_opcode_get(p[0]);
 	if (!op)
 		return -EPROTONOSUPPORT;
-	bth.rides = bth.urnic && bth.rides && ur_may_carry(op);
-	hdr_len = op->hdr_len + (bth.rides ? UR_RIDE_LEN : 0);
-	trailer = bth.pad + UR_ICRC_LEN;
+	rides = (p[8] & RIDES) == RIDES && ur_may_carry(op);
+	hdr_len = op->hdr_len + (rides ? UR_RIDE_LEN : 0);
+	trailer = (p[1] >> 4 & 3) + UR_ICRC_LEN;
 	if (len < hdr_len + trailer)
 		return -EBADMSG;
 	if (!op->payload && len != op->hdr_len + UR_ICRC_LEN)
 		return -EBADMSG;
 	h->op = op;
-	h->bth = bth;
-	get_extended(&r, h, op->headers);
-	if (bth.rides)
+	get_bth(p, &h->bth);
+	h->bth.rides = rides;
+	if (op->headers)
+		get_extended(&r, h, op->headers);
+	if (rides)
 		get_ride(&r, h);
 	assert(!r.bad);
 	*payload = r.p;
@@ -190,8 +213,9 @@ size_t ur_hdr_encode(const struct ur_hdr *h, uint8_t *buf)
 	struct ur_wr w = ur_wr_init(buf, UR_HDR_MAX);
 
 	assert(op);
-	put_bth(&w, &h->bth);
-	put_extended(&w, h, op->headers);
+	put_bth(ur_wr_bytes(&w, UR_BTH_LEN), &h->bth);
+	if (op->headers)
+		put_extended(&w, h, op->headers);
 	if (h->bth.rides)
 		put_ride(&w, h);
 	assert(!w.bad);

@@ -27,7 +27,7 @@
 #define BUF_LEN	  8192u
 #define US	  1000ul
 #define MS	  1000000ul
-#define OUT_MAX	  512u
+#define OUT_MAX	  640u
 
 struct out {
 	struct ur_hdr h;

@@ -473,6 +473,36 @@ static void an_ack_is_asked_for_when_others_come_next(void **state)
 	rig_qp_destroy(&f->lane, &other);
 }
 
+/*
+ * Who waits for a full window goes on in the order of coming, each as far as
+ * there is room, and nobody is left behind.
+ */
+static void who_waits_for_the_window_goes_on_in_turn(void **state)
+{
+	struct fix *f = *state;
+	struct ur_qp other[6];
+
+	/* The window at its start, and a message more. */
+	for (uint32_t i = 0; i < 17; i++)
+		fix_post(f, UR_WR_SEND, i, 32 * MTU, 0);
+	assert_int_equal(fix_run(f), 512);
+	for (uint32_t i = 0; i < 6; i++)
+		another_qp_sends(f, &other[i]);
+	assert_int_equal(fix_run(f), 0);
+	/* Each packet acknowledged is room for two in slow start, and for
+	 * three or four of the others' small ones. */
+	peer_ack(f, SQ_PSN + 15, ACK);
+	assert_int_equal(fix_run(f), 32);
+	expect_out(f, 31, UR_RC_SEND_LAST, SQ_PSN + 17 * 32 - 1);
+	peer_ack(f, SQ_PSN + 16, ACK);
+	assert_int_equal(fix_run(f), 4);
+	peer_ack(f, SQ_PSN + 17, ACK);
+	assert_int_equal(fix_run(f), 2);
+	expect_out(f, 1, UR_RC_SEND_ONLY, SQ_PSN);
+	for (uint32_t i = 0; i < 6; i++)
+		rig_qp_destroy(&f->lane, &other[i]);
+}
+
 static void alone_it_is_asked_for_now_and_then(void **state)
 {
 	struct fix *f = *state;
@@ -555,6 +585,7 @@ int main(void)
 		T(answers_that_trickle_in_are_no_loss),
 		T(c9_7_2_psn_wraps),
 		T(an_ack_is_asked_for_when_others_come_next),
+		T(who_waits_for_the_window_goes_on_in_turn),
 		T(alone_it_is_asked_for_now_and_then),
 		T(unsignaled_requests_complete_silently),
 		T(local_protection_error_waits_its_turn),
