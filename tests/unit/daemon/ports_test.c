@@ -112,7 +112,7 @@ bool ur_port_has(const struct ur_port *p, const uint8_t src[16],
 	return !memcmp(src, ours, 16) && memcmp(dst, ours, 16) != 0;
 }
 
-const struct ur_net_counters *ur_port_counters(const struct ur_port *p)
+const struct ur_net_counters *ur_port_counters(struct ur_port *p)
 {
 	static const struct ur_net_counters c = { .rx_frames = 11,
 						  .drop_mac = 12 };
