@@ -19,6 +19,8 @@
 #define TYPE_ARP      0x0806u
 #define TYPE_IP6      0x86ddu
 #define LINK_NS	      250000000u /* between two looks at the link */
+#define ALONE_NS      10000u	 /* that its owner has not looked */
+#define GLANCE_EVERY  4u	 /* looks that found nothing */
 #define FIRST_QPN     2u
 #define IP4_LEN	      20u
 #define IP6_LEN	      40u
@@ -402,19 +404,67 @@ static void look_at_link(struct ur_port *p, uint64_t now_ns)
 	flush(p);
 }
 
-/* Those that nobody has taken, whose packets are somebody's all the same. */
-static uint32_t poll_free(struct ur_port *p)
+/*
+ * Who looks into a queue does so alone, and has handed on what was in it before
+ * the next one does; who has been handed something takes that first.  So what
+ * one flow brings stays in order, whoever looks.
+ */
+static uint32_t poll_queue(struct ur_port *p, uint16_t q)
 {
 	struct ur_port_core *c = p->core;
 	uint32_t n = 0;
 
-	for (uint16_t q = 1; q < c->info.queues; q++) {
-		if (!ur_port_borrow(c, q))
-			continue;
-		n += c->ops->rx(c->nic, q, on_frame, p);
-		ur_port_unborrow(c, q);
-	}
+	if (!ur_port_borrow(c, q))
+		return 0;
+	if (!p->before || p->before(p->arg))
+		n = c->ops->rx(c->nic, q, on_frame, p);
+	ur_port_unborrow(c, q);
 	return n;
+}
+
+/* Does its owner not come?  Then we take what is for us before he is awake, and
+ * what is for him he gets as he would have given it to us. */
+static bool is_left_alone(const struct ur_port_core *c, uint16_t q,
+			  uint64_t now_ns)
+{
+	return atomic_load_explicit(&c->look[q].seen_ns, memory_order_relaxed) +
+		       ALONE_NS <
+	       now_ns;
+}
+
+/* A look at what others write to costs more than one at what is ours. */
+static uint32_t glance(struct ur_port *p, uint64_t now_ns)
+{
+	const struct ur_port_core *c = p->core;
+
+	if (++p->empty % GLANCE_EVERY)
+		return 0;
+	p->glance = (uint16_t)((p->glance + 1) % c->info.queues);
+	if (p->glance == p->queue || !ur_port_is_given(c, p->glance) ||
+	    !is_left_alone(c, p->glance, now_ns))
+		return 0;
+	return poll_queue(p, p->glance);
+}
+
+static void say_seen(struct ur_port_look *l, uint64_t now_ns)
+{
+	if (atomic_load_explicit(&l->seen_ns, memory_order_relaxed) != now_ns)
+		atomic_store_explicit(&l->seen_ns, now_ns,
+				      memory_order_relaxed);
+}
+
+/* Ours; then those that nobody has, which are the first one's; then one of
+ * the others'. */
+static uint32_t poll_queues(struct ur_port *p, uint64_t now_ns)
+{
+	struct ur_port_core *c = p->core;
+	uint32_t n = poll_queue(p, p->queue);
+
+	say_seen(&c->look[p->queue], now_ns);
+	for (uint16_t q = 1; q < c->info.queues && p->queue == 0; q++)
+		if (!ur_port_is_given(c, q))
+			n += poll_queue(p, q);
+	return n ? n : glance(p, now_ns);
 }
 
 /* True: timers were due. */
@@ -435,15 +485,13 @@ static bool expire(struct ur_port *p, uint64_t now_ns)
 uint32_t ur_port_poll(struct ur_port *p, uint64_t now_ns)
 {
 	const struct ur_port_core *c = p->core;
-	uint32_t n = 0;
+	uint32_t n;
 
 	p->now_ns = now_ns;
 	if (p->queue == 0 && p->link_at_ns <= now_ns)
 		look_at_link(p, now_ns);
-	if (p->owns || ur_port_own(p))
-		n = c->ops->rx(c->nic, p->queue, on_frame, p);
-	if (c->many && p->queue == 0)
-		n += poll_free(p);
+	n = c->many ? poll_queues(p, now_ns)
+		    : c->ops->rx(c->nic, p->queue, on_frame, p);
 	if (!expire(p, now_ns) && !n)
 		return 0;
 	if (n)

@@ -8,7 +8,7 @@
  * A controller may have several pairs of queues.  Each is a struct ur_port of
  * its own, which has one thread at a time for itself and shares everything
  * else; who has the first one serves the host and the queues that nobody has
- * taken.
+ * taken.  A queue whose owner does not come is looked into by others.
  *
  *	wire ── nic ── net ─┬─ deliver(): a lane's packets
  *			    └─ TAP: everything else, QP1 and ARP's answers too
@@ -43,6 +43,12 @@ struct ur_port_config {
 	 * all TCP is the host's.  False: as above.
 	 */
 	bool (*tcp)(void *arg, const uint8_t *packet, uint32_t len);
+	/*
+	 * Packets are about to be taken from a queue of several: what others
+	 * have handed to us comes before.  False: not all of that was taken,
+	 * so nothing is taken now.  May be NULL.
+	 */
+	bool (*before)(void *arg);
 	void *arg;
 	/* As many queues as the spec has, for ur_port_attach(); else one. */
 	bool several;
@@ -62,6 +68,9 @@ struct ur_port_facts {
 	bool spreads;	 /* it shares out by flows what comes in */
 };
 
+/* Registered memory may be gone, which a controller would not notice. */
+#define UR_PORT_ZERO_COPY "off: memory is not pinned"
+
 /* In words, how packets get to the queues. */
 static inline const char *ur_port_spread(const struct ur_port_facts *f)
 {
@@ -78,7 +87,7 @@ int ur_port_open(const struct ur_port_config *cfg, struct ur_port **out);
 
 /*
  * The next queue of a port that is open, for another thread; cfg's deliver,
- * tcp and arg are looked at.  -EBUSY: there is none left.  The last one that is
+ * tcp, before and arg are looked at.  -EBUSY: there is none left.  The last one that is
  * closed closes the port.
  */
 int ur_port_attach(const struct ur_port *other,

@@ -143,17 +143,14 @@ bool ur_port_seat_hand(const struct ur_port_seat *s, uint32_t slot,
 	return found;
 }
 
-int ur_port_seat_recv(const struct ur_port_seat *s,
-		      void (*rx)(void *arg, const struct ur_rx *rx), void *arg)
+bool ur_port_seat_recv(const struct ur_port_seat *s,
+		       void (*rx)(void *arg, const struct ur_rx *rx), void *arg,
+		       uint32_t *n)
 {
 	struct inbox *b = &s->group->inboxes[s->index];
 	struct ur_ring_rec rec;
 	const uint8_t *at;
-	int n = 0;
-
-	if (!b->mem)
-		return 0;
-	while (n < BURST && ur_ring_peek(&b->out, &rec, &at) > 0) {
+	for (*n = 0; b->mem && ur_ring_peek(&b->out, &rec, &at) > 0; ++*n) {
 		struct ur_rx p = { .data = at,
 				   .len = rec.len,
 				   .scope_id = rec.scope_id,
@@ -162,13 +159,14 @@ int ur_port_seat_recv(const struct ur_port_seat *s,
 				   .tclass = rec.tclass,
 				   .hop_limit = rec.hop_limit };
 
+		if (*n == BURST)
+			return false;
 		memcpy(p.src, rec.src, 16);
 		memcpy(p.dst, rec.dst, 16);
 		rx(arg, &p);
 		ur_ring_pop(&b->out);
-		n++;
 	}
-	return n;
+	return true;
 }
 
 uint64_t ur_port_seat_lost(const struct ur_port_seat *s)

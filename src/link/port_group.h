@@ -40,9 +40,11 @@ void ur_port_seat_abandon(const struct ur_port_seat *s);
 bool ur_port_seat_hand(const struct ur_port_seat *s, uint32_t slot,
 		       const struct ur_rx *rx);
 
-/* What is in ours, at most a burst; how many packets. */
-int ur_port_seat_recv(const struct ur_port_seat *s,
-		      void (*rx)(void *arg, const struct ur_rx *rx), void *arg);
+/* What is in ours, at most a burst; *n: how many packets.  True: that was all
+ * that had been put in before. */
+bool ur_port_seat_recv(const struct ur_port_seat *s,
+		       void (*rx)(void *arg, const struct ur_rx *rx), void *arg,
+		       uint32_t *n);
 
 /* Packets that found our inbox full. */
 uint64_t ur_port_seat_lost(const struct ur_port_seat *s);

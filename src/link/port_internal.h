@@ -18,11 +18,11 @@
 
 #define UR_PORT_TAG_LEN 4u
 
-/* Who looks into a queue. */
-enum {
-	UR_QUEUE_FREE,	/* the one with the first queue does */
-	UR_QUEUE_BUSY,	/* … and just does so */
-	UR_QUEUE_OWNED, /* somebody of its own */
+/* Who looks into a queue, in cache lines of its own. */
+struct ur_port_look {
+	atomic_bool busy;	  /* somebody does */
+	_Atomic uint64_t seen_ns; /* its owner did */
+	uint8_t apart[112];
 };
 
 /* What all queues share. */
@@ -37,7 +37,7 @@ struct ur_port_core {
 	int tap;
 	uint32_t ifindex; /* of the TAP */
 	int free_fd;	  /* the interrupts of queues that nobody has taken */
-	atomic_uchar state[UR_PORT_QUEUES];
+	struct ur_port_look look[UR_PORT_QUEUES];
 	atomic_bool abandoned; /* in a child of fork() */
 
 	struct ur_lock lock; /* from here on */
@@ -46,15 +46,17 @@ struct ur_port_core {
 	uint64_t told_ns[UR_NET_EVENT_KINDS]; /* when one was told last */
 	bool host_asks;	    /* the last that the host said is such a question */
 	uint64_t host_lost; /* of what the stack itself has told it */
-	uint32_t given;	    /* queues that a struct ur_port has, as bits */
+	_Atomic uint32_t given; /* queues that a struct ur_port has, as bits */
 };
 
 struct ur_port {
 	struct ur_port_core *core;
 	uint16_t queue;
-	bool owns; /* the queue is ours to look into */
+	uint16_t glance; /* the queue of another that was looked into last … */
+	uint32_t empty;	 /* … and how often ours was empty */
 	bool (*deliver)(void *arg, const struct ur_rx *rx);
 	bool (*tcp)(void *arg, const uint8_t *packet, uint32_t len);
+	bool (*before)(void *arg);
 	void *arg;
 	int epfd;
 	int timer;
@@ -82,29 +84,27 @@ static inline void ur_port_drop(struct ur_port_core *c)
 		ur_unlock(&c->lock);
 }
 
-/* Is the queue ours to look into?  Whoever looked into it before us may just
- * do so. */
-bool ur_port_own(struct ur_port *p);
-
-/* A queue that nobody has taken, for who has the first one to look into, until
- * ur_port_unborrow(); false: it is somebody's. */
+/* Look into a queue, alone, until ur_port_unborrow(); false: somebody does. */
 static inline bool ur_port_borrow(struct ur_port_core *c, uint32_t q)
 {
-	unsigned char was = UR_QUEUE_FREE;
-
-	return atomic_load_explicit(&c->state[q], memory_order_relaxed) ==
-		       UR_QUEUE_FREE &&
-	       atomic_compare_exchange_strong(&c->state[q], &was,
-					      UR_QUEUE_BUSY);
+	return !atomic_load_explicit(&c->look[q].busy, memory_order_relaxed) &&
+	       !atomic_exchange_explicit(&c->look[q].busy, true,
+					 memory_order_acquire);
 }
 
 static inline void ur_port_unborrow(struct ur_port_core *c, uint32_t q)
 {
-	atomic_store_explicit(&c->state[q], UR_QUEUE_FREE,
-			      memory_order_release);
+	atomic_store_explicit(&c->look[q].busy, false, memory_order_release);
 }
 
-void ur_port_disown(struct ur_port *p);
+static inline bool ur_port_is_given(const struct ur_port_core *c, uint32_t q)
+{
+	return atomic_load_explicit(&c->given, memory_order_relaxed) >> q & 1;
+}
+
+/* Who is woken by the queue: p, or who has the first one. */
+void ur_port_own(const struct ur_port *p);
+void ur_port_disown(const struct ur_port *p);
 
 /* The descriptors of either; on failure those that are there stay. */
 int ur_port_wait_init(struct ur_port_core *c);

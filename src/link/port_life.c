@@ -222,6 +222,7 @@ static int port_new(struct ur_port_core *c, const struct ur_port_config *cfg,
 	p->queue = q;
 	p->deliver = cfg->deliver;
 	p->tcp = cfg->tcp;
+	p->before = cfg->before;
 	p->arg = cfg->arg;
 	p->linked = q == 0 && c->ops->link(c->nic);
 	err = ur_port_wait_open(p);
@@ -231,7 +232,7 @@ static int port_new(struct ur_port_core *c, const struct ur_port_config *cfg,
 		(void)give_queue(c, q);
 		return err;
 	}
-	(void)ur_port_own(p);
+	ur_port_own(p);
 	*out = p;
 	return 0;
 }

@@ -37,6 +37,7 @@ struct port_link {
 	/* Of the recv() under way. */
 	void (*rx)(void *arg, const struct ur_rx *rx);
 	void *arg;
+	int handed; /* packets from the inbox */
 };
 
 static struct port_link *of(struct ur_link *link)
@@ -84,6 +85,19 @@ static bool deliver(void *arg, const struct ur_rx *rx)
 	return true;
 }
 
+static bool take_handed(void *arg)
+{
+	struct port_link *l = arg;
+	uint32_t n;
+	bool all;
+
+	if (!l->rx)
+		return true;
+	all = ur_port_seat_recv(&l->seat, l->rx, l->arg, &n);
+	l->handed += (int)n;
+	return all;
+}
+
 static int port_send(struct ur_link *link, const struct ur_train *t)
 {
 	struct port_link *l = of(link);
@@ -123,9 +137,12 @@ static int port_recv(struct ur_link *link,
 
 	l->rx = rx;
 	l->arg = arg;
-	/* First: what somebody took from our queue before it was ours. */
-	n = ur_port_seat_recv(&l->seat, rx, arg);
-	n += (int)ur_port_poll(l->port, now_ns);
+	l->handed = 0;
+	n = (int)ur_port_poll(l->port, now_ns);
+	/* Also while somebody else looks into our queue. */
+	if (!l->handed)
+		(void)take_handed(l);
+	n += l->handed;
 	if (l->slept || ++l->looks >= UR_PORT_HOST_EVERY ||
 	    now_ns - l->host_ns > HOST_NS)
 		n += recv_host(l, now_ns);
@@ -249,6 +266,7 @@ static int open_port(struct port_link *l, sit_fn *sit,
 	int err;
 
 	own.deliver = deliver;
+	own.before = take_handed;
 	own.arg = l;
 	err = sit(&own, l->slot, &l->seat);
 	if (err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waiting for a port, and who looks into which queue. */
+/* Waiting for a port, and who is woken by which queue. */
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -13,60 +13,51 @@
 #define IDLE_MIN_NS 20000u
 #define IDLE_MAX_NS 10000000u
 
-/* Its packets have been taken by who has the first queue until now: he has
- * done with the last ones before it is ours, so they stay in order. */
-bool ur_port_own(struct ur_port *p)
+static void move(const struct ur_port *p, int from, int to)
 {
-	struct ur_port_core *c = p->core;
+	const struct ur_port_core *c = p->core;
 	struct epoll_event ev = { .events = EPOLLIN };
-	unsigned char was = UR_QUEUE_FREE;
 	int fd;
 
-	if (p->owns)
-		return true;
-	if (!atomic_compare_exchange_strong(&c->state[p->queue], &was,
-					    UR_QUEUE_OWNED))
-		return false;
-	p->owns = true;
 	if (!c->info.interrupts)
-		return true;
-	fd = c->ops->wait_fd(c->nic, p->queue);
-	(void)epoll_ctl(c->free_fd, EPOLL_CTL_DEL, fd, NULL);
-	(void)epoll_ctl(p->epfd, EPOLL_CTL_ADD, fd, &ev);
-	return true;
-}
-
-void ur_port_disown(struct ur_port *p)
-{
-	struct ur_port_core *c = p->core;
-	struct epoll_event ev = { .events = EPOLLIN };
-	int fd;
-
-	if (!p->owns)
 		return;
-	if (c->info.interrupts) {
-		fd = c->ops->wait_fd(c->nic, p->queue);
-		(void)epoll_ctl(p->epfd, EPOLL_CTL_DEL, fd, NULL);
-		(void)epoll_ctl(c->free_fd, EPOLL_CTL_ADD, fd, &ev);
-	}
-	p->owns = false;
-	ur_port_unborrow(c, p->queue);
+	fd = c->ops->wait_fd(c->nic, p->queue);
+	(void)epoll_ctl(from, EPOLL_CTL_DEL, fd, NULL);
+	(void)epoll_ctl(to, EPOLL_CTL_ADD, fd, &ev);
 }
 
-/* False: there is something already. */
-static bool arm(struct ur_port *p)
+void ur_port_own(const struct ur_port *p)
+{
+	move(p, p->core->free_fd, p->epfd);
+}
+
+void ur_port_disown(const struct ur_port *p)
+{
+	move(p, p->epfd, p->core->free_fd);
+}
+
+/* False: there is something already, or somebody looks into it just now. */
+static bool arm_queue(struct ur_port_core *c, uint16_t q)
+{
+	bool armed;
+
+	if (!ur_port_borrow(c, q))
+		return false;
+	armed = c->ops->arm(c->nic, q);
+	ur_port_unborrow(c, q);
+	return armed;
+}
+
+static bool arm(const struct ur_port *p)
 {
 	struct ur_port_core *c = p->core;
-	bool armed = ur_port_own(p) && c->ops->arm(c->nic, p->queue);
+	bool armed = arm_queue(c, p->queue);
 
 	if (!c->many || p->queue != 0)
 		return armed;
-	for (uint16_t q = 1; q < c->info.queues; q++) {
-		if (!ur_port_borrow(c, q))
-			continue;
-		armed &= c->ops->arm(c->nic, q);
-		ur_port_unborrow(c, q);
-	}
+	for (uint16_t q = 1; q < c->info.queues; q++)
+		if (!ur_port_is_given(c, q))
+			armed &= arm_queue(c, q);
 	return armed;
 }
 
@@ -86,7 +77,7 @@ static uint64_t deadline(struct ur_port_core *c)
  * share of it at most, and a port without traffic costs a hundred looks a
  * second.
  */
-static uint64_t nap_ns(struct ur_port *p, uint64_t now_ns)
+static uint64_t nap_ns(const struct ur_port *p, uint64_t now_ns)
 {
 	/* Something may have left since that was read. */
 	uint64_t silence = now_ns > p->busy_ns ? now_ns - p->busy_ns : 0;

@@ -23,7 +23,7 @@
 #include "link/tap.h"
 
 #define QUEUES 3u
-#define DEPTH  32u
+#define DEPTH  128u
 #define FRAME  200u
 #define ETHER  14u
 #define IP     20u
@@ -32,6 +32,8 @@
 #define SLOT   7u /* of the first lane; the others' follow */
 
 struct toy_queue {
+	pthread_mutex_t
+		lock; /* as a controller and its driver, who meet here */
 	uint32_t n;
 	uint8_t in[DEPTH][FRAME];
 	uint32_t len;
@@ -59,8 +61,10 @@ static int n_open(const struct ur_eal_args *eal,
 {
 	asked_queues = spec->queues;
 	memset(toy, 0, sizeof(toy));
-	for (uint32_t q = 0; q < QUEUES; q++)
+	for (uint32_t q = 0; q < QUEUES; q++) {
+		pthread_mutex_init(&toy[q].lock, NULL);
 		toy[q].fd = eventfd(0, EFD_NONBLOCK);
+	}
 	*nic = (struct ur_nic *)(void *)toy;
 	return 0;
 }
@@ -88,8 +92,10 @@ static uint32_t n_rx(struct ur_nic *nic, uint16_t q,
 		     void (*fn)(void *arg, const struct ur_nic_rx *rx),
 		     void *arg)
 {
-	uint32_t n = toy[q].n;
+	uint32_t n;
 
+	pthread_mutex_lock(&toy[q].lock);
+	n = toy[q].n;
 	for (uint32_t i = 0; i < n; i++) {
 		struct ur_nic_rx rx = { toy[q].in[i], toy[q].len, 0 };
 
@@ -98,6 +104,7 @@ static uint32_t n_rx(struct ur_nic *nic, uint16_t q,
 			while_busy();
 	}
 	toy[q].n = 0;
+	pthread_mutex_unlock(&toy[q].lock);
 	return n;
 }
 
@@ -193,7 +200,10 @@ static void come(uint32_t q, uint32_t slot, uint8_t mark)
 				      10,   1,	0, 1 };
 	static const uint8_t udp[] = { 0xc0, 0, 0x12, 0xb7, 0, UDP + 16, 0, 0 };
 	uint32_t qpn = slot << 14 | 5;
-	uint8_t *f = toy[q].in[toy[q].n++];
+	uint8_t *f;
+
+	pthread_mutex_lock(&toy[q].lock);
+	f = toy[q].in[toy[q].n++];
 
 	memset(f, 0, FRAME);
 	memcpy(f, mac[0], 6);
@@ -208,6 +218,7 @@ static void come(uint32_t q, uint32_t slot, uint8_t mark)
 	f[7] = (uint8_t)qpn;
 	f[11] = mark;
 	toy[q].len = ETHER + IP + UDP + 16;
+	pthread_mutex_unlock(&toy[q].lock);
 }
 
 /* ---- Lanes ---- */
@@ -246,6 +257,14 @@ static bool deliver(void *arg, const struct ur_rx *p)
 	return true;
 }
 
+static bool before(void *arg)
+{
+	struct lane *l = arg;
+	uint32_t n;
+
+	return ur_port_seat_recv(&l->seat, rx, l, &n);
+}
+
 static const struct ur_port_spec spec = {
 	.naddrs = 1,
 	.addrs = { { .ip = { [10] = 0xff, [11] = 0xff, 10, 1, 0, 1 },
@@ -259,6 +278,7 @@ static int sit(uint32_t i, bool first)
 	struct ur_port_config cfg = { .spec = &spec,
 				      .ifname = "x",
 				      .deliver = deliver,
+				      .before = before,
 				      .arg = &lanes[i] };
 
 	memset(&lanes[i], 0, sizeof(lanes[i]));
@@ -267,12 +287,13 @@ static int sit(uint32_t i, bool first)
 		      : ur_port_seat_join)(&cfg, lanes[i].slot, &lanes[i].seat);
 }
 
+/* How many came to the lane. */
 static uint32_t poll_lane(uint32_t i)
 {
-	struct lane *l = &lanes[i];
-	int n = ur_port_seat_recv(&l->seat, rx, l);
+	uint32_t had = lanes[i].n;
 
-	return (uint32_t)n + ur_port_poll(l->seat.port, now);
+	(void)ur_port_poll(lanes[i].seat.port, now);
+	return lanes[i].n - had;
 }
 
 static bool is_readable(int fd)
@@ -364,8 +385,7 @@ static void test_handed(void **state)
 	assert_int_equal(sit(1, false), 0);
 	for (uint8_t i = 0; i < 4; i++)
 		come(0, SLOT + 1, i);
-	assert_int_equal(poll_lane(0), 4);
-	assert_int_equal(lanes[0].n, 0);
+	assert_int_equal(poll_lane(0), 0);
 	assert_false(to_host());
 	assert_int_equal(poll_lane(1), 4);
 	for (uint8_t i = 0; i < 4; i++)
@@ -398,12 +418,11 @@ static void test_order_of_change(void **state)
 	while_busy = sit_down;
 	come(1, SLOT + 1, 10);
 	come(1, SLOT + 1, 11);
-	assert_int_equal(poll_lane(0), 2);
+	assert_int_equal(poll_lane(0), 0);
 	while_busy = NULL;
 	come(1, SLOT + 1, 12);
-	assert_int_equal(poll_lane(0), 1);
 	come(1, SLOT + 1, 13);
-	(void)poll_lane(1);
+	assert_int_equal(poll_lane(0), 0);
 	(void)poll_lane(1);
 	/* The first one came before the lane did. */
 	assert_true(to_host());
@@ -411,6 +430,54 @@ static void test_order_of_change(void **state)
 	assert_int_equal(lanes[1].n, 3);
 	for (uint8_t i = 0; i < 3; i++)
 		assert_int_equal(lanes[1].marks[i], 11 + i);
+	leave(1);
+	leave(0);
+	close(host);
+}
+
+/* Who does not come to his queue is helped, and what he gets so comes before
+ * what he finds in it. */
+static void test_left_alone(void **state)
+{
+	begin(false);
+	assert_int_equal(sit(1, false), 0);
+	come(1, SLOT + 1, 1);
+	assert_int_equal(poll_lane(1), 1);
+	come(1, SLOT + 1, 2);
+	come(1, SLOT, 3);
+	for (int i = 0; i < 50; i++)
+		assert_int_equal(poll_lane(0), 0);
+	now += S / 1000;
+	for (int i = 0; i < 50; i++)
+		(void)poll_lane(0);
+	assert_int_equal(lanes[0].n, 1);
+	assert_int_equal(lanes[0].marks[0], 3);
+	come(1, SLOT + 1, 4);
+	assert_int_equal(poll_lane(1), 2);
+	assert_int_equal(lanes[1].marks[1], 2);
+	assert_int_equal(lanes[1].marks[2], 4);
+	leave(1);
+	leave(0);
+	close(host);
+}
+
+/* More than a burst waits in the inbox: the queue is not looked into before
+ * all of it was taken. */
+static void test_long_inbox(void **state)
+{
+	begin(false);
+	assert_int_equal(sit(1, false), 0);
+	for (uint8_t i = 0; i < 100; i++) {
+		come(0, SLOT + 1, i);
+		(void)poll_lane(0);
+	}
+	come(1, SLOT + 1, 100);
+	for (uint8_t i = 0; i <= 100;) {
+		lanes[1].n = 0;
+		assert_true(poll_lane(1) > 0);
+		for (uint32_t k = 0; k < lanes[1].n; k++, i++)
+			assert_int_equal(lanes[1].marks[k], i);
+	}
 	leave(1);
 	leave(0);
 	close(host);
@@ -443,7 +510,7 @@ static void test_waits(void **state)
 	assert_false(is_readable(fd[1]));
 	/* The bell, until it was heard. */
 	come(0, SLOT + 1, 1);
-	assert_int_equal(poll_lane(0), 1);
+	assert_int_equal(poll_lane(0), 0);
 	assert_true(is_readable(ur_port_seat_fd(&lanes[1].seat)));
 	ur_port_seat_wake(&lanes[1].seat);
 	assert_false(is_readable(ur_port_seat_fd(&lanes[1].seat)));
@@ -533,7 +600,7 @@ static void test_fork(void **state)
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	come(0, SLOT + 1, 1);
-	assert_int_equal(poll_lane(0), 1);
+	assert_int_equal(poll_lane(0), 0);
 	assert_int_equal(poll_lane(1), 1);
 	leave(0);
 	leave(1);
@@ -567,19 +634,39 @@ static void count_rx(void *arg, const struct ur_rx *p)
 	got[l - lanes]++;
 }
 
+static bool count_before(void *arg)
+{
+	struct lane *l = arg;
+	uint32_t n;
+
+	return ur_port_seat_recv(&l->seat, count_rx, l, &n);
+}
+
+static bool has_room(uint32_t q)
+{
+	bool room;
+
+	pthread_mutex_lock(&toy[q].lock);
+	room = toy[q].n < DEPTH;
+	pthread_mutex_unlock(&toy[q].lock);
+	return room;
+}
+
 /* Each feeds its own queue with packets for either lane. */
 static void *work(void *arg)
 {
 	struct lane *l = arg;
 	uint32_t i = (uint32_t)(l - lanes), n = 0;
+	uint64_t at = now;
 
 	while (!stop) {
-		(void)ur_port_seat_recv(&l->seat, count_rx, l);
-		if (n < ROUNDS) {
+
+		if (n < ROUNDS && has_room(i)) {
 			come(i, SLOT + n % 2, 1);
 			n++;
 		}
-		(void)ur_port_poll(l->seat.port, now);
+		/* Who falls behind is helped. */
+		(void)ur_port_poll(l->seat.port, at += 100);
 	}
 	return NULL;
 }
@@ -588,7 +675,8 @@ static void test_threads(void **state)
 {
 	struct ur_port_config cfg = { .spec = &spec,
 				      .ifname = "x",
-				      .deliver = count };
+				      .deliver = count,
+				      .before = count_before };
 	pthread_t t[2];
 
 	got[0] = got[1] = 0;
@@ -629,6 +717,8 @@ int main(void)
 		cmocka_unit_test(test_each_its_own),
 		cmocka_unit_test(test_handed),
 		cmocka_unit_test(test_order_of_change),
+		cmocka_unit_test(test_left_alone),
+		cmocka_unit_test(test_long_inbox),
 		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_fewer),
