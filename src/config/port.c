@@ -171,6 +171,16 @@ static bool take_vlan(struct ur_parse *p)
 	return true;
 }
 
+static bool take_queues(struct ur_parse *p)
+{
+	uint32_t v;
+
+	if (!take_number(p, 1, UR_PORT_QUEUES, &v))
+		return false;
+	p->port->queues = (uint16_t)v;
+	return true;
+}
+
 static bool take_name(struct ur_parse *p)
 {
 	struct ur_port_spec *s = p->port;
@@ -241,6 +251,7 @@ static bool take_port(struct ur_parse *p)
 		{ "gateway", take_gateway },
 		{ "mtu", take_mtu },
 		{ "vlan", take_vlan },
+		{ "queues", take_queues },
 		{ "eal_args", ur_parse_eal_args },
 	};
 	size_t at = ur_json_mark(&p->j);
@@ -251,6 +262,7 @@ static bool take_port(struct ur_parse *p)
 				       UR_MAX_PORTS);
 	p->port = &p->c->ports[p->c->nports];
 	p->port->mtu = MTU_DEFAULT;
+	p->port->queues = 1;
 	p->port_at[p->c->nports] = at;
 	if (!UR_PARSE_OBJECT(p, keys, "a port, an object") ||
 	    !check_port(p, at))

@@ -15,6 +15,7 @@
 #define UR_PORT_MTU_MIN	 1280u
 #define UR_PORT_MTU_MAX	 9216u
 #define UR_PORT_VLAN_MAX 4094u
+#define UR_PORT_QUEUES	 16u
 #define UR_EAL_ARGS	 64u
 #define UR_EAL_ARGS_LEN	 2048u
 #define UR_SOCK_NAME_LEN 108u /* of a Unix socket's path, with the zero */
@@ -33,6 +34,9 @@ struct ur_port_spec {
 	uint8_t gateway6[16];
 	uint32_t mtu;  /* of IP packets */
 	uint16_t vlan; /* tag of its frames; 0: none */
+	/* Queues in each direction, each for a lane of the process that runs
+	 * the port, if the driver has as many; 0 is 1. */
+	uint16_t queues;
 };
 
 /* What the process' Environment Abstraction Layer is begun with: argv[1] and

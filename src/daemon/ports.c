@@ -369,6 +369,7 @@ static void view(const struct port *p, struct ur_port_view *v)
 				    .lanes = p->nslots,
 				    .counters = *ur_port_counters(p->port) };
 	ur_port_stats(p->port, &v->stats);
+	ur_port_facts(p->port, &v->facts);
 	for (unsigned int i = 0; i < p->nslots; i++) {
 		const struct lane *l = p->lanes[p->slots[i]];
 

@@ -36,11 +36,13 @@ static void print_port(FILE *f, const struct ur_port_view *v)
 
 	(void)if_indextoname(v->ifindex, name);
 	fprintf(f,
-		"{\"interface\":\"%s\",\"lanes\":%u,\"broken_lanes\":%u,"
+		"{\"interface\":\"%s\",\"driver\":\"%s\",\"queues\":%u,"
+		"\"zero_copy\":\"%s\",\"lanes\":%u,\"broken_lanes\":%u,"
 		"\"lanes_lost\":%" PRIu64 ",\"rx_missed\":%" PRIu64
 		",\"tx_lost\":%" PRIu64 ",\"host_lost\":%" PRIu64
 		",\"counters\":{",
-		name, v->lanes, v->broken, v->lanes_lost, v->stats.rx_missed,
+		name, v->facts.driver, v->facts.queues, UR_PORT_ZERO_COPY,
+		v->lanes, v->broken, v->lanes_lost, v->stats.rx_missed,
 		v->stats.tx_lost, v->stats.host_lost);
 	print_counters(f, &v->counters);
 	fputs("}}", f);

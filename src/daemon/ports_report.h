@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What `urnic show` tells of the ports that urnicd runs, as JSON:
  *
- *   [{"interface":"dpp","lanes":2,"broken_lanes":0,"lanes_lost":0,
+ *   [{"interface":"dpp","driver":"net_memif","queues":1,"zero_copy":"off: …",
+ *     "lanes":2,"broken_lanes":0,"lanes_lost":0,
  *     "rx_missed":0,"tx_lost":0,"host_lost":0,
  *     "counters":{"rx_frames":0, …}}, …]
  */
@@ -17,6 +18,7 @@ struct ur_port_view {
 	unsigned int lanes;
 	unsigned int broken; /* lanes that are not heard any more */
 	uint64_t lanes_lost; /* packets that lanes of now did not take */
+	struct ur_port_facts facts;
 	struct ur_port_stats stats;
 	struct ur_net_counters counters;
 };

@@ -16,6 +16,7 @@
 #include "engine/port.h"
 #include "engine/report.h"
 #include "engine/xrc.h"
+#include "link/port.h"
 #include "link/udp.h"
 #include "roce/near.h"
 
@@ -260,6 +261,20 @@ static void add_port(struct json_object *o, const struct ur_link *link)
 	json_object_object_add(o, "port", counters);
 }
 
+static void add_facts(struct json_object *o, const struct ur_link *link)
+{
+	struct json_object *facts = json_object_new_object();
+	struct ur_port_facts f;
+
+	link->ops->facts(link, &f);
+	ur_report_string(facts, "driver", f.driver);
+	ur_report_int(facts, "queue", f.queue);
+	ur_report_int(facts, "queues", f.queues);
+	ur_report_string(facts, "spread", ur_port_spread(&f));
+	ur_report_string(facts, "zero_copy", UR_PORT_ZERO_COPY);
+	json_object_object_add(o, "port_driver", facts);
+}
+
 static void roce_report(struct ur_lane *l, struct json_object *o)
 {
 	struct ur_report_qps list = { l, json_object_new_array() };
@@ -274,6 +289,8 @@ static void roce_report(struct ur_lane *l, struct json_object *o)
 	add_counters(o, ur_roce_counters(l->roce));
 	if (l->link->ops->counters)
 		add_port(o, l->link);
+	if (l->link->ops->facts)
+		add_facts(o, l->link);
 }
 
 const struct ur_lane_ops ur_lane_roce = {

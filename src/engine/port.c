@@ -19,6 +19,8 @@ static bool is_run(const struct ur_dev_spec *s)
 	return if_nametoindex(s->netdev) != 0;
 }
 
+/* A lane of this process may have the port: then there may be a queue for us.
+ * -EBUSY: others have it, or all queues. */
 static int run_port(struct ur_lane *l, int fd)
 {
 	const struct ur_config *c = ur_config_get();
@@ -26,8 +28,12 @@ static int run_port(struct ur_lane *l, int fd)
 	struct ur_port_config cfg = { .spec = &c->ports[s->port - 1],
 				      .eal = &c->eal,
 				      .ifname = s->netdev };
+	int err = ur_port_link_join(&cfg, l->slot, fd, &l->link);
 
-	return ur_port_link_create(&cfg, l->slot, fd, &l->link);
+	if (err != -ENOENT)
+		return err;
+	return is_run(s) ? -EBUSY
+			 : ur_port_link_create(&cfg, l->slot, fd, &l->link);
 }
 
 /* What urnicd runs goes through rings; else the host's sockets have to do. */
@@ -44,8 +50,7 @@ static int use_port(struct ur_lane *l, int fd)
 	if (err != -ENOENT)
 		ur_warn("%s: urnicd gives no rings: %s", l->adapter->dev.name,
 			strerror(-err));
-	ur_info("%s: another process runs its port, packets take the way of "
-		"%s",
+	ur_info("%s: no queue of its port is ours, packets take the way of %s",
 		l->adapter->dev.name, s->netdev);
 	return ur_udp_link_create(fd, &l->link);
 }
@@ -53,7 +58,7 @@ static int use_port(struct ur_lane *l, int fd)
 /* Two processes may begin at once: one has made the host's side first. */
 int ur_port_lane_link(struct ur_lane *l, int fd)
 {
-	int err = is_run(&l->adapter->dev.spec) ? -EBUSY : run_port(l, fd);
+	int err = run_port(l, fd);
 
 	return err == -EBUSY ? use_port(l, fd) : err;
 }

@@ -12,6 +12,10 @@
  * Connections of RoCE stand beside the lanes (cm_report.c), as do each
  * device's completion queues and memory regions (report_obj.c).
  *
+ * A lane with a queue of a port that this process runs has "port", what the
+ * stack of that has counted, and "port_driver": {"driver":"net_memif",
+ * "queue":0,"queues":2,"spread":"by driver","zero_copy":"off: …"}.
+ *
  * Where this process runs ports with TCP there are "lwip", the stack's counters,
  * and "lwip_ports", those of each of its ports.
  *

@@ -12,6 +12,7 @@
 #include "net/counters.h"
 
 struct ur_link;
+struct ur_port_facts;
 
 struct ur_link_ops {
 	const char *name;
@@ -48,6 +49,9 @@ struct ur_link_ops {
 
 	/* What the stack of a port has counted (NULL: it has none here). */
 	const struct ur_net_counters *(*counters)(const struct ur_link *link);
+
+	/* What the port is (likewise NULL). */
+	void (*facts)(const struct ur_link *link, struct ur_port_facts *out);
 
 	/* The process is about to end: pass on what the link holds for others
 	 * (NULL: it holds nothing). */

@@ -5,7 +5,8 @@
  * is a plugin, liburnic-dpdk.so, which is loaded when the first port is
  * opened; nothing else is linked with it.
  *
- * One thread at a time for each controller.
+ * One thread at a time for each of its queues, which come in pairs, one to
+ * receive and one to send; open and close are for all of them.
  */
 #ifndef UR_LINK_NIC_H
 #define UR_LINK_NIC_H
@@ -15,7 +16,7 @@
 
 #include "core/port_spec.h"
 
-#define UR_NIC_ABI    2u
+#define UR_NIC_ABI    3u
 #define UR_NIC_BURST  64u
 #define UR_NIC_SYMBOL "urnic_nic_plugin"
 
@@ -33,9 +34,11 @@ struct ur_nic;
 struct ur_nic_info {
 	uint8_t mac[6];
 	bool shared;	   /* the kernel has the interface as well */
-	bool interrupts;   /* wait_fd() is there */
+	bool interrupts;   /* wait_fd() is there, of each queue */
+	uint16_t queues;   /* at most as many as were asked for */
+	bool spreads;	   /* … and it shares out what comes in by flows */
 	uint32_t tx;	   /* UR_NIC_TX_ */
-	uint32_t rx_depth; /* frames that it keeps until they are taken */
+	uint32_t rx_depth; /* frames that a queue keeps until they are taken */
 	uint32_t mtu;	   /* of IP packets, that it was set to */
 	char driver[32];
 };
@@ -79,7 +82,7 @@ struct ur_nic_plugin {
 	void (*info)(const struct ur_nic *nic, struct ur_nic_info *out);
 
 	/* Receive up to UR_NIC_BURST frames; how many. */
-	uint32_t (*rx)(struct ur_nic *nic,
+	uint32_t (*rx)(struct ur_nic *nic, uint16_t queue,
 		       void (*fn)(void *arg, const struct ur_nic_rx *rx),
 		       void *arg);
 
@@ -87,18 +90,20 @@ struct ur_nic_plugin {
 	 * Room for one frame of len bytes; NULL: there is none now.  tx()
 	 * sends what was written there, or keeps it until flush().
 	 */
-	uint8_t *(*room)(struct ur_nic *nic, uint32_t len);
-	void (*tx)(struct ur_nic *nic, const struct ur_nic_tx *tx);
+	uint8_t *(*room)(struct ur_nic *nic, uint16_t queue, uint32_t len);
+	void (*tx)(struct ur_nic *nic, uint16_t queue,
+		   const struct ur_nic_tx *tx);
 	/* Send what is kept.  Returns how many of all since the last call
 	 * found no room. */
-	uint32_t (*flush)(struct ur_nic *nic);
+	uint32_t (*flush)(struct ur_nic *nic, uint16_t queue);
 
 	/*
 	 * With interrupts: let the descriptor become readable by the next
 	 * frame.  False: a frame is there already.
 	 */
-	bool (*arm)(struct ur_nic *nic);
-	int (*wait_fd)(const struct ur_nic *nic); /* -1: no interrupts */
+	bool (*arm)(struct ur_nic *nic, uint16_t queue);
+	/* -1: no interrupts */
+	int (*wait_fd)(const struct ur_nic *nic, uint16_t queue);
 
 	/* Is there anybody at the other end?  Drivers that connect to a peer
 	 * try it when they are asked. */

@@ -1,42 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "link/port.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/guard.h"
 #include "base/log.h"
-#include "base/rng.h"
-#include "base/timer.h"
-#include "link/nic.h"
-#include "link/tap.h"
-#include "net/net.h"
+#include "link/port_internal.h"
 #include "wire/icrc.h"
 
 #define HOST_BURST 32
 #define ROOM_TRIES 16
 
-/* The share of the time without packets that may pass until the next look,
- * and its bounds. */
-#define IDLE_SHARE  16
-#define IDLE_MIN_NS 20000u
-#define IDLE_MAX_NS 10000000u
-
-#define MAC_SINGLE    0xfcu
-#define MAC_LOCAL     0x02u
 #define ETHER_TYPE_AT 12u
 #define ETHER_LEN     14u
-#define TAG_LEN	      4u
+#define TAG_LEN	      UR_PORT_TAG_LEN
 #define TYPE_VLAN     0x8100u
 #define TYPE_ARP      0x0806u
 #define TYPE_IP6      0x86ddu
-#define TELL_NS	      1000000000u
 #define LINK_NS	      250000000u /* between two looks at the link */
-#define PROBES	      3u	 /* RFC 5227 1.1 */
+#define ALONE_NS      10000u	 /* that its owner has not looked */
+#define GLANCE_EVERY  4u	 /* looks that found nothing */
 #define FIRST_QPN     2u
 #define IP4_LEN	      20u
 #define IP6_LEN	      40u
@@ -57,34 +41,6 @@ _Static_assert(UR_NIC_RX_IP_GOOD == UR_NET_RX_IP_GOOD &&
 		       UR_NIC_RX_L4_GOOD == UR_NET_RX_L4_GOOD &&
 		       UR_NIC_RX_L4_BAD == UR_NET_RX_L4_BAD,
 	       "likewise");
-
-struct ur_port {
-	const struct ur_nic_plugin *ops;
-	struct ur_nic *nic;
-	struct ur_net *net;
-	struct ur_nic_info info;
-	bool (*deliver)(void *arg, const struct ur_rx *rx);
-	bool (*tcp)(void *arg, const uint8_t *packet, uint32_t len);
-	void *arg;
-	uint16_t vlan;
-	uint32_t naddrs;
-	uint8_t addrs[UR_PORT_ADDRS][16];
-	int tap;
-	int epfd;
-	int timer;
-	uint64_t now_ns;		      /* of the poll under way */
-	uint64_t busy_ns;		      /* when something came or left */
-	uint64_t told_ns[UR_NET_EVENT_KINDS]; /* when one was told last */
-	uint32_t ifindex;		      /* of the TAP */
-	uint64_t link_at_ns; /* when the link is to be looked at */
-	uint64_t timer_ns;   /* what the timer is set to */
-	bool linked;
-	bool host_asks; /* the last that the host said is such a question */
-	uint64_t tx_lost;
-	uint64_t host_lost;
-	/* A frame with room for a tag before it. */
-	uint8_t frame[TAG_LEN + UR_NET_FRAME_MAX];
-};
 
 static uint16_t be16(const uint8_t *p)
 {
@@ -114,6 +70,7 @@ static bool is_about(const uint8_t *frame, uint32_t len, uint16_t arp,
 static void to_host(struct ur_port *p, const uint8_t *frame, uint32_t len,
 		    uint32_t l3)
 {
+	struct ur_port_core *c = p->core;
 	uint8_t *at = p->frame;
 
 	if (l3 > ETHER_LEN && l3 <= len) {
@@ -122,9 +79,12 @@ static void to_host(struct ur_port *p, const uint8_t *frame, uint32_t len,
 		len -= l3 - ETHER_LEN;
 		frame = at;
 	}
-	if (is_about(frame, len, ARP_REPLY, ND_ADVERT))
-		p->host_asks = false;
-	if (write(p->tap, frame, len) < 0)
+	if (is_about(frame, len, ARP_REPLY, ND_ADVERT)) {
+		ur_port_hold(c);
+		c->host_asks = false;
+		ur_port_drop(c);
+	}
+	if (write(c->tap, frame, len) < 0)
 		p->host_lost++;
 }
 
@@ -179,10 +139,15 @@ static void on_frame(void *arg, const struct ur_nic_rx *nrx)
 				.len = nrx->len,
 				.flags = nrx->flags };
 	struct ur_port *p = arg;
+	enum ur_net_verdict verdict;
 	struct ur_net_in in;
 	uint32_t l3;
 
-	switch (ur_net_input(p->net, &rx, p->now_ns, &in)) {
+	ur_port_hold(p->core);
+	p->core->now_ns = p->now_ns;
+	verdict = ur_net_input(p->core->net, &rx, p->now_ns, &in);
+	ur_port_drop(p->core);
+	switch (verdict) {
 	case UR_NET_ROCE:
 		if (qpn_of(&in.roce) < FIRST_QPN ||
 		    !p->deliver(p->arg, &in.roce))
@@ -201,13 +166,19 @@ static void on_frame(void *arg, const struct ur_nic_rx *nrx)
 
 /* ---- Out ---- */
 
+static void put(const struct ur_port *p, const struct ur_nic_tx *tx)
+{
+	p->core->ops->tx(p->core->nic, p->queue, tx);
+}
+
 static uint8_t *room(struct ur_port *p, uint32_t len)
 {
-	uint8_t *at = p->ops->room(p->nic, len);
+	const struct ur_port_core *c = p->core;
+	uint8_t *at = c->ops->room(c->nic, p->queue, len);
 
 	for (int i = 0; !at && i < ROOM_TRIES; i++) {
-		p->tx_lost += p->ops->flush(p->nic);
-		at = p->ops->room(p->nic, len);
+		p->tx_lost += c->ops->flush(c->nic, p->queue);
+		at = c->ops->room(c->nic, p->queue, len);
 	}
 	return at;
 }
@@ -223,7 +194,7 @@ static void send_frame(struct ur_port *p, const uint8_t *frame, uint32_t len)
 		return;
 	}
 	memcpy(at, frame, len);
-	p->ops->tx(p->nic, &tx);
+	put(p, &tx);
 }
 
 /* What the stack itself has to say. */
@@ -232,14 +203,20 @@ static void send_own(struct ur_port *p)
 	uint8_t *buf = p->frame + TAG_LEN;
 	uint32_t len;
 
-	while ((len = ur_net_output(p->net, buf, UR_NET_FRAME_MAX)))
+	for (;;) {
+		ur_port_hold(p->core);
+		len = ur_net_output(p->core->net, buf, UR_NET_FRAME_MAX);
+		ur_port_drop(p->core);
+		if (!len)
+			break;
 		send_frame(p, buf, len);
+	}
 }
 
 static void flush(struct ur_port *p)
 {
 	send_own(p);
-	p->tx_lost += p->ops->flush(p->nic);
+	p->tx_lost += p->core->ops->flush(p->core->nic, p->queue);
 }
 
 /* Where in a train the next packet begins. */
@@ -282,7 +259,7 @@ static int copy_payload(struct cut *c, uint8_t *to, uint32_t len)
 	return err;
 }
 
-/* Packet number i of a train. */
+/* Packet number i of a train.  The lock is held if the flow is not ready. */
 static int send_packet(struct ur_port *p, const struct ur_net_flow *f,
 		       struct cut *c, uint16_t i, uint32_t len)
 {
@@ -306,9 +283,9 @@ static int send_packet(struct ur_port *p, const struct ur_net_flow *f,
 	if (f->sums & UR_NET_SUM_SOFT)
 		ur_net_sum(f, frame, &payload, 1);
 	if (f->ready)
-		p->ops->tx(p->nic, &tx);
+		put(p, &tx);
 	else
-		err = ur_net_park(p->net, f, frame, tx.len, p->now_ns);
+		err = ur_net_park(p->core->net, f, frame, tx.len, p->now_ns);
 	return err;
 }
 
@@ -332,6 +309,25 @@ static int send_packets(struct ur_port *p, const struct ur_train *t,
 	return err;
 }
 
+/* Headers of a flow that is ready are copied, and what is of any length is done
+ * without the lock. */
+static int send_flow(struct ur_port *p, const struct ur_train *t,
+		     const struct ur_net_flow *f)
+{
+	struct ur_net_flow own;
+	int err;
+
+	if (t->pkt_len > ur_net_payload_max(f))
+		return -EMSGSIZE;
+	if (!p->core->many || !f->ready)
+		return send_packets(p, t, f);
+	own = *f;
+	ur_unlock(&p->core->lock);
+	err = send_packets(p, t, &own);
+	ur_lock(&p->core->lock);
+	return err;
+}
+
 int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
 {
 	struct ur_net_key key = { .sport = t->sport,
@@ -343,11 +339,12 @@ int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
 	memcpy(key.src, t->src, 16);
 	memcpy(key.dst, t->dst, 16);
 	p->now_ns = now_ns;
-	err = ur_net_flow(p->net, &key, now_ns, &f);
+	ur_port_hold(p->core);
+	p->core->now_ns = now_ns;
+	err = ur_net_flow(p->core->net, &key, now_ns, &f);
 	if (!err)
-		err = t->pkt_len > ur_net_payload_max(f)
-			      ? -EMSGSIZE
-			      : send_packets(p, t, f);
+		err = send_flow(p, t, f);
+	ur_port_drop(p->core);
 	p->busy_ns = now_ns;
 	flush(p);
 	return err;
@@ -356,24 +353,29 @@ int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
 int ur_port_send_ip(struct ur_port *p, const uint8_t *packet, uint32_t len,
 		    uint64_t now_ns)
 {
+	struct ur_port_core *c = p->core;
 	struct ur_nic_tx tx = { 0 };
 	struct ur_net_hop hop;
 	uint8_t *frame;
-	int err = ur_net_hop(p->net, packet, len, now_ns, &hop);
+	int err;
 
+	ur_port_hold(c);
+	c->now_ns = now_ns;
+	err = ur_net_hop(c->net, packet, len, now_ns, &hop);
+	if (!err && !hop.ready)
+		err = ur_net_send_ip(c->net, packet, len, now_ns);
+	ur_port_drop(c);
 	p->now_ns = now_ns;
 	p->busy_ns = now_ns;
-	if (err)
+	if (err || !hop.ready)
 		return err;
-	if (!hop.ready)
-		return ur_net_send_ip(p->net, packet, len, now_ns);
 	tx.len = hop.len + len;
 	frame = room(p, tx.len);
 	if (!frame)
 		return -EAGAIN;
 	memcpy(frame, hop.l2, hop.len);
 	memcpy(frame + hop.len, packet, len);
-	p->ops->tx(p->nic, &tx);
+	put(p, &tx);
 	return 0;
 }
 
@@ -386,7 +388,8 @@ void ur_port_flush(struct ur_port *p)
  * may be his. */
 static void look_at_link(struct ur_port *p, uint64_t now_ns)
 {
-	bool linked = p->ops->link(p->nic);
+	struct ur_port_core *c = p->core;
+	bool linked = c->ops->link(c->nic);
 
 	p->link_at_ns = now_ns + LINK_NS;
 	if (linked == p->linked)
@@ -395,21 +398,101 @@ static void look_at_link(struct ur_port *p, uint64_t now_ns)
 	ur_info_some("port: the link is %s", linked ? "up" : "down");
 	if (!linked)
 		return;
-	ur_net_link_up(p->net, now_ns);
+	ur_port_hold(c);
+	ur_net_link_up(c->net, now_ns);
+	ur_port_drop(c);
 	flush(p);
+}
+
+/*
+ * Who looks into a queue does so alone, and has handed on what was in it before
+ * the next one does; who has been handed something takes that first.  So what
+ * one flow brings stays in order, whoever looks.
+ */
+static uint32_t poll_queue(struct ur_port *p, uint16_t q)
+{
+	struct ur_port_core *c = p->core;
+	uint32_t n = 0;
+
+	if (!ur_port_borrow(c, q))
+		return 0;
+	if (!p->before || p->before(p->arg))
+		n = c->ops->rx(c->nic, q, on_frame, p);
+	ur_port_unborrow(c, q);
+	return n;
+}
+
+/* Does its owner not come?  Then we take what is for us before he is awake, and
+ * what is for him he gets as he would have given it to us. */
+static bool is_left_alone(const struct ur_port_core *c, uint16_t q,
+			  uint64_t now_ns)
+{
+	return atomic_load_explicit(&c->look[q].seen_ns, memory_order_relaxed) +
+		       ALONE_NS <
+	       now_ns;
+}
+
+/* A look at what others write to costs more than one at what is ours. */
+static uint32_t glance(struct ur_port *p, uint64_t now_ns)
+{
+	const struct ur_port_core *c = p->core;
+
+	if (++p->empty % GLANCE_EVERY)
+		return 0;
+	p->glance = (uint16_t)((p->glance + 1) % c->info.queues);
+	if (p->glance == p->queue || !ur_port_is_given(c, p->glance) ||
+	    !is_left_alone(c, p->glance, now_ns))
+		return 0;
+	return poll_queue(p, p->glance);
+}
+
+static void say_seen(struct ur_port_look *l, uint64_t now_ns)
+{
+	if (atomic_load_explicit(&l->seen_ns, memory_order_relaxed) != now_ns)
+		atomic_store_explicit(&l->seen_ns, now_ns,
+				      memory_order_relaxed);
+}
+
+/* Ours; then those that nobody has, which are the first one's; then one of
+ * the others'. */
+static uint32_t poll_queues(struct ur_port *p, uint64_t now_ns)
+{
+	struct ur_port_core *c = p->core;
+	uint32_t n = poll_queue(p, p->queue);
+
+	say_seen(&c->look[p->queue], now_ns);
+	for (uint16_t q = 1; q < c->info.queues && p->queue == 0; q++)
+		if (!ur_port_is_given(c, q))
+			n += poll_queue(p, q);
+	return n ? n : glance(p, now_ns);
+}
+
+/* True: timers were due. */
+static bool expire(struct ur_port *p, uint64_t now_ns)
+{
+	struct ur_port_core *c = p->core;
+	bool due;
+
+	ur_port_hold(c);
+	c->now_ns = now_ns;
+	due = ur_net_deadline(c->net) <= now_ns;
+	if (due)
+		ur_net_expire(c->net, now_ns);
+	ur_port_drop(c);
+	return due;
 }
 
 uint32_t ur_port_poll(struct ur_port *p, uint64_t now_ns)
 {
+	const struct ur_port_core *c = p->core;
 	uint32_t n;
 
 	p->now_ns = now_ns;
-	if (p->link_at_ns <= now_ns)
+	if (p->queue == 0 && p->link_at_ns <= now_ns)
 		look_at_link(p, now_ns);
-	n = p->ops->rx(p->nic, on_frame, p);
-	if (ur_net_deadline(p->net) <= now_ns)
-		ur_net_expire(p->net, now_ns);
-	else if (!n)
+	n = c->many ? poll_queues(p, now_ns)
+		    : c->ops->rx(c->nic, p->queue, on_frame, p);
+	if (!expire(p, now_ns) && !n)
 		return 0;
 	if (n)
 		p->busy_ns = now_ns;
@@ -421,15 +504,18 @@ uint32_t ur_port_poll(struct ur_port *p, uint64_t now_ns)
 static void from_host(struct ur_port *p, uint32_t len)
 {
 	uint8_t *frame = p->frame + TAG_LEN;
+	const uint16_t vlan = p->core->vlan;
 
-	p->host_asks = is_about(frame, len, ARP_REQUEST, ND_SOLICIT);
-	if (p->vlan && len >= ETHER_LEN) {
+	ur_port_hold(p->core);
+	p->core->host_asks = is_about(frame, len, ARP_REQUEST, ND_SOLICIT);
+	ur_port_drop(p->core);
+	if (vlan && len >= ETHER_LEN) {
 		memmove(p->frame, frame, ETHER_TYPE_AT);
 		frame = p->frame;
 		frame[12] = TYPE_VLAN >> 8;
 		frame[13] = TYPE_VLAN & 0xff;
-		frame[14] = (uint8_t)(p->vlan >> 8);
-		frame[15] = (uint8_t)p->vlan;
+		frame[14] = (uint8_t)(vlan >> 8);
+		frame[15] = (uint8_t)vlan;
 		len += TAG_LEN;
 	}
 	send_frame(p, frame, len);
@@ -440,7 +526,7 @@ uint32_t ur_port_host(struct ur_port *p, uint64_t now_ns)
 	uint32_t n;
 
 	for (n = 0; n < HOST_BURST; n++) {
-		ssize_t len = read(p->tap, p->frame + TAG_LEN,
+		ssize_t len = read(p->core->tap, p->frame + TAG_LEN,
 				   UR_NET_FRAME_MAX - TAG_LEN);
 
 		if (len <= 0)
@@ -456,7 +542,12 @@ uint32_t ur_port_host(struct ur_port *p, uint64_t now_ns)
 
 bool ur_port_host_asks(const struct ur_port *p)
 {
-	return p->host_asks;
+	bool asks;
+
+	ur_port_hold(p->core);
+	asks = p->core->host_asks;
+	ur_port_drop(p->core);
+	return asks;
 }
 
 bool ur_port_carries(const uint8_t (*addrs)[16], uint32_t naddrs,
@@ -477,261 +568,5 @@ bool ur_port_carries(const uint8_t (*addrs)[16], uint32_t naddrs,
 bool ur_port_has(const struct ur_port *p, const uint8_t src[16],
 		 const uint8_t dst[16])
 {
-	return ur_port_carries(p->addrs, p->naddrs, src, dst);
-}
-
-void ur_port_stats(const struct ur_port *p, struct ur_port_stats *out)
-{
-	struct ur_nic_stats s;
-
-	p->ops->stats(p->nic, &s);
-	*out = (struct ur_port_stats){
-		.rx_missed = s.rx_missed,
-		.tx_lost = p->tx_lost,
-		.host_lost = p->host_lost,
-		.rx_bytes = p->info.rx_depth * p->info.mtu / 2,
-	};
-}
-
-uint32_t ur_port_ifindex(const struct ur_port *p)
-{
-	return p->ifindex;
-}
-
-const struct ur_net_counters *ur_port_counters(const struct ur_port *p)
-{
-	return ur_net_counters(p->net);
-}
-
-/* ---- Waiting ---- */
-
-/*
- * How long to sleep where nothing can wake us: a share of the time that the
- * silence has lasted.  So the first packet after a silence is late by that
- * share of it at most, and a port without traffic costs a hundred looks a
- * second.
- */
-static uint64_t nap_ns(const struct ur_port *p, uint64_t now_ns)
-{
-	/* Something may have left since that was read. */
-	uint64_t silence = now_ns > p->busy_ns ? now_ns - p->busy_ns : 0;
-	uint64_t nap = silence / IDLE_SHARE;
-	uint64_t due = ur_net_deadline(p->net);
-
-	if (p->info.interrupts && p->ops->arm(p->nic))
-		nap = UR_NEVER;
-	else if (nap < IDLE_MIN_NS)
-		nap = IDLE_MIN_NS;
-	else if (nap > IDLE_MAX_NS)
-		nap = IDLE_MAX_NS;
-	if (p->link_at_ns < due)
-		due = p->link_at_ns;
-	due = due > now_ns ? due - now_ns : 1;
-	return due < nap ? due : nap;
-}
-
-/* One that is early costs less than to set it at every sleep. */
-static void set_timer(struct ur_port *p, uint64_t at_ns, uint64_t now_ns)
-{
-	struct itimerspec t = { 0 };
-
-	if (p->timer_ns > now_ns && p->timer_ns <= at_ns)
-		return;
-	p->timer_ns = at_ns;
-	t.it_value.tv_sec = (time_t)(at_ns / 1000000000u);
-	t.it_value.tv_nsec = (long)(at_ns % 1000000000u);
-	(void)timerfd_settime(p->timer, TFD_TIMER_ABSTIME, &t, NULL);
-}
-
-int ur_port_wait_fd(struct ur_port *p, uint64_t now_ns)
-{
-	set_timer(p, now_ns + nap_ns(p, now_ns), now_ns);
-	return p->epfd;
-}
-
-static int watch(const struct ur_port *p, int fd)
-{
-	struct epoll_event ev = { .events = EPOLLIN };
-
-	return epoll_ctl(p->epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
-}
-
-static int open_wait(struct ur_port *p)
-{
-	int err;
-
-	p->epfd = epoll_create1(EPOLL_CLOEXEC);
-	p->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (p->epfd < 0 || p->timer < 0)
-		return -errno;
-	err = watch(p, p->timer);
-	if (!err)
-		err = watch(p, p->tap);
-	if (!err && p->info.interrupts)
-		err = watch(p, p->ops->wait_fd(p->nic));
-	return err;
-}
-
-/* ---- Life ---- */
-
-/* How often that has been so. */
-static uint64_t counted(const struct ur_port *p, enum ur_net_event_kind kind)
-{
-	const struct ur_net_counters *c = ur_net_counters(p->net);
-
-	if (kind == UR_NET_ADDR_TAKEN)
-		return c->addr_conflict;
-	return kind == UR_NET_NEIGH_MOVED ? c->neigh_moved : c->neigh_conflict;
-}
-
-/* The host asks by itself, but an answer that it has holds for half a minute,
- * and announcements end in the stack. */
-static void tell_host_moved(struct ur_port *p, const struct ur_net_event *ev)
-{
-	static const uint8_t head[10] = { 8, 6, 0, 1, 8, 0, 6, 4, 0, 2 };
-	uint8_t arp[42];
-
-	if (!ur_addr_is_v4(ev->addr))
-		return;
-	memcpy(arp, p->info.mac, 6);
-	memcpy(arp + 6, ev->mac_new, 6);
-	memcpy(arp + 12, head, sizeof(head));
-	memcpy(arp + 22, ev->mac_new, 6);
-	memcpy(arp + 28, ev->addr + 12, 4);
-	memcpy(arp + 32, p->info.mac, 6);
-	/* Answered to itself: the kernel looks at who answers. */
-	memcpy(arp + 38, ev->addr + 12, 4);
-	to_host(p, arp, sizeof(arp), ETHER_LEN);
-}
-
-static void on_event(void *arg, const struct ur_net_event *ev)
-{
-	static const char *const text[UR_NET_EVENT_KINDS] = {
-		[UR_NET_ADDR_TAKEN] = "somebody else has an address of ours",
-		[UR_NET_NEIGH_CLAIM] =
-			"somebody claims to be a live neighbour: "
-			"not believed",
-		[UR_NET_NEIGH_MOVED] = "a neighbour has another address now",
-	};
-	const uint8_t *a = ev->addr, *m = ev->mac_new;
-	struct ur_port *p = arg;
-	uint64_t *told_ns = &p->told_ns[ev->kind];
-
-	if (ev->kind == UR_NET_NEIGH_MOVED)
-		tell_host_moved(p, ev);
-	if (!text[ev->kind])
-		return;
-	/* A station that lies all the time fills no disk. */
-	if (*told_ns && p->now_ns - *told_ns < TELL_NS)
-		return;
-	*told_ns = p->now_ns;
-	ur_warn("port: %s (…%02x%02x%02x%02x, %02x:%02x:%02x:%02x:%02x:%02x), "
-		"%llu times so far",
-		text[ev->kind], a[12], a[13], a[14], a[15], m[0], m[1], m[2],
-		m[3], m[4], m[5], (unsigned long long)counted(p, ev->kind));
-}
-
-static int make_net(struct ur_port *p, const struct ur_port_spec *spec)
-{
-	struct ur_net_config cfg = {
-		.vlan = spec->vlan,
-		.mtu = spec->mtu,
-		.scope_id = p->ifindex,
-		.naddrs = spec->naddrs,
-		.tx = p->info.tx,
-		.host = true,
-		.probes = PROBES,
-		.early = true,
-		.event = on_event,
-		.arg = p,
-	};
-
-	memcpy(cfg.mac, p->info.mac, sizeof(cfg.mac));
-	memcpy(cfg.gateway4, spec->gateway4, 16);
-	memcpy(cfg.gateway6, spec->gateway6, 16);
-	for (uint32_t i = 0; i < spec->naddrs; i++) {
-		memcpy(cfg.addrs[i].ip, spec->addrs[i].ip, 16);
-		cfg.addrs[i].prefix = spec->addrs[i].prefix;
-		memcpy(p->addrs[i], spec->addrs[i].ip, 16);
-	}
-	p->naddrs = spec->naddrs;
-	p->vlan = spec->vlan;
-	ur_rng_secret(&cfg.seed, sizeof(cfg.seed));
-	return ur_net_create(&cfg, &p->net);
-}
-
-/* The kernel would take the frames of its own address for its own; and there
- * are drivers that have none. */
-static void choose_mac(struct ur_nic_info *info)
-{
-	static const uint8_t none[6];
-
-	if (memcmp(info->mac, none, sizeof(none)) == 0) {
-		ur_rng_secret(info->mac, sizeof(info->mac));
-		info->mac[0] = (info->mac[0] & MAC_SINGLE) | MAC_LOCAL;
-	} else if (info->shared) {
-		info->mac[0] ^= MAC_LOCAL;
-	}
-}
-
-static int open_parts(struct ur_port *p, const struct ur_port_config *cfg)
-{
-	int err = ur_nic_load(&p->ops);
-
-	if (!err)
-		err = p->ops->open(cfg->eal, cfg->spec, &p->nic);
-	if (err)
-		return err;
-	p->ops->info(p->nic, &p->info);
-	p->linked = p->ops->link(p->nic);
-	choose_mac(&p->info);
-	p->tap = ur_tap_open(cfg->ifname, cfg->spec, p->info.mac, &p->ifindex);
-	if (p->tap < 0)
-		return p->tap;
-	err = make_net(p, cfg->spec);
-	return err ? err : open_wait(p);
-}
-
-int ur_port_open(const struct ur_port_config *cfg, struct ur_port **out)
-{
-	struct ur_port *p = calloc(1, sizeof(*p));
-	int err;
-
-	if (!p)
-		return -ENOMEM;
-	p->tap = -1;
-	p->epfd = -1;
-	p->timer = -1;
-	p->deliver = cfg->deliver;
-	p->tcp = cfg->tcp;
-	p->arg = cfg->arg;
-	err = open_parts(p, cfg);
-	if (err) {
-		ur_port_close(p);
-		return err;
-	}
-	ur_info("port %s: %s, MTU %u", cfg->ifname, p->info.driver,
-		p->info.mtu);
-	*out = p;
-	return 0;
-}
-
-void ur_port_abandon(const struct ur_port *p)
-{
-	if (p->tap >= 0)
-		close(p->tap);
-	if (p->timer >= 0)
-		close(p->timer);
-	if (p->epfd >= 0)
-		close(p->epfd);
-}
-
-void ur_port_close(struct ur_port *p)
-{
-	if (p->net)
-		ur_net_destroy(p->net);
-	if (p->nic)
-		p->ops->close(p->nic);
-	ur_port_abandon(p);
-	free(p);
+	return ur_port_carries(p->core->addrs, p->core->naddrs, src, dst);
 }

@@ -5,6 +5,11 @@
  * lane.  Who has the port calls it from one thread at a time, with the time of
  * CLOCK_MONOTONIC.
  *
+ * A controller may have several pairs of queues.  Each is a struct ur_port of
+ * its own, which has one thread at a time for itself and shares everything
+ * else; who has the first one serves the host and the queues that nobody has
+ * taken.  A queue whose owner does not come is looked into by others.
+ *
  *	wire ── nic ── net ─┬─ deliver(): a lane's packets
  *			    └─ TAP: everything else, QP1 and ARP's answers too
  */
@@ -38,7 +43,15 @@ struct ur_port_config {
 	 * all TCP is the host's.  False: as above.
 	 */
 	bool (*tcp)(void *arg, const uint8_t *packet, uint32_t len);
+	/*
+	 * Packets are about to be taken from a queue of several: what others
+	 * have handed to us comes before.  False: not all of that was taken,
+	 * so nothing is taken now.  May be NULL.
+	 */
+	bool (*before)(void *arg);
 	void *arg;
+	/* As many queues as the spec has, for ur_port_attach(); else one. */
+	bool several;
 };
 
 struct ur_port_stats {
@@ -48,11 +61,38 @@ struct ur_port_stats {
 	uint32_t rx_bytes;  /* payload that the controller keeps for us */
 };
 
+struct ur_port_facts {
+	char driver[32];
+	uint16_t queue;	 /* this one */
+	uint16_t queues; /* of the controller in use */
+	bool spreads;	 /* it shares out by flows what comes in */
+};
+
+/* Registered memory may be gone, which a controller would not notice. */
+#define UR_PORT_ZERO_COPY "off: memory is not pinned"
+
+/* In words, how packets get to the queues. */
+static inline const char *ur_port_spread(const struct ur_port_facts *f)
+{
+	return f->queues < 2 ? "one queue"
+	       : f->spreads  ? "by RSS"
+			     : "by driver";
+}
+
 /*
  * 0 or -errno: -EBUSY: another process has the port; -ENOENT: no plugin, or no
  * TAP; what the controller says.  All but -EBUSY is logged.
  */
 int ur_port_open(const struct ur_port_config *cfg, struct ur_port **out);
+
+/*
+ * The next queue of a port that is open, for another thread; cfg's deliver,
+ * tcp, before and arg are looked at.  -EBUSY: there is none left.  The last one that is
+ * closed closes the port.
+ */
+int ur_port_attach(const struct ur_port *other,
+		   const struct ur_port_config *cfg, struct ur_port **out);
+
 void ur_port_close(struct ur_port *p);
 
 /* Descriptors of a child of fork(); the port itself is the parent's. */
@@ -76,6 +116,9 @@ void ur_port_flush(struct ur_port *p);
 
 /* Receive a burst, and run timers that are due; how many frames came. */
 uint32_t ur_port_poll(struct ur_port *p, uint64_t now_ns);
+
+/* Is it for us to call ur_port_host()? */
+bool ur_port_serves_host(const struct ur_port *p);
 
 /* Take what the host sends, at most a burst; how many frames. */
 uint32_t ur_port_host(struct ur_port *p, uint64_t now_ns);
@@ -104,9 +147,10 @@ bool ur_port_has(const struct ur_port *p, const uint8_t src[16],
 /* Its interface on the host's side. */
 uint32_t ur_port_ifindex(const struct ur_port *p);
 
-/* Of its stack. */
-const struct ur_net_counters *ur_port_counters(const struct ur_port *p);
+/* Of its stack, for all queues; until it is called again. */
+const struct ur_net_counters *ur_port_counters(struct ur_port *p);
 
 void ur_port_stats(const struct ur_port *p, struct ur_port_stats *out);
+void ur_port_facts(const struct ur_port *p, struct ur_port_facts *out);
 
 #endif

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "link/port_group.h"
 #include "link/udp.h"
 
 /* Polls that find nothing until the host's side is looked at: it costs two
@@ -23,7 +24,8 @@
 struct port_link {
 	struct ur_link link;
 	struct ur_link *udp;
-	struct ur_port *port;
+	struct ur_port_seat seat;
+	struct ur_port *port; /* the seat's */
 	uint32_t slot;
 	pid_t pid; /* who has the port: not a child of fork() */
 	int epfd;
@@ -35,6 +37,7 @@ struct port_link {
 	/* Of the recv() under way. */
 	void (*rx)(void *arg, const struct ur_rx *rx);
 	void *arg;
+	int handed; /* packets from the inbox */
 };
 
 static struct port_link *of(struct ur_link *link)
@@ -66,7 +69,7 @@ static uint64_t coarse_now(struct port_link *l)
 	return l->slept || ++l->calls >= CALLS_PER_TIME ? now(l) : l->now_ns;
 }
 
-/* Other slots' packets take the way of the host. */
+/* Other slots' packets go to their lanes, or take the way of the host. */
 static bool deliver(void *arg, const struct ur_rx *rx)
 {
 	struct port_link *l = arg;
@@ -74,10 +77,25 @@ static bool deliver(void *arg, const struct ur_rx *rx)
 			 (uint32_t)rx->data[6] << 8 | rx->data[7]) >>
 			QPN_INDEX_BITS;
 
-	if (slot != l->slot || !l->rx)
+	if (slot != l->slot)
+		return ur_port_seat_hand(&l->seat, slot, rx);
+	if (!l->rx)
 		return false;
 	l->rx(l->arg, rx);
 	return true;
+}
+
+static bool take_handed(void *arg)
+{
+	struct port_link *l = arg;
+	uint32_t n;
+	bool all;
+
+	if (!l->rx)
+		return true;
+	all = ur_port_seat_recv(&l->seat, l->rx, l->arg, &n);
+	l->handed += (int)n;
+	return all;
 }
 
 static int port_send(struct ur_link *link, const struct ur_train *t)
@@ -96,13 +114,17 @@ static int port_send(struct ur_link *link, const struct ur_train *t)
 
 static int recv_host(struct port_link *l, uint64_t now_ns)
 {
-	int n = (int)ur_port_host(l->port, now_ns);
+	int n = 0;
 
+	if (ur_port_serves_host(l->port))
+		n = (int)ur_port_host(l->port, now_ns);
+	if (l->slept)
+		ur_port_seat_wake(&l->seat);
 	l->looks = 0;
 	l->host_ns = now_ns;
 	l->slept = false;
 	n += l->udp->ops->recv(l->udp, l->rx, l->arg);
-	l->link.rx_overflow = l->udp->rx_overflow;
+	l->link.rx_overflow = l->udp->rx_overflow + ur_port_seat_lost(&l->seat);
 	return n;
 }
 
@@ -115,7 +137,12 @@ static int port_recv(struct ur_link *link,
 
 	l->rx = rx;
 	l->arg = arg;
+	l->handed = 0;
 	n = (int)ur_port_poll(l->port, now_ns);
+	/* Also while somebody else looks into our queue. */
+	if (!l->handed)
+		(void)take_handed(l);
+	n += l->handed;
 	if (l->slept || ++l->looks >= UR_PORT_HOST_EVERY ||
 	    now_ns - l->host_ns > HOST_NS)
 		n += recv_host(l, now_ns);
@@ -129,6 +156,7 @@ static int port_wait_fd(const struct ur_link *link)
 	struct port_link *l = (struct port_link *)(uintptr_t)link;
 
 	l->slept = true;
+	ur_port_seat_sleep(&l->seat);
 	(void)ur_port_wait_fd(l->port, now(l));
 	return l->epfd;
 }
@@ -163,6 +191,12 @@ static const struct ur_net_counters *port_counters(const struct ur_link *link)
 		((const struct port_link *)(const void *)link)->port);
 }
 
+static void port_facts(const struct ur_link *link, struct ur_port_facts *out)
+{
+	ur_port_facts(((const struct port_link *)(const void *)link)->port,
+		      out);
+}
+
 static void host_out(struct port_link *l)
 {
 	for (int i = 0; i < PART_ROUNDS; i++)
@@ -177,6 +211,8 @@ static void port_part(struct ur_link *link)
 	const struct timespec pause = { .tv_nsec = PART_WAIT_NS };
 	struct port_link *l = of(link);
 
+	if (!ur_port_serves_host(l->port))
+		return;
 	host_out(l);
 	for (int i = 0; i < PART_WAITS && ur_port_host_asks(l->port); i++) {
 		(void)nanosleep(&pause, NULL);
@@ -190,9 +226,9 @@ static void port_destroy(struct ur_link *link)
 	struct port_link *l = of(link);
 
 	if (l->pid == getpid())
-		ur_port_close(l->port);
+		ur_port_seat_leave(&l->seat);
 	else
-		ur_port_abandon(l->port);
+		ur_port_seat_abandon(&l->seat);
 	l->udp->ops->destroy(l->udp);
 	close(l->epfd);
 	free(l);
@@ -207,6 +243,7 @@ static const struct ur_link_ops port_ops = {
 	.join = port_join,
 	.leave = port_leave,
 	.counters = port_counters,
+	.facts = port_facts,
 	.part = port_part,
 	.destroy = port_destroy,
 };
@@ -218,20 +255,28 @@ static int watch(int epfd, int fd)
 	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-static int open_port(struct port_link *l, const struct ur_port_config *cfg)
+typedef int sit_fn(const struct ur_port_config *cfg, uint32_t slot,
+		   struct ur_port_seat *seat);
+
+static int open_port(struct port_link *l, sit_fn *sit,
+		     const struct ur_port_config *cfg)
 {
 	struct ur_port_config own = *cfg;
 	struct ur_port_stats stats;
 	int err;
 
 	own.deliver = deliver;
+	own.before = take_handed;
 	own.arg = l;
-	err = ur_port_open(&own, &l->port);
+	err = sit(&own, l->slot, &l->seat);
 	if (err)
 		return err;
+	l->port = l->seat.port;
 	err = watch(l->epfd, ur_port_wait_fd(l->port, now(l)));
+	if (!err && ur_port_seat_fd(&l->seat) >= 0)
+		err = watch(l->epfd, ur_port_seat_fd(&l->seat));
 	if (err) {
-		ur_port_close(l->port);
+		ur_port_seat_leave(&l->seat);
 		return err;
 	}
 	ur_port_stats(l->port, &stats);
@@ -240,10 +285,10 @@ static int open_port(struct port_link *l, const struct ur_port_config *cfg)
 }
 
 /* The sockets come last: they take rx_fd over. */
-static int setup(struct port_link *l, const struct ur_port_config *cfg,
-		 int rx_fd)
+static int setup(struct port_link *l, sit_fn *sit,
+		 const struct ur_port_config *cfg, int rx_fd)
 {
-	int err = open_port(l, cfg);
+	int err = open_port(l, sit, cfg);
 
 	if (err)
 		return err;
@@ -251,7 +296,7 @@ static int setup(struct port_link *l, const struct ur_port_config *cfg,
 	if (!err)
 		err = ur_udp_link_create(rx_fd, &l->udp);
 	if (err) {
-		ur_port_close(l->port);
+		ur_port_seat_leave(&l->seat);
 		return err;
 	}
 	l->link.sports = l->udp->sports;
@@ -260,8 +305,8 @@ static int setup(struct port_link *l, const struct ur_port_config *cfg,
 	return 0;
 }
 
-int ur_port_link_create(const struct ur_port_config *cfg, uint32_t slot,
-			int rx_fd, struct ur_link **out)
+static int create(sit_fn *sit, const struct ur_port_config *cfg, uint32_t slot,
+		  int rx_fd, struct ur_link **out)
 {
 	struct port_link *l = calloc(1, sizeof(*l));
 	int err;
@@ -272,7 +317,7 @@ int ur_port_link_create(const struct ur_port_config *cfg, uint32_t slot,
 	l->slot = slot;
 	l->pid = getpid();
 	l->epfd = epoll_create1(EPOLL_CLOEXEC);
-	err = l->epfd < 0 ? -errno : setup(l, cfg, rx_fd);
+	err = l->epfd < 0 ? -errno : setup(l, sit, cfg, rx_fd);
 	if (err) {
 		if (l->epfd >= 0)
 			close(l->epfd);
@@ -281,4 +326,16 @@ int ur_port_link_create(const struct ur_port_config *cfg, uint32_t slot,
 	}
 	*out = &l->link;
 	return 0;
+}
+
+int ur_port_link_create(const struct ur_port_config *cfg, uint32_t slot,
+			int rx_fd, struct ur_link **out)
+{
+	return create(ur_port_seat_open, cfg, slot, rx_fd, out);
+}
+
+int ur_port_link_join(const struct ur_port_config *cfg, uint32_t slot,
+		      int rx_fd, struct ur_link **out)
+{
+	return create(ur_port_seat_join, cfg, slot, rx_fd, out);
 }

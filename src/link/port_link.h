@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * RoCEv2 over a port that this process runs itself.  The lane that has the
- * port serves it: the host's traffic too.
+ * port serves it: the host's traffic too.  Other lanes of the process may have
+ * queues of it.
  */
 #ifndef UR_LINK_PORT_LINK_H
 #define UR_LINK_PORT_LINK_H
@@ -18,5 +19,12 @@
  */
 int ur_port_link_create(const struct ur_port_config *cfg, uint32_t slot,
 			int rx_fd, struct ur_link **out);
+
+/*
+ * The same for another lane, if one of this process has the port.  -ENOENT:
+ * none has; -EBUSY: it has no queue left.
+ */
+int ur_port_link_join(const struct ur_port_config *cfg, uint32_t slot,
+		      int rx_fd, struct ur_link **out);
 
 #endif

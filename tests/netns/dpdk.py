@@ -8,7 +8,7 @@ import signal
 import tempfile
 import time
 
-from harness.env import Case, words
+from harness.env import Case, finish, words
 from harness.proc import SLOW, Failure, Proc, Skip
 from netns import hostile
 from netns.config import File, device
@@ -412,6 +412,105 @@ def refused(env):
             p.end()
 
 
+def lanes_of(env, host):
+    return [lane for p in env.show(host)['processes']
+            for lane in p.get('report', {}).get('lanes', ())]
+
+
+def start_many(env, j, lanes, rounds, qps=64):
+    """A program that compares what its queue pairs carry, on so many lanes."""
+    tcp = env.port()
+    argv = ['env', f'URNIC_LANES={lanes}', env.prog('many_qps'), '-g', 0, '-q',
+            qps, '-n', rounds, '-p', tcp]
+    s = j.proc(0, *argv)
+    try:
+        s.wait_listen(tcp)
+        return s, j.proc(1, *argv, address(1))
+    except BaseException:
+        s.end()
+        raise
+
+
+def queues(n, lanes=None, rounds=3, **link):
+    """Lanes with queues of their own; those that find none left go by the
+    host's side, and are served there."""
+    def run(env):
+        with Joined(env, 'dpdk', 'dpdk', queues=n, **link) as j:
+            s, c = start_many(env, j, lanes or n, rounds)
+            try:
+                finish(s, c, 60)
+            finally:
+                s.end()
+                c.end()
+    return run
+
+
+def wait_interface(host, name):
+    end = time.monotonic() + 20 * SLOW
+    while name not in host.sh('ip', '-br', 'link'):
+        if time.monotonic() > end:
+            raise Failure(f'no {name}')
+        time.sleep(0.05)
+
+
+def queues_tap(env):
+    """The kernel shares flows out to the queues of a TAP."""
+    with Joined(env, 'dpdk', 'dpdk', link=Tap, queues=2) as j:
+        s, c = start_many(env, j, 2, 3)
+        try:
+            for i, host in enumerate((env.a, env.b), 1):
+                wait_interface(host, f'dpt{i}')
+                j.link.running(host, i)
+            finish(s, c, 60)
+        finally:
+            s.end()
+            c.end()
+
+
+def queues_shown(env):
+    """Each lane has its queue, and says so."""
+    with Joined(env, 'dpdk', 'dpdk', link=Memif, queues=3) as j:
+        s, c = start_many(env, j, 4, 100000)
+        try:
+            end = time.monotonic() + 20 * SLOW
+            while len(lanes_of(env, env.a)) < 4:
+                if time.monotonic() > end or not s.running():
+                    raise Failure(s.describe())
+                time.sleep(0.05)
+            told = lanes_of(env, env.a)
+            have = sorted(lane['port_driver']['queue'] for lane in told
+                          if lane['link'] == 'dpdk')
+            if have != [0, 1, 2] or told[0]['port_driver']['queues'] != 3:
+                raise Failure(f'{told}')
+        finally:
+            c.end()
+            s.end()
+
+
+def queues_killed(env):
+    """As `killed`, with several queues and traffic on all of them."""
+    with Joined(env, 'dpdk', 'dpdk', queues=2) as j:
+        for _ in range(2):
+            s, c = start_many(env, j, 2, 100000)
+            try:
+                time.sleep(0.5)
+                if not s.running():
+                    raise Failure(s.describe())
+                s.p.kill()
+                s.wait(10)
+            finally:
+                s.end()
+                c.end()
+            if PORT in env.a.sh('ip', '-br', 'link'):
+                raise Failure('its interface is left')
+        s, c = start_many(env, j, 2, 3)
+        try:
+            finish(s, c, 60)
+        finally:
+            s.end()
+            c.end()
+
+
 CASES = [
     Case('rc', pingpong('rc', args=('-n', 300))),
     Case('rc-ipv6', pingpong('rc', gid=1, args=('-n', 100))),
@@ -479,4 +578,11 @@ CASES = [
     Case('last-words', last_words),
     Case('shared-reclaimed', reclaimed),
     Case('refused', refused),
+    Case('queues', queues(4)),
+    Case('queues-memif', queues(2, link=Memif)),
+    Case('queues-few', queues(2, 4, link=Memif)),
+    Case('queues-none', queues(1, 2), full=True),
+    Case('queues-tap', queues_tap),
+    Case('queues-shown', queues_shown),
+    Case('queues-killed', queues_killed),
 ] + hostile.CASES

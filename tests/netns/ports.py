@@ -17,7 +17,8 @@ from harness.proc import SLOW, Failure, Proc, Skip
 from netns.config import File, device
 
 PORT = 'dpp'  # the interface that is the host's side
-EAL = '--no-huge -m 96 --no-pci'
+EAL = '--no-huge --no-pci'
+MEMORY = 96  # MiB for each queue
 
 
 def address(i, v6=False):
@@ -34,6 +35,7 @@ class Veth:
     packets as a wire would: no trains, and all checksums computed."""
 
     dev = 'dpv'
+    queues = 1
 
     def __init__(self, hosts, mtu):
         self.hosts, self.mtu = hosts, mtu
@@ -55,7 +57,8 @@ class Veth:
                 'addrgenmode', 'none', 'up')
         frames = ',framesz=9216,blocksz=36864,framecnt=256' \
             if self.mtu > 1900 else ''
-        return f'--vdev=net_af_packet0,iface={self.dev}{frames}'
+        pairs = f',qpairs={self.queues}' if self.queues > 1 else ''
+        return f'--vdev=net_af_packet0,iface={self.dev}{frames}{pairs}'
 
     def kernel(self, host, i):
         """The name of the interface that is end i."""
@@ -144,11 +147,12 @@ class Joined:
     """The link, and what each end has on it."""
 
     def __init__(self, env, *kinds, link=Veth, mtu=1500, vlan=None,
-                 name='dp0'):
+                 name='dp0', queues=1):
         self.env, self.kinds = env, kinds
         self.mtu, self.vlan, self.name = mtu, vlan, name
         self.hosts = (env.a, env.b)
         self.link = link(self.hosts, mtu)
+        self.link.queues = self.queues = queues
         self.files = []
         self.daemons = [None, None]
 
@@ -184,9 +188,12 @@ class Joined:
         addrs = [address(i) + '/24', address(i, True) + '/64']
         if kind in ('dpdk', 'urnicd'):
             port = {'name': PORT, 'addresses': addrs, 'mtu': self.mtu,
-                    'eal_args': f'{EAL} {self.link.port(host, i)}'}
+                    'eal_args': f'{EAL} -m {MEMORY * self.queues} '
+                                f'{self.link.port(host, i)}'}
             if self.vlan:
                 port['vlan'] = self.vlan
+            if self.queues > 1:
+                port['queues'] = self.queues
             return File(device(self.name, port=port))
         dev = self.link.kernel(host, i)
         if self.vlan:

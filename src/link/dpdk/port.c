@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A port of DPDK as link/nic.h wants it: one queue in each direction, frames
- * in buffers of one piece.  Drivers differ in what they can; what one cannot,
+ * A port of DPDK as link/nic.h wants it: pairs of queues, frames in buffers of
+ * one piece.  Drivers differ in what they can; what one cannot,
  * the stack above does by itself.
  */
 #include <errno.h>
@@ -19,9 +19,10 @@
 #include "link/dpdk/internal.h"
 #include "link/nic.h"
 
-#define DEPTH	  1024u /* frames in the queue of each direction */
-#define POOL	  (4u * DEPTH)
-#define L2_EXTRA  18u /* Ethernet's header and one tag */
+#define DEPTH	  1024u		   /* frames in the queue of each direction */
+#define POOL	  (4u * DEPTH)	   /* buffers */
+#define POOL_MORE (5u * DEPTH / 2) /* … for each further pair of queues */
+#define L2_EXTRA  18u		   /* Ethernet's header and one tag */
 #define ROOM_MIN  2048u
 #define ROOM_STEP 1024u
 #define ROOM_MOST                                                              \
@@ -29,11 +30,8 @@
 #define TRIES  64  /* at a queue that is full */
 #define SPARES 32u /* buffers fetched at a time */
 
-struct ur_nic {
-	uint16_t id;
-	struct rte_mempool *pool;
-	uint32_t len_max; /* of a frame */
-	struct ur_nic_info info;
+/* A pair of them, one thread's at a time. */
+struct queue {
 	int fd;		/* of its interrupts; -1: none */
 	bool fd_counts; /* an eventfd */
 	bool fd_socket; /* a packet socket */
@@ -45,6 +43,14 @@ struct ur_nic {
 	uint32_t kept;
 	struct rte_mbuf *out[UR_NIC_BURST];
 	uint8_t *flat; /* a frame of many pieces in one */
+};
+
+struct ur_nic {
+	uint16_t id;
+	struct rte_mempool *pool;
+	uint32_t len_max; /* of a frame */
+	struct ur_nic_info info;
+	struct queue queues[UR_PORT_QUEUES];
 };
 
 static pthread_mutex_t taken_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -82,6 +88,7 @@ static bool is_shared(const char *driver)
 static int make_pool(struct ur_nic *n)
 {
 	uint32_t room = (n->len_max / ROOM_STEP + 1) * ROOM_STEP;
+	unsigned int count = POOL + (n->info.queues - 1u) * POOL_MORE;
 	char name[32];
 
 	if (room < ROOM_MIN)
@@ -93,14 +100,14 @@ static int make_pool(struct ur_nic *n)
 	/* Threads that the library does not know have no cache of their own.
 	 * Of a stack they get what was used last, and is near. */
 	n->pool = rte_pktmbuf_pool_create_by_ops(
-		name, POOL, 0, 0, (uint16_t)room, SOCKET_ID_ANY, "stack");
+		name, count, 0, 0, (uint16_t)room, SOCKET_ID_ANY, "stack");
 	if (!n->pool)
 		n->pool = rte_pktmbuf_pool_create(
-			name, POOL, 0, 0, (uint16_t)room, SOCKET_ID_ANY);
+			name, count, 0, 0, (uint16_t)room, SOCKET_ID_ANY);
 	if (n->pool)
 		return 0;
-	ur_err("port %u: no memory for %u buffers of %u bytes: %s", n->id, POOL,
-	       room, rte_strerror(rte_errno));
+	ur_err("port %u: no memory for %u buffers of %u bytes: %s", n->id,
+	       count, room, rte_strerror(rte_errno));
 	return -ENOMEM;
 }
 
@@ -129,12 +136,13 @@ static int set_queues(struct ur_nic *n)
 	int socket = rte_eth_dev_socket_id(n->id);
 	int err = rte_eth_dev_adjust_nb_rx_tx_desc(n->id, &rx, &tx);
 
-	if (!err)
-		err = rte_eth_rx_queue_setup(n->id, 0, rx, (unsigned)socket,
+	for (uint16_t q = 0; q < n->info.queues && !err; q++) {
+		err = rte_eth_rx_queue_setup(n->id, q, rx, (unsigned)socket,
 					     NULL, n->pool);
-	if (!err)
-		err = rte_eth_tx_queue_setup(n->id, 0, tx, (unsigned)socket,
-					     NULL);
+		if (!err)
+			err = rte_eth_tx_queue_setup(n->id, q, tx,
+						     (unsigned)socket, NULL);
+	}
 	n->info.rx_depth = rx;
 	return err;
 }
@@ -153,6 +161,30 @@ static uint32_t told_mtu(const struct ur_nic *n,
 	return mtu;
 }
 
+/* One flow, one queue: so packets of a queue pair stay in order. */
+static void choose_spread(const struct rte_eth_dev_info *dev,
+			  struct rte_eth_conf *conf, struct ur_nic *n)
+{
+	uint64_t can = dev->flow_type_rss_offloads &
+		       (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP);
+
+	n->info.spreads = n->info.queues > 1 && can != 0;
+	if (!n->info.spreads)
+		return;
+	conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+	conf->rx_adv_conf.rss_conf.rss_hf = can;
+}
+
+static int try_configure(struct ur_nic *n, const struct rte_eth_conf *conf)
+{
+	int err = rte_eth_dev_configure(n->id, n->info.queues, n->info.queues,
+					conf);
+
+	if (!err)
+		err = set_queues(n);
+	return err ? err : rte_eth_dev_start(n->id);
+}
+
 /* Interrupts are asked for first, and done without if there are none. */
 static int configure(struct ur_nic *n, const struct rte_eth_dev_info *dev)
 {
@@ -160,28 +192,19 @@ static int configure(struct ur_nic *n, const struct rte_eth_dev_info *dev)
 	int err;
 
 	choose_offloads(dev, &conf, n);
+	choose_spread(dev, &conf, n);
 	conf.intr_conf.rxq = 1;
-	err = rte_eth_dev_configure(n->id, 1, 1, &conf);
-	if (err) {
-		conf.intr_conf.rxq = 0;
-		err = rte_eth_dev_configure(n->id, 1, 1, &conf);
-	} else {
-		n->info.interrupts = true;
-	}
+	err = try_configure(n, &conf);
+	n->info.interrupts = !err;
 	if (!err)
-		err = set_queues(n);
-	if (!err)
-		err = rte_eth_dev_start(n->id);
-	if (err && conf.intr_conf.rxq) {
-		conf.intr_conf.rxq = 0;
-		n->info.interrupts = false;
-		err = rte_eth_dev_configure(n->id, 1, 1, &conf);
-		if (!err)
-			err = set_queues(n);
-		if (!err)
-			err = rte_eth_dev_start(n->id);
-	}
-	return err;
+		return 0;
+	conf.intr_conf.rxq = 0;
+	err = try_configure(n, &conf);
+	if (!err || !n->info.spreads)
+		return err;
+	n->info.spreads = false;
+	conf.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
+	return try_configure(n, &conf);
 }
 
 /*
@@ -211,19 +234,49 @@ static bool is_eventfd(int fd)
 	return strcmp(target, "anon_inode:[eventfd]") == 0;
 }
 
+/* Asked first: the library complains aloud of those that have none. */
+static void open_interrupt(struct ur_nic *n, const struct rte_eth_dev_info *dev,
+			   uint16_t q)
+{
+	struct queue *u = &n->queues[q];
+
+	if (n->info.interrupts && !rte_eth_dev_rx_intr_enable(n->id, q))
+		u->fd = rte_eth_dev_rx_intr_ctl_q_get_fd(n->id, q);
+	/* Of several sockets nobody tells which queue's one is. */
+	if (u->fd < 0 && n->info.queues == 1 &&
+	    !strcmp(n->info.driver, "net_af_packet")) {
+		u->fd = ur_packet_socket(dev->if_index);
+		u->fd_socket = u->fd >= 0;
+	}
+	u->fd_counts = u->fd >= 0 && is_eventfd(u->fd);
+}
+
 static void open_interrupts(struct ur_nic *n,
 			    const struct rte_eth_dev_info *dev)
 {
-	n->fd = -1;
-	/* Asked first: the library complains aloud of those that have none. */
-	if (n->info.interrupts && !rte_eth_dev_rx_intr_enable(n->id, 0))
-		n->fd = rte_eth_dev_rx_intr_ctl_q_get_fd(n->id, 0);
-	if (n->fd < 0 && !strcmp(n->info.driver, "net_af_packet")) {
-		n->fd = ur_packet_socket(dev->if_index);
-		n->fd_socket = n->fd >= 0;
+	bool all = true;
+
+	for (uint16_t q = 0; q < n->info.queues; q++) {
+		open_interrupt(n, dev, q);
+		all &= n->queues[q].fd >= 0;
 	}
-	n->info.interrupts = n->fd >= 0;
-	n->fd_counts = n->info.interrupts && is_eventfd(n->fd);
+	n->info.interrupts = all;
+}
+
+/* As many as it has, if it has not as many as asked for. */
+static void choose_queues(struct ur_nic *n, const struct rte_eth_dev_info *dev,
+			  uint16_t want)
+{
+	uint16_t have = want ? want : 1;
+
+	if (have > dev->max_rx_queues)
+		have = dev->max_rx_queues;
+	if (have > dev->max_tx_queues)
+		have = dev->max_tx_queues;
+	n->info.queues = have ? have : 1;
+	if (n->info.queues < want)
+		ur_warn("port %u: %u queues asked for, %s has %u", n->id, want,
+			dev->driver_name, n->info.queues);
 }
 
 static int start(struct ur_nic *n, const struct ur_port_spec *spec)
@@ -238,6 +291,7 @@ static int start(struct ur_nic *n, const struct ur_port_spec *spec)
 	n->len_max = spec->mtu + L2_EXTRA;
 	snprintf(n->info.driver, sizeof(n->info.driver), "%s", dev.driver_name);
 	n->info.shared = is_shared(dev.driver_name);
+	choose_queues(n, &dev, spec->queues);
 	err = make_pool(n);
 	if (err)
 		return err;
@@ -272,20 +326,41 @@ static void give_port(uint16_t id)
 	pthread_mutex_unlock(&taken_lock);
 }
 
+static void drop_queue(struct queue *u)
+{
+	if (u->room)
+		rte_pktmbuf_free(u->room);
+	for (uint32_t i = 0; i < u->kept; i++)
+		rte_pktmbuf_free(u->out[i]);
+	rte_pktmbuf_free_bulk(u->spare, u->nspare);
+	free(u->flat);
+}
+
 /* Also one that did not start: its queues may have the buffers already. */
 static void nic_close(struct ur_nic *n)
 {
-	if (n->room)
-		rte_pktmbuf_free(n->room);
-	for (uint32_t i = 0; i < n->kept; i++)
-		rte_pktmbuf_free(n->out[i]);
-	rte_pktmbuf_free_bulk(n->spare, n->nspare);
+	for (uint32_t q = 0; q < UR_PORT_QUEUES; q++)
+		drop_queue(&n->queues[q]);
 	(void)rte_eth_dev_stop(n->id);
 	(void)rte_eth_dev_close(n->id);
 	rte_mempool_free(n->pool);
 	give_port(n->id);
-	free(n->flat);
 	free(n);
+}
+
+/* Until it is told what there is, there is nothing. */
+static int make_queues(struct ur_nic *n, const struct ur_port_spec *spec)
+{
+	uint32_t want = spec->queues ? spec->queues : 1;
+
+	for (uint32_t q = 0; q < UR_PORT_QUEUES; q++)
+		n->queues[q].fd = -1;
+	for (uint32_t q = 0; q < want; q++) {
+		n->queues[q].flat = malloc(spec->mtu + L2_EXTRA);
+		if (!n->queues[q].flat)
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 static int nic_open(const struct ur_eal_args *eal,
@@ -309,8 +384,9 @@ static int nic_open(const struct ur_eal_args *eal,
 		return -ENOMEM;
 	}
 	n->id = id;
-	n->flat = malloc(spec->mtu + L2_EXTRA);
-	err = n->flat ? start(n, spec) : -ENOMEM;
+	err = make_queues(n, spec);
+	if (!err)
+		err = start(n, spec);
 	if (err) {
 		ur_err("port %u does not start: %s", id, rte_strerror(-err));
 		nic_close(n);
@@ -340,7 +416,8 @@ static uint32_t flags_of(const struct rte_mbuf *m)
 }
 
 /* Frames longer than ours can be are the driver's mistake, or an attack. */
-static void deliver(struct ur_nic *n, struct rte_mbuf *m,
+static void deliver(const struct ur_nic *n, const struct queue *u,
+		    struct rte_mbuf *m,
 		    void (*fn)(void *arg, const struct ur_nic_rx *rx),
 		    void *arg)
 {
@@ -348,46 +425,48 @@ static void deliver(struct ur_nic *n, struct rte_mbuf *m,
 
 	if (m->pkt_len > n->len_max)
 		return;
-	rx.frame = rte_pktmbuf_read(m, 0, m->pkt_len, n->flat);
+	rx.frame = rte_pktmbuf_read(m, 0, m->pkt_len, u->flat);
 	if (rx.frame)
 		fn(arg, &rx);
 }
 
-static uint32_t nic_rx(struct ur_nic *n,
+static uint32_t nic_rx(struct ur_nic *n, uint16_t q,
 		       void (*fn)(void *arg, const struct ur_nic_rx *rx),
 		       void *arg)
 {
 	struct rte_mbuf *in[UR_NIC_BURST];
-	uint16_t got = rte_eth_rx_burst(n->id, 0, in, UR_NIC_BURST);
+	uint16_t got = rte_eth_rx_burst(n->id, q, in, UR_NIC_BURST);
 
 	for (uint16_t i = 0; i < got; i++)
-		deliver(n, in[i], fn, arg);
+		deliver(n, &n->queues[q], in[i], fn, arg);
 	if (got)
 		rte_pktmbuf_free_bulk(in, got);
 	return got;
 }
 
-static struct rte_mbuf *take_buffer(struct ur_nic *n)
+static struct rte_mbuf *take_buffer(const struct ur_nic *n, struct queue *u)
 {
-	if (n->nspare)
-		return n->spare[--n->nspare];
-	if (rte_pktmbuf_alloc_bulk(n->pool, n->spare, SPARES))
+	if (u->nspare)
+		return u->spare[--u->nspare];
+	if (rte_pktmbuf_alloc_bulk(n->pool, u->spare, SPARES))
 		return rte_pktmbuf_alloc(n->pool);
-	n->nspare = SPARES - 1;
-	return n->spare[n->nspare];
+	u->nspare = SPARES - 1;
+	return u->spare[u->nspare];
 }
 
-static uint8_t *nic_room(struct ur_nic *n, uint32_t len)
+static uint8_t *nic_room(struct ur_nic *n, uint16_t q, uint32_t len)
 {
+	struct queue *u = &n->queues[q];
+
 	if (len > n->len_max)
 		return NULL;
-	if (!n->room)
-		n->room = take_buffer(n);
-	if (!n->room) {
-		n->no_buffer++;
+	if (!u->room)
+		u->room = take_buffer(n, u);
+	if (!u->room) {
+		u->no_buffer++;
 		return NULL;
 	}
-	return rte_pktmbuf_mtod(n->room, uint8_t *);
+	return rte_pktmbuf_mtod(u->room, uint8_t *);
 }
 
 static void ask_sums(struct rte_mbuf *m, const struct ur_nic_tx *tx)
@@ -402,42 +481,45 @@ static void ask_sums(struct rte_mbuf *m, const struct ur_nic_tx *tx)
 
 /* A queue that stays full is the network's: what does not fit is lost, as it
  * would be in a switch. */
-static void push(struct ur_nic *n)
+static void push(struct ur_nic *n, uint16_t q)
 {
+	struct queue *u = &n->queues[q];
 	uint32_t sent = 0;
 
-	for (int i = 0; i < TRIES && sent < n->kept; i++)
-		sent += rte_eth_tx_burst(n->id, 0, n->out + sent,
-					 (uint16_t)(n->kept - sent));
-	n->lost += n->kept - sent;
-	for (uint32_t i = sent; i < n->kept; i++)
-		rte_pktmbuf_free(n->out[i]);
-	n->kept = 0;
+	for (int i = 0; i < TRIES && sent < u->kept; i++)
+		sent += rte_eth_tx_burst(n->id, q, u->out + sent,
+					 (uint16_t)(u->kept - sent));
+	u->lost += u->kept - sent;
+	for (uint32_t i = sent; i < u->kept; i++)
+		rte_pktmbuf_free(u->out[i]);
+	u->kept = 0;
 }
 
-static uint32_t nic_flush(struct ur_nic *n)
+static uint32_t nic_flush(struct ur_nic *n, uint16_t q)
 {
+	struct queue *u = &n->queues[q];
 	uint32_t lost;
 
-	if (n->kept)
-		push(n);
-	lost = n->lost;
-	n->lost = 0;
+	if (u->kept)
+		push(n, q);
+	lost = u->lost;
+	u->lost = 0;
 	return lost;
 }
 
-static void nic_tx(struct ur_nic *n, const struct ur_nic_tx *tx)
+static void nic_tx(struct ur_nic *n, uint16_t q, const struct ur_nic_tx *tx)
 {
-	struct rte_mbuf *m = n->room;
+	struct queue *u = &n->queues[q];
+	struct rte_mbuf *m = u->room;
 
-	n->room = NULL;
+	u->room = NULL;
 	m->pkt_len = tx->len;
 	m->data_len = (uint16_t)tx->len;
 	if (tx->sums)
 		ask_sums(m, tx);
-	n->out[n->kept++] = m;
-	if (n->kept == UR_NIC_BURST)
-		push(n);
+	u->out[u->kept++] = m;
+	if (u->kept == UR_NIC_BURST)
+		push(n, q);
 }
 
 /*
@@ -445,25 +527,26 @@ static void nic_tx(struct ur_nic *n, const struct ur_nic_tx *tx)
  * eventfd counts interrupts, and stays readable until they are read; other
  * descriptors are the queue itself.
  */
-static bool nic_arm(struct ur_nic *n)
+static bool nic_arm(struct ur_nic *n, uint16_t q)
 {
-	struct pollfd p = { .fd = n->fd, .events = POLLIN };
+	const struct queue *u = &n->queues[q];
+	struct pollfd p = { .fd = u->fd, .events = POLLIN };
 	uint64_t count;
 
 	/* An interface that went down is told until it is heard. */
-	if (n->fd_socket && poll(&p, 1, 0) > 0 && (p.revents & POLLERR))
-		ur_packet_clear(n->fd);
-	if (n->fd_socket)
+	if (u->fd_socket && poll(&p, 1, 0) > 0 && (p.revents & POLLERR))
+		ur_packet_clear(u->fd);
+	if (u->fd_socket)
 		return !(p.revents & POLLIN);
-	if (n->fd_counts && poll(&p, 1, 0) > 0)
-		(void)!read(n->fd, &count, sizeof(count));
-	(void)rte_eth_dev_rx_intr_enable(n->id, 0);
-	return poll(&p, 1, 0) <= 0 && rte_eth_rx_queue_count(n->id, 0) <= 0;
+	if (u->fd_counts && poll(&p, 1, 0) > 0)
+		(void)!read(u->fd, &count, sizeof(count));
+	(void)rte_eth_dev_rx_intr_enable(n->id, q);
+	return poll(&p, 1, 0) <= 0 && rte_eth_rx_queue_count(n->id, q) <= 0;
 }
 
-static int nic_wait_fd(const struct ur_nic *n)
+static int nic_wait_fd(const struct ur_nic *n, uint16_t q)
 {
-	return n->fd;
+	return n->queues[q].fd;
 }
 
 /* A driver that cannot tell has a link. */
@@ -477,12 +560,15 @@ static bool nic_link(const struct ur_nic *n)
 static void nic_stats(const struct ur_nic *n, struct ur_nic_stats *out)
 {
 	struct rte_eth_stats s = { 0 };
+	uint64_t no_buffer = 0;
 
+	for (uint32_t q = 0; q < UR_PORT_QUEUES; q++)
+		no_buffer += n->queues[q].no_buffer;
 	(void)rte_eth_stats_get(n->id, &s);
 	*out = (struct ur_nic_stats){ .rx_missed = s.imissed,
 				      .rx_errors = s.ierrors,
 				      .tx_errors = s.oerrors,
-				      .no_buffer = s.rx_nombuf + n->no_buffer };
+				      .no_buffer = s.rx_nombuf + no_buffer };
 }
 
 extern const struct ur_nic_plugin urnic_nic_plugin;

@@ -112,12 +112,17 @@ bool ur_port_has(const struct ur_port *p, const uint8_t src[16],
 	return !memcmp(src, ours, 16) && memcmp(dst, ours, 16) != 0;
 }
 
-const struct ur_net_counters *ur_port_counters(const struct ur_port *p)
+const struct ur_net_counters *ur_port_counters(struct ur_port *p)
 {
 	static const struct ur_net_counters c = { .rx_frames = 11,
 						  .drop_mac = 12 };
 
 	return &c;
+}
+
+void ur_port_facts(const struct ur_port *p, struct ur_port_facts *out)
+{
+	*out = (struct ur_port_facts){ .driver = "net_toy", .queues = 1 };
 }
 
 void ur_port_stats(const struct ur_port *p, struct ur_port_stats *out)
@@ -346,7 +351,9 @@ static void what_a_port_counts_is_told(void **state)
 	struct ur_ring_rec rec = train();
 	struct ur_rings r;
 
-	assert_told("\"interface\":\"lo\",\"lanes\":0,");
+	assert_told("\"interface\":\"lo\",\"driver\":\"net_toy\","
+		    "\"queues\":1,\"zero_copy\":\"off: memory is not pinned\","
+		    "\"lanes\":0,");
 	assert_told("\"rx_missed\":13,\"tx_lost\":14,\"host_lost\":15,"
 		    "\"counters\":{\"rx_frames\":11,");
 	assert_told(",\"drop_mac\":12,");

@@ -54,10 +54,11 @@ static void n_info(const struct ur_nic *nic, struct ur_nic_info *info)
 	memset(info, 0, sizeof(*info));
 	memcpy(info->mac, mac[0], 6);
 	info->mtu = 1500;
+	info->queues = 1;
 	info->rx_depth = 16;
 }
 
-static uint32_t n_rx(struct ur_nic *nic,
+static uint32_t n_rx(struct ur_nic *nic, uint16_t q,
 		     void (*fn)(void *arg, const struct ur_nic_rx *rx),
 		     void *arg)
 {
@@ -72,19 +73,19 @@ static uint32_t n_rx(struct ur_nic *nic,
 	return n;
 }
 
-static uint8_t *n_room(struct ur_nic *nic, uint32_t len)
+static uint8_t *n_room(struct ur_nic *nic, uint16_t q, uint32_t len)
 {
 	return no_room || len > FRAME ? NULL : writing.data;
 }
 
-static void n_tx(struct ur_nic *nic, const struct ur_nic_tx *tx)
+static void n_tx(struct ur_nic *nic, uint16_t q, const struct ur_nic_tx *tx)
 {
 	assert_true(nout < QUEUE);
 	out[nout] = writing;
 	out[nout++].len = tx->len;
 }
 
-static uint32_t n_flush(struct ur_nic *nic)
+static uint32_t n_flush(struct ur_nic *nic, uint16_t q)
 {
 	return 0;
 }

@@ -1,0 +1,733 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A port of several queues, each with a lane or with nobody, on a controller
+ * that is the test's. */
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "link/nic.h"
+#include "link/port_group.h"
+#include "link/tap.h"
+
+#define QUEUES 3u
+#define DEPTH  128u
+#define FRAME  200u
+#define ETHER  14u
+#define IP     20u
+#define UDP    8u
+#define S      1000000000ull
+#define SLOT   7u /* of the first lane; the others' follow */
+
+struct toy_queue {
+	pthread_mutex_t
+		lock; /* as a controller and its driver, who meet here */
+	uint32_t n;
+	uint8_t in[DEPTH][FRAME];
+	uint32_t len;
+	uint8_t writing[FRAME];
+	uint32_t sent;
+	uint32_t armed;
+	int fd;
+};
+
+static struct toy_queue toy[QUEUES];
+static bool interrupts;
+static uint32_t asked_queues;
+static uint32_t has_queues = QUEUES;
+static int closed;
+static int host = -1;
+static uint64_t now; /* later than it is: no timer is due by itself */
+static void (*while_busy)(void); /* in the midst of a burst */
+
+static const uint8_t mac[2][6] = { { 2, 0, 0, 0, 0, 1 }, { 2, 0, 0, 0, 0, 2 } };
+
+/* ---- The controller ---- */
+
+static int n_open(const struct ur_eal_args *eal,
+		  const struct ur_port_spec *spec, struct ur_nic **nic)
+{
+	asked_queues = spec->queues;
+	memset(toy, 0, sizeof(toy));
+	for (uint32_t q = 0; q < QUEUES; q++) {
+		pthread_mutex_init(&toy[q].lock, NULL);
+		toy[q].fd = eventfd(0, EFD_NONBLOCK);
+	}
+	*nic = (struct ur_nic *)(void *)toy;
+	return 0;
+}
+
+static void n_close(struct ur_nic *nic)
+{
+	for (uint32_t q = 0; q < QUEUES; q++)
+		close(toy[q].fd);
+	closed++;
+}
+
+static void n_info(const struct ur_nic *nic, struct ur_nic_info *info)
+{
+	memset(info, 0, sizeof(*info));
+	memcpy(info->mac, mac[0], 6);
+	memcpy(info->driver, "toy", 4);
+	info->mtu = 1500;
+	info->rx_depth = 16;
+	info->interrupts = interrupts;
+	info->queues = (uint16_t)(asked_queues < has_queues ? asked_queues
+							    : has_queues);
+}
+
+static uint32_t n_rx(struct ur_nic *nic, uint16_t q,
+		     void (*fn)(void *arg, const struct ur_nic_rx *rx),
+		     void *arg)
+{
+	uint32_t n;
+
+	pthread_mutex_lock(&toy[q].lock);
+	n = toy[q].n;
+	for (uint32_t i = 0; i < n; i++) {
+		struct ur_nic_rx rx = { toy[q].in[i], toy[q].len, 0 };
+
+		fn(arg, &rx);
+		if (while_busy)
+			while_busy();
+	}
+	toy[q].n = 0;
+	pthread_mutex_unlock(&toy[q].lock);
+	return n;
+}
+
+static uint8_t *n_room(struct ur_nic *nic, uint16_t q, uint32_t len)
+{
+	return len > FRAME ? NULL : toy[q].writing;
+}
+
+static void n_tx(struct ur_nic *nic, uint16_t q, const struct ur_nic_tx *tx)
+{
+	toy[q].sent++;
+}
+
+static uint32_t n_flush(struct ur_nic *nic, uint16_t q)
+{
+	return 0;
+}
+
+static bool n_arm(struct ur_nic *nic, uint16_t q)
+{
+	toy[q].armed++;
+	return toy[q].n == 0;
+}
+
+static int n_wait_fd(const struct ur_nic *nic, uint16_t q)
+{
+	return toy[q].fd;
+}
+
+static bool n_link(const struct ur_nic *nic)
+{
+	return true;
+}
+
+static void n_stats(const struct ur_nic *nic, struct ur_nic_stats *s)
+{
+	memset(s, 0, sizeof(*s));
+}
+
+int ur_nic_load(const struct ur_nic_plugin **ops)
+{
+	static const struct ur_nic_plugin p = {
+		.open = n_open,
+		.close = n_close,
+		.info = n_info,
+		.rx = n_rx,
+		.room = n_room,
+		.tx = n_tx,
+		.flush = n_flush,
+		.arm = n_arm,
+		.wait_fd = n_wait_fd,
+		.link = n_link,
+		.stats = n_stats,
+	};
+
+	*ops = &p;
+	return 0;
+}
+
+int ur_tap_open(const char *name, const struct ur_port_spec *spec,
+		const uint8_t m[6], uint32_t *ifindex)
+{
+	int fds[2];
+
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, fds), 0);
+	host = fds[1];
+	*ifindex = 5;
+	return fds[0];
+}
+
+/* ---- Frames ---- */
+
+static void sum_ip(uint8_t *p)
+{
+	uint32_t sum = 0;
+
+	for (int i = 0; i < (int)IP; i += 2)
+		sum += (uint32_t)(p[i] << 8 | p[i + 1]);
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	p[10] = (uint8_t)(~sum >> 8);
+	p[11] = (uint8_t)~sum;
+}
+
+/* A packet of RoCE for a slot's queue pair; its PSN is `mark`. */
+static void come(uint32_t q, uint32_t slot, uint8_t mark)
+{
+	static const uint8_t ip[] = { 0x45, 0,	0, IP + UDP + 16,
+				      0,    0,	0, 0,
+				      64,   17, 0, 0,
+				      10,   1,	0, 2,
+				      10,   1,	0, 1 };
+	static const uint8_t udp[] = { 0xc0, 0, 0x12, 0xb7, 0, UDP + 16, 0, 0 };
+	uint32_t qpn = slot << 14 | 5;
+	uint8_t *f;
+
+	pthread_mutex_lock(&toy[q].lock);
+	f = toy[q].in[toy[q].n++];
+
+	memset(f, 0, FRAME);
+	memcpy(f, mac[0], 6);
+	memcpy(f + 6, mac[1], 6);
+	f[12] = 8;
+	memcpy(f + ETHER, ip, sizeof(ip));
+	sum_ip(f + ETHER);
+	memcpy(f + ETHER + IP, udp, sizeof(udp));
+	f += ETHER + IP + UDP;
+	f[5] = (uint8_t)(qpn >> 16);
+	f[6] = (uint8_t)(qpn >> 8);
+	f[7] = (uint8_t)qpn;
+	f[11] = mark;
+	toy[q].len = ETHER + IP + UDP + 16;
+	pthread_mutex_unlock(&toy[q].lock);
+}
+
+/* ---- Lanes ---- */
+
+struct lane {
+	struct ur_port_seat seat;
+	uint32_t slot;
+	uint32_t n;
+	uint8_t marks[DEPTH];
+};
+
+static struct lane lanes[QUEUES + 1];
+
+static void rx(void *arg, const struct ur_rx *p)
+{
+	struct lane *l = arg;
+
+	assert_int_equal(p->len, 16);
+	assert_int_equal(p->sport, 0xc000);
+	assert_int_equal(p->src[15], 2);
+	assert_int_equal(p->dst[15], 1);
+	assert_true(l->n < DEPTH);
+	l->marks[l->n++] = p->data[11];
+}
+
+static bool deliver(void *arg, const struct ur_rx *p)
+{
+	struct lane *l = arg;
+	uint32_t slot =
+		(uint32_t)(p->data[5] << 16 | p->data[6] << 8 | p->data[7]) >>
+		14;
+
+	if (slot != l->slot)
+		return ur_port_seat_hand(&l->seat, slot, p);
+	rx(l, p);
+	return true;
+}
+
+static bool before(void *arg)
+{
+	struct lane *l = arg;
+	uint32_t n;
+
+	return ur_port_seat_recv(&l->seat, rx, l, &n);
+}
+
+static const struct ur_port_spec spec = {
+	.naddrs = 1,
+	.addrs = { { .ip = { [10] = 0xff, [11] = 0xff, 10, 1, 0, 1 },
+		     .prefix = 24 } },
+	.mtu = 1500,
+	.queues = QUEUES,
+};
+
+static int sit(uint32_t i, bool first)
+{
+	struct ur_port_config cfg = { .spec = &spec,
+				      .ifname = "x",
+				      .deliver = deliver,
+				      .before = before,
+				      .arg = &lanes[i] };
+
+	memset(&lanes[i], 0, sizeof(lanes[i]));
+	lanes[i].slot = SLOT + i;
+	return (first ? ur_port_seat_open
+		      : ur_port_seat_join)(&cfg, lanes[i].slot, &lanes[i].seat);
+}
+
+/* How many came to the lane. */
+static uint32_t poll_lane(uint32_t i)
+{
+	uint32_t had = lanes[i].n;
+
+	(void)ur_port_poll(lanes[i].seat.port, now);
+	return lanes[i].n - had;
+}
+
+static bool is_readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+static bool to_host(void)
+{
+	uint8_t buf[FRAME];
+
+	return recv(host, buf, sizeof(buf), 0) > 0;
+}
+
+static void clear_host(void)
+{
+	while (to_host())
+		;
+}
+
+/* The first lane's port, and its address ready. */
+static void begin(bool with_interrupts)
+{
+	interrupts = with_interrupts;
+	closed = 0;
+	assert_int_equal(sit(0, true), 0);
+	for (int i = 0; i < 20; i++)
+		(void)ur_port_poll(lanes[0].seat.port, now += S / 2);
+	clear_host();
+}
+
+static void leave(uint32_t i)
+{
+	ur_port_seat_leave(&lanes[i].seat);
+}
+
+/* ---- Cases ---- */
+
+static void test_one_lane_has_all_queues(void **state)
+{
+	begin(false);
+	for (uint32_t q = 0; q < QUEUES; q++)
+		come(q, SLOT, (uint8_t)(1 + q));
+	assert_int_equal(poll_lane(0), QUEUES);
+	assert_int_equal(lanes[0].n, QUEUES);
+	leave(0);
+	assert_int_equal(closed, 1);
+	close(host);
+}
+
+static void test_each_its_own(void **state)
+{
+	struct ur_port_facts f;
+
+	assert_int_equal(sit(1, false), -ENOENT);
+	begin(false);
+	for (uint32_t i = 1; i < QUEUES; i++)
+		assert_int_equal(sit(i, false), 0);
+	assert_int_equal(sit(QUEUES, false), -EBUSY);
+	for (uint32_t i = 0; i < QUEUES; i++) {
+		ur_port_facts(lanes[i].seat.port, &f);
+		assert_int_equal(f.queue, i);
+		assert_int_equal(f.queues, QUEUES);
+		assert_string_equal(f.driver, "toy");
+		assert_int_equal(ur_port_serves_host(lanes[i].seat.port),
+				 i == 0);
+		come(i, SLOT + i, 1);
+	}
+	for (uint32_t i = 0; i < QUEUES; i++) {
+		assert_int_equal(poll_lane(i), 1);
+		assert_int_equal(lanes[i].n, 1);
+	}
+	/* Any of them may be the last. */
+	leave(0);
+	leave(2);
+	assert_int_equal(closed, 0);
+	leave(1);
+	assert_int_equal(closed, 1);
+	close(host);
+}
+
+/* What comes by the queue of another lane goes to its own, in order; what is
+ * nobody's here is the host's. */
+static void test_handed(void **state)
+{
+	begin(false);
+	assert_int_equal(sit(1, false), 0);
+	for (uint8_t i = 0; i < 4; i++)
+		come(0, SLOT + 1, i);
+	assert_int_equal(poll_lane(0), 0);
+	assert_false(to_host());
+	assert_int_equal(poll_lane(1), 4);
+	for (uint8_t i = 0; i < 4; i++)
+		assert_int_equal(lanes[1].marks[i], i);
+	come(0, SLOT + 9, 0);
+	(void)poll_lane(0);
+	assert_true(to_host());
+	leave(1);
+	come(0, SLOT + 1, 0);
+	(void)poll_lane(0);
+	assert_true(to_host());
+	leave(0);
+	close(host);
+}
+
+static void sit_down(void)
+{
+	if (!lanes[1].seat.group)
+		assert_int_equal(sit(1, false), 0);
+	/* It is not ours while somebody looks into it. */
+	assert_int_equal(ur_port_poll(lanes[1].seat.port, now), 0);
+}
+
+/* A lane takes a queue that somebody looks into at that moment: the packets
+ * that he has taken come first. */
+static void test_order_of_change(void **state)
+{
+	begin(false);
+	memset(&lanes[1], 0, sizeof(lanes[1]));
+	while_busy = sit_down;
+	come(1, SLOT + 1, 10);
+	come(1, SLOT + 1, 11);
+	assert_int_equal(poll_lane(0), 0);
+	while_busy = NULL;
+	come(1, SLOT + 1, 12);
+	come(1, SLOT + 1, 13);
+	assert_int_equal(poll_lane(0), 0);
+	(void)poll_lane(1);
+	/* The first one came before the lane did. */
+	assert_true(to_host());
+	assert_false(to_host());
+	assert_int_equal(lanes[1].n, 3);
+	for (uint8_t i = 0; i < 3; i++)
+		assert_int_equal(lanes[1].marks[i], 11 + i);
+	leave(1);
+	leave(0);
+	close(host);
+}
+
+/* Who does not come to his queue is helped, and what he gets so comes before
+ * what he finds in it. */
+static void test_left_alone(void **state)
+{
+	begin(false);
+	assert_int_equal(sit(1, false), 0);
+	come(1, SLOT + 1, 1);
+	assert_int_equal(poll_lane(1), 1);
+	come(1, SLOT + 1, 2);
+	come(1, SLOT, 3);
+	for (int i = 0; i < 50; i++)
+		assert_int_equal(poll_lane(0), 0);
+	now += S / 1000;
+	for (int i = 0; i < 50; i++)
+		(void)poll_lane(0);
+	assert_int_equal(lanes[0].n, 1);
+	assert_int_equal(lanes[0].marks[0], 3);
+	come(1, SLOT + 1, 4);
+	assert_int_equal(poll_lane(1), 2);
+	assert_int_equal(lanes[1].marks[1], 2);
+	assert_int_equal(lanes[1].marks[2], 4);
+	leave(1);
+	leave(0);
+	close(host);
+}
+
+/* More than a burst waits in the inbox: the queue is not looked into before
+ * all of it was taken. */
+static void test_long_inbox(void **state)
+{
+	begin(false);
+	assert_int_equal(sit(1, false), 0);
+	for (uint8_t i = 0; i < 100; i++) {
+		come(0, SLOT + 1, i);
+		(void)poll_lane(0);
+	}
+	come(1, SLOT + 1, 100);
+	for (uint8_t i = 0; i <= 100;) {
+		lanes[1].n = 0;
+		assert_true(poll_lane(1) > 0);
+		for (uint32_t k = 0; k < lanes[1].n; k++, i++)
+			assert_int_equal(lanes[1].marks[k], i);
+	}
+	leave(1);
+	leave(0);
+	close(host);
+}
+
+/* Who waits hears his own queue and his inbox; the first hears the queues that
+ * nobody has. */
+static void test_waits(void **state)
+{
+	uint64_t one = 1;
+	int fd[2];
+
+	begin(true);
+	assert_int_equal(sit(1, false), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		(void)poll_lane(i);
+		ur_port_seat_sleep(&lanes[i].seat);
+		fd[i] = ur_port_wait_fd(lanes[i].seat.port, now);
+		assert_false(is_readable(fd[i]));
+	}
+	for (uint32_t q = 0; q < QUEUES; q++)
+		assert_true(toy[q].armed > 0);
+	assert_int_equal(write(toy[1].fd, &one, 8), 8);
+	assert_false(is_readable(fd[0]));
+	assert_true(is_readable(fd[1]));
+	assert_int_equal(read(toy[1].fd, &one, 8), 8);
+	one = 1;
+	assert_int_equal(write(toy[2].fd, &one, 8), 8);
+	assert_true(is_readable(fd[0]));
+	assert_false(is_readable(fd[1]));
+	/* The bell, until it was heard. */
+	come(0, SLOT + 1, 1);
+	assert_int_equal(poll_lane(0), 0);
+	assert_true(is_readable(ur_port_seat_fd(&lanes[1].seat)));
+	ur_port_seat_wake(&lanes[1].seat);
+	assert_false(is_readable(ur_port_seat_fd(&lanes[1].seat)));
+	/* Who wants to sleep, but has something, is told at once. */
+	ur_port_seat_sleep(&lanes[1].seat);
+	assert_true(is_readable(ur_port_seat_fd(&lanes[1].seat)));
+	leave(1);
+	/* It is the first one's again. */
+	assert_int_equal(read(toy[2].fd, &one, 8), 8);
+	assert_false(is_readable(fd[0]));
+	one = 1;
+	assert_int_equal(write(toy[1].fd, &one, 8), 8);
+	assert_true(is_readable(fd[0]));
+	leave(0);
+	close(host);
+}
+
+/* An inbox that nobody empties is full one day, and says how often. */
+static void test_full(void **state)
+{
+	uint64_t lost;
+
+	begin(false);
+	assert_int_equal(sit(1, false), 0);
+	for (int i = 0; i < 40000; i++) {
+		come(0, SLOT + 1, 1);
+		(void)poll_lane(0);
+	}
+	lost = ur_port_seat_lost(&lanes[1].seat);
+	assert_in_range(lost, 1, 39999);
+	assert_false(to_host());
+	leave(1);
+	leave(0);
+	close(host);
+}
+
+/* As many as the driver has; with one there is no inbox. */
+static void test_fewer(void **state)
+{
+	has_queues = 1;
+	begin(false);
+	assert_int_equal(asked_queues, QUEUES);
+	assert_int_equal(sit(1, false), -EBUSY);
+	assert_int_equal(ur_port_seat_fd(&lanes[0].seat), -1);
+	come(0, SLOT + 1, 1);
+	come(0, SLOT, 2);
+	(void)poll_lane(0);
+	assert_true(to_host());
+	assert_int_equal(lanes[0].n, 1);
+	leave(0);
+	close(host);
+	has_queues = QUEUES;
+}
+
+/* Who does not ask for several has one. */
+static void test_not_several(void **state)
+{
+	struct ur_port_config cfg = { .spec = &spec,
+				      .ifname = "x",
+				      .deliver = deliver,
+				      .arg = &lanes[0] };
+	struct ur_port *port, *other;
+
+	assert_int_equal(ur_port_open(&cfg, &port), 0);
+	assert_int_equal(asked_queues, 1);
+	assert_int_equal(ur_port_attach(port, &cfg, &other), -EBUSY);
+	ur_port_close(port);
+	close(host);
+}
+
+/* A child of fork() has no port, and does no harm to its parent's. */
+static void test_fork(void **state)
+{
+	int status;
+	pid_t child;
+
+	begin(true);
+	assert_int_equal(sit(1, false), 0);
+	child = fork();
+	if (child == 0) {
+		int err = sit(2, false);
+
+		ur_port_seat_abandon(&lanes[0].seat);
+		ur_port_seat_abandon(&lanes[1].seat);
+		_exit(err == -ENOENT ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	come(0, SLOT + 1, 1);
+	assert_int_equal(poll_lane(0), 0);
+	assert_int_equal(poll_lane(1), 1);
+	leave(0);
+	leave(1);
+	close(host);
+}
+
+/* ---- Threads ---- */
+
+#define ROUNDS 20000
+
+static _Atomic uint32_t got[2];
+static _Atomic bool stop;
+
+static bool count(void *arg, const struct ur_rx *p)
+{
+	struct lane *l = arg;
+	uint32_t slot =
+		(uint32_t)(p->data[5] << 16 | p->data[6] << 8 | p->data[7]) >>
+		14;
+
+	if (slot != l->slot)
+		return ur_port_seat_hand(&l->seat, slot, p);
+	got[l - lanes]++;
+	return true;
+}
+
+static void count_rx(void *arg, const struct ur_rx *p)
+{
+	struct lane *l = arg;
+
+	got[l - lanes]++;
+}
+
+static bool count_before(void *arg)
+{
+	struct lane *l = arg;
+	uint32_t n;
+
+	return ur_port_seat_recv(&l->seat, count_rx, l, &n);
+}
+
+static bool has_room(uint32_t q)
+{
+	bool room;
+
+	pthread_mutex_lock(&toy[q].lock);
+	room = toy[q].n < DEPTH;
+	pthread_mutex_unlock(&toy[q].lock);
+	return room;
+}
+
+/* Each feeds its own queue with packets for either lane. */
+static void *work(void *arg)
+{
+	struct lane *l = arg;
+	uint32_t i = (uint32_t)(l - lanes), n = 0;
+	uint64_t at = now;
+
+	while (!stop) {
+
+		if (n < ROUNDS && has_room(i)) {
+			come(i, SLOT + n % 2, 1);
+			n++;
+		}
+		/* Who falls behind is helped. */
+		(void)ur_port_poll(l->seat.port, at += 100);
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	struct ur_port_config cfg = { .spec = &spec,
+				      .ifname = "x",
+				      .deliver = count,
+				      .before = count_before };
+	pthread_t t[2];
+
+	got[0] = got[1] = 0;
+	stop = false;
+	for (uint32_t i = 0; i < 2; i++) {
+		memset(&lanes[i], 0, sizeof(lanes[i]));
+		lanes[i].slot = SLOT + i;
+		cfg.arg = &lanes[i];
+		assert_int_equal((i ? ur_port_seat_join : ur_port_seat_open)(
+					 &cfg, SLOT + i, &lanes[i].seat),
+				 0);
+	}
+	for (int i = 0; i < 20; i++)
+		(void)ur_port_poll(lanes[0].seat.port, now += S / 2);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, work, &lanes[i]),
+				 0);
+	/* Nothing is lost here: who is handed something looks all the time.
+	 * If it were, the test's own limit of time would end it. */
+	while (got[0] + got[1] + ur_port_seat_lost(&lanes[0].seat) +
+		       ur_port_seat_lost(&lanes[1].seat) <
+	       2 * ROUNDS)
+		sched_yield();
+	stop = true;
+	for (uint32_t i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+	assert_true(got[0] > 0 && got[1] > 0);
+	leave(0);
+	leave(1);
+	close(host);
+}
+
+int main(void)
+{
+	struct timespec t;
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_one_lane_has_all_queues),
+		cmocka_unit_test(test_each_its_own),
+		cmocka_unit_test(test_handed),
+		cmocka_unit_test(test_order_of_change),
+		cmocka_unit_test(test_left_alone),
+		cmocka_unit_test(test_long_inbox),
+		cmocka_unit_test(test_waits),
+		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_fewer),
+		cmocka_unit_test(test_not_several),
+		cmocka_unit_test(test_fork),
+		cmocka_unit_test(test_threads),
+	};
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	now = (uint64_t)t.tv_sec * S;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
