@@ -3,11 +3,13 @@
  *
  *   [{"interface":"dpp","lanes":2,"broken_lanes":0,"lanes_lost":0,
  *     "rx_missed":0,"tx_lost":0,"host_lost":0,
- *     "counters":{"rx_frames":0, …}}, …]
+ *     "counters":{"rx_frames":0, …},
+ *     "tcp":{"processes":1,"flows":2,"leases":1,"resting":0, …}}, …]
  */
 #ifndef UR_DAEMON_PORTS_REPORT_H
 #define UR_DAEMON_PORTS_REPORT_H
 
+#include "daemon/ports_tcp.h"
 #include "link/port.h"
 #include "net/counters.h"
 
@@ -19,6 +21,7 @@ struct ur_port_view {
 	uint64_t lanes_lost; /* packets that lanes of now did not take */
 	struct ur_port_stats stats;
 	struct ur_net_counters counters;
+	struct ur_ports_tcp_view tcp;
 };
 
 /* A sealed memory file with the text, the caller's; or -errno. */
