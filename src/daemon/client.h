@@ -49,6 +49,22 @@ int ur_client_slot(struct ur_client *c, uint32_t *slot, int *fd);
 int ur_client_ring(struct ur_client *c, uint32_t slot, uint32_t ifindex,
 		   int *sock);
 
+/*
+ * The same for a process that has a TCP of its own: what
+ * ur_ring_port_create() wants.
+ */
+int ur_client_tcp_ring(struct ur_client *c, uint32_t ifindex, int *sock);
+
+/*
+ * Lease the number that a socket is bound to, for calls from it, or, if it
+ * listens, to it; *handle is the lease's name, never 0.  -ENOENT: no port of
+ * urnicd's has the address; -EOPNOTSUPP, others: the kernel's TCP has to do.
+ */
+int ur_client_tcp_lease(struct ur_client *c, int fd, uint32_t *handle);
+
+/* When it returns urnicd does not hold the number any more. */
+void ur_client_tcp_put(struct ur_client *c, uint32_t handle);
+
 /* Give a slot back; the caller has closed its descriptor. */
 void ur_client_slot_put(struct ur_client *c, uint32_t slot);
 

@@ -390,7 +390,8 @@ static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 		ur_client_peer_came(c, m, fds);
 	} else if (m->type == UR_IPC_SLOT || m->type == UR_IPC_BOUND ||
 		   m->type == UR_IPC_ERROR || m->type == UR_IPC_XRCD ||
-		   m->type == UR_IPC_XRC_LINK || m->type == UR_IPC_RING) {
+		   m->type == UR_IPC_XRC_LINK || m->type == UR_IPC_RING ||
+		   m->type == UR_IPC_TCP_LEASED) {
 		take_reply(c, m, fds);
 	} else if (m->type == UR_IPC_XRC_PEER) {
 		if (c->on_xrc) {

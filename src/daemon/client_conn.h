@@ -84,6 +84,8 @@ struct ur_client {
 	struct ur_binds *own_binds;
 	struct ur_bind_owner own;
 
+	uint32_t last_tcp; /* lease's name */
+
 	struct ur_client_xrcd *xrcds;
 	unsigned int nxrcds;
 	ur_client_xrc_peer on_xrc;

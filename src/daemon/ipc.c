@@ -81,6 +81,10 @@ static const struct {
 	[UR_IPC_PEER] = { "PEER", F_SLOT | F_ERROR | F_HANDLE, FD_0 | FD_2 },
 	[UR_IPC_RING_GET] = { "RING_GET", F_SLOT | F_ID, FD_0 },
 	[UR_IPC_RING] = { "RING", F_ERROR, FD_0 | FD_1 },
+	[UR_IPC_TCP_RING_GET] = { "TCP_RING_GET", F_ID, FD_0 },
+	[UR_IPC_TCP_LEASE] = { "TCP_LEASE", F_HANDLE, FD_1 },
+	[UR_IPC_TCP_LEASED] = { "TCP_LEASED", F_ERROR, FD_0 },
+	[UR_IPC_TCP_PUT] = { "TCP_PUT", F_HANDLE, FD_0 },
 };
 
 static bool known(unsigned int type)

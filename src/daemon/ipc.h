@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UR_IPC_VERSION 5u
+#define UR_IPC_VERSION 6u
 #define UR_IPC_MAX     3072u /* bytes of the longest message */
 #define UR_IPC_TEXT    256u  /* with the final zero */
 #define UR_IPC_COMM    16u   /* with the final zero */
@@ -52,6 +52,10 @@ enum ur_ipc_type {
 	UR_IPC_PEER,
 	UR_IPC_RING_GET,
 	UR_IPC_RING,
+	UR_IPC_TCP_RING_GET,
+	UR_IPC_TCP_LEASE,
+	UR_IPC_TCP_LEASED,
+	UR_IPC_TCP_PUT,
 	UR_IPC_TYPES,
 };
 
@@ -90,13 +94,14 @@ struct ur_ipc_msg {
 	uint8_t answered; /* the process sent a report */
 	uint16_t slot;
 	uint16_t error; /* errno, 0: success */
-	uint32_t id; /* of a process: the daemon counts its clients; RING_GET:
-			 * of the interface of a port */
+	uint32_t id; /* of a process: the daemon counts its clients; RING_GET,
+			 * TCP_RING_GET: of the interface of a port */
 	uint32_t pid;
 	uint32_t uid;
 	uint64_t since_s; /* CLOCK_REALTIME */
 	uint64_t dropped; /* management datagrams */
-	uint32_t handle;  /* the client's name for a binding; PEER: its slot */
+	uint32_t handle;  /* the client's name for a binding, or a lease; PEER:
+			   * its slot */
 	uint16_t port_space;
 	uint16_t port;
 	uint8_t flags;	  /* enum ur_bind_flags */

@@ -22,6 +22,7 @@
 #include "base/turns.h"
 #include "config/config.h"
 #include "daemon/ports_report.h"
+#include "daemon/ports_tcp.h"
 #include "link/port.h"
 #include "link/ring.h"
 
@@ -32,7 +33,8 @@
 #define SPIN_MIN_NS	2000u
 #define SHORT_NS	50000u /* a sleep that a spin would have saved */
 #define EVENTS		32
-#define PORT_EVENT	UR_SLOTS /* others are the slot's */
+#define PORT_EVENT	UR_SLOTS       /* others are the slot's, or … */
+#define TCP_EVENTS	(UR_SLOTS + 1) /* … a process' TCP's */
 
 struct lane {
 	struct ur_rings rings;
@@ -42,7 +44,8 @@ struct lane {
 struct port {
 	struct ur_port *port; /* constant from here … */
 	uint32_t ifindex;
-	int epfd; /* … to here */
+	struct ur_ports_tcp *tcp; /* what it points at has the lock */
+	int epfd;		  /* … to here */
 	pthread_mutex_t lock;
 	_Atomic unsigned int waiting; /* for the lock, which is not fair */
 	struct lane *lanes[UR_SLOTS];
@@ -104,6 +107,13 @@ static bool deliver(void *arg, const struct ur_rx *rx)
 	if (ur_ring_publish(&l->rings.tx, &rec, rx->len))
 		ur_rings_bell(&l->rings);
 	return true;
+}
+
+static bool deliver_tcp(void *arg, const uint8_t *packet, uint32_t len)
+{
+	struct port *p = arg;
+
+	return ur_ports_tcp_in(p->tcp, packet, len, clock_ns());
 }
 
 /* Who gives a train of a slot must not give one that no lane would. */
@@ -193,6 +203,7 @@ static unsigned int work(struct port *p)
 		if (sent)
 			n += ur_port_poll(p->port, clock_ns());
 	}
+	n += ur_ports_tcp_work(p->tcp, clock_ns());
 	if (p->slept || ++p->turns % HOST_EVERY == 0)
 		n += ur_port_host(p->port, clock_ns());
 	p->slept = false;
@@ -202,7 +213,7 @@ static unsigned int work(struct port *p)
 /* Lanes ring from now on.  False: one has written meanwhile. */
 static bool may_sleep(struct port *p)
 {
-	bool ok = true;
+	bool ok = ur_ports_tcp_sleep(p->tcp);
 
 	for (unsigned int i = 0; i < p->nslots; i++) {
 		struct lane *l = p->lanes[p->slots[i]];
@@ -220,6 +231,8 @@ static void hear(struct port *p, unsigned int slot)
 {
 	struct lane *l = slot < UR_SLOTS ? p->lanes[slot] : NULL;
 
+	if (slot >= TCP_EVENTS)
+		ur_ports_tcp_hear(p->tcp, slot);
 	if (!l || ur_rings_heard(&l->rings))
 		return;
 	l->broken = true;
@@ -362,6 +375,65 @@ static int attach(void *arg, unsigned int slot, uint32_t ifindex)
 	return fd;
 }
 
+/* ---- The server, for TCP ---- */
+
+static int attach_tcp(uint32_t session, uint32_t ifindex)
+{
+	int fd = -ENOENT;
+
+	for (unsigned int i = 0; i < nports && fd == -ENOENT; i++) {
+		struct port *p = ports[i];
+
+		if (p->ifindex != ifindex)
+			continue;
+		lock_port(p);
+		fd = ur_ports_tcp_attach(p->tcp, session);
+		pthread_mutex_unlock(&p->lock);
+	}
+	return fd;
+}
+
+static void detach_tcp(uint32_t session)
+{
+	for (unsigned int i = 0; i < nports; i++) {
+		lock_port(ports[i]);
+		ur_ports_tcp_detach(ports[i]->tcp, session, clock_ns());
+		pthread_mutex_unlock(&ports[i]->lock);
+	}
+}
+
+static void put_tcp(uint32_t session, uint32_t handle)
+{
+	for (unsigned int i = 0; i < nports; i++) {
+		lock_port(ports[i]);
+		ur_ports_tcp_put(ports[i]->tcp, session, handle);
+		pthread_mutex_unlock(&ports[i]->lock);
+	}
+}
+
+/* A lease is of all ports whose addresses it is about, or of none. */
+static int lease_tcp(uint32_t session, uint32_t handle,
+		     const struct ur_tcp_proof *proof, int fd)
+{
+	int err = -ENOENT;
+
+	for (unsigned int i = 0; i < nports && (!err || err == -ENOENT); i++) {
+		int got;
+
+		lock_port(ports[i]);
+		got = ur_ports_tcp_lease(ports[i]->tcp, session, handle, proof,
+					 fd);
+		pthread_mutex_unlock(&ports[i]->lock);
+		if (got != -ENOENT)
+			err = got;
+	}
+	if (err && err != -ENOENT && err != -EEXIST)
+		put_tcp(session, handle);
+	return err;
+}
+
+/* ---- What is told of them ---- */
+
 /* p->lock is held. */
 static void view(const struct port *p, struct ur_port_view *v)
 {
@@ -370,6 +442,7 @@ static void view(const struct port *p, struct ur_port_view *v)
 				    .counters = *ur_port_counters(p->port) };
 	ur_port_stats(p->port, &v->stats);
 	ur_port_facts(p->port, &v->facts);
+	ur_ports_tcp_view(p->tcp, &v->tcp);
 	for (unsigned int i = 0; i < p->nslots; i++) {
 		const struct lane *l = p->lanes[p->slots[i]];
 
@@ -397,6 +470,7 @@ static int run(struct port *p, const struct ur_config *c, uint32_t i)
 				      .eal = &c->eal,
 				      .ifname = ifname,
 				      .deliver = deliver,
+				      .tcp = deliver_tcp,
 				      .arg = p };
 	pthread_t thread;
 	int err;
@@ -412,6 +486,9 @@ static int run(struct port *p, const struct ur_config *c, uint32_t i)
 	if (err)
 		return err;
 	p->ifindex = if_nametoindex(ifname);
+	p->tcp = ur_ports_tcp_create(p->port, cfg.spec, p->epfd, TCP_EVENTS);
+	if (!p->tcp)
+		return -ENOMEM;
 	err = watch(p, ur_port_wait_fd(p->port, clock_ns()), PORT_EVENT);
 	if (!err)
 		err = -pthread_create(&thread, NULL, port_main, p);
@@ -434,8 +511,15 @@ int ur_ports_check(void)
 
 int ur_ports_start(const struct ur_server_ports **out)
 {
-	static const struct ur_server_ports ops = { attach, detach, report,
-						    NULL };
+	static const struct ur_server_ports ops = {
+		.attach = attach,
+		.detach = detach,
+		.report = report,
+		.attach_tcp = attach_tcp,
+		.detach_tcp = detach_tcp,
+		.lease_tcp = lease_tcp,
+		.put_tcp = put_tcp,
+	};
 	const struct ur_config *c = ur_config_get();
 
 	for (uint32_t i = 0; i < c->nports; i++) {

@@ -29,6 +29,22 @@ static void print_counters(FILE *f, const struct ur_net_counters *c)
 #undef PRINT
 }
 
+static void print_tcp(FILE *f, const struct ur_ports_tcp_view *v)
+{
+	const char *sep = "";
+
+	fputs(",\"tcp\":{", f);
+	print_counter(f, &sep, "processes", v->processes);
+	print_counter(f, &sep, "flows", v->steer.flows);
+	print_counter(f, &sep, "leases", v->steer.leases);
+	print_counter(f, &sep, "resting", v->steer.resting);
+	print_counter(f, &sep, "lost", v->lost);
+#define PRINT(name) print_counter(f, &sep, #name, v->steer.name);
+	UR_STEER_COUNTERS(PRINT)
+#undef PRINT
+	fputc('}', f);
+}
+
 /* A name has no quotes or controls: the configuration chose it. */
 static void print_port(FILE *f, const struct ur_port_view *v)
 {
@@ -45,7 +61,9 @@ static void print_port(FILE *f, const struct ur_port_view *v)
 		v->lanes, v->broken, v->lanes_lost, v->stats.rx_missed,
 		v->stats.tx_lost, v->stats.host_lost);
 	print_counters(f, &v->counters);
-	fputs("}}", f);
+	fputc('}', f);
+	print_tcp(f, &v->tcp);
+	fputc('}', f);
 }
 
 static int make_file(const char *text, size_t len)

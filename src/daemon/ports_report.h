@@ -4,11 +4,13 @@
  *   [{"interface":"dpp","driver":"net_memif","queues":1,"zero_copy":"off: …",
  *     "lanes":2,"broken_lanes":0,"lanes_lost":0,
  *     "rx_missed":0,"tx_lost":0,"host_lost":0,
- *     "counters":{"rx_frames":0, …}}, …]
+ *     "counters":{"rx_frames":0, …},
+ *     "tcp":{"processes":1,"flows":2,"leases":1,"resting":0, …}}, …]
  */
 #ifndef UR_DAEMON_PORTS_REPORT_H
 #define UR_DAEMON_PORTS_REPORT_H
 
+#include "daemon/ports_tcp.h"
 #include "link/port.h"
 #include "net/counters.h"
 
@@ -21,6 +23,7 @@ struct ur_port_view {
 	struct ur_port_facts facts;
 	struct ur_port_stats stats;
 	struct ur_net_counters counters;
+	struct ur_ports_tcp_view tcp;
 };
 
 /* A sealed memory file with the text, the caller's; or -errno. */

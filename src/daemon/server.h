@@ -16,6 +16,7 @@
 #include "daemon/group.h"
 #include "daemon/ipc.h"
 #include "daemon/qp1.h"
+#include "daemon/tcp_proof.h"
 #include "roce/last.h"
 
 #define UR_MS 1000000ull /* nanoseconds */
@@ -53,6 +54,7 @@ struct ur_session {
 	struct ur_source process; /* pidfd: exit with a forked child alive */
 	bool dead;
 	uint8_t role; /* 0 before HELLO */
+	bool has_tcp; /* rings for a TCP of its own */
 	uint32_t id;
 	pid_t pid; /* 0: of a PID namespace we cannot see */
 	uid_t uid;
@@ -155,6 +157,14 @@ struct ur_server_ports {
 	/* A sealed memory file of what they have counted, or -errno. */
 	int (*report)(void *arg);
 	void *arg;
+	/* The same for processes that have a TCP of their own, which are known
+	 * by their session's id; and the numbers that they lease.  NULL: that
+	 * is not to be had. */
+	int (*attach_tcp)(uint32_t session, uint32_t ifindex);
+	void (*detach_tcp)(uint32_t session);
+	int (*lease_tcp)(uint32_t session, uint32_t handle,
+			 const struct ur_tcp_proof *proof, int fd);
+	void (*put_tcp)(uint32_t session, uint32_t handle);
 };
 
 enum ur_phase {
@@ -247,6 +257,15 @@ void ur_port_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 int ur_port_put(struct ur_server *s, struct ur_session *ses, unsigned int slot);
 unsigned int ur_port_reclaim(struct ur_server *s, struct ur_session *ses);
 void ur_port_expire(struct ur_server *s);
+
+/* tcp.c: processes that have a TCP of their own on a port of ours */
+void ur_tcp_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		 uint32_t ifindex);
+void ur_tcp_lease(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		  uint32_t handle, int fd);
+void ur_tcp_put(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		uint32_t handle);
+void ur_tcp_forget(struct ur_server *s, const struct ur_session *ses);
 
 /* binding.c: who has which port of the RDMA port spaces */
 void ur_binding_add(struct ur_server *s, struct ur_session *ses, uint32_t seq,

@@ -46,6 +46,7 @@ void ur_session_close(struct ur_server *s, struct ur_session *ses,
 	ur_mads_forget(s, ses);
 	ur_binds_drop(&s->binds, &ses->binds);
 	ur_xrcd_forget(s, ses);
+	ur_tcp_forget(s, ses);
 	ur_linger_open(s, ses);
 	slots = ur_port_reclaim(s, ses);
 	if (slots)
@@ -217,6 +218,24 @@ static void on_ring_get(struct ur_server *s, struct ur_session *ses,
 	ur_port_ring(s, ses, m->seq, m->slot, m->id);
 }
 
+static void on_tcp_ring(struct ur_server *s, struct ur_session *ses,
+			const struct ur_ipc_msg *m, int *fds)
+{
+	ur_tcp_ring(s, ses, m->seq, m->id);
+}
+
+static void on_tcp_lease(struct ur_server *s, struct ur_session *ses,
+			 const struct ur_ipc_msg *m, int *fds)
+{
+	ur_tcp_lease(s, ses, m->seq, m->handle, fds[0]);
+}
+
+static void on_tcp_put(struct ur_server *s, struct ur_session *ses,
+		       const struct ur_ipc_msg *m, int *fds)
+{
+	ur_tcp_put(s, ses, m->seq, m->handle);
+}
+
 static void on_last(struct ur_server *s, struct ur_session *ses,
 		    const struct ur_ipc_msg *m, int *fds)
 {
@@ -259,6 +278,9 @@ static const struct {
 	[UR_IPC_WILL] = { UR_IPC_ROLE_CLIENT, on_will },
 	[UR_IPC_PEER] = { UR_IPC_ROLE_CLIENT, on_peer },
 	[UR_IPC_RING_GET] = { UR_IPC_ROLE_CLIENT, on_ring_get },
+	[UR_IPC_TCP_RING_GET] = { UR_IPC_ROLE_CLIENT, on_tcp_ring },
+	[UR_IPC_TCP_LEASE] = { UR_IPC_ROLE_CLIENT, on_tcp_lease },
+	[UR_IPC_TCP_PUT] = { UR_IPC_ROLE_CLIENT, on_tcp_put },
 	[UR_IPC_LAST] = { UR_IPC_ROLE_CLIENT, on_last },
 	[UR_IPC_UNBIND] = { UR_IPC_ROLE_CLIENT, on_unbind },
 	[UR_IPC_XRCD_OPEN] = { UR_IPC_ROLE_CLIENT, on_xrcd_open },

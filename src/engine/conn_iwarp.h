@@ -73,6 +73,7 @@ struct iw_conn {
 	bool paused;	/* enough are ASKED: takes no more */
 	struct ur_stream_listener *streams; /* NULL: none can come */
 	struct ur_cmt_source stream_source;
+	uint32_t lease;		 /* of the number, from urnicd; 0: none */
 	struct ur_list children; /* TALKING and ASKED, oldest first */
 
 	/* A child that is not yet answered */

@@ -5,11 +5,14 @@
  * those of the host's side of the port.
  */
 #include <errno.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "engine/conn_iwarp.h"
+#include "engine/internal.h"
 
 #define ACCEPTS_PER_ROUND 32
 #define IPV4		  1u
@@ -106,10 +109,31 @@ static int find_source(const struct iw_conn *i, struct sockaddr_storage *src)
 	return err;
 }
 
+/* False: the kernel's TCP has to do, by way of the host's side. */
+static bool lease(const struct iw_conn *i, uint32_t *handle)
+{
+	struct ur_client *c = ur_process_client();
+	int err = c ? ur_client_tcp_lease(c, i->fd, handle) : -ENOENT;
+
+	if (err && err != -ENOENT)
+		ur_warn_some("urnicd leases no TCP port number: %s",
+			     strerror(-err));
+	return !err;
+}
+
+static void put_lease(uint32_t handle)
+{
+	struct ur_client *c = ur_process_client();
+
+	if (handle && c)
+		ur_client_tcp_put(c, handle);
+}
+
 int iw_stream_call(struct iw_conn *i, bool *done)
 {
 	struct sockaddr_storage src;
 	struct ur_stack_end from, to;
+	uint32_t handle = 0;
 	bool ours;
 	int err;
 
@@ -128,9 +152,16 @@ int iw_stream_call(struct iw_conn *i, bool *done)
 			return err;
 		from.port = i->port;
 	}
-	err = ur_stream_connect(&from, &to, i->fd, &i->stream);
-	if (err)
+	if (ur_streams_need_lease(from.addr) && !lease(i, &handle)) {
+		if (ours)
+			ur_conn_addr_set_port(&i->from, 0);
+		return 0;
+	}
+	err = ur_stream_connect(&from, &to, i->fd, handle, &i->stream);
+	if (err) {
+		put_lease(handle);
 		return err;
+	}
 	/* TCP may still use the number when we call again. */
 	if (ours)
 		ur_conn_addr_set_port(&i->from, 0);
@@ -184,6 +215,7 @@ int iw_stream_listen(struct iw_conn *l)
 {
 	struct sockaddr_storage a, peer;
 	uint32_t families = IPV4;
+	const uint8_t *addr;
 	struct ur_stack_end at;
 	int err;
 
@@ -191,16 +223,22 @@ int iw_stream_listen(struct iw_conn *l)
 	end_of(&a, &at);
 	if (a.ss_family == AF_INET6)
 		families = l->c.opts.afonly ? IPV6 : IPV4 | IPV6;
-	err = ur_stream_listen(ur_conn_addr_any(&a) ? NULL : at.addr, families,
-			       at.port, IW_STREAMS_MAX, &l->streams);
+	addr = ur_conn_addr_any(&a) ? NULL : at.addr;
+	err = ur_stream_listen(addr, families, at.port, IW_STREAMS_MAX,
+			       &l->streams);
 	if (err)
 		return err == -ENOENT ? 0 : err;
+	/* Without it all calls come to the kernel's listener. */
+	if (ur_streams_need_lease(addr))
+		(void)lease(l, &l->lease);
 	return iw_stream_watch(l);
 }
 
 void iw_stream_listen_end(struct iw_conn *l)
 {
 	iw_stream_pause(l);
+	put_lease(l->lease);
+	l->lease = 0;
 	if (l->streams)
 		ur_stream_listener_close(l->streams);
 	l->streams = NULL;

@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "config/config.h"
+#include "daemon/ipc_io.h"
 #include "engine/internal.h"
 #include "engine/streams.h"
 #include "link/port_link.h"
@@ -72,6 +74,44 @@ bool ur_adapter_present(struct ur_adapter *a)
 	       ur_dev_present(&a->dev);
 }
 
+/* Nobody runs a port for all if nobody listens to all. */
+static bool urnicd_is_there(void)
+{
+	int fd = ur_ipc_connect();
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* Is it urnicd's, and will it take our segments?  Else the kernel's TCP has to
+ * do, on the host's side of the port. */
+static void join_streams(struct ur_adapter *a)
+{
+	const struct ur_config *c = ur_config_get();
+	const struct ur_dev_spec *s = &a->dev.spec;
+	uint32_t ifindex = if_nametoindex(s->netdev);
+	int sock, err = -ENOENT;
+
+	if (!ur_streams_want(&c->ports[s->port - 1]))
+		return;
+	if (urnicd_is_there())
+		err = ur_process_client_open(a);
+	if (!err)
+		err = ur_client_tcp_ring(a->client, ifindex, &sock);
+	if (!err)
+		err = ur_streams_join(sock, &c->ports[s->port - 1], ifindex);
+	/* Another thread may have been first. */
+	if (!err || err == -EEXIST)
+		return;
+	if (err != -ENOENT)
+		ur_warn("%s: no TCP of its own: %s", a->dev.name,
+			strerror(-err));
+	ur_info("%s: another process runs its port, connections take the way "
+		"of %s",
+		a->dev.name, s->netdev);
+}
+
 /* Connections come before there are lanes: a thread serves the port. */
 static int run_streams(const struct ur_adapter *a)
 {
@@ -80,16 +120,8 @@ static int run_streams(const struct ur_adapter *a)
 	struct ur_port_config cfg = { .spec = &c->ports[s->port - 1],
 				      .eal = &c->eal,
 				      .ifname = s->netdev };
-	int err = ur_streams_open(&cfg);
 
-	if (!err)
-		return ur_streams_start();
-	if (err != -EBUSY)
-		return err;
-	ur_info("%s: another process runs its port, connections take the way "
-		"of %s",
-		a->dev.name, s->netdev);
-	return 0;
+	return ur_streams_open(&cfg);
 }
 
 static bool has_lost_port(struct ur_lane *l)
@@ -144,6 +176,23 @@ static int run_lane(struct ur_adapter *a)
 	return ur_adapter_lane(a, &l);
 }
 
+/* Two processes may begin at once: one has made the host's side first. */
+static int open_port(struct ur_adapter *a)
+{
+	bool tcp = a->dev.kind == UR_DEV_IWARP, others = is_run(&a->dev.spec);
+	int err = 0;
+
+	if (!others) {
+		err = tcp ? run_streams(a) : run_lane(a);
+		others = tcp && err == -EBUSY;
+	}
+	if (!others)
+		return err ? err : ur_dev_refresh(&a->dev);
+	if (tcp)
+		join_streams(a);
+	return 0;
+}
+
 int ur_adapter_open(struct ur_adapter *a)
 {
 	int err;
@@ -157,9 +206,9 @@ int ur_adapter_open(struct ur_adapter *a)
 	ur_unlock(&a->lock);
 	if (err)
 		return err;
+	err = open_port(a);
 	/* Its thread may have failed to start. */
-	if (is_run(&a->dev.spec))
-		return ur_streams_are_there() ? ur_streams_start() : 0;
-	err = a->dev.kind == UR_DEV_IWARP ? run_streams(a) : run_lane(a);
-	return err ? err : ur_dev_refresh(&a->dev);
+	if (!err && ur_streams_are_there())
+		err = ur_streams_start();
+	return err;
 }

@@ -35,7 +35,9 @@ struct ur_streams ur_streams = {
 struct hold {
 	struct ur_list node;
 	uint16_t number;
-	int fd;
+	int fd; /* -1: closed, the lease is left */
+	uint32_t lease;
+	struct ur_stream_port *port;
 };
 
 static uint64_t clock_ns(void)
@@ -78,19 +80,23 @@ bool ur_streams_are_there(void)
 /* Between addresses of this host the kernel carries. */
 bool ur_streams_carry(const uint8_t src[16], const uint8_t dst[16])
 {
+	const struct ur_stream_addr *a;
 	uint8_t own[1][16];
 
 	if (atomic_load_explicit(&ur_streams.dead, memory_order_relaxed))
 		return false;
 	memcpy(own[0], src, 16);
-	return find(src) && !find(dst) && ur_port_carries(own, 1, src, dst);
+	a = find(src);
+	return a &&
+	       !atomic_load_explicit(&a->port->dead, memory_order_relaxed) &&
+	       !find(dst) && ur_port_carries(own, 1, src, dst);
 }
 
 /* ---- Packets ---- */
 
 static int output(void *arg, const uint8_t *packet, uint32_t len)
 {
-	int err = ur_port_send_ip(arg, packet, len, clock_ns());
+	int err = ur_stream_port_send(arg, packet, len, clock_ns());
 
 	ur_streams.stuck |= err == -EAGAIN;
 	return err;
@@ -112,7 +118,7 @@ static bool input(void *arg, const uint8_t *packet, uint32_t len)
 	a = find(dst);
 	/* Nobody sends by a wire in the name of one of ours: an answer to it
 	 * would not leave lwIP, which has no loop of its own. */
-	return a && !find(src) && a->port == *(struct ur_port **)arg &&
+	return a && !find(src) && a->port == arg &&
 	       ur_streams.tcp->input(a->at, packet, len);
 }
 
@@ -121,35 +127,38 @@ static bool no_roce(void *arg, const struct ur_rx *rx)
 	return false;
 }
 
-void ur_stream_port_push(struct ur_port *p)
+void ur_stream_port_push(struct ur_stream_port *p)
 {
-	ur_port_flush(p);
-	for (uint32_t i = 0; i < ur_streams.nports; i++) {
-		if (ur_streams.ports[i] != p || !ur_streams.asleep[i])
-			continue;
-		ur_streams.asleep[i] = false;
-		(void)ur_port_wait_fd(p, clock_ns());
-	}
+	ur_stream_port_flush(p);
+	if (!p->asleep)
+		return;
+	p->asleep = false;
+	if (p->own)
+		(void)ur_port_wait_fd(p->own, clock_ns());
 }
 
 static void set_asleep(bool yes)
 {
 	for (uint32_t i = 0; i < ur_streams.nports; i++)
-		ur_streams.asleep[i] = yes;
+		ur_streams.ports[i].asleep = yes;
 }
 
 /* ---- Time ---- */
 
-void ur_stream_hold(int fd, uint16_t number)
+void ur_stream_hold(const struct ur_stream *s)
 {
 	struct hold *h = calloc(1, sizeof(*h));
 
 	if (!h) {
-		close(fd);
+		close(s->hold);
+		if (s->lease)
+			(void)ur_stream_port_put(s->port, s->lease);
 		return;
 	}
-	h->fd = fd;
-	h->number = number;
+	h->fd = s->hold;
+	h->number = s->number;
+	h->lease = s->lease;
+	h->port = s->port;
 	ur_list_add_tail(&ur_streams.holds, &h->node);
 }
 
@@ -158,10 +167,14 @@ static void sweep(void)
 	ur_list_for_each_safe(n, tmp, &ur_streams.holds) {
 		struct hold *h = ur_container_of(n, struct hold, node);
 
-		if (ur_streams.tcp->has_port(h->number))
+		if (h->fd >= 0 && ur_streams.tcp->has_port(h->number))
+			continue;
+		if (h->fd >= 0)
+			close(h->fd);
+		h->fd = -1;
+		if (h->lease && !ur_stream_port_put(h->port, h->lease))
 			continue;
 		ur_list_del(n);
-		close(h->fd);
 		free(h);
 	}
 }
@@ -169,7 +182,7 @@ static void sweep(void)
 static void flush_all(void)
 {
 	for (uint32_t i = 0; i < ur_streams.nports; i++)
-		ur_port_flush(ur_streams.ports[i]);
+		ur_stream_port_flush(&ur_streams.ports[i]);
 }
 
 static void tick(uint64_t now_ns)
@@ -190,15 +203,34 @@ static void tick(uint64_t now_ns)
 	flush_all();
 }
 
+/* Its connections end here as well: nobody has their numbers any more. */
+static void end_port(struct ur_stream_port *p)
+{
+	atomic_store_explicit(&p->dead, true, memory_order_relaxed);
+	ur_list_for_each(n, &ur_streams.all) {
+		struct ur_stream *s = ur_container_of(n, struct ur_stream, all);
+
+		if (s->port != p || !s->c)
+			continue;
+		ur_streams.tcp->close(s->c, true);
+		s->c = NULL;
+		ur_stream_news(s, false);
+	}
+}
+
 static uint32_t serve(uint64_t now_ns, bool idle)
 {
 	bool host = idle || now_ns >= ur_streams.host_ns + HOST_NS;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < ur_streams.nports; i++) {
-		n += ur_port_poll(ur_streams.ports[i], now_ns);
+		struct ur_stream_port *p = &ur_streams.ports[i];
+
+		n += ur_stream_port_poll(p, now_ns);
 		if (host)
-			n += ur_port_host(ur_streams.ports[i], now_ns);
+			n += ur_stream_port_host(p, now_ns);
+		if (p->ring && !p->dead && ur_ring_port_is_dead(p->ring))
+			end_port(p);
 	}
 	if (host)
 		ur_streams.host_ns = now_ns;
@@ -232,7 +264,7 @@ int ur_streams_wait_fd(uint64_t now_ns, uint64_t *until_ns)
 	if (!ur_streams_lock())
 		return -1;
 	for (uint32_t i = 0; i < ur_streams.nports; i++)
-		(void)ur_port_wait_fd(ur_streams.ports[i], now_ns);
+		(void)ur_stream_port_wait_fd(&ur_streams.ports[i], now_ns);
 	if (ur_streams.stuck)
 		*until_ns = now_ns;
 	else if (ur_streams.nports && (ur_streams.tcp->is_busy() ||
@@ -331,8 +363,9 @@ static int start_tcp(void)
 	return err;
 }
 
-static int add_addr(struct ur_port *port, const struct ur_port_spec *spec,
-		    uint32_t i, struct ur_stream_addr *a)
+static int add_addr(struct ur_stream_port *port,
+		    const struct ur_port_spec *spec, uint32_t i,
+		    struct ur_stream_addr *a)
 {
 	const struct ur_port_addr *s = &spec->addrs[i];
 
@@ -346,7 +379,8 @@ static int add_addr(struct ur_port *port, const struct ur_port_spec *spec,
 }
 
 /* All or none: nobody sees any of them before. */
-static int add_addrs(struct ur_port *port, const struct ur_port_spec *spec)
+static int add_addrs(struct ur_stream_port *port,
+		     const struct ur_port_spec *spec)
 {
 	uint32_t n = atomic_load(&ur_streams.naddrs), i;
 	int err = 0;
@@ -363,7 +397,7 @@ static int add_addrs(struct ur_port *port, const struct ur_port_spec *spec)
 	return err;
 }
 
-static int watch(struct ur_port *p)
+static int watch(struct ur_stream_port *p)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
 
@@ -371,12 +405,12 @@ static int watch(struct ur_port *p)
 		ur_streams.epfd = epoll_create1(EPOLL_CLOEXEC);
 	if (ur_streams.epfd < 0 ||
 	    epoll_ctl(ur_streams.epfd, EPOLL_CTL_ADD,
-		      ur_port_wait_fd(p, clock_ns()), &ev))
+		      ur_stream_port_wait_fd(p, clock_ns()), &ev))
 		return -errno;
 	return 0;
 }
 
-static int join(struct ur_port *p, const struct ur_port_spec *spec)
+static int join(struct ur_stream_port *p, const struct ur_port_spec *spec)
 {
 	int err;
 
@@ -385,7 +419,7 @@ static int join(struct ur_port *p, const struct ur_port_spec *spec)
 	if (!err)
 		err = add_addrs(p, spec);
 	if (!err)
-		ur_streams.ports[ur_streams.nports++] = p;
+		ur_streams.nports++;
 	pthread_mutex_unlock(&ur_streams.lock);
 	return err;
 }
@@ -394,8 +428,8 @@ static int join(struct ur_port *p, const struct ur_port_spec *spec)
  * served: it joins them when it is there. */
 static int open_alone(const struct ur_port_config *cfg)
 {
+	struct ur_stream_port *p = &ur_streams.ports[ur_streams.nports];
 	struct ur_port_config own = *cfg;
-	struct ur_port *p;
 	int err;
 
 	if (ur_streams.nports == UR_MAX_PORTS)
@@ -405,15 +439,15 @@ static int open_alone(const struct ur_port_config *cfg)
 		return err;
 	own.deliver = no_roce;
 	own.tcp = input;
-	own.arg = &ur_streams.ports[ur_streams.nports];
-	err = ur_port_open(&own, &p);
+	own.arg = p;
+	err = ur_port_open(&own, &p->own);
 	if (err)
 		return err;
 	err = join(p, cfg->spec);
 	if (err) {
 		ur_err("port %s: its addresses are not to be had: %s",
 		       cfg->ifname, strerror(-err));
-		ur_port_close(p);
+		ur_stream_port_close(p);
 	}
 	return err;
 }
@@ -428,6 +462,93 @@ int ur_streams_open(const struct ur_port_config *cfg)
 	err = open_alone(cfg);
 	pthread_mutex_unlock(&ur_streams.opening);
 	return err;
+}
+
+/* ---- urnicd's ports ---- */
+
+/* The port that has these addresses, if there is one. */
+static struct ur_stream_port *find_port(const struct ur_port_spec *spec)
+{
+	const struct ur_stream_addr *a = find(spec->addrs[0].ip);
+
+	return a ? a->port : NULL;
+}
+
+bool ur_streams_want(const struct ur_port_spec *spec)
+{
+	const struct ur_stream_port *p = find_port(spec);
+
+	if (atomic_load_explicit(&ur_streams.dead, memory_order_relaxed) ||
+	    !ur_stack_is_there())
+		return false;
+	return !p || atomic_load(&p->dead);
+}
+
+static int renew(struct ur_stream_port *p, int sock, uint32_t ifindex)
+{
+	int err = -EEXIST;
+
+	pthread_mutex_lock(&ur_streams.lock);
+	if (p->ring && p->dead)
+		err = ur_ring_port_renew(p->ring, sock, ifindex);
+	else
+		close(sock);
+	if (!err)
+		atomic_store(&p->dead, false);
+	pthread_mutex_unlock(&ur_streams.lock);
+	return err;
+}
+
+static int join_alone(int sock, const struct ur_port_spec *spec,
+		      uint32_t ifindex)
+{
+	struct ur_stream_port *p = find_port(spec);
+	struct ur_ring_port_config cfg = { .ifindex = ifindex, .tcp = input };
+	int err;
+
+	if (p)
+		return renew(p, sock, ifindex);
+	err = ur_streams.nports == UR_MAX_PORTS ? -ENOSPC : start_tcp();
+	if (err) {
+		close(sock);
+		return err;
+	}
+	p = &ur_streams.ports[ur_streams.nports];
+	cfg.arg = p;
+	err = ur_ring_port_create(sock, &cfg, &p->ring);
+	if (err)
+		return err;
+	err = join(p, spec);
+	if (err)
+		ur_stream_port_close(p);
+	return err;
+}
+
+int ur_streams_join(int sock, const struct ur_port_spec *spec, uint32_t ifindex)
+{
+	int err;
+
+	if (atomic_load_explicit(&ur_streams.dead, memory_order_relaxed)) {
+		close(sock);
+		return -ENODEV;
+	}
+	pthread_mutex_lock(&ur_streams.opening);
+	err = join_alone(sock, spec, ifindex);
+	pthread_mutex_unlock(&ur_streams.opening);
+	return err;
+}
+
+bool ur_streams_need_lease(const uint8_t *addr)
+{
+	const struct ur_stream_addr *a = addr ? find(addr) : NULL;
+	uint32_t n = atomic_load(&ur_streams.naddrs);
+
+	if (addr)
+		return a && a->port->ring;
+	for (uint32_t i = 0; i < n; i++)
+		if (ur_streams.addrs[i].port->ring)
+			return true;
+	return false;
 }
 
 /* ---- What is told of it ---- */
@@ -454,9 +575,17 @@ bool ur_streams_port(uint32_t i, struct ur_port_stats *stats,
 		return false;
 	yes = i < ur_streams.nports;
 	if (yes) {
-		ur_port_stats(ur_streams.ports[i], stats);
-		*net = *ur_port_counters(ur_streams.ports[i]);
-		*ifindex = ur_port_ifindex(ur_streams.ports[i]);
+		const struct ur_stream_port *p = &ur_streams.ports[i];
+
+		memset(stats, 0, sizeof(*stats));
+		memset(net, 0, sizeof(*net));
+		*ifindex = ur_stream_port_ifindex(p);
+		if (p->own) {
+			ur_port_stats(p->own, stats);
+			*net = *ur_port_counters(p->own);
+		} else {
+			stats->rx_missed = ur_ring_port_lost(p->ring);
+		}
 	}
 	ur_streams_unlock();
 	return yes;
@@ -515,7 +644,7 @@ void ur_streams_child(void)
 {
 	atomic_store(&ur_streams.dead, true);
 	for (uint32_t i = 0; i < ur_streams.nports; i++)
-		ur_port_abandon(ur_streams.ports[i]);
+		ur_stream_port_abandon(&ur_streams.ports[i]);
 	if (ur_streams.epfd >= 0)
 		close(ur_streams.epfd);
 	ur_list_for_each(n, &ur_streams.all) {
@@ -525,6 +654,9 @@ void ur_streams_child(void)
 			close(s->hold);
 	}
 	ur_list_for_each(n, &ur_streams.holds) {
-		close(ur_container_of(n, struct hold, node)->fd);
+		int fd = ur_container_of(n, struct hold, node)->fd;
+
+		if (fd >= 0)
+			close(fd);
 	}
 }

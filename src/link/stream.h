@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Byte streams over ports that this process runs itself: what a connected
- * socket is to a port of the kernel's.  Below are the port (port.h) and TCP
+ * Byte streams over ports that urnic runs, this process itself or urnicd for
+ * it: what a connected socket is to a port of the kernel's.  Below are the port (port.h) and TCP
  * (stack.h), above the lanes (tcp.h) and whoever makes connections.
  *
  *	lane ── tcp ─┬─ a socket of the kernel
@@ -12,7 +12,9 @@
  * for everybody, and wakes whom news concern.
  *
  * A port number of TCP is the kernel's to give: a stream keeps a socket that
- * is bound to it, so that nobody else has it on the host's side.
+ * is bound to it, so that nobody else has it on the host's side.  Where urnicd
+ * runs the port it has to know of the number too, which is leased (daemon/
+ * steer.h).
  */
 #ifndef UR_LINK_STREAM_H
 #define UR_LINK_STREAM_H
@@ -48,7 +50,19 @@ bool ur_streams_available(void);
  */
 int ur_streams_open(const struct ur_port_config *cfg);
 
-/* Does this process run a port that has TCP? */
+/*
+ * Ports that urnicd runs.  Is there TCP here, and none yet for such a port?
+ * Then join it, with what ur_client_tcp_ring() gave; sock is taken.  0 or
+ * -errno as above.
+ */
+bool ur_streams_want(const struct ur_port_spec *spec);
+int ur_streams_join(int sock, const struct ur_port_spec *spec,
+		    uint32_t ifindex);
+/* Does a number at that address (NULL: at any) need a lease from urnicd, or
+ * nothing would come? */
+bool ur_streams_need_lease(const uint8_t *addr);
+
+/* Is there a port that has TCP? */
 bool ur_streams_are_there(void);
 
 /* Does a connection from that address to there go by a port of ours? */
@@ -85,10 +99,11 @@ void ur_streams_child(void);
 
 /*
  * Connect from a port of ours; hold is a bound socket that has it, and the
- * stream's on success.  0 or -errno; see ur_stream_state().
+ * stream's on success, as is lease (0: none).  0 or -errno; see
+ * ur_stream_state().
  */
 int ur_stream_connect(const struct ur_stack_end *from,
-		      const struct ur_stack_end *to, int hold,
+		      const struct ur_stack_end *to, int hold, uint32_t lease,
 		      struct ur_stream **out);
 
 /* Take connections to these addresses (NULL: to all of that family, bit 0:

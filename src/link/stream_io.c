@@ -105,7 +105,7 @@ void *ur_stream_accepted(void *listener, struct ur_stack_conn *c)
 /* ---- Making ---- */
 
 int ur_stream_connect(const struct ur_stack_end *from,
-		      const struct ur_stack_end *to, int hold,
+		      const struct ur_stack_end *to, int hold, uint32_t lease,
 		      struct ur_stream **out)
 {
 	struct ur_stream_addr *a;
@@ -124,6 +124,7 @@ int ur_stream_connect(const struct ur_stack_end *from,
 		s->port = a->port;
 		s->number = from->port;
 		s->hold = hold;
+		s->lease = lease;
 		ur_list_add_tail(&ur_streams.all, &s->all);
 		ur_stream_port_push(s->port);
 		*out = s;
@@ -152,7 +153,7 @@ static void end_listener(struct ur_stream_listener *l)
 
 		if (s->c)
 			ur_streams.tcp->close(s->c, true);
-		ur_port_flush(s->port);
+		ur_stream_port_flush(s->port);
 		free_stream(s);
 	}
 	if (l->fd >= 0)
@@ -477,7 +478,7 @@ uint32_t ur_stream_mss(struct ur_stream *s)
 static void set_scope(const struct ur_stream *s, struct ur_stack_end *e)
 {
 	if (e->addr[0] == 0xfe && (e->addr[1] & 0xc0) == 0x80)
-		e->scope = ur_port_ifindex(s->port);
+		e->scope = ur_stream_port_ifindex(s->port);
 }
 
 void ur_stream_ends(struct ur_stream *s, struct ur_stack_end *local,
@@ -511,7 +512,7 @@ void ur_stream_close(struct ur_stream *s, bool reset)
 	if (s->c)
 		ur_streams.tcp->close(s->c, reset);
 	if (s->hold >= 0)
-		ur_stream_hold(s->hold, s->number);
+		ur_stream_hold(s);
 	ur_stream_port_push(s->port);
 	free_stream(s);
 	ur_streams_unlock();

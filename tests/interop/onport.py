@@ -2,8 +2,8 @@
 """How urnic's side is joined to the wire.
 
 `sockets`: by the interface on which the guest hangs; `dpdk`: by a port that
-the process runs, with iWARP's TCP by lwIP; `urnicd`: by one that urnicd runs
-for all of them, where iWARP has the kernel's TCP by way of the port's TAP.
+the process runs; `urnicd`: by one that urnicd runs for all of them.  On ports
+iWARP's TCP is lwIP's.
 The port is DPDK's driver for packet sockets on a veth, which a bridge joins to
 the guest's interface.
 """

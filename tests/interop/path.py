@@ -9,7 +9,7 @@ from harness.proc import SLOW
 
 # How lanes name what carries their packets.
 ROCE = {'sockets': 'udp', 'dpdk': 'dpdk', 'urnicd': 'ring'}
-IWARP = {'sockets': 'tcp', 'dpdk': 'lwip', 'urnicd': 'tcp'}
+IWARP = {'sockets': 'tcp', 'dpdk': 'lwip', 'urnicd': 'lwip'}
 
 
 def links(env):

@@ -16,6 +16,7 @@ from netns.ports import Joined, Veth, address
 
 DEV = Veth.dev
 RPING = 7174  # where it listens
+OURS = ('lwip', 'urnicd')
 
 
 class Streams(Joined):
@@ -74,7 +75,7 @@ def links(env, host):
 def wait_open(j, c):
     """Until a connection is open, and its ends are of the kinds they should
     be: a lane says `lwip` while it has such a connection."""
-    wanted = ['lwip' if kind == 'lwip' else 'tcp' for kind in j.kinds]
+    wanted = ['lwip' if kind in OURS else 'tcp' for kind in j.kinds]
     lanes = None
     end = time.monotonic() + 20 * SLOW
     while c.running() and time.monotonic() < end:
@@ -85,7 +86,7 @@ def wait_open(j, c):
     else:
         raise Failure(f'lanes are not {wanted}: {lanes}: {c.describe()}')
     if any('lwip' in lane for kind, lane in zip(wanted, lanes)
-           if kind != 'lwip'):
+           if kind not in OURS):
         raise Failure(f'lanes are {lanes}, not {wanted}')
 
 
@@ -183,32 +184,34 @@ def server(env, j):
     return s
 
 
-def host_traffic(env):
+def host_traffic(kind):
     """What is of none of the process' connections is the host's."""
-    with Streams(env, 'lwip', 'tcp') as j:
-        tcp = env.port()
-        s = server(env, j)
-        h = Proc(env.a.wrap(['python3', '-c', 'import socket; '
-                             f's = socket.create_server(("", {tcp})); '
-                             's.accept()[0].sendall(b"yes")']))
-        try:
-            h.wait_listen(tcp)
-            for addr in (address(1), address(1, True)):
-                env.b.sh('ping', '-c', '3', '-i', '0.1', '-W', '5', addr)
-            text = env.b.sh('python3', '-c', 'import socket; '
-                            's = socket.create_connection(("'
-                            f'{address(1)}", {tcp}), 5); '
-                            'print(s.recv(9))')
-            if 'yes' not in text:
-                raise Failure(text)
-            # Nobody listens there: the kernel says so.
-            if j.proc(1, 'rping', '-c', '-a', address(1), '-p', tcp,
-                      '-C', 1).wait(20) == 0:
-                raise Failure('something listens')
-            j.call(['rping', '-c', '-V', '-a', address(1), '-C', 3])
-        finally:
-            h.end()
-            s.end()
+    def run(env):
+        with Streams(env, kind, 'tcp') as j:
+            tcp = env.port()
+            s = server(env, j)
+            h = Proc(env.a.wrap(['python3', '-c', 'import socket; '
+                                 f's = socket.create_server(("", {tcp})); '
+                                 's.accept()[0].sendall(b"yes")']))
+            try:
+                h.wait_listen(tcp)
+                for addr in (address(1), address(1, True)):
+                    env.b.sh('ping', '-c', '3', '-i', '0.1', '-W', '5', addr)
+                text = env.b.sh('python3', '-c', 'import socket; '
+                                's = socket.create_connection(("'
+                                f'{address(1)}", {tcp}), 5); '
+                                'print(s.recv(9))')
+                if 'yes' not in text:
+                    raise Failure(text)
+                # Nobody listens there: the kernel says so.
+                if j.proc(1, 'rping', '-c', '-a', address(1), '-p', tcp,
+                          '-C', 1).wait(20) == 0:
+                    raise Failure('something listens')
+                j.call(['rping', '-c', '-V', '-a', address(1), '-C', 3])
+            finally:
+                h.end()
+                s.end()
+    return run
 
 
 def second(env):
@@ -224,40 +227,45 @@ def second(env):
             s.end()
 
 
-def many(env):
+def many(kind):
     """One listener, one client after the other, also over the host's own
     addresses, where the kernel carries."""
-    with Streams(env, 'lwip', 'lwip') as j:
-        s = server(env, j)
-        try:
-            for _ in range(5):
-                j.call(['rping', '-c', '-V', '-a', address(1), '-C', 3])
-            p = j.proc(0, 'rping', '-c', '-V', '-a', address(1), '-C', 3)
+    def run(env):
+        with Streams(env, kind, kind) as j:
+            s = server(env, j)
             try:
-                if p.wait(20):
-                    raise Failure(p.describe())
+                for _ in range(5):
+                    j.call(['rping', '-c', '-V', '-a', address(1), '-C', 3])
+                p = j.proc(0, 'rping', '-c', '-V', '-a', address(1), '-C', 3)
+                try:
+                    if p.wait(20):
+                        raise Failure(p.describe())
+                finally:
+                    p.end()
             finally:
-                p.end()
-        finally:
-            s.end()
+                s.end()
+    return run
 
 
-def bound(env):
+def bound(kind):
     """From a number that the application chose, and no address."""
-    with Streams(env, 'lwip', 'lwip') as j:
-        tcp = env.port()
-        argv = [os.path.join(env.progs, 'cm_peer'), '-p', tcp, '-M', 'bound']
-        s = j.proc(0, *argv)
-        try:
-            s.wait_listen(tcp)
-            c = j.proc(1, *argv, address(1))
+    def run(env):
+        with Streams(env, kind, kind) as j:
+            tcp = env.port()
+            argv = [os.path.join(env.progs, 'cm_peer'), '-p', tcp, '-M',
+                    'bound']
+            s = j.proc(0, *argv)
             try:
-                if c.wait(20) or 'wc status 0' not in c.text():
-                    raise Failure(c.describe())
+                s.wait_listen(tcp)
+                c = j.proc(1, *argv, address(1))
+                try:
+                    if c.wait(20) or 'wc status 0' not in c.text():
+                        raise Failure(c.describe())
+                finally:
+                    c.end()
             finally:
-                c.end()
-        finally:
-            s.end()
+                s.end()
+    return run
 
 
 # A peer that knows but MPA's first revision (RFC 5044) rejects the second one,
@@ -277,20 +285,22 @@ for _ in range(2):
 """
 
 
-def again(env):
+def again(kind):
     """The second call has a number of its own."""
-    with Streams(env, 'tcp', 'lwip') as j:
-        tcp = env.port()
-        s = Proc(env.a.wrap(['python3', '-c', OLD.format(port=tcp)]))
-        try:
-            s.wait_listen(tcp)
-            c = j.proc(1, 'rping', '-c', '-a', address(1), '-p', tcp)
+    def run(env):
+        with Streams(env, 'tcp', kind) as j:
+            tcp = env.port()
+            s = Proc(env.a.wrap(['python3', '-c', OLD.format(port=tcp)]))
             try:
-                s.wait_text('revision 2\\s+revision 1', 20)
+                s.wait_listen(tcp)
+                c = j.proc(1, 'rping', '-c', '-a', address(1), '-p', tcp)
+                try:
+                    s.wait_text('revision 2\\s+revision 1', 20)
+                finally:
+                    c.end()
             finally:
-                c.end()
-        finally:
-            s.end()
+                s.end()
+    return run
 
 
 LINK_LOCAL = 'fe80::77:{}'
@@ -307,59 +317,139 @@ class Near(Streams):
         return f
 
 
-def link_local(env):
+def link_local(kind):
     """Who calls must know the interface by name before there is a port: it is
     the kernel's."""
-    with Near(env, 'lwip', 'tcp') as j:
-        j.hosts[1].sh('ip', 'addr', 'add', LINK_LOCAL.format(2) + '/64', 'dev',
-                      DEV, 'nodad')
-        server = ['rping', '-s', '-a', '::']
-        client = ['rping', '-c', '-V', '-a', f'{LINK_LOCAL.format(1)}%{DEV}']
-        j.carried(server, client)
-        j.both([*server, '-C', 5], [*client, '-C', 5])
+    def run(env):
+        with Near(env, kind, 'tcp') as j:
+            j.hosts[1].sh('ip', 'addr', 'add', LINK_LOCAL.format(2) + '/64',
+                          'dev', DEV, 'nodad')
+            server = ['rping', '-s', '-a', '::']
+            client = ['rping', '-c', '-V', '-a',
+                      f'{LINK_LOCAL.format(1)}%{DEV}']
+            j.carried(server, client)
+            j.both([*server, '-C', 5], [*client, '-C', 5])
+    return run
 
 
-def counted(env):
+def counted(kind):
     """`urnic show` tells what the stack and its port have done."""
-    with Streams(env, 'lwip', 'tcp') as j:
-        s = server(env, j)
-        try:
-            j.call(['rping', '-c', '-V', '-a', address(1), '-C', 3])
-            report = [p['report'] for p in env.show(j.hosts[0])['processes']
-                      if 'lwip' in p.get('report', {})]
-            if len(report) != 1:
-                raise Failure(f'{len(report)} processes have lwIP')
-            tcp = report[0]['lwip']
-            if tcp['connections_accepted'] != 1 or not tcp['rx_segments']:
-                raise Failure(tcp)
-            ports = report[0]['lwip_ports']
-            if len(ports) != 1 or not ports[0]['counters']['rx_frames']:
-                raise Failure(ports)
-        finally:
-            s.end()
+    def run(env):
+        with Streams(env, kind, 'tcp') as j:
+            s = server(env, j)
+            try:
+                j.call(['rping', '-c', '-V', '-a', address(1), '-C', 3])
+                shown = env.show(j.hosts[0])['processes']
+                report = [p['report'] for p in shown
+                          if 'lwip' in p.get('report', {})]
+                if len(report) != 1:
+                    raise Failure(f'{len(report)} processes have lwIP')
+                tcp = report[0]['lwip']
+                if tcp['connections_accepted'] != 1 or not tcp['rx_segments']:
+                    raise Failure(tcp)
+                ports = report[0]['lwip_ports']
+                if len(ports) != 1:
+                    raise Failure(ports)
+                if not rx_count(j, kind, ports[0]):
+                    raise Failure(f'nothing came: {ports}')
+            finally:
+                s.end()
+    return run
 
 
-def idle(env):
+def steered(j, i=0):
+    """What urnicd's port on a side has counted of TCP."""
+    return j.env.show(j.hosts[i])['daemon']['ports'][0]['tcp']
+
+
+def rx_count(j, kind, port):
+    if kind == 'lwip':
+        return port['counters']['rx_frames']
+    return steered(j)['tcp_rx']
+
+
+def idle(kind):
     """A port without traffic costs next to nothing, connections or not."""
-    with Streams(env, 'lwip', 'tcp') as j:
+    def run(env):
+        with Streams(env, kind, 'tcp') as j:
+            s = j.proc(0, 'rping', '-s', '-a', '0.0.0.0')
+            try:
+                s.wait_listen(RPING)
+                time.sleep(1)
+                before = ticks(env.a)
+                time.sleep(2)
+                used = ticks(env.a) - before
+                # A busy thread would have used 200 of 10 ms.
+                if used > 100:
+                    raise Failure(f'{used * 10} ms of 2000 used')
+            finally:
+                s.end()
+    return run
+
+
+def two(env):
+    """Two processes share the port; the end of one, however it comes, is
+    nothing to the other, and its peer hears of it."""
+    with Streams(env, 'urnicd', 'tcp') as j:
+        tcp = [env.port() for _ in range(2)]
+        procs = [(j.proc(0, 'rping', '-s', '-a', '0.0.0.0', '-p', p))
+                 for p in tcp]
+        try:
+            for s, p in zip(list(procs), tcp):
+                s.wait_listen(p)
+                procs.append(j.proc(1, 'rping', '-c', '-V', '-a', address(1),
+                                    '-p', p))
+            end = time.monotonic() + 20 * SLOW
+            while links(env, j.hosts[0]).count('lwip') < 2:
+                if time.monotonic() > end:
+                    raise Failure(links(env, j.hosts[0]))
+                time.sleep(0.1)
+            os.kill(procs[0].p.pid, signal.SIGKILL)
+            if procs[2].wait(20) is None:
+                raise Failure(f'not told: {procs[2].describe()}')
+            if not steered(j)['tcp_resets']:
+                raise Failure(steered(j))
+            sent = steered(j)['tcp_rx']
+            time.sleep(0.5)
+            if steered(j)['tcp_rx'] <= sent or not procs[3].running():
+                raise Failure(f'the other stands still: {steered(j)}')
+            # The number is free at once.
+            procs.append(j.proc(0, 'rping', '-s', '-a', '0.0.0.0', '-p',
+                                tcp[0]))
+            procs[-1].wait_listen(tcp[0])
+            j.call(['rping', '-c', '-V', '-a', address(1), '-p', tcp[0], '-C',
+                    5])
+        finally:
+            for p in procs:
+                p.end()
+
+
+def restarted(env):
+    """urnicd ends: connections break on either side, and the next one carries
+    again."""
+    with Streams(env, 'urnicd', 'tcp') as j:
         s = j.proc(0, 'rping', '-s', '-a', '0.0.0.0')
+        c = None
         try:
             s.wait_listen(RPING)
-            time.sleep(1)
-            before = ticks(env.a)
-            time.sleep(2)
-            used = ticks(env.a) - before
-            # A busy thread would have used 200 of 10 ms.
-            if used > 100:
-                raise Failure(f'{used * 10} ms of 2000 used')
+            c = j.proc(1, 'rping', '-c', '-V', '-a', address(1))
+            wait_open(j, c)
+            j.daemons[0].end()
+            if s.wait(20) is None:
+                raise Failure(f'goes on: {s.describe()}')
         finally:
             s.end()
+            if c:
+                c.end()
+        j.serve(1)
+        j.carried(['rping', '-s', '-a', '0.0.0.0'],
+                  ['rping', '-c', '-V', '-a', address(1)])
 
 
 CASES = [
     Case('rping', rping('lwip', 'lwip')),
     Case('rping-ipv6', rping('lwip', 'lwip', v6=True)),
-    Case('rping-link-local', link_local),
+    Case('rping-link-local', link_local('lwip')),
     Case('rping-large', rping('lwip', 'lwip', size=60000)),
     Case('rping-to-tcp', rping('tcp', 'lwip', size=5000)),
     Case('rping-from-tcp', rping('lwip', 'tcp', size=5000)),
@@ -374,13 +464,35 @@ CASES = [
     Case('loss-from-tcp', lossy('lwip', 'tcp')),
     Case('killed-tcp', killed('lwip', 'tcp')),
     Case('killed', killed('lwip', 'lwip'), full=True),
-    Case('host', host_traffic),
+    Case('host', host_traffic('lwip')),
     Case('second', second),
-    Case('many', many),
-    Case('bound', bound),
-    Case('again', again),
-    Case('counted', counted),
-    Case('idle', idle),
-    # Ports that urnicd runs have their TCP from the kernel.
+    Case('many', many('lwip')),
+    Case('bound', bound('lwip')),
+    Case('again', again('lwip')),
+    Case('counted', counted('lwip')),
+    Case('idle', idle('lwip')),
+    # Over ports that urnicd runs for all.
     Case('shared-rping', rping('urnicd', 'urnicd')),
+    Case('shared-rping-ipv6', rping('urnicd', 'urnicd', v6=True)),
+    Case('shared-rping-link-local', link_local('urnicd')),
+    Case('shared-rping-large', rping('urnicd', 'urnicd', size=60000)),
+    Case('shared-rping-to-tcp', rping('tcp', 'urnicd', size=5000)),
+    Case('shared-rping-from-tcp', rping('urnicd', 'tcp', size=5000)),
+    Case('shared-send', perftest('ib_send_bw', 'urnicd', 'urnicd')),
+    Case('shared-write', perftest('ib_write_bw', 'urnicd', 'lwip')),
+    Case('shared-write-to-tcp', perftest('ib_write_bw', 'tcp', 'urnicd')),
+    Case('shared-write-from-tcp', perftest('ib_write_bw', 'urnicd', 'tcp')),
+    Case('shared-loss', lossy('urnicd', 'urnicd')),
+    Case('shared-loss-to-tcp', lossy('tcp', 'urnicd')),
+    Case('shared-loss-from-tcp', lossy('urnicd', 'tcp')),
+    Case('shared-killed-tcp', killed('urnicd', 'tcp')),
+    Case('shared-killed', killed('tcp', 'urnicd')),
+    Case('shared-host', host_traffic('urnicd')),
+    Case('shared-many', many('urnicd')),
+    Case('shared-bound', bound('urnicd')),
+    Case('shared-again', again('urnicd')),
+    Case('shared-counted', counted('urnicd')),
+    Case('shared-idle', idle('urnicd')),
+    Case('shared-two', two),
+    Case('shared-restarted', restarted),
 ]

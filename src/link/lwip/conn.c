@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <lwip/ip.h>
+#include <lwip/priv/tcp_priv.h>
 
 /* A peer that was killed with its port says nothing any more. */
 #define KEEP_IDLE_MS  75000u /* by lwIP's clock, which is five times ours */
@@ -21,6 +22,15 @@
 
 _Static_assert(UR_STACK_CLOSED_NS / (2ull * UR_STACK_TICK_NS) <= UINT8_MAX,
 	       "lwIP counts so far");
+
+/*
+ * Debian's lwIP scales windows by two, but begins with one of 64 KiB, and lets
+ * it grow back to that only.  Where the peer scales too the window is twice
+ * that, as much as the scale can say, and more may be on its way to him: lwIP
+ * keeps TCP_SND_QUEUELEN segments.
+ */
+#define WIDE_RCV ((tcpwnd_size_t)(0xffffu << TCP_RCV_SCALE))
+#define WIDE_SND ((tcpwnd_size_t)(4u * 0xffffu))
 
 static void tell(const struct ur_stack_conn *c, bool room)
 {
@@ -74,11 +84,47 @@ static void on_error(void *arg, err_t err)
 	tell(c, false);
 }
 
+/* It is connected. */
+static void widen(struct tcp_pcb *pcb)
+{
+	if (!(pcb->flags & TF_WND_SCALE))
+		return;
+	pcb->rcv_wnd += WIDE_RCV - TCP_WND;
+	(void)tcp_update_rcv_ann_wnd(pcb);
+	pcb->snd_buf += WIDE_SND - TCP_SND_BUF;
+	pcb->ssthresh = WIDE_SND;
+}
+
+/* As lwIP's tcp_recved(), which knows no window but its own. */
+static void recved(struct tcp_pcb *pcb, uint32_t len)
+{
+	if (!(pcb->flags & TF_WND_SCALE)) {
+		tcp_recved(pcb, (u16_t)len);
+		return;
+	}
+	pcb->rcv_wnd += len;
+	if (pcb->rcv_wnd > WIDE_RCV)
+		pcb->rcv_wnd = WIDE_RCV;
+	if (tcp_update_rcv_ann_wnd(pcb) < TCP_WND_UPDATE_THRESHOLD)
+		return;
+	tcp_ack_now(pcb);
+	(void)tcp_output(pcb);
+}
+
+/* All was read.  lwIP takes that for granted only if the window is its own, and
+ * would close with a reset.  What was announced stays so. */
+static void unwiden(struct tcp_pcb *pcb)
+{
+	if (pcb->flags & TF_WND_SCALE)
+		pcb->rcv_wnd = TCP_WND;
+}
+
 static err_t on_connected(void *arg, struct tcp_pcb *pcb, err_t err)
 {
 	struct ur_stack_conn *c = arg;
 
 	c->connected = true;
+	widen(pcb);
 	lwip_count.connections_made++;
 	note_ends(c);
 	tell(c, false);
@@ -109,6 +155,7 @@ static err_t on_accept(void *arg, struct tcp_pcb *pcb, err_t err)
 	if (!c)
 		return ERR_MEM;
 	adopt(c, pcb);
+	widen(pcb);
 	c->connected = true;
 	note_ends(c);
 	c->arg = lwip_calls.accepted(l->arg, c);
@@ -280,7 +327,7 @@ void conn_eat(struct ur_stack_conn *c, uint32_t len)
 	if (c->off == c->head->len)
 		rx_drop_head(c);
 	if (c->pcb)
-		tcp_recved(c->pcb, (u16_t)len);
+		recved(c->pcb, len);
 }
 
 bool conn_has_end(const struct ur_stack_conn *c)
@@ -347,6 +394,8 @@ void conn_close(struct ur_stack_conn *c, bool reset)
 		(void)tcp_close(pcb);
 		return;
 	}
+	if (!reset)
+		unwiden(pcb);
 	tcp_recv(pcb, swallow);
 	tcp_sent(pcb, NULL);
 	tcp_err(pcb, NULL);

@@ -88,6 +88,25 @@ static void golden_files(void **state)
 	assert_memory_equal(buf, open, sizeof(open));
 }
 
+static void golden_leases(void **state)
+{
+	static const uint8_t ring[] = { 0, 32, 0, 0, 0, 0, 0, 3, 0, 0, 0, 7 };
+	static const uint8_t lease[] = { 0, 33, 0, 0, 0, 0, 0, 4, 0, 0, 1, 2 };
+	static const uint8_t leased[] = { 0, 34, 0, 0, 0, 0, 0, 4, 0, 98 };
+	static const uint8_t put[] = { 0, 35, 0, 0, 0, 0, 0, 5, 0, 0, 1, 2 };
+
+	assert_int_equal(decode(ring, sizeof(ring), 0), 0);
+	assert_int_equal(out.id, 7);
+	assert_int_equal(decode(lease, sizeof(lease), 0), -EPROTO);
+	assert_int_equal(decode(lease, sizeof(lease), 1), 0);
+	assert_int_equal(out.handle, 258);
+	assert_int_equal(decode(leased, sizeof(leased), 0), 0);
+	assert_int_equal(out.error, EADDRINUSE);
+	assert_int_equal(decode(put, sizeof(put), 0), 0);
+	assert_int_equal(out.type, UR_IPC_TCP_PUT);
+	assert_int_equal(out.handle, 258);
+}
+
 static void mad_round_trip(void **state)
 {
 	memset(&in, 0, sizeof(in));
@@ -141,6 +160,7 @@ static void only_the_exact_length(void **state)
 	for (int t = 1; t < UR_IPC_TYPES; t++) {
 		unsigned int fds = t == UR_IPC_SLOT || t == UR_IPC_CLAIM ||
 				   t == UR_IPC_WILL || t == UR_IPC_LAST ||
+				   t == UR_IPC_TCP_LEASE ||
 				   t == UR_IPC_XRCD_OPEN ||
 				   t == UR_IPC_XRC_PEER;
 		int len;
@@ -250,6 +270,7 @@ int main(void)
 		cmocka_unit_test(golden_bytes),
 		cmocka_unit_test(golden_bindings),
 		cmocka_unit_test(golden_files),
+		cmocka_unit_test(golden_leases),
 		cmocka_unit_test(mad_round_trip),
 		cmocka_unit_test(process_round_trip),
 		cmocka_unit_test(only_the_exact_length),

@@ -13,17 +13,21 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "daemon/ports.h"
 #include "link/port.h"
 #include "link/ring.h"
+#include "link/ring_port.h"
 
 #define WAIT_S 20
 #define SLOT   7u
@@ -39,6 +43,11 @@ struct ur_port {
 	uint32_t row;	/* of them, since it was polled last */
 	uint32_t longest;
 	struct ur_train last;
+	bool (*tcp)(void *arg, const uint8_t *packet, uint32_t len);
+	const uint8_t *segment; /* to be received */
+	uint32_t segments;	/* that have left */
+	uint8_t left[128];	/* the last one … */
+	uint32_t left_len;	/* … and its length */
 	const struct ur_rx *in; /* to be received */
 	uint32_t received;
 	bool taken; /* the last one, by a lane */
@@ -55,6 +64,7 @@ static const uint8_t peer[16] = { [10] = 0xff, 0xff, 10, 0, 0, 2 };
 int ur_port_open(const struct ur_port_config *cfg, struct ur_port **out)
 {
 	toy.deliver = cfg->deliver;
+	toy.tcp = cfg->tcp;
 	toy.arg = cfg->arg;
 	toy.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	*out = &toy;
@@ -73,6 +83,23 @@ int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
 	return 0;
 }
 
+int ur_port_send_ip(struct ur_port *p, const uint8_t *packet, uint32_t len,
+		    uint64_t now_ns)
+{
+	pthread_mutex_lock(&p->lock);
+	assert_true(len <= sizeof(p->left));
+	memcpy(p->left, packet, len);
+	p->left_len = len;
+	p->segments++;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	return 0;
+}
+
+void ur_port_flush(struct ur_port *p)
+{
+}
+
 uint32_t ur_port_poll(struct ur_port *p, uint64_t now_ns)
 {
 	uint64_t count;
@@ -81,6 +108,13 @@ uint32_t ur_port_poll(struct ur_port *p, uint64_t now_ns)
 	(void)!read(p->fd, &count, sizeof(count));
 	pthread_mutex_lock(&p->lock);
 	p->row = 0;
+	if (p->segment) {
+		p->taken = p->tcp(p->arg, p->segment, 40);
+		p->segment = NULL;
+		p->received++;
+		n = 1;
+		pthread_cond_broadcast(&p->changed);
+	}
 	if (p->in) {
 		p->taken = p->deliver(p->arg, p->in);
 		p->in = NULL;
@@ -367,6 +401,237 @@ static void what_a_port_counts_is_told(void **state)
 	detach(&r, SLOT);
 }
 
+/* ---- Processes that have a TCP of their own ---- */
+
+#define SESSION 77u
+#define SYN	2u
+#define RST	4u
+#define ACK	16u
+
+static void attach_tcp(struct ur_rings *r, uint32_t session)
+{
+	int sock = ports->attach_tcp(session, if_nametoindex("lo"));
+
+	assert_true(sock >= 0);
+	assert_int_equal(ur_rings_take(r, sock), 0);
+}
+
+static void detach_tcp(struct ur_rings *r, uint32_t session)
+{
+	ports->detach_tcp(session);
+	ur_rings_drop(r);
+}
+
+static void make_segment(uint8_t p[40], bool in, uint16_t number, uint8_t flags)
+{
+	const uint8_t head[20] = { 0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6 };
+	uint8_t *at = p + (in ? 22 : 20);
+
+	memset(p, 0, 40);
+	memcpy(p, head, sizeof(head));
+	memcpy(p + (in ? 16 : 12), ours + 12, 4);
+	memcpy(p + (in ? 12 : 16), peer + 12, 4);
+	at[0] = (uint8_t)(number >> 8);
+	at[1] = (uint8_t)number;
+	p[32] = 0x50;
+	p[33] = flags;
+}
+
+static void write_record(struct ur_rings *r, uint16_t kind, uint32_t scope_id,
+			 const void *data, uint32_t len)
+{
+	const struct ur_ring_rec rec = { .index = kind, .scope_id = scope_id };
+	uint8_t *at = ur_ring_reserve(&r->tx, len);
+
+	assert_non_null(at);
+	memcpy(at, data, len);
+	if (ur_ring_publish(&r->tx, &rec, len))
+		ur_rings_bell(r);
+}
+
+static void write_segment(struct ur_rings *r, uint16_t number, uint8_t flags)
+{
+	uint8_t p[40];
+
+	make_segment(p, false, number, flags);
+	write_record(r, UR_RING_TCP_SEGMENT, 0, p, sizeof(p));
+}
+
+static bool receive_segment(uint16_t number, uint8_t flags)
+{
+	uint32_t before = await(&toy.received, 0);
+	uint64_t one = 1;
+	uint8_t p[40];
+
+	make_segment(p, true, number, flags);
+	pthread_mutex_lock(&toy.lock);
+	toy.segment = p;
+	pthread_mutex_unlock(&toy.lock);
+	assert_int_equal(write(toy.fd, &one, sizeof(one)), sizeof(one));
+	await(&toy.received, before + 1);
+	return toy.taken;
+}
+
+/* The number is the kernel's choice. */
+static uint16_t lease(uint32_t session, uint32_t handle)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+	struct ur_tcp_proof proof;
+
+	assert_true(fd >= 0);
+	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	assert_int_equal(ur_tcp_proof_read(fd, &proof), 0);
+	assert_int_equal(ports->lease_tcp(session, handle, &proof, fd), 0);
+	close(fd);
+	return proof.port;
+}
+
+static void segments_go_to_the_process_that_called(void **state)
+{
+	uint32_t before = await(&toy.segments, 0);
+	const uint8_t *payload;
+	struct ur_ring_rec rec;
+	struct ur_rings r;
+	uint16_t number;
+
+	attach_tcp(&r, SESSION);
+	assert_int_equal(ports->attach_tcp(SESSION, if_nametoindex("lo")),
+			 -EEXIST);
+	number = lease(SESSION, 5);
+	assert_false(receive_segment(number, SYN | ACK));
+	settle();
+	/* It wakes the thread. */
+	write_segment(&r, number, SYN);
+	assert_int_equal(await(&toy.segments, before + 1), before + 1);
+	assert_true(receive_segment(number, SYN | ACK));
+	assert_int_equal(ur_ring_peek(&r.rx, &rec, &payload), 1);
+	assert_int_equal(rec.len, 40);
+	assert_int_equal(payload[33], SYN | ACK);
+	ur_ring_pop(&r.rx);
+	assert_told("\"tcp\":{\"processes\":1,\"flows\":1,\"leases\":1,");
+	/* What it says of itself: no such connection; not needed any more. */
+	{
+		struct ur_ring_tcp_ends e = { .peer_port = { 0, 0 } };
+
+		memcpy(e.local, ours, 16);
+		memcpy(e.peer, peer, 16);
+		e.local_port[0] = (uint8_t)(number >> 8);
+		e.local_port[1] = (uint8_t)number;
+		write_record(&r, UR_RING_TCP_UNKNOWN, 0, &e, sizeof(e));
+	}
+	settle();
+	assert_false(receive_segment(number, ACK));
+	write_segment(&r, number, SYN);
+	await(&toy.segments, before + 2);
+	assert_true(receive_segment(number, ACK));
+	write_record(&r, UR_RING_TCP_PUT, 5, "", 0);
+	settle();
+	assert_false(receive_segment(number, ACK));
+	assert_told("\"flows\":0,\"leases\":0,");
+	detach_tcp(&r, SESSION);
+	ports->put_tcp(SESSION, 5);
+}
+
+/* It is dropped and counted, and the other's go on. */
+static void nobody_speaks_for_another(void **state)
+{
+	struct ur_rings r, liar;
+	uint16_t number;
+	uint32_t before;
+	uint8_t p[40];
+
+	attach_tcp(&r, SESSION);
+	attach_tcp(&liar, SESSION + 1);
+	number = lease(SESSION, 1);
+	write_segment(&r, number, SYN);
+	await(&toy.segments, 1);
+	assert_true(receive_segment(number, SYN | ACK));
+	before = await(&toy.segments, 0);
+	write_segment(&liar, number, SYN);
+	write_segment(&liar, number, RST);
+	write_segment(&liar, number, ACK);
+	make_segment(p, true, number, ACK); /* from the peer's address */
+	write_record(&liar, UR_RING_TCP_SEGMENT, 0, p, sizeof(p));
+	write_record(&liar, UR_RING_TCP_PUT, 1, "", 0);
+	settle();
+	assert_told("\"tcp_foreign\":4,");
+	write_segment(&r, number, ACK);
+	assert_int_equal(await(&toy.segments, before + 1), before + 1);
+	detach_tcp(&liar, SESSION + 1);
+	assert_true(receive_segment(number, ACK));
+	detach_tcp(&r, SESSION);
+}
+
+static void nonsense_on_a_tcp_ring(void **state)
+{
+	static const struct {
+		uint16_t kind;
+		uint32_t len;
+	} bad[] = { { 3, 40 },
+		    { 0xffff, 0 },
+		    { UR_RING_TCP_UNKNOWN, 35 },
+		    { UR_RING_TCP_SEGMENT, 60000 } };
+	static const uint8_t zeros[60000];
+
+	for (uint32_t i = 0; i < 4; i++) {
+		uint32_t before = await(&toy.segments, 0);
+		struct ur_rings r;
+		uint16_t number;
+
+		attach_tcp(&r, SESSION);
+		number = lease(SESSION, 1);
+		write_record(&r, bad[i].kind, 0, zeros, bad[i].len);
+		write_segment(&r, number, SYN);
+		settle();
+		settle();
+		assert_false(receive_segment(number, SYN | ACK));
+		assert_int_equal(await(&toy.segments, 0), before);
+		detach_tcp(&r, SESSION);
+	}
+}
+
+/* What it wrote last leaves, and then a reset. */
+static void a_process_that_ends_is_spoken_for(void **state)
+{
+	uint32_t before = await(&toy.segments, 0);
+	struct ur_rings r;
+	uint16_t number;
+
+	attach_tcp(&r, SESSION);
+	number = lease(SESSION, 1);
+	write_segment(&r, number, SYN);
+	await(&toy.segments, before + 1);
+	assert_true(receive_segment(number, SYN | ACK));
+	write_segment(&r, number, ACK);
+	ur_rings_drop(&r);
+	ports->detach_tcp(SESSION);
+	assert_int_equal(await(&toy.segments, 0), before + 3);
+	assert_int_equal(toy.left_len, 40);
+	assert_int_equal(toy.left[33], RST);
+	assert_told("\"tcp_resets\":");
+	assert_told("\"processes\":0,\"flows\":0,\"leases\":0,");
+	assert_false(receive_segment(number, ACK));
+}
+
+static void leases_of_nobody(void **state)
+{
+	struct ur_tcp_proof other = { .port = 4000, .addr = { 1, 2, 3 } };
+	struct ur_rings r;
+
+	assert_int_equal(ports->attach_tcp(SESSION, 0), -ENOENT);
+	other.families = UR_TCP_IPV4;
+	assert_int_equal(ports->lease_tcp(SESSION, 1, &other, -1), -ENOENT);
+	attach_tcp(&r, SESSION);
+	other.families = 0;
+	assert_int_equal(ports->lease_tcp(SESSION, 1, &other, -1), -ENOENT);
+	other.families = UR_TCP_IPV4;
+	assert_int_equal(ports->lease_tcp(SESSION, 1, &other, -1), -EBADF);
+	detach_tcp(&r, SESSION);
+	ports->detach_tcp(SESSION);
+}
+
 static int setup(void **state)
 {
 	static const char text[] = "{ \"ports\": { \"name\": \"lo\", "
@@ -393,6 +658,11 @@ int main(void)
 		cmocka_unit_test(what_comes_in_does_not_wait_for_all_lanes),
 		cmocka_unit_test(who_hangs_up_gets_nothing),
 		cmocka_unit_test(what_a_port_counts_is_told),
+		cmocka_unit_test(segments_go_to_the_process_that_called),
+		cmocka_unit_test(nobody_speaks_for_another),
+		cmocka_unit_test(nonsense_on_a_tcp_ring),
+		cmocka_unit_test(a_process_that_ends_is_spoken_for),
+		cmocka_unit_test(leases_of_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

@@ -134,7 +134,7 @@ static void stretch(struct packet *p, uint32_t bytes)
  */
 static void test_covered_end(void **state)
 {
-	const uint32_t left = 1000, window = 65535;
+	const uint32_t left = 1000, window = WINDOW;
 	uint64_t before = counters().drop_out_of_order;
 	struct packet fills, end;
 	struct pair p;

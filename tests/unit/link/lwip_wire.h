@@ -20,7 +20,8 @@
 #define WIRE	1024
 #define MTU	1500u
 #define PORT	7000
-#define BYTES	200000u
+#define BYTES	600000u
+#define WINDOW	131070u
 #define TICKS	4000
 #define FOREVER 40000 /* until one that nobody answers has given up */
 #define ENOUGH	2000

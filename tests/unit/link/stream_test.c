@@ -451,7 +451,7 @@ static struct ur_stream *call(int port)
 {
 	struct ur_stream *s;
 
-	assert_int_equal(ur_stream_connect(&from[port], &to, -1, &s), 0);
+	assert_int_equal(ur_stream_connect(&from[port], &to, -1, 0, &s), 0);
 	return s;
 }
 
@@ -752,7 +752,7 @@ static void test_hold(void **state)
 	int fd = eventfd(0, 0);
 
 	has_port = true;
-	assert_int_equal(ur_stream_connect(&from[0], &to, fd, &s), 0);
+	assert_int_equal(ur_stream_connect(&from[0], &to, fd, 0, &s), 0);
 	ur_stream_close(s, false);
 	for (int i = 0; i < 50; i++)
 		(void)ur_streams_serve(now += TICK, false);
@@ -779,7 +779,7 @@ static void test_leave(void **state)
 	ur_streams_child();
 	assert_false(ur_streams_are_there());
 	assert_int_equal(open_port(&specs[1]), -ENODEV);
-	assert_int_equal(ur_stream_connect(&from[0], &to, -1, &s), -ENODEV);
+	assert_int_equal(ur_stream_connect(&from[0], &to, -1, 0, &s), -ENODEV);
 }
 
 int main(void)

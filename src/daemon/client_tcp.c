@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* TCP of our own over ports that urnicd runs: rings and numbers. */
+#include <errno.h>
+
+#include "daemon/client_conn.h"
+#include "daemon/ipc_io.h"
+
+#define WAIT_NS 5000000000ull
+
+/* The lock is held. */
+static int ask(struct ur_client *c, struct ur_ipc_msg *m, int fd,
+	       enum ur_ipc_type reply)
+{
+	int err = -ENOENT;
+
+	if (c->state == UR_CLIENT_UP)
+		err = ur_client_conn_ask_fd(c, m, fd,
+					    ur_client_conn_now() + WAIT_NS);
+	if (err)
+		return err;
+	if (c->reply.type == reply)
+		return -c->reply.error;
+	ur_ipc_close_fds(&c->reply_fd, 1);
+	return -EPROTO;
+}
+
+int ur_client_tcp_ring(struct ur_client *c, uint32_t ifindex, int *sock)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_TCP_RING_GET, .id = ifindex };
+	int err;
+
+	ur_lock(&c->lock);
+	err = ask(c, &m, -1, UR_IPC_RING);
+	if (!err && c->reply_fd < 0)
+		err = -EPROTO;
+	if (!err)
+		*sock = c->reply_fd;
+	ur_unlock(&c->lock);
+	return err;
+}
+
+int ur_client_tcp_lease(struct ur_client *c, int fd, uint32_t *handle)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_TCP_LEASE };
+	int err;
+
+	ur_lock(&c->lock);
+	if (++c->last_tcp == 0)
+		c->last_tcp = 1;
+	m.handle = c->last_tcp;
+	err = ask(c, &m, fd, UR_IPC_TCP_LEASED);
+	if (!err)
+		*handle = m.handle;
+	ur_unlock(&c->lock);
+	return err;
+}
+
+void ur_client_tcp_put(struct ur_client *c, uint32_t handle)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_TCP_PUT, .handle = handle };
+
+	ur_lock(&c->lock);
+	(void)ask(c, &m, -1, UR_IPC_TCP_LEASED);
+	ur_unlock(&c->lock);
+}

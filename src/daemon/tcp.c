@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <unistd.h>
+
+#include "daemon/server.h"
+
+void ur_tcp_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		 uint32_t ifindex)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_RING, .seq = seq };
+	int fd = -ENOENT;
+
+	if (s->ports && s->ports->attach_tcp) {
+		fd = s->ports->attach_tcp(ses->id, ifindex);
+		ses->has_tcp |= fd >= 0;
+	}
+	m.error = fd < 0 ? (uint16_t)-fd : 0;
+	ur_session_send(s, ses, &m, &fd, fd < 0 ? 0 : 1);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void answer(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		   int err)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_TCP_LEASED,
+				.seq = seq,
+				.error = (uint16_t)-err };
+
+	ur_session_send(s, ses, &m, NULL, 0);
+}
+
+void ur_tcp_lease(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		  uint32_t handle, int fd)
+{
+	struct ur_tcp_proof proof;
+	int err = -ENOENT;
+
+	if (ses->has_tcp)
+		err = ur_tcp_proof_read(fd, &proof);
+	if (!err)
+		err = s->ports->lease_tcp(ses->id, handle, &proof, fd);
+	answer(s, ses, seq, err);
+}
+
+void ur_tcp_put(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		uint32_t handle)
+{
+	if (ses->has_tcp)
+		s->ports->put_tcp(ses->id, handle);
+	answer(s, ses, seq, 0);
+}
+
+void ur_tcp_forget(struct ur_server *s, const struct ur_session *ses)
+{
+	if (ses->has_tcp)
+		s->ports->detach_tcp(ses->id);
+}

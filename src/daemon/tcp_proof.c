@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "daemon/tcp_proof.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
+static int get(int fd, int level, int name)
+{
+	socklen_t len = sizeof(int);
+	int value = -1;
+
+	return getsockopt(fd, level, name, &value, &len) ? -errno : value;
+}
+
+static int netns_of(int fd, uint64_t *cookie)
+{
+	socklen_t len = sizeof(*cookie);
+
+	if (!getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, cookie, &len))
+		return 0;
+	return errno == ENOPROTOOPT ? -EOPNOTSUPP : -errno;
+}
+
+static int check_netns(int fd)
+{
+	uint64_t its = 0, ours = 0;
+	int own = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), err;
+
+	if (own < 0)
+		return -errno;
+	err = netns_of(own, &ours);
+	close(own);
+	if (!err)
+		err = netns_of(fd, &its);
+	if (err)
+		return err;
+	return its == ours ? 0 : -EINVAL;
+}
+
+static int read_name(int fd, struct sockaddr_storage *a, socklen_t *len)
+{
+	*len = sizeof(*a);
+	memset(a, 0, sizeof(*a));
+	return getsockname(fd, (struct sockaddr *)a, len) ? -errno : 0;
+}
+
+static uint16_t port_of(const struct sockaddr_storage *a)
+{
+	struct sockaddr_in in;
+
+	memcpy(&in, a, sizeof(in)); /* both families have it there */
+	return ntohs(in.sin_port);
+}
+
+static void take_v4(const struct sockaddr_storage *a, struct ur_tcp_proof *p)
+{
+	struct sockaddr_in in;
+
+	memcpy(&in, a, sizeof(in));
+	if (in.sin_addr.s_addr == INADDR_ANY) {
+		p->families = UR_TCP_IPV4;
+		return;
+	}
+	memset(p->addr + 10, 0xff, 2);
+	memcpy(p->addr + 12, &in.sin_addr, 4);
+}
+
+static void take_v6(int fd, const struct sockaddr_storage *a,
+		    struct ur_tcp_proof *p)
+{
+	struct sockaddr_in6 in6;
+
+	memcpy(&in6, a, sizeof(in6));
+	memcpy(p->addr, &in6.sin6_addr, 16);
+	if (!IN6_IS_ADDR_UNSPECIFIED(&in6.sin6_addr))
+		return;
+	p->families = UR_TCP_IPV6;
+	if (get(fd, IPPROTO_IPV6, IPV6_V6ONLY) == 0)
+		p->families |= UR_TCP_IPV4;
+}
+
+/* Neither connected nor on its way to that. */
+static bool is_free(int fd, bool *listens)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len))
+		return false;
+	*listens = info.tcpi_state == TCP_LISTEN;
+	return *listens || info.tcpi_state == TCP_CLOSE;
+}
+
+int ur_tcp_proof_read(int fd, struct ur_tcp_proof *p)
+{
+	struct sockaddr_storage a;
+	socklen_t len;
+	int err;
+
+	memset(p, 0, sizeof(*p));
+	if (get(fd, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP ||
+	    get(fd, SOL_SOCKET, SO_TYPE) != SOCK_STREAM ||
+	    !is_free(fd, &p->listens))
+		return -EINVAL;
+	err = check_netns(fd);
+	if (!err)
+		err = read_name(fd, &a, &len);
+	if (err)
+		return err;
+	if (a.ss_family == AF_INET)
+		take_v4(&a, p);
+	else if (a.ss_family == AF_INET6)
+		take_v6(fd, &a, p);
+	p->port = port_of(&a);
+	return p->port ? 0 : -EINVAL;
+}
+
+/* Those who want the same number as it must all let others have it. */
+static int bind_own(int fd)
+{
+	struct sockaddr_storage a;
+	socklen_t len;
+	int one = 1, only, own, err = read_name(fd, &a, &len);
+
+	if (err)
+		return err;
+	own = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (own < 0)
+		return -errno;
+	only = a.ss_family == AF_INET6 ? get(fd, IPPROTO_IPV6, IPV6_V6ONLY) : 0;
+	if (setsockopt(own, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+	    (a.ss_family == AF_INET6 &&
+	     setsockopt(own, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only))) ||
+	    bind(own, (struct sockaddr *)&a, len)) {
+		err = -errno;
+		close(own);
+		return err;
+	}
+	return own;
+}
+
+int ur_tcp_proof_hold(int fd, const struct ur_tcp_proof *p)
+{
+	int copy;
+
+	if (!p->listens)
+		return bind_own(fd);
+	copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	return copy < 0 ? -errno : copy;
+}
+
+bool ur_tcp_proof_listens(int fd, uint16_t port)
+{
+	struct sockaddr_storage a;
+	socklen_t len;
+
+	return get(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1 &&
+	       read_name(fd, &a, &len) == 0 && port_of(&a) == port;
+}
