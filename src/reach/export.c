@@ -232,11 +232,11 @@ void ur_export_mr_add(struct ur_export *e, const struct ur_mr *mr)
 	const struct ur_seg_entry *at;
 
 	if (!is_ours(e) || mr->kind == UR_MR_NULL || mr->kind == UR_MR_FAR ||
-	    mr->window || !(mr->access & REMOTE))
+	    mr->window)
 		return;
 	ur_lock(&e->lock);
 	at = ur_seg_put(&e->seg->mrs, &entry);
-	if (at && mr->kind == UR_MR_MEMORY)
+	if (at && mr->kind == UR_MR_MEMORY && (mr->access & REMOTE))
 		ur_share_note(e, at);
 	ur_unlock(&e->lock);
 }

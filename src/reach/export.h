@@ -39,9 +39,10 @@ void ur_export_free(struct ur_export *e);
 int ur_export_fd(const struct ur_export *e);
 
 /*
- * Peers may reach the region from now on.  Regions without rights for peers,
- * null regions, those whose memory is in another process, windows and what
- * finds no room are left out, which is no error: peers then ask us.
+ * Peers may reach the region from now on, by its rights; one without any for
+ * them only to take what a SEND of ours tells them to (ur_reach_pull()).  Null
+ * regions, those whose memory is in another process, windows and what finds no
+ * room are left out, which is no error: peers then ask us.
  */
 void ur_export_mr_add(struct ur_export *e, const struct ur_mr *mr);
 
@@ -60,5 +61,14 @@ void ur_export_mr_replace(struct ur_export *e, const struct ur_mr *old,
  */
 void ur_export_qp_set(struct ur_export *e, uint32_t qpn, const struct ur_pd *pd,
 		      uint32_t access, uint32_t dest_qpn, bool open);
+
+/*
+ * In the place of `qpn`: the peer may take the data of SENDs, of any region of
+ * the domain.  Numbers of queue pairs have 24 bits.
+ */
+static inline uint32_t ur_export_pull_key(uint32_t qpn)
+{
+	return qpn | 1u << 31;
+}
 
 #endif

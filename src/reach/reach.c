@@ -316,6 +316,17 @@ int ur_reach_read(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
 	return move(r, op, iov, niov);
 }
 
+int ur_reach_pull(struct ur_reach *r, uint32_t sqpn, uint32_t dqpn,
+		  uint32_t key, uint64_t va, const struct iovec *iov, int niov,
+		  uint32_t len)
+{
+	const struct ur_op op = {
+		ur_export_pull_key(sqpn), dqpn, key, 0, va, len
+	};
+
+	return move(r, op, iov, niov);
+}
+
 int ur_reach_small(struct ur_reach *r, const struct ur_op *op, void *here)
 {
 	bool write = op->access & UR_ACCESS_REMOTE_WRITE;

@@ -81,6 +81,15 @@ int ur_reach_read(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
 		  uint32_t rkey, uint64_t va, const struct iovec *iov, int niov,
 		  uint32_t len);
 
+/*
+ * Data of a SEND, which QP `sqpn` of the peer wants QP `dqpn` here to take: as
+ * ur_reach_read(), but the region needs no rights for peers.  What the peer's
+ * export must say instead is that ur_export_pull_key(sqpn) is open to dqpn.
+ */
+int ur_reach_pull(struct ur_reach *r, uint32_t sqpn, uint32_t dqpn,
+		  uint32_t key, uint64_t va, const struct iovec *iov, int niov,
+		  uint32_t len);
+
 /* An operation on [va, va + len), all of one piece. */
 struct ur_op {
 	uint32_t dqpn;

@@ -46,6 +46,7 @@
 	X(near_requests)                                                       \
 	X(near_refused)                                                        \
 	X(near_direct)                                                         \
+	X(near_pulled)                                                         \
 	X(near_lost)                                                           \
 	X(cnp_handled)                                                         \
 	X(path_migrations)                                                     \

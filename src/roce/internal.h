@@ -194,6 +194,7 @@ enum ur_near_due {
 	UR_NEAR_DUE_REFUSED = 1 << 3,
 	UR_NEAR_DUE_FAULT = 1 << 4,
 	UR_NEAR_DUE_DONE = 1 << 5,
+	UR_NEAR_DUE_PULLS = 1 << 6,
 };
 
 /* Requests that pass through shared memory (near.h). */
@@ -225,6 +226,8 @@ struct ur_near {
 	uint64_t direct;    /* bytes of such, in this turn */
 	uint32_t passed;    /* could have been, but others were under way */
 	bool drains;	    /* until they are not, so that we do the next one */
+	uint32_t at_seen;   /* the channel's tail then */
+	bool open_to_pull;  /* the peer may take what our SENDs name */
 	struct ur_mr_hint out;	/* of the data of requests … */
 	struct ur_mr_hint into; /* … and of receives */
 	/* UC and UD (near_loose.c): */
@@ -243,6 +246,8 @@ struct ur_near {
 	uint32_t received;  /* … so far */
 	uint32_t done;	    /* requests, since we agreed … */
 	uint32_t told;	    /* … the peer knows */
+	bool no_pull;	    /* what we refuse named data that we cannot reach */
+	uint32_t pulls_key; /* region that we can take data from */
 	uint32_t rkey;
 	uint64_t va;
 	struct ur_near_res *res; /* a ring of res_size */
@@ -311,7 +316,8 @@ struct ur_roce {
 	bool near_asleep;	  /* only a bell brings somebody here */
 	bool near_look; /* a QP waits since the last look, and nobody is up */
 	bool near_held; /* a cell waits for the link to be dry */
-	uint64_t near_wire;		 /* packets of UC and UD to this host */
+	uint32_t near_pulled; /* bytes, since we began with that channel */
+	uint64_t near_wire;   /* packets of UC and UD to this host */
 	uint32_t near_ud[UR_NEAR_SLOTS]; /* those of UD, by slot */
 	const struct ur_chan *near_from; /* whose cell is being taken */
 	struct ur_rng rng;
@@ -584,6 +590,9 @@ void ur_rc_acked(struct ur_rqp *q, uint32_t psn, uint64_t now_ns);
 bool ur_recv_take(struct ur_rqp *q);
 int ur_recv_place(struct ur_rqp *q, uint32_t off, const void *data,
 		  uint32_t len);
+/* Where [off, off + len) of the receive under way goes; as ur_sge_locate(). */
+int ur_recv_locate(const struct ur_rqp *q, uint32_t off, uint32_t len,
+		   struct iovec *out, uint32_t max);
 void ur_recv_complete(struct ur_rqp *q, const struct ur_in *in,
 		      enum ur_wc_opcode opcode, uint32_t byte_len);
 void ur_recv_fail(struct ur_rqp *q, enum ur_wc_status status);

@@ -108,6 +108,17 @@ static bool send_bare(struct ur_rqp *q, enum ur_near_kind kind, bool asks,
 	return true;
 }
 
+static bool send_pulls(struct ur_rqp *q)
+{
+	struct ur_cell *c = ur_near_cell(q, UR_NEAR_PULLS, false);
+
+	if (!c)
+		return false;
+	c->body.rkey = q->near.pulls_key;
+	ur_near_send(q, c);
+	return true;
+}
+
 static bool pay(struct ur_rqp *q, enum ur_near_due due)
 {
 	switch (due) {
@@ -118,7 +129,7 @@ static bool pay(struct ur_rqp *q, enum ur_near_due due)
 	case UR_NEAR_DUE_READY:
 		return send_bare(q, UR_NEAR_READY, false, 0);
 	case UR_NEAR_DUE_REFUSED:
-		if (!send_bare(q, UR_NEAR_REFUSED, false, 0))
+		if (!send_bare(q, UR_NEAR_REFUSED, false, q->near.no_pull))
 			return false;
 		ur_near_stop_serving(q);
 		return true;
@@ -126,6 +137,8 @@ static bool pay(struct ur_rqp *q, enum ur_near_due due)
 		return send_bare(q, UR_NEAR_FAULT, false, UR_WC_REM_ACCESS_ERR);
 	case UR_NEAR_DUE_DONE:
 		return send_bare(q, UR_NEAR_DONE, false, 0);
+	case UR_NEAR_DUE_PULLS:
+		return send_pulls(q);
 	}
 	return true;
 }
@@ -140,7 +153,7 @@ static void pay_all(struct ur_rqp *q)
 
 	if (n->res_count && !ur_near_answer(q))
 		return;
-	for (unsigned int bit = UR_NEAR_DUE_HELLO; bit <= UR_NEAR_DUE_DONE;
+	for (unsigned int bit = UR_NEAR_DUE_HELLO; bit <= UR_NEAR_DUE_PULLS;
 	     bit <<= 1) {
 		if (!(n->due & bit))
 			continue;
@@ -352,9 +365,11 @@ static void take_response(struct ur_rqp *q, const struct ur_cell *c)
 	else if (!q->near.ready)
 		return;
 	else if (c->kind == UR_NEAR_REFUSED)
-		ur_near_take_refused(q);
+		ur_near_take_refused(q, c->body.index == 1);
 	else if (c->kind == UR_NEAR_FAULT)
 		ur_near_take_fault(q, c->body.index);
+	else if (c->kind == UR_NEAR_PULLS)
+		ur_near_take_pulls(q, c);
 	else if (c->kind != UR_NEAR_DONE)
 		ur_near_take_answer(q, c);
 }
@@ -556,8 +571,9 @@ static int poll_peer(struct ur_roce *r, struct ur_near_peer *p)
 {
 	int n = 0;
 
-	while (n < (int)BUDGET && !ur_chan_is_empty(&p->chan) &&
-	       take_oldest(r, p)) {
+	r->near_pulled = 0;
+	while (n < (int)BUDGET && r->near_pulled < UR_NEAR_DIRECT_BYTES &&
+	       !ur_chan_is_empty(&p->chan) && take_oldest(r, p)) {
 		n++;
 		ur_chan_tell_early(&p->chan);
 	}

@@ -18,6 +18,8 @@
  *           READY <-------------------------- takes requests of that epoch
  *      SEND, WRITE, READ, ATOMIC -----------> executes in order
  *           DONE, DATA, OLD <---------------- counts what is done
+ *      PULL: a SEND whose data stays, ------> takes it from there
+ *      where the peer has said it can: PULLS
  *           REFUSED <------------------------ drops the rest of the epoch
  *
  * A responder that enters RTR says HELLO, so that a requester that has asked
@@ -32,6 +34,23 @@
 struct ur_qp;
 struct ur_roce;
 struct ur_reach;
+
+/*
+ * Regions of ours whose data the peer may be able to take itself
+ * (near_pull.c): what it has said of them.
+ */
+#define UR_NEAR_PULLED 256u
+
+struct ur_near_pulled {
+	struct {
+		uint32_t key;
+		uint32_t uses; /* pieces that went through the channel */
+		bool taken;
+	} of[UR_NEAR_PULLED];
+	uint32_t sent;	/* since it could not the last time … */
+	uint32_t pause; /* … pieces that go through the channel first */
+	uint32_t level;
+};
 
 /* The lane at the other end of a channel.  The engine makes it and owns it. */
 struct ur_near_peer {
@@ -53,6 +72,7 @@ struct ur_near_peer {
 	bool deaf;		/* it took nothing for long, and … */
 	uint32_t deaf_tail;	/* … has taken nothing since */
 	struct ur_reach *reach; /* its memory without its help; NULL: no */
+	struct ur_near_pulled pulled;
 	void (*bell)(struct ur_near_peer *p); /* wake its lane */
 };
 

@@ -20,18 +20,20 @@ enum ur_near_kind {
 	UR_NEAR_ASK,	   /* body.index: the requester's first PSN */
 	/* To the requester: */
 	UR_NEAR_READY,
-	UR_NEAR_REFUSED,
-	UR_NEAR_FAULT, /* body.index: status of the oldest */
+	UR_NEAR_REFUSED, /* body.index: 1: data could not be pulled */
+	UR_NEAR_FAULT,	 /* body.index: status of the oldest */
 	UR_NEAR_DONE,
-	UR_NEAR_DATA, /* of a READ: body.index, body.total: offset */
-	UR_NEAR_OLD,  /* of an atomic: body.index, body.value[0] */
+	UR_NEAR_DATA,  /* of a READ: body.index, body.total: offset */
+	UR_NEAR_OLD,   /* of an atomic: body.index, body.value[0] */
+	UR_NEAR_PULLS, /* body.rkey: region */
 	/* To the responder: */
-	UR_NEAR_SEND,
+	UR_NEAR_SEND, /* beside its body: body.rkey: could it be pulled? or 0 */
 	UR_NEAR_WRITE,
 	UR_NEAR_READ, /* body.index is given back with the data */
 	UR_NEAR_CMP_SWAP,
 	UR_NEAR_FETCH_ADD,
 	UR_NEAR_DATAGRAM, /* near_ud.c */
+	UR_NEAR_PULL, /* as SEND; body.index bytes at body.va of body.rkey */
 };
 
 enum ur_near_flag {
@@ -92,7 +94,7 @@ static inline uint8_t *ur_near_piece(const struct ur_rqp *q,
 void ur_near_sent(struct ur_rqp *q);
 void ur_near_pump(struct ur_rqp *q);
 void ur_near_take_ready(struct ur_rqp *q);
-void ur_near_take_refused(struct ur_rqp *q);
+void ur_near_take_refused(struct ur_rqp *q, bool pull);
 void ur_near_take_fault(struct ur_rqp *q, uint32_t status);
 void ur_near_take_ack(struct ur_rqp *q, uint32_t count);
 void ur_near_take_answer(struct ur_rqp *q, const struct ur_cell *c);
@@ -112,6 +114,32 @@ void ur_near_rest(struct ur_rqp *q);
 /* Should it wait until the channel is done with those before it, since then
  * we could do it? */
 bool ur_near_waits_direct(struct ur_rqp *q, const struct ur_swqe *w);
+
+/*
+ * near_pull.c: data that stays where it is, for the peer to take.  _piece: may
+ * the next bytes of the SEND at the cursor go so?  If not, out->len is 0, and
+ * out->key what the peer is to be asked about, or 0.
+ */
+#define UR_NEAR_PULL_MIN 4096u
+#define UR_NEAR_PULL_MAX 262144u /* UR_REACH_CHUNK: by and by */
+
+struct ur_near_named {
+	uint32_t key;
+	uint32_t len;
+	uint64_t va;
+};
+
+void ur_near_pull_piece(struct ur_rqp *q, const struct ur_swqe *w,
+			struct ur_near_named *out);
+/* The peer takes data of a region, or has refused to. */
+void ur_near_take_pulls(struct ur_rqp *q, const struct ur_cell *c);
+void ur_near_pull_refused(struct ur_rqp *q);
+/* It takes nothing more on return: the memory is the application's again. */
+void ur_near_pull_end(struct ur_rqp *q);
+
+/* Responder: the peer asks about a region; its data into the receive. */
+void ur_near_pull_asked(struct ur_rqp *q, uint32_t key);
+bool ur_near_pull_place(struct ur_rqp *q, const struct ur_cell *c);
 
 static inline bool ur_near_is_read(const struct ur_swqe *w)
 {

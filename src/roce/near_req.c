@@ -53,6 +53,7 @@ void ur_near_req_stop(struct ur_rqp *q)
 {
 	struct ur_near *n = &q->near;
 
+	ur_near_pull_end(q);
 	n->ready = false;
 	q->qp->is_near = false;
 	n->again = false;
@@ -109,11 +110,13 @@ void ur_near_take_ready(struct ur_rqp *q)
 }
 
 /* All that was done before has been counted and answered by now. */
-void ur_near_take_refused(struct ur_rqp *q)
+void ur_near_take_refused(struct ur_rqp *q, bool pull)
 {
 	uint32_t head = sq_head(q);
 
 	q->r->cnt.near_refused++;
+	if (pull)
+		ur_near_pull_refused(q);
 	ur_near_leave(q);
 	q->near.refused = head;
 	q->near.again = true;
@@ -151,17 +154,30 @@ static void watch(struct ur_rqp *q)
 		ur_timer_arm(&q->r->timers, &q->timer, q->r->now_ns + t);
 }
 
+/* A cell may name much data, so it can take long until a count comes back. */
+static bool has_taken(struct ur_near *n)
+{
+	uint32_t was = n->at_seen;
+
+	if (!n->peer)
+		return false;
+	ur_chan_refresh(&n->peer->chan);
+	n->at_seen = n->peer->chan.tx_tail;
+	return n->open_to_pull && n->at_seen != was;
+}
+
 bool ur_near_timeout(struct ur_rqp *q)
 {
 	struct ur_near *n = &q->near;
 
-	if (n->heard != n->seen) {
+	if (n->heard != n->seen || has_taken(n)) {
 		n->seen = n->heard;
 		n->stuck = 0;
 	} else {
 		q->r->cnt.local_ack_timeout_err++;
 		if (n->stuck++ >= q->qp->attr.retry_cnt) {
 			q->r->cnt.retry_exceeded_err++;
+			ur_near_pull_end(q);
 			ur_req_fail(q, UR_WC_RETRY_EXC_ERR);
 			return false;
 		}
@@ -236,7 +252,30 @@ static uint8_t *payload_place(struct ur_rqp *q, struct ur_cell *c, bool write,
 	return to;
 }
 
-static enum sent send_chunk(struct ur_rqp *q, const struct ur_swqe *w)
+/* A piece that the peer takes from where it is. */
+static enum sent send_named(struct ur_rqp *q, const struct ur_swqe *w,
+			    const struct ur_near_named *p)
+{
+	struct ur_near *n = &q->near;
+	struct ur_cell *c = ur_near_cell(q, UR_NEAR_PULL, true);
+
+	if (!c)
+		return NO_ROOM;
+	c->flags = message_flags(w, n->off == 0, n->off + p->len == w->length);
+	c->imm_be = w->imm_be;
+	c->body.va = p->va;
+	c->body.rkey = p->key;
+	c->body.total = w->length;
+	c->body.index = p->len;
+	ur_near_send(q, c);
+	n->off += p->len;
+	return SENT;
+}
+
+/* A piece that goes through the channel.  `ask`: a region that the peer is
+ * asked about, or 0. */
+static enum sent send_bytes(struct ur_rqp *q, const struct ur_swqe *w,
+			    uint32_t ask)
 {
 	struct ur_near *n = &q->near;
 	bool write = ur_near_is_write(w);
@@ -268,12 +307,23 @@ static enum sent send_chunk(struct ur_rqp *q, const struct ur_swqe *w)
 	if (write || !in_body)
 		c->body.total = w->length;
 	if (!in_body) {
+		if (!write)
+			c->body.rkey = ask;
 		c->body.at = at;
 		ur_chan_data_used(&n->peer->chan, at, len);
 	}
 	ur_near_send(q, c);
 	n->off += len;
 	return SENT;
+}
+
+static enum sent send_chunk(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct ur_near_named p = { .len = 0 };
+
+	if (w->length - q->near.off >= UR_NEAR_PULL_MIN)
+		ur_near_pull_piece(q, w, &p);
+	return p.len ? send_named(q, w, &p) : send_bytes(q, w, p.key);
 }
 
 static enum sent send_message(struct ur_rqp *q, const struct ur_swqe *w)

@@ -80,7 +80,8 @@ void ur_near_take_ask(struct ur_rqp *q, const struct ur_cell *c)
 	n->told = 0;
 	n->res_head = 0;
 	n->due &= (uint8_t) ~(UR_NEAR_DUE_READY | UR_NEAR_DUE_REFUSED |
-			      UR_NEAR_DUE_FAULT | UR_NEAR_DUE_DONE);
+			      UR_NEAR_DUE_FAULT | UR_NEAR_DUE_DONE |
+			      UR_NEAR_DUE_PULLS);
 	n->serves = true;
 	ur_near_show(q);
 	ur_near_owe(q, UR_NEAR_DUE_READY);
@@ -109,24 +110,36 @@ const uint8_t *ur_near_payload(const struct ur_rqp *q, const struct ur_cell *c)
 	return c->len <= UR_CHAN_BODY ? c->body.bytes : NULL;
 }
 
+/* Pieces of a SEND may come either way. */
+static uint8_t kind_of(const struct ur_cell *c)
+{
+	return c->kind == UR_NEAR_PULL ? UR_NEAR_SEND : c->kind;
+}
+
+static uint32_t bytes_of(const struct ur_cell *c)
+{
+	return c->kind == UR_NEAR_PULL ? c->body.index : c->len;
+}
+
 /* FIRST begins a message, everything else goes on with one of its kind. */
 static bool fits(struct ur_near *n, const struct ur_cell *c)
 {
 	bool first = c->flags & UR_NEAR_FIRST;
 	bool whole = first && (c->flags & UR_NEAR_LAST);
+	uint32_t len = bytes_of(c);
 
-	if (first == n->in_message || (!first && c->kind != n->kind))
+	if (first == n->in_message || (!first && kind_of(c) != n->kind))
 		return false;
 	if (first) {
-		n->kind = c->kind;
+		n->kind = kind_of(c);
 		n->received = 0;
-		n->total = whole ? c->len : c->body.total;
+		n->total = whole ? len : c->body.total;
 		n->va = c->body.va;
 		n->rkey = c->body.rkey;
 	}
-	if (c->len > n->total - n->received)
+	if (len > n->total - n->received)
 		return false;
-	return !(c->flags & UR_NEAR_LAST) || n->received + c->len == n->total;
+	return !(c->flags & UR_NEAR_LAST) || n->received + len == n->total;
 }
 
 static bool place_send(struct ur_rqp *q, const struct ur_cell *c,
@@ -138,7 +151,13 @@ static bool place_send(struct ur_rqp *q, const struct ur_cell *c,
 	    (!ur_recv_take(q) || n->total > q->rsp.rwqe->length))
 		return false;
 	/* The wire may have taken it meanwhile, from a peer that lies. */
-	return q->rsp.rwqe && ur_recv_place(q, n->received, from, c->len) == 0;
+	if (!q->rsp.rwqe)
+		return false;
+	if (c->kind == UR_NEAR_PULL)
+		return ur_near_pull_place(q, c);
+	if (c->len && !(c->flags & UR_NEAR_IN_BODY) && c->body.rkey)
+		ur_near_pull_asked(q, c->body.rkey);
+	return ur_recv_place(q, n->received, from, c->len) == 0;
 }
 
 static bool place_write(struct ur_rqp *q, const struct ur_cell *c,
@@ -173,7 +192,7 @@ void ur_near_count_done(struct ur_rqp *q)
 static void end_message(struct ur_rqp *q, const struct ur_cell *c)
 {
 	struct ur_near *n = &q->near;
-	bool send = c->kind == UR_NEAR_SEND;
+	bool send = kind_of(c) == UR_NEAR_SEND;
 	bool imm = c->flags & UR_NEAR_IMM;
 	struct ur_cqe e = { .byte_len = n->total,
 			    .src_qp = q->qp->attr.dest_qpn,
@@ -202,11 +221,11 @@ static bool do_message(struct ur_rqp *q, const struct ur_cell *c)
 		return false;
 	if ((c->len && !from) || !fits(n, c))
 		return false;
-	if (!(c->kind == UR_NEAR_SEND ? place_send(q, c, from)
-				      : place_write(q, c, from)))
+	if (!(kind_of(c) == UR_NEAR_SEND ? place_send(q, c, from)
+					 : place_write(q, c, from)))
 		return false;
 	n->in_message = true;
-	n->received += c->len;
+	n->received += bytes_of(c);
 	if (c->flags & UR_NEAR_LAST)
 		end_message(q, c);
 	return true;
@@ -283,7 +302,8 @@ void ur_near_take_request(struct ur_rqp *q, const struct ur_cell *c)
 	    (n->due & (UR_NEAR_DUE_REFUSED | UR_NEAR_DUE_FAULT)))
 		return;
 	ur_rqp_heard(q);
-	if (c->kind == UR_NEAR_SEND || c->kind == UR_NEAR_WRITE)
+	n->no_pull = false;
+	if (kind_of(c) == UR_NEAR_SEND || c->kind == UR_NEAR_WRITE)
 		ok = do_message(q, c);
 	else if (c->kind <= UR_NEAR_FETCH_ADD)
 		ok = do_question(q, c);

@@ -44,6 +44,16 @@ int ur_recv_place(struct ur_rqp *q, uint32_t off, const void *data,
 			      w->num_sge, off, data, len);
 }
 
+int ur_recv_locate(const struct ur_rqp *q, uint32_t off, uint32_t len,
+		   struct iovec *out, uint32_t max)
+{
+	const struct ur_srq *srq = ur_resp_srq(q, q->rsp.srqn);
+	const struct ur_rwqe *w = q->rsp.rwqe;
+
+	return ur_sge_locate(q->qp->mrs, srq ? srq->pd : q->qp->pd, w->sge,
+			     w->num_sge, off, len, out, max);
+}
+
 /* The slot is free again, whatever became of the request. */
 static void release(struct ur_rqp *q)
 {

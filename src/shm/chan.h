@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UR_CHAN_VERSION 3u
+#define UR_CHAN_VERSION 4u
 #define UR_CHAN_CELLS	512u
 #define UR_CHAN_DATA	(4u << 20) /* bytes of payload in each direction */
 #define UR_CHAN_BODY	40u	   /* bytes that fit into a cell */

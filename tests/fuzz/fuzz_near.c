@@ -6,12 +6,17 @@
  * writes, the application does and the clock shows.  Checked: nothing outside
  * of the channel is read and nothing outside of what was registered for it
  * written, every request completes exactly once and in order, and each look
- * into the channel ends.
+ * into the channel ends.  The peer also exports a region, from which its SENDs
+ * may have data taken.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "reach/reach.h"
 #include "rig/rig.h"
 #include "roce/near.h"
 #include "roce/near_internal.h"
@@ -44,6 +49,17 @@ static struct rig_buf remote; /* all rights */
 static struct rig_buf local;
 static struct rig_buf secret; /* nobody's business */
 static struct rig_buf readonly;
+
+/* What the peer exports, and the two ends of reaching it. */
+static struct {
+	struct ur_export *ours;
+	struct ur_export *theirs;
+	struct ur_reach *reach;
+	struct ur_reach *back;
+	int sock[2];
+	void *shared;
+	struct ur_mr mr;
+} far;
 
 struct world {
 	struct rig_lane lane;
@@ -84,6 +100,30 @@ static void bell(struct ur_near_peer *p)
 	(void)p;
 }
 
+/* In a file, so that it can be mapped; of the domain of our own buffers, since
+ * nobody looks into it. */
+static void far_init(void)
+{
+	int fd = memfd_create("far", MFD_CLOEXEC);
+
+	RIG_CHECK(ftruncate(fd, BUF_LEN) == 0);
+	far.mr = (struct ur_mr){ .key = 0xfa000001,
+				 .pd = &host.pd,
+				 .length = BUF_LEN,
+				 .addr = mmap(NULL, BUF_LEN,
+					      PROT_READ | PROT_WRITE,
+					      MAP_SHARED, fd, 0) };
+	RIG_CHECK(far.mr.addr != MAP_FAILED);
+	close(fd);
+	far.mr.iova = (uintptr_t)far.mr.addr;
+	far.shared = mmap(NULL, UR_REACH_SHARED_SIZE, PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	far.ours = ur_export_create();
+	far.theirs = ur_export_create();
+	RIG_CHECK(far.ours && far.theirs && far.shared != MAP_FAILED);
+	ur_export_mr_add(far.theirs, &far.mr);
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	uint32_t all = UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_WRITE |
@@ -100,12 +140,57 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		     UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_READ);
 	memset(secret.p, 0x11, 4096);
 	memset(readonly.p, 0x22, 4096);
+	far_init();
 	return 0;
 }
 
 static bool all_are(const struct rig_buf *b, uint8_t v)
 {
 	return b->p[0] == v && memcmp(b->p, b->p + 1, b->len - 1) == 0;
+}
+
+/* Without a process number: its memory would be ours. */
+static void far_open(struct world *w)
+{
+	RIG_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0,
+			     far.sock) == 0);
+	memset(far.shared, 0, UR_REACH_SHARED_SIZE);
+	far.reach = ur_reach_open(ur_export_fd(far.theirs), 0, far.sock[0],
+				  far.shared, 0, far.ours);
+	far.back = ur_reach_open(ur_export_fd(far.ours), 0, far.sock[1],
+				 far.shared, 1, far.theirs);
+	RIG_CHECK(far.reach && far.back);
+	w->peer.reach = far.reach;
+}
+
+static void far_close(void)
+{
+	ur_reach_close(far.reach);
+	ur_reach_close(far.back);
+	close(far.sock[0]);
+	close(far.sock[1]);
+}
+
+static void far_hear(struct ur_reach *r, int sock)
+{
+	char control[CMSG_SPACE(sizeof(int))];
+	uint8_t buf[UR_REACH_MSG_SIZE];
+	struct iovec iov = { buf, sizeof(buf) };
+	struct msghdr h = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = control,
+			    .msg_controllen = sizeof(control) };
+	ssize_t n = recvmsg(sock, &h, MSG_CMSG_CLOEXEC);
+	const struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&h) : NULL;
+	int fd = -1;
+
+	if (n <= 0)
+		return;
+	if (c)
+		memcpy(&fd, CMSG_DATA(c), sizeof(fd));
+	(void)ur_reach_message(r, buf, (size_t)n, &fd, fd >= 0);
+	if (fd >= 0)
+		close(fd);
 }
 
 /* Of exactly its size, so that what lies behind is seen to be read. */
@@ -120,6 +205,7 @@ static void chan_open(struct world *w)
 	RIG_CHECK(ur_chan_attach(&w->peer.chan, w->mem, 0) == 0);
 	w->peer.slot = PEER_SLOT;
 	w->peer.bell = bell;
+	far_open(w);
 	ur_near_open(w->lane.roce, &w->peer);
 	w->open = true;
 }
@@ -127,6 +213,7 @@ static void chan_open(struct world *w)
 static void chan_close(struct world *w)
 {
 	ur_near_close(w->lane.roce, &w->peer, w->now_ns);
+	far_close();
 	free(w->mem);
 	w->open = false;
 }
@@ -166,6 +253,8 @@ static void conn_init(struct world *w, struct script *s, uint32_t i)
 	memcpy(c->link.src, host.addr, 16);
 	memcpy(c->link.dst, host.addr, 16);
 	rig_qp_connect(&w->lane, &c->qp, &c->link, w->now_ns);
+	ur_export_qp_set(far.theirs, ur_export_pull_key(PEER_QPN + i), &host.pd,
+			 0, c->qp.qpn, true);
 }
 
 static void completion(struct world *w, const struct ur_cqe *cqe)
@@ -211,6 +300,10 @@ static void look(struct world *w, uint8_t how)
 		RIG_CHECK(n < POLLS);
 	if ((how & 8) && ur_near_waits_link(w->lane.roce))
 		ur_near_link_dry(w->lane.roce);
+	if (how & 16) {
+		far_hear(far.back, far.sock[1]);
+		far_hear(far.reach, far.sock[0]);
+	}
 	if (how & 1)
 		ur_near_settle(w->lane.roce);
 	if (how & 2)
@@ -220,13 +313,14 @@ static void look(struct world *w, uint8_t how)
 
 static void target(struct script *s, uint8_t how, struct ur_cell *c)
 {
-	const struct rig_buf *const bufs[] = { &remote, &remote, &readonly,
-					       &secret };
-	const struct rig_buf *b = bufs[how & 3];
+	const struct ur_mr *const mrs[] = { remote.mr, remote.mr, readonly.mr,
+					    secret.mr, local.mr,  &far.mr,
+					    &far.mr,   &far.mr };
+	const struct ur_mr *mr = mrs[how & 7];
 
-	c->body.rkey = how > 250 ? next32(s) : b->mr->key;
-	c->body.va = (uintptr_t)b->p +
-		     (how & 0x20 ? next32(s) % (b->len + 64) : how & 0x18);
+	c->body.rkey = how > 250 ? next32(s) : mr->key;
+	c->body.va = mr->iova +
+		     (how & 0x20 ? next32(s) % (mr->length + 64) : how & 0x18);
 }
 
 /* How long, and where the payload is said to lie. */
@@ -248,7 +342,7 @@ static void write_cell(struct world *w, struct script *s)
 	struct ur_cell *c = ur_chan_cell(&w->hostile);
 	uint8_t how = next8(s);
 
-	c->kind = next8(s) % (UR_NEAR_DATAGRAM + 2);
+	c->kind = next8(s) % (UR_NEAR_PULL + 2);
 	c->flags = next8(s);
 	c->to = k->qp.qpn | (uint32_t)next8(s) % 8 << UR_NEAR_EPOCH_SHIFT;
 	c->from = k->link.dest_qpn + (how > 250);
@@ -257,6 +351,8 @@ static void write_cell(struct world *w, struct script *s)
 	target(s, next8(s), c);
 	payload(w, s, c);
 	c->body.index = how & 1 ? next8(s) : 0;
+	if (c->kind == UR_NEAR_PULL)
+		c->body.index = how & 8 ? next32(s) : c->body.total;
 	if (c->kind == UR_NEAR_ASK && how & 2)
 		c->body.index = k->link.rq_psn;
 	if (how & 4)
@@ -505,6 +601,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(&w, 0, sizeof(w));
 	w.now_ns = 1000000000;
 	rig_lane_init(&w.lane, &host, OUR_SLOT, 1, 1u << 18);
+	w.lane.roce->export = far.ours;
 	RIG_CHECK(ur_cq_init(&w.cq, 1024, NULL, &host.async, NULL) == 0);
 	chan_open(&w);
 	for (uint32_t i = 0; i < QPS; i++)

@@ -66,7 +66,7 @@ static struct ur_seg_entry *entry_of(struct ur_seg_table *t, uint32_t key)
 }
 
 /* Steps are of nine bytes: what, and a word. */
-static void step(struct ur_reach *r, struct ur_seg_entry *const entry[2],
+static void step(struct ur_reach *r, struct ur_seg_entry *const entry[3],
 		 uint8_t what, uint64_t word)
 {
 	static uint64_t msg[6];
@@ -77,7 +77,7 @@ static void step(struct ur_reach *r, struct ur_seg_entry *const entry[2],
 
 	switch (what >> 5) {
 	case 0: /* the entries */
-		((uint64_t *)(void *)entry[what & 1])[(what >> 1) % 8] = word;
+		((uint64_t *)(void *)entry[what % 3])[(what >> 1) % 8] = word;
 		break;
 	case 1:
 		memcpy((uint8_t *)msg + (what % 6) * 8, &word, 8);
@@ -94,7 +94,11 @@ static void step(struct ur_reach *r, struct ur_seg_entry *const entry[2],
 		ur_reach_write(r, QPN, SQPN, RKEY, word, &iov, 1, len);
 		break;
 	case 5:
-		ur_reach_read(r, QPN, SQPN, RKEY, word, &iov, 1, len);
+		if (what & 1)
+			ur_reach_read(r, QPN, SQPN, RKEY, word, &iov, 1, len);
+		else
+			ur_reach_pull(r, QPN, SQPN, RKEY, word, &iov, 1, len);
+		(void)ur_reach_has_mapped(r, RKEY);
 		break;
 	case 6:
 		ur_reach_atomic(r, QPN, SQPN, RKEY, word, what & 1, 1, 2, &old);
@@ -106,7 +110,7 @@ static void step(struct ur_reach *r, struct ur_seg_entry *const entry[2],
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct ur_seg_entry *entry[2];
+	struct ur_seg_entry *entry[3];
 	struct ur_reach *r;
 	int sock[2];
 
@@ -119,6 +123,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	entry[1] = entry_of(&w.seg->mrs, RKEY);
 	entry[1]->mr.iova = 0x10000;
 	entry[1]->mr.length = BYTES;
+	entry[2] = entry_of(&w.seg->qps, ur_export_pull_key(QPN));
+	entry[2]->qp.dest_qpn = SQPN;
 	/* Without a process number: its memory would be ours. */
 	r = ur_reach_open(w.seg_fd, 0, sock[0], w.shared, 0, w.own);
 	must(r != NULL);
@@ -129,10 +135,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		step(r, entry, data[0], word);
 	}
 	ur_reach_close(r);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++)
 		memset((void *)entry[i], 0, sizeof(*entry[i]));
-		close(sock[i]);
-	}
+	close(sock[0]);
+	close(sock[1]);
 	w.shared[32 + 16] = 0;
 	return 0;
 }

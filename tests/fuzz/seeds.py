@@ -73,14 +73,14 @@ def raw_seeds():
 
 # fuzz_near.c: commands, kinds and flags of cells.
 CELL, READ, AGREE, POST, RECV, LOOK = 0, 5, 6, 7, 10, 14
-K_REFUSED, K_DONE, K_DATA, K_OLD, K_SEND = 4, 6, 7, 8, 9
+K_REFUSED, K_DONE, K_DATA, K_OLD, K_PULLS, K_SEND, K_PULL = 4, 6, 7, 8, 9, 10, 16
 FIRST, LAST, FIRST_LAST, IMM, IN_BODY, ACK = 1, 2, 3, 4, 16, 32
 BEHIND, V6 = 64, 128
 
 
-def cell(kind, flags=0, epoch=0, ack=0, length=0, qp=0):
+def cell(kind, flags=0, epoch=0, ack=0, length=0, qp=0, key=0):
     """A cell for a queue pair, with its payload at offset 0."""
-    return bytes([CELL, qp, 0, kind, flags, epoch, ack, 0, 1, length])
+    return bytes([CELL, qp, 0, kind, flags, epoch, ack, key, 1, length])
 
 
 def near_seeds():
@@ -99,6 +99,14 @@ def near_seeds():
     (folder / "posts").write_bytes(start + posts + bytes([READ]) + b"".join(
         cell(k, ACK | IN_BODY, 1, ack, n) for k, ack, n in answers) + look)
     (folder / "full").write_bytes(start + big + look + bytes([READ]) + look)
+    # Key 5 is the region that the peer exports, 4 the one that we send from.
+    hear = bytes([LOOK, 17])
+    asks = (cell(K_SEND, FIRST_LAST, length=200, key=5) + hear) * 5
+    pulls = b"".join(cell(K_PULL, flags, length=200, key=5)
+                     for flags in (FIRST_LAST, FIRST, LAST, FIRST_LAST | IMM))
+    (folder / "pulls").write_bytes(
+        start + recvs + asks + pulls + look + big +
+        cell(K_PULLS, epoch=1, length=1, key=4) + look + big + look)
     (folder / "both").write_bytes(start + recvs + posts + requests + look +
                                   cell(K_DONE, ACK, 1, 8) + look)
     # UC is the third queue pair, UD the fourth, with Q_Key 1.

@@ -477,16 +477,80 @@ static void test_forked(void **state)
 	assert_int_equal(rig_write(r, m, 0, &w, 8), 0);
 }
 
+static void let_pull(struct target *t, struct call *c)
+{
+	ur_export_qp_set(t->own, ur_export_pull_key(RIG_QPN), &t->pd, 0,
+			 RIG_SQPN, c->in[0]);
+}
+
+static int pull(struct rig *r, struct region m, uint32_t to, void *word)
+{
+	const struct iovec iov = { word, 8 };
+
+	return ur_reach_pull(r->reach, RIG_QPN, to, m.key, m.va + 8, &iov, 1,
+			     8);
+}
+
+static bool has_mapped(struct rig *r, struct region m)
+{
+	for (int i = 0; i < 5 && !ur_reach_stats(r->reach)->asked; i++)
+		(void)ur_reach_has_mapped(r->reach, m.key);
+	assert_true(rig_pump(r));
+	return ur_reach_has_mapped(r->reach, m.key);
+}
+
+/* What a SEND names needs no rights for peers, but the sender's word. */
+static void test_pull(void **state)
+{
+	struct rig *r = *state;
+	struct region m =
+		rig_region(r, KIND_MEMFD, SIZE, UR_ACCESS_LOCAL_WRITE);
+	uint64_t word = 0;
+
+	rig_poke(r, 8, 42);
+	assert_true(has_mapped(r, m));
+	assert_int_equal(pull(r, m, RIG_SQPN, &word), -EAGAIN);
+	rig_call(r, let_pull, true, 0, 0);
+	assert_int_equal(pull(r, m, RIG_SQPN, &word), 0);
+	assert_int_equal(word, 42);
+	assert_int_equal(pull(r, m, RIG_SQPN + 1, &word), -EAGAIN);
+	assert_int_equal(rig_read(r, m, 8, &word, 8), -EAGAIN);
+	assert_int_equal(rig_write(r, m, 8, &word, 8), -EAGAIN);
+	rig_call(r, let_pull, false, 0, 0);
+	assert_int_equal(pull(r, m, RIG_SQPN, &word), -EAGAIN);
+	rig_call(r, let_pull, true, 0, 0);
+	assert_int_equal(pull(r, m, RIG_SQPN, &word), 0);
+	rig_dereg(r);
+	assert_int_equal(pull(r, m, RIG_SQPN, &word), -EAGAIN);
+	assert_false(ur_reach_has_mapped(r->reach, m.key));
+}
+
+static void test_pull_private(void **state)
+{
+	struct rig *r = *state;
+	struct region m =
+		rig_region(r, KIND_MALLOC, SIZE, UR_ACCESS_LOCAL_WRITE);
+	uint64_t word = 0;
+
+	rig_poke(r, 8, 42);
+	rig_call(r, let_pull, true, 0, 0);
+	assert_false(has_mapped(r, m));
+	assert_int_equal(pull(r, m, RIG_SQPN, &word), 0);
+	assert_int_equal(word, 42);
+	assert_int_equal(ur_reach_stats(r->reach)->mapped, 0);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_kinds),	    T(test_small),   T(test_small_refused),
-		T(test_unmappable), T(test_atomics), T(test_slow),
-		T(test_unknown),    T(test_range),   T(test_qp),
-		T(test_rights),	    T(test_forget),  T(test_rereg),
-		T(test_truncated),  T(test_pieces),  T(test_local_fault),
-		T(test_on_demand),  T(test_forked),
+		T(test_kinds),	      T(test_small),   T(test_small_refused),
+		T(test_unmappable),   T(test_atomics), T(test_slow),
+		T(test_unknown),      T(test_range),   T(test_qp),
+		T(test_rights),	      T(test_forget),  T(test_rereg),
+		T(test_truncated),    T(test_pieces),  T(test_local_fault),
+		T(test_on_demand),    T(test_forked),  T(test_pull),
+		T(test_pull_private),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -160,7 +160,8 @@ void pair_post(struct pair *p, uint64_t wr_id, uint32_t len,
 	wr.flags |= UR_SEND_SIGNALED;
 	if (!wr.sge)
 		wr.sge = &sge;
-	wr.nsge = 1;
+	if (!wr.nsge)
+		wr.nsge = 1;
 	if (!wr.av)
 		wr.av = &av;
 	if (!wr.dqpn)

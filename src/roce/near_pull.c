@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Large SENDs whose data is copied once: the requester names it, and the
+ * responder takes it from there into the receive, as it would do a READ
+ * (reach/).  It counts the request only then, so the memory is the requester's
+ * until its completion, as ever.
+ *
+ * At first data goes through the channel, and a cell now and then asks about
+ * its region; that has the responder map it, if it can, and say so.
+ * What it said may not hold any more when a PULL comes.  Then it refuses, the
+ * wire carries what was refused, and the channel what comes next.
+ */
+#include "reach/reach.h"
+#include "roce/near_internal.h"
+
+/* Pieces of a region that go through the channel before it is asked about: a
+ * question may cost a process more than some copies. */
+#define ASK_EVERY 8u
+/* Pieces that go through the channel after a refusal, … */
+#define PAUSE	  16u
+/* … more and more of them, … */
+#define LEVELS	  16u
+/* … if not so many were taken between two. */
+#define FORGIVEN  4096u
+
+_Static_assert(UR_NEAR_PULL_MAX == UR_REACH_CHUNK, "");
+
+/* --- requester --- */
+
+/* What is left of the element that the next byte lies in. */
+static void find(const struct ur_swqe *w, uint32_t off,
+		 struct ur_near_named *out)
+{
+	const struct ur_sge *s = w->data.sge;
+	uint32_t n = w->num_sge;
+
+	for (; n && off >= s->length; n--, s++)
+		off -= s->length;
+	if (!n)
+		return;
+	out->key = s->lkey;
+	out->va = s->addr + off;
+	out->len = s->length - off;
+	if (out->len > UR_NEAR_PULL_MAX)
+		out->len = UR_NEAR_PULL_MAX;
+}
+
+/* What is not in order is found out where it is copied. */
+static bool is_ours(struct ur_rqp *q, const struct ur_near_named *p)
+{
+	const struct ur_mr *mr =
+		ur_mr_lookup_again(q->qp->mrs, p->key, &q->near.out);
+
+	return mr && mr->kind == UR_MR_MEMORY &&
+	       ur_mr_translate(mr, q->qp->pd, p->va, p->len, 0);
+}
+
+static bool is_candidate(const struct ur_rqp *q, const struct ur_swqe *w)
+{
+	return q->r->export && q->qp->type == UR_QPT_RC &&
+	       (w->opcode == UR_WR_SEND || w->opcode == UR_WR_SEND_IMM) &&
+	       !(w->flags & UR_SEND_INLINE);
+}
+
+/* True: the peer takes it.  Else out->key is what it is asked about. */
+static bool is_taken(struct ur_near_pulled *t, struct ur_near_named *out)
+{
+	uint32_t i = (out->key >> 8) % UR_NEAR_PULLED;
+
+	if (t->of[i].key != out->key) {
+		t->of[i].key = out->key;
+		t->of[i].uses = 0;
+		t->of[i].taken = false;
+	}
+	if (!t->of[i].taken && ++t->of[i].uses % ASK_EVERY)
+		out->key = 0;
+	return t->of[i].taken;
+}
+
+static void open_up(struct ur_rqp *q)
+{
+	if (q->near.open_to_pull)
+		return;
+	q->near.open_to_pull = true;
+	ur_export_qp_set(q->r->export, ur_export_pull_key(q->qp->qpn),
+			 q->qp->pd, 0, q->qp->attr.dest_qpn, true);
+}
+
+void ur_near_pull_piece(struct ur_rqp *q, const struct ur_swqe *w,
+			struct ur_near_named *out)
+{
+	struct ur_near_pulled *t = &q->near.peer->pulled;
+	struct ur_near_named p = { .len = 0 };
+
+	if (!is_candidate(q, w))
+		return;
+	if (t->pause) {
+		t->pause--;
+		return;
+	}
+	find(w, q->near.off, &p);
+	if (p.len < UR_NEAR_PULL_MIN || !is_ours(q, &p))
+		return;
+	if (is_taken(t, &p)) {
+		open_up(q);
+		t->sent++;
+	} else {
+		p.len = 0;
+	}
+	*out = p;
+}
+
+void ur_near_take_pulls(struct ur_rqp *q, const struct ur_cell *c)
+{
+	struct ur_near_pulled *t = &q->near.peer->pulled;
+	uint32_t i = (c->body.rkey >> 8) % UR_NEAR_PULLED;
+
+	if (t->of[i].key == c->body.rkey)
+		t->of[i].taken = true;
+}
+
+void ur_near_pull_refused(struct ur_rqp *q)
+{
+	struct ur_near_pulled *t = &q->near.peer->pulled;
+
+	if (t->sent > FORGIVEN)
+		t->level = 0;
+	t->pause = PAUSE << t->level;
+	t->level += t->level < LEVELS;
+	t->sent = 0;
+	memset(t->of, 0, sizeof(t->of));
+}
+
+void ur_near_pull_end(struct ur_rqp *q)
+{
+	if (!q->near.open_to_pull)
+		return;
+	q->near.open_to_pull = false;
+	ur_export_qp_set(q->r->export, ur_export_pull_key(q->qp->qpn),
+			 q->qp->pd, 0, 0, false);
+}
+
+/* --- responder --- */
+
+void ur_near_pull_asked(struct ur_rqp *q, uint32_t key)
+{
+	struct ur_near *n = &q->near;
+	if (!n->peer->reach || !ur_reach_has_mapped(n->peer->reach, key))
+		return;
+	n->pulls_key = key;
+	ur_near_owe(q, UR_NEAR_DUE_PULLS);
+}
+
+/* A null region is so many pieces. */
+#define PIECES (UR_MAX_SGE + 8)
+
+bool ur_near_pull_place(struct ur_rqp *q, const struct ur_cell *c)
+{
+	struct ur_near *n = &q->near;
+	uint32_t len = c->body.index;
+	struct iovec iov[PIECES];
+	int pieces;
+
+	if (len == 0 || len > UR_NEAR_PULL_MAX)
+		return false;
+	pieces = ur_recv_locate(q, n->received, len, iov, PIECES);
+	if (pieces < 0)
+		return false;
+	q->r->near_pulled += len;
+	/* The kernel's calls cost more than the ring's two copies. */
+	if (n->peer->reach)
+		ur_reach_by_kernel(n->peer->reach, false);
+	n->no_pull = !n->peer->reach ||
+		     ur_reach_pull(n->peer->reach, c->from, q->qp->qpn,
+				   c->body.rkey, c->body.va, iov, pieces, len);
+	q->r->cnt.near_pulled += !n->no_pull;
+	return !n->no_pull;
+}
