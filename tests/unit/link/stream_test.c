@@ -151,7 +151,7 @@ struct ur_stack_conn {
 static struct ur_stack_calls up;
 static struct ur_stack_addr *where[8]; /* there are */
 static int nwhere, fail_add;	       /* 0: none, else the n-th from now */
-static int resumes, ticks, conns;
+static int resumes, ticks, conns, inputs;
 static bool busy, has_port;
 static struct ur_stack_conn *last; /* that was made */
 
@@ -187,6 +187,7 @@ static void t_remove(struct ur_stack_addr *a)
 static bool t_input(struct ur_stack_addr *a, const uint8_t *packet,
 		    uint32_t len)
 {
+	inputs++;
 	return packet[9] == 6;
 }
 
@@ -430,6 +431,41 @@ static void test_open(void **state)
 	/* A packet for an address of another port is not this one's. */
 	assert_true(ports[0]->cfg.tcp(ports[0]->cfg.arg, packet, 20));
 	assert_false(ports[1]->cfg.tcp(ports[1]->cfg.arg, packet, 20));
+}
+
+/* Whoever sends by a wire in the name of one of ours, of this port or of
+ * another, is not heard by TCP: its answer would have no way. */
+static void test_spoofed(void **state)
+{
+	static const uint8_t ours[][4] = { { 10, 0, 1, 1 }, { 10, 0, 2, 1 } };
+	uint8_t p4[20] = { 0x45, [9] = 6 };
+	uint8_t p6[40] = { 0x60, [6] = 6, [24] = 0xfe, 0x80, [39] = 1 };
+
+	for (int at = 0; at < 2; at++) {
+		memcpy(p4 + 16, ours[at], 4);
+		for (int src = 0; src < 2; src++) {
+			memcpy(p4 + 12, ours[src], 4);
+			inputs = 0;
+			for (int port = 0; port < 2; port++)
+				assert_false(ports[port]->cfg.tcp(
+					ports[port]->cfg.arg, p4, 20));
+			assert_int_equal(inputs, 0);
+		}
+		/* One host further it is heard. */
+		p4[15] = 2;
+		assert_true(ports[at]->cfg.tcp(ports[at]->cfg.arg, p4, 20));
+		assert_int_equal(inputs, 1);
+	}
+	inputs = 0;
+	memcpy(p6 + 8, p6 + 24, 16);
+	assert_false(ports[0]->cfg.tcp(ports[0]->cfg.arg, p6, 40));
+	assert_int_equal(inputs, 0);
+	p6[23] = 2;
+	(void)ports[0]->cfg.tcp(ports[0]->cfg.arg, p6, 40);
+	assert_int_equal(inputs, 1);
+	/* An address that is another port's, by whoever it is sent. */
+	assert_false(ports[1]->cfg.tcp(ports[1]->cfg.arg, p6, 40));
+	assert_int_equal(inputs, 1);
 }
 
 static void test_report(void **state)
@@ -785,13 +821,14 @@ static void test_leave(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_open),   cmocka_unit_test(test_report),
-		cmocka_unit_test(test_asleep), cmocka_unit_test(test_host),
-		cmocka_unit_test(test_ticks),  cmocka_unit_test(test_stuck),
-		cmocka_unit_test(test_listen), cmocka_unit_test(test_state),
-		cmocka_unit_test(test_read),   cmocka_unit_test(test_write),
-		cmocka_unit_test(test_gone),   cmocka_unit_test(test_set),
-		cmocka_unit_test(test_hold),   cmocka_unit_test(test_leave),
+		cmocka_unit_test(test_open),   cmocka_unit_test(test_spoofed),
+		cmocka_unit_test(test_report), cmocka_unit_test(test_asleep),
+		cmocka_unit_test(test_host),   cmocka_unit_test(test_ticks),
+		cmocka_unit_test(test_stuck),  cmocka_unit_test(test_listen),
+		cmocka_unit_test(test_state),  cmocka_unit_test(test_read),
+		cmocka_unit_test(test_write),  cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_set),    cmocka_unit_test(test_hold),
+		cmocka_unit_test(test_leave),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
