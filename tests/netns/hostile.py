@@ -213,7 +213,7 @@ def one_file(env, seed):
             time.sleep(0.05)
         local_pair(env, j)
         lost = drops(counted)
-        if len(lost) < 15 or lost.get('drop_mac', 0) > FRAMES // 2:
+        if len(lost) < 10 or lost.get('drop_mac', 0) > FRAMES // 2:
             raise Failure(f'seed {seed}: dropped: {lost}')
         if not d.running() or d.text().count('\n') > LINES:
             raise Failure(f'seed {seed}: {d.describe()}')
