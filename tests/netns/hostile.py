@@ -132,6 +132,20 @@ def wait_more_once(env, kind, procs):
             time.sleep(0.1)
 
 
+def pair_or_why(env, j):
+    """A pair works; else what the port has counted and told is shown."""
+    tcp = env.port()
+    try:
+        j.pair(['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p', tcp, '-n', 200],
+               [address(1)], tcp)
+    except Failure as e:
+        shown = {k: v for k, v in counters(env, 'urnicd').items() if v}
+        ports = [{k: v for k, v in p.items() if k != 'counters'}
+                 for p in env.show(env.a)['daemon']['ports']]
+        raise Failure(f'{e}\n{shown}\n{ports}\n'
+                      + j.daemons[0].describe()) from None
+
+
 def flooded(kind):
     """Frames of any form: pairs go on working, most frames are dropped for a
     reason that is counted, and the log stays short."""
@@ -144,9 +158,7 @@ def flooded(kind):
             before = sum(drops(counters(env, 'urnicd')).values())
             with Injector(env, 'flood', seconds, os.getpid()) as p:
                 while True:
-                    tcp = env.port()
-                    j.pair(['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p',
-                            tcp, '-n', 200], [address(1)], tcp)
+                    pair_or_why(env, j)
                     if not p.running():
                         break
                 if p.wait(1) or int(p.text().split()[0]) < 1000:
