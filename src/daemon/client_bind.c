@@ -5,6 +5,7 @@
  * itself.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,7 +27,10 @@ void ur_client_on_mad(struct ur_client *c, ur_client_mad fn, void *arg)
 void ur_client_will(struct ur_client *c, int fd)
 {
 	struct ur_ipc_msg m = { .type = UR_IPC_WILL };
+	struct flock alive = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 
+	/* Goes with the process, and when it becomes another program. */
+	(void)fcntl(fd, F_SETLK, &alive);
 	ur_lock(&c->lock);
 	c->will_fd = fd;
 	ur_client_conn_tell(c, &m, &fd, 1);

@@ -13,13 +13,15 @@
 #include "daemon/ipc_io.h"
 #include "daemon/spawn.h"
 
-#define NS_PER_MS   1000000ull
-#define NS_PER_S    1000000000ull
-#define OPEN_NS	    (10 * NS_PER_S) /* to find or start a daemon */
-#define START_NS    (500 * NS_PER_MS)
-#define FIRST_TRIES 100u /* every 10 ms */
-#define START_EVERY 100u /* attempts between two starts */
-#define ROOM_MS	    1000
+#define NS_PER_MS  1000000ull
+#define NS_PER_S   1000000000ull
+#define OPEN_NS	   (10 * NS_PER_S)   /* to find or start a daemon */
+#define START_NS   (500 * NS_PER_MS) /* between two starts, at first … */
+#define START_MAX  (64 * NS_PER_S)   /* … and at most */
+#define BRISK_NS   NS_PER_S	     /* after a loss or a start: */
+#define BRISK_STEP (10 * NS_PER_MS)
+#define STEP	   (200 * NS_PER_MS) /* less than a daemon's grace time */
+#define ROOM_MS	   1000
 
 uint64_t ur_client_conn_now(void)
 {
@@ -161,7 +163,6 @@ static int attach(struct ur_client *c, int fd)
 		return err;
 	}
 	c->state = UR_CLIENT_UP;
-	c->attempts = 0;
 	c->complained = false;
 	ur_client_conn_timer(c, 0);
 	return 0;
@@ -241,13 +242,34 @@ void ur_client_conn_lose(struct ur_client *c)
 	if (c->state != UR_CLIENT_UP)
 		return;
 	c->state = UR_CLIENT_LOST;
-	c->attempts = 0;
+	c->next_start_ns = 0;
+	c->start_gap_ns = START_NS;
+	c->brisk_end_ns = ur_client_conn_now() + BRISK_NS;
 	ur_client_lease_lost(c);
 	ur_client_conn_timer(c, 1 + (uint64_t)(getpid() % 16) * 2 * NS_PER_MS);
 	ur_info("urnicd (pid %d) is gone; %u slots go on", (int)c->daemon_pid,
 		c->nslots);
 }
 
+/*
+ * A daemon that was started may die before it has answered, and one that is
+ * dying may still take a connection: what counts is that none listens.
+ */
+static void start_seldom(struct ur_client *c)
+{
+	uint64_t now = ur_client_conn_now();
+
+	if (now < c->next_start_ns)
+		return;
+	start_daemon(c);
+	now = ur_client_conn_now();
+	c->next_start_ns = now + c->start_gap_ns;
+	if (c->start_gap_ns < START_MAX)
+		c->start_gap_ns *= 2;
+	c->brisk_end_ns = now + BRISK_NS;
+}
+
+/* Never so rarely that a daemon gives up waiting for its slots meanwhile. */
 void ur_client_conn_retry(struct ur_client *c)
 {
 	uint64_t expirations;
@@ -259,11 +281,10 @@ void ur_client_conn_retry(struct ur_client *c)
 	err = fd < 0 ? fd : attach(c, fd);
 	if (!err)
 		return;
-	if (fd == -ECONNREFUSED && c->attempts % START_EVERY == 0)
-		start_daemon(c);
-	c->attempts++;
-	ur_client_conn_timer(c, c->attempts < FIRST_TRIES ? 10 * NS_PER_MS
-							  : NS_PER_S);
+	if (fd == -ECONNREFUSED)
+		start_seldom(c);
+	ur_client_conn_timer(
+		c, ur_client_conn_now() < c->brisk_end_ns ? BRISK_STEP : STEP);
 }
 
 static void take_keeper(struct ur_client *c, int *fds)

@@ -67,7 +67,10 @@ struct ur_client {
 	int keeper[2]; /* read end, write end; -1: not ours to hold */
 	uid_t daemon_uid;
 	pid_t daemon_pid;
-	unsigned int attempts; /* since the connection was lost */
+	/* While LOST: when to start a daemon, and how often to look for one. */
+	uint64_t next_start_ns;
+	uint64_t start_gap_ns;
+	uint64_t brisk_end_ns;
 	bool welcome;
 	bool complained; /* about a daemon that is not to be trusted */
 	uint32_t seq;	 /* of the last request */

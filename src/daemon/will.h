@@ -8,7 +8,8 @@
  * while the process lives.
  *
  * The file is sealed (no shrinking, no growing) and of one size; the process
- * alone writes.  An entry counts once `valid` is 1: it is written last and
+ * alone writes, and holds a lock on it (F_SETLK) for as long as it lives as this
+ * program.  An entry counts once `valid` is 1: it is written last and
  * cleared first.
  */
 #ifndef UR_DAEMON_WILL_H

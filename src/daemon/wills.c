@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Executing last wills (daemon/will.h).  A connection to urnicd may end though
- * the process lives (it is disconnected for not reading, say, and comes back),
- * so unless its exit is certain a will waits, and is void if the process hands
- * in a new one.  A process that dies closes its files first and has exited a
- * moment later, so that is looked at again soon.  Nothing in the file is trusted: only DREQs and REJs of
+ * the process lives (it is disconnected for not reading, say, and comes back,
+ * which may take it any time), so unless its exit is certain a will waits, and
+ * is void if the process hands in a new one.  A process holds a lock on its
+ * will, which also goes when it becomes another program; of one that has no
+ * such lock a comeback is expected for a while only.  A process that dies
+ * closes its files first and has exited a moment later, so that is looked at
+ * again soon.  Nothing in the file is trusted: only DREQs and REJs of
  * communication IDs whose slot the process had are sent, a few in each round.
  */
 #include <errno.h>
@@ -24,13 +27,15 @@
 #define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW)
 #define PER_ROUND 128u
 #define DOUBT_NS  (2000 * UR_MS)
-#define LOOK_NS	  (1 * UR_MS) /* then twice as long each time */
+#define LOOK_NS	  (1 * UR_MS)	/* then twice as long each time … */
+#define LOOK_MAX  (256 * UR_MS) /* … up to this */
 
 struct testament {
 	struct ur_list node;
 	int fd;
 	pid_t pid;
 	int process; /* its pidfd; -1: none */
+	bool locked; /* by its writer, as far as we have seen */
 	uint64_t due_ns;
 	uint64_t look_ns; /* at its process; UINT64_MAX: no more */
 	uint64_t wait_ns;
@@ -83,12 +88,19 @@ static bool has_exited(const struct testament *t)
 	return p.fd >= 0 && poll(&p, 1, 0) == 1;
 }
 
+static bool is_locked(int fd)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	return fcntl(fd, F_GETLK, &l) == 0 && l.l_type != F_UNLCK;
+}
+
 static void look(struct testament *t, uint64_t now_ns)
 {
-	if (has_exited(t))
+	if (has_exited(t) || (t->locked && !is_locked(t->fd)))
 		t->due_ns = now_ns;
 	t->look_ns = t->process < 0 ? UINT64_MAX : now_ns + t->wait_ns;
-	t->wait_ns *= 2;
+	t->wait_ns = t->wait_ns < LOOK_MAX ? t->wait_ns * 2 : LOOK_MAX;
 }
 
 static void note_slots(struct ur_server *s, const struct ur_session *ses,
@@ -118,7 +130,8 @@ void ur_wills_open(struct ur_server *s, struct ur_session *ses)
 	ses->will_fd = -1;
 	t->pid = ses->pid;
 	t->process = fcntl(ses->process.fd, F_DUPFD_CLOEXEC, 3);
-	t->due_ns = s->now_ns + DOUBT_NS;
+	t->locked = t->process >= 0 && is_locked(t->fd);
+	t->due_ns = t->locked ? UINT64_MAX : s->now_ns + DOUBT_NS;
 	t->wait_ns = LOOK_NS;
 	look(t, s->now_ns);
 	t->high = head.high < UR_WILL_ENTRIES ? head.high : UR_WILL_ENTRIES;

@@ -1,19 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets of a flow differ in length, identification and checksum alone.  So
- * of the last one that passed all checks its headers are kept, and the next
- * that has the same needs only those three looked at.  Whatever is not quite
+ * Packets of a flow differ in length, identification (of IPv4) and checksum
+ * alone.  So of the last one that passed all checks its headers are kept, and
+ * the next that has the same needs only those looked at.  Whatever is not quite
  * so takes the long way, where it is counted; what was ours stays ours, since
  * an address that is ready is not given up.
  */
 #include "net/internal.h"
 
-#define HEADERS (UR_IPV4_LEN + UR_UDP_LEN)
+#define HEADERS	 (UR_IPV4_LEN + UR_UDP_LEN)
+#define HEADERS6 (UR_IPV6_LEN + UR_UDP_LEN)
 
 /* By what its flows differ most: the host and the port they come from. */
-static struct ur_net_known *place_of(struct ur_net *net, const uint8_t *ip)
+static struct ur_net_known *place_of(struct ur_net *net, uint8_t host,
+				     uint8_t port)
 {
-	return &net->known[(ip[15] ^ ip[UR_IPV4_LEN + 1]) % UR_NET_KNOWN_FLOWS];
+	return &net->known[(host ^ port) % UR_NET_KNOWN_FLOWS];
+}
+
+static struct ur_net_known *place4(struct ur_net *net, const uint8_t *ip)
+{
+	return place_of(net, ip[15], ip[UR_IPV4_LEN + 1]);
+}
+
+static struct ur_net_known *place6(struct ur_net *net, const uint8_t *ip)
+{
+	return place_of(net, ip[23], ip[UR_IPV6_LEN + 1]);
 }
 
 static uint64_t differ(const uint8_t *a, const uint8_t *b, size_t len)
@@ -25,20 +37,39 @@ static uint64_t differ(const uint8_t *a, const uint8_t *b, size_t len)
 	return x ^ y;
 }
 
-/* All of the headers but total length, identification and both checksums. */
-static bool is_same(const struct ur_net_known *k, const uint8_t *frame,
-		    uint32_t l2)
+static uint64_t l2_differs(const uint8_t *a, const uint8_t *b, uint32_t l2)
 {
-	const uint8_t *a = frame, *b = k->hdr;
 	uint64_t d = differ(a, b, 8) | differ(a + 6, b + 6, 8);
 
 	if (l2 > UR_ETH_LEN)
 		d |= differ(a + UR_ETH_LEN, b + UR_ETH_LEN, UR_VLAN_LEN);
-	a += l2;
-	b += l2;
+	return d;
+}
+
+/* All of the headers but total length, identification and both checksums. */
+static bool is_same4(const struct ur_net_known *k, const uint8_t *frame,
+		     uint32_t l2)
+{
+	const uint8_t *a = frame + l2, *b = k->hdr + l2;
+	uint64_t d = l2_differs(frame, k->hdr, l2);
+
 	d |= differ(a, b, 2) | differ(a + 6, b + 6, 4);
 	d |= differ(a + 12, b + 12, 8);
 	d |= differ(a + UR_IPV4_LEN, b + UR_IPV4_LEN, 4);
+	return !d;
+}
+
+/* All but both lengths and the checksum. */
+static bool is_same6(const struct ur_net_known *k, const uint8_t *frame,
+		     uint32_t l2)
+{
+	const uint8_t *a = frame + l2, *b = k->hdr + l2;
+	uint64_t d = l2_differs(frame, k->hdr, l2);
+
+	d |= differ(a, b, 4) | differ(a + 6, b + 6, 2);
+	for (uint32_t at = 8; at < UR_IPV6_LEN; at += 8)
+		d |= differ(a + at, b + at, 8);
+	d |= differ(a + UR_IPV6_LEN, b + UR_IPV6_LEN, 4);
 	return !d;
 }
 
@@ -50,47 +81,85 @@ static bool sum_is_good(const struct ur_net_known *k, const uint8_t *ip)
 	return ur_csum_fold(sum) == 0;
 }
 
-bool ur_known_input(struct ur_net *net, const struct ur_net_rx *rx,
-		    struct ur_rx *out)
+/* The datagram at udp, in a packet that has room for that many bytes of it. */
+static bool take(struct ur_net *net, const struct ur_net_known *k,
+		 const uint8_t *udp, uint32_t room, struct ur_rx *out)
 {
-	const uint8_t *ip = rx->frame + net->l2, *udp = ip + UR_IPV4_LEN;
-	const struct ur_net_known *k;
-	uint32_t room, total, len;
+	uint32_t len = ur_get16(udp + 4);
 
-	if (rx->tpid || (rx->flags & UR_NET_RX_L4_BAD) ||
-	    rx->len < net->l2 + HEADERS)
-		return false;
-	k = place_of(net, ip);
-	if (!k->sum || !is_same(k, rx->frame, net->l2))
-		return false;
-	room = rx->len - net->l2;
-	total = ur_get16(ip + 2);
-	len = ur_get16(udp + 4);
-	if (room > UINT16_MAX || total > room || len < UR_UDP_LEN ||
-	    len + UR_IPV4_LEN > total)
-		return false;
-	if (!(rx->flags & UR_NET_RX_IP_GOOD) && !sum_is_good(k, ip))
+	if (len < UR_UDP_LEN || len > room)
 		return false;
 	*out = k->rx;
 	out->data = udp + UR_UDP_LEN;
 	out->len = len - UR_UDP_LEN;
-	out->index = ur_get16(ip + 4);
 	net->count.rx_roce++;
 	return true;
+}
+
+static bool input4(struct ur_net *net, const struct ur_net_rx *rx,
+		   const uint8_t *ip, uint32_t room, struct ur_rx *out)
+{
+	const struct ur_net_known *k = place4(net, ip);
+	uint32_t total = ur_get16(ip + 2);
+
+	if (!k->sum || !is_same4(k, rx->frame, net->l2))
+		return false;
+	if (total > room || total < HEADERS)
+		return false;
+	if (!(rx->flags & UR_NET_RX_IP_GOOD) && !sum_is_good(k, ip))
+		return false;
+	if (!take(net, k, ip + UR_IPV4_LEN, total - UR_IPV4_LEN, out))
+		return false;
+	out->index = ur_get16(ip + 4);
+	return true;
+}
+
+/* An empty place is of no Ethernet type. */
+static bool input6(struct ur_net *net, const struct ur_net_rx *rx,
+		   const uint8_t *ip, uint32_t room, struct ur_rx *out)
+{
+	const struct ur_net_known *k;
+	uint32_t payload = ur_get16(ip + 4);
+
+	if (room < HEADERS6 || payload > room - UR_IPV6_LEN)
+		return false;
+	k = place6(net, ip);
+	return is_same6(k, rx->frame, net->l2) &&
+	       take(net, k, ip + UR_IPV6_LEN, payload, out);
+}
+
+bool ur_known_input(struct ur_net *net, const struct ur_net_rx *rx,
+		    struct ur_rx *out)
+{
+	const uint8_t *ip = rx->frame + net->l2;
+	uint32_t room;
+
+	if (rx->tpid || (rx->flags & UR_NET_RX_L4_BAD) ||
+	    rx->len < net->l2 + HEADERS)
+		return false;
+	room = rx->len - net->l2;
+	if (room > UINT16_MAX)
+		return false;
+	return ip[0] >> 4 == 6 ? input6(net, rx, ip, room, out)
+			       : input4(net, rx, ip, room, out);
 }
 
 void ur_known_learn(struct ur_net *net, const struct ur_net_pkt *p,
 		    const struct ur_rx *rx)
 {
+	uint32_t ip_len = p->v4 ? UR_IPV4_LEN : UR_IPV6_LEN;
 	struct ur_net_known *k;
 
-	if (!p->v4 || p->l2_group || p->to_group || p->l3 != net->l2 ||
-	    p->payload != p->ip + UR_IPV4_LEN)
+	if (p->l2_group || p->to_group || p->l3 != net->l2 ||
+	    p->payload != p->ip + ip_len)
 		return;
-	k = place_of(net, p->ip);
-	memcpy(k->hdr, p->frame, net->l2 + HEADERS);
+	k = p->v4 ? place4(net, p->ip) : place6(net, p->ip);
+	memcpy(k->hdr, p->frame, net->l2 + ip_len + UR_UDP_LEN);
+	k->sum = 0;
+	k->rx = *rx;
+	if (!p->v4)
+		return;
 	memset(k->hdr + net->l2 + 2, 0, 4);
 	memset(k->hdr + net->l2 + 10, 0, 2);
 	k->sum = (uint32_t)ur_csum_add(0, k->hdr + net->l2, UR_IPV4_LEN);
-	k->rx = *rx;
 }

@@ -196,10 +196,11 @@ static int64_t do_rtr(struct ur_conn *conn)
 	return err ? err : (int64_t)attr.dest_qpn;
 }
 
+/* Looked for first: who has lost it may be back before the last is looked at. */
 static int lose_daemon(void)
 {
 	static const char name[] = "\0urnic";
-	int found = 0;
+	int found = 0, conn = -1;
 
 	for (int fd = 3; fd < 1024; fd++) {
 		struct sockaddr_un sa = { 0 };
@@ -209,10 +210,12 @@ static int lose_daemon(void)
 		    sa.sun_family != AF_UNIX ||
 		    memcmp(sa.sun_path, name, sizeof(name) - 1) != 0)
 			continue;
-		shutdown(fd, SHUT_RDWR);
+		conn = fd;
 		found++;
 	}
-	return found == 1 ? 0 : -ENOENT;
+	if (found != 1)
+		return -ENOENT;
+	return shutdown(conn, SHUT_RDWR) ? -errno : 0;
 }
 
 static int do_with(const struct command *c)

@@ -44,7 +44,7 @@ static int teardown(void **state)
 	assert_int_equal(peer_recv(&honest, honest_slot),
 			 qpn_of(honest_slot, 3));
 	assert_int_equal(peer_slot(&honest, &s), 0);
-	assert_true(daemon_wait_used(2, 1000));
+	assert_true(daemon_wait_used(2, WAIT_MS));
 	peer_end(&honest);
 	return world_teardown(state);
 }
@@ -331,7 +331,7 @@ static void slots_go_when_the_client_goes(void **state)
 	}
 	assert_int_equal(daemon_used(), 21);
 	close(fd);
-	assert_true(daemon_wait_used(1, 1000));
+	assert_true(daemon_wait_used(1, WAIT_MS));
 }
 
 static struct ur_ipc_msg binding(enum ur_ipc_type type, uint32_t handle,

@@ -6,6 +6,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -38,7 +41,7 @@ static void sockets_outlive_the_daemon(void **state)
 	/* The keeper steers even before anybody starts the next one. */
 	for (int i = 0; i < 3; i++)
 		check(&p[i], slot[i]);
-	assert_true(daemon_wait_used(3, 2000));
+	assert_true(daemon_wait_used(3, WAIT_MS));
 	for (int i = 0; i < 3; i++)
 		check(&p[i], slot[i]);
 	for (int i = 0; i < 3; i++)
@@ -65,7 +68,7 @@ static void clients_die_while_it_is_down(void **state)
 		if (i != 0 && i != 3)
 			peer_signal(&p[i], SIGCONT);
 	}
-	assert_true(daemon_wait_used(5, 3000));
+	assert_true(daemon_wait_used(5, WAIT_MS));
 	late = peer_start(0, NULL);
 	assert_int_equal(peer_slot(&late, &fresh), 0);
 	for (int i = 0; i < CROWD; i++) {
@@ -90,16 +93,67 @@ static void again_and_again(void **state)
 		pid_t old = daemon_pid();
 
 		daemon_kill();
-		assert_int_not_equal(daemon_wait(old, 2000), 0);
+		assert_int_not_equal(daemon_wait(old, WAIT_MS), 0);
 		/* Kill some of them before the claims are in. */
 		if (i == 2)
 			continue;
-		assert_true(daemon_wait_used(2, 2000));
+		assert_true(daemon_wait_used(2, WAIT_MS));
 		check(&a, s);
 		check(&b, t);
 	}
 	peer_end(&a);
 	peer_end(&b);
+}
+
+/* Stands for urnicd: of its runs the second and the third die at once. */
+static void make_stillborn(const char *dir, const char *real)
+{
+	char path[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/urnicd", dir);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fprintf(f,
+		"#!/bin/sh\n"
+		"echo >>%s/runs\n"
+		"case $(wc -l <%s/runs) in 2|3) exit 1;; esac\n"
+		"exec %s \"$@\"\n",
+		dir, dir, real);
+	assert_int_equal(fclose(f), 0);
+	assert_int_equal(chmod(path, 0755), 0);
+	setenv("URNICD", path, 1);
+}
+
+static void remove_stillborn(const char *dir, const char *real)
+{
+	char path[256];
+
+	setenv("URNICD", real, 1);
+	snprintf(path, sizeof(path), "%s/urnicd", dir);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/runs", dir);
+	unlink(path);
+	rmdir(dir);
+}
+
+/* A start that comes to nothing is not the last one. */
+static void daemon_dies_at_its_start(void **state)
+{
+	char dir[] = "/tmp/urnic-test-XXXXXX", real[4096];
+	struct peer a;
+	uint32_t s;
+
+	assert_non_null(mkdtemp(dir));
+	snprintf(real, sizeof(real), "%s", getenv("URNICD"));
+	make_stillborn(dir, real);
+	a = peer_start(0, NULL);
+	assert_int_equal(peer_slot(&a, &s), 0);
+	daemon_kill();
+	assert_true(daemon_wait_used(1, WAIT_MS));
+	check(&a, s);
+	peer_end(&a);
+	remove_stillborn(dir, real);
 }
 
 /* More than one batch, and more slots after the restart. */
@@ -117,7 +171,7 @@ static void many_slots_come_back(void **state)
 			assert_int_not_equal(slot[i], slot[j]);
 	}
 	daemon_kill();
-	assert_true(daemon_wait_used(100, 3000));
+	assert_true(daemon_wait_used(100, WAIT_MS));
 	for (int i = 0; i < 100; i += 9)
 		check(&a, slot[i]);
 	peer_end(&a);
@@ -132,7 +186,7 @@ static void stopped_client_keeps_its_slot(void **state)
 	assert_int_equal(peer_slot(&b, &t), 0);
 	peer_signal(&a, SIGSTOP);
 	daemon_kill();
-	assert_true(daemon_wait_used(1, 2000));
+	assert_true(daemon_wait_used(1, WAIT_MS));
 	sleep_ms(700); /* the grace time is over */
 	c = peer_start(0, NULL);
 	for (int i = 0; i < 40; i++) {
@@ -140,7 +194,7 @@ static void stopped_client_keeps_its_slot(void **state)
 		assert_int_not_equal(u, s);
 	}
 	peer_signal(&a, SIGCONT);
-	assert_true(daemon_wait_used(42, 2000));
+	assert_true(daemon_wait_used(42, WAIT_MS));
 	check(&a, s);
 	check(&b, t);
 	peer_end(&a);
@@ -188,12 +242,12 @@ static void groups_survive(void **state)
 	assert_int_equal(peer_slot(&b, &t), 0);
 	peer_join(&a, s);
 	daemon_kill();
-	assert_true(daemon_wait_used(2, 2000));
+	assert_true(daemon_wait_used(2, WAIT_MS));
 	send_qpn("239.1.2.3", 0xffffff);
 	assert_int_equal(peer_recv(&a, s), 0xffffff);
 	assert_int_equal(peer_recv(&b, t), -1);
 	peer_kill(&a);
-	assert_true(daemon_wait_used(1, 1000));
+	assert_true(daemon_wait_used(1, WAIT_MS));
 	assert_false(file_has("/proc/self/net/igmp", "030201EF"));
 	peer_end(&b);
 }
@@ -207,7 +261,7 @@ static void restarted_daemon_ends_when_idle(void **state)
 
 	assert_int_equal(peer_slot(&a, &s), 0);
 	daemon_kill();
-	assert_true(daemon_wait_used(1, 2000));
+	assert_true(daemon_wait_used(1, WAIT_MS));
 	peer_end(&a);
 	assert_true(daemon_wait_gone(4000));
 	fd = ur_udp_sole_socket(ROCE_PORT);
@@ -224,6 +278,7 @@ int main(void)
 		T(sockets_outlive_the_daemon),
 		T(clients_die_while_it_is_down),
 		T(again_and_again),
+		T(daemon_dies_at_its_start),
 		T(many_slots_come_back),
 		T(stopped_client_keeps_its_slot),
 		T(nobody_left_is_a_fresh_start),

@@ -150,7 +150,7 @@ static void restart_keeps_the_slots_of_users(void **state)
 	pid = start_service();
 	peer_signal(&a, SIGCONT);
 	peer_signal(&b, SIGCONT);
-	assert_true(daemon_wait_used(2, 2000));
+	assert_true(daemon_wait_used(2, WAIT_MS));
 	peer_end(&a);
 	send_qpn("::1", qpn_of(t, 5));
 	assert_int_equal(peer_recv(&b, t), qpn_of(t, 5));
@@ -180,7 +180,7 @@ static void service_does_not_end_when_idle(void **state)
 {
 	pid_t pid = begin_service();
 
-	assert_int_equal(daemon_wait(0, 3000), pid);
+	assert_int_equal(daemon_wait(0, WAIT_MS), pid);
 	sleep_ms(4000);
 	assert_int_equal(daemon_pid(), pid);
 	stop_service(pid);
@@ -191,7 +191,7 @@ static void second_daemon_is_told(void **state)
 	pid_t first = begin_service(), second;
 	int status;
 
-	assert_int_equal(daemon_wait(0, 3000), first);
+	assert_int_equal(daemon_wait(0, WAIT_MS), first);
 	second = begin_service();
 	waitpid(second, &status, 0);
 	assert_int_equal(WEXITSTATUS(status), 1);
@@ -216,10 +216,10 @@ static void service_takes_over(void **state)
 	b = peer_start(uid, NULL);
 	assert_int_equal(peer_slot(&b, &t), 0);
 	peer_end(&own);
-	assert_true(daemon_wait_used(1, 2000));
+	assert_true(daemon_wait_used(1, WAIT_MS));
 	pid = begin_service();
-	assert_int_equal(daemon_wait(begun, 4000), pid);
-	assert_true(daemon_wait_used(1, 2000));
+	assert_int_equal(daemon_wait(begun, WAIT_MS), pid);
+	assert_true(daemon_wait_used(1, WAIT_MS));
 	send_qpn("::1", qpn_of(t, 5));
 	assert_int_equal(peer_recv(&b, t), qpn_of(t, 5));
 	assert_int_equal(peer_slot(&b, &s), 0);

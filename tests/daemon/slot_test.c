@@ -89,7 +89,7 @@ static void killed_client_is_reclaimed(void **state)
 	assert_int_equal(peer_slot(&a, &s), 0);
 	assert_int_equal(peer_slot(&b, &t), 0);
 	peer_kill(&a);
-	assert_true(daemon_wait_used(1, 1000));
+	assert_true(daemon_wait_used(1, WAIT_MS));
 	/* Quarantined: the next one gets another slot. */
 	a = peer_start(0, NULL);
 	assert_int_equal(peer_slot(&a, &u), 0);
@@ -110,7 +110,7 @@ static void killed_with_a_whole_batch(void **state)
 	for (int i = 0; i < 15; i++)
 		assert_int_equal(peer_slot(&a, &s), 0);
 	peer_kill(&a);
-	assert_true(daemon_wait_used(0, 1000));
+	assert_true(daemon_wait_used(0, WAIT_MS));
 	assert_int_equal(peer_slot(&b, &s), 0);
 	assert_in_range(s, 16, 31);
 	peer_end(&b);
@@ -125,7 +125,7 @@ static void fork_child_keeps_no_slot(void **state)
 	assert_int_equal(peer_slot(&a, &s), 0);
 	child = peer_fork(&a);
 	peer_kill(&a);
-	assert_true(daemon_wait_used(0, 1000));
+	assert_true(daemon_wait_used(0, WAIT_MS));
 	kill(child, SIGKILL);
 }
 
@@ -138,7 +138,7 @@ static void put_slot_is_free(void **state)
 	assert_int_equal(peer_slot(&a, &t), 0);
 	assert_int_equal(daemon_used(), 2);
 	peer_put(&a, s);
-	assert_true(daemon_wait_used(1, 1000));
+	assert_true(daemon_wait_used(1, WAIT_MS));
 	peer_end(&a);
 }
 
@@ -158,7 +158,7 @@ static void reclaimed_slot_leaves_its_groups(void **state)
 	assert_int_equal(peer_recv(&a, s), 0xffffff);
 	assert_int_equal(peer_recv(&b, t), -1);
 	peer_kill(&a);
-	assert_true(daemon_wait_used(1, 1000));
+	assert_true(daemon_wait_used(1, WAIT_MS));
 	assert_false(file_has("/proc/self/net/igmp", "030201EF"));
 	assert_false(file_has("/proc/self/net/igmp6",
 			      "ff150000000000000000000000000123"));

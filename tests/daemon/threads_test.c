@@ -82,7 +82,7 @@ static void threads_and_deaths(void **state)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(t[i], NULL);
 	assert_int_equal(failures, 0);
-	assert_true(daemon_wait_used(0, 3000));
+	assert_true(daemon_wait_used(0, WAIT_MS));
 	atomic_store(&stop, true);
 	pthread_join(s, NULL);
 	ur_client_close(client);

@@ -96,7 +96,7 @@ static void root_serves_everybody(void **state)
 		daemon_kill();
 		sleep_ms(50);
 		peer_signal(&root, SIGCONT);
-		assert_true(daemon_wait_used(3, 5000));
+		assert_true(daemon_wait_used(3, WAIT_MS));
 		send_qpn("::1", qpn_of(u, 3));
 		assert_int_equal(peer_recv(&b, u), qpn_of(u, 3));
 	}

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #define ROCE_PORT 4791
+#define WAIT_MS	  20000 /* for what comes at once unless the machine is busy */
 
 /* cmocka setup and teardown: enter a fresh namespace with lo up; leave none
  * of our processes behind. */

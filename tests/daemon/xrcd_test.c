@@ -249,7 +249,7 @@ static void a_claim_is_believed(void **state)
 
 	assert_int_equal(join(a, &file, fd, UR_XRCD_CREATE), 0);
 	daemon_kill();
-	assert_true(daemon_wait(old, 5000) > 0);
+	assert_true(daemon_wait(old, WAIT_MS) > 0);
 	close(a);
 	a = client(&slot);
 	assert_int_equal(join(a, &file, fd, UR_XRCD_CLAIM), 0);

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 
@@ -126,6 +127,36 @@ def mpi(*kinds):
                     raise Failure(p.describe(30))
             finally:
                 p.end()
+    return run
+
+
+def pyverbs(kinds, gid, **link):
+    """A process in Python at either end: what no program of others tries in one
+    go, SRQ, immediate data and atomics among it.  pyverbs is the
+    distribution's, so its own interpreter runs it."""
+    def run(env):
+        python = '/usr/bin/python3'
+        if subprocess.run([python, '-c', 'import pyverbs'],
+                          stderr=subprocess.DEVNULL, check=False).returncode:
+            raise Skip('needs python3-pyverbs')
+        script = os.path.join(os.path.dirname(os.path.realpath(__file__)),
+                              'pyverbs_pair.py')
+        with Joined(env, *kinds, **link) as j:
+            tcp = env.port()
+            s = j.proc(0, python, script, 'serve', 'dp0', gid, tcp)
+            try:
+                s.wait_listen(tcp)
+                c = j.proc(1, python, script, 'call', 'dp0', gid, tcp,
+                           address(1))
+                try:
+                    finish(s, c, 60)
+                    for p in (s, c):
+                        if 'all is right' not in p.text():
+                            raise Failure(p.describe())
+                finally:
+                    c.end()
+            finally:
+                s.end()
     return run
 
 
@@ -572,6 +603,11 @@ CASES = [
     Case('multicast-sockets', multicast('239.77.1.2', False, 'sockets',
                                         'urnicd'), full=True),
     Case('mpi', mpi('urnicd', 'urnicd')),
+    Case('pyverbs', pyverbs(('urnicd', 'urnicd'), 0)),
+    Case('pyverbs-v6', pyverbs(('urnicd', 'urnicd'), 1)),
+    Case('pyverbs-memif', pyverbs(('urnicd', 'urnicd'), 0, link=Memif),
+         full=True),
+    Case('pyverbs-sockets', pyverbs(('sockets', 'urnicd'), 0), full=True),
     Case('duplicate', duplicate),
     Case('ring-looped', looped),
     Case('shared-restarted', restarted),

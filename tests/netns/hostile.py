@@ -1,19 +1,35 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Ports that urnic runs, with somebody on the link who means no good."""
+"""Ports that urnic runs, with somebody on the link who means no good.
+
+Floods last a few seconds, URNIC_TEST=full: half a minute, and as many seconds
+as $URNIC_FLOOD says.  What is to take longer than meson's patience is run by
+the harness itself:
+
+    URNIC_FLOOD=600 tests/harness/run.py --urnic build/urnic \\
+        --progs build/tests/progs --where veth1500 -k flooded dpdk
+"""
 
 import os
 import re
+import tempfile
 import time
 
-from harness.env import Case
-from harness.proc import Failure, Proc
+from harness.env import Case, finish
+from harness.proc import SLOW, Failure, Proc
 from netns import inject
 from netns.ports import PORT, Joined, Veth, address
 
 LIVE = 'claims to be a live neighbour'
 MOVED = 'a neighbour has another address now'
-FLOOD_S, FLOOD_FULL_S = 3, 600
+FLOOD_S, FLOOD_FULL_S = 3, 30
+FRAMES = 20000    # of a file
+PCAP_MAC = '00:70:63:61:70:00'    # that DPDK gives the first such port
 LINES = 200       # what one may make us log in that time, and far more
+
+
+def flood_seconds(env):
+    return int(os.environ.get('URNIC_FLOOD', 0)) or \
+        (FLOOD_FULL_S if env.full else FLOOD_S)
 
 
 class Injector:
@@ -116,11 +132,25 @@ def wait_more_once(env, kind, procs):
             time.sleep(0.1)
 
 
+def pair_or_why(env, j):
+    """A pair works; else what the port has counted and told is shown."""
+    tcp = env.port()
+    try:
+        j.pair(['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p', tcp, '-n', 200],
+               [address(1)], tcp)
+    except Failure as e:
+        shown = {k: v for k, v in counters(env, 'urnicd').items() if v}
+        ports = [{k: v for k, v in p.items() if k != 'counters'}
+                 for p in env.show(env.a)['daemon']['ports']]
+        raise Failure(f'{e}\n{shown}\n{ports}\n'
+                      + j.daemons[0].describe()) from None
+
+
 def flooded(kind):
     """Frames of any form: pairs go on working, most frames are dropped for a
     reason that is counted, and the log stays short."""
     def run(env):
-        seconds = FLOOD_FULL_S if env.full else FLOOD_S
+        seconds = flood_seconds(env)
         with Joined(env, 'urnicd', kind) as j:
             # The host's own stack believes lies, and the pairs meet by it.
             env.a.sh('ip', 'neigh', 'replace', address(2), 'lladdr',
@@ -128,9 +158,7 @@ def flooded(kind):
             before = sum(drops(counters(env, 'urnicd')).values())
             with Injector(env, 'flood', seconds, os.getpid()) as p:
                 while True:
-                    tcp = env.port()
-                    j.pair(['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p',
-                            tcp, '-n', 200], [address(1)], tcp)
+                    pair_or_why(env, j)
                     if not p.running():
                         break
                 if p.wait(1) or int(p.text().split()[0]) < 1000:
@@ -144,9 +172,80 @@ def flooded(kind):
     return run
 
 
+class Pcap:
+    """A link on which a file of frames comes in, as fast as they are taken."""
+
+    def __init__(self, seed):
+        self.seed = seed
+
+    def __call__(self, hosts, mtu):
+        return self
+
+    def make(self):
+        self.dir = tempfile.TemporaryDirectory(prefix='urnic-pcap')
+        self.file = os.path.join(self.dir.name, 'frames')
+        inject.write_pcap(self.file, PCAP_MAC, FRAMES, self.seed)
+
+    def end(self):
+        self.dir.cleanup()
+
+    def port(self, host, i):
+        return f'--vdev=net_pcap0,rx_pcap={self.file},tx_pcap=/dev/null'
+
+    def running(self, host, i):
+        """It is."""
+
+
+def local_pair(env, j):
+    """Two processes of the host, by the device whose port is flooded."""
+    tcp = env.port()
+    argv = ['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p', tcp, '-n', 200]
+    s = j.proc(0, *argv)
+    try:
+        s.wait_listen(tcp)
+        c = j.proc(0, *argv, address(1))
+        try:
+            finish(s, c, 60)
+        finally:
+            c.end()
+    finally:
+        s.end()
+
+
+def one_file(env, seed):
+    with Joined(env, 'urnicd', link=Pcap(seed)) as j:
+        d = j.daemons[0]
+        end = time.monotonic() + 60 * SLOW
+        while True:
+            counted = counters(env, 'urnicd')
+            if counted['rx_frames'] >= FRAMES:
+                break
+            if not d.running() or time.monotonic() > end:
+                raise Failure(f'seed {seed}: {counted} {d.describe()}')
+            time.sleep(0.05)
+        local_pair(env, j)
+        lost = drops(counted)
+        if len(lost) < 10 or lost.get('drop_mac', 0) > FRAMES // 2:
+            raise Failure(f'seed {seed}: dropped: {lost}')
+        if not d.running() or d.text().count('\n') > LINES:
+            raise Failure(f'seed {seed}: {d.describe()}')
+
+
+def flooded_from_file(env):
+    """DPDK's driver that reads a capture is the port: no kernel stands between
+    the frames and the stack, whatever their form."""
+    seed, end = os.getpid(), time.monotonic() + flood_seconds(env)
+    while True:
+        one_file(env, seed)
+        seed += 1
+        if time.monotonic() > end:
+            break
+
+
 CASES = [
     Case('spoofed', spoofed('dpdk', 0)),
     Case('spoofed-shared', spoofed('urnicd', 0)),
     Case('spoofed-shared-v6', spoofed('urnicd', 1)),
     Case('flooded', flooded('sockets')),
+    Case('flooded-from-file', flooded_from_file),
 ]

@@ -7,7 +7,7 @@
 spoof says again and again, in every form there is, that the neighbour's
 addresses are at a MAC address that nobody has.  flood changes what passes on
 the interface, and what stations say of themselves, and sends that.  Prints how
-many frames left.
+many frames left.  write_pcap() makes a file of such frames.
 """
 
 import ipaddress
@@ -25,6 +25,8 @@ PEER = ('10.77.0.2', 'fd77::2')
 NODES = 'ff02::1'
 ARP, IP, IP6 = 0x0806, 0x0800, 0x86dd
 ICMP6 = 58
+UDP, ICMP = 17, 1
+ROCE = 4791
 SEEN = 256         # frames that passed, to be changed
 BATCH, PAUSE = 64, 0.002
 ETH_P_ALL = 3
@@ -71,6 +73,52 @@ def claims(mac, port):
         yield nd(136, flags, mac, port, US[1], 2)
         yield nd(136, flags & ~0x40, mac, nodes, NODES, 2)
     yield nd(135, 0, mac, port, US[1], 1)
+
+
+def ip4(proto, payload, flags=0x4000):
+    head = struct.pack('>BBHHHBB', 0x45, 0, 20 + len(payload), 7, flags, 64,
+                       proto)
+    ends = packed(PEER[0]) + packed(US[0])
+    return head + csum(head + b'\0\0' + ends) + ends + payload
+
+
+def ip6(proto, payload):
+    return struct.pack('>IHBB', 6 << 28, len(payload), proto, 64) + \
+        packed(PEER[1]) + packed(US[1]) + payload
+
+
+def talk(port, rng):
+    """What a peer says that means well: requests, echoes, parts."""
+    bth = struct.pack('>BBHII', rng.randrange(256), 0, 0xffff,
+                      rng.randrange(1 << 24), rng.randrange(1 << 24))
+    data = bth + rng.randbytes(rng.randrange(128))
+    udp = struct.pack('>HHHH', 0xc000, ROCE, 8 + len(data), 0) + data
+    echo = struct.pack('>HHHH', 0x0800, 0, 1, 1) + data
+    echo = echo[:2] + csum(echo) + echo[4:]
+    head = port + bytes.fromhex('020000000002')
+    for p in (ip4(UDP, udp), ip4(ICMP, echo), ip4(UDP, udp, 0x2000),
+              ip4(UDP, udp, 3), ip4(6, data)):
+        yield head + struct.pack('>H', IP) + p
+    options = bytes([UDP, 0, 1, 4, 0, 0, 0, 0]) + udp
+    part = struct.pack('>BBHI', UDP, 0, 1, 9) + udp
+    for p in (ip6(UDP, udp), ip6(ICMP6, b'\x80' + echo[1:]),
+              ip6(0, options), ip6(44, part), ip6(6, data)):
+        yield head + struct.pack('>H', IP6) + p
+
+
+def write_pcap(path, port, count, seed):
+    """So many frames to the port with that MAC address, most of them wrong."""
+    rng = random.Random(seed)
+    port = bytes.fromhex(port.replace(':', ''))
+    with open(path, 'wb') as f:
+        f.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
+        for i in range(count):
+            if i % 64 == 0:
+                known = list(claims(rng.randbytes(6), port)) + \
+                    list(talk(port, rng))
+            frame = change(rng.choice(known), rng)
+            f.write(struct.pack('<IIII', i // 1000, i % 1000, len(frame),
+                                len(frame)) + frame)
 
 
 def spoof(s, port, rng):

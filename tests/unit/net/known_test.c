@@ -6,6 +6,8 @@
  */
 #include "fixture.h"
 
+#include "net/internal.h"
+
 #define PAYLOAD	 32u
 #define COUNTERS (sizeof(struct ur_net_counters) / sizeof(uint64_t))
 
@@ -74,17 +76,18 @@ static enum ur_net_verdict both(struct pair *p, const struct ur_net_rx *first,
 static void try_bytes(struct pair *p, const struct ur_net_rx *first,
 		      uint32_t l2)
 {
+	bool v4 = first->frame[l2] >> 4 == 4;
 	static const uint8_t patterns[] = { 0x01, 0x10, 0x80, 0xff };
 	uint8_t f[256];
 	struct ur_net_rx rx = *first;
 
 	rx.frame = f;
-	for (uint32_t at = 0; at < l2 + 28; at++) {
+	for (uint32_t at = 0; at < l2 + (v4 ? 28 : 48); at++) {
 		for (uint32_t i = 0; i < sizeof(patterns); i++) {
 			memcpy(f, first->frame, first->len);
 			f[at] ^= patterns[i];
 			both(p, first, &rx);
-			if (l2 > 14)
+			if (l2 > 14 || !v4)
 				continue;
 			fix_ip4(f);
 			both(p, first, &rx);
@@ -104,19 +107,58 @@ static void test_headers(void **state)
 	try_bytes(&p, &rx, 14);
 	rx.flags = UR_NET_RX_IP_GOOD | UR_NET_RX_L4_GOOD;
 	try_bytes(&p, &rx, 14);
+	rx.flags = 0;
+	rx.len = mk_udp(f, "fd00::2", "fd00::1", 4791, PAYLOAD);
+	assert_int_equal(both(&p, &rx, &rx), UR_NET_ROCE);
+	try_bytes(&p, &rx, 14);
+}
+
+/* The long way would find that the address is not ours any more. */
+static void lose_addresses(struct stk *s)
+{
+	for (uint32_t i = 0; i < s->net->nown; i++)
+		s->net->own[i].state = UR_OWN_TAKEN;
+}
+
+static void test_is_short(void **state)
+{
+	static const char *const pairs[][2] = { { "10.0.0.2", "10.0.0.1" },
+						{ "fd00::4", "fd00::1" } };
+	struct stk *s = *state;
+	uint8_t f[256];
+
+	for (int i = 0; i < 2; i++) {
+		uint32_t len =
+			mk_udp(f, pairs[i][0], pairs[i][1], 4791, PAYLOAD);
+
+		assert_int_equal(stk_in(s, f, len), UR_NET_ROCE);
+	}
+	lose_addresses(s);
+	for (int i = 0; i < 2; i++) {
+		uint32_t len =
+			mk_udp(f, pairs[i][0], pairs[i][1], 4791, PAYLOAD);
+
+		assert_int_equal(stk_in(s, f, len), UR_NET_ROCE);
+		len = mk_udp(f, i ? "fd00::3" : "10.0.0.3", pairs[i][1], 4791,
+			     PAYLOAD);
+		assert_int_not_equal(stk_in(s, f, len), UR_NET_ROCE);
+	}
 }
 
 static void test_lengths(void **state)
 {
+	static const char *const pairs[][2] = { { "10.0.0.2", "10.0.0.1" },
+						{ "fd00::2", "fd00::1" } };
 	struct pair p = { .warm = *state };
 	uint8_t f[256], g[256];
 	struct ur_net_rx first = { .frame = f }, rx = { .frame = g };
 
 	stk_init(&p.cold);
-	first.len = mk_udp(f, "10.0.0.2", "10.0.0.1", 4791, PAYLOAD);
-	for (uint32_t n = 0; n < 64; n++) {
-		uint32_t len = mk_udp(g, "10.0.0.2", "10.0.0.1", 4791, n);
+	for (uint32_t i = 0; i < 128; i++) {
+		const char *const *ends = pairs[i & 1];
+		uint32_t len = mk_udp(g, ends[0], ends[1], 4791, i / 2);
 
+		first.len = mk_udp(f, ends[0], ends[1], 4791, PAYLOAD);
 		for (rx.len = 0; rx.len < len + 4; rx.len++)
 			both(&p, &first, &rx);
 	}
@@ -184,7 +226,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, stk_setup, stk_teardown)
 	static const struct CMUnitTest tests[] = {
 		T(test_headers), T(test_lengths), T(test_flags),
-		T(test_tag),	 T(test_group),
+		T(test_tag),	 T(test_group),	  T(test_is_short),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,7 +176,7 @@ static void test_parked_of_all(void **state)
 	struct stk *s = *state;
 	const struct ur_net_flow *f;
 	uint64_t parked;
-	char to[16];
+	char to[32];
 
 	for (int k = 10; k < 60; k++) {
 		snprintf(to, sizeof(to), "10.0.0.%d", k);
