@@ -549,8 +549,14 @@ static int poll_peer(struct ur_roce *r, struct ur_near_peer *p)
 {
 	int n = 0;
 
-	while (n < (int)BUDGET && !ur_chan_is_empty(&p->chan) &&
-	       take_oldest(r, p)) {
+	while (n < (int)BUDGET) {
+		if (ur_chan_is_empty(&p->chan)) {
+			ur_chan_ran_dry(&p->chan);
+			break;
+		}
+		ur_chan_look_ahead(&p->chan);
+		if (!take_oldest(r, p))
+			break;
 		n++;
 		ur_chan_tell_early(&p->chan);
 	}
