@@ -243,6 +243,7 @@ struct ur_near {
 	uint32_t received;  /* … so far */
 	uint32_t done;	    /* requests, since we agreed … */
 	uint32_t told;	    /* … the peer knows */
+	bool urged;	    /* it waits to hear of one that it does not know */
 	uint32_t rkey;
 	uint64_t va;
 	struct ur_near_res *res; /* a ring of res_size */
@@ -307,6 +308,7 @@ struct ur_roce {
 	struct ur_export *export;
 	struct ur_list peers;	  /* ur_near_peer.node */
 	bool near_acks;		  /* some of theirs wait for a ride */
+	uint8_t near_late;	  /* looks for which others wait for company */
 	struct ur_list near_more; /* ur_near.more: go on at the next poll */
 	bool near_asleep;	  /* only a bell brings somebody here */
 	bool near_look; /* a QP waits since the last look, and nobody is up */
