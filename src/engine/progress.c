@@ -292,7 +292,8 @@ static bool is_timeless(const struct ur_lane *l, const struct ur_qp *qp)
  */
 static bool kick_near(struct ur_lane *l, struct ur_qp *qp)
 {
-	bool direct = is_timeless(l, qp) && ur_near_kick_direct(qp);
+	bool direct = (is_timeless(l, qp) && ur_near_kick_direct(qp)) ||
+		      ur_near_kick_small(qp);
 	bool share;
 
 	if (!direct) {
@@ -453,7 +454,7 @@ static bool glance_near(struct ur_lane *l)
 	}
 	l->near_polls++;
 	if (!ur_near_pending(l->roce)) {
-		ur_near_settle(l->roce);
+		ur_near_idle(l->roce);
 		return ++l->near_work < NEAR_WORK;
 	}
 	now = coarse_now(l);

@@ -248,6 +248,7 @@ struct ur_near {
 	uint32_t told;	    /* … the peer knows */
 	bool no_pull;	    /* what we refuse named data that we cannot reach */
 	uint32_t pulls_key; /* region that we can take data from */
+	bool urged;	    /* it waits to hear of one that it does not know */
 	uint32_t rkey;
 	uint64_t va;
 	struct ur_near_res *res; /* a ring of res_size */
@@ -312,6 +313,7 @@ struct ur_roce {
 	struct ur_export *export;
 	struct ur_list peers;	  /* ur_near_peer.node */
 	bool near_acks;		  /* some of theirs wait for a ride */
+	uint8_t near_late;	  /* looks for which others wait for company */
 	struct ur_list near_more; /* ur_near.more: go on at the next poll */
 	bool near_asleep;	  /* only a bell brings somebody here */
 	bool near_look; /* a QP waits since the last look, and nobody is up */

@@ -45,6 +45,7 @@ void ur_near_send(struct ur_rqp *q, struct ur_cell *c)
 		c->flags |= UR_NEAR_ACK;
 		c->ack = n->done;
 		n->told = n->done;
+		n->urged = false;
 		ur_list_del(&n->acking);
 	}
 	mark = n->wired > n->peer->synced;
@@ -529,29 +530,51 @@ static void serve_waiting(struct ur_near_peer *p)
 	note_room(p);
 }
 
-static void tell_done(struct ur_near_peer *p, bool all)
+enum tell {
+	WHO_COMES_NOW, /* cells were taken, more may follow at once */
+	WHO_IS_URGED,
+	ALL,
+};
+
+/* May what q has done wait, for a request to ride with or for company? */
+static bool may_wait(struct ur_rqp *q, enum tell whom)
+{
+	const struct ur_near *n = &q->near;
+	uint32_t untold = n->done - n->told;
+
+	if (!n->urged && whom != ALL && untold < UR_NEAR_LATE_EVERY) {
+		if (whom == WHO_COMES_NOW)
+			q->r->near_late = UR_NEAR_LATE_LOOKS;
+		return true;
+	}
+	if (!n->ride_score || whom != WHO_COMES_NOW ||
+	    untold >= UR_NEAR_ACK_EVERY)
+		return false;
+	q->r->near_acks = true;
+	return true;
+}
+
+static void tell_done(struct ur_near_peer *p, enum tell whom)
 {
 	ur_list_for_each_safe(pos, tmp, &p->acks) {
 		struct ur_rqp *q =
 			ur_container_of(pos, struct ur_rqp, near.acking);
 		struct ur_near *n = &q->near;
 
-		if (!all && n->ride_score &&
-		    n->done - n->told < UR_NEAR_ACK_EVERY) {
-			q->r->near_acks = true;
+		if (may_wait(q, whom))
 			continue;
-		}
-		if (all && n->ride_score)
+		if (whom != WHO_COMES_NOW && n->urged && n->ride_score)
 			n->ride_score--;
 		ur_list_del(pos);
 		ur_near_owe(q, UR_NEAR_DUE_DONE);
 	}
 }
 
-static void tell_all(const struct ur_roce *r, bool all)
+static void tell(const struct ur_roce *r, enum tell whom)
 {
 	ur_list_for_each(pos, &r->peers)
-		tell_done(ur_container_of(pos, struct ur_near_peer, node), all);
+		tell_done(ur_container_of(pos, struct ur_near_peer, node),
+			  whom);
 }
 
 void ur_near_tell_others(const struct ur_rqp *q)
@@ -572,8 +595,14 @@ static int poll_peer(struct ur_roce *r, struct ur_near_peer *p)
 	int n = 0;
 
 	r->near_pulled = 0;
-	while (n < (int)BUDGET && r->near_pulled < UR_NEAR_DIRECT_BYTES &&
-	       !ur_chan_is_empty(&p->chan) && take_oldest(r, p)) {
+	while (n < (int)BUDGET && r->near_pulled < UR_NEAR_DIRECT_BYTES) {
+		if (ur_chan_is_empty(&p->chan)) {
+			ur_chan_ran_dry(&p->chan);
+			break;
+		}
+		ur_chan_look_ahead(&p->chan);
+		if (!take_oldest(r, p))
+			break;
 		n++;
 		ur_chan_tell_early(&p->chan);
 	}
@@ -615,17 +644,33 @@ int ur_near_poll(struct ur_roce *r, uint64_t now_ns)
 			       ur_container_of(pos, struct ur_near_peer, node));
 	/* All of them: of a channel with ourselves each end has its own. */
 	if (n)
-		tell_all(r, false);
+		tell(r, WHO_COMES_NOW);
 	ur_near_ring(r);
 	return n;
 }
 
 void ur_near_settle(struct ur_roce *r)
 {
+	if (!r->near_acks && !r->near_late)
+		return;
+	r->near_acks = false;
+	r->near_late = 0;
+	tell(r, ALL);
+	ur_near_ring(r);
+}
+
+void ur_near_idle(struct ur_roce *r)
+{
+	if (r->near_late == 1) {
+		ur_near_settle(r);
+		return;
+	}
+	if (r->near_late)
+		r->near_late--;
 	if (!r->near_acks)
 		return;
 	r->near_acks = false;
-	tell_all(r, true);
+	tell(r, WHO_IS_URGED);
 	ur_near_ring(r);
 }
 

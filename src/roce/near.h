@@ -111,15 +111,22 @@ int ur_near_poll(struct ur_roce *r, uint64_t now_ns);
  */
 bool ur_near_kick_direct(struct ur_qp *qp);
 
+/* The same for one that leaves by the channel: no deadline changes by it. */
+bool ur_near_kick_small(struct ur_qp *qp);
+
 /*
  * Somebody has begun to wait for room, and it may have been made before the
  * peer could know that: then true, once, and the channels are to be polled.
  */
 bool ur_near_stalled(struct ur_roce *r);
 
-/* Nothing more comes for the moment: answers that waited for a request to
- * ride with leave now. */
+/*
+ * Nothing more comes for the moment: answers that waited for a request to ride
+ * with, or for others, leave now.  _idle: a look of many has found nothing, so
+ * those leave that somebody waits for, and after some looks the others too.
+ */
 void ur_near_settle(struct ur_roce *r);
+void ur_near_idle(struct ur_roce *r);
 
 /* Waits something for room that the peer needs to complete what it has sent? */
 bool ur_near_owes(const struct ur_roce *r);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The way of most small messages, where nothing is out of the ordinary: the
- * data stands in one cell and comes from, or goes to, one piece of memory.
+ * data stands in one cell, or behind it, and comes from, or goes to, one piece
+ * of memory.
  * Nothing is decided here: whatever does not fit is left as it was, to
  * near_req.c and near_resp.c, which know all cases.
  */
@@ -10,7 +11,7 @@
 #include "base/guard_word.h"
 #include "roce/near_internal.h"
 
-#define WHOLE (UR_NEAR_FIRST | UR_NEAR_LAST | UR_NEAR_IN_BODY)
+#define WHOLE (UR_NEAR_FIRST | UR_NEAR_LAST)
 
 /* --- requester --- */
 
@@ -19,10 +20,9 @@ static bool is_small(const struct ur_swqe *w)
 	switch (w->opcode) {
 	case UR_WR_SEND:
 	case UR_WR_SEND_IMM:
-		return w->length <= UR_CHAN_BODY;
 	case UR_WR_RDMA_WRITE:
 	case UR_WR_RDMA_WRITE_IMM:
-		return w->length <= UR_NEAR_WRITE_BODY;
+		return w->length <= UR_CHAN_FEW;
 	default:
 		return false;
 	}
@@ -61,23 +61,46 @@ static int fetch(struct ur_rqp *q, const struct ur_swqe *w, void *to)
 	return from ? ur_guard_copy_words(to, from, w->length) : -EAGAIN;
 }
 
-static uint8_t flags_of(const struct ur_swqe *w)
+static uint8_t flags_of(const struct ur_rqp *q, const struct ur_swqe *w)
 {
 	bool imm = w->opcode == UR_WR_SEND_IMM ||
 		   w->opcode == UR_WR_RDMA_WRITE_IMM;
 
-	return (uint8_t)(WHOLE | (imm ? UR_NEAR_IMM : 0) |
+	return (uint8_t)(WHOLE | (imm ? UR_NEAR_IMM : 0) | ur_near_later(q, w) |
 			 (w->flags & UR_SEND_SOLICITED ? UR_NEAR_SOLICITED
 						       : 0));
+}
+
+/* The data into the cell, or what else it says into it.  Where there is no room
+ * near_req.c waits for some. */
+static bool fill(struct ur_rqp *q, const struct ur_swqe *w, struct ur_cell *c,
+		 bool write)
+{
+	struct ur_chan *chan = &q->near.peer->chan;
+	uint32_t at;
+	uint8_t *to;
+
+	if (w->length <= (write ? UR_NEAR_WRITE_BODY : UR_CHAN_BODY)) {
+		c->flags = flags_of(q, w) | UR_NEAR_IN_BODY;
+		return !fetch(q, w,
+			      write ? (void *)c->body.value : c->body.bytes);
+	}
+	to = ur_chan_data(chan, w->length, &at);
+	if (!to || fetch(q, w, to))
+		return false;
+	c->flags = flags_of(q, w);
+	c->body.at = at;
+	c->body.total = w->length;
+	ur_chan_data_used(chan, at, w->length);
+	return true;
 }
 
 bool ur_near_send_small(struct ur_rqp *q)
 {
 	const struct ur_swqe *w = ur_sq_slot(&q->qp->sq, q->req.cur);
-	bool write;
+	bool write = ur_near_is_write(w);
 	struct ur_cell *c;
 
-	write = ur_near_is_write(w);
 	/* Perhaps it can be done without the peer, now or soon. */
 	if (w->opcode == UR_WR_RDMA_WRITE && q->near.peer->reach &&
 	    (!ur_near_busy(q) || ur_near_waits_direct(q, w)))
@@ -85,9 +108,8 @@ bool ur_near_send_small(struct ur_rqp *q)
 	if (!is_small(w) || !may_go(q, w))
 		return false;
 	c = ur_near_cell(q, write ? UR_NEAR_WRITE : UR_NEAR_SEND, true);
-	if (!c || fetch(q, w, write ? (void *)c->body.value : c->body.bytes))
+	if (!c || !fill(q, w, c, write))
 		return false;
-	c->flags = flags_of(w);
 	c->len = (uint16_t)w->length;
 	c->imm_be = w->imm_be;
 	if (write) {
@@ -100,6 +122,27 @@ bool ur_near_send_small(struct ur_rqp *q)
 	return true;
 }
 
+/*
+ * Whatever else may be to do when a request is posted is not: it is the only
+ * new one, and its timer runs already, so that nobody looks at the time.
+ */
+bool ur_near_kick_small(struct ur_qp *qp)
+{
+	struct ur_rqp *q = ur_rqp_of(qp);
+	struct ur_near_peer *p = q->near.peer;
+
+	if (qp->type != UR_QPT_RC || !p ||
+	    (q->timer.at_ns == UR_NEVER && qp->attr.timeout) ||
+	    q->req.cur + 1 !=
+		    atomic_load_explicit(&qp->sq.tail, memory_order_acquire) ||
+	    !ur_near_send_small(q))
+		return false;
+	p->dirty = false;
+	if (ur_chan_must_ring(&p->chan))
+		p->bell(p);
+	return true;
+}
+
 /* --- responder --- */
 
 static bool may_take(const struct ur_rqp *q, const struct ur_cell *c)
@@ -107,7 +150,7 @@ static bool may_take(const struct ur_rqp *q, const struct ur_cell *c)
 	const struct ur_near *n = &q->near;
 
 	return c->kind == UR_NEAR_SEND && (c->flags & WHOLE) == WHOLE &&
-	       c->len <= UR_CHAN_BODY && n->serves && !n->in_message &&
+	       c->len <= UR_CHAN_FEW && n->serves && !n->in_message &&
 	       n->serves_epoch == (uint8_t)(c->to >> UR_NEAR_EPOCH_SHIFT) &&
 	       !(n->due & (UR_NEAR_DUE_REFUSED | UR_NEAR_DUE_FAULT)) &&
 	       !q->rsp.in_message && !q->rsp.rwqe && !q->qp->srq &&
@@ -118,6 +161,7 @@ static bool may_take(const struct ur_rqp *q, const struct ur_cell *c)
 static struct ur_rwqe *receive_for(struct ur_rqp *q, const struct ur_cell *c)
 {
 	const struct ur_rq *rq = &q->qp->rq;
+	const uint8_t *from;
 	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
 	struct ur_rwqe *w = ur_rq_slot(rq, head);
 	uint8_t *to;
@@ -130,8 +174,9 @@ static struct ur_rwqe *receive_for(struct ur_rqp *q, const struct ur_cell *c)
 		     ? ur_near_piece(q, w->sge, c->len, UR_ACCESS_LOCAL_WRITE,
 				     &q->near.into)
 		     : NULL;
-	if (!to || ((uintptr_t)to & 7u) ||
-	    ur_guard_copy_words(to, c->body.bytes, c->len))
+	from = ur_near_payload(q, c);
+	if (!to || !from || ((uintptr_t)to & 7u) ||
+	    ur_guard_copy_words(to, from, c->len))
 		return NULL;
 	return w;
 }
@@ -155,6 +200,6 @@ bool ur_near_take_small(struct ur_rqp *q, const struct ur_cell *c)
 	n->just_received = true;
 	q->r->cnt.rx_send_requests++;
 	ur_recv_push(q, &e, c->flags & UR_NEAR_SOLICITED);
-	ur_near_count_done(q);
+	ur_near_count_done(q, c);
 	return true;
 }

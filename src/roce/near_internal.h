@@ -10,8 +10,12 @@
 #define UR_NEAR_CHUNK	   8192u
 /* Of a WRITE, what is left of the body behind address, key and length. */
 #define UR_NEAR_WRITE_BODY 16u
-/* Requests done that are told at the latest. */
+/* Requests done that are told at the latest, … */
 #define UR_NEAR_ACK_EVERY  16u
+/* … if nobody waits for one of them, … */
+#define UR_NEAR_LATE_EVERY 32u
+/* … or nothing has come in so many looks. */
+#define UR_NEAR_LATE_LOOKS 32u
 /* Answers that may wait for a request to ride with, without one coming. */
 #define UR_NEAR_RIDE_SCORE 8u
 
@@ -45,6 +49,7 @@ enum ur_near_flag {
 	UR_NEAR_ACK = 1 << 5,	  /* `ack`: what the sender has done */
 	UR_NEAR_BEHIND = 1 << 6,  /* packets of the sender's go before */
 	UR_NEAR_V6 = 1 << 7,	  /* of a datagram: both addresses are */
+	UR_NEAR_LATER = 1 << 7,	  /* of a SEND or WRITE: nobody waits for it */
 };
 
 /* Numbers of QPs have 24 bits; above them in `to` stands the epoch. */
@@ -70,6 +75,19 @@ void ur_near_tell_others(const struct ur_rqp *q);
 
 /* The channel is not what it should be: its QPs fail. */
 void ur_near_broken(struct ur_rqp *q);
+
+/*
+ * May the peer tell of it later than at once?  Nobody asked for its completion,
+ * and a cell that goes back for each costs both sides as much as the request.
+ */
+static inline uint8_t ur_near_later(const struct ur_rqp *q,
+				    const struct ur_swqe *w)
+{
+	return (w->flags & UR_SEND_SIGNALED) || q->qp->sq_sig_all ||
+			       w->proto_state == UR_SWQE_OWN
+		       ? 0
+		       : UR_NEAR_LATER;
+}
 
 /*
  * near_fast.c: the request at the cursor, or the cell, if it is as most are.
@@ -162,8 +180,9 @@ static inline bool ur_near_is_write(const struct ur_swqe *w)
 	       w->opcode == UR_WR_RDMA_WRITE_IMM;
 }
 
-/* near_resp.c.  _count_done: one more request of the peer's. */
-void ur_near_count_done(struct ur_rqp *q);
+/* near_resp.c.  _count_done: one more request of the peer's, whose last cell
+ * this is. */
+void ur_near_count_done(struct ur_rqp *q, const struct ur_cell *c);
 /* Of a SEND's or WRITE's cell; NULL: its numbers are not what we write. */
 const uint8_t *ur_near_payload(const struct ur_rqp *q, const struct ur_cell *c);
 void ur_near_take_ask(struct ur_rqp *q, const struct ur_cell *c);

@@ -283,7 +283,8 @@ static enum sent send_bytes(struct ur_rqp *q, const struct ur_swqe *w,
 	uint32_t len = left < UR_NEAR_CHUNK ? left : UR_NEAR_CHUNK;
 	struct ur_cell *c =
 		ur_near_cell(q, write ? UR_NEAR_WRITE : UR_NEAR_SEND, true);
-	uint8_t flags = message_flags(w, n->off == 0, len == left);
+	uint8_t flags = message_flags(w, n->off == 0, len == left) |
+			ur_near_later(q, w);
 	bool in_body = fits_body(write, flags, len);
 	uint32_t at = 0;
 	uint8_t *to;

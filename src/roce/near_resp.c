@@ -78,6 +78,7 @@ void ur_near_take_ask(struct ur_rqp *q, const struct ur_cell *c)
 	n->serves_epoch = (uint8_t)(c->to >> UR_NEAR_EPOCH_SHIFT);
 	n->done = 0;
 	n->told = 0;
+	n->urged = false;
 	n->res_head = 0;
 	n->due &= (uint8_t) ~(UR_NEAR_DUE_READY | UR_NEAR_DUE_REFUSED |
 			      UR_NEAR_DUE_FAULT | UR_NEAR_DUE_DONE |
@@ -180,11 +181,12 @@ static bool place_write(struct ur_rqp *q, const struct ur_cell *c,
 	return to && ur_guard_copy(to, from, c->len) == 0;
 }
 
-void ur_near_count_done(struct ur_rqp *q)
+void ur_near_count_done(struct ur_rqp *q, const struct ur_cell *c)
 {
 	struct ur_near *n = &q->near;
 
 	n->done++;
+	n->urged |= !(c->flags & UR_NEAR_LATER);
 	if (ur_list_empty(&n->acking))
 		ur_list_add_tail(&n->peer->acks, &n->acking);
 }
@@ -208,7 +210,7 @@ static void end_message(struct ur_rqp *q, const struct ur_cell *c)
 	q->r->cnt.rx_write_requests += !send;
 	if (send || imm)
 		ur_recv_push(q, &e, c->flags & UR_NEAR_SOLICITED);
-	ur_near_count_done(q);
+	ur_near_count_done(q, c);
 }
 
 static bool do_message(struct ur_rqp *q, const struct ur_cell *c)
@@ -242,7 +244,7 @@ static struct ur_near_res *keep(struct ur_rqp *q, const struct ur_cell *c)
 				   .rkey = c->body.rkey,
 				   .len = c->body.total,
 				   .va = c->body.va };
-	ur_near_count_done(q);
+	ur_near_count_done(q, c);
 	return x;
 }
 

@@ -28,6 +28,9 @@
 #define UR_CHAN_DATA	(4u << 20) /* bytes of payload in each direction */
 #define UR_CHAN_BODY	40u	   /* bytes that fit into a cell */
 #define UR_CHAN_EXTRA	8192u	   /* for the owner's other purposes, zeroed */
+/* Cells, and messages of few bytes, whose lines are asked for in advance. */
+#define UR_CHAN_AHEAD	8u
+#define UR_CHAN_FEW	256u
 
 struct ur_cell {
 	_Atomic uint32_t seq; /* lap, from 1; written last */
@@ -73,7 +76,9 @@ struct ur_chan {
 	const uint8_t *rx_data;
 	uint32_t rx_tail;
 	uint32_t rx_data_tail;
-	uint32_t rx_told;	/* the tail that the producer knows */
+	uint32_t rx_told;    /* the tail that the producer knows */
+	uint32_t rx_row;     /* cells found full, one right after the other */
+	uint32_t rx_fetched; /* cells before this one were asked for */
 	uint32_t rx_data_early; /* rx_data_tail, at the last tell of any kind */
 };
 
@@ -123,18 +128,43 @@ static inline uint32_t ur_chan_lap(uint32_t at)
 	return at / UR_CHAN_CELLS + 1;
 }
 
+/*
+ * The line is about to be written: have it here by then.  A hint, which
+ * processors without it take for nothing.
+ */
+static inline void ur_chan_own_soon(const void *line)
+{
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+}
+
+/*
+ * Each cell that is written anew lies in the consumer's cache, and getting it
+ * back takes as long as many messages.  Stores wait for it in order, so it is
+ * asked for that much earlier.
+ */
 static inline void ur_chan_publish(struct ur_chan *c)
 {
 	atomic_store_explicit(&ur_chan_cell(c)->seq, ur_chan_lap(c->tx_head),
 			      memory_order_release);
 	c->tx_head++;
+	ur_chan_own_soon(&c->tx[(c->tx_head + UR_CHAN_AHEAD) % UR_CHAN_CELLS]);
 }
 
-/* Payload of the cell that was just published lies at `at`. */
+/*
+ * Payload of the cell that was just published lies at `at`.  What follows is
+ * probably as long; long ones the processor sees coming by itself.
+ */
 static inline void ur_chan_data_used(struct ur_chan *c, uint32_t at,
 				     uint32_t len)
 {
-	c->tx_data_head = at + ((len + 63u) & ~63u);
+	uint32_t lines = (len + 63u) & ~63u;
+
+	c->tx_data_head = at + lines;
+	if (lines > UR_CHAN_FEW)
+		return;
+	for (uint32_t i = 0; i < lines; i += 64)
+		ur_chan_own_soon(c->tx_data + (at + UR_CHAN_AHEAD * lines + i) %
+						      UR_CHAN_DATA);
 }
 
 /*
@@ -170,16 +200,47 @@ static inline const struct ur_cell *ur_chan_oldest(const struct ur_chan *c)
 const uint8_t *ur_chan_payload(const struct ur_chan *c, uint32_t at,
 			       uint32_t len);
 
-/* The oldest cell is done with; `end`: where its payload ended, if any. */
+/*
+ * The oldest cell is full: ask for those behind it, or they would come over one
+ * by one.  The longer the row is, the more of them are probably full as well;
+ * one that is not would only be taken away from the producer, so behind the
+ * first one of a row nothing is asked for.
+ */
+static inline void ur_chan_look_ahead(struct ur_chan *c)
+{
+	uint32_t end = c->rx_row++ * 2;
+
+	end = c->rx_tail + (end < UR_CHAN_AHEAD ? end : UR_CHAN_AHEAD);
+	if ((int32_t)(c->rx_fetched - c->rx_tail) <= 0)
+		c->rx_fetched = c->rx_tail + 1;
+	for (; (int32_t)(end - c->rx_fetched) >= 0; c->rx_fetched++)
+		__builtin_prefetch(&c->rx[c->rx_fetched % UR_CHAN_CELLS]);
+}
+
+/* The oldest cell is not full: the row has ended. */
+static inline void ur_chan_ran_dry(struct ur_chan *c)
+{
+	c->rx_row = 0;
+}
+
+/* The oldest cell is done with. */
 static inline void ur_chan_consume(struct ur_chan *c)
 {
 	c->rx_tail++;
 }
 
+/* Its payload, too; the next ones probably are as long. */
 static inline void ur_chan_data_done(struct ur_chan *c, uint32_t at,
 				     uint32_t len)
 {
-	c->rx_data_tail = at + ((len + 63u) & ~63u);
+	uint32_t lines = (len + 63u) & ~63u;
+
+	c->rx_data_tail = at + lines;
+	if (lines > UR_CHAN_FEW || c->rx_row < UR_CHAN_AHEAD / 2)
+		return;
+	for (uint32_t i = 0; i < lines; i += 64)
+		__builtin_prefetch(c->rx_data + (at + UR_CHAN_AHEAD * lines +
+						 i) % UR_CHAN_DATA);
 }
 
 /* Tell the producer what is free.  True: it waits, ring its bell. */

@@ -173,6 +173,7 @@ struct urv_qp {
 	struct ur_list sharing; /* the target's handles */
 	/* Builder, from wr_start to wr_complete; core.sq.lock */
 	struct ur_swqe *wqe; /* NULL: none yet */
+	uint8_t wqe_kind;    /* enum urv_op_kind of it */
 	int wr_error;	     /* the first one; positive errno */
 };
 

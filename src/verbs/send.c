@@ -16,15 +16,8 @@
 #define XS  (1u << UR_QPT_XRC_SEND)
 #define RAW (1u << UR_QPT_RAW_PACKET)
 
-#define SEND_FLAGS                                                             \
-	(UR_SEND_FENCE | UR_SEND_SIGNALED | UR_SEND_SOLICITED | UR_SEND_INLINE)
-
 /* IBTA table 70 (operations per transport), as far as the device has them. */
-static const struct {
-	uint16_t types;
-	uint8_t kind;
-	bool inline_ok;
-} ops[] = {
+const struct urv_op urv_ops[URV_OPCODES] = {
 	[UR_WR_RDMA_WRITE] = { RC | XS | UC | IW, URV_OP_RDMA, true },
 	[UR_WR_RDMA_WRITE_IMM] = { RC | XS | UC | IW, URV_OP_RDMA, true },
 	[UR_WR_SEND] = { RC | XS | UC | UD | IW | RAW, URV_OP_SEND, true },
@@ -40,51 +33,6 @@ static const struct {
 	[UR_WR_ATOMIC_WRITE] = { RC, URV_OP_PUT, true },
 };
 
-enum urv_op_kind urv_op_kind(uint32_t op_type, uint32_t opcode)
-{
-	if (opcode >= sizeof(ops) / sizeof(ops[0]) ||
-	    !(ops[opcode].types & 1u << op_type))
-		return URV_OP_NONE;
-	return (enum urv_op_kind)ops[opcode].kind;
-}
-
-bool urv_op_inline(uint32_t opcode)
-{
-	return ops[opcode].inline_ok;
-}
-
-/*
- * IBTA 10.8.2: no sends before RTS; SQE and ERR take them and flush them.
- */
-int urv_send_state(const struct urv_qp *qp)
-{
-	enum ur_qp_state state =
-		atomic_load_explicit(&qp->core.state, memory_order_relaxed);
-
-	if (qp->generation != urv_generation)
-		return ENODEV;
-	return state < UR_QPS_RTS ? EINVAL : 0;
-}
-
-int urv_wqe_add_sges(const struct urv_qp *qp, struct ur_swqe *w,
-		     const struct ur_sge *sge, size_t n)
-{
-	struct ur_sge *dst = w->data.sge + w->num_sge;
-	uint64_t length = w->length;
-
-	if (n > qp->core.sq.max_sge - w->num_sge)
-		return EINVAL;
-	for (size_t i = 0; i < n; i++) {
-		dst[i] = sge[i];
-		length += sge[i].length;
-	}
-	if (length > UR_MAX_MSG_SIZE)
-		return EINVAL;
-	w->num_sge = (uint16_t)(w->num_sge + n);
-	w->length = (uint32_t)length;
-	return 0;
-}
-
 int urv_wqe_add_inline(const struct urv_qp *qp, struct ur_swqe *w,
 		       const void *data, size_t len)
 {
@@ -94,12 +42,6 @@ int urv_wqe_add_inline(const struct urv_qp *qp, struct ur_swqe *w,
 		memcpy(w->data.inline_data + w->length, data, len);
 	w->length += (uint32_t)len;
 	return 0;
-}
-
-uint32_t urv_send_flags(const struct urv_qp *qp)
-{
-	return qp->core.type == UR_QPT_RAW_PACKET ? SEND_FLAGS | UR_SEND_IP_CSUM
-						  : SEND_FLAGS;
 }
 
 int urv_tso_fill(const struct urv_qp *qp, struct ur_swqe *w, const void *hdr,

@@ -3,6 +3,8 @@
 #ifndef UR_VERBS_SEND_H
 #define UR_VERBS_SEND_H
 
+#include <errno.h>
+
 #include "verbs/objects.h"
 
 enum urv_op_kind {
@@ -19,19 +21,65 @@ enum urv_op_kind {
 
 #define URV_ATOMIC_LEN 8u
 
+#define URV_OPCODES (UR_WR_ATOMIC_WRITE + 1u)
+
+struct urv_op {
+	uint16_t types; /* bit op_type */
+	uint8_t kind;
+	bool inline_ok;
+};
+
+extern const struct urv_op urv_ops[URV_OPCODES]
+	__attribute__((visibility("hidden")));
+
 /* What kind of operation an opcode is on a queue pair with that op_type: of
  * enum ur_qp_type, or URV_OPS_IWARP. */
-enum urv_op_kind urv_op_kind(uint32_t op_type, uint32_t opcode);
+static inline enum urv_op_kind urv_op_kind(uint32_t op_type, uint32_t opcode)
+{
+	if (opcode >= URV_OPCODES || !(urv_ops[opcode].types & 1u << op_type))
+		return URV_OP_NONE;
+	return (enum urv_op_kind)urv_ops[opcode].kind;
+}
 
 /* May data of the operation be inline? */
-bool urv_op_inline(uint32_t opcode);
+static inline bool urv_op_inline(uint32_t opcode)
+{
+	return urv_ops[opcode].inline_ok;
+}
 
-/* 0, or the errno of posting a send in the queue pair's present state. */
-int urv_send_state(const struct urv_qp *qp);
+/*
+ * 0, or the errno of posting a send in the queue pair's present state.  IBTA
+ * 10.8.2: no sends before RTS; SQE and ERR take them and flush them.
+ */
+static inline int urv_send_state(const struct urv_qp *qp)
+{
+	enum ur_qp_state state =
+		atomic_load_explicit(&qp->core.state, memory_order_relaxed);
+
+	if (qp->generation != urv_generation)
+		return ENODEV;
+	return state < UR_QPS_RTS ? EINVAL : 0;
+}
 
 /* Append to the request; positive errno.  Inline: room is left for it. */
-int urv_wqe_add_sges(const struct urv_qp *qp, struct ur_swqe *w,
-		     const struct ur_sge *sge, size_t n);
+static inline int urv_wqe_add_sges(const struct urv_qp *qp, struct ur_swqe *w,
+				   const struct ur_sge *sge, size_t n)
+{
+	struct ur_sge *dst = w->data.sge + w->num_sge;
+	uint64_t length = w->length;
+
+	if (n > qp->core.sq.max_sge - w->num_sge)
+		return EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		dst[i] = sge[i];
+		length += sge[i].length;
+	}
+	if (length > UR_MAX_MSG_SIZE)
+		return EINVAL;
+	w->num_sge = (uint16_t)(w->num_sge + n);
+	w->length = (uint32_t)length;
+	return 0;
+}
 int urv_wqe_add_inline(const struct urv_qp *qp, struct ur_swqe *w,
 		       const void *data, size_t len);
 
@@ -40,7 +88,14 @@ int urv_tso_fill(const struct urv_qp *qp, struct ur_swqe *w, const void *hdr,
 		 uint16_t hdr_len, uint16_t mss);
 
 /* Flags that a request may have (UR_SEND_). */
-uint32_t urv_send_flags(const struct urv_qp *qp);
+static inline uint32_t urv_send_flags(const struct urv_qp *qp)
+{
+	const uint32_t flags = UR_SEND_FENCE | UR_SEND_SIGNALED |
+			       UR_SEND_SOLICITED | UR_SEND_INLINE;
+
+	return qp->core.type == UR_QPT_RAW_PACKET ? flags | UR_SEND_IP_CSUM
+						  : flags;
+}
 
 /* A complete request, whose data is known: 0 or positive errno. */
 int urv_wqe_check(const struct urv_qp *qp, const struct ur_swqe *w);

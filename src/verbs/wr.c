@@ -28,20 +28,23 @@ static void fail(struct urv_qp *qp, int rc)
 }
 
 /* The request before is complete as soon as the next one begins. */
-static void finish(struct urv_qp *qp)
+static inline void finish(struct urv_qp *qp)
 {
-	if (qp->wqe && !qp->wr_error)
-		fail(qp, urv_wqe_check(qp, qp->wqe));
+	if (!qp->wqe || qp->wr_error || qp->wqe_kind == URV_OP_RDMA ||
+	    (qp->wqe_kind == URV_OP_SEND && qp->core.type != UR_QPT_UD))
+		return;
+	fail(qp, urv_wqe_check(qp, qp->wqe));
 }
 
-static struct ur_swqe *begin(struct urv_qp *qp, enum ur_wr_opcode opcode)
+static inline struct ur_swqe *begin(struct urv_qp *qp, enum ur_wr_opcode opcode)
 {
 	struct ur_swqe *w;
 
 	finish(qp);
 	if (qp->wr_error)
 		return NULL;
-	if (urv_op_kind(qp->op_type, opcode) == URV_OP_NONE) {
+	qp->wqe_kind = (uint8_t)urv_op_kind(qp->op_type, opcode);
+	if (qp->wqe_kind == URV_OP_NONE) {
 		fail(qp, EINVAL);
 		return NULL;
 	}
@@ -57,7 +60,11 @@ static struct ur_swqe *begin(struct urv_qp *qp, enum ur_wr_opcode opcode)
 	w->num_sge = 0;
 	w->length = 0;
 	w->imm_be = 0;
-	memset(&w->wr, 0, sizeof(w->wr));
+	/* An address is long, and mostly there is none. */
+	if (qp->core.type == UR_QPT_UD || qp->wqe_kind > URV_OP_RDMA)
+		memset(&w->wr, 0, sizeof(w->wr));
+	else
+		memset(&w->wr.rdma, 0, sizeof(w->wr.rdma));
 	qp->wqe = w;
 	return w;
 }
@@ -235,7 +242,8 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 		w->wr.rdma.srqn = remote_srqn & UR_SRQN_MASK;
 }
 
-static void set_sges(struct urv_qp *qp, const struct ur_sge *sge, size_t n)
+static inline void set_sges(struct urv_qp *qp, const struct ur_sge *sge,
+			    size_t n)
 {
 	struct ur_swqe *w = current(qp);
 

@@ -119,6 +119,42 @@ static void room_is_told_early(void **state)
 	assert_int_equal(p->a.tx_tail, UR_CHAN_CELLS);
 }
 
+/* How far beyond the oldest cell the consumer has asked for more. */
+static uint32_t look_ahead(struct ur_chan *c)
+{
+	ur_chan_look_ahead(c);
+	return c->rx_fetched - 1 - c->rx_tail;
+}
+
+/* A row is followed further and further; at its end that begins anew, since a
+ * cell that is not yet full would only be taken away from the producer. */
+static void a_row_is_seen_coming(void **state)
+{
+	struct pair *p = *state;
+	uint32_t far = 0;
+
+	for (uint32_t i = 0; i < 3 * UR_CHAN_CELLS; i++) {
+		uint32_t was = far;
+
+		put(&p->a, i);
+		far = look_ahead(&p->b);
+		assert_true(far >= was && far <= UR_CHAN_AHEAD);
+		assert_int_equal(get(&p->b), i);
+		(void)ur_chan_tell(&p->b);
+		ur_chan_refresh(&p->a);
+	}
+	assert_int_equal(far, UR_CHAN_AHEAD);
+	for (uint32_t i = 0; i < 2 * UR_CHAN_CELLS; i++) {
+		ur_chan_ran_dry(&p->b);
+		put(&p->a, i);
+		far = look_ahead(&p->b);
+		assert_int_equal(get(&p->b), i);
+		(void)ur_chan_tell(&p->b);
+		ur_chan_refresh(&p->a);
+	}
+	assert_int_equal(far, 0);
+}
+
 static void the_directions_are_apart(void **state)
 {
 	struct pair *p = *state;
@@ -306,6 +342,7 @@ int main(void)
 		TEST(cells_come_in_order_over_many_laps),
 		TEST(a_full_ring_takes_no_more),
 		TEST(room_is_told_early),
+		TEST(a_row_is_seen_coming),
 		TEST(the_directions_are_apart),
 		TEST(payload_is_not_overwritten),
 		TEST(who_sleeps_is_rung_once),

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Small messages of RC: how they leave, and how few cells go back for them. */
+#include "roce/near_internal.h"
+#include "roce/near_pair.h"
+
+/* Greetings pass until side 0 may send this way. */
+static int rc_setup(void **state)
+{
+	struct pair *p = pair_new(UR_QPT_RC, false);
+
+	pair_open(p);
+	for (unsigned int i = 0; i < 6; i++)
+		(void)pair_look(p, i & 1);
+	*state = p;
+	return 0;
+}
+
+static void post(struct pair *p, uint64_t wr_id, uint32_t len, uint8_t flags)
+{
+	struct ur_sge sge = rig_sge(&p->side[0].buf, 0, len);
+	struct rig_wr wr = { .wr_id = wr_id,
+			     .opcode = UR_WR_SEND,
+			     .flags = flags,
+			     .sge = &sge,
+			     .nsge = 1 };
+
+	assert_int_equal(rig_post_send(&p->side[0].qp, &wr), 0);
+}
+
+static void kick(struct pair *p)
+{
+	ur_roce_kick(p->side[0].lane.roce, &p->side[0].qp, p->now_ns);
+	assert_int_equal(pair_leave(p), 0);
+}
+
+/* A receive, a message and a look of side 1 alone. */
+static void pass(struct pair *p, uint64_t wr_id, uint8_t flags)
+{
+	pair_recv(p, wr_id, 0, 64);
+	post(p, wr_id, 8, flags);
+	kick(p);
+	assert_int_equal(ur_near_poll(p->side[1].lane.roce, p->now_ns), 1);
+	(void)pair_cqe(p, 1, wr_id, UR_WC_SUCCESS);
+}
+
+static uint32_t outstanding(const struct pair *p)
+{
+	return atomic_load(&p->side[0].qp.sq.tail) -
+	       atomic_load(&p->side[0].qp.sq.head);
+}
+
+static uint32_t cells_back(const struct pair *p)
+{
+	return p->side[1].peer.chan.tx_head;
+}
+
+/* Each comes alone, as if the receiver were the faster one. */
+static void silent_ones_are_told_together(void **state)
+{
+	struct pair *p = *state;
+	uint32_t before = cells_back(p);
+
+	for (uint32_t i = 0; i < 100; i++) {
+		pass(p, i, 0);
+		ur_near_idle(p->side[1].lane.roce);
+		(void)pair_look(p, 0);
+		assert_true(outstanding(p) <= UR_NEAR_LATE_EVERY);
+	}
+	assert_int_equal(cells_back(p) - before, 100 / UR_NEAR_LATE_EVERY);
+	pair_no_cqe(p, 0);
+}
+
+/* Who waits for a completion gets it at once, and those before with it. */
+static void what_is_asked_for_is_told_at_once(void **state)
+{
+	struct pair *p = *state;
+	uint32_t before = cells_back(p);
+
+	pass(p, 1, 0);
+	assert_int_equal(cells_back(p), before);
+	pass(p, 2, UR_SEND_SIGNALED);
+	assert_int_equal(cells_back(p), before + 1);
+	(void)pair_look(p, 0);
+	(void)pair_cqe(p, 0, 2, UR_WC_SUCCESS);
+	assert_int_equal(outstanding(p), 0);
+	pass(p, 3, 0);
+	assert_int_equal(cells_back(p), before + 1);
+}
+
+static void silent_ones_are_told_when_nothing_comes(void **state)
+{
+	struct pair *p = *state;
+	uint32_t before = cells_back(p), looks = 0;
+
+	pass(p, 1, 0);
+	while (cells_back(p) == before) {
+		assert_true(++looks <= UR_NEAR_LATE_LOOKS);
+		ur_near_idle(p->side[1].lane.roce);
+	}
+	assert_true(looks > 1);
+	(void)pair_look(p, 0);
+	assert_int_equal(outstanding(p), 0);
+	pair_no_cqe(p, 0);
+	/* And nothing is said twice. */
+	before = cells_back(p);
+	for (uint32_t i = 0; i < 2 * UR_NEAR_LATE_LOOKS; i++)
+		ur_near_idle(p->side[1].lane.roce);
+	assert_int_equal(cells_back(p), before);
+}
+
+/* Who goes to sleep leaves nothing untold. */
+static void silent_ones_are_told_before_sleep(void **state)
+{
+	struct pair *p = *state;
+	uint32_t before = cells_back(p);
+
+	pass(p, 1, 0);
+	ur_near_settle(p->side[1].lane.roce);
+	assert_int_equal(cells_back(p), before + 1);
+	(void)pair_look(p, 0);
+	assert_int_equal(outstanding(p), 0);
+}
+
+/* A message of len bytes to `off`; true: the post was enough. */
+static bool carry(struct pair *p, uint32_t len, uint32_t off)
+{
+	uint8_t *to = p->side[1].buf.p + PAIR_HALF;
+	bool small;
+
+	memset(to, 0xaa, 1000);
+	pair_recv(p, len, off, 900);
+	post(p, len, len, UR_SEND_SIGNALED);
+	small = ur_near_kick_small(&p->side[0].qp);
+	if (!small)
+		kick(p);
+	(void)pair_look(p, 1);
+	(void)pair_look(p, 0);
+	(void)pair_cqe(p, 0, len, UR_WC_SUCCESS);
+	assert_int_equal(pair_cqe(p, 1, len, UR_WC_SUCCESS).byte_len, len);
+	assert_memory_equal(to + off, p->side[0].buf.p, len);
+	assert_int_equal(to[off + len], 0xaa);
+	assert_true(off == 0 || to[off - 1] == 0xaa);
+	return small;
+}
+
+/* Before the first one the timer does not run, and needs to be told the time;
+ * from then on the post is enough for a few lines of data. */
+static void a_post_is_enough_for_few_bytes(void **state)
+{
+	struct pair *p = *state;
+
+	p->side[0].qp.attr.timeout = 14;
+	assert_false(carry(p, 8, 0));
+	for (uint32_t len = 0; len <= UR_CHAN_FEW; len++)
+		assert_true(carry(p, len, len % 17));
+	assert_false(carry(p, UR_CHAN_FEW + 1, 0));
+	assert_true(ur_roce_deadline(p->side[0].lane.roce) != UR_NEVER);
+}
+
+/* Two that were posted together are more than one post does. */
+static void it_is_not_for_two_at_once(void **state)
+{
+	struct pair *p = *state;
+
+	pass(p, 0, 0);
+	pair_recv(p, 1, 0, 64);
+	pair_recv(p, 2, 0, 64);
+	post(p, 1, 8, 0);
+	post(p, 2, 8, 0);
+	assert_false(ur_near_kick_small(&p->side[0].qp));
+	kick(p);
+	assert_int_equal(ur_near_poll(p->side[1].lane.roce, p->now_ns), 2);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, rc_setup, pair_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(silent_ones_are_told_together),
+		T(what_is_asked_for_is_told_at_once),
+		T(silent_ones_are_told_when_nothing_comes),
+		T(silent_ones_are_told_before_sleep),
+		T(a_post_is_enough_for_few_bytes),
+		T(it_is_not_for_two_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
