@@ -14,7 +14,9 @@
 
 #include <cmocka.h>
 
+#include "daemon/client.h"
 #include "engine/conn_iwarp.h"
+#include "engine/internal.h"
 
 #define BYTES	    ((struct ur_stream *)1) /* those there are */
 #define LISTENER    ((struct ur_stream_listener *)2)
@@ -26,6 +28,7 @@ static bool there, carried;
 static int result; /* of what is called next */
 static int closed, waiting, accepts;
 static struct ur_stack_end used_from, used_to;
+static uint32_t used_lease;
 static const uint8_t *listen_addr;
 static uint32_t listen_families;
 static uint16_t listen_port;
@@ -41,11 +44,12 @@ bool ur_streams_carry(const uint8_t src[16], const uint8_t dst[16])
 }
 
 int ur_stream_connect(const struct ur_stack_end *from,
-		      const struct ur_stack_end *to, int hold,
+		      const struct ur_stack_end *to, int hold, uint32_t lease,
 		      struct ur_stream **out)
 {
 	used_from = *from;
 	used_to = *to;
+	used_lease = lease;
 	if (!result)
 		*out = BYTES;
 	return result;
@@ -116,6 +120,37 @@ void ur_stream_close(struct ur_stream *s, bool reset)
 {
 	assert_false(reset);
 	closed++;
+}
+
+/* ---- In the place of urnicd ---- */
+
+static bool needs_lease;
+static int lease_result, leases_out;
+
+bool ur_streams_need_lease(const uint8_t *addr)
+{
+	return needs_lease;
+}
+
+struct ur_client *ur_process_client(void)
+{
+	return needs_lease ? (struct ur_client *)3 : NULL;
+}
+
+int ur_client_tcp_lease(struct ur_client *c, int fd, uint32_t *handle)
+{
+	assert_true(fd >= 0);
+	if (lease_result)
+		return lease_result;
+	*handle = 42;
+	leases_out++;
+	return 0;
+}
+
+void ur_client_tcp_put(struct ur_client *c, uint32_t handle)
+{
+	assert_int_equal(handle, 42);
+	leases_out--;
 }
 
 /* ---- In the place of the other files of the engine ---- */
@@ -240,6 +275,8 @@ static int setup(void **state)
 	result = closed = waiting = accepts = 0;
 	routes = route_result = port_result = watch_result = 0;
 	watched = taken = paused = deleted = 0;
+	needs_lease = false;
+	lease_result = leases_out = 0;
 	return 0;
 }
 
@@ -380,6 +417,28 @@ static void test_call_fails(void **state)
 	result = -ENOMEM;
 	refuses(&i, -ENOMEM);
 	close(i.fd);
+}
+
+/* On a port that urnicd runs: it gives the number, or the kernel's TCP calls. */
+static void test_call_with_lease(void **state)
+{
+	struct iw_conn i = conn_to(bound(AF_INET, "0.0.0.0", 0));
+	bool done = false;
+	int fd = i.fd;
+
+	needs_lease = true;
+	lease_result = -EOPNOTSUPP;
+	refuses(&i, 0);
+	lease_result = 0;
+	result = -ENOMEM;
+	refuses(&i, -ENOMEM);
+	assert_int_equal(leases_out, 0);
+	result = 0;
+	assert_int_equal(iw_stream_call(&i, &done), 0);
+	assert_true(done);
+	assert_int_equal(used_lease, 42);
+	assert_int_equal(leases_out, 1);
+	close(fd);
 }
 
 /* With the port number that the socket has … */
@@ -535,6 +594,7 @@ int main(void)
 		T(test_bytes_of_stream),
 		T(test_not_carried),
 		T(test_call_fails),
+		T(test_call_with_lease),
 		T(test_call_from_port),
 		T(test_call_from_address),
 		T(test_call_from_nowhere),

@@ -112,7 +112,7 @@ uint32_t ur_port_ifindex(const struct ur_port *p)
 	return 7;
 }
 
-const struct ur_net_counters *ur_port_counters(const struct ur_port *p)
+const struct ur_net_counters *ur_port_counters(struct ur_port *p)
 {
 	static const struct ur_net_counters none;
 
