@@ -61,7 +61,8 @@ static void cells_come_in_order_over_many_laps(void **state)
 	uint32_t in = 0, out = 0;
 
 	for (int round = 0; round < 5000; round++) {
-		for (int i = 0; i < round % 97 && ur_chan_has_room(&p->a, 0); i++)
+		for (int i = 0; i < round % 97 && ur_chan_has_room(&p->a, 0);
+		     i++)
 			put(&p->a, in++);
 		while (!ur_chan_is_empty(&p->b))
 			assert_int_equal(get(&p->b), out++);
