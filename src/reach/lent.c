@@ -7,18 +7,22 @@
 
 #include "base/list.h"
 
+/*
+ * Who is stopped, and waited for no longer, is mostly so where a system call
+ * ends: the word that says it is looked at after the last one.
+ */
 static bool is_gone(const struct ur_lender *l)
 {
 	struct pollfd p[2] = { { .fd = l->sock, .events = POLLRDHUP },
 			       { .fd = l->pidfd, .events = POLLIN } };
 
-	if (l->pidfd < 0 ||
-	    (l->shut && atomic_load_explicit(l->shut, memory_order_acquire)))
+	if (l->pidfd < 0)
 		return true;
-	if (poll(p, 2, 0) <= 0)
-		return false;
-	return p[0].revents & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL) ||
-	       p[1].revents;
+	if (poll(p, 2, 0) > 0 &&
+	    (p[0].revents & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL) ||
+	     p[1].revents))
+		return true;
+	return l->shut && atomic_load_explicit(l->shut, memory_order_acquire);
 }
 
 int ur_lender_check(const struct ur_lender *l, uint64_t secret_addr,
