@@ -15,6 +15,8 @@
 #include "net/net.h"
 
 #define SEGMENTS_PER_TURN 32u
+/* As many records as a ring holds: who writes on meanwhile is not waited for. */
+#define LAST_TURNS	  (UR_RING_TX_BYTES / UR_RING_LINE / SEGMENTS_PER_TURN)
 #define EXPIRE_NS	  1000000000u
 #define NO_LANE		  UR_STEER_OWNERS
 
@@ -269,7 +271,7 @@ void ur_ports_tcp_detach(struct ur_ports_tcp *t, uint32_t session,
 		return;
 	t->now_ns = now_ns;
 	l = t->lanes[id];
-	for (uint32_t n = 0; n < UR_RING_TX_BYTES / UR_RING_LINE; n++)
+	for (uint32_t n = 0; n < LAST_TURNS; n++)
 		if (send_lane(t, id) < SEGMENTS_PER_TURN)
 			break;
 	ur_steer_end(t->steer, id, now_ns, send_reset, t);
