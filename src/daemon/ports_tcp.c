@@ -47,7 +47,8 @@ struct ur_ports_tcp {
 
 struct ur_ports_tcp *ur_ports_tcp_create(struct ur_port *port,
 					 const struct ur_port_spec *spec,
-					 int epfd, uint32_t first)
+					 uint32_t ifindex, int epfd,
+					 uint32_t first)
 {
 	struct ur_ports_tcp *t = calloc(1, sizeof(*t));
 	uint8_t addrs[UR_PORT_ADDRS][16];
@@ -58,7 +59,7 @@ struct ur_ports_tcp *ur_ports_tcp_create(struct ur_port *port,
 	for (uint32_t i = 0; i < spec->naddrs; i++)
 		memcpy(addrs[i], spec->addrs[i].ip, 16);
 	ur_rng_secret(&seed, sizeof(seed));
-	t->steer = ur_steer_create(addrs, spec->naddrs, seed);
+	t->steer = ur_steer_create(addrs, spec->naddrs, ifindex, seed);
 	if (!t->steer) {
 		free(t);
 		return NULL;
