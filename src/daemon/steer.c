@@ -176,7 +176,9 @@ static void drop_flow(struct ur_steer *s, struct flow *f)
 
 static bool may_go(const struct flow *f, uint64_t now_ns)
 {
-	uint64_t limit = f->over ? UR_STEER_OVER_NS : UR_STEER_SILENT_NS;
+	uint64_t limit = f->over		 ? UR_STEER_OVER_NS
+			 : f->called || f->heard ? UR_STEER_SILENT_NS
+						 : UR_STEER_HALF_NS;
 
 	return now_ns >= f->sent_ns + limit || (f->over && !f->sent_ns);
 }

@@ -34,6 +34,9 @@
  * all, makes room.  (A connection that is idle says something every 15 s.) */
 #define UR_STEER_OVER_NS   30000000000ull
 #define UR_STEER_SILENT_NS 120000000000ull
+/* An answer to a call that was not acknowledged, as calls may be forged: lwIP
+ * gives up after 4 s. */
+#define UR_STEER_HALF_NS   10000000000ull
 #define UR_STEER_RST_MAX   60u /* bytes */
 
 #define UR_STEER_COUNTERS(X)                                                   \

@@ -480,6 +480,30 @@ static void bounds(void **state)
 	assert_int_equal(in_to(state, 4001, 9, ACK), BOB);
 }
 
+/* Calls may be forged, and are answered all the same. */
+static void half_open(void **state)
+{
+	uint16_t port = 0;
+	uint32_t n;
+
+	(void)lease_listener(state, BOB, 9, &port);
+	assert_int_equal(out_of(state, BOB, port, 999, SYN | ACK), 0);
+	assert_int_equal(in_to(state, port, 999, ACK), BOB);
+	for (n = 1; n < UR_STEER_FLOWS_OF; n++)
+		assert_int_equal(out_of(state, BOB, port, (uint16_t)(1000 + n),
+					SYN | ACK),
+				 0);
+	assert_int_equal(out_of(state, BOB, port, 9, SYN | ACK), -ENOBUFS);
+	now += UR_STEER_HALF_NS;
+	for (uint16_t i = 0; i < 100; i++) {
+		n = 0;
+		while (out_of(state, BOB, port, i, SYN | ACK))
+			assert_true(n++ < UR_STEER_FLOWS);
+	}
+	/* Who has entered stays. */
+	assert_int_equal(in_to(state, port, 999, ACK), BOB);
+}
+
 static void forgotten(void **state)
 {
 	struct ur_steer_ends e = { .local_port = { 4000 >> 8, 4000 & 255 },
@@ -905,6 +929,7 @@ int main(void)
 		CASE(forms),
 		CASE(the_end),
 		CASE(bounds),
+		CASE(half_open),
 		CASE(forgotten),
 		CASE(fragments),
 		CASE(noise),
