@@ -333,6 +333,8 @@ static int await(struct ur_client *c, uint64_t deadline_ns)
 	while (!c->replied && !err)
 		err = ur_client_conn_wait(c, deadline_ns);
 	watch(c, true);
+	/* Nobody waits for it: what it brings is not kept. */
+	c->replied |= err != 0;
 	return err;
 }
 

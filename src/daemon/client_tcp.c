@@ -51,6 +51,12 @@ int ur_client_tcp_lease(struct ur_client *c, int fd, uint32_t *handle)
 	err = ask(c, &m, fd, UR_IPC_TCP_LEASED);
 	if (!err)
 		*handle = m.handle;
+	/* It may be given still. */
+	if (err == -ETIMEDOUT) {
+		m = (struct ur_ipc_msg){ .type = UR_IPC_TCP_PUT,
+					 .handle = c->last_tcp };
+		ur_client_conn_tell(c, &m, NULL, 0);
+	}
 	ur_unlock(&c->lock);
 	return err;
 }

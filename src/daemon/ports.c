@@ -486,7 +486,8 @@ static int run(struct port *p, const struct ur_config *c, uint32_t i)
 	if (err)
 		return err;
 	p->ifindex = if_nametoindex(ifname);
-	p->tcp = ur_ports_tcp_create(p->port, cfg.spec, p->epfd, TCP_EVENTS);
+	p->tcp = ur_ports_tcp_create(p->port, cfg.spec, p->ifindex, p->epfd,
+				     TCP_EVENTS);
 	if (!p->tcp)
 		return -ENOMEM;
 	err = watch(p, ur_port_wait_fd(p->port, clock_ns()), PORT_EVENT);

@@ -15,6 +15,8 @@
 #include "net/net.h"
 
 #define SEGMENTS_PER_TURN 32u
+/* As many records as a ring holds: who writes on meanwhile is not waited for. */
+#define LAST_TURNS	  (UR_RING_TX_BYTES / UR_RING_LINE / SEGMENTS_PER_TURN)
 #define EXPIRE_NS	  1000000000u
 #define NO_LANE		  UR_STEER_OWNERS
 
@@ -45,7 +47,8 @@ struct ur_ports_tcp {
 
 struct ur_ports_tcp *ur_ports_tcp_create(struct ur_port *port,
 					 const struct ur_port_spec *spec,
-					 int epfd, uint32_t first)
+					 uint32_t ifindex, int epfd,
+					 uint32_t first)
 {
 	struct ur_ports_tcp *t = calloc(1, sizeof(*t));
 	uint8_t addrs[UR_PORT_ADDRS][16];
@@ -56,7 +59,7 @@ struct ur_ports_tcp *ur_ports_tcp_create(struct ur_port *port,
 	for (uint32_t i = 0; i < spec->naddrs; i++)
 		memcpy(addrs[i], spec->addrs[i].ip, 16);
 	ur_rng_secret(&seed, sizeof(seed));
-	t->steer = ur_steer_create(addrs, spec->naddrs, seed);
+	t->steer = ur_steer_create(addrs, spec->naddrs, ifindex, seed);
 	if (!t->steer) {
 		free(t);
 		return NULL;
@@ -269,7 +272,7 @@ void ur_ports_tcp_detach(struct ur_ports_tcp *t, uint32_t session,
 		return;
 	t->now_ns = now_ns;
 	l = t->lanes[id];
-	for (uint32_t n = 0; n < UR_RING_TX_BYTES / UR_RING_LINE; n++)
+	for (uint32_t n = 0; n < LAST_TURNS; n++)
 		if (send_lane(t, id) < SEGMENTS_PER_TURN)
 			break;
 	ur_steer_end(t->steer, id, now_ns, send_reset, t);

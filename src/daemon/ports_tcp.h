@@ -20,7 +20,8 @@ struct ur_ports_tcp;
  * NULL: no memory. */
 struct ur_ports_tcp *ur_ports_tcp_create(struct ur_port *port,
 					 const struct ur_port_spec *spec,
-					 int epfd, uint32_t first);
+					 uint32_t ifindex, int epfd,
+					 uint32_t first);
 
 /* ---- The port's thread ---- */
 

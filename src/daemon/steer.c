@@ -8,9 +8,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/list.h"
+#include "daemon/tcp_kernel.h"
 #include "daemon/tcp_packet.h"
 
 #define BUCKETS	    UR_STEER_FLOWS
@@ -20,6 +22,8 @@
 #define FIRST_NS    15000000000ull /* as long as lwIP waits for the rest */
 #define HAND_STEPS  64u
 #define NOBODY	    UINT32_MAX
+/* Of the descriptors that we may have: each lease has one. */
+#define LEASES_PART 8u
 
 struct lease {
 	struct ur_list node; /* of its owner, or of those that rest */
@@ -39,6 +43,7 @@ struct flow {
 	uint32_t next;	     /* in the bucket, or of the unused; + 1 */
 	uint32_t sent;	     /* the sequence number behind what was sent */
 	bool called;	     /* from a lease, which it ends with */
+	bool answered;	     /* such a call */
 	bool heard;	     /* the peer has acknowledged something */
 	bool over;	     /* the owner has sent a FIN or a reset */
 	uint64_t sent_ns;    /* by the owner; 0: it makes room at once */
@@ -60,6 +65,9 @@ struct first {
 struct ur_steer {
 	uint8_t addrs[ADDRS][16];
 	uint32_t naddrs;
+	uint32_t ifindex;
+	int kernel; /* to ask what it has; or -errno */
+	uint32_t max_leases;
 	uint64_t seed;
 	struct ur_list ports[PORT_CHAINS]; /* leases, the latest first */
 	struct ur_list resting;
@@ -73,8 +81,18 @@ struct ur_steer {
 	struct flow flows[UR_STEER_FLOWS];
 };
 
+static uint32_t max_leases(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) ||
+	    l.rlim_cur / LEASES_PART > UR_STEER_LEASES)
+		return UR_STEER_LEASES;
+	return (uint32_t)(l.rlim_cur / LEASES_PART);
+}
+
 struct ur_steer *ur_steer_create(const uint8_t (*addrs)[16], uint32_t naddrs,
-				 uint64_t seed)
+				 uint32_t ifindex, uint64_t seed)
 {
 	struct ur_steer *s = calloc(1, sizeof(*s));
 
@@ -82,6 +100,9 @@ struct ur_steer *ur_steer_create(const uint8_t (*addrs)[16], uint32_t naddrs,
 		return NULL;
 	s->naddrs = naddrs < ADDRS ? naddrs : ADDRS;
 	memcpy(s->addrs, addrs, (size_t)s->naddrs * 16);
+	s->ifindex = ifindex;
+	s->kernel = ur_tcp_kernel_open();
+	s->max_leases = max_leases();
 	s->seed = seed | 1;
 	ur_list_init(&s->resting);
 	for (uint32_t i = 0; i < PORT_CHAINS; i++)
@@ -96,6 +117,13 @@ struct ur_steer *ur_steer_create(const uint8_t (*addrs)[16], uint32_t naddrs,
 	}
 	s->unused = 1;
 	return s;
+}
+
+void ur_steer_destroy(struct ur_steer *s)
+{
+	if (s->kernel >= 0)
+		close(s->kernel);
+	free(s);
 }
 
 static bool is_ours(const struct ur_steer *s, const uint8_t addr[16])
@@ -148,7 +176,9 @@ static void drop_flow(struct ur_steer *s, struct flow *f)
 
 static bool may_go(const struct flow *f, uint64_t now_ns)
 {
-	uint64_t limit = f->over ? UR_STEER_OVER_NS : UR_STEER_SILENT_NS;
+	uint64_t limit = f->over		 ? UR_STEER_OVER_NS
+			 : f->called || f->heard ? UR_STEER_SILENT_NS
+						 : UR_STEER_HALF_NS;
 
 	return now_ns >= f->sent_ns + limit || (f->over && !f->sent_ns);
 }
@@ -204,6 +234,8 @@ static bool covers(const struct ur_tcp_proof *p, const uint8_t addr[16])
 
 bool ur_steer_concerns(const struct ur_steer *s, const struct ur_tcp_proof *p)
 {
+	if (p->ifindex && p->ifindex != s->ifindex)
+		return false;
 	for (uint32_t i = 0; i < s->naddrs; i++)
 		if (covers(p, s->addrs[i]))
 			return true;
@@ -228,7 +260,10 @@ int ur_steer_lease(struct ur_steer *s, uint32_t owner, uint32_t handle,
 	struct owner *o = &s->owners[owner];
 	struct lease *l;
 
-	if (o->nleases >= UR_STEER_LEASES_OF)
+	if (s->kernel < 0)
+		return -EOPNOTSUPP;
+	if (o->nleases >= UR_STEER_LEASES_OF ||
+	    s->count.leases + s->count.resting >= s->max_leases)
 		return -ENOSPC;
 	if (find_handle(s, owner, handle))
 		return -EEXIST;
@@ -295,7 +330,7 @@ static struct lease *find_lease(struct ur_steer *s, uint32_t owner,
 		    !covers(&l->what, e->local))
 			continue;
 		/* Else the kernel may have given it to another. */
-		if (!listens || ur_tcp_proof_listens(l->fd, port))
+		if (!listens || ur_tcp_proof_listens(l->fd, &l->what))
 			return l;
 	}
 	return NULL;
@@ -372,25 +407,61 @@ static bool is_stale(struct ur_steer *s, const struct flow *f)
 	       !find_lease(s, f->owner, &f->ends, true);
 }
 
+/*
+ * A number that a process has others may have as well (SO_REUSEADDR), even one
+ * who listens there.  True: what has these ends is a connection of the
+ * kernel's, or who calls there calls the kernel.  calls: the owner does, who
+ * may listen there himself.
+ */
+static bool is_kernels(struct ur_steer *s, uint32_t owner,
+		       const struct ur_steer_ends *e, bool calls)
+{
+	enum ur_tcp_kernel has = ur_tcp_kernel_ask(s->kernel, e, s->ifindex);
+
+	return has == UR_TCP_KERNEL_HAS ||
+	       (has == UR_TCP_KERNEL_LISTENS && calls &&
+		!find_lease(s, owner, e, true));
+}
+
+/* Something else than a call.  The first answer to one may be the kernel's, who
+ * has called from there, too. */
+static uint32_t hear(struct ur_steer *s, struct flow *f,
+		     const struct ur_tcp_packet *p)
+{
+	if (!f)
+		return NOBODY;
+	if (p->syn && f->called && !f->answered) {
+		if (is_kernels(s, f->owner, &p->ends, false)) {
+			drop_flow(s, f);
+			return NOBODY;
+		}
+		f->answered = true;
+	}
+	f->heard |= p->ack;
+	return f->owner;
+}
+
 static uint32_t whose(struct ur_steer *s, const struct ur_tcp_packet *p)
 {
 	struct flow *f = find_flow(s, &p->ends);
 	const struct lease *l;
 
-	if (!p->syn || p->ack) {
-		if (f)
-			f->heard |= p->ack;
-		return f ? f->owner : NOBODY;
-	}
-	if (f && is_stale(s, f)) {
+	if (!p->syn || p->ack)
+		return hear(s, f, p);
+	/* He has called somebody who calls there now. */
+	if (f &&
+	    (is_stale(s, f) || (f->called && !f->answered &&
+				is_kernels(s, f->owner, &p->ends, true)))) {
 		drop_flow(s, f);
 		f = NULL;
 	}
 	if (f && !f->over)
 		return f->owner;
 	l = find_lease(s, NOBODY, &p->ends, true);
+	/* A connection that was the kernel's before is so still. */
 	if (l)
-		return l->owner;
+		return is_kernels(s, l->owner, &p->ends, false) ? NOBODY
+								: l->owner;
 	return f ? f->owner : NOBODY;
 }
 
@@ -447,10 +518,13 @@ static int begin_flow(struct ur_steer *s, uint32_t owner,
 	struct lease *l;
 
 	*out = f;
-	if (f && f->owner == owner && !f->over)
+	if (f && f->owner == owner && !f->over &&
+	    (!f->called || f->answered ||
+	     !is_kernels(s, owner, &p->ends, true)))
 		return 0;
 	l = find_lease(s, owner, &p->ends, p->ack);
-	if (!l || (f && f->owner != owner && !f->over))
+	if (!l || (f && f->owner != owner && !may_go(f, now_ns)) ||
+	    is_kernels(s, owner, &p->ends, !p->ack))
 		return -EPERM;
 	if (f)
 		drop_flow(s, f);

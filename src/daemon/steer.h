@@ -24,7 +24,8 @@
 
 #define UR_STEER_OWNERS	   1024u
 #define UR_STEER_FLOWS	   16384u
-#define UR_STEER_FLOWS_OF  4096u /* of one owner */
+#define UR_STEER_FLOWS_OF  4096u  /* of one owner */
+#define UR_STEER_LEASES	   16384u /* those that rest, too */
 #define UR_STEER_LEASES_OF 4096u
 /* How long the numbers of a process that has ended stay taken: late segments
  * are not to meet who gets them next. */
@@ -33,6 +34,9 @@
  * all, makes room.  (A connection that is idle says something every 15 s.) */
 #define UR_STEER_OVER_NS   30000000000ull
 #define UR_STEER_SILENT_NS 120000000000ull
+/* An answer to a call that was not acknowledged, as calls may be forged: lwIP
+ * gives up after 4 s. */
+#define UR_STEER_HALF_NS   10000000000ull
 #define UR_STEER_RST_MAX   60u /* bytes */
 
 #define UR_STEER_COUNTERS(X)                                                   \
@@ -61,16 +65,19 @@ struct ur_steer_ends {
 	uint8_t peer_port[2];
 };
 
-/* seed is what nobody can guess.  NULL: no memory. */
+/* ifindex is the host's side of the port; seed is what nobody can guess.
+ * NULL: no memory. */
 struct ur_steer *ur_steer_create(const uint8_t (*addrs)[16], uint32_t naddrs,
-				 uint64_t seed);
+				 uint32_t ifindex, uint64_t seed);
+void ur_steer_destroy(struct ur_steer *s);
 
 /* Is it about an address of this port? */
 bool ur_steer_concerns(const struct ur_steer *s, const struct ur_tcp_proof *p);
 
 /*
  * A lease, under the owner's name for it; fd is what is held for it and is
- * taken on success.  0; -EEXIST: the name is in use; -ENOSPC; -ENOMEM.
+ * taken on success.  0; -EEXIST: the name is in use; -ENOSPC; -ENOMEM;
+ * -EOPNOTSUPP: the kernel does not tell what connections it has.
  */
 int ur_steer_lease(struct ur_steer *s, uint32_t owner, uint32_t handle,
 		   const struct ur_tcp_proof *p, int fd);

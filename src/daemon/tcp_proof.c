@@ -12,6 +12,9 @@
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
 #endif
+#ifndef SO_BINDTOIFINDEX
+#define SO_BINDTOIFINDEX 62
+#endif
 
 static int get(int fd, int level, int name)
 {
@@ -100,36 +103,91 @@ static bool is_free(int fd, bool *listens)
 	return *listens || info.tcpi_state == TCP_CLOSE;
 }
 
-int ur_tcp_proof_read(int fd, struct ur_tcp_proof *p)
+/* What getsockname() says may be what it had once: only a socket that has a
+ * number cannot be bound again. */
+static bool is_bound(int fd)
 {
 	struct sockaddr_storage a;
 	socklen_t len;
-	int err;
+	uint16_t family;
+
+	if (read_name(fd, &a, &len))
+		return false;
+	family = a.ss_family;
+	memset(&a, 0, sizeof(a));
+	a.ss_family = family;
+	return bind(fd, (struct sockaddr *)&a, len) && errno == EINVAL;
+}
+
+/* All but whether it listens. */
+static int read_place(int fd, struct ur_tcp_proof *p)
+{
+	struct sockaddr_storage a;
+	socklen_t len;
+	int err = read_name(fd, &a, &len);
+	int ifindex = get(fd, SOL_SOCKET, SO_BINDTOIFINDEX);
 
 	memset(p, 0, sizeof(*p));
-	if (get(fd, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP ||
-	    get(fd, SOL_SOCKET, SO_TYPE) != SOCK_STREAM ||
-	    !is_free(fd, &p->listens))
-		return -EINVAL;
-	err = check_netns(fd);
-	if (!err)
-		err = read_name(fd, &a, &len);
-	if (err)
-		return err;
+	if (err || ifindex < 0)
+		return err ? err : ifindex;
 	if (a.ss_family == AF_INET)
 		take_v4(&a, p);
 	else if (a.ss_family == AF_INET6)
 		take_v6(fd, &a, p);
 	p->port = port_of(&a);
+	p->ifindex = (uint32_t)ifindex;
 	return p->port ? 0 : -EINVAL;
 }
 
+static bool is_at(int fd, const struct ur_tcp_proof *p)
+{
+	struct ur_tcp_proof now;
+
+	return !read_place(fd, &now) && !memcmp(now.addr, p->addr, 16) &&
+	       now.families == p->families && now.port == p->port &&
+	       now.ifindex == p->ifindex;
+}
+
+int ur_tcp_proof_read(int fd, struct ur_tcp_proof *p)
+{
+	bool listens;
+	int err;
+
+	memset(p, 0, sizeof(*p));
+	if (get(fd, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP ||
+	    get(fd, SOL_SOCKET, SO_TYPE) != SOCK_STREAM ||
+	    !is_free(fd, &listens))
+		return -EINVAL;
+	err = check_netns(fd);
+	if (!err && !is_bound(fd))
+		err = -EINVAL;
+	if (!err)
+		err = read_place(fd, p);
+	p->listens = listens;
+	return err;
+}
+
 /* Those who want the same number as it must all let others have it. */
-static int bind_own(int fd)
+static int bind_at(int own, const struct sockaddr_storage *a, socklen_t len,
+		   int only, int ifindex)
+{
+	int one = 1;
+
+	if (setsockopt(own, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
+	    (a->ss_family == AF_INET6 &&
+	     setsockopt(own, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only))) ||
+	    (ifindex && setsockopt(own, SOL_SOCKET, SO_BINDTOIFINDEX, &ifindex,
+				   sizeof(ifindex))) ||
+	    bind(own, (const struct sockaddr *)a, len))
+		return -errno;
+	return 0;
+}
+
+static int bind_own(int fd, const struct ur_tcp_proof *p)
 {
 	struct sockaddr_storage a;
 	socklen_t len;
-	int one = 1, only, own, err = read_name(fd, &a, &len);
+	int only, own, err = read_name(fd, &a, &len);
 
 	if (err)
 		return err;
@@ -137,15 +195,14 @@ static int bind_own(int fd)
 	if (own < 0)
 		return -errno;
 	only = a.ss_family == AF_INET6 ? get(fd, IPPROTO_IPV6, IPV6_V6ONLY) : 0;
-	if (setsockopt(own, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
-	    (a.ss_family == AF_INET6 &&
-	     setsockopt(own, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only))) ||
-	    bind(own, (struct sockaddr *)&a, len)) {
-		err = -errno;
-		close(own);
-		return err;
-	}
-	return own;
+	err = bind_at(own, &a, len, only, (int)p->ifindex);
+	/* The process may have bound the socket anew meanwhile. */
+	if (!err && !is_at(own, p))
+		err = -EINVAL;
+	if (!err)
+		return own;
+	close(own);
+	return err;
 }
 
 int ur_tcp_proof_hold(int fd, const struct ur_tcp_proof *p)
@@ -153,16 +210,12 @@ int ur_tcp_proof_hold(int fd, const struct ur_tcp_proof *p)
 	int copy;
 
 	if (!p->listens)
-		return bind_own(fd);
+		return bind_own(fd, p);
 	copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	return copy < 0 ? -errno : copy;
 }
 
-bool ur_tcp_proof_listens(int fd, uint16_t port)
+bool ur_tcp_proof_listens(int fd, const struct ur_tcp_proof *p)
 {
-	struct sockaddr_storage a;
-	socklen_t len;
-
-	return get(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1 &&
-	       read_name(fd, &a, &len) == 0 && port_of(&a) == port;
+	return get(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1 && is_at(fd, p);
 }

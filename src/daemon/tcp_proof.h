@@ -18,6 +18,7 @@ struct ur_tcp_proof {
 	uint8_t families;
 	uint16_t port;
 	bool listens;
+	uint32_t ifindex; /* of that interface only; 0: of all */
 };
 
 /* 0; -EINVAL: it proves nothing; -EOPNOTSUPP: the kernel does not tell of
@@ -27,11 +28,12 @@ int ur_tcp_proof_read(int fd, struct ur_tcp_proof *p);
 /*
  * What keeps the number from now on: for a listener the socket itself, which
  * is free as soon as it is closed; else one of our own beside it, which the
- * process cannot change.  A descriptor or -errno.
+ * process cannot change.  A descriptor or -errno; -EINVAL: the socket is not
+ * where it was.
  */
 int ur_tcp_proof_hold(int fd, const struct ur_tcp_proof *p);
 
 /* Does the socket still listen there? */
-bool ur_tcp_proof_listens(int fd, uint16_t port);
+bool ur_tcp_proof_listens(int fd, const struct ur_tcp_proof *p);
 
 #endif

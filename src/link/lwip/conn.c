@@ -112,11 +112,14 @@ static void recved(struct tcp_pcb *pcb, uint32_t len)
 }
 
 /* All was read.  lwIP takes that for granted only if the window is its own, and
- * would close with a reset.  What was announced stays so. */
+ * would close with a reset.  What was announced stays so; but what waits for a
+ * gap may reach beyond the lesser window now. */
 static void unwiden(struct tcp_pcb *pcb)
 {
-	if (pcb->flags & TF_WND_SCALE)
-		pcb->rcv_wnd = TCP_WND;
+	if (!(pcb->flags & TF_WND_SCALE))
+		return;
+	pcb->rcv_wnd = TCP_WND;
+	rx_check_ooseq(pcb);
 }
 
 static err_t on_connected(void *arg, struct tcp_pcb *pcb, err_t err)

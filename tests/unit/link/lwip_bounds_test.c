@@ -167,6 +167,41 @@ static void test_covered_end(void **state)
 	end_pair(&p);
 }
 
+/*
+ * More than lwIP's own window waits behind a gap when we close.  What fills the
+ * gap then must not find more than the window.
+ */
+static void test_gap_closed(void **state)
+{
+	uint64_t before = counters().drop_out_of_order;
+	struct packet first;
+	struct pair p;
+	uint8_t buf[1400] = { 0 };
+
+	join(&p);
+	/* So that the window of the sender has opened. */
+	transfer(p.a, p.b);
+	assert_int_equal(tcp->write(p.a, buf, sizeof(buf)), sizeof(buf));
+	tcp->push(p.a);
+	assert_int_equal(on_wire, 1);
+	first = *wire[0];
+	free(wire[--on_wire]);
+	for (uint32_t i = 1; i <= 80; i++) {
+		struct packet s = first;
+
+		add_seq(&s, i * (uint32_t)sizeof(buf));
+		assert_true(tcp->input(addrs[1], s.data, s.len));
+	}
+	assert_int_equal(counters().drop_out_of_order, before);
+	tcp->close(p.b, false);
+	assert_true(tcp->input(addrs[1], first.data, first.len));
+	assert_int_equal(counters().drop_out_of_order, before + 80);
+	while (on_wire)
+		free(wire[--on_wire]);
+	tcp->close(p.a, true);
+	settle(&p);
+}
+
 /* A port without room loses nothing, and what was kept leaves at once. */
 static void test_no_room(void **state)
 {
@@ -433,6 +468,7 @@ int main(void)
 		cmocka_unit_test(test_mixed),
 		cmocka_unit_test(test_gap),
 		cmocka_unit_test(test_covered_end),
+		cmocka_unit_test(test_gap_closed),
 		cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_counters),
 		cmocka_unit_test(test_listener_full),
