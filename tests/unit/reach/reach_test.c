@@ -540,6 +540,23 @@ static void test_pull_private(void **state)
 	assert_int_equal(ur_reach_stats(r->reach)->mapped, 0);
 }
 
+/* A target that could not wait for anybody lets nobody in. */
+static void test_refused(void **state)
+{
+	struct rig *r = *state;
+	struct region m = mapped(r, KIND_MEMFD, RIG_REMOTE);
+	uint64_t word = 0;
+
+	rig_call(r, let_pull, true, 0, 0);
+	assert_int_equal(rig_write(r, m, 0, &word, 8), 0);
+	ur_reach_refuse(r->shared, 1);
+	assert_int_equal(rig_write(r, m, 0, &word, 8), -EAGAIN);
+	assert_int_equal(rig_read(r, m, 0, &word, 8), -EAGAIN);
+	assert_int_equal(small(r, m, 0, UR_ACCESS_REMOTE_WRITE, &word, 8),
+			 -EAGAIN);
+	assert_int_equal(pull(r, m, RIG_SQPN, &word), -EAGAIN);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -550,7 +567,7 @@ int main(void)
 		T(test_rights),	      T(test_forget),  T(test_rereg),
 		T(test_truncated),    T(test_pieces),  T(test_local_fault),
 		T(test_on_demand),    T(test_forked),  T(test_pull),
-		T(test_pull_private),
+		T(test_pull_private), T(test_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
