@@ -267,6 +267,10 @@ static enum sent send_named(struct ur_rqp *q, const struct ur_swqe *w,
 
 	if (!c)
 		return NO_ROOM;
+	if (!ur_near_pull_room(n->peer, p->len)) {
+		ur_near_wait_room(q);
+		return NO_ROOM;
+	}
 	c->flags = message_flags(w, n->off == 0, n->off + p->len == w->length);
 	c->imm_be = w->imm_be;
 	c->body.va = p->va;
@@ -274,6 +278,7 @@ static enum sent send_named(struct ur_rqp *q, const struct ur_swqe *w,
 	c->body.total = w->length;
 	c->body.index = p->len;
 	ur_near_send(q, c);
+	ur_near_pull_named(n->peer, p->len);
 	n->last = n->peer->chan.tx_head;
 	n->off += p->len;
 	return SENT;

@@ -487,6 +487,39 @@ static void test_in_turns(void **state)
 	assert_int_equal(pulled(p) - was, SIZE / UR_NEAR_PULL_MAX);
 }
 
+/* Nor those that come behind it in the same channel. */
+static void test_not_all_at_once(void **state)
+{
+	struct pair *p = *state;
+	struct ur_chan *chan = &p->side[0].peer.chan;
+	uint64_t was;
+	uint32_t at;
+
+	warm(p);
+	was = pulled(p);
+	at = chan->tx_head;
+	for (int i = 0; i < 2; i++) {
+		receive(p, SIZE);
+		post(p, 0, SIZE);
+		assert_int_equal(chan->tx_head - at,
+				 UR_CHAN_DATA / UR_NEAR_PULL_MAX);
+		w.next++;
+	}
+	w.next -= 2;
+	settle(p);
+	(void)pair_cqe(p, 0, w.next, UR_WC_SUCCESS);
+	(void)pair_cqe(p, 1, w.next, UR_WC_SUCCESS);
+	w.next++;
+	(void)arrived(p, 0, SIZE);
+	assert_int_equal(pulled(p) - was, 2 * SIZE / UR_NEAR_PULL_MAX);
+	assert_int_equal(refused(p), 0);
+	/* Room comes back however many there were. */
+	for (int i = 0; i < 600; i++)
+		exchange(p, 0, MSG);
+	assert_true(ur_near_pull_room(&p->side[0].peer, UR_CHAN_DATA));
+	assert_int_equal(p->side[0].peer.pulled.named_bytes, 0);
+}
+
 struct lie {
 	uint32_t key;
 	uint64_t va;
@@ -670,23 +703,15 @@ static void test_kept_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_taken),
-		T(test_stays_in_use),
-		T(test_immediate),
-		T(test_elements),
-		T(test_private),
-		T(test_too_small),
-		T(test_not_ready),
-		T(test_unreachable),
-		T(test_deregistered),
-		T(test_truncated),
-		T(test_flushed),
-		T(test_in_turns),
-		T(test_lies),
-		T(test_gone_silently),
-		T(test_asked_at_the_end),
-		T(test_kept_out),
-		T(test_small_asks_nothing),
+		T(test_taken),		 T(test_stays_in_use),
+		T(test_immediate),	 T(test_elements),
+		T(test_private),	 T(test_too_small),
+		T(test_not_ready),	 T(test_unreachable),
+		T(test_deregistered),	 T(test_truncated),
+		T(test_flushed),	 T(test_in_turns),
+		T(test_not_all_at_once), T(test_lies),
+		T(test_gone_silently),	 T(test_asked_at_the_end),
+		T(test_kept_out),	 T(test_small_asks_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
