@@ -495,6 +495,8 @@ static bool open_link(struct near_link *x, const struct greeting *g,
 		x->peer.reach = ur_reach_open(fds[1], g->pid, x->shm.sock,
 					      ur_chan_extra(&x->peer.chan),
 					      x->shm.side, l->adapter->export);
+	if (!x->peer.reach)
+		ur_reach_refuse(ur_chan_extra(&x->peer.chan), x->shm.side);
 	ur_lane_lock(l);
 	ur_near_open(l->roce, &x->peer);
 	ur_near_ring(l->roce);

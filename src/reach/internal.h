@@ -109,6 +109,7 @@ struct ur_reach {
 	int pidfd; /* -1: unknown */
 	pid_t pid;
 	bool kernel_may; /* (op) */
+	bool kept_out;	 /* (op) not by the peer, but by our watcher */
 	_Atomic bool kernel_can;
 	struct ur_reach_stats stats; /* (op) */
 	struct ur_view views[UR_VIEW_SETS][UR_VIEW_WAYS];

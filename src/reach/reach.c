@@ -101,6 +101,13 @@ free_reach:
 	return NULL;
 }
 
+void ur_reach_refuse(void *shared, unsigned int side)
+{
+	struct ur_reach_shared *s = shared;
+
+	atomic_exchange(&s->shut[side].value, 1);
+}
+
 void ur_reach_close(struct ur_reach *r)
 {
 	if (!r)
@@ -167,8 +174,19 @@ static inline bool enter(struct ur_reach *r)
 	if (!atomic_load_explicit(&r->busy, memory_order_acquire) &&
 	    !atomic_load_explicit(r->shut, memory_order_acquire))
 		return true;
+	r->kept_out = !atomic_load_explicit(r->shut, memory_order_relaxed);
 	leave(r);
 	return false;
+}
+
+/*
+ * The peer has waited for us no longer: what we have read may be what its
+ * application wrote there since.
+ */
+static bool is_too_late(const struct ur_reach *r)
+{
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(r->shut, memory_order_relaxed);
 }
 
 /* Where in a list of pieces we are. */
@@ -285,6 +303,8 @@ static int move(struct ur_reach *r, struct ur_op op, const struct iovec *iov,
 		if (!enter(r))
 			break;
 		rc = move_piece(r, &op, &c, n);
+		if (!(op.access & UR_ACCESS_REMOTE_WRITE) && is_too_late(r))
+			rc = -EAGAIN;
 		leave(r);
 		if (rc)
 			break;
@@ -316,6 +336,12 @@ int ur_reach_read(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
 	return move(r, op, iov, niov);
 }
 
+/*
+ * The watcher keeps us out for a moment only, and one who pulls without a
+ * pause is sure to meet it; there is no other way that is as cheap.
+ */
+#define PULL_TRIES 1000u
+
 int ur_reach_pull(struct ur_reach *r, uint32_t sqpn, uint32_t dqpn,
 		  uint32_t key, uint64_t va, const struct iovec *iov, int niov,
 		  uint32_t len)
@@ -323,8 +349,16 @@ int ur_reach_pull(struct ur_reach *r, uint32_t sqpn, uint32_t dqpn,
 	const struct ur_op op = {
 		ur_export_pull_key(sqpn), dqpn, key, 0, va, len
 	};
+	int rc = -EAGAIN;
 
-	return move(r, op, iov, niov);
+	for (unsigned int i = 0; i < PULL_TRIES; i++) {
+		r->kept_out = false;
+		rc = move(r, op, iov, niov);
+		if (!r->kept_out)
+			break;
+		sched_yield();
+	}
+	return rc;
 }
 
 int ur_reach_small(struct ur_reach *r, const struct ur_op *op, void *here)

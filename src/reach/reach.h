@@ -50,6 +50,12 @@ struct ur_reach_stats {
 struct ur_reach *ur_reach_open(int export_fd, pid_t pid, int sock, void *shared,
 			       unsigned int side, struct ur_export *own);
 
+/*
+ * Instead of open: the peer may have our export, but nobody would wait for it
+ * here, so it never comes in.  Before a queue pair is open to it.
+ */
+void ur_reach_refuse(void *shared, unsigned int side);
+
 /* Nobody is in another call.  Waits until the peer is out of our memory. */
 void ur_reach_close(struct ur_reach *r);
 

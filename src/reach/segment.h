@@ -10,8 +10,8 @@
  * segment holds.  What finds no room is not exported: peers then ask the
  * process itself, as they do for everything that is not here.
  *
- * An entry's sequence number is odd while it changes, and new after each
- * change, so (key, sequence) names one registration.  The owner alone writes.
+ * An entry's sequence number is odd while it changes, and one that no entry
+ * had after each change, so (key, sequence) names one registration.  The owner alone writes.
  * A reader believes nothing of it: it copies the entry and checks the copy.
  */
 #ifndef UR_REACH_SEGMENT_H
@@ -52,6 +52,7 @@ _Static_assert(sizeof(struct ur_seg_entry) == 64, "a cache line");
 /* To look at a page is to have it: levels that were never used are not. */
 struct ur_seg_table {
 	_Alignas(64) _Atomic uint32_t levels; /* 1 … UR_SEG_LEVELS, or 0 */
+	uint64_t serial;		      /* owner: entries put, so far */
 	_Alignas(64) struct ur_seg_entry slot[UR_SEG_SLOTS];
 };
 

@@ -14,7 +14,8 @@
 
 static const struct ur_qp_view *qp_view(struct ur_reach *r, uint32_t qpn)
 {
-	struct ur_qp_view *q = &r->qps[qpn % UR_QP_VIEWS];
+	/* Of one queue pair there may be two: ur_export_pull_key(). */
+	struct ur_qp_view *q = &r->qps[(qpn ^ qpn >> 24) % UR_QP_VIEWS];
 
 	if (q->at && q->is.key == qpn && ur_seg_same(q->at, q->is.seq))
 		return q;

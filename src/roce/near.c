@@ -109,15 +109,16 @@ static bool send_bare(struct ur_rqp *q, enum ur_near_kind kind, bool asks,
 	return true;
 }
 
-static bool send_pulls(struct ur_rqp *q)
+/* Without room it is left: the peer asks again, and others' counts have room
+ * that this has not. */
+static void send_pulls(struct ur_rqp *q)
 {
 	struct ur_cell *c = ur_near_cell(q, UR_NEAR_PULLS, false);
 
 	if (!c)
-		return false;
+		return;
 	c->body.rkey = q->near.pulls_key;
 	ur_near_send(q, c);
-	return true;
 }
 
 static bool pay(struct ur_rqp *q, enum ur_near_due due)
@@ -139,7 +140,8 @@ static bool pay(struct ur_rqp *q, enum ur_near_due due)
 	case UR_NEAR_DUE_DONE:
 		return send_bare(q, UR_NEAR_DONE, false, 0);
 	case UR_NEAR_DUE_PULLS:
-		return send_pulls(q);
+		send_pulls(q);
+		return true;
 	}
 	return true;
 }

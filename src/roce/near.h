@@ -50,6 +50,14 @@ struct ur_near_pulled {
 	uint32_t sent;	/* since it could not the last time … */
 	uint32_t pause; /* … pieces that go through the channel first */
 	uint32_t level;
+	/* Data that cells name which the peer has not taken, oldest first. */
+	struct {
+		uint32_t at; /* its cell */
+		uint32_t len;
+	} named[UR_CHAN_CELLS];
+	uint32_t named_head;
+	uint32_t named_tail;
+	uint32_t named_bytes;
 };
 
 /* The lane at the other end of a channel.  The engine makes it and owns it. */

@@ -89,6 +89,7 @@ static bool fill(struct ur_rqp *q, const struct ur_swqe *w, struct ur_cell *c,
 	if (!to || fetch(q, w, to))
 		return false;
 	c->flags = flags_of(q, w);
+	c->body.rkey = 0; /* of a SEND: nothing is asked */
 	c->body.at = at;
 	c->body.total = w->length;
 	ur_chan_data_used(chan, at, w->length);

@@ -149,6 +149,10 @@ struct ur_near_named {
 
 void ur_near_pull_piece(struct ur_rqp *q, const struct ur_swqe *w,
 			struct ur_near_named *out);
+/* Is there room for so many more bytes to be named?  _named: the newest cell
+ * names them. */
+bool ur_near_pull_room(struct ur_near_peer *p, uint32_t len);
+void ur_near_pull_named(struct ur_near_peer *p, uint32_t len);
 /* The peer takes data of a region, or has refused to. */
 void ur_near_take_pulls(struct ur_rqp *q, const struct ur_cell *c);
 void ur_near_pull_refused(struct ur_rqp *q);

@@ -23,6 +23,10 @@
 /* … if not so many were taken between two. */
 #define FORGIVEN  4096u
 
+/* A cell is small and can name much.  What others ask for comes behind it, so
+ * it is no more than would be in the channel. */
+#define NAMED_MOST UR_CHAN_DATA
+
 _Static_assert(UR_NEAR_PULL_MAX == UR_REACH_CHUNK, "");
 
 /* --- requester --- */
@@ -108,6 +112,40 @@ void ur_near_pull_piece(struct ur_rqp *q, const struct ur_swqe *w,
 		p.len = 0;
 	}
 	*out = p;
+}
+
+/* What the peer has taken is not on its way any more. */
+static bool fits(struct ur_near_peer *p, uint32_t len)
+{
+	struct ur_near_pulled *t = &p->pulled;
+
+	while (t->named_head != t->named_tail) {
+		uint32_t i = t->named_tail % UR_CHAN_CELLS;
+
+		if ((int32_t)(p->chan.tx_tail - t->named[i].at) <= 0)
+			break;
+		t->named_bytes -= t->named[i].len;
+		t->named_tail++;
+	}
+	return t->named_bytes + len <= NAMED_MOST;
+}
+
+bool ur_near_pull_room(struct ur_near_peer *p, uint32_t len)
+{
+	if (fits(p, len))
+		return true;
+	ur_chan_refresh(&p->chan);
+	return fits(p, len);
+}
+
+void ur_near_pull_named(struct ur_near_peer *p, uint32_t len)
+{
+	struct ur_near_pulled *t = &p->pulled;
+	uint32_t i = t->named_head++ % UR_CHAN_CELLS;
+
+	t->named[i].at = p->chan.tx_head - 1;
+	t->named[i].len = len;
+	t->named_bytes += len;
 }
 
 void ur_near_take_pulls(struct ur_rqp *q, const struct ur_cell *c)

@@ -150,11 +150,16 @@ static void watch(struct ur_rqp *q)
 	if (q->timer.at_ns != UR_NEVER)
 		return;
 	t = ur_rc_ack_timeout_ns(q);
-	if (t != UR_NEVER)
-		ur_timer_arm(&q->r->timers, &q->timer, q->r->now_ns + t);
+	if (t == UR_NEVER)
+		return;
+	q->near.at_seen = q->near.peer ? q->near.peer->chan.tx_tail : 0;
+	ur_timer_arm(&q->r->timers, &q->timer, q->r->now_ns + t);
 }
 
-/* A cell may name much data, so it can take long until a count comes back. */
+/*
+ * A cell may name much data, so it can take long until a count comes back.
+ * Once ours are taken, others' tell nothing any more.
+ */
 static bool has_taken(struct ur_near *n)
 {
 	uint32_t was = n->at_seen;
@@ -162,15 +167,16 @@ static bool has_taken(struct ur_near *n)
 	if (!n->peer)
 		return false;
 	ur_chan_refresh(&n->peer->chan);
-	n->at_seen = n->peer->chan.tx_tail;
-	return n->open_to_pull && n->at_seen != was;
+	return n->open_to_pull && n->peer->chan.tx_tail != was &&
+	       n->last - was - 1 < UR_CHAN_CELLS;
 }
 
 bool ur_near_timeout(struct ur_rqp *q)
 {
 	struct ur_near *n = &q->near;
+	bool taken = has_taken(n);
 
-	if (n->heard != n->seen || has_taken(n)) {
+	if (n->heard != n->seen || taken) {
 		n->seen = n->heard;
 		n->stuck = 0;
 	} else {
@@ -261,6 +267,10 @@ static enum sent send_named(struct ur_rqp *q, const struct ur_swqe *w,
 
 	if (!c)
 		return NO_ROOM;
+	if (!ur_near_pull_room(n->peer, p->len)) {
+		ur_near_wait_room(q);
+		return NO_ROOM;
+	}
 	c->flags = message_flags(w, n->off == 0, n->off + p->len == w->length);
 	c->imm_be = w->imm_be;
 	c->body.va = p->va;
@@ -268,6 +278,8 @@ static enum sent send_named(struct ur_rqp *q, const struct ur_swqe *w,
 	c->body.total = w->length;
 	c->body.index = p->len;
 	ur_near_send(q, c);
+	ur_near_pull_named(n->peer, p->len);
+	n->last = n->peer->chan.tx_head;
 	n->off += p->len;
 	return SENT;
 }

@@ -156,8 +156,6 @@ static bool place_send(struct ur_rqp *q, const struct ur_cell *c,
 		return false;
 	if (c->kind == UR_NEAR_PULL)
 		return ur_near_pull_place(q, c);
-	if (c->len && !(c->flags & UR_NEAR_IN_BODY) && c->body.rkey)
-		ur_near_pull_asked(q, c->body.rkey);
 	return ur_recv_place(q, n->received, from, c->len) == 0;
 }
 
@@ -230,6 +228,10 @@ static bool do_message(struct ur_rqp *q, const struct ur_cell *c)
 	n->received += bytes_of(c);
 	if (c->flags & UR_NEAR_LAST)
 		end_message(q, c);
+	/* At last, since what is owed may be the end of the queue pair. */
+	if (c->kind == UR_NEAR_SEND && c->len &&
+	    !(c->flags & UR_NEAR_IN_BODY) && c->body.rkey)
+		ur_near_pull_asked(q, c->body.rkey);
 	return true;
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/guard.h"
+#include "reach/segment.h"
 
 #define SIZE 0x40000u
 
@@ -540,6 +541,78 @@ static void test_pull_private(void **state)
 	assert_int_equal(ur_reach_stats(r->reach)->mapped, 0);
 }
 
+/* A target that could not wait for anybody lets nobody in. */
+static void test_refused(void **state)
+{
+	struct rig *r = *state;
+	struct region m = mapped(r, KIND_MEMFD, RIG_REMOTE);
+	uint64_t word = 0;
+
+	rig_call(r, let_pull, true, 0, 0);
+	assert_int_equal(rig_write(r, m, 0, &word, 8), 0);
+	ur_reach_refuse(r->shared, 1);
+	assert_int_equal(rig_write(r, m, 0, &word, 8), -EAGAIN);
+	assert_int_equal(rig_read(r, m, 0, &word, 8), -EAGAIN);
+	assert_int_equal(small(r, m, 0, UR_ACCESS_REMOTE_WRITE, &word, 8),
+			 -EAGAIN);
+	assert_int_equal(pull(r, m, RIG_SQPN, &word), -EAGAIN);
+}
+
+static struct ur_seg_table *table_new(void)
+{
+	struct ur_seg_table *t =
+		mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	assert_ptr_not_equal(t, MAP_FAILED);
+	return t;
+}
+
+static struct ur_seg_entry *put(struct ur_seg_table *t, uint32_t key)
+{
+	const struct ur_seg_entry from = { .key = key };
+	struct ur_seg_entry *e = ur_seg_put(t, &from);
+
+	assert_non_null(e);
+	return e;
+}
+
+/* Three keys of one group. */
+static void find_keys(uint32_t key[3])
+{
+	struct ur_seg_table *t = table_new();
+
+	for (uint32_t k = 1, n = 0; n < 3; k++) {
+		struct ur_seg_entry *e = put(t, k);
+
+		if (e - t->slot < UR_SEG_GROUP)
+			key[n++] = k;
+		ur_seg_drop(e);
+	}
+	assert_int_equal(munmap(t, sizeof(*t)), 0);
+}
+
+/* A key that comes back is a new registration, whatever slot it gets. */
+static void test_sequence(void **state)
+{
+	struct ur_seg_table *t = table_new();
+	struct ur_seg_entry *a, *x;
+	uint32_t key[3];
+	uint64_t was;
+
+	(void)state;
+	find_keys(key);
+	a = put(t, key[0]);
+	ur_seg_drop(put(t, key[1]));
+	x = put(t, key[2]);
+	was = x->seq;
+	ur_seg_drop(a);
+	ur_seg_drop(x);
+	assert_ptr_equal(put(t, key[2]), a);
+	assert_int_not_equal(a->seq, was);
+	assert_int_equal(munmap(t, sizeof(*t)), 0);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -550,7 +623,7 @@ int main(void)
 		T(test_rights),	      T(test_forget),  T(test_rereg),
 		T(test_truncated),    T(test_pieces),  T(test_local_fault),
 		T(test_on_demand),    T(test_forked),  T(test_pull),
-		T(test_pull_private),
+		T(test_pull_private), T(test_refused), T(test_sequence),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,8 @@
  * this process, with one export that each reads as the other's.
  */
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -11,7 +13,7 @@
 
 #include "base/guard.h"
 #include "core/srq.h"
-#include "reach/reach.h"
+#include "reach/internal.h"
 #include "roce/near_internal.h"
 #include "roce/near_pair.h"
 
@@ -485,6 +487,39 @@ static void test_in_turns(void **state)
 	assert_int_equal(pulled(p) - was, SIZE / UR_NEAR_PULL_MAX);
 }
 
+/* Nor those that come behind it in the same channel. */
+static void test_not_all_at_once(void **state)
+{
+	struct pair *p = *state;
+	struct ur_chan *chan = &p->side[0].peer.chan;
+	uint64_t was;
+	uint32_t at;
+
+	warm(p);
+	was = pulled(p);
+	at = chan->tx_head;
+	for (int i = 0; i < 2; i++) {
+		receive(p, SIZE);
+		post(p, 0, SIZE);
+		assert_int_equal(chan->tx_head - at,
+				 UR_CHAN_DATA / UR_NEAR_PULL_MAX);
+		w.next++;
+	}
+	w.next -= 2;
+	settle(p);
+	(void)pair_cqe(p, 0, w.next, UR_WC_SUCCESS);
+	(void)pair_cqe(p, 1, w.next, UR_WC_SUCCESS);
+	w.next++;
+	(void)arrived(p, 0, SIZE);
+	assert_int_equal(pulled(p) - was, 2 * SIZE / UR_NEAR_PULL_MAX);
+	assert_int_equal(refused(p), 0);
+	/* Room comes back however many there were. */
+	for (int i = 0; i < 600; i++)
+		exchange(p, 0, MSG);
+	assert_true(ur_near_pull_room(&p->side[0].peer, UR_CHAN_DATA));
+	assert_int_equal(p->side[0].peer.pulled.named_bytes, 0);
+}
+
 struct lie {
 	uint32_t key;
 	uint64_t va;
@@ -542,16 +577,141 @@ static void test_lies(void **state)
 	}
 }
 
+/* A cell of side 0's that side 1 has not taken yet. */
+static struct ur_cell *make_cell(struct pair *p, uint8_t kind, uint8_t flags)
+{
+	const struct ur_near *n =
+		&p->side[1]
+			 .lane.roce->qps[p->side[1].qp.qpn & UR_QP_INDEX_MASK]
+			 ->near;
+	struct ur_cell *c = ur_chan_cell(&p->side[0].peer.chan);
+
+	c->kind = kind;
+	c->flags = flags;
+	c->len = 0;
+	c->to = p->side[1].qp.qpn | (uint32_t)n->serves_epoch
+					    << UR_NEAR_EPOCH_SHIFT;
+	c->from = p->side[0].qp.qpn;
+	return c;
+}
+
+/* What stands in the cell of an earlier lap is not asked about. */
+static void test_small_asks_nothing(void **state)
+{
+	struct pair *p = *state;
+	struct ur_chan *chan = &p->side[0].peer.chan;
+	uint32_t at;
+
+	warm(p);
+	for (uint32_t i = 0; i < UR_CHAN_CELLS; i++)
+		chan->tx[i].body.rkey = w.mr->key;
+	at = chan->tx_head;
+	receive(p, 200);
+	post(p, 0, 200);
+	assert_int_equal(chan->tx_head, at + 1);
+	assert_int_equal(chan->tx[at % UR_CHAN_CELLS].body.rkey, 0);
+	settle(p);
+	(void)arrived(p, 0, 200);
+}
+
+/* Nobody is there any more; that he takes what others say changes nothing. */
+static void test_gone_silently(void **state)
+{
+	struct pair *p = *state;
+
+	p->side[0].qp.attr.timeout = 14;
+	p->side[0].qp.attr.retry_cnt = 2;
+	warm(p);
+	receive(p, MSG);
+	post(p, 0, MSG);
+	assert_int_equal(rig_qp_state(&p->side[1].lane, &p->side[1].qp,
+				      UR_QPS_ERR, p->now_ns),
+			 0);
+	for (int i = 0; i < 20; i++) {
+		struct ur_cell *c = make_cell(p, UR_NEAR_HELLO, 0);
+
+		c->to ^= 1; /* another queue pair's */
+		ur_chan_publish(&p->side[0].peer.chan);
+		assert_int_equal(pair_look(p, 1) > 0, 1);
+		pair_sleep(p, 300 * MS);
+	}
+	(void)pair_cqe(p, 0, w.next, UR_WC_RETRY_EXC_ERR);
+}
+
+/* What is owed first ends the queue pair: a READ whose memory has gone. */
+static void test_asked_at_the_end(void **state)
+{
+	struct pair *p = *state;
+	struct ur_near *n;
+	struct ur_cell *c;
+
+	warm(p);
+	n = &p->side[1]
+		     .lane.roce->qps[p->side[1].qp.qpn & UR_QP_INDEX_MASK]
+		     ->near;
+	free(n->res);
+	n->res = calloc(1, sizeof(*n->res));
+	assert_non_null(n->res);
+	n->res_size = 1;
+	n->res_head = 0;
+	n->res_count = 1;
+	n->res[0] = (struct ur_near_res){ .read = true, .len = MSG };
+	receive(p, MSG);
+	c = make_cell(p, UR_NEAR_SEND, UR_NEAR_FIRST);
+	c->len = 512;
+	c->body.rkey = w.mr->key;
+	c->body.total = MSG;
+	c->body.at = p->side[0].peer.chan.tx_data_head;
+	ur_chan_publish(&p->side[0].peer.chan);
+	(void)pair_look(p, 1);
+	(void)pair_cqe(p, 1, w.next, UR_WC_LOC_ACCESS_ERR);
+	assert_int_equal(p->side[1].qp.attr.state, UR_QPS_ERR);
+}
+
+/* Keeps the operations out, and lets them in when one was there. */
+static void *keep_out(void *arg)
+{
+	_Atomic uint64_t *inside = w.reach[1]->inside;
+	uint64_t was = atomic_load(inside);
+
+	ur_reach_keep_out(w.reach[1]);
+	atomic_store((_Atomic bool *)arg, true);
+	while (atomic_load(inside) == was)
+		sched_yield();
+	ur_reach_let_in(w.reach[1]);
+	return NULL;
+}
+
+/* The watcher's moment is not refused, which would be dear. */
+static void test_kept_out(void **state)
+{
+	struct pair *p = *state;
+	_Atomic bool out = false;
+	pthread_t t;
+
+	warm(p);
+	assert_int_equal(pthread_create(&t, NULL, keep_out, &out), 0);
+	while (!atomic_load(&out))
+		sched_yield();
+	exchange(p, 0, MSG);
+	assert_int_equal(pthread_join(t, NULL), 0);
+	assert_int_equal(refused(p), 0);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_taken),	   T(test_stays_in_use), T(test_immediate),
-		T(test_elements),  T(test_private),	 T(test_too_small),
-		T(test_not_ready), T(test_unreachable),	 T(test_deregistered),
-		T(test_truncated), T(test_flushed),	 T(test_in_turns),
-		T(test_lies),
+		T(test_taken),		 T(test_stays_in_use),
+		T(test_immediate),	 T(test_elements),
+		T(test_private),	 T(test_too_small),
+		T(test_not_ready),	 T(test_unreachable),
+		T(test_deregistered),	 T(test_truncated),
+		T(test_flushed),	 T(test_in_turns),
+		T(test_not_all_at_once), T(test_lies),
+		T(test_gone_silently),	 T(test_asked_at_the_end),
+		T(test_kept_out),	 T(test_small_asks_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
