@@ -35,7 +35,8 @@ struct ur_nic_info {
 	uint8_t mac[6];
 	bool shared;	   /* the kernel has the interface as well */
 	bool interrupts;   /* wait_fd() is there, of each queue */
-	uint16_t queues;   /* at most as many as were asked for */
+	uint16_t queues;   /* as were asked for; fewer, if it has no more; more,
+			    * if it shares out what comes in to all it has */
 	bool spreads;	   /* … and it shares out what comes in by flows */
 	uint32_t tx;	   /* UR_NIC_TX_ */
 	uint32_t rx_depth; /* frames that a queue keeps until they are taken */

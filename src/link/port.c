@@ -144,8 +144,8 @@ static void on_frame(void *arg, const struct ur_nic_rx *nrx)
 	uint32_t l3;
 
 	ur_port_hold(p->core);
-	p->core->now_ns = p->now_ns;
-	verdict = ur_net_input(p->core->net, &rx, p->now_ns, &in);
+	verdict = ur_net_input(p->core->net, &rx,
+			       ur_port_time(p->core, p->now_ns), &in);
 	ur_port_drop(p->core);
 	switch (verdict) {
 	case UR_NET_ROCE:
@@ -340,8 +340,8 @@ int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
 	memcpy(key.dst, t->dst, 16);
 	p->now_ns = now_ns;
 	ur_port_hold(p->core);
-	p->core->now_ns = now_ns;
-	err = ur_net_flow(p->core->net, &key, now_ns, &f);
+	err = ur_net_flow(p->core->net, &key, ur_port_time(p->core, now_ns),
+			  &f);
 	if (!err)
 		err = send_flow(p, t, f);
 	ur_port_drop(p->core);
@@ -360,10 +360,9 @@ int ur_port_send_ip(struct ur_port *p, const uint8_t *packet, uint32_t len,
 	int err;
 
 	ur_port_hold(c);
-	c->now_ns = now_ns;
-	err = ur_net_hop(c->net, packet, len, now_ns, &hop);
+	err = ur_net_hop(c->net, packet, len, ur_port_time(c, now_ns), &hop);
 	if (!err && !hop.ready)
-		err = ur_net_send_ip(c->net, packet, len, now_ns);
+		err = ur_net_send_ip(c->net, packet, len, c->now_ns);
 	ur_port_drop(c);
 	p->now_ns = now_ns;
 	p->busy_ns = now_ns;
@@ -399,7 +398,7 @@ static void look_at_link(struct ur_port *p, uint64_t now_ns)
 	if (!linked)
 		return;
 	ur_port_hold(c);
-	ur_net_link_up(c->net, now_ns);
+	ur_net_link_up(c->net, ur_port_time(c, now_ns));
 	ur_port_drop(c);
 	flush(p);
 }
@@ -474,10 +473,9 @@ static bool expire(struct ur_port *p, uint64_t now_ns)
 	bool due;
 
 	ur_port_hold(c);
-	c->now_ns = now_ns;
-	due = ur_net_deadline(c->net) <= now_ns;
+	due = ur_net_deadline(c->net) <= ur_port_time(c, now_ns);
 	if (due)
-		ur_net_expire(c->net, now_ns);
+		ur_net_expire(c->net, c->now_ns);
 	ur_port_drop(c);
 	return due;
 }

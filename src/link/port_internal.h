@@ -42,7 +42,7 @@ struct ur_port_core {
 
 	struct ur_lock lock; /* from here on */
 	struct ur_net *net;
-	uint64_t now_ns;		      /* when it was called last */
+	uint64_t now_ns;		      /* the latest it was told */
 	uint64_t told_ns[UR_NET_EVENT_KINDS]; /* when one was told last */
 	bool host_asks;	    /* the last that the host said is such a question */
 	uint64_t host_lost; /* of what the stack itself has told it */
@@ -82,6 +82,17 @@ static inline void ur_port_drop(struct ur_port_core *c)
 {
 	if (c->many)
 		ur_unlock(&c->lock);
+}
+
+/*
+ * The lock is held.  Lanes read the clock each for itself, and come here in
+ * another order; for the stack no time is before one that it was told.
+ */
+static inline uint64_t ur_port_time(struct ur_port_core *c, uint64_t now_ns)
+{
+	if (c->now_ns < now_ns)
+		c->now_ns = now_ns;
+	return c->now_ns;
 }
 
 /* Look into a queue, alone, until ur_port_unborrow(); false: somebody does. */

@@ -118,8 +118,6 @@ static int recv_host(struct port_link *l, uint64_t now_ns)
 
 	if (ur_port_serves_host(l->port))
 		n = (int)ur_port_host(l->port, now_ns);
-	if (l->slept)
-		ur_port_seat_wake(&l->seat);
 	l->looks = 0;
 	l->host_ns = now_ns;
 	l->slept = false;
@@ -150,12 +148,17 @@ static int port_recv(struct ur_link *link,
 	return n;
 }
 
-/* What waits changes what is to be waited for. */
+/*
+ * What waits changes what is to be waited for.  The bell is hushed by nobody
+ * but who waits for it: another thread that polls meanwhile may take what it
+ * was rung for, and the next packet rings it no more; so it has to wake him.
+ */
 static int port_wait_fd(const struct ur_link *link)
 {
 	struct port_link *l = (struct port_link *)(uintptr_t)link;
 
 	l->slept = true;
+	ur_port_seat_wake(&l->seat);
 	ur_port_seat_sleep(&l->seat);
 	(void)ur_port_wait_fd(l->port, now(l));
 	return l->epfd;

@@ -36,28 +36,31 @@ void ur_port_disown(const struct ur_port *p)
 	move(p, p->epfd, p->core->free_fd);
 }
 
-/* False: there is something already, or somebody looks into it just now. */
-static bool arm_queue(struct ur_port_core *c, uint16_t q)
+/* False: there is something already, or somebody looks into it just now, who
+ * may be done before the next packet comes. */
+static bool arm_queue(struct ur_port_core *c, uint16_t q, bool *taken)
 {
 	bool armed;
 
-	if (!ur_port_borrow(c, q))
+	if (!ur_port_borrow(c, q)) {
+		*taken = true;
 		return false;
+	}
 	armed = c->ops->arm(c->nic, q);
 	ur_port_unborrow(c, q);
 	return armed;
 }
 
-static bool arm(const struct ur_port *p)
+static bool arm(const struct ur_port *p, bool *taken)
 {
 	struct ur_port_core *c = p->core;
-	bool armed = arm_queue(c, p->queue);
+	bool armed = arm_queue(c, p->queue, taken);
 
 	if (!c->many || p->queue != 0)
 		return armed;
 	for (uint16_t q = 1; q < c->info.queues; q++)
 		if (!ur_port_is_given(c, q))
-			armed &= arm_queue(c, q);
+			armed &= arm_queue(c, q, taken);
 	return armed;
 }
 
@@ -83,10 +86,11 @@ static uint64_t nap_ns(const struct ur_port *p, uint64_t now_ns)
 	uint64_t silence = now_ns > p->busy_ns ? now_ns - p->busy_ns : 0;
 	uint64_t nap = silence / IDLE_SHARE;
 	uint64_t due = deadline(p->core);
+	bool taken = false;
 
-	if (p->core->info.interrupts && arm(p))
+	if (p->core->info.interrupts && arm(p, &taken))
 		nap = UR_NEVER;
-	else if (nap < IDLE_MIN_NS)
+	else if (nap < IDLE_MIN_NS || taken)
 		nap = IDLE_MIN_NS;
 	else if (nap > IDLE_MAX_NS)
 		nap = IDLE_MAX_NS;

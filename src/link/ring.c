@@ -155,3 +155,11 @@ bool ur_rings_heard(const struct ur_rings *r)
 	}
 	return true;
 }
+
+bool ur_rings_are_alive(const struct ur_rings *r)
+{
+	uint8_t byte;
+	ssize_t n = recv(r->sock, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+
+	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}

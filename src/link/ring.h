@@ -30,9 +30,15 @@ int ur_rings_take(struct ur_rings *r, int sock);
 
 void ur_rings_drop(struct ur_rings *r);
 
-/* Wake the other side, and take what woke us; false: it has ended. */
+/*
+ * Wake the other side, and take what woke us; false: it has ended.  Who polls
+ * beside the one who waits looks whether it has, as far as bells that nobody
+ * has taken let him see it, and leaves them: the waiter has to wake, since he
+ * is rung no more until he asks for it again.
+ */
 void ur_rings_bell(const struct ur_rings *r);
 bool ur_rings_heard(const struct ur_rings *r);
+bool ur_rings_are_alive(const struct ur_rings *r);
 
 /*
  * The link of the lane that has this socket, and rx_fd as in port_link.h.  0

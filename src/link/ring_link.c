@@ -126,17 +126,13 @@ static int ring_recv(struct ur_link *link,
 		     void (*rx)(void *arg, const struct ur_rx *rx), void *arg)
 {
 	struct ring_link *l = of(link);
-	uint64_t count;
 	int n = l->dead ? 0 : recv_ring(l, rx, arg);
 
 	if (!l->slept && ++l->looks < HOST_EVERY)
 		return n;
 	l->looks = 0;
-	if (l->slept) {
-		l->slept = false;
-		(void)!read(l->again, &count, sizeof(count));
-	}
-	if (!l->dead && !ur_rings_heard(&l->rings))
+	l->slept = false;
+	if (!l->dead && !ur_rings_are_alive(&l->rings))
 		die(l);
 	n += l->udp->ops->recv(l->udp, rx, arg);
 	link->rx_overflow = l->udp->rx_overflow;
@@ -145,14 +141,27 @@ static int ring_recv(struct ur_link *link,
 	return n;
 }
 
+static void wake(const struct ring_link *l)
+{
+	uint64_t one = 1;
+
+	(void)!write(l->again, &one, sizeof(one));
+}
+
+/* What has woken the last one who waited is heard here alone (ring.h); that
+ * urnicd has ended wakes him until it is seen. */
 static int ring_wait_fd(const struct ur_link *link)
 {
 	struct ring_link *l = (struct ring_link *)(uintptr_t)link;
-	uint64_t one = 1;
+	uint64_t count;
 
 	l->slept = true;
-	if (!l->dead && !ur_ring_sleep(&l->rings.rx, true))
-		(void)!write(l->again, &one, sizeof(one));
+	(void)!read(l->again, &count, sizeof(count));
+	if (l->dead)
+		return l->epfd;
+	(void)ur_rings_heard(&l->rings);
+	if (!ur_ring_sleep(&l->rings.rx, true))
+		wake(l);
 	return l->epfd;
 }
 
@@ -223,6 +232,7 @@ bool ur_ring_link_is_dead(struct ur_link *link)
 		return false;
 	if (!l->dead && !ur_rings_heard(&l->rings))
 		die(l);
+	wake(l); /* the bell was another's */
 	return l->dead;
 }
 

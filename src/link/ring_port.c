@@ -155,14 +155,11 @@ static uint32_t take(struct ur_ring_port *p)
 uint32_t ur_ring_port_poll(struct ur_ring_port *p)
 {
 	uint32_t n = p->dead ? 0 : take(p);
-	uint64_t count;
 
 	if (p->slept || ++p->looks >= HEAR_EVERY) {
 		p->looks = 0;
-		if (p->slept)
-			(void)!read(p->again, &count, sizeof(count));
 		p->slept = false;
-		if (!p->dead && !ur_rings_heard(&p->rings))
+		if (!p->dead && !ur_rings_are_alive(&p->rings))
 			die(p);
 	}
 	if (n)
@@ -172,10 +169,14 @@ uint32_t ur_ring_port_poll(struct ur_ring_port *p)
 
 int ur_ring_port_wait_fd(struct ur_ring_port *p)
 {
-	uint64_t one = 1;
+	uint64_t one = 1, count;
 
 	p->slept = true;
-	if (!p->dead && !ur_ring_sleep(&p->rings.rx, true))
+	(void)!read(p->again, &count, sizeof(count));
+	if (p->dead)
+		return p->epfd;
+	(void)ur_rings_heard(&p->rings);
+	if (!ur_ring_sleep(&p->rings.rx, true))
 		(void)!write(p->again, &one, sizeof(one));
 	return p->epfd;
 }

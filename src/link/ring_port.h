@@ -53,7 +53,8 @@ bool ur_ring_port_put(struct ur_ring_port *p, uint32_t handle);
 /* Take a burst of what came; how many. */
 uint32_t ur_ring_port_poll(struct ur_ring_port *p);
 
-/* Readable when there is something to poll for, from now on until then. */
+/* Readable when there is something to poll for, from now on until it is called
+ * again: who waits wakes, though somebody else polls meanwhile. */
 int ur_ring_port_wait_fd(struct ur_ring_port *p);
 
 bool ur_ring_port_is_dead(const struct ur_ring_port *p);

@@ -462,11 +462,11 @@ def start_many(env, j, lanes, rounds, qps=64):
         raise
 
 
-def queues(n, lanes=None, rounds=3, **link):
+def queues(n, lanes=None, rounds=3, kinds=('dpdk', 'dpdk'), **link):
     """Lanes with queues of their own; those that find none left go by the
     host's side, and are served there."""
     def run(env):
-        with Joined(env, 'dpdk', 'dpdk', queues=n, **link) as j:
+        with Joined(env, *kinds, queues=n, **link) as j:
             s, c = start_many(env, j, lanes or n, rounds)
             try:
                 finish(s, c, 60)
@@ -618,6 +618,8 @@ CASES = [
     Case('queues-memif', queues(2, link=Memif)),
     Case('queues-few', queues(2, 4, link=Memif)),
     Case('queues-none', queues(1, 2), full=True),
+    # It asks for one, and gets all that the packet socket's driver has.
+    Case('queues-shared', queues(3, kinds=('urnicd', 'dpdk'))),
     Case('queues-tap', queues_tap),
     Case('queues-shown', queues_shown),
     Case('queues-killed', queues_killed),

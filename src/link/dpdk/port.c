@@ -186,6 +186,19 @@ static int try_configure(struct ur_nic *n, const struct rte_eth_conf *conf)
 }
 
 /* Interrupts are asked for first, and done without if there are none. */
+static int try_interrupts(struct ur_nic *n, struct rte_eth_conf *conf)
+{
+	int err;
+
+	conf->intr_conf.rxq = 1;
+	err = try_configure(n, conf);
+	n->info.interrupts = !err;
+	if (!err)
+		return 0;
+	conf->intr_conf.rxq = 0;
+	return try_configure(n, conf);
+}
+
 static int configure(struct ur_nic *n, const struct rte_eth_dev_info *dev)
 {
 	struct rte_eth_conf conf = { .rxmode = { .mtu = told_mtu(n, dev) } };
@@ -193,18 +206,13 @@ static int configure(struct ur_nic *n, const struct rte_eth_dev_info *dev)
 
 	choose_offloads(dev, &conf, n);
 	choose_spread(dev, &conf, n);
-	conf.intr_conf.rxq = 1;
-	err = try_configure(n, &conf);
-	n->info.interrupts = !err;
-	if (!err)
-		return 0;
-	conf.intr_conf.rxq = 0;
-	err = try_configure(n, &conf);
+	err = try_interrupts(n, &conf);
 	if (!err || !n->info.spreads)
 		return err;
 	n->info.spreads = false;
 	conf.rxmode.mq_mode = RTE_ETH_MQ_RX_NONE;
-	return try_configure(n, &conf);
+	conf.rx_adv_conf.rss_conf.rss_hf = 0;
+	return try_interrupts(n, &conf);
 }
 
 /*
@@ -263,12 +271,18 @@ static void open_interrupts(struct ur_nic *n,
 	n->info.interrupts = all;
 }
 
-/* As many as it has, if it has not as many as asked for. */
+/*
+ * As many as it has, if it has not as many as asked for.  That for packet
+ * sockets has as many as its arguments say, and the kernel shares out what
+ * comes in to all of them, whether they are looked into or not.
+ */
 static void choose_queues(struct ur_nic *n, const struct rte_eth_dev_info *dev,
 			  uint16_t want)
 {
 	uint16_t have = want ? want : 1;
 
+	if (!strcmp(n->info.driver, "net_af_packet"))
+		have = UR_PORT_QUEUES;
 	if (have > dev->max_rx_queues)
 		have = dev->max_rx_queues;
 	if (have > dev->max_tx_queues)
@@ -277,6 +291,18 @@ static void choose_queues(struct ur_nic *n, const struct rte_eth_dev_info *dev,
 	if (n->info.queues < want)
 		ur_warn("port %u: %u queues asked for, %s has %u", n->id, want,
 			dev->driver_name, n->info.queues);
+}
+
+/* Until it is told what there is, there is nothing. */
+static int make_queues(struct ur_nic *n)
+{
+	for (uint32_t q = 0; q < n->info.queues; q++) {
+		n->queues[q].fd = -1;
+		n->queues[q].flat = malloc(n->len_max);
+		if (!n->queues[q].flat)
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 static int start(struct ur_nic *n, const struct ur_port_spec *spec)
@@ -292,7 +318,9 @@ static int start(struct ur_nic *n, const struct ur_port_spec *spec)
 	snprintf(n->info.driver, sizeof(n->info.driver), "%s", dev.driver_name);
 	n->info.shared = is_shared(dev.driver_name);
 	choose_queues(n, &dev, spec->queues);
-	err = make_pool(n);
+	err = make_queues(n);
+	if (!err)
+		err = make_pool(n);
 	if (err)
 		return err;
 	err = configure(n, &dev);
@@ -348,21 +376,6 @@ static void nic_close(struct ur_nic *n)
 	free(n);
 }
 
-/* Until it is told what there is, there is nothing. */
-static int make_queues(struct ur_nic *n, const struct ur_port_spec *spec)
-{
-	uint32_t want = spec->queues ? spec->queues : 1;
-
-	for (uint32_t q = 0; q < UR_PORT_QUEUES; q++)
-		n->queues[q].fd = -1;
-	for (uint32_t q = 0; q < want; q++) {
-		n->queues[q].flat = malloc(spec->mtu + L2_EXTRA);
-		if (!n->queues[q].flat)
-			return -ENOMEM;
-	}
-	return 0;
-}
-
 static int nic_open(const struct ur_eal_args *eal,
 		    const struct ur_port_spec *spec, struct ur_nic **out)
 {
@@ -384,9 +397,7 @@ static int nic_open(const struct ur_eal_args *eal,
 		return -ENOMEM;
 	}
 	n->id = id;
-	err = make_queues(n, spec);
-	if (!err)
-		err = start(n, spec);
+	err = start(n, spec);
 	if (err) {
 		ur_err("port %u does not start: %s", id, rte_strerror(-err));
 		nic_close(n);

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,9 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../own_net.h"
 #include "link/nic.h"
 #include "link/port_group.h"
+#include "link/port_link.h"
 #include "link/tap.h"
+#include "link/udp.h"
 
 #define QUEUES 3u
 #define DEPTH  128u
@@ -41,6 +45,7 @@ struct toy_queue {
 	uint32_t sent;
 	uint32_t armed;
 	int fd;
+	_Atomic bool looking; /* somebody does, before he has the lock */
 };
 
 static struct toy_queue toy[QUEUES];
@@ -51,6 +56,7 @@ static int closed;
 static int host = -1;
 static uint64_t now; /* later than it is: no timer is due by itself */
 static void (*while_busy)(void); /* in the midst of a burst */
+static _Atomic uint32_t crowds;	 /* two have looked into one queue */
 
 static const uint8_t mac[2][6] = { { 2, 0, 0, 0, 0, 1 }, { 2, 0, 0, 0, 0, 2 } };
 
@@ -94,6 +100,7 @@ static uint32_t n_rx(struct ur_nic *nic, uint16_t q,
 {
 	uint32_t n;
 
+	crowds += atomic_exchange(&toy[q].looking, true);
 	pthread_mutex_lock(&toy[q].lock);
 	n = toy[q].n;
 	for (uint32_t i = 0; i < n; i++) {
@@ -105,6 +112,7 @@ static uint32_t n_rx(struct ur_nic *nic, uint16_t q,
 	}
 	toy[q].n = 0;
 	pthread_mutex_unlock(&toy[q].lock);
+	toy[q].looking = false;
 	return n;
 }
 
@@ -191,7 +199,7 @@ static void sum_ip(uint8_t *p)
 }
 
 /* A packet of RoCE for a slot's queue pair; its PSN is `mark`. */
-static void come(uint32_t q, uint32_t slot, uint8_t mark)
+static void come(uint32_t q, uint32_t slot, uint32_t mark)
 {
 	static const uint8_t ip[] = { 0x45, 0,	0, IP + UDP + 16,
 				      0,    0,	0, 0,
@@ -216,7 +224,10 @@ static void come(uint32_t q, uint32_t slot, uint8_t mark)
 	f[5] = (uint8_t)(qpn >> 16);
 	f[6] = (uint8_t)(qpn >> 8);
 	f[7] = (uint8_t)qpn;
-	f[11] = mark;
+	f[8] = (uint8_t)(mark >> 24);
+	f[9] = (uint8_t)(mark >> 16);
+	f[10] = (uint8_t)(mark >> 8);
+	f[11] = (uint8_t)mark;
 	toy[q].len = ETHER + IP + UDP + 16;
 	pthread_mutex_unlock(&toy[q].lock);
 }
@@ -528,6 +539,40 @@ static void test_waits(void **state)
 	close(host);
 }
 
+static int busy_fd;
+
+static void wait_meanwhile(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	busy_fd = ur_port_wait_fd(lanes[1].seat.port,
+				  (uint64_t)t.tv_sec * S + (uint64_t)t.tv_nsec);
+}
+
+/* Somebody looks into the queue of him who wants to sleep, so that it cannot be
+ * armed: he tries it again soon, however long it was silent. */
+static void test_waits_while_looked_into(void **state)
+{
+	struct pollfd p = { .events = POLLIN };
+
+	begin(true);
+	assert_int_equal(sit(1, false), 0);
+	busy_fd = -1;
+	while_busy = wait_meanwhile;
+	come(1, SLOT, 1);
+	for (int i = 0; i < 50; i++)
+		(void)poll_lane(0);
+	while_busy = NULL;
+	assert_int_equal(lanes[0].n, 1);
+	assert_int_equal(toy[1].armed, 0);
+	p.fd = busy_fd;
+	assert_int_equal(poll(&p, 1, 5), 1);
+	leave(1);
+	leave(0);
+	close(host);
+}
+
 /* An inbox that nobody empties is full one day, and says how often. */
 static void test_full(void **state)
 {
@@ -607,12 +652,76 @@ static void test_fork(void **state)
 	close(host);
 }
 
+/* ---- Links ---- */
+
+static void count_packets(void *arg, const struct ur_rx *p)
+{
+	uint32_t *n = arg;
+
+	++*n;
+}
+
+/* A packet is handed to a lane whose helper waits, and somebody else polls the
+ * lane before the helper runs.  It must wake: the next packet rings no more. */
+static void test_bell_is_the_waiters(void **state)
+{
+	struct ur_port_config cfg = { .spec = &spec, .ifname = "x" };
+	struct ur_link *link[2];
+	uint32_t n[2] = { 0 };
+	int fd;
+
+	if (!own_net_enter())
+		skip();
+	interrupts = true;
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(
+			(i ? ur_port_link_join : ur_port_link_create)(
+				&cfg, SLOT + i,
+				ur_udp_sole_socket((uint16_t)(4791 + i)),
+				&link[i]),
+			0);
+	for (int i = 0; i < 20; i++)
+		(void)link[0]->ops->recv(link[0], count_packets, &n[0]);
+	/* A timer may be due at first. */
+	for (int i = 0; i < 100; i++) {
+		fd = link[1]->ops->wait_fd(link[1]);
+		if (!is_readable(fd))
+			break;
+		(void)link[1]->ops->recv(link[1], count_packets, &n[1]);
+		usleep(1000);
+	}
+	assert_false(is_readable(fd));
+	come(0, SLOT + 1, 1);
+	(void)link[0]->ops->recv(link[0], count_packets, &n[0]);
+	assert_int_equal(link[1]->ops->recv(link[1], count_packets, &n[1]), 1);
+	assert_int_equal(n[0], 0);
+	assert_int_equal(n[1], 1);
+	assert_true(is_readable(fd));
+	for (uint32_t i = 0; i < 2; i++)
+		link[i]->ops->destroy(link[i]);
+	close(host);
+}
+
 /* ---- Threads ---- */
 
 #define ROUNDS 20000
 
 static _Atomic uint32_t got[2];
+static _Atomic uint32_t disorder;
 static _Atomic bool stop;
+
+/* What came by one queue comes in order.  Of that a lane sees its own alone. */
+static void take(const struct lane *l, const struct ur_rx *p)
+{
+	static uint32_t last[2][2];
+	uint32_t *at = &last[l - lanes][p->data[8]];
+	uint32_t mark =
+		(uint32_t)(p->data[9] << 16 | p->data[10] << 8 | p->data[11]);
+
+	disorder += mark <= *at;
+	*at = mark;
+	got[l - lanes]++;
+}
 
 static bool count(void *arg, const struct ur_rx *p)
 {
@@ -623,15 +732,13 @@ static bool count(void *arg, const struct ur_rx *p)
 
 	if (slot != l->slot)
 		return ur_port_seat_hand(&l->seat, slot, p);
-	got[l - lanes]++;
+	take(l, p);
 	return true;
 }
 
 static void count_rx(void *arg, const struct ur_rx *p)
 {
-	struct lane *l = arg;
-
-	got[l - lanes]++;
+	take(arg, p);
 }
 
 static bool count_before(void *arg)
@@ -662,7 +769,7 @@ static void *work(void *arg)
 	while (!stop) {
 
 		if (n < ROUNDS && has_room(i)) {
-			come(i, SLOT + n % 2, 1);
+			come(i, SLOT + n % 2, i << 24 | (n + 1));
 			n++;
 		}
 		/* Who falls behind is helped. */
@@ -704,6 +811,8 @@ static void test_threads(void **state)
 	for (uint32_t i = 0; i < 2; i++)
 		pthread_join(t[i], NULL);
 	assert_true(got[0] > 0 && got[1] > 0);
+	assert_int_equal(disorder, 0);
+	assert_int_equal(crowds, 0);
 	leave(0);
 	leave(1);
 	close(host);
@@ -713,6 +822,8 @@ int main(void)
 {
 	struct timespec t;
 	const struct CMUnitTest tests[] = {
+		/* First: a process of one thread may have its own network. */
+		cmocka_unit_test(test_bell_is_the_waiters),
 		cmocka_unit_test(test_one_lane_has_all_queues),
 		cmocka_unit_test(test_each_its_own),
 		cmocka_unit_test(test_handed),
@@ -720,6 +831,7 @@ int main(void)
 		cmocka_unit_test(test_left_alone),
 		cmocka_unit_test(test_long_inbox),
 		cmocka_unit_test(test_waits),
+		cmocka_unit_test(test_waits_while_looked_into),
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_fewer),
 		cmocka_unit_test(test_not_several),

@@ -177,6 +177,30 @@ static void who_sleeps_is_rung(void **state)
 		assert_int_equal(receive(f), 0);
 }
 
+/* Somebody polls before he who was rung is awake, and takes what it was for: he
+ * must wake nevertheless, for the next packet rings no more. */
+static void who_was_rung_wakes_though_another_polls(void **state)
+{
+	struct fixture *f = *state;
+	struct pollfd p = { .fd = f->link->ops->wait_fd(f->link),
+			    .events = POLLIN };
+
+	assert_true(deliver(f, 100));
+	assert_int_equal(receive(f), 1);
+	assert_int_equal(poll(&p, 1, 0), 1);
+	/* What is there already wakes him too, … */
+	assert_true(deliver(f, 200));
+	p.fd = f->link->ops->wait_fd(f->link);
+	assert_int_equal(receive(f), 1);
+	assert_int_equal(poll(&p, 1, 0), 1);
+	/* … and who looks whether urnicd is there. */
+	p.fd = f->link->ops->wait_fd(f->link);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	assert_true(deliver(f, 300));
+	assert_false(ur_ring_link_is_dead(f->link));
+	assert_int_equal(poll(&p, 1, 0), 1);
+}
+
 /* Between the host's own addresses it is as without a port. */
 static void the_hosts_own_paths_go_by_sockets(void **state)
 {
@@ -254,6 +278,7 @@ int main(void)
 		T(a_train_arrives_as_it_is),
 		T(a_full_ring_is_no_error),
 		T(who_sleeps_is_rung),
+		T(who_was_rung_wakes_though_another_polls),
 		T(the_hosts_own_paths_go_by_sockets),
 		T(what_the_lane_does_not_take_is_counted),
 		T(it_outlives_urnicd),
