@@ -212,7 +212,7 @@ struct ur_near {
 	bool ready;
 	bool again;	/* `refused` goes by the wire; ask when it is done */
 	uint8_t epoch;	/* of our requests */
-	uint8_t stuck;	/* ack timeouts without progress */
+	uint8_t stuck;	/* looks of the timer without progress */
 	uint32_t off;	/* bytes of the request at the cursor that left */
 	uint32_t sent;	/* requests, since the peer agreed … */
 	uint32_t acked; /* … the peer has done … */
