@@ -133,9 +133,7 @@ void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
 static bool turn_ends(const struct ur_rqp *q, const struct ur_train *t,
 		      uint32_t len)
 {
-	const struct ur_list *senders = &q->path->senders;
-
-	return senders->next != senders->prev && !ur_train_holds(t, len, 2);
+	return !ur_path_is_ours(q->path) && !ur_train_holds(t, len, 2);
 }
 
 /*
