@@ -139,6 +139,12 @@ static uint64_t idle_end(const struct ur_server *s)
 	return s->idle_since_ns + ns;
 }
 
+/* A process whose will waits lives, as far as we know, and comes back. */
+static bool unused(const struct ur_server *s)
+{
+	return s->on_demand && s->nsessions == 0 && ur_list_empty(&s->wills);
+}
+
 static uint64_t next_deadline(const struct ur_server *s)
 {
 	uint64_t at = earlier(ur_wills_deadline(s), ur_late_deadline(s));
@@ -148,7 +154,7 @@ static uint64_t next_deadline(const struct ur_server *s)
 		at = earlier(at, s->grace_end_ns);
 	if (s->show_running)
 		at = earlier(at, s->show_end_ns);
-	if (s->on_demand && s->nsessions == 0)
+	if (unused(s))
 		at = earlier(at, idle_end(s));
 	ur_list_for_each(n, &s->sessions) {
 		struct ur_session *ses =
@@ -184,7 +190,7 @@ static int wait_ms(uint64_t deadline_ns)
 
 static bool idle(const struct ur_server *s)
 {
-	return s->on_demand && s->nsessions == 0 && s->now_ns >= idle_end(s);
+	return unused(s) && s->now_ns >= idle_end(s);
 }
 
 /*

@@ -7,8 +7,10 @@
  * will, which also goes when it becomes another program; of one that has no
  * such lock a comeback is expected for a while only.  A process that dies
  * closes its files first and has exited a moment later, so that is looked at
- * again soon.  Nothing in the file is trusted: only DREQs and REJs of
- * communication IDs whose slot the process had are sent, a few in each round.
+ * again soon.  Those that wait count as connections of their user do, and no
+ * more of them are kept.  Nothing in the file is trusted: only DREQs and REJs
+ * of communication IDs whose slot the process had, and nobody else has now,
+ * are sent, a few in each round.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +36,7 @@ struct testament {
 	struct ur_list node;
 	int fd;
 	pid_t pid;
+	uid_t uid;
 	int process; /* its pidfd; -1: none */
 	bool locked; /* by its writer, as far as we have seen */
 	uint64_t due_ns;
@@ -113,6 +116,24 @@ static void note_slots(struct ur_server *s, const struct ur_session *ses,
 		t->slots[i / 8] |= (uint8_t)(1u << i % 8);
 }
 
+static bool waits(const struct ur_server *s, const struct testament *t)
+{
+	return t->due_ns > s->now_ns;
+}
+
+/* Each holds two descriptors for as long as its process likes to live. */
+static bool too_many(const struct ur_server *s, uid_t uid)
+{
+	unsigned int n = 0;
+
+	ur_list_for_each(l, &s->wills) {
+		const struct testament *t = testament_of(l);
+
+		n += t->uid == uid && waits(s, t);
+	}
+	return n >= (uid == s->uid ? UR_SESSIONS_MAX : UR_SESSIONS_OF_UID);
+}
+
 void ur_wills_open(struct ur_server *s, struct ur_session *ses)
 {
 	struct testament *t;
@@ -126,9 +147,11 @@ void ur_wills_open(struct ur_server *s, struct ur_session *ses)
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return;
+	ur_list_init(&t->node);
 	t->fd = ses->will_fd;
 	ses->will_fd = -1;
 	t->pid = ses->pid;
+	t->uid = ses->uid;
 	t->process = fcntl(ses->process.fd, F_DUPFD_CLOEXEC, 3);
 	t->locked = t->process >= 0 && is_locked(t->fd);
 	t->due_ns = t->locked ? UINT64_MAX : s->now_ns + DOUBT_NS;
@@ -136,16 +159,29 @@ void ur_wills_open(struct ur_server *s, struct ur_session *ses)
 	look(t, s->now_ns);
 	t->high = head.high < UR_WILL_ENTRIES ? head.high : UR_WILL_ENTRIES;
 	note_slots(s, ses, t);
-	ur_list_init(&t->node);
-	ur_list_add_tail(&s->wills, &t->node);
+	if (waits(s, t) && too_many(s, ses->uid))
+		drop(t);
+	else
+		ur_list_add_tail(&s->wills, &t->node);
 }
 
-static bool is_his(const struct testament *t, const struct ur_cm_msg *m)
+/* It may have waited for long, and the slot have come to another process. */
+static bool has_passed_on(const struct ur_server *s, const struct testament *t,
+			  uint32_t slot)
+{
+	const struct ur_session *now = s->group.slots.slot[slot].owner;
+
+	return now && now->pid != t->pid;
+}
+
+static bool is_his(const struct ur_server *s, const struct testament *t,
+		   const struct ur_cm_msg *m)
 {
 	uint32_t slot = UR_CM_SLOT(m->local_id);
 
 	return (m->attr == UR_CM_DREQ || m->attr == UR_CM_REJ) &&
-	       (t->slots[slot / 8] >> slot % 8 & 1);
+	       (t->slots[slot / 8] >> slot % 8 & 1) &&
+	       !has_passed_on(s, t, slot);
 }
 
 static void carry_out(struct ur_server *s, const struct testament *t,
@@ -154,7 +190,7 @@ static void carry_out(struct ur_server *s, const struct testament *t,
 	struct ur_cm_dgram d = { .scope_id = e->scope_id, .tclass = e->tclass };
 	struct ur_cm_msg m;
 
-	if (!e->valid || ur_cm_msg_decode(&m, e->mad) || !is_his(t, &m))
+	if (!e->valid || ur_cm_msg_decode(&m, e->mad) || !is_his(s, t, &m))
 		return;
 	memcpy(d.src, e->src, sizeof(d.src));
 	memcpy(d.dst, e->dst, sizeof(d.dst));
@@ -184,7 +220,7 @@ void ur_wills_run(struct ur_server *s)
 	ur_list_for_each_safe(n, tmp, &s->wills) {
 		struct testament *t = testament_of(n);
 
-		if (t->due_ns > s->now_ns && t->look_ns <= s->now_ns)
+		if (waits(s, t) && t->look_ns <= s->now_ns)
 			look(t, s->now_ns);
 		if (t->due_ns <= s->now_ns && carry_on(s, t))
 			drop(t);

@@ -42,14 +42,20 @@ void ur_cong_sent(struct ur_rqp *q, uint32_t price)
 /*
  * Whoever waited for the window goes on when its path's turn comes, one after
  * the other while there is room: were all of many woken each time that a few
- * packets are acknowledged, they would do nothing but stand in line again.
+ * packets are acknowledged, they would do nothing but stand in line again.  It
+ * goes before those that have come since: they would take each time what room
+ * there is.
  */
 bool ur_cong_wake(struct ur_path *p)
 {
+	struct ur_rqp *q;
+
 	if (ur_list_empty(&p->waiters) || !ur_cong_may_send(p))
 		return false;
-	ur_rqp_want_send(
-		ur_container_of(p->waiters.next, struct ur_rqp, sending));
+	q = ur_container_of(p->waiters.next, struct ur_rqp, sending);
+	ur_rqp_want_send(q);
+	ur_list_del(&q->sending);
+	ur_list_add_head(&p->senders, &q->sending);
 	return true;
 }
 

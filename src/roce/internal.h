@@ -212,7 +212,7 @@ struct ur_near {
 	bool ready;
 	bool again;	/* `refused` goes by the wire; ask when it is done */
 	uint8_t epoch;	/* of our requests */
-	uint8_t stuck;	/* ack timeouts without progress */
+	uint8_t stuck;	/* looks of the timer without progress */
 	uint32_t off;	/* bytes of the request at the cursor that left */
 	uint32_t sent;	/* requests, since the peer agreed … */
 	uint32_t acked; /* … the peer has done … */
@@ -455,6 +455,11 @@ void ur_path_activate(struct ur_roce *r, struct ur_path *p);
 uint32_t ur_path_prefix(struct ur_path *p, uint32_t len);
 void ur_rqp_want_send(struct ur_rqp *q); /* put on path->senders */
 void ur_rqp_want_ack(struct ur_rqp *q);	 /* put on path->ackers */
+/* Is a sender the only one that has something to send by that path? */
+static inline bool ur_path_is_ours(const struct ur_path *p)
+{
+	return p->senders.next == p->senders.prev && ur_list_empty(&p->waiters);
+}
 
 /*
  * migrate.c: what the migration state, attr.path_mig_state, lets pass.
@@ -480,7 +485,7 @@ static inline bool ur_mig_bit(const struct ur_rqp *q)
 /* congestion.c: events of the requester. */
 void ur_cong_init(struct ur_path *p);
 bool ur_cong_may_send(const struct ur_path *p);
-bool ur_cong_wake(struct ur_path *p); /* the next waiter becomes a sender */
+bool ur_cong_wake(struct ur_path *p); /* the next waiter: first to send */
 void ur_cong_sent(struct ur_rqp *q, uint32_t price);
 void ur_cong_acked(struct ur_rqp *q, uint64_t price);
 void ur_cong_rewound(struct ur_rqp *q); /* nothing of q is in flight */

@@ -11,6 +11,13 @@
 #include "base/guard.h"
 #include "roce/near_internal.h"
 
+/*
+ * Looks of the timer in an ack timeout.  It does not know when the last answer
+ * came, only that one did since the last look: so much too late is a QP that
+ * fails.
+ */
+#define LOOKS 4u
+
 static uint32_t sq_tail(const struct ur_rqp *q)
 {
 	return atomic_load_explicit(&q->qp->sq.tail, memory_order_acquire);
@@ -153,7 +160,7 @@ static void watch(struct ur_rqp *q)
 	if (t == UR_NEVER)
 		return;
 	q->near.at_seen = q->near.peer ? q->near.peer->chan.tx_tail : 0;
-	ur_timer_arm(&q->r->timers, &q->timer, q->r->now_ns + t);
+	ur_timer_arm(&q->r->timers, &q->timer, q->r->now_ns + t / LOOKS);
 }
 
 /*
@@ -179,9 +186,9 @@ bool ur_near_timeout(struct ur_rqp *q)
 	if (n->heard != n->seen || taken) {
 		n->seen = n->heard;
 		n->stuck = 0;
-	} else {
+	} else if (++n->stuck % LOOKS == 0) {
 		q->r->cnt.local_ack_timeout_err++;
-		if (n->stuck++ >= q->qp->attr.retry_cnt) {
+		if (n->stuck / LOOKS > q->qp->attr.retry_cnt) {
 			q->r->cnt.retry_exceeded_err++;
 			ur_near_pull_end(q);
 			ur_req_fail(q, UR_WC_RETRY_EXC_ERR);

@@ -133,9 +133,7 @@ void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
 static bool turn_ends(const struct ur_rqp *q, const struct ur_train *t,
 		      uint32_t len)
 {
-	const struct ur_list *senders = &q->path->senders;
-
-	return senders->next != senders->prev && !ur_train_holds(t, len, 2);
+	return !ur_path_is_ours(q->path) && !ur_train_holds(t, len, 2);
 }
 
 /*
@@ -324,6 +322,7 @@ static enum ur_emit placed_emit(struct ur_rqp *q, struct ur_swqe *w,
 	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(opcode), len)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
+	ur_rc_peer_ask(q, &h);
 	if (placed_add(q, w, t, &h, len))
 		return UR_EMIT_IDLE;
 	rd_push(q, q->req.psn);

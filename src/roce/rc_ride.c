@@ -23,8 +23,7 @@ static bool is_last_to_send(const struct ur_rqp *q)
 	uint32_t tail =
 		atomic_load_explicit(&q->qp->sq.tail, memory_order_acquire);
 
-	return q->req.cur + 1 == tail &&
-	       q->path->senders.next == q->path->senders.prev;
+	return q->req.cur + 1 == tail && ur_path_is_ours(q->path);
 }
 
 void ur_rc_ride_board(const struct ur_rqp *q, const struct ur_train *t,

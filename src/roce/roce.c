@@ -166,7 +166,7 @@ static enum ur_emit emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 static void fill_requests(struct ur_path *p, struct ur_train *t,
 			  uint64_t now_ns)
 {
-	while (!ur_list_empty(&p->senders) || ur_cong_wake(p)) {
+	while (ur_cong_wake(p) || !ur_list_empty(&p->senders)) {
 		struct ur_rqp *q = ur_container_of(p->senders.next,
 						   struct ur_rqp, sending);
 		enum ur_emit e = emit(q, t, now_ns);

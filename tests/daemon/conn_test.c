@@ -319,6 +319,29 @@ static void late_comeback_is_no_death(void **state)
 	cpeer_end(&client);
 }
 
+/* Nor does urnicd end, idle, before it knows. */
+static void urnicd_waits_for_a_comeback(void **state)
+{
+	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
+	pid_t daemon;
+	int s, c;
+
+	assert_int_equal(cpeer_serve(&server, UR_PS_TCP, "::", PORT), 0);
+	connect_both(&server, &client, "127.0.0.1", PORT, &s, &c);
+	daemon = daemon_pid();
+	assert_int_equal(cpeer_do(&server, CDO_LOSE, 0, 0), 0);
+	kill(server.pid, SIGSTOP);
+	assert_int_equal(cpeer_do(&client, CDO_LOSE, 0, 0), 0);
+	kill(client.pid, SIGSTOP);
+	sleep_ms(4000);
+	assert_int_equal(daemon_pid(), daemon);
+	kill(server.pid, SIGKILL);
+	kill(client.pid, SIGCONT);
+	expect(&client, UR_CONN_DISCONNECTED);
+	cpeer_kill(&server);
+	cpeer_end(&client);
+}
+
 /* The peer of a killed process gets an answer when it hangs up. */
 static void disconnect_from_the_dead(void **state)
 {
@@ -670,6 +693,7 @@ int main(void)
 		T(kill_hangs_up),
 		T(lost_daemon_is_no_death),
 		T(late_comeback_is_no_death),
+		T(urnicd_waits_for_a_comeback),
 		T(disconnect_from_the_dead),
 		T(comm_est_is_as_good_as_rtu),
 		T(datagram_lookup),

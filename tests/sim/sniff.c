@@ -100,6 +100,15 @@ static bool icrc_exact(const struct sim_pkt *p)
 	       exact;
 }
 
+/* All hosts are urnics, and each packet says so (docs/wire/roce.md). */
+static void check_urnic(struct sim_world *w, const struct ur_hdr *h)
+{
+	bool rc = h->op->transport == UR_TP_RC && h->op->kind != UR_OP_CNP;
+
+	if (rc && !h->bth.urnic && w->p.scenario != SIM_HOSTILE)
+		sim_fail(w, "%s does not tell what sends it", h->op->name);
+}
+
 void sim_sniff(struct sim_world *w, const struct sim_pkt *p)
 {
 	const uint8_t *payload;
@@ -117,5 +126,6 @@ void sim_sniff(struct sim_world *w, const struct sim_pkt *p)
 	SIM_TRACEF(w, "  %s qpn %x psn %06x len %zu aeth %02x", h.op->name,
 		   h.bth.dqpn, h.bth.psn, len,
 		   h.op->headers & UR_HDR_AETH ? h.syndrome : 0);
+	check_urnic(w, &h);
 	sniff_kind(w, p, &h);
 }

@@ -434,7 +434,7 @@ static void c9_7_2_psn_wraps(void **state)
 }
 
 /* A second QP to the same lane, which has a message of one packet to send. */
-static void another_qp_sends(struct fix *f, struct ur_qp *qp)
+static void another_qp_sends_some(struct fix *f, struct ur_qp *qp, uint32_t len)
 {
 	struct ur_qp_init init = { .type = UR_QPT_RC,
 				   .send_cq = &f->cq,
@@ -443,13 +443,18 @@ static void another_qp_sends(struct fix *f, struct ur_qp *qp)
 					    .max_recv_wr = 4,
 					    .max_send_sge = 1,
 					    .max_recv_sge = 1 } };
-	struct ur_sge sge = rig_sge(&f->local, 0, 100);
+	struct ur_sge sge = rig_sge(&f->local, 0, len);
 	struct rig_wr wr = { .sge = &sge, .nsge = 1, .opcode = UR_WR_SEND };
 
 	rig_qp_create(&f->lane, qp, &init);
 	rig_qp_connect(&f->lane, qp, &f->link, f->now_ns);
 	assert_int_equal(rig_post_send(qp, &wr), 0);
 	ur_roce_kick(f->lane.roce, qp, f->now_ns);
+}
+
+static void another_qp_sends(struct fix *f, struct ur_qp *qp)
+{
+	another_qp_sends_some(f, qp, 100);
 }
 
 /*
@@ -501,6 +506,29 @@ static void who_waits_for_the_window_goes_on_in_turn(void **state)
 	expect_out(f, 1, UR_RC_SEND_ONLY, SQ_PSN);
 	for (uint32_t i = 0; i < 6; i++)
 		rig_qp_destroy(&f->lane, &other[i]);
+}
+
+/* Others come again and again: they stand in line behind who waits already. */
+static void who_waits_goes_before_who_comes(void **state)
+{
+	struct fix *f = *state;
+	struct ur_qp waits, comes;
+
+	for (uint32_t i = 0; i < 16; i++)
+		fix_post(f, UR_WR_SEND, i, 32 * MTU, 0);
+	fix_post(f, UR_WR_SEND, 16, 16 * MTU, 0);
+	assert_int_equal(fix_run(f), 512);
+	another_qp_sends(f, &waits);
+	assert_int_equal(fix_run(f), 0);
+	peer_ack(f, SQ_PSN + 15, ACK);
+	/* Posted before anything could leave. */
+	another_qp_sends_some(f, &comes, 50);
+	assert_int_equal(fix_run(f), 18);
+	expect_out(f, 15, UR_RC_SEND_LAST, SQ_PSN + 528 - 1);
+	assert_int_equal(f->out[16].len, 100);
+	assert_int_equal(f->out[17].len, 50);
+	rig_qp_destroy(&f->lane, &waits);
+	rig_qp_destroy(&f->lane, &comes);
 }
 
 static void alone_it_is_asked_for_now_and_then(void **state)
@@ -586,6 +614,7 @@ int main(void)
 		T(c9_7_2_psn_wraps),
 		T(an_ack_is_asked_for_when_others_come_next),
 		T(who_waits_for_the_window_goes_on_in_turn),
+		T(who_waits_goes_before_who_comes),
 		T(alone_it_is_asked_for_now_and_then),
 		T(unsignaled_requests_complete_silently),
 		T(local_protection_error_waits_its_turn),

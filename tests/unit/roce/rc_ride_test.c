@@ -81,6 +81,22 @@ static void the_first_packets_ask(void **state)
 	assert_false(f->out[0].h.bth.urnic);
 }
 
+/* One packet without it would tell the peer that we are none. */
+static void all_requests_tell_what_we_are(void **state)
+{
+	static const uint8_t kinds[] = { UR_WR_SEND,	  UR_WR_RDMA_WRITE,
+					 UR_WR_RDMA_READ, UR_WR_FETCH_ADD,
+					 UR_WR_FLUSH,	  UR_WR_ATOMIC_WRITE };
+	struct fix *f = *state;
+	uint32_t n = sizeof(kinds);
+
+	for (uint32_t i = 0; i < n; i++)
+		fix_post(f, kinds[i], i, 8, 0);
+	assert_int_equal(fix_run(f), n);
+	for (uint32_t i = 0; i < n; i++)
+		assert_true(f->out[i].h.bth.urnic);
+}
+
 static void not_where_the_packet_would_be_too_long(void **state)
 {
 	struct fix *f = *state;
@@ -329,6 +345,7 @@ int main(void)
 		TEST(it_rides_on_a_send),
 		TEST(not_to_others),
 		TEST(the_first_packets_ask),
+		TEST(all_requests_tell_what_we_are),
 		TEST(not_where_the_packet_would_be_too_long),
 		TEST(not_in_front_of_others),
 		TEST(not_a_nak),
