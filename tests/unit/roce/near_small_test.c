@@ -121,6 +121,43 @@ static void silent_ones_are_told_before_sleep(void **state)
 	assert_int_equal(outstanding(p), 0);
 }
 
+/* Others may keep the receiver from ever finding nothing. */
+static void silent_ones_are_told_while_others_come(void **state)
+{
+	struct pair *p = *state;
+	struct ur_chan *c = &p->side[0].peer.chan;
+	uint32_t before = cells_back(p), rounds = 0;
+
+	pass(p, 1, 0);
+	while (cells_back(p) == before) {
+		struct ur_cell *cell;
+
+		assert_true(++rounds <= UR_NEAR_LATE_EVERY);
+		assert_true(ur_chan_has_room(c, 0));
+		cell = ur_chan_cell(c);
+		memset(&cell->kind, 0, sizeof(*cell) - sizeof(cell->seq));
+		ur_chan_publish(c);
+		assert_int_equal(ur_near_poll(p->side[1].lane.roce, p->now_ns),
+				 1);
+	}
+	assert_true(rounds > 1);
+	(void)pair_look(p, 0);
+	assert_int_equal(outstanding(p), 0);
+}
+
+/* What was done before the queue pair failed has been done. */
+static void silent_ones_are_told_by_who_fails(void **state)
+{
+	struct pair *p = *state;
+
+	pass(p, 1, 0);
+	pass(p, 2, 0);
+	ur_rqp_fail(ur_rqp_of(&p->side[1].qp), -1);
+	(void)pair_look(p, 0);
+	assert_int_equal(outstanding(p), 0);
+	pair_no_cqe(p, 0);
+}
+
 /* A message of len bytes to `off`; true: the post was enough. */
 static bool carry(struct pair *p, uint32_t len, uint32_t off)
 {
@@ -181,6 +218,8 @@ int main(void)
 		T(what_is_asked_for_is_told_at_once),
 		T(silent_ones_are_told_when_nothing_comes),
 		T(silent_ones_are_told_before_sleep),
+		T(silent_ones_are_told_while_others_come),
+		T(silent_ones_are_told_by_who_fails),
 		T(a_post_is_enough_for_few_bytes),
 		T(it_is_not_for_two_at_once),
 	};
