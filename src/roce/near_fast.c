@@ -91,6 +91,7 @@ static bool fill(struct ur_rqp *q, const struct ur_swqe *w, struct ur_cell *c,
 	c->flags = flags_of(q, w);
 	c->body.at = at;
 	c->body.total = w->length;
+	c->body.rkey = 0; /* of a SEND: nothing is asked */
 	ur_chan_data_used(chan, at, w->length);
 	return true;
 }
@@ -131,7 +132,7 @@ bool ur_near_kick_small(struct ur_qp *qp)
 	struct ur_rqp *q = ur_rqp_of(qp);
 	struct ur_near_peer *p = q->near.peer;
 
-	if (qp->type != UR_QPT_RC || !p ||
+	if (qp->type != UR_QPT_RC || !p || q->overrun ||
 	    (q->timer.at_ns == UR_NEVER && qp->attr.timeout) ||
 	    q->req.cur + 1 !=
 		    atomic_load_explicit(&qp->sq.tail, memory_order_acquire) ||
