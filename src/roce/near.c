@@ -704,6 +704,26 @@ void ur_near_idle(struct ur_roce *r)
 	ur_near_ring(r);
 }
 
+static bool is_given_up(struct ur_near_peer *p)
+{
+	if (!p->given_up)
+		return false;
+	ur_chan_refresh(&p->chan);
+	p->given_up = p->chan.tx_tail == p->given_up_tail;
+	return p->given_up;
+}
+
+void ur_near_give_up(const struct ur_roce *r)
+{
+	ur_list_for_each(pos, &r->peers) {
+		struct ur_near_peer *p =
+			ur_container_of(pos, struct ur_near_peer, node);
+
+		p->given_up = !ur_list_empty(&p->full);
+		p->given_up_tail = p->chan.tx_tail;
+	}
+}
+
 /* READs and atomics that are not answered have not been completed here. */
 bool ur_near_owes(const struct ur_roce *r)
 {
@@ -711,6 +731,8 @@ bool ur_near_owes(const struct ur_roce *r)
 		struct ur_near_peer *p =
 			ur_container_of(pos, struct ur_near_peer, node);
 
+		if (is_given_up(p))
+			continue;
 		ur_list_for_each(at, &p->full) {
 			const struct ur_near *n =
 				&ur_container_of(at, struct ur_rqp, near.full)
