@@ -324,6 +324,7 @@ static enum ur_emit placed_emit(struct ur_rqp *q, struct ur_swqe *w,
 	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(opcode), len)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
+	ur_rc_peer_ask(q, &h);
 	if (placed_add(q, w, t, &h, len))
 		return UR_EMIT_IDLE;
 	rd_push(q, q->req.psn);
