@@ -112,13 +112,17 @@ static int roce_attach(struct ur_lane *l, struct ur_qp *qp)
 static void tell_received(struct ur_lane *l, uint64_t now_ns)
 {
 	const struct timespec nap = { .tv_nsec = 50000 };
+	unsigned int left = 1000;
 
 	ur_near_settle(l->roce);
-	for (unsigned int i = 0; i < 1000 && ur_near_owes(l->roce); i++) {
+	for (; left && ur_near_owes(l->roce); left--) {
 		if (!ur_near_poll(l->roce, now_ns))
 			nanosleep(&nap, NULL);
 		ur_near_settle(l->roce);
 	}
+	/* There may be hundreds of queue pairs. */
+	if (!left)
+		ur_near_give_up(l->roce);
 }
 
 /* The bell is answered too: a QP that goes away may stand on it. */

@@ -585,6 +585,8 @@ static void arm_lane(struct ur_lane *l)
 	ur_lane_drain(l, now);
 	ur_lane_send(l, now);
 	l->app_ns = 0;
+	/* That he polled before is no longer so, whenever it is heard of. */
+	atomic_store_explicit(&l->missed_ns, 0, memory_order_relaxed);
 	wake = l->watch == UR_WATCH_TICK || ur_helper_is_late(l, 0);
 	l->watch = UR_WATCH_ARMED;
 	ur_lane_unlock(l);

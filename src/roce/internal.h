@@ -314,6 +314,7 @@ struct ur_roce {
 	struct ur_list peers;	  /* ur_near_peer.node */
 	bool near_acks;		  /* some of theirs wait for a ride */
 	uint8_t near_late;	  /* looks for which others wait for company */
+	uint8_t near_rounds;	  /* in a row after which somebody waited */
 	struct ur_list near_more; /* ur_near.more: go on at the next poll */
 	bool near_asleep;	  /* only a bell brings somebody here */
 	bool near_look; /* a QP waits since the last look, and nobody is up */
@@ -642,6 +643,8 @@ void ur_near_enter(struct ur_rqp *q, enum ur_qp_state state);
 void ur_near_show(struct ur_rqp *q);
 /* Its requester stops; its responder; both, and it leaves the channel. */
 void ur_near_req_stop(struct ur_rqp *q);
+/* What it has done is told before it fails. */
+void ur_near_tell_last(struct ur_rqp *q);
 void ur_near_resp_stop(struct ur_rqp *q);
 void ur_near_stop(struct ur_rqp *q);
 /* An ack timeout is over.  False: the QP failed. */

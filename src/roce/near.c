@@ -109,6 +109,12 @@ static bool send_bare(struct ur_rqp *q, enum ur_near_kind kind, bool asks,
 	return true;
 }
 
+void ur_near_tell_last(struct ur_rqp *q)
+{
+	if (q->near.peer && q->near.serves && q->near.done != q->near.told)
+		(void)send_bare(q, UR_NEAR_DONE, false, 0);
+}
+
 /* Without room it is left: the peer asks again, and others' counts have room
  * that this has not. */
 static void send_pulls(struct ur_rqp *q)
@@ -556,27 +562,50 @@ static bool may_wait(struct ur_rqp *q, enum tell whom)
 	return true;
 }
 
-static void tell_done(struct ur_near_peer *p, enum tell whom)
+/* True: somebody waits. */
+static bool tell_done(struct ur_near_peer *p, enum tell whom)
 {
+	bool waits = false;
+
 	ur_list_for_each_safe(pos, tmp, &p->acks) {
 		struct ur_rqp *q =
 			ur_container_of(pos, struct ur_rqp, near.acking);
 		struct ur_near *n = &q->near;
 
-		if (may_wait(q, whom))
+		if (may_wait(q, whom)) {
+			waits = true;
 			continue;
+		}
 		if (whom != WHO_COMES_NOW && n->urged && n->ride_score)
 			n->ride_score--;
 		ur_list_del(pos);
 		ur_near_owe(q, UR_NEAR_DUE_DONE);
 	}
+	return waits;
 }
 
-static void tell(const struct ur_roce *r, enum tell whom)
+static bool tell(const struct ur_roce *r, enum tell whom)
 {
+	bool waits = false;
+
 	ur_list_for_each(pos, &r->peers)
-		tell_done(ur_container_of(pos, struct ur_near_peer, node),
-			  whom);
+		waits |= tell_done(
+			ur_container_of(pos, struct ur_near_peer, node), whom);
+	return waits;
+}
+
+/*
+ * After cells were taken.  There may be others' for ever, and a peer that hears
+ * nothing gives up: who has waited through so many rounds waits no longer.
+ */
+static void tell_now(struct ur_roce *r)
+{
+	bool all = r->near_rounds >= UR_NEAR_LATE_EVERY;
+
+	if (tell(r, all ? ALL : WHO_COMES_NOW))
+		r->near_rounds++;
+	else
+		r->near_rounds = 0;
 }
 
 void ur_near_tell_others(const struct ur_rqp *q)
@@ -646,7 +675,7 @@ int ur_near_poll(struct ur_roce *r, uint64_t now_ns)
 			       ur_container_of(pos, struct ur_near_peer, node));
 	/* All of them: of a channel with ourselves each end has its own. */
 	if (n)
-		tell(r, WHO_COMES_NOW);
+		tell_now(r);
 	ur_near_ring(r);
 	return n;
 }
@@ -657,7 +686,8 @@ void ur_near_settle(struct ur_roce *r)
 		return;
 	r->near_acks = false;
 	r->near_late = 0;
-	tell(r, ALL);
+	r->near_rounds = 0;
+	(void)tell(r, ALL);
 	ur_near_ring(r);
 }
 
@@ -672,8 +702,28 @@ void ur_near_idle(struct ur_roce *r)
 	if (!r->near_acks)
 		return;
 	r->near_acks = false;
-	tell(r, WHO_IS_URGED);
+	(void)tell(r, WHO_IS_URGED);
 	ur_near_ring(r);
+}
+
+static bool is_given_up(struct ur_near_peer *p)
+{
+	if (!p->given_up)
+		return false;
+	ur_chan_refresh(&p->chan);
+	p->given_up = p->chan.tx_tail == p->given_up_tail;
+	return p->given_up;
+}
+
+void ur_near_give_up(const struct ur_roce *r)
+{
+	ur_list_for_each(pos, &r->peers) {
+		struct ur_near_peer *p =
+			ur_container_of(pos, struct ur_near_peer, node);
+
+		p->given_up = !ur_list_empty(&p->full);
+		p->given_up_tail = p->chan.tx_tail;
+	}
 }
 
 /* READs and atomics that are not answered have not been completed here. */
@@ -683,6 +733,8 @@ bool ur_near_owes(const struct ur_roce *r)
 		struct ur_near_peer *p =
 			ur_container_of(pos, struct ur_near_peer, node);
 
+		if (is_given_up(p))
+			continue;
 		ur_list_for_each(at, &p->full) {
 			const struct ur_near *n =
 				&ur_container_of(at, struct ur_rqp, near.full)

@@ -79,6 +79,8 @@ struct ur_near_peer {
 	bool dry;		/* … and all that the link held was taken */
 	bool deaf;		/* it took nothing for long, and … */
 	uint32_t deaf_tail;	/* … has taken nothing since */
+	bool given_up;		/* the same, for who owes it something … */
+	uint32_t given_up_tail; /* … and has waited in vain */
 	struct ur_reach *reach; /* its memory without its help; NULL: no */
 	struct ur_near_pulled pulled;
 	void (*bell)(struct ur_near_peer *p); /* wake its lane */
@@ -138,6 +140,8 @@ void ur_near_idle(struct ur_roce *r);
 
 /* Waits something for room that the peer needs to complete what it has sent? */
 bool ur_near_owes(const struct ur_roce *r);
+/* It was waited for in vain: not for those again until they take something. */
+void ur_near_give_up(const struct ur_roce *r);
 
 /* Ring the bells of those who sleep and have got something. */
 void ur_near_ring(struct ur_roce *r);

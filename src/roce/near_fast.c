@@ -132,7 +132,7 @@ bool ur_near_kick_small(struct ur_qp *qp)
 	struct ur_rqp *q = ur_rqp_of(qp);
 	struct ur_near_peer *p = q->near.peer;
 
-	if (qp->type != UR_QPT_RC || !p ||
+	if (qp->type != UR_QPT_RC || !p || q->overrun ||
 	    (q->timer.at_ns == UR_NEVER && qp->attr.timeout) ||
 	    q->req.cur + 1 !=
 		    atomic_load_explicit(&qp->sq.tail, memory_order_acquire) ||

@@ -85,6 +85,7 @@ void ur_rqp_fail(struct ur_rqp *q, int event)
 		return;
 	ur_rqp_set_state(q, UR_QPS_ERR);
 	requester_stop(q);
+	ur_near_tell_last(q);
 	ur_near_resp_stop(q);
 	if (q->loan)
 		ur_loan_stop(q);

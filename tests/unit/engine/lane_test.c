@@ -273,6 +273,29 @@ static void test_arm_ends_tick(void **state)
 	assert_int_equal(watch, UR_WATCH_ARMED);
 }
 
+/* Nor does it hear only then that the lane was taken when he polled before. */
+static void test_arm_is_the_last_word(void **state)
+{
+	struct pair *p = *state;
+	struct ur_lane *l = p->qa.lane;
+	uint64_t polled;
+
+	assert_true(become_poller(p));
+	ur_cq_arm(&p->cq, false);
+	ur_lane_lock(l);
+	l->excuse_ns = ur_adapter_now();
+	atomic_store(&l->missed_ns, l->excuse_ns);
+	ur_lane_unlock(l);
+	ur_adapter_arm(p->a, &p->cq);
+	for (unsigned int i = 0; i < 50; i++) {
+		ur_lane_lock(l);
+		polled = l->app_ns;
+		ur_lane_unlock(l);
+		assert_int_equal(polled, 0);
+		usleep(100);
+	}
+}
+
 /*
  * A post by somebody who then does not call us is still timed.  It goes where
  * no route leads, so that no packet wakes the helper instead.
@@ -626,6 +649,7 @@ int main(void)
 		TEST(test_taking_completions_is_polling),
 		TEST(test_taking_is_not_polling_when_armed),
 		TEST(test_arm_ends_tick),
+		TEST(test_arm_is_the_last_word),
 		TEST(test_sleeping_helper_is_told_of_deadlines),
 		TEST(test_report),
 		TEST(test_fork),

@@ -69,12 +69,25 @@ static void shown_after_a_cell(void **state)
 	shown_after_the_first_request(state, false);
 }
 
+/* As many cells of that kind as side 1 may send. */
+static uint32_t fill(struct pair *p, enum ur_near_kind kind)
+{
+	struct ur_chan *c = &p->side[1].peer.chan;
+	uint32_t n = 0;
+
+	for (; ur_near_cell(ur_rqp_of(&p->side[1].qp), kind, false); n++) {
+		ur_chan_cell(c)->to = p->side[0].qp.qpn;
+		ur_chan_publish(c);
+	}
+	return n;
+}
+
 /* A ring full of requests has room for what the peer waits for. */
 static void full_ring_still_tells(void **state)
 {
 	struct pair *p = *state;
 	struct ur_cqe e;
-	uint32_t n = 0;
+	uint32_t n;
 
 	pair_open(p);
 	for (unsigned int i = 0; i < 6; i++)
@@ -82,19 +95,43 @@ static void full_ring_still_tells(void **state)
 	pair_recv(p, 1, 0, 1000);
 	pair_post(p, 1, 1000, NULL);
 	(void)pair_leave(p);
-	while (ur_near_cell(ur_rqp_of(&p->side[1].qp), UR_NEAR_OLD, false)) {
-		struct ur_chan *c = &p->side[1].peer.chan;
-
-		ur_chan_cell(c)->to = p->side[0].qp.qpn;
-		ur_chan_publish(c);
-		n++;
-	}
+	n = fill(p, UR_NEAR_OLD);
 	assert_true(n > UR_CHAN_CELLS / 2 && n < UR_CHAN_CELLS);
 	assert_true(pair_look(p, 1) > 0);
 	e = pair_cqe(p, 1, 1, UR_WC_SUCCESS);
 	assert_int_equal(e.byte_len, 1000);
 	ur_near_settle(p->side[1].lane.roce);
 	assert_false(ur_near_owes(p->side[1].lane.roce));
+	pair_close(p);
+}
+
+/* Who has been waited for in vain is not waited for again, for each queue pair
+ * that goes, until it takes something. */
+static void who_takes_nothing_is_given_up(void **state)
+{
+	struct pair *p = *state;
+	struct ur_roce *r = p->side[1].lane.roce;
+
+	pair_open(p);
+	for (unsigned int i = 0; i < 6; i++)
+		(void)pair_look(p, i & 1);
+	pair_recv(p, 1, 0, 1000);
+	pair_post(p, 1, 1000, NULL);
+	(void)pair_leave(p);
+	assert_true(fill(p, UR_NEAR_OLD) > 0);
+	assert_true(fill(p, UR_NEAR_DONE) > 0);
+	assert_true(pair_look(p, 1) > 0);
+	(void)pair_cqe(p, 1, 1, UR_WC_SUCCESS);
+	ur_near_settle(r);
+	assert_true(ur_near_owes(r));
+	ur_near_give_up(r);
+	assert_false(ur_near_owes(r));
+	(void)pair_look(p, 0);
+	assert_true(ur_near_owes(r));
+	(void)pair_look(p, 1);
+	assert_false(ur_near_owes(r));
+	(void)pair_look(p, 0);
+	(void)pair_cqe(p, 0, 1, UR_WC_SUCCESS);
 	pair_close(p);
 }
 
@@ -106,6 +143,7 @@ int main(void)
 		T(shown_after_a_packet),
 		T(shown_after_a_cell),
 		T(full_ring_still_tells),
+		T(who_takes_nothing_is_given_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,6 +121,63 @@ static void silent_ones_are_told_before_sleep(void **state)
 	assert_int_equal(outstanding(p), 0);
 }
 
+/* Others may keep the receiver from ever finding nothing. */
+static void silent_ones_are_told_while_others_come(void **state)
+{
+	struct pair *p = *state;
+	struct ur_chan *c = &p->side[0].peer.chan;
+	uint32_t before = cells_back(p), rounds = 0;
+
+	pass(p, 1, 0);
+	while (cells_back(p) == before) {
+		struct ur_cell *cell;
+
+		assert_true(++rounds <= UR_NEAR_LATE_EVERY);
+		assert_true(ur_chan_has_room(c, 0));
+		cell = ur_chan_cell(c);
+		memset(&cell->kind, 0, sizeof(*cell) - sizeof(cell->seq));
+		ur_chan_publish(c);
+		assert_int_equal(ur_near_poll(p->side[1].lane.roce, p->now_ns),
+				 1);
+	}
+	assert_true(rounds > 1);
+	(void)pair_look(p, 0);
+	assert_int_equal(outstanding(p), 0);
+}
+
+/* What was done before the queue pair failed has been done. */
+static void silent_ones_are_told_by_who_fails(void **state)
+{
+	struct pair *p = *state;
+
+	pass(p, 1, 0);
+	pass(p, 2, 0);
+	ur_rqp_fail(ur_rqp_of(&p->side[1].qp), -1);
+	(void)pair_look(p, 0);
+	assert_int_equal(outstanding(p), 0);
+	pair_no_cqe(p, 0);
+}
+
+/* A cell is used again and again; what it says of a SEND's region is not what
+ * it said the last time. */
+static void no_region_is_asked_about(void **state)
+{
+	struct pair *p = *state;
+	struct ur_cell *cell = ur_chan_cell(&p->side[0].peer.chan);
+
+	memset(&cell->body, 0xff, sizeof(cell->body));
+	pair_recv(p, 1, 0, 200);
+	post(p, 1, 200, UR_SEND_SIGNALED);
+	kick(p);
+	assert_int_equal(cell->kind, UR_NEAR_SEND);
+	assert_int_equal(cell->body.total, 200);
+	assert_int_equal(cell->body.rkey, 0);
+	(void)pair_look(p, 1);
+	(void)pair_cqe(p, 1, 1, UR_WC_SUCCESS);
+	(void)pair_look(p, 0);
+	(void)pair_cqe(p, 0, 1, UR_WC_SUCCESS);
+}
+
 /* A message of len bytes to `off`; true: the post was enough. */
 static bool carry(struct pair *p, uint32_t len, uint32_t off)
 {
@@ -172,6 +229,20 @@ static void it_is_not_for_two_at_once(void **state)
 	assert_int_equal(ur_near_poll(p->side[1].lane.roce, p->now_ns), 2);
 }
 
+/* A queue pair that is to fail does so. */
+static void it_is_not_for_who_is_to_fail(void **state)
+{
+	struct pair *p = *state;
+	struct ur_rqp *q = ur_rqp_of(&p->side[0].qp);
+
+	post(p, 1, 8, 0);
+	q->overrun = true;
+	assert_false(ur_near_kick_small(&p->side[0].qp));
+	kick(p);
+	assert_int_equal(atomic_load(&p->side[0].qp.state), UR_QPS_ERR);
+	(void)pair_cqe(p, 0, 1, UR_WC_WR_FLUSH_ERR);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, rc_setup, pair_teardown)
 
 int main(void)
@@ -181,8 +252,12 @@ int main(void)
 		T(what_is_asked_for_is_told_at_once),
 		T(silent_ones_are_told_when_nothing_comes),
 		T(silent_ones_are_told_before_sleep),
+		T(silent_ones_are_told_while_others_come),
+		T(silent_ones_are_told_by_who_fails),
+		T(no_region_is_asked_about),
 		T(a_post_is_enough_for_few_bytes),
 		T(it_is_not_for_two_at_once),
+		T(it_is_not_for_who_is_to_fail),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -247,6 +247,9 @@ static void what_is_sent(void **state)
 	post(p, UR_WR_ATOMIC_WRITE, 2, 0);
 	post(p, UR_WR_ATOMIC_WRITE, 3, UR_SEND_INLINE);
 	assert_int_equal(fix_run(p->f), 3);
+	/* One without it, and the peer takes us for another adapter. */
+	for (uint32_t i = 0; i < 3; i++)
+		assert_true(p->f->out[i].h.bth.urnic);
 	expect_out(p->f, 0, 0x1c, SQ_PSN);
 	h = &p->f->out[0].h;
 	assert_int_equal(h->placement, 3);
