@@ -77,20 +77,19 @@ struct ur_client {
 
 	struct ur_client_slot *slots;
 	unsigned int nslots;
+	unsigned int nxrcds;
 
 	struct ur_client_bind *binds; /* ascending handle */
 	uint32_t nbinds;
 	uint32_t cap_binds;
 	uint32_t last_handle;
+	uint32_t last_tcp; /* lease's name */
 	struct ur_client_lease lease;
 	/* Working alone: what urnicd would keep. */
 	struct ur_binds *own_binds;
 	struct ur_bind_owner own;
 
-	uint32_t last_tcp; /* lease's name */
-
 	struct ur_client_xrcd *xrcds;
-	unsigned int nxrcds;
 	ur_client_xrc_peer on_xrc;
 
 	ur_client_mad on_mad;
