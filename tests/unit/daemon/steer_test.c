@@ -1,183 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Whose TCP is it: leases, flows, and what nobody may send. */
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include "daemon/steer.h"
-#include "daemon/tcp_packet.h"
-
-#define SECOND 1000000000ull
-#define FIN    1u
-#define SYN    2u
-#define RST    4u
-#define ACK    16u
-#define ALICE  3u
-#define BOB    4u
-
-static const uint8_t addrs[2][16] = {
-	{ [10] = 0xff, 0xff, 10, 0, 0, 1 },
-	{ 0xfd, 0x77, [15] = 1 },
-};
-static const uint8_t peers[2][16] = {
-	{ [10] = 0xff, 0xff, 10, 0, 0, 2 },
-	{ 0xfd, 0x77, [15] = 2 },
-};
-static uint64_t now;
-
-static int setup(void **state)
-{
-	now = 1000 * SECOND;
-	*state = ur_steer_create(addrs, 2, 7, 0x1234567890abcdef);
-	return *state ? 0 : -1;
-}
-
-static void ignore(void *arg, const uint8_t *p, uint32_t len)
-{
-}
-
-static int teardown(void **state)
-{
-	for (uint32_t i = 0; i < UR_STEER_OWNERS; i++)
-		ur_steer_end(*state, i, 0, ignore, NULL);
-	ur_steer_expire(*state, UINT64_MAX);
-	ur_steer_destroy(*state);
-	return 0;
-}
-
-static struct ur_steer_counters count(void **state)
-{
-	struct ur_steer_counters c;
-
-	ur_steer_counters(*state, &c);
-	return c;
-}
-
-/* ---- Segments ---- */
-
-struct seg {
-	bool v6;
-	bool in;
-	uint16_t local;
-	uint16_t peer;
-	uint8_t flags;
-	uint32_t seq;
-	uint32_t payload;
-};
-
-static uint8_t packet[2048];
-
-static uint32_t make(const struct seg *s)
-{
-	uint32_t at = s->v6 ? 40 : 20, len = at + 20 + s->payload;
-	uint16_t from = s->in ? s->peer : s->local;
-	uint16_t to = s->in ? s->local : s->peer;
-	const uint8_t *src = s->in ? peers[s->v6] : addrs[s->v6];
-	const uint8_t *dst = s->in ? addrs[s->v6] : peers[s->v6];
-	uint32_t seq = htonl(s->seq);
-
-	memset(packet, 0, sizeof(packet));
-	if (s->v6) {
-		packet[0] = 0x60;
-		packet[4] = (uint8_t)((len - 40) >> 8);
-		packet[5] = (uint8_t)(len - 40);
-		packet[6] = 6;
-		memcpy(packet + 8, src, 16);
-		memcpy(packet + 24, dst, 16);
-	} else {
-		packet[0] = 0x45;
-		packet[2] = (uint8_t)(len >> 8);
-		packet[3] = (uint8_t)len;
-		packet[9] = 6;
-		memcpy(packet + 12, src + 12, 4);
-		memcpy(packet + 16, dst + 12, 4);
-	}
-	packet[at] = (uint8_t)(from >> 8);
-	packet[at + 1] = (uint8_t)from;
-	packet[at + 2] = (uint8_t)(to >> 8);
-	packet[at + 3] = (uint8_t)to;
-	memcpy(packet + at + 4, &seq, 4);
-	packet[at + 12] = 0x50;
-	packet[at + 13] = s->flags;
-	return len;
-}
-
-static int out_of(void **state, uint32_t owner, uint16_t local, uint16_t peer,
-		  uint8_t flags)
-{
-	struct seg s = { .local = local, .peer = peer, .flags = flags };
-
-	return ur_steer_out(*state, owner, packet, make(&s), now);
-}
-
-static int in_to(void **state, uint16_t local, uint16_t peer, uint8_t flags)
-{
-	struct seg s = {
-		.in = true, .local = local, .peer = peer, .flags = flags
-	};
-
-	return ur_steer_in(*state, packet, make(&s), now);
-}
-
-/* ---- Leases ---- */
-
-static int dummy(void)
-{
-	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-	assert_true(fd >= 0);
-	return fd;
-}
-
-static void lease(void **state, uint32_t owner, uint32_t handle, uint16_t port)
-{
-	struct ur_tcp_proof p = { .port = port };
-
-	memcpy(p.addr, addrs[0], 16);
-	assert_int_equal(ur_steer_lease(*state, owner, handle, &p, dummy()), 0);
-}
-
-static int listener(uint16_t *port)
-{
-	struct sockaddr_in a = { .sin_family = AF_INET };
-	socklen_t len = sizeof(a);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
-
-	assert_true(fd >= 0);
-	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	a.sin_port = htons(*port);
-	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(listen(fd, 1), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
-	*port = ntohs(a.sin_port);
-	return fd;
-}
-
-/* The socket, which stays the table's; its number is the kernel's choice. */
-static int lease_listener(void **state, uint32_t owner, uint32_t handle,
-			  uint16_t *port)
-{
-	struct ur_tcp_proof p = { .families = UR_TCP_IPV4, .listens = true };
-	int fd = listener(port);
-
-	assert_int_equal(ur_tcp_proof_read(fd, &p), 0);
-	assert_int_equal(ur_steer_lease(*state, owner, handle, &p, fd), 0);
-	return fd;
-}
-
-/* ---- The cases ---- */
+#include "steer_rig.h"
 
 static void calls(void **state)
 {
@@ -240,46 +63,6 @@ static void listens_no_more(void **state)
 	assert_int_equal(out_of(state, BOB, port, 50000, SYN | ACK), -EPERM);
 }
 
-/* Answers to calls that nobody made are no claim to who calls later. */
-static void answered_nobody(void **state)
-{
-	uint16_t port = 0;
-
-	(void)lease_listener(state, BOB, 9, &port);
-	assert_int_equal(out_of(state, BOB, port, 50000, SYN | ACK), 0);
-	assert_true(ur_steer_put(*state, BOB, 9));
-	assert_int_equal(in_to(state, port, 50000, SYN), -1);
-	assert_int_equal(in_to(state, port, 50000, ACK), -1);
-	assert_int_equal(count(state).flows, 0);
-}
-
-static void others(void **state)
-{
-	static const uint8_t bare[] = { SYN, SYN | ACK, ACK, RST, FIN | ACK };
-
-	lease(state, ALICE, 1, 4000);
-	assert_int_equal(out_of(state, ALICE, 4000, 80, SYN), 0);
-	for (size_t i = 0; i < sizeof(bare); i++)
-		assert_int_equal(out_of(state, BOB, 4000, 80, bare[i]), -EPERM);
-	assert_int_equal(count(state).tcp_foreign, sizeof(bare));
-	/* Nor with a number of his, which is the same. */
-	lease(state, BOB, 1, 4000);
-	for (size_t i = 0; i < sizeof(bare); i++)
-		assert_int_equal(out_of(state, BOB, 4000, 80, bare[i]), -EPERM);
-	assert_int_equal(in_to(state, 4000, 80, ACK), ALICE);
-	/* Another peer is another matter. */
-	assert_int_equal(out_of(state, BOB, 4000, 81, SYN), 0);
-	assert_int_equal(in_to(state, 4000, 81, ACK), BOB);
-	/* She is done with it: it may be called from again. */
-	assert_int_equal(out_of(state, ALICE, 4000, 80, RST), 0);
-	assert_int_equal(out_of(state, BOB, 4000, 80, SYN), 0);
-	assert_int_equal(in_to(state, 4000, 80, ACK), BOB);
-	/* Neither gives the other's back. */
-	ur_steer_forget(*state, ALICE,
-			&(struct ur_steer_ends){ { 0 }, { 0 }, { 0 }, { 0 } });
-	assert_false(ur_steer_put(*state, ALICE, 2));
-}
-
 /* Addresses that are not the port's, and peers that are. */
 static void addresses(void **state)
 {
@@ -318,41 +101,45 @@ static void addresses(void **state)
 	assert_false(ur_steer_concerns(*state, &any));
 }
 
-/* Only what lwIP would write. */
+/* Only what lwIP would write: one byte of it changed, or some missing. */
 static void forms(void **state)
 {
+	static const struct {
+		bool v6;
+		uint8_t at;
+		uint8_t byte;
+	} wrong[] = {
+		{ false, 0, 0x44 }, { false, 0, 0x46 },	 { false, 0, 0x75 },
+		{ false, 3, 41 },   { false, 6, 0x20 },	 { false, 7, 1 },
+		{ false, 9, 17 },   { false, 32, 0x40 }, { false, 32, 0x60 },
+		{ true, 5, 21 },    { true, 6, 17 },	 { true, 6, 44 },
+	};
+	static const struct {
+		bool v6;
+		uint8_t len;
+	} cut[] = { { false, 39 }, { false, 0 }, { true, 59 } };
+	const size_t nwrong = sizeof(wrong) / sizeof(*wrong);
+	const size_t ncut = sizeof(cut) / sizeof(*cut);
 	struct seg s = { .local = 4000, .peer = 80, .flags = SYN };
-	uint32_t len, n = 0;
+	uint32_t len;
 
 	lease(state, ALICE, 1, 4000);
-#define BAD(change)                                                            \
-	do {                                                                   \
-		len = make(&s);                                                \
-		change;                                                        \
-		assert_int_equal(ur_steer_out(*state, ALICE, packet, len,      \
-					      now),                            \
-				 -EPERM);                                      \
-		n++;                                                           \
-	} while (0)
-	BAD(packet[9] = 17);
-	BAD(packet[0] = 0x46);
-	BAD(packet[0] = 0x44);
-	BAD(packet[0] = 0x75);
-	BAD(packet[6] = 0x20);
-	BAD(packet[7] = 1);
-	BAD(packet[3]++);
-	BAD(len--);
-	BAD(len = 39);
-	BAD(len = 0);
-	BAD(packet[32] = 0x40);
-	BAD(packet[32] = 0x60);
-	s.v6 = true;
-	BAD(packet[6] = 44);
-	BAD(packet[6] = 17);
-	BAD(packet[5]++);
-	BAD(len = 59);
-#undef BAD
-	assert_int_equal(count(state).tcp_foreign, n);
+	for (size_t i = 0; i < nwrong; i++) {
+		s.v6 = wrong[i].v6;
+		len = make(&s);
+		assert_int_not_equal(packet[wrong[i].at], wrong[i].byte);
+		packet[wrong[i].at] = wrong[i].byte;
+		assert_int_equal(ur_steer_out(*state, ALICE, packet, len, now),
+				 -EPERM);
+	}
+	for (size_t i = 0; i < ncut; i++) {
+		s.v6 = cut[i].v6;
+		assert_true(make(&s) > cut[i].len);
+		assert_int_equal(ur_steer_out(*state, ALICE, packet, cut[i].len,
+					      now),
+				 -EPERM);
+	}
+	assert_int_equal(count(state).tcp_foreign, nwrong + ncut);
 	assert_int_equal(count(state).flows, 0);
 }
 
@@ -574,334 +361,6 @@ static void fragments(void **state)
 	assert_int_equal(fragment(state, false, false), -1);
 }
 
-/* Whatever comes, and whatever is to leave. */
-static void noise(void **state)
-{
-	unsigned int seed = 1;
-
-	lease(state, ALICE, 1, 4000);
-	assert_int_equal(out_of(state, ALICE, 4000, 80, SYN), 0);
-	for (int n = 0; n < 200000; n++) {
-		struct seg s = { .v6 = n & 1,
-				 .in = n & 2,
-				 .local = 4000,
-				 .peer = 80,
-				 .flags = (uint8_t)n };
-		uint32_t len = make(&s);
-		uint8_t *exact;
-
-		for (int i = rand_r(&seed) % 6; i > 0; i--)
-			packet[rand_r(&seed) % len] = (uint8_t)rand_r(&seed);
-		if (rand_r(&seed) % 2)
-			len = (uint32_t)rand_r(&seed) % (len + 1);
-		/* A copy as large as it is, for who looks beyond its end. */
-		exact = malloc(len ? len : 1);
-		assert_non_null(exact);
-		memcpy(exact, packet, len);
-		(void)ur_steer_in(*state, exact, len, now);
-		(void)ur_steer_out(*state, BOB, exact, len, now);
-		free(exact);
-	}
-	assert_int_equal(count(state).tcp_tx, 1);
-	assert_int_equal(in_to(state, 4000, 80, ACK), ALICE);
-}
-
-/* ---- What a socket proves ---- */
-
-static int tcp_socket(const char *addr, bool reuse)
-{
-	struct sockaddr_in a = { .sin_family = AF_INET };
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = reuse;
-
-	assert_true(fd >= 0);
-	assert_int_equal(
-		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)), 0);
-	if (!addr)
-		return fd;
-	assert_int_equal(inet_pton(AF_INET, addr, &a.sin_addr), 1);
-	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	return fd;
-}
-
-static void proofs(void **state)
-{
-	struct ur_tcp_proof p;
-	struct sockaddr_in a;
-	socklen_t len = sizeof(a);
-	int fd = dummy(), hold, one = 1, other;
-
-	assert_int_equal(ur_tcp_proof_read(fd, &p), -EINVAL);
-	close(fd);
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(ur_tcp_proof_read(fd, &p), -EINVAL);
-	close(fd);
-	fd = tcp_socket(NULL, true);
-	assert_int_equal(ur_tcp_proof_read(fd, &p), -EINVAL);
-	close(fd);
-
-	fd = tcp_socket("127.0.0.1", true);
-	assert_int_equal(ur_tcp_proof_read(fd, &p), 0);
-	assert_int_equal(p.families, 0);
-	assert_int_equal(p.addr[12], 127);
-	assert_false(p.listens);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
-	assert_int_equal(p.port, ntohs(a.sin_port));
-	hold = ur_tcp_proof_hold(fd, &p);
-	assert_true(hold >= 0);
-	/* Its own: the process may do what it likes. */
-	close(fd);
-	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), -1);
-	assert_int_equal(errno, EADDRINUSE);
-	close(fd);
-	/* Who lets others have it may listen there. */
-	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(listen(fd, 1), 0);
-	assert_int_equal(ur_tcp_proof_read(fd, &p), 0);
-	assert_true(p.listens);
-	assert_true(ur_tcp_proof_listens(fd, &p));
-	p.port ^= 1;
-	assert_false(ur_tcp_proof_listens(fd, &p));
-	/* Then it is proof for nobody else. */
-	other = tcp_socket("127.0.0.1", true);
-	assert_int_equal(connect(other, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(ur_tcp_proof_read(other, &p), -EINVAL);
-	close(other);
-	close(fd);
-	close(hold);
-
-	fd = tcp_socket("127.0.0.1", false);
-	assert_int_equal(ur_tcp_proof_read(fd, &p), 0);
-	assert_int_equal(ur_tcp_proof_hold(fd, &p), -EADDRINUSE);
-	close(fd);
-	fd = tcp_socket("0.0.0.0", true);
-	assert_int_equal(ur_tcp_proof_read(fd, &p), 0);
-	assert_int_equal(p.families, UR_TCP_IPV4);
-	close(fd);
-}
-
-/* A number that was its once, since it was connected: it is not bound. */
-static void had_a_number(void **state)
-{
-	const struct linger now_ = { .l_onoff = 1 };
-	struct sockaddr_in a = { .sin_family = AF_INET };
-	socklen_t len = sizeof(a);
-	uint16_t port = 0;
-	int l = listener(&port), fd = tcp_socket(NULL, true), peer;
-	struct ur_tcp_proof p;
-	char byte;
-
-	a.sin_port = htons(port);
-	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	peer = accept(l, NULL, NULL);
-	assert_true(peer >= 0);
-	(void)setsockopt(peer, SOL_SOCKET, SO_LINGER, &now_, sizeof(now_));
-	close(peer);
-	assert_int_equal(read(fd, &byte, 1), -1);
-	assert_int_equal(errno, ECONNRESET);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
-	assert_int_not_equal(a.sin_port, 0);
-	assert_int_equal(ur_tcp_proof_read(fd, &p), -EINVAL);
-	close(fd);
-	close(l);
-}
-
-/* The process binds its socket anew: what it had proved is worth nothing. */
-static void bound_anew(void **state)
-{
-	struct sockaddr_in a = { .sin_family = AF_INET };
-	struct ur_tcp_proof p;
-	int fd = tcp_socket("0.0.0.0", true);
-
-	assert_int_equal(ur_tcp_proof_read(fd, &p), 0);
-	assert_int_equal(listen(fd, 1), 0);
-	assert_int_equal(shutdown(fd, SHUT_RDWR), 0);
-	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(ur_tcp_proof_hold(fd, &p), -EINVAL);
-	close(fd);
-
-	fd = tcp_socket("0.0.0.0", true);
-	assert_int_equal(listen(fd, 1), 0);
-	assert_int_equal(ur_tcp_proof_read(fd, &p), 0);
-	assert_true(ur_tcp_proof_listens(fd, &p));
-	assert_int_equal(shutdown(fd, SHUT_RDWR), 0);
-	a.sin_port = htons(p.port);
-	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(listen(fd, 1), 0);
-	assert_false(ur_tcp_proof_listens(fd, &p));
-	close(fd);
-}
-
-/* What is bound to another interface proves nothing for the port's. */
-static void other_interfaces(void **state)
-{
-	struct ur_tcp_proof p;
-	int fd = tcp_socket("0.0.0.0", true);
-
-	assert_int_equal(listen(fd, 1), 0);
-	assert_int_equal(ur_tcp_proof_read(fd, &p), 0);
-	assert_true(ur_steer_concerns(*state, &p));
-	if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "lo", 3)) {
-		close(fd);
-		skip();
-	}
-	assert_false(ur_tcp_proof_listens(fd, &p));
-	assert_int_equal(ur_tcp_proof_read(fd, &p), 0);
-	assert_int_not_equal(p.ifindex, 0);
-	assert_false(ur_steer_concerns(*state, &p));
-	close(fd);
-}
-
-/* ---- The kernel's connections ---- */
-
-static void loop_ends(int fd, struct ur_steer_ends *e)
-{
-	struct sockaddr_in local, peer;
-	socklen_t len = sizeof(local);
-
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&local, &len), 0);
-	len = sizeof(peer);
-	assert_int_equal(getpeername(fd, (struct sockaddr *)&peer, &len), 0);
-	memset(e, 0, sizeof(*e));
-	memset(e->local + 10, 0xff, 2);
-	memset(e->peer + 10, 0xff, 2);
-	memcpy(e->local + 12, &local.sin_addr, 4);
-	memcpy(e->peer + 12, &peer.sin_addr, 4);
-	memcpy(e->local_port, &local.sin_port, 2);
-	memcpy(e->peer_port, &peer.sin_port, 2);
-}
-
-static uint32_t make_loop(const struct ur_steer_ends *e, uint8_t flags, bool in)
-{
-	struct seg s = { .in = in, .flags = flags };
-	uint32_t len;
-
-	s.local = (uint16_t)(e->local_port[0] << 8 | e->local_port[1]);
-	s.peer = (uint16_t)(e->peer_port[0] << 8 | e->peer_port[1]);
-	len = make(&s);
-	memcpy(packet + (in ? 16 : 12), e->local + 12, 4);
-	memcpy(packet + (in ? 12 : 16), e->peer + 12, 4);
-	return len;
-}
-
-/*
- * A number that a service of the host's has had before, or has too: who may
- * have it as well gets none of its connections.  (The port has the one end's
- * address here.)
- */
-static void kernels_connections(void **state)
-{
-	static const uint8_t own[1][16] = {
-		{ [10] = 0xff, 0xff, 127, 0, 0, 1 }
-	};
-	struct ur_steer *s = ur_steer_create(own, 1, 0, 1);
-	struct ur_tcp_proof p = { .families = UR_TCP_IPV4 };
-	struct sockaddr_in a = { .sin_family = AF_INET };
-	uint16_t port = 0;
-	int l = listener(&port), fd = tcp_socket("127.0.0.2", true), peer;
-	struct ur_steer_ends e;
-
-	assert_non_null(s);
-	a.sin_port = htons(port);
-	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	peer = accept(l, NULL, NULL);
-	assert_true(peer >= 0);
-	loop_ends(peer, &e);
-	/* While it listens, and when it does no more. */
-	p.port = port;
-	assert_int_equal(ur_steer_lease(s, ALICE, 1, &p, dummy()), 0);
-	assert_int_equal(ur_steer_out(s, ALICE, packet,
-				      make_loop(&e, SYN, false), now),
-			 -EPERM);
-	e.peer_port[0] ^= 1;
-	assert_int_equal(ur_steer_out(s, ALICE, packet,
-				      make_loop(&e, SYN, false), now),
-			 -EPERM);
-	close(l);
-	assert_int_equal(ur_steer_out(s, ALICE, packet,
-				      make_loop(&e, SYN, false), now),
-			 0);
-	e.peer_port[0] ^= 1;
-	assert_int_equal(ur_steer_out(s, ALICE, packet,
-				      make_loop(&e, SYN, false), now),
-			 -EPERM);
-	assert_int_equal(ur_steer_in(s, packet, make_loop(&e, ACK, true), now),
-			 -1);
-	/* One who called there before the kernel had a listener. */
-	e.peer_port[0] ^= 1;
-	l = listener(&port);
-	assert_int_equal(ur_steer_in(s, packet, make_loop(&e, SYN, true), now),
-			 -1);
-	assert_int_equal(ur_steer_in(s, packet, make_loop(&e, ACK, true), now),
-			 -1);
-	assert_int_equal(ur_steer_out(s, ALICE, packet,
-				      make_loop(&e, SYN, false), now),
-			 -EPERM);
-	e.peer_port[0] ^= 1;
-	/* Nor does somebody who listens there now. */
-	assert_int_equal(ur_tcp_proof_read(l, &p), 0);
-	assert_int_equal(ur_steer_lease(s, BOB, 1, &p, l), 0);
-	assert_int_equal(ur_steer_out(s, BOB, packet,
-				      make_loop(&e, SYN | ACK, false), now),
-			 -EPERM);
-	assert_int_equal(ur_steer_in(s, packet, make_loop(&e, SYN, true), now),
-			 -1);
-	close(fd);
-	close(peer);
-	ur_steer_end(s, ALICE, now, ignore, NULL);
-	ur_steer_end(s, BOB, now, ignore, NULL);
-	ur_steer_expire(s, UINT64_MAX);
-	ur_steer_destroy(s);
-}
-
-/* A number that both have: the kernel calls from there after she did. */
-static void kernel_calls_too(void **state)
-{
-	static const uint8_t own[1][16] = {
-		{ [10] = 0xff, 0xff, 127, 0, 0, 2 }
-	};
-	struct ur_steer *s = ur_steer_create(own, 1, 0, 1);
-	struct sockaddr_in a = { .sin_family = AF_INET };
-	int fd = tcp_socket("127.0.0.2", true), l;
-	struct ur_tcp_proof p;
-	struct ur_steer_ends e = { .local = { [10] = 0xff, 0xff, 127, 0, 0, 2 },
-				   .peer = {
-					   [10] = 0xff, 0xff, 127, 0, 0, 1 } };
-	uint16_t port = 0, number;
-
-	assert_non_null(s);
-	l = listener(&port);
-	assert_int_equal(ur_tcp_proof_read(fd, &p), 0);
-	assert_int_equal(ur_steer_lease(s, ALICE, 1, &p, dummy()), 0);
-	number = htons(p.port);
-	memcpy(e.local_port, &number, 2);
-	number = htons(port);
-	memcpy(e.peer_port, &number, 2);
-	assert_int_equal(ur_steer_out(s, ALICE, packet,
-				      make_loop(&e, SYN, false), now),
-			 0);
-	a.sin_port = number;
-	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(ur_steer_in(s, packet, make_loop(&e, SYN | ACK, true),
-				     now),
-			 -1);
-	assert_int_equal(ur_steer_out(s, ALICE, packet,
-				      make_loop(&e, ACK, false), now),
-			 -EPERM);
-	close(fd);
-	close(l);
-	ur_steer_end(s, ALICE, now, ignore, NULL);
-	ur_steer_expire(s, UINT64_MAX);
-	ur_steer_destroy(s);
-}
-
 /* Who has said his last word may still be spoken to. */
 static void half_closed(void **state)
 {
@@ -920,26 +379,10 @@ int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		CASE(calls),
-		CASE(is_called),
-		CASE(listens_no_more),
-		CASE(others),
-		CASE(answered_nobody),
-		CASE(addresses),
-		CASE(forms),
-		CASE(the_end),
-		CASE(bounds),
-		CASE(half_open),
-		CASE(forgotten),
-		CASE(fragments),
-		CASE(noise),
-		CASE(proofs),
-		CASE(had_a_number),
-		CASE(bound_anew),
-		CASE(other_interfaces),
-		CASE(kernels_connections),
-		CASE(half_closed),
-		CASE(kernel_calls_too),
+		CASE(calls),	 CASE(is_called),   CASE(listens_no_more),
+		CASE(addresses), CASE(forms),	    CASE(the_end),
+		CASE(bounds),	 CASE(half_open),   CASE(forgotten),
+		CASE(fragments), CASE(half_closed),
 	};
 #undef CASE
 
