@@ -87,24 +87,10 @@ static bool deliver(void *arg, const struct ur_rx *rx)
 	uint32_t qpn = (uint32_t)rx->data[5] << 16 |
 		       (uint32_t)rx->data[6] << 8 | rx->data[7];
 	struct lane *l = p->lanes[qpn >> QPN_INDEX_BITS];
-	struct ur_ring_rec rec = { .scope_id = rx->scope_id,
-				   .sport = rx->sport,
-				   .index = rx->index,
-				   .tclass = rx->tclass,
-				   .hop_limit = rx->hop_limit };
-	uint8_t *at;
 
 	if (!l || l->broken)
 		return false;
-	at = ur_ring_reserve(&l->rings.tx, rx->len);
-	if (!at) {
-		ur_ring_count_lost(&l->rings.tx);
-		return true;
-	}
-	memcpy(rec.src, rx->src, 16);
-	memcpy(rec.dst, rx->dst, 16);
-	memcpy(at, rx->data, rx->len);
-	if (ur_ring_publish(&l->rings.tx, &rec, rx->len))
+	if (ur_ring_put_rx(&l->rings.tx, rx) > 0)
 		ur_rings_bell(&l->rings);
 	return true;
 }

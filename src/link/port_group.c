@@ -13,7 +13,7 @@
 
 #include "base/list.h"
 #include "base/lock.h"
-#include "shm/ring.h"
+#include "link/ring.h"
 
 #define INBOX_BYTES (2u << 20)
 #define BURST	    64
@@ -100,21 +100,7 @@ static void ring_bell(const struct inbox *b)
 /* b->lock is held. */
 static void put(struct inbox *b, const struct ur_rx *rx)
 {
-	struct ur_ring_rec rec = { .scope_id = rx->scope_id,
-				   .sport = rx->sport,
-				   .index = rx->index,
-				   .tclass = rx->tclass,
-				   .hop_limit = rx->hop_limit };
-	uint8_t *at = ur_ring_reserve(&b->in, rx->len);
-
-	if (!at) {
-		ur_ring_count_lost(&b->in);
-		return;
-	}
-	memcpy(rec.src, rx->src, 16);
-	memcpy(rec.dst, rx->dst, 16);
-	memcpy(at, rx->data, rx->len);
-	if (ur_ring_publish(&b->in, &rec, rx->len))
+	if (ur_ring_put_rx(&b->in, rx) > 0)
 		ring_bell(b);
 }
 
@@ -148,21 +134,11 @@ bool ur_port_seat_recv(const struct ur_port_seat *s,
 		       uint32_t *n)
 {
 	struct inbox *b = &s->group->inboxes[s->index];
-	struct ur_ring_rec rec;
-	const uint8_t *at;
-	for (*n = 0; b->mem && ur_ring_peek(&b->out, &rec, &at) > 0; ++*n) {
-		struct ur_rx p = { .data = at,
-				   .len = rec.len,
-				   .scope_id = rec.scope_id,
-				   .sport = rec.sport,
-				   .index = rec.index,
-				   .tclass = rec.tclass,
-				   .hop_limit = rec.hop_limit };
+	struct ur_rx p;
 
+	for (*n = 0; b->mem && ur_ring_peek_rx(&b->out, &p) > 0; ++*n) {
 		if (*n == BURST)
 			return false;
-		memcpy(p.src, rec.src, 16);
-		memcpy(p.dst, rec.dst, 16);
 		rx(arg, &p);
 		ur_ring_pop(&b->out);
 	}

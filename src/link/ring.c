@@ -163,3 +163,42 @@ bool ur_rings_are_alive(const struct ur_rings *r)
 
 	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
 }
+
+int ur_ring_put_rx(struct ur_ring *r, const struct ur_rx *rx)
+{
+	struct ur_ring_rec rec = { .scope_id = rx->scope_id,
+				   .sport = rx->sport,
+				   .index = rx->index,
+				   .tclass = rx->tclass,
+				   .hop_limit = rx->hop_limit };
+	uint8_t *at = ur_ring_reserve(r, rx->len);
+
+	if (!at) {
+		ur_ring_count_lost(r);
+		return -ENOBUFS;
+	}
+	memcpy(rec.src, rx->src, 16);
+	memcpy(rec.dst, rx->dst, 16);
+	memcpy(at, rx->data, rx->len);
+	return ur_ring_publish(r, &rec, rx->len);
+}
+
+int ur_ring_peek_rx(struct ur_ring *r, struct ur_rx *rx)
+{
+	struct ur_ring_rec rec;
+	const uint8_t *at;
+	int got = ur_ring_peek(r, &rec, &at);
+
+	if (got <= 0)
+		return got;
+	*rx = (struct ur_rx){ .data = at,
+			      .len = rec.len,
+			      .scope_id = rec.scope_id,
+			      .sport = rec.sport,
+			      .index = rec.index,
+			      .tclass = rec.tclass,
+			      .hop_limit = rec.hop_limit };
+	memcpy(rx->src, rec.src, 16);
+	memcpy(rx->dst, rec.dst, 16);
+	return got;
+}

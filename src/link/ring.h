@@ -40,6 +40,12 @@ void ur_rings_bell(const struct ur_rings *r);
 bool ur_rings_heard(const struct ur_rings *r);
 bool ur_rings_are_alive(const struct ur_rings *r);
 
+/* A packet received, for another lane: into a ring (0; 1: its consumer sleeps
+ * and must be told; -ENOBUFS: lost, and counted), and out of it, in place, as
+ * ur_ring_peek(). */
+int ur_ring_put_rx(struct ur_ring *r, const struct ur_rx *rx);
+int ur_ring_peek_rx(struct ur_ring *r, struct ur_rx *rx);
+
 /*
  * The link of the lane that has this socket, and rx_fd as in port_link.h.  0
  * or -errno; sock is taken in any case, rx_fd on success.

@@ -95,25 +95,13 @@ static int ring_send(struct ur_link *link, const struct ur_train *t)
 static int recv_ring(struct ring_link *l,
 		     void (*rx)(void *arg, const struct ur_rx *rx), void *arg)
 {
-	struct ur_ring_rec rec;
-	const uint8_t *at;
+	struct ur_rx p;
 	int n, got = 0;
 
 	for (n = 0; n < BURST; n++) {
-		struct ur_rx p;
-
-		got = ur_ring_peek(&l->rings.rx, &rec, &at);
+		got = ur_ring_peek_rx(&l->rings.rx, &p);
 		if (got <= 0)
 			break;
-		p = (struct ur_rx){ .data = at,
-				    .len = rec.len,
-				    .scope_id = rec.scope_id,
-				    .sport = rec.sport,
-				    .index = rec.index,
-				    .tclass = rec.tclass,
-				    .hop_limit = rec.hop_limit };
-		memcpy(p.src, rec.src, 16);
-		memcpy(p.dst, rec.dst, 16);
 		rx(arg, &p);
 		ur_ring_pop(&l->rings.rx);
 	}
