@@ -254,17 +254,25 @@ static void rx(void *arg, const struct ur_rx *p)
 	l->marks[l->n++] = p->data[11];
 }
 
-static bool deliver(void *arg, const struct ur_rx *p)
+/* Is it the lane's own?  Else *taken: by the one that it is for. */
+static bool is_own(struct lane *l, const struct ur_rx *p, bool *taken)
 {
-	struct lane *l = arg;
 	uint32_t slot =
 		(uint32_t)(p->data[5] << 16 | p->data[6] << 8 | p->data[7]) >>
 		14;
 
-	if (slot != l->slot)
-		return ur_port_seat_hand(&l->seat, slot, p);
-	rx(l, p);
-	return true;
+	*taken = slot == l->slot || ur_port_seat_hand(&l->seat, slot, p);
+	return slot == l->slot;
+}
+
+static bool deliver(void *arg, const struct ur_rx *p)
+{
+	struct lane *l = arg;
+	bool taken;
+
+	if (is_own(l, p, &taken))
+		rx(l, p);
+	return taken;
 }
 
 static bool before(void *arg)

@@ -404,14 +404,11 @@ static void take(const struct lane *l, const struct ur_rx *p)
 static bool count(void *arg, const struct ur_rx *p)
 {
 	struct lane *l = arg;
-	uint32_t slot =
-		(uint32_t)(p->data[5] << 16 | p->data[6] << 8 | p->data[7]) >>
-		14;
+	bool taken;
 
-	if (slot != l->slot)
-		return ur_port_seat_hand(&l->seat, slot, p);
-	take(l, p);
-	return true;
+	if (is_own(l, p, &taken))
+		take(l, p);
+	return taken;
 }
 
 static void count_rx(void *arg, const struct ur_rx *p)
