@@ -5,7 +5,8 @@
     run.py --urnic build/urnic --progs build/tests/progs --where lo pingpong
 
 URNIC_TEST=full (or --full) runs the long form of everything; -k TEXT only the
-cases whose name contains TEXT.  With --again N, up to N cases that failed are
+cases whose name contains TEXT; URNIC_TEST_PART=N (or --part N) every Nth case of
+a group, for slow builds.  With --again N, up to N cases that failed are
 tried once more: on a busy machine a foreign program may run into its own time
 limit.  Such a case is named in the closing line, with its first failure above.
 Exit code: 0 all passed or skipped, 1 a case failed, 77 nothing could be run.
@@ -53,6 +54,8 @@ def arguments():
                    choices=['lo', 'veth1500', 'veth9000'])
     p.add_argument('--full', action='store_true',
                    default=os.environ.get('URNIC_TEST') == 'full')
+    p.add_argument('--part', type=int, metavar='N',
+                   default=os.environ.get('URNIC_TEST_PART') or 1)
     p.add_argument('--again', type=int, default=0, metavar='N')
     p.add_argument('--list', action='store_true')
     p.add_argument('-k', default='', metavar='TEXT')
@@ -61,19 +64,23 @@ def arguments():
     return p.parse_args()
 
 
+def wanted(case, name, args):
+    if case.full and not args.full:
+        return False
+    if not (case.far or args.full or args.where == 'lo'):
+        return False
+    if case.where and not args.where.startswith(case.where):
+        return False
+    return args.k in name
+
+
 def selected(args):
     for group in args.groups:
         module = importlib.import_module(GROUPS[group])
-        for case in module.CASES:
-            if case.full and not args.full:
-                continue
-            if not (case.far or args.full or args.where == 'lo'):
-                continue
-            if case.where and not args.where.startswith(case.where):
-                continue
-            name = f'{group}/{case.name}'
-            if args.k in name:
-                yield name, case
+        named = [(f'{group}/{case.name}', case) for case in module.CASES]
+        cases = [(name, case) for name, case in named
+                 if wanted(case, name, args)]
+        yield from cases[::args.part]
 
 
 def run_case(name, case, env):
