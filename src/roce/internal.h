@@ -274,6 +274,7 @@ struct ur_rqp {
 	enum ur_peer_kind peer;
 	bool overrun;	   /* a CQ was full: the QP has to fail */
 	bool mig_err_told; /* PATH_MIG_ERR, since it was armed */
+	uint64_t rearm_ns; /* when REARM began */
 	struct ur_requester req;
 	struct ur_responder rsp;
 	struct ur_near near;

@@ -18,6 +18,10 @@
  *
  * A QP in REARM follows too: its peer was armed by our packet, but its own
  * without the bit were lost on the path that fails.
+ *
+ * What the peer sent on the old path before it last migrated asks to migrate
+ * too, and may be late.  So nobody follows within an ack timeout of his REARM; a
+ * peer that does migrate that soon sends again.
  */
 #include <errno.h>
 
@@ -108,6 +112,18 @@ static void swap_paths(struct ur_rqp *q)
 		ur_rqp_want_ack(q);
 }
 
+/*
+ * Tells the peer at once where we are now: one that alone has requests under way
+ * would send them by the old path until it gives that up.
+ */
+static void say_where(struct ur_rqp *q)
+{
+	if (ur_qp_type_reliable(q->qp->type))
+		ur_rc_ack_later(q, UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
+				ur_psn_add(q->rsp.epsn, UR_PSN_MASK),
+				q->r->now_ns);
+}
+
 static void migrate(struct ur_rqp *q)
 {
 	swap_paths(q);
@@ -117,13 +133,15 @@ static void migrate(struct ur_rqp *q)
 	ur_qp_event(q->qp, UR_EVENT_PATH_MIG);
 	if (ur_qp_type_reliable(q->qp->type))
 		ur_rc_restart(q, q->r->now_ns);
+	say_where(q);
 }
 
 void ur_mig_modify(struct ur_rqp *q, enum ur_mig_state state)
 {
-	if (state == UR_MIG_REARM)
+	if (state == UR_MIG_REARM) {
 		set_state(q, UR_MIG_REARM);
-	else if (state != q->qp->attr.path_mig_state)
+		q->rearm_ns = q->r->now_ns;
+	} else if (state != q->qp->attr.path_mig_state)
 		migrate(q);
 }
 
@@ -151,6 +169,14 @@ static bool refuse(struct ur_rqp *q)
 	return false;
 }
 
+/* A packet of before the peer's own REARM, when it had migrated to here? */
+static bool may_be_late(const struct ur_rqp *q)
+{
+	uint64_t t = ur_rc_ack_timeout_ns(q);
+
+	return t != UR_NEVER && q->r->now_ns - q->rearm_ns < t;
+}
+
 bool ur_mig_admit(struct ur_rqp *q, const struct ur_in *in,
 		  const uint8_t dst[16])
 {
@@ -158,8 +184,13 @@ bool ur_mig_admit(struct ur_rqp *q, const struct ur_in *in,
 	bool asks = in->hdr.bth.migreq;
 	bool primary = came_by(q->path, in, dst);
 
-	if (__builtin_expect(state == UR_MIG_MIGRATED, 1))
-		return primary;
+	if (__builtin_expect(state == UR_MIG_MIGRATED && primary, 1))
+		return true;
+	if (state == UR_MIG_MIGRATED) {
+		if (!asks && q->alt && came_by(q->alt, in, dst))
+			say_where(q);
+		return false;
+	}
 	if (primary && (state == UR_MIG_REARM || !asks)) {
 		if (state == UR_MIG_REARM && !asks)
 			set_state(q, UR_MIG_ARMED);
@@ -169,6 +200,8 @@ bool ur_mig_admit(struct ur_rqp *q, const struct ur_in *in,
 		return false;
 	if (!came_by(q->alt, in, dst))
 		return state == UR_MIG_ARMED && refuse(q);
+	if (may_be_late(q))
+		return false;
 	migrate(q);
 	return true;
 }

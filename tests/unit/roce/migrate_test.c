@@ -63,6 +63,13 @@ static void arm(struct fix *f)
 	assert_false(f->out[0].h.bth.migreq);
 }
 
+/* What the peer had sent before it was armed has arrived by then. */
+static void arm_long_ago(struct fix *f)
+{
+	arm(f);
+	fix_sleep(f, TIMEOUT);
+}
+
 static void c17_2_8_the_bit_says_which_state(void **state)
 {
 	struct fix *f = *state;
@@ -143,10 +150,11 @@ static void c17_2_8_retries_used_up(void **state)
 	fix_sleep(f, TIMEOUT * 3 + MS);
 	expect_no_event(f);
 	by(f, true);
-	assert_int_equal(fix_sleep(f, TIMEOUT), 2);
+	assert_int_equal(fix_sleep(f, TIMEOUT), 3);
 	expect_event(f, UR_EVENT_PATH_MIG);
 	expect_out(f, 0, UR_RC_SEND_ONLY, SQ_PSN);
-	expect_out(f, 1, UR_RC_READ_REQUEST, SQ_PSN + 1);
+	expect_aeth(f, 1, RQ_PSN, ACK);
+	expect_out(f, 2, UR_RC_READ_REQUEST, SQ_PSN + 1);
 	assert_true(f->out[0].h.bth.migreq);
 	assert_int_equal(state_of(f), UR_MIG_MIGRATED);
 	assert_int_equal(counters(f)->path_migrations, 1);
@@ -215,9 +223,12 @@ static void c17_2_8_modified_by_the_program(void **state)
 	expect_event(f, UR_EVENT_PATH_MIG);
 	by(f, true);
 	/* What was under way goes again: its answer may come too late. */
-	assert_int_equal(fix_run(f), 1);
+	assert_int_equal(fix_run(f), 2);
 	expect_out(f, 0, UR_RC_SEND_ONLY, SQ_PSN);
 	assert_true(f->out[0].h.bth.migreq);
+	/* And who has nothing under way says so: the peer may have much. */
+	expect_aeth(f, 1, RQ_PSN, ACK);
+	assert_true(f->out[1].h.bth.migreq);
 	by(f, false);
 	peer_ack(f, SQ_PSN, ACK);
 	expect_no_cqe(f);
@@ -231,7 +242,7 @@ static void c17_2_8_the_responder_follows(void **state)
 {
 	struct fix *f = *state;
 
-	arm(f);
+	arm_long_ago(f);
 	fix_post(f, UR_WR_SEND, 1, 8, 0);
 	assert_int_equal(fix_run(f), 1);
 	/* Without the bit the alternate path is not listened on. */
@@ -249,9 +260,14 @@ static void c17_2_8_the_responder_follows(void **state)
 	assert_true(f->out[1].h.bth.migreq);
 	/* From now on nothing that comes by the old one is heard. */
 	by(f, false);
-	peer_says(f, RQ_PSN + 2, false);
 	peer_says(f, RQ_PSN + 2, true);
 	assert_int_equal(fix_run(f), 0);
+	/* But one that does not know of the new one yet is told. */
+	peer_says(f, RQ_PSN + 2, false);
+	by(f, true);
+	assert_int_equal(fix_run(f), 1);
+	expect_aeth(f, 0, RQ_PSN + 1, ACK);
+	assert_true(f->out[0].h.bth.migreq);
 	assert_int_equal(counters(f)->drop_peer, 3);
 	expect_no_event(f);
 }
@@ -262,7 +278,7 @@ static void an_answer_moves_the_requester(void **state)
 	struct fix *f = *state;
 	struct ur_hdr h;
 
-	arm(f);
+	arm_long_ago(f);
 	fix_post(f, UR_WR_SEND, 1, 8, 0);
 	fix_run(f);
 	by(f, true);
@@ -272,7 +288,9 @@ static void an_answer_moves_the_requester(void **state)
 	peer_send(f, &h, 0);
 	expect_event(f, UR_EVENT_PATH_MIG);
 	expect_cqe(f, 1, UR_WC_SUCCESS);
-	assert_int_equal(fix_run(f), 0);
+	/* Nothing is under way; the peer hears that we are there. */
+	assert_int_equal(fix_run(f), 1);
+	expect_aeth(f, 0, RQ_PSN, ACK);
 	assert_int_equal(fix_sleep(f, 10 * TIMEOUT), 0);
 }
 
@@ -282,11 +300,34 @@ static void who_is_not_armed_yet_follows_too(void **state)
 	struct fix *f = *state;
 
 	rearm(f);
+	fix_sleep(f, TIMEOUT);
 	by(f, true);
 	peer_says(f, RQ_PSN, true);
 	expect_event(f, UR_EVENT_PATH_MIG);
 	assert_int_equal(fix_run(f), 1);
 	expect_aeth(f, 0, RQ_PSN, ACK);
+}
+
+/* It asked when it last migrated, to where both have left since. */
+static void a_late_packet_moves_nobody(void **state)
+{
+	struct fix *f = *state;
+
+	rearm(f);
+	by(f, true);
+	peer_says(f, RQ_PSN, true);
+	assert_int_equal(state_of(f), UR_MIG_REARM);
+	by(f, false);
+	peer_says(f, RQ_PSN, false);
+	fix_run(f);
+	by(f, true);
+	peer_says(f, RQ_PSN + 1, true);
+	assert_int_equal(state_of(f), UR_MIG_ARMED);
+	expect_no_event(f);
+	/* Who does migrate goes on asking. */
+	fix_sleep(f, TIMEOUT);
+	peer_says(f, RQ_PSN + 1, true);
+	expect_event(f, UR_EVENT_PATH_MIG);
 }
 
 static void c11_6_3_1_not_our_alternate_path(void **state)
@@ -318,7 +359,7 @@ static void c17_2_8_armed_again(void **state)
 {
 	struct fix *f = *state;
 
-	arm(f);
+	arm_long_ago(f);
 	by(f, true);
 	peer_says(f, RQ_PSN + 1, true);
 	expect_event(f, UR_EVENT_PATH_MIG);
@@ -326,7 +367,7 @@ static void c17_2_8_armed_again(void **state)
 	assert_int_equal(modify(f, UR_QP_PATH_MIG_STATE, UR_MIG_REARM), 0);
 	peer_says(f, RQ_PSN + 2, false);
 	assert_int_equal(state_of(f), UR_MIG_ARMED);
-	fix_run(f);
+	fix_sleep(f, TIMEOUT);
 	by(f, false);
 	peer_says(f, RQ_PSN + 3, true);
 	expect_event(f, UR_EVENT_PATH_MIG);
@@ -350,6 +391,7 @@ static void an_alternate_path_may_be_the_same(void **state)
 	peer_says(f, RQ_PSN, true);
 	assert_int_equal(state_of(f), UR_MIG_REARM);
 	peer_says(f, RQ_PSN + 1, false);
+	fix_sleep(f, TIMEOUT);
 	peer_says(f, RQ_PSN + 2, true);
 	expect_event(f, UR_EVENT_PATH_MIG);
 	assert_int_equal(fix_run(f), 1);
@@ -390,7 +432,7 @@ static void the_address_is_found_out(void **state)
 				  UR_QP_ALT_PATH | UR_QP_PATH_MIG_STATE, 0),
 		0);
 	peer_says(f, RQ_PSN, false);
-	fix_run(f);
+	fix_sleep(f, TIMEOUT);
 	memcpy(f->pkt.dst, other, 16);
 	h.bth.migreq = true;
 	rig_pkt_build(&f->pkt, &h, NULL, 0);
@@ -429,6 +471,7 @@ static void xrc_target_follows(void **state)
 	struct ur_hdr h = peer_hdr(f, UR_XRC_WRITE_ONLY, RQ_PSN);
 
 	rearm(f);
+	fix_sleep(f, TIMEOUT);
 	by(f, true);
 	h.bth.migreq = true;
 	peer_send(f, &h, 0);
@@ -458,6 +501,7 @@ int main(void)
 		T(c17_2_8_the_responder_follows),
 		T(an_answer_moves_the_requester),
 		T(who_is_not_armed_yet_follows_too),
+		T(a_late_packet_moves_nobody),
 		T(c11_6_3_1_not_our_alternate_path),
 		T(c17_2_8_armed_again),
 		T(an_alternate_path_may_be_the_same),
