@@ -18,6 +18,8 @@
 #define OPEN_NS	   (10 * NS_PER_S)   /* to find or start a daemon */
 #define START_NS   (500 * NS_PER_MS) /* between two starts, at first … */
 #define START_MAX  (64 * NS_PER_S)   /* … and at most */
+#define SOON_NS	   NS_PER_S	     /* a daemon that lives longer is sound */
+#define SOON_MAX   5		     /* daemons that are started at once */
 #define BRISK_NS   NS_PER_S	     /* after a loss or a start: */
 #define BRISK_STEP (10 * NS_PER_MS)
 #define STEP	   (200 * NS_PER_MS) /* less than a daemon's grace time */
@@ -163,6 +165,7 @@ static int attach(struct ur_client *c, int fd)
 		return err;
 	}
 	c->state = UR_CLIENT_UP;
+	c->up_ns = ur_client_conn_now();
 	c->complained = false;
 	ur_client_conn_timer(c, 0);
 	return 0;
@@ -232,19 +235,30 @@ int ur_client_conn_open(struct ur_client *c)
 	}
 }
 
+/* The next daemon is started at once, unless they die as soon as they live. */
+static void allow_start(struct ur_client *c, uint64_t now_ns)
+{
+	c->died_soon = now_ns - c->up_ns < SOON_NS ? c->died_soon + 1 : 0;
+	if (c->died_soon > SOON_MAX)
+		return;
+	c->next_start_ns = 0;
+	c->start_gap_ns = START_NS;
+}
+
 /*
  * Many processes see the daemon die at the same moment.  A little luck by pid
  * lets one start the next daemon and most of the others find it.
  */
 void ur_client_conn_lose(struct ur_client *c)
 {
+	uint64_t now = ur_client_conn_now();
+
 	drop_fd(c);
 	if (c->state != UR_CLIENT_UP)
 		return;
 	c->state = UR_CLIENT_LOST;
-	c->next_start_ns = 0;
-	c->start_gap_ns = START_NS;
-	c->brisk_end_ns = ur_client_conn_now() + BRISK_NS;
+	allow_start(c, now);
+	c->brisk_end_ns = now + BRISK_NS;
 	ur_client_lease_lost(c);
 	ur_client_conn_timer(c, 1 + (uint64_t)(getpid() % 16) * 2 * NS_PER_MS);
 	ur_info("urnicd (pid %d) is gone; %u slots go on", (int)c->daemon_pid,

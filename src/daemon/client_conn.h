@@ -71,6 +71,8 @@ struct ur_client {
 	uint64_t next_start_ns;
 	uint64_t start_gap_ns;
 	uint64_t brisk_end_ns;
+	uint64_t up_ns;		/* since when UP */
+	unsigned int died_soon; /* daemons in a row */
 	bool welcome;
 	bool complained; /* about a daemon that is not to be trusted */
 	uint32_t seq;	 /* of the last request */

@@ -105,8 +105,8 @@ static void again_and_again(void **state)
 	peer_end(&b);
 }
 
-/* Stands for urnicd: of its runs the second and the third die at once. */
-static void make_stillborn(const char *dir, const char *real)
+/* Stands for urnicd: body, a piece of shell, has the number of the run in n. */
+static void make_stand_in(const char *dir, const char *real, const char *body)
 {
 	char path[256];
 	FILE *f;
@@ -117,15 +117,16 @@ static void make_stillborn(const char *dir, const char *real)
 	fprintf(f,
 		"#!/bin/sh\n"
 		"echo >>%s/runs\n"
-		"case $(wc -l <%s/runs) in 2|3) exit 1;; esac\n"
+		"n=$(wc -l <%s/runs)\n"
+		"%s\n"
 		"exec %s \"$@\"\n",
-		dir, dir, real);
+		dir, dir, body, real);
 	assert_int_equal(fclose(f), 0);
 	assert_int_equal(chmod(path, 0755), 0);
 	setenv("URNICD", path, 1);
 }
 
-static void remove_stillborn(const char *dir, const char *real)
+static void remove_stand_in(const char *dir, const char *real)
 {
 	char path[256];
 
@@ -146,14 +147,63 @@ static void daemon_dies_at_its_start(void **state)
 
 	assert_non_null(mkdtemp(dir));
 	snprintf(real, sizeof(real), "%s", getenv("URNICD"));
-	make_stillborn(dir, real);
+	make_stand_in(dir, real, "case $n in 2|3) exit 1;; esac");
 	a = peer_start(0, NULL);
 	assert_int_equal(peer_slot(&a, &s), 0);
 	daemon_kill();
 	assert_true(daemon_wait_used(1, WAIT_MS));
 	check(&a, s);
 	peer_end(&a);
-	remove_stillborn(dir, real);
+	remove_stand_in(dir, real);
+}
+
+static unsigned int runs(const char *dir)
+{
+	char path[256];
+	unsigned int n = 0;
+	FILE *f;
+	int c;
+
+	snprintf(path, sizeof(path), "%s/runs", dir);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	while ((c = fgetc(f)) != EOF)
+		n += c == '\n';
+	assert_int_equal(fclose(f), 0);
+	return n;
+}
+
+/* Daemons that come up and die are not started as fast as that can be done. */
+static void daemons_die_as_soon_as_they_live(void **state)
+{
+	char dir[] = "/tmp/urnic-test-XXXXXX", real[4096], body[8192];
+	char ill[64];
+	struct peer a;
+	unsigned int before;
+	uint32_t s;
+
+	assert_non_null(mkdtemp(dir));
+	snprintf(real, sizeof(real), "%s", getenv("URNICD"));
+	snprintf(body, sizeof(body),
+		 "[ $n = 1 ] || [ ! -e %s/ill ] || "
+		 "exec timeout -s KILL 0.05 %s \"$@\"",
+		 dir, real);
+	snprintf(ill, sizeof(ill), "%s/ill", dir);
+	assert_int_equal(mkdir(ill, 0700), 0);
+	make_stand_in(dir, real, body);
+	a = peer_start(0, NULL);
+	assert_int_equal(peer_slot(&a, &s), 0);
+	daemon_kill();
+	sleep_ms(1500);
+	before = runs(dir);
+	assert_true(before > 2);
+	sleep_ms(4000);
+	assert_true(runs(dir) <= before + 5);
+	rmdir(ill);
+	assert_true(daemon_wait_used(1, WAIT_MS));
+	check(&a, s);
+	peer_end(&a);
+	remove_stand_in(dir, real);
 }
 
 /* More than one batch, and more slots after the restart. */
@@ -279,6 +329,7 @@ int main(void)
 		T(clients_die_while_it_is_down),
 		T(again_and_again),
 		T(daemon_dies_at_its_start),
+		T(daemons_die_as_soon_as_they_live),
 		T(many_slots_come_back),
 		T(stopped_client_keeps_its_slot),
 		T(nobody_left_is_a_fresh_start),
