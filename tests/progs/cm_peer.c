@@ -190,9 +190,14 @@ static void serve(void)
 	VT_TRUE(make_qp(id) == 0);
 	VT_TRUE(reply(id) == 0);
 	expect_event(RDMA_CM_EVENT_ESTABLISHED);
-	/* siw does not survive a peer that leaves as soon as it is there. */
-	if (mode_is("private"))
+	/*
+	 * siw does not survive a peer that leaves while it is still told that
+	 * the connection is there (BUG in iw_cm): so the server leaves first.
+	 */
+	if (mode_is("private")) {
 		vt_poll_ok(cq, &wc);
+		VT_TRUE(rdma_disconnect(id) == 0);
+	}
 	expect_event(RDMA_CM_EVENT_DISCONNECTED);
 	(void)rdma_disconnect(id);
 }
@@ -300,7 +305,8 @@ static void call(void)
 		request(id, &t);
 		vt_poll(cq, &wc);
 		printf("wc status %d\n", wc.status);
-		VT_TRUE(rdma_disconnect(id) == 0);
+		if (!mode_is("private"))
+			VT_TRUE(rdma_disconnect(id) == 0);
 	}
 	expect_event(RDMA_CM_EVENT_DISCONNECTED);
 }
