@@ -247,9 +247,9 @@ def ticks(host):
     return total
 
 
-def crowd(env):
+def crowd(env, **link):
     """Several processes share a port, and one that is killed harms nobody."""
-    with Joined(env, 'urnicd', 'urnicd') as j:
+    with Joined(env, 'urnicd', 'urnicd', **link) as j:
         running = []
         try:
             tcps = [env.port() for _ in range(3)]
@@ -288,9 +288,9 @@ def wait_ring(env):
     raise Failure(f'lanes are {links}')
 
 
-def peer_killed(env):
+def peer_killed(env, **link):
     """The other end of a memif goes in the midst of traffic, and comes."""
-    with Joined(env, 'urnicd', 'dpdk', link=Memif) as j:
+    with Joined(env, 'urnicd', 'dpdk', link=Memif, **link) as j:
         for _ in range(3):
             tcp = env.port()
             argv = ['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p', tcp, '-n',
@@ -336,10 +336,10 @@ def looped(env):
             s.end()
 
 
-def restarted(env):
+def restarted(env, **link):
     """urnicd ends: who used its port is told, and nobody hangs.  The next
     urnicd serves whoever begins then."""
-    with Joined(env, 'urnicd', 'urnicd') as j:
+    with Joined(env, 'urnicd', 'urnicd', **link) as j:
         argv = ['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-n', 2000000, '-p']
         running = []
         try:
