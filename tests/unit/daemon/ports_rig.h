@@ -191,8 +191,15 @@ uint32_t ur_port_poll(struct ur_port *p, uint64_t now_ns)
 	pthread_mutex_lock(&p->lock);
 	p->row = 0;
 	if (p->segment) {
-		p->taken = p->tcp(p->arg, p->segment, 40);
+		const uint8_t *segment = p->segment;
+		bool was_taken;
+
+		/* As a port does, which holds nothing of its own then. */
 		p->segment = NULL;
+		pthread_mutex_unlock(&p->lock);
+		was_taken = p->tcp(p->arg, segment, 40);
+		pthread_mutex_lock(&p->lock);
+		p->taken = was_taken;
 		p->received++;
 		n = 1;
 		pthread_cond_broadcast(&p->changed);
