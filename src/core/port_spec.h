@@ -34,8 +34,8 @@ struct ur_port_spec {
 	uint8_t gateway6[16];
 	uint32_t mtu;  /* of IP packets */
 	uint16_t vlan; /* tag of its frames; 0: none */
-	/* Queues in each direction, each for a lane of the process that runs
-	 * the port, if the driver has as many; 0 is 1. */
+	/* Queues in each direction, if the driver has as many; each for a lane
+	 * of the process that runs the port, or a thread of urnicd.  0 is 1. */
 	uint16_t queues;
 };
 

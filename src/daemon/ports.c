@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The port's lock guards its lanes and is held by its thread while that works;
- * the server's thread takes it to attach and detach them.  A lane that writes
- * nonsense, or does not read, harms itself only: its rings are not looked at
- * any more, or its packets are lost and counted.
+ * Each queue of a port has a thread and a lock, which the thread holds while it
+ * works.  A lane is one queue's: that sends what the lane writes, so it leaves
+ * in order.  What comes for it any thread puts into its ring, at once: whoever
+ * looks into a queue does so alone, so what one flow brings stays in order too.
+ * The table of lanes is read with any of the locks and changed, by the server's
+ * thread, with all of them.  A lane that writes nonsense, or does not read,
+ * harms itself only: its rings are not looked at any more, or its packets are
+ * lost and counted.
+ *
+ * Locks: those of the queues in their order > a lane's, TCP's > the port's.
  */
 #include "daemon/ports.h"
 
@@ -12,12 +18,14 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/turns.h"
 #include "config/config.h"
@@ -27,6 +35,7 @@
 #include "link/ring.h"
 
 #define QPN_INDEX_BITS	14
+#define QPN_SLOT_MASK	(0xffffffu << QPN_INDEX_BITS & 0xffffffu)
 #define TRAINS_PER_TURN 16
 #define HOST_EVERY	32u
 #define SPIN_MAX_NS	20000u
@@ -36,20 +45,35 @@
 #define PORT_EVENT	UR_SLOTS       /* others are the slot's, or … */
 #define TCP_EVENTS	(UR_SLOTS + 1) /* … a process' TCP's */
 
+struct port;
+
 struct lane {
-	struct ur_rings rings;
-	bool broken; /* wrote nonsense, or hung up */
+	struct ur_rings rings; /* rx: its queue's thread's */
+	struct ur_lock lock;   /* rings.tx, where there are several threads */
+	struct port *queue;    /* that has it */
+	atomic_bool broken;    /* wrote nonsense, or hung up */
 };
 
+/* What the queues of a port share. */
+struct group {
+	uint32_t ifindex; /* constant from here … */
+	unsigned int nqueues;
+	struct port *queues[UR_PORT_QUEUES]; /* … to here */
+	struct lane *lanes[UR_SLOTS];
+	struct ur_ports_tcp *tcp; /* what it points at has all locks, or … */
+	struct ur_lock tcp_lock;  /* … this one, where there are several */
+};
+
+/* A queue of a port. */
 struct port {
 	struct ur_port *port; /* constant from here … */
-	uint32_t ifindex;
-	struct ur_ports_tcp *tcp; /* what it points at has the lock */
-	int epfd;		  /* … to here */
+	struct group *group;
+	struct lane **lanes; /* the group's */
+	uint16_t index;
+	int epfd; /* … to here */
 	pthread_mutex_t lock;
 	_Atomic unsigned int waiting; /* for the lock, which is not fair */
-	struct lane *lanes[UR_SLOTS];
-	unsigned int slots[UR_SLOTS]; /* of lanes that are there */
+	unsigned int slots[UR_SLOTS]; /* of lanes that are its own */
 	unsigned int nslots;
 	/* Of the thread. */
 	uint32_t turns;
@@ -60,7 +84,7 @@ struct port {
 	struct ur_train train;
 };
 
-static struct port *ports[UR_MAX_PORTS]; /* constant once they run */
+static struct group *ports[UR_MAX_PORTS]; /* constant once they run */
 static unsigned int nports;
 
 /* Not for the port's own thread. */
@@ -69,6 +93,18 @@ static void lock_port(struct port *p)
 	atomic_fetch_add(&p->waiting, 1);
 	pthread_mutex_lock(&p->lock);
 	atomic_fetch_sub(&p->waiting, 1);
+}
+
+static void lock_all(const struct group *g)
+{
+	for (unsigned int q = 0; q < g->nqueues; q++)
+		lock_port(g->queues[q]);
+}
+
+static void unlock_all(const struct group *g)
+{
+	for (unsigned int q = g->nqueues; q-- > 0;)
+		pthread_mutex_unlock(&g->queues[q]->lock);
 }
 
 static uint64_t clock_ns(void)
@@ -81,6 +117,19 @@ static uint64_t clock_ns(void)
 
 /* ---- The thread ---- */
 
+/* There is nobody to lock out of a port of one queue. */
+static void hold(const struct port *p, struct ur_lock *lock)
+{
+	if (p->group->nqueues > 1)
+		ur_lock(lock);
+}
+
+static void let_go(const struct port *p, struct ur_lock *lock)
+{
+	if (p->group->nqueues > 1)
+		ur_unlock(lock);
+}
+
 static bool deliver(void *arg, const struct ur_rx *rx)
 {
 	struct port *p = arg;
@@ -90,16 +139,12 @@ static bool deliver(void *arg, const struct ur_rx *rx)
 
 	if (!l || l->broken)
 		return false;
+	hold(p, &l->lock);
 	if (ur_ring_put_rx(&l->rings.tx, rx) > 0)
 		ur_rings_bell(&l->rings);
+	let_go(p, &l->lock);
+	ur_port_belongs(p->port, l->queue->index);
 	return true;
-}
-
-static bool deliver_tcp(void *arg, const uint8_t *packet, uint32_t len)
-{
-	struct port *p = arg;
-
-	return ur_ports_tcp_in(p->tcp, packet, len, clock_ns());
 }
 
 /* Who gives a train of a slot must not give one that no lane would. */
@@ -176,6 +221,62 @@ static unsigned int send_lane(struct port *p, unsigned int slot)
 	return n;
 }
 
+/* ---- The thread, for TCP, which the first one sends ---- */
+
+static bool deliver_tcp(void *arg, const uint8_t *packet, uint32_t len)
+{
+	struct port *p = arg;
+	struct group *g = p->group;
+	bool taken;
+
+	hold(p, &g->tcp_lock);
+	taken = ur_ports_tcp_in(g->tcp, packet, len, clock_ns());
+	let_go(p, &g->tcp_lock);
+	return taken;
+}
+
+static uint32_t send_tcp(struct port *p)
+{
+	struct group *g = p->group;
+	uint32_t n;
+
+	if (p->index)
+		return 0;
+	hold(p, &g->tcp_lock);
+	n = ur_ports_tcp_work(g->tcp, clock_ns());
+	let_go(p, &g->tcp_lock);
+	return n;
+}
+
+static bool may_tcp_sleep(struct port *p)
+{
+	struct group *g = p->group;
+	bool ok;
+
+	if (p->index)
+		return true;
+	hold(p, &g->tcp_lock);
+	ok = ur_ports_tcp_sleep(g->tcp);
+	let_go(p, &g->tcp_lock);
+	return ok;
+}
+
+static void hear_tcp(struct port *p, uint32_t what)
+{
+	struct group *g = p->group;
+
+	hold(p, &g->tcp_lock);
+	ur_ports_tcp_hear(g->tcp, what);
+	let_go(p, &g->tcp_lock);
+}
+
+/* ---- The thread's turns ---- */
+
+static uint32_t serve_host(struct port *p)
+{
+	return p->index ? 0 : ur_port_host(p->port, clock_ns());
+}
+
 /* What comes in is looked at between any two lanes: sending all that many have
  * takes longer than a controller's queue lasts. */
 static unsigned int work(struct port *p)
@@ -189,9 +290,9 @@ static unsigned int work(struct port *p)
 		if (sent)
 			n += ur_port_poll(p->port, clock_ns());
 	}
-	n += ur_ports_tcp_work(p->tcp, clock_ns());
+	n += send_tcp(p);
 	if (p->slept || ++p->turns % HOST_EVERY == 0)
-		n += ur_port_host(p->port, clock_ns());
+		n += serve_host(p);
 	p->slept = false;
 	return n;
 }
@@ -199,7 +300,7 @@ static unsigned int work(struct port *p)
 /* Lanes ring from now on.  False: one has written meanwhile. */
 static bool may_sleep(struct port *p)
 {
-	bool ok = ur_ports_tcp_sleep(p->tcp);
+	bool ok = may_tcp_sleep(p);
 
 	for (unsigned int i = 0; i < p->nslots; i++) {
 		struct lane *l = p->lanes[p->slots[i]];
@@ -218,8 +319,9 @@ static void hear(struct port *p, unsigned int slot)
 	struct lane *l = slot < UR_SLOTS ? p->lanes[slot] : NULL;
 
 	if (slot >= TCP_EVENTS)
-		ur_ports_tcp_hear(p->tcp, slot);
-	if (!l || ur_rings_heard(&l->rings))
+		hear_tcp(p, slot);
+	/* It may be another by now, whose bell is for another thread. */
+	if (!l || l->queue != p || ur_rings_heard(&l->rings))
 		return;
 	l->broken = true;
 	(void)epoll_ctl(p->epfd, EPOLL_CTL_DEL, l->rings.sock, NULL);
@@ -291,17 +393,44 @@ static int watch(const struct port *p, int fd, uint32_t what)
 	return epoll_ctl(p->epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-/* p->lock is held. */
-static int add_lane(struct port *p, unsigned int slot)
+/* Who has the fewest lanes. */
+static struct port *least_of(const struct group *g)
+{
+	struct port *least = g->queues[0];
+
+	for (unsigned int q = 1; q < g->nqueues; q++)
+		if (g->queues[q]->nslots < least->nslots)
+			least = g->queues[q];
+	return least;
+}
+
+static void free_lane(struct lane *l)
+{
+	ur_rings_drop(&l->rings);
+	ur_lock_fini(&l->lock);
+	free(l);
+}
+
+/* The slot is the upper bits of its queue pairs' numbers. */
+static void steer(const struct lane *l, unsigned int slot, bool on)
+{
+	(on ? ur_port_steer : ur_port_unsteer)(
+		l->queue->port, slot << QPN_INDEX_BITS, QPN_SLOT_MASK);
+}
+
+/* The locks of all queues are held. */
+static int add_lane(struct group *g, unsigned int slot)
 {
 	struct lane *l = calloc(1, sizeof(*l));
+	struct port *p = least_of(g);
 	int peer, err;
 
 	if (!l)
 		return -ENOMEM;
+	ur_lock_init(&l->lock);
 	err = ur_rings_make(&l->rings, &peer);
 	if (err) {
-		free(l);
+		free_lane(l);
 		return err;
 	}
 	/* The thread may be asleep: the first train rings. */
@@ -309,37 +438,40 @@ static int add_lane(struct port *p, unsigned int slot)
 	err = watch(p, l->rings.sock, slot);
 	if (err) {
 		close(peer);
-		ur_rings_drop(&l->rings);
-		free(l);
+		free_lane(l);
 		return err;
 	}
-	p->lanes[slot] = l;
+	l->queue = p;
+	g->lanes[slot] = l;
 	p->slots[p->nslots++] = slot;
+	steer(l, slot, true);
 	return peer;
 }
 
-/* p->lock is held. */
-static void drop_lane(struct port *p, unsigned int slot)
+/* The locks of all queues are held. */
+static void drop_lane(struct group *g, unsigned int slot)
 {
-	struct lane *l = p->lanes[slot];
+	struct lane *l = g->lanes[slot];
 	unsigned int i = 0;
+	struct port *p;
 
 	if (!l)
 		return;
+	p = l->queue;
 	while (p->slots[i] != slot)
 		i++;
 	p->slots[i] = p->slots[--p->nslots];
-	p->lanes[slot] = NULL;
-	ur_rings_drop(&l->rings);
-	free(l);
+	g->lanes[slot] = NULL;
+	steer(l, slot, false);
+	free_lane(l);
 }
 
 static void detach(void *arg, unsigned int slot)
 {
 	for (unsigned int i = 0; i < nports; i++) {
-		lock_port(ports[i]);
+		lock_all(ports[i]);
 		drop_lane(ports[i], slot);
-		pthread_mutex_unlock(&ports[i]->lock);
+		unlock_all(ports[i]);
 	}
 }
 
@@ -349,14 +481,14 @@ static int attach(void *arg, unsigned int slot, uint32_t ifindex)
 	int fd = -ENOENT;
 
 	for (unsigned int i = 0; i < nports && fd == -ENOENT; i++) {
-		struct port *p = ports[i];
+		struct group *g = ports[i];
 
-		if (p->ifindex != ifindex)
+		if (g->ifindex != ifindex)
 			continue;
-		lock_port(p);
-		drop_lane(p, slot);
-		fd = add_lane(p, slot);
-		pthread_mutex_unlock(&p->lock);
+		lock_all(g);
+		drop_lane(g, slot);
+		fd = add_lane(g, slot);
+		unlock_all(g);
 	}
 	return fd;
 }
@@ -368,13 +500,13 @@ static int attach_tcp(uint32_t session, uint32_t ifindex)
 	int fd = -ENOENT;
 
 	for (unsigned int i = 0; i < nports && fd == -ENOENT; i++) {
-		struct port *p = ports[i];
+		struct group *g = ports[i];
 
-		if (p->ifindex != ifindex)
+		if (g->ifindex != ifindex)
 			continue;
-		lock_port(p);
-		fd = ur_ports_tcp_attach(p->tcp, session);
-		pthread_mutex_unlock(&p->lock);
+		lock_all(g);
+		fd = ur_ports_tcp_attach(g->tcp, session);
+		unlock_all(g);
 	}
 	return fd;
 }
@@ -382,18 +514,18 @@ static int attach_tcp(uint32_t session, uint32_t ifindex)
 static void detach_tcp(uint32_t session)
 {
 	for (unsigned int i = 0; i < nports; i++) {
-		lock_port(ports[i]);
+		lock_all(ports[i]);
 		ur_ports_tcp_detach(ports[i]->tcp, session, clock_ns());
-		pthread_mutex_unlock(&ports[i]->lock);
+		unlock_all(ports[i]);
 	}
 }
 
 static void put_tcp(uint32_t session, uint32_t handle)
 {
 	for (unsigned int i = 0; i < nports; i++) {
-		lock_port(ports[i]);
+		lock_all(ports[i]);
 		ur_ports_tcp_put(ports[i]->tcp, session, handle);
-		pthread_mutex_unlock(&ports[i]->lock);
+		unlock_all(ports[i]);
 	}
 }
 
@@ -406,10 +538,10 @@ static int lease_tcp(uint32_t session, uint32_t handle,
 	for (unsigned int i = 0; i < nports && (!err || err == -ENOENT); i++) {
 		int got;
 
-		lock_port(ports[i]);
+		lock_all(ports[i]);
 		got = ur_ports_tcp_lease(ports[i]->tcp, session, handle, proof,
 					 fd);
-		pthread_mutex_unlock(&ports[i]->lock);
+		unlock_all(ports[i]);
 		if (got != -ENOENT)
 			err = got;
 	}
@@ -420,15 +552,18 @@ static int lease_tcp(uint32_t session, uint32_t handle,
 
 /* ---- What is told of them ---- */
 
-/* p->lock is held. */
-static void view(const struct port *p, struct ur_port_view *v)
+/* The lock of the queue is held. */
+static void view_queue(const struct port *p, struct ur_port_view *v)
 {
-	*v = (struct ur_port_view){ .ifindex = p->ifindex,
-				    .lanes = p->nslots,
-				    .counters = *ur_port_counters(p->port) };
-	ur_port_stats(p->port, &v->stats);
-	ur_port_facts(p->port, &v->facts);
-	ur_ports_tcp_view(p->tcp, &v->tcp);
+	struct ur_port_stats stats;
+
+	ur_port_stats(p->port, &stats);
+	v->stats.rx_missed = stats.rx_missed;
+	v->stats.tx_lost += stats.tx_lost;
+	v->stats.host_lost += stats.host_lost;
+	v->stats.elsewhere += stats.elsewhere;
+	v->lanes += p->nslots;
+	v->lanes_of[p->index] = p->nslots;
 	for (unsigned int i = 0; i < p->nslots; i++) {
 		const struct lane *l = p->lanes[p->slots[i]];
 
@@ -437,19 +572,103 @@ static void view(const struct port *p, struct ur_port_view *v)
 	}
 }
 
+/* The locks of all queues are held. */
+static void view(const struct group *g, struct ur_port_view *v)
+{
+	struct ur_port *first = g->queues[0]->port;
+
+	*v = (struct ur_port_view){ .ifindex = g->ifindex,
+				    .threads = g->nqueues,
+				    .counters = *ur_port_counters(first) };
+	ur_port_facts(first, &v->facts);
+	ur_ports_tcp_view(g->tcp, &v->tcp);
+	for (unsigned int q = 0; q < g->nqueues; q++)
+		view_queue(g->queues[q], v);
+}
+
 static int report(void *arg)
 {
 	struct ur_port_view views[UR_MAX_PORTS];
 
 	for (unsigned int i = 0; i < nports; i++) {
-		lock_port(ports[i]);
+		lock_all(ports[i]);
 		view(ports[i], &views[i]);
-		pthread_mutex_unlock(&ports[i]->lock);
+		unlock_all(ports[i]);
 	}
 	return ur_ports_report(views, nports);
 }
 
-static int run(struct port *p, const struct ur_config *c, uint32_t i)
+/* ---- The beginning ---- */
+
+static struct port *queue_new(struct group *g, unsigned int index)
+{
+	struct port *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	pthread_mutex_init(&p->lock, NULL);
+	p->group = g;
+	p->lanes = g->lanes;
+	p->index = (uint16_t)index;
+	p->epfd = epoll_create1(EPOLL_CLOEXEC);
+	if (p->epfd >= 0)
+		return p;
+	free(p);
+	return NULL;
+}
+
+/* The port with its first queue, or another queue of it. */
+static int open_queue(struct group *g, struct ur_port_config *cfg)
+{
+	struct port *p = queue_new(g, g->nqueues);
+	int err;
+
+	if (!p)
+		return -ENOMEM;
+	cfg->arg = p;
+	err = p->index ? ur_port_attach(g->queues[0]->port, cfg, &p->port)
+		       : ur_port_open(cfg, &p->port);
+	if (!err)
+		err = watch(p, ur_port_wait_fd(p->port, clock_ns()),
+			    PORT_EVENT);
+	if (!err)
+		g->queues[g->nqueues++] = p;
+	return err;
+}
+
+/* As many as were asked for, and the controller has; what comes into others
+ * that it has is the first one's. */
+static int open_queues(struct group *g, struct ur_port_config *cfg)
+{
+	struct ur_port_facts facts;
+	int err = open_queue(g, cfg);
+
+	if (err == -EBUSY)
+		ur_err("port %s: another process runs it", cfg->ifname);
+	if (err)
+		return err;
+	ur_port_facts(g->queues[0]->port, &facts);
+	while (!err && g->nqueues < cfg->spec->queues &&
+	       g->nqueues < facts.queues)
+		err = open_queue(g, cfg);
+	return err;
+}
+
+static int begin_thread(struct port *p)
+{
+	char name[24] = "urnicd-port";
+	pthread_t thread;
+	int err = pthread_create(&thread, NULL, port_main, p);
+
+	if (err)
+		return -err;
+	if (p->index)
+		snprintf(name, sizeof(name), "urnicd-port.%u", p->index);
+	(void)pthread_setname_np(thread, name);
+	return 0;
+}
+
+static int run(struct group *g, const struct ur_config *c, uint32_t i)
 {
 	char ifname[IF_NAMESIZE];
 	struct ur_port_config cfg = { .spec = &c->ports[i],
@@ -457,30 +676,21 @@ static int run(struct port *p, const struct ur_config *c, uint32_t i)
 				      .ifname = ifname,
 				      .deliver = deliver,
 				      .tcp = deliver_tcp,
-				      .arg = p };
-	pthread_t thread;
+				      .several = true };
 	int err;
 
 	ur_config_ifname(c, i, ifname);
-	pthread_mutex_init(&p->lock, NULL);
-	p->epfd = epoll_create1(EPOLL_CLOEXEC);
-	if (p->epfd < 0)
-		return -errno;
-	err = ur_port_open(&cfg, &p->port);
-	if (err == -EBUSY)
-		ur_err("port %s: another process runs it", ifname);
+	ur_lock_init(&g->tcp_lock);
+	err = open_queues(g, &cfg);
 	if (err)
 		return err;
-	p->ifindex = if_nametoindex(ifname);
-	p->tcp = ur_ports_tcp_create(p->port, cfg.spec, p->ifindex, p->epfd,
-				     TCP_EVENTS);
-	if (!p->tcp)
+	g->ifindex = if_nametoindex(ifname);
+	g->tcp = ur_ports_tcp_create(g->queues[0]->port, cfg.spec, g->ifindex,
+				     g->queues[0]->epfd, TCP_EVENTS);
+	if (!g->tcp)
 		return -ENOMEM;
-	err = watch(p, ur_port_wait_fd(p->port, clock_ns()), PORT_EVENT);
-	if (!err)
-		err = -pthread_create(&thread, NULL, port_main, p);
-	if (!err)
-		(void)pthread_setname_np(thread, "urnicd-port");
+	for (unsigned int q = 0; q < g->nqueues && !err; q++)
+		err = begin_thread(g->queues[q]);
 	return err;
 }
 
@@ -510,12 +720,12 @@ int ur_ports_start(const struct ur_server_ports **out)
 	const struct ur_config *c = ur_config_get();
 
 	for (uint32_t i = 0; i < c->nports; i++) {
-		struct port *p = calloc(1, sizeof(*p));
-		int err = p ? run(p, c, i) : -ENOMEM;
+		struct group *g = calloc(1, sizeof(*g));
+		int err = g ? run(g, c, i) : -ENOMEM;
 
 		if (err)
 			return err;
-		ports[nports++] = p;
+		ports[nports++] = g;
 	}
 	*out = &ops;
 	return 0;

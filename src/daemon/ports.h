@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ports that urnicd runs (link/port.h) for everybody: one thread for each,
- * which hands each packet to the lane of its slot, through rings, and sends
+ * Ports that urnicd runs (link/port.h) for everybody: one thread for each
+ * of their queues, which hands each packet to the lane of its slot, through rings, and sends
  * what lanes write there.
  */
 #ifndef UR_DAEMON_PORTS_H

@@ -11,7 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#define LANES_LEN (UR_PORT_QUEUES * 11u + 1u)
+#define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 static void print_counter(FILE *f, const char **sep, const char *name,
 			  uint64_t value)
@@ -45,21 +46,38 @@ static void print_tcp(FILE *f, const struct ur_ports_tcp_view *v)
 	fputc('}', f);
 }
 
+/* Of each thread, with commas between. */
+static const char *name_lanes(const struct ur_port_view *v, char out[LANES_LEN])
+{
+	int at = 0;
+
+	out[0] = '\0';
+	for (unsigned int q = 0; q < v->threads; q++)
+		at += snprintf(out + at, LANES_LEN - (size_t)at, "%s%u",
+			       q ? "," : "", v->lanes_of[q]);
+	return out;
+}
+
 /* A name has no quotes or controls: the configuration chose it. */
 static void print_port(FILE *f, const struct ur_port_view *v)
 {
-	char name[IF_NAMESIZE] = "?";
+	char name[IF_NAMESIZE] = "?", lanes[LANES_LEN];
 
 	(void)if_indextoname(v->ifindex, name);
 	fprintf(f,
 		"{\"interface\":\"%s\",\"driver\":\"%s\",\"queues\":%u,"
-		"\"zero_copy\":\"%s\",\"lanes\":%u,\"broken_lanes\":%u,"
+		"\"threads\":%u,\"spread\":\"%s\",\"steered_lanes\":%u,"
+		"\"other_queue\":%" PRIu64 ","
+		"\"zero_copy\":\"%s\",\"lanes\":%u,\"lanes_of_queues\":[%s],"
+		"\"broken_lanes\":%u,"
 		"\"lanes_lost\":%" PRIu64 ",\"rx_missed\":%" PRIu64
 		",\"tx_lost\":%" PRIu64 ",\"host_lost\":%" PRIu64
 		",\"counters\":{",
-		name, v->facts.driver, v->facts.queues, UR_PORT_ZERO_COPY,
-		v->lanes, v->broken, v->lanes_lost, v->stats.rx_missed,
-		v->stats.tx_lost, v->stats.host_lost);
+		name, v->facts.driver, v->facts.queues, v->threads,
+		ur_port_spread(&v->facts), v->facts.steered, v->stats.elsewhere,
+		UR_PORT_ZERO_COPY, v->lanes, name_lanes(v, lanes), v->broken,
+		v->lanes_lost, v->stats.rx_missed, v->stats.tx_lost,
+		v->stats.host_lost);
 	print_counters(f, &v->counters);
 	fputc('}', f);
 	print_tcp(f, &v->tcp);

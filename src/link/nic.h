@@ -16,7 +16,7 @@
 
 #include "core/port_spec.h"
 
-#define UR_NIC_ABI    3u
+#define UR_NIC_ABI    4u
 #define UR_NIC_BURST  64u
 #define UR_NIC_SYMBOL "urnic_nic_plugin"
 
@@ -111,6 +111,16 @@ struct ur_nic_plugin {
 	bool (*link)(const struct ur_nic *nic);
 
 	void (*stats)(const struct ur_nic *nic, struct ur_nic_stats *out);
+
+	/*
+	 * Let packets of RoCEv2 to queue pairs whose numbers are qpn under the
+	 * mask come into that queue.  0; -EOPNOTSUPP: it cannot, which is
+	 * logged once; else why not this time.  unsteer() takes it back; true:
+	 * it was so.  Both from any thread.
+	 */
+	int (*steer)(struct ur_nic *nic, uint16_t queue, uint32_t qpn,
+		     uint32_t mask);
+	bool (*unsteer)(struct ur_nic *nic, uint32_t qpn, uint32_t mask);
 };
 
 /* Is the plugin installed? */

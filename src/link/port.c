@@ -415,6 +415,7 @@ static uint32_t poll_queue(struct ur_port *p, uint16_t q)
 
 	if (!ur_port_borrow(c, q))
 		return 0;
+	p->at = q;
 	if (!p->before || p->before(p->arg))
 		n = c->ops->rx(c->nic, q, on_frame, p);
 	ur_port_unborrow(c, q);

@@ -59,13 +59,17 @@ struct ur_port_stats {
 	uint64_t tx_lost;   /* found no room there */
 	uint64_t host_lost; /* the TAP did not take them */
 	uint32_t rx_bytes;  /* payload that the controller keeps for us */
+	uint64_t elsewhere; /* packets that came by another queue than that of
+			     * whom they are for */
 };
 
 struct ur_port_facts {
 	char driver[32];
-	uint16_t queue;	 /* this one */
-	uint16_t queues; /* of the controller in use */
-	bool spreads;	 /* it shares out by flows what comes in */
+	uint16_t queue;	    /* this one */
+	uint16_t queues;    /* of the controller in use */
+	bool spreads;	    /* it shares out by flows what comes in */
+	uint32_t steered;   /* lanes whose packets it puts into their queue */
+	uint64_t elsewhere; /* as of struct ur_port_stats */
 };
 
 /* Registered memory may be gone, which a controller would not notice. */
@@ -75,6 +79,7 @@ struct ur_port_facts {
 static inline const char *ur_port_spread(const struct ur_port_facts *f)
 {
 	return f->queues < 2 ? "one queue"
+	       : f->steered  ? "by QPN"
 	       : f->spreads  ? "by RSS"
 			     : "by driver";
 }
@@ -94,6 +99,19 @@ int ur_port_attach(const struct ur_port *other,
 		   const struct ur_port_config *cfg, struct ur_port **out);
 
 void ur_port_close(struct ur_port *p);
+
+/*
+ * Ask the controller to put packets to queue pairs whose numbers are qpn under
+ * the mask into this queue, until that is taken back.  To be called while
+ * there are none, since those under way would come in another order; who is
+ * refused gets them as before, through deliver() of another queue.
+ */
+void ur_port_steer(struct ur_port *p, uint32_t qpn, uint32_t mask);
+void ur_port_unsteer(struct ur_port *p, uint32_t qpn, uint32_t mask);
+
+/* In deliver(): the packet is for who has that queue.  Counts those that came
+ * by another. */
+void ur_port_belongs(struct ur_port *p, uint16_t queue);
 
 /* Descriptors of a child of fork(); the port itself is the parent's. */
 void ur_port_abandon(const struct ur_port *p);

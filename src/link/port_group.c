@@ -18,6 +18,9 @@
 #define INBOX_BYTES (2u << 20)
 #define BURST	    64
 #define NO_SLOT	    UINT32_MAX
+/* A slot is the upper bits of the numbers of its queue pairs. */
+#define QPN_BITS    14
+#define QPN_MASK    (0xffffffu << QPN_BITS & 0xffffffu)
 
 struct inbox {
 	_Atomic uint32_t slot; /* whose; NO_SLOT: nobody's */
@@ -125,6 +128,8 @@ bool ur_port_seat_hand(const struct ur_port_seat *s, uint32_t slot,
 		if (found)
 			put(b, rx);
 		ur_unlock(&b->lock);
+		if (found)
+			ur_port_belongs(s->port, (uint16_t)i);
 	}
 	return found;
 }
@@ -214,7 +219,8 @@ static int sit(struct ur_port_group *g, struct ur_port *port, uint32_t slot,
 	if (err)
 		return err;
 	g->ports[facts.queue] = port;
-	*s = (struct ur_port_seat){ g, port, facts.queue };
+	*s = (struct ur_port_seat){ g, port, slot, facts.queue };
+	ur_port_steer(port, slot << QPN_BITS, QPN_MASK);
 	return 0;
 }
 
@@ -309,6 +315,7 @@ void ur_port_seat_leave(struct ur_port_seat *s)
 	struct ur_port_group *g = s->group;
 
 	pthread_mutex_lock(&groups_lock);
+	ur_port_unsteer(s->port, s->slot << QPN_BITS, QPN_MASK);
 	inbox_close(&g->inboxes[s->index]);
 	g->ports[s->index] = NULL;
 	if (is_empty(g))

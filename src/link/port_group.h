@@ -16,6 +16,7 @@ struct ur_port_group;
 struct ur_port_seat {
 	struct ur_port_group *group;
 	struct ur_port *port;
+	uint32_t slot;
 	uint32_t index; /* of its queue and inbox */
 };
 

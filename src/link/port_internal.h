@@ -38,7 +38,8 @@ struct ur_port_core {
 	uint32_t ifindex; /* of the TAP */
 	int free_fd;	  /* the interrupts of queues that nobody has taken */
 	struct ur_port_look look[UR_PORT_QUEUES];
-	atomic_bool abandoned; /* in a child of fork() */
+	_Atomic uint32_t steered; /* rules that the controller has taken */
+	atomic_bool abandoned;	  /* in a child of fork() */
 
 	struct ur_lock lock; /* from here on */
 	struct ur_net *net;
@@ -52,6 +53,7 @@ struct ur_port_core {
 struct ur_port {
 	struct ur_port_core *core;
 	uint16_t queue;
+	uint16_t at;	 /* the queue that is looked into */
 	uint16_t glance; /* the queue of another that was looked into last … */
 	uint32_t empty;	 /* … and how often ours was empty */
 	bool (*deliver)(void *arg, const struct ur_rx *rx);
@@ -66,6 +68,7 @@ struct ur_port {
 	uint64_t timer_ns;   /* what the timer is set to */
 	bool linked;
 	uint64_t tx_lost;
+	uint64_t elsewhere; /* packets, in deliver() */
 	uint64_t host_lost;
 	struct ur_net_counters seen;
 	/* A frame with room for a tag before it. */

@@ -264,6 +264,29 @@ int ur_port_attach(const struct ur_port *other,
 	return port_new(other->core, cfg, out);
 }
 
+/* ---- Which queue packets come by ---- */
+
+void ur_port_steer(struct ur_port *p, uint32_t qpn, uint32_t mask)
+{
+	struct ur_port_core *c = p->core;
+
+	if (c->many && !c->ops->steer(c->nic, p->queue, qpn, mask))
+		c->steered++;
+}
+
+void ur_port_unsteer(struct ur_port *p, uint32_t qpn, uint32_t mask)
+{
+	struct ur_port_core *c = p->core;
+
+	if (c->many && c->ops->unsteer(c->nic, qpn, mask))
+		c->steered--;
+}
+
+void ur_port_belongs(struct ur_port *p, uint16_t queue)
+{
+	p->elsewhere += queue != p->at;
+}
+
 void ur_port_abandon(const struct ur_port *p)
 {
 	struct ur_port_core *c = p->core;
@@ -301,7 +324,10 @@ void ur_port_stats(const struct ur_port *p, struct ur_port_stats *out)
 		.tx_lost = p->tx_lost,
 		.host_lost = p->host_lost,
 		.rx_bytes = c->info.rx_depth * c->info.mtu / 2,
+		.elsewhere = p->elsewhere,
 	};
+	if (p->queue)
+		return;
 	ur_port_hold(c);
 	out->host_lost += c->host_lost;
 	ur_port_drop(c);
@@ -331,6 +357,8 @@ void ur_port_facts(const struct ur_port *p, struct ur_port_facts *out)
 
 	*out = (struct ur_port_facts){ .queue = p->queue,
 				       .queues = i->queues,
-				       .spreads = i->spreads };
+				       .spreads = i->spreads,
+				       .steered = p->core->steered,
+				       .elsewhere = p->elsewhere };
 	memcpy(out->driver, i->driver, sizeof(out->driver));
 }

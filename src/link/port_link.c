@@ -81,6 +81,7 @@ static bool deliver(void *arg, const struct ur_rx *rx)
 		return ur_port_seat_hand(&l->seat, slot, rx);
 	if (!l->rx)
 		return false;
+	ur_port_belongs(l->port, (uint16_t)l->seat.index);
 	l->rx(l->arg, rx);
 	return true;
 }

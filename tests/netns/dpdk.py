@@ -247,9 +247,9 @@ def ticks(host):
     return total
 
 
-def crowd(env):
+def crowd(env, **link):
     """Several processes share a port, and one that is killed harms nobody."""
-    with Joined(env, 'urnicd', 'urnicd') as j:
+    with Joined(env, 'urnicd', 'urnicd', **link) as j:
         running = []
         try:
             tcps = [env.port() for _ in range(3)]
@@ -288,9 +288,9 @@ def wait_ring(env):
     raise Failure(f'lanes are {links}')
 
 
-def peer_killed(env):
+def peer_killed(env, **link):
     """The other end of a memif goes in the midst of traffic, and comes."""
-    with Joined(env, 'urnicd', 'dpdk', link=Memif) as j:
+    with Joined(env, 'urnicd', 'dpdk', link=Memif, **link) as j:
         for _ in range(3):
             tcp = env.port()
             argv = ['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p', tcp, '-n',
@@ -336,10 +336,10 @@ def looped(env):
             s.end()
 
 
-def restarted(env):
+def restarted(env, **link):
     """urnicd ends: who used its port is told, and nobody hangs.  The next
     urnicd serves whoever begins then."""
-    with Joined(env, 'urnicd', 'urnicd') as j:
+    with Joined(env, 'urnicd', 'urnicd', **link) as j:
         argv = ['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-n', 2000000, '-p']
         running = []
         try:
@@ -542,6 +542,128 @@ def queues_killed(env):
             c.end()
 
 
+def port_of(env, host):
+    return env.show(host)['daemon']['ports'][0]
+
+
+def start_bw(j, tcps, rounds):
+    """A pair of processes for each, all at once."""
+    running = []
+    try:
+        for tcp in tcps:
+            argv = ['ib_send_bw', '-d', 'dp0', '-x', 0, '-p', tcp, '-s', 4096,
+                    '-n', rounds, '-F']
+            s = j.proc(0, *argv)
+            running.append(s)
+            s.wait_listen(tcp)
+            running.append(j.proc(1, *argv, address(1)))
+        return running
+    except BaseException:
+        for p in running:
+            p.end()
+        raise
+
+
+def threads_of(host):
+    """Names of urnicd's threads that run ports."""
+    names = []
+    for pid in host.pids():
+        for task in os.listdir(f'/proc/{pid}/task'):
+            with open(f'/proc/{pid}/task/{task}/comm') as f:
+                names.append(f.read().strip())
+    return sorted(n for n in names if n.startswith('urnicd-port'))
+
+
+def shared_queues(n, **link):
+    """urnicd has a thread for each queue, shares lanes out to them, and what
+    processes send at the same time arrives as if there were one."""
+    def run(env):
+        with Joined(env, 'urnicd', 'urnicd', queues=n, **link) as j:
+            told = threads_of(env.a)
+            want = ['urnicd-port'] + [f'urnicd-port.{q}' for q in range(1, n)]
+            if told != want:
+                raise Failure(f'threads are {told}')
+            running = start_bw(j, [env.port() for _ in range(n)], 4000)
+            try:
+                spread = wait_spread(env, n, running)
+                for p in running:
+                    if p.wait(60 * SLOW):
+                        raise Failure(p.describe())
+            finally:
+                for p in running:
+                    p.end()
+            after = port_of(env, env.a)
+            if after['lanes_lost'] or after['broken_lanes']:
+                raise Failure(f'{after}')
+            if spread['steered_lanes']:
+                raise Failure(f'a driver that cannot steer has: {spread}')
+    return run
+
+
+def wait_spread(env, n, running):
+    """Until each queue has a lane."""
+    end = time.monotonic() + 20 * SLOW
+    while True:
+        told = port_of(env, env.a)
+        if told['threads'] == n and min(told['lanes_of_queues']) > 0:
+            return told
+        if time.monotonic() > end or not all(p.running() for p in running):
+            raise Failure(f'{told}')
+        time.sleep(0.01)
+
+
+def shared_queues_killed(env):
+    """Clients of all threads are killed in the midst of traffic, again and
+    again; urnicd has nothing left of them, and serves those that stay."""
+    with Joined(env, 'urnicd', 'urnicd', queues=2) as j:
+        stay = start_bw(j, [env.port()], 30000)
+        try:
+            for _ in range(3):
+                go = start_bw(j, [env.port() for _ in range(3)], 1000000)
+                try:
+                    wait_spread(env, 2, stay + go)
+                    for p in go:
+                        os.kill(p.p.pid, signal.SIGKILL)
+                finally:
+                    for p in go:
+                        p.end()
+            for p in stay:
+                if p.wait(60 * SLOW):
+                    raise Failure(p.describe())
+        finally:
+            for p in stay:
+                p.end()
+        end = time.monotonic() + 10 * SLOW
+        while port_of(env, env.a)['lanes']:
+            if time.monotonic() > end:
+                raise Failure(f'{port_of(env, env.a)}')
+            time.sleep(0.05)
+
+
+def link_lost(env):
+    """The interface below goes down in the midst of traffic, and comes: who
+    retries goes on."""
+    with Joined(env, 'urnicd', 'urnicd', queues=2) as j:
+        running = start_bw(j, [env.port() for _ in range(2)], 20000)
+        try:
+            wait_spread(env, 2, running)
+            for _ in range(3):
+                env.a.sh('ip', 'link', 'set', Veth.dev, 'down')
+                time.sleep(0.1)
+                env.a.sh('ip', 'link', 'set', Veth.dev, 'up')
+                time.sleep(0.3)
+            for p in running:
+                if p.wait(60 * SLOW):
+                    raise Failure(p.describe())
+        finally:
+            for p in running:
+                p.end()
+
+
+def with_queues(run, n):
+    return lambda env: run(env, queues=n)
+
+
 CASES = [
     Case('rc', pingpong('rc', args=('-n', 300))),
     Case('rc-ipv6', pingpong('rc', gid=1, args=('-n', 100))),
@@ -618,9 +740,18 @@ CASES = [
     Case('queues-memif', queues(2, link=Memif)),
     Case('queues-few', queues(2, 4, link=Memif)),
     Case('queues-none', queues(1, 2), full=True),
-    # It asks for one, and gets all that the packet socket's driver has.
     Case('queues-shared', queues(3, kinds=('urnicd', 'dpdk'))),
     Case('queues-tap', queues_tap),
     Case('queues-shown', queues_shown),
     Case('queues-killed', queues_killed),
+    Case('shared-queues', shared_queues(2)),
+    Case('shared-queues-three', shared_queues(3), full=True),
+    Case('shared-queues-memif', shared_queues(2, link=Memif)),
+    Case('shared-queues-many', queues(2, 3, kinds=('urnicd', 'urnicd'))),
+    Case('shared-queues-rping', rping('urnicd', 'urnicd', queues=2)),
+    Case('shared-queues-killed', shared_queues_killed),
+    Case('shared-queues-crowd', with_queues(crowd, 2)),
+    Case('shared-queues-peer', with_queues(peer_killed, 2)),
+    Case('shared-queues-restarted', with_queues(restarted, 2)),
+    Case('shared-queues-link', link_lost),
 ] + hostile.CASES

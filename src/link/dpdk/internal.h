@@ -3,7 +3,14 @@
 #ifndef UR_LINK_DPDK_INTERNAL_H
 #define UR_LINK_DPDK_INTERNAL_H
 
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
 #include "core/port_spec.h"
+
+#define UR_FLOW_FAMILIES 2u /* IPv4, IPv6 */
 
 /*
  * Begin DPDK's Environment Abstraction Layer, once for the process; later
@@ -19,5 +26,26 @@ int ur_eal_begin(const struct ur_eal_args *args);
  */
 int ur_packet_socket(unsigned int ifindex);
 void ur_packet_clear(int fd);
+
+/* Rules of a controller that put packets into queues by the number of their
+ * queue pair. */
+struct ur_flows {
+	pthread_mutex_t lock; /* what follows `vlan` */
+	uint16_t id;	      /* of the controller */
+	bool vlan;	      /* its frames have a tag */
+	/* How a family's packets are described: 0: nobody has asked yet; n: by
+	 * the n-th form; -1: the driver takes none. */
+	int forms[UR_FLOW_FAMILIES];
+	bool told; /* that a rule was not taken */
+	struct ur_list rules;
+};
+
+void ur_flows_init(struct ur_flows *f, uint16_t id, bool vlan);
+void ur_flows_fini(struct ur_flows *f);
+
+/* As steer() and unsteer() of link/nic.h. */
+int ur_flows_add(struct ur_flows *f, uint16_t queue, uint32_t qpn,
+		 uint32_t mask);
+bool ur_flows_del(struct ur_flows *f, uint32_t qpn, uint32_t mask);
 
 #endif

@@ -49,6 +49,7 @@ struct ur_nic {
 	uint16_t id;
 	struct rte_mempool *pool;
 	uint32_t len_max; /* of a frame */
+	struct ur_flows flows;
 	struct ur_nic_info info;
 	struct queue queues[UR_PORT_QUEUES];
 };
@@ -369,6 +370,7 @@ static void nic_close(struct ur_nic *n)
 {
 	for (uint32_t q = 0; q < UR_PORT_QUEUES; q++)
 		drop_queue(&n->queues[q]);
+	ur_flows_fini(&n->flows);
 	(void)rte_eth_dev_stop(n->id);
 	(void)rte_eth_dev_close(n->id);
 	rte_mempool_free(n->pool);
@@ -397,6 +399,7 @@ static int nic_open(const struct ur_eal_args *eal,
 		return -ENOMEM;
 	}
 	n->id = id;
+	ur_flows_init(&n->flows, id, spec->vlan != 0);
 	err = start(n, spec);
 	if (err) {
 		ur_err("port %u does not start: %s", id, rte_strerror(-err));
@@ -582,6 +585,16 @@ static void nic_stats(const struct ur_nic *n, struct ur_nic_stats *out)
 				      .no_buffer = s.rx_nombuf + no_buffer };
 }
 
+static int nic_steer(struct ur_nic *n, uint16_t q, uint32_t qpn, uint32_t mask)
+{
+	return ur_flows_add(&n->flows, q, qpn, mask);
+}
+
+static bool nic_unsteer(struct ur_nic *n, uint32_t qpn, uint32_t mask)
+{
+	return ur_flows_del(&n->flows, qpn, mask);
+}
+
 extern const struct ur_nic_plugin urnic_nic_plugin;
 __attribute__((visibility("default")))
 const struct ur_nic_plugin urnic_nic_plugin = {
@@ -597,4 +610,6 @@ const struct ur_nic_plugin urnic_nic_plugin = {
 	.wait_fd = nic_wait_fd,
 	.link = nic_link,
 	.stats = nic_stats,
+	.steer = nic_steer,
+	.unsteer = nic_unsteer,
 };

@@ -7,6 +7,7 @@
 #ifndef UR_TESTS_QUEUES_RIG_H
 #define UR_TESTS_QUEUES_RIG_H
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -44,6 +45,9 @@ struct toy_queue {
 	uint32_t sent;
 	uint32_t armed;
 	int fd;
+	uint32_t steered; /* rules of this queue, … */
+	uint32_t qpn;	  /* … and the last one */
+	uint32_t mask;
 	_Atomic bool looking; /* somebody does, before he has the lock */
 };
 
@@ -51,6 +55,7 @@ static struct toy_queue toy[QUEUES];
 static bool interrupts;
 static uint32_t asked_queues;
 static uint32_t has_queues = QUEUES;
+static bool steers; /* the controller takes rules */
 static int closed;
 static int host = -1;
 static uint64_t now; /* later than it is: no timer is due by itself */
@@ -151,6 +156,27 @@ static void n_stats(const struct ur_nic *nic, struct ur_nic_stats *s)
 	memset(s, 0, sizeof(*s));
 }
 
+static int n_steer(struct ur_nic *nic, uint16_t q, uint32_t qpn, uint32_t mask)
+{
+	if (!steers)
+		return -EOPNOTSUPP;
+	toy[q].steered++;
+	toy[q].qpn = qpn;
+	toy[q].mask = mask;
+	return 0;
+}
+
+static bool n_unsteer(struct ur_nic *nic, uint32_t qpn, uint32_t mask)
+{
+	for (uint32_t q = 0; q < QUEUES; q++) {
+		if (!toy[q].steered || toy[q].qpn != qpn || toy[q].mask != mask)
+			continue;
+		toy[q].steered--;
+		return true;
+	}
+	return false;
+}
+
 int ur_nic_load(const struct ur_nic_plugin **ops)
 {
 	static const struct ur_nic_plugin p = {
@@ -165,6 +191,8 @@ int ur_nic_load(const struct ur_nic_plugin **ops)
 		.wait_fd = n_wait_fd,
 		.link = n_link,
 		.stats = n_stats,
+		.steer = n_steer,
+		.unsteer = n_unsteer,
 	};
 
 	*ops = &p;
@@ -270,8 +298,10 @@ static bool deliver(void *arg, const struct ur_rx *p)
 	struct lane *l = arg;
 	bool taken;
 
-	if (is_own(l, p, &taken))
+	if (is_own(l, p, &taken)) {
+		ur_port_belongs(l->seat.port, (uint16_t)l->seat.index);
 		rx(l, p);
+	}
 	return taken;
 }
 

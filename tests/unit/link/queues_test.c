@@ -270,6 +270,70 @@ static void test_full(void **state)
 	close(host);
 }
 
+/* A controller that takes rules has one for each lane, while it is there. */
+static void test_steered(void **state)
+{
+	struct ur_port_facts f;
+
+	steers = true;
+	begin(false);
+	assert_int_equal(sit(1, false), 0);
+	for (uint32_t q = 0; q < 2; q++) {
+		assert_int_equal(toy[q].steered, 1);
+		assert_int_equal(toy[q].qpn, (SLOT + q) << 14);
+		assert_int_equal(toy[q].mask, 0xffc000);
+	}
+	ur_port_facts(lanes[0].seat.port, &f);
+	assert_int_equal(f.steered, 2);
+	assert_string_equal(ur_port_spread(&f), "by QPN");
+	leave(1);
+	assert_int_equal(toy[1].steered, 0);
+	ur_port_facts(lanes[0].seat.port, &f);
+	assert_int_equal(f.steered, 1);
+	leave(0);
+	steers = false;
+	close(host);
+}
+
+/* One that refuses does no harm; what it put elsewhere is counted, by whom it
+ * came: also who helps another out. */
+static void test_counts_what_came_elsewhere(void **state)
+{
+	struct ur_port_stats s;
+	struct ur_port_facts f;
+
+	begin(false);
+	assert_int_equal(sit(1, false), 0);
+	come(0, SLOT, 1);
+	come(0, SLOT + 1, 2);
+	come(0, SLOT + 9, 3); /* nobody's */
+	come(1, SLOT + 1, 4);
+	come(1, SLOT, 5);
+	(void)poll_lane(0);
+	(void)poll_lane(1);
+	(void)poll_lane(0);
+	ur_port_stats(lanes[0].seat.port, &s);
+	assert_int_equal(s.elsewhere, 1);
+	ur_port_facts(lanes[1].seat.port, &f);
+	assert_int_equal(f.elsewhere, 1);
+	assert_int_equal(f.steered, 0);
+	assert_string_equal(ur_port_spread(&f), "by driver");
+	now += S / 1000;
+	come(1, SLOT + 1, 6);
+	for (int i = 0; i < 50; i++)
+		(void)poll_lane(0);
+	ur_port_stats(lanes[0].seat.port, &s);
+	assert_int_equal(s.elsewhere, 1);
+	come(1, SLOT, 7);
+	for (int i = 0; i < 50; i++)
+		(void)poll_lane(0);
+	ur_port_stats(lanes[0].seat.port, &s);
+	assert_int_equal(s.elsewhere, 2);
+	leave(1);
+	leave(0);
+	close(host);
+}
+
 /* As many as the driver has; with one there is no inbox. */
 static void test_fewer(void **state)
 {
@@ -508,6 +572,8 @@ int main(void)
 		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_waits_while_looked_into),
 		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_steered),
+		cmocka_unit_test(test_counts_what_came_elsewhere),
 		cmocka_unit_test(test_fewer),
 		cmocka_unit_test(test_not_several),
 		cmocka_unit_test(test_fork),
