@@ -276,13 +276,11 @@ void ur_neigh_use(struct ur_net *net, struct ur_neigh *n, uint64_t now_ns)
 		ur_list_add_tail(&net->neighs, &n->node);
 	}
 	n->used = true;
-	if (n->state == UR_NEIGH_STALE && n->contested)
+	if ((n->state == UR_NEIGH_STALE && n->contested) ||
+	    (n->state == UR_NEIGH_FAILED && n->timer.timer.at_ns == UR_NEVER))
 		resolve(net, n, now_ns);
 	else if (n->state == UR_NEIGH_STALE)
 		set_state(net, n, UR_NEIGH_DELAY, now_ns);
-	else if (n->state == UR_NEIGH_FAILED &&
-		 n->timer.timer.at_ns == UR_NEVER)
-		resolve(net, n, now_ns);
 }
 
 static void failed(struct ur_net *net, struct ur_neigh *n, uint64_t now_ns)
