@@ -75,6 +75,7 @@ struct ur_neigh {
 	bool used;	/* we send to it */
 	bool confirmed; /* mac was told in answer to our question */
 	bool doubted;	/* somebody else claims to be it */
+	bool contested; /* mac is another than before, and nobody was asked */
 	uint32_t parked_bytes;
 	struct ur_list parked;
 	struct ur_list dests; /* that are reached through it */

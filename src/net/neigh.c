@@ -12,6 +12,10 @@
  * address is asked first, at once and not only after the delay.  Only when it
  * is silent are all asked, and whoever answers then is the neighbour.  So a
  * takeover takes UR_DOUBT_NS * 3, and a lie changes nothing.
+ *
+ * One that we do not send to is what was said of it last.  If that has changed,
+ * the first use asks all, as for one that is not known: what waits until DELAY
+ * and PROBE have found out is longer than a connection lives.
  */
 #include <stdlib.h>
 
@@ -132,7 +136,7 @@ static void set_state(struct ur_net *net, struct ur_neigh *n, uint8_t state,
 	switch ((enum ur_net_neigh_state)state) {
 	case UR_NEIGH_REACHABLE:
 		n->confirmed = true;
-		n->doubted = false;
+		n->doubted = n->contested = false;
 		arm(net, n, now_ns + reachable_ms * UR_MS);
 		break;
 	case UR_NEIGH_STALE:
@@ -161,6 +165,7 @@ static void set_mac(struct ur_net *net, struct ur_neigh *n,
 
 	if (n->has_mac && memcmp(n->mac, mac, UR_MAC_LEN) != 0) {
 		net->count.neigh_moved++;
+		n->contested = true;
 		memcpy(ev.addr, n->addr, 16);
 		memcpy(ev.mac_old, n->mac, UR_MAC_LEN);
 		memcpy(ev.mac_new, mac, UR_MAC_LEN);
@@ -271,11 +276,11 @@ void ur_neigh_use(struct ur_net *net, struct ur_neigh *n, uint64_t now_ns)
 		ur_list_add_tail(&net->neighs, &n->node);
 	}
 	n->used = true;
-	if (n->state == UR_NEIGH_STALE)
-		set_state(net, n, UR_NEIGH_DELAY, now_ns);
-	else if (n->state == UR_NEIGH_FAILED &&
-		 n->timer.timer.at_ns == UR_NEVER)
+	if ((n->state == UR_NEIGH_STALE && n->contested) ||
+	    (n->state == UR_NEIGH_FAILED && n->timer.timer.at_ns == UR_NEVER))
 		resolve(net, n, now_ns);
+	else if (n->state == UR_NEIGH_STALE)
+		set_state(net, n, UR_NEIGH_DELAY, now_ns);
 }
 
 static void failed(struct ur_net *net, struct ur_neigh *n, uint64_t now_ns)

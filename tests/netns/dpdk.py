@@ -100,15 +100,21 @@ def multicast(group, v6, *kinds):
     return run
 
 
-def mpi(*kinds):
+UCX = ('--mca', 'pml', 'ucx', '-x', 'UCX_TLS=rc_v,ud_v,self', '-x',
+       'UCX_NET_DEVICES=dp0:1')
+
+
+def mpi(how, *kinds, **link):
     """Open MPI, two ranks on either host, which it takes for two machines:
-    each has a name of its own, and "rsh" is a change of the namespace."""
+    each has a name of its own, and "rsh" is a change of the namespace.  By UCX:
+    Debian's openib was built without rdma_cm, and so refuses Ethernet."""
     def run(env):
         program = shutil.which('mpirun.openmpi')
         ring = os.path.join(env.progs, 'mpi_ring')
         if not program or not os.path.exists(ring):
             raise Skip('needs openmpi-bin and libopenmpi-dev')
-        with Joined(env, *kinds) as j, tempfile.TemporaryDirectory() as tmp:
+        with Joined(env, *kinds, **link) as j, \
+                tempfile.TemporaryDirectory() as tmp:
             rsh, start = os.path.join(tmp, 'rsh'), os.path.join(tmp, 'start')
             write(rsh, RSH)
             write(start, START.format(
@@ -119,12 +125,13 @@ def mpi(*kinds):
                 f'hostname {env.a.ns} && exec "$@"', 'sh', program,
                 '--allow-run-as-root', '--oversubscribe', '--host',
                 f'{env.a.ns}:2,{env.b.ns}:2', '--mca', 'plm_rsh_agent', rsh,
-                '--mca', 'oob_tcp_if_include', '10.9.0.0/24', '--mca', 'pml',
-                'ucx', '-x', 'UCX_TLS=rc_v,ud_v,self', '-x',
-                'UCX_NET_DEVICES=dp0:1', start]))
+                '--mca', 'oob_tcp_if_include', '10.9.0.0/24', *how, start]))
             try:
                 if p.wait(60) or 'of 4 ranks are right' not in p.text():
                     raise Failure(p.describe(30))
+                if kinds[0] == 'urnicd' and \
+                        hostile.received(env, 'urnicd') < 1000:
+                    raise Failure('it went another way')
             finally:
                 p.end()
     return run
@@ -334,6 +341,23 @@ def looped(env):
                 raise Failure(s.describe())
         finally:
             s.end()
+
+
+def crossed(env):
+    """A program of DPDK's with two ports of rings, a device on either."""
+    program = os.path.join(env.progs, 'ring_ports')
+    if not os.path.exists(program):
+        raise Skip('built without DPDK')
+    devices = [device(f'dp{i}', port={
+        'name': f'{PORT}{i}', 'device': f'net_ring_{end}',
+        'addresses': f'{address(i + 1)}/24'}) for i, end in enumerate('ab')]
+    with File(*devices) as f:
+        p = f.proc(env, env.a, 'env', 'URNIC_SHM=0', program)
+        try:
+            if p.wait(60) or 'crossed rings carry' not in p.text():
+                raise Failure(p.describe())
+        finally:
+            p.end()
 
 
 def restarted(env, **link):
@@ -724,7 +748,12 @@ CASES = [
     Case('multicast-v6', multicast('ff0e::77:1', True, 'urnicd', 'sockets')),
     Case('multicast-sockets', multicast('239.77.1.2', False, 'sockets',
                                         'urnicd'), full=True),
-    Case('mpi', mpi('urnicd', 'urnicd')),
+    Case('mpi', mpi(UCX, 'urnicd', 'urnicd')),
+    Case('mpi-plain', mpi(('--mca', 'pml', 'ucx'), 'urnicd', 'urnicd'),
+         full=True),
+    Case('mpi-own', mpi(UCX, 'dpdk', 'dpdk')),
+    Case('mpi-memif', mpi(UCX, 'urnicd', 'urnicd', link=Memif), full=True),
+    Case('mpi-sockets', mpi(UCX, 'urnicd', 'sockets'), full=True),
     Case('pyverbs', pyverbs(('urnicd', 'urnicd'), 0)),
     Case('pyverbs-v6', pyverbs(('urnicd', 'urnicd'), 1)),
     Case('pyverbs-memif', pyverbs(('urnicd', 'urnicd'), 0, link=Memif),
@@ -732,6 +761,7 @@ CASES = [
     Case('pyverbs-sockets', pyverbs(('sockets', 'urnicd'), 0), full=True),
     Case('duplicate', duplicate),
     Case('ring-looped', looped),
+    Case('ring-crossed', crossed),
     Case('shared-restarted', restarted),
     Case('last-words', last_words),
     Case('shared-reclaimed', reclaimed),

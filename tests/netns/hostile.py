@@ -7,23 +7,28 @@ the harness itself:
 
     URNIC_FLOOD=600 tests/harness/run.py --urnic build/urnic \\
         --progs build/tests/progs --where veth1500 -k flooded dpdk
+
+URNICD=build-asan/src/daemon/urnicd beside it has the sanitizers look on.
 """
 
 import os
 import re
+import shutil
 import tempfile
 import time
 
 from harness.env import Case, finish
-from harness.proc import SLOW, Failure, Proc
+from harness.proc import SLOW, Failure, Proc, Skip
 from netns import inject
-from netns.ports import PORT, Joined, Veth, address
+from netns.ports import EAL, PORT, Joined, Memif, Veth, address
 
 LIVE = 'claims to be a live neighbour'
 MOVED = 'a neighbour has another address now'
 FLOOD_S, FLOOD_FULL_S = 3, 30
 FRAMES = 20000    # of a file
 PCAP_MAC = '00:70:63:61:70:00'    # that DPDK gives the first such port
+TESTPMD = 'dpdk-testpmd'
+PIECE_S = 20      # of a forwarder's flood, each from another file
 LINES = 200       # what one may make us log in that time, and far more
 
 
@@ -146,15 +151,19 @@ def pair_or_why(env, j):
                       + j.daemons[0].describe()) from None
 
 
+def believe(env):
+    """The host's own stack believes lies, and the pairs meet by it."""
+    env.a.sh('ip', 'neigh', 'replace', address(2), 'lladdr',
+             mac_of(env.b, Veth.dev), 'dev', PORT, 'nud', 'permanent')
+
+
 def flooded(kind):
     """Frames of any form: pairs go on working, most frames are dropped for a
     reason that is counted, and the log stays short."""
     def run(env):
         seconds = flood_seconds(env)
         with Joined(env, 'urnicd', kind) as j:
-            # The host's own stack believes lies, and the pairs meet by it.
-            env.a.sh('ip', 'neigh', 'replace', address(2), 'lladdr',
-                     mac_of(env.b, Veth.dev), 'dev', PORT, 'nud', 'permanent')
+            believe(env)
             before = sum(drops(counters(env, 'urnicd')).values())
             with Injector(env, 'flood', seconds, os.getpid()) as p:
                 while True:
@@ -242,10 +251,103 @@ def flooded_from_file(env):
             break
 
 
+class Forwarder:
+    """DPDK's testpmd at the other end of the link: what a file has goes out
+    over and over, as fast as one core can."""
+
+    def __init__(self, env, link, seed):
+        self.env, self.link, self.seed = env, link, seed
+
+    def __enter__(self):
+        self.dir = tempfile.TemporaryDirectory(prefix='urnic-pcap')
+        frames = os.path.join(self.dir.name, 'frames')
+        inject.write_pcap(frames, mac_of(self.env.a, PORT), FRAMES // 4,
+                          self.seed)
+        # The packet socket is one beside the kernel's interface, which lives.
+        out = f'--vdev=net_af_packet0,iface={Veth.dev}' \
+            if isinstance(self.link, Veth) else self.link.port(self.env.b, 2)
+        self.p = Proc(self.env.b.wrap(
+            [TESTPMD, '--lcores', '0@0-1,1@0-1', *EAL.split(), '-m', '128',
+             '--no-shconf', '--no-telemetry',
+             f'--vdev=net_pcap0,rx_pcap={frames},tx_pcap=/dev/null,'
+             'infinite_rx=1', out, '--', '--stats-period', '1',
+             '--forward-mode', 'io', '--total-num-mbufs', '16384']))
+        return self.p
+
+    def __exit__(self, *exc):
+        self.p.end()
+        self.dir.cleanup()
+
+
+def pair_now(env, j):
+    """By the link if the kernel is at its other end, else within the host."""
+    if isinstance(j.link, Veth):
+        pair_or_why(env, j)
+    else:
+        local_pair(env, j)
+
+
+def pair_under_flood(env, j):
+    """One that finds no way is the flood's right: most of all frames are lost
+    before any driver sees them.  But it ends."""
+    try:
+        pair_now(env, j)
+    except Failure as e:
+        if 'still running' in str(e) or 'retry counter' not in str(e):
+            raise
+        return 1
+    return 0
+
+
+def forward_piece(env, j, seed, seconds):
+    """A piece of the flood; how many pairs did not get through."""
+    lost = 0
+    with Forwarder(env, j.link, seed) as p:
+        p.wait_text('NIC statistics', 30)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            lost += pair_under_flood(env, j)
+            if not p.running() or not j.daemons[0].running():
+                raise Failure(f'seed {seed}: {p.describe()} '
+                              f'{j.daemons[0].describe()}')
+            time.sleep(0.2)
+    pair_now(env, j)
+    return lost
+
+
+def forwarded(link):
+    """Malformed frames by another program's driver, at all the speed there is:
+    urnicd lives, says little, and works as soon as it is over."""
+    def run(env):
+        if not shutil.which(TESTPMD):
+            raise Skip('needs dpdk-dev')
+        kinds = ('urnicd', 'sockets') if link is Veth else ('urnicd',)
+        seconds, seed, lost = flood_seconds(env), os.getpid(), 0
+        with Joined(env, *kinds, link=link) as j:
+            d = j.daemons[0]
+            if link is Veth:
+                believe(env)
+            for begun in range(0, seconds, PIECE_S):
+                lost += forward_piece(env, j, seed,
+                                      min(seconds - begun, PIECE_S))
+                seed += 1
+            counted = counters(env, 'urnicd')
+            print(f"        {counted['rx_frames']} frames taken, {lost} pairs "
+                  'lost', flush=True)
+            if counted['rx_frames'] < FRAMES or len(drops(counted)) < 10:
+                raise Failure(f'seed {seed}: {counted}')
+            if not d.running() or 'runtime error' in d.text() or \
+                    d.text().count('\n') > LINES + 4 * seconds:
+                raise Failure(f'seed {seed}: {d.describe(40)}')
+    return run
+
+
 CASES = [
     Case('spoofed', spoofed('dpdk', 0)),
     Case('spoofed-shared', spoofed('urnicd', 0)),
     Case('spoofed-shared-v6', spoofed('urnicd', 1)),
     Case('flooded', flooded('sockets')),
     Case('flooded-from-file', flooded_from_file),
+    Case('forwarded', forwarded(Veth)),
+    Case('forwarded-memif', forwarded(Memif)),
 ]

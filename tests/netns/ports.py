@@ -225,10 +225,11 @@ class Joined:
 
 
 def start_ports(env, host, config):
-    """urnicd runs the port; one that began by itself makes way."""
+    """urnicd runs the port; one that began by itself makes way.  $URNICD may
+    be another build's, such as one with a sanitizer."""
     end_daemons(host)
-    binary = os.path.join(os.path.dirname(os.path.realpath(env.urnic)),
-                          '../src/daemon/urnicd')
+    binary = os.environ.get('URNICD') or os.path.join(
+        os.path.dirname(os.path.realpath(env.urnic)), '../src/daemon/urnicd')
     d = Proc(host.wrap(['env', f'URNIC_CONFIG={config}', binary,
                         '--foreground', '--dpdk']))
     end = time.monotonic() + 20 * SLOW

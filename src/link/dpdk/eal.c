@@ -5,12 +5,13 @@
  * its memory under a name.  An adapter inside somebody's program may do none
  * of it.  So a thread of its own begins the environment and ends, and unless
  * the configuration says otherwise there is one core, no shared name, and no
- * telemetry.
+ * telemetry.  A program of DPDK's that has begun it already keeps its own.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_lcore.h>
 #include <rte_log.h>
 #include <sched.h>
 #include <signal.h>
@@ -129,6 +130,11 @@ int ur_eal_begin(const struct ur_eal_args *args)
 	int err;
 
 	pthread_mutex_lock(&eal_lock);
+	/* There are cores only once somebody has begun. */
+	if (!begun && !refused && rte_lcore_count() > 0) {
+		ur_info("DPDK's environment is the program's");
+		begun = true;
+	}
 	if (!begun && !refused) {
 		refused = run_aside(&b);
 		begun = !refused;

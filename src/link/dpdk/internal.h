@@ -13,8 +13,8 @@
 #define UR_FLOW_FAMILIES 2u /* IPv4, IPv6 */
 
 /*
- * Begin DPDK's Environment Abstraction Layer, once for the process; later
- * calls ask for the same or for nothing.  0; -EINVAL: it refuses the
+ * Begin DPDK's Environment Abstraction Layer, once for the process, unless the
+ * program has; later calls ask for the same or for nothing.  0; -EINVAL: it refuses the
  * arguments; else its reason.
  */
 int ur_eal_begin(const struct ur_eal_args *args);

@@ -373,7 +373,9 @@ static void nic_close(struct ur_nic *n)
 	ur_flows_fini(&n->flows);
 	(void)rte_eth_dev_stop(n->id);
 	(void)rte_eth_dev_close(n->id);
-	rte_mempool_free(n->pool);
+	/* What lies in a ring that another port reads is still to be read. */
+	if (rte_mempool_full(n->pool))
+		rte_mempool_free(n->pool);
 	give_port(n->id);
 	free(n);
 }

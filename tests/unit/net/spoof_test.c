@@ -240,6 +240,48 @@ static void test_unused(void **state)
 	assert_int_equal(stk_events(s, UR_NET_NEIGH_MOVED), 1);
 }
 
+/* Two have said so, and we asked neither: when it is used, all are asked. */
+static void test_contested(void **state)
+{
+	struct stk *s = *state;
+	const struct ur_net_flow *f;
+	uint8_t frame[64];
+
+	for (uint32_t i = 0; i < 2; i++)
+		stk_in(s, frame,
+		       mk_arp(frame, mac_us, 1, i ? mac_thief : mac_peer,
+			      "10.0.0.4", zero, "10.0.0.1"));
+	assert_int_equal(stk_drain(s), 2);
+	assert_int_equal(stk_send(s, "10.0.0.4"), 0);
+	assert_int_equal(stk_flow(s, "10.0.0.4", &f), 0);
+	assert_false(f->ready);
+	asks(s, mac_all);
+	assert_false(stk_out(s));
+	stk_answer(s, "10.0.0.4", mac_peer);
+	asks(s, mac_peer); /* is what waited */
+	is_at(s, "10.0.0.4", mac_peer);
+	assert_int_equal(stk_neigh(s, "10.0.0.4", NULL), UR_NEIGH_REACHABLE);
+}
+
+/* It did not answer for a while, in which somebody said that he is it. */
+static void test_contested_silent(void **state)
+{
+	struct stk *s = *state;
+
+	stk_run(s, 60 * SEC);
+	stk_send(s, "10.0.0.2");
+	stk_run(s, 12 * SEC);
+	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_FAILED);
+	stk_drain(s);
+	request_to_us(s);
+	is_at(s, "10.0.0.2", mac_thief);
+	asks(s, mac_thief); /* is the answer to his question */
+	assert_int_equal(stk_send(s, "10.0.0.2"), 0);
+	asks(s, mac_all);
+	stk_answer(s, "10.0.0.2", mac_peer);
+	is_at(s, "10.0.0.2", mac_peer);
+}
+
 /* What is sent to it arrives: the claim was a lie. */
 static void test_acknowledged(void **state)
 {
@@ -278,6 +320,8 @@ int main(void)
 		T(test_takeover),
 		T(test_two_answers),
 		T(test_unused),
+		T(test_contested),
+		T(test_contested_silent),
 		T(test_acknowledged),
 		T(test_repeats_itself),
 	};
