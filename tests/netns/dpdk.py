@@ -10,6 +10,7 @@ import tempfile
 import time
 
 from harness.env import Case, finish, words
+from harness.net import lose_at, lost_at
 from harness.proc import SLOW, Failure, Proc, Skip
 from netns import hostile
 from netns.config import File, device
@@ -476,6 +477,29 @@ def queues(n, lanes=None, rounds=3, kinds=('dpdk', 'dpdk'), **link):
     return run
 
 
+def vanish(mode, kinds=('dpdk', 'dpdk'), lose=0, args=(), **link):
+    """Memory goes while, or just after, it is sent from a port."""
+    def run(env):
+        with Joined(env, *kinds, **link) as j:
+            tcp = env.port()
+            argv = [env.prog('vanish'), '-M', mode, '-g', 0, '-p', tcp, *args]
+            s = j.proc(0, *argv)
+            c = None
+            try:
+                s.wait_listen(tcp)
+                if lose:
+                    lose_at(env.a, Veth.dev, lose)
+                c = j.proc(1, *argv, address(1))
+                finish(s, c, 60)
+                if lose and not lost_at(env.a, Veth.dev):
+                    raise Failure('nothing was lost')
+            finally:
+                s.end()
+                if c:
+                    c.end()
+    return run
+
+
 def wait_interface(host, name):
     end = time.monotonic() + 20 * SLOW
     while name not in host.sh('ip', '-br', 'link'):
@@ -614,6 +638,12 @@ CASES = [
     Case('last-words', last_words),
     Case('shared-reclaimed', reclaimed),
     Case('refused', refused),
+    Case('unmapped', vanish('unmap')),
+    Case('unmapped-jumbo', vanish('unmap', mtu=9000)),
+    Case('unmapped-memif', vanish('unmap', mtu=9000, link=Memif)),
+    Case('deregistered', vanish('dereg', ('sockets', 'dpdk'), 1)),
+    Case('deregistered-jumbo', vanish('dereg', ('sockets', 'dpdk'), 1,
+                                      mtu=9000)),
     Case('queues', queues(4)),
     Case('queues-memif', queues(2, link=Memif)),
     Case('queues-few', queues(2, 4, link=Memif)),
