@@ -6,6 +6,7 @@ neither sees the machine's urnicd nor leaves one behind.
 """
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -111,10 +112,7 @@ class Place:
     def lose(self, percent):
         """Drop RoCEv2 packets at random where they arrive, on both sides."""
         for h in self.hosts:
-            h.sh('tc', 'qdisc', 'del', 'dev', h.dev, 'clsact', check=False)
-            h.sh('tc', 'qdisc', 'add', 'dev', h.dev, 'clsact')
-            h.sh('tc', 'filter', 'add', 'dev', h.dev, 'ingress', 'bpf', 'da',
-                 'bytecode', loss_filter(percent))
+            lose_at(h, h.dev, percent)
 
     def _remove(self):
         for h in self.hosts:
@@ -140,6 +138,21 @@ def netns_works():
     """Can a network namespace be made here?"""
     r = subprocess.run(['unshare', '-n', 'true'], stderr=subprocess.DEVNULL)
     return r.returncode == 0
+
+
+def lose_at(host, dev, percent):
+    """Drop RoCEv2 packets at random where they arrive at an interface.  Packet
+    sockets there still see them."""
+    host.sh('tc', 'qdisc', 'del', 'dev', dev, 'clsact', check=False)
+    host.sh('tc', 'qdisc', 'add', 'dev', dev, 'clsact')
+    host.sh('tc', 'filter', 'add', 'dev', dev, 'ingress', 'bpf', 'da',
+            'bytecode', loss_filter(percent))
+
+
+def lost_at(host, dev):
+    """How many packets that was."""
+    told = host.sh('tc', '-s', 'qdisc', 'show', 'dev', dev, 'clsact')
+    return int(re.search(r'dropped (\d+)', told)[1])
 
 
 def loss_filter(percent):
