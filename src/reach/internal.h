@@ -136,6 +136,8 @@ struct ur_view *ur_view_admit(struct ur_reach *r, const struct ur_op *op);
 
 /* Is the region mapped?  If not, this is a use of it.  The caller is inside. */
 bool ur_view_is_mapped(struct ur_reach *r, uint32_t key);
+/* Is the peer's answer about it awaited?  No use.  The caller is inside. */
+bool ur_view_is_asked(struct ur_reach *r, uint32_t key);
 
 /* For the watcher: the view of (key, seq); NULL. */
 struct ur_view *ur_view_find(struct ur_reach *r, uint32_t key, uint64_t seq);

@@ -396,6 +396,17 @@ bool ur_reach_has_mapped(struct ur_reach *r, uint32_t rkey)
 	return yes;
 }
 
+bool ur_reach_is_asked(struct ur_reach *r, uint32_t rkey)
+{
+	bool yes;
+
+	if (!enter(r))
+		return false;
+	yes = ur_view_is_asked(r, rkey);
+	leave(r);
+	return yes;
+}
+
 /* NOLINTNEXTLINE(readability-function-size): the request's own fields */
 int ur_reach_atomic(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
 		    uint32_t rkey, uint64_t va, bool cas, uint64_t compare_add,

@@ -117,6 +117,9 @@ int ur_reach_small(struct ur_reach *r, const struct ur_op *op, void *here);
 /* Is the region mapped here?  Asking again and again has it mapped. */
 bool ur_reach_has_mapped(struct ur_reach *r, uint32_t rkey);
 
+/* Has the peer been asked how, and its answer is not there yet? */
+bool ur_reach_is_asked(struct ur_reach *r, uint32_t rkey);
+
 /* Either done, or not at all; *old only if done.  Native byte order. */
 int ur_reach_atomic(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
 		    uint32_t rkey, uint64_t va, bool cas, uint64_t compare_add,

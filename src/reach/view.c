@@ -134,6 +134,13 @@ bool ur_view_is_mapped(struct ur_reach *r, uint32_t key)
 	return v && v->state == UR_VIEW_MAPPED;
 }
 
+bool ur_view_is_asked(struct ur_reach *r, uint32_t key)
+{
+	const struct ur_view *v = mr_view(r, key);
+
+	return v && v->state == UR_VIEW_ASKED;
+}
+
 struct ur_view *ur_view_may(struct ur_reach *r, const struct ur_op *op)
 {
 	const struct ur_qp_view *q = qp_view(r, op->dqpn);

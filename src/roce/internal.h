@@ -224,7 +224,7 @@ struct ur_near {
 	uint32_t cq_head;   /* of the send queue's, when `run` began … */
 	uint32_t run;	    /* … requests that we did ourselves since */
 	uint64_t direct;    /* bytes of such, in this turn */
-	uint32_t passed;    /* could have been, but others were under way */
+	uint32_t passed;    /* bytes that others, under way, kept from it */
 	bool drains;	    /* until they are not, so that we do the next one */
 	uint32_t at_seen;   /* the channel's tail then */
 	bool open_to_pull;  /* the peer may take what our SENDs name */

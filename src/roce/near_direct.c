@@ -104,22 +104,47 @@ static bool by_kernel(struct ur_rqp *q, const struct ur_swqe *w)
 	return w->length >= KERNEL_MIN || ++n->run <= KERNEL_RUN;
 }
 
-/* A stream that began on the channel is looked at this often. */
-#define LOOK_EVERY 64u
+/*
+ * A stream that began on the channel is looked at once in so many bytes, with
+ * a kilobyte more for each request: a look is cheap beside a large one, and
+ * the channel copies it twice.
+ */
+#define LOOK_EVERY 65536u
+
+static bool is_time_to_look(struct ur_near *n, uint32_t len)
+{
+	uint32_t was = n->passed;
+
+	n->passed += DIRECT_COST + len;
+	return was / LOOK_EVERY != n->passed / LOOK_EVERY;
+}
+
+/* What the channel may carry while the answer about a region is awaited: more
+ * would have to be done before we can begin. */
+#define HELD_BACK 1048576u
+
+/* The answer is worth waiting for, as long as something is under way. */
+static bool waits_answer(const struct ur_rqp *q, uint32_t rkey, uint32_t len)
+{
+	const struct ur_near *n = &q->near;
+
+	return (uint64_t)(n->sent - n->completed) * len >= HELD_BACK &&
+	       ur_reach_is_asked(n->peer->reach, rkey);
+}
 
 bool ur_near_waits_direct(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	struct ur_near *n = &q->near;
 	bool atomic = ur_near_is_atomic(w);
+	uint32_t rkey = atomic ? w->wr.atomic.rkey : w->wr.rdma.rkey;
 
 	if (n->drains)
 		return true;
-	if (++n->passed % LOOK_EVERY != 0 || w->length == 0 ||
+	if (!is_time_to_look(n, w->length) || w->length == 0 ||
 	    !(atomic || ur_near_is_read(w) || w->opcode == UR_WR_RDMA_WRITE))
 		return false;
-	n->drains = ur_reach_has_mapped(
-		n->peer->reach, atomic ? w->wr.atomic.rkey : w->wr.rdma.rkey);
-	return n->drains;
+	n->drains = ur_reach_has_mapped(n->peer->reach, rkey);
+	return n->drains || waits_answer(q, rkey, w->length);
 }
 
 /* By whatever moves data of any size; else -EAGAIN, or another error. */
