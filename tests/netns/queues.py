@@ -7,7 +7,7 @@ import time
 
 from harness.env import Case, finish
 from harness.proc import SLOW, Failure
-from netns.ports import Joined, Memif, Veth, address
+from netns.ports import PORT, Joined, Memif, Tap, Veth, address
 
 
 def lanes_of(env, host):
