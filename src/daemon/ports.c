@@ -77,7 +77,7 @@ struct port {
 	unsigned int nslots;
 	/* Of the thread. */
 	uint32_t turns;
-	bool slept;
+	bool slept; /* until the port, and maybe its host, had something */
 	uint64_t busy_ns;  /* when there was something to do */
 	uint64_t slept_ns; /* how long; 0: it has been looked at */
 	uint64_t spin_ns;  /* how long to look for more; 0: it has not paid */
@@ -351,6 +351,13 @@ static bool is_idle(struct port *p, bool worked, uint64_t now)
 	return true;
 }
 
+/* They need not ring for what we look at anyway. */
+static void note_awake(const struct port *p)
+{
+	for (unsigned int i = 0; i < p->nslots; i++)
+		(void)ur_ring_sleep(&p->lanes[p->slots[i]]->rings.rx, false);
+}
+
 static void doze(struct port *p)
 {
 	struct epoll_event ev[EVENTS];
@@ -358,10 +365,12 @@ static void doze(struct port *p)
 	int n = epoll_wait(p->epfd, ev, EVENTS, -1);
 
 	pthread_mutex_lock(&p->lock);
-	p->slept = true;
 	p->slept_ns = clock_ns() - since;
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
+		p->slept |= ev[i].data.u32 == PORT_EVENT;
 		hear(p, ev[i].data.u32);
+	}
+	note_awake(p);
 	pthread_mutex_unlock(&p->lock);
 }
 

@@ -17,6 +17,7 @@
 #include "base/latch.h"
 #include "base/list.h"
 #include "base/timer.h"
+#include "base/way.h"
 #include "core/dev.h"
 #include "core/mr.h"
 #include "core/packet.h"
@@ -40,6 +41,9 @@
 /* … twice as long, up to this, each time the last streak ended early. */
 #define UR_POLL_STREAK_MAX_NS 3200000u
 #define UR_TICK_NS	      1000000u
+/* … and where urnicd runs the port, so many times as long: what it takes of
+ * the core of who polls is no pause of his. */
+#define UR_PACE_SERVED	      8u
 #define UR_GATHER_NS	      10000u
 /* About; for moments whose length does not matter much. */
 #define UR_TICKS_PER_NS	      3u
@@ -127,9 +131,10 @@ struct ur_lane {
 	struct ur_iw_lane *iw; /* … this (lane_iwarp.c), or raw packets: … */
 	struct ur_raw_lane *raw; /* … this (lane_raw.c) */
 	pthread_t thread;
-	uint32_t pace; /* ur_pace() */
-	int wake_fd;   /* … to here */
-	int bells_fd;  /* those of peers of this host (bell.h); -1: none */
+	uint32_t pace;	    /* ur_pace() */
+	uint32_t poll_pace; /* of the pauses of who polls */
+	int wake_fd;	    /* … to here */
+	int bells_fd;	    /* those of peers of this host (bell.h); -1: none */
 
 	_Atomic bool dead;   /* in a child after fork(): touch nothing */
 	_Atomic bool woken;  /* wake_fd was written and not yet read */
@@ -160,7 +165,10 @@ struct ur_lane {
 	uint64_t streak_need_ns; /* how long it must be */
 	uint64_t tick_since_ns;	 /* when watch became TICK */
 	uint32_t glances;	 /* polls; most only look into the link */
-	uint32_t near_steps;	 /* steps in which it brought something */
+	uint32_t empty_looks;	 /* into a link that urnicd serves … */
+	uint32_t way_looks;	 /* … after so many it gets our core */
+	struct ur_way way;
+	uint32_t near_steps; /* steps in which it brought something */
 	uint32_t near_hot;   /* polls for which the memory is looked at first */
 	bool near_polled;    /* peers were told so */
 	uint32_t near_work;  /* such polls and cells since the clock */

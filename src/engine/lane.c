@@ -80,6 +80,7 @@ static void init_fields(struct ur_lane *l, struct ur_adapter *a,
 	l->watch = UR_WATCH_ARMED;
 	l->retry_ns = UR_NEVER;
 	l->pace = ur_pace();
+	l->poll_pace = l->pace;
 	l->gather_ns = (uint64_t)UR_GATHER_NS * l->pace;
 	l->streak_need_ns = UR_POLL_STREAK_NS;
 }
@@ -96,6 +97,8 @@ int ur_lane_create(struct ur_adapter *a, const struct ur_lane_ops *ops,
 	err = l->ops->open(l);
 	if (err)
 		goto free_lane;
+	if (l->link && l->link->served)
+		l->poll_pace *= UR_PACE_SERVED;
 	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (l->wake_fd < 0) {
 		err = -errno;

@@ -44,6 +44,9 @@
 #define SHARE_EVERY	 16u
 /* Steps in a row in which it brings something and the link is not read. */
 #define NEAR_STEPS	 8u
+/* Empty looks into a link that urnicd serves, between which it gets the core. */
+#define WAY_LOOKS_MIN	 8u
+#define WAY_LOOKS_MAX	 128u
 /* Packets of any size that a socket's buffer holds, and more. */
 #define HELD_MAX	 16384u
 
@@ -147,6 +150,8 @@ static int receive(struct ur_lane *l)
 	n = l->link->ops->recv(l->link, on_packet, l);
 	if (n > 0)
 		l->near_hot = 0; /* until memory brings something again */
+	if (l->link->served)
+		l->empty_looks = n ? 0 : l->empty_looks + 1;
 	if (n >= 0 && ur_near_waits_link(l->roce))
 		note_dry(l, n);
 	return n;
@@ -257,7 +262,7 @@ static void note_activity(struct ur_lane *l, uint64_t now)
 {
 	uint64_t last = l->app_ns > l->excuse_ns ? l->app_ns : l->excuse_ns;
 
-	if (now > last && now - last > (uint64_t)UR_POLL_GAP_NS * l->pace)
+	if (now > last && now - last > (uint64_t)UR_POLL_GAP_NS * l->poll_pace)
 		l->streak_ns = now;
 	if (now > l->app_ns)
 		l->app_ns = now;
@@ -502,6 +507,39 @@ static bool glance(struct ur_lane *l, uint64_t *now)
 }
 
 /*
+ * Not while the lane is held: the core may come back late.  Where nobody wants
+ * it the next time is later.
+ */
+static void give_way(struct ur_lane *l)
+{
+	struct ur_way way = l->way;
+	bool taken;
+
+	l->empty_looks = 0;
+	ur_lane_unlock(l);
+	if (!ur_way_may(&way, ur_clock_ns()))
+		return;
+	taken = ur_way_give(&way);
+	if (!ur_latch_try(&l->lock))
+		return;
+	l->way = way;
+	l->way_looks = taken ? WAY_LOOKS_MIN : l->way_looks * 2;
+	if (l->way_looks < WAY_LOOKS_MIN)
+		l->way_looks = WAY_LOOKS_MIN;
+	if (l->way_looks > WAY_LOOKS_MAX)
+		l->way_looks = WAY_LOOKS_MAX;
+	ur_lane_unlock(l);
+}
+
+static void end_poll(struct ur_lane *l)
+{
+	if (l->empty_looks > l->way_looks)
+		give_way(l);
+	else
+		ur_lane_unlock(l);
+}
+
+/*
  * One read is enough if it completed something: the application has work
  * then, and a further read that finds nothing would only delay it.  True: it
  * was more than a glance.
@@ -525,7 +563,7 @@ static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 		memory_order_relaxed);
 	glances = may_glance(l);
 	if (glances && (l->near_hot ? glance_near(l) : glance(l, &now))) {
-		ur_lane_unlock(l);
+		end_poll(l);
 		return false;
 	}
 	if (!now)
@@ -533,7 +571,7 @@ static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 	wake = ur_lane_note_poll(l, now);
 	/* A helper that is told to tick comes first: it sleeps on the link. */
 	if (!wake && glances && l->near_hot && look_up(l, now)) {
-		ur_lane_unlock(l);
+		end_poll(l);
 		return true;
 	}
 	l->link_ns = now;
@@ -544,7 +582,7 @@ static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 		now = ur_clock_ns();
 		l->app_ns = now;
 	}
-	ur_lane_unlock(l);
+	end_poll(l);
 	if (wake)
 		ur_helper_wake(l);
 	return true;

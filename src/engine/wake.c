@@ -108,7 +108,7 @@ static void clear_wake(struct ur_lane *l)
 
 static bool is_polled(const struct ur_lane *l, uint64_t now)
 {
-	return now - l->app_ns < (uint64_t)UR_POLL_FRESH_NS * l->pace;
+	return now - l->app_ns < (uint64_t)UR_POLL_FRESH_NS * l->poll_pace;
 }
 
 /*
@@ -321,7 +321,7 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 
 	ur_lane_lock(l);
 	now = ur_clock_ns();
-	busy = now - l->app_ns < (uint64_t)UR_POLL_GAP_NS * l->pace;
+	busy = now - l->app_ns < (uint64_t)UR_POLL_GAP_NS * l->poll_pace;
 	l->sleep_until_ns = 0;
 	if (h->rung)
 		ur_bell_hush(l);
@@ -338,7 +338,9 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 		l->excuse_ns = now;
 	until = next_wake(l, now);
 	l->sleep_until_ns = until;
-	h->link_fd = l->ops->wait_fd(l);
+	/* Who asks a link for it asks to be rung. */
+	if (l->watch == UR_WATCH_ARMED)
+		h->link_fd = l->ops->wait_fd(l);
 	h->bells_fd = l->bells_fd;
 	*watch = l->watch;
 	ur_lane_unlock(l);

@@ -67,6 +67,9 @@ struct ur_link {
 	uint64_t tx_errors;
 	uint64_t rx_overflow;	 /* datagrams the kernel dropped for us */
 	struct ur_sports sports; /* source ports of what we send */
+	/* Constant: a thread of another process does the work behind it, maybe
+	 * on the core of who polls, whose pauses are as long as that takes. */
+	bool served;
 };
 
 #endif

@@ -13,7 +13,7 @@
 #include "link/udp.h"
 
 #define BURST	   64
-#define HOST_EVERY 64u /* at most UR_PORT_HOST_EVERY */
+#define HOST_EVERY UR_PORT_HOST_EVERY
 
 struct ring_link {
 	struct ur_link link;
@@ -270,6 +270,7 @@ int ur_ring_link_create(int sock, const struct ur_port_spec *spec, int rx_fd,
 	l->rings.sock = -1;
 	l->epfd = -1;
 	l->again = -1;
+	l->link.served = true;
 	l->naddrs = spec->naddrs;
 	for (uint32_t i = 0; i < spec->naddrs; i++)
 		memcpy(l->addrs[i], spec->addrs[i].ip, 16);
