@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -156,12 +157,12 @@ bool ur_rings_heard(const struct ur_rings *r)
 	return true;
 }
 
+/* Bells that nobody has heard do not hide it. */
 bool ur_rings_are_alive(const struct ur_rings *r)
 {
-	uint8_t byte;
-	ssize_t n = recv(r->sock, &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+	struct pollfd p = { .fd = r->sock, .events = POLLRDHUP };
 
-	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+	return poll(&p, 1, 0) <= 0;
 }
 
 int ur_ring_put_rx(struct ur_ring *r, const struct ur_rx *rx)

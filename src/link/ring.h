@@ -32,9 +32,8 @@ void ur_rings_drop(struct ur_rings *r);
 
 /*
  * Wake the other side, and take what woke us; false: it has ended.  Who polls
- * beside the one who waits looks whether it has, as far as bells that nobody
- * has taken let him see it, and leaves them: the waiter has to wake, since he
- * is rung no more until he asks for it again.
+ * beside the one who waits looks whether it has, and leaves the bells: the
+ * waiter has to wake, since he is rung no more until he asks for it again.
  */
 void ur_rings_bell(const struct ur_rings *r);
 bool ur_rings_heard(const struct ur_rings *r);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "../own_net.h"
+#include "link/port.h"
 #include "link/ring.h"
 #include "link/udp.h"
 #include "wire/bth.h"
@@ -244,6 +245,18 @@ static void it_outlives_urnicd(void **state)
 	assert_int_equal(receive(f), 1);
 }
 
+/* Who polls leaves the bells; they do not hide that it has ended. */
+static void it_sees_the_end_behind_a_bell(void **state)
+{
+	struct fixture *f = *state;
+
+	ur_rings_bell(&f->urnicd);
+	ur_rings_drop(&f->urnicd);
+	for (uint32_t i = 0; i < UR_PORT_HOST_EVERY; i++)
+		assert_int_equal(receive(f), 0);
+	assert_int_equal(post(f, "10.0.0.1", "10.0.0.2", 100), -ENETDOWN);
+}
+
 /* Packets come and go again, and both ends are seen. */
 static void it_goes_on_with_the_next_urnicd(void **state)
 {
@@ -282,6 +295,7 @@ int main(void)
 		T(the_hosts_own_paths_go_by_sockets),
 		T(what_the_lane_does_not_take_is_counted),
 		T(it_outlives_urnicd),
+		T(it_sees_the_end_behind_a_bell),
 		T(it_goes_on_with_the_next_urnicd),
 	};
 
