@@ -95,8 +95,9 @@ static enum ibv_wc_status write_robbed(struct side *s, long round)
 {
 	size_t pages = (size_t)s->args.size / PAGE;
 	struct thief t = {
-		.page = (uint8_t *)s->mr->addr + (size_t)rand() % pages * PAGE,
-		.delay = (unsigned int)rand() % LATE,
+		.page = (uint8_t *)s->mr->addr +
+			(size_t)random() % pages * PAGE,
+		.delay = (unsigned int)random() % LATE,
 	};
 	enum ibv_wc_status status;
 	pthread_t thread;
