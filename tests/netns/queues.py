@@ -113,6 +113,17 @@ def port_of(env, host):
     return env.show(host)['daemon']['ports'][0]
 
 
+def wait_all(running):
+    for p in running:
+        if p.wait(60 * SLOW):
+            raise Failure(p.describe())
+
+
+def end_all(running):
+    for p in running:
+        p.end()
+
+
 def start_bw(j, tcps, rounds):
     """A pair of processes for each, all at once."""
     running = []
@@ -126,8 +137,7 @@ def start_bw(j, tcps, rounds):
             running.append(j.proc(1, *argv, address(1)))
         return running
     except BaseException:
-        for p in running:
-            p.end()
+        end_all(running)
         raise
 
 
@@ -153,12 +163,9 @@ def shared_queues(n, **link):
             running = start_bw(j, [env.port() for _ in range(n)], 4000)
             try:
                 spread = wait_spread(env, n, running)
-                for p in running:
-                    if p.wait(60 * SLOW):
-                        raise Failure(p.describe())
+                wait_all(running)
             finally:
-                for p in running:
-                    p.end()
+                end_all(running)
             after = port_of(env, env.a)
             if after['lanes_lost'] or after['broken_lanes']:
                 raise Failure(f'{after}')
@@ -192,14 +199,10 @@ def shared_queues_killed(env):
                     for p in go:
                         os.kill(p.p.pid, signal.SIGKILL)
                 finally:
-                    for p in go:
-                        p.end()
-            for p in stay:
-                if p.wait(60 * SLOW):
-                    raise Failure(p.describe())
+                    end_all(go)
+            wait_all(stay)
         finally:
-            for p in stay:
-                p.end()
+            end_all(stay)
         end = time.monotonic() + 10 * SLOW
         while port_of(env, env.a)['lanes']:
             if time.monotonic() > end:
@@ -219,12 +222,9 @@ def link_lost(env):
                 time.sleep(0.1)
                 env.a.sh('ip', 'link', 'set', Veth.dev, 'up')
                 time.sleep(0.3)
-            for p in running:
-                if p.wait(60 * SLOW):
-                    raise Failure(p.describe())
+            wait_all(running)
         finally:
-            for p in running:
-                p.end()
+            end_all(running)
 
 
 CASES = [
