@@ -531,12 +531,16 @@ static void give_way(struct ur_lane *l)
 	ur_lane_unlock(l);
 }
 
-static void end_poll(struct ur_lane *l)
+/* A helper that is told to tick comes first: till then it sleeps on the link,
+ * and nobody looks after what becomes due. */
+static void end_poll(struct ur_lane *l, bool wake)
 {
-	if (l->empty_looks > l->way_looks)
+	if (!wake && l->empty_looks > l->way_looks)
 		give_way(l);
 	else
 		ur_lane_unlock(l);
+	if (wake)
+		ur_helper_wake(l);
 }
 
 /*
@@ -563,7 +567,7 @@ static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 		memory_order_relaxed);
 	glances = may_glance(l);
 	if (glances && (l->near_hot ? glance_near(l) : glance(l, &now))) {
-		end_poll(l);
+		end_poll(l, false);
 		return false;
 	}
 	if (!now)
@@ -571,7 +575,7 @@ static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 	wake = ur_lane_note_poll(l, now);
 	/* A helper that is told to tick comes first: it sleeps on the link. */
 	if (!wake && glances && l->near_hot && look_up(l, now)) {
-		end_poll(l);
+		end_poll(l, false);
 		return true;
 	}
 	l->link_ns = now;
@@ -582,9 +586,7 @@ static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 		now = ur_clock_ns();
 		l->app_ns = now;
 	}
-	end_poll(l);
-	if (wake)
-		ur_helper_wake(l);
+	end_poll(l, wake);
 	return true;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/guard.h"
@@ -12,8 +13,11 @@
 #include "link/ring.h"
 #include "link/udp.h"
 
-#define BURST	   64
-#define HOST_EVERY UR_PORT_HOST_EVERY
+#define BURST	       64
+#define HOST_EVERY     UR_PORT_HOST_EVERY
+/* … or after that time, of whose end every few looks ask. */
+#define HOST_NS	       500000u
+#define LOOKS_PER_TIME 8u
 
 struct ring_link {
 	struct ur_link link;
@@ -23,7 +27,8 @@ struct ring_link {
 	uint8_t addrs[UR_PORT_ADDRS][16];
 	int epfd;
 	int again; /* readable: there was something when we wanted to sleep */
-	uint32_t looks; /* since the host's sockets were looked at */
+	uint32_t looks;	  /* since the host's sockets were looked at … */
+	uint64_t host_ns; /* … and when that was */
 	bool slept;
 	bool dead; /* urnicd has ended, or talks rubbish */
 };
@@ -110,15 +115,33 @@ static int recv_ring(struct ring_link *l,
 	return n;
 }
 
+static uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Who polls seldom does not wait for it that much longer. */
+static bool is_hosts_turn(struct ring_link *l)
+{
+	if (l->slept || ++l->looks >= HOST_EVERY)
+		return true;
+	return l->looks % LOOKS_PER_TIME == 0 &&
+	       clock_ns() - l->host_ns > HOST_NS;
+}
+
 static int ring_recv(struct ur_link *link,
 		     void (*rx)(void *arg, const struct ur_rx *rx), void *arg)
 {
 	struct ring_link *l = of(link);
 	int n = l->dead ? 0 : recv_ring(l, rx, arg);
 
-	if (!l->slept && ++l->looks < HOST_EVERY)
+	if (!is_hosts_turn(l))
 		return n;
 	l->looks = 0;
+	l->host_ns = clock_ns();
 	l->slept = false;
 	if (!l->dead && !ur_rings_are_alive(&l->rings))
 		die(l);

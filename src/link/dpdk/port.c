@@ -10,6 +10,7 @@
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +50,7 @@ struct ur_nic {
 	uint16_t id;
 	struct rte_mempool *pool;
 	uint32_t len_max; /* of a frame */
+	bool ours;	  /* was configured, so nobody else runs it */
 	struct ur_flows flows;
 	struct ur_nic_info info;
 	struct queue queues[UR_PORT_QUEUES];
@@ -90,6 +92,7 @@ static int make_pool(struct ur_nic *n)
 {
 	uint32_t room = (n->len_max / ROOM_STEP + 1) * ROOM_STEP;
 	unsigned int count = POOL + (n->info.queues - 1u) * POOL_MORE;
+	static _Atomic unsigned int made;
 	char name[32];
 
 	if (room < ROOM_MIN)
@@ -97,7 +100,9 @@ static int make_pool(struct ur_nic *n)
 	else if (!strcmp(n->info.driver, "net_af_packet"))
 		room = ROOM_MOST;
 	room += RTE_PKTMBUF_HEADROOM;
-	snprintf(name, sizeof(name), "urnic%u", n->id);
+	/* That of a port that is gone may be there yet. */
+	snprintf(name, sizeof(name), "urnic%u.%u", n->id,
+		 atomic_fetch_add(&made, 1));
 	/* Threads that the library does not know have no cache of their own.
 	 * Of a stack they get what was used last, and is near. */
 	n->pool = rte_pktmbuf_pool_create_by_ops(
@@ -181,6 +186,7 @@ static int try_configure(struct ur_nic *n, const struct rte_eth_conf *conf)
 	int err = rte_eth_dev_configure(n->id, n->info.queues, n->info.queues,
 					conf);
 
+	n->ours |= err != -EBUSY;
 	if (!err)
 		err = set_queues(n);
 	return err ? err : rte_eth_dev_start(n->id);
@@ -365,16 +371,19 @@ static void drop_queue(struct queue *u)
 	free(u->flat);
 }
 
-/* Also one that did not start: its queues may have the buffers already. */
+/* Also one that did not start: its queues may have the buffers already.  But
+ * one that runs is somebody's whose program this is. */
 static void nic_close(struct ur_nic *n)
 {
 	for (uint32_t q = 0; q < UR_PORT_QUEUES; q++)
 		drop_queue(&n->queues[q]);
 	ur_flows_fini(&n->flows);
-	(void)rte_eth_dev_stop(n->id);
-	(void)rte_eth_dev_close(n->id);
+	if (n->ours) {
+		(void)rte_eth_dev_stop(n->id);
+		(void)rte_eth_dev_close(n->id);
+	}
 	/* What lies in a ring that another port reads is still to be read. */
-	if (rte_mempool_full(n->pool))
+	if (n->pool && rte_mempool_full(n->pool))
 		rte_mempool_free(n->pool);
 	give_port(n->id);
 	free(n);

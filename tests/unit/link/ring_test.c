@@ -218,6 +218,23 @@ static void the_hosts_own_paths_go_by_sockets(void **state)
 	assert_int_equal(f->link->tx_errors, 1);
 }
 
+/* Who polls is not told of them, and looks seldom: but not after so many looks
+ * alone, since these may be far apart. */
+static void who_polls_seldom_looks_at_the_host(void **state)
+{
+	struct fixture *f = *state;
+	int looks = 0;
+
+	assert_false(is_readable(f, 0));
+	assert_int_equal(receive(f), 0);
+	assert_int_equal(post(f, "127.0.0.1", "127.0.0.1", 100), 0);
+	while (!receive(f)) {
+		assert_true(++looks < 20);
+		usleep(1000);
+	}
+	assert_int_equal(f->last.len, 100);
+}
+
 static void what_the_lane_does_not_take_is_counted(void **state)
 {
 	struct fixture *f = *state;
@@ -293,6 +310,7 @@ int main(void)
 		T(who_sleeps_is_rung),
 		T(who_was_rung_wakes_though_another_polls),
 		T(the_hosts_own_paths_go_by_sockets),
+		T(who_polls_seldom_looks_at_the_host),
 		T(what_the_lane_does_not_take_is_counted),
 		T(it_outlives_urnicd),
 		T(it_sees_the_end_behind_a_bell),

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Ports of a program of DPDK's, which has begun the environment itself and has
+ * made them of rings, as link/dpdk opens and closes them. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <rte_eal.h>
+#include <rte_eth_ring.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include "link/nic.h"
+
+#define DEPTH 256u
+#define FRAME 60u
+
+extern const struct ur_nic_plugin urnic_nic_plugin;
+
+static const struct ur_eal_args no_args;
+static struct rte_ring *in, *out; /* of the port that was made last */
+
+static int begin_environment(void **state)
+{
+	static char name[] = "test", huge[] = "--no-huge", m[] = "-m",
+		    size[] = "96", pci[] = "--no-pci", conf[] = "--no-shconf",
+		    quiet[] = "--no-telemetry";
+	char *argv[] = { name, huge, m, size, pci, conf, quiet, NULL };
+
+	return rte_eal_init(7, argv) >= 0 ? 0 : -1;
+}
+
+/* Its number. */
+static uint16_t make_port(const char *name, struct ur_port_spec *spec)
+{
+	char ring[32];
+	int id;
+
+	snprintf(ring, sizeof(ring), "%s-in", name);
+	in = rte_ring_create(ring, DEPTH, 0, 0);
+	snprintf(ring, sizeof(ring), "%s-out", name);
+	out = rte_ring_create(ring, DEPTH, 0, 0);
+	assert_true(in && out);
+	id = rte_eth_from_rings(name, &in, 1, &out, 1, 0);
+	assert_true(id >= 0);
+	memset(spec, 0, sizeof(*spec));
+	snprintf(spec->dev, sizeof(spec->dev), "net_ring_%s", name);
+	spec->mtu = 1500;
+	return (uint16_t)id;
+}
+
+static void send_one(struct ur_nic *n, uint8_t mark)
+{
+	struct ur_nic_tx tx = { .len = FRAME };
+	uint8_t *at = urnic_nic_plugin.room(n, 0, FRAME);
+
+	assert_non_null(at);
+	memset(at, mark, FRAME);
+	urnic_nic_plugin.tx(n, 0, &tx);
+	assert_int_equal(urnic_nic_plugin.flush(n, 0), 0);
+}
+
+static void receive_one(struct rte_ring *r, uint8_t mark)
+{
+	struct rte_mbuf *m;
+	void *got;
+
+	assert_int_equal(rte_ring_dequeue(r, &got), 0);
+	m = got;
+	assert_int_equal(m->pkt_len, FRAME);
+	for (uint32_t i = 0; i < FRAME; i++)
+		assert_int_equal(rte_pktmbuf_mtod(m, uint8_t *)[i], mark);
+	rte_pktmbuf_free(m);
+}
+
+/* It fails as it says, and the port can be opened with less. */
+static void test_too_little_memory(void **state)
+{
+	struct ur_port_spec spec;
+	struct ur_nic *n;
+
+	(void)make_port("small", &spec);
+	spec.mtu = 60000;
+	assert_int_equal(urnic_nic_plugin.open(&no_args, &spec, &n), -ENOMEM);
+	spec.mtu = 1500;
+	assert_int_equal(urnic_nic_plugin.open(&no_args, &spec, &n), 0);
+	urnic_nic_plugin.close(n);
+}
+
+/* The program uses it: it is not taken away. */
+static void test_port_that_runs(void **state)
+{
+	struct rte_eth_conf conf = { 0 };
+	struct ur_port_spec spec;
+	struct rte_mempool *pool;
+	struct rte_mbuf *m;
+	struct ur_nic *n;
+	uint16_t id = make_port("busy", &spec);
+
+	pool = rte_pktmbuf_pool_create("own", 64, 0, 0, 2048, SOCKET_ID_ANY);
+	assert_non_null(pool);
+	assert_int_equal(rte_eth_dev_configure(id, 1, 1, &conf), 0);
+	assert_int_equal(rte_eth_rx_queue_setup(id, 0, DEPTH, SOCKET_ID_ANY,
+						NULL, pool),
+			 0);
+	assert_int_equal(
+		rte_eth_tx_queue_setup(id, 0, DEPTH, SOCKET_ID_ANY, NULL), 0);
+	assert_int_equal(rte_eth_dev_start(id), 0);
+	assert_int_equal(urnic_nic_plugin.open(&no_args, &spec, &n), -EBUSY);
+	assert_true(rte_eth_dev_is_valid_port(id));
+	m = rte_pktmbuf_alloc(pool);
+	assert_non_null(m);
+	memset(rte_pktmbuf_append(m, FRAME), 7, FRAME);
+	assert_int_equal(rte_eth_tx_burst(id, 0, &m, 1), 1);
+	receive_one(out, 7);
+	assert_int_equal(rte_eth_dev_stop(id), 0);
+	assert_int_equal(rte_eth_dev_close(id), 0);
+	rte_mempool_free(pool);
+}
+
+/* What lies in the ring outlives the port, and is in no way of the next one
+ * that has its number. */
+static void test_last_words(void **state)
+{
+	struct ur_port_spec spec;
+	struct rte_ring *first;
+	struct ur_nic *n;
+	uint16_t id = make_port("first", &spec);
+
+	first = out;
+	assert_int_equal(urnic_nic_plugin.open(&no_args, &spec, &n), 0);
+	send_one(n, 1);
+	urnic_nic_plugin.close(n);
+	assert_int_equal(make_port("second", &spec), id);
+	assert_int_equal(urnic_nic_plugin.open(&no_args, &spec, &n), 0);
+	send_one(n, 2);
+	receive_one(first, 1);
+	receive_one(out, 2);
+	urnic_nic_plugin.close(n);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_too_little_memory),
+		cmocka_unit_test(test_port_that_runs),
+		cmocka_unit_test(test_last_words),
+	};
+
+	return cmocka_run_group_tests(tests, begin_environment, NULL);
+}
