@@ -397,7 +397,8 @@ void ur_neigh_claimed(struct ur_net *net, const uint8_t addr[16],
 	}
 	if (!memcmp(n->mac, mac, UR_MAC_LEN))
 		return;
-	if (n->used || n->confirmed) {
+	/* A contested one's is nobody's yet, whom to ask first. */
+	if ((n->used || n->confirmed) && !n->contested) {
 		doubt(net, n, mac, now_ns);
 	} else {
 		set_mac(net, n, mac);
@@ -410,7 +411,8 @@ void ur_net_confirm(struct ur_net *net, const uint8_t addr[16], uint64_t now_ns)
 	struct ur_dest *d = ur_dest_find(net, addr);
 	struct ur_neigh *n = d ? d->neigh : NULL;
 
-	if (!n || !ur_neigh_ready(n))
+	/* To a contested one nothing was sent that could have arrived. */
+	if (!n || !ur_neigh_ready(n) || n->contested)
 		return;
 	if (n->state == UR_NEIGH_REACHABLE) /* each time: has to be cheap */
 		arm(net, n, now_ns + REACHABLE_MS * UR_MS);

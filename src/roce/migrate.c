@@ -20,13 +20,16 @@
  * without the bit were lost on the path that fails.
  *
  * What the peer sent on the old path before it last migrated asks to migrate
- * too, and may be late.  So nobody follows within an ack timeout of his REARM; a
- * peer that does migrate that soon sends again.
+ * too, and may be late.  So nobody follows within an ack timeout of his REARM, or
+ * LATE_MAX_NS; a peer that does migrate that soon sends again.
  */
 #include <errno.h>
 
 #include "base/log.h"
 #include "roce/internal.h"
+
+/* No packet is later; who has the shortest timeout has retries left by then. */
+#define LATE_MAX_NS 100000000u
 
 int ur_mig_check(const struct ur_rqp *q, const struct ur_qp_attr *a,
 		 uint32_t mask)
@@ -118,7 +121,8 @@ static void swap_paths(struct ur_rqp *q)
  */
 static void say_where(struct ur_rqp *q)
 {
-	if (ur_qp_type_reliable(q->qp->type))
+	/* An XRC initiator answers nothing, and its target asks nothing. */
+	if (ur_qp_type_reliable(q->qp->type) && q->qp->type != UR_QPT_XRC_SEND)
 		ur_rc_ack_later(q, UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
 				ur_psn_add(q->rsp.epsn, UR_PSN_MASK),
 				q->r->now_ns);
@@ -174,7 +178,9 @@ static bool may_be_late(const struct ur_rqp *q)
 {
 	uint64_t t = ur_rc_ack_timeout_ns(q);
 
-	return t != UR_NEVER && q->r->now_ns - q->rearm_ns < t;
+	if (t == UR_NEVER)
+		return false;
+	return q->r->now_ns - q->rearm_ns < (t < LATE_MAX_NS ? t : LATE_MAX_NS);
 }
 
 bool ur_mig_admit(struct ur_rqp *q, const struct ur_in *in,

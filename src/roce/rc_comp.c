@@ -541,8 +541,9 @@ void ur_rc_restart(struct ur_rqp *q, uint64_t now_ns)
 		return; /* nothing of it is on a path */
 	s->retries = q->qp->attr.retry_cnt;
 	s->early = 0;
-	s->rewound = false;
-	s->rewind_ns = 0;
+	/* An answer that skips over a READ now tells of no loss on this path. */
+	s->rewound = true;
+	s->rewind_ns = now_ns;
 	s->parked_ns = 0;
 	s->retry_ns = now_ns;
 	s->early_from_ns = now_ns;

@@ -282,6 +282,31 @@ static void test_contested_silent(void **state)
 	is_at(s, "10.0.0.2", mac_peer);
 }
 
+/* The liar is not asked first because he has said so before the other. */
+static void test_contested_twice(void **state)
+{
+	struct stk *s = *state;
+	uint8_t f[64];
+
+	stk_run(s, 60 * SEC);
+	stk_send(s, "10.0.0.2");
+	stk_run(s, 12 * SEC);
+	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_FAILED);
+	request_to_us(s);
+	/* Late: it was sent before anybody claimed anything. */
+	ur_net_confirm(s->net, ip("10.0.0.2"), s->now);
+	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_STALE);
+	stk_in(s, f,
+	       mk_arp(f, mac_us, 1, mac_peer, "10.0.0.2", zero, "10.0.0.1"));
+	stk_drain(s);
+	stk_run(s, 10 * SEC);
+	assert_int_equal(stk_drain(s), 0);
+	assert_int_equal(stk_send(s, "10.0.0.2"), 0);
+	asks(s, mac_all);
+	stk_answer(s, "10.0.0.2", mac_peer);
+	is_at(s, "10.0.0.2", mac_peer);
+}
+
 /* What is sent to it arrives: the claim was a lie. */
 static void test_acknowledged(void **state)
 {
@@ -322,6 +347,7 @@ int main(void)
 		T(test_unused),
 		T(test_contested),
 		T(test_contested_silent),
+		T(test_contested_twice),
 		T(test_acknowledged),
 		T(test_repeats_itself),
 	};

@@ -294,6 +294,37 @@ static void an_answer_moves_the_requester(void **state)
 	assert_int_equal(fix_sleep(f, 10 * TIMEOUT), 0);
 }
 
+/*
+ * The peer says by an acknowledgement that it has moved, and what a READ is
+ * answered with was lost on the old path: no retry is spent on that.
+ */
+static void who_says_where_costs_no_retry(void **state)
+{
+	struct fix *f = *state;
+	struct ur_hdr h;
+
+	arm_long_ago(f);
+	f->qp.attr.retry_cnt = 0;
+	fix_post(f, UR_WR_RDMA_READ, 1, 8, 0);
+	assert_int_equal(fix_run(f), 1);
+	by(f, true);
+	h = peer_hdr(f, UR_RC_ACK, SQ_PSN);
+	h.syndrome = ACK;
+	h.bth.migreq = true;
+	for (int i = 0; i < 2; i++)
+		peer_send(f, &h, 0);
+	expect_event(f, UR_EVENT_PATH_MIG);
+	expect_no_cqe(f);
+	assert_int_equal(counters(f)->implied_nak_seq_err, 0);
+	assert_int_equal(fix_run(f), 2);
+	expect_out(f, 0, UR_RC_READ_REQUEST, SQ_PSN);
+	h = peer_hdr(f, UR_RC_READ_RESP_ONLY, SQ_PSN);
+	h.syndrome = ACK;
+	h.bth.migreq = true;
+	peer_send(f, &h, 8);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+}
+
 /* Our packet has armed the peer; its own without the bit were lost. */
 static void who_is_not_armed_yet_follows_too(void **state)
 {
@@ -326,6 +357,22 @@ static void a_late_packet_moves_nobody(void **state)
 	expect_no_event(f);
 	/* Who does migrate goes on asking. */
 	fix_sleep(f, TIMEOUT);
+	peer_says(f, RQ_PSN + 1, true);
+	expect_event(f, UR_EVENT_PATH_MIG);
+}
+
+/* Who waits long for answers does not think that packets are as late. */
+static void late_is_not_how_patient_we_are(void **state)
+{
+	struct fix *f = *state;
+
+	f->qp.attr.timeout = 22; /* 17 s */
+	arm(f);
+	fix_sleep(f, 50 * MS);
+	by(f, true);
+	peer_says(f, RQ_PSN + 1, true);
+	assert_int_equal(state_of(f), UR_MIG_ARMED);
+	fix_sleep(f, 50 * MS);
 	peer_says(f, RQ_PSN + 1, true);
 	expect_event(f, UR_EVENT_PATH_MIG);
 }
@@ -479,6 +526,35 @@ static void xrc_target_follows(void **state)
 	assert_int_equal(fix_run(f), 1);
 }
 
+/* It has nothing to answer; its next request tells where it is. */
+static void xrc_initiator_says_nothing(void **state)
+{
+	struct fix *f = *state;
+	struct ur_hdr h = peer_hdr(f, UR_XRC_ACK, SQ_PSN);
+
+	h.syndrome = ACK;
+	rearm(f);
+	fix_post(f, UR_WR_SEND, 1, 8, 0);
+	assert_int_equal(fix_run(f), 1);
+	peer_send(f, &h, 0);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+	assert_int_equal(state_of(f), UR_MIG_ARMED);
+	assert_int_equal(modify(f, UR_QP_PATH_MIG_STATE, UR_MIG_MIGRATED), 0);
+	expect_event(f, UR_EVENT_PATH_MIG);
+	peer_send(f, &h, 0); /* by the old path */
+	by(f, true);
+	assert_int_equal(fix_run(f), 0);
+	fix_post(f, UR_WR_SEND, 2, 8, 0);
+	assert_int_equal(fix_run(f), 1);
+	assert_true(f->out[0].h.bth.migreq);
+}
+
+static int initiator_setup(void **state)
+{
+	*state = fix_new(UR_QPT_XRC_SEND, false);
+	return 0;
+}
+
 static int target_setup(void **state)
 {
 	*state = fix_new(UR_QPT_XRC_RECV, true);
@@ -501,7 +577,9 @@ int main(void)
 		T(c17_2_8_the_responder_follows),
 		T(an_answer_moves_the_requester),
 		T(who_is_not_armed_yet_follows_too),
+		T(who_says_where_costs_no_retry),
 		T(a_late_packet_moves_nobody),
+		T(late_is_not_how_patient_we_are),
 		T(c11_6_3_1_not_our_alternate_path),
 		T(c17_2_8_armed_again),
 		T(an_alternate_path_may_be_the_same),
@@ -512,6 +590,8 @@ int main(void)
 			fix_teardown),
 		cmocka_unit_test_setup_teardown(xrc_target_follows,
 						target_setup, fix_teardown),
+		cmocka_unit_test_setup_teardown(xrc_initiator_says_nothing,
+						initiator_setup, fix_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
