@@ -83,7 +83,7 @@ def urnic_qps(scene, urnic, ops, counts=QPS):
 
 def urnic_many(scene, urnic, op):
     yield Probe(scene, f'{urnic.who} {op} bw 64 q{MANY}',
-                p.perf_bw(scene, urnic, op, 64, MANY, ('-t', 16)), True)
+                p.perf_bw(scene, urnic, op, 64, MANY, 16), True)
 
 
 def urnic_spread(scene, urnic, op):

@@ -85,16 +85,16 @@ def perf_lat(scene, urnic, op, size, extra=()):
     return take
 
 
-def whole(n, qps):
-    """What perftest can count to: hundreds.
+def whole(n, qps, batch=100):
+    """What perftest can count to: batches of 100, or of a shorter queue.
 
-    It adds 100 for each completion, the last of a QP too; when the QPs that
+    It adds one for each completion, the last of a QP too; when the QPs that
     are done have added enough it stops polling, and the others never end.
     """
-    return n if qps == 1 else max(100, round(n, -2))
+    return n if qps == 1 else max(1, round(n / batch)) * batch
 
 
-def perf_bw(scene, urnic, op, size, qps=1, extra=()):
+def perf_bw(scene, urnic, op, size, qps=1, depth=None):
     """Bandwidth and message rate; without a clock for every message."""
     key = (scene.name, urnic.who, op, 'bw', size, qps)
     least, most = (64, 20000) if size >= MIB else (max(2000 // qps, 128),
@@ -103,8 +103,11 @@ def perf_bw(scene, urnic, op, size, qps=1, extra=()):
     def take(world):
         while True:
             first = guess(world, scene, size, 0.15, 10) // qps
-            n = whole(world.count(key, min(max(first, least), most)), qps)
-            args = ['-s', size, '-n', n, '-N'] + list(extra)
+            n = whole(world.count(key, min(max(first, least), most)), qps,
+                      min(depth or 100, 100))
+            args = ['-s', size, '-n', n, '-N']
+            if depth:
+                args += ['-t', depth]
             if qps > 1:
                 args += ['-q', qps]
             if scene.mtu and urnic.device == 'urnic0':
