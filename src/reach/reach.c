@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/guard.h"
@@ -338,9 +339,23 @@ int ur_reach_read(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
 
 /*
  * The watcher keeps us out for a moment only, and one who pulls without a
- * pause is sure to meet it; there is no other way that is as cheap.
+ * pause is sure to meet it; there is no other way that is as cheap.  Where the
+ * moment lasts, the watcher waits for a core: a nap leaves it ours, which a
+ * yield does not if we have a real-time priority.
  */
-#define PULL_TRIES 1000u
+#define PULL_YIELDS 1000u
+#define PULL_NAPS   1000u
+#define PULL_NAP_NS 100000
+
+static void wait_for_watcher(unsigned int turn)
+{
+	const struct timespec nap = { .tv_nsec = PULL_NAP_NS };
+
+	if (turn < PULL_YIELDS)
+		sched_yield();
+	else
+		nanosleep(&nap, NULL);
+}
 
 int ur_reach_pull(struct ur_reach *r, uint32_t sqpn, uint32_t dqpn,
 		  uint32_t key, uint64_t va, const struct iovec *iov, int niov,
@@ -351,12 +366,12 @@ int ur_reach_pull(struct ur_reach *r, uint32_t sqpn, uint32_t dqpn,
 	};
 	int rc = -EAGAIN;
 
-	for (unsigned int i = 0; i < PULL_TRIES; i++) {
+	for (unsigned int i = 0; i < PULL_YIELDS + PULL_NAPS; i++) {
 		r->kept_out = false;
 		rc = move(r, op, iov, niov);
 		if (!r->kept_out)
 			break;
-		sched_yield();
+		wait_for_watcher(i);
 	}
 	return rc;
 }

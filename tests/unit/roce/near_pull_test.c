@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/guard.h"
@@ -673,16 +674,18 @@ static void test_asked_at_the_end(void **state)
 	assert_int_equal(p->side[1].qp.attr.state, UR_QPS_ERR);
 }
 
-/* Keeps the operations out, and lets them in when one was there. */
+/* Keeps the operations out, and lets them in some time after one was there. */
 static void *keep_out(void *arg)
 {
 	_Atomic uint64_t *inside = w.reach[1]->inside;
 	uint64_t was = atomic_load(inside);
+	const struct timespec late = { .tv_nsec = 20 * MS };
 
 	ur_reach_keep_out(w.reach[1]);
 	atomic_store((_Atomic bool *)arg, true);
 	while (atomic_load(inside) == was)
 		sched_yield();
+	(void)nanosleep(&late, NULL);
 	ur_reach_let_in(w.reach[1]);
 	return NULL;
 }
