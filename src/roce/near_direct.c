@@ -132,16 +132,43 @@ static bool waits_answer(const struct ur_rqp *q, uint32_t rkey, uint32_t len)
 	       ur_reach_is_asked(n->peer->reach, rkey);
 }
 
+static uint32_t rkey_of(const struct ur_swqe *w)
+{
+	return ur_near_is_atomic(w) ? w->wr.atomic.rkey : w->wr.rdma.rkey;
+}
+
+/*
+ * What is mapped may be of no use all the same: this queue pair may not reach
+ * it that way, or not at that place.  Large requests would have the channel
+ * run dry each time to learn it anew, so one of so many bytes does.
+ */
+#define USELESS_FOR (256u * LOOK_EVERY)
+
+static bool is_useless(const struct ur_near *n, uint32_t rkey)
+{
+	return n->is_useless && n->useless == rkey &&
+	       n->passed - n->gave_up < USELESS_FOR;
+}
+
+/* The channel has run dry for this request. */
+static void note_use(struct ur_near *n, const struct ur_swqe *w, bool useless)
+{
+	n->is_useless = useless;
+	n->useless = rkey_of(w);
+	n->gave_up = n->passed;
+}
+
 bool ur_near_waits_direct(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	struct ur_near *n = &q->near;
-	bool atomic = ur_near_is_atomic(w);
-	uint32_t rkey = atomic ? w->wr.atomic.rkey : w->wr.rdma.rkey;
+	uint32_t rkey = rkey_of(w);
 
 	if (n->drains)
 		return true;
 	if (!is_time_to_look(n, w->length) || w->length == 0 ||
-	    !(atomic || ur_near_is_read(w) || w->opcode == UR_WR_RDMA_WRITE))
+	    !(ur_near_is_atomic(w) || ur_near_is_read(w) ||
+	      w->opcode == UR_WR_RDMA_WRITE) ||
+	    is_useless(n, rkey))
 		return false;
 	n->drains = ur_reach_has_mapped(n->peer->reach, rkey);
 	return n->drains || waits_answer(q, rkey, w->length);
@@ -179,10 +206,16 @@ bool ur_near_do_small(struct ur_rqp *q, const struct ur_swqe *w)
 
 bool ur_near_do_directly(struct ur_rqp *q, const struct ur_swqe *w)
 {
+	bool drained = q->near.drains;
+	int err;
+
 	q->near.drains = false;
 	if (w->length == 0 || w->opcode == UR_WR_RDMA_WRITE_IMM)
 		return false;
-	if (direct_small(q, w) && direct_any(q, w))
+	err = direct_small(q, w) ? direct_any(q, w) : 0;
+	if (drained)
+		note_use(&q->near, w, err);
+	if (err)
 		return false;
 	done(q, w);
 	return true;
