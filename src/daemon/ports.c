@@ -504,6 +504,7 @@ static int attach(void *arg, unsigned int slot, uint32_t ifindex)
 
 /* ---- The server, for TCP ---- */
 
+/* As above. */
 static int attach_tcp(uint32_t session, uint32_t ifindex)
 {
 	int fd = -ENOENT;
@@ -514,7 +515,7 @@ static int attach_tcp(uint32_t session, uint32_t ifindex)
 		if (g->ifindex != ifindex)
 			continue;
 		lock_all(g);
-		fd = ur_ports_tcp_attach(g->tcp, session);
+		fd = ur_ports_tcp_attach(g->tcp, session, clock_ns());
 		unlock_all(g);
 	}
 	return fd;
