@@ -5,9 +5,9 @@
  *
  * Gathering (DESIGN 5, trains): a post sends at once, unless the last train
  * left a moment ago, requests are outstanding and the application is known to
- * poll.  Then small requests wait until GATHER_MAX of them are there, the
- * moment is over, or the application polls or arms; the helper's tick is the
- * last resort, and if it had to step in, gathering pauses.
+ * poll, or very many are.  Then small requests wait until GATHER_MAX of them
+ * are there, the moment is over, or the application polls or arms; the helper's
+ * tick is the last resort, and if it had to step in, gathering pauses.
  */
 #include <errno.h>
 #include <sched.h>
@@ -23,6 +23,8 @@
 #define GATHER_MAX	 32u
 #define MISSES_PER_YIELD 32u
 #define GATHER_MAX_BYTES 32768u
+/* So many outstanding on a queue pair: who posts more is not in a hurry. */
+#define GATHER_BEHIND	 16u
 /* A stream takes it in one call, and has no packets to lose. */
 #define GATHER_STREAM	 262144u
 /* A train of this many leaves with a request that is waited for. */
@@ -224,6 +226,19 @@ static bool is_waited_for(struct ur_lane *l, const struct ur_qp *qp,
 }
 
 /*
+ * Threads that share a core have it too seldom to count as pollers of lanes of
+ * their own, but what each posts is a stream all the same.  The helper waits
+ * for the link then: the answer to what is under way wakes it, and the rest
+ * leaves.
+ */
+static bool is_stream(const struct ur_lane *l, const struct ur_qp *qp,
+		      uint32_t outstanding)
+{
+	return outstanding > GATHER_BEHIND && l->roce &&
+	       ur_qp_type_reliable(qp->type);
+}
+
+/*
  * May the requests just posted on qp wait?  The newest stands for all.  It is
  * not completed (tail is beyond head), so nobody writes its slot.
  */
@@ -235,7 +250,8 @@ static bool may_gather(struct ur_lane *l, const struct ur_qp *qp)
 		atomic_load_explicit(&qp->sq.head, memory_order_relaxed);
 	const struct ur_swqe *w;
 
-	if (l->watch != UR_WATCH_TICK || l->held ||
+	if ((l->watch != UR_WATCH_TICK && !is_stream(l, qp, tail - head)) ||
+	    l->held ||
 	    ur_ticks() - l->flush_ticks > l->gather_ns * UR_TICKS_PER_NS ||
 	    is_armed(qp->send_cq) || is_armed(qp->recv_cq))
 		return false;

@@ -382,6 +382,44 @@ static void test_gathering_is_limited(void **state)
 	assert_int_equal(most, 31);
 }
 
+/* Everything posted is answered, and nobody polled for it. */
+static bool all_done(struct pair *p, uint64_t within_ns)
+{
+	uint64_t end = ur_adapter_now() + within_ns;
+	const struct ur_sq *sq = &p->qa.sq;
+
+	while (atomic_load(&sq->head) != atomic_load(&sq->tail) &&
+	       ur_adapter_now() < end)
+		sched_yield();
+	return atomic_load(&sq->head) == atomic_load(&sq->tail);
+}
+
+/* Threads that share a core look too seldom to be pollers; what they post
+ * behind much else is gathered all the same, and leaves though nobody looks. */
+static void test_a_stream_is_gathered(void **state)
+{
+	struct pair *p = *state;
+	struct ur_lane *l = p->qa.lane;
+	uint32_t most = 0;
+
+	for (uint8_t i = 1; i < 60 && !most; i++) {
+		wait_until_asleep(p);
+		set_gather_ns(l, SECOND);
+		for (int k = 0; k < 100; k++) {
+			uint32_t n;
+
+			write_byte(p, i);
+			n = gathered(l);
+			assert_true(n <= 31);
+			most = n > most ? n : most;
+		}
+		assert_true(all_done(p, SECOND / 5));
+		pair_drain(p);
+	}
+	set_gather_ns(l, UR_GATHER_NS);
+	assert_true(most > 0);
+}
+
 /* Who has armed does not poll, whatever the lane believes. */
 static void test_armed_does_not_gather(void **state)
 {
@@ -635,6 +673,7 @@ int main(void)
 		TEST(test_helper_takes_over_from_poller),
 		TEST(test_gathering_is_bounded),
 		TEST(test_gathering_is_limited),
+		TEST(test_a_stream_is_gathered),
 		TEST(test_armed_does_not_gather),
 		TEST(test_refused_train_is_not_lost),
 		TEST(test_late_but_answered),
