@@ -60,7 +60,7 @@ static int direct_atomic(struct ur_rqp *q, const struct ur_swqe *w)
 }
 
 /* Most are small, and both sides' memory is one piece. */
-static int direct_small(struct ur_rqp *q, const struct ur_swqe *w)
+static inline int direct_small(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	bool read = ur_near_is_read(w);
 	const struct ur_op op = {
@@ -185,7 +185,7 @@ static int direct_any(struct ur_rqp *q, const struct ur_swqe *w)
 	return -EAGAIN;
 }
 
-static void done(struct ur_rqp *q, const struct ur_swqe *w)
+static inline void done(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	q->r->cnt.near_direct++;
 	q->near.direct += w->length + DIRECT_COST;
@@ -193,14 +193,48 @@ static void done(struct ur_rqp *q, const struct ur_swqe *w)
 		return; /* it failed */
 	q->req.cur++;
 	q->req.fresh++;
-	ur_req_complete(q, w, UR_WC_SUCCESS);
+	if (ur_near_later(q, w))
+		ur_near_pass(q);
+	else
+		ur_req_complete(q, w, UR_WC_SUCCESS);
 }
 
-bool ur_near_do_small(struct ur_rqp *q, const struct ur_swqe *w)
+static uint32_t sq_tail(const struct ur_rqp *q)
 {
-	if (w->length == 0 || direct_small(q, w))
+	return atomic_load_explicit(&q->qp->sq.tail, memory_order_acquire);
+}
+
+/* Nothing is under way, so nothing is to be waited for, a fence either. */
+static bool may_kick(const struct ur_rqp *q)
+{
+	const struct ur_near *n = &q->near;
+
+	return q->qp->type == UR_QPT_RC && n->peer && n->peer->reach &&
+	       !ur_near_busy(q) && !n->wire_only && !q->qp->attr.rate_limit &&
+	       ur_rqp_state(q) == UR_QPS_RTS;
+}
+
+/* An error is left to those who do all of it. */
+bool ur_near_kick_direct(struct ur_qp *qp)
+{
+	struct ur_rqp *q = ur_rqp_of(qp);
+	uint32_t tail = sq_tail(q);
+
+	if (!may_kick(q))
 		return false;
-	done(q, w);
+	q->near.direct = 0;
+	while (q->req.cur != tail) {
+		const struct ur_swqe *w = ur_sq_slot(&qp->sq, q->req.cur);
+
+		if (q->near.direct >= UR_NEAR_DIRECT_BYTES || w->length == 0 ||
+		    (ur_near_is_read(w) && !qp->attr.max_rd_atomic) ||
+		    direct_small(q, w))
+			return false;
+		done(q, w);
+	}
+	q->near.drains = false;
+	if (__builtin_expect(q->overrun, 0))
+		ur_rqp_check_overrun(q);
 	return true;
 }
 
