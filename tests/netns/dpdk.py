@@ -285,59 +285,6 @@ def crowd(env, **link):
                 raise Failure(d.describe())
 
 
-def few_cores(env):
-    """Where programs want all cores, threads of ports come before them, and
-    are ordinary ones again afterwards; not if they are not to be."""
-    with Joined(env, 'urnicd', 'urnicd', priorities=(7, 0)) as j:
-        burners = [Proc(['sh', '-c', 'while :; do :; done'])
-                   for _ in range(os.cpu_count() + 1)]
-        try:
-            tcp = env.port()
-            argv = ['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p', tcp, '-n',
-                    2000]
-            s = j.proc(0, *argv)
-            s.wait_listen(tcp)
-            c = j.proc(1, *argv, address(1))
-            try:
-                policy_is(env.a, os.SCHED_FIFO, 7)
-                policy_is(env.b, os.SCHED_OTHER, 0)
-                finish(s, c, 60)
-                policy_is(env.b, os.SCHED_OTHER, 0)
-            finally:
-                s.end()
-                c.end()
-        finally:
-            for p in burners:
-                p.end()
-        policy_is(env.a, os.SCHED_OTHER, 0, j)
-
-
-def policy_is(host, policy, priority, j=None):
-    """Of the thread of its port, within seconds; it looks when it is woken,
-    for which others may have to send something."""
-    end = time.monotonic() + 10 * SLOW
-    while True:
-        tid = port_thread(host)
-        got = (os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK,
-               os.sched_getparam(tid).sched_priority)
-        if got == (policy, priority):
-            return
-        if time.monotonic() > end:
-            raise Failure(f'policy and priority are {got}')
-        if j:
-            j.hosts[1].sh('ping', '-c', 1, '-W', 1, address(1), check=False)
-        time.sleep(0.01)
-
-
-def port_thread(host):
-    for pid in host.pids():
-        for tid in os.listdir(f'/proc/{pid}/task'):
-            with open(f'/proc/{pid}/task/{tid}/comm') as f:
-                if f.read().strip() == 'urnicd-port':
-                    return int(tid)
-    raise Failure('no thread runs a port')
-
-
 def wait_ring(env):
     """Until a lane has rings."""
     end = time.monotonic() + 10
@@ -578,7 +525,6 @@ CASES = [
     Case('shared-write_bw', write_bw('urnicd')),
     Case('shared-rping', rping('urnicd', 'urnicd')),
     Case('shared-crowd', crowd),
-    Case('shared-few-cores', few_cores),
     Case('memif', pingpong('rc', args=('-n', 300), link=Memif)),
     Case('memif-shared', pingpong('rc', ('urnicd', 'urnicd'), 1,
                                   ('-n', 10, '-s', 1000000), link=Memif)),

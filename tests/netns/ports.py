@@ -147,13 +147,12 @@ class Joined:
     """The link, and what each end has on it."""
 
     def __init__(self, env, *kinds, link=Veth, mtu=1500, vlan=None,
-                 name='dp0', queues=1, priorities=(None, None)):
+                 name='dp0', queues=1):
         self.env, self.kinds = env, kinds
         self.mtu, self.vlan, self.name = mtu, vlan, name
         self.hosts = (env.a, env.b)
         self.link = link(self.hosts, mtu)
         self.link.queues = self.queues = queues
-        self.priorities = priorities
         self.files = []
         self.daemons = [None, None]
 
@@ -195,8 +194,6 @@ class Joined:
                 port['vlan'] = self.vlan
             if self.queues > 1:
                 port['queues'] = self.queues
-            if self.priorities[i - 1] is not None:
-                port['priority'] = self.priorities[i - 1]
             return File(device(self.name, port=port))
         dev = self.link.kernel(host, i)
         if self.vlan:
