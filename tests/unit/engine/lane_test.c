@@ -404,6 +404,7 @@ static void test_burst_is_gathered(void **state)
 {
 	struct pair *p = *state;
 	struct ur_lane *l = p->qa.lane;
+	uint32_t pace = l->poll_pace; /* the lane is that of all tests */
 	bool waited = false;
 
 	for (uint8_t i = 1; i < 60 && !waited; i++) {
@@ -421,6 +422,9 @@ static void test_burst_is_gathered(void **state)
 		assert_true(seen_in_memory(p, i, SECOND / 5));
 		pair_drain(p);
 	}
+	ur_lane_lock(l);
+	l->poll_pace = pace;
+	ur_lane_unlock(l);
 	set_gather_ns(l, UR_GATHER_NS);
 	assert_true(waited);
 }
