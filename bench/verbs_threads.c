@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -59,14 +60,20 @@ struct worker {
 };
 
 static struct ibv_pd *pd;
+static pid_t receiver; /* the process of side 1 */
 
 /* The sides meet here; they sleep, so that the other's threads may run. */
 static void meet_other(struct field *f, unsigned int side)
 {
 	unsigned int mine = atomic_fetch_add(&f->step[side], 1) + 1;
 
-	while (atomic_load(&f->step[!side]) < mine)
+	while (atomic_load(&f->step[!side]) < mine) {
+		/* It may have come before it ended. */
+		if (side == 0 && waitpid(receiver, NULL, WNOHANG) &&
+		    atomic_load(&f->step[1]) < mine)
+			die("the other side ended");
 		usleep(100);
+	}
 }
 
 /* Half of the cores for each side if there are more than two. */
@@ -286,15 +293,17 @@ int main(int argc, char **argv)
 	for (unsigned int i = 0; i < o.n_sizes; i++)
 		if (o.sizes[i] < 1 || o.sizes[i] > MAX_THREADS)
 			die("threads");
+	if (!o.window)
+		die("times");
 	field = shared_bytes(sizeof(*field));
 	field->patience = o.window;
 	field->send = strncmp(o.mode, "send", 4) == 0;
 	field->domains = strchr(o.mode, '+') != NULL;
-	pid_t pid = start_receiver(server, shared_memory(), -1);
+	receiver = start_receiver(server, shared_memory(), -1);
 
 	one_side(0);
 	printf("}\n");
 	fflush(stdout);
-	end_receiver(pid);
+	end_receiver(receiver);
 	return 0;
 }

@@ -66,6 +66,16 @@ bool ur_turns_first(int priority)
 	return true;
 }
 
+unsigned int ur_turns_cores(void)
+{
+	cpu_set_t set;
+
+	/* More than a set has room for is an error. */
+	if (sched_getaffinity(0, sizeof(set), &set))
+		return CPU_SETSIZE;
+	return (unsigned int)CPU_COUNT(&set);
+}
+
 void ur_turns_lock_init(pthread_mutex_t *m)
 {
 	pthread_mutexattr_t a;

@@ -23,6 +23,9 @@ void ur_turns_short(void);
  */
 bool ur_turns_first(int priority);
 
+/* How many cores the calling thread may have, 1 at least. */
+unsigned int ur_turns_cores(void);
+
 /* A lock of such a thread: while it waits for it who has it comes first too. */
 void ur_turns_lock_init(pthread_mutex_t *m);
 

@@ -90,6 +90,7 @@ struct port {
 
 static struct group *ports[UR_MAX_PORTS]; /* constant once they run */
 static unsigned int nports;
+static unsigned int nfirst; /* threads that may come before programs */
 
 /* Not for the port's own thread. */
 static void lock_port(struct port *p)
@@ -673,6 +674,16 @@ static struct port *queue_new(struct group *g, unsigned int index)
 	return NULL;
 }
 
+/* The share that a thread leaves to others is none if another takes it: there
+ * are not to be more of them than cores. */
+static int priority_of(const struct ur_port_spec *spec)
+{
+	if (!spec->priority || nfirst >= ur_turns_cores())
+		return 0;
+	nfirst++;
+	return spec->priority;
+}
+
 /* The port with its first queue, or another queue of it. */
 static int open_queue(struct group *g, struct ur_port_config *cfg)
 {
@@ -681,7 +692,7 @@ static int open_queue(struct group *g, struct ur_port_config *cfg)
 
 	if (!p)
 		return -ENOMEM;
-	p->priority = cfg->spec->priority;
+	p->priority = priority_of(cfg->spec);
 	cfg->arg = p;
 	err = p->index ? ur_port_attach(g->queues[0]->port, cfg, &p->port)
 		       : ur_port_open(cfg, &p->port);

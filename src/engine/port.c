@@ -110,6 +110,10 @@ static void join_streams(struct ur_adapter *a)
 	static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
 	int err;
 
+	/* Asked first without the lock: who was forked while another thread had
+	 * it wants none. */
+	if (!ur_streams_want(&c->ports[s->port - 1]))
+		return;
 	/* Whoever asks takes the rings from a thread that was first. */
 	pthread_mutex_lock(&joining);
 	err = ur_streams_want(&c->ports[s->port - 1]) ? ask_rings(a, ifindex)
