@@ -236,8 +236,8 @@ static bool is_waited_for(struct ur_lane *l, const struct ur_qp *qp,
 /*
  * Will somebody come by soon who sends what waits?  The application that polls;
  * or, where it only posts, and that again and again, or where much is under way
- * that will be answered, the helper, which the answer wakes (its deadline is the
- * last resort).  Threads that share a core have it too seldom to count as pollers
+ * that will be answered, the helper, which the answer wakes or, if that is late,
+ * its deadline.  Threads that share a core have it too seldom to count as pollers
  * of lanes of their own, but what each posts is a stream all the same.  Sent one
  * by one, the requests of such a burst would cost as many datagrams and, where
  * the helper has the same core, two changes of threads for each.
