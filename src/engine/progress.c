@@ -7,8 +7,8 @@
  * left a moment ago, requests are outstanding and the application is known to
  * poll, or has posted many in a row, or very many are.  Then small requests
  * wait until GATHER_MAX of them are there, the moment is over, or the
- * application polls or arms; the helper's tick is the last resort, and if it had
- * to step in for a poller, gathering pauses.
+ * application polls or arms; the last resort is the helper, within
+ * UR_GATHER_LATE_NS, or for a poller its tick, and then gathering pauses.
  */
 #include <errno.h>
 #include <sched.h>
