@@ -45,6 +45,8 @@
  * the core of who polls is no pause of his. */
 #define UR_PACE_SERVED	      8u
 #define UR_GATHER_NS	      10000u
+/* What nobody polls for is sent by the helper, so long after it was posted. */
+#define UR_GATHER_LATE_NS     40000u
 /* About; for moments whose length does not matter much. */
 #define UR_TICKS_PER_NS	      3u
 
@@ -333,6 +335,8 @@ void ur_helper_wake(struct ur_lane *l); /* without the lock */
  * beyond the next deadline by more than slack_ns?
  */
 bool ur_helper_is_late(const struct ur_lane *l, uint64_t slack_ns);
+/* Would it leave posts waiting that nobody else is sure to send? */
+bool ur_helper_leaves_posts(const struct ur_lane *l);
 
 /* A thread of ours: few signals, small stack, detached. */
 int ur_thread_start(pthread_t *t, const char *name, void *(*fn)(void *),

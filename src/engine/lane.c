@@ -52,6 +52,7 @@ void ur_lane_unlock(struct ur_lane *l)
 	do {
 		bool late = (l->watch != UR_WATCH_TICK &&
 			     ur_helper_is_late(l, UR_TICK_NS)) ||
+			    ur_helper_leaves_posts(l) ||
 			    (l->roce && ur_near_stalled(l->roce));
 
 		ur_latch_unlock(&l->lock);

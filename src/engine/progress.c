@@ -7,8 +7,8 @@
  * left a moment ago, requests are outstanding and the application is known to
  * poll, or has posted many in a row, or very many are.  Then small requests
  * wait until GATHER_MAX of them are there, the moment is over, or the
- * application polls or arms; the helper's tick is the last resort, and if it had
- * to step in for a poller, gathering pauses.
+ * application polls or arms; the last resort is the helper, within
+ * UR_GATHER_LATE_NS, or for a poller its tick, and then gathering pauses.
  */
 #include <errno.h>
 #include <sched.h>
@@ -236,8 +236,8 @@ static bool is_waited_for(struct ur_lane *l, const struct ur_qp *qp,
 /*
  * Will somebody come by soon who sends what waits?  The application that polls;
  * or, where it only posts, and that again and again, or where much is under way
- * that will be answered, the helper, which the answer wakes (its deadline is the
- * last resort).  Threads that share a core have it too seldom to count as pollers
+ * that will be answered, the helper, which the answer wakes or, if that is late,
+ * its deadline.  Threads that share a core have it too seldom to count as pollers
  * of lanes of their own, but what each posts is a stream all the same.  Sent one
  * by one, the requests of such a burst would cost as many datagrams and, where
  * the helper has the same core, two changes of threads for each.

@@ -65,6 +65,13 @@ struct helper {
 	uint64_t crowd_ns; /* how long that was assumed the last time */
 };
 
+/* When what was gathered must leave, should no answer bring us here before. */
+static uint64_t gather_due(const struct ur_lane *l)
+{
+	return l->gathered ? l->app_ns + (uint64_t)UR_GATHER_LATE_NS * l->pace
+			   : UR_NEVER;
+}
+
 static uint64_t earliest(const struct ur_lane *l)
 {
 	uint64_t at = ur_moderator_deadline(&l->adapter->moderator);
@@ -72,9 +79,9 @@ static uint64_t earliest(const struct ur_lane *l)
 
 	if (own < at)
 		at = own;
-	/* What waits for others, should no answer bring us here before. */
-	if (l->gathered && l->app_ns + UR_TICK_NS < at)
-		at = l->app_ns + UR_TICK_NS;
+	own = gather_due(l);
+	if (own < at)
+		at = own;
 	return at < l->retry_ns ? at : l->retry_ns;
 }
 
@@ -86,6 +93,11 @@ bool ur_helper_is_late(const struct ur_lane *l, uint64_t slack_ns)
 		return false;
 	due = earliest(l);
 	return due < l->sleep_until_ns && l->sleep_until_ns - due > slack_ns;
+}
+
+bool ur_helper_leaves_posts(const struct ur_lane *l)
+{
+	return l->watch != UR_WATCH_TICK && gather_due(l) < l->sleep_until_ns;
 }
 
 /* Written once until it is read: a burst of wishes costs one system call. */
@@ -186,9 +198,13 @@ static void tick(struct ur_lane *l, uint64_t now)
 static uint64_t next_wake(const struct ur_lane *l, uint64_t now)
 {
 	uint64_t at = earliest(l);
+	uint64_t late = (uint64_t)UR_GATHER_LATE_NS * l->pace;
 
 	if (l->watch == UR_WATCH_TICK)
 		return now + UR_TICK_NS;
+	/* More is going to be gathered, and need not wake us then. */
+	if (l->company && now - l->app_ns < late && at > now + late)
+		at = now + late;
 	if (now - l->activity_ns < ACTIVE_NS && at > now + UR_TICK_NS)
 		at = now + UR_TICK_NS;
 	return at;

@@ -198,6 +198,16 @@ static inline bool ur_reach_enter(struct ur_reach *r)
 	return false;
 }
 
+/*
+ * The peer has waited for us no longer: what we have read may be what its
+ * application wrote there since.
+ */
+static inline bool ur_reach_is_too_late(const struct ur_reach *r)
+{
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(r->shut, memory_order_relaxed);
+}
+
 /* Between the two no operation is under way, and none begins. */
 void ur_reach_keep_out(struct ur_reach *r);
 void ur_reach_let_in(struct ur_reach *r);

@@ -161,16 +161,6 @@ void ur_reach_let_in(struct ur_reach *r)
 	atomic_store_explicit(&r->busy, 0, memory_order_release);
 }
 
-/*
- * The peer has waited for us no longer: what we have read may be what its
- * application wrote there since.
- */
-static bool is_too_late(const struct ur_reach *r)
-{
-	atomic_thread_fence(memory_order_acquire);
-	return atomic_load_explicit(r->shut, memory_order_relaxed);
-}
-
 /* Where in a list of pieces we are. */
 struct cursor {
 	const struct iovec *iov;
@@ -285,7 +275,8 @@ static int move(struct ur_reach *r, struct ur_op op, const struct iovec *iov,
 		if (!ur_reach_enter(r))
 			break;
 		rc = move_piece(r, &op, &c, n);
-		if (!(op.access & UR_ACCESS_REMOTE_WRITE) && is_too_late(r))
+		if (!(op.access & UR_ACCESS_REMOTE_WRITE) &&
+		    ur_reach_is_too_late(r))
 			rc = -EAGAIN;
 		ur_reach_leave(r);
 		if (rc)

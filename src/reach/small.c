@@ -51,6 +51,8 @@ int ur_reach_small(struct ur_reach *r, const struct ur_op *op, void *here)
 		rc = op->access & UR_ACCESS_REMOTE_WRITE
 			     ? ur_guard_copy_words(there, here, op->len)
 			     : ur_guard_copy_words(here, there, op->len);
+	if (!(op->access & UR_ACCESS_REMOTE_WRITE) && ur_reach_is_too_late(r))
+		rc = -EAGAIN;
 	ur_reach_leave(r);
 	if (rc)
 		return -EAGAIN;

@@ -34,10 +34,12 @@ void ur_cong_init(struct ur_path *p)
  * there is room for a train of small ones.  Were each acknowledgement followed
  * by as much as it makes room for, a train that once was short would be
  * followed by short ones for ever (RFC 9293 3.8.6.2 knows the silly window).
+ * Who fills it asks for an acknowledgement; others, who stopped for reasons of
+ * their own, may not have.  So when his has come the window opens anyway.
  */
 bool ur_cong_may_send(const struct ur_path *p)
 {
-	return !p->full && p->inflight < p->cwnd;
+	return !p->full_by && p->inflight < p->cwnd;
 }
 
 void ur_cong_sent(struct ur_rqp *q, uint32_t price)
@@ -46,7 +48,7 @@ void ur_cong_sent(struct ur_rqp *q, uint32_t price)
 
 	q->req.inflight += price;
 	p->inflight += price;
-	p->full = p->inflight >= p->cwnd;
+	p->full_by = p->inflight >= p->cwnd ? q : NULL;
 }
 
 static bool has_room(const struct ur_path *p)
@@ -82,8 +84,8 @@ static void release(struct ur_rqp *q, uint64_t price)
 
 	q->req.inflight -= price;
 	p->inflight -= price;
-	if (p->full && has_room(p))
-		p->full = false;
+	if (has_room(p) || (p->full_by == q && !q->req.inflight))
+		p->full_by = NULL;
 	if (!ur_list_empty(&p->waiters) && ur_cong_may_send(p))
 		ur_path_activate(q->r, p);
 }

@@ -63,7 +63,9 @@ struct ur_path {
 	/* Congestion control, in price units (congestion.c). */
 	uint64_t inflight;
 	uint64_t cwnd;
-	bool full; /* nothing leaves until there is room for a train */
+	/* Whose packet filled it: nothing leaves until there is room for a
+	 * train, or all of his is answered; only compared.  NULL: open. */
+	const struct ur_rqp *full_by;
 	uint64_t ssthresh;
 	uint64_t cut_at_ns;   /* last reduction by a loss … */
 	uint64_t stall_at_ns; /* … and by a timeout */

@@ -479,6 +479,32 @@ static void an_ack_is_asked_for_when_others_come_next(void **state)
 }
 
 /*
+ * What fills the window may be others', who have not asked for an ACK: when all
+ * of whose packet closed it is answered, nothing else is sure to come.
+ */
+static void the_window_opens_for_the_last_answer(void **state)
+{
+	struct fix *f = *state;
+	struct ur_qp other[125];
+
+	for (uint32_t i = 0; i < 125; i++) {
+		another_qp_sends_some(f, &other[i], 4 * MTU);
+		assert_int_equal(fix_run(f), 4);
+	}
+	for (uint32_t i = 0; i < 12; i++)
+		fix_post(f, UR_WR_SEND, i, MTU, 0);
+	assert_int_equal(fix_run(f), 12);
+	fix_post(f, UR_WR_SEND, 12, MTU, 0);
+	assert_int_equal(fix_run(f), 0);
+	peer_ack(f, SQ_PSN + 10, ACK);
+	assert_int_equal(fix_run(f), 0);
+	peer_ack(f, SQ_PSN + 11, ACK);
+	assert_int_equal(fix_run(f), 1);
+	for (uint32_t i = 0; i < 125; i++)
+		rig_qp_destroy(&f->lane, &other[i]);
+}
+
+/*
  * Who waits for a full window goes on in the order of coming, each as far as
  * there is room, and nobody is left behind.
  */
@@ -613,6 +639,7 @@ int main(void)
 		T(answers_that_trickle_in_are_no_loss),
 		T(c9_7_2_psn_wraps),
 		T(an_ack_is_asked_for_when_others_come_next),
+		T(the_window_opens_for_the_last_answer),
 		T(who_waits_for_the_window_goes_on_in_turn),
 		T(who_waits_goes_before_who_comes),
 		T(alone_it_is_asked_for_now_and_then),

@@ -269,7 +269,7 @@ static void we_ask_a_urnic_seldom(void **state)
 	}
 }
 
-/* Of large ones the acknowledgement of the 64th would come too late. */
+/* Of large ones the acknowledgement of the 128th would come too late. */
 static void large_ones_ask_more_often(void **state)
 {
 	struct fix *f = *state;
