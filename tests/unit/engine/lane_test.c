@@ -40,50 +40,6 @@ static void spin_polling(struct pair *p, uint64_t ns)
 		ur_adapter_poll(p->a, &p->cq);
 }
 
-static uint32_t gathered(struct ur_lane *l)
-{
-	uint32_t n;
-
-	ur_lane_lock(l);
-	n = l->gathered;
-	ur_lane_unlock(l);
-	return n;
-}
-
-/* Poll until the helper has let go; a busy machine may take a while. */
-static bool become_poller(struct pair *p)
-{
-	struct ur_lane *l = p->qa.lane;
-	uint64_t end = ur_adapter_now() + 10 * SECOND;
-	bool done = false;
-
-	while (!done && ur_adapter_now() < end) {
-		for (int i = 0; i < 100; i++)
-			ur_adapter_poll(p->a, &p->cq);
-		ur_lane_lock(l);
-		done = l->watch == UR_WATCH_TICK;
-		ur_lane_unlock(l);
-	}
-	return done;
-}
-
-/* True once the last byte of b's buffer is v; polls nothing. */
-static bool seen_in_memory(struct pair *p, uint8_t v, uint64_t within_ns)
-{
-	volatile uint8_t *last = p->b_buf + PAIR_BUF - 1;
-	uint64_t end = ur_adapter_now() + within_ns;
-
-	while (*last != v && ur_adapter_now() < end)
-		sched_yield();
-	return *last == v;
-}
-
-static void write_byte(struct pair *p, uint8_t v)
-{
-	p->a_buf[0] = v;
-	pair_post_write(p, PAIR_BUF - 1, 1);
-}
-
 static void test_send_and_receive_by_polling(void **state)
 {
 	struct pair *p = *state;
@@ -111,8 +67,8 @@ static void test_helper_places_data(void **state)
 	struct pair *p = *state;
 
 	for (uint8_t i = 1; i < 50; i++) {
-		write_byte(p, i);
-		assert_true(seen_in_memory(p, i, SECOND));
+		pair_write_byte(p, i);
+		assert_true(pair_seen_in_memory(p, i, SECOND));
 	}
 }
 
@@ -121,24 +77,9 @@ static void test_helper_takes_over_from_poller(void **state)
 {
 	struct pair *p = *state;
 
-	assert_true(become_poller(p));
-	write_byte(p, 77);
-	assert_true(seen_in_memory(p, 77, SECOND));
-}
-
-/* Nothing at all is to be done, so the helper sleeps without an end. */
-static void wait_until_asleep(struct pair *p)
-{
-	struct ur_lane *l = p->qa.lane;
-	uint64_t until = 0;
-
-	for (int i = 0; i < 500 && until != UR_NEVER; i++) {
-		sleep_ms(10);
-		ur_lane_lock(l);
-		until = l->sleep_until_ns;
-		ur_lane_unlock(l);
-	}
-	assert_true(until == UR_NEVER);
+	assert_true(pair_become_poller(p));
+	pair_write_byte(p, 77);
+	assert_true(pair_seen_in_memory(p, 77, SECOND));
 }
 
 static uint64_t packets_sent(struct ur_lane *l)
@@ -173,7 +114,7 @@ static void test_holder_answers_the_bell(void **state)
 	for (int i = 0; i < 100; i++) {
 		ur_lane_lock(l);
 		before = packets_sent(l);
-		write_byte(p, 1);
+		pair_write_byte(p, 1);
 		assert_int_equal(packets_sent(l), before);
 		assert_true(ur_doorbell_is_rung(&l->doorbell));
 		ur_lane_unlock(l);
@@ -190,7 +131,7 @@ static void test_ring_tries_again(void **state)
 	struct pair *p = *state;
 	struct ur_lane *l = p->qa.lane;
 
-	wait_until_asleep(p);
+	pair_wait_until_asleep(p);
 	assert_true(ur_lane_ring(l, &p->qa));
 	ur_lane_unlock(l);
 	ur_lane_lock(l);
@@ -212,7 +153,7 @@ static bool take_until_tick(struct pair *p, int rounds)
 	for (int i = 0; i < rounds && !ticks; i++) {
 		uint64_t end = ur_adapter_now() + 10 * SECOND;
 
-		write_byte(p, 1);
+		pair_write_byte(p, 1);
 		while (!ur_cq_poll(&p->cq, &cqe, 1) && ur_adapter_now() < end)
 			sched_yield();
 		ur_lane_lock(l);
@@ -265,7 +206,7 @@ static void test_arm_ends_tick(void **state)
 	struct ur_lane *l = p->qa.lane;
 	enum ur_watch watch;
 
-	assert_true(become_poller(p));
+	assert_true(pair_become_poller(p));
 	ur_cq_arm(&p->cq, false);
 	ur_adapter_arm(p->a, &p->cq);
 	ur_lane_lock(l);
@@ -281,7 +222,7 @@ static void test_arm_is_the_last_word(void **state)
 	struct ur_lane *l = p->qa.lane;
 	uint64_t polled;
 
-	assert_true(become_poller(p));
+	assert_true(pair_become_poller(p));
 	ur_cq_arm(&p->cq, false);
 	ur_lane_lock(l);
 	l->excuse_ns = ur_adapter_now();
@@ -312,260 +253,12 @@ static void test_sleeping_helper_is_told_of_deadlines(void **state)
 	pair_to_init(p->a, &p->qa);
 	assert_int_equal(pair_to_rtr(p->a, &p->qa, 5, 3, nowhere), 0);
 	pair_to_rts(p->a, &p->qa, PAIR_TIMEOUT, PAIR_RETRIES);
-	wait_until_asleep(p);
+	pair_wait_until_asleep(p);
 	pair_post_send(p, 64);
 	while (ur_cq_is_empty(&p->cq) && ur_adapter_now() < end)
 		sleep_ms(1);
 	assert_int_equal(ur_cq_poll(&p->cq, &cqe, 1), 1);
 	assert_int_equal(cqe.status, UR_WC_RETRY_EXC_ERR);
-}
-
-static void set_gather_ns(struct ur_lane *l, uint64_t ns)
-{
-	ur_lane_lock(l);
-	l->gather_ns = ns;
-	l->no_gather_until_ns = 0;
-	ur_lane_unlock(l);
-}
-
-/*
- * A request that waits for a train to fill leaves within ticks, though nobody
- * polls any more.  (The moment of gathering is made long, so that the test
- * does not depend on the speed of posting.)
- */
-static void test_gathering_is_bounded(void **state)
-{
-	struct pair *p = *state;
-	struct ur_lane *l = p->qa.lane;
-	bool paused = false;
-
-	for (uint8_t i = 1; i < 60 && !paused; i++) {
-		bool waited;
-
-		assert_true(become_poller(p));
-		set_gather_ns(l, SECOND);
-		for (int k = 0; k < 8; k++)
-			write_byte(p, i);
-		waited = gathered(l) > 0;
-		assert_true(seen_in_memory(p, i, SECOND / 5));
-		pair_drain(p);
-		/* It was a bad bet, so there is a pause; but not if the helper
-		 * came while the posts were new. */
-		ur_lane_lock(l);
-		paused = waited && l->no_gather_until_ns > 0;
-		ur_lane_unlock(l);
-	}
-	assert_true(paused);
-	set_gather_ns(l, UR_GATHER_NS);
-}
-
-/* STYLE, rule 10: the limit of gathering, and one more. */
-static void test_gathering_is_limited(void **state)
-{
-	struct pair *p = *state;
-	struct ur_lane *l = p->qa.lane;
-	uint32_t most = 0;
-
-	for (uint8_t i = 1; i < 60 && most < 63; i++) {
-		assert_true(become_poller(p));
-		set_gather_ns(l, SECOND);
-		for (int k = 0; k < 100; k++) {
-			uint32_t n;
-
-			write_byte(p, i);
-			n = gathered(l);
-			assert_true(n <= 63);
-			most = n > most ? n : most;
-		}
-		pair_drain(p);
-	}
-	set_gather_ns(l, UR_GATHER_NS);
-	assert_int_equal(most, 63);
-}
-
-/* Posts of one who never polls; true if some waited for others. */
-static bool burst(struct pair *p, uint8_t v, uint32_t n)
-{
-	struct ur_lane *l = p->qa.lane;
-	bool waited = false;
-
-	for (uint32_t k = 0; k < n; k++) {
-		write_byte(p, v);
-		waited |= gathered(l) > 0;
-	}
-	return waited;
-}
-
-/* Everything posted is answered, and nobody polled for it. */
-static bool all_done(struct pair *p, uint64_t within_ns)
-{
-	uint64_t end = ur_adapter_now() + within_ns;
-	const struct ur_sq *sq = &p->qa.sq;
-
-	while (atomic_load(&sq->head) != atomic_load(&sq->tail) &&
-	       ur_adapter_now() < end)
-		sched_yield();
-	return atomic_load(&sq->head) == atomic_load(&sq->tail);
-}
-
-/* The same, with never so many outstanding that this alone is a reason. */
-static bool loose_burst(struct pair *p, uint8_t v, uint32_t n)
-{
-	bool waited = false;
-
-	for (uint32_t k = 0; k < n; k += 15) {
-		waited |= burst(p, v, 15);
-		assert_true(all_done(p, SECOND / 5));
-	}
-	return waited;
-}
-
-/*
- * Who posts many in a row is gathered for though he does not poll, and though
- * the helper has not let go: and what waits at the end leaves all the same.
- */
-static void test_burst_is_gathered(void **state)
-{
-	struct pair *p = *state;
-	struct ur_lane *l = p->qa.lane;
-	uint32_t pace = l->poll_pace; /* the lane is that of all tests */
-	bool waited = false;
-
-	for (uint8_t i = 1; i < 60 && !waited; i++) {
-		wait_until_asleep(p);
-		set_gather_ns(l, SECOND);
-		ur_lane_lock(l);
-		l->poll_pace = UR_PACE_MAX * UR_PACE_SERVED;
-		l->burst = 0;
-		ur_lane_unlock(l);
-		assert_false(loose_burst(p, i, 60));
-		waited = loose_burst(p, i, 90);
-		ur_lane_lock(l);
-		assert_true(l->watch == UR_WATCH_ARMED);
-		ur_lane_unlock(l);
-		assert_true(seen_in_memory(p, i, SECOND / 5));
-		pair_drain(p);
-	}
-	ur_lane_lock(l);
-	l->poll_pace = pace;
-	ur_lane_unlock(l);
-	set_gather_ns(l, UR_GATHER_NS);
-	assert_true(waited);
-}
-
-/* Does the helper come by as soon as it should for what waits now? */
-static bool is_seen_to(struct ur_lane *l)
-{
-	uint64_t late;
-	bool ok;
-
-	ur_lane_lock(l);
-	late = (uint64_t)UR_GATHER_LATE_NS * l->pace;
-	ok = !l->gathered || l->sleep_until_ns <= l->app_ns + late ||
-	     atomic_load(&l->woken);
-	ur_lane_unlock(l);
-	return ok;
-}
-
-/*
- * Who posts a burst and then looks at memory alone is not kept waiting for a
- * tick, should the answer to what is under way be late.
- */
-static void test_burst_does_not_wait_for_a_tick(void **state)
-{
-	struct pair *p = *state;
-	struct ur_lane *l = p->qa.lane;
-	uint32_t waited = 0, late = 0;
-
-	for (uint8_t i = 1; i < 60 && waited < 20; i++) {
-		set_gather_ns(l, SECOND);
-		ur_lane_lock(l);
-		l->watch = UR_WATCH_ARMED;
-		l->burst = 100;
-		ur_lane_unlock(l);
-		for (int k = 0; k < 100; k++) {
-			write_byte(p, i);
-			if (!gathered(l))
-				continue;
-			waited++;
-			/* It may have been woken, and not have the lane yet. */
-			late += !is_seen_to(l);
-		}
-		pair_drain(p);
-	}
-	set_gather_ns(l, UR_GATHER_NS);
-	assert_true(waited >= 20);
-	assert_true(late <= waited / 2);
-}
-
-/* Who has filled a train is expected to fill the next: from its first on. */
-static void test_company_is_expected(void **state)
-{
-	struct pair *p = *state;
-	struct ur_lane *l = p->qa.lane;
-	bool alone = false, waited = false;
-
-	for (uint8_t i = 1; i < 60 && !(alone && waited); i++) {
-		assert_true(become_poller(p));
-		set_gather_ns(l, SECOND / 10);
-		write_byte(p, i);
-		for (uint32_t c = 0; c < 2; c++) {
-			bool *seen = c ? &waited : &alone;
-
-			ur_lane_lock(l);
-			l->company = c * 20;
-			l->flush_ticks -= l->gather_ns * UR_TICKS_PER_NS * 2;
-			ur_lane_unlock(l);
-			write_byte(p, i);
-			*seen |= (gathered(l) > 0) == (c > 0);
-		}
-		pair_drain(p);
-	}
-	set_gather_ns(l, UR_GATHER_NS);
-	assert_true(alone && waited);
-}
-
-/* Threads that share a core look too seldom to be pollers; what they post
- * behind much else is gathered all the same, and leaves though nobody looks. */
-static void test_a_stream_is_gathered(void **state)
-{
-	struct pair *p = *state;
-	struct ur_lane *l = p->qa.lane;
-	uint32_t most = 0;
-
-	for (uint8_t i = 1; i < 60 && !most; i++) {
-		wait_until_asleep(p);
-		set_gather_ns(l, SECOND);
-		for (int k = 0; k < 100; k++) {
-			uint32_t n;
-
-			write_byte(p, i);
-			n = gathered(l);
-			assert_true(n <= 63);
-			most = n > most ? n : most;
-		}
-		assert_true(all_done(p, SECOND / 5));
-		pair_drain(p);
-	}
-	set_gather_ns(l, UR_GATHER_NS);
-	assert_true(most > 0);
-}
-
-/* Who has armed does not poll, whatever the lane believes. */
-static void test_armed_does_not_gather(void **state)
-{
-	struct pair *p = *state;
-	struct ur_lane *l = p->qa.lane;
-
-	assert_true(become_poller(p));
-	set_gather_ns(l, SECOND);
-	for (int k = 0; k < 8; k++) {
-		ur_cq_arm(&p->cq, false);
-		write_byte(p, 1);
-		assert_int_equal(gathered(l), 0);
-	}
-	set_gather_ns(l, UR_GATHER_NS);
-	pair_drain(p);
 }
 
 /* A link that has no room for the first few trains. */
@@ -592,8 +285,8 @@ static void test_refused_train_is_not_lost(void **state)
 	refusals = 3;
 	again = ur_roce_counters(l->roce)->retransmitted_pkts;
 	ur_lane_unlock(l);
-	write_byte(p, 9);
-	assert_true(seen_in_memory(p, 9, SECOND));
+	pair_write_byte(p, 9);
+	assert_true(pair_seen_in_memory(p, 9, SECOND));
 	pair_drain(p);
 	ur_lane_lock(l);
 	assert_true(refusals < 0);
@@ -616,7 +309,7 @@ static void test_late_but_answered(void **state)
 	pair_reset(p->a, &p->qa);
 	pair_reset(p->a, &p->qb);
 	pair_connect(p, PAIR_TIMEOUT, 0);
-	wait_until_asleep(p);
+	pair_wait_until_asleep(p);
 	ur_lane_lock(l);
 	for (int i = 0; i < 2; i++) {
 		pair_post_write(p, 0, 4000 + 90 * i);
@@ -664,8 +357,8 @@ static void test_idle_costs_nothing(void **state)
 	struct pair *p = *state;
 	uint64_t used;
 
-	write_byte(p, 5);
-	assert_true(seen_in_memory(p, 5, SECOND));
+	pair_write_byte(p, 5);
+	assert_true(pair_seen_in_memory(p, 5, SECOND));
 	pair_drain(p);
 	sleep_ms(600);
 	used = cpu_ns();
@@ -767,7 +460,7 @@ static int child(struct pair *p)
 {
 	struct ur_adapter *own;
 
-	write_byte(p, 99);
+	pair_write_byte(p, 99);
 	ur_adapter_poll(p->a, &p->cq);
 	ur_adapter_arm(p->a, &p->cq);
 	if (ur_adapter_qp_destroy(&p->qa) != -ENODEV)
@@ -790,8 +483,8 @@ static void test_fork(void **state)
 		_exit(child(p));
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	write_byte(p, 31);
-	assert_true(seen_in_memory(p, 31, SECOND));
+	pair_write_byte(p, 31);
+	assert_true(pair_seen_in_memory(p, 31, SECOND));
 }
 
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, pair_setup, pair_teardown)
@@ -802,13 +495,6 @@ int main(void)
 		TEST(test_send_and_receive_by_polling),
 		TEST(test_helper_places_data),
 		TEST(test_helper_takes_over_from_poller),
-		TEST(test_gathering_is_bounded),
-		TEST(test_gathering_is_limited),
-		TEST(test_a_stream_is_gathered),
-		TEST(test_burst_is_gathered),
-		TEST(test_burst_does_not_wait_for_a_tick),
-		TEST(test_company_is_expected),
-		TEST(test_armed_does_not_gather),
 		TEST(test_refused_train_is_not_lost),
 		TEST(test_late_but_answered),
 		TEST(test_deregistration_waits_for_the_lane),

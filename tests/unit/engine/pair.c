@@ -271,3 +271,50 @@ void pair_destroy_b(struct pair *p)
 	assert_int_equal(ur_adapter_qp_destroy(&p->qb), 0);
 	p->b_gone = true;
 }
+
+bool pair_become_poller(struct pair *p)
+{
+	struct ur_lane *l = p->qa.lane;
+	uint64_t end = ur_adapter_now() + 10000000000u;
+	bool done = false;
+
+	while (!done && ur_adapter_now() < end) {
+		for (int i = 0; i < 100; i++)
+			ur_adapter_poll(p->a, &p->cq);
+		ur_lane_lock(l);
+		done = l->watch == UR_WATCH_TICK;
+		ur_lane_unlock(l);
+	}
+	return done;
+}
+
+bool pair_seen_in_memory(struct pair *p, uint8_t v, uint64_t within_ns)
+{
+	volatile uint8_t *last = p->b_buf + PAIR_BUF - 1;
+	uint64_t end = ur_adapter_now() + within_ns;
+
+	while (*last != v && ur_adapter_now() < end)
+		sched_yield();
+	return *last == v;
+}
+
+void pair_write_byte(struct pair *p, uint8_t v)
+{
+	p->a_buf[0] = v;
+	pair_post_write(p, PAIR_BUF - 1, 1);
+}
+
+void pair_wait_until_asleep(struct pair *p)
+{
+	struct ur_lane *l = p->qa.lane;
+	const struct timespec ten_ms = { .tv_nsec = 10000000 };
+	uint64_t until = 0;
+
+	for (int i = 0; i < 500 && until != UR_NEVER; i++) {
+		nanosleep(&ten_ms, NULL);
+		ur_lane_lock(l);
+		until = l->sleep_until_ns;
+		ur_lane_unlock(l);
+	}
+	assert_true(until == UR_NEVER);
+}

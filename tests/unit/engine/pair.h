@@ -67,4 +67,12 @@ void pair_drain(struct pair *p);
 
 void pair_destroy_b(struct pair *p);
 
+/* Poll until the helper has let go; a busy machine may take a while. */
+bool pair_become_poller(struct pair *p);
+/* Nothing at all is to be done, so the helper sleeps without an end. */
+void pair_wait_until_asleep(struct pair *p);
+/* qa writes v to the last byte of b_buf.  _seen: is it there?  Polls nothing. */
+void pair_write_byte(struct pair *p, uint8_t v);
+bool pair_seen_in_memory(struct pair *p, uint8_t v, uint64_t within_ns);
+
 #endif
