@@ -50,6 +50,7 @@ int ur_reach_pull(struct ur_reach *r, uint32_t sqpn, uint32_t dqpn,
 	return -EAGAIN;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): as it is declared */
 int ur_reach_atomic(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
 		    uint32_t rkey, uint64_t va, bool cas, uint64_t compare_add,
 		    uint64_t swap, uint64_t *old)
