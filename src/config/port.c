@@ -181,6 +181,11 @@ static bool take_queues(struct ur_parse *p)
 	return true;
 }
 
+static bool take_zero_copy(struct ur_parse *p)
+{
+	return ur_json_bool(&p->j, &p->port->zero_copy, "true or false");
+}
+
 static bool take_name(struct ur_parse *p)
 {
 	struct ur_port_spec *s = p->port;
@@ -252,6 +257,7 @@ static bool take_port(struct ur_parse *p)
 		{ "mtu", take_mtu },
 		{ "vlan", take_vlan },
 		{ "queues", take_queues },
+		{ "zero_copy", take_zero_copy },
 		{ "eal_args", ur_parse_eal_args },
 	};
 	size_t at = ur_json_mark(&p->j);

@@ -6,6 +6,7 @@
 #ifndef UR_CORE_PORT_SPEC_H
 #define UR_CORE_PORT_SPEC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define UR_MAX_PORTS	 8u /* of a process */
@@ -37,6 +38,9 @@ struct ur_port_spec {
 	/* Queues in each direction, if the driver has as many; each for a lane
 	 * of the process that runs the port, or a thread of urnicd.  0 is 1. */
 	uint16_t queues;
+	/* Payload may leave from where it is, if the process that runs the
+	 * port can see to it that it stays there. */
+	bool zero_copy;
 };
 
 /* What the process' Environment Abstraction Layer is begun with: argv[1] and
