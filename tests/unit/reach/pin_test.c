@@ -112,9 +112,14 @@ static void take_away(struct target *t, struct call *c)
 	c->out[0] = 2;
 	if (madvise(t->mem, t->size, MADV_DONTNEED) || !holds(p, 9))
 		return;
-	moved = mremap(t->mem, t->size, t->size, MREMAP_MAYMOVE | MREMAP_FIXED,
-		       t->mem + (1u << 20));
+	/* A place of its own, or mremap() leaves it where it is. */
+	moved = mmap(NULL, t->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		     0);
 	c->out[0] = 3;
+	if (moved == MAP_FAILED)
+		return;
+	moved = mremap(t->mem, t->size, t->size, MREMAP_MAYMOVE | MREMAP_FIXED,
+		       moved);
 	if (moved == MAP_FAILED || !holds(p, 9))
 		return;
 	/* What stands there now is something else. */
