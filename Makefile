@@ -13,7 +13,8 @@ OURS = --no-suite apps --no-suite netns --no-suite abi --no-suite conformance \
 	--no-suite trace
 
 # A sanitized library in a program that is not needs the runtime in front, and
-# what those programs leak is their own affair.  ASAN_PART=N: every Nth case.
+# what those programs leak is their own affair.  ASAN_PART=N:I: every Nth case,
+# from the Ith on.
 ASAN_PART ?= 1
 RUNTIME = $$(gcc -print-file-name=lib$(1).so)
 ASAN_FOREIGN = env LD_PRELOAD=$(call RUNTIME,asan):$(call RUNTIME,ubsan) \

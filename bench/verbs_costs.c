@@ -13,112 +13,33 @@
 #include <infiniband/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "bench.h"
+#include "verbs_rc.h"
 
-#define MANY	  1000u
-#define REGIONS	  21u
-#define BIG	  ((size_t)1 << 30)
-#define GID_INDEX 0
+#define MANY	1000u
+#define REGIONS 21u
+#define BIG	((size_t)1 << 30)
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 
-static void need(const void *p, const char *what)
-{
-	if (!p)
-		die(what);
-}
-
 static void open_device(const char *name)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-
-	need(list, "ibv_get_device_list");
-	for (unsigned int i = 0; list[i] && !context; i++)
-		if (strcmp(ibv_get_device_name(list[i]), name) == 0)
-			context = ibv_open_device(list[i]);
-	ibv_free_device_list(list);
-	need(context, name);
+	context = rc_open(name);
 	pd = ibv_alloc_pd(context);
-	need(pd, "ibv_alloc_pd");
+	rc_need(pd, "ibv_alloc_pd");
 	cq = ibv_create_cq(context, 16, NULL, NULL, 0);
-	need(cq, "ibv_create_cq");
-}
-
-static struct ibv_qp *new_qp(void)
-{
-	struct ibv_qp_init_attr attr = {
-		.send_cq = cq,
-		.recv_cq = cq,
-		.qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = 1,
-			 .max_recv_wr = 1,
-			 .max_send_sge = 1,
-			 .max_recv_sge = 1 },
-	};
-	struct ibv_qp *qp = ibv_create_qp(pd, &attr);
-
-	need(qp, "ibv_create_qp");
-	return qp;
-}
-
-/* Through all states to RTS, to a peer on this host. */
-static void connect_qp(struct ibv_qp *qp, uint32_t peer)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
-	union ibv_gid gid;
-
-	if (ibv_query_gid(context, 1, GID_INDEX, &gid) ||
-	    ibv_modify_qp(qp, &attr,
-			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				  IBV_QP_ACCESS_FLAGS))
-		die("to INIT");
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 12,
-		.ah_attr = { .is_global = 1,
-			     .port_num = 1,
-			     .grh = { .dgid = gid,
-				      .sgid_index = GID_INDEX,
-				      .hop_limit = 64 } },
-	};
-	if (ibv_modify_qp(qp, &attr,
-			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-				  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				  IBV_QP_MAX_DEST_RD_ATOMIC |
-				  IBV_QP_MIN_RNR_TIMER))
-		die("to RTR");
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
-				     .timeout = 14,
-				     .retry_cnt = 7,
-				     .rnr_retry = 7,
-				     .max_rd_atomic = 1 };
-	if (ibv_modify_qp(qp, &attr,
-			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				  IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				  IBV_QP_MAX_QP_RD_ATOMIC))
-		die("to RTS");
+	rc_need(cq, "ibv_create_cq");
 }
 
 static void await(unsigned int completions)
 {
-	struct ibv_wc wc;
-
-	while (completions > 0) {
-		int n = ibv_poll_cq(cq, 1, &wc);
-
-		if (n < 0 || (n > 0 && wc.status != IBV_WC_SUCCESS))
-			die("completion");
-		completions -= (unsigned int)n;
-	}
+	while (completions > 0)
+		completions -= rc_poll(cq);
 }
 
 static void first_message(const char *device)
@@ -129,9 +50,9 @@ static void first_message(const char *device)
 	struct ibv_mr *mr =
 		ibv_reg_mr(pd, word, sizeof(word), IBV_ACCESS_LOCAL_WRITE);
 
-	need(mr, "ibv_reg_mr");
-	struct ibv_qp *a = new_qp();
-	struct ibv_qp *b = new_qp();
+	rc_need(mr, "ibv_reg_mr");
+	struct ibv_qp *a = rc_create(pd, cq, 1);
+	struct ibv_qp *b = rc_create(pd, cq, 1);
 	struct ibv_sge sge = { (uintptr_t)word, sizeof(word), mr->lkey };
 	struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 };
 	struct ibv_send_wr send = { .sg_list = &sge,
@@ -141,8 +62,8 @@ static void first_message(const char *device)
 	struct ibv_recv_wr *bad_recv;
 	struct ibv_send_wr *bad_send;
 
-	connect_qp(a, b->qp_num);
-	connect_qp(b, a->qp_num);
+	rc_connect(a, b->qp_num);
+	rc_connect(b, a->qp_num);
 	if (ibv_post_recv(b, &recv, &bad_recv) ||
 	    ibv_post_send(a, &send, &bad_send))
 		die("post");
@@ -172,7 +93,7 @@ static double register_us(void)
 						       IBV_ACCESS_REMOTE_WRITE);
 
 		ns[i] = now_ns() - start;
-		need(mr, "ibv_reg_mr");
+		rc_need(mr, "ibv_reg_mr");
 		ibv_dereg_mr(mr);
 	}
 	qsort(ns, REGIONS, sizeof(ns[0]), compare);
@@ -201,9 +122,9 @@ static double qp_kib(void)
 	double before = resident_kib();
 
 	for (unsigned int i = 0; i < MANY; i++) {
-		struct ibv_qp *qp = new_qp();
+		struct ibv_qp *qp = rc_create(pd, cq, 1);
 
-		connect_qp(qp, qp->qp_num);
+		rc_connect(qp, qp->qp_num);
 	}
 	return (resident_kib() - before) / MANY;
 }

@@ -8,7 +8,7 @@ least (or at most) the factor; without anything to compare, the figure itself.
 import itertools
 
 from benchlib.plan import (KIB, LOOPBACK, MANY, MEMORY, MIB, NETWORK,
-                           PORTS)
+                           PORTS, THREADS)
 from benchlib.samples import cell, less_is_better
 
 
@@ -48,7 +48,20 @@ def name_of(size):
     return f'{size // KIB} KiB' if size >= KIB else f'{size} B'
 
 
+def threads(scene):
+    """Threads of a side have its half of the cores, on a machine of two that
+    is one: more of them are not to lose what one has."""
+    for op in ('write', 'send'):
+        for what in ('threads', 'thread domains'):
+            one, *more = [cell(scene.name, 'urnic0', f'{op} {what} rate', 64,
+                               n) for n in THREADS]
+            for n, ours in zip(THREADS[1:], more):
+                yield Goal(f'{op.upper()} 64 B rate, {n} {what} a side, one',
+                           ours, 0.8, [one])
+
+
 def memory():
+    yield from threads(MEMORY)
     for who in ('urnic0 mapped', 'urnic0'):
         ours = m(who, 'write lat', 8)
         yield Goal('WRITE 8 B latency, a store', ours, 1.5,
@@ -110,6 +123,8 @@ def network(scene):
         yield Goal(f'WRITE 64 B rate, {qps} queue pairs, one',
                    c('urnic0', 'write rate', 64, qps), 0.8,
                    [c('urnic0', 'write rate', 64)])
+    if scene is LOOPBACK:
+        yield from threads(scene)
     yield Goal('iWARP WRITE 1 MiB, bare TCP', c('urniw0', 'write bw', MIB),
                0.95, [c('TCP', 'bw', 256 * KIB)])
     yield Goal('iWARP SEND 8 B latency, bare TCP',

@@ -19,6 +19,7 @@ FAR_BW = (64, 512, 4 * KIB, 64 * KIB, MIB, 8 * MIB)
 LAT_GOAL = (8,)
 BW_GOAL = (8, 64, 64 * KIB, MIB)
 QPS = (16, 256)
+THREADS = (1, 2, 4, 8)
 MANY = 4096  # whose send queues are short: one completion queue has them all
 
 
@@ -86,6 +87,15 @@ def urnic_many(scene, urnic, op):
                 p.perf_bw(scene, urnic, op, 64, MANY, 16), True)
 
 
+def urnic_threads(scene, device):
+    """A thread for each queue pair."""
+    for op in ('write', 'send'):
+        for what, mode in (('threads', op), ('thread domains', op + '+')):
+            yield Probe(scene, f'{device} {op} {what}',
+                        p.threads(scene, device, f'{op} {what}', mode,
+                                  THREADS), True)
+
+
 def urnic_spread(scene, urnic, op):
     yield Probe(scene, f'{urnic.who} {op} spread',
                 p.perf_spread(scene, urnic, op, 8), True)
@@ -121,6 +131,7 @@ def memory():
     yield from urnic_lat(s, MAPPED, ('write', 'read'), (8,))
     yield from urnic_bw(s, MAPPED, ('send', 'write', 'read'), (64 * KIB, MIB))
     yield from urnic_qps(s, ROCE, ('send', 'write'))
+    yield from urnic_threads(s, 'urnic0')
     yield from urnic_spread(s, ROCE, 'send')
     yield from urnic_spread(s, ROCE, 'write')
     for who, tls in (('UCX posix', 'posix,cma,self'),
@@ -189,6 +200,7 @@ def network(s):
     yield from peers(s, lats, bws)
     if whole:
         yield from urnic_many(s, ROCE, 'write')
+        yield from urnic_threads(s, 'urnic0')
         for who, kind, device in (('TCP', 'tcp', None),
                                   ('urnic0', 'rdma', 'urnic0'),
                                   ('urniw0', 'rdma', 'urniw0')):

@@ -415,6 +415,20 @@ def costs(scene, device):
     return take
 
 
+def threads(scene, device, op, mode, counts):
+    """{threads: rate} of as many in each of two processes, every one with its
+    own queue pair, which is what a cell of so many queue pairs says."""
+    def take(world):
+        place = world.place(scene.place)
+        found = world.json(f'{scene.name}/{device} {op}', place.a, [
+            world.urnic, 'run', '--', world.own('verbs_threads'), '-a', device,
+            '-t', world.seconds / 2, '-m', mode,
+            '-s', ','.join(map(str, counts))], scene.env)
+        return {cell(scene.name, device, f'{op} rate', 64, n):
+                found[str(n)]['mps'] for n in counts}
+    return take
+
+
 def fi_pingpong(scene, who, provider, size):
     """libfabric's own program; its mean."""
     def take(world):

@@ -49,6 +49,8 @@ def name_of(name):
     said = f'{who} {op}'
     if op.split()[-1] not in BESIDE or size >= MIB:
         said += f' {chart.bytes_text(size)}'
+    if 'thread' in op:
+        return f'{said}, {qps}'
     return said + (f', {qps} queue pairs' if qps > 1 else '')
 
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -46,6 +47,50 @@ void ur_turns_short(void)
 	wish.runtime_ns = SLICE_NS;
 	if (syscall(SYS_sched_setattr, 0, &wish, 0))
 		ur_debug("no short slices: errno %d", errno);
+}
+
+bool ur_turns_first(int priority)
+{
+	const struct sched_param p = { .sched_priority = priority };
+
+	/* What it starts is none of our kind. */
+	if (sched_setscheduler(0,
+			       (priority ? SCHED_FIFO : SCHED_OTHER) |
+				       SCHED_RESET_ON_FORK,
+			       &p)) {
+		ur_debug("no real-time priority: errno %d", errno);
+		return false;
+	}
+	if (!priority)
+		ur_turns_short();
+	return true;
+}
+
+void ur_turns_lock_init(pthread_mutex_t *m)
+{
+	pthread_mutexattr_t a;
+
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_setprotocol(&a, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_init(m, &a);
+	pthread_mutexattr_destroy(&a);
+}
+
+static uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t ur_turns_nap(uint64_t ns)
+{
+	const struct timespec t = { .tv_nsec = (long)ns };
+	uint64_t since = clock_ns();
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	return clock_ns() - since;
 }
 
 /* "0.31 0.40 0.42 3/512 1234": the fourth is how many run, or could. */

@@ -186,6 +186,16 @@ static bool take_zero_copy(struct ur_parse *p)
 	return ur_json_bool(&p->j, &p->port->zero_copy, "true or false");
 }
 
+static bool take_priority(struct ur_parse *p)
+{
+	uint32_t v;
+
+	if (!take_number(p, 0, UR_PORT_PRIORITY_MAX, &v))
+		return false;
+	p->port->priority = (uint16_t)v;
+	return true;
+}
+
 static bool take_name(struct ur_parse *p)
 {
 	struct ur_port_spec *s = p->port;
@@ -258,6 +268,7 @@ static bool take_port(struct ur_parse *p)
 		{ "vlan", take_vlan },
 		{ "queues", take_queues },
 		{ "zero_copy", take_zero_copy },
+		{ "priority", take_priority },
 		{ "eal_args", ur_parse_eal_args },
 	};
 	size_t at = ur_json_mark(&p->j);
@@ -269,6 +280,7 @@ static bool take_port(struct ur_parse *p)
 	p->port = &p->c->ports[p->c->nports];
 	p->port->mtu = MTU_DEFAULT;
 	p->port->queues = 1;
+	p->port->priority = 1;
 	p->port_at[p->c->nports] = at;
 	if (!UR_PARSE_OBJECT(p, keys, "a port, an object") ||
 	    !check_port(p, at))

@@ -9,17 +9,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define UR_MAX_PORTS	 8u /* of a process */
-#define UR_PORT_ADDRS	 16u
-#define UR_PORT_NAME_LEN 64u
-#define UR_PORT_DEV_LEN	 64u
-#define UR_PORT_MTU_MIN	 1280u
-#define UR_PORT_MTU_MAX	 9216u
-#define UR_PORT_VLAN_MAX 4094u
-#define UR_PORT_QUEUES	 16u
-#define UR_EAL_ARGS	 64u
-#define UR_EAL_ARGS_LEN	 2048u
-#define UR_SOCK_NAME_LEN 108u /* of a Unix socket's path, with the zero */
+#define UR_MAX_PORTS	     8u /* of a process */
+#define UR_PORT_ADDRS	     16u
+#define UR_PORT_NAME_LEN     64u
+#define UR_PORT_DEV_LEN	     64u
+#define UR_PORT_MTU_MIN	     1280u
+#define UR_PORT_MTU_MAX	     9216u
+#define UR_PORT_VLAN_MAX     4094u
+#define UR_PORT_QUEUES	     16u
+#define UR_PORT_PRIORITY_MAX 99u
+#define UR_EAL_ARGS	     64u
+#define UR_EAL_ARGS_LEN	     2048u
+#define UR_SOCK_NAME_LEN     108u /* of a Unix socket's path, with the zero */
 
 struct ur_port_addr {
 	uint8_t ip[16]; /* IPv4 is mapped */
@@ -41,6 +42,9 @@ struct ur_port_spec {
 	/* Payload may leave from where it is, if the process that runs the
 	 * port can see to it that it stays there. */
 	bool zero_copy;
+	/* Of urnicd's threads, where there are fewer cores than threads that
+	 * want them: of SCHED_FIFO; 0: they stay ordinary ones. */
+	uint16_t priority;
 };
 
 /* What the process' Environment Abstraction Layer is begun with: argv[1] and

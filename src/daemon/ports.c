@@ -31,6 +31,7 @@
 #include "config/config.h"
 #include "daemon/ports_report.h"
 #include "daemon/ports_tcp.h"
+#include "daemon/turn.h"
 #include "link/port.h"
 #include "link/ring.h"
 
@@ -42,6 +43,7 @@
 #define SPIN_MIN_NS	2000u
 #define SHORT_NS	50000u /* a sleep that a spin would have saved */
 #define EVENTS		32
+#define OTHERS_NS	20000u	       /* for whom else wants the lock */
 #define PORT_EVENT	UR_SLOTS       /* others are the slot's, or … */
 #define TCP_EVENTS	(UR_SLOTS + 1) /* … a process' TCP's */
 
@@ -70,6 +72,7 @@ struct port {
 	struct group *group;
 	struct lane **lanes; /* the group's */
 	uint16_t index;
+	int priority;
 	int epfd; /* … to here */
 	pthread_mutex_t lock;
 	_Atomic unsigned int waiting; /* for the lock, which is not fair */
@@ -81,6 +84,7 @@ struct port {
 	uint64_t busy_ns;  /* when there was something to do */
 	uint64_t slept_ns; /* how long; 0: it has been looked at */
 	uint64_t spin_ns;  /* how long to look for more; 0: it has not paid */
+	struct ur_turn turn;
 	struct ur_train train;
 };
 
@@ -186,7 +190,7 @@ static int next_train(struct port *p, struct lane *l)
 static int send_train(struct port *p, const struct ur_train *t)
 {
 	return ur_port_has(p->port, t->src, t->dst)
-		       ? ur_port_send(p->port, t, clock_ns())
+		       ? ur_port_add(p->port, t, clock_ns())
 		       : -EADDRNOTAVAIL;
 }
 
@@ -212,6 +216,8 @@ static unsigned int send_lane(struct port *p, unsigned int slot)
 				 strerror(-err));
 		ur_ring_pop(&l->rings.rx);
 	}
+	if (n)
+		ur_port_flush(p->port);
 	if (got < 0) {
 		l->broken = true;
 		ur_warn_some(
@@ -366,6 +372,7 @@ static void doze(struct port *p)
 
 	pthread_mutex_lock(&p->lock);
 	p->slept_ns = clock_ns() - since;
+	ur_turn_slept(&p->turn, p->slept_ns);
 	for (int i = 0; i < n; i++) {
 		p->slept |= ev[i].data.u32 == PORT_EVENT;
 		hear(p, ev[i].data.u32);
@@ -374,19 +381,57 @@ static void doze(struct port *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
+/* Whoever wants the lock may be an ordinary thread, which needs a core too. */
+static void let_others(const struct port *p)
+{
+	while (atomic_load(&p->waiting)) {
+		if (p->turn.first)
+			(void)ur_turns_nap(OTHERS_NS);
+		else
+			sched_yield();
+	}
+}
+
+/* First while there are too few cores; and not for longer than is our share. */
+static void take_turn(struct port *p)
+{
+	struct ur_turn *t = &p->turn;
+	uint64_t now = clock_ns(), rest;
+	bool first = p->priority &&
+		     ur_turn_comes_first(t, ur_turns_crowded(now), now);
+
+	if (first != t->first) {
+		if (ur_turns_first(first ? p->priority : 0))
+			t->first = first;
+		else
+			p->priority = 0;
+	}
+	rest = ur_turn_rest_ns(t, now);
+	if (rest)
+		(void)ur_turns_nap(rest);
+}
+
 static void *port_main(void *arg)
 {
 	struct port *p = arg;
 
 	ur_turns_short();
 	for (;;) {
+		uint64_t naps;
 		bool sleeps;
+		uint32_t n;
 
+		take_turn(p);
 		pthread_mutex_lock(&p->lock);
-		sleeps = is_idle(p, work(p) > 0, clock_ns()) && may_sleep(p);
+		n = work(p);
+		ur_turn_worked(&p->turn, n);
+		sleeps = is_idle(p, n > 0, clock_ns());
+		naps = sleeps ? ur_turn_nap_ns(&p->turn) : 0;
+		sleeps = sleeps && !naps && may_sleep(p);
 		pthread_mutex_unlock(&p->lock);
-		while (atomic_load(&p->waiting))
-			sched_yield();
+		let_others(p);
+		if (naps)
+			ur_turn_napped(&p->turn, ur_turns_nap(naps));
 		if (sleeps)
 			doze(p);
 	}
@@ -504,6 +549,7 @@ static int attach(void *arg, unsigned int slot, uint32_t ifindex)
 
 /* ---- The server, for TCP ---- */
 
+/* As above. */
 static int attach_tcp(uint32_t session, uint32_t ifindex)
 {
 	int fd = -ENOENT;
@@ -514,7 +560,7 @@ static int attach_tcp(uint32_t session, uint32_t ifindex)
 		if (g->ifindex != ifindex)
 			continue;
 		lock_all(g);
-		fd = ur_ports_tcp_attach(g->tcp, session);
+		fd = ur_ports_tcp_attach(g->tcp, session, clock_ns());
 		unlock_all(g);
 	}
 	return fd;
@@ -615,7 +661,7 @@ static struct port *queue_new(struct group *g, unsigned int index)
 
 	if (!p)
 		return NULL;
-	pthread_mutex_init(&p->lock, NULL);
+	ur_turns_lock_init(&p->lock);
 	p->group = g;
 	p->lanes = g->lanes;
 	p->index = (uint16_t)index;
@@ -634,6 +680,7 @@ static int open_queue(struct group *g, struct ur_port_config *cfg)
 
 	if (!p)
 		return -ENOMEM;
+	p->priority = cfg->spec->priority;
 	cfg->arg = p;
 	err = p->index ? ur_port_attach(g->queues[0]->port, cfg, &p->port)
 		       : ur_port_open(cfg, &p->port);

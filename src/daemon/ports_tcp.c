@@ -228,32 +228,6 @@ static int open_lane(struct ur_ports_tcp *t, uint32_t id, struct lane *l,
 	return err;
 }
 
-int ur_ports_tcp_attach(struct ur_ports_tcp *t, uint32_t session)
-{
-	struct lane *l;
-	uint32_t id = 0;
-	int peer, err;
-
-	if (find_lane(t, session) != NO_LANE)
-		return -EEXIST;
-	while (id < UR_STEER_OWNERS && t->lanes[id])
-		id++;
-	if (id == UR_STEER_OWNERS)
-		return -ENOSPC;
-	l = calloc(1, sizeof(*l));
-	if (!l)
-		return -ENOMEM;
-	l->session = session;
-	err = open_lane(t, id, l, &peer);
-	if (err) {
-		free(l);
-		return err;
-	}
-	t->lanes[id] = l;
-	t->ids[t->nlanes++] = id;
-	return peer;
-}
-
 static void send_reset(void *arg, const uint8_t *packet, uint32_t len)
 {
 	struct ur_ports_tcp *t = arg;
@@ -284,6 +258,32 @@ void ur_ports_tcp_detach(struct ur_ports_tcp *t, uint32_t session,
 	t->lost += ur_ring_lost(&l->rings.tx);
 	ur_rings_drop(&l->rings);
 	free(l);
+}
+
+int ur_ports_tcp_attach(struct ur_ports_tcp *t, uint32_t session,
+			uint64_t now_ns)
+{
+	struct lane *l;
+	uint32_t id = 0;
+	int peer, err;
+
+	ur_ports_tcp_detach(t, session, now_ns);
+	while (id < UR_STEER_OWNERS && t->lanes[id])
+		id++;
+	if (id == UR_STEER_OWNERS)
+		return -ENOSPC;
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return -ENOMEM;
+	l->session = session;
+	err = open_lane(t, id, l, &peer);
+	if (err) {
+		free(l);
+		return err;
+	}
+	t->lanes[id] = l;
+	t->ids[t->nlanes++] = id;
+	return peer;
 }
 
 int ur_ports_tcp_lease(struct ur_ports_tcp *t, uint32_t session,

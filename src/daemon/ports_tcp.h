@@ -37,8 +37,10 @@ void ur_ports_tcp_hear(struct ur_ports_tcp *t, uint32_t what);
 
 /* ---- The server's thread ---- */
 
-/* Rings for a session, instead of those that it had: its socket or -errno. */
-int ur_ports_tcp_attach(struct ur_ports_tcp *t, uint32_t session);
+/* Rings for a session, instead of those that it had, which it has lost: its
+ * socket or -errno. */
+int ur_ports_tcp_attach(struct ur_ports_tcp *t, uint32_t session,
+			uint64_t now_ns);
 void ur_ports_tcp_detach(struct ur_ports_tcp *t, uint32_t session,
 			 uint64_t now_ns);
 /* -ENOENT: it has no rings, or the port has no such address; fd is copied. */

@@ -153,10 +153,12 @@ struct ur_lane {
 	/* Posts that wait for a train to fill (progress.c). */
 	uint64_t gathered_bytes;
 	uint64_t flush_ticks; /* when the last train left by a post */
+	uint32_t company;     /* requests that last left together */
 	uint64_t no_gather_until_ns;
 	uint64_t gather_ns;	/* how long after a train posts may wait */
 	uint32_t gathered;	/* requests, … */
 	bool gathered_signaled; /* … and a completion is asked for */
+	uint32_t burst;		/* posts since the last poll or pause */
 
 	/* Polling application threads, and the helper. */
 	enum ur_watch watch;	 /* what the helper does once it was woken */

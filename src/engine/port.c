@@ -2,6 +2,7 @@
 #include "engine/port.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -84,6 +85,21 @@ static bool urnicd_is_there(void)
 	return fd >= 0;
 }
 
+static int ask_rings(struct ur_adapter *a, uint32_t ifindex)
+{
+	int sock, err = -ENOENT;
+
+	if (urnicd_is_there())
+		err = ur_process_client_open(a);
+	if (!err)
+		err = ur_client_tcp_ring(a->client, ifindex, &sock);
+	return err ? err
+		   : ur_streams_join(
+			     sock,
+			     &ur_config_get()->ports[a->dev.spec.port - 1],
+			     ifindex);
+}
+
 /* Is it urnicd's, and will it take our segments?  Else the kernel's TCP has to
  * do, on the host's side of the port. */
 static void join_streams(struct ur_adapter *a)
@@ -91,17 +107,15 @@ static void join_streams(struct ur_adapter *a)
 	const struct ur_config *c = ur_config_get();
 	const struct ur_dev_spec *s = &a->dev.spec;
 	uint32_t ifindex = if_nametoindex(s->netdev);
-	int sock, err = -ENOENT;
+	static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
+	int err;
 
-	if (!ur_streams_want(&c->ports[s->port - 1]))
-		return;
-	if (urnicd_is_there())
-		err = ur_process_client_open(a);
-	if (!err)
-		err = ur_client_tcp_ring(a->client, ifindex, &sock);
-	if (!err)
-		err = ur_streams_join(sock, &c->ports[s->port - 1], ifindex);
-	/* Another thread may have been first. */
+	/* Whoever asks takes the rings from a thread that was first. */
+	pthread_mutex_lock(&joining);
+	err = ur_streams_want(&c->ports[s->port - 1]) ? ask_rings(a, ifindex)
+						      : 0;
+	pthread_mutex_unlock(&joining);
+	/* -EEXIST: we run it ourselves now. */
 	if (!err || err == -EEXIST)
 		return;
 	if (err != -ENOENT)

@@ -5,9 +5,10 @@
  *
  * Gathering (DESIGN 5, trains): a post sends at once, unless the last train
  * left a moment ago, requests are outstanding and the application is known to
- * poll.  Then small requests wait until GATHER_MAX of them are there, the
- * moment is over, or the application polls or arms; the helper's tick is the
- * last resort, and if it had to step in, gathering pauses.
+ * poll, or has posted many in a row, or very many are.  Then small requests
+ * wait until GATHER_MAX of them are there, the moment is over, or the
+ * application polls or arms; the helper's tick is the last resort, and if it had
+ * to step in for a poller, gathering pauses.
  */
 #include <errno.h>
 #include <sched.h>
@@ -20,13 +21,20 @@
 #include "link/port.h"
 #include "roce/near.h"
 
-#define GATHER_MAX	 32u
+#define GATHER_MAX	 64u /* a train */
+/* As many left together, this many moments ago at most: more will follow. */
+#define GATHER_COMPANY	 8u
+#define GATHER_PAUSES	 10u
 #define MISSES_PER_YIELD 32u
 #define GATHER_MAX_BYTES 32768u
+/* So many outstanding on a queue pair: who posts more is not in a hurry. */
+#define GATHER_BEHIND	 16u
 /* A stream takes it in one call, and has no packets to lose. */
 #define GATHER_STREAM	 262144u
 /* A train of this many leaves with a request that is waited for. */
 #define GATHER_SIGNALED	 8u
+/* Posts without a poll or a pause between them. */
+#define BURST_MIN	 64u
 #define TRAINS_PER_SEND	 256u
 #define SKIP_POLLS	 64u
 #define READS_PER_POLL	 16u
@@ -81,6 +89,8 @@ void ur_lane_send(struct ur_lane *l, uint64_t now_ns)
 	struct ur_train *t = &l->train;
 	uint32_t n;
 
+	if (l->gathered)
+		l->company = l->gathered;
 	l->gathered = 0;
 	l->gathered_bytes = 0;
 	l->gathered_signaled = false;
@@ -224,6 +234,42 @@ static bool is_waited_for(struct ur_lane *l, const struct ur_qp *qp,
 }
 
 /*
+ * Will somebody come by soon who sends what waits?  The application that polls;
+ * or, where it only posts, and that again and again, or where much is under way
+ * that will be answered, the helper, which the answer wakes (its deadline is the
+ * last resort).  Threads that share a core have it too seldom to count as pollers
+ * of lanes of their own, but what each posts is a stream all the same.  Sent one
+ * by one, the requests of such a burst would cost as many datagrams and, where
+ * the helper has the same core, two changes of threads for each.
+ */
+static bool is_attended(const struct ur_lane *l, const struct ur_qp *qp,
+			uint32_t outstanding)
+{
+	if (l->watch == UR_WATCH_TICK)
+		return true;
+	return l->roce && ur_qp_type_reliable(qp->type) &&
+	       (l->burst >= BURST_MIN || outstanding > GATHER_BEHIND);
+}
+
+/*
+ * Is the last train, or the first request that waits, a moment old at most?
+ * Who got completions for many fills his queue again, with many: then the
+ * moment begins with the first of them, which else would leave alone.
+ */
+static bool is_moment(struct ur_lane *l)
+{
+	uint64_t now = ur_ticks(), moment = l->gather_ns * UR_TICKS_PER_NS;
+
+	if (now - l->flush_ticks <= moment)
+		return true;
+	if (l->gathered || l->company < GATHER_COMPANY ||
+	    now - l->flush_ticks > GATHER_PAUSES * moment)
+		return false;
+	l->flush_ticks = now;
+	return true;
+}
+
+/*
  * May the requests just posted on qp wait?  The newest stands for all.  It is
  * not completed (tail is beyond head), so nobody writes its slot.
  */
@@ -235,8 +281,8 @@ static bool may_gather(struct ur_lane *l, const struct ur_qp *qp)
 		atomic_load_explicit(&qp->sq.head, memory_order_relaxed);
 	const struct ur_swqe *w;
 
-	if (l->watch != UR_WATCH_TICK || l->held ||
-	    ur_ticks() - l->flush_ticks > l->gather_ns * UR_TICKS_PER_NS ||
+	l->burst++;
+	if (!is_attended(l, qp, tail - head) || l->held || !is_moment(l) ||
 	    is_armed(qp->send_cq) || is_armed(qp->recv_cq))
 		return false;
 	/* Reliable requests are outstanding until answered; others complete
@@ -262,8 +308,11 @@ static void note_activity(struct ur_lane *l, uint64_t now)
 {
 	uint64_t last = l->app_ns > l->excuse_ns ? l->app_ns : l->excuse_ns;
 
-	if (now > last && now - last > (uint64_t)UR_POLL_GAP_NS * l->poll_pace)
+	if (now > last &&
+	    now - last > (uint64_t)UR_POLL_GAP_NS * l->poll_pace) {
 		l->streak_ns = now;
+		l->burst = 0;
+	}
 	if (now > l->app_ns)
 		l->app_ns = now;
 }
@@ -319,6 +368,8 @@ static bool kick_near(struct ur_lane *l, struct ur_qp *qp)
 
 static void flush(struct ur_lane *l, uint64_t now)
 {
+	if (!l->gathered)
+		l->company = 0;
 	ur_lane_send(l, now);
 	/* Not when it began: the call is as long as the moment. */
 	l->flush_ticks = ur_ticks();
@@ -397,6 +448,7 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 bool ur_lane_note_poll(struct ur_lane *l, uint64_t now)
 {
 	note_activity(l, now);
+	l->burst = 0;
 	if (l->watch == UR_WATCH_TICK || now < l->streak_ns + l->streak_need_ns)
 		return false;
 	l->watch = UR_WATCH_TICK;

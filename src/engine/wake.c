@@ -72,6 +72,9 @@ static uint64_t earliest(const struct ur_lane *l)
 
 	if (own < at)
 		at = own;
+	/* What waits for others, should no answer bring us here before. */
+	if (l->gathered && l->app_ns + UR_TICK_NS < at)
+		at = l->app_ns + UR_TICK_NS;
 	return at < l->retry_ns ? at : l->retry_ns;
 }
 

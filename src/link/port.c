@@ -384,7 +384,7 @@ static int send_flow(struct ur_port *p, const struct ur_train *t,
 	return err;
 }
 
-int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
+int ur_port_add(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
 {
 	struct ur_net_key key = { .sport = t->sport,
 				  .tclass = t->tclass,
@@ -402,6 +402,13 @@ int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
 		err = send_flow(p, t, f);
 	ur_port_drop(p->core);
 	p->busy_ns = now_ns;
+	return err;
+}
+
+int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
+{
+	int err = ur_port_add(p, t, now_ns);
+
 	flush(p);
 	return err;
 }

@@ -135,6 +135,9 @@ void ur_port_abandon(const struct ur_port *p);
  */
 int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns);
 
+/* Likewise, but it leaves as that of ur_port_send_ip() does. */
+int ur_port_add(struct ur_port *p, const struct ur_train *t, uint64_t now_ns);
+
 /*
  * Send an IP packet that is complete; it leaves with the next of _flush(),
  * _send(), or of _poll() or _host() that moved something.  As

@@ -19,21 +19,16 @@
 	(UR_ACCESS_REMOTE_WRITE | UR_ACCESS_REMOTE_READ |                      \
 	 UR_ACCESS_REMOTE_ATOMIC)
 
-static _Atomic unsigned int forks;
+_Atomic unsigned int ur_reach_forked;
 
 static void forked_child(void)
 {
-	atomic_fetch_add(&forks, 1);
+	atomic_fetch_add(&ur_reach_forked, 1);
 }
 
 __attribute__((constructor)) static void watch_forks(void)
 {
 	pthread_atfork(NULL, NULL, forked_child);
-}
-
-unsigned int ur_reach_forks(void)
-{
-	return atomic_load_explicit(&forks, memory_order_relaxed);
 }
 
 bool ur_reach_file_limit(uint64_t bytes)

@@ -91,6 +91,28 @@ struct ur_qp_view {
 	struct ur_seg_entry is;
 };
 
+/*
+ * What the last small operations of a queue pair found out, together with all
+ * that it rests on: it holds while the watcher has changed nothing since
+ * (`turn`) and both entries of the peer's segment are still those.
+ */
+struct ur_memo {
+	uint32_t dqpn;
+	uint32_t sqpn;
+	uint32_t rkey;
+	uint32_t access; /* UR_ACCESS_REMOTE_ that are granted, and can be */
+	uint64_t turn;	 /* 0: empty */
+	const struct ur_seg_entry *qp;
+	const struct ur_seg_entry *mr;
+	uint64_t qp_seq;
+	uint64_t mr_seq;
+	uint64_t iova;
+	uint64_t length;
+	uint8_t *base; /* where iova lies here */
+};
+
+#define UR_MEMOS 64u
+
 #define UR_VIEW_SETS 512u
 #define UR_VIEW_WAYS 4u
 #define UR_QP_VIEWS  256u
@@ -102,6 +124,7 @@ struct ur_reach {
 	uint64_t count;		  /* (op) what *inside holds */
 	_Atomic uint32_t in;	  /* (op) 1: in an operation */
 	_Atomic uint32_t busy;	  /* (w) 1: keep out */
+	uint64_t turn; /* (w) times that it was, from 1; operations read it */
 	unsigned int side;
 	unsigned int forks;
 	const struct ur_seg *seg; /* the peer's, mapped read-only */
@@ -114,6 +137,7 @@ struct ur_reach {
 	struct ur_reach_stats stats; /* (op) */
 	struct ur_view views[UR_VIEW_SETS][UR_VIEW_WAYS];
 	struct ur_qp_view qps[UR_QP_VIEWS]; /* (op) */
+	struct ur_memo memos[UR_MEMOS];	    /* (op) */
 	struct ur_list objects;		    /* ur_object.node; (w) */
 	struct ur_export *own;
 	struct ur_list node; /* in own->reaches */
@@ -121,8 +145,14 @@ struct ur_reach {
 	bool expelled;	     /* own->lock */
 };
 
-/* How often this process came out of a fork(). */
-unsigned int ur_reach_forks(void);
+/* How often this process came out of a fork(): export.c. */
+extern _Atomic unsigned int ur_reach_forked
+	__attribute__((visibility("hidden")));
+
+static inline unsigned int ur_reach_forks(void)
+{
+	return atomic_load_explicit(&ur_reach_forked, memory_order_relaxed);
+}
 
 /* May a file have so many bytes?  Beyond the limit is a signal, not an error. */
 bool ur_reach_file_limit(uint64_t bytes);
@@ -134,6 +164,11 @@ bool ur_reach_file_limit(uint64_t bytes);
 struct ur_view *ur_view_may(struct ur_reach *r, const struct ur_op *op);
 struct ur_view *ur_view_admit(struct ur_reach *r, const struct ur_op *op);
 
+/* The same as ur_view_may() for a region that is mapped, as a memo; false: it
+ * is not, or may not be.  *m is written only if it is. */
+bool ur_view_memo(struct ur_reach *r, const struct ur_op *op,
+		  struct ur_memo *m);
+
 /* Is the region mapped?  If not, this is a use of it.  The caller is inside. */
 bool ur_view_is_mapped(struct ur_reach *r, uint32_t key);
 /* Is the peer's answer about it awaited?  No use.  The caller is inside. */
@@ -141,6 +176,27 @@ bool ur_view_is_asked(struct ur_reach *r, uint32_t key);
 
 /* For the watcher: the view of (key, seq); NULL. */
 struct ur_view *ur_view_find(struct ur_reach *r, uint32_t key, uint64_t seq);
+
+/* (op) Out of the peer's memory; and in, false: we may not, or not now. */
+static inline void ur_reach_leave(struct ur_reach *r)
+{
+	atomic_store_explicit(r->inside, ++r->count, memory_order_release);
+	atomic_store_explicit(&r->in, 0, memory_order_release);
+}
+
+static inline bool ur_reach_enter(struct ur_reach *r)
+{
+	if (r->forks != ur_reach_forks())
+		return false;
+	atomic_store_explicit(&r->in, 1, memory_order_relaxed);
+	atomic_exchange(r->inside, ++r->count);
+	if (!atomic_load_explicit(&r->busy, memory_order_acquire) &&
+	    !atomic_load_explicit(r->shut, memory_order_acquire))
+		return true;
+	r->kept_out = !atomic_load_explicit(r->shut, memory_order_relaxed);
+	ur_reach_leave(r);
+	return false;
+}
 
 /* Between the two no operation is under way, and none begins. */
 void ur_reach_keep_out(struct ur_reach *r);

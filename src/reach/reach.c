@@ -24,7 +24,6 @@
 #include <unistd.h>
 
 #include "base/guard.h"
-#include "base/guard_word.h"
 #include "reach/internal.h"
 
 static const struct ur_seg *segment_map(int fd)
@@ -89,6 +88,7 @@ struct ur_reach *ur_reach_open(int export_fd, pid_t pid, int sock, void *shared,
 	r->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	r->forks = ur_reach_forks();
 	r->own = own;
+	r->turn = 1;
 	r->kernel_may = true;
 	r->kernel_can = ur_kernel_check(r);
 	ur_list_init(&r->objects);
@@ -153,31 +153,12 @@ void ur_reach_keep_out(struct ur_reach *r)
 	atomic_exchange(&r->busy, 1);
 	while (atomic_load_explicit(&r->in, memory_order_acquire))
 		sched_yield();
+	r->turn++;
 }
 
 void ur_reach_let_in(struct ur_reach *r)
 {
 	atomic_store_explicit(&r->busy, 0, memory_order_release);
-}
-
-static inline void leave(struct ur_reach *r)
-{
-	atomic_store_explicit(r->inside, ++r->count, memory_order_release);
-	atomic_store_explicit(&r->in, 0, memory_order_release);
-}
-
-static inline bool enter(struct ur_reach *r)
-{
-	if (r->forks != ur_reach_forks())
-		return false;
-	atomic_store_explicit(&r->in, 1, memory_order_relaxed);
-	atomic_exchange(r->inside, ++r->count);
-	if (!atomic_load_explicit(&r->busy, memory_order_acquire) &&
-	    !atomic_load_explicit(r->shut, memory_order_acquire))
-		return true;
-	r->kept_out = !atomic_load_explicit(r->shut, memory_order_relaxed);
-	leave(r);
-	return false;
 }
 
 /*
@@ -301,12 +282,12 @@ static int move(struct ur_reach *r, struct ur_op op, const struct iovec *iov,
 		size_t n = op.len < UR_REACH_CHUNK ? op.len : UR_REACH_CHUNK;
 
 		rc = -EAGAIN;
-		if (!enter(r))
+		if (!ur_reach_enter(r))
 			break;
 		rc = move_piece(r, &op, &c, n);
 		if (!(op.access & UR_ACCESS_REMOTE_WRITE) && is_too_late(r))
 			rc = -EAGAIN;
-		leave(r);
+		ur_reach_leave(r);
 		if (rc)
 			break;
 		op.va += n;
@@ -376,38 +357,14 @@ int ur_reach_pull(struct ur_reach *r, uint32_t sqpn, uint32_t dqpn,
 	return rc;
 }
 
-int ur_reach_small(struct ur_reach *r, const struct ur_op *op, void *here)
-{
-	bool write = op->access & UR_ACCESS_REMOTE_WRITE;
-	const struct ur_view *v;
-	int rc = -EAGAIN;
-
-	/* Words that others write or wait for must move in one piece. */
-	if (op->va % 8 != 0 || !enter(r))
-		return -EAGAIN;
-	v = ur_view_may(r, op);
-	if (v && can_map(v, write)) {
-		uint8_t *there = v->base + (op->va - v->is.mr.iova);
-
-		if ((uintptr_t)there % 8 == 0)
-			rc = write ? ur_guard_copy_words(there, here, op->len)
-				   : ur_guard_copy_words(here, there, op->len);
-	}
-	leave(r);
-	if (rc)
-		return -EAGAIN;
-	r->stats.mapped++;
-	return 0;
-}
-
 bool ur_reach_has_mapped(struct ur_reach *r, uint32_t rkey)
 {
 	bool yes;
 
-	if (!enter(r))
+	if (!ur_reach_enter(r))
 		return false;
 	yes = ur_view_is_mapped(r, rkey);
-	leave(r);
+	ur_reach_leave(r);
 	return yes;
 }
 
@@ -415,38 +372,9 @@ bool ur_reach_is_asked(struct ur_reach *r, uint32_t rkey)
 {
 	bool yes;
 
-	if (!enter(r))
+	if (!ur_reach_enter(r))
 		return false;
 	yes = ur_view_is_asked(r, rkey);
-	leave(r);
+	ur_reach_leave(r);
 	return yes;
-}
-
-/* NOLINTNEXTLINE(readability-function-size): the request's own fields */
-int ur_reach_atomic(struct ur_reach *r, uint32_t dqpn, uint32_t sqpn,
-		    uint32_t rkey, uint64_t va, bool cas, uint64_t compare_add,
-		    uint64_t swap, uint64_t *old)
-{
-	const struct ur_op op = { dqpn, sqpn, rkey, UR_ACCESS_REMOTE_ATOMIC,
-				  va,	8 };
-	const struct ur_view *v;
-	uint8_t *at;
-	int rc = -EAGAIN;
-
-	if (!enter(r))
-		return -EAGAIN;
-	v = ur_view_admit(r, &op);
-	if (v && can_map(v, true)) {
-		at = v->base + (va - v->is.mr.iova);
-		if (((uintptr_t)at | va) % 8 == 0)
-			rc = cas ? ur_guard_cmp_swap64(at, compare_add, swap,
-						       old)
-				 : ur_guard_fetch_add64(at, compare_add, old);
-	}
-	leave(r);
-	if (rc == 0)
-		r->stats.mapped++;
-	else
-		r->stats.again++;
-	return rc ? -EAGAIN : 0;
 }

@@ -141,9 +141,10 @@ bool ur_view_is_asked(struct ur_reach *r, uint32_t key)
 	return v && v->state == UR_VIEW_ASKED;
 }
 
-struct ur_view *ur_view_may(struct ur_reach *r, const struct ur_op *op)
+/* The region's view, if queue pair and region allow it; NULL. */
+static struct ur_view *may(struct ur_reach *r, const struct ur_op *op,
+			   const struct ur_qp_view *q)
 {
-	const struct ur_qp_view *q = qp_view(r, op->dqpn);
 	struct ur_view *v;
 
 	if (!q || q->is.qp.dest_qpn != op->sqpn ||
@@ -153,6 +154,36 @@ struct ur_view *ur_view_may(struct ur_reach *r, const struct ur_op *op)
 	if (!v || v->is.pd != q->is.pd || !may_reach(&v->is, op))
 		return NULL;
 	return v;
+}
+
+struct ur_view *ur_view_may(struct ur_reach *r, const struct ur_op *op)
+{
+	return may(r, op, qp_view(r, op->dqpn));
+}
+
+bool ur_view_memo(struct ur_reach *r, const struct ur_op *op, struct ur_memo *m)
+{
+	const struct ur_qp_view *q = qp_view(r, op->dqpn);
+	const struct ur_view *v = may(r, op, q);
+	uint32_t can = UR_ACCESS_REMOTE_READ;
+
+	if (!v || v->state != UR_VIEW_MAPPED)
+		return false;
+	if (v->object->writable)
+		can |= UR_ACCESS_REMOTE_WRITE | UR_ACCESS_REMOTE_ATOMIC;
+	*m = (struct ur_memo){ .dqpn = op->dqpn,
+			       .sqpn = op->sqpn,
+			       .rkey = op->rkey,
+			       .access = q->is.access & v->is.access & can,
+			       .turn = r->turn,
+			       .qp = q->at,
+			       .mr = v->at,
+			       .qp_seq = q->is.seq,
+			       .mr_seq = v->is.seq,
+			       .iova = v->is.mr.iova,
+			       .length = v->is.mr.length,
+			       .base = v->base };
+	return true;
 }
 
 struct ur_view *ur_view_admit(struct ur_reach *r, const struct ur_op *op)

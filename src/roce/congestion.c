@@ -13,6 +13,8 @@
 #define CWND_START	  (192u << 10)
 #define CWND_MIN	  (8u << 10)
 #define CWND_MAX	  (1u << 20)
+/* 64 packets of 64 bytes. */
+#define TRAIN_ROOM	  (12u << 10)
 #define CUT_INTERVAL_NS	  200000u
 /* As long as a timeout takes at least. */
 #define STALL_INTERVAL_NS 8000000u
@@ -27,16 +29,31 @@ void ur_cong_init(struct ur_path *p)
 	p->ssthresh = CWND_MAX;
 }
 
-/* A packet of any size may leave while the window is not full. */
+/*
+ * A packet of any size may leave until the window is full; then none until
+ * there is room for a train of small ones.  Were each acknowledgement followed
+ * by as much as it makes room for, a train that once was short would be
+ * followed by short ones for ever (RFC 9293 3.8.6.2 knows the silly window).
+ */
 bool ur_cong_may_send(const struct ur_path *p)
 {
-	return p->inflight < p->cwnd;
+	return !p->full && p->inflight < p->cwnd;
 }
 
 void ur_cong_sent(struct ur_rqp *q, uint32_t price)
 {
+	struct ur_path *p = q->path;
+
 	q->req.inflight += price;
-	q->path->inflight += price;
+	p->inflight += price;
+	p->full = p->inflight >= p->cwnd;
+}
+
+static bool has_room(const struct ur_path *p)
+{
+	uint64_t room = p->cwnd / 2 < TRAIN_ROOM ? p->cwnd / 2 : TRAIN_ROOM;
+
+	return p->inflight + room <= p->cwnd;
 }
 
 /*
@@ -65,6 +82,8 @@ static void release(struct ur_rqp *q, uint64_t price)
 
 	q->req.inflight -= price;
 	p->inflight -= price;
+	if (p->full && has_room(p))
+		p->full = false;
 	if (!ur_list_empty(&p->waiters) && ur_cong_may_send(p))
 		ur_path_activate(q->r, p);
 }

@@ -63,6 +63,7 @@ struct ur_path {
 	/* Congestion control, in price units (congestion.c). */
 	uint64_t inflight;
 	uint64_t cwnd;
+	bool full; /* nothing leaves until there is room for a train */
 	uint64_t ssthresh;
 	uint64_t cut_at_ns;   /* last reduction by a loss … */
 	uint64_t stall_at_ns; /* … and by a timeout */
@@ -226,6 +227,9 @@ struct ur_near {
 	uint64_t direct;    /* bytes of such, in this turn */
 	uint32_t passed;    /* bytes that others, under way, kept from it */
 	bool drains;	    /* until they are not, so that we do the next one */
+	bool is_useless;    /* the mapped region … */
+	uint32_t useless;   /* … of this key, … */
+	uint32_t gave_up;   /* … when `passed` was that */
 	uint32_t at_seen;   /* the channel's tail then */
 	bool open_to_pull;  /* the peer may take what our SENDs name */
 	struct ur_mr_hint out;	/* of the data of requests … */

@@ -60,7 +60,7 @@ static int direct_atomic(struct ur_rqp *q, const struct ur_swqe *w)
 }
 
 /* Most are small, and both sides' memory is one piece. */
-static int direct_small(struct ur_rqp *q, const struct ur_swqe *w)
+static inline int direct_small(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	bool read = ur_near_is_read(w);
 	const struct ur_op op = {
@@ -132,16 +132,43 @@ static bool waits_answer(const struct ur_rqp *q, uint32_t rkey, uint32_t len)
 	       ur_reach_is_asked(n->peer->reach, rkey);
 }
 
+static uint32_t rkey_of(const struct ur_swqe *w)
+{
+	return ur_near_is_atomic(w) ? w->wr.atomic.rkey : w->wr.rdma.rkey;
+}
+
+/*
+ * What is mapped may be of no use all the same: this queue pair may not reach
+ * it that way, or not at that place.  Large requests would have the channel
+ * run dry each time to learn it anew, so one of so many bytes does.
+ */
+#define USELESS_FOR (256u * LOOK_EVERY)
+
+static bool is_useless(const struct ur_near *n, uint32_t rkey)
+{
+	return n->is_useless && n->useless == rkey &&
+	       n->passed - n->gave_up < USELESS_FOR;
+}
+
+/* The channel has run dry for this request. */
+static void note_use(struct ur_near *n, const struct ur_swqe *w, bool useless)
+{
+	n->is_useless = useless;
+	n->useless = rkey_of(w);
+	n->gave_up = n->passed;
+}
+
 bool ur_near_waits_direct(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	struct ur_near *n = &q->near;
-	bool atomic = ur_near_is_atomic(w);
-	uint32_t rkey = atomic ? w->wr.atomic.rkey : w->wr.rdma.rkey;
+	uint32_t rkey = rkey_of(w);
 
 	if (n->drains)
 		return true;
 	if (!is_time_to_look(n, w->length) || w->length == 0 ||
-	    !(atomic || ur_near_is_read(w) || w->opcode == UR_WR_RDMA_WRITE))
+	    !(ur_near_is_atomic(w) || ur_near_is_read(w) ||
+	      w->opcode == UR_WR_RDMA_WRITE) ||
+	    is_useless(n, rkey))
 		return false;
 	n->drains = ur_reach_has_mapped(n->peer->reach, rkey);
 	return n->drains || waits_answer(q, rkey, w->length);
@@ -158,7 +185,7 @@ static int direct_any(struct ur_rqp *q, const struct ur_swqe *w)
 	return -EAGAIN;
 }
 
-static void done(struct ur_rqp *q, const struct ur_swqe *w)
+static inline void done(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	q->r->cnt.near_direct++;
 	q->near.direct += w->length + DIRECT_COST;
@@ -166,23 +193,63 @@ static void done(struct ur_rqp *q, const struct ur_swqe *w)
 		return; /* it failed */
 	q->req.cur++;
 	q->req.fresh++;
-	ur_req_complete(q, w, UR_WC_SUCCESS);
+	if (ur_near_later(q, w))
+		ur_near_pass(q);
+	else
+		ur_req_complete(q, w, UR_WC_SUCCESS);
 }
 
-bool ur_near_do_small(struct ur_rqp *q, const struct ur_swqe *w)
+static uint32_t sq_tail(const struct ur_rqp *q)
 {
-	if (w->length == 0 || direct_small(q, w))
+	return atomic_load_explicit(&q->qp->sq.tail, memory_order_acquire);
+}
+
+/* Nothing is under way, so nothing is to be waited for, a fence either. */
+static bool may_kick(const struct ur_rqp *q)
+{
+	const struct ur_near *n = &q->near;
+
+	return q->qp->type == UR_QPT_RC && n->peer && n->peer->reach &&
+	       !ur_near_busy(q) && !n->wire_only && !q->qp->attr.rate_limit &&
+	       ur_rqp_state(q) == UR_QPS_RTS;
+}
+
+/* An error is left to those who do all of it. */
+bool ur_near_kick_direct(struct ur_qp *qp)
+{
+	struct ur_rqp *q = ur_rqp_of(qp);
+	uint32_t tail = sq_tail(q);
+
+	if (!may_kick(q))
 		return false;
-	done(q, w);
+	q->near.direct = 0;
+	while (q->req.cur != tail) {
+		const struct ur_swqe *w = ur_sq_slot(&qp->sq, q->req.cur);
+
+		if (q->near.direct >= UR_NEAR_DIRECT_BYTES || w->length == 0 ||
+		    (ur_near_is_read(w) && !qp->attr.max_rd_atomic) ||
+		    direct_small(q, w))
+			return false;
+		done(q, w);
+	}
+	q->near.drains = false;
+	if (__builtin_expect(q->overrun, 0))
+		ur_rqp_check_overrun(q);
 	return true;
 }
 
 bool ur_near_do_directly(struct ur_rqp *q, const struct ur_swqe *w)
 {
+	bool drained = q->near.drains;
+	int err;
+
 	q->near.drains = false;
 	if (w->length == 0 || w->opcode == UR_WR_RDMA_WRITE_IMM)
 		return false;
-	if (direct_small(q, w) && direct_any(q, w))
+	err = direct_small(q, w) ? direct_any(q, w) : 0;
+	if (drained)
+		note_use(&q->near, w, err);
+	if (err)
 		return false;
 	done(q, w);
 	return true;

@@ -89,6 +89,17 @@ static inline uint8_t ur_near_later(const struct ur_rqp *q,
 		       : UR_NEAR_LATER;
 }
 
+/* The oldest request is complete, and nobody wants to know (_later()). */
+static inline void ur_near_pass(struct ur_rqp *q)
+{
+	struct ur_sq *sq = &q->qp->sq;
+
+	atomic_store_explicit(
+		&sq->head,
+		atomic_load_explicit(&sq->head, memory_order_relaxed) + 1,
+		memory_order_release);
+}
+
 /*
  * near_fast.c: the request at the cursor, or the cell, if it is as most are.
  * False: it is not, and nothing has been done.
@@ -124,8 +135,6 @@ void ur_near_leave(struct ur_rqp *q);
  * nothing of before is under way.  False: it was not, the channel is the way.
  */
 bool ur_near_do_directly(struct ur_rqp *q, const struct ur_swqe *w);
-/* The same for a small WRITE or READ alone. */
-bool ur_near_do_small(struct ur_rqp *q, const struct ur_swqe *w);
 /* Bytes at a time that are done so; then q is to _rest until the next poll. */
 #define UR_NEAR_DIRECT_BYTES (1u << 20)
 void ur_near_rest(struct ur_rqp *q);

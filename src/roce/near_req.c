@@ -496,37 +496,7 @@ void ur_near_pump(struct ur_rqp *q)
 		watch(q);
 }
 
-/* An error is left to those who do all of it. */
-bool ur_near_kick_direct(struct ur_qp *qp)
-{
-	struct ur_rqp *q = ur_rqp_of(qp);
-	struct ur_near *n = &q->near;
-
-	if (qp->type != UR_QPT_RC || !n->peer || !n->peer->reach ||
-	    ur_near_busy(q))
-		return false;
-	n->direct = 0;
-	while (q->req.cur != sq_tail(q)) {
-		const struct ur_swqe *w = ur_sq_slot(&qp->sq, q->req.cur);
-
-		if ((w->opcode != UR_WR_RDMA_WRITE && !ur_near_is_read(w)) ||
-		    n->direct >= UR_NEAR_DIRECT_BYTES || !may_start(q, w) ||
-		    !is_known(q, w) || !ur_near_do_small(q, w))
-			return false;
-	}
-	n->drains = false;
-	ur_rqp_check_overrun(q);
-	return true;
-}
-
 /* --- completing --- */
-
-/* Was it a message for which nobody asked to be told? */
-static bool is_silent(const struct ur_rqp *q, const struct ur_swqe *w)
-{
-	return !(w->flags & UR_SEND_SIGNALED) && !q->qp->sq_sig_all &&
-	       !ur_near_is_answered(w) && w->proto_state != UR_SWQE_OWN;
-}
 
 static void complete(struct ur_rqp *q)
 {
@@ -536,13 +506,11 @@ static void complete(struct ur_rqp *q)
 	while (n->completed != n->acked) {
 		struct ur_swqe *w = ur_sq_slot(&q->qp->sq, sq_head(q));
 
-		if (is_silent(q, w)) {
+		if (ur_near_later(q, w) && !ur_near_is_answered(w)) {
 			n->completed++;
-			atomic_store_explicit(&q->qp->sq.head, sq_head(q) + 1,
-					      memory_order_release);
+			ur_near_pass(q);
 			continue;
 		}
-
 		if (ur_near_is_answered(w) && !w->first_psn)
 			break;
 		n->completed++;

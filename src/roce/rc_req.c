@@ -14,7 +14,7 @@
 /* Ask for an acknowledgement at least every so many packets. */
 #define ACKREQ_EVERY	    16u
 /* … more small ones, if the peer, a urnic, acknowledges by itself as well. */
-#define ACKREQ_EVERY_SMALL  64u
+#define ACKREQ_EVERY_SMALL  128u
 #define ACKREQ_EVERY_PRICED 65536u
 
 static bool is_read(const struct ur_swqe *w)

@@ -36,20 +36,25 @@ static inline void finish(struct urv_qp *qp)
 	fail(qp, urv_wqe_check(qp, qp->wqe));
 }
 
-static inline struct ur_swqe *begin(struct urv_qp *qp, enum ur_wr_opcode opcode)
+/*
+ * Each builder knows what kind of operation its opcode is, so what only others
+ * need falls away here; it is what urv_ops[opcode] says.
+ */
+static inline __attribute__((always_inline)) struct ur_swqe *
+begin(struct urv_qp *qp, enum ur_wr_opcode opcode, enum urv_op_kind kind)
 {
 	struct ur_swqe *w;
 
 	finish(qp);
-	if (qp->wr_error)
+	if (__builtin_expect(qp->wr_error, 0))
 		return NULL;
-	qp->wqe_kind = (uint8_t)urv_op_kind(qp->op_type, opcode);
-	if (qp->wqe_kind == URV_OP_NONE) {
+	qp->wqe_kind = (uint8_t)kind;
+	if (__builtin_expect(!(urv_ops[opcode].types & 1u << qp->op_type), 0)) {
 		fail(qp, EINVAL);
 		return NULL;
 	}
 	w = ur_sq_stage(&qp->core.sq);
-	if (!w) {
+	if (__builtin_expect(!w, 0)) {
 		fail(qp, ENOMEM);
 		return NULL;
 	}
@@ -61,7 +66,8 @@ static inline struct ur_swqe *begin(struct urv_qp *qp, enum ur_wr_opcode opcode)
 	w->length = 0;
 	w->imm_be = 0;
 	/* An address is long, and mostly there is none. */
-	if (qp->core.type == UR_QPT_UD || qp->wqe_kind > URV_OP_RDMA)
+	if (kind > URV_OP_RDMA ||
+	    (kind == URV_OP_SEND && qp->core.type == UR_QPT_UD))
 		memset(&w->wr, 0, sizeof(w->wr));
 	else
 		memset(&w->wr.rdma, 0, sizeof(w->wr.rdma));
@@ -69,10 +75,11 @@ static inline struct ur_swqe *begin(struct urv_qp *qp, enum ur_wr_opcode opcode)
 	return w;
 }
 
-static void begin_rdma(struct ibv_qp_ex *ex, enum ur_wr_opcode opcode,
-		       uint32_t rkey, uint64_t remote_addr, uint32_t imm_be)
+static inline void begin_rdma(struct ibv_qp_ex *ex, enum ur_wr_opcode opcode,
+			      uint32_t rkey, uint64_t remote_addr,
+			      uint32_t imm_be)
 {
-	struct ur_swqe *w = begin(of(ex), opcode);
+	struct ur_swqe *w = begin(of(ex), opcode, URV_OP_RDMA);
 
 	if (!w)
 		return;
@@ -81,20 +88,20 @@ static void begin_rdma(struct ibv_qp_ex *ex, enum ur_wr_opcode opcode,
 	w->wr.rdma.rkey = rkey;
 }
 
-static void begin_send(struct ibv_qp_ex *ex, enum ur_wr_opcode opcode,
-		       uint32_t imm_be)
+static inline void begin_send(struct ibv_qp_ex *ex, enum ur_wr_opcode opcode,
+			      enum urv_op_kind kind, uint32_t imm_be)
 {
-	struct ur_swqe *w = begin(of(ex), opcode);
+	struct ur_swqe *w = begin(of(ex), opcode, kind);
 
 	if (w)
 		w->imm_be = imm_be;
 }
 
-static void begin_atomic(struct ibv_qp_ex *ex, enum ur_wr_opcode opcode,
-			 uint32_t rkey, uint64_t remote_addr,
-			 uint64_t compare_add, uint64_t swap)
+static inline void begin_atomic(struct ibv_qp_ex *ex, enum ur_wr_opcode opcode,
+				uint32_t rkey, uint64_t remote_addr,
+				uint64_t compare_add, uint64_t swap)
 {
-	struct ur_swqe *w = begin(of(ex), opcode);
+	struct ur_swqe *w = begin(of(ex), opcode, URV_OP_ATOMIC);
 
 	if (!w)
 		return;
@@ -122,29 +129,29 @@ static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr)
 
 static void wr_send(struct ibv_qp_ex *ex)
 {
-	begin_send(ex, UR_WR_SEND, 0);
+	begin_send(ex, UR_WR_SEND, URV_OP_SEND, 0);
 }
 
 static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
 {
-	begin_send(ex, UR_WR_SEND_IMM, imm_data);
+	begin_send(ex, UR_WR_SEND_IMM, URV_OP_SEND, imm_data);
 }
 
 static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-	begin_send(ex, UR_WR_SEND_INV, rkey);
+	begin_send(ex, UR_WR_SEND_INV, URV_OP_SEND, rkey);
 }
 
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-	begin_send(ex, UR_WR_LOCAL_INV, rkey);
+	begin_send(ex, UR_WR_LOCAL_INV, URV_OP_INV, rkey);
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		       const struct ibv_mw_bind_info *info)
 {
 	struct urv_qp *qp = of(ex);
-	struct ur_swqe *w = begin(qp, UR_WR_BIND_MW);
+	struct ur_swqe *w = begin(qp, UR_WR_BIND_MW, URV_OP_BIND);
 
 	if (w)
 		fail(qp, urv_bind_fill(qp, &w->wr.bind, UR_MW_TYPE_2, mw, rkey,
@@ -154,7 +161,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
 			    const void *value)
 {
-	struct ur_swqe *w = begin(of(ex), UR_WR_ATOMIC_WRITE);
+	struct ur_swqe *w = begin(of(ex), UR_WR_ATOMIC_WRITE, URV_OP_PUT);
 
 	if (!w)
 		return;
@@ -169,7 +176,7 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
 		     size_t len, uint8_t type, uint8_t level)
 {
 	struct urv_qp *qp = of(ex);
-	struct ur_swqe *w = begin(qp, UR_WR_FLUSH);
+	struct ur_swqe *w = begin(qp, UR_WR_FLUSH, URV_OP_FLUSH);
 
 	if (!w)
 		return;
@@ -189,7 +196,7 @@ static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz,
 			uint16_t mss)
 {
 	struct urv_qp *qp = of(ex);
-	struct ur_swqe *w = begin(qp, UR_WR_TSO);
+	struct ur_swqe *w = begin(qp, UR_WR_TSO, URV_OP_TSO);
 
 	if (w)
 		fail(qp, urv_tso_fill(qp, w, hdr, hdr_sz, mss));
@@ -258,9 +265,29 @@ static inline void set_sges(struct urv_qp *qp, const struct ur_sge *sge,
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr,
 		       uint32_t length)
 {
-	struct ur_sge sge = { .addr = addr, .length = length, .lkey = lkey };
+	const struct ur_sge sge = { .addr = addr,
+				    .length = length,
+				    .lkey = lkey };
+	struct urv_qp *qp = of(ex);
+	struct ur_swqe *w = current(qp);
 
-	set_sges(of(ex), &sge, 1);
+	/*
+	 * The first, and mostly the only one.  Fields that begin() has stored
+	 * one by one are loaded one by one: a load of several at once, which
+	 * the compiler would make of it, waits until the stores have left.
+	 */
+	if (__builtin_expect(
+		    w && !__atomic_load_n(&w->num_sge, __ATOMIC_RELAXED) &&
+			    !__atomic_load_n(&w->length, __ATOMIC_RELAXED) &&
+			    !(w->flags & UR_SEND_INLINE) &&
+			    qp->core.sq.max_sge && length <= UR_MAX_MSG_SIZE,
+		    1)) {
+		w->data.sge[0] = sge;
+		w->num_sge = 1;
+		w->length = length;
+		return;
+	}
+	set_sges(qp, &sge, 1);
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge,

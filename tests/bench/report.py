@@ -119,6 +119,8 @@ class Goals(unittest.TestCase):
                     op.replace(' rate', ' bw') + f' {size}')
                 if qps > 1:
                     like += f' q{qps}'
+                if 'thread' in op:  # one probe of all numbers
+                    like = f'{scene.name}/{who} ' + op.removesuffix(' rate')
                 self.assertTrue(like in names, like)
 
     def test_probes_have_names_of_their_own(self):

@@ -23,14 +23,17 @@ PROBES = ('memory/store', 'memory/ring', 'memory/memcpy write',
           'memory/UCX posix tag_lat 2', 'memory/Open MPI vader lat',
           'memory/libfabric shm lat', 'loopback/UDP', 'loopback/TCP lat',
           'loopback/TCP bw', 'loopback/sendmmsg',
-          'loopback/urnic0 send bw 64 q16', 'loopback/urniw0 send lat 64')
+          'loopback/urnic0 send bw 64 q16', 'loopback/urniw0 send lat 64',
+          'loopback/urnic0 write threads', 'memory/urnic0 send thread dom')
 CELLS = ('memory/store/lat/8', 'memory/memcpy/write bw/1048576',
          'memory/process_vm/read bw/65536', 'memory/bounce/bw/65536',
          'memory/urnic0/atomic lat/8', 'memory/urnic0 mapped/write lat/8',
          'memory/urnic0 mapped/write bw/1048576', 'loopback/UDP/lat/8',
          'loopback/UDP trains/rate/64', 'loopback/TCP/bw/262144',
          'loopback/sendmmsg/rate/64', 'loopback/urnic0/send rate/64/q16',
-         'loopback/urniw0/send lat/64')
+         'loopback/urniw0/send lat/64',
+         'loopback/urnic0/write threads rate/64/q8',
+         'memory/urnic0/send thread domains rate/64')
 OTHERS = ('no ', 'fi_pair is not built', 'mpi_pair is not built')
 
 

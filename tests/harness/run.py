@@ -5,16 +5,18 @@
     run.py --urnic build/urnic --progs build/tests/progs --where lo pingpong
 
 URNIC_TEST=full (or --full) runs the long form of everything; -k TEXT only the
-cases whose name contains TEXT; URNIC_TEST_PART=N (or --part N) every Nth case of
-a group, for slow builds.  With --again N, up to N cases that failed are
-tried once more: on a busy machine a foreign program may run into its own time
-limit.  Such a case is named in the closing line, with its first failure above.
+cases whose name contains TEXT; URNIC_TEST_PART=N:I (or --part N:I) every Nth
+case of a group from the Ith on (I modulo N, 0 if it is not given), for slow
+builds.  With --again N, up to N cases that failed are tried once more: on a
+busy machine a foreign program may run into its own time limit.  Such a case is
+named in the closing line, with its first failure above.
 Exit code: 0 all passed or skipped, 1 a case failed, 77 nothing could be run.
 """
 
 import argparse
 import importlib
 import os
+import re
 import signal
 import sys
 import time
@@ -46,6 +48,15 @@ GROUPS = {
 }
 
 
+def part(text):
+    """(N, I) of "N:I" or "N"."""
+    m = re.fullmatch('([1-9][0-9]*)(?::([0-9]+))?', text)
+    if not m:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no N or N:I, with N of 1 at least')
+    return int(m[1]), int(m[2] or 0) % int(m[1])
+
+
 def arguments():
     p = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     p.add_argument('--urnic', default='build/urnic')
@@ -54,8 +65,8 @@ def arguments():
                    choices=['lo', 'veth1500', 'veth9000'])
     p.add_argument('--full', action='store_true',
                    default=os.environ.get('URNIC_TEST') == 'full')
-    p.add_argument('--part', type=int, metavar='N',
-                   default=os.environ.get('URNIC_TEST_PART') or 1)
+    p.add_argument('--part', type=part, metavar='N[:I]',
+                   default=os.environ.get('URNIC_TEST_PART') or '1')
     p.add_argument('--again', type=int, default=0, metavar='N')
     p.add_argument('--list', action='store_true')
     p.add_argument('-k', default='', metavar='TEXT')
@@ -80,7 +91,7 @@ def selected(args):
         named = [(f'{group}/{case.name}', case) for case in module.CASES]
         cases = [(name, case) for name, case in named
                  if wanted(case, name, args)]
-        yield from cases[::args.part]
+        yield from cases[args.part[1]::args.part[0]]
 
 
 def run_case(name, case, env):
@@ -119,6 +130,8 @@ def main():
         return 0
     count = dict(passed=0, failed=0, skipped=0)
     again = []
+    if args.part[0] > 1:
+        print('--part {}:{}'.format(*args.part), flush=True)
     try:
         with Place(args.where) as place:
             env = Env(place, os.path.abspath(args.urnic),

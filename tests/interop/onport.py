@@ -19,6 +19,7 @@ from netns.ports import EAL, PORT, Veth, end_daemons, plugin, start_ports
 WAYS = ('sockets', 'dpdk', 'urnicd')
 BRIDGE = 'br0'
 FAR = 'dpw'     # the end of the veth that is in the bridge
+LINK_LOCAL = 'fe80::81:1'  # a port has no address but those of its file
 
 # What a way cannot do by design: pattern of "group/case role", and why.
 LEFT_OUT = {
@@ -68,7 +69,8 @@ def left_out(way, name, role):
 def config(host, mtu, veth):
     """A RoCE and an iWARP device on one port with the host's addresses."""
     port = {'name': PORT, 'mtu': mtu,
-            'addresses': [host.ip4 + '/24', host.ip6 + '/64'],
+            'addresses': [host.ip4 + '/24', host.ip6 + '/64',
+                          LINK_LOCAL + '/64'],
             'eal_args': f'{EAL} {veth.port(host, 1)},qdisc_bypass=0'}
     return File(text=json.dumps({'ports': port, 'devices': [
         device('urnic0', port=PORT), device('urniw0', 'iwarp', port=PORT)]}))

@@ -281,12 +281,7 @@ int main(int argc, char **argv)
 	s.fd = vt_connect(s.args.host, s.args.port);
 	join(&s);
 	run(&s, s.args.mode);
-	vt_barrier(s.fd);
-	VT_TRUE(ibv_destroy_qp(s.qp) == 0);
-	VT_TRUE(ibv_destroy_cq(s.cq) == 0);
-	VT_TRUE(ibv_dereg_mr(s.mr) == 0);
-	vt_dev_close(&s.dev);
-	close(s.fd);
+	vt_end(&s.dev, s.qp, s.cq, s.mr, s.fd);
 	printf("%s: all is right\n", s.args.mode);
 	return 0;
 }

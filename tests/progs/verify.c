@@ -256,12 +256,7 @@ int main(int argc, char **argv)
 			server_send(&s);
 		}
 	}
-	vt_barrier(s.fd);
-	VT_TRUE(ibv_destroy_qp(s.qp) == 0);
-	VT_TRUE(ibv_destroy_cq(s.cq) == 0);
-	VT_TRUE(ibv_dereg_mr(s.mr) == 0);
-	vt_dev_close(&s.dev);
-	close(s.fd);
+	vt_end(&s.dev, s.qp, s.cq, s.mr, s.fd);
 	printf("%ld rounds\n", s.args.n);
 	return 0;
 }

@@ -118,6 +118,17 @@ void vt_dev_close(struct vt_dev *d)
 	VT_TRUE(ibv_close_device(d->ctx) == 0);
 }
 
+void vt_end(struct vt_dev *d, struct ibv_qp *qp, struct ibv_cq *cq,
+	    struct ibv_mr *mr, int fd)
+{
+	vt_barrier(fd);
+	VT_TRUE(ibv_destroy_qp(qp) == 0);
+	VT_TRUE(ibv_destroy_cq(cq) == 0);
+	VT_TRUE(ibv_dereg_mr(mr) == 0);
+	vt_dev_close(d);
+	VT_TRUE(close(fd) == 0);
+}
+
 static int tcp_accept(int port)
 {
 	struct sockaddr_in6 sin = {

@@ -59,6 +59,10 @@ struct vt_dev {
 void vt_dev_open(struct vt_dev *d, int gid_index);
 void vt_dev_close(struct vt_dev *d);
 
+/* Once the other side has come as far: all of them go, and the connection. */
+void vt_end(struct vt_dev *d, struct ibv_qp *qp, struct ibv_cq *cq,
+	    struct ibv_mr *mr, int fd);
+
 /* What a side tells the other. */
 struct vt_addr {
 	union ibv_gid gid;

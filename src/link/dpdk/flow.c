@@ -125,8 +125,25 @@ static const char *reason(const struct rte_flow_error *e, int err)
 	return e->message ? e->message : rte_strerror(-err);
 }
 
+/* Of the first rule that there is no place for; f->lock is held. */
+static void tell(struct ur_flows *f, uint32_t qpn, uint32_t mask,
+		 const char *why)
+{
+	if (!f->told)
+		ur_warn("port %u: no rule for the queue pairs %06x/%06x: %s",
+			f->id, qpn, mask, why);
+	f->told = true;
+}
+
+/* It may take the form another time: then nothing is said of the form. */
+static bool is_passing(int err)
+{
+	return err == -ENOMEM || err == -EBUSY || err == -EAGAIN ||
+	       err == -EINTR || err == -EEXIST || err == -ENOSPC;
+}
+
 /* The form that the driver takes; f->lock is held. */
-static int find_form(const struct ur_flows *f, uint32_t family,
+static int find_form(struct ur_flows *f, uint32_t family,
 		     const struct rte_flow_attr *attr,
 		     const struct rte_flow_action *actions, uint32_t qpn,
 		     uint32_t mask)
@@ -134,6 +151,7 @@ static int find_form(const struct ur_flows *f, uint32_t family,
 	struct rte_flow_error e = { 0 };
 	struct pattern p;
 	int err = -ENOTSUP;
+	int none = REFUSED;
 
 	for (enum form form = BTH; form < FORMS; form++) {
 		if (!has_form(form))
@@ -143,11 +161,16 @@ static int find_form(const struct ur_flows *f, uint32_t family,
 		err = rte_flow_validate(f->id, attr, p.items, actions, &e);
 		if (!err)
 			return (int)form;
+		if (is_passing(err))
+			none = UNASKED;
 	}
-	ur_info("port %u: the controller does not steer IPv%c by queue pairs: "
-		"%s",
-		f->id, family ? '6' : '4', reason(&e, err));
-	return REFUSED;
+	if (none == REFUSED)
+		ur_info("port %u: the controller does not steer IPv%c by queue "
+			"pairs: %s",
+			f->id, family ? '6' : '4', reason(&e, err));
+	else
+		tell(f, qpn, mask, reason(&e, err));
+	return none;
 }
 
 /* NULL: no. */
@@ -167,14 +190,12 @@ static struct rte_flow *make_flow(struct ur_flows *f, uint32_t family,
 	if (f->forms[family] == UNASKED)
 		f->forms[family] =
 			find_form(f, family, &attr, actions, qpn, mask);
-	if (f->forms[family] == REFUSED)
+	if (f->forms[family] <= UNASKED)
 		return NULL;
 	make_pattern(&p, f, family, (enum form)f->forms[family], qpn, mask);
 	flow = rte_flow_create(f->id, &attr, p.items, actions, &e);
-	if (!flow && !f->told)
-		ur_warn("port %u: no rule for the queue pairs %06x/%06x: %s",
-			f->id, qpn, mask, reason(&e, -rte_errno));
-	f->told |= !flow;
+	if (!flow)
+		tell(f, qpn, mask, reason(&e, -rte_errno));
 	return flow;
 }
 

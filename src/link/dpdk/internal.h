@@ -50,7 +50,7 @@ struct ur_flows {
 	pthread_mutex_t lock; /* what follows `vlan` */
 	uint16_t id;	      /* of the controller */
 	bool vlan;	      /* its frames have a tag */
-	/* How a family's packets are described: 0: nobody has asked yet; n: by
+	/* How a family's packets are described: 0: it is not known yet; n: by
 	 * the n-th form; -1: the driver takes none. */
 	int forms[UR_FLOW_FAMILIES];
 	bool told; /* that a rule was not taken */

@@ -128,7 +128,7 @@ void ur_port_belongs(struct ur_port *p, uint16_t queue)
 	p->elsewhere += queue != p->queue;
 }
 
-int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
+int ur_port_add(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
 {
 	pthread_mutex_lock(&p->lock);
 	p->last = *t;

@@ -161,8 +161,6 @@ static void segments_go_to_the_process_that_called(void **state)
 	uint16_t number;
 
 	attach_tcp(&r, SESSION);
-	assert_int_equal(ports->attach_tcp(SESSION, if_nametoindex("lo")),
-			 -EEXIST);
 	number = lease(SESSION, 5);
 	assert_false(receive_segment(number, SYN | ACK));
 	settle();
@@ -196,6 +194,29 @@ static void segments_go_to_the_process_that_called(void **state)
 	assert_told("\"flows\":0,\"leases\":0,");
 	detach_tcp(&r, SESSION);
 	ports->put_tcp(SESSION, 5);
+}
+
+/* Who asks again has lost his rings, and the connections on them. */
+static void rings_are_had_anew(void **state)
+{
+	uint32_t before = await(&toy.segments, 0);
+	struct ur_rings lost, r;
+	uint16_t number;
+
+	attach_tcp(&lost, SESSION);
+	number = lease(SESSION, 7);
+	write_segment(&lost, number, SYN);
+	before = await(&toy.segments, before + 1);
+	attach_tcp(&r, SESSION);
+	assert_told("\"tcp\":{\"processes\":1,\"flows\":0,");
+	before = await(&toy.segments, before);
+	number = lease(SESSION, 8);
+	write_segment(&r, number, SYN);
+	await(&toy.segments, before + 1);
+	assert_true(receive_segment(number, SYN | ACK));
+	ur_rings_drop(&lost);
+	detach_tcp(&r, SESSION);
+	assert_told("\"tcp\":{\"processes\":0,");
 }
 
 /* It is dropped and counted, and the other's go on. */
@@ -312,6 +333,7 @@ int main(void)
 		cmocka_unit_test(who_hangs_up_gets_nothing),
 		cmocka_unit_test(what_a_port_counts_is_told),
 		cmocka_unit_test(segments_go_to_the_process_that_called),
+		cmocka_unit_test(rings_are_had_anew),
 		cmocka_unit_test(nobody_speaks_for_another),
 		cmocka_unit_test(nonsense_on_a_tcp_ring),
 		cmocka_unit_test(a_process_that_ends_is_spoken_for),

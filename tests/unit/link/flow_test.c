@@ -41,6 +41,7 @@ static struct rte_flow table[8];
 static uint32_t room = 8; /* of the table */
 static bool knows_raw = true, knows_bth = true, knows_v6 = true, frozen;
 static uint32_t asked; /* validations */
+static int busy;       /* what it says meanwhile, or 0 */
 
 RTE_DEFINE_PER_LCORE(int, _rte_errno);
 
@@ -167,6 +168,8 @@ int rte_flow_validate(uint16_t id, const struct rte_flow_attr *attr,
 	assert_int_equal(id, PORT);
 	assert_true(attr->ingress && !attr->egress && !attr->transfer);
 	asked++;
+	if (busy)
+		return busy;
 	return frozen ? -ENOSYS : read_rule(&f, items, actions);
 }
 
@@ -363,6 +366,26 @@ static void test_refused(void **state)
 	frozen = false;
 }
 
+/* An error that passes is no refusal: the next one asks again. */
+static void test_busy(void **state)
+{
+	const int passing[] = { -ENOMEM, -EBUSY, -EAGAIN, -EEXIST };
+	struct ur_flows f;
+
+	for (uint32_t i = 0; i < 4; i++) {
+		ur_flows_init(&f, PORT, false);
+		busy = passing[i];
+		assert_int_equal(add(&f, 1, SLOT), -ENOSPC);
+		assert_int_equal(add(&f, 1, SLOT), -ENOSPC);
+		assert_false(del(&f, SLOT));
+		busy = 0;
+		assert_int_equal(add(&f, 1, SLOT), 0);
+		assert_int_equal(comes_by(to(SLOT, 1, true)), 1);
+		ur_flows_fini(&f);
+		assert_int_equal(rules(), 0);
+	}
+}
+
 static void test_one_family(void **state)
 {
 	struct ur_flows f;
@@ -403,6 +426,7 @@ int main(void)
 		cmocka_unit_test(test_by_number),
 		cmocka_unit_test(test_with_a_tag),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_busy),
 		cmocka_unit_test(test_one_family),
 		cmocka_unit_test(test_full),
 	};

@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""run.py --part: the parts are the whole, and what is no part is refused."""
+
+import os
+import subprocess
+import sys
+
+RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'run.py')
+
+
+def cases(*args):
+    """(cases of a group, what was said of wrong arguments)"""
+    r = subprocess.run([RUN, '--list', *args, 'pingpong'],
+                       capture_output=True, text=True)
+    return r.stdout.split(), r.stderr
+
+
+def main():
+    os.environ.pop('URNIC_TEST_PART', None)
+    every, _ = cases()
+    parts = [cases('--part', f'3:{i}')[0] for i in range(3)]
+    assert every and sorted(sum(parts, [])) == sorted(every), parts
+    assert len(set(map(len, parts))) <= 2, parts
+    assert cases('--part', '3')[0] == parts[0]
+    assert cases('--part', '3:7654322')[0] == parts[7654322 % 3]
+    for wrong in ('0', '-1', '3:', '3:x', 'x', '', '0:1'):
+        listed, said = cases('--part=' + wrong)
+        assert not listed and 'is no N or N:I' in said, (wrong, said)
+    os.environ['URNIC_TEST_PART'] = '0'
+    assert 'is no N or N:I' in cases()[1]
+
+
+if __name__ == '__main__':
+    sys.exit(main())
