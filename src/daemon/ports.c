@@ -216,7 +216,8 @@ static unsigned int send_lane(struct port *p, unsigned int slot)
 				 strerror(-err));
 		ur_ring_pop(&l->rings.rx);
 	}
-	if (n)
+	/* One that did not leave may have made the stack ask for its way. */
+	if (n || got > 0)
 		ur_port_flush(p->port);
 	if (got < 0) {
 		l->broken = true;

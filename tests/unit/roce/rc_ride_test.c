@@ -245,7 +245,7 @@ static void an_unasked_one_goes_along(void **state)
 	expect_out(f, 0, UR_RC_READ_RESP_ONLY, RQ_PSN + 3);
 }
 
-/* A completion that is wanted asks, the 64th small packet does, no other. */
+/* A completion that is wanted asks, the 128th small packet does, no other. */
 static void we_ask_a_urnic_seldom(void **state)
 {
 	struct fix *f = *state;
@@ -258,13 +258,13 @@ static void we_ask_a_urnic_seldom(void **state)
 	assert_int_equal(fix_run(f), 8);
 	for (uint32_t i = 0; i < 8; i++)
 		assert_int_equal(f->out[i].h.bth.ackreq, i == 3);
-	for (uint32_t n = 4; n < 68; n += 16) {
+	for (uint32_t n = 4; n < 132; n += 16) {
 		for (uint32_t i = 0; i < 16; i++)
 			fix_post_quiet(f, UR_WR_SEND, i, 64, 0);
 		assert_int_equal(fix_run(f), 16);
 		for (uint32_t i = 0; i < 16; i++)
 			assert_int_equal(f->out[i].h.bth.ackreq,
-					 n + i + 1 == 64);
+					 n + i + 1 == 128);
 		urnic_ack(f, f->out[15].h.bth.psn);
 	}
 }
