@@ -97,6 +97,14 @@ static void *steal(void *arg)
 	return NULL;
 }
 
+static void expect_either(enum ibv_wc_status status)
+{
+	if (status == IBV_WC_SUCCESS || status == IBV_WC_LOC_PROT_ERR)
+		return;
+	fprintf(stderr, "it ended with: %s\n", ibv_wc_status_str(status));
+	exit(1);
+}
+
 static enum ibv_wc_status write_robbed(struct side *s, long round)
 {
 	size_t pages = (size_t)s->args.size / PAGE;
@@ -124,8 +132,7 @@ static void unmap_client(struct side *s)
 	for (long r = 0; r < s->args.n; r++) {
 		enum ibv_wc_status status = write_robbed(s, r);
 
-		VT_TRUE(status == IBV_WC_SUCCESS ||
-			status == IBV_WC_LOC_PROT_ERR);
+		expect_either(status);
 		(void)tell(s, status);
 		if (status == IBV_WC_SUCCESS)
 			continue;
@@ -196,8 +203,7 @@ static void gone_client(struct side *s)
 	for (long r = 0; r < s->args.n; r++) {
 		enum ibv_wc_status status = write_gone(s, r);
 
-		VT_TRUE(status == IBV_WC_SUCCESS ||
-			status == IBV_WC_LOC_PROT_ERR);
+		expect_either(status);
 		(void)tell(s, status);
 		vt_barrier(s->fd);
 		errors += status != IBV_WC_SUCCESS;

@@ -109,11 +109,15 @@ static unsigned int list_tasks(pid_t out[TASKS])
 	return n;
 }
 
-/* By the name: the program may begin threads just now. */
+/*
+ * By the name: the program may begin threads just now.  Only those for
+ * interrupts and for secondary processes (and as DPDK 23.11 has named them):
+ * what runs on the library's workers, or in a driver, is not ours to know.
+ */
 static bool is_library_task(pid_t tid)
 {
-	static const char *const names[] = { "eal-intr-", "rte_mp_", "rte-",
-					     "dpdk-" };
+	static const char *const names[] = { "eal-intr-", "rte_mp_",
+					     "dpdk-intr", "dpdk-mp-" };
 	char path[64], name[32] = "";
 	bool is = false;
 	FILE *f;
