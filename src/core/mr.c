@@ -266,6 +266,16 @@ int ur_mr_table_init(struct ur_mr_table *t)
 	return 0;
 }
 
+/* Nobody has it in hands any more (NULL: nothing to do); buffers may still point into its pin. */
+static void mr_free(struct ur_mr *mr)
+{
+	struct ur_pin *pin = mr ? atomic_load(&mr->pin) : NULL;
+
+	if (pin)
+		ur_pin_put(pin);
+	free(mr);
+}
+
 /* Regions that were never deregistered go with the process or adapter. */
 void ur_mr_table_fini(struct ur_mr_table *t)
 {
@@ -273,7 +283,7 @@ void ur_mr_table_fini(struct ur_mr_table *t)
 
 	for (uint32_t i = 0; i <= s->mask; i++)
 		if (slot_get(s, i) != &tombstone)
-			free(slot_get(s, i));
+			mr_free(slot_get(s, i));
 	free(s);
 	ur_lock_fini(&t->lock);
 }
@@ -450,16 +460,6 @@ bool ur_mr_set_pin(struct ur_mr_table *t, uint32_t key, struct ur_pin *pin)
 		atomic_store_explicit(&mr->pin, pin, memory_order_release);
 	ur_unlock(&t->lock);
 	return fits;
-}
-
-/* Nobody has it in hands any more; buffers may still point into its pin. */
-static void mr_free(struct ur_mr *mr)
-{
-	struct ur_pin *pin = atomic_load(&mr->pin);
-
-	if (pin)
-		ur_pin_put(pin);
-	free(mr);
 }
 
 int ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr)

@@ -482,6 +482,29 @@ static void test_pin(void **state)
 	assert_int_equal(pins_ended, 2);
 }
 
+/* A table that ends with regions lets their mappings go, too. */
+static void test_pin_left(void **state)
+{
+	struct fixture *f = *state;
+	struct ur_mr_table t;
+	struct ur_mr *mr;
+	struct ur_pin pin = { .refs = 1,
+			      .map = f->buf,
+			      .length = sizeof(f->buf),
+			      .addr = (uintptr_t)f->buf,
+			      .end = count_end };
+
+	assert_int_equal(ur_mr_table_init(&t), 0);
+	assert_int_equal(ur_mr_create(&t, &f->pd, f->buf, sizeof(f->buf),
+				      (uintptr_t)f->buf, RIGHTS, &mr),
+			 0);
+	assert_true(ur_mr_set_pin(&t, mr->key, &pin));
+	pins_ended = 0;
+	ur_mr_table_fini(&t);
+	assert_int_equal(pins_ended, 1);
+	atomic_fetch_sub(&f->pd.users, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -505,6 +528,7 @@ int main(void)
 		T(test_keys_are_random),
 		T(test_fini_frees_what_was_left),
 		T(test_pin),
+		T(test_pin_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
