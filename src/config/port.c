@@ -181,6 +181,11 @@ static bool take_queues(struct ur_parse *p)
 	return true;
 }
 
+static bool take_zero_copy(struct ur_parse *p)
+{
+	return ur_json_bool(&p->j, &p->port->zero_copy, "true or false");
+}
+
 static bool take_priority(struct ur_parse *p)
 {
 	uint32_t v;
@@ -262,6 +267,7 @@ static bool take_port(struct ur_parse *p)
 		{ "mtu", take_mtu },
 		{ "vlan", take_vlan },
 		{ "queues", take_queues },
+		{ "zero_copy", take_zero_copy },
 		{ "priority", take_priority },
 		{ "eal_args", ur_parse_eal_args },
 	};

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/lock.h"
+#include "core/pin.h"
 #include "core/types.h"
 
 struct ur_pd {
@@ -45,6 +46,9 @@ struct ur_mr {
 	enum ur_mr_kind kind;
 	struct ur_mw *window; /* whose view of a region this is; NULL: region */
 	uint32_t windows;     /* bound to it; table lock */
+	_Atomic uint32_t large; /* packets that might have been lent (roce/) */
+	/* Our own mapping of it; NULL: there is none.  Good as the region is. */
+	struct ur_pin *_Atomic pin;
 };
 
 struct ur_mr_slots; /* open-addressed; replaced whole when it grows */
@@ -123,6 +127,13 @@ int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
  * The caller holds a lane.
  */
 struct ur_mr *ur_mr_lookup(const struct ur_mr_table *t, uint32_t key);
+
+/*
+ * The region of that key, if it is one of the application's memory, has this
+ * mapping from now on, which is its own then.  False: it has one, or the
+ * mapping does not hold all of it.
+ */
+bool ur_mr_set_pin(struct ur_mr_table *t, uint32_t key, struct ur_pin *pin);
 
 /* The last region that somebody looked up; all zero: none yet. */
 struct ur_mr_hint {

@@ -50,6 +50,8 @@ struct ur_rx {
 	bool trusted;	   /* came through memory of this host: no ICRC */
 };
 
+struct ur_pin; /* core/pin.h */
+
 /*
  * An outgoing train.  The protocol puts headers, trailers and small payloads
  * into `linear` and points iov at pieces of it and of application memory.
@@ -68,6 +70,10 @@ struct ur_train {
 	uint32_t bytes;	  /* total */
 	uint32_t niov;
 	uint32_t linear_len;
+	/* The payload of packet i is one piece of `pin`, if bit i is set: so
+	 * much a link may leave there, with a reference to the pin. */
+	uint64_t lent;
+	struct ur_pin *pin;
 	struct iovec iov[UR_TRAIN_IOV];
 	uint8_t linear[UR_TRAIN_LINEAR];
 };

@@ -6,6 +6,7 @@
 #ifndef UR_CORE_PORT_SPEC_H
 #define UR_CORE_PORT_SPEC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define UR_MAX_PORTS	     8u /* of a process */
@@ -38,6 +39,9 @@ struct ur_port_spec {
 	/* Queues in each direction, if the driver has as many; each for a lane
 	 * of the process that runs the port, or a thread of urnicd.  0 is 1. */
 	uint16_t queues;
+	/* Payload may leave from where it is, if the process that runs the
+	 * port can see to it that it stays there. */
+	bool zero_copy;
 	/* Of urnicd's threads, where there are fewer cores than threads that
 	 * want them: of SCHED_FIFO; 0: they stay ordinary ones. */
 	uint16_t priority;

@@ -75,8 +75,8 @@ static void print_port(FILE *f, const struct ur_port_view *v)
 		",\"counters\":{",
 		name, v->facts.driver, v->facts.queues, v->threads,
 		ur_port_spread(&v->facts), v->facts.steered, v->stats.elsewhere,
-		UR_PORT_ZERO_COPY, v->lanes, name_lanes(v, lanes), v->broken,
-		v->lanes_lost, v->stats.rx_missed, v->stats.tx_lost,
+		ur_port_zero_copy(&v->facts), v->lanes, name_lanes(v, lanes),
+		v->broken, v->lanes_lost, v->stats.rx_missed, v->stats.tx_lost,
 		v->stats.host_lost);
 	print_counters(f, &v->counters);
 	fputc('}', f);

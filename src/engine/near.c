@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "engine/bell.h"
 #include "engine/internal.h"
+#include "engine/pinner.h"
 #include "engine/report.h"
 #include "link/shm.h"
 #include "reach/reach.h"
@@ -161,6 +162,8 @@ void ur_near_configure(struct ur_lane *l, struct ur_roce_config *cfg)
 {
 	if (by_user())
 		return;
+	if (l->link->lends)
+		ur_pinner_configure(l, cfg);
 	cfg->export = l->adapter->export;
 	cfg->want_peer = want_peer;
 	cfg->want_arg = l;
@@ -211,8 +214,10 @@ void ur_near_share_now(struct ur_export *e)
 	bool all;
 	unsigned int n = hold_lanes(held, SHARE_LANES, &all);
 
-	if (all)
+	if (all) {
 		ur_share_do(e);
+		ur_pinner_do(e);
+	}
 	while (n)
 		ur_lane_unlock(held[--n]);
 }

@@ -70,6 +70,8 @@ struct ur_link {
 	/* Constant: a thread of another process does the work behind it, maybe
 	 * on the core of who polls, whose pauses are as long as that takes. */
 	bool served;
+	/* Constant: it leaves payload of trains where it is, if it may. */
+	bool lends;
 };
 
 #endif

@@ -14,9 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/pin.h"
 #include "core/port_spec.h"
 
-#define UR_NIC_ABI    4u
+#define UR_NIC_ABI    5u
 #define UR_NIC_BURST  64u
 #define UR_NIC_SYMBOL "urnic_nic_plugin"
 
@@ -41,6 +42,8 @@ struct ur_nic_info {
 	uint32_t tx;	   /* UR_NIC_TX_ */
 	uint32_t rx_depth; /* frames that a queue keeps until they are taken */
 	uint32_t mtu;	   /* of IP packets, that it was set to */
+	bool lends;	   /* lend() is worth to be asked */
+	uint32_t threads;  /* that the library has begun for us */
 	char driver[32];
 };
 
@@ -58,6 +61,18 @@ struct ur_nic_tx {
 	bool v4;
 	uint8_t sums; /* UR_NIC_TX_: to be computed by the controller */
 };
+
+/* The rest of a frame: bytes that are left where they are, within the pin, and
+ * some behind them. */
+struct ur_nic_lent {
+	const uint8_t *data;
+	uint32_t len;
+	struct ur_pin *pin;
+	const uint8_t *tail; /* read during the call */
+	uint32_t tail_len;   /* at most UR_NIC_TAIL */
+};
+
+#define UR_NIC_TAIL 16u
 
 struct ur_nic_stats {
 	uint64_t rx_missed; /* nobody took them in time */
@@ -94,6 +109,13 @@ struct ur_nic_plugin {
 	uint8_t *(*room)(struct ur_nic *nic, uint16_t queue, uint32_t len);
 	void (*tx)(struct ur_nic *nic, uint16_t queue,
 		   const struct ur_nic_tx *tx);
+	/*
+	 * Behind what is in the room, of whose frame tx() is then given the
+	 * first piece's length.  The pin has one reference more, until the
+	 * controller has sent it.  False: not now, and nothing was done.
+	 */
+	bool (*lend)(struct ur_nic *nic, uint16_t queue,
+		     const struct ur_nic_lent *lent);
 	/* Send what is kept.  Returns how many of all since the last call
 	 * found no room. */
 	uint32_t (*flush)(struct ur_nic *nic, uint16_t queue);

@@ -52,6 +52,8 @@ struct ur_port_config {
 	void *arg;
 	/* As many queues as the spec has, for ur_port_attach(); else one. */
 	bool several;
+	/* Its trains may have memory to lend (core/packet.h). */
+	bool lend;
 };
 
 struct ur_port_stats {
@@ -70,10 +72,20 @@ struct ur_port_facts {
 	bool spreads;	    /* it shares out by flows what comes in */
 	uint32_t steered;   /* lanes whose packets it puts into their queue */
 	uint64_t elsewhere; /* as of struct ur_port_stats */
+	bool wants_lend;    /* "zero_copy" was asked for … */
+	bool lends;	    /* … and the driver can */
+	uint32_t threads;   /* of DPDK's, begun for us */
+	uint64_t lent;	    /* packets to queue pairs that left so … */
+	uint64_t copied;    /* … and those that were copied */
 };
 
-/* Registered memory may be gone, which a controller would not notice. */
-#define UR_PORT_ZERO_COPY "off: memory is not pinned"
+/* In words, whether payload may leave from where it is. */
+static inline const char *ur_port_zero_copy(const struct ur_port_facts *f)
+{
+	return f->lends	       ? "on"
+	       : f->wants_lend ? "off: not with this driver"
+			       : "off";
+}
 
 /* In words, how packets get to the queues. */
 static inline const char *ur_port_spread(const struct ur_port_facts *f)

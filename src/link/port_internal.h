@@ -30,7 +30,8 @@ struct ur_port_core {
 	const struct ur_nic_plugin *ops;
 	struct ur_nic *nic;
 	struct ur_nic_info info;
-	bool many; /* queues: only then is there something to lock */
+	bool wants_lend; /* was asked for */
+	bool many;	 /* queues: only then is there something to lock */
 	uint16_t vlan;
 	uint32_t naddrs;
 	uint8_t addrs[UR_PORT_ADDRS][16];
@@ -69,6 +70,8 @@ struct ur_port {
 	bool linked;
 	uint64_t tx_lost;
 	uint64_t elsewhere; /* packets, in deliver() */
+	uint64_t lent;	    /* packets of trains, … */
+	uint64_t copied;
 	uint64_t host_lost;
 	struct ur_net_counters seen;
 	/* A frame with room for a tag before it. */

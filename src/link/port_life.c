@@ -128,6 +128,8 @@ static int open_parts(struct ur_port_core *c, const struct ur_port_config *cfg)
 
 	if (!cfg->several)
 		spec.queues = 1;
+	spec.zero_copy &= cfg->lend;
+	c->wants_lend = spec.zero_copy;
 	if (!err)
 		err = c->ops->open(cfg->eal, &spec, &c->nic);
 	if (err)
@@ -359,6 +361,11 @@ void ur_port_facts(const struct ur_port *p, struct ur_port_facts *out)
 				       .queues = i->queues,
 				       .spreads = i->spreads,
 				       .steered = p->core->steered,
-				       .elsewhere = p->elsewhere };
+				       .elsewhere = p->elsewhere,
+				       .wants_lend = p->core->wants_lend,
+				       .lends = i->lends,
+				       .threads = i->threads,
+				       .lent = p->lent,
+				       .copied = p->copied };
 	memcpy(out->driver, i->driver, sizeof(out->driver));
 }

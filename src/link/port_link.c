@@ -267,11 +267,13 @@ static int open_port(struct port_link *l, sit_fn *sit,
 {
 	struct ur_port_config own = *cfg;
 	struct ur_port_stats stats;
+	struct ur_port_facts facts;
 	int err;
 
 	own.deliver = deliver;
 	own.before = take_handed;
 	own.arg = l;
+	own.lend = true;
 	err = sit(&own, l->slot, &l->seat);
 	if (err)
 		return err;
@@ -285,6 +287,8 @@ static int open_port(struct port_link *l, sit_fn *sit,
 	}
 	ur_port_stats(l->port, &stats);
 	l->link.rx_bytes = stats.rx_bytes;
+	ur_port_facts(l->port, &facts);
+	l->link.lends = facts.lends;
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "reach/share.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -57,13 +58,28 @@ void ur_share_wish(struct ur_export *own, uint32_t key, uint64_t seq)
 	}
 }
 
+void ur_share_want(struct ur_export *e, uint32_t key)
+{
+	struct ur_seg_entry is;
+
+	if (!e || e->forks != ur_reach_forks())
+		return;
+	ur_lock(&e->lock);
+	if (ur_seg_find(&e->seg->mrs, key, &is))
+		ur_share_wish(e, key, is.seq);
+	ur_unlock(&e->lock);
+}
+
+/* Sealed, since whoever reads its pages by a mapping of our own must not find
+ * them gone (pin.h). */
 static bool convert(uint64_t at, uint64_t end)
 {
-	int fd = memfd_create(UR_SHARE_NAME, MFD_CLOEXEC);
+	int fd = memfd_create(UR_SHARE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0)
 		return false;
 	if (!ur_reach_file_limit(FILE_BYTES) || ftruncate(fd, FILE_BYTES) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ||
 	    !ur_share_keep(fd, end - at)) {
 		close(fd);
 		return false;

@@ -28,6 +28,14 @@
 void ur_share_thread_begin(void);
 void ur_share_thread_end(void);
 
+/* So many more threads that others have begun in our name, for good: they
+ * write to no memory of the application. */
+void ur_share_threads_add(unsigned int n);
+
+/* We ourselves wish that the region of that key were shared; under any lock of
+ * the adapter. */
+void ur_share_want(struct ur_export *own, uint32_t key);
+
 /* Is there something to do?  One load. */
 bool ur_share_wished(const struct ur_export *e);
 

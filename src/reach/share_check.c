@@ -36,6 +36,11 @@ void ur_share_thread_end(void)
 	atomic_fetch_sub(&own_threads, 1);
 }
 
+void ur_share_threads_add(unsigned int n)
+{
+	atomic_fetch_add(&own_threads, (int)n);
+}
+
 void ur_share_threads_forget(void)
 {
 	atomic_store(&own_threads, 0);
@@ -81,11 +86,11 @@ static bool socket_ok(int fd)
 /* What stands behind a descriptor writes to memory only when it is asked. */
 static bool descriptor_ok(int fd, const char *path)
 {
-	static const char *const devices[] = { "/dev/null",    "/dev/zero",
-					       "/dev/full",    "/dev/random",
-					       "/dev/urandom", "/dev/tty",
-					       "/dev/pts/",    "/dev/console",
-					       "/dev/shm/",    NULL };
+	static const char *const devices[] = {
+		"/dev/null",	"/dev/zero",	"/dev/full", "/dev/random",
+		"/dev/urandom", "/dev/tty",	"/dev/pts/", "/dev/console",
+		"/dev/shm/",	"/dev/net/tun", NULL
+	};
 	static const char *const others[] = {
 		"pipe:[",
 		"anon_inode:[eventpoll]",

@@ -98,6 +98,13 @@ static bool is_open(const struct kept *k)
 	       st.st_ino == k->ino;
 }
 
+int ur_share_fd(const struct ur_map *m)
+{
+	const struct kept *k = kept_of(m);
+
+	return k && is_open(k) ? k->fd : -1;
+}
+
 static ssize_t read_memory(void *to, uint64_t at, size_t len)
 {
 	const struct iovec here = { to, len };
@@ -143,7 +150,8 @@ static void copy_all(FILE *maps)
 		const struct kept *k;
 		struct ur_map m;
 
-		if (!ur_map_parse(line, &m) || m.prot[3] != 's')
+		if (!ur_map_parse(line, &m) || m.prot[3] != 's' ||
+		    ur_share_is_pin(&m))
 			continue;
 		k = kept_of(&m);
 		if (k)

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "reach/maps.h"
+
 /* Begin of the names of our memfds, as /proc/self/maps has them. */
 #define UR_SHARE_NAME "urnic-shared"
 
@@ -42,6 +44,14 @@ void ur_share_unlock(void);
  * is the keeper's then.  False: no room.
  */
 bool ur_share_keep(int fd, uint64_t bytes);
+
+/* The descriptor of the memfd of ours that is mapped there; -1: none, or the
+ * application has closed it.  ur_share_lock held. */
+int ur_share_fd(const struct ur_map *m);
+
+/* Is it one of our own mappings (pin.h), of which a child has none?
+ * ur_share_lock held. */
+bool ur_share_is_pin(const struct ur_map *m);
 
 /* Bytes that are shared in this process; ur_share_lock held. */
 uint64_t ur_share_bytes(void);

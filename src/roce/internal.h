@@ -317,6 +317,8 @@ struct ur_roce {
 	void (*comm_est)(uint32_t qpn);
 	void (*want_peer)(void *arg, uint16_t slot); /* NULL: wire only */
 	void *want_arg;
+	void (*want_pin)(void *arg, uint32_t lkey); /* NULL: all is copied */
+	void *want_pin_arg;
 	struct ur_export *export;
 	struct ur_list peers;	  /* ur_near_peer.node */
 	bool near_acks;		  /* some of theirs wait for a ride */
@@ -562,6 +564,15 @@ void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
 int ur_req_add_packet(struct ur_rqp *q, struct ur_train *t, struct ur_path *p,
 		      const struct ur_swqe *w, struct ur_hdr *h, uint32_t off,
 		      uint32_t len, bool stable);
+
+/*
+ * lend.c: only where r->want_pin is set.  The one piece of a request's packet,
+ * in a mapping that stays (and *iov says where), or NULL: as it was.  Then the
+ * packet that was appended last has its payload there.
+ */
+struct ur_pin *ur_lend_piece(const struct ur_rqp *q, const struct ur_swqe *w,
+			     uint32_t off, uint32_t len, struct iovec *iov);
+void ur_train_lend(struct ur_train *t, struct ur_pin *pin);
 
 /* local.c: requests that send nothing. */
 static inline bool ur_swqe_is_local(const struct ur_swqe *w)

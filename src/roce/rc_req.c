@@ -85,7 +85,8 @@ int ur_req_add_packet(struct ur_rqp *q, struct ur_train *t, struct ur_path *p,
 		      uint32_t len, bool stable)
 {
 	struct iovec iov[UR_MAX_SGE];
-	int n = 0;
+	struct ur_pin *pin = NULL;
+	int n = 0, err;
 
 	if (w->flags & UR_SEND_INLINE) {
 		/* The ring's memory; iovec has no const. */
@@ -100,7 +101,12 @@ int ur_req_add_packet(struct ur_rqp *q, struct ur_train *t, struct ur_path *p,
 		if (n < 0)
 			return n;
 	}
-	return ur_train_add(t, p, h, iov, (uint32_t)n, len, stable);
+	if (stable && n == 1 && q->r->want_pin)
+		pin = ur_lend_piece(q, w, off, len, iov);
+	err = ur_train_add(t, p, h, iov, (uint32_t)n, len, stable);
+	if (!err && pin)
+		ur_train_lend(t, pin);
+	return err;
 }
 
 /* Header of packet i of a SEND or WRITE. */

@@ -35,6 +35,8 @@ int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
 	r->comm_est = cfg->comm_est;
 	r->want_peer = cfg->want_peer;
 	r->want_arg = cfg->want_arg;
+	r->want_pin = cfg->want_pin;
+	r->want_pin_arg = cfg->want_pin_arg;
 	r->export = cfg->export;
 	ur_list_init(&r->peers);
 	ur_list_init(&r->near_more);

@@ -51,6 +51,11 @@ struct ur_roce_config {
 	 * wanted (roce/near.h).  NULL: there are none. */
 	void (*want_peer)(void *arg, uint16_t slot);
 	void *want_arg;
+	/* The link leaves payload where it is, if it stays there, and so would
+	 * that of this region, if it had a mapping of ours (ur_mr_set_pin()).
+	 * NULL: it copies. */
+	void (*want_pin)(void *arg, uint32_t lkey);
+	void *want_pin_arg;
 	struct ur_export *export;     /* what such peers may do here; or NULL */
 	const struct ur_xrc_ops *xrc; /* NULL: domains end here */
 	void *xrc_arg;

@@ -28,6 +28,8 @@ void ur_train_start(struct ur_train *t, const struct ur_path *p)
 	t->bytes = 0;
 	t->niov = 0;
 	t->linear_len = 0;
+	t->lent = 0;
+	t->pin = NULL;
 }
 
 uint32_t ur_pkt_len(const struct ur_opcode *op, uint32_t payload_len)

@@ -12,7 +12,7 @@ import time
 from harness.env import Case, finish, words
 from harness.net import lose_at, lost_at
 from harness.proc import SLOW, Failure, Proc, Skip
-from netns import hostile, queues
+from netns import hostile, lend, queues
 from netns.config import File, device
 from netns.ports import PORT, Joined, Memif, Ring, Tap, Veth, address
 
@@ -584,4 +584,4 @@ CASES = [
     Case('shared-queues-crowd', with_queues(crowd, 2)),
     Case('shared-queues-peer', with_queues(peer_killed, 2)),
     Case('shared-queues-restarted', with_queues(restarted, 2)),
-] + queues.CASES + hostile.CASES
+] + queues.CASES + lend.CASES + hostile.CASES

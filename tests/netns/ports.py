@@ -147,12 +147,13 @@ class Joined:
     """The link, and what each end has on it."""
 
     def __init__(self, env, *kinds, link=Veth, mtu=1500, vlan=None,
-                 name='dp0', queues=1):
+                 name='dp0', queues=1, zero_copy=False):
         self.env, self.kinds = env, kinds
         self.mtu, self.vlan, self.name = mtu, vlan, name
         self.hosts = (env.a, env.b)
         self.link = link(self.hosts, mtu)
         self.link.queues = self.queues = queues
+        self.zero_copy = zero_copy
         self.files = []
         self.daemons = [None, None]
 
@@ -192,6 +193,8 @@ class Joined:
                                 f'{self.link.port(host, i)}'}
             if self.vlan:
                 port['vlan'] = self.vlan
+            if self.zero_copy:
+                port['zero_copy'] = True
             if self.queues > 1:
                 port['queues'] = self.queues
             return File(device(self.name, port=port))

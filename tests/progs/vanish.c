@@ -9,6 +9,11 @@
  *  -M dereg   once it has succeeded the buffer is overwritten, deregistered
  *             and unmapped at once, while copies of its packets may still be
  *             anywhere: the server has what it was before
+ *  -M lent    as dereg, of memory that has been used before, so that a port
+ *             may leave its payload where it is
+ *  -M gone    the same, but another thread unmaps it all meanwhile: the
+ *             request succeeds, and the server has what it was before, or it
+ *             ends with a local protection error
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -36,6 +41,7 @@ struct side {
 /* The thread that takes a page away. */
 struct thief {
 	uint8_t *page;
+	size_t size; /* of all that goes */
 	unsigned int delay;
 	atomic_bool begin;
 	atomic_bool end;
@@ -91,6 +97,14 @@ static void *steal(void *arg)
 	return NULL;
 }
 
+static void expect_either(enum ibv_wc_status status)
+{
+	if (status == IBV_WC_SUCCESS || status == IBV_WC_LOC_PROT_ERR)
+		return;
+	fprintf(stderr, "it ended with: %s\n", ibv_wc_status_str(status));
+	exit(1);
+}
+
 static enum ibv_wc_status write_robbed(struct side *s, long round)
 {
 	size_t pages = (size_t)s->args.size / PAGE;
@@ -118,8 +132,7 @@ static void unmap_client(struct side *s)
 	for (long r = 0; r < s->args.n; r++) {
 		enum ibv_wc_status status = write_robbed(s, r);
 
-		VT_TRUE(status == IBV_WC_SUCCESS ||
-			status == IBV_WC_LOC_PROT_ERR);
+		expect_either(status);
 		(void)tell(s, status);
 		if (status == IBV_WC_SUCCESS)
 			continue;
@@ -142,12 +155,85 @@ static void unmap_server(struct side *s)
 			 (uint64_t)s->args.n - 1));
 }
 
-static void dereg_client(struct side *s)
+/* Used often enough for a port to ask for it. */
+static struct ibv_mr *used_region(struct side *s)
+{
+	struct ibv_mr *mr = vt_mr(&s->dev, (size_t)s->args.size);
+
+	vt_fill(mr->addr, (size_t)s->args.size, 4711);
+	for (int i = 0; i < 3; i++)
+		VT_TRUE(write_all(s, mr) == IBV_WC_SUCCESS);
+	return mr;
+}
+
+static void *unmap_all(void *arg)
+{
+	struct thief *t = arg;
+
+	while (!atomic_load(&t->begin))
+		;
+	for (volatile unsigned int i = 0; i < t->delay; i++)
+		;
+	VT_TRUE(munmap(t->page, t->size) == 0);
+	return NULL;
+}
+
+static enum ibv_wc_status write_gone(struct side *s, long round)
+{
+	struct ibv_mr *mr = used_region(s);
+	struct thief t = { .page = mr->addr,
+			   .size = (size_t)s->args.size,
+			   .delay = (unsigned int)random() % LATE };
+	enum ibv_wc_status status;
+	pthread_t thread;
+
+	vt_fill(mr->addr, t.size, (uint64_t)round);
+	VT_TRUE(pthread_create(&thread, NULL, unmap_all, &t) == 0);
+	atomic_store(&t.begin, true);
+	status = write_all(s, mr);
+	VT_TRUE(pthread_join(thread, NULL) == 0);
+	VT_TRUE(ibv_dereg_mr(mr) == 0);
+	return status;
+}
+
+static void gone_client(struct side *s)
+{
+	long errors = 0;
+
+	for (long r = 0; r < s->args.n; r++) {
+		enum ibv_wc_status status = write_gone(s, r);
+
+		expect_either(status);
+		(void)tell(s, status);
+		vt_barrier(s->fd);
+		errors += status != IBV_WC_SUCCESS;
+		if (status != IBV_WC_SUCCESS)
+			join(s);
+	}
+	printf("%ld of %ld failed\n", errors, s->args.n);
+}
+
+static void gone_server(struct side *s)
 {
 	size_t size = (size_t)s->args.size;
 
 	for (long r = 0; r < s->args.n; r++) {
-		struct ibv_mr *mr = vt_mr(&s->dev, size);
+		bool ok = tell(s, 0) == IBV_WC_SUCCESS;
+
+		VT_TRUE(!ok || vt_check(s->mr->addr, size, (uint64_t)r));
+		vt_barrier(s->fd);
+		if (!ok)
+			join(s);
+	}
+}
+
+static void dereg_client(struct side *s, bool lent)
+{
+	size_t size = (size_t)s->args.size;
+
+	for (long r = 0; r < s->args.n; r++) {
+		struct ibv_mr *mr =
+			lent ? used_region(s) : vt_mr(&s->dev, size);
 		uint8_t *p = mr->addr;
 
 		vt_fill(p, size, (uint64_t)r);
@@ -172,6 +258,18 @@ static void dereg_server(struct side *s)
 	}
 }
 
+static void run(struct side *s, const char *mode)
+{
+	bool lent = strcmp(mode, "lent") == 0;
+
+	if (lent || strcmp(mode, "dereg") == 0)
+		s->args.host ? dereg_client(s, lent) : dereg_server(s);
+	else if (strcmp(mode, "gone") == 0)
+		s->args.host ? gone_client(s) : gone_server(s);
+	else
+		s->args.host ? unmap_client(s) : unmap_server(s);
+}
+
 int main(int argc, char **argv)
 {
 	struct side s = { .args = { .port = 18620,
@@ -181,20 +279,14 @@ int main(int argc, char **argv)
 				    .timeout = 14,
 				    .retry = 7,
 				    .mode = "unmap" } };
-	bool dereg;
-
 	vt_args(&s.args, argc, argv);
-	dereg = strcmp(s.args.mode, "dereg") == 0;
 	vt_dev_open(&s.dev, s.args.gid_index);
 	s.cq = ibv_create_cq(s.dev.ctx, 16, NULL, NULL, 0);
 	VT_TRUE(s.cq);
 	s.mr = vt_mr(&s.dev, (size_t)s.args.size);
 	s.fd = vt_connect(s.args.host, s.args.port);
 	join(&s);
-	if (s.args.host)
-		dereg ? dereg_client(&s) : unmap_client(&s);
-	else
-		dereg ? dereg_server(&s) : unmap_server(&s);
+	run(&s, s.args.mode);
 	vt_end(&s.dev, s.qp, s.cq, s.mr, s.fd);
 	printf("%s: all is right\n", s.args.mode);
 	return 0;

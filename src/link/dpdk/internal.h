@@ -9,6 +9,11 @@
 
 #include "base/list.h"
 #include "core/port_spec.h"
+#include "link/nic.h"
+
+struct rte_eth_dev_info;
+struct rte_mbuf;
+struct rte_mempool;
 
 #define UR_FLOW_FAMILIES 2u /* IPv4, IPv6 */
 
@@ -18,6 +23,18 @@
  * arguments; else its reason.
  */
 int ur_eal_begin(const struct ur_eal_args *args);
+
+/* Threads that the environment has begun, if it was us who began it. */
+unsigned int ur_eal_threads(void);
+
+/* May chains be made for that device whose payload is not DPDK's memory?  The
+ * buffers for them; NULL: no memory, which is logged. */
+bool ur_chain_may(const struct rte_eth_dev_info *dev);
+struct rte_mempool *ur_chain_pool(uint16_t id, uint16_t queues);
+
+/* As lend() of link/nic.h; pkt_len of the head is then that of the rest. */
+bool ur_chain_add(struct rte_mempool *pool, struct rte_mbuf *head,
+		  const struct ur_nic_lent *lent);
 
 /*
  * The driver's packet socket that is bound to this interface: it is the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A port of DPDK as link/nic.h wants it: pairs of queues, frames in buffers of
- * one piece.  Drivers differ in what they can; what one cannot,
+ * one piece, or in chains (chain.c).  Drivers differ in what they can; what one cannot,
  * the stack above does by itself.
  */
 #include <errno.h>
@@ -49,8 +49,9 @@ struct queue {
 struct ur_nic {
 	uint16_t id;
 	struct rte_mempool *pool;
-	uint32_t len_max; /* of a frame */
-	bool ours;	  /* was configured, so nobody else runs it */
+	struct rte_mempool *pieces; /* for chains; NULL: none are made */
+	uint32_t len_max;	    /* of a frame */
+	bool ours;		    /* was configured, so nobody else runs it */
 	struct ur_flows flows;
 	struct ur_nic_info info;
 	struct queue queues[UR_PORT_QUEUES];
@@ -130,6 +131,8 @@ static void choose_offloads(const struct rte_eth_dev_info *dev,
 		conf->txmode.offloads |= RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
 		n->info.tx |= UR_NIC_TX_UDP_SUM;
 	}
+	if (n->pieces)
+		conf->txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	conf->rxmode.offloads |=
 		rx &
 		(RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM |
@@ -312,6 +315,17 @@ static int make_queues(struct ur_nic *n)
 	return 0;
 }
 
+static void make_pieces(struct ur_nic *n, const struct rte_eth_dev_info *dev)
+{
+	if (!ur_chain_may(dev)) {
+		ur_info("port %u: %s is lent no memory: payload is copied",
+			n->id, dev->driver_name);
+		return;
+	}
+	n->pieces = ur_chain_pool(n->id, n->info.queues);
+	n->info.lends = n->pieces != NULL;
+}
+
 static int start(struct ur_nic *n, const struct ur_port_spec *spec)
 {
 	struct rte_ether_addr mac;
@@ -330,6 +344,8 @@ static int start(struct ur_nic *n, const struct ur_port_spec *spec)
 		err = make_pool(n);
 	if (err)
 		return err;
+	if (spec->zero_copy)
+		make_pieces(n, &dev);
 	err = configure(n, &dev);
 	if (!err)
 		err = rte_eth_macaddr_get(n->id, &mac);
@@ -385,6 +401,8 @@ static void nic_close(struct ur_nic *n)
 	/* What lies in a ring that another port reads is still to be read. */
 	if (n->pool && rte_mempool_full(n->pool))
 		rte_mempool_free(n->pool);
+	if (n->pieces && rte_mempool_full(n->pieces))
+		rte_mempool_free(n->pieces);
 	give_port(n->id);
 	free(n);
 }
@@ -424,6 +442,7 @@ static int nic_open(const struct ur_eal_args *eal,
 static void nic_info(const struct ur_nic *n, struct ur_nic_info *out)
 {
 	*out = n->info;
+	out->threads = ur_eal_threads();
 }
 
 static uint32_t flags_of(const struct rte_mbuf *m)
@@ -532,13 +551,19 @@ static uint32_t nic_flush(struct ur_nic *n, uint16_t q)
 	return lost;
 }
 
+static bool nic_lend(struct ur_nic *n, uint16_t q,
+		     const struct ur_nic_lent *lent)
+{
+	return n->pieces && ur_chain_add(n->pieces, n->queues[q].room, lent);
+}
+
 static void nic_tx(struct ur_nic *n, uint16_t q, const struct ur_nic_tx *tx)
 {
 	struct queue *u = &n->queues[q];
 	struct rte_mbuf *m = u->room;
 
 	u->room = NULL;
-	m->pkt_len = tx->len;
+	m->pkt_len = (m->next ? m->pkt_len : 0) + tx->len;
 	m->data_len = (uint16_t)tx->len;
 	if (tx->sums)
 		ask_sums(m, tx);
@@ -615,6 +640,7 @@ const struct ur_nic_plugin urnic_nic_plugin = {
 	.info = nic_info,
 	.rx = nic_rx,
 	.room = nic_room,
+	.lend = nic_lend,
 	.tx = nic_tx,
 	.flush = nic_flush,
 	.arm = nic_arm,

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Ports with "zero_copy": payload leaves from where it is, if it stays there."""
+
+import time
+
+from harness.env import Case, finish
+from harness.net import lose_at, lost_at
+from harness.proc import SLOW, Failure
+from netns.ports import Joined, Memif, Tap, Veth, address
+
+
+def facts(env, host):
+    """What the drivers of the host's lanes say."""
+    return [lane['port_driver'] for p in env.show(host)['processes']
+            for lane in p.get('report', {}).get('lanes', ())
+            if 'port_driver' in lane]
+
+
+def await_packets(env, host, key, c):
+    """Until so many have left in that way; what is told then."""
+    end = time.monotonic() + 20 * SLOW
+    told = []
+    while time.monotonic() < end and c.running():
+        told = facts(env, host) or told
+        if told and told[0][key] > 500:
+            return told[0]
+        time.sleep(0.05)
+    raise Failure(f'{key}: {told} {c.describe()}')
+
+
+def bandwidth(key, said, program='ib_write_bw', link=Memif, mtu=9000,
+              zero_copy=True, env_args=()):
+    """Large packets leave in that way, and the program ends as it should."""
+    def run(env):
+        with Joined(env, 'dpdk', 'dpdk', link=link, mtu=mtu,
+                    zero_copy=zero_copy) as j:
+            tcp = env.port()
+            argv = ['env', *env_args, program, '-d', 'dp0', '-x', 0, '-p', tcp,
+                    '-s', 65536, '-D', 3, '-F']
+            s = j.proc(0, *argv)
+            c = None
+            try:
+                s.wait_listen(tcp)
+                c = j.proc(1, *argv, address(1))
+                told = await_packets(env, env.b, key, c)
+                if told['zero_copy'] != said:
+                    raise Failure(f'{told}')
+                if key == 'copied' and told['lent']:
+                    raise Failure(f'{told}')
+                finish(s, c, 60)
+            finally:
+                s.end()
+                if c:
+                    c.end()
+    return run
+
+
+def vanish(mode, n=40, lose=0, kinds=('dpdk', 'dpdk'), see=True, **link):
+    """Memory goes while, or after, it is sent: the server compares.  The
+    client's packets have been lent, some of them."""
+    def run(env):
+        with Joined(env, *kinds, zero_copy=True, **link) as j:
+            tcp = env.port()
+            argv = [env.prog('vanish'), '-M', mode, '-g', 0, '-p', tcp, '-n',
+                    n]
+            s = j.proc(0, *argv)
+            c = None
+            try:
+                s.wait_listen(tcp)
+                if lose:
+                    lose_at(env.a, Veth.dev, lose)
+                c = j.proc(1, *argv, address(1))
+                if see:
+                    await_packets(env, env.b, 'lent', c)
+                finish(s, c, 60)
+                if lose and not lost_at(env.a, Veth.dev):
+                    raise Failure('nothing was lost')
+            finally:
+                s.end()
+                if c:
+                    c.end()
+    return run
+
+
+def killed(env):
+    """A process ends in the midst of it, at either side."""
+    with Joined(env, 'dpdk', 'dpdk', mtu=9000, zero_copy=True) as j:
+        for victim in (0, 1):
+            tcp = env.port()
+            argv = ['ib_write_bw', '-d', 'dp0', '-x', 0, '-p', tcp, '-s',
+                    1 << 20, '-D', 20, '-F']
+            s = j.proc(0, *argv)
+            c = None
+            try:
+                s.wait_listen(tcp)
+                c = j.proc(1, *argv, address(1))
+                await_packets(env, env.b, 'lent', c)
+                (s, c)[victim].p.kill()
+                (s, c)[victim].wait(10)
+            finally:
+                s.end()
+                if c:
+                    c.end()
+        tcp = env.port()
+        j.pair(['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p', tcp, '-c', '-s',
+                100000, '-m', 4096, '-n', 100], [address(1)], tcp)
+
+
+CASES = [
+    Case('lent-memif', bandwidth('lent', 'on')),
+    Case('lent-veth', bandwidth('lent', 'on', link=Veth)),
+    Case('lent-send', bandwidth('lent', 'on', 'ib_send_bw')),
+    Case('lent-not-asked', bandwidth('copied', 'off', zero_copy=False)),
+    Case('lent-not-shared', bandwidth('copied', 'on',
+                                      env_args=('URNIC_SHARE=0',))),
+    Case('lent-small-mtu', bandwidth('copied', 'on', mtu=1500), full=True),
+    Case('lent-not-tap', bandwidth('copied', 'off: not with this driver',
+                                   link=Tap, mtu=1500), full=True),
+    Case('lent-dereg', vanish('lent', mtu=9000)),
+    Case('lent-dereg-memif', vanish('lent', mtu=9000, link=Memif)),
+    Case('lent-dereg-loss', vanish('lent', 20, 1, ('sockets', 'dpdk'),
+                                   mtu=9000)),
+    Case('lent-gone', vanish('gone', mtu=9000)),
+    Case('lent-gone-memif', vanish('gone', mtu=9000, link=Memif)),
+    Case('lent-unmapped', vanish('unmap', 100, see=False, mtu=9000)),
+    Case('lent-unmapped-memif', vanish('unmap', 100, see=False, mtu=9000,
+                                       link=Memif)),
+    Case('lent-killed', killed),
+]
