@@ -34,7 +34,7 @@ void ur_share_threads_add(unsigned int n);
 
 /* We ourselves wish that the region of that key were shared; under any lock of
  * the adapter. */
-void ur_share_want(struct ur_export *own, uint32_t key);
+void ur_share_want(struct ur_export *e, uint32_t key);
 
 /* Is there something to do?  One load. */
 bool ur_share_wished(const struct ur_export *e);
