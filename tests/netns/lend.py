@@ -5,7 +5,7 @@ import time
 
 from harness.env import Case, finish
 from harness.net import lose_at, lost_at
-from harness.proc import SLOW, Failure
+from harness.proc import SLOW, Failure, Skip
 from netns.ports import Joined, Memif, Tap, Veth, address
 
 
@@ -14,6 +14,12 @@ def facts(env, host):
     return [lane['port_driver'] for p in env.show(host)['processes']
             for lane in p.get('report', {}).get('lanes', ())
             if 'port_driver' in lane]
+
+
+def need_sharing():
+    """Nothing is lent but what was made shareable."""
+    if SLOW > 1:
+        raise Skip("a sanitizer's malloc() is not made shareable")
 
 
 def await_packets(env, host, key, c):
@@ -32,6 +38,8 @@ def bandwidth(key, said, program='ib_write_bw', link=Memif, mtu=9000,
               zero_copy=True, env_args=()):
     """Large packets leave in that way, and the program ends as it should."""
     def run(env):
+        if key == 'lent':
+            need_sharing()
         with Joined(env, 'dpdk', 'dpdk', link=link, mtu=mtu,
                     zero_copy=zero_copy) as j:
             tcp = env.port()
@@ -59,6 +67,8 @@ def vanish(mode, n=40, lose=0, kinds=('dpdk', 'dpdk'), see=True, **link):
     """Memory goes while, or after, it is sent: the server compares.  The
     client's packets have been lent, some of them."""
     def run(env):
+        if see:
+            need_sharing()
         with Joined(env, *kinds, zero_copy=True, **link) as j:
             tcp = env.port()
             argv = [env.prog('vanish'), '-M', mode, '-g', 0, '-p', tcp, '-n',
@@ -84,6 +94,7 @@ def vanish(mode, n=40, lose=0, kinds=('dpdk', 'dpdk'), see=True, **link):
 
 def killed(env):
     """A process ends in the midst of it, at either side."""
+    need_sharing()
     with Joined(env, 'dpdk', 'dpdk', mtu=9000, zero_copy=True) as j:
         for victim in (0, 1):
             tcp = env.port()
