@@ -161,24 +161,25 @@ static bool take_mtu(struct ur_parse *p)
 	return take_number(p, UR_PORT_MTU_MIN, UR_PORT_MTU_MAX, &p->port->mtu);
 }
 
-static bool take_vlan(struct ur_parse *p)
+static bool take_short(struct ur_parse *p, uint32_t min, uint32_t max,
+		       uint16_t *out)
 {
 	uint32_t v;
 
-	if (!take_number(p, 1, UR_PORT_VLAN_MAX, &v))
+	if (!take_number(p, min, max, &v))
 		return false;
-	p->port->vlan = (uint16_t)v;
+	*out = (uint16_t)v;
 	return true;
+}
+
+static bool take_vlan(struct ur_parse *p)
+{
+	return take_short(p, 1, UR_PORT_VLAN_MAX, &p->port->vlan);
 }
 
 static bool take_queues(struct ur_parse *p)
 {
-	uint32_t v;
-
-	if (!take_number(p, 1, UR_PORT_QUEUES, &v))
-		return false;
-	p->port->queues = (uint16_t)v;
-	return true;
+	return take_short(p, 1, UR_PORT_QUEUES, &p->port->queues);
 }
 
 static bool take_zero_copy(struct ur_parse *p)
@@ -188,12 +189,7 @@ static bool take_zero_copy(struct ur_parse *p)
 
 static bool take_priority(struct ur_parse *p)
 {
-	uint32_t v;
-
-	if (!take_number(p, 0, UR_PORT_PRIORITY_MAX, &v))
-		return false;
-	p->port->priority = (uint16_t)v;
-	return true;
+	return take_short(p, 0, UR_PORT_PRIORITY_MAX, &p->port->priority);
 }
 
 static bool take_name(struct ur_parse *p)
