@@ -9,8 +9,18 @@
  * a core; so the count is added when urc_lock is free again, or the taker
  * would only wait for it.  Until then the channel is `posting`, and events may
  * not be taken away behind the poster's back.
+ *
+ * Programs destroy a channel while a thread of theirs takes its events, and
+ * then return from main.  A thread that is in its system call stays there, over
+ * a kernel and here.  One that has just acknowledged the last event and comes
+ * too late fails over a kernel as well, and may end the program with its own
+ * status: rping lost that race at times, until rdma-core's pull request 1622 of
+ * 2025.  Here it would lose more often, as ports are closed at the end of the
+ * process, which takes time.  So a channel is kept for a while after its end,
+ * and blocks who comes to it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -26,17 +36,33 @@
 static pthread_cond_t acked_cond = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t posted_cond = PTHREAD_COND_INITIALIZER;
 
+enum { ENDED_KEPT = 64 };
+
+/* The last ones that were destroyed, oldest at `next`; of urc_lock. */
+static struct {
+	struct urc_channel *channel[ENDED_KEPT];
+	uint32_t next;
+} ended;
+
 static struct urc_channel *urc_channel(const struct rdma_event_channel *ch)
 {
 	return (struct urc_channel *)(uintptr_t)ch;
 }
 
+/* Who takes an event reads it without urc_lock; -1 tells of `end`. */
+static int fd_of(const struct urc_channel *c)
+{
+	return __atomic_load_n(&c->ch.fd, __ATOMIC_ACQUIRE);
+}
+
 /* Not write(3), which is a cancellation point. */
 static void add_counts(const struct urc_channel *c, uint64_t n)
 {
-	if (n && syscall(SYS_write, c->ch.fd, &n, sizeof(n)) != sizeof(n))
-		ur_err("rdma_cm: cannot signal descriptor %d: errno %d",
-		       c->ch.fd, errno);
+	int fd = fd_of(c);
+
+	if (n && syscall(SYS_write, fd, &n, sizeof(n)) != sizeof(n))
+		ur_err("rdma_cm: cannot signal descriptor %d: errno %d", fd,
+		       errno);
 }
 
 /* Take up to n counts off, without blocking whatever the descriptor's mode. */
@@ -47,7 +73,7 @@ static uint32_t take_counts(const struct urc_channel *c, uint32_t n)
 	uint32_t i;
 
 	for (i = 0; i < n; i++)
-		if (preadv2(c->ch.fd, &iov, 1, -1, RWF_NOWAIT) < 0)
+		if (preadv2(fd_of(c), &iov, 1, -1, RWF_NOWAIT) < 0)
 			break;
 	return i;
 }
@@ -71,16 +97,65 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	return &c->ch;
 }
 
+/* Returns the one that has been kept for long enough, or NULL. */
+static struct urc_channel *keep_locked(struct urc_channel *c)
+{
+	struct urc_channel **slot = &ended.channel[ended.next];
+	struct urc_channel *oldest = *slot;
+
+	*slot = c;
+	ended.next = (ended.next + 1) % ENDED_KEPT;
+	return oldest;
+}
+
+static void wait_posted_locked(const struct urc_channel *c)
+{
+	/* In a child of fork() they are the parent's, and never done. */
+	while (c->posting && c->generation == urc_generation)
+		pthread_cond_wait(&posted_cond, &urc_lock);
+}
+
+/*
+ * There may be threads in read(2) of it, which stay there.  A function of its
+ * own for scripts/tsan.supp.
+ */
+static __attribute__((noinline)) void close_under_readers(int fd)
+{
+	close(fd);
+}
+
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	struct urc_channel *c = urc_channel(channel);
+	struct urc_channel *oldest;
+	int fd, flags;
+
+	pthread_mutex_lock(&urc_lock);
+	wait_posted_locked(c);
+	if (c->end) {
+		pthread_mutex_unlock(&urc_lock);
+		ur_err("rdma_cm: an event channel is destroyed twice");
+		return;
+	}
+	fd = fd_of(c);
+	flags = fcntl(fd, F_GETFL);
+	c->end = flags >= 0 && (flags & O_NONBLOCK) ? URC_CHANNEL_REFUSES
+						    : URC_CHANNEL_BLOCKS;
+	__atomic_store_n(&channel->fd, -1, __ATOMIC_RELEASE);
+	oldest = keep_locked(c);
+	pthread_mutex_unlock(&urc_lock);
+	close_under_readers(fd);
+	free(oldest);
+}
+
+void urc_channel_free(struct rdma_event_channel *channel)
 {
 	struct urc_channel *c = urc_channel(channel);
 
 	pthread_mutex_lock(&urc_lock);
-	/* In a child of fork() they are the parent's, and never done. */
-	while (c->posting && c->generation == urc_generation)
-		pthread_cond_wait(&posted_cond, &urc_lock);
+	wait_posted_locked(c);
 	pthread_mutex_unlock(&urc_lock);
-	close(channel->fd);
+	close_under_readers(fd_of(c));
 	free(c);
 }
 
@@ -108,6 +183,11 @@ void urc_event_post(struct urc_event *e)
 	pthread_mutex_lock(&urc_lock);
 	c = urc_channel(e->owner->id.channel);
 	ur_list_add_tail(&c->queue, &e->node);
+	if (c->end) {
+		/* For the id's next channel, or its end. */
+		pthread_mutex_unlock(&urc_lock);
+		return;
+	}
 	c->posting++;
 	pthread_mutex_unlock(&urc_lock);
 	add_counts(c, 1);
@@ -146,6 +226,18 @@ static struct urc_event *take_locked(struct urc_channel *c)
 	return e;
 }
 
+/*
+ * A thread's read(2) said EBADF.  If the channel was destroyed it blocks as if
+ * it had been in time, and a signal gets it out.
+ */
+static int after_end(const struct urc_channel *c)
+{
+	if (c->end != URC_CHANNEL_BLOCKS)
+		return -EBADF;
+	pause();
+	return -EINTR;
+}
+
 int urc_event_take(struct rdma_event_channel *channel, struct urc_event **out)
 {
 	struct urc_channel *c = urc_channel(channel);
@@ -155,8 +247,9 @@ int urc_event_take(struct rdma_event_channel *channel, struct urc_event **out)
 	if (c->generation != urc_generation)
 		return -ENODEV;
 	while (!e) {
-		if (read(c->ch.fd, &count, sizeof(count)) < 0)
-			return -errno;
+		/* After a sleep in it the channel may be no more. */
+		if (read(fd_of(c), &count, sizeof(count)) < 0)
+			return errno == EBADF ? after_end(c) : -errno;
 		pthread_mutex_lock(&urc_lock);
 		e = take_locked(c);
 		pthread_mutex_unlock(&urc_lock);
@@ -214,7 +307,8 @@ static uint32_t move_locked(struct urc_channel *c, struct urc_id *id,
 		ur_list_add_tail(to, node);
 		n++;
 	}
-	c->stale += n - take_counts(c, n);
+	if (!c->end) /* else counts are nobody's any more */
+		c->stale += n - take_counts(c, n);
 	return n;
 }
 
@@ -241,11 +335,14 @@ void urc_event_migrate(struct urc_id *id, struct rdma_event_channel *to)
 {
 	struct urc_channel *old = urc_channel(id->id.channel);
 	struct urc_channel *c = urc_channel(to);
+	uint32_t n;
 
 	if (c == old)
 		return;
 	pthread_mutex_lock(&urc_lock);
-	add_counts(c, move_locked(old, id, NULL, &c->queue));
+	n = move_locked(old, id, NULL, &c->queue);
+	if (!c->end)
+		add_counts(c, n);
 	id->id.channel = to;
 	pthread_mutex_unlock(&urc_lock);
 }

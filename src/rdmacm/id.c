@@ -96,7 +96,7 @@ static int create(struct rdma_event_channel *channel, void *context,
 	rc = urc_id_create(channel, context, ps, type, out);
 	if (rc) {
 		if (sync)
-			rdma_destroy_event_channel(channel);
+			urc_channel_free(channel);
 		return rc;
 	}
 	(*out)->sync = sync;
@@ -131,7 +131,7 @@ static void release(struct urc_id *id)
 	urc_mc_fini(id);
 	urc_id_put_device(id);
 	if (id->sync)
-		rdma_destroy_event_channel(id->id.channel);
+		urc_channel_free(id->id.channel);
 	if (id->info)
 		rdma_freeaddrinfo(id->info);
 	free(id->qp_init);
@@ -170,7 +170,7 @@ int urc_id_migrate(struct urc_id *id, struct rdma_event_channel *channel)
 		if (id->id.event)
 			rdma_ack_cm_event(id->id.event);
 		id->id.event = NULL;
-		rdma_destroy_event_channel(old);
+		urc_channel_free(old);
 	}
 	/* Nobody works on an event of the old channel any more. */
 	urc_event_drain(&id->delivered, &id->acked);

@@ -82,9 +82,17 @@ struct urc_conn {
 	struct ur_conn *conn;
 };
 
+/* What a thread meets that comes to a channel after its end. */
+enum urc_channel_end {
+	URC_CHANNEL_OPEN,
+	URC_CHANNEL_BLOCKS,  /* until a signal */
+	URC_CHANNEL_REFUSES, /* with EBADF; it was O_NONBLOCK */
+};
+
 struct urc_channel {
 	struct rdma_event_channel ch;
 	uint32_t generation;
+	_Atomic enum urc_channel_end end;
 	/* urc_lock */
 	struct ur_list queue; /* of urc_event.node */
 	uint32_t stale;	      /* counts of events that were taken away */
@@ -205,6 +213,10 @@ void urc_id_drop_conns(struct urc_id *id, uint32_t first);
 void urc_handle(void *user, const struct ur_conn_event *ev);
 
 /* channel.c */
+
+/* rdma_destroy_event_channel() of the library's own: no thread comes to it
+ * late, so it is not kept. */
+void urc_channel_free(struct rdma_event_channel *channel);
 struct urc_event *urc_event_new(struct urc_id *owner, unsigned int type,
 				int status);
 void urc_event_post(struct urc_event *e);

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "rdmacm/id.h"
+
 /* Events are read from a descriptor, completions from memory: in an open
  * connection the former are looked at only now and then. */
 enum { IDLE_LOOKS = 64 };
@@ -68,7 +70,7 @@ static void stream_free(struct urs_sock *s)
 		rdma_destroy_id(st->id);
 	if (st->chan) {
 		urs_sock_detach(s, st->chan->fd);
-		rdma_destroy_event_channel(st->chan);
+		urc_channel_free(st->chan);
 	}
 	free(st->path);
 	urs_sock_fini(s);

@@ -13,10 +13,12 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -227,6 +229,150 @@ static void test_sleepers(void **state)
 		rdma_write_cm_event(id, EVENT_USER, 0, 0);
 	for (unsigned int i = 0; i < 4; i++)
 		pthread_join(t[i], NULL);
+	assert_false(readable(channel));
+	rdma_destroy_id(id);
+}
+
+struct late {
+	struct rdma_event_channel *ch;
+	pthread_t thread;
+	int rc;
+	int error;
+};
+
+static void *too_late(void *arg)
+{
+	struct late *l = arg;
+	struct rdma_cm_event *ev;
+
+	l->rc = rdma_get_cm_event(l->ch, &ev);
+	l->error = errno;
+	return NULL;
+}
+
+static void start(struct late *l)
+{
+	pthread_create(&l->thread, NULL, too_late, l);
+}
+
+static void on_signal(int sig)
+{
+	(void)sig;
+}
+
+/* Again until it is heeded: one may come before the thread blocks. */
+static void expect_interrupted(struct late *l)
+{
+	unsigned int tries = 0;
+
+	do {
+		assert_int_not_equal(tries++, 100);
+		pthread_kill(l->thread, SIGUSR1);
+		short_sleep();
+	} while (pthread_tryjoin_np(l->thread, NULL) == EBUSY);
+	assert_int_equal(l->rc, -1);
+	assert_int_equal(l->error, EINTR);
+}
+
+static void expect_cancelled(const struct late *l)
+{
+	void *result;
+
+	pthread_cancel(l->thread);
+	pthread_join(l->thread, &result);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+}
+
+/* As rping's event thread, which meets the end of the channel at any point. */
+static void test_after_end(void **state)
+{
+	enum { EARLY = 2, ALL = 4 };
+	struct sigaction action = { .sa_handler = on_signal }, old;
+	struct rdma_event_channel *refuses = rdma_create_event_channel();
+	struct rdma_cm_event *ev;
+	struct late l[ALL] = { 0 };
+
+	sigaction(SIGUSR1, &action, &old);
+	make_nonblocking(refuses->fd);
+	for (unsigned int i = 0; i < ALL; i++)
+		l[i].ch = rdma_create_event_channel();
+	for (unsigned int i = 0; i < EARLY; i++)
+		start(&l[i]);
+	short_sleep();
+	rdma_destroy_event_channel(refuses);
+	for (unsigned int i = 0; i < ALL; i++)
+		rdma_destroy_event_channel(l[i].ch);
+	for (unsigned int i = EARLY; i < ALL; i++)
+		start(&l[i]);
+	short_sleep();
+	for (unsigned int i = 0; i < ALL; i++)
+		assert_int_equal(pthread_tryjoin_np(l[i].thread, NULL), EBUSY);
+	for (unsigned int i = 0; i < ALL; i += 2) {
+		expect_interrupted(&l[i]);
+		expect_cancelled(&l[i + 1]);
+	}
+	assert_int_equal(rdma_get_cm_event(refuses, &ev), -1);
+	assert_int_equal(errno, EBADF);
+	sigaction(SIGUSR1, &old, NULL);
+}
+
+enum { KEPT = 64 }; /* after their end, by the library */
+
+/* Channels of synchronous ids take no places of applications' ones. */
+static void test_kept(void **state)
+{
+	struct late l = { .ch = rdma_create_event_channel() };
+	struct rdma_cm_id *id;
+
+	rdma_destroy_event_channel(l.ch);
+	for (unsigned int i = 0; i < KEPT; i++) {
+		assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP),
+				 0);
+		rdma_destroy_id(id);
+	}
+	start(&l);
+	short_sleep();
+	assert_int_equal(pthread_tryjoin_np(l.thread, NULL), EBUSY);
+	expect_cancelled(&l);
+}
+
+/* The allocator would notice if the first were given back twice. */
+static void test_twice(void **state)
+{
+	struct rdma_event_channel *ch[KEPT + 2];
+
+	for (unsigned int i = 0; i < KEPT + 2; i++)
+		ch[i] = rdma_create_event_channel();
+	rdma_destroy_event_channel(ch[0]);
+	for (unsigned int i = 0; i < KEPT + 2; i++)
+		rdma_destroy_event_channel(ch[i]);
+}
+
+/* Whose events nobody takes: they are not lost, and not complained about. */
+static void test_post_after_end(void **state)
+{
+	struct rdma_event_channel *ended = rdma_create_event_channel();
+	struct rdma_cm_id *id = new_id(RDMA_PS_TCP), *gone;
+	int log = memfd_create("log", MFD_CLOEXEC);
+	int old = dup(STDERR_FILENO);
+
+	assert_int_equal(rdma_create_id(ended, &gone, NULL, RDMA_PS_TCP), 0);
+	rdma_write_cm_event(gone, EVENT_USER, 0, 0);
+	rdma_destroy_event_channel(ended);
+	dup2(log, STDERR_FILENO);
+	rdma_write_cm_event(gone, EVENT_USER, 0, 0);
+	rdma_destroy_id(gone);
+	rdma_write_cm_event(id, EVENT_USER, 0, 0);
+	rdma_migrate_id(id, ended);
+	rdma_write_cm_event(id, EVENT_USER, 0, 0);
+	dup2(old, STDERR_FILENO);
+	close(old);
+	assert_int_equal(lseek(log, 0, SEEK_END), 0);
+	close(log);
+	assert_false(readable(channel));
+	assert_int_equal(rdma_migrate_id(id, channel), 0);
+	expect_ack(channel, EVENT_USER);
+	expect_ack(channel, EVENT_USER);
 	assert_false(readable(channel));
 	rdma_destroy_id(id);
 }
@@ -593,6 +739,8 @@ int main(void)
 		TEST(test_level),     TEST(test_nonblocking),
 		TEST(test_edges),     TEST(test_forgotten),
 		TEST(test_sleepers),  TEST(test_destroy_waits),
+		TEST(test_after_end), TEST(test_kept),
+		TEST(test_twice),     TEST(test_post_after_end),
 		TEST(test_migrate),   TEST(test_request),
 		TEST(test_reject),    TEST(test_request_forgotten),
 		TEST(test_active),    TEST(test_rejected),
