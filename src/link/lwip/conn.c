@@ -84,9 +84,10 @@ static void on_error(void *arg, err_t err)
 	tell(c, false);
 }
 
-/* It is connected. */
+/* It is connected.  Segments begin where FPDUs may: at whole words. */
 static void widen(struct tcp_pcb *pcb)
 {
+	pcb->mss &= (u16_t)~3u;
 	if (!(pcb->flags & TF_WND_SCALE))
 		return;
 	pcb->rcv_wnd += WIDE_RCV - TCP_WND;
@@ -288,11 +289,34 @@ int conn_error(const struct ur_stack_conn *c)
 	return c->error;
 }
 
+/*
+ * What of len bytes fills segments.  Where a writer is stopped a segment may
+ * end; as those before it are full, and as large as the largest FPDU, the end of
+ * an FPDU is seldom cut in two (RFC 5044, 5.1 wants it never).  The kernel's
+ * siw misreads a CRC that comes in two segments.
+ */
+static uint32_t fill(const struct tcp_pcb *pcb, uint32_t len)
+{
+	const struct tcp_seg *last = pcb->unsent;
+	uint32_t mss = tcp_mss(pcb), gap = 0;
+
+	while (last && last->next)
+		last = last->next;
+	if (last && last->len < mss)
+		gap = mss - last->len;
+	return len < gap ? 0 : len - (len - gap) % mss;
+}
+
 uint32_t conn_room(const struct ur_stack_conn *c)
 {
-	if (!c->pcb || tcp_sndqueuelen(c->pcb) >= TCP_SND_QUEUELEN)
+	const struct tcp_pcb *pcb = c->pcb;
+	uint32_t room, queue;
+
+	if (!pcb || tcp_sndqueuelen(pcb) >= TCP_SND_QUEUELEN)
 		return 0;
-	return tcp_sndbuf(c->pcb);
+	room = tcp_sndbuf(pcb);
+	queue = (TCP_SND_QUEUELEN - tcp_sndqueuelen(pcb)) * tcp_mss(pcb);
+	return fill(pcb, room < queue ? room : queue);
 }
 
 /* It takes all or nothing, and may lack memory or segments for so much. */
@@ -302,7 +326,7 @@ uint32_t conn_write(struct ur_stack_conn *c, const void *data, uint32_t len)
 
 	if (len > room)
 		len = room;
-	for (; len; len /= 2) {
+	for (; len; len = fill(c->pcb, len / 2)) {
 		if (tcp_write(c->pcb, data, (u16_t)len, TCP_WRITE_FLAG_COPY) ==
 		    ERR_OK)
 			return len;

@@ -83,6 +83,30 @@ static void test_full(void **state)
 	settle(&p);
 }
 
+/* Who is stopped has filled his segments: the next one begins with what he
+ * writes then. */
+static void test_full_segments(void **state)
+{
+	static const uint8_t some[5000];
+	const uint32_t mss = MTU - 40;
+	uint32_t put = 0, n;
+	struct pair p;
+
+	join(&p);
+	assert_true(tcp->room(p.a) >= mss);
+	assert_int_equal(tcp->room(p.a) % mss, 0);
+	do {
+		n = tcp->write(p.a, some, sizeof(some));
+		put += n;
+		assert_int_equal((put + tcp->room(p.a)) % mss, 0);
+	} while (n == sizeof(some));
+	assert_int_equal(put % mss, 0);
+	assert_int_equal(tcp->room(p.a), 0);
+	tcp->close(p.a, true);
+	tcp->close(p.b, true);
+	settle(&p);
+}
+
 static void test_reset(void **state)
 {
 	struct pair p;
@@ -378,6 +402,7 @@ int main(void)
 		cmocka_unit_test(test_loss),
 		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_full_segments),
 		cmocka_unit_test(test_reset),
 		cmocka_unit_test(test_unread),
 		cmocka_unit_test(test_shut),
