@@ -76,14 +76,53 @@ unsigned int ur_turns_cores(void)
 	return (unsigned int)CPU_COUNT(&set);
 }
 
-void ur_turns_lock_init(pthread_mutex_t *m)
+void ur_turns_mutex_init(pthread_mutex_t *m)
 {
 	pthread_mutexattr_t a;
 
 	pthread_mutexattr_init(&a);
 	pthread_mutexattr_setprotocol(&a, PTHREAD_PRIO_INHERIT);
-	pthread_mutex_init(m, &a);
+	/* A kernel without that has no threads that come first either. */
+	if (pthread_mutex_init(m, &a))
+		pthread_mutex_init(m, NULL);
 	pthread_mutexattr_destroy(&a);
+}
+
+void ur_turns_lock_init(struct ur_turns_lock *l)
+{
+	ur_turns_mutex_init(&l->m);
+	ur_turns_mutex_init(&l->next);
+	atomic_init(&l->wanted, false);
+}
+
+void ur_turns_lock_fini(struct ur_turns_lock *l)
+{
+	pthread_mutex_destroy(&l->m);
+	pthread_mutex_destroy(&l->next);
+}
+
+void ur_turns_take(struct ur_turns_lock *l)
+{
+	/* He has it until m is his, and runs for us meanwhile. */
+	if (atomic_load_explicit(&l->wanted, memory_order_relaxed)) {
+		pthread_mutex_lock(&l->next);
+		pthread_mutex_unlock(&l->next);
+	}
+	pthread_mutex_lock(&l->m);
+}
+
+void ur_turns_ask(struct ur_turns_lock *l)
+{
+	pthread_mutex_lock(&l->next);
+	atomic_store_explicit(&l->wanted, true, memory_order_relaxed);
+	pthread_mutex_lock(&l->m);
+	atomic_store_explicit(&l->wanted, false, memory_order_relaxed);
+	pthread_mutex_unlock(&l->next);
+}
+
+void ur_turns_give(struct ur_turns_lock *l)
+{
+	pthread_mutex_unlock(&l->m);
 }
 
 static uint64_t clock_ns(void)

@@ -6,6 +6,7 @@
 #define UR_BASE_TURNS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,7 +28,30 @@ bool ur_turns_first(int priority);
 unsigned int ur_turns_cores(void);
 
 /* A lock of such a thread: while it waits for it who has it comes first too. */
-void ur_turns_lock_init(pthread_mutex_t *m);
+void ur_turns_mutex_init(pthread_mutex_t *m);
+
+/*
+ * A lock that such a thread has nearly all the time, and others now and then.
+ * An ordinary thread would never get it: it is woken, but before it runs the
+ * other takes it again, or a program has the core.
+ */
+struct ur_turns_lock {
+	pthread_mutex_t m;
+	pthread_mutex_t next; /* who is to have m next, till he has it */
+	atomic_bool wanted;   /* by him */
+};
+
+void ur_turns_lock_init(struct ur_turns_lock *l);
+void ur_turns_lock_fini(struct ur_turns_lock *l);
+
+/* Of the thread that has it often: who waits has it before, and comes first
+ * until he gives it back. */
+void ur_turns_take(struct ur_turns_lock *l);
+
+/* Of the others. */
+void ur_turns_ask(struct ur_turns_lock *l);
+
+void ur_turns_give(struct ur_turns_lock *l);
 
 /* Sleep so long, less than a second; how long it was. */
 uint64_t ur_turns_nap(uint64_t ns);

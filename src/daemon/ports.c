@@ -10,13 +10,14 @@
  * lost and counted.
  *
  * Locks: those of the queues in their order > a lane's, TCP's > the port's.
+ * Some of these threads may come before ordinary ones: who has one of the locks
+ * comes first too while they wait for it (base/turns), whatever wants the core.
  */
 #include "daemon/ports.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,6 @@
 #define SPIN_MIN_NS	2000u
 #define SHORT_NS	50000u /* a sleep that a spin would have saved */
 #define EVENTS		32
-#define OTHERS_NS	20000u	       /* for whom else wants the lock */
 #define PORT_EVENT	UR_SLOTS       /* others are the slot's, or … */
 #define TCP_EVENTS	(UR_SLOTS + 1) /* … a process' TCP's */
 
@@ -74,8 +74,7 @@ struct port {
 	uint16_t index;
 	int priority;
 	int epfd; /* … to here */
-	pthread_mutex_t lock;
-	_Atomic unsigned int waiting; /* for the lock, which is not fair */
+	struct ur_turns_lock lock;
 	unsigned int slots[UR_SLOTS]; /* of lanes that are its own */
 	unsigned int nslots;
 	/* Of the thread. */
@@ -92,24 +91,16 @@ static struct group *ports[UR_MAX_PORTS]; /* constant once they run */
 static unsigned int nports;
 static unsigned int nfirst; /* threads that may come before programs */
 
-/* Not for the port's own thread. */
-static void lock_port(struct port *p)
-{
-	atomic_fetch_add(&p->waiting, 1);
-	pthread_mutex_lock(&p->lock);
-	atomic_fetch_sub(&p->waiting, 1);
-}
-
 static void lock_all(const struct group *g)
 {
 	for (unsigned int q = 0; q < g->nqueues; q++)
-		lock_port(g->queues[q]);
+		ur_turns_ask(&g->queues[q]->lock);
 }
 
 static void unlock_all(const struct group *g)
 {
 	for (unsigned int q = g->nqueues; q-- > 0;)
-		pthread_mutex_unlock(&g->queues[q]->lock);
+		ur_turns_give(&g->queues[q]->lock);
 }
 
 static uint64_t clock_ns(void)
@@ -372,7 +363,7 @@ static void doze(struct port *p)
 	uint64_t since = clock_ns();
 	int n = epoll_wait(p->epfd, ev, EVENTS, -1);
 
-	pthread_mutex_lock(&p->lock);
+	ur_turns_take(&p->lock);
 	p->slept_ns = clock_ns() - since;
 	ur_turn_slept(&p->turn, p->slept_ns);
 	for (int i = 0; i < n; i++) {
@@ -380,18 +371,7 @@ static void doze(struct port *p)
 		hear(p, ev[i].data.u32);
 	}
 	note_awake(p);
-	pthread_mutex_unlock(&p->lock);
-}
-
-/* Whoever wants the lock may be an ordinary thread, which needs a core too. */
-static void let_others(const struct port *p)
-{
-	while (atomic_load(&p->waiting)) {
-		if (p->turn.first)
-			(void)ur_turns_nap(OTHERS_NS);
-		else
-			sched_yield();
-	}
+	ur_turns_give(&p->lock);
 }
 
 /* First while there are too few cores; and not for longer than is our share. */
@@ -424,14 +404,13 @@ static void *port_main(void *arg)
 		uint32_t n;
 
 		take_turn(p);
-		pthread_mutex_lock(&p->lock);
+		ur_turns_take(&p->lock);
 		n = work(p);
 		ur_turn_worked(&p->turn, n);
 		sleeps = is_idle(p, n > 0, clock_ns());
 		naps = sleeps ? ur_turn_nap_ns(&p->turn) : 0;
 		sleeps = sleeps && !naps && may_sleep(p);
-		pthread_mutex_unlock(&p->lock);
-		let_others(p);
+		ur_turns_give(&p->lock);
 		if (naps)
 			ur_turn_napped(&p->turn, ur_turns_nap(naps));
 		if (sleeps)
@@ -483,7 +462,7 @@ static int add_lane(struct group *g, unsigned int slot)
 
 	if (!l)
 		return -ENOMEM;
-	ur_lock_init(&l->lock);
+	ur_turns_mutex_init(&l->lock.m);
 	err = ur_rings_make(&l->rings, &peer);
 	if (err) {
 		free_lane(l);
@@ -748,7 +727,7 @@ static int run(struct group *g, const struct ur_config *c, uint32_t i)
 	int err;
 
 	ur_config_ifname(c, i, ifname);
-	ur_lock_init(&g->tcp_lock);
+	ur_turns_mutex_init(&g->tcp_lock.m);
 	err = open_queues(g, &cfg);
 	if (err)
 		return err;

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/turns.h"
 #include "link/port_internal.h"
 #include "link/tap.h"
 #include "wire/icrc.h"
@@ -164,7 +165,7 @@ static struct ur_port_core *core_new(void)
 
 	if (!c)
 		return NULL;
-	ur_lock_init(&c->lock);
+	ur_turns_mutex_init(&c->lock.m);
 	c->tap = -1;
 	c->free_fd = -1;
 	return c;

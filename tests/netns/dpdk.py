@@ -10,9 +10,8 @@ import tempfile
 import time
 
 from harness.env import Case, finish, words
-from harness.net import lose_at, lost_at
 from harness.proc import SLOW, Failure, Proc, Skip
-from netns import hostile, lend, queues
+from netns import hostile, lend, queues, turns
 from netns.config import File, device
 from netns.ports import PORT, Joined, Memif, Ring, Tap, Veth, address
 
@@ -318,6 +317,19 @@ def peer_killed(env, **link):
                [address(1)], tcp)
 
 
+def memif_served_again(env):
+    """The server of a memif is killed, and leaves its socket: the next one is
+    the server all the same."""
+    with Joined(env, 'urnicd', 'dpdk', link=Memif) as j:
+        j.daemons[0].end()
+        if not os.path.exists(j.link.dir + '/link'):
+            raise Failure('it has left nothing')
+        j.serve(1)
+        tcp = env.port()
+        j.pair(['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p', tcp, '-n', 100],
+               [address(1)], tcp)
+
+
 def duplicate(env):
     """An address that the neighbour has too is told, and works no worse."""
     with Joined(env, 'sockets', 'dpdk') as j:
@@ -473,21 +485,8 @@ def vanish(mode, kinds=('dpdk', 'dpdk'), lose=0, args=(), **link):
     def run(env):
         with Joined(env, *kinds, **link) as j:
             tcp = env.port()
-            argv = [env.prog('vanish'), '-M', mode, '-g', 0, '-p', tcp, *args]
-            s = j.proc(0, *argv)
-            c = None
-            try:
-                s.wait_listen(tcp)
-                if lose:
-                    lose_at(env.a, Veth.dev, lose)
-                c = j.proc(1, *argv, address(1))
-                finish(s, c, 60)
-                if lose and not lost_at(env.a, Veth.dev):
-                    raise Failure('nothing was lost')
-            finally:
-                s.end()
-                if c:
-                    c.end()
+            j.pair([env.prog('vanish'), '-M', mode, '-g', 0, '-p', tcp, *args],
+                   [address(1)], tcp, lose=lose)
     return run
 
 
@@ -530,6 +529,7 @@ CASES = [
                                   ('-n', 10, '-s', 1000000), link=Memif)),
     Case('memif-rping', rping('urnicd', 'urnicd', link=Memif), full=True),
     Case('memif-killed', peer_killed),
+    Case('memif-served-again', memif_served_again),
     Case('tap', pingpong('rc', ('urnicd', 'urnicd'), 0,
                          ('-n', 10, '-s', 300000), link=Tap)),
     Case('tap-sockets', pingpong('rc', ('urnicd', 'sockets'), 0,
@@ -584,4 +584,4 @@ CASES = [
     Case('shared-queues-crowd', with_queues(crowd, 2)),
     Case('shared-queues-peer', with_queues(peer_killed, 2)),
     Case('shared-queues-restarted', with_queues(restarted, 2)),
-] + queues.CASES + lend.CASES + hostile.CASES
+] + queues.CASES + lend.CASES + turns.CASES + hostile.CASES

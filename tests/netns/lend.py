@@ -3,8 +3,7 @@
 
 import time
 
-from harness.env import Case, finish
-from harness.net import lose_at, lost_at
+from harness.env import Case
 from harness.proc import SLOW, Failure, Skip
 from netns.ports import Joined, Memif, Tap, Veth, address
 
@@ -38,28 +37,21 @@ def bandwidth(key, said, program='ib_write_bw', link=Memif, mtu=9000,
               zero_copy=True, env_args=()):
     """Large packets leave in that way, and the program ends as it should."""
     def run(env):
+        def look(c):
+            told = await_packets(env, env.b, key, c)
+            if told['zero_copy'] != said:
+                raise Failure(f'{told}')
+            if key == 'copied' and told['lent']:
+                raise Failure(f'{told}')
+
         if key == 'lent':
             need_sharing()
         with Joined(env, 'dpdk', 'dpdk', link=link, mtu=mtu,
                     zero_copy=zero_copy) as j:
             tcp = env.port()
-            argv = ['env', *env_args, program, '-d', 'dp0', '-x', 0, '-p', tcp,
-                    '-s', 65536, '-D', 3, '-F']
-            s = j.proc(0, *argv)
-            c = None
-            try:
-                s.wait_listen(tcp)
-                c = j.proc(1, *argv, address(1))
-                told = await_packets(env, env.b, key, c)
-                if told['zero_copy'] != said:
-                    raise Failure(f'{told}')
-                if key == 'copied' and told['lent']:
-                    raise Failure(f'{told}')
-                finish(s, c, 60)
-            finally:
-                s.end()
-                if c:
-                    c.end()
+            j.pair(['env', *env_args, program, '-d', 'dp0', '-x', 0, '-p', tcp,
+                    '-s', 65536, '-D', 3, '-F'], [address(1)], tcp,
+                   meanwhile=look)
     return run
 
 
@@ -70,25 +62,13 @@ def vanish(mode, n=40, lose=0, kinds=('dpdk', 'dpdk'), see=True, **link):
         if see:
             need_sharing()
         with Joined(env, *kinds, zero_copy=True, **link) as j:
-            tcp = env.port()
-            argv = [env.prog('vanish'), '-M', mode, '-g', 0, '-p', tcp, '-n',
-                    n]
-            s = j.proc(0, *argv)
-            c = None
-            try:
-                s.wait_listen(tcp)
-                if lose:
-                    lose_at(env.a, Veth.dev, lose)
-                c = j.proc(1, *argv, address(1))
+            def look(c):
                 if see:
                     await_packets(env, env.b, 'lent', c)
-                finish(s, c, 60)
-                if lose and not lost_at(env.a, Veth.dev):
-                    raise Failure('nothing was lost')
-            finally:
-                s.end()
-                if c:
-                    c.end()
+
+            tcp = env.port()
+            j.pair([env.prog('vanish'), '-M', mode, '-g', 0, '-p', tcp, '-n',
+                    n], [address(1)], tcp, lose=lose, meanwhile=look)
     return run
 
 

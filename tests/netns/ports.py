@@ -13,6 +13,7 @@ import tempfile
 import time
 
 from harness.env import finish
+from harness.net import lose_at, lost_at
 from harness.proc import SLOW, Failure, Proc, Skip
 from netns.config import File, device
 
@@ -147,13 +148,14 @@ class Joined:
     """The link, and what each end has on it."""
 
     def __init__(self, env, *kinds, link=Veth, mtu=1500, vlan=None,
-                 name='dp0', queues=1, zero_copy=False):
+                 name='dp0', queues=1, zero_copy=False, priorities=(1, 1)):
         self.env, self.kinds = env, kinds
         self.mtu, self.vlan, self.name = mtu, vlan, name
         self.hosts = (env.a, env.b)
         self.link = link(self.hosts, mtu)
         self.link.queues = self.queues = queues
         self.zero_copy = zero_copy
+        self.priorities = priorities
         self.files = []
         self.daemons = [None, None]
 
@@ -190,7 +192,8 @@ class Joined:
         if kind in ('dpdk', 'urnicd'):
             port = {'name': PORT, 'addresses': addrs, 'mtu': self.mtu,
                     'eal_args': f'{EAL} -m {MEMORY * self.queues} '
-                                f'{self.link.port(host, i)}'}
+                                f'{self.link.port(host, i)}',
+                    'priority': self.priorities[i - 1]}
             if self.vlan:
                 port['vlan'] = self.vlan
             if self.zero_copy:
@@ -213,18 +216,26 @@ class Joined:
     def proc(self, i, *argv):
         return self.files[i].proc(self.env, self.hosts[i], *argv)
 
-    def pair(self, argv, client=(), tcp=None, timeout=60):
-        """The server on side 0, the client on side 1 with its address."""
+    def pair(self, argv, client=(), tcp=None, timeout=60, lose=0,
+             meanwhile=None):
+        """The server on side 0, which may lose some packets of a hundred, the
+        client on side 1 with its address; meanwhile(client) may look at it."""
         s = self.proc(0, *argv)
+        c = None
         try:
             s.wait_listen(tcp)
+            if lose:
+                lose_at(self.hosts[0], Veth.dev, lose)
             c = self.proc(1, *argv, *client)
-            try:
-                finish(s, c, timeout)
-            finally:
-                c.end()
+            if meanwhile:
+                meanwhile(c)
+            finish(s, c, timeout)
+            if lose and not lost_at(self.hosts[0], Veth.dev):
+                raise Failure('nothing was lost')
         finally:
             s.end()
+            if c:
+                c.end()
 
 
 def start_ports(env, host, config):

@@ -2,8 +2,17 @@
 /* The threads of a port that urnicd runs with several queues. */
 #include "ports_rig.h"
 
+#include <dirent.h>
+#include <stdatomic.h>
+#include <sys/sysinfo.h>
+
+#include "base/turns.h"
+
 #define QUEUES 3u
 #define FLOOD  20000u
+#define NAP_NS 2000000u
+#define NAPS   2000u
+#define CORES  32 /* of a machine that is to be crowded, at most */
 
 static struct ur_port *toy_of(unsigned int q)
 {
@@ -225,11 +234,95 @@ static void lanes_go_in_the_midst_of_it(void **state)
 	detach(&r, SLOT);
 }
 
-/* The driver has more than were asked for: those are the first one's. */
+/* How many the threads may have: fewer than there are of them. */
+static unsigned int few_cores(void)
+{
+	return ur_turns_cores() < QUEUES ? ur_turns_cores() : QUEUES - 1;
+}
+
+static atomic_bool over;
+
+static void *want_the_core(void *arg)
+{
+	while (!atomic_load(&over))
+		;
+	return NULL;
+}
+
+/* How many threads of this process are of that kind. */
+static unsigned int threads_of(int policy)
+{
+	DIR *d = opendir("/proc/self/task");
+	unsigned int n = 0;
+
+	assert_non_null(d);
+	for (struct dirent *e = readdir(d); e; e = readdir(d))
+		if (atoi(e->d_name) > 0)
+			n += (sched_getscheduler(atoi(e->d_name)) &
+			      ~SCHED_RESET_ON_FORK) == policy;
+	closedir(d);
+	return n;
+}
+
+/* They look when they are woken. */
+static void wake_all(void)
+{
+	ring_toy(&toy);
+	for (unsigned int q = 1; q < QUEUES; q++)
+		ring_toy(&more[q - 1]);
+}
+
+/* Not more of them than cores: none would be left to anybody else. */
+static void as_many_come_first_as_cores(void **state)
+{
+	unsigned int cores = few_cores(), most = 0;
+	unsigned int nburners = (unsigned int)get_nprocs() + 1;
+	pthread_t burners[CORES + 1];
+
+	if (get_nprocs() > CORES || !ur_turns_first(1) || !ur_turns_first(0))
+		skip();
+	for (unsigned int i = 0; i < nburners; i++)
+		assert_int_equal(pthread_create(&burners[i], NULL,
+						want_the_core, NULL),
+				 0);
+	for (unsigned int i = 0; i < NAPS && most < QUEUES; i++) {
+		unsigned int n;
+
+		wake_all();
+		(void)ur_turns_nap(NAP_NS);
+		n = threads_of(SCHED_FIFO);
+		most = n > most ? n : most;
+		/* Some more rounds, in which more would come first. */
+		if (most >= cores && i < NAPS - 50)
+			i = NAPS - 50;
+	}
+	atomic_store(&over, true);
+	for (unsigned int i = 0; i < nburners; i++)
+		pthread_join(burners[i], NULL);
+	assert_int_equal(most, cores);
+}
+
+/* The driver has more than were asked for: those are the first one's.  The
+ * threads have fewer cores than there are of them. */
 static int setup(void **state)
 {
+	cpu_set_t was, set;
+	unsigned int n = 0;
+	int err;
+
 	toy_queues = QUEUES + 1;
-	return begin(QUEUES);
+	if (sched_getaffinity(0, sizeof(was), &was))
+		return -1;
+	CPU_ZERO(&set);
+	for (int i = 0; i < CPU_SETSIZE && n < few_cores(); i++)
+		if (CPU_ISSET(i, &was)) {
+			CPU_SET(i, &set);
+			n++;
+		}
+	(void)sched_setaffinity(0, sizeof(set), &set);
+	err = begin(QUEUES);
+	(void)sched_setaffinity(0, sizeof(was), &was);
+	return err;
 }
 
 int main(void)
@@ -242,6 +335,7 @@ int main(void)
 		cmocka_unit_test(segments_come_by_any_queue),
 		cmocka_unit_test(all_threads_at_one_lane),
 		cmocka_unit_test(lanes_go_in_the_midst_of_it),
+		cmocka_unit_test(as_many_come_first_as_cores),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);
