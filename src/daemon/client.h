@@ -58,11 +58,12 @@ int ur_client_tcp_ring(struct ur_client *c, uint32_t ifindex, int *sock);
 /*
  * Lease the number that a socket is bound to, for calls from it, or, if it
  * listens, to it; *handle is the lease's name, never 0.  -ENOENT: no port of
- * urnicd's has the address; -EOPNOTSUPP, others: the kernel's TCP has to do.
+ * urnicd's has the address; -EBUSY: urnicd hung a while ago, and is not asked
+ * yet; -EOPNOTSUPP, others: the kernel's TCP has to do.
  */
 int ur_client_tcp_lease(struct ur_client *c, int fd, uint32_t *handle);
 
-/* When it returns urnicd does not hold the number any more. */
+/* When it returns urnicd does not hold the number any more, unless it hangs. */
 void ur_client_tcp_put(struct ur_client *c, uint32_t handle);
 
 /* Give a slot back; the caller has closed its descriptor. */

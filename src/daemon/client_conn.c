@@ -260,6 +260,7 @@ void ur_client_conn_lose(struct ur_client *c)
 	allow_start(c, now);
 	c->brisk_end_ns = now + BRISK_NS;
 	ur_client_lease_lost(c);
+	c->tcp_late_ns = 0;
 	ur_client_conn_timer(c, 1 + (uint64_t)(getpid() % 16) * 2 * NS_PER_MS);
 	ur_info("urnicd (pid %d) is gone; %u slots go on", (int)c->daemon_pid,
 		c->nslots);
@@ -390,6 +391,7 @@ static void take_reply(struct ur_client *c, const struct ur_ipc_msg *m,
 		       int *fds)
 {
 	if (c->replied || m->seq != c->ask_seq) {
+		c->tcp_late_ns = 0; /* it goes on */
 		if (m->type == UR_IPC_SLOT)
 			ur_client_conn_put(c, m->slot);
 		else if (m->type == UR_IPC_BOUND &&

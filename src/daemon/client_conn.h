@@ -85,7 +85,8 @@ struct ur_client {
 	uint32_t nbinds;
 	uint32_t cap_binds;
 	uint32_t last_handle;
-	uint32_t last_tcp; /* lease's name */
+	uint32_t last_tcp;    /* lease's name */
+	uint64_t tcp_late_ns; /* when it last gave no answer; 0: it did */
 	struct ur_client_lease lease;
 	/* Working alone: what urnicd would keep. */
 	struct ur_binds *own_binds;

@@ -5,7 +5,19 @@
 #include "daemon/client_conn.h"
 #include "daemon/ipc_io.h"
 
-#define WAIT_NS 5000000000ull
+#define WAIT_NS	 5000000000ull
+#define PAUSE_NS 60000000000ull
+
+/*
+ * Callers hold the lock of all connections of the process: a urnicd that hangs
+ * may stop them once, but not each of them, and all others, one after the
+ * other.  The lock is held.
+ */
+static bool is_hanging(const struct ur_client *c)
+{
+	return c->tcp_late_ns &&
+	       ur_client_conn_now() - c->tcp_late_ns < PAUSE_NS;
+}
 
 /* The lock is held. */
 static int ask(struct ur_client *c, struct ur_ipc_msg *m, int fd,
@@ -13,9 +25,12 @@ static int ask(struct ur_client *c, struct ur_ipc_msg *m, int fd,
 {
 	int err = -ENOENT;
 
+	if (is_hanging(c))
+		return -EBUSY;
 	if (c->state == UR_CLIENT_UP)
 		err = ur_client_conn_ask_fd(c, m, fd,
 					    ur_client_conn_now() + WAIT_NS);
+	c->tcp_late_ns = err == -ETIMEDOUT ? ur_client_conn_now() : 0;
 	if (err)
 		return err;
 	if (c->reply.type == reply)
@@ -39,6 +54,14 @@ int ur_client_tcp_ring(struct ur_client *c, uint32_t ifindex, int *sock)
 	return err;
 }
 
+/* It reads that when it goes on, if it does. */
+static void tell_put(struct ur_client *c, uint32_t handle)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_TCP_PUT, .handle = handle };
+
+	ur_client_conn_tell(c, &m, NULL, 0);
+}
+
 int ur_client_tcp_lease(struct ur_client *c, int fd, uint32_t *handle)
 {
 	struct ur_ipc_msg m = { .type = UR_IPC_TCP_LEASE };
@@ -52,11 +75,8 @@ int ur_client_tcp_lease(struct ur_client *c, int fd, uint32_t *handle)
 	if (!err)
 		*handle = m.handle;
 	/* It may be given still. */
-	if (err == -ETIMEDOUT) {
-		m = (struct ur_ipc_msg){ .type = UR_IPC_TCP_PUT,
-					 .handle = c->last_tcp };
-		ur_client_conn_tell(c, &m, NULL, 0);
-	}
+	if (err == -ETIMEDOUT)
+		tell_put(c, m.handle);
 	ur_unlock(&c->lock);
 	return err;
 }
@@ -66,6 +86,7 @@ void ur_client_tcp_put(struct ur_client *c, uint32_t handle)
 	struct ur_ipc_msg m = { .type = UR_IPC_TCP_PUT, .handle = handle };
 
 	ur_lock(&c->lock);
-	(void)ask(c, &m, -1, UR_IPC_TCP_LEASED);
+	if (ask(c, &m, -1, UR_IPC_TCP_LEASED) == -EBUSY)
+		tell_put(c, handle);
 	ur_unlock(&c->lock);
 }
