@@ -261,7 +261,11 @@ destroy_listener:
 
 static int be_server(struct pingpong *p, const struct options *o)
 {
-	return take_client(p, o) ? -1 : answer(p);
+	if (take_client(p, o))
+		return -1;
+	printf("serving a client\n");
+	fflush(stdout);
+	return answer(p);
 }
 
 int main(int argc, char **argv)

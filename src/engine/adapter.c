@@ -16,6 +16,9 @@
 #include "engine/near.h"
 #include "reach/export.h"
 
+#define LAST_WAIT_NS 200000000u /* for all lanes */
+#define LAST_NAP_NS  200000u
+
 static const struct ur_lane_ops *const ops_of[UR_DEV_KINDS] = {
 	[UR_DEV_ROCE] = &ur_lane_roce,
 	[UR_DEV_IWARP] = &ur_lane_iwarp,
@@ -145,16 +148,33 @@ void ur_adapter_check_removed(struct ur_adapter *a)
 	ur_dev_removed(&a->dev);
 }
 
-/* A lane that somebody holds is being worked on anyway. */
+/*
+ * Who holds a lane may be a helper that has no core just now, and ends with the
+ * process before it has done its work.  But it may also be the caller, if a
+ * handler of his calls exit(): so nobody is waited for long.
+ */
+static bool take_last(struct ur_lane *l, uint64_t until_ns)
+{
+	const struct timespec nap = { .tv_nsec = LAST_NAP_NS };
+
+	while (!ur_latch_try(&l->lock)) {
+		if (ur_clock_ns() >= until_ns)
+			return false;
+		(void)nanosleep(&nap, NULL);
+	}
+	return true;
+}
+
 void ur_adapter_settle(struct ur_adapter *a)
 {
+	uint64_t until = ur_clock_ns() + LAST_WAIT_NS;
 	uint32_t n = atomic_load(&a->lane_count);
 	struct ur_leave leave = { 0 };
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct ur_lane *l = atomic_load(&a->lanes[i]);
 
-		if (!ur_latch_try(&l->lock))
+		if (!take_last(l, until))
 			continue;
 		l->ops->settle(l, ur_clock_ns());
 		ur_leave_lane(&leave, l);

@@ -82,7 +82,9 @@ def pingpong_killed(name, victim, args):
         s = way.server('pingpong', args)
         c = way.start(env.b, 'pingpong', f'{args} -n 10000000 {env.a.ip4}')
         try:
-            time.sleep(0.5 * SLOW)
+            # On a busy machine it takes its time to come.
+            s.wait_text('serving a client', 30)
+            time.sleep(0.3 * SLOW)
             (s if victim == 'server' else c).signal(signal.SIGKILL)
             if victim == 'server':
                 if c.wait(60) != 1:

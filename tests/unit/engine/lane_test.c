@@ -14,6 +14,7 @@
 #include "../own_net.h"
 #include "engine/internal.h"
 #include "engine/pace.h"
+#include "rig/rig.h"
 
 #define SECOND 1000000000ull
 
@@ -270,6 +271,91 @@ static int refuse(struct ur_link *link, const struct ur_train *t)
 	return refusals-- > 0 ? -EAGAIN : real_ops->send(link, t);
 }
 
+/* One whose calls take longer than the moment of an answer. */
+static int slow_send(struct ur_link *link, const struct ur_train *t)
+{
+	int err = real_ops->send(link, t);
+	uint64_t end = ur_clock_ns() + 20000;
+
+	while (ur_clock_ns() < end)
+		ur_cpu_relax();
+	return err;
+}
+
+static void set_link_send(struct ur_lane *l, struct ur_link_ops *ops,
+			  int (*send)(struct ur_link *link,
+				      const struct ur_train *t))
+{
+	ur_lane_lock(l);
+	real_ops = l->link->ops;
+	*ops = *real_ops;
+	ops->send = send;
+	l->link->ops = ops;
+	ur_lane_unlock(l);
+}
+
+static void write_back(struct pair *p)
+{
+	struct ur_sge sge = { (uintptr_t)p->b_buf, 1,
+			      atomic_load(&p->b_mr)->key };
+	struct rig_wr wr = { .sge = &sge,
+			     .nsge = 1,
+			     .opcode = UR_WR_RDMA_WRITE,
+			     .flags = UR_SEND_SIGNALED,
+			     .remote_addr = (uintptr_t)p->a_buf,
+			     .rkey = p->a_mr->key };
+
+	assert_int_equal(rig_post_send(&p->qb, &wr), 0);
+	ur_adapter_doorbell(&p->qb);
+}
+
+/* What was posted leaves, and the lane works until n completions are there. */
+static bool work_until(struct pair *p, uint32_t n)
+{
+	struct ur_lane *l = p->qa.lane;
+	uint64_t end = ur_clock_ns() + SECOND;
+	struct ur_cqe cqe;
+
+	ur_lane_drain(l, ur_clock_ns());
+	ur_lane_send(l, ur_clock_ns());
+	while (n && ur_clock_ns() < end) {
+		if (ur_cq_poll(&p->cq, &cqe, 1))
+			n--;
+		else
+			(void)ur_lane_step(l, ur_clock_ns());
+	}
+	return n == 0;
+}
+
+/*
+ * A conversation is seen to be one, however long it takes to send.  The lane is
+ * held, so that the helper does not do it in between.
+ */
+static void test_answers_carry_behind_slow_sends(void **state)
+{
+	struct pair *p = *state;
+	struct ur_lane *l = p->qa.lane;
+	static struct ur_link_ops ops; /* the helper may still look at it */
+	uint64_t carried = 0;
+	bool ok = true;
+
+	set_link_send(l, &ops, slow_send);
+	ur_lane_lock(l);
+	for (int i = 0; i < 1000 && ok && !carried; i++) {
+		pair_post_recv(p, 8);
+		pair_post_send(p, 8);
+		/* The receive, whose answer may bring the send's. */
+		ok = work_until(p, 1);
+		write_back(p);
+		ok = ok && work_until(p, 2);
+		carried = ur_roce_counters(l->roce)->acks_carried;
+	}
+	l->link->ops = real_ops;
+	ur_lane_unlock(l);
+	assert_true(ok);
+	assert_true(carried);
+}
+
 static void test_refused_train_is_not_lost(void **state)
 {
 	struct pair *p = *state;
@@ -277,12 +363,9 @@ static void test_refused_train_is_not_lost(void **state)
 	static struct ur_link_ops ops; /* the helper may still look at it */
 	uint64_t again;
 
-	ur_lane_lock(l);
-	real_ops = l->link->ops;
-	ops = *real_ops;
-	ops.send = refuse;
-	l->link->ops = &ops;
 	refusals = 3;
+	set_link_send(l, &ops, refuse);
+	ur_lane_lock(l);
 	again = ur_roce_counters(l->roce)->retransmitted_pkts;
 	ur_lane_unlock(l);
 	pair_write_byte(p, 9);
@@ -487,6 +570,64 @@ static void test_fork(void **state)
 	assert_true(pair_seen_in_memory(p, 31, SECOND));
 }
 
+static uint32_t parted;
+static atomic_bool held_lane;
+
+static void note_part(struct ur_link *link)
+{
+	parted++;
+}
+
+static void *hold_for_a_while(void *arg)
+{
+	struct ur_lane *l = arg;
+
+	ur_lane_lock(l);
+	atomic_store(&held_lane, true);
+	sleep_ms(30);
+	ur_lane_unlock(l);
+	return NULL;
+}
+
+/* Who has the lane when the process ends may be off its core: the last words
+ * are said all the same. */
+static void test_end_waits_for_the_holder(void **state)
+{
+	struct pair *p = *state;
+	struct ur_lane *l = p->qa.lane;
+	const struct ur_link_ops *ops = l->link->ops;
+	static struct ur_link_ops noting; /* the helper may still look at it */
+	pthread_t t;
+
+	noting = *ops;
+	noting.part = note_part;
+	ur_lane_lock(l);
+	l->link->ops = &noting;
+	ur_lane_unlock(l);
+	assert_int_equal(pthread_create(&t, NULL, hold_for_a_while, l), 0);
+	while (!atomic_load(&held_lane))
+		sched_yield();
+	ur_adapter_settle(l->adapter);
+	pthread_join(t, NULL);
+	ur_lane_lock(l);
+	l->link->ops = ops;
+	ur_lane_unlock(l);
+	assert_int_equal(parted, 1);
+}
+
+/* One who exits within the lane, from a handler, does end. */
+static void test_end_does_not_wait_for_ever(void **state)
+{
+	struct pair *p = *state;
+	struct ur_lane *l = p->qa.lane;
+	uint64_t since = ur_adapter_now();
+
+	ur_lane_lock(l);
+	ur_adapter_settle(l->adapter);
+	ur_lane_unlock(l);
+	assert_true(ur_adapter_now() - since < 10 * SECOND);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, pair_setup, pair_teardown)
 
 int main(void)
@@ -496,6 +637,7 @@ int main(void)
 		TEST(test_helper_places_data),
 		TEST(test_helper_takes_over_from_poller),
 		TEST(test_refused_train_is_not_lost),
+		TEST(test_answers_carry_behind_slow_sends),
 		TEST(test_late_but_answered),
 		TEST(test_deregistration_waits_for_the_lane),
 		TEST(test_idle_costs_nothing),
@@ -512,6 +654,8 @@ int main(void)
 		TEST(test_sleeping_helper_is_told_of_deadlines),
 		TEST(test_report),
 		TEST(test_fork),
+		TEST(test_end_waits_for_the_holder),
+		TEST(test_end_does_not_wait_for_ever),
 	};
 
 	setenv("URNIC_DAEMON", "0", 1);
