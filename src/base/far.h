@@ -40,6 +40,14 @@ void ur_far_remove(struct ur_far *f);
 
 extern _Atomic uint32_t ur_far_count;
 
+/* Is nothing elsewhere, which is as good as certain? */
+static inline bool ur_far_is_none(void)
+{
+	return __builtin_expect(atomic_load_explicit(&ur_far_count,
+						     memory_order_relaxed) == 0,
+				1);
+}
+
 /* Is a piece of it elsewhere? */
 bool ur_far_hits(const struct iovec *iov, uint32_t n);
 static inline bool ur_far_any(const struct iovec *iov, uint32_t n)

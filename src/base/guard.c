@@ -201,21 +201,13 @@ APP_ACCESS static void do_copy(void *dst, const void *src, size_t len)
 	store_tail((uint8_t *)dst + front, (const uint8_t *)src + front, tail);
 }
 
-/* Nothing of it is elsewhere, which is as good as certain. */
-static bool is_near(void)
-{
-	return __builtin_expect(atomic_load_explicit(&ur_far_count,
-						     memory_order_relaxed) == 0,
-				1);
-}
-
 int ur_guard_copy(void *dst, const void *src, size_t len)
 {
 	int err;
 
 	if (len == 0)
 		return 0;
-	if (!is_near()) {
+	if (!ur_far_is_none()) {
 		err = ur_far_copy(dst, src, len);
 		if (err != -ENOENT)
 			return err;
@@ -257,7 +249,7 @@ int ur_guard_crc32(uint32_t *crc, const void *src, size_t len)
 	uint32_t value = *crc;
 	int err;
 
-	if (!is_near()) {
+	if (!ur_far_is_none()) {
 		err = far_crc(ur_crc32, crc, src, len);
 		if (err != -ENOENT)
 			return err;
@@ -278,7 +270,7 @@ int ur_guard_crc32c(uint32_t *crc, const void *src, size_t len)
 	uint32_t value = *crc;
 	int err;
 
-	if (!is_near()) {
+	if (!ur_far_is_none()) {
 		err = far_crc(ur_crc32c, crc, src, len);
 		if (err != -ENOENT)
 			return err;
@@ -300,8 +292,8 @@ int ur_guard_copy_crc32(void *dst, const void *src, size_t len, uint32_t *crc)
 	while (len) {
 		size_t n = len < chunk ? len : chunk;
 
-		if (is_near() ? ur_guard_call(copy_bytes, to, from, n)
-			      : ur_guard_copy(to, from, n))
+		if (ur_far_is_none() ? ur_guard_call(copy_bytes, to, from, n)
+				     : ur_guard_copy(to, from, n))
 			return -EFAULT;
 		value = ur_crc32(value, to, n);
 		to += n;

@@ -318,7 +318,8 @@ void ur_lane_leave_all(struct ur_lane *l, struct ur_qp *qp);
 
 /* progress.c; all under the lane's lock. */
 void ur_lane_drain(struct ur_lane *l, uint64_t now_ns); /* doorbells */
-void ur_lane_send(struct ur_lane *l, uint64_t now_ns);
+/* What there is to send; true: packets have left. */
+bool ur_lane_send(struct ur_lane *l, uint64_t now_ns);
 /*
  * Read the link once and do what follows: answer doorbells, expire timers,
  * send.  Returns the number of packets received (or of reads).

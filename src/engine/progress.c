@@ -84,7 +84,7 @@ void ur_lane_drain(struct ur_lane *l, uint64_t now_ns)
 
 /* What the link cannot take now is kept and goes first the next time; what it
  * cannot send at all is lost, and the protocol finds that out. */
-void ur_lane_send(struct ur_lane *l, uint64_t now_ns)
+bool ur_lane_send(struct ur_lane *l, uint64_t now_ns)
 {
 	struct ur_train *t = &l->train;
 	uint32_t n;
@@ -96,7 +96,7 @@ void ur_lane_send(struct ur_lane *l, uint64_t now_ns)
 	l->gathered_signaled = false;
 	if (!l->roce) {
 		l->ops->send(l, now_ns);
-		return;
+		return false;
 	}
 	l->retry_ns = UR_NEVER;
 	for (n = 0; l->held || ur_roce_output(l->roce, t, now_ns); n++) {
@@ -114,6 +114,7 @@ void ur_lane_send(struct ur_lane *l, uint64_t now_ns)
 	}
 	if (n)
 		l->activity_ns = now_ns;
+	return n;
 }
 
 /*
@@ -182,16 +183,22 @@ static int receive_near(struct ur_lane *l, uint64_t now_ns)
 	return n;
 }
 
-/* What follows on n packets received. */
-static void respond(struct ur_lane *l, int n, uint64_t now_ns)
+/* What follows on n packets received.  Returns when it was done. */
+static uint64_t respond(struct ur_lane *l, int n, uint64_t now_ns)
 {
+	uint64_t done_ns;
+
 	if (l->now_ns)
 		now_ns = l->now_ns;
 	if (n)
 		l->activity_ns = now_ns;
 	ur_lane_drain(l, now_ns);
 	expire(l, n == 0, now_ns);
-	ur_lane_send(l, now_ns);
+	if (!ur_lane_send(l, now_ns) || n == 0)
+		return now_ns;
+	done_ns = ur_clock_ns();
+	ur_roce_left(l->roce, now_ns, done_ns);
+	return done_ns;
 }
 
 int ur_lane_step(struct ur_lane *l, uint64_t now_ns)
@@ -553,8 +560,9 @@ static bool glance(struct ur_lane *l, uint64_t *now)
 	if (n == -EAGAIN && !l->roce)
 		return false;
 	*now = l->now_ns ? l->now_ns : ur_clock_ns();
+	/* Our own work is no pause of the application. */
 	if (l->roce)
-		respond(l, n, *now);
+		*now = respond(l, n, *now);
 	return false;
 }
 

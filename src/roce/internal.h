@@ -350,6 +350,8 @@ struct ur_roce {
 	struct ur_list rd_waiters; /* ur_rqp.sending */
 	struct ur_list deferred;   /* ur_rqp.acking: answers that may ride */
 	uint64_t defer_at_ns;	   /* the earliest of them */
+	uint64_t came_ns;	   /* ur_roce_left(): what came then … */
+	uint64_t left_ns;	   /* … can be answered since */
 	struct ur_list paced;	   /* ur_rqp.paced: above their rate */
 	uint64_t paced_at_ns;	   /* when the first may go on */
 	/* XRC between processes (loan.h) */
@@ -361,10 +363,11 @@ struct ur_roce {
 	struct ur_list returns; /* ur_guest.done */
 	uint32_t guest_count;
 	uint32_t loan_seq;
-	uint64_t loan_at_ns;	/* when to try again to lend */
-	uint8_t *loan_buf;	/* the message that is being made */
-	struct ur_lasts *lasts; /* of QPs that are gone; NULL: none */
-	uint64_t now_ns;	/* of the entry point that runs */
+	uint64_t loan_at_ns;	  /* when to try again to lend */
+	uint8_t *loan_buf;	  /* the message that is being made */
+	struct ur_lasts *lasts;	  /* of QPs that are gone; NULL: none */
+	struct ur_mr_hint placed; /* of what plain packets brought */
+	uint64_t now_ns;	  /* of the entry point that runs */
 	struct ur_roce_counters cnt;
 };
 
@@ -376,6 +379,14 @@ struct ur_in {
 	size_t payload_len;
 	uint64_t now_ns;
 	uint8_t *at; /* where the RETH points to, once it was checked */
+};
+
+/* One that has a short way (demux.c): where its parts are. */
+struct ur_plain {
+	const uint8_t *bth;
+	const uint8_t *payload;
+	uint32_t len; /* of the payload */
+	bool write;   /* else a SEND */
 };
 
 static inline struct ur_rqp *ur_rqp_of(const struct ur_qp *qp)
@@ -532,6 +543,21 @@ int ur_train_add(struct ur_train *t, struct ur_path *p, struct ur_hdr *h,
 		 const struct iovec *iov, uint32_t niov, uint32_t payload_len,
 		 bool stable);
 uint32_t ur_pkt_len(const struct ur_opcode *op, uint32_t payload_len);
+/* Append a packet of that length which stands behind the linear buffer's end
+ * already, all but its ICRC. */
+void ur_train_put(struct ur_train *t, struct ur_path *p, uint32_t dqpn,
+		  uint32_t len);
+
+/*
+ * Payload of the packets that both sides have a short way for (rc_req.c,
+ * rc_resp.c): without pad, and cheaper to copy than to look at twice.
+ */
+#define UR_PLAIN_MAX 256u
+
+static inline bool ur_is_plain_len(uint32_t len)
+{
+	return len && len <= UR_PLAIN_MAX && !(len & 3u);
+}
 
 /* What an emitter tells the scheduler in roce.c. */
 enum ur_emit {
@@ -611,6 +637,15 @@ static inline void ur_rc_peer_ask(const struct ur_rqp *q, struct ur_hdr *h)
 	h->bth.urnic = q->peer != UR_PEER_OTHER;
 }
 void ur_rc_acked(struct ur_rqp *q, uint32_t psn, uint64_t now_ns);
+
+/*
+ * rc_resp.c: a SEND Only or WRITE Only of a length that has the short way, as
+ * far as its opcode and length tell; would q pass it (its path and ICRC apart,
+ * and memory); execute it, after all this.  False: no, and nothing was done.
+ */
+bool ur_plain_parse(struct ur_plain *in, const struct ur_rx *rx);
+bool ur_rc_awaits_plain(const struct ur_rqp *q, const struct ur_plain *in);
+bool ur_rc_request_plain(struct ur_rqp *q, const struct ur_plain *in);
 
 /* recv.c: consuming receive requests, shared by RC, UC and UD. */
 bool ur_recv_take(struct ur_rqp *q);

@@ -9,6 +9,9 @@
  */
 #include <errno.h>
 
+#include "base/bytes.h"
+#include "base/far.h"
+#include "base/guard_word.h"
 #include "roce/internal.h"
 
 /* Ask for an acknowledgement at least every so many packets. */
@@ -469,13 +472,155 @@ static struct ur_swqe *next_request(struct ur_rqp *q, uint64_t now_ns)
 	return w;
 }
 
+/*
+ * The usual requests of a burst: one small packet each, from one piece of
+ * memory or from the queue, of one kind and length.  What is the same in all
+ * of them is found out and encoded once.  Whatever is not so is left as it was
+ * to the functions above, which know all cases and would send the same bytes.
+ */
+struct run {
+	uint8_t opcode; /* enum ur_wr_opcode */
+	uint8_t flags;	/* of UR_SEND_SOLICITED */
+	uint32_t length;
+	uint32_t pkt_len;
+	uint32_t hdr_len;
+	uint32_t price;
+	struct ur_mr_hint from;
+	uint8_t hdr[UR_HDR_MAX];
+};
+
+/* As many that wait make a run. */
+#define RUN_MIN 4u
+
+static bool is_plain(const struct ur_swqe *w)
+{
+	return (w->opcode == UR_WR_SEND || w->opcode == UR_WR_RDMA_WRITE) &&
+	       ur_is_plain_len(w->length) && !(w->flags & UR_SEND_FENCE) &&
+	       (w->num_sge == 1 || (w->flags & UR_SEND_INLINE));
+}
+
+/* What holds for all of the run; false: there is none. */
+static bool run_begins(const struct ur_rqp *q, uint32_t waiting)
+{
+	const struct ur_requester *s = &q->req;
+
+	return waiting >= RUN_MIN && q->qp->type == UR_QPT_RC &&
+	       ur_rqp_state(q) == UR_QPS_RTS && !s->rnr_wait &&
+	       s->cur == s->fresh && s->psn == s->end && !q->near.ready &&
+	       !q->qp->attr.rate_limit && ur_far_is_none();
+}
+
+/* The header of w, a request without PSN yet, is that of the others. */
+static void run_start(struct run *run, const struct ur_rqp *q,
+		      struct ur_swqe *w)
+{
+	struct ur_hdr h = { 0 };
+
+	w->first_psn = w->last_psn = q->req.psn;
+	ur_message_header(q, w, 0, &h);
+	ur_rc_peer_ask(q, &h);
+	run->opcode = w->opcode;
+	run->flags = w->flags & UR_SEND_SOLICITED;
+	run->length = w->length;
+	run->price = price_of(q, w);
+	run->hdr_len = (uint32_t)ur_hdr_encode(&h, run->hdr);
+	run->pkt_len = run->hdr_len + w->length + UR_ICRC_LEN;
+}
+
+static bool is_of_run(const struct run *run, const struct ur_swqe *w)
+{
+	return run->opcode == w->opcode && run->length == w->length &&
+	       run->flags == (w->flags & UR_SEND_SOLICITED);
+}
+
+static int run_payload(const struct ur_rqp *q, struct run *run,
+		       const struct ur_swqe *w, uint8_t *to)
+{
+	const struct ur_sge *sge = w->data.sge;
+	const struct ur_mr *mr;
+	const uint8_t *from;
+
+	if (w->flags & UR_SEND_INLINE) {
+		memcpy(to, w->data.inline_data, w->length);
+		return 0;
+	}
+	mr = ur_mr_lookup_again(q->qp->mrs, sge->lkey, &run->from);
+	if (!mr || mr->kind == UR_MR_NULL)
+		return -EACCES;
+	from = ur_mr_translate(mr, q->qp->pd, sge->addr, w->length, 0);
+	return from ? ur_guard_copy_words(to, from, w->length) : -EACCES;
+}
+
+/* Byte 8 and what follows the PSN's, which differ in each. */
+static void run_header(const struct run *run, const struct ur_swqe *w,
+		       uint32_t psn, bool ackreq, uint8_t *p)
+{
+	memcpy(p, run->hdr, UR_BTH_LEN);
+	p[8] |= (uint8_t)(ackreq << 7);
+	ur_put_be24(p + 9, psn);
+	if (run->opcode != UR_WR_RDMA_WRITE)
+		return;
+	ur_put_be64(p + UR_BTH_LEN, w->wr.rdma.remote_addr);
+	ur_put_be32(p + UR_BTH_LEN + 8, w->wr.rdma.rkey);
+	ur_put_be32(p + UR_BTH_LEN + 12, w->length);
+}
+
+/* False: it is not for this run, or not for now, and nothing was done. */
+static bool run_emit(struct ur_rqp *q, struct run *run, struct ur_swqe *w,
+		     struct ur_train *t, uint64_t now_ns)
+{
+	uint8_t *p = t->linear + t->linear_len;
+	bool ackreq;
+
+	if (!is_plain(w) || !ur_cong_may_send(q->path))
+		return false;
+	if (!is_of_run(run, w))
+		run_start(run, q, w);
+	if (ur_train_fits(t, run->pkt_len) != UR_FIT_OK ||
+	    run_payload(q, run, w, p + run->hdr_len))
+		return false;
+	assign_psns(q, w);
+	ackreq = want_ack(q, t, run->pkt_len, is_awaited(q, w), run->price);
+	run_header(run, w, q->req.psn, ackreq, p);
+	ur_train_put(t, q->path, q->qp->attr.dest_qpn, run->pkt_len);
+	ur_cong_sent(q, run->price);
+	step(q, w, now_ns);
+	return true;
+}
+
+/* Send what there is of such; false: nothing. */
+static bool emit_run(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
+{
+	struct ur_requester *s = &q->req;
+	struct ur_sq *sq = &q->qp->sq;
+	uint32_t tail = atomic_load_explicit(&sq->tail, memory_order_acquire);
+	uint32_t from = s->cur, end = tail;
+	struct run run;
+
+	if (!run_begins(q, tail - s->cur))
+		return false;
+	/* An acknowledgement may ride on the last one. */
+	if (q->rsp.ack_due)
+		end--;
+	run = (struct run){ 0 }; /* of none */
+	while (s->cur != end &&
+	       run_emit(q, &run, ur_sq_slot(sq, s->cur), t, now_ns))
+		;
+	return s->cur != from;
+}
+
 enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 {
 	enum ur_emit e = UR_EMIT_IDLE;
 	struct ur_swqe *w;
 	bool sent = false;
 
-	while ((w = next_request(q, now_ns))) {
+	for (;;) {
+		/* Also behind one that found no room in the train before. */
+		sent |= emit_run(q, t, now_ns);
+		w = next_request(q, now_ns);
+		if (!w)
+			break;
 		e = emit_one(q, w, t);
 		if (e == UR_EMIT_IDLE)
 			fail_if_oldest(q);

@@ -6,7 +6,9 @@
  */
 #include <errno.h>
 
+#include "base/bytes.h"
 #include "base/guard.h"
+#include "base/guard_word.h"
 #include "roce/internal.h"
 
 typedef enum ur_fault (*check_fn)(struct ur_rqp *q, struct ur_in *in);
@@ -602,4 +604,117 @@ void ur_rc_request(struct ur_rqp *q, struct ur_in *in)
 		f = execute(q, in);
 	if (f != UR_FAULT_NONE)
 		fault(q, in, f);
+}
+
+bool ur_plain_parse(struct ur_plain *in, const struct ur_rx *rx)
+{
+	const uint8_t *p = rx->data;
+	uint32_t hdr_len = UR_BTH_LEN;
+
+	if (rx->len < UR_BTH_LEN)
+		return false;
+	in->write = p[0] == UR_RC_WRITE_ONLY;
+	if (in->write)
+		hdr_len = UR_BTH_LEN + 16;
+	else if (p[0] != UR_RC_SEND_ONLY)
+		return false;
+	if (rx->len < hdr_len + UR_ICRC_LEN)
+		return false;
+	in->bth = p;
+	in->len = rx->len - hdr_len - UR_ICRC_LEN;
+	in->payload = p + hdr_len;
+	return ur_is_plain_len(in->len);
+}
+
+/* All checks but those of memory, none of which changes anything. */
+bool ur_rc_awaits_plain(const struct ur_rqp *q, const struct ur_plain *in)
+{
+	const struct ur_responder *p = &q->rsp;
+
+	if (ur_be24_at(in->bth + 9) != p->epsn || p->in_message ||
+	    in->len > q->mtu)
+		return false;
+	return in->write ? q->qp->attr.access & UR_ACCESS_REMOTE_WRITE &&
+				   ur_be32_at(in->bth + UR_BTH_LEN + 12) ==
+					   in->len
+			 : !ur_tm_is_on(q);
+}
+
+/* Words are stored whole: what is not aligned goes the other way. */
+static bool plain_place(const struct ur_rqp *q, const struct ur_pd *pd,
+			const struct ur_plain *in, uint32_t key, uint64_t va,
+			uint32_t access)
+{
+	const struct ur_mr *mr =
+		ur_mr_lookup_again(q->qp->mrs, key, &q->r->placed);
+	uint8_t *to;
+
+	if (!mr || mr->kind == UR_MR_NULL)
+		return false;
+	to = ur_mr_translate(mr, pd, va, in->len, access);
+	return to && !((uintptr_t)to & 7u) &&
+	       !ur_guard_copy_words(to, in->payload, in->len);
+}
+
+static bool plain_write(struct ur_rqp *q, const struct ur_plain *in)
+{
+	struct ur_responder *p = &q->rsp;
+	const uint8_t *reth = in->bth + UR_BTH_LEN;
+	uint64_t va = ur_be64_at(reth);
+	uint32_t rkey = ur_be32_at(reth + 8);
+
+	if (!plain_place(q, q->qp->pd, in, rkey, va, UR_ACCESS_REMOTE_WRITE))
+		return false;
+	p->va = va;
+	p->rkey = rkey;
+	p->dma_len = in->len;
+	p->kind = UR_OP_WRITE;
+	p->wrote_ns = q->r->now_ns;
+	q->r->cnt.rx_write_requests++;
+	return true;
+}
+
+static bool plain_send(struct ur_rqp *q, const struct ur_plain *in)
+{
+	struct ur_responder *p = &q->rsp;
+	struct ur_cqe c = { .byte_len = in->len,
+			    .src_qp = q->qp->attr.dest_qpn,
+			    .status = UR_WC_SUCCESS,
+			    .opcode = UR_WC_RECV };
+	const struct ur_srq *srq = q->qp->srq;
+	const struct ur_rwqe *w;
+
+	/* One that was taken is there for the other way as well. */
+	if (!ur_recv_take(q))
+		return false;
+	w = p->rwqe;
+	if (w->num_sge != 1 || w->sge[0].length < in->len ||
+	    !plain_place(q, srq ? srq->pd : q->qp->pd, in, w->sge[0].lkey,
+			 w->sge[0].addr, UR_ACCESS_LOCAL_WRITE))
+		return false;
+	p->kind = UR_OP_SEND;
+	ur_recv_push(q, &c, in->bth[1] & 0x80);
+	p->recv_ns = q->r->now_ns;
+	q->r->cnt.rx_send_requests++;
+	return true;
+}
+
+bool ur_rc_request_plain(struct ur_rqp *q, const struct ur_plain *in)
+{
+	struct ur_responder *p = &q->rsp;
+	uint64_t now_ns = q->r->now_ns;
+	uint32_t psn = p->epsn;
+
+	if (!(in->write ? plain_write(q, in) : plain_send(q, in)))
+		return false;
+	p->nak_sent = false;
+	p->received = in->len;
+	accept_psns(q, 1, true);
+	if (in->bth[8] & 0x80)
+		ur_rc_ack_later(q, UR_AETH_ACK | UR_AETH_CREDITS_INVALID, psn,
+				now_ns);
+	else
+		ur_rc_ack_unasked(q, psn, now_ns);
+	ur_rqp_check_overrun(q);
+	return true;
 }

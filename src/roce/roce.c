@@ -10,7 +10,8 @@
 #include "roce/near_internal.h"
 
 #define RD_CHUNK_MIN   (32u << 10)
-#define RD_CHUNK_MAX   (256u << 10)
+/* Each begins and ends with trains of its own, so not too short. */
+#define RD_CHUNK_MAX   (512u << 10)
 /* A request this soon after a receive answers it: a ping-pong. */
 #define RIDE_KICK_NS   5000u
 /* Who finds a WRITE in his memory may first be given the core. */
@@ -98,10 +99,28 @@ static bool sends(const struct ur_rqp *q)
 	       !q->req.window_wait && ur_list_empty(&q->sending);
 }
 
-static bool is_answer(const struct ur_responder *p, uint64_t now_ns)
+/*
+ * The acknowledgement that did not wait for the answer has kept it up: by more
+ * than the moment of an answer, where system calls are slow.  Were that not
+ * left out, none would ever be seen to follow at once, and so none to wait.
+ */
+static uint64_t seen_ns(const struct ur_roce *r, uint64_t came_ns)
 {
-	return (p->recv_ns && now_ns - p->recv_ns < RIDE_KICK_NS) ||
-	       (p->wrote_ns && now_ns - p->wrote_ns < RIDE_WROTE_NS);
+	return came_ns == r->came_ns ? r->left_ns : came_ns;
+}
+
+static bool is_answer(const struct ur_roce *r, const struct ur_responder *p,
+		      uint64_t now_ns)
+{
+	return (p->recv_ns && now_ns - seen_ns(r, p->recv_ns) < RIDE_KICK_NS) ||
+	       (p->wrote_ns &&
+		now_ns - seen_ns(r, p->wrote_ns) < RIDE_WROTE_NS);
+}
+
+void ur_roce_left(struct ur_roce *r, uint64_t came_ns, uint64_t now_ns)
+{
+	r->came_ns = came_ns;
+	r->left_ns = now_ns;
 }
 
 void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)
@@ -123,7 +142,7 @@ void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)
 		ur_rqp_check_overrun(q);
 		return;
 	}
-	if (p->ride_score < RIDE_SCORE_MAX && is_answer(p, now_ns)) {
+	if (p->ride_score < RIDE_SCORE_MAX && is_answer(r, p, now_ns)) {
 		p->ride_score++;
 		p->wrote_ns = 0; /* one for each */
 	}

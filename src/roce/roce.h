@@ -129,6 +129,12 @@ void ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns);
 
 /* Fill the next train; false if there is nothing to send now. */
 bool ur_roce_output(struct ur_roce *r, struct ur_train *train, uint64_t now_ns);
+
+/*
+ * What followed on the packets that came at came_ns had left by now_ns: until
+ * then nobody could see them who might answer.
+ */
+void ur_roce_left(struct ur_roce *r, uint64_t came_ns, uint64_t now_ns);
 uint64_t ur_roce_deadline(const struct ur_roce *r);
 /* Has output certainly nothing to give?  Cheap. */
 bool ur_roce_is_quiet(const struct ur_roce *r);

@@ -133,6 +133,16 @@ static int add_gathered(struct ur_train *t, uint32_t at,
 	return 0;
 }
 
+static void appended(struct ur_train *t, uint32_t dqpn, uint32_t len)
+{
+	if (t->npkts == 0) {
+		t->pkt_len = len;
+		t->dqpn = dqpn;
+	}
+	t->npkts++;
+	t->bytes += len;
+}
+
 int ur_train_add(struct ur_train *t, struct ur_path *p, struct ur_hdr *h,
 		 const struct iovec *iov, uint32_t niov, uint32_t payload_len,
 		 bool stable)
@@ -158,11 +168,20 @@ int ur_train_add(struct ur_train *t, struct ur_path *p, struct ur_hdr *h,
 	}
 	if (err)
 		return err;
-	if (t->npkts == 0) {
-		t->pkt_len = len;
-		t->dqpn = h->bth.dqpn;
-	}
-	t->npkts++;
-	t->bytes += len;
+	appended(t, h->bth.dqpn, len);
 	return 0;
+}
+
+void ur_train_put(struct ur_train *t, struct ur_path *p, uint32_t dqpn,
+		  uint32_t len)
+{
+	uint32_t start = t->linear_len, end = start + len - UR_ICRC_LEN;
+	uint32_t crc = ur_path_prefix(p, len);
+
+	crc ^= ur_icrc_prefix_id(&p->flow, (uint16_t)t->npkts);
+	crc = ur_icrc_run(crc, t->linear + start, end - start);
+	put_icrc(t->linear + end, crc);
+	linear_piece(t, start, end + UR_ICRC_LEN);
+	t->linear_len = end + UR_ICRC_LEN;
+	appended(t, dqpn, len);
 }

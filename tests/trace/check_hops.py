@@ -7,7 +7,9 @@ BUILDDIR/tests/trace/instrumented), runs one_send on them, merges the traces of
 its two processes by time, and asserts that
 
 - the hops happen, on the side and in the order that the table states;
-- no file takes part that neither the table nor the list of helpers names.
+- no file takes part that neither the table nor the list of helpers names, in the
+  threads that do some of the hops: what others do at that time, woken late by
+  something before, is their own affair.
 
     check_hops.py SOURCEDIR BUILDDIR TRACER PROGRAM
     check_hops.py --self-test
@@ -23,7 +25,7 @@ import tempfile
 from collections import namedtuple
 
 Hop = namedtuple("Hop", "number side file function")
-Event = namedtuple("Event", "ns side file function")
+Event = namedtuple("Event", "ns side file function thread", defaults=("",))
 
 ROW = re.compile(r"^\|\s*(\d+)\s*\|([^|]*)\|([^|]*)\|([^|]*)\|")
 HELPERS = "Helpers on the way"
@@ -53,10 +55,10 @@ def check_order(hops, events):
     for hop in hops:
         wanted = (hop.side, hop.file, hop.function)
         start = at
-        while at < len(events) and events[at][1:] != wanted:
+        while at < len(events) and events[at][1:4] != wanted:
             at += 1
         if at == len(events):
-            ever = any(event[1:] == wanted for event in events)
+            ever = any(event[1:4] == wanted for event in events)
             seen = list(dict.fromkeys(
                 f"    {event.side}: {event.file} {event.function}()"
                 for event in events[start:]))
@@ -72,8 +74,13 @@ def check_order(hops, events):
 def check_complete(hops, helpers, events):
     """None, or the files that take part without being named."""
     named = {hop.file for hop in hops}
+    steps = {(hop.side, hop.file, hop.function) for hop in hops}
+    busy = {(event.side, event.thread) for event in events
+            if event[1:4] in steps}
     strangers = {}
     for event in events:
+        if (event.side, event.thread) not in busy:
+            continue
         if event.file not in named and not any(
                 fnmatch.fnmatch(event.file, pattern) for pattern in helpers):
             strangers.setdefault((event.side, event.file), event.function)
@@ -118,10 +125,11 @@ def read_trace(path, side, source):
     events = []
     for line in lines:
         if line[2].startswith("="):
-            events.append(Event(int(line[0]), side, APP, line[2][1:]))
+            events.append(Event(int(line[0]), side, APP, line[2][1:],
+                                line[1]))
         elif line[3] in names.get(line[2], {}):
             events.append(Event(int(line[0]), side,
-                                *names[line[2]][line[3]]))
+                                *names[line[2]][line[3]], line[1]))
     return events
 
 
@@ -183,6 +191,8 @@ def self_test():
     assert "only before" in check_order(hops, swapped)
     stranger = good + [Event(5, "responder", "link/shm", "send")]
     assert "link/shm" in check_complete(hops, helpers, stranger)
+    other = good + [Event(5, "responder", "engine/watch", "work", "7")]
+    assert check_complete(hops, helpers, other) is None
     late = [Event(9, "requester", APP, "done"), *good[1:], good[0],
             Event(10, "requester", "core/cq", "x")]
     assert len(window(late)) == 5

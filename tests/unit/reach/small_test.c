@@ -280,6 +280,48 @@ static void the_truncated_is_refused(void **state)
 	assert_int_equal(put(r, m, 0, 9), 0);
 }
 
+static struct rig *late; /* its peer does not wait for who is inside */
+
+/* In the place of the real one: it takes its time.  The linker (--wrap) names
+ * them.  NOLINTBEGIN(readability-identifier-naming) */
+int __real_ur_guard_copy_words(void *dst, const void *src, size_t len);
+int __wrap_ur_guard_copy_words(void *dst, const void *src, size_t len);
+
+int __wrap_ur_guard_copy_words(void *dst, const void *src, size_t len)
+{
+	int rc = __real_ur_guard_copy_words(dst, src, len);
+
+	if (late)
+		rig_call(late, shut, 0, 0, 0);
+	late = NULL;
+	return rc;
+}
+/* NOLINTEND(readability-identifier-naming) */
+
+/* Who is stopped in the midst of it is shut out in the end: what he has read
+ * may be the application's by now.  What he wrote is written. */
+static void a_read_that_took_too_long(void **state)
+{
+	struct rig *r = *state;
+	struct region m = known(r, RIG_REMOTE);
+
+	late = r;
+	assert_int_equal(get(r, m, 0), -EAGAIN);
+	assert_null(late);
+}
+
+static void a_write_that_took_too_long(void **state)
+{
+	struct rig *r = *state;
+	struct region m = known(r, RIG_REMOTE);
+
+	late = r;
+	assert_int_equal(put(r, m, 0, 5), 0);
+	assert_null(late);
+	assert_int_equal(put(r, m, 0, 6), -EAGAIN);
+	assert_int_equal(rig_peek(r, 0), 5);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -294,6 +336,8 @@ int main(void)
 		T(not_when_shut_out),
 		T(the_dead_take_it_quietly),
 		T(the_truncated_is_refused),
+		T(a_read_that_took_too_long),
+		T(a_write_that_took_too_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

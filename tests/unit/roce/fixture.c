@@ -16,6 +16,18 @@ void fix_share(uint32_t slot, const struct ur_xrc_ops *ops, void *arg)
 	next_xrc_arg = arg;
 }
 
+static uint64_t next_rx_bytes = 1u << 20;
+
+int rc_setup_roomy(void **state)
+{
+	int err;
+
+	next_rx_bytes = 8u << 20;
+	err = rc_setup(state);
+	next_rx_bytes = 1u << 20;
+	return err;
+}
+
 static struct fix *fix_make(enum ur_qp_type type, bool with_srq, bool tags)
 {
 	struct fix *f = test_calloc(1, sizeof(*f));
@@ -27,7 +39,7 @@ static struct fix *fix_make(enum ur_qp_type type, bool with_srq, bool tags)
 	f->host.xrc = next_xrc;
 	f->host.xrc_arg = next_xrc_arg;
 	f->host.xrcd.shared = next_xrc != NULL;
-	rig_lane_init(&f->lane, &f->host, next_slot, 1, 1u << 20);
+	rig_lane_init(&f->lane, &f->host, next_slot, 1, next_rx_bytes);
 	assert_int_equal(ur_cq_init(&f->cq, 1024, NULL, &f->host.async, NULL),
 			 0);
 	if (with_srq)

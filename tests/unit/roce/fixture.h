@@ -65,6 +65,8 @@ void fix_connect(struct fix *f);
 
 /* The usual fixtures for cmocka; *state is the struct fix. */
 int rc_setup(void **state);
+/* With a receive buffer as large as a socket's. */
+int rc_setup_roomy(void **state);
 int uc_setup(void **state);
 int ud_setup(void **state);
 int fix_teardown(void **state);

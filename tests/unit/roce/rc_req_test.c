@@ -126,6 +126,34 @@ static void c9_7_4_read_request_and_responses(void **state)
 	assert_int_equal(f->local.p[600], 0);
 }
 
+/* A whole one each, as long as there is room for the responses. */
+static void read_in_requests_of_512_kib(void **state)
+{
+	enum { PKTS = (512 << 10) / MTU };
+	struct fix *f = *state;
+
+	fix_post(f, UR_WR_RDMA_READ, 1, (1u << 20) + 8, 0);
+	assert_int_equal(fix_run(f), 3);
+	expect_out(f, 0, UR_RC_READ_REQUEST, SQ_PSN);
+	expect_out(f, 1, UR_RC_READ_REQUEST, SQ_PSN + PKTS);
+	expect_out(f, 2, UR_RC_READ_REQUEST, SQ_PSN + 2 * PKTS);
+	assert_int_equal(f->out[0].h.dma_len, 512u << 10);
+	assert_int_equal(f->out[1].h.dma_len, 512u << 10);
+	assert_int_equal(f->out[1].h.va, f->out[0].h.va + (512u << 10));
+	assert_int_equal(f->out[2].h.dma_len, 8);
+}
+
+/* An eighth of the buffer, so that half of it keeps some under way. */
+static void read_in_requests_of_a_small_buffer(void **state)
+{
+	struct fix *f = *state;
+
+	fix_post(f, UR_WR_RDMA_READ, 1, 1u << 20, 0);
+	assert_int_equal(fix_run(f), 4);
+	assert_int_equal(f->out[0].h.dma_len, 128u << 10);
+	assert_int_equal(f->out[3].h.dma_len, 128u << 10);
+}
+
 static void c9_7_5_1_1_an_ack_does_not_complete_a_read(void **state)
 {
 	struct fix *f = *state;
@@ -619,6 +647,9 @@ int main(void)
 		T(c9_7_5_1_1_ack_completes_all_before_it),
 		T(c9_7_5_2_ghost_acks_are_dropped),
 		T(c9_7_4_read_request_and_responses),
+		cmocka_unit_test_setup_teardown(read_in_requests_of_512_kib,
+						rc_setup_roomy, fix_teardown),
+		T(read_in_requests_of_a_small_buffer),
 		T(c9_7_5_1_1_an_ack_does_not_complete_a_read),
 		T(c9_7_4_read_response_of_wrong_length),
 		T(responses_never_asked_for),

@@ -337,6 +337,74 @@ static void an_answer_late_is_none(void **state)
 		assert_int_equal(write_and_answer(f, i, 25 * US), 2);
 }
 
+/*
+ * The peer sends, what follows on it takes `kept` ns to leave, and we send back
+ * `after` ns later; how many packets.
+ */
+static uint32_t send_and_answer(struct fix *f, uint32_t i, uint64_t kept,
+				uint64_t after)
+{
+	uint64_t came;
+	uint32_t n;
+
+	/* The receive that is posted first answers nothing. */
+	fix_sleep(f, 50 * US);
+	came = f->now_ns;
+	come(f, RQ_PSN + i);
+	n = fix_run(f);
+	if (n) {
+		fix_sleep(f, kept);
+		ur_roce_left(f->lane.roce, came, f->now_ns);
+	}
+	n += fix_sleep(f, after);
+	fix_post(f, UR_WR_SEND, i, 64, 0);
+	n += fix_run(f);
+	urnic_ack(f, SQ_PSN + i);
+	expect_cqe(f, i, UR_WC_SUCCESS);
+	return n;
+}
+
+/* Slow system calls keep up the answers: they come at once all the same. */
+static void answers_behind_slow_sends(void **state)
+{
+	struct fix *f = *state;
+	uint32_t i = 0;
+
+	while (i < 4)
+		assert_int_equal(send_and_answer(f, i++, 12 * US, 2 * US), 2);
+	for (; i < 8; i++) {
+		assert_int_equal(send_and_answer(f, i, 12 * US, 2 * US), 1);
+		assert_true(f->out[0].h.bth.rides);
+	}
+}
+
+static void a_pause_behind_slow_sends_is_one(void **state)
+{
+	struct fix *f = *state;
+
+	for (uint32_t i = 0; i < 8; i++)
+		assert_int_equal(send_and_answer(f, i, 12 * US, 7 * US), 2);
+}
+
+/* What others' packets took was no hindrance to us. */
+static void only_what_followed_on_it_counts(void **state)
+{
+	struct fix *f = *state;
+
+	for (uint32_t i = 0; i < 8; i++) {
+		uint64_t came = f->now_ns;
+
+		come(f, RQ_PSN + i);
+		assert_int_equal(fix_run(f), 1);
+		fix_sleep(f, 12 * US);
+		ur_roce_left(f->lane.roce, came + 1, f->now_ns);
+		fix_post(f, UR_WR_SEND, i, 64, 0);
+		assert_int_equal(fix_run(f), 1);
+		urnic_ack(f, SQ_PSN + i);
+		expect_cqe(f, i, UR_WC_SUCCESS);
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rc_setup, fix_teardown)
 
 int main(void)
@@ -358,6 +426,9 @@ int main(void)
 		TEST(large_ones_ask_more_often),
 		TEST(a_conversation_of_writes),
 		TEST(an_answer_late_is_none),
+		TEST(answers_behind_slow_sends),
+		TEST(a_pause_behind_slow_sends_is_one),
+		TEST(only_what_followed_on_it_counts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
