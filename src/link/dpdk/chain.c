@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "link/dpdk/internal.h"
+#include "link/dpdk/lcore.h"
 
 #define PIECES 4096u /* buffers for each pair of queues */
 #define SHARED RTE_ALIGN(sizeof(struct rte_mbuf_ext_shared_info), 8)
@@ -47,7 +48,8 @@ struct rte_mempool *ur_chain_pool(uint16_t id, uint16_t queues)
 	/* That of a port that is gone may be there yet. */
 	snprintf(name, sizeof(name), "urnicl%u.%u", id,
 		 atomic_fetch_add(&made, 1));
-	pool = rte_pktmbuf_pool_create_by_ops(name, PIECES * queues, 0, SHARED,
+	pool = rte_pktmbuf_pool_create_by_ops(name, PIECES * queues,
+					      ur_lcore_cache(), SHARED,
 					      UR_NIC_TAIL, SOCKET_ID_ANY,
 					      "stack");
 	if (!pool)

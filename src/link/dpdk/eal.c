@@ -5,7 +5,8 @@
  * its memory under a name.  An adapter inside somebody's program may do none
  * of it.  So a thread of its own begins the environment and ends, and unless
  * the configuration says otherwise there is one core, no shared name, and no
- * telemetry.  A program of DPDK's that has begun it already keeps its own.
+ * telemetry, and no other process attaches to it (lcore.c).  A program of
+ * DPDK's that has begun it already keeps its own.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,6 +23,7 @@
 
 #include "base/log.h"
 #include "link/dpdk/internal.h"
+#include "link/dpdk/lcore.h"
 
 #define OWN_ARGS   8
 #define STACK_SIZE (1u << 20)
@@ -76,6 +78,7 @@ static int collect(const struct ur_eal_args *args, char *copy, char **argv,
 		named |= begins_with(at, "--file-prefix") ||
 			 !strcmp(at, memory) || !strcmp(at, alone);
 		huge &= strcmp(at, "--no-huge") != 0;
+		ur_memif_clear(at);
 		argv[argc++] = at;
 		at += strlen(at) + 1;
 	}
@@ -207,6 +210,8 @@ int ur_eal_begin(const struct ur_eal_args *args)
 		refused = run_aside(&b);
 		begun = !refused;
 		threads = b.threads;
+		if (begun)
+			ur_lcore_allow();
 	}
 	err = refused;
 	pthread_mutex_unlock(&eal_lock);

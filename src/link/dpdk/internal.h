@@ -15,6 +15,9 @@ struct rte_eth_dev_info;
 struct rte_mbuf;
 struct rte_mempool;
 
+/* Buffers of a pool that each direction of a queue keeps, about. */
+#define UR_NIC_CACHE 64u
+
 #define UR_FLOW_FAMILIES 2u /* IPv4, IPv6 */
 
 /*
@@ -26,6 +29,10 @@ int ur_eal_begin(const struct ur_eal_args *args);
 
 /* Threads that the environment has begun, if it was us who began it. */
 unsigned int ur_eal_threads(void);
+
+/* One of its arguments: if it makes us the server of a memif whose last one has
+ * left its socket, that is removed. */
+void ur_memif_clear(const char *arg);
 
 /* May chains be made for that device whose payload is not DPDK's memory?  The
  * buffers for them; NULL: no memory, which is logged. */

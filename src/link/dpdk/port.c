@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "link/dpdk/internal.h"
+#include "link/dpdk/lcore.h"
 #include "link/nic.h"
 
 #define DEPTH	  1024u		   /* frames in the queue of each direction */
@@ -33,9 +34,11 @@
 
 /* A pair of them, one thread's at a time. */
 struct queue {
-	int fd;		/* of its interrupts; -1: none */
-	bool fd_counts; /* an eventfd */
-	bool fd_socket; /* a packet socket */
+	unsigned int rx_lcore; /* who the thread is that receives … */
+	unsigned int tx_lcore; /* … and sends: lcore.h */
+	int fd;		       /* of its interrupts; -1: none */
+	bool fd_counts;	       /* an eventfd */
+	bool fd_socket;	       /* a packet socket */
 	uint64_t no_buffer;
 	struct rte_mbuf *room; /* given by room() */
 	struct rte_mbuf *spare[SPARES];
@@ -54,6 +57,7 @@ struct ur_nic {
 	bool ours;		    /* was configured, so nobody else runs it */
 	struct ur_flows flows;
 	struct ur_nic_info info;
+	uint32_t made; /* queues */
 	struct queue queues[UR_PORT_QUEUES];
 };
 
@@ -93,6 +97,7 @@ static int make_pool(struct ur_nic *n)
 {
 	uint32_t room = (n->len_max / ROOM_STEP + 1) * ROOM_STEP;
 	unsigned int count = POOL + (n->info.queues - 1u) * POOL_MORE;
+	unsigned int cache = ur_lcore_cache();
 	static _Atomic unsigned int made;
 	char name[32];
 
@@ -104,13 +109,12 @@ static int make_pool(struct ur_nic *n)
 	/* That of a port that is gone may be there yet. */
 	snprintf(name, sizeof(name), "urnic%u.%u", n->id,
 		 atomic_fetch_add(&made, 1));
-	/* Threads that the library does not know have no cache of their own.
-	 * Of a stack they get what was used last, and is near. */
+	/* Of a stack they get what was used last, and is near. */
 	n->pool = rte_pktmbuf_pool_create_by_ops(
-		name, count, 0, 0, (uint16_t)room, SOCKET_ID_ANY, "stack");
+		name, count, cache, 0, (uint16_t)room, SOCKET_ID_ANY, "stack");
 	if (!n->pool)
 		n->pool = rte_pktmbuf_pool_create(
-			name, count, 0, 0, (uint16_t)room, SOCKET_ID_ANY);
+			name, count, cache, 0, (uint16_t)room, SOCKET_ID_ANY);
 	if (n->pool)
 		return 0;
 	ur_err("port %u: no memory for %u buffers of %u bytes: %s", n->id,
@@ -307,6 +311,9 @@ static void choose_queues(struct ur_nic *n, const struct rte_eth_dev_info *dev,
 static int make_queues(struct ur_nic *n)
 {
 	for (uint32_t q = 0; q < n->info.queues; q++) {
+		n->made = q + 1;
+		n->queues[q].rx_lcore = ur_lcore_take();
+		n->queues[q].tx_lcore = ur_lcore_take();
 		n->queues[q].fd = -1;
 		n->queues[q].flat = malloc(n->len_max);
 		if (!n->queues[q].flat)
@@ -385,13 +392,15 @@ static void drop_queue(struct queue *u)
 		rte_pktmbuf_free(u->out[i]);
 	rte_pktmbuf_free_bulk(u->spare, u->nspare);
 	free(u->flat);
+	ur_lcore_give(u->rx_lcore);
+	ur_lcore_give(u->tx_lcore);
 }
 
 /* Also one that did not start: its queues may have the buffers already.  But
  * one that runs is somebody's whose program this is. */
 static void nic_close(struct ur_nic *n)
 {
-	for (uint32_t q = 0; q < UR_PORT_QUEUES; q++)
+	for (uint32_t q = 0; q < n->made; q++)
 		drop_queue(&n->queues[q]);
 	ur_flows_fini(&n->flows);
 	if (n->ours) {
@@ -474,28 +483,56 @@ static void deliver(const struct ur_nic *n, const struct queue *u,
 		fn(arg, &rx);
 }
 
+/*
+ * Rings hand on what others have sent.  A cache of another pool is nobody's who
+ * takes from that pool: what lay there would be lost to it.
+ */
+static bool is_own(const struct ur_nic *n, const struct rte_mbuf *m)
+{
+	while (m && m->pool == n->pool && RTE_MBUF_DIRECT(m))
+		m = m->next;
+	return !m;
+}
+
 static uint32_t nic_rx(struct ur_nic *n, uint16_t q,
 		       void (*fn)(void *arg, const struct ur_nic_rx *rx),
 		       void *arg)
 {
+	const struct queue *u = &n->queues[q];
 	struct rte_mbuf *in[UR_NIC_BURST];
+	unsigned int was = ur_lcore_be(u->rx_lcore);
 	uint16_t got = rte_eth_rx_burst(n->id, q, in, UR_NIC_BURST);
+	bool own = true;
 
-	for (uint16_t i = 0; i < got; i++)
-		deliver(n, &n->queues[q], in[i], fn, arg);
-	if (got)
-		rte_pktmbuf_free_bulk(in, got);
+	ur_lcore_again(was);
+	if (!got)
+		return 0;
+	for (uint16_t i = 0; i < got; i++) {
+		deliver(n, u, in[i], fn, arg);
+		own = own && is_own(n, in[i]);
+	}
+	was = ur_lcore_be(own ? u->rx_lcore : LCORE_ID_ANY);
+	rte_pktmbuf_free_bulk(in, got);
+	ur_lcore_again(was);
 	return got;
 }
 
 static struct rte_mbuf *take_buffer(const struct ur_nic *n, struct queue *u)
 {
+	struct rte_mbuf *m;
+	unsigned int was;
+
 	if (u->nspare)
 		return u->spare[--u->nspare];
-	if (rte_pktmbuf_alloc_bulk(n->pool, u->spare, SPARES))
-		return rte_pktmbuf_alloc(n->pool);
-	u->nspare = SPARES - 1;
-	return u->spare[u->nspare];
+	was = ur_lcore_be(u->tx_lcore);
+	if (rte_pktmbuf_alloc_bulk(n->pool, u->spare, SPARES)) {
+		m = rte_pktmbuf_alloc(n->pool);
+	} else {
+		u->nspare = SPARES - 1;
+		m = u->spare[u->nspare];
+	}
+	ur_lcore_again(was);
+	return m;
 }
 
 static uint8_t *nic_room(struct ur_nic *n, uint16_t q, uint32_t len)
@@ -524,10 +561,12 @@ static void ask_sums(struct rte_mbuf *m, const struct ur_nic_tx *tx)
 }
 
 /* A queue that stays full is the network's: what does not fit is lost, as it
- * would be in a switch. */
+ * would be in a switch.  What the driver frees here it was given here, so that
+ * it is of our pools. */
 static void push(struct ur_nic *n, uint16_t q)
 {
 	struct queue *u = &n->queues[q];
+	unsigned int was = ur_lcore_be(u->tx_lcore);
 	uint32_t sent = 0;
 
 	for (int i = 0; i < TRIES && sent < u->kept; i++)
@@ -537,6 +576,7 @@ static void push(struct ur_nic *n, uint16_t q)
 	for (uint32_t i = sent; i < u->kept; i++)
 		rte_pktmbuf_free(u->out[i]);
 	u->kept = 0;
+	ur_lcore_again(was);
 }
 
 static uint32_t nic_flush(struct ur_nic *n, uint16_t q)
@@ -554,7 +594,16 @@ static uint32_t nic_flush(struct ur_nic *n, uint16_t q)
 static bool nic_lend(struct ur_nic *n, uint16_t q,
 		     const struct ur_nic_lent *lent)
 {
-	return n->pieces && ur_chain_add(n->pieces, n->queues[q].room, lent);
+	const struct queue *u = &n->queues[q];
+	unsigned int was;
+	bool lends;
+
+	if (!n->pieces)
+		return false;
+	was = ur_lcore_be(u->tx_lcore);
+	lends = ur_chain_add(n->pieces, u->room, lent);
+	ur_lcore_again(was);
+	return lends;
 }
 
 static void nic_tx(struct ur_nic *n, uint16_t q, const struct ur_nic_tx *tx)
