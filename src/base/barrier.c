@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 
 /* The thread sanitizer does not know what membarrier() orders. */
 #if defined(__has_feature)
@@ -50,7 +51,7 @@ static void give_up(void)
 
 	atomic_store(&giving_up, true);
 	atomic_store(&ur_barrier_split, false);
-	nanosleep(&nap, NULL);
+	ur_sys_nanosleep(&nap);
 	atomic_store(&giving_up, false);
 	ur_debug("no membarrier() any more");
 }

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "base/barrier.h"
+#include "base/sys.h"
 
 /* The first bias comes after so many turns; ending one costs as much as a
  * thousand of them save. */
@@ -92,7 +93,7 @@ static void give_way(unsigned int *times)
 	if (++*times < YIELDS)
 		sched_yield();
 	else
-		nanosleep(&nap, NULL);
+		ur_sys_nanosleep(&nap);
 	errno = saved;
 }
 

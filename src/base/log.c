@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 #define LINE_BYTES 1024
 
 int ur_log_level = UR_LOG_WARN;
@@ -73,7 +75,7 @@ void ur_log_write(enum ur_log_level level, const char *fmt, ...)
 	if (used > sizeof(line) - 1)
 		used = sizeof(line) - 1;
 	line[used++] = '\n';
-	if (write(log_fd, line, used) < 0) {
+	if (ur_sys_write(log_fd, line, used) < 0) {
 		/* nowhere left to complain */
 	}
 	errno = saved_errno;

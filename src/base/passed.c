@@ -7,6 +7,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 int ur_pass_fd(int sock, const void *msg, size_t len, int fd)
 {
 	union {
@@ -27,7 +29,7 @@ int ur_pass_fd(int sock, const void *msg, size_t len, int fd)
 		c->cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
 	}
-	n = sendmsg(sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
+	n = ur_sys_sendmsg(sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (n < 0)
 		return -errno;
 	return (size_t)n == len ? 0 : -EIO;

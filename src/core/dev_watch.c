@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "core/dev.h"
 
 int ur_dev_watch_open(struct ur_dev *dev)
@@ -46,7 +47,7 @@ static bool take_message(int fd)
 	char byte;
 
 	/* The rest of the message is cut off: only its coming matters. */
-	return recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0 ||
+	return ur_sys_recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0 ||
 	       errno == ENOBUFS || errno == EINTR;
 }
 

@@ -21,11 +21,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 
 #define OWED_MAX 8u
 
@@ -83,13 +83,9 @@ void ur_evq_fini(struct ur_evq *q)
 	ur_lock_fini(&q->lock);
 }
 
-/*
- * Not write(3), which is a cancellation point: completions are signalled by
- * application threads that hold locks of ours.
- */
 static void count_add(struct ur_evq *q, uint64_t n)
 {
-	if (syscall(SYS_write, q->fd, &n, sizeof(n)) != sizeof(n))
+	if (ur_sys_write(q->fd, &n, sizeof(n)) != sizeof(n))
 		ur_err("event: cannot signal descriptor %d: errno %d", q->fd,
 		       errno);
 }
@@ -103,7 +99,7 @@ static uint32_t count_take(struct ur_evq *q, uint32_t n)
 
 	q->owed -= i;
 	for (; i < n; i++)
-		if (preadv2(q->fd, &iov, 1, -1, RWF_NOWAIT) != sizeof(one))
+		if (ur_sys_read_now(q->fd, &iov) != sizeof(one))
 			break;
 	return i;
 }

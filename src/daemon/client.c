@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "daemon/client_conn.h"
 #include "daemon/ipc_io.h"
 #include "link/udp.h"
@@ -270,7 +271,7 @@ static int sealed_report(const char *text, size_t len)
 
 	if (fd < 0)
 		return -1;
-	if (write(fd, text, len) == (ssize_t)len &&
+	if (ur_sys_write(fd, text, len) == (ssize_t)len &&
 	    fcntl(fd, F_ADD_SEALS, REPORT_SEALS) == 0)
 		return fd;
 	close(fd);

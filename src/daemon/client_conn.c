@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "daemon/ipc_io.h"
 #include "daemon/spawn.h"
 
@@ -37,7 +38,7 @@ static void sleep_ns(uint64_t ns)
 {
 	struct timespec ts = { .tv_nsec = (long)ns };
 
-	nanosleep(&ts, NULL);
+	ur_sys_nanosleep(&ts);
 }
 
 void ur_client_conn_timer(struct ur_client *c, uint64_t delay_ns)
@@ -96,7 +97,7 @@ static int say(struct ur_client *c, struct ur_ipc_msg *m, const int *fd,
 
 	m->seq = ++c->seq;
 	err = ur_ipc_send(c->fd, m, fd, nfds);
-	while (err == -EAGAIN && poll(&p, 1, ROOM_MS) == 1)
+	while (err == -EAGAIN && ur_sys_poll(&p, 1, ROOM_MS) == 1)
 		err = ur_ipc_send(c->fd, m, fd, nfds);
 	return err;
 }
@@ -479,7 +480,7 @@ int ur_client_conn_wait(struct ur_client *c, uint64_t deadline_ns)
 	if (now >= deadline_ns)
 		return -ETIMEDOUT;
 	ms = (int)((deadline_ns - now + NS_PER_MS - 1) / NS_PER_MS);
-	if (poll(&p, 1, ms) < 0 && errno != EINTR)
+	if (ur_sys_poll(&p, 1, ms) < 0 && errno != EINTR)
 		return -errno;
 	return ur_client_conn_read(c);
 }

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "daemon/client_conn.h"
 
 #define ASK_NS	 20000000000ull
@@ -76,7 +77,7 @@ static int join(struct ur_client *c, struct ur_ipc_msg *m, int fd)
 		ur_unlock(&c->lock);
 		if (err != -EBUSY || ur_client_conn_now() > deadline)
 			return err;
-		nanosleep(&pause, NULL);
+		ur_sys_nanosleep(&pause);
 	}
 }
 

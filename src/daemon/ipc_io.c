@@ -8,6 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 /* An abstract name is scoped to the network namespace, as port 4791 is. */
 static const char ipc_name[] = "\0urnic";
 
@@ -108,7 +110,7 @@ int ur_ipc_send(int fd, const struct ur_ipc_msg *msg, const int *fds,
 	mh.msg_iov = &iov;
 	if (nfds)
 		put_fds(&mh, &space, fds, nfds);
-	if (sendmsg(fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	if (ur_sys_sendmsg(fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return -errno;
 	return 0;
 }
@@ -147,7 +149,7 @@ int ur_ipc_recv(int fd, struct ur_ipc_msg *msg, int fds[UR_IPC_MAX_FDS],
 		.msg_control = space.buf,
 		.msg_controllen = sizeof(space.buf),
 	};
-	ssize_t len = recvmsg(fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	ssize_t len = ur_sys_recvmsg(fd, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	int err = -EPROTO;
 
 	if (len < 0)

@@ -10,6 +10,7 @@
 
 #include "base/guard.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "engine/cm_hook.h"
 #include "engine/internal.h"
 #include "engine/leave.h"
@@ -160,7 +161,7 @@ static bool take_last(struct ur_lane *l, uint64_t until_ns)
 	while (!ur_latch_try(&l->lock)) {
 		if (ur_clock_ns() >= until_ns)
 			return false;
-		(void)nanosleep(&nap, NULL);
+		(void)ur_sys_nanosleep(&nap);
 	}
 	return true;
 }

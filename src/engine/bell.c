@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "engine/internal.h"
 #include "engine/near.h"
 
@@ -51,7 +52,7 @@ static void empty(int fd)
 	uint8_t buf[4096];
 
 	for (int i = 0; i < READS; i++)
-		if (recv(fd, buf, sizeof(buf), MSG_DONTWAIT) <= 0)
+		if (ur_sys_recv(fd, buf, sizeof(buf), MSG_DONTWAIT) <= 0)
 			return;
 }
 
@@ -88,6 +89,6 @@ void ur_bell_ring(int theirs)
 {
 	uint8_t one = 1;
 
-	if (send(theirs, &one, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	if (ur_sys_send(theirs, &one, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		ur_debug("a bell: errno %d", errno);
 }

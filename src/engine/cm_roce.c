@@ -22,6 +22,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/sys.h"
 #include "engine/cm_hook.h"
 #include "engine/internal.h"
 #include "wire/bth.h"
@@ -71,7 +72,7 @@ static void signal_inbox(struct ur_cm_roce *rt)
 {
 	uint64_t one = 1;
 
-	(void)!write(rt->inbox_src.fd, &one, sizeof(one));
+	(void)!ur_sys_write(rt->inbox_src.fd, &one, sizeof(one));
 }
 
 static bool put(struct ur_cm_roce *rt, const struct ur_cm_dgram *d)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "engine/conn_internal.h"
 #include "engine/internal.h"
 
@@ -50,7 +51,7 @@ static void wake(struct ur_cmt *t)
 	if (t->sleep_until_ns == 0 || t->woken)
 		return;
 	t->woken = true;
-	(void)!write(t->wake_fd, &one, sizeof(one));
+	(void)!ur_sys_write(t->wake_fd, &one, sizeof(one));
 }
 
 int ur_conn_post(struct ur_conn *c, const struct ur_conn_event *ev)

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "engine/conn_iwarp.h"
 
 static pthread_mutex_t leaf_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -41,7 +42,7 @@ void iw_note_down(void *arg)
 	pthread_mutex_lock(&leaf_lock);
 	if (ur_list_empty(&i->note))
 		ur_list_add_tail(&notes, &i->note);
-	(void)!write(source.fd, &one, sizeof(one));
+	(void)!ur_sys_write(source.fd, &one, sizeof(one));
 	pthread_mutex_unlock(&leaf_lock);
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "engine/conn_iwarp.h"
 #include "engine/internal.h"
 
@@ -48,7 +49,7 @@ ssize_t iw_send_bytes(const struct iw_conn *i, const void *p, size_t len)
 	ssize_t n;
 
 	if (!i->stream) {
-		n = send(i->fd, p, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		n = ur_sys_send(i->fd, p, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 		return n < 0 ? -errno : n;
 	}
 	n = ur_stream_write(i->stream, &v, 1);
@@ -63,7 +64,7 @@ ssize_t iw_recv_bytes(const struct iw_conn *i, void *p, size_t len)
 
 	if (i->stream)
 		return ur_stream_read(i->stream, &v, 1, &more);
-	n = recv(i->fd, p, len, MSG_DONTWAIT);
+	n = ur_sys_recv(i->fd, p, len, MSG_DONTWAIT);
 	return n < 0 ? -errno : n;
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/passed.h"
+#include "base/sys.h"
 
 int ur_import_send(int sock, const struct ur_import_msg *m, int fd)
 {
@@ -28,9 +29,9 @@ int ur_import_recv(int sock, struct ur_import_msg *m, int *fd, int wait_ms)
 	int rc;
 
 	*fd = -1;
-	if (wait_ms && poll(&p, 1, wait_ms) == 0)
+	if (wait_ms && ur_sys_poll(&p, 1, wait_ms) == 0)
 		return -EAGAIN;
-	n = recvmsg(sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	n = ur_sys_recvmsg(sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return errno == EAGAIN || errno == EINTR ? -EAGAIN : -EIO;
 	rc = ur_passed_fd(&h, fd);

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/sys.h"
 #include "engine/cm_hook.h"
 #include "engine/internal.h"
 #include "engine/near.h"
@@ -117,7 +118,7 @@ static void tell_received(struct ur_lane *l, uint64_t now_ns)
 	ur_near_settle(l->roce);
 	for (; left && ur_near_owes(l->roce); left--) {
 		if (!ur_near_poll(l->roce, now_ns))
-			nanosleep(&nap, NULL);
+			ur_sys_nanosleep(&nap);
 		ur_near_settle(l->roce);
 	}
 	/* There may be hundreds of queue pairs. */

@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/sys.h"
+
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 void ur_leave_lane(struct ur_leave *v, const struct ur_lane *l)
@@ -27,7 +29,7 @@ static int sealed(const struct ur_leave *v)
 
 	if (fd < 0)
 		return -1;
-	if (write(fd, v->lasts, len) == (ssize_t)len &&
+	if (ur_sys_write(fd, v->lasts, len) == (ssize_t)len &&
 	    fcntl(fd, F_ADD_SEALS, SEALS) == 0)
 		return fd;
 	close(fd);

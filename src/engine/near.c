@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "engine/bell.h"
 #include "engine/internal.h"
 #include "engine/pinner.h"
@@ -282,7 +283,7 @@ void ur_near_share_early(struct ur_adapter *a, const struct ur_qp *qp)
 	for (unsigned int i = 0; i < SHARE_TRIES; i++) {
 		if (share_with(a->export, qp->pd))
 			return;
-		nanosleep(&nap, NULL);
+		ur_sys_nanosleep(&nap);
 	}
 	if (state == UR_QPS_RTS)
 		ur_share_pass_over(a->export, qp->pd);

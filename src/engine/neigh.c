@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "engine/conn_internal.h"
 
 #define BUF_LEN	      1024u
@@ -79,9 +80,9 @@ static int ask(struct exchange *x, uint16_t type, size_t body)
 	ssize_t n;
 
 	x->hdr.nlmsg_len = (uint32_t)x->len;
-	if (send(x->fd, x->buf, x->len, 0) < 0)
+	if (ur_sys_send(x->fd, x->buf, x->len, 0) < 0)
 		return -EIO;
-	n = recv(x->fd, x->buf, sizeof(x->buf), 0);
+	n = ur_sys_recv(x->fd, x->buf, sizeof(x->buf), 0);
 	if (n < (ssize_t)sizeof(x->hdr) || x->hdr.nlmsg_len > (size_t)n)
 		return -EIO;
 	x->len = x->hdr.nlmsg_len;
@@ -218,6 +219,7 @@ void ur_neigh_ask(const struct sockaddr_storage *src,
 		(void)setsockopt(fd, IPPROTO_IP, IP_TTL, &one, sizeof(one));
 	if (from.ss_family == to.ss_family)
 		(void)bind(fd, (struct sockaddr *)&from, len);
-	(void)sendto(fd, "", 0, MSG_DONTWAIT, (struct sockaddr *)&to, len);
+	(void)ur_sys_sendto(fd, "", 0, MSG_DONTWAIT, (struct sockaddr *)&to,
+			    len);
 	close(fd);
 }

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "base/sys.h"
 #include "engine/internal.h"
 
 #define TRIES	 16
@@ -38,7 +39,7 @@ static uint64_t shortest_call_ns(void)
 	for (int i = 0; i < TRIES; i++) {
 		uint64_t start = ur_clock_ns(), took;
 
-		(void)poll(NULL, 0, 0);
+		(void)ur_sys_poll(NULL, 0, 0);
 		took = ur_clock_ns() - start;
 		if (took < best)
 			best = took;

@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "base/timer.h"
 #include "base/turns.h"
 #include "engine/bell.h"
@@ -107,7 +108,7 @@ void ur_helper_wake(struct ur_lane *l)
 
 	if (atomic_exchange_explicit(&l->woken, true, memory_order_acq_rel))
 		return;
-	if (write(l->wake_fd, &one, sizeof(one)) < 0)
+	if (ur_sys_write(l->wake_fd, &one, sizeof(one)) < 0)
 		ur_debug("lane %u: wake: errno %d", l->id, errno);
 }
 
@@ -115,7 +116,7 @@ static void clear_wake(struct ur_lane *l)
 {
 	uint64_t n;
 
-	(void)!read(l->wake_fd, &n, sizeof(n));
+	(void)!ur_sys_read(l->wake_fd, &n, sizeof(n));
 	/* Whoever wants us from now on writes again; what he wanted before
 	 * is seen under the lock, which is taken next. */
 	atomic_store_explicit(&l->woken, false, memory_order_release);

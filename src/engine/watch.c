@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "engine/cm_hook.h"
 #include "engine/import.h"
 #include "engine/internal.h"
@@ -104,7 +105,7 @@ void ur_watcher_wake(void)
 {
 	uint64_t one = 1;
 
-	(void)!write(wake_fd, &one, sizeof(one));
+	(void)!ur_sys_write(wake_fd, &one, sizeof(one));
 }
 
 void ur_watcher_abandon(void)

@@ -10,6 +10,7 @@
 
 #include "base/crc.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "engine/internal.h"
 #include "engine/xrc_link.h"
 
@@ -441,7 +442,7 @@ static uint32_t reach(struct ur_adapter *a, const struct ur_xrc_file *file,
 	for (unsigned int i = 0; err == -EBUSY && i < BUSY_TRY; i++) {
 		err = ur_client_xrc_link(a->client, file, slot, &fd);
 		if (err == -EBUSY)
-			nanosleep(&pause, NULL);
+			ur_sys_nanosleep(&pause);
 		else if (!err)
 			err = ur_xrc_link_add(file, slot, fd);
 	}

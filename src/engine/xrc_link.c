@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "engine/internal.h"
 
 #define EVENTS	  16
@@ -50,7 +51,7 @@ static void wake(void)
 {
 	uint64_t one = 1;
 
-	(void)!write(ur_xrc.wake_fd, &one, sizeof(one));
+	(void)!ur_sys_write(ur_xrc.wake_fd, &one, sizeof(one));
 }
 
 struct ur_xrc_domain *ur_xrc_domain_find(const struct ur_xrc_file *file)
@@ -147,7 +148,8 @@ int ur_xrc_send(struct ur_xrc_link *l, const struct ur_xrc_head *h,
 		return -EIO;
 	ur_xrc_put_head(&w, h);
 	if (ur_list_empty(&l->notes)) {
-		if (sendmsg(l->fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		if (ur_sys_sendmsg(l->fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >=
+		    0)
 			return 0;
 		/* That it has ended the thread sees as well. */
 		if (!is_full(errno))
@@ -161,8 +163,8 @@ static void flush(struct ur_xrc_link *l)
 	ur_list_for_each_safe(pos, tmp, &l->notes) {
 		struct note *n = ur_container_of(pos, struct note, node);
 
-		if (send(l->fd, n->data, n->len, MSG_DONTWAIT | MSG_NOSIGNAL) <
-			    0 &&
+		if (ur_sys_send(l->fd, n->data, n->len,
+				MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
 		    is_full(errno))
 			return;
 		ur_list_del(&n->node);
@@ -255,8 +257,8 @@ static void link_close(uint32_t via)
 static bool read_link(const struct ur_xrc_link *l)
 {
 	for (int i = 0; i < BURST; i++) {
-		ssize_t n = recv(l->fd, inbox, sizeof(inbox),
-				 MSG_DONTWAIT | MSG_TRUNC);
+		ssize_t n = ur_sys_recv(l->fd, inbox, sizeof(inbox),
+					MSG_DONTWAIT | MSG_TRUNC);
 
 		if (n < 0)
 			return errno == EAGAIN || errno == EINTR;

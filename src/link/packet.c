@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/memcheck.h"
+#include "base/sys.h"
 #include "raw/flow.h"
 
 #define BUFFER_BYTES (8u << 20)
@@ -330,7 +331,7 @@ uint32_t ur_packet_send(struct ur_packet *p, const struct ur_frame_tx *f,
 		int r;
 
 		ur_memcheck_mute();
-		r = sendmmsg(p->tx, p->tx_msg + done, n - done, 0);
+		r = ur_sys_sendmmsg(p->tx, p->tx_msg + done, n - done, 0);
 		ur_memcheck_unmute();
 		if (r <= 0) {
 			*err = r < 0 ? tx_error(errno) : -EAGAIN;
@@ -392,7 +393,7 @@ uint32_t ur_packet_recv(struct ur_packet *p, uint32_t max,
 	for (uint32_t i = 0; i < max; i++)
 		p->rx_msg[i].msg_hdr.msg_controllen =
 			sizeof(p->slot[i].control);
-	n = recvmmsg(p->rx, p->rx_msg, max, 0, NULL);
+	n = ur_sys_recvmmsg(p->rx, p->rx_msg, max, 0);
 	for (int i = 0; i < n; i++) {
 		struct ur_frame_rx f;
 

@@ -6,6 +6,7 @@
 
 #include "base/guard.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "link/port_internal.h"
 #include "wire/icrc.h"
 
@@ -84,7 +85,7 @@ static void to_host(struct ur_port *p, const uint8_t *frame, uint32_t len,
 		c->host_asks = false;
 		ur_port_drop(c);
 	}
-	if (write(c->tap, frame, len) < 0)
+	if (ur_sys_write(c->tap, frame, len) < 0)
 		p->host_lost++;
 }
 
@@ -588,8 +589,8 @@ uint32_t ur_port_host(struct ur_port *p, uint64_t now_ns)
 	uint32_t n;
 
 	for (n = 0; n < HOST_BURST; n++) {
-		ssize_t len = read(p->core->tap, p->frame + TAG_LEN,
-				   UR_NET_FRAME_MAX - TAG_LEN);
+		ssize_t len = ur_sys_read(p->core->tap, p->frame + TAG_LEN,
+					  UR_NET_FRAME_MAX - TAG_LEN);
 
 		if (len <= 0)
 			break;

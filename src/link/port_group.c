@@ -13,6 +13,7 @@
 
 #include "base/list.h"
 #include "base/lock.h"
+#include "base/sys.h"
 #include "link/ring.h"
 
 #define INBOX_BYTES (2u << 20)
@@ -97,7 +98,7 @@ static void ring_bell(const struct inbox *b)
 {
 	uint64_t one = 1;
 
-	(void)!write(b->bell, &one, sizeof(one));
+	(void)!ur_sys_write(b->bell, &one, sizeof(one));
 }
 
 /* b->lock is held. */
@@ -178,7 +179,7 @@ void ur_port_seat_wake(const struct ur_port_seat *s)
 	uint64_t count;
 
 	if (b->mem)
-		(void)!read(b->bell, &count, sizeof(count));
+		(void)!ur_sys_read(b->bell, &count, sizeof(count));
 }
 
 /* ---- Groups ---- */

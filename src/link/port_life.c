@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/sys.h"
 #include "base/turns.h"
 #include "link/port_internal.h"
 #include "link/tap.h"
@@ -47,7 +48,7 @@ static void tell_host_moved(struct ur_port_core *c,
 	/* Answered to itself: the kernel looks at who answers. */
 	memcpy(arp + 38, ev->addr + 12, 4);
 	c->host_asks = false;
-	if (write(c->tap, arp, sizeof(arp)) < 0)
+	if (ur_sys_write(c->tap, arp, sizeof(arp)) < 0)
 		c->host_lost++;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/guard.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "link/port.h"
 #include "link/ring.h"
 #include "link/udp.h"
@@ -156,7 +157,7 @@ static void wake(const struct ring_link *l)
 {
 	uint64_t one = 1;
 
-	(void)!write(l->again, &one, sizeof(one));
+	(void)!ur_sys_write(l->again, &one, sizeof(one));
 }
 
 /* What has woken the last one who waited is heard here alone (ring.h); that
@@ -167,7 +168,7 @@ static int ring_wait_fd(const struct ur_link *link)
 	uint64_t count;
 
 	l->slept = true;
-	(void)!read(l->again, &count, sizeof(count));
+	(void)!ur_sys_read(l->again, &count, sizeof(count));
 	if (l->dead)
 		return l->epfd;
 	(void)ur_rings_heard(&l->rings);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "link/ring.h"
 
 #define BURST	   64u
@@ -172,12 +173,12 @@ int ur_ring_port_wait_fd(struct ur_ring_port *p)
 	uint64_t one = 1, count;
 
 	p->slept = true;
-	(void)!read(p->again, &count, sizeof(count));
+	(void)!ur_sys_read(p->again, &count, sizeof(count));
 	if (p->dead)
 		return p->epfd;
 	(void)ur_rings_heard(&p->rings);
 	if (!ur_ring_sleep(&p->rings.rx, true))
-		(void)!write(p->again, &one, sizeof(one));
+		(void)!ur_sys_write(p->again, &one, sizeof(one));
 	return p->epfd;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "shm/chan.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
@@ -150,7 +151,7 @@ int ur_shm_say(const struct ur_shm *s, const void *msg, size_t len,
 		c->cmsg_len = CMSG_LEN(nfds * sizeof(int));
 		memcpy(CMSG_DATA(c), fds, nfds * sizeof(int));
 	}
-	if (sendmsg(s->sock, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+	if (ur_sys_sendmsg(s->sock, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return -errno;
 	return 0;
 }
@@ -164,7 +165,8 @@ ssize_t ur_shm_hear(const struct ur_shm *s, void *msg, size_t cap,
 			     .msg_iovlen = 1,
 			     .msg_control = space.buf,
 			     .msg_controllen = sizeof(space.buf) };
-	ssize_t len = recvmsg(s->sock, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	ssize_t len =
+		ur_sys_recvmsg(s->sock, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	struct cmsghdr *c;
 
 	*nfds = 0;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/guard.h"
+#include "base/sys.h"
 #include "link/stream_internal.h"
 #include "wire/icrc.h"
 
@@ -18,7 +19,7 @@ static void ring(int fd)
 {
 	uint64_t one = 1;
 
-	(void)!write(fd, &one, sizeof(one));
+	(void)!ur_sys_write(fd, &one, sizeof(one));
 }
 
 /* ---- From the plugin, under the lock ---- */
@@ -229,7 +230,7 @@ static int accept_locked(struct ur_stream_listener *l, struct ur_stream **out)
 	int err;
 
 	if (ur_list_empty(&l->queue)) {
-		(void)!read(l->fd, &count, sizeof(count));
+		(void)!ur_sys_read(l->fd, &count, sizeof(count));
 		return -EAGAIN;
 	}
 	err = open_fd(s);
@@ -263,7 +264,7 @@ void ur_stream_heard(struct ur_stream *s)
 {
 	uint64_t count;
 
-	(void)!read(s->fd, &count, sizeof(count));
+	(void)!ur_sys_read(s->fd, &count, sizeof(count));
 }
 
 int ur_stream_state(struct ur_stream *s)

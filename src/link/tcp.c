@@ -14,6 +14,7 @@
 #include "base/far.h"
 #include "base/guard.h"
 #include "base/memcheck.h"
+#include "base/sys.h"
 
 #define EVENTS	   32
 /* A peer that acknowledges nothing for so long is gone: by itself the kernel
@@ -365,8 +366,9 @@ static ssize_t receive(int fd, struct iovec *iov, uint32_t n)
 {
 	struct msghdr m = { .msg_iov = iov, .msg_iovlen = n };
 
-	return n == 1 ? recv(fd, iov->iov_base, iov->iov_len, MSG_DONTWAIT)
-		      : recvmsg(fd, &m, MSG_DONTWAIT);
+	return n == 1 ? ur_sys_recv(fd, iov->iov_base, iov->iov_len,
+				    MSG_DONTWAIT)
+		      : ur_sys_recvmsg(fd, &m, MSG_DONTWAIT);
 }
 
 static ssize_t transmit(int fd, const struct iovec *iov, uint32_t n)
@@ -377,8 +379,8 @@ static ssize_t transmit(int fd, const struct iovec *iov, uint32_t n)
 		.msg_iovlen = n,
 	};
 
-	return n == 1 ? send(fd, iov->iov_base, iov->iov_len, flags)
-		      : sendmsg(fd, &m, flags);
+	return n == 1 ? ur_sys_send(fd, iov->iov_base, iov->iov_len, flags)
+		      : ur_sys_sendmsg(fd, &m, flags);
 }
 
 /*

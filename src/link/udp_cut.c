@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/crc.h"
+#include "base/sys.h"
 #include "link/udp_internal.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
@@ -96,8 +97,8 @@ static void cut_packet(struct cut *c, uint32_t slot, struct msghdr *mh)
 static int send_batch(int fd, struct mmsghdr *mm, uint32_t n)
 {
 	for (uint32_t sent = 0; sent < n;) {
-		int r = sendmmsg(fd, mm + sent, n - sent,
-				 MSG_DONTWAIT | MSG_NOSIGNAL);
+		int r = ur_sys_sendmmsg(fd, mm + sent, n - sent,
+					MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		if (r <= 0)
 			return errno == ENOBUFS ? -EAGAIN : -errno;

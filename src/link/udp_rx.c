@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/sys.h"
 #include "link/udp.h"
 #include "link/udp_internal.h"
 
@@ -196,8 +197,9 @@ static int recv_lone(struct ur_udp *u,
 			    .data = u->stage };
 	struct sockaddr_storage from = { .ss_family = AF_UNSPEC };
 	socklen_t from_len = sizeof(from);
-	ssize_t len = recvfrom(u->rx_fd, u->stage, UR_UDP_STAGE, MSG_DONTWAIT,
-			       (struct sockaddr *)&from, &from_len);
+	ssize_t len =
+		ur_sys_recvfrom(u->rx_fd, u->stage, UR_UDP_STAGE, MSG_DONTWAIT,
+				(struct sockaddr *)&from, &from_len);
 
 	if (len < 0) {
 		u->crowd = 0;
@@ -220,7 +222,7 @@ static int recv_one(struct ur_udp *u,
 	int n;
 
 	slot_init(u, &s, &mh, 0);
-	len = recvmsg(u->rx_fd, &mh, MSG_DONTWAIT);
+	len = ur_sys_recvmsg(u->rx_fd, &mh, MSG_DONTWAIT);
 	if (len < 0) {
 		u->singles = 0;
 		if (u->streak >= LONE_AFTER && !u->told)
@@ -246,7 +248,7 @@ static int recv_batch(struct ur_udp *u,
 
 	for (uint32_t i = 0; i < UR_UDP_BATCH; i++)
 		slot_init(u, &s[i], &mm[i].msg_hdr, i);
-	got = recvmmsg(u->rx_fd, mm, UR_UDP_BATCH, MSG_DONTWAIT, NULL);
+	got = ur_sys_recvmmsg(u->rx_fd, mm, UR_UDP_BATCH, MSG_DONTWAIT);
 	for (int i = 0; i < got; i++)
 		n += deliver(u, &mm[i].msg_hdr, mm[i].msg_len, fn, arg);
 	/* Trains, or not even a second datagram: one at a time is better. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memcheck.h"
+#include "base/sys.h"
 #include "link/udp_internal.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
@@ -108,9 +109,9 @@ static ssize_t send_once(int fd, const struct msghdr *mh)
 	int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
 
 	if (mh->msg_iovlen == 1 && mh->msg_controllen == 0)
-		return sendto(fd, v->iov_base, v->iov_len, flags, mh->msg_name,
-			      mh->msg_namelen);
-	return sendmsg(fd, mh, flags);
+		return ur_sys_sendto(fd, v->iov_base, v->iov_len, flags,
+				     mh->msg_name, mh->msg_namelen);
+	return ur_sys_sendmsg(fd, mh, flags);
 }
 
 static int send_message(int fd, const struct msghdr *mh)

@@ -24,11 +24,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 #include "rdmacm/id.h"
 #include "verbs/convert.h"
 
@@ -55,12 +55,11 @@ static int fd_of(const struct urc_channel *c)
 	return __atomic_load_n(&c->ch.fd, __ATOMIC_ACQUIRE);
 }
 
-/* Not write(3), which is a cancellation point. */
 static void add_counts(const struct urc_channel *c, uint64_t n)
 {
 	int fd = fd_of(c);
 
-	if (n && syscall(SYS_write, fd, &n, sizeof(n)) != sizeof(n))
+	if (n && ur_sys_write(fd, &n, sizeof(n)) != sizeof(n))
 		ur_err("rdma_cm: cannot signal descriptor %d: errno %d", fd,
 		       errno);
 }
@@ -73,7 +72,7 @@ static uint32_t take_counts(const struct urc_channel *c, uint32_t n)
 	uint32_t i;
 
 	for (i = 0; i < n; i++)
-		if (preadv2(fd_of(c), &iov, 1, -1, RWF_NOWAIT) < 0)
+		if (ur_sys_read_now(fd_of(c), &iov) < 0)
 			break;
 	return i;
 }

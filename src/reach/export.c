@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/sys.h"
 #include "reach/internal.h"
 
 /* Rights of peers that can be used without the target. */
@@ -145,7 +146,7 @@ static bool has_left(const struct ur_reach *r, uint64_t was)
 			until = now_ns() + UR_EXPORT_PATIENCE_NS;
 		else if (now_ns() > until)
 			return false;
-		nanosleep(&nap, NULL);
+		ur_sys_nanosleep(&nap);
 	}
 	return true;
 }

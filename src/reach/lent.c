@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/sys.h"
 
 /*
  * Who is stopped, and waited for no longer, is mostly so where a system call
@@ -18,7 +19,7 @@ static bool is_gone(const struct ur_lender *l)
 
 	if (l->pidfd < 0)
 		return true;
-	if (poll(p, 2, 0) > 0 &&
+	if (ur_sys_poll(p, 2, 0) > 0 &&
 	    (p[0].revents & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL) ||
 	     p[1].revents))
 		return true;

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/guard.h"
+#include "base/sys.h"
 #include "reach/internal.h"
 
 static const struct ur_seg *segment_map(int fd)
@@ -132,7 +133,7 @@ bool ur_reach_is_gone(const struct ur_reach *r)
 	struct pollfd p[2] = { { .fd = r->sock, .events = POLLRDHUP },
 			       { .fd = r->pidfd, .events = POLLIN } };
 
-	if (poll(p, 2, 0) <= 0)
+	if (ur_sys_poll(p, 2, 0) <= 0)
 		return false;
 	return p[0].revents & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL) ||
 	       p[1].revents;
@@ -326,7 +327,7 @@ static void wait_for_watcher(unsigned int turn)
 	if (turn < PULL_YIELDS)
 		sched_yield();
 	else
-		nanosleep(&nap, NULL);
+		ur_sys_nanosleep(&nap);
 }
 
 int ur_reach_pull(struct ur_reach *r, uint32_t sqpn, uint32_t dqpn,

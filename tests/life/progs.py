@@ -40,9 +40,10 @@ def migrate(mode):
     return run
 
 
-def alone(prog, args, code=0, timeout=60):
+def alone(prog, args, code=0, timeout=60, wire=False):
     def run(env):
-        p = env.run(env.a, env.prog(prog), *words(args))
+        base = ['env', 'URNIC_SHM=0'] if wire else []
+        p = env.run(env.a, *base, env.prog(prog), *words(args))
         got = p.wait(timeout)
         if got != code:
             raise Failure(f'exit {got} instead of {code}: {p.describe()}')
@@ -107,6 +108,8 @@ CASES = [
     Case('misuse', alone('misuse', '')),
     Case('old-abi', alone('old_abi', '')),
     Case('threads', alone('threads', '')),
+    Case('cancelled', alone('cancelled', '')),
+    Case('cancelled-by-wire', alone('cancelled', '', wire=True)),
     Case('after-fork', alone('after_fork', '')),
     Case('dlopen', alone('reload', '50'), where='lo'),
 ]

@@ -501,9 +501,14 @@ static uint32_t nic_rx(struct ur_nic *n, uint16_t q,
 	const struct queue *u = &n->queues[q];
 	struct rte_mbuf *in[UR_NIC_BURST];
 	unsigned int was = ur_lcore_be(u->rx_lcore);
-	uint16_t got = rte_eth_rx_burst(n->id, q, in, UR_NIC_BURST);
 	bool own = true;
+	uint16_t got;
+	int cancel;
 
+	/* Some drivers make system calls (base/sys.h). */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	got = rte_eth_rx_burst(n->id, q, in, UR_NIC_BURST);
+	pthread_setcancelstate(cancel, NULL);
 	ur_lcore_again(was);
 	if (!got)
 		return 0;
@@ -568,10 +573,14 @@ static void push(struct ur_nic *n, uint16_t q)
 	struct queue *u = &n->queues[q];
 	unsigned int was = ur_lcore_be(u->tx_lcore);
 	uint32_t sent = 0;
+	int cancel;
 
+	/* Some drivers make system calls (base/sys.h). */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	for (int i = 0; i < TRIES && sent < u->kept; i++)
 		sent += rte_eth_tx_burst(n->id, q, u->out + sent,
 					 (uint16_t)(u->kept - sent));
+	pthread_setcancelstate(cancel, NULL);
 	u->lost += u->kept - sent;
 	for (uint32_t i = sent; i < u->kept; i++)
 		rte_pktmbuf_free(u->out[i]);

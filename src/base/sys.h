@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * System calls that are no cancellation points.  Verbs are none but for those
+ * that wait for an event (pthreads(7), ibv_get_cq_event(3)): a thread that is
+ * cancelled while it posts or polls would take the lane's lock along.  The C
+ * library's functions also look on either side of the call whether they have
+ * been, twenty to forty nanoseconds in all.  The same arguments, -1 and errno.
+ *
+ * ThreadSanitizer learns from the library's functions who waits for whom.
+ */
+#ifndef UR_BASE_SYS_H
+#define UR_BASE_SYS_H
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef __SANITIZE_THREAD__
+#define UR_SYS_BY_NAME
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UR_SYS_BY_NAME
+#endif
+#endif
+
+#ifdef UR_SYS_BY_NAME
+#define UR_SYS(name, ...) name(__VA_ARGS__)
+#else
+#define UR_SYS(name, ...) syscall(SYS_##name, __VA_ARGS__)
+#endif
+
+static inline ssize_t ur_sys_read(int fd, void *buf, size_t len)
+{
+	return UR_SYS(read, fd, buf, len);
+}
+
+static inline ssize_t ur_sys_write(int fd, const void *buf, size_t len)
+{
+	return UR_SYS(write, fd, buf, len);
+}
+
+/* One count of an eventfd, whatever its mode: RWF_NOWAIT. */
+static inline ssize_t ur_sys_read_now(int fd, const struct iovec *iov)
+{
+#ifdef UR_SYS_BY_NAME
+	return preadv2(fd, iov, 1, -1, RWF_NOWAIT);
+#else
+	return syscall(SYS_preadv2, fd, iov, 1, -1L, -1L, RWF_NOWAIT);
+#endif
+}
+
+static inline ssize_t ur_sys_recvfrom(int fd, void *buf, size_t len, int flags,
+				      struct sockaddr *from, socklen_t *size)
+{
+	return UR_SYS(recvfrom, fd, buf, len, flags, from, size);
+}
+
+static inline ssize_t ur_sys_recv(int fd, void *buf, size_t len, int flags)
+{
+	return ur_sys_recvfrom(fd, buf, len, flags, NULL, NULL);
+}
+
+static inline ssize_t ur_sys_recvmsg(int fd, struct msghdr *m, int flags)
+{
+	return UR_SYS(recvmsg, fd, m, flags);
+}
+
+static inline int ur_sys_recvmmsg(int fd, struct mmsghdr *m, unsigned int n,
+				  int flags)
+{
+	return (int)UR_SYS(recvmmsg, fd, m, n, flags, NULL);
+}
+
+static inline ssize_t ur_sys_sendto(int fd, const void *buf, size_t len,
+				    int flags, const struct sockaddr *to,
+				    socklen_t size)
+{
+	return UR_SYS(sendto, fd, buf, len, flags, to, size);
+}
+
+static inline ssize_t ur_sys_send(int fd, const void *buf, size_t len,
+				  int flags)
+{
+	return ur_sys_sendto(fd, buf, len, flags, NULL, 0);
+}
+
+static inline ssize_t ur_sys_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	return UR_SYS(sendmsg, fd, m, flags);
+}
+
+static inline int ur_sys_sendmmsg(int fd, struct mmsghdr *m, unsigned int n,
+				  int flags)
+{
+	return (int)UR_SYS(sendmmsg, fd, m, n, flags);
+}
+
+static inline int ur_sys_poll(struct pollfd *fds, nfds_t n, int ms)
+{
+	return (int)UR_SYS(poll, fds, n, ms);
+}
+
+static inline int ur_sys_nanosleep(const struct timespec *t)
+{
+	return (int)UR_SYS(nanosleep, t, NULL);
+}
+
+#endif
