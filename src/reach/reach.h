@@ -108,11 +108,13 @@ struct ur_op {
 
 /*
  * A WRITE from, or a READ to (op->access), memory of ours that is all at
- * `here`, of at most UR_REACH_SMALL bytes, if it can be done by a few words;
- * else -EAGAIN, and ur_reach_write() or _read may still do it.
+ * `here`, of at most UR_REACH_CHUNK bytes, if the other end is mapped and
+ * begins with a whole word; else -EAGAIN, and ur_reach_write() or _read may
+ * still do it, if some of it was done or not.  Up to UR_REACH_WORDS bytes move
+ * as a few words.
  */
-#define UR_REACH_SMALL 64u
-int ur_reach_small(struct ur_reach *r, const struct ur_op *op, void *here);
+#define UR_REACH_WORDS 64u
+int ur_reach_piece(struct ur_reach *r, const struct ur_op *op, void *here);
 
 /* Is the region mapped here?  Asking again and again has it mapped. */
 bool ur_reach_has_mapped(struct ur_reach *r, uint32_t rkey);

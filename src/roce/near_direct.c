@@ -59,8 +59,8 @@ static int direct_atomic(struct ur_rqp *q, const struct ur_swqe *w)
 	return 0;
 }
 
-/* Most are small, and both sides' memory is one piece. */
-static inline int direct_small(struct ur_rqp *q, const struct ur_swqe *w)
+/* Of most of them both sides' memory is one piece, and no large one. */
+static inline int direct_piece(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	bool read = ur_near_is_read(w);
 	const struct ur_op op = {
@@ -74,7 +74,7 @@ static inline int direct_small(struct ur_rqp *q, const struct ur_swqe *w)
 	void *here;
 
 	if ((!read && w->opcode != UR_WR_RDMA_WRITE) ||
-	    w->length > UR_REACH_SMALL)
+	    w->length > UR_REACH_CHUNK)
 		return -EAGAIN;
 	if (w->flags & UR_SEND_INLINE)
 		here = (void *)(uintptr_t)w->data.inline_data;
@@ -84,7 +84,7 @@ static inline int direct_small(struct ur_rqp *q, const struct ur_swqe *w)
 				     &q->near.out);
 	else
 		here = NULL;
-	return here ? ur_reach_small(q->near.peer->reach, &op, here) : -EAGAIN;
+	return here ? ur_reach_piece(q->near.peer->reach, &op, here) : -EAGAIN;
 }
 
 /*
@@ -228,7 +228,7 @@ bool ur_near_kick_direct(struct ur_qp *qp)
 
 		if (q->near.direct >= UR_NEAR_DIRECT_BYTES || w->length == 0 ||
 		    (ur_near_is_read(w) && !qp->attr.max_rd_atomic) ||
-		    direct_small(q, w))
+		    direct_piece(q, w))
 			return false;
 		done(q, w);
 	}
@@ -246,7 +246,7 @@ bool ur_near_do_directly(struct ur_rqp *q, const struct ur_swqe *w)
 	q->near.drains = false;
 	if (w->length == 0 || w->opcode == UR_WR_RDMA_WRITE_IMM)
 		return false;
-	err = direct_small(q, w) ? direct_any(q, w) : 0;
+	err = direct_piece(q, w) ? direct_any(q, w) : 0;
 	if (drained)
 		note_use(&q->near, w, err);
 	if (err)

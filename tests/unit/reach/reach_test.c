@@ -89,46 +89,50 @@ static void test_kinds(void **state)
 	}
 }
 
-static int small(struct rig *r, struct region m, size_t at, uint32_t access,
+static int piece(struct rig *r, struct region m, size_t at, uint32_t access,
 		 void *here, uint32_t len)
 {
 	const struct ur_op op = { RIG_QPN, RIG_SQPN,  m.key,
 				  access,  m.va + at, len };
 
-	return ur_reach_small(r->reach, &op, here);
+	return ur_reach_piece(r->reach, &op, here);
 }
 
-/* Every size, at every place; what lies around stays as it is. */
-static void test_small(void **state)
+/* What lies around stays as it is. */
+static void there_and_back(struct rig *r, struct region m, uint32_t len)
+{
+	static uint8_t out[SIZE], in[SIZE + 1];
+	uint64_t around = 0x5a5a5a5a5a5a5a5a;
+
+	for (uint32_t i = 0; i < len; i++)
+		out[i] = (uint8_t)(i * 7 + i / 256 + 1 + len);
+	rig_poke(r, 64 + len, around);
+	assert_int_equal(piece(r, m, 64, UR_ACCESS_REMOTE_WRITE, out, len), 0);
+	assert_int_equal((uint8_t)rig_peek(r, 64 + len), (uint8_t)around);
+	memset(in, 0x77, sizeof(in));
+	assert_int_equal(piece(r, m, 64, UR_ACCESS_REMOTE_READ, in, len), 0);
+	assert_memory_equal(in, out, len);
+	assert_int_equal(in[len], 0x77);
+}
+
+static void test_piece(void **state)
 {
 	struct rig *r = *state;
 	struct region m = mapped(r, KIND_MEMFD, RIG_REMOTE);
-	uint8_t out[UR_REACH_SMALL], in[UR_REACH_SMALL + 1];
-	uint64_t around = 0x5a5a5a5a5a5a5a5a;
+	uint64_t out = 1, in;
 
-	for (uint32_t i = 0; i < sizeof(out); i++)
-		out[i] = (uint8_t)(i * 7 + 1);
-	for (uint32_t len = 1; len <= sizeof(out); len++) {
-		uint8_t first = (uint8_t)around;
-
-		rig_poke(r, 64 + len, around);
-		assert_int_equal(
-			small(r, m, 64, UR_ACCESS_REMOTE_WRITE, out, len), 0);
-		assert_int_equal((uint8_t)rig_peek(r, 64 + len), first);
-		memset(in, 0x77, sizeof(in));
-		assert_int_equal(
-			small(r, m, 64, UR_ACCESS_REMOTE_READ, in, len), 0);
-		assert_memory_equal(in, out, len);
-		assert_int_equal(in[len], 0x77);
-	}
+	for (uint32_t len = 1; len <= 3 * UR_REACH_WORDS; len++)
+		there_and_back(r, m, len);
+	for (uint32_t len = 4095; len < SIZE - 128; len += 8191)
+		there_and_back(r, m, len);
 	/* A poller would see halves of it. */
-	assert_int_equal(small(r, m, 65, UR_ACCESS_REMOTE_WRITE, out, 8),
+	assert_int_equal(piece(r, m, 65, UR_ACCESS_REMOTE_WRITE, &out, 8),
 			 -EAGAIN);
-	assert_int_equal(small(r, m, 65, UR_ACCESS_REMOTE_READ, in, 8),
+	assert_int_equal(piece(r, m, 65, UR_ACCESS_REMOTE_READ, &in, 8),
 			 -EAGAIN);
 }
 
-static void test_small_refused(void **state)
+static void test_piece_refused(void **state)
 {
 	struct rig *r = *state;
 	struct region m = mapped(r, KIND_MEMFD,
@@ -137,28 +141,28 @@ static void test_small_refused(void **state)
 	struct ur_op op = { RIG_QPN, RIG_SQPN, m.key, UR_ACCESS_REMOTE_READ,
 			    m.va,    8 };
 
-	assert_int_equal(small(r, m, 0, UR_ACCESS_REMOTE_WRITE, &word, 8),
+	assert_int_equal(piece(r, m, 0, UR_ACCESS_REMOTE_WRITE, &word, 8),
 			 -EAGAIN);
-	assert_int_equal(small(r, m, SIZE - 8, UR_ACCESS_REMOTE_READ, &word, 8),
+	assert_int_equal(piece(r, m, SIZE - 8, UR_ACCESS_REMOTE_READ, &word, 8),
 			 0);
-	assert_int_equal(small(r, m, SIZE, UR_ACCESS_REMOTE_READ, &word, 8),
+	assert_int_equal(piece(r, m, SIZE, UR_ACCESS_REMOTE_READ, &word, 8),
 			 -EAGAIN);
 	op.len = 16;
 	op.va = m.va + SIZE - 8;
-	assert_int_equal(ur_reach_small(r->reach, &op, &word), -EAGAIN);
+	assert_int_equal(ur_reach_piece(r->reach, &op, &word), -EAGAIN);
 	op.len = 8;
 	op.va = m.va;
 	op.sqpn++;
-	assert_int_equal(ur_reach_small(r->reach, &op, &word), -EAGAIN);
+	assert_int_equal(ur_reach_piece(r->reach, &op, &word), -EAGAIN);
 	op.sqpn--;
 	op.rkey ^= 1;
-	assert_int_equal(ur_reach_small(r->reach, &op, &word), -EAGAIN);
+	assert_int_equal(ur_reach_piece(r->reach, &op, &word), -EAGAIN);
 	ur_guard_install(); /* in front of cmocka's handlers */
 	/* Our own memory is not there. */
-	assert_int_equal(small(r, m, 0, UR_ACCESS_REMOTE_READ, (void *)8, 8),
+	assert_int_equal(piece(r, m, 0, UR_ACCESS_REMOTE_READ, (void *)8, 8),
 			 -EAGAIN);
 	rig_dereg(r);
-	assert_int_equal(small(r, m, 0, UR_ACCESS_REMOTE_READ, &word, 8),
+	assert_int_equal(piece(r, m, 0, UR_ACCESS_REMOTE_READ, &word, 8),
 			 -EAGAIN);
 }
 
@@ -563,7 +567,7 @@ static void test_refused(void **state)
 	ur_reach_refuse(r->shared, 1);
 	assert_int_equal(rig_write(r, m, 0, &word, 8), -EAGAIN);
 	assert_int_equal(rig_read(r, m, 0, &word, 8), -EAGAIN);
-	assert_int_equal(small(r, m, 0, UR_ACCESS_REMOTE_WRITE, &word, 8),
+	assert_int_equal(piece(r, m, 0, UR_ACCESS_REMOTE_WRITE, &word, 8),
 			 -EAGAIN);
 	assert_int_equal(pull(r, m, RIG_SQPN, &word), -EAGAIN);
 }
@@ -627,7 +631,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_kinds),	      T(test_small),   T(test_small_refused),
+		T(test_kinds),	      T(test_piece),   T(test_piece_refused),
 		T(test_unmappable),   T(test_atomics), T(test_slow),
 		T(test_unknown),      T(test_range),   T(test_qp),
 		T(test_rights),	      T(test_forget),  T(test_rereg),

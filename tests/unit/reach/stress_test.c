@@ -142,10 +142,10 @@ static void churn(struct target *t, struct call *c)
 static void initiate(struct rig *r)
 {
 	static uint8_t src[SIZE];
-	struct ur_op small = { .dqpn = RIG_QPN,
-			       .sqpn = RIG_SQPN,
-			       .access = UR_ACCESS_REMOTE_WRITE,
-			       .len = 8 };
+	struct ur_op word = { .dqpn = RIG_QPN,
+			      .sqpn = RIG_SQPN,
+			      .access = UR_ACCESS_REMOTE_WRITE,
+			      .len = 8 };
 	struct region m;
 	uint64_t old;
 
@@ -154,9 +154,9 @@ static void initiate(struct rig *r)
 		m = (struct region){ board->va, board->key };
 		if (rig_write(r, m, 0, src, SIZE) == 0)
 			board->done++;
-		small.rkey = m.key;
-		small.va = m.va + 64;
-		(void)ur_reach_small(r->reach, &small, src);
+		word.rkey = m.key;
+		word.va = m.va + 64;
+		(void)ur_reach_piece(r->reach, &word, src);
 		ur_reach_atomic(r->reach, RIG_QPN, RIG_SQPN, m.key, m.va, false,
 				1, 0, &old);
 	}

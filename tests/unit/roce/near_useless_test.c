@@ -18,7 +18,7 @@ void ur_reach_by_kernel(struct ur_reach *r, bool yes)
 {
 }
 
-int ur_reach_small(struct ur_reach *r, const struct ur_op *op, void *here)
+int ur_reach_piece(struct ur_reach *r, const struct ur_op *op, void *here)
 {
 	return -EAGAIN;
 }

@@ -30,25 +30,25 @@ static int teardown(void **state)
 	return 0;
 }
 
-static int small(struct rig *r, struct region m, uint64_t at, uint32_t access,
-		 uint64_t *here)
+static int word(struct rig *r, struct region m, uint64_t at, uint32_t access,
+		uint64_t *here)
 {
 	const struct ur_op op = { RIG_QPN, RIG_SQPN,  m.key,
 				  access,  m.va + at, sizeof(*here) };
 
-	return ur_reach_small(r->reach, &op, here);
+	return ur_reach_piece(r->reach, &op, here);
 }
 
 static int put(struct rig *r, struct region m, uint64_t at, uint64_t w)
 {
-	return small(r, m, at, UR_ACCESS_REMOTE_WRITE, &w);
+	return word(r, m, at, UR_ACCESS_REMOTE_WRITE, &w);
 }
 
 static int get(struct rig *r, struct region m, uint64_t at)
 {
 	uint64_t w;
 
-	return small(r, m, at, UR_ACCESS_REMOTE_READ, &w);
+	return word(r, m, at, UR_ACCESS_REMOTE_READ, &w);
 }
 
 static int add(struct rig *r, struct region m, uint64_t at)
@@ -109,8 +109,8 @@ static void looks_at_each(void **state)
 	assert_int_equal(add(r, m, SIZE), -EAGAIN);
 	assert_int_equal(add(r, m, SIZE - 8), 0);
 	assert_int_equal(rig_peek(r, SIZE - 8), 43);
-	assert_int_equal(ur_reach_small(r->reach, &other, &w), -EAGAIN);
-	assert_int_equal(ur_reach_small(r->reach, &beyond, &w), -EAGAIN);
+	assert_int_equal(ur_reach_piece(r->reach, &other, &w), -EAGAIN);
+	assert_int_equal(ur_reach_piece(r->reach, &beyond, &w), -EAGAIN);
 	assert_int_equal(put(r, m, 0, 1), 0);
 }
 
@@ -262,7 +262,7 @@ static void the_truncated_is_refused(void **state)
 {
 	struct rig *r = *state;
 	struct region m = known(r, RIG_REMOTE);
-	uint64_t from[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+	uint64_t from[16] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 	struct ur_op op = { RIG_QPN,	 RIG_SQPN,
 			    m.key,	 UR_ACCESS_REMOTE_WRITE,
 			    m.va + 8192, 64 };
@@ -273,9 +273,9 @@ static void the_truncated_is_refused(void **state)
 	for (uint32_t len = 1; len <= sizeof(from); len++) {
 		op.len = len;
 		op.access = UR_ACCESS_REMOTE_WRITE;
-		assert_int_equal(ur_reach_small(r->reach, &op, from), -EAGAIN);
+		assert_int_equal(ur_reach_piece(r->reach, &op, from), -EAGAIN);
 		op.access = UR_ACCESS_REMOTE_READ;
-		assert_int_equal(ur_reach_small(r->reach, &op, from), -EAGAIN);
+		assert_int_equal(ur_reach_piece(r->reach, &op, from), -EAGAIN);
 	}
 	assert_int_equal(put(r, m, 0, 9), 0);
 }
@@ -286,15 +286,25 @@ static struct rig *late; /* its peer does not wait for who is inside */
  * them.  NOLINTBEGIN(readability-identifier-naming) */
 int __real_ur_guard_copy_words(void *dst, const void *src, size_t len);
 int __wrap_ur_guard_copy_words(void *dst, const void *src, size_t len);
+int __real_ur_guard_copy(void *dst, const void *src, size_t len);
+int __wrap_ur_guard_copy(void *dst, const void *src, size_t len);
 
-int __wrap_ur_guard_copy_words(void *dst, const void *src, size_t len)
+static int end_late(int rc)
 {
-	int rc = __real_ur_guard_copy_words(dst, src, len);
-
 	if (late)
 		rig_call(late, shut, 0, 0, 0);
 	late = NULL;
 	return rc;
+}
+
+int __wrap_ur_guard_copy_words(void *dst, const void *src, size_t len)
+{
+	return end_late(__real_ur_guard_copy_words(dst, src, len));
+}
+
+int __wrap_ur_guard_copy(void *dst, const void *src, size_t len)
+{
+	return end_late(__real_ur_guard_copy(dst, src, len));
 }
 /* NOLINTEND(readability-identifier-naming) */
 
@@ -307,6 +317,20 @@ static void a_read_that_took_too_long(void **state)
 
 	late = r;
 	assert_int_equal(get(r, m, 0), -EAGAIN);
+	assert_null(late);
+}
+
+static void a_long_read_that_took_too_long(void **state)
+{
+	struct rig *r = *state;
+	struct region m = known(r, RIG_REMOTE);
+	static uint8_t to[SIZE];
+	const struct ur_op op = { RIG_QPN, RIG_SQPN,
+				  m.key,   UR_ACCESS_REMOTE_READ,
+				  m.va,	   sizeof(to) };
+
+	late = r;
+	assert_int_equal(ur_reach_piece(r->reach, &op, to), -EAGAIN);
 	assert_null(late);
 }
 
@@ -337,6 +361,7 @@ int main(void)
 		T(the_dead_take_it_quietly),
 		T(the_truncated_is_refused),
 		T(a_read_that_took_too_long),
+		T(a_long_read_that_took_too_long),
 		T(a_write_that_took_too_long),
 	};
 

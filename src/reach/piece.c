@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Operations of a few words on memory that is mapped.  Nearly always it is the
+ * Operations on a piece of memory that is mapped.  Nearly always it is the
  * queue pair and the region of the last time, so what was found out then is
  * kept (struct ur_memo), and only looked at whether it still holds: inside, as
  * everything that is looked at (reach.c).
@@ -39,7 +39,13 @@ static inline uint8_t *place(struct ur_reach *r, const struct ur_op *op)
 	return m->base + off;
 }
 
-int ur_reach_small(struct ur_reach *r, const struct ur_op *op, void *here)
+static inline int copy(void *dst, const void *src, uint64_t len)
+{
+	return len <= UR_REACH_WORDS ? ur_guard_copy_words(dst, src, len)
+				     : ur_guard_copy(dst, src, len);
+}
+
+int ur_reach_piece(struct ur_reach *r, const struct ur_op *op, void *here)
 {
 	uint8_t *there;
 	int rc = -EAGAIN;
@@ -49,8 +55,8 @@ int ur_reach_small(struct ur_reach *r, const struct ur_op *op, void *here)
 	there = place(r, op);
 	if (there)
 		rc = op->access & UR_ACCESS_REMOTE_WRITE
-			     ? ur_guard_copy_words(there, here, op->len)
-			     : ur_guard_copy_words(here, there, op->len);
+			     ? copy(there, here, op->len)
+			     : copy(here, there, op->len);
 	if (!(op->access & UR_ACCESS_REMOTE_WRITE) && ur_reach_is_too_late(r))
 		rc = -EAGAIN;
 	ur_reach_leave(r);
