@@ -18,6 +18,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/lock.h"
+
 #define PAGE_BYTES 4096u
 
 /* The kernel's struct procmap_query; headers older than 6.11 lack it. */
@@ -100,16 +102,11 @@ static bool is_mapped(uintptr_t at, uintptr_t end)
 	return msync((void *)first, end - first, MS_ASYNC) == 0;
 }
 
-int ur_guard_probe(const void *addr, size_t len, int want_write)
+static bool probe(uintptr_t at, uintptr_t end, int want_write)
 {
-	uintptr_t at = (uintptr_t)addr;
-	uintptr_t end = at + len;
 	enum answer answer = UNKNOWN;
-	int fd;
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 
-	if (end < at)
-		return false;
-	fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
 		answer = ask_kernel(fd, at, end, want_write);
 		if (answer == UNKNOWN)
@@ -118,4 +115,17 @@ int ur_guard_probe(const void *addr, size_t len, int want_write)
 			close(fd);
 	}
 	return answer == UNKNOWN ? is_mapped(at, end) : answer == YES;
+}
+
+int ur_guard_probe(const void *addr, size_t len, int want_write)
+{
+	uintptr_t at = (uintptr_t)addr;
+	bool is;
+
+	if (at + len < at)
+		return false;
+	ur_cancel_off(); /* or its descriptor would stay */
+	is = probe(at, at + len, want_write);
+	ur_cancel_on();
+	return is;
 }

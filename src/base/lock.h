@@ -16,6 +16,18 @@ struct ur_lock {
 	pthread_mutex_t m;
 };
 
+#define UR_LOCK_INITIALIZER                                                    \
+	{                                                                      \
+		PTHREAD_MUTEX_INITIALIZER                                      \
+	}
+
+/*
+ * Until `on` has been called as often as `off` the calling thread is not
+ * cancelled: one that was would take its locks along (base/sys.h).
+ */
+void ur_cancel_off(void);
+void ur_cancel_on(void);
+
 static inline void ur_lock_init(struct ur_lock *l)
 {
 	pthread_mutex_init(&l->m, NULL);
@@ -28,15 +40,40 @@ static inline void ur_lock_fini(struct ur_lock *l)
 
 static inline void ur_lock(struct ur_lock *l)
 {
+	ur_cancel_off();
 	pthread_mutex_lock(&l->m);
 }
 
 static inline bool ur_trylock(struct ur_lock *l)
 {
-	return pthread_mutex_trylock(&l->m) == 0;
+	bool got;
+
+	ur_cancel_off();
+	got = pthread_mutex_trylock(&l->m) == 0;
+	if (!got)
+		ur_cancel_on();
+	return got;
 }
 
 static inline void ur_unlock(struct ur_lock *l)
+{
+	pthread_mutex_unlock(&l->m);
+	ur_cancel_on();
+}
+
+/* Those of calls that wait for as long as the peer likes, and of which a
+ * thread may be cancelled: rsockets'. */
+static inline void ur_lock_open(struct ur_lock *l)
+{
+	pthread_mutex_lock(&l->m);
+}
+
+static inline bool ur_trylock_open(struct ur_lock *l)
+{
+	return pthread_mutex_trylock(&l->m) == 0;
+}
+
+static inline void ur_unlock_open(struct ur_lock *l)
 {
 	pthread_mutex_unlock(&l->m);
 }

@@ -12,6 +12,7 @@
 #define UR_BASE_SYS_H
 
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -48,7 +49,7 @@ static inline ssize_t ur_sys_read_now(int fd, const struct iovec *iov)
 #ifdef UR_SYS_BY_NAME
 	return preadv2(fd, iov, 1, -1, RWF_NOWAIT);
 #else
-	return syscall(SYS_preadv2, fd, iov, 1, -1L, -1L, RWF_NOWAIT);
+	return syscall(SYS_preadv2, fd, iov, 1UL, -1L, -1L, RWF_NOWAIT);
 #endif
 }
 
@@ -96,6 +97,17 @@ static inline int ur_sys_sendmmsg(int fd, struct mmsghdr *m, unsigned int n,
 				  int flags)
 {
 	return (int)UR_SYS(sendmmsg, fd, m, n, flags);
+}
+
+static inline int ur_sys_epoll_wait(int fd, struct epoll_event *ev, int n,
+				    int ms)
+{
+	return (int)UR_SYS(epoll_wait, fd, ev, n, ms);
+}
+
+static inline int ur_sys_close(int fd)
+{
+	return (int)UR_SYS(close, fd);
 }
 
 static inline int ur_sys_poll(struct pollfd *fds, nfds_t n, int ms)

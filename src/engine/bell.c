@@ -66,7 +66,7 @@ void ur_bell_hush(struct ur_lane *l)
 	/* Each once: those who go on ringing do not keep us. */
 	for (unsigned int heard = 0; n == EVENTS && heard <= UR_NEAR_MAX;
 	     heard += EVENTS) {
-		n = epoll_wait(l->bells_fd, ev, EVENTS, 0);
+		n = ur_sys_epoll_wait(l->bells_fd, ev, EVENTS, 0);
 		for (int i = 0; i < n; i++)
 			empty(ev[i].data.fd);
 	}

@@ -212,15 +212,18 @@ static unsigned int hold_lanes(struct ur_lane **held, unsigned int max,
 void ur_near_share_now(struct ur_export *e)
 {
 	struct ur_lane *held[SHARE_LANES];
+	unsigned int n;
 	bool all;
-	unsigned int n = hold_lanes(held, SHARE_LANES, &all);
 
+	ur_cancel_off();
+	n = hold_lanes(held, SHARE_LANES, &all);
 	if (all) {
 		ur_share_do(e);
 		ur_pinner_do(e);
 	}
 	while (n)
 		ur_lane_unlock(held[--n]);
+	ur_cancel_on();
 }
 
 static struct ur_lane *lane_of(uint16_t slot)
@@ -244,11 +247,14 @@ static bool share_with(struct ur_export *e, const struct ur_pd *pd)
 {
 	struct ur_lane *held[SHARE_LANES];
 	bool all, done;
-	unsigned int n = hold_lanes(held, SHARE_LANES, &all);
+	unsigned int n;
 
+	ur_cancel_off();
+	n = hold_lanes(held, SHARE_LANES, &all);
 	done = all && ur_share_offer(e, pd);
 	while (n)
 		ur_lane_unlock(held[--n]);
+	ur_cancel_on();
 	return done;
 }
 

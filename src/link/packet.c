@@ -412,7 +412,7 @@ bool ur_packet_ready(const struct ur_packet *p)
 {
 	struct pollfd fd = { .fd = p->rx, .events = POLLIN };
 
-	return poll(&fd, 1, 0) > 0;
+	return ur_sys_poll(&fd, 1, 0) > 0;
 }
 
 /* Reading the kernel's statistics sets them back. */

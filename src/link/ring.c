@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/passed.h"
+#include "base/sys.h"
 
 #define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW)
 #define BELLS_MAX 64
@@ -140,7 +141,7 @@ void ur_rings_bell(const struct ur_rings *r)
 {
 	uint8_t byte = 1;
 
-	(void)send(r->sock, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)ur_sys_send(r->sock, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 bool ur_rings_heard(const struct ur_rings *r)
@@ -149,7 +150,7 @@ bool ur_rings_heard(const struct ur_rings *r)
 
 	/* Who rings without end is not listened to without end. */
 	for (int i = 0; i < BELLS_MAX; i++) {
-		ssize_t n = recv(r->sock, &byte, 1, MSG_DONTWAIT);
+		ssize_t n = ur_sys_recv(r->sock, &byte, 1, MSG_DONTWAIT);
 
 		if (n <= 0)
 			return n < 0 && (errno == EAGAIN || errno == EINTR);
@@ -162,7 +163,7 @@ bool ur_rings_are_alive(const struct ur_rings *r)
 {
 	struct pollfd p = { .fd = r->sock, .events = POLLRDHUP };
 
-	return poll(&p, 1, 0) <= 0;
+	return ur_sys_poll(&p, 1, 0) <= 0;
 }
 
 int ur_ring_put_rx(struct ur_ring *r, const struct ur_rx *rx)

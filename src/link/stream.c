@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/sys.h"
 #include "base/timer.h"
 #include "link/nic.h"
 #include "link/stream_internal.h"
@@ -303,7 +304,7 @@ static void tell(struct ur_stream_set *set,
 	uint64_t n;
 
 	if (set->rung)
-		(void)!read(set->fd, &n, sizeof(n));
+		(void)!ur_sys_read(set->fd, &n, sizeof(n));
 	set->rung = false;
 	ur_list_for_each_safe(node, tmp, &set->news) {
 		struct ur_stream *s =

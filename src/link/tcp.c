@@ -217,7 +217,7 @@ void ur_tcp_del(struct ur_tcp *t, struct ur_tcp_conn *c, bool reset)
 	if (reset)
 		(void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &hard,
 				 sizeof(hard));
-	close(c->fd);
+	ur_sys_close(c->fd);
 	c->fd = -1;
 }
 
@@ -284,7 +284,7 @@ void ur_tcp_poll(struct ur_tcp *t, bool quick, uint64_t now_ns)
 	leave_or_come_back(t, quick);
 	if (t->out)
 		make_readable(t, t->out);
-	n = epoll_wait(t->epfd, ev, EVENTS, 0);
+	n = ur_sys_epoll_wait(t->epfd, ev, EVENTS, 0);
 	for (int i = 0; i < n; i++) {
 		struct ur_tcp_conn *c = ev[i].data.ptr;
 
@@ -343,8 +343,8 @@ static ssize_t read_far(int fd, const struct iovec *iov, uint32_t n)
 {
 	uint8_t buf[FAR_PIECE];
 	size_t want = total(iov, n), done = 0;
-	ssize_t len = recv(fd, buf, want < sizeof(buf) ? want : sizeof(buf),
-			   MSG_DONTWAIT);
+	ssize_t len = ur_sys_recv(
+		fd, buf, want < sizeof(buf) ? want : sizeof(buf), MSG_DONTWAIT);
 
 	while (len > 0 && done < (size_t)len) {
 		size_t part = (size_t)len - done < iov->iov_len

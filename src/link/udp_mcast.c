@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "link/udp_internal.h"
 #include "wire/icrc.h"
 
@@ -142,6 +143,6 @@ int ur_udp_leave(struct ur_link *link, const uint8_t group[16],
 void ur_udp_close_joiners(struct ur_udp *u)
 {
 	for (uint32_t i = 0; i < u->njoiners; i++)
-		close(u->joiners[i]);
+		ur_sys_close(u->joiners[i]);
 	free(u->joiners);
 }

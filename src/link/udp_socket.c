@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sys.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104
@@ -143,7 +144,7 @@ static int open_socket(int family, uint16_t port, bool shared, bool steer)
 	if (!err && steer)
 		err = ur_udp_steer(fd, MAX_SLOTS);
 	if (err) {
-		close(fd);
+		ur_sys_close(fd);
 		return err;
 	}
 	return fd;

@@ -287,10 +287,10 @@ static void *lookup_run(void *arg)
 	int rc = resolve(l->node, l->service, l->hints, &res);
 
 	lookup_free(l);
-	pthread_mutex_lock(&urc_lock);
+	ur_lock(&urc_lock);
 	old = id->info;
 	id->info = res;
-	pthread_mutex_unlock(&urc_lock);
+	ur_unlock(&urc_lock);
 	rdma_freeaddrinfo(old);
 	(void)urc_tell(
 		id, rc ? URC_EVENT_ADDRINFO_ERROR : URC_EVENT_ADDRINFO_RESOLVED,
@@ -351,7 +351,7 @@ int rdma_query_addrinfo(struct rdma_cm_id *pub, struct rdma_addrinfo **info)
 
 	if (rc)
 		return urv_minus_one(rc);
-	pthread_mutex_lock(&urc_lock);
+	ur_lock(&urc_lock);
 	for (struct rdma_addrinfo *i = id->info; i && rc == 0; i = i->ai_next) {
 		*tail = copy_one(i);
 		if (*tail)
@@ -359,7 +359,7 @@ int rdma_query_addrinfo(struct rdma_cm_id *pub, struct rdma_addrinfo **info)
 		else
 			rc = -ENOMEM;
 	}
-	pthread_mutex_unlock(&urc_lock);
+	ur_unlock(&urc_lock);
 	if (rc == 0 && !list)
 		rc = -ENODATA;
 	if (rc)

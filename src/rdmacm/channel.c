@@ -111,7 +111,7 @@ static void wait_posted_locked(const struct urc_channel *c)
 {
 	/* In a child of fork() they are the parent's, and never done. */
 	while (c->posting && c->generation == urc_generation)
-		pthread_cond_wait(&posted_cond, &urc_lock);
+		pthread_cond_wait(&posted_cond, &urc_lock.m);
 }
 
 /*
@@ -129,10 +129,10 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	struct urc_channel *oldest;
 	int fd, flags;
 
-	pthread_mutex_lock(&urc_lock);
+	ur_lock(&urc_lock);
 	wait_posted_locked(c);
 	if (c->end) {
-		pthread_mutex_unlock(&urc_lock);
+		ur_unlock(&urc_lock);
 		ur_err("rdma_cm: an event channel is destroyed twice");
 		return;
 	}
@@ -142,7 +142,7 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 						    : URC_CHANNEL_BLOCKS;
 	__atomic_store_n(&channel->fd, -1, __ATOMIC_RELEASE);
 	oldest = keep_locked(c);
-	pthread_mutex_unlock(&urc_lock);
+	ur_unlock(&urc_lock);
 	close_under_readers(fd);
 	free(oldest);
 }
@@ -151,9 +151,9 @@ void urc_channel_free(struct rdma_event_channel *channel)
 {
 	struct urc_channel *c = urc_channel(channel);
 
-	pthread_mutex_lock(&urc_lock);
+	ur_lock(&urc_lock);
 	wait_posted_locked(c);
-	pthread_mutex_unlock(&urc_lock);
+	ur_unlock(&urc_lock);
 	close_under_readers(fd_of(c));
 	free(c);
 }
@@ -179,21 +179,21 @@ void urc_event_post(struct urc_event *e)
 {
 	struct urc_channel *c;
 
-	pthread_mutex_lock(&urc_lock);
+	ur_lock(&urc_lock);
 	c = urc_channel(e->owner->id.channel);
 	ur_list_add_tail(&c->queue, &e->node);
 	if (c->end) {
 		/* For the id's next channel, or its end. */
-		pthread_mutex_unlock(&urc_lock);
+		ur_unlock(&urc_lock);
 		return;
 	}
 	c->posting++;
-	pthread_mutex_unlock(&urc_lock);
+	ur_unlock(&urc_lock);
 	add_counts(c, 1);
-	pthread_mutex_lock(&urc_lock);
+	ur_lock(&urc_lock);
 	if (--c->posting == 0)
 		pthread_cond_broadcast(&posted_cond);
-	pthread_mutex_unlock(&urc_lock);
+	ur_unlock(&urc_lock);
 }
 
 int urc_tell(struct urc_id *id, unsigned int type, int status)
@@ -249,9 +249,9 @@ int urc_event_take(struct rdma_event_channel *channel, struct urc_event **out)
 		/* After a sleep in it the channel may be no more. */
 		if (read(fd_of(c), &count, sizeof(count)) < 0)
 			return errno == EBADF ? after_end(c) : -errno;
-		pthread_mutex_lock(&urc_lock);
+		ur_lock(&urc_lock);
 		e = take_locked(c);
-		pthread_mutex_unlock(&urc_lock);
+		ur_unlock(&urc_lock);
 	}
 	*out = e;
 	return 0;
@@ -259,12 +259,12 @@ int urc_event_take(struct rdma_event_channel *channel, struct urc_event **out)
 
 void urc_event_done(struct urc_event *e)
 {
-	pthread_mutex_lock(&urc_lock);
+	ur_lock(&urc_lock);
 	e->owner->acked++;
 	if (e->mc)
 		e->mc->acked++;
 	pthread_cond_broadcast(&acked_cond);
-	pthread_mutex_unlock(&urc_lock);
+	ur_unlock(&urc_lock);
 	free(e);
 }
 
@@ -278,10 +278,10 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 
 void urc_event_drain(const uint32_t *delivered, const uint32_t *acked)
 {
-	pthread_mutex_lock(&urc_lock);
+	ur_lock(&urc_lock);
 	while (*delivered != *acked)
-		pthread_cond_wait(&acked_cond, &urc_lock);
-	pthread_mutex_unlock(&urc_lock);
+		pthread_cond_wait(&acked_cond, &urc_lock.m);
+	ur_unlock(&urc_lock);
 }
 
 /*
@@ -295,7 +295,7 @@ static uint32_t move_locked(struct urc_channel *c, struct urc_id *id,
 	uint32_t n = 0;
 
 	while (c->posting)
-		pthread_cond_wait(&posted_cond, &urc_lock);
+		pthread_cond_wait(&posted_cond, &urc_lock.m);
 	ur_list_for_each_safe(node, tmp, &c->queue) {
 		struct urc_event *e =
 			ur_container_of(node, struct urc_event, node);
@@ -316,9 +316,9 @@ void urc_event_forget(struct urc_id *id, const struct urc_mc *mc)
 	struct ur_list list;
 
 	ur_list_init(&list);
-	pthread_mutex_lock(&urc_lock);
+	ur_lock(&urc_lock);
 	(void)move_locked(urc_channel(id->id.channel), id, mc, &list);
-	pthread_mutex_unlock(&urc_lock);
+	ur_unlock(&urc_lock);
 	ur_list_for_each_safe(n, tmp, &list) {
 		struct urc_event *e =
 			ur_container_of(n, struct urc_event, node);
@@ -338,10 +338,10 @@ void urc_event_migrate(struct urc_id *id, struct rdma_event_channel *to)
 
 	if (c == old)
 		return;
-	pthread_mutex_lock(&urc_lock);
+	ur_lock(&urc_lock);
 	n = move_locked(old, id, NULL, &c->queue);
 	if (!c->end)
 		add_counts(c, n);
 	id->id.channel = to;
-	pthread_mutex_unlock(&urc_lock);
+	ur_unlock(&urc_lock);
 }

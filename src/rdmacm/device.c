@@ -20,7 +20,7 @@
 #include "verbs/convert.h"
 #include "verbs/objects.h"
 
-pthread_mutex_t urc_lock = PTHREAD_MUTEX_INITIALIZER;
+struct ur_lock urc_lock = UR_LOCK_INITIALIZER;
 uint32_t urc_generation;
 
 static pthread_mutex_t urc_device_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -33,7 +33,7 @@ static struct urc_device *closed; /* the last of those, so that it is known */
 static void forked_child(void)
 {
 	urc_generation++;
-	pthread_mutex_init(&urc_lock, NULL);
+	ur_lock_init(&urc_lock);
 	pthread_mutex_init(&urc_device_lock, NULL);
 	device_count = 0; /* the parent's, as is all that hangs on them */
 	memset(devices, 0, sizeof(devices));

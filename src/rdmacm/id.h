@@ -24,6 +24,7 @@
 #include <stdatomic.h>
 
 #include "base/list.h"
+#include "base/lock.h"
 #include "core/dev.h"
 #include "engine/conn.h"
 
@@ -151,7 +152,7 @@ struct urc_event {
 	uint8_t private_data[UR_CONN_PRIVATE_MAX + 1];
 };
 
-extern pthread_mutex_t urc_lock;
+extern struct ur_lock urc_lock;
 
 /* Counts the forks behind this process; an id of another one is dead. */
 extern uint32_t urc_generation;

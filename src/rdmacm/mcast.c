@@ -73,18 +73,18 @@ static int mc_create(struct urc_id *id, const struct sockaddr *addr,
 	memcpy(&mc->addr, addr, urc_addr_len(addr));
 	mc->context = context;
 	mc->send_only = send_only;
-	pthread_mutex_lock(&urc_lock);
+	ur_lock(&urc_lock);
 	ur_list_add_tail(&id->groups, &mc->node);
-	pthread_mutex_unlock(&urc_lock);
+	ur_unlock(&urc_lock);
 	*out = mc;
 	return 0;
 }
 
 static void mc_unlink(struct urc_mc *mc)
 {
-	pthread_mutex_lock(&urc_lock);
+	ur_lock(&urc_lock);
 	ur_list_del(&mc->node);
-	pthread_mutex_unlock(&urc_lock);
+	ur_unlock(&urc_lock);
 }
 
 /* Our address, which the id is bound to; its index is what an AH wants. */
@@ -200,7 +200,7 @@ static struct urc_mc *mc_find(struct urc_id *id, const struct sockaddr *addr)
 {
 	struct urc_mc *found = NULL;
 
-	pthread_mutex_lock(&urc_lock);
+	ur_lock(&urc_lock);
 	ur_list_for_each(n, &id->groups) {
 		struct urc_mc *mc = ur_container_of(n, struct urc_mc, node);
 
@@ -211,7 +211,7 @@ static struct urc_mc *mc_find(struct urc_id *id, const struct sockaddr *addr)
 	}
 	if (found)
 		ur_list_del(&found->node);
-	pthread_mutex_unlock(&urc_lock);
+	ur_unlock(&urc_lock);
 	return found;
 }
 

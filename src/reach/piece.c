@@ -22,7 +22,7 @@ static inline bool holds(const struct ur_reach *r, const struct ur_memo *m,
 /*
  * Where the operation's memory lies here, if it may be reached and is mapped;
  * words that others write or wait for must move in one piece, so NULL as well
- * if its first one is not.  The caller is inside.
+ * if the first of few is not.  The caller is inside.
  */
 static inline uint8_t *place(struct ur_reach *r, const struct ur_op *op)
 {
@@ -34,7 +34,8 @@ static inline uint8_t *place(struct ur_reach *r, const struct ur_op *op)
 	off = op->va - m->iova;
 	if ((m->access & op->access) != op->access || op->va < m->iova ||
 	    off > m->length || op->len > m->length - off ||
-	    ((uintptr_t)(m->base + off) | op->va) % 8 != 0)
+	    (op->len <= UR_REACH_WORDS &&
+	     ((uintptr_t)(m->base + off) | op->va) % 8 != 0))
 		return NULL;
 	return m->base + off;
 }

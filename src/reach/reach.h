@@ -108,10 +108,10 @@ struct ur_op {
 
 /*
  * A WRITE from, or a READ to (op->access), memory of ours that is all at
- * `here`, of at most UR_REACH_CHUNK bytes, if the other end is mapped and
- * begins with a whole word; else -EAGAIN, and ur_reach_write() or _read may
- * still do it, if some of it was done or not.  Up to UR_REACH_WORDS bytes move
- * as a few words.
+ * `here`, of at most UR_REACH_CHUNK bytes, if the other end is mapped; else
+ * -EAGAIN, and ur_reach_write() or _read may still do it, if some of it was
+ * done or not.  Up to UR_REACH_WORDS bytes move as a few words, if the first of
+ * them is a whole one.
  */
 #define UR_REACH_WORDS 64u
 int ur_reach_piece(struct ur_reach *r, const struct ur_op *op, void *here);

@@ -229,6 +229,7 @@ struct ur_near {
 	uint64_t direct;    /* bytes of such, in this turn */
 	uint32_t passed;    /* bytes that others, under way, kept from it */
 	bool drains;	    /* until they are not, so that we do the next one */
+	bool no_piece;	    /* the next one is none for reach/piece */
 	bool is_useless;    /* the mapped region … */
 	uint32_t useless;   /* … of this key, … */
 	uint32_t gave_up;   /* … when `passed` was that */

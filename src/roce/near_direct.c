@@ -227,8 +227,10 @@ bool ur_near_kick_direct(struct ur_qp *qp)
 		const struct ur_swqe *w = ur_sq_slot(&qp->sq, q->req.cur);
 
 		if (q->near.direct >= UR_NEAR_DIRECT_BYTES || w->length == 0 ||
-		    (ur_near_is_read(w) && !qp->attr.max_rd_atomic) ||
-		    direct_piece(q, w))
+		    (ur_near_is_read(w) && !qp->attr.max_rd_atomic))
+			return false;
+		q->near.no_piece = direct_piece(q, w);
+		if (q->near.no_piece)
 			return false;
 		done(q, w);
 	}
@@ -246,7 +248,8 @@ bool ur_near_do_directly(struct ur_rqp *q, const struct ur_swqe *w)
 	q->near.drains = false;
 	if (w->length == 0 || w->opcode == UR_WR_RDMA_WRITE_IMM)
 		return false;
-	err = direct_piece(q, w) ? direct_any(q, w) : 0;
+	err = q->near.no_piece || direct_piece(q, w) ? direct_any(q, w) : 0;
+	q->near.no_piece = false;
 	if (drained)
 		note_use(&q->near, w, err);
 	if (err)

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -16,7 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/lock.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "link/dpdk/internal.h"
 #include "link/dpdk/lcore.h"
 #include "link/nic.h"
@@ -503,12 +504,11 @@ static uint32_t nic_rx(struct ur_nic *n, uint16_t q,
 	unsigned int was = ur_lcore_be(u->rx_lcore);
 	bool own = true;
 	uint16_t got;
-	int cancel;
 
 	/* Some drivers make system calls (base/sys.h). */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	ur_cancel_off();
 	got = rte_eth_rx_burst(n->id, q, in, UR_NIC_BURST);
-	pthread_setcancelstate(cancel, NULL);
+	ur_cancel_on();
 	ur_lcore_again(was);
 	if (!got)
 		return 0;
@@ -573,14 +573,13 @@ static void push(struct ur_nic *n, uint16_t q)
 	struct queue *u = &n->queues[q];
 	unsigned int was = ur_lcore_be(u->tx_lcore);
 	uint32_t sent = 0;
-	int cancel;
 
 	/* Some drivers make system calls (base/sys.h). */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	ur_cancel_off();
 	for (int i = 0; i < TRIES && sent < u->kept; i++)
 		sent += rte_eth_tx_burst(n->id, q, u->out + sent,
 					 (uint16_t)(u->kept - sent));
-	pthread_setcancelstate(cancel, NULL);
+	ur_cancel_on();
 	u->lost += u->kept - sent;
 	for (uint32_t i = sent; i < u->kept; i++)
 		rte_pktmbuf_free(u->out[i]);
@@ -640,16 +639,21 @@ static bool nic_arm(struct ur_nic *n, uint16_t q)
 	const struct queue *u = &n->queues[q];
 	struct pollfd p = { .fd = u->fd, .events = POLLIN };
 	uint64_t count;
+	bool quiet;
 
 	/* An interface that went down is told until it is heard. */
-	if (u->fd_socket && poll(&p, 1, 0) > 0 && (p.revents & POLLERR))
+	if (u->fd_socket && ur_sys_poll(&p, 1, 0) > 0 && (p.revents & POLLERR))
 		ur_packet_clear(u->fd);
 	if (u->fd_socket)
 		return !(p.revents & POLLIN);
-	if (u->fd_counts && poll(&p, 1, 0) > 0)
-		(void)!read(u->fd, &count, sizeof(count));
+	if (u->fd_counts && ur_sys_poll(&p, 1, 0) > 0)
+		(void)!ur_sys_read(u->fd, &count, sizeof(count));
+	ur_cancel_off();
 	(void)rte_eth_dev_rx_intr_enable(n->id, q);
-	return poll(&p, 1, 0) <= 0 && rte_eth_rx_queue_count(n->id, q) <= 0;
+	quiet = ur_sys_poll(&p, 1, 0) <= 0 &&
+		rte_eth_rx_queue_count(n->id, q) <= 0;
+	ur_cancel_on();
+	return quiet;
 }
 
 static int nic_wait_fd(const struct ur_nic *n, uint16_t q)
@@ -661,8 +665,12 @@ static int nic_wait_fd(const struct ur_nic *n, uint16_t q)
 static bool nic_link(const struct ur_nic *n)
 {
 	struct rte_eth_link l = { 0 };
+	bool has;
 
-	return rte_eth_link_get_nowait(n->id, &l) || l.link_status;
+	ur_cancel_off();
+	has = rte_eth_link_get_nowait(n->id, &l) || l.link_status;
+	ur_cancel_on();
+	return has;
 }
 
 static void nic_stats(const struct ur_nic *n, struct ur_nic_stats *out)

@@ -351,9 +351,9 @@ int rgetsockopt(int socket, int level, int optname, void *optval,
 
 static int set_flags(struct urs_sock *s, int flags)
 {
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	s->flags = (s->flags & O_ACCMODE) | (flags & ~O_ACCMODE);
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	return 0;
 }
 

@@ -86,19 +86,19 @@ static int open_udp(struct urs_dgram *d, const union urs_addr *a)
 	bool open;
 
 	any.sa.sa_family = (sa_family_t)d->s.domain;
-	ur_lock(&d->s.lock);
+	ur_lock_open(&d->s.lock);
 	open = d->open;
 	if (open && a) {
-		ur_unlock(&d->s.lock);
+		ur_unlock_open(&d->s.lock);
 		return -EINVAL;
 	}
 	if (!open &&
 	    bind(d->udp, a ? &a->sa : &any.sa, urs_addr_len(a ? a : &any))) {
-		ur_unlock(&d->s.lock);
+		ur_unlock_open(&d->s.lock);
 		return -errno;
 	}
 	d->open = true;
-	ur_unlock(&d->s.lock);
+	ur_unlock_open(&d->s.lock);
 	return open ? 0 : urs_watch_start(&urs_udp_service, &d->watch);
 }
 
@@ -124,12 +124,12 @@ static int dgram_connect(struct urs_sock *s, const union urs_addr *a)
 
 	if (rc)
 		return rc;
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	if (connect(d->udp, &a->sa, urs_addr_len(a)))
 		rc = -errno;
 	else
 		rc = urs_dpeer_get(d, a, &d->connected);
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	return rc;
 }
 
@@ -285,8 +285,8 @@ static ssize_t dgram_recv(struct urs_sock *s, const struct urs_iov *iov,
 	struct urs_dgram *d = urs_dgram_of(s);
 	ssize_t n;
 
-	ur_lock(&s->rcv);
-	ur_lock(&s->lock);
+	ur_lock_open(&s->rcv);
+	ur_lock_open(&s->lock);
 	n = urs_sock_wait(s, has_mail, urs_sock_nonblock(s, flags),
 			  s->opts.rcv_timeout_ns);
 	if (!n && s->error) {
@@ -295,8 +295,8 @@ static ssize_t dgram_recv(struct urs_sock *s, const struct urs_iov *iov,
 	} else if (!n && !ur_list_empty(&d->inbox)) {
 		n = take(d, iov, flags, src);
 	}
-	ur_unlock(&s->lock);
-	ur_unlock(&s->rcv);
+	ur_unlock_open(&s->lock);
+	ur_unlock_open(&s->rcv);
 	return n;
 }
 
@@ -374,11 +374,11 @@ static ssize_t dgram_send(struct urs_sock *s, const struct urs_iov *iov,
 
 	if (n)
 		return n;
-	ur_lock(&s->snd);
-	ur_lock(&s->lock);
+	ur_lock_open(&s->snd);
+	ur_lock_open(&s->lock);
 	n = send_locked(d, iov, flags, dst);
-	ur_unlock(&s->lock);
-	ur_unlock(&s->snd);
+	ur_unlock_open(&s->lock);
+	ur_unlock_open(&s->snd);
 	return n;
 }
 
@@ -399,7 +399,7 @@ static int dgram_shutdown(struct urs_sock *s, int how)
 {
 	struct urs_dgram *d = urs_dgram_of(s);
 
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	if (how != SHUT_RD)
 		d->can_write = false;
 	if (how != SHUT_WR)
@@ -407,7 +407,7 @@ static int dgram_shutdown(struct urs_sock *s, int how)
 	s->in_news++;
 	s->out_news++;
 	urs_sock_wake(s);
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	return 0;
 }
 
@@ -415,11 +415,11 @@ static void dgram_close(struct urs_sock *s)
 {
 	urs_watch_stop(&urs_udp_service, &urs_dgram_of(s)->watch);
 	dgram_shutdown(s, SHUT_RDWR);
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	urs_sock_wait(s, all_sent, false, 1000000000);
 	s->closed = true;
 	urs_sock_wake(s);
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 }
 
 /* ---- options ---- */
@@ -436,7 +436,7 @@ static int dgram_set_option(struct urs_sock *s, int level, int name,
 	if (len < sizeof(n))
 		return 0;
 	memcpy(&n, val, sizeof(n));
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	if (level == SOL_SOCKET && name == SO_RCVBUF && ur_list_empty(&d->qps))
 		o->rbuf_size = n < 1u << 29 ? 2 * n : 1u << 30;
 	else if (level == SOL_SOCKET && name == SO_SNDBUF &&
@@ -448,7 +448,7 @@ static int dgram_set_option(struct urs_sock *s, int level, int name,
 		o->rq_size = (uint16_t)(n < 0xfffe ? n : 0xfffe);
 	else if (level == SOL_RDMA && name == RDMA_INLINE)
 		o->inline_max = n;
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	return 0;
 }
 

@@ -393,23 +393,23 @@ static void learn(struct urs_dgram *d, const union urs_addr *from, uint32_t qpn)
 	union urs_addr local;
 	int rc;
 
-	ur_lock(&d->s.lock);
+	ur_lock_open(&d->s.lock);
 	p = find_peer(d, from);
 	rc = !p || (p->ah && p->qpn == qpn) ? -EEXIST : 0;
 	if (!rc)
 		local = p->qp->local;
-	ur_unlock(&d->s.lock);
+	ur_unlock_open(&d->s.lock);
 	if (rc)
 		return;
 	rc = find_way(&local, from, &attr);
-	ur_lock(&d->s.lock);
+	ur_lock_open(&d->s.lock);
 	p = rc ? NULL : find_peer(d, from);
 	if (p) {
 		retire_ah(d, p);
 		p->qpn = qpn;
 		p->ah = ibv_create_ah(p->qp->id->pd, &attr);
 	}
-	ur_unlock(&d->s.lock);
+	ur_unlock_open(&d->s.lock);
 	if (rc)
 		ur_info("rsocket %d: no way to a peer: %s", d->s.fd,
 			strerror(-rc));
@@ -445,12 +445,12 @@ static void got_packet(struct urs_dgram *d, const uint8_t *packet, size_t n,
 
 	if (len < 0 || h.addr.sa.sa_family != from->sa.sa_family)
 		return;
-	ur_lock(&d->s.lock);
+	ur_lock_open(&d->s.lock);
 	if (!urs_dpeer_get(d, from, &p) && !h.answer)
 		urs_dpeer_send_udp(d, p, NULL, true);
 	if (!h.answer)
 		deliver(d, from, packet + len, n - (size_t)len);
-	ur_unlock(&d->s.lock);
+	ur_unlock_open(&d->s.lock);
 	learn(d, from, h.qpn);
 }
 
@@ -467,10 +467,10 @@ void urs_dgram_udp_ready(struct urs_watch *w)
 		got_packet(d, packet, (size_t)n, &from);
 	} else if (n < 0 && errno != EAGAIN) {
 		/* Of a connected one: nobody is there. */
-		ur_lock(&d->s.lock);
+		ur_lock_open(&d->s.lock);
 		d->s.error = errno;
 		d->s.in_news++;
 		urs_sock_wake(&d->s);
-		ur_unlock(&d->s.lock);
+		ur_unlock_open(&d->s.lock);
 	}
 }

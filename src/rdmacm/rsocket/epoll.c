@@ -52,11 +52,11 @@ static void mark_busy(struct item *it)
 	uint64_t one = 1;
 	bool was;
 
-	ur_lock(&set->busy_lock);
+	ur_lock_open(&set->busy_lock);
 	was = !ur_list_empty(&it->busy);
 	if (!was)
 		ur_list_add_tail(&set->busy, &it->busy);
-	ur_unlock(&set->busy_lock);
+	ur_unlock_open(&set->busy_lock);
 	if (!was && atomic_load(&set->waiting) &&
 	    write(set->kick, &one, sizeof(one)) < 0)
 		return; /* raised already */
@@ -69,9 +69,9 @@ static void touched(struct urs_watcher *w)
 
 static void mark_idle(struct item *it)
 {
-	ur_lock(&it->set->busy_lock);
+	ur_lock_open(&it->set->busy_lock);
 	ur_list_del(&it->busy);
-	ur_unlock(&it->set->busy_lock);
+	ur_unlock_open(&it->set->busy_lock);
 }
 
 static void remove_item(struct item *it)
@@ -79,9 +79,9 @@ static void remove_item(struct item *it)
 	struct urs_sock *s = it->sock;
 
 	epoll_ctl(it->set->inner, EPOLL_CTL_DEL, s->fd, NULL);
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	ur_list_del(&it->watcher.node);
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	mark_idle(it);
 	ur_list_del(&it->node);
 	urs_sock_put(s);
@@ -181,9 +181,9 @@ static int add(struct set *set, struct urs_sock *s,
 		return -errno;
 	}
 	ur_list_add_tail(&set->items, &it->node);
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	ur_list_add_tail(&s->watchers, &it->watcher.node);
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	mark_busy(it);
 	return 0;
 }
@@ -233,9 +233,9 @@ static int ctl(int epfd, int op, struct urs_sock *s,
 	if (rc) {
 		urs_sock_put(s);
 	} else {
-		ur_lock(&set->lock);
+		ur_lock_open(&set->lock);
 		rc = ctl_locked(set, op, s, ev);
-		ur_unlock(&set->lock);
+		ur_unlock_open(&set->lock);
 	}
 	if (set)
 		urs_fds_put(&set->ref);
@@ -274,7 +274,7 @@ static uint32_t look(struct item *it)
 	struct urs_sock *s = it->sock;
 	uint32_t now;
 
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	s->ops->progress(s);
 	now = report(it);
 	if (!now) {
@@ -285,7 +285,7 @@ static uint32_t look(struct item *it)
 	/* News from here on finds the lock taken, or the item idle. */
 	if (!now)
 		mark_idle(it);
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	return now;
 }
 
@@ -296,7 +296,7 @@ static int collect(struct set *set, struct epoll_event *out, int max)
 	int n = 0;
 
 	ur_list_init(&turn);
-	ur_lock(&set->busy_lock);
+	ur_lock_open(&set->busy_lock);
 	while (!ur_list_empty(&set->busy)) {
 		struct ur_list *first = set->busy.next;
 
@@ -309,14 +309,14 @@ static int collect(struct set *set, struct epoll_event *out, int max)
 
 		ur_list_del(&it->busy);
 		ur_list_add_tail(&set->busy, &it->busy);
-		ur_unlock(&set->busy_lock);
+		ur_unlock_open(&set->busy_lock);
 		if (it->sock->closed) {
 			remove_item(it);
 		} else if ((now = look(it))) {
 			out[n++] = (struct epoll_event){ now, it->ev.data };
 			it->off = it->ev.events & EPOLLONESHOT;
 		}
-		ur_lock(&set->busy_lock);
+		ur_lock_open(&set->busy_lock);
 	}
 	while (!ur_list_empty(&turn)) {
 		struct ur_list *last = turn.prev;
@@ -324,7 +324,7 @@ static int collect(struct set *set, struct epoll_event *out, int max)
 		ur_list_del(last);
 		ur_list_add_head(&set->busy, last);
 	}
-	ur_unlock(&set->busy_lock);
+	ur_unlock_open(&set->busy_lock);
 	return n;
 }
 
@@ -345,10 +345,10 @@ static void hear(struct set *set)
 			continue;
 		}
 		s = it->sock;
-		ur_lock(&s->lock);
+		ur_lock_open(&s->lock);
 		if (s->ops->consume(s))
 			urs_sock_wake(s);
-		ur_unlock(&s->lock);
+		ur_unlock_open(&s->lock);
 		mark_busy(it);
 	}
 }
@@ -361,10 +361,10 @@ static int gather(struct set *set, struct epoll_event *events, int max)
 		return -errno;
 	if (others == max)
 		return others;
-	ur_lock(&set->lock);
+	ur_lock_open(&set->lock);
 	hear(set);
 	others += collect(set, events + others, max - others);
-	ur_unlock(&set->lock);
+	ur_unlock_open(&set->lock);
 	return others;
 }
 
@@ -380,9 +380,9 @@ static int sleep_once(struct set *set, int64_t end)
 	if (left > slice)
 		left = slice;
 	atomic_fetch_add(&set->waiting, 1);
-	ur_lock(&set->busy_lock);
+	ur_lock_open(&set->busy_lock);
 	quiet = ur_list_empty(&set->busy);
-	ur_unlock(&set->busy_lock);
+	ur_unlock_open(&set->busy_lock);
 	if (quiet && left > 0)
 		n = poll(p, 2, (int)((left + 999999) / 1000000));
 	n = n < 0 ? -errno : 0;

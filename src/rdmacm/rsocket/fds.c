@@ -31,7 +31,7 @@ static struct chunk *make_chunk(int fd)
 {
 	struct chunk *c;
 
-	ur_lock(&grow_lock);
+	ur_lock_open(&grow_lock);
 	c = find_chunk(fd);
 	if (!c) {
 		c = calloc(1, sizeof(*c));
@@ -41,7 +41,7 @@ static struct chunk *make_chunk(int fd)
 					      memory_order_release);
 		}
 	}
-	ur_unlock(&grow_lock);
+	ur_unlock_open(&grow_lock);
 	return c;
 }
 
@@ -59,13 +59,13 @@ int urs_fds_set(int fd, struct urs_ref *r)
 		c = make_chunk(fd);
 	if (!c)
 		return -ENOMEM;
-	ur_lock(&c->lock);
+	ur_lock_open(&c->lock);
 	slot = &c->ref[fd % PER_CHUNK];
 	if (*slot)
 		rc = -EEXIST;
 	else
 		*slot = r;
-	ur_unlock(&c->lock);
+	ur_unlock_open(&c->lock);
 	return rc;
 }
 
@@ -76,13 +76,13 @@ struct urs_ref *urs_fds_get(int fd, int kind)
 
 	if (!c)
 		return NULL;
-	ur_lock(&c->lock);
+	ur_lock_open(&c->lock);
 	r = c->ref[fd % PER_CHUNK];
 	if (r && r->kind == kind)
 		atomic_fetch_add(&r->count, 1);
 	else
 		r = NULL;
-	ur_unlock(&c->lock);
+	ur_unlock_open(&c->lock);
 	return r;
 }
 
@@ -99,13 +99,13 @@ struct urs_ref *urs_fds_clear(int fd, int kind)
 
 	if (!c)
 		return NULL;
-	ur_lock(&c->lock);
+	ur_lock_open(&c->lock);
 	r = c->ref[fd % PER_CHUNK];
 	if (r && r->kind == kind)
 		c->ref[fd % PER_CHUNK] = NULL;
 	else
 		r = NULL;
-	ur_unlock(&c->lock);
+	ur_unlock_open(&c->lock);
 	return r;
 }
 

@@ -75,12 +75,12 @@ static int set_timeout(struct urs_sock *s, int name, const void *val,
 	ns = tv.tv_sec < 0 ? 0
 			   : tv.tv_sec * (int64_t)1000000000 +
 				     tv.tv_usec * (int64_t)1000;
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	if (name == SO_RCVTIMEO)
 		s->opts.rcv_timeout_ns = ns;
 	else
 		s->opts.snd_timeout_ns = ns;
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	return 0;
 }
 
@@ -177,8 +177,8 @@ int urs_option_get(struct urs_sock *s, int level, int name, void *val,
 	rc = s->ops->get_option(s, level, name, val, len);
 	if (rc != -ENOPROTOOPT)
 		return rc;
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	rc = get_common(s, level, name, val, len);
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	return rc;
 }

@@ -107,10 +107,10 @@ static int check(struct set *set)
 				set->fds[i].revents = 0;
 			continue;
 		}
-		ur_lock(&s->lock);
+		ur_lock_open(&s->lock);
 		s->ops->progress(s);
 		set->fds[i].revents = current(s, &set->fds[i]);
-		ur_unlock(&s->lock);
+		ur_unlock_open(&s->lock);
 		count += set->fds[i].revents != 0;
 	}
 	return count;
@@ -128,12 +128,12 @@ static bool arm(struct set *set)
 		if (!s)
 			continue;
 		set->real[i].events = POLLIN;
-		ur_lock(&s->lock);
+		ur_lock_open(&s->lock);
 		s->ops->arm(s);
 		s->ops->progress(s);
 		any |= current(s, &set->fds[i]) != 0;
 		set->token[i] = urs_sock_sleep_begin(s);
-		ur_unlock(&s->lock);
+		ur_unlock_open(&s->lock);
 	}
 	return any;
 }
@@ -145,10 +145,10 @@ static void wake_up(struct set *set, bool polled)
 
 		if (!s)
 			continue;
-		ur_lock(&s->lock);
+		ur_lock_open(&s->lock);
 		urs_sock_sleep_end(s, set->token[i],
 				   polled && set->real[i].revents);
-		ur_unlock(&s->lock);
+		ur_unlock_open(&s->lock);
 	}
 }
 

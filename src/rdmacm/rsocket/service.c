@@ -99,13 +99,13 @@ static void *run(void *arg)
 	int64_t now;
 	int n;
 
-	ur_lock(&svc->lock);
+	ur_lock_open(&svc->lock);
 	for (;;) {
 		int ms = timeout_ms(svc);
 
-		ur_unlock(&svc->lock);
+		ur_unlock_open(&svc->lock);
 		n = epoll_wait(svc->epfd, ev, 16, ms);
-		ur_lock(&svc->lock);
+		ur_lock_open(&svc->lock);
 		for (int i = 0; i < n; i++)
 			run_fd(svc, ev[i].data.ptr);
 		now = urs_now_ns();
@@ -212,11 +212,11 @@ int urs_watch_start_at(struct urs_service *svc, struct urs_watch *w,
 	int rc;
 
 	if (!inside)
-		ur_lock(&svc->lock);
+		ur_lock_open(&svc->lock);
 	w->due_ns = due_ns;
 	rc = start_watch(svc, w, inside);
 	if (!inside)
-		ur_unlock(&svc->lock);
+		ur_unlock_open(&svc->lock);
 	return rc;
 }
 
@@ -230,7 +230,7 @@ void urs_watch_stop(struct urs_service *svc, struct urs_watch *w)
 	bool inside = in_thread(svc);
 
 	if (!inside)
-		ur_lock(&svc->lock);
+		ur_lock_open(&svc->lock);
 	if (w->on) {
 		w->on = false;
 		ur_list_del(&w->node);
@@ -238,7 +238,7 @@ void urs_watch_stop(struct urs_service *svc, struct urs_watch *w)
 			epoll_ctl(svc->epfd, EPOLL_CTL_DEL, w->fd, NULL);
 	}
 	if (!inside)
-		ur_unlock(&svc->lock);
+		ur_unlock_open(&svc->lock);
 }
 
 void urs_service_after_fork(struct urs_service *svc)

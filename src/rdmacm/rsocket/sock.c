@@ -207,11 +207,11 @@ static int sleep_once(struct urs_sock *s, int64_t end)
 	if (left > slice)
 		left = slice;
 	token = urs_sock_sleep_begin(s);
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	n = poll(&p, 1, (int)((left + 999999) / 1000000));
 	if (n < 0)
 		n = -errno;
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	urs_sock_sleep_end(s, token, n > 0);
 	if (n == -EINTR && urs_restartable())
 		return 0;
@@ -243,8 +243,8 @@ int urs_sock_wait(struct urs_sock *s, urs_test test, bool nonblock,
 	if (timeout_ns)
 		end = start + timeout_ns;
 	do {
-		ur_unlock(&s->lock);
-		ur_lock(&s->lock);
+		ur_unlock_open(&s->lock);
+		ur_lock_open(&s->lock);
 		if (over(s, test, &rc))
 			return rc;
 	} while (urs_now_ns() - start < spin);

@@ -22,10 +22,10 @@ static void connecting_event(struct urs_watch *w)
 		ur_container_of(w, struct urs_stream, connecting);
 	bool done;
 
-	ur_lock(&st->s.lock);
+	ur_lock_open(&st->s.lock);
 	urs_stream_cm_progress(st);
 	done = !urs_stream_opening(st);
-	ur_unlock(&st->s.lock);
+	ur_unlock_open(&st->s.lock);
 	if (done)
 		urs_watch_stop(&urs_cm_service, w);
 }
@@ -119,12 +119,12 @@ static int stream_bind(struct urs_sock *s, const union urs_addr *a)
 	struct urs_stream *st = urs_stream_of(s);
 	int rc = -EINVAL;
 
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	if (st->state == URS_INIT) {
 		st->local = *a;
 		rc = bind_locked(st);
 	}
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	return rc;
 }
 
@@ -152,7 +152,7 @@ static int stream_name(struct urs_sock *s, bool peer, union urs_addr *out)
 
 	memset(out, 0, sizeof(*out));
 	out->sa.sa_family = (sa_family_t)s->domain;
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	if (peer && st->state != URS_CONNECTED && st->state != URS_CLOSED)
 		rc = -ENOTCONN;
 	sa = peer ? rdma_get_peer_addr(st->id) : rdma_get_local_addr(st->id);
@@ -160,7 +160,7 @@ static int stream_name(struct urs_sock *s, bool peer, union urs_addr *out)
 		memcpy(&out->in4, sa, sizeof(out->in4));
 	else if (!rc && sa->sa_family == AF_INET6)
 		memcpy(&out->in6, sa, sizeof(out->in6));
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	return rc;
 }
 
@@ -244,18 +244,18 @@ static void stream_close(struct urs_sock *s)
 
 	urs_watch_stop(&urs_cm_service, &st->connecting);
 	urs_watch_stop(&urs_cm_service, &st->alive);
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	listening = st->state == URS_LISTENING;
 	open = st->state == URS_CONNECTED;
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	if (listening)
 		urs_stream_unlisten(st);
 	if (open)
 		urs_stream_part(st);
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	s->closed = true;
 	urs_sock_wake(s);
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 }
 
 static const struct urs_ops stream_ops = {

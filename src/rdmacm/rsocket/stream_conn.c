@@ -298,13 +298,13 @@ int urs_stream_connect(struct urs_sock *s, const union urs_addr *a)
 	bool nonblock;
 	int rc;
 
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	rc = begin_connect(st, a);
 	nonblock = s->flags & O_NONBLOCK;
 	if (!rc)
 		rc = urs_stream_finish_open(st, nonblock,
 					    s->opts.snd_timeout_ns);
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	if (rc != -EAGAIN)
 		return rc;
 	/* The thread goes on if the application does not come back. */

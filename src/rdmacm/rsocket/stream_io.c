@@ -61,9 +61,9 @@ static size_t copy_out(struct urs_stream *st, const struct urs_iov *iov,
 		n = urs_flow_peek(&st->flow, got, &at);
 		if (n > want - got)
 			n = (uint32_t)(want - got);
-		ur_unlock(&st->s.lock);
+		ur_unlock_open(&st->s.lock);
 		urs_iov_scatter(iov, done + got, st->ep.rbuf + at, n);
-		ur_lock(&st->s.lock);
+		ur_lock_open(&st->s.lock);
 		got += n;
 	}
 	if (!peek)
@@ -116,13 +116,13 @@ ssize_t urs_stream_recv(struct urs_sock *s, const struct urs_iov *iov,
 
 	if (flags & MSG_OOB)
 		return -EINVAL;
-	ur_lock(&s->rcv);
-	ur_lock(&s->lock);
+	ur_lock_open(&s->rcv);
+	ur_lock_open(&s->lock);
 	n = ready_for_io(st, flags, s->opts.rcv_timeout_ns);
 	if (!n && iov->total)
 		n = recv_locked(st, iov, flags);
-	ur_unlock(&s->lock);
-	ur_unlock(&s->rcv);
+	ur_unlock_open(&s->lock);
+	ur_unlock_open(&s->rcv);
 	if (n >= 0 && src)
 		s->ops->name(s, true, src);
 	return n;
@@ -222,9 +222,9 @@ static int send_piece(struct urs_stream *st, const struct urs_iov *iov,
 			   ep->inline_max, &c))
 		return 0;
 	/* What was taken is the sender's (snd) until it is posted. */
-	ur_unlock(&st->s.lock);
+	ur_unlock_open(&st->s.lock);
 	n = urs_stream_stage(st, &c, iov, done, sge, &flags);
-	ur_lock(&st->s.lock);
+	ur_lock_open(&st->s.lock);
 	rc = urs_ep_post(st, URS_WR_DATA, c.copied, sge, n, flags, c.addr,
 			 c.key, urs_msg(URS_OP_DATA, c.length));
 	if (rc)
@@ -260,13 +260,13 @@ ssize_t urs_stream_send(struct urs_sock *s, const struct urs_iov *iov,
 	struct urs_stream *st = urs_stream_of(s);
 	ssize_t n;
 
-	ur_lock(&s->snd);
-	ur_lock(&s->lock);
+	ur_lock_open(&s->snd);
+	ur_lock_open(&s->lock);
 	n = ready_for_io(st, flags, s->opts.snd_timeout_ns);
 	if (!n)
 		n = send_locked(st, iov, flags);
-	ur_unlock(&s->lock);
-	ur_unlock(&s->snd);
+	ur_unlock_open(&s->lock);
+	ur_unlock_open(&s->snd);
 	return n;
 }
 
@@ -340,11 +340,11 @@ void urs_stream_part(struct urs_stream *st)
 	/* SO_LINGER without a time: an end without a farewell. */
 	if (o->linger && !o->linger_s)
 		return;
-	ur_lock(&st->s.lock);
+	ur_lock_open(&st->s.lock);
 	shutdown_locked(st, SHUT_RDWR,
 			o->linger ? o->linger_s * (int64_t)1000000000
 				  : PART_MOST_NS);
-	ur_unlock(&st->s.lock);
+	ur_unlock_open(&st->s.lock);
 }
 
 int urs_stream_shutdown(struct urs_sock *s, int how)
@@ -354,8 +354,8 @@ int urs_stream_shutdown(struct urs_sock *s, int how)
 
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		return -EINVAL;
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	rc = shutdown_locked(st, how, PART_MOST_NS);
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	return rc;
 }

@@ -160,9 +160,9 @@ off_t riomap(int socket, void *buf, size_t len, int prot, int flags,
 		return -1;
 	if (offset == -1)
 		offset = (off_t)(uintptr_t)buf;
-	ur_lock(&st->s.lock);
+	ur_lock_open(&st->s.lock);
 	rc = map_locked(st, buf, len, prot, (uint64_t)offset);
-	ur_unlock(&st->s.lock);
+	ur_unlock_open(&st->s.lock);
 	urs_sock_put(&st->s);
 	if (!rc)
 		return offset;
@@ -177,7 +177,7 @@ int riounmap(int socket, void *buf, size_t len)
 
 	if (!st)
 		return -1;
-	ur_lock(&st->s.lock);
+	ur_lock_open(&st->s.lock);
 	ur_list_for_each(n, &st->mappings) {
 		struct urs_mapping *m =
 			ur_container_of(n, struct urs_mapping, node);
@@ -187,7 +187,7 @@ int riounmap(int socket, void *buf, size_t len)
 	}
 	if (found)
 		unmap(found);
-	ur_unlock(&st->s.lock);
+	ur_unlock_open(&st->s.lock);
 	urs_sock_put(&st->s);
 	if (found)
 		return 0;
@@ -281,11 +281,11 @@ size_t riowrite(int socket, const void *buf, size_t count, off_t offset,
 
 	if (!st)
 		return (size_t)-1;
-	ur_lock(&st->s.snd);
-	ur_lock(&st->s.lock);
+	ur_lock_open(&st->s.snd);
+	ur_lock_open(&st->s.lock);
 	n = write_locked(st, &iov, (uint64_t)offset, flags);
-	ur_unlock(&st->s.lock);
-	ur_unlock(&st->s.snd);
+	ur_unlock_open(&st->s.lock);
+	ur_unlock_open(&st->s.snd);
 	urs_sock_put(&st->s);
 	if (n >= 0)
 		return (size_t)n;

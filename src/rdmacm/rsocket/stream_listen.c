@@ -153,14 +153,14 @@ static void incoming(struct urs_watch *w)
 	struct urs_stream *st = ur_container_of(w, struct urs_stream, incoming);
 	struct rdma_cm_event *ev;
 
-	ur_lock(&st->s.lock);
+	ur_lock_open(&st->s.lock);
 	while (st->state == URS_LISTENING && st->ready_count < st->backlog &&
 	       !rdma_get_cm_event(st->chan, &ev))
 		handle(st, ev);
 	st->paused = st->ready_count >= st->backlog;
 	if (st->paused)
 		urs_watch_stop(&urs_cm_service, w);
-	ur_unlock(&st->s.lock);
+	ur_unlock_open(&st->s.lock);
 }
 
 static int begin_listen(struct urs_stream *st, int backlog)
@@ -188,9 +188,9 @@ int urs_stream_listen(struct urs_sock *s, int backlog)
 	struct urs_stream *st = urs_stream_of(s);
 	int rc;
 
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	rc = begin_listen(st, backlog);
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	return rc ? rc : urs_watch_start(&urs_cm_service, &st->incoming);
 }
 
@@ -216,7 +216,7 @@ int urs_stream_accept(struct urs_sock *s, struct urs_sock **out)
 	bool paused = false;
 	int rc = -EINVAL;
 
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	if (st->state == URS_LISTENING)
 		rc = urs_sock_wait(s, acceptable, urs_sock_nonblock(s, 0),
 				   s->opts.rcv_timeout_ns);
@@ -226,7 +226,7 @@ int urs_stream_accept(struct urs_sock *s, struct urs_sock **out)
 		*out = &take_ready(st)->s;
 		paused = st->paused;
 	}
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	if (paused)
 		urs_watch_start(&urs_cm_service, &st->incoming);
 	return rc;
@@ -248,12 +248,12 @@ void urs_stream_unlisten(struct urs_stream *st)
 
 	urs_watch_stop(&urs_cm_service, &st->incoming);
 	ur_list_init(&gone);
-	ur_lock(&st->s.lock);
+	ur_lock_open(&st->s.lock);
 	move_all(&st->pending, &gone);
 	move_all(&st->ready, &gone);
 	st->pending_count = 0;
 	st->ready_count = 0;
-	ur_unlock(&st->s.lock);
+	ur_unlock_open(&st->s.lock);
 	while (!ur_list_empty(&gone)) {
 		struct ur_list *n = gone.next;
 

@@ -27,7 +27,7 @@ void urs_stream_alive_due(struct urs_watch *w)
 {
 	struct urs_stream *st = ur_container_of(w, struct urs_stream, alive);
 
-	ur_lock(&st->s.lock);
+	ur_lock_open(&st->s.lock);
 	urs_ep_progress(st);
 	if (st->state == URS_CONNECTED && urs_flow_ctrl_take(&st->flow) &&
 	    urs_ep_post_write(st, URS_WR_CTRL, 0, NULL, 0, 0, 0, 0))
@@ -35,7 +35,7 @@ void urs_stream_alive_due(struct urs_watch *w)
 	if (st->state != URS_CLOSED && st->state != URS_FAILED)
 		w->due_ns = urs_now_ns() +
 			    st->s.opts.keepidle_s * (int64_t)1000000000;
-	ur_unlock(&st->s.lock);
+	ur_unlock_open(&st->s.lock);
 }
 
 static int system_keepidle(void)
@@ -67,14 +67,14 @@ static int set_keepalive(struct urs_stream *st, bool on, int idle_s)
 {
 	struct urs_opts *o = &st->s.opts;
 
-	ur_lock(&st->s.lock);
+	ur_lock_open(&st->s.lock);
 	o->keepalive = on;
 	if (idle_s)
 		o->keepidle_s = idle_s;
 	else if (!o->keepidle_s)
 		o->keepidle_s = system_keepidle();
 	idle_s = o->keepidle_s;
-	ur_unlock(&st->s.lock);
+	ur_unlock_open(&st->s.lock);
 	return apply_keepalive(st, on, idle_s);
 }
 
@@ -262,9 +262,9 @@ int urs_stream_set_option(struct urs_sock *s, int level, int name,
 		return alive ? set_keepalive(st, n, 0)
 			     : set_keepalive(st, s->opts.keepalive, n);
 	}
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	rc = set_locked(st, level, name, val, len);
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	return rc;
 }
 
@@ -415,8 +415,8 @@ int urs_stream_get_option(struct urs_sock *s, int level, int name, void *val,
 {
 	int rc;
 
-	ur_lock(&s->lock);
+	ur_lock_open(&s->lock);
 	rc = get_locked(urs_stream_of(s), level, name, val, len);
-	ur_unlock(&s->lock);
+	ur_unlock_open(&s->lock);
 	return rc;
 }

@@ -277,6 +277,11 @@ static void the_truncated_is_refused(void **state)
 		op.access = UR_ACCESS_REMOTE_READ;
 		assert_int_equal(ur_reach_piece(r->reach, &op, from), -EAGAIN);
 	}
+	/* Also if it begins in what is left. */
+	op.va = m.va + 4000;
+	assert_int_equal(ur_reach_piece(r->reach, &op, from), -EAGAIN);
+	op.access = UR_ACCESS_REMOTE_WRITE;
+	assert_int_equal(ur_reach_piece(r->reach, &op, from), -EAGAIN);
 	assert_int_equal(put(r, m, 0, 9), 0);
 }
 

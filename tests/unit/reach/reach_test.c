@@ -98,19 +98,21 @@ static int piece(struct rig *r, struct region m, size_t at, uint32_t access,
 	return ur_reach_piece(r->reach, &op, here);
 }
 
+static uint8_t out[SIZE], in[SIZE + 1];
+
 /* What lies around stays as it is. */
-static void there_and_back(struct rig *r, struct region m, uint32_t len)
+static void there_and_back(struct rig *r, struct region m, size_t at,
+			   uint32_t len)
 {
-	static uint8_t out[SIZE], in[SIZE + 1];
 	uint64_t around = 0x5a5a5a5a5a5a5a5a;
 
 	for (uint32_t i = 0; i < len; i++)
 		out[i] = (uint8_t)(i * 7 + i / 256 + 1 + len);
-	rig_poke(r, 64 + len, around);
-	assert_int_equal(piece(r, m, 64, UR_ACCESS_REMOTE_WRITE, out, len), 0);
-	assert_int_equal((uint8_t)rig_peek(r, 64 + len), (uint8_t)around);
+	rig_poke(r, at + len, around);
+	assert_int_equal(piece(r, m, at, UR_ACCESS_REMOTE_WRITE, out, len), 0);
+	assert_int_equal((uint8_t)rig_peek(r, at + len), (uint8_t)around);
 	memset(in, 0x77, sizeof(in));
-	assert_int_equal(piece(r, m, 64, UR_ACCESS_REMOTE_READ, in, len), 0);
+	assert_int_equal(piece(r, m, at, UR_ACCESS_REMOTE_READ, in, len), 0);
 	assert_memory_equal(in, out, len);
 	assert_int_equal(in[len], 0x77);
 }
@@ -119,16 +121,21 @@ static void test_piece(void **state)
 {
 	struct rig *r = *state;
 	struct region m = mapped(r, KIND_MEMFD, RIG_REMOTE);
-	uint64_t out = 1, in;
 
 	for (uint32_t len = 1; len <= 3 * UR_REACH_WORDS; len++)
-		there_and_back(r, m, len);
+		there_and_back(r, m, 64, len);
 	for (uint32_t len = 4095; len < SIZE - 128; len += 8191)
-		there_and_back(r, m, len);
-	/* A poller would see halves of it. */
-	assert_int_equal(piece(r, m, 65, UR_ACCESS_REMOTE_WRITE, &out, 8),
+		there_and_back(r, m, 61 + len % 8, len);
+	memset(out, 0x42, SIZE);
+	assert_int_equal(piece(r, m, 0, UR_ACCESS_REMOTE_WRITE, out, SIZE), 0);
+	assert_int_equal(piece(r, m, 0, UR_ACCESS_REMOTE_READ, in, SIZE), 0);
+	assert_memory_equal(in, out, SIZE);
+	assert_int_equal(piece(r, m, 1, UR_ACCESS_REMOTE_READ, in, SIZE),
 			 -EAGAIN);
-	assert_int_equal(piece(r, m, 65, UR_ACCESS_REMOTE_READ, &in, 8),
+	/* A poller would see halves of it. */
+	assert_int_equal(piece(r, m, 65, UR_ACCESS_REMOTE_WRITE, out, 8),
+			 -EAGAIN);
+	assert_int_equal(piece(r, m, 65, UR_ACCESS_REMOTE_READ, in, 8),
 			 -EAGAIN);
 }
 

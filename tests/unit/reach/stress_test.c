@@ -156,6 +156,7 @@ static void initiate(struct rig *r)
 			board->done++;
 		word.rkey = m.key;
 		word.va = m.va + 64;
+		word.len = word.len == 8 ? SIZE - 64 : 8;
 		(void)ur_reach_piece(r->reach, &word, src);
 		ur_reach_atomic(r->reach, RIG_QPN, RIG_SQPN, m.key, m.va, false,
 				1, 0, &old);
