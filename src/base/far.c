@@ -32,7 +32,7 @@ static void in_parent(void)
 static void in_child(void)
 {
 	ur_far_count = 0;
-	ur_lock_init(&lock);
+	ur_unlock(&lock);
 }
 
 __attribute__((constructor)) static void watch_forks(void)

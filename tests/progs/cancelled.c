@@ -9,6 +9,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "vt.h"
 
@@ -102,6 +104,27 @@ static uint64_t cancel_one(unsigned int moment)
 	return s.sent;
 }
 
+static bool may_be_cancelled(void)
+{
+	int was;
+
+	VT_TRUE(pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &was) == 0);
+	return was == PTHREAD_CANCEL_ENABLE;
+}
+
+/* Handlers of fork() take locks as well. */
+static void fork_one(void)
+{
+	pid_t child = fork();
+	int status;
+
+	VT_TRUE(child >= 0);
+	if (child == 0)
+		_exit(may_be_cancelled() ? 0 : 1);
+	VT_TRUE(waitpid(child, &status, 0) == child && status == 0);
+	VT_TRUE(may_be_cancelled());
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t sent = 0;
@@ -111,6 +134,7 @@ int main(int argc, char **argv)
 	cancel_before();
 	for (long i = 0; i < args.n; i++)
 		sent += cancel_one((unsigned int)i);
+	fork_one();
 	vt_dev_close(&dev);
 	printf("%ld threads, %lu messages\n", args.n, (unsigned long)sent);
 	return 0;
