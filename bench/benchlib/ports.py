@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The same link under several owners: urnic on a port of DPDK, urnic on the
-kernel's sockets, bare sockets, and DPDK's own testpmd, which forwards frames
-and does nothing with them.
+kernel's sockets, bare sockets, and DPDK's own testpmd, which sends frames on one
+side, drops them on the other, and does nothing with them.
 
 The link is one more between the two namespaces, as the tests make it
 (tests/netns/ports.py); it lasts as long as a sample takes.

@@ -2,9 +2,8 @@
 /*
  * System calls that are no cancellation points.  Verbs are none but for those
  * that wait for an event (pthreads(7), ibv_get_cq_event(3)): a thread that is
- * cancelled while it posts or polls would take the lane's lock along.  The C
- * library's functions also look on either side of the call whether they have
- * been, twenty to forty nanoseconds in all.  The same arguments, -1 and errno.
+ * cancelled while it posts or polls would take the lane's lock along.  Otherwise
+ * they are the C library's, with -1 and errno.
  *
  * ThreadSanitizer learns from the library's functions who waits for whom.
  */

@@ -159,8 +159,7 @@ static void note_dry(struct ur_lane *l, int n)
 
 /*
  * Trains that lie there together are taken together, so that one
- * acknowledgement does for all of them: it costs the receiver a third of what a
- * train does.  Nobody waits for it who has sent more meanwhile.
+ * acknowledgement does for all of them.
  */
 static int read_link(struct ur_lane *l)
 {
