@@ -71,22 +71,6 @@ static struct region known(struct rig *r, uint32_t access)
 	return m;
 }
 
-static void set_qp_there(struct target *t, struct call *c)
-{
-	static struct ur_pd other;
-
-	ur_export_qp_set(t->own, RIG_QPN, c->in[3] ? &other : &t->pd,
-			 (uint32_t)c->in[0], (uint32_t)c->in[1], c->in[2]);
-}
-
-static void set_qp(struct rig *r, uint32_t access, uint32_t dest, bool open,
-		   bool other_pd)
-{
-	const struct call c = { .in = { access, dest, open, other_pd } };
-
-	rig_call_all(r, set_qp_there, c);
-}
-
 /* What is known is of the whole region, and of each kind of access. */
 static void looks_at_each(void **state)
 {
@@ -171,15 +155,15 @@ static void ends_with_the_queue_pair(void **state)
 	struct rig *r = *state;
 	struct region m = known(r, RIG_REMOTE);
 
-	set_qp(r, RIG_REMOTE, RIG_SQPN, false, false);
+	rig_qp_set(r, RIG_REMOTE, RIG_SQPN, false, false);
 	assert_int_equal(put(r, m, 0, 1), -EAGAIN);
-	set_qp(r, RIG_REMOTE, RIG_SQPN, true, false);
+	rig_qp_set(r, RIG_REMOTE, RIG_SQPN, true, false);
 	assert_int_equal(put(r, m, 0, 1), 0);
-	set_qp(r, RIG_REMOTE, RIG_SQPN + 1, true, false);
+	rig_qp_set(r, RIG_REMOTE, RIG_SQPN + 1, true, false);
 	assert_int_equal(put(r, m, 0, 1), -EAGAIN);
-	set_qp(r, RIG_REMOTE, RIG_SQPN, true, true);
+	rig_qp_set(r, RIG_REMOTE, RIG_SQPN, true, true);
 	assert_int_equal(put(r, m, 0, 1), -EAGAIN);
-	set_qp(r, UR_ACCESS_REMOTE_READ, RIG_SQPN, true, false);
+	rig_qp_set(r, UR_ACCESS_REMOTE_READ, RIG_SQPN, true, false);
 	assert_int_equal(get(r, m, 0), 0);
 	assert_int_equal(put(r, m, 0, 1), -EAGAIN);
 	assert_int_equal(add(r, m, 0), -EAGAIN);

@@ -287,22 +287,6 @@ static void test_range(void **state)
 	assert_int_equal(rig_write(r, m, SIZE - 8, big, 8), 0);
 }
 
-static void qp(struct target *t, struct call *c)
-{
-	static struct ur_pd other;
-
-	ur_export_qp_set(t->own, RIG_QPN, c->in[3] ? &other : &t->pd,
-			 (uint32_t)c->in[0], (uint32_t)c->in[1], c->in[2]);
-}
-
-static void set_qp(struct rig *r, uint32_t access, uint32_t dest, bool open,
-		   bool other_pd)
-{
-	const struct call c = { .in = { access, dest, open, other_pd } };
-
-	rig_call_all(r, qp, c);
-}
-
 static void test_qp(void **state)
 {
 	struct rig *r = *state;
@@ -310,17 +294,17 @@ static void test_qp(void **state)
 	uint64_t w = 1, old;
 
 	assert_int_equal(rig_write(r, m, 0, &w, 8), 0);
-	set_qp(r, RIG_REMOTE, RIG_SQPN, false, false);
+	rig_qp_set(r, RIG_REMOTE, RIG_SQPN, false, false);
 	assert_int_equal(rig_write(r, m, 0, &w, 8), -EAGAIN);
-	set_qp(r, RIG_REMOTE, RIG_SQPN + 1, true, false);
+	rig_qp_set(r, RIG_REMOTE, RIG_SQPN + 1, true, false);
 	assert_int_equal(rig_write(r, m, 0, &w, 8), -EAGAIN);
-	set_qp(r, RIG_REMOTE, RIG_SQPN, true, true);
+	rig_qp_set(r, RIG_REMOTE, RIG_SQPN, true, true);
 	assert_int_equal(rig_write(r, m, 0, &w, 8), -EAGAIN);
-	set_qp(r, UR_ACCESS_REMOTE_READ, RIG_SQPN, true, false);
+	rig_qp_set(r, UR_ACCESS_REMOTE_READ, RIG_SQPN, true, false);
 	assert_int_equal(rig_write(r, m, 0, &w, 8), -EAGAIN);
 	assert_int_equal(atomic_op(r, m, 0, false, 1, 0, &old), -EAGAIN);
 	assert_int_equal(rig_read(r, m, 0, &w, 8), 0);
-	set_qp(r, UR_ACCESS_REMOTE_WRITE, RIG_SQPN, true, false);
+	rig_qp_set(r, UR_ACCESS_REMOTE_WRITE, RIG_SQPN, true, false);
 	assert_int_equal(rig_read(r, m, 0, &w, 8), -EAGAIN);
 	assert_int_equal(rig_write(r, m, 0, &w, 8), 0);
 }

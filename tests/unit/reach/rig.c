@@ -394,3 +394,21 @@ int rig_read(struct rig *r, struct region m, size_t at, void *dst, uint32_t len)
 	return ur_reach_read(r->reach, RIG_QPN, RIG_SQPN, m.key, m.va + at,
 			     &iov, 1, len);
 }
+
+/* ---- its queue pair ---- */
+
+static void qp_set(struct target *t, struct call *c)
+{
+	static struct ur_pd other;
+
+	ur_export_qp_set(t->own, RIG_QPN, c->in[3] ? &other : &t->pd,
+			 (uint32_t)c->in[0], (uint32_t)c->in[1], c->in[2]);
+}
+
+void rig_qp_set(struct rig *r, uint32_t access, uint32_t dest, bool open,
+		bool other_pd)
+{
+	const struct call c = { .in = { access, dest, open, other_pd } };
+
+	rig_call_all(r, qp_set, c);
+}

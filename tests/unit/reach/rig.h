@@ -67,6 +67,10 @@ uint64_t rig_call(struct rig *r, target_fn *fn, uint64_t a, uint64_t b,
 		  uint64_t c);
 struct call rig_call_all(struct rig *r, target_fn *fn, struct call c);
 
+/* RIG_QPN has other rights, another peer, is closed, or of another domain. */
+void rig_qp_set(struct rig *r, uint32_t access, uint32_t dest, bool open,
+		bool other_pd);
+
 /* Read one message of the target; false: none within ten seconds. */
 bool rig_pump(struct rig *r);
 

@@ -328,6 +328,16 @@ static void draw(struct twins *t, struct wish *w)
 		w->psn += below(t, 5) - 2;
 }
 
+/* 64 bytes, with nothing out of the ordinary. */
+static struct wish plain_wish(uint8_t opcode)
+{
+	return (struct wish){ .opcode = opcode,
+			      .urnic = true,
+			      .psn = RQ_PSN,
+			      .len = 64,
+			      .pkey = 0xffff };
+}
+
 static void wish_to(struct fix *f, const struct wish *w, bool behind)
 {
 	struct ur_hdr h = peer_hdr(f, w->opcode, w->psn);
@@ -428,11 +438,7 @@ static void service_is_the_same(void **state)
 static void not_where_memory_is_gone(void **state)
 {
 	struct fix *f = fix_new(UR_QPT_RC, false);
-	struct wish w = { .opcode = UR_RC_WRITE_ONLY,
-			  .urnic = true,
-			  .psn = RQ_PSN,
-			  .len = 64,
-			  .pkey = 0xffff };
+	struct wish w = plain_wish(UR_RC_WRITE_ONLY);
 
 	(void)state;
 	wish_to(f, &w, false);
@@ -632,11 +638,7 @@ static void not_without_the_right_to_write(void **state)
 static void solicited_ones_signal(void **state)
 {
 	struct fix *f = fix_new(UR_QPT_RC, false);
-	struct wish w = { .opcode = UR_RC_SEND_ONLY,
-			  .urnic = true,
-			  .psn = RQ_PSN,
-			  .len = 64,
-			  .pkey = 0xffff };
+	struct wish w = plain_wish(UR_RC_SEND_ONLY);
 	struct ur_evq channel;
 	struct ur_ev ev;
 
@@ -665,11 +667,7 @@ static void solicited_ones_signal(void **state)
 static void no_room_for_the_completion(void **state)
 {
 	struct fix *f = fix_new(UR_QPT_RC, false);
-	struct wish w = { .opcode = UR_RC_SEND_ONLY,
-			  .urnic = true,
-			  .psn = RQ_PSN,
-			  .len = 64,
-			  .pkey = 0xffff };
+	struct wish w = plain_wish(UR_RC_SEND_ONLY);
 
 	(void)state;
 	for (uint32_t i = 0; i < 3; i++)
