@@ -193,7 +193,7 @@ static void in_child(void)
 	npieces = 0;
 	nkept = 0;
 	ur_share_threads_forget(); /* none of them is here */
-	pthread_mutex_init(&lock, NULL);
+	pthread_mutex_unlock(&lock);
 }
 
 __attribute__((constructor)) static void watch_forks(void)

@@ -205,6 +205,14 @@ static void test_both(void **state)
 	run_churn(*state, false);
 }
 
+static bool ended(pid_t child)
+{
+	siginfo_t info = { 0 };
+
+	waitid(P_PID, (id_t)child, &info, WEXITED | WNOHANG | WNOWAIT);
+	return info.si_pid == child;
+}
+
 /* The target is alone in its memory again once the initiator is dead. */
 static void test_killed(void **state)
 {
@@ -224,10 +232,13 @@ static void test_killed(void **state)
 			pthread_create(&thread, NULL, initiator, &r);
 			_exit(rig_call(&r, churn, i % 2, 0, 0) != 0);
 		}
-		while (board->done < 2 + i * 3 && !board->stop)
+		assert_true(pid > 0);
+		while (board->done < 2 + i * 3 && !board->stop && !ended(pid))
 			sched_yield();
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
+		assert_int_equal(WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+				 0);
 		/* The target ends when it finds its control socket closed. */
 	}
 }
