@@ -99,7 +99,7 @@ void vt_recv(struct ibv_qp *qp, struct ibv_mr *mr, size_t offset,
 void vt_rdma(struct ibv_qp *qp, enum ibv_wr_opcode op, struct ibv_mr *mr,
 	     size_t offset, uint32_t length, uint64_t remote, uint32_t rkey);
 
-/* Poll until a completion comes; fails after ten seconds. */
+/* Poll until a completion comes; fails after ten seconds of work. */
 void vt_poll(struct ibv_cq *cq, struct ibv_wc *wc);
 /* The same, and it must be a success. */
 void vt_poll_ok(struct ibv_cq *cq, struct ibv_wc *wc);
