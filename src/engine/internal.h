@@ -149,6 +149,7 @@ struct ur_lane {
 	struct ur_list members; /* ur_member */
 
 	uint64_t now_ns;      /* of the batch that is being received */
+	uint32_t read_bytes;  /* of the read that is going on */
 	uint64_t activity_ns; /* last packet in or out */
 	uint64_t retry_ns;    /* when to try `train` again; UR_NEVER */
 

@@ -39,9 +39,9 @@
 #define SKIP_POLLS	 64u
 #define READS_PER_POLL	 16u
 #define GLANCES		 4u
-/* What a read brings is a train from so many packets on; so many of them are
+/* What a read brings is a train from so many bytes on; so many of them are
  * taken together. */
-#define TRAIN_PACKETS	 8
+#define TRAIN_BYTES	 16384u
 #define TRAINS_AT_ONCE	 4
 #define RETRY_SEND_NS	 100000u
 #define LATE_NS		 100000u
@@ -68,6 +68,7 @@ static void on_packet(void *arg, const struct ur_rx *rx)
 
 	if (l->now_ns == 0)
 		l->now_ns = ur_clock_ns();
+	l->read_bytes += rx->len;
 	if (__builtin_expect(l->serves_qp1, 0) && ur_cm_hook_input(rx))
 		return;
 	ur_roce_input(l->roce, rx, l->now_ns);
@@ -159,15 +160,22 @@ static void note_dry(struct ur_lane *l, int n)
 
 /*
  * Trains that lie there together are taken together, so that one
- * acknowledgement does for all of them.
+ * acknowledgement does for all of them: it costs the receiver a third of what a
+ * train does.  Nobody waits for it who has sent more meanwhile; who sends small
+ * packets has a window of so many of them, and does.
  */
 static int read_link(struct ur_lane *l)
 {
-	int n = l->link->ops->recv(l->link, on_packet, l), all = n;
+	int n, all = 0;
 
-	for (int i = 1; n >= TRAIN_PACKETS && i < TRAINS_AT_ONCE; i++) {
+	for (int i = 0; i < TRAINS_AT_ONCE; i++) {
+		l->read_bytes = 0;
 		n = l->link->ops->recv(l->link, on_packet, l);
-		all += n > 0 ? n : 0;
+		if (n < 0)
+			return i ? all : n;
+		all += n;
+		if (l->read_bytes < TRAIN_BYTES)
+			break;
 	}
 	return all;
 }
