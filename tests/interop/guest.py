@@ -44,8 +44,19 @@ class GuestHost(Host):
                                  + shlex.join(map(str, argv))]
 
     def script(self, text, timeout=90):
-        """Run shell text in the guest; its output."""
-        return sh(*self.place.ssh, text, timeout=timeout)
+        """Run shell text in the guest; its output.
+
+        ssh itself may fail on a busy machine, and says so with 255.
+        """
+        left = 3
+        while True:
+            try:
+                return sh(*self.place.ssh, text, timeout=timeout)
+            except Failure as e:
+                if not left or ': exit 255\n' not in str(e):
+                    raise
+            left -= 1
+            time.sleep(0.5)
 
     def put(self, path, target):
         """Copy a program into the guest."""

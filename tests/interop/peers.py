@@ -106,8 +106,10 @@ class Peers(Env):
         try:
             self.b.script(f'for i in $(seq 60); do {test} && exit 0; '
                           'sleep 0.2; done; exit 1')
-        except Failure:
-            raise Failure('not ready: ' + proc.describe()) from None
+        except Failure as e:
+            said = str(e).rpartition(': exit ')[2].strip()
+            raise Failure(f'not ready (exit {said}): '
+                          + proc.describe()) from None
 
     def rxe(self):
         """rxe's own counters."""
