@@ -161,8 +161,7 @@ static void note_dry(struct ur_lane *l, int n)
 /*
  * Trains that lie there together are taken together, so that one
  * acknowledgement does for all of them: it costs the receiver a third of what a
- * train does.  Nobody waits for it who has sent more meanwhile; who sends small
- * packets has a window of so many of them, and does.
+ * train does.  Trains of small packets are not: it took 11 % of their rate.
  */
 static int read_link(struct ur_lane *l)
 {

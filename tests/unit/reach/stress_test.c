@@ -237,8 +237,8 @@ static void test_killed(void **state)
 			sched_yield();
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
-		assert_int_equal(WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-				 0);
+		/* By us, or it was done before that. */
+		assert_true(status == SIGKILL || status == 0);
 		/* The target ends when it finds its control socket closed. */
 	}
 }
