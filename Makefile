@@ -20,17 +20,21 @@ RUNTIME = $$(gcc -print-file-name=lib$(1).so)
 ASAN_FOREIGN = env LD_PRELOAD=$(call RUNTIME,asan):$(call RUNTIME,ubsan) \
 	ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0
 
-all: $(BUILD)/build.ninja
+all: configure
 	@ninja -C $(BUILD)
 
-# Not rewritten when it exists: meson notices changes by itself.
-$(BUILD)/build.ninja:
-	@scripts/deps --check build
-	meson setup $(BUILD) $(if $(PREFIX),--prefix=$(PREFIX)) $(MESON_FLAGS)
+# Nothing if it is done, unless PREFIX changes, or what urnic is built with if
+# it is there has come or gone (scripts/features).
+configure:
+	@PREFIX='$(PREFIX)' scripts/configure $(BUILD) $(MESON_FLAGS)
+
+# The libraries, urnicd and the command, without tests and benchmarks.
+product: configure
+	@ninja -C $(BUILD) product
 
 demo:
 	@scripts/deps build demo
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory product
 	@scripts/demo $(BUILD)
 
 test:
@@ -44,9 +48,6 @@ bench:
 	@scripts/deps build bench
 	@scripts/deps peers || echo "bench: compares with what is there"
 	@$(MAKE) --no-print-directory all
-	@[ -x $(BUILD)/bench/mpi_pair ] && [ -x $(BUILD)/bench/fi_pair ] || \
-		{ meson setup --reconfigure $(BUILD) >/dev/null && \
-		ninja -C $(BUILD); }
 	@bench/run $(BUILD) $(if $(filter quick,$(BENCH)),--quick,--publish)
 
 # 10,000 seeds of the simulator; `make test` runs a short piece of it.
@@ -57,16 +58,14 @@ sim:
 
 fuzz:
 	@scripts/deps build fuzz
-	@[ -f build-fuzz/build.ninja ] || \
-		CC=clang meson setup build-fuzz -Dfuzz=true >/dev/null
+	@CC=clang scripts/configure build-fuzz -Dfuzz=true >/dev/null
 	@ninja -C build-fuzz fuzz
 	@scripts/fuzz build-fuzz $(FUZZ_SECONDS)
 
 asan:
 	@scripts/deps build test
-	@[ -f build-asan/build.ninja ] || meson setup build-asan \
-		-Db_sanitize=address,undefined -Db_lundef=false \
-		-Doptimization=1 >/dev/null
+	@scripts/configure build-asan -Db_sanitize=address,undefined \
+		-Db_lundef=false -Doptimization=1 >/dev/null
 	@ninja -C build-asan
 	@status=0; \
 	scripts/run_tests build-asan $(OURS) -t 4 || status=1; \
@@ -77,9 +76,8 @@ asan:
 
 tsan:
 	@scripts/deps build test
-	@[ -f build-tsan/build.ninja ] || meson setup build-tsan \
-		-Db_sanitize=thread -Db_lundef=false -Doptimization=1 \
-		-Dc_args=-Wno-tsan >/dev/null
+	@scripts/configure build-tsan -Db_sanitize=thread -Db_lundef=false \
+		-Doptimization=1 -Dc_args=-Wno-tsan >/dev/null
 	@ninja -C build-tsan
 	@TSAN_OPTIONS="halt_on_error=1 suppressions=$(CURDIR)/scripts/tsan.supp" \
 		scripts/run_tests build-tsan $(OURS) --no-suite sim -t 4
@@ -104,11 +102,15 @@ lint:
 	@scripts/deps build lint
 	@scripts/lint
 
-install: all
-	@meson install -C $(BUILD) --no-rebuild
+# PREFIX and DESTDIR; uninstall wants the same two.
+install: product
+	@DESTDIR='$(DESTDIR)' scripts/install $(BUILD)
+
+uninstall: configure
+	@DESTDIR='$(DESTDIR)' scripts/install --undo $(BUILD)
 
 clean:
 	rm -rf build build-*
 
-.PHONY: all demo test bench bench-guest sim fuzz asan tsan interop \
-	lint install clean
+.PHONY: all configure product demo test bench bench-guest sim fuzz asan tsan interop \
+	lint install uninstall clean

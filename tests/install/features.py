@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""scripts/features names every optional dependency of every meson.build.
+
+    features.py SOURCE
+"""
+
+import glob
+import os
+import re
+import subprocess
+import sys
+
+# dependency('x', ..., required: ...), cc.has_header(...), find_library(...)
+CALL = re.compile(r"(?:dependency|has_header|find_library)\(\s*'([^']+)'"
+                  r"[^()]*?required:\s*(?:false|get_option)")
+
+
+def optional(source):
+    for path in glob.glob(os.path.join(source, '**', 'meson.build'),
+                          recursive=True):
+        if os.path.relpath(path, source).startswith('build'):
+            continue
+        with open(path, encoding='utf-8') as f:
+            yield from CALL.findall(f.read())
+
+
+def main():
+    source = sys.argv[1]
+    known = {line.split()[0] for line in subprocess.check_output(
+        [os.path.join(source, 'scripts', 'features')],
+        text=True).splitlines()}
+    found = set(optional(source))
+    if 'libdpdk' not in found or 'valgrind/valgrind.h' not in found:
+        sys.exit(f'features: the search is broken, it has found {found}')
+    missing = found - known
+    if missing:
+        sys.exit('features: scripts/features does not look for '
+                 + ', '.join(sorted(missing)))
+
+
+if __name__ == '__main__':
+    main()
