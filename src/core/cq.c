@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/timer.h"
 #include "core/ringmem.h"
 
@@ -155,11 +156,15 @@ void ur_cq_fire(struct ur_cq *cq, uint64_t now_ns)
 	ur_latch_unlock(&cq->lock);
 }
 
-static void overrun(struct ur_cq *cq)
+/* Once for each queue: the first completion that is lost. */
+static void overrun(struct ur_cq *cq, uint32_t qpn)
 {
 	if (cq->overrun)
 		return;
 	cq->overrun = true;
+	ur_warn("completion queue %u of %s holds %u entries and has overrun: "
+		"completions of queue pair 0x%x and of what follows are lost",
+		cq->handle, program_invocation_short_name, cq->cqe, qpn);
 	if (cq->async)
 		ur_evq_post_async(cq->async, UR_EVENT_CQ_ERR, &cq->async_source,
 				  cq->object, 0);
@@ -186,7 +191,7 @@ bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited)
 		    !moderated(cq, cqe->ts_ns))
 			disarm_and_signal(cq);
 	} else {
-		overrun(cq);
+		overrun(cq, cqe->qpn);
 	}
 	ur_latch_unlock(&cq->lock);
 	return room;

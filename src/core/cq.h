@@ -87,7 +87,7 @@ struct ur_cq {
 	const struct ur_ring_source *home; /* of the ring; NULL: our own */
 	/* For who looks at an adapter from outside; the engine's, as its lock */
 	struct ur_list listed;
-	uint32_t handle;
+	uint32_t handle; /* the ABI's number of it; constant */
 };
 
 /*

@@ -48,6 +48,7 @@ struct ur_mw_bind {
 	uint32_t key;	 /* its next one; only the lower 8 bits count */
 	uint32_t lkey;	 /* the region's; 0: none (type 1: unbind) */
 	uint32_t access; /* UR_MW_ACCESS */
+	void *object;	 /* the ABI layer's ibv_mw, until it is posted */
 };
 
 /* -EINVAL: unknown type; -ENOMEM: UR_MAX_MW reached.  It is not bound. */

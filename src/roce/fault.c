@@ -21,6 +21,13 @@ const struct ur_fault_row ur_fault_rows[UR_FAULT_COUNT] = {
 			      true, UR_EVENT_QP_ACCESS_ERR },
 	[UR_FAULT_LOCAL_PROT] = { NAK(UR_NAK_REM_OP), UR_WC_LOC_PROT_ERR, true,
 				  -1 },
+	/*
+	 * Class J, a class of its own: the data is there, what fails is the
+	 * responder's.  The message is acknowledged, and its receive tells
+	 * (decision 0018).
+	 */
+	[UR_FAULT_INVALIDATE] = { UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
+				  UR_WC_REM_INV_REQ_ERR, true, -1 },
 	[UR_FAULT_RESOURCES] = { NAK(UR_NAK_INV_REQ), UR_WC_REM_INV_REQ_ERR,
 				 true, UR_EVENT_QP_REQ_ERR },
 };

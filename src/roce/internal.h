@@ -616,6 +616,9 @@ enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_train *t,
 			  uint64_t now_ns);
 void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 		     uint64_t now_ns);
+/* The same without a wait for a request to carry it. */
+void ur_rc_ack_now(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
+		   uint64_t now_ns);
 /* A message ended whose requester, a urnic, can wait a little for the
  * acknowledgement (docs/wire/roce.md); others shall ask for one. */
 void ur_rc_ack_unasked(struct ur_rqp *q, uint32_t psn, uint64_t now_ns);
@@ -761,6 +764,7 @@ enum ur_fault {
 	UR_FAULT_ACCESS,     /* rkey, range or rights */
 	UR_FAULT_LOCAL_PROT, /* the receive's own memory */
 	UR_FAULT_RESOURCES,  /* more READs than agreed */
+	UR_FAULT_INVALIDATE, /* SEND with a key that may not be invalidated */
 	UR_FAULT_COUNT,
 };
 

@@ -50,6 +50,14 @@ void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 	ur_rqp_want_ack(q);
 }
 
+void ur_rc_ack_now(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
+		   uint64_t now_ns)
+{
+	ur_rc_ack_later(q, syndrome, psn, now_ns);
+	q->rsp.ack_at_ns = now_ns;
+	q->rsp.ack_deferred = false;
+}
+
 void ur_rc_ack_unasked(struct ur_rqp *q, uint32_t psn, uint64_t now_ns)
 {
 	struct ur_responder *p = &q->rsp;

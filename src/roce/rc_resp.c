@@ -216,8 +216,6 @@ static uint8_t *remote(struct ur_rqp *q, uint32_t rkey, uint64_t va,
  */
 static enum ur_fault check_invalidate(struct ur_rqp *q, uint32_t rkey)
 {
-	if (ur_mw_may_invalidate(q->qp->mrs, q->qp, rkey))
-		return UR_FAULT_ACCESS;
 	for (uint32_t i = 0; i < q->rsp.res_size; i++) {
 		const struct ur_resource *x = &q->rsp.res[i];
 
@@ -309,6 +307,15 @@ static enum ur_fault execute_write(struct ur_rqp *q, struct ur_in *in)
 	return UR_FAULT_NONE;
 }
 
+/* After the data is in place, for which the message is acknowledged. */
+static enum ur_fault invalidate(struct ur_rqp *q, uint32_t rkey)
+{
+	if (ur_mw_may_invalidate(q->qp->mrs, q->qp, rkey))
+		return UR_FAULT_INVALIDATE;
+	ur_mw_invalidate(q->qp->mrs, q->qp, rkey);
+	return UR_FAULT_NONE;
+}
+
 /* SEND and WRITE: place the payload, then complete at the last packet. */
 static enum ur_fault execute_message(struct ur_rqp *q, struct ur_in *in)
 {
@@ -323,8 +330,11 @@ static enum ur_fault execute_message(struct ur_rqp *q, struct ur_in *in)
 	p->in_message = !last;
 	p->kind = op->kind;
 	accept_psns(q, 1, last);
-	if (op->headers & UR_HDR_IETH)
-		ur_mw_invalidate(q->qp->mrs, q->qp, in->hdr.inv_rkey);
+	if (op->headers & UR_HDR_IETH) {
+		f = invalidate(q, in->hdr.inv_rkey);
+		if (f != UR_FAULT_NONE)
+			return f;
+	}
 	if (last && op->eats_rwqe) {
 		ur_recv_complete(q, in,
 				 send ? UR_WC_RECV : UR_WC_RECV_RDMA_WITH_IMM,
@@ -575,7 +585,9 @@ static void fault(struct ur_rqp *q, struct ur_in *in, enum ur_fault f)
 	if (f == UR_FAULT_RNR)
 		syndrome |= q->qp->attr.min_rnr_timer & 0x1fu;
 	q->rsp.nak_sent = true;
-	ur_rc_ack_later(q, syndrome, q->rsp.epsn, in->now_ns);
+	ur_rc_ack_now(q, syndrome,
+		      f == UR_FAULT_INVALIDATE ? in->hdr.bth.psn : q->rsp.epsn,
+		      in->now_ns);
 	if (!row->fatal)
 		return;
 	ur_recv_fail(q, row->status);

@@ -273,7 +273,8 @@ int urv_old_query_qp(struct old_qp *qp, struct ibv_qp_attr *attr, int mask,
 
 	if (rc)
 		return rc;
-	qp->state = qp->real->state;
+	if (mask & IBV_QP_STATE)
+		qp->state = qp->real->state;
 	*init = (struct old_qp_init_attr){
 		.qp_context = qp->qp_context,
 		.send_cq = qp->send_cq,
@@ -290,7 +291,8 @@ int urv_old_modify_qp(struct old_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
 	int rc = ibv_modify_qp(qp->real, attr, mask);
 
-	qp->state = qp->real->state;
+	if (!rc && mask & IBV_QP_STATE)
+		qp->state = qp->real->state;
 	return rc;
 }
 

@@ -17,10 +17,21 @@ static void channel_use(struct ibv_comp_channel *channel, int by)
 	pthread_mutex_unlock(&channel->context->mutex);
 }
 
+/*
+ * Programs that ask for an entry or two poll late and count on the power of
+ * two that drivers grant.
+ */
+#define CQE_MIN 16u
+
+static uint32_t at_least(uint32_t cqe)
+{
+	return cqe && cqe < CQE_MIN ? CQE_MIN : cqe;
+}
+
 static int cq_init(struct urv_cq *cq, struct urv_context *c, uint32_t cqe,
 		   struct ibv_comp_channel *channel)
 {
-	int rc = ur_cq_init(&cq->core, cqe,
+	int rc = ur_cq_init(&cq->core, at_least(cqe),
 			    channel ? &urv_channel(channel)->evq : NULL,
 			    &c->async, &cq->ibv);
 
@@ -98,7 +109,7 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 		return urv_errno(rc);
 	if (cqe <= 0 || (uint32_t)cqe > d->spec->max.max_cqe)
 		return urv_errno(-EINVAL);
-	rc = ur_cq_resize(&cq->core, (uint32_t)cqe);
+	rc = ur_cq_resize(&cq->core, at_least((uint32_t)cqe));
 	if (!rc)
 		ibcq->cqe = (int)cq->core.cqe;
 	return urv_errno(rc);

@@ -123,13 +123,45 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 	return of(ex)->current.ts_ns;
 }
 
+/*
+ * Time of day minus the adapter's clock.  Both are slewed alike, so it changes
+ * only when somebody sets the time: what else differs between two measurements
+ * is the time between the two reads, and must not show.  So a measurement
+ * counts only if it differs by more than CLOCK_SET_NS, and if the thread was
+ * not interrupted meanwhile.
+ */
+#define CLOCK_SET_NS  50000u
+#define CLOCK_READ_NS 5000u
+
+static _Atomic uint64_t clock_offset; /* 0: not measured */
+
+static uint64_t wallclock_offset(void)
+{
+	uint64_t has =
+		atomic_load_explicit(&clock_offset, memory_order_relaxed);
+	uint64_t before, after, now;
+	struct timespec t;
+
+	for (int i = 0; i < 3; i++) {
+		before = ur_adapter_now();
+		clock_gettime(CLOCK_REALTIME, &t);
+		after = ur_adapter_now();
+		if (after - before < CLOCK_READ_NS)
+			break;
+		if (has)
+			return has;
+	}
+	now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec - before;
+	if (has && now - has + CLOCK_SET_NS <= 2 * CLOCK_SET_NS)
+		return has;
+	/* Of several threads that measure it first, one tells all. */
+	return atomic_compare_exchange_strong(&clock_offset, &has, now) ? now
+									: has;
+}
+
 static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 {
-	struct timespec t;
-	uint64_t age = ur_adapter_now() - of(ex)->current.ts_ns;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec - age;
+	return wallclock_offset() + of(ex)->current.ts_ns;
 }
 
 static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)

@@ -135,6 +135,21 @@ static int rereg_failed(int rc)
 	return IBV_REREG_MR_ERR_INPUT;
 }
 
+/* What was not changed is left: the address may be of another kind. */
+static void republish(struct ibv_mr *mr, uint32_t flags, struct ibv_pd *pd)
+{
+	const struct ur_mr *core = urv_mr(mr)->core;
+
+	if (flags & IBV_REREG_MR_CHANGE_PD) {
+		mr->context = pd->context;
+		mr->pd = pd;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		mr->addr = core->addr;
+		mr->length = core->length;
+	}
+}
+
 /* -ENOENT: it has ended, maybe by another handle. */
 static int rereg(struct ibv_mr *ibmr, uint32_t flags, struct ibv_pd *pd,
 		 void *addr, size_t length, uint32_t access)
@@ -149,7 +164,7 @@ static int rereg(struct ibv_mr *ibmr, uint32_t flags, struct ibv_pd *pd,
 				 access & ~(uint32_t)UR_ACCESS_OPTIONAL);
 	if (!rc) {
 		atomic_store(&root->pd_handle, urv_pd(pd)->core.handle);
-		publish(urv_mr_handle(ibmr), pd);
+		republish(ibmr, flags, pd);
 		/* for handles to come */
 		root->ibv.length = root->core->length;
 	}

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory windows.  ibv_mw.rkey of a type 1 window is the next bind's as soon
- * as that is posted, which is what other providers do; of a type 2 window it
- * is what the allocation gave, and the application keeps track.
+ * Memory windows.  ibv_mw.rkey is the key of the newest bind that was posted,
+ * of either type; if that bind fails, it is a key that reaches nothing.
+ *
+ * As mlx5 does, posting a bind looks at nothing but the calling conventions.
+ * Domain, key, range and rights are those of the time when the request is
+ * executed, and what is wrong with them is an error of its completion
+ * (core/mw: MW_BIND_ERR).
  */
 #include "verbs/mw.h"
 
@@ -59,35 +63,53 @@ int urv_dealloc_mw(struct ibv_mw *ibmw)
 	return 0;
 }
 
-/*
- * The region is looked at by its key: another thread may re-register it, and
- * then the request is checked again when its turn comes.
- */
-int urv_bind_fill(const struct urv_qp *qp, struct ur_mw_bind *b,
-		  enum ur_mw_type type, const struct ibv_mw *ibmw,
-		  uint32_t rkey, const struct ibv_mw_bind_info *info)
-{
-	const struct ur_mw *mw;
-	struct ur_mr mr;
+/* The upper 24 bits of a key are never zero. */
+#define NO_WINDOW 0u
+#define NO_REGION 1u
 
-	if (!ibmw)
-		return EINVAL;
-	mw = urv_mw(ibmw)->core;
-	if (mw->type != type || mw->win.pd != qp->core.pd)
+/* A window or region of another adapter has a key of another table. */
+static uint32_t window_key(const struct urv_qp *qp, const struct ibv_mw *mw)
+{
+	return urv_context(mw->context)->mrs == qp->core.mrs
+		       ? urv_mw(mw)->core->win.key
+		       : NO_WINDOW;
+}
+
+static uint32_t region_key(const struct urv_qp *qp,
+			   const struct ibv_mw_bind_info *info)
+{
+	/* A bind of no bytes frees the window, whatever the region. */
+	if (!info->mr || !info->length)
+		return 0;
+	return urv_context(info->mr->context)->mrs == qp->core.mrs
+		       ? info->mr->lkey
+		       : NO_REGION;
+}
+
+int urv_bind_fill(const struct urv_qp *qp, struct ur_mw_bind *b,
+		  struct ibv_mw *mw, uint32_t rkey,
+		  const struct ibv_mw_bind_info *info)
+{
+	if (!mw)
 		return EINVAL;
 	*b = (struct ur_mw_bind){ .addr = info->addr,
 				  .length = info->length,
-				  .window = mw->win.key,
+				  .window = window_key(qp, mw),
 				  .key = rkey,
-				  .lkey = info->mr ? info->mr->lkey : 0,
-				  .access = info->mw_access_flags };
-	if (b->lkey &&
-	    (ur_mr_peek(qp->core.mrs, b->lkey, &mr) || mr.pd != qp->core.pd))
-		return EINVAL;
-	return -ur_mw_check(type, b, b->lkey ? &mr : NULL);
+				  .lkey = region_key(qp, info),
+				  .access = info->mw_access_flags,
+				  .object = mw };
+	return 0;
 }
 
-static int stage_bind(struct urv_qp *qp, struct ibv_mw *mw, uint32_t rkey,
+void urv_bind_posted(const struct ur_mw_bind *b)
+{
+	struct ibv_mw *mw = b->object;
+
+	mw->rkey = (mw->rkey & ~0xffu) | (b->key & 0xffu);
+}
+
+static int stage_bind(struct urv_qp *qp, struct ibv_mw *mw,
 		      const struct ibv_mw_bind *bind)
 {
 	struct ur_sq *sq = &qp->core.sq;
@@ -102,31 +124,47 @@ static int stage_bind(struct urv_qp *qp, struct ibv_mw *mw, uint32_t rkey,
 			     (UR_SEND_FENCE | UR_SEND_SIGNALED));
 	w->num_sge = 0;
 	w->length = 0;
-	rc = urv_bind_fill(qp, &w->wr.bind, UR_MW_TYPE_1, mw, rkey,
+	rc = urv_bind_fill(qp, &w->wr.bind, mw, ibv_inc_rkey(mw->rkey),
 			   &bind->bind_info);
-	if (rc)
+	if (rc) {
 		ur_sq_abort(sq);
-	else
-		ur_sq_commit(sq);
-	return rc;
+		return rc;
+	}
+	urv_bind_posted(&w->wr.bind);
+	ur_sq_commit(sq);
+	return 0;
 }
 
-/* verbs.h has looked at the type and at the domain of the region. */
+/*
+ * What mlx5 refuses at this call.  verbs.h has looked at the type of the
+ * window and at the domain of the region.
+ */
+static int check_bind(const struct urv_qp *qp, const struct ibv_mw_bind *bind)
+{
+	const struct ibv_mr *mr = bind->bind_info.mr;
+	struct ur_mr region;
+
+	if (urv_op_kind(qp->op_type, UR_WR_BIND_MW) == URV_OP_NONE ||
+	    bind->bind_info.mw_access_flags & IBV_ACCESS_ZERO_BASED)
+		return EINVAL;
+	if (mr && ur_mr_peek(qp->core.mrs, mr->lkey, &region) == 0 &&
+	    region.access & UR_ACCESS_ZERO_BASED)
+		return EINVAL;
+	return 0;
+}
+
 int urv_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw,
 		struct ibv_mw_bind *bind)
 {
 	struct urv_qp *qp = urv_qp(ibqp);
-	uint32_t rkey = ibv_inc_rkey(mw->rkey);
 	int rc = urv_send_state(qp);
 
-	if (!rc && urv_op_kind(qp->op_type, UR_WR_BIND_MW) == URV_OP_NONE)
-		rc = EINVAL;
+	if (!rc)
+		rc = check_bind(qp, bind);
 	if (rc)
 		return urv_errno(-rc);
 	ur_latch_lock(&qp->core.sq.lock);
-	rc = stage_bind(qp, mw, rkey, bind);
-	if (!rc)
-		mw->rkey = rkey;
+	rc = stage_bind(qp, mw, bind);
 	ur_latch_unlock(&qp->core.sq.lock);
 	if (rc)
 		return urv_errno(-rc);

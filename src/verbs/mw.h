@@ -12,11 +12,14 @@ struct urv_mw {
 };
 
 /*
- * Fill in the request to bind mw, which must be of that type, and whose next
- * key has the low byte of rkey.  0, or EINVAL for what can never succeed.
+ * Fill in the request to bind mw, whose next key has the low byte of rkey.
+ * 0, or EINVAL without a window.
  */
 int urv_bind_fill(const struct urv_qp *qp, struct ur_mw_bind *b,
-		  enum ur_mw_type type, const struct ibv_mw *mw, uint32_t rkey,
+		  struct ibv_mw *mw, uint32_t rkey,
 		  const struct ibv_mw_bind_info *info);
+
+/* The request is posted: its window shows the next key from now on. */
+void urv_bind_posted(const struct ur_mw_bind *b);
 
 #endif

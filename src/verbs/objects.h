@@ -174,6 +174,7 @@ struct urv_qp {
 	/* Builder, from wr_start to wr_complete; core.sq.lock */
 	struct ur_swqe *wqe; /* NULL: none yet */
 	uint8_t wqe_kind;    /* enum urv_op_kind of it */
+	bool wr_binds;	     /* there are binds among them */
 	int wr_error;	     /* the first one; positive errno */
 };
 

@@ -372,7 +372,11 @@ static enum ibv_qp_state shown_state(const struct urv_qp *qp,
 	return (enum ibv_qp_state)state;
 }
 
-/* Everything is filled in, whatever is asked: some programs ask for nothing. */
+/*
+ * Everything is filled in, whatever is asked: some programs ask for nothing.
+ * The handle's own state changes only if the state was asked for, as in
+ * rdma-core: programs keep there what they have set themselves.
+ */
 int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init)
 {
@@ -396,7 +400,8 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 	urv_qp_attr_to_ibv(attr, &out);
 	attr->qp_state = shown_state(qp, out.state);
 	attr->cur_qp_state = shown_state(qp, out.cur_state);
-	ibqp->state = attr->qp_state;
+	if (attr_mask & IBV_QP_STATE)
+		ibqp->state = attr->qp_state;
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = ibqp->qp_context,
 		.send_cq = ibqp->send_cq,

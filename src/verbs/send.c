@@ -60,18 +60,13 @@ static inline int check(const struct urv_qp *qp, const struct ur_swqe *w,
 {
 	switch (kind) {
 	case URV_OP_ATOMIC:
-		if (w->length != URV_ATOMIC_LEN ||
-		    w->wr.atomic.remote_addr % URV_ATOMIC_LEN)
-			return EINVAL;
-		return 0;
+	case URV_OP_PUT:
+		/* Whether the address is aligned, the responder tells (IBTA
+		 * 9.4.5; RFC 7306, 5.1). */
+		return w->length == URV_ATOMIC_LEN ? 0 : EINVAL;
 	case URV_OP_SEND:
 		/* Ports count from 1: no address was set. */
 		if (qp->core.type == UR_QPT_UD && !w->wr.ud.av.port_num)
-			return EINVAL;
-		return 0;
-	case URV_OP_PUT:
-		if (w->length != URV_ATOMIC_LEN ||
-		    w->wr.atomic_write.remote_addr % URV_ATOMIC_LEN)
 			return EINVAL;
 		return 0;
 	case URV_OP_RDMA:
@@ -140,9 +135,8 @@ static int fill_target(const struct urv_qp *qp, struct ur_swqe *w,
 		w->wr.ud.qkey = wr->wr.ud.remote_qkey;
 		return 0;
 	case URV_OP_BIND:
-		return urv_bind_fill(qp, &w->wr.bind, UR_MW_TYPE_2,
-				     wr->bind_mw.mw, wr->bind_mw.rkey,
-				     &wr->bind_mw.bind_info);
+		return urv_bind_fill(qp, &w->wr.bind, wr->bind_mw.mw,
+				     wr->bind_mw.rkey, &wr->bind_mw.bind_info);
 	case URV_OP_INV:
 		return 0;
 	case URV_OP_TSO:
@@ -189,6 +183,8 @@ static int post_one(struct urv_qp *qp, const struct ibv_send_wr *wr)
 		rc = check(qp, w, kind);
 	if (rc)
 		sq->staged--;
+	else if (kind == URV_OP_BIND)
+		urv_bind_posted(&w->wr.bind);
 	return rc;
 }
 

@@ -146,7 +146,7 @@ int urv_modify_wq(struct ibv_wq *ibwq, struct ibv_wq_attr *attr)
 	    attr->flags_mask & IBV_WQ_FLAGS_CVLAN_STRIPPING)
 		strip = attr->flags & IBV_WQ_FLAGS_CVLAN_STRIPPING;
 	rc = ur_adapter_wq_modify(&wq->core, to, strip);
-	if (!rc)
+	if (!rc && attr->attr_mask & IBV_WQ_ATTR_STATE)
 		ibwq->state = (enum ibv_wq_state)to;
 	return urv_errno(rc);
 }

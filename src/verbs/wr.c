@@ -153,9 +153,24 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 	struct urv_qp *qp = of(ex);
 	struct ur_swqe *w = begin(qp, UR_WR_BIND_MW, URV_OP_BIND);
 
-	if (w)
-		fail(qp, urv_bind_fill(qp, &w->wr.bind, UR_MW_TYPE_2, mw, rkey,
-				       info));
+	if (!w)
+		return;
+	fail(qp, urv_bind_fill(qp, &w->wr.bind, mw, rkey, info));
+	qp->wr_binds = true;
+}
+
+/* The binds among what is about to be posted. */
+static void binds_posted(struct urv_qp *qp)
+{
+	struct ur_sq *sq = &qp->core.sq;
+	uint32_t from = atomic_load_explicit(&sq->tail, memory_order_relaxed);
+
+	for (uint32_t i = from; i != sq->staged; i++) {
+		const struct ur_swqe *w = ur_sq_slot(sq, i);
+
+		if (w->opcode == UR_WR_BIND_MW)
+			urv_bind_posted(&w->wr.bind);
+	}
 }
 
 static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
@@ -327,6 +342,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 
 	ur_latch_lock(&qp->core.sq.lock);
 	qp->wqe = NULL;
+	qp->wr_binds = false;
 	qp->wr_error = urv_send_state(qp);
 }
 
@@ -337,6 +353,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 
 	finish(qp);
 	rc = qp->wr_error;
+	if (__builtin_expect(!rc && qp->wr_binds, 0))
+		binds_posted(qp);
 	if (rc)
 		ur_sq_abort(&qp->core.sq);
 	else

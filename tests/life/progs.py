@@ -13,7 +13,8 @@ SLOW_LIMITS = ('cqs', 'srqs', 'mrs', 'ahs', 'qps', 'groups')
 MEMORY = ('null', 'dm', 'dmabuf', 'odp', 'import', 'domains', 'many-domains')
 IMPORT = ('malloc', 'file', 'odp', 'null', 'dm', 'dereg', 'dereg-file',
           'halt', 'rereg', 'end', 'death', 'user', 'netns')
-WINDOWS = ('type1', 'type2', 'refused', 'destroyed', 'extended')
+WINDOWS = ('type1', 'type2', 'refused', 'faults', 'unaligned', 'destroyed',
+           'extended')
 LEAVE = {'return': 0, 'exit': 0, '_exit': 0, 'thread': 0, 'close': 0,
          'abort': -6}
 

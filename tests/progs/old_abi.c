@@ -404,7 +404,11 @@ int main(void)
 	VT_TRUE(destroy_cq_0(cq) == EBUSY);
 	connect_qp(a, b->qp_num);
 	connect_qp(b, a->qp_num);
+	a->state = IBV_QPS_INIT;
+	VT_TRUE(query_qp_0(a, &attr, IBV_QP_CAP, &init) == 0);
+	VT_TRUE(a->state == IBV_QPS_INIT);
 	VT_TRUE(query_qp_0(a, &attr, IBV_QP_STATE, &init) == 0);
+	VT_TRUE(a->state == IBV_QPS_RTS);
 	VT_TRUE(attr.qp_state == IBV_QPS_RTS && init.send_cq == cq);
 	VT_TRUE(init.qp_context == &gid && init.cap.max_send_wr >= 4);
 	sends(a, b);

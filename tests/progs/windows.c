@@ -3,8 +3,8 @@
  * Memory windows, their invalidation, and regions that grow, between two queue
  * pairs of this process on the device on which librdmacm connects.
  *
- * windows HOST WHAT: `type1`, `type2`, `refused`, `destroyed`, `extended`, or
- * `placed` (FLUSH and ATOMIC WRITE; RoCE alone, on the first device).
+ * windows HOST WHAT: `type1`, `type2`, `refused`, `faults`, `unaligned` (an
+ * atomic operation), `destroyed`, `extended`, or `placed` (FLUSH and ATOMIC WRITE; RoCE alone, on the first device).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -235,7 +235,7 @@ static void type2(void)
 	VT_TRUE(ibv_dealloc_mw(mw) == 0);
 }
 
-/* What cannot be invalidated ends the connection, on both sides. */
+/* What cannot be invalidated is an error of the receive, and of its side. */
 static void refused(void)
 {
 	struct ibv_wc wc;
@@ -244,7 +244,8 @@ static void refused(void)
 	client_send_inv(target_mr->rkey);
 	vt_poll(server->recv_cq, &wc);
 	VT_TRUE(wc.status != IBV_WC_SUCCESS);
-	vt_poll(client->send_cq, &wc); /* on iWARP it had left already */
+	/* The data is there: the SEND is acknowledged (decision 0018). */
+	vt_poll_ok(client->send_cq, &wc);
 	close_pair();
 	open_pair();
 	local_inv(target_mr->rkey);
@@ -264,6 +265,91 @@ static void destroyed(void)
 	VT_TRUE(ibv_dereg_mr(target_mr) == 0);
 	target_mr = NULL;
 	VT_TRUE(ibv_dealloc_mw(mw) == 0);
+}
+
+/* What is wrong with a bind shows in its completion, not when it is posted. */
+static void bind_fails(struct ibv_mw *mw, struct ibv_mw_bind_info info)
+{
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = 77,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_mw = { mw, ibv_inc_rkey(mw->rkey), info },
+	};
+	struct ibv_wc wc;
+
+	VT_TRUE(ibv_post_send(server->qp, &wr, &bad) == 0);
+	VT_TRUE(mw->rkey == wr.bind_mw.rkey);
+	vt_poll(server->send_cq, &wc);
+	VT_TRUE(wc.wr_id == 77 && wc.status == IBV_WC_MW_BIND_ERR);
+	VT_TRUE(ibv_dealloc_mw(mw) == 0);
+	close_pair();
+	open_pair();
+}
+
+static struct ibv_mw *free_window(struct ibv_pd *pd)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+
+	VT_TRUE(mw);
+	return mw;
+}
+
+static void faults(void)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(server->verbs);
+	struct ibv_mw_bind_info info = part(0, 64);
+	struct ibv_mr *plain;
+
+	VT_TRUE(pd);
+	bind_fails(free_window(pd), info);
+	bind_fails(free_window(server->pd), part(SIZE - 8, 64));
+	info = part(0, 64);
+	info.mw_access_flags = IBV_ACCESS_MW_BIND;
+	bind_fails(free_window(server->pd), info);
+	plain = ibv_reg_mr(server->pd, target, SIZE, IBV_ACCESS_LOCAL_WRITE);
+	VT_TRUE(plain);
+	info = part(0, 64);
+	info.mr = plain;
+	bind_fails(free_window(server->pd), info);
+	VT_TRUE(ibv_dereg_mr(plain) == 0);
+	VT_TRUE(ibv_dealloc_pd(pd) == 0);
+}
+
+/* An atomic whose address is not aligned is the responder's to refuse. */
+static void unaligned(void)
+{
+	static const enum ibv_wr_opcode ops[] = { IBV_WR_ATOMIC_CMP_AND_SWP,
+						  IBV_WR_ATOMIC_FETCH_AND_ADD };
+
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		struct ibv_mr *mr = ibv_reg_mr(
+			server->pd, target, SIZE,
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+		struct ibv_sge sge = { (uintptr_t)source, 8, source_mr->lkey };
+		struct ibv_send_wr *bad, wr = {
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = ops[i],
+			.send_flags = IBV_SEND_SIGNALED,
+			.wr.atomic = { (uintptr_t)target + 64, 0, 1, mr->rkey },
+		};
+		bool iwarp = client->verbs->device->transport_type ==
+			     IBV_TRANSPORT_IWARP;
+		struct ibv_wc wc;
+
+		VT_TRUE(ibv_post_send(client->qp, &wr, &bad) == 0);
+		vt_poll_ok(client->send_cq, &wc);
+		wr.wr.atomic.remote_addr += 4;
+		VT_TRUE(ibv_post_send(client->qp, &wr, &bad) == 0);
+		vt_poll(client->send_cq, &wc);
+		VT_TRUE(iwarp ? wc.status != IBV_WC_SUCCESS
+			      : wc.status == IBV_WC_REM_INV_REQ_ERR);
+		VT_TRUE(target[68] == 0);
+		VT_TRUE(ibv_dereg_mr(mr) == 0);
+		close_pair();
+		open_pair();
+	}
 }
 
 static void *grow(void *arg)
@@ -399,9 +485,10 @@ static const struct {
 	void (*run)(void);
 	bool connected;
 } checks[] = {
-	{ "type1", type1, true },	{ "type2", type2, true },
-	{ "refused", refused, true },	{ "destroyed", destroyed, true },
-	{ "extended", extended, true }, { "placed", placed, false },
+	{ "type1", type1, true },	  { "type2", type2, true },
+	{ "refused", refused, true },	  { "faults", faults, true },
+	{ "unaligned", unaligned, true }, { "destroyed", destroyed, true },
+	{ "extended", extended, true },	  { "placed", placed, false },
 };
 
 int main(int argc, char **argv)

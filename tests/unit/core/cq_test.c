@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/timer.h"
@@ -137,15 +138,39 @@ static void test_entries_come_in_order_over_the_wrap(void **state)
 	assert_int_equal(ur_cq_poll(&f->cq, out, 8), 0);
 }
 
+/* What is written to stderr from start to the end goes to a file. */
+static int stderr_to(int fd)
+{
+	int kept = dup(STDERR_FILENO);
+
+	assert_int_equal(dup2(fd, STDERR_FILENO), STDERR_FILENO);
+	return kept;
+}
+
+/* An event and a line: which queue, whose, and how large it was. */
 static void test_overrun_is_told_once(void **state)
 {
 	struct fixture *f = *state;
+	FILE *log = tmpfile();
+	char line[512] = "", more[8] = "";
 	struct ur_ev out;
+	int kept;
 
+	f->cq.handle = 4711;
 	for (uint64_t i = 0; i < 7; i++)
 		assert_true(push(&f->cq, i, false));
+	kept = stderr_to(fileno(log));
 	assert_false(push(&f->cq, 7, false));
 	assert_false(push(&f->cq, 8, false));
+	close(stderr_to(kept));
+	close(kept);
+	rewind(log);
+	assert_non_null(fgets(line, sizeof(line), log));
+	assert_non_null(strstr(line, "completion queue 4711 of "));
+	assert_non_null(strstr(line, program_invocation_short_name));
+	assert_non_null(strstr(line, "7 entries"));
+	assert_null(fgets(more, sizeof(more), log));
+	fclose(log);
 	assert_true(unit_readable(f->async.fd));
 	assert_int_equal(ur_evq_take(&f->async, &out), 0);
 	assert_int_equal(out.type, UR_EVENT_CQ_ERR);

@@ -241,9 +241,12 @@ static void what_a_peer_may_not_invalidate(void **state)
 
 		fix_recv(m->f, 3, 0, 512);
 		send_inv(m, keys[i], RQ_PSN);
-		expect_cqe(m->f, 3, UR_WC_LOC_ACCESS_ERR);
-		refused(m, RQ_PSN);
-		expect_event(m->f, UR_EVENT_QP_ACCESS_ERR);
+		/* Class J: acknowledged, and an error of the receive. */
+		expect_cqe(m->f, 3, UR_WC_REM_INV_REQ_ERR);
+		fix_run(m->f);
+		expect_aeth(m->f, 0, RQ_PSN, ACK);
+		assert_int_equal(m->f->qp.state, UR_QPS_ERR);
+		expect_no_event(m->f);
 		teardown(state);
 		setup(state);
 	}

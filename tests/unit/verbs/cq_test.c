@@ -84,18 +84,34 @@ static void sizes_are_limited(void **state)
 	assert_int_equal(ibv_destroy_cq(cq), 0);
 }
 
+static void few_entries_are_rounded_up(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int n = 1; n <= 17; n++) {
+		struct ibv_cq *cq = ibv_create_cq(f->ctx, n, NULL, NULL, 0);
+
+		assert_non_null(cq);
+		assert_true(cq->cqe >= 16 && cq->cqe >= n);
+		assert_int_equal(ibv_resize_cq(cq, n), 0);
+		assert_true(cq->cqe >= 16 && cq->cqe >= n);
+		assert_int_equal(ibv_destroy_cq(cq), 0);
+	}
+}
+
 static void resizing_keeps_completions(void **state)
 {
 	struct fixture *f = *state;
-	struct ibv_wc wc[16];
+	struct ibv_wc wc[64];
 
-	complete(f->cq, 0, 10);
+	assert_int_equal(ibv_resize_cq(f->cq, 50), 0);
+	complete(f->cq, 0, 40);
 	assert_int_equal(ibv_resize_cq(f->cq, 1), EINVAL);
 	assert_int_equal(ibv_resize_cq(f->cq, 0), EINVAL);
 	assert_int_equal(ibv_resize_cq(f->cq, 1000), 0);
 	assert_true(f->cq->cqe >= 1000);
-	assert_int_equal(ibv_poll_cq(f->cq, 16, wc), 10);
-	assert_int_equal(wc[9].wr_id, 9);
+	assert_int_equal(ibv_poll_cq(f->cq, 64, wc), 40);
+	assert_int_equal(wc[39].wr_id, 39);
 }
 
 static void a_used_queue_stays(void **state)
@@ -181,6 +197,7 @@ int main(void)
 		TEST(polls_more_than_a_batch_in_order),
 		TEST(an_empty_queue_drives_the_adapter_once),
 		TEST(sizes_are_limited),
+		TEST(few_entries_are_rounded_up),
 		TEST(resizing_keeps_completions),
 		TEST(a_used_queue_stays),
 		TEST(an_event_names_queue_and_context),

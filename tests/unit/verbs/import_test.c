@@ -107,6 +107,11 @@ static void regions_keep_their_keys(void **state)
 	assert_int_equal(mr->lkey, mine->lkey);
 	assert_int_equal(mr->rkey, mine->rkey);
 	assert_int_equal(mr->handle, mine->handle);
+	/* A change of rights changes nothing that the handle shows. */
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL,
+				      NULL, 0, RW),
+			 0);
+	assert_null(mr->addr);
 	ibv_unimport_mr(mr);
 	mr = ibv_import_mr(pd, mine->handle);
 	assert_int_equal(ibv_dereg_mr(mr), 0); /* for everybody */

@@ -106,10 +106,18 @@ static void type_1_by_its_own_call(void **state)
 	assert_int_equal(ur_fake.doorbells, 1);
 }
 
+/* As mlx5: what verbs.h and the provider refuse, and nothing else. */
 static void type_1_refusals(void **state)
 {
+	struct ibv_mr *relative =
+		ibv_reg_mr(w.f->pd, buf, sizeof(buf),
+			   RW | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED);
 	struct ibv_pd *other = ibv_alloc_pd(w.f->ctx);
 	struct ibv_mw *alien = ibv_alloc_mw(other, IBV_MW_TYPE_1);
+	struct ibv_mw_bind_info zero_based = info(0, 8, RW);
+
+	assert_non_null(relative);
+	zero_based.mr = relative;
 	const struct {
 		struct ibv_mw *mw;
 		struct ibv_mw_bind_info info;
@@ -117,12 +125,8 @@ static void type_1_refusals(void **state)
 	} rows[] = {
 		{ w.two, info(0, 8, RW), EINVAL },
 		{ alien, info(0, 8, RW), EPERM },
-		{ w.one, info(4090, 8, RW), EINVAL },
 		{ w.one, info(0, 8, RW | IBV_ACCESS_ZERO_BASED), EINVAL },
-		{ w.one, info(0, 8, IBV_ACCESS_MW_BIND), EINVAL },
-		{ w.one, info(0, 8, 1u << 19), EINVAL },
-		{ w.one, { .addr = (uintptr_t)buf }, EINVAL },
-		{ w.one, { .length = 1 }, EINVAL },
+		{ w.one, zero_based, EINVAL },
 	};
 	uint32_t was = w.one->rkey;
 
@@ -138,6 +142,100 @@ static void type_1_refusals(void **state)
 	assert_int_equal(ur_fake.doorbells, 0);
 	assert_int_equal(ibv_dealloc_mw(alien), 0);
 	assert_int_equal(ibv_dealloc_pd(other), 0);
+	assert_int_equal(ibv_dereg_mr(relative), 0);
+}
+
+/* Posted by post_send() or the window's own call, it fails when executed. */
+static void fails_when_executed(const struct ibv_mw_bind_info *i,
+				struct ibv_mw *mw)
+{
+	struct ibv_mw_bind bind = { .bind_info = *i };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW,
+				  .bind_mw = { mw, 7, *i } };
+	struct ur_qp *qp = core_qp(w.qp);
+
+	assert_int_equal(post(wr), 0);
+	assert_int_equal(ur_mw_bind(qp->mrs, qp, &posted()->wr.bind), -EINVAL);
+	if (mw->type != IBV_MW_TYPE_1 || mw->pd != w.f->pd ||
+	    i->mw_access_flags & IBV_ACCESS_ZERO_BASED || !i->mr ||
+	    i->mr->pd != mw->pd)
+		return;
+	assert_int_equal(ibv_bind_mw(w.qp, mw, &bind), 0);
+	assert_int_equal(ur_mw_bind(qp->mrs, qp, &posted()->wr.bind), -EINVAL);
+}
+
+static void what_is_wrong_shows_in_the_completion(void **state)
+{
+	struct ibv_pd *other = ibv_alloc_pd(w.f->ctx);
+	struct ibv_mw *alien = ibv_alloc_mw(other, IBV_MW_TYPE_2);
+	struct ibv_mr *far =
+		ibv_reg_mr(other, buf, sizeof(buf), RW | IBV_ACCESS_MW_BIND);
+	struct ibv_mr *plain = ibv_reg_mr(w.f->pd, buf, sizeof(buf), RW);
+	struct ibv_mr gone = { .context = w.f->ctx,
+			       .pd = w.f->pd,
+			       .lkey = w.mr->lkey ^ 0x100 };
+	struct ibv_mw_bind_info foreign = info(0, 8, RW);
+	struct ibv_mw_bind_info no_right = info(0, 8, RW);
+	struct ibv_mw_bind_info stale = info(0, 8, RW);
+
+	foreign.mr = far;
+	no_right.mr = plain;
+	stale.mr = &gone;
+	const struct {
+		struct ibv_mw *mw;
+		struct ibv_mw_bind_info info;
+	} rows[] = {
+		{ alien, info(0, 8, RW) },
+		{ w.two, foreign },
+		{ w.two, no_right },
+		{ w.two, stale },
+		{ w.two, info(0, 0, RW) },
+		{ w.two, info(0, 4097, RW) },
+		{ w.two, info(0, 8, IBV_ACCESS_MW_BIND) },
+		{ w.two, { .mr = NULL, .length = 1 } },
+		{ w.one, foreign },
+		{ w.one, no_right },
+		{ w.one, stale },
+		{ w.one, info(4090, 8, RW) },
+		{ w.one, info(0, 8, 1u << 19) },
+		{ w.one, info(0, 8, RW | IBV_ACCESS_ZERO_BASED) },
+		{ w.one, { .addr = (uintptr_t)buf, .length = 1 } },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		fails_when_executed(&rows[i].info, rows[i].mw);
+		core_qp(w.qp)->sq.head = core_qp(w.qp)->sq.tail;
+	}
+	assert_int_equal(ibv_dereg_mr(plain), 0);
+	assert_int_equal(ibv_dereg_mr(far), 0);
+	assert_int_equal(ibv_dealloc_mw(alien), 0);
+	assert_int_equal(ibv_dealloc_pd(other), 0);
+}
+
+/* A key of one device's table is none of another's. */
+static void a_window_of_another_device(void **state)
+{
+	struct ibv_context *ctx = ibv_open_device(w.f->list[1]);
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+	struct ibv_mr *mr = ibv_reg_mr(pd, buf, sizeof(buf), RW);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_BIND_MW,
+				  .bind_mw = { mw, 7, info(0, 8, RW) } };
+
+	assert_int_equal(post(wr), 0);
+	assert_int_equal(posted()->wr.bind.window, 0);
+	wr.bind_mw.mw = w.two;
+	wr.bind_mw.bind_info.mr = mr;
+	assert_int_equal(post(wr), 0);
+	assert_int_equal(posted()->wr.bind.lkey >> 8, 0);
+	assert_int_not_equal(posted()->wr.bind.lkey, 0);
+	wr.bind_mw.mw = NULL;
+	assert_int_equal(post(wr), EINVAL);
+	assert_int_equal(core_qp(w.qp)->sq.staged, 2);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_close_device(ctx), 0);
 }
 
 static void type_1_in_states_and_on_types_without(void **state)
@@ -177,55 +275,12 @@ static void type_2_by_a_request(void **state)
 	assert_int_equal(posted()->opcode, UR_WR_BIND_MW);
 	assert_int_equal(posted()->num_sge, 0);
 	assert_int_equal(posted()->wr.bind.key, key);
-	assert_int_not_equal(w.two->rkey, key); /* the application's turn */
+	assert_int_equal(w.two->rkey, key); /* as soon as it is posted */
 	wr = (struct ibv_send_wr){ .opcode = IBV_WR_LOCAL_INV,
 				   .invalidate_rkey = key };
 	assert_int_equal(post(wr), 0);
 	assert_int_equal(posted()->opcode, UR_WR_LOCAL_INV);
 	assert_int_equal(posted()->imm_be, key);
-}
-
-static void type_2_refusals(void **state)
-{
-	struct ibv_pd *other = ibv_alloc_pd(w.f->ctx);
-	struct ibv_mw *alien = ibv_alloc_mw(other, IBV_MW_TYPE_2);
-	struct ibv_mr *far =
-		ibv_reg_mr(other, buf, sizeof(buf), RW | IBV_ACCESS_MW_BIND);
-	struct ibv_mr *plain = ibv_reg_mr(w.f->pd, buf, sizeof(buf), RW);
-	struct ibv_mw_bind_info foreign = info(0, 8, RW);
-	struct ibv_mw_bind_info no_right = info(0, 8, RW);
-
-	foreign.mr = far;
-	no_right.mr = plain;
-	const struct {
-		struct ibv_mw *mw;
-		struct ibv_mw_bind_info info;
-	} rows[] = {
-		{ NULL, info(0, 8, RW) },
-		{ w.one, info(0, 8, RW) },
-		{ alien, info(0, 8, RW) },
-		{ w.two, foreign },
-		{ w.two, no_right },
-		{ w.two, info(0, 0, RW) },
-		{ w.two, info(0, 4097, RW) },
-		{ w.two, info(0, 8, IBV_ACCESS_MW_BIND) },
-		{ w.two, { .mr = NULL } },
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		struct ibv_send_wr wr = {
-			.opcode = IBV_WR_BIND_MW,
-			.bind_mw = { .mw = rows[i].mw,
-				     .bind_info = rows[i].info },
-		};
-
-		assert_int_equal(post(wr), EINVAL);
-	}
-	assert_int_equal(core_qp(w.qp)->sq.staged, 0);
-	assert_int_equal(ibv_dereg_mr(plain), 0);
-	assert_int_equal(ibv_dereg_mr(far), 0);
-	assert_int_equal(ibv_dealloc_mw(alien), 0);
-	assert_int_equal(ibv_dealloc_pd(other), 0);
 }
 
 static void by_the_builders(void **state)
@@ -245,9 +300,15 @@ static void by_the_builders(void **state)
 	w.qp = &ex->qp_base;
 	assert_int_equal(core_qp(w.qp)->sq.tail, 2);
 	assert_int_equal(posted()->imm_be, 0x42);
+	assert_int_equal(w.two->rkey & 0xff, 0x99);
+	/* What is taken back has not changed the window. */
+	ibv_wr_start(ex);
+	ibv_wr_bind_mw(ex, w.two, 0x77, &i);
+	ibv_wr_abort(ex);
+	assert_int_equal(w.two->rkey & 0xff, 0x99);
 	/* The first error is what wr_complete() tells. */
 	ibv_wr_start(ex);
-	ibv_wr_bind_mw(ex, w.one, 0x99, &i);
+	ibv_wr_bind_mw(ex, NULL, 0x99, &i);
 	ibv_wr_local_inv(ex, 0x42);
 	assert_int_equal(ibv_wr_complete(ex), EINVAL);
 	ibv_wr_start(ex);
@@ -307,7 +368,8 @@ int main(void)
 		TEST(type_1_refusals),
 		TEST(type_1_in_states_and_on_types_without),
 		TEST(type_2_by_a_request),
-		TEST(type_2_refusals),
+		TEST(what_is_wrong_shows_in_the_completion),
+		TEST(a_window_of_another_device),
 		TEST(by_the_builders),
 		TEST(a_region_with_windows_is_busy),
 		TEST(the_device_says_so),

@@ -143,6 +143,26 @@ static void query_fills_everything_for_any_mask(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
+/* What the handle shows is what was set or asked for, and nothing else. */
+static void query_sets_the_handles_state_if_asked(void **state)
+{
+	struct ibv_qp *qp =
+		create(*state, (struct ibv_qp_cap){ 1, 1, 1, 1, 0 });
+	struct ibv_qp_attr attr = to_init;
+	struct ibv_qp_init_attr init;
+
+	assert_int_equal(ibv_modify_qp(qp, &attr, INIT_MASK), 0);
+	core_qp(qp)->state = UR_QPS_ERR; /* by the peer, say */
+	assert_int_equal(ibv_query_qp(qp, &attr, 0, &init), 0);
+	assert_int_equal(qp->state, IBV_QPS_INIT);
+	assert_int_equal(ibv_query_qp(qp, &attr, ~IBV_QP_STATE, &init), 0);
+	assert_int_equal(qp->state, IBV_QPS_INIT);
+	assert_int_equal(attr.qp_state, IBV_QPS_ERR);
+	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_int_equal(qp->state, IBV_QPS_ERR);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
 static void groups_are_for_datagrams(void **state)
 {
 	struct fixture *f = *state;
@@ -187,6 +207,7 @@ int main(void)
 		TEST(extended_creation_checks_its_mask),
 		TEST(modify_follows_the_state_table),
 		TEST(query_fills_everything_for_any_mask),
+		TEST(query_sets_the_handles_state_if_asked),
 		TEST(groups_are_for_datagrams),
 		TEST(ece_answers_as_without_it),
 	};
