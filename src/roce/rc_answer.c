@@ -119,7 +119,12 @@ static enum ur_emit read_fault(struct ur_rqp *q, struct ur_resource *x,
 	if (!x->again || !q->rsp.ack_due)
 		ur_rc_ack_later(q, UR_AETH_NAK | UR_NAK_REM_ACCESS, x->next_psn,
 				now_ns);
-	if (ur_rqp_state(q) != UR_QPS_ERR && !x->again)
+	if (x->again)
+		return UR_EMIT_OK;
+	/* IBTA 9.7.5.2: nothing behind it is answered.  A READ that leaves
+	 * as several requests faults in each, and the first NAK counts. */
+	q->rsp.res_todo = 0;
+	if (ur_rqp_state(q) != UR_QPS_ERR)
 		ur_rqp_fail(q, UR_EVENT_QP_ACCESS_ERR);
 	return UR_EMIT_OK;
 }

@@ -122,6 +122,11 @@ CASES += [Case(f'memory-{name}', alone('memory', f'-M {name}'))
           for name in MEMORY]
 CASES += [Case(f'memory-{name}-urniw0', memory_by_cm('urniw0', name))
           for name in MEMORY[:4]]
+CASES += [
+    Case('memory-gone', alone('memory', '-M gone')),
+    Case('memory-gone-by-wire', alone('memory', '-M gone', wire=True)),
+    Case('memory-gone-urniw0', memory_by_cm('urniw0', 'gone')),
+]
 CASES += [Case(f'windows-{what}-{device}', windows(device, what))
           for what in WINDOWS for device in ('urnic0', 'urniw0')]
 CASES += [Case('flush-and-atomic-write', windows('urnic0', 'placed'))]

@@ -353,6 +353,41 @@ static void check_odp(void)
 	munmap(p, PAGE);
 }
 
+/* The peer READs what is not mapped any more from `hole` on. */
+static enum ibv_wc_status read_gone(size_t len, size_t hole)
+{
+	enum ibv_wc_status status;
+	struct ibv_mr *into, *gone;
+	struct vt_loop l;
+	uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	VT_TRUE(p != MAP_FAILED);
+	memset(p, 1, len);
+	loop_open(&l);
+	into = vt_mr(&dev, len);
+	gone = ibv_reg_mr(dev.pd, p, len, RIGHTS);
+	VT_TRUE(gone);
+	munmap(p + hole, len - hole);
+	status = request(&l, IBV_WR_RDMA_READ, at(into, 0, (uint32_t)len),
+			 (uintptr_t)p, gone->rkey);
+	loop_close(&l);
+	VT_TRUE(ibv_dereg_mr(gone) == 0);
+	VT_TRUE(ibv_dereg_mr(into) == 0);
+	if (hole)
+		munmap(p, hole);
+	return status;
+}
+
+/* However many packets and requests a READ is on its way. */
+static void check_gone(void)
+{
+	VT_TRUE(is_refused(read_gone(PAGE, 0)));
+	VT_TRUE(is_refused(read_gone(512 * PAGE, 0)));
+	VT_TRUE(is_refused(read_gone(512 * PAGE, PAGE)));
+	VT_TRUE(is_refused(read_gone(512 * PAGE, 511 * PAGE)));
+}
+
 /* A queue pair of one context uses a region of the other. */
 static void check_import(void)
 {
@@ -449,13 +484,10 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } checks[] = {
-	{ "null", check_null },
-	{ "dm", check_dm },
-	{ "dmabuf", check_dmabuf },
-	{ "odp", check_odp },
-	{ "import", check_import },
-	{ "domains", check_domains },
-	{ "many-domains", check_many_domains },
+	{ "null", check_null },	      { "dm", check_dm },
+	{ "dmabuf", check_dmabuf },   { "odp", check_odp },
+	{ "gone", check_gone },	      { "import", check_import },
+	{ "domains", check_domains }, { "many-domains", check_many_domains },
 };
 
 int main(int argc, char **argv)

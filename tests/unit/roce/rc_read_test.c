@@ -228,6 +228,27 @@ static void region_gone_while_it_is_read(void **state)
 			 0);
 }
 
+/* A long READ comes as several requests, all of which are to be answered when
+ * the fault is found: the requester has to hear of the first. */
+static void c9_7_5_2_first_fault_of_several_reads(void **state)
+{
+	struct fix *f = *state;
+	uint32_t n;
+
+	peer_read(f, RQ_PSN, 2 * MTU);
+	peer_read(f, RQ_PSN + 2, 2 * MTU);
+	peer_atomic(f, UR_RC_FETCH_ADD, RQ_PSN + 4, 1, 0);
+	ur_mr_destroy(&f->host.mrs, f->remote.mr);
+	n = fix_run(f);
+	assert_int_equal(ur_mr_create(&f->host.mrs, &f->host.pd, f->remote.p, 8,
+				      (uintptr_t)f->remote.p, 0, &f->remote.mr),
+			 0);
+	assert_int_equal(n, 1);
+	expect_aeth(f, 0, RQ_PSN, NAK(UR_NAK_REM_ACCESS));
+	assert_int_equal(f->qp.state, UR_QPS_ERR);
+	assert_int_equal(counters(f)->resp_remote_access_errors, 1);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, rc_setup, fix_teardown)
 
 int main(void)
@@ -248,6 +269,7 @@ int main(void)
 		T(late_duplicate_does_not_take_a_place),
 		T(c9_7_5_1_1_read_answers_come_before_later_acks),
 		T(region_gone_while_it_is_read),
+		T(c9_7_5_2_first_fault_of_several_reads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
