@@ -70,6 +70,9 @@ struct ur_train {
 	uint32_t bytes;	  /* total */
 	uint32_t niov;
 	uint32_t linear_len;
+	/* Packets that have left: the link's.  Not 0 only in a train that it
+	 * refused with -EAGAIN, and from there it goes on. */
+	uint32_t sent;
 	/* The payload of packet i is one piece of `pin`, if bit i is set: so
 	 * much a link may leave there, with a reference to the pin. */
 	uint64_t lent;

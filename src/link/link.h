@@ -18,11 +18,12 @@ struct ur_link_ops {
 	const char *name;
 
 	/*
-	 * Send a train.  0; -EAGAIN: no room now, the train is not sent (the
-	 * protocol recovers as from loss); other -errno: cannot be sent there
-	 * (-ENETUNREACH, -EMSGSIZE …), counted by the link.
+	 * Send a train.  0; -EAGAIN: no room now for the packets from
+	 * train->sent on: pass the same train again, or drop it (the protocol
+	 * recovers as from loss); other -errno: some packets, or all, cannot be
+	 * sent there (-ENETUNREACH, -EMSGSIZE …), counted by the link.
 	 */
-	int (*send)(struct ur_link *link, const struct ur_train *train);
+	int (*send)(struct ur_link *link, struct ur_train *train);
 
 	/*
 	 * Receive what is there, at most a bounded amount, calling rx for

@@ -84,7 +84,7 @@ static int send_train(struct ring_link *l, const struct ur_train *t)
 	return 0;
 }
 
-static int ring_send(struct ur_link *link, const struct ur_train *t)
+static int ring_send(struct ur_link *link, struct ur_train *t)
 {
 	struct ring_link *l = of(link);
 	int err;

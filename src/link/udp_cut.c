@@ -17,7 +17,7 @@
 #define CUT_BATCH 16u
 
 struct cut {
-	const struct ur_train *t;
+	struct ur_train *t;
 	struct ur_icrc_flow flow;
 	uint32_t pkt;  /* next packet */
 	uint32_t left; /* bytes not yet cut */
@@ -94,40 +94,83 @@ static void cut_packet(struct cut *c, uint32_t slot, struct msghdr *mh)
 	c->pkt++;
 }
 
-static int send_batch(int fd, struct mmsghdr *mm, uint32_t n)
+/* The packets that have left before. */
+static void skip_sent(struct cut *c)
 {
-	for (uint32_t sent = 0; sent < n;) {
-		int r = ur_sys_sendmmsg(fd, mm + sent, n - sent,
+	while (c->pkt < c->t->sent) {
+		uint32_t len =
+			c->left < c->t->pkt_len ? c->left : c->t->pkt_len;
+
+		c->left -= len;
+		c->pkt++;
+		while (len) {
+			size_t part = c->t->iov[c->iov].iov_len - c->off;
+
+			if (part > len) {
+				c->off += len;
+				break;
+			}
+			len -= (uint32_t)part;
+			c->iov++;
+			c->off = 0;
+		}
+	}
+}
+
+/*
+ * One batch; t->sent counts what has left or cannot leave.  -EAGAIN: the rest
+ * has to wait.  An error of one packet is not one of those behind it: it may be
+ * of other queue pairs and other memory.  The first such error comes in *err.
+ */
+static int send_batch(int fd, struct ur_train *t, struct mmsghdr *mm,
+		      uint32_t n, int *err)
+{
+	uint32_t tries = 0;
+
+	for (uint32_t i = 0; i < n;) {
+		int r = ur_sys_sendmmsg(fd, mm + i, n - i,
 					MSG_DONTWAIT | MSG_NOSIGNAL);
 
-		if (r <= 0)
-			return errno == ENOBUFS ? -EAGAIN : -errno;
-		sent += (uint32_t)r;
+		if (r > 0) {
+			i += (uint32_t)r;
+			t->sent += (uint32_t)r;
+			tries = 0;
+			continue;
+		}
+		if (ur_udp_is_transient(errno) && tries++ < UR_UDP_TRIES)
+			continue;
+		if (errno == ENOBUFS || errno == EWOULDBLOCK)
+			return -EAGAIN;
+		if (!*err)
+			*err = -errno;
+		i++;
+		t->sent++;
+		tries = 0;
 	}
 	return 0;
 }
 
-int ur_udp_send_cut(int fd, const struct msghdr *mh, const struct ur_train *t)
+int ur_udp_send_cut(int fd, const struct msghdr *mh, struct ur_train *t)
 {
 	struct mmsghdr mm[CUT_BATCH];
 	struct cut c = { .t = t, .left = t->bytes };
+	int err = 0;
 
 	c.flow.sport = t->sport;
 	c.flow.dport = UR_ROCE_PORT;
 	memcpy(c.flow.src, t->src, sizeof(c.flow.src));
 	memcpy(c.flow.dst, t->dst, sizeof(c.flow.dst));
+	skip_sent(&c);
 	while (c.pkt < t->npkts) {
 		uint32_t n = 0;
-		int err;
 
 		c.used = 0;
 		for (; n < CUT_BATCH && c.pkt < t->npkts; n++) {
 			mm[n].msg_hdr = *mh;
 			cut_packet(&c, n, &mm[n].msg_hdr);
 		}
-		err = send_batch(fd, mm, n);
-		if (err)
-			return err;
+		if (send_batch(fd, t, mm, n, &err))
+			return -EAGAIN;
 	}
-	return 0;
+	return err;
 }

@@ -3,6 +3,7 @@
 #ifndef UR_LINK_UDP_INTERNAL_H
 #define UR_LINK_UDP_INTERNAL_H
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <stdbool.h>
@@ -58,14 +59,27 @@ struct ur_udp {
 	uint8_t *stage;	  /* UR_UDP_BATCH buffers */
 };
 
+/* Attempts to send a packet again after an error that is_transient. */
+#define UR_UDP_TRIES 2u
+
+/* An interruption, or an ICMP error of some earlier packet, which the kernel
+ * reports once; this packet was not sent. */
+static inline bool ur_udp_is_transient(int error)
+{
+	return error == ECONNREFUSED || error == EINTR;
+}
+
 /* Whether the kernel merges what comes in. */
 void ur_udp_set_gro(int fd, bool on);
 /* Read packets one by one, or trains. */
 void ur_udp_set_lone(struct ur_udp *u, bool on);
-int ur_udp_send(struct ur_link *link, const struct ur_train *train);
-/* udp_cut.c: a train as single datagrams to the address (and with the control
- * messages) of `mh`. */
-int ur_udp_send_cut(int fd, const struct msghdr *mh, const struct ur_train *t);
+int ur_udp_send(struct ur_link *link, struct ur_train *train);
+/*
+ * udp_cut.c: a train as single datagrams to the address (and with the control
+ * messages) of `mh`.  Packets before t->sent are left out; on -EAGAIN t->sent
+ * says where to go on.  Other errors: of one or more packets; the rest left.
+ */
+int ur_udp_send_cut(int fd, const struct msghdr *mh, struct ur_train *t);
 int ur_udp_recv(struct ur_link *link,
 		void (*rx)(void *arg, const struct ur_rx *rx), void *arg);
 

@@ -116,12 +116,10 @@ static ssize_t send_once(int fd, const struct msghdr *mh)
 
 static int send_message(int fd, const struct msghdr *mh)
 {
-	for (int tries = 0;; tries++) {
+	for (uint32_t tries = 0;; tries++) {
 		if (send_once(fd, mh) >= 0)
 			return 0;
-		/* An ICMP error of some earlier packet; this one was not
-		 * sent.  It is reported once. */
-		if ((errno == ECONNREFUSED || errno == EINTR) && tries < 2)
+		if (ur_udp_is_transient(errno) && tries < UR_UDP_TRIES)
 			continue;
 		if (errno == ENOBUFS || errno == EWOULDBLOCK)
 			return -EAGAIN;
@@ -150,7 +148,7 @@ static int send_train(int fd, struct out *o, const struct ur_train *t)
 	return err;
 }
 
-int ur_udp_send(struct ur_link *link, const struct ur_train *t)
+int ur_udp_send(struct ur_link *link, struct ur_train *t)
 {
 	struct ur_udp *u = ur_udp_of(link);
 	bool v4 = ur_addr_is_v4(t->dst);
@@ -166,13 +164,15 @@ int ur_udp_send(struct ur_link *link, const struct ur_train *t)
 	if (bound >= 0)
 		fd = bound;
 	prepare(&o, t, v4, bound >= 0);
-	if (t->npkts > 1 && !u->gso) {
+	/* A train that was begun packet by packet goes on so. */
+	if (t->npkts > 1 && (!u->gso || t->sent)) {
 		err = ur_udp_send_cut(fd, &o.mh, t);
 	} else {
 		err = send_train(fd, &o, t);
 		/* EIO: the interface cannot compute UDP checksums, so the
-		 * kernel does not segment for it. */
-		if (err == -EIO && t->npkts > 1)
+		 * kernel does not segment for it.  EFAULT: the memory of one
+		 * packet is gone; the others may be of other queue pairs. */
+		if ((err == -EIO || err == -EFAULT) && t->npkts > 1)
 			err = ur_udp_send_cut(fd, &o.mh, t);
 	}
 	if (err && err != -EAGAIN)

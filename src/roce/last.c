@@ -92,6 +92,9 @@ void ur_last_train(const struct ur_last *l, const struct ur_sports *sports,
 	t->npkts = 1;
 	t->pkt_len = t->bytes = t->linear_len = ACK_LEN;
 	t->niov = 1;
+	t->sent = 0;
+	t->lent = 0;
+	t->pin = NULL;
 	t->iov[0] = (struct iovec){ t->linear, ACK_LEN };
 	(void)ur_hdr_encode(&h, t->linear);
 	put_icrc(t, t->linear);

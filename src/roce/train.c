@@ -29,6 +29,7 @@ void ur_train_start(struct ur_train *t, const struct ur_path *p)
 	t->bytes = 0;
 	t->niov = 0;
 	t->linear_len = 0;
+	t->sent = 0;
 	t->lent = 0;
 	t->pin = NULL;
 }

@@ -266,13 +266,13 @@ static void test_sleeping_helper_is_told_of_deadlines(void **state)
 static int refusals;
 static const struct ur_link_ops *real_ops;
 
-static int refuse(struct ur_link *link, const struct ur_train *t)
+static int refuse(struct ur_link *link, struct ur_train *t)
 {
 	return refusals-- > 0 ? -EAGAIN : real_ops->send(link, t);
 }
 
 /* One whose calls take longer than the moment of an answer. */
-static int slow_send(struct ur_link *link, const struct ur_train *t)
+static int slow_send(struct ur_link *link, struct ur_train *t)
 {
 	int err = real_ops->send(link, t);
 	uint64_t end = ur_clock_ns() + 20000;
@@ -284,7 +284,7 @@ static int slow_send(struct ur_link *link, const struct ur_train *t)
 
 static void set_link_send(struct ur_lane *l, struct ur_link_ops *ops,
 			  int (*send)(struct ur_link *link,
-				      const struct ur_train *t))
+				      struct ur_train *t))
 {
 	ur_lane_lock(l);
 	real_ops = l->link->ops;
