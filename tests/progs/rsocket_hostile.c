@@ -9,9 +9,12 @@
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "rsocket_pair.h"
 
@@ -349,6 +352,55 @@ static void idle_talk(void)
 	peer_close(&p);
 }
 
+/* In a process that is killed: asks, and does not take the answer. */
+static void ask_and_wait(int report)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct pollfd p = { .events = POLLIN };
+	struct rdma_conn_param param = { .initiator_depth = 1,
+					 .retry_count = 7,
+					 .rnr_retry_count = 7 };
+	struct peer peer;
+	struct hello h;
+
+	MUST(ch);
+	peer_open(&peer);
+	h = good_hello(&peer);
+	param.private_data = &h;
+	param.private_data_len = sizeof(h);
+	MUST(!rdma_migrate_id(peer.id, ch));
+	MUST(!rdma_connect(peer.id, &param));
+	p.fd = ch->fd;
+	MUST(poll(&p, 1, PATIENCE_MS) == 1);
+	MUST(write(report, "x", 1) == 1);
+	for (;;)
+		pause();
+}
+
+/* The program is not left in raccept(): it gets a socket that is reset. */
+static void dies_before_it_confirms(void)
+{
+	int ends[2], fd, saved;
+	pid_t pid;
+	char b;
+
+	MUST(!pipe(ends));
+	pid = fork();
+	MUST(pid >= 0);
+	if (!pid)
+		ask_and_wait(ends[1]);
+	MUST(!close(ends[1]));
+	MUST(read(ends[0], &b, 1) == 1);
+	MUST(!kill(pid, SIGKILL) && waitpid(pid, NULL, 0) == pid);
+	MUST(poll_one(lfd, POLLIN, PATIENCE_MS) == POLLIN);
+	fd = raccept(lfd, NULL, NULL);
+	MUST(fd >= 0);
+	MUST(poll_one(fd, POLLIN, PATIENCE_MS) & POLLIN);
+	saved = (int)rrecv(fd, &b, 1, 0) == -1 ? errno : 0;
+	MUST(saved == ECONNRESET);
+	MUST(!rclose(fd) && !close(ends[0]));
+}
+
 static void still_works(void)
 {
 	char b[5];
@@ -386,6 +438,8 @@ int main(int argc, char **argv)
 	beyond_lists();
 	leaves_a_waiting_sender();
 	idle_talk();
+	still_works();
+	dies_before_it_confirms();
 	still_works();
 	MUST(rclose(lfd) == 0);
 	puts("all right");

@@ -104,8 +104,13 @@ static int move_out(struct urs_stream *child)
 	return urs_sock_attach(&child->s, child->chan->fd);
 }
 
-/* After the event was acknowledged, which migration waits for. */
-static void connected(struct urs_stream *st, struct urs_stream *child)
+/*
+ * A pending child is for raccept() to return.  error: the peer has gone before
+ * it confirmed the connection; the program then gets a socket that is reset, as
+ * from TCP and from rdma-core, and does not wait for a client that was killed.
+ * After the event was acknowledged, which migration waits for.
+ */
+static void hand_out(struct urs_stream *st, struct urs_stream *child, int error)
 {
 	if (child->state != URS_ACCEPTED)
 		return;
@@ -113,8 +118,12 @@ static void connected(struct urs_stream *st, struct urs_stream *child)
 		drop_pending(st, child);
 		return;
 	}
-	urs_stream_set_state(child, URS_CONNECTED);
-	urs_stream_keep_alive(child);
+	if (error) {
+		urs_stream_fail(child, error);
+	} else {
+		urs_stream_set_state(child, URS_CONNECTED);
+		urs_stream_keep_alive(child);
+	}
 	ur_list_del(&child->node);
 	st->pending_count--;
 	ur_list_add_tail(&st->ready, &child->node);
@@ -140,10 +149,10 @@ static void handle(struct urs_stream *st, struct rdma_cm_event *ev)
 		return;
 	}
 	if (type == RDMA_CM_EVENT_ESTABLISHED)
-		connected(st, child);
+		hand_out(st, child, 0);
 	else if (type != RDMA_CM_EVENT_TIMEWAIT_EXIT &&
 		 type != RDMA_CM_EVENT_ADDR_CHANGE)
-		drop_pending(st, child);
+		hand_out(st, child, ECONNRESET);
 }
 
 /* In the service thread.  A full queue of connections is left to wait: their
