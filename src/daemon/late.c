@@ -2,16 +2,18 @@
 /*
  * Requests between two listeners.  Programs close a listener and open another
  * on its port while clients, told over the first connection, come to the
- * second (perftest -R).  In a kernel that takes no time; here each step is a
- * message.  So a request for a port whose listener a living process has just
- * closed waits a moment for the next one, and is refused only then.
+ * second (perftest -R: both sides sleep for a second between the two).  In a
+ * kernel that takes no time, and a client takes longer to come; here each step
+ * is a message.  So for some seconds after a living process has closed a
+ * listener, a request for its port waits for LATE_NS before it is refused.
  */
 #include <stdlib.h>
 
 #include "daemon/server.h"
 
-#define LATE_NS	 (200 * UR_MS)
-#define HELD_MAX 256u
+#define CLOSED_NS (3000 * UR_MS) /* so long a closed port is remembered */
+#define LATE_NS	  (200 * UR_MS)	 /* so long a request for it is held */
+#define HELD_MAX  256u
 
 struct held {
 	struct ur_list node;
@@ -39,34 +41,35 @@ void ur_late_unbind(struct ur_server *s, const struct ur_session *ses,
 		if (b->handle != handle || !(b->flags & UR_BIND_LISTEN))
 			continue;
 		l->closed[l->next++ % UR_LATE_PORTS] = (struct ur_late_port){
-			.until_ns = s->now_ns + LATE_NS,
+			.until_ns = s->now_ns + CLOSED_NS,
 			.ps = b->ps,
 			.port = b->port,
 		};
 	}
 }
 
-/* Until when a next listener may come; 0: nobody was here. */
-static uint64_t awaited(const struct ur_server *s, uint16_t ps, uint16_t port)
+/* Has it been closed so lately that a next listener may come? */
+static bool is_awaited(const struct ur_server *s, uint16_t ps, uint16_t port)
 {
-	uint64_t until = 0;
-
 	for (unsigned int i = 0; i < UR_LATE_PORTS; i++) {
 		const struct ur_late_port *p = &s->late.closed[i];
 
-		if (p->ps == ps && p->port == port && p->until_ns > until)
-			until = p->until_ns;
+		if (p->ps == ps && p->port == port && p->until_ns > s->now_ns)
+			return true;
 	}
-	return until > s->now_ns ? until : 0;
+	return false;
 }
 
 bool ur_late_hold(struct ur_server *s, const struct ur_cm_dgram *d, uint16_t ps,
 		  uint16_t port)
 {
-	uint64_t until = awaited(s, ps, port);
+	/* One that is routed again is not held for longer. */
+	uint64_t until =
+		s->late.again_ns ? s->late.again_ns : s->now_ns + LATE_NS;
 	struct held *h;
 
-	if (!until || s->late.held >= HELD_MAX)
+	if (!is_awaited(s, ps, port) || until <= s->now_ns ||
+	    s->late.held >= HELD_MAX)
 		return false;
 	h = malloc(sizeof(*h));
 	if (!h)
@@ -96,9 +99,11 @@ static void release(struct ur_server *s, bool all)
 	ur_list_for_each_safe(n, tmp, &list) {
 		struct held *h = ur_container_of(n, struct held, node);
 
+		s->late.again_ns = h->until_ns;
 		ur_mads_route(s, &h->d);
 		free(h);
 	}
+	s->late.again_ns = 0;
 }
 
 void ur_late_listen(struct ur_server *s)

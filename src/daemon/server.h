@@ -144,6 +144,7 @@ struct ur_late {
 	unsigned int next;
 	struct ur_list requests;
 	unsigned int held;
+	uint64_t again_ns; /* until when what is routed again is held; or 0 */
 };
 
 /*

@@ -6,8 +6,9 @@
  * comes again.  A child after fork() opens its own.
  *
  * Every device may own every address of the host, so an address alone does not
- * choose.  As with the kernel the first device wins: the first of the
- * configuration, or the one that URNIC_RDMACM_DEVICE names.
+ * choose.  The device that URNIC_RDMACM_DEVICE names wins; then one that the
+ * program has opened by itself, since it goes by that device's properties
+ * (perftest -R -d); then, as with the kernel, the first of the configuration.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -76,11 +77,24 @@ free_device:
 	return NULL;
 }
 
+static const char *named_device(void)
+{
+	const char *name = getenv("URNIC_RDMACM_DEVICE");
+
+	return name && *name ? name : NULL;
+}
+
 static bool is_preferred(const struct urc_device *d)
 {
-	const char *want = getenv("URNIC_RDMACM_DEVICE");
+	const char *want = named_device();
 
 	return want && strcmp(d->dev->name, want) == 0;
+}
+
+/* By the program: one of the contexts is ours. */
+static bool is_opened(const struct urc_device *d)
+{
+	return d->verbs && urv_context(d->verbs)->device->opens > 1;
 }
 
 /* The preferred one first, then as in the configuration. */
@@ -144,11 +158,10 @@ static bool is_open(const struct ibv_device *ibv)
 
 static void check_preferred(void)
 {
-	const char *want = getenv("URNIC_RDMACM_DEVICE");
+	const char *want = named_device();
 	static bool told;
 
-	if (told || !want || !*want || !device_count ||
-	    is_preferred(devices[0]))
+	if (told || !want || !device_count || is_preferred(devices[0]))
 		return;
 	told = true;
 	ur_warn("rdma_cm: there is no device %s (URNIC_RDMACM_DEVICE)", want);
@@ -238,20 +251,35 @@ static bool has_addr(struct urc_device *d, const struct sockaddr *addr)
 	       ur_dev_gid_index(d->dev, gid) >= 0;
 }
 
+static int rank(const struct urc_device *d)
+{
+	return is_preferred(d) ? 2 : is_opened(d);
+}
+
+/* Of equals the first. */
 int urc_device_find(const struct sockaddr *addr, enum ibv_qp_type type,
 		    struct urc_device **out)
 {
-	struct urc_device *d;
+	struct urc_device *d, *best = NULL;
 
 	for (uint32_t i = 0; (d = urc_device(i)); i++) {
 		if (d->iwarp && type != IBV_QPT_RC)
 			continue;
 		if (!urc_addr_is_any(addr) && !has_addr(d, addr))
 			continue;
-		*out = d;
-		return 0;
+		if (!best || rank(d) > rank(best))
+			best = d;
 	}
-	return -ENODEV;
+	if (!best)
+		return -ENODEV;
+	*out = best;
+	return 0;
+}
+
+bool urc_device_excludes(const struct urc_device *d,
+			 const struct urc_device *other)
+{
+	return !named_device() && is_opened(d) && !is_opened(other);
 }
 
 int urc_id_set_device(struct urc_id *id, struct urc_device *d)

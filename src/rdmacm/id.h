@@ -184,10 +184,15 @@ struct urc_device *urc_device_of(const struct ur_adapter *a);
 /* It is used by one more, or fewer. */
 void urc_device_ref(struct urc_device *d);
 void urc_device_unref(struct urc_device *d);
-/* The one that has that address and can do `type`; the preferred one if addr
- * is a wildcard.  -ENODEV. */
+/* The one that has that address, or any address, and can do `type`: the one
+ * that the user names, or that the program has opened, or the first.
+ * -ENODEV. */
 int urc_device_find(const struct sockaddr *addr, enum ibv_qp_type type,
 		    struct urc_device **out);
+/* A listener on the wildcard that hears d does not hear `other`: the program
+ * has opened the first alone, and goes by its properties. */
+bool urc_device_excludes(const struct urc_device *d,
+			 const struct urc_device *other);
 /* id.verbs, id.pd and the like; again is nothing. */
 int urc_id_set_device(struct urc_id *id, struct urc_device *d);
 void urc_id_put_device(struct urc_id *id);

@@ -109,8 +109,11 @@ static struct urc_device *other_kind(const struct urc_id *id)
 static int bind_others(struct urc_id *id, bool ephemeral)
 {
 	struct urc_device *d = other_kind(id);
-	int rc = d ? bind_other(id, d) : 0;
+	int rc;
 
+	if (!d || urc_device_excludes(id->conn[0].device, d))
+		return 0;
+	rc = bind_other(id, d);
 	if (rc == -EADDRINUSE && ephemeral)
 		return -EAGAIN;
 	if (rc)

@@ -118,6 +118,7 @@ static struct ibv_context *open_file(struct urv_device *d,
 		return urv_null(rc);
 	}
 	urv_device_ref(d);
+	atomic_fetch_add(&d->opens, 1);
 	return &c->ibv.context;
 }
 
@@ -214,6 +215,7 @@ int ibv_close_device(struct ibv_context *context)
 		ur_list_del(n);
 	}
 	pthread_mutex_unlock(&context->mutex);
+	atomic_fetch_sub(&c->device->opens, 1);
 	urv_context_put(c);
 	return 0;
 }

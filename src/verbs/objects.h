@@ -44,8 +44,9 @@ struct urv_device {
 	const void *provider_ops;
 	struct ur_adapter *adapter;
 	const struct ur_dev_spec *spec;
-	uint32_t generation; /* of the process that made it */
-	uint32_t refs;	     /* lists and contexts; the list's lock */
+	uint32_t generation;	/* of the process that made it */
+	uint32_t refs;		/* lists and contexts; the list's lock */
+	_Atomic uint32_t opens; /* contexts that are open */
 	/* Objects that exist, against UR_MAX_ or spec->max */
 	_Atomic uint32_t qps;
 	_Atomic uint32_t mrs;

@@ -140,7 +140,7 @@ def meet(env, server, client):
     Nobody but the server can tell when that is.  perftest, moreover, closes
     its listener and opens another while the client goes on to it.
     """
-    perftest = 'ib_' in client[2]
+    perftest = any(word.startswith('ib_') for word in client)
     for _ in range(10):
         s = env.run(env.a, *server)
         for _ in range(20):
@@ -267,6 +267,37 @@ def address_change(device):
     return run
 
 
+def opened(device):
+    """An address of every device: the one that the program has opened."""
+    def run(env):
+        if not has_device(env, device):
+            raise Skip(f'there is no {device}')
+        out = env.call(env.a, 'env', '-u', 'URNIC_RDMACM_DEVICE',
+                       env.prog('cm_address'), 'opened', env.a.ip4, device)
+        want = [f'{who}: {device}' for who in ('listener', 'client', 'server')]
+        if out.strip().splitlines() != want:
+            raise Failure(out)
+    return run
+
+
+def opened_perftest(device, prog):
+    """perftest -R on the device of -d, which it takes for the connection's."""
+    def run(env):
+        if not has_device(env, device):
+            raise Skip(f'there is no {device}')
+        line = ['env', '-u', 'URNIC_RDMACM_DEVICE', f'ib_{prog}', '-R', '-F',
+                '-d', device, '-n', 100, '-p', env.port()]
+        s, c = meet(env, line, line + [env.a.ip4])
+        try:
+            finish(s, c, 60)
+            if '#bytes' not in c.text():
+                raise Failure('no result: ' + c.describe())
+        finally:
+            s.end()
+            c.end()
+    return run
+
+
 def both_devices(env):
     """One listener on the wildcard, clients on either device."""
     if not all(has_device(env, d) for d in DEVICES):
@@ -310,6 +341,12 @@ for dev in DEVICES:
     for kind in ('v4', 'v6'):
         CASES.append(Case(f'{dev}-rules-{kind}',
                           prog('cm_rules', dev, kind)))
+    CASES.append(Case(f'{dev}-opened', opened(dev), where='lo'))
+    for name in ('send_bw', 'send_lat', 'write_bw', 'write_lat', 'read_bw',
+                 'read_lat') + (('atomic_bw', 'atomic_lat')
+                                if dev == 'urnic0' else ()):
+        CASES.append(Case(f'{dev}-{name}-R-d', opened_perftest(dev, name),
+                          full=name != 'write_bw', where='lo'))
     CASES.append(Case(f'{dev}-killed', prog('cm_killed', dev, 'v4')))
     CASES.append(Case(f'{dev}-resolving', resolving(dev), where='veth'))
     CASES.append(Case(f'{dev}-address-change', address_change(dev),

@@ -6,6 +6,10 @@
  *	cm_address watch ADDRESS	a listener and both sides of a
  *					connection; prints "ready", and which
  *					of them is told of a change
+ *	cm_address opened ADDRESS DEVICE
+ *					opens that device and prints where a
+ *					listener on the address and both sides
+ *					of a connection to a wildcard are
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -136,18 +140,62 @@ static void watch(void)
 	_Exit(0); /* nobody is there any more to say goodbye to */
 }
 
+static void print_device(const char *what, const struct rdma_cm_id *id)
+{
+	printf("%s: %s\n", what,
+	       id->verbs ? ibv_get_device_name(id->verbs->device) : "none");
+}
+
+static struct ibv_context *open_named(const char *name)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *found = NULL;
+
+	VT_TRUE(list != NULL);
+	for (int i = 0; list[i]; i++)
+		if (strcmp(ibv_get_device_name(list[i]), name) == 0)
+			found = ibv_open_device(list[i]);
+	ibv_free_device_list(list);
+	VT_TRUE(found != NULL);
+	return found;
+}
+
+/* Every device owns the address. */
+static void opened(const char *name)
+{
+	struct ibv_context *context = open_named(name);
+	struct sockaddr_storage any = { .ss_family = address.ss_family };
+	struct rdma_cm_id *listener = new_id("listener"), *client, *server;
+
+	VT_TRUE(rdma_bind_addr(listener, addr(0)) == 0);
+	print_device("listener", listener);
+	VT_TRUE(rdma_destroy_id(listener) == 0);
+	listener = new_id("listener");
+	VT_TRUE(rdma_bind_addr(listener, (struct sockaddr *)&any) == 0);
+	VT_TRUE(rdma_listen(listener, 4) == 0);
+	client = new_id("client");
+	connect_both(listener, client, &server);
+	print_device("client", client);
+	print_device("server", server);
+	fflush(stdout);
+	VT_TRUE(ibv_close_device(context) == 0);
+	_Exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	struct addrinfo hints = { .ai_flags = AI_NUMERICHOST }, *ai;
 
 	if (argc < 3 || getaddrinfo(argv[2], NULL, &hints, &ai))
-		VT_FAIL("usage: cm_address resolve|watch ADDRESS [MS]");
+		VT_FAIL("usage: cm_address resolve|watch|opened ADDRESS [WHAT]");
 	memcpy(&address, ai->ai_addr, ai->ai_addrlen);
 	freeaddrinfo(ai);
 	channel = rdma_create_event_channel();
 	VT_TRUE(channel != NULL);
 	if (strcmp(argv[1], "watch") == 0)
 		watch();
+	else if (strcmp(argv[1], "opened") == 0 && argc > 3)
+		opened(argv[3]);
 	else
 		resolve(argc > 3 ? argv[3] : "500");
 	rdma_destroy_event_channel(channel);
