@@ -470,6 +470,8 @@ int ur_dev_resolve_av(struct ur_dev *dev, struct ur_av *av)
 	ur_lock(&dev->lock);
 	ret = av->is_global ? resolve_gid(dev, &to) : resolve_lid(dev, &to);
 	to.is_local = index_locked(dev, to.dgid) >= 0;
+	if (!ret)
+		to.mtu = (uint8_t)mtu_code(dev, dev->gids[to.sgid_index].mtu);
 	ur_unlock(&dev->lock);
 	if (!ret)
 		*av = to;

@@ -214,6 +214,7 @@ struct ur_av {
 	uint8_t port_num;
 	bool is_global; /* as the application gave it */
 	bool is_local;	/* dgid is an address of this host */
+	uint8_t mtu;	/* code of the path's; 0: not looked up */
 };
 
 /* Limits of the adapter; every one has a test that fills it (STYLE, 10). */

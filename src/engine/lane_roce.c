@@ -21,6 +21,13 @@
 #include "link/udp.h"
 #include "roce/near.h"
 
+/* Packets of any size that a socket's buffer holds, and more. */
+#define UNREAD_MAX     16384u
+/* How long requests of a queue pair that goes are sent, all in all and without
+ * any of them leaving. */
+#define LEAVE_NS       1000000000u
+#define LEAVE_STALL_NS 200000000u
+
 /* Slot and link; on failure nothing is kept. */
 static int open_link(struct ur_lane *l)
 {
@@ -126,10 +133,63 @@ static void tell_received(struct ur_lane *l, uint64_t now_ns)
 		ur_near_give_up(l->roce);
 }
 
+/*
+ * What lies unread is read: a request that the peer has acknowledged completes
+ * before others are flushed.  A flood does not keep us: as much is read as a
+ * socket holds.
+ */
+static void take_in(struct ur_lane *l)
+{
+	uint32_t taken = 0;
+	int n;
+
+	do {
+		n = ur_lane_step(l, ur_clock_ns());
+		taken += n > 0 ? (uint32_t)n : 0;
+	} while (n > 0 && taken < UNREAD_MAX);
+}
+
+/*
+ * Requests of UC and UD that wait for room or for their rate, or a burst that
+ * the link had no room for: its requests are complete, and it would be lost.
+ */
+static bool waits(const struct ur_lane *l, const struct ur_qp *qp)
+{
+	uint32_t head =
+		atomic_load_explicit(&qp->sq.head, memory_order_relaxed);
+	uint32_t tail =
+		atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
+
+	return l->held || (!ur_qp_type_reliable(qp->type) && head != tail &&
+			   qp->state == UR_QPS_RTS);
+}
+
+/*
+ * A controller sends what it has accepted before it gives a queue pair up.
+ * Bounded, since a channel's peer may be stopped and a rate may be low.
+ */
+static void send_accepted(struct ur_lane *l, struct ur_qp *qp)
+{
+	const struct timespec nap = { .tv_nsec = 50000 };
+	uint64_t now = ur_clock_ns(), until = now + LEAVE_NS, seen_ns = now;
+	uint32_t head = qp->sq.head;
+
+	while (waits(l, qp) && now < until && now - seen_ns < LEAVE_STALL_NS) {
+		ur_lane_kick(l, qp, now);
+		if (ur_lane_step(l, now) <= 0 && waits(l, qp))
+			ur_sys_nanosleep(&nap);
+		now = ur_clock_ns();
+		if (qp->sq.head != head)
+			seen_ns = now;
+		head = qp->sq.head;
+	}
+}
+
 /* The bell is answered too: a QP that goes away may stand on it. */
 static void roce_settle(struct ur_lane *l, uint64_t now_ns)
 {
 	ur_lane_drain(l, now_ns);
+	take_in(l);
 	tell_received(l, now_ns);
 	ur_roce_settle(l->roce, now_ns);
 	ur_lane_send(l, now_ns);
@@ -144,6 +204,7 @@ static void roce_drop_held(struct ur_lane *l)
 static void roce_detach(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
 {
 	roce_settle(l, now_ns);
+	send_accepted(l, qp);
 	ur_lane_leave_all(l, qp);
 	roce_drop_held(l);
 	ur_roce_qp_detach(l->roce, qp);

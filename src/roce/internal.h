@@ -601,6 +601,17 @@ struct ur_pin *ur_lend_piece(const struct ur_rqp *q, const struct ur_swqe *w,
 			     uint32_t off, uint32_t len, struct iovec *iov);
 void ur_train_lend(struct ur_train *t, struct ur_pin *pin);
 
+/*
+ * IBTA 9.8.3: a datagram is one packet of its path, whose MTU is that of the
+ * interface when the address handle was made.
+ */
+static inline bool ur_ud_fits(const struct ur_swqe *w)
+{
+	uint8_t code = w->wr.ud.av.mtu;
+
+	return w->length <= (code ? ur_mtu_bytes(code) : UR_UD_MTU);
+}
+
 /* local.c: requests that send nothing. */
 static inline bool ur_swqe_is_local(const struct ur_swqe *w)
 {

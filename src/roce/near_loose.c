@@ -207,9 +207,8 @@ static bool send_next(struct ur_rqp *q, struct ur_swqe *w)
 	}
 	if (do_directly(q, w))
 		return true;
-	err = w->length > UR_UD_MTU && q->qp->type == UR_QPT_UD
-		      ? -EMSGSIZE
-		      : send_one(q, w);
+	err = q->qp->type == UR_QPT_UD && !ur_ud_fits(w) ? -EMSGSIZE
+							 : send_one(q, w);
 	if (err == -EAGAIN) {
 		if (wait(q))
 			return false;

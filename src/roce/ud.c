@@ -67,7 +67,7 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 	struct ur_hdr h;
 	uint32_t pkt_len;
 
-	if (w->length > UR_UD_MTU) {
+	if (!ur_ud_fits(w)) {
 		ur_ud_complete(q, w, UR_WC_LOC_LEN_ERR);
 		return UR_EMIT_OK;
 	}

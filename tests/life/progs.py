@@ -118,6 +118,9 @@ CASES += [
     Case('memcheck', memcheck('', 0), where='lo'),
     Case('memcheck-sees-faults', memcheck('-M fault', 9), where='lo'),
 ]
+CASES += [Case(f'endings-{mode}{way}',
+               pair('endings', f'-M {mode}', wire=bool(way)))
+          for mode in ('ud', 'uc', 'acked') for way in ('', '-by-wire')]
 CASES += [Case(f'memory-{name}', alone('memory', f'-M {name}'))
           for name in MEMORY]
 CASES += [Case(f'memory-{name}-urniw0', memory_by_cm('urniw0', name))

@@ -498,6 +498,39 @@ static void check_source_qpn(void)
 	VT_TRUE(ibv_destroy_cq(cq) == 0);
 }
 
+/* A datagram of the port's MTU arrives, and a longer one is an error. */
+static void check_datagram_mtu(void)
+{
+	const uint32_t mtu = 128u << dev.port.active_mtu;
+	struct ibv_cq *cq = ibv_create_cq(dev.ctx, 16, NULL, NULL, 0);
+	struct ibv_mr *mr = vt_mr(&dev, 16384);
+	struct ibv_qp *to = ud_qp(cq, 0), *from = ud_qp(cq, 0);
+	struct ibv_ah *ah = ah_to_self();
+	struct ibv_sge sge = { (uintptr_t)mr->addr, mtu, mr->lkey };
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = 1,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.ud = { ah, to->qp_num, 1 },
+	};
+	struct ibv_wc wc;
+
+	vt_recv(to, mr, 8192, 8192, 2);
+	VT_TRUE(ibv_post_send(from, &wr, &bad) == 0);
+	both(cq);
+	sge.length++;
+	VT_TRUE(ibv_post_send(from, &wr, &bad) == 0);
+	vt_poll(cq, &wc);
+	VT_TRUE(wc.wr_id == 1 && wc.status == IBV_WC_LOC_LEN_ERR);
+	VT_TRUE(ibv_destroy_ah(ah) == 0);
+	VT_TRUE(ibv_destroy_qp(from) == 0);
+	VT_TRUE(ibv_destroy_qp(to) == 0);
+	VT_TRUE(ibv_dereg_mr(mr) == 0);
+	VT_TRUE(ibv_destroy_cq(cq) == 0);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -509,6 +542,7 @@ static const struct {
 	{ "source_qpn", check_source_qpn },
 	{ "qkey_counter", check_qkey_counter },
 	{ "odp", check_odp },
+	{ "datagram_mtu", check_datagram_mtu },
 };
 
 int main(int argc, char **argv)

@@ -207,6 +207,17 @@ static void test_port_follows_the_interfaces(void **state)
 	assert_int_equal(events(f), LID_CHANGE | PORT_ACTIVE);
 }
 
+static struct ur_av av_to(const char *dgid, uint8_t sgid_index)
+{
+	struct ur_av av = { .is_global = true,
+			    .port_num = 1,
+			    .sgid_index = sgid_index,
+			    .hop_limit = 7 };
+
+	addr_of(dgid, av.dgid);
+	return av;
+}
+
 static void test_path_mtu(void **state)
 {
 	static const struct {
@@ -220,12 +231,16 @@ static void test_path_mtu(void **state)
 	};
 	struct fixture *f = *state;
 	uint8_t unknown[16] = { 1 };
+	struct ur_av av;
 
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
 		struct ur_gid g = gid("10.0.0.1", 2, c[i].mtu);
 
 		ur_dev_update(&f->dev, &g, 1);
 		assert_int_equal(ur_dev_path_mtu(&f->dev, g.addr), c[i].code);
+		av = av_to("10.0.0.2", 0);
+		assert_int_equal(ur_dev_resolve_av(&f->dev, &av), 0);
+		assert_int_equal(av.mtu, c[i].code);
 	}
 	assert_int_equal(ur_dev_path_mtu(&f->dev, unknown), 1);
 }
@@ -236,17 +251,6 @@ static void host_for_av(struct fixture *f)
 			      gid("fe80::1", 2, 1500) };
 
 	ur_dev_update(&f->dev, g, 3);
-}
-
-static struct ur_av av_to(const char *dgid, uint8_t sgid_index)
-{
-	struct ur_av av = { .is_global = true,
-			    .port_num = 1,
-			    .sgid_index = sgid_index,
-			    .hop_limit = 7 };
-
-	addr_of(dgid, av.dgid);
-	return av;
 }
 
 static void expect_resolved(struct fixture *f, struct ur_av av,

@@ -110,6 +110,35 @@ static void c9_8_3_no_receive_no_trace(void **state)
 	assert_int_equal(fix_run(f), 0);
 }
 
+/* The path's, which is what the address was looked up with. */
+static void c9_8_3_message_above_the_mtu_of_its_path(void **state)
+{
+	struct fix *f = *state;
+	struct ur_sge sge = rig_sge(&f->local, 0, 1024);
+	struct ur_av av;
+	struct rig_wr wr = { .wr_id = 1,
+			     .sge = &sge,
+			     .nsge = 1,
+			     .opcode = UR_WR_SEND,
+			     .flags = UR_SEND_SIGNALED,
+			     .av = &av,
+			     .dqpn = 42,
+			     .qkey = 1 };
+
+	rig_av(&av, f->link.src, f->link.dst);
+	av.mtu = 3;
+	assert_int_equal(rig_post_send(&f->qp, &wr), 0);
+	ur_roce_kick(f->lane.roce, &f->qp, f->now_ns);
+	assert_int_equal(fix_run(f), 1);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+	sge.length++;
+	assert_int_equal(rig_post_send(&f->qp, &wr), 0);
+	ur_roce_kick(f->lane.roce, &f->qp, f->now_ns);
+	assert_int_equal(fix_run(f), 0);
+	expect_cqe(f, 1, UR_WC_LOC_LEN_ERR);
+	assert_int_equal(f->qp.state, UR_QPS_SQE);
+}
+
 static void c9_8_3_message_above_the_mtu(void **state)
 {
 	struct fix *f = *state;
@@ -180,6 +209,7 @@ int main(void)
 		T(c9_8_3_2_any_sender_is_heard),
 		T(c9_8_3_no_receive_no_trace),
 		T(c9_8_3_message_above_the_mtu),
+		T(c9_8_3_message_above_the_mtu_of_its_path),
 		T(c10_5_multicast_reaches_members_only),
 	};
 
