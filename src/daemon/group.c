@@ -25,6 +25,7 @@ void ur_group_init(struct ur_group *g, uint16_t port)
 	g->port = port;
 	ur_slots_init(&g->slots);
 	ur_keeper_init(&g->keeper);
+	ur_gate_init(&g->gate);
 }
 
 int ur_group_probe(const struct ur_group *g)
@@ -56,10 +57,23 @@ uint64_t ur_group_cookie(int fd, uint16_t port)
 }
 
 /*
+ * A number that no interface has.  A socket that is bound to it belongs to no
+ * group, and is sent nothing.
+ */
+#define NOWHERE 0x7fffff00
+
+#ifndef SO_BINDTOIFINDEX
+#define SO_BINDTOIFINDEX 62
+#endif
+
+/* A keeper with more of them is given up for a new one. */
+#define REPLACED_MAX 64u
+
+/*
  * Who has a slot's socket could otherwise replace the program that steers the
  * packets of everybody.
  */
-static void lock_filter(int fd)
+void ur_group_lock_filter(int fd)
 {
 	int one = 1;
 
@@ -85,8 +99,6 @@ static int open_batch(const struct ur_group *g, int *fds, unsigned int n)
 			close_batch(fds, i);
 			return err;
 		}
-		if (!own)
-			lock_filter(fds[i]);
 	}
 	return 0;
 }
@@ -99,6 +111,44 @@ static void steer(const struct ur_group *g, int fd, uint32_t slots)
 	if (err)
 		ur_warn("the steering of port %u stays as it was: %s", g->port,
 			strerror(-err));
+}
+
+/* A keeper of what there is now, and of nothing that was. */
+static int renew_keeper(struct ur_group *g)
+{
+	int fds[UR_SLOT_BATCH], err;
+	struct ur_keeper k;
+
+	err = ur_keeper_create(&k);
+	for (unsigned int i = 0; i < g->slots.count && !err;
+	     i += UR_SLOT_BATCH) {
+		unsigned int n = 0;
+
+		for (; n < UR_SLOT_BATCH && i + n < g->slots.count; n++)
+			fds[n] = g->slots.slot[i + n].fd;
+		err = ur_keeper_add(&k, i, fds, n);
+	}
+	if (err) {
+		ur_keeper_close(&k);
+		return err;
+	}
+	ur_keeper_close(&g->keeper);
+	g->keeper = k;
+	g->replaced = 0;
+	g->keepers++;
+	return 0;
+}
+
+/* The records of a keeper that could not be renewed are full some time. */
+static int keep(struct ur_group *g, unsigned int slot, int fd)
+{
+	int err;
+
+	if (g->replaced >= REPLACED_MAX)
+		(void)renew_keeper(g);
+	err = ur_keeper_add(&g->keeper, slot, &fd, 1);
+	g->replaced += !err;
+	return err;
 }
 
 int ur_group_grow(struct ur_group *g, uint64_t now_ns)
@@ -139,6 +189,135 @@ int ur_group_create(struct ur_group *g, uint64_t now_ns)
 	return err;
 }
 
+static int bound_to(int fd)
+{
+	socklen_t len = sizeof(int);
+	int ifindex = 0;
+
+	getsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &ifindex, &len);
+	return ifindex;
+}
+
+bool ur_group_has_left(struct ur_group *g, unsigned int slot)
+{
+	int fd = g->slots.slot[slot].fd;
+	struct sockaddr_storage a;
+	socklen_t len = sizeof(a);
+
+	return getpeername(fd, (struct sockaddr *)&a, &len) == 0 ||
+	       bound_to(fd) || ur_gate_has_left(&g->gate, fd);
+}
+
+/*
+ * Binding to an interface takes it out of its group; so does disconnecting, if
+ * the kernel refuses that one (before Linux 5.7, without CAP_NET_RAW).
+ */
+static void leave(int fd)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	int nowhere = NOWHERE;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &nowhere,
+		       sizeof(nowhere)))
+		(void)connect(fd, &none, sizeof(none));
+}
+
+/* Each has the socket that is in its place. */
+static void swap(struct ur_group *g, unsigned int a, unsigned int b)
+{
+	struct ur_slot *x = &g->slots.slot[a], *y = &g->slots.slot[b];
+	int fd = x->fd;
+
+	(void)keep(g, a, y->fd);
+	(void)keep(g, b, fd);
+	x->fd = y->fd;
+	x->cookie = ur_group_cookie(x->fd, g->port);
+	x->given = true; /* the other slot's packets may wait in it */
+	y->fd = fd;
+	y->cookie = ur_group_cookie(y->fd, g->port);
+	y->given = true;
+}
+
+/*
+ * An owner took the socket out of the group, so that the last slot's is in its
+ * place, and the new one in that of the last slot.  The two change names, once
+ * the last slot has no owner.
+ */
+static int set_right(struct ur_group *g, unsigned int slot)
+{
+	unsigned int last = g->slots.count - 1;
+
+	if (slot == last)
+		return 0;
+	if (g->slots.slot[last].state == UR_SLOT_USED) {
+		ur_err("slot %u gets no packets any more, because uid %u took "
+		       "the socket of slot %u out of the group",
+		       last, (unsigned int)g->slots.slot[slot].uid, slot);
+		g->slots.slot[slot].swapped = (uint16_t)last;
+		return -EIO;
+	}
+	swap(g, slot, last);
+	return -EAGAIN;
+}
+
+void ur_group_settle(struct ur_group *g, unsigned int slot, uint64_t now_ns)
+{
+	for (unsigned int i = 1; i < g->slots.count; i++) {
+		struct ur_slot *sl = &g->slots.slot[i];
+
+		if (sl->swapped != slot)
+			continue;
+		sl->swapped = 0;
+		swap(g, i, slot);
+		ur_slots_mend(&g->slots, i, now_ns);
+	}
+}
+
+int ur_group_replace(struct ur_group *g, unsigned int slot)
+{
+	struct ur_slot *sl = &g->slots.slot[slot];
+	int fd = ur_udp_slot_socket(g->port, 0), err;
+	bool left;
+
+	if (fd < 0)
+		return fd;
+	err = keep(g, slot, fd);
+	if (err) {
+		close(fd); /* the last one */
+		return err;
+	}
+	left = ur_group_has_left(g, slot);
+	ur_gate_shut(&g->gate, sl->cookie);
+	leave(sl->fd);
+	close(sl->fd);
+	ur_slots_renew(&g->slots, slot, fd, ur_group_cookie(fd, g->port));
+	return left ? set_right(g, slot) : 0;
+}
+
+unsigned int ur_group_shrink(struct ur_group *g, unsigned int keep_count,
+			     uint64_t now_ns)
+{
+	unsigned int n = ur_slots_idle(&g->slots, keep_count, now_ns);
+	int fds[UR_SLOTS];
+
+	if (n == 0)
+		return 0;
+	for (unsigned int i = 0; i < n; i++) {
+		fds[i] = g->slots.slot[g->slots.count - 1].fd;
+		ur_gate_shut(&g->gate,
+			     g->slots.slot[g->slots.count - 1].cookie);
+		ur_slots_cut(&g->slots);
+	}
+	steer(g, g->slots.slot[0].fd, g->slots.count);
+	for (unsigned int i = 0; i < n; i++) {
+		leave(fds[i]);
+		close(fds[i]);
+	}
+	(void)renew_keeper(g);
+	ur_debug("slots from %u on closed", g->slots.count);
+	return n;
+}
+
 /* Every socket must be one of the port's group, and none may come twice. */
 static int check_restored(const struct ur_group *g, const int *fds,
 			  uint64_t *cookies, int n)
@@ -147,6 +326,8 @@ static int check_restored(const struct ur_group *g, const int *fds,
 		cookies[i] = ur_group_cookie(fds[i], g->port);
 		if (!cookies[i])
 			return -EPROTO;
+		if (bound_to(fds[i]) == NOWHERE)
+			return -ESTALE;
 		for (int j = 0; j < i; j++) {
 			if (cookies[j] == cookies[i])
 				return -EPROTO;

@@ -86,8 +86,8 @@ static unsigned int batch_fds(struct msghdr *mh, int *fds)
 	return n;
 }
 
-/* The number of sockets, 0: no more batches, -errno. */
-static int peek_batch(int rd, unsigned int expect, int *fds)
+/* The number of sockets, 0: no more batches, -errno.  count: slots so far. */
+static int peek_batch(int rd, unsigned int count, unsigned int *first, int *fds)
 {
 	uint8_t buf[KEEPER_LEN];
 	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
@@ -100,7 +100,7 @@ static int peek_batch(int rd, unsigned int expect, int *fds)
 	};
 	ssize_t len =
 		recvmsg(rd, &mh, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	unsigned int n, first;
+	unsigned int n;
 	struct ur_rd r;
 
 	if (len < 0)
@@ -109,8 +109,9 @@ static int peek_batch(int rd, unsigned int expect, int *fds)
 	r = ur_rd_init(buf, (size_t)len);
 	if (ur_rd_be32(&r) == KEEPER_MAGIC &&
 	    !(mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
-		first = ur_rd_be16(&r);
-		if (first == expect && ur_rd_be16(&r) == n && n && !r.bad)
+		*first = ur_rd_be16(&r);
+		if (ur_rd_be16(&r) == n && n && !r.bad &&
+		    (*first == count || *first + n <= count))
 			return (int)n;
 	}
 	ur_ipc_close_fds(fds, n);
@@ -131,7 +132,7 @@ static bool is_pair(int fd)
 int ur_keeper_read(const struct ur_keeper *k, int fds[UR_SLOTS])
 {
 	int zero = 0, n, err = 0;
-	unsigned int count = 0;
+	unsigned int count = 0, first = 0;
 	int batch[UR_SLOT_BATCH];
 
 	if (!is_pair(k->rd) || !is_pair(k->wr))
@@ -139,18 +140,21 @@ int ur_keeper_read(const struct ur_keeper *k, int fds[UR_SLOTS])
 	if (setsockopt(k->rd, SOL_SOCKET, SO_PEEK_OFF, &zero, sizeof(zero)))
 		return -errno;
 	for (;;) {
-		n = peek_batch(k->rd, count, batch);
+		n = peek_batch(k->rd, count, &first, batch);
 		if (n <= 0) {
 			err = n;
 			break;
 		}
-		if (count + (unsigned int)n > UR_SLOTS) {
+		if (first + (unsigned int)n > UR_SLOTS) {
 			ur_ipc_close_fds(batch, (unsigned int)n);
 			err = -EPROTO;
 			break;
 		}
-		memcpy(fds + count, batch, (unsigned int)n * sizeof(int));
-		count += (unsigned int)n;
+		if (first < count)
+			ur_ipc_close_fds(fds + first, (unsigned int)n);
+		memcpy(fds + first, batch, (unsigned int)n * sizeof(int));
+		if (first == count)
+			count += (unsigned int)n;
 	}
 	if (!err)
 		return (int)count;

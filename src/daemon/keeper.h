@@ -4,7 +4,9 @@
  * (SCM_RIGHTS), in batches.  While anybody has its read end open the sockets
  * stay alive and keep their indices in the port's group, also when urnicd is
  * killed.  The queue is only ever appended to and peeked at, so there is no
- * instant at which a socket exists nowhere.
+ * instant at which a socket exists nowhere.  A record for slots that have one
+ * already replaces their sockets; a keeper with many such records is given up
+ * for a new one.
  */
 #ifndef UR_DAEMON_KEEPER_H
 #define UR_DAEMON_KEEPER_H
@@ -24,7 +26,8 @@ void ur_keeper_init(struct ur_keeper *k);
 int ur_keeper_create(struct ur_keeper *k); /* 0 or -errno */
 void ur_keeper_close(struct ur_keeper *k);
 
-/* Append the sockets of slots first … first+n-1 (n <= UR_SLOT_BATCH). */
+/* Append the sockets of slots first … first+n-1 (n <= UR_SLOT_BATCH); first is
+ * not above the number of slots that it has. */
 int ur_keeper_add(struct ur_keeper *k, unsigned int first, const int *fds,
 		  unsigned int n);
 

@@ -9,14 +9,20 @@
  * answered with the reason if the port is still taken.
  */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "daemon/ipc_io.h"
 #include "daemon/server.h"
+
+/* A new socket may turn out to be in the place of another slot. */
+#define REPLACE_TRIES 3
+#define UR_SHRINK_NS  (10000 * UR_MS)
 
 static void group_ready(struct ur_server *s, enum ur_phase phase)
 {
@@ -29,7 +35,7 @@ static void group_ready(struct ur_server *s, enum ur_phase phase)
 	if (phase == UR_PHASE_READY)
 		ur_mads_watch(s);
 	ur_strays_update(s);
-	ur_systemd_store(&s->group.keeper);
+	ur_systemd_store(&s->group.keeper, false);
 }
 
 static int try_fresh(struct ur_server *s)
@@ -112,14 +118,66 @@ static const char *reason(int err)
 static int take(struct ur_server *s, struct ur_session *ses, unsigned int *slot)
 {
 	struct ur_slots *slots = &s->group.slots;
-	int err = ur_slots_take(slots, ses, s->now_ns, slot);
+	int err = ur_slots_take(slots, ses, ses->uid, s->now_ns, slot);
 
 	if (err == -EAGAIN) {
 		err = ur_group_grow(&s->group, s->now_ns);
 		if (!err)
-			err = ur_slots_take(slots, ses, s->now_ns, slot);
+			err = ur_slots_take(slots, ses, ses->uid, s->now_ns,
+					    slot);
+	}
+	/* Whoever reads its socket so far does no more. */
+	if (!err)
+		ur_linger_end(s, *slot);
+	ur_strays_update(s);
+	return err;
+}
+
+static int replace(struct ur_server *s, unsigned int slot)
+{
+	int err = -EAGAIN;
+
+	ur_strays_end(s, slot);
+	for (int i = 0; i < REPLACE_TRIES && err == -EAGAIN; i++) {
+		err = ur_group_replace(&s->group, slot);
+		ur_strays_update(s);
 	}
 	return err;
+}
+
+/*
+ * A socket that another process has had is not handed on: it may still read it.
+ * Where a new one is not to be had, the same user has to do with the old one.
+ */
+static int make_fresh(struct ur_server *s, const struct ur_session *ses,
+		      unsigned int slot)
+{
+	const struct ur_slot *sl = &s->group.slots.slot[slot];
+	bool same = sl->known && sl->uid == ses->uid && !sl->damaged;
+	int err;
+
+	if (!sl->given || (same && sl->session == ses->id))
+		return ur_group_clean(sl->fd);
+	err = replace(s, slot);
+	if (!err || (err != -EIO && same))
+		err = ur_group_clean(sl->fd);
+	return err;
+}
+
+/* From here on others may have the socket. */
+static void note_owner(struct ur_server *s, const struct ur_session *ses,
+		       unsigned int slot)
+{
+	struct ur_slot *sl = &s->group.slots.slot[slot];
+
+	if (!sl->given && ses->uid != s->uid)
+		sl->kept = ur_gate_open(&s->group.gate, sl->fd, sl->cookie,
+					slot) != 1;
+	ur_group_lock_filter(sl->fd);
+	sl->given = true;
+	sl->known = true;
+	sl->uid = ses->uid;
+	sl->session = ses->id;
 }
 
 static void give(struct ur_server *s, struct ur_session *ses, uint32_t seq)
@@ -128,17 +186,21 @@ static void give(struct ur_server *s, struct ur_session *ses, uint32_t seq)
 	unsigned int slot;
 	int err = take(s, ses, &slot);
 
-	/* A damaged socket is passed over. */
-	while (!err && ur_group_clean(s->group.slots.slot[slot].fd)) {
-		ur_slots_put(&s->group.slots, ses, slot, 1, s->now_ns);
-		err = take(s, ses, &slot);
+	while (!err) {
+		err = make_fresh(s, ses, slot);
+		if (!err)
+			break;
+		ur_slots_put(&s->group.slots, ses, slot, err == -EIO,
+			     s->now_ns);
+		if (err == -EIO)
+			err = take(s, ses, &slot);
 	}
-	ur_strays_update(s);
 	if (err) {
+		ur_strays_update(s);
 		ur_session_refuse(s, ses, seq, err, reason(err));
 		return;
 	}
-	ur_linger_end(s, slot);
+	note_owner(s, ses, slot);
 	m.slot = (uint16_t)slot;
 	ur_debug("slot %u to pid %d (%s)", slot, (int)ses->pid, ses->comm);
 	ur_session_send(s, ses, &m, &s->group.slots.slot[slot].fd, 1);
@@ -177,19 +239,30 @@ void ur_port_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 		close(fd);
 }
 
+/*
+ * A socket that has left the group is replaced at once: the others' packets go
+ * wrong meanwhile.
+ */
 static void put(struct ur_server *s, struct ur_session *ses, unsigned int slot)
 {
+	struct ur_slot *sl = &s->group.slots.slot[slot];
+	bool left = ur_group_has_left(&s->group, slot);
 	int err;
 
 	if (s->ports)
 		s->ports->detach(s->ports->arg, slot);
-	err = ur_group_clean(s->group.slots.slot[slot].fd);
-
-	if (err)
-		ur_warn_some(
-			"slot %u was damaged by pid %d (%s) and is given up",
-			slot, (int)ses->pid, ses->comm);
-	ur_slots_put(&s->group.slots, ses, slot, err != 0, s->now_ns);
+	err = ur_group_clean(sl->fd);
+	if (err || left)
+		ur_warn_some("the socket of slot %u was damaged by pid %d (%s) "
+			     "of uid %u",
+			     slot, (int)ses->pid, ses->comm,
+			     (unsigned int)ses->uid);
+	sl->damaged |= err != 0;
+	if (left)
+		err = replace(s, slot);
+	ur_slots_put(&s->group.slots, ses, slot, left && err == -EIO,
+		     s->now_ns);
+	ur_group_settle(&s->group, slot, s->now_ns);
 	ur_strays_update(s);
 }
 
@@ -214,6 +287,75 @@ unsigned int ur_port_reclaim(struct ur_server *s, struct ur_session *ses)
 	return n;
 }
 
+uint64_t ur_port_shrink_ns(const struct ur_server *s)
+{
+	return s->group.slots.count > UR_SLOT_BATCH &&
+			       s->phase == UR_PHASE_READY
+		       ? s->shrink_ns
+		       : UINT64_MAX;
+}
+
+/* As many as there are at first stay. */
+void ur_port_shrink(struct ur_server *s)
+{
+	unsigned int count = s->group.slots.count, n;
+
+	if (s->now_ns < ur_port_shrink_ns(s))
+		return;
+	s->shrink_ns = s->now_ns + UR_SHRINK_NS;
+	n = ur_slots_idle(&s->group.slots, UR_SLOT_BATCH, s->now_ns);
+	for (unsigned int i = count - n; i < count; i++)
+		ur_strays_end(s, i);
+	if (n)
+		ur_group_shrink(&s->group, UR_SLOT_BATCH, s->now_ns);
+}
+
+static bool has_read_all(const struct ur_session *ses)
+{
+	int bytes = 0;
+
+	return ioctl(ses->conn.fd, SIOCOUTQ, &bytes) == 0 && bytes == 0;
+}
+
+/*
+ * A keeper that was given up keeps its sockets as long as somebody has it.  A
+ * client that does not read gets no second one: its queue must not fill.
+ */
+void ur_port_spread_keeper(struct ur_server *s)
+{
+	if (s->keeper == s->group.keepers && !s->keeper_waits)
+		return;
+	if (s->keeper != s->group.keepers)
+		ur_systemd_store(&s->group.keeper, true);
+	s->keeper = s->group.keepers;
+	s->keeper_waits = false;
+	ur_list_for_each_safe(n, tmp, &s->sessions) {
+		struct ur_session *ses =
+			ur_container_of(n, struct ur_session, node);
+
+		if (ses->role != UR_IPC_ROLE_CLIENT || ses->uid != s->uid ||
+		    ses->keeper == s->keeper)
+			continue;
+		if (has_read_all(ses))
+			ur_session_welcome(s, ses, 0);
+		else
+			s->keeper_waits = true;
+	}
+}
+
+/* What the last urnicd let it read cannot be taken back. */
+static void note_claim_owner(struct ur_server *s, const struct ur_session *ses,
+			     unsigned int slot)
+{
+	struct ur_slot *sl = &s->group.slots.slot[slot];
+
+	sl->kept |= ses->uid != s->uid && (!sl->known || sl->uid != ses->uid);
+	sl->given = true;
+	sl->known = true;
+	sl->uid = ses->uid;
+	sl->session = ses->id;
+}
+
 static void settle_claim(struct ur_server *s, struct ur_session *ses,
 			 const struct ur_claim *claim)
 {
@@ -229,6 +371,8 @@ static void settle_claim(struct ur_server *s, struct ur_session *ses,
 	if (err)
 		ur_warn_some("pid %d (%s) claims slot %u: %s", (int)ses->pid,
 			     ses->comm, claim->slot, strerror(-err));
+	else
+		note_claim_owner(s, ses, claim->slot);
 	ur_strays_update(s);
 	ur_session_send(s, ses, &m, NULL, 0);
 }

@@ -150,6 +150,7 @@ static uint64_t next_deadline(const struct ur_server *s)
 	uint64_t at = earlier(ur_wills_deadline(s), ur_late_deadline(s));
 
 	at = earlier(at, ur_linger_deadline(s));
+	at = earlier(at, ur_port_shrink_ns(s));
 	if (s->phase == UR_PHASE_GRACE)
 		at = earlier(at, s->grace_end_ns);
 	if (s->show_running)
@@ -218,6 +219,8 @@ int ur_server_run(struct ur_server *s)
 		ur_wills_run(s);
 		ur_late_run(s);
 		ur_linger_run(s);
+		ur_port_shrink(s);
+		ur_port_spread_keeper(s);
 		close_silent(s);
 		ur_session_reap(s);
 	}

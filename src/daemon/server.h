@@ -84,6 +84,7 @@ struct ur_session {
 
 	bool asked; /* for a report, and no answer yet */
 	int report_fd;
+	uint32_t keeper;   /* the number of that which it has */
 	bool show_waiting; /* a tool that asked SHOW */
 	uint32_t show_seq;
 };
@@ -109,7 +110,7 @@ struct ur_route {
 /* The socket of a slot that nobody has (strays.c). */
 struct ur_stray {
 	struct ur_source src;
-	bool known;	     /* to be free */
+	int fd;		     /* of the slot, if it is free; -1 */
 	unsigned int others; /* packets that were no MADs */
 };
 
@@ -198,8 +199,11 @@ struct ur_server {
 
 	enum ur_phase phase;
 	uint64_t grace_end_ns;
+	uint64_t shrink_ns; /* when to look for sockets to close */
 	int port_err;
 	struct ur_group group;
+	uint32_t keeper;   /* the one that all clients have, or … */
+	bool keeper_waits; /* … some have not got yet */
 
 	struct ur_list sessions; /* ascending id */
 	struct ur_list dead;
@@ -235,6 +239,9 @@ void ur_server_unwatch(struct ur_server *s, struct ur_source *src);
 void ur_session_open(struct ur_server *s, int fd);
 void ur_session_close(struct ur_server *s, struct ur_session *ses,
 		      const char *why);
+/* HELLO was good, or the keeper is a new one. */
+void ur_session_welcome(struct ur_server *s, struct ur_session *ses,
+			uint32_t seq);
 void ur_session_reap(struct ur_server *s); /* free the closed ones */
 /* Send; a process that does not read its replies is closed. */
 void ur_session_send(struct ur_server *s, struct ur_session *ses,
@@ -257,6 +264,12 @@ void ur_port_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 		  unsigned int slot, uint32_t ifindex);
 int ur_port_put(struct ur_server *s, struct ur_session *ses, unsigned int slot);
 unsigned int ur_port_reclaim(struct ur_server *s, struct ur_session *ses);
+/* Close sockets that have not been needed for long, when it is time. */
+void ur_port_shrink(struct ur_server *s);
+/* When that is; UINT64_MAX: there are none. */
+uint64_t ur_port_shrink_ns(const struct ur_server *s);
+/* Give the keeper of now to the clients that have an older one. */
+void ur_port_spread_keeper(struct ur_server *s);
 void ur_port_expire(struct ur_server *s);
 
 /* tcp.c: processes that have a TCP of their own on a port of ours */
@@ -290,6 +303,8 @@ void ur_late_init(struct ur_late *l);
 /* strays.c: update after slots have got or lost their owners. */
 void ur_strays_init(struct ur_server *s);
 void ur_strays_update(struct ur_server *s);
+/* The slot's socket is about to be closed. */
+void ur_strays_end(struct ur_server *s, unsigned int slot);
 
 /* A process is about to give that binding up. */
 void ur_late_unbind(struct ur_server *s, const struct ur_session *ses,
@@ -344,7 +359,8 @@ void ur_show_expire(struct ur_server *s);
 /* systemd.c */
 /* The keeper that the service manager kept for us: 0, or -ENOENT. */
 int ur_systemd_keeper(struct ur_keeper *k);
-void ur_systemd_store(const struct ur_keeper *k);
+/* anew: in the place of another one. */
+void ur_systemd_store(const struct ur_keeper *k, bool anew);
 void ur_systemd_ready(void);
 
 #endif

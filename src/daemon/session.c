@@ -95,8 +95,8 @@ void ur_session_refuse(struct ur_server *s, struct ur_session *ses,
 	ur_session_send(s, ses, &m, NULL, 0);
 }
 
-static void send_welcome(struct ur_server *s, struct ur_session *ses,
-			 uint32_t seq)
+void ur_session_welcome(struct ur_server *s, struct ur_session *ses,
+			uint32_t seq)
 {
 	struct ur_ipc_msg m = {
 		.type = UR_IPC_WELCOME,
@@ -109,6 +109,7 @@ static void send_welcome(struct ur_server *s, struct ur_session *ses,
 	bool share = ses->role == UR_IPC_ROLE_CLIENT && ses->uid == s->uid &&
 		     fds[0] >= 0;
 
+	ses->keeper = s->group.keepers;
 	ur_session_send(s, ses, &m, fds, share ? 2 : 0);
 }
 
@@ -125,7 +126,7 @@ static void on_hello(struct ur_server *s, struct ur_session *ses,
 	ses->role = m->role;
 	if (fds[0] >= 0)
 		ur_port_keeper(s, ses, fds);
-	send_welcome(s, ses, m->seq);
+	ur_session_welcome(s, ses, m->seq);
 }
 
 static void on_slot_get(struct ur_server *s, struct ur_session *ses,

@@ -42,16 +42,22 @@ void ur_slots_add(struct ur_slots *s, int fd, uint64_t cookie,
 		add_free(s, slot);
 	if (slot->state == UR_SLOT_ORPHAN) {
 		slot->usable_ns = now_ns + UR_SLOT_ORPHAN_NS;
+		slot->given = true;
 		ur_list_add_tail(&s->orphans, &slot->node);
 	}
 	s->count++;
 }
 
-static struct ur_slot *first(struct ur_list *list)
+/* The first that the user may have; NULL: there is none. */
+static struct ur_slot *first(struct ur_list *list, uid_t uid)
 {
-	if (ur_list_empty(list))
-		return NULL;
-	return ur_container_of(list->next, struct ur_slot, node);
+	ur_list_for_each(n, list) {
+		struct ur_slot *slot = ur_container_of(n, struct ur_slot, node);
+
+		if (!slot->kept || slot->uid == uid)
+			return slot;
+	}
+	return NULL;
 }
 
 static void use(struct ur_slots *s, struct ur_slot *slot, const void *owner)
@@ -66,11 +72,11 @@ static void use(struct ur_slots *s, struct ur_slot *slot, const void *owner)
  * When every index has a socket, an early end of the quarantine is better
  * than refusing; an orphan that may have an owner is not.
  */
-int ur_slots_take(struct ur_slots *s, const void *owner, uint64_t now_ns,
-		  unsigned int *slot)
+int ur_slots_take(struct ur_slots *s, const void *owner, uid_t uid,
+		  uint64_t now_ns, unsigned int *slot)
 {
-	struct ur_slot *free = first(&s->free);
-	struct ur_slot *orphan = first(&s->orphans);
+	struct ur_slot *free = first(&s->free, uid);
+	struct ur_slot *orphan = first(&s->orphans, uid);
 	struct ur_slot *take = NULL;
 
 	if (free && (free->usable_ns <= now_ns || s->count == UR_SLOTS))
@@ -84,6 +90,52 @@ int ur_slots_take(struct ur_slots *s, const void *owner, uint64_t now_ns,
 	use(s, take, owner);
 	*slot = (unsigned int)(take - s->slot);
 	return 0;
+}
+
+void ur_slots_renew(struct ur_slots *s, unsigned int slot, int fd,
+		    uint64_t cookie)
+{
+	struct ur_slot *sl = &s->slot[slot];
+
+	sl->fd = fd;
+	sl->cookie = cookie;
+	sl->given = false;
+	sl->known = false;
+	sl->damaged = false;
+}
+
+unsigned int ur_slots_idle(const struct ur_slots *s, unsigned int keep,
+			   uint64_t now_ns)
+{
+	unsigned int n = 0;
+
+	while (s->count - n > keep) {
+		const struct ur_slot *sl = &s->slot[s->count - n - 1];
+
+		if (sl->state != UR_SLOT_FREE || sl->kept ||
+		    now_ns < sl->usable_ns + UR_SLOT_SHRINK_NS)
+			break;
+		n++;
+	}
+	return n;
+}
+
+void ur_slots_mend(struct ur_slots *s, unsigned int slot, uint64_t now_ns)
+{
+	struct ur_slot *sl = &s->slot[slot];
+
+	sl->state = UR_SLOT_FREE;
+	sl->usable_ns = now_ns + UR_SLOT_QUARANTINE_NS;
+	add_free(s, sl);
+}
+
+void ur_slots_cut(struct ur_slots *s)
+{
+	struct ur_slot *sl = &s->slot[--s->count];
+
+	ur_list_del(&sl->node);
+	*sl = (struct ur_slot){ .fd = -1 };
+	ur_list_init(&sl->node);
 }
 
 int ur_slots_claim(struct ur_slots *s, const void *owner, unsigned int slot,

@@ -12,7 +12,9 @@
 #ifndef UR_DAEMON_SLOTS_H
 #define UR_DAEMON_SLOTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/list.h"
 #include "daemon/ipc.h"
@@ -20,6 +22,7 @@
 #define UR_SLOT_BATCH	      16u
 #define UR_SLOT_QUARANTINE_NS 3000000000ull
 #define UR_SLOT_ORPHAN_NS     60000000000ull
+#define UR_SLOT_SHRINK_NS     30000000000ull
 
 enum ur_slot_state {
 	UR_SLOT_ABSENT, /* no socket yet */
@@ -37,6 +40,14 @@ struct ur_slot {
 	uint64_t cookie;    /* SO_COOKIE: names the socket */
 	uint64_t usable_ns; /* end of the quarantine */
 	const void *owner;
+	bool given;	  /* somebody has had the socket, and may keep it */
+	bool known;	  /* … of the user and the session below */
+	bool damaged;	  /* it has to be replaced */
+	bool kept;	  /* for that user: its old sockets cannot be cut off */
+	uint16_t swapped; /* BROKEN: fd is for this slot, which has the socket
+			   * in our place; 0: no */
+	uid_t uid;	  /* of the last owner, like … */
+	uint32_t session; /* … this one's id */
 };
 
 struct ur_slots {
@@ -54,11 +65,26 @@ void ur_slots_add(struct ur_slots *s, int fd, uint64_t cookie,
 		  enum ur_slot_state state, uint64_t now_ns);
 
 /*
- * Take a slot for owner.  0 and *slot; -EAGAIN: add a batch and ask again;
- * -ENOSPC: all 1023 are taken.
+ * Take a slot for owner, who is that user.  0 and *slot; -EAGAIN: add a batch
+ * and ask again; -ENOSPC: all 1023 are taken, or kept for other users.
  */
-int ur_slots_take(struct ur_slots *s, const void *owner, uint64_t now_ns,
-		  unsigned int *slot);
+int ur_slots_take(struct ur_slots *s, const void *owner, uid_t uid,
+		  uint64_t now_ns, unsigned int *slot);
+
+/* The slot has another socket from now on. */
+void ur_slots_renew(struct ur_slots *s, unsigned int slot, int fd,
+		    uint64_t cookie);
+
+/* How many slots at the end have been free for UR_SLOT_SHRINK_NS, beyond the
+ * first `keep`. */
+unsigned int ur_slots_idle(const struct ur_slots *s, unsigned int keep,
+			   uint64_t now_ns);
+
+/* A broken one is free again, after a while. */
+void ur_slots_mend(struct ur_slots *s, unsigned int slot, uint64_t now_ns);
+
+/* The last one, which is free, has no socket any more. */
+void ur_slots_cut(struct ur_slots *s);
 
 /*
  * A client says that a slot is its own and proves it with the socket.  0;

@@ -45,7 +45,7 @@ static void ready(struct ur_server *s, struct ur_source *src, uint32_t events)
 void ur_strays_init(struct ur_server *s)
 {
 	for (unsigned int i = 0; i < UR_SLOTS; i++)
-		s->strays[i].src.fd = -1;
+		s->strays[i].src.fd = s->strays[i].fd = -1;
 }
 
 static void watch(struct ur_server *s, struct ur_stray *st, int fd)
@@ -66,11 +66,23 @@ void ur_strays_update(struct ur_server *s)
 		struct ur_stray *st = &s->strays[i];
 		bool is_free =
 			sl->state == UR_SLOT_FREE && !ur_linger_has(s, i);
+		int fd = is_free ? sl->fd : -1;
 
-		if (is_free && !st->known)
-			watch(s, st, sl->fd);
-		else if (!is_free && st->known)
+		if (fd == st->fd)
+			continue;
+		if (st->fd >= 0)
 			unwatch(s, st);
-		st->known = is_free;
+		if (fd >= 0)
+			watch(s, st, fd);
+		st->fd = fd;
 	}
+}
+
+void ur_strays_end(struct ur_server *s, unsigned int slot)
+{
+	struct ur_stray *st = &s->strays[slot];
+
+	if (st->fd >= 0)
+		unwatch(s, st);
+	st->fd = -1;
 }

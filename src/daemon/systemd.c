@@ -77,8 +77,12 @@ void ur_systemd_ready(void)
 }
 
 /* A descriptor that is stored already is stored again as one: no harm. */
-void ur_systemd_store(const struct ur_keeper *k)
+void ur_systemd_store(const struct ur_keeper *k, bool anew)
 {
+	if (anew) {
+		notify("FDSTOREREMOVE=1\nFDNAME=" NAME_RD, -1);
+		notify("FDSTOREREMOVE=1\nFDNAME=" NAME_WR, -1);
+	}
 	notify("FDSTORE=1\nFDPOLL=0\nFDNAME=" NAME_RD, k->rd);
 	notify("FDSTORE=1\nFDPOLL=0\nFDNAME=" NAME_WR, k->wr);
 }

@@ -30,9 +30,13 @@ enum what {
 	DO_SLOT,
 	DO_PUT,
 	DO_RECV,
+	DO_PEEK,
 	DO_JOIN,
 	DO_STEAL,
 	DO_DAMAGE,
+	DO_LEAVE,
+	DO_GRAB4,
+	DO_GRAB6,
 	DO_FORK,
 	DO_CHILDREN,
 	DO_END,
@@ -78,13 +82,13 @@ static struct answer do_slot(void)
 	return a;
 }
 
-static struct answer do_recv(uint32_t slot)
+static struct answer do_recv(uint32_t slot, int ms)
 {
 	struct pollfd p = { .fd = slot_fd[slot], .events = POLLIN };
 	struct answer a = { 0, -1 };
 	uint8_t b[256];
 
-	if (poll(&p, 1, RECV_MS) <= 0)
+	if (poll(&p, 1, ms) <= 0)
 		return a;
 	if (recv(slot_fd[slot], b, sizeof(b), MSG_DONTWAIT) >= 12)
 		a.value = b[5] << 16 | b[6] << 8 | b[7];
@@ -126,6 +130,27 @@ static struct answer do_put(uint32_t slot)
 	return (struct answer){ 0, 0 };
 }
 
+static struct answer do_grab(uint32_t slot, const char *to)
+{
+	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6,
+				   .sin6_port = htons(9) };
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	struct answer a = { 0, 0 };
+
+	inet_pton(AF_INET6, to, &a6.sin6_addr);
+	if (connect(slot_fd[slot], (struct sockaddr *)&a6, sizeof(a6)) ||
+	    connect(slot_fd[slot], &none, sizeof(none)))
+		a.err = -errno;
+	return a;
+}
+
+static struct answer do_leave(void)
+{
+	ur_client_close(client);
+	client = NULL;
+	return (struct answer){ 0, 0 };
+}
+
 static struct answer do_fork(void)
 {
 	pid_t pid = fork();
@@ -153,7 +178,9 @@ static struct answer obey(const struct command *c)
 	case DO_PUT:
 		return do_put(c->slot);
 	case DO_RECV:
-		return do_recv(c->slot);
+		return do_recv(c->slot, RECV_MS);
+	case DO_PEEK:
+		return do_recv(c->slot, 0);
 	case DO_JOIN:
 		return do_join(c->slot);
 	case DO_STEAL:
@@ -161,12 +188,19 @@ static struct answer obey(const struct command *c)
 	case DO_DAMAGE:
 		shutdown(slot_fd[c->slot], SHUT_RDWR);
 		break;
+	case DO_LEAVE:
+		return do_leave();
+	case DO_GRAB4:
+		return do_grab(c->slot, "::ffff:127.0.0.1");
+	case DO_GRAB6:
+		return do_grab(c->slot, "::1");
 	case DO_FORK:
 		return do_fork();
 	case DO_CHILDREN:
 		return do_children();
 	case DO_END:
-		ur_client_close(client);
+		if (client)
+			ur_client_close(client);
 		_exit(0);
 	}
 	return (struct answer){ 0, 0 };
@@ -180,7 +214,8 @@ static void serve(int cmd)
 	for (;;) {
 		struct pollfd p[2] = {
 			{ .fd = cmd, .events = POLLIN },
-			{ .fd = ur_client_fd(client), .events = POLLIN },
+			{ .fd = client ? ur_client_fd(client) : -1,
+			  .events = POLLIN },
 		};
 
 		if (poll(p, 2, -1) < 0 && errno != EINTR)
@@ -271,6 +306,11 @@ void peer_put(struct peer *p, uint32_t slot)
 	tell(p, DO_PUT, slot);
 }
 
+int64_t peer_peek(struct peer *p, uint32_t slot)
+{
+	return tell(p, DO_PEEK, slot).value;
+}
+
 int64_t peer_recv(struct peer *p, uint32_t slot)
 {
 	return tell(p, DO_RECV, slot).value;
@@ -289,6 +329,16 @@ int peer_steal(struct peer *p, uint32_t slot)
 void peer_damage(struct peer *p, uint32_t slot)
 {
 	tell(p, DO_DAMAGE, slot);
+}
+
+void peer_leave(struct peer *p)
+{
+	tell(p, DO_LEAVE, 0);
+}
+
+void peer_grab(struct peer *p, uint32_t slot, const char *to)
+{
+	tell(p, strcmp(to, "::1") ? DO_GRAB4 : DO_GRAB6, slot);
 }
 
 pid_t peer_fork(struct peer *p)

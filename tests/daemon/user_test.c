@@ -124,6 +124,110 @@ static void orphans_of_a_user_block_the_port(void **state)
 	peer_end(&b);
 }
 
+#define ALL_OF_BATCH 15
+
+/* Root, so that urnicd is root's, and bob, who has a whole batch of slots and
+ * keeps their sockets when he leaves; then alice gets them. */
+static void pass_on(struct peer *root, struct peer *bob, struct peer *alice)
+{
+	uint32_t s;
+
+	*root = peer_start(0, NULL);
+	*bob = peer_start(BOB, NULL);
+	for (uint32_t i = 1; i <= ALL_OF_BATCH; i++) {
+		assert_int_equal(peer_slot(bob, &s), 0);
+		assert_int_equal(s, i);
+	}
+	peer_leave(bob);
+	assert_true(daemon_wait_used(0, WAIT_MS));
+	sleep_ms(3200); /* the slots rest */
+	*alice = peer_start(ALICE, NULL);
+	for (uint32_t i = 1; i <= ALL_OF_BATCH; i++) {
+		assert_int_equal(peer_slot(alice, &s), 0);
+		assert_int_equal(s, i);
+	}
+}
+
+static void check_private(struct peer *bob, struct peer *alice, bool reaches)
+{
+	static const char *const to[] = { "127.0.0.1", "::1" };
+
+	for (uint32_t i = 0; i < 2 * ALL_OF_BATCH; i++) {
+		uint32_t s = 1 + i / 2;
+
+		send_qpn(to[i % 2], qpn_of(s, 7 + i));
+		if (reaches)
+			assert_int_equal(peer_recv(alice, s), qpn_of(s, 7 + i));
+		assert_int_equal(peer_peek(bob, s), -1);
+	}
+}
+
+static void slot_of_another_user_is_private(void **state)
+{
+	struct peer root, bob, alice;
+
+	pass_on(&root, &bob, &alice);
+	check_private(&bob, &alice, true);
+	peer_end(&alice);
+	peer_end(&bob);
+	peer_end(&root);
+}
+
+/* What bob can still do with a socket that was his. */
+static void old_socket_hears_nothing(void **state)
+{
+	struct peer root, bob, alice;
+
+	pass_on(&root, &bob, &alice);
+	for (uint32_t i = 1; i <= ALL_OF_BATCH; i++)
+		peer_grab(&bob, i, i % 2 ? "127.0.0.1" : "::1");
+	check_private(&bob, &alice, false);
+	peer_end(&alice);
+	peer_end(&bob);
+	peer_end(&root);
+}
+
+/* Nor does the socket that he has let him read what is others'. */
+static void own_socket_hears_its_slot_only(void **state)
+{
+	struct peer root = peer_start(0, NULL), bob = peer_start(BOB, NULL);
+	struct peer alice = peer_start(ALICE, NULL);
+	uint32_t s, t, u;
+
+	assert_int_equal(peer_slot(&root, &s), 0);
+	assert_int_equal(peer_slot(&alice, &t), 0);
+	assert_int_equal(peer_slot(&bob, &u), 0);
+	peer_grab(&bob, u, "127.0.0.1");
+	send_qpn("127.0.0.1", qpn_of(s, 1));
+	send_qpn("127.0.0.1", qpn_of(t, 1));
+	assert_int_equal(peer_recv(&bob, u), -1);
+	peer_end(&alice);
+	peer_end(&bob);
+	peer_end(&root);
+}
+
+/* Bob took his socket out of the group: the last one is in its place.  Once
+ * nobody has these slots they are as before. */
+static void group_is_set_right(void **state)
+{
+	struct peer root = peer_start(0, NULL), bob = peer_start(BOB, NULL);
+	uint32_t s, t;
+
+	assert_int_equal(peer_slot(&bob, &s), 0);
+	peer_grab(&bob, s, "127.0.0.1");
+	peer_end(&bob);
+	assert_true(daemon_wait_used(0, WAIT_MS));
+	sleep_ms(3200);
+	for (uint32_t i = 0; i < 40; i++) {
+		assert_int_equal(peer_slot(&root, &t), 0);
+		send_qpn("127.0.0.1", qpn_of(t, i));
+		assert_int_equal(peer_recv(&root, t), qpn_of(t, i));
+		send_qpn("::1", qpn_of(t, i));
+		assert_int_equal(peer_recv(&root, t), qpn_of(t, i));
+	}
+	peer_end(&root);
+}
+
 static int link_as(uid_t uid, int fd, uint64_t rx_bytes)
 {
 	struct ur_link *link;
@@ -159,6 +263,10 @@ int main(void)
 		T(second_user_is_told),
 		T(root_serves_everybody),
 		T(orphans_of_a_user_block_the_port),
+		T(slot_of_another_user_is_private),
+		T(old_socket_hears_nothing),
+		T(own_socket_hears_its_slot_only),
+		T(group_is_set_right),
 		T(buffer_of_root_stays),
 	};
 

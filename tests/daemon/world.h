@@ -36,12 +36,19 @@ int peer_slot(struct peer *p, uint32_t *slot); /* ur_client_slot() */
 void peer_put(struct peer *p, uint32_t slot);
 /* The QPN of the next packet on that slot's socket; -1: none in 300 ms. */
 int64_t peer_recv(struct peer *p, uint32_t slot);
+/* The same without waiting. */
+int64_t peer_peek(struct peer *p, uint32_t slot);
 /* Join 239.1.2.3 and ff15::123 on lo with that slot's socket. */
 void peer_join(struct peer *p, uint32_t slot);
 /* Try to replace the program that steers the port: the errno. */
 int peer_steal(struct peer *p, uint32_t slot);
 /* shutdown() its socket. */
 void peer_damage(struct peer *p, uint32_t slot);
+/* Close the client, and go on with the sockets. */
+void peer_leave(struct peer *p);
+/* Connect its socket to 127.0.0.1 or ::1, and disconnect it: the kernel then
+ * finds it before all others of the port. */
+void peer_grab(struct peer *p, uint32_t slot, const char *to);
 /* A child that inherits everything and lives on; its pid. */
 pid_t peer_fork(struct peer *p);
 /* What wait() and SIGCHLD have shown the process: 0 if nothing. */

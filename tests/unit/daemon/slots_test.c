@@ -10,6 +10,7 @@
 #include "daemon/slots.h"
 
 #define SECOND 1000000000ull
+#define UID    1000
 
 static struct ur_slots s;
 static const int alice, bob;
@@ -25,7 +26,7 @@ static unsigned int take(uint64_t now)
 {
 	unsigned int slot = 0;
 
-	assert_int_equal(ur_slots_take(&s, &alice, now, &slot), 0);
+	assert_int_equal(ur_slots_take(&s, &alice, UID, now, &slot), 0);
 	return slot;
 }
 
@@ -42,7 +43,7 @@ static void slot_zero_is_never_given(void **state)
 	add(16, UR_SLOT_FREE, 0);
 	for (unsigned int i = 1; i < 16; i++)
 		assert_int_equal(take(0), i);
-	assert_int_equal(ur_slots_take(&s, &alice, 0, &slot), -EAGAIN);
+	assert_int_equal(ur_slots_take(&s, &alice, UID, 0, &slot), -EAGAIN);
 	assert_int_equal(s.used, 15);
 }
 
@@ -50,7 +51,7 @@ static void empty_asks_for_a_batch(void **state)
 {
 	unsigned int slot;
 
-	assert_int_equal(ur_slots_take(&s, &alice, 0, &slot), -EAGAIN);
+	assert_int_equal(ur_slots_take(&s, &alice, UID, 0, &slot), -EAGAIN);
 }
 
 static void longest_unused_first_after_quarantine(void **state)
@@ -63,7 +64,7 @@ static void longest_unused_first_after_quarantine(void **state)
 		take(0);
 	assert_int_equal(ur_slots_put(&s, &alice, 2, 0, 1 * SECOND), 0);
 	assert_int_equal(ur_slots_put(&s, &alice, 1, 0, 2 * SECOND), 0);
-	assert_int_equal(ur_slots_take(&s, &bob, SECOND + q - 1, &slot),
+	assert_int_equal(ur_slots_take(&s, &bob, UID, SECOND + q - 1, &slot),
 			 -EAGAIN);
 	assert_int_equal(take(2 * SECOND + q), 2);
 	assert_int_equal(take(2 * SECOND + q), 1);
@@ -79,7 +80,8 @@ static void new_batch_passes_the_quarantined(void **state)
 		take(0);
 	for (unsigned int i = 1; i < 4; i++)
 		assert_int_equal(ur_slots_put(&s, &alice, i, 0, SECOND), 0);
-	assert_int_equal(ur_slots_take(&s, &alice, SECOND, &slot), -EAGAIN);
+	assert_int_equal(ur_slots_take(&s, &alice, UID, SECOND, &slot),
+			 -EAGAIN);
 	add(3, UR_SLOT_FREE, SECOND);
 	assert_int_equal(take(SECOND), 4);
 	assert_int_equal(take(SECOND), 5);
@@ -94,10 +96,10 @@ static void quarantine_ends_early_only_when_full(void **state)
 	add(UR_SLOTS, UR_SLOT_FREE, 0);
 	for (unsigned int i = 1; i < UR_SLOTS; i++)
 		take(0);
-	assert_int_equal(ur_slots_take(&s, &bob, 0, &slot), -ENOSPC);
+	assert_int_equal(ur_slots_take(&s, &bob, UID, 0, &slot), -ENOSPC);
 	assert_int_equal(ur_slots_put(&s, &alice, 77, 0, SECOND), 0);
 	assert_int_equal(take(SECOND), 77);
-	assert_int_equal(ur_slots_take(&s, &bob, SECOND, &slot), -ENOSPC);
+	assert_int_equal(ur_slots_take(&s, &bob, UID, SECOND, &slot), -ENOSPC);
 }
 
 static void only_the_owner_gives_back(void **state)
@@ -135,7 +137,8 @@ static void orphan_is_the_last_resort(void **state)
 	add(UR_SLOTS - 2, UR_SLOT_FREE, 0);
 	for (unsigned int i = 2; i < UR_SLOTS; i++)
 		assert_int_equal(take(0), i);
-	assert_int_equal(ur_slots_take(&s, &bob, UR_SLOT_ORPHAN_NS - 1, &slot),
+	assert_int_equal(ur_slots_take(&s, &bob, UID, UR_SLOT_ORPHAN_NS - 1,
+				       &slot),
 			 -ENOSPC);
 	assert_int_equal(take(UR_SLOT_ORPHAN_NS), 1);
 }
@@ -147,7 +150,8 @@ static void broken_is_never_given_again(void **state)
 	add(2, UR_SLOT_FREE, 0);
 	assert_int_equal(take(0), 1);
 	assert_int_equal(ur_slots_put(&s, &alice, 1, 1, 0), 0);
-	assert_int_equal(ur_slots_take(&s, &bob, 99 * SECOND, &slot), -EAGAIN);
+	assert_int_equal(ur_slots_take(&s, &bob, UID, 99 * SECOND, &slot),
+			 -EAGAIN);
 	assert_int_equal(ur_slots_claim(&s, &alice, 1, 5001), -ENOENT);
 }
 
