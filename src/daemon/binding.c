@@ -41,7 +41,11 @@ static void add(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 	if (!may_have(ses, want->port))
 		err = -EACCES;
 	if (!err)
+		err = ur_quota_take(&s->quota, ses->uid, UR_QUOTA_PORTS, 1);
+	if (!err) {
 		err = ur_binds_add(&s->binds, &ses->binds, want, chance, &port);
+		ur_quota_give(&s->quota, ses->uid, UR_QUOTA_PORTS, err != 0);
+	}
 	/* Thousands of claims may come at once: only bad news are sent. */
 	if (!err && (want->flags & UR_BIND_CLAIM))
 		return;

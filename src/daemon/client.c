@@ -166,6 +166,8 @@ static int take_slot(struct ur_client *c, uint32_t *slot, int *fd)
 {
 	if (c->reply.type == UR_IPC_ERROR) {
 		ur_err("urnicd: %s", c->reply.text);
+		if (c->reply.error == EDQUOT)
+			return -ENOSPC;
 		return -(c->reply.error ? c->reply.error : EPROTO);
 	}
 	*slot = c->reply.slot;

@@ -62,7 +62,7 @@ static int ask(struct ur_client *c, struct ur_ipc_msg *m)
 	} while (err == -ECONNRESET && ur_client_conn_now() < deadline);
 	if (!err && c->reply.type != UR_IPC_BOUND)
 		err = -EPROTO;
-	return err ? err : -(int)c->reply.error;
+	return err ? err : ur_client_conn_error(c->reply.error, "RDMA ports");
 }
 
 /* Handles only grow, so that a new one stands behind all others. */

@@ -156,6 +156,7 @@ static int attach(struct ur_client *c, int fd)
 	}
 	c->fd = fd;
 	c->welcome = false;
+	c->refused = false;
 	err = send_hello(c);
 	if (!err)
 		err = send_claims(c);
@@ -167,7 +168,6 @@ static int attach(struct ur_client *c, int fd)
 	}
 	c->state = UR_CLIENT_UP;
 	c->up_ns = ur_client_conn_now();
-	c->complained = false;
 	ur_client_conn_timer(c, 0);
 	return 0;
 }
@@ -223,6 +223,8 @@ int ur_client_conn_open(struct ur_client *c)
 		err = fd < 0 ? fd : attach(c, fd);
 		while (!err && !c->welcome)
 			err = ur_client_conn_wait(c, deadline);
+		if (fd >= 0 && c->refused)
+			return -EPERM;
 		if (!err || !passing(err))
 			return err;
 		if (fd == -ECONNREFUSED) {
@@ -373,6 +375,16 @@ int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m,
 	return ur_client_conn_ask_fd(c, m, -1, deadline_ns);
 }
 
+int ur_client_conn_error(uint16_t error, const char *of_what)
+{
+	if (error != EDQUOT)
+		return -(int)error;
+	ur_warn_some("urnicd: this user has its share of %s: others need some "
+		     "too (urnicd(8), --user-share)",
+		     of_what);
+	return -ENOSPC;
+}
+
 /* A claim was refused, or the caller no longer waits for his port. */
 static void stray_bound(struct ur_client *c, const struct ur_ipc_msg *m)
 {
@@ -422,8 +434,14 @@ static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 {
 	if (m->type == UR_IPC_WELCOME) {
 		c->welcome = true;
+		c->complained = false;
 		if (fds[0] >= 0)
 			take_keeper(c, fds);
+	} else if (m->type == UR_IPC_ERROR && !c->welcome) {
+		if (!c->complained)
+			ur_err("urnicd: %s", m->text);
+		c->complained = true;
+		c->refused = true;
 	} else if (m->type == UR_IPC_MAD_IN) {
 		take_mad(c, m);
 	} else if (m->type == UR_IPC_PEER) {

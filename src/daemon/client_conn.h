@@ -74,6 +74,7 @@ struct ur_client {
 	uint64_t up_ns;		/* since when UP */
 	unsigned int died_soon; /* daemons in a row */
 	bool welcome;
+	bool refused;	 /* by this daemon: it said so instead of WELCOME */
 	bool complained; /* about a daemon that is not to be trusted */
 	uint32_t seq;	 /* of the last request */
 
@@ -145,6 +146,10 @@ int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m,
 /* The same with a descriptor beside it; -1: none. */
 int ur_client_conn_ask_fd(struct ur_client *c, struct ur_ipc_msg *m, int fd,
 			  uint64_t deadline_ns);
+
+/* What an errno of urnicd's is here: -errno.  That the user has its share of
+ * something is said on the way. */
+int ur_client_conn_error(uint16_t error, const char *of_what);
 
 /* Tell the daemon what needs no reply. */
 void ur_client_conn_tell(struct ur_client *c, struct ur_ipc_msg *m,

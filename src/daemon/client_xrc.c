@@ -19,7 +19,7 @@ static int reply_of(struct ur_client *c, enum ur_ipc_type type)
 {
 	if (c->reply.type != type)
 		return -EPROTO;
-	return -(int)c->reply.error;
+	return ur_client_conn_error(c->reply.error, "XRC domains");
 }
 
 /* One daemon or the next; fd -1: none goes along. */

@@ -13,11 +13,11 @@
 
 #define CLOSED_NS (3000 * UR_MS) /* so long a closed port is remembered */
 #define LATE_NS	  (200 * UR_MS)	 /* so long a request for it is held */
-#define HELD_MAX  256u
 
 struct held {
 	struct ur_list node;
 	uint64_t until_ns;
+	uid_t uid; /* of the process that is waited for */
 	struct ur_cm_dgram d;
 };
 
@@ -27,11 +27,29 @@ void ur_late_init(struct ur_late *l)
 	ur_list_init(&l->requests);
 }
 
+/* The oldest; of the user's own, if it has a quarter of them. */
+static struct ur_late_port *place_for(struct ur_server *s, uid_t uid)
+{
+	struct ur_late_port *oldest = NULL, *own = NULL;
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < UR_LATE_PORTS; i++) {
+		struct ur_late_port *p = &s->late.closed[i];
+
+		if (!oldest || p->until_ns < oldest->until_ns)
+			oldest = p;
+		if (p->until_ns <= s->now_ns || p->uid != uid)
+			continue;
+		n++;
+		if (!own || p->until_ns < own->until_ns)
+			own = p;
+	}
+	return n >= UR_LATE_PORTS / 4 && uid != s->uid ? own : oldest;
+}
+
 void ur_late_unbind(struct ur_server *s, const struct ur_session *ses,
 		    uint32_t handle)
 {
-	struct ur_late *l = &s->late;
-
 	if (!ses->binds.listening)
 		return;
 	ur_list_for_each(n, &ses->binds.binds) {
@@ -40,24 +58,26 @@ void ur_late_unbind(struct ur_server *s, const struct ur_session *ses,
 
 		if (b->handle != handle || !(b->flags & UR_BIND_LISTEN))
 			continue;
-		l->closed[l->next++ % UR_LATE_PORTS] = (struct ur_late_port){
+		*place_for(s, ses->uid) = (struct ur_late_port){
 			.until_ns = s->now_ns + CLOSED_NS,
 			.ps = b->ps,
 			.port = b->port,
+			.uid = ses->uid,
 		};
 	}
 }
 
-/* Has it been closed so lately that a next listener may come? */
-static bool is_awaited(const struct ur_server *s, uint16_t ps, uint16_t port)
+/* That was closed so lately that a next listener may come; NULL: none. */
+static const struct ur_late_port *awaited(const struct ur_server *s,
+					  uint16_t ps, uint16_t port)
 {
 	for (unsigned int i = 0; i < UR_LATE_PORTS; i++) {
 		const struct ur_late_port *p = &s->late.closed[i];
 
 		if (p->ps == ps && p->port == port && p->until_ns > s->now_ns)
-			return true;
+			return p;
 	}
-	return false;
+	return NULL;
 }
 
 bool ur_late_hold(struct ur_server *s, const struct ur_cm_dgram *d, uint16_t ps,
@@ -66,15 +86,18 @@ bool ur_late_hold(struct ur_server *s, const struct ur_cm_dgram *d, uint16_t ps,
 	/* One that is routed again is not held for longer. */
 	uint64_t until =
 		s->late.again_ns ? s->late.again_ns : s->now_ns + LATE_NS;
+	const struct ur_late_port *p = awaited(s, ps, port);
 	struct held *h;
 
-	if (!is_awaited(s, ps, port) || until <= s->now_ns ||
-	    s->late.held >= HELD_MAX)
+	if (!p || until <= s->now_ns || s->late.held >= UR_LATE_HELD ||
+	    ur_quota_take(&s->quota, p->uid, UR_QUOTA_HELD, 1))
 		return false;
 	h = malloc(sizeof(*h));
-	if (!h)
+	if (!h) {
+		ur_quota_give(&s->quota, p->uid, UR_QUOTA_HELD, 1);
 		return false;
-	*h = (struct held){ .until_ns = until, .d = *d };
+	}
+	*h = (struct held){ .until_ns = until, .uid = p->uid, .d = *d };
 	ur_list_init(&h->node);
 	ur_list_add_tail(&s->late.requests, &h->node);
 	s->late.held++;
@@ -95,6 +118,7 @@ static void release(struct ur_server *s, bool all)
 		ur_list_del(n);
 		ur_list_add_tail(&list, n);
 		s->late.held--;
+		ur_quota_give(&s->quota, h->uid, UR_QUOTA_HELD, 1);
 	}
 	ur_list_for_each_safe(n, tmp, &list) {
 		struct held *h = ur_container_of(n, struct held, node);

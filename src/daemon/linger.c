@@ -19,15 +19,15 @@
 #include "daemon/server.h"
 #include "link/udp.h"
 
-#define SEALS	    (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
-#define OF_SESSION  4096u /* records of a process */
-#define LINGERS_MAX 64u	  /* slots that are listened to at once */
-#define READS_MAX   64u	  /* of a socket at a time */
+#define SEALS	   (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+#define OF_SESSION 4096u /* records of a process */
+#define READS_MAX  64u	 /* of a socket at a time */
 
 struct linger {
 	struct ur_list node;
 	struct ur_source src;
 	struct ur_server *s;
+	uid_t uid;
 	struct ur_link *link; /* NULL: it is over */
 	unsigned int slot;
 	uint64_t end_ns;
@@ -56,6 +56,7 @@ static size_t sealed_size(int fd)
 void ur_linger_take(struct ur_server *s, struct ur_session *ses, int fd)
 {
 	size_t len = sealed_size(fd), had = ses->nlasts * sizeof(*ses->lasts);
+	unsigned int n = (unsigned int)(len / sizeof(struct ur_last));
 	struct ur_last *all;
 
 	if (len == 0 || len % sizeof(*all)) {
@@ -64,12 +65,15 @@ void ur_linger_take(struct ur_server *s, struct ur_session *ses, int fd)
 	}
 	if (had + len > OF_SESSION * sizeof(*all))
 		return;
-	all = realloc(ses->lasts, had + len);
-	if (!all)
+	if (ur_quota_take(&s->quota, ses->uid, UR_QUOTA_RECORDS, n))
 		return;
-	ses->lasts = all;
-	if (pread(fd, (char *)all + had, len, 0) == (ssize_t)len)
-		ses->nlasts += (unsigned int)(len / sizeof(*all));
+	all = realloc(ses->lasts, had + len);
+	if (all)
+		ses->lasts = all;
+	if (all && pread(fd, (char *)all + had, len, 0) == (ssize_t)len)
+		ses->nlasts += n;
+	else
+		ur_quota_give(&s->quota, ses->uid, UR_QUOTA_RECORDS, n);
 }
 
 static void answer(struct linger *l, const struct ur_last *last)
@@ -161,9 +165,15 @@ static void open_slot(struct ur_server *s, const struct ur_session *ses,
 			l->lasts[l->nlasts++] = ses->lasts[i];
 	}
 	l->s = s;
+	l->uid = ses->uid;
 	l->slot = slot;
 	l->end_ns = s->now_ns + UR_LAST_NS;
-	err = l->nlasts ? start(l, s->group.slots.slot[slot].fd) : -ENOENT;
+	err = l->nlasts ? ur_quota_take(&s->quota, l->uid, UR_QUOTA_LINGERS, 1)
+			: -ENOENT;
+	if (!err) {
+		err = start(l, s->group.slots.slot[slot].fd);
+		ur_quota_give(&s->quota, l->uid, UR_QUOTA_LINGERS, err != 0);
+	}
 	if (err) {
 		free(l);
 		return;
@@ -180,7 +190,7 @@ void ur_linger_open(struct ur_server *s, struct ur_session *ses)
 	if (!ses->nlasts)
 		return;
 	for (unsigned int i = ur_slots_next(slots, ses, 1);
-	     i < UR_SLOTS && lingers(s) < LINGERS_MAX;
+	     i < UR_SLOTS && lingers(s) < UR_LINGERS_MAX;
 	     i = ur_slots_next(slots, ses, i + 1))
 		open_slot(s, ses, i);
 }
@@ -213,6 +223,7 @@ void ur_linger_run(struct ur_server *s)
 			continue;
 		end(l);
 		ur_list_del(&l->node);
+		ur_quota_give(&s->quota, l->uid, UR_QUOTA_LINGERS, 1);
 		free(l);
 		ended = true;
 	}

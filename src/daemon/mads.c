@@ -25,6 +25,7 @@
 
 static void stop_queue(struct ur_server *s, struct ur_session *ses)
 {
+	ur_quota_give(&s->quota, ses->uid, UR_QUOTA_MADS, ses->nmads);
 	ur_list_for_each_safe(n, tmp, &ses->mads) {
 		ur_list_del(n);
 		free(ur_container_of(n, struct ur_mad, node));
@@ -80,12 +81,14 @@ static void enqueue(struct ur_server *s, struct ur_session *ses,
 {
 	struct ur_mad *mad;
 
-	if (ses->nmads >= UR_MADS_OF_SESSION || s->nmads >= UR_MADS_MAX) {
+	if (ses->nmads >= UR_MADS_OF_SESSION || s->nmads >= UR_MADS_MAX ||
+	    ur_quota_take(&s->quota, ses->uid, UR_QUOTA_MADS, 1)) {
 		s->mgmt_overrun++;
 		return;
 	}
 	mad = malloc(sizeof(*mad));
 	if (!mad) {
+		ur_quota_give(&s->quota, ses->uid, UR_QUOTA_MADS, 1);
 		s->mgmt_overrun++;
 		return;
 	}
@@ -116,6 +119,7 @@ void ur_mads_flush(struct ur_server *s, struct ur_session *ses)
 		free(mad);
 		ses->nmads--;
 		s->nmads--;
+		ur_quota_give(&s->quota, ses->uid, UR_QUOTA_MADS, 1);
 	}
 	if (ses->nmads == 0)
 		ur_server_rewatch(s, &ses->conn, false);

@@ -103,6 +103,9 @@ static const char *reason(int err)
 		return "UDP port 4791 is taken by another program (ss -ulnp "
 		       "'sport = :4791' shows it; the kernel's rdma_rxe takes "
 		       "it too: rdma link)";
+	case EDQUOT:
+		return "this user has its share of the slots of UDP port 4791: "
+		       "others need some too (urnicd(8), --user-share)";
 	case ENOSPC:
 		return "all 1023 slots of UDP port 4791 are in use";
 	case EMFILE:
@@ -118,7 +121,11 @@ static const char *reason(int err)
 static int take(struct ur_server *s, struct ur_session *ses, unsigned int *slot)
 {
 	struct ur_slots *slots = &s->group.slots;
-	int err = ur_slots_take(slots, ses, ses->uid, s->now_ns, slot);
+	int err = ur_quota_take(&s->quota, ses->uid, UR_QUOTA_SLOTS, 1);
+
+	if (err)
+		return err;
+	err = ur_slots_take(slots, ses, ses->uid, s->now_ns, slot);
 
 	if (err == -EAGAIN) {
 		err = ur_group_grow(&s->group, s->now_ns);
@@ -129,6 +136,8 @@ static int take(struct ur_server *s, struct ur_session *ses, unsigned int *slot)
 	/* Whoever reads its socket so far does no more. */
 	if (!err)
 		ur_linger_end(s, *slot);
+	else
+		ur_quota_give(&s->quota, ses->uid, UR_QUOTA_SLOTS, 1);
 	ur_strays_update(s);
 	return err;
 }
@@ -180,6 +189,13 @@ static void note_owner(struct ur_server *s, const struct ur_session *ses,
 	sl->session = ses->id;
 }
 
+static void give_back(struct ur_server *s, const struct ur_session *ses,
+		      unsigned int slot, bool broken)
+{
+	ur_slots_put(&s->group.slots, ses, slot, broken, s->now_ns);
+	ur_quota_give(&s->quota, ses->uid, UR_QUOTA_SLOTS, 1);
+}
+
 static void give(struct ur_server *s, struct ur_session *ses, uint32_t seq)
 {
 	struct ur_ipc_msg m = { .type = UR_IPC_SLOT, .seq = seq };
@@ -190,8 +206,7 @@ static void give(struct ur_server *s, struct ur_session *ses, uint32_t seq)
 		err = make_fresh(s, ses, slot);
 		if (!err)
 			break;
-		ur_slots_put(&s->group.slots, ses, slot, err == -EIO,
-			     s->now_ns);
+		give_back(s, ses, slot, err == -EIO);
 		if (err == -EIO)
 			err = take(s, ses, &slot);
 	}
@@ -260,8 +275,7 @@ static void put(struct ur_server *s, struct ur_session *ses, unsigned int slot)
 	sl->damaged |= err != 0;
 	if (left)
 		err = replace(s, slot);
-	ur_slots_put(&s->group.slots, ses, slot, left && err == -EIO,
-		     s->now_ns);
+	give_back(s, ses, slot, left && err == -EIO);
 	ur_group_settle(&s->group, slot, s->now_ns);
 	ur_strays_update(s);
 }
@@ -359,15 +373,22 @@ static void note_claim_owner(struct ur_server *s, const struct ur_session *ses,
 static void settle_claim(struct ur_server *s, struct ur_session *ses,
 			 const struct ur_claim *claim)
 {
-	int err = ur_slots_claim(&s->group.slots, ses, claim->slot,
-				 claim->cookie);
+	bool had =
+		ur_slots_next(&s->group.slots, ses, claim->slot) == claim->slot;
+	int err =
+		had ? 0 : ur_quota_take(&s->quota, ses->uid, UR_QUOTA_SLOTS, 1);
 	struct ur_ipc_msg m = {
 		.type = UR_IPC_CLAIMED,
 		.seq = claim->seq,
 		.slot = claim->slot,
-		.error = (uint16_t)-err,
 	};
 
+	if (!err) {
+		err = ur_slots_claim(&s->group.slots, ses, claim->slot,
+				     claim->cookie);
+		ur_quota_give(&s->quota, ses->uid, UR_QUOTA_SLOTS, err && !had);
+	}
+	m.error = (uint16_t)-err;
 	if (err)
 		ur_warn_some("pid %d (%s) claims slot %u: %s", (int)ses->pid,
 			     ses->comm, claim->slot, strerror(-err));

@@ -531,7 +531,8 @@ static int attach(void *arg, unsigned int slot, uint32_t ifindex)
 /* ---- The server, for TCP ---- */
 
 /* As above. */
-static int attach_tcp(uint32_t session, uint32_t ifindex)
+static int attach_tcp(uint32_t session, uint32_t uid, uint32_t percent,
+		      uint32_t ifindex)
 {
 	int fd = -ENOENT;
 
@@ -541,7 +542,8 @@ static int attach_tcp(uint32_t session, uint32_t ifindex)
 		if (g->ifindex != ifindex)
 			continue;
 		lock_all(g);
-		fd = ur_ports_tcp_attach(g->tcp, session, clock_ns());
+		fd = ur_ports_tcp_attach(g->tcp, session, uid, percent,
+					 clock_ns());
 		unlock_all(g);
 	}
 	return fd;

@@ -260,8 +260,8 @@ void ur_ports_tcp_detach(struct ur_ports_tcp *t, uint32_t session,
 	free(l);
 }
 
-int ur_ports_tcp_attach(struct ur_ports_tcp *t, uint32_t session,
-			uint64_t now_ns)
+int ur_ports_tcp_attach(struct ur_ports_tcp *t, uint32_t session, uint32_t uid,
+			uint32_t percent, uint64_t now_ns)
 {
 	struct lane *l;
 	uint32_t id = 0;
@@ -281,6 +281,7 @@ int ur_ports_tcp_attach(struct ur_ports_tcp *t, uint32_t session,
 		free(l);
 		return err;
 	}
+	ur_steer_begin(t->steer, id, uid, percent);
 	t->lanes[id] = l;
 	t->ids[t->nlanes++] = id;
 	return peer;

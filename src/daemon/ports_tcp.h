@@ -39,8 +39,8 @@ void ur_ports_tcp_hear(struct ur_ports_tcp *t, uint32_t what);
 
 /* Rings for a session, instead of those that it had, which it has lost: its
  * socket or -errno. */
-int ur_ports_tcp_attach(struct ur_ports_tcp *t, uint32_t session,
-			uint64_t now_ns);
+int ur_ports_tcp_attach(struct ur_ports_tcp *t, uint32_t session, uint32_t uid,
+			uint32_t percent, uint64_t now_ns);
 void ur_ports_tcp_detach(struct ur_ports_tcp *t, uint32_t session,
 			 uint64_t now_ns);
 /* -ENOENT: it has no rings, or the port has no such address; fd is copied. */

@@ -79,7 +79,7 @@ static void accept_ready(struct ur_server *s, struct ur_source *src,
 }
 
 int ur_server_start(struct ur_server *s, struct ur_keeper *keeper,
-		    bool on_demand, uint64_t idle_ns)
+		    bool on_demand, uint64_t idle_ns, unsigned int user_share)
 {
 	uint16_t first, last;
 	struct timespec ts;
@@ -96,6 +96,7 @@ int ur_server_start(struct ur_server *s, struct ur_keeper *keeper,
 	ur_strays_init(s);
 	ur_group_init(&s->group, ROCE_PORT);
 	s->uid = geteuid();
+	ur_quota_init(&s->quota, s->uid, user_share);
 	s->on_demand = on_demand;
 	s->idle_ns = idle_ns;
 	s->now_ns = monotonic_ns();

@@ -16,6 +16,7 @@
 #include "daemon/group.h"
 #include "daemon/ipc.h"
 #include "daemon/qp1.h"
+#include "daemon/quota.h"
 #include "daemon/tcp_proof.h"
 #include "roce/last.h"
 
@@ -26,7 +27,11 @@
 #define UR_FIRST_NS	   (3000 * UR_MS) /* for the first client to come */
 #define UR_HELLO_NS	   (5000 * UR_MS) /* for a connection to say HELLO */
 #define UR_SESSIONS_MAX	   4096u
-#define UR_SESSIONS_OF_UID 2048u /* of one user other than urnicd's */
+#define UR_PORTS_MAX	   65536u /* of the RDMA port spaces, all together */
+#define UR_LATE_HELD	   256u
+#define UR_LINGERS_MAX	   64u /* slots that are listened to at once */
+#define UR_RECORDS_MAX	   (64u * 4096u)
+#define UR_TCP_RINGS_MAX   1024u
 #define UR_MADS_OF_SESSION 2048u /* that a process has not yet read */
 #define UR_MADS_MAX	   16384u
 #define UR_MADS_ROOM	   16u /* messages between two looks at a socket */
@@ -55,6 +60,7 @@ struct ur_session {
 	bool dead;
 	uint8_t role; /* 0 before HELLO */
 	bool has_tcp; /* rings for a TCP of its own */
+	bool counted; /* in its user's share */
 	uint32_t id;
 	pid_t pid; /* 0: of a PID namespace we cannot see */
 	uid_t uid;
@@ -138,11 +144,11 @@ struct ur_late_port {
 	uint64_t until_ns; /* 0: unused */
 	uint16_t ps;
 	uint16_t port;
+	uid_t uid; /* of its last listener */
 };
 
 struct ur_late {
 	struct ur_late_port closed[UR_LATE_PORTS]; /* the last ones */
-	unsigned int next;
 	struct ur_list requests;
 	unsigned int held;
 	uint64_t again_ns; /* until when what is routed again is held; or 0 */
@@ -162,7 +168,8 @@ struct ur_server_ports {
 	/* The same for processes that have a TCP of their own, which are known
 	 * by their session's id; and the numbers that they lease.  NULL: that
 	 * is not to be had. */
-	int (*attach_tcp)(uint32_t session, uint32_t ifindex);
+	int (*attach_tcp)(uint32_t session, uint32_t uid, uint32_t percent,
+			  uint32_t ifindex);
 	void (*detach_tcp)(uint32_t session);
 	int (*lease_tcp)(uint32_t session, uint32_t handle,
 			 const struct ur_tcp_proof *proof, int fd);
@@ -188,6 +195,7 @@ struct ur_server {
 	uint64_t now_ns;       /* of the current round of events */
 	uint64_t mgmt_unknown; /* for nobody: dropped or refused */
 	uint64_t mgmt_overrun; /* for a process that does not read */
+	struct ur_quota quota;
 	struct ur_qp1 *qp1;
 	unsigned int nmads; /* in the queues of all sessions */
 	struct ur_route routes[UR_ROUTES];
@@ -208,6 +216,7 @@ struct ur_server {
 	struct ur_list sessions; /* ascending id */
 	struct ur_list dead;
 	struct ur_list wills; /* of processes that have ended */
+	unsigned int nwills;
 	struct ur_list lingers;
 	uint64_t lingered;    /* acknowledgements sent for them */
 	struct ur_list xrcds; /* ur_xrcd_entry */
@@ -223,9 +232,10 @@ struct ur_server {
 /*
  * Listen and open the port.  0; -EADDRINUSE: another urnicd is there.
  * keeper: of that other one, if it gave us its own; taken on success.
+ * user_share: per cent of each table, for each user but our own.
  */
 int ur_server_start(struct ur_server *s, struct ur_keeper *keeper,
-		    bool on_demand, uint64_t idle_ns);
+		    bool on_demand, uint64_t idle_ns, unsigned int user_share);
 /* What was done since took its time: clients have theirs from now on. */
 void ur_server_wait_again(struct ur_server *s);
 /* Serve until idle (on demand) or for ever: 0 or -errno. */

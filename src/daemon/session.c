@@ -44,11 +44,14 @@ void ur_session_close(struct ur_server *s, struct ur_session *ses,
 	s->nsessions--;
 	s->idle_since_ns = s->now_ns;
 	ur_mads_forget(s, ses);
+	ur_quota_give(&s->quota, ses->uid, UR_QUOTA_PORTS, ses->binds.count);
 	ur_binds_drop(&s->binds, &ses->binds);
 	ur_xrcd_forget(s, ses);
 	ur_tcp_forget(s, ses);
 	ur_linger_open(s, ses);
 	slots = ur_port_reclaim(s, ses);
+	ur_quota_give(&s->quota, ses->uid, UR_QUOTA_RECORDS, ses->nlasts);
+	ur_quota_give(&s->quota, ses->uid, UR_QUOTA_SESSIONS, ses->counted);
 	if (slots)
 		ur_info_some("pid %d (%s) %s: %u slots reclaimed",
 			     (int)ses->pid, ses->comm, why, slots);
@@ -180,7 +183,8 @@ static void on_unbind(struct ur_server *s, struct ur_session *ses,
 {
 	/* It may be one whose claim was refused. */
 	ur_late_unbind(s, ses, m->handle);
-	(void)ur_binds_del(&s->binds, &ses->binds, m->handle);
+	if (!ur_binds_del(&s->binds, &ses->binds, m->handle))
+		ur_quota_give(&s->quota, ses->uid, UR_QUOTA_PORTS, 1);
 }
 
 static void on_will(struct ur_server *s, struct ur_session *ses,
@@ -346,27 +350,18 @@ static void read_comm(struct ur_session *ses)
 		fclose(f);
 }
 
-static bool too_many(const struct ur_server *s, uid_t uid)
-{
-	unsigned int n = 0;
-
-	if (s->nsessions >= UR_SESSIONS_MAX)
-		return true;
-	if (uid == s->uid)
-		return false;
-	ur_list_for_each(l, &s->sessions) {
-		if (ur_container_of(l, struct ur_session, node)->uid == uid)
-			n++;
-	}
-	return n >= UR_SESSIONS_OF_UID;
-}
-
 /* root's daemon serves everybody, a user's that user and root. */
-static const char *why_not(const struct ur_server *s, uid_t uid)
+static const char *why_not(struct ur_server *s, struct ur_session *ses)
 {
-	if (s->uid != 0 && uid != s->uid && uid != 0)
+	if (s->uid != 0 && ses->uid != s->uid && ses->uid != 0)
 		return "this urnicd serves another user only";
-	return too_many(s, uid) ? "too many connections" : NULL;
+	if (s->nsessions >= UR_SESSIONS_MAX)
+		return "too many connections";
+	if (ur_quota_take(&s->quota, ses->uid, UR_QUOTA_SESSIONS, 1))
+		return "this user has its share of connections to urnicd "
+		       "(urnicd(8), --user-share)";
+	ses->counted = true;
+	return NULL;
 }
 
 static void watch_session(struct ur_server *s, struct ur_session *ses)
@@ -401,7 +396,7 @@ void ur_session_open(struct ur_server *s, int fd)
 	clock_gettime(CLOCK_REALTIME, &ts);
 	ses->since_s = (uint64_t)ts.tv_sec;
 	read_comm(ses);
-	why = why_not(s, ses->uid);
+	why = why_not(s, ses);
 	ur_list_add_tail(&s->sessions, &ses->node);
 	s->nsessions++;
 	if (why) {

@@ -25,11 +25,21 @@
 /* Of the descriptors that we may have: each lease has one. */
 #define LEASES_PART 8u
 
+/* Of several owners.  Unused: it has none of these. */
+struct user {
+	uint32_t uid;
+	uint32_t percent;
+	uint32_t nowners;
+	uint32_t nleases; /* those that rest, too */
+	uint32_t nflows;
+};
+
 struct lease {
 	struct ur_list node; /* of its owner, or of those that rest */
 	struct ur_list chain;
 	struct ur_list flows; /* called from it */
 	struct ur_tcp_proof what;
+	struct user *user; /* NULL: without a limit */
 	uint32_t owner;
 	uint32_t handle;
 	uint64_t until_ns; /* it rests */
@@ -52,6 +62,7 @@ struct flow {
 struct owner {
 	struct ur_list leases;
 	struct ur_list flows; /* others than the leases' */
+	struct user *user;    /* NULL: without a limit */
 	uint32_t nleases;
 	uint32_t nflows;
 };
@@ -72,6 +83,7 @@ struct ur_steer {
 	struct ur_list ports[PORT_CHAINS]; /* leases, the latest first */
 	struct ur_list resting;
 	struct owner owners[UR_STEER_OWNERS];
+	struct user users[UR_STEER_OWNERS];
 	struct first firsts[FIRSTS];
 	uint32_t next_first;
 	uint32_t unused; /* flow + 1 */
@@ -134,6 +146,43 @@ static bool is_ours(const struct ur_steer *s, const uint8_t addr[16])
 	return false;
 }
 
+/* ---- Users ---- */
+
+/* There are as many as there may be owners; NULL: more, by what rests. */
+static struct user *user_of(struct ur_steer *s, uint32_t uid)
+{
+	struct user *unused = NULL;
+
+	for (uint32_t i = 0; i < UR_STEER_OWNERS; i++) {
+		struct user *u = &s->users[i];
+
+		if (!u->nowners && !u->nleases && !u->nflows)
+			unused = u;
+		else if (u->uid == uid)
+			return u;
+	}
+	if (unused)
+		*unused = (struct user){ .uid = uid };
+	return unused;
+}
+
+void ur_steer_begin(struct ur_steer *s, uint32_t owner, uint32_t uid,
+		    uint32_t percent)
+{
+	struct user *u = user_of(s, uid);
+
+	s->owners[owner].user = u;
+	if (!u)
+		return;
+	u->percent = percent;
+	u->nowners++;
+}
+
+static bool has_share(const struct user *u, uint32_t has, uint32_t size)
+{
+	return u && has >= (uint64_t)size * u->percent / 100;
+}
+
 /* ---- Flows ---- */
 
 static uint32_t *bucket_of(struct ur_steer *s, const struct ur_steer_ends *e)
@@ -168,6 +217,8 @@ static void drop_flow(struct ur_steer *s, struct flow *f)
 	*at = f->next;
 	ur_list_del(&f->node);
 	s->owners[f->owner].nflows--;
+	if (s->owners[f->owner].user)
+		s->owners[f->owner].user->nflows--;
 	s->count.flows--;
 	f->owner = NOBODY;
 	f->next = s->unused;
@@ -199,16 +250,25 @@ static void make_room(struct ur_steer *s, uint32_t owner, bool own,
 	}
 }
 
+static bool has_many(const struct ur_steer *s, uint32_t owner)
+{
+	const struct owner *o = &s->owners[owner];
+
+	return o->nflows >= UR_STEER_FLOWS_OF ||
+	       has_share(o->user, o->user ? o->user->nflows : 0,
+			 UR_STEER_FLOWS);
+}
+
 static struct flow *add_flow(struct ur_steer *s, uint32_t owner,
 			     const struct ur_steer_ends *e, uint64_t now_ns)
 {
-	bool much = s->owners[owner].nflows >= UR_STEER_FLOWS_OF;
+	bool much = has_many(s, owner);
 	uint32_t *at = bucket_of(s, e);
 	struct flow *f;
 
 	if (much || !s->unused)
 		make_room(s, owner, much, now_ns);
-	if (s->owners[owner].nflows >= UR_STEER_FLOWS_OF || !s->unused)
+	if (has_many(s, owner) || !s->unused)
 		return NULL;
 	f = &s->flows[s->unused - 1];
 	s->unused = f->next;
@@ -216,6 +276,8 @@ static struct flow *add_flow(struct ur_steer *s, uint32_t owner,
 	*at = (uint32_t)(f - s->flows) + 1;
 	ur_list_init(&f->node);
 	s->owners[owner].nflows++;
+	if (s->owners[owner].user)
+		s->owners[owner].user->nflows++;
 	s->count.flows++;
 	return f;
 }
@@ -265,12 +327,17 @@ int ur_steer_lease(struct ur_steer *s, uint32_t owner, uint32_t handle,
 	if (o->nleases >= UR_STEER_LEASES_OF ||
 	    s->count.leases + s->count.resting >= s->max_leases)
 		return -ENOSPC;
+	if (has_share(o->user, o->user ? o->user->nleases : 0, s->max_leases))
+		return -EDQUOT;
 	if (find_handle(s, owner, handle))
 		return -EEXIST;
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return -ENOMEM;
 	l->what = *p;
+	l->user = o->user;
+	if (l->user)
+		l->user->nleases++;
 	l->owner = owner;
 	l->handle = handle;
 	l->fd = fd;
@@ -292,6 +359,8 @@ static void end_flows(struct ur_steer *s, struct ur_list *flows)
 /* It is in no owner's list any more. */
 static void free_lease(struct lease *l)
 {
+	if (l->user)
+		l->user->nleases--;
 	close(l->fd);
 	free(l);
 }
@@ -392,6 +461,9 @@ void ur_steer_end(struct ur_steer *s, uint32_t owner, uint64_t now_ns,
 		ur_list_add_tail(&s->resting, &l->node);
 		s->count.resting++;
 	}
+	if (o->user)
+		o->user->nowners--;
+	o->user = NULL;
 	for (uint32_t i = 0; i < FIRSTS; i++)
 		if (s->firsts[i].owner == owner)
 			s->firsts[i].at_ns = 0;

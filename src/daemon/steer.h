@@ -71,12 +71,20 @@ struct ur_steer *ur_steer_create(const uint8_t (*addrs)[16], uint32_t naddrs,
 				 uint32_t ifindex, uint64_t seed);
 void ur_steer_destroy(struct ur_steer *s);
 
+/*
+ * An owner begins, whose user that is: what all of one user's owners have
+ * together is at most so many per cent of the flows and of the leases.
+ */
+void ur_steer_begin(struct ur_steer *s, uint32_t owner, uint32_t uid,
+		    uint32_t percent);
+
 /* Is it about an address of this port? */
 bool ur_steer_concerns(const struct ur_steer *s, const struct ur_tcp_proof *p);
 
 /*
  * A lease, under the owner's name for it; fd is what is held for it and is
- * taken on success.  0; -EEXIST: the name is in use; -ENOSPC; -ENOMEM;
+ * taken on success.  0; -EEXIST: the name is in use; -ENOSPC; -EDQUOT: its user
+ * has its share; -ENOMEM;
  * -EOPNOTSUPP: the kernel does not tell what connections it has.
  */
 int ur_steer_lease(struct ur_steer *s, uint32_t owner, uint32_t handle,

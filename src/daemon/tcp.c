@@ -4,16 +4,31 @@
 
 #include "daemon/server.h"
 
+/* A process counts once, at whatever number of ports. */
+static int attach(struct ur_server *s, struct ur_session *ses, uint32_t ifindex)
+{
+	uint32_t percent = ses->uid == s->uid ? 100 : s->quota.percent;
+	int fd = 0;
+
+	if (!ses->has_tcp)
+		fd = ur_quota_take(&s->quota, ses->uid, UR_QUOTA_RINGS, 1);
+	if (fd)
+		return fd;
+	fd = s->ports->attach_tcp(ses->id, ses->uid, percent, ifindex);
+	if (fd < 0 && !ses->has_tcp)
+		ur_quota_give(&s->quota, ses->uid, UR_QUOTA_RINGS, 1);
+	ses->has_tcp |= fd >= 0;
+	return fd;
+}
+
 void ur_tcp_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 		 uint32_t ifindex)
 {
 	struct ur_ipc_msg m = { .type = UR_IPC_RING, .seq = seq };
 	int fd = -ENOENT;
 
-	if (s->ports && s->ports->attach_tcp) {
-		fd = s->ports->attach_tcp(ses->id, ifindex);
-		ses->has_tcp |= fd >= 0;
-	}
+	if (s->ports && s->ports->attach_tcp)
+		fd = attach(s, ses, ifindex);
 	m.error = fd < 0 ? (uint16_t)-fd : 0;
 	ur_session_send(s, ses, &m, &fd, fd < 0 ? 0 : 1);
 	if (fd >= 0)
@@ -53,6 +68,8 @@ void ur_tcp_put(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 
 void ur_tcp_forget(struct ur_server *s, const struct ur_session *ses)
 {
-	if (ses->has_tcp)
-		s->ports->detach_tcp(ses->id);
+	if (!ses->has_tcp)
+		return;
+	s->ports->detach_tcp(ses->id);
+	ur_quota_give(&s->quota, ses->uid, UR_QUOTA_RINGS, 1);
 }

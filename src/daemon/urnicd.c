@@ -27,13 +27,15 @@
 #define OFTEN	       200    /* … so many times */
 
 static const char usage[] =
-	"usage: urnicd --foreground [--dpdk] | --on-demand\n"
+	"usage: urnicd --foreground [--dpdk] [--user-share PERCENT] | "
+	"--on-demand\n"
 	"Shares UDP port 4791 (RoCEv2) between the programs of this network "
 	"namespace.\n"
 	"  --foreground  run until stopped (a service); as root for all users\n"
 	"  --on-demand   end when no client is left for URNIC_IDLE seconds (10)\n"
 	"  --dpdk        run the ports of the configuration (urnic.json(5)), "
 	"too\n"
+	"  --user-share  how much of its tables each other user may have (25)\n"
 	"  --version, --help\n"
 	"Programs start it by themselves; see urnicd(8).\n";
 
@@ -74,7 +76,8 @@ static void reset_scheduling(void)
  * was told to, but looking more often than the clients of that one, who begin
  * the next.
  */
-static int start(struct ur_server *server, bool on_demand)
+static int start(struct ur_server *server, bool on_demand,
+		 unsigned int user_share)
 {
 	struct timespec step = { .tv_nsec = STEP_NS };
 	struct ur_keeper keeper;
@@ -82,7 +85,8 @@ static int start(struct ur_server *server, bool on_demand)
 	int err;
 
 	ur_keeper_init(&keeper);
-	err = ur_server_start(server, &keeper, on_demand, idle_ns());
+	err = ur_server_start(server, &keeper, on_demand, idle_ns(),
+			      user_share);
 	for (int64_t waits = 0;
 	     waits < WAITS_NS && err == -EADDRINUSE && !on_demand;
 	     waits += step.tv_nsec) {
@@ -91,18 +95,19 @@ static int start(struct ur_server *server, bool on_demand)
 		step.tv_nsec = often ? ENDS_NS : STEP_NS;
 		often -= often > 0;
 		nanosleep(&step, NULL);
-		err = ur_server_start(server, &keeper, on_demand, idle_ns());
+		err = ur_server_start(server, &keeper, on_demand, idle_ns(),
+				      user_share);
 	}
 	return err;
 }
 
-static int serve(bool on_demand, bool dpdk)
+static int serve(bool on_demand, bool dpdk, unsigned int user_share)
 {
 	static struct ur_server server;
 	int err = dpdk ? ur_ports_check() : 0;
 
 	if (!err)
-		err = start(&server, on_demand);
+		err = start(&server, on_demand, user_share);
 	if (!err && dpdk) {
 		err = ur_ports_start(&server.ports);
 		ur_server_wait_again(&server);
@@ -130,11 +135,13 @@ int main(int argc, char **argv)
 		{ "foreground", no_argument, NULL, 'f' },
 		{ "on-demand", no_argument, NULL, 'd' },
 		{ "dpdk", no_argument, NULL, 'p' },
+		{ "user-share", required_argument, NULL, 's' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
-	bool dpdk = false;
+	bool dpdk = false, shares = false;
+	long share = UR_QUOTA_PERCENT;
 	int c, mode = 0;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -148,12 +155,17 @@ int main(int argc, char **argv)
 		}
 		if (c == '?')
 			return 2;
-		if (c == 'p')
+		if (c == 's') {
+			share = strtol(optarg, NULL, 10);
+			shares = true;
+		} else if (c == 'p') {
 			dpdk = true;
-		else
+		} else {
 			mode = c;
+		}
 	}
-	if (!mode || optind < argc || (dpdk && mode != 'f')) {
+	if (!mode || optind < argc || ((dpdk || shares) && mode != 'f') ||
+	    share < 1 || share > 100) {
 		fputs(usage, stderr);
 		return 2;
 	}
@@ -163,5 +175,5 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	raise_limits();
 	reset_scheduling();
-	return serve(mode == 'd', dpdk);
+	return serve(mode == 'd', dpdk, (unsigned int)share);
 }

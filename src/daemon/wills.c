@@ -52,8 +52,10 @@ static struct testament *testament_of(struct ur_list *n)
 	return ur_container_of(n, struct testament, node);
 }
 
-static void drop(struct testament *t)
+static void drop(struct ur_server *s, struct testament *t)
 {
+	ur_quota_give(&s->quota, t->uid, UR_QUOTA_WILLS, 1);
+	s->nwills--;
 	ur_list_del(&t->node);
 	close(t->fd);
 	ur_ipc_close_fds(&t->process, 1);
@@ -80,7 +82,7 @@ void ur_wills_take(struct ur_server *s, struct ur_session *ses, int *fd)
 	*fd = -1;
 	ur_list_for_each_safe(n, tmp, &s->wills) {
 		if (testament_of(n)->pid == ses->pid)
-			drop(testament_of(n));
+			drop(s, testament_of(n));
 	}
 }
 
@@ -121,17 +123,11 @@ static bool waits(const struct ur_server *s, const struct testament *t)
 	return t->due_ns > s->now_ns;
 }
 
-/* Each holds two descriptors for as long as its process likes to live. */
-static bool too_many(const struct ur_server *s, uid_t uid)
+/* One holds two descriptors for as long as its process likes to live. */
+static bool too_many(struct ur_server *s, uid_t uid)
 {
-	unsigned int n = 0;
-
-	ur_list_for_each(l, &s->wills) {
-		const struct testament *t = testament_of(l);
-
-		n += t->uid == uid && waits(s, t);
-	}
-	return n >= (uid == s->uid ? UR_SESSIONS_MAX : UR_SESSIONS_OF_UID);
+	return s->nwills >= UR_SESSIONS_MAX ||
+	       ur_quota_take(&s->quota, uid, UR_QUOTA_WILLS, 1);
 }
 
 void ur_wills_open(struct ur_server *s, struct ur_session *ses)
@@ -144,10 +140,15 @@ void ur_wills_open(struct ur_server *s, struct ur_session *ses)
 	if (pread(ses->will_fd, &head, sizeof(head), 0) != sizeof(head) ||
 	    head.magic != UR_WILL_MAGIC || head.high == 0)
 		return;
-	t = calloc(1, sizeof(*t));
-	if (!t)
+	if (too_many(s, ses->uid))
 		return;
+	t = calloc(1, sizeof(*t));
+	if (!t) {
+		ur_quota_give(&s->quota, ses->uid, UR_QUOTA_WILLS, 1);
+		return;
+	}
 	ur_list_init(&t->node);
+	s->nwills++;
 	t->fd = ses->will_fd;
 	ses->will_fd = -1;
 	t->pid = ses->pid;
@@ -159,10 +160,7 @@ void ur_wills_open(struct ur_server *s, struct ur_session *ses)
 	look(t, s->now_ns);
 	t->high = head.high < UR_WILL_ENTRIES ? head.high : UR_WILL_ENTRIES;
 	note_slots(s, ses, t);
-	if (waits(s, t) && too_many(s, ses->uid))
-		drop(t);
-	else
-		ur_list_add_tail(&s->wills, &t->node);
+	ur_list_add_tail(&s->wills, &t->node);
 }
 
 /* It may have waited for long, and the slot have come to another process. */
@@ -223,7 +221,7 @@ void ur_wills_run(struct ur_server *s)
 		if (waits(s, t) && t->look_ns <= s->now_ns)
 			look(t, s->now_ns);
 		if (t->due_ns <= s->now_ns && carry_on(s, t))
-			drop(t);
+			drop(s, t);
 	}
 }
 

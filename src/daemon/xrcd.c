@@ -65,15 +65,23 @@ static int check_file(int fd, const struct ur_xrc_file *file)
 		       : -EBADF;
 }
 
-/* Takes the descriptor.  NULL: out of memory, or too many. */
-static struct ur_xrcd_entry *entry_new(struct ur_server *s, uid_t uid,
-				       const struct ur_xrc_file *file, int *fd)
+/* Takes the descriptor. */
+static int entry_new(struct ur_server *s, uid_t uid,
+		     const struct ur_xrc_file *file, int *fd,
+		     struct ur_xrcd_entry **out)
 {
-	struct ur_xrcd_entry *e =
-		s->nxrcds < UR_XRCDS_MAX ? calloc(1, sizeof(*e)) : NULL;
+	int err = s->nxrcds < UR_XRCDS_MAX
+			  ? ur_quota_take(&s->quota, uid, UR_QUOTA_XRCDS, 1)
+			  : -ENOMEM;
+	struct ur_xrcd_entry *e;
 
-	if (!e)
-		return NULL;
+	if (err)
+		return err;
+	e = calloc(1, sizeof(*e));
+	if (!e) {
+		ur_quota_give(&s->quota, uid, UR_QUOTA_XRCDS, 1);
+		return -ENOMEM;
+	}
 	e->file = *file;
 	e->uid = uid;
 	e->fd = *fd;
@@ -81,13 +89,15 @@ static struct ur_xrcd_entry *entry_new(struct ur_server *s, uid_t uid,
 	ur_list_init(&e->members);
 	ur_list_add_tail(&s->xrcds, &e->node);
 	s->nxrcds++;
-	return e;
+	*out = e;
+	return 0;
 }
 
 static void entry_free(struct ur_server *s, struct ur_xrcd_entry *e)
 {
 	ur_list_del(&e->node);
 	s->nxrcds--;
+	ur_quota_give(&s->quota, e->uid, UR_QUOTA_XRCDS, 1);
 	close(e->fd);
 	free(e);
 }
@@ -140,8 +150,8 @@ static int join(struct ur_server *s, struct ur_session *ses,
 	if (e && !claim && (m->flags & UR_XRCD_EXCLUSIVE))
 		return -EINVAL;
 	if (!e)
-		e = entry_new(s, ses->uid, &m->file, fd);
-	return e ? enter(s, ses, e) : -ENOMEM;
+		err = entry_new(s, ses->uid, &m->file, fd, &e);
+	return err ? err : enter(s, ses, e);
 }
 
 void ur_xrcd_join(struct ur_server *s, struct ur_session *ses, uint32_t seq,

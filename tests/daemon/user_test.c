@@ -156,6 +156,7 @@ static void check_private(struct peer *bob, struct peer *alice, bool reaches)
 		uint32_t s = 1 + i / 2;
 
 		send_qpn(to[i % 2], qpn_of(s, 7 + i));
+		assert_int_equal(peer_peek(bob, s), -1);
 		if (reaches)
 			assert_int_equal(peer_recv(alice, s), qpn_of(s, 7 + i));
 		assert_int_equal(peer_peek(bob, s), -1);

@@ -382,7 +382,7 @@ static void assert_told(const char *part)
 
 static void attach_tcp(struct ur_rings *r, uint32_t session)
 {
-	int sock = ports->attach_tcp(session, if_nametoindex("lo"));
+	int sock = ports->attach_tcp(session, 0, 100, if_nametoindex("lo"));
 
 	assert_true(sock >= 0);
 	assert_int_equal(ur_rings_take(r, sock), 0);

@@ -305,7 +305,7 @@ static void leases_of_nobody(void **state)
 	struct ur_tcp_proof other = { .port = 4000, .addr = { 1, 2, 3 } };
 	struct ur_rings r;
 
-	assert_int_equal(ports->attach_tcp(SESSION, 0), -ENOENT);
+	assert_int_equal(ports->attach_tcp(SESSION, 0, 100, 0), -ENOENT);
 	other.families = UR_TCP_IPV4;
 	assert_int_equal(ports->lease_tcp(SESSION, 1, &other, -1), -ENOENT);
 	attach_tcp(&r, SESSION);

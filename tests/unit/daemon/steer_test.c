@@ -268,6 +268,46 @@ static void bounds(void **state)
 }
 
 /* Calls may be forged, and are answered all the same. */
+/* What one user's processes have together is the user's. */
+static void share_of_a_user(void **state)
+{
+	struct ur_tcp_proof p = { .port = 9 };
+	struct ur_steer *s = *state;
+	uint32_t n = 0, id = 10;
+	int err = 0, fd = -1;
+
+	for (uint32_t i = 0; i < 8; i++)
+		ur_steer_begin(s, id + i, 1000, 1);
+	ur_steer_begin(s, id + 8, 1001, 1);
+	memcpy(p.addr, addrs[0], 16);
+	for (; !err; n++) {
+		fd = dummy();
+		err = ur_steer_lease(s, id + n % 8, n, &p, fd);
+	}
+	close(fd);
+	assert_int_equal(err, -EDQUOT);
+	assert_in_range(n, 2, UR_STEER_LEASES / 100 + 1);
+	/* Those that rest count. */
+	for (uint32_t i = 0; i < 8; i++)
+		ur_steer_end(s, id + i, now, ignore, NULL);
+	ur_steer_begin(s, id, 1000, 1);
+	fd = dummy();
+	assert_int_equal(ur_steer_lease(s, id, 1, &p, fd), -EDQUOT);
+	assert_int_equal(ur_steer_lease(s, id + 8, 1, &p, fd), 0);
+	ur_steer_expire(s, now + UR_STEER_REST_NS);
+	fd = dummy();
+	assert_int_equal(ur_steer_lease(s, id, 1, &p, fd), 0);
+	/* Flows. */
+	ur_steer_begin(s, id + 1, 1000, 1);
+	fd = dummy();
+	assert_int_equal(ur_steer_lease(s, id + 1, 1, &p, fd), 0);
+	n = 0;
+	while (!out_of(state, id + n % 2, 9, (uint16_t)(1000 + n), SYN))
+		n++;
+	assert_int_equal(n, UR_STEER_FLOWS / 100);
+	assert_int_equal(out_of(state, id + 8, 9, 5000, SYN), 0);
+}
+
 static void half_open(void **state)
 {
 	uint16_t port = 0;
@@ -379,10 +419,10 @@ int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		CASE(calls),	 CASE(is_called),   CASE(listens_no_more),
-		CASE(addresses), CASE(forms),	    CASE(the_end),
-		CASE(bounds),	 CASE(half_open),   CASE(forgotten),
-		CASE(fragments), CASE(half_closed),
+		CASE(calls),	 CASE(is_called),	CASE(listens_no_more),
+		CASE(addresses), CASE(forms),		CASE(the_end),
+		CASE(bounds),	 CASE(share_of_a_user), CASE(half_open),
+		CASE(forgotten), CASE(fragments),	CASE(half_closed),
 	};
 #undef CASE
 
