@@ -26,12 +26,13 @@ static bool is_memory(const struct ur_map *m)
 		"/anon_hugepage", "/dev/hugepages/", "[anon_shmem:"
 	};
 
-	if (m->ino == 0 || begins(m->path, "[anon:"))
-		return m->path[0] == 0 || begins(m->path, "[anon:") ||
-		       begins(m->path, "[heap]") || begins(m->path, "[stack]");
+	/* Before the inode is looked at: SysV segment 0 has inode 0. */
 	for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
 		if (begins(m->path, shared[i]))
 			return true;
+	if (m->ino == 0 || begins(m->path, "[anon:"))
+		return m->path[0] == 0 || begins(m->path, "[anon:") ||
+		       begins(m->path, "[heap]") || begins(m->path, "[stack]");
 	return false;
 }
 

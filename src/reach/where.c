@@ -28,10 +28,17 @@ struct run {
 	char path[4096];
 };
 
+/* A segment's inode is its number, and the first of a machine has 0. */
+static bool is_sysv(const char *path)
+{
+	return strncmp(path, "/SYSV", 5) == 0;
+}
+
 /* Shared memory of an object, which may begin a run. */
 static bool is_shared(const struct ur_map *m)
 {
-	return m->prot[0] == 'r' && m->prot[3] == 's' && m->ino != 0;
+	return m->prot[0] == 'r' && m->prot[3] == 's' &&
+	       (m->ino != 0 || is_sysv(m->path));
 }
 
 static void run_begin(struct run *run, const struct ur_map *m)
@@ -157,12 +164,6 @@ static int find_open(const struct run *run)
 	return found;
 }
 
-/* The kernel gives the segment's number for its inode's. */
-static bool is_sysv(const struct run *run)
-{
-	return strncmp(run->path, "/SYSV", 5) == 0;
-}
-
 int ur_where_find(const void *addr, uint64_t length, struct ur_where *out)
 {
 	uint64_t at = (uintptr_t)addr;
@@ -175,7 +176,7 @@ int ur_where_find(const void *addr, uint64_t length, struct ur_where *out)
 	*out = (struct ur_where){ .fd = -1,
 				  .shmid = -1,
 				  .offset = run->offset + (at - run->start) };
-	if (is_sysv(run)) {
+	if (is_sysv(run->path)) {
 		out->shmid = (int)run->ino;
 		rc = 0;
 		goto out;

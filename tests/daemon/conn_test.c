@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "../skip.h"
 #include "conn_peer.h"
 #include "world.h"
 
@@ -673,11 +674,9 @@ static bool can_be(uid_t uid)
 
 static void users(void **state)
 {
-	if (geteuid() != 0 || !can_be(ALICE) || !can_be(BOB)) {
-		print_message("skipped: needs root and a daemon that other "
-			      "users may execute\n");
-		skip();
-	}
+	if (geteuid() != 0 || !can_be(ALICE) || !can_be(BOB))
+		skip_because("needs root and a daemon that other users may "
+			     "execute");
 	users_connect_but_do_not_steal(state);
 }
 

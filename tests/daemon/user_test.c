@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "../skip.h"
 #include "link/udp.h"
 #include "world.h"
 
@@ -271,11 +272,9 @@ int main(void)
 		T(buffer_of_root_stays),
 	};
 
-	if (geteuid() != 0 || !can_be(ALICE) || !can_be(BOB)) {
-		fprintf(stderr, "skipped: needs root and a daemon that other "
-				"users may execute\n");
-		return 77;
-	}
+	if (geteuid() != 0 || !can_be(ALICE) || !can_be(BOB))
+		return skip_all("needs root and a daemon that other users may "
+				"execute");
 	world_require();
 	return cmocka_run_group_tests(tests, log_open, log_close);
 }

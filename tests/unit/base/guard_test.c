@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../../skip.h"
 #include "base/crc.h"
 #include "base/guard.h"
 #include "base/guard_word.h"
@@ -248,7 +249,7 @@ static void nested_by_a_signal(void **state)
 	uint8_t buf[64];
 
 	if (UNDER_TSAN)
-		skip(); /* it runs handlers with every signal blocked */
+		skip_because("TSan runs handlers with every signal blocked");
 	sigaction(SIGALRM, &act, NULL);
 	for (int i = 0; i < 20; i++) {
 		from_signal = 0;

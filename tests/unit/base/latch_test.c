@@ -5,7 +5,10 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "../../skip.h"
 #include "base/latch.h"
+
+#define NO_BIAS "no bias here: membarrier(2) is refused or not used"
 
 #define THREADS 4
 #define TURNS	20000u
@@ -135,7 +138,7 @@ static void others_end_a_bias(void **state)
 {
 	ur_latch_init(&latch);
 	if (!take_streak())
-		skip();
+		skip_because(NO_BIAS);
 	assert_true(elsewhere(try_once));
 	assert_false(is_biased());
 	assert_true(take_streak());
@@ -153,7 +156,7 @@ static void others_find_the_owner_inside(void **state)
 	ur_latch_init(&latch);
 	plain = 0;
 	if (!take_streak())
-		skip();
+		skip_because(NO_BIAS);
 	ur_latch_lock(&latch);
 	assert_true(is_biased());
 	assert_false(elsewhere(try_once));
@@ -191,7 +194,7 @@ static void places_run_out(void **state)
 
 	ur_latch_init(&latch);
 	if (!take_streak())
-		skip();
+		skip_because(NO_BIAS);
 	ur_latch_init(&latch);
 	pthread_barrier_init(&turns, NULL, 2);
 	pthread_barrier_init(&all_had, NULL, UR_LATCH_OWNERS + 2);
@@ -213,7 +216,7 @@ static void the_owner_does_not_take_it_twice(void **state)
 {
 	ur_latch_init(&latch);
 	if (!take_streak())
-		skip();
+		skip_because(NO_BIAS);
 	ur_latch_lock(&latch);
 	assert_true(is_biased());
 	assert_false(ur_latch_try(&latch));
@@ -239,7 +242,7 @@ static void the_owner_is_not_sent_away(void **state)
 
 	ur_latch_init(&latch);
 	if (!take_streak())
-		skip();
+		skip_because(NO_BIAS);
 	biased_word = atomic_load(&latch.word);
 	atomic_store(&latch.word,
 		     (biased_word ^ UR_LATCH_BIASED) | UR_LATCH_REVOKED);

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../skip.h"
 #include "base/turns.h"
 
 static int policy(void)
@@ -27,7 +28,7 @@ static void first_and_ordinary_again(void **state)
 
 	if (!ur_turns_first(3)) {
 		assert_int_equal(policy(), SCHED_OTHER);
-		skip();
+		skip_because("real-time priority is refused");
 	}
 	assert_int_equal(policy(), SCHED_FIFO);
 	assert_int_equal(sched_getparam(0, &p), 0);

@@ -17,9 +17,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../../skip.h"
 #include "core/dev.h"
-
-#define SKIPPED 77 /* as meson understands it */
 
 struct fixture {
 	struct ur_dev dev;
@@ -156,9 +155,7 @@ int main(void)
 			test_a_host_with_only_a_loopback, setup, teardown),
 	};
 
-	if (!alone()) {
-		fprintf(stderr, "no network namespace can be made\n");
-		return SKIPPED;
-	}
+	if (!alone())
+		return skip_all("no network namespace can be made");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <sys/sysinfo.h>
 
+#include "../../skip.h"
 #include "base/turns.h"
 
 #define QUEUES 3u
@@ -280,7 +281,7 @@ static void as_many_come_first_as_cores(void **state)
 	pthread_t burners[CORES + 1];
 
 	if (get_nprocs() > CORES || !ur_turns_first(1) || !ur_turns_first(0))
-		skip();
+		skip_because("needs real-time priority and few cores");
 	for (unsigned int i = 0; i < nburners; i++)
 		assert_int_equal(pthread_create(&burners[i], NULL,
 						want_the_core, NULL),

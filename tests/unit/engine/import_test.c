@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../skip.h"
 #include "engine/import_msg.h"
 #include "engine/internal.h"
 
@@ -333,7 +334,7 @@ static void strangers_take_no_room(void **state)
 	int status;
 
 	if (geteuid() != 0)
-		skip();
+		skip_because("needs root to be another user");
 	pid = fork();
 	if (pid == 0)
 		_exit(stranger());

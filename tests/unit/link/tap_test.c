@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The host's side of a port: the interface, its addresses and routes. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -175,7 +176,9 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_leaves_nothing),
 	};
 
-	if (!own_net_enter() || access("/dev/net/tun", R_OK | W_OK))
+	if (!own_net_enter())
 		return UNIT_SKIP;
+	if (close(open("/dev/net/tun", O_RDWR)))
+		return skip_all("/dev/net/tun cannot be opened");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../skip.h"
 #include "base/guard.h"
 #include "reach/lent.h"
 #include "reach/where.h"
@@ -231,7 +232,7 @@ static void huge_pages_are_memory(void **state)
 	void *m = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, flags, -1, 0);
 
 	if (m == MAP_FAILED)
-		skip();
+		skip_because("no huge pages are free");
 	assert_true(is_soon(m, HUGE));
 	munmap(m, HUGE);
 }
