@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """ibv_devices, ibv_devinfo, ibv_asyncwatch."""
 
-import os
 import re
 import subprocess
 
 from harness.env import Case, Failure, gid_kind
-from harness.proc import Skip
 
 
 def expect(pattern, text):
@@ -61,14 +59,14 @@ def active_mtu(env):
     """The port's MTU is the largest that fits its interface."""
     text = env.call(env.a, 'ibv_devinfo')
     m = re.search(r'active_mtu:\s+(\d+)', text)
+    env.a.needs_own('the MTU of the machine is not known')
     want = 1024 if env.place.mtu == 1500 else 4096
     if int(m[1]) != want:
         raise Failure(f'active_mtu {m[1]} instead of {want}')
 
 
 def asyncwatch(env):
-    if not env.a.ns:
-        raise Skip('needs root to add an address')
+    env.a.needs_own('adds an address')
     p = env.run(env.a, 'ibv_asyncwatch')
     p.wait_text('async event', 10)
     env.a.sh('ip', 'addr', 'add', '10.9.77.1/32', 'dev', env.a.dev)
@@ -108,8 +106,7 @@ def first_is_roce(env):
 
 def interfaces_go(env):
     """What pyverbs looks at shows no interface that there was once."""
-    if os.geteuid():
-        raise Skip('making an interface needs root')
+    env.a.needs_own('makes an interface')
     net = '/sys/class/infiniband/urnic0/device/net'
     show = ('python3', '-c', f'import os; print(os.listdir("{net}"))')
     env.a.sh('ip', 'link', 'add', 'gone0', 'type', 'veth', 'peer', 'name',

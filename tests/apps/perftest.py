@@ -7,7 +7,6 @@ A row: name, program, arguments of both sides, GID and what -m has to fit.
 import re
 
 from harness.env import Case, Failure, words
-from harness.proc import Skip
 
 ROWS = []
 
@@ -138,9 +137,7 @@ def patient(run):
 
 def case(prog, args, gid):
     def run(env):
-        mtu = int(value(args, '-m', 1024))
-        if mtu > env.place.mtu:
-            raise Skip('the link carries no packets of that size')
+        env.needs_mtu(int(value(args, '-m', 1024)))
         port = env.port()
         base = [f'ib_{prog}', '-F', '-p', port] + words(args)
         server, client = list(base), list(base)

@@ -8,7 +8,6 @@ A row: name, program, GID (none: LID addressing), arguments of both sides.
 import re
 
 from harness.env import Case, Failure, words
-from harness.proc import Skip
 
 ROWS = []
 FULL_ROWS = []
@@ -83,8 +82,7 @@ def check(text, prog, args):
 
 def case(prog, gid, args):
     def run(env):
-        if option(args, '-m', 1024) > env.place.mtu:
-            raise Skip('the link carries no packets of that size')
+        env.needs_mtu(option(args, '-m', 1024))
         port = env.port()
         base = [f'ibv_{prog}_pingpong', '-p', port] + words(args)
         server, client = list(base), list(base)

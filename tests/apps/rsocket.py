@@ -12,12 +12,13 @@ import tempfile
 import time
 
 from apps.rdmacm import DEVICES, has_device, meet
+from harness import rights
 from harness.env import Case, Failure, finish, words
 from harness.proc import SLOW, Skip
 
 BIG = 5_000_000
 NGINX = '''
-daemon off; master_process off; pid {dir}/pid; error_log {dir}/err info;
+{user}daemon off; master_process off; pid {dir}/pid; error_log {dir}/err info;
 events {{ use epoll; }}
 http {{
   access_log off; sendfile {sendfile};
@@ -186,7 +187,10 @@ def serve_files(env, device, sendfile, tmp):
     with open(f'{tmp}/html/small', 'w') as f:
         f.write('a few bytes')
     port = env.port()
-    conf = NGINX.format(dir=tmp, addr=env.a.ip4, port=port, sendfile=sendfile)
+    # Its own user is none of a user namespace with one UID.
+    user = 'user root root; ' if rights.of_namespace() else ''
+    conf = NGINX.format(user=user, dir=tmp, addr=env.a.ip4, port=port,
+                        sendfile=sendfile)
     with open(f'{tmp}/conf', 'w') as f:
         f.write(conf)
     base = f'http://{env.a.ip4}:{port}'

@@ -38,6 +38,9 @@ OTHERS = ('no ', 'fi_pair is not built', 'mpi_pair is not built')
 
 
 def main():
+    sys.path.insert(0, os.path.join(TOP, 'tests'))
+    from harness import rights
+    rights.take()
     with tempfile.TemporaryDirectory() as out:
         run = [os.path.join(TOP, 'bench', 'run'), sys.argv[1], '--rough',
                '-r', '1', '-t', '0.02', '-o', out]

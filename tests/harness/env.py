@@ -19,6 +19,7 @@ class Env:
         self.a, self.b = place.a, place.b
         self._port = 20000
         self._gids = {}
+        self._mtu = None
 
     def port(self):
         """A TCP port that no other case of this run uses."""
@@ -72,7 +73,22 @@ class Env:
         for index, addr in self.gids(host):
             if gid_kind(addr) == kind:
                 return index
+        if kind == 'v6':
+            host.ip6  # skips the case where there is no such address
         raise Failure(f'no {kind} GID: {self.gids(host)}')
+
+    def mtu(self):
+        """Of the first device's port."""
+        if not self._mtu:
+            text = self.call(self.a, 'ibv_devinfo')
+            self._mtu = int(re.search(r'active_mtu:\s+(\d+)', text)[1])
+        return self._mtu
+
+    def needs_mtu(self, mtu):
+        """Skip where the ports have less; what a place of ours has to give is
+        checked by devices/active-mtu."""
+        if mtu > self.mtu():
+            raise Skip(f'needs MTU {mtu}, the port has {self.mtu()}')
 
     def show(self, host):
         """`urnic show --json` as an object."""

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Where the programs run: loopback, or two namespaces joined by veth.
 
-With root rights even loopback gets a namespace of its own, so that a test
-neither sees the machine's urnicd nor leaves one behind.
+Even loopback gets a namespace of its own where this user may make one, so that
+a test neither sees the machine's urnicd nor leaves one behind.  Otherwise it is
+the machine's, as it is.
 """
 
 import os
 import re
 import signal
-import subprocess
 import time
 
+from harness import rights
 from harness.proc import Failure, Skip, sh
 
 
@@ -18,7 +19,18 @@ class Host:
     """One side: a namespace (None: ours) and its addresses."""
 
     def __init__(self, ns, ip4, ip6, dev):
-        self.ns, self.ip4, self.ip6, self.dev = ns, ip4, ip6, dev
+        self.ns, self.ip4, self._ip6, self.dev = ns, ip4, ip6, dev
+
+    @property
+    def ip6(self):
+        if not self._ip6:
+            raise Skip(f'{self.dev} has no IPv6 address on this machine')
+        return self._ip6
+
+    def needs_own(self, what):
+        """Skip where the namespace is the machine's."""
+        if not self.ns:
+            raise Skip(f'{what}: {rights.why_no_namespaces()}')
 
     def wrap(self, argv):
         argv = list(argv)
@@ -66,18 +78,17 @@ class Place:
 
     def _loopback(self):
         ns = None
-        if os.geteuid() == 0 and netns_works():
+        if rights.can_make_namespaces():
             ns = self._ns('l')
-        self.a = self.b = Host(ns, '127.0.0.1', '::1', 'lo')
+        ip6 = '::1' if ns or has_ip6_loopback() else None
+        self.a = self.b = Host(ns, '127.0.0.1', ip6, 'lo')
         self.hosts = [self.a]
         if ns:
             sh('ip', '-n', ns, 'link', 'set', 'lo', 'multicast', 'on', 'up')
 
     def _veth(self):
-        if os.geteuid() != 0:
-            raise Skip('network namespaces need root')
-        if not netns_works():
-            raise Skip('this machine does not let us make namespaces')
+        if not rights.can_make_namespaces():
+            raise Skip(rights.why_no_namespaces())
         for i, letter in enumerate('ab', 1):
             self.hosts.append(Host(self._ns(letter), f'10.9.0.{i}',
                                    f'fd09::{i}', f've{letter}'))
@@ -134,10 +145,13 @@ class Place:
         sh('ip', 'netns', 'del', h.ns, check=False)
 
 
-def netns_works():
-    """Can a network namespace be made here?"""
-    r = subprocess.run(['unshare', '-n', 'true'], stderr=subprocess.DEVNULL)
-    return r.returncode == 0
+def has_ip6_loopback():
+    """Containers often have none."""
+    try:
+        with open('/proc/net/if_inet6', encoding='ascii') as f:
+            return any(int(line.split()[0], 16) == 1 for line in f)
+    except OSError:
+        return False
 
 
 def lose_at(host, dev, percent):

@@ -24,6 +24,7 @@ import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from harness import rights                     # noqa: E402
 from harness.env import Env                    # noqa: E402
 from harness.net import Place                  # noqa: E402
 from harness.proc import Failure, Proc, Skip   # noqa: E402
@@ -128,6 +129,7 @@ def main():
     if args.list:
         print('\n'.join(name for name, _ in cases))
         return 0
+    rights.take()
     count = dict(passed=0, failed=0, skipped=0)
     again = []
     if args.part[0] > 1:

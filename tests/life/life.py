@@ -210,8 +210,7 @@ def daemons(host):
 
 def one_daemon(env):
     """Programs that start at once start one urnicd between them."""
-    if not env.a.ns:
-        raise Skip('needs a namespace of its own')
+    env.a.needs_own('looks for its own urnicd')
     ps = [env.run(env.a, env.prog('leave')) for _ in range(8)]
     for p in ps:
         if p.wait(20) != 0:
@@ -222,8 +221,7 @@ def one_daemon(env):
 
 def daemon_dies(env):
     """Traffic goes on without urnicd, and the next program works."""
-    if not env.a.ns:
-        raise Skip('needs a namespace of its own')
+    env.a.needs_own('looks for its own urnicd')
     s, c = start(env, 'stream', '-n 4000')
     c.wait_text('running', 10)
     for pid in daemons(env.a):
@@ -236,8 +234,7 @@ def daemon_dies(env):
 
 def daemon_returns(env):
     """After a restart urnicd knows the programs that were running."""
-    if not env.a.ns:
-        raise Skip('needs a namespace of its own')
+    env.a.needs_own('looks for its own urnicd')
     s, c = start(env, 'stream', '-M idle')
     s.wait_text('idle', 10)
     for pid in daemons(env.a):

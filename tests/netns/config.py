@@ -8,7 +8,7 @@ import tempfile
 import time
 
 from harness.env import Case
-from harness.proc import Failure, Proc, Skip
+from harness.proc import Failure, Proc
 
 
 class File:
@@ -52,11 +52,6 @@ def device(name, kind='roce', **keys):
 def expect(pattern, text, there=True):
     if bool(re.search(pattern, text, re.M)) != there:
         raise Failure(f'{"no" if there else "a"} "{pattern}" in:\n{text}')
-
-
-def needs_root(env):
-    if not env.a.ns:
-        raise Skip('needs root to make interfaces')
 
 
 def listed(env):
@@ -104,7 +99,7 @@ def mistake(env):
 
 def addresses(env):
     """A device has its addresses only, and connections find it by them."""
-    needs_root(env)
+    env.a.needs_own('makes interfaces')
     for addr in ('10.76.0.1', '10.76.0.2'):
         env.a.sh('ip', 'addr', 'add', addr + '/32', 'dev', env.a.dev)
     try:
@@ -162,7 +157,7 @@ def rping(env, f, addr):
 
 def life(what, kind):
     def run(env):
-        needs_root(env)
+        env.a.needs_own('makes interfaces')
         with File(device('bound', kind, interface='life0'),
                   device('rest', kind, addresses=[env.a.ip4])) as f:
             try:

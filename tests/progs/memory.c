@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "vt.h"
@@ -459,14 +460,20 @@ static void check_domains(void)
 	}
 }
 
-#define MANY 70 /* lanes are fewer */
+#define MANY	   70 /* lanes are fewer */
+#define PER_DOMAIN 20 /* at most so many descriptors */
 
 static void check_many_domains(void)
 {
 	static struct vt_loop l[MANY];
 	static struct vt_dev d[MANY];
 	static struct ibv_td *td[MANY];
+	struct rlimit most;
 
+	VT_TRUE(getrlimit(RLIMIT_NOFILE, &most) == 0);
+	if (most.rlim_cur < MANY * PER_DOMAIN)
+		vt_skip("needs %d descriptors, the limit is %lu",
+			MANY * PER_DOMAIN, (unsigned long)most.rlim_cur);
 	for (int i = 0; i < MANY; i++) {
 		td[i] = thread_domain(&d[i]);
 		vt_loop_open(&d[i], &l[i]);

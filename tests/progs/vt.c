@@ -2,6 +2,7 @@
 #include "vt.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,6 +25,38 @@ void vt_fail(const char *file, int line, const char *fmt, ...)
 	va_end(ap);
 	fprintf(stderr, " (errno: %s)\n", strerror(err));
 	exit(1);
+}
+
+void vt_skip(const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("skipped: ");
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	putchar('\n');
+	exit(77);
+}
+
+bool vt_map_files(void)
+{
+	FILE *f = tmpfile();
+	char name[64];
+	void *p;
+	int fd;
+
+	VT_TRUE(f && ftruncate(fileno(f), 4096) == 0);
+	p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fileno(f), 0);
+	VT_TRUE(p != MAP_FAILED);
+	snprintf(name, sizeof(name), "/proc/self/map_files/%lx-%lx",
+		 (unsigned long)p, (unsigned long)p + 4096);
+	fd = open(name, O_RDONLY);
+	if (fd >= 0)
+		close(fd);
+	munmap(p, 4096);
+	fclose(f);
+	return fd >= 0;
 }
 
 static int number(const char *text)

@@ -18,6 +18,11 @@
 void vt_fail(const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4), noreturn));
 
+/* Print "skipped: " and the reason, and end with exit code 77: this machine or
+ * user does not let the check be made. */
+void vt_skip(const char *fmt, ...)
+	__attribute__((format(printf, 1, 2), noreturn));
+
 #define VT_FAIL(...)  vt_fail(__FILE__, __LINE__, __VA_ARGS__)
 /* The condition must hold. */
 #define VT_TRUE(cond) vt_true((cond), __FILE__, __LINE__, #cond)
@@ -103,6 +108,10 @@ void vt_rdma(struct ibv_qp *qp, enum ibv_wr_opcode op, struct ibv_mr *mr,
 void vt_poll(struct ibv_cq *cq, struct ibv_wc *wc);
 /* The same, and it must be a success. */
 void vt_poll_ok(struct ibv_cq *cq, struct ibv_wc *wc);
+
+/* May this user follow /proc/self/map_files?  Else a file that has neither a
+ * name nor a descriptor cannot be mapped by others. */
+bool vt_map_files(void);
 
 uint64_t vt_now_ms(void);
 
