@@ -2,10 +2,11 @@
 /*
  * liburnic-preload.so: programs that look for RDMA devices under
  * /sys/class/infiniband*, /sys/class/net/IF/device/infiniband* and
- * /dev/infiniband find urnic's view ($URNIC_SYSFS) there.  Every wrapper hands
- * on at once if the path does not begin with one of these; nothing else is
- * changed, and a path that is relative to a directory of the view needs no
- * help because the directory is real.
+ * /dev/infiniband find urnic's view ($URNIC_SYSFS) there (view_path.h).
+ * Wrapped are the C library's functions that look at a path, or enter it, and
+ * those that have it done by others (glob, posix_spawn); what changes files or
+ * their modes is not, nor wordexp(), nor a program's own system calls.  A
+ * directory that holds a part of the view (/sys/class) is listed as it is.
  *
  * The C library's functions are found on first use: a program may call a
  * wrapper before any constructor of ours has run.
@@ -16,15 +17,24 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
+#include <ftw.h>
+#include <glob.h>
 #include <limits.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+
+#include "view_path.h"
 
 /*
  * Our functions have names of their own in C and the C library's as symbols,
@@ -32,69 +42,6 @@
  * way.
  */
 #define SYMBOL(name) __asm__(#name) __attribute__((visibility("default")))
-
-/* The environment is read once; setenv() by the program changes nothing. */
-static const char *view_root(void)
-{
-	static _Atomic(const char *) root;
-	const char *r = root;
-
-	if (!r) {
-		r = secure_getenv("URNIC_SYSFS");
-		r = strdup(r ? r : "");
-		root = r ? r : "";
-	}
-	return r;
-}
-
-static bool starts(const char *s, const char *prefix)
-{
-	return strncmp(s, prefix, strlen(prefix)) == 0;
-}
-
-/* /sys/class/net/IF/device/infiniband… */
-static bool is_netdev_path(const char *path)
-{
-	const char *slash;
-
-	if (!starts(path, "/sys/class/net/"))
-		return false;
-	slash = strchr(path + strlen("/sys/class/net/"), '/');
-	return slash && starts(slash, "/device/infiniband");
-}
-
-/* The part of a path that is appended to the root, or NULL: not ours. */
-static const char *view_part(const char *path)
-{
-	static const char dev[] = "/dev/infiniband";
-
-	if (starts(path, dev)) {
-		char end = path[sizeof(dev) - 1];
-
-		return end == 0 || end == '/' ? path : NULL;
-	}
-	if (starts(path, "/sys/class/infiniband") || is_netdev_path(path))
-		return path + strlen("/sys");
-	return NULL;
-}
-
-/* The path to use.  A NULL must reach the kernel, which answers EFAULT. */
-static const char *view(const char *path, char buf[PATH_MAX])
-{
-	const char *part, *root;
-	int len;
-
-	if (!path || path[0] != '/' || (path[1] != 's' && path[1] != 'd'))
-		return path;
-	part = view_part(path);
-	if (!part)
-		return path;
-	root = view_root();
-	if (!*root)
-		return path;
-	len = snprintf(buf, PATH_MAX, "%s%s", root, part);
-	return len < PATH_MAX ? buf : path;
-}
 
 /* A program that could be loaded without us has every function it calls. */
 static void *next_symbol(const char *name)
@@ -118,6 +65,9 @@ static void *next_symbol(const char *name)
 		f_;                                                            \
 	})
 
+#define PATH	ur_view_path(AT_FDCWD, path, buf)
+#define AT_PATH ur_view_path(dir, path, buf)
+
 static bool has_mode(int flags)
 {
 	return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
@@ -135,7 +85,7 @@ static bool has_mode(int flags)
 		if (has_mode(flags))                                           \
 			mode = va_arg(ap, mode_t);                             \
 		va_end(ap);                                                    \
-		return REAL(name)(view(path, buf), flags, mode);               \
+		return REAL(name)(PATH, flags, mode);                          \
 	}
 
 #define OPENAT(name)                                                           \
@@ -150,7 +100,7 @@ static bool has_mode(int flags)
 		if (has_mode(flags))                                           \
 			mode = va_arg(ap, mode_t);                             \
 		va_end(ap);                                                    \
-		return REAL(name)(dir, view(path, buf), flags, mode);          \
+		return REAL(name)(dir, AT_PATH, flags, mode);                  \
 	}
 
 /* A wrapper whose parameters are only handed on but for `path`. */
@@ -171,8 +121,6 @@ static bool has_mode(int flags)
 		return __VA_ARGS__;                                            \
 	}
 
-#define PATH view(path, buf)
-
 /* clang-tidy 14 loses va_start() when it looks at several files */
 /* NOLINTBEGIN(clang-analyzer-valist.Uninitialized) */
 OPEN(open)
@@ -182,29 +130,36 @@ OPENAT(openat64)
 /* NOLINTEND(clang-analyzer-valist.Uninitialized) */
 WRAP(int, __open_2, (const char *path, int flags), PATH, flags)
 WRAP(int, __open64_2, (const char *path, int flags), PATH, flags)
-WRAP(int, __openat_2, (int dir, const char *path, int flags), dir, PATH, flags)
-WRAP(int, __openat64_2, (int dir, const char *path, int flags), dir, PATH,
+WRAP(int, __openat_2, (int dir, const char *path, int flags), dir, AT_PATH,
      flags)
+WRAP(int, __openat64_2, (int dir, const char *path, int flags), dir, AT_PATH,
+     flags)
+WRAP(int, creat, (const char *path, mode_t mode), PATH, mode)
+WRAP(int, creat64, (const char *path, mode_t mode), PATH, mode)
 WRAP(FILE *, fopen, (const char *path, const char *mode), PATH, mode)
 WRAP(FILE *, fopen64, (const char *path, const char *mode), PATH, mode)
+WRAP(FILE *, freopen, (const char *path, const char *mode, FILE *f), PATH, mode,
+     f)
+WRAP(FILE *, freopen64, (const char *path, const char *mode, FILE *f), PATH,
+     mode, f)
 WRAP(DIR *, opendir, (const char *path), PATH)
 WRAP(int, access, (const char *path, int mode), PATH, mode)
 WRAP(int, euidaccess, (const char *path, int mode), PATH, mode)
 WRAP(int, eaccess, (const char *path, int mode), PATH, mode)
 WRAP(int, faccessat, (int dir, const char *path, int mode, int flags), dir,
-     PATH, mode, flags)
+     AT_PATH, mode, flags)
 WRAP(int, stat, (const char *path, struct stat *st), PATH, st)
 WRAP(int, stat64, (const char *path, struct stat64 *st), PATH, st)
 WRAP(ssize_t, readlink, (const char *path, char *out, size_t len), PATH, out,
      len)
 WRAP(ssize_t, readlinkat, (int dir, const char *path, char *out, size_t len),
-     dir, PATH, out, len)
+     dir, AT_PATH, out, len)
 WRAP(ssize_t, __readlink_chk,
      (const char *path, char *out, size_t len, size_t size), PATH, out, len,
      size)
 WRAP(ssize_t, __readlinkat_chk,
-     (int dir, const char *path, char *out, size_t len, size_t size), dir, PATH,
-     out, len, size)
+     (int dir, const char *path, char *out, size_t len, size_t size), dir,
+     AT_PATH, out, len, size)
 WRAP(ssize_t, getxattr,
      (const char *path, const char *name, void *value, size_t size), PATH, name,
      value, size)
@@ -226,22 +181,100 @@ WRAP(int, scandir64,
       int (*compare)(const struct dirent64 **, const struct dirent64 **)),
      PATH, list, filter, compare)
 
-/*
- * Calls that can ask about a link itself.  The view's device node is a link
- * to /dev/null; it has to look like the node.
- */
-static bool is_node(const char *path)
+WRAP(int, scandirat,
+     (int dir, const char *path, struct dirent ***list,
+      int (*filter)(const struct dirent *),
+      int (*compare)(const struct dirent **, const struct dirent **)),
+     dir, AT_PATH, list, filter, compare)
+WRAP(int, scandirat64,
+     (int dir, const char *path, struct dirent64 ***list,
+      int (*filter)(const struct dirent64 *),
+      int (*compare)(const struct dirent64 **, const struct dirent64 **)),
+     dir, AT_PATH, list, filter, compare)
+WRAP(int, chdir, (const char *path), PATH)
+WRAP(ssize_t, listxattr, (const char *path, char *list, size_t size), PATH,
+     list, size)
+WRAP(ssize_t, llistxattr, (const char *path, char *list, size_t size), PATH,
+     list, size)
+WRAP(int, statfs, (const char *path, struct statfs *st), PATH, st)
+WRAP(int, statfs64, (const char *path, struct statfs64 *st), PATH, st)
+WRAP(int, statvfs, (const char *path, struct statvfs *st), PATH, st)
+WRAP(int, statvfs64, (const char *path, struct statvfs64 *st), PATH, st)
+WRAP(long, pathconf, (const char *path, int name), PATH, name)
+WRAP(int, inotify_add_watch, (int fd, const char *path, uint32_t mask), fd,
+     PATH, mask)
+WRAP(int, name_to_handle_at,
+     (int dir, const char *path, struct file_handle *handle, int *mount,
+      int flags),
+     dir, AT_PATH, handle, mount, flags)
+WRAP(int, posix_spawn_file_actions_addchdir_np,
+     (posix_spawn_file_actions_t * actions, const char *path), actions, PATH)
+WRAP(int, posix_spawn_file_actions_addopen,
+     (posix_spawn_file_actions_t * actions, int fd, const char *path, int flags,
+      mode_t mode),
+     actions, fd, PATH, flags, mode)
+
+/* Walks.  They name what they find as it is named in the view's directory. */
+WRAP(int, ftw, (const char *path, __ftw_func_t visit, int fds), PATH, visit,
+     fds)
+WRAP(int, ftw64, (const char *path, __ftw64_func_t visit, int fds), PATH, visit,
+     fds)
+WRAP(int, nftw, (const char *path, __nftw_func_t visit, int fds, int flags),
+     PATH, visit, fds, flags)
+WRAP(int, nftw64, (const char *path, __nftw64_func_t visit, int fds, int flags),
+     PATH, visit, fds, flags)
+
+/* The paths, a NULL behind them; NULL if there is no memory. */
+static char **view_list(char *const *paths)
 {
-	return path && starts(path, "/dev/infiniband/");
+	char **list, buf[PATH_MAX];
+	size_t n = 0;
+
+	while (paths[n])
+		n++;
+	list = calloc(n + 1, sizeof(*list));
+	for (size_t i = 0; list && i < n; i++) {
+		list[i] = strdup(ur_view_path(AT_FDCWD, paths[i], buf));
+		if (!list[i])
+			break;
+	}
+	return list;
 }
 
+static void free_list(char **list)
+{
+	for (size_t i = 0; list && list[i]; i++)
+		free(list[i]);
+	free(list);
+}
+
+#define FTS_OPEN(type, name, entry)                                            \
+	type *ur_##name(char *const *paths, int flags,                         \
+			int (*compare)(const entry **, const entry **))        \
+		SYMBOL(name);                                                  \
+	type *ur_##name(char *const *paths, int flags,                         \
+			int (*compare)(const entry **, const entry **))        \
+	{                                                                      \
+		char **list = view_list(paths);                                \
+		type *fts = REAL(name)(list ? list : paths, flags, compare);   \
+                                                                               \
+		free_list(list);                                               \
+		return fts;                                                    \
+	}
+
+FTS_OPEN(FTS, fts_open, FTSENT)
+FTS_OPEN(FTS64, fts64_open, FTSENT64)
+
+/*
+ * Calls that can ask about a link itself: the view's device node is one.
+ */
 int ur_lstat(const char *path, struct stat *st) SYMBOL(lstat);
 int ur_lstat(const char *path, struct stat *st)
 {
 	char buf[PATH_MAX];
 
-	return is_node(path) ? ur_stat(path, st)
-			     : REAL(lstat)(view(path, buf), st);
+	return ur_view_is_node(AT_FDCWD, path) ? ur_stat(path, st)
+					       : REAL(lstat)(PATH, st);
 }
 
 int ur_lstat64(const char *path, struct stat64 *st) SYMBOL(lstat64);
@@ -249,25 +282,91 @@ int ur_lstat64(const char *path, struct stat64 *st)
 {
 	char buf[PATH_MAX];
 
-	return is_node(path) ? ur_stat64(path, st)
-			     : REAL(lstat64)(view(path, buf), st);
+	return ur_view_is_node(AT_FDCWD, path) ? ur_stat64(path, st)
+					       : REAL(lstat64)(PATH, st);
 }
 
-static int at_flags(const char *path, int flags)
+static int at_flags(int dir, const char *path, int flags)
 {
-	return is_node(path) ? flags & ~AT_SYMLINK_NOFOLLOW : flags;
+	return (flags & AT_SYMLINK_NOFOLLOW) && ur_view_is_node(dir, path)
+		       ? flags & ~AT_SYMLINK_NOFOLLOW
+		       : flags;
 }
 
-#define FLAGS at_flags(path, flags)
+#define FLAGS at_flags(dir, path, flags)
 
 WRAP(int, fstatat, (int dir, const char *path, struct stat *st, int flags), dir,
-     PATH, st, FLAGS)
+     AT_PATH, st, FLAGS)
 WRAP(int, fstatat64, (int dir, const char *path, struct stat64 *st, int flags),
-     dir, PATH, st, FLAGS)
+     dir, AT_PATH, st, FLAGS)
 WRAP(int, statx,
      (int dir, const char *path, int flags, unsigned int mask,
       struct statx *st),
-     dir, PATH, FLAGS, mask, st)
+     dir, AT_PATH, FLAGS, mask, st)
+
+#define READDIR(entry, name)                                                   \
+	entry *ur_##name(DIR *d) SYMBOL(name);                                 \
+	entry *ur_##name(DIR *d)                                               \
+	{                                                                      \
+		entry *e = REAL(name)(d);                                      \
+                                                                               \
+		if (e && e->d_type == DT_LNK &&                                \
+		    ur_view_is_node(dirfd(d), e->d_name))                      \
+			e->d_type = DT_CHR;                                    \
+		return e;                                                      \
+	}
+
+READDIR(struct dirent, readdir)
+READDIR(struct dirent64, readdir64)
+
+/*
+ * glob() walks by itself, unless it is given functions to walk with: ours.
+ * So it finds what is in the view, by the names that the program knows.
+ */
+static void *glob_opendir(const char *path)
+{
+	return ur_opendir(path);
+}
+
+static struct dirent *glob_readdir(void *d)
+{
+	return ur_readdir(d);
+}
+
+static struct dirent64 *glob_readdir64(void *d)
+{
+	return ur_readdir64(d);
+}
+
+static void glob_closedir(void *d)
+{
+	closedir(d);
+}
+
+#define GLOB(name, type, read_entry, lstat_, stat_)                            \
+	int ur_##name(const char *pattern, int flags,                          \
+		      int (*failed)(const char *, int), type *found)           \
+		SYMBOL(name);                                                  \
+	int ur_##name(const char *pattern, int flags,                          \
+		      int (*failed)(const char *, int), type *found)           \
+	{                                                                      \
+		int err;                                                       \
+                                                                               \
+		if (!found || (flags & GLOB_ALTDIRFUNC))                       \
+			return REAL(name)(pattern, flags, failed, found);      \
+		found->gl_opendir = glob_opendir;                              \
+		found->gl_readdir = read_entry;                                \
+		found->gl_closedir = glob_closedir;                            \
+		found->gl_lstat = lstat_;                                      \
+		found->gl_stat = stat_;                                        \
+		err = REAL(name)(pattern, flags | GLOB_ALTDIRFUNC, failed,     \
+				 found);                                       \
+		found->gl_flags &= ~GLOB_ALTDIRFUNC;                           \
+		return err;                                                    \
+	}
+
+GLOB(glob, glob_t, glob_readdir, ur_lstat, ur_stat)
+GLOB(glob64, glob64_t, glob_readdir64, ur_lstat64, ur_stat64)
 
 /*
  * What stat() was called in programs linked before glibc 2.33.  dlsym() does

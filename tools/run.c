@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "config/config.h"
@@ -107,16 +108,38 @@ static int write_device(const char *root, const struct ur_dev_spec *spec)
 	err = ur_dev_init(&dev, spec);
 	if (err)
 		return err;
-	if (ur_dev_present(&dev))
-		err = ur_sysfs_write(root, &dev);
+	err = ur_dev_present(&dev) ? ur_sysfs_write(root, &dev)
+				   : ur_sysfs_remove(root, &dev);
 	ur_dev_fini(&dev);
 	return err;
+}
+
+/*
+ * Programs with other devices (URNIC_DEVICES, URNIC_CONFIG) have another view:
+ * what one selection has not, another may be using.
+ */
+static uint32_t selection(const struct ur_config *config)
+{
+	uint32_t hash = 2166136261u; /* FNV-1a */
+
+	for (uint32_t i = 0; i < config->count; i++) {
+		const struct ur_dev_spec *s = &config->devices[i];
+		char text[sizeof(s->name) + sizeof(s->netdev) + 32];
+
+		if (!ur_dev_name_enabled(s->name))
+			continue;
+		snprintf(text, sizeof(text), "%s/%d/%u/%s\n", s->name,
+			 (int)s->kind, s->index, s->netdev);
+		for (const char *c = text; *c; c++)
+			hash = (hash ^ (uint8_t)*c) * 16777619u;
+	}
+	return hash;
 }
 
 /* Without the view most programs work all the same: a warning is enough. */
 static int prepare_view(const char *libs)
 {
-	char dir[PATH_MAX], root[PATH_MAX + 8], lib[PATH_MAX + 32];
+	char dir[PATH_MAX], root[PATH_MAX + 16], lib[PATH_MAX + 32];
 	const struct ur_config *config = ur_config_get();
 	int err;
 
@@ -125,7 +148,9 @@ static int prepare_view(const char *libs)
 	err = ur_runtime_dir(dir, sizeof(dir));
 	if (err)
 		return 0;
-	snprintf(root, sizeof(root), "%s/sys", dir);
+	snprintf(root, sizeof(root), "%s/sys-%08x", dir, selection(config));
+	if (mkdir(root, 0755) && errno != EEXIST)
+		err = -errno;
 	for (uint32_t i = 0; i < config->count && !err; i++)
 		err = write_device(root, &config->devices[i]);
 	if (err) {

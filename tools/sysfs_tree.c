@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -342,6 +343,12 @@ static void write_gids(struct tree *t)
 	write_gid_value(t, 0, mac);
 	put(t, t->is->gid_type, IBDEV "/ports/1/gid_attrs/types/0",
 	    t->dev->name);
+	ur_dev_mac_netdev(t->dev, &gid);
+	if (gid_empty(&gid))
+		gone(t, IBDEV "/ports/1/gid_attrs/ndevs/0", t->dev->name);
+	else
+		put(t, gid.ifname, IBDEV "/ports/1/gid_attrs/ndevs/0",
+		    t->dev->name);
 }
 
 static bool has_interface(struct tree *t, const char *name)
@@ -382,6 +389,43 @@ static void forget_interfaces(struct tree *t)
 	}
 	if (d)
 		closedir(d);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type,
+		      struct FTW *where)
+{
+	(void)st;
+	(void)type;
+	(void)where;
+	return remove(path) && errno != ENOENT ? -errno : 0;
+}
+
+static int remove_tree(const char *path)
+{
+	int err = nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+
+	return err == -1 && errno != ENOENT ? -errno : err == -1 ? 0 : err;
+}
+
+int ur_sysfs_remove(const char *root, struct ur_dev *dev)
+{
+	struct tree t = {
+		.root = root,
+		.dev = dev,
+		.is = &personalities[dev->kind],
+	};
+	unsigned int n = dev->spec.index;
+	char path[PATH_LEN];
+	int err;
+
+	forget_interfaces(&t);
+	gone(&t, "dev/infiniband/uverbs%u", n);
+	snprintf(path, sizeof(path), "%s/" UVERB, root, n);
+	err = remove_tree(path);
+	snprintf(path, sizeof(path), "%s/" IBDEV, root, dev->name);
+	if (!err)
+		err = remove_tree(path);
+	return err ? err : t.err;
 }
 
 int ur_sysfs_write(const char *root, struct ur_dev *dev)

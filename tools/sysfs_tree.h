@@ -14,4 +14,7 @@
  */
 int ur_sysfs_write(const char *root, struct ur_dev *dev);
 
+/* Take it out again, for instance because its interface is gone. */
+int ur_sysfs_remove(const char *root, struct ur_dev *dev);
+
 #endif

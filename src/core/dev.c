@@ -357,6 +357,23 @@ void ur_dev_mac_gid(const struct ur_dev *dev, uint8_t out[16])
 	}
 }
 
+void ur_dev_mac_netdev(struct ur_dev *dev, struct ur_gid *out)
+{
+	const struct ur_gid *first = NULL;
+
+	ur_lock(&dev->lock);
+	for (uint32_t i = 0; i < UR_GID_TABLE_LEN; i++) {
+		const struct ur_gid *g = &dev->gids[i];
+
+		if (gid_is_empty(g->addr))
+			continue;
+		if (!first || (first->loopback && !g->loopback))
+			first = g;
+	}
+	*out = first ? *first : (struct ur_gid){ .ifindex = 0 };
+	ur_unlock(&dev->lock);
+}
+
 void ur_dev_fini(struct ur_dev *dev)
 {
 	ur_lock_fini(&dev->refreshing);

@@ -106,6 +106,12 @@ int ur_dev_gid(struct ur_dev *dev, uint32_t i, struct ur_gid *out);
  */
 void ur_dev_mac_gid(const struct ur_dev *dev, uint8_t out[16]);
 
+/*
+ * The entry whose interface is named as that GID's: the first that is no
+ * loopback, else the first; all zeros if the table is empty.
+ */
+void ur_dev_mac_netdev(struct ur_dev *dev, struct ur_gid *out);
+
 /* Index of an address, -ENOENT if the host does not have it. */
 int ur_dev_gid_index(struct ur_dev *dev, const uint8_t addr[16]);
 

@@ -48,7 +48,7 @@ static int gid_get(struct ibv_context *context, uint32_t port_num,
 		return -EINVAL;
 	if (!urv_is_iwarp(c))
 		return ur_dev_gid(c->dev, index, out);
-	*out = (struct ur_gid){ .ifindex = 0 };
+	ur_dev_mac_netdev(c->dev, out);
 	ur_dev_mac_gid(c->dev, out->addr);
 	return 0;
 }

@@ -11,18 +11,34 @@ import re
 import subprocess
 import sys
 
-# dependency('x', ..., required: ...), cc.has_header(...), find_library(...)
-CALL = re.compile(r"(?:dependency|has_header|find_library)\(\s*'([^']+)'"
-                  r"[^()]*?required:\s*(?:false|get_option)")
+CALL = re.compile(r'\b(?:dependency|has_header|find_library)\(')
+NAME = re.compile(r"\s*'([^']+)'")
+OPTIONAL = re.compile(r'required:\s*(?:false|get_option)')
+
+
+def arguments(text):
+    """What stands before the bracket that closes the one before `text`."""
+    depth = 1
+    for i, char in enumerate(text):
+        depth += (char == '(') - (char == ')')
+        if not depth:
+            return text[:i]
+    return text
 
 
 def optional(source):
+    """Names in dependency('x', ..., required: false) and the like."""
     for path in glob.glob(os.path.join(source, '**', 'meson.build'),
                           recursive=True):
         if os.path.relpath(path, source).startswith('build'):
             continue
         with open(path, encoding='utf-8') as f:
-            yield from CALL.findall(f.read())
+            text = f.read()
+        for call in CALL.finditer(text):
+            given = arguments(text[call.end():])
+            name = NAME.match(given)
+            if name and OPTIONAL.search(given):
+                yield name.group(1)
 
 
 def main():
