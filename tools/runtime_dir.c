@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime_sweep.h"
 #include "urnic.h"
 
 /* Never through a link, which another user may have put into /tmp. */
@@ -27,17 +29,31 @@ static int own_directory(const char *path)
 	return 0;
 }
 
+/*
+ * The lock keeps a directory that is made here from being taken for one of the
+ * namespace that had this number before.
+ */
 static int try_base(const char *base, char *path, size_t cap)
 {
+	int err = own_directory(base), lock;
 	struct stat ns;
-	int err = own_directory(base);
 
 	if (err)
 		return err;
+	lock = open(base, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (lock >= 0)
+		(void)flock(lock, LOCK_EX);
 	if (stat("/proc/self/ns/net", &ns))
 		ns.st_ino = 0;
 	snprintf(path, cap, "%s/net-%lu", base, (unsigned long)ns.st_ino);
-	return own_directory(path);
+	err = own_directory(path);
+	if (!err)
+		err = ur_runtime_mark(path);
+	if (!err && lock >= 0)
+		ur_runtime_sweep(base, ns.st_ino);
+	if (lock >= 0)
+		close(lock);
+	return err;
 }
 
 int ur_runtime_dir(char *path, size_t cap)
