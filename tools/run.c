@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "config/config.h"
+#include "run_check.h"
 #include "runtime_dir.h"
 #include "sysfs_tree.h"
 #include "urnic.h"
@@ -181,8 +182,10 @@ static int print_environment(void)
 
 static int exec_program(char **argv)
 {
-	int code;
+	int code = ur_run_check(argv);
 
+	if (code)
+		return code;
 	execvp(argv[0], argv);
 	code = errno == ENOENT ? 127 : 126; /* as shells do */
 	ur_tool_error("%s: %s", argv[0], strerror(errno));

@@ -19,7 +19,7 @@
 /* The environment is read once; setenv() by the program changes nothing. */
 static const char *view_root(void)
 {
-	static _Atomic(const char *) root;
+	static _Atomic(const char *) root = NULL;
 	const char *r = root;
 
 	if (!r) {
