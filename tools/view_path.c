@@ -192,7 +192,7 @@ static bool meant(int dir, const char *path, char out[PATH_MAX], bool *inside)
 
 static bool redirect(int dir, const char *path, char buf[PATH_MAX])
 {
-	char abs[PATH_MAX];
+	char abs[PATH_MAX] = "";
 	const char *part, *before;
 	bool inside;
 
@@ -225,7 +225,7 @@ const char *ur_view_path(int dir, const char *path, char buf[PATH_MAX])
 
 bool ur_view_is_node(int dir, const char *path)
 {
-	char abs[PATH_MAX];
+	char abs[PATH_MAX] = "";
 	bool inside, is;
 	int saved = errno;
 
