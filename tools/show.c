@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/ipc_io.h"
+#include "daemon/trust.h"
 #include "show_text.h"
 #include "urnic.h"
 
@@ -24,7 +25,9 @@ static const char usage[] =
 	"processes: only who they are).\n";
 
 /* Send a request and wait for its reply. */
-static int ask(int conn, struct ur_ipc_msg *m, int fds[UR_IPC_MAX_FDS])
+/* with: a descriptor that goes along; -1: none. */
+static int ask_with(int conn, struct ur_ipc_msg *m, int with,
+		    int fds[UR_IPC_MAX_FDS])
 {
 	struct pollfd p = { .fd = conn, .events = POLLIN };
 	static uint32_t seq;
@@ -32,7 +35,7 @@ static int ask(int conn, struct ur_ipc_msg *m, int fds[UR_IPC_MAX_FDS])
 	int err;
 
 	m->seq = ++seq;
-	err = ur_ipc_send(conn, m, NULL, 0);
+	err = ur_ipc_send(conn, m, &with, with >= 0 ? 1 : 0);
 	while (!err) {
 		if (poll(&p, 1, WAIT_MS) <= 0)
 			return -ETIMEDOUT;
@@ -45,6 +48,11 @@ static int ask(int conn, struct ur_ipc_msg *m, int fds[UR_IPC_MAX_FDS])
 			err = 0;
 	}
 	return err;
+}
+
+static int ask(int conn, struct ur_ipc_msg *m, int fds[UR_IPC_MAX_FDS])
+{
+	return ask_with(conn, m, -1, fds);
 }
 
 static struct json_object *slots_json(const struct ur_ipc_msg *m)
@@ -145,7 +153,7 @@ static int refused(const struct ur_ipc_msg *m)
 	return -EACCES;
 }
 
-static int collect(int conn, struct json_object *doc)
+static int collect(int conn, int proof, struct json_object *doc)
 {
 	struct json_object *list = json_object_new_array();
 	struct ur_ipc_msg m = {
@@ -154,11 +162,17 @@ static int collect(int conn, struct json_object *doc)
 		.role = UR_IPC_ROLE_TOOL,
 	};
 	int fds[UR_IPC_MAX_FDS];
-	int err = ask(conn, &m, fds);
+	int err = ask_with(conn, &m, proof, fds);
 
 	json_object_object_add(doc, "processes", list);
 	if (!err && m.type == UR_IPC_ERROR)
 		return refused(&m);
+	if (!err && proof >= 0 && geteuid() != 0 &&
+	    !ur_trust_is_proven(proof)) {
+		ur_tool_error("urnicd is not trusted: %s",
+			      ur_trust_advice(UR_TRUST_UNKNOWN_UID));
+		return -EACCES;
+	}
 	if (!err) {
 		m.type = UR_IPC_SHOW;
 		err = ask(conn, &m, fds);
@@ -176,25 +190,30 @@ static int collect(int conn, struct json_object *doc)
 }
 
 /* Who is not root may look at what root or he himself runs. */
-static int connect_daemon(void)
+static int connect_daemon(int *proof)
 {
 	int fd = ur_ipc_connect();
+	enum ur_trust trust;
 	pid_t pid;
 	uid_t uid;
 
 	if (fd < 0 || ur_ipc_peer(fd, &pid, &uid))
 		return fd;
-	if (uid == 0 || uid == geteuid() || geteuid() == 0)
+	*proof = -1;
+	trust = ur_trust_urnicd(uid);
+	if (trust == UR_TRUST_IF_PROVEN)
+		*proof = ur_trust_ask();
+	if (trust == UR_TRUST_YES || *proof >= 0 || geteuid() == 0)
 		return fd;
 	close(fd);
-	ur_tool_error("urnicd is run by uid %u (pid %d) for that user only",
-		      (unsigned int)uid, (int)pid);
+	ur_tool_error("urnicd is run by uid %u (pid %d): %s", (unsigned int)uid,
+		      (int)pid, ur_trust_advice(uid));
 	return -EACCES;
 }
 
 static int fill(struct json_object *doc)
 {
-	int conn = connect_daemon(), err;
+	int proof = -1, conn = connect_daemon(&proof), err;
 
 	if (conn == -ECONNREFUSED) {
 		json_object_object_add(doc, "daemon", NULL);
@@ -204,8 +223,10 @@ static int fill(struct json_object *doc)
 	}
 	if (conn < 0)
 		return conn;
-	err = collect(conn, doc);
+	err = collect(conn, proof, doc);
 	close(conn);
+	if (proof >= 0)
+		close(proof);
 	return err;
 }
 

@@ -35,6 +35,7 @@ static struct ur_client *client_create(void)
 		return NULL;
 	c->fd = -1;
 	c->will_fd = -1;
+	c->proof_fd = -1;
 	c->keeper[0] = -1;
 	c->keeper[1] = -1;
 	c->epfd = epoll_create1(EPOLL_CLOEXEC);
@@ -102,6 +103,7 @@ void ur_client_close(struct ur_client *c)
 	ur_ipc_close_fds(&c->epfd, 1);
 	ur_ipc_close_fds(&c->timer_fd, 1);
 	ur_ipc_close_fds(c->keeper, 2);
+	ur_ipc_close_fds(&c->proof_fd, 1);
 	ur_ipc_close_fds(&c->will_fd, 1);
 	for (unsigned int i = 0; i < c->nslots; i++)
 		close(c->slots[i].fd);

@@ -13,6 +13,7 @@
 #include "base/sys.h"
 #include "daemon/ipc_io.h"
 #include "daemon/spawn.h"
+#include "daemon/trust.h"
 
 #define NS_PER_MS  1000000ull
 #define NS_PER_S   1000000000ull
@@ -51,27 +52,31 @@ void ur_client_conn_timer(struct ur_client *c, uint64_t delay_ns)
 	timerfd_settime(c->timer_fd, 0, &its, NULL);
 }
 
-/* Our own daemon or root's: nobody else may hand us sockets. */
+static int distrust(struct ur_client *c)
+{
+	if (!c->complained)
+		ur_err("UDP port 4791 is served by urnicd of uid %u (pid %d), "
+		       "which is not trusted: %s",
+		       (unsigned int)c->daemon_uid, (int)c->daemon_pid,
+		       ur_trust_advice(c->daemon_uid));
+	c->complained = true;
+	c->refused = true;
+	return -EPERM;
+}
+
+/* Nobody else may hand us sockets. */
 static int check_peer(struct ur_client *c, int fd)
 {
-	pid_t pid;
-	uid_t uid;
-	int err = ur_ipc_peer(fd, &pid, &uid);
+	int err = ur_ipc_peer(fd, &c->daemon_pid, &c->daemon_uid);
+	enum ur_trust trust;
 
 	if (err)
 		return err;
-	if (uid == geteuid() || uid == 0) {
-		c->daemon_pid = pid;
-		c->daemon_uid = uid;
-		return 0;
-	}
-	if (!c->complained)
-		ur_err("UDP port 4791 is served by urnicd of uid %u (pid %d) "
-		       "for that user only; root can run it for everybody: "
-		       "systemctl start urnicd",
-		       (unsigned int)uid, (int)pid);
-	c->complained = true;
-	return -EPERM;
+	ur_ipc_close_fds(&c->proof_fd, 1);
+	trust = ur_trust_urnicd(c->daemon_uid);
+	if (trust == UR_TRUST_IF_PROVEN)
+		c->proof_fd = ur_trust_ask();
+	return trust == UR_TRUST_YES || c->proof_fd >= 0 ? 0 : distrust(c);
 }
 
 /* The keeper holds the sockets of one uid and is for a daemon of that uid. */
@@ -85,6 +90,8 @@ static int send_hello(struct ur_client *c)
 	};
 	bool keeper = c->keeper[0] >= 0 && c->daemon_uid == geteuid();
 
+	if (c->proof_fd >= 0)
+		return ur_ipc_send(c->fd, &m, &c->proof_fd, 1);
 	return ur_ipc_send(c->fd, &m, c->keeper, keeper ? 2 : 0);
 }
 
@@ -158,7 +165,7 @@ static int attach(struct ur_client *c, int fd)
 	c->welcome = false;
 	c->refused = false;
 	err = send_hello(c);
-	if (!err)
+	if (!err && c->proof_fd < 0)
 		err = send_claims(c);
 	if (!err && epoll_ctl(c->epfd, EPOLL_CTL_ADD, fd, &ev))
 		err = -errno;
@@ -317,6 +324,9 @@ static void take_keeper(struct ur_client *c, int *fds)
 void ur_client_conn_tell(struct ur_client *c, struct ur_ipc_msg *m,
 			 const int *fds, unsigned int nfds)
 {
+	/* What is so lost is in the claims, or is asked for again. */
+	if (c->proof_fd >= 0)
+		return;
 	if (c->state == UR_CLIENT_UP && say(c, m, fds, nfds))
 		ur_client_conn_lose(c);
 }
@@ -359,6 +369,12 @@ static int await(struct ur_client *c, uint64_t deadline_ns)
 int ur_client_conn_ask_fd(struct ur_client *c, struct ur_ipc_msg *m, int fd,
 			  uint64_t deadline_ns)
 {
+	while (c->state == UR_CLIENT_UP && c->proof_fd >= 0) {
+		int err = ur_client_conn_wait(c, deadline_ns);
+
+		if (err)
+			return err;
+	}
 	c->ask_seq = c->seq + 1;
 	c->replied = false;
 	c->reply_fd = -1;
@@ -430,18 +446,37 @@ static void take_mad(struct ur_client *c, const struct ur_ipc_msg *m)
 	c->on_mad(c->mad_arg, &d);
 }
 
+/* Before it has shown who it is, nothing of ours was sent to it. */
+static void take_welcome(struct ur_client *c, int *fds)
+{
+	bool ok = c->proof_fd < 0 || ur_trust_is_proven(c->proof_fd);
+
+	if (!ok)
+		(void)distrust(c);
+	if (!ok || (c->proof_fd >= 0 && send_claims(c))) {
+		ur_client_conn_lose(c);
+		return;
+	}
+	ur_ipc_close_fds(&c->proof_fd, 1);
+	c->welcome = true;
+	c->complained = false;
+	if (fds[0] >= 0)
+		take_keeper(c, fds);
+}
+
 static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 {
+	bool shown = c->proof_fd < 0; /* who it is */
+
 	if (m->type == UR_IPC_WELCOME) {
-		c->welcome = true;
-		c->complained = false;
-		if (fds[0] >= 0)
-			take_keeper(c, fds);
+		take_welcome(c, fds);
 	} else if (m->type == UR_IPC_ERROR && !c->welcome) {
 		if (!c->complained)
 			ur_err("urnicd: %s", m->text);
 		c->complained = true;
 		c->refused = true;
+	} else if (!shown) {
+		return;
 	} else if (m->type == UR_IPC_MAD_IN) {
 		take_mad(c, m);
 	} else if (m->type == UR_IPC_PEER) {
@@ -485,6 +520,8 @@ int ur_client_conn_read(struct ur_client *c)
 		}
 		handle(c, &m, fds);
 		ur_ipc_close_fds(fds, UR_IPC_MAX_FDS);
+		if (c->fd < 0)
+			return -ECONNRESET;
 	}
 	return 0;
 }

@@ -74,6 +74,7 @@ struct ur_client {
 	uint64_t up_ns;		/* since when UP */
 	unsigned int died_soon; /* daemons in a row */
 	bool welcome;
+	int proof_fd;	 /* that the daemon is to mark; -1: it is trusted */
 	bool refused;	 /* by this daemon: it said so instead of WELCOME */
 	bool complained; /* about a daemon that is not to be trusted */
 	uint32_t seq;	 /* of the last request */

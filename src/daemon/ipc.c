@@ -44,7 +44,7 @@ static const struct {
 	uint32_t fields;
 	uint8_t fds;
 } rows[UR_IPC_TYPES] = {
-	[UR_IPC_HELLO] = { "HELLO", F_VERSION | F_ROLE, FD_0 | FD_2 },
+	[UR_IPC_HELLO] = { "HELLO", F_VERSION | F_ROLE, FD_0 | FD_1 | FD_2 },
 	[UR_IPC_WELCOME] = { "WELCOME", F_VERSION | F_PID, FD_0 | FD_2 },
 	[UR_IPC_SLOT_GET] = { "SLOT_GET", 0, FD_0 },
 	[UR_IPC_SLOT] = { "SLOT", F_SLOT, FD_1 },

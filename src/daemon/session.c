@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "daemon/ipc_io.h"
 #include "daemon/server.h"
+#include "daemon/trust.h"
 
 /* Messages of one client per round: the others get their turn. */
 #define READ_BURST 16
@@ -127,8 +128,10 @@ static void on_hello(struct ur_server *s, struct ur_session *ses,
 		return;
 	}
 	ses->role = m->role;
-	if (fds[0] >= 0)
+	if (fds[1] >= 0)
 		ur_port_keeper(s, ses, fds);
+	else if (fds[0] >= 0)
+		ur_trust_prove(fds[0]);
 	ur_session_welcome(s, ses, m->seq);
 }
 
@@ -353,8 +356,11 @@ static void read_comm(struct ur_session *ses)
 /* root's daemon serves everybody, a user's that user and root. */
 static const char *why_not(struct ur_server *s, struct ur_session *ses)
 {
-	if (s->uid != 0 && ses->uid != s->uid && ses->uid != 0)
-		return "this urnicd serves another user only";
+	if (s->uid != 0 && ses->uid != s->uid && ses->uid != 0 &&
+	    !ur_trust_is_listed(ses->uid))
+		return "this urnicd serves another user only: let root run it "
+		       "for everybody (systemctl start urnicd), or start it "
+		       "with URNIC_USERS, the users who trust each other";
 	if (s->nsessions >= UR_SESSIONS_MAX)
 		return "too many connections";
 	if (ur_quota_take(&s->quota, ses->uid, UR_QUOTA_SESSIONS, 1))

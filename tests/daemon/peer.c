@@ -2,16 +2,20 @@
 /* The client processes: fork, then obey one command after the other. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <net/if.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -232,7 +236,22 @@ static void serve(int cmd)
 	}
 }
 
-static void peer_main(int cmd, uid_t uid)
+static int map_to_root(uid_t uid)
+{
+	char map[32];
+	int n = snprintf(map, sizeof(map), "0 %u 1", (unsigned int)uid);
+	int fd, err;
+
+	if (unshare(CLONE_NEWUSER))
+		return -1;
+	fd = open("/proc/self/uid_map", O_WRONLY);
+	err = fd < 0 || write(fd, map, (size_t)n) != n ? -1 : 0;
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static void peer_main(int cmd, uid_t uid, bool apart)
 {
 	struct rlimit l;
 	struct answer a = { 0, 0 };
@@ -242,6 +261,9 @@ static void peer_main(int cmd, uid_t uid)
 	l.rlim_cur = l.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &l);
 	if (uid && setresuid(uid, uid, uid))
+		_exit(1);
+	/* Its /proc is its own again, as after execve(). */
+	if (apart && (prctl(PR_SET_DUMPABLE, 1) || map_to_root(uid)))
 		_exit(1);
 	ur_log_init();
 	a.err = ur_client_open(&client, report, NULL);
@@ -269,7 +291,7 @@ static struct answer tell(const struct peer *p, enum what what, uint32_t slot)
 	return get_answer(p);
 }
 
-struct peer peer_start(uid_t uid, int *err)
+static struct peer start(uid_t uid, bool apart, int *err)
 {
 	struct peer p;
 	int sv[2], e;
@@ -281,7 +303,7 @@ struct peer peer_start(uid_t uid, int *err)
 	assert_true(p.pid >= 0);
 	if (p.pid == 0) {
 		close(sv[0]);
-		peer_main(sv[1], uid);
+		peer_main(sv[1], uid, apart);
 	}
 	close(sv[1]);
 	p.cmd = sv[0];
@@ -291,6 +313,16 @@ struct peer peer_start(uid_t uid, int *err)
 	else
 		assert_int_equal(e, 0);
 	return p;
+}
+
+struct peer peer_start(uid_t uid, int *err)
+{
+	return start(uid, false, err);
+}
+
+struct peer peer_start_apart(uid_t uid, int *err)
+{
+	return start(uid, true, err);
 }
 
 int peer_slot(struct peer *p, uint32_t *slot)

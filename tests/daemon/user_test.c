@@ -69,6 +69,7 @@ static void second_user_is_told(void **state)
 	assert_int_equal(err, -EPERM);
 	assert_true(file_has(log_path, "uid 61001"));
 	assert_true(file_has(log_path, "systemctl start urnicd"));
+	assert_true(file_has(log_path, "URNIC_USERS"));
 	peer_kill(&b);
 	/* Neither does root trust a user's daemon. */
 	b = peer_start(0, &err);
@@ -123,6 +124,92 @@ static void orphans_of_a_user_block_the_port(void **state)
 	peer_kill(&a);
 	assert_int_equal(peer_slot(&b, &t), 0);
 	peer_end(&b);
+}
+
+static void check_both(struct peer *a, uint32_t s, struct peer *b, uint32_t t)
+{
+	send_qpn("127.0.0.1", qpn_of(s, 1));
+	send_qpn("127.0.0.1", qpn_of(t, 2));
+	assert_int_equal(peer_recv(a, s), qpn_of(s, 1));
+	assert_int_equal(peer_recv(b, t), qpn_of(t, 2));
+	assert_int_equal(peer_peek(a, s), -1);
+	assert_int_equal(peer_peek(b, t), -1);
+}
+
+/* Without root, where they say that they trust each other.  No slot of one
+ * gets to the other, as this urnicd cannot cut off what has been handed out. */
+static void users_who_trust_each_other(void **state)
+{
+	struct peer a, b, c;
+	uint32_t s, t, u;
+
+	setenv("URNIC_USERS", "61001,61002", 1);
+	a = peer_start(ALICE, NULL);
+	assert_int_equal(peer_slot(&a, &s), 0);
+	b = peer_start(BOB, NULL);
+	assert_int_equal(peer_slot(&b, &t), 0);
+	check_both(&a, s, &b, t);
+	setenv("URNIC_USERS", "all", 1);
+	c = peer_start(BOB, NULL);
+	unsetenv("URNIC_USERS");
+	assert_int_equal(peer_slot(&c, &u), 0);
+	check_both(&b, t, &c, u);
+	peer_end(&c);
+	peer_leave(&b);
+	assert_true(daemon_wait_used(1, WAIT_MS));
+	sleep_ms(3200);
+	for (int i = 0; i < 40; i++) {
+		assert_int_equal(peer_slot(&a, &s), 0);
+		assert_int_not_equal(s, t);
+		assert_int_not_equal(s, u);
+	}
+	peer_grab(&b, t, "127.0.0.1");
+	send_qpn("127.0.0.1", qpn_of(s, 1));
+	assert_int_equal(peer_peek(&b, t), -1);
+	peer_end(&b);
+	peer_end(&a);
+}
+
+/* Root's urnicd seems to be nobody's there, and shows what it is. */
+static void user_namespace_of_its_own(void **state)
+{
+	struct peer root = peer_start(0, NULL), b = peer_start_apart(BOB, NULL);
+	struct peer a = peer_start(ALICE, NULL);
+	uint32_t s, t;
+
+	assert_int_equal(peer_slot(&a, &s), 0);
+	assert_int_equal(peer_slot(&b, &t), 0);
+	check_both(&a, s, &b, t);
+	/* And again, with what it has. */
+	daemon_kill();
+	assert_true(daemon_wait_used(2, WAIT_MS));
+	check_both(&a, s, &b, t);
+	peer_end(&a);
+	peer_end(&b);
+	peer_end(&root);
+}
+
+/* Another user's, which would serve everybody, seems to be nobody's, too. */
+static void user_namespace_trusts_no_user(void **state)
+{
+	struct peer a, b;
+	uint32_t s;
+	int err;
+
+	setenv("URNIC_USERS", "all", 1);
+	a = peer_start(ALICE, NULL);
+	unsetenv("URNIC_USERS");
+	b = peer_start_apart(BOB, &err);
+	assert_int_equal(err, -EPERM);
+	assert_true(file_has(log_path, "URNIC_USERS=65534"));
+	peer_kill(&b);
+	setenv("URNIC_USERS", "65534", 1);
+	b = peer_start_apart(BOB, &err);
+	unsetenv("URNIC_USERS");
+	assert_int_equal(err, 0);
+	assert_int_equal(peer_slot(&b, &s), 0);
+	peer_end(&b);
+	peer_end(&a);
 }
 
 #define ALL_OF_BATCH 15
@@ -265,6 +352,9 @@ int main(void)
 		T(second_user_is_told),
 		T(root_serves_everybody),
 		T(orphans_of_a_user_block_the_port),
+		T(users_who_trust_each_other),
+		T(user_namespace_of_its_own),
+		T(user_namespace_trusts_no_user),
 		T(slot_of_another_user_is_private),
 		T(old_socket_hears_nothing),
 		T(own_socket_hears_its_slot_only),

@@ -32,6 +32,8 @@ struct peer {
 
 /* Fork it as uid (0: as we are).  *err: what ur_client_open() said. */
 struct peer peer_start(uid_t uid, int *err);
+/* The same in a user namespace of its own, in which it is root. */
+struct peer peer_start_apart(uid_t uid, int *err);
 int peer_slot(struct peer *p, uint32_t *slot); /* ur_client_slot() */
 void peer_put(struct peer *p, uint32_t slot);
 /* The QPN of the next packet on that slot's socket; -1: none in 300 ms. */

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "daemon/trust.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define INITIAL_USER 0xeffffffdul /* the kernel's PROC_USER_INIT_INO */
+#define MARK	     0x75726e69	  /* "urni" */
+
+static bool in_initial_namespace(void)
+{
+	struct stat st;
+
+	return !stat("/proc/self/ns/user", &st) && st.st_ino == INITIAL_USER;
+}
+
+bool ur_trust_is_listed(uid_t uid)
+{
+	const char *at = secure_getenv("URNIC_USERS");
+	char *end;
+
+	if (!at)
+		return false;
+	if (!strcmp(at, "all"))
+		return true;
+	for (; *at; at = *end == ',' ? end + 1 : end) {
+		unsigned long listed = strtoul(at, &end, 10);
+
+		if (end == at || (*end && *end != ','))
+			return false;
+		if (listed == uid)
+			return true;
+	}
+	return false;
+}
+
+/* Outside of the initial namespace that number may be anybody's, though it is
+ * ours as well. */
+enum ur_trust ur_trust_urnicd(uid_t uid)
+{
+	if (ur_trust_is_listed(uid))
+		return UR_TRUST_YES;
+	if (uid == UR_TRUST_UNKNOWN_UID && !in_initial_namespace())
+		return UR_TRUST_IF_PROVEN;
+	return uid == geteuid() || uid == 0 ? UR_TRUST_YES : UR_TRUST_NO;
+}
+
+int ur_trust_ask(void)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+bool ur_trust_is_proven(int fd)
+{
+	socklen_t len = sizeof(int);
+	int mark = 0;
+
+	return !getsockopt(fd, SOL_SOCKET, SO_MARK, &mark, &len) &&
+	       mark == MARK;
+}
+
+/* On a socket of another kind a mark could change where its packets go. */
+void ur_trust_prove(int fd)
+{
+	socklen_t len = sizeof(int);
+	int domain = 0, mark = MARK;
+
+	if (!getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) &&
+	    domain == AF_UNIX)
+		(void)setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof(mark));
+}
+
+const char *ur_trust_advice(uid_t uid)
+{
+	return uid == UR_TRUST_UNKNOWN_UID && !in_initial_namespace()
+		       ? "it is of a user whom this user namespace does not "
+			 "know, and has no CAP_NET_RAW over this network "
+			 "namespace: let root run it (systemctl start urnicd), "
+			 "or trust such users: URNIC_USERS=65534"
+		       : "let root run it for everybody (systemctl start "
+			 "urnicd), or set URNIC_USERS to the users who trust "
+			 "each other (all, or numbers with commas) for it and "
+			 "for this program";
+}
