@@ -70,9 +70,13 @@ static int advise_one(struct urv_context *c, const struct ur_pd *pd,
 int urv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice,
 		  uint32_t flags, struct ibv_sge *sg, uint32_t num_sge)
 {
-	struct urv_context *c = urv_context(pd->context);
-	int rc = urv_context_check(pd->context);
+	int rc = urv_check(URV_PD, pd);
+	struct urv_context *c;
 
+	if (rc)
+		return urv_errno(rc);
+	c = urv_context(pd->context);
+	rc = urv_context_check(pd->context);
 	if (c->generation != urv_generation)
 		return urv_errno(-ENODEV);
 	if (rc)

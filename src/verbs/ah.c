@@ -7,10 +7,13 @@
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
-	struct urv_context *c = urv_context(pd->context);
+	int rc = urv_check(URV_PD, pd);
+	struct urv_context *c;
 	struct urv_ah *ah;
-	int rc;
 
+	if (rc)
+		return urv_null(rc);
+	c = urv_context(pd->context);
 	if (urv_is_iwarp(c))
 		return urv_null(-EOPNOTSUPP);
 	rc = urv_context_check(pd->context);
@@ -32,6 +35,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah->ibv.context = pd->context;
 	ah->ibv.pd = pd;
 	atomic_fetch_add(&urv_pd(pd)->core.users, 1);
+	urv_known_add(&ah->known, URV_AH, &ah->ibv);
 	return &ah->ibv;
 
 give_limit:
@@ -44,10 +48,15 @@ free_ah:
 /* A request that was posted has its own copy of the address vector. */
 int ibv_destroy_ah(struct ibv_ah *ibah)
 {
-	struct urv_context *c = urv_context(ibah->context);
+	int rc = urv_ending(URV_AH, ibah);
+	struct urv_context *c;
 
+	if (rc)
+		return urv_errno(rc);
+	(void)urv_ended(&urv_ah(ibah)->known, 0);
+	c = urv_context(ibah->context);
 	atomic_fetch_sub(&urv_pd(ibah->pd)->core.users, 1);
-	free(urv_ah(ibah));
+	urv_retire(URV_AH, urv_ah(ibah));
 	urv_limit_give(&c->device->ahs);
 	urv_context_put(c);
 	return 0;

@@ -120,7 +120,10 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
 				     struct ibv_grh *grh, uint8_t port_num)
 {
 	struct ibv_ah_attr attr;
+	int rc = urv_check(URV_PD, pd);
 
+	if (rc)
+		return urv_null(rc);
 	if (ibv_init_ah_from_wc(pd->context, port_num, wc, grh, &attr))
 		return NULL;
 	return ibv_create_ah(pd, &attr);

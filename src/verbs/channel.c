@@ -11,10 +11,13 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *any)
 {
 	struct ibv_context *context = urv_compat_context(any);
 	struct urv_context *c = urv_context(context);
-	struct urv_channel *ch = calloc(1, sizeof(*ch));
+	int rc = urv_check(URV_CONTEXT, context);
+	struct urv_channel *ch;
 	uint32_t handle;
-	int rc;
 
+	if (rc)
+		return urv_null(rc);
+	ch = calloc(1, sizeof(*ch));
 	if (!ch)
 		return urv_null(-ENOMEM);
 	rc = urv_context_get(c, &handle);
@@ -25,6 +28,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *any)
 		goto put_context;
 	ch->ibv.context = context;
 	ch->ibv.fd = ch->evq.fd;
+	urv_known_add(&ch->known, URV_CHANNEL, &ch->ibv);
 	return &ch->ibv;
 
 put_context:
@@ -36,17 +40,22 @@ free_channel:
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-	struct ibv_context *context = channel->context;
+	int rc = urv_ending(URV_CHANNEL, channel);
 	struct urv_channel *ch = urv_channel(channel);
+	struct ibv_context *context;
 	bool used;
 
+	if (rc)
+		return urv_errno(rc);
+	context = channel->context;
 	pthread_mutex_lock(&context->mutex);
 	used = channel->refcnt > 0;
 	pthread_mutex_unlock(&context->mutex);
-	if (used)
-		return urv_errno(-EBUSY);
+	rc = urv_ended(&ch->known, used ? -EBUSY : 0);
+	if (rc)
+		return urv_errno(rc);
 	ur_evq_fini(&ch->evq);
-	free(ch);
+	urv_retire(URV_CHANNEL, ch);
 	urv_context_put(urv_context(context));
 	return 0;
 }

@@ -119,6 +119,7 @@ static struct ibv_context *open_file(struct urv_device *d,
 	}
 	urv_device_ref(d);
 	atomic_fetch_add(&d->opens, 1);
+	urv_known_add(&c->known, URV_CONTEXT, &c->ibv.context);
 	return &c->ibv.context;
 }
 
@@ -192,7 +193,7 @@ void urv_context_put(struct urv_context *c)
 	pthread_mutex_destroy(&c->ibv.context.mutex);
 	ur_adapter_put(c->adapter);
 	urv_device_put(c->device);
-	free(c);
+	urv_retire(URV_CONTEXT, c);
 }
 
 /*
@@ -203,7 +204,11 @@ void urv_context_put(struct urv_context *c)
 int ibv_close_device(struct ibv_context *context)
 {
 	struct urv_context *c = urv_context(context);
+	int rc = urv_ending(URV_CONTEXT, context);
 
+	if (rc)
+		return urv_minus_one(rc);
+	(void)urv_ended(&c->known, 0);
 	/* In a child the device's list of listeners is the parent's copy. */
 	if (c->generation == urv_generation)
 		ur_dev_unlisten(c->dev, &c->listener);

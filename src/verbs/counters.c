@@ -18,6 +18,7 @@ struct urv_counters {
 	_Atomic uint32_t users; /* flows */
 	/* context's mutex: which total (+ 1) is shown at each place */
 	uint8_t point[POINTS_MAX];
+	struct urv_known known;
 };
 
 static struct urv_counters *of(const struct ibv_counters *c)
@@ -30,10 +31,12 @@ struct ibv_counters *urv_create_counters(struct ibv_context *context,
 {
 	struct urv_counters *c;
 	uint32_t handle;
-	int rc;
+	int rc = urv_check(URV_CONTEXT, context);
 
-	if (init->comp_mask)
-		return urv_null(-EOPNOTSUPP);
+	if (!rc && init->comp_mask)
+		rc = -EOPNOTSUPP;
+	if (rc)
+		return urv_null(rc);
 	if (urv_is_iwarp(urv_context(context)))
 		return urv_null(-EOPNOTSUPP);
 	c = calloc(1, sizeof(*c));
@@ -45,17 +48,23 @@ struct ibv_counters *urv_create_counters(struct ibv_context *context,
 		return urv_null(rc);
 	}
 	c->ibv.context = context;
+	urv_known_add(&c->known, URV_COUNTERS, &c->ibv);
 	return &c->ibv;
 }
 
 int urv_destroy_counters(struct ibv_counters *counters)
 {
-	struct urv_context *context = urv_context(counters->context);
 	struct urv_counters *c = of(counters);
+	int rc = urv_ending(URV_COUNTERS, counters);
+	struct urv_context *context;
 
-	if (atomic_load(&c->users))
-		return urv_errno(-EBUSY);
-	free(c);
+	if (rc)
+		return urv_errno(rc);
+	context = urv_context(counters->context);
+	rc = urv_ended(&c->known, atomic_load(&c->users) ? -EBUSY : 0);
+	if (rc)
+		return urv_errno(rc);
+	urv_retire(URV_COUNTERS, c);
 	urv_context_put(context);
 	return 0;
 }
@@ -66,8 +75,10 @@ int urv_attach_counters(struct ibv_counters *counters,
 			struct ibv_flow *flow)
 {
 	struct urv_counters *c = of(counters);
-	int rc = 0;
+	int rc = urv_check(URV_COUNTERS, counters);
 
+	if (rc)
+		return urv_errno(rc);
 	if (attr->comp_mask || flow)
 		return urv_errno(-EOPNOTSUPP);
 	if (attr->index >= POINTS_MAX ||
@@ -86,7 +97,10 @@ int urv_read_counters(struct ibv_counters *counters, uint64_t *values,
 		      uint32_t n, uint32_t flags)
 {
 	struct urv_counters *c = of(counters);
+	int rc = urv_check(URV_COUNTERS, counters);
 
+	if (rc)
+		return urv_errno(rc);
 	if (flags & ~(uint32_t)IBV_READ_COUNTERS_ATTR_PREFER_CACHED)
 		return urv_errno(-EOPNOTSUPP);
 	if (n > POINTS_MAX)

@@ -47,6 +47,7 @@ static int cq_init(struct urv_cq *cq, struct urv_context *c, uint32_t cqe,
 	channel_use(channel, 1);
 	cq->core.handle = cq->ibv.handle;
 	ur_adapter_cq_list(c->adapter, &cq->core);
+	urv_known_add(&cq->known, URV_CQ, &cq->ibv);
 	return 0;
 }
 
@@ -55,8 +56,12 @@ struct urv_cq *urv_cq_create(struct urv_context *c, uint32_t cqe,
 			     uint32_t comp_vector)
 {
 	struct urv_cq *cq;
-	int rc;
+	int rc = urv_check(URV_CONTEXT, &c->ibv.context);
 
+	if (!rc && channel)
+		rc = urv_check(URV_CHANNEL, channel);
+	if (rc)
+		return urv_null(rc);
 	if (comp_vector >= (uint32_t)c->ibv.context.num_comp_vectors ||
 	    cqe > c->device->spec->max.max_cqe)
 		return urv_null(-EINVAL);
@@ -101,12 +106,15 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe,
 
 int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
-	const struct urv_device *d = urv_context(ibcq->context)->device;
 	struct urv_cq *cq = urv_cq(ibcq);
-	int rc = urv_context_check(ibcq->context);
+	int rc = urv_check(URV_CQ, ibcq);
+	const struct urv_device *d;
 
+	if (!rc)
+		rc = urv_context_check(ibcq->context);
 	if (rc)
 		return urv_errno(rc);
+	d = urv_context(ibcq->context)->device;
 	if (cqe <= 0 || (uint32_t)cqe > d->spec->max.max_cqe)
 		return urv_errno(-EINVAL);
 	rc = ur_cq_resize(&cq->core, at_least((uint32_t)cqe));
@@ -126,8 +134,11 @@ int urv_cq_rehouse(struct urv_cq *cq, struct ibv_pd *domain)
 int urv_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 {
 	struct urv_cq *cq = urv_cq(ibcq);
-	int rc = urv_context_check(ibcq->context);
+	int rc = urv_check(URV_CQ, ibcq);
 
+	if (rc)
+		return urv_errno(rc);
+	rc = urv_context_check(ibcq->context);
 	if (cq->generation != urv_generation)
 		return urv_errno(-ENODEV);
 	if (rc)
@@ -143,26 +154,35 @@ int urv_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 	return 0;
 }
 
-int ibv_destroy_cq(struct ibv_cq *ibcq)
+static int cq_end(struct urv_cq *cq, struct urv_context *c)
 {
-	struct urv_context *c = urv_context(ibcq->context);
-	struct urv_cq *cq = urv_cq(ibcq);
-	int rc;
-
 	if (atomic_load(&cq->core.users))
-		return urv_errno(-EBUSY);
+		return -EBUSY;
 	if (cq->moderated && cq->generation == urv_generation)
 		ur_adapter_cq_moderate(c->adapter, &cq->core, 0, 0);
 	if (cq->generation == urv_generation)
 		ur_adapter_cq_unlist(c->adapter, &cq->core);
-	rc = ur_cq_fini(&cq->core);
+	return ur_cq_fini(&cq->core);
+}
+
+int ibv_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct urv_cq *cq = urv_cq(ibcq);
+	int rc = urv_ending(URV_CQ, ibcq);
+	struct urv_context *c;
+
 	if (rc)
 		return urv_errno(rc);
+	c = urv_context(ibcq->context);
+	rc = urv_ended(&cq->known, cq_end(cq, c));
+	if (rc)
+		return urv_errno(rc);
+	cq->generation = URV_DESTROYED;
 	urv_domain_leave(cq->domain);
 	channel_use(ibcq->channel, -1);
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);
-	free(cq);
+	urv_retire(URV_CQ, cq);
 	urv_limit_give(&c->device->cqs);
 	urv_context_put(c);
 	return 0;

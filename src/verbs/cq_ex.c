@@ -221,6 +221,9 @@ static int check_init(const struct urv_context *c,
 	    ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
 		return -EOPNOTSUPP;
 	if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
+	    init->parent_domain && urv_check(URV_PD, init->parent_domain))
+		return -ENOENT;
+	if ((init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
 	    !(init->parent_domain &&
 	      urv_pd_handle(init->parent_domain)->is_parent))
 		return -EINVAL;

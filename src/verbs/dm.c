@@ -115,8 +115,10 @@ struct ibv_dm *urv_alloc_dm(struct ibv_context *context,
 	struct urv_context *c = urv_context(context);
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	struct urv_dm *dm;
-	int rc = urv_context_check(context);
+	int rc = urv_check(URV_CONTEXT, context);
 
+	if (!rc)
+		rc = urv_context_check(context);
 	if (rc)
 		return urv_null(rc);
 	if (attr->comp_mask || attr->length == 0 ||
@@ -140,6 +142,7 @@ struct ibv_dm *urv_alloc_dm(struct ibv_context *context,
 	urv_context_ref(c, &dm->ibv.handle);
 	publish(dm, context);
 	urv_share(c->file, &dm->shared, URV_SHARED_DM, dm->ibv.handle);
+	urv_known_add(&dm->known, URV_DM, &dm->ibv);
 	return &dm->ibv;
 
 give_bytes:
@@ -155,7 +158,7 @@ void urv_dm_put(struct urv_dm *root)
 	if (!urv_share_put(&root->shared))
 		return;
 	memory_drop(root);
-	free(root);
+	urv_retire(URV_DM, root);
 }
 
 static void drop_handle(struct urv_dm *dm)
@@ -164,7 +167,7 @@ static void drop_handle(struct urv_dm *dm)
 	struct urv_dm *root = dm->root;
 
 	if (dm != root)
-		free(dm);
+		urv_retire(URV_DM, dm);
 	urv_dm_put(root);
 	urv_context_put(c);
 }
@@ -226,17 +229,19 @@ int urv_dm_end(struct urv_dm *root, bool wait)
 	return urv_share_finish(&root->shared, wait, end_alone);
 }
 
+static int end(struct urv_dm *root)
+{
+	if (!root->shared.borrowed)
+		return urv_dm_end(root, true);
+	return atomic_load(&root->mrs) ? -EBUSY : urv_borrow_end(&root->shared);
+}
+
 int urv_free_dm(struct ibv_dm *ibdm)
 {
-	struct urv_dm *root = urv_dm(ibdm);
-	int rc;
+	int rc = urv_ending(URV_DM, ibdm);
 
-	if (!root->shared.borrowed)
-		rc = urv_dm_end(root, true);
-	else if (atomic_load(&root->mrs) != 0)
-		rc = -EBUSY;
-	else
-		rc = urv_borrow_end(&root->shared);
+	if (!rc)
+		rc = urv_ended(&urv_dm_handle(ibdm)->known, end(urv_dm(ibdm)));
 	if (rc)
 		return urv_errno(rc);
 	drop_handle(urv_dm_handle(ibdm));
@@ -290,10 +295,13 @@ int urv_dm_borrow(struct urv_file *f, const struct ur_import_object *o, int fd,
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 {
 	struct urv_context *c = urv_context(context);
-	struct urv_dm *dm = calloc(1, sizeof(*dm));
+	int rc = urv_check(URV_CONTEXT, context);
 	struct urv_shared *shared;
-	int rc;
+	struct urv_dm *dm;
 
+	if (rc)
+		return urv_null(rc);
+	dm = calloc(1, sizeof(*dm));
 	if (!dm)
 		return urv_null(-ENOMEM);
 	rc = urv_share_get(c->file, URV_SHARED_DM, handle, &shared);
@@ -310,19 +318,27 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 	}
 	publish(dm, context);
 	dm->ibv.handle = handle;
+	urv_known_add(&dm->known, URV_DM, &dm->ibv);
 	return &dm->ibv;
 }
 
 void ibv_unimport_dm(struct ibv_dm *ibdm)
 {
+	if (urv_ending(URV_DM, ibdm))
+		return;
+	(void)urv_ended(&urv_dm_handle(ibdm)->known, 0);
 	drop_handle(urv_dm_handle(ibdm));
 }
 
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *ibdm)
 {
-	struct urv_dm *dm = urv_dm(ibdm);
-	int fd = -EINVAL;
+	int fd = urv_check(URV_DM, ibdm);
+	struct urv_dm *dm;
 
+	if (fd)
+		return urv_minus_one(fd);
+	dm = urv_dm(ibdm);
+	fd = -EINVAL;
 	pthread_mutex_lock(&lend_lock);
 	if (!atomic_load(&dm->shared.gone)) {
 		fd = fcntl(dm->fd, F_DUPFD_CLOEXEC, 0);

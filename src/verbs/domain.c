@@ -13,6 +13,7 @@ struct urv_td {
 	_Atomic uint32_t users; /* parent domains */
 	pthread_mutex_t lock;
 	struct ur_lane *lane; /* NULL until a queue pair wants it; lock */
+	struct urv_known known;
 };
 
 struct urv_parent {
@@ -41,10 +42,12 @@ struct ibv_td *urv_alloc_td(struct ibv_context *context,
 	struct urv_context *c = urv_context(context);
 	struct urv_td *td;
 	uint32_t handle;
-	int rc;
+	int rc = urv_check(URV_CONTEXT, context);
 
-	if (attr->comp_mask)
-		return urv_null(-EINVAL);
+	if (!rc && attr->comp_mask)
+		rc = -EINVAL;
+	if (rc)
+		return urv_null(rc);
 	td = calloc(1, sizeof(*td));
 	if (!td)
 		return urv_null(-ENOMEM);
@@ -55,20 +58,26 @@ struct ibv_td *urv_alloc_td(struct ibv_context *context,
 	}
 	pthread_mutex_init(&td->lock, NULL);
 	td->ibv.context = context;
+	urv_known_add(&td->known, URV_TD, &td->ibv);
 	return &td->ibv;
 }
 
 int urv_dealloc_td(struct ibv_td *ibtd)
 {
-	struct urv_context *c = urv_context(ibtd->context);
 	struct urv_td *td = (struct urv_td *)ibtd;
+	int rc = urv_ending(URV_TD, ibtd);
+	struct urv_context *c;
 
-	if (atomic_load(&td->users) != 0)
-		return urv_errno(-EBUSY);
+	if (rc)
+		return urv_errno(rc);
+	c = urv_context(ibtd->context);
+	rc = urv_ended(&td->known, atomic_load(&td->users) ? -EBUSY : 0);
+	if (rc)
+		return urv_errno(rc);
 	if (td->lane && c->generation == urv_generation)
 		ur_adapter_lane_give(c->adapter, td->lane);
 	pthread_mutex_destroy(&td->lock);
-	free(td);
+	urv_retire(URV_TD, td);
 	urv_context_put(c);
 	return 0;
 }
@@ -101,7 +110,12 @@ static int check_parent(const struct ibv_context *context,
 	const uint32_t known = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
 			       IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
 
-	if (!attr->pd || attr->pd->context != context ||
+	if (!attr->pd)
+		return -EINVAL;
+	if (urv_check(URV_PD, attr->pd) ||
+	    (attr->td && urv_check(URV_TD, attr->td)))
+		return -ENOENT;
+	if (attr->pd->context != context ||
 	    (attr->td && attr->td->context != context) ||
 	    attr->comp_mask & ~known)
 		return -EINVAL;
@@ -150,22 +164,25 @@ struct ibv_pd *urv_alloc_parent_domain(struct ibv_context *context,
 	atomic_fetch_add(&p->pd.root->core.users, 1);
 	if (p->td)
 		atomic_fetch_add(&p->td->users, 1);
+	urv_known_add(&p->pd.known, URV_PD, &p->pd.ibv);
 	return &p->pd.ibv;
 }
 
-int urv_parent_free(struct urv_pd *pd)
+int urv_parent_end(const struct urv_pd *pd)
+{
+	return atomic_load(&parent_of(&pd->ibv)->objects) ? -EBUSY : 0;
+}
+
+void urv_parent_free(struct urv_pd *pd)
 {
 	struct urv_context *c = urv_context(pd->ibv.context);
 	struct urv_parent *p = parent_of(&pd->ibv);
 
-	if (atomic_load(&p->objects) != 0)
-		return -EBUSY;
 	atomic_fetch_sub(&pd->root->core.users, 1);
 	if (p->td)
 		atomic_fetch_sub(&p->td->users, 1);
-	free(p);
+	urv_retire(URV_PD, p);
 	urv_context_put(c);
-	return 0;
 }
 
 const struct ur_ring_source *urv_domain_enter(const struct ibv_pd *pd)

@@ -27,7 +27,8 @@ void urv_pd_put(struct urv_pd *root);
 /* Destroy it, whatever handles there are: 0, or -EBUSY; tells importers. */
 int urv_pd_end(struct urv_pd *root, bool wait);
 
-/* The handle is of a parent domain: 0, or -EBUSY. */
-int urv_parent_free(struct urv_pd *pd);
+/* The handle is of a parent domain.  May it go: 0, or -EBUSY; and its end. */
+int urv_parent_end(const struct urv_pd *pd);
+void urv_parent_free(struct urv_pd *pd);
 
 #endif

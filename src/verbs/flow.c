@@ -21,6 +21,7 @@ struct urv_flow {
 	struct ur_lane *lane;
 	struct urv_qp *qp; /* destroying it needs that we are gone */
 	struct ibv_counters *counters;
+	struct urv_known known;
 };
 
 #define LAYER(name, layer, may_inner)                                          \
@@ -106,6 +107,8 @@ static int add_action(struct urv_flow *flow, const struct ibv_flow_spec *spec)
 		if (spec->hdr.size != sizeof(spec->flow_count) ||
 		    !spec->flow_count.counters || flow->counters)
 			return -EINVAL;
+		if (urv_check(URV_COUNTERS, spec->flow_count.counters))
+			return -ENOENT;
 		flow->counters = spec->flow_count.counters;
 		return 0;
 	default:
@@ -188,15 +191,18 @@ static int flow_init(struct urv_flow *flow, struct urv_qp *qp,
 struct ibv_flow *urv_create_flow(struct ibv_qp *ibqp,
 				 struct ibv_flow_attr *attr)
 {
-	struct urv_context *c = urv_context(ibqp->context);
 	struct urv_qp *qp = urv_qp(ibqp);
+	int rc = urv_check(URV_QP, ibqp);
+	struct urv_context *c;
 	struct urv_flow *flow;
-	int rc = check_qp(qp);
 
+	if (!rc)
+		rc = check_qp(qp);
 	if (!rc)
 		rc = check_attr(attr);
 	if (rc)
 		return urv_null(rc);
+	c = urv_context(ibqp->context);
 	flow = calloc(1, sizeof(*flow));
 	if (!flow)
 		return urv_null(-ENOMEM);
@@ -210,6 +216,7 @@ struct ibv_flow *urv_create_flow(struct ibv_qp *ibqp,
 	flow->lane = qp->core.lane;
 	flow->qp = qp;
 	atomic_fetch_add(&qp->flows, 1);
+	urv_known_add(&flow->known, URV_FLOW, &flow->ibv);
 	return &flow->ibv;
 
 put_context:
@@ -222,13 +229,18 @@ free_flow:
 int urv_destroy_flow(struct ibv_flow *ibflow)
 {
 	struct urv_flow *flow = (struct urv_flow *)ibflow;
-	struct urv_context *c = urv_context(ibflow->context);
+	int rc = urv_ending(URV_FLOW, ibflow);
+	struct urv_context *c;
 
+	if (rc)
+		return urv_errno(rc);
+	(void)urv_ended(&flow->known, 0);
+	c = urv_context(ibflow->context);
 	ur_adapter_flow_destroy(flow->lane, &flow->core);
 	atomic_fetch_sub(&flow->qp->flows, 1);
 	if (flow->counters)
 		urv_counters_put(flow->counters);
-	free(flow);
+	urv_retire(URV_FLOW, flow);
 	urv_context_put(c);
 	return 0;
 }

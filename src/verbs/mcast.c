@@ -17,11 +17,14 @@ static bool is_group(const uint8_t gid[16])
 
 static int mcast(struct ibv_qp *qp, const union ibv_gid *gid, bool attach)
 {
-	struct urv_context *c = urv_context(qp->context);
-	int rc = urv_context_check(qp->context);
+	int rc = urv_check(URV_QP, qp);
+	struct urv_context *c;
 
+	if (!rc)
+		rc = urv_context_check(qp->context);
 	if (rc)
 		return urv_errno(rc);
+	c = urv_context(qp->context);
 	if (qp->qp_type != IBV_QPT_UD || !is_group(gid->raw))
 		return urv_errno(-EINVAL);
 	return urv_errno(ur_adapter_mcast(c->adapter, urv_core(urv_qp(qp)),

@@ -58,10 +58,14 @@ static int core_create(struct urv_mr *mr, const struct urv_context *c,
 
 struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s)
 {
-	struct urv_context *c = urv_context(pd->context);
-	struct urv_mr *mr = calloc(1, sizeof(*mr));
-	int rc;
+	int rc = urv_check(URV_PD, pd);
+	struct urv_context *c;
+	struct urv_mr *mr;
 
+	if (rc)
+		return urv_null(rc);
+	c = urv_context(pd->context);
+	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return urv_null(-ENOMEM);
 	/* It may be unmapped while peers write to it. */
@@ -84,6 +88,7 @@ struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s)
 	mr->core->object = &mr->ibv;
 	publish(mr, pd);
 	urv_share(c->file, &mr->shared, URV_SHARED_MR, mr->ibv.handle);
+	urv_known_add(&mr->known, URV_MR, &mr->ibv);
 	return mr;
 
 put_context:
@@ -172,14 +177,28 @@ static int rereg(struct ibv_mr *ibmr, uint32_t flags, struct ibv_pd *pd,
 	return rc;
 }
 
+static int check_rereg(const struct ibv_mr *ibmr, int flags,
+		       const struct ibv_pd *pd)
+{
+	int rc = urv_check(URV_MR, ibmr);
+
+	if (!rc && (flags & IBV_REREG_MR_CHANGE_PD) && pd)
+		rc = urv_check(URV_PD, pd);
+	return rc ? rc : urv_context_check(ibmr->context);
+}
+
 int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr,
 		 size_t length, int access)
 {
-	struct urv_context *c = urv_context(ibmr->context);
-	struct urv_mr *mr = urv_mr(ibmr);
 	bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
-	int rc = urv_context_check(ibmr->context);
+	int rc = check_rereg(ibmr, flags, pd);
+	struct urv_context *c;
+	struct urv_mr *mr;
 
+	if (rc == -ENOENT)
+		return rereg_failed(rc);
+	c = urv_context(ibmr->context);
+	mr = urv_mr(ibmr);
 	if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) ||
 	    (moves && (length == 0 || !addr)) ||
 	    (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS)) ||
@@ -208,7 +227,7 @@ void urv_mr_put(struct urv_mr *root)
 		return;
 	if (borrowed)
 		urv_borrow_release_mr(root);
-	free(root);
+	urv_retire(URV_MR, root);
 }
 
 static void drop_handle(struct urv_mr *mr)
@@ -217,7 +236,7 @@ static void drop_handle(struct urv_mr *mr)
 	struct urv_mr *root = mr->root;
 
 	if (mr != root)
-		free(mr);
+		urv_retire(URV_MR, mr);
 	urv_mr_put(root);
 	urv_context_put(c);
 }
@@ -256,18 +275,23 @@ int urv_mr_end(struct urv_mr *root, bool wait)
 	return urv_share_finish(&root->shared, wait, end_alone);
 }
 
-int ibv_dereg_mr(struct ibv_mr *ibmr)
+static int end(struct ibv_mr *ibmr)
 {
 	struct urv_context *c = urv_context(ibmr->context);
 	struct urv_mr *root = urv_mr(ibmr);
-	int rc;
 
 	if (c->generation != urv_generation)
-		return urv_errno(-ENODEV);
-	if (root->shared.borrowed)
-		rc = urv_borrow_end(&root->shared);
-	else
-		rc = urv_mr_end(root, true);
+		return -ENODEV;
+	return root->shared.borrowed ? urv_borrow_end(&root->shared)
+				     : urv_mr_end(root, true);
+}
+
+int ibv_dereg_mr(struct ibv_mr *ibmr)
+{
+	int rc = urv_ending(URV_MR, ibmr);
+
+	if (!rc)
+		rc = urv_ended(&urv_mr_handle(ibmr)->known, end(ibmr));
 	if (rc)
 		return urv_errno(rc);
 	drop_handle(urv_mr_handle(ibmr));
@@ -287,11 +311,15 @@ void urv_mr_is(struct urv_mr *root, uint64_t length, uint32_t lkey,
 /* ibv_import_mr(3): its address means nothing to the importer. */
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
-	struct urv_context *c = urv_context(pd->context);
-	struct urv_mr *mr = calloc(1, sizeof(*mr));
+	int rc = urv_check(URV_PD, pd);
 	struct urv_shared *shared;
-	int rc;
+	struct urv_context *c;
+	struct urv_mr *mr;
 
+	if (rc)
+		return urv_null(rc);
+	c = urv_context(pd->context);
+	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return urv_null(-ENOMEM);
 	rc = urv_share_get(c->file, URV_SHARED_MR, handle, &shared);
@@ -314,10 +342,14 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 	mr->ibv.rkey = mr->root->ibv.rkey;
 	pthread_rwlock_unlock(&cores);
 	mr->ibv.handle = handle;
+	urv_known_add(&mr->known, URV_MR, &mr->ibv);
 	return &mr->ibv;
 }
 
 void ibv_unimport_mr(struct ibv_mr *ibmr)
 {
+	if (urv_ending(URV_MR, ibmr))
+		return;
+	(void)urv_ended(&urv_mr_handle(ibmr)->known, 0);
 	drop_handle(urv_mr_handle(ibmr));
 }

@@ -43,6 +43,7 @@ struct urv_buf {
 struct urv_dmah {
 	struct ibv_context *context; /* this is all of struct ibv_dmah */
 	_Atomic uint32_t mrs;
+	struct urv_known known;
 };
 
 /* Is [addr, addr + length) of the buffer, and the buffer of pd? */

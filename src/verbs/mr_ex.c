@@ -82,8 +82,10 @@ struct urv_dmah *urv_alloc_dmah(struct ibv_context *context,
 	struct urv_context *c = urv_context(context);
 	struct urv_dmah *dmah;
 	uint32_t handle;
-	int rc = check_dmah(attr);
+	int rc = urv_check(URV_CONTEXT, context);
 
+	if (!rc)
+		rc = check_dmah(attr);
 	if (rc)
 		return urv_null(rc);
 	dmah = calloc(1, sizeof(*dmah));
@@ -95,16 +97,22 @@ struct urv_dmah *urv_alloc_dmah(struct ibv_context *context,
 		return urv_null(rc);
 	}
 	dmah->context = context;
+	urv_known_add(&dmah->known, URV_DMAH, dmah);
 	return dmah;
 }
 
 int urv_dealloc_dmah(struct urv_dmah *dmah)
 {
-	struct urv_context *c = urv_context(dmah->context);
+	int rc = urv_ending(URV_DMAH, dmah);
+	struct urv_context *c;
 
-	if (atomic_load(&dmah->mrs) != 0)
-		return urv_errno(-EBUSY);
-	free(dmah);
+	if (rc)
+		return urv_errno(rc);
+	c = urv_context(dmah->context);
+	rc = urv_ended(&dmah->known, atomic_load(&dmah->mrs) ? -EBUSY : 0);
+	if (rc)
+		return urv_errno(rc);
+	urv_retire(URV_DMAH, dmah);
 	urv_context_put(c);
 	return 0;
 }
@@ -133,6 +141,8 @@ struct ibv_mr *urv_reg_mr_ex(struct ibv_pd *pd,
 	struct ibv_mr *mr;
 	int rc = check_attr(pd, a);
 
+	if (!rc && (mask & MASK_DMAH))
+		rc = urv_check(URV_DMAH, a->dmah);
 	if (rc)
 		return urv_null(rc);
 	if (mask & MASK_FD)

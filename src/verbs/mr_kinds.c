@@ -47,9 +47,13 @@ struct ibv_mr *urv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm,
 			     uint64_t offset, size_t length,
 			     unsigned int access)
 {
-	struct urv_dm *dm = urv_dm(ibdm);
+	int rc = urv_check(URV_DM, ibdm);
 	struct urv_mr *mr;
+	struct urv_dm *dm;
 
+	if (rc)
+		return urv_null(rc);
+	dm = urv_dm(ibdm);
 	if (!(access & IBV_ACCESS_ZERO_BASED) ||
 	    access & ~(unsigned int)(RIGHTS | IBV_ACCESS_ZERO_BASED) ||
 	    urv_dm_use(dm, offset, length))

@@ -24,10 +24,14 @@ static struct urv_mw *urv_mw(const struct ibv_mw *mw)
 
 struct ibv_mw *urv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
-	struct urv_context *c = urv_context(pd->context);
-	struct urv_mw *mw = calloc(1, sizeof(*mw));
-	int rc;
+	int rc = urv_check(URV_PD, pd);
+	struct urv_context *c;
+	struct urv_mw *mw;
 
+	if (rc)
+		return urv_null(rc);
+	c = urv_context(pd->context);
+	mw = calloc(1, sizeof(*mw));
 	if (!mw)
 		return urv_null(-ENOMEM);
 	rc = urv_context_get(c, &mw->ibv.handle);
@@ -41,6 +45,7 @@ struct ibv_mw *urv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	mw->ibv.pd = pd;
 	mw->ibv.rkey = mw->core->win.key;
 	mw->ibv.type = type;
+	urv_known_add(&mw->known, URV_MW, &mw->ibv);
 	return &mw->ibv;
 
 put_context:
@@ -52,13 +57,19 @@ free_mw:
 
 int urv_dealloc_mw(struct ibv_mw *ibmw)
 {
-	struct urv_context *c = urv_context(ibmw->context);
 	struct urv_mw *mw = urv_mw(ibmw);
+	int rc = urv_ending(URV_MW, ibmw);
+	struct urv_context *c;
 
-	if (c->generation != urv_generation)
-		return urv_errno(-ENODEV);
+	if (rc)
+		return urv_errno(rc);
+	c = urv_context(ibmw->context);
+	rc = urv_ended(&mw->known,
+		       c->generation == urv_generation ? 0 : -ENODEV);
+	if (rc)
+		return urv_errno(rc);
 	ur_mw_destroy(c->mrs, mw->core);
-	free(mw);
+	urv_retire(URV_MW, mw);
 	urv_context_put(c);
 	return 0;
 }

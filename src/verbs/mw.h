@@ -9,6 +9,7 @@
 struct urv_mw {
 	struct ibv_mw ibv;
 	struct ur_mw *core;
+	struct urv_known known;
 };
 
 /*

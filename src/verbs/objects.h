@@ -20,6 +20,7 @@
 #include "core/srq.h"
 #include "engine/engine.h"
 #include "reach/lent.h"
+#include "verbs/known.h"
 #include "verbs/share.h"
 
 /* Sizes of the newest release; the installed header may be older. */
@@ -74,6 +75,7 @@ struct urv_context {
 	void *newer[URV_MISSING_SLOTS(struct verbs_context,
 				      URV_SIZEOF_VERBS_CONTEXT)];
 	struct verbs_context ibv;
+	struct urv_known known;
 };
 
 /*
@@ -90,6 +92,8 @@ struct urv_pd {
 	struct urv_device *device; /* its first context may be gone */
 	struct urv_shared shared;
 	struct ur_list kept; /* of another process (import.h) */
+	/* Of each handle */
+	struct urv_known known;
 };
 
 struct urv_mr {
@@ -106,6 +110,8 @@ struct urv_mr {
 	struct iovec map;	    /* memory that goes with the region */
 	struct urv_dm *dm;	    /* whose memory it is; NULL: nobody's */
 	struct urv_dmah *dmah;	    /* NULL: none */
+	/* Of each handle */
+	struct urv_known known;
 };
 
 struct urv_dm {
@@ -119,16 +125,20 @@ struct urv_dm {
 	size_t bytes;	       /* of map */
 	int fd;
 	_Atomic uint32_t mrs;
+	/* Of each handle */
+	struct urv_known known;
 };
 
 struct urv_ah {
 	struct ibv_ah ibv;
 	struct ur_av av;
+	struct urv_known known;
 };
 
 struct urv_channel {
 	struct ibv_comp_channel ibv; /* refcnt: CQs; context's mutex */
 	struct ur_evq evq;
+	struct urv_known known;
 };
 
 struct urv_cq {
@@ -142,6 +152,7 @@ struct urv_cq {
 	bool moderated;	       /* was at some time */
 	struct ur_cqe current; /* between start_poll and end_poll */
 	struct ibv_pd *domain; /* a parent domain, or NULL */
+	struct urv_known known;
 };
 
 struct urv_xrcd;
@@ -152,6 +163,8 @@ struct urv_srq {
 	struct ur_srq core;
 	struct urv_xrcd *xrcd;	     /* XRC, else NULL */
 	const struct ibv_pd *domain; /* urv_domain_of() */
+	uint32_t generation;
+	struct urv_known known;
 };
 
 struct urv_qp {
@@ -177,6 +190,7 @@ struct urv_qp {
 	uint8_t wqe_kind;    /* enum urv_op_kind of it */
 	bool wr_binds;	     /* there are binds among them */
 	int wr_error;	     /* the first one; positive errno */
+	struct urv_known known;
 };
 
 static inline struct urv_context *urv_context(const struct ibv_context *c)
@@ -236,6 +250,9 @@ int urv_qp_end(struct urv_qp *qp);
  * belongs to the parent (engine.h).
  */
 extern uint32_t urv_generation;
+
+/* That of no process: an object that was destroyed is posted to no more. */
+#define URV_DESTROYED (urv_generation - 1)
 
 /*
  * A new object of the context: 0, -ENODEV in a child that inherited it, -EIO

@@ -9,9 +9,12 @@
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	struct urv_context *c = urv_context(context);
-	struct urv_pd *pd = calloc(1, sizeof(*pd));
-	int rc;
+	int rc = urv_check(URV_CONTEXT, context);
+	struct urv_pd *pd;
 
+	if (rc)
+		return urv_null(rc);
+	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return urv_null(-ENOMEM);
 	rc = urv_limit_take(&c->device->pds, c->device->spec->max.max_pd);
@@ -25,6 +28,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	pd->device = c->device;
 	pd->core.handle = pd->ibv.handle;
 	urv_share(c->file, &pd->shared, URV_SHARED_PD, pd->ibv.handle);
+	urv_known_add(&pd->known, URV_PD, &pd->ibv);
 	return &pd->ibv;
 
 give_limit:
@@ -37,7 +41,7 @@ free_pd:
 void urv_pd_put(struct urv_pd *root)
 {
 	if (urv_share_put(&root->shared))
-		free(root);
+		urv_retire(URV_PD, root);
 }
 
 static void drop_handle(struct urv_pd *pd)
@@ -46,7 +50,7 @@ static void drop_handle(struct urv_pd *pd)
 	struct urv_pd *root = pd->root;
 
 	if (pd != root)
-		free(pd);
+		urv_retire(URV_PD, pd);
 	urv_pd_put(root);
 	urv_context_put(c);
 }
@@ -77,31 +81,43 @@ static int end_borrowed(struct urv_pd *root)
 	return urv_borrow_end(&root->shared);
 }
 
+/* A parent domain is gone then, another handle is to be dropped. */
+static int end(struct urv_pd *pd)
+{
+	if (pd->is_parent)
+		return urv_parent_end(pd);
+	return pd->root->shared.borrowed ? end_borrowed(pd->root)
+					 : urv_pd_end(pd->root, true);
+}
+
 int ibv_dealloc_pd(struct ibv_pd *ibpd)
 {
-	struct urv_pd *pd = urv_pd_handle(ibpd);
-	struct urv_pd *root = pd->root;
-	int rc;
+	int rc = urv_ending(URV_PD, ibpd);
+	struct urv_pd *pd;
 
-	if (pd->is_parent)
-		return urv_errno(urv_parent_free(pd));
-	if (root->shared.borrowed)
-		rc = end_borrowed(root);
-	else
-		rc = urv_pd_end(root, true);
 	if (rc)
 		return urv_errno(rc);
-	drop_handle(pd);
+	pd = urv_pd_handle(ibpd);
+	rc = urv_ended(&pd->known, end(pd));
+	if (rc)
+		return urv_errno(rc);
+	if (pd->is_parent)
+		urv_parent_free(pd);
+	else
+		drop_handle(pd);
 	return 0;
 }
 
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 {
 	struct urv_context *c = urv_context(context);
-	struct urv_pd *pd = calloc(1, sizeof(*pd));
+	int rc = urv_check(URV_CONTEXT, context);
 	struct urv_shared *shared;
-	int rc;
+	struct urv_pd *pd;
 
+	if (rc)
+		return urv_null(rc);
+	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return urv_null(-ENOMEM);
 	rc = urv_share_get(c->file, URV_SHARED_PD, handle, &shared);
@@ -118,10 +134,14 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 	}
 	pd->ibv.context = context;
 	pd->ibv.handle = handle;
+	urv_known_add(&pd->known, URV_PD, &pd->ibv);
 	return &pd->ibv;
 }
 
 void ibv_unimport_pd(struct ibv_pd *ibpd)
 {
+	if (urv_ending(URV_PD, ibpd))
+		return;
+	(void)urv_ended(&urv_pd_handle(ibpd)->known, 0);
 	drop_handle(urv_pd_handle(ibpd));
 }

@@ -88,6 +88,7 @@ static void qp_publish(struct urv_qp *qp, struct urv_context *c,
 	pthread_mutex_lock(&ibv->context->mutex);
 	ur_list_add_tail(&c->qps, &qp->node);
 	pthread_mutex_unlock(&ibv->context->mutex);
+	urv_known_add(&qp->known, URV_QP, ibv);
 }
 
 /* By default it is the lanes that have a limit, however many there are. */
@@ -124,7 +125,9 @@ free_qp:
 
 static void handle_free(struct urv_qp *qp, struct urv_context *c)
 {
-	free(qp);
+	qp->generation = URV_DESTROYED;
+	qp->core.sq.max_own = 0; /* nothing of its own is to be sent */
+	urv_retire(URV_QP, qp);
 	urv_limit_give(&c->device->qps);
 	urv_context_put(c);
 }
@@ -145,17 +148,34 @@ static int check_parts(const struct ibv_qp_init_attr *attr,
 	return attr->qp_type == IBV_QPT_RAW_PACKET && attr->srq ? -EINVAL : 0;
 }
 
+/* What it is made with is there. */
+static int check_known(const struct ibv_pd *pd,
+		       const struct ibv_qp_init_attr *attr)
+{
+	int rc = urv_check(URV_PD, pd);
+
+	if (!rc && attr->send_cq)
+		rc = urv_check(URV_CQ, attr->send_cq);
+	if (!rc && attr->recv_cq)
+		rc = urv_check(URV_CQ, attr->recv_cq);
+	if (!rc && attr->srq)
+		rc = urv_check(URV_SRQ, attr->srq);
+	return rc;
+}
+
 static struct urv_qp *qp_create(struct ibv_pd *pd,
 				struct ibv_qp_init_attr *attr,
 				const struct ur_qp_raw *raw)
 {
-	struct urv_context *c = urv_context(pd->context);
+	int rc = check_parts(attr, raw);
+	struct urv_context *c;
 	struct urv_qp *qp;
-	int rc;
 
-	rc = check_parts(attr, raw);
+	if (!rc)
+		rc = check_known(pd, attr);
 	if (rc)
 		return urv_null(rc);
+	c = urv_context(pd->context);
 	qp = handle_new(c);
 	if (!qp)
 		return NULL;
@@ -198,6 +218,9 @@ static struct ibv_qp *target_create(struct urv_context *c,
 
 	if (!(ex->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !ex->xrcd)
 		return urv_null(-EINVAL);
+	rc = urv_check(URV_XRCD, ex->xrcd);
+	if (rc)
+		return urv_null(rc);
 	qp = handle_new(c);
 	if (!qp)
 		return NULL;
@@ -230,6 +253,8 @@ struct ibv_qp *urv_open_qp(struct ibv_context *context,
 	int rc = check_open(attr);
 	struct urv_qp *qp;
 
+	if (!rc)
+		rc = urv_check(URV_XRCD, attr->xrcd);
 	if (rc)
 		return urv_null(rc);
 	qp = handle_new(c);
@@ -341,14 +366,17 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibqp)
 
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 {
-	struct urv_context *c = urv_context(ibqp->context);
 	struct urv_qp *qp = urv_qp(ibqp);
 	uint32_t mask = (uint32_t)attr_mask;
+	int rc = urv_check(URV_QP, ibqp);
+	struct urv_context *c;
 	struct ur_qp_attr in;
-	int rc = urv_context_check(ibqp->context);
 
+	if (!rc)
+		rc = urv_context_check(ibqp->context);
 	if (rc)
 		return urv_errno(rc);
+	c = urv_context(ibqp->context);
 	if ((mask & ~(uint32_t)MODIFY_MASK) ||
 	    ((mask & IBV_QP_RATE_LIMIT) && urv_is_iwarp(c)))
 		return urv_errno(-EOPNOTSUPP);
@@ -380,10 +408,13 @@ static enum ibv_qp_state shown_state(const struct urv_qp *qp,
 int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init)
 {
-	int rc = urv_context_check(ibqp->context);
 	struct urv_qp *qp = urv_qp(ibqp);
+	int rc = urv_check(URV_QP, ibqp);
 	struct ur_qp_attr out;
 
+	if (rc)
+		return urv_errno(rc);
+	rc = urv_context_check(ibqp->context);
 	if (qp->generation != urv_generation)
 		return urv_errno(-ENODEV);
 	if (rc)
@@ -420,22 +451,35 @@ int urv_qp_end(struct urv_qp *qp)
 			  : ur_adapter_qp_destroy(&qp->core);
 }
 
-int ibv_destroy_qp(struct ibv_qp *ibqp)
+static int end(struct urv_qp *qp, struct ibv_context *context)
 {
-	struct ibv_context *context = ibqp->context;
-	struct urv_qp *qp = urv_qp(ibqp);
 	int rc;
 
 	if (atomic_load(&qp->flows))
-		return urv_errno(-EBUSY);
-	if (!qp->gone) {
-		rc = urv_qp_end(qp);
-		if (rc)
-			return urv_errno(rc);
-		pthread_mutex_lock(&context->mutex);
-		ur_list_del(&qp->node);
-		pthread_mutex_unlock(&context->mutex);
-	}
+		return -EBUSY;
+	if (qp->gone)
+		return 0;
+	rc = urv_qp_end(qp);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&context->mutex);
+	ur_list_del(&qp->node);
+	pthread_mutex_unlock(&context->mutex);
+	return 0;
+}
+
+int ibv_destroy_qp(struct ibv_qp *ibqp)
+{
+	struct urv_qp *qp = urv_qp(ibqp);
+	int rc = urv_ending(URV_QP, ibqp);
+	struct ibv_context *context;
+
+	if (rc)
+		return urv_errno(rc);
+	context = ibqp->context;
+	rc = urv_ended(&qp->known, end(qp, context));
+	if (rc)
+		return urv_errno(rc);
 	urv_domain_leave(qp->domain);
 	pthread_mutex_destroy(&ibqp->mutex);
 	pthread_cond_destroy(&ibqp->cond);

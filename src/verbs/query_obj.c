@@ -12,6 +12,10 @@ int urv_query_mr(struct ibv_mr *ibmr, struct urnic_mr_attr *attr, size_t size);
 /* IBTA 11.2.2.3 */
 int urv_query_ah(struct ibv_ah *ah, struct ibv_ah_attr *attr)
 {
+	int rc = urv_check(URV_AH, ah);
+
+	if (rc)
+		return urv_errno(rc);
 	if (urv_context(ah->context)->generation != urv_generation)
 		return urv_errno(-ENODEV);
 	urv_av_to_ah(attr, &urv_ah(ah)->av);
@@ -24,15 +28,17 @@ int urv_query_ah(struct ibv_ah *ah, struct ibv_ah_attr *attr)
  */
 int urv_query_mr(struct ibv_mr *ibmr, struct urnic_mr_attr *attr, size_t size)
 {
-	struct urv_context *c = urv_context(ibmr->context);
-	struct urnic_mr_attr full = {
-		.pd = ibmr->pd,
-		.lkey = ibmr->lkey,
-		.rkey = ibmr->rkey,
-	};
+	int rc = urv_check(URV_MR, ibmr);
+	struct urnic_mr_attr full = { 0 };
+	struct urv_context *c;
 	struct ur_mr mr;
-	int rc;
 
+	if (rc)
+		return urv_errno(rc);
+	c = urv_context(ibmr->context);
+	full.pd = ibmr->pd;
+	full.lkey = ibmr->lkey;
+	full.rkey = ibmr->rkey;
 	if (c->generation != urv_generation)
 		return urv_errno(-ENODEV);
 	rc = ur_mr_peek(c->mrs, ibmr->lkey, &mr);

@@ -37,6 +37,8 @@ static int rss_attrs(struct ur_rss *rss, const struct ibv_qp_init_attr_ex *ex)
 		return -EINVAL;
 	rc = hash_attrs(rss, ex);
 	if (!rc)
+		rc = urv_check(URV_RWQ_TABLE, ex->rwq_ind_tbl);
+	if (!rc)
 		rss->table = urv_rwq_table_core(ex->rwq_ind_tbl);
 	return rc;
 }

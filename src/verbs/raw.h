@@ -11,6 +11,8 @@
 struct urv_wq {
 	struct ibv_wq ibv;
 	struct ur_wq core;
+	uint32_t generation;
+	struct urv_known known;
 };
 
 static inline struct urv_wq *urv_wq(const struct ibv_wq *wq)

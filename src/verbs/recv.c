@@ -92,7 +92,7 @@ int urv_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 {
 	int rc = ENODEV;
 
-	if (urv_context(ibsrq->context)->generation == urv_generation)
+	if (urv_srq(ibsrq)->generation == urv_generation)
 		rc = urv_post_rq(&urv_srq(ibsrq)->core.rq, &wr);
 	if (rc)
 		*bad_wr = wr;

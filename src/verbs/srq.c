@@ -44,11 +44,16 @@ static int srq_init(struct urv_srq *srq, struct ibv_pd *pd,
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd,
 			       struct ibv_srq_init_attr *init)
 {
-	struct urv_context *c = urv_context(pd->context);
-	const struct ur_dev_limits *max = &c->device->spec->max;
-	struct urv_srq *srq = calloc(1, sizeof(*srq));
-	int rc;
+	int rc = urv_check(URV_PD, pd);
+	const struct ur_dev_limits *max;
+	struct urv_context *c;
+	struct urv_srq *srq;
 
+	if (rc)
+		return urv_null(rc);
+	c = urv_context(pd->context);
+	max = &c->device->spec->max;
+	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return urv_null(-ENOMEM);
 	rc = init->attr.max_wr > max->max_srq_wr ? -EINVAL : 0;
@@ -66,6 +71,8 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd,
 	srq->ibv.srq_context = init->srq_context;
 	init->attr.max_wr = srq->core.rq.max_wr;
 	init->attr.max_sge = srq->core.rq.max_sge;
+	srq->generation = c->generation;
+	urv_known_add(&srq->known, URV_SRQ, &srq->ibv);
 	return &srq->ibv;
 
 put_context:
@@ -75,6 +82,18 @@ give_limit:
 free_srq:
 	free(srq);
 	return urv_null(rc);
+}
+
+/* What the type of queue needs beside the protection domain. */
+static int check_parts(const struct ibv_srq_init_attr_ex *init)
+{
+	int rc = 0;
+
+	if (init->comp_mask & IBV_SRQ_INIT_ATTR_CQ && init->cq)
+		rc = urv_check(URV_CQ, init->cq);
+	if (!rc && init->comp_mask & IBV_SRQ_INIT_ATTR_XRCD && init->xrcd)
+		rc = urv_check(URV_XRCD, init->xrcd);
+	return rc;
 }
 
 static int check_ex(const struct ibv_srq_init_attr_ex *init,
@@ -87,6 +106,8 @@ static int check_ex(const struct ibv_srq_init_attr_ex *init,
 		return -EOPNOTSUPP;
 	if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !init->pd)
 		return -EINVAL;
+	if (urv_check(URV_PD, init->pd))
+		return -ENOENT;
 	switch (type) {
 	case IBV_SRQT_BASIC:
 		return 0;
@@ -141,6 +162,8 @@ struct ibv_srq *urv_create_srq_ex(struct ibv_context *context,
 	struct ibv_srq *srq;
 	int rc = check_ex(init, type);
 
+	if (!rc && type != IBV_SRQT_BASIC)
+		rc = check_parts(init);
 	if (rc)
 		return urv_null(rc);
 	srq = ibv_create_srq(init->pd, &basic);
@@ -163,7 +186,10 @@ struct ibv_srq *urv_create_srq_ex(struct ibv_context *context,
 int urv_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
 {
 	struct urv_srq *srq = urv_srq(ibsrq);
+	int rc = urv_check(URV_SRQ, ibsrq);
 
+	if (rc)
+		return urv_errno(rc);
 	if (!srq->core.number)
 		return urv_errno(-EINVAL);
 	*number = srq->core.number;
@@ -172,12 +198,15 @@ int urv_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
 
 int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 {
-	const struct urv_device *d = urv_context(ibsrq->context)->device;
 	struct urv_srq *srq = urv_srq(ibsrq);
-	int rc = urv_context_check(ibsrq->context);
+	int rc = urv_check(URV_SRQ, ibsrq);
+	const struct urv_device *d;
 
+	if (!rc)
+		rc = urv_context_check(ibsrq->context);
 	if (rc)
 		return urv_errno(rc);
+	d = urv_context(ibsrq->context)->device;
 	if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) ||
 	    ((mask & IBV_SRQ_MAX_WR) && attr->max_wr > d->spec->max.max_srq_wr))
 		return urv_errno(-EINVAL);
@@ -191,8 +220,10 @@ int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 {
 	struct ur_srq *srq = &urv_srq(ibsrq)->core;
-	int rc = urv_context_check(ibsrq->context);
+	int rc = urv_check(URV_SRQ, ibsrq);
 
+	if (!rc)
+		rc = urv_context_check(ibsrq->context);
 	if (rc)
 		return urv_errno(rc);
 	ur_latch_lock(&srq->rq.lock);
@@ -203,24 +234,34 @@ int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 	return 0;
 }
 
-int ibv_destroy_srq(struct ibv_srq *ibsrq)
+static int end(struct urv_srq *srq, struct urv_context *c)
 {
-	struct urv_context *c = urv_context(ibsrq->context);
-	struct urv_srq *srq = urv_srq(ibsrq);
 	int rc = 0;
 
 	if (srq->core.number)
 		rc = ur_adapter_srq_remove(c->adapter, &srq->core);
-	if (!rc)
-		rc = ur_srq_fini(&srq->core);
+	return rc ? rc : ur_srq_fini(&srq->core);
+}
+
+int ibv_destroy_srq(struct ibv_srq *ibsrq)
+{
+	struct urv_srq *srq = urv_srq(ibsrq);
+	int rc = urv_ending(URV_SRQ, ibsrq);
+	struct urv_context *c;
+
 	if (rc)
 		return urv_errno(rc);
+	c = urv_context(ibsrq->context);
+	rc = urv_ended(&srq->known, end(srq, c));
+	if (rc)
+		return urv_errno(rc);
+	srq->generation = URV_DESTROYED;
 	if (srq->xrcd)
 		atomic_fetch_sub(&srq->xrcd->users, 1);
 	urv_domain_leave(srq->domain);
 	pthread_mutex_destroy(&ibsrq->mutex);
 	pthread_cond_destroy(&ibsrq->cond);
-	free(srq);
+	urv_retire(URV_SRQ, srq);
 	urv_limit_give(&c->device->srqs);
 	urv_context_put(c);
 	return 0;

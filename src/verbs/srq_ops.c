@@ -69,7 +69,7 @@ int urv_post_srq_ops(struct ibv_srq *ibsrq, struct ibv_ops_wr *wr,
 	struct urv_srq *srq = urv_srq(ibsrq);
 	int rc = 0;
 
-	if (urv_context(ibsrq->context)->generation != urv_generation)
+	if (srq->generation != urv_generation)
 		rc = ENODEV;
 	else if (!srq->core.tm)
 		rc = EINVAL;

@@ -13,11 +13,18 @@
 struct urv_rwq_table {
 	struct ibv_rwq_ind_table ibv;
 	struct ur_wq_table *core;
+	struct urv_known known;
 };
 
 static struct urv_rwq_table *of_table(const struct ibv_rwq_ind_table *t)
 {
 	return (struct urv_rwq_table *)(uintptr_t)t;
+}
+
+static int gone(struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	*bad_wr = wr;
+	return ENODEV;
 }
 
 static int post_recv(struct ibv_wq *ibwq, struct ibv_recv_wr *wr,
@@ -26,10 +33,10 @@ static int post_recv(struct ibv_wq *ibwq, struct ibv_recv_wr *wr,
 	struct urv_wq *wq = urv_wq(ibwq);
 	int rc = EINVAL;
 
-	if (urv_context(ibwq->context)->generation != urv_generation)
-		rc = ENODEV;
-	else if (atomic_load_explicit(&wq->core.state, memory_order_relaxed) !=
-		 UR_WQS_RESET)
+	if (wq->generation != urv_generation)
+		return gone(wr, bad_wr);
+	if (atomic_load_explicit(&wq->core.state, memory_order_relaxed) !=
+	    UR_WQS_RESET)
 		rc = urv_post_rq(&wq->core.rq, &wr);
 	if (rc)
 		*bad_wr = wr;
@@ -46,6 +53,8 @@ static int check_init(const struct ibv_wq_init_attr *init)
 {
 	if (init->wq_type != IBV_WQT_RQ || !init->pd || !init->cq)
 		return -EINVAL;
+	if (urv_check(URV_PD, init->pd) || urv_check(URV_CQ, init->cq))
+		return -ENOENT;
 	if (init->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS)
 		return -EOPNOTSUPP;
 	if ((init->comp_mask & IBV_WQ_INIT_ATTR_FLAGS) &&
@@ -85,9 +94,11 @@ struct ibv_wq *urv_create_wq(struct ibv_context *context,
 			     struct ibv_wq_init_attr *init)
 {
 	struct urv_context *c = urv_context(context);
-	int rc = check_init(init);
+	int rc = urv_check(URV_CONTEXT, context);
 	struct urv_wq *wq;
 
+	if (!rc)
+		rc = check_init(init);
 	if (rc)
 		return urv_null(rc);
 	wq = calloc(1, sizeof(*wq));
@@ -102,6 +113,8 @@ struct ibv_wq *urv_create_wq(struct ibv_context *context,
 	rc = wq_init(wq, c, init);
 	if (rc)
 		goto put_context;
+	wq->generation = c->generation;
+	urv_known_add(&wq->known, URV_WQ, &wq->ibv);
 	return &wq->ibv;
 
 put_context:
@@ -132,14 +145,18 @@ static int check_modify(const struct urv_wq *wq, const struct ibv_wq_attr *attr)
 int urv_modify_wq(struct ibv_wq *ibwq, struct ibv_wq_attr *attr)
 {
 	struct urv_wq *wq = urv_wq(ibwq);
-	enum ur_wq_state to = atomic_load(&wq->core.state);
-	bool strip = wq->core.strip_vlan;
-	int rc = urv_context_check(ibwq->context);
+	int rc = urv_check(URV_WQ, ibwq);
+	enum ur_wq_state to;
+	bool strip;
 
+	if (!rc)
+		rc = urv_context_check(ibwq->context);
 	if (!rc)
 		rc = check_modify(wq, attr);
 	if (rc)
 		return urv_errno(rc);
+	to = atomic_load(&wq->core.state);
+	strip = wq->core.strip_vlan;
 	if (attr->attr_mask & IBV_WQ_ATTR_STATE)
 		to = (enum ur_wq_state)attr->wq_state;
 	if (attr->attr_mask & IBV_WQ_ATTR_FLAGS &&
@@ -153,15 +170,19 @@ int urv_modify_wq(struct ibv_wq *ibwq, struct ibv_wq_attr *attr)
 
 int urv_destroy_wq(struct ibv_wq *ibwq)
 {
-	struct urv_context *c = urv_context(ibwq->context);
 	struct urv_wq *wq = urv_wq(ibwq);
-	int rc = ur_adapter_wq_destroy(&wq->core);
+	int rc = urv_ending(URV_WQ, ibwq);
+	struct urv_context *c;
 
+	if (!rc)
+		rc = urv_ended(&wq->known, ur_adapter_wq_destroy(&wq->core));
 	if (rc)
 		return urv_errno(rc);
+	c = urv_context(ibwq->context);
+	wq->generation = URV_DESTROYED;
 	pthread_mutex_destroy(&ibwq->mutex);
 	pthread_cond_destroy(&ibwq->cond);
-	free(wq);
+	urv_retire(URV_WQ, wq);
 	urv_limit_give(&c->device->wqs);
 	urv_context_put(c);
 	return 0;
@@ -175,6 +196,8 @@ static struct ur_wq_table *table_core(struct ibv_wq *const *list, uint32_t log)
 	for (uint32_t i = 0; i < 1u << log; i++) {
 		if (!list[i])
 			return urv_null(-EINVAL);
+		if (urv_check(URV_WQ, list[i]))
+			return urv_null(-ENOENT);
 		wqs[i] = &urv_wq(list[i])->core;
 	}
 	t = ur_wq_table_create(wqs, log);
@@ -188,8 +211,10 @@ urv_create_rwq_table(struct ibv_context *context,
 	struct urv_context *c = urv_context(context);
 	struct urv_rwq_table *t;
 	uint32_t handle = 0;
-	int rc;
+	int rc = urv_check(URV_CONTEXT, context);
 
+	if (rc)
+		return urv_null(rc);
 	if (urv_is_iwarp(c) || init->comp_mask)
 		return urv_null(-EOPNOTSUPP);
 	if (init->log_ind_tbl_size > URV_RWQ_TABLE_LOG_MAX || !init->ind_tbl)
@@ -207,6 +232,7 @@ urv_create_rwq_table(struct ibv_context *context,
 	t->ibv.context = context;
 	t->ibv.ind_tbl_handle = (int)handle;
 	t->ibv.ind_tbl_num = (int)handle;
+	urv_known_add(&t->known, URV_RWQ_TABLE, &t->ibv);
 	return &t->ibv;
 
 free_core:
@@ -220,13 +246,16 @@ free_table:
 
 int urv_destroy_rwq_table(struct ibv_rwq_ind_table *table)
 {
-	struct urv_context *c = urv_context(table->context);
 	struct urv_rwq_table *t = of_table(table);
-	int rc = ur_wq_table_destroy(t->core);
+	int rc = urv_ending(URV_RWQ_TABLE, table);
+	struct urv_context *c;
 
+	if (!rc)
+		rc = urv_ended(&t->known, ur_wq_table_destroy(t->core));
 	if (rc)
 		return urv_errno(rc);
-	free(t);
+	c = urv_context(table->context);
+	urv_retire(URV_RWQ_TABLE, t);
 	urv_limit_give(&c->device->rwq_tables);
 	urv_context_put(c);
 	return 0;

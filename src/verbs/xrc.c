@@ -172,9 +172,13 @@ struct ibv_xrcd *urv_open_xrcd(struct ibv_context *context,
 			       struct ibv_xrcd_init_attr *attr)
 {
 	struct urv_context *c = urv_context(context);
-	struct urv_xrcd *x = calloc(1, sizeof(*x));
-	int rc = check_open(c, attr);
+	int rc = urv_check(URV_CONTEXT, context);
+	struct urv_xrcd *x;
 
+	if (rc)
+		return urv_null(rc);
+	rc = check_open(c, attr);
+	x = calloc(1, sizeof(*x));
 	if (!x)
 		return urv_null(-ENOMEM);
 	if (rc)
@@ -188,6 +192,7 @@ struct ibv_xrcd *urv_open_xrcd(struct ibv_context *context,
 	if (rc)
 		goto put_context;
 	x->ibv.context = context;
+	urv_known_add(&x->known, URV_XRCD, &x->ibv);
 	return &x->ibv;
 
 put_context:
@@ -199,17 +204,24 @@ free_xrcd:
 
 int urv_close_xrcd(struct ibv_xrcd *ibxrcd)
 {
-	struct urv_context *c = urv_context(ibxrcd->context);
 	struct urv_xrcd *x = urv_xrcd(ibxrcd);
+	int rc = urv_ending(URV_XRCD, ibxrcd);
+	struct urv_context *c;
 
+	if (rc)
+		return urv_errno(rc);
+	c = urv_context(ibxrcd->context);
 	if (c->generation != urv_generation)
-		return urv_errno(-ENODEV);
-	if (atomic_load(&x->users) != 0)
-		return urv_errno(-EBUSY);
+		rc = -ENODEV;
+	else if (atomic_load(&x->users) != 0)
+		rc = -EBUSY;
+	rc = urv_ended(&x->known, rc);
+	if (rc)
+		return urv_errno(rc);
 	pthread_mutex_lock(&registry);
 	domain_put(x->domain);
 	pthread_mutex_unlock(&registry);
-	free(x);
+	urv_retire(URV_XRCD, x);
 	urv_context_put(c);
 	return 0;
 }

@@ -32,6 +32,7 @@ struct urv_xrcd {
 	struct urv_domain *domain;
 	_Atomic uint32_t users; /* made with this handle: closing needs 0 */
 	uint32_t handle;
+	struct urv_known known;
 };
 
 static inline struct urv_xrcd *urv_xrcd(const struct ibv_xrcd *x)
