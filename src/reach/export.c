@@ -14,6 +14,7 @@
 #include "base/rng.h"
 #include "base/sys.h"
 #include "reach/internal.h"
+#include "reach/share_internal.h"
 
 /* Rights of peers that can be used without the target. */
 #define REMOTE                                                                 \
@@ -63,6 +64,9 @@ static struct ur_seg *segment_make(int fd)
 	return seg;
 }
 
+/* Of this process and, in a child, its parent's; ur_share_lock(). */
+static struct ur_list exports = { &exports, &exports };
+
 struct ur_export *ur_export_create(void)
 {
 	struct ur_export *e = calloc(1, sizeof(*e));
@@ -83,6 +87,9 @@ struct ur_export *ur_export_create(void)
 	e->seg->nonce[1] = e->nonce[1];
 	e->seg->nonce_addr = (uintptr_t)e->nonce;
 	e->seg->magic = UR_SEG_MAGIC;
+	ur_share_lock();
+	ur_list_add_tail(&exports, &e->node);
+	ur_share_unlock();
 	return e;
 
 close_fd:
@@ -96,6 +103,9 @@ void ur_export_free(struct ur_export *e)
 {
 	if (!e)
 		return;
+	ur_share_lock();
+	ur_list_del(&e->node);
+	ur_share_unlock();
 	munmap(e->seg, sizeof(*e->seg));
 	close(e->fd);
 	ur_lock_fini(&e->lock);
@@ -252,6 +262,66 @@ void ur_export_mr_remove(struct ur_export *e, const struct ur_mr *mr)
 			forget_locked(e, &copy);
 	}
 	ur_unlock(&e->lock);
+}
+
+bool ur_exports_shut(void)
+{
+	bool all = true;
+
+	ur_list_for_each(node, &exports) {
+		struct ur_export *e =
+			ur_container_of(node, struct ur_export, node);
+
+		if (!is_ours(e))
+			continue;
+		ur_lock(&e->lock);
+		all = ur_reach_shut_all(e) && all;
+	}
+	return all;
+}
+
+void ur_exports_open(void)
+{
+	ur_list_for_each(node, &exports) {
+		struct ur_export *e =
+			ur_container_of(node, struct ur_export, node);
+
+		if (!is_ours(e))
+			continue;
+		ur_reach_open_all(e);
+		ur_unlock(&e->lock);
+	}
+}
+
+/* The same region under a new sequence number. */
+static void renew_served(struct ur_export *e, struct ur_seg_entry *at)
+{
+	struct ur_seg_entry is;
+
+	if (!ur_seg_find(&e->seg->mrs, at->key, &is))
+		return;
+	ur_seg_drop(at);
+	forget_locked(e, &is);
+	is.mr.served = 0;
+	ur_seg_put(&e->seg->mrs, &is);
+}
+
+void ur_exports_taken(uint64_t at, uint64_t end)
+{
+	ur_list_for_each(node, &exports) {
+		struct ur_export *e =
+			ur_container_of(node, struct ur_export, node);
+		uint32_t n = is_ours(e) ? ur_seg_used(&e->seg->mrs) : 0;
+
+		for (uint32_t i = 0; i < n; i++) {
+			struct ur_seg_entry *is = &e->seg->mrs.slot[i];
+
+			if (is->key != 0 && is->mr.served &&
+			    is->mr.addr < end &&
+			    is->mr.addr + is->mr.length > at)
+				renew_served(e, is);
+		}
+	}
 }
 
 void ur_export_mr_replace(struct ur_export *e, const struct ur_mr *old,

@@ -45,6 +45,7 @@ struct ur_export {
 	unsigned int forks; /* ur_reach_forks() of the process that made it */
 	struct ur_seg *seg;
 	struct ur_list reaches; /* ur_reach.node; lock */
+	struct ur_list node;	/* in the process' list; ur_share_lock() */
 	uint64_t nonce[2];
 	struct ur_wish wish[UR_SHARE_WISHES]; /* lock */
 	_Atomic uint32_t nwishes;	      /* written under lock */
@@ -261,6 +262,15 @@ void ur_share_note(struct ur_export *own, const struct ur_seg_entry *mr);
 /* Nobody comes in any more, and those inside have left; false: one has not. */
 bool ur_reach_shut_all(struct ur_export *own);
 void ur_reach_open_all(struct ur_export *own);
+
+/*
+ * The same for all exports of the process, which stay locked in between;
+ * ur_share_lock() held.  Taken: the memory [at, end) is private again, and
+ * peers that may have it mapped are to let go and ask anew.
+ */
+bool ur_exports_shut(void);
+void ur_exports_taken(uint64_t at, uint64_t end);
+void ur_exports_open(void);
 
 /* The peer must let go of a region of ours, or of all (NULL); own->lock. */
 bool ur_msg_forget(struct ur_reach *r, const struct ur_seg_entry *is);

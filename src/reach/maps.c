@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "reach/maps.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/sys.h"
 
 /* A number and the character behind it; false: something else. */
 static bool number(const char **at, int base, char behind, uint64_t *out)
@@ -39,4 +43,47 @@ bool ur_map_parse(char *line, struct ur_map *out)
 	out->ino = ino;
 	out->path = at + strspn(at, " ");
 	return true;
+}
+
+void ur_lines_begin(struct ur_lines *l, int fd)
+{
+	l->fd = fd;
+	l->at = 0;
+	l->used = 0;
+	l->bad = lseek(fd, 0, SEEK_SET) != 0;
+}
+
+/* More behind what is left; false: the end, or bad. */
+static bool fill(struct ur_lines *l)
+{
+	ssize_t n;
+
+	memmove(l->buf, l->buf + l->at, l->used - l->at);
+	l->used -= l->at;
+	l->at = 0;
+	do
+		n = ur_sys_read(l->fd, l->buf + l->used,
+				sizeof(l->buf) - l->used);
+	while (n < 0 && errno == EINTR);
+	/* A line that ends without a newline was cut off. */
+	l->bad = n < 0 || (n == 0 && l->used > 0);
+	if (n > 0)
+		l->used += (size_t)n;
+	return n > 0;
+}
+
+char *ur_lines_next(struct ur_lines *l)
+{
+	for (;;) {
+		char *line = l->buf + l->at;
+		char *end = l->bad ? NULL : memchr(line, '\n', l->used - l->at);
+
+		if (end) {
+			*end = 0;
+			l->at = (size_t)(end - l->buf) + 1;
+			return line;
+		}
+		if (l->bad || !fill(l))
+			return NULL;
+	}
 }

@@ -109,6 +109,7 @@ static uint8_t *map_file(uint64_t at, uint64_t end)
 
 	if (fd < 0 || !cannot_shrink(fd))
 		return NULL;
+	ur_share_fix(fd);
 	base = mmap(NULL, end - at, PROT_READ, MAP_SHARED, fd, (off_t)offset);
 	if (base == MAP_FAILED)
 		return NULL;

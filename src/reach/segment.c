@@ -122,3 +122,12 @@ void ur_seg_drop(struct ur_seg_entry *e)
 	__atomic_store_n(&e->key, 0, __ATOMIC_RELAXED);
 	atomic_fetch_add(&e->seq, 1);
 }
+
+uint32_t ur_seg_used(const struct ur_seg_table *t)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t l = 0; l < levels_of(t); l++)
+		sum += level_slots[l];
+	return sum;
+}

@@ -87,4 +87,7 @@ struct ur_seg_entry *ur_seg_put(struct ur_seg_table *t,
 				const struct ur_seg_entry *from);
 void ur_seg_drop(struct ur_seg_entry *e);
 
+/* Slots that may hold an entry: the first ones. */
+uint32_t ur_seg_used(const struct ur_seg_table *t);
+
 #endif

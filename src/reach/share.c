@@ -26,21 +26,51 @@
 /* Room for mremap() to grow a mapping into fresh pages, as it could before. */
 #define FILE_BYTES (1LL << 40)
 
-static bool switched_on(void)
+/* "0", "65536", "256M"; false: something else. */
+static bool parse_bytes(const char *text, uint64_t *out)
 {
-	static _Atomic int on = -1;
+	static const char units[] = "KMGT";
+	const char *unit;
+	uint64_t n;
+	char *end;
 
-	if (on < 0) {
-		const char *env = getenv("URNIC_SHARE");
-
-		on = !env || strcmp(env, "0") != 0;
+	errno = 0;
+	n = strtoull(text, &end, 10);
+	if (errno || end == text || *text < '0' || *text > '9')
+		return false;
+	unit = *end ? strchr(units, *end) : NULL;
+	if (*end && (!unit || end[1]))
+		return false;
+	for (; unit && unit >= units; unit--) {
+		if (n > UINT64_MAX / 1024)
+			return false;
+		n *= 1024;
 	}
-	return on;
+	*out = n;
+	return true;
+}
+
+/* How much may be shared in all; 0: nothing. */
+static uint64_t total(void)
+{
+	static _Atomic uint64_t bytes = UINT64_MAX;
+	uint64_t n = atomic_load_explicit(&bytes, memory_order_relaxed);
+	const char *env;
+
+	if (n != UINT64_MAX)
+		return n;
+	n = UR_SHARE_TOTAL;
+	env = getenv("URNIC_SHARE");
+	if (env && !parse_bytes(env, &n))
+		ur_warn("URNIC_SHARE=%s is no number of bytes: 1G it is", env);
+	n = n < UINT64_MAX ? n : UINT64_MAX - 1;
+	atomic_store(&bytes, n);
+	return n;
 }
 
 bool ur_share_allowed(uint64_t length)
 {
-	return length > 0 && length <= UR_SHARE_TOTAL && switched_on();
+	return length > 0 && length <= total();
 }
 
 bool ur_share_wished(const struct ur_export *e)
@@ -72,7 +102,7 @@ void ur_share_want(struct ur_export *e, uint32_t key)
 
 /* Sealed, since whoever reads its pages by a mapping of our own must not find
  * them gone (pin.h). */
-static bool convert(uint64_t at, uint64_t end)
+static bool convert(uint64_t at, uint64_t end, bool holes)
 {
 	int fd = memfd_create(UR_SHARE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -84,7 +114,7 @@ static bool convert(uint64_t at, uint64_t end)
 		close(fd);
 		return false;
 	}
-	return ur_share_convert(fd, at, at, end);
+	return ur_share_convert(fd, at, at, end, holes);
 }
 
 /* A new registration, which peers ask about anew; own->lock. */
@@ -103,6 +133,7 @@ static void grant(struct ur_export *e, const struct ur_wish *w)
 	const struct ur_seg_entry *found =
 		ur_seg_find(&e->seg->mrs, w->key, &is);
 	uint64_t at, end;
+	bool again;
 
 	if (!found || is.seq != w->seq || !ur_share_allowed(is.mr.length) ||
 	    is.access & UR_ACCESS_ON_DEMAND)
@@ -113,8 +144,10 @@ static void grant(struct ur_export *e, const struct ur_wish *w)
 	 * of ours that waits for a lane writes to its memory even so. */
 	if (at % page || end % page)
 		return;
-	if (ur_share_bytes() + (end - at) > UR_SHARE_TOTAL ||
-	    !ur_share_range_ok(at, end) || !convert(at, end))
+	if (end - at > total() - ur_share_bytes() ||
+	    !ur_share_range_ok(at, end, &again) ||
+	    (again && ur_share_taken > UR_SHARE_FORKS) ||
+	    !convert(at, end, !again))
 		return;
 	renew(e, &e->seg->mrs.slot[found - e->seg->mrs.slot], &is);
 	ur_debug("%llu bytes at %#llx are shared memory now",

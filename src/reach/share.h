@@ -2,7 +2,7 @@
 /*
  * Turning private memory into shared memory in place, so that peers can map
  * what the application has from malloc(): decision 0012 says when this is
- * safe.  URNIC_SHARE=0 turns it off.
+ * safe.  URNIC_SHARE says how much at most, 0 turns it off.
  *
  * It is done by a thread of the application inside a call of the adapter,
  * since the one safe moment is when the only thread that could write to the
@@ -19,7 +19,10 @@
 
 #include "reach/export.h"
 
-#define UR_SHARE_TOTAL 268435456u /* bytes of a process: copied once */
+/* Bytes of a process: they are copied once, and once more by some forks. */
+#define UR_SHARE_TOTAL (1ull << 30)
+/* A process that forks more often keeps as private what a fork has made so. */
+#define UR_SHARE_FORKS 16u
 
 /*
  * Every thread of ours calls these as it starts and as it ends; all others

@@ -3,14 +3,15 @@
  * When private memory may be turned into shared memory.  The lists name what
  * is known to be harmless; everything else forbids it.
  */
-#include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "reach/maps.h"
@@ -110,36 +111,62 @@ static bool descriptor_ok(int fd, const char *path)
 	return path[0] == '/' || is_in(path, others);
 }
 
+/* As the kernel writes it. */
+struct directory_entry {
+	uint64_t ino;
+	int64_t off;
+	uint16_t length;
+	uint8_t type;
+	char name[];
+};
+
+static bool entry_ok(int dir, const char *name)
+{
+	char path[256];
+	ssize_t n = readlinkat(dir, name, path, sizeof(path) - 1);
+
+	if (n < 0)
+		return true; /* "." and ".." */
+	path[n] = 0;
+	return descriptor_ok((int)strtol(name, NULL, 10), path);
+}
+
+/* Without memory of its own: also for handlers of fork(). */
+bool ur_share_descriptors_ok(int dir)
+{
+	_Alignas(struct directory_entry) char buf[4096];
+	long n = -1;
+
+	if (dir < 0 || lseek(dir, 0, SEEK_SET) != 0)
+		return false;
+	while ((n = syscall(SYS_getdents64, dir, buf, sizeof(buf))) > 0) {
+		for (long at = 0; at < n;) {
+			const struct directory_entry *e =
+				(const void *)(buf + at);
+
+			if (!entry_ok(dir, e->name))
+				return false;
+			at += e->length;
+		}
+	}
+	return n == 0;
+}
+
 static bool descriptors_ok(void)
 {
-	DIR *dir = opendir("/proc/self/fd");
-	const struct dirent *entry;
-	bool ok = dir != NULL;
+	int dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool ok = ur_share_descriptors_ok(dir);
 
-	while (ok && (entry = readdir(dir))) {
-		char path[256];
-		ssize_t n = readlinkat(dirfd(dir), entry->d_name, path,
-				       sizeof(path) - 1);
-
-		if (n < 0)
-			continue; /* "." and ".." */
-		path[n] = 0;
-		ok = descriptor_ok((int)strtol(entry->d_name, NULL, 10), path);
-	}
-	if (dir)
-		closedir(dir);
+	if (dir >= 0)
+		close(dir);
 	return ok;
 }
 
 /* A device's memory, or a kernel's ring whose descriptor may be closed. */
-static bool mapping_ok(char *line)
+bool ur_share_map_ok(const struct ur_map *m)
 {
-	struct ur_map m;
-	const char *path;
+	const char *path = m->path;
 
-	if (!ur_map_parse(line, &m))
-		return false;
-	path = m.path;
 	if (begins(path, "/dev/"))
 		return begins(path, "/dev/zero") || begins(path, "/dev/shm/");
 	return !begins(path, "/[aio]") && !begins(path, "anon_inode:");
@@ -155,8 +182,12 @@ static bool mappings_ok(void)
 	bool ok = maps != NULL;
 	uint32_t n = 0;
 
-	while (ok && getline(&line, &capacity, maps) > 0)
-		ok = ++n < MAPS_MAX && mapping_ok(line);
+	while (ok && getline(&line, &capacity, maps) > 0) {
+		struct ur_map m;
+
+		ok = ++n < MAPS_MAX && ur_map_parse(line, &m) &&
+		     ur_share_map_ok(&m);
+	}
 	free(line);
 	if (maps)
 		fclose(maps);
@@ -184,10 +215,8 @@ bool ur_share_process_ok(void)
 }
 
 /* Flags of a mapping that has nothing special: any other is one too many. */
-static bool flags_ok(const char *line)
+bool ur_share_flags_ok(const char *line, const char *known)
 {
-	static const char known[] = " rd wr mr mw me ac sd nr ";
-
 	for (line += strspn(line, " "); *line > ' '; line += 3) {
 		const char flag[] = { ' ', line[0], line[1], ' ', 0 };
 
@@ -197,12 +226,18 @@ static bool flags_ok(const char *line)
 	return true;
 }
 
-/* Private anonymous memory that can be read and written. */
+/* A file of ours that a fork has made private (share_fork.c). */
+static bool is_again(const struct ur_map *m)
+{
+	return begins(m->path, "/memfd:" UR_SHARE_NAME);
+}
+
+/* Private memory that can be read and written. */
 static bool head_ok(const struct ur_map *m)
 {
 	return strcmp(m->prot, "rw-p") == 0 &&
 	       (m->path[0] == 0 || strcmp(m->path, "[heap]") == 0 ||
-		begins(m->path, "[anon:"));
+		begins(m->path, "[anon:") || is_again(m));
 }
 
 /* Our own stack is not ours to move. */
@@ -213,21 +248,26 @@ static bool on_stack(const struct ur_map *m)
 	return here >= m->start && here < m->end;
 }
 
-bool ur_share_range_ok(uint64_t at, uint64_t end)
+bool ur_share_range_ok(uint64_t at, uint64_t end, bool *again)
 {
+	static const char known[] = " rd wr mr mw me ac sd nr ";
 	FILE *smaps = fopen("/proc/self/smaps", "re");
 	struct ur_map m = { .end = 0 }, next;
 	char *line = NULL;
 	size_t capacity = 0;
 	bool ok = smaps != NULL;
 
+	*again = false;
 	while (ok && at < end && getline(&line, &capacity, smaps) > 0) {
 		if (ur_map_parse(line, &next)) {
 			m = next;
+			*again = *again ||
+				 (m.end > at && m.start < end && is_again(&m));
 			ok = m.end <= at ||
 			     (m.start <= at && head_ok(&m) && !on_stack(&m));
 		} else if (m.end > at && begins(line, "VmFlags:")) {
-			ok = flags_ok(line + strlen("VmFlags:"));
+			ok = ur_share_flags_ok(line + strlen("VmFlags:"),
+					       known);
 			at = m.end;
 		}
 	}

@@ -29,6 +29,7 @@ struct turn {
 	int fd;
 	int pagemap;
 	uint64_t base; /* address of the file's first byte */
+	bool holes;    /* what is not in memory was never touched */
 	uint64_t there[PIECE_PAGES];
 };
 
@@ -55,9 +56,9 @@ static void look(struct turn *t, uint64_t at, uint64_t pages)
 {
 	size_t size = pages * sizeof(t->there[0]);
 
-	if (pread(t->pagemap, t->there, size,
-		  (off_t)(at / UR_SHARE_PAGE * sizeof(t->there[0]))) !=
-	    (ssize_t)size)
+	if (!t->holes || pread(t->pagemap, t->there, size,
+			       (off_t)(at / UR_SHARE_PAGE *
+				       sizeof(t->there[0]))) != (ssize_t)size)
 		memset(t->there, 0xff, size);
 }
 
@@ -104,21 +105,38 @@ static void populate(const struct turn *t, uint64_t at, uint64_t pages)
 	}
 }
 
+static bool is_mapped(uint64_t at)
+{
+	unsigned char in_core;
+
+	return mincore(pointer(at), UR_SHARE_PAGE, &in_core) == 0 ||
+	       errno != ENOMEM;
+}
+
 /*
- * The kernel may have taken the old pages away before it failed, so they are
- * put back; if that fails too, the application's memory is lost.
+ * Older kernels may have taken the old pages away before they failed.  Then
+ * the file takes their place, privately; without that, to use them faults.
  */
 static void put_back(const struct turn *t, uint64_t at, size_t len)
 {
-	void *p = mmap(pointer(at), len, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-
-	if (p == MAP_FAILED ||
-	    pread(t->fd, p, len, (off_t)(at - t->base)) != (ssize_t)len) {
+	if (!is_mapped(at) && mmap(pointer(at), len, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_FIXED, t->fd,
+				   (off_t)(at - t->base)) == MAP_FAILED)
 		ur_err("memory at %p is lost: %s", pointer(at),
 		       strerror(errno));
-		abort();
-	}
+}
+
+/* A child does not share it, whatever becomes of its copy (share_fork.c). */
+static bool keep_from_children(const struct turn *t, uint64_t at, size_t len)
+{
+	if (madvise(pointer(at), len, MADV_DONTFORK) == 0)
+		return true;
+	if (mmap(pointer(at), len, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_FIXED, t->fd,
+		 (off_t)(at - t->base)) == MAP_FAILED)
+		ur_err("a child of fork() shares the memory at %p: %s",
+		       pointer(at), strerror(errno));
+	return false;
 }
 
 static bool turn_piece(struct turn *t, uint64_t at, uint64_t end)
@@ -134,13 +152,16 @@ static bool turn_piece(struct turn *t, uint64_t at, uint64_t end)
 		put_back(t, at, end - at);
 		return false;
 	}
+	if (!keep_from_children(t, at, end - at))
+		return false;
 	populate(t, at, pages);
 	return true;
 }
 
-bool ur_share_convert(int fd, uint64_t base, uint64_t at, uint64_t end)
+bool ur_share_convert(int fd, uint64_t base, uint64_t at, uint64_t end,
+		      bool holes)
 {
-	struct turn t = { .fd = fd, .base = base };
+	struct turn t = { .fd = fd, .base = base, .holes = holes };
 	bool ok = true;
 
 	t.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);

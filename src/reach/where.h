@@ -16,6 +16,12 @@ struct ur_where {
 int ur_where_find(const void *addr, uint64_t length, struct ur_where *out);
 
 /*
+ * The same for a process that maps the memory as long as it likes: what was
+ * made shareable stays so, and a fork() copies it (share_fork.c).
+ */
+int ur_where_lend(const void *addr, uint64_t length, struct ur_where *out);
+
+/*
  * Does who moves bytes of [at, end) for us (process_vm_writev(2)) wait for
  * nobody to answer a fault?  Besides memory of the kernel's own, a program's
  * data will do: it waits no longer than its code.  Holes fault at once.  True

@@ -39,7 +39,7 @@ static int describe_mr(struct urv_mr *root, struct ur_import_object *o, int *fd)
 	if (ur_is_soon(o->addr, o->addr + o->length))
 		o->flags = UR_IMPORT_SOON;
 	if (mr.access & UR_ACCESS_ON_DEMAND || mr.length == 0 ||
-	    ur_where_find(mr.addr, mr.length, &where) || where.fd < 0)
+	    ur_where_lend(mr.addr, mr.length, &where) || where.fd < 0)
 		return 0;
 	o->flags |= UR_IMPORT_FILE;
 	o->offset = where.offset;

@@ -3,7 +3,7 @@
  * Private memory that is turned into shared memory while the application has
  * it: nothing that the application does with it may show the difference.
  */
-#include "rig.h"
+#include "shared.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -21,7 +21,7 @@
 #include "../../skip.h"
 #include "reach/share.h"
 
-#define SIZE 8192u
+#define SIZE SHARED_SIZE
 
 static int setup(void **state)
 {
@@ -38,79 +38,13 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void fill(struct target *t, struct call *c)
-{
-	for (size_t i = 0; i < t->size; i++)
-		t->mem[i] = (uint8_t)(i * 13 + 5);
-}
-
-static void check_fill(struct target *t, struct call *c)
-{
-	for (size_t i = 8; i < t->size; i++)
-		c->out[0] += t->mem[i] != (uint8_t)(i * 13 + 5);
-}
-
-/* What the application's next call does; out: was there a wish? */
-static void enter_adapter(struct target *t, struct call *c)
-{
-	c->out[0] = ur_share_wished(t->own);
-	ur_share_do(t->own);
-}
-
-/* Traffic until the target knows of the wish; false: there is none. */
-static bool use_much(struct rig *r, struct region m)
-{
-	uint64_t w;
-
-	ur_reach_by_kernel(r->reach, false);
-	rig_warm(r, m.key, m.va);
-	for (int i = 0; i < 300; i++)
-		rig_read(r, m, 0, &w, 8);
-	for (int i = 0; i < 100; i++)
-		if (rig_call(r, enter_adapter, 0, 0, 0))
-			return true;
-	return false;
-}
-
-/* Is it mapped after the wish was heard? */
-static bool is_mapped(struct rig *r, struct region m)
-{
-	uint64_t w;
-
-	rig_warm(r, m.key, m.va);
-	return rig_read(r, m, 0, &w, 8) == 0;
-}
-
-static struct region shared(struct rig *r, enum kind kind)
-{
-	struct region m = rig_region(r, kind, SIZE, RIG_REMOTE);
-
-	rig_call(r, fill, 0, 0, 0);
-	assert_true(use_much(r, m));
-	assert_true(is_mapped(r, m));
-	assert_int_equal(rig_call(r, check_fill, 0, 0, 0), 0);
-	return m;
-}
-
-static void check_both_ways(struct rig *r, struct region m)
-{
-	uint64_t w = 0x1234, back = 0;
-
-	assert_int_equal(rig_write(r, m, 0, &w, 8), 0);
-	assert_int_equal(rig_peek(r, 0), 0x1234);
-	rig_poke(r, 0, 0x5678);
-	assert_int_equal(rig_read(r, m, 0, &back, 8), 0);
-	assert_int_equal(back, 0x5678);
-	assert_int_equal(rig_call(r, check_fill, 0, 0, 0), 0);
-}
-
 static void test_shared(void **state)
 {
 	struct rig *r = *state;
 
-	check_both_ways(r, shared(r, KIND_MALLOC));
+	shared_check_both_ways(r, shared_region(r, KIND_MALLOC, SIZE));
 	rig_dereg(r);
-	check_both_ways(r, shared(r, KIND_HEAP));
+	shared_check_both_ways(r, shared_region(r, KIND_HEAP, SIZE));
 }
 
 static void *other_thread(void *arg)
@@ -159,13 +93,13 @@ static void test_early(void **state)
 	struct region m = rig_region(r, KIND_MALLOC, SIZE, RIG_REMOTE);
 	struct call c = { .in = { 0 } };
 
-	rig_call(r, fill, 0, 0, 0);
+	rig_call(r, shared_fill, 0, 0, 0);
 	c = rig_call_all(r, offer, c);
 	assert_true(c.out[0]);
 	assert_false(c.out[1]);
 	ur_reach_by_kernel(r->reach, false);
-	assert_true(is_mapped(r, m));
-	check_both_ways(r, m);
+	assert_true(shared_is_mapped(r, m));
+	shared_check_both_ways(r, m);
 }
 
 static void offer_other(struct target *t, struct call *c)
@@ -198,7 +132,7 @@ static void test_early_refused(void **state)
 	c = rig_call_all(r, pass_over, c);
 	assert_false(c.out[1]);
 	ur_reach_by_kernel(r->reach, false);
-	assert_false(is_mapped(r, m));
+	assert_false(shared_is_mapped(r, m));
 }
 
 /* More regions than are remembered: the newest are shared. */
@@ -212,8 +146,8 @@ static void test_early_many(void **state)
 		m = rig_region(r, KIND_MALLOC, SIZE, RIG_REMOTE);
 	assert_true(rig_call(r, offer, 0, 0, 0));
 	ur_reach_by_kernel(r->reach, false);
-	assert_true(is_mapped(r, m));
-	assert_false(is_mapped(r, first));
+	assert_true(shared_is_mapped(r, m));
+	assert_false(shared_is_mapped(r, first));
 }
 
 static void touch(struct target *t, struct call *c)
@@ -251,7 +185,7 @@ static void test_holes(void **state)
 	assert_in_range(c.out[0], 2, 1024);
 	assert_int_equal(c.out[1], 7);
 	ur_reach_by_kernel(r->reach, false);
-	assert_true(is_mapped(r, m));
+	assert_true(shared_is_mapped(r, m));
 	assert_int_equal(rig_read(r, m, LARGE - 8, &w, 8), 0);
 	assert_int_equal(w, 0);
 }
@@ -305,12 +239,13 @@ static void test_refused(void **state)
 
 		rig_start(&r);
 		m = rig_region(&r, KIND_MALLOC, SIZE, RIG_REMOTE);
-		rig_call(&r, fill, 0, 0, 0);
+		rig_call(&r, shared_fill, 0, 0, 0);
 		/* Not to be had here: nothing to see. */
 		if (rig_call(&r, why[i], 0, 0, 0) == 0) {
-			assert_true(use_much(&r, m));
-			assert_false(is_mapped(&r, m));
-			assert_int_equal(rig_call(&r, check_fill, 0, 0, 0), 0);
+			assert_true(shared_use_much(&r, m));
+			assert_false(shared_is_mapped(&r, m));
+			assert_int_equal(
+				rig_call(&r, shared_check_fill, 0, 0, 0), 0);
 		}
 		rig_stop(&r);
 	}
@@ -321,7 +256,7 @@ static void test_own_threads(void **state)
 	struct rig *r = *state;
 
 	rig_call(r, start_own_thread, 0, 0, 0);
-	check_both_ways(r, shared(r, KIND_HEAP));
+	shared_check_both_ways(r, shared_region(r, KIND_HEAP, SIZE));
 }
 
 static void test_switched_off(void **state)
@@ -333,7 +268,7 @@ static void test_switched_off(void **state)
 	rig_start(&r);
 	unsetenv("URNIC_SHARE");
 	m = rig_region(&r, KIND_MALLOC, SIZE, RIG_REMOTE);
-	assert_false(use_much(&r, m));
+	assert_false(shared_use_much(&r, m));
 	rig_stop(&r);
 }
 
@@ -343,94 +278,7 @@ static void test_large(void **state)
 	struct region m =
 		rig_region(r, KIND_MALLOC, UR_SHARE_TOTAL + 4096, RIG_REMOTE);
 
-	assert_false(use_much(r, m));
-}
-
-/* Forks, and has the child wait until it is told to look. */
-static int child_go[2], child_says[2];
-
-static void fork_it(struct target *t, struct call *c)
-{
-	uint64_t word;
-
-	if (pipe(child_go) || pipe(child_says))
-		abort();
-	if (fork() == 0) {
-		if (read(child_go[0], &word, 8) != 8)
-			_exit(1);
-		memcpy(&word, t->mem, 8);
-		memset(t->mem, 0xcc, t->size);
-		if (write(child_says[1], &word, 8) != 8)
-			_exit(1);
-		_exit(0);
-	}
-}
-
-static void ask_child(struct target *t, struct call *c)
-{
-	if (write(child_go[1], &c->out[0], 8) != 8 ||
-	    read(child_says[0], &c->out[0], 8) != 8)
-		abort();
-	wait(NULL);
-}
-
-static void test_fork(void **state)
-{
-	struct rig *r = *state;
-	struct region m = shared(r, KIND_HEAP);
-	uint64_t w = 2;
-
-	rig_poke(r, 0, 1);
-	rig_call(r, fork_it, 0, 0, 0);
-	assert_int_equal(rig_write(r, m, 0, &w, 8), 0);
-	assert_int_equal(rig_call(r, ask_child, 0, 0, 0), 1);
-	assert_int_equal(rig_peek(r, 0), 2);
-	check_both_ways(r, m);
-}
-
-static void close_all(struct target *t, struct call *c)
-{
-	for (int fd = 3; fd < 64; fd++)
-		if (fd != t->sock && fd != t->control)
-			close(fd);
-}
-
-/* The descriptors that we keep may be gone. */
-static void test_fork_closed(void **state)
-{
-	struct rig *r = *state;
-
-	shared(r, KIND_MALLOC);
-	rig_poke(r, 0, 1);
-	rig_call(r, close_all, 0, 0, 0);
-	rig_call(r, fork_it, 0, 0, 0);
-	rig_poke(r, 0, 2);
-	assert_int_equal(rig_call(r, ask_child, 0, 0, 0), 1);
-	assert_int_equal(rig_call(r, check_fill, 0, 0, 0), 0);
-}
-
-static void fork_protected(struct target *t, struct call *c)
-{
-	pid_t pid;
-	int status;
-
-	mprotect(t->mem, 4096, PROT_NONE);
-	munmap(t->mem + 4096, 4096);
-	pid = fork();
-	if (pid == 0) {
-		mprotect(t->mem, 4096, PROT_READ);
-		_exit(t->mem[100] != (uint8_t)(100 * 13 + 5));
-	}
-	waitpid(pid, &status, 0);
-	c->out[0] = (uint64_t)status;
-}
-
-static void test_fork_protected(void **state)
-{
-	struct rig *r = *state;
-
-	shared(r, KIND_MALLOC);
-	assert_int_equal(rig_call(r, fork_protected, 0, 0, 0), 0);
+	assert_false(shared_use_much(r, m));
 }
 
 /* System calls, growing, moving: as with memory that nobody touched. */
@@ -457,7 +305,7 @@ static void test_used(void **state)
 {
 	struct rig *r = *state;
 
-	shared(r, KIND_MALLOC);
+	shared_region(r, KIND_MALLOC, SIZE);
 	assert_int_equal(rig_call(r, use_it, 0, 0, 0), 0);
 }
 
@@ -485,7 +333,7 @@ static void test_heap(void **state)
 {
 	struct rig *r = *state;
 
-	shared(r, KIND_HEAP);
+	shared_region(r, KIND_HEAP, SIZE);
 	rig_dereg(r);
 	assert_int_equal(rig_call(r, use_heap, 0, 0, 0), 0);
 }
@@ -538,24 +386,12 @@ static void test_signals(void **state)
 			rig_region(r, KIND_MALLOC, SIZE * 8, RIG_REMOTE);
 
 		rig_call(r, count_on, 0, 0, 0);
-		assert_true(use_much(r, m));
-		assert_true(is_mapped(r, m));
+		assert_true(shared_use_much(r, m));
+		assert_true(shared_is_mapped(r, m));
 		assert_int_equal(rig_call(r, count_off, 0, 0, 0), 0);
 		rig_dereg(r);
 	}
 }
-
-/* Their own malloc() keeps memory from being shared (decision 0012). */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
 
 int main(void)
 {
@@ -568,9 +404,6 @@ int main(void)
 		T(test_early_many),
 		T(test_holes),
 		T(test_large),
-		T(test_fork),
-		T(test_fork_closed),
-		T(test_fork_protected),
 		T(test_used),
 		T(test_heap),
 		T(test_signals),
