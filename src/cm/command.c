@@ -64,18 +64,12 @@ static uint8_t at_most_7(uint8_t v)
 	return v < RETRY_MAX ? v : RETRY_MAX;
 }
 
-static bool is_v4(const uint8_t addr[16])
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return memcmp(addr, mapped, sizeof(mapped)) == 0;
-}
-
 /* The CMA header and the owner's data behind it. */
 static void fill_private(const struct ur_cm_id *id, struct ur_cm_msg *m,
 			 const struct ur_cm_param *param)
 {
-	struct ur_cma_hdr hdr = { .ip_version = is_v4(id->path.local) ? 4 : 6,
+	struct ur_cma_hdr hdr = { .ip_version =
+					  ur_cm_is_v4(id->path.local) ? 4 : 6,
 				  .port = id->path.local_port };
 
 	memcpy(hdr.src, id->path.local, 16);
@@ -185,7 +179,8 @@ int ur_cm_connect(struct ur_cm_id *id, const struct ur_cm_path *path,
 		datagram ? UR_CM_PRIVATE_SIDR_REQ : UR_CM_PRIVATE_REQ;
 
 	if (id->state != UR_CMS_IDLE || path->mtu < 1 || path->mtu > 5 ||
-	    path->ack_timeout > 31 || is_v4(path->local) != is_v4(path->remote))
+	    path->ack_timeout > 31 ||
+	    ur_cm_is_v4(path->local) != ur_cm_is_v4(path->remote))
 		return -EINVAL;
 	if (!private_fits(param->private_data, param->private_len, space))
 		return -EINVAL;

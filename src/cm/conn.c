@@ -319,13 +319,6 @@ bool ur_cm_on_drep(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	return true;
 }
 
-static bool is_v4(const uint8_t gid[16])
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return memcmp(gid, mapped, sizeof(mapped)) == 0;
-}
-
 /* What is wrong with an offered path, before the owner is asked. */
 static enum ur_cm_apr check_lap(const struct ur_cm_id *id,
 				const struct ur_cm_msg_lap *lap)
@@ -335,7 +328,7 @@ static enum ur_cm_apr check_lap(const struct ur_cm_id *id,
 
 	if (lap->remote_qpn != id->local_qpn)
 		return UR_CM_APR_INVALID_QPN;
-	if (is_v4(alt->local_gid) != is_v4(alt->remote_gid) ||
+	if (ur_cm_is_v4(alt->local_gid) != ur_cm_is_v4(alt->remote_gid) ||
 	    memcmp(alt->local_gid, zero, 16) == 0 ||
 	    memcmp(alt->remote_gid, zero, 16) == 0)
 		return UR_CM_APR_INVALID_GID;

@@ -56,6 +56,13 @@ bool ur_cm_is_datagram(const struct ur_cm_id *id)
 	return id->port_space != PS_TCP && id->port_space != PS_IB;
 }
 
+bool ur_cm_is_v4(const uint8_t gid[16])
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	return memcmp(gid, mapped, sizeof(mapped)) == 0;
+}
+
 uint64_t ur_cm_tid(const struct ur_cm_id *id)
 {
 	return (uint64_t)id->cm->tid_high << 32 | id->local_id;

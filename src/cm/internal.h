@@ -77,6 +77,7 @@ enum ur_cm_lap_state {
 #define UR_CM_LIFETIME	       16u /* packet lifetime code: 268 ms */
 #define UR_CM_RESPONSE_TIMEOUT 20u /* CM response timeout code: 4.3 s */
 #define UR_CM_MAX_RETRIES      15u
+#define UR_CM_FAST_RETRIES     4u  /* instead of one full wait */
 #define UR_CM_MRA_TIMEOUT      24u /* what we ask for when we are slow: 69 s */
 #define UR_CM_LINGER_NS	       10000000000u /* REJ_SENT, SIDR_REP_SENT */
 #define UR_CM_LINGER_MAX       1024u /* ids that linger without an owner */
@@ -246,6 +247,7 @@ void ur_cm_path_av(const struct ur_cm_id *id, const struct ur_cm_path *path,
 struct ur_cm_id *ur_cm_id_new(struct ur_cm *cm, uint16_t port_space);
 void ur_cm_id_free(struct ur_cm_id *id);
 bool ur_cm_is_datagram(const struct ur_cm_id *id);
+bool ur_cm_is_v4(const uint8_t gid[16]); /* IPv4-mapped */
 uint64_t ur_cm_tid(const struct ur_cm_id *id);
 uint32_t ur_cm_draw_psn(struct ur_cm *cm);
 /* It no longer counts for its listener's backlog. */
@@ -290,6 +292,7 @@ void ur_cm_send_timed(struct ur_cm_id *id, const struct ur_cm_msg *m,
 		      uint64_t now_ns);
 void ur_cm_send_again(struct ur_cm_id *id);
 void ur_cm_arm_retry(struct ur_cm_id *id, uint64_t now_ns);
+bool ur_cm_may_retry(const struct ur_cm_id *id);
 /* To where a datagram came from. */
 void ur_cm_send_back(struct ur_cm *cm, const struct ur_cm_dgram *out);
 

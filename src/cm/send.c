@@ -2,11 +2,14 @@
 /*
  * Building messages, and repeating those that want an answer.
  *
- * A message with a timer is sent at most 1 + max_retries times.  The wait of
- * the kernel's CM is the peer's response timeout plus two packet lifetimes,
- * about five seconds, from the first try on; here the first tries come sooner
- * (1/16 of it, 1/8 …), so that a lost message costs a third of a second and
- * not five.  A peer that is merely slow answers an early repetition by MRA.
+ * The kernel's CM sends a message with a timer 1 + max_retries times.  Its wait
+ * is the peer's response timeout plus two packet lifetimes, about five seconds,
+ * from the first try on; here the first tries come sooner (1/16 of it, 1/8 …),
+ * so that a lost message costs a third of a second and not five.  The four
+ * early waits last about as long as one full wait, so three repetitions more
+ * make the whole as long as the kernel's: a peer that does not answer is
+ * reported after 77 s.  A peer that is merely slow answers an early repetition
+ * by MRA.
  */
 #include <assert.h>
 #include <string.h>
@@ -14,10 +17,10 @@
 #include "cm/internal.h"
 #include "cm/route.h"
 
-#define CODE_MIN	  16u /* a peer may not make us repeat more often … */
-#define CODE_MAX	  28u /* … nor wait longer: 18 minutes */
-#define FAST_RETRIES	  4u
-#define TIMEWAIT_CODE_MAX 22u
+#define CODE_MIN	   16u /* a peer may not make us repeat more often … */
+#define CODE_MAX	   28u /* … nor wait longer: 18 minutes */
+#define UR_CM_FAST_RETRIES 4u  /* instead of one full wait */
+#define TIMEWAIT_CODE_MAX  22u
 
 uint64_t ur_cm_code_ns(unsigned int code)
 {
@@ -127,12 +130,21 @@ static uint64_t full_wait(const struct ur_cm_id *id)
 	return ur_cm_code_ns(code) + 2 * ur_cm_code_ns(UR_CM_LIFETIME);
 }
 
+bool ur_cm_may_retry(const struct ur_cm_id *id)
+{
+	unsigned int max = id->max_retries;
+
+	if (max > UR_CM_FAST_RETRIES)
+		max += UR_CM_FAST_RETRIES - 1;
+	return id->retries < max;
+}
+
 void ur_cm_arm_retry(struct ur_cm_id *id, uint64_t now_ns)
 {
 	unsigned int shift = 0;
 
-	if (id->retries < FAST_RETRIES)
-		shift = FAST_RETRIES - id->retries;
+	if (id->retries < UR_CM_FAST_RETRIES)
+		shift = UR_CM_FAST_RETRIES - id->retries;
 	ur_timer_arm(&id->cm->timers, &id->timer,
 		     now_ns + (full_wait(id) >> shift));
 }

@@ -205,14 +205,38 @@ static void finish(struct ur_cm_id *id, uint64_t now_ns)
 		id->lap = UR_CM_LAP_NONE;
 }
 
+/*
+ * Where packets are filtered, or the host has no RoCE, nothing comes back; the
+ * program hears of it much later (send.c).
+ */
+static void warn_of_silence(const struct ur_cm_id *id)
+{
+	const uint8_t *g = id->path.remote;
+	const uint16_t port = id->path.remote_port;
+
+	if (ur_cm_is_v4(g))
+		ur_warn_some("rdma_cm: %u.%u.%u.%u port %u: no answer for 4 s, "
+			     "trying for 77 s: is UDP port 4791 filtered, or "
+			     "is there no RoCE?",
+			     g[12], g[13], g[14], g[15], port);
+	else
+		ur_warn_some("rdma_cm: %02x%02x:%02x%02x:...:%02x%02x port %u: "
+			     "no answer for 4 s, trying for 77 s: is UDP port "
+			     "4791 filtered, or is there no RoCE?",
+			     g[0], g[1], g[2], g[3], g[14], g[15], port);
+}
+
 void ur_cm_timeout(struct ur_cm_id *id, uint64_t now_ns)
 {
 	enum ur_cm_state next = on_timeout[id->state].next;
 
 	if (on_timeout[id->state].repeats) {
-		if (id->retries < id->max_retries) {
+		if (ur_cm_may_retry(id)) {
 			id->retries++;
 			id->cm->counters.retries++;
+			if (id->retries == UR_CM_FAST_RETRIES &&
+			    id->state == UR_CMS_REQ_SENT && id->owned)
+				warn_of_silence(id);
 			ur_cm_send_again(id);
 			ur_cm_arm_retry(id, now_ns);
 			return;

@@ -13,7 +13,9 @@
 #include "engine/internal.h"
 
 #define ACCEPTS_PER_ROUND 32
-#define CALL_TIMEOUT_NS	  20000000000u
+/* TCP gives up by itself, by default after 127 s; this is for streams of our
+ * own, and for hosts whose tcp_syn_retries are many. */
+#define CALL_TIMEOUT_NS	  150000000000u
 #define PAUSE_NS	  10000000u
 
 /* URNIC_MPA_CRC=0: we do not ask for CRCs (the peer still may). */
@@ -62,7 +64,8 @@ static void hang_up(struct iw_conn *i)
 
 /*
  * As the kernel's rdma_cm translates what its iWARP drivers say: refused or
- * reset is a rejection, no answer is unreachable, the rest an error.
+ * reset is a rejection, no answer is unreachable, the rest, such as what a
+ * router says by ICMP, an error with that status.
  */
 static enum ur_conn_event_type outcome(const struct iw_conn *i, int err)
 {
@@ -73,8 +76,6 @@ static enum ur_conn_event_type outcome(const struct iw_conn *i, int err)
 	case -ECONNRESET:
 		return UR_CONN_REJECTED;
 	case -ETIMEDOUT:
-	case -EHOSTUNREACH:
-	case -ENETUNREACH:
 		return UR_CONN_UNREACHABLE;
 	default:
 		return UR_CONN_CONNECT_ERROR;
@@ -471,7 +472,7 @@ static socklen_t addr_len(const struct sockaddr_storage *a)
 static bool is_answer(int err)
 {
 	return err == ECONNREFUSED || err == ECONNRESET || err == ETIMEDOUT ||
-	       err == EHOSTUNREACH;
+	       err == EHOSTUNREACH || err == ENETUNREACH;
 }
 
 /* On the same host it is there already, though the kernel does not say so. */

@@ -3,12 +3,17 @@
  * What a connection reports becomes an event of its id.  Runs in the process'
  * CM thread, so it does nothing that could wait.
  */
+#include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "rdmacm/addr.h"
 #include "rdmacm/id.h"
 #include "verbs/convert.h"
 #include "verbs/objects.h"
+
+#define REJ_SERVICE 8 /* IBTA 12.6.7.2: invalid service ID */
 
 static const enum rdma_cm_event_type event_of[] = {
 	[UR_CONN_REQUEST] = RDMA_CM_EVENT_CONNECT_REQUEST,
@@ -180,9 +185,52 @@ static void resolved(struct urc_id *id, int status)
 	unsigned int type =
 		status ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED;
 
+	if (status && !id->quiet)
+		ur_warn_some("rdma_cm: the next hop does not answer ARP or "
+			     "neighbour discovery: is the host down?");
+
 	if (urc_move(id, URC_ADDR_QUERY,
 		     status ? URC_BOUND : URC_ADDR_RESOLVED))
 		(void)urc_tell(id, type, status);
+}
+
+/* Why a call failed, in words; NULL: it is no failure, or the peer's program
+ * has decided so. */
+static const char *reason_of(const struct urc_conn *c,
+			     const struct ur_conn_event *ev)
+{
+	bool iwarp = c->device->iwarp;
+
+	if (ev->type == UR_CONN_REJECTED &&
+	    ev->status == (iwarp ? -ECONNREFUSED : REJ_SERVICE))
+		return "connection refused: no program listens on the port";
+	if (ev->type == UR_CONN_UNREACHABLE && ev->status == -ETIMEDOUT)
+		return iwarp ? "no answer: a packet filter drops TCP, or the "
+			       "host is down"
+			     : "no answer: a packet filter drops UDP port "
+			       "4791, or the host has no RoCE or is down";
+	if (ev->type == UR_CONN_CONNECT_ERROR)
+		return strerrordesc_np(-ev->status);
+	return NULL;
+}
+
+/* Of a call that was not taken up: the program may not say more than a number. */
+static void warn(const struct urc_conn *c, const struct ur_conn_event *ev)
+{
+	const struct sockaddr *to = &c->id->id.route.addr.dst_addr;
+	const char *reason = reason_of(c, ev);
+	char text[INET6_ADDRSTRLEN] = "?";
+	const void *raw;
+
+	if (!reason || c->id->passive || c->id->quiet)
+		return;
+	raw = to->sa_family == AF_INET6
+		      ? (const void *)&((const struct sockaddr_in6 *)to)
+				->sin6_addr
+		      : &((const struct sockaddr_in *)to)->sin_addr;
+	(void)inet_ntop(to->sa_family, raw, text, sizeof(text));
+	ur_warn_some("rdma_cm: %s: %s port %u: %s", c->device->dev->name, text,
+		     ntohs(urc_addr_port(to)), reason);
 }
 
 void urc_handle(void *user, const struct ur_conn_event *ev)
@@ -200,6 +248,7 @@ void urc_handle(void *user, const struct ur_conn_event *ev)
 	}
 	if (!is_news(c->id, ev->type))
 		return;
+	warn(c, ev);
 	e = urc_event_new(c->id, event_of[ev->type], ev->status);
 	if (!e)
 		return;

@@ -121,6 +121,7 @@ struct urc_id {
 	struct urc_conn conn[UR_DEV_KINDS]; /* [0], or a listener's */
 	struct ur_conn_opts opts;
 	bool sync;	       /* the channel is the id's own */
+	bool quiet;	       /* an rsocket's: it reports by itself */
 	bool passive;	       /* came with a request */
 	bool connect_error;    /* we refused the answer: tell nothing more */
 	_Atomic bool accepted; /* before that a passive id tells nothing */

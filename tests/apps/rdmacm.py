@@ -236,10 +236,40 @@ def resolving(device):
                              (env.b.ip4, 'ADDR_RESOLVED Success'),
                              (env.b.ip6, 'ADDR_RESOLVED Success')):
             out = env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
-                           env.prog('cm_address'), 'resolve', addr)
+                           'URNIC_LOG=error', env.prog('cm_address'),
+                           'resolve', addr)
             for line in out.strip().splitlines():
                 if not line.endswith(expect):
                     raise Failure(f'{addr}: {line}, not {expect}')
+    return run
+
+
+def rejected_by_icmp(device):
+    """A router says that it may not: TCP ends at once, as with the kernel's
+    iWARP; RoCE's manager goes on for its time, and says so."""
+    def run(env):
+        if not has_device(env, device):
+            raise Skip(f'there is no {device}')
+        via = env.a.ip4
+        env.a.sh('sysctl', '-qw', 'net.ipv4.ip_forward=1')
+        env.a.sh('ip', 'route', 'add', 'prohibit', '10.78.0.0/24')
+        env.b.sh('ip', 'route', 'add', '10.78.0.0/24', 'via', via)
+        p = env.run(env.b, 'env', f'URNIC_RDMACM_DEVICE={device}', 'rping',
+                    '-c', '-a', '10.78.0.1', '-C', 1)
+        try:
+            if device == 'urnic0':
+                p.wait_text('warn: rdma_cm: 10.78.0.1 port 7174: no answer',
+                            20)
+                if not p.running():
+                    raise Failure('gave up: ' + p.describe())
+            elif not p.wait(20) or not re.search(
+                    'warn: .*No route to host.*CONNECT_ERROR, error -113',
+                    p.text(), re.S):
+                raise Failure(p.describe())
+        finally:
+            p.end()
+            env.b.sh('ip', 'route', 'del', '10.78.0.0/24')
+            env.a.sh('ip', 'route', 'del', 'prohibit', '10.78.0.0/24')
     return run
 
 
@@ -349,6 +379,8 @@ for dev in DEVICES:
                           full=name != 'write_bw', where='lo'))
     CASES.append(Case(f'{dev}-killed', prog('cm_killed', dev, 'v4')))
     CASES.append(Case(f'{dev}-resolving', resolving(dev), where='veth'))
+    CASES.append(Case(f'{dev}-rejected-by-icmp', rejected_by_icmp(dev),
+                      where='veth'))
     CASES.append(Case(f'{dev}-address-change', address_change(dev),
                       where='veth'))
     CASES.append(Case(f'{dev}-10000-cycles', cycles(dev), full=True,

@@ -97,6 +97,7 @@ int urs_stream_create(int domain, struct urs_sock **out)
 		rc = -errno;
 		goto put;
 	}
+	urc_id(st->id)->quiet = true;
 	*out = &st->s;
 	return 0;
 
@@ -139,6 +140,7 @@ int urs_stream_renew(struct urs_stream *st)
 	urs_ep_destroy(st);
 	rdma_destroy_id(st->id);
 	st->id = id;
+	urc_id(id)->quiet = true;
 	urs_stream_apply_options(st);
 	st->state = URS_INIT;
 	return st->bound ? bind_locked(st) : 0;

@@ -427,7 +427,7 @@ static void nobody_answers_the_offer(void **state)
 
 	offer(f, &alt);
 	wait_ns(f, 100 * S);
-	for (unsigned int i = 0; i < 16; i++)
+	for (unsigned int i = 0; i < 19; i++)
 		take(f, &f->a, UR_CM_LAP);
 	event(f, &f->a, UR_CM_ALT_PATH_RESULT);
 	assert_int_equal(f->ev.status, -ETIMEDOUT);

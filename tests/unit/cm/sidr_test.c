@@ -141,7 +141,7 @@ static void nobody_answers(void **state)
 
 	fix_connect(f, PS_UDP);
 	wait_ns(f, 100 * S);
-	for (unsigned int i = 0; i < 16; i++)
+	for (unsigned int i = 0; i < 19; i++)
 		take(f, &f->a, UR_CM_SIDR_REQ);
 	event(f, &f->a, UR_CM_UNREACHABLE);
 	assert_int_equal(f->ev.status, -ETIMEDOUT);
