@@ -18,7 +18,7 @@ from harness.proc import SLOW, Skip
 
 BIG = 5_000_000
 NGINX = '''
-{user}daemon off; master_process off; pid {dir}/pid; error_log {dir}/err info;
+{user}daemon off; {processes} pid {dir}/pid; error_log {dir}/err info;
 events {{ use epoll; }}
 http {{
   access_log off; sendfile {sendfile};
@@ -105,6 +105,17 @@ def start(env, host, device, *argv, **extra):
                    'env', f'URNIC_RDMACM_DEVICE={device}', *more, *argv)
 
 
+def call_plain(env, host, *argv):
+    """A program that is not run on urnic, to its end; its output."""
+    p = env.run(host, *argv, plain=True)
+    try:
+        if p.wait(60):
+            raise Failure(f'exit {p.p.poll()}: {p.describe()}')
+        return p.text()
+    finally:
+        p.end()
+
+
 @contextlib.contextmanager
 def server(env, device, *argv, **extra):
     s = start(env, env.a, device, *argv, **extra)
@@ -169,17 +180,21 @@ def redis(device):
     return run
 
 
-def nginx(device, sendfile):
+FORKS = {'RDMAV_FORK_SAFE': 1}
+WORKERS = 'worker_processes 2;'
+
+
+def nginx(device, sendfile, processes='master_process off;', **extra):
     def run(env):
         need(env, device, 'nginx', 'curl')
         if SANITIZED:
             raise Skip('curl does not start with a preloaded sanitizer')
         with tempfile.TemporaryDirectory() as tmp:
-            serve_files(env, device, sendfile, tmp)
+            serve_files(env, device, sendfile, tmp, processes, extra)
     return run
 
 
-def serve_files(env, device, sendfile, tmp):
+def serve_files(env, device, sendfile, tmp, processes, extra):
     os.chmod(tmp, 0o755)
     os.mkdir(f'{tmp}/html')
     with open(f'{tmp}/html/big', 'wb') as f:
@@ -188,24 +203,120 @@ def serve_files(env, device, sendfile, tmp):
         f.write('a few bytes')
     port = env.port()
     # Its own user is none of a user namespace with one UID.
-    user = 'user root root; ' if rights.of_namespace() else ''
+    user = 'user root root; ' if rights.of_namespace() or (
+        extra and not os.getuid()) else ''
     conf = NGINX.format(user=user, dir=tmp, addr=env.a.ip4, port=port,
-                        sendfile=sendfile)
+                        sendfile=sendfile, processes=processes)
     with open(f'{tmp}/conf', 'w') as f:
         f.write(conf)
     base = f'http://{env.a.ip4}:{port}'
     exe = shutil.which('nginx') or '/usr/sbin/nginx'
-    with server(env, device, exe, '-c', f'{tmp}/conf', '-e', f'{tmp}/err'):
-        text = ask(env, device, 'curl', '-sS', f'{base}/small')
+    with server(env, device, exe, '-c', f'{tmp}/conf', '-e', f'{tmp}/err',
+                **extra):
+        text = ask(env, device, 'curl', '-sS', f'{base}/small', **extra)
         if text != 'a few bytes':
             raise Failure('got ' + text)
-        ask(env, device, 'curl', '-sS', '-o', f'{tmp}/got', f'{base}/big')
+        ask(env, device, 'curl', '-sS', '-o', f'{tmp}/got', f'{base}/big',
+            **extra)
         if not filecmp.cmp(f'{tmp}/got', f'{tmp}/html/big', shallow=False):
             raise Failure('another file came')
         # One connection for all of them.
-        text = ask(env, device, 'curl', '-sS', *[f'{base}/small'] * 20)
+        text = ask(env, device, 'curl', '-sS', *[f'{base}/small'] * 20, **extra)
         if text != 'a few bytes' * 20:
             raise Failure('got ' + text)
+        if extra:
+            # One that knows nothing of rsockets is sent no byte of theirs.
+            text = call_plain(env, env.b, 'curl', '-sS', '--http0.9',
+                              f'{base}/small')
+            if text != 'a few bytes':
+                raise Failure('a plain client got ' + text)
+    for left in os.listdir('/dev/shm'):
+        if 'rsocket' in left:
+            raise Failure(f'/dev/shm/{left} is left behind')
+
+
+def postgres_bin():
+    top = '/usr/lib/postgresql'
+    for version in sorted(os.listdir(top) if os.path.isdir(top) else []):
+        if os.path.exists(f'{top}/{version}/bin/initdb'):
+            return f'{top}/{version}/bin'
+    raise Skip('postgresql is not installed')
+
+
+def postgres(device, safe):
+    """A process for each connection.  Without the variable it cannot work, and
+    says in one line what to set."""
+    def run(env):
+        need(env, device, 'psql', 'setpriv')
+        bin = postgres_bin()
+        if os.getuid() or SANITIZED:
+            raise Skip('needs root, to become postgres')
+        port = env.port()
+        as_postgres = ['setpriv', '--reuid', 'postgres', '--regid',
+                       'postgres', '--clear-groups']
+        with tempfile.TemporaryDirectory() as tmp:
+            shutil.chown(tmp, 'postgres')
+            call_plain(env, env.a, *as_postgres, f'{bin}/initdb', '-D',
+                       f'{tmp}/db', '-A', 'trust', '-N')
+            with open(f'{tmp}/db/pg_hba.conf', 'a') as f:
+                f.write('host all all 0.0.0.0/0 trust\n')
+            extra = FORKS if safe else {}
+            with server(env, device, *as_postgres, f'{bin}/postgres', '-D',
+                        f'{tmp}/db', '-h', env.a.ip4, '-p', port, '-k', tmp,
+                        **extra) as s:
+                s.wait_text('ready to accept connections', 30)
+                psql = [*as_postgres, 'psql', '-h', env.a.ip4, '-p', port, '-U',
+                        'postgres', '-Atc', SQL]
+                if safe:
+                    for client in (extra, None):
+                        out = (ask(env, device, *psql, **extra) if client else
+                               call_plain(env, env.b, *psql))
+                        if out.strip() != '20000|588894':
+                            raise Failure('got ' + out)
+                    return
+                c = start(env, env.b, device, *psql)
+                try:
+                    s.wait_text('set RDMAV_FORK_SAFE=1 for servers', 30)
+                finally:
+                    c.end()
+    return run
+
+
+SQL = ("select count(*), sum(length(t)) from (select 'row ' || i || "
+       "repeat('x', 21) as t from generate_series(1, 20000) as i) as rows")
+
+
+def sshd(device):
+    """It executes itself for each connection."""
+    def run(env):
+        need(env, device, 'ssh', 'sshd', 'ssh-keygen')
+        if os.getuid() or SANITIZED:
+            raise Skip('needs root')
+        port = env.port()
+        os.makedirs('/run/sshd', exist_ok=True)
+        with tempfile.TemporaryDirectory() as tmp:
+            for key in ('host', 'user'):
+                call_plain(env, env.a, 'ssh-keygen', '-q', '-t', 'ed25519',
+                           '-N', '', '-f', f'{tmp}/{key}')
+            with open(f'{tmp}/conf', 'w') as f:
+                f.write(f'Port {port}\nListenAddress {env.a.ip4}\n'
+                        f'HostKey {tmp}/host\nStrictModes no\nUsePAM no\n'
+                        f'PermitRootLogin yes\nPidFile none\n'
+                        f'AuthorizedKeysFile {tmp}/user.pub\n')
+            client = ['ssh', '-i', f'{tmp}/user', '-p', port, '-F', 'none',
+                      '-o', 'StrictHostKeyChecking=no', '-o',
+                      'UserKnownHostsFile=/dev/null', '-o', 'LogLevel=ERROR',
+                      f'root@{env.a.ip4}', 'seq 1 100000 | cksum']
+            with server(env, device, '/usr/sbin/sshd', '-D', '-e', '-f',
+                        f'{tmp}/conf', **FORKS):
+                for plain_one in (False, True):
+                    out = (call_plain(env, env.b, *client) if plain_one
+                           else ask(env, device, *client, **FORKS))
+                    if '588895' not in out:
+                        raise Failure('got ' + out)
+    return run
+
+
 
 
 def rcopy(device):
@@ -334,6 +445,11 @@ for dev in DEVICES:
         Case(f'{dev}-redis', redis(dev)),
         Case(f'{dev}-nginx', nginx(dev, 'off')),
         Case(f'{dev}-nginx-sendfile', nginx(dev, 'on')),
+        Case(f'{dev}-nginx-workers', nginx(dev, 'on', WORKERS, **FORKS),
+             where='lo'),
+        Case(f'{dev}-postgres', postgres(dev, True), where='lo'),
+        Case(f'{dev}-postgres-unsafe', postgres(dev, False), where='lo'),
+        Case(f'{dev}-sshd', sshd(dev), where='lo'),
     ]
 CASES += [
     Case('urnic0-udpong', udpong('urnic0', '-S 100 -C 50')),

@@ -154,6 +154,19 @@ static void fork_connected(int lfd)
 	MUST(!close(more[0]) && !close(more[1]));
 }
 
+/* An rsocket's number is an epoll set to the kernel. */
+static bool is_rsocket(int fd)
+{
+	char name[32], to[64];
+	ssize_t n;
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	n = readlink(name, to, sizeof(to) - 1);
+	MUST(n > 0);
+	to[n] = '\0';
+	return strstr(to, "eventpoll") != NULL;
+}
+
 /* In a child that may first poll, first epoll, or read at once. */
 static void serve(int fd, int how)
 {
@@ -168,8 +181,10 @@ static void serve(int fd, int how)
 	if (how == 2)
 		MUST(!epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev) &&
 		     epoll_wait(epfd, &ev, 1, 20000) == 1);
-	while ((n = read(fd, b, sizeof(b))) > 0)
+	while ((n = read(fd, b, sizeof(b))) > 0) {
+		MUST(is_rsocket(fd));
 		MUST(write(fd, b, (size_t)n) == n);
+	}
 	MUST(n == 0);
 	close(epfd);
 	MUST(!close(fd));
@@ -188,6 +203,7 @@ static void ask(int count)
 			MUST(write(fd, want, (size_t)n) == n);
 			MUST(recv(fd, b, (size_t)n, MSG_WAITALL) == n);
 			MUST(!memcmp(b, want, (size_t)n));
+			MUST(is_rsocket(fd));
 		}
 		MUST(!close(fd));
 	}
@@ -224,6 +240,58 @@ static void workers(void)
 	MUST(!close(lfd));
 }
 
+/* A stream in two numbers, or of a server that does not use it by itself,
+ * stays TCP, and neither side waits for the other or reads what is not its. */
+static void copies(void)
+{
+	int lfd = listen_somewhere(), fd, copy;
+	pid_t client = fork();
+	char b[8];
+
+	MUST(client >= 0);
+	if (!client) {
+		fd = connect_there();
+		MUST(write(fd, "ping", 4) == 4);
+		MUST(recv(fd, b, 5, MSG_WAITALL) == 5);
+		MUST(!memcmp(b, "pong!", 5));
+		MUST(!is_rsocket(fd) && !close(fd));
+		_exit(0);
+	}
+	fd = accept(lfd, NULL, NULL);
+	MUST(fd >= 0);
+	copy = dup(fd);
+	MUST(copy >= 0 && !close(fd));
+	MUST(recv(copy, b, 4, MSG_WAITALL) == 4 && !memcmp(b, "ping", 4));
+	MUST(send(copy, "pong!", 5, 0) == 5);
+	reap(client);
+	MUST(!close(copy) && !close(lfd));
+}
+
+/* A server that is slow to look at a connection: the client does not wait for
+ * ever but goes on by TCP, and so does the server then. */
+static void slow_server(void)
+{
+	int lfd = listen_somewhere(), fd;
+	pid_t client = fork();
+	char b[8];
+
+	MUST(client >= 0);
+	if (!client) {
+		fd = connect_there();
+		MUST(write(fd, "ping", 4) == 4);
+		MUST(recv(fd, b, 5, MSG_WAITALL) == 5);
+		MUST(!memcmp(b, "pong!", 5) && !is_rsocket(fd) && !close(fd));
+		_exit(0);
+	}
+	fd = accept(lfd, NULL, NULL);
+	MUST(fd >= 0);
+	usleep(1500000);
+	MUST(recv(fd, b, 4, MSG_WAITALL) == 4 && !memcmp(b, "ping", 4));
+	MUST(send(fd, "pong!", 5, 0) == 5);
+	reap(client);
+	MUST(!close(fd) && !close(lfd));
+}
+
 int main(int argc, char **argv)
 {
 	int lfd;
@@ -233,6 +301,8 @@ int main(int argc, char **argv)
 	MUST(inet_pton(AF_INET, argv[1], &at.sin_addr) == 1);
 	if (argc > 2) {
 		workers();
+		copies();
+		slow_server();
 	} else {
 		lfd = listen_somewhere();
 		broken_pipes(lfd);

@@ -25,8 +25,9 @@ PRE_EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
 {
 	int rs;
 
-	return pre_data(fd, &rs) ? PRE_RS(rrecv(rs, buf, len, flags))
-				 : pre_real()->recv(fd, buf, len, flags);
+	return pre_data_in(fd, &rs, flags)
+		       ? PRE_RS(rrecv(rs, buf, len, flags))
+		       : pre_real()->recv(fd, buf, len, flags);
 }
 
 PRE_EXPORT ssize_t recvfrom(int fd, void *buf, size_t len, int flags,
@@ -34,7 +35,7 @@ PRE_EXPORT ssize_t recvfrom(int fd, void *buf, size_t len, int flags,
 {
 	int rs;
 
-	return pre_data(fd, &rs)
+	return pre_data_in(fd, &rs, flags)
 		       ? PRE_RS(rrecvfrom(rs, buf, len, flags,
 					  addr.__sockaddr__, addr_len))
 		       : pre_real()->recvfrom(fd, buf, len, flags, addr,
@@ -45,24 +46,25 @@ PRE_EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	int rs;
 
-	return pre_data(fd, &rs) ? PRE_RS(rrecvmsg(rs, msg, flags))
-				 : pre_real()->recvmsg(fd, msg, flags);
+	return pre_data_in(fd, &rs, flags)
+		       ? PRE_RS(rrecvmsg(rs, msg, flags))
+		       : pre_real()->recvmsg(fd, msg, flags);
 }
 
 PRE_EXPORT ssize_t read(int fd, void *buf, size_t count)
 {
 	int rs;
 
-	return pre_data(fd, &rs) ? PRE_RS(rread(rs, buf, count))
-				 : pre_real()->read(fd, buf, count);
+	return pre_data_in(fd, &rs, 0) ? PRE_RS(rread(rs, buf, count))
+				       : pre_real()->read(fd, buf, count);
 }
 
 PRE_EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
 {
 	int rs;
 
-	return pre_data(fd, &rs) ? PRE_RS(rreadv(rs, iov, count))
-				 : pre_real()->readv(fd, iov, count);
+	return pre_data_in(fd, &rs, 0) ? PRE_RS(rreadv(rs, iov, count))
+				       : pre_real()->readv(fd, iov, count);
 }
 
 /* The C library names them.  NOLINTBEGIN(readability-identifier-naming) */

@@ -7,8 +7,7 @@
  * socket (a connect that finds no rsocket falls back to TCP) by dup2().
  *
  * With RDMAV_FORK_SAFE=1 a stream starts as a TCP connection and becomes an
- * rsocket at its first transfer, in whatever process that happens: the server
- * listens for it on the same port and sends four zero bytes when it is ready.
+ * rsocket at its first transfer, in whatever process that happens (fork.c).
  */
 #ifndef UR_RDMACM_RSOCKET_PRELOAD_PRELOAD_H
 #define UR_RDMACM_RSOCKET_PRELOAD_PRELOAD_H
@@ -34,8 +33,9 @@ enum pre_kind {
 	/* TCP, until it is used: */
 	PRE_FORK, /* fresh */
 	PRE_FORK_LISTEN,
-	PRE_FORK_ACTIVE,  /* connected; waits for the server's word */
-	PRE_FORK_PASSIVE, /* accepted; is to give its word */
+	PRE_FORK_ACTIVE,  /* a client's; the server may send a word */
+	PRE_FORK_PASSIVE, /* accepted from a client that waits for our word */
+	PRE_FORK_LATE,	  /* TCP for good, but a word may still come */
 };
 
 /* The C library's. */
@@ -111,13 +111,26 @@ bool pre_clear(int fd, enum pre_kind *kind, int *rs);
 /* ---- fork.c ---- */
 
 bool pre_fork_wanted(void);
-/* Data is to flow: becomes an rsocket, or TCP for good. */
-void pre_fork_settle(int fd, enum pre_kind kind);
-/* Before waiting for fd to have data. */
+/* A client's SYN says that it knows rsockets; a listener keeps the SYNs, and
+ * an accepted stream tells of its own. */
+void pre_fork_mark(int fd);
+void pre_fork_save_syn(int fd);
+bool pre_fork_is_marked(int fd);
+/* Before waiting for fd to have data: a client sends none before our word. */
 void pre_fork_await(int fd);
+/* epoll_ctl() of a stream that is not settled was successful: it is repeated
+ * for the rsocket.  false: no room, the stream should stay TCP. */
+bool pre_fork_watch(int epfd, int op, int fd, const struct epoll_event *ev);
+void pre_fork_forget(int fd);
+/* Two numbers of one TCP stream cannot change at once: it stays TCP. */
+void pre_fork_keep_tcp(int fd);
+/* Warns, once, if the rsocket is one of the parent process. */
+void pre_fork_check(int rs);
 
-/* For data: settles what is not yet settled.  true: an rsocket. */
+/* To send: settles what is not yet settled.  true: an rsocket. */
 bool pre_data(int fd, int *rs);
+/* To receive, with the flags of recv(). */
+bool pre_data_in(int fd, int *rs, int flags);
 
 /* ---- sockets.c ---- */
 

@@ -176,6 +176,8 @@ PRE_EXPORT int listen(int fd, int backlog)
 
 	if (kind == PRE_RSOCKET)
 		return PRE_RS(rlisten(rs, backlog));
+	if (kind == PRE_FORK)
+		pre_fork_save_syn(fd);
 	if (pre_real()->listen(fd, backlog))
 		return -1;
 	if (kind == PRE_FORK)
@@ -190,7 +192,8 @@ PRE_EXPORT int accept4(int fd, __SOCKADDR_ARG addr, socklen_t *len, int flags)
 
 	if (kind != PRE_RSOCKET) {
 		child = pre_real()->accept4(fd, addr, len, flags);
-		if (child >= 0 && kind == PRE_FORK_LISTEN)
+		if (child >= 0 && kind == PRE_FORK_LISTEN &&
+		    pre_fork_is_marked(child))
 			pre_set(child, PRE_FORK_PASSIVE, child);
 		return child;
 	}
@@ -239,8 +242,10 @@ PRE_EXPORT int connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
 	int rs;
 	enum pre_kind kind = pre_kind(fd, &rs);
 
-	if (kind == PRE_FORK)
+	if (kind == PRE_FORK) {
+		pre_fork_mark(fd);
 		pre_set(fd, PRE_FORK_ACTIVE, fd);
+	}
 	if (kind != PRE_RSOCKET)
 		return pre_real()->connect(fd, addr, len);
 	if (!PRE_RS(rconnect(rs, addr.__sockaddr__, len)))
@@ -267,6 +272,8 @@ PRE_EXPORT int close(int fd)
 		return pre_real()->close(fd);
 	if (pre_clear(fd, &kind, &rs))
 		PRE_RS(rclose(rs));
+	if (kind == PRE_FORK_ACTIVE)
+		pre_fork_forget(fd);
 	if (kind == PRE_EPOLL)
 		return PRE_RS(rclose(fd));
 	return pre_real()->close(fd);
@@ -321,17 +328,11 @@ static int copied(int from, int to)
 	kind = pre_kind(from, &rs);
 	if (to < 0 || kind == PRE_NORMAL)
 		return to;
-	/* Two numbers of one TCP stream cannot change at once. */
 	if (kind == PRE_RSOCKET)
 		pre_set(to, kind, rs);
+	else if (kind == PRE_FORK_LATE)
+		pre_set(to, kind, to);
 	return to;
-}
-
-static void settle_for_copy(int fd)
-{
-	int rs;
-
-	pre_data(fd, &rs);
 }
 
 /* The number is about to mean something else. */
@@ -346,7 +347,7 @@ static void vacate(int fd)
 
 PRE_EXPORT int dup(int fd)
 {
-	settle_for_copy(fd);
+	pre_fork_keep_tcp(fd);
 	return copied(fd, pre_real()->dup(fd));
 }
 
@@ -354,7 +355,7 @@ PRE_EXPORT int dup2(int fd, int to)
 {
 	if (pre_inside || fd == to)
 		return pre_real()->dup2(fd, to);
-	settle_for_copy(fd);
+	pre_fork_keep_tcp(fd);
 	vacate(to);
 	return copied(fd, pre_real()->dup2(fd, to));
 }
@@ -363,7 +364,7 @@ PRE_EXPORT int dup3(int fd, int to, int flags)
 {
 	if (pre_inside || fd == to)
 		return pre_real()->dup3(fd, to, flags);
-	settle_for_copy(fd);
+	pre_fork_keep_tcp(fd);
 	vacate(to);
 	return copied(fd, pre_real()->dup3(fd, to, flags));
 }
@@ -374,7 +375,7 @@ static int control(int fd, int cmd, void *arg)
 	enum pre_kind kind = pre_kind(fd, &rs);
 
 	if (cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC) {
-		settle_for_copy(fd);
+		pre_fork_keep_tcp(fd);
 		return copied(fd, pre_real()->fcntl(fd, cmd, arg));
 	}
 	if (kind == PRE_RSOCKET && (cmd == F_GETFL || cmd == F_SETFL))

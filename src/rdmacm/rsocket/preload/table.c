@@ -41,6 +41,7 @@ static struct chunk *make(int fd)
 enum pre_kind pre_kind(int fd, int *rs)
 {
 	struct chunk *c = find(fd);
+	enum pre_kind kind;
 	uint64_t e;
 
 	*rs = fd;
@@ -51,7 +52,10 @@ enum pre_kind pre_kind(int fd, int *rs)
 	if (!e)
 		return PRE_NORMAL;
 	*rs = (int)(uint32_t)e;
-	return (enum pre_kind)(e >> 32);
+	kind = (enum pre_kind)(e >> 32);
+	if (kind == PRE_RSOCKET)
+		pre_fork_check(*rs);
+	return kind;
 }
 
 bool pre_set(int fd, enum pre_kind kind, int rs)

@@ -215,11 +215,18 @@ PRE_EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *x,
 
 PRE_EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev)
 {
+	enum pre_kind kind;
 	int rs, rc;
 
 	pre_fork_await(fd);
-	if (pre_kind(fd, &rs) != PRE_RSOCKET)
-		return pre_real()->epoll_ctl(epfd, op, fd, ev);
+	kind = pre_kind(fd, &rs);
+	if (kind != PRE_RSOCKET) {
+		rc = pre_real()->epoll_ctl(epfd, op, fd, ev);
+		if (!rc && kind == PRE_FORK_ACTIVE &&
+		    !pre_fork_watch(epfd, op, fd, ev))
+			pre_fork_keep_tcp(fd);
+		return rc;
+	}
 	rc = PRE_RS(repoll_ctl(epfd, op, rs, ev));
 	if (!rc && op == EPOLL_CTL_ADD)
 		pre_set(epfd, PRE_EPOLL, epfd);
