@@ -110,6 +110,8 @@ struct ur_conn_opts {
 	bool afonly;	     /* an IPv6 wildcard takes no IPv4 */
 	uint8_t ack_timeout; /* code; 0: derived */
 	bool active;	     /* a free port is to connect from, not to listen */
+	bool late_port;	     /* iWARP: a port that a TCP socket of this process
+			      * holds is refused by listen, not by bind */
 };
 void ur_conn_set_opts(struct ur_conn *c, const struct ur_conn_opts *opts);
 

@@ -268,6 +268,22 @@ int iw_take_port(struct iw_conn *i)
 	return 0;
 }
 
+/*
+ * The kernel's rdma_cm keeps the ports of its ids apart from those of sockets:
+ * there binding to a port that a TCP socket holds succeeds, and siw finds the
+ * conflict when it makes its socket, in rdma_listen().
+ */
+static int bind_late(struct iw_conn *i, const struct sockaddr_storage *addr)
+{
+	uint16_t port = ur_conn_addr_port(addr);
+
+	if (!i->c.opts.late_port || !iw_is_program_port(port))
+		return -EADDRINUSE;
+	i->port = port;
+	iw_set_local(i, addr);
+	return 0;
+}
+
 static int bind_locked(struct iw_conn *i, struct sockaddr_storage *addr)
 {
 	int err;
@@ -275,9 +291,12 @@ static int bind_locked(struct iw_conn *i, struct sockaddr_storage *addr)
 	if (i->state != IW_IDLE)
 		return -EINVAL;
 	err = iw_open_socket(i, addr, !i->c.opts.active);
+	if (err == -EADDRINUSE)
+		err = bind_late(i, addr);
 	if (err)
 		return err;
-	iw_learn_address(i);
+	if (i->fd >= 0)
+		iw_learn_address(i);
 	ur_conn_addr_set_port(addr, i->port);
 	i->from = *addr;
 	i->state = IW_BOUND;
@@ -332,6 +351,9 @@ static int listen_locked(struct iw_conn *i, int backlog)
 		return -EINVAL;
 	if (backlog <= 0)
 		backlog = BACKLOG_DEFAULT;
+	err = i->fd < 0 ? iw_open_socket(i, &i->from, true) : 0;
+	if (err)
+		return err;
 	if (listen(i->fd, IW_QUEUE_MAX))
 		return -errno;
 	err = iw_start_watching(i, EPOLLIN);

@@ -147,6 +147,9 @@ void iw_note_down(void *arg);
 void iw_note_forget(struct iw_conn *i);
 void iw_down(struct iw_conn *i); /* conn_iwarp_io.c: the CM thread sees it */
 
+/* Does a TCP socket of this process that is no connection's hold the port? */
+bool iw_is_program_port(uint16_t port);
+
 /* leaf_lock around a descriptor's coming and going. */
 void iw_fd_add(struct iw_conn *i);
 void iw_fd_del(struct iw_conn *i);

@@ -5,9 +5,12 @@
  * that a child of fork() has to close.  A listening socket that lived on in
  * the child would take connections that nobody serves.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -32,6 +35,49 @@ void iw_fd_del(struct iw_conn *i)
 	pthread_mutex_lock(&leaf_lock);
 	ur_list_del(&i->all);
 	pthread_mutex_unlock(&leaf_lock);
+}
+
+static bool is_ours(int fd)
+{
+	bool ours = false;
+
+	pthread_mutex_lock(&leaf_lock);
+	ur_list_for_each(n, &all_fds) {
+		ours |= ur_container_of(n, struct iw_conn, all)->fd == fd;
+	}
+	pthread_mutex_unlock(&leaf_lock);
+	return ours;
+}
+
+/* It only counts if the kernel would not give us the port because of it. */
+static bool holds(int fd, uint16_t port)
+{
+	struct sockaddr_storage a = { .ss_family = 0 };
+	socklen_t len = sizeof(a), size = sizeof(int);
+	int type = 0;
+
+	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
+	       type == SOCK_STREAM &&
+	       getsockname(fd, (struct sockaddr *)&a, &len) == 0 &&
+	       (a.ss_family == AF_INET || a.ss_family == AF_INET6) &&
+	       ur_conn_addr_port(&a) == port;
+}
+
+bool iw_is_program_port(uint16_t port)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	const struct dirent *e;
+	bool found = false;
+
+	if (!dir)
+		return false;
+	while (!found && (e = readdir(dir))) {
+		int fd = (int)strtol(e->d_name, NULL, 10);
+
+		found = e->d_name[0] != '.' && holds(fd, port) && !is_ours(fd);
+	}
+	closedir(dir);
+	return found;
 }
 
 void iw_note_down(void *arg)

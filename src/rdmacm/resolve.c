@@ -127,7 +127,10 @@ static int bind_conns(struct urc_id *id, struct urc_device *d, bool all)
 {
 	struct sockaddr_storage wanted = *src_of(id);
 	bool ephemeral = !urc_addr_port((struct sockaddr *)&wanted);
-	int rc = urc_id_add_conn(id, d);
+	int rc;
+
+	id->opts.late_port = !ephemeral && !id->opts.active;
+	rc = urc_id_add_conn(id, d);
 
 	if (rc)
 		return rc;

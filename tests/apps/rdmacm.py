@@ -310,6 +310,24 @@ def opened(device):
     return run
 
 
+def socket_port(device):
+    """A port that a TCP socket holds: only iWARP's listener minds."""
+    want = {'urnic0': ['bind: Success', 'listen: Success',
+                       'free: Invalid argument'],
+            'urniw0': ['bind: Success', 'listen: Address already in use',
+                       'free: Success']}
+
+    def run(env):
+        if not has_device(env, device):
+            raise Skip(f'there is no {device}')
+        for addr in (env.a.ip4, env.a.ip6):
+            out = env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
+                           env.prog('cm_address'), 'port', addr)
+            if out.strip().splitlines() != want[device]:
+                raise Failure(out)
+    return run
+
+
 def opened_perftest(device, prog):
     """perftest -R on the device of -d, which it takes for the connection's."""
     def run(env):
@@ -371,6 +389,7 @@ for dev in DEVICES:
     for kind in ('v4', 'v6'):
         CASES.append(Case(f'{dev}-rules-{kind}',
                           prog('cm_rules', dev, kind)))
+    CASES.append(Case(f'{dev}-socket-port', socket_port(dev), where='lo'))
     CASES.append(Case(f'{dev}-opened', opened(dev), where='lo'))
     for name in ('send_bw', 'send_lat', 'write_bw', 'write_lat', 'read_bw',
                  'read_lat') + (('atomic_bw', 'atomic_lat')

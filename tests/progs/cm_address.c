@@ -6,6 +6,8 @@
  *	cm_address watch ADDRESS	a listener and both sides of a
  *					connection; prints "ready", and which
  *					of them is told of a change
+ *	cm_address port ADDRESS		binds an id to a port that a TCP socket
+ *					listens on, and prints what comes of it
  *	cm_address opened ADDRESS DEVICE
  *					opens that device and prints where a
  *					listener on the address and both sides
@@ -19,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "vt.h"
 
@@ -140,6 +143,36 @@ static void watch(void)
 	_Exit(0); /* nobody is there any more to say goodbye to */
 }
 
+static void print_result(const char *what, int rc)
+{
+	printf("%s: %s\n", what, rc ? strerror(errno) : "Success");
+}
+
+/*
+ * Ports of rdma_cm are not those of sockets: binding succeeds.  iWARP uses
+ * TCP's, and its listener finds the port taken until it is free.
+ */
+static void socket_port(void)
+{
+	struct sockaddr_storage any = { .ss_family = address.ss_family }, own;
+	int fd = socket(address.ss_family, SOCK_STREAM, 0);
+	struct rdma_cm_id *id = new_id("id");
+	socklen_t len = sizeof(own);
+
+	VT_TRUE(fd >= 0 && !listen(fd, 1));
+	VT_TRUE(!getsockname(fd, (struct sockaddr *)&own, &len));
+	/* At the same place in both families. */
+	((struct sockaddr_in *)&any)->sin_port =
+		((struct sockaddr_in *)&own)->sin_port;
+	print_result("bind", rdma_bind_addr(id, (struct sockaddr *)&any));
+	VT_TRUE(rdma_get_src_port(id) ==
+		((struct sockaddr_in *)&any)->sin_port);
+	print_result("listen", rdma_listen(id, 1));
+	VT_TRUE(!close(fd));
+	print_result("free", rdma_listen(id, 1));
+	VT_TRUE(rdma_destroy_id(id) == 0);
+}
+
 static void print_device(const char *what, const struct rdma_cm_id *id)
 {
 	printf("%s: %s\n", what,
@@ -187,13 +220,15 @@ int main(int argc, char **argv)
 	struct addrinfo hints = { .ai_flags = AI_NUMERICHOST }, *ai;
 
 	if (argc < 3 || getaddrinfo(argv[2], NULL, &hints, &ai))
-		VT_FAIL("usage: cm_address resolve|watch|opened ADDRESS [WHAT]");
+		VT_FAIL("usage: cm_address resolve|watch|port|opened ADDRESS [WHAT]");
 	memcpy(&address, ai->ai_addr, ai->ai_addrlen);
 	freeaddrinfo(ai);
 	channel = rdma_create_event_channel();
 	VT_TRUE(channel != NULL);
 	if (strcmp(argv[1], "watch") == 0)
 		watch();
+	else if (strcmp(argv[1], "port") == 0)
+		socket_port();
 	else if (strcmp(argv[1], "opened") == 0 && argc > 3)
 		opened(argv[3]);
 	else
