@@ -235,6 +235,13 @@ def serve_files(env, device, sendfile, tmp, processes, extra):
             raise Failure(f'/dev/shm/{left} is left behind')
 
 
+def need_root(*able):
+    if SANITIZED:
+        raise Skip('the program does not start with a preloaded sanitizer')
+    if os.getuid() or rights.of_namespace() or not rights.quiet(*able):
+        raise Skip('needs root of the host, who can become another user')
+
+
 def postgres_bin():
     top = '/usr/lib/postgresql'
     for version in sorted(os.listdir(top) if os.path.isdir(top) else []):
@@ -249,8 +256,8 @@ def postgres(device, safe):
     def run(env):
         need(env, device, 'psql', 'setpriv')
         bin = postgres_bin()
-        if os.getuid() or SANITIZED:
-            raise Skip('needs root, to become postgres')
+        need_root('setpriv', '--reuid', 'postgres', '--regid', 'postgres',
+                  '--clear-groups', 'true')
         port = env.port()
         as_postgres = ['setpriv', '--reuid', 'postgres', '--regid',
                        'postgres', '--clear-groups']
@@ -290,8 +297,7 @@ def sshd(device):
     """It executes itself for each connection."""
     def run(env):
         need(env, device, 'ssh', 'sshd', 'ssh-keygen')
-        if os.getuid() or SANITIZED:
-            raise Skip('needs root')
+        need_root('chroot', '/', 'true')
         port = env.port()
         os.makedirs('/run/sshd', exist_ok=True)
         with tempfile.TemporaryDirectory() as tmp:
