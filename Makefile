@@ -42,6 +42,22 @@ test:
 	@$(MAKE) --no-print-directory all
 	@scripts/run_tests $(BUILD)
 
+# A few minutes of it: what differs between users, containers and machines,
+# and every sixth case of the three long groups.
+SHORT = apps-devices apps-pingpong apps-crowd apps-progs apps-life apps-raw \
+	apps-config apps-demos conformance-caps conformance-pyverbs \
+	netns-veth1500-devices netns-veth1500-raw netns-veth1500-migrate
+test-short:
+	@scripts/deps build test
+	@$(MAKE) --no-print-directory all
+	@status=0; \
+	scripts/run_tests $(BUILD) --suite unit --suite abi --suite daemon || \
+		status=1; \
+	scripts/run_tests $(BUILD) $(SHORT) || status=1; \
+	URNIC_TEST_PART=6 scripts/run_tests $(BUILD) apps-perftest \
+		apps-rdmacm apps-rsocket || status=1; \
+	exit $$status
+
 # urnic, its alternatives and the machine's limits in one run, within twenty
 # minutes; BENCH=quick within three, and published nowhere.
 bench:
@@ -112,5 +128,5 @@ uninstall: configure
 clean:
 	rm -rf build build-*
 
-.PHONY: all configure product demo test bench bench-guest sim fuzz asan tsan interop \
+.PHONY: all configure product demo test test-short bench bench-guest sim fuzz asan tsan interop \
 	lint install uninstall clean

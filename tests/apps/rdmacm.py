@@ -140,7 +140,7 @@ def meet(env, server, client):
     Nobody but the server can tell when that is.  perftest, moreover, closes
     its listener and opens another while the client goes on to it.
     """
-    perftest = any(word.startswith('ib_') for word in client)
+    perftest = any(str(word).startswith('ib_') for word in client)
     for _ in range(10):
         s = env.run(env.a, *server)
         for _ in range(20):

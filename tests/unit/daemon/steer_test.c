@@ -268,6 +268,8 @@ static void bounds(void **state)
 }
 
 /* Calls may be forged, and are answered all the same. */
+#define PERCENT 2 /* two leases of those that 1,024 descriptors allow */
+
 /* What one user's processes have together is the user's. */
 static void share_of_a_user(void **state)
 {
@@ -277,8 +279,8 @@ static void share_of_a_user(void **state)
 	int err = 0, fd = -1;
 
 	for (uint32_t i = 0; i < 8; i++)
-		ur_steer_begin(s, id + i, 1000, 1);
-	ur_steer_begin(s, id + 8, 1001, 1);
+		ur_steer_begin(s, id + i, 1000, PERCENT);
+	ur_steer_begin(s, id + 8, 1001, PERCENT);
 	memcpy(p.addr, addrs[0], 16);
 	for (; !err; n++) {
 		fd = dummy();
@@ -286,11 +288,11 @@ static void share_of_a_user(void **state)
 	}
 	close(fd);
 	assert_int_equal(err, -EDQUOT);
-	assert_in_range(n, 2, UR_STEER_LEASES / 100 + 1);
+	assert_in_range(n, 2, UR_STEER_LEASES * PERCENT / 100 + 1);
 	/* Those that rest count. */
 	for (uint32_t i = 0; i < 8; i++)
 		ur_steer_end(s, id + i, now, ignore, NULL);
-	ur_steer_begin(s, id, 1000, 1);
+	ur_steer_begin(s, id, 1000, PERCENT);
 	fd = dummy();
 	assert_int_equal(ur_steer_lease(s, id, 1, &p, fd), -EDQUOT);
 	assert_int_equal(ur_steer_lease(s, id + 8, 1, &p, fd), 0);
@@ -298,13 +300,13 @@ static void share_of_a_user(void **state)
 	fd = dummy();
 	assert_int_equal(ur_steer_lease(s, id, 1, &p, fd), 0);
 	/* Flows. */
-	ur_steer_begin(s, id + 1, 1000, 1);
+	ur_steer_begin(s, id + 1, 1000, PERCENT);
 	fd = dummy();
 	assert_int_equal(ur_steer_lease(s, id + 1, 1, &p, fd), 0);
 	n = 0;
 	while (!out_of(state, id + n % 2, 9, (uint16_t)(1000 + n), SYN))
 		n++;
-	assert_int_equal(n, UR_STEER_FLOWS / 100);
+	assert_int_equal(n, UR_STEER_FLOWS * PERCENT / 100);
 	assert_int_equal(out_of(state, id + 8, 9, 5000, SYN), 0);
 }
 
