@@ -115,6 +115,7 @@ CASES = [
     Case('migrate-modify', migrate('modify')),
     Case('migrate-wrong', migrate('wrong')),
     Case('caps', alone('caps', '')),
+    Case('mlx5-asks', alone('mlx5_asks', ''), where='lo'),
     Case('misuse', alone('misuse', '')),
     Case('old-abi', alone('old_abi', '')),
     Case('threads', alone('threads', '')),
