@@ -136,6 +136,9 @@ CASES += [Case(f'memory-{name}', alone('memory', f'-M {name}'))
 CASES += [Case(f'memory-{name}-urniw0', memory_by_cm('urniw0', name))
           for name in MEMORY[:4]]
 CASES += [
+    Case('crossing', alone('crossing', '')),
+    Case('crossing-64-KiB', alone('crossing', '-s 65536'), where='lo'),
+    Case('crossing-by-wire', alone('crossing', '', wire=True)),
     Case('memory-gone', alone('memory', '-M gone')),
     Case('memory-gone-by-wire', alone('memory', '-M gone', wire=True)),
     Case('memory-gone-urniw0', memory_by_cm('urniw0', 'gone')),
