@@ -150,6 +150,7 @@ struct ur_lane {
 
 	uint64_t now_ns;      /* of the batch that is being received */
 	uint32_t read_bytes;  /* of the read that is going on */
+	bool heard;	      /* one of its packets was for something here */
 	uint64_t activity_ns; /* last packet in or out */
 	uint64_t retry_ns;    /* when to try `train` again; UR_NEVER */
 

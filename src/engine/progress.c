@@ -71,7 +71,7 @@ static void on_packet(void *arg, const struct ur_rx *rx)
 	l->read_bytes += rx->len;
 	if (__builtin_expect(l->serves_qp1, 0) && ur_cm_hook_input(rx))
 		return;
-	ur_roce_input(l->roce, rx, l->now_ns);
+	l->heard |= ur_roce_input(l->roce, rx, l->now_ns);
 }
 
 void ur_lane_drain(struct ur_lane *l, uint64_t now_ns)
@@ -184,9 +184,12 @@ static int receive(struct ur_lane *l)
 	int n;
 
 	l->now_ns = 0;
+	l->heard = false;
 	n = read_link(l);
-	if (n > 0)
-		l->near_hot = 0; /* until memory brings something again */
+	/* Until memory brings something again; packets that are for nothing
+	 * here are no reason to read the link with each poll. */
+	if (l->heard)
+		l->near_hot = 0;
 	if (l->link->served)
 		l->empty_looks = n ? 0 : l->empty_looks + 1;
 	if (n >= 0 && ur_near_waits_link(l->roce))

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * From a received packet to its QP (IBTA 9.6.1): decode, find the QP, verify
- * the ICRC and that the packet belongs there.  What fails is dropped and
+ * that the packet belongs there, and the ICRC.  What fails is dropped and
  * counted; nothing is changed before the ICRC was found right.
+ *
+ * The order is that of the costs, since anybody can send packets to a QP: its
+ * number, state and kind, the partition, the peer's address and the Q_Key are
+ * in the header and compared first; the ICRC takes in all bytes; only then
+ * come receives and memory, some of which have locks.
  */
 #include "base/bytes.h"
 #include "base/far.h"
@@ -109,9 +114,22 @@ enum ur_transport ur_transport_of(const struct ur_qp *qp)
 	return UR_TP_UD;
 }
 
-/* IBTA 9.6.1.2 to 9.6.1.5. */
-static bool belongs(struct ur_roce *r, struct ur_rqp *q, const struct ur_in *in,
-		    const uint8_t dst[16])
+/* One of the QP's paths leads to where the packet came from.  Of an armed QP
+ * a peer that asks to migrate from elsewhere is told of (ur_mig_admit()). */
+static bool from_peer(const struct ur_rqp *q, const struct ur_in *in)
+{
+	const uint8_t *src = in->rx->src;
+
+	if (q->path && !memcmp(src, q->path->key.dst, 16))
+		return true;
+	if (q->alt && !memcmp(src, q->alt->key.dst, 16))
+		return true;
+	return q->qp->attr.path_mig_state == UR_MIG_ARMED && in->hdr.bth.migreq;
+}
+
+/* IBTA 9.6.1.2 to 9.6.1.5, as far as the header tells. */
+static bool belongs(struct ur_roce *r, const struct ur_rqp *q,
+		    const struct ur_in *in)
 {
 	const struct ur_opcode *op = in->hdr.op;
 
@@ -127,14 +145,26 @@ static bool belongs(struct ur_roce *r, struct ur_rqp *q, const struct ur_in *in,
 		r->cnt.drop_pkey++;
 		return false;
 	}
-	if (op->transport == UR_TP_UD)
-		return true;
-	/* A connected QP hears only its peer (9.6.1.4.1). */
-	if (!ur_mig_admit(q, in, dst)) {
-		r->cnt.drop_peer++;
-		return false;
+	if (op->transport == UR_TP_UD) {
+		r->cnt.drop_qkey += in->hdr.qkey != q->qp->attr.qkey;
+		return in->hdr.qkey == q->qp->attr.qkey;
 	}
-	return true;
+	/* A connected QP hears only its peer (9.6.1.4.1). */
+	if (from_peer(q, in))
+		return true;
+	r->cnt.drop_peer++;
+	return false;
+}
+
+/* The same, of the path that the QP uses; it may migrate, so the packet has to
+ * be intact. */
+static bool admit(struct ur_roce *r, struct ur_rqp *q, const struct ur_in *in,
+		  const uint8_t dst[16])
+{
+	if (in->hdr.op->transport == UR_TP_UD || ur_mig_admit(q, in, dst))
+		return true;
+	r->cnt.drop_peer++;
+	return false;
 }
 
 static bool is_response(const struct ur_opcode *op)
@@ -254,7 +284,7 @@ static bool input_plain(struct ur_roce *r, const struct ur_rx *rx)
 }
 
 /* The first packet of a train finds out what the others are spared. */
-void ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
+bool ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
 {
 	struct ur_in in;
 	struct ur_rqp *q = NULL;
@@ -264,39 +294,45 @@ void ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
 	r->cnt.rcvd_pkts++;
 	r->cnt.rcvd_bytes += rx->len;
 	if (rx->index && input_plain(r, rx))
-		return;
+		return true;
 	in = (struct ur_in){ .rx = rx, .now_ns = now_ns };
 	if (ur_hdr_decode(&in.hdr, rx->data, rx->len, &in.payload,
 			  &in.payload_len) ||
 	    in.hdr.bth.tver != 0) {
 		r->cnt.drop_malformed++;
-		return;
+		return false;
 	}
 	if (in.hdr.bth.dqpn != UR_QPN_MULTICAST) {
 		q = find(r, in.hdr.bth.dqpn);
 		if (!q) {
 			if (r->lasts)
 				ur_last_input(r, rx, in.hdr.bth.dqpn);
-			return;
+			return false;
 		}
 	} else if (in.hdr.op->transport != UR_TP_UD ||
 		   !pkey_ok(in.hdr.bth.pkey)) {
 		r->cnt.drop_transport++;
-		return;
+		return false;
 	}
+	/* A CNP is no packet of the QP's transport. */
+	if (q && in.hdr.op->kind != UR_OP_CNP && !belongs(r, q, &in))
+		return false;
 	dst = destination(q, rx);
 	if (!dst) {
 		r->cnt.drop_peer++;
-		return;
+		return false;
 	}
 	if (!intact(r, q, rx, &dst)) {
 		r->cnt.drop_icrc++;
-		return;
+		return false;
 	}
 	if (in.hdr.op->kind == UR_OP_CNP)
 		r->cnt.cnp_handled++;
 	else if (!q)
 		ur_mcast_deliver(r, &in);
-	else if (belongs(r, q, &in, dst))
+	else if (admit(r, q, &in, dst))
 		dispatch(q, &in);
+	else
+		return false;
+	return true;
 }

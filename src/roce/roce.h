@@ -125,7 +125,8 @@ void ur_roce_dismiss(struct ur_roce *r, uint32_t via, uint32_t qpn,
 void ur_roce_link_gone(struct ur_roce *r, uint32_t via, uint64_t now_ns);
 
 /* The four entry points (STYLE, state machines 6). */
-void ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns);
+/* A packet has come.  False: it was dropped before it reached anything. */
+bool ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns);
 
 /* Fill the next train; false if there is nothing to send now. */
 bool ur_roce_output(struct ur_roce *r, struct ur_train *train, uint64_t now_ns);

@@ -48,13 +48,14 @@ void rig_pkt_build(struct rig_pkt *p, struct ur_hdr *h, const void *payload,
 	rig_pkt_seal(p);
 }
 
-void rig_pkt_input(struct rig_lane *l, const struct rig_pkt *p, uint64_t now_ns)
+bool rig_pkt_input(struct rig_lane *l, const struct rig_pkt *p, uint64_t now_ns)
 {
 	struct ur_rx rx = { .len = p->len,
 			    .sport = p->sport,
 			    .index = p->index,
 			    .hop_limit = 64 };
 	uint8_t *copy = malloc(p->len ? p->len : 1);
+	bool heard;
 
 	/* A copy of the exact size: a sanitizer sees reads beyond it. */
 	RIG_CHECK(copy != NULL);
@@ -62,8 +63,9 @@ void rig_pkt_input(struct rig_lane *l, const struct rig_pkt *p, uint64_t now_ns)
 	memcpy(rx.src, p->src, 16);
 	memcpy(rx.dst, p->dst, 16);
 	rx.data = copy;
-	ur_roce_input(l->roce, &rx, now_ns);
+	heard = ur_roce_input(l->roce, &rx, now_ns);
 	free(copy);
+	return heard;
 }
 
 /* Copy [off, off + len) of the train's pieces. */

@@ -149,7 +149,7 @@ void rig_pkt_build(struct rig_pkt *p, struct ur_hdr *h, const void *payload,
 		   uint32_t len);
 /* Compute the ICRC again after the packet was changed. */
 void rig_pkt_seal(struct rig_pkt *p);
-void rig_pkt_input(struct rig_lane *l, const struct rig_pkt *p,
+bool rig_pkt_input(struct rig_lane *l, const struct rig_pkt *p,
 		   uint64_t now_ns);
 
 /* Packet i of a train, copied out; false if there is none. */

@@ -2,6 +2,16 @@
 /* Which packets reach a queue pair at all (IBTA 9.6.1). */
 #include "roce/fixture.h"
 
+/* Sealed for nobody. */
+static void peer_forged(struct fix *f, struct ur_hdr *h)
+{
+	h->dma_len = 8;
+	rig_pkt_build(&f->pkt, h, f->data, 8);
+	f->pkt.data[f->pkt.len - 1] ^= 0xff;
+	f->pkt.data[f->pkt.len - 4] ^= 0x55;
+	assert_false(rig_pkt_input(&f->lane, &f->pkt, f->now_ns));
+}
+
 static void c9_6_1_wrong_icrc_is_dropped(void **state)
 {
 	struct fix *f = *state;
@@ -122,6 +132,54 @@ static void c9_6_1_5_only_the_peer_is_heard(void **state)
 	assert_int_equal(fix_run(f), 1);
 }
 
+/*
+ * A packet whose ICRC is wrong as well is dropped for what is cheaper to find
+ * out: the ICRC is computed only of packets that could be for the QP.
+ */
+static void what_is_cheap_is_checked_first(void **state)
+{
+	struct fix *f = *state;
+	const struct ur_roce_counters *c = counters(f);
+	struct ur_hdr h = peer_hdr(f, UR_RC_WRITE_ONLY, RQ_PSN);
+	uint8_t peer[16];
+
+	memcpy(peer, f->pkt.src, 16);
+	rig_addr(f->pkt.src, 7, false);
+	peer_forged(f, &h);
+	assert_int_equal(c->drop_peer, 1);
+	memcpy(f->pkt.src, peer, 16);
+	h.bth.pkey = 0xfffe;
+	peer_forged(f, &h);
+	assert_int_equal(c->drop_pkey, 1);
+	h = peer_hdr(f, UR_UC_WRITE_ONLY, RQ_PSN);
+	peer_forged(f, &h);
+	assert_int_equal(c->drop_transport, 1);
+	assert_int_equal(c->drop_icrc, 0);
+	h = peer_hdr(f, UR_RC_WRITE_ONLY, RQ_PSN);
+	peer_forged(f, &h);
+	assert_int_equal(c->drop_icrc, 1);
+	assert_int_equal(fix_run(f), 0);
+	rig_pkt_build(&f->pkt, &h, f->data, 8);
+	assert_true(rig_pkt_input(&f->lane, &f->pkt, f->now_ns));
+}
+
+static void datagram_without_the_key_is_dropped_first(void **state)
+{
+	struct fix *f = *state;
+	struct ur_hdr h;
+
+	fix_free(f);
+	f = *state = fix_new(UR_QPT_UD, false);
+	h = peer_hdr(f, UR_UD_SEND_ONLY, RQ_PSN);
+	h.qkey = QKEY + 1;
+	peer_forged(f, &h);
+	assert_int_equal(counters(f)->drop_qkey, 1);
+	assert_int_equal(counters(f)->drop_icrc, 0);
+	h.qkey = QKEY;
+	peer_forged(f, &h);
+	assert_int_equal(counters(f)->drop_icrc, 1);
+}
+
 static void c10_3_1_reset_and_init_are_deaf(void **state)
 {
 	struct fix *f = *state;
@@ -167,6 +225,8 @@ int main(void)
 		T(c9_6_1_2_transport_must_match),
 		T(c9_6_1_4_partition_key),
 		T(c9_6_1_5_only_the_peer_is_heard),
+		T(what_is_cheap_is_checked_first),
+		T(datagram_without_the_key_is_dropped_first),
 		T(c10_3_1_reset_and_init_are_deaf),
 		T(opcodes_without_a_meaning_are_dropped),
 	};
