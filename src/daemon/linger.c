@@ -18,9 +18,11 @@
 #include "daemon/ipc_io.h"
 #include "daemon/server.h"
 #include "link/udp.h"
+#include "wire/bth.h"
 
 #define SEALS	   (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 #define OF_SESSION 4096u /* records of a process */
+#define OF_NUMBER  8u	 /* peers that a queue pair number may have had */
 #define READS_MAX  64u	 /* of a socket at a time */
 
 struct linger {
@@ -85,16 +87,49 @@ static void answer(struct linger *l, const struct ur_last *last)
 		l->s->lingered++;
 }
 
+/* The first record of that number or a greater one. */
+static unsigned int find(const struct linger *l, uint32_t qpn)
+{
+	unsigned int from = 0, to = l->nlasts;
+
+	while (from < to) {
+		unsigned int mid = from + (to - from) / 2;
+
+		if (l->lasts[mid].qpn < qpn)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	return from;
+}
+
+/* Anybody may send to these numbers: a packet costs no search of them all. */
 static void on_packet(void *arg, const struct ur_rx *rx)
 {
 	struct linger *l = arg;
+	unsigned int i, tries = 0;
+	uint32_t qpn;
 
-	for (unsigned int i = 0; i < l->nlasts; i++) {
+	if (rx->len < UR_BTH_LEN)
+		return;
+	qpn = (uint32_t)rx->data[5] << 16 | (uint32_t)rx->data[6] << 8 |
+	      rx->data[7];
+	for (i = find(l, qpn); i < l->nlasts && l->lasts[i].qpn == qpn; i++) {
+		if (tries++ == OF_NUMBER)
+			return;
 		if (ur_last_asked(&l->lasts[i], rx)) {
 			answer(l, &l->lasts[i]);
 			return;
 		}
 	}
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = ((const struct ur_last *)a)->qpn;
+	uint32_t y = ((const struct ur_last *)b)->qpn;
+
+	return (x > y) - (x < y);
 }
 
 static void listen_to(struct linger *l)
@@ -164,6 +199,7 @@ static void open_slot(struct ur_server *s, const struct ur_session *ses,
 		if (ses->lasts[i].qpn >> 14 == slot)
 			l->lasts[l->nlasts++] = ses->lasts[i];
 	}
+	qsort(l->lasts, l->nlasts, sizeof(l->lasts[0]), by_number);
 	l->s = s;
 	l->uid = ses->uid;
 	l->slot = slot;

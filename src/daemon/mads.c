@@ -235,6 +235,22 @@ static void to_id(struct ur_server *s, const struct ur_cm_dgram *d, uint32_t id)
 	}
 }
 
+/* Each uses up its part of a second; of what is not used a burst is kept. */
+static bool may_spread(struct ur_server *s)
+{
+	const uint64_t each = 1000 * UR_MS / UR_SPREAD_PER_S;
+	uint64_t floor = s->now_ns - each * UR_SPREAD_BURST;
+
+	if (s->now_ns < each * UR_SPREAD_BURST)
+		floor = 0;
+	if (s->spread_ns < floor)
+		s->spread_ns = floor;
+	if (s->spread_ns + each > s->now_ns)
+		return false;
+	s->spread_ns += each;
+	return true;
+}
+
 static void to_listeners(struct ur_server *s, const struct ur_cm_dgram *d)
 {
 	struct ur_session *ses = recall(s, d, true);
@@ -245,8 +261,13 @@ static void to_listeners(struct ur_server *s, const struct ur_cm_dgram *d)
 	}
 	ur_list_for_each_safe(n, tmp, &s->sessions) {
 		ses = ur_container_of(n, struct ur_session, node);
-		if (!ses->dead && ses->binds.listening)
-			deliver(s, ses, d);
+		if (ses->dead || !ses->binds.listening)
+			continue;
+		if (!may_spread(s)) {
+			s->mgmt_unknown++;
+			return;
+		}
+		deliver(s, ses, d);
 	}
 }
 

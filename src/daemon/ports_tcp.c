@@ -80,6 +80,8 @@ bool ur_ports_tcp_in(struct ur_ports_tcp *t, const uint8_t *packet,
 	struct lane *l = owner < 0 ? NULL : t->lanes[owner];
 	uint8_t *at;
 
+	if (owner == UR_STEER_DROP)
+		return true;
 	if (!l || l->broken || l->gone)
 		return false;
 	at = ur_ring_reserve(&l->rings.tx, len);

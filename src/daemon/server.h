@@ -27,6 +27,10 @@
 #define UR_FIRST_NS	   (3000 * UR_MS) /* for the first client to come */
 #define UR_HELLO_NS	   (5000 * UR_MS) /* for a connection to say HELLO */
 #define UR_SESSIONS_MAX	   4096u
+/* Messages that go to every listener: so many deliveries at once, and a second.
+ * Anybody may forge them. */
+#define UR_SPREAD_BURST	   256u
+#define UR_SPREAD_PER_S	   1024u
 #define UR_PORTS_MAX	   65536u /* of the RDMA port spaces, all together */
 #define UR_LATE_HELD	   256u
 #define UR_LINGERS_MAX	   64u /* slots that are listened to at once */
@@ -195,6 +199,7 @@ struct ur_server {
 	uint64_t now_ns;       /* of the current round of events */
 	uint64_t mgmt_unknown; /* for nobody: dropped or refused */
 	uint64_t mgmt_overrun; /* for a process that does not read */
+	uint64_t spread_ns;    /* so far deliveries to all are paid for */
 	struct ur_quota quota;
 	struct ur_qp1 *qp1;
 	unsigned int nmads; /* in the queues of all sessions */

@@ -22,6 +22,7 @@
 #define FIRST_NS    15000000000ull /* as long as lwIP waits for the rest */
 #define HAND_STEPS  64u
 #define NOBODY	    UINT32_MAX
+#define TOO_MANY    (UINT32_MAX - 1)
 /* Of the descriptors that we may have: each lease has one. */
 #define LEASES_PART 8u
 
@@ -80,6 +81,7 @@ struct ur_steer {
 	int kernel; /* to ask what it has; or -errno */
 	uint32_t max_leases;
 	uint64_t seed;
+	uint64_t calls_ns;		   /* so far calls are paid for */
 	struct ur_list ports[PORT_CHAINS]; /* leases, the latest first */
 	struct ur_list resting;
 	struct owner owners[UR_STEER_OWNERS];
@@ -513,7 +515,39 @@ static uint32_t hear(struct ur_steer *s, struct flow *f,
 	return f->owner;
 }
 
-static uint32_t whose(struct ur_steer *s, const struct ur_tcp_packet *p)
+static bool has_listeners(const struct ur_steer *s,
+			  const struct ur_steer_ends *e)
+{
+	uint16_t port = (uint16_t)(e->local_port[0] << 8 | e->local_port[1]);
+
+	ur_list_for_each(n, &s->ports[port % PORT_CHAINS]) {
+		const struct lease *l = ur_container_of(n, struct lease, chain);
+
+		if (l->what.port == port && l->what.listens &&
+		    covers(&l->what, e->local))
+			return true;
+	}
+	return false;
+}
+
+/* Anybody may send calls, which cost system calls under the port's lock. */
+static bool may_ask(struct ur_steer *s, uint64_t now_ns)
+{
+	const uint64_t each = 1000000000u / UR_STEER_CALLS_PER_S;
+	const uint64_t burst = each * UR_STEER_CALLS_BURST;
+
+	if (now_ns > burst && s->calls_ns < now_ns - burst)
+		s->calls_ns = now_ns - burst;
+	if (s->calls_ns + each > now_ns) {
+		s->count.tcp_flood++;
+		return false;
+	}
+	s->calls_ns += each;
+	return true;
+}
+
+static uint32_t whose(struct ur_steer *s, const struct ur_tcp_packet *p,
+		      uint64_t now_ns)
 {
 	struct flow *f = find_flow(s, &p->ends);
 	const struct lease *l;
@@ -529,6 +563,10 @@ static uint32_t whose(struct ur_steer *s, const struct ur_tcp_packet *p)
 	}
 	if (f && !f->over)
 		return f->owner;
+	if (!has_listeners(s, &p->ends))
+		return f ? f->owner : NOBODY;
+	if (!may_ask(s, now_ns))
+		return TOO_MANY;
 	l = find_lease(s, NOBODY, &p->ends, true);
 	/* A connection that was the kernel's before is so still. */
 	if (l)
@@ -569,10 +607,12 @@ int ur_steer_in(struct ur_steer *s, const uint8_t *packet, uint32_t len,
 
 	if (!ur_tcp_packet_in(packet, len, &p) || !is_ours(s, p.ends.local) ||
 	    is_ours(s, p.ends.peer))
-		return -1;
-	owner = p.headless ? whose_rest(s, &p, now_ns) : whose(s, &p);
+		return UR_STEER_HOSTS;
+	owner = p.headless ? whose_rest(s, &p, now_ns) : whose(s, &p, now_ns);
+	if (owner == TOO_MANY)
+		return UR_STEER_DROP;
 	if (owner == NOBODY)
-		return -1;
+		return UR_STEER_HOSTS;
 	if (p.fragment && !p.headless)
 		note_first(s, &p, owner, now_ns);
 	s->count.tcp_rx++;

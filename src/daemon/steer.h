@@ -22,28 +22,32 @@
 
 #include "daemon/tcp_proof.h"
 
-#define UR_STEER_OWNERS	   1024u
-#define UR_STEER_FLOWS	   16384u
-#define UR_STEER_FLOWS_OF  4096u  /* of one owner */
-#define UR_STEER_LEASES	   16384u /* those that rest, too */
-#define UR_STEER_LEASES_OF 4096u
+#define UR_STEER_OWNERS	     1024u
+#define UR_STEER_FLOWS	     16384u
+#define UR_STEER_FLOWS_OF    4096u  /* of one owner */
+#define UR_STEER_LEASES	     16384u /* those that rest, too */
+#define UR_STEER_LEASES_OF   4096u
 /* How long the numbers of a process that has ended stay taken: late segments
  * are not to meet who gets them next. */
-#define UR_STEER_REST_NS   30000000000ull
+#define UR_STEER_REST_NS     30000000000ull
 /* A flow of which its owner has said nothing for so long, after his FIN or at
  * all, makes room.  (A connection that is idle says something every 15 s.) */
-#define UR_STEER_OVER_NS   30000000000ull
-#define UR_STEER_SILENT_NS 120000000000ull
+#define UR_STEER_OVER_NS     30000000000ull
+#define UR_STEER_SILENT_NS   120000000000ull
 /* An answer to a call that was not acknowledged, as calls may be forged: lwIP
  * gives up after 4 s. */
-#define UR_STEER_HALF_NS   10000000000ull
-#define UR_STEER_RST_MAX   60u /* bytes */
+#define UR_STEER_HALF_NS     10000000000ull
+/* Calls to listeners that are looked at: for each the kernel is asked. */
+#define UR_STEER_CALLS_PER_S 8192u
+#define UR_STEER_CALLS_BURST 1024u
+#define UR_STEER_RST_MAX     60u /* bytes */
 
 #define UR_STEER_COUNTERS(X)                                                   \
 	X(tcp_rx)      /* segments to processes */                             \
 	X(tcp_tx)      /* … and from them */                                 \
 	X(tcp_foreign) /* not the sender's to send: dropped */                 \
 	X(tcp_full)    /* a call for which there was no room: dropped */       \
+	X(tcp_flood)   /* a call beyond UR_STEER_CALLS_PER_S: dropped */       \
 	X(tcp_resets)  /* sent for processes that have ended */
 
 struct ur_steer_counters {
@@ -106,8 +110,10 @@ void ur_steer_end(struct ur_steer *s, uint32_t owner, uint64_t now_ns,
 /* Numbers that have rested; call it now and then. */
 void ur_steer_expire(struct ur_steer *s, uint64_t now_ns);
 
-/* An IP packet from the wire with TCP, or a fragment of it: the owner; -1: it
- * is the host's. */
+/* An IP packet from the wire with TCP, or a fragment of it: the owner;
+ * UR_STEER_HOSTS: it is the host's; UR_STEER_DROP: it is one too many. */
+#define UR_STEER_HOSTS (-1)
+#define UR_STEER_DROP  (-2)
 int ur_steer_in(struct ur_steer *s, const uint8_t *packet, uint32_t len,
 		uint64_t now_ns);
 

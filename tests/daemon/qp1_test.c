@@ -22,12 +22,14 @@
 #include "daemon/client.h"
 #include "daemon/ipc_io.h"
 #include "daemon/qp1.h"
+#include "daemon/server.h"
 #include "wire/cm_msg.h"
 #include "world.h"
 
 #define PORT   7174
 #define MS     5000
 #define QUEUE  4096
+#define FLOOD  20000
 #define LOCAL6 ((const uint8_t[16]){ [15] = 1 })
 
 /* This test's own CM. */
@@ -225,6 +227,47 @@ static void giving_up_finds_the_request(void **state)
 	assert_int_equal(expect(UR_CONN_REJECTED).conn, e.conn);
 }
 
+/*
+ * Anybody may forge the REJ of a sender who gave up before he knew our ID,
+ * which goes to every listener: not without limit, and others connect
+ * meanwhile.
+ */
+static void flood_of_rejections(void **state)
+{
+	struct ur_bind_want want = { .ps = UR_PS_TCP, .port = PORT + 1 };
+	struct ur_cm_dgram d = { .hop_limit = 64 };
+	struct ur_cm_msg m = { .attr = UR_CM_REJ };
+	struct cpeer p = cpeer_start(0);
+	uint64_t begin = now();
+	uint32_t handle;
+	uint16_t port;
+
+	assert_int_equal(ur_client_bind(client, &want, &handle, &port), 0);
+	assert_int_equal(ur_client_listen(client, handle), 0);
+	memcpy(d.src, LOCAL6, 16);
+	memcpy(d.dst, LOCAL6, 16);
+	m.u.rej.reason = UR_CM_REJ_TIMEOUT;
+	for (uint32_t i = 0; i < FLOOD; i++) {
+		m.tid = i;
+		m.local_id = 0xabc00000 + i;
+		ur_cm_msg_encode(&m, d.mad);
+		assert_int_equal(ur_qp1_send(qp1, &d), 0);
+		ur_client_service(client);
+		if (i % (FLOOD / 10) == 0) {
+			assert_true(cpeer_connect(&p, UR_PS_TCP, "::1", PORT,
+						  0x77) >= 0);
+			(void)expect(UR_CONN_REQUEST);
+		}
+	}
+	while (next_mad(100, &d))
+		;
+	/* Two listen. */
+	assert_in_range(ncame, 1,
+			UR_SPREAD_BURST + UR_SPREAD_PER_S +
+				(now() - begin) * UR_SPREAD_PER_S / 1000000000);
+	cpeer_end(&p);
+}
+
 static void send_to(uint16_t attr, uint32_t local_id, uint32_t remote_id)
 {
 	struct ur_cm_dgram d = { .hop_limit = 64 };
@@ -356,6 +399,7 @@ int main(void)
 		T(request_between_listeners),
 		T(nobody_listens_again),
 		T(giving_up_finds_the_request),
+		T(flood_of_rejections),
 		T(messages_for_nobody),
 		T(malformed_packets_are_counted),
 		T_FULL(random_mads),

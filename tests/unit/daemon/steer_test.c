@@ -267,7 +267,31 @@ static void bounds(void **state)
 	assert_int_equal(in_to(state, 4001, 9, ACK), BOB);
 }
 
-/* Calls may be forged, and are answered all the same. */
+/* Forged calls: some are looked at, and connections go on. */
+static void flood_of_calls(void **state)
+{
+	uint16_t port = 0;
+	uint32_t got = 0, dropped = 0;
+
+	lease_listener(state, ALICE, 1, &port);
+	lease(state, BOB, 1, 9);
+	assert_int_equal(out_of(state, BOB, 9, 5000, SYN), 0);
+	for (uint32_t i = 0; i < 20000; i++) {
+		int owner = in_to(state, port, (uint16_t)(1024 + i), SYN);
+
+		got += owner == (int)ALICE;
+		dropped += owner == UR_STEER_DROP;
+		assert_int_equal(in_to(state, 9, 5000, ACK), BOB);
+	}
+	assert_int_equal(got, UR_STEER_CALLS_BURST);
+	assert_int_equal(dropped, 20000 - got);
+	assert_int_equal(count(state).tcp_flood, dropped);
+	/* Calls to other numbers are the host's as before. */
+	assert_int_equal(in_to(state, (uint16_t)(port ^ 1), 5000, SYN),
+			 UR_STEER_HOSTS);
+	now += SECOND;
+	assert_int_equal(in_to(state, port, 5000, SYN), ALICE);
+}
 #define PERCENT 2 /* two leases of those that 1,024 descriptors allow */
 
 /* What one user's processes have together is the user's. */
@@ -310,6 +334,7 @@ static void share_of_a_user(void **state)
 	assert_int_equal(out_of(state, id + 8, 9, 5000, SYN), 0);
 }
 
+/* Calls may be forged, and are answered all the same. */
 static void half_open(void **state)
 {
 	uint16_t port = 0;
@@ -421,10 +446,11 @@ int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		CASE(calls),	 CASE(is_called),	CASE(listens_no_more),
-		CASE(addresses), CASE(forms),		CASE(the_end),
-		CASE(bounds),	 CASE(share_of_a_user), CASE(half_open),
-		CASE(forgotten), CASE(fragments),	CASE(half_closed),
+		CASE(calls),	   CASE(is_called),	  CASE(listens_no_more),
+		CASE(addresses),   CASE(forms),		  CASE(the_end),
+		CASE(bounds),	   CASE(share_of_a_user), CASE(flood_of_calls),
+		CASE(half_open),   CASE(forgotten),	  CASE(fragments),
+		CASE(half_closed),
 	};
 #undef CASE
 
