@@ -200,7 +200,7 @@ static int connect_daemon(int *proof)
 	if (fd < 0 || ur_ipc_peer(fd, &pid, &uid))
 		return fd;
 	*proof = -1;
-	trust = ur_trust_urnicd(uid);
+	trust = ur_trust_urnicd(uid, pid);
 	if (trust == UR_TRUST_IF_PROVEN)
 		*proof = ur_trust_ask();
 	if (trust == UR_TRUST_YES || *proof >= 0 || geteuid() == 0)

@@ -73,7 +73,7 @@ static int check_peer(struct ur_client *c, int fd)
 	if (err)
 		return err;
 	ur_ipc_close_fds(&c->proof_fd, 1);
-	trust = ur_trust_urnicd(c->daemon_uid);
+	trust = ur_trust_urnicd(c->daemon_uid, c->daemon_pid);
 	if (trust == UR_TRUST_IF_PROVEN)
 		c->proof_fd = ur_trust_ask();
 	return trust == UR_TRUST_YES || c->proof_fd >= 0 ? 0 : distrust(c);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -39,13 +40,27 @@ bool ur_trust_is_listed(uid_t uid)
 	return false;
 }
 
-/* Outside of the initial namespace that number may be anybody's, though it is
- * ours as well. */
-enum ur_trust ur_trust_urnicd(uid_t uid)
+/* May we look at it, and is it of our user namespace? */
+static bool is_beside_us(pid_t pid)
+{
+	struct stat its, ours;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+	return pid > 0 && !stat(path, &its) &&
+	       !stat("/proc/self/ns/user", &ours) && its.st_ino == ours.st_ino;
+}
+
+/*
+ * Outside of the initial namespace that number may be anybody's, though it is
+ * ours as well, as that of a user whom nobody has mapped is.
+ */
+enum ur_trust ur_trust_urnicd(uid_t uid, pid_t pid)
 {
 	if (ur_trust_is_listed(uid))
 		return UR_TRUST_YES;
-	if (uid == UR_TRUST_UNKNOWN_UID && !in_initial_namespace())
+	if (uid == UR_TRUST_UNKNOWN_UID && !in_initial_namespace() &&
+	    !(uid == geteuid() && is_beside_us(pid)))
 		return UR_TRUST_IF_PROVEN;
 	return uid == geteuid() || uid == 0 ? UR_TRUST_YES : UR_TRUST_NO;
 }

@@ -23,8 +23,8 @@ enum ur_trust {
 	UR_TRUST_YES,
 };
 
-/* Of a urnicd that seems to be that user's. */
-enum ur_trust ur_trust_urnicd(uid_t uid);
+/* Of a urnicd that seems to be that user's; pid 0: of another PID namespace. */
+enum ur_trust ur_trust_urnicd(uid_t uid, pid_t pid);
 
 /* Is the user in URNIC_USERS ("all", or numbers with commas)? */
 bool ur_trust_is_listed(uid_t uid);
