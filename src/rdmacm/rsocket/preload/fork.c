@@ -204,7 +204,7 @@ static int64_t now_ms(void)
 static void limit_receiving(int rs, int ms)
 {
 	const struct timeval t = { .tv_sec = ms / 1000,
-				   .tv_usec = ms % 1000 * 1000 };
+				   .tv_usec = ms % 1000 * 1000L };
 
 	PRE_RS(rsetsockopt(rs, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)));
 }
