@@ -298,14 +298,24 @@ class Run:
 
     # For README's section.
 
+    def spread(self, name, of_unit=''):
+        """The median, and between what all samples lie, wherever taken."""
+        values = self.samples.values(name)
+        if not values:
+            return '–'
+        text = number(self.samples.median(name)) + of_unit
+        if len(values) == 1:
+            return text
+        return f'{text} ({number(min(values))}–{number(max(values))})'
+
     def best_peer(self, scene, word, size):
-        """(figure, who) of the best that is neither ours nor a bare limit."""
+        """(figure, who, cell) of the best that is neither ours nor a limit."""
         found = []
         for who, kind in self.rows_of(scene):
-            value = self.samples.median(
-                cell(scene.name, who, f'{kind} {word}'.strip(), size))
+            name = cell(scene.name, who, f'{kind} {word}'.strip(), size)
+            value = self.samples.median(name)
             if who in PEERS and value is not None:
-                found.append((value, who))
+                found.append((value, who, name))
         return (min if word == 'lat' else max)(found, default=None)
 
     def limit(self, scene, word):
@@ -317,7 +327,7 @@ class Run:
             name = {'lat': ('UDP', 'lat', 8),
                     'rate': ('UDP trains', 'rate', 64),
                     'bw': ('UDP trains', 'bw', scene.mtu)}[word]
-        return self.samples.median(cell(scene.name, *name))
+        return self.spread(cell(scene.name, *name))
 
     def short(self):
         out = []
@@ -330,9 +340,9 @@ class Run:
                 best = self.best_peer(scene, word, size)
                 out.append(row(
                     scene.title, what,
-                    f'{number(self.samples.median(ours))} {unit(ours)}',
-                    f'{number(best[0])} ({best[1]})' if best else '–',
-                    number(self.limit(scene, word))))
+                    self.spread(ours, f' {unit(ours)}'),
+                    f'{best[1]}: {self.spread(best[2])}' if best else '–',
+                    self.limit(scene, word)))
         return head('', '', 'urnic', 'best of the others',
                     'bare machine') + out
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What bench/ concludes from samples, and how it tells it: no program runs."""
 
+import json
 import os
 import sys
 import tempfile
@@ -240,7 +241,7 @@ class Report(unittest.TestCase):
     def test_readme(self):
         run = report.Run(result())
         self.assertIn('| Loopback, through sockets | WRITE 1 MiB | 8.00 GB/s '
-                      '| 4.00 (UCX tcp) | – |', run.short())
+                      '| UCX tcp: 4.00 | – |', run.short())
         with tempfile.TemporaryDirectory() as where:
             path = os.path.join(where, 'README.md')
             with open(path, 'w', encoding='utf-8') as f:
@@ -250,6 +251,26 @@ class Report(unittest.TestCase):
             with open(path, encoding='utf-8') as f:
                 self.assertEqual(f.read(), f'a\n{report.BEGIN}\nnew\n'
                                  f'{report.END}\nz\n')
+
+    def test_the_spread_is_of_all_samples(self):
+        """The median is that of the usual place."""
+        data = result()
+        data['samples'] = [
+            {'cell': cell('loopback', 'urnic0', 'write bw', 1 << 20),
+             'value': value, 'round': turn, 'place': place}
+            for turn, (value, place) in enumerate((
+                (8, 'far'), (6, 'far'), (7, 'far'), (29, 'one cache')))]
+        self.assertIn('| Loopback, through sockets | WRITE 1 MiB | 7.00 GB/s '
+                      '(6.00–29.0) | – | – |', report.Run(data).short())
+
+    def test_the_readme_is_what_was_measured(self):
+        with open(os.path.join(TOP, 'docs', 'bench', 'results.json'),
+                  encoding='utf-8') as f:
+            lines = report.Run(json.load(f)).short()
+        with open(os.path.join(TOP, 'README.md'), encoding='utf-8') as f:
+            text = f.read()
+        self.assertEqual(text.partition(report.BEGIN)[2]
+                         .partition(report.END)[0].strip().split('\n'), lines)
 
     def test_the_readme_has_a_place(self):
         with open(os.path.join(TOP, 'README.md'), encoding='utf-8') as f:
