@@ -19,7 +19,7 @@ static void channel_use(struct ibv_comp_channel *channel, int by)
 
 /*
  * Programs that ask for an entry or two poll late and count on the power of
- * two that drivers grant.
+ * two that drivers grant.  Who resizes a queue gets what was asked for.
  */
 #define CQE_MIN 16u
 
@@ -117,7 +117,7 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	d = urv_context(ibcq->context)->device;
 	if (cqe <= 0 || (uint32_t)cqe > d->spec->max.max_cqe)
 		return urv_errno(-EINVAL);
-	rc = ur_cq_resize(&cq->core, at_least((uint32_t)cqe));
+	rc = ur_cq_resize(&cq->core, (uint32_t)cqe);
 	if (!rc)
 		ibcq->cqe = (int)cq->core.cqe;
 	return urv_errno(rc);
