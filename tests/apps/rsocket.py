@@ -274,8 +274,8 @@ def postgres(device, safe):
                 f.write('host all all 0.0.0.0/0 trust\n')
             extra = FORKS if safe else {}
             with server(env, device, *as_postgres, f'{bin}/postgres', '-D',
-                        f'{tmp}/db', '-h', env.a.ip4, '-p', port, '-k', tmp,
-                        **extra) as s:
+                        f'{tmp}/db', '-h', env.a.ip4, '-p', port, '-k', tmp, '-c',
+                        'dynamic_shared_memory_type=mmap', **extra) as s:
                 s.wait_text('ready to accept connections', 30)
                 psql = [*as_postgres, 'psql', '-h', env.a.ip4, '-p', port, '-U',
                         'postgres', '-Atc', SQL]
