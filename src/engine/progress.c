@@ -253,6 +253,21 @@ static bool is_armed(const struct ur_cq *cq)
 }
 
 /*
+ * Somebody waits for the next entry, whatever it is, or may sleep until one that
+ * is solicited comes.  A program that polls all the time may have armed the
+ * queue for the latter as well, as UCX does for its UD interface.
+ */
+static bool awaits_event(const struct ur_lane *l, const struct ur_cq *cq)
+{
+	uint32_t armed =
+		cq ? atomic_load_explicit(&cq->armed, memory_order_relaxed)
+		   : UR_CQ_IDLE;
+
+	return armed == UR_CQ_ARMED_ANY ||
+	       (armed != UR_CQ_IDLE && l->watch != UR_WATCH_TICK);
+}
+
+/*
  * An application that asks for few completions fills its queue and then waits
  * for the next one.  If the train leaves with the request that is to bring it,
  * the answer comes while the rest of the queue is being filled.
@@ -319,7 +334,7 @@ static bool may_gather(struct ur_lane *l, const struct ur_qp *qp)
 
 	l->burst++;
 	if (!is_attended(l, qp, tail - head) || l->held || !is_moment(l) ||
-	    is_armed(qp->send_cq) || is_armed(qp->recv_cq))
+	    awaits_event(l, qp->send_cq) || awaits_event(l, qp->recv_cq))
 		return false;
 	/* Reliable requests are outstanding until answered; others complete
 	 * as they leave, those of iWARP as well. */
@@ -642,9 +657,12 @@ static bool poll_lane(struct ur_lane *l, const struct ur_cq *cq)
 	uint64_t now = 0;
 	bool wake, glances;
 
-	/* Who has armed the queue waits for an event, and the helper works: a
-	 * completion made here would leave an event that finds nothing. */
-	if (is_armed(cq))
+	/* Armed for any entry, it is not polled but waited for, and the helper
+	 * works: a completion made here would leave an event that finds
+	 * nothing.  Armed for solicited ones it may be polled for the others,
+	 * and the helper would need a core for each packet. */
+	if (atomic_load_explicit(&cq->armed, memory_order_relaxed) ==
+	    UR_CQ_ARMED_ANY)
 		return true;
 	if (make_way(l) || !ur_latch_try(&l->lock)) {
 		missed(l);
