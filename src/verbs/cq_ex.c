@@ -130,7 +130,7 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
  * counts only if it differs by more than CLOCK_SET_NS, and if the thread was
  * not interrupted meanwhile.
  */
-#define CLOCK_SET_NS  50000u
+#define CLOCK_SET_NS  UINT64_C(50000)
 #define CLOCK_READ_NS 5000u
 
 static _Atomic uint64_t clock_offset; /* 0: not measured */

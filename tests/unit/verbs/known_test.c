@@ -217,41 +217,57 @@ static void damaged_numbers_are_not_used(void **state)
 		assert_int_equal(errno, ENOENT);                               \
 	} while (0)
 
-static void nothing_is_made_of_damaged_ones(void **state)
+static struct ibv_qp *qp_of(struct ibv_pd *pd, struct ibv_cq *cq)
 {
-	struct fixture *f = *state;
-	struct ibv_qp_init_attr qp = { .send_cq = f->cq,
-				       .recv_cq = f->cq,
+	struct ibv_qp_init_attr qp = { .send_cq = cq,
+				       .recv_cq = cq,
 				       .cap = { 4, 4, 1, 1, 0 },
 				       .qp_type = IBV_QPT_RC };
-	struct ibv_srq_init_attr srq = { .attr = { 4, 1, 0 } };
-	struct ibv_ah_attr ah = { .port_num = 1, .dlid = 1 };
-	struct ibv_parent_domain_init_attr parent = { .pd = f->pd };
+
+	return ibv_create_qp(pd, &qp);
+}
+
+static struct ibv_wq *wq_of(struct fixture *f)
+{
 	struct ibv_wq_init_attr wq = { .wq_type = IBV_WQT_RQ,
 				       .max_wr = 4,
 				       .max_sge = 1,
 				       .pd = f->pd,
 				       .cq = f->cq };
-	struct ibv_pd *pd = f->pd;
+
+	return ibv_create_wq(f->ctx, &wq);
+}
+
+static void nothing_is_made_of_a_damaged_domain(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_srq_init_attr srq = { .attr = { 4, 1, 0 } };
+	struct ibv_ah_attr ah = { .port_num = 1, .dlid = 1 };
+	struct ibv_parent_domain_init_attr parent = { .pd = f->pd };
 
 	f->pd->handle ^= 1u << 30;
-	REFUSED(ibv_create_qp(f->pd, &qp));
+	REFUSED(qp_of(f->pd, f->cq));
+	REFUSED(wq_of(f));
 	REFUSED(ibv_create_srq(f->pd, &srq));
 	REFUSED(ibv_create_ah(f->pd, &ah));
 	REFUSED(ibv_reg_mr(f->pd, buf, 8, 0));
 	REFUSED(ibv_alloc_null_mr(f->pd));
 	REFUSED(ibv_alloc_mw(f->pd, IBV_MW_TYPE_1));
 	REFUSED(ibv_alloc_parent_domain(f->ctx, &parent));
-	REFUSED(ibv_create_wq(f->ctx, &wq));
 	f->pd->handle ^= 1u << 30;
+}
+
+static void nothing_is_made_of_what_is_not_there(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_pd *pd = ibv_alloc_pd(f->ctx);
+
 	f->cq->handle ^= 1u << 30;
-	REFUSED(ibv_create_qp(f->pd, &qp));
-	REFUSED(ibv_create_wq(f->ctx, &wq));
+	REFUSED(qp_of(f->pd, f->cq));
+	REFUSED(wq_of(f));
 	f->cq->handle ^= 1u << 30;
-	/* Of an object that is gone nothing is made either. */
-	pd = ibv_alloc_pd(f->ctx);
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
-	REFUSED(ibv_create_qp(pd, &qp));
+	REFUSED(qp_of(pd, f->cq));
 	REFUSED(ibv_reg_mr(pd, buf, 8, 0));
 }
 
@@ -359,7 +375,8 @@ int main(void)
 		TEST(damaged_numbers_end_nothing),
 		TEST(nothing_ends_twice),
 		TEST(damaged_numbers_are_not_used),
-		TEST(nothing_is_made_of_damaged_ones),
+		TEST(nothing_is_made_of_a_damaged_domain),
+		TEST(nothing_is_made_of_what_is_not_there),
 		TEST(posts_and_polls_of_the_destroyed),
 		TEST(a_context_is_closed_once),
 		TEST(many_are_found),
