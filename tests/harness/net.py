@@ -21,6 +21,9 @@ class Host:
     def __init__(self, ns, ip4, ip6, dev):
         self.ns, self.ip4, self._ip6, self.dev = ns, ip4, ip6, dev
 
+    def has_ip6(self):
+        return self._ip6 is not None
+
     @property
     def ip6(self):
         if not self._ip6:

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "vt.h"
@@ -471,6 +472,16 @@ static void check_odp(void)
 	odp_ud();
 }
 
+/* A packet socket takes the same capability. */
+static bool may_have_packets(void)
+{
+	int fd = socket(AF_PACKET, SOCK_RAW, 0);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 /* Datagrams name another queue pair as their source; for that one needs
  * CAP_NET_RAW. */
 static void check_source_qpn(void)
@@ -484,7 +495,7 @@ static void check_source_qpn(void)
 	VT_TRUE(to);
 	VT_TRUE(!ud_qp(cq, 1u << 24) && errno == EINVAL);
 	from = ud_qp(cq, 0x123456);
-	VT_TRUE(from || (errno == EPERM && geteuid() != 0));
+	VT_TRUE(from || (errno == EPERM && !may_have_packets()));
 	if (from) {
 		datagram_buffer(to, mr);
 		send_datagram(from, ah, mr, to->qp_num, 1);
