@@ -227,7 +227,8 @@ def serve_files(env, device, sendfile, tmp, processes, extra):
         if not filecmp.cmp(f'{tmp}/got', f'{tmp}/html/big', shallow=False):
             raise Failure('another file came')
         # One connection for all of them.
-        text = ask(env, device, 'curl', '-sS', *[f'{base}/small'] * 20, **extra)
+        text = ask(env, device, 'curl', '-sS', *[f'{base}/small'] * 20,
+                   **extra)
         if text != 'a few bytes' * 20:
             raise Failure('got ' + text)
         if extra:
@@ -274,11 +275,11 @@ def postgres(device, safe):
                 f.write('host all all 0.0.0.0/0 trust\n')
             extra = FORKS if safe else {}
             with server(env, device, *as_postgres, f'{bin}/postgres', '-D',
-                        f'{tmp}/db', '-h', env.a.ip4, '-p', port, '-k', tmp, '-c',
-                        'dynamic_shared_memory_type=mmap', **extra) as s:
+                        f'{tmp}/db', '-h', env.a.ip4, '-p', port, '-k', tmp,
+                        '-c', 'dynamic_shared_memory_type=mmap', **extra) as s:
                 s.wait_text('ready to accept connections', 30)
-                psql = [*as_postgres, 'psql', '-h', env.a.ip4, '-p', port, '-U',
-                        'postgres', '-Atc', SQL]
+                psql = [*as_postgres, 'psql', '-h', env.a.ip4, '-p', port,
+                        '-U', 'postgres', '-Atc', SQL]
                 if safe:
                     for client in (extra, None):
                         out = (ask(env, device, *psql, **extra) if client else
