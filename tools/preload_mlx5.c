@@ -23,8 +23,9 @@ static const uint64_t asks_ooo_receives = 1 << 16;
 
 typedef int query_fn(struct ibv_context *, struct mlx5_answer *);
 
-int ur_mlx5_query(struct ibv_context *ctx, struct mlx5_answer *answer) __asm__(
-	"mlx5dv_query_device") __attribute__((visibility("default")));
+int ur_mlx5_query(struct ibv_context *ctx,
+		  struct mlx5_answer *answer) __asm__("mlx5dv_query_device")
+	__attribute__((visibility("default")));
 
 int ur_mlx5_query(struct ibv_context *ctx, struct mlx5_answer *answer)
 {
@@ -34,6 +35,6 @@ int ur_mlx5_query(struct ibv_context *ctx, struct mlx5_answer *answer)
 
 	if (err != EOPNOTSUPP || answer->comp_mask != asks_ooo_receives)
 		return err;
-	*answer = (struct mlx5_answer){0};
+	*answer = (struct mlx5_answer){ 0 };
 	return 0;
 }

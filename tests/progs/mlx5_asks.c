@@ -44,7 +44,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	for (int i = 0; list[i]; i++) {
-		struct answer a = {.comp_mask = OOO_RECV_WRS};
+		struct answer a = { .comp_mask = OOO_RECV_WRS };
 		struct ibv_context *ctx = ibv_open_device(list[i]);
 
 		check("out-of-order receives", query(ctx, &a), 0);
