@@ -16,6 +16,13 @@ def cases(*args):
     return r.stdout.split(), r.stderr
 
 
+def left(*args):
+    """Exit code and last line of a run that finds no case."""
+    r = subprocess.run([RUN, *args, 'pingpong'], capture_output=True,
+                       text=True)
+    return r.returncode, r.stdout.splitlines()[-1]
+
+
 def main():
     os.environ.pop('URNIC_TEST_PART', None)
     every, _ = cases()
@@ -24,6 +31,11 @@ def main():
     assert len(set(map(len, parts))) <= 2, parts
     assert cases('--part', '3')[0] == parts[0]
     assert cases('--part', '3:7654322')[0] == parts[7654322 % 3]
+    reason = 'skipped: none of the cases '
+    assert left('--part', '999:998') == (77, reason + 'is in part 999:998')
+    assert left('-k', 'a?') == (77, reason + "contains 'a?'")
+    assert left('-k', 'a?', '--part', '3:1') == (
+        77, reason + "contains 'a?' and is in part 3:1")
     for wrong in ('0', '-1', '3:', '3:x', 'x', '', '0:1'):
         listed, said = cases('--part=' + wrong)
         assert not listed and 'is no N or N:I' in said, (wrong, said)

@@ -95,6 +95,15 @@ def selected(args):
         yield from cases[args.part[1]::args.part[0]]
 
 
+def nothing_left(args):
+    """Why no case of the groups is to be run."""
+    text = f' contains {args.k!r}' if args.k else ''
+    of_part = ' is in part {}:{}'.format(*args.part)
+    if args.part[0] > 1:
+        return 'none of the cases' + (text and text + ' and') + of_part
+    return 'none of the cases' + (text or ' belongs here')
+
+
 def run_case(name, case, env):
     """'passed', 'failed' or 'skipped', told in one line and more if bad."""
     t0 = time.monotonic()
@@ -129,6 +138,9 @@ def main():
     if args.list:
         print('\n'.join(name for name, _ in cases))
         return 0
+    if not cases:
+        print('skipped: ' + nothing_left(args))
+        return 77
     rights.take()
     count = dict(passed=0, failed=0, skipped=0)
     again = []
