@@ -99,6 +99,16 @@ static int append_preload(const char *lib)
 	return err;
 }
 
+/*
+ * What ibv_get_device_list() names (ur_adapter_present()): the interface of a
+ * RoCE device on a port is made by the process that opens it.
+ */
+static bool is_listed(struct ur_dev *dev)
+{
+	return (dev->spec.port && dev->kind == UR_DEV_ROCE) ||
+	       ur_dev_present(dev);
+}
+
 static int write_device(const char *root, const struct ur_dev_spec *spec)
 {
 	struct ur_dev dev;
@@ -109,8 +119,8 @@ static int write_device(const char *root, const struct ur_dev_spec *spec)
 	err = ur_dev_init(&dev, spec);
 	if (err)
 		return err;
-	err = ur_dev_present(&dev) ? ur_sysfs_write(root, &dev)
-				   : ur_sysfs_remove(root, &dev);
+	err = is_listed(&dev) ? ur_sysfs_write(root, &dev)
+			      : ur_sysfs_remove(root, &dev);
 	ur_dev_fini(&dev);
 	return err;
 }

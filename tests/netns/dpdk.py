@@ -203,6 +203,16 @@ def host_traffic(env):
             s.end()
 
 
+def listed(env):
+    """A device whose port runs in the process that opens it has no interface
+    before: programs that look for it in /sys and /dev find it all the same."""
+    with Joined(env, 'dpdk', 'sockets') as j:
+        p = j.proc(0, 'ls', '/sys/class/infiniband', '/dev/infiniband/uverbs0')
+        if p.wait(10) or 'dp0' not in p.text().split():
+            raise Failure(p.describe())
+        p.end()
+
+
 def killed(env):
     """The port of a process that was killed is free, and nothing is left."""
     with Joined(env, 'dpdk', 'dpdk') as j:
@@ -509,6 +519,7 @@ CASES = [
     Case('rping', rping('dpdk', 'dpdk')),
     Case('rping-sockets', rping('dpdk', 'sockets')),
     Case('host', host_traffic),
+    Case('listed', listed),
     Case('killed', killed),
     Case('second', second),
     Case('idle', idle),
