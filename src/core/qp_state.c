@@ -25,7 +25,8 @@ struct transition {
 #define UC_RTS                                                                 \
 	(UR_QP_CUR_STATE | UR_QP_ACCESS_FLAGS | UR_QP_ALT_PATH |               \
 	 UR_QP_PATH_MIG_STATE | UR_QP_RATE_LIMIT)
-#define UD_RTS (UR_QP_CUR_STATE | UR_QP_QKEY | UR_QP_RATE_LIMIT)
+#define UD_RTS	(UR_QP_CUR_STATE | UR_QP_QKEY | UR_QP_RATE_LIMIT)
+#define RAW_RTS (UR_QP_CUR_STATE | UR_QP_RATE_LIMIT)
 
 #define CONN_INIT (UR_QP_PKEY_INDEX | UR_QP_PORT | UR_QP_ACCESS_FLAGS)
 #define UD_INIT	  (UR_QP_PKEY_INDEX | UR_QP_PORT | UR_QP_QKEY)
@@ -116,8 +117,8 @@ static const struct transition table[TYPES][UR_QPS_COUNT][UR_QPS_COUNT] = {
 	T(RAW_PACKET, RESET, INIT) = { true, UR_QP_PORT, 0 },
 	T(RAW_PACKET, INIT, INIT) = { true, 0, UR_QP_PORT },
 	T(RAW_PACKET, INIT, RTR) = { true, 0, 0 },
-	T(RAW_PACKET, RTR, RTS) = { true, 0, UR_QP_CUR_STATE },
-	T(RAW_PACKET, RTS, RTS) = { true, 0, UR_QP_CUR_STATE },
+	T(RAW_PACKET, RTR, RTS) = { true, 0, RAW_RTS },
+	T(RAW_PACKET, RTS, RTS) = { true, 0, RAW_RTS },
 	T(RAW_PACKET, RTS, SQD) = { true, 0, NOTIFY },
 	T(RAW_PACKET, SQD, RTS) = { true, 0, UR_QP_CUR_STATE },
 	T(RAW_PACKET, SQD, SQD) = { true, 0, 0 },

@@ -146,7 +146,7 @@ static void raw_send(struct ur_lane *l, uint64_t now_ns)
 	uint32_t rounds = 0;
 
 	l->retry_ns = UR_NEVER;
-	while ((qp = ur_raw_next(rl->raw))) {
+	while ((qp = ur_raw_next(rl->raw, now_ns))) {
 		uint32_t n = ur_raw_collect(rl->raw, qp, rl->tx,
 					    UR_PACKET_BATCH, now_ns);
 		uint32_t done;
@@ -238,7 +238,9 @@ static int raw_step(struct ur_lane *l, uint64_t now_ns)
 
 static uint64_t raw_deadline(const struct ur_lane *l)
 {
-	return l->raw->look_ns;
+	uint64_t paced_ns = ur_raw_deadline(l->raw->raw);
+
+	return paced_ns < l->raw->look_ns ? paced_ns : l->raw->look_ns;
 }
 
 static int raw_wait_fd(const struct ur_lane *l)

@@ -8,8 +8,9 @@
 struct ur_rawqp {
 	struct ur_raw *r;
 	struct ur_qp *qp;
-	struct ur_list sending; /* ur_raw.senders */
+	struct ur_list sending; /* ur_raw.senders, or .paced: above its rate */
 	uint32_t collected;	/* frames given out and not yet sent */
+	uint64_t rate_at_ns;	/* core/rate.h */
 };
 
 /* What stands at an index of the numbers: one of the two. */
@@ -22,6 +23,7 @@ struct ur_raw {
 	struct ur_mr_table *mrs;
 	struct ur_flow_table flows;
 	struct ur_list senders;
+	struct ur_list paced;
 	struct ur_raw_counters cnt;
 	uint32_t used;
 	uint32_t next;

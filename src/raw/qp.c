@@ -17,6 +17,7 @@
 
 #include "base/barrier.h"
 #include "base/log.h"
+#include "core/rate.h"
 #include "raw/internal.h"
 
 #define SLOT_SHIFT 14u
@@ -41,6 +42,7 @@ int ur_raw_create(struct ur_mr_table *mrs, struct ur_raw **out)
 	r->mrs = mrs;
 	ur_flow_table_init(&r->flows);
 	ur_list_init(&r->senders);
+	ur_list_init(&r->paced);
 	*out = r;
 	return 0;
 }
@@ -213,8 +215,15 @@ int ur_raw_qp_modify(struct ur_raw *r, struct ur_qp *qp,
 		return -EINVAL;
 	if ((mask & UR_QP_PORT) && attr->port_num != 1)
 		return -EINVAL;
+	if ((mask & UR_QP_RATE_LIMIT) && !ur_rate_in_range(attr->rate_limit))
+		return -EINVAL;
 	if (mask & UR_QP_PORT)
 		qp->attr.port_num = attr->port_num;
+	if (mask & UR_QP_RATE_LIMIT) {
+		qp->attr.rate_limit = attr->rate_limit;
+		qp->attr.rate_burst = attr->rate_burst;
+		ur_rawqp(qp)->rate_at_ns = 0;
+	}
 	if (mask & UR_QP_EN_SQD_ASYNC_NOTIFY)
 		qp->attr.en_sqd_async_notify = attr->en_sqd_async_notify;
 	if (mask & UR_QP_STATE)

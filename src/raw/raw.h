@@ -61,12 +61,16 @@ void ur_raw_input(struct ur_raw *r, const struct ur_frame_rx *f,
 uint32_t ur_raw_room(const struct ur_raw *r, uint32_t max);
 
 /* The queue pair whose turn it is to send, NULL: none. */
-struct ur_qp *ur_raw_next(struct ur_raw *r);
+struct ur_qp *ur_raw_next(struct ur_raw *r, uint64_t now_ns);
+
+/* When one that is above its rate may send again; UR_NEVER. */
+uint64_t ur_raw_deadline(const struct ur_raw *r);
 
 /*
  * Its next requests as up to `max` frames.  They point into the application's
- * memory and are good while the lane is held.  0: there is none; a request that
- * cannot be sent has completed with an error.
+ * memory and are good while the lane is held.  0: there is none, or its rate
+ * does not let it send yet; a request that cannot be sent has completed with an
+ * error.
  */
 uint32_t ur_raw_collect(struct ur_raw *r, struct ur_qp *qp,
 			struct ur_frame_tx *out, uint32_t max, uint64_t now_ns);

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/guard.h"
+#include "base/timer.h"
+#include "core/rate.h"
 #include "core/sge.h"
 #include "raw/csum.h"
 #include "raw/internal.h"
@@ -246,11 +248,50 @@ static void fail_send(struct ur_rawqp *q, int err, uint64_t now_ns)
 		ur_rawqp_stop(q, now_ns);
 }
 
-struct ur_qp *ur_raw_next(struct ur_raw *r)
+uint64_t ur_raw_deadline(const struct ur_raw *r)
 {
+	uint64_t at = UR_NEVER;
+
+	ur_list_for_each(pos, &r->paced) {
+		const struct ur_rawqp *q =
+			ur_container_of(pos, struct ur_rawqp, sending);
+
+		at = q->rate_at_ns < at ? q->rate_at_ns : at;
+	}
+	return at;
+}
+
+static void end_pauses(struct ur_raw *r, uint64_t now_ns)
+{
+	ur_list_for_each_safe(pos, tmp, &r->paced) {
+		struct ur_rawqp *q =
+			ur_container_of(pos, struct ur_rawqp, sending);
+
+		if (q->rate_at_ns > now_ns)
+			continue;
+		ur_list_del(&q->sending);
+		ur_list_add_tail(&r->senders, &q->sending);
+	}
+}
+
+struct ur_qp *ur_raw_next(struct ur_raw *r, uint64_t now_ns)
+{
+	end_pauses(r, now_ns);
 	if (ur_list_empty(&r->senders))
 		return NULL;
 	return ur_container_of(r->senders.next, struct ur_rawqp, sending)->qp;
+}
+
+/* With a limit, one frame at a time: what is behind it may have to wait. */
+static uint32_t may_send(struct ur_rawqp *q, uint32_t max, uint64_t now_ns)
+{
+	if (!q->qp->attr.rate_limit)
+		return max;
+	if (q->rate_at_ns <= now_ns)
+		return 1;
+	ur_list_del(&q->sending);
+	ur_list_add_tail(&q->r->paced, &q->sending);
+	return 0;
 }
 
 uint32_t ur_raw_collect(struct ur_raw *r, struct ur_qp *qp,
@@ -263,6 +304,9 @@ uint32_t ur_raw_collect(struct ur_raw *r, struct ur_qp *qp,
 		atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
 	uint32_t n = 0;
 
+	max = may_send(q, max, now_ns);
+	if (max == 0)
+		return 0;
 	while (n < max && head + n != tail &&
 	       ur_rawqp_state(qp) == UR_QPS_RTS) {
 		int err = build(r, qp, &out[n], ur_sq_slot(&qp->sq, head + n));
@@ -295,6 +339,9 @@ void ur_raw_sent(struct ur_raw *r, struct ur_qp *qp, uint32_t n, int err,
 		r->cnt.sent_pkts++;
 		r->cnt.sent_bytes += w->length;
 		r->cnt.sent_tso += w->opcode == UR_WR_TSO;
+		if (qp->attr.rate_limit)
+			q->rate_at_ns = ur_rate_after(&qp->attr, q->rate_at_ns,
+						      w->length, now_ns);
 		ur_raw_complete(q, UR_WC_SUCCESS, now_ns);
 	}
 	if (err && n < q->collected && ur_rawqp_state(qp) == UR_QPS_RTS) {

@@ -14,6 +14,7 @@
 
 #include "base/barrier.h"
 #include "base/log.h"
+#include "core/rate.h"
 #include "roce/internal.h"
 
 void ur_rqp_set_state(struct ur_rqp *q, enum ur_qp_state state)
@@ -202,9 +203,7 @@ static bool in_range(const struct ur_qp_attr *a, uint32_t mask)
 		return false;
 	if ((mask & UR_QP_PORT) && a->port_num != 1)
 		return false;
-	if ((mask & UR_QP_RATE_LIMIT) && a->rate_limit &&
-	    (a->rate_limit < UR_RATE_MIN_KBPS ||
-	     a->rate_limit > UR_RATE_MAX_KBPS))
+	if ((mask & UR_QP_RATE_LIMIT) && !ur_rate_in_range(a->rate_limit))
 		return false;
 	if ((mask & UR_QP_ALT_PATH) && !alternate_in_range(a))
 		return false;

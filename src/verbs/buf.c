@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * IBVERBS_1.16 and 1.17: calls that need nothing of the device but what older
+ * IBVERBS_1.16 to 1.18: calls that need nothing of the device but what older
  * ones have.  Their prototypes are not in every header, hence our own names.
  */
 #include <errno.h>
@@ -14,6 +14,7 @@
 
 void *urv_alloc_buf(struct ibv_pd *pd, size_t size, struct urv_buf **out);
 void urv_free_buf(struct urv_buf *buf);
+int urv_export_buf_dmabuf_fd(struct urv_buf *buf);
 struct ibv_mr *urv_reg_buf_mr(struct ibv_pd *pd, struct urv_buf *buf,
 			      void *addr, size_t length, int access);
 int urv_query_port_speed(struct ibv_context *context, uint32_t port_num,
@@ -22,6 +23,7 @@ URV_EXPORT(urv_alloc_buf, ibv_alloc_buf, "IBVERBS_1.17");
 URV_EXPORT(urv_free_buf, ibv_free_buf, "IBVERBS_1.17");
 URV_EXPORT(urv_reg_buf_mr, ibv_reg_buf_mr, "IBVERBS_1.17");
 URV_EXPORT(urv_query_port_speed, ibv_query_port_speed, "IBVERBS_1.16");
+URV_EXPORT(urv_export_buf_dmabuf_fd, ibv_export_buf_dmabuf_fd, "IBVERBS_1.18");
 
 /* Ordinary memory is what this device likes best. */
 void *urv_alloc_buf(struct ibv_pd *pd, size_t size, struct urv_buf **out)
@@ -46,6 +48,12 @@ void urv_free_buf(struct urv_buf *buf)
 {
 	free(buf->addr);
 	free(buf);
+}
+
+/* ENODATA says that a buffer has no dma-buf behind it. */
+int urv_export_buf_dmabuf_fd(struct urv_buf *buf)
+{
+	return urv_minus_one(-ENODATA);
 }
 
 bool urv_buf_holds(const struct urv_buf *buf, const struct ibv_pd *pd,

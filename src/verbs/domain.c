@@ -116,9 +116,11 @@ static int check_parent(const struct ibv_context *context,
 	    (attr->td && urv_check(URV_TD, attr->td)))
 		return -ENOENT;
 	if (attr->pd->context != context ||
-	    (attr->td && attr->td->context != context) ||
-	    attr->comp_mask & ~known)
+	    (attr->td && attr->td->context != context))
 		return -EINVAL;
+	/* So a program finds out what there is not; mana's answer, too. */
+	if (attr->comp_mask & ~known)
+		return -EOPNOTSUPP;
 	if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) &&
 	    (!attr->alloc || !attr->free))
 		return -EINVAL;

@@ -143,6 +143,9 @@ struct ibv_mr *urv_reg_mr_ex(struct ibv_pd *pd,
 
 	if (!rc && (mask & MASK_DMAH))
 		rc = urv_check(URV_DMAH, a->dmah);
+	/* Its hints are of pages that stay; mlx5 answers the same. */
+	if (!rc && (mask & MASK_DMAH) && (a->access & IBV_ACCESS_ON_DEMAND))
+		rc = -EOPNOTSUPP;
 	if (rc)
 		return urv_null(rc);
 	if (mask & MASK_FD)

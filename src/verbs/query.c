@@ -203,7 +203,8 @@ static void fill_pacing(struct ibv_packet_pacing_caps *p)
 	p->qp_rate_limit_min = UR_RATE_MIN_KBPS;
 	p->qp_rate_limit_max = UR_RATE_MAX_KBPS;
 	p->supported_qpts = 1u << IBV_QPT_RC | 1u << IBV_QPT_UC |
-			    1u << IBV_QPT_UD | 1u << IBV_QPT_XRC_SEND;
+			    1u << IBV_QPT_UD | 1u << IBV_QPT_XRC_SEND |
+			    1u << IBV_QPT_RAW_PACKET;
 }
 
 /* Copy what the caller's structure has room for; zero what we do not know. */

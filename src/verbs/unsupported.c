@@ -12,7 +12,6 @@
 #include "verbs/exports.h"
 
 int urv_unsupported_errno(void);
-int urv_unsupported_minus_one(void);
 void *urv_unsupported_null(void);
 void urv_unsupported_void(void);
 
@@ -20,12 +19,6 @@ void urv_unsupported_void(void);
 int urv_unsupported_errno(void)
 {
 	return urv_errno(-EOPNOTSUPP);
-}
-
-/* For calls that return a descriptor. */
-int urv_unsupported_minus_one(void)
-{
-	return urv_minus_one(-EOPNOTSUPP);
 }
 
 void *urv_unsupported_null(void)
@@ -50,4 +43,3 @@ COMP_CNTR(errno, ibv_inc_err_comp_cntr);
 COMP_CNTR(errno, ibv_read_comp_cntr);
 COMP_CNTR(errno, ibv_read_err_comp_cntr);
 COMP_CNTR(errno, ibv_qp_attach_comp_cntr);
-COMP_CNTR(minus_one, ibv_export_buf_dmabuf_fd);

@@ -9,7 +9,8 @@ import time
 from harness.env import Case, words
 from harness.proc import Failure, Skip
 
-PROGRAM = ('steer', 'vlan', 'csum', 'tso', 'rss', 'event', 'refused', 'eperm')
+PROGRAM = ('steer', 'vlan', 'csum', 'tso', 'rss', 'event', 'refused', 'eperm',
+           'rate')
 
 IP = '-J 10.9.0.1 -j 10.9.0.2 -K 1234 -k 4321'
 IP6 = '--raw_ipv6 -J fd09::1 -j fd09::2 -K 1234 -k 4321'

@@ -3,7 +3,7 @@
  * Raw packet queue pairs: one sends, others receive, all in this process.  The
  * frames are multicast, which an adapter gives back to its own queues too.
  *
- *	raw steer|vlan|csum|tso|rss|event|refused|lost|eperm
+ *	raw steer|vlan|csum|tso|rss|event|refused|lost|eperm|rate
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -662,6 +662,40 @@ static void lost(void)
 	end_close(&e);
 }
 
+/* A rate may be given with the way to RTS, as the kernel's drivers take it. */
+static void rate(void)
+{
+	struct ibv_qp_rate_limit_attr none = { 0 };
+	struct ibv_qp_attr a = { .port_num = 1, .rate_limit = 8000 };
+	struct ibv_qp_init_attr init;
+	struct end e;
+	struct ibv_sge s = slot(0, make_udp(mem, 1, 1000, 958));
+	struct ibv_send_wr *bad,
+		wr = { .opcode = IBV_WR_SEND, .sg_list = &s, .num_sge = 1 };
+
+	end_open(&e, 0, 0);
+	VT_TRUE(!ibv_modify_qp(e.qp, &a, IBV_QP_STATE)); /* RESET */
+	for (int state = IBV_QPS_INIT; state <= IBV_QPS_RTS; state++) {
+		a.qp_state = (enum ibv_qp_state)state;
+		VT_TRUE(!ibv_modify_qp(
+			e.qp, &a,
+			IBV_QP_STATE |
+				(state == IBV_QPS_INIT ? IBV_QP_PORT : 0) |
+				(state == IBV_QPS_RTS ? IBV_QP_RATE_LIMIT
+						      : 0)));
+	}
+	VT_TRUE(!ibv_query_qp(e.qp, &a, IBV_QP_RATE_LIMIT, &init));
+	VT_TRUE(a.rate_limit == 8000);
+	for (int i = 0; i < DEPTH / 2; i++)
+		VT_TRUE(!ibv_post_send(e.qp, &wr, &bad));
+	for (int i = 0; i < DEPTH / 2; i++) {
+		next(&e);
+		done(&e);
+	}
+	VT_TRUE(!ibv_modify_qp_rate_limit(e.qp, &none));
+	end_close(&e);
+}
+
 static void drop_cap(void)
 {
 	struct __user_cap_header_struct h = {
@@ -702,6 +736,7 @@ int main(int argc, char **argv)
 		{ "steer", steer },	{ "vlan", vlan }, { "csum", csum },
 		{ "tso", tso },		{ "rss", rss },	  { "event", event },
 		{ "refused", refused }, { "lost", lost }, { "eperm", eperm },
+		{ "rate", rate },
 	};
 
 	vt_dev_open(&dev, 0);
@@ -716,5 +751,5 @@ int main(int argc, char **argv)
 			vt_dev_close(&dev);
 			return 0;
 		}
-	VT_FAIL("raw steer|vlan|csum|tso|rss|event|refused|lost|eperm");
+	VT_FAIL("raw steer|vlan|csum|tso|rss|event|refused|lost|eperm|rate");
 }

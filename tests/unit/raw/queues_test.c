@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/timer.h"
 #include "raw/csum.h"
 #include "raw/raw.h"
 
@@ -309,7 +310,7 @@ static void test_send(void **state)
 	stage(2, UR_WR_SEND, 0, sizeof(udp4))->flags = 0;
 	stage(3, UR_WR_SEND, 0, sizeof(udp4));
 	commit();
-	assert_ptr_equal(ur_raw_next(raw), &qp);
+	assert_ptr_equal(ur_raw_next(raw, 2), &qp);
 	assert_int_equal(ur_raw_collect(raw, &qp, out, 4, 2), 3);
 	assert_int_equal(flatten(&out[0], f), sizeof(udp4));
 	assert_memory_equal(f, udp4, sizeof(udp4));
@@ -321,7 +322,83 @@ static void test_send(void **state)
 	assert_int_equal(ur_raw_collect(raw, &qp, out, 4, 2), 1);
 	ur_raw_sent(raw, &qp, 1, 0, 2);
 	assert_int_equal(take(&scq, 3, UR_WC_SUCCESS).opcode, UR_WC_SEND);
-	assert_null(ur_raw_next(raw));
+	assert_null(ur_raw_next(raw, 2));
+}
+
+static uint32_t sends(uint32_t n, uint32_t len)
+{
+	for (uint32_t i = 0; i < n; i++)
+		stage(i, UR_WR_SEND, 0, len);
+	commit();
+	return n;
+}
+
+/* As many as may leave by now. */
+static uint32_t leave(uint64_t now_ns)
+{
+	struct ur_qp *q;
+	uint32_t n = 0;
+
+	while ((q = ur_raw_next(raw, now_ns))) {
+		uint32_t got = ur_raw_collect(raw, q, out, 4, now_ns);
+
+		if (got)
+			ur_raw_sent(raw, q, got, 0, now_ns);
+		n += got;
+	}
+	return n;
+}
+
+static int limit(uint32_t kbps, uint32_t burst)
+{
+	struct ur_qp_attr a = { .rate_limit = kbps, .rate_burst = burst };
+
+	return ur_raw_qp_modify(raw, &qp, &a, UR_QP_RATE_LIMIT, 1);
+}
+
+/* At 8 Mbit/s a byte takes a microsecond; the kernel has it on the way to RTS
+ * and there. */
+static void test_rate_limit(void **state)
+{
+	const uint64_t ms = 1000000, start = 100 * ms;
+	struct ur_qp_attr a = { .state = UR_QPS_RTS, .rate_limit = 8000 };
+
+	make_qp(&plain);
+	assert_int_equal(modify(UR_QPS_INIT), 0);
+	assert_int_equal(limit(8000, 0), -EINVAL);
+	assert_int_equal(modify(UR_QPS_RTR), 0);
+	assert_int_equal(ur_raw_qp_modify(raw, &qp, &a,
+					  UR_QP_STATE | UR_QP_RATE_LIMIT, 1),
+			 0);
+	assert_int_equal(sends(WR, 1000), WR);
+	assert_int_equal(leave(start), 2); /* one more than is paid for */
+	assert_int_equal(leave(start), 0);
+	assert_int_equal(ur_raw_deadline(raw), start + ms);
+	assert_int_equal(leave(start + ms - 1), 0);
+	assert_int_equal(leave(start + ms), 1);
+	assert_int_equal(leave(start + 4 * ms), 2);
+	/* Without it the rest goes at once. */
+	assert_int_equal(limit(UR_RATE_MIN_KBPS - 1, 0), -EINVAL);
+	assert_int_equal(limit(UR_RATE_MAX_KBPS + 1, 0), -EINVAL);
+	assert_int_equal(limit(0, 0), 0);
+	assert_int_equal(leave(start + 4 * ms), 3);
+	assert_int_equal(ur_raw_deadline(raw), UR_NEVER);
+	for (uint32_t i = 0; i < WR; i++)
+		take(&scq, i, UR_WC_SUCCESS);
+}
+
+/* It may be flushed, and go, while it waits. */
+static void test_rate_limit_ends(void **state)
+{
+	to_rts(&plain);
+	assert_int_equal(limit(8000, 1), 0);
+	assert_int_equal(sends(WR, 1000), WR);
+	assert_int_equal(leave(1), 1);
+	assert_int_equal(modify(UR_QPS_ERR), 0);
+	take(&scq, 0, UR_WC_SUCCESS);
+	for (uint32_t i = 1; i < WR; i++)
+		take(&scq, i, UR_WC_WR_FLUSH_ERR);
+	assert_int_equal(ur_raw_deadline(raw), UR_NEVER);
 }
 
 /* What the device says of a frame, and what becomes of its request. */
@@ -653,6 +730,8 @@ int main(void)
 		TEST(sums_of_a_send),
 		TEST(sums_of_scattered_headers),
 		TEST(tso),
+		TEST(rate_limit),
+		TEST(rate_limit_ends),
 		TEST(states),
 		TEST(spreading),
 		TEST(states_of_work_queues),

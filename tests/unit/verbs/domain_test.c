@@ -219,10 +219,10 @@ static void misuse(void **state)
 	struct ibv_td_init_attr td_attr = { .comp_mask = 1 };
 	struct ibv_context *other = ibv_open_device(f->list[0]);
 	struct ibv_pd *pd = ibv_alloc_pd(other);
+	struct ibv_parent_domain_init_attr unknown = { .comp_mask = 4 };
 	struct ibv_parent_domain_init_attr bad[] = {
 		{ .pd = NULL },
 		{ .pd = pd },
-		{ .pd = f->pd, .comp_mask = 4 },
 		{ .pd = f->pd,
 		  .comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS },
 		{ .pd = f->pd,
@@ -234,6 +234,9 @@ static void misuse(void **state)
 		assert_null(ibv_alloc_parent_domain(f->ctx, &bad[i]));
 		assert_int_equal(errno, EINVAL);
 	}
+	unknown.pd = f->pd;
+	assert_null(ibv_alloc_parent_domain(f->ctx, &unknown));
+	assert_int_equal(errno, EOPNOTSUPP);
 	assert_null(ibv_alloc_td(f->ctx, &td_attr));
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(ibv_dealloc_pd(pd), 0);

@@ -37,6 +37,7 @@ static struct dmah *(*alloc_dmah)(struct ibv_context *, struct dmah_attr *);
 static int (*dealloc_dmah)(struct dmah *);
 static void *(*alloc_buf)(struct ibv_pd *, size_t, struct buf **);
 static void (*free_buf)(struct buf *);
+static int (*export_buf)(struct buf *);
 static struct ibv_mr *(*reg_buf_mr)(struct ibv_pd *, struct buf *, void *,
 				    size_t, int);
 
@@ -104,6 +105,10 @@ static void dma_handles(void **state)
 	}
 	a.dmah = alloc_dmah(f->ctx, &good);
 	assert_non_null(a.dmah);
+	a.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND;
+	assert_null(reg_mr_ex(f->pd, &a));
+	assert_int_equal(errno, EOPNOTSUPP);
+	a.access = 0;
 	mr = reg_mr_ex(f->pd, &a);
 	assert_non_null(mr);
 	assert_int_equal(dealloc_dmah(a.dmah), EBUSY);
@@ -140,6 +145,8 @@ static void buffers(void **state)
 	a.length++;
 	assert_null(reg_mr_ex(f->pd, &a));
 	assert_int_equal(errno, EINVAL);
+	assert_int_equal(export_buf(buf), -1);
+	assert_int_equal(errno, ENODATA); /* not "no such call" */
 	free_buf(buf);
 	assert_int_equal(ibv_dealloc_pd(other), 0);
 }
@@ -174,6 +181,8 @@ static int look_up(void **state)
 	*(void **)&dealloc_dmah = newer("ibv_dealloc_dmah", "IBVERBS_1.15");
 	*(void **)&alloc_buf = newer("ibv_alloc_buf", "IBVERBS_1.17");
 	*(void **)&free_buf = newer("ibv_free_buf", "IBVERBS_1.17");
+	*(void **)&export_buf =
+		newer("ibv_export_buf_dmabuf_fd", "IBVERBS_1.18");
 	*(void **)&reg_buf_mr = newer("ibv_reg_buf_mr", "IBVERBS_1.17");
 	return 0;
 }
