@@ -11,6 +11,10 @@ its two processes by time, and asserts that
   threads that do some of the hops: what others do at that time, woken late by
   something before, is their own affair.
 
+A thread that a busy machine holds up (a helper that has just begun, or that
+answers the SEND before it) spoils one trace: what is wrong with the table is
+seen in each of TRIES.
+
     check_hops.py SOURCEDIR BUILDDIR TRACER PROGRAM
     check_hops.py --self-test
 """
@@ -30,6 +34,15 @@ Event = namedtuple("Event", "ns side file function thread", defaults=("",))
 ROW = re.compile(r"^\|\s*(\d+)\s*\|([^|]*)\|([^|]*)\|([^|]*)\|")
 HELPERS = "Helpers on the way"
 APP = "app"
+TRIES = 3
+SKIPPED = 77
+# No daemon or traffic of others.
+OWN_NETWORK = ("unshare", "--net", "sh", "-c",
+               'ip link set lo up && exec "$0" "$@"')
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from harness import rights  # noqa: E402
 
 
 def parse_document(text):
@@ -161,13 +174,9 @@ def trace(source, directory, tracer, program):
     daemons = [path for path in directory.rglob("urnicd") if path.is_file()]
     if daemons:
         env["URNICD"] = str(daemons[0])
-    command = [program]
-    if os.geteuid() == 0:
-        # A network of its own: no daemon or traffic of others.
-        command = ["unshare", "--net", "sh", "-c",
-                   'ip link set lo up && exec "$0" "$@"', program]
     with tempfile.TemporaryDirectory() as out:
-        subprocess.run([*command, out], check=True, env=env, timeout=60)
+        subprocess.run([*OWN_NETWORK, program, out], check=True, env=env,
+                       timeout=60)
         return [event for side in ("requester", "responder")
                 for event in read_trace(os.path.join(out, side), side, source)]
 
@@ -212,13 +221,20 @@ def main():
         print("ARCHITECTURE.md: no hop table with rows 1, 2, 3 ...")
         return 1
     directory = pathlib.Path(top) / "tests" / "trace" / "instrumented"
+    rights.take()
+    if not rights.quiet(*OWN_NETWORK, "true"):
+        print("skipped: " + rights.why_no_namespaces())
+        return SKIPPED
     build(source, directory)
-    events = window(trace(source, directory, tracer, program))
-    wrong = [finding for finding in (
-        check_order(hops, events), check_complete(hops, helpers, events))
-        if finding]
-    for finding in wrong:
-        print("ARCHITECTURE.md:", finding)
+    for _ in range(TRIES):
+        events = window(trace(source, directory, tracer, program))
+        wrong = [finding for finding in (
+            check_order(hops, events), check_complete(hops, helpers, events))
+            if finding]
+        for finding in wrong:
+            print("ARCHITECTURE.md:", finding)
+        if not wrong:
+            break
     if not wrong:
         print(f"{len(hops)} hops in the order that ARCHITECTURE.md states")
     return 1 if wrong else 0
