@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "rig/rig.h"
 
 #define QPS_MAX	  64u
@@ -38,14 +39,6 @@ static struct ur_train train;
 static uint64_t now_ns = 1000000000;
 static uint32_t size = 64, qps = 1;
 static bool sends;
-
-static uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void side_init(struct side *s, uint32_t n)
 {
@@ -137,7 +130,7 @@ static uint32_t carry(struct side *from, struct side *to, uint64_t *out_ns,
 		      uint64_t *in_ns)
 {
 	static uint8_t bytes[UR_TRAIN_BYTES];
-	uint64_t t0 = clock_ns(), t1;
+	uint64_t t0 = ur_clock_ns(), t1;
 	uint32_t n = 0;
 
 	while (ur_roce_output(from->lane.roce, &train, now_ns)) {
@@ -148,13 +141,13 @@ static uint32_t carry(struct side *from, struct side *to, uint64_t *out_ns,
 			       train.iov[i].iov_len);
 			at += (uint32_t)train.iov[i].iov_len;
 		}
-		t1 = clock_ns();
+		t1 = ur_clock_ns();
 		*out_ns += t1 - t0;
 		n += cut(from, to, bytes);
-		t0 = clock_ns();
+		t0 = ur_clock_ns();
 		*in_ns += t0 - t1;
 	}
-	*out_ns += clock_ns() - t0;
+	*out_ns += ur_clock_ns() - t0;
 	return n;
 }
 
@@ -178,11 +171,11 @@ static uint32_t take(struct side *s)
 
 static void round_trip(struct costs *c)
 {
-	uint64_t t = clock_ns();
+	uint64_t t = ur_clock_ns();
 	uint32_t done = 0;
 
 	posts(&side[0], &side[1]);
-	c->post += clock_ns() - t;
+	c->post += ur_clock_ns() - t;
 	carry_requests(c);
 	now_ns += 60000; /* also what nobody asked for is due */
 	ur_roce_expire(side[1].lane.roce, now_ns);

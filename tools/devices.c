@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "config/config.h"
 #include "core/dev.h"
 #include "urnic.h"
@@ -23,13 +24,6 @@ static const char *entry_name(const struct ur_dev *dev)
 	return dev->kind == UR_DEV_IWARP ? "addr" : "gid";
 }
 
-static bool gid_empty(const struct ur_gid *g)
-{
-	static const uint8_t zero[16];
-
-	return !memcmp(g->addr, zero, sizeof(zero));
-}
-
 static void print_text(struct ur_dev *dev, const struct ur_port_attr *p)
 {
 	char addr[UR_ADDR_TEXT];
@@ -44,7 +38,7 @@ static void print_text(struct ur_dev *dev, const struct ur_port_attr *p)
 	puts(ur_tool_rate(p->speed_mbps));
 	for (unsigned int i = 0; i < UR_GID_TABLE_LEN; i++) {
 		ur_dev_gid(dev, i, &g);
-		if (gid_empty(&g))
+		if (ur_addr_is_zero(g.addr))
 			continue;
 		ur_tool_addr(g.addr, addr);
 		printf("  %s %-2u  %-39s %s mtu %u%s\n", entry_name(dev), i,
@@ -95,7 +89,7 @@ static struct json_object *device_json(struct ur_dev *dev,
 			       json_object_new_int64((int64_t)p->speed_mbps));
 	for (unsigned int i = 0; i < UR_GID_TABLE_LEN; i++) {
 		ur_dev_gid(dev, i, &g);
-		if (!gid_empty(&g))
+		if (!ur_addr_is_zero(g.addr))
 			json_object_array_add(gids, gid_json(dev, i, &g));
 	}
 	json_object_object_add(

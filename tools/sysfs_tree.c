@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/addr.h"
 #include "urnic.h"
 
 #define PATH_LEN 4096
@@ -281,13 +282,6 @@ static void write_port(struct tree *t, const struct ur_port_attr *p)
 	put(t, text, IBDEV "/ports/1/pkeys/0", t->dev->name);
 }
 
-static bool gid_empty(const struct ur_gid *g)
-{
-	static const uint8_t zero[16];
-
-	return !memcmp(g->addr, zero, sizeof(zero));
-}
-
 static void write_gid_value(struct tree *t, unsigned int i,
 			    const uint8_t gid[16])
 {
@@ -316,7 +310,7 @@ static void write_gid(struct tree *t, unsigned int i, const struct ur_gid *g)
 	const char *name = t->dev->name;
 
 	write_gid_value(t, i, g->addr);
-	if (gid_empty(g)) {
+	if (ur_addr_is_zero(g->addr)) {
 		gone(t, IBDEV "/ports/1/gid_attrs/types/%u", name, i);
 		gone(t, IBDEV "/ports/1/gid_attrs/ndevs/%u", name, i);
 		return;
@@ -334,7 +328,7 @@ static void write_gids(struct tree *t)
 		ur_dev_gid(t->dev, i, &gid);
 		if (t->is->by_address)
 			write_gid(t, i, &gid);
-		if (!gid_empty(&gid))
+		if (!ur_addr_is_zero(gid.addr))
 			write_interface(t, &gid);
 	}
 	if (t->is->by_address)
@@ -344,7 +338,7 @@ static void write_gids(struct tree *t)
 	put(t, t->is->gid_type, IBDEV "/ports/1/gid_attrs/types/0",
 	    t->dev->name);
 	ur_dev_mac_netdev(t->dev, &gid);
-	if (gid_empty(&gid))
+	if (ur_addr_is_zero(gid.addr))
 		gone(t, IBDEV "/ports/1/gid_attrs/ndevs/0", t->dev->name);
 	else
 		put(t, gid.ifname, IBDEV "/ports/1/gid_attrs/ndevs/0",
@@ -357,7 +351,7 @@ static bool has_interface(struct tree *t, const char *name)
 
 	for (unsigned int i = 0; i < UR_GID_TABLE_LEN; i++) {
 		ur_dev_gid(t->dev, i, &gid);
-		if (!gid_empty(&gid) && strcmp(gid.ifname, name) == 0)
+		if (!ur_addr_is_zero(gid.addr) && strcmp(gid.ifname, name) == 0)
 			return true;
 	}
 	return false;

@@ -50,7 +50,21 @@ static inline const uint8_t *ur_rd_bytes(struct ur_rd *r, size_t n)
 	return p;
 }
 
+/* The next n bytes into `to`, which stays as it is if fewer are left. */
+static inline void ur_rd_copy(struct ur_rd *r, void *to, size_t n)
+{
+	const uint8_t *p = ur_rd_bytes(r, n);
+
+	if (p)
+		memcpy(to, p, n);
+}
+
 /* Fields of a piece that ur_rd_bytes() gave. */
+static inline uint16_t ur_be16_at(const uint8_t *p)
+{
+	return (uint16_t)(p[0] << 8 | p[1]);
+}
+
 static inline uint32_t ur_be24_at(const uint8_t *p)
 {
 	return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
@@ -83,9 +97,7 @@ static inline uint16_t ur_rd_be16(struct ur_rd *r)
 {
 	const uint8_t *p = ur_rd_bytes(r, 2);
 
-	if (!p)
-		return 0;
-	return (uint16_t)((p[0] << 8) | p[1]);
+	return p ? ur_be16_at(p) : 0;
 }
 
 static inline uint32_t ur_rd_be24(struct ur_rd *r)
@@ -135,7 +147,21 @@ static inline uint8_t *ur_wr_bytes(struct ur_wr *w, size_t n)
 	return p;
 }
 
+static inline void ur_wr_copy(struct ur_wr *w, const void *from, size_t n)
+{
+	uint8_t *p = ur_wr_bytes(w, n);
+
+	if (p)
+		memcpy(p, from, n);
+}
+
 /* Fields of a piece that ur_wr_bytes() gave. */
+static inline void ur_put_be16(uint8_t *p, uint16_t v)
+{
+	p[0] = (uint8_t)(v >> 8);
+	p[1] = (uint8_t)v;
+}
+
 static inline void ur_put_be24(uint8_t *p, uint32_t v)
 {
 	p[0] = (uint8_t)(v >> 16);
@@ -167,10 +193,8 @@ static inline void ur_wr_be16(struct ur_wr *w, uint16_t v)
 {
 	uint8_t *p = ur_wr_bytes(w, 2);
 
-	if (!p)
-		return;
-	p[0] = (uint8_t)(v >> 8);
-	p[1] = (uint8_t)v;
+	if (p)
+		ur_put_be16(p, v);
 }
 
 static inline void ur_wr_be24(struct ur_wr *w, uint32_t v)

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #define TIMER_SLACK_NS 2000u
@@ -125,21 +126,13 @@ void ur_turns_give(struct ur_turns_lock *l)
 	pthread_mutex_unlock(&l->m);
 }
 
-static uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 uint64_t ur_turns_nap(uint64_t ns)
 {
 	const struct timespec t = { .tv_nsec = (long)ns };
-	uint64_t since = clock_ns();
+	uint64_t since = ur_clock_ns();
 
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
-	return clock_ns() - since;
+	return ur_clock_ns() - since;
 }
 
 /* "0.31 0.40 0.42 3/512 1234": the fourth is how many run, or could. */

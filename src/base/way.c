@@ -4,20 +4,14 @@
 #include <sched.h>
 #include <time.h>
 
+#include "base/clock.h"
+
 /* Giving it to nobody takes about 1 us; urnicd and its lanes are done in tens
  * of microseconds. */
 #define NOBODY_NS    2000u
 #define LONG_NS	     1000000u
 #define PAUSE_MIN_NS 1000000u
 #define PAUSE_MAX_NS 16000000u
-
-static uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 bool ur_way_may(const struct ur_way *w, uint64_t now_ns)
 {
@@ -41,9 +35,9 @@ bool ur_way_note(struct ur_way *w, uint64_t took_ns, uint64_t now_ns)
 
 bool ur_way_give(struct ur_way *w)
 {
-	uint64_t before = clock_ns(), now;
+	uint64_t before = ur_clock_ns(), now;
 
 	sched_yield();
-	now = clock_ns();
+	now = ur_clock_ns();
 	return ur_way_note(w, now - before, now);
 }

@@ -69,7 +69,7 @@ static void fill_private(const struct ur_cm_id *id, struct ur_cm_msg *m,
 			 const struct ur_cm_param *param)
 {
 	struct ur_cma_hdr hdr = { .ip_version =
-					  ur_cm_is_v4(id->path.local) ? 4 : 6,
+					  ur_addr_is_v4(id->path.local) ? 4 : 6,
 				  .port = id->path.local_port };
 
 	memcpy(hdr.src, id->path.local, 16);
@@ -180,7 +180,7 @@ int ur_cm_connect(struct ur_cm_id *id, const struct ur_cm_path *path,
 
 	if (id->state != UR_CMS_IDLE || path->mtu < 1 || path->mtu > 5 ||
 	    path->ack_timeout > 31 ||
-	    ur_cm_is_v4(path->local) != ur_cm_is_v4(path->remote))
+	    ur_addr_is_v4(path->local) != ur_addr_is_v4(path->remote))
 		return -EINVAL;
 	if (!private_fits(param->private_data, param->private_len, space))
 		return -EINVAL;

@@ -324,16 +324,14 @@ static enum ur_cm_apr check_lap(const struct ur_cm_id *id,
 				const struct ur_cm_msg_lap *lap)
 {
 	const struct ur_cm_wire_path *alt = &lap->alternate;
-	static const uint8_t zero[16];
 
 	if (lap->remote_qpn != id->local_qpn)
 		return UR_CM_APR_INVALID_QPN;
-	if (ur_cm_is_v4(alt->local_gid) != ur_cm_is_v4(alt->remote_gid) ||
-	    memcmp(alt->local_gid, zero, 16) == 0 ||
-	    memcmp(alt->remote_gid, zero, 16) == 0)
+	if (ur_addr_is_v4(alt->local_gid) != ur_addr_is_v4(alt->remote_gid) ||
+	    ur_addr_is_zero(alt->local_gid) || ur_addr_is_zero(alt->remote_gid))
 		return UR_CM_APR_INVALID_GID;
-	if (memcmp(alt->local_gid, id->path.remote, 16) == 0 &&
-	    memcmp(alt->remote_gid, id->path.local, 16) == 0)
+	if (ur_addr_equal(alt->local_gid, id->path.remote) &&
+	    ur_addr_equal(alt->remote_gid, id->path.local))
 		return UR_CM_APR_IS_CURRENT;
 	return UR_CM_APR_SUCCESS;
 }

@@ -56,13 +56,6 @@ bool ur_cm_is_datagram(const struct ur_cm_id *id)
 	return id->port_space != PS_TCP && id->port_space != PS_IB;
 }
 
-bool ur_cm_is_v4(const uint8_t gid[16])
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return memcmp(gid, mapped, sizeof(mapped)) == 0;
-}
-
 uint64_t ur_cm_tid(const struct ur_cm_id *id)
 {
 	return (uint64_t)id->cm->tid_high << 32 | id->local_id;
@@ -153,11 +146,6 @@ void ur_cm_id_free(struct ur_cm_id *id)
 	free(id);
 }
 
-static bool same_gid(const uint8_t a[16], const uint8_t b[16])
-{
-	return memcmp(a, b, 16) == 0;
-}
-
 struct ur_cm_id *ur_cm_find_local(struct ur_cm *cm, uint32_t local_id)
 {
 	struct ur_cm_link *l =
@@ -218,7 +206,7 @@ struct ur_cm_id *ur_cm_find_remote(struct ur_cm *cm, bool datagram,
 			ur_container_of(l, struct ur_cm_id, by_remote);
 
 		if (id->remote_id == remote_id && id->remote_guid == guid &&
-		    same_gid(id->path.remote, addr) &&
+		    ur_addr_equal(id->path.remote, addr) &&
 		    ur_cm_is_datagram(id) == datagram)
 			return id;
 	}
@@ -236,30 +224,22 @@ struct ur_cm_id *ur_cm_find_qpn(struct ur_cm *cm, const uint8_t addr[16],
 			ur_container_of(l, struct ur_cm_id, by_qpn);
 
 		if (id->remote_qpn == qpn && id->remote_guid == guid &&
-		    same_gid(id->path.remote, addr))
+		    ur_addr_equal(id->path.remote, addr))
 			return id;
 	}
 	return NULL;
-}
-
-static bool is_v4(const uint8_t addr[16])
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return memcmp(addr, mapped, sizeof(mapped)) == 0;
 }
 
 /* How well a listener fits an address: 0 not at all, 3 exactly. */
 static unsigned int fits(const struct ur_cm_id *l, const uint8_t addr[16])
 {
 	static const uint8_t any4[16] = { [10] = 0xff, [11] = 0xff };
-	static const uint8_t any[16];
 
-	if (same_gid(l->addr, addr))
+	if (ur_addr_equal(l->addr, addr))
 		return 3;
-	if (is_v4(addr) && same_gid(l->addr, any4))
+	if (ur_addr_is_v4(addr) && ur_addr_equal(l->addr, any4))
 		return 2;
-	return same_gid(l->addr, any) && !(l->v6_only && is_v4(addr));
+	return ur_addr_is_zero(l->addr) && !(l->v6_only && ur_addr_is_v4(addr));
 }
 
 static struct ur_cm_link *first_listener(struct ur_cm *cm, uint64_t service_id)
@@ -299,8 +279,8 @@ bool ur_cm_listener_exists(struct ur_cm *cm, uint64_t service_id,
 		struct ur_cm_id *id =
 			ur_container_of(l, struct ur_cm_id, by_service);
 
-		if (id->service_id == service_id && same_gid(id->addr, addr) &&
-		    id->v6_only == v6_only)
+		if (id->service_id == service_id &&
+		    ur_addr_equal(id->addr, addr) && id->v6_only == v6_only)
 			return true;
 	}
 	return false;

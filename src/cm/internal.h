@@ -16,6 +16,7 @@
 #ifndef UR_CM_INTERNAL_H
 #define UR_CM_INTERNAL_H
 
+#include "base/addr.h"
 #include "base/list.h"
 #include "base/rng.h"
 #include "base/timer.h"
@@ -247,7 +248,6 @@ void ur_cm_path_av(const struct ur_cm_id *id, const struct ur_cm_path *path,
 struct ur_cm_id *ur_cm_id_new(struct ur_cm *cm, uint16_t port_space);
 void ur_cm_id_free(struct ur_cm_id *id);
 bool ur_cm_is_datagram(const struct ur_cm_id *id);
-bool ur_cm_is_v4(const uint8_t gid[16]); /* IPv4-mapped */
 uint64_t ur_cm_tid(const struct ur_cm_id *id);
 uint32_t ur_cm_draw_psn(struct ur_cm *cm);
 /* It no longer counts for its listener's backlog. */

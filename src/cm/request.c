@@ -13,23 +13,11 @@
 
 #define DROP UINT16_MAX
 
-static bool same_gid(const uint8_t a[16], const uint8_t b[16])
-{
-	return memcmp(a, b, 16) == 0;
-}
-
 bool ur_cm_check_hdr(const struct ur_cm_rx *rx, struct ur_cma_hdr *hdr)
 {
 	return ur_cma_hdr_decode(hdr, rx->m.private_data) == 0 &&
-	       same_gid(hdr->src, rx->in->src) &&
-	       same_gid(hdr->dst, rx->in->dst);
-}
-
-static bool is_zero(const uint8_t gid[16])
-{
-	static const uint8_t zero[16];
-
-	return same_gid(gid, zero);
+	       ur_addr_equal(hdr->src, rx->in->src) &&
+	       ur_addr_equal(hdr->dst, rx->in->dst);
 }
 
 /* What our side must have for the peer's; 0: we have no such transport. */
@@ -54,8 +42,8 @@ static uint16_t check_form(const struct ur_cm_rx *rx, struct ur_cma_hdr *hdr)
 		return DROP;
 	if (!passive_type(req))
 		return UR_CM_REJ_INVALID_TRANSPORT;
-	if (!same_gid(req->primary.local_gid, rx->in->src) ||
-	    !same_gid(req->primary.remote_gid, rx->in->dst))
+	if (!ur_addr_equal(req->primary.local_gid, rx->in->src) ||
+	    !ur_addr_equal(req->primary.remote_gid, rx->in->dst))
 		return UR_CM_REJ_INVALID_GID;
 	if (req->mtu < 1 || req->mtu > 5)
 		return UR_CM_REJ_INVALID_MTU;
@@ -150,7 +138,7 @@ static void take_request(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	if (req->primary.ack_timeout) /* 0 would be to wait for ever */
 		id->ack_timeout = req->primary.ack_timeout;
 	id->flow_label = req->primary.flow_label;
-	id->failover = !is_zero(req->alternate.local_gid);
+	id->failover = !ur_addr_is_zero(req->alternate.local_gid);
 	id->path.tclass = req->primary.traffic_class;
 	id->path.mtu = req->mtu;
 	id->path.ack_timeout = req->primary.ack_timeout;

@@ -214,7 +214,7 @@ static void warn_of_silence(const struct ur_cm_id *id)
 	const uint8_t *g = id->path.remote;
 	const uint16_t port = id->path.remote_port;
 
-	if (ur_cm_is_v4(g))
+	if (ur_addr_is_v4(g))
 		ur_warn_some("rdma_cm: %u.%u.%u.%u port %u: no answer for 4 s, "
 			     "trying for 77 s: is UDP port 4791 filtered, or "
 			     "is there no RoCE?",

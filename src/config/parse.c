@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "config/parse.h"
 #include "core/types.h"
 
@@ -145,10 +146,10 @@ static bool take_interface(struct ur_parse *p)
 
 bool ur_parse_addr(const char *text, uint8_t gid[16])
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+	struct in_addr v4;
 
-	if (inet_pton(AF_INET, text, gid + 12) == 1) {
-		memcpy(gid, mapped, sizeof(mapped));
+	if (inet_pton(AF_INET, text, &v4) == 1) {
+		ur_addr_from_v4(gid, &v4);
 		return true;
 	}
 	return inet_pton(AF_INET6, text, gid) == 1;
@@ -156,13 +157,9 @@ bool ur_parse_addr(const char *text, uint8_t gid[16])
 
 bool ur_parse_is_unicast(const uint8_t gid[16])
 {
-	static const uint8_t zero[16];
-	struct in6_addr a;
-
-	memcpy(&a, gid, sizeof(a));
-	if (IN6_IS_ADDR_V4MAPPED(&a))
+	if (ur_addr_is_v4(gid))
 		return gid[12] != 0 && gid[12] < 224;
-	return memcmp(gid, zero, sizeof(zero)) != 0 && gid[0] != 0xff;
+	return !ur_addr_is_zero(gid) && gid[0] != 0xff;
 }
 
 static bool take_address(struct ur_parse *p)

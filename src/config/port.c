@@ -9,27 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "config/parse.h"
 
 #define MTU_DEFAULT    1500u
 #define PREFIX_DEFAULT 24u
 #define ADDR_LEN       64u /* of an address with its prefix */
 #define ARG_LEN	       512u
-
-static bool is_v4(const uint8_t ip[16])
-{
-	struct in6_addr a;
-
-	memcpy(&a, ip, sizeof(a));
-	return IN6_IS_ADDR_V4MAPPED(&a);
-}
-
-static bool is_set(const uint8_t ip[16])
-{
-	static const uint8_t zero[16];
-
-	return memcmp(ip, zero, sizeof(zero)) != 0;
-}
 
 /* ADDRESS or ADDRESS/PREFIX; the prefix is 0 if it is missing. */
 static bool addr_of(char *text, struct ur_port_addr *out)
@@ -44,7 +30,8 @@ static bool addr_of(char *text, struct ur_port_addr *out)
 			return false;
 	}
 	if (!ur_parse_addr(text, out->ip) || !ur_parse_is_unicast(out->ip) ||
-	    (slash && prefix == 0) || prefix > (is_v4(out->ip) ? 32u : 128u))
+	    (slash && prefix == 0) ||
+	    prefix > (ur_addr_is_v4(out->ip) ? 32u : 128u))
 		return false;
 	out->prefix = (uint8_t)prefix;
 	return true;
@@ -111,7 +98,7 @@ static bool take_ipv4_address(struct ur_parse *p)
 
 	if (!add_addr(p, what, PREFIX_DEFAULT))
 		return false;
-	return is_v4(p->port->addrs[i].ip) ||
+	return ur_addr_is_v4(p->port->addrs[i].ip) ||
 	       ur_json_unexpected(&p->j, at, what);
 }
 
@@ -127,8 +114,8 @@ static bool add_gateway(struct ur_parse *p)
 		return false;
 	if (!ur_parse_addr(text, ip) || !ur_parse_is_unicast(ip))
 		return ur_json_unexpected(&p->j, at, what);
-	out = is_v4(ip) ? s->gateway4 : s->gateway6;
-	if (is_set(out))
+	out = ur_addr_is_v4(ip) ? s->gateway4 : s->gateway6;
+	if (!ur_addr_is_zero(out))
 		return ur_json_fail_at(&p->j, at,
 				       "expected one gateway of a family, "
 				       "found %s too",
@@ -222,11 +209,11 @@ static bool take_device(struct ur_parse *p)
 /* Within the network of an address of the port, or link-local. */
 static bool is_near(const struct ur_port_spec *s, const uint8_t gw[16])
 {
-	if (!is_v4(gw) && gw[0] == 0xfe && (gw[1] & 0xc0) == 0x80)
+	if (!ur_addr_is_v4(gw) && gw[0] == 0xfe && (gw[1] & 0xc0) == 0x80)
 		return true;
 	for (uint32_t i = 0; i < s->naddrs; i++) {
 		const struct ur_port_addr *a = &s->addrs[i];
-		uint32_t bits = a->prefix + (is_v4(a->ip) ? 96u : 0u);
+		uint32_t bits = a->prefix + (ur_addr_is_v4(a->ip) ? 96u : 0u);
 		uint32_t n = bits / 8, rest = bits % 8;
 
 		if (!memcmp(a->ip, gw, n) &&
@@ -244,8 +231,8 @@ static bool check_port(struct ur_parse *p, size_t at)
 		return ur_json_fail_at(&p->j, at,
 				       "expected a port with \"addresses\", "
 				       "found one without");
-	if ((is_set(s->gateway4) && !is_near(s, s->gateway4)) ||
-	    (is_set(s->gateway6) && !is_near(s, s->gateway6)))
+	if ((!ur_addr_is_zero(s->gateway4) && !is_near(s, s->gateway4)) ||
+	    (!ur_addr_is_zero(s->gateway6) && !is_near(s, s->gateway6)))
 		return ur_json_fail_at(&p->j, p->gateway_at,
 				       "expected a gateway in a network of "
 				       "the port, found one outside");

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "base/log.h"
 #include "core/dev_host.h"
 
@@ -30,20 +31,6 @@
 
 #define HOST_GIDS 256u /* more than the table, so that it can complain */
 #define HOP_LIMIT 64u  /* of the kernel's IP */
-
-static const uint8_t v4_prefix[12] = { [10] = 0xff, [11] = 0xff };
-
-static bool gid_is_empty(const uint8_t addr[16])
-{
-	static const uint8_t zero[16];
-
-	return memcmp(addr, zero, sizeof(zero)) == 0;
-}
-
-static bool gid_is_v4(const uint8_t addr[16])
-{
-	return memcmp(addr, v4_prefix, sizeof(v4_prefix)) == 0;
-}
 
 static bool gid_is_multicast(const uint8_t addr[16])
 {
@@ -81,7 +68,7 @@ static struct ur_gid *gid_find(struct ur_gid *list, uint32_t n,
 static struct ur_gid *gid_hole(struct ur_dev *dev)
 {
 	for (uint32_t i = 0; i < UR_GID_TABLE_LEN; i++)
-		if (gid_is_empty(dev->gids[i].addr))
+		if (ur_addr_is_zero(dev->gids[i].addr))
 			return &dev->gids[i];
 	return NULL;
 }
@@ -92,7 +79,7 @@ static const struct ur_gid *gid_first_up(const struct ur_dev *dev, bool v4)
 	for (uint32_t i = 0; i < UR_GID_TABLE_LEN; i++) {
 		const struct ur_gid *g = &dev->gids[i];
 
-		if (g->up && (!v4 || gid_is_v4(g->addr)))
+		if (g->up && (!v4 || ur_addr_is_v4(g->addr)))
 			return g;
 	}
 	return NULL;
@@ -107,7 +94,7 @@ static bool merge_locked(struct ur_dev *dev, struct ur_gid *found, uint32_t n)
 		struct ur_gid *g = &dev->gids[i];
 		const struct ur_gid *now;
 
-		if (gid_is_empty(g->addr))
+		if (ur_addr_is_zero(g->addr))
 			continue;
 		now = gid_find(found, n, g);
 		changed |= !now;
@@ -365,7 +352,7 @@ void ur_dev_mac_netdev(struct ur_dev *dev, struct ur_gid *out)
 	for (uint32_t i = 0; i < UR_GID_TABLE_LEN; i++) {
 		const struct ur_gid *g = &dev->gids[i];
 
-		if (gid_is_empty(g->addr))
+		if (ur_addr_is_zero(g->addr))
 			continue;
 		if (!first || (first->loopback && !g->loopback))
 			first = g;
@@ -392,7 +379,7 @@ int ur_dev_gid(struct ur_dev *dev, uint32_t i, struct ur_gid *out)
 
 static int index_locked(const struct ur_dev *dev, const uint8_t addr[16])
 {
-	if (gid_is_empty(addr))
+	if (ur_addr_is_zero(addr))
 		return -ENOENT;
 	for (uint32_t i = 0; i < UR_GID_TABLE_LEN; i++)
 		if (!memcmp(dev->gids[i].addr, addr, 16))
@@ -459,13 +446,13 @@ static int resolve_gid(const struct ur_dev *dev, struct ur_av *av)
 {
 	const struct ur_gid *g;
 
-	if (av->sgid_index >= UR_GID_TABLE_LEN || gid_is_empty(av->dgid))
+	if (av->sgid_index >= UR_GID_TABLE_LEN || ur_addr_is_zero(av->dgid))
 		return -EINVAL;
 	g = &dev->gids[av->sgid_index];
-	if (gid_is_empty(g->addr))
+	if (ur_addr_is_zero(g->addr))
 		return -EINVAL;
 	if (!gid_is_multicast(av->dgid) &&
-	    gid_is_v4(av->dgid) != gid_is_v4(g->addr))
+	    ur_addr_is_v4(av->dgid) != ur_addr_is_v4(g->addr))
 		return -EINVAL;
 	memcpy(av->sgid, g->addr, sizeof(av->sgid));
 	/* Neither says by itself which interface it is behind. */

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/socket.h"
+
 #define SPEED_LOOPBACK 100000u
 #define SPEED_OTHER    10000u /* what the kernel says of veth and tap */
 #define MTU_DEFAULT    1500u
@@ -49,20 +51,6 @@ static enum rank rank_of(const struct ifaddrs *ifa)
 	}
 }
 
-static void addr_to_gid(const struct sockaddr *sa, uint8_t gid[16])
-{
-	const struct sockaddr_in *v4 = (const void *)sa;
-	const struct sockaddr_in6 *v6 = (const void *)sa;
-
-	if (sa->sa_family == AF_INET6) {
-		memcpy(gid, &v6->sin6_addr, 16);
-		return;
-	}
-	memset(gid, 0, 10);
-	memset(gid + 10, 0xff, 2);
-	memcpy(gid + 12, &v4->sin_addr, 4);
-}
-
 static uint32_t mtu_of(int sock, const char *ifname)
 {
 	struct ifreq req = { .ifr_mtu = 0 };
@@ -86,7 +74,7 @@ static void fill(struct ur_gid *g, int sock, const struct ifaddrs *ifa)
 	snprintf(g->ifname, sizeof(g->ifname), "%.*s", len, ifa->ifa_name);
 	g->ifindex = if_nametoindex(g->ifname);
 	g->mtu = mtu_of(sock, g->ifname);
-	addr_to_gid(ifa->ifa_addr, g->addr);
+	ur_addr_from_sockaddr(g->addr, ifa->ifa_addr);
 }
 
 int ur_host_gids(struct ur_gid *out, uint32_t max)

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "wire/icrc.h"
+#include "base/addr.h"
 
 #define RANGE_FIRST 32768u
 #define RANGE_LAST  60999u
@@ -90,11 +90,11 @@ static bool known_space(uint16_t ps)
 
 bool ur_bind_is_any(const uint8_t addr[16])
 {
-	static const uint8_t zero[16];
+	static const uint8_t any4[4];
 
 	if (ur_addr_is_v4(addr))
-		return !memcmp(addr + 12, zero, 4);
-	return !memcmp(addr, zero, 16);
+		return !memcmp(addr + 12, any4, 4);
+	return ur_addr_is_zero(addr);
 }
 
 static struct ur_bind *by_handle(const struct ur_binds *b,

@@ -189,7 +189,7 @@ static int ask_slot(struct ur_client *c, uint64_t deadline, uint32_t *slot,
 
 static int get_slot(struct ur_client *c, uint32_t *slot, int *fd)
 {
-	uint64_t deadline = ur_client_conn_now() + SLOT_WAIT_NS;
+	uint64_t deadline = ur_clock_ns() + SLOT_WAIT_NS;
 	int err;
 
 	if (c->state == UR_CLIENT_ALONE)
@@ -198,7 +198,7 @@ static int get_slot(struct ur_client *c, uint32_t *slot, int *fd)
 		err = c->state == UR_CLIENT_LOST ? ur_client_conn_open(c) : 0;
 		if (!err)
 			err = ask_slot(c, deadline, slot, fd);
-	} while (err == -ECONNRESET && ur_client_conn_now() < deadline);
+	} while (err == -ECONNRESET && ur_clock_ns() < deadline);
 	return err;
 }
 
@@ -246,8 +246,7 @@ int ur_client_ring(struct ur_client *c, uint32_t slot, uint32_t ifindex,
 
 	ur_lock(&c->lock);
 	if (c->state == UR_CLIENT_UP)
-		err = ur_client_conn_ask(c, &m,
-					 ur_client_conn_now() + SLOT_WAIT_NS);
+		err = ur_client_conn_ask(c, &m, ur_clock_ns() + SLOT_WAIT_NS);
 	if (!err)
 		err = take_ring(c, sock);
 	ur_unlock(&c->lock);

@@ -52,14 +52,14 @@ void ur_client_last(struct ur_client *c, int fd)
 /* Ask, of one daemon or the next. */
 static int ask(struct ur_client *c, struct ur_ipc_msg *m)
 {
-	uint64_t deadline = ur_client_conn_now() + ASK_NS;
+	uint64_t deadline = ur_clock_ns() + ASK_NS;
 	int err;
 
 	do {
 		err = c->state == UR_CLIENT_LOST ? ur_client_conn_open(c) : 0;
 		if (!err)
 			err = ur_client_conn_ask(c, m, deadline);
-	} while (err == -ECONNRESET && ur_client_conn_now() < deadline);
+	} while (err == -ECONNRESET && ur_clock_ns() < deadline);
 	if (!err && c->reply.type != UR_IPC_BOUND)
 		err = -EPROTO;
 	return err ? err : ur_client_conn_error(c->reply.error, "RDMA ports");

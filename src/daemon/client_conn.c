@@ -27,14 +27,6 @@
 #define STEP	   (200 * NS_PER_MS) /* less than a daemon's grace time */
 #define ROOM_MS	   1000
 
-uint64_t ur_client_conn_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
-}
-
 static void sleep_ns(uint64_t ns)
 {
 	struct timespec ts = { .tv_nsec = (long)ns };
@@ -174,7 +166,7 @@ static int attach(struct ur_client *c, int fd)
 		return err;
 	}
 	c->state = UR_CLIENT_UP;
-	c->up_ns = ur_client_conn_now();
+	c->up_ns = ur_clock_ns();
 	ur_client_conn_timer(c, 0);
 	return 0;
 }
@@ -212,7 +204,7 @@ static bool passing(int err)
  */
 static int start_once(const struct ur_client *c, uint64_t *next_start_ns)
 {
-	uint64_t now = ur_client_conn_now();
+	uint64_t now = ur_clock_ns();
 
 	if (now < *next_start_ns)
 		return 0;
@@ -222,7 +214,7 @@ static int start_once(const struct ur_client *c, uint64_t *next_start_ns)
 
 int ur_client_conn_open(struct ur_client *c)
 {
-	uint64_t deadline = ur_client_conn_now() + OPEN_NS, next_start = 0;
+	uint64_t deadline = ur_clock_ns() + OPEN_NS, next_start = 0;
 	int fd, err;
 
 	for (;;) {
@@ -239,7 +231,7 @@ int ur_client_conn_open(struct ur_client *c)
 			if (err)
 				return err;
 		}
-		if (ur_client_conn_now() > deadline)
+		if (ur_clock_ns() > deadline)
 			return -ETIMEDOUT;
 		sleep_ns(NS_PER_MS);
 	}
@@ -261,7 +253,7 @@ static void allow_start(struct ur_client *c, uint64_t now_ns)
  */
 void ur_client_conn_lose(struct ur_client *c)
 {
-	uint64_t now = ur_client_conn_now();
+	uint64_t now = ur_clock_ns();
 
 	drop_fd(c);
 	if (c->state != UR_CLIENT_UP)
@@ -282,12 +274,12 @@ void ur_client_conn_lose(struct ur_client *c)
  */
 static void start_seldom(struct ur_client *c)
 {
-	uint64_t now = ur_client_conn_now();
+	uint64_t now = ur_clock_ns();
 
 	if (now < c->next_start_ns)
 		return;
 	start_daemon(c);
-	now = ur_client_conn_now();
+	now = ur_clock_ns();
 	c->next_start_ns = now + c->start_gap_ns;
 	if (c->start_gap_ns < START_MAX)
 		c->start_gap_ns *= 2;
@@ -308,8 +300,8 @@ void ur_client_conn_retry(struct ur_client *c)
 		return;
 	if (fd == -ECONNREFUSED)
 		start_seldom(c);
-	ur_client_conn_timer(
-		c, ur_client_conn_now() < c->brisk_end_ns ? BRISK_STEP : STEP);
+	ur_client_conn_timer(c, ur_clock_ns() < c->brisk_end_ns ? BRISK_STEP
+								: STEP);
 }
 
 static void take_keeper(struct ur_client *c, int *fds)
@@ -529,7 +521,7 @@ int ur_client_conn_read(struct ur_client *c)
 int ur_client_conn_wait(struct ur_client *c, uint64_t deadline_ns)
 {
 	struct pollfd p = { .fd = c->fd, .events = POLLIN };
-	uint64_t now = ur_client_conn_now();
+	uint64_t now = ur_clock_ns();
 	int ms;
 
 	if (now >= deadline_ns)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "daemon/binds.h"
 #include "daemon/client.h"
@@ -161,8 +162,6 @@ void ur_client_conn_put(struct ur_client *c, uint32_t slot);
 
 /* Make the caller's descriptor readable after delay_ns; 0: never. */
 void ur_client_conn_timer(struct ur_client *c, uint64_t delay_ns);
-
-uint64_t ur_client_conn_now(void); /* CLOCK_MONOTONIC */
 
 /* --- client_peer.c --- */
 /* PEER came; takes the descriptors. */

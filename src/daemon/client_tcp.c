@@ -15,8 +15,7 @@
  */
 static bool is_hanging(const struct ur_client *c)
 {
-	return c->tcp_late_ns &&
-	       ur_client_conn_now() - c->tcp_late_ns < PAUSE_NS;
+	return c->tcp_late_ns && ur_clock_ns() - c->tcp_late_ns < PAUSE_NS;
 }
 
 /* The lock is held. */
@@ -28,9 +27,8 @@ static int ask(struct ur_client *c, struct ur_ipc_msg *m, int fd,
 	if (is_hanging(c))
 		return -EBUSY;
 	if (c->state == UR_CLIENT_UP)
-		err = ur_client_conn_ask_fd(c, m, fd,
-					    ur_client_conn_now() + WAIT_NS);
-	c->tcp_late_ns = err == -ETIMEDOUT ? ur_client_conn_now() : 0;
+		err = ur_client_conn_ask_fd(c, m, fd, ur_clock_ns() + WAIT_NS);
+	c->tcp_late_ns = err == -ETIMEDOUT ? ur_clock_ns() : 0;
 	if (err)
 		return err;
 	if (c->reply.type == reply)

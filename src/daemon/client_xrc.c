@@ -32,7 +32,7 @@ static int ask_once(struct ur_client *c, struct ur_ipc_msg *m, int fd,
 		err = c->state == UR_CLIENT_LOST ? ur_client_conn_open(c) : 0;
 		if (!err)
 			err = ur_client_conn_ask_fd(c, m, fd, deadline);
-	} while (err == -ECONNRESET && ur_client_conn_now() < deadline);
+	} while (err == -ECONNRESET && ur_clock_ns() < deadline);
 	return err;
 }
 
@@ -59,7 +59,7 @@ static void tell_close(struct ur_client *c, const struct ur_xrc_file *file)
 static int join(struct ur_client *c, struct ur_ipc_msg *m, int fd)
 {
 	const struct timespec pause = { .tv_nsec = RETRY_NS };
-	uint64_t deadline = ur_client_conn_now() + ASK_NS;
+	uint64_t deadline = ur_clock_ns() + ASK_NS;
 	int err;
 
 	for (;;) {
@@ -75,7 +75,7 @@ static int join(struct ur_client *c, struct ur_ipc_msg *m, int fd)
 				tell_close(c, &m->file);
 		}
 		ur_unlock(&c->lock);
-		if (err != -EBUSY || ur_client_conn_now() > deadline)
+		if (err != -EBUSY || ur_clock_ns() > deadline)
 			return err;
 		ur_sys_nanosleep(&pause);
 	}
@@ -123,7 +123,7 @@ int ur_client_xrc_link(struct ur_client *c, const struct ur_xrc_file *file,
 	ur_lock(&c->lock);
 	err = c->state == UR_CLIENT_ALONE
 		      ? -ENOENT
-		      : ask_once(c, &m, -1, ur_client_conn_now() + ASK_NS);
+		      : ask_once(c, &m, -1, ur_clock_ns() + ASK_NS);
 	if (!err)
 		err = reply_of(c, UR_IPC_XRC_LINK);
 	if (!err && c->reply_fd < 0)

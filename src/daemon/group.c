@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/socket.h"
 #include "daemon/ipc_io.h"
 #include "link/udp.h"
 
@@ -41,13 +42,11 @@ int ur_group_probe(const struct ur_group *g)
 uint64_t ur_group_cookie(int fd, uint16_t port)
 {
 	struct sockaddr_in6 sa;
-	socklen_t len = sizeof(int), sl = sizeof(sa), cl = sizeof(uint64_t);
+	socklen_t sl = sizeof(sa), cl = sizeof(uint64_t);
 	uint64_t cookie = 0;
-	int proto = 0;
 
 	memset(&sa, 0, sizeof(sa));
-	if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &proto, &len) ||
-	    proto != IPPROTO_UDP ||
+	if (ur_sockopt_get(fd, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_UDP ||
 	    getsockname(fd, (struct sockaddr *)&sa, &sl) ||
 	    (sa.sin6_family != AF_INET6 && sa.sin6_family != AF_INET) ||
 	    sa.sin6_port != htons(port) ||
@@ -75,9 +74,7 @@ uint64_t ur_group_cookie(int fd, uint16_t port)
  */
 void ur_group_lock_filter(int fd)
 {
-	int one = 1;
-
-	setsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &one, sizeof(one));
+	(void)ur_sockopt_set(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
 }
 
 /* The last sockets of a group can be closed without moving another one. */
@@ -191,11 +188,7 @@ int ur_group_create(struct ur_group *g, uint64_t now_ns)
 
 static int bound_to(int fd)
 {
-	socklen_t len = sizeof(int);
-	int ifindex = 0;
-
-	getsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &ifindex, &len);
-	return ifindex;
+	return ur_sockopt_get(fd, SOL_SOCKET, SO_BINDTOIFINDEX);
 }
 
 bool ur_group_has_left(struct ur_group *g, unsigned int slot)
@@ -205,7 +198,7 @@ bool ur_group_has_left(struct ur_group *g, unsigned int slot)
 	socklen_t len = sizeof(a);
 
 	return getpeername(fd, (struct sockaddr *)&a, &len) == 0 ||
-	       bound_to(fd) || ur_gate_has_left(&g->gate, fd);
+	       bound_to(fd) > 0 || ur_gate_has_left(&g->gate, fd);
 }
 
 /*
@@ -215,10 +208,8 @@ bool ur_group_has_left(struct ur_group *g, unsigned int slot)
 static void leave(int fd)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
-	int nowhere = NOWHERE;
 
-	if (setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &nowhere,
-		       sizeof(nowhere)))
+	if (ur_sockopt_set(fd, SOL_SOCKET, SO_BINDTOIFINDEX, NOWHERE))
 		(void)connect(fd, &none, sizeof(none));
 }
 
@@ -387,12 +378,11 @@ static void undo_changes(int fd)
 int ur_group_clean(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN | POLLRDHUP };
-	int buffer = RX_BUFFER;
 
 	ur_mcast_leave_all(fd);
 	undo_changes(fd);
 	drain(fd);
-	setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof(buffer));
+	(void)ur_sockopt_set(fd, SOL_SOCKET, SO_RCVBUFFORCE, RX_BUFFER);
 	/* shutdown() cannot be undone. */
 	if (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLRDHUP)))
 		return -EIO;

@@ -100,12 +100,9 @@ const char *ur_ipc_type_name(enum ur_ipc_type type)
 static void put_string(struct ur_wr *w, const char *s, size_t cap)
 {
 	size_t len = strnlen(s, cap - 1);
-	uint8_t *p;
 
 	ur_wr_u8(w, (uint8_t)len);
-	p = ur_wr_bytes(w, len);
-	if (p)
-		memcpy(p, s, len);
+	ur_wr_copy(w, s, len);
 }
 
 /*
@@ -152,38 +149,22 @@ static void get_slots(struct ur_rd *r, struct ur_ipc_msg *m)
 	}
 }
 
-static void put_block(struct ur_wr *w, const uint8_t *from, size_t len)
-{
-	uint8_t *p = ur_wr_bytes(w, len);
-
-	if (p)
-		memcpy(p, from, len);
-}
-
-static void get_block(struct ur_rd *r, uint8_t *to, size_t len)
-{
-	const uint8_t *p = ur_rd_bytes(r, len);
-
-	if (p)
-		memcpy(to, p, len);
-}
-
 static void put_mad(struct ur_wr *w, const struct ur_ipc_msg *m)
 {
-	put_block(w, m->src, sizeof(m->src));
-	put_block(w, m->dst, sizeof(m->dst));
+	ur_wr_copy(w, m->src, sizeof(m->src));
+	ur_wr_copy(w, m->dst, sizeof(m->dst));
 	ur_wr_be32(w, m->scope_id);
 	ur_wr_u8(w, m->tclass);
-	put_block(w, m->mad, sizeof(m->mad));
+	ur_wr_copy(w, m->mad, sizeof(m->mad));
 }
 
 static void get_mad(struct ur_rd *r, struct ur_ipc_msg *m)
 {
-	get_block(r, m->src, sizeof(m->src));
-	get_block(r, m->dst, sizeof(m->dst));
+	ur_rd_copy(r, m->src, sizeof(m->src));
+	ur_rd_copy(r, m->dst, sizeof(m->dst));
 	m->scope_id = ur_rd_be32(r);
 	m->tclass = ur_rd_u8(r);
-	get_block(r, m->mad, sizeof(m->mad));
+	ur_rd_copy(r, m->mad, sizeof(m->mad));
 }
 
 static void put_file(struct ur_wr *w, const struct ur_xrc_file *f)
@@ -212,7 +193,7 @@ static void put_binding(struct ur_wr *w, const struct ur_ipc_msg *m,
 	if (f & F_FLAGS)
 		ur_wr_u8(w, m->flags);
 	if (f & F_ADDR)
-		put_block(w, m->addr, sizeof(m->addr));
+		ur_wr_copy(w, m->addr, sizeof(m->addr));
 }
 
 static void get_binding(struct ur_rd *r, struct ur_ipc_msg *m, unsigned int f)
@@ -226,7 +207,7 @@ static void get_binding(struct ur_rd *r, struct ur_ipc_msg *m, unsigned int f)
 	if (f & F_FLAGS)
 		m->flags = ur_rd_u8(r);
 	if (f & F_ADDR)
-		get_block(r, m->addr, sizeof(m->addr));
+		ur_rd_copy(r, m->addr, sizeof(m->addr));
 }
 
 int ur_ipc_encode(const struct ur_ipc_msg *m, void *buf, size_t cap)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/socket.h"
 #include "daemon/ipc_io.h"
 
 #define KEEPER_MAGIC 0x75724b31u /* "urK1" */
@@ -120,25 +121,22 @@ static int peek_batch(int rd, unsigned int count, unsigned int *first, int *fds)
 
 static bool is_pair(int fd)
 {
-	int type = 0, domain = 0;
-	socklen_t tl = sizeof(type), dl = sizeof(domain);
-
-	return !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &tl) &&
-	       !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &dl) &&
-	       type == SOCK_SEQPACKET && domain == AF_UNIX;
+	return ur_sockopt_get(fd, SOL_SOCKET, SO_TYPE) == SOCK_SEQPACKET &&
+	       ur_sockopt_get(fd, SOL_SOCKET, SO_DOMAIN) == AF_UNIX;
 }
 
 /* Each peek moves the peek offset past the message; it starts at zero. */
 int ur_keeper_read(const struct ur_keeper *k, int fds[UR_SLOTS])
 {
-	int zero = 0, n, err = 0;
+	int n, err;
 	unsigned int count = 0, first = 0;
 	int batch[UR_SLOT_BATCH];
 
 	if (!is_pair(k->rd) || !is_pair(k->wr))
 		return -EPROTO;
-	if (setsockopt(k->rd, SOL_SOCKET, SO_PEEK_OFF, &zero, sizeof(zero)))
-		return -errno;
+	err = ur_sockopt_set(k->rd, SOL_SOCKET, SO_PEEK_OFF, 0);
+	if (err)
+		return err;
 	for (;;) {
 		n = peek_batch(k->rd, count, &first, batch);
 		if (n <= 0) {

@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/turns.h"
@@ -103,14 +104,6 @@ static void unlock_all(const struct group *g)
 		ur_turns_give(&g->queues[q]->lock);
 }
 
-static uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* ---- The thread ---- */
 
 /* There is nobody to lock out of a port of one queue. */
@@ -182,7 +175,7 @@ static int next_train(struct port *p, struct lane *l)
 static int send_train(struct port *p, const struct ur_train *t)
 {
 	return ur_port_has(p->port, t->src, t->dst)
-		       ? ur_port_add(p->port, t, clock_ns())
+		       ? ur_port_add(p->port, t, ur_clock_ns())
 		       : -EADDRNOTAVAIL;
 }
 
@@ -229,7 +222,7 @@ static bool deliver_tcp(void *arg, const uint8_t *packet, uint32_t len)
 	bool taken;
 
 	hold(p, &g->tcp_lock);
-	taken = ur_ports_tcp_in(g->tcp, packet, len, clock_ns());
+	taken = ur_ports_tcp_in(g->tcp, packet, len, ur_clock_ns());
 	let_go(p, &g->tcp_lock);
 	return taken;
 }
@@ -242,7 +235,7 @@ static uint32_t send_tcp(struct port *p)
 	if (p->index)
 		return 0;
 	hold(p, &g->tcp_lock);
-	n = ur_ports_tcp_work(g->tcp, clock_ns());
+	n = ur_ports_tcp_work(g->tcp, ur_clock_ns());
 	let_go(p, &g->tcp_lock);
 	return n;
 }
@@ -273,21 +266,21 @@ static void hear_tcp(struct port *p, uint32_t what)
 
 static uint32_t serve_host(struct port *p)
 {
-	return p->index ? 0 : ur_port_host(p->port, clock_ns());
+	return p->index ? 0 : ur_port_host(p->port, ur_clock_ns());
 }
 
 /* What comes in is looked at between any two lanes: sending all that many have
  * takes longer than a controller's queue lasts. */
 static unsigned int work(struct port *p)
 {
-	unsigned int n = ur_port_poll(p->port, clock_ns());
+	unsigned int n = ur_port_poll(p->port, ur_clock_ns());
 
 	for (unsigned int i = 0; i < p->nslots; i++) {
 		unsigned int sent = send_lane(p, p->slots[i]);
 
 		n += sent;
 		if (sent)
-			n += ur_port_poll(p->port, clock_ns());
+			n += ur_port_poll(p->port, ur_clock_ns());
 	}
 	n += send_tcp(p);
 	if (p->slept || ++p->turns % HOST_EVERY == 0)
@@ -307,7 +300,7 @@ static bool may_sleep(struct port *p)
 		ok &= l->broken || ur_ring_sleep(&l->rings.rx, true);
 	}
 	if (ok)
-		(void)ur_port_wait_fd(p->port, clock_ns());
+		(void)ur_port_wait_fd(p->port, ur_clock_ns());
 	return ok;
 }
 
@@ -360,11 +353,11 @@ static void note_awake(const struct port *p)
 static void doze(struct port *p)
 {
 	struct epoll_event ev[EVENTS];
-	uint64_t since = clock_ns();
+	uint64_t since = ur_clock_ns();
 	int n = epoll_wait(p->epfd, ev, EVENTS, -1);
 
 	ur_turns_take(&p->lock);
-	p->slept_ns = clock_ns() - since;
+	p->slept_ns = ur_clock_ns() - since;
 	ur_turn_slept(&p->turn, p->slept_ns);
 	for (int i = 0; i < n; i++) {
 		p->slept |= ev[i].data.u32 == PORT_EVENT;
@@ -378,7 +371,7 @@ static void doze(struct port *p)
 static void take_turn(struct port *p)
 {
 	struct ur_turn *t = &p->turn;
-	uint64_t now = clock_ns(), rest;
+	uint64_t now = ur_clock_ns(), rest;
 	bool first = p->priority &&
 		     ur_turn_comes_first(t, ur_turns_crowded(now), now);
 
@@ -407,7 +400,7 @@ static void *port_main(void *arg)
 		ur_turns_take(&p->lock);
 		n = work(p);
 		ur_turn_worked(&p->turn, n);
-		sleeps = is_idle(p, n > 0, clock_ns());
+		sleeps = is_idle(p, n > 0, ur_clock_ns());
 		naps = sleeps ? ur_turn_nap_ns(&p->turn) : 0;
 		sleeps = sleeps && !naps && may_sleep(p);
 		ur_turns_give(&p->lock);
@@ -543,7 +536,7 @@ static int attach_tcp(uint32_t session, uint32_t uid, uint32_t percent,
 			continue;
 		lock_all(g);
 		fd = ur_ports_tcp_attach(g->tcp, session, uid, percent,
-					 clock_ns());
+					 ur_clock_ns());
 		unlock_all(g);
 	}
 	return fd;
@@ -553,7 +546,7 @@ static void detach_tcp(uint32_t session)
 {
 	for (unsigned int i = 0; i < nports; i++) {
 		lock_all(ports[i]);
-		ur_ports_tcp_detach(ports[i]->tcp, session, clock_ns());
+		ur_ports_tcp_detach(ports[i]->tcp, session, ur_clock_ns());
 		unlock_all(ports[i]);
 	}
 }
@@ -678,7 +671,7 @@ static int open_queue(struct group *g, struct ur_port_config *cfg)
 	err = p->index ? ur_port_attach(g->queues[0]->port, cfg, &p->port)
 		       : ur_port_open(cfg, &p->port);
 	if (!err)
-		err = watch(p, ur_port_wait_fd(p->port, clock_ns()),
+		err = watch(p, ur_port_wait_fd(p->port, ur_clock_ns()),
 			    PORT_EVENT);
 	if (!err)
 		g->queues[g->nqueues++] = p;

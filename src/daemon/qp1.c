@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/addr.h"
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "base/log.h"
@@ -79,15 +80,6 @@ const struct ur_qp1_counters *ur_qp1_counters(const struct ur_qp1 *q)
 	return &q->cnt;
 }
 
-static void put_icrc(const struct ur_icrc_flow *flow, uint8_t *pkt)
-{
-	size_t covered = UDP_LEN - ICRC_LEN;
-	uint32_t crc = ur_icrc_run(ur_icrc_prefix(flow, UDP_LEN), pkt, covered);
-
-	for (int i = 0; i < 4; i++)
-		pkt[covered + i] = (uint8_t)(crc >> 8 * i);
-}
-
 static size_t put_headers(struct ur_qp1 *q, uint8_t *pkt)
 {
 	struct ur_hdr h = {
@@ -127,7 +119,7 @@ int ur_qp1_send(struct ur_qp1 *q, const struct ur_cm_dgram *d)
 	memcpy(flow.src, d->src, 16);
 	memcpy(flow.dst, d->dst, 16);
 	flow.sport = t->sport;
-	put_icrc(&flow, t->linear);
+	ur_icrc_write(&flow, t->linear, UDP_LEN);
 	err = q->link->ops->send(q->link, t);
 	if (err) {
 		q->cnt.send_errors++;

@@ -9,20 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/ipc_io.h"
 
 #define ROCE_PORT    4791
 #define EVENTS	     64
 #define ACCEPT_BURST 64
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 int ur_server_watch(struct ur_server *s, struct ur_source *src)
 {
@@ -99,7 +92,7 @@ int ur_server_start(struct ur_server *s, struct ur_keeper *keeper,
 	ur_quota_init(&s->quota, s->uid, user_share);
 	s->on_demand = on_demand;
 	s->idle_ns = idle_ns;
-	s->now_ns = monotonic_ns();
+	s->now_ns = ur_clock_ns();
 	s->idle_since_ns = s->now_ns;
 	s->mgmt.fd = -1;
 	clock_gettime(CLOCK_REALTIME, &ts);
@@ -117,7 +110,7 @@ int ur_server_start(struct ur_server *s, struct ur_keeper *keeper,
 
 void ur_server_wait_again(struct ur_server *s)
 {
-	s->now_ns = monotonic_ns();
+	s->now_ns = ur_clock_ns();
 	if (s->phase == UR_PHASE_GRACE)
 		s->grace_end_ns = s->now_ns + UR_GRACE_NS;
 }
@@ -181,7 +174,7 @@ static void close_silent(struct ur_server *s)
 
 static int wait_ms(uint64_t deadline_ns)
 {
-	uint64_t now = monotonic_ns();
+	uint64_t now = ur_clock_ns();
 
 	if (deadline_ns == UINT64_MAX)
 		return -1;
@@ -208,7 +201,7 @@ int ur_server_run(struct ur_server *s)
 		n = epoll_wait(s->epfd, ev, EVENTS, wait_ms(next_deadline(s)));
 		if (n < 0 && errno != EINTR)
 			return -errno;
-		s->now_ns = monotonic_ns();
+		s->now_ns = ur_clock_ns();
 		for (int i = 0; i < n; i++) {
 			struct ur_source *src = ev[i].data.ptr;
 

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/addr.h"
 #include "base/list.h"
 #include "daemon/tcp_kernel.h"
 #include "daemon/tcp_packet.h"
@@ -288,12 +289,10 @@ static struct flow *add_flow(struct ur_steer *s, uint32_t owner,
 
 static bool covers(const struct ur_tcp_proof *p, const uint8_t addr[16])
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-	bool v4 = !memcmp(addr, mapped, sizeof(mapped));
-
 	if (p->families)
-		return p->families & (v4 ? UR_TCP_IPV4 : UR_TCP_IPV6);
-	return !memcmp(p->addr, addr, 16);
+		return p->families &
+		       (ur_addr_is_v4(addr) ? UR_TCP_IPV4 : UR_TCP_IPV6);
+	return ur_addr_equal(p->addr, addr);
 }
 
 bool ur_steer_concerns(const struct ur_steer *s, const struct ur_tcp_proof *p)

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/addr.h"
 #include "daemon/steer.h"
 
 #define ANSWER_MAX 4096u
@@ -22,8 +23,7 @@ struct question {
 
 static void put_ends(struct inet_diag_req_v2 *r, const struct ur_steer_ends *e)
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-	bool v4 = !memcmp(e->local, mapped, sizeof(mapped));
+	bool v4 = ur_addr_is_v4(e->local);
 
 	r->sdiag_family = v4 ? AF_INET : AF_INET6;
 	memcpy(&r->id.idiag_sport, e->local_port, 2);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "daemon/tcp_packet.h"
+#include "base/bytes.h"
 
 #include <string.h>
+
+#include "base/addr.h"
 
 #define IP4_LEN	    20u
 #define IP6_LEN	    40u
@@ -18,39 +21,6 @@
 #define RST	    0x04u
 #define ACK	    0x10u
 #define SUM_AT	    16u /* in the header of TCP */
-
-static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-static uint32_t be16(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 8 | p[1];
-}
-
-static uint32_t be32(const uint8_t *p)
-{
-	return be16(p) << 16 | be16(p + 2);
-}
-
-static void put32(uint8_t *p, uint32_t v)
-{
-	p[0] = (uint8_t)(v >> 24);
-	p[1] = (uint8_t)(v >> 16);
-	p[2] = (uint8_t)(v >> 8);
-	p[3] = (uint8_t)v;
-}
-
-static void read_addrs(const uint8_t *packet, uint8_t src[16], uint8_t dst[16])
-{
-	if (packet[0] >> 4 == 6) {
-		memcpy(src, packet + 8, 16);
-		memcpy(dst, packet + 24, 16);
-		return;
-	}
-	memcpy(src, mapped, sizeof(mapped));
-	memcpy(src + 12, packet + 12, 4);
-	memcpy(dst, mapped, sizeof(mapped));
-	memcpy(dst + 12, packet + 16, 4);
-}
 
 static void read_tcp(const uint8_t *tcp, uint8_t from[2], uint8_t to[2],
 		     struct ur_tcp_packet *p)
@@ -71,7 +41,7 @@ static uint32_t find4(const uint8_t *packet, uint32_t len,
 
 	if (len < IP4_LEN || hdr < IP4_LEN || packet[9] != PROTO_TCP)
 		return 0;
-	field = be16(packet + 6);
+	field = ur_be16_at(packet + 6);
 	p->fragment = field & (OFFSET_MASK | MORE);
 	p->headless = field & OFFSET_MASK;
 	memcpy(p->key, packet + 12, 8);
@@ -92,7 +62,7 @@ static uint32_t find6(const uint8_t *packet, uint32_t len,
 	    frag[0] != PROTO_TCP)
 		return 0;
 	p->fragment = true;
-	p->headless = be16(frag + 2) & ~7u;
+	p->headless = ur_be16_at(frag + 2) & ~7u;
 	memcpy(p->key, packet + 8, 32);
 	memcpy(p->key + 32, frag + 4, 4);
 	return IP6_LEN + FRAG_LEN;
@@ -120,7 +90,7 @@ bool ur_tcp_packet_in(const uint8_t *packet, uint32_t len,
 
 	if (!at)
 		return false;
-	read_addrs(packet, p->ends.peer, p->ends.local);
+	ur_addr_of_packet(packet, p->ends.peer, p->ends.local);
 	if (!p->headless)
 		read_tcp(packet + at, p->ends.peer_port, p->ends.local_port, p);
 	return true;
@@ -133,14 +103,16 @@ bool ur_tcp_packet_out(const uint8_t *packet, uint32_t len,
 
 	if (!at || p->fragment)
 		return false;
-	said = at == IP4_LEN ? be16(packet + 2) : IP6_LEN + be16(packet + 4);
+	said = at == IP4_LEN ? ur_be16_at(packet + 2)
+			     : IP6_LEN + ur_be16_at(packet + 4);
 	hdr = (packet[at + 12] >> 4) * 4u;
 	if ((at != IP4_LEN && at != IP6_LEN) || said != len || hdr < TCP_LEN ||
 	    at + hdr > len)
 		return false;
-	read_addrs(packet, p->ends.local, p->ends.peer);
+	ur_addr_of_packet(packet, p->ends.local, p->ends.peer);
 	read_tcp(packet + at, p->ends.local_port, p->ends.peer_port, p);
-	p->seq_end = be32(packet + at + 4) + (len - at - hdr) + p->syn + p->fin;
+	p->seq_end = ur_be32_at(packet + at + 4) + (len - at - hdr) + p->syn +
+		     p->fin;
 	return true;
 }
 
@@ -149,7 +121,7 @@ bool ur_tcp_packet_out(const uint8_t *packet, uint32_t len,
 static uint32_t add(uint32_t sum, const uint8_t *p, uint32_t len)
 {
 	for (uint32_t i = 0; i < len; i += 2)
-		sum += be16(p + i);
+		sum += ur_be16_at(p + i);
 	return sum;
 }
 
@@ -189,7 +161,7 @@ static uint32_t put_ip6(const struct ur_steer_ends *e, uint8_t *out)
 uint32_t ur_tcp_packet_rst(const struct ur_steer_ends *e, uint32_t seq,
 			   uint8_t out[UR_STEER_RST_MAX])
 {
-	bool v4 = !memcmp(e->peer, mapped, sizeof(mapped));
+	bool v4 = ur_addr_is_v4(e->peer);
 	uint32_t at = v4 ? put_ip4(e, out) : put_ip6(e, out);
 	uint8_t *tcp = out + at;
 	/* The pseudo header: addresses, protocol, length. */
@@ -198,7 +170,7 @@ uint32_t ur_tcp_packet_rst(const struct ur_steer_ends *e, uint32_t seq,
 	memset(tcp, 0, TCP_LEN);
 	memcpy(tcp, e->local_port, 2);
 	memcpy(tcp + 2, e->peer_port, 2);
-	put32(tcp + 4, seq);
+	ur_put_be32(tcp + 4, seq);
 	tcp[12] = TCP_LEN / 4 << 4;
 	tcp[13] = RST;
 	put_sum(tcp + SUM_AT, add(sum + PROTO_TCP + TCP_LEN, tcp, TCP_LEN));

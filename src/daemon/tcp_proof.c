@@ -9,20 +9,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/addr.h"
+#include "base/socket.h"
+
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
 #endif
 #ifndef SO_BINDTOIFINDEX
 #define SO_BINDTOIFINDEX 62
 #endif
-
-static int get(int fd, int level, int name)
-{
-	socklen_t len = sizeof(int);
-	int value = -1;
-
-	return getsockopt(fd, level, name, &value, &len) ? -errno : value;
-}
 
 static int netns_of(int fd, uint64_t *cookie)
 {
@@ -73,8 +68,7 @@ static void take_v4(const struct sockaddr_storage *a, struct ur_tcp_proof *p)
 		p->families = UR_TCP_IPV4;
 		return;
 	}
-	memset(p->addr + 10, 0xff, 2);
-	memcpy(p->addr + 12, &in.sin_addr, 4);
+	ur_addr_from_v4(p->addr, &in.sin_addr);
 }
 
 static void take_v6(int fd, const struct sockaddr_storage *a,
@@ -87,7 +81,7 @@ static void take_v6(int fd, const struct sockaddr_storage *a,
 	if (!IN6_IS_ADDR_UNSPECIFIED(&in6.sin6_addr))
 		return;
 	p->families = UR_TCP_IPV6;
-	if (get(fd, IPPROTO_IPV6, IPV6_V6ONLY) == 0)
+	if (ur_sockopt_get(fd, IPPROTO_IPV6, IPV6_V6ONLY) == 0)
 		p->families |= UR_TCP_IPV4;
 }
 
@@ -125,7 +119,7 @@ static int read_place(int fd, struct ur_tcp_proof *p)
 	struct sockaddr_storage a;
 	socklen_t len;
 	int err = read_name(fd, &a, &len);
-	int ifindex = get(fd, SOL_SOCKET, SO_BINDTOIFINDEX);
+	int ifindex = ur_sockopt_get(fd, SOL_SOCKET, SO_BINDTOIFINDEX);
 
 	memset(p, 0, sizeof(*p));
 	if (err || ifindex < 0)
@@ -154,8 +148,8 @@ int ur_tcp_proof_read(int fd, struct ur_tcp_proof *p)
 	int err;
 
 	memset(p, 0, sizeof(*p));
-	if (get(fd, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP ||
-	    get(fd, SOL_SOCKET, SO_TYPE) != SOCK_STREAM ||
+	if (ur_sockopt_get(fd, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP ||
+	    ur_sockopt_get(fd, SOL_SOCKET, SO_TYPE) != SOCK_STREAM ||
 	    !is_free(fd, &listens))
 		return -EINVAL;
 	err = check_netns(fd);
@@ -171,16 +165,16 @@ int ur_tcp_proof_read(int fd, struct ur_tcp_proof *p)
 static int bind_at(int own, const struct sockaddr_storage *a, socklen_t len,
 		   int only, int ifindex)
 {
-	int one = 1;
+	int err = ur_sockopt_set(own, SOL_SOCKET, SO_REUSEADDR, 1);
 
-	if (setsockopt(own, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) ||
-	    (a->ss_family == AF_INET6 &&
-	     setsockopt(own, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only))) ||
-	    (ifindex && setsockopt(own, SOL_SOCKET, SO_BINDTOIFINDEX, &ifindex,
-				   sizeof(ifindex))) ||
-	    bind(own, (const struct sockaddr *)a, len))
-		return -errno;
-	return 0;
+	if (!err && a->ss_family == AF_INET6)
+		err = ur_sockopt_set(own, IPPROTO_IPV6, IPV6_V6ONLY, only);
+	if (!err && ifindex)
+		err = ur_sockopt_set(own, SOL_SOCKET, SO_BINDTOIFINDEX,
+				     ifindex);
+	if (!err && bind(own, (const struct sockaddr *)a, len))
+		err = -errno;
+	return err;
 }
 
 static int bind_own(int fd, const struct ur_tcp_proof *p)
@@ -194,7 +188,9 @@ static int bind_own(int fd, const struct ur_tcp_proof *p)
 	own = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (own < 0)
 		return -errno;
-	only = a.ss_family == AF_INET6 ? get(fd, IPPROTO_IPV6, IPV6_V6ONLY) : 0;
+	only = a.ss_family == AF_INET6
+		       ? ur_sockopt_get(fd, IPPROTO_IPV6, IPV6_V6ONLY)
+		       : 0;
 	err = bind_at(own, &a, len, only, (int)p->ifindex);
 	/* The process may have bound the socket anew meanwhile. */
 	if (!err && !is_at(own, p))
@@ -217,5 +213,6 @@ int ur_tcp_proof_hold(int fd, const struct ur_tcp_proof *p)
 
 bool ur_tcp_proof_listens(int fd, const struct ur_tcp_proof *p)
 {
-	return get(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1 && is_at(fd, p);
+	return ur_sockopt_get(fd, SOL_SOCKET, SO_ACCEPTCONN) == 1 &&
+	       is_at(fd, p);
 }

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/socket.h"
+
 #define INITIAL_USER 0xeffffffdul /* the kernel's PROC_USER_INIT_INO */
 #define MARK	     0x75726e69	  /* "urni" */
 
@@ -74,22 +76,14 @@ int ur_trust_ask(void)
 
 bool ur_trust_is_proven(int fd)
 {
-	socklen_t len = sizeof(int);
-	int mark = 0;
-
-	return !getsockopt(fd, SOL_SOCKET, SO_MARK, &mark, &len) &&
-	       mark == MARK;
+	return ur_sockopt_get(fd, SOL_SOCKET, SO_MARK) == MARK;
 }
 
 /* On a socket of another kind a mark could change where its packets go. */
 void ur_trust_prove(int fd)
 {
-	socklen_t len = sizeof(int);
-	int domain = 0, mark = MARK;
-
-	if (!getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) &&
-	    domain == AF_UNIX)
-		(void)setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof(mark));
+	if (ur_sockopt_get(fd, SOL_SOCKET, SO_DOMAIN) == AF_UNIX)
+		(void)ur_sockopt_set(fd, SOL_SOCKET, SO_MARK, MARK);
 }
 
 const char *ur_trust_advice(uid_t uid)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/socket.h"
 #include "base/sys.h"
 #include "engine/internal.h"
 #include "engine/near.h"
@@ -75,13 +76,8 @@ void ur_bell_hush(struct ur_lane *l)
 /* Anything else could block us, or end us by a signal, when it is rung. */
 bool ur_bell_is_one(int theirs)
 {
-	int domain = 0, type = 0;
-	socklen_t len = sizeof(domain);
-
-	return getsockopt(theirs, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 &&
-	       domain == AF_UNIX &&
-	       getsockopt(theirs, SOL_SOCKET, SO_TYPE, &type, &len) == 0 &&
-	       type == SOCK_STREAM;
+	return ur_sockopt_get(theirs, SOL_SOCKET, SO_DOMAIN) == AF_UNIX &&
+	       ur_sockopt_get(theirs, SOL_SOCKET, SO_TYPE) == SOCK_STREAM;
 }
 
 /* A full one has not been heard yet, but will be. */

@@ -7,11 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/addr.h"
 #include "base/log.h"
+#include "base/socket.h"
 #include "engine/cm_hook.h"
 #include "engine/conn_internal.h"
 #include "engine/internal.h"
-#include "wire/icrc.h"
 
 static const struct ur_conn_ops *const ops_of[UR_DEV_KINDS] = {
 	[UR_DEV_ROCE] = &ur_conn_roce_ops,
@@ -208,20 +209,6 @@ int ur_conn_qp_attr(struct ur_conn *c, enum ur_qp_state state,
 	return CALL(c, qp_attr, c, state, attr, mask);
 }
 
-void ur_conn_addr_gid(const struct sockaddr_storage *addr, uint8_t gid[16])
-{
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)addr;
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)addr;
-
-	if (addr->ss_family == AF_INET6) {
-		memcpy(gid, &v6->sin6_addr, 16);
-		return;
-	}
-	memset(gid, 0, 10);
-	memset(gid + 10, 0xff, 2);
-	memcpy(gid + 12, &v4->sin_addr, 4);
-}
-
 void ur_conn_gid_addr(const uint8_t gid[16], uint32_t scope_id, uint16_t port,
 		      struct sockaddr_storage *addr)
 {
@@ -256,7 +243,7 @@ bool ur_conn_addr_any(const struct sockaddr_storage *addr)
 {
 	uint8_t gid[16];
 
-	ur_conn_addr_gid(addr, gid);
+	ur_addr_from_sockaddr(gid, addr);
 	return ur_bind_is_any(gid);
 }
 

@@ -12,7 +12,9 @@
 #ifndef UR_ENGINE_CONN_INTERNAL_H
 #define UR_ENGINE_CONN_INTERNAL_H
 
+#include "base/addr.h"
 #include "base/list.h"
+#include "base/socket.h"
 #include "engine/cm_thread.h"
 #include "engine/conn.h"
 
@@ -110,8 +112,7 @@ void ur_conn_search_end(struct ur_conn *c);
 /* The memory of an ended connection, allocated by malloc; under the lock. */
 void ur_conn_free(struct ur_conn *c);
 
-/* addr as a GID (IPv4 mapped), and back. */
-void ur_conn_addr_gid(const struct sockaddr_storage *addr, uint8_t gid[16]);
+/* The way back from ur_addr_from_sockaddr(). */
 void ur_conn_gid_addr(const uint8_t gid[16], uint32_t scope_id, uint16_t port,
 		      struct sockaddr_storage *addr);
 uint16_t ur_conn_addr_port(const struct sockaddr_storage *addr);

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/socket.h"
 #include "engine/internal.h"
 
 #define BACKLOG_DEFAULT 256
@@ -163,19 +164,9 @@ static void apply_options(const struct iw_conn *i, int family)
 
 	if (i->fd < 0 || !i->c.opts.tos_set)
 		return;
-	(void)setsockopt(i->fd, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
+	(void)ur_sockopt_set(i->fd, IPPROTO_IP, IP_TOS, tos);
 	if (family == AF_INET6)
-		(void)setsockopt(i->fd, IPPROTO_IPV6, IPV6_TCLASS, &tos,
-				 sizeof(tos));
-}
-
-static int family_of(int fd)
-{
-	int family = 0;
-	socklen_t len = sizeof(family);
-
-	(void)getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &len);
-	return family;
+		(void)ur_sockopt_set(i->fd, IPPROTO_IPV6, IPV6_TCLASS, tos);
 }
 
 static void iw_options(struct ur_conn *c)
@@ -183,7 +174,7 @@ static void iw_options(struct ur_conn *c)
 	struct iw_conn *i = iw_of(c);
 
 	if (i->fd >= 0)
-		apply_options(i, family_of(i->fd));
+		apply_options(i, ur_sockopt_get(i->fd, SOL_SOCKET, SO_DOMAIN));
 }
 
 static socklen_t addr_len(const struct sockaddr_storage *a)
@@ -199,20 +190,20 @@ static socklen_t addr_len(const struct sockaddr_storage *a)
 static int set_up(const struct iw_conn *i, const struct sockaddr_storage *a,
 		  bool port)
 {
-	int one = 1, only = i->c.opts.afonly;
 	bool any = ur_conn_addr_port(a) == 0;
+	int err = ur_sockopt_set(i->fd, SOL_SOCKET, SO_REUSEADDR, 1);
 
-	if (setsockopt(i->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)))
-		return -errno;
-	if (a->ss_family == AF_INET6 &&
-	    setsockopt(i->fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof(only)))
-		return -errno;
+	if (!err && a->ss_family == AF_INET6)
+		err = ur_sockopt_set(i->fd, IPPROTO_IPV6, IPV6_V6ONLY,
+				     i->c.opts.afonly);
+	if (err)
+		return err;
 	apply_options(i, a->ss_family);
 	if (!port && any && ur_conn_addr_any(a))
 		return 0;
 	if (!port && any)
-		(void)setsockopt(i->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT,
-				 &one, sizeof(one));
+		(void)ur_sockopt_set(i->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT,
+				     1);
 	return bind(i->fd, (const struct sockaddr *)a, addr_len(a)) ? -errno
 								    : 0;
 }
@@ -239,7 +230,7 @@ void iw_set_local(struct iw_conn *i, const struct sockaddr_storage *a)
 {
 	uint8_t gid[16];
 
-	ur_conn_addr_gid(a, gid);
+	ur_addr_from_sockaddr(gid, a);
 	ur_conn_set_local(&i->c, gid);
 }
 
@@ -257,10 +248,7 @@ void iw_learn_address(struct iw_conn *i)
 /* A port for the address that the socket has. */
 int iw_take_port(struct iw_conn *i)
 {
-	int off = 0;
-
-	(void)setsockopt(i->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &off,
-			 sizeof(off));
+	(void)ur_sockopt_set(i->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 0);
 	if (bind(i->fd, (struct sockaddr *)&i->from, addr_len(&i->from)))
 		return -errno;
 	iw_learn_address(i);

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/socket.h"
 #include "base/sys.h"
 #include "engine/conn_iwarp.h"
 
@@ -53,11 +54,9 @@ static bool is_ours(int fd)
 static bool holds(int fd, uint16_t port)
 {
 	struct sockaddr_storage a = { .ss_family = 0 };
-	socklen_t len = sizeof(a), size = sizeof(int);
-	int type = 0;
+	socklen_t len = sizeof(a);
 
-	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
-	       type == SOCK_STREAM &&
+	return ur_sockopt_get(fd, SOL_SOCKET, SO_TYPE) == SOCK_STREAM &&
 	       getsockname(fd, (struct sockaddr *)&a, &len) == 0 &&
 	       (a.ss_family == AF_INET || a.ss_family == AF_INET6) &&
 	       ur_conn_addr_port(&a) == port;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/socket.h"
 #include "base/sys.h"
 #include "engine/conn_iwarp.h"
 #include "engine/internal.h"
@@ -21,7 +22,7 @@
 
 static void end_of(const struct sockaddr_storage *a, struct ur_stack_end *out)
 {
-	ur_conn_addr_gid(a, out->addr);
+	ur_addr_from_sockaddr(out->addr, a);
 	out->port = ur_conn_addr_port(a);
 }
 
@@ -70,14 +71,12 @@ ssize_t iw_recv_bytes(const struct iw_conn *i, void *p, size_t len)
 
 int iw_connect_result(const struct iw_conn *i)
 {
-	socklen_t len = sizeof(int);
-	int err = 0;
+	int err;
 
 	if (i->stream)
 		return ur_stream_state(i->stream);
-	if (getsockopt(i->fd, SOL_SOCKET, SO_ERROR, &err, &len))
-		return -errno;
-	return -err;
+	err = ur_sockopt_get(i->fd, SOL_SOCKET, SO_ERROR);
+	return err < 0 ? err : -err;
 }
 
 /* In order: what was said last is still to arrive. */

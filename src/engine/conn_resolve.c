@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/socket.h"
 #include "engine/conn_internal.h"
 #include "engine/internal.h"
 #include "engine/neigh.h"
@@ -94,7 +95,7 @@ int ur_conn_resolve(struct ur_conn *c, const struct sockaddr_storage *src,
 
 	if (ur_conn_is_dead(c))
 		return -ENODEV;
-	ur_conn_addr_gid(dst, gid);
+	ur_addr_from_sockaddr(gid, dst);
 	if (ur_dev_gid_index(&c->adapter->dev, gid) >= 0)
 		return 0;
 	err = ur_neigh_check(src, dst);

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "base/log.h"
+#include "base/socket.h"
 #include "engine/cm_roce.h"
 #include "engine/internal.h"
-#include "wire/icrc.h"
 
 static struct ur_conn_roce *roce_of(struct ur_conn *c)
 {
@@ -120,7 +121,7 @@ static int bind_as(struct ur_conn *c, struct sockaddr_storage *addr,
 		return -EINVAL;
 	if (addr->ss_family != AF_INET && addr->ss_family != AF_INET6)
 		return -EAFNOSUPPORT;
-	ur_conn_addr_gid(addr, want.addr);
+	ur_addr_from_sockaddr(want.addr, addr);
 	if (!is_local(rc, want.addr))
 		return -EADDRNOTAVAIL;
 	if (c->opts.reuseaddr)
@@ -282,8 +283,8 @@ static int path_of(struct ur_conn_roce *rc, const struct sockaddr_storage *from,
 		.tclass = o->tos_set ? o->tos : 0,
 		.ack_timeout = o->ack_timeout,
 	};
-	ur_conn_addr_gid(from, path->local);
-	ur_conn_addr_gid(dst, path->remote);
+	ur_addr_from_sockaddr(path->local, from);
+	ur_addr_from_sockaddr(path->remote, dst);
 	if (ur_dev_gid_index(dev, path->local) < 0)
 		return -EADDRNOTAVAIL;
 	path->mtu = (uint8_t)ur_dev_path_mtu(dev, path->local);

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/latch.h"
 #include "base/list.h"
 #include "base/timer.h"
@@ -217,14 +218,6 @@ struct ur_adapter {
 	_Atomic uint32_t lane_count; /* grows only */
 	struct ur_lane *_Atomic lanes[UR_MAX_LANES];
 };
-
-static inline uint64_t ur_clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* The processor's own clock, for a third of what the system's costs. */
 static inline uint64_t ur_ticks(void)

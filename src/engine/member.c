@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "base/log.h"
 #include "engine/internal.h"
-#include "wire/icrc.h"
 
 typedef int (*membership)(struct ur_link *link, const uint8_t group[16],
 			  const uint8_t source[16]);

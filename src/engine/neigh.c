@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/socket.h"
 #include "base/sys.h"
 #include "engine/conn_internal.h"
 
@@ -206,17 +207,16 @@ void ur_neigh_ask(const struct sockaddr_storage *src,
 	socklen_t len = dst->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 						   : sizeof(struct sockaddr_in);
 	struct sockaddr_storage from = *src, to = *dst;
-	int fd = socket(dst->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), one = 1;
+	int fd = socket(dst->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return;
 	ur_conn_addr_set_port(&from, 0);
 	ur_conn_addr_set_port(&to, DISCARD);
 	if (dst->ss_family == AF_INET6)
-		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, &one,
-				 sizeof(one));
+		(void)ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, 1);
 	else
-		(void)setsockopt(fd, IPPROTO_IP, IP_TTL, &one, sizeof(one));
+		(void)ur_sockopt_set(fd, IPPROTO_IP, IP_TTL, 1);
 	if (from.ss_family == to.ss_family)
 		(void)bind(fd, (struct sockaddr *)&from, len);
 	(void)ur_sys_sendto(fd, "", 0, MSG_DONTWAIT, (struct sockaddr *)&to,

@@ -113,29 +113,21 @@ void ur_xrc_put_attr(struct ur_wr *w, const struct ur_qp_attr *a)
 {
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
 		const uint8_t *at = (const uint8_t *)a + fields[i].offset;
-		uint8_t *to;
 
-		if (fields[i].kind != BYTES) {
+		if (fields[i].kind == BYTES)
+			ur_wr_copy(w, at, fields[i].size);
+		else
 			put_number(w, at, fields[i].size);
-			continue;
-		}
-		to = ur_wr_bytes(w, fields[i].size);
-		if (to)
-			memcpy(to, at, fields[i].size);
 	}
 }
 
 static bool get_field(struct ur_rd *r, const struct field *f, uint8_t *at)
 {
-	const uint8_t *from;
-
 	if (f->kind != BYTES) {
 		get_number(r, at, f->size);
 		return f->kind != FLAG || *at <= 1;
 	}
-	from = ur_rd_bytes(r, f->size);
-	if (from)
-		memcpy(at, from, f->size);
+	ur_rd_copy(r, at, f->size);
 	return true;
 }
 

@@ -42,11 +42,6 @@ static void discard(struct ur_iw_rx *rx)
 	rx->starved = false;
 }
 
-static uint32_t be16_at(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 8 | p[1];
-}
-
 /* MPA sends the CRC's octets in the order in which they came out. */
 static bool crc_is(const uint8_t *p, uint32_t crc)
 {
@@ -217,7 +212,7 @@ static bool plain_fpdu(struct ur_iwqp *q)
 
 	if (have(rx) < UR_FPDU_LEN_LEN)
 		return false;
-	ulpdu_len = be16_at(p);
+	ulpdu_len = ur_be16_at(p);
 	total = ur_fpdu_len(ulpdu_len);
 	if (starves(q, p + UR_FPDU_LEN_LEN,
 		    (have(rx) < total ? have(rx) - UR_FPDU_LEN_LEN
@@ -272,7 +267,7 @@ static bool unmark(uint8_t *p, uint64_t pos, uint32_t n)
 
 	while (to < n) {
 		if (is_marker(pos + raw)) {
-			if (be16_at(p + raw + 2) != (raw ? raw - lead : 0))
+			if (ur_be16_at(p + raw + 2) != (raw ? raw - lead : 0))
 				return false;
 			raw += UR_MPA_MARKER_LEN;
 		}
@@ -294,7 +289,7 @@ static bool marked_fpdu(struct ur_iwqp *q)
 
 	if (have(rx) < lead + UR_FPDU_LEN_LEN)
 		return false;
-	ulpdu_len = be16_at(p + lead);
+	ulpdu_len = ur_be16_at(p + lead);
 	total = ur_fpdu_len(ulpdu_len);
 	raw = marked_len(pos, total);
 	if (have(rx) < raw)
@@ -346,8 +341,8 @@ static uint32_t stage_want(const struct ur_iwqp *q)
 	else if (rx->last_big && have(rx) < LOOK_AHEAD)
 		most = LOOK_AHEAD - have(rx);
 	else if (rx->last_big)
-		most = ur_fpdu_len(be16_at(rx->buf + rx->head)) + LOOK_AHEAD -
-		       have(rx);
+		most = ur_fpdu_len(ur_be16_at(rx->buf + rx->head)) +
+		       LOOK_AHEAD - have(rx);
 	return most < room ? most : room;
 }
 

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/memcheck.h"
+#include "base/socket.h"
 #include "base/sys.h"
 #include "raw/flow.h"
 
@@ -104,18 +105,6 @@ int ur_netdev_find(const char *name, struct ur_netdev *out)
 	return err;
 }
 
-static int set_int(int fd, int level, int name, int value)
-{
-	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
-}
-
-/* Beyond the limit only with CAP_NET_ADMIN; less is no error. */
-static void set_buffer(int fd, int forced, int plain)
-{
-	if (set_int(fd, SOL_SOCKET, forced, (int)BUFFER_BYTES))
-		(void)set_int(fd, SOL_SOCKET, plain, (int)BUFFER_BYTES);
-}
-
 static int open_socket(uint32_t ifindex, uint16_t protocol)
 {
 	struct sockaddr_ll at = {
@@ -131,7 +120,7 @@ static int open_socket(uint32_t ifindex, uint16_t protocol)
 
 	if (fd < 0)
 		return -errno;
-	err = set_int(fd, SOL_PACKET, PACKET_VNET_HDR, 1);
+	err = ur_sockopt_set(fd, SOL_PACKET, PACKET_VNET_HDR, 1);
 	if (!err &&
 	    setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)))
 		err = -errno;
@@ -155,11 +144,11 @@ static int open_sockets(struct ur_packet *p)
 		err = p->tx;
 		goto close_rx;
 	}
-	err = set_int(p->rx, SOL_PACKET, PACKET_AUXDATA, 1);
+	err = ur_sockopt_set(p->rx, SOL_PACKET, PACKET_AUXDATA, 1);
 	if (err)
 		goto close_tx;
-	set_buffer(p->rx, SO_RCVBUFFORCE, SO_RCVBUF);
-	set_buffer(p->tx, SO_SNDBUFFORCE, SO_SNDBUF);
+	ur_sockopt_buffer(p->rx, SO_RCVBUFFORCE, SO_RCVBUF, (int)BUFFER_BYTES);
+	ur_sockopt_buffer(p->tx, SO_SNDBUFFORCE, SO_SNDBUF, (int)BUFFER_BYTES);
 	return 0;
 close_tx:
 	close(p->tx);

@@ -4,11 +4,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/addr.h"
+#include "base/bytes.h"
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/sys.h"
 #include "link/port_internal.h"
-#include "wire/icrc.h"
 
 #define HOST_BURST 32
 #define ROOM_TRIES 16
@@ -43,11 +44,6 @@ _Static_assert(UR_NIC_RX_IP_GOOD == UR_NET_RX_IP_GOOD &&
 		       UR_NIC_RX_L4_BAD == UR_NET_RX_L4_BAD,
 	       "likewise");
 
-static uint16_t be16(const uint8_t *p)
-{
-	return (uint16_t)(p[0] << 8 | p[1]);
-}
-
 /* ---- To the host ---- */
 
 /* Is it about who has an address: ARP with that operation, or that message of
@@ -55,16 +51,16 @@ static uint16_t be16(const uint8_t *p)
 static bool is_about(const uint8_t *frame, uint32_t len, uint16_t arp,
 		     uint8_t nd)
 {
-	static const uint8_t nobody[16];
 	const uint8_t *l3 = frame + ETHER_LEN;
 
 	if (len >= ETHER_LEN + ARP_LEN &&
-	    be16(frame + ETHER_TYPE_AT) == TYPE_ARP)
-		return be16(l3 + 6) == arp && memcmp(l3 + 14, l3 + 24, 4) != 0;
+	    ur_be16_at(frame + ETHER_TYPE_AT) == TYPE_ARP)
+		return ur_be16_at(l3 + 6) == arp &&
+		       memcmp(l3 + 14, l3 + 24, 4) != 0;
 	return len > ETHER_LEN + IP6_LEN &&
-	       be16(frame + ETHER_TYPE_AT) == TYPE_IP6 &&
+	       ur_be16_at(frame + ETHER_TYPE_AT) == TYPE_IP6 &&
 	       l3[6] == PROTO_ICMP6 && l3[IP6_LEN] == nd &&
-	       memcmp(l3 + 8, nobody, sizeof(nobody)) != 0;
+	       !ur_addr_is_zero(l3 + 8);
 }
 
 /* The host's interface has no tags: `l3` is where what is behind one begins. */
@@ -94,7 +90,7 @@ static uint32_t find_l3(const uint8_t *frame, uint32_t len)
 {
 	uint32_t l3 = ETHER_LEN;
 
-	if (len >= ETHER_LEN && be16(frame + ETHER_TYPE_AT) == TYPE_VLAN)
+	if (len >= ETHER_LEN && ur_be16_at(frame + ETHER_TYPE_AT) == TYPE_VLAN)
 		l3 += TAG_LEN;
 	return len >= l3 ? l3 : 0;
 }
@@ -103,9 +99,7 @@ static uint32_t find_l3(const uint8_t *frame, uint32_t len)
 
 static uint32_t qpn_of(const struct ur_rx *rx)
 {
-	const uint8_t *b = rx->data;
-
-	return rx->len < 8 ? 0 : (uint32_t)(b[5] << 16 | b[6] << 8 | b[7]);
+	return rx->len < 8 ? 0 : ur_be24_at(rx->data + 5);
 }
 
 /* Length of the IP packet at `ip` if it is of TCP, without extension headers,
@@ -115,11 +109,11 @@ static uint32_t tcp_len(const uint8_t *ip, uint32_t room)
 	uint32_t len = 0;
 
 	if (room >= IP4_LEN && ip[0] >> 4 == 4 && ip[9] == PROTO_TCP)
-		len = be16(ip + 2);
+		len = ur_be16_at(ip + 2);
 	else if (room >= IP6_LEN + IP6_FRAG_LEN && ip[0] >> 4 == 6 &&
 		 (ip[6] == PROTO_TCP ||
 		  (ip[6] == PROTO_FRAG && ip[IP6_LEN] == PROTO_TCP)))
-		len = IP6_LEN + be16(ip + 4);
+		len = IP6_LEN + ur_be16_at(ip + 4);
 	return len <= room ? len : 0;
 }
 
@@ -618,7 +612,7 @@ bool ur_port_carries(const uint8_t (*addrs)[16], uint32_t naddrs,
 {
 	bool ours = false;
 
-	if (dst[0] == 0xff || (ur_addr_is_v4(dst) && (dst[12] & 0xf0) == 0xe0))
+	if (ur_addr_is_multicast(dst))
 		return false;
 	for (uint32_t i = 0; i < naddrs; i++) {
 		if (!memcmp(addrs[i], dst, 16))

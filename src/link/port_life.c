@@ -5,13 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/addr.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/sys.h"
 #include "base/turns.h"
 #include "link/port_internal.h"
 #include "link/tap.h"
-#include "wire/icrc.h"
 
 #define MAC_SINGLE 0xfcu
 #define MAC_LOCAL  0x02u

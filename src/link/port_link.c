@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "link/port_group.h"
 #include "link/udp.h"
 
@@ -45,18 +46,10 @@ static struct port_link *of(struct ur_link *link)
 	return (struct port_link *)link;
 }
 
-static uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static uint64_t now(struct port_link *l)
 {
 	l->calls = 0;
-	l->now_ns = clock_ns();
+	l->now_ns = ur_clock_ns();
 	return l->now_ns;
 }
 
@@ -204,7 +197,7 @@ static void port_facts(const struct ur_link *link, struct ur_port_facts *out)
 static void host_out(struct port_link *l)
 {
 	for (int i = 0; i < PART_ROUNDS; i++)
-		if (!ur_port_host(l->port, clock_ns()))
+		if (!ur_port_host(l->port, ur_clock_ns()))
 			return;
 }
 
@@ -220,7 +213,7 @@ static void port_part(struct ur_link *link)
 	host_out(l);
 	for (int i = 0; i < PART_WAITS && ur_port_host_asks(l->port); i++) {
 		(void)nanosleep(&pause, NULL);
-		(void)ur_port_poll(l->port, clock_ns());
+		(void)ur_port_poll(l->port, ur_clock_ns());
 		host_out(l);
 	}
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/sys.h"
@@ -116,21 +117,13 @@ static int recv_ring(struct ring_link *l,
 	return n;
 }
 
-static uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Who polls seldom does not wait for it that much longer. */
 static bool is_hosts_turn(struct ring_link *l)
 {
 	if (l->slept || ++l->looks >= HOST_EVERY)
 		return true;
 	return l->looks % LOOKS_PER_TIME == 0 &&
-	       clock_ns() - l->host_ns > HOST_NS;
+	       ur_clock_ns() - l->host_ns > HOST_NS;
 }
 
 static int ring_recv(struct ur_link *link,
@@ -142,7 +135,7 @@ static int ring_recv(struct ur_link *link,
 	if (!is_hosts_turn(l))
 		return n;
 	l->looks = 0;
-	l->host_ns = clock_ns();
+	l->host_ns = ur_clock_ns();
 	l->slept = false;
 	if (!l->dead && !ur_rings_are_alive(&l->rings))
 		die(l);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/socket.h"
 #include "base/sys.h"
 #include "shm/chan.h"
 
@@ -81,18 +82,15 @@ static int check_socket(struct ur_shm *s, int fd)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
-	int type;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return -EPROTO;
 	if (cred.uid != getuid())
 		return -EPERM;
 	s->pid = cred.pid;
-	len = sizeof(type);
-	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) ||
-	    type != SOCK_SEQPACKET)
-		return -EPROTO;
-	return 0;
+	return ur_sockopt_get(fd, SOL_SOCKET, SO_TYPE) == SOCK_SEQPACKET
+		       ? 0
+		       : -EPROTO;
 }
 
 int ur_shm_take(struct ur_shm *s, int fds[2])

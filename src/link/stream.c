@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/addr.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/sys.h"
@@ -40,14 +42,6 @@ struct hold {
 	uint32_t lease;
 	struct ur_stream_port *port;
 };
-
-static uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 bool ur_streams_available(void)
 {
@@ -97,7 +91,7 @@ bool ur_streams_carry(const uint8_t src[16], const uint8_t dst[16])
 
 static int output(void *arg, const uint8_t *packet, uint32_t len)
 {
-	int err = ur_stream_port_send(arg, packet, len, clock_ns());
+	int err = ur_stream_port_send(arg, packet, len, ur_clock_ns());
 
 	ur_streams.stuck |= err == -EAGAIN;
 	return err;
@@ -106,16 +100,9 @@ static int output(void *arg, const uint8_t *packet, uint32_t len)
 static bool input(void *arg, const uint8_t *packet, uint32_t len)
 {
 	const struct ur_stream_addr *a;
-	uint8_t src[16] = { [10] = 0xff, [11] = 0xff };
-	uint8_t dst[16] = { [10] = 0xff, [11] = 0xff };
+	uint8_t src[16], dst[16];
 
-	if (packet[0] >> 4 == 4) {
-		memcpy(src + 12, packet + 12, 4);
-		memcpy(dst + 12, packet + 16, 4);
-	} else {
-		memcpy(src, packet + 8, 16);
-		memcpy(dst, packet + 24, 16);
-	}
+	ur_addr_of_packet(packet, src, dst);
 	a = find(dst);
 	/* Nobody sends by a wire in the name of one of ours: an answer to it
 	 * would not leave lwIP, which has no loop of its own. */
@@ -135,7 +122,7 @@ void ur_stream_port_push(struct ur_stream_port *p)
 		return;
 	p->asleep = false;
 	if (p->own)
-		(void)ur_port_wait_fd(p->own, clock_ns());
+		(void)ur_port_wait_fd(p->own, ur_clock_ns());
 }
 
 static void set_asleep(bool yes)
@@ -406,7 +393,7 @@ static int watch(struct ur_stream_port *p)
 		ur_streams.epfd = epoll_create1(EPOLL_CLOEXEC);
 	if (ur_streams.epfd < 0 ||
 	    epoll_ctl(ur_streams.epfd, EPOLL_CTL_ADD,
-		      ur_stream_port_wait_fd(p, clock_ns()), &ev))
+		      ur_stream_port_wait_fd(p, ur_clock_ns()), &ev))
 		return -errno;
 	return 0;
 }
@@ -600,7 +587,7 @@ static bool is_leaving(void)
 
 	if (!ur_streams_lock())
 		return false;
-	serve(clock_ns(), true);
+	serve(ur_clock_ns(), true);
 	yes = ur_streams.nports && ur_streams.tcp->is_sending();
 	ur_streams_unlock();
 	return yes;
@@ -612,7 +599,7 @@ static bool is_leaving(void)
  */
 void ur_streams_leave(void)
 {
-	uint64_t until = clock_ns() + LEAVE_NS;
+	uint64_t until = ur_clock_ns() + LEAVE_NS;
 
 	if (!ur_streams_lock())
 		return;
@@ -625,7 +612,7 @@ void ur_streams_leave(void)
 	}
 	flush_all();
 	ur_streams_unlock();
-	while (is_leaving() && clock_ns() < until)
+	while (is_leaving() && ur_clock_ns() < until)
 		usleep(LEAVE_NAP_US);
 }
 

@@ -6,10 +6,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/addr.h"
 #include "base/guard.h"
 #include "base/sys.h"
 #include "link/stream_internal.h"
-#include "wire/icrc.h"
 
 #define PIECE 16384u
 #define IPV4  1u

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/addr.h"
 #include "base/log.h"
 
 #define TUN_FILE  "/dev/net/tun"
@@ -67,17 +68,10 @@ static int ask(int sock, struct request *r)
 	return reply.err.error;
 }
 
-static bool is_v4(const uint8_t ip[16])
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return memcmp(ip, mapped, sizeof(mapped)) == 0;
-}
-
 /* Nobody is asked whether he has the address: it is the one configured. */
 static int add_address(int sock, uint32_t ifindex, const struct ur_port_addr *a)
 {
-	bool v4 = is_v4(a->ip);
+	bool v4 = ur_addr_is_v4(a->ip);
 	const uint8_t *ip = v4 ? a->ip + 12 : a->ip;
 	uint16_t len = v4 ? 4 : 16;
 	struct request r = {
@@ -97,8 +91,7 @@ static int add_address(int sock, uint32_t ifindex, const struct ur_port_addr *a)
 
 static int add_gateway(int sock, uint32_t ifindex, const uint8_t gw[16])
 {
-	static const uint8_t none[16];
-	bool v4 = is_v4(gw);
+	bool v4 = ur_addr_is_v4(gw);
 	struct request r = {
 		.nh = { .nlmsg_len = NLMSG_LENGTH(sizeof(r.body.route)),
 			.nlmsg_type = RTM_NEWROUTE,
@@ -110,7 +103,7 @@ static int add_gateway(int sock, uint32_t ifindex, const uint8_t gw[16])
 				.rtm_type = RTN_UNICAST },
 	};
 
-	if (!memcmp(gw, none, sizeof(none)))
+	if (ur_addr_is_zero(gw))
 		return 0;
 	put_attr(&r, RTA_GATEWAY, v4 ? gw + 12 : gw, v4 ? 4 : 16);
 	put_attr(&r, RTA_OIF, &ifindex, sizeof(ifindex));

@@ -14,6 +14,7 @@
 #include "base/far.h"
 #include "base/guard.h"
 #include "base/memcheck.h"
+#include "base/socket.h"
 #include "base/sys.h"
 
 #define EVENTS	   32
@@ -93,13 +94,13 @@ int ur_tcp_add(struct ur_tcp *t, struct ur_tcp_conn *c, int fd)
 		.events = EVENTS_IN,
 		.data.ptr = c,
 	};
-	int one = 1, ms = UNHEARD_MS, flags = fcntl(fd, F_GETFL);
+	int flags = fcntl(fd, F_GETFL);
 
 	if (flags < 0 ||
 	    (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK)))
 		return -errno;
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+	(void)ur_sockopt_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	(void)ur_sockopt_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, UNHEARD_MS);
 	choose_congestion_control(fd);
 	*c = (struct ur_tcp_conn){ .fd = fd };
 	ur_list_init(&c->readable);
@@ -495,12 +496,10 @@ bool ur_tcp_delivered(const struct ur_tcp_conn *c)
 
 uint32_t ur_tcp_mss(const struct ur_tcp_conn *c)
 {
-	int mss = 0;
-	socklen_t len = sizeof(mss);
+	int mss;
 
 	if (c->stream)
 		return ur_stream_mss(c->stream);
-	if (getsockopt(c->fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &len) || mss <= 0)
-		return 0;
-	return (uint32_t)mss;
+	mss = ur_sockopt_get(c->fd, IPPROTO_TCP, TCP_MAXSEG);
+	return mss > 0 ? (uint32_t)mss : 0;
 }

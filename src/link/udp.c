@@ -14,8 +14,8 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/socket.h"
 #include "link/udp_internal.h"
-#include "wire/icrc.h"
 
 #define RX_BUFFER   (8 << 20)
 #define TX_BUFFER   (8 << 20)
@@ -24,31 +24,15 @@
 #define SPORT_COUNT 0x4000u
 #define SPORT_TRIES 32
 
-static int set_int(int fd, int level, int name, int value)
-{
-	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
-}
-
-static int get_int(int fd, int level, int name, int *value)
-{
-	socklen_t len = sizeof(*value);
-
-	return getsockopt(fd, level, name, value, &len) ? -errno : 0;
-}
-
 /*
  * As much as we may: beyond the system's limit only with privileges.  The
  * daemon that made the socket may have had more of them than we.
  */
 static void set_buffer(int fd, int force, int normal, int bytes)
 {
-	int now;
-
 	/* The kernel keeps and tells twice of what it is asked for. */
-	if (!get_int(fd, SOL_SOCKET, normal, &now) && now >= 2 * bytes)
-		return;
-	if (set_int(fd, SOL_SOCKET, force, bytes))
-		(void)set_int(fd, SOL_SOCKET, normal, bytes);
+	if (ur_sockopt_get(fd, SOL_SOCKET, normal) < 2 * bytes)
+		ur_sockopt_buffer(fd, force, normal, bytes);
 }
 
 static const uint8_t any_addr[16];
@@ -110,29 +94,32 @@ static int read_sport(int fd, uint16_t *port)
 /* What decides DF, identification and fragmentation must be had. */
 static int tx_options_v4(int fd)
 {
-	int err = set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
+	int err = ur_sockopt_set(fd, IPPROTO_IP, IP_MTU_DISCOVER,
+				 IP_PMTUDISC_PROBE);
 
 	if (!err)
-		err = set_int(fd, IPPROTO_IP, IP_TTL, UR_UDP_HOPS);
+		err = ur_sockopt_set(fd, IPPROTO_IP, IP_TTL, UR_UDP_HOPS);
 	if (!err)
-		err = set_int(fd, IPPROTO_IP, IP_MULTICAST_TTL, UR_UDP_HOPS);
+		err = ur_sockopt_set(fd, IPPROTO_IP, IP_MULTICAST_TTL,
+				     UR_UDP_HOPS);
 	return err;
 }
 
 static int tx_options_v6(int fd)
 {
-	int err = set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+	int err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
 
 	if (!err)
-		err = set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER,
-			      IPV6_PMTUDISC_PROBE);
+		err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER,
+				     IPV6_PMTUDISC_PROBE);
 	if (!err)
-		err = set_int(fd, IPPROTO_IPV6, IPV6_DONTFRAG, 1);
+		err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_DONTFRAG, 1);
 	if (!err)
-		err = set_int(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, UR_UDP_HOPS);
+		err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS,
+				     UR_UDP_HOPS);
 	if (!err)
-		err = set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS,
-			      UR_UDP_HOPS);
+		err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS,
+				     UR_UDP_HOPS);
 	return err;
 }
 
@@ -147,7 +134,7 @@ static int tx_socket(bool v4)
 	if (fd < 0)
 		return -errno;
 	set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, TX_BUFFER);
-	(void)set_int(fd, SOL_SOCKET, SO_RCVBUF, 0);
+	(void)ur_sockopt_set(fd, SOL_SOCKET, SO_RCVBUF, 0);
 	err = v4 ? tx_options_v4(fd) : tx_options_v6(fd);
 	if (err) {
 		close(fd);
@@ -171,20 +158,21 @@ static int tx_any(bool v4, uint16_t *sport)
 		close(fd);
 		return err;
 	}
-	(void)set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	(void)ur_sockopt_set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	return fd;
 }
 
 static int source_options(int fd, bool v4, const struct ur_udp_source *s)
 {
 	int hops = s->hop_limit ? s->hop_limit : UR_UDP_HOPS;
-	int err = v4 ? set_int(fd, IPPROTO_IP, IP_TTL, hops)
-		     : set_int(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, hops);
+	int err =
+		v4 ? ur_sockopt_set(fd, IPPROTO_IP, IP_TTL, hops)
+		   : ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, hops);
 
 	if (err)
 		return err;
-	return v4 ? set_int(fd, IPPROTO_IP, IP_TOS, s->tclass)
-		  : set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, s->tclass);
+	return v4 ? ur_sockopt_set(fd, IPPROTO_IP, IP_TOS, s->tclass)
+		  : ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_TCLASS, s->tclass);
 }
 
 int ur_udp_tx_bound(bool v4, const struct ur_udp_source *s, uint16_t port)
@@ -193,7 +181,7 @@ int ur_udp_tx_bound(bool v4, const struct ur_udp_source *s, uint16_t port)
 
 	if (fd < 0)
 		return fd;
-	err = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	err = ur_sockopt_set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (!err)
 		err = source_options(fd, v4, s);
 	if (!err)
@@ -208,7 +196,7 @@ int ur_udp_tx_bound(bool v4, const struct ur_udp_source *s, uint16_t port)
 /* The size 0 means "off" and changes nothing where the option exists. */
 static bool gso_works(int fd)
 {
-	return fd >= 0 && set_int(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
+	return fd >= 0 && ur_sockopt_set(fd, SOL_UDP, UDP_SEGMENT, 0) == 0;
 }
 
 static void close_tx(struct ur_udp *u)
@@ -257,7 +245,7 @@ static int open_tx(struct ur_udp *u)
 
 void ur_udp_set_gro(int fd, bool on)
 {
-	(void)set_int(fd, SOL_UDP, UDP_GRO, on);
+	(void)ur_sockopt_set(fd, SOL_UDP, UDP_GRO, on);
 }
 
 static void udp_tell_ip(struct ur_link *link, bool on)
@@ -268,14 +256,17 @@ static void udp_tell_ip(struct ur_link *link, bool on)
 	if (on && u->lone)
 		ur_udp_set_lone(u, false);
 	if (u->rx_v6) {
-		(void)set_int(u->rx_fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, on);
-		(void)set_int(u->rx_fd, IPPROTO_IPV6, IPV6_RECVTCLASS, on);
-		(void)set_int(u->rx_fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, on);
+		(void)ur_sockopt_set(u->rx_fd, IPPROTO_IPV6, IPV6_RECVPKTINFO,
+				     on);
+		(void)ur_sockopt_set(u->rx_fd, IPPROTO_IPV6, IPV6_RECVTCLASS,
+				     on);
+		(void)ur_sockopt_set(u->rx_fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT,
+				     on);
 	}
 	if (!u->rx_v6)
-		(void)set_int(u->rx_fd, IPPROTO_IP, IP_PKTINFO, on);
-	(void)set_int(u->rx_fd, IPPROTO_IP, IP_RECVTOS, on);
-	(void)set_int(u->rx_fd, IPPROTO_IP, IP_RECVTTL, on);
+		(void)ur_sockopt_set(u->rx_fd, IPPROTO_IP, IP_PKTINFO, on);
+	(void)ur_sockopt_set(u->rx_fd, IPPROTO_IP, IP_RECVTOS, on);
+	(void)ur_sockopt_set(u->rx_fd, IPPROTO_IP, IP_RECVTTL, on);
 }
 
 /*
@@ -288,16 +279,16 @@ static int rx_options(struct ur_udp *u)
 	int fd = u->rx_fd, err;
 
 	if (u->rx_v6)
-		err = set_int(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+		err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 	else
-		err = set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
+		err = ur_sockopt_set(fd, IPPROTO_IP, IP_PKTINFO, 1);
 	if (err)
 		return err;
 	/* It can be had; whoever needs it asks. */
 	udp_tell_ip(&u->link, false);
 	ur_udp_all_groups(u, false);
 	ur_udp_set_gro(fd, true);
-	(void)set_int(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+	(void)ur_sockopt_set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
 	set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, RX_BUFFER);
 	return 0;
 }
@@ -306,11 +297,12 @@ static int rx_options(struct ur_udp *u)
  * half of the size it reports is payload in the end. */
 static int read_rx_bytes(struct ur_udp *u)
 {
-	int bytes, err = get_int(u->rx_fd, SOL_SOCKET, SO_RCVBUF, &bytes);
+	int bytes = ur_sockopt_get(u->rx_fd, SOL_SOCKET, SO_RCVBUF);
 
-	if (!err)
-		u->link.rx_bytes = (uint64_t)bytes / 2;
-	return err;
+	if (bytes < 0)
+		return bytes;
+	u->link.rx_bytes = (uint64_t)bytes / 2;
+	return 0;
 }
 
 /* A slot's socket lives longer than one owner: drops of before are not ours. */
@@ -354,10 +346,10 @@ static const struct ur_link_ops udp_ops = {
 
 static int setup(struct ur_udp *u)
 {
-	int domain, err = get_int(u->rx_fd, SOL_SOCKET, SO_DOMAIN, &domain);
+	int domain = ur_sockopt_get(u->rx_fd, SOL_SOCKET, SO_DOMAIN), err;
 
-	if (err)
-		return err;
+	if (domain < 0)
+		return domain;
 	u->rx_v6 = domain == AF_INET6;
 	err = rx_options(u);
 	if (!err)

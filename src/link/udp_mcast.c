@@ -14,9 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/addr.h"
+#include "base/socket.h"
 #include "base/sys.h"
 #include "link/udp_internal.h"
-#include "wire/icrc.h"
 
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29
@@ -74,12 +75,10 @@ static int membership(int fd, bool join, const uint8_t group[16],
 
 void ur_udp_all_groups(struct ur_udp *u, bool on)
 {
-	int v = on;
-
-	(void)setsockopt(u->rx_fd, IPPROTO_IP, IP_MULTICAST_ALL, &v, sizeof(v));
+	(void)ur_sockopt_set(u->rx_fd, IPPROTO_IP, IP_MULTICAST_ALL, on);
 	if (u->rx_v6)
-		(void)setsockopt(u->rx_fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &v,
-				 sizeof(v));
+		(void)ur_sockopt_set(u->rx_fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL,
+				     on);
 }
 
 static bool is_full(int err)

@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "base/sys.h"
 #include "link/udp.h"
 #include "link/udp_internal.h"
@@ -37,14 +38,6 @@ struct slot {
 	struct iovec iov;
 };
 
-static const uint8_t v4_prefix[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255 };
-
-static void map_v4(uint8_t out[16], const struct in_addr *a)
-{
-	memcpy(out, v4_prefix, sizeof(v4_prefix));
-	memcpy(out + 12, a, 4);
-}
-
 static int cmsg_int(const struct cmsghdr *c)
 {
 	int v;
@@ -60,7 +53,7 @@ static void cmsg_ip(struct ur_rx *rx, const struct cmsghdr *c)
 	switch (c->cmsg_type) {
 	case IP_PKTINFO:
 		memcpy(&pi, CMSG_DATA(c), sizeof(pi));
-		map_v4(rx->dst, &pi.ipi_addr);
+		ur_addr_from_v4(rx->dst, &pi.ipi_addr);
 		rx->dst_unknown = false;
 		rx->scope_id = (uint32_t)pi.ipi_ifindex;
 		break;
@@ -131,7 +124,7 @@ static bool read_source(const struct sockaddr_storage *from, struct ur_rx *rx)
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)from;
 
 	if (from->ss_family == AF_INET) {
-		map_v4(rx->src, &v4->sin_addr);
+		ur_addr_from_v4(rx->src, &v4->sin_addr);
 		rx->sport = ntohs(v4->sin_port);
 	} else if (from->ss_family == AF_INET6) {
 		memcpy(rx->src, &v6->sin6_addr, 16);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/socket.h"
 #include "base/sys.h"
 
 #ifndef UDP_GRO
@@ -40,11 +41,6 @@
 #define CM_SIDR_REP   0x18
 #define CM_LAST	      0x1a /* APR */
 
-static int set_int(int fd, int level, int name, int value)
-{
-	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
-}
-
 /*
  * Both families' options are set on a dual-stack socket: it receives IPv4
  * packets as well.  Their packet info comes as a mapped address, so the IPv4
@@ -57,21 +53,22 @@ static int set_options(int fd, int family, bool shared)
 	int err = 0;
 
 	if (shared)
-		err = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+		err = ur_sockopt_set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (!err)
-		err = set_int(fd, IPPROTO_UDP, UDP_GRO, 1);
+		err = ur_sockopt_set(fd, IPPROTO_UDP, UDP_GRO, 1);
 	if (!err)
-		err = set_int(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+		err = ur_sockopt_set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
 	if (family == AF_INET)
-		return err ? err : set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
+		return err ? err
+			   : ur_sockopt_set(fd, IPPROTO_IP, IP_PKTINFO, 1);
 	if (!err)
-		err = set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+		err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
 	if (!err)
-		err = set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
+		err = ur_sockopt_set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
 	if (!err)
-		err = set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+		err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
 	if (!err)
-		err = set_int(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+		err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 	return err;
 }
 
@@ -174,6 +171,6 @@ int ur_udp_sole_socket(uint16_t port)
 /* One of the two fails, by the family of the socket. */
 void ur_udp_tell_destination(int fd)
 {
-	if (set_int(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1))
-		(void)set_int(fd, IPPROTO_IP, IP_PKTINFO, 1);
+	if (ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1))
+		(void)ur_sockopt_set(fd, IPPROTO_IP, IP_PKTINFO, 1);
 }

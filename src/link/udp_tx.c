@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "base/memcheck.h"
 #include "base/sys.h"
 #include "link/udp_internal.h"

@@ -32,9 +32,9 @@ static void mask_of(struct ur_own *o)
 
 static bool is_usable(const uint8_t ip[16])
 {
-	if (ur_net_is_group(ip) || ur_net_is_zero(ip))
+	if (ur_addr_is_multicast(ip) || ur_addr_is_zero(ip))
 		return false;
-	return !ur_net_is_v4(ip) || (ip[12] != 0 && ip[12] != 127);
+	return !ur_addr_is_v4(ip) || (ip[12] != 0 && ip[12] != 127);
 }
 
 int ur_own_init(struct ur_net *net)
@@ -47,7 +47,7 @@ int ur_own_init(struct ur_net *net)
 		struct ur_own *o = &net->own[i];
 		const struct ur_net_addr *a = &c->addrs[i];
 
-		o->v4 = ur_net_is_v4(a->ip);
+		o->v4 = ur_addr_is_v4(a->ip);
 		if (!is_usable(a->ip) || a->prefix > (o->v4 ? 32 : 128) ||
 		    ur_own_find(net, a->ip))
 			return -EINVAL;

@@ -31,10 +31,10 @@ static bool decode(struct arp *a, const uint8_t *data, uint32_t len)
 	if (!tpa || htype != ARP_ETHERNET || ptype != UR_ETHERTYPE_IP ||
 	    hlen != UR_MAC_LEN || plen != 4)
 		return false;
-	ur_net_map_v4(a->spa, spa);
-	ur_net_map_v4(a->tpa, tpa);
+	ur_addr_from_v4(a->spa, spa);
+	ur_addr_from_v4(a->tpa, tpa);
 	return (a->op == ARP_REQUEST || a->op == ARP_REPLY) &&
-	       ur_mac_is_station(a->sha) && !ur_net_is_group(a->spa);
+	       ur_mac_is_station(a->sha) && !ur_addr_is_multicast(a->spa);
 }
 
 static void send(struct ur_net *net, uint16_t op, const uint8_t to[UR_MAC_LEN],

@@ -40,7 +40,7 @@ static uint8_t asker(const struct ur_net *net, const uint8_t hop[16])
 	for (uint8_t i = 0; i < net->nown; i++) {
 		const struct ur_own *o = &net->own[i];
 
-		if (o->state != UR_OWN_READY || o->v4 != ur_net_is_v4(hop))
+		if (o->state != UR_OWN_READY || o->v4 != ur_addr_is_v4(hop))
 			continue;
 		if (ur_own_on_link(o, hop))
 			return i;
@@ -55,7 +55,7 @@ static bool on_link(const struct ur_net *net, const uint8_t dst[16])
 	if (ur_net_is_link_local(dst))
 		return true;
 	for (uint32_t i = 0; i < net->nown; i++)
-		if (net->own[i].v4 == ur_net_is_v4(dst) &&
+		if (net->own[i].v4 == ur_addr_is_v4(dst) &&
 		    ur_own_on_link(&net->own[i], dst))
 			return true;
 	return false;
@@ -65,11 +65,11 @@ int ur_route(struct ur_net *net, const uint8_t dst[16], uint8_t hop[16],
 	     uint8_t *own)
 {
 	const uint8_t *gw =
-		ur_net_is_v4(dst) ? net->cfg.gateway4 : net->cfg.gateway6;
+		ur_addr_is_v4(dst) ? net->cfg.gateway4 : net->cfg.gateway6;
 	const uint8_t *next = on_link(net, dst) ? dst : gw;
 	uint8_t i;
 
-	if (ur_net_is_zero(next))
+	if (ur_addr_is_zero(next))
 		return -ENETUNREACH;
 	i = asker(net, next);
 	if (i == UINT8_MAX)
@@ -123,7 +123,7 @@ static struct ur_dest *dest_new(struct ur_net *net, const uint8_t addr[16])
 	ur_list_init(&d->node);
 	ur_list_init(&d->flows);
 	memcpy(d->addr, addr, 16);
-	d->group = ur_net_is_group(addr);
+	d->group = ur_addr_is_multicast(addr);
 	d->local = ur_own_find(net, addr) != NULL;
 	d->hash_next = net->dest_hash[b];
 	net->dest_hash[b] = d;
@@ -205,7 +205,7 @@ void ur_dest_too_big(struct ur_net *net, struct ur_dest *d, uint32_t mtu,
 {
 	struct ur_net_event ev = { .kind = UR_NET_TOO_BIG };
 	uint32_t least =
-		ur_net_is_v4(d->addr) ? UR_NET_MTU_MIN4 : UR_NET_MTU_MIN6;
+		ur_addr_is_v4(d->addr) ? UR_NET_MTU_MIN4 : UR_NET_MTU_MIN6;
 
 	if (d->local || d->group)
 		return;
@@ -269,7 +269,7 @@ static void put_headers(const struct ur_net *net, struct ur_flow_entry *e)
 		ur_net_group_mac(k->dst, mac);
 	else if (e->dest->local)
 		memcpy(mac, net->cfg.mac, UR_MAC_LEN);
-	f->v4 = ur_net_is_v4(k->dst);
+	f->v4 = ur_addr_is_v4(k->dst);
 	ip = ur_net_put_l2(net, f->hdr, mac,
 			   f->v4 ? UR_ETHERTYPE_IP : UR_ETHERTYPE_IPV6);
 	f->l2 = net->l2;
@@ -279,8 +279,8 @@ static void put_headers(const struct ur_net *net, struct ur_flow_entry *e)
 		put_ip6(f, ip, k);
 	udp = ip + f->l3;
 	memset(udp, 0, UR_UDP_LEN);
-	ur_put16(udp, k->sport);
-	ur_put16(udp + 2, UR_ROCE_PORT);
+	ur_put_be16(udp, k->sport);
+	ur_put_be16(udp + 2, UR_ROCE_PORT);
 	f->sum4 += (uint32_t)k->sport + UR_ROCE_PORT;
 	f->len = (uint8_t)(f->l2 + f->l3 + UR_UDP_LEN);
 	f->sums = sums_of(net, f->v4);
@@ -369,10 +369,10 @@ static struct ur_flow_entry *entry_new(struct ur_net *net,
 static int check_key(struct ur_net *net, const struct ur_net_key *k)
 {
 	static const uint8_t loopback[16] = { [15] = 1 };
-	bool v4 = ur_net_is_v4(k->dst);
+	bool v4 = ur_addr_is_v4(k->dst);
 	struct ur_own *o = ur_own_find(net, k->src);
 
-	if (v4 != ur_net_is_v4(k->src) || ur_net_is_zero(k->dst) ||
+	if (v4 != ur_addr_is_v4(k->src) || ur_addr_is_zero(k->dst) ||
 	    !memcmp(k->dst, loopback, 16))
 		return -EINVAL;
 	if (v4 && (k->dst[12] == 0 || k->dst[12] == 127 || k->dst[12] >= 240))

@@ -30,7 +30,7 @@ void ur_net_group_mac(const uint8_t group[16], uint8_t mac[UR_MAC_LEN])
 {
 	static const uint8_t v4[3] = { 0x01, 0x00, 0x5e };
 
-	if (ur_net_is_v4(group)) {
+	if (ur_addr_is_v4(group)) {
 		memcpy(mac, v4, 3);
 		memcpy(mac + 3, group + 13, 3);
 		mac[3] &= 0x7f;
@@ -111,7 +111,7 @@ static void send_igmp(struct ur_net *net, uint8_t type, const uint8_t dst[16],
 	memset(p, 0, IGMP_LEN);
 	p[0] = type;
 	memcpy(p + 4, group + 12, 4);
-	ur_put16(p + 2, ur_csum_fold(ur_csum_add(0, p, IGMP_LEN)));
+	ur_put_be16(p + 2, ur_csum_fold(ur_csum_add(0, p, IGMP_LEN)));
 	net->count.tx_membership++;
 	ur_outbox_push(net, f);
 }
@@ -149,7 +149,7 @@ static void send_mld(struct ur_net *net, uint8_t type, const uint8_t dst[16],
  * 5, and what does not leave the host. */
 static bool is_reported(const uint8_t group[16])
 {
-	if (ur_net_is_v4(group))
+	if (ur_addr_is_v4(group))
 		return memcmp(group, all_hosts4, 16) != 0;
 	return memcmp(group, all_nodes6, 16) != 0 && (group[1] & 0xf) > 1;
 }
@@ -158,7 +158,7 @@ static void report(struct ur_net *net, const struct ur_net_group *g)
 {
 	if (!is_reported(g->addr))
 		return;
-	if (ur_net_is_v4(g->addr))
+	if (ur_addr_is_v4(g->addr))
 		send_igmp(net, IGMP_REPORT, g->addr, g->addr);
 	else
 		send_mld(net, MLD_REPORT, g->addr, g->addr);
@@ -179,7 +179,7 @@ void ur_group_report_all(struct ur_net *net, bool v4, uint64_t now_ns)
 	for (uint32_t i = 0; i < UR_NET_GROUPS; i++) {
 		struct ur_net_group *g = &net->groups[i];
 
-		if (!g->refs || ur_net_is_v4(g->addr) != v4)
+		if (!g->refs || ur_addr_is_v4(g->addr) != v4)
 			continue;
 		g->reports = REPORTS;
 		ur_timer_arm(&net->timers, &g->timer.timer, now_ns);
@@ -197,8 +197,8 @@ void ur_group_query(struct ur_net *net, const uint8_t addr[16], bool v4,
 		uint64_t at_ns =
 			now_ns + ur_rng_below(&net->rng, max_ms + 1) * UR_MS;
 
-		if (!g->refs || ur_net_is_v4(g->addr) != v4 ||
-		    (!ur_net_is_zero(addr) && memcmp(g->addr, addr, 16) != 0))
+		if (!g->refs || ur_addr_is_v4(g->addr) != v4 ||
+		    (!ur_addr_is_zero(addr) && memcmp(g->addr, addr, 16) != 0))
 			continue;
 		if (g->timer.timer.at_ns > at_ns)
 			ur_timer_arm(&net->timers, &g->timer.timer, at_ns);
@@ -217,7 +217,7 @@ int ur_net_join(struct ur_net *net, const uint8_t group[16], uint64_t now_ns)
 {
 	struct ur_net_group *g = find(net, group);
 
-	if (!ur_net_is_group(group))
+	if (!ur_addr_is_multicast(group))
 		return -EINVAL;
 	if (g) {
 		g->refs++;
@@ -248,7 +248,7 @@ int ur_net_leave(struct ur_net *net, const uint8_t group[16], uint64_t now_ns)
 	if (--g->refs)
 		return 0;
 	ur_timer_cancel(&net->timers, &g->timer.timer);
-	if (is_reported(group) && ur_net_is_v4(group))
+	if (is_reported(group) && ur_addr_is_v4(group))
 		send_igmp(net, IGMP_LEAVE, all_routers4, group);
 	else if (is_reported(group))
 		send_mld(net, MLD_DONE, all_routers6, group);

@@ -61,8 +61,8 @@ static void finish(struct ur_net *net, const struct ur_net_pkt *p,
 		   struct ur_net_frame *f, uint8_t *icmp, uint32_t len)
 {
 	if (p->v4) {
-		ur_put16(icmp + 2, 0);
-		ur_put16(icmp + 2, ur_csum_fold(ur_csum_add(0, icmp, len)));
+		ur_put_be16(icmp + 2, 0);
+		ur_put_be16(icmp + 2, ur_csum_fold(ur_csum_add(0, icmp, len)));
 	} else {
 		ur_net_sum_icmp6(p->dst, p->src, icmp, len);
 	}
@@ -110,7 +110,7 @@ enum ur_net_verdict ur_icmp_refuse(struct ur_net *net,
 	uint8_t *icmp;
 
 	net->count.drop_no_port++;
-	if (p->l2_group || ur_net_is_zero(p->src))
+	if (p->l2_group || ur_addr_is_zero(p->src))
 		return UR_NET_DONE;
 	if (!ur_net_bucket_take(&net->errors, p->now_ns)) {
 		net->count.drop_rate++;
@@ -156,17 +156,14 @@ static void read_quote(const struct ur_net_pkt *p, struct quote *q)
 	*q = (struct quote){ 0 };
 	if (!ip || ip[0] >> 4 != (p->v4 ? 4 : 6))
 		return;
+	ur_addr_of_packet(ip, q->src, q->dst);
 	if (p->v4) {
-		ur_net_map_v4(q->src, ip + 12);
-		ur_net_map_v4(q->dst, ip + 16);
-		q->len = ur_get16(ip + 2);
+		q->len = ur_be16_at(ip + 2);
 		proto = ip[9];
 		if ((ip[0] & 15) != 5)
 			return;
 	} else {
-		memcpy(q->src, ip + 8, 16);
-		memcpy(q->dst, ip + 24, 16);
-		q->len = UR_IPV6_LEN + ur_get16(ip + 4);
+		q->len = UR_IPV6_LEN + ur_be16_at(ip + 4);
 		proto = ip[6];
 	}
 	q->sport = ur_rd_be16(&r);
@@ -234,14 +231,14 @@ enum ur_net_verdict ur_icmp4_input(struct ur_net *net, struct ur_net_pkt *p,
 		return echo(net, p, out);
 	too_big = icmp[1] == ICMP4_CODE_TOO_BIG;
 	if (icmp[0] == ICMP4_UNREACHABLE)
-		return failure(net, p, out, too_big, ur_get16(icmp + 6));
+		return failure(net, p, out, too_big, ur_be16_at(icmp + 6));
 	return ur_net_not_ours(net, out, p, &net->count.drop_icmp_other);
 }
 
 /* RFC 2710 3.1, RFC 3810 5.1: both begin alike. */
 static void mld_query(struct ur_net *net, const struct ur_net_pkt *p)
 {
-	uint64_t max_ms = ur_get16(p->payload + 4);
+	uint64_t max_ms = ur_be16_at(p->payload + 4);
 
 	if (p->payload_len >= 24 && p->hops == 1 &&
 	    ur_net_is_link_local(p->src))
@@ -251,7 +248,7 @@ static void mld_query(struct ur_net *net, const struct ur_net_pkt *p)
 
 static uint32_t too_big_mtu(const uint8_t *icmp)
 {
-	return (uint32_t)ur_get16(icmp + 4) << 16 | ur_get16(icmp + 6);
+	return (uint32_t)ur_be16_at(icmp + 4) << 16 | ur_be16_at(icmp + 6);
 }
 
 enum ur_net_verdict ur_icmp6_input(struct ur_net *net, struct ur_net_pkt *p,
@@ -271,7 +268,7 @@ enum ur_net_verdict ur_icmp6_input(struct ur_net *net, struct ur_net_pkt *p,
 		return ur_nd_input(net, p, out);
 	if (icmp[0] >= ICMP6_ROUTER_FIRST && icmp[0] <= ICMP6_REDIRECT)
 		return ur_net_not_ours(net, out, p, &net->count.drop_nd_other);
-	if (ur_net_is_zero(p->src) || ur_own_find(net, p->src)) {
+	if (ur_addr_is_zero(p->src) || ur_own_find(net, p->src)) {
 		net->count.drop_ip_source++;
 		return UR_NET_DONE;
 	}

@@ -18,6 +18,7 @@
 
 #include <string.h>
 
+#include "base/addr.h"
 #include "base/bytes.h"
 #include "base/list.h"
 #include "base/rng.h"
@@ -197,33 +198,6 @@ struct ur_net_pkt {
 };
 
 /* ---- Addresses ---- */
-
-static inline bool ur_net_is_v4(const uint8_t a[16])
-{
-	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
-
-	return !memcmp(a, prefix, sizeof(prefix));
-}
-
-static inline void ur_net_map_v4(uint8_t out[16], const uint8_t v4[4])
-{
-	memset(out, 0, 10);
-	out[10] = 0xff;
-	out[11] = 0xff;
-	memcpy(out + 12, v4, 4);
-}
-
-static inline bool ur_net_is_zero(const uint8_t a[16])
-{
-	static const uint8_t zero[16];
-
-	return !memcmp(a, zero, sizeof(zero));
-}
-
-static inline bool ur_net_is_group(const uint8_t a[16])
-{
-	return ur_net_is_v4(a) ? (a[12] & 0xf0) == 0xe0 : a[0] == 0xff;
-}
 
 static inline bool ur_net_is_link_local(const uint8_t a[16])
 {

@@ -20,7 +20,7 @@ static bool check_header(struct ur_net *net, struct ur_net_pkt *p, uint32_t len)
 		return false;
 	}
 	hlen = (ip[0] & 15u) * 4;
-	total = ur_get16(ip + 2);
+	total = ur_be16_at(ip + 2);
 	if (hlen < UR_IPV4_LEN || total < hlen || total > len) {
 		net->count.drop_ip_length++;
 		return false;
@@ -35,13 +35,12 @@ static bool check_header(struct ur_net *net, struct ur_net_pkt *p, uint32_t len)
 	p->ip_len = total;
 	p->extended = hlen > UR_IPV4_LEN;
 	p->tclass = ip[1];
-	p->id = ur_get16(ip + 4);
+	p->id = ur_be16_at(ip + 4);
 	p->hops = ip[8];
 	p->proto = ip[9];
 	p->payload = ip + hlen;
 	p->payload_len = total - hlen;
-	ur_net_map_v4(p->src, ip + 12);
-	ur_net_map_v4(p->dst, ip + 16);
+	ur_addr_of_packet(ip, p->src, p->dst);
 	return true;
 }
 
@@ -73,7 +72,7 @@ static bool dest_is_ours(struct ur_net *net, struct ur_net_pkt *p)
 {
 	if (!p->l2_group && ur_net_addr_ready(net, p->dst))
 		return true;
-	if (ur_net_is_group(p->dst)) {
+	if (ur_addr_is_multicast(p->dst)) {
 		p->to_group = true;
 		return ur_group_is_ours(net, p->dst);
 	}
@@ -85,8 +84,8 @@ static bool dest_is_ours(struct ur_net *net, struct ur_net_pkt *p)
 static bool is_roce_fragment(const struct ur_net_pkt *p)
 {
 	return p->proto == UR_IPPROTO_UDP && p->payload_len >= 4 &&
-	       (ur_get16(p->ip + 6) & 0x1fff) == 0 &&
-	       ur_get16(p->payload + 2) == UR_ROCE_PORT;
+	       (ur_be16_at(p->ip + 6) & 0x1fff) == 0 &&
+	       ur_be16_at(p->payload + 2) == UR_ROCE_PORT;
 }
 
 /* RFC 2236 2: a query to all hosts, or about one group. */
@@ -103,7 +102,7 @@ static void igmp_input(struct ur_net *net, const struct ur_net_pkt *p)
 	if (!addr || type != 0x11 ||
 	    ur_csum_fold(ur_csum_add(0, p->payload, p->payload_len)))
 		return;
-	ur_net_map_v4(group, addr);
+	ur_addr_from_v4(group, addr);
 	if (!memcmp(addr, any, sizeof(any)))
 		memset(group, 0, sizeof(group));
 	ur_group_query(net, group, true,
@@ -122,7 +121,7 @@ enum ur_net_verdict ur_ip4_input(struct ur_net *net, struct ur_net_pkt *p,
 	}
 	if (!dest_is_ours(net, p))
 		return ur_net_not_ours(net, out, p, &net->count.drop_ip_dest);
-	if (ur_get16(p->ip + 6) & UR_IP4_FRAGMENT_MASK) {
+	if (ur_be16_at(p->ip + 6) & UR_IP4_FRAGMENT_MASK) {
 		if (!is_roce_fragment(p))
 			return ur_net_not_ours(net, out, p,
 					       &net->count.drop_fragment);

@@ -24,7 +24,7 @@ static bool check_header(struct ur_net *net, struct ur_net_pkt *p, uint32_t len)
 		net->count.drop_ip_version++;
 		return false;
 	}
-	payload = ur_get16(ip + 4);
+	payload = ur_be16_at(ip + 4);
 	if (payload > len - UR_IPV6_LEN) {
 		net->count.drop_ip_length++;
 		return false;
@@ -47,7 +47,7 @@ static bool is_internal(const uint8_t a[16])
 {
 	static const uint8_t loopback[16] = { [15] = 1 };
 
-	return ur_net_is_v4(a) || !memcmp(a, loopback, 16);
+	return ur_addr_is_v4(a) || !memcmp(a, loopback, 16);
 }
 
 /* Another station that has our address says so from it (RFC 4862 5.4.4). */
@@ -55,14 +55,14 @@ static bool source_is_good(struct ur_net *net, const struct ur_net_pkt *p)
 {
 	bool nd = p->proto == UR_IPPROTO_ICMPV6 && p->hops == 255;
 
-	return !ur_net_is_group(p->src) && !is_internal(p->src) &&
+	return !ur_addr_is_multicast(p->src) && !is_internal(p->src) &&
 	       (nd || !ur_own_find(net, p->src));
 }
 
 /* Also those that are being probed: that is how the probe is answered. */
 static bool dest_is_ours(struct ur_net *net, struct ur_net_pkt *p)
 {
-	if (ur_net_is_group(p->dst)) {
+	if (ur_addr_is_multicast(p->dst)) {
 		p->to_group = true;
 		return ur_group_is_ours(net, p->dst);
 	}
@@ -106,7 +106,7 @@ static bool pass_extensions(struct ur_net_pkt *p, bool *fragment, bool *first)
 			return false;
 		if (p->proto == EXT_FRAGMENT) {
 			*fragment = true;
-			*first = (ur_get16(h + 2) & 0xfff8) == 0;
+			*first = (ur_be16_at(h + 2) & 0xfff8) == 0;
 		}
 		p->extended = true;
 		p->proto = h[0];
@@ -121,7 +121,7 @@ static bool pass_extensions(struct ur_net_pkt *p, bool *fragment, bool *first)
 static bool is_roce(const struct ur_net_pkt *p)
 {
 	return p->proto == UR_IPPROTO_UDP && p->payload_len >= 4 &&
-	       ur_get16(p->payload + 2) == UR_ROCE_PORT;
+	       ur_be16_at(p->payload + 2) == UR_ROCE_PORT;
 }
 
 static enum ur_net_verdict not_known(struct ur_net *net, struct ur_net_pkt *p,
@@ -155,11 +155,11 @@ enum ur_net_verdict ur_ip6_input(struct ur_net *net, struct ur_net_pkt *p,
 		net->count.drop_fragment++;
 		return UR_NET_DONE;
 	}
-	if (p->proto == UR_IPPROTO_UDP && !ur_net_is_zero(p->src))
+	if (p->proto == UR_IPPROTO_UDP && !ur_addr_is_zero(p->src))
 		return ur_udp_input(net, p, out);
 	if (p->proto == UR_IPPROTO_ICMPV6)
 		return ur_icmp6_input(net, p, out);
-	if (ur_net_is_zero(p->src)) {
+	if (ur_addr_is_zero(p->src)) {
 		net->count.drop_ip_source++;
 		return UR_NET_DONE;
 	}

@@ -75,8 +75,8 @@ static bool is_same6(const struct ur_net_known *k, const uint8_t *frame,
 
 static bool sum_is_good(const struct ur_net_known *k, const uint8_t *ip)
 {
-	uint32_t sum = k->sum + ur_get16(ip + 2) + ur_get16(ip + 4) +
-		       ur_get16(ip + 10);
+	uint32_t sum = k->sum + ur_be16_at(ip + 2) + ur_be16_at(ip + 4) +
+		       ur_be16_at(ip + 10);
 
 	return ur_csum_fold(sum) == 0;
 }
@@ -85,7 +85,7 @@ static bool sum_is_good(const struct ur_net_known *k, const uint8_t *ip)
 static bool take(struct ur_net *net, const struct ur_net_known *k,
 		 const uint8_t *udp, uint32_t room, struct ur_rx *out)
 {
-	uint32_t len = ur_get16(udp + 4);
+	uint32_t len = ur_be16_at(udp + 4);
 
 	if (len < UR_UDP_LEN || len > room)
 		return false;
@@ -100,7 +100,7 @@ static bool input4(struct ur_net *net, const struct ur_net_rx *rx,
 		   const uint8_t *ip, uint32_t room, struct ur_rx *out)
 {
 	const struct ur_net_known *k = place4(net, ip);
-	uint32_t total = ur_get16(ip + 2);
+	uint32_t total = ur_be16_at(ip + 2);
 
 	if (!k->sum || !is_same4(k, rx->frame, net->l2))
 		return false;
@@ -110,7 +110,7 @@ static bool input4(struct ur_net *net, const struct ur_net_rx *rx,
 		return false;
 	if (!take(net, k, ip + UR_IPV4_LEN, total - UR_IPV4_LEN, out))
 		return false;
-	out->index = ur_get16(ip + 4);
+	out->index = ur_be16_at(ip + 4);
 	return true;
 }
 
@@ -119,7 +119,7 @@ static bool input6(struct ur_net *net, const struct ur_net_rx *rx,
 		   const uint8_t *ip, uint32_t room, struct ur_rx *out)
 {
 	const struct ur_net_known *k;
-	uint32_t payload = ur_get16(ip + 4);
+	uint32_t payload = ur_be16_at(ip + 4);
 
 	if (room < HEADERS6 || payload > room - UR_IPV6_LEN)
 		return false;

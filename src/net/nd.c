@@ -63,7 +63,7 @@ static bool decode(struct nd *d, const struct ur_net_pkt *p)
 	d->flags = ur_rd_be32(&r);
 	d->target = ur_rd_bytes(&r, 16);
 	if (!d->target || code || p->hops != HOPS || p->extended ||
-	    ur_net_is_group(d->target) || !decode_options(d, &r))
+	    ur_addr_is_multicast(d->target) || !decode_options(d, &r))
 		return false;
 	return !d->mac || ur_mac_is_station(d->mac);
 }
@@ -73,7 +73,7 @@ static void send(struct ur_net *net, uint8_t type, uint32_t flags,
 		 const uint8_t *target, const uint8_t src[16],
 		 const uint8_t dst[16], const uint8_t mac[UR_MAC_LEN])
 {
-	uint32_t len = ND_LEN + (ur_net_is_zero(src) ? 0 : OPT_LEN);
+	uint32_t len = ND_LEN + (ur_addr_is_zero(src) ? 0 : OPT_LEN);
 	struct ur_net_frame *f;
 	struct ur_wr w;
 	uint8_t *p;
@@ -133,7 +133,7 @@ static void solicitation(struct ur_net *net, const struct ur_net_pkt *p,
 {
 	struct ur_own *o = ur_own_find(net, d->target);
 	const uint8_t *mac = d->mac ? d->mac : p->frame + UR_MAC_LEN;
-	bool probe = ur_net_is_zero(p->src);
+	bool probe = ur_addr_is_zero(p->src);
 
 	if (!o || !memcmp(mac, net->cfg.mac, UR_MAC_LEN) ||
 	    !ur_mac_is_station(mac) || (!probe && o->state != UR_OWN_READY)) {

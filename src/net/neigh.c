@@ -118,7 +118,7 @@ static void ask(struct ur_net *net, struct ur_neigh *n, bool all)
 {
 	const uint8_t *src = net->own[n->own].a.ip;
 
-	if (ur_net_is_v4(n->addr))
+	if (ur_addr_is_v4(n->addr))
 		ur_arp_ask(net, src, n->addr, all ? NULL : n->mac);
 	else
 		ur_nd_ask(net, src, n->addr, all ? NULL : n->mac);

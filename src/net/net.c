@@ -33,9 +33,11 @@ static bool is_valid(const struct ur_net_config *c)
 	return ur_mac_is_station(c->mac) && c->vlan < UR_VLAN_VID_MASK &&
 	       c->pcp < 8 && c->mtu >= UR_NET_MTU_MIN6 &&
 	       c->mtu <= UR_NET_MTU_MAX &&
-	       (ur_net_is_zero(c->gateway4) ||
-		(ur_net_is_v4(c->gateway4) && !ur_net_is_group(c->gateway4))) &&
-	       !ur_net_is_v4(c->gateway6) && !ur_net_is_group(c->gateway6);
+	       (ur_addr_is_zero(c->gateway4) ||
+		(ur_addr_is_v4(c->gateway4) &&
+		 !ur_addr_is_multicast(c->gateway4))) &&
+	       !ur_addr_is_v4(c->gateway6) &&
+	       !ur_addr_is_multicast(c->gateway6);
 }
 
 int ur_net_create(const struct ur_net_config *cfg, struct ur_net **out)
@@ -162,7 +164,8 @@ enum ur_net_verdict ur_net_input(struct ur_net *net, const struct ur_net_rx *rx,
 	if (!ethernet(net, rx, &p, &type))
 		return UR_NET_DONE;
 	p.l3 = UR_ETH_LEN;
-	if (!rx->tpid && ur_get16(rx->frame + UR_MACS_LEN) == UR_ETHERTYPE_VLAN)
+	if (!rx->tpid &&
+	    ur_be16_at(rx->frame + UR_MACS_LEN) == UR_ETHERTYPE_VLAN)
 		p.l3 += UR_VLAN_LEN;
 	len = rx->len - p.l3;
 	if (type == UR_ETHERTYPE_IP)
@@ -220,17 +223,12 @@ void ur_net_link_up(struct ur_net *net, uint64_t now_ns)
 static int read_addrs(const uint8_t *ip, uint32_t len, uint8_t src[16],
 		      uint8_t dst[16])
 {
-	if (len >= UR_IPV4_LEN && ip[0] >> 4 == 4) {
-		ur_net_map_v4(src, ip + 12);
-		ur_net_map_v4(dst, ip + 16);
-		return 0;
-	}
-	if (len >= UR_IPV6_LEN && ip[0] >> 4 == 6) {
-		memcpy(src, ip + 8, 16);
-		memcpy(dst, ip + 24, 16);
-		return 0;
-	}
-	return -EINVAL;
+	uint32_t version = len >= UR_IPV4_LEN ? ip[0] >> 4 : 0;
+
+	if (version != 4 && (version != 6 || len < UR_IPV6_LEN))
+		return -EINVAL;
+	ur_addr_of_packet(ip, src, dst);
+	return 0;
 }
 
 /* *via: the neighbour, unless it is a group's packet. */
@@ -248,7 +246,7 @@ static int find_hop(struct ur_net *net, const uint8_t *packet, uint32_t len,
 		return -EMSGSIZE;
 	if (!ur_net_addr_ready(net, src))
 		return -EADDRNOTAVAIL;
-	if (ur_net_is_group(dst)) {
+	if (ur_addr_is_multicast(dst)) {
 		ur_net_group_mac(dst, mac);
 		return 0;
 	}

@@ -16,11 +16,12 @@ uint8_t *ur_net_put_l2(const struct ur_net *net, uint8_t *frame,
 	memcpy(frame, mac, UR_MAC_LEN);
 	memcpy(frame + UR_MAC_LEN, net->cfg.mac, UR_MAC_LEN);
 	if (net->cfg.vlan) {
-		ur_put16(p, UR_ETHERTYPE_VLAN);
-		ur_put16(p + 2, (uint16_t)(net->cfg.pcp << 13 | net->cfg.vlan));
+		ur_put_be16(p, UR_ETHERTYPE_VLAN);
+		ur_put_be16(p + 2,
+			    (uint16_t)(net->cfg.pcp << 13 | net->cfg.vlan));
 		p += UR_VLAN_LEN;
 	}
-	ur_put16(p, type);
+	ur_put_be16(p, type);
 	return p + 2;
 }
 
@@ -92,8 +93,8 @@ void ur_net_put_ip4(uint8_t *ip, const uint8_t src[16], const uint8_t dst[16],
 {
 	memset(ip, 0, UR_IPV4_LEN);
 	ip[0] = 0x45;
-	ur_put16(ip + 2, (uint16_t)(UR_IPV4_LEN + payload));
-	ur_put16(ip + 6, UR_IP4_DF);
+	ur_put_be16(ip + 2, (uint16_t)(UR_IPV4_LEN + payload));
+	ur_put_be16(ip + 6, UR_IP4_DF);
 	ip[8] = ttl;
 	ip[9] = proto;
 	memcpy(ip + 12, src + 12, 4);
@@ -106,7 +107,7 @@ void ur_net_put_ip6(uint8_t *ip, const uint8_t src[16], const uint8_t dst[16],
 {
 	memset(ip, 0, 8);
 	ip[0] = 0x60;
-	ur_put16(ip + 4, (uint16_t)payload);
+	ur_put_be16(ip + 4, (uint16_t)payload);
 	ip[6] = proto;
 	ip[7] = hops;
 	memcpy(ip + 8, src, 16);
@@ -126,8 +127,8 @@ static uint16_t icmp6_sum(const uint8_t src[16], const uint8_t dst[16],
 void ur_net_sum_icmp6(const uint8_t src[16], const uint8_t dst[16],
 		      uint8_t *icmp, uint32_t len)
 {
-	ur_put16(icmp + 2, 0);
-	ur_put16(icmp + 2, icmp6_sum(src, dst, icmp, len));
+	ur_put_be16(icmp + 2, 0);
+	ur_put_be16(icmp + 2, icmp6_sum(src, dst, icmp, len));
 }
 
 bool ur_net_check_icmp6(const struct ur_net_pkt *p)

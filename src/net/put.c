@@ -34,22 +34,24 @@ void ur_net_put(const struct ur_net_flow *f, uint8_t *frame, uint16_t id,
 
 	copy_headers(f, frame);
 	if (f->v4) {
-		ur_put16(ip + 2, (uint16_t)(UR_IPV4_LEN + len));
-		ur_put16(ip + 4, id);
+		ur_put_be16(ip + 2, (uint16_t)(UR_IPV4_LEN + len));
+		ur_put_be16(ip + 4, id);
 		if (!(f->sums & UR_NET_SUM_IP))
-			ur_put16(ip + 10, ur_csum_fold((uint64_t)f->sum3 +
-						       UR_IPV4_LEN + len + id));
+			ur_put_be16(ip + 10,
+				    ur_csum_fold((uint64_t)f->sum3 +
+						 UR_IPV4_LEN + len + id));
 	} else {
-		ur_put16(ip + 4, (uint16_t)len);
+		ur_put_be16(ip + 4, (uint16_t)len);
 	}
-	ur_put16(udp + 4, (uint16_t)len);
+	ur_put_be16(udp + 4, (uint16_t)len);
 	/* The port goes on from the pseudo header's sum, not complemented;
 	 * sum4 has the ports too. */
 	if (f->sums & UR_NET_SUM_UDP) {
-		uint64_t ports = (uint64_t)ur_get16(udp) + ur_get16(udp + 2);
+		uint64_t ports =
+			(uint64_t)ur_be16_at(udp) + ur_be16_at(udp + 2);
 
-		ur_put16(udp + 6,
-			 (uint16_t)~ur_csum_fold(f->sum4 - ports + len));
+		ur_put_be16(udp + 6,
+			    (uint16_t)~ur_csum_fold(f->sum4 - ports + len));
 	}
 }
 
@@ -73,10 +75,10 @@ void ur_net_sum(const struct ur_net_flow *f, uint8_t *frame,
 		const struct iovec *iov, uint32_t niov)
 {
 	uint8_t *udp = frame + f->l2 + f->l3;
-	uint32_t len = ur_get16(udp + 4);
+	uint32_t len = ur_be16_at(udp + 4);
 	/* The length stands in the pseudo header and in UDP's. */
 	uint64_t sum = f->sum4 + 2 * (uint64_t)len;
 	uint16_t v = ur_csum_fold(sum_pieces(sum, iov, niov));
 
-	ur_put16(udp + 6, v ? v : 0xffff);
+	ur_put_be16(udp + 6, v ? v : 0xffff);
 }

@@ -11,7 +11,7 @@ static void fill(const struct ur_net *net, const struct ur_net_pkt *p,
 	rx->scope_id = net->cfg.scope_id;
 	memcpy(rx->src, p->src, 16);
 	memcpy(rx->dst, p->dst, 16);
-	rx->sport = ur_get16(p->payload);
+	rx->sport = ur_be16_at(p->payload);
 	rx->index = p->v4 ? p->id : 0;
 	rx->tclass = p->tclass;
 	rx->hop_limit = p->hops;
@@ -26,7 +26,7 @@ static bool sum_is_good(const struct ur_net_pkt *p, uint32_t len)
 
 	if (p->flags & UR_NET_RX_L4_GOOD)
 		return true;
-	if (ur_get16(p->payload + 6) == 0)
+	if (ur_be16_at(p->payload + 6) == 0)
 		return p->v4; /* RFC 8200 8.1 */
 	sum = p->v4 ? ur_csum_add(sum, p->ip + 12, 8)
 		    : ur_csum_add(sum, p->ip + 8, 32);
@@ -49,7 +49,7 @@ enum ur_net_verdict ur_udp_input(struct ur_net *net, struct ur_net_pkt *p,
 				 struct ur_net_in *out)
 {
 	uint32_t len =
-		p->payload_len < UR_UDP_LEN ? 0 : ur_get16(p->payload + 4);
+		p->payload_len < UR_UDP_LEN ? 0 : ur_be16_at(p->payload + 4);
 
 	if (len < UR_UDP_LEN || len > p->payload_len) {
 		net->count.drop_udp_length++;
@@ -59,7 +59,7 @@ enum ur_net_verdict ur_udp_input(struct ur_net *net, struct ur_net_pkt *p,
 		net->count.drop_udp_sum++;
 		return UR_NET_DONE;
 	}
-	if (ur_get16(p->payload + 2) != UR_ROCE_PORT)
+	if (ur_be16_at(p->payload + 2) != UR_ROCE_PORT)
 		return no_port(net, p, len, out);
 	/* IBTA A17.3.1: no options, no extension headers. */
 	if (p->extended) {

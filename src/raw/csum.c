@@ -23,7 +23,7 @@ uint64_t ur_csum_add(uint64_t sum, const void *data, uint32_t len)
 	sum += swapped;
 #endif
 	for (; len >= 2; len -= 2, p += 2)
-		sum += ur_get16(p);
+		sum += ur_be16_at(p);
 	return len ? sum + (uint64_t)(p[0] << 8) : sum;
 }
 
@@ -56,12 +56,12 @@ bool ur_csum_verify(const struct ur_hdrs *h)
 	if (ur_csum_fold(ur_csum_add(0, h->ipv4, (h->ipv4[0] & 15u) * 4)))
 		return false;
 	if (h->proto == UR_IPPROTO_UDP) {
-		if (ur_get16(h->l4 + 6) == 0)
+		if (ur_be16_at(h->l4 + 6) == 0)
 			return true;
-		if (ur_get16(h->l4 + 4) < UR_UDP_LEN ||
-		    ur_get16(h->l4 + 4) > len)
+		if (ur_be16_at(h->l4 + 4) < UR_UDP_LEN ||
+		    ur_be16_at(h->l4 + 4) > len)
 			return false;
-		len = ur_get16(h->l4 + 4);
+		len = ur_be16_at(h->l4 + 4);
 	}
 	return ur_csum_fold(ur_csum_add(ur_csum_pseudo(h, len), h->l4, len)) ==
 	       0;
@@ -76,12 +76,13 @@ bool ur_csum_complete(uint8_t *frame, uint32_t len, uint32_t start,
 		return false;
 	sum = ur_csum_fold(ur_csum_add(0, frame + start, len - start));
 	/* RFC 768: 0 would say that there is none. */
-	ur_put16(frame + start + offset, sum ? sum : 0xffff);
+	ur_put_be16(frame + start + offset, sum ? sum : 0xffff);
 	return true;
 }
 
 void ur_csum_ipv4(uint8_t *ip)
 {
-	ur_put16(ip + 10, 0);
-	ur_put16(ip + 10, ur_csum_fold(ur_csum_add(0, ip, (ip[0] & 15u) * 4)));
+	ur_put_be16(ip + 10, 0);
+	ur_put_be16(ip + 10,
+		    ur_csum_fold(ur_csum_add(0, ip, (ip[0] & 15u) * 4)));
 }

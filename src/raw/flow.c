@@ -22,8 +22,8 @@ uint32_t ur_flow_layer_len(enum ur_flow_layer layer)
 static void fields_eth(uint8_t *out, const struct ur_hdrs *h)
 {
 	memcpy(out, h->macs, UR_MACS_LEN);
-	ur_put16(out + TYPE_AT, h->type);
-	ur_put16(out + VLAN_AT, h->tci);
+	ur_put_be16(out + TYPE_AT, h->type);
+	ur_put_be16(out + VLAN_AT, h->tci);
 }
 
 static void fields_ipv4_ext(uint8_t *out, const uint8_t *ip)
@@ -196,9 +196,9 @@ static bool type_agrees(const struct ur_flow *f, bool inner)
 
 	if (v4 && v6)
 		return false;
-	if (!eth || ur_get16(eth->mask + TYPE_AT) != 0xffff)
+	if (!eth || ur_be16_at(eth->mask + TYPE_AT) != 0xffff)
 		return true;
-	type = ur_get16(eth->val + TYPE_AT);
+	type = ur_be16_at(eth->val + TYPE_AT);
 	return !(v4 && type != UR_ETHERTYPE_IP) &&
 	       !(v6 && type != UR_ETHERTYPE_IPV6);
 }

@@ -46,22 +46,22 @@ static void fix_ip(const struct ur_cut *c, uint8_t *buf, uint32_t len)
 	uint8_t *ip = buf + c->l3;
 
 	if (!c->ipv4) {
-		ur_put16(ip + 4, (uint16_t)(len - c->l3 - UR_IPV6_LEN));
+		ur_put_be16(ip + 4, (uint16_t)(len - c->l3 - UR_IPV6_LEN));
 		return;
 	}
-	ur_put16(ip + 2, (uint16_t)(len - c->l3));
-	ur_put16(ip + 4, (uint16_t)(ur_get16(ip + 4) + c->next));
+	ur_put_be16(ip + 2, (uint16_t)(len - c->l3));
+	ur_put_be16(ip + 4, (uint16_t)(ur_be16_at(ip + 4) + c->next));
 	ur_csum_ipv4(ip);
 }
 
 /* FIN and PSH belong to the last, CWR to the first segment. */
 static void fix_tcp(const struct ur_cut *c, uint8_t *l4)
 {
-	uint32_t seq = (uint32_t)ur_get16(l4 + 4) << 16 | ur_get16(l4 + 6);
+	uint32_t seq = (uint32_t)ur_be16_at(l4 + 4) << 16 | ur_be16_at(l4 + 6);
 
 	seq += c->next * c->size;
-	ur_put16(l4 + 4, (uint16_t)(seq >> 16));
-	ur_put16(l4 + 6, (uint16_t)seq);
+	ur_put_be16(l4 + 4, (uint16_t)(seq >> 16));
+	ur_put_be16(l4 + 6, (uint16_t)seq);
 	if (c->next + 1 < c->count)
 		l4[13] &= (uint8_t) ~(TCP_FIN | TCP_PSH);
 	if (c->next > 0)
@@ -88,11 +88,11 @@ uint32_t ur_cut_next(struct ur_cut *c, uint8_t *buf, uint32_t cap)
 	if (c->tcp)
 		fix_tcp(c, l4);
 	else
-		ur_put16(l4 + 4, (uint16_t)l4_len);
+		ur_put_be16(l4 + 4, (uint16_t)l4_len);
 	h.ipv4 = c->ipv4 ? buf + c->l3 : NULL;
 	h.ipv6 = c->ipv4 ? NULL : buf + c->l3;
-	ur_put16(l4 + ur_csum_offset(h.proto),
-		 (uint16_t)~ur_csum_fold(ur_csum_pseudo(&h, l4_len)));
+	ur_put_be16(l4 + ur_csum_offset(h.proto),
+		    (uint16_t)~ur_csum_fold(ur_csum_pseudo(&h, l4_len)));
 	(void)ur_csum_complete(buf, len, c->l4, ur_csum_offset(h.proto));
 	c->next++;
 	return len;

@@ -75,7 +75,7 @@ static void parse_ipv4(struct ur_hdrs *h, struct ur_rd *r)
 	if (ur_rd_left(r) < UR_IPV4_LEN || ip[0] >> 4 != 4)
 		return;
 	ihl = (ip[0] & 15u) * 4;
-	total = ur_get16(ip + 2);
+	total = ur_be16_at(ip + 2);
 	if (ihl < UR_IPV4_LEN || ihl > ur_rd_left(r) || total < ihl)
 		return;
 	trim(r, total);
@@ -84,7 +84,7 @@ static void parse_ipv4(struct ur_hdrs *h, struct ur_rd *r)
 	h->ipv4 = ip;
 	h->proto = ip[9];
 	/* Only the first fragment has ports, but no whole payload. */
-	h->fragment = (ur_get16(ip + 6) & 0x3fff) != 0;
+	h->fragment = (ur_be16_at(ip + 6) & 0x3fff) != 0;
 	parse_l4(h, r);
 }
 
@@ -94,7 +94,7 @@ static void parse_ipv6(struct ur_hdrs *h, struct ur_rd *r)
 
 	if (!ip || ip[0] >> 4 != 6)
 		return;
-	trim(r, ur_get16(ip + 4));
+	trim(r, ur_be16_at(ip + 4));
 	h->ipv6 = ip;
 	h->proto = ip[6];
 	for (uint32_t i = 0; i < EXTENSIONS_MAX && is_extension(h->proto);
@@ -104,7 +104,7 @@ static void parse_ipv6(struct ur_hdrs *h, struct ur_rd *r)
 		if (!x)
 			return;
 		if (h->proto == FRAGMENT_HDR)
-			h->fragment |= (ur_get16(x + 2) & 0xfff9) != 0;
+			h->fragment |= (ur_be16_at(x + 2) & 0xfff9) != 0;
 		else if (!ur_rd_bytes(r, (size_t)x[1] * 8))
 			return;
 		h->proto = x[0];
@@ -209,9 +209,9 @@ static void parse_tunnel(struct ur_pkt *p)
 	if (h->proto != UR_IPPROTO_UDP)
 		return;
 	(void)ur_rd_bytes(&r, UR_UDP_LEN);
-	if (ur_get16(h->l4 + 2) == PORT_MPLS) {
+	if (ur_be16_at(h->l4 + 2) == PORT_MPLS) {
 		parse_mpls(h, &p->inner, &r);
-	} else if (ur_get16(h->l4 + 2) == PORT_VXLAN) {
+	} else if (ur_be16_at(h->l4 + 2) == PORT_VXLAN) {
 		p->vxlan = ur_rd_bytes(&r, 8);
 		if (p->vxlan)
 			parse_inner_eth(&p->inner, &r);
@@ -234,9 +234,9 @@ bool ur_pkt_parse(struct ur_pkt *p, const uint8_t *frame, uint32_t len,
 	h->tagged = tpid != 0;
 	h->tci = tci;
 	p->tpid = tpid;
-	if (!tpid && is_vlan(ur_get16(r.p)) &&
+	if (!tpid && is_vlan(ur_be16_at(r.p)) &&
 	    len >= UR_ETH_LEN + UR_VLAN_LEN) {
-		p->tpid = ur_get16(r.p);
+		p->tpid = ur_be16_at(r.p);
 		p->l2 = UR_MACS_LEN + UR_VLAN_LEN;
 	}
 	parse_type(h, &r);

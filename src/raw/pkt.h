@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/bytes.h"
+
 #define UR_MACS_LEN	  12u
 #define UR_ETH_LEN	  14u
 #define UR_VLAN_LEN	  4u
@@ -59,16 +61,5 @@ struct ur_pkt {
  */
 bool ur_pkt_parse(struct ur_pkt *p, const uint8_t *frame, uint32_t len,
 		  uint16_t tpid, uint16_t tci);
-
-static inline uint16_t ur_get16(const uint8_t *p)
-{
-	return (uint16_t)(p[0] << 8 | p[1]);
-}
-
-static inline void ur_put16(uint8_t *p, uint16_t v)
-{
-	p[0] = (uint8_t)(v >> 8);
-	p[1] = (uint8_t)v;
-}
 
 #endif

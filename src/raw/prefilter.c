@@ -43,11 +43,6 @@ static void end_rule(struct prog *p)
 	p->ntests = 0;
 }
 
-static uint32_t get32(const uint8_t *p)
-{
-	return (uint32_t)ur_get16(p) << 16 | ur_get16(p + 2);
-}
-
 static void direction(struct prog *p, const uint8_t mac[6], bool loopback)
 {
 	emit(p, BPF_LD | BPF_B | BPF_ABS,
@@ -61,9 +56,9 @@ static void direction(struct prog *p, const uint8_t mac[6], bool loopback)
 	emit(p, BPF_LD | BPF_B | BPF_ABS, 0);
 	jump(p, BPF_JMP | BPF_JSET | BPF_K, 1, 5, 0);
 	emit(p, BPF_LD | BPF_W | BPF_ABS, 0);
-	jump(p, BPF_JMP | BPF_JEQ | BPF_K, get32(mac), 0, 2);
+	jump(p, BPF_JMP | BPF_JEQ | BPF_K, ur_be32_at(mac), 0, 2);
 	emit(p, BPF_LD | BPF_H | BPF_ABS, 4);
-	jump(p, BPF_JMP | BPF_JEQ | BPF_K, ur_get16(mac + 4), 1, 0);
+	jump(p, BPF_JMP | BPF_JEQ | BPF_K, ur_be16_at(mac + 4), 1, 0);
 	emit(p, BPF_RET | BPF_K, 0);
 }
 
@@ -78,16 +73,16 @@ static const struct ur_flow_spec *find(const struct ur_flow *f,
 
 static bool match_mac(struct prog *p, const struct ur_flow_spec *eth)
 {
-	uint32_t mask = get32(eth->mask), low = ur_get16(eth->mask + 4);
+	uint32_t mask = ur_be32_at(eth->mask), low = ur_be16_at(eth->mask + 4);
 
 	if (!mask && !low)
 		return false;
 	emit(p, BPF_LD | BPF_W | BPF_ABS, 0);
 	emit(p, BPF_ALU | BPF_AND | BPF_K, mask);
-	need(p, get32(eth->val) & mask);
+	need(p, ur_be32_at(eth->val) & mask);
 	emit(p, BPF_LD | BPF_H | BPF_ABS, 4);
 	emit(p, BPF_ALU | BPF_AND | BPF_K, low);
-	need(p, ur_get16(eth->val + 4) & low);
+	need(p, ur_be16_at(eth->val + 4) & low);
 	return true;
 }
 
@@ -95,7 +90,7 @@ static bool match_mac(struct prog *p, const struct ur_flow_spec *eth)
 static bool match_port(struct prog *p, const struct ur_flow_spec *l4,
 		       uint8_t proto)
 {
-	if (!l4 || ur_get16(l4->mask) != 0xffff)
+	if (!l4 || ur_be16_at(l4->mask) != 0xffff)
 		return false;
 	emit(p, BPF_LD | BPF_H | BPF_ABS, 12);
 	jump(p, BPF_JMP | BPF_JEQ | BPF_K, UR_ETHERTYPE_IP, 1, 0);
@@ -104,7 +99,7 @@ static bool match_port(struct prog *p, const struct ur_flow_spec *l4,
 	need(p, proto);
 	emit(p, BPF_LDX | BPF_B | BPF_MSH, UR_ETH_LEN);
 	emit(p, BPF_LD | BPF_H | BPF_IND, UR_ETH_LEN + 2);
-	need(p, ur_get16(l4->val));
+	need(p, ur_be16_at(l4->val));
 	return true;
 }
 

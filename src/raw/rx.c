@@ -95,8 +95,8 @@ static uint32_t pieces(const struct ur_pkt *p, bool strip, uint8_t tag[4],
 	}
 	out[n++] = (struct piece){ p->frame, UR_MACS_LEN };
 	if (!strip) {
-		ur_put16(tag, p->tpid);
-		ur_put16(tag + 2, p->outer.tci);
+		ur_put_be16(tag, p->tpid);
+		ur_put_be16(tag + 2, p->outer.tci);
 		out[n++] = (struct piece){ tag, UR_VLAN_LEN };
 	}
 	out[n++] = (struct piece){ p->frame + p->l2, p->len - p->l2 };

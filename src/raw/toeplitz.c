@@ -6,7 +6,7 @@
 uint32_t ur_toeplitz(const uint8_t key[UR_RSS_KEY_LEN], const uint8_t *data,
 		     uint32_t len)
 {
-	uint32_t window = (uint32_t)ur_get16(key) << 16 | ur_get16(key + 2);
+	uint32_t window = (uint32_t)ur_be16_at(key) << 16 | ur_be16_at(key + 2);
 	uint32_t hash = 0;
 
 	for (uint32_t i = 0; i < len; i++) {

@@ -83,8 +83,8 @@ static uint32_t l3_offset(const uint8_t *hdr, uint32_t len)
 {
 	uint32_t at = UR_MACS_LEN;
 
-	while (at + 4 <= len && (ur_get16(hdr + at) == UR_ETHERTYPE_VLAN ||
-				 ur_get16(hdr + at) == UR_ETHERTYPE_QINQ))
+	while (at + 4 <= len && (ur_be16_at(hdr + at) == UR_ETHERTYPE_VLAN ||
+				 ur_be16_at(hdr + at) == UR_ETHERTYPE_QINQ))
 		at += UR_VLAN_LEN;
 	return at + 2 <= len ? at + 2 : 0;
 }
@@ -108,9 +108,10 @@ static bool offload_sums(struct ur_frame_tx *f, uint32_t hdr_len, uint32_t rest)
 	if (!h->l4 || !ur_csum_offset(h->proto))
 		return false;
 	l4 = (uint32_t)(h->l4 - f->hdr);
-	l4_len = h->ipv4 ? ur_get16(h->ipv4 + 2) + (uint32_t)(h->ipv4 - f->hdr)
-			 : ur_get16(h->ipv6 + 4) + UR_IPV6_LEN +
-				   (uint32_t)(h->ipv6 - f->hdr);
+	l4_len =
+		h->ipv4 ? ur_be16_at(h->ipv4 + 2) + (uint32_t)(h->ipv4 - f->hdr)
+			: ur_be16_at(h->ipv6 + 4) + UR_IPV6_LEN +
+				  (uint32_t)(h->ipv6 - f->hdr);
 	/* Padding behind the packet would be added up too. */
 	if (l4_len != hdr_len + rest)
 		return false;
@@ -118,8 +119,8 @@ static bool offload_sums(struct ur_frame_tx *f, uint32_t hdr_len, uint32_t rest)
 	f->csum_partial = true;
 	f->csum_start = (uint16_t)l4;
 	f->csum_offset = (uint16_t)ur_csum_offset(h->proto);
-	ur_put16(f->hdr + l4 + f->csum_offset,
-		 (uint16_t)~ur_csum_fold(ur_csum_pseudo(h, l4_len)));
+	ur_put_be16(f->hdr + l4 + f->csum_offset,
+		    (uint16_t)~ur_csum_fold(ur_csum_pseudo(h, l4_len)));
 	return true;
 }
 
@@ -131,10 +132,10 @@ static void drop_padding(struct ur_frame_tx *f, uint32_t hdr_len)
 
 	if (!l3 || l3 + 6 > hdr_len)
 		return;
-	if (ur_get16(ip - 2) == UR_ETHERTYPE_IP)
-		end = l3 + ur_get16(ip + 2);
-	else if (ur_get16(ip - 2) == UR_ETHERTYPE_IPV6)
-		end = l3 + UR_IPV6_LEN + ur_get16(ip + 4);
+	if (ur_be16_at(ip - 2) == UR_ETHERTYPE_IP)
+		end = l3 + ur_be16_at(ip + 2);
+	else if (ur_be16_at(ip - 2) == UR_ETHERTYPE_IPV6)
+		end = l3 + UR_IPV6_LEN + ur_be16_at(ip + 4);
 	else
 		return;
 	if (end < l3 + UR_IPV4_LEN || end >= f->len)
@@ -169,10 +170,10 @@ static bool set_length(uint8_t *hdr, uint32_t hdr_len, uint32_t total)
 
 	if (!l3 || l3 + UR_IPV4_LEN > hdr_len)
 		return false;
-	if (ur_get16(hdr + l3 - 2) == UR_ETHERTYPE_IP)
-		ur_put16(hdr + l3 + 2, (uint16_t)(total - l3));
-	else if (ur_get16(hdr + l3 - 2) == UR_ETHERTYPE_IPV6)
-		ur_put16(hdr + l3 + 4, (uint16_t)(total - l3 - UR_IPV6_LEN));
+	if (ur_be16_at(hdr + l3 - 2) == UR_ETHERTYPE_IP)
+		ur_put_be16(hdr + l3 + 2, (uint16_t)(total - l3));
+	else if (ur_be16_at(hdr + l3 - 2) == UR_ETHERTYPE_IPV6)
+		ur_put_be16(hdr + l3 + 4, (uint16_t)(total - l3 - UR_IPV6_LEN));
 	else
 		return false;
 	return total - l3 <= 0xffff;
@@ -195,7 +196,7 @@ static int build_tso(const struct ur_qp *qp, struct ur_frame_tx *f,
 	    !offload_sums(f, hdr_len, w->length) ||
 	    f->csum_offset != ur_csum_offset(UR_IPPROTO_TCP))
 		return -EPROTOTYPE;
-	ipv4 = ur_get16(f->hdr + l3_offset(f->hdr, hdr_len) - 2) ==
+	ipv4 = ur_be16_at(f->hdr + l3_offset(f->hdr, hdr_len) - 2) ==
 	       UR_ETHERTYPE_IP;
 	f->hdr_len = (uint16_t)hdr_len;
 	if (w->length > w->wr.tso.mss) {

@@ -67,17 +67,6 @@ bool urc_addr_equal(const struct sockaddr *a, const struct sockaddr *b)
 	return memcmp(a, b, urc_addr_len(a)) == 0;
 }
 
-void urc_addr_gid(const struct sockaddr *addr, uint8_t gid[16])
-{
-	memset(gid, 0, 16);
-	if (addr->sa_family == AF_INET6) {
-		memcpy(gid, &v6(addr)->sin6_addr, 16);
-	} else if (addr->sa_family == AF_INET) {
-		memset(gid + 10, 0xff, 2);
-		memcpy(gid + 12, &v4(addr)->sin_addr, 4);
-	}
-}
-
 void urc_addr_any(struct sockaddr_storage *out, sa_family_t family)
 {
 	*out = (struct sockaddr_storage){ .ss_family = family };

@@ -18,9 +18,6 @@ void urc_addr_set_port(struct sockaddr *addr, uint16_t port_be);
 bool urc_addr_is_any(const struct sockaddr *addr);
 bool urc_addr_equal(const struct sockaddr *a, const struct sockaddr *b);
 
-/* As a GID: IPv6, or IPv4-mapped.  All zeros of another family. */
-void urc_addr_gid(const struct sockaddr *addr, uint8_t gid[16]);
-
 /* The wildcard address of the family, port 0. */
 void urc_addr_any(struct sockaddr_storage *out, sa_family_t family);
 

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/socket.h"
 #include "rdmacm/addr.h"
 #include "rdmacm/id.h"
 #include "verbs/convert.h"
@@ -244,7 +245,7 @@ static bool has_addr(struct urc_device *d, const struct sockaddr *addr)
 {
 	uint8_t gid[16];
 
-	urc_addr_gid(addr, gid);
+	ur_addr_from_sockaddr(gid, addr);
 	if (ur_dev_gid_index(d->dev, gid) >= 0)
 		return true;
 	return ur_dev_refresh(d->dev) == 0 &&

@@ -9,21 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/addr.h"
+#include "base/socket.h"
 #include "rdmacm/addr.h"
 #include "rdmacm/id.h"
 #include "verbs/convert.h"
 
 #define MC_HOP_LIMIT 64u
 #define MC_LID	     0xc000u /* the first of multicast; nobody looks */
-
-static bool is_group(const uint8_t gid[16])
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	if (memcmp(gid, mapped, sizeof(mapped)) == 0)
-		return (gid[12] & 0xf0) == 0xe0;
-	return gid[0] == 0xff;
-}
 
 /*
  * An IPv4 address that is no group stands for the group with its lower 28
@@ -37,8 +30,8 @@ static int group_gid(const struct sockaddr *addr, union ibv_gid *gid)
 	if (addr->sa_family == AF_IB)
 		memcpy(gid->raw, &ib->sib_addr, sizeof(gid->raw));
 	else
-		urc_addr_gid(addr, gid->raw);
-	if (is_group(gid->raw))
+		ur_addr_from_sockaddr(gid->raw, addr);
+	if (ur_addr_is_multicast(gid->raw))
 		return 0;
 	if (addr->sa_family != AF_INET)
 		return -EINVAL;
@@ -93,7 +86,7 @@ static uint8_t source_index(struct urc_id *id)
 	uint8_t gid[16];
 	int index;
 
-	urc_addr_gid(&id->id.route.addr.src_addr, gid);
+	ur_addr_from_sockaddr(gid, &id->id.route.addr.src_addr);
 	index = ur_dev_gid_index(id->device->dev, gid);
 	return index < 0 ? 0 : (uint8_t)index;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/socket.h"
 #include "rdmacm/addr.h"
 #include "rdmacm/id.h"
 #include "verbs/convert.h"
@@ -46,8 +47,8 @@ void urc_fill_route(struct urc_id *id)
 	struct rdma_ib_addr *ib = &route->addr.addr.ibaddr;
 	struct ur_port_attr port;
 
-	urc_addr_gid(&route->addr.src_addr, ib->sgid.raw);
-	urc_addr_gid(&route->addr.dst_addr, ib->dgid.raw);
+	ur_addr_from_sockaddr(ib->sgid.raw, &route->addr.src_addr);
+	ur_addr_from_sockaddr(ib->dgid.raw, &route->addr.dst_addr);
 	if (id->device->iwarp)
 		return;
 	ib->pkey = htobe16(PATH_PKEY_DEFAULT);
@@ -228,7 +229,7 @@ static bool is_ours(const struct sockaddr *addr)
 	struct urc_device *d;
 	uint8_t gid[16];
 
-	urc_addr_gid(addr, gid);
+	ur_addr_from_sockaddr(gid, addr);
 	for (uint32_t i = 0; (d = urc_device(i)); i++) {
 		if (ur_dev_gid_index(d->dev, gid) >= 0)
 			return true;
@@ -330,7 +331,7 @@ static int check_route(struct urc_id *id)
 	/* Whose address is resolved but who has not taken the event yet */
 	if (!id->device || id->state != URC_ADDR_RESOLVED)
 		return -EINVAL;
-	urc_addr_gid((struct sockaddr *)src_of(id), gid);
+	ur_addr_from_sockaddr(gid, src_of(id));
 	if (ur_dev_gid_index(id->device->dev, gid) < 0)
 		return -ENODEV;
 	return urc_move(id, URC_ADDR_RESOLVED, URC_ROUTE_RESOLVED) ? 0

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/sys.h"
@@ -123,14 +124,6 @@ static bool is_ours(const struct ur_export *e)
 	return e && e->forks == ur_reach_forks();
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
-}
-
 /*
  * A piece takes microseconds, so at first it is only looked at; then the
  * peer, which may want our CPU, gets it; at last it is somebody who does not
@@ -141,7 +134,7 @@ static bool has_left(const struct ur_reach *r, uint64_t was)
 {
 	const struct timespec nap = { .tv_nsec = 100000 };
 	const _Atomic uint64_t *inside = &r->shared->inside[!r->side].value;
-	int64_t until = 0;
+	uint64_t until = 0;
 
 	for (unsigned int i = 0; atomic_load(inside) == was; i++) {
 		if (i < 100)
@@ -153,8 +146,8 @@ static bool has_left(const struct ur_reach *r, uint64_t was)
 		if (ur_reach_is_gone(r))
 			return true;
 		if (until == 0)
-			until = now_ns() + UR_EXPORT_PATIENCE_NS;
-		else if (now_ns() > until)
+			until = ur_clock_ns() + UR_EXPORT_PATIENCE_NS;
+		else if (ur_clock_ns() > until)
 			return false;
 		ur_sys_nanosleep(&nap);
 	}

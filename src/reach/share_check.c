@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/socket.h"
 #include "reach/maps.h"
 #include "reach/share.h"
 #include "reach/share_internal.h"
@@ -77,11 +78,9 @@ static bool is_in(const char *s, const char *const *list)
 /* Sockets of AF_XDP pin memory for a device. */
 static bool socket_ok(int fd)
 {
-	int domain = AF_XDP;
-	socklen_t len = sizeof(domain);
+	int domain = ur_sockopt_get(fd, SOL_SOCKET, SO_DOMAIN);
 
-	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 &&
-	       domain != AF_XDP;
+	return domain >= 0 && domain != AF_XDP;
 }
 
 /* What stands behind a descriptor writes to memory only when it is asked. */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/addr.h"
 #include "base/crc.h"
 #include "roce/internal.h"
 
@@ -56,14 +57,10 @@ bool ur_last_asked(const struct ur_last *l, const struct ur_rx *rx)
 static void put_icrc(const struct ur_train *t, uint8_t *pkt)
 {
 	struct ur_icrc_flow flow = { .sport = t->sport, .dport = UR_ROCE_PORT };
-	uint32_t crc;
 
 	memcpy(flow.src, t->src, 16);
 	memcpy(flow.dst, t->dst, 16);
-	crc = ur_icrc_run(ur_icrc_prefix(&flow, ACK_LEN), pkt,
-			  ACK_LEN - UR_ICRC_LEN);
-	for (uint32_t i = 0; i < UR_ICRC_LEN; i++)
-		pkt[ACK_LEN - UR_ICRC_LEN + i] = (uint8_t)(crc >> 8 * i);
+	ur_icrc_write(&flow, pkt, ACK_LEN);
 }
 
 void ur_last_train(const struct ur_last *l, const struct ur_sports *sports,

@@ -150,27 +150,11 @@ bool ur_loan_get_state(struct ur_rd *r, struct ur_rqp *q)
 	return true;
 }
 
-static void put_block(struct ur_wr *w, const uint8_t *from, size_t len)
-{
-	uint8_t *p = ur_wr_bytes(w, len);
-
-	if (p)
-		memcpy(p, from, len);
-}
-
-static void get_block(struct ur_rd *r, uint8_t *to, size_t len)
-{
-	const uint8_t *p = ur_rd_bytes(r, len);
-
-	if (p)
-		memcpy(to, p, len);
-}
-
 void ur_loan_put_terms(struct ur_wr *w, const struct ur_loan_terms *t)
 {
 	ur_wr_be32(w, t->seq);
-	put_block(w, t->path.src, sizeof(t->path.src));
-	put_block(w, t->path.dst, sizeof(t->path.dst));
+	ur_wr_copy(w, t->path.src, sizeof(t->path.src));
+	ur_wr_copy(w, t->path.dst, sizeof(t->path.dst));
 	ur_wr_be32(w, t->path.scope_id);
 	ur_wr_u8(w, t->path.tclass);
 	ur_wr_u8(w, t->path.hop_limit);
@@ -185,8 +169,8 @@ bool ur_loan_get_terms(struct ur_rd *r, struct ur_loan_terms *t)
 {
 	memset(t, 0, sizeof(*t));
 	t->seq = ur_rd_be32(r);
-	get_block(r, t->path.src, sizeof(t->path.src));
-	get_block(r, t->path.dst, sizeof(t->path.dst));
+	ur_rd_copy(r, t->path.src, sizeof(t->path.src));
+	ur_rd_copy(r, t->path.dst, sizeof(t->path.dst));
 	t->path.scope_id = ur_rd_be32(r);
 	t->path.tclass = ur_rd_u8(r);
 	t->path.hop_limit = ur_rd_u8(r);

@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 
+#include "base/addr.h"
 #include "roce/near_internal.h"
 
 /* Datagrams to a slot after which a channel to it is asked for; again each
@@ -152,13 +153,6 @@ int ur_near_ud_send(struct ur_rqp *q, const struct ur_swqe *w)
 
 /* --- responder --- */
 
-static void put_v4(uint8_t gid[16], const uint8_t *addr)
-{
-	memset(gid, 0, 10);
-	memset(gid + 10, 0xff, 2);
-	memcpy(gid + 12, addr, 4);
-}
-
 static void get_addresses(const struct ur_cell *c, struct ur_rx *rx)
 {
 	if (c->flags & UR_NEAR_V6) {
@@ -166,8 +160,8 @@ static void get_addresses(const struct ur_cell *c, struct ur_rx *rx)
 		memcpy(rx->dst, c->body.bytes + V6_DST, 16);
 		return;
 	}
-	put_v4(rx->src, c->body.bytes + V4_SRC);
-	put_v4(rx->dst, c->body.bytes + V4_DST);
+	ur_addr_from_v4(rx->src, c->body.bytes + V4_SRC);
+	ur_addr_from_v4(rx->dst, c->body.bytes + V4_DST);
 }
 
 /* Where the bytes are; NULL: the cell says what no urnic says. */

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "base/addr.h"
 #include "roce/internal.h"
 
 /* Unreferenced paths (of UD destinations) are kept up to this number. */

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "base/addr.h"
 #include "base/guard.h"
 #include "roce/internal.h"
 

@@ -89,12 +89,6 @@ static int payload_gather(const struct iovec *iov, uint32_t niov, uint32_t *crc)
 	return 0;
 }
 
-static void put_icrc(uint8_t *p, uint32_t crc)
-{
-	for (uint32_t i = 0; i < UR_ICRC_LEN; i++)
-		p[i] = (uint8_t)(crc >> (8 * i));
-}
-
 /*
  * A packet all of which is copied: its CRC is that of the copy, not of what
  * the application may meanwhile have changed, and made in one go.
@@ -107,7 +101,7 @@ static int add_copied(struct ur_train *t, uint32_t at, const struct iovec *iov,
 	if (payload_copy(t->linear + at, iov, niov))
 		return -EFAULT;
 	crc = ur_icrc_run(crc, t->linear + start, end - start);
-	put_icrc(t->linear + end, crc);
+	ur_icrc_put(t->linear + end, crc);
 	linear_piece(t, start, end + UR_ICRC_LEN);
 	t->linear_len = end + UR_ICRC_LEN;
 	return 0;
@@ -129,7 +123,7 @@ static int add_gathered(struct ur_train *t, uint32_t at,
 	memset(t->linear + at, 0, pad);
 	if (pad)
 		crc = ur_crc32(crc, t->linear + at, pad);
-	put_icrc(t->linear + at + pad, crc);
+	ur_icrc_put(t->linear + at + pad, crc);
 	linear_piece(t, at, at + pad + UR_ICRC_LEN);
 	t->linear_len = at + pad + UR_ICRC_LEN;
 	return 0;
@@ -182,7 +176,7 @@ void ur_train_put(struct ur_train *t, struct ur_path *p, uint32_t dqpn,
 
 	crc ^= ur_icrc_prefix_id(&p->flow, (uint16_t)t->npkts);
 	crc = ur_icrc_run(crc, t->linear + start, end - start);
-	put_icrc(t->linear + end, crc);
+	ur_icrc_put(t->linear + end, crc);
 	linear_piece(t, start, end + UR_ICRC_LEN);
 	t->linear_len = end + UR_ICRC_LEN;
 	appended(t, dqpn, len);

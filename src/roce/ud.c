@@ -5,6 +5,7 @@
  * With RoCEv2 over IPv4 the last 20 bytes of that area are the IPv4 header
  * (IBTA A17.4.5), from which ibv_create_ah_from_wc() makes the way back.
  */
+#include "base/addr.h"
 #include "roce/internal.h"
 
 static struct ur_swqe *next_request(struct ur_rqp *q)

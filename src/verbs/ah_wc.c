@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "verbs/convert.h"
 #include "verbs/objects.h"
 
@@ -36,13 +37,6 @@ static bool is_ipv4(const uint8_t *h)
 	return sum == 0xffff;
 }
 
-static void map_ipv4(uint8_t gid[16], const uint8_t *addr)
-{
-	memset(gid, 0, 10);
-	memset(gid + 10, 0xff, 2);
-	memcpy(gid + 12, addr, 4);
-}
-
 static void header_read(struct net_header *out, const struct ibv_grh *grh)
 {
 	const uint8_t *v4 = (const uint8_t *)grh + IPV4_OFFSET;
@@ -51,8 +45,7 @@ static void header_read(struct net_header *out, const struct ibv_grh *grh)
 	if (is_ipv4(v4)) {
 		out->tclass = v4[1];
 		out->flow_label = 0;
-		map_ipv4(out->src, v4 + 12);
-		map_ipv4(out->dst, v4 + 16);
+		ur_addr_of_packet(v4, out->src, out->dst);
 		return;
 	}
 	out->tclass = (uint8_t)(vtf >> 20);
@@ -61,27 +54,14 @@ static void header_read(struct net_header *out, const struct ibv_grh *grh)
 	memcpy(out->dst, grh->dgid.raw, 16);
 }
 
-static bool is_mapped(const uint8_t gid[16])
-{
-	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
-
-	return memcmp(gid, prefix, sizeof(prefix)) == 0;
-}
-
-static bool is_multicast(const uint8_t gid[16])
-{
-	return is_mapped(gid) ? (gid[12] & 0xf0) == 0xe0 : gid[0] == 0xff;
-}
-
 /* What was sent to a group is answered from our first address of its kind. */
 static int first_of_kind(struct ur_dev *dev, const uint8_t like[16])
 {
-	static const uint8_t empty[16];
 	struct ur_gid gid;
 
 	for (uint32_t i = 0; ur_dev_gid(dev, i, &gid) == 0; i++)
-		if (memcmp(gid.addr, empty, 16) != 0 &&
-		    is_mapped(gid.addr) == is_mapped(like))
+		if (!ur_addr_is_zero(gid.addr) &&
+		    ur_addr_is_v4(gid.addr) == ur_addr_is_v4(like))
 			return (int)i;
 	return -ENOENT;
 }
@@ -103,8 +83,8 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num,
 	if (!(wc->wc_flags & IBV_WC_GRH))
 		return 0;
 	header_read(&h, grh);
-	index = is_multicast(h.dst) ? first_of_kind(dev, h.dst)
-				    : ur_dev_gid_index(dev, h.dst);
+	index = ur_addr_is_multicast(h.dst) ? first_of_kind(dev, h.dst)
+					    : ur_dev_gid_index(dev, h.dst);
 	if (index < 0)
 		return urv_minus_one(index);
 	attr->is_global = 1;

@@ -11,20 +11,18 @@
 #include <netlink/route/neighbour.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "verbs/convert.h"
 #include "verbs/objects.h"
 
 #define NO_VLAN 0xffffu
 
-static bool is_mapped(const uint8_t gid[16])
-{
-	return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)gid);
-}
-
 /* RFC 1112 6.4 and RFC 2464 7: groups have addresses of their own. */
 static bool multicast_mac(const uint8_t gid[16], uint8_t mac[ETHERNET_LL_SIZE])
 {
-	if (is_mapped(gid) && (gid[12] & 0xf0) == 0xe0) {
+	if (!ur_addr_is_multicast(gid))
+		return false;
+	if (ur_addr_is_v4(gid)) {
 		mac[0] = 0x01;
 		mac[1] = 0x00;
 		mac[2] = 0x5e;
@@ -33,8 +31,6 @@ static bool multicast_mac(const uint8_t gid[16], uint8_t mac[ETHERNET_LL_SIZE])
 		mac[5] = gid[15];
 		return true;
 	}
-	if (gid[0] != 0xff)
-		return false;
 	mac[0] = 0x33;
 	mac[1] = 0x33;
 	memcpy(mac + 2, gid + 12, 4);
@@ -92,7 +88,7 @@ static int vlan_of(struct nl_sock *sk, uint32_t ifindex, uint16_t *vid)
 static int neighbour_mac(struct nl_sock *sk, uint32_t ifindex,
 			 const uint8_t gid[16], uint8_t mac[ETHERNET_LL_SIZE])
 {
-	bool v4 = is_mapped(gid);
+	bool v4 = ur_addr_is_v4(gid);
 	struct nl_addr *dst = v4 ? nl_addr_build(AF_INET, gid + 12, 4)
 				 : nl_addr_build(AF_INET6, gid, 16);
 	struct nl_cache *cache;

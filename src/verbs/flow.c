@@ -52,7 +52,7 @@ static const struct {
 
 static uint32_t be32_at(const uint8_t *p)
 {
-	return (uint32_t)ur_get16(p) << 16 | ur_get16(p + 2);
+	return (uint32_t)ur_be16_at(p) << 16 | ur_be16_at(p + 2);
 }
 
 /* Fields narrower than what holds them: as the kernel, in value and mask. */

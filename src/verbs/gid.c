@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "verbs/convert.h"
 #include "verbs/exports.h"
 #include "verbs/objects.h"
@@ -51,13 +52,6 @@ static int gid_get(struct ibv_context *context, uint32_t port_num,
 	ur_dev_mac_netdev(c->dev, out);
 	ur_dev_mac_gid(c->dev, out->addr);
 	return 0;
-}
-
-static bool gid_empty(const struct ur_gid *gid)
-{
-	static const uint8_t zero[16];
-
-	return memcmp(gid->addr, zero, sizeof(zero)) == 0;
 }
 
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index,
@@ -111,7 +105,7 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num,
 	rc = gid_get(context, port_num, gid_index, &g);
 	if (rc)
 		return urv_errno(rc);
-	if (gid_empty(&g))
+	if (ur_addr_is_zero(g.addr))
 		return urv_errno(-ENODATA);
 	entry_fill(context, &e, &g, port_num, gid_index);
 	return urv_errno(entry_store(entry, entry_size, &e));
@@ -135,7 +129,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context,
 		rc = gid_get(context, URV_PORTS, i, &g);
 		if (rc)
 			return rc;
-		if (gid_empty(&g))
+		if (ur_addr_is_zero(g.addr))
 			continue;
 		if (n == max_entries)
 			return -EINVAL;
@@ -155,7 +149,7 @@ int urv_query_gid_type(struct ibv_context *context, uint8_t port_num,
 
 	if (rc)
 		return urv_minus_one(rc);
-	*type = gid_empty(&g) || urv_is_iwarp(urv_context(context))
+	*type = ur_addr_is_zero(g.addr) || urv_is_iwarp(urv_context(context))
 			? SYSFS_GID_IB_OR_ROCE_V1
 			: SYSFS_GID_ROCE_V2;
 	return 0;

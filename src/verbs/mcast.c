@@ -2,18 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "verbs/convert.h"
 #include "verbs/objects.h"
-
-/* A multicast GID: ff00::/8, or a mapped IPv4 address of 224.0.0.0/4. */
-static bool is_group(const uint8_t gid[16])
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	if (memcmp(gid, mapped, sizeof(mapped)) == 0)
-		return (gid[12] & 0xf0) == 0xe0;
-	return gid[0] == 0xff;
-}
 
 static int mcast(struct ibv_qp *qp, const union ibv_gid *gid, bool attach)
 {
@@ -25,7 +16,7 @@ static int mcast(struct ibv_qp *qp, const union ibv_gid *gid, bool attach)
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(qp->context);
-	if (qp->qp_type != IBV_QPT_UD || !is_group(gid->raw))
+	if (qp->qp_type != IBV_QPT_UD || !ur_addr_is_multicast(gid->raw))
 		return urv_errno(-EINVAL);
 	return urv_errno(ur_adapter_mcast(c->adapter, urv_core(urv_qp(qp)),
 					  gid->raw, attach));

@@ -18,7 +18,7 @@ static void get_bth(const uint8_t *p, struct ur_bth *b)
 	b->migreq = p[1] & 0x40;
 	b->pad = (p[1] >> 4) & 3;
 	b->tver = p[1] & 0xf;
-	b->pkey = (uint16_t)(p[2] << 8 | p[3]);
+	b->pkey = ur_be16_at(p + 2);
 	b->fecn = p[4] & 0x80;
 	b->becn = p[4] & 0x40;
 	b->dqpn = ur_be24_at(p + 5);

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "base/bytes.h"
 
 struct field {
@@ -349,16 +350,15 @@ void ur_cm_msg_encode(const struct ur_cm_msg *m, uint8_t mad[UR_MAD_LEN])
 	memcpy(data + l->private_at, m->private_data, l->private_size);
 }
 
-static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
-
 static void get_address(struct ur_rd *r, uint8_t ip_version, uint8_t to[16])
 {
 	const uint8_t *p = ur_rd_bytes(r, 16);
 
 	assert(p);
-	memcpy(to, p, 16);
 	if (ip_version == 4)
-		memcpy(to, v4_mapped, sizeof(v4_mapped));
+		ur_addr_from_v4(to, p + 12);
+	else
+		memcpy(to, p, 16);
 }
 
 /* IBTA A11.4: an IPv4 address stands in the last four bytes behind zeros. */
@@ -371,7 +371,7 @@ static void put_address(struct ur_wr *w, uint8_t ip_version,
 		return;
 	memcpy(p, from, 16);
 	if (ip_version == 4)
-		memset(p, 0, sizeof(v4_mapped));
+		memset(p, 0, 12);
 }
 
 int ur_cma_hdr_decode(struct ur_cma_hdr *h, const uint8_t buf[UR_CMA_HDR_LEN])

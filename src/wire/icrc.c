@@ -16,6 +16,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "wire/opcode.h"
@@ -36,21 +37,6 @@
 /* From the identification to the end of the UDP header. */
 #define AFTER_ID (IPV4_LEN - IPV4_ID_AT + UDP_LEN)
 
-static const uint8_t v4_mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-bool ur_addr_is_v4(const uint8_t addr[16])
-{
-	return memcmp(addr, v4_mapped, sizeof(v4_mapped)) == 0;
-}
-
-static void put_bytes(struct ur_wr *w, const void *from, size_t len)
-{
-	uint8_t *p = ur_wr_bytes(w, len);
-
-	if (p)
-		memcpy(p, from, len);
-}
-
 static void put_ipv4(struct ur_wr *w, const struct ur_icrc_flow *flow,
 		     size_t udp_len)
 {
@@ -62,8 +48,8 @@ static void put_ipv4(struct ur_wr *w, const struct ur_icrc_flow *flow,
 	ur_wr_u8(w, 0xff); /* time to live */
 	ur_wr_u8(w, PROTO_UDP);
 	ur_wr_be16(w, 0xffff); /* header checksum */
-	put_bytes(w, flow->src + 12, 4);
-	put_bytes(w, flow->dst + 12, 4);
+	ur_wr_copy(w, flow->src + 12, 4);
+	ur_wr_copy(w, flow->dst + 12, 4);
 }
 
 static void put_ipv6(struct ur_wr *w, const struct ur_icrc_flow *flow,
@@ -73,8 +59,8 @@ static void put_ipv6(struct ur_wr *w, const struct ur_icrc_flow *flow,
 	ur_wr_be16(w, (uint16_t)(UDP_LEN + udp_len));
 	ur_wr_u8(w, PROTO_UDP);
 	ur_wr_u8(w, 0xff); /* hop limit */
-	put_bytes(w, flow->src, 16);
-	put_bytes(w, flow->dst, 16);
+	ur_wr_copy(w, flow->src, 16);
+	ur_wr_copy(w, flow->dst, 16);
 }
 
 uint32_t ur_icrc_prefix(const struct ur_icrc_flow *flow, size_t udp_len)
@@ -126,6 +112,15 @@ uint32_t ur_icrc_run(uint32_t prefix, const uint8_t *pkt, size_t len)
 }
 
 /* Is there an identification that makes up for the difference? */
+void ur_icrc_write(const struct ur_icrc_flow *flow, uint8_t *pkt,
+		   size_t udp_len)
+{
+	size_t covered = udp_len - UR_ICRC_LEN;
+
+	ur_icrc_put(pkt + covered,
+		    ur_icrc_run(ur_icrc_prefix(flow, udp_len), pkt, covered));
+}
+
 static bool id_explains(struct ur_icrc_cache *cache, size_t udp_len,
 			uint32_t diff)
 {

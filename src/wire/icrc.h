@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/opcode.h"
+
 /* Addresses are 16 bytes; IPv4 is mapped (::ffff:a.b.c.d). */
 struct ur_icrc_flow {
 	uint8_t src[16];
@@ -40,6 +42,20 @@ uint32_t ur_icrc_prefix_id(const struct ur_icrc_flow *flow, uint16_t id);
  * (12 bytes; byte 4 as sent counts as ones). */
 uint32_t ur_icrc_run(uint32_t prefix, const uint8_t *pkt, size_t len);
 
+/* `crc` as the last bytes of a packet, lowest first. */
+static inline void ur_icrc_put(uint8_t *p, uint32_t crc)
+{
+	for (uint32_t i = 0; i < UR_ICRC_LEN; i++)
+		p[i] = (uint8_t)(crc >> 8 * i);
+}
+
+/*
+ * Write the ICRC of a packet of udp_len bytes (BTH to ICRC) that stands alone:
+ * IPv4 identification 0.
+ */
+void ur_icrc_write(const struct ur_icrc_flow *flow, uint8_t *pkt,
+		   size_t udp_len);
+
 /* What ur_icrc_check() remembers per packet length; zero-initialise. */
 struct ur_icrc_cache {
 	size_t udp_len;
@@ -56,7 +72,5 @@ struct ur_icrc_cache {
 bool ur_icrc_check(const struct ur_icrc_flow *flow, uint32_t prefix,
 		   struct ur_icrc_cache *cache, const uint8_t *pkt,
 		   size_t udp_len, uint16_t id, bool *exact);
-
-bool ur_addr_is_v4(const uint8_t addr[16]);
 
 #endif

@@ -162,18 +162,15 @@ uint32_t ur_terminate_encode(const struct ur_terminate *t,
 			     uint8_t buf[UR_TERM_MAX])
 {
 	struct ur_wr w = ur_wr_init(buf, UR_TERM_MAX);
-	uint8_t *p;
 
 	ur_wr_u8(&w, (uint8_t)(t->layer << 4 | t->etype));
 	ur_wr_u8(&w, t->code);
 	ur_wr_be16(&w, t->has_word);
 	if (ur_terminate_has(t->has_word) & UR_TERM_HAS_LENGTH)
 		ur_wr_be16(&w, t->segment_len);
-	p = t->ddp ? ur_wr_bytes(&w, t->ddp_len) : NULL;
-	if (p)
-		memcpy(p, t->ddp, t->ddp_len);
-	p = t->rdmap ? ur_wr_bytes(&w, t->rdmap_len) : NULL;
-	if (p)
-		memcpy(p, t->rdmap, t->rdmap_len);
+	if (t->ddp)
+		ur_wr_copy(&w, t->ddp, t->ddp_len);
+	if (t->rdmap)
+		ur_wr_copy(&w, t->rdmap, t->rdmap_len);
 	return (uint32_t)(w.p - buf);
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "wire/icrc.h"

@@ -121,12 +121,12 @@ static void drain(struct fuzz *z)
 
 		assert(len > l2 && len <= l2 + z->cfg.mtu);
 		assert(!memcmp(frame + 6, macs[0], 6));
-		if (ur_get16(l3 - 2) == 0x0800) {
-			total = ur_get16(l3 + 2);
+		if (ur_be16_at(l3 - 2) == 0x0800) {
+			total = ur_be16_at(l3 + 2);
 			assert(ur_csum_fold(ur_csum_add(
 				       0, l3, (l3[0] & 15u) * 4)) == 0);
-		} else if (ur_get16(l3 - 2) == 0x86dd) {
-			total = 40u + ur_get16(l3 + 4);
+		} else if (ur_be16_at(l3 - 2) == 0x86dd) {
+			total = 40u + ur_be16_at(l3 + 4);
 		} else {
 			total = 28;
 		}
@@ -147,13 +147,13 @@ static uint32_t template(struct fuzz *z, uint8_t *f, uint8_t kind)
 	memcpy(f + 6, macs[who >> 2 & 3], 6);
 	f[11] ^= who >> 4;
 	if (z->cfg.vlan) {
-		ur_put16(p, 0x8100);
-		ur_put16(p + 2, z->cfg.vlan);
+		ur_put_be16(p, 0x8100);
+		ur_put_be16(p + 2, z->cfg.vlan);
 		p += 4;
 	}
 	pick_addr(z, src, six);
 	pick_addr(z, dst, six);
-	ur_put16(p, kind == 4 ? 0x0806 : six ? 0x86dd : 0x0800);
+	ur_put_be16(p, kind == 4 ? 0x0806 : six ? 0x86dd : 0x0800);
 	p += 2;
 	if (kind == 4) {
 		memcpy(p, arp, sizeof(arp));
@@ -169,8 +169,8 @@ static uint32_t template(struct fuzz *z, uint8_t *f, uint8_t kind)
 	memcpy(p + (six ? 24 : 16), six ? dst : dst + 12, six ? 16 : 4);
 	p += six ? 40 : 20;
 	if (kind < 2) {
-		ur_put16(p + 2, 4791);
-		ur_put16(p + 4, 8 + 16);
+		ur_put_be16(p + 2, 4791);
+		ur_put_be16(p + 4, 8 + 16);
 	}
 	return (uint32_t)(p - f) + 24;
 }
@@ -182,8 +182,8 @@ static void mend(const struct fuzz *z, uint8_t *f, uint32_t len)
 	uint8_t *p = f + l2;
 	uint64_t sum;
 
-	if (ur_get16(p - 2) == 0x0800 && len >= l2 + 20) {
-		ur_put16(p + 2, (uint16_t)(len - l2));
+	if (ur_be16_at(p - 2) == 0x0800 && len >= l2 + 20) {
+		ur_put_be16(p + 2, (uint16_t)(len - l2));
 		l3 = (p[0] & 15u) * 4;
 		if (l3 < 20 || l2 + l3 > len)
 			return;
@@ -191,9 +191,9 @@ static void mend(const struct fuzz *z, uint8_t *f, uint32_t len)
 		if (p[9] != 1 && p[9] != 2)
 			return;
 		sum = 0;
-	} else if (ur_get16(p - 2) == 0x86dd && len >= l2 + 40) {
+	} else if (ur_be16_at(p - 2) == 0x86dd && len >= l2 + 40) {
 		l3 = 40;
-		ur_put16(p + 4, (uint16_t)(len - l2 - 40));
+		ur_put_be16(p + 4, (uint16_t)(len - l2 - 40));
 		if (p[6] != 58)
 			return;
 		sum = ur_csum_add(58 + len - l2 - 40, p + 8, 32);
@@ -202,9 +202,9 @@ static void mend(const struct fuzz *z, uint8_t *f, uint32_t len)
 	}
 	if (len < l2 + l3 + 4)
 		return;
-	ur_put16(p + l3 + 2, 0);
-	ur_put16(p + l3 + 2,
-		 ur_csum_fold(ur_csum_add(sum, p + l3, len - l2 - l3)));
+	ur_put_be16(p + l3 + 2, 0);
+	ur_put_be16(p + l3 + 2,
+		    ur_csum_fold(ur_csum_add(sum, p + l3, len - l2 - l3)));
 }
 
 static void check(const struct fuzz *z, enum ur_net_verdict v,

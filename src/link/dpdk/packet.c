@@ -12,23 +12,17 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "base/socket.h"
 #include "link/dpdk/internal.h"
 
 static bool is_bound(int fd, unsigned int ifindex)
 {
 	struct sockaddr_ll a = { 0 };
-	int domain = 0, version = -1;
-	socklen_t len = sizeof(domain);
+	socklen_t len = sizeof(a);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) ||
-	    domain != AF_PACKET)
-		return false;
-	len = sizeof(version);
-	if (getsockopt(fd, SOL_PACKET, PACKET_VERSION, &version, &len) ||
-	    version != TPACKET_V2)
-		return false;
-	len = sizeof(a);
-	return getsockname(fd, (struct sockaddr *)&a, &len) == 0 &&
+	return ur_sockopt_get(fd, SOL_SOCKET, SO_DOMAIN) == AF_PACKET &&
+	       ur_sockopt_get(fd, SOL_PACKET, PACKET_VERSION) == TPACKET_V2 &&
+	       getsockname(fd, (struct sockaddr *)&a, &len) == 0 &&
 	       a.sll_ifindex == (int)ifindex;
 }
 
@@ -52,8 +46,5 @@ int ur_packet_socket(unsigned int ifindex)
 
 void ur_packet_clear(int fd)
 {
-	int err;
-	socklen_t len = sizeof(err);
-
-	(void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len);
+	(void)ur_sockopt_get(fd, SOL_SOCKET, SO_ERROR);
 }

@@ -11,6 +11,7 @@
 #include <lwip/ip6_frag.h>
 #include <lwip/prot/tcp.h>
 
+#include "base/bytes.h"
 #include "link/lwip/internal.h"
 
 #define FIRSTS	    16u
@@ -29,14 +30,9 @@ static struct {
 } firsts[FIRSTS];
 static uint32_t next, ticks;
 
-static uint32_t be16(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 8 | p[1];
-}
-
 static bool read4(const uint8_t *p, uint32_t len, struct frag *f)
 {
-	uint32_t field = be16(p + 6), hdr = (p[0] & 15u) * 4;
+	uint32_t field = ur_be16_at(p + 6), hdr = (p[0] & 15u) * 4;
 
 	if (!(field & (OFFSET_MASK | MORE)) || p[9] != IP_PROTO_TCP)
 		return false;
@@ -53,7 +49,8 @@ static bool read6(const uint8_t *p, uint32_t len, struct frag *f)
 	    p[IP6_AT] != IP_PROTO_TCP)
 		return false;
 	f->tcp = IP6_AT + FRAG_LEN;
-	f->first = !(be16(p + IP6_AT + 2) & ~7u) && len >= f->tcp + TCP_HLEN;
+	f->first =
+		!(ur_be16_at(p + IP6_AT + 2) & ~7u) && len >= f->tcp + TCP_HLEN;
 	memcpy(f->key, p + 8, 32);
 	memcpy(f->key + 32, p + IP6_AT + 4, 4);
 	return true;

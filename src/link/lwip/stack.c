@@ -10,6 +10,8 @@
 #include <lwip/ip6_addr.h>
 #include <lwip/priv/tcp_priv.h>
 
+#include "base/addr.h"
+#include "base/bytes.h"
 #include "link/lwip/internal.h"
 
 #define FLOW_BYTES 36u
@@ -22,10 +24,8 @@ u16_t lwip_standard_chksum(const void *data, int len); /* its header has none */
 
 void lwip_addr_from(ip_addr_t *out, const uint8_t addr[16])
 {
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
 	memset(out, 0, sizeof(*out));
-	if (!memcmp(addr, mapped, sizeof(mapped))) {
+	if (ur_addr_is_v4(addr)) {
 		out->type = IPADDR_TYPE_V4;
 		memcpy(&out->u_addr.ip4.addr, addr + 12, 4);
 		return;
@@ -43,13 +43,10 @@ void lwip_set_zone(ip_addr_t *ip, const struct netif *netif)
 
 void lwip_addr_to(const ip_addr_t *a, uint8_t out[16])
 {
-	memset(out, 0, 16);
-	if (IP_IS_V6(a)) {
+	if (IP_IS_V6(a))
 		memcpy(out, ip_2_ip6(a)->addr, 16);
-		return;
-	}
-	memset(out + 10, 0xff, 2);
-	memcpy(out + 12, &ip_2_ip4(a)->addr, 4);
+	else
+		ur_addr_from_v4(out, &ip_2_ip4(a)->addr);
 }
 
 int lwip_errno(err_t err)
@@ -274,16 +271,13 @@ static void read_segment(struct segment *s, const struct ur_stack_addr *a,
 			 const uint8_t *packet, uint32_t at)
 {
 	const uint8_t *tcp = packet + at;
-	uint8_t src[16] = { [10] = 0xff, [11] = 0xff };
+	uint8_t src[16], dst[16];
 
-	if (packet[0] >> 4 == 4)
-		memcpy(src + 12, packet + 12, 4);
-	else
-		memcpy(src, packet + 8, 16);
+	ur_addr_of_packet(packet, src, dst);
 	lwip_addr_from(&s->src, src);
 	lwip_set_zone(&s->src, &a->netif);
-	s->from = (uint16_t)(tcp[0] << 8 | tcp[1]);
-	s->to = (uint16_t)(tcp[2] << 8 | tcp[3]);
+	s->from = ur_be16_at(tcp);
+	s->to = ur_be16_at(tcp + 2);
 	s->syn = (tcp[13] & (TCP_SYN | TCP_ACK)) == TCP_SYN;
 }
 

@@ -26,14 +26,6 @@ struct urs_service {
 struct urs_service urs_cm_service = { .lock = { PTHREAD_MUTEX_INITIALIZER } };
 struct urs_service urs_udp_service = { .lock = { PTHREAD_MUTEX_INITIALIZER } };
 
-int64_t urs_now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 void urs_watch_init(struct urs_watch *w, void (*fn)(struct urs_watch *w))
 {
 	*w = (struct urs_watch){ .fd = -1, .due_ns = URS_NEVER, .fn = fn };

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
 #include "base/list.h"
 
 #define URS_NEVER INT64_MAX
@@ -30,7 +31,10 @@ struct urs_watch {
 	bool on;
 };
 
-int64_t urs_now_ns(void);
+static inline int64_t urs_now_ns(void)
+{
+	return (int64_t)ur_clock_ns();
+}
 
 void urs_watch_init(struct urs_watch *w, void (*fn)(struct urs_watch *w));
 

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/socket.h"
 #include "daemon/client.h"
 #include "engine/conn_iwarp.h"
 #include "engine/internal.h"
@@ -222,18 +223,6 @@ static bool is_v4(const struct sockaddr_storage *a)
 	return a->ss_family == AF_INET;
 }
 
-void ur_conn_addr_gid(const struct sockaddr_storage *addr, uint8_t gid[16])
-{
-	memset(gid, 0, 16);
-	if (!is_v4(addr)) {
-		memcpy(gid, &((const struct sockaddr_in6 *)addr)->sin6_addr,
-		       16);
-		return;
-	}
-	gid[10] = gid[11] = 0xff;
-	memcpy(gid + 12, &((const struct sockaddr_in *)addr)->sin_addr, 4);
-}
-
 void ur_conn_gid_addr(const uint8_t gid[16], uint32_t scope_id, uint16_t port,
 		      struct sockaddr_storage *addr)
 {
@@ -262,7 +251,7 @@ bool ur_conn_addr_any(const struct sockaddr_storage *addr)
 	static const uint8_t none[16], mapped[16] = { [10] = 0xff, 0xff };
 	uint8_t gid[16];
 
-	ur_conn_addr_gid(addr, gid);
+	ur_addr_from_sockaddr(gid, addr);
 	return !memcmp(gid, is_v4(addr) ? mapped : none, 16);
 }
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "../own_net.h"
+#include "base/addr.h"
 #include "base/crc.h"
 #include "link/udp.h"
 #include "wire/bth.h"

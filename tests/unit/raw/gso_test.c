@@ -21,7 +21,7 @@ static uint32_t make_tcp(uint8_t *f, uint32_t payload)
 	};
 
 	memcpy(f, head, sizeof(head));
-	ur_put16(f + 16, (uint16_t)(40 + payload));
+	ur_put_be16(f + 16, (uint16_t)(40 + payload));
 	for (uint32_t i = 0; i < payload; i++)
 		f[54 + i] = (uint8_t)(i * 7);
 	return 54 + payload;
@@ -29,7 +29,7 @@ static uint32_t make_tcp(uint8_t *f, uint32_t payload)
 
 static uint32_t seq_of(const uint8_t *f)
 {
-	return (uint32_t)ur_get16(f + 38) << 16 | ur_get16(f + 40);
+	return (uint32_t)ur_be16_at(f + 38) << 16 | ur_be16_at(f + 40);
 }
 
 static void check_segment(const uint8_t *s, uint32_t len, uint32_t i,
@@ -41,8 +41,8 @@ static void check_segment(const uint8_t *s, uint32_t len, uint32_t i,
 	assert_int_equal(len, 54 + n);
 	assert_true(ur_pkt_parse(&p, s, len, 0, 0));
 	assert_true(ur_csum_verify(&p.outer));
-	assert_int_equal(ur_get16(s + 16), 40 + n);
-	assert_int_equal(ur_get16(s + 18), (uint16_t)(0xffff + i));
+	assert_int_equal(ur_be16_at(s + 16), 40 + n);
+	assert_int_equal(ur_be16_at(s + 18), (uint16_t)(0xffff + i));
 	assert_int_equal(seq_of(s), 0xffffff00u + i * MSS);
 	/* 0x99: CWR, ACK, PSH, FIN */
 	assert_int_equal(s[47], (i ? 0 : 0x80) | 0x10 | (last ? 0x09 : 0));
@@ -86,10 +86,10 @@ static void test_udp(void **state)
 	assert_true(ur_cut_init(&c, &p, 4));
 	assert_int_equal(c.count, 2);
 	assert_int_equal(ur_cut_next(&c, s, sizeof(s)), 46);
-	assert_int_equal(ur_get16(s + 38), 12);
+	assert_int_equal(ur_be16_at(s + 38), 12);
 	assert_memory_equal(s + 42, "hell", 4);
 	assert_int_equal(ur_cut_next(&c, s, sizeof(s)), 44);
-	assert_int_equal(ur_get16(s + 38), 10);
+	assert_int_equal(ur_be16_at(s + 38), 10);
 	assert_true(ur_pkt_parse(&p, s, 44, 0, 0));
 	assert_true(ur_csum_verify(&p.outer));
 	assert_int_equal(ur_cut_next(&c, s, sizeof(s)), 0);

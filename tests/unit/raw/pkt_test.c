@@ -197,7 +197,8 @@ static void test_sum_to_be_completed(void **state)
 
 	memcpy(f, udp4, sizeof(f));
 	PARSE(&p, f);
-	ur_put16(f + 40, (uint16_t)~ur_csum_fold(ur_csum_pseudo(&p.outer, 14)));
+	ur_put_be16(f + 40,
+		    (uint16_t)~ur_csum_fold(ur_csum_pseudo(&p.outer, 14)));
 	assert_false(ur_csum_verify(&p.outer));
 	assert_true(ur_csum_complete(f, sizeof(f), 34, 6));
 	assert_memory_equal(f, udp4, sizeof(f));

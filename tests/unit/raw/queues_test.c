@@ -256,7 +256,7 @@ static void test_sums_and_pieces_of_the_device(void **state)
 				   .csum_valid = true,
 				   .csum_start = 34,
 				   .csum_offset = 6 };
-	ur_put16(f + 40, 0x1422); /* of the pseudo header: typed by hand */
+	ur_put_be16(f + 40, 0x1422); /* of the pseudo header: typed by hand */
 	post_recv(3, 0, BUF);
 	ur_raw_input(raw, &rx, 3);
 	assert_int_equal(take(&rcq, 3, UR_WC_SUCCESS).flags, UR_WC_IP_CSUM_OK);
@@ -559,7 +559,7 @@ static void test_tso(void **state)
 	assert_int_equal(out[0].hdr_len, 58);
 	assert_int_equal(out[0].csum_start, 38);
 	assert_int_equal(flatten(&out[0], f), 5058);
-	assert_int_equal(ur_get16(f + 20), 5040); /* length of IP */
+	assert_int_equal(ur_be16_at(f + 20), 5040); /* length of IP */
 	ur_raw_sent(raw, &qp, 1, 0, 2);
 	assert_int_equal(take(&scq, 1, UR_WC_SUCCESS).opcode, UR_WC_TSO);
 	/* One packet is not cut. */

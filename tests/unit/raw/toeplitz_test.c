@@ -64,8 +64,8 @@ static void test_ipv4(void **state)
 		memcpy(f, udp4, sizeof(f));
 		memcpy(f + 26, v4[i].src, 4);
 		memcpy(f + 30, v4[i].dst, 4);
-		ur_put16(f + 34, v4[i].sport);
-		ur_put16(f + 36, v4[i].dport);
+		ur_put_be16(f + 34, v4[i].sport);
+		ur_put_be16(f + 36, v4[i].dport);
 		assert_int_equal(hash(f, sizeof(f), V4), v4[i].addresses);
 		assert_int_equal(hash(f, sizeof(f), V4 | UDP),
 				 v4[i].with_ports);
@@ -86,8 +86,8 @@ static void test_ipv6(void **state)
 	memcpy(f, tcp6, sizeof(f));
 	memcpy(f + 22, src, 16);
 	memcpy(f + 38, dst, 16);
-	ur_put16(f + 62, 2794);
-	ur_put16(f + 64, 1766);
+	ur_put_be16(f + 62, 2794);
+	ur_put_be16(f + 64, 1766);
 	assert_int_equal(hash(f, sizeof(f), V6), 0x2cc18cd5);
 	assert_int_equal(hash(f, sizeof(f), V6 | TCP), 0x40207d3d);
 }

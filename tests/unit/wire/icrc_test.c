@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/addr.h"
 #include "base/crc.h"
 #include "base/rng.h"
 #include "wire/icrc.h"
