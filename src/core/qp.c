@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/qp.h"
+#include "base/barrier.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <string.h>
@@ -155,6 +157,19 @@ int ur_qp_init(struct ur_qp *qp, struct ur_qp_init *init)
 	qp->attr.cap = cap;
 	init->cap = cap;
 	return 0;
+}
+
+void ur_qp_set_state(struct ur_qp *qp, enum ur_qp_state state)
+{
+	ur_debug("qp %06x: state %s -> %s", qp->qpn,
+		 ur_qp_state_name(atomic_load_explicit(&qp->state,
+						       memory_order_relaxed)),
+		 ur_qp_state_name(state));
+	atomic_store_explicit(&qp->state, state, memory_order_release);
+	qp->attr.state = state;
+	/* A poster commits, then looks at the state; we the other way round. */
+	if (state == UR_QPS_ERR)
+		ur_barrier_heavy();
 }
 
 void ur_qp_purge(struct ur_qp *qp)

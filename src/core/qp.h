@@ -170,6 +170,51 @@ int ur_qp_state_check(enum ur_qp_type type, enum ur_qp_state from,
 
 const char *ur_qp_state_name(enum ur_qp_state state);
 
+/* Under the lane's lock.  After it is in ERR no poster sees another state. */
+void ur_qp_set_state(struct ur_qp *qp, enum ur_qp_state state);
+
+/*
+ * Under the lane's lock: `w`, the oldest send request, is complete.  Writes its
+ * completion, if it asks for one or failed, and gives its slot back.  False:
+ * the completion is lost (ur_cq_push()).
+ */
+static inline bool ur_qp_complete(struct ur_qp *qp, const struct ur_swqe *w,
+				  enum ur_wc_status status, uint64_t now_ns)
+{
+	static const uint8_t opcodes[] = {
+		[UR_WR_RDMA_WRITE] = UR_WC_RDMA_WRITE,
+		[UR_WR_RDMA_WRITE_IMM] = UR_WC_RDMA_WRITE,
+		[UR_WR_SEND] = UR_WC_SEND,
+		[UR_WR_SEND_IMM] = UR_WC_SEND,
+		[UR_WR_RDMA_READ] = UR_WC_RDMA_READ,
+		[UR_WR_CMP_SWP] = UR_WC_COMP_SWAP,
+		[UR_WR_FETCH_ADD] = UR_WC_FETCH_ADD,
+		[UR_WR_LOCAL_INV] = UR_WC_LOCAL_INV,
+		[UR_WR_BIND_MW] = UR_WC_BIND_MW,
+		[UR_WR_SEND_INV] = UR_WC_SEND,
+		[UR_WR_TSO] = UR_WC_TSO,
+		[UR_WR_FLUSH] = UR_WC_FLUSH,
+		[UR_WR_ATOMIC_WRITE] = UR_WC_ATOMIC_WRITE,
+	};
+	bool failed = status != UR_WC_SUCCESS;
+	struct ur_cqe c;
+
+	if (!failed && !qp->sq_sig_all && !(w->flags & UR_SEND_SIGNALED)) {
+		ur_sq_pop(&qp->sq);
+		return true;
+	}
+	c = (struct ur_cqe){ .wr_id = w->wr_id,
+			     .ts_ns = now_ns,
+			     .qp = qp,
+			     .qpn = qp->qpn,
+			     .byte_len = w->length,
+			     .status = (uint8_t)status,
+			     .opcode = opcodes[w->opcode] };
+	/* Who sees the completion may post again: the slot is free by then. */
+	ur_sq_pop(&qp->sq);
+	return ur_cq_push(qp->send_cq, &c, failed);
+}
+
 /* Raise an asynchronous event about the QP. */
 void ur_qp_event(struct ur_qp *qp, enum ur_event_type type);
 

@@ -199,6 +199,72 @@ static inline void ur_sq_abort(struct ur_sq *sq)
 	sq->staged = atomic_load_explicit(&sq->tail, memory_order_relaxed);
 }
 
+/*
+ * The lane: the oldest request that is not complete, and behind the newest
+ * that is posted.
+ */
+static inline uint32_t ur_sq_head(const struct ur_sq *sq)
+{
+	return atomic_load_explicit(&sq->head, memory_order_relaxed);
+}
+
+static inline uint32_t ur_sq_tail(const struct ur_sq *sq)
+{
+	return atomic_load_explicit(&sq->tail, memory_order_acquire);
+}
+
+/* The oldest is complete: its slot may be posted to again. */
+static inline void ur_sq_pop(struct ur_sq *sq)
+{
+	atomic_store_explicit(&sq->head, ur_sq_head(sq) + 1,
+			      memory_order_release);
+}
+
+/* Forget all that is posted.  Returns where the next request will be. */
+static inline uint32_t ur_sq_clear(struct ur_sq *sq)
+{
+	uint32_t tail = ur_sq_tail(sq);
+
+	atomic_store_explicit(&sq->head, tail, memory_order_release);
+	return tail;
+}
+
+static inline bool ur_swqe_is_read(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_RDMA_READ;
+}
+
+static inline bool ur_swqe_is_write(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_RDMA_WRITE ||
+	       w->opcode == UR_WR_RDMA_WRITE_IMM;
+}
+
+/* Is it answered with the old value? */
+static inline bool ur_swqe_is_atomic(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_FETCH_ADD;
+}
+
+/* IBTA A19: FLUSH and ATOMIC WRITE are answered as a READ of nothing. */
+static inline bool ur_swqe_is_placed(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_FLUSH || w->opcode == UR_WR_ATOMIC_WRITE;
+}
+
+/* Is its completion an answer, not an acknowledgement? */
+static inline bool ur_swqe_is_answered(const struct ur_swqe *w)
+{
+	return ur_swqe_is_read(w) || ur_swqe_is_atomic(w) ||
+	       ur_swqe_is_placed(w);
+}
+
+/* Does it send nothing? */
+static inline bool ur_swqe_is_local(const struct ur_swqe *w)
+{
+	return w->opcode == UR_WR_BIND_MW || w->opcode == UR_WR_LOCAL_INV;
+}
+
 /* The same for receives; the slot is visible when ur_rq_commit() is called. */
 static inline struct ur_rwqe *ur_rq_stage(struct ur_rq *rq)
 {
@@ -215,6 +281,33 @@ static inline void ur_rq_commit(struct ur_rq *rq)
 	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
 
 	atomic_store_explicit(&rq->tail, tail + 1, memory_order_release);
+}
+
+/* The consumer: the oldest receive; NULL: there is none. */
+static inline struct ur_rwqe *ur_rq_first(const struct ur_rq *rq)
+{
+	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+
+	if (head == atomic_load_explicit(&rq->tail, memory_order_acquire))
+		return NULL;
+	return ur_rq_slot(rq, head);
+}
+
+/* It is complete: its slot may be posted to again. */
+static inline void ur_rq_pop(struct ur_rq *rq)
+{
+	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+
+	atomic_store_explicit(&rq->head, head + 1, memory_order_release);
+}
+
+/* Forget all that is posted. */
+static inline void ur_rq_clear(struct ur_rq *rq)
+{
+	atomic_store_explicit(&rq->head,
+			      atomic_load_explicit(&rq->tail,
+						   memory_order_acquire),
+			      memory_order_release);
 }
 
 #endif

@@ -155,10 +155,8 @@ static void take_in(struct ur_lane *l)
  */
 static bool waits(const struct ur_lane *l, const struct ur_qp *qp)
 {
-	uint32_t head =
-		atomic_load_explicit(&qp->sq.head, memory_order_relaxed);
-	uint32_t tail =
-		atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
+	uint32_t head = ur_sq_head(&qp->sq);
+	uint32_t tail = ur_sq_tail(&qp->sq);
 
 	return l->held || (!ur_qp_type_reliable(qp->type) && head != tail &&
 			   qp->state == UR_QPS_RTS);

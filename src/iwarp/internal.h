@@ -267,7 +267,6 @@ void ur_iw_terminated(struct ur_iwqp *q, const struct ur_iw_in *in);
 void ur_iw_schedule(struct ur_iwqp *q);
 
 /* qp.c */
-void ur_iwqp_set_state(struct ur_iwqp *q, enum ur_qp_state state);
 /* To ERR: flush, close; `event` too unless it is -1. */
 void ur_iwqp_fail(struct ur_iwqp *q, int event);
 void ur_iwqp_flush(struct ur_iwqp *q);

@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/barrier.h"
 #include "base/log.h"
 #include "core/ringmem.h"
 #include "iwarp/internal.h"
@@ -37,30 +36,14 @@
 #define NUDGE_NS  30000000u
 #define NUDGES	  4u
 
-void ur_iwqp_set_state(struct ur_iwqp *q, enum ur_qp_state state)
-{
-	ur_debug("qp %06x: state %s -> %s", q->qp->qpn,
-		 ur_qp_state_name(ur_iwqp_state(q)), ur_qp_state_name(state));
-	atomic_store_explicit(&q->qp->state, state, memory_order_release);
-	q->qp->attr.state = state;
-	/* A poster commits, then looks at the state; we the other way round. */
-	if (state == UR_QPS_ERR)
-		ur_barrier_heavy();
-}
-
 void ur_iwqp_flush(struct ur_iwqp *q)
 {
 	struct ur_sq *sq = &q->qp->sq;
 	uint32_t head;
 
-	for (;;) {
-		head = atomic_load_explicit(&sq->head, memory_order_relaxed);
-		if (head ==
-		    atomic_load_explicit(&sq->tail, memory_order_acquire))
-			break;
+	while ((head = ur_sq_head(sq)) != ur_sq_tail(sq))
 		ur_iw_request_complete(q, ur_sq_slot(sq, head),
 				       UR_WC_WR_FLUSH_ERR);
-	}
 	q->tx.cur = head;
 	q->tx.sent = head;
 	ur_iw_recv_flush(q);
@@ -89,7 +72,7 @@ void ur_iwqp_fail(struct ur_iwqp *q, int event)
 {
 	if (ur_iwqp_state(q) == UR_QPS_ERR)
 		return;
-	ur_iwqp_set_state(q, UR_QPS_ERR);
+	ur_qp_set_state(q->qp, UR_QPS_ERR);
 	stop(q);
 	if (event >= 0)
 		ur_qp_event(q->qp, (enum ur_event_type)event);
@@ -115,9 +98,7 @@ void ur_iwqp_check_drained(struct ur_iwqp *q)
 	struct ur_sq *sq = &q->qp->sq;
 
 	if (ur_iwqp_state(q) != UR_QPS_SQD || q->fin || q->tx.batch ||
-	    q->tx.in_count ||
-	    atomic_load_explicit(&sq->head, memory_order_relaxed) !=
-		    atomic_load_explicit(&sq->tail, memory_order_acquire))
+	    q->tx.in_count || ur_sq_head(sq) != ur_sq_tail(sq))
 		return;
 	q->fin = true;
 	q->qp->attr.sq_draining = false;
@@ -228,7 +209,7 @@ int ur_iwarp_qp_connect(struct ur_iwarp *w, struct ur_qp *qp,
 			     now_ns + (q->tx.hold ? HOLD_NS : NUDGE_NS));
 	qp->attr.max_rd_atomic = (uint8_t)q->params.ord;
 	qp->attr.max_dest_rd_atomic = (uint8_t)q->params.ird;
-	ur_iwqp_set_state(q, UR_QPS_RTS);
+	ur_qp_set_state(q->qp, UR_QPS_RTS);
 	ur_iw_schedule(q);
 	return 0;
 }
@@ -305,25 +286,19 @@ void ur_iwarp_unlink(struct ur_iwarp *w, struct ur_qp *qp, uint64_t now_ns)
 static void reset(struct ur_iwqp *q)
 {
 	struct ur_qp *qp = q->qp;
-	uint32_t tail;
 
 	stop(q);
 	ur_iw_tx_drop(q);
 	q->tx.term_len = 0;
 	q->abort = q->link != NULL;
 	ur_timer_cancel(&q->w->timers, &q->timer);
-	tail = atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
-	atomic_store_explicit(&qp->sq.head, tail, memory_order_release);
-	q->tx.cur = tail;
-	q->tx.sent = tail;
-	tail = atomic_load_explicit(&qp->rq.tail, memory_order_acquire);
-	atomic_store_explicit(&qp->rq.head, tail, memory_order_release);
+	q->tx.cur = ur_sq_clear(&qp->sq);
+	q->tx.sent = q->tx.cur;
+	ur_rq_clear(&qp->rq);
 	q->rx.rwqe = NULL;
 	q->overrun = false;
-	ur_cq_purge(qp->send_cq, qp);
-	if (qp->recv_cq != qp->send_cq)
-		ur_cq_purge(qp->recv_cq, qp);
-	ur_iwqp_set_state(q, UR_QPS_RESET);
+	ur_qp_purge(qp);
+	ur_qp_set_state(q->qp, UR_QPS_RESET);
 	ur_iw_schedule(q);
 }
 
@@ -390,7 +365,7 @@ int ur_iwarp_qp_modify(struct ur_iwarp *w, struct ur_qp *qp,
 		return 0;
 	}
 	if (to != from)
-		ur_iwqp_set_state(q, to);
+		ur_qp_set_state(q->qp, to);
 	if (to == UR_QPS_SQD && from != UR_QPS_SQD) {
 		qp->attr.sq_draining = true;
 		ur_iwqp_check_drained(q);

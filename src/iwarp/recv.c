@@ -9,9 +9,6 @@
 /* Make q->rx.rwqe the next receive; false: there is none. */
 bool ur_iw_recv_take(struct ur_iwqp *q)
 {
-	struct ur_rq *rq = &q->qp->rq;
-	uint32_t head;
-
 	if (q->rx.rwqe)
 		return true;
 	if (q->qp->srq) {
@@ -20,25 +17,16 @@ bool ur_iw_recv_take(struct ur_iwqp *q)
 		q->rx.rwqe = q->rx.copy;
 		return true;
 	}
-	head = atomic_load_explicit(&rq->head, memory_order_relaxed);
-	if (head == atomic_load_explicit(&rq->tail, memory_order_acquire))
-		return false;
-	q->rx.rwqe = ur_rq_slot(rq, head);
-	return true;
+	q->rx.rwqe = ur_rq_first(&q->qp->rq);
+	return q->rx.rwqe != NULL;
 }
 
 /* The slot is free again, whatever became of the request. */
 static void release(struct ur_iwqp *q)
 {
-	struct ur_rq *rq = &q->qp->rq;
-
 	q->rx.rwqe = NULL;
-	if (q->qp->srq)
-		return;
-	atomic_store_explicit(
-		&rq->head,
-		atomic_load_explicit(&rq->head, memory_order_relaxed) + 1,
-		memory_order_release);
+	if (!q->qp->srq)
+		ur_rq_pop(&q->qp->rq);
 }
 
 static void push(struct ur_iwqp *q, struct ur_cqe *c, bool solicited)

@@ -12,52 +12,13 @@
 /* In ur_swqe.proto_state: the answer to this READ or atomic has come. */
 #define ANSWERED 1u
 
-static const uint8_t wc_opcodes[] = {
-	[UR_WR_RDMA_WRITE] = UR_WC_RDMA_WRITE,
-	[UR_WR_RDMA_WRITE_IMM] = UR_WC_RDMA_WRITE,
-	[UR_WR_SEND] = UR_WC_SEND,
-	[UR_WR_SEND_IMM] = UR_WC_SEND,
-	[UR_WR_RDMA_READ] = UR_WC_RDMA_READ,
-	[UR_WR_CMP_SWP] = UR_WC_COMP_SWAP,
-	[UR_WR_FETCH_ADD] = UR_WC_FETCH_ADD,
-	[UR_WR_LOCAL_INV] = UR_WC_LOCAL_INV,
-	[UR_WR_BIND_MW] = UR_WC_BIND_MW,
-	[UR_WR_SEND_INV] = UR_WC_SEND,
-};
-
-static uint32_t sq_head(const struct ur_iwqp *q)
-{
-	return atomic_load_explicit(&q->qp->sq.head, memory_order_relaxed);
-}
-
-static uint32_t sq_tail(const struct ur_iwqp *q)
-{
-	return atomic_load_explicit(&q->qp->sq.tail, memory_order_acquire);
-}
-
 /* Write the completion of w, if it asks for one, and give its slot back. */
 void ur_iw_request_complete(struct ur_iwqp *q, const struct ur_swqe *w,
 			    enum ur_wc_status status)
 {
-	struct ur_qp *qp = q->qp;
-	bool wanted = status != UR_WC_SUCCESS || qp->sq_sig_all ||
-		      (w->flags & UR_SEND_SIGNALED);
-	struct ur_cqe c = { .wr_id = w->wr_id,
-			    .ts_ns = q->w->now_ns,
-			    .qp = qp,
-			    .qpn = qp->qpn,
-			    .byte_len = w->length,
-			    .status = (uint8_t)status,
-			    .opcode = wc_opcodes[w->opcode] };
-
-	/* Who sees the completion may post again: the slot is free by then. */
-	atomic_store_explicit(&qp->sq.head, sq_head(q) + 1,
-			      memory_order_release);
-	if (!wanted)
-		return;
 	if (status != UR_WC_SUCCESS)
 		q->w->cnt.req_cqe_error++;
-	if (!ur_cq_push(qp->send_cq, &c, status != UR_WC_SUCCESS))
+	if (!ur_qp_complete(q->qp, w, status, q->w->now_ns))
 		q->overrun = true;
 }
 
@@ -65,26 +26,10 @@ void ur_iw_request_fail(struct ur_iwqp *q, uint32_t i, enum ur_wc_status status)
 {
 	struct ur_sq *sq = &q->qp->sq;
 
-	while (sq_head(q) != i)
-		ur_iw_request_complete(q, ur_sq_slot(sq, sq_head(q)),
+	while (ur_sq_head(sq) != i)
+		ur_iw_request_complete(q, ur_sq_slot(sq, ur_sq_head(sq)),
 				       UR_WC_WR_FLUSH_ERR);
 	ur_iw_request_complete(q, ur_sq_slot(sq, i), status);
-}
-
-static bool is_read(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_RDMA_READ;
-}
-
-static bool is_atomic(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_FETCH_ADD;
-}
-
-static bool is_write(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_RDMA_WRITE ||
-	       w->opcode == UR_WR_RDMA_WRITE_IMM;
 }
 
 bool ur_iw_request_begun(const struct ur_iwqp *q)
@@ -96,7 +41,7 @@ bool ur_iw_request_begun(const struct ur_iwqp *q)
  * so that completions stay in order. */
 static void fail_if_oldest(struct ur_iwqp *q)
 {
-	if (!q->tx.stuck || sq_head(q) != q->tx.cur)
+	if (!q->tx.stuck || ur_sq_head(&q->qp->sq) != q->tx.cur)
 		return;
 	ur_iw_request_fail(q, q->tx.cur, (enum ur_wc_status)q->tx.stuck);
 	ur_iw_fault(q, UR_IWF_LOCAL_SEND, NULL);
@@ -106,10 +51,10 @@ void ur_iw_requests_advance(struct ur_iwqp *q)
 {
 	struct ur_sq *sq = &q->qp->sq;
 
-	while (sq_head(q) != q->tx.sent) {
-		const struct ur_swqe *w = ur_sq_slot(sq, sq_head(q));
+	while (ur_sq_head(sq) != q->tx.sent) {
+		const struct ur_swqe *w = ur_sq_slot(sq, ur_sq_head(sq));
 
-		if ((is_read(w) || is_atomic(w)) && w->proto_state != ANSWERED)
+		if (ur_swqe_is_answered(w) && w->proto_state != ANSWERED)
 			break;
 		ur_iw_request_complete(q, w, UR_WC_SUCCESS);
 	}
@@ -155,7 +100,7 @@ static void message_header(const struct ur_iwqp *q, const struct ur_swqe *w,
 			   struct ur_ddp_hdr *h)
 {
 	h->version = UR_DDP_VERSION;
-	if (is_write(w)) {
+	if (ur_swqe_is_write(w)) {
 		h->tagged = true;
 		h->ulp = ur_rdmap_control(UR_RDMAP_WRITE);
 		h->stag = w->wr.rdma.rkey;
@@ -191,7 +136,7 @@ static enum ur_iw_emit message_emit(struct ur_iwqp *q, struct ur_swqe *w)
 {
 	struct ur_iw_tx *tx = &q->tx;
 	uint32_t left = w->length - tx->off;
-	uint32_t most = ur_iw_max_payload(q, is_write(w));
+	uint32_t most = ur_iw_max_payload(q, ur_swqe_is_write(w));
 	uint32_t len = left < most ? left : most;
 	bool imm = w->opcode == UR_WR_RDMA_WRITE_IMM;
 	struct iovec iov[UR_MAX_SGE];
@@ -217,7 +162,7 @@ static enum ur_iw_emit message_emit(struct ur_iwqp *q, struct ur_swqe *w)
 	tx->off += len;
 	if (len != left)
 		return e;
-	if (!is_write(w))
+	if (!ur_swqe_is_write(w))
 		tx->msn[UR_QN_SEND]++;
 	if (imm)
 		tx->imm_due = true;
@@ -388,15 +333,10 @@ static uint8_t refuse(const struct ur_iwqp *q, const struct ur_swqe *w)
  * Windows are bound and invalidated when all before is complete, as on RoCE
  * (roce/local.c).
  */
-static bool is_local(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_BIND_MW || w->opcode == UR_WR_LOCAL_INV;
-}
-
 bool ur_iw_request_is_local(const struct ur_iwqp *q)
 {
-	return q->tx.cur != sq_tail(q) && !q->tx.rtr_due &&
-	       is_local(ur_sq_slot(&q->qp->sq, q->tx.cur));
+	return q->tx.cur != ur_sq_tail(&q->qp->sq) && !q->tx.rtr_due &&
+	       ur_swqe_is_local(ur_sq_slot(&q->qp->sq, q->tx.cur));
 }
 
 static enum ur_iw_emit local_run(struct ur_iwqp *q, const struct ur_swqe *w)
@@ -422,19 +362,19 @@ static bool may_start(const struct ur_iwqp *q, const struct ur_swqe *w)
 	/* IBTA 10.8.3.3: a fence waits for READs and atomics before it. */
 	if ((w->flags & UR_SEND_FENCE) && q->tx.rd_count)
 		return false;
-	if (is_local(w))
-		return sq_head(q) == q->tx.cur;
-	return !(is_read(w) || is_atomic(w)) || q->params.ord == 0 ||
+	if (ur_swqe_is_local(w))
+		return ur_sq_head(&q->qp->sq) == q->tx.cur;
+	return !ur_swqe_is_answered(w) || q->params.ord == 0 ||
 	       reads < q->params.ord;
 }
 
 static enum ur_iw_emit emit_one(struct ur_iwqp *q, struct ur_swqe *w)
 {
-	if (is_read(w))
+	if (ur_swqe_is_read(w))
 		return read_emit(q, w);
-	if (is_atomic(w))
+	if (ur_swqe_is_atomic(w))
 		return atomic_emit(q, w);
-	if (is_local(w))
+	if (ur_swqe_is_local(w))
 		return local_run(q, w);
 	return q->tx.imm_due ? imm_emit(q, w) : message_emit(q, w);
 }
@@ -445,7 +385,7 @@ enum ur_iw_emit ur_iw_request_emit(struct ur_iwqp *q)
 	enum ur_iw_emit e = UR_IW_EMIT_FAULT;
 	struct ur_swqe *w;
 
-	if (tx->stuck || tx->cur == sq_tail(q))
+	if (tx->stuck || tx->cur == ur_sq_tail(&q->qp->sq))
 		return UR_IW_EMIT_IDLE;
 	w = ur_sq_slot(&q->qp->sq, tx->cur);
 	if (!tx->in_message) {

@@ -59,27 +59,15 @@ static enum ur_wc_status status_of(const struct ur_terminate *t)
 	return UR_WC_REM_ABORT_ERR;
 }
 
-static bool is_write(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_RDMA_WRITE ||
-	       w->opcode == UR_WR_RDMA_WRITE_IMM;
-}
-
-static bool is_read(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_RDMA_READ || w->opcode == UR_WR_CMP_SWP ||
-	       w->opcode == UR_WR_FETCH_ADD;
-}
-
 /* Is that the segment of request w? */
 static bool matches(const struct ur_swqe *w, const struct ur_ddp_hdr *h)
 {
 	if (h->tagged)
-		return is_write(w) && h->stag == w->wr.rdma.rkey &&
+		return ur_swqe_is_write(w) && h->stag == w->wr.rdma.rkey &&
 		       h->to - w->wr.rdma.remote_addr <= w->length;
 	if (h->qn == UR_QN_READ)
-		return is_read(w) && h->msn == w->first_psn;
-	return h->qn == UR_QN_SEND && !is_read(w) &&
+		return ur_swqe_is_answered(w) && h->msn == w->first_psn;
+	return h->qn == UR_QN_SEND && !ur_swqe_is_answered(w) &&
 	       w->opcode != UR_WR_RDMA_WRITE && h->msn == w->first_psn;
 }
 
@@ -95,8 +83,7 @@ static bool find(struct ur_iwqp *q, const struct ur_terminate *t, uint32_t *at)
 
 	if (!t->ddp || !ur_ddp_decode(&h, t->ddp, t->ddp_len))
 		return false;
-	for (uint32_t i = atomic_load_explicit(&sq->head, memory_order_relaxed);
-	     i != end; i++) {
+	for (uint32_t i = ur_sq_head(sq); i != end; i++) {
 		if (!matches(ur_sq_slot(sq, i), &h))
 			continue;
 		*at = i;

@@ -390,8 +390,7 @@ void ur_iwarp_tx_fault(struct ur_iwarp *w, struct ur_qp *qp, uint64_t now_ns)
 	if (!ur_iwqp_open(q) || !q->tx.batch)
 		return;
 	/* Only send requests are pointed at: the oldest that is not sent. */
-	if (q->tx.sent !=
-	    atomic_load_explicit(&qp->sq.tail, memory_order_acquire))
+	if (q->tx.sent != ur_sq_tail(&qp->sq))
 		ur_iw_request_fail(q, q->tx.sent, UR_WC_LOC_PROT_ERR);
 	ur_iw_fault(q, UR_IWF_LOCAL_SEND, NULL);
 }

@@ -15,23 +15,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/barrier.h"
 #include "base/log.h"
 #include "core/rate.h"
 #include "raw/internal.h"
 
 #define SLOT_SHIFT 14u
-
-static void set_state(struct ur_qp *qp, enum ur_qp_state state)
-{
-	ur_debug("raw qp %06x: %s -> %s", qp->qpn,
-		 ur_qp_state_name(ur_rawqp_state(qp)), ur_qp_state_name(state));
-	atomic_store_explicit(&qp->state, state, memory_order_release);
-	qp->attr.state = state;
-	/* A poster commits, then looks at the state; we the other way round. */
-	if (state == UR_QPS_ERR)
-		ur_barrier_heavy();
-}
 
 int ur_raw_create(struct ur_mr_table *mrs, struct ur_raw **out)
 {
@@ -118,8 +106,7 @@ static void flush_sends(struct ur_rawqp *q, uint64_t now_ns)
 {
 	struct ur_sq *sq = &q->qp->sq;
 
-	while (atomic_load_explicit(&sq->head, memory_order_relaxed) !=
-	       atomic_load_explicit(&sq->tail, memory_order_acquire))
+	while (ur_sq_head(sq) != ur_sq_tail(sq))
 		ur_raw_complete(q, UR_WC_WR_FLUSH_ERR, now_ns);
 }
 
@@ -137,7 +124,7 @@ static void flush(struct ur_rawqp *q, uint64_t now_ns)
 
 void ur_rawqp_stop(struct ur_rawqp *q, uint64_t now_ns)
 {
-	set_state(q->qp, UR_QPS_SQE);
+	ur_qp_set_state(q->qp, UR_QPS_SQE);
 	flush(q, now_ns);
 }
 
@@ -146,38 +133,26 @@ void ur_rawqp_fail(struct ur_rawqp *q, enum ur_event_type event,
 {
 	if (ur_rawqp_state(q->qp) == UR_QPS_ERR)
 		return;
-	set_state(q->qp, UR_QPS_ERR);
+	ur_qp_set_state(q->qp, UR_QPS_ERR);
 	ur_qp_event(q->qp, event);
 	flush(q, now_ns);
-}
-
-static void empty(struct ur_rq *rq)
-{
-	atomic_store_explicit(&rq->head,
-			      atomic_load_explicit(&rq->tail,
-						   memory_order_acquire),
-			      memory_order_release);
 }
 
 static void reset(struct ur_rawqp *q)
 {
 	struct ur_qp *qp = q->qp;
-	uint32_t tail;
 
 	ur_list_del(&q->sending);
 	q->collected = 0;
-	tail = atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
-	atomic_store_explicit(&qp->sq.head, tail, memory_order_release);
-	empty(&qp->rq);
-	ur_cq_purge(qp->send_cq, qp);
-	if (qp->recv_cq != qp->send_cq)
-		ur_cq_purge(qp->recv_cq, qp);
+	(void)ur_sq_clear(&qp->sq);
+	ur_rq_clear(&qp->rq);
+	ur_qp_purge(qp);
 }
 
 static void enter(struct ur_rawqp *q, enum ur_qp_state from,
 		  enum ur_qp_state to, uint64_t now_ns)
 {
-	set_state(q->qp, to);
+	ur_qp_set_state(q->qp, to);
 	switch (to) {
 	case UR_QPS_RESET:
 		reset(q);
@@ -252,8 +227,7 @@ void ur_raw_kick(struct ur_raw *r, struct ur_qp *qp, uint64_t now_ns)
 		return;
 	}
 	if (state == UR_QPS_RTS && ur_list_empty(&q->sending) &&
-	    atomic_load_explicit(&qp->sq.head, memory_order_relaxed) !=
-		    atomic_load_explicit(&qp->sq.tail, memory_order_acquire))
+	    ur_sq_head(&qp->sq) != ur_sq_tail(&qp->sq))
 		ur_list_add_tail(&r->senders, &q->sending);
 }
 
@@ -277,7 +251,7 @@ static void wq_enter(struct ur_wq *wq, enum ur_wq_state to, uint64_t now_ns)
 	atomic_store_explicit(&wq->state, to, memory_order_release);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (to == UR_WQS_RESET) {
-		empty(&wq->rq);
+		ur_rq_clear(&wq->rq);
 		ur_cq_purge(wq->cq, wq);
 	} else if (to == UR_WQS_ERR) {
 		(void)ur_raw_flush_rq(&wq->rq, wq->cq, wq, wq->num, now_ns);

@@ -38,20 +38,7 @@ struct piece {
 
 static const struct ur_rwqe *next_receive(const struct ur_rq *rq)
 {
-	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
-
-	if (!rq->ring ||
-	    head == atomic_load_explicit(&rq->tail, memory_order_acquire))
-		return NULL;
-	return ur_rq_slot(rq, head);
-}
-
-static void release(struct ur_rq *rq)
-{
-	atomic_store_explicit(
-		&rq->head,
-		atomic_load_explicit(&rq->head, memory_order_relaxed) + 1,
-		memory_order_release);
+	return rq->ring ? ur_rq_first(rq) : NULL;
 }
 
 static bool push(struct ur_rq *rq, struct ur_cq *cq, const void *owner,
@@ -60,7 +47,7 @@ static bool push(struct ur_rq *rq, struct ur_cq *cq, const void *owner,
 	c->wr_id = next_receive(rq)->wr_id;
 	c->opcode = UR_WC_RECV;
 	c->qp = owner;
-	release(rq);
+	ur_rq_pop(rq);
 	return ur_cq_push(cq, c, c->status != UR_WC_SUCCESS);
 }
 

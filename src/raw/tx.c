@@ -18,23 +18,10 @@ void ur_raw_complete(struct ur_rawqp *q, enum ur_wc_status status,
 		     uint64_t now_ns)
 {
 	struct ur_qp *qp = q->qp;
-	uint32_t head =
-		atomic_load_explicit(&qp->sq.head, memory_order_relaxed);
-	const struct ur_swqe *w = ur_sq_slot(&qp->sq, head);
-	struct ur_cqe c = { .wr_id = w->wr_id,
-			    .ts_ns = now_ns,
-			    .qp = qp,
-			    .qpn = qp->qpn,
-			    .byte_len = w->length,
-			    .status = (uint8_t)status,
-			    .opcode = w->opcode == UR_WR_TSO ? UR_WC_TSO
-							     : UR_WC_SEND };
-	bool wanted = qp->sq_sig_all || (w->flags & UR_SEND_SIGNALED) ||
-		      status != UR_WC_SUCCESS;
+	const struct ur_swqe *w = ur_sq_slot(&qp->sq, ur_sq_head(&qp->sq));
 
 	q->r->cnt.req_cqe_error += status != UR_WC_SUCCESS;
-	atomic_store_explicit(&qp->sq.head, head + 1, memory_order_release);
-	if (wanted && !ur_cq_push(qp->send_cq, &c, status != UR_WC_SUCCESS))
+	if (!ur_qp_complete(qp, w, status, now_ns))
 		ur_rawqp_fail(q, UR_EVENT_QP_FATAL, now_ns);
 }
 
@@ -299,10 +286,8 @@ uint32_t ur_raw_collect(struct ur_raw *r, struct ur_qp *qp,
 			struct ur_frame_tx *out, uint32_t max, uint64_t now_ns)
 {
 	struct ur_rawqp *q = ur_rawqp(qp);
-	uint32_t head =
-		atomic_load_explicit(&qp->sq.head, memory_order_relaxed);
-	uint32_t tail =
-		atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
+	uint32_t head = ur_sq_head(&qp->sq);
+	uint32_t tail = ur_sq_tail(&qp->sq);
 	uint32_t n = 0;
 
 	max = may_send(q, max, now_ns);
@@ -333,9 +318,8 @@ void ur_raw_sent(struct ur_raw *r, struct ur_qp *qp, uint32_t n, int err,
 	struct ur_rawqp *q = ur_rawqp(qp);
 
 	for (uint32_t i = 0; i < n && ur_rawqp_state(qp) == UR_QPS_RTS; i++) {
-		const struct ur_swqe *w = ur_sq_slot(
-			&qp->sq, atomic_load_explicit(&qp->sq.head,
-						      memory_order_relaxed));
+		const struct ur_swqe *w =
+			ur_sq_slot(&qp->sq, ur_sq_head(&qp->sq));
 
 		r->cnt.sent_pkts++;
 		r->cnt.sent_bytes += w->length;

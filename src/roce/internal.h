@@ -441,9 +441,7 @@ static inline const struct ur_pd *ur_resp_pd(const struct ur_rqp *q,
 	return srq ? srq->pd : NULL;
 }
 
-/* qp.c: the only place where a QP's state changes. */
-void ur_rqp_set_state(struct ur_rqp *q, enum ur_qp_state state);
-/* To ERR: flush everything; `event` too unless it is -1. */
+/* qp.c.  To ERR: flush everything; `event` too unless it is -1. */
 void ur_rqp_fail(struct ur_rqp *q, int event);
 void ur_rqp_flush(struct ur_rqp *q);
 
@@ -613,10 +611,6 @@ static inline bool ur_ud_fits(const struct ur_swqe *w)
 }
 
 /* local.c: requests that send nothing. */
-static inline bool ur_swqe_is_local(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_BIND_MW || w->opcode == UR_WR_LOCAL_INV;
-}
 /* Execute and complete the one at the cursor.  False: it waits for those
  * before it, or it failed and the QP with it. */
 bool ur_local_run(struct ur_rqp *q, const struct ur_swqe *w);

@@ -19,8 +19,7 @@ bool ur_local_run(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	struct ur_requester *s = &q->req;
 
-	if (atomic_load_explicit(&q->qp->sq.head, memory_order_relaxed) !=
-	    s->cur)
+	if (ur_sq_head(&q->qp->sq) != s->cur)
 		return false;
 	if (execute(q, w)) {
 		ur_req_fail(q, UR_WC_MW_BIND_ERR);

@@ -12,20 +12,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/barrier.h"
 #include "base/log.h"
 #include "core/rate.h"
 #include "roce/internal.h"
-
-void ur_rqp_set_state(struct ur_rqp *q, enum ur_qp_state state)
-{
-	ur_debug("qp %06x: state %d -> %d", q->qp->qpn, ur_rqp_state(q), state);
-	atomic_store_explicit(&q->qp->state, state, memory_order_release);
-	q->qp->attr.state = state;
-	/* A poster commits, then looks at the state; we the other way round. */
-	if (state == UR_QPS_ERR)
-		ur_barrier_heavy();
-}
 
 /* Give back what the requester holds of shared windows and lists. */
 static void requester_stop(struct ur_rqp *q)
@@ -60,13 +49,8 @@ static void flush_sends(struct ur_rqp *q)
 	struct ur_sq *sq = &q->qp->sq;
 	uint32_t head;
 
-	for (;;) {
-		head = atomic_load_explicit(&sq->head, memory_order_relaxed);
-		if (head ==
-		    atomic_load_explicit(&sq->tail, memory_order_acquire))
-			break;
+	while ((head = ur_sq_head(sq)) != ur_sq_tail(sq))
 		ur_req_complete(q, ur_sq_slot(sq, head), UR_WC_WR_FLUSH_ERR);
-	}
 	q->req.cur = head;
 	q->req.fresh = head;
 	ur_tm_flush(q);
@@ -84,7 +68,7 @@ void ur_rqp_fail(struct ur_rqp *q, int event)
 {
 	if (ur_rqp_state(q) == UR_QPS_ERR)
 		return;
-	ur_rqp_set_state(q, UR_QPS_ERR);
+	ur_qp_set_state(q->qp, UR_QPS_ERR);
 	requester_stop(q);
 	ur_near_tell_last(q);
 	ur_near_resp_stop(q);
@@ -147,11 +131,9 @@ static void reset(struct ur_rqp *q)
 	path_drop(q);
 	ur_mig_reset(q);
 	ur_tm_reset(q);
-	tail = atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
-	atomic_store_explicit(&qp->sq.head, tail, memory_order_release);
+	tail = ur_sq_clear(&qp->sq);
 	q->req = (struct ur_requester){ .cur = tail, .fresh = tail };
-	tail = atomic_load_explicit(&qp->rq.tail, memory_order_acquire);
-	atomic_store_explicit(&qp->rq.head, tail, memory_order_release);
+	ur_rq_clear(&qp->rq);
 	free(q->rsp.res);
 	q->rsp = (struct ur_responder){ .copy = copy };
 	q->peer = UR_PEER_UNKNOWN;
@@ -292,7 +274,7 @@ static void enter_sqd(struct ur_rqp *q)
 
 static void enter(struct ur_rqp *q, enum ur_qp_state from, enum ur_qp_state to)
 {
-	ur_rqp_set_state(q, to);
+	ur_qp_set_state(q->qp, to);
 	if (to == UR_QPS_RTR)
 		enter_rtr(q);
 	else if (to == UR_QPS_RTS && from != UR_QPS_RTS)
@@ -329,7 +311,7 @@ int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 	if (to == UR_QPS_RESET || to == UR_QPS_ERR) {
 		if (to == UR_QPS_RESET) {
 			reset(q);
-			ur_rqp_set_state(q, to);
+			ur_qp_set_state(q->qp, to);
 		} else {
 			modify_error(q);
 		}
@@ -481,7 +463,7 @@ void ur_roce_qp_detach(struct ur_roce *r, struct ur_qp *qp)
 
 	ur_mcast_forget(r, q);
 	ur_mw_release(qp->mrs, qp);
-	ur_rqp_set_state(q, UR_QPS_RESET);
+	ur_qp_set_state(q->qp, UR_QPS_RESET);
 	r->qps[q->index] = NULL;
 	r->qp_count--;
 	ur_rqp_free(q);

@@ -24,53 +24,17 @@
 /* Implied NAKs within this time tell of the same loss. */
 #define REWIND_HOLD_NS	    200000u
 
-static const uint8_t wc_opcodes[] = {
-	[UR_WR_RDMA_WRITE] = UR_WC_RDMA_WRITE,
-	[UR_WR_RDMA_WRITE_IMM] = UR_WC_RDMA_WRITE,
-	[UR_WR_SEND] = UR_WC_SEND,
-	[UR_WR_SEND_IMM] = UR_WC_SEND,
-	[UR_WR_RDMA_READ] = UR_WC_RDMA_READ,
-	[UR_WR_CMP_SWP] = UR_WC_COMP_SWAP,
-	[UR_WR_FETCH_ADD] = UR_WC_FETCH_ADD,
-	[UR_WR_LOCAL_INV] = UR_WC_LOCAL_INV,
-	[UR_WR_BIND_MW] = UR_WC_BIND_MW,
-	[UR_WR_SEND_INV] = UR_WC_SEND,
-	[UR_WR_FLUSH] = UR_WC_FLUSH,
-	[UR_WR_ATOMIC_WRITE] = UR_WC_ATOMIC_WRITE,
-};
-
 /* Write the completion of w, if it asks for one, and give its slot back. */
 void ur_req_complete(struct ur_rqp *q, const struct ur_swqe *w,
 		     enum ur_wc_status status)
 {
-	struct ur_qp *qp = q->qp;
-	struct ur_sq *sq = &qp->sq;
-	bool wanted = status != UR_WC_SUCCESS || qp->sq_sig_all ||
-		      (w->flags & UR_SEND_SIGNALED);
-	struct ur_cqe c;
-
 	if (__builtin_expect(w->proto_state == UR_SWQE_OWN, 0)) {
 		ur_tm_own_done(q, status);
 		return;
 	}
-	if (wanted)
-		c = (struct ur_cqe){ .wr_id = w->wr_id,
-				     .ts_ns = q->r->now_ns,
-				     .qp = qp,
-				     .qpn = qp->qpn,
-				     .byte_len = w->length,
-				     .status = (uint8_t)status,
-				     .opcode = wc_opcodes[w->opcode] };
-	/* Who sees the completion may post again: the slot is free by then. */
-	atomic_store_explicit(
-		&sq->head,
-		atomic_load_explicit(&sq->head, memory_order_relaxed) + 1,
-		memory_order_release);
-	if (!wanted)
-		return;
 	if (status != UR_WC_SUCCESS)
 		q->r->cnt.req_cqe_error++;
-	if (!ur_cq_push(qp->send_cq, &c, status != UR_WC_SUCCESS))
+	if (!ur_qp_complete(q->qp, w, status, q->r->now_ns))
 		q->overrun = true;
 }
 
@@ -78,8 +42,7 @@ static struct ur_swqe *oldest(struct ur_rqp *q)
 {
 	struct ur_sq *sq = &q->qp->sq;
 
-	return ur_sq_slot(sq, atomic_load_explicit(&sq->head,
-						   memory_order_relaxed));
+	return ur_sq_slot(sq, ur_sq_head(sq));
 }
 
 void ur_req_fail(struct ur_rqp *q, enum ur_wc_status status)
@@ -88,21 +51,9 @@ void ur_req_fail(struct ur_rqp *q, enum ur_wc_status status)
 	ur_rqp_fail(q, -1);
 }
 
-static bool is_atomic(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_FETCH_ADD;
-}
-
-/* IBTA A19: FLUSH and ATOMIC WRITE are answered as a READ of nothing. */
 static bool has_read_response(const struct ur_swqe *w)
 {
-	return w->opcode == UR_WR_RDMA_READ || w->opcode == UR_WR_FLUSH ||
-	       w->opcode == UR_WR_ATOMIC_WRITE;
-}
-
-static bool has_response(const struct ur_swqe *w)
-{
-	return has_read_response(w) || is_atomic(w);
+	return ur_swqe_is_read(w) || ur_swqe_is_placed(w);
 }
 
 /* The requester moves on: n PSNs from una are acknowledged, all of w. */
@@ -115,7 +66,7 @@ static void consume(struct ur_rqp *q, const struct ur_swqe *w, uint32_t n)
 
 	if (flying > n)
 		flying = n;
-	if (!has_response(w) && flying) {
+	if (!ur_swqe_is_answered(w) && flying) {
 		uint32_t one = (w->length < q->mtu ? w->length : q->mtu) +
 			       UR_PKT_OVERHEAD;
 
@@ -134,8 +85,7 @@ static void consume(struct ur_rqp *q, const struct ur_swqe *w, uint32_t n)
 static void catch_up(struct ur_rqp *q)
 {
 	struct ur_requester *s = &q->req;
-	uint32_t head =
-		atomic_load_explicit(&q->qp->sq.head, memory_order_relaxed);
+	uint32_t head = ur_sq_head(&q->qp->sq);
 
 	if (ur_psn_diff(s->una, s->psn) > 0)
 		s->psn = s->una;
@@ -164,9 +114,8 @@ static void progress(struct ur_rqp *q, uint64_t now_ns)
 	ur_tm_kick(q);
 	if (q->near.again)
 		ur_near_wire_done(q);
-	if (s->cur != atomic_load_explicit(&q->qp->sq.tail,
-					   memory_order_acquire) &&
-	    !s->window_wait && ur_list_empty(&q->sending))
+	if (s->cur != ur_sq_tail(&q->qp->sq) && !s->window_wait &&
+	    ur_list_empty(&q->sending))
 		ur_rqp_want_send(q);
 	ur_rc_check_drained(q);
 }
@@ -184,7 +133,7 @@ static void advance(struct ur_rqp *q, uint32_t upto, uint64_t now_ns)
 		const struct ur_swqe *w = oldest(q);
 		uint32_t left = ur_psn_add(w->last_psn, 1);
 
-		if (has_response(w))
+		if (ur_swqe_is_answered(w))
 			break;
 		if (ur_psn_diff(left, upto) > 0)
 			left = upto;
@@ -202,7 +151,7 @@ static void rewind_all(struct ur_rqp *q)
 	ur_cong_read_done(q, s->rd_inflight);
 	s->rd_count = 0;
 	s->psn = s->una;
-	s->cur = atomic_load_explicit(&q->qp->sq.head, memory_order_relaxed);
+	s->cur = ur_sq_head(&q->qp->sq);
 	s->rtt_sent_ns = 0;
 	if (!s->rnr_wait)
 		ur_rqp_want_send(q);
@@ -336,7 +285,7 @@ static struct ur_swqe *awaiting(struct ur_rqp *q, const struct ur_in *in)
 	}
 	w = oldest(q);
 	if (in->hdr.op->kind == UR_OP_READ_RESPONSE ? !has_read_response(w)
-						    : !is_atomic(w)) {
+						    : !ur_swqe_is_atomic(w)) {
 		q->r->cnt.drop_ghost_ack++;
 		return NULL;
 	}
@@ -555,8 +504,7 @@ void ur_rc_restart(struct ur_rqp *q, uint64_t now_ns)
 static bool is_under_way(const struct ur_rqp *q)
 {
 	return ur_qp_type_reliable(q->qp->type) &&
-	       atomic_load_explicit(&q->qp->sq.head, memory_order_relaxed) !=
-		       q->req.fresh;
+	       ur_sq_head(&q->qp->sq) != q->req.fresh;
 }
 
 /* SQD: all that was begun is complete (IBTA 10.3.1, SQ_DRAINED). */

@@ -20,27 +20,6 @@
 #define ACKREQ_EVERY_SMALL  128u
 #define ACKREQ_EVERY_PRICED 65536u
 
-static bool is_read(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_RDMA_READ;
-}
-
-static bool is_atomic(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_FETCH_ADD;
-}
-
-/* IBTA A19: answered as a READ of nothing. */
-static bool is_placed(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_FLUSH || w->opcode == UR_WR_ATOMIC_WRITE;
-}
-
-static bool is_answered(const struct ur_swqe *w)
-{
-	return is_read(w) || is_atomic(w) || is_placed(w);
-}
-
 static uint32_t pkts_of(uint32_t len, uint32_t mtu)
 {
 	return len ? (len + mtu - 1) / mtu : 1;
@@ -49,7 +28,9 @@ static uint32_t pkts_of(uint32_t len, uint32_t mtu)
 /* PSNs that a request takes (IBTA 9.7.3.2). */
 uint32_t ur_swqe_pkts(const struct ur_rqp *q, const struct ur_swqe *w)
 {
-	return is_atomic(w) || is_placed(w) ? 1 : pkts_of(w->length, q->mtu);
+	return ur_swqe_is_atomic(w) || ur_swqe_is_placed(w)
+		       ? 1
+		       : pkts_of(w->length, q->mtu);
 }
 
 static uint8_t tail_header(const struct ur_swqe *w)
@@ -77,10 +58,7 @@ static uint8_t tail_header(const struct ur_swqe *w)
 
 static enum ur_op_kind kind_of(const struct ur_swqe *w)
 {
-	return w->opcode == UR_WR_RDMA_WRITE ||
-			       w->opcode == UR_WR_RDMA_WRITE_IMM
-		       ? UR_OP_WRITE
-		       : UR_OP_SEND;
+	return ur_swqe_is_write(w) ? UR_OP_WRITE : UR_OP_SEND;
 }
 
 int ur_req_add_packet(struct ur_rqp *q, struct ur_train *t, struct ur_path *p,
@@ -363,7 +341,7 @@ static bool window_open(struct ur_rqp *q, const struct ur_swqe *w)
 	struct ur_requester *s = &q->req;
 	struct ur_list *waiters;
 
-	if (is_read(w)) {
+	if (ur_swqe_is_read(w)) {
 		if (q->r->rd_inflight == 0 ||
 		    q->r->rd_inflight + q->r->rd_chunk <= q->r->rd_window)
 			return true;
@@ -394,7 +372,7 @@ static void step(struct ur_rqp *q, const struct ur_swqe *w, uint64_t now_ns)
 	struct ur_requester *s = &q->req;
 	uint32_t n = 1;
 
-	if (is_read(w)) {
+	if (ur_swqe_is_read(w)) {
 		uint32_t tail =
 			(s->rd_head + s->rd_count - 1) % UR_MAX_RD_ATOMIC;
 
@@ -418,11 +396,11 @@ static void step(struct ur_rqp *q, const struct ur_swqe *w, uint64_t now_ns)
 static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 			     struct ur_train *t)
 {
-	if (is_read(w))
+	if (ur_swqe_is_read(w))
 		return read_emit(q, w, t);
-	if (is_atomic(w))
+	if (ur_swqe_is_atomic(w))
 		return atomic_emit(q, w, t);
-	if (is_placed(w))
+	if (ur_swqe_is_placed(w))
 		return placed_emit(q, w, t);
 	return message_emit(q, w, t);
 }
@@ -434,8 +412,7 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 static bool fail_if_oldest(struct ur_rqp *q)
 {
 	struct ur_requester *s = &q->req;
-	uint32_t head =
-		atomic_load_explicit(&q->qp->sq.head, memory_order_relaxed);
+	uint32_t head = ur_sq_head(&q->qp->sq);
 
 	if (head != s->cur)
 		return false;
@@ -453,8 +430,7 @@ static struct ur_swqe *next_request(struct ur_rqp *q, uint64_t now_ns)
 	for (;;) {
 		if (q->near.ready && s->cur == s->fresh && ur_near_takes(q))
 			return NULL;
-		if (s->cur ==
-		    atomic_load_explicit(&sq->tail, memory_order_acquire))
+		if (s->cur == ur_sq_tail(sq))
 			return NULL;
 		w = ur_sq_slot(sq, s->cur);
 		if (!may_start(q, w))
@@ -464,8 +440,8 @@ static struct ur_swqe *next_request(struct ur_rqp *q, uint64_t now_ns)
 		if (!ur_local_run(q, w))
 			return NULL;
 	}
-	if ((is_answered(w) && rd_full(q)) || !ur_rate_allows(q, now_ns) ||
-	    !window_open(q, w))
+	if ((ur_swqe_is_answered(w) && rd_full(q)) ||
+	    !ur_rate_allows(q, now_ns) || !window_open(q, w))
 		return NULL;
 	if (s->cur == s->fresh)
 		assign_psns(q, w);
@@ -593,7 +569,7 @@ static bool emit_run(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
 	struct ur_sq *sq = &q->qp->sq;
-	uint32_t tail = atomic_load_explicit(&sq->tail, memory_order_acquire);
+	uint32_t tail = ur_sq_tail(sq);
 	uint32_t from = s->cur, end = tail;
 	struct run run;
 

@@ -20,8 +20,7 @@ void ur_rc_peer_heard(struct ur_rqp *q, const struct ur_in *in)
 /* Nothing follows in the train that a longer packet would keep out of it. */
 static bool is_last_to_send(const struct ur_rqp *q)
 {
-	uint32_t tail =
-		atomic_load_explicit(&q->qp->sq.tail, memory_order_acquire);
+	uint32_t tail = ur_sq_tail(&q->qp->sq);
 
 	return q->req.cur + 1 == tail && ur_path_is_ours(q->path);
 }

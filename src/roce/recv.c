@@ -15,8 +15,6 @@ bool ur_recv_take(struct ur_rqp *q)
 {
 	struct ur_responder *p = &q->rsp;
 	struct ur_srq *srq = ur_resp_srq(q, p->srqn);
-	struct ur_rq *rq = &q->qp->rq;
-	uint32_t head;
 
 	if (p->rwqe)
 		return true;
@@ -26,11 +24,8 @@ bool ur_recv_take(struct ur_rqp *q)
 		p->rwqe = p->copy;
 		return true;
 	}
-	head = atomic_load_explicit(&rq->head, memory_order_relaxed);
-	if (head == atomic_load_explicit(&rq->tail, memory_order_acquire))
-		return false;
-	p->rwqe = ur_rq_slot(rq, head);
-	return true;
+	p->rwqe = ur_rq_first(&q->qp->rq);
+	return p->rwqe != NULL;
 }
 
 int ur_recv_place(struct ur_rqp *q, uint32_t off, const void *data,
@@ -58,17 +53,9 @@ int ur_recv_locate(const struct ur_rqp *q, uint32_t off, uint32_t len,
 /* The slot is free again, whatever became of the request. */
 static void release(struct ur_rqp *q)
 {
-	struct ur_rq *rq = &q->qp->rq;
-
-	if (q->rsp.rwqe == q->rsp.copy) {
-		q->rsp.rwqe = NULL;
-		return;
-	}
+	if (q->rsp.rwqe != q->rsp.copy)
+		ur_rq_pop(&q->qp->rq);
 	q->rsp.rwqe = NULL;
-	atomic_store_explicit(
-		&rq->head,
-		atomic_load_explicit(&rq->head, memory_order_relaxed) + 1,
-		memory_order_release);
 }
 
 /*

@@ -152,8 +152,7 @@ void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)
 	/* UC and UD: the timer means that pacing holds the QP back. */
 	if (!ur_qp_type_reliable(qp->type) && q->timer.at_ns != UR_NEVER)
 		return;
-	if (q->req.cur ==
-	    atomic_load_explicit(&qp->sq.tail, memory_order_acquire))
+	if (q->req.cur == ur_sq_tail(&qp->sq))
 		return;
 	if (qp->type == UR_QPT_UD)
 		ur_ud_route(q);

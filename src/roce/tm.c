@@ -253,7 +253,7 @@ static struct ur_tm_tag *take_back(struct ur_rqp *q, uint32_t at)
 void ur_tm_own_done(struct ur_rqp *q, enum ur_wc_status status)
 {
 	struct ur_sq *sq = &q->qp->sq;
-	uint32_t head = atomic_load_explicit(&sq->head, memory_order_relaxed);
+	uint32_t head = ur_sq_head(sq);
 	struct ur_tm_tag *t = take_back(q, head);
 
 	atomic_store_explicit(&sq->head, head + 1, memory_order_release);
@@ -276,13 +276,12 @@ void ur_tm_flush(struct ur_rqp *q)
 void ur_tm_reset(struct ur_rqp *q)
 {
 	struct ur_sq *sq = &q->qp->sq;
-	uint32_t tail = atomic_load_explicit(&sq->tail, memory_order_acquire);
+	uint32_t tail = ur_sq_tail(sq);
 
 	if (!ur_tm_is_on(q))
 		return;
 	ur_tm_received(q, UR_WC_WR_FLUSH_ERR);
-	for (uint32_t i = atomic_load_explicit(&sq->head, memory_order_relaxed);
-	     i != tail; i++) {
+	for (uint32_t i = ur_sq_head(sq); i != tail; i++) {
 		struct ur_tm_tag *t;
 
 		if (ur_sq_slot(sq, i)->proto_state != UR_SWQE_OWN)

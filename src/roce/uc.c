@@ -56,8 +56,7 @@ enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 		struct ur_swqe *w;
 		enum ur_emit e;
 
-		if (s->cur ==
-		    atomic_load_explicit(&sq->tail, memory_order_acquire))
+		if (s->cur == ur_sq_tail(sq))
 			return UR_EMIT_IDLE;
 		/* SQD: finish what was begun. */
 		if (ur_rqp_state(q) != UR_QPS_RTS &&

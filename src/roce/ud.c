@@ -12,7 +12,7 @@ static struct ur_swqe *next_request(struct ur_rqp *q)
 {
 	struct ur_sq *sq = &q->qp->sq;
 
-	if (q->req.cur == atomic_load_explicit(&sq->tail, memory_order_acquire))
+	if (q->req.cur == ur_sq_tail(sq))
 		return NULL;
 	return ur_sq_slot(sq, q->req.cur);
 }
@@ -36,7 +36,7 @@ void ur_ud_complete(struct ur_rqp *q, struct ur_swqe *w,
 	ur_req_complete(q, w, status);
 	if (status != UR_WC_SUCCESS) {
 		/* IBTA 10.3.1: a UD send error stops only the send queue. */
-		ur_rqp_set_state(q, UR_QPS_SQE);
+		ur_qp_set_state(q->qp, UR_QPS_SQE);
 		ur_rqp_flush(q);
 	}
 	ur_rc_check_drained(q);
