@@ -4,6 +4,7 @@
 
 #include "verbs/convert.h"
 #include "verbs/exports.h"
+#include "verbs/mr.h"
 #include "verbs/objects.h"
 
 int urv_query_ah(struct ibv_ah *ah, struct ibv_ah_attr *attr);
@@ -44,7 +45,9 @@ int urv_query_mr(struct ibv_mr *ibmr, struct urnic_mr_attr *attr, size_t size)
 	rc = ur_mr_peek(c->mrs, ibmr->lkey, &mr);
 	if (rc)
 		return urv_errno(rc == -ENOENT ? -EINVAL : rc);
-	full.addr = mr.addr;
+	/* Elsewhere it is the adapter's own mapping, or no address at all. */
+	if (mr.kind == UR_MR_MEMORY && !urv_mr(ibmr)->shared.borrowed)
+		full.addr = mr.addr;
 	full.length = mr.length;
 	full.iova = mr.iova;
 	full.access = mr.access;

@@ -24,6 +24,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <urnic.h>
 
 #include "vt.h"
 
@@ -452,6 +453,8 @@ static void connect_peer(struct importer *m)
 /* The device is ours as well, for what vt.c wants to know of it. */
 static void import(struct importer *m, int fd)
 {
+	struct urnic_mr_attr a;
+
 	vt_dev_open(&m->dev, args.gid_index);
 	VT_TRUE(ibv_dealloc_pd(m->dev.pd) == 0);
 	m->ctx = m->dev.ctx;
@@ -464,6 +467,8 @@ static void import(struct importer *m, int fd)
 	VT_TRUE(m->mr);
 	VT_TRUE(m->mr->lkey == m->card.key && m->mr->rkey == m->card.rkey);
 	VT_TRUE(!m->mr->addr && m->mr->handle == m->card.mr);
+	VT_TRUE(urnic_query_mr(m->mr, &a) == 0);
+	VT_TRUE(!a.addr && a.length == m->mr->length && a.lkey == m->card.key);
 	VT_TRUE(!ibv_import_mr(m->dev.pd, 4711) && errno == ENOENT);
 	m->cq = ibv_create_cq(m->dev.ctx, 64, NULL, NULL, 0);
 	VT_TRUE(m->cq);
@@ -587,6 +592,7 @@ static void device_memory_too(struct importer *m)
 static void deregistered(struct importer *m, enum verb how)
 {
 	struct order o = order(m, BURST, 0, SIZE);
+	struct urnic_mr_attr a;
 
 	traffic(m);
 	put(m->peer, &o, -1);
@@ -596,6 +602,7 @@ static void deregistered(struct importer *m, enum verb how)
 	VT_TRUE(o.status == IBV_WC_REM_ACCESS_ERR ||
 		(how == HALT && o.status == IBV_WC_RETRY_EXC_ERR));
 	must_fail(m);
+	VT_TRUE(urnic_query_mr(m->mr, &a) == EINVAL && errno == EINVAL);
 	VT_TRUE(!ibv_import_mr(m->dev.pd, m->card.mr) && errno == ENOENT);
 	VT_TRUE(ibv_dereg_mr(m->mr) == 0); /* once more is none */
 	m->mr = NULL;
@@ -647,12 +654,14 @@ static void own_region(struct importer *m, struct ibv_mr *own)
 static void bereft(struct importer *m, pid_t pid)
 {
 	struct ibv_mr *own = vt_mr(&m->dev, 64);
+	struct urnic_mr_attr a;
 	struct order o;
 
 	traffic(m);
 	VT_TRUE(kill(pid, SIGKILL) == 0);
 	VT_TRUE(!get(m->owner, &o, NULL));
 	must_fail(m);
+	VT_TRUE(urnic_query_mr(m->mr, &a) == EINVAL);
 	VT_TRUE(!ibv_import_pd(m->dev.ctx, m->card.pd + 1) && errno == EIO);
 	m->owner = -1;
 	own_region(m, own);

@@ -88,6 +88,86 @@ static void a_region_with_windows(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
+static void an_address_only_where_there_is_one(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_alloc_dm_attr of_64 = { .length = 64 };
+	struct ibv_dm *dm = ibv_alloc_dm(f->ctx, &of_64);
+	struct ibv_mr *mr =
+		ibv_reg_dm_mr(f->pd, dm, 16, 32,
+			      IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE);
+	struct urnic_mr_attr a;
+
+	assert_non_null(mr);
+	assert_int_equal(urnic_query_mr(mr, &a), 0);
+	assert_null(a.addr);
+	assert_int_equal(a.length, 32);
+	assert_int_equal(a.iova, 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_free_dm(dm), 0);
+	mr = ibv_alloc_null_mr(f->pd);
+	assert_non_null(mr);
+	assert_int_equal(urnic_query_mr(mr, &a), 0);
+	assert_null(a.addr);
+	assert_int_equal(a.length, SIZE_MAX);
+	assert_int_equal(a.rkey, 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+/* Programs that were built with an older or a newer header. */
+static void structures_grow_at_their_end(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_mr *mr = ibv_reg_mr(f->pd, buf, 4096, ALL);
+	const size_t older = offsetof(struct urnic_mr_attr, windows);
+	struct newer {
+		struct urnic_mr_attr known;
+		uint64_t unknown[2];
+	} a;
+	int (*query)(struct ibv_mr *, struct urnic_mr_attr *, size_t);
+	void *found = dlsym(RTLD_DEFAULT, "urnic_query_mr");
+
+	assert_non_null(found);
+	memcpy(&query, &found, sizeof(query));
+	memset(&a, 0xff, sizeof(a));
+	assert_int_equal(query(mr, &a.known, sizeof(a)), 0);
+	assert_int_equal(a.known.length, 4096);
+	assert_int_equal(a.known.windows, 0);
+	assert_true(!a.unknown[0] && !a.unknown[1]);
+	memset(&a, 0xff, sizeof(a));
+	assert_int_equal(query(mr, &a.known, older), 0);
+	assert_int_equal(a.known.rkey, mr->rkey);
+	assert_int_equal(a.known.windows, UINT32_MAX);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	/* Version 1.0 on 64 bits; what is added comes after it. */
+	_Static_assert(offsetof(struct urnic_mr_attr, pd) == 0 &&
+			       offsetof(struct urnic_mr_attr, addr) == 8 &&
+			       offsetof(struct urnic_mr_attr, length) == 16 &&
+			       offsetof(struct urnic_mr_attr, iova) == 24 &&
+			       offsetof(struct urnic_mr_attr, access) == 32 &&
+			       offsetof(struct urnic_mr_attr, lkey) == 36 &&
+			       offsetof(struct urnic_mr_attr, rkey) == 40 &&
+			       offsetof(struct urnic_mr_attr, windows) == 44,
+		       "a field has moved");
+}
+
+static void handles_that_are_none(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_mr foreign = { .context = f->ctx };
+	struct ibv_ah other = { .context = f->ctx };
+	struct urnic_mr_attr a = { .length = 7 };
+	struct ibv_ah_attr v = { .sl = 7 };
+
+	assert_int_equal(urnic_query_mr(NULL, &a), ENOENT);
+	assert_int_equal(urnic_query_mr(&foreign, &a), ENOENT);
+	assert_int_equal(urnic_query_ah(NULL, &v), ENOENT);
+	assert_int_equal(urnic_query_ah(&other, &v), ENOENT);
+	assert_int_equal(errno, ENOENT);
+	assert_int_equal(a.length, 7);
+	assert_int_equal(v.sl, 7);
+}
+
 #define TEST(fn)                                                               \
 	cmocka_unit_test_setup_teardown(fn, fixture_open, fixture_close)
 
@@ -97,6 +177,9 @@ int main(void)
 		TEST(an_address_handle),
 		TEST(a_region),
 		TEST(a_region_with_windows),
+		TEST(an_address_only_where_there_is_one),
+		TEST(structures_grow_at_their_end),
+		TEST(handles_that_are_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
