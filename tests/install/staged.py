@@ -83,6 +83,10 @@ def main():
         urnic = [p for p in everything(stage) if p.endswith('/bin/urnic')]
         if len(urnic) != 1 or f'installed {urnic[0]}\n' not in said:
             fail(f'does not say what it installs:\n{said}')
+        pages = {os.path.basename(p) for p in everything(stage)
+                 if '/share/man/man' in p and not os.path.isdir(p)}
+        if pages != set(os.listdir(os.path.join(source, 'docs', 'man'))):
+            fail(f'these manual pages are installed: {sorted(pages)}')
         prefix = os.path.dirname(os.path.dirname(urnic[0]))
         elsewhere = os.path.join(work, 'elsewhere')
         shutil.copytree(prefix, elsewhere, symlinks=True)
