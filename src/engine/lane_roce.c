@@ -22,11 +22,9 @@
 #include "roce/near.h"
 
 /* Packets of any size that a socket's buffer holds, and more. */
-#define UNREAD_MAX     16384u
-/* How long requests of a queue pair that goes are sent, all in all and without
- * any of them leaving. */
-#define LEAVE_NS       1000000000u
-#define LEAVE_STALL_NS 200000000u
+#define UNREAD_MAX 16384u
+/* How long requests of a queue pair that goes are sent. */
+#define LEAVE_NS   1000000000u
 
 /* Slot and link; on failure nothing is kept. */
 static int open_link(struct ur_lane *l)
@@ -169,17 +167,13 @@ static bool waits(const struct ur_lane *l, const struct ur_qp *qp)
 static void send_accepted(struct ur_lane *l, struct ur_qp *qp)
 {
 	const struct timespec nap = { .tv_nsec = 50000 };
-	uint64_t now = ur_clock_ns(), until = now + LEAVE_NS, seen_ns = now;
-	uint32_t head = qp->sq.head;
+	uint64_t now = ur_clock_ns(), until = now + LEAVE_NS;
 
-	while (waits(l, qp) && now < until && now - seen_ns < LEAVE_STALL_NS) {
+	while (waits(l, qp) && now < until) {
 		ur_lane_kick(l, qp, now);
 		if (ur_lane_step(l, now) <= 0 && waits(l, qp))
 			ur_sys_nanosleep(&nap);
 		now = ur_clock_ns();
-		if (qp->sq.head != head)
-			seen_ns = now;
-		head = qp->sq.head;
 	}
 }
 

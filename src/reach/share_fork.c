@@ -49,11 +49,11 @@ struct piece {
 	uint8_t *at;
 	size_t len;
 	uint64_t offset;
-	int protection;
 	const struct ur_kept *k;
+	void *copy; /* NULL, or for the child */
+	int protection;
 	bool plain;    /* it has no flag that a new mapping would not have */
 	bool is_taken; /* private again */
-	void *copy;    /* NULL, or for the child */
 };
 
 /* All that follows belongs to the thread that forks; ur_share_lock(). */
@@ -305,6 +305,9 @@ static void in_child(void)
 	for (uint32_t i = 0; i < npieces; i++) {
 		const struct piece *p = &pieces[i];
 
+		/* Inherited all the same, if the application said MADV_DOFORK. */
+		if (!p->is_taken && !p->copy)
+			munmap(p->at, p->len);
 		if (!p->copy ||
 		    mremap(p->copy, p->len, p->len,
 			   MREMAP_MAYMOVE | MREMAP_FIXED, p->at) == p->at)
@@ -312,6 +315,7 @@ static void in_child(void)
 		missing += p->len;
 		error = errno;
 		munmap(p->copy, p->len);
+		munmap(p->at, p->len);
 	}
 	if (missing)
 		ur_err("%zu bytes of the parent's shared memory are missing here, to use them faults: %s",

@@ -366,6 +366,26 @@ def own(device, name, v6=False, args=(), timeout=60):
     return run
 
 
+def is_connected(env, host, p):
+    return any(qp['state'] == 'RTS'
+               for known in env.show(host)['processes']
+               if known['pid'] == p.leaf()
+               for lane in known.get('report', {}).get('lanes', ())
+               for qp in lane.get('qps', ()))
+
+
+def wait_connected(env, s, c, seconds=20):
+    """Both are; False: the client has ended, before its server listened."""
+    end = time.monotonic() + seconds * SLOW
+    while time.monotonic() < end:
+        if not c.running():
+            return False
+        if is_connected(env, env.a, s) and is_connected(env, env.b, c):
+            return True
+        time.sleep(0.05)
+    raise Failure(f'no connection: {s.describe()} {c.describe()}')
+
+
 def killed(device, victim):
     """The other side of a killed process learns of it."""
     def run(env):
@@ -377,10 +397,10 @@ def killed(device, victim):
         try:
             for _ in range(20):
                 c = env.run(env.b, *prog, '-s', env.a.ip4)
-                time.sleep(0.7 * SLOW)
-                if c.running():
+                if wait_connected(env, s, c):
                     break
                 c.end()
+                time.sleep(0.2)
             dies, lives = (s, c) if victim == 'server' else (c, s)
             if not (dies.running() and lives.running()):
                 raise Failure('ended early: ' + dies.describe())

@@ -131,6 +131,9 @@ CASES += [
 CASES += [Case(f'endings-{mode}{way}',
                pair('endings', f'-M {mode}', wire=bool(way)))
           for mode in ('ud', 'uc', 'acked') for way in ('', '-by-wire')]
+CASES += [Case(f'endings-{mode}-stopped',
+               pair('endings', f'-M {mode}-stopped -n 6'))
+          for mode in ('ud', 'uc')]
 CASES += [Case(f'memory-{name}', alone('memory', f'-M {name}'))
           for name in MEMORY]
 CASES += [Case(f'memory-{name}-urniw0', memory_by_cm('urniw0', name))

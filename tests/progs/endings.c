@@ -4,20 +4,27 @@
  *
  * -M ud, uc: the client posts a queue full of SENDs and destroys its queue pair
  * at once; the server receives all of them.
+ * -M ud-stopped, uc-stopped: the same while the server is stopped.
  * -M acked: the server has acknowledged a SEND, and the client moves its queue
  * pair to ERR before it has looked; the SEND completes with success.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "vt.h"
 
-#define DEPTH  2000u
-#define LENGTH 1000u
-#define GRH    40u
-#define SLOT   2048u
-#define QKEY   0x1234u
+#define DEPTH	2000u
+#define LENGTH	1000u
+#define GRH	40u
+#define SLOT	2048u
+#define QKEY	0x1234u
+/* Rounds after which the two use shared memory: then the server is stopped. */
+#define WARM	4
+/* Less than a stopped server is waited for. */
+#define STOP_US 500000u
 
 static struct vt_args args = { .port = 18600, .gid_index = -1, .n = 20 };
 static struct vt_dev dev;
@@ -130,19 +137,40 @@ static void take_all(struct ibv_qp *qp)
 	VT_TRUE(ibv_destroy_qp(qp) == 0);
 }
 
-static void leave(void)
+/* Stop the server and let another process continue it; that one's pid. */
+static pid_t stop(pid_t server)
+{
+	pid_t pid;
+
+	VT_TRUE(kill(server, SIGSTOP) == 0);
+	pid = fork();
+	if (pid == 0) {
+		usleep(STOP_US);
+		kill(server, SIGCONT);
+		_exit(0);
+	}
+	VT_TRUE(pid > 0);
+	return pid;
+}
+
+static void leave(bool stops)
 {
 	struct ibv_qp *qp = open_qp();
+	pid_t self = getpid(), peer, waker = 0;
 
 	vt_swap(fd, &mine, &theirs, sizeof(mine));
+	vt_swap(fd, &self, &peer, sizeof(self));
 	connect_qp(qp);
 	for (uint32_t i = 0; !args.host && i < DEPTH; i++)
 		vt_recv(qp, mr, (size_t)i * SLOT, SLOT, i);
 	vt_barrier(fd);
+	if (stops && args.host)
+		waker = stop(peer);
 	if (args.host)
 		post_all(qp);
 	else
 		take_all(qp);
+	VT_TRUE(!waker || waitpid(waker, NULL, 0) == waker);
 	vt_barrier(fd);
 }
 
@@ -182,11 +210,14 @@ static void acked(void)
 
 int main(int argc, char **argv)
 {
+	bool stops;
+
 	vt_args(&args, argc, argv);
 	VT_TRUE(args.mode);
-	type = !strcmp(args.mode, "ud")	  ? IBV_QPT_UD
-	       : !strcmp(args.mode, "uc") ? IBV_QPT_UC
-					  : IBV_QPT_RC;
+	type = !strncmp(args.mode, "ud", 2)   ? IBV_QPT_UD
+	       : !strncmp(args.mode, "uc", 2) ? IBV_QPT_UC
+					      : IBV_QPT_RC;
+	stops = strstr(args.mode, "stopped") != NULL;
 	vt_dev_open(&dev, args.gid_index);
 	cq = ibv_create_cq(dev.ctx, 2 * DEPTH, NULL, NULL, 0);
 	VT_TRUE(cq);
@@ -196,7 +227,7 @@ int main(int argc, char **argv)
 		if (type == IBV_QPT_RC)
 			acked();
 		else
-			leave();
+			leave(stops && i >= WARM);
 	}
 	VT_TRUE(ibv_dereg_mr(mr) == 0);
 	VT_TRUE(ibv_destroy_cq(cq) == 0);

@@ -32,11 +32,22 @@ enum fault {
 	READ_SHORT, /* half of it, then the end */
 	READ_ERROR,
 	READ_PARTS, /* a page at a time, each interrupted once */
+	READ_MEMORY,
+	SMAPS_PARTS, /* some bytes at a time, each interrupted once */
+	SMAPS_CUT,   /* it ends in the midst of a line */
+	SMAPS_ERROR,
+	MPROTECT,
 	MADVISE,
+	MEMFD,
+	TRUNCATE,
+	OPEN,
+	WRITE_SHORT,
+	MMAP_SHARED,
 };
 
 static enum fault fault;
-static unsigned int errors; /* lines of the log that tell of one */
+/* Lines of the log that tell of a fault, in the child too. */
+static _Atomic unsigned int *errors;
 
 void *__real_mmap64(void *addr, size_t len, int prot, int flags, int fd,
 		    off_t off);
@@ -52,6 +63,8 @@ void *__wrap_mmap64(void *addr, size_t len, int prot, int flags, int fd,
 		fails = fails || fault == MMAP_ANONYMOUS;
 	else if (flags & MAP_PRIVATE)
 		fails = fails || fault == MMAP_PRIVATE;
+	else
+		fails = fails || fault == MMAP_SHARED;
 	errno = ENOMEM;
 	return fails ? MAP_FAILED
 		     : __real_mmap64(addr, len, prot, flags, fd, off);
@@ -88,6 +101,94 @@ ssize_t __wrap_pread64(int fd, void *buf, size_t len, off_t off)
 	return -1;
 }
 
+ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *to,
+				unsigned long nto, const struct iovec *from,
+				unsigned long nfrom, unsigned long flags);
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *to,
+				unsigned long nto, const struct iovec *from,
+				unsigned long nfrom, unsigned long flags);
+
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *to,
+				unsigned long nto, const struct iovec *from,
+				unsigned long nfrom, unsigned long flags)
+{
+	if (fault != READ_MEMORY)
+		return __real_process_vm_readv(pid, to, nto, from, nfrom,
+					       flags);
+	errno = EPERM;
+	return -1;
+}
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e,
+		    long f);
+
+/* read() of what tells of mappings: ur_sys_read(). */
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+	static unsigned int n;
+
+	if (number != SYS_read || fault < SMAPS_PARTS || fault > SMAPS_ERROR)
+		return __real_syscall(number, a, b, c, d, e, f);
+	n++;
+	if (fault == SMAPS_CUT)
+		return n % 2 ? __real_syscall(number, a, b, 1001L) : 0;
+	if (fault == SMAPS_PARTS && n % 2)
+		return __real_syscall(number, a, b, c < 301 ? c : 301L);
+	errno = fault == SMAPS_PARTS ? EINTR : EIO;
+	return -1;
+}
+
+int __real_mprotect(void *addr, size_t len, int prot);
+int __wrap_mprotect(void *addr, size_t len, int prot);
+
+int __wrap_mprotect(void *addr, size_t len, int prot)
+{
+	errno = ENOMEM;
+	return fault == MPROTECT ? -1 : __real_mprotect(addr, len, prot);
+}
+
+int __real_memfd_create(const char *name, unsigned int flags);
+int __wrap_memfd_create(const char *name, unsigned int flags);
+
+int __wrap_memfd_create(const char *name, unsigned int flags)
+{
+	errno = EMFILE;
+	return fault == MEMFD ? -1 : __real_memfd_create(name, flags);
+}
+
+int __real_ftruncate64(int fd, off_t len);
+int __wrap_ftruncate64(int fd, off_t len);
+
+int __wrap_ftruncate64(int fd, off_t len)
+{
+	errno = EFBIG;
+	return fault == TRUNCATE ? -1 : __real_ftruncate64(fd, len);
+}
+
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+
+int __wrap_open64(const char *path, int flags, ...)
+{
+	errno = EMFILE;
+	return fault == OPEN ? -1 : __real_open64(path, flags);
+}
+
+ssize_t __real_pwrite64(int fd, const void *buf, size_t len, off_t off);
+ssize_t __wrap_pwrite64(int fd, const void *buf, size_t len, off_t off);
+
+ssize_t __wrap_pwrite64(int fd, const void *buf, size_t len, off_t off)
+{
+	static bool again;
+
+	if (fault != WRITE_SHORT)
+		return __real_pwrite64(fd, buf, len, off);
+	again = !again;
+	errno = ENOSPC;
+	return again ? __real_pwrite64(fd, buf, len / 2, off) : -1;
+}
+
 int __real_madvise(void *addr, size_t len, int advice);
 int __wrap_madvise(void *addr, size_t len, int advice);
 
@@ -102,7 +203,7 @@ void __wrap_ur_log_write(enum ur_log_level level, const char *fmt, ...);
 void __wrap_ur_log_write(enum ur_log_level level, const char *fmt, ...)
 {
 	(void)fmt;
-	errors += level == UR_LOG_ERROR;
+	*errors += level == UR_LOG_ERROR;
 }
 
 static int setup(void **state)
@@ -162,7 +263,7 @@ static void begin_child(struct target *t, struct call *c)
 {
 	char byte;
 
-	errors = 0;
+	*errors = 0;
 	child = c->in[0] ? (pid_t)syscall(SYS_fork) : fork();
 	if (child != 0) {
 		c->out[0] = child < 0;
@@ -183,7 +284,7 @@ static void end_child(struct target *t, struct call *c)
 	if (write(go[1], "x", 1) != 1 || waitpid(child, &status, 0) != child)
 		abort();
 	c->out[0] = WIFEXITED(status) ? (uint64_t)WEXITSTATUS(status) : FAULTED;
-	c->out[1] = errors;
+	c->out[1] = *errors;
 }
 
 static void make_pipe(struct target *t, struct call *c)
@@ -456,6 +557,8 @@ static void test_closed(void **state)
 	bool told;
 
 	rig_call(r, close_all, 0, 0, 0);
+	assert_int_equal(fork_with(r, m, READ_MEMORY, &told), FAULTED);
+	assert_true(told);
 	assert_int_equal(fork_once(r, m, false, &told), RIGHT);
 	assert_int_equal(rig_call(r, shared_check_fill, 0, 0, 0), 0);
 }
@@ -505,7 +608,7 @@ static void test_taken_faults(void **state)
 static void test_copy_faults(void **state)
 {
 	static const enum fault faults[] = { MMAP_ANONYMOUS, READ_SHORT,
-					     READ_ERROR };
+					     READ_ERROR, MPROTECT };
 	struct rig *r = *state;
 	struct region m = copied(r, SHARED_SIZE);
 	bool told;
@@ -526,10 +629,48 @@ static void test_child_fault(void **state)
 	bool told;
 
 	assert_int_equal(fork_with(r, m, MREMAP, &told), FAULTED);
+	assert_true(told);
 	shared_check_both_ways(r, m);
 }
 
-static void refuse(struct target *t, struct call *c)
+static void let_inherit(struct target *t, struct call *c)
+{
+	c->out[0] = (uint64_t)madvise(t->mem, t->size, MADV_DOFORK);
+}
+
+/* The application may have taken MADV_DONTFORK back. */
+static void test_inherited(void **state)
+{
+	struct rig *r = *state;
+	struct region m = shared(r, SHARED_SIZE);
+	bool told;
+
+	assert_int_equal(rig_call(r, let_inherit, 0, 0, 0), 0);
+	assert_int_equal(fork_with(r, m, MMAP_ALL, &told), FAULTED);
+	assert_true(told);
+	assert_int_equal(fork_with(r, m, MMAP_PRIVATE, &told), RIGHT);
+	assert_false(told);
+}
+
+/* What is not found cannot be made private. */
+static void test_smaps_faults(void **state)
+{
+	static const enum fault faults[] = { SMAPS_CUT, SMAPS_ERROR };
+	struct rig *r = *state;
+	struct region m = shared(r, SHARED_SIZE);
+	bool told;
+
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		assert_int_equal(fork_with(r, m, faults[i], &told), FAULTED);
+		assert_true(told);
+		ur_reach_by_kernel(r->reach, false);
+		shared_check_both_ways(r, m);
+	}
+	assert_int_equal(fork_with(r, m, SMAPS_PARTS, &told), RIGHT);
+	assert_false(told);
+}
+
+static void turn(struct target *t, struct call *c)
 {
 	fault = (enum fault)c->in[0];
 	ur_share_want(t->own, t->mr.key);
@@ -537,18 +678,68 @@ static void refuse(struct target *t, struct call *c)
 	fault = NOTHING;
 }
 
-/* What cannot be kept from children is not shared. */
-static void test_not_shared(void **state)
+/* More mappings than there is room for. */
+static void cut_into_pieces(struct target *t, struct call *c)
+{
+	for (size_t at = 0; at < t->size; at += 8192)
+		c->out[0] |=
+			(uint64_t)__real_mprotect(t->mem + at, 4096, PROT_READ);
+}
+
+static void mend(struct target *t, struct call *c)
+{
+	c->out[0] = (uint64_t)__real_mprotect(t->mem, t->size,
+					      PROT_READ | PROT_WRITE);
+}
+
+static void test_many_pieces(void **state)
 {
 	struct rig *r = *state;
+	struct call c = { .in = { 0 } };
+
+	rig_region(r, KIND_MALLOC, 8u << 20, RIG_REMOTE);
+	rig_call(r, shared_fill, 0, 0, 0);
+	rig_poke(r, 0, 1);
+	rig_call(r, turn, NOTHING, 0, 0);
+	assert_int_equal(rig_call(r, make_pipe, 0, 0, 0), 0);
+	assert_int_equal(rig_call(r, cut_into_pieces, 0, 0, 0), 0);
+	assert_int_equal(rig_call(r, begin_child, 0, 0, 0), 0);
+	c = rig_call_all(r, end_child, c);
+	assert_int_equal(c.out[0], FAULTED);
+	assert_true(c.out[1] > 0);
+	assert_int_equal(rig_call(r, mend, 0, 0, 0), 0);
+	assert_int_equal(rig_call(r, shared_check_fill, 0, 0, 0), 0);
+}
+
+/* What cannot be kept from children, or found by a fork, is not shared. */
+static void not_shared(struct rig *r, enum fault f)
+{
 	struct region m = rig_region(r, KIND_MALLOC, SHARED_SIZE, RIG_REMOTE);
+	bool told;
 
 	rig_call(r, shared_fill, 0, 0, 0);
-	rig_call(r, refuse, MADVISE, 0, 0);
+	rig_call(r, turn, f, 0, 0);
 	ur_reach_by_kernel(r->reach, false);
 	assert_false(shared_is_mapped(r, m));
 	ur_reach_by_kernel(r->reach, true);
 	shared_check_both_ways(r, m);
+	assert_int_equal(fork_once(r, m, false, &told), RIGHT);
+	assert_false(told);
+}
+
+static void test_not_shared(void **state)
+{
+	static const enum fault faults[] = {
+		MEMFD, TRUNCATE, OPEN, WRITE_SHORT, MMAP_SHARED, MADVISE
+	};
+
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		struct rig r;
+
+		rig_start(&r);
+		not_shared(&r, faults[i]);
+		rig_stop(&r);
+	}
 }
 
 /* ---- the bound ---- */
@@ -589,12 +780,17 @@ int main(void)
 		T(test_taken_faults),
 		T(test_copy_faults),
 		T(test_child_fault),
-		T(test_not_shared),
+		T(test_inherited),
+		T(test_smaps_faults),
+		T(test_many_pieces),
+		cmocka_unit_test(test_not_shared),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_bound),
 	};
 
 	if (SANITIZED)
 		return 77; /* skipped */
+	errors = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
