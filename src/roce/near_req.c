@@ -538,19 +538,22 @@ void ur_near_take_ack(struct ur_rqp *q, uint32_t count)
 	complete(q);
 }
 
-/* The request that the answer is for: the oldest of its kind; NULL: none. */
+/* The request that the answer is for: the oldest of its kind; NULL: none.  A
+ * queue without requests may have no slots to look at. */
 static struct ur_swqe *asked(const struct ur_rqp *q, const struct ur_cell *c)
 {
-	uint32_t head = sq_head(q);
-	struct ur_swqe *w = ur_sq_slot(&q->qp->sq, head);
-	uint32_t size = ur_near_is_atomic(w) ? 8 : w->length;
+	uint32_t head = sq_head(q), size;
+	struct ur_swqe *w;
 
-	if (!outstanding(q) || c->body.index != head || w->first_psn ||
-	    ur_near_is_read(w) != (c->kind == UR_NEAR_DATA) ||
+	if (!outstanding(q) || c->body.index != head)
+		return NULL;
+	w = ur_sq_slot(&q->qp->sq, head);
+	if (w->first_psn || ur_near_is_read(w) != (c->kind == UR_NEAR_DATA) ||
 	    ur_near_is_atomic(w) != (c->kind == UR_NEAR_OLD))
 		return NULL;
 	if (c->kind == UR_NEAR_OLD)
 		return w;
+	size = ur_near_is_atomic(w) ? 8 : w->length;
 	return c->body.total == w->last_psn && c->len <= size - w->last_psn
 		       ? w
 		       : NULL;

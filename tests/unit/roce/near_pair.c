@@ -22,6 +22,7 @@ static void side_init(struct pair *p, unsigned int i, enum ur_qp_type type)
 {
 	struct pair_side *s = &p->side[i];
 	struct ur_qp_init init = { .type = type };
+	uint32_t depth = p->mute && i ? 0 : PAIR_DEPTH;
 
 	s->pair = p;
 	p->host.want_peer = want;
@@ -31,7 +32,7 @@ static void side_init(struct pair *p, unsigned int i, enum ur_qp_type type)
 				    &p->host.async, NULL),
 			 0);
 	init.send_cq = init.recv_cq = &s->cq;
-	init.cap = (struct ur_qp_cap){ .max_send_wr = PAIR_DEPTH,
+	init.cap = (struct ur_qp_cap){ .max_send_wr = depth,
 				       .max_recv_wr = PAIR_DEPTH,
 				       .max_send_sge = 4,
 				       .max_recv_sge = 4,
@@ -64,12 +65,13 @@ static void join(struct pair *p, unsigned int i, bool ready)
 			rig_qp_rts(&s->lane, &s->qp, &s->link, p->now_ns), 0);
 }
 
-static struct pair *make(enum ur_qp_type type, bool v6, bool ready)
+static struct pair *make(enum ur_qp_type type, bool v6, bool ready, bool mute)
 {
 	struct pair *p = test_calloc(1, sizeof(*p));
 
 	assert_non_null(p);
 	p->now_ns = 1000 * MS;
+	p->mute = mute;
 	rig_host_init(&p->host, 0, v6);
 	side_init(p, 0, type);
 	side_init(p, 1, type);
@@ -80,12 +82,17 @@ static struct pair *make(enum ur_qp_type type, bool v6, bool ready)
 
 struct pair *pair_new(enum ur_qp_type type, bool v6)
 {
-	return make(type, v6, true);
+	return make(type, v6, true, false);
 }
 
 struct pair *pair_new_waiting(enum ur_qp_type type)
 {
-	return make(type, false, false);
+	return make(type, false, false, false);
+}
+
+struct pair *pair_new_mute(enum ur_qp_type type)
+{
+	return make(type, false, true, true);
 }
 
 void pair_free(struct pair *p)

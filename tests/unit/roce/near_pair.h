@@ -48,12 +48,15 @@ struct pair {
 	void *mem; /* NULL: no channel */
 	uint64_t now_ns;
 	struct rig_pkt wire[PAIR_PKTS]; /* from side 0, not delivered */
+	bool mute;			/* side 1 has no send queue */
 	uint32_t npkts;
 };
 
 struct pair *pair_new(enum ur_qp_type type, bool v6);
 /* Side 1 stays in RTR. */
 struct pair *pair_new_waiting(enum ur_qp_type type);
+/* Nothing can be posted to be sent by side 1. */
+struct pair *pair_new_mute(enum ur_qp_type type);
 void pair_free(struct pair *p);
 void pair_open(struct pair *p);
 void pair_close(struct pair *p);
