@@ -39,6 +39,15 @@ struct ur_udp_source {
 	int fds[UR_SPORTS];	  /* -1: none (yet) */
 };
 
+/* Destinations whose interface cannot segment; a power of two. */
+#define UR_UDP_UNSEGMENTED 16u
+
+struct ur_udp_unsegmented {
+	uint8_t dst[16];
+	uint32_t scope_id;
+	uint32_t left; /* bursts to be sent packet by packet; 0: unused */
+};
+
 struct ur_udp {
 	struct ur_link link;
 	int rx_fd;
@@ -46,6 +55,7 @@ struct ur_udp {
 	int tx6[UR_SPORTS];
 	struct ur_udp_source sources[UR_UDP_SOURCES];
 	uint32_t nsources;
+	struct ur_udp_unsegmented unsegmented[UR_UDP_UNSEGMENTED];
 	int *joiners; /* sockets of further multicast memberships */
 	uint32_t njoiners;
 	bool rx_v6; /* rx_fd is dual stack, else IPv4 only */

@@ -149,6 +149,40 @@ static int send_train(int fd, struct out *o, const struct ur_train *t)
 	return err;
 }
 
+/*
+ * Bursts to a destination whose interface has refused to segment that are cut
+ * before it is asked again: its route or the interface's settings may change.
+ */
+#define CUT_BURSTS 4096u
+
+static struct ur_udp_unsegmented *unsegmented(struct ur_udp *u,
+					      const struct ur_train *t)
+{
+	return &u->unsegmented[t->dst[15] % UR_UDP_UNSEGMENTED];
+}
+
+static bool may_segment(struct ur_udp *u, const struct ur_train *t)
+{
+	struct ur_udp_unsegmented *n = unsegmented(u, t);
+
+	if (!u->gso)
+		return false;
+	if (!n->left || n->scope_id != t->scope_id ||
+	    memcmp(n->dst, t->dst, sizeof(n->dst)))
+		return true;
+	n->left--;
+	return false;
+}
+
+static void note_unsegmented(struct ur_udp *u, const struct ur_train *t)
+{
+	struct ur_udp_unsegmented *n = unsegmented(u, t);
+
+	n->left = CUT_BURSTS;
+	n->scope_id = t->scope_id;
+	memcpy(n->dst, t->dst, sizeof(n->dst));
+}
+
 int ur_udp_send(struct ur_link *link, struct ur_train *t)
 {
 	struct ur_udp *u = ur_udp_of(link);
@@ -166,13 +200,15 @@ int ur_udp_send(struct ur_link *link, struct ur_train *t)
 		fd = bound;
 	prepare(&o, t, v4, bound >= 0);
 	/* A train that was begun packet by packet goes on so. */
-	if (t->npkts > 1 && (!u->gso || t->sent)) {
+	if (t->npkts > 1 && (t->sent || !may_segment(u, t))) {
 		err = ur_udp_send_cut(fd, &o.mh, t);
 	} else {
 		err = send_train(fd, &o, t);
 		/* EIO: the interface cannot compute UDP checksums, so the
 		 * kernel does not segment for it.  EFAULT: the memory of one
 		 * packet is gone; the others may be of other queue pairs. */
+		if (err == -EIO && t->npkts > 1)
+			note_unsegmented(u, t);
 		if ((err == -EIO || err == -EFAULT) && t->npkts > 1)
 			err = ur_udp_send_cut(fd, &o.mh, t);
 	}
