@@ -13,6 +13,8 @@
  *          conversation that waits for each of them.  recvfrom(2) is shorter,
  *          above all when it finds nothing, but tells no size: so GRO is off
  *          then, and the kernel cuts what comes as a train all the same.
+ *          A burst that it has merged before is read with GRO on: the size
+ *          of its packets is not told otherwise.
  */
 #include <errno.h>
 #include <string.h>
@@ -31,6 +33,9 @@
 /* Packets one at a time before reading so, and at once before ceasing to. */
 #define LONE_AFTER  64
 #define CROWD_AFTER 8
+
+/* Another processor that saw GRO on queues its burst within less than that. */
+#define SETTLE_READS 2
 
 struct slot {
 	struct sockaddr_storage from;
@@ -182,6 +187,23 @@ void ur_udp_set_lone(struct ur_udp *u, bool on)
 	ur_udp_set_gro(u->rx_fd, !on);
 }
 
+static bool has_datagram(const struct ur_udp *u)
+{
+	return ur_sys_recvfrom(u->rx_fd, u->stage, 0, MSG_DONTWAIT | MSG_PEEK,
+			       NULL, NULL) >= 0;
+}
+
+/* Only if nothing was merged between the read that found nothing and the end
+ * of GRO. */
+static void try_lone(struct ur_udp *u)
+{
+	ur_udp_set_lone(u, true);
+	for (uint32_t i = 0; i < SETTLE_READS && u->lone; i++) {
+		if (has_datagram(u))
+			ur_udp_set_lone(u, false);
+	}
+}
+
 static int recv_lone(struct ur_udp *u,
 		     void (*fn)(void *arg, const struct ur_rx *rx), void *arg)
 {
@@ -219,7 +241,7 @@ static int recv_one(struct ur_udp *u,
 	if (len < 0) {
 		u->singles = 0;
 		if (u->streak >= LONE_AFTER && !u->told)
-			ur_udp_set_lone(u, true);
+			try_lone(u);
 		return 0;
 	}
 	n = deliver(u, &mh, (uint32_t)len, fn, arg);
