@@ -439,13 +439,12 @@ static bool may_take(struct ur_roce *r, struct ur_near_peer *p,
 	return !p->held;
 }
 
-/* A copy, since the producer may write there whenever it likes. */
 static bool take_oldest(struct ur_roce *r, struct ur_near_peer *p)
 {
 	struct ur_cell c;
 	struct ur_rqp *q;
 
-	memcpy(&c, ur_chan_oldest(&p->chan), sizeof(c));
+	ur_chan_copy(&p->chan, &c);
 	if (!may_take(r, p, &c))
 		return false;
 	r->near_from = &p->chan;

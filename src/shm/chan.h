@@ -12,8 +12,8 @@
  * sequence number is looked for.
  *
  * Each side trusts its own struct ur_chan alone.  What the other side writes
- * may be anything at any time: cells are copied before they are looked at, and
- * every number in them is checked.
+ * may be anything at any time: cells are copied before they are looked at
+ * (ur_chan_copy()), and every number in them is checked.
  */
 #ifndef UR_SHM_CHAN_H
 #define UR_SHM_CHAN_H
@@ -22,6 +22,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/shared.h"
 
 #define UR_CHAN_VERSION 4u
 #define UR_CHAN_CELLS	512u
@@ -187,10 +189,13 @@ static inline bool ur_chan_is_empty(const struct ur_chan *c)
 	       ur_chan_lap(c->rx_tail);
 }
 
-/* The oldest cell; only if there is one.  Its memory is the producer's. */
-static inline const struct ur_cell *ur_chan_oldest(const struct ur_chan *c)
+/*
+ * A copy of the oldest cell; only if there is one.  Its memory is the
+ * producer's, which may write there at any time: every word is read once.
+ */
+static inline void ur_chan_copy(const struct ur_chan *c, struct ur_cell *out)
 {
-	return &c->rx[c->rx_tail % UR_CHAN_CELLS];
+	ur_shared_copy(out, &c->rx[c->rx_tail % UR_CHAN_CELLS], sizeof(*out));
 }
 
 /*

@@ -5,6 +5,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/shared.h"
+
 #define KIND_PACKET 1u
 #define KIND_SKIP   2u /* nothing: the next record is at the beginning */
 
@@ -94,14 +96,6 @@ static bool is_empty(struct ur_ring *r)
 	return r->own == r->seen;
 }
 
-/* What is checked is the copy: the compiler may not look at the original
- * again, which the other side may have changed by then. */
-static void copy_rec(struct ur_ring_rec *rec, const uint8_t *from)
-{
-	memcpy(rec, from, sizeof(*rec));
-	atomic_signal_fence(memory_order_seq_cst);
-}
-
 int ur_ring_peek(struct ur_ring *r, struct ur_ring_rec *rec,
 		 const uint8_t **payload)
 {
@@ -110,13 +104,13 @@ int ur_ring_peek(struct ur_ring *r, struct ur_ring_rec *rec,
 	if (is_empty(r))
 		return 0;
 	to_end = r->size - (r->own & (r->size - 1));
-	copy_rec(rec, at(r, r->own));
+	ur_shared_copy(rec, at(r, r->own), sizeof(*rec));
 	if (rec->kind == KIND_SKIP) {
 		if (r->seen - r->own <= to_end)
 			return -EPROTO;
 		r->own += to_end;
 		to_end = r->size;
-		copy_rec(rec, r->data);
+		ur_shared_copy(rec, r->data, sizeof(*rec));
 	}
 	if (rec->kind != KIND_PACKET || rec->len > r->size / 4)
 		return -EPROTO;

@@ -388,7 +388,7 @@ static void consume(struct world *w)
 	while (!ur_chan_is_empty(&w->hostile) && n++ < UR_CHAN_CELLS) {
 		struct ur_cell c;
 
-		memcpy(&c, ur_chan_oldest(&w->hostile), sizeof(c));
+		ur_chan_copy(&w->hostile, &c);
 		if (c.len && !(c.flags & UR_NEAR_IN_BODY))
 			ur_chan_data_done(&w->hostile, c.body.at, c.len);
 		ur_chan_consume(&w->hostile);
@@ -505,7 +505,7 @@ static void agree(struct world *w)
 	while (!ur_chan_is_empty(&w->hostile) && n++ < UR_CHAN_CELLS) {
 		struct ur_cell in, *c = ur_chan_cell(&w->hostile);
 
-		memcpy(&in, ur_chan_oldest(&w->hostile), sizeof(in));
+		ur_chan_copy(&w->hostile, &in);
 		ur_chan_consume(&w->hostile);
 		if (in.kind != UR_NEAR_ASK)
 			continue;

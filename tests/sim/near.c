@@ -252,9 +252,12 @@ static void trace_cell(struct sim_world *w, const struct ur_cell *c)
 static void trace_cells(void *arg, const struct ur_near_peer *p)
 {
 	struct ur_chan c = p->chan;
+	struct ur_cell cell;
 
-	for (; !ur_chan_is_empty(&c); ur_chan_consume(&c))
-		trace_cell(arg, ur_chan_oldest(&c));
+	for (; !ur_chan_is_empty(&c); ur_chan_consume(&c)) {
+		ur_chan_copy(&c, &cell);
+		trace_cell(arg, &cell);
+	}
 }
 
 void sim_near_poll(struct sim_lane *l)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Peers that write into the channel what no urnic writes. */
-#include <pthread.h>
+#include <signal.h>
 
 #include "roce/near_internal.h"
 #include "roce/near_pair.h"
@@ -52,10 +52,107 @@ static void answers_to_a_queue_without_slots(void **state)
 	(void)state;
 }
 
+/*
+ * A writer that is as fast as can be: the reader runs one instruction at a
+ * time, and after every so many the cell's first word, which says its length,
+ * is another one.
+ */
+static struct {
+	uint64_t *word;
+	uint64_t values[2];
+	uint64_t steps;
+	uint64_t every;
+} writer;
+
+#define TRAP_FLAG 0x100ul
+
+static void on_step(int sig)
+{
+	writer.steps++;
+	if (writer.steps % writer.every == 0)
+		__atomic_store_n(writer.word,
+				 writer.values[writer.steps / writer.every % 2],
+				 __ATOMIC_RELAXED);
+	(void)sig;
+}
+
+static void set_stepping(bool on)
+{
+	uint64_t flags = __builtin_ia32_readeflags_u64();
+
+	__builtin_ia32_writeeflags_u64(on ? flags | TRAP_FLAG
+					  : flags & ~TRAP_FLAG);
+}
+
+static uint64_t first_word(const struct ur_cell *c)
+{
+	uint64_t w;
+
+	memcpy(&w, (const void *)c, sizeof(w));
+	return w;
+}
+
+#define HONEST 8u
+#define LIE    20000u /* more than a cell has, less than the receive */
+
+/* One cell, which says HONEST or LIE by turns; it is dropped or received. */
+static void take_changing(struct pair *p, uint64_t every)
+{
+	struct ur_chan *chan = &p->side[0].peer.chan;
+	struct ur_cell *c = ur_chan_cell(chan), lie;
+
+	c->kind = UR_NEAR_SEND;
+	c->flags = UR_NEAR_FIRST | UR_NEAR_LAST | UR_NEAR_IN_BODY;
+	c->len = HONEST;
+	c->to = p->side[1].qp.qpn;
+	c->from = p->side[0].qp.qpn;
+	ur_chan_publish(chan);
+	memcpy((void *)&lie, (const void *)c, sizeof(lie));
+	lie.len = LIE;
+	writer.word = (uint64_t *)(void *)c;
+	writer.values[0] = first_word(c);
+	writer.values[1] = first_word(&lie);
+	writer.every = every;
+	set_stepping(true);
+	(void)ur_near_poll(p->side[1].lane.roce, p->now_ns);
+	set_stepping(false);
+}
+
+static void length_that_changes_while_it_is_read(void **state)
+{
+	struct sigaction act = { .sa_handler = on_step };
+	struct pair *p = pair_new(UR_QPT_UC, false);
+	uint32_t received = 0, dropped = 0;
+	struct ur_cqe c;
+
+	pair_open(p);
+	pair_recv(p, 1, 0, PAIR_HALF);
+	assert_int_equal(sigaction(SIGTRAP, &act, NULL), 0);
+	for (uint64_t every = 1; every <= 20; every++) {
+		for (uint32_t i = 0; i < 4; i++) {
+			take_changing(p, every);
+			if (ur_cq_poll(&p->side[1].cq, &c, 1) == 0) {
+				dropped++;
+				continue;
+			}
+			assert_int_equal(c.status, UR_WC_SUCCESS);
+			assert_int_equal(c.byte_len, HONEST);
+			pair_recv(p, 1, 0, PAIR_HALF);
+			received++;
+		}
+	}
+	assert_true(writer.steps > 0);
+	assert_true(received > 0 && dropped > 0);
+	assert_int_equal(signal(SIGTRAP, SIG_DFL) == SIG_ERR, 0);
+	pair_free(p);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(answers_to_a_queue_without_slots),
+		cmocka_unit_test(length_that_changes_while_it_is_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

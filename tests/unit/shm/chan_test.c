@@ -49,10 +49,11 @@ static void put(struct ur_chan *c, uint32_t imm)
 
 static uint32_t get(struct ur_chan *c)
 {
-	uint32_t imm = ur_chan_oldest(c)->imm_be;
+	struct ur_cell cell;
 
+	ur_chan_copy(c, &cell);
 	ur_chan_consume(c);
-	return imm;
+	return cell.imm_be;
 }
 
 static void cells_come_in_order_over_many_laps(void **state)
