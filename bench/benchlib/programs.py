@@ -355,20 +355,24 @@ def fabric(scene, who, provider, kind, sizes):
 
 
 def mpi(scene, who, layer, kind, sizes):
-    """Open MPI; layer is the name of its byte transfer layer."""
+    """Open MPI; layer is the name of its byte transfer layer.  It binds memory
+    where it binds a core, and complains where a container forbids that."""
     def take(world):
         world.need('mpirun.openmpi', 'openmpi-bin')
         place = world.place(scene.place)
         argv = ['mpirun.openmpi', '--allow-run-as-root', '--oversubscribe',
-                '-np', '2', '--mca', 'pml', 'ob1', '--mca', 'btl',
+                '--bind-to', 'none', '--mca', 'pml', 'ob1', '--mca', 'btl',
                 f'self,{layer}']
         if layer == 'tcp':
             argv += ['--mca', 'btl_tcp_if_include', 'lo']
-        if world.pin:
-            argv += ['--cpu-set', '{},{}'.format(*world.cores), '--bind-to',
-                     'core']
-        argv += [world.own('mpi_pair', 'libopenmpi-dev'), kind,
-                 world.seconds / 3, ','.join(map(str, sizes))]
+        rank = [world.own('mpi_pair', 'libopenmpi-dev'), kind,
+                world.seconds / 3, ','.join(map(str, sizes))]
+        for core in world.cores:
+            argv += ['-np', '1']
+            if world.pin:
+                argv += ['taskset', '-c', core]
+            argv += [*rank, ':']
+        argv.pop()
         found = world.json(f'{scene.name}/{who} {kind}', place.a, argv)
         return message_cells(world, scene, who, '', found)
     return take
