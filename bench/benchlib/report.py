@@ -7,7 +7,7 @@ import statistics
 
 from benchlib import chart
 from benchlib.goals import goals, judge
-from benchlib.plan import KIB, MEMORY, MIB, SCENES
+from benchlib.plan import KIB, MEMORY, MIB, PORTS, SCENES
 from benchlib.samples import Samples, cell, parts, unit
 
 BEGIN, END = '<!-- bench: begin -->', '<!-- bench: end -->'
@@ -320,6 +320,10 @@ class Run:
 
     def limit(self, scene, word):
         """What the machine can do at most."""
+        if scene in PORTS:
+            name = {'lat': ('UDP', 'lat', 64),
+                    'rate': ('testpmd', 'rate', 64)}[word]
+            return self.spread(cell(scene.name, *name))
         if scene is MEMORY:
             name = {'lat': ('store', 'lat', 8), 'rate': ('ring', 'rate', 64),
                     'bw': ('memcpy', 'write bw', MIB)}[word]
@@ -330,10 +334,12 @@ class Run:
         return self.spread(cell(scene.name, *name))
 
     def short(self):
+        """Lines: the table, an empty line, what run it is of."""
         out = []
         for scene in SCENES:
-            for what, op, size in SHORT:
-                ours = cell(scene.name, 'urnic0', op, size)
+            for what, who, op, size in SHORT_OF_PORTS if scene in PORTS \
+                    else SHORT:
+                ours = cell(scene.name, who, op, size)
                 if ours not in self.samples:
                     continue
                 word = op.split()[-1]
@@ -344,15 +350,30 @@ class Run:
                     f'{best[1]}: {self.spread(best[2])}' if best else '–',
                     self.limit(scene, word)))
         return head('', '', 'urnic', 'best of the others',
-                    'bare machine') + out
+                    'bare machine') + out + ['', self.origin()]
+
+    def origin(self):
+        """A sentence about the run."""
+        m, (met, missed) = self.data['machine'], self.tally()
+        return (f'One run of {self.data["rounds"]} rounds, '
+                f'{self.data["begun"]}, urnic {m["urnic"]}, on {m["cpu"]}, '
+                f'{m["cpus"]} CPUs{" of a virtual machine" * m["virtual"]}: '
+                f'{met} of {met + missed} comparisons met their goal, '
+                f'{missed} missed it.')
 
 
 # Who moves messages or streams between programs as we do.
 PEERS = ('UCX posix', 'UCX sysv', 'UCX tcp', 'libfabric shm', 'libfabric tcp',
          'Open MPI vader', 'Open MPI tcp', 'iperf3', 'qperf tcp',
          'sockperf tcp')
-SHORT = (('SEND 8 B', 'send lat', 8), ('SEND 64 B', 'send rate', 64),
-         ('SEND 1 MiB', 'send bw', MIB), ('WRITE 1 MiB', 'write bw', MIB))
+SHORT = (('SEND 8 B', 'urnic0', 'send lat', 8),
+         ('SEND 64 B', 'urnic0', 'send rate', 64),
+         ('SEND 1 MiB', 'urnic0', 'send bw', MIB),
+         ('WRITE 1 MiB', 'urnic0', 'write bw', MIB))
+SHORT_OF_PORTS = tuple(
+    (f'SEND 64 B, {runs_it}', who, op, 64) for runs_it, who in
+    (('port of the process', 'urnic0 DPDK'), ('port of urnicd', 'urnic0 urnicd'))
+    for op in ('send lat', 'send rate'))
 
 
 def write(run, where):

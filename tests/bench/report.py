@@ -263,6 +263,23 @@ class Report(unittest.TestCase):
         self.assertIn('| Loopback, through sockets | WRITE 1 MiB | 7.00 GB/s '
                       '(6.00–29.0) | – | – |', report.Run(data).short())
 
+    def test_ports_and_the_run(self):
+        data = result()
+        data['samples'] = [
+            {'cell': cell('port-memif', who, op, 64), 'value': value,
+             'round': 0, 'place': 'far'}
+            for who, op, value in (('urnic0 DPDK', 'send rate', 4),
+                                   ('urnic0 urnicd', 'send lat', 30),
+                                   ('testpmd', 'rate', 8))]
+        said = report.Run(data).short()
+        self.assertEqual(said[2:], [
+            '| DPDK on a memif | SEND 64 B, port of the process | 4.00 M/s '
+            '| – | 8.00 |',
+            '| DPDK on a memif | SEND 64 B, port of urnicd | 30.0 µs | – | – '
+            '|', '',
+            'One run of 1 rounds, today, urnic abc, on x, 2 CPUs of a virtual '
+            'machine: 0 of 1 comparisons met their goal, 1 missed it.'])
+
     def test_the_readme_is_what_was_measured(self):
         with open(os.path.join(TOP, 'docs', 'bench', 'results.json'),
                   encoding='utf-8') as f:
@@ -271,6 +288,9 @@ class Report(unittest.TestCase):
             text = f.read()
         self.assertEqual(text.partition(report.BEGIN)[2]
                          .partition(report.END)[0].strip().split('\n'), lines)
+        # No figure of a run stands beside what was written by the run.
+        speed = text.partition(report.END)[2].partition('\n## ')[0]
+        self.assertNotRegex(speed, r'\d')
 
     def test_the_readme_has_a_place(self):
         with open(os.path.join(TOP, 'README.md'), encoding='utf-8') as f:
