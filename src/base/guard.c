@@ -31,6 +31,7 @@
 #include "base/copy.h"
 #include "base/crc.h"
 #include "base/far.h"
+#include "base/fork.h"
 #include "base/guard_word.h"
 
 #if !defined(__x86_64__)
@@ -542,10 +543,7 @@ static void forked_child(void)
 	pthread_mutex_init(&install_lock, NULL);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
-{
-	pthread_atfork(NULL, NULL, forked_child);
-}
+UR_FORK_CHILD(forked_child)
 
 int ur_guard_install(void)
 {

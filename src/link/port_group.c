@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/sys.h"
@@ -51,10 +52,7 @@ static void forked_child(void)
 	ur_list_init(&groups);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
-{
-	pthread_atfork(NULL, NULL, forked_child);
-}
+UR_FORK_CHILD(forked_child)
 
 /* ---- Inboxes ---- */
 

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/socket.h"
 #include "rdmacm/addr.h"
@@ -41,10 +42,7 @@ static void forked_child(void)
 	memset(devices, 0, sizeof(devices));
 }
 
-__attribute__((constructor)) static void watch_forks(void)
-{
-	pthread_atfork(NULL, NULL, forked_child);
-}
+UR_FORK_CHILD(forked_child)
 
 static uint8_t depth(int limit)
 {

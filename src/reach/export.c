@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/sys.h"
@@ -29,10 +30,7 @@ static void forked_child(void)
 	atomic_fetch_add(&ur_reach_forked, 1);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
-{
-	pthread_atfork(NULL, NULL, forked_child);
-}
+UR_FORK_CHILD(forked_child)
 
 bool ur_reach_file_limit(uint64_t bytes)
 {

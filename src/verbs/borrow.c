@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/guard.h"
 #include "base/log.h"
 #include "verbs/dm.h"
@@ -35,10 +36,7 @@ static void forked_child(void)
 	pthread_mutex_init(&lock, NULL);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
-{
-	pthread_atfork(NULL, NULL, forked_child);
-}
+UR_FORK_CHILD(forked_child)
 
 int urv_borrow_device(const struct urv_file_mark *mark, uint32_t *index)
 {

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/fork.h"
 #include "verbs/convert.h"
 #include "verbs/exports.h"
 #include "verbs/objects.h"
@@ -28,10 +29,7 @@ static void forked_child(void)
 	pthread_mutex_init(&device_lock, NULL);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
-{
-	pthread_atfork(NULL, NULL, forked_child);
-}
+UR_FORK_CHILD(forked_child)
 
 static int device_create(const struct ur_dev_spec *spec,
 			 struct urv_device **out)

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/guard.h"
 #include "reach/lent.h"
 #include "verbs/convert.h"
@@ -29,10 +30,7 @@ static void forked_child(void)
 	pthread_mutex_init(&lend_lock, NULL);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
-{
-	pthread_atfork(NULL, NULL, forked_child);
-}
+UR_FORK_CHILD(forked_child)
 
 static int check_copy(const struct urv_dm *dm, uint64_t offset, size_t length)
 {

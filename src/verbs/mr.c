@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/fork.h"
 #include "base/guard.h"
 #include "verbs/convert.h"
 #include "verbs/import.h"
@@ -25,10 +26,7 @@ static void forked_child(void)
 	pthread_rwlock_init(&cores, NULL);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
-{
-	pthread_atfork(NULL, NULL, forked_child);
-}
+UR_FORK_CHILD(forked_child)
 
 static void publish(struct urv_mr *mr, struct ibv_pd *pd)
 {

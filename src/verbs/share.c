@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/rng.h"
 #include "verbs/import.h"
 #include "verbs/objects.h"
@@ -49,10 +50,7 @@ static void forked_child(void)
 			&ur_container_of(n, struct urv_file, node)->lock, NULL);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
-{
-	pthread_atfork(NULL, NULL, forked_child);
-}
+UR_FORK_CHILD(forked_child)
 
 /* Who cannot listen has contexts that others cannot import. */
 static int mark_make(struct urv_file *f, const char *name, int *fd)

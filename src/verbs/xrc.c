@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/fork.h"
 #include "verbs/convert.h"
 #include "verbs/ops.h"
 
@@ -21,10 +22,7 @@ static void forked_child(void)
 	urv_target_child();
 }
 
-__attribute__((constructor)) static void watch_forks(void)
-{
-	pthread_atfork(NULL, NULL, forked_child);
-}
+UR_FORK_CHILD(forked_child)
 
 void urv_xrc_lock(void)
 {
