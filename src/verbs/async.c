@@ -6,32 +6,24 @@
 #include "verbs/objects.h"
 #include "verbs/raw.h"
 
-enum about {
-	ABOUT_DEVICE,
-	ABOUT_CQ,
-	ABOUT_QP,
-	ABOUT_SRQ,
-	ABOUT_WQ,
-};
-
 static const uint8_t about[] = {
-	[IBV_EVENT_CQ_ERR] = ABOUT_CQ,
-	[IBV_EVENT_QP_FATAL] = ABOUT_QP,
-	[IBV_EVENT_QP_REQ_ERR] = ABOUT_QP,
-	[IBV_EVENT_QP_ACCESS_ERR] = ABOUT_QP,
-	[IBV_EVENT_COMM_EST] = ABOUT_QP,
-	[IBV_EVENT_SQ_DRAINED] = ABOUT_QP,
-	[IBV_EVENT_PATH_MIG] = ABOUT_QP,
-	[IBV_EVENT_PATH_MIG_ERR] = ABOUT_QP,
-	[IBV_EVENT_QP_LAST_WQE_REACHED] = ABOUT_QP,
-	[IBV_EVENT_SRQ_ERR] = ABOUT_SRQ,
-	[IBV_EVENT_SRQ_LIMIT_REACHED] = ABOUT_SRQ,
-	[IBV_EVENT_WQ_FATAL] = ABOUT_WQ,
+	[IBV_EVENT_CQ_ERR] = URV_ABOUT_CQ,
+	[IBV_EVENT_QP_FATAL] = URV_ABOUT_QP,
+	[IBV_EVENT_QP_REQ_ERR] = URV_ABOUT_QP,
+	[IBV_EVENT_QP_ACCESS_ERR] = URV_ABOUT_QP,
+	[IBV_EVENT_COMM_EST] = URV_ABOUT_QP,
+	[IBV_EVENT_SQ_DRAINED] = URV_ABOUT_QP,
+	[IBV_EVENT_PATH_MIG] = URV_ABOUT_QP,
+	[IBV_EVENT_PATH_MIG_ERR] = URV_ABOUT_QP,
+	[IBV_EVENT_QP_LAST_WQE_REACHED] = URV_ABOUT_QP,
+	[IBV_EVENT_SRQ_ERR] = URV_ABOUT_SRQ,
+	[IBV_EVENT_SRQ_LIMIT_REACHED] = URV_ABOUT_SRQ,
+	[IBV_EVENT_WQ_FATAL] = URV_ABOUT_WQ,
 };
 
-static enum about event_about(enum ibv_event_type type)
+enum urv_about urv_event_about(enum ibv_event_type type)
 {
-	return (size_t)type < sizeof(about) ? about[type] : ABOUT_DEVICE;
+	return (size_t)type < sizeof(about) ? about[type] : URV_ABOUT_DEVICE;
 }
 
 int ibv_get_async_event(struct ibv_context *context,
@@ -43,20 +35,20 @@ int ibv_get_async_event(struct ibv_context *context,
 	if (rc)
 		return urv_minus_one(rc);
 	event->event_type = (enum ibv_event_type)ev.type;
-	switch (event_about(event->event_type)) {
-	case ABOUT_CQ:
+	switch (urv_event_about(event->event_type)) {
+	case URV_ABOUT_CQ:
 		event->element.cq = ev.object;
 		break;
-	case ABOUT_QP:
+	case URV_ABOUT_QP:
 		event->element.qp = ev.object;
 		break;
-	case ABOUT_SRQ:
+	case URV_ABOUT_SRQ:
 		event->element.srq = ev.object;
 		break;
-	case ABOUT_WQ:
+	case URV_ABOUT_WQ:
 		event->element.wq = ev.object;
 		break;
-	case ABOUT_DEVICE:
+	case URV_ABOUT_DEVICE:
 		event->element.port_num = ev.port_num;
 		break;
 	}
@@ -69,24 +61,24 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	struct ibv_context *context;
 	struct ur_ev_source *source;
 
-	switch (event_about(event->event_type)) {
-	case ABOUT_CQ:
+	switch (urv_event_about(event->event_type)) {
+	case URV_ABOUT_CQ:
 		context = event->element.cq->context;
 		source = &urv_cq(event->element.cq)->core.async_source;
 		break;
-	case ABOUT_QP:
+	case URV_ABOUT_QP:
 		context = event->element.qp->context;
 		source = &urv_qp(event->element.qp)->core.async_source;
 		break;
-	case ABOUT_SRQ:
+	case URV_ABOUT_SRQ:
 		context = event->element.srq->context;
 		source = &urv_srq(event->element.srq)->core.async_source;
 		break;
-	case ABOUT_WQ:
+	case URV_ABOUT_WQ:
 		context = event->element.wq->context;
 		source = &urv_wq(event->element.wq)->core.async_source;
 		break;
-	case ABOUT_DEVICE:
+	case URV_ABOUT_DEVICE:
 	default:
 		return;
 	}

@@ -6,6 +6,7 @@
 #include "verbs/compat.h"
 #include "verbs/convert.h"
 #include "verbs/exports.h"
+#include "verbs/objects.h"
 
 #undef ibv_reg_mr
 
@@ -311,36 +312,6 @@ int urv_old_detach_mcast(struct old_qp *qp, union ibv_gid *gid, uint16_t lid)
 	return ibv_detach_mcast(qp->real, gid, lid);
 }
 
-enum about {
-	ABOUT_DEVICE,
-	ABOUT_CQ,
-	ABOUT_QP,
-	ABOUT_SRQ,
-};
-
-/* Of the events that there were; later ones are of the device. */
-static const enum about events[] = {
-	[IBV_EVENT_CQ_ERR] = ABOUT_CQ,
-	[IBV_EVENT_QP_FATAL] = ABOUT_QP,
-	[IBV_EVENT_QP_REQ_ERR] = ABOUT_QP,
-	[IBV_EVENT_QP_ACCESS_ERR] = ABOUT_QP,
-	[IBV_EVENT_COMM_EST] = ABOUT_QP,
-	[IBV_EVENT_SQ_DRAINED] = ABOUT_QP,
-	[IBV_EVENT_PATH_MIG] = ABOUT_QP,
-	[IBV_EVENT_PATH_MIG_ERR] = ABOUT_QP,
-	[IBV_EVENT_SRQ_ERR] = ABOUT_SRQ,
-	[IBV_EVENT_SRQ_LIMIT_REACHED] = ABOUT_SRQ,
-	[IBV_EVENT_QP_LAST_WQE_REACHED] = ABOUT_QP,
-};
-
-static enum about about(const struct ibv_async_event *e)
-{
-	size_t i = e->event_type;
-
-	return i < sizeof(events) / sizeof(events[0]) ? events[i]
-						      : ABOUT_DEVICE;
-}
-
 /* Each member of the union is a pointer, to an object of either age. */
 int urv_old_get_async_event(struct old_context *c,
 			    struct ibv_async_event *event)
@@ -349,17 +320,18 @@ int urv_old_get_async_event(struct old_context *c,
 
 	if (rc)
 		return rc;
-	switch (about(event)) {
-	case ABOUT_CQ:
+	switch (urv_event_about(event->event_type)) {
+	case URV_ABOUT_CQ:
 		event->element.cq = event->element.cq->cq_context;
 		break;
-	case ABOUT_QP:
+	case URV_ABOUT_QP:
 		event->element.qp = event->element.qp->qp_context;
 		break;
-	case ABOUT_SRQ:
+	case URV_ABOUT_SRQ:
 		event->element.srq = event->element.srq->srq_context;
 		break;
-	case ABOUT_DEVICE:
+	case URV_ABOUT_WQ: /* this version has none */
+	case URV_ABOUT_DEVICE:
 		break;
 	}
 	return 0;
@@ -369,20 +341,21 @@ void urv_old_ack_async_event(struct ibv_async_event *event)
 {
 	struct ibv_async_event real = *event;
 
-	switch (about(event)) {
-	case ABOUT_CQ:
+	switch (urv_event_about(event->event_type)) {
+	case URV_ABOUT_CQ:
 		real.element.cq =
 			((struct old_cq *)(void *)event->element.cq)->real;
 		break;
-	case ABOUT_QP:
+	case URV_ABOUT_QP:
 		real.element.qp =
 			((struct old_qp *)(void *)event->element.qp)->real;
 		break;
-	case ABOUT_SRQ:
+	case URV_ABOUT_SRQ:
 		real.element.srq =
 			((struct old_srq *)(void *)event->element.srq)->real;
 		break;
-	case ABOUT_DEVICE:
+	case URV_ABOUT_WQ: /* this version has none */
+	case URV_ABOUT_DEVICE:
 		break;
 	}
 	ibv_ack_async_event(&real);

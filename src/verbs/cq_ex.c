@@ -58,70 +58,24 @@ static void end_poll(struct ibv_cq_ex *ex)
 {
 }
 
-static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
-{
-	return (enum ibv_wc_opcode)of(ex)->current.opcode;
-}
-
-static uint32_t read_vendor_err(struct ibv_cq_ex *ex)
-{
-	return of(ex)->current.vendor_err;
-}
-
-static uint32_t read_byte_len(struct ibv_cq_ex *ex)
-{
-	return of(ex)->current.byte_len;
-}
-
-static __be32 read_imm_data(struct ibv_cq_ex *ex)
-{
-	return of(ex)->current.imm_be;
-}
-
-static uint32_t read_qp_num(struct ibv_cq_ex *ex)
-{
-	return of(ex)->current.qpn;
-}
-
-static uint32_t read_src_qp(struct ibv_cq_ex *ex)
-{
-	return of(ex)->current.src_qp;
-}
-
-static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
-{
-	return of(ex)->current.flags;
-}
-
-static uint32_t read_slid(struct ibv_cq_ex *ex)
-{
-	return of(ex)->current.slid;
-}
-
-static uint8_t read_sl(struct ibv_cq_ex *ex)
-{
-	return of(ex)->current.sl;
-}
-
-static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
-{
-	return of(ex)->current.dlid_path_bits;
-}
-
-static uint16_t read_cvlan(struct ibv_cq_ex *ex)
-{
-	return of(ex)->current.cvlan;
-}
-
-static uint32_t read_flow_tag(struct ibv_cq_ex *ex)
-{
-	return of(ex)->current.flow_tag;
-}
-
-static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
-{
-	return of(ex)->current.ts_ns;
-}
+#define READER(type, name, field)                                              \
+	static type read_##name(struct ibv_cq_ex *ex)                          \
+	{                                                                      \
+		return (type)of(ex)->current.field;                            \
+	}
+READER(enum ibv_wc_opcode, opcode, opcode)
+READER(uint32_t, vendor_err, vendor_err)
+READER(uint32_t, byte_len, byte_len)
+READER(__be32, imm_data, imm_be)
+READER(uint32_t, qp_num, qpn)
+READER(uint32_t, src_qp, src_qp)
+READER(unsigned int, wc_flags, flags)
+READER(uint32_t, slid, slid)
+READER(uint8_t, sl, sl)
+READER(uint8_t, dlid_path_bits, dlid_path_bits)
+READER(uint16_t, cvlan, cvlan)
+READER(uint32_t, flow_tag, flow_tag)
+READER(uint64_t, completion_ts, ts_ns)
 
 /*
  * Time of day minus the adapter's clock.  Both are slewed alike, so it changes

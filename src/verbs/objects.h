@@ -281,6 +281,16 @@ static inline int urv_context_check(const struct ibv_context *context)
 	return ur_dev_lost(c->dev, &c->listener) ? -EIO : 0;
 }
 
+/* Which member of ibv_async_event.element an event has. */
+enum urv_about {
+	URV_ABOUT_DEVICE,
+	URV_ABOUT_CQ,
+	URV_ABOUT_QP,
+	URV_ABOUT_SRQ,
+	URV_ABOUT_WQ,
+};
+enum urv_about urv_event_about(enum ibv_event_type type);
+
 /* The device of that index of this process, referenced; NULL and errno. */
 struct urv_device *urv_device_get(uint32_t index);
 void urv_device_ref(struct urv_device *d);
