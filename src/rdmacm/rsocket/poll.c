@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "rdmacm/rsocket/config.h"
+#include "rdmacm/rsocket/sets.h"
 #include "rdmacm/rsocket/sock.h"
 
 enum { FEW = 16, ALWAYS = POLLERR | POLLHUP | POLLNVAL };
@@ -210,45 +211,6 @@ int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 	return -1;
 }
 
-static nfds_t from_sets(int nfds, const fd_set *r, const fd_set *w,
-			const fd_set *x, struct pollfd *fds)
-{
-	nfds_t n = 0;
-
-	for (int fd = 0; fd < nfds; fd++) {
-		short events = 0;
-
-		if (r && FD_ISSET(fd, r))
-			events |= POLLIN;
-		if (w && FD_ISSET(fd, w))
-			events |= POLLOUT;
-		if (x && FD_ISSET(fd, x))
-			events |= POLLPRI;
-		if (events)
-			fds[n++] =
-				(struct pollfd){ .fd = fd, .events = events };
-	}
-	return n;
-}
-
-/* Leaves in the set those that have one of `bits`; how many. */
-static int to_set(const struct pollfd *fds, nfds_t n, short asked, short bits,
-		  fd_set *out)
-{
-	int count = 0;
-
-	if (!out)
-		return 0;
-	FD_ZERO(out);
-	for (nfds_t i = 0; i < n; i++) {
-		if (!(fds[i].events & asked) || !(fds[i].revents & bits))
-			continue;
-		FD_SET(fds[i].fd, out);
-		count++;
-	}
-	return count;
-}
-
 static bool any_invalid(const struct pollfd *fds, nfds_t n)
 {
 	for (nfds_t i = 0; i < n; i++) {
@@ -270,7 +232,7 @@ int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
 		errno = EINVAL;
 		return -1;
 	}
-	n = from_sets(nfds, readfds, writefds, exceptfds, fds);
+	n = urs_from_sets(nfds, readfds, writefds, exceptfds, fds);
 	if (timeout && timeout->tv_sec < 0) {
 		errno = EINVAL;
 		return -1;
@@ -285,9 +247,5 @@ int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
 		errno = EBADF;
 		return -1;
 	}
-	rc = to_set(fds, n, POLLIN, POLLIN | POLLHUP | POLLERR, readfds);
-	rc += to_set(fds, n, POLLOUT, POLLOUT | POLLERR, writefds);
-	/* A broken rsocket is an exception, as in rdma-core. */
-	rc += to_set(fds, n, POLLPRI, POLLPRI | POLLERR, exceptfds);
-	return rc;
+	return urs_to_sets(fds, n, readfds, writefds, exceptfds);
 }

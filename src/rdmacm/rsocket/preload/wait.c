@@ -8,6 +8,7 @@
 
 #include "rdmacm/rsocket/epoll.h"
 #include "rdmacm/rsocket/preload/preload.h"
+#include "rdmacm/rsocket/sets.h"
 
 enum { FEW = 64 };
 
@@ -117,61 +118,12 @@ PRE_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n,
 }
 /* NOLINTEND(readability-identifier-naming) */
 
-static short asked(int fd, const fd_set *r, const fd_set *w, const fd_set *x)
-{
-	short events = 0;
-
-	if (r && FD_ISSET(fd, r))
-		events |= POLLIN;
-	if (w && FD_ISSET(fd, w))
-		events |= POLLOUT;
-	if (x && FD_ISSET(fd, x))
-		events |= POLLPRI;
-	return events;
-}
-
-static nfds_t from_sets(int n, const fd_set *r, const fd_set *w,
-			const fd_set *x, struct pollfd *fds)
-{
-	nfds_t count = 0;
-
-	for (int fd = 0; fd < n; fd++) {
-		short events = asked(fd, r, w, x);
-
-		if (events)
-			fds[count++] =
-				(struct pollfd){ .fd = fd, .events = events };
-	}
-	return count;
-}
-
-static int to_set(const struct pollfd *fds, nfds_t n, short event, short bits,
-		  fd_set *out)
-{
-	int count = 0;
-
-	if (!out)
-		return 0;
-	FD_ZERO(out);
-	for (nfds_t i = 0; i < n; i++) {
-		if (!(fds[i].events & event) || !(fds[i].revents & bits))
-			continue;
-		FD_SET(fds[i].fd, out);
-		count++;
-	}
-	return count;
-}
-
 static int select_mapped(struct pollfd *fds, nfds_t n, fd_set *r, fd_set *w,
 			 fd_set *x, int timeout)
 {
 	int rc = poll_mapped(fds, n, timeout);
 
-	if (rc < 0)
-		return rc;
-	rc = to_set(fds, n, POLLIN, POLLIN | POLLHUP | POLLERR, r);
-	rc += to_set(fds, n, POLLOUT, POLLOUT | POLLERR, w);
-	return rc + to_set(fds, n, POLLPRI, POLLPRI | POLLERR, x);
+	return rc < 0 ? rc : urs_to_sets(fds, n, r, w, x);
 }
 
 PRE_EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *x,
@@ -183,7 +135,7 @@ PRE_EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *x,
 
 	if (pre_inside || n < 0 || n > FD_SETSIZE)
 		return pre_real()->select(n, r, w, x, timeout);
-	count = from_sets(n, r, w, x, fds);
+	count = urs_from_sets(n, r, w, x, fds);
 	if (!has_rsocket(fds, count))
 		return pre_real()->select(n, r, w, x, timeout);
 	if (timeout)
@@ -202,7 +154,7 @@ PRE_EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *x,
 
 	if (pre_inside || n < 0 || n > FD_SETSIZE)
 		return pre_real()->pselect(n, r, w, x, timeout, mask);
-	count = from_sets(n, r, w, x, fds);
+	count = urs_from_sets(n, r, w, x, fds);
 	if (!has_rsocket(fds, count))
 		return pre_real()->pselect(n, r, w, x, timeout, mask);
 	mask_signals(mask, &old);
