@@ -134,6 +134,7 @@ struct ur_cm_param {
 				  * of who accepts; UD in datagram spaces */
 	uint32_t ece_vendor;	 /* 24 bits; 0: none */
 	uint32_t ece_options;
+	struct ur_qp *qp; /* iWARP only: the QP that becomes connected */
 };
 
 enum ur_cm_event_type {

@@ -172,7 +172,7 @@ void ur_conn_seen(struct ur_conn *c)
 
 int ur_conn_connect(struct ur_conn *c, const struct sockaddr_storage *src,
 		    const struct sockaddr_storage *dst,
-		    const struct ur_conn_param *param)
+		    const struct ur_cm_param *param)
 {
 	return CALL(c, connect, c, src, dst, param);
 }
@@ -182,7 +182,7 @@ int ur_conn_establish(struct ur_conn *c)
 	return CALL(c, establish, c);
 }
 
-int ur_conn_accept(struct ur_conn *c, const struct ur_conn_param *param)
+int ur_conn_accept(struct ur_conn *c, const struct ur_cm_param *param)
 {
 	return CALL(c, accept, c, param);
 }

@@ -25,6 +25,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "cm/ib_cm.h"
 #include "core/qp.h"
 
 struct ur_adapter;
@@ -57,34 +58,12 @@ enum ur_conn_event_type {
 
 #define UR_CONN_PRIVATE_MAX 255u /* what rdma_conn_param can tell */
 
-/*
- * What the two sides tell each other.  private_data is copied.  In events the
- * depths are as the receiver's own limits (already exchanged), so they can be
- * given back to accept unchanged.
- */
-struct ur_conn_param {
-	const void *private_data;
-	uint8_t private_len;
-	uint8_t responder_resources;
-	uint8_t initiator_depth;
-	uint8_t flow_control;
-	uint8_t retry_count;
-	uint8_t rnr_retry_count;
-	uint8_t srq;
-	uint32_t qpn;  /* of the side that speaks */
-	uint32_t qkey; /* UD */
-	enum ur_qp_type qp_type;
-	uint32_t ece_vendor; /* 0: none */
-	uint32_t ece_options;
-	struct ur_qp *qp; /* iWARP: the QP that becomes connected */
-};
-
 struct ur_conn_event {
 	enum ur_conn_event_type type;
 	int status;
 	struct ur_conn *conn;	    /* REQUEST: the new one, */
 	struct ur_adapter *adapter; /* and what it is on */
-	struct ur_conn_param param;
+	struct ur_cm_param param;
 	struct sockaddr_storage src; /* REQUEST: ours and the peer's address, */
 	struct sockaddr_storage dst; /* with ports */
 	struct ur_av av;	     /* SIDR: where the datagrams go */
@@ -148,12 +127,12 @@ void ur_conn_seen(struct ur_conn *c);
 /* Active side; binds if that was not done.  UD port space: a SIDR lookup. */
 int ur_conn_connect(struct ur_conn *c, const struct sockaddr_storage *src,
 		    const struct sockaddr_storage *dst,
-		    const struct ur_conn_param *param);
+		    const struct ur_cm_param *param);
 int ur_conn_establish(struct ur_conn *c); /* after RESPONSE: RTU */
 
 /* Passive side. */
-int ur_conn_accept(struct ur_conn *c, const struct ur_conn_param *param);
-/* reason 0: by the consumer.  private_data as ur_conn_param. */
+int ur_conn_accept(struct ur_conn *c, const struct ur_cm_param *param);
+/* reason 0: by the consumer.  private_data as ur_cm_param. */
 int ur_conn_reject(struct ur_conn *c, uint16_t reason, const void *private_data,
 		   uint8_t private_len);
 

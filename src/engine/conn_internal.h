@@ -41,9 +41,9 @@ struct ur_conn_ops {
 	void (*seen)(struct ur_conn *c); /* under the lock */
 	int (*connect)(struct ur_conn *c, const struct sockaddr_storage *src,
 		       const struct sockaddr_storage *dst,
-		       const struct ur_conn_param *param);
+		       const struct ur_cm_param *param);
 	int (*establish)(struct ur_conn *c);
-	int (*accept)(struct ur_conn *c, const struct ur_conn_param *param);
+	int (*accept)(struct ur_conn *c, const struct ur_cm_param *param);
 	int (*reject)(struct ur_conn *c, uint16_t reason, const void *data,
 		      uint8_t len);
 	int (*disconnect)(struct ur_conn *c);

@@ -376,7 +376,7 @@ static void iw_seen(struct ur_conn *c)
 		iw_child_leaves(i);
 }
 
-static int claim(struct iw_conn *i, const struct ur_conn_param *p)
+static int claim(struct iw_conn *i, const struct ur_cm_param *p)
 {
 	if (p->qp)
 		return ur_iw_link_claim(p->qp, iw_note_down, i, &i->link);
@@ -395,7 +395,7 @@ static void set_source(struct iw_conn *i, const struct sockaddr_storage *src)
 
 static int connect_locked(struct iw_conn *i, const struct sockaddr_storage *src,
 			  const struct sockaddr_storage *dst,
-			  const struct ur_conn_param *p)
+			  const struct ur_cm_param *p)
 {
 	enum iw_state before = i->state;
 	int err;
@@ -427,7 +427,7 @@ static int connect_locked(struct iw_conn *i, const struct sockaddr_storage *src,
 
 static int iw_connect(struct ur_conn *c, const struct sockaddr_storage *src,
 		      const struct sockaddr_storage *dst,
-		      const struct ur_conn_param *param)
+		      const struct ur_cm_param *param)
 {
 	struct iw_conn *i = iw_of(c);
 	int err;
@@ -446,7 +446,7 @@ static void go_on(struct iw_conn *i)
 	iw_converse(i);
 }
 
-static int accept_locked(struct iw_conn *i, const struct ur_conn_param *p)
+static int accept_locked(struct iw_conn *i, const struct ur_cm_param *p)
 {
 	int err;
 
@@ -466,7 +466,7 @@ static int accept_locked(struct iw_conn *i, const struct ur_conn_param *p)
 	return 0;
 }
 
-static int iw_accept(struct ur_conn *c, const struct ur_conn_param *param)
+static int iw_accept(struct ur_conn *c, const struct ur_cm_param *param)
 {
 	struct iw_conn *i = iw_of(c);
 	int err;

@@ -131,7 +131,7 @@ void iw_take_in(struct iw_conn *l, int fd, struct ur_stream *stream);
 bool iw_make_room(struct iw_conn *l);
 void iw_pause_listener(struct iw_conn *l);
 int iw_call(struct iw_conn *i, uint8_t rev); /* to i->to; 0 or -errno */
-struct ur_mpa_config iw_mpa_config(const struct ur_conn_param *param,
+struct ur_mpa_config iw_mpa_config(const struct ur_cm_param *param,
 				   uint8_t rev);
 int iw_start_watching(struct iw_conn *i, uint32_t events);
 void iw_accept_some(struct iw_conn *l);

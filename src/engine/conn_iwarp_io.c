@@ -19,8 +19,7 @@
 #define PAUSE_NS	  10000000u
 
 /* URNIC_MPA_CRC=0: we do not ask for CRCs (the peer still may). */
-struct ur_mpa_config iw_mpa_config(const struct ur_conn_param *param,
-				   uint8_t rev)
+struct ur_mpa_config iw_mpa_config(const struct ur_cm_param *param, uint8_t rev)
 {
 	struct ur_mpa_config cfg = ur_mpa_config_default();
 	const char *crc = getenv("URNIC_MPA_CRC");
@@ -102,7 +101,7 @@ void iw_fail(struct iw_conn *i, int err)
 }
 
 /* What the frame of the peer carries, as an event's parameters. */
-static void fill_param(const struct iw_conn *i, struct ur_conn_param *p)
+static void fill_param(const struct iw_conn *i, struct ur_cm_param *p)
 {
 	const struct ur_mpa_conn *m = &i->mpa;
 	uint16_t len = m->private_len;
@@ -488,7 +487,7 @@ static int await_connection(struct iw_conn *i)
 
 int iw_call(struct iw_conn *i, uint8_t rev)
 {
-	struct ur_conn_param p = {
+	struct ur_cm_param p = {
 		.responder_resources = (uint8_t)i->mpa.cfg.ird,
 		.initiator_depth = (uint8_t)i->mpa.cfg.ord,
 	};

@@ -201,45 +201,6 @@ static void roce_seen(struct ur_conn *c)
 	ur_cm_request_seen(roce_of(c)->id);
 }
 
-static void param_to_cm(const struct ur_conn_param *p, struct ur_cm_param *out)
-{
-	*out = (struct ur_cm_param){
-		.private_data = p->private_data,
-		.private_len = p->private_len,
-		.responder_resources = p->responder_resources,
-		.initiator_depth = p->initiator_depth,
-		.flow_control = p->flow_control,
-		.retry_count = p->retry_count,
-		.rnr_retry_count = p->rnr_retry_count,
-		.srq = p->srq,
-		.qpn = p->qpn,
-		.qkey = p->qkey,
-		.qp_type = p->qp_type,
-		.ece_vendor = p->ece_vendor,
-		.ece_options = p->ece_options,
-	};
-}
-
-static void param_from_cm(const struct ur_cm_param *p,
-			  struct ur_conn_param *out)
-{
-	*out = (struct ur_conn_param){
-		.private_data = p->private_data,
-		.private_len = p->private_len,
-		.responder_resources = p->responder_resources,
-		.initiator_depth = p->initiator_depth,
-		.flow_control = p->flow_control,
-		.retry_count = p->retry_count,
-		.rnr_retry_count = p->rnr_retry_count,
-		.srq = p->srq,
-		.qpn = p->qpn,
-		.qkey = p->qkey,
-		.qp_type = p->qp_type,
-		.ece_vendor = p->ece_vendor,
-		.ece_options = p->ece_options,
-	};
-}
-
 static enum ur_qp_type default_type(enum ur_port_space ps)
 {
 	return ps == UR_PS_TCP || ps == UR_PS_IB ? UR_QPT_RC : UR_QPT_UD;
@@ -293,12 +254,12 @@ static int path_of(struct ur_conn_roce *rc, const struct sockaddr_storage *from,
 
 static int roce_connect(struct ur_conn *c, const struct sockaddr_storage *src,
 			const struct sockaddr_storage *dst,
-			const struct ur_conn_param *param)
+			const struct ur_cm_param *param)
 {
 	struct ur_conn_roce *rc = roce_of(c);
 	struct sockaddr_storage from;
 	struct ur_cm_path path;
-	struct ur_cm_param p;
+	struct ur_cm_param p = *param;
 	int err = source_of(rc, src, dst, &from);
 
 	if (!err && !rc->bound)
@@ -307,7 +268,6 @@ static int roce_connect(struct ur_conn *c, const struct sockaddr_storage *src,
 		err = path_of(rc, &from, dst, &path);
 	if (err)
 		return err;
-	param_to_cm(param, &p);
 	if (!p.qp_type)
 		p.qp_type = default_type(c->ps);
 	ur_lock(&c->cmt->lock);
@@ -342,13 +302,12 @@ static struct ur_list *bucket_of(struct ur_cm_roce *rt, uint32_t qpn)
 	return &rt->accepted[qpn % UR_CM_EST_BUCKETS];
 }
 
-static int roce_accept(struct ur_conn *c, const struct ur_conn_param *param)
+static int roce_accept(struct ur_conn *c, const struct ur_cm_param *param)
 {
 	struct ur_conn_roce *rc = roce_of(c);
-	struct ur_cm_param p;
+	struct ur_cm_param p = *param;
 	int err;
 
-	param_to_cm(param, &p);
 	if (!p.qp_type)
 		p.qp_type = default_type(c->ps);
 	ur_lock(&c->cmt->lock);
@@ -572,9 +531,10 @@ static void report(struct ur_conn_roce *rc, enum ur_conn_event_type type,
 void ur_conn_roce_event(struct ur_cm_roce *rt, struct ur_cm_event *ev)
 {
 	struct ur_conn_roce *rc = ev->user;
-	struct ur_conn_event out = { .status = ev->status, .av = ev->av };
+	struct ur_conn_event out = { .status = ev->status,
+				     .param = ev->param,
+				     .av = ev->av };
 
-	param_from_cm(&ev->param, &out.param);
 	switch (ev->type) {
 	case UR_CM_REQUEST:
 		on_request(rc, ev, &out);

@@ -78,7 +78,7 @@ static struct ur_qp *find_qp(struct urc_id *id, uint32_t qpn)
 }
 
 /* Both sides' vendor options, if the QP has any. */
-static void fill_ece(struct urc_id *id, struct ur_conn_param *out)
+static void fill_ece(struct urc_id *id, struct ur_cm_param *out)
 {
 	struct ibv_ece ece = id->local_ece;
 
@@ -89,7 +89,7 @@ static void fill_ece(struct urc_id *id, struct ur_conn_param *out)
 }
 
 static void fill_qp(struct urc_id *id, const struct rdma_conn_param *p,
-		    struct ur_conn_param *out)
+		    struct ur_cm_param *out)
 {
 	struct ibv_qp *qp = id->id.qp;
 
@@ -103,9 +103,9 @@ static void fill_qp(struct urc_id *id, const struct rdma_conn_param *p,
 }
 
 static void fill_param(struct urc_id *id, const struct rdma_conn_param *p,
-		       struct ur_conn_param *out)
+		       struct ur_cm_param *out)
 {
-	*out = (struct ur_conn_param){
+	*out = (struct ur_cm_param){
 		.responder_resources = id->responder_resources,
 		.initiator_depth = id->initiator_depth,
 		.retry_count = RETRY_MAX,
@@ -125,7 +125,7 @@ static void fill_param(struct urc_id *id, const struct rdma_conn_param *p,
 static int connect_id(struct urc_id *id, const struct rdma_conn_param *p)
 {
 	struct rdma_addr *addr = &id->id.route.addr;
-	struct ur_conn_param param;
+	struct ur_cm_param param;
 	int rc = check_param(id, p);
 
 	if (rc)
@@ -162,7 +162,7 @@ static bool moves_qp(const struct urc_id *id)
 
 static int accept_id(struct urc_id *id, const struct rdma_conn_param *p)
 {
-	struct ur_conn_param param;
+	struct ur_cm_param param;
 	int rc = check_param(id, p);
 
 	if (rc)

@@ -39,13 +39,13 @@ static void fill_sgid_index(struct ibv_ah_attr *ah, struct ur_dev *dev,
 		ah->grh.sgid_index = (uint8_t)index;
 }
 
-static void fill_private(struct urc_event *e, const struct ur_conn_param *p)
+static void fill_private(struct urc_event *e, const struct ur_cm_param *p)
 {
 	if (p->private_len)
 		memcpy(e->private_data, p->private_data, p->private_len);
 }
 
-static void fill_conn(struct urc_event *e, const struct ur_conn_param *p)
+static void fill_conn(struct urc_event *e, const struct ur_cm_param *p)
 {
 	fill_private(e, p);
 	e->ev.param.conn = (struct rdma_conn_param){
@@ -66,7 +66,7 @@ static void fill_conn(struct urc_event *e, const struct ur_conn_param *p)
 static void fill_ud(struct urc_event *e, const struct ur_conn_event *ev,
 		    struct ur_dev *dev)
 {
-	const struct ur_conn_param *p = &ev->param;
+	const struct ur_cm_param *p = &ev->param;
 	struct rdma_ud_param *ud = &e->ev.param.ud;
 
 	fill_private(e, p);

@@ -152,22 +152,22 @@ static int do_bind(const struct command *c, struct answer *a)
 	return err;
 }
 
-static void fill_param(struct ur_conn_param *p, uint8_t *data, uint32_t arg)
+static void fill_param(struct ur_cm_param *p, uint8_t *data, uint32_t arg)
 {
 	memset(data, 0, PRIVATE);
 	data[0] = (uint8_t)arg;
-	*p = (struct ur_conn_param){ .private_data = data,
-				     .private_len = PRIVATE,
-				     .responder_resources = 4,
-				     .initiator_depth = 4,
-				     .retry_count = 7,
-				     .rnr_retry_count = 7,
-				     .qpn = arg };
+	*p = (struct ur_cm_param){ .private_data = data,
+				   .private_len = PRIVATE,
+				   .responder_resources = 4,
+				   .initiator_depth = 4,
+				   .retry_count = 7,
+				   .rnr_retry_count = 7,
+				   .qpn = arg };
 }
 
 static int do_connect(const struct command *c)
 {
-	struct ur_conn_param p;
+	struct ur_cm_param p;
 	uint8_t data[PRIVATE];
 	struct ur_conn *conn;
 	int n = new_conn(c->ps, 0, &conn), err;
@@ -221,7 +221,7 @@ static int lose_daemon(void)
 static int do_with(const struct command *c)
 {
 	struct ur_conn *conn = conns[c->conn];
-	struct ur_conn_param p;
+	struct ur_cm_param p;
 	uint8_t data[PRIVATE];
 
 	fill_param(&p, data, c->arg);

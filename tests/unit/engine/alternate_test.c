@@ -20,7 +20,7 @@
 
 struct side {
 	struct ur_conn *conn;
-	struct ur_conn_param param;
+	struct ur_cm_param param;
 	_Atomic bool established;
 };
 
@@ -63,10 +63,10 @@ static bool both_established(void *arg)
 static void fill_param(struct side *s, const struct ur_qp *qp)
 {
 	s->established = false;
-	s->param = (struct ur_conn_param){ .responder_resources = 1,
-					   .initiator_depth = 1,
-					   .retry_count = 7,
-					   .qpn = qp->qpn };
+	s->param = (struct ur_cm_param){ .responder_resources = 1,
+					 .initiator_depth = 1,
+					 .retry_count = 7,
+					 .qpn = qp->qpn };
 }
 
 /* qa calls, qb listens; both are in RTS already. */

@@ -67,18 +67,18 @@ static uint32_t next_qpn(void)
 	return qpn++;
 }
 
-static struct ur_conn_param param(void)
+static struct ur_cm_param param(void)
 {
-	return (struct ur_conn_param){ .responder_resources = 1,
-				       .initiator_depth = 1,
-				       .retry_count = 7,
-				       .qpn = next_qpn() };
+	return (struct ur_cm_param){ .responder_resources = 1,
+				     .initiator_depth = 1,
+				     .retry_count = 7,
+				     .qpn = next_qpn() };
 }
 
 static void on_event(void *user, const struct ur_conn_event *ev)
 {
 	struct side *s = user;
-	struct ur_conn_param p = param();
+	struct ur_cm_param p = param();
 
 	s->busy = true;
 	if (s->ended)
@@ -131,7 +131,7 @@ static void serve(struct side *s)
 static void call(struct side *s)
 {
 	struct sockaddr_storage a = address(PORT);
-	struct ur_conn_param p = param();
+	struct ur_cm_param p = param();
 
 	make(s);
 	assert_int_equal(ur_conn_connect(s->conn, NULL, &a, &p), 0);
@@ -167,7 +167,7 @@ static void test_connect(void **state)
 static void test_wrong_state(void **state)
 {
 	struct sockaddr_storage a = address(PORT), b = address(PORT);
-	struct ur_conn_param p = param();
+	struct ur_cm_param p = param();
 	static uint8_t data[255];
 	struct ur_qp_attr attr;
 	struct side s = { 0 };
@@ -269,7 +269,7 @@ static void *caller(void *arg)
 {
 	for (int i = 0; i < 50; i++) {
 		struct sockaddr_storage a = address(PORT);
-		struct ur_conn_param p = param();
+		struct ur_cm_param p = param();
 		struct side s = { 0 };
 
 		if (ur_conn_create(adapter, UR_PS_TCP, on_event, &s, &s.conn))
@@ -303,7 +303,7 @@ static void test_many_threads(void **state)
 static int child(struct side *parents)
 {
 	struct sockaddr_storage a = address(0);
-	struct ur_conn_param p = param();
+	struct ur_cm_param p = param();
 	struct ur_adapter *own;
 	struct side s = { 0 };
 	int err;

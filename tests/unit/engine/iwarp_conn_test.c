@@ -270,14 +270,14 @@ static void a_qp_has_one_connection(void **state)
 {
 	struct side *a = *state, *b = a + 1;
 	struct sockaddr_storage to;
-	struct ur_conn_param p = { .qp = &b->qp };
+	struct ur_cm_param p = { .qp = &b->qp };
 	struct ur_conn *c;
 
 	side_connect(a, b);
 	to = side_addr("127.0.0.1", a->port);
 	assert_int_equal(ur_conn_create(b->a, UR_PS_TCP, NULL, NULL, &c), 0);
 	assert_int_equal(ur_conn_connect(c, NULL, &to, &p), -EINVAL);
-	p = (struct ur_conn_param){ .qpn = 0xffffff };
+	p = (struct ur_cm_param){ .qpn = 0xffffff };
 	assert_int_equal(ur_conn_connect(c, NULL, &to, &p), -EINVAL);
 	ur_conn_destroy(c);
 }
@@ -286,7 +286,7 @@ static void a_qp_has_one_connection(void **state)
 static void a_qp_is_found_by_its_number(void **state)
 {
 	struct side *a = *state, *b = a + 1;
-	struct ur_conn_param p = { .qpn = a->qp.qpn };
+	struct ur_cm_param p = { .qpn = a->qp.qpn };
 	struct sockaddr_storage to;
 
 	assert_int_equal(side_listen(a, "127.0.0.1", 0, 0), 0);

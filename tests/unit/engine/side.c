@@ -131,9 +131,9 @@ int side_listen(struct side *s, const char *addr, uint16_t port, int backlog)
 	return err;
 }
 
-static struct ur_conn_param param_of(struct side *s, const char *text)
+static struct ur_cm_param param_of(struct side *s, const char *text)
 {
-	return (struct ur_conn_param){
+	return (struct ur_cm_param){
 		.private_data = text,
 		.private_len = (uint8_t)(text ? strlen(text) : 0),
 		.responder_resources = 4,
@@ -146,7 +146,7 @@ static struct ur_conn_param param_of(struct side *s, const char *text)
 int side_call(struct side *s, const struct sockaddr_storage *to,
 	      const char *text)
 {
-	struct ur_conn_param p = param_of(s, text);
+	struct ur_cm_param p = param_of(s, text);
 	int err = ur_conn_create(s->a, UR_PS_TCP, on_event, s, &s->conn);
 
 	return err ? err : ur_conn_connect(s->conn, NULL, to, &p);
@@ -154,7 +154,7 @@ int side_call(struct side *s, const struct sockaddr_storage *to,
 
 int side_accept(struct side *s, const char *text)
 {
-	struct ur_conn_param p = param_of(s, text);
+	struct ur_cm_param p = param_of(s, text);
 
 	return ur_conn_accept(s->conn, &p);
 }

@@ -88,7 +88,7 @@ void ur_conn_seen(struct ur_conn *c)
 
 int ur_conn_connect(struct ur_conn *c, const struct sockaddr_storage *src,
 		    const struct sockaddr_storage *dst,
-		    const struct ur_conn_param *param)
+		    const struct ur_cm_param *param)
 {
 	c->connected = true;
 	c->param = *param;
@@ -101,7 +101,7 @@ int ur_conn_establish(struct ur_conn *c)
 	return result();
 }
 
-int ur_conn_accept(struct ur_conn *c, const struct ur_conn_param *param)
+int ur_conn_accept(struct ur_conn *c, const struct ur_cm_param *param)
 {
 	c->accepted = true;
 	c->param = *param;

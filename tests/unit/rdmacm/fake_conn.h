@@ -12,7 +12,7 @@ struct ur_conn {
 	void *user;
 	struct ur_conn_opts opts;
 	struct sockaddr_storage addr;
-	struct ur_conn_param param; /* of connect or accept */
+	struct ur_cm_param param; /* of connect or accept */
 	int backlog;
 	bool listening, seen, connected, accepted, rejected, established;
 	bool disconnected;
