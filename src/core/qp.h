@@ -106,7 +106,7 @@ struct ur_qp {
 	struct ur_evq *async;
 	struct ur_ev_source async_source;
 	void *object; /* the ABI layer's ibv_qp */
-	/* XRC_RECV: tells all who share it, instead of `async`; or NULL.
+	/* XRC_RECV: tells all handles, instead of `async`; or NULL.
 	 * Called under the lane's lock. */
 	void (*on_event)(struct ur_qp *qp, enum ur_event_type type);
 	/* Doorbell: linked while a poster's notice is not yet seen. */
@@ -210,7 +210,7 @@ static inline bool ur_qp_complete(struct ur_qp *qp, const struct ur_swqe *w,
 			     .byte_len = w->length,
 			     .status = (uint8_t)status,
 			     .opcode = opcodes[w->opcode] };
-	/* Who sees the completion may post again: the slot is free by then. */
+	/* Free the slot first: the completion permits another post. */
 	ur_sq_pop(&qp->sq);
 	return ur_cq_push(qp->send_cq, &c, failed);
 }

@@ -42,7 +42,7 @@ static void answers_to_a_queue_without_slots(void **state)
 			(void)pair_look(p, 1);
 		}
 		assert_int_equal(p->side[1].qp.state, UR_QPS_RTS);
-		/* An answer that nobody has asked for ends the channel. */
+		/* An answer to no request ends the channel. */
 		assert_true(
 			p->side[1].peer.broken ==
 			(kinds[k] == UR_NEAR_DATA || kinds[k] == UR_NEAR_OLD));
