@@ -153,7 +153,7 @@ static inline bool ur_cq_is_empty(const struct ur_cq *cq)
 
 /*
  * IBTA 11.4.2.2: the next (solicited) completion signals the channel once.
- * Entries already there that would have signalled do so at once.  A request
+ * Entries already there never signal: poll once more after arming.  A request
  * for any completion is not weakened by a later one for solicited ones.
  * Without a channel it does nothing.
  */
