@@ -383,6 +383,7 @@ int ur_adapter_qp_destroy(struct ur_qp *qp)
 	ur_lane_lock(l);
 	l->ops->detach(l, qp, ur_clock_ns());
 	ur_lane_unlock(l);
+	ur_export_settle(l->adapter->export);
 	ur_qp_fini(qp);
 	return 0;
 }
@@ -398,6 +399,7 @@ int ur_adapter_qp_modify(struct ur_adapter *a, struct ur_qp *qp,
 	ur_lane_lock(l);
 	err = l->ops->modify(l, qp, attr, mask, ur_clock_ns());
 	ur_lane_unlock(l);
+	ur_export_settle(a->export);
 	if (!err && (mask & UR_QP_STATE))
 		ur_near_share_early(a, qp);
 	return err;

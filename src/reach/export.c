@@ -122,21 +122,41 @@ static bool is_ours(const struct ur_export *e)
 	return e && e->forks == ur_reach_forks();
 }
 
+static uint64_t peer_word(const struct ur_reach *r)
+{
+	return atomic_load(&r->shared->inside[!r->side].value);
+}
+
+/* Looks at a peer that is inside before it is waited for: microseconds. */
+#define LOOKS 100u
+
 /*
- * A piece takes microseconds, so at first it is only looked at; then the
- * peer, which may want our CPU, gets it; at last it is somebody who does not
- * run.  Its word need not become even: that it changes is enough, since who
- * comes in later finds what we have taken away.
+ * Is the peer in our memory, and does it stay there for longer than a small
+ * piece takes?  Its word need not become even: that it changes is enough,
+ * since an operation that begins later finds what was taken away.
+ */
+static bool is_inside(const struct ur_reach *r, uint64_t *was)
+{
+	*was = peer_word(r);
+	if (!(*was & 1) || r->expelled)
+		return false;
+	for (unsigned int i = 0; i < LOOKS; i++) {
+		if (peer_word(r) != *was)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The peer may want our processor, so it gets it at first; later on it is one
+ * that does not run.  Sleeps: under no lock of a lane.
  */
 static bool has_left(const struct ur_reach *r, uint64_t was)
 {
 	const struct timespec nap = { .tv_nsec = 100000 };
-	const _Atomic uint64_t *inside = &r->shared->inside[!r->side].value;
 	uint64_t until = 0;
 
-	for (unsigned int i = 0; atomic_load(inside) == was; i++) {
-		if (i < 100)
-			continue;
+	for (unsigned int i = 0; peer_word(r) == was; i++) {
 		if (i < 1000) {
 			sched_yield();
 			continue;
@@ -152,16 +172,31 @@ static bool has_left(const struct ur_reach *r, uint64_t was)
 	return true;
 }
 
-void ur_reach_wait_out(struct ur_reach *r)
+static void expel(struct ur_reach *r)
 {
-	uint64_t was = atomic_load(&r->shared->inside[!r->side].value);
-
-	if (!(was & 1) || r->expelled || has_left(r, was))
+	if (r->expelled)
 		return;
 	r->expelled = true;
 	atomic_store(&r->shared->shut[r->side].value, 1);
 	ur_warn("process %d is stuck in our memory: no longer waited for",
 		(int)r->pid);
+}
+
+void ur_reach_wait_out(struct ur_reach *r)
+{
+	uint64_t was;
+	bool left;
+
+	if (!is_inside(r, &was))
+		return;
+	/* Lanes take the lock: they do not wait for that peer as well. */
+	r->waiters++;
+	ur_unlock(&r->own->lock);
+	left = has_left(r, was);
+	ur_lock(&r->own->lock);
+	r->waiters--;
+	if (!left)
+		expel(r);
 }
 
 static void wait_out_locked(struct ur_export *e)
@@ -170,16 +205,33 @@ static void wait_out_locked(struct ur_export *e)
 		ur_reach_wait_out(ur_container_of(node, struct ur_reach, node));
 }
 
-bool ur_reach_shut_all(struct ur_export *own)
+static bool any_inside_locked(struct ur_export *e)
+{
+	uint64_t was;
+
+	ur_list_for_each(node, &e->reaches) {
+		if (is_inside(ur_container_of(node, struct ur_reach, node),
+			      &was))
+			return true;
+	}
+	return false;
+}
+
+bool ur_reach_shut_all(struct ur_export *own, bool patient)
 {
 	bool all = true;
 
 	ur_list_for_each(node, &own->reaches) {
 		struct ur_reach *r =
 			ur_container_of(node, struct ur_reach, node);
+		uint64_t was;
 
 		atomic_exchange(&r->shared->shut[r->side].value, 1);
-		ur_reach_wait_out(r);
+		if (is_inside(r, &was) && !(patient && has_left(r, was))) {
+			all = false;
+			if (patient)
+				expel(r);
+		}
 		all = all && !r->expelled;
 	}
 	return all;
@@ -266,7 +318,7 @@ bool ur_exports_shut(void)
 		if (!is_ours(e))
 			continue;
 		ur_lock(&e->lock);
-		all = ur_reach_shut_all(e) && all;
+		all = ur_reach_shut_all(e, true) && all;
 	}
 	return all;
 }
@@ -348,10 +400,26 @@ void ur_export_qp_set(struct ur_export *e, uint32_t qpn, const struct ur_pd *pd,
 		goto unlock;
 	if (at) {
 		ur_seg_drop(at);
-		wait_out_locked(e);
+		if (any_inside_locked(e))
+			e->gone++;
 	}
 	if (open)
 		ur_seg_put(&e->seg->qps, &entry);
 unlock:
+	ur_unlock(&e->lock);
+}
+
+void ur_export_settle(struct ur_export *e)
+{
+	uint64_t gone;
+
+	if (!is_ours(e))
+		return;
+	ur_lock(&e->lock);
+	gone = e->gone;
+	if (e->settled < gone) {
+		wait_out_locked(e);
+		e->settled = e->settled < gone ? gone : e->settled;
+	}
 	ur_unlock(&e->lock);
 }

@@ -57,10 +57,14 @@ void ur_export_mr_replace(struct ur_export *e, const struct ur_mr *old,
  * A queue pair and what its peer may do: `access` of UR_ACCESS_REMOTE_ (leave
  * out reads and atomics if the QP has no responder resources for them).
  * `open`: it takes requests (RTR, RTS, SQD) from dest_qpn.  With open = false
- * it is forgotten, and nobody acts through it any more on return.
+ * it is forgotten.  Never sleeps, since it is called under a lane's lock: a
+ * WRITE that a peer has begun may go on until ur_export_settle() has returned,
+ * which sleeps and is called under no such lock.  What a peer still reads it
+ * does not use.
  */
 void ur_export_qp_set(struct ur_export *e, uint32_t qpn, const struct ur_pd *pd,
 		      uint32_t access, uint32_t dest_qpn, bool open);
+void ur_export_settle(struct ur_export *e);
 
 /*
  * In the place of `qpn`: the peer may take the data of SENDs, of any region of

@@ -52,6 +52,10 @@ struct ur_export {
 	/* The newest regions that have not been thought of; lock. */
 	struct ur_wish fresh[UR_SHARE_FRESH];
 	_Atomic uint32_t nfresh; /* written under lock */
+	/* Queue pairs that went while a peer was inside, and how many of them
+	 * were waited for; lock. */
+	uint64_t gone;
+	uint64_t settled;
 };
 
 /* A mapping of something of the peer's; (w). */
@@ -144,6 +148,7 @@ struct ur_reach {
 	struct ur_list node; /* in own->reaches */
 	bool forget_lost;    /* own->lock: the peer is to drop all its views */
 	bool expelled;	     /* own->lock */
+	uint32_t waiters;    /* for the peer, without own->lock; own->lock */
 };
 
 /* How often this process came out of a fork(): export.c. */
@@ -164,6 +169,11 @@ bool ur_reach_file_limit(uint64_t bytes);
  */
 struct ur_view *ur_view_may(struct ur_reach *r, const struct ur_op *op);
 struct ur_view *ur_view_admit(struct ur_reach *r, const struct ur_op *op);
+
+/* After a copy from the peer's memory: were queue pair and region of the view
+ * that ur_view_admit() gave still there when it ended? */
+bool ur_view_still(const struct ur_reach *r, const struct ur_op *op,
+		   const struct ur_view *v);
 
 /* The same as ur_view_may() for a region that is mapped, as a memo; false: it
  * is not, or may not be.  *m is written only if it is. */
@@ -241,7 +251,8 @@ bool ur_kernel_check(struct ur_reach *r);
 /* Has the peer ended, or closed the channel? */
 bool ur_reach_is_gone(const struct ur_reach *r);
 
-/* Wait until the peer is not in our memory, or shut it out; own->lock. */
+/* Wait until the peer is not in our memory, or shut it out; own->lock, which
+ * is free meanwhile. */
 void ur_reach_wait_out(struct ur_reach *r);
 
 /* Ask for a region; false: later. */
@@ -259,8 +270,9 @@ void ur_share_wish(struct ur_export *own, uint32_t key, uint64_t seq);
 /* Note a new region, given as its entry; own->lock. */
 void ur_share_note(struct ur_export *own, const struct ur_seg_entry *mr);
 
-/* Nobody comes in any more, and those inside have left; false: one has not. */
-bool ur_reach_shut_all(struct ur_export *own);
+/* No peer comes in any more, and those inside have left; false: one has not.
+ * Sleeps for it if `patient`. */
+bool ur_reach_shut_all(struct ur_export *own, bool patient);
 void ur_reach_open_all(struct ur_export *own);
 
 /*

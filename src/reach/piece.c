@@ -19,6 +19,12 @@ static inline bool holds(const struct ur_reach *r, const struct ur_memo *m,
 	       ur_seg_same(m->qp, m->qp_seq) && ur_seg_same(m->mr, m->mr_seq);
 }
 
+static inline struct ur_memo *memo_of(struct ur_reach *r,
+				      const struct ur_op *op)
+{
+	return &r->memos[(op->sqpn ^ op->rkey >> 8) % UR_MEMOS];
+}
+
 /*
  * Where the operation's memory lies here, if it may be reached and is mapped;
  * words that others write or wait for must move in one piece, so NULL as well
@@ -26,7 +32,7 @@ static inline bool holds(const struct ur_reach *r, const struct ur_memo *m,
  */
 static inline uint8_t *place(struct ur_reach *r, const struct ur_op *op)
 {
-	struct ur_memo *m = &r->memos[(op->sqpn ^ op->rkey >> 8) % UR_MEMOS];
+	struct ur_memo *m = memo_of(r, op);
 	uint64_t off;
 
 	if (__builtin_expect(!holds(r, m, op), 0) && !ur_view_memo(r, op, m))
@@ -58,7 +64,8 @@ int ur_reach_piece(struct ur_reach *r, const struct ur_op *op, void *here)
 		rc = op->access & UR_ACCESS_REMOTE_WRITE
 			     ? copy(there, here, op->len)
 			     : copy(here, there, op->len);
-	if (!(op->access & UR_ACCESS_REMOTE_WRITE) && ur_reach_is_too_late(r))
+	if (!(op->access & UR_ACCESS_REMOTE_WRITE) &&
+	    (ur_reach_is_too_late(r) || !holds(r, memo_of(r, op), op)))
 		rc = -EAGAIN;
 	ur_reach_leave(r);
 	if (rc)

@@ -61,11 +61,18 @@ static void join_own(struct ur_reach *r)
 /* Nobody watches over the peer afterwards, so it must be out for good. */
 static void leave_own(struct ur_reach *r)
 {
+	const struct timespec nap = { .tv_nsec = 100000 };
+
 	if (!r->own)
 		return;
 	atomic_exchange(&r->shared->shut[r->side].value, 1);
 	ur_lock(&r->own->lock);
 	ur_reach_wait_out(r);
+	while (r->waiters) {
+		ur_unlock(&r->own->lock);
+		ur_sys_nanosleep(&nap);
+		ur_lock(&r->own->lock);
+	}
 	ur_list_del(&r->node);
 	ur_unlock(&r->own->lock);
 }
@@ -248,12 +255,16 @@ static int move_piece(struct ur_reach *r, const struct ur_op *op,
 	off = op->va - v->is.mr.iova;
 	if (can_map(v, write)) {
 		rc = copy_mapped(v->base + off, c, size, write);
+		if (!write && !ur_view_still(r, op, v))
+			rc = -EAGAIN;
 		r->stats.mapped += rc == 0;
 		return rc;
 	}
 	if (!v->plain || !r->kernel_may || !r->kernel_can)
 		return -EAGAIN;
 	rc = copy_kernel(r, v->is.mr.addr + off, c, size, write);
+	if (!write && !ur_view_still(r, op, v))
+		rc = -EAGAIN;
 	r->stats.kernel += rc == 0;
 	return rc;
 }

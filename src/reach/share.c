@@ -161,7 +161,7 @@ static bool grant_all(struct ur_export *e, const struct ur_wish *list,
 
 	if (!ur_share_process_ok())
 		return false;
-	alone = ur_reach_shut_all(e);
+	alone = ur_reach_shut_all(e, false);
 	for (uint32_t i = 0; alone && i < n; i++)
 		grant(e, &list[i]);
 	ur_reach_open_all(e);

@@ -12,10 +12,15 @@
 /* An answer that is so long in coming was lost. */
 #define ASK_AGAIN 4096u
 
+/* Of one queue pair there may be two: ur_export_pull_key(). */
+static uint32_t qp_place(uint32_t qpn)
+{
+	return (qpn ^ qpn >> 24) % UR_QP_VIEWS;
+}
+
 static const struct ur_qp_view *qp_view(struct ur_reach *r, uint32_t qpn)
 {
-	/* Of one queue pair there may be two: ur_export_pull_key(). */
-	struct ur_qp_view *q = &r->qps[(qpn ^ qpn >> 24) % UR_QP_VIEWS];
+	struct ur_qp_view *q = &r->qps[qp_place(qpn)];
 
 	if (q->at && q->is.key == qpn && ur_seg_same(q->at, q->is.seq))
 		return q;
@@ -159,6 +164,15 @@ static struct ur_view *may(struct ur_reach *r, const struct ur_op *op,
 struct ur_view *ur_view_may(struct ur_reach *r, const struct ur_op *op)
 {
 	return may(r, op, qp_view(r, op->dqpn));
+}
+
+bool ur_view_still(const struct ur_reach *r, const struct ur_op *op,
+		   const struct ur_view *v)
+{
+	const struct ur_qp_view *q = &r->qps[qp_place(op->dqpn)];
+
+	atomic_thread_fence(memory_order_acquire);
+	return ur_seg_same(q->at, q->is.seq) && ur_seg_same(v->at, v->is.seq);
 }
 
 bool ur_view_memo(struct ur_reach *r, const struct ur_op *op, struct ur_memo *m)

@@ -165,7 +165,8 @@ void ur_near_pull_named(struct ur_near_peer *p, uint32_t len);
 /* The peer takes data of a region, or has refused to. */
 void ur_near_take_pulls(struct ur_rqp *q, const struct ur_cell *c);
 void ur_near_pull_refused(struct ur_rqp *q);
-/* It takes nothing more on return: the memory is the application's again. */
+/* What it takes from now on it does not use: the memory is the application's
+ * again. */
 void ur_near_pull_end(struct ur_rqp *q);
 
 /* Responder: the peer asks about a region; its data into the receive. */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -366,6 +367,45 @@ static void test_stuck_inside(void **state)
 	s->shared[16] = 2;
 }
 
+static void *settle(void *arg)
+{
+	struct stage *s = arg;
+
+	ur_export_settle(s->own);
+	return NULL;
+}
+
+/* A queue pair goes under a lane's lock, so nobody waits there: not for the
+ * peer that is stuck, and not for a thread that does wait for it. */
+static void test_stuck_inside_of_a_queue_pair(void **state)
+{
+	struct stage *s = *state;
+	pthread_t thread;
+
+	s->shared[16] = 1; /* that of side 1 */
+	for (uint32_t qpn = 7; qpn < 17; qpn++) {
+		ur_export_qp_set(s->own, qpn, NULL, RIG_REMOTE, 8, true);
+		ur_export_qp_set(s->own, qpn, NULL, RIG_REMOTE, 8, false);
+	}
+	assert_int_equal(s->shared[32], 0); /* not shut out: nobody waited */
+	assert_int_equal(pthread_create(&thread, NULL, settle, s), 0);
+	for (uint32_t qpn = 7; qpn < 17; qpn++) {
+		usleep(1000);
+		ur_export_qp_set(s->own, qpn, NULL, RIG_REMOTE, 8, true);
+		ur_export_qp_set(s->own, qpn, NULL, RIG_REMOTE, 8, false);
+	}
+	assert_int_equal(s->shared[32], 0);
+	s->shared[16] = 2; /* it has left after all */
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(s->shared[32], 0);
+	s->shared[16] = 3;
+	ur_export_qp_set(s->own, 7, NULL, RIG_REMOTE, 8, true);
+	ur_export_qp_set(s->own, 7, NULL, RIG_REMOTE, 8, false);
+	ur_export_settle(s->own);
+	assert_int_equal(s->shared[32], 1); /* no longer waited for */
+	s->shared[16] = 4;
+}
+
 /* It died there: its word will never change. */
 static void test_died_inside(void **state)
 {
@@ -431,10 +471,18 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_no_segment), T(test_own_segment),   T(test_wild_regions),
-		T(test_wild_files), T(test_wrong_answers), T(test_noise),
-		T(test_messages),   T(test_stuck_inside),  T(test_died_inside),
-		T(test_shut_out),   T(test_full),
+		T(test_no_segment),
+		T(test_own_segment),
+		T(test_wild_regions),
+		T(test_wild_files),
+		T(test_wrong_answers),
+		T(test_noise),
+		T(test_messages),
+		T(test_stuck_inside),
+		T(test_stuck_inside_of_a_queue_pair),
+		T(test_died_inside),
+		T(test_shut_out),
+		T(test_full),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
