@@ -10,17 +10,12 @@
  * would only wait for it.  Until then the channel is `posting`, and events may
  * not be taken away behind the poster's back.
  *
- * Programs destroy a channel while a thread of theirs takes its events, and
- * then return from main.  A thread that is in its system call stays there, over
- * a kernel and here.  One that has just acknowledged the last event and comes
- * too late fails over a kernel as well, and may end the program with its own
- * status: rping lost that race at times, until rdma-core's pull request 1622 of
- * 2025.  Here it would lose more often, as ports are closed at the end of the
- * process, which takes time.  So a channel is kept for a while after its end,
- * and blocks who comes to it.
+ * rdma_destroy_event_channel(3) promises nothing to a thread that takes events
+ * meanwhile.  As over a kernel, a thread that is in its system call stays there,
+ * and one that comes later gets EBADF.  That must not depend on what became of
+ * the channel's memory, so the last channels are kept after their end.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -127,7 +122,7 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	struct urc_channel *c = urc_channel(channel);
 	struct urc_channel *oldest;
-	int fd, flags;
+	int fd;
 
 	ur_lock(&urc_lock);
 	wait_posted_locked(c);
@@ -137,9 +132,7 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 		return;
 	}
 	fd = fd_of(c);
-	flags = fcntl(fd, F_GETFL);
-	c->end = flags >= 0 && (flags & O_NONBLOCK) ? URC_CHANNEL_REFUSES
-						    : URC_CHANNEL_BLOCKS;
+	c->end = true;
 	__atomic_store_n(&channel->fd, -1, __ATOMIC_RELEASE);
 	oldest = keep_locked(c);
 	ur_unlock(&urc_lock);
@@ -225,18 +218,6 @@ static struct urc_event *take_locked(struct urc_channel *c)
 	return e;
 }
 
-/*
- * A thread's read(2) said EBADF.  If the channel was destroyed it blocks as if
- * it had been in time, and a signal gets it out.
- */
-static int after_end(const struct urc_channel *c)
-{
-	if (c->end != URC_CHANNEL_BLOCKS)
-		return -EBADF;
-	pause();
-	return -EINTR;
-}
-
 int urc_event_take(struct rdma_event_channel *channel, struct urc_event **out)
 {
 	struct urc_channel *c = urc_channel(channel);
@@ -248,7 +229,7 @@ int urc_event_take(struct rdma_event_channel *channel, struct urc_event **out)
 	while (!e) {
 		/* After a sleep in it the channel may be no more. */
 		if (read(fd_of(c), &count, sizeof(count)) < 0)
-			return errno == EBADF ? after_end(c) : -errno;
+			return -errno;
 		ur_lock(&urc_lock);
 		e = take_locked(c);
 		ur_unlock(&urc_lock);

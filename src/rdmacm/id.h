@@ -83,18 +83,11 @@ struct urc_conn {
 	struct ur_conn *conn;
 };
 
-/* What a thread meets that comes to a channel after its end. */
-enum urc_channel_end {
-	URC_CHANNEL_OPEN,
-	URC_CHANNEL_BLOCKS,  /* until a signal */
-	URC_CHANNEL_REFUSES, /* with EBADF; it was O_NONBLOCK */
-};
-
 struct urc_channel {
 	struct rdma_event_channel ch;
 	uint32_t generation;
-	_Atomic enum urc_channel_end end;
 	/* urc_lock */
+	bool end;	      /* destroyed */
 	struct ur_list queue; /* of urc_event.node */
 	uint32_t stale;	      /* counts of events that were taken away */
 	uint32_t posting;     /* whose counts are still to be added */
