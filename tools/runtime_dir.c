@@ -74,7 +74,7 @@ int ur_runtime_dir(char *path, size_t cap)
 	err = try_base(base, path, cap);
 	if (err)
 		ur_tool_error("%s: %s", base,
-			      err == -EPERM ? "belongs to somebody else: "
+			      err == -EPERM ? "belongs to another user: "
 					      "set XDG_RUNTIME_DIR"
 					    : strerror(-err));
 	return err;

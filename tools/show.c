@@ -22,7 +22,7 @@ static const char usage[] =
 	"usage: urnic show [--json]\n"
 	"Lists the processes of this network namespace that use urnic, with\n"
 	"their queue pairs, memory regions and counters (of other users'\n"
-	"processes: only who they are).\n";
+	"processes: only pid and name).\n";
 
 /* Send a request and wait for its reply. */
 /* with: a descriptor that goes along; -1: none. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Access to application memory that may be gone.  Registration pins nothing
- * (DESIGN 8), so a registered page can be unmapped or read-only when a packet
- * wants it: that must end as a protection error, not as a crash.  The guarded
+ * Access to application memory that may be gone.  Registration pins nothing,
+ * so a registered page can be unmapped or read-only when a packet accesses it:
+ * that must end as a protection error, not as a crash.  The guarded
  * calls return -EFAULT where a plain access would raise SIGSEGV or SIGBUS.
  *
  * How: a handler for both signals that jumps back if the faulting thread is

@@ -4,9 +4,9 @@
  * sides take cq->lock, and only the emptiness check goes without it.
  *
  * Arm, check and signal are one protocol under that lock, so that no event is
- * lost (DESIGN 10): ur_cq_push() on an armed queue disarms and signals.  Arming
- * looks forward only (IBTA 11.4.2.2): who arms polls once more before he
- * sleeps.  Programs rely on that: ibv_rc_pingpong takes an event that finds the
+ * lost: ur_cq_push() on an armed queue disarms and signals.  Arming
+ * looks forward only (IBTA 11.4.2.2): a program polls once more after arming,
+ * before it sleeps.  Programs rely on that: ibv_rc_pingpong takes an event that finds the
  * queue empty, because the entry was there already, for an error.
  */
 #ifndef UR_CORE_CQ_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The device: identity, port, GID and P_Key tables.  The GID table holds the
- * addresses that the device is bound to, by default every address of the host
- * (DESIGN 2), in this order: IPv4 of non-loopback interfaces, global IPv6,
- * link-local IPv6, then loopback (127.0.0.1, ::1).
+ * addresses that the device is bound to, by default every address of the host,
+ * in this order: IPv4 of non-loopback interfaces, global IPv6, link-local IPv6,
+ * then loopback (127.0.0.1, ::1).
  * An entry keeps its index while its address lives; a hole is a zero GID.
  * Readers copy under a lock; the table changes when rtnetlink tells
  * (ur_dev_refresh()), which raises GID_CHANGE, PORT_ACTIVE and PORT_ERR.
@@ -148,8 +148,8 @@ static inline bool ur_dev_lost(struct ur_dev *dev,
 
 /*
  * Fill in what an address vector leaves open: sgid from sgid_index, scope of a
- * link-local destination, and for a destination without GRH (LID addressing,
- * DESIGN 2) the address: our first IPv4 address with its low 16 bits replaced
+ * link-local destination, and for a destination without GRH (LID
+ * addressing) the address: our first IPv4 address with its low 16 bits replaced
  * by dlid.  A hop limit of 0 or 1 becomes that of IP, since the kernel's RoCE
  * sets it too and programs rely on it.  -EINVAL: no such sgid, port, zero dgid
  * or dlid, IPv4 to IPv6; then av is unchanged.

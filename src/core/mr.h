@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Protection domains and memory regions.  Registration pins and copies
- * nothing (DESIGN 8).  A key is 24 random bits and the key byte; lkey and rkey
+ * nothing.  A key is 24 random bits and the key byte; lkey and rkey
  * of a region are the same number.  Memory windows (mw.h) are in the same
  * table, since peers name either by its key.
  *

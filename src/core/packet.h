@@ -21,7 +21,7 @@
  * A lane sends from several ports, by the slot of the destination: what goes
  * to different processes of a host is mostly a different flow there, and the
  * receiving kernel does not merge it into one datagram, whose first packet
- * alone would decide about all (DESIGN 4).
+ * alone would select the slot of all (docs/decisions/0002).
  */
 #define UR_SPORTS 4u
 

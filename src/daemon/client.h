@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process wants of urnicd (DESIGN 4): slots of port 4791, and to be
- * known so that its slots are reclaimed when it dies.  The format of the
+ * What a process asks of urnicd (docs/decisions/0002): slots of port 4791, and
+ * to be known, so that its slots are reclaimed when it dies.  The format of the
  * messages is daemon/ipc.h and docs/wire/daemon.md.
  *
  * One connection per process.  It is found through an abstract Unix socket of

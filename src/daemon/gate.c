@@ -115,7 +115,7 @@ static void ask(struct ur_gate *g)
 	g->prog = g->map < 0 ? -1 : load(g->map);
 	if (g->prog < 0)
 		ur_info("the kernel takes no programs from this urnicd (%s): "
-			"slots stay with the user who had them first",
+			"slots stay with their first user",
 			strerror(errno));
 }
 

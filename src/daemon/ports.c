@@ -196,7 +196,7 @@ static unsigned int send_lane(struct port *p, unsigned int slot)
 		if (err == -EAGAIN)
 			break;
 		if (err)
-			ur_debug("slot %u: train of %u x %u bytes: %s", slot,
+			ur_debug("slot %u: burst of %u x %u bytes: %s", slot,
 				 p->train.npkts, p->train.pkt_len,
 				 strerror(-err));
 		ur_ring_pop(&l->rings.rx);

@@ -359,8 +359,8 @@ static const char *why_not(struct ur_server *s, struct ur_session *ses)
 	if (s->uid != 0 && ses->uid != s->uid && ses->uid != 0 &&
 	    !ur_trust_is_listed(ses->uid))
 		return "this urnicd serves another user only: let root run it "
-		       "for everybody (systemctl start urnicd), or start it "
-		       "with URNIC_USERS, the users who trust each other";
+		       "for all users (systemctl start urnicd), or start it "
+		       "with URNIC_USERS, the users that trust each other";
 	if (s->nsessions >= UR_SESSIONS_MAX)
 		return "too many connections";
 	if (ur_quota_take(&s->quota, ses->uid, UR_QUOTA_SESSIONS, 1))

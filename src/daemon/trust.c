@@ -89,12 +89,12 @@ void ur_trust_prove(int fd)
 const char *ur_trust_advice(uid_t uid)
 {
 	return uid == UR_TRUST_UNKNOWN_UID && !in_initial_namespace()
-		       ? "it is of a user whom this user namespace does not "
-			 "know, and has no CAP_NET_RAW over this network "
+		       ? "its user is not mapped in this user "
+			 "namespace, and it has no CAP_NET_RAW over this network "
 			 "namespace: let root run it (systemctl start urnicd), "
 			 "or trust such users: URNIC_USERS=65534"
-		       : "let root run it for everybody (systemctl start "
-			 "urnicd), or set URNIC_USERS to the users who trust "
+		       : "let root run it for all users (systemctl start "
+			 "urnicd), or set URNIC_USERS to the users that trust "
 			 "each other (all, or numbers with commas) for it and "
 			 "for this program";
 }

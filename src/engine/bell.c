@@ -86,5 +86,5 @@ void ur_bell_ring(int theirs)
 	uint8_t one = 1;
 
 	if (ur_sys_send(theirs, &one, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		ur_debug("a bell: errno %d", errno);
+		ur_debug("wakeup fd: errno %d", errno);
 }

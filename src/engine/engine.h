@@ -91,7 +91,7 @@ int ur_adapter_mcast(struct ur_adapter *a, struct ur_qp *qp,
 
 /*
  * After ur_sq_commit(), with qp->sq.lock released: run the requester here if
- * the lane is free, else leave a notice to who holds it (DESIGN 3).
+ * the lane is free, else leave a doorbell that the lock's holder serves.
  */
 void ur_adapter_doorbell(struct ur_qp *qp);
 

@@ -53,7 +53,7 @@ static int use_port(struct ur_lane *l, int fd)
 	if (err != -ENOENT)
 		ur_warn("%s: urnicd gives no rings: %s", l->adapter->dev.name,
 			strerror(-err));
-	ur_info("%s: no queue of its port is ours, packets take the way of %s",
+	ur_info("%s: no queue of its port is ours, packets go through %s",
 		l->adapter->dev.name, s->netdev);
 	return ur_udp_link_create(fd, &l->link);
 }
@@ -125,8 +125,8 @@ static void join_streams(struct ur_adapter *a)
 	if (err != -ENOENT)
 		ur_warn("%s: no TCP of its own: %s", a->dev.name,
 			strerror(-err));
-	ur_info("%s: another process runs its port, connections take the way "
-		"of %s",
+	ur_info("%s: another process runs its port, connections go "
+		"through %s",
 		a->dev.name, s->netdev);
 }
 

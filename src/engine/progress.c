@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The work of a lane, done by whoever holds it: the application's threads
- * inside post, poll and arm, or the helper (DESIGN 3).
+ * inside post, poll and arm, or the helper (docs/decisions/0001).
  *
- * Gathering (DESIGN 5, trains): a post sends at once, unless the last train
+ * Gathering (docs/decisions/0003): a post sends at once, unless the last train
  * left a moment ago, requests are outstanding and the application is known to
  * poll, or has posted many in a row, or very many are.  Then small requests
  * wait until GATHER_MAX of them are there, the moment is over, or the
@@ -114,7 +114,7 @@ bool ur_lane_send(struct ur_lane *l, uint64_t now_ns)
 			break;
 		}
 		if (err)
-			ur_debug("lane %u: train of %u x %u bytes: %s", l->id,
+			ur_debug("lane %u: burst of %u x %u bytes: %s", l->id,
 				 t->npkts, t->pkt_len, strerror(-err));
 	}
 	if (n)

@@ -73,7 +73,7 @@ int ur_streams_start(void)
 	if (!err)
 		return 0;
 	atomic_store(&started, false);
-	ur_err("nobody serves connections while no lane does: %s",
+	ur_err("connections are served only while a lane polls: %s",
 	       strerror(-err));
 	return err;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* RoCEv2 over the kernel's UDP sockets (DESIGN 4 and 5). */
+/* RoCEv2 over the kernel's UDP sockets: docs/decisions/0002, 0003, 0004. */
 #ifndef UR_LINK_UDP_H
 #define UR_LINK_UDP_H
 

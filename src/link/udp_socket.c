@@ -23,7 +23,7 @@
 #define IPV6_MULTICAST_ALL 29
 #endif
 
-/* QPN = slot (10 bits) | index (14 bits), DESIGN 4. */
+/* QPN = slot (10 bits) | index (14 bits): docs/decisions/0002. */
 #define QPN_INDEX_BITS 14
 #define MAX_SLOTS      1024u
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The target's side of one-sided access on the same host: what this process
- * lets its peers do to its memory without its help (DESIGN 7; decision 0011).
+ * lets its peers do to its memory without its help (docs/decisions/0011).
  * One per adapter.  All functions take a lock of their own and may be called
  * under any lock of the adapter; NULL for the export, and calls in a forked
  * child, do nothing.

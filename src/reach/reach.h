@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The initiator's side of one-sided access on the same host: WRITE, READ and
- * atomics done on a peer's memory without the peer (DESIGN 7; decision 0011).
+ * atomics done on a peer's memory without the peer (docs/decisions/0011).
  * One ur_reach per channel between two lanes.
  *
  * Memory that can be mapped is: the first requests go another way while the

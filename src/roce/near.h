@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests between lanes of one host, through shared memory (DESIGN 7).  This
+ * Requests between lanes of one host, through shared memory (decision 0013).  This
  * is RC's way; UC's and UD's are in near_loose.c.
  *
  * What passes a channel cannot be lost, so there are no PSNs, windows and

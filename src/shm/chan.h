@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A channel between two lanes of one host (DESIGN 7): memory that both have
- * mapped, with a ring in each direction.  Pure: who maps it and who rings the
- * other's bell is not decided here.
+ * A channel between two lanes of one host (docs/decisions/0013): memory that
+ * both have mapped, with a ring in each direction.  Pure: mapping it and
+ * signalling the other side's wakeup fd are the caller's.
  *
  * A ring is an array of cells, a cache line each, and a stretch of bytes for
  * payload that does not fit into its cell.  One producer, one consumer.  A

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The network: every train is taken apart, and each packet goes its own way,
+ * The network: every burst is taken apart, and each packet goes its own way,
  * with the faults of the world.  A packet that was corrupted but whose ICRC
- * still fits (that of IPv4 tolerates 2^16 identifications, DESIGN 5) is
+ * still fits (that of IPv4 tolerates 2^16 identifications: decision 0004) is
  * dropped here and counted, so that the oracles stay exact.
  */
 #include <stdlib.h>

@@ -78,11 +78,10 @@ static void clear(const struct sockaddr_un *addr)
 	    st.st_ino != again.st_ino)
 		return;
 	if (unlink(addr->sun_path))
-		ur_warn("memif: %s is left by somebody: %s", addr->sun_path,
-			strerror(errno));
+		ur_warn("memif: cannot remove the unused %s: %s",
+			addr->sun_path, strerror(errno));
 	else
-		ur_info("memif: removed %s, which nobody had any more",
-			addr->sun_path);
+		ur_info("memif: removed the unused %s", addr->sun_path);
 }
 
 void ur_memif_clear(const char *arg)

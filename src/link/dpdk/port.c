@@ -326,7 +326,7 @@ static int make_queues(struct ur_nic *n)
 static void make_pieces(struct ur_nic *n, const struct rte_eth_dev_info *dev)
 {
 	if (!ur_chain_may(dev)) {
-		ur_info("port %u: %s is lent no memory: payload is copied",
+		ur_info("port %u: %s has no zero copy: payload is copied",
 			n->id, dev->driver_name);
 		return;
 	}

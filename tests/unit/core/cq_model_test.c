@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The arm, check and signal protocol against a model (DESIGN 10): every
+ * The arm, check and signal protocol against a model: every
  * sequence of pushes, arms, polls and takes up to a length is run on the real
  * queue and on a description of it in plain words; all that can be seen must
  * agree after each step.  Each call is atomic under the queue's lock, so these
