@@ -168,7 +168,7 @@ static bool may_segment(struct ur_udp *u, const struct ur_train *t)
 	if (!u->gso)
 		return false;
 	if (!n->left || n->scope_id != t->scope_id ||
-	    memcmp(n->dst, t->dst, sizeof(n->dst)))
+	    memcmp(n->dst, t->dst, sizeof(n->dst)) != 0)
 		return true;
 	n->left--;
 	return false;

@@ -81,6 +81,7 @@ static void on_rx(void *arg, const struct ur_rx *rx)
 	t.packets++;
 }
 
+/* NOLINTBEGIN(readability-identifier-naming): the linker's */
 void __real_ur_udp_set_gro(int fd, bool on);
 void __wrap_ur_udp_set_gro(int fd, bool on);
 
@@ -146,6 +147,8 @@ long __wrap_syscall(long n, ...)
 	}
 	return __real_syscall(n, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
+
+/* NOLINTEND(readability-identifier-naming) */
 
 static int setup(void **state)
 {
