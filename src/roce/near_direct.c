@@ -21,7 +21,7 @@ static int direct_message(struct ur_rqp *q, const struct ur_swqe *w)
 		iov[0].iov_base = (void *)(uintptr_t)w->data.inline_data;
 		iov[0].iov_len = w->length;
 		n = 1;
-	} else if (ur_near_is_read(w)) {
+	} else if (ur_swqe_is_read(w)) {
 		n = ur_sge_locate(q->qp->mrs, q->qp->pd, w->data.sge,
 				  w->num_sge, 0, w->length, iov, UR_MAX_SGE);
 	} else {
@@ -30,7 +30,7 @@ static int direct_message(struct ur_rqp *q, const struct ur_swqe *w)
 	}
 	if (n < 0)
 		return n;
-	return (ur_near_is_read(w) ? ur_reach_read : ur_reach_write)(
+	return (ur_swqe_is_read(w) ? ur_reach_read : ur_reach_write)(
 		q->near.peer->reach, q->qp->attr.dest_qpn, q->qp->qpn,
 		w->wr.rdma.rkey, w->wr.rdma.remote_addr, iov, n, w->length);
 }
@@ -62,7 +62,7 @@ static int direct_atomic(struct ur_rqp *q, const struct ur_swqe *w)
 /* Of most of them both sides' memory is one piece, and no large one. */
 static inline int direct_piece(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	bool read = ur_near_is_read(w);
+	bool read = ur_swqe_is_read(w);
 	const struct ur_op op = {
 		.dqpn = q->qp->attr.dest_qpn,
 		.sqpn = q->qp->qpn,
@@ -134,7 +134,7 @@ static bool waits_answer(const struct ur_rqp *q, uint32_t rkey, uint32_t len)
 
 static uint32_t rkey_of(const struct ur_swqe *w)
 {
-	return ur_near_is_atomic(w) ? w->wr.atomic.rkey : w->wr.rdma.rkey;
+	return ur_swqe_is_atomic(w) ? w->wr.atomic.rkey : w->wr.rdma.rkey;
 }
 
 /*
@@ -166,7 +166,7 @@ bool ur_near_waits_direct(struct ur_rqp *q, const struct ur_swqe *w)
 	if (n->drains)
 		return true;
 	if (!is_time_to_look(n, w->length) || w->length == 0 ||
-	    !(ur_near_is_atomic(w) || ur_near_is_read(w) ||
+	    !(ur_swqe_is_atomic(w) || ur_swqe_is_read(w) ||
 	      w->opcode == UR_WR_RDMA_WRITE) ||
 	    is_useless(n, rkey))
 		return false;
@@ -178,9 +178,9 @@ bool ur_near_waits_direct(struct ur_rqp *q, const struct ur_swqe *w)
 static int direct_any(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	ur_reach_by_kernel(q->near.peer->reach, by_kernel(q, w));
-	if (ur_near_is_atomic(w))
+	if (ur_swqe_is_atomic(w))
 		return direct_atomic(q, w);
-	if (ur_near_is_read(w) || ur_near_is_write(w))
+	if (ur_swqe_is_read(w) || ur_swqe_is_write(w))
 		return direct_message(q, w);
 	return -EAGAIN;
 }
@@ -199,11 +199,6 @@ static inline void done(struct ur_rqp *q, const struct ur_swqe *w)
 		ur_req_complete(q, w, UR_WC_SUCCESS);
 }
 
-static uint32_t sq_tail(const struct ur_rqp *q)
-{
-	return atomic_load_explicit(&q->qp->sq.tail, memory_order_acquire);
-}
-
 /* Nothing is under way, so nothing is to be waited for, a fence either. */
 static bool may_kick(const struct ur_rqp *q)
 {
@@ -218,7 +213,7 @@ static bool may_kick(const struct ur_rqp *q)
 bool ur_near_kick_direct(struct ur_qp *qp)
 {
 	struct ur_rqp *q = ur_rqp_of(qp);
-	uint32_t tail = sq_tail(q);
+	uint32_t tail = ur_sq_tail(&q->qp->sq);
 
 	if (!may_kick(q))
 		return false;
@@ -227,7 +222,7 @@ bool ur_near_kick_direct(struct ur_qp *qp)
 		const struct ur_swqe *w = ur_sq_slot(&qp->sq, q->req.cur);
 
 		if (q->near.direct >= UR_NEAR_DIRECT_BYTES || w->length == 0 ||
-		    (ur_near_is_read(w) && !qp->attr.max_rd_atomic))
+		    (ur_swqe_is_read(w) && !qp->attr.max_rd_atomic))
 			return false;
 		q->near.no_piece = direct_piece(q, w);
 		if (q->near.no_piece)

@@ -99,7 +99,7 @@ static bool fill(struct ur_rqp *q, const struct ur_swqe *w, struct ur_cell *c,
 bool ur_near_send_small(struct ur_rqp *q)
 {
 	const struct ur_swqe *w = ur_sq_slot(&q->qp->sq, q->req.cur);
-	bool write = ur_near_is_write(w);
+	bool write = ur_swqe_is_write(w);
 	struct ur_cell *c;
 
 	/* Perhaps it can be done without the peer, now or soon. */
@@ -134,9 +134,7 @@ bool ur_near_kick_small(struct ur_qp *qp)
 
 	if (qp->type != UR_QPT_RC || !p || q->overrun ||
 	    (q->timer.at_ns == UR_NEVER && qp->attr.timeout) ||
-	    q->req.cur + 1 !=
-		    atomic_load_explicit(&qp->sq.tail, memory_order_acquire) ||
-	    !ur_near_send_small(q))
+	    q->req.cur + 1 != ur_sq_tail(&qp->sq) || !ur_near_send_small(q))
 		return false;
 	p->dirty = false;
 	if (ur_chan_must_ring(&p->chan))
@@ -161,15 +159,11 @@ static bool may_take(const struct ur_rqp *q, const struct ur_cell *c)
 /* The oldest receive, if the data has a place there; NULL. */
 static struct ur_rwqe *receive_for(struct ur_rqp *q, const struct ur_cell *c)
 {
-	const struct ur_rq *rq = &q->qp->rq;
+	struct ur_rwqe *w = ur_rq_first(&q->qp->rq);
 	const uint8_t *from;
-	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
-	struct ur_rwqe *w = ur_rq_slot(rq, head);
 	uint8_t *to;
 
-	if (head == atomic_load_explicit(&rq->tail, memory_order_acquire))
-		return NULL;
-	if (c->len == 0)
+	if (!w || c->len == 0)
 		return w;
 	to = w->num_sge == 1
 		     ? ur_near_piece(q, w->sge, c->len, UR_ACCESS_LOCAL_WRITE,

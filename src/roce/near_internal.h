@@ -92,12 +92,7 @@ static inline uint8_t ur_near_later(const struct ur_rqp *q,
 /* The oldest request is complete, and nobody wants to know (_later()). */
 static inline void ur_near_pass(struct ur_rqp *q)
 {
-	struct ur_sq *sq = &q->qp->sq;
-
-	atomic_store_explicit(
-		&sq->head,
-		atomic_load_explicit(&sq->head, memory_order_relaxed) + 1,
-		memory_order_release);
+	ur_sq_pop(&q->qp->sq);
 }
 
 /*
@@ -172,27 +167,6 @@ void ur_near_pull_end(struct ur_rqp *q);
 /* Responder: the peer asks about a region; its data into the receive. */
 void ur_near_pull_asked(struct ur_rqp *q, uint32_t key);
 bool ur_near_pull_place(struct ur_rqp *q, const struct ur_cell *c);
-
-static inline bool ur_near_is_read(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_RDMA_READ;
-}
-
-static inline bool ur_near_is_atomic(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_FETCH_ADD;
-}
-
-static inline bool ur_near_is_answered(const struct ur_swqe *w)
-{
-	return ur_near_is_read(w) || ur_near_is_atomic(w);
-}
-
-static inline bool ur_near_is_write(const struct ur_swqe *w)
-{
-	return w->opcode == UR_WR_RDMA_WRITE ||
-	       w->opcode == UR_WR_RDMA_WRITE_IMM;
-}
 
 /* near_resp.c.  _count_done: one more request of the peer's, whose last cell
  * this is. */

@@ -22,7 +22,7 @@ static struct ur_swqe *next_request(const struct ur_rqp *q)
 {
 	struct ur_sq *sq = &q->qp->sq;
 
-	if (q->req.cur == atomic_load_explicit(&sq->tail, memory_order_acquire))
+	if (q->req.cur == ur_sq_tail(sq))
 		return NULL;
 	return ur_sq_slot(sq, q->req.cur);
 }

@@ -18,16 +18,6 @@
  */
 #define LOOKS 4u
 
-static uint32_t sq_tail(const struct ur_rqp *q)
-{
-	return atomic_load_explicit(&q->qp->sq.tail, memory_order_acquire);
-}
-
-static uint32_t sq_head(const struct ur_rqp *q)
-{
-	return atomic_load_explicit(&q->qp->sq.head, memory_order_relaxed);
-}
-
 static uint32_t outstanding(const struct ur_rqp *q)
 {
 	return q->near.sent - q->near.completed;
@@ -82,9 +72,9 @@ void ur_near_leave(struct ur_rqp *q)
 	ur_near_req_stop(q);
 	if (!was_on)
 		return;
-	q->req.cur = sq_head(q);
+	q->req.cur = ur_sq_head(&q->qp->sq);
 	q->req.fresh = q->req.cur;
-	if (q->req.cur != sq_tail(q) && ur_list_empty(&q->sending))
+	if (q->req.cur != ur_sq_tail(&q->qp->sq) && ur_list_empty(&q->sending))
 		ur_rqp_want_send(q);
 }
 
@@ -93,7 +83,7 @@ bool ur_near_takes(struct ur_rqp *q)
 	struct ur_near *n = &q->near;
 	struct ur_requester *s = &q->req;
 
-	if (!n->ready || s->cur == sq_tail(q) ||
+	if (!n->ready || s->cur == ur_sq_tail(&q->qp->sq) ||
 	    !is_known(q, ur_sq_slot(&q->qp->sq, s->cur)))
 		return false;
 	if (s->una != s->end)
@@ -111,7 +101,7 @@ void ur_near_take_ready(struct ur_rqp *q)
 		return;
 	ur_near_req_stop(q);
 	n->ready = true;
-	if (q->req.cur != sq_tail(q) && !q->req.window_wait &&
+	if (q->req.cur != ur_sq_tail(&q->qp->sq) && !q->req.window_wait &&
 	    ur_list_empty(&q->sending) && ur_rqp_state(q) == UR_QPS_RTS)
 		ur_rqp_want_send(q);
 }
@@ -119,7 +109,7 @@ void ur_near_take_ready(struct ur_rqp *q)
 /* All that was done before has been counted and answered by now. */
 void ur_near_take_refused(struct ur_rqp *q, bool pull)
 {
-	uint32_t head = sq_head(q);
+	uint32_t head = ur_sq_head(&q->qp->sq);
 
 	q->r->cnt.near_refused++;
 	if (pull)
@@ -133,7 +123,7 @@ void ur_near_wire_done(struct ur_rqp *q)
 {
 	struct ur_near *n = &q->near;
 
-	if (!n->again || n->refused == sq_head(q))
+	if (!n->again || n->refused == ur_sq_head(&q->qp->sq))
 		return;
 	n->again = false;
 	n->epoch++;
@@ -297,7 +287,7 @@ static enum sent send_bytes(struct ur_rqp *q, const struct ur_swqe *w,
 			    uint32_t ask)
 {
 	struct ur_near *n = &q->near;
-	bool write = ur_near_is_write(w);
+	bool write = ur_swqe_is_write(w);
 	uint32_t left = w->length - n->off;
 	uint32_t len = left < UR_NEAR_CHUNK ? left : UR_NEAR_CHUNK;
 	struct ur_cell *c =
@@ -368,7 +358,7 @@ int ur_near_send_message(struct ur_rqp *q, const struct ur_swqe *w)
 
 static enum sent send_question(struct ur_rqp *q, struct ur_swqe *w)
 {
-	enum ur_near_kind kind = ur_near_is_read(w) ? UR_NEAR_READ
+	enum ur_near_kind kind = ur_swqe_is_read(w) ? UR_NEAR_READ
 				 : w->opcode == UR_WR_CMP_SWP
 					 ? UR_NEAR_CMP_SWAP
 					 : UR_NEAR_FETCH_ADD;
@@ -379,7 +369,7 @@ static enum sent send_question(struct ur_rqp *q, struct ur_swqe *w)
 	c->flags = UR_NEAR_FIRST | UR_NEAR_LAST;
 	c->body.index = q->req.cur;
 	c->body.total = w->length;
-	if (ur_near_is_read(w)) {
+	if (ur_swqe_is_read(w)) {
 		c->body.va = w->wr.rdma.remote_addr;
 		c->body.rkey = w->wr.rdma.rkey;
 	} else {
@@ -405,7 +395,7 @@ static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
 		return state == UR_QPS_RTS || state == UR_QPS_SQD;
 	if (state != UR_QPS_RTS || ((w->flags & UR_SEND_FENCE) && n->answers))
 		return false;
-	return !ur_near_is_answered(w) ||
+	return !ur_swqe_is_answered(w) ||
 	       n->answers < q->qp->attr.max_rd_atomic;
 }
 
@@ -453,7 +443,7 @@ static bool send_next(struct ur_rqp *q)
 	}
 	if (!ur_list_empty(&n->peer->acks))
 		ur_near_tell_others(q);
-	e = ur_near_is_answered(w) ? send_question(q, w) : send_message(q, w);
+	e = ur_swqe_is_answered(w) ? send_question(q, w) : send_message(q, w);
 	/* Completions stay in order: it fails when it is the oldest. */
 	if (e == NO_MEMORY && !outstanding(q))
 		ur_req_fail(q, UR_WC_LOC_PROT_ERR);
@@ -483,12 +473,13 @@ void ur_near_pump(struct ur_rqp *q)
 		return;
 	}
 	n->direct = 0;
-	while (q->qp->is_near && n->peer && q->req.cur != sq_tail(q) &&
+	while (q->qp->is_near && n->peer &&
+	       q->req.cur != ur_sq_tail(&q->qp->sq) &&
 	       (ur_near_send_small(q) || send_next(q))) {
 		if (n->direct < UR_NEAR_DIRECT_BYTES)
 			continue;
 		/* Else the helper would be woken to find nothing. */
-		if (q->req.cur != sq_tail(q))
+		if (q->req.cur != ur_sq_tail(&q->qp->sq))
 			ur_near_rest(q);
 		break;
 	}
@@ -504,14 +495,15 @@ static void complete(struct ur_rqp *q)
 	uint32_t before = n->completed;
 
 	while (n->completed != n->acked) {
-		struct ur_swqe *w = ur_sq_slot(&q->qp->sq, sq_head(q));
+		struct ur_swqe *w =
+			ur_sq_slot(&q->qp->sq, ur_sq_head(&q->qp->sq));
 
-		if (ur_near_later(q, w) && !ur_near_is_answered(w)) {
+		if (ur_near_later(q, w) && !ur_swqe_is_answered(w)) {
 			n->completed++;
 			ur_near_pass(q);
 			continue;
 		}
-		if (ur_near_is_answered(w) && !w->first_psn)
+		if (ur_swqe_is_answered(w) && !w->first_psn)
 			break;
 		n->completed++;
 		ur_req_complete(q, w, UR_WC_SUCCESS);
@@ -519,7 +511,7 @@ static void complete(struct ur_rqp *q)
 	if (n->completed == before)
 		return;
 	ur_rc_check_drained(q);
-	if (q->qp->is_near && q->req.cur != sq_tail(q))
+	if (q->qp->is_near && q->req.cur != ur_sq_tail(&q->qp->sq))
 		ur_near_pump(q);
 }
 
@@ -542,18 +534,18 @@ void ur_near_take_ack(struct ur_rqp *q, uint32_t count)
  * queue without requests may have no slots to look at. */
 static struct ur_swqe *asked(const struct ur_rqp *q, const struct ur_cell *c)
 {
-	uint32_t head = sq_head(q), size;
+	uint32_t head = ur_sq_head(&q->qp->sq), size;
 	struct ur_swqe *w;
 
 	if (!outstanding(q) || c->body.index != head)
 		return NULL;
 	w = ur_sq_slot(&q->qp->sq, head);
-	if (w->first_psn || ur_near_is_read(w) != (c->kind == UR_NEAR_DATA) ||
-	    ur_near_is_atomic(w) != (c->kind == UR_NEAR_OLD))
+	if (w->first_psn || ur_swqe_is_read(w) != (c->kind == UR_NEAR_DATA) ||
+	    ur_swqe_is_atomic(w) != (c->kind == UR_NEAR_OLD))
 		return NULL;
 	if (c->kind == UR_NEAR_OLD)
 		return w;
-	size = ur_near_is_atomic(w) ? 8 : w->length;
+	size = ur_swqe_is_atomic(w) ? 8 : w->length;
 	return c->body.total == w->last_psn && c->len <= size - w->last_psn
 		       ? w
 		       : NULL;
