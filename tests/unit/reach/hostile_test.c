@@ -107,7 +107,7 @@ static void test_no_segment(void **state)
 	munmap(seg, sizeof(*seg));
 }
 
-/* Nobody but the owner writes a segment of ours, and nobody resizes it. */
+/* Only the owner writes or resizes a segment of its own. */
 static void test_own_segment(void **state)
 {
 	struct stage *s = *state;
@@ -375,7 +375,7 @@ static void *settle(void *arg)
 	return NULL;
 }
 
-/* A queue pair goes under a lane's lock, so nobody waits there: not for the
+/* A queue pair goes under a lane's lock, so it does not wait: not for the
  * peer that is stuck, and not for a thread that does wait for it. */
 static void test_stuck_inside_of_a_queue_pair(void **state)
 {
@@ -387,7 +387,7 @@ static void test_stuck_inside_of_a_queue_pair(void **state)
 		ur_export_qp_set(s->own, qpn, NULL, RIG_REMOTE, 8, true);
 		ur_export_qp_set(s->own, qpn, NULL, RIG_REMOTE, 8, false);
 	}
-	assert_int_equal(s->shared[32], 0); /* not shut out: nobody waited */
+	assert_int_equal(s->shared[32], 0); /* not shut out: no wait */
 	assert_int_equal(pthread_create(&thread, NULL, settle, s), 0);
 	for (uint32_t qpn = 7; qpn < 17; qpn++) {
 		usleep(1000);
@@ -423,7 +423,7 @@ static void test_died_inside(void **state)
 	ur_export_qp_set(s->own, 7, NULL, RIG_REMOTE, 8, false);
 }
 
-/* One that was waited for in vain is let in no more. */
+/* A peer that was waited for until the limit is let in no more. */
 static void test_shut_out(void **state)
 {
 	struct stage *s = *state;
