@@ -84,6 +84,8 @@ struct ur_cq {
 	void *object;			  /* the ABI layer's ibv_cq */
 	_Atomic uint64_t lanes; /* bit i: lane i has a QP on this queue */
 	_Atomic uint32_t users; /* QPs attached: destroying needs 0 */
+	/* Threads that yield, since they polled and the lane was taken */
+	_Atomic uint32_t yielders;
 	const struct ur_ring_source *home; /* of the ring; NULL: our own */
 	/* For who looks at an adapter from outside; the engine's, as its lock */
 	struct ur_list listed;
