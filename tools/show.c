@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/ipc_io.h"
-#include "daemon/trust.h"
+#include "client/ipc_io.h"
+#include "client/trust.h"
 #include "show_text.h"
 #include "urnic.h"
 

@@ -3,6 +3,7 @@
 #ifndef UR_BASE_SOCKET_H
 #define UR_BASE_SOCKET_H
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -20,6 +21,39 @@ static inline void ur_addr_from_sockaddr(uint8_t addr[16], const void *sa)
 	else if (family == AF_INET)
 		ur_addr_from_v4(addr,
 				&((const struct sockaddr_in *)sa)->sin_addr);
+}
+
+/* The address of a socket from a GID: IPv4 where that is a mapped one. */
+static inline void ur_sockaddr_from_gid(const uint8_t gid[16],
+					uint32_t scope_id, uint16_t port,
+					struct sockaddr_storage *addr)
+{
+	struct sockaddr_in *v4 = (struct sockaddr_in *)addr;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)addr;
+
+	memset(addr, 0, sizeof(*addr));
+	if (ur_addr_is_v4(gid)) {
+		v4->sin_family = AF_INET;
+		v4->sin_port = htons(port);
+		memcpy(&v4->sin_addr, gid + 12, 4);
+		return;
+	}
+	v6->sin6_family = AF_INET6;
+	v6->sin6_port = htons(port);
+	v6->sin6_scope_id = scope_id;
+	memcpy(&v6->sin6_addr, gid, 16);
+}
+
+/* The port is at the same offset in both families. */
+static inline uint16_t ur_sockaddr_port(const struct sockaddr_storage *addr)
+{
+	return ntohs(((const struct sockaddr_in *)addr)->sin_port);
+}
+
+static inline void ur_sockaddr_set_port(struct sockaddr_storage *addr,
+					uint16_t port)
+{
+	((struct sockaddr_in *)addr)->sin_port = htons(port);
 }
 
 /* 0 or -errno. */

@@ -11,7 +11,7 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/sys.h"
-#include "engine/cm_hook.h"
+#include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/leave.h"
 #include "engine/near.h"

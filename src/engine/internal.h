@@ -19,16 +19,16 @@
 #include "base/list.h"
 #include "base/timer.h"
 #include "base/way.h"
+#include "client/client.h"
 #include "core/dev.h"
 #include "core/mr.h"
 #include "core/packet.h"
-#include "daemon/client.h"
 #include "engine/doorbell.h"
 #include "engine/engine.h"
 #include "engine/moderate.h"
 #include "engine/pinner.h"
-#include "link/link.h"
 #include "roce/roce.h"
+#include "sockets/link.h"
 
 /*
  * Moments, for a machine on which work takes about as long as on those they
@@ -299,7 +299,7 @@ void ur_lane_unlock(struct ur_lane *l);
 /* The same for who has changed no deadline, and waits for no room. */
 void ur_lane_unlock_same(struct ur_lane *l);
 
-/* The process has the port alone: the lane gets QP1's packets (cm_hook.h). */
+/* The process has the port alone: the lane gets QP1's packets (hooks.h). */
 void ur_lane_serve_qp1(struct ur_lane *l);
 
 /* The child after fork(): close our descriptors of it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A lane of iWARP: its TCP connections (link/tcp) and the protocol.
+ * A lane of iWARP: its TCP connections (engine/tcp) and the protocol.
  *
  * Reading: the protocol says where the next bytes belong: those of a large
  * message in the application's memory, others in a buffer of its own.  A
@@ -9,6 +9,7 @@
  * memory, and the kernel takes them before the lane is given up.
  */
 #include "engine/lane_iwarp.h"
+#include "base/socket.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,7 +23,6 @@
 
 #include "base/log.h"
 #include "base/rng.h"
-#include "engine/conn_internal.h"
 #include "engine/report.h"
 
 #define READS_PER_STEP 8u
@@ -387,7 +387,7 @@ static void add_end(struct json_object *o, const char *name,
 		  is_v4 ? (const void *)&v4->sin_addr : &v6->sin6_addr, addr,
 		  sizeof(addr));
 	snprintf(text, sizeof(text), is_v4 ? "%s:%u" : "[%s]:%u", addr,
-		 ur_conn_addr_port(ss));
+		 ur_sockaddr_port(ss));
 	ur_report_string(o, name, text);
 }
 
@@ -402,8 +402,8 @@ static bool find_ends(const struct ur_tcp_conn *c,
 		return !getsockname(c->fd, (struct sockaddr *)local, &llen) &&
 		       !getpeername(c->fd, (struct sockaddr *)peer, &plen);
 	ur_stream_ends(c->stream, &ours, &theirs);
-	ur_conn_gid_addr(ours.addr, ours.scope, ours.port, local);
-	ur_conn_gid_addr(theirs.addr, theirs.scope, theirs.port, peer);
+	ur_sockaddr_from_gid(ours.addr, ours.scope, ours.port, local);
+	ur_sockaddr_from_gid(theirs.addr, theirs.scope, theirs.port, peer);
 	return true;
 }
 

@@ -5,7 +5,7 @@
 
 #include "engine/internal.h"
 #include "engine/iw_link.h"
-#include "link/tcp.h"
+#include "engine/tcp.h"
 
 enum ur_iw_link_state {
 	UR_IW_CLAIMED,

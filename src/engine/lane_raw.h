@@ -4,9 +4,9 @@
 #define UR_ENGINE_LANE_RAW_H
 
 #include "engine/internal.h"
-#include "link/packet.h"
 #include "raw/prefilter.h"
 #include "raw/raw.h"
+#include "sockets/packet.h"
 
 struct ur_raw_lane {
 	struct ur_raw *raw;

@@ -11,15 +11,14 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/sys.h"
-#include "engine/cm_hook.h"
+#include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/near.h"
 #include "engine/port.h"
 #include "engine/report.h"
-#include "engine/xrc.h"
-#include "link/port.h"
-#include "link/udp.h"
+#include "ports/port.h"
 #include "roce/near.h"
+#include "sockets/udp.h"
 
 /* Packets of any size that a socket's buffer holds, and more. */
 #define UNREAD_MAX 16384u

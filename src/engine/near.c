@@ -19,7 +19,7 @@
 #include "engine/internal.h"
 #include "engine/pinner.h"
 #include "engine/report.h"
-#include "link/shm.h"
+#include "ports/shm.h"
 #include "reach/reach.h"
 #include "roce/near.h"
 

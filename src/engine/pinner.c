@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "engine/internal.h"
-#include "link/port.h"
+#include "ports/port.h"
 #include "reach/pin.h"
 #include "reach/share.h"
 #include "roce/roce.h"

@@ -7,14 +7,14 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "client/ipc_io.h"
 #include "config/config.h"
-#include "daemon/ipc_io.h"
 #include "engine/internal.h"
 #include "engine/streams.h"
-#include "link/port_link.h"
-#include "link/ring.h"
-#include "link/stream.h"
-#include "link/udp.h"
+#include "ports/port_link.h"
+#include "ports/ring.h"
+#include "ports/stream.h"
+#include "sockets/udp.h"
 
 /* Nobody runs it who has not made the host's side of it. */
 static bool is_run(const struct ur_dev_spec *s)

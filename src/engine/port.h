@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices on a port that urnic runs itself (link/port.h).  The first process
+ * Devices on a port that urnic runs itself (ports/port.h).  The first process
  * that opens such a device runs the port, if urnicd does not: its first lane
  * does, from then on.  Everybody else's packets take the way of the host.
  */

@@ -14,9 +14,9 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "engine/hooks.h"
 #include "engine/internal.h"
-#include "engine/xrc.h"
-#include "link/stream.h"
+#include "ports/stream.h"
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;

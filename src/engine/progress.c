@@ -16,10 +16,10 @@
 
 #include "base/log.h"
 #include "base/sys.h"
-#include "engine/cm_hook.h"
+#include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/near.h"
-#include "link/port.h"
+#include "ports/port.h"
 #include "roce/near.h"
 
 #define GATHER_MAX	 64u /* a train */

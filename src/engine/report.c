@@ -30,7 +30,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/cm_roce.h"
+#include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/report.h"
 #include "engine/streams.h"
@@ -134,7 +134,7 @@ size_t ur_report(void *arg, char *buf, size_t cap)
 	}
 	json_object_object_add(root, "lanes", lanes);
 	json_object_object_add(root, "devices", devices);
-	ur_cm_roce_report(root);
+	ur_cm_hook_report(root);
 	ur_streams_report(root);
 	text = json_object_to_json_string_length(root, JSON_C_TO_STRING_PLAIN,
 						 &len);

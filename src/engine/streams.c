@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "engine/internal.h"
 #include "engine/report.h"
-#include "link/stream.h"
+#include "ports/stream.h"
 
 #define SPIN_NS	 20000u
 #define AWAY_NS	 1000000u /* while lanes look: a pause between looks at them */

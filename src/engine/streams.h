@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The thread that serves ports with TCP (link/stream.h) while no lane does. */
+/* The thread that serves ports with TCP (ports/stream.h) while no lane does. */
 #ifndef UR_ENGINE_STREAMS_H
 #define UR_ENGINE_STREAMS_H
 

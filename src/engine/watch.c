@@ -12,8 +12,7 @@
 
 #include "base/log.h"
 #include "base/sys.h"
-#include "engine/cm_hook.h"
-#include "engine/import.h"
+#include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/near.h"
 

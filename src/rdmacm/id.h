@@ -3,7 +3,7 @@
  * What an rdma_cm_id, its event channel and its events point at: the structure
  * of the ABI first, ours behind it.
  *
- * Theory of operation.  A struct ur_conn (engine/conn.h) tells what happens to
+ * Theory of operation.  A struct ur_conn (connect/conn.h) tells what happens to
  * a connection from the process' CM thread; handler.c turns that into an event
  * and queues it on the id's channel, no more.  What has to be done about it,
  * such as moving the queue pair, is done by who takes the event
@@ -25,8 +25,8 @@
 
 #include "base/list.h"
 #include "base/lock.h"
+#include "connect/conn.h"
 #include "core/dev.h"
-#include "engine/conn.h"
 
 /* Events of headers newer than the installed one may be. */
 #define URC_EVENT_ADDRINFO_RESOLVED 16u

@@ -21,7 +21,7 @@
 
 #include "base/list.h"
 #include "core/dev.h"
-#include "engine/import.h"
+#include "sharing/import.h"
 
 /* They go by messages between processes as they are. */
 enum urv_shared_kind {

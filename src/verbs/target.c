@@ -3,7 +3,7 @@
  * XRC target queue pairs.  One that we have made is at home here: its handles
  * are ours and, by their links, those of other processes (openers); it ends
  * when neither is left.  A handle of another process' target stands for it
- * over a link (engine/xrc.h).
+ * over a link (sharing/xrc.h).
  */
 #include <errno.h>
 #include <stdlib.h>

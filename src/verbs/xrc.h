@@ -9,7 +9,7 @@
 #define UR_VERBS_XRC_H
 
 #include "core/xrc.h"
-#include "engine/xrc.h"
+#include "sharing/xrc.h"
 #include "verbs/objects.h"
 
 /* Guarded by the registry, which is outside every other lock. */

@@ -20,8 +20,8 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "engine/cm_hook.h"
 #include "engine/engine.h"
+#include "engine/hooks.h"
 
 #define MAX_CONNS  4096
 #define MAX_EVENTS 4096

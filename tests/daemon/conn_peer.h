@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Processes with connections (engine/conn.h) that do as they are told. */
+/* Processes with connections (connect/conn.h) that do as they are told. */
 #ifndef UR_TESTS_CONN_PEER_H
 #define UR_TESTS_CONN_PEER_H
 
@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-#include "engine/conn.h"
+#include "connect/conn.h"
 
 struct cpeer {
 	pid_t pid;

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/group.h"
-#include "daemon/ipc_io.h"
+#include "client/ipc_io.h"
+#include "urnicd/group.h"
 #include "world.h"
 
 #define MANY   300

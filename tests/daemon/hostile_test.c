@@ -18,10 +18,10 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "daemon/binds.h"
-#include "daemon/ipc_io.h"
-#include "daemon/will.h"
-#include "link/udp.h"
+#include "client/binds.h"
+#include "client/ipc_io.h"
+#include "client/will.h"
+#include "sockets/udp.h"
 #include "world.h"
 
 static struct peer honest;

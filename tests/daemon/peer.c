@@ -24,7 +24,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "daemon/client.h"
+#include "client/client.h"
 #include "world.h"
 
 #define MAX_SLOTS 1100

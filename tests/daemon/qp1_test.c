@@ -18,11 +18,11 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "client/client.h"
+#include "client/ipc_io.h"
+#include "client/qp1.h"
 #include "conn_peer.h"
-#include "daemon/client.h"
-#include "daemon/ipc_io.h"
-#include "daemon/qp1.h"
-#include "daemon/server.h"
+#include "urnicd/server.h"
 #include "wire/cm_msg.h"
 #include "world.h"
 

@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/binds.h"
-#include "daemon/ipc_io.h"
+#include "client/binds.h"
+#include "client/ipc_io.h"
 #include "world.h"
 
 #define ALICE	    61001

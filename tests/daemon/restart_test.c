@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "link/udp.h"
+#include "sockets/udp.h"
 #include "world.h"
 
 #define CROWD 8

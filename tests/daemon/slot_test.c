@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "../skip.h"
-#include "link/udp.h"
+#include "sockets/udp.h"
 #include "world.h"
 
 #define PACKETS 100

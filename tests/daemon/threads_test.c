@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/client.h"
+#include "client/client.h"
 #include "world.h"
 
 #define THREADS 4

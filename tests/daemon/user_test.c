@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "../skip.h"
-#include "link/udp.h"
+#include "sockets/udp.h"
 #include "world.h"
 
 #define ALICE 61001

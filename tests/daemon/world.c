@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/ipc_io.h"
+#include "client/ipc_io.h"
 
 #define STEP_MS 5
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/ipc_io.h"
+#include "client/ipc_io.h"
 #include "world.h"
 
 #define MOST 128u /* domains of a client */

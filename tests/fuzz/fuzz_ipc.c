@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "daemon/ipc.h"
+#include "client/ipc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "rdmacm/rsocket/flow.h"
+#include "rsocket/flow.h"
 
 enum { INLINE = 64, IN_FLIGHT = 4096 };
 

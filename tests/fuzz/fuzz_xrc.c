@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/xrc_msg.h"
 #include "rig/rig.h"
+#include "sharing/xrc_msg.h"
 
 #define SIDES	 2u
 #define HOME	 0u

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "../own_net.h"
-#include "engine/cm_roce.h"
-#include "engine/conn.h"
+#include "connect/cm_roce.h"
+#include "connect/conn.h"
 #include "engine/internal.h"
 
 #define PORT 7174

@@ -15,17 +15,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/client.h"
+#include "client/ipc_io.h"
 #include "config/config.h"
-#include "daemon/client.h"
-#include "daemon/ipc_io.h"
 #include "engine/internal.h"
 #include "engine/port.h"
 #include "engine/streams.h"
-#include "link/port_link.h"
-#include "link/ring.h"
-#include "link/ring_port.h"
-#include "link/stream.h"
-#include "link/udp.h"
+#include "ports/port_link.h"
+#include "ports/ring.h"
+#include "ports/ring_port.h"
+#include "ports/stream.h"
+#include "sockets/udp.h"
 
 #define CHILD_S 10
 

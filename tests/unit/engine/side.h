@@ -15,7 +15,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 
-#include "engine/conn.h"
+#include "connect/conn.h"
 #include "engine/engine.h"
 
 #define SIDE_BUF    (1u << 20)

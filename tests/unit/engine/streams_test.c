@@ -18,7 +18,7 @@
 #include "engine/internal.h"
 #include "engine/report.h"
 #include "engine/streams.h"
-#include "link/stream.h"
+#include "ports/stream.h"
 
 static _Atomic int starts, serves, idles, waits;
 static _Atomic bool polled;

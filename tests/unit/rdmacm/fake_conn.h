@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections that do nothing but tell what they were told (engine/conn.h). */
+/* Connections that do nothing but tell what they were told (connect/conn.h). */
 #ifndef UR_TEST_FAKE_CONN_H
 #define UR_TEST_FAKE_CONN_H
 
-#include "engine/conn.h"
+#include "connect/conn.h"
 
 struct ur_conn {
 	struct ur_adapter *adapter;

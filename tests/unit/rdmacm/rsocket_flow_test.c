@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "rdmacm/rsocket/flow.h"
+#include "rsocket/flow.h"
 
 enum { INLINE = 64, WIRE = 1 << 16 };
 

@@ -18,10 +18,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rdmacm/rsocket/config.h"
-#include "rdmacm/rsocket/fds.h"
-#include "rdmacm/rsocket/preload/rules.h"
-#include "rdmacm/rsocket/service.h"
+#include "rsocket/config.h"
+#include "rsocket/fds.h"
+#include "rsocket/preload/rules.h"
+#include "rsocket/service.h"
 
 static char dir[] = "/tmp/rsocket-XXXXXX";
 

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "rdmacm/rsocket/proto.h"
+#include "rsocket/proto.h"
 
 /* The private data that rdma-core's rstream sent (tests/data: rstream.pcap). */
 static const uint8_t golden_hello[URS_HELLO_LEN] = {

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "engine/import.h"
 #include "fake_adapter.h"
+#include "sharing/import.h"
 
 /* There are no other processes. */
 int ur_import_serve(const struct ur_import_hooks *hooks,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 
-#include "engine/xrc.h"
+#include "sharing/xrc.h"
 
 /* There is no urnicd: domains end at the process. */
 int ur_xrc_join(struct ur_adapter *a, struct ur_xrcd *d, int fd,

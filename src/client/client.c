@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "client/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "client/client_conn.h"
+#include "client/ipc_io.h"
+#include "sockets/udp.h"
+
+#define ROCE_PORT    4791
+#define SLOT_WAIT_NS 20000000000ull
+#define SOLE_SLOT    1u
+#define REPORT_FIRST (256u << 10)
+#define REPORT_MAX   (16u << 20)
+#define REPORT_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+/* NULL and errno. */
+static struct ur_client *client_create(void)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	struct ur_client *c = calloc(1, sizeof(*c));
+	int err;
+
+	if (!c)
+		return NULL;
+	c->fd = -1;
+	c->will_fd = -1;
+	c->proof_fd = -1;
+	c->keeper[0] = -1;
+	c->keeper[1] = -1;
+	c->epfd = epoll_create1(EPOLL_CLOEXEC);
+	c->timer_fd =
+		timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (c->epfd < 0 || c->timer_fd < 0 ||
+	    epoll_ctl(c->epfd, EPOLL_CTL_ADD, c->timer_fd, &ev)) {
+		err = errno;
+		goto close_fds;
+	}
+	ur_lock_init(&c->lock);
+	return c;
+
+close_fds:
+	ur_ipc_close_fds(&c->epfd, 1);
+	ur_ipc_close_fds(&c->timer_fd, 1);
+	free(c);
+	errno = err;
+	return NULL;
+}
+
+/* The reasons for which a process works without a daemon. */
+static bool alone_wanted(int err)
+{
+	return err == -ENOENT || err == -EACCES || err == -EAFNOSUPPORT ||
+	       err == -ENOSYS;
+}
+
+static bool alone_by_user(void)
+{
+	const char *env = getenv("URNIC_DAEMON");
+
+	return env && strcmp(env, "0") == 0;
+}
+
+int ur_client_open(struct ur_client **out, ur_client_report report, void *arg)
+{
+	struct ur_client *c = client_create();
+	int err;
+
+	if (!c)
+		return -errno;
+	c->report = report;
+	c->report_arg = arg;
+	err = alone_by_user() ? -EACCES : ur_client_conn_open(c);
+	if (alone_wanted(err)) {
+		ur_info("working without urnicd (%s)", strerror(-err));
+		c->state = UR_CLIENT_ALONE;
+		err = 0;
+	}
+	if (err) {
+		if (err != -EPERM)
+			ur_err("cannot reach urnicd: %s", strerror(-err));
+		ur_client_close(c);
+		return err;
+	}
+	c->poll_fd = c->state == UR_CLIENT_ALONE ? -1 : c->epfd;
+	*out = c;
+	return 0;
+}
+
+void ur_client_close(struct ur_client *c)
+{
+	ur_ipc_close_fds(&c->fd, 1);
+	ur_ipc_close_fds(&c->epfd, 1);
+	ur_ipc_close_fds(&c->timer_fd, 1);
+	ur_ipc_close_fds(c->keeper, 2);
+	ur_ipc_close_fds(&c->proof_fd, 1);
+	ur_ipc_close_fds(&c->will_fd, 1);
+	for (unsigned int i = 0; i < c->nslots; i++)
+		close(c->slots[i].fd);
+	for (unsigned int i = 0; i < c->nxrcds; i++)
+		close(c->xrcds[i].fd);
+	free(c->xrcds);
+	free(c->slots);
+	free(c->binds);
+	free(c->own_binds);
+	ur_lock_fini(&c->lock);
+	free(c);
+}
+
+int ur_client_fd(const struct ur_client *c)
+{
+	return atomic_load(&c->taken) ? -1 : c->poll_fd;
+}
+
+int ur_client_take(struct ur_client *c)
+{
+	atomic_store(&c->taken, true);
+	return c->poll_fd;
+}
+
+bool ur_client_is_alone(const struct ur_client *c)
+{
+	return c->poll_fd < 0;
+}
+
+static int note_slot(struct ur_client *c, uint32_t slot, int fd)
+{
+	struct ur_client_slot *slots;
+
+	slots = realloc(c->slots, (c->nslots + 1) * sizeof(*slots));
+	if (!slots)
+		return -ENOMEM;
+	c->slots = slots;
+	slots[c->nslots++] = (struct ur_client_slot){ (uint16_t)slot, fd };
+	return 0;
+}
+
+/* The whole port: a second lane of this process has to share the first. */
+static int sole_slot(struct ur_client *c, uint32_t *slot, int *fd)
+{
+	int sock;
+
+	if (c->nslots)
+		return -ENOSPC;
+	sock = ur_udp_sole_socket(ROCE_PORT);
+	if (sock == -EADDRINUSE)
+		ur_err("UDP port %d is taken by another program, and urnicd, "
+		       "which shares it, cannot be used",
+		       ROCE_PORT);
+	if (sock < 0)
+		return sock;
+	*slot = SOLE_SLOT;
+	*fd = sock;
+	return 0;
+}
+
+static int take_slot(struct ur_client *c, uint32_t *slot, int *fd)
+{
+	if (c->reply.type == UR_IPC_ERROR) {
+		ur_err("urnicd: %s", c->reply.text);
+		if (c->reply.error == EDQUOT)
+			return -ENOSPC;
+		return -(c->reply.error ? c->reply.error : EPROTO);
+	}
+	*slot = c->reply.slot;
+	*fd = c->reply_fd;
+	return 0;
+}
+
+/* -ECONNRESET: ask again, the daemon died. */
+static int ask_slot(struct ur_client *c, uint64_t deadline, uint32_t *slot,
+		    int *fd)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_SLOT_GET };
+	int err = ur_client_conn_ask(c, &m, deadline);
+
+	return err ? err : take_slot(c, slot, fd);
+}
+
+static int get_slot(struct ur_client *c, uint32_t *slot, int *fd)
+{
+	uint64_t deadline = ur_clock_ns() + SLOT_WAIT_NS;
+	int err;
+
+	if (c->state == UR_CLIENT_ALONE)
+		return sole_slot(c, slot, fd);
+	do {
+		err = c->state == UR_CLIENT_LOST ? ur_client_conn_open(c) : 0;
+		if (!err)
+			err = ask_slot(c, deadline, slot, fd);
+	} while (err == -ECONNRESET && ur_clock_ns() < deadline);
+	return err;
+}
+
+int ur_client_slot(struct ur_client *c, uint32_t *slot, int *fd)
+{
+	uint32_t number = 0;
+	int sock = -1, copy, err;
+
+	ur_lock(&c->lock);
+	err = get_slot(c, &number, &sock);
+	if (err)
+		goto unlock;
+	copy = fcntl(sock, F_DUPFD_CLOEXEC, 3);
+	err = copy < 0 ? -errno : note_slot(c, number, copy);
+	if (err) {
+		if (copy >= 0)
+			close(copy);
+		close(sock);
+		ur_client_conn_put(c, number);
+		goto unlock;
+	}
+	*slot = number;
+	*fd = sock;
+unlock:
+	ur_unlock(&c->lock);
+	return err;
+}
+
+static int take_ring(struct ur_client *c, int *sock)
+{
+	if (c->reply.type != UR_IPC_RING ||
+	    (c->reply_fd < 0 && !c->reply.error))
+		return -EPROTO;
+	*sock = c->reply_fd;
+	return -c->reply.error;
+}
+
+int ur_client_ring(struct ur_client *c, uint32_t slot, uint32_t ifindex,
+		   int *sock)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_RING_GET,
+				.slot = (uint16_t)slot,
+				.id = ifindex };
+	int err = -ENOENT;
+
+	ur_lock(&c->lock);
+	if (c->state == UR_CLIENT_UP)
+		err = ur_client_conn_ask(c, &m, ur_clock_ns() + SLOT_WAIT_NS);
+	if (!err)
+		err = take_ring(c, sock);
+	ur_unlock(&c->lock);
+	return err;
+}
+
+void ur_client_slot_put(struct ur_client *c, uint32_t slot)
+{
+	ur_lock(&c->lock);
+	for (unsigned int i = 0; i < c->nslots; i++) {
+		if (c->slots[i].slot != slot)
+			continue;
+		close(c->slots[i].fd);
+		c->slots[i] = c->slots[--c->nslots];
+		ur_client_conn_put(c, slot);
+		break;
+	}
+	ur_unlock(&c->lock);
+}
+
+/* A sealed memfd: the reader can trust its length, and it costs no queue. */
+static int sealed_report(const char *text, size_t len)
+{
+	int fd = memfd_create("urnic-report", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -1;
+	if (ur_sys_write(fd, text, len) == (ssize_t)len &&
+	    fcntl(fd, F_ADD_SEALS, REPORT_SEALS) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Grows the buffer while the report says that it needs more. */
+static int make_report(const struct ur_client *c)
+{
+	size_t cap = REPORT_FIRST, len;
+	char *buf = malloc(cap), *more;
+	int fd = -1;
+
+	while (buf) {
+		len = c->report(c->report_arg, buf, cap);
+		if (len <= cap) {
+			fd = len ? sealed_report(buf, len) : -1;
+			break;
+		}
+		cap = len + 1;
+		more = cap <= REPORT_MAX ? realloc(buf, cap) : NULL;
+		if (!more)
+			break;
+		buf = more;
+	}
+	free(buf);
+	return fd;
+}
+
+/*
+ * Called without the lock: the report takes locks of the engine, which may be
+ * held by a thread that waits in ur_client_slot().
+ */
+static void answer_report(struct ur_client *c, uint32_t seq)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_REPORT, .seq = seq };
+	int fd = c->report ? make_report(c) : -1;
+
+	ur_lock(&c->lock);
+	if (c->state == UR_CLIENT_UP &&
+	    ur_ipc_send(c->fd, &m, &fd, fd >= 0 ? 1 : 0))
+		ur_client_conn_lose(c);
+	ur_unlock(&c->lock);
+	ur_ipc_close_fds(&fd, 1);
+}
+
+/*
+ * If another thread holds the lock it waits in ur_client_slot() and reads the
+ * same connection; what it leaves to us makes the descriptor readable again.
+ */
+void ur_client_service(struct ur_client *c)
+{
+	bool report = false;
+	uint32_t seq = 0;
+
+	if (!ur_trylock(&c->lock))
+		return;
+	if (c->state == UR_CLIENT_LOST)
+		ur_client_conn_retry(c);
+	else if (c->state == UR_CLIENT_UP)
+		ur_client_conn_read(c);
+	if (c->state == UR_CLIENT_UP && c->report_wanted) {
+		report = true;
+		seq = c->report_seq;
+		c->report_wanted = false;
+		ur_client_conn_timer(c, 0);
+	}
+	ur_unlock(&c->lock);
+	if (report)
+		answer_report(c, seq);
+}

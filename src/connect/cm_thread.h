@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The CM thread: one per process, started by the first connection, asleep
+ * unless something about connections happens.  It tells events to their
+ * owners one at a time, holding no lock; it runs timers and descriptors of
+ * both protocols, holding its lock.  A child of fork() has none until it asks
+ * for one of its own.
+ *
+ * One lock guards every connection of the process.  Order: it stands before
+ * the lane's lock; whoever holds it may not wait for urnicd.
+ */
+#ifndef UR_CONNECT_CM_THREAD_H
+#define UR_CONNECT_CM_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/timer.h"
+
+struct ur_adapter;
+struct ur_conn;
+
+/* A descriptor to watch (level triggered). */
+struct ur_cmt_source {
+	int fd; /* -1: not watched */
+	void (*ready)(struct ur_cmt_source *src, uint32_t events);
+};
+
+struct ur_cmt_timer {
+	struct ur_timer timer;
+	void (*fire)(struct ur_cmt_timer *t, uint64_t now_ns);
+};
+
+/*
+ * Removal in two phases: the thread may still hold a pointer to a source in
+ * its round of events, so memory is freed by the thread after the round.
+ */
+struct ur_cmt_grave {
+	struct ur_list node;
+	void (*free)(struct ur_cmt_grave *g);
+};
+
+struct ur_cmt {
+	struct ur_lock lock;
+	int epfd;
+	int wake_fd;
+	bool woken;		 /* wake_fd was written and not yet read */
+	uint64_t sleep_until_ns; /* 0: the thread is awake */
+	uint64_t active_ns;	 /* when it was last woken */
+	struct ur_timers timers;
+	uint32_t ntimers;      /* reserved for */
+	struct ur_list events; /* of all connections, in order */
+	struct ur_list graves;
+	struct ur_list conns;	 /* ur_conn: all that have not ended */
+	struct ur_conn *running; /* whose handler is being called */
+	uint32_t waiting;	 /* threads in ur_cmt_forget() */
+	pthread_cond_t told;	 /* the handler has returned */
+	pthread_t thread;
+};
+
+/* The process' CM thread, started if it is not there.  0 or -errno. */
+int ur_cmt_get(struct ur_cmt **out);
+
+struct ur_cmt *ur_cmt_started(void); /* NULL: it is not there */
+
+/* All below under the lock. */
+
+/* Watch src->fd for EPOLL… events.  0 or -errno. */
+int ur_cmt_watch(struct ur_cmt *t, struct ur_cmt_source *src, uint32_t events);
+int ur_cmt_rewatch(struct ur_cmt *t, struct ur_cmt_source *src,
+		   uint32_t events);
+/* Ends the watching and sets src->fd to -1; the caller closes it. */
+void ur_cmt_unwatch(struct ur_cmt *t, struct ur_cmt_source *src);
+
+/* One timer more, so that arming cannot fail: 0 or -ENOMEM. */
+int ur_cmt_timer_init(struct ur_cmt *t, struct ur_cmt_timer *timer,
+		      void (*fire)(struct ur_cmt_timer *t, uint64_t now_ns));
+void ur_cmt_timer_arm(struct ur_cmt *t, struct ur_cmt_timer *timer,
+		      uint64_t at_ns);
+void ur_cmt_timer_fini(struct ur_cmt *t, struct ur_cmt_timer *timer);
+
+/* Have fn called once nobody can hold a pointer to it. */
+void ur_cmt_bury(struct ur_cmt *t, struct ur_cmt_grave *g,
+		 void (*fn)(struct ur_cmt_grave *g));
+
+/*
+ * For conn.c: no event of c will come any more; waits, with the lock released
+ * meanwhile, for one that is being told, unless called by its own handler.
+ * Connections whose REQUEST was not told are linked to `orphans`.
+ */
+void ur_cmt_forget(struct ur_cmt *t, struct ur_conn *c,
+		   struct ur_list *orphans);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of the plugin share. */
+#ifndef UR_PORTS_DPDK_INTERNAL_H
+#define UR_PORTS_DPDK_INTERNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "core/port_spec.h"
+#include "ports/nic.h"
+
+struct rte_eth_dev_info;
+struct rte_mbuf;
+struct rte_mempool;
+
+/* Buffers of a pool that each direction of a queue keeps, about. */
+#define UR_NIC_CACHE 64u
+
+#define UR_FLOW_FAMILIES 2u /* IPv4, IPv6 */
+
+/*
+ * Begin DPDK's Environment Abstraction Layer, once for the process, unless the
+ * program has; later calls ask for the same or for nothing.  0; -EINVAL: it refuses the
+ * arguments; else its reason.
+ */
+int ur_eal_begin(const struct ur_eal_args *args);
+
+/* Threads that the environment has begun, if it was us who began it. */
+unsigned int ur_eal_threads(void);
+
+/* One of its arguments: if it makes us the server of a memif whose last one has
+ * left its socket, that is removed. */
+void ur_memif_clear(const char *arg);
+
+/* May chains be made for that device whose payload is not DPDK's memory?  The
+ * buffers for them; NULL: no memory, which is logged. */
+bool ur_chain_may(const struct rte_eth_dev_info *dev);
+struct rte_mempool *ur_chain_pool(uint16_t id, uint16_t queues);
+
+/* As lend() of ports/nic.h; pkt_len of the head is then that of the rest. */
+bool ur_chain_add(struct rte_mempool *pool, struct rte_mbuf *head,
+		  const struct ur_nic_lent *lent);
+
+/*
+ * The driver's packet socket that is bound to this interface: it is the
+ * driver's, and readable while it has frames; -1: none.  What it has to say
+ * of an interface that went down is told until it is cleared.
+ */
+int ur_packet_socket(unsigned int ifindex);
+void ur_packet_clear(int fd);
+
+/* Rules of a controller that put packets into queues by the number of their
+ * queue pair. */
+struct ur_flows {
+	pthread_mutex_t lock; /* what follows `vlan` */
+	uint16_t id;	      /* of the controller */
+	bool vlan;	      /* its frames have a tag */
+	/* How a family's packets are described: 0: it is not known yet; n: by
+	 * the n-th form; -1: the driver takes none. */
+	int forms[UR_FLOW_FAMILIES];
+	bool told; /* that a rule was not taken */
+	struct ur_list rules;
+};
+
+void ur_flows_init(struct ur_flows *f, uint16_t id, bool vlan);
+void ur_flows_fini(struct ur_flows *f);
+
+/* As steer() and unsteer() of ports/nic.h. */
+int ur_flows_add(struct ur_flows *f, uint16_t queue, uint32_t qpn,
+		 uint32_t mask);
+bool ur_flows_del(struct ur_flows *f, uint32_t qpn, uint32_t mask);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Parts of urnic that are loaded when they are asked for, since not everybody
+ * has what they are linked with. */
+#ifndef UR_PORTS_PLUGIN_H
+#define UR_PORTS_PLUGIN_H
+
+#include <stdbool.h>
+
+struct ur_plugin_file {
+	const char *dir; /* in the build tree, "link/dpdk/" */
+	const char *name;
+	const char *symbol;
+	/* Its library's names come before everybody's: they are plain words. */
+	bool deep;
+	/* Its library, which can be there but once in a process; or NULL. */
+	const char *alone;
+};
+
+/* Is it installed, or in the build tree? */
+bool ur_plugin_there(const struct ur_plugin_file *f);
+
+/* Its symbol, for good; -ENOENT: not installed, or it cannot be loaded
+ * (logged); -EOPNOTSUPP: somebody else in the process has what is to be
+ * `alone` (logged). */
+int ur_plugin_load(const struct ur_plugin_file *f, const void **out);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "ports/ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/passed.h"
+#include "base/sys.h"
+
+#define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW)
+#define BELLS_MAX 64
+
+static size_t tx_bytes(void)
+{
+	return ur_ring_bytes(UR_RING_TX_BYTES);
+}
+
+static size_t all_bytes(void)
+{
+	return tx_bytes() + ur_ring_bytes(UR_RING_RX_BYTES);
+}
+
+/* What one side sends the other receives. */
+static int map(struct ur_rings *r, int fd, bool daemon)
+{
+	uint8_t *mem = mmap(NULL, all_bytes(), PROT_READ | PROT_WRITE,
+			    MAP_SHARED, fd, 0);
+
+	if (mem == MAP_FAILED)
+		return -errno;
+	(void)madvise(mem, all_bytes(), MADV_DONTFORK);
+	r->mem = mem;
+	ur_ring_init(daemon ? &r->rx : &r->tx, mem, UR_RING_TX_BYTES);
+	ur_ring_init(daemon ? &r->tx : &r->rx, mem + tx_bytes(),
+		     UR_RING_RX_BYTES);
+	return 0;
+}
+
+/* Sealed: nobody can cut it off under the other's feet. */
+static int make_file(void)
+{
+	int fd = memfd_create("urnic-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	if (!ftruncate(fd, (off_t)all_bytes()) &&
+	    !fcntl(fd, F_ADD_SEALS, SEALS))
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+static int send_file(int sock, int fd)
+{
+	const uint8_t byte = 0;
+
+	return ur_pass_fd(sock, &byte, 1, fd);
+}
+
+static int receive_file(int sock)
+{
+	union {
+		struct cmsghdr c;
+		uint8_t space[UR_PASSED_SPACE];
+	} ctl = { .c = { .cmsg_len = 0 } };
+	uint8_t byte;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr m = { .msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = &ctl,
+			    .msg_controllen = sizeof(ctl) };
+	int fd;
+
+	if (recvmsg(sock, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) < 0)
+		return -errno;
+	if (ur_passed_fd(&m, &fd) || fd < 0)
+		return -EPROTO;
+	return fd;
+}
+
+int ur_rings_make(struct ur_rings *r, int *peer)
+{
+	int pair[2], fd, err;
+
+	*r = (struct ur_rings){ .sock = -1 };
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
+		       0, pair))
+		return -errno;
+	fd = make_file();
+	err = fd < 0 ? fd : map(r, fd, true);
+	if (!err)
+		err = send_file(pair[0], fd);
+	if (fd >= 0)
+		close(fd);
+	r->sock = pair[0];
+	if (err) {
+		close(pair[1]);
+		ur_rings_drop(r);
+		return err;
+	}
+	*peer = pair[1];
+	return 0;
+}
+
+int ur_rings_take(struct ur_rings *r, int sock)
+{
+	int fd = receive_file(sock), err = fd < 0 ? fd : 0;
+	struct stat st;
+
+	*r = (struct ur_rings){ .sock = sock };
+	if (!err && (fstat(fd, &st) || (size_t)st.st_size != all_bytes()))
+		err = -EPROTO;
+	if (!err)
+		err = map(r, fd, false);
+	if (fd >= 0)
+		close(fd);
+	if (err)
+		ur_rings_drop(r);
+	return err;
+}
+
+void ur_rings_drop(struct ur_rings *r)
+{
+	if (r->mem)
+		munmap(r->mem, all_bytes());
+	if (r->sock >= 0)
+		close(r->sock);
+	*r = (struct ur_rings){ .sock = -1 };
+}
+
+/* A socket that is full of bells has one that was not heard yet. */
+void ur_rings_bell(const struct ur_rings *r)
+{
+	uint8_t byte = 1;
+
+	(void)ur_sys_send(r->sock, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+bool ur_rings_heard(const struct ur_rings *r)
+{
+	uint8_t byte;
+
+	/* Who rings without end is not listened to without end. */
+	for (int i = 0; i < BELLS_MAX; i++) {
+		ssize_t n = ur_sys_recv(r->sock, &byte, 1, MSG_DONTWAIT);
+
+		if (n <= 0)
+			return n < 0 && (errno == EAGAIN || errno == EINTR);
+	}
+	return true;
+}
+
+/* Bells that nobody has heard do not hide it. */
+bool ur_rings_are_alive(const struct ur_rings *r)
+{
+	struct pollfd p = { .fd = r->sock, .events = POLLRDHUP };
+
+	return ur_sys_poll(&p, 1, 0) <= 0;
+}
+
+int ur_ring_put_rx(struct ur_ring *r, const struct ur_rx *rx)
+{
+	struct ur_ring_rec rec = { .scope_id = rx->scope_id,
+				   .sport = rx->sport,
+				   .index = rx->index,
+				   .tclass = rx->tclass,
+				   .hop_limit = rx->hop_limit };
+	uint8_t *at = ur_ring_reserve(r, rx->len);
+
+	if (!at) {
+		ur_ring_count_lost(r);
+		return -ENOBUFS;
+	}
+	memcpy(rec.src, rx->src, 16);
+	memcpy(rec.dst, rx->dst, 16);
+	memcpy(at, rx->data, rx->len);
+	return ur_ring_publish(r, &rec, rx->len);
+}
+
+int ur_ring_peek_rx(struct ur_ring *r, struct ur_rx *rx)
+{
+	struct ur_ring_rec rec;
+	const uint8_t *at;
+	int got = ur_ring_peek(r, &rec, &at);
+
+	if (got <= 0)
+		return got;
+	*rx = (struct ur_rx){ .data = at,
+			      .len = rec.len,
+			      .scope_id = rec.scope_id,
+			      .sport = rec.sport,
+			      .index = rec.index,
+			      .tclass = rec.tclass,
+			      .hop_limit = rec.hop_limit };
+	memcpy(rx->src, rec.src, 16);
+	memcpy(rx->dst, rec.dst, 16);
+	return got;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/guard.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "ports/port.h"
+#include "ports/ring.h"
+#include "sockets/udp.h"
+
+#define BURST	       64
+#define HOST_EVERY     UR_PORT_HOST_EVERY
+/* … or after that time, of whose end every few looks ask. */
+#define HOST_NS	       500000u
+#define LOOKS_PER_TIME 8u
+
+struct ring_link {
+	struct ur_link link;
+	struct ur_link *udp;
+	struct ur_rings rings;
+	uint32_t naddrs;
+	uint8_t addrs[UR_PORT_ADDRS][16];
+	int epfd;
+	int again; /* readable: there was something when we wanted to sleep */
+	uint32_t looks;	  /* since the host's sockets were looked at … */
+	uint64_t host_ns; /* … and when that was */
+	bool slept;
+	bool dead; /* urnicd has ended, or talks rubbish */
+};
+
+static struct ring_link *of(struct ur_link *link)
+{
+	return (struct ring_link *)link;
+}
+
+static void die(struct ring_link *l)
+{
+	if (l->dead)
+		return;
+	l->dead = true;
+	(void)epoll_ctl(l->epfd, EPOLL_CTL_DEL, l->rings.sock, NULL);
+	ur_warn("urnicd has ended, and with it the port");
+}
+
+static int copy_train(uint8_t *to, const struct ur_train *t)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < t->niov && !err; i++) {
+		err = ur_guard_copy(to, t->iov[i].iov_base, t->iov[i].iov_len);
+		to += t->iov[i].iov_len;
+	}
+	return err;
+}
+
+static int send_train(struct ring_link *l, const struct ur_train *t)
+{
+	struct ur_ring_rec rec = { .pkt_len = t->pkt_len,
+				   .scope_id = t->scope_id,
+				   .sport = t->sport,
+				   .tclass = t->tclass,
+				   .hop_limit = t->hop_limit };
+	uint8_t *at;
+	int err;
+
+	if (l->dead)
+		return -ENETDOWN;
+	at = ur_ring_reserve(&l->rings.tx, t->bytes);
+	if (!at)
+		return -EAGAIN;
+	err = copy_train(at, t);
+	if (err)
+		return err;
+	memcpy(rec.src, t->src, 16);
+	memcpy(rec.dst, t->dst, 16);
+	if (ur_ring_publish(&l->rings.tx, &rec, t->bytes))
+		ur_rings_bell(&l->rings);
+	return 0;
+}
+
+static int ring_send(struct ur_link *link, struct ur_train *t)
+{
+	struct ring_link *l = of(link);
+	int err;
+
+	if (ur_port_carries(l->addrs, l->naddrs, t->src, t->dst))
+		err = send_train(l, t);
+	else
+		err = l->udp->ops->send(l->udp, t);
+	if (err && err != -EAGAIN)
+		link->tx_errors++;
+	return err;
+}
+
+static int recv_ring(struct ring_link *l,
+		     void (*rx)(void *arg, const struct ur_rx *rx), void *arg)
+{
+	struct ur_rx p;
+	int n, got = 0;
+
+	for (n = 0; n < BURST; n++) {
+		got = ur_ring_peek_rx(&l->rings.rx, &p);
+		if (got <= 0)
+			break;
+		rx(arg, &p);
+		ur_ring_pop(&l->rings.rx);
+	}
+	if (got < 0)
+		die(l);
+	return n;
+}
+
+/* Who polls seldom does not wait for it that much longer. */
+static bool is_hosts_turn(struct ring_link *l)
+{
+	if (l->slept || ++l->looks >= HOST_EVERY)
+		return true;
+	return l->looks % LOOKS_PER_TIME == 0 &&
+	       ur_clock_ns() - l->host_ns > HOST_NS;
+}
+
+static int ring_recv(struct ur_link *link,
+		     void (*rx)(void *arg, const struct ur_rx *rx), void *arg)
+{
+	struct ring_link *l = of(link);
+	int n = l->dead ? 0 : recv_ring(l, rx, arg);
+
+	if (!is_hosts_turn(l))
+		return n;
+	l->looks = 0;
+	l->host_ns = ur_clock_ns();
+	l->slept = false;
+	if (!l->dead && !ur_rings_are_alive(&l->rings))
+		die(l);
+	n += l->udp->ops->recv(l->udp, rx, arg);
+	link->rx_overflow = l->udp->rx_overflow;
+	if (l->rings.mem)
+		link->rx_overflow += ur_ring_lost(&l->rings.rx);
+	return n;
+}
+
+static void wake(const struct ring_link *l)
+{
+	uint64_t one = 1;
+
+	(void)!ur_sys_write(l->again, &one, sizeof(one));
+}
+
+/* What has woken the last one who waited is heard here alone (ring.h); that
+ * urnicd has ended wakes him until it is seen. */
+static int ring_wait_fd(const struct ur_link *link)
+{
+	struct ring_link *l = (struct ring_link *)(uintptr_t)link;
+	uint64_t count;
+
+	l->slept = true;
+	(void)!ur_sys_read(l->again, &count, sizeof(count));
+	if (l->dead)
+		return l->epfd;
+	(void)ur_rings_heard(&l->rings);
+	if (!ur_ring_sleep(&l->rings.rx, true))
+		wake(l);
+	return l->epfd;
+}
+
+static void ring_tell_ip(struct ur_link *link, bool on)
+{
+	struct ring_link *l = of(link);
+
+	l->udp->ops->tell_ip(l->udp, on);
+}
+
+static int ring_join(struct ur_link *link, const uint8_t group[16],
+		     const uint8_t source[16])
+{
+	struct ring_link *l = of(link);
+
+	return l->udp->ops->join(l->udp, group, source);
+}
+
+static int ring_leave(struct ur_link *link, const uint8_t group[16],
+		      const uint8_t source[16])
+{
+	struct ring_link *l = of(link);
+
+	return l->udp->ops->leave(l->udp, group, source);
+}
+
+static void close_all(struct ring_link *l)
+{
+	ur_rings_drop(&l->rings);
+	if (l->again >= 0)
+		close(l->again);
+	if (l->epfd >= 0)
+		close(l->epfd);
+	free(l);
+}
+
+static void ring_destroy(struct ur_link *link)
+{
+	struct ring_link *l = of(link);
+
+	l->udp->ops->destroy(l->udp);
+	close_all(l);
+}
+
+static const struct ur_link_ops ring_ops = {
+	.name = "ring",
+	.send = ring_send,
+	.recv = ring_recv,
+	.wait_fd = ring_wait_fd,
+	.tell_ip = ring_tell_ip,
+	.join = ring_join,
+	.leave = ring_leave,
+	.destroy = ring_destroy,
+};
+
+static int watch(int epfd, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+bool ur_ring_link_is_dead(struct ur_link *link)
+{
+	struct ring_link *l = of(link);
+
+	if (link->ops != &ring_ops)
+		return false;
+	if (!l->dead && !ur_rings_heard(&l->rings))
+		die(l);
+	wake(l); /* the bell was another's */
+	return l->dead;
+}
+
+int ur_ring_link_renew(struct ur_link *link, int sock)
+{
+	struct ring_link *l = of(link);
+	int err;
+
+	ur_rings_drop(&l->rings);
+	err = ur_rings_take(&l->rings, sock);
+	if (!err)
+		err = watch(l->epfd, l->rings.sock);
+	/* Before that it is as dead as it was: nobody looks into the rings. */
+	l->dead = err != 0;
+	return err;
+}
+
+static int setup(struct ring_link *l, int sock, int rx_fd)
+{
+	int err = ur_rings_take(&l->rings, sock);
+
+	if (err)
+		return err;
+	l->epfd = epoll_create1(EPOLL_CLOEXEC);
+	l->again = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (l->epfd < 0 || l->again < 0)
+		return -errno;
+	err = watch(l->epfd, l->rings.sock);
+	if (!err)
+		err = watch(l->epfd, l->again);
+	if (!err)
+		err = watch(l->epfd, rx_fd);
+	return err ? err : ur_udp_link_create(rx_fd, &l->udp);
+}
+
+int ur_ring_link_create(int sock, const struct ur_port_spec *spec, int rx_fd,
+			struct ur_link **out)
+{
+	struct ring_link *l = calloc(1, sizeof(*l));
+	int err;
+
+	if (!l) {
+		close(sock);
+		return -ENOMEM;
+	}
+	l->link.ops = &ring_ops;
+	l->rings.sock = -1;
+	l->epfd = -1;
+	l->again = -1;
+	l->link.served = true;
+	l->naddrs = spec->naddrs;
+	for (uint32_t i = 0; i < spec->naddrs; i++)
+		memcpy(l->addrs[i], spec->addrs[i].ip, 16);
+	err = setup(l, sock, rx_fd);
+	if (err) {
+		close_all(l);
+		return err;
+	}
+	l->link.sports = l->udp->sports;
+	l->link.rx_bytes = l->udp->rx_bytes < UR_RING_RX_BYTES / 2
+				   ? l->udp->rx_bytes
+				   : UR_RING_RX_BYTES / 2;
+	*out = &l->link;
+	return 0;
+}

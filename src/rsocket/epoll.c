@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An epoll set is the kernel's for other descriptors; when the first rsocket
+ * comes in, a set of ours is put beside it.  Its rsockets are busy (may have
+ * something to report: looked at in each call) or idle (armed: their
+ * descriptors, in an inner epoll set, tell).  So a call costs what is busy.
+ *
+ * Edge-triggered items are reported when the rsocket counts more news than it
+ * did at the last report.
+ */
+#include "rsocket/epoll.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "rsocket/config.h"
+#include "rsocket/sock.h"
+
+enum { BATCH = 64 };
+
+struct set {
+	struct urs_ref ref;
+	int epfd;  /* the caller's */
+	int inner; /* of our rsockets' descriptors, and kick */
+	int kick;
+	struct ur_lock lock; /* items; before the rsockets' locks */
+	struct ur_list items;
+	struct ur_lock busy_lock; /* after the rsockets' locks */
+	struct ur_list busy;
+	_Atomic int waiting;
+};
+
+struct item {
+	struct ur_list node;
+	struct ur_list busy; /* on set->busy or at rest */
+	struct urs_watcher watcher;
+	struct set *set;
+	struct urs_sock *sock;
+	struct epoll_event ev;
+	bool off; /* one shot, fired */
+	uint64_t in_seen;
+	uint64_t out_seen;
+};
+
+static void mark_busy(struct item *it)
+{
+	struct set *set = it->set;
+	uint64_t one = 1;
+	bool was;
+
+	ur_lock_open(&set->busy_lock);
+	was = !ur_list_empty(&it->busy);
+	if (!was)
+		ur_list_add_tail(&set->busy, &it->busy);
+	ur_unlock_open(&set->busy_lock);
+	if (!was && atomic_load(&set->waiting) &&
+	    write(set->kick, &one, sizeof(one)) < 0)
+		return; /* raised already */
+}
+
+static void touched(struct urs_watcher *w)
+{
+	mark_busy(ur_container_of(w, struct item, watcher));
+}
+
+static void mark_idle(struct item *it)
+{
+	ur_lock_open(&it->set->busy_lock);
+	ur_list_del(&it->busy);
+	ur_unlock_open(&it->set->busy_lock);
+}
+
+static void remove_item(struct item *it)
+{
+	struct urs_sock *s = it->sock;
+
+	epoll_ctl(it->set->inner, EPOLL_CTL_DEL, s->fd, NULL);
+	ur_lock_open(&s->lock);
+	ur_list_del(&it->watcher.node);
+	ur_unlock_open(&s->lock);
+	mark_idle(it);
+	ur_list_del(&it->node);
+	urs_sock_put(s);
+	free(it);
+}
+
+static void release(struct urs_ref *r)
+{
+	struct set *set = ur_container_of(r, struct set, ref);
+
+	ur_list_for_each_safe(n, tmp, &set->items)
+		remove_item(ur_container_of(n, struct item, node));
+	close(set->inner);
+	close(set->kick);
+	ur_lock_fini(&set->lock);
+	ur_lock_fini(&set->busy_lock);
+	free(set);
+}
+
+static struct set *set_get(int epfd)
+{
+	struct urs_ref *r = urs_fds_get(epfd, URS_KIND_EPOLL);
+
+	return r ? ur_container_of(r, struct set, ref) : NULL;
+}
+
+static int open_inner(struct set *set)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = NULL };
+
+	set->inner = epoll_create1(EPOLL_CLOEXEC);
+	if (set->inner < 0)
+		return -errno;
+	set->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (set->kick >= 0 &&
+	    !epoll_ctl(set->inner, EPOLL_CTL_ADD, set->kick, &ev))
+		return 0;
+	close(set->inner);
+	if (set->kick >= 0)
+		close(set->kick);
+	return -EMFILE;
+}
+
+static int set_create(int epfd, struct set **out)
+{
+	struct set *set = calloc(1, sizeof(*set));
+	int rc;
+
+	if (!set)
+		return -ENOMEM;
+	rc = open_inner(set);
+	if (rc) {
+		free(set);
+		return rc;
+	}
+	set->ref = (struct urs_ref){ URS_KIND_EPOLL, 2, release };
+	set->epfd = epfd;
+	ur_lock_init(&set->lock);
+	ur_lock_init(&set->busy_lock);
+	ur_list_init(&set->items);
+	ur_list_init(&set->busy);
+	rc = urs_fds_set(epfd, &set->ref);
+	if (rc) {
+		release(&set->ref);
+		return rc;
+	}
+	*out = set;
+	return 0;
+}
+
+static struct item *find(struct set *set, struct urs_sock *s)
+{
+	ur_list_for_each(n, &set->items) {
+		struct item *it = ur_container_of(n, struct item, node);
+
+		if (it->sock == s)
+			return it;
+	}
+	return NULL;
+}
+
+/* Takes over the reference to s. */
+static int add(struct set *set, struct urs_sock *s,
+	       const struct epoll_event *ev)
+{
+	struct item *it = calloc(1, sizeof(*it));
+	struct epoll_event inner = { .events = EPOLLIN, .data.ptr = it };
+
+	if (!it)
+		return -ENOMEM;
+	*it = (struct item){ .set = set, .sock = s, .ev = *ev };
+	it->watcher.touched = touched;
+	ur_list_init(&it->busy);
+	ur_list_init(&it->watcher.node);
+	if (epoll_ctl(set->inner, EPOLL_CTL_ADD, s->fd, &inner)) {
+		free(it);
+		return -errno;
+	}
+	ur_list_add_tail(&set->items, &it->node);
+	ur_lock_open(&s->lock);
+	ur_list_add_tail(&s->watchers, &it->watcher.node);
+	ur_unlock_open(&s->lock);
+	mark_busy(it);
+	return 0;
+}
+
+static int ctl_locked(struct set *set, int op, struct urs_sock *s,
+		      const struct epoll_event *ev)
+{
+	struct item *it = find(set, s);
+	int rc;
+
+	if (op == EPOLL_CTL_ADD) {
+		rc = it ? -EEXIST : add(set, s, ev);
+		if (rc)
+			urs_sock_put(s);
+		return rc;
+	}
+	urs_sock_put(s);
+	if (!it)
+		return -ENOENT;
+	if (op == EPOLL_CTL_DEL) {
+		remove_item(it);
+		return 0;
+	}
+	it->ev = *ev;
+	it->off = false;
+	it->in_seen = 0;
+	it->out_seen = 0;
+	mark_busy(it);
+	return 0;
+}
+
+static int ctl(int epfd, int op, struct urs_sock *s,
+	       const struct epoll_event *ev)
+{
+	struct set *set = set_get(epfd);
+	int rc = 0;
+
+	if (op != EPOLL_CTL_ADD && op != EPOLL_CTL_MOD && op != EPOLL_CTL_DEL)
+		rc = -EINVAL;
+	else if (op != EPOLL_CTL_DEL && !ev)
+		rc = -EFAULT;
+	else if (!set)
+		rc = op == EPOLL_CTL_ADD ? set_create(epfd, &set) : -ENOENT;
+	/* Another thread was faster. */
+	if (rc == -EEXIST && (set = set_get(epfd)))
+		rc = 0;
+	if (rc) {
+		urs_sock_put(s);
+	} else {
+		ur_lock_open(&set->lock);
+		rc = ctl_locked(set, op, s, ev);
+		ur_unlock_open(&set->lock);
+	}
+	if (set)
+		urs_fds_put(&set->ref);
+	return rc;
+}
+
+/* What is to be reported now; under both locks. */
+static uint32_t report(struct item *it)
+{
+	struct urs_sock *s = it->sock;
+	uint32_t always = EPOLLERR | EPOLLHUP;
+	uint32_t now =
+		(uint32_t)(uint16_t)s->ops->poll(s) & (it->ev.events | always);
+
+	if (it->off)
+		return 0;
+	if (!(it->ev.events & EPOLLET))
+		return now;
+	if (it->in_seen == s->in_news && it->out_seen == s->out_news)
+		return 0;
+	if (it->in_seen == s->in_news)
+		now &= ~(uint32_t)(EPOLLIN | EPOLLRDHUP);
+	if (it->out_seen == s->out_news)
+		now &= ~(uint32_t)EPOLLOUT;
+	/* One that is not ready yet is news when it is. */
+	if (now & (EPOLLIN | EPOLLRDHUP | always))
+		it->in_seen = s->in_news;
+	if (now & (EPOLLOUT | always))
+		it->out_seen = s->out_news;
+	return now;
+}
+
+/* Looks at one item; 0: it has become idle. */
+static uint32_t look(struct item *it)
+{
+	struct urs_sock *s = it->sock;
+	uint32_t now;
+
+	ur_lock_open(&s->lock);
+	s->ops->progress(s);
+	now = report(it);
+	if (!now) {
+		s->ops->arm(s);
+		s->ops->progress(s);
+		now = report(it);
+	}
+	/* News from here on finds the lock taken, or the item idle. */
+	if (!now)
+		mark_idle(it);
+	ur_unlock_open(&s->lock);
+	return now;
+}
+
+/* The busy ones, each once; those that report something go to the end. */
+static int collect(struct set *set, struct epoll_event *out, int max)
+{
+	struct ur_list turn;
+	int n = 0;
+
+	ur_list_init(&turn);
+	ur_lock_open(&set->busy_lock);
+	while (!ur_list_empty(&set->busy)) {
+		struct ur_list *first = set->busy.next;
+
+		ur_list_del(first);
+		ur_list_add_tail(&turn, first);
+	}
+	while (!ur_list_empty(&turn) && n < max) {
+		struct item *it = ur_container_of(turn.next, struct item, busy);
+		uint32_t now;
+
+		ur_list_del(&it->busy);
+		ur_list_add_tail(&set->busy, &it->busy);
+		ur_unlock_open(&set->busy_lock);
+		if (it->sock->closed) {
+			remove_item(it);
+		} else if ((now = look(it))) {
+			out[n++] = (struct epoll_event){ now, it->ev.data };
+			it->off = it->ev.events & EPOLLONESHOT;
+		}
+		ur_lock_open(&set->busy_lock);
+	}
+	while (!ur_list_empty(&turn)) {
+		struct ur_list *last = turn.prev;
+
+		ur_list_del(last);
+		ur_list_add_head(&set->busy, last);
+	}
+	ur_unlock_open(&set->busy_lock);
+	return n;
+}
+
+/* Rsockets whose descriptors have become readable get busy. */
+static void hear(struct set *set)
+{
+	struct epoll_event ev[BATCH];
+	uint64_t count;
+	int n = epoll_wait(set->inner, ev, BATCH, 0);
+
+	for (int i = 0; i < n; i++) {
+		struct item *it = ev[i].data.ptr;
+		struct urs_sock *s;
+
+		if (!it) {
+			if (read(set->kick, &count, sizeof(count)) < 0)
+				continue;
+			continue;
+		}
+		s = it->sock;
+		ur_lock_open(&s->lock);
+		if (s->ops->consume(s))
+			urs_sock_wake(s);
+		ur_unlock_open(&s->lock);
+		mark_busy(it);
+	}
+}
+
+static int gather(struct set *set, struct epoll_event *events, int max)
+{
+	int others = epoll_wait(set->epfd, events, max, 0);
+
+	if (others < 0)
+		return -errno;
+	if (others == max)
+		return others;
+	ur_lock_open(&set->lock);
+	hear(set);
+	others += collect(set, events + others, max - others);
+	ur_unlock_open(&set->lock);
+	return others;
+}
+
+static int sleep_once(struct set *set, int64_t end)
+{
+	int64_t slice = (int64_t)urs_config()->wake_up_ms * 1000000;
+	int64_t left = end == URS_NEVER ? slice : end - urs_now_ns();
+	struct pollfd p[2] = { { .fd = set->epfd, .events = POLLIN },
+			       { .fd = set->inner, .events = POLLIN } };
+	bool quiet;
+	int n = 0;
+
+	if (left > slice)
+		left = slice;
+	atomic_fetch_add(&set->waiting, 1);
+	ur_lock_open(&set->busy_lock);
+	quiet = ur_list_empty(&set->busy);
+	ur_unlock_open(&set->busy_lock);
+	if (quiet && left > 0)
+		n = poll(p, 2, (int)((left + 999999) / 1000000));
+	n = n < 0 ? -errno : 0;
+	atomic_fetch_sub(&set->waiting, 1);
+	return n;
+}
+
+static int wait_set(struct set *set, struct epoll_event *events, int max,
+		    int timeout_ms)
+{
+	int64_t start = urs_now_ns();
+	int64_t spin = (int64_t)urs_config()->polling_us * 1000;
+	int64_t end = URS_NEVER;
+	int rc;
+
+	if (timeout_ms >= 0)
+		end = start + (int64_t)timeout_ms * 1000000;
+	do {
+		rc = gather(set, events, max);
+		if (rc || !timeout_ms)
+			return rc;
+	} while (urs_now_ns() - start < spin);
+	for (;;) {
+		rc = sleep_once(set, end);
+		if (rc)
+			return rc;
+		rc = gather(set, events, max);
+		if (rc || urs_now_ns() >= end)
+			return rc;
+	}
+}
+
+int repoll_create(int size)
+{
+	if (size <= 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	return epoll_create1(0);
+}
+
+int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	struct urs_sock *s = urs_sock_get(fd);
+	int rc;
+
+	if (!s)
+		return epoll_ctl(epfd, op, fd, event);
+	rc = ctl(epfd, op, s, event);
+	if (!rc)
+		return 0;
+	errno = -rc;
+	return -1;
+}
+
+int repoll_wait(int epfd, struct epoll_event *events, int maxevents,
+		int timeout)
+{
+	struct set *set = set_get(epfd);
+	int rc;
+
+	if (!set)
+		return epoll_wait(epfd, events, maxevents, timeout);
+	rc = maxevents > 0 ? wait_set(set, events, maxevents, timeout)
+			   : -EINVAL;
+	urs_fds_put(&set->ref);
+	if (rc >= 0)
+		return rc;
+	errno = -rc;
+	return -1;
+}

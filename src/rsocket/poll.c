@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rpoll() and rselect(): rsockets and other descriptors together. */
+#include <errno.h>
+#include <limits.h>
+#include <rdma/rsocket.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rsocket/config.h"
+#include "rsocket/sets.h"
+#include "rsocket/sock.h"
+
+enum { FEW = 16, ALWAYS = POLLERR | POLLHUP | POLLNVAL };
+
+/* One call's view: arrays of n. */
+struct set {
+	struct pollfd *fds; /* the caller's */
+	nfds_t n;
+	struct urs_sock **sock; /* NULL: another descriptor */
+	uint64_t *token;
+	struct pollfd *real; /* what the kernel is asked */
+	bool mixed;	     /* there are others */
+};
+
+struct few {
+	struct urs_sock *sock[FEW];
+	uint64_t token[FEW];
+	struct pollfd real[FEW];
+};
+
+static int set_init(struct set *set, struct few *few, struct pollfd *fds,
+		    nfds_t n)
+{
+	*set = (struct set){ .fds = fds, .n = n };
+	if (n <= FEW) {
+		set->sock = few->sock;
+		set->token = few->token;
+		set->real = few->real;
+	} else {
+		set->sock = calloc(n, sizeof(*set->sock));
+		set->token = calloc(n, sizeof(*set->token));
+		set->real = calloc(n, sizeof(*set->real));
+	}
+	if (!set->sock || !set->token || !set->real)
+		return -ENOMEM;
+	for (nfds_t i = 0; i < n; i++) {
+		set->sock[i] = urs_sock_get(fds[i].fd);
+		if (!set->sock[i] && fds[i].fd >= 0)
+			set->mixed = true;
+	}
+	return 0;
+}
+
+static void set_fini(struct set *set, const struct few *few)
+{
+	for (nfds_t i = 0; set->sock && i < set->n; i++) {
+		if (set->sock[i])
+			urs_sock_put(set->sock[i]);
+	}
+	if (set->sock == few->sock)
+		return;
+	free(set->sock);
+	free(set->token);
+	free(set->real);
+}
+
+/* Under the rsocket's lock. */
+static short current(struct urs_sock *s, const struct pollfd *p)
+{
+	if (s->closed)
+		return POLLNVAL;
+	return (short)(s->ops->poll(s) & (p->events | ALWAYS));
+}
+
+/* The state of the others, without waiting. */
+static int check_others(struct set *set)
+{
+	int count = 0;
+
+	if (!set->mixed)
+		return 0;
+	for (nfds_t i = 0; i < set->n; i++) {
+		set->real[i] = set->fds[i];
+		if (set->sock[i])
+			set->real[i].fd = -1;
+	}
+	if (poll(set->real, set->n, 0) < 0)
+		return -errno;
+	for (nfds_t i = 0; i < set->n; i++) {
+		if (set->sock[i])
+			continue;
+		set->fds[i].revents = set->real[i].revents;
+		count += set->real[i].revents != 0;
+	}
+	return count;
+}
+
+/* All of them; how many have something to say, or -errno. */
+static int check(struct set *set)
+{
+	int count = check_others(set);
+
+	for (nfds_t i = 0; i < set->n && count >= 0; i++) {
+		struct urs_sock *s = set->sock[i];
+
+		if (!s) {
+			if (set->fds[i].fd < 0)
+				set->fds[i].revents = 0;
+			continue;
+		}
+		ur_lock_open(&s->lock);
+		s->ops->progress(s);
+		set->fds[i].revents = current(s, &set->fds[i]);
+		ur_unlock_open(&s->lock);
+		count += set->fds[i].revents != 0;
+	}
+	return count;
+}
+
+/* Everybody's news will make real[] readable; true: there is some already. */
+static bool arm(struct set *set)
+{
+	bool any = false;
+
+	for (nfds_t i = 0; i < set->n; i++) {
+		struct urs_sock *s = set->sock[i];
+
+		set->real[i] = set->fds[i];
+		if (!s)
+			continue;
+		set->real[i].events = POLLIN;
+		ur_lock_open(&s->lock);
+		s->ops->arm(s);
+		s->ops->progress(s);
+		any |= current(s, &set->fds[i]) != 0;
+		set->token[i] = urs_sock_sleep_begin(s);
+		ur_unlock_open(&s->lock);
+	}
+	return any;
+}
+
+static void wake_up(struct set *set, bool polled)
+{
+	for (nfds_t i = 0; i < set->n; i++) {
+		struct urs_sock *s = set->sock[i];
+
+		if (!s)
+			continue;
+		ur_lock_open(&s->lock);
+		urs_sock_sleep_end(s, set->token[i],
+				   polled && set->real[i].revents);
+		ur_unlock_open(&s->lock);
+	}
+}
+
+static int sleep_once(struct set *set, int64_t end)
+{
+	int64_t slice = (int64_t)urs_config()->wake_up_ms * 1000000;
+	int64_t left = end == URS_NEVER ? slice : end - urs_now_ns();
+	int n = 0;
+
+	if (left > slice)
+		left = slice;
+	if (left < 0)
+		left = 0;
+	if (!arm(set)) {
+		n = poll(set->real, set->n, (int)((left + 999999) / 1000000));
+		if (n < 0)
+			n = -errno;
+	}
+	wake_up(set, n > 0);
+	return n < 0 ? n : 0;
+}
+
+static int poll_set(struct set *set, int timeout_ms)
+{
+	int64_t start = urs_now_ns();
+	int64_t spin = (int64_t)urs_config()->polling_us * 1000;
+	int64_t end = URS_NEVER;
+	int rc;
+
+	if (timeout_ms >= 0)
+		end = start + (int64_t)timeout_ms * 1000000;
+	do {
+		rc = check(set);
+		if (rc || !timeout_ms)
+			return rc;
+	} while (urs_now_ns() - start < spin);
+	for (;;) {
+		rc = sleep_once(set, end);
+		if (rc)
+			return rc;
+		rc = check(set);
+		if (rc || urs_now_ns() >= end)
+			return rc;
+	}
+}
+
+int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
+{
+	struct few few;
+	struct set set;
+	int rc = set_init(&set, &few, fds, nfds);
+
+	if (!rc)
+		rc = poll_set(&set, timeout);
+	set_fini(&set, &few);
+	if (rc >= 0)
+		return rc;
+	errno = -rc;
+	return -1;
+}
+
+static bool any_invalid(const struct pollfd *fds, nfds_t n)
+{
+	for (nfds_t i = 0; i < n; i++) {
+		if (fds[i].revents & POLLNVAL)
+			return true;
+	}
+	return false;
+}
+
+int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
+	    struct timeval *timeout)
+{
+	struct pollfd fds[FD_SETSIZE];
+	int ms = -1;
+	nfds_t n;
+	int rc;
+
+	if (nfds < 0 || nfds > FD_SETSIZE) {
+		errno = EINVAL;
+		return -1;
+	}
+	n = urs_from_sets(nfds, readfds, writefds, exceptfds, fds);
+	if (timeout && timeout->tv_sec < 0) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (timeout && timeout->tv_sec < INT_MAX / 1000 - 1)
+		ms = (int)(timeout->tv_sec * 1000 +
+			   (timeout->tv_usec + 999) / 1000);
+	rc = rpoll(fds, n, ms);
+	if (rc < 0)
+		return rc;
+	if (any_invalid(fds, n)) {
+		errno = EBADF;
+		return -1;
+	}
+	return urs_to_sets(fds, n, readfds, writefds, exceptfds);
+}

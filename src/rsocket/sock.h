@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What stream and datagram rsockets have in common: the descriptor, locks,
+ * and how to wait.
+ *
+ * The descriptor is an epoll set of our own, holding what can announce news of
+ * the rsocket (event channel, completion channel, a kick from another thread).
+ * Whoever wants to wait makes progress, arms, makes progress again, and then
+ * polls the descriptor.  News is level-triggered until somebody consumes it;
+ * who consumes tells all others that wait (urs_sock_wake()).
+ *
+ * Locks, outermost first: epoll set > service > snd, rcv > lock > an epoll
+ * set's list of the busy > fds.  snd and rcv keep calls of one direction apart;
+ * lock guards the state and is never held while sleeping.
+ */
+#ifndef UR_RSOCKET_SOCK_H
+#define UR_RSOCKET_SOCK_H
+
+#include <poll.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "base/list.h"
+#include "base/lock.h"
+#include "rsocket/fds.h"
+#include "rsocket/proto.h"
+#include "rsocket/service.h"
+
+enum { URS_KIND_SOCK = 1, URS_KIND_EPOLL };
+enum { URS_KEPT_MOST = 40 };
+
+/* What rsetsockopt() knows; buffers count until they are allocated. */
+struct urs_opts {
+	uint32_t sbuf_size;
+	uint32_t rbuf_size;
+	uint16_t sq_size;
+	uint16_t rq_size;
+	uint32_t inline_max;
+	uint16_t iomap_size;
+	bool reuseaddr;
+	bool keepalive;
+	bool linger;
+	int linger_s;
+	bool v6only;
+	int keepidle_s;		/* 0: the system's */
+	int64_t rcv_timeout_ns; /* 0: none */
+	int64_t snd_timeout_ns;
+	int kept[URS_KEPT_MOST]; /* option.c: what only wants to be read back */
+};
+
+/* Buffers of a call, as readv() has them. */
+struct urs_iov {
+	const struct iovec *v;
+	int count;
+	size_t total;
+};
+
+struct urs_sock;
+
+/* Contracts as in the socket API, but 0 or -errno.  Called without locks,
+ * except where it says so. */
+struct urs_ops {
+	int (*bind)(struct urs_sock *s, const union urs_addr *a);
+	int (*listen)(struct urs_sock *s, int backlog);
+	/* The new one has a reference for the table of descriptors. */
+	int (*accept)(struct urs_sock *s, struct urs_sock **out);
+	int (*connect)(struct urs_sock *s, const union urs_addr *a);
+	ssize_t (*recv)(struct urs_sock *s, const struct urs_iov *iov,
+			int flags, union urs_addr *src);
+	ssize_t (*send)(struct urs_sock *s, const struct urs_iov *iov,
+			int flags, const union urs_addr *dst);
+	int (*shutdown)(struct urs_sock *s, int how);
+	void (*close)(struct urs_sock *s); /* the descriptor is out already */
+	int (*name)(struct urs_sock *s, bool peer, union urs_addr *out);
+	/* -ENOPROTOOPT: only the common part applies. */
+	int (*set_option)(struct urs_sock *s, int level, int name,
+			  const void *val, socklen_t len);
+	int (*get_option)(struct urs_sock *s, int level, int name, void *val,
+			  socklen_t *len);
+	void (*free)(struct urs_sock *s); /* the last reference went */
+
+	/* Under lock, never sleeping: */
+	void (*progress)(struct urs_sock *s);
+	/* From now on news makes the descriptor readable; what came before
+	 * is found by progress. */
+	void (*arm)(struct urs_sock *s);
+	/* Removes the news from the descriptor; was there any? */
+	bool (*consume)(struct urs_sock *s);
+	/* POLLIN | POLLOUT | POLLERR | POLLHUP | POLLRDHUP as they are now. */
+	short (*poll)(struct urs_sock *s);
+};
+
+struct urs_sock {
+	struct urs_ref ref;
+	const struct urs_ops *ops;
+	int fd;
+	int domain;
+	int type;
+	unsigned int generation; /* of processes: forks */
+	struct ur_lock snd;
+	struct ur_lock rcv;
+	struct ur_lock lock;
+
+	/* The rest is guarded by lock. */
+	int kick; /* eventfd */
+	unsigned int sleepers;
+	uint64_t wakes;		 /* numbers the kicks */
+	unsigned int unheard;	 /* sleepers that the kick still has to wake */
+	struct ur_list watchers; /* struct urs_watcher */
+	bool closed;
+	int flags; /* O_NONBLOCK and what else F_SETFL was given */
+	int error; /* for SO_ERROR */
+	/* Counted up with each piece of news that a reader or a writer would
+	 * want to hear of again: for edge-triggered epoll. */
+	uint64_t in_news;
+	uint64_t out_news;
+	struct urs_opts opts;
+};
+
+/* Somebody who keeps an eye on an rsocket without sleeping on it now. */
+struct urs_watcher {
+	struct ur_list node;
+	void (*touched)(struct urs_watcher *w); /* under the rsocket's lock */
+};
+
+/* In the child of a fork() the rsockets of the parent are dead. */
+unsigned int urs_generation(void);
+
+/* Fills in what is common, descriptor and defaults included; with one
+ * reference. */
+int urs_sock_init(struct urs_sock *s, const struct urs_ops *ops, int domain,
+		  int type);
+void urs_sock_fini(struct urs_sock *s);
+
+/* NULL if fd is no rsocket of this process. */
+struct urs_sock *urs_sock_get(int fd);
+void urs_sock_put(struct urs_sock *s);
+
+/* Adds a descriptor to what makes the rsocket's own readable. */
+int urs_sock_attach(struct urs_sock *s, int fd);
+void urs_sock_detach(struct urs_sock *s, int fd);
+
+/* Under lock: everybody who waits looks again. */
+void urs_sock_wake(struct urs_sock *s);
+
+typedef bool (*urs_test)(struct urs_sock *s);
+
+/*
+ * Makes progress until test() is true or the rsocket was closed.  Under lock,
+ * which it drops while it sleeps.  0, -EAGAIN (nonblock, or timeout_ns passed;
+ * 0: no timeout), -EINTR, -EBADF (closed).
+ */
+int urs_sock_wait(struct urs_sock *s, urs_test test, bool nonblock,
+		  int64_t timeout_ns);
+
+bool urs_sock_nonblock(const struct urs_sock *s, int flags);
+
+/* Around a sleep on the descriptor outside of urs_sock_wait(): under lock.
+ * The token goes from begin to end. */
+uint64_t urs_sock_sleep_begin(struct urs_sock *s);
+void urs_sock_sleep_end(struct urs_sock *s, uint64_t token, bool readable);
+
+/* poll() was interrupted: would a system call have been restarted? */
+bool urs_restartable(void);
+
+/* Bytes between a buffer and the vector, from `skip` on. */
+void urs_iov_gather(const struct urs_iov *iov, size_t skip, void *to, size_t n);
+void urs_iov_scatter(const struct urs_iov *iov, size_t skip, const void *from,
+		     size_t n);
+/* A single piece that covers n bytes from `skip` on, or NULL. */
+const void *urs_iov_piece(const struct urs_iov *iov, size_t skip, size_t n);
+
+int urs_stream_create(int domain, struct urs_sock **out);
+int urs_dgram_create(int domain, struct urs_sock **out);
+
+#endif

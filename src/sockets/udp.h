@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* RoCEv2 over the kernel's UDP sockets: docs/decisions/0002, 0003, 0004. */
+#ifndef UR_SOCKETS_UDP_H
+#define UR_SOCKETS_UDP_H
+
+#include "sockets/link.h"
+
+/*
+ * Take over rx_fd, a dual-stack socket of the port 4791 group (the caller's
+ * slot), and open the sending sockets.  On failure rx_fd stays the caller's.
+ */
+int ur_udp_link_create(int rx_fd, struct ur_link **out);
+
+/* For tests: send trains packet by packet, as on a kernel without GSO. */
+void ur_udp_link_set_gso(struct ur_link *link, int on);
+
+/*
+ * The socket of one slot: dual stack if the host has IPv6, else IPv4;
+ * SO_REUSEPORT, packet info, GRO, no multicast of others, bound to port.
+ * `first`: attach the program of ur_udp_steer().
+ * Returns the descriptor or -errno (-EADDRINUSE: another user's group).
+ */
+int ur_udp_slot_socket(uint16_t port, int first);
+
+/*
+ * Have the kernel steer the packets of fd's group: by the slot bits of the
+ * QPN, or for CM messages to QP1 by those of the communication ID they name.
+ * What names none, or one beyond `slots`, goes to the first socket, which
+ * fd must be.  0 or -errno.
+ */
+int ur_udp_steer(int fd, uint32_t slots);
+
+/*
+ * As the link's recv, but from fd, another socket of its kind, once.  The
+ * link must have been told to tell_ip().
+ */
+int ur_udp_recv_from(struct ur_link *link, int fd,
+		     void (*rx)(void *arg, const struct ur_rx *rx), void *arg);
+/* fd tells where its packets were sent to, as a link does that tells IP. */
+void ur_udp_tell_destination(int fd);
+
+/*
+ * The same socket without SO_REUSEPORT: nobody shares the port, and every QPN
+ * is received.  -EADDRINUSE if anybody has the port, also a group of our own.
+ */
+int ur_udp_sole_socket(uint16_t port);
+
+#endif

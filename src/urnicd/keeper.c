@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "urnicd/keeper.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/socket.h"
+#include "client/ipc_io.h"
+
+#define KEEPER_MAGIC 0x75724b31u /* "urK1" */
+#define KEEPER_LEN   8u
+
+union batch_space {
+	struct cmsghdr align;
+	char buf[CMSG_SPACE(UR_SLOT_BATCH * sizeof(int))];
+};
+
+void ur_keeper_init(struct ur_keeper *k)
+{
+	k->rd = -1;
+	k->wr = -1;
+}
+
+/* A connected pair has no limit of messages, only of bytes. */
+int ur_keeper_create(struct ur_keeper *k)
+{
+	int sv[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
+		       0, sv))
+		return -errno;
+	k->rd = sv[0];
+	k->wr = sv[1];
+	return 0;
+}
+
+void ur_keeper_close(struct ur_keeper *k)
+{
+	if (k->rd >= 0)
+		close(k->rd);
+	if (k->wr >= 0)
+		close(k->wr);
+	ur_keeper_init(k);
+}
+
+int ur_keeper_add(struct ur_keeper *k, unsigned int first, const int *fds,
+		  unsigned int n)
+{
+	uint8_t buf[KEEPER_LEN];
+	struct ur_wr w = ur_wr_init(buf, sizeof(buf));
+	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
+	union batch_space space;
+	struct msghdr mh = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = space.buf,
+		.msg_controllen = CMSG_SPACE(n * sizeof(int)),
+	};
+	struct cmsghdr *c;
+
+	ur_wr_be32(&w, KEEPER_MAGIC);
+	ur_wr_be16(&w, (uint16_t)first);
+	ur_wr_be16(&w, (uint16_t)n);
+	memset(&space, 0, sizeof(space));
+	c = CMSG_FIRSTHDR(&mh);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(n * sizeof(int));
+	memcpy(CMSG_DATA(c), fds, n * sizeof(int));
+	if (sendmsg(k->wr, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return -errno;
+	return 0;
+}
+
+static unsigned int batch_fds(struct msghdr *mh, int *fds)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(mh);
+	unsigned int n;
+
+	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return 0;
+	n = (unsigned int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+	memcpy(fds, CMSG_DATA(c), n * sizeof(int));
+	return n;
+}
+
+/* The number of sockets, 0: no more batches, -errno.  count: slots so far. */
+static int peek_batch(int rd, unsigned int count, unsigned int *first, int *fds)
+{
+	uint8_t buf[KEEPER_LEN];
+	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
+	union batch_space space;
+	struct msghdr mh = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = space.buf,
+		.msg_controllen = sizeof(space.buf),
+	};
+	ssize_t len =
+		recvmsg(rd, &mh, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	unsigned int n;
+	struct ur_rd r;
+
+	if (len < 0)
+		return errno == EAGAIN ? 0 : -errno;
+	n = batch_fds(&mh, fds);
+	r = ur_rd_init(buf, (size_t)len);
+	if (ur_rd_be32(&r) == KEEPER_MAGIC &&
+	    !(mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+		*first = ur_rd_be16(&r);
+		if (ur_rd_be16(&r) == n && n && !r.bad &&
+		    (*first == count || *first + n <= count))
+			return (int)n;
+	}
+	ur_ipc_close_fds(fds, n);
+	return -EPROTO;
+}
+
+static bool is_pair(int fd)
+{
+	return ur_sockopt_get(fd, SOL_SOCKET, SO_TYPE) == SOCK_SEQPACKET &&
+	       ur_sockopt_get(fd, SOL_SOCKET, SO_DOMAIN) == AF_UNIX;
+}
+
+/* Each peek moves the peek offset past the message; it starts at zero. */
+int ur_keeper_read(const struct ur_keeper *k, int fds[UR_SLOTS])
+{
+	int n, err;
+	unsigned int count = 0, first = 0;
+	int batch[UR_SLOT_BATCH];
+
+	if (!is_pair(k->rd) || !is_pair(k->wr))
+		return -EPROTO;
+	err = ur_sockopt_set(k->rd, SOL_SOCKET, SO_PEEK_OFF, 0);
+	if (err)
+		return err;
+	for (;;) {
+		n = peek_batch(k->rd, count, &first, batch);
+		if (n <= 0) {
+			err = n;
+			break;
+		}
+		if (first + (unsigned int)n > UR_SLOTS) {
+			ur_ipc_close_fds(batch, (unsigned int)n);
+			err = -EPROTO;
+			break;
+		}
+		if (first < count)
+			ur_ipc_close_fds(fds + first, (unsigned int)n);
+		memcpy(fds + first, batch, (unsigned int)n * sizeof(int));
+		if (first == count)
+			count += (unsigned int)n;
+	}
+	if (!err)
+		return (int)count;
+	ur_ipc_close_fds(fds, count);
+	return err;
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * urnicd: one thread, one epoll, no waiting anywhere else.  A session is one
+ * connected process.  Its removal has two phases: ur_session_close() ends it,
+ * the memory is freed after the current round of events.
+ */
+#ifndef UR_URNICD_SERVER_H
+#define UR_URNICD_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "client/binds.h"
+#include "client/ipc.h"
+#include "client/qp1.h"
+#include "dataplane/ports.h"
+#include "roce/last.h"
+#include "urnicd/group.h"
+#include "urnicd/quota.h"
+
+#define UR_MS 1000000ull /* nanoseconds */
+
+#define UR_GRACE_NS	   (500 * UR_MS)  /* for claims after a restart */
+#define UR_SHOW_NS	   (300 * UR_MS)  /* for processes to report */
+#define UR_FIRST_NS	   (3000 * UR_MS) /* for the first client to come */
+#define UR_HELLO_NS	   (5000 * UR_MS) /* for a connection to say HELLO */
+#define UR_SESSIONS_MAX	   4096u
+/* Messages that go to every listener: so many deliveries at once, and a second.
+ * Anybody may forge them. */
+#define UR_SPREAD_BURST	   256u
+#define UR_SPREAD_PER_S	   1024u
+#define UR_PORTS_MAX	   65536u /* of the RDMA port spaces, all together */
+#define UR_LATE_HELD	   256u
+#define UR_LINGERS_MAX	   64u /* slots that are listened to at once */
+#define UR_RECORDS_MAX	   (64u * 4096u)
+#define UR_TCP_RINGS_MAX   1024u
+#define UR_MADS_OF_SESSION 2048u /* that a process has not yet read */
+#define UR_MADS_MAX	   16384u
+#define UR_MADS_ROOM	   16u /* messages between two looks at a socket */
+#define UR_ROUTES	   4096u
+#define UR_ROUTE_NS	   (180000 * UR_MS) /* of 15 retries in 4.3 s each */
+
+struct ur_server;
+
+/* A descriptor in the epoll set. */
+struct ur_source {
+	int fd;
+	void (*ready)(struct ur_server *s, struct ur_source *src,
+		      uint32_t events);
+};
+
+struct ur_claim {
+	uint16_t slot;
+	uint32_t seq;
+	uint64_t cookie;
+};
+
+struct ur_session {
+	struct ur_list node;
+	struct ur_source conn;
+	struct ur_source process; /* pidfd: exit with a forked child alive */
+	bool dead;
+	uint8_t role; /* 0 before HELLO */
+	bool has_tcp; /* rings for a TCP of its own */
+	bool counted; /* in its user's share */
+	uint32_t id;
+	pid_t pid; /* 0: of a PID namespace we cannot see */
+	uid_t uid;
+	char comm[UR_IPC_COMM];
+	uint64_t since_s;
+	uint64_t opened_ns;
+
+	bool slot_waiting; /* SLOT_GET came during the grace time */
+	uint32_t slot_seq;
+	struct ur_claim *claims; /* came before the keeper */
+	unsigned int nclaims;
+
+	struct ur_bind_owner binds;
+	bool bind_waiting; /* BIND came during the grace time */
+	uint32_t bind_seq;
+	struct ur_bind_want bind_want;
+
+	struct ur_list mads; /* ur_mad: its socket is full */
+	unsigned int nmads;
+	unsigned int room; /* that its socket has for sure, in messages */
+
+	int will_fd;	     /* -1: no open connections */
+	unsigned int nxrcds; /* in which it is a member */
+
+	struct ur_last *lasts; /* what its queue pairs have left to say */
+	unsigned int nlasts;
+
+	bool asked; /* for a report, and no answer yet */
+	int report_fd;
+	uint32_t keeper;   /* the number of that which it has */
+	bool show_waiting; /* a tool that asked SHOW */
+	uint32_t show_seq;
+};
+
+/* A management datagram that waits for room in its process' socket. */
+struct ur_mad {
+	struct ur_list node;
+	struct ur_cm_dgram d;
+};
+
+/*
+ * To whom a request went, so that its duplicates, and the sender's giving up,
+ * go there too, though the listener has ended meanwhile.
+ */
+struct ur_route {
+	struct ur_session *ses; /* NULL: unused */
+	uint64_t at_ns;
+	uint64_t tid;
+	uint32_t comm_id; /* of the sender */
+	uint8_t src[16];
+};
+
+/* The socket of a slot that nobody has (strays.c). */
+struct ur_stray {
+	struct ur_source src;
+	int fd;		     /* of the slot, if it is free; -1 */
+	unsigned int others; /* packets that were no MADs */
+};
+
+/* Requests that wait for a port's next listener (late.c). */
+#define UR_LATE_PORTS 16u
+
+/* An XRC domain (xrcd.c): its file stays open, so that its number is its own. */
+#define UR_XRCDS_MAX	    1024u
+#define UR_XRCDS_OF_SESSION 128u
+
+struct ur_xrcd_member {
+	struct ur_list node;
+	struct ur_session *ses;
+};
+
+struct ur_xrcd_entry {
+	struct ur_list node;
+	struct ur_xrc_file file;
+	uid_t uid;
+	int fd;
+	struct ur_list members;
+};
+
+struct ur_late_port {
+	uint64_t until_ns; /* 0: unused */
+	uint16_t ps;
+	uint16_t port;
+	uid_t uid; /* of its last listener */
+};
+
+struct ur_late {
+	struct ur_late_port closed[UR_LATE_PORTS]; /* the last ones */
+	struct ur_list requests;
+	unsigned int held;
+	uint64_t again_ns; /* until when what is routed again is held; or 0 */
+};
+
+enum ur_phase {
+	UR_PHASE_GRACE,	  /* collecting keeper and claims */
+	UR_PHASE_READY,	  /* slots are handed out */
+	UR_PHASE_NO_PORT, /* port 4791 is somebody else's */
+};
+
+struct ur_server {
+	int epfd;
+	int spare_fd; /* given up to refuse a connection when out of fds */
+	struct ur_source listener;
+	struct ur_source mgmt; /* slot 0 */
+	uid_t uid;
+	bool on_demand;
+	uint64_t idle_ns;
+	uint64_t idle_since_ns;
+	uint64_t since_s;
+	uint64_t now_ns;       /* of the current round of events */
+	uint64_t mgmt_unknown; /* for nobody: dropped or refused */
+	uint64_t mgmt_overrun; /* for a process that does not read */
+	uint64_t spread_ns;    /* so far deliveries to all are paid for */
+	struct ur_quota quota;
+	struct ur_qp1 *qp1;
+	unsigned int nmads; /* in the queues of all sessions */
+	struct ur_route routes[UR_ROUTES];
+	struct ur_stray strays[UR_SLOTS];
+	struct ur_binds binds;
+	struct ur_late late;
+
+	const struct ur_server_ports *ports; /* NULL: runs none */
+
+	enum ur_phase phase;
+	uint64_t grace_end_ns;
+	uint64_t shrink_ns; /* when to look for sockets to close */
+	int port_err;
+	struct ur_group group;
+	uint32_t keeper;   /* the one that all clients have, or … */
+	bool keeper_waits; /* … some have not got yet */
+
+	struct ur_list sessions; /* ascending id */
+	struct ur_list dead;
+	struct ur_list wills; /* of processes that have ended */
+	unsigned int nwills;
+	struct ur_list lingers;
+	uint64_t lingered;    /* acknowledgements sent for them */
+	struct ur_list xrcds; /* ur_xrcd_entry */
+	unsigned int nxrcds;
+	unsigned int nsessions;
+	uint32_t last_id;
+
+	bool show_running;
+	uint64_t show_end_ns;
+};
+
+/* server.c */
+/*
+ * Listen and open the port.  0; -EADDRINUSE: another urnicd is there.
+ * keeper: of that other one, if it gave us its own; taken on success.
+ * user_share: per cent of each table, for each user but our own.
+ */
+int ur_server_start(struct ur_server *s, struct ur_keeper *keeper,
+		    bool on_demand, uint64_t idle_ns, unsigned int user_share);
+/* What was done since took its time: clients have theirs from now on. */
+void ur_server_wait_again(struct ur_server *s);
+/* Serve until idle (on demand) or for ever: 0 or -errno. */
+int ur_server_run(struct ur_server *s);
+int ur_server_watch(struct ur_server *s, struct ur_source *src);
+/* With or without EPOLLOUT. */
+void ur_server_rewatch(struct ur_server *s, struct ur_source *src, bool out);
+void ur_server_unwatch(struct ur_server *s, struct ur_source *src);
+
+/* session.c */
+void ur_session_open(struct ur_server *s, int fd);
+void ur_session_close(struct ur_server *s, struct ur_session *ses,
+		      const char *why);
+/* HELLO was good, or the keeper is a new one. */
+void ur_session_welcome(struct ur_server *s, struct ur_session *ses,
+			uint32_t seq);
+void ur_session_reap(struct ur_server *s); /* free the closed ones */
+/* Send; a process that does not read its replies is closed. */
+void ur_session_send(struct ur_server *s, struct ur_session *ses,
+		     const struct ur_ipc_msg *m, const int *fds,
+		     unsigned int nfds);
+void ur_session_refuse(struct ur_server *s, struct ur_session *ses,
+		       uint32_t seq, int err, const char *text);
+
+/* port.c: the group of port 4791 and who gets which slot */
+/* keeper: one that we have already, which is taken then; or none. */
+void ur_port_start(struct ur_server *s, struct ur_keeper *keeper);
+/* A client's keeper: its descriptors are taken (used or closed). */
+void ur_port_keeper(struct ur_server *s, const struct ur_session *ses,
+		    int fds[2]);
+void ur_port_claim(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		   unsigned int slot, int fd);
+void ur_port_request(struct ur_server *s, struct ur_session *ses, uint32_t seq);
+/* The slot's lane wants rings to that port of ours. */
+void ur_port_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		  unsigned int slot, uint32_t ifindex);
+int ur_port_put(struct ur_server *s, struct ur_session *ses, unsigned int slot);
+unsigned int ur_port_reclaim(struct ur_server *s, struct ur_session *ses);
+/* Close sockets that have not been needed for long, when it is time. */
+void ur_port_shrink(struct ur_server *s);
+/* When that is; UINT64_MAX: there are none. */
+uint64_t ur_port_shrink_ns(const struct ur_server *s);
+/* Give the keeper of now to the clients that have an older one. */
+void ur_port_spread_keeper(struct ur_server *s);
+void ur_port_expire(struct ur_server *s);
+
+/* tcp.c: processes that have a TCP of their own on a port of ours */
+void ur_tcp_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		 uint32_t ifindex);
+void ur_tcp_lease(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		  uint32_t handle, int fd);
+void ur_tcp_put(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		uint32_t handle);
+void ur_tcp_forget(struct ur_server *s, const struct ur_session *ses);
+
+/* binding.c: who has which port of the RDMA port spaces */
+void ur_binding_add(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		    const struct ur_bind_want *want);
+void ur_binding_listen(struct ur_server *s, struct ur_session *ses,
+		       uint32_t seq, uint32_t handle);
+/* The grace time is over. */
+void ur_binding_serve_waiting(struct ur_server *s);
+
+/* mads.c: what comes to QP1 */
+int ur_mads_start(struct ur_server *s);	 /* slot 0 is there: 0 or -errno */
+void ur_mads_watch(struct ur_server *s); /* the clients are known */
+void ur_mads_flush(struct ur_server *s, struct ur_session *ses);
+void ur_mads_forget(struct ur_server *s, struct ur_session *ses);
+uint64_t ur_mads_dropped(const struct ur_server *s);
+/* Hand over, refuse or hold. */
+void ur_mads_route(struct ur_server *s, const struct ur_cm_dgram *d);
+
+/* late.c: requests between two listeners on a port */
+void ur_late_init(struct ur_late *l);
+/* strays.c: update after slots have got or lost their owners. */
+void ur_strays_init(struct ur_server *s);
+void ur_strays_update(struct ur_server *s);
+/* The slot's socket is about to be closed. */
+void ur_strays_end(struct ur_server *s, unsigned int slot);
+
+/* A process is about to give that binding up. */
+void ur_late_unbind(struct ur_server *s, const struct ur_session *ses,
+		    uint32_t handle);
+/* True: it is kept for a while. */
+bool ur_late_hold(struct ur_server *s, const struct ur_cm_dgram *d, uint16_t ps,
+		  uint16_t port);
+void ur_late_listen(struct ur_server *s); /* somebody listens now */
+void ur_late_run(struct ur_server *s);
+uint64_t ur_late_deadline(const struct ur_server *s);
+
+/* xrcd.c: XRC domains, and links between their processes */
+void ur_xrcd_join(struct ur_server *s, struct ur_session *ses, uint32_t seq,
+		  const struct ur_ipc_msg *m, int *fd);
+void ur_xrcd_leave(struct ur_server *s, struct ur_session *ses,
+		   const struct ur_xrc_file *file);
+void ur_xrcd_connect(struct ur_server *s, struct ur_session *ses,
+		     const struct ur_ipc_msg *m);
+void ur_xrcd_forget(struct ur_server *s, struct ur_session *ses);
+
+/* wills.c */
+/* A process' will: the descriptor is taken, or left to the caller. */
+void ur_wills_take(struct ur_server *s, struct ur_session *ses, int *fd);
+/* The session ends, and still has its slots. */
+void ur_wills_open(struct ur_server *s, struct ur_session *ses);
+void ur_wills_run(struct ur_server *s);
+uint64_t ur_wills_deadline(const struct ur_server *s);
+
+/* peers.c: a client's wish to speak to the one that has another slot */
+void ur_peers_pass(struct ur_server *s, struct ur_session *ses,
+		   const struct ur_ipc_msg *m, const int *fds);
+
+/* linger.c: the last words of queue pairs (roce/last.h) */
+void ur_linger_take(struct ur_server *s, struct ur_session *ses, int fd);
+/* The session ends, and still has its slots. */
+void ur_linger_open(struct ur_server *s, struct ur_session *ses);
+/* The slot gets another owner. */
+void ur_linger_end(struct ur_server *s, unsigned int slot);
+void ur_linger_run(struct ur_server *s);
+/* Is the slot's socket read for that? */
+bool ur_linger_has(const struct ur_server *s, unsigned int slot);
+uint64_t ur_linger_deadline(const struct ur_server *s);
+
+/* show.c */
+void ur_show_request(struct ur_server *s, struct ur_session *tool,
+		     uint32_t seq);
+void ur_show_report(struct ur_server *s, struct ur_session *ses, int *fd);
+void ur_show_next(struct ur_server *s, struct ur_session *tool, uint32_t seq,
+		  uint32_t after);
+void ur_show_expire(struct ur_server *s);
+
+/* systemd.c */
+/* The keeper that the service manager kept for us: 0, or -ENOENT. */
+int ur_systemd_keeper(struct ur_keeper *k);
+/* anew: in the place of another one. */
+void ur_systemd_store(const struct ur_keeper *k, bool anew);
+void ur_systemd_ready(void);
+
+#endif

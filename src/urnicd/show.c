@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * `urnic show`: a round asks every client for its report at once and ends
+ * when all have answered or the time is over; tools that ask meanwhile join
+ * it.  Then the tool pulls one process after the other (NEXT), so that its
+ * socket never has to hold more than one reply.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/ipc_io.h"
+#include "urnicd/server.h"
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+static struct ur_session *session_of(struct ur_list *n)
+{
+	return ur_container_of(n, struct ur_session, node);
+}
+
+static void ask_all(struct ur_server *s)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_REPORT_GET };
+
+	ur_list_for_each_safe(n, tmp, &s->sessions) {
+		struct ur_session *ses = session_of(n);
+
+		if (ses->role != UR_IPC_ROLE_CLIENT)
+			continue;
+		ur_ipc_close_fds(&ses->report_fd, 1);
+		/* One who has not yet answered the last round is not asked
+		 * again: a stopped process' queue must not fill. */
+		if (!ses->asked) {
+			ses->asked = true;
+			ur_session_send(s, ses, &m, NULL, 0);
+		}
+	}
+}
+
+void ur_show_request(struct ur_server *s, struct ur_session *tool, uint32_t seq)
+{
+	if (tool->show_waiting) {
+		ur_session_close(s, tool, "asked twice");
+		return;
+	}
+	tool->show_waiting = true;
+	tool->show_seq = seq;
+	if (s->show_running)
+		return;
+	s->show_running = true;
+	s->show_end_ns = s->now_ns + UR_SHOW_NS;
+	ask_all(s);
+}
+
+/* Only a sealed memory file: reading another kind could hang the reader. */
+void ur_show_report(struct ur_server *s, struct ur_session *ses, int *fd)
+{
+	int seals;
+
+	if (!ses->asked) {
+		ur_session_close(s, ses, "reports unasked");
+		return;
+	}
+	ses->asked = false;
+	if (*fd < 0)
+		return;
+	seals = fcntl(*fd, F_GET_SEALS);
+	if (seals < 0 || (seals & SEALS) != SEALS) {
+		ur_session_close(s, ses, "sent an unsealed report");
+		return;
+	}
+	ur_ipc_close_fds(&ses->report_fd, 1);
+	ses->report_fd = *fd;
+	*fd = -1;
+}
+
+static void list_slots(const struct ur_server *s, const struct ur_session *ses,
+		       struct ur_ipc_msg *m)
+{
+	const struct ur_slots *slots = &s->group.slots;
+
+	m->nslots = 0;
+	for (unsigned int i = 1; i < slots->count; i++) {
+		if (slots->slot[i].state == UR_SLOT_USED &&
+		    (!ses || slots->slot[i].owner == ses))
+			m->slots[m->nslots++] = (uint16_t)i;
+	}
+}
+
+static void send_summary(struct ur_server *s, struct ur_session *tool)
+{
+	int fd = s->ports ? s->ports->report(s->ports->arg) : -ENOENT;
+	struct ur_ipc_msg m;
+
+	memset(&m, 0, sizeof(m));
+	m.type = UR_IPC_SUMMARY;
+	m.seq = tool->show_seq;
+	m.pid = (uint32_t)getpid();
+	m.uid = s->uid;
+	m.since_s = s->since_s;
+	m.dropped = ur_mads_dropped(s);
+	list_slots(s, NULL, &m);
+	tool->show_waiting = false;
+	ur_session_send(s, tool, &m, &fd, fd < 0 ? 0 : 1);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* What a process does is shown to its own user and to root. */
+static void send_process(struct ur_server *s, struct ur_session *tool,
+			 uint32_t seq, const struct ur_session *ses)
+{
+	bool share = ses->report_fd >= 0 &&
+		     (tool->uid == ses->uid || tool->uid == 0);
+	struct ur_ipc_msg m;
+
+	memset(&m, 0, sizeof(m));
+	m.type = UR_IPC_PROCESS;
+	m.seq = seq;
+	m.id = ses->id;
+	m.pid = (uint32_t)ses->pid;
+	m.uid = ses->uid;
+	m.since_s = ses->since_s;
+	m.answered = !ses->asked;
+	memcpy(m.comm, ses->comm, sizeof(m.comm));
+	list_slots(s, ses, &m);
+	ur_session_send(s, tool, &m, &ses->report_fd, share ? 1 : 0);
+}
+
+void ur_show_next(struct ur_server *s, struct ur_session *tool, uint32_t seq,
+		  uint32_t after)
+{
+	struct ur_ipc_msg end = { .type = UR_IPC_END, .seq = seq };
+
+	ur_list_for_each(n, &s->sessions) {
+		struct ur_session *ses = session_of(n);
+
+		if (ses->role != UR_IPC_ROLE_CLIENT || ses->id <= after)
+			continue;
+		send_process(s, tool, seq, ses);
+		return;
+	}
+	ur_session_send(s, tool, &end, NULL, 0);
+}
+
+static bool all_answered(const struct ur_server *s)
+{
+	ur_list_for_each(n, &s->sessions) {
+		if (session_of(n)->asked)
+			return false;
+	}
+	return true;
+}
+
+void ur_show_expire(struct ur_server *s)
+{
+	if (!s->show_running)
+		return;
+	if (s->now_ns < s->show_end_ns && !all_answered(s))
+		return;
+	s->show_running = false;
+	ur_list_for_each_safe(n, tmp, &s->sessions) {
+		if (session_of(n)->show_waiting)
+			send_summary(s, session_of(n));
+	}
+}
