@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the protocol alone costs per small message: two lanes of two hosts in
- * one process, trains handed over as the kernel's GRO would deliver them, no
+ * one process, bursts handed over as the kernel's GRO would deliver them, no
  * socket and no thread.  Nanoseconds per message of each side.
  *
  *	packet_costs [write|send] [SIZE] [QPS] [ROUNDS]
@@ -35,7 +35,7 @@ struct costs {
 };
 
 static struct side side[2];
-static struct ur_train train;
+static struct ur_burst burst;
 static uint64_t now_ns = 1000000000;
 static uint32_t size = 64, qps = 1;
 static bool sends;
@@ -87,7 +87,7 @@ static void receives(struct side *s, struct ur_qp *qp, uint32_t n)
 		RIG_CHECK(rig_post_recv(&qp->rq, i, &sge, 1) == 0);
 }
 
-/* The last of the train is signaled, as perftest and others do. */
+/* The last of the burst is signaled, as perftest and others do. */
 __attribute__((noinline)) static void posts(struct side *s, struct side *peer)
 {
 	for (uint32_t i = 0; i < TRAIN; i++) {
@@ -110,36 +110,36 @@ __attribute__((noinline)) static void posts(struct side *s, struct side *peer)
 static uint32_t cut(const struct side *from, struct side *to,
 		    const uint8_t *bytes)
 {
-	struct ur_rx rx = { .sport = train.sport, .hop_limit = 64 };
+	struct ur_rx rx = { .sport = burst.sport, .hop_limit = 64 };
 	uint32_t n = 0;
 
 	memcpy(rx.src, from->host.addr, 16);
 	memcpy(rx.dst, to->host.addr, 16);
-	for (uint32_t off = 0; off < train.bytes; off += train.pkt_len) {
+	for (uint32_t off = 0; off < burst.bytes; off += burst.pkt_len) {
 		rx.data = bytes + off;
-		rx.len = train.bytes - off < train.pkt_len ? train.bytes - off
-							   : train.pkt_len;
+		rx.len = burst.bytes - off < burst.pkt_len ? burst.bytes - off
+							   : burst.pkt_len;
 		rx.index = (uint16_t)n++;
 		ur_roce_input(to->lane.roce, &rx, now_ns);
 	}
 	return n;
 }
 
-/* The link copies a train, and so does this. */
+/* The link copies a burst, and so does this. */
 static uint32_t carry(struct side *from, struct side *to, uint64_t *out_ns,
 		      uint64_t *in_ns)
 {
-	static uint8_t bytes[UR_TRAIN_BYTES];
+	static uint8_t bytes[UR_BURST_BYTES];
 	uint64_t t0 = ur_clock_ns(), t1;
 	uint32_t n = 0;
 
-	while (ur_roce_output(from->lane.roce, &train, now_ns)) {
+	while (ur_roce_output(from->lane.roce, &burst, now_ns)) {
 		uint32_t at = 0;
 
-		for (uint32_t i = 0; i < train.niov; i++) {
-			memcpy(bytes + at, train.iov[i].iov_base,
-			       train.iov[i].iov_len);
-			at += (uint32_t)train.iov[i].iov_len;
+		for (uint32_t i = 0; i < burst.niov; i++) {
+			memcpy(bytes + at, burst.iov[i].iov_base,
+			       burst.iov[i].iov_len);
+			at += (uint32_t)burst.iov[i].iov_len;
 		}
 		t1 = ur_clock_ns();
 		*out_ns += t1 - t0;

@@ -30,9 +30,9 @@
 
 #include "base/copy.h"
 #include "base/crc.h"
-#include "base/far.h"
 #include "base/fork.h"
 #include "base/guard_word.h"
+#include "base/remote.h"
 
 #if !defined(__x86_64__)
 #error "guard.c: the trampoline is written for x86-64 only"
@@ -208,8 +208,8 @@ int ur_guard_copy(void *dst, const void *src, size_t len)
 
 	if (len == 0)
 		return 0;
-	if (!ur_far_is_none()) {
-		err = ur_far_copy(dst, src, len);
+	if (!ur_remote_is_none()) {
+		err = ur_remote_copy(dst, src, len);
 		if (err != -ENOENT)
 			return err;
 	}
@@ -218,7 +218,7 @@ int ur_guard_copy(void *dst, const void *src, size_t len)
 
 typedef uint32_t crc_fn(uint32_t crc, const void *src, size_t len);
 
-/* -ENOENT as ur_far_copy(). */
+/* -ENOENT as ur_remote_copy(). */
 static int far_crc(crc_fn *fn, uint32_t *crc, const void *src, size_t len)
 {
 	uint8_t piece[4096];
@@ -228,7 +228,7 @@ static int far_crc(crc_fn *fn, uint32_t *crc, const void *src, size_t len)
 	while (len) {
 		size_t n = len < sizeof(piece) ? len : sizeof(piece);
 
-		err = ur_far_copy(piece, src, n);
+		err = ur_remote_copy(piece, src, n);
 		if (err)
 			return err;
 		value = fn(value, piece, n);
@@ -250,7 +250,7 @@ int ur_guard_crc32(uint32_t *crc, const void *src, size_t len)
 	uint32_t value = *crc;
 	int err;
 
-	if (!ur_far_is_none()) {
+	if (!ur_remote_is_none()) {
 		err = far_crc(ur_crc32, crc, src, len);
 		if (err != -ENOENT)
 			return err;
@@ -271,7 +271,7 @@ int ur_guard_crc32c(uint32_t *crc, const void *src, size_t len)
 	uint32_t value = *crc;
 	int err;
 
-	if (!ur_far_is_none()) {
+	if (!ur_remote_is_none()) {
 		err = far_crc(ur_crc32c, crc, src, len);
 		if (err != -ENOENT)
 			return err;
@@ -293,8 +293,8 @@ int ur_guard_copy_crc32(void *dst, const void *src, size_t len, uint32_t *crc)
 	while (len) {
 		size_t n = len < chunk ? len : chunk;
 
-		if (ur_far_is_none() ? ur_guard_call(copy_bytes, to, from, n)
-				     : ur_guard_copy(to, from, n))
+		if (ur_remote_is_none() ? ur_guard_call(copy_bytes, to, from, n)
+					: ur_guard_copy(to, from, n))
 			return -EFAULT;
 		value = ur_crc32(value, to, n);
 		to += n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Guarded copies (guard.h) of what fits into a cache line: cheaper for those.
- * The memory is of this process, not of base/far.h.
+ * The memory is of this process, not of base/remote.h.
  */
 #ifndef UR_BASE_GUARD_WORD_H
 #define UR_BASE_GUARD_WORD_H

@@ -171,10 +171,10 @@ void ur_latch_wait(struct ur_latch *l)
 /*
  * Without waiting for a holder.  The owner itself is never sent away because
  * somebody is about to end its bias: he may find it inside, by this very
- * attempt, and leave the bell to it.  Who knocks is not sent away either: whose
+ * attempt, and leave the bell to it.  Who contenders is not sent away either: whose
  * barrier that was may have been before him.
  */
-static bool attempt(struct ur_latch *l, bool knocks)
+static bool attempt(struct ur_latch *l, bool contenders)
 {
 	unsigned int times = 0;
 
@@ -190,10 +190,10 @@ static bool attempt(struct ur_latch *l, bool knocks)
 			if (!is_own(l, word) && mark(l, word))
 				return end_bias(l, word, false);
 		} else if (word & UR_LATCH_REVOKED) {
-			if (!knocks && !is_own(l, word))
+			if (!contenders && !is_own(l, word))
 				return false;
 			give_way(&times);
-		} else if (word != 0 && !knocks) {
+		} else if (word != 0 && !contenders) {
 			return false;
 		} else if (atomic_compare_exchange_strong_explicit(
 				   &l->word, &word, word | UR_LATCH_HELD,
@@ -209,7 +209,7 @@ bool ur_latch_take_over(struct ur_latch *l)
 	return attempt(l, false);
 }
 
-bool ur_latch_knock(struct ur_latch *l)
+bool ur_latch_contend(struct ur_latch *l)
 {
 	return attempt(l, true);
 }

@@ -10,8 +10,8 @@
  *
  * Without a bias, taking it by force and giving it back are read-modify-writes
  * of one word and so have an order, on which engine/lane.c relies: whoever
- * gives it back sees all that was written before a ur_latch_knock() that failed
- * meanwhile.  With one, the heavy barrier of who knocks does the same.
+ * gives it back sees all that was written before a ur_latch_contend() that failed
+ * meanwhile.  With one, the heavy barrier of who contenders does the same.
  */
 #ifndef UR_BASE_LATCH_H
 #define UR_BASE_LATCH_H
@@ -64,7 +64,7 @@ void ur_latch_wake(struct ur_latch *l);
 void ur_latch_left(struct ur_latch *l, uint32_t by);
 void ur_latch_grant(struct ur_latch *l);
 bool ur_latch_take_over(struct ur_latch *l);
-bool ur_latch_knock(struct ur_latch *l);
+bool ur_latch_contend(struct ur_latch *l);
 
 static inline uint32_t ur_latch_count(struct ur_latch *l)
 {

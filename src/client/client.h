@@ -111,7 +111,7 @@ int ur_client_lease(struct ur_client *c, uint16_t ps, uint32_t *handle,
 		    uint16_t *port);
 
 /*
- * Lanes of one host that talk to each other (engine/near.c).  Offer the lane
+ * Lanes of one host that talk to each other (engine/shm_peers.c).  Offer the lane
  * that has `slot` what the two descriptors are, or with NULL ask it for an
  * offer, in the name of our slot `from`.  Nothing comes of it if urnicd is not
  * there; a refusal is told as note.error.

@@ -32,7 +32,7 @@ struct ur_qp1 {
 	/* Of ur_qp1_recv(). */
 	void (*fn)(void *arg, const struct ur_cm_dgram *d);
 	void *arg;
-	struct ur_train train;
+	struct ur_burst burst;
 };
 
 /* The link wants something to receive on: a socket that has no port. */
@@ -97,7 +97,7 @@ static size_t put_headers(struct ur_qp1 *q, uint8_t *pkt)
 
 int ur_qp1_send(struct ur_qp1 *q, const struct ur_cm_dgram *d)
 {
-	struct ur_train *t = &q->train;
+	struct ur_burst *t = &q->burst;
 	struct ur_icrc_flow flow = { .dport = UR_ROCE_PORT };
 	int err;
 

@@ -207,7 +207,7 @@ static bool take_device(struct ur_parse *p)
 }
 
 /* Within the network of an address of the port, or link-local. */
-static bool is_near(const struct ur_port_spec *s, const uint8_t gw[16])
+static bool on_shm(const struct ur_port_spec *s, const uint8_t gw[16])
 {
 	if (!ur_addr_is_v4(gw) && gw[0] == 0xfe && (gw[1] & 0xc0) == 0x80)
 		return true;
@@ -231,8 +231,8 @@ static bool check_port(struct ur_parse *p, size_t at)
 		return ur_json_fail_at(&p->j, at,
 				       "expected a port with \"addresses\", "
 				       "found one without");
-	if ((!ur_addr_is_zero(s->gateway4) && !is_near(s, s->gateway4)) ||
-	    (!ur_addr_is_zero(s->gateway6) && !is_near(s, s->gateway6)))
+	if ((!ur_addr_is_zero(s->gateway4) && !on_shm(s, s->gateway4)) ||
+	    (!ur_addr_is_zero(s->gateway6) && !on_shm(s, s->gateway6)))
 		return ur_json_fail_at(&p->j, p->gateway_at,
 				       "expected a gateway in a network of "
 				       "the port, found one outside");

@@ -30,7 +30,7 @@ enum ur_mr_kind {
 	UR_MR_MEMORY,  /* of the application */
 	UR_MR_NULL,    /* reads as zeros, swallows what is written */
 	UR_MR_FOREIGN, /* device memory, dma-buf: mapped by the ABI layer */
-	UR_MR_FAR,     /* of another process: addr is one of base/far.h */
+	UR_MR_FAR,     /* of another process: addr is one of base/remote.h */
 };
 
 struct ur_mw;

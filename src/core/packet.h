@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What passes between a protocol and a link: received packets and outgoing
- * trains.  A train is up to UR_TRAIN_PKTS packets of one size (the last may be
+ * bursts.  A burst is up to UR_BURST_PKTS packets of one size (the last may be
  * shorter) from one source to one destination lane: exactly what the kernel
  * sends as one UDP_SEGMENT datagram and delivers by one GRO read.
  */
@@ -12,10 +12,10 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define UR_TRAIN_PKTS	64u
-#define UR_TRAIN_BYTES	65000u /* below the largest UDP payload on IPv4 */
-#define UR_TRAIN_IOV	600u
-#define UR_TRAIN_LINEAR 66048u
+#define UR_BURST_PKTS	64u
+#define UR_BURST_BYTES	65000u /* below the largest UDP payload on IPv4 */
+#define UR_BURST_IOV	600u
+#define UR_BURST_LINEAR 66048u
 
 /*
  * A lane sends from several ports, by the slot of the destination: what goes
@@ -43,7 +43,7 @@ struct ur_rx {
 	uint8_t src[16];   /* IPv4 mapped */
 	uint8_t dst[16];
 	uint16_t sport;
-	uint16_t index;	   /* place in the train: the likeliest IPv4 ID */
+	uint16_t index;	   /* place in the burst: the likeliest IPv4 ID */
 	uint8_t tclass;	   /* this, … */
 	uint8_t hop_limit; /* … this, scope_id and dst … */
 	bool dst_unknown;  /* … only if the link was asked for them */
@@ -53,11 +53,11 @@ struct ur_rx {
 struct ur_pin; /* core/pin.h */
 
 /*
- * An outgoing train.  The protocol puts headers, trailers and small payloads
+ * An outgoing burst.  The protocol puts headers, trailers and small payloads
  * into `linear` and points iov at pieces of it and of application memory.
  * The link must have copied or sent everything when send() returns.
  */
-struct ur_train {
+struct ur_burst {
 	uint8_t src[16];
 	uint8_t dst[16];
 	uint32_t scope_id;
@@ -70,15 +70,15 @@ struct ur_train {
 	uint32_t bytes;	  /* total */
 	uint32_t niov;
 	uint32_t linear_len;
-	/* Packets that have left: the link's.  Not 0 only in a train that it
+	/* Packets that have left: the link's.  Not 0 only in a burst that it
 	 * refused with -EAGAIN, and from there it goes on. */
 	uint32_t sent;
 	/* The payload of packet i is one piece of `pin`, if bit i is set: so
 	 * much a link may leave there, with a reference to the pin. */
 	uint64_t lent;
 	struct ur_pin *pin;
-	struct iovec iov[UR_TRAIN_IOV];
-	uint8_t linear[UR_TRAIN_LINEAR];
+	struct iovec iov[UR_BURST_IOV];
+	uint8_t linear[UR_BURST_LINEAR];
 };
 
 #endif

@@ -89,7 +89,7 @@ struct ur_qp {
 	uint32_t qpn;			/* slot << 14 | index */
 	uint32_t source_qpn; /* that datagrams name instead; 0: none */
 	bool sq_sig_all;
-	bool is_near; /* its requests go through memory (roce/near.h); lane */
+	bool on_shm; /* its requests go through memory (shm/shm.h); lane */
 	uint32_t sends_taken; /* send_cq->head at the last doorbell; lane */
 	struct ur_pd *pd;
 	struct ur_cq *send_cq;

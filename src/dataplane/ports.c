@@ -11,7 +11,7 @@
  *
  * Locks: those of the queues in their order > a lane's, TCP's > the port's.
  * Some of these threads may come before ordinary ones: who has one of the locks
- * comes first too while they wait for it (base/turns), whatever wants the core.
+ * comes first too while they wait for it (base/thread_sched), whatever wants the core.
  */
 #include "dataplane/ports.h"
 
@@ -29,17 +29,17 @@
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "base/turns.h"
+#include "base/thread_sched.h"
 #include "config/config.h"
+#include "dataplane/port_sched.h"
 #include "dataplane/ports_report.h"
 #include "dataplane/ports_tcp.h"
-#include "dataplane/turn.h"
 #include "ports/port.h"
 #include "ports/ring.h"
 
 #define QPN_INDEX_BITS	14
 #define QPN_SLOT_MASK	(0xffffffu << QPN_INDEX_BITS & 0xffffffu)
-#define TRAINS_PER_TURN 16
+#define BURSTS_PER_TURN 16
 #define HOST_EVERY	32u
 #define SPIN_MAX_NS	20000u
 #define SPIN_MIN_NS	2000u
@@ -75,7 +75,7 @@ struct port {
 	uint16_t index;
 	int priority;
 	int epfd; /* … to here */
-	struct ur_turns_lock lock;
+	struct ur_sched_lock lock;
 	unsigned int slots[UR_SLOTS]; /* of lanes that are its own */
 	unsigned int nslots;
 	/* Of the thread. */
@@ -84,8 +84,8 @@ struct port {
 	uint64_t busy_ns;  /* when there was something to do */
 	uint64_t slept_ns; /* how long; 0: it has been looked at */
 	uint64_t spin_ns;  /* how long to look for more; 0: it has not paid */
-	struct ur_turn turn;
-	struct ur_train train;
+	struct ur_port_sched turn;
+	struct ur_burst burst;
 };
 
 static struct group *ports[UR_MAX_PORTS]; /* constant once they run */
@@ -95,13 +95,13 @@ static unsigned int nfirst; /* threads that may come before programs */
 static void lock_all(const struct group *g)
 {
 	for (unsigned int q = 0; q < g->nqueues; q++)
-		ur_turns_ask(&g->queues[q]->lock);
+		ur_sched_ask(&g->queues[q]->lock);
 }
 
 static void unlock_all(const struct group *g)
 {
 	for (unsigned int q = g->nqueues; q-- > 0;)
-		ur_turns_give(&g->queues[q]->lock);
+		ur_sched_give(&g->queues[q]->lock);
 }
 
 /* ---- The thread ---- */
@@ -136,15 +136,15 @@ static bool deliver(void *arg, const struct ur_rx *rx)
 	return true;
 }
 
-/* Who gives a train of a slot must not give one that no lane would. */
-static bool make_train(struct ur_train *t, const struct ur_ring_rec *rec,
+/* Who gives a burst of a slot must not give one that no lane would. */
+static bool make_burst(struct ur_burst *t, const struct ur_ring_rec *rec,
 		       const uint8_t *payload)
 {
-	if (!rec->len || rec->len > UR_TRAIN_BYTES || !rec->pkt_len ||
+	if (!rec->len || rec->len > UR_BURST_BYTES || !rec->pkt_len ||
 	    rec->sport < IPPORT_RESERVED)
 		return false;
 	t->npkts = (rec->len - 1) / rec->pkt_len + 1;
-	if (t->npkts > UR_TRAIN_PKTS)
+	if (t->npkts > UR_BURST_PKTS)
 		return false;
 	memcpy(t->src, rec->src, 16);
 	memcpy(t->dst, rec->dst, 16);
@@ -160,44 +160,44 @@ static bool make_train(struct ur_train *t, const struct ur_ring_rec *rec,
 	return true;
 }
 
-static int next_train(struct port *p, struct lane *l)
+static int next_burst(struct port *p, struct lane *l)
 {
 	struct ur_ring_rec rec;
 	const uint8_t *payload;
 	int got = ur_ring_peek(&l->rings.rx, &rec, &payload);
 
-	if (got > 0 && !make_train(&p->train, &rec, payload))
+	if (got > 0 && !make_burst(&p->burst, &rec, payload))
 		got = -EPROTO;
 	return got;
 }
 
 /* For the port's own addresses only: others' paths are the host's. */
-static int send_train(struct port *p, const struct ur_train *t)
+static int send_burst(struct port *p, const struct ur_burst *t)
 {
 	return ur_port_has(p->port, t->src, t->dst)
 		       ? ur_port_add(p->port, t, ur_clock_ns())
 		       : -EADDRNOTAVAIL;
 }
 
-/* What the lane has written; how many trains left. */
+/* What the lane has written; how many bursts left. */
 static unsigned int send_lane(struct port *p, unsigned int slot)
 {
 	struct lane *l = p->lanes[slot];
 	unsigned int n;
 	int got = 0;
 
-	for (n = 0; n < TRAINS_PER_TURN && !l->broken; n++) {
+	for (n = 0; n < BURSTS_PER_TURN && !l->broken; n++) {
 		int err;
 
-		got = next_train(p, l);
+		got = next_burst(p, l);
 		if (got <= 0)
 			break;
-		err = send_train(p, &p->train);
+		err = send_burst(p, &p->burst);
 		if (err == -EAGAIN)
 			break;
 		if (err)
 			ur_debug("slot %u: burst of %u x %u bytes: %s", slot,
-				 p->train.npkts, p->train.pkt_len,
+				 p->burst.npkts, p->burst.pkt_len,
 				 strerror(-err));
 		ur_ring_pop(&l->rings.rx);
 	}
@@ -336,7 +336,7 @@ static bool is_idle(struct port *p, bool worked, uint64_t now)
 		p->slept_ns = 0;
 		return false;
 	}
-	if (now - p->busy_ns < p->spin_ns && !ur_turns_crowded(now))
+	if (now - p->busy_ns < p->spin_ns && !ur_sched_crowded(now))
 		return false;
 	if (spun)
 		p->spin_ns = p->spin_ns > SPIN_MIN_NS ? p->spin_ns / 2 : 0;
@@ -356,56 +356,56 @@ static void doze(struct port *p)
 	uint64_t since = ur_clock_ns();
 	int n = epoll_wait(p->epfd, ev, EVENTS, -1);
 
-	ur_turns_take(&p->lock);
+	ur_sched_take(&p->lock);
 	p->slept_ns = ur_clock_ns() - since;
-	ur_turn_slept(&p->turn, p->slept_ns);
+	ur_port_sched_slept(&p->turn, p->slept_ns);
 	for (int i = 0; i < n; i++) {
 		p->slept |= ev[i].data.u32 == PORT_EVENT;
 		hear(p, ev[i].data.u32);
 	}
 	note_awake(p);
-	ur_turns_give(&p->lock);
+	ur_sched_give(&p->lock);
 }
 
 /* First while there are too few cores; and not for longer than is our share. */
 static void take_turn(struct port *p)
 {
-	struct ur_turn *t = &p->turn;
+	struct ur_port_sched *t = &p->turn;
 	uint64_t now = ur_clock_ns(), rest;
 	bool first = p->priority &&
-		     ur_turn_comes_first(t, ur_turns_crowded(now), now);
+		     ur_port_sched_comes_first(t, ur_sched_crowded(now), now);
 
 	if (first != t->first) {
-		if (ur_turns_first(first ? p->priority : 0))
+		if (ur_sched_first(first ? p->priority : 0))
 			t->first = first;
 		else
 			p->priority = 0;
 	}
-	rest = ur_turn_rest_ns(t, now);
+	rest = ur_port_sched_rest_ns(t, now);
 	if (rest)
-		(void)ur_turns_nap(rest);
+		(void)ur_sched_nap(rest);
 }
 
 static void *port_main(void *arg)
 {
 	struct port *p = arg;
 
-	ur_turns_short();
+	ur_sched_short();
 	for (;;) {
 		uint64_t naps;
 		bool sleeps;
 		uint32_t n;
 
 		take_turn(p);
-		ur_turns_take(&p->lock);
+		ur_sched_take(&p->lock);
 		n = work(p);
-		ur_turn_worked(&p->turn, n);
+		ur_port_sched_worked(&p->turn, n);
 		sleeps = is_idle(p, n > 0, ur_clock_ns());
-		naps = sleeps ? ur_turn_nap_ns(&p->turn) : 0;
+		naps = sleeps ? ur_port_sched_nap_ns(&p->turn) : 0;
 		sleeps = sleeps && !naps && may_sleep(p);
-		ur_turns_give(&p->lock);
+		ur_sched_give(&p->lock);
 		if (naps)
-			ur_turn_napped(&p->turn, ur_turns_nap(naps));
+			ur_port_sched_napped(&p->turn, ur_sched_nap(naps));
 		if (sleeps)
 			doze(p);
 	}
@@ -455,13 +455,13 @@ static int add_lane(struct group *g, unsigned int slot)
 
 	if (!l)
 		return -ENOMEM;
-	ur_turns_mutex_init(&l->lock.m);
+	ur_sched_mutex_init(&l->lock.m);
 	err = ur_rings_make(&l->rings, &peer);
 	if (err) {
 		free_lane(l);
 		return err;
 	}
-	/* The thread may be asleep: the first train rings. */
+	/* The thread may be asleep: the first burst rings. */
 	(void)ur_ring_sleep(&l->rings.rx, true);
 	err = watch(p, l->rings.sock, slot);
 	if (err) {
@@ -637,7 +637,7 @@ static struct port *queue_new(struct group *g, unsigned int index)
 
 	if (!p)
 		return NULL;
-	ur_turns_lock_init(&p->lock);
+	ur_sched_lock_init(&p->lock);
 	p->group = g;
 	p->lanes = g->lanes;
 	p->index = (uint16_t)index;
@@ -652,7 +652,7 @@ static struct port *queue_new(struct group *g, unsigned int index)
  * are not to be more of them than cores. */
 static int priority_of(const struct ur_port_spec *spec)
 {
-	if (!spec->priority || nfirst >= ur_turns_cores())
+	if (!spec->priority || nfirst >= ur_sched_cores())
 		return 0;
 	nfirst++;
 	return spec->priority;
@@ -722,7 +722,7 @@ static int run(struct group *g, const struct ur_config *c, uint32_t i)
 	int err;
 
 	ur_config_ifname(c, i, ifname);
-	ur_turns_mutex_init(&g->tcp_lock.m);
+	ur_sched_mutex_init(&g->tcp_lock.m);
 	err = open_queues(g, &cfg);
 	if (err)
 		return err;

@@ -14,8 +14,8 @@
 #include "engine/hooks.h"
 #include "engine/internal.h"
 #include "engine/leave.h"
-#include "engine/near.h"
-#include "reach/export.h"
+#include "engine/shm_peers.h"
+#include "shm/export.h"
 
 #define LAST_WAIT_NS 200000000u /* for all lanes */
 #define LAST_NAP_NS  200000u
@@ -83,7 +83,7 @@ int ur_adapter_create(const struct ur_dev_spec *spec, struct ur_adapter **out)
 	}
 	a->mrs.quiesce = quiesce;
 	a->mrs.quiesce_arg = a;
-	ur_near_prepare(a);
+	ur_shm_prepare(a);
 	*out = a;
 	return 0;
 fini_mrs:
@@ -401,7 +401,7 @@ int ur_adapter_qp_modify(struct ur_adapter *a, struct ur_qp *qp,
 	ur_lane_unlock(l);
 	ur_export_settle(a->export);
 	if (!err && (mask & UR_QP_STATE))
-		ur_near_share_early(a, qp);
+		ur_shm_share_early(a, qp);
 	return err;
 }
 

@@ -31,7 +31,7 @@ struct ur_qp *ur_doorbell_next(struct ur_qp *qp);
  * looking at its queue. */
 void ur_doorbell_seen(struct ur_qp *qp);
 
-static inline bool ur_doorbell_is_rung(struct ur_doorbell *d)
+static inline bool ur_doorbell_is_set(struct ur_doorbell *d)
 {
 	return atomic_load_explicit(&d->head, memory_order_relaxed) != NULL;
 }

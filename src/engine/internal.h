@@ -18,7 +18,7 @@
 #include "base/latch.h"
 #include "base/list.h"
 #include "base/timer.h"
-#include "base/way.h"
+#include "base/yield.h"
 #include "client/client.h"
 #include "core/dev.h"
 #include "core/mr.h"
@@ -138,13 +138,13 @@ struct ur_lane {
 	uint32_t pace;	    /* ur_pace() */
 	uint32_t poll_pace; /* of the pauses of who polls */
 	int wake_fd;	    /* … to here */
-	int bells_fd;	    /* those of peers of this host (bell.h); -1: none */
+	int peer_wakefds;   /* those of peers of this host (bell.h); -1: none */
 
 	_Atomic bool dead;   /* in a child after fork(): touch nothing */
 	_Atomic bool woken;  /* wake_fd was written and not yet read */
 	_Atomic bool stamps; /* it feeds a CQ that tells times; for good */
 	bool serves_qp1;
-	bool held;	      /* `train` was refused by the link: goes first */
+	bool held;	      /* `burst` was refused by the link: goes first */
 	uint32_t ud_qps;      /* they show their receivers the IP header */
 	uint32_t timer_waits; /* reads that came before a late timer */
 	struct ur_list members; /* ur_member */
@@ -153,17 +153,17 @@ struct ur_lane {
 	uint32_t read_bytes;  /* of the read that is going on */
 	bool heard;	      /* one of its packets was for something here */
 	uint64_t activity_ns; /* last packet in or out */
-	uint64_t retry_ns;    /* when to try `train` again; UR_NEVER */
+	uint64_t retry_ns;    /* when to try `burst` again; UR_NEVER */
 
-	/* Posts that wait for a train to fill (progress.c). */
+	/* Posts that wait for a burst to fill (progress.c). */
 	uint64_t gathered_bytes;
-	uint64_t flush_ticks; /* when the last train left by a post */
+	uint64_t flush_ticks; /* when the last burst left by a post */
 	uint32_t company;     /* requests that last left together */
 	uint64_t no_gather_until_ns;
-	uint64_t gather_ns;	/* how long after a train posts may wait */
+	uint64_t gather_ns;	/* how long after a burst posts may wait */
 	uint32_t gathered;	/* requests, … */
 	bool gathered_signaled; /* … and a completion is asked for */
-	uint32_t burst;		/* posts since the last poll or pause */
+	uint32_t post_streak;	/* posts since the last poll or pause */
 
 	/* Polling application threads, and the helper. */
 	enum ur_watch watch;	 /* what the helper does once it was woken */
@@ -175,14 +175,14 @@ struct ur_lane {
 	uint32_t glances;	 /* polls; most only look into the link */
 	uint32_t empty_looks;	 /* into a link that urnicd serves … */
 	uint32_t way_looks;	 /* … after so many it gets our core */
-	struct ur_way way;
-	uint32_t near_steps; /* steps in which it brought something */
-	uint32_t near_hot;   /* polls for which the memory is looked at first */
-	bool near_polled;    /* peers were told so */
-	uint32_t near_work;  /* such polls and cells since the clock */
-	uint32_t near_polls; /* such polls … */
-	uint32_t near_polls_seen; /* … at the helper's last tick */
-	uint32_t near_posts;
+	struct ur_yield way;
+	uint32_t shm_steps; /* steps in which it brought something */
+	uint32_t shm_hot;   /* polls for which the memory is looked at first */
+	bool shm_polled;    /* peers were told so */
+	uint32_t shm_work;  /* such polls and cells since the clock */
+	uint32_t shm_polls; /* such polls … */
+	uint32_t shm_polls_seen; /* … at the helper's last tick */
+	uint32_t shm_posts;
 	_Atomic uint32_t polls;	 /* that found the lane free … */
 	uint32_t polls_seen;	 /* … at the helper's last tick */
 	uint64_t taken_ns;	 /* when completions had last been taken */
@@ -191,7 +191,7 @@ struct ur_lane {
 	uint64_t link_ns;	 /* when a poll last looked into the link */
 	uint64_t sleep_until_ns; /* when it wakes by itself; 0: is awake */
 
-	struct ur_train train;
+	struct ur_burst burst;
 };
 
 struct ur_adapter {

@@ -3,7 +3,7 @@
  * Lanes: making, locking.
  *
  * Why no doorbell is lost.  A poster who does not get the lock rings, then
- * tries once more by ur_latch_knock().  A holder unlocks, then looks at the
+ * tries once more by ur_latch_contend().  A holder unlocks, then looks at the
  * bell.  These two have an order (base/latch.h).  If the poster's comes first,
  * the holder sees the ring.  If the holder's comes first, the poster's second
  * try succeeds, or fails because of another holder, to whom the same applies.
@@ -17,7 +17,7 @@
 #include "base/timer.h"
 #include "engine/internal.h"
 #include "engine/pace.h"
-#include "roce/near.h"
+#include "shm/shm.h"
 
 void ur_lane_lock(struct ur_lane *l)
 {
@@ -31,7 +31,7 @@ void ur_lane_lock(struct ur_lane *l)
 bool ur_lane_ring(struct ur_lane *l, struct ur_qp *qp)
 {
 	ur_doorbell_ring(&l->doorbell, qp);
-	return ur_latch_knock(&l->lock);
+	return ur_latch_contend(&l->lock);
 }
 
 /* After the lane was given up: whoever has rung meanwhile.  False: nobody. */
@@ -39,7 +39,7 @@ static bool serve_bell(struct ur_lane *l)
 {
 	uint64_t now;
 
-	if (!ur_doorbell_is_rung(&l->doorbell) || !ur_latch_try(&l->lock))
+	if (!ur_doorbell_is_set(&l->doorbell) || !ur_latch_try(&l->lock))
 		return false;
 	now = ur_clock_ns();
 	ur_lane_drain(l, now);
@@ -53,7 +53,7 @@ void ur_lane_unlock(struct ur_lane *l)
 		bool late = (l->watch != UR_WATCH_TICK &&
 			     ur_helper_is_late(l, UR_TICK_NS)) ||
 			    ur_helper_leaves_posts(l) ||
-			    (l->roce && ur_near_stalled(l->roce));
+			    (l->roce && ur_shm_stalled(l->roce));
 
 		ur_latch_unlock(&l->lock);
 		if (late)
@@ -74,7 +74,7 @@ static void init_fields(struct ur_lane *l, struct ur_adapter *a,
 	l->adapter = a;
 	l->ops = ops;
 	l->id = id;
-	l->bells_fd = -1;
+	l->peer_wakefds = -1;
 	ur_latch_init(&l->lock);
 	ur_doorbell_init(&l->doorbell);
 	ur_list_init(&l->members);
@@ -136,6 +136,6 @@ void ur_lane_abandon(struct ur_lane *l)
 	atomic_store_explicit(&l->dead, true, memory_order_relaxed);
 	l->ops->abandon(l);
 	close(l->wake_fd);
-	if (l->bells_fd >= 0)
-		close(l->bells_fd);
+	if (l->peer_wakefds >= 0)
+		close(l->peer_wakefds);
 }

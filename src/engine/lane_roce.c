@@ -13,11 +13,11 @@
 #include "base/sys.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
-#include "engine/near.h"
 #include "engine/port.h"
 #include "engine/report.h"
+#include "engine/shm_peers.h"
 #include "ports/port.h"
-#include "roce/near.h"
+#include "shm/shm.h"
 #include "sockets/udp.h"
 
 /* Packets of any size that a socket's buffer holds, and more. */
@@ -64,7 +64,7 @@ static int roce_open(struct ur_lane *l)
 	if (err)
 		return err;
 	cfg.slot = l->slot;
-	ur_near_configure(l, &cfg);
+	ur_shm_configure(l, &cfg);
 	cfg.rx_bytes = l->link->rx_bytes;
 	ur_rng_secret(&cfg.seed, sizeof(cfg.seed));
 	err = ur_roce_create(&cfg, &l->roce);
@@ -119,15 +119,15 @@ static void tell_received(struct ur_lane *l, uint64_t now_ns)
 	const struct timespec nap = { .tv_nsec = 50000 };
 	unsigned int left = 1000;
 
-	ur_near_settle(l->roce);
-	for (; left && ur_near_owes(l->roce); left--) {
-		if (!ur_near_poll(l->roce, now_ns))
+	ur_shm_settle(l->roce);
+	for (; left && ur_shm_owes(l->roce); left--) {
+		if (!ur_shm_poll(l->roce, now_ns))
 			ur_sys_nanosleep(&nap);
-		ur_near_settle(l->roce);
+		ur_shm_settle(l->roce);
 	}
 	/* There may be hundreds of queue pairs. */
 	if (!left)
-		ur_near_give_up(l->roce);
+		ur_shm_give_up(l->roce);
 }
 
 /*
@@ -186,7 +186,7 @@ static void roce_settle(struct ur_lane *l, uint64_t now_ns)
 	ur_lane_send(l, now_ns);
 }
 
-/* A train that the link refused points at memory of QPs and regions. */
+/* A burst that the link refused points at memory of QPs and regions. */
 static void roce_drop_held(struct ur_lane *l)
 {
 	l->held = false;
@@ -344,7 +344,7 @@ static void roce_report(struct ur_lane *l, struct json_object *o)
 	ur_report_int(o, "rx_buffer", l->link->rx_bytes);
 	ur_report_int(o, "rx_overflow", l->link->rx_overflow);
 	ur_report_int(o, "tx_errors", l->link->tx_errors);
-	ur_near_report(l, o);
+	ur_shm_report(l, o);
 	ur_roce_for_each_qp(l->roce, add_qp, &list);
 	json_object_object_add(o, "qps", list.array);
 	add_counters(o, ur_roce_counters(l->roce));

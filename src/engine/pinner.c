@@ -6,9 +6,9 @@
 #include "base/log.h"
 #include "engine/internal.h"
 #include "ports/port.h"
-#include "reach/pin.h"
-#include "reach/share.h"
 #include "roce/roce.h"
+#include "shm/pin.h"
+#include "shm/share.h"
 
 /* Under the lane's lock.  What finds no room wishes again, later. */
 static void want_pin(void *arg, uint32_t lkey)

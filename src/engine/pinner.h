@@ -2,7 +2,7 @@
 /*
  * Mappings of our own for regions from which large packets leave by a port
  * that need not copy them ("zero_copy", decision 0015).  The memory is made
- * shareable first, when that is safe (reach/share.h).
+ * shareable first, when that is safe (shm/share.h).
  */
 #ifndef UR_ENGINE_PINNER_H
 #define UR_ENGINE_PINNER_H

@@ -3,7 +3,7 @@
  * The work of a lane, done by whoever holds it: the application's threads
  * inside post, poll and arm, or the helper (docs/decisions/0001).
  *
- * Gathering (docs/decisions/0003): a post sends at once, unless the last train
+ * Gathering (docs/decisions/0003): a post sends at once, unless the last burst
  * left a moment ago, requests are outstanding and the application is known to
  * poll, or has posted many in a row, or very many are.  Then small requests
  * wait until GATHER_MAX of them are there, the moment is over, or the
@@ -18,11 +18,11 @@
 #include "base/sys.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
-#include "engine/near.h"
+#include "engine/shm_peers.h"
 #include "ports/port.h"
-#include "roce/near.h"
+#include "shm/shm.h"
 
-#define GATHER_MAX	 64u /* a train */
+#define GATHER_MAX	 64u /* a burst */
 /* As many left together, this many moments ago at most: more will follow. */
 #define GATHER_COMPANY	 8u
 #define GATHER_PAUSES	 10u
@@ -42,31 +42,31 @@
 #define GATHER_BEHIND	 16u
 /* A stream takes it in one call, and has no packets to lose. */
 #define GATHER_STREAM	 262144u
-/* A train of this many leaves with a request that is waited for. */
+/* A burst of this many leaves with a request that is waited for. */
 #define GATHER_SIGNALED	 8u
 /* Posts without a poll or a pause between them. */
 #define BURST_MIN	 64u
-#define TRAINS_PER_SEND	 256u
+#define BURSTS_PER_SEND	 256u
 #define SKIP_POLLS	 64u
 #define READS_PER_POLL	 16u
 #define GLANCES		 4u
-/* What a read brings is a train from so many bytes on; so many of them are
+/* What a read brings is a burst from so many bytes on; so many of them are
  * taken together. */
-#define TRAIN_BYTES	 16384u
-#define TRAINS_AT_ONCE	 4
+#define BURST_BYTES	 16384u
+#define BURSTS_AT_ONCE	 4
 #define RETRY_SEND_NS	 100000u
 #define LATE_NS		 100000u
 #define READS_PER_TIMER	 64u
 /* A channel that brought something is looked at this many times … */
-#define NEAR_HOT	 4096u
+#define SHM_HOT		 4096u
 /* … without more than that but after so many looks and cells, … */
-#define NEAR_WORK	 128u
+#define SHM_WORK	 128u
 /* … and without the link but at times. */
-#define NEAR_LINK_NS	 8000u
-/* Posts between two looks at what peers wish (ur_near_share()). */
+#define SHM_LINK_NS	 8000u
+/* Posts between two looks at what peers wish (ur_shm_share()). */
 #define SHARE_EVERY	 16u
 /* Steps in a row in which it brings something and the link is not read. */
-#define NEAR_STEPS	 8u
+#define SHM_STEPS	 8u
 /* Empty looks into a link that urnicd serves, between which it gets the core. */
 #define WAY_LOOKS_MIN	 8u
 #define WAY_LOOKS_MAX	 128u
@@ -89,7 +89,7 @@ void ur_lane_drain(struct ur_lane *l, uint64_t now_ns)
 {
 	struct ur_qp *qp, *next;
 
-	if (!ur_doorbell_is_rung(&l->doorbell))
+	if (!ur_doorbell_is_set(&l->doorbell))
 		return;
 	for (qp = ur_doorbell_take(&l->doorbell); qp; qp = next) {
 		next = ur_doorbell_next(qp);
@@ -102,7 +102,7 @@ void ur_lane_drain(struct ur_lane *l, uint64_t now_ns)
  * cannot send at all is lost, and the protocol finds that out. */
 bool ur_lane_send(struct ur_lane *l, uint64_t now_ns)
 {
-	struct ur_train *t = &l->train;
+	struct ur_burst *t = &l->burst;
 	uint32_t n;
 
 	if (l->gathered)
@@ -116,7 +116,7 @@ bool ur_lane_send(struct ur_lane *l, uint64_t now_ns)
 	}
 	l->retry_ns = UR_NEVER;
 	for (n = 0; l->held || ur_roce_output(l->roce, t, now_ns); n++) {
-		int err = n < TRAINS_PER_SEND ? l->link->ops->send(l->link, t)
+		int err = n < BURSTS_PER_SEND ? l->link->ops->send(l->link, t)
 					      : -EAGAIN;
 
 		l->held = err == -EAGAIN;
@@ -166,25 +166,25 @@ static void note_dry(struct ur_lane *l, int n)
 		return;
 	l->dry_looks = 0;
 	l->held_packets = 0;
-	ur_near_link_dry(l->roce);
+	ur_shm_link_dry(l->roce);
 }
 
 /*
- * Trains that lie there together are taken together, so that one
+ * Bursts that lie there together are taken together, so that one
  * acknowledgement does for all of them: it costs the receiver a third of what a
- * train does.  Trains of small packets are not: it took 11 % of their rate.
+ * burst does.  Bursts of small packets are not: it took 11 % of their rate.
  */
 static int read_link(struct ur_lane *l)
 {
 	int n, all = 0;
 
-	for (int i = 0; i < TRAINS_AT_ONCE; i++) {
+	for (int i = 0; i < BURSTS_AT_ONCE; i++) {
 		l->read_bytes = 0;
 		n = l->link->ops->recv(l->link, on_packet, l);
 		if (n < 0)
 			return i ? all : n;
 		all += n;
-		if (l->read_bytes < TRAIN_BYTES)
+		if (l->read_bytes < BURST_BYTES)
 			break;
 	}
 	return all;
@@ -200,26 +200,26 @@ static int receive(struct ur_lane *l)
 	/* Until memory brings something again; packets that are for nothing
 	 * here are no reason to read the link with each poll. */
 	if (l->heard)
-		l->near_hot = 0;
+		l->shm_hot = 0;
 	if (l->link->served)
 		l->empty_looks = n ? 0 : l->empty_looks + 1;
-	if (n >= 0 && ur_near_waits_link(l->roce))
+	if (n >= 0 && ur_shm_waits_link(l->roce))
 		note_dry(l, n);
 	return n;
 }
 
 /* What came through shared memory. */
-static int receive_near(struct ur_lane *l, uint64_t now_ns)
+static int receive_shm(struct ur_lane *l, uint64_t now_ns)
 {
 	int n;
 
-	if (!ur_near_any(l->roce))
+	if (!ur_shm_any(l->roce))
 		return 0;
-	n = ur_near_poll(l->roce, now_ns);
+	n = ur_shm_poll(l->roce, now_ns);
 	if (n)
-		l->near_hot = NEAR_HOT;
+		l->shm_hot = SHM_HOT;
 	else
-		ur_near_settle(l->roce);
+		ur_shm_settle(l->roce);
 	return n;
 }
 
@@ -247,9 +247,9 @@ int ur_lane_step(struct ur_lane *l, uint64_t now_ns)
 
 	if (!l->roce)
 		return l->ops->step(l, now_ns);
-	n = receive_near(l, now_ns);
+	n = receive_shm(l, now_ns);
 	/* The link costs a system call to look at; but it gets its turns. */
-	if (n == 0 || ++l->near_steps % NEAR_STEPS == 0)
+	if (n == 0 || ++l->shm_steps % SHM_STEPS == 0)
 		n += receive(l);
 	else
 		l->now_ns = 0;
@@ -280,7 +280,7 @@ static bool awaits_event(const struct ur_lane *l, const struct ur_cq *cq)
 
 /*
  * An application that asks for few completions fills its queue and then waits
- * for the next one.  If the train leaves with the request that is to bring it,
+ * for the next one.  If the burst leaves with the request that is to bring it,
  * the answer comes while the rest of the queue is being filled.
  */
 static bool is_waited_for(struct ur_lane *l, const struct ur_qp *qp,
@@ -310,11 +310,11 @@ static bool is_attended(const struct ur_lane *l, const struct ur_qp *qp,
 	if (l->watch == UR_WATCH_TICK)
 		return true;
 	return l->roce && ur_qp_type_reliable(qp->type) &&
-	       (l->burst >= BURST_MIN || outstanding > GATHER_BEHIND);
+	       (l->post_streak >= BURST_MIN || outstanding > GATHER_BEHIND);
 }
 
 /*
- * Is the last train, or the first request that waits, a moment old at most?
+ * Is the last burst, or the first request that waits, a moment old at most?
  * Who got completions for many fills his queue again, with many: then the
  * moment begins with the first of them, which else would leave alone.
  */
@@ -343,7 +343,7 @@ static bool may_gather(struct ur_lane *l, const struct ur_qp *qp)
 		atomic_load_explicit(&qp->sq.head, memory_order_relaxed);
 	const struct ur_swqe *w;
 
-	l->burst++;
+	l->post_streak++;
 	if (!is_attended(l, qp, tail - head) || l->held || !is_moment(l) ||
 	    awaits_event(l, qp->send_cq) || awaits_event(l, qp->recv_cq))
 		return false;
@@ -373,7 +373,7 @@ static void note_activity(struct ur_lane *l, uint64_t now)
 	if (now > last &&
 	    now - last > (uint64_t)UR_POLL_GAP_NS * l->poll_pace) {
 		l->streak_ns = now;
-		l->burst = 0;
+		l->post_streak = 0;
 	}
 	if (now > l->app_ns)
 		l->app_ns = now;
@@ -404,27 +404,27 @@ static bool is_timeless(const struct ur_lane *l, const struct ur_qp *qp)
 
 /*
  * The request leaves by memory, and nothing else is to be done: no clock is
- * read, no train is built.  False: there is more, the lane is still held.
+ * read, no burst is built.  False: there is more, the lane is still held.
  */
-static bool kick_near(struct ur_lane *l, struct ur_qp *qp)
+static bool kick_shm(struct ur_lane *l, struct ur_qp *qp)
 {
-	bool direct = (is_timeless(l, qp) && ur_near_kick_direct(qp)) ||
-		      ur_near_kick_small(qp);
+	bool direct = (is_timeless(l, qp) && ur_shm_kick_direct(qp)) ||
+		      ur_shm_kick_small(qp);
 	bool share;
 
 	if (!direct) {
 		ur_roce_kick(l->roce, qp, coarse_now(l));
-		ur_near_ring(l->roce);
+		ur_shm_signal(l->roce);
 	}
-	if (!qp->is_near || ur_doorbell_is_rung(&l->doorbell))
+	if (!qp->on_shm || ur_doorbell_is_set(&l->doorbell))
 		return false;
-	share = ++l->near_posts % SHARE_EVERY == 0;
+	share = ++l->shm_posts % SHARE_EVERY == 0;
 	if (direct)
 		ur_lane_unlock_same(l);
 	else
 		ur_lane_unlock(l);
 	if (share)
-		ur_near_share(l->adapter);
+		ur_shm_share(l->adapter);
 	return true;
 }
 
@@ -439,12 +439,12 @@ static void flush(struct ur_lane *l, uint64_t now)
 }
 
 /*
- * One more request for a train that waits: no clock is read, which would cost
+ * One more request for a burst that waits: no clock is read, which would cost
  * more than all else.  False: there is more to do, the lane is still held.
  */
 static bool gather_more(struct ur_lane *l, struct ur_qp *qp)
 {
-	if (ur_doorbell_is_rung(&l->doorbell))
+	if (ur_doorbell_is_set(&l->doorbell))
 		return false;
 	ur_lane_kick(l, qp, l->app_ns);
 	if (!may_gather(l, qp))
@@ -485,7 +485,7 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 	if (atomic_load_explicit(&l->dead, memory_order_relaxed))
 		return;
 	if (ur_latch_try(&l->lock)) {
-		if (qp->is_near && kick_near(l, qp))
+		if (qp->on_shm && kick_shm(l, qp))
 			return;
 		if (l->gathered && gather_more(l, qp))
 			return;
@@ -510,13 +510,13 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 bool ur_lane_note_poll(struct ur_lane *l, uint64_t now)
 {
 	note_activity(l, now);
-	l->burst = 0;
+	l->post_streak = 0;
 	if (l->watch == UR_WATCH_TICK || now < l->streak_ns + l->streak_need_ns)
 		return false;
 	l->watch = UR_WATCH_TICK;
 	if (l->roce)
-		ur_near_polled(l->roce);
-	l->near_polled = true;
+		ur_shm_polled(l->roce);
+	l->shm_polled = true;
 	l->tick_since_ns = now;
 	return true;
 }
@@ -575,7 +575,7 @@ static void missed(struct ur_lane *l, struct ur_cq *cq)
 static bool may_glance(struct ur_lane *l)
 {
 	return l->watch == UR_WATCH_TICK && (l->roce || l->ops->glance) &&
-	       !l->held && !l->gathered && !ur_doorbell_is_rung(&l->doorbell);
+	       !l->held && !l->gathered && !ur_doorbell_is_set(&l->doorbell);
 }
 
 /*
@@ -583,36 +583,36 @@ static bool may_glance(struct ur_lane *l)
  * the clock or into the link costs more than the message.  False: this one is
  * to do more.
  */
-static bool glance_near(struct ur_lane *l)
+static bool glance_shm(struct ur_lane *l)
 {
 	uint64_t now;
 	int n;
 
-	l->near_hot--;
-	if (ur_near_waits_link(l->roce)) {
+	l->shm_hot--;
+	if (ur_shm_waits_link(l->roce)) {
 		l->link_ns = 0;
 		return false;
 	}
-	l->near_polls++;
-	if (!ur_near_pending(l->roce)) {
-		ur_near_idle(l->roce);
-		return ++l->near_work < NEAR_WORK;
+	l->shm_polls++;
+	if (!ur_shm_pending(l->roce)) {
+		ur_shm_idle(l->roce);
+		return ++l->shm_work < SHM_WORK;
 	}
 	now = coarse_now(l);
-	n = receive_near(l, now);
+	n = receive_shm(l, now);
 	if (n)
 		l->activity_ns = now;
 	if (!ur_roce_is_quiet(l->roce))
 		ur_lane_send(l, now);
-	l->near_work += (uint32_t)n + 1;
-	return l->near_work < NEAR_WORK;
+	l->shm_work += (uint32_t)n + 1;
+	return l->shm_work < SHM_WORK;
 }
 
 /* The rest of what a poll does, but for the link.  False: its turn has come. */
 static bool look_up(struct ur_lane *l, uint64_t now)
 {
-	l->near_work = 0;
-	if (now - l->link_ns > (uint64_t)NEAR_LINK_NS * l->pace)
+	l->shm_work = 0;
+	if (now - l->link_ns > (uint64_t)SHM_LINK_NS * l->pace)
 		return false;
 	expire(l, true, now);
 	ur_lane_send(l, now);
@@ -649,14 +649,14 @@ static bool glance(struct ur_lane *l, uint64_t *now)
  */
 static void give_way(struct ur_lane *l)
 {
-	struct ur_way way = l->way;
+	struct ur_yield way = l->way;
 	bool taken;
 
 	l->empty_looks = 0;
 	ur_lane_unlock(l);
-	if (!ur_way_may(&way, ur_clock_ns()))
+	if (!ur_yield_may(&way, ur_clock_ns()))
 		return;
-	taken = ur_way_give(&way);
+	taken = ur_yield_give(&way);
 	if (!ur_latch_try(&l->lock))
 		return;
 	l->way = way;
@@ -706,7 +706,7 @@ static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 		atomic_load_explicit(&l->polls, memory_order_relaxed) + 1,
 		memory_order_relaxed);
 	glances = may_glance(l);
-	if (glances && (l->near_hot ? glance_near(l) : glance(l, &now))) {
+	if (glances && (l->shm_hot ? glance_shm(l) : glance(l, &now))) {
 		end_poll(l, false);
 		return false;
 	}
@@ -714,7 +714,7 @@ static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 		now = ur_clock_ns();
 	wake = ur_lane_note_poll(l, now);
 	/* A helper that is told to tick comes first: it sleeps on the link. */
-	if (!wake && glances && l->near_hot && look_up(l, now)) {
+	if (!wake && glances && l->shm_hot && look_up(l, now)) {
 		end_poll(l, false);
 		return true;
 	}
@@ -748,7 +748,7 @@ void ur_adapter_poll(struct ur_adapter *a, struct ur_cq *cq)
 	while (lanes)
 		more |= poll_lane(next_lane(a, &lanes), cq);
 	if (more)
-		ur_near_share(a);
+		ur_shm_share(a);
 }
 
 /*

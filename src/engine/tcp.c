@@ -11,9 +11,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/far.h"
 #include "base/guard.h"
 #include "base/memcheck.h"
+#include "base/remote.h"
 #include "base/socket.h"
 #include "base/sys.h"
 
@@ -391,7 +391,7 @@ static ssize_t transmit(int fd, const struct iovec *iov, uint32_t n)
 static ssize_t read_socket(struct ur_tcp *t, struct ur_tcp_conn *c,
 			   struct iovec *iov, uint32_t n)
 {
-	bool far = ur_far_any(iov, n);
+	bool far = ur_remote_any(iov, n);
 	ssize_t len = far ? read_far(c->fd, iov, n) : receive(c->fd, iov, n);
 
 	if (len < 0)

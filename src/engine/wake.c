@@ -32,12 +32,12 @@
 
 #include "base/log.h"
 #include "base/sys.h"
+#include "base/thread_sched.h"
 #include "base/timer.h"
-#include "base/turns.h"
-#include "engine/bell.h"
 #include "engine/internal.h"
-#include "reach/share.h"
-#include "roce/near.h"
+#include "engine/wakefd.h"
+#include "shm/share.h"
+#include "shm/shm.h"
 
 #define SPIN_MAX_NS	20000u
 #define SPIN_MIN_NS	2000u
@@ -55,7 +55,7 @@
 struct helper {
 	struct ur_lane *lane;
 	int link_fd;	  /* what ARMED waits for, besides … */
-	int bells_fd;	  /* … and peers of this host; -1: none */
+	int peer_wakefds; /* … and peers of this host; -1: none */
 	bool rung;	  /* by one of those */
 	uint64_t spin_ns; /* budget; 0: spinning has not paid */
 	uint32_t streak;  /* of the lane's latch, as last seen */
@@ -159,9 +159,9 @@ static void poller_left(struct ur_lane *l, uint64_t now)
 /* Polls since the last tick that looked at no clock. */
 static uint32_t glances(struct ur_lane *l)
 {
-	uint32_t n = l->near_polls - l->near_polls_seen;
+	uint32_t n = l->shm_polls - l->shm_polls_seen;
 
-	l->near_polls_seen = l->near_polls;
+	l->shm_polls_seen = l->shm_polls;
 	return n;
 }
 
@@ -188,7 +188,7 @@ static void tick(struct ur_lane *l, uint64_t now)
 	}
 	if (glances(l) >= UR_TICK_NS / UR_POLL_FRESH_NS / l->pace) {
 		l->app_ns = now;
-		l->near_hot = 0; /* the next one looks at the link as well */
+		l->shm_hot = 0; /* the next one looks at the link as well */
 		return;
 	}
 	if (l->gathered)
@@ -322,14 +322,14 @@ static bool spin(struct helper *h)
 static void tell_peers(struct ur_lane *l, uint64_t now)
 {
 	if (l->watch == UR_WATCH_TICK) {
-		ur_near_polled(l->roce);
-		l->near_polled = true;
+		ur_shm_polled(l->roce);
+		l->shm_polled = true;
 		return;
 	}
-	(void)ur_near_sleep(l->roce, false);
-	if (l->near_polled)
+	(void)ur_shm_sleep(l->roce, false);
+	if (l->shm_polled)
 		l->activity_ns = now;
-	l->near_polled = false;
+	l->shm_polled = false;
 }
 
 /* Do what there is to do, then decide how to sleep: returns until when. */
@@ -344,7 +344,7 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 	busy = now - l->app_ns < (uint64_t)UR_POLL_GAP_NS * l->poll_pace;
 	l->sleep_until_ns = 0;
 	if (h->rung)
-		ur_bell_hush(l);
+		ur_wakefd_hush(l);
 	*got = 0;
 	if (l->watch == UR_WATCH_TICK)
 		tick(l, now);
@@ -361,7 +361,7 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 	/* Who asks a link for it asks to be rung. */
 	if (l->watch == UR_WATCH_ARMED)
 		h->link_fd = l->ops->wait_fd(l);
-	h->bells_fd = l->bells_fd;
+	h->peer_wakefds = l->peer_wakefds;
 	*watch = l->watch;
 	ur_lane_unlock(l);
 	ur_evq_wake();
@@ -379,9 +379,9 @@ static bool may_sleep(struct ur_lane *l, enum ur_watch watch)
 	if (watch != UR_WATCH_ARMED || !l->roce)
 		return true;
 	ur_lane_lock(l);
-	if (l->watch == UR_WATCH_ARMED && ur_near_any(l->roce)) {
-		ur_near_settle(l->roce);
-		ok = ur_near_sleep(l->roce, true);
+	if (l->watch == UR_WATCH_ARMED && ur_shm_any(l->roce)) {
+		ur_shm_settle(l->roce);
+		ok = ur_shm_sleep(l->roce, true);
 	}
 	ur_lane_unlock(l);
 	ur_evq_wake();
@@ -395,7 +395,7 @@ static bool sleep_until(struct helper *h, enum ur_watch watch, uint64_t until)
 	struct pollfd fds[3] = {
 		{ .fd = l->wake_fd, .events = POLLIN },
 		{ .fd = h->link_fd, .events = POLLIN },
-		{ .fd = h->bells_fd, .events = POLLIN },
+		{ .fd = h->peer_wakefds, .events = POLLIN },
 	};
 	nfds_t n = watch == UR_WATCH_ARMED ? 3 : 1;
 	uint64_t now = ur_clock_ns(), ns = until > now ? until - now : 0;
@@ -440,7 +440,7 @@ static void *helper_main(void *arg)
 	uint64_t slept_ns = UR_NEVER;
 	bool spun = false;
 
-	ur_turns_short();
+	ur_sched_short();
 	ur_evq_wake_later();
 	for (;;) {
 		enum ur_watch watch;

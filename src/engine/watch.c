@@ -14,14 +14,14 @@
 #include "base/sys.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
-#include "engine/near.h"
+#include "engine/shm_peers.h"
 
 enum {
 	FD_WAKE,
 	FD_CLIENT,
 	FD_NETLINK, /* of each adapter */
-	FD_NEAR = FD_NETLINK + UR_MAX_DEVICES,
-	FD_COUNT = FD_NEAR + UR_NEAR_MAX + UR_IMPORT_FDS, /* at most */
+	FD_SHM = FD_NETLINK + UR_MAX_DEVICES,
+	FD_COUNT = FD_SHM + UR_SHM_MAX + UR_IMPORT_FDS, /* at most */
 };
 
 static int wake_fd = -1; /* written before the thread starts */
@@ -51,7 +51,7 @@ static void follow(struct ur_adapter *a, int fd)
 	ur_cm_hook_addresses(a);
 }
 
-static void work(const struct pollfd *fds, unsigned int nnear,
+static void work(const struct pollfd *fds, unsigned int nshm,
 		 struct ur_client *client)
 {
 	uint64_t n;
@@ -66,7 +66,7 @@ static void work(const struct pollfd *fds, unsigned int nnear,
 	}
 	if (fds[FD_CLIENT].revents)
 		ur_client_service(client);
-	ur_near_work(client, fds + FD_NEAR, nnear);
+	ur_shm_work(client, fds + FD_SHM, nshm);
 }
 
 static void *watcher_main(void *arg)
@@ -79,7 +79,7 @@ static void *watcher_main(void *arg)
 	for (;;) {
 		struct ur_client *client = ur_process_client();
 		struct pollfd fds[FD_COUNT];
-		unsigned int nnear, nimport;
+		unsigned int nshm, nimport;
 
 		fds[FD_WAKE] = (struct pollfd){ wake_fd, POLLIN, 0 };
 		fds[FD_CLIENT] =
@@ -90,12 +90,12 @@ static void *watcher_main(void *arg)
 		for (unsigned int k = 0; k < UR_MAX_DEVICES; k++)
 			fds[FD_NETLINK + k] =
 				(struct pollfd){ nl[k], POLLIN, 0 };
-		nnear = ur_near_fds(fds + FD_NEAR);
-		nimport = ur_import_fds(fds + FD_NEAR + nnear);
-		if (poll(fds, FD_NEAR + nnear + nimport, -1) <= 0)
+		nshm = ur_shm_fds(fds + FD_SHM);
+		nimport = ur_import_fds(fds + FD_SHM + nshm);
+		if (poll(fds, FD_SHM + nshm + nimport, -1) <= 0)
 			continue;
-		work(fds, nnear, client);
-		ur_import_work(fds + FD_NEAR + nnear, nimport);
+		work(fds, nshm, client);
+		ur_import_work(fds + FD_SHM + nshm, nimport);
 	}
 	return NULL;
 }
@@ -112,7 +112,7 @@ void ur_watcher_abandon(void)
 	if (wake_fd >= 0)
 		close(wake_fd);
 	wake_fd = -1;
-	ur_near_abandon();
+	ur_shm_abandon();
 	ur_import_abandon();
 }
 

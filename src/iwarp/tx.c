@@ -14,8 +14,8 @@
 
 #include "base/bytes.h"
 #include "base/crc.h"
-#include "base/far.h"
 #include "base/guard.h"
+#include "base/remote.h"
 #include "iwarp/internal.h"
 
 /* Copying costs less than a piece of its own, up to … */
@@ -96,7 +96,7 @@ static int add_payload(struct ur_iwqp *q, struct ur_iw_batch *b,
 	bool with_crc = q->params.crc;
 	bool copy = !seg->stable ||
 		    seg->len <= (with_crc ? COPY_MAX_CRC : COPY_MAX) ||
-		    ur_far_any(seg->iov, seg->niov);
+		    ur_remote_any(seg->iov, seg->niov);
 	uint8_t *to = copy && seg->len ? add_linear(b, seg->len) : NULL;
 	uint8_t *begin = to;
 

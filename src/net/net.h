@@ -18,7 +18,7 @@
  * What RoCE sends does not pass through ur_net_output().  It is written by the
  * caller with the headers of a flow:
  *
- *   err = ur_net_flow(net, &key, now, &f);          once for a train
+ *   err = ur_net_flow(net, &key, now, &f);          once for a burst
  *   ur_net_put(f, frame, ip_id, payload_len);       for each packet
  *   … f->len bytes on the payload follows …
  *   if (f->sums & UR_NET_SUM_SOFT)
@@ -211,7 +211,7 @@ static inline uint32_t ur_net_payload_max(const struct ur_net_flow *f)
 /*
  * Write a packet's headers, f->len bytes, for `payload` bytes behind them, at
  * most ur_net_payload_max().  `id` is the IPv4 identification, which the ICRC
- * covers: the packet's place in its train.
+ * covers: the packet's place in its burst.
  */
 void ur_net_put(const struct ur_net_flow *f, uint8_t *frame, uint16_t id,
 		uint32_t payload);

@@ -64,7 +64,7 @@ struct ur_nic_tx {
 
 /* The rest of a frame: bytes that are left where they are, within the pin, and
  * some behind them. */
-struct ur_nic_lent {
+struct ur_nic_extbuf {
 	const uint8_t *data;
 	uint32_t len;
 	struct ur_pin *pin;
@@ -115,7 +115,7 @@ struct ur_nic_plugin {
 	 * controller has sent it.  False: not now, and nothing was done.
 	 */
 	bool (*lend)(struct ur_nic *nic, uint16_t queue,
-		     const struct ur_nic_lent *lent);
+		     const struct ur_nic_extbuf *lent);
 	/* Send what is kept.  Returns how many of all since the last call
 	 * found no room. */
 	uint32_t (*flush)(struct ur_nic *nic, uint16_t queue);

@@ -214,15 +214,15 @@ static void flush(struct ur_port *p)
 	p->tx_lost += p->core->ops->flush(p->core->nic, p->queue);
 }
 
-/* Where in a train the next packet begins. */
+/* Where in a burst the next packet begins. */
 struct cut {
-	const struct ur_train *train;
+	const struct ur_burst *burst;
 	const struct iovec *iov;
 	size_t off;
 };
 
-/* The train's own memory needs no guard. */
-static int copy_piece(const struct ur_train *t, uint8_t *to,
+/* The burst's own memory needs no guard. */
+static int copy_piece(const struct ur_burst *t, uint8_t *to,
 		      const uint8_t *from, size_t len)
 {
 	if (from < t->linear || from >= t->linear + sizeof(t->linear))
@@ -255,7 +255,7 @@ static int copy_payload(struct cut *c, uint8_t *to, uint32_t len)
 	while (len && !err) {
 		size_t part = next_part(c, len, &from);
 
-		err = copy_piece(c->train, to, from, part);
+		err = copy_piece(c->burst, to, from, part);
 		to += part;
 		len -= (uint32_t)part;
 	}
@@ -270,7 +270,7 @@ static int copy_payload(struct cut *c, uint8_t *to, uint32_t len)
 static uint32_t lend_payload(struct ur_port *p, struct cut *c, uint8_t *to,
 			     uint32_t len, struct iovec pieces[3])
 {
-	struct ur_nic_lent l = { .pin = c->train->pin };
+	struct ur_nic_extbuf l = { .pin = c->burst->pin };
 	const uint8_t *head;
 	struct cut at = *c;
 	size_t n = next_part(&at, len, &head);
@@ -295,13 +295,13 @@ static uint32_t lend_payload(struct ur_port *p, struct cut *c, uint8_t *to,
 
 /* Is its payload one that stays?  A controller's sums are of one piece. */
 static bool is_lent(const struct ur_port *p, const struct ur_net_flow *f,
-		    const struct ur_train *t, uint32_t i)
+		    const struct ur_burst *t, uint32_t i)
 {
 	return (t->lent >> i & 1) && p->core->info.lends && f->ready &&
 	       !(f->sums & UR_NET_SUM_UDP);
 }
 
-/* Packet number i of a train.  The lock is held if the flow is not ready. */
+/* Packet number i of a burst.  The lock is held if the flow is not ready. */
 static int send_packet(struct ur_port *p, const struct ur_net_flow *f,
 		       struct cut *c, uint16_t i, uint32_t len)
 {
@@ -319,7 +319,7 @@ static int send_packet(struct ur_port *p, const struct ur_net_flow *f,
 	if (!frame)
 		return -EAGAIN;
 	ur_net_put(f, frame, i, len);
-	if (is_lent(p, f, c->train, i))
+	if (is_lent(p, f, c->burst, i))
 		head = lend_payload(p, c, frame + f->len, len, pieces);
 	if (head) {
 		tx.len = f->len + head;
@@ -340,10 +340,10 @@ static int send_packet(struct ur_port *p, const struct ur_net_flow *f,
 	return err;
 }
 
-static int send_packets(struct ur_port *p, const struct ur_train *t,
+static int send_packets(struct ur_port *p, const struct ur_burst *t,
 			const struct ur_net_flow *f)
 {
-	struct cut c = { .train = t, .iov = t->iov };
+	struct cut c = { .burst = t, .iov = t->iov };
 	uint32_t left = t->bytes;
 	int err = 0;
 
@@ -362,7 +362,7 @@ static int send_packets(struct ur_port *p, const struct ur_train *t,
 
 /* Headers of a flow that is ready are copied, and what is of any length is done
  * without the lock. */
-static int send_flow(struct ur_port *p, const struct ur_train *t,
+static int send_flow(struct ur_port *p, const struct ur_burst *t,
 		     const struct ur_net_flow *f)
 {
 	struct ur_net_flow own;
@@ -379,7 +379,7 @@ static int send_flow(struct ur_port *p, const struct ur_train *t,
 	return err;
 }
 
-int ur_port_add(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
+int ur_port_add(struct ur_port *p, const struct ur_burst *t, uint64_t now_ns)
 {
 	struct ur_net_key key = { .sport = t->sport,
 				  .tclass = t->tclass,
@@ -400,7 +400,7 @@ int ur_port_add(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
 	return err;
 }
 
-int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
+int ur_port_send(struct ur_port *p, const struct ur_burst *t, uint64_t now_ns)
 {
 	int err = ur_port_add(p, t, now_ns);
 

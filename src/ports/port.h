@@ -52,7 +52,7 @@ struct ur_port_config {
 	void *arg;
 	/* As many queues as the spec has, for ur_port_attach(); else one. */
 	bool several;
-	/* Its trains may have memory to lend (core/packet.h). */
+	/* Its bursts may have memory to lend (core/packet.h). */
 	bool lend;
 };
 
@@ -129,14 +129,14 @@ void ur_port_belongs(struct ur_port *p, uint16_t queue);
 void ur_port_abandon(const struct ur_port *p);
 
 /*
- * Send a train.  0; -EAGAIN: no room, nothing was sent; -EMSGSIZE: its packets
+ * Send a burst.  0; -EAGAIN: no room, nothing was sent; -EMSGSIZE: its packets
  * are larger than the path's MTU; -EFAULT: its memory is gone; else as
  * ur_net_flow().  Packets that a full controller drops are counted only.
  */
-int ur_port_send(struct ur_port *p, const struct ur_train *t, uint64_t now_ns);
+int ur_port_send(struct ur_port *p, const struct ur_burst *t, uint64_t now_ns);
 
 /* Likewise, but it leaves as that of ur_port_send_ip() does. */
-int ur_port_add(struct ur_port *p, const struct ur_train *t, uint64_t now_ns);
+int ur_port_add(struct ur_port *p, const struct ur_burst *t, uint64_t now_ns);
 
 /*
  * Send an IP packet that is complete; it leaves with the next of _flush(),

@@ -70,7 +70,7 @@ struct ur_port {
 	bool linked;
 	uint64_t tx_lost;
 	uint64_t elsewhere; /* packets, in deliver() */
-	uint64_t lent;	    /* packets of trains, … */
+	uint64_t lent;	    /* packets of bursts, … */
 	uint64_t copied;
 	uint64_t host_lost;
 	struct ur_net_counters seen;

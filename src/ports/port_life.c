@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/sys.h"
-#include "base/turns.h"
+#include "base/thread_sched.h"
 #include "ports/port_internal.h"
 #include "ports/tap.h"
 
@@ -166,7 +166,7 @@ static struct ur_port_core *core_new(void)
 
 	if (!c)
 		return NULL;
-	ur_turns_mutex_init(&c->lock.m);
+	ur_sched_mutex_init(&c->lock.m);
 	c->tap = -1;
 	c->free_fd = -1;
 	return c;

@@ -92,7 +92,7 @@ static bool take_handed(void *arg)
 	return all;
 }
 
-static int port_send(struct ur_link *link, struct ur_train *t)
+static int port_send(struct ur_link *link, struct ur_burst *t)
 {
 	struct port_link *l = of(link);
 	int err;

@@ -10,7 +10,7 @@
 #include "shm/ring.h"
 #include "sockets/link.h"
 
-#define UR_RING_TX_BYTES (1u << 20) /* trains on their way to the port */
+#define UR_RING_TX_BYTES (1u << 20) /* bursts on their way to the port */
 #define UR_RING_RX_BYTES (4u << 20) /* packets on their way to the lane */
 
 /* One side of both. */

@@ -49,7 +49,7 @@ static void die(struct ring_link *l)
 	ur_warn("urnicd has ended, and with it the port");
 }
 
-static int copy_train(uint8_t *to, const struct ur_train *t)
+static int copy_burst(uint8_t *to, const struct ur_burst *t)
 {
 	int err = 0;
 
@@ -60,7 +60,7 @@ static int copy_train(uint8_t *to, const struct ur_train *t)
 	return err;
 }
 
-static int send_train(struct ring_link *l, const struct ur_train *t)
+static int send_burst(struct ring_link *l, const struct ur_burst *t)
 {
 	struct ur_ring_rec rec = { .pkt_len = t->pkt_len,
 				   .scope_id = t->scope_id,
@@ -75,7 +75,7 @@ static int send_train(struct ring_link *l, const struct ur_train *t)
 	at = ur_ring_reserve(&l->rings.tx, t->bytes);
 	if (!at)
 		return -EAGAIN;
-	err = copy_train(at, t);
+	err = copy_burst(at, t);
 	if (err)
 		return err;
 	memcpy(rec.src, t->src, 16);
@@ -85,13 +85,13 @@ static int send_train(struct ring_link *l, const struct ur_train *t)
 	return 0;
 }
 
-static int ring_send(struct ur_link *link, struct ur_train *t)
+static int ring_send(struct ur_link *link, struct ur_burst *t)
 {
 	struct ring_link *l = of(link);
 	int err;
 
 	if (ur_port_carries(l->addrs, l->naddrs, t->src, t->dst))
-		err = send_train(l, t);
+		err = send_burst(l, t);
 	else
 		err = l->udp->ops->send(l->udp, t);
 	if (err && err != -EAGAIN)

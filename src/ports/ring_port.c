@@ -26,7 +26,7 @@ struct ur_ring_port {
 	int again; /* readable: there was something when we wanted to sleep */
 	uint32_t looks; /* since the bells were heard */
 	bool slept;
-	bool owes_bell;
+	bool owes_wakeup;
 	bool dead; /* urnicd has ended, or talks rubbish */
 };
 
@@ -55,15 +55,15 @@ int ur_ring_port_send_ip(struct ur_ring_port *p, const uint8_t *packet,
 		return -EAGAIN;
 	}
 	memcpy(at, packet, len);
-	p->owes_bell |= ur_ring_publish(&p->rings.tx, &rec, len);
+	p->owes_wakeup |= ur_ring_publish(&p->rings.tx, &rec, len);
 	return 0;
 }
 
 void ur_ring_port_flush(struct ur_ring_port *p)
 {
-	if (p->owes_bell && !p->dead)
+	if (p->owes_wakeup && !p->dead)
 		ur_rings_bell(&p->rings);
-	p->owes_bell = false;
+	p->owes_wakeup = false;
 }
 
 bool ur_ring_port_put(struct ur_ring_port *p, uint32_t handle)
@@ -76,7 +76,7 @@ bool ur_ring_port_put(struct ur_ring_port *p, uint32_t handle)
 		return true;
 	if (!ur_ring_reserve(&p->rings.tx, 0))
 		return false;
-	p->owes_bell |= ur_ring_publish(&p->rings.tx, &rec, 0);
+	p->owes_wakeup |= ur_ring_publish(&p->rings.tx, &rec, 0);
 	ur_ring_port_flush(p);
 	return true;
 }
@@ -125,7 +125,7 @@ static void tell_unknown(struct ur_ring_port *p, const uint8_t *packet,
 	if (!at)
 		return;
 	memcpy(at, &e, sizeof(e));
-	p->owes_bell |= ur_ring_publish(&p->rings.tx, &rec, sizeof(e));
+	p->owes_wakeup |= ur_ring_publish(&p->rings.tx, &rec, sizeof(e));
 }
 
 static uint32_t take(struct ur_ring_port *p)
@@ -235,7 +235,7 @@ int ur_ring_port_renew(struct ur_ring_port *p, int sock, uint32_t ifindex)
 	err = ur_rings_take(&p->rings, sock);
 	if (!err)
 		err = watch(p->epfd, p->rings.sock);
-	p->owes_bell = false;
+	p->owes_wakeup = false;
 	p->cfg.ifindex = ifindex;
 	/* Before that it is as dead as it was: nobody looks into the rings. */
 	p->dead = err != 0;

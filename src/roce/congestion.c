@@ -14,7 +14,7 @@
 #define CWND_MIN	  (8u << 10)
 #define CWND_MAX	  (1u << 20)
 /* 64 packets of 64 bytes. */
-#define TRAIN_ROOM	  (12u << 10)
+#define BURST_ROOM	  (12u << 10)
 #define CUT_INTERVAL_NS	  200000u
 /* As long as a timeout takes at least. */
 #define STALL_INTERVAL_NS 8000000u
@@ -31,8 +31,8 @@ void ur_cong_init(struct ur_path *p)
 
 /*
  * A packet of any size may leave until the window is full; then none until
- * there is room for a train of small ones.  Were each acknowledgement followed
- * by as much as it makes room for, a train that once was short would be
+ * there is room for a burst of small ones.  Were each acknowledgement followed
+ * by as much as it makes room for, a burst that once was short would be
  * followed by short ones for ever (RFC 9293 3.8.6.2 knows the silly window).
  * Who fills it asks for an acknowledgement; others, who stopped for reasons of
  * their own, may not have.  So when his has come the window opens anyway.
@@ -53,7 +53,7 @@ void ur_cong_sent(struct ur_rqp *q, uint32_t price)
 
 static bool has_room(const struct ur_path *p)
 {
-	uint64_t room = p->cwnd / 2 < TRAIN_ROOM ? p->cwnd / 2 : TRAIN_ROOM;
+	uint64_t room = p->cwnd / 2 < BURST_ROOM ? p->cwnd / 2 : BURST_ROOM;
 
 	return p->inflight + room <= p->cwnd;
 }
@@ -148,7 +148,7 @@ bool ur_cong_pace(struct ur_rqp *q, uint32_t price, uint64_t now_ns)
 	if (p->pace_at_ns < now_ns)
 		p->pace_at_ns = now_ns;
 	if (p->pace_at_ns > now_ns + burst_ns) {
-		/* Half a bucket at a time, so that trains stay long. */
+		/* Half a bucket at a time, so that bursts stay long. */
 		ur_timer_arm(&q->r->timers, &q->timer,
 			     p->pace_at_ns - burst_ns / 2);
 		return false;

@@ -13,7 +13,7 @@
 	X(rcvd_pkts)                                                           \
 	X(sent_bytes)                                                          \
 	X(rcvd_bytes)                                                          \
-	X(sent_trains)                                                         \
+	X(sent_bursts)                                                         \
 	X(rx_send_requests)                                                    \
 	X(rx_write_requests)                                                   \
 	X(rx_read_requests)                                                    \
@@ -43,11 +43,11 @@
 	X(acks_sent)                                                           \
 	X(acks_carried)                                                        \
 	X(acks_rcvd)                                                           \
-	X(near_requests)                                                       \
-	X(near_refused)                                                        \
-	X(near_direct)                                                         \
-	X(near_pulled)                                                         \
-	X(near_lost)                                                           \
+	X(shm_requests)                                                        \
+	X(shm_refused)                                                         \
+	X(shm_direct)                                                          \
+	X(shm_pulled)                                                          \
+	X(shm_lost)                                                            \
 	X(cnp_handled)                                                         \
 	X(path_migrations)                                                     \
 	X(drop_icrc)                                                           \

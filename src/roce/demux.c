@@ -10,7 +10,7 @@
  * come receives and memory, some of which have locks.
  */
 #include "base/bytes.h"
-#include "base/far.h"
+#include "base/remote.h"
 #include "roce/internal.h"
 
 /*
@@ -40,7 +40,7 @@ static struct ur_rx_flow *flow_of(struct ur_roce *r, const struct ur_rx *rx,
 	struct ur_rx_flow *f = &r->flows[r->flow_last];
 	uint32_t h = rx->sport;
 
-	/* The packets of a train are of one flow. */
+	/* The packets of a burst are of one flow. */
 	if (is_flow(f, rx, dst))
 		return f;
 	for (int i = 12; i < 16; i++)
@@ -182,7 +182,7 @@ void ur_rqp_heard(struct ur_rqp *q)
 	if (q->r->comm_est)
 		q->r->comm_est(q->qp->qpn);
 	/* From now on the peer may do by itself what it would ask for. */
-	ur_near_show(q);
+	ur_shm_show(q);
 }
 
 static void dispatch(struct ur_rqp *q, struct ur_in *in)
@@ -206,7 +206,7 @@ static void dispatch(struct ur_rqp *q, struct ur_in *in)
 		if (is_response(in->hdr.op))
 			q->r->cnt.drop_transport++;
 		else if (q->loan)
-			ur_loan_request(q, in);
+			ur_delegation_request(q, in);
 		else
 			ur_rc_request(q, in);
 		break;
@@ -270,7 +270,8 @@ static bool input_plain(struct ur_roce *r, const struct ur_rx *rx)
 	const uint8_t *dst;
 	uint32_t dqpn;
 
-	if (!ur_plain_parse(&in, rx) || !is_plain_bth(p) || !ur_far_is_none())
+	if (!ur_plain_parse(&in, rx) || !is_plain_bth(p) ||
+	    !ur_remote_is_none())
 		return false;
 	dqpn = ur_be24_at(p + 5);
 	if (dqpn >> UR_SLOT_SHIFT != r->slot)
@@ -283,7 +284,7 @@ static bool input_plain(struct ur_roce *r, const struct ur_rx *rx)
 	       icrc_ok(r, rx, dst) && ur_rc_request_plain(q, &in);
 }
 
-/* The first packet of a train finds out what the others are spared. */
+/* The first packet of a burst finds out what the others are spared. */
 bool ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
 {
 	struct ur_in in;

@@ -55,7 +55,7 @@ struct ur_path {
 	struct ur_list active;	/* in ur_roce.paths while there is work */
 	struct ur_list senders; /* ur_rqp.sending: data to send */
 	struct ur_list ackers;	/* ur_rqp.acking: responses to send */
-	bool acks_first; /* the last train left acknowledgements behind */
+	bool acks_first; /* the last burst left acknowledgements behind */
 	uint16_t sport;
 	struct ur_icrc_flow flow;
 	uint32_t prefix_len[2]; /* packet length … */
@@ -64,7 +64,7 @@ struct ur_path {
 	uint64_t inflight;
 	uint64_t cwnd;
 	/* Whose packet filled it: nothing leaves until there is room for a
-	 * train, or all of his is answered; only compared.  NULL: open. */
+	 * burst, or all of his is answered; only compared.  NULL: open. */
 	const struct ur_rqp *full_by;
 	uint64_t ssthresh;
 	uint64_t cut_at_ns;   /* last reduction by a loss … */
@@ -140,7 +140,7 @@ struct ur_responder {
 	uint32_t msn;
 	uint8_t kind; /* of the message under way */
 	bool in_message;
-	bool is_near;  /* UC: it comes by a channel */
+	bool on_shm;   /* UC: it comes by a channel */
 	bool nak_sent; /* PSN sequence or RNR; cleared by the expected PSN */
 	bool comm_est;
 	struct ur_rwqe *rwqe; /* receive under way; NULL: none */
@@ -162,7 +162,7 @@ struct ur_responder {
 	uint8_t ack_syndrome;
 	uint32_t ack_psn;
 	uint64_t ack_at_ns;	 /* may ride on data until then */
-	uint8_t ride_score;	 /* a request has followed receives at once */
+	uint8_t piggyback_score; /* a request has followed receives at once */
 	uint64_t recv_ns;	 /* last receive completion … */
 	uint64_t wrote_ns;	 /* … and WRITE of one packet */
 	struct ur_resource *res; /* max_dest_rd_atomic places, a ring */
@@ -179,7 +179,7 @@ enum ur_peer_kind {
 };
 
 /* A READ or atomic of the peer that is not answered completely. */
-struct ur_near_res {
+struct ur_shm_res {
 	bool read;	/* else an atomic */
 	uint32_t index; /* the requester's name for it */
 	uint32_t rkey;
@@ -190,27 +190,27 @@ struct ur_near_res {
 };
 
 /* Cells that a QP has to send once there is room. */
-enum ur_near_due {
-	UR_NEAR_DUE_HELLO = 1 << 0,
-	UR_NEAR_DUE_ASK = 1 << 1,
-	UR_NEAR_DUE_READY = 1 << 2,
-	UR_NEAR_DUE_REFUSED = 1 << 3,
-	UR_NEAR_DUE_FAULT = 1 << 4,
-	UR_NEAR_DUE_DONE = 1 << 5,
-	UR_NEAR_DUE_PULLS = 1 << 6,
+enum ur_shm_due {
+	UR_SHM_DUE_HELLO = 1 << 0,
+	UR_SHM_DUE_ASK = 1 << 1,
+	UR_SHM_DUE_READY = 1 << 2,
+	UR_SHM_DUE_REFUSED = 1 << 3,
+	UR_SHM_DUE_FAULT = 1 << 4,
+	UR_SHM_DUE_DONE = 1 << 5,
+	UR_SHM_DUE_PULLS = 1 << 6,
 };
 
 /* Requests that pass through shared memory (near.h). */
-struct ur_near {
-	struct ur_near_peer *peer; /* NULL: no channel */
-	struct ur_list node;	   /* peer->qps */
-	struct ur_list full;	   /* peer->full */
-	struct ur_list acking;	   /* peer->acks */
-	struct ur_list more;	   /* ur_roce.near_more */
-	uint8_t due;		   /* UR_NEAR_DUE_ */
+struct ur_shm_qp {
+	struct ur_shm_peer *peer; /* NULL: no channel */
+	struct ur_list node;	  /* peer->qps */
+	struct ur_list full;	  /* peer->full */
+	struct ur_list acking;	  /* peer->acks */
+	struct ur_list more;	  /* ur_roce.shm_more */
+	uint8_t due;		  /* UR_SHM_DUE_ */
 	bool wire_only; /* has a second path, so shall use the first one */
 	/* Requester: */
-	/* The peer takes requests of `epoch`.  They go there while is_near of
+	/* The peer takes requests of `epoch`.  They go there while on_shm of
 	 * the QP is set; then nothing is under way on the wire. */
 	bool ready;
 	bool again;	/* `refused` goes by the wire; ask when it is done */
@@ -229,7 +229,7 @@ struct ur_near {
 	uint64_t direct;    /* bytes of such, in this turn */
 	uint32_t passed;    /* bytes that others, under way, kept from it */
 	bool drains;	    /* until they are not, so that we do the next one */
-	bool no_piece;	    /* the next one is none for reach/piece */
+	bool no_piece;	    /* the next one is none for shm/piece */
 	bool is_useless;    /* the mapped region … */
 	uint32_t useless;   /* … of this key, … */
 	uint32_t gave_up;   /* … when `passed` was that */
@@ -237,8 +237,8 @@ struct ur_near {
 	bool open_to_pull;  /* the peer may take what our SENDs name */
 	struct ur_mr_hint out;	/* of the data of requests … */
 	struct ur_mr_hint into; /* … and of receives */
-	/* UC and UD (near_loose.c): */
-	uint64_t wired;	   /* ur_roce.near_wire at the last local packet */
+	/* UC and UD (shm_loose.c): */
+	uint64_t wired;	   /* ur_roce.shm_wire at the last local packet */
 	uint32_t last;	   /* the channel's head behind the last cell */
 	uint32_t at_tail;  /* the channel's tail when the wait began … */
 	uint64_t since_ns; /* … and when that was; 0: does not wait */
@@ -247,18 +247,18 @@ struct ur_near {
 	bool in_message;
 	bool just_received; /* no request of ours has followed yet */
 	uint8_t serves_epoch;
-	uint8_t ride_score; /* requests of ours follow receives at once */
-	uint8_t kind;	    /* of the message under way */
-	uint32_t total;	    /* its bytes … */
-	uint32_t received;  /* … so far */
-	uint32_t done;	    /* requests, since we agreed … */
-	uint32_t told;	    /* … the peer knows */
+	uint8_t piggyback_score; /* requests of ours follow receives at once */
+	uint8_t kind;		 /* of the message under way */
+	uint32_t total;		 /* its bytes … */
+	uint32_t received;	 /* … so far */
+	uint32_t done;		 /* requests, since we agreed … */
+	uint32_t told;		 /* … the peer knows */
 	bool no_pull;	    /* what we refuse named data that we cannot reach */
 	uint32_t pulls_key; /* region that we can take data from */
 	bool urged;	    /* it waits to hear of one that it does not know */
 	uint32_t rkey;
 	uint64_t va;
-	struct ur_near_res *res; /* a ring of res_size */
+	struct ur_shm_res *res; /* a ring of res_size */
 	uint32_t res_size;
 	uint32_t res_head;
 	uint32_t res_count;
@@ -284,8 +284,8 @@ struct ur_rqp {
 	uint64_t rearm_ns; /* when REARM began */
 	struct ur_requester req;
 	struct ur_responder rsp;
-	struct ur_near near;
-	struct ur_loan *loan; /* loan.h; NULL: no other process */
+	struct ur_shm_qp shm;
+	struct ur_delegation *loan; /* loan.h; NULL: no other process */
 };
 
 struct ur_mcast {
@@ -308,7 +308,7 @@ struct ur_rx_flow {
 
 #define UR_PATH_BUCKETS 1024u
 
-#define UR_NEAR_SLOTS (1u << 10)
+#define UR_SHM_SLOTS (1u << 10)
 
 struct ur_roce {
 	uint32_t slot;
@@ -321,18 +321,18 @@ struct ur_roce {
 	void (*want_pin)(void *arg, uint32_t lkey); /* NULL: all is copied */
 	void *want_pin_arg;
 	struct ur_export *export;
-	struct ur_list peers;	  /* ur_near_peer.node */
-	bool near_acks;		  /* some of theirs wait for a ride */
-	uint8_t near_late;	  /* looks for which others wait for company */
-	uint8_t near_rounds;	  /* in a row after which somebody waited */
-	struct ur_list near_more; /* ur_near.more: go on at the next poll */
-	bool near_asleep;	  /* only a bell brings somebody here */
-	bool near_look; /* a QP waits since the last look, and nobody is up */
-	bool near_held; /* a cell waits for the link to be dry */
-	uint32_t near_pulled; /* bytes, since we began with that channel */
-	uint64_t near_wire;   /* packets of UC and UD to this host */
-	uint32_t near_ud[UR_NEAR_SLOTS]; /* those of UD, by slot */
-	const struct ur_chan *near_from; /* whose cell is being taken */
+	struct ur_list peers;	 /* ur_shm_peer.node */
+	bool shm_acks;		 /* some of theirs wait for a ride */
+	uint8_t shm_late;	 /* looks for which others wait for company */
+	uint8_t shm_rounds;	 /* in a row after which somebody waited */
+	struct ur_list shm_more; /* ur_shm.more: go on at the next poll */
+	bool shm_asleep;	 /* only a bell brings somebody here */
+	bool shm_look; /* a QP waits since the last look, and nobody is up */
+	bool shm_held; /* a cell waits for the link to be dry */
+	uint32_t shm_pulled; /* bytes, since we began with that channel */
+	uint64_t shm_wire;   /* packets of UC and UD to this host */
+	uint32_t shm_ud[UR_SHM_SLOTS];	/* those of UD, by slot */
+	const struct ur_chan *shm_from; /* whose cell is being taken */
 	struct ur_rng rng;
 	struct ur_rqp **qps; /* by index */
 	uint32_t qp_count;
@@ -358,17 +358,17 @@ struct ur_roce {
 	/* XRC between processes (loan.h) */
 	const struct ur_xrc_ops *xrc; /* NULL: there are none */
 	void *xrc_arg;
-	struct ur_list lenders; /* ur_loan.node */
-	struct ur_list loans;	/* ur_loan.pending */
-	struct ur_list guests;	/* ur_guest.node */
-	struct ur_list returns; /* ur_guest.done */
-	uint32_t guest_count;
-	uint32_t loan_seq;
-	uint64_t loan_at_ns;	  /* when to try again to lend */
-	uint8_t *loan_buf;	  /* the message that is being made */
-	struct ur_lasts *lasts;	  /* of QPs that are gone; NULL: none */
-	struct ur_mr_hint placed; /* of what plain packets brought */
-	uint64_t now_ns;	  /* of the entry point that runs */
+	struct ur_list lenders; /* ur_delegation.node */
+	struct ur_list loans;	/* ur_delegation.pending */
+	struct ur_list guests;	/* ur_delegate.node */
+	struct ur_list returns; /* ur_delegate.done */
+	uint32_t delegate_count;
+	uint32_t delegation_seq;
+	uint64_t delegation_at_ns; /* when to try again to lend */
+	uint8_t *delegation_buf;   /* the message that is being made */
+	struct ur_lasts *lasts;	   /* of QPs that are gone; NULL: none */
+	struct ur_mr_hint placed;  /* of what plain packets brought */
+	uint64_t now_ns;	   /* of the entry point that runs */
 	struct ur_roce_counters cnt;
 };
 
@@ -457,12 +457,12 @@ int ur_rqp_retarget(struct ur_rqp *q, const struct ur_av *av, uint32_t dqpn,
  * -ENOMEM.  _stop: what is held or lent is given up.  _run: all answers have
  * left, so go on with what is held; true: that made new ones.
  */
-int ur_loan_open(struct ur_rqp *q);
-void ur_loan_stop(struct ur_rqp *q);
-void ur_loan_close(struct ur_rqp *q);
-void ur_loan_request(struct ur_rqp *q, struct ur_in *in);
-bool ur_loan_run(struct ur_roce *r);
-static inline bool ur_loan_is_idle(const struct ur_roce *r)
+int ur_delegation_open(struct ur_rqp *q);
+void ur_delegation_stop(struct ur_rqp *q);
+void ur_delegation_close(struct ur_rqp *q);
+void ur_delegation_request(struct ur_rqp *q, struct ur_in *in);
+bool ur_delegation_run(struct ur_roce *r);
+static inline bool ur_delegation_is_idle(const struct ur_roce *r)
 {
 	return ur_list_empty(&r->loans) && ur_list_empty(&r->returns);
 }
@@ -523,28 +523,28 @@ bool ur_rate_allows(struct ur_rqp *q, uint64_t now_ns);
 void ur_rate_spend(struct ur_rqp *q, uint32_t bytes, uint64_t now_ns);
 void ur_rate_expire(struct ur_roce *r, uint64_t now_ns);
 
-/* train.c */
+/* burst.c */
 enum ur_fit {
-	UR_FIT_NO, /* not into this train */
+	UR_FIT_NO, /* not into this burst */
 	UR_FIT_OK,
 };
-void ur_train_start(struct ur_train *t, const struct ur_path *p);
-enum ur_fit ur_train_fits(const struct ur_train *t, uint32_t pkt_len);
+void ur_burst_start(struct ur_burst *t, const struct ur_path *p);
+enum ur_fit ur_burst_fits(const struct ur_burst *t, uint32_t pkt_len);
 /* Is there room for n packets of that length, of the same size as before? */
-bool ur_train_holds(const struct ur_train *t, uint32_t pkt_len, uint32_t n);
+bool ur_burst_holds(const struct ur_burst *t, uint32_t pkt_len, uint32_t n);
 /*
  * Append a packet: h's headers (length, pad and PSN set), payload of the
- * pieces.  `stable`: the memory does not change until the train is sent, so a
+ * pieces.  `stable`: the memory does not change until the burst is sent, so a
  * large payload may be sent from where it lies.  -EFAULT: memory is gone,
  * nothing was appended.
  */
-int ur_train_add(struct ur_train *t, struct ur_path *p, struct ur_hdr *h,
+int ur_burst_add(struct ur_burst *t, struct ur_path *p, struct ur_hdr *h,
 		 const struct iovec *iov, uint32_t niov, uint32_t payload_len,
 		 bool stable);
 uint32_t ur_pkt_len(const struct ur_opcode *op, uint32_t payload_len);
 /* Append a packet of that length which stands behind the linear buffer's end
  * already, all but its ICRC. */
-void ur_train_put(struct ur_train *t, struct ur_path *p, uint32_t dqpn,
+void ur_burst_put(struct ur_burst *t, struct ur_path *p, uint32_t dqpn,
 		  uint32_t len);
 
 /*
@@ -562,7 +562,7 @@ static inline bool ur_is_plain_len(uint32_t len)
 enum ur_emit {
 	UR_EMIT_OK,    /* one packet was appended */
 	UR_EMIT_IDLE,  /* nothing to send (now) */
-	UR_EMIT_FULL,  /* has more, but not for this train */
+	UR_EMIT_FULL,  /* has more, but not for this burst */
 	UR_EMIT_DEFER, /* has more, but not yet */
 };
 
@@ -570,7 +570,7 @@ enum ur_emit {
 void ur_rqp_check_overrun(struct ur_rqp *q);
 
 /* rc_req.c, rc_comp.c */
-enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns);
+enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns);
 void ur_rc_response(struct ur_rqp *q, struct ur_in *in);
 void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns);
 void ur_rc_timer_update(struct ur_rqp *q, uint64_t now_ns);
@@ -586,7 +586,7 @@ uint32_t ur_swqe_pkts(const struct ur_rqp *q, const struct ur_swqe *w);
 /* Headers of packet i of a SEND or WRITE, and the packet (RC, UC). */
 void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
 		       uint32_t i, struct ur_hdr *h);
-int ur_req_add_packet(struct ur_rqp *q, struct ur_train *t, struct ur_path *p,
+int ur_req_add_packet(struct ur_rqp *q, struct ur_burst *t, struct ur_path *p,
 		      const struct ur_swqe *w, struct ur_hdr *h, uint32_t off,
 		      uint32_t len, bool stable);
 
@@ -595,9 +595,9 @@ int ur_req_add_packet(struct ur_rqp *q, struct ur_train *t, struct ur_path *p,
  * in a mapping that stays (and *iov says where), or NULL: as it was.  Then the
  * packet that was appended last has its payload there.
  */
-struct ur_pin *ur_lend_piece(const struct ur_rqp *q, const struct ur_swqe *w,
-			     uint32_t off, uint32_t len, struct iovec *iov);
-void ur_train_lend(struct ur_train *t, struct ur_pin *pin);
+struct ur_pin *ur_extbuf_piece(const struct ur_rqp *q, const struct ur_swqe *w,
+			       uint32_t off, uint32_t len, struct iovec *iov);
+void ur_burst_add_extbuf(struct ur_burst *t, struct ur_pin *pin);
 
 /*
  * IBTA 9.8.3: a datagram is one packet of its path, whose MTU is that of the
@@ -617,7 +617,7 @@ bool ur_local_run(struct ur_rqp *q, const struct ur_swqe *w);
 
 /* rc_resp.c: requests that come in; rc_answer.c: what goes back. */
 void ur_rc_request(struct ur_rqp *q, struct ur_in *in);
-enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_train *t,
+enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_burst *t,
 			  uint64_t now_ns);
 void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 		     uint64_t now_ns);
@@ -630,14 +630,14 @@ void ur_rc_ack_unasked(struct ur_rqp *q, uint32_t psn, uint64_t now_ns);
 
 /*
  * rc_ride.c: acknowledgements between urnics that ride in a request's packet
- * (docs/wire/roce.md).  ur_rc_ride_board puts the one that is due, if any,
+ * (docs/wire/roce.md).  ur_rc_piggyback_board puts the one that is due, if any,
  * into the header of the last packet that q has to send, which then is
- * UR_RIDE_LEN longer; _left: it was sent.  _arrive takes what has come.
+ * UR_PIGGYBACK_LEN longer; _left: it was sent.  _arrive takes what has come.
  */
-void ur_rc_ride_board(const struct ur_rqp *q, const struct ur_train *t,
-		      uint32_t payload_len, struct ur_hdr *h);
-void ur_rc_ride_left(struct ur_rqp *q);
-void ur_rc_ride_arrive(struct ur_rqp *q, const struct ur_in *in);
+void ur_rc_piggyback_board(const struct ur_rqp *q, const struct ur_burst *t,
+			   uint32_t payload_len, struct ur_hdr *h);
+void ur_rc_piggyback_left(struct ur_rqp *q);
+void ur_rc_piggyback_arrive(struct ur_rqp *q, const struct ur_in *in);
 /* A packet of the peer has come: it tells what the peer is. */
 void ur_rc_peer_heard(struct ur_rqp *q, const struct ur_in *in);
 /* To be called for the header of all that an RC QP sends. */
@@ -691,39 +691,45 @@ void ur_tm_flush(struct ur_rqp *q);
 void ur_tm_reset(struct ur_rqp *q);
 
 /*
- * near.c.  May the request at the cursor not go by the wire, because it goes,
+ * Calls into shm/, which stands above and defines these functions.
+ *
+ * May the request at the cursor not go by the wire, because it goes,
  * or will go, through shared memory?  It is sent there if it can be.
  */
-bool ur_near_takes(struct ur_rqp *q);
+bool ur_shm_takes(struct ur_rqp *q);
 /* Requests under way there. */
-static inline bool ur_near_busy(const struct ur_rqp *q)
+static inline bool ur_shm_busy(const struct ur_rqp *q)
 {
-	return q->near.sent != q->near.completed || q->near.off;
+	return q->shm.sent != q->shm.completed || q->shm.off;
 }
-void ur_near_enter(struct ur_rqp *q, enum ur_qp_state state);
+void ur_shm_enter(struct ur_rqp *q, enum ur_qp_state state);
 /* Attributes have changed: what a peer may do on its own. */
-void ur_near_show(struct ur_rqp *q);
+void ur_shm_show(struct ur_rqp *q);
 /* Its requester stops; its responder; both, and it leaves the channel. */
-void ur_near_req_stop(struct ur_rqp *q);
+void ur_shm_req_stop(struct ur_rqp *q);
 /* What it has done is told before it fails. */
-void ur_near_tell_last(struct ur_rqp *q);
-void ur_near_resp_stop(struct ur_rqp *q);
-void ur_near_stop(struct ur_rqp *q);
+void ur_shm_tell_last(struct ur_rqp *q);
+void ur_shm_resp_stop(struct ur_rqp *q);
+void ur_shm_stop(struct ur_rqp *q);
 /* An ack timeout is over.  False: the QP failed. */
-bool ur_near_timeout(struct ur_rqp *q);
+bool ur_shm_timeout(struct ur_rqp *q);
 /* The wire has brought all that was refused to its end. */
-void ur_near_wire_done(struct ur_rqp *q);
+void ur_shm_wire_done(struct ur_rqp *q);
 
 /*
- * near_loose.c: the same for UC and UD.  _takes is to be asked while nothing
- * of q stands in a train; _may: it would take the request at the cursor.
+ * The same for UC and UD.  _takes is to be asked while nothing
+ * of q stands in a burst; _may: it would take the request at the cursor.
  * _wired: a request went by the wire, to this host.
  */
-bool ur_near_loose_takes(struct ur_rqp *q);
-bool ur_near_loose_may(struct ur_rqp *q);
-void ur_near_loose_wired(struct ur_rqp *q);
-/* near_ud.c: one to that slot; often enough, and a channel is asked for. */
-void ur_near_ud_wired(struct ur_rqp *q, uint32_t dqpn);
+bool ur_shm_loose_takes(struct ur_rqp *q);
+bool ur_shm_loose_may(struct ur_rqp *q);
+void ur_shm_loose_wired(struct ur_rqp *q);
+/* One to that slot; often enough, and a channel is asked for. */
+void ur_shm_ud_wired(struct ur_rqp *q, uint32_t dqpn);
+/* Do what q can go on with in its channel. */
+void ur_shm_pump(struct ur_rqp *q);
+/* Signal peers that sleep and have got something. */
+void ur_shm_signal(struct ur_roce *r);
 
 /* demux.c: the first that came in RTR. */
 void ur_rqp_heard(struct ur_rqp *q);
@@ -732,12 +738,12 @@ void ur_rqp_heard(struct ur_rqp *q);
 void ur_recv_push(struct ur_rqp *q, struct ur_cqe *c, bool solicited);
 
 /* uc.c, ud.c */
-enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns);
+enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns);
 void ur_uc_request(struct ur_rqp *q, struct ur_in *in);
 /* A message begins; one of its pieces, which is in order. */
 void ur_uc_begin(struct ur_rqp *q, const struct ur_in *in);
 void ur_uc_take(struct ur_rqp *q, struct ur_in *in);
-enum ur_emit ur_ud_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns);
+enum ur_emit ur_ud_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns);
 void ur_ud_route(struct ur_rqp *q); /* path of the next request */
 /* The request at the cursor is over; an error stops the send queue. */
 void ur_ud_complete(struct ur_rqp *q, struct ur_swqe *w,
@@ -750,10 +756,10 @@ void ur_mcast_forget(struct ur_roce *r, struct ur_rqp *q);
 
 /* last.c: answers for QPs that are gone (last.h) */
 void ur_last_note(struct ur_rqp *q); /* it forgets its peer now */
-/* A packet for no QP, if r->lasts is there; _output gives a train. */
+/* A packet for no QP, if r->lasts is there; _output gives a burst. */
 void ur_last_input(struct ur_roce *r, const struct ur_rx *rx, uint32_t dqpn);
 bool ur_last_is_due(const struct ur_roce *r);
-bool ur_last_output(struct ur_roce *r, struct ur_train *t);
+bool ur_last_output(struct ur_roce *r, struct ur_burst *t);
 void ur_last_fini(struct ur_roce *r);
 
 /* fault.c */

@@ -54,7 +54,7 @@ bool ur_last_asked(const struct ur_last *l, const struct ur_rx *rx)
 	       icrc_ok(l, rx);
 }
 
-static void put_icrc(const struct ur_train *t, uint8_t *pkt)
+static void put_icrc(const struct ur_burst *t, uint8_t *pkt)
 {
 	struct ur_icrc_flow flow = { .sport = t->sport, .dport = UR_ROCE_PORT };
 
@@ -63,8 +63,8 @@ static void put_icrc(const struct ur_train *t, uint8_t *pkt)
 	ur_icrc_write(&flow, pkt, ACK_LEN);
 }
 
-void ur_last_train(const struct ur_last *l, const struct ur_sports *sports,
-		   struct ur_train *t)
+void ur_last_burst(const struct ur_last *l, const struct ur_sports *sports,
+		   struct ur_burst *t)
 {
 	struct ur_hdr h = {
 		.bth = { .opcode = UR_RC_ACK,
@@ -157,7 +157,7 @@ void ur_last_input(struct ur_roce *r, const struct ur_rx *rx, uint32_t dqpn)
 	}
 }
 
-bool ur_last_output(struct ur_roce *r, struct ur_train *t)
+bool ur_last_output(struct ur_roce *r, struct ur_burst *t)
 {
 	struct ur_lasts *all = r->lasts;
 
@@ -167,7 +167,7 @@ bool ur_last_output(struct ur_roce *r, struct ur_train *t)
 		all->one[i].asked = false;
 		all->asked--;
 		r->cnt.last_acks_sent++;
-		ur_last_train(&all->one[i].l, &r->sports, t);
+		ur_last_burst(&all->one[i].l, &r->sports, t);
 		return true;
 	}
 	return false;

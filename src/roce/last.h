@@ -38,9 +38,9 @@ _Static_assert(sizeof(struct ur_last) == 64, "layout");
  * which it wants to hear so? */
 bool ur_last_asked(const struct ur_last *l, const struct ur_rx *rx);
 
-/* The acknowledgement, as a train of one packet; one of our ports that are
+/* The acknowledgement, as a burst of one packet; one of our ports that are
  * meant for that destination. */
-void ur_last_train(const struct ur_last *l, const struct ur_sports *sports,
-		   struct ur_train *t);
+void ur_last_burst(const struct ur_last *l, const struct ur_sports *sports,
+		   struct ur_burst *t);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * Paths: one per destination lane and source address.  All QPs that talk to
  * the same lane share its path, so that their packets can leave in common
- * trains and one window guards the receiver's socket buffer.
+ * bursts and one window guards the receiver's socket buffer.
  */
 #include <stdlib.h>
 

@@ -27,7 +27,7 @@ static void requester_stop(struct ur_rqp *q)
 	if (q->path && ur_qp_type_reliable(q->qp->type))
 		ur_cong_rewound(q);
 	ur_cong_read_done(q, s->rd_inflight);
-	ur_near_req_stop(q);
+	ur_shm_req_stop(q);
 	s->rd_count = 0;
 	s->rnr_wait = false;
 	s->window_wait = false;
@@ -70,10 +70,10 @@ void ur_rqp_fail(struct ur_rqp *q, int event)
 		return;
 	ur_qp_set_state(q->qp, UR_QPS_ERR);
 	requester_stop(q);
-	ur_near_tell_last(q);
-	ur_near_resp_stop(q);
+	ur_shm_tell_last(q);
+	ur_shm_resp_stop(q);
 	if (q->loan)
-		ur_loan_stop(q);
+		ur_delegation_stop(q);
 	if (event >= 0)
 		ur_qp_event(q->qp, (enum ur_event_type)event);
 	ur_rqp_flush(q);
@@ -125,9 +125,9 @@ static void reset(struct ur_rqp *q)
 	ur_last_note(q);
 	requester_stop(q);
 	responder_stop(q);
-	ur_near_stop(q);
+	ur_shm_stop(q);
 	if (q->loan)
-		ur_loan_stop(q);
+		ur_delegation_stop(q);
 	path_drop(q);
 	ur_mig_reset(q);
 	ur_tm_reset(q);
@@ -282,7 +282,7 @@ static void enter(struct ur_rqp *q, enum ur_qp_state from, enum ur_qp_state to)
 	else if (to == UR_QPS_SQD && from != UR_QPS_SQD)
 		enter_sqd(q);
 	if (to != from)
-		ur_near_enter(q, to);
+		ur_shm_enter(q, to);
 }
 
 static void modify_error(struct ur_rqp *q)
@@ -336,8 +336,8 @@ int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 	}
 	take_attrs(&qp->attr, attr, mask);
 	if (mask & UR_QP_ALT_PATH)
-		q->near.wire_only = true;
-	ur_near_show(q);
+		q->shm.wire_only = true;
+	ur_shm_show(q);
 	enter(q, from, to);
 	if (mask & UR_QP_PATH_MIG_STATE)
 		ur_mig_modify(q, attr->path_mig_state);
@@ -382,7 +382,8 @@ struct ur_rqp *ur_rqp_new(struct ur_roce *r, struct ur_qp *qp)
 	q->rsp.copy = calloc(1, sizeof(*q->rsp.copy) +
 					UR_MAX_SGE * sizeof(struct ur_sge));
 	if (!q->rsp.copy ||
-	    ur_timers_reserve(&r->timers, r->qp_count + r->guest_count + 1)) {
+	    ur_timers_reserve(&r->timers,
+			      r->qp_count + r->delegate_count + 1)) {
 		free(q->rsp.copy);
 		free(q);
 		return NULL;
@@ -394,10 +395,10 @@ struct ur_rqp *ur_rqp_new(struct ur_roce *r, struct ur_qp *qp)
 	ur_list_init(&q->acking);
 	ur_list_init(&q->rndv);
 	ur_list_init(&q->paced);
-	ur_list_init(&q->near.node);
-	ur_list_init(&q->near.full);
-	ur_list_init(&q->near.acking);
-	ur_list_init(&q->near.more);
+	ur_list_init(&q->shm.node);
+	ur_list_init(&q->shm.full);
+	ur_list_init(&q->shm.acking);
+	ur_list_init(&q->shm.more);
 	ur_timer_init(&q->timer);
 	return q;
 }
@@ -406,8 +407,8 @@ void ur_rqp_free(struct ur_rqp *q)
 {
 	reset(q);
 	if (q->loan)
-		ur_loan_close(q);
-	free(q->near.res);
+		ur_delegation_close(q);
+	free(q->shm.res);
 	free(q->rsp.copy);
 	free(q);
 }
@@ -435,7 +436,7 @@ int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
 		return -ENOMEM;
 	err = index_pick(r, &q->index);
 	if (!err)
-		err = ur_loan_open(q);
+		err = ur_delegation_open(q);
 	if (err) {
 		ur_rqp_free(q);
 		return err;

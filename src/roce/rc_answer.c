@@ -4,7 +4,7 @@
  * acknowledgement for all that is done (IBTA 9.7.5.1.1 lets it stand for the
  * earlier ones).
  *
- * An acknowledgement may ride at the end of the train of a request that goes
+ * An acknowledgement may ride at the end of the burst of a request that goes
  * the other way, or in its packet (rc_ride.c): in a ping-pong that saves a
  * datagram each way.  It waits for that only on QPs where requests have
  * followed receives at once lately, and only for a moment: a longer one after
@@ -16,7 +16,7 @@
 #define RIDE_WAIT_NS	4000u
 #define RIDE_WROTE_NS	15000u
 #define RIDE_SCORE_MIN	4u
-/* One that was kept from its core is soon back: of UR_RIDE_SCORE_MAX points. */
+/* One that was kept from its core is soon back: of UR_PIGGYBACK_SCORE_MAX points. */
 #define RIDE_SCORE_MISS 3u
 /* Nobody waits for what was not asked for; but windows and queues do. */
 #define UNASKED_WAIT_NS 50000u
@@ -31,7 +31,7 @@ void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 {
 	struct ur_responder *p = &q->rsp;
 	bool plain = UR_AETH_CLASS(syndrome) == UR_AETH_ACK;
-	bool ride = plain && p->ride_score >= RIDE_SCORE_MIN;
+	bool ride = plain && p->piggyback_score >= RIDE_SCORE_MIN;
 	uint64_t at;
 
 	/* A NAK stands until it is sent: it acknowledges what is before it. */
@@ -130,7 +130,7 @@ static enum ur_emit read_fault(struct ur_rqp *q, struct ur_resource *x,
 }
 
 static enum ur_emit answer_read(struct ur_rqp *q, struct ur_resource *x,
-				struct ur_train *t, uint64_t now_ns)
+				struct ur_burst *t, uint64_t now_ns)
 {
 	uint32_t off = ((x->next_psn - x->first_psn) & UR_PSN_MASK) * q->mtu;
 	uint32_t len = x->len - off < q->mtu ? x->len - off : q->mtu;
@@ -139,7 +139,7 @@ static enum ur_emit answer_read(struct ur_rqp *q, struct ur_resource *x,
 	uint8_t *at;
 
 	answer_header(q, read_opcode(x), x->next_psn, x->msn, &h);
-	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), len)) !=
+	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), len)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
 	if (len) {
@@ -150,7 +150,7 @@ static enum ur_emit answer_read(struct ur_rqp *q, struct ur_resource *x,
 		iov.iov_base = at;
 	}
 	/* The target may write to it at any time: never sent in place. */
-	if (ur_train_add(t, q->path, &h, &iov, len ? 1 : 0, len, false))
+	if (ur_burst_add(t, q->path, &h, &iov, len ? 1 : 0, len, false))
 		return read_fault(q, x, now_ns);
 	x->active = x->next_psn != x->last_psn;
 	x->next_psn = ur_psn_add(x->next_psn, 1);
@@ -158,7 +158,7 @@ static enum ur_emit answer_read(struct ur_rqp *q, struct ur_resource *x,
 }
 
 static enum ur_emit answer_whole(struct ur_rqp *q, struct ur_resource *x,
-				 struct ur_train *t)
+				 struct ur_burst *t)
 {
 	bool atomic = x->kind == UR_OP_CMP_SWAP || x->kind == UR_OP_FETCH_ADD;
 	struct ur_hdr h;
@@ -167,10 +167,10 @@ static enum ur_emit answer_whole(struct ur_rqp *q, struct ur_resource *x,
 	answer_header(q, atomic ? UR_RC_ATOMIC_ACK : UR_RC_READ_RESP_ONLY,
 		      x->first_psn, x->msn, &h);
 	h.orig = x->orig;
-	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), 0)) !=
+	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), 0)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
-	ur_train_add(t, q->path, &h, NULL, 0, 0, false);
+	ur_burst_add(t, q->path, &h, NULL, 0, 0, false);
 	x->active = false;
 	return UR_EMIT_OK;
 }
@@ -192,11 +192,11 @@ static struct ur_resource *next_resource(struct ur_rqp *q)
 
 static void waited_for_nothing(struct ur_responder *p)
 {
-	for (uint32_t i = 0; i < RIDE_SCORE_MISS && p->ride_score; i++)
-		p->ride_score--;
+	for (uint32_t i = 0; i < RIDE_SCORE_MISS && p->piggyback_score; i++)
+		p->piggyback_score--;
 }
 
-static enum ur_emit answer_ack(struct ur_rqp *q, struct ur_train *t,
+static enum ur_emit answer_ack(struct ur_rqp *q, struct ur_burst *t,
 			       uint64_t now_ns)
 {
 	struct ur_responder *p = &q->rsp;
@@ -211,16 +211,16 @@ static enum ur_emit answer_ack(struct ur_rqp *q, struct ur_train *t,
 		waited_for_nothing(p);
 	answer_header(q, UR_RC_ACK, p->ack_psn, p->msn, &h);
 	h.syndrome = p->ack_syndrome;
-	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), 0)) !=
+	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), 0)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
-	ur_train_add(t, q->path, &h, NULL, 0, 0, false);
+	ur_burst_add(t, q->path, &h, NULL, 0, 0, false);
 	p->ack_due = false;
 	q->r->cnt.acks_sent++;
 	return UR_EMIT_OK;
 }
 
-enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
+enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 {
 	struct ur_resource *x;
 

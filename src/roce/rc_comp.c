@@ -112,8 +112,8 @@ static void progress(struct ur_rqp *q, uint64_t now_ns)
 		s->rtt_sent_ns = 0;
 	}
 	ur_tm_kick(q);
-	if (q->near.again)
-		ur_near_wire_done(q);
+	if (q->shm.again)
+		ur_shm_wire_done(q);
 	if (s->cur != ur_sq_tail(&q->qp->sq) && !s->window_wait &&
 	    ur_list_empty(&q->sending))
 		ur_rqp_want_send(q);
@@ -452,8 +452,8 @@ void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns)
 	struct ur_requester *s = &q->req;
 	uint64_t t = ur_rc_ack_timeout_ns(q);
 
-	if (ur_near_busy(q)) {
-		(void)ur_near_timeout(q);
+	if (ur_shm_busy(q)) {
+		(void)ur_shm_timeout(q);
 		return;
 	}
 	if (s->rnr_wait) {
@@ -486,7 +486,7 @@ void ur_rc_restart(struct ur_rqp *q, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
 
-	if (q->qp->is_near)
+	if (q->qp->on_shm)
 		return; /* nothing of it is on a path */
 	s->retries = q->qp->attr.retry_cnt;
 	s->early = 0;
@@ -511,7 +511,7 @@ static bool is_under_way(const struct ur_rqp *q)
 void ur_rc_check_drained(struct ur_rqp *q)
 {
 	if (ur_rqp_state(q) != UR_QPS_SQD || q->req.una != q->req.end ||
-	    is_under_way(q) || ur_near_busy(q))
+	    is_under_way(q) || ur_shm_busy(q))
 		return;
 	q->qp->attr.sq_draining = false;
 	if (!q->req.sqd_told) {

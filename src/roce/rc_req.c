@@ -10,8 +10,8 @@
 #include <errno.h>
 
 #include "base/bytes.h"
-#include "base/far.h"
 #include "base/guard_word.h"
+#include "base/remote.h"
 #include "roce/internal.h"
 
 /* Ask for an acknowledgement at least every so many packets. */
@@ -61,7 +61,7 @@ static enum ur_op_kind kind_of(const struct ur_swqe *w)
 	return ur_swqe_is_write(w) ? UR_OP_WRITE : UR_OP_SEND;
 }
 
-int ur_req_add_packet(struct ur_rqp *q, struct ur_train *t, struct ur_path *p,
+int ur_req_add_packet(struct ur_rqp *q, struct ur_burst *t, struct ur_path *p,
 		      const struct ur_swqe *w, struct ur_hdr *h, uint32_t off,
 		      uint32_t len, bool stable)
 {
@@ -83,10 +83,10 @@ int ur_req_add_packet(struct ur_rqp *q, struct ur_train *t, struct ur_path *p,
 			return n;
 	}
 	if (stable && n == 1 && q->r->want_pin)
-		pin = ur_lend_piece(q, w, off, len, iov);
-	err = ur_train_add(t, p, h, iov, (uint32_t)n, len, stable);
+		pin = ur_extbuf_piece(q, w, off, len, iov);
+	err = ur_burst_add(t, p, h, iov, (uint32_t)n, len, stable);
 	if (!err && pin)
-		ur_train_lend(t, pin);
+		ur_burst_add_extbuf(t, pin);
 	return err;
 }
 
@@ -114,13 +114,13 @@ void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
 }
 
 /*
- * Other QPs come next when this train is full.  They may take what is left of
+ * Other QPs come next when this burst is full.  They may take what is left of
  * the window, and would wait for each other if nobody had asked for an ACK.
  */
-static bool turn_ends(const struct ur_rqp *q, const struct ur_train *t,
+static bool turn_ends(const struct ur_rqp *q, const struct ur_burst *t,
 		      uint32_t len)
 {
-	return !ur_path_is_ours(q->path) && !ur_train_holds(t, len, 2);
+	return !ur_path_is_ours(q->path) && !ur_burst_holds(t, len, 2);
 }
 
 /*
@@ -145,7 +145,7 @@ static bool is_time_for_ack(const struct ur_rqp *q, uint32_t price)
 }
 
 /* Ask for an ACK where it is waited for, regularly, and before we stop. */
-static bool want_ack(struct ur_rqp *q, const struct ur_train *t, uint32_t len,
+static bool want_ack(struct ur_rqp *q, const struct ur_burst *t, uint32_t len,
 		     bool awaited, uint32_t price)
 {
 	struct ur_requester *s = &q->req;
@@ -164,7 +164,7 @@ static uint32_t price_of(const struct ur_rqp *q, const struct ur_swqe *w)
 }
 
 static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
-				 struct ur_train *t)
+				 struct ur_burst *t)
 {
 	struct ur_requester *s = &q->req;
 	uint32_t i = (s->psn - w->first_psn) & UR_PSN_MASK;
@@ -178,11 +178,11 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 
 	ur_message_header(q, w, i, &h);
 	pkt_len = ur_pkt_len(ur_opcode_get(h.bth.opcode), len);
-	if (ur_train_fits(t, pkt_len) != UR_FIT_OK)
+	if (ur_burst_fits(t, pkt_len) != UR_FIT_OK)
 		return UR_EMIT_FULL;
 	ur_rc_peer_ask(q, &h);
 	if (q->rsp.ack_due)
-		ur_rc_ride_board(q, t, len, &h);
+		ur_rc_piggyback_board(q, t, len, &h);
 	h.bth.ackreq = want_ack(q, t, pkt_len, i == n - 1 && is_awaited(q, w),
 				price_of(q, w));
 	/*
@@ -193,7 +193,7 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 	if (err)
 		return UR_EMIT_IDLE;
 	if (h.bth.rides)
-		ur_rc_ride_left(q);
+		ur_rc_piggyback_left(q);
 	q->r->cnt.retransmitted_pkts += again;
 	ur_cong_sent(q, price_of(q, w));
 	ur_rate_spend(q, pkt_len, q->r->now_ns);
@@ -213,7 +213,7 @@ static bool rd_full(const struct ur_rqp *q)
 }
 
 static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
-			      struct ur_train *t)
+			      struct ur_burst *t)
 {
 	struct ur_requester *s = &q->req;
 	struct ur_roce *r = q->r;
@@ -234,10 +234,10 @@ static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
 			    .rkey = w->wr.rdma.rkey,
 			    .dma_len = len };
 
-	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(opcode), 0)) != UR_FIT_OK)
+	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(opcode), 0)) != UR_FIT_OK)
 		return UR_EMIT_FULL;
 	ur_rc_peer_ask(q, &h);
-	if (ur_train_add(t, q->path, &h, NULL, 0, 0, false))
+	if (ur_burst_add(t, q->path, &h, NULL, 0, 0, false))
 		return UR_EMIT_IDLE;
 	rd_push(q, ur_psn_add(s->psn, pkts_of(len, q->mtu) - 1));
 	s->rd_inflight += len;
@@ -247,7 +247,7 @@ static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
 }
 
 static enum ur_emit atomic_emit(struct ur_rqp *q, struct ur_swqe *w,
-				struct ur_train *t)
+				struct ur_burst *t)
 {
 	bool cas = w->opcode == UR_WR_CMP_SWP;
 	uint8_t opcode =
@@ -265,17 +265,17 @@ static enum ur_emit atomic_emit(struct ur_rqp *q, struct ur_swqe *w,
 					    : w->wr.atomic.compare_add,
 			    .compare = cas ? w->wr.atomic.compare_add : 0 };
 
-	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(opcode), 0)) != UR_FIT_OK)
+	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(opcode), 0)) != UR_FIT_OK)
 		return UR_EMIT_FULL;
 	ur_rc_peer_ask(q, &h);
-	if (ur_train_add(t, q->path, &h, NULL, 0, 0, false))
+	if (ur_burst_add(t, q->path, &h, NULL, 0, 0, false))
 		return UR_EMIT_IDLE;
 	rd_push(q, q->req.psn);
 	q->req.since_ackreq = 0;
 	return UR_EMIT_OK;
 }
 
-static int placed_add(struct ur_rqp *q, struct ur_swqe *w, struct ur_train *t,
+static int placed_add(struct ur_rqp *q, struct ur_swqe *w, struct ur_burst *t,
 		      struct ur_hdr *h, uint32_t len)
 {
 	struct iovec iov = { .iov_base = &w->wr.atomic_write.value,
@@ -283,11 +283,11 @@ static int placed_add(struct ur_rqp *q, struct ur_swqe *w, struct ur_train *t,
 
 	if (len && (w->num_sge || (w->flags & UR_SEND_INLINE)))
 		return ur_req_add_packet(q, t, q->path, w, h, 0, len, false);
-	return ur_train_add(t, q->path, h, &iov, len ? 1 : 0, len, false);
+	return ur_burst_add(t, q->path, h, &iov, len ? 1 : 0, len, false);
 }
 
 static enum ur_emit placed_emit(struct ur_rqp *q, struct ur_swqe *w,
-				struct ur_train *t)
+				struct ur_burst *t)
 {
 	bool flush = w->opcode == UR_WR_FLUSH;
 	uint8_t opcode = flush ? UR_RC_FLUSH : UR_RC_ATOMIC_WRITE;
@@ -306,7 +306,7 @@ static enum ur_emit placed_emit(struct ur_rqp *q, struct ur_swqe *w,
 		h.placement = w->wr.flush.placement;
 		h.level = w->wr.flush.level;
 	}
-	if (ur_train_fits(t, ur_pkt_len(ur_opcode_get(opcode), len)) !=
+	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(opcode), len)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
 	ur_rc_peer_ask(q, &h);
@@ -394,7 +394,7 @@ static void step(struct ur_rqp *q, const struct ur_swqe *w, uint64_t now_ns)
 }
 
 static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
-			     struct ur_train *t)
+			     struct ur_burst *t)
 {
 	if (ur_swqe_is_read(w))
 		return read_emit(q, w, t);
@@ -428,7 +428,7 @@ static struct ur_swqe *next_request(struct ur_rqp *q, uint64_t now_ns)
 	struct ur_swqe *w;
 
 	for (;;) {
-		if (q->near.ready && s->cur == s->fresh && ur_near_takes(q))
+		if (q->shm.ready && s->cur == s->fresh && ur_shm_takes(q))
 			return NULL;
 		if (s->cur == ur_sq_tail(sq))
 			return NULL;
@@ -482,8 +482,8 @@ static bool run_begins(const struct ur_rqp *q, uint32_t waiting)
 
 	return waiting >= RUN_MIN && q->qp->type == UR_QPT_RC &&
 	       ur_rqp_state(q) == UR_QPS_RTS && !s->rnr_wait &&
-	       s->cur == s->fresh && s->psn == s->end && !q->near.ready &&
-	       !q->qp->attr.rate_limit && ur_far_is_none();
+	       s->cur == s->fresh && s->psn == s->end && !q->shm.ready &&
+	       !q->qp->attr.rate_limit && ur_remote_is_none();
 }
 
 /* The header of w, a request without PSN yet, is that of the others. */
@@ -543,7 +543,7 @@ static void run_header(const struct run *run, const struct ur_swqe *w,
 
 /* False: it is not for this run, or not for now, and nothing was done. */
 static bool run_emit(struct ur_rqp *q, struct run *run, struct ur_swqe *w,
-		     struct ur_train *t, uint64_t now_ns)
+		     struct ur_burst *t, uint64_t now_ns)
 {
 	uint8_t *p = t->linear + t->linear_len;
 	bool ackreq;
@@ -552,20 +552,20 @@ static bool run_emit(struct ur_rqp *q, struct run *run, struct ur_swqe *w,
 		return false;
 	if (!is_of_run(run, w))
 		run_start(run, q, w);
-	if (ur_train_fits(t, run->pkt_len) != UR_FIT_OK ||
+	if (ur_burst_fits(t, run->pkt_len) != UR_FIT_OK ||
 	    run_payload(q, run, w, p + run->hdr_len))
 		return false;
 	assign_psns(q, w);
 	ackreq = want_ack(q, t, run->pkt_len, is_awaited(q, w), run->price);
 	run_header(run, w, q->req.psn, ackreq, p);
-	ur_train_put(t, q->path, q->qp->attr.dest_qpn, run->pkt_len);
+	ur_burst_put(t, q->path, q->qp->attr.dest_qpn, run->pkt_len);
 	ur_cong_sent(q, run->price);
 	step(q, w, now_ns);
 	return true;
 }
 
 /* Send what there is of such; false: nothing. */
-static bool emit_run(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
+static bool emit_run(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
 	struct ur_sq *sq = &q->qp->sq;
@@ -585,14 +585,14 @@ static bool emit_run(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 	return s->cur != from;
 }
 
-enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
+enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 {
 	enum ur_emit e = UR_EMIT_IDLE;
 	struct ur_swqe *w;
 	bool sent = false;
 
 	for (;;) {
-		/* Also behind one that found no room in the train before. */
+		/* Also behind one that found no room in the burst before. */
 		sent |= emit_run(q, t, now_ns);
 		w = next_request(q, now_ns);
 		if (!w)

@@ -28,7 +28,7 @@ static enum ur_fault check_psn(struct ur_rqp *q, struct ur_in *in)
 	if (d == 0)
 		return UR_FAULT_NONE;
 	q->r->cnt.out_of_sequence++;
-	/* One NAK for a gap; the rest of the train is dropped (9.7.5.2.8). */
+	/* One NAK for a gap; the rest of the burst is dropped (9.7.5.2.8). */
 	return q->rsp.nak_sent ? UR_FAULT_DROP : UR_FAULT_PSN_SEQ;
 }
 
@@ -603,7 +603,7 @@ void ur_rc_request(struct ur_rqp *q, struct ur_in *in)
 	enum ur_fault f = UR_FAULT_NONE;
 
 	if (in->hdr.bth.rides) {
-		ur_rc_ride_arrive(q, in);
+		ur_rc_piggyback_arrive(q, in);
 		if (ur_rqp_state(q) == UR_QPS_ERR)
 			return;
 	}

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The scheduler of a lane's protocol: which path sends next, what goes into a
- * train, when something is due.
+ * burst, when something is due.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "roce/internal.h"
-#include "roce/near_internal.h"
 
 #define RD_CHUNK_MIN   (32u << 10)
-/* Each begins and ends with trains of its own, so not too short. */
+/* Each begins and ends with bursts of its own, so not too short. */
 #define RD_CHUNK_MAX   (512u << 10)
 /* A request this soon after a receive answers it: a ping-pong. */
 #define RIDE_KICK_NS   5000u
@@ -40,7 +39,7 @@ int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
 	r->want_pin_arg = cfg->want_pin_arg;
 	r->export = cfg->export;
 	ur_list_init(&r->peers);
-	ur_list_init(&r->near_more);
+	ur_list_init(&r->shm_more);
 	ur_rng_seed(&r->rng, cfg->seed);
 	r->next_index = ur_rng_below(&r->rng, UR_QP_INDEX_MASK);
 	ur_timers_init(&r->timers);
@@ -56,7 +55,7 @@ int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
 	ur_list_init(&r->loans);
 	ur_list_init(&r->guests);
 	ur_list_init(&r->returns);
-	r->loan_at_ns = UR_NEVER;
+	r->delegation_at_ns = UR_NEVER;
 	r->defer_at_ns = UR_NEVER;
 	if (chunk > RD_CHUNK_MAX)
 		chunk = RD_CHUNK_MAX;
@@ -81,7 +80,7 @@ void ur_roce_destroy(struct ur_roce *r)
 	}
 	ur_last_fini(r);
 	ur_timers_fini(&r->timers);
-	free(r->loan_buf);
+	free(r->delegation_buf);
 	free(r->qps);
 	free(r);
 }
@@ -129,10 +128,10 @@ void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)
 	struct ur_responder *p = &q->rsp;
 	enum ur_qp_state s = ur_rqp_state(q);
 
-	if (q->qp->is_near) {
+	if (q->qp->on_shm) {
 		if (now_ns > r->now_ns)
 			r->now_ns = now_ns;
-		ur_near_pump(q);
+		ur_shm_pump(q);
 		ur_rqp_check_overrun(q);
 		return;
 	}
@@ -142,8 +141,8 @@ void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)
 		ur_rqp_check_overrun(q);
 		return;
 	}
-	if (p->ride_score < RIDE_SCORE_MAX && is_answer(r, p, now_ns)) {
-		p->ride_score++;
+	if (p->piggyback_score < RIDE_SCORE_MAX && is_answer(r, p, now_ns)) {
+		p->piggyback_score++;
 		p->wrote_ns = 0; /* one for each */
 	}
 	ur_tm_kick(q);
@@ -166,7 +165,7 @@ bool ur_roce_is_under_way(const struct ur_qp *qp)
 	return q->req.una != q->req.end || (q->path && q->path->inflight);
 }
 
-static enum ur_emit emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
+static enum ur_emit emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 {
 	switch (q->qp->type) {
 	case UR_QPT_RC:
@@ -182,8 +181,8 @@ static enum ur_emit emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 	return ur_ud_emit(q, t, now_ns);
 }
 
-/* Requests of the path's QPs in turn, while they fit into the train. */
-static void fill_requests(struct ur_path *p, struct ur_train *t,
+/* Requests of the path's QPs in turn, while they fit into the burst. */
+static void fill_requests(struct ur_path *p, struct ur_burst *t,
 			  uint64_t now_ns)
 {
 	while (ur_cong_wake(p) || !ur_list_empty(&p->senders)) {
@@ -205,7 +204,7 @@ static void fill_requests(struct ur_path *p, struct ur_train *t,
 
 /* Responses and acknowledgements; what may wait for a ride does. */
 static void fill_answers(struct ur_roce *r, struct ur_path *p,
-			 struct ur_train *t, uint64_t now_ns)
+			 struct ur_burst *t, uint64_t now_ns)
 {
 	while (!ur_list_empty(&p->ackers)) {
 		struct ur_rqp *q =
@@ -233,10 +232,10 @@ static void board(struct ur_roce *r, const struct ur_path *p)
 	}
 }
 
-static void fill(struct ur_roce *r, struct ur_path *p, struct ur_train *t,
+static void fill(struct ur_roce *r, struct ur_path *p, struct ur_burst *t,
 		 uint64_t now_ns)
 {
-	ur_train_start(t, p);
+	ur_burst_start(t, p);
 	if (p->acks_first)
 		fill_answers(r, p, t, now_ns);
 	fill_requests(p, t, now_ns);
@@ -251,7 +250,7 @@ static void fill(struct ur_roce *r, struct ur_path *p, struct ur_train *t,
 		ur_path_activate(r, p);
 }
 
-static bool output(struct ur_roce *r, struct ur_train *t, uint64_t now_ns)
+static bool output(struct ur_roce *r, struct ur_burst *t, uint64_t now_ns)
 {
 	while (!ur_list_empty(&r->paths)) {
 		struct ur_path *p =
@@ -260,7 +259,7 @@ static bool output(struct ur_roce *r, struct ur_train *t, uint64_t now_ns)
 		fill(r, p, t, now_ns);
 		if (!t->npkts)
 			continue;
-		r->cnt.sent_trains++;
+		r->cnt.sent_bursts++;
 		r->cnt.sent_pkts += t->npkts;
 		r->cnt.sent_bytes += t->bytes;
 		return true;
@@ -268,7 +267,7 @@ static bool output(struct ur_roce *r, struct ur_train *t, uint64_t now_ns)
 	return false;
 }
 
-bool ur_roce_output(struct ur_roce *r, struct ur_train *t, uint64_t now_ns)
+bool ur_roce_output(struct ur_roce *r, struct ur_burst *t, uint64_t now_ns)
 {
 	r->now_ns = now_ns;
 	if (__builtin_expect(ur_last_is_due(r), 0) && ur_last_output(r, t))
@@ -276,16 +275,17 @@ bool ur_roce_output(struct ur_roce *r, struct ur_train *t, uint64_t now_ns)
 	do {
 		if (output(r, t, now_ns))
 			return true;
-	} while (__builtin_expect(!ur_loan_is_idle(r), 0) && ur_loan_run(r));
+	} while (__builtin_expect(!ur_delegation_is_idle(r), 0) &&
+		 ur_delegation_run(r));
 	/* A QP whose turn came may have gone on through memory instead. */
-	ur_near_ring(r);
+	ur_shm_signal(r);
 	return false;
 }
 
 bool ur_roce_is_quiet(const struct ur_roce *r)
 {
 	return ur_list_empty(&r->paths) && !ur_last_is_due(r) &&
-	       ur_loan_is_idle(r);
+	       ur_delegation_is_idle(r);
 }
 
 uint64_t ur_roce_deadline(const struct ur_roce *r)
@@ -296,8 +296,8 @@ uint64_t ur_roce_deadline(const struct ur_roce *r)
 		t = r->defer_at_ns;
 	if (r->paced_at_ns < t)
 		t = r->paced_at_ns;
-	if (r->loan_at_ns < t)
-		t = r->loan_at_ns;
+	if (r->delegation_at_ns < t)
+		t = r->delegation_at_ns;
 	return t;
 }
 
@@ -338,8 +338,8 @@ void ur_roce_expire(struct ur_roce *r, uint64_t now_ns)
 	r->now_ns = now_ns;
 	expire_deferred(r, now_ns);
 	/* The next output tries again. */
-	if (r->loan_at_ns <= now_ns)
-		r->loan_at_ns = UR_NEVER;
+	if (r->delegation_at_ns <= now_ns)
+		r->delegation_at_ns = UR_NEVER;
 	ur_rate_expire(r, now_ns);
 	while ((t = ur_timers_expire(&r->timers, now_ns))) {
 		struct ur_rqp *q = ur_container_of(t, struct ur_rqp, timer);

@@ -32,7 +32,7 @@ struct ur_xrc_ops {
 	 * 0 and *via; -EAGAIN: later; -ENOENT: the domain has no such one. */
 	int (*lend)(void *arg, const struct ur_qp *target, uint32_t srqn,
 		    const void *msg, size_t len, uint32_t *via);
-	/* Back to the lender, for ur_roce_loan_back(). */
+	/* Back to the lender, for ur_roce_delegation_back(). */
 	void (*give_back)(void *arg, uint32_t via, uint32_t qpn,
 			  const void *msg, size_t len);
 	/* The target has ended or failed, for ur_roce_dismiss(). */
@@ -48,7 +48,7 @@ struct ur_roce_config {
 	/* A QP got its first packet in RTR; may be NULL. */
 	void (*comm_est)(uint32_t qpn);
 	/* A QP is connected to that slot of this host: a channel to it is
-	 * wanted (roce/near.h).  NULL: there are none. */
+	 * wanted (shm/shm.h).  NULL: there are none. */
 	void (*want_peer)(void *arg, uint16_t slot);
 	void *want_arg;
 	/* The link leaves payload where it is, if it stays there, and so would
@@ -118,8 +118,8 @@ struct ur_borrow {
 };
 int ur_roce_borrow(struct ur_roce *r, const struct ur_borrow *b,
 		   uint64_t now_ns);
-void ur_roce_loan_back(struct ur_roce *r, uint32_t via, uint32_t qpn,
-		       const void *msg, size_t len, uint64_t now_ns);
+void ur_roce_delegation_back(struct ur_roce *r, uint32_t via, uint32_t qpn,
+			     const void *msg, size_t len, uint64_t now_ns);
 void ur_roce_dismiss(struct ur_roce *r, uint32_t via, uint32_t qpn,
 		     uint64_t now_ns);
 void ur_roce_link_gone(struct ur_roce *r, uint32_t via, uint64_t now_ns);
@@ -128,8 +128,8 @@ void ur_roce_link_gone(struct ur_roce *r, uint32_t via, uint64_t now_ns);
 /* A packet has come.  False: it was dropped before it reached anything. */
 bool ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns);
 
-/* Fill the next train; false if there is nothing to send now. */
-bool ur_roce_output(struct ur_roce *r, struct ur_train *train, uint64_t now_ns);
+/* Fill the next burst; false if there is nothing to send now. */
+bool ur_roce_output(struct ur_roce *r, struct ur_burst *burst, uint64_t now_ns);
 
 /*
  * What followed on the packets that came at came_ns had left by now_ns: until

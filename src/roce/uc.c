@@ -14,7 +14,7 @@ static uint32_t price_of(const struct ur_rqp *q, const struct ur_swqe *w)
 
 /* Append the next packet of w; PSNs are counted in req.psn. */
 static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
-			     struct ur_train *t, uint64_t now_ns)
+			     struct ur_burst *t, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
 	uint32_t i = (s->psn - w->first_psn) & UR_PSN_MASK;
@@ -25,14 +25,14 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 
 	ur_message_header(q, w, i, &h);
 	pkt_len = ur_pkt_len(ur_opcode_get(h.bth.opcode), len);
-	if (ur_train_fits(t, pkt_len) != UR_FIT_OK)
+	if (ur_burst_fits(t, pkt_len) != UR_FIT_OK)
 		return UR_EMIT_FULL;
 	if (!ur_rate_allows(q, now_ns) ||
 	    !ur_cong_pace(q, price_of(q, w), now_ns))
 		return UR_EMIT_DEFER;
 	/*
 	 * Copied: the request completes now, and another thread may reuse its
-	 * memory before the link has sent the train.
+	 * memory before the link has sent the burst.
 	 */
 	if (ur_req_add_packet(q, t, q->path, w, &h, off, len, false)) {
 		ur_req_fail(q, UR_WC_LOC_PROT_ERR);
@@ -45,12 +45,12 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 	return UR_EMIT_OK;
 }
 
-enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
+enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
 	struct ur_sq *sq = &q->qp->sq;
 
-	if (s->cur == s->fresh && ur_near_loose_takes(q))
+	if (s->cur == s->fresh && ur_shm_loose_takes(q))
 		return UR_EMIT_IDLE;
 	for (;;) {
 		struct ur_swqe *w;
@@ -80,12 +80,12 @@ enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 		if (s->psn != ur_psn_add(w->last_psn, 1))
 			continue;
 		if (q->qp->attr.av.is_local)
-			ur_near_loose_wired(q);
+			ur_shm_loose_wired(q);
 		s->cur++;
 		ur_req_complete(q, w, UR_WC_SUCCESS);
 		ur_rc_check_drained(q);
-		/* Not before this train has left. */
-		if (ur_near_loose_may(q))
+		/* Not before this burst has left. */
+		if (ur_shm_loose_may(q))
 			return UR_EMIT_FULL;
 	}
 }
@@ -103,7 +103,7 @@ static bool in_order(struct ur_rqp *q, const struct ur_in *in)
 		return true;
 	}
 	if (expected && p->in_message && p->kind == in->hdr.op->kind &&
-	    !p->is_near)
+	    !p->on_shm)
 		return true;
 	p->in_message = false;
 	q->r->cnt.drop_uc_sequence++;
@@ -168,7 +168,7 @@ void ur_uc_begin(struct ur_rqp *q, const struct ur_in *in)
 	struct ur_responder *p = &q->rsp;
 
 	p->in_message = true;
-	p->is_near = false;
+	p->on_shm = false;
 	p->kind = in->hdr.op->kind;
 	p->received = 0;
 	p->va = in->hdr.va;

@@ -63,7 +63,7 @@ static void ud_header(const struct ur_rqp *q, const struct ur_swqe *w,
 }
 
 static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
-			     struct ur_train *t, uint64_t now_ns)
+			     struct ur_burst *t, uint64_t now_ns)
 {
 	struct ur_hdr h;
 	uint32_t pkt_len;
@@ -74,14 +74,14 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 	}
 	ud_header(q, w, &h);
 	pkt_len = ur_pkt_len(ur_opcode_get(h.bth.opcode), w->length);
-	if (ur_train_fits(t, pkt_len) != UR_FIT_OK)
+	if (ur_burst_fits(t, pkt_len) != UR_FIT_OK)
 		return UR_EMIT_FULL;
 	if (!ur_rate_allows(q, now_ns) ||
 	    !ur_cong_pace(q, w->length + UR_PKT_OVERHEAD, now_ns))
 		return UR_EMIT_DEFER;
 	/*
 	 * Copied: the request completes now, and another thread may reuse its
-	 * memory before the link has sent the train.
+	 * memory before the link has sent the burst.
 	 */
 	if (ur_req_add_packet(q, t, q->path, w, &h, 0, w->length, false)) {
 		ur_ud_complete(q, w, UR_WC_LOC_PROT_ERR);
@@ -92,17 +92,17 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 	q->req.una = q->req.psn;
 	q->req.end = q->req.psn;
 	if (w->wr.ud.av.is_local)
-		ur_near_ud_wired(q, w->wr.ud.dqpn);
+		ur_shm_ud_wired(q, w->wr.ud.dqpn);
 	ur_ud_complete(q, w, UR_WC_SUCCESS);
 	return UR_EMIT_OK;
 }
 
-/* Requests for this train's path; another path's come in its own turn. */
-enum ur_emit ur_ud_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
+/* Requests for this burst's path; another path's come in its own turn. */
+enum ur_emit ur_ud_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 {
 	const struct ur_path *p = q->path;
 
-	if (ur_near_loose_takes(q))
+	if (ur_shm_loose_takes(q))
 		return UR_EMIT_IDLE;
 	if (q->path != p)
 		return q->path ? UR_EMIT_FULL : UR_EMIT_IDLE;
@@ -118,8 +118,8 @@ enum ur_emit ur_ud_emit(struct ur_rqp *q, struct ur_train *t, uint64_t now_ns)
 		ur_ud_route(q);
 		if (q->path != p)
 			return q->path ? UR_EMIT_FULL : UR_EMIT_IDLE;
-		/* Not before this train has left. */
-		if (ur_near_loose_may(q))
+		/* Not before this burst has left. */
+		if (ur_shm_loose_may(q))
 			return UR_EMIT_FULL;
 	}
 }

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "reach/lent.h"
+#include "shm/lent.h"
 
 #define UR_IMPORT_TOKEN	      16u
 #define UR_IMPORT_NAME	      48u /* of the socket, with its end */

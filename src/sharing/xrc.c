@@ -192,7 +192,8 @@ void ur_xrc_tell(uint32_t via, uint32_t qpn, enum ur_event_type type)
 
 /* --- what comes for lanes --- */
 
-static bool on_loan(const struct ur_xrc_link *l, uint32_t qpn, struct ur_rd *r)
+static bool is_delegated(const struct ur_xrc_link *l, uint32_t qpn,
+			 struct ur_rd *r)
 {
 	struct ur_borrow b = {
 		.via = l->via, .qpn = qpn, .msg = r->p, .len = ur_rd_left(r)
@@ -234,8 +235,8 @@ static bool on_return(const struct ur_xrc_link *l, uint32_t qpn,
 		if (!lane->roce || lane->slot != qpn >> UR_SRQ_INDEX_BITS)
 			continue;
 		ur_lane_lock(lane);
-		ur_roce_loan_back(lane->roce, l->via, qpn, r->p, ur_rd_left(r),
-				  now);
+		ur_roce_delegation_back(lane->roce, l->via, qpn, r->p,
+					ur_rd_left(r), now);
 		ur_lane_send(lane, now);
 		ur_lane_unlock(lane);
 	}
@@ -362,7 +363,7 @@ bool ur_xrc_message(const struct ur_xrc_link *l, const void *msg, size_t len)
 		return false;
 	switch (h.type) {
 	case UR_XRC_LOAN:
-		return on_loan(l, h.qpn, &r);
+		return is_delegated(l, h.qpn, &r);
 	case UR_XRC_RETURN:
 		return on_return(l, h.qpn, &r);
 	case UR_XRC_DISMISS:

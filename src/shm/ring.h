@@ -22,10 +22,10 @@
 
 #define UR_RING_LINE 64u
 
-/* What a record says of its payload: a packet received, or a train. */
+/* What a record says of its payload: a packet received, or a burst. */
 struct ur_ring_rec {
 	uint32_t len;	  /* bytes of payload */
-	uint32_t pkt_len; /* of each packet but the last of a train */
+	uint32_t pkt_len; /* of each packet but the last of a burst */
 	uint32_t scope_id;
 	uint16_t sport;
 	uint16_t index;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A link carries trains between lanes: UDP sockets, shared memory, a DPDK
+ * A link carries bursts between lanes: UDP sockets, shared memory, a DPDK
  * queue.  One table of operations; the lane's lock is held around every call.
  */
 #ifndef UR_SOCKETS_LINK_H
@@ -18,12 +18,12 @@ struct ur_link_ops {
 	const char *name;
 
 	/*
-	 * Send a train.  0; -EAGAIN: no room now for the packets from
-	 * train->sent on: pass the same train again, or drop it (the protocol
+	 * Send a burst.  0; -EAGAIN: no room now for the packets from
+	 * burst->sent on: pass the same burst again, or drop it (the protocol
 	 * recovers as from loss); other -errno: some packets, or all, cannot be
 	 * sent there (-ENETUNREACH, -EMSGSIZE …), counted by the link.
 	 */
-	int (*send)(struct ur_link *link, struct ur_train *train);
+	int (*send)(struct ur_link *link, struct ur_burst *burst);
 
 	/*
 	 * Receive what is there, at most a bounded amount, calling rx for
@@ -71,7 +71,7 @@ struct ur_link {
 	/* Constant: a thread of another process does the work behind it, maybe
 	 * on the core of who polls, whose pauses are as long as that takes. */
 	bool served;
-	/* Constant: it leaves payload of trains where it is, if it may. */
+	/* Constant: it leaves payload of bursts where it is, if it may. */
 	bool lends;
 };
 

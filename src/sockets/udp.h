@@ -11,7 +11,7 @@
  */
 int ur_udp_link_create(int rx_fd, struct ur_link **out);
 
-/* For tests: send trains packet by packet, as on a kernel without GSO. */
+/* For tests: send bursts packet by packet, as on a kernel without GSO. */
 void ur_udp_link_set_gso(struct ur_link *link, int on);
 
 /*

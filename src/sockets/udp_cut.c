@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Trains where the kernel or the interface cannot segment: packet by packet,
+ * Bursts where the kernel or the interface cannot segment: packet by packet,
  * several in one sendmmsg(2).  Their identification is then 0 in all, while
  * the protocol computed the ICRC of packet i for identification i; the
  * difference is known (CRCs are linear) and is taken out here.
@@ -17,15 +17,15 @@
 #define CUT_BATCH 16u
 
 struct cut {
-	struct ur_train *t;
+	struct ur_burst *t;
 	struct ur_icrc_flow flow;
 	uint32_t pkt;  /* next packet */
 	uint32_t left; /* bytes not yet cut */
-	uint32_t iov;  /* where in the train's iovec … */
+	uint32_t iov;  /* where in the burst's iovec … */
 	size_t off;    /* … and in its entry */
 	/* The batch under way. */
 	uint32_t used;
-	struct iovec pieces[UR_TRAIN_IOV + 2 * CUT_BATCH];
+	struct iovec pieces[UR_BURST_IOV + 2 * CUT_BATCH];
 	uint8_t icrc[CUT_BATCH][UR_ICRC_LEN];
 };
 
@@ -122,7 +122,7 @@ static void skip_sent(struct cut *c)
  * has to wait.  An error of one packet is not one of those behind it: it may be
  * of other queue pairs and other memory.  The first such error comes in *err.
  */
-static int send_batch(int fd, struct ur_train *t, struct mmsghdr *mm,
+static int send_batch(int fd, struct ur_burst *t, struct mmsghdr *mm,
 		      uint32_t n, int *err)
 {
 	uint32_t tries = 0;
@@ -150,7 +150,7 @@ static int send_batch(int fd, struct ur_train *t, struct mmsghdr *mm,
 	return 0;
 }
 
-int ur_udp_send_cut(int fd, const struct msghdr *mh, struct ur_train *t)
+int ur_udp_send_cut(int fd, const struct msghdr *mh, struct ur_burst *t)
 {
 	struct mmsghdr mm[CUT_BATCH];
 	struct cut c = { .t = t, .left = t->bytes };

@@ -81,22 +81,22 @@ static inline bool ur_udp_is_transient(int error)
 
 /* Whether the kernel merges what comes in. */
 void ur_udp_set_gro(int fd, bool on);
-/* Read packets one by one, or trains. */
+/* Read packets one by one, or bursts. */
 void ur_udp_set_lone(struct ur_udp *u, bool on);
-int ur_udp_send(struct ur_link *link, struct ur_train *train);
+int ur_udp_send(struct ur_link *link, struct ur_burst *burst);
 /*
- * udp_cut.c: a train as single datagrams to the address (and with the control
+ * udp_cut.c: a burst as single datagrams to the address (and with the control
  * messages) of `mh`.  Packets before t->sent are left out; on -EAGAIN t->sent
  * says where to go on.  Other errors: of one or more packets; the rest left.
  */
-int ur_udp_send_cut(int fd, const struct msghdr *mh, struct ur_train *t);
+int ur_udp_send_cut(int fd, const struct msghdr *mh, struct ur_burst *t);
 int ur_udp_recv(struct ur_link *link,
 		void (*rx)(void *arg, const struct ur_rx *rx), void *arg);
 
-/* udp_source.c: a socket bound to the train's source, or -1. */
+/* udp_source.c: a socket bound to the burst's source, or -1. */
 void ur_udp_sources_init(struct ur_udp *u);
 void ur_udp_sources_close(struct ur_udp *u);
-int ur_udp_source_fd(struct ur_udp *u, const struct ur_train *t, bool v4);
+int ur_udp_source_fd(struct ur_udp *u, const struct ur_burst *t, bool v4);
 
 /* udp.c: one more socket to send from a port of ours, or -errno. */
 int ur_udp_tx_bound(bool v4, const struct ur_udp_source *s, uint16_t port);

@@ -2,17 +2,17 @@
 /*
  * Receiving, in one of three ways by what has come lately.
  *
- *  trains  One recvmsg(2) takes one datagram as the kernel holds it, which
- *          with UDP_GRO is a whole train: several packets of one size one
- *          behind the other, the size told by a control message.  One train
+ *  bursts  One recvmsg(2) takes one datagram as the kernel holds it, which
+ *          with UDP_GRO is a whole burst: several packets of one size one
+ *          behind the other, the size told by a control message.  One burst
  *          per call keeps its buffer in the cache and lets the lane answer
- *          train by train.
- *  crowds  When the queue holds many short datagrams (many peers, no trains)
+ *          burst by burst.
+ *  crowds  When the queue holds many short datagrams (many peers, no bursts)
  *          a recvmmsg(2) takes several.
  *  lone    Packets that come one at a time, with empty reads between, are a
  *          conversation that waits for each of them.  recvfrom(2) is shorter,
  *          above all when it finds nothing, but tells no size: so GRO is off
- *          then, and the kernel cuts what comes as a train all the same.
+ *          then, and the kernel cuts what comes as a burst all the same.
  *          A burst that it has merged before is read with GRO on: the size
  *          of its packets is not told otherwise.
  */
@@ -266,7 +266,7 @@ static int recv_batch(struct ur_udp *u,
 	got = ur_sys_recvmmsg(u->rx_fd, mm, UR_UDP_BATCH, MSG_DONTWAIT);
 	for (int i = 0; i < got; i++)
 		n += deliver(u, &mm[i].msg_hdr, mm[i].msg_len, fn, arg);
-	/* Trains, or not even a second datagram: one at a time is better. */
+	/* Bursts, or not even a second datagram: one at a time is better. */
 	if (got < 2 || n > 2 * got)
 		u->singles = 0;
 	return got <= 0 ? 0 : n > 0 ? n : 1;

@@ -33,7 +33,7 @@ void ur_udp_sources_close(struct ur_udp *u)
 
 /* The source's own place, or a new one; NULL: all are taken. */
 static struct ur_udp_source *source_of(struct ur_udp *u,
-				       const struct ur_train *t)
+				       const struct ur_burst *t)
 {
 	struct ur_udp_source *s = u->sources;
 
@@ -55,7 +55,7 @@ static struct ur_udp_source *source_of(struct ur_udp *u,
 
 /* What an address alone does not say: the interface of a multicast, or one
  * that was asked for though the address would do without. */
-static bool needs_interface(const struct ur_train *t, bool v4)
+static bool needs_interface(const struct ur_burst *t, bool v4)
 {
 	bool link_local = t->src[0] == 0xfe && (t->src[1] & 0xc0) == 0x80;
 
@@ -64,7 +64,7 @@ static bool needs_interface(const struct ur_train *t, bool v4)
 	return t->dst[0] == 0xff || (t->scope_id && !link_local);
 }
 
-int ur_udp_source_fd(struct ur_udp *u, const struct ur_train *t, bool v4)
+int ur_udp_source_fd(struct ur_udp *u, const struct ur_burst *t, bool v4)
 {
 	const uint16_t *ports = v4 ? u->link.sports.v4 : u->link.sports.v6;
 	uint32_t port = ur_sport_of(t->dqpn);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending.  A train is one sendmsg(2) with UDP_SEGMENT.  The sockets are not
+ * Sending.  A burst is one sendmsg(2) with UDP_SEGMENT.  The sockets are not
  * connected and do path MTU discovery by probing: so the kernel sets DF and
- * identification 0 (counting up within a train), which is what the protocol
+ * identification 0 (counting up within a burst), which is what the protocol
  * has put into the ICRC (wire/icrc.h).
  */
 #include <errno.h>
@@ -42,7 +42,7 @@ static void put_int(struct out *o, int level, int type, int v)
 	put_cmsg(o, level, type, &v, sizeof(v));
 }
 
-static void address_v4(struct out *o, const struct ur_train *t)
+static void address_v4(struct out *o, const struct ur_burst *t)
 {
 	struct sockaddr_in *to = (struct sockaddr_in *)&o->to;
 
@@ -52,7 +52,7 @@ static void address_v4(struct out *o, const struct ur_train *t)
 	o->mh.msg_namelen = sizeof(*to);
 }
 
-static void source_v4(struct out *o, const struct ur_train *t)
+static void source_v4(struct out *o, const struct ur_burst *t)
 {
 	struct in_pktinfo pi = { 0 };
 
@@ -60,7 +60,7 @@ static void source_v4(struct out *o, const struct ur_train *t)
 	put_cmsg(o, IPPROTO_IP, IP_PKTINFO, &pi, sizeof(pi));
 }
 
-static void address_v6(struct out *o, const struct ur_train *t)
+static void address_v6(struct out *o, const struct ur_burst *t)
 {
 	struct sockaddr_in6 *to = (struct sockaddr_in6 *)&o->to;
 
@@ -71,7 +71,7 @@ static void address_v6(struct out *o, const struct ur_train *t)
 	o->mh.msg_namelen = sizeof(*to);
 }
 
-static void source_v6(struct out *o, const struct ur_train *t)
+static void source_v6(struct out *o, const struct ur_burst *t)
 {
 	struct in6_pktinfo pi = { .ipi6_ifindex = t->scope_id };
 
@@ -81,7 +81,7 @@ static void source_v6(struct out *o, const struct ur_train *t)
 
 /* Everything but the payload.  What the socket does by itself is left out: a
  * control message costs the kernel time in every call. */
-static void prepare(struct out *o, const struct ur_train *t, bool v4,
+static void prepare(struct out *o, const struct ur_burst *t, bool v4,
 		    bool bound)
 {
 	o->mh = (struct msghdr){ .msg_name = &o->to, .msg_control = o->ctl };
@@ -128,7 +128,7 @@ static int send_message(int fd, const struct msghdr *mh)
 	}
 }
 
-static int send_train(int fd, struct out *o, const struct ur_train *t)
+static int send_burst(int fd, struct out *o, const struct ur_burst *t)
 {
 	size_t plain = o->mh.msg_controllen;
 	uint16_t segment = (uint16_t)t->pkt_len;
@@ -156,12 +156,12 @@ static int send_train(int fd, struct out *o, const struct ur_train *t)
 #define CUT_BURSTS 4096u
 
 static struct ur_udp_unsegmented *unsegmented(struct ur_udp *u,
-					      const struct ur_train *t)
+					      const struct ur_burst *t)
 {
 	return &u->unsegmented[t->dst[15] % UR_UDP_UNSEGMENTED];
 }
 
-static bool may_segment(struct ur_udp *u, const struct ur_train *t)
+static bool may_segment(struct ur_udp *u, const struct ur_burst *t)
 {
 	struct ur_udp_unsegmented *n = unsegmented(u, t);
 
@@ -174,7 +174,7 @@ static bool may_segment(struct ur_udp *u, const struct ur_train *t)
 	return false;
 }
 
-static void note_unsegmented(struct ur_udp *u, const struct ur_train *t)
+static void note_unsegmented(struct ur_udp *u, const struct ur_burst *t)
 {
 	struct ur_udp_unsegmented *n = unsegmented(u, t);
 
@@ -183,7 +183,7 @@ static void note_unsegmented(struct ur_udp *u, const struct ur_train *t)
 	memcpy(n->dst, t->dst, sizeof(n->dst));
 }
 
-int ur_udp_send(struct ur_link *link, struct ur_train *t)
+int ur_udp_send(struct ur_link *link, struct ur_burst *t)
 {
 	struct ur_udp *u = ur_udp_of(link);
 	bool v4 = ur_addr_is_v4(t->dst);
@@ -199,11 +199,11 @@ int ur_udp_send(struct ur_link *link, struct ur_train *t)
 	if (bound >= 0)
 		fd = bound;
 	prepare(&o, t, v4, bound >= 0);
-	/* A train that was begun packet by packet goes on so. */
+	/* A burst that was begun packet by packet goes on so. */
 	if (t->npkts > 1 && (t->sent || !may_segment(u, t))) {
 		err = ur_udp_send_cut(fd, &o.mh, t);
 	} else {
-		err = send_train(fd, &o, t);
+		err = send_burst(fd, &o, t);
 		/* EIO: the interface cannot compute UDP checksums, so the
 		 * kernel does not segment for it.  EFAULT: the memory of one
 		 * packet is gone; the others may be of other queue pairs. */

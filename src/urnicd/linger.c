@@ -80,10 +80,10 @@ void ur_linger_take(struct ur_server *s, struct ur_session *ses, int fd)
 
 static void answer(struct linger *l, const struct ur_last *last)
 {
-	static struct ur_train train;
+	static struct ur_burst burst;
 
-	ur_last_train(last, &l->link->sports, &train);
-	if (l->link->ops->send(l->link, &train) == 0)
+	ur_last_burst(last, &l->link->sports, &burst);
+	if (l->link->ops->send(l->link, &burst) == 0)
 		l->s->lingered++;
 }
 

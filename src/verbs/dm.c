@@ -13,7 +13,7 @@
 
 #include "base/fork.h"
 #include "base/guard.h"
-#include "reach/lent.h"
+#include "shm/lent.h"
 #include "verbs/convert.h"
 #include "verbs/dm.h"
 #include "verbs/import.h"

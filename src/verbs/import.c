@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "reach/where.h"
+#include "shm/where.h"
 #include "verbs/dm.h"
 #include "verbs/domain.h"
 #include "verbs/mr.h"

@@ -19,7 +19,7 @@
 #include "core/qp.h"
 #include "core/srq.h"
 #include "engine/engine.h"
-#include "reach/lent.h"
+#include "shm/lent.h"
 #include "verbs/known.h"
 #include "verbs/share.h"
 

@@ -188,7 +188,7 @@ int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
 	if (!op)
 		return -EPROTONOSUPPORT;
 	rides = (p[8] & RIDES) == RIDES && ur_may_carry(op);
-	hdr_len = op->hdr_len + (rides ? UR_RIDE_LEN : 0);
+	hdr_len = op->hdr_len + (rides ? UR_PIGGYBACK_LEN : 0);
 	trailer = (p[1] >> 4 & 3) + UR_ICRC_LEN;
 	if (len < hdr_len + trailer)
 		return -EBADMSG;
@@ -219,7 +219,7 @@ size_t ur_hdr_encode(const struct ur_hdr *h, uint8_t *buf)
 	if (h->bth.rides)
 		put_ride(&w, h);
 	assert(!w.bad);
-	return op->hdr_len + (h->bth.rides ? UR_RIDE_LEN : 0);
+	return op->hdr_len + (h->bth.rides ? UR_PIGGYBACK_LEN : 0);
 }
 
 /* IBTA 9.7.5.2.8, table 45, in units of 10 us; code 0 is the longest. */

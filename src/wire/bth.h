@@ -35,7 +35,7 @@ enum ur_nak {
 };
 
 /* The acknowledgement that rides behind the headers of a SEND or WRITE. */
-#define UR_RIDE_LEN 8u
+#define UR_PIGGYBACK_LEN 8u
 
 struct ur_bth {
 	uint8_t opcode;
@@ -100,7 +100,7 @@ int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
 /*
  * Encode h (bth.opcode decides what follows the BTH) at buf, which has
  * UR_HDR_MAX bytes.  Returns the number of bytes written: op->hdr_len, and
- * UR_RIDE_LEN more if bth.rides.
+ * UR_PIGGYBACK_LEN more if bth.rides.
  */
 size_t ur_hdr_encode(const struct ur_hdr *h, uint8_t *buf);
 

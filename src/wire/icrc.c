@@ -32,7 +32,7 @@
 /* That byte as ones instead of zero, as a difference in front of the BTH:
  * ur_crc32_unshift(0xff, BTH_MASKED). */
 #define MASK_ONES  0x0f6a70d9u
-#define ID_TABLE   64u /* packets of the longest train */
+#define ID_TABLE   64u /* packets of the longest burst */
 
 /* From the identification to the end of the UDP header. */
 #define AFTER_ID (IPV4_LEN - IPV4_ID_AT + UDP_LEN)

@@ -6,7 +6,7 @@
  * endian behind the payload.
  *
  * Sending: our IPv4 packets carry DF and identification 0; segments of one
- * UDP_SEGMENT train count 0, 1, 2 … .  Receiving: a UDP socket hides the
+ * UDP_SEGMENT burst count 0, 1, 2 … .  Receiving: a UDP socket hides the
  * identification.  CRCs are linear, so a wrong guess of the 16-bit field
  * changes the result by one of 2^16 values known for the packet's length:
  * ur_icrc_check() accepts exactly these (FACTS: leaves 16 bits of check, and

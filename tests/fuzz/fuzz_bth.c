@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 	if (ur_hdr_decode(&h, data, len, &payload, &n))
 		return 0;
-	hdr_len = h.op->hdr_len + (h.bth.rides ? UR_RIDE_LEN : 0);
+	hdr_len = h.op->hdr_len + (h.bth.rides ? UR_PIGGYBACK_LEN : 0);
 	assert(payload == data + hdr_len);
 	assert(hdr_len + n + h.bth.pad + UR_ICRC_LEN == len);
 	assert(h.op->payload || !n);

@@ -193,12 +193,12 @@ static void poll(struct world *w)
 /* Everything that wants to leave leaves; note the PSNs of requests. */
 static void run(struct world *w)
 {
-	static struct ur_train train;
+	static struct ur_burst burst;
 	static struct rig_pkt p;
 	uint32_t n = 0;
 
-	while (ur_roce_output(w->lane.roce, &train, w->now_ns)) {
-		for (uint32_t i = 0; rig_train_pkt(&train, i, &p); i++) {
+	while (ur_roce_output(w->lane.roce, &burst, w->now_ns)) {
+		for (uint32_t i = 0; rig_burst_pkt(&burst, i, &p); i++) {
 			const uint8_t *payload;
 			struct ur_hdr h;
 			size_t len;

@@ -137,7 +137,7 @@ static void side_fini(struct side *s)
 
 static void drain(struct side *s)
 {
-	static struct ur_train t;
+	static struct ur_burst t;
 
 	for (uint32_t i = 0; i < 64; i++) {
 		if (!ur_roce_output(s->lane.roce, &t, now_ns))
@@ -176,8 +176,8 @@ static void arrive(bool loan, const uint8_t *msg, size_t len)
 			       .len = len };
 
 	if (!loan)
-		ur_roce_loan_back(sides[HOME].lane.roce, 1, target.qpn, msg,
-				  len, now_ns);
+		ur_roce_delegation_back(sides[HOME].lane.roce, 1, target.qpn,
+					msg, len, now_ns);
 	else if (ur_roce_borrow(sides[OTHER].lane.roce, &b, now_ns))
 		ur_roce_link_gone(sides[HOME].lane.roce, 1, now_ns);
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Make the seeds of fuzz_bth and fuzz_icrc in tests/data/fuzz: of each opcode
 in the golden captures the shortest packet.  And those of fuzz_raw: frames with
-the headers that it looks for, behind flows that ask for them; and of fuzz_near:
+the headers that it looks for, behind flows that ask for them; and of fuzz_shm:
 scripts of what the two ends of a channel do when they mean well; and of
 fuzz_net: see net_seeds.py."""
 import pathlib
@@ -71,7 +71,7 @@ def raw_seeds():
         (folder / name).write_bytes(flows + bytes([0, 0, 0, 0, 20]) + frame)
 
 
-# fuzz_near.c: commands, kinds and flags of cells.
+# fuzz_shm.c: commands, kinds and flags of cells.
 CELL, READ, AGREE, POST, RECV, LOOK = 0, 5, 6, 7, 10, 14
 K_REFUSED, K_DONE, K_DATA, K_OLD, K_PULLS, K_SEND, K_PULL = 4, 6, 7, 8, 9, 10, 16
 FIRST, LAST, FIRST_LAST, IMM, IN_BODY, ACK = 1, 2, 3, 4, 16, 32
@@ -83,8 +83,8 @@ def cell(kind, flags=0, epoch=0, ack=0, length=0, qp=0, key=0):
     return bytes([CELL, qp, 0, kind, flags, epoch, ack, key, 1, length])
 
 
-def near_seeds():
-    folder = DATA / "fuzz/fuzz_near"
+def shm_seeds():
+    folder = DATA / "fuzz/fuzz_shm"
     folder.mkdir(parents=True, exist_ok=True)
     start = bytes([7, 4, 4] * 4 + [AGREE])
     recvs = bytes([RECV, 0, 64] * 8)
@@ -125,7 +125,7 @@ def near_seeds():
 
 def main():
     raw_seeds()
-    near_seeds()
+    shm_seeds()
     net_seeds.make(DATA, frames)
     shortest = {}
     for path in sorted((DATA / "pcap").glob("*.pcap")):

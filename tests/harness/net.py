@@ -118,7 +118,7 @@ class Place:
         raise Failure('IPv6 addresses stay tentative')
 
     def real_packets(self):
-        """Let the link carry packets as a wire would: no trains on it."""
+        """Let the link carry packets as a wire would: no bursts on it."""
         for h in self.hosts:
             h.sh('ethtool', '-K', h.dev, 'gso', 'off', 'tso', 'off',
                  'tx-udp-segmentation', 'off', 'gro', 'off')

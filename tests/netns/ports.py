@@ -33,7 +33,7 @@ def plugin(env):
 
 class Veth:
     """The packet socket's driver on either end of a veth.  The ends carry
-    packets as a wire would: no trains, and all checksums computed."""
+    packets as a wire would: no bursts, and all checksums computed."""
 
     dev = 'dpv'
     queues = 1

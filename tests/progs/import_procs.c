@@ -28,7 +28,7 @@
 
 #include "vt.h"
 
-#define SIZE 150000u /* more than a train, and no multiple of a page */
+#define SIZE 150000u /* more than a burst, and no multiple of a page */
 #define ROOM (SIZE + 8192u)
 #define RIGHTS                                                                 \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |                    \

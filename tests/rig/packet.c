@@ -68,8 +68,8 @@ bool rig_pkt_input(struct rig_lane *l, const struct rig_pkt *p, uint64_t now_ns)
 	return heard;
 }
 
-/* Copy [off, off + len) of the train's pieces. */
-static void train_copy(const struct ur_train *t, uint32_t off, uint32_t len,
+/* Copy [off, off + len) of the burst's pieces. */
+static void burst_copy(const struct ur_burst *t, uint32_t off, uint32_t len,
 		       uint8_t *to)
 {
 	for (uint32_t i = 0; i < t->niov && len; i++) {
@@ -89,7 +89,7 @@ static void train_copy(const struct ur_train *t, uint32_t off, uint32_t len,
 	RIG_CHECK(len == 0);
 }
 
-bool rig_train_pkt(const struct ur_train *t, uint32_t i, struct rig_pkt *p)
+bool rig_burst_pkt(const struct ur_burst *t, uint32_t i, struct rig_pkt *p)
 {
 	uint32_t off = i * t->pkt_len;
 
@@ -97,7 +97,7 @@ bool rig_train_pkt(const struct ur_train *t, uint32_t i, struct rig_pkt *p)
 		return false;
 	p->len = i + 1 < t->npkts ? t->pkt_len : t->bytes - off;
 	RIG_CHECK(p->len >= UR_BTH_LEN + UR_ICRC_LEN && p->len <= RIG_PKT_MAX);
-	train_copy(t, off, p->len, p->data);
+	burst_copy(t, off, p->len, p->data);
 	memcpy(p->src, t->src, 16);
 	memcpy(p->dst, t->dst, 16);
 	p->sport = t->sport;

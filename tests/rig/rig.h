@@ -152,7 +152,7 @@ void rig_pkt_seal(struct rig_pkt *p);
 bool rig_pkt_input(struct rig_lane *l, const struct rig_pkt *p,
 		   uint64_t now_ns);
 
-/* Packet i of a train, copied out; false if there is none. */
-bool rig_train_pkt(const struct ur_train *t, uint32_t i, struct rig_pkt *p);
+/* Packet i of a burst, copied out; false if there is none. */
+bool rig_burst_pkt(const struct ur_burst *t, uint32_t i, struct rig_pkt *p);
 
 #endif

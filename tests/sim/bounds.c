@@ -25,7 +25,7 @@ static uint64_t work_time(const struct sim_world *w)
 		       p->ops;
 	uint64_t each = p->gap_ns + 2 * p->recv_delay_ns +
 			4 * p->poll_delay_ns + 8 * p->net.latency_ns +
-			4 * p->near_bell_ns;
+			4 * p->shm_bell_ns;
 	uint64_t bytes = w->work_bytes + ops * 256;
 
 	return 20 * SIM_MS + ops * each + 4 * bytes * p->net.byte_ps / 1000;
@@ -48,7 +48,7 @@ uint64_t sim_time_limit(const struct sim_world *w)
 		w->wire.stalls * p->net.stall_ns +
 		w->wire.rnr_naks * 3 * ur_rnr_timer_ns(p->min_rnr_timer);
 
-	if (sim_scenario_has_victim(w) || p->near_cut)
+	if (sim_scenario_has_victim(w) || p->shm_cut)
 		limit += (p->retry_cnt + 3ull) * 8 * timeout;
 	if (p->scenario == SIM_HOSTILE)
 		limit += 200ull * 4 * timeout + SIM_S;
@@ -101,7 +101,7 @@ void sim_bounds_check(struct sim_world *w)
 	uint64_t causes = mishaps(w) + s->rnr_naks;
 	uint64_t timeouts = counted_timeouts(w);
 
-	if (w->near_cuts)
+	if (w->shm_cuts)
 		return;
 	if (w->p.scenario == SIM_CLEAN)
 		check_clean(w);

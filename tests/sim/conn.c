@@ -127,7 +127,7 @@ static void end_destroy(struct sim_end *e)
 		sim_rxq_fini(&e->own_rxq);
 }
 
-/* PSNs near the wrap now and then. */
+/* PSNs shm the wrap now and then. */
 static uint32_t draw_psn(struct sim_world *w)
 {
 	if (sim_chance(w, SIM_PROB / 2))
@@ -159,7 +159,7 @@ void sim_conn_connect(struct sim_conn *c)
 		k->max_rd_atomic = rd;
 		k->max_dest_rd_atomic = rd;
 		k->sq_psn = draw_psn(w);
-		k->is_local = w->p.near && !c->hostile;
+		k->is_local = w->p.shm && !c->hostile;
 		peer->link.rq_psn = k->sq_psn;
 		e->sent_any = false;
 		e->own_rxq.closed = !sim_end_receives(e);

@@ -103,15 +103,15 @@ static void address(struct sim_world *w, struct rig_pkt *p,
 	p->sport = from->rig.sport;
 }
 
-static uint32_t any_psn(struct sim_world *w, uint32_t near)
+static uint32_t any_psn(struct sim_world *w, uint32_t shm)
 {
 	switch (sim_below(w, 4)) {
 	case 0:
-		return near;
+		return shm;
 	case 1:
-		return ur_psn_add(near, sim_below(w, 8));
+		return ur_psn_add(shm, sim_below(w, 8));
 	case 2:
-		return (near - sim_below(w, 64)) & UR_PSN_MASK;
+		return (shm - sim_below(w, 64)) & UR_PSN_MASK;
 	default:
 		return sim_below(w, UR_PSN_MASK + 1);
 	}

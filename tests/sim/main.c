@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sim --seeds A-B [--scenario NAME] [--near yes|no] [--verbose]
- * sim --file LIST        seeds, scenarios and "near", one of each a line
+ * sim --seeds A-B [--scenario NAME] [--shm yes|no] [--verbose]
+ * sim --file LIST        seeds, scenarios and "shm", one of each a line
  *
  * Prints each seed that fails, with the end of its trace, and returns 1.
  */
@@ -26,7 +26,7 @@ static struct {
 	uint64_t ops;
 	uint64_t lost;
 	uint64_t repeated;
-	uint64_t near;
+	uint64_t shm;
 	uint64_t refused;
 	uint64_t cuts;
 	uint64_t virtual_ns;
@@ -55,13 +55,13 @@ static void print_trace(const struct sim_world *w)
 		(void)printf("    %s\n", w->trace[i % SIM_TRACE]);
 }
 
-static void run_seed(uint64_t seed, int scenario, int near_wish, bool verbose)
+static void run_seed(uint64_t seed, int scenario, int shm_wish, bool verbose)
 {
 	bool ok;
 
 	(void)alarm(SEED_SECONDS);
 	world.tracing = world.verbose = verbose;
-	world.near_wish = near_wish;
+	world.shm_wish = shm_wish;
 	ok = sim_run(&world, seed, scenario);
 	total.seeds++;
 	total.pkts += world.wire.pkts;
@@ -69,16 +69,16 @@ static void run_seed(uint64_t seed, int scenario, int near_wish, bool verbose)
 	total.lost +=
 		world.wire.lost + world.wire.overflowed + world.wire.corrupted;
 	total.repeated += world.wire.repeated;
-	total.near += world.near_requests;
-	total.refused += world.near_refused;
-	total.cuts += world.near_cuts;
+	total.shm += world.shm_requests;
+	total.refused += world.shm_refused;
+	total.cuts += world.shm_cuts;
 	total.virtual_ns += world.now_ns;
 	if (ok)
 		return;
 	failures++;
 	(void)printf("seed %llu (%s%s): %s\n", (unsigned long long)seed,
 		     sim_scenario_names[world.p.scenario],
-		     world.p.near ? ", near" : "", world.why);
+		     world.p.shm ? ", shm" : "", world.why);
 	if (verbose || failures > 1)
 		return;
 	/* The same again, now looking. */
@@ -99,11 +99,11 @@ static int scenario_by_name(const char *name)
 	exit(2);
 }
 
-/* Lines of "SEED [SCENARIO [near]]  # why"; "-": the seed's own choice. */
+/* Lines of "SEED [SCENARIO [shm]]  # why"; "-": the seed's own choice. */
 static int run_file(const char *path)
 {
 	FILE *f = fopen(path, "r");
-	char line[256], name[64], near[8];
+	char line[256], name[64], shm[8];
 	unsigned long long seed;
 
 	if (!f) {
@@ -111,8 +111,8 @@ static int run_file(const char *path)
 		return 2;
 	}
 	while (fgets(line, sizeof(line), f)) {
-		int n = sscanf(line, "%llu %63s %7s", &seed, name, near);
-		int yes = n == 3 && strcmp(near, "near") == 0;
+		int n = sscanf(line, "%llu %63s %7s", &seed, name, shm);
+		int yes = n == 3 && strcmp(shm, "shm") == 0;
 
 		if (n < 1)
 			continue;
@@ -128,7 +128,7 @@ static int run_file(const char *path)
 static int usage(void)
 {
 	(void)fprintf(stderr, "usage: sim --seeds A-B [--scenario NAME] "
-			      "[--near yes|no] [--verbose] | --file LIST\n");
+			      "[--shm yes|no] [--verbose] | --file LIST\n");
 	return 2;
 }
 
@@ -144,7 +144,7 @@ static void print_total(void)
 		     (unsigned long long)total.lost,
 		     (unsigned long long)total.repeated,
 		     (double)total.virtual_ns / 1e9,
-		     (unsigned long long)total.near,
+		     (unsigned long long)total.shm,
 		     (unsigned long long)total.refused,
 		     (unsigned long long)total.cuts);
 }
@@ -155,13 +155,13 @@ int main(int argc, char **argv)
 		{ "seeds", required_argument, NULL, 's' },
 		{ "scenario", required_argument, NULL, 'c' },
 		{ "file", required_argument, NULL, 'f' },
-		{ "near", required_argument, NULL, 'n' },
+		{ "shm", required_argument, NULL, 'n' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ NULL, 0, NULL, 0 },
 	};
 	unsigned long long first = 1, last = 0;
 	const char *file = NULL;
-	int scenario = -1, near_wish = -1, c;
+	int scenario = -1, shm_wish = -1, c;
 	bool verbose = false;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -173,7 +173,7 @@ int main(int argc, char **argv)
 		} else if (c == 'f') {
 			file = optarg;
 		} else if (c == 'n') {
-			near_wish = strcmp(optarg, "yes") == 0;
+			shm_wish = strcmp(optarg, "yes") == 0;
 		} else if (c == 'v') {
 			verbose = true;
 		} else {
@@ -189,7 +189,7 @@ int main(int argc, char **argv)
 	if (file && run_file(file))
 		return 2;
 	for (uint64_t s = first; s <= last && failures < MAX_FAILURES; s++)
-		run_seed(s, scenario, near_wish, verbose);
+		run_seed(s, scenario, shm_wish, verbose);
 	print_total();
 	return failures != 0;
 }

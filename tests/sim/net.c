@@ -174,8 +174,8 @@ static void send_packet(struct sim_world *w, struct sim_pkt *p)
 	launch(w, p, at);
 }
 
-/* Take the next n bytes of the train's pieces. */
-static void pull(const struct ur_train *t, uint32_t *piece, size_t *off,
+/* Take the next n bytes of the burst's pieces. */
+static void pull(const struct ur_burst *t, uint32_t *piece, size_t *off,
 		 uint8_t *to, uint32_t n)
 {
 	while (n) {
@@ -196,14 +196,14 @@ static void pull(const struct ur_train *t, uint32_t *piece, size_t *off,
 	}
 }
 
-void sim_net_train(struct sim_lane *from, const struct ur_train *t)
+void sim_net_burst(struct sim_lane *from, const struct ur_burst *t)
 {
 	struct sim_world *w = from->w;
 	uint32_t piece = 0, left = t->bytes;
 	size_t off = 0;
 
-	RIG_CHECK(t->npkts >= 1 && t->npkts <= UR_TRAIN_PKTS);
-	RIG_CHECK(t->bytes <= UR_TRAIN_BYTES && t->niov <= UR_TRAIN_IOV);
+	RIG_CHECK(t->npkts >= 1 && t->npkts <= UR_BURST_PKTS);
+	RIG_CHECK(t->bytes <= UR_BURST_BYTES && t->niov <= UR_BURST_IOV);
 	RIG_CHECK(sim_host_has(w, from->host, t->src));
 	for (uint32_t i = 0; i < t->npkts; i++) {
 		struct sim_pkt *p = pkt_new(w);
@@ -219,7 +219,7 @@ void sim_net_train(struct sim_lane *from, const struct ur_train *t)
 		p->ce = false;
 		p->corrupt = false;
 		if (pkt_dqpn(p->data) >> 14 != t->dqpn >> 14)
-			sim_fail(w, "a train is for more than one slot");
+			sim_fail(w, "a burst is for more than one slot");
 		send_packet(w, p);
 	}
 	RIG_CHECK(left == 0);

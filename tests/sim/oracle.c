@@ -238,7 +238,7 @@ static void recv_uc(struct sim_end *e, const struct ur_cqe *c)
 {
 	const struct sim_net_params *n = &e->w->p.net;
 	struct sim_dir *d = e->in;
-	bool mixed = n->jitter_prob || n->dup_prob || e->w->p.near_cut;
+	bool mixed = n->jitter_prob || n->dup_prob || e->w->p.shm_cut;
 	uint32_t i = mixed ? 0 : d->received;
 
 	for (; i < d->posted; i++) {

@@ -240,7 +240,7 @@ void sim_params_draw(struct sim_world *w, int scenario)
 	    (p->scenario == SIM_BIG && sim_chance(w, SIM_PROB / 2)))
 		draw_faults(w);
 	shape_scenario(w);
-	sim_near_draw(w);
+	sim_shm_draw(w);
 	draw_timers(w);
 	if (p->scenario == SIM_RNR_EXCEEDED)
 		p->rnr_retry = (uint8_t)sim_below(w, 4);

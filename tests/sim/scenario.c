@@ -27,7 +27,7 @@ bool sim_scenario_is_victim(const struct sim_end *e)
 
 bool sim_scenario_spares(const struct sim_end *e)
 {
-	return sim_scenario_is_victim(e) || sim_near_was_cut(e);
+	return sim_scenario_is_victim(e) || sim_shm_was_cut(e);
 }
 
 static void act_at(struct sim_world *w, uint64_t delay_ns)
@@ -54,7 +54,7 @@ static void kill_peer(struct sim_world *w)
 	struct sim_lane *l = w->conns[0]->end[1].lane;
 
 	l->dead = true;
-	sim_near_died(l);
+	sim_shm_died(l);
 	w->act_ns = w->now_ns;
 }
 

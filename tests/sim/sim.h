@@ -17,7 +17,7 @@
  *	hostile.c   a peer that sends whatever it likes
  *	scenario.c  errors provoked at a moment, and what must follow
  *	migrate.c   paths that change or fail
- *	near.c      channels between lanes of one host
+ *	shm.c      channels between lanes of one host
  *	bounds.c    what may be spent: time, packets, timeouts
  *	main.c      the command line
  */
@@ -111,9 +111,9 @@ struct sim_params {
 	bool shared_cq;
 	bool srq;
 	bool windows;
-	bool near;     /* all hosts are one, and have channels … */
-	bool near_cut; /* … of which some end */
-	uint64_t near_bell_ns;
+	bool shm;     /* all hosts are one, and have channels … */
+	bool shm_cut; /* … of which some end */
+	uint64_t shm_bell_ns;
 	uint8_t timeout;
 	uint8_t retry_cnt;
 	uint8_t rnr_retry;
@@ -342,7 +342,7 @@ struct sim_migration {
 
 struct sim_hostile;
 struct sim_tags;
-struct sim_near;
+struct sim_shm;
 
 struct sim_world {
 	uint64_t seed;
@@ -385,13 +385,13 @@ struct sim_world {
 	uint32_t drained_psn;
 	uint32_t drained_ops; /* retired by then */
 	struct sim_migration mig;
-	int near_wish; /* channels: no, yes, -1: the seed decides */
-	struct ur_rng near_rng;
-	struct sim_near *nears[SIM_NEARS];
+	int shm_wish; /* channels: no, yes, -1: the seed decides */
+	struct ur_rng shm_rng;
+	struct sim_shm *nears[SIM_NEARS];
 	uint32_t nnears;
-	uint32_t near_cuts;
-	uint64_t near_requests;
-	uint64_t near_refused;
+	uint32_t shm_cuts;
+	uint64_t shm_requests;
+	uint64_t shm_refused;
 	uint64_t work_bytes;
 	uint64_t work_ops;
 	/* The verdict. */
@@ -432,7 +432,7 @@ uint64_t sim_event_next(const struct sim_world *w);
 bool sim_event_take(struct sim_world *w, struct sim_event *ev);
 
 /* net.c */
-void sim_net_train(struct sim_lane *from, const struct ur_train *t);
+void sim_net_burst(struct sim_lane *from, const struct ur_burst *t);
 /* One packet by hand, from the host that the attacker plays. */
 void sim_net_packet(struct sim_world *w, const struct rig_pkt *from,
 		    uint64_t delay_ns);
@@ -521,7 +521,7 @@ void sim_win_destroy(struct sim_dir *d);
 /* Perhaps make op one about a window. */
 bool sim_win_draw(struct sim_dir *d, struct sim_op *op);
 void sim_win_undo(struct sim_dir *d, const struct sim_op *op);
-/* Perhaps reach the target through its window. */
+/* Perhaps direct the target through its window. */
 void sim_win_name(struct sim_dir *d, const struct sim_op *op,
 		  struct rig_wr *wr);
 void sim_win_completed(struct sim_dir *d, const struct sim_op *op);
@@ -552,20 +552,20 @@ void sim_hostile_packet(struct sim_world *w, const struct sim_pkt *p);
 bool sim_hostile_over(const struct sim_world *w);
 void sim_hostile_check(struct sim_world *w);
 
-/* near.c */
-void sim_near_draw(struct sim_world *w);
-void sim_near_start(struct sim_world *w);
-struct sim_lane *sim_near_pair(struct sim_world *w, const struct sim_lane *a,
-			       struct sim_lane *b);
-void sim_near_want(void *arg, uint16_t slot);
-void sim_near_act(void *arg);
-void sim_near_died(struct sim_lane *l);
-void sim_near_poll(struct sim_lane *l);
-void sim_near_rest(struct sim_lane *l);
+/* shm.c */
+void sim_shm_draw(struct sim_world *w);
+void sim_shm_start(struct sim_world *w);
+struct sim_lane *sim_shm_pair(struct sim_world *w, const struct sim_lane *a,
+			      struct sim_lane *b);
+void sim_shm_want(void *arg, uint16_t slot);
+void sim_shm_act(void *arg);
+void sim_shm_died(struct sim_lane *l);
+void sim_shm_poll(struct sim_lane *l);
+void sim_shm_rest(struct sim_lane *l);
 /* Has the channel of this end's connection ended once? */
-bool sim_near_was_cut(const struct sim_end *e);
-void sim_near_check(struct sim_world *w);
-void sim_near_destroy(struct sim_world *w);
+bool sim_shm_was_cut(const struct sim_end *e);
+void sim_shm_check(struct sim_world *w);
+void sim_shm_destroy(struct sim_world *w);
 
 /* scenario.c */
 void sim_scenario_start(struct sim_world *w);

@@ -84,7 +84,7 @@ static void sniff_kind(struct sim_world *w, const struct sim_pkt *p,
 }
 
 /*
- * The kernel gives segment i of a train the identification i, and a receiver
+ * The kernel gives segment i of a burst the identification i, and a receiver
  * that sees it (rxe) takes nothing but the exact ICRC.
  */
 static bool icrc_exact(const struct sim_pkt *p)
@@ -122,7 +122,7 @@ void sim_sniff(struct sim_world *w, const struct sim_pkt *p)
 		return;
 	}
 	if (!icrc_exact(p))
-		sim_fail(w, "packet %u of a train has a wrong ICRC", p->index);
+		sim_fail(w, "packet %u of a burst has a wrong ICRC", p->index);
 	SIM_TRACEF(w, "  %s qpn %x psn %06x len %zu aeth %02x", h.op->name,
 		   h.bth.dqpn, h.bth.psn, len,
 		   h.op->headers & UR_HDR_AETH ? h.syndrome : 0);

@@ -127,7 +127,7 @@ static void post_msg(struct sim_ud *u)
 	sge = ud_sge(u, m->slot, false, m->len);
 	sim_sges_fill(&sge, 1, m->id);
 	rig_av(&av, u->lane->rig.host->addr, to->lane->rig.host->addr);
-	av.is_local = w->p.near;
+	av.is_local = w->p.shm;
 	wr = (struct rig_wr){
 		.wr_id = w->nud_msgs,
 		.sge = &sge,

@@ -64,11 +64,11 @@ static uint64_t lane_next(const struct sim_lane *l)
 
 void sim_lane_pump(struct sim_lane *l)
 {
-	static struct ur_train train;
+	static struct ur_burst burst;
 	uint32_t n = 0;
 
-	while (ur_roce_output(l->rig.roce, &train, l->w->now_ns)) {
-		sim_net_train(l, &train);
+	while (ur_roce_output(l->rig.roce, &burst, l->w->now_ns)) {
+		sim_net_burst(l, &burst);
 		if (++n > STILL_MAX) {
 			sim_fail(l->w, "output never ends");
 			return;
@@ -169,10 +169,10 @@ static void lane_run(struct sim_lane *l)
 	}
 	if (ur_roce_deadline(l->rig.roce) <= w->now_ns)
 		ur_roce_expire(l->rig.roce, w->now_ns);
-	sim_near_poll(l);
+	sim_shm_poll(l);
 	sim_lane_pump(l);
 	lane_poll(l);
-	sim_near_rest(l);
+	sim_shm_rest(l);
 	if (n->stall_prob && sim_chance(w, n->stall_prob)) {
 		l->stalled_until_ns =
 			w->now_ns + sim_below(w, (uint32_t)n->stall_ns);
@@ -207,7 +207,7 @@ static void dispatch(struct sim_world *w, const struct sim_event *ev)
 		sim_scenario_act(w);
 		break;
 	case SIM_EV_NEAR:
-		sim_near_act(ev->arg);
+		sim_shm_act(ev->arg);
 		break;
 	}
 }
@@ -300,9 +300,9 @@ static void make_lanes(struct sim_world *w)
 		l->run_at_ns = UR_NEVER;
 		l->rx_tail = &l->rx_head;
 		/* Slots are of a host, and here all are one. */
-		if (p->near)
+		if (p->shm)
 			slot = 1 + i;
-		w->hosts[l->host].want_peer = p->near ? sim_near_want : NULL;
+		w->hosts[l->host].want_peer = p->shm ? sim_shm_want : NULL;
 		w->hosts[l->host].want_arg = l;
 		rig_lane_init(&l->rig, &w->hosts[l->host], slot,
 			      ur_rng_next(&w->rng), told);
@@ -362,7 +362,7 @@ static void make_conns_of(struct sim_world *w, enum ur_qp_type type, uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		draw_pair(w, &a, &b);
 		if (type == UR_QPT_RC)
-			b = sim_near_pair(w, a, b);
+			b = sim_shm_pair(w, a, b);
 		sim_conn_create(w, type, a, b);
 	}
 }
@@ -413,7 +413,7 @@ static void check(struct sim_world *w)
 	memcpy(&count, w->counter.p, 8);
 	if (count > w->counter_adds ||
 	    (count != w->counter_adds && !sim_scenario_has_victim(w) &&
-	     !w->near_cuts && w->p.scenario != SIM_HOSTILE))
+	     !w->shm_cuts && w->p.scenario != SIM_HOSTILE))
 		sim_fail(w, "the counter holds %lu after %lu adds of one",
 			 count, w->counter_adds);
 	/* One in 2^16 may; far more would be a hole. */
@@ -423,7 +423,7 @@ static void check(struct sim_world *w)
 	sim_ud_check_final(w);
 	sim_tags_check_final(w);
 	sim_scenario_check(w);
-	sim_near_check(w);
+	sim_shm_check(w);
 	if (!w->failed)
 		sim_bounds_check(w);
 }
@@ -437,7 +437,7 @@ static void destroy(struct sim_world *w)
 	for (uint32_t i = 0; i < w->nuds; i++)
 		sim_ud_destroy(w->uds[i]);
 	sim_tags_destroy(w);
-	sim_near_destroy(w);
+	sim_shm_destroy(w);
 	free(w->ud_msgs);
 	free(w->counter_seen);
 	rig_buf_fini(&w->counter);
@@ -458,18 +458,18 @@ static void destroy(struct sim_world *w)
 bool sim_run(struct sim_world *w, uint64_t seed, int scenario)
 {
 	bool tracing = w->tracing, verbose = w->verbose;
-	int near_wish = w->near_wish;
+	int shm_wish = w->shm_wish;
 
 	memset(w, 0, sizeof(*w));
 	w->tracing = tracing;
 	w->verbose = verbose;
-	w->near_wish = near_wish;
+	w->shm_wish = shm_wish;
 	w->seed = seed;
 	w->now_ns = SIM_MS;
 	ur_rng_seed(&w->rng, seed);
 	sim_params_draw(w, scenario);
 	make_lanes(w);
-	sim_near_start(w);
+	sim_shm_start(w);
 	make_conns(w);
 	if (w->p.scenario == SIM_HOSTILE)
 		sim_hostile_create(w);

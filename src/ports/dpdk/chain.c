@@ -64,7 +64,7 @@ static void give_back(void *addr, void *pin)
 	ur_pin_put(pin);
 }
 
-static void point(struct rte_mbuf *m, const struct ur_nic_lent *l)
+static void point(struct rte_mbuf *m, const struct ur_nic_extbuf *l)
 {
 	struct rte_mbuf_ext_shared_info *s = rte_mbuf_to_priv(m);
 
@@ -79,7 +79,7 @@ static void point(struct rte_mbuf *m, const struct ur_nic_lent *l)
 }
 
 bool ur_chain_add(struct rte_mempool *pool, struct rte_mbuf *head,
-		  const struct ur_nic_lent *l)
+		  const struct ur_nic_extbuf *l)
 {
 	struct rte_mbuf *m[2];
 

@@ -599,8 +599,8 @@ static uint32_t nic_flush(struct ur_nic *n, uint16_t q)
 	return lost;
 }
 
-static bool nic_lend(struct ur_nic *n, uint16_t q,
-		     const struct ur_nic_lent *lent)
+static bool nic_attach_extbuf(struct ur_nic *n, uint16_t q,
+			      const struct ur_nic_extbuf *lent)
 {
 	const struct queue *u = &n->queues[q];
 	unsigned int was;
@@ -706,7 +706,7 @@ const struct ur_nic_plugin urnic_nic_plugin = {
 	.info = nic_info,
 	.rx = nic_rx,
 	.room = nic_room,
-	.lend = nic_lend,
+	.lend = nic_attach_extbuf,
 	.tx = nic_tx,
 	.flush = nic_flush,
 	.arm = nic_arm,

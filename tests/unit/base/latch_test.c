@@ -21,10 +21,10 @@ static void one_at_a_time(void **state)
 	ur_latch_init(&latch);
 	assert_true(ur_latch_try(&latch));
 	assert_false(ur_latch_try(&latch));
-	assert_false(ur_latch_knock(&latch));
+	assert_false(ur_latch_contend(&latch));
 	ur_latch_unlock(&latch);
-	assert_true(ur_latch_knock(&latch));
-	assert_false(ur_latch_knock(&latch));
+	assert_true(ur_latch_contend(&latch));
+	assert_false(ur_latch_contend(&latch));
 	ur_latch_unlock(&latch);
 	ur_latch_lock(&latch);
 	ur_latch_unlock(&latch);
@@ -35,7 +35,7 @@ static void *worker(void *arg)
 {
 	for (uint32_t i = 0; i < TURNS; i++) {
 		if (i % 3 == 0)
-			while (!ur_latch_knock(&latch))
+			while (!ur_latch_contend(&latch))
 				sched_yield();
 		else if (i % 3 == 1)
 			while (!ur_latch_try(&latch))
@@ -80,7 +80,7 @@ static void sleepers_wake(void **state)
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&t[i], NULL, sleeper, NULL), 0);
 	usleep(20000);
-	assert_false(ur_latch_knock(&latch));
+	assert_false(ur_latch_contend(&latch));
 	assert_int_equal(plain, 0);
 	ur_latch_unlock(&latch);
 	for (int i = 0; i < THREADS; i++)
@@ -118,7 +118,7 @@ static void *try_once(void *arg)
 
 static void *knock_once(void *arg)
 {
-	*(bool *)arg = ur_latch_knock(&latch);
+	*(bool *)arg = ur_latch_contend(&latch);
 	if (*(bool *)arg)
 		ur_latch_unlock(&latch);
 	return NULL;
@@ -220,7 +220,7 @@ static void the_owner_does_not_take_it_twice(void **state)
 	ur_latch_lock(&latch);
 	assert_true(is_biased());
 	assert_false(ur_latch_try(&latch));
-	assert_false(ur_latch_knock(&latch));
+	assert_false(ur_latch_contend(&latch));
 	ur_latch_unlock(&latch);
 	assert_true(ur_latch_try(&latch));
 	ur_latch_unlock(&latch);
@@ -266,7 +266,7 @@ static void *intruder(void *arg)
 		if (n % 3 == 0)
 			got = ur_latch_try(&latch);
 		else if (n % 3 == 1)
-			got = ur_latch_knock(&latch);
+			got = ur_latch_contend(&latch);
 		else
 			ur_latch_lock(&latch);
 		if (got) {
@@ -343,7 +343,7 @@ static void a_bias_excludes_the_hurried(void **state)
 }
 
 /*
- * Who rings and then knocks is heard: by himself, or by who held the latch and
+ * Who rings and then contenders is heard: by himself, or by who held the latch and
  * looks at the bell after it was given back (engine/lane.c).
  */
 static _Atomic uint32_t rung, heard;
@@ -391,7 +391,7 @@ static void no_ring_is_lost(void **state)
 		for (uint32_t n = 0; n < i % 256 * 4; n++)
 			atomic_signal_fence(memory_order_seq_cst);
 		atomic_store_explicit(&rung, i, memory_order_relaxed);
-		if (ur_latch_knock(&latch)) {
+		if (ur_latch_contend(&latch)) {
 			atomic_store(&heard, i);
 			ur_latch_unlock(&latch);
 		}

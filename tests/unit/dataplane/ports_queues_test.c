@@ -7,7 +7,7 @@
 #include <sys/sysinfo.h>
 
 #include "../../skip.h"
-#include "base/turns.h"
+#include "base/thread_sched.h"
 
 #define QUEUES 3u
 #define FLOOD  20000u
@@ -79,7 +79,7 @@ static void its_packets_are_steered_to_its_queue(void **state)
  * which slept. */
 static void what_a_lane_writes_leaves_by_its_queue(void **state)
 {
-	const struct ur_ring_rec rec = train();
+	const struct ur_ring_rec rec = burst();
 	struct ur_rings r[QUEUES];
 
 	attach_all(r);
@@ -91,7 +91,7 @@ static void what_a_lane_writes_leaves_by_its_queue(void **state)
 			before[i] = sent(i);
 		}
 		for (unsigned int n = 0; n < 100; n++)
-			write_train(&r[q], &rec, 80);
+			write_burst(&r[q], &rec, 80);
 		await_of(toy_of(q), &toy_of(q)->sent, before[q] + 100);
 		for (unsigned int i = 0; i < QUEUES; i++)
 			assert_int_equal(sent(i),
@@ -238,7 +238,7 @@ static void lanes_go_in_the_midst_of_it(void **state)
 /* How many the threads may have: fewer than there are of them. */
 static unsigned int few_cores(void)
 {
-	return ur_turns_cores() < QUEUES ? ur_turns_cores() : QUEUES - 1;
+	return ur_sched_cores() < QUEUES ? ur_sched_cores() : QUEUES - 1;
 }
 
 static atomic_bool over;
@@ -280,7 +280,7 @@ static void as_many_come_first_as_cores(void **state)
 	unsigned int nburners = (unsigned int)get_nprocs() + 1;
 	pthread_t burners[CORES + 1];
 
-	if (get_nprocs() > CORES || !ur_turns_first(1) || !ur_turns_first(0))
+	if (get_nprocs() > CORES || !ur_sched_first(1) || !ur_sched_first(0))
 		skip_because("needs real-time priority and few cores");
 	for (unsigned int i = 0; i < nburners; i++)
 		assert_int_equal(pthread_create(&burners[i], NULL,
@@ -290,7 +290,7 @@ static void as_many_come_first_as_cores(void **state)
 		unsigned int n;
 
 		wake_all();
-		(void)ur_turns_nap(NAP_NS);
+		(void)ur_sched_nap(NAP_NS);
 		n = threads_of(SCHED_FIFO);
 		most = n > most ? n : most;
 		/* Some more rounds, in which more would come first. */

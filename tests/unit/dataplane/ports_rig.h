@@ -45,10 +45,10 @@ struct ur_port {
 	void *arg;
 	int fd;		/* its interrupt */
 	uint32_t waits; /* how often it was waited for */
-	uint32_t sent;	/* trains */
+	uint32_t sent;	/* bursts */
 	uint32_t row;	/* of them, since it was polled last */
 	uint32_t longest;
-	struct ur_train last;
+	struct ur_burst last;
 	bool (*tcp)(void *arg, const uint8_t *packet, uint32_t len);
 	const uint8_t *segment; /* to be received */
 	uint32_t segments;	/* that have left */
@@ -128,7 +128,7 @@ void ur_port_belongs(struct ur_port *p, uint16_t queue)
 	p->elsewhere += queue != p->queue;
 }
 
-int ur_port_add(struct ur_port *p, const struct ur_train *t, uint64_t now_ns)
+int ur_port_add(struct ur_port *p, const struct ur_burst *t, uint64_t now_ns)
 {
 	pthread_mutex_lock(&p->lock);
 	p->last = *t;
@@ -323,7 +323,7 @@ static void detach(struct ur_rings *r, unsigned int slot)
 	ur_rings_drop(r);
 }
 
-static struct ur_ring_rec train(void)
+static struct ur_ring_rec burst(void)
 {
 	struct ur_ring_rec rec = { .pkt_len = 32, .sport = 49152 };
 
@@ -333,7 +333,7 @@ static struct ur_ring_rec train(void)
 }
 
 /* As ports/ring_link does it. */
-static void write_train(struct ur_rings *r, const struct ur_ring_rec *rec,
+static void write_burst(struct ur_rings *r, const struct ur_ring_rec *rec,
 			uint32_t len)
 {
 	uint8_t *at = ur_ring_reserve(&r->tx, len);

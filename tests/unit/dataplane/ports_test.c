@@ -8,15 +8,15 @@ static bool receive(unsigned int slot)
 }
 
 /* Nobody rings but the lane, and it came while the thread slept. */
-static void the_first_train_of_a_lane_wakes_the_port(void **state)
+static void the_first_burst_of_a_lane_wakes_the_port(void **state)
 {
-	struct ur_ring_rec rec = train();
+	struct ur_ring_rec rec = burst();
 	uint32_t before = await(&toy.sent, 0);
 	struct ur_rings r;
 
 	settle();
 	attach(&r, SLOT);
-	write_train(&r, &rec, 80);
+	write_burst(&r, &rec, 80);
 	assert_int_equal(await(&toy.sent, before + 1), before + 1);
 	assert_int_equal(toy.last.npkts, 3);
 	assert_int_equal(toy.last.pkt_len, 32);
@@ -44,12 +44,12 @@ static void a_packet_goes_to_the_lane_of_its_slot(void **state)
 /* What no lane would write; the other lane is heard all the same. */
 static void who_writes_nonsense_is_not_heard_any_more(void **state)
 {
-	const struct ur_ring_rec good = train();
+	const struct ur_ring_rec good = burst();
 	struct ur_ring_rec bad[4] = { good, good, good, good };
 	struct ur_rings liar, other;
 
 	bad[0].pkt_len = 0; /* packets of nothing */
-	bad[1].pkt_len = 1; /* more than a train has */
+	bad[1].pkt_len = 1; /* more than a burst has */
 	bad[2].sport = 0;   /* ports that are not for everybody */
 	bad[3].sport = 1023;
 	attach(&other, SLOT + 1);
@@ -57,10 +57,10 @@ static void who_writes_nonsense_is_not_heard_any_more(void **state)
 		uint32_t before = await(&toy.sent, 0);
 
 		attach(&liar, SLOT);
-		write_train(&liar, &bad[i], 80);
-		write_train(&liar, &good, 80);
+		write_burst(&liar, &bad[i], 80);
+		write_burst(&liar, &good, 80);
 		settle();
-		write_train(&other, &good, 33);
+		write_burst(&other, &good, 33);
 		assert_int_equal(await(&toy.sent, before + 1), before + 1);
 		assert_int_equal(toy.last.bytes, 33);
 		assert_false(receive(SLOT));
@@ -73,17 +73,17 @@ static void who_writes_nonsense_is_not_heard_any_more(void **state)
 static void only_the_ports_own_paths_are_served(void **state)
 {
 	uint32_t before = await(&toy.sent, 0);
-	struct ur_ring_rec rec = train();
+	struct ur_ring_rec rec = burst();
 	struct ur_rings r;
 
 	attach(&r, SLOT);
 	memcpy(rec.src, peer, 16);
-	write_train(&r, &rec, 80);
-	rec = train();
+	write_burst(&r, &rec, 80);
+	rec = burst();
 	memcpy(rec.dst, ours, 16);
-	write_train(&r, &rec, 80);
-	rec = train();
-	write_train(&r, &rec, 40);
+	write_burst(&r, &rec, 80);
+	rec = burst();
+	write_burst(&r, &rec, 40);
 	assert_int_equal(await(&toy.sent, before + 1), before + 1);
 	assert_int_equal(toy.last.bytes, 40);
 	detach(&r, SLOT);
@@ -92,7 +92,7 @@ static void only_the_ports_own_paths_are_served(void **state)
 /* However many lanes have something to send. */
 static void what_comes_in_does_not_wait_for_all_lanes(void **state)
 {
-	const struct ur_ring_rec rec = train();
+	const struct ur_ring_rec rec = burst();
 	uint32_t before = await(&toy.sent, 0);
 	struct ur_rings r[3];
 
@@ -102,7 +102,7 @@ static void what_comes_in_does_not_wait_for_all_lanes(void **state)
 	pthread_mutex_lock(&toy.lock);
 	for (unsigned int n = 0; n < 200; n++)
 		for (unsigned int i = 0; i < 3; i++)
-			write_train(&r[i], &rec, 80);
+			write_burst(&r[i], &rec, 80);
 	pthread_mutex_unlock(&toy.lock);
 	await(&toy.sent, before + 600);
 	pthread_mutex_lock(&toy.lock);
@@ -127,7 +127,7 @@ static void who_hangs_up_gets_nothing(void **state)
 
 static void what_a_port_counts_is_told(void **state)
 {
-	struct ur_ring_rec rec = train();
+	struct ur_ring_rec rec = burst();
 	struct ur_rings r;
 
 	assert_told("\"interface\":\"lo\",\"driver\":\"net_toy\","
@@ -143,7 +143,7 @@ static void what_a_port_counts_is_told(void **state)
 		"\"lanes\":1,\"lanes_of_queues\":[1],\"broken_lanes\":0,\"lanes_lost\":0,");
 	ur_ring_count_lost(&r.rx);
 	rec.pkt_len = 0;
-	write_train(&r, &rec, 80);
+	write_burst(&r, &rec, 80);
 	settle();
 	assert_told(
 		"\"lanes\":1,\"lanes_of_queues\":[1],\"broken_lanes\":1,\"lanes_lost\":1,");
@@ -325,7 +325,7 @@ static int setup(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_first_train_of_a_lane_wakes_the_port),
+		cmocka_unit_test(the_first_burst_of_a_lane_wakes_the_port),
 		cmocka_unit_test(a_packet_goes_to_the_lane_of_its_slot),
 		cmocka_unit_test(who_writes_nonsense_is_not_heard_any_more),
 		cmocka_unit_test(only_the_ports_own_paths_are_served),

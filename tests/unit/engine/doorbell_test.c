@@ -44,11 +44,11 @@ static void drain(struct toy_lane *l)
 static void run(struct toy_lane *l)
 {
 	do {
-		if (!ur_latch_knock(&l->lock))
+		if (!ur_latch_contend(&l->lock))
 			return;
 		drain(l);
 		ur_latch_unlock(&l->lock);
-	} while (ur_doorbell_is_rung(&l->bell));
+	} while (ur_doorbell_is_set(&l->bell));
 }
 
 static void *poster(void *arg)
@@ -78,7 +78,7 @@ static void test_nothing_is_lost(void **state)
 		pthread_create(&t[i], NULL, poster, l);
 	for (int i = 0; i < POSTERS; i++)
 		pthread_join(t[i], NULL);
-	assert_false(ur_doorbell_is_rung(&l->bell));
+	assert_false(ur_doorbell_is_set(&l->bell));
 	for (int i = 0; i < QPS; i++)
 		assert_int_equal(l->seen[i], POSTERS * (POSTS / QPS));
 	free(l);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What waits for a train to fill, and for how long: two QPs of one lane talk to
+ * What waits for a burst to fill, and for how long: two QPs of one lane talk to
  * each other over loopback, without a daemon.
  */
 #include "pair.h"
@@ -30,7 +30,7 @@ static void set_gather_ns(struct ur_lane *l, uint64_t ns)
 }
 
 /*
- * A request that waits for a train to fill leaves within ticks, though nobody
+ * A request that waits for a burst to fill leaves within ticks, though nobody
  * polls any more.  (The moment of gathering is made long, so that the test
  * does not depend on the speed of posting.)
  */
@@ -137,7 +137,7 @@ static void test_burst_is_gathered(void **state)
 		set_gather_ns(l, SECOND);
 		ur_lane_lock(l);
 		l->poll_pace = UR_PACE_MAX * UR_PACE_SERVED;
-		l->burst = 0;
+		l->post_streak = 0;
 		ur_lane_unlock(l);
 		assert_false(loose_burst(p, i, 60));
 		waited = loose_burst(p, i, 90);
@@ -182,7 +182,7 @@ static void test_burst_does_not_wait_for_a_tick(void **state)
 		set_gather_ns(l, SECOND);
 		ur_lane_lock(l);
 		l->watch = UR_WATCH_ARMED;
-		l->burst = 100;
+		l->post_streak = 100;
 		ur_lane_unlock(l);
 		for (int k = 0; k < 100; k++) {
 			pair_write_byte(p, i);
@@ -199,7 +199,7 @@ static void test_burst_does_not_wait_for_a_tick(void **state)
 	assert_true(late <= waited / 2);
 }
 
-/* Who has filled a train is expected to fill the next: from its first on. */
+/* Who has filled a burst is expected to fill the next: from its first on. */
 static void test_company_is_expected(void **state)
 {
 	struct pair *p = *state;

@@ -117,9 +117,9 @@ static void test_holder_answers_the_bell(void **state)
 		before = packets_sent(l);
 		pair_write_byte(p, 1);
 		assert_int_equal(packets_sent(l), before);
-		assert_true(ur_doorbell_is_rung(&l->doorbell));
+		assert_true(ur_doorbell_is_set(&l->doorbell));
 		ur_lane_unlock(l);
-		at_once += !ur_doorbell_is_rung(&l->doorbell);
+		at_once += !ur_doorbell_is_set(&l->doorbell);
 		assert_true(is_sent(l, before));
 		pair_drain(p);
 	}
@@ -289,17 +289,17 @@ static void test_sleeping_helper_is_told_of_deadlines(void **state)
 	assert_int_equal(cqe.status, UR_WC_RETRY_EXC_ERR);
 }
 
-/* A link that has no room for the first few trains. */
+/* A link that has no room for the first few bursts. */
 static int refusals;
 static const struct ur_link_ops *real_ops;
 
-static int refuse(struct ur_link *link, struct ur_train *t)
+static int refuse(struct ur_link *link, struct ur_burst *t)
 {
 	return refusals-- > 0 ? -EAGAIN : real_ops->send(link, t);
 }
 
 /* One whose calls take longer than the moment of an answer. */
-static int slow_send(struct ur_link *link, struct ur_train *t)
+static int slow_send(struct ur_link *link, struct ur_burst *t)
 {
 	int err = real_ops->send(link, t);
 	uint64_t end = ur_clock_ns() + 20000;
@@ -310,7 +310,7 @@ static int slow_send(struct ur_link *link, struct ur_train *t)
 }
 
 static void set_link_send(struct ur_lane *l, struct ur_link_ops *ops,
-			  int (*send)(struct ur_link *link, struct ur_train *t))
+			  int (*send)(struct ur_link *link, struct ur_burst *t))
 {
 	ur_lane_lock(l);
 	real_ops = l->link->ops;
@@ -382,7 +382,7 @@ static void test_answers_carry_behind_slow_sends(void **state)
 	assert_true(carried);
 }
 
-static void test_refused_train_is_not_lost(void **state)
+static void test_refused_burst_is_not_lost(void **state)
 {
 	struct pair *p = *state;
 	struct ur_lane *l = p->qa.lane;
@@ -662,7 +662,7 @@ int main(void)
 		TEST(test_send_and_receive_by_polling),
 		TEST(test_helper_places_data),
 		TEST(test_helper_takes_over_from_poller),
-		TEST(test_refused_train_is_not_lost),
+		TEST(test_refused_burst_is_not_lost),
 		TEST(test_answers_carry_behind_slow_sends),
 		TEST(test_late_but_answered),
 		TEST(test_deregistration_waits_for_the_lane),

@@ -26,7 +26,7 @@ static void dump(const struct pair *p)
 		(long long)(l->sleep_until_ns - now) / 1000,
 		(long long)(ur_roce_deadline(l->roce) - now) / 1000,
 		(long long)(l->retry_ns - now) / 1000, l->waiting,
-		ur_doorbell_is_rung(&l->doorbell), l->gathered);
+		ur_doorbell_is_set(&l->doorbell), l->gathered);
 	if (ur_report(p->a, text, sizeof(text) - 1) < sizeof(text))
 		fprintf(stderr, "%s\n", text);
 }

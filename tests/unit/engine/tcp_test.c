@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "../../skip.h"
-#include "base/far.h"
+#include "base/remote.h"
 #include "engine/tcp.h"
 
 #define MANY 1000
@@ -268,7 +268,7 @@ static void memory_that_is_gone_is_no_crash(void **state)
 
 static uint8_t elsewhere[50000];
 
-static int move(const struct ur_far *f, uint64_t off, void *buf, size_t len,
+static int move(const struct ur_remote *f, uint64_t off, void *buf, size_t len,
 		bool write)
 {
 	assert_true(write);
@@ -280,7 +280,7 @@ static int move(const struct ur_far *f, uint64_t off, void *buf, size_t len,
 static void memory_elsewhere_is_filled(void **state)
 {
 	struct fixture *f = *state;
-	struct ur_far far = { .move = move };
+	struct ur_remote far = { .move = move };
 	uint8_t sent[sizeof(elsewhere)];
 	struct ur_tcp_conn c;
 	int peer = connect_to(f, &c);
@@ -288,7 +288,7 @@ static void memory_elsewhere_is_filled(void **state)
 
 	for (size_t i = 0; i < sizeof(sent); i++)
 		sent[i] = (uint8_t)(i * 5 + i / 256);
-	assert_int_equal(ur_far_add(&far, sizeof(elsewhere), 0), 0);
+	assert_int_equal(ur_remote_add(&far, sizeof(elsewhere), 0), 0);
 	assert_int_equal(send(peer, sent, sizeof(sent), 0), sizeof(sent));
 	while (got < sizeof(sent)) {
 		size_t first = got < sizeof(sent) - 7 ? 7 : 0;
@@ -301,7 +301,7 @@ static void memory_elsewhere_is_filled(void **state)
 		got += n > 0 ? (size_t)n : 0;
 	}
 	assert_memory_equal(elsewhere, sent, sizeof(sent));
-	ur_far_remove(&far);
+	ur_remote_remove(&far);
 	ur_tcp_del(&f->t, &c, false);
 	close(peer);
 }

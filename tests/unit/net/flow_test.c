@@ -90,7 +90,7 @@ static void test_ip4(void **state)
 	assert_memory_equal(frame + 26, ip("10.0.0.1") + 12, 4);
 	assert_memory_equal(frame + 30, ip("10.0.0.2") + 12, 4);
 	assert_int_equal(get16(frame + 40), 0); /* RFC 768: none */
-	/* The identification is a packet's place in its train. */
+	/* The identification is a packet's place in its burst. */
 	for (uint32_t id = 1; id < 65536; id += 7) {
 		make(s, "10.0.0.2", frame, (uint16_t)id, PAYLOAD, 0);
 		check_ip4(frame + 14, (uint16_t)id);

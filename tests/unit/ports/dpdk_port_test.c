@@ -153,7 +153,7 @@ static void test_last_words(void **state)
 /* Rings hand buffers on to whoever reads them, who knows when. */
 static void test_rings_are_lent_nothing(void **state)
 {
-	struct ur_nic_lent lent = { .len = FRAME };
+	struct ur_nic_extbuf lent = { .len = FRAME };
 	struct ur_port_spec spec;
 	struct ur_nic_info info;
 	struct ur_nic *n;
@@ -423,11 +423,11 @@ static void test_chain(void **state)
 	struct ur_pin pin = {
 		.refs = 1, .map = data, .length = sizeof(data), .end = count_end
 	};
-	struct ur_nic_lent lent = { .data = data + 1,
-				    .len = 2500,
-				    .pin = &pin,
-				    .tail = (const uint8_t *)"tail",
-				    .tail_len = 4 };
+	struct ur_nic_extbuf lent = { .data = data + 1,
+				      .len = 2500,
+				      .pin = &pin,
+				      .tail = (const uint8_t *)"tail",
+				      .tail_len = 4 };
 	struct rte_mempool *heads, *pool = ur_chain_pool(9, 1);
 	struct rte_mbuf *m;
 	uint8_t flat[FRAME + 2504];

@@ -23,8 +23,8 @@
 struct fixture {
 	struct ur_rings urnicd;
 	struct ur_link *link;
-	struct ur_train train;
-	uint8_t memory[UR_TRAIN_BYTES];
+	struct ur_burst burst;
+	uint8_t memory[UR_BURST_BYTES];
 	struct ur_rx last;
 };
 
@@ -61,11 +61,11 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A train in two pieces, of packets of 1000 bytes. */
+/* A burst in two pieces, of packets of 1000 bytes. */
 static int post(struct fixture *f, const char *src, const char *dst,
 		uint32_t bytes)
 {
-	struct ur_train *t = &f->train;
+	struct ur_burst *t = &f->burst;
 
 	addr(t->src, src);
 	addr(t->dst, dst);
@@ -120,7 +120,7 @@ static bool deliver(struct fixture *f, uint32_t len)
 	return true;
 }
 
-static void a_train_arrives_as_it_is(void **state)
+static void a_burst_arrives_as_it_is(void **state)
 {
 	struct fixture *f = *state;
 	const uint8_t *payload;
@@ -133,8 +133,8 @@ static void a_train_arrives_as_it_is(void **state)
 	assert_int_equal(rec.sport, f->link->sports.v4[0]);
 	assert_int_equal(rec.tclass, 5);
 	assert_int_equal(rec.hop_limit, 9);
-	assert_memory_equal(rec.src, f->train.src, 16);
-	assert_memory_equal(rec.dst, f->train.dst, 16);
+	assert_memory_equal(rec.src, f->burst.src, 16);
+	assert_memory_equal(rec.dst, f->burst.dst, 16);
 	assert_memory_equal(payload, f->memory, 2500);
 }
 
@@ -147,14 +147,14 @@ static void a_full_ring_is_no_error(void **state)
 	uint32_t n = 0;
 	int err;
 
-	while (!(err = post(f, "10.0.0.1", "10.0.0.2", UR_TRAIN_BYTES)))
+	while (!(err = post(f, "10.0.0.1", "10.0.0.2", UR_BURST_BYTES)))
 		assert_true(++n < 100);
 	assert_int_equal(err, -EAGAIN);
 	assert_true(n > 8);
 	assert_int_equal(f->link->tx_errors, 0);
 	assert_int_equal(ur_ring_peek(&f->urnicd.rx, &rec, &payload), 1);
 	ur_ring_pop(&f->urnicd.rx);
-	assert_int_equal(post(f, "10.0.0.1", "10.0.0.2", UR_TRAIN_BYTES), 0);
+	assert_int_equal(post(f, "10.0.0.1", "10.0.0.2", UR_BURST_BYTES), 0);
 }
 
 static void who_sleeps_is_rung(void **state)
@@ -305,7 +305,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(a_train_arrives_as_it_is),
+		T(a_burst_arrives_as_it_is),
 		T(a_full_ring_is_no_error),
 		T(who_sleeps_is_rung),
 		T(who_was_rung_wakes_though_another_polls),

@@ -224,12 +224,12 @@ void peer_ack(struct fix *f, uint32_t psn, uint8_t syndrome)
 
 static void collect(struct fix *f)
 {
-	static struct ur_train train;
+	static struct ur_burst burst;
 	static struct rig_pkt p;
 
-	while (ur_roce_output(f->lane.roce, &train, f->now_ns)) {
-		assert_memory_equal(train.src, f->pkt.dst, 16);
-		for (uint32_t i = 0; rig_train_pkt(&train, i, &p); i++) {
+	while (ur_roce_output(f->lane.roce, &burst, f->now_ns)) {
+		assert_memory_equal(burst.src, f->pkt.dst, 16);
+		for (uint32_t i = 0; rig_burst_pkt(&burst, i, &p); i++) {
 			struct out *o = &f->out[f->nout++];
 			const uint8_t *payload;
 			size_t len;

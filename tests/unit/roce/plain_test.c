@@ -70,9 +70,9 @@ static void same_state(struct twins *t)
 }
 
 /* All that either wants to send now, byte by byte. */
-static void same_trains(struct twins *t)
+static void same_bursts(struct twins *t)
 {
-	static struct ur_train a, b;
+	static struct ur_burst a, b;
 	static struct rig_pkt pa, pb;
 
 	while (ur_roce_output(t->f->lane.roce, &a, t->f->now_ns)) {
@@ -82,8 +82,8 @@ static void same_trains(struct twins *t)
 		assert_int_equal(a.pkt_len, b.pkt_len);
 		assert_int_equal(a.bytes, b.bytes);
 		assert_int_equal(a.dqpn, b.dqpn);
-		for (uint32_t i = 0; rig_train_pkt(&a, i, &pa); i++) {
-			assert_true(rig_train_pkt(&b, i, &pb));
+		for (uint32_t i = 0; rig_burst_pkt(&a, i, &pa); i++) {
+			assert_true(rig_burst_pkt(&b, i, &pb));
 			assert_int_equal(pa.len, pb.len);
 			assert_memory_equal(pa.data, pb.data, pa.len);
 			if ((pa.data[0] & 0x1f) != UR_RC_ACK)
@@ -201,14 +201,14 @@ static void requests(uint64_t seed, bool urnic)
 			hear_both(&t, UR_RC_WRITE_ONLY_IMM, RQ_PSN - 1, 0,
 				  true);
 		burst(&t, &posted, &psn);
-		same_trains(&t);
+		same_bursts(&t);
 		same_state(&t);
 		sleep_both(&t, below(&t, 20) * US);
 		if (one_in(&t, 8)) /* sent again */
 			hear_both(&t, UR_RC_ACK, before,
 				  UR_AETH_NAK | UR_NAK_PSN_SEQ, urnic);
 		do {
-			same_trains(&t);
+			same_bursts(&t);
 			hear_both(&t, UR_RC_ACK, t.sent,
 				  UR_AETH_CREDITS_INVALID, urnic);
 			same_state(&t);
@@ -238,16 +238,16 @@ static void the_last_one_carries(void **state)
 	for (uint32_t i = 0; i < 2; i++) {
 		hear_both(&t, UR_RC_SEND_ONLY, RQ_PSN - 1, 0, true);
 		if (i == 0)
-			same_trains(&t);
+			same_bursts(&t);
 	}
 	for (wr.wr_id = 0; wr.wr_id < 7; wr.wr_id++) {
-		/* A train takes a longer one only if it is not its longest. */
+		/* A burst takes a longer one only if it is not its longest. */
 		uint32_t len = wr.wr_id < 6 ? 64 : 8;
 
 		post_piece(t.f, &wr, 0, len);
 		post_pieces(t.plain, &wr, 0, len);
 	}
-	same_trains(&t);
+	same_bursts(&t);
 	same_state(&t);
 	assert_int_equal(counters(t.f)->acks_carried, 1);
 	twins_fini(&t);
@@ -281,9 +281,9 @@ static void requests_without_memory(void **state)
 		}
 	}
 	ur_roce_kick(t.f->lane.roce, &t.f->qp, t.f->now_ns);
-	same_trains(&t);
+	same_bursts(&t);
 	hear_both(&t, UR_RC_ACK, SQ_PSN + 6, UR_AETH_CREDITS_INVALID, true);
-	same_trains(&t);
+	same_bursts(&t);
 	expect_cqe(t.f, 7, UR_WC_LOC_PROT_ERR);
 	expect_cqe(t.plain, 7, UR_WC_LOC_PROT_ERR);
 	same_state(&t);
@@ -410,13 +410,13 @@ static uint32_t serve(uint64_t seed, bool with_srq)
 			receive_both(&t, i);
 		taken += serve_one(&t);
 		if (one_in(&t, 3))
-			same_trains(&t);
+			same_bursts(&t);
 		if (one_in(&t, 3))
 			sleep_both(&t, below(&t, 40) * US);
 		if (t.f->qp.state != UR_QPS_RTS)
 			break;
 	}
-	same_trains(&t);
+	same_bursts(&t);
 	same_state(&t);
 	twins_fini(&t);
 	return taken;
@@ -576,7 +576,7 @@ static void not_beyond_new_rights(void **state)
 	fix_free(b.f);
 }
 
-/* With an ICRC that is right, behind the first of a train. */
+/* With an ICRC that is right, behind the first of a burst. */
 static void write_from(struct fix *f, const struct pages *g, uint32_t src,
 		       uint32_t dst, uint16_t pkey)
 {

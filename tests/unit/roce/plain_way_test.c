@@ -23,8 +23,8 @@ static void peer_sends(struct fix *f, uint32_t n, uint16_t index)
 	assert_int_equal(c.byte_len, 64);
 }
 
-/* The first packet of a train finds out what the others are spared. */
-static void test_second_of_a_train(void **state)
+/* The first packet of a burst finds out what the others are spared. */
+static void test_second_of_a_burst(void **state)
 {
 	struct fix *f = *state;
 
@@ -54,7 +54,7 @@ static void test_ready_to_receive(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_second_of_a_train,
+		cmocka_unit_test_setup_teardown(test_second_of_a_burst,
 						rc_setup, fix_teardown),
 		cmocka_unit_test(test_ready_to_receive),
 	};

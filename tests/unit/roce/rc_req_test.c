@@ -500,9 +500,9 @@ static void an_ack_is_asked_for_when_others_come_next(void **state)
 	fix_post(f, UR_WR_SEND, 4, 32 * MTU, 0);
 	another_qp_sends(f, &other);
 	assert_int_equal(fix_run(f), 3 + 3 * 32 + 1);
-	expect_out(f, UR_TRAIN_PKTS - 1, UR_RC_SEND_MIDDLE,
-		   SQ_PSN + UR_TRAIN_PKTS - 1);
-	assert_true(f->out[UR_TRAIN_PKTS - 1].h.bth.ackreq);
+	expect_out(f, UR_BURST_PKTS - 1, UR_RC_SEND_MIDDLE,
+		   SQ_PSN + UR_BURST_PKTS - 1);
+	assert_true(f->out[UR_BURST_PKTS - 1].h.bth.ackreq);
 	rig_qp_destroy(&f->lane, &other);
 }
 
@@ -552,7 +552,7 @@ static void who_waits_for_the_window_goes_on_in_turn(void **state)
 	peer_ack(f, SQ_PSN + 15, ACK);
 	assert_int_equal(fix_run(f), 32);
 	expect_out(f, 31, UR_RC_SEND_LAST, SQ_PSN + 17 * 32 - 1);
-	/* But what is full stays so until there is room for a train. */
+	/* But what is full stays so until there is room for a burst. */
 	peer_ack(f, SQ_PSN + 30, ACK);
 	assert_int_equal(fix_run(f), 0);
 	peer_ack(f, SQ_PSN + 31, ACK);
@@ -597,7 +597,7 @@ static void alone_it_is_asked_for_now_and_then(void **state)
 	for (uint32_t i = 0; i < 3 + 2 * 32; i++)
 		asked += f->out[i].h.bth.ackreq;
 	assert_int_equal(asked, 1 + 2 * 2);
-	assert_false(f->out[UR_TRAIN_PKTS - 1].h.bth.ackreq);
+	assert_false(f->out[UR_BURST_PKTS - 1].h.bth.ackreq);
 }
 
 static void unsignaled_requests_complete_silently(void **state)

@@ -33,7 +33,7 @@ struct fixture {
 	int out;
 	uint32_t got; /* packets */
 	uint8_t first[2 * PKTS];
-	struct ur_train train;
+	struct ur_burst burst;
 	uint8_t memory[PKTS * LEN];
 };
 
@@ -63,9 +63,9 @@ static int teardown(void **state)
 }
 
 /* Packet i is LEN bytes of i (the last LAST); a piece ends anywhere. */
-static struct ur_train *make(struct fixture *f)
+static struct ur_burst *make(struct fixture *f)
 {
-	struct ur_train *t = &f->train;
+	struct ur_burst *t = &f->burst;
 
 	memset(t, 0, sizeof(*t));
 	for (uint32_t i = 0; i < PKTS * LEN; i++)
@@ -111,7 +111,7 @@ static void check_once(const struct fixture *f, int without)
 static void test_full_socket(void **state)
 {
 	struct fixture *f = *state;
-	struct ur_train *t = make(f);
+	struct ur_burst *t = make(f);
 	struct msghdr mh = { 0 };
 	uint32_t refused = 0;
 	int err;
@@ -133,7 +133,7 @@ static void test_full_socket(void **state)
 static void test_fault(void **state)
 {
 	struct fixture *f = *state;
-	struct ur_train *t = make(f);
+	struct ur_burst *t = make(f);
 	uint8_t *gone =
 		mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct msghdr mh = { 0 };
@@ -164,7 +164,7 @@ static int udp_socket(struct sockaddr_in *a)
 static void test_refused_before(void **state)
 {
 	struct fixture *f = *state;
-	struct ur_train *t = make(f);
+	struct ur_burst *t = make(f);
 	struct sockaddr_in a = { .sin_family = AF_INET,
 				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct msghdr mh = { 0 };

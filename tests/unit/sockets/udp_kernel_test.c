@@ -29,7 +29,7 @@
 static struct {
 	struct ur_link *in;
 	struct ur_link *out;
-	struct ur_train train;
+	struct ur_burst burst;
 	uint8_t memory[PKTS * LEN];
 	bool late;	   /* a burst is merged just before GRO is off */
 	bool refuses;	   /* to segment for `refused` … */
@@ -45,33 +45,33 @@ static void make_burst(uint8_t last)
 		[10] = 255, [11] = 255, [12] = 127, [15] = 1
 	};
 
-	memset(&t.train, 0, sizeof(t.train));
-	memcpy(t.train.src, local, 16);
-	memcpy(t.train.dst, local, 16);
-	t.train.dst[15] = last;
-	t.train.npkts = PKTS;
-	t.train.pkt_len = LEN;
-	t.train.bytes = PKTS * LEN;
-	t.train.sport = t.out->sports.v4[0];
+	memset(&t.burst, 0, sizeof(t.burst));
+	memcpy(t.burst.src, local, 16);
+	memcpy(t.burst.dst, local, 16);
+	t.burst.dst[15] = last;
+	t.burst.npkts = PKTS;
+	t.burst.pkt_len = LEN;
+	t.burst.bytes = PKTS * LEN;
+	t.burst.sport = t.out->sports.v4[0];
 	for (uint32_t i = 0; i < PKTS * LEN; i++)
 		t.memory[i] = (uint8_t)(i / LEN);
-	t.train.iov[0] = (struct iovec){ t.memory, PKTS * LEN };
-	t.train.niov = 1;
+	t.burst.iov[0] = (struct iovec){ t.memory, PKTS * LEN };
+	t.burst.niov = 1;
 }
 
 static void send_burst(uint8_t last)
 {
 	make_burst(last);
-	assert_int_equal(t.out->ops->send(t.out, &t.train), 0);
+	assert_int_equal(t.out->ops->send(t.out, &t.burst), 0);
 }
 
 static void send_one(void)
 {
 	make_burst(1);
-	t.train.npkts = 1;
-	t.train.bytes = LEN;
-	t.train.iov[0].iov_len = LEN;
-	assert_int_equal(t.out->ops->send(t.out, &t.train), 0);
+	t.burst.npkts = 1;
+	t.burst.bytes = LEN;
+	t.burst.iov[0].iov_len = LEN;
+	assert_int_equal(t.out->ops->send(t.out, &t.burst), 0);
 }
 
 static void on_rx(void *arg, const struct ur_rx *rx)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The UDP link on loopback: what goes in as a train comes out as packets. */
+/* The UDP link on loopback: what goes in as a burst comes out as packets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,8 +40,8 @@ struct fixture {
 	struct ur_link *out;
 	struct seen seen;
 	uint32_t dqpn; /* to be sent to */
-	struct ur_train train;
-	uint8_t memory[UR_TRAIN_BYTES + 1];
+	struct ur_burst burst;
+	uint8_t memory[UR_BURST_BYTES + 1];
 };
 
 static void addr(uint8_t out[16], const char *text)
@@ -87,14 +87,14 @@ static uint16_t sport(const struct fixture *f, bool v4)
 	return (v4 ? s->v4 : s->v6)[ur_sport_of(f->dqpn)];
 }
 
-/* A train of n packets of len bytes, the last of `tail`; packet i begins with
+/* A burst of n packets of len bytes, the last of `tail`; packet i begins with
  * byte i and counts on.  The pieces of the iovec do not end where packets
  * do. */
-static struct ur_train *train(struct fixture *f, const char *src,
+static struct ur_burst *burst(struct fixture *f, const char *src,
 			      const char *dst, uint32_t n, uint32_t len,
 			      uint32_t tail)
 {
-	struct ur_train *t = &f->train;
+	struct ur_burst *t = &f->burst;
 	uint32_t at = 0, step = len > 700 ? 701 : 37;
 
 	memset(t, 0, sizeof(*t));
@@ -169,7 +169,7 @@ static void pass(struct fixture *f, const char *src, const char *dst,
 {
 	f->seen.n = 0;
 	assert_int_equal(
-		f->out->ops->send(f->out, train(f, src, dst, n, len, tail)), 0);
+		f->out->ops->send(f->out, burst(f, src, dst, n, len, tail)), 0);
 	receive(f, n);
 	check_packets(f, src, dst, n, len, tail);
 }
@@ -180,7 +180,7 @@ static void test_single(void **state)
 	pass(*state, "::1", "::1", 1, 80, 80);
 }
 
-static void test_train(void **state)
+static void test_burst(void **state)
 {
 	struct fixture *f = *state;
 
@@ -198,20 +198,20 @@ static void test_last_packet_may_be_shorter(void **state)
 	pass(*state, "::1", "::1", 7, 1040, 28);
 }
 
-/* STYLE, rule 10: the limits of a train are limits that work … */
-static void test_longest_trains(void **state)
+/* STYLE, rule 10: the limits of a burst are limits that work … */
+static void test_longest_bursts(void **state)
 {
-	pass(*state, "127.0.0.1", "127.0.0.1", UR_TRAIN_PKTS, 80, 80);
+	pass(*state, "127.0.0.1", "127.0.0.1", UR_BURST_PKTS, 80, 80);
 	pass(*state, "127.0.0.1", "127.0.0.1", 15, 4333, 4333);
-	pass(*state, "127.0.0.1", "127.0.0.1", UR_TRAIN_PKTS,
-	     UR_TRAIN_BYTES / UR_TRAIN_PKTS, UR_TRAIN_BYTES / UR_TRAIN_PKTS);
+	pass(*state, "127.0.0.1", "127.0.0.1", UR_BURST_PKTS,
+	     UR_BURST_BYTES / UR_BURST_PKTS, UR_BURST_BYTES / UR_BURST_PKTS);
 }
 
 /* … and a datagram beyond what IPv4 can carry is refused with a reason. */
 static void test_one_byte_too_long(void **state)
 {
 	struct fixture *f = *state;
-	struct ur_train *t = train(f, "127.0.0.1", "127.0.0.1", 1, 64, 64);
+	struct ur_burst *t = burst(f, "127.0.0.1", "127.0.0.1", 1, 64, 64);
 
 	t->iov[0] = (struct iovec){ calloc(1, 65508), 65508 };
 	t->niov = 1;
@@ -241,7 +241,7 @@ static void one_at_a_time(struct fixture *f, int n)
 {
 	for (int i = 0; i < n; i++) {
 		f->seen.n = 0;
-		assert_int_equal(f->out->ops->send(f->out, train(f, "127.0.0.1",
+		assert_int_equal(f->out->ops->send(f->out, burst(f, "127.0.0.1",
 								 "127.0.0.1", 1,
 								 64, 64)),
 				 0);
@@ -254,7 +254,7 @@ static void one_at_a_time(struct fixture *f, int n)
 	}
 }
 
-/* A conversation is read packet by packet, until a train comes. */
+/* A conversation is read packet by packet, until a burst comes. */
 static void test_lone_packets(void **state)
 {
 	struct fixture *f = *state;
@@ -266,7 +266,7 @@ static void test_lone_packets(void **state)
 	assert_false(merges(f));
 	f->seen.n = 0;
 	assert_int_equal(f->out->ops->send(f->out,
-					   train(f, "127.0.0.1", "127.0.0.1",
+					   burst(f, "127.0.0.1", "127.0.0.1",
 						 20, 1040, 28)),
 			 0);
 	receive(f, 20);
@@ -321,7 +321,7 @@ static void test_often_used_foreign_source(void **state)
 	struct fixture *f = *state;
 
 	for (int k = 0; k < 40; k++)
-		assert_true(f->out->ops->send(f->out, train(f, "198.51.100.1",
+		assert_true(f->out->ops->send(f->out, burst(f, "198.51.100.1",
 							    "127.0.0.1", 1, 64,
 							    64)) < 0);
 	assert_int_equal(f->out->tx_errors, 40);
@@ -332,13 +332,13 @@ static void test_foreign_source_is_refused(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_true(f->out->ops->send(f->out, train(f, "198.51.100.1",
+	assert_true(f->out->ops->send(f->out, burst(f, "198.51.100.1",
 						    "127.0.0.1", 1, 64, 64)) <
 		    0);
-	assert_true(f->out->ops->send(f->out, train(f, "2001:db8::1", "::1", 1,
+	assert_true(f->out->ops->send(f->out, burst(f, "2001:db8::1", "::1", 1,
 						    64, 64)) < 0);
 	assert_int_equal(f->out->tx_errors, 2);
-	/* and the next train is not hurt */
+	/* and the next burst is not hurt */
 	pass(f, "127.0.0.1", "127.0.0.1", 1, 64, 64);
 }
 
@@ -348,14 +348,14 @@ static void test_mtu(void **state)
 
 	assert_true(own_net_set_mtu(1500));
 	assert_int_equal(f->out->ops->send(f->out,
-					   train(f, "127.0.0.1", "127.0.0.1", 1,
+					   burst(f, "127.0.0.1", "127.0.0.1", 1,
 						 2064, 2064)),
 			 -EMSGSIZE);
 	assert_int_equal(f->out->ops->send(f->out,
-					   train(f, "127.0.0.1", "127.0.0.1", 4,
+					   burst(f, "127.0.0.1", "127.0.0.1", 4,
 						 2064, 2064)),
 			 -EMSGSIZE);
-	assert_int_equal(f->out->ops->send(f->out, train(f, "::1", "::1", 1,
+	assert_int_equal(f->out->ops->send(f->out, burst(f, "::1", "::1", 1,
 							 2064, 2064)),
 			 -EMSGSIZE);
 	assert_int_equal(f->out->tx_errors, 3);
@@ -369,7 +369,7 @@ static void test_traffic_class_and_hops(void **state)
 	static const char *const at[] = { "127.0.0.1", "::1" };
 
 	for (int i = 0; i < 2; i++) {
-		struct ur_train *t = train(f, at[i], at[i], 1, 64, 64);
+		struct ur_burst *t = burst(f, at[i], at[i], 1, 64, 64);
 
 		f->in->ops->tell_ip(f->in, false);
 		f->seen.n = 0;
@@ -381,7 +381,7 @@ static void test_traffic_class_and_hops(void **state)
 		assert_int_equal(f->seen.rx[0].tclass, 0);
 		assert_int_equal(f->seen.rx[0].hop_limit, 64);
 		f->in->ops->tell_ip(f->in, true);
-		t = train(f, at[i], at[i], 2, 64, 64);
+		t = burst(f, at[i], at[i], 2, 64, 64);
 		f->seen.n = 0;
 		t->tclass = 0x6b;
 		t->hop_limit = 7;
@@ -391,7 +391,7 @@ static void test_traffic_class_and_hops(void **state)
 		assert_false(f->seen.rx[1].dst_unknown);
 		assert_int_equal(f->seen.rx[1].tclass, 0x6b);
 		assert_int_equal(f->seen.rx[1].hop_limit, 7);
-		t = train(f, at[i], at[i], 1, 64, 64);
+		t = burst(f, at[i], at[i], 1, 64, 64);
 		f->seen.n = 0;
 		assert_int_equal(f->out->ops->send(f->out, t), 0);
 		receive(f, 1);
@@ -429,7 +429,7 @@ static void test_many_singles(void **state)
 
 	f->seen.n = 0;
 	for (uint32_t i = 0; i < 100; i++)
-		assert_int_equal(f->out->ops->send(f->out, train(f, "127.0.0.1",
+		assert_int_equal(f->out->ops->send(f->out, burst(f, "127.0.0.1",
 								 "127.0.0.1", 1,
 								 90, 90)),
 				 0);
@@ -449,8 +449,8 @@ static void test_overflow_is_counted(void **state)
 
 	assert_true(f->in->rx_bytes >= 65536);
 	while (sent < 8 * f->in->rx_bytes) {
-		struct ur_train *t =
-			train(f, "127.0.0.1", "127.0.0.1", 15, 4112, 4112);
+		struct ur_burst *t =
+			burst(f, "127.0.0.1", "127.0.0.1", 15, 4112, 4112);
 
 		assert_int_equal(f->out->ops->send(f->out, t), 0);
 		sent += t->bytes;
@@ -471,9 +471,9 @@ static void test_promised_buffer_holds(void **state)
 	uint64_t sent = 0;
 	uint32_t n = 0;
 
-	for (; sent + UR_TRAIN_BYTES < f->in->rx_bytes / 2; n += 15) {
-		struct ur_train *t =
-			train(f, "127.0.0.1", "127.0.0.1", 15, 4112, 4112);
+	for (; sent + UR_BURST_BYTES < f->in->rx_bytes / 2; n += 15) {
+		struct ur_burst *t =
+			burst(f, "127.0.0.1", "127.0.0.1", 15, 4112, 4112);
 
 		assert_int_equal(f->out->ops->send(f->out, t), 0);
 		sent += t->bytes;
@@ -501,8 +501,8 @@ static void test_sports(void **state)
 	}
 }
 
-/* Put the right ICRC behind each packet of a train, as roce does. */
-static void add_icrcs(struct fixture *f, struct ur_train *t)
+/* Put the right ICRC behind each packet of a burst, as roce does. */
+static void add_icrcs(struct fixture *f, struct ur_burst *t)
 {
 	struct ur_icrc_flow flow = { .sport = t->sport, .dport = UR_ROCE_PORT };
 
@@ -552,7 +552,7 @@ static void test_without_gso(void **state)
 
 	ur_udp_link_set_gso(f->out, 0);
 	for (int i = 0; i < 2; i++) {
-		struct ur_train *t = train(f, at[i], at[i], 40, 1040, 520);
+		struct ur_burst *t = burst(f, at[i], at[i], 40, 1040, 520);
 		struct checked c = { 0 };
 		struct pollfd p = { .fd = f->in->ops->wait_fd(f->in),
 				    .events = POLLIN };
@@ -569,7 +569,7 @@ static void test_without_gso(void **state)
 static void test_multicast(void **state)
 {
 	struct fixture *f = *state;
-	struct ur_train *t = train(f, "127.0.0.1", "239.1.2.3", 1, 64, 64);
+	struct ur_burst *t = burst(f, "127.0.0.1", "239.1.2.3", 1, 64, 64);
 	uint8_t g[16], s[16];
 
 	addr(g, "239.1.2.3");
@@ -643,9 +643,9 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		TEST(test_empty),
 		TEST(test_single),
-		TEST(test_train),
+		TEST(test_burst),
 		TEST(test_last_packet_may_be_shorter),
-		TEST(test_longest_trains),
+		TEST(test_longest_bursts),
 		TEST(test_one_byte_too_long),
 		TEST(test_source_is_chosen),
 		TEST(test_lone_packets),

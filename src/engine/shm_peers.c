@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * All but the notes is the watcher's alone.  Notes come from a lane (a QP wants
+ * a channel) and from whoever reads urnicd's connection (a peer's offer).
+ */
+#include "engine/shm_peers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "engine/internal.h"
+#include "engine/pinner.h"
+#include "engine/report.h"
+#include "engine/wakefd.h"
+#include "ports/mapping.h"
+#include "shm/direct.h"
+#include "shm/shm.h"
+
+#define GREETING 1u
+#define NOTES	 256u
+
+/* What the sides tell each other on the socket; the bell comes with it. */
+struct greeting {
+	uint8_t type;
+	uint8_t version;
+	uint16_t slot;
+	int32_t pid; /* as it sees itself */
+};
+
+struct shm_link {
+	struct ur_list node;
+	struct ur_mapping shm;
+	struct ur_lane *lane;
+	int bell_fd; /* the peer's lane; -1: not heard yet */
+	int ear_fd;  /* ours; -1: none yet */
+	bool open;
+	struct ur_shm_peer peer;
+};
+
+/* A wish of a lane of ours (from: its slot), or what urnicd has told. */
+struct note {
+	bool wish;
+	struct ur_client_peer_note n;
+};
+
+static struct ur_list links = { &links, &links };
+static unsigned int nlinks;
+
+static pthread_mutex_t notes_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct note notes[NOTES];
+static unsigned int nnotes;
+static bool listening; /* to what urnicd tells */
+
+/* Why a lane has no channel to a slot; the last ones, for `urnic show`. */
+#define REFUSALS 32u
+
+static struct refusal {
+	uint16_t from; /* 0: unused */
+	uint16_t slot;
+	int error;
+} refusals[REFUSALS];
+static unsigned int next_refusal; /* notes_lock */
+
+static bool by_user(void)
+{
+	const char *env = getenv("URNIC_SHM");
+
+	return env && strcmp(env, "0") == 0;
+}
+
+static const char *reason(int error)
+{
+	switch (error) {
+	case EPERM:
+		return "it is another user's";
+	case ENOENT:
+		return "nobody has it";
+	case EAGAIN:
+		return "its process does not answer";
+	default:
+		return strerror(error);
+	}
+}
+
+static void note_refusal(uint16_t from, uint16_t slot, int error)
+{
+	ur_info_some("slot %u: no shared memory with slot %u: %s", from, slot,
+		     reason(error));
+	pthread_mutex_lock(&notes_lock);
+	refusals[next_refusal++ % REFUSALS] =
+		(struct refusal){ from, slot, error };
+	pthread_mutex_unlock(&notes_lock);
+}
+
+static bool add_note(const struct note *n)
+{
+	bool room;
+
+	pthread_mutex_lock(&notes_lock);
+	room = nnotes < NOTES;
+	if (room)
+		notes[nnotes++] = *n;
+	pthread_mutex_unlock(&notes_lock);
+	if (room)
+		ur_watcher_wake();
+	return room;
+}
+
+/* Under the lane's lock. */
+static void want_peer(void *arg, uint16_t slot)
+{
+	const struct ur_lane *l = arg;
+	struct note n = { .wish = true,
+			  .n = { .slot = slot, .from = (uint16_t)l->slot } };
+
+	(void)add_note(&n);
+}
+
+static void on_peer(void *arg, const struct ur_client_peer_note *from)
+{
+	struct note n = { .n = *from };
+
+	if (add_note(&n))
+		return;
+	for (int i = 0; i < 2; i++) {
+		if (from->fds[i] >= 0)
+			close(from->fds[i]);
+	}
+}
+
+static void on_region(void *arg, const struct ur_mr *was,
+		      const struct ur_mr *is)
+{
+	struct ur_export *e = arg;
+
+	if (was && is)
+		ur_export_mr_replace(e, was, is);
+	else if (is)
+		ur_export_mr_add(e, is);
+	else
+		ur_export_mr_remove(e, was);
+}
+
+void ur_shm_prepare(struct ur_adapter *a)
+{
+	if (by_user() || a->ops != &ur_lane_roce)
+		return;
+	a->export = ur_export_create();
+	if (!a->export)
+		return;
+	a->mrs.changed_arg = a->export;
+	a->mrs.changed = on_region;
+}
+
+void ur_shm_configure(struct ur_lane *l, struct ur_roce_config *cfg)
+{
+	if (by_user())
+		return;
+	if (l->link->lends)
+		ur_pinner_configure(l, cfg);
+	cfg->export = l->adapter->export;
+	cfg->want_peer = want_peer;
+	cfg->want_arg = l;
+}
+
+static struct ur_lane *lane_among(const struct ur_adapter *a, uint16_t slot)
+{
+	uint32_t n = atomic_load(&a->lane_count);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct ur_lane *l = atomic_load(&a->lanes[i]);
+
+		if (l->roce && l->slot == slot)
+			return l;
+	}
+	return NULL;
+}
+
+/* Every lane of the process, or as many as are free before one that is not. */
+static unsigned int hold_lanes(struct ur_lane **held, unsigned int max,
+			       bool *all)
+{
+	unsigned int n = 0;
+
+	*all = true;
+	for (uint32_t k = 0; k < UR_MAX_DEVICES; k++) {
+		const struct ur_adapter *a = ur_process_adapter(k);
+		uint32_t count = a ? atomic_load(&a->lane_count) : 0;
+
+		for (uint32_t i = 0; i < count; i++) {
+			struct ur_lane *l = atomic_load(&a->lanes[i]);
+
+			if (n == max || !ur_latch_try(&l->lock)) {
+				*all = false;
+				return n;
+			}
+			held[n++] = l;
+		}
+	}
+	return n;
+}
+
+#define SHARE_LANES (2 * UR_MAX_LANES)
+
+void ur_shm_share_now(struct ur_export *e)
+{
+	struct ur_lane *held[SHARE_LANES];
+	unsigned int n;
+	bool all;
+
+	ur_cancel_off();
+	n = hold_lanes(held, SHARE_LANES, &all);
+	if (all) {
+		ur_share_do(e);
+		ur_pinner_do(e);
+	}
+	while (n)
+		ur_lane_unlock(held[--n]);
+	ur_cancel_on();
+}
+
+static struct ur_lane *lane_of(uint16_t slot)
+{
+	for (uint32_t k = 0; k < UR_MAX_DEVICES; k++) {
+		const struct ur_adapter *a = ur_process_adapter(k);
+		struct ur_lane *l = a ? lane_among(a, slot) : NULL;
+
+		if (l)
+			return l;
+	}
+	return NULL;
+}
+
+#define QPN_SLOT_SHIFT 14u /* core/qp.h */
+
+/* One of our threads may be working, or about to begin, just now. */
+#define SHARE_TRIES 8u
+
+static bool share_with(struct ur_export *e, const struct ur_pd *pd)
+{
+	struct ur_lane *held[SHARE_LANES];
+	bool all, done;
+	unsigned int n;
+
+	ur_cancel_off();
+	n = hold_lanes(held, SHARE_LANES, &all);
+	done = all && ur_share_offer(e, pd);
+	while (n)
+		ur_lane_unlock(held[--n]);
+	ur_cancel_on();
+	return done;
+}
+
+/* Is it connected to another process of this host?  In RTR or RTS then. */
+static bool has_neighbour(const struct ur_qp *qp, enum ur_qp_state *state)
+{
+	uint32_t dest;
+	bool local;
+
+	/* The helper, too, changes all of this. */
+	ur_lane_lock(qp->lane);
+	*state = qp->attr.state;
+	local = qp->attr.av.is_local;
+	dest = qp->attr.dest_qpn;
+	ur_lane_unlock(qp->lane);
+	return local && (*state == UR_QPS_RTR || *state == UR_QPS_RTS) &&
+	       !lane_of((uint16_t)(dest >> QPN_SLOT_SHIFT));
+}
+
+/*
+ * In RTR and again in RTS, each once for every region.  Whether the peer is of
+ * our user is not known yet; mostly it is.
+ */
+void ur_shm_share_early(struct ur_adapter *a, const struct ur_qp *qp)
+{
+	const struct timespec nap = { .tv_nsec = 10000 };
+	enum ur_qp_state state;
+
+	if (!ur_share_has_fresh(a->export) || qp->type != UR_QPT_RC ||
+	    !has_neighbour(qp, &state))
+		return;
+	for (unsigned int i = 0; i < SHARE_TRIES; i++) {
+		if (share_with(a->export, qp->pd))
+			return;
+		ur_sys_nanosleep(&nap);
+	}
+	if (state == UR_QPS_RTS)
+		ur_share_pass_over(a->export, qp->pd);
+}
+
+static struct shm_link *find(const struct ur_lane *l, uint16_t slot,
+			     unsigned int side)
+{
+	ur_list_for_each(pos, &links) {
+		struct shm_link *x =
+			ur_container_of(pos, struct shm_link, node);
+
+		if (x->lane == l && x->peer.slot == slot &&
+		    (x->shm.side == side || slot != l->slot))
+			return x;
+	}
+	return NULL;
+}
+
+static void ring_bell(struct ur_shm_peer *p)
+{
+	struct shm_link *x = ur_container_of(p, struct shm_link, peer);
+
+	ur_wakefd_ring(x->bell_fd);
+}
+
+static int make_bell(struct shm_link *x)
+{
+	int theirs = -1;
+
+	ur_lane_lock(x->lane);
+	x->ear_fd = ur_wakefd_make(x->lane, &theirs);
+	ur_lane_unlock(x->lane);
+	return theirs;
+}
+
+static int greet(struct shm_link *x)
+{
+	struct ur_export *e = x->lane->adapter->export;
+	int bell = make_bell(x), err;
+	struct greeting g = { .type = GREETING,
+			      .version = UR_CHAN_VERSION,
+			      .slot = (uint16_t)x->lane->slot,
+			      .pid = getpid() };
+	int fds[2] = { bell, e ? ur_export_fd(e) : -1 };
+
+	if (bell < 0)
+		return x->ear_fd;
+	err = ur_mapping_say(&x->shm, &g, sizeof(g), fds, e ? 2 : 1);
+	close(bell);
+	return err;
+}
+
+/* NULL: no room for one more; the pair is dropped. */
+static struct shm_link *add_link(struct ur_lane *l, uint16_t slot,
+				 struct ur_mapping *shm)
+{
+	struct shm_link *x = nlinks < UR_SHM_MAX ? calloc(1, sizeof(*x)) : NULL;
+
+	if (!x) {
+		ur_mapping_drop(shm);
+		return NULL;
+	}
+	x->shm = *shm;
+	x->lane = l;
+	x->bell_fd = -1;
+	x->ear_fd = -1;
+	x->peer.slot = slot;
+	x->peer.bell = ring_bell;
+	ur_list_add_tail(&links, &x->node);
+	nlinks++;
+	return x;
+}
+
+static void drop_link(struct shm_link *x)
+{
+	struct ur_lane *l = x->lane;
+
+	if (x->open) {
+		ur_lane_lock(l);
+		ur_shm_close(l->roce, &x->peer, ur_clock_ns());
+		ur_lane_send(l, ur_clock_ns());
+		ur_lane_unlock(l);
+		ur_direct_close(x->peer.direct);
+	}
+	ur_mapping_drop(&x->shm);
+	if (x->ear_fd >= 0) {
+		ur_lane_lock(l);
+		ur_wakefd_drop(l, x->ear_fd);
+		ur_lane_unlock(l);
+	}
+	if (x->bell_fd >= 0)
+		close(x->bell_fd);
+	ur_list_del(&x->node);
+	nlinks--;
+	free(x);
+}
+
+static void offer(struct ur_client *c, struct ur_lane *l, uint16_t slot)
+{
+	struct shm_link *x;
+	struct ur_mapping shm;
+	int fds[2], err;
+
+	err = ur_mapping_make(&shm, fds);
+	if (err) {
+		note_refusal((uint16_t)l->slot, slot, -err);
+		return;
+	}
+	x = add_link(l, slot, &shm);
+	if (x && greet(x) == 0)
+		ur_client_peer(c, slot, (uint16_t)l->slot, fds);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void accept_offer(struct ur_lane *l, uint16_t slot, int fds[2])
+{
+	struct shm_link *x;
+	struct ur_mapping shm;
+	int err = ur_mapping_take(&shm, fds);
+
+	if (err) {
+		note_refusal((uint16_t)l->slot, slot, -err);
+		return;
+	}
+	x = add_link(l, slot, &shm);
+	if (x)
+		(void)greet(x);
+}
+
+static void serve_wish(struct ur_client *c, const struct ur_client_peer_note *n)
+{
+	struct ur_lane *l = lane_of(n->from);
+	bool wanted;
+
+	if (!l || find(l, n->slot, 0))
+		return;
+	ur_lane_lock(l);
+	wanted = ur_shm_wants(l->roce, n->slot);
+	ur_lane_unlock(l);
+	if (!wanted)
+		return;
+	if (l->slot <= n->slot)
+		offer(c, l, n->slot);
+	else
+		ur_client_peer(c, n->slot, n->from, NULL);
+}
+
+static void refused(const struct ur_client_peer_note *n)
+{
+	struct ur_lane *l = lane_of(n->from);
+	struct shm_link *x = l ? find(l, n->slot, 0) : NULL;
+
+	note_refusal(n->from, n->slot, n->error);
+	if (x && !x->open)
+		drop_link(x);
+}
+
+static void serve_peer(struct ur_client *c, struct ur_client_peer_note *n)
+{
+	struct ur_lane *l = n->error ? NULL : lane_of(n->slot);
+
+	if (n->error) {
+		refused(n);
+	} else if (n->fds[0] < 0) {
+		if (l && !find(l, n->from, 0))
+			offer(c, l, n->from);
+	} else if (l && !find(l, n->from, 1)) {
+		accept_offer(l, n->from, n->fds);
+	} else {
+		close(n->fds[0]);
+		close(n->fds[1]);
+	}
+}
+
+static void serve_notes(struct ur_client *c)
+{
+	struct note n;
+
+	for (;;) {
+		pthread_mutex_lock(&notes_lock);
+		if (!nnotes) {
+			pthread_mutex_unlock(&notes_lock);
+			return;
+		}
+		n = notes[0];
+		memmove(notes, notes + 1, --nnotes * sizeof(notes[0]));
+		pthread_mutex_unlock(&notes_lock);
+		if (n.wish)
+			serve_wish(c, &n.n);
+		else
+			serve_peer(c, &n.n);
+	}
+}
+
+static bool open_link(struct shm_link *x, const struct greeting *g,
+		      const int *fds, unsigned int nfds)
+{
+	struct ur_lane *l = x->lane;
+
+	if (x->open || nfds < 1 || g->version != UR_CHAN_VERSION ||
+	    g->slot != x->peer.slot)
+		return false;
+	if (ur_chan_attach(&x->peer.chan, x->shm.mem, x->shm.side))
+		return false;
+	if (!ur_wakefd_is_one(fds[0]))
+		return false;
+	x->bell_fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 3);
+	if (x->bell_fd < 0)
+		return false;
+	x->open = true;
+	if (nfds > 1)
+		x->peer.direct =
+			ur_direct_open(fds[1], g->pid, x->shm.sock,
+				       ur_chan_extra(&x->peer.chan),
+				       x->shm.side, l->adapter->export);
+	if (!x->peer.direct)
+		ur_direct_refuse(ur_chan_extra(&x->peer.chan), x->shm.side);
+	ur_lane_lock(l);
+	ur_shm_open(l->roce, &x->peer);
+	ur_shm_signal(l->roce);
+	ur_lane_send(l, ur_clock_ns());
+	ur_lane_unlock(l);
+	/* It may be asleep, and knows nothing of the channel yet. */
+	ur_helper_wake(l);
+	ur_debug("slot %u: shared memory with slot %u", l->slot, x->peer.slot);
+	return true;
+}
+
+/* False: the channel has ended. */
+static bool hear(struct shm_link *x)
+{
+	uint8_t msg[UR_MAPPING_MSG_MAX];
+	int fds[UR_MAPPING_MAX_FDS];
+	unsigned int nfds;
+	ssize_t len = ur_mapping_hear(&x->shm, msg, sizeof(msg), fds, &nfds);
+	bool ok = false;
+
+	if (len == -EAGAIN)
+		return true;
+	if (len == sizeof(struct greeting) && msg[0] == GREETING) {
+		struct greeting g;
+
+		memcpy(&g, msg, sizeof(g));
+		ok = open_link(x, &g, fds, nfds);
+	} else if (len > 0 && msg[0] >= UR_DIRECT_MSG_MIN) {
+		if (x->peer.direct)
+			(void)ur_direct_message(x->peer.direct, msg,
+						(size_t)len, fds, nfds);
+		ok = true;
+	}
+	for (unsigned int i = 0; i < nfds; i++)
+		close(fds[i]);
+	return ok;
+}
+
+unsigned int ur_shm_fds(struct pollfd *fds)
+{
+	unsigned int n = 0;
+
+	ur_list_for_each(pos, &links) {
+		const struct shm_link *x =
+			ur_container_of(pos, struct shm_link, node);
+
+		fds[n++] = (struct pollfd){ x->shm.sock, POLLIN, 0 };
+	}
+	return n;
+}
+
+static struct shm_link *by_sock(int sock)
+{
+	ur_list_for_each(pos, &links) {
+		struct shm_link *x =
+			ur_container_of(pos, struct shm_link, node);
+
+		if (x->shm.sock == sock)
+			return x;
+	}
+	return NULL;
+}
+
+void ur_shm_work(struct ur_client *c, const struct pollfd *fds, unsigned int n)
+{
+	if (!c || by_user())
+		return;
+	if (!listening) {
+		listening = true;
+		ur_client_on_peer(c, on_peer, NULL);
+	}
+	for (unsigned int i = 0; i < n; i++) {
+		struct shm_link *x = fds[i].revents ? by_sock(fds[i].fd) : NULL;
+
+		if (x && !hear(x))
+			drop_link(x);
+	}
+	serve_notes(c);
+}
+
+void ur_shm_abandon(void)
+{
+	ur_list_for_each_safe(pos, tmp, &links) {
+		struct shm_link *x =
+			ur_container_of(pos, struct shm_link, node);
+
+		ur_mapping_abandon(&x->shm);
+		if (x->ear_fd >= 0)
+			close(x->ear_fd);
+		if (x->bell_fd >= 0)
+			close(x->bell_fd);
+	}
+	/* The parent's QPs may still stand on its lists. */
+	ur_list_init(&links);
+	nlinks = 0;
+	for (unsigned int i = 0; i < nnotes; i++) {
+		for (int k = 0; !notes[i].wish && k < 2; k++) {
+			if (notes[i].n.fds[k] >= 0)
+				close(notes[i].n.fds[k]);
+		}
+	}
+	nnotes = 0;
+	listening = false;
+	pthread_mutex_init(&notes_lock, NULL);
+}
+
+static void add_peer(void *arg, const struct ur_shm_peer *p)
+{
+	struct json_object *o = json_object_new_object();
+
+	ur_report_int(o, "slot", p->slot);
+	ur_report_string(o, "state", p->broken ? "broken" : "open");
+	json_object_array_add(arg, o);
+}
+
+static void add_refusals(const struct ur_lane *l, struct json_object *list)
+{
+	pthread_mutex_lock(&notes_lock);
+	for (unsigned int i = 0; i < REFUSALS; i++) {
+		const struct refusal *f = &refusals[i];
+		struct json_object *o;
+
+		if (f->from != l->slot || !f->from)
+			continue;
+		o = json_object_new_object();
+		ur_report_int(o, "slot", f->slot);
+		ur_report_string(o, "state", reason(f->error));
+		json_object_array_add(list, o);
+	}
+	pthread_mutex_unlock(&notes_lock);
+}
+
+void ur_shm_report(const struct ur_lane *l, struct json_object *o)
+{
+	struct json_object *list = json_object_new_array();
+
+	ur_shm_for_each(l->roce, add_peer, list);
+	add_refusals(l, list);
+	json_object_object_add(o, "channels", list);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/wakefd.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/socket.h"
+#include "base/sys.h"
+#include "engine/internal.h"
+#include "engine/shm_peers.h"
+
+#define EVENTS 16
+/* More than a socket holds, so that one is empty afterwards; but whoever goes
+ * on ringing does not keep us. */
+#define READS  64
+
+/* The ends of a socket pair have flags of their own, unlike an eventfd that
+ * two processes share: the peer cannot make us wait. */
+int ur_wakefd_make(struct ur_lane *l, int *theirs)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
+	int pair[2], err;
+
+	if (l->peer_wakefds < 0)
+		l->peer_wakefds = epoll_create1(EPOLL_CLOEXEC);
+	if (l->peer_wakefds < 0 ||
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+		return -errno;
+	ev.data.fd = pair[0];
+	if (epoll_ctl(l->peer_wakefds, EPOLL_CTL_ADD, pair[0], &ev)) {
+		err = -errno;
+		close(pair[0]);
+		close(pair[1]);
+		return err;
+	}
+	*theirs = pair[1];
+	return pair[0];
+}
+
+/* A child of fork() may still have it, so closing alone would not do. */
+void ur_wakefd_drop(struct ur_lane *l, int ours)
+{
+	epoll_ctl(l->peer_wakefds, EPOLL_CTL_DEL, ours, NULL);
+	close(ours);
+}
+
+static void empty(int fd)
+{
+	uint8_t buf[4096];
+
+	for (int i = 0; i < READS; i++)
+		if (ur_sys_recv(fd, buf, sizeof(buf), MSG_DONTWAIT) <= 0)
+			return;
+}
+
+void ur_wakefd_hush(struct ur_lane *l)
+{
+	struct epoll_event ev[EVENTS];
+	int n = EVENTS;
+
+	if (l->peer_wakefds < 0)
+		return;
+	/* Each once: those who go on ringing do not keep us. */
+	for (unsigned int heard = 0; n == EVENTS && heard <= UR_SHM_MAX;
+	     heard += EVENTS) {
+		n = ur_sys_epoll_wait(l->peer_wakefds, ev, EVENTS, 0);
+		for (int i = 0; i < n; i++)
+			empty(ev[i].data.fd);
+	}
+}
+
+/* Anything else could block us, or end us by a signal, when it is rung. */
+bool ur_wakefd_is_one(int theirs)
+{
+	return ur_sockopt_get(theirs, SOL_SOCKET, SO_DOMAIN) == AF_UNIX &&
+	       ur_sockopt_get(theirs, SOL_SOCKET, SO_TYPE) == SOCK_STREAM;
+}
+
+/* A full one has not been heard yet, but will be. */
+void ur_wakefd_ring(int theirs)
+{
+	uint8_t one = 1;
+
+	if (ur_sys_send(theirs, &one, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		ur_debug("wakeup fd: errno %d", errno);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "shm/lent.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "base/list.h"
+#include "base/sys.h"
+
+/*
+ * Who is stopped, and waited for no longer, is mostly so where a system call
+ * ends: the word that says it is looked at after the last one.
+ */
+static bool is_gone(const struct ur_lender *l)
+{
+	struct pollfd p[2] = { { .fd = l->sock, .events = POLLRDHUP },
+			       { .fd = l->pidfd, .events = POLLIN } };
+
+	if (l->pidfd < 0)
+		return true;
+	if (ur_sys_poll(p, 2, 0) > 0 &&
+	    (p[0].revents & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL) ||
+	     p[1].revents))
+		return true;
+	return l->shut && atomic_load_explicit(l->shut, memory_order_acquire);
+}
+
+int ur_lender_check(const struct ur_lender *l, uint64_t secret_addr,
+		    const uint8_t secret[16])
+{
+	uint8_t found[16];
+	const struct iovec here = { found, sizeof(found) };
+	const struct iovec there = { (void *)(uintptr_t)secret_addr,
+				     sizeof(found) };
+
+	if (l->pid <= 0 || l->pidfd < 0)
+		return -ESRCH;
+	if (process_vm_readv(l->pid, &here, 1, &there, 1, 0) !=
+	    (ssize_t)sizeof(found))
+		return errno == EFAULT || errno == ESRCH ? -ESRCH : -EPERM;
+	return memcmp(found, secret, sizeof(found)) != 0 || is_gone(l) ? -ESRCH
+								       : 0;
+}
+
+/* As ur_guard_copy(): the last aligned word by itself, after all others. */
+static size_t tail_of(uint64_t end, size_t len)
+{
+	size_t n = (size_t)((end | 8) & -(end | 8));
+
+	while (n > len)
+		n /= 2;
+	return n;
+}
+
+static ssize_t write_there(const struct ur_lent *l, uint64_t at, void *buf,
+			   size_t len)
+{
+	size_t tail = tail_of(at + len, len);
+	const struct iovec here = { buf, len };
+	const struct iovec there[2] = {
+		{ (void *)(uintptr_t)at, len - tail },
+		{ (void *)(uintptr_t)(at + len - tail), tail },
+	};
+	bool one = tail == len;
+
+	return process_vm_writev(l->lender->pid, &here, 1, there + one,
+				 2ul - one, 0);
+}
+
+/* What a wrong process would have told us is never used. */
+static int move(const struct ur_remote *f, uint64_t off, void *buf, size_t len,
+		bool write)
+{
+	const struct ur_lent *l =
+		ur_container_of((uintptr_t)f, struct ur_lent, far);
+	const struct iovec here = { buf, len };
+	const struct iovec there = { (void *)(uintptr_t)(l->addr + off), len };
+	ssize_t done;
+
+	if (write && is_gone(l->lender))
+		return -EFAULT;
+	done = write ? write_there(l, l->addr + off, buf, len)
+		     : process_vm_readv(l->lender->pid, &here, 1, &there, 1, 0);
+	if (done != (ssize_t)len || (!write && is_gone(l->lender)))
+		return -EFAULT;
+	return 0;
+}
+
+int ur_lent_init(struct ur_lent *l, const struct ur_lender *lender,
+		 uint64_t addr, uint64_t length)
+{
+	*l = (struct ur_lent){ .far.move = move,
+			       .lender = lender,
+			       .addr = addr };
+	return ur_remote_add(&l->far, length, addr);
+}
+
+void ur_lent_fini(struct ur_lent *l)
+{
+	ur_remote_remove(&l->far);
+}

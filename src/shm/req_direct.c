@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the requester does by itself in the peer's memory (shm/), in place of
+ * asking for it through the channel.
+ */
+#include <errno.h>
+
+#include "shm/direct.h"
+#include "shm/internal.h"
+
+#define KERNEL_MIN  16384u /* bytes that are always worth a call */
+#define KERNEL_RUN  4u
+#define DIRECT_COST 1024u /* bytes for which a request counts beside its own */
+
+static int direct_message(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct iovec iov[UR_MAX_SGE];
+	int n;
+
+	if (w->flags & UR_SEND_INLINE) {
+		iov[0].iov_base = (void *)(uintptr_t)w->data.inline_data;
+		iov[0].iov_len = w->length;
+		n = 1;
+	} else if (ur_swqe_is_read(w)) {
+		n = ur_sge_locate(q->qp->mrs, q->qp->pd, w->data.sge,
+				  w->num_sge, 0, w->length, iov, UR_MAX_SGE);
+	} else {
+		n = ur_sge_gather(q->qp->mrs, q->qp->pd, w->data.sge,
+				  w->num_sge, 0, w->length, iov, UR_MAX_SGE);
+	}
+	if (n < 0)
+		return n;
+	return (ur_swqe_is_read(w) ? ur_direct_read : ur_direct_write)(
+		q->shm.peer->direct, q->qp->attr.dest_qpn, q->qp->qpn,
+		w->wr.rdma.rkey, w->wr.rdma.remote_addr, iov, n, w->length);
+}
+
+/* It cannot be taken back once it is done, so the place for the old value is
+ * looked at first. */
+static int direct_atomic(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct iovec iov[UR_MAX_SGE];
+	uint64_t old;
+	int n = ur_sge_locate(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge, 0,
+			      8, iov, UR_MAX_SGE);
+
+	if (n < 0)
+		return n;
+	n = ur_direct_atomic(q->shm.peer->direct, q->qp->attr.dest_qpn,
+			     q->qp->qpn, w->wr.atomic.rkey,
+			     w->wr.atomic.remote_addr,
+			     w->opcode == UR_WR_CMP_SWP,
+			     w->wr.atomic.compare_add, w->wr.atomic.swap, &old);
+	if (n)
+		return n;
+	if (ur_sge_scatter(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge, 0,
+			   &old, sizeof(old)))
+		ur_req_fail(q, UR_WC_LOC_PROT_ERR);
+	return 0;
+}
+
+/* Of most of them both sides' memory is one piece, and no large one. */
+static inline int direct_piece(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	bool read = ur_swqe_is_read(w);
+	const struct ur_op op = {
+		.dqpn = q->qp->attr.dest_qpn,
+		.sqpn = q->qp->qpn,
+		.rkey = w->wr.rdma.rkey,
+		.access = read ? UR_ACCESS_REMOTE_READ : UR_ACCESS_REMOTE_WRITE,
+		.va = w->wr.rdma.remote_addr,
+		.len = w->length,
+	};
+	void *here;
+
+	if ((!read && w->opcode != UR_WR_RDMA_WRITE) ||
+	    w->length > UR_DIRECT_CHUNK)
+		return -EAGAIN;
+	if (w->flags & UR_SEND_INLINE)
+		here = (void *)(uintptr_t)w->data.inline_data;
+	else if (w->num_sge == 1)
+		here = ur_shm_piece(q, w->data.sge, w->length,
+				    read ? UR_ACCESS_LOCAL_WRITE : 0,
+				    &q->shm.out);
+	else
+		here = NULL;
+	return here ? ur_direct_piece(q->shm.peer->direct, &op, here) : -EAGAIN;
+}
+
+/*
+ * The kernel's calls serve a request at once, without the peer, but take a
+ * microsecond.  Who posts many small ones and takes no completion in between
+ * is better served by the channel.
+ */
+static bool by_kernel(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct ur_shm_qp *n = &q->shm;
+	uint32_t head = atomic_load_explicit(&q->qp->send_cq->head,
+					     memory_order_relaxed);
+
+	if (head != n->cq_head)
+		n->run = 0;
+	n->cq_head = head;
+	return w->length >= KERNEL_MIN || ++n->run <= KERNEL_RUN;
+}
+
+/*
+ * A stream that began on the channel is looked at once in so many bytes, with
+ * a kilobyte more for each request: a look is cheap beside a large one, and
+ * the channel copies it twice.
+ */
+#define LOOK_EVERY 65536u
+
+static bool is_time_to_look(struct ur_shm_qp *n, uint32_t len)
+{
+	uint32_t was = n->passed;
+
+	n->passed += DIRECT_COST + len;
+	return was / LOOK_EVERY != n->passed / LOOK_EVERY;
+}
+
+/* What the channel may carry while the answer about a region is awaited: more
+ * would have to be done before we can begin. */
+#define HELD_BACK 1048576u
+
+/* The answer is worth waiting for, as long as something is under way. */
+static bool waits_answer(const struct ur_rqp *q, uint32_t rkey, uint32_t len)
+{
+	const struct ur_shm_qp *n = &q->shm;
+
+	return (uint64_t)(n->sent - n->completed) * len >= HELD_BACK &&
+	       ur_direct_is_asked(n->peer->direct, rkey);
+}
+
+static uint32_t rkey_of(const struct ur_swqe *w)
+{
+	return ur_swqe_is_atomic(w) ? w->wr.atomic.rkey : w->wr.rdma.rkey;
+}
+
+/*
+ * What is mapped may be of no use all the same: this queue pair may not reach
+ * it that way, or not at that place.  Large requests would have the channel
+ * run dry each time to learn it anew, so one of so many bytes does.
+ */
+#define USELESS_FOR (256u * LOOK_EVERY)
+
+static bool is_useless(const struct ur_shm_qp *n, uint32_t rkey)
+{
+	return n->is_useless && n->useless == rkey &&
+	       n->passed - n->gave_up < USELESS_FOR;
+}
+
+/* The channel has run dry for this request. */
+static void note_use(struct ur_shm_qp *n, const struct ur_swqe *w, bool useless)
+{
+	n->is_useless = useless;
+	n->useless = rkey_of(w);
+	n->gave_up = n->passed;
+}
+
+bool ur_shm_waits_direct(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	struct ur_shm_qp *n = &q->shm;
+	uint32_t rkey = rkey_of(w);
+
+	if (n->drains)
+		return true;
+	if (!is_time_to_look(n, w->length) || w->length == 0 ||
+	    !(ur_swqe_is_atomic(w) || ur_swqe_is_read(w) ||
+	      w->opcode == UR_WR_RDMA_WRITE) ||
+	    is_useless(n, rkey))
+		return false;
+	n->drains = ur_direct_has_mapped(n->peer->direct, rkey);
+	return n->drains || waits_answer(q, rkey, w->length);
+}
+
+/* By whatever moves data of any size; else -EAGAIN, or another error. */
+static int direct_any(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	ur_direct_by_kernel(q->shm.peer->direct, by_kernel(q, w));
+	if (ur_swqe_is_atomic(w))
+		return direct_atomic(q, w);
+	if (ur_swqe_is_read(w) || ur_swqe_is_write(w))
+		return direct_message(q, w);
+	return -EAGAIN;
+}
+
+static inline void done(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	q->r->cnt.shm_direct++;
+	q->shm.direct += w->length + DIRECT_COST;
+	if (!q->qp->on_shm)
+		return; /* it failed */
+	q->req.cur++;
+	q->req.fresh++;
+	if (ur_shm_later(q, w))
+		ur_shm_pass(q);
+	else
+		ur_req_complete(q, w, UR_WC_SUCCESS);
+}
+
+/* Nothing is under way, so nothing is to be waited for, a fence either. */
+static bool may_kick(const struct ur_rqp *q)
+{
+	const struct ur_shm_qp *n = &q->shm;
+
+	return q->qp->type == UR_QPT_RC && n->peer && n->peer->direct &&
+	       !ur_shm_busy(q) && !n->wire_only && !q->qp->attr.rate_limit &&
+	       ur_rqp_state(q) == UR_QPS_RTS;
+}
+
+/* An error is left to those who do all of it. */
+bool ur_shm_kick_direct(struct ur_qp *qp)
+{
+	struct ur_rqp *q = ur_rqp_of(qp);
+	uint32_t tail = ur_sq_tail(&q->qp->sq);
+
+	if (!may_kick(q))
+		return false;
+	q->shm.direct = 0;
+	while (q->req.cur != tail) {
+		const struct ur_swqe *w = ur_sq_slot(&qp->sq, q->req.cur);
+
+		if (q->shm.direct >= UR_SHM_DIRECT_BYTES || w->length == 0 ||
+		    (ur_swqe_is_read(w) && !qp->attr.max_rd_atomic))
+			return false;
+		q->shm.no_piece = direct_piece(q, w);
+		if (q->shm.no_piece)
+			return false;
+		done(q, w);
+	}
+	q->shm.drains = false;
+	if (__builtin_expect(q->overrun, 0))
+		ur_rqp_check_overrun(q);
+	return true;
+}
+
+bool ur_shm_do_directly(struct ur_rqp *q, const struct ur_swqe *w)
+{
+	bool drained = q->shm.drains;
+	int err;
+
+	q->shm.drains = false;
+	if (w->length == 0 || w->opcode == UR_WR_RDMA_WRITE_IMM)
+		return false;
+	err = q->shm.no_piece || direct_piece(q, w) ? direct_any(q, w) : 0;
+	q->shm.no_piece = false;
+	if (drained)
+		note_use(&q->shm, w, err);
+	if (err)
+		return false;
+	done(q, w);
+	return true;
+}

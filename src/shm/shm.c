@@ -1,0 +1,783 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Channels of a lane and the queue pairs that use them: who talks to whom, who
+ * waits for room, whose answers are due.
+ */
+#include "shm/internal.h"
+
+#define BUDGET 64u /* cells of a channel at a time */
+#define SPARE  64u /* cells that requests and payload leave to what is owed */
+
+/* Nothing that must not wait stands behind a ring full of requests. */
+static uint32_t spare_of(enum ur_shm_kind kind)
+{
+	return kind >= UR_SHM_READY && kind <= UR_SHM_DONE ? 0 : SPARE;
+}
+
+struct ur_cell *ur_shm_cell(struct ur_rqp *q, enum ur_shm_kind kind, bool asks)
+{
+	struct ur_shm_qp *n = &q->shm;
+	struct ur_cell *c;
+	uint8_t epoch = asks ? n->epoch : n->serves_epoch;
+
+	if (!n->peer || n->peer->broken)
+		return NULL;
+	if (!ur_chan_has_room(&n->peer->chan, spare_of(kind))) {
+		ur_shm_wait_room(q);
+		return NULL;
+	}
+	c = ur_chan_cell(&n->peer->chan);
+	c->kind = (uint8_t)kind;
+	c->flags = 0;
+	c->len = 0;
+	c->to = q->qp->attr.dest_qpn | (uint32_t)epoch << UR_SHM_EPOCH_SHIFT;
+	c->from = q->qp->qpn;
+	return c;
+}
+
+void ur_shm_send(struct ur_rqp *q, struct ur_cell *c)
+{
+	struct ur_shm_qp *n = &q->shm;
+	bool mark;
+
+	if (n->serves) {
+		c->flags |= UR_SHM_ACK;
+		c->ack = n->done;
+		n->told = n->done;
+		n->urged = false;
+		ur_list_del(&n->acking);
+	}
+	mark = n->wired > n->peer->synced;
+	if (mark) {
+		c->flags |= UR_SHM_BEHIND;
+		/* Not shm_wire: others' packets may wait in a burst. */
+		n->peer->synced = n->wired;
+	}
+	ur_chan_publish(&n->peer->chan);
+	if (mark)
+		n->peer->marked = n->peer->chan.tx_head;
+	n->peer->dirty = true;
+}
+
+/* Has the consumer made room since those who wait for some have tried? */
+static bool has_moved(struct ur_shm_peer *p)
+{
+	ur_chan_refresh(&p->chan);
+	return p->chan.tx_tail != p->seen_tail ||
+	       p->chan.tx_data_tail != p->seen_data_tail;
+}
+
+static void note_room(struct ur_shm_peer *p)
+{
+	p->seen_tail = p->chan.tx_tail;
+	p->seen_data_tail = p->chan.tx_data_tail;
+}
+
+void ur_shm_wait_room(struct ur_rqp *q)
+{
+	struct ur_shm_qp *n = &q->shm;
+
+	if (ur_list_empty(&n->peer->full) && !n->peer->serving)
+		note_room(n->peer);
+	if (ur_list_empty(&n->full))
+		ur_list_add_tail(&n->peer->full, &n->full);
+	/* Who is awake looks by himself, and again before he sleeps. */
+	if (!q->r->shm_asleep)
+		return;
+	ur_chan_want_room(&n->peer->chan);
+	q->r->shm_look = true;
+}
+
+/* One cell without a body; false: no room. */
+static bool send_bare(struct ur_rqp *q, enum ur_shm_kind kind, bool asks,
+		      uint32_t index)
+{
+	struct ur_cell *c = ur_shm_cell(q, kind, asks);
+	bool dirty, tells;
+
+	if (!c)
+		return false;
+	dirty = q->shm.peer->dirty;
+	tells = q->shm.serves && q->shm.done != q->shm.told;
+	c->body.index = index;
+	ur_shm_send(q, c);
+	/* Greetings can wait until the peer is up for something else: the first
+	 * messages go by the wire then, which wakes it. */
+	if (kind <= UR_SHM_READY && !tells)
+		q->shm.peer->dirty = dirty;
+	return true;
+}
+
+void ur_shm_tell_last(struct ur_rqp *q)
+{
+	if (q->shm.peer && q->shm.serves && q->shm.done != q->shm.told)
+		(void)send_bare(q, UR_SHM_DONE, false, 0);
+}
+
+/* Without room it is left: the peer asks again, and others' counts have room
+ * that this has not. */
+static void send_pulls(struct ur_rqp *q)
+{
+	struct ur_cell *c = ur_shm_cell(q, UR_SHM_PULLS, false);
+
+	if (!c)
+		return;
+	c->body.rkey = q->shm.pulls_key;
+	ur_shm_send(q, c);
+}
+
+static bool pay(struct ur_rqp *q, enum ur_shm_due due)
+{
+	switch (due) {
+	case UR_SHM_DUE_HELLO:
+		return send_bare(q, UR_SHM_HELLO, true, 0);
+	case UR_SHM_DUE_ASK:
+		return send_bare(q, UR_SHM_ASK, true, q->qp->attr.sq_psn);
+	case UR_SHM_DUE_READY:
+		return send_bare(q, UR_SHM_READY, false, 0);
+	case UR_SHM_DUE_REFUSED:
+		if (!send_bare(q, UR_SHM_REFUSED, false, q->shm.no_pull))
+			return false;
+		ur_shm_stop_serving(q);
+		return true;
+	case UR_SHM_DUE_FAULT:
+		return send_bare(q, UR_SHM_FAULT, false, UR_WC_REM_ACCESS_ERR);
+	case UR_SHM_DUE_DONE:
+		return send_bare(q, UR_SHM_DONE, false, 0);
+	case UR_SHM_DUE_PULLS:
+		send_pulls(q);
+		return true;
+	}
+	return true;
+}
+
+/*
+ * What is owed, in an order in which each is understood.  A refusal comes
+ * behind the answers to all that was done before it.
+ */
+static void pay_all(struct ur_rqp *q)
+{
+	struct ur_shm_qp *n = &q->shm;
+
+	if (n->res_count && !ur_shm_answer(q))
+		return;
+	for (unsigned int bit = UR_SHM_DUE_HELLO; bit <= UR_SHM_DUE_PULLS;
+	     bit <<= 1) {
+		if (!(n->due & bit))
+			continue;
+		if (!pay(q, (enum ur_shm_due)bit))
+			return;
+		n->due &= (uint8_t)~bit;
+	}
+}
+
+void ur_shm_owe(struct ur_rqp *q, enum ur_shm_due due)
+{
+	if (!q->shm.peer)
+		return;
+	q->shm.due |= (uint8_t)due;
+	pay_all(q);
+}
+
+void ur_shm_broken(struct ur_rqp *q)
+{
+	q->shm.peer->broken = true;
+}
+
+static bool connects(enum ur_qp_state s)
+{
+	return s == UR_QPS_RTR || s == UR_QPS_RTS || s == UR_QPS_SQD;
+}
+
+/* Tell the peer that we are here, and ask if we have something to send. */
+static void greet(struct ur_rqp *q)
+{
+	struct ur_shm_qp *n = &q->shm;
+	enum ur_qp_state s = ur_rqp_state(q);
+
+	if (q->qp->type != UR_QPT_RC)
+		return;
+	if (s == UR_QPS_RTR)
+		ur_shm_owe(q, UR_SHM_DUE_HELLO);
+	if ((s == UR_QPS_RTS || s == UR_QPS_SQD) && !n->ready && !n->again) {
+		n->epoch++;
+		ur_shm_owe(q, UR_SHM_DUE_ASK);
+	}
+}
+
+static uint16_t slot_of(const struct ur_rqp *q)
+{
+	return (uint16_t)(q->qp->attr.dest_qpn >> UR_SLOT_SHIFT);
+}
+
+/* Does the QP talk to a lane of this host, as one that may do so this way? */
+static bool on_shm(const struct ur_rqp *q)
+{
+	return q->r->want_peer &&
+	       (q->qp->type == UR_QPT_RC || q->qp->type == UR_QPT_UC) &&
+	       q->qp->attr.av.is_local && connects(ur_rqp_state(q)) &&
+	       !ur_tm_is_on(q);
+}
+
+static void join(struct ur_rqp *q, struct ur_shm_peer *p)
+{
+	q->shm.peer = p;
+	ur_list_add_tail(&p->qps, &q->shm.node);
+	if (q->qp->type == UR_QPT_UC)
+		ur_shm_uc_join(q);
+	greet(q);
+}
+
+void ur_shm_enter(struct ur_rqp *q, enum ur_qp_state state)
+{
+	struct ur_roce *r = q->r;
+
+	if (!on_shm(q) || (state != UR_QPS_RTR && state != UR_QPS_RTS))
+		return;
+	if (q->shm.peer) {
+		ur_shm_show(q);
+		greet(q);
+		return;
+	}
+	ur_list_for_each(pos, &r->peers) {
+		struct ur_shm_peer *p =
+			ur_container_of(pos, struct ur_shm_peer, node);
+
+		if (p->slot == slot_of(q) && !p->broken) {
+			join(q, p);
+			return;
+		}
+	}
+	if (state == UR_QPS_RTR)
+		r->want_peer(r->want_arg, slot_of(q));
+}
+
+void ur_shm_stop(struct ur_rqp *q)
+{
+	struct ur_shm_qp *n = &q->shm;
+
+	ur_shm_req_stop(q);
+	ur_shm_resp_stop(q);
+	n->due = 0;
+	n->wire_only = false;
+	ur_list_del(&n->full);
+	ur_list_del(&n->more);
+	ur_list_del(&n->node);
+	n->peer = NULL;
+}
+
+void ur_shm_open(struct ur_roce *r, struct ur_shm_peer *p)
+{
+	ur_list_init(&p->qps);
+	ur_list_init(&p->full);
+	ur_list_init(&p->acks);
+	ur_list_add_tail(&r->peers, &p->node);
+	for (uint32_t i = 0; i < 1u << UR_SLOT_SHIFT; i++) {
+		struct ur_rqp *q = r->qps[i];
+
+		if (q && !q->shm.peer && on_shm(q) && slot_of(q) == p->slot)
+			join(q, p);
+	}
+}
+
+/*
+ * Requests that are under way may have been done, so they are not sent again:
+ * their QP ends as if its peer had fallen silent.
+ */
+static void part(struct ur_rqp *q)
+{
+	struct ur_shm_qp *n = &q->shm;
+
+	ur_list_del(&n->node);
+	ur_list_del(&n->full);
+	ur_list_del(&n->more);
+	n->peer = NULL;
+	n->due = 0;
+	ur_shm_resp_stop(q);
+	if (q->qp->type != UR_QPT_RC)
+		ur_shm_loose_part(q);
+	else if (!ur_shm_busy(q))
+		ur_shm_leave(q);
+}
+
+bool ur_shm_wants(const struct ur_roce *r, uint16_t slot)
+{
+	for (uint32_t i = 0; i < 1u << UR_SLOT_SHIFT; i++) {
+		const struct ur_rqp *q = r->qps[i];
+
+		if (q && !q->shm.peer && on_shm(q) && slot_of(q) == slot)
+			return true;
+	}
+	return ur_shm_ud_wants(r, slot);
+}
+
+void ur_shm_for_each(const struct ur_roce *r,
+		     void (*fn)(void *arg, const struct ur_shm_peer *p),
+		     void *arg)
+{
+	ur_list_for_each(pos, &r->peers)
+		fn(arg, ur_container_of(pos, struct ur_shm_peer, node));
+}
+
+bool ur_shm_stalled(struct ur_roce *r)
+{
+	if (!r->shm_look)
+		return false;
+	r->shm_look = false;
+	return ur_shm_pending(r);
+}
+
+bool ur_shm_any(const struct ur_roce *r)
+{
+	return !ur_list_empty(&r->peers);
+}
+
+bool ur_shm_pending(const struct ur_roce *r)
+{
+	if (!ur_list_empty(&r->shm_more))
+		return true;
+	ur_list_for_each(pos, &r->peers) {
+		struct ur_shm_peer *p =
+			ur_container_of(pos, struct ur_shm_peer, node);
+
+		if (!ur_chan_is_empty(&p->chan) ||
+		    (!ur_list_empty(&p->full) && has_moved(p)))
+			return true;
+	}
+	return false;
+}
+
+/* The QP that the cell is for; NULL: it has gone, or hears somebody else. */
+static struct ur_rqp *addressee(const struct ur_roce *r,
+				const struct ur_shm_peer *p,
+				const struct ur_cell *c)
+{
+	uint32_t qpn = c->to & UR_QPN_MASK;
+	struct ur_rqp *q = qpn >> UR_SLOT_SHIFT == r->slot
+				   ? r->qps[qpn & UR_QP_INDEX_MASK]
+				   : NULL;
+
+	if (!q || q->qp->type == UR_QPT_UD || !q->shm.peer ||
+	    q->shm.peer->slot != p->slot || q->qp->attr.dest_qpn != c->from ||
+	    !connects(ur_rqp_state(q)))
+		return NULL;
+	return q;
+}
+
+static void take_response(struct ur_rqp *q, const struct ur_cell *c)
+{
+	if ((uint8_t)(c->to >> UR_SHM_EPOCH_SHIFT) != q->shm.epoch)
+		return;
+	if (c->kind == UR_SHM_READY)
+		ur_shm_take_ready(q);
+	else if (!q->shm.ready)
+		return;
+	else if (c->kind == UR_SHM_REFUSED)
+		ur_shm_take_refused(q, c->body.index == 1);
+	else if (c->kind == UR_SHM_FAULT)
+		ur_shm_take_fault(q, c->body.index);
+	else if (c->kind == UR_SHM_PULLS)
+		ur_shm_take_pulls(q, c);
+	else if (c->kind != UR_SHM_DONE)
+		ur_shm_take_answer(q, c);
+}
+
+/* What was done before the request completes before it is received. */
+static void take(struct ur_rqp *q, const struct ur_cell *c)
+{
+	if (q->qp->type == UR_QPT_UC) {
+		ur_shm_uc_take(q, c);
+		ur_rqp_check_overrun(q);
+		return;
+	}
+	if (c->flags & UR_SHM_ACK)
+		ur_shm_take_ack(q, c->ack);
+	if (!connects(ur_rqp_state(q)))
+		return; /* it failed when its own requests went on */
+	if (ur_shm_take_small(q, c)) {
+		ur_rqp_check_overrun(q);
+		return;
+	}
+	if (c->kind == UR_SHM_HELLO)
+		greet(q);
+	else if (c->kind == UR_SHM_ASK)
+		ur_shm_take_ask(q, c);
+	else if (c->kind >= UR_SHM_SEND)
+		ur_shm_take_request(q, c);
+	if (c->kind >= UR_SHM_READY && c->kind < UR_SHM_SEND)
+		take_response(q, c);
+	ur_rqp_check_overrun(q);
+}
+
+bool ur_shm_waits_link(const struct ur_roce *r)
+{
+	return r->shm_held;
+}
+
+void ur_shm_link_dry(struct ur_roce *r)
+{
+	r->shm_held = false;
+	ur_list_for_each(pos, &r->peers) {
+		struct ur_shm_peer *p =
+			ur_container_of(pos, struct ur_shm_peer, node);
+
+		p->dry = p->held;
+		p->held = false;
+	}
+}
+
+/* False: not before what came by the link.  It asks for a look of its own. */
+static bool may_take(struct ur_roce *r, struct ur_shm_peer *p,
+		     const struct ur_cell *c)
+{
+	if (__builtin_expect(!(c->flags & UR_SHM_BEHIND), 1))
+		return true;
+	p->held = !p->dry;
+	p->dry = false;
+	r->shm_held |= p->held;
+	return !p->held;
+}
+
+static bool take_oldest(struct ur_roce *r, struct ur_shm_peer *p)
+{
+	struct ur_cell c;
+	struct ur_rqp *q;
+
+	ur_chan_copy(&p->chan, &c);
+	if (!may_take(r, p, &c))
+		return false;
+	r->shm_from = &p->chan;
+	q = c.kind == UR_SHM_DATAGRAM ? NULL : addressee(r, p, &c);
+	if (q)
+		take(q, &c);
+	else if (c.kind == UR_SHM_DATAGRAM)
+		ur_shm_ud_take(r, &c);
+	if (c.len && !(c.flags & UR_SHM_IN_BODY))
+		ur_chan_data_done(&p->chan, c.body.at, c.len);
+	ur_chan_consume(&p->chan);
+	return true;
+}
+
+void ur_shm_close(struct ur_roce *r, struct ur_shm_peer *p, uint64_t now_ns)
+{
+	r->now_ns = now_ns;
+	/* What it has said before it ended still counts. */
+	for (uint32_t i = 0;
+	     i < UR_CHAN_CELLS && !p->broken && !ur_chan_is_empty(&p->chan);
+	     i++) {
+		p->dry = true;
+		(void)take_oldest(r, p);
+	}
+	r->shm_held = false;
+	r->shm_ud[p->slot % UR_SHM_SLOTS] = 0;
+	ur_list_del(&p->node);
+	while (!ur_list_empty(&p->qps))
+		part(ur_container_of(p->qps.next, struct ur_rqp, shm.node));
+}
+
+/* Counts and the like, which are a cell each.  False: no room for all. */
+static bool pay_waiting(struct ur_shm_peer *p)
+{
+	ur_list_for_each(pos, &p->full) {
+		struct ur_rqp *q =
+			ur_container_of(pos, struct ur_rqp, shm.full);
+
+		if (!q->shm.due || q->shm.res_count)
+			continue;
+		pay_all(q);
+		if (q->shm.due)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Those who wait for room try again, and who finds none comes back.  First
+ * what has been done is told, then come answers and requests: whoever asks
+ * something new has told before what he received.
+ */
+static void serve_waiting(struct ur_shm_peer *p)
+{
+	struct ur_list waiting;
+
+	if (!has_moved(p))
+		return;
+	if (!pay_waiting(p)) {
+		note_room(p);
+		return;
+	}
+	ur_list_init(&waiting);
+	while (!ur_list_empty(&p->full)) {
+		struct ur_list *first = p->full.next;
+
+		ur_list_del(first);
+		ur_list_add_tail(&waiting, first);
+	}
+	p->serving = true;
+	while (!ur_list_empty(&waiting)) {
+		struct ur_rqp *q =
+			ur_container_of(waiting.next, struct ur_rqp, shm.full);
+
+		ur_list_del(&q->shm.full);
+		q->shm.heard++; /* the peer takes what was sent */
+		pay_all(q);
+		ur_shm_pump(q);
+		ur_rqp_check_overrun(q);
+		if (!ur_list_empty(&p->full))
+			break; /* no more room: the others come first then */
+	}
+	while (!ur_list_empty(&waiting)) {
+		struct ur_list *last = waiting.prev;
+
+		ur_list_del(last);
+		ur_list_add_head(&p->full, last);
+	}
+	p->serving = false;
+	note_room(p);
+}
+
+enum tell {
+	WHO_COMES_NOW, /* cells were taken, more may follow at once */
+	WHO_IS_URGED,
+	ALL,
+};
+
+/* May what q has done wait, for a request to ride with or for company? */
+static bool may_wait(struct ur_rqp *q, enum tell whom)
+{
+	const struct ur_shm_qp *n = &q->shm;
+	uint32_t untold = n->done - n->told;
+
+	if (!n->urged && whom != ALL && untold < UR_SHM_LATE_EVERY) {
+		if (whom == WHO_COMES_NOW)
+			q->r->shm_late = UR_SHM_LATE_LOOKS;
+		return true;
+	}
+	if (!n->piggyback_score || whom != WHO_COMES_NOW ||
+	    untold >= UR_SHM_ACK_EVERY)
+		return false;
+	q->r->shm_acks = true;
+	return true;
+}
+
+/* True: somebody waits. */
+static bool tell_done(struct ur_shm_peer *p, enum tell whom)
+{
+	bool waits = false;
+
+	ur_list_for_each_safe(pos, tmp, &p->acks) {
+		struct ur_rqp *q =
+			ur_container_of(pos, struct ur_rqp, shm.acking);
+		struct ur_shm_qp *n = &q->shm;
+
+		if (may_wait(q, whom)) {
+			waits = true;
+			continue;
+		}
+		if (whom != WHO_COMES_NOW && n->urged && n->piggyback_score)
+			n->piggyback_score--;
+		ur_list_del(pos);
+		ur_shm_owe(q, UR_SHM_DUE_DONE);
+	}
+	return waits;
+}
+
+static bool tell(const struct ur_roce *r, enum tell whom)
+{
+	bool waits = false;
+
+	ur_list_for_each(pos, &r->peers)
+		waits |= tell_done(
+			ur_container_of(pos, struct ur_shm_peer, node), whom);
+	return waits;
+}
+
+/*
+ * After cells were taken.  There may be others' for ever, and a peer that hears
+ * nothing gives up: who has waited through so many rounds waits no longer.
+ */
+static void tell_now(struct ur_roce *r)
+{
+	bool all = r->shm_rounds >= UR_SHM_LATE_EVERY;
+
+	if (tell(r, all ? ALL : WHO_COMES_NOW))
+		r->shm_rounds++;
+	else
+		r->shm_rounds = 0;
+}
+
+void ur_shm_tell_others(const struct ur_rqp *q)
+{
+	ur_list_for_each_safe(pos, tmp, &q->shm.peer->acks) {
+		struct ur_rqp *o =
+			ur_container_of(pos, struct ur_rqp, shm.acking);
+
+		if (o == q)
+			continue;
+		ur_list_del(pos);
+		ur_shm_owe(o, UR_SHM_DUE_DONE);
+	}
+}
+
+static int poll_peer(struct ur_roce *r, struct ur_shm_peer *p)
+{
+	int n = 0;
+
+	r->shm_pulled = 0;
+	while (n < (int)BUDGET && r->shm_pulled < UR_SHM_DIRECT_BYTES) {
+		if (ur_chan_is_empty(&p->chan)) {
+			ur_chan_ran_dry(&p->chan);
+			break;
+		}
+		ur_chan_look_ahead(&p->chan);
+		if (!take_oldest(r, p))
+			break;
+		n++;
+		ur_chan_tell_early(&p->chan);
+	}
+	if (!ur_list_empty(&p->full))
+		serve_waiting(p);
+	while (p->broken && !ur_list_empty(&p->qps))
+		part(ur_container_of(p->qps.next, struct ur_rqp, shm.node));
+	if (n && ur_chan_tell(&p->chan))
+		p->bell(p);
+	return n;
+}
+
+/* One turn each; who still has more comes back. */
+static void go_on(struct ur_roce *r)
+{
+	struct ur_list *last = r->shm_more.prev;
+	bool end = ur_list_empty(&r->shm_more);
+
+	while (!end) {
+		struct ur_list *first = r->shm_more.next;
+		struct ur_rqp *q =
+			ur_container_of(first, struct ur_rqp, shm.more);
+
+		end = first == last;
+		ur_list_del(first);
+		ur_shm_pump(q);
+		ur_rqp_check_overrun(q);
+	}
+}
+
+int ur_shm_poll(struct ur_roce *r, uint64_t now_ns)
+{
+	int n = 0;
+
+	r->now_ns = now_ns;
+	go_on(r);
+	ur_list_for_each(pos, &r->peers)
+		n += poll_peer(r,
+			       ur_container_of(pos, struct ur_shm_peer, node));
+	/* All of them: of a channel with ourselves each end has its own. */
+	if (n)
+		tell_now(r);
+	ur_shm_signal(r);
+	return n;
+}
+
+void ur_shm_settle(struct ur_roce *r)
+{
+	if (!r->shm_acks && !r->shm_late)
+		return;
+	r->shm_acks = false;
+	r->shm_late = 0;
+	r->shm_rounds = 0;
+	(void)tell(r, ALL);
+	ur_shm_signal(r);
+}
+
+void ur_shm_idle(struct ur_roce *r)
+{
+	if (r->shm_late == 1) {
+		ur_shm_settle(r);
+		return;
+	}
+	if (r->shm_late)
+		r->shm_late--;
+	if (!r->shm_acks)
+		return;
+	r->shm_acks = false;
+	(void)tell(r, WHO_IS_URGED);
+	ur_shm_signal(r);
+}
+
+static bool is_given_up(struct ur_shm_peer *p)
+{
+	if (!p->given_up)
+		return false;
+	ur_chan_refresh(&p->chan);
+	p->given_up = p->chan.tx_tail == p->given_up_tail;
+	return p->given_up;
+}
+
+void ur_shm_give_up(const struct ur_roce *r)
+{
+	ur_list_for_each(pos, &r->peers) {
+		struct ur_shm_peer *p =
+			ur_container_of(pos, struct ur_shm_peer, node);
+
+		p->given_up = !ur_list_empty(&p->full);
+		p->given_up_tail = p->chan.tx_tail;
+	}
+}
+
+/* READs and atomics that are not answered have not been completed here. */
+bool ur_shm_owes(const struct ur_roce *r)
+{
+	ur_list_for_each(pos, &r->peers) {
+		struct ur_shm_peer *p =
+			ur_container_of(pos, struct ur_shm_peer, node);
+
+		if (is_given_up(p))
+			continue;
+		ur_list_for_each(at, &p->full) {
+			const struct ur_shm_qp *n =
+				&ur_container_of(at, struct ur_rqp, shm.full)
+					 ->shm;
+
+			if (!p->broken && n->serves && !n->res_count &&
+			    n->due & UR_SHM_DUE_DONE)
+				return true;
+		}
+	}
+	return false;
+}
+
+void ur_shm_signal(struct ur_roce *r)
+{
+	ur_list_for_each(pos, &r->peers) {
+		struct ur_shm_peer *p =
+			ur_container_of(pos, struct ur_shm_peer, node);
+
+		if (!p->dirty)
+			continue;
+		p->dirty = false;
+		if (ur_chan_must_ring(&p->chan))
+			p->bell(p);
+	}
+}
+
+bool ur_shm_sleep(struct ur_roce *r, bool asleep)
+{
+	r->shm_asleep = asleep;
+	ur_list_for_each(pos, &r->peers) {
+		struct ur_shm_peer *p =
+			ur_container_of(pos, struct ur_shm_peer, node);
+
+		ur_chan_sleeps(&p->chan, asleep);
+		if (asleep && !ur_list_empty(&p->full))
+			ur_chan_want_room(&p->chan);
+	}
+	return !asleep || !ur_shm_pending(r);
+}
+
+void ur_shm_polled(struct ur_roce *r)
+{
+	r->shm_asleep = false;
+	ur_list_for_each(pos, &r->peers)
+		ur_chan_polled(
+			&ur_container_of(pos, struct ur_shm_peer, node)->chan);
+}

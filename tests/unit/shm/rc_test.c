@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a responder of the channel lets its peer do by itself. */
+#include "shm/direct_internal.h"
+#include "shm/internal.h"
+#include "shm/pair.h"
+
+static int rc_setup(void **state)
+{
+	*state = pair_new_waiting(UR_QPT_RC);
+	return 0;
+}
+
+static bool is_shown(const struct pair *p, const struct ur_export *e)
+{
+	struct ur_seg_entry is;
+
+	return ur_seg_find(&e->seg->qps, p->side[1].qp.qpn, &is) &&
+	       is.access & UR_ACCESS_REMOTE_WRITE &&
+	       is.qp.dest_qpn == p->side[0].qp.qpn;
+}
+
+static struct rig_wr write_to(const struct pair *p)
+{
+	return (struct rig_wr){ .opcode = UR_WR_RDMA_WRITE,
+				.remote_addr =
+					(uintptr_t)p->side[1].buf.p + PAIR_HALF,
+				.rkey = p->side[1].buf.mr->key };
+}
+
+/*
+ * The first request in RTR is an event, so nobody does it for the responder;
+ * what comes behind it may be done, whichever way the first one came.
+ */
+static void shown_after_the_first_request(void **state, bool by_wire)
+{
+	struct pair *p = *state;
+	struct rig_wr wr = write_to(p);
+	static struct ur_export *e; /* as long as a process has one */
+
+	if (!e)
+		e = ur_export_create();
+	assert_non_null(e);
+	p->side[1].lane.roce->export = e;
+	pair_open(p);
+	(void)pair_look(p, 1);
+	assert_false(is_shown(p, e));
+	/* Its HELLO, and what follows on that. */
+	for (unsigned int i = 0; i < 3 && !by_wire; i++)
+		(void)pair_look(p, i & 1);
+	assert_false(is_shown(p, e));
+	pair_post(p, 1, 1000, &wr);
+	assert_int_equal(pair_leave(p), by_wire ? 1 : 0);
+	pair_deliver(p);
+	(void)pair_look(p, 1);
+	assert_memory_equal(p->side[1].buf.p + PAIR_HALF, p->side[0].buf.p,
+			    1000);
+	assert_true(is_shown(p, e));
+	pair_close(p);
+	p->side[1].lane.roce->export = NULL;
+}
+
+static void shown_after_a_packet(void **state)
+{
+	shown_after_the_first_request(state, true);
+}
+
+static void shown_after_a_cell(void **state)
+{
+	shown_after_the_first_request(state, false);
+}
+
+/* As many cells of that kind as side 1 may send. */
+static uint32_t fill(struct pair *p, enum ur_shm_kind kind)
+{
+	struct ur_chan *c = &p->side[1].peer.chan;
+	uint32_t n = 0;
+
+	for (; ur_shm_cell(ur_rqp_of(&p->side[1].qp), kind, false); n++) {
+		ur_chan_cell(c)->to = p->side[0].qp.qpn;
+		ur_chan_publish(c);
+	}
+	return n;
+}
+
+/* A ring full of requests has room for what the peer waits for. */
+static void full_ring_still_tells(void **state)
+{
+	struct pair *p = *state;
+	struct ur_cqe e;
+	uint32_t n;
+
+	pair_open(p);
+	for (unsigned int i = 0; i < 6; i++)
+		(void)pair_look(p, i & 1);
+	pair_recv(p, 1, 0, 1000);
+	pair_post(p, 1, 1000, NULL);
+	(void)pair_leave(p);
+	n = fill(p, UR_SHM_OLD);
+	assert_true(n > UR_CHAN_CELLS / 2 && n < UR_CHAN_CELLS);
+	assert_true(pair_look(p, 1) > 0);
+	e = pair_cqe(p, 1, 1, UR_WC_SUCCESS);
+	assert_int_equal(e.byte_len, 1000);
+	ur_shm_settle(p->side[1].lane.roce);
+	assert_false(ur_shm_owes(p->side[1].lane.roce));
+	pair_close(p);
+}
+
+/* Who has been waited for in vain is not waited for again, for each queue pair
+ * that goes, until it takes something. */
+static void who_takes_nothing_is_given_up(void **state)
+{
+	struct pair *p = *state;
+	struct ur_roce *r = p->side[1].lane.roce;
+
+	pair_open(p);
+	for (unsigned int i = 0; i < 6; i++)
+		(void)pair_look(p, i & 1);
+	pair_recv(p, 1, 0, 1000);
+	pair_post(p, 1, 1000, NULL);
+	(void)pair_leave(p);
+	assert_true(fill(p, UR_SHM_OLD) > 0);
+	assert_true(fill(p, UR_SHM_DONE) > 0);
+	assert_true(pair_look(p, 1) > 0);
+	(void)pair_cqe(p, 1, 1, UR_WC_SUCCESS);
+	ur_shm_settle(r);
+	assert_true(ur_shm_owes(r));
+	ur_shm_give_up(r);
+	assert_false(ur_shm_owes(r));
+	(void)pair_look(p, 0);
+	assert_true(ur_shm_owes(r));
+	(void)pair_look(p, 1);
+	assert_false(ur_shm_owes(r));
+	(void)pair_look(p, 0);
+	(void)pair_cqe(p, 0, 1, UR_WC_SUCCESS);
+	pair_close(p);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, rc_setup, pair_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(shown_after_a_packet),
+		T(shown_after_a_cell),
+		T(full_ring_still_tells),
+		T(who_takes_nothing_is_given_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
