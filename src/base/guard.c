@@ -4,17 +4,17 @@
  * trampoline that stores its stack pointer in a thread-local variable, calls,
  * and clears it.  The signal handler finds the variable set, moves the
  * interrupted context to the second exit of the trampoline, which returns
- * -EFAULT, and returns.  So nobody jumps out of a handler: the kernel restores
- * mask and registers, and for the compiler and for the sanitizers it is a call
- * that returns.  Without a fault it costs some pushes and pops.
+ * -EFAULT, and returns.  So there is no jump out of a handler: the kernel
+ * restores mask and registers, and for the compiler and for the sanitizers it
+ * is a call that returns.  Without a fault it costs some pushes and pops.
  *
  * The variable lives in static TLS: the handler may run in a thread that never
  * touched it, and dynamic TLS would allocate there.
  *
  * A fault outside the trampoline goes to the handler that stood before ours.
  * Those are kept as a stack, because a handler H that was installed over ours
- * may itself call ours for what it does not know.  Then ours stands above and
- * below H: entered while it is passing on to H, it continues below H.
+ * may itself call ours for faults that are not its own.  Then ours is both
+ * above and below H: called while it is passing on to H, it continues below H.
  *
  * A thread that blocks SIGSEGV or SIGBUS is killed by the kernel on a fault,
  * whatever handler there is; threads of our own must leave them unblocked.
@@ -141,9 +141,9 @@ __asm__(".text\n"
 	".size ur_guard_call, . - ur_guard_call\n");
 
 /*
- * What a QP writes last must be seen last: programs poll on the last bytes of
- * a message.  memcpy promises no order, so the last aligned word is a store
- * of its own (stores of x86 are seen in order).
+ * Programs poll on the last bytes of a message, so these must become visible
+ * last.  memcpy guarantees no order, so the last aligned word is a store of its
+ * own (x86 keeps the order of stores).
  */
 APP_ACCESS static void store_tail(uint8_t *dst, const uint8_t *src, size_t n)
 {
@@ -180,7 +180,7 @@ static size_t tail_len(uintptr_t end, size_t len)
 	return n;
 }
 
-/* memcpy is known to the thread sanitizer wherever it is called from. */
+/* The thread sanitizer intercepts memcpy even in functions that it skips. */
 APP_ACCESS static void copy_bytes(void *dst, const void *src, size_t len)
 {
 #if defined(WITH_TSAN) && WITH_TSAN
@@ -219,7 +219,7 @@ int ur_guard_copy(void *dst, const void *src, size_t len)
 typedef uint32_t crc_fn(uint32_t crc, const void *src, size_t len);
 
 /* -ENOENT as ur_remote_copy(). */
-static int far_crc(crc_fn *fn, uint32_t *crc, const void *src, size_t len)
+static int remote_crc(crc_fn *fn, uint32_t *crc, const void *src, size_t len)
 {
 	uint8_t piece[4096];
 	uint32_t value = *crc;
@@ -251,7 +251,7 @@ int ur_guard_crc32(uint32_t *crc, const void *src, size_t len)
 	int err;
 
 	if (!ur_remote_is_none()) {
-		err = far_crc(ur_crc32, crc, src, len);
+		err = remote_crc(ur_crc32, crc, src, len);
 		if (err != -ENOENT)
 			return err;
 	}
@@ -272,7 +272,7 @@ int ur_guard_crc32c(uint32_t *crc, const void *src, size_t len)
 	int err;
 
 	if (!ur_remote_is_none()) {
-		err = far_crc(ur_crc32c, crc, src, len);
+		err = remote_crc(ur_crc32c, crc, src, len);
 		if (err != -ENOENT)
 			return err;
 	}
@@ -312,8 +312,8 @@ struct atomic_args {
 };
 
 /*
- * In assembly, because the thread sanitizer's atomics hold a lock of its own
- * over the access, which a fault would never give back.
+ * In assembly, because the thread sanitizer's atomics hold an internal lock
+ * during the access, which a fault would leave locked.
  */
 static void do_fetch_add(void *addr, const void *args, size_t size)
 {
@@ -367,17 +367,17 @@ int ur_guard_cmp_swap64(void *addr, uint64_t compare, uint64_t swap,
 
 #define CHAIN_MAX 4
 
-/* Handlers that stood before ours; the latest is asked first. */
+/* Handlers that were installed before ours; the latest is called first. */
 struct chain {
 	int signo;
-	int count; /* published with release: the handler reads it unlocked */
+	int count; /* stored with release: the handler reads it unlocked */
 	struct sigaction prev[CHAIN_MAX];
 };
 
 static struct chain chains[] = { { .signo = SIGSEGV }, { .signo = SIGBUS } };
 static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The hand-over that this thread is in the middle of. */
+/* The call of an earlier handler that is in progress in this thread. */
 struct passing {
 	const void *context;
 	uintptr_t frame; /* 0: none */
@@ -400,10 +400,10 @@ static bool is_fault(int sig, const siginfo_t *info)
 }
 
 /*
- * Are we called by the handler to which we are passing on?  It hands us the
- * same context or raises the signal anew, and its frames lie below ours.  A
- * handler that has left by longjmp leaves a stale record behind; the next
- * fault has a context of its own and so is not mistaken.
+ * Is our handler called by the one to which it is passing on?  That one passes
+ * the same context or raises the signal anew, and its frames are below ours.  A
+ * handler that has left by longjmp leaves a stale record; the next fault has
+ * another context, so it is not mistaken for a nested call.
  */
 static bool is_nested(const struct passing *p, const siginfo_t *info,
 		      const void *context, uintptr_t frame)
@@ -412,7 +412,7 @@ static bool is_nested(const struct passing *p, const siginfo_t *info,
 	       (p->context == context || info->si_code <= 0);
 }
 
-/* End as the process would have ended without us, core and all. */
+/* End the process as without our handler, with its core dump. */
 static void take_default(int sig, bool fault)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
@@ -457,7 +457,7 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 		return;
 	}
 	if (prev->sa_handler == SIG_IGN) {
-		/* The kernel lets nobody ignore a fault. */
+		/* The kernel does not let a process ignore a fault. */
 		if (is_fault(sig, info))
 			take_default(sig, true);
 		return;
@@ -473,7 +473,7 @@ static void leave_guarded(ucontext_t *uc)
 	greg_t *reg = uc->uc_mcontext.gregs;
 
 #if defined(WITH_ASAN) && WITH_ASAN
-	/* The frames that never return would leave their red zones behind. */
+	/* The abandoned frames would leave their red zones poisoned. */
 	__asan_unpoison_memory_region(
 		(void *)reg[REG_RSP],
 		(size_t)((greg_t)ur_guard_frame - reg[REG_RSP]));
@@ -482,7 +482,8 @@ static void leave_guarded(ucontext_t *uc)
 	reg[REG_RIP] = (greg_t)ur_guard_fault;
 }
 
-/* The same for who has no trampoline; false: it is not there. */
+/* The same for ur_guard_copy_words(), which has no trampoline; false: the fault
+ * was elsewhere. */
 static bool leave_words(ucontext_t *uc)
 {
 	greg_t *pc = &uc->uc_mcontext.gregs[REG_RIP];
@@ -507,7 +508,7 @@ static void handler(int sig, siginfo_t *info, void *context)
 	errno = saved_errno;
 }
 
-/* A handler that comes back to the top is not kept twice. */
+/* A handler that is installed again is not kept twice. */
 static void chain_push(struct chain *c, const struct sigaction *act)
 {
 	int n = 0;
@@ -537,7 +538,7 @@ static int install(struct chain *c)
 	return sigaction(c->signo, &ours, NULL) ? -errno : 0;
 }
 
-/* Another thread of the parent may have held it. */
+/* Another thread of the parent may have held the lock. */
 static void forked_child(void)
 {
 	pthread_mutex_init(&install_lock, NULL);

@@ -2,13 +2,13 @@
 /*
  * Access to application memory that may be gone.  Registration pins nothing,
  * so a registered page can be unmapped or read-only when a packet accesses it:
- * that must end as a protection error, not as a crash.  The guarded
- * calls return -EFAULT where a plain access would raise SIGSEGV or SIGBUS.
+ * that must end as a protection error, not as a crash.  The guarded calls
+ * return -EFAULT where a plain access would raise SIGSEGV or SIGBUS.
  *
- * How: a handler for both signals that jumps back if the faulting thread is
- * inside a guarded call and otherwise hands on to the handler that was there
- * before.  If the application installs its own handler later, ours is put
- * back in front of it by the next ur_guard_install().  The object that holds
+ * A handler for both signals ends the guarded call if the faulting thread is
+ * inside one, and otherwise calls the handler that was installed before.  If
+ * the application installs its own handler later, the next ur_guard_install()
+ * puts ours in front of it again.  The object that holds
  * the handler must not be unloaded (link it with -z nodelete), and a thread
  * that makes guarded calls must not block the two signals: the kernel ends a
  * process that faults with them blocked.
@@ -36,15 +36,15 @@ int ur_guard_crc32(uint32_t *crc, const void *src, size_t len);
 int ur_guard_crc32c(uint32_t *crc, const void *src, size_t len); /* CRC-32C */
 
 /*
- * Copy and update the CRC in one pass over the data.  dst is memory of our own
- * that nobody else writes and that cannot fault: the CRC is that of the bytes
- * that arrived there, even if the application changes src meanwhile.
+ * Copy and update the CRC in one pass over the data.  dst is private memory of
+ * the library that cannot fault: the CRC is that of the bytes that arrived
+ * there, even if the application changes src meanwhile.
  */
 int ur_guard_copy_crc32(void *dst, const void *src, size_t len, uint32_t *crc);
 
 /*
- * An atomic operation on 8 aligned bytes of native byte order; the old value
- * goes to *old.  0 or -EFAULT.
+ * An atomic operation on 8 aligned bytes in native byte order; *old gets the
+ * old value.  0 or -EFAULT.
  */
 int ur_guard_fetch_add64(void *addr, uint64_t add, uint64_t *old);
 int ur_guard_cmp_swap64(void *addr, uint64_t compare, uint64_t swap,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Asking for a range must cost the same for 1 GiB as for a page, so it goes
- * by mappings, not by pages.  Since Linux 6.11 an ioctl on /proc/self/maps
- * answers for one mapping at a time (5 us for all of it); before that the
- * text has to be read (20 us and more, by the number of mappings).  Without
- * /proc there is msync(MS_ASYNC), which walks the mappings and does nothing,
- * but knows no access rights.
+ * A query must cost the same for 1 GiB as for a page, so it looks at mappings,
+ * not at pages.  Since Linux 6.11 an ioctl on /proc/self/maps describes one
+ * mapping (5 us altogether); before that the text has to be read (20 us and
+ * more, depending on the number of mappings).  Without /proc there is
+ * msync(MS_ASYNC), which walks the mappings and does nothing, but checks no
+ * access rights.
  */
 #include "base/guard.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Guarded copies of a few words.  The trampoline of guard.c costs more than
- * they do.  These instructions need none: they call nothing and have nothing
- * on the stack, so the handler knows from the address of the one that faulted
- * where to go on.
+ * Guarded copies of a few words, which cost less than the trampoline of
+ * guard.c.  They need none: the code calls nothing and keeps nothing on the
+ * stack, so the handler can continue at one fixed address after a fault of any
+ * of its instructions.
  */
 #include "base/guard_word.h"
 
@@ -71,7 +71,7 @@ __asm__(".text\n"
 	"	.cfi_endproc\n"
 	".size ur_guard_copy_words, . - ur_guard_copy_words\n");
 
-/* Between these two addresses; the second one is where to go on. */
+/* The end of the code, where the handler continues after a fault. */
 extern const char ur_guard_words_fault[] __attribute__((visibility("hidden")));
 
 uintptr_t ur_guard_words_exit(uintptr_t pc)

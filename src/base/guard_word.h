@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Guarded copies (guard.h) of what fits into a cache line: cheaper for those.
- * The memory is of this process, not of base/remote.h.
+ * A guarded copy (guard.h) that is cheaper for lengths up to a cache line.  The
+ * memory must be mapped by this process, not be an address of base/remote.h.
  */
 #ifndef UR_BASE_GUARD_WORD_H
 #define UR_BASE_GUARD_WORD_H
@@ -16,8 +16,8 @@
 int ur_guard_copy_words(void *dst, const void *src, size_t len)
 	__attribute__((visibility("hidden")));
 
-/* For the handler: where an instruction of ours that faulted goes on; 0: it
- * is none. */
+/* For the handler: where to continue after a fault at `pc`; 0: that is not an
+ * instruction of ur_guard_copy_words(). */
 uintptr_t ur_guard_words_exit(uintptr_t pc);
 
 #endif

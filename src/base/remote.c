@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Theory of operation.  Every guarded copy of the process looks its addresses
+ * up here as soon as there is one region, from any thread and under any lock,
+ * so lookups take no lock.  The table exists twice, sorted by address (the
+ * kernel's seqcount_latch): a writer makes `turn` odd and changes copy 0 while
+ * readers use copy 1, then makes it even and changes copy 1 while readers use
+ * copy 0.  A reader that finds `turn` changed afterwards repeats.  A writer
+ * that is preempted in the middle delays no reader, whatever their priorities.
+ *
+ * Readers may still look into an array that was replaced by a larger one, so
+ * those are kept: together they are smaller than the present ones.
+ */
 #include "base/remote.h"
 
 #include <errno.h>
@@ -10,12 +22,31 @@
 #include "base/guard.h"
 #include "base/lock.h"
 
-#define PAGE 4096u
+#define PAGE	  4096u
+#define FIRST_MAX 16u
 
-/* Sorted by address. */
-static struct ur_remote **table;
-static uint32_t capacity;
-static struct ur_lock lock = { PTHREAD_MUTEX_INITIALIZER };
+/* The key is here, since a region may be freed once it is removed. */
+struct entry {
+	_Atomic uintptr_t base;
+	_Atomic size_t length;
+	struct ur_remote *_Atomic region;
+};
+
+struct array {
+	struct array *replaced; /* the one before */
+	struct entry at[];
+};
+
+/* One copy of the table.  Written under `lock`; `count` after `array`. */
+struct copy {
+	struct array *_Atomic array;
+	_Atomic uint32_t count;
+};
+
+static struct copy copies[2];
+static _Atomic uint32_t turn; /* readers use copies[turn & 1] */
+static uint32_t capacity;     /* of both; lock */
+static struct ur_lock lock = UR_LOCK_INITIALIZER;
 
 _Atomic uint32_t ur_remote_count;
 
@@ -32,6 +63,8 @@ static void in_parent(void)
 static void in_child(void)
 {
 	ur_remote_count = 0;
+	copies[0].count = 0;
+	copies[1].count = 0;
 	ur_unlock(&lock);
 }
 
@@ -40,15 +73,20 @@ __attribute__((constructor)) static void watch_forks(void)
 	pthread_atfork(before_fork, in_parent, in_child);
 }
 
-/* The first that begins behind the address. */
-static uint32_t behind(uintptr_t at)
+/*
+ * Number of regions that begin at or below the address.  All loads acquire: a
+ * value that a writer has just stored comes with the writer's new `turn`.
+ */
+static uint32_t rank(const struct copy *c, uintptr_t addr)
 {
-	uint32_t from = 0, to = ur_remote_count;
+	uint32_t from = 0, to = c->count;
+	const struct array *a = c->array;
 
 	while (from < to) {
 		uint32_t mid = (from + to) / 2;
 
-		if ((uintptr_t)table[mid]->base <= at)
+		if (atomic_load_explicit(&a->at[mid].base,
+					 memory_order_acquire) <= addr)
 			from = mid + 1;
 		else
 			to = mid;
@@ -56,26 +94,36 @@ static uint32_t behind(uintptr_t at)
 	return from;
 }
 
-static struct ur_remote *find_locked(const void *addr)
+static struct ur_remote *find_in(const struct copy *c, uintptr_t addr)
 {
-	uint32_t i = behind((uintptr_t)addr);
-	struct ur_remote *f = i ? table[i - 1] : NULL;
+	uint32_t i = rank(c, addr);
+	const struct entry *e;
+	uintptr_t off;
 
-	return f && (uintptr_t)addr - (uintptr_t)f->base < f->length ? f : NULL;
+	if (i == 0)
+		return NULL;
+	e = &((const struct array *)c->array)->at[i - 1];
+	off = addr - atomic_load_explicit(&e->base, memory_order_acquire);
+	if (off >= atomic_load_explicit(&e->length, memory_order_acquire))
+		return NULL;
+	return atomic_load_explicit(&e->region, memory_order_acquire);
 }
 
-/* Who may use an address keeps it from being removed (core/mr.h). */
+/* The caller keeps the region of an address that it may use from being removed
+ * (core/mr.h). */
 static struct ur_remote *find(const void *addr)
 {
-	struct ur_remote *f;
+	struct ur_remote *r;
+	uint32_t seen;
 
-	ur_lock(&lock);
-	f = find_locked(addr);
-	ur_unlock(&lock);
-	return f;
+	do {
+		seen = atomic_load_explicit(&turn, memory_order_acquire);
+		r = find_in(&copies[seen & 1], (uintptr_t)addr);
+	} while (atomic_load_explicit(&turn, memory_order_relaxed) != seen);
+	return r;
 }
 
-static int reserve(struct ur_remote *f, size_t length, uint64_t like)
+static int reserve(struct ur_remote *r, size_t length, uint64_t like)
 {
 	size_t skip = like % PAGE;
 	uint8_t *at;
@@ -86,94 +134,163 @@ static int reserve(struct ur_remote *f, size_t length, uint64_t like)
 		  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (at == MAP_FAILED)
 		return -ENOMEM;
-	f->base = at + skip;
-	f->length = length;
+	r->base = at + skip;
+	r->length = length;
 	return 0;
 }
 
-static void release(const struct ur_remote *f)
+static void release(const struct ur_remote *r)
 {
-	size_t skip = (uintptr_t)f->base % PAGE;
+	size_t skip = (uintptr_t)r->base % PAGE;
 
-	munmap(f->base - skip, skip + f->length + 1);
+	munmap(r->base - skip, skip + r->length + 1);
 }
 
-static bool insert_locked(struct ur_remote *f)
+static void set(struct entry *e, uintptr_t base, size_t length,
+		struct ur_remote *region)
 {
-	uint32_t n = ur_remote_count, at;
+	atomic_store_explicit(&e->base, base, memory_order_release);
+	atomic_store_explicit(&e->length, length, memory_order_release);
+	atomic_store_explicit(&e->region, region, memory_order_release);
+}
 
-	if (n == capacity) {
-		uint32_t want = capacity ? capacity * 2 : 16;
-		struct ur_remote **more =
-			realloc(table, want * sizeof(struct ur_remote *));
+static void move_entry(struct array *a, uint32_t to, uint32_t from)
+{
+	set(&a->at[to], a->at[from].base, a->at[from].length,
+	    a->at[from].region);
+}
 
-		if (!more)
-			return false;
-		table = more;
+static void insert_in(struct copy *c, struct ur_remote *r)
+{
+	uint32_t at = rank(c, (uintptr_t)r->base);
+	struct array *a = c->array;
+
+	for (uint32_t i = c->count; i > at; i--)
+		move_entry(a, i, i - 1);
+	set(&a->at[at], (uintptr_t)r->base, r->length, r);
+	atomic_store_explicit(&c->count, c->count + 1, memory_order_release);
+}
+
+/* Its place in the copy, from 1; 0: a child of fork() has none. */
+static uint32_t place_of(const struct copy *c, const struct ur_remote *r)
+{
+	uint32_t at = rank(c, (uintptr_t)r->base);
+
+	return at && c->array->at[at - 1].region == r ? at : 0;
+}
+
+static void remove_in(struct copy *c, const struct ur_remote *r)
+{
+	struct array *a = c->array;
+
+	for (uint32_t i = place_of(c, r); i < c->count; i++)
+		move_entry(a, i - 1, i);
+	atomic_store_explicit(&c->count, c->count - 1, memory_order_release);
+}
+
+/* The copy to change now: readers use the other one from here on. */
+static struct copy *next_copy(void)
+{
+	return &copies[atomic_fetch_add(&turn, 1) & 1];
+}
+
+/* A larger array with the same entries. */
+static void replace(struct copy *c, struct array *to)
+{
+	struct array *from = c->array;
+
+	for (uint32_t i = 0; i < c->count; i++)
+		set(&to->at[i], from->at[i].base, from->at[i].length,
+		    from->at[i].region);
+	to->replaced = from;
+	c->array = to;
+}
+
+/* Arrays for both copies, if there is no room for one more; false: -ENOMEM. */
+static bool make_arrays(struct array *more[2])
+{
+	uint32_t want = capacity ? capacity * 2 : FIRST_MAX;
+	size_t bytes = sizeof(struct array) + want * sizeof(struct entry);
+
+	more[0] = NULL;
+	more[1] = NULL;
+	if (ur_remote_count < capacity)
+		return true;
+	more[0] = calloc(1, bytes);
+	more[1] = calloc(1, bytes);
+	if (more[0] && more[1]) {
 		capacity = want;
+		return true;
 	}
-	at = behind((uintptr_t)f->base);
-	memmove(table + at + 1, table + at,
-		(n - at) * sizeof(struct ur_remote *));
-	table[at] = f;
-	ur_remote_count = n + 1;
+	free(more[0]);
+	free(more[1]);
+	return false;
+}
+
+static bool insert_locked(struct ur_remote *r)
+{
+	struct array *more[2];
+
+	if (!make_arrays(more))
+		return false;
+	for (unsigned int i = 0; i < 2; i++) {
+		struct copy *c = next_copy();
+
+		if (more[i])
+			replace(c, more[i]);
+		insert_in(c, r);
+	}
+	ur_remote_count++;
 	return true;
 }
 
-int ur_remote_add(struct ur_remote *f, size_t length, uint64_t like)
+int ur_remote_add(struct ur_remote *r, size_t length, uint64_t like)
 {
-	int rc = reserve(f, length, like);
+	int rc = reserve(r, length, like);
 	bool ok;
 
 	if (rc)
 		return rc;
 	ur_lock(&lock);
-	ok = insert_locked(f);
+	ok = insert_locked(r);
 	ur_unlock(&lock);
 	if (!ok)
-		release(f);
+		release(r);
 	return ok ? 0 : -ENOMEM;
 }
 
-void ur_remote_remove(struct ur_remote *f)
+void ur_remote_remove(struct ur_remote *r)
 {
-	uint32_t at;
-
 	ur_lock(&lock);
-	at = behind((uintptr_t)f->base);
-	if (at && table[at - 1] == f) {
+	if (place_of(&copies[0], r)) {
+		for (unsigned int i = 0; i < 2; i++)
+			remove_in(next_copy(), r);
 		ur_remote_count--;
-		memmove(table + at - 1, table + at,
-			(ur_remote_count - (at - 1)) *
-				sizeof(struct ur_remote *));
 	}
 	ur_unlock(&lock);
-	release(f);
+	release(r);
 }
 
 bool ur_remote_hits(const struct iovec *iov, uint32_t n)
 {
-	bool found = false;
-
-	ur_lock(&lock);
-	for (uint32_t i = 0; i < n && !found; i++)
-		found = find_locked(iov[i].iov_base) != NULL;
-	ur_unlock(&lock);
-	return found;
+	for (uint32_t i = 0; i < n; i++)
+		if (find(iov[i].iov_base))
+			return true;
+	return false;
 }
 
-/* It ends within what it began in, or is no access that was allowed. */
-static int move(const struct ur_remote *f, const void *at, void *buf,
+/* An access that leaves the region in which it begins is an error. */
+static int move(const struct ur_remote *r, const void *at, void *buf,
 		size_t len, bool write)
 {
-	uint64_t off = (uintptr_t)at - (uintptr_t)f->base;
+	uint64_t off = (uintptr_t)at - (uintptr_t)r->base;
 
-	if (len > f->length - off)
+	if (len > r->length - off)
 		return -EFAULT;
-	return f->move(f, off, buf, len, write);
+	return r->move(r, off, buf, len, write);
 }
 
-/* From one to the other, or to itself. */
+/* Between two regions, or within one. */
 static int move_both(const struct ur_remote *to, uint8_t *dst,
 		     const struct ur_remote *from, const uint8_t *src,
 		     size_t len)
