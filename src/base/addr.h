@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * IP addresses as all layers keep them: 16 bytes in network order, which are a
- * GID too.  An IPv4 address is mapped, ::ffff:a.b.c.d (RFC 4291 2.5.5.2).
- */
+/* IP addresses as all layers keep them: 16 bytes in network order, usable as a
+ * GID. An IPv4 address is mapped, ::ffff:a.b.c.d (RFC 4291 2.5.5.2). */
 #ifndef UR_BASE_ADDR_H
 #define UR_BASE_ADDR_H
 
@@ -26,7 +24,7 @@ static inline void ur_addr_from_v4(uint8_t addr[16], const void *v4)
 	memcpy(addr + 12, v4, 4);
 }
 
-/* The addresses of an IP packet whose header is complete. */
+/* The packet's IP header must be complete. */
 static inline void ur_addr_of_packet(const uint8_t *packet, uint8_t src[16],
 				     uint8_t dst[16])
 {

@@ -26,7 +26,7 @@ static bool membarrier(int cmd)
 	return syscall(SYS_membarrier, cmd, 0, 0) == 0;
 }
 
-/* Before any thread uses it. */
+/* Before any thread uses a barrier. */
 __attribute__((constructor)) static void choose(void)
 {
 	int saved = errno;
@@ -38,12 +38,13 @@ __attribute__((constructor)) static void choose(void)
 	errno = saved;
 }
 
-static _Atomic bool giving_up; /* set before split is cleared, and after */
+static _Atomic bool
+	giving_up; /* Set before split is cleared and again after. */
 
 /*
- * A filter of system calls was put on since.  From now on the light side has
- * full barriers, and who is in the middle of one without has passed an
- * interrupt before we go on.
+ * A seccomp filter was installed since. From now on the light side has full
+ * barriers, and a thread in the middle of a light one has passed an interrupt
+ * before this returns.
  */
 static void give_up(void)
 {
@@ -64,7 +65,7 @@ void ur_barrier_heavy(void)
 	if (atomic_load(&giving_up) ||
 	    (atomic_load(&ur_barrier_split) &&
 	     !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) &&
-	     /* A child of fork() begins without what its parent has asked. */
+	     /* A child of fork() does not inherit the registration. */
 	     !(membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
 	       membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))))
 		give_up();

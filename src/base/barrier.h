@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Barriers between threads of this process of which one side runs often and
- * the other seldom: who stores, then looks at what the other has stored.  The
- * frequent side takes the light one, which only the compiler sees; the other
- * the heavy one, which makes every running thread of the process pass a full
- * barrier (membarrier(2); 1 to 10 us).  Where the kernel does not let us, both
- * are full barriers (docs/decisions/0017).
+ * Asymmetric barriers between threads of this process: each side stores, then
+ * reads what the other has stored. The frequent side takes the light barrier,
+ * which only the compiler sees. The rare side takes the heavy one, which makes
+ * every running thread of the process pass a full barrier (membarrier(2); 1 to
+ * 10 us). Where the kernel refuses membarrier(), both are full barriers
+ * (docs/decisions/0017).
  */
 #ifndef UR_BASE_BARRIER_H
 #define UR_BASE_BARRIER_H
@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Set when the library is loaded; cleared if the kernel changes its mind. */
+/* Set when the library is loaded; cleared if membarrier() fails later. */
 extern _Atomic bool ur_barrier_split;
 
 static inline void ur_barrier_light(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The only way in which code below wire/ touches the bytes of a packet.
- * A reader that would run over the end returns zeros and sets `bad`; a writer
- * that would overflow writes nothing and sets `bad`.  So a decoder is a plain
+ * Bounds-checked access to packet bytes; protocol code uses nothing else. A
+ * reader that would run over the end returns zeros and sets `bad`; a writer
+ * that would overflow writes nothing and sets `bad`. So a decoder is a plain
  * list of fields with one check at its end.
  */
 #ifndef UR_BASE_BYTES_H
@@ -50,7 +50,7 @@ static inline const uint8_t *ur_rd_bytes(struct ur_rd *r, size_t n)
 	return p;
 }
 
-/* The next n bytes into `to`, which stays as it is if fewer are left. */
+/* Copies the next n bytes; `to` is unchanged if fewer are left. */
 static inline void ur_rd_copy(struct ur_rd *r, void *to, size_t n)
 {
 	const uint8_t *p = ur_rd_bytes(r, n);
@@ -59,7 +59,7 @@ static inline void ur_rd_copy(struct ur_rd *r, void *to, size_t n)
 		memcpy(to, p, n);
 }
 
-/* Fields of a piece that ur_rd_bytes() gave. */
+/* Fields of bytes that ur_rd_bytes() returned. */
 static inline uint16_t ur_be16_at(const uint8_t *p)
 {
 	return (uint16_t)(p[0] << 8 | p[1]);
@@ -121,7 +121,7 @@ static inline uint64_t ur_rd_be64(struct ur_rd *r)
 	return p ? ur_be64_at(p) : 0;
 }
 
-/* gcc 12 takes checked writes to a buffer it knows for overflows. */
+/* gcc 12 reports checked writes to a buffer of known size as overflows. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wstringop-overflow"
@@ -155,7 +155,7 @@ static inline void ur_wr_copy(struct ur_wr *w, const void *from, size_t n)
 		memcpy(p, from, n);
 }
 
-/* Fields of a piece that ur_wr_bytes() gave. */
+/* Fields of bytes that ur_wr_bytes() returned. */
 static inline void ur_put_be16(uint8_t *p, uint16_t v)
 {
 	p[0] = (uint8_t)(v >> 8);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The C library copies what is not small by `rep movsb`, which processors that
- * say so do at the width of their caches.  An emulated one says so too and
- * does it byte by byte, twenty times as slowly as a loop of words.  Which it
- * is, is measured once, with memory in the cache: a microsecond where copying
- * is fast.
+ * The C library copies large blocks by `rep movsb` if the processor reports
+ * ERMS, which runs at cache width. An emulated processor may report it too and
+ * then copies byte by byte, twenty times slower than a loop of words. So both
+ * are measured once at load, with memory in the cache: about 1 us where `rep
+ * movsb` is fast.
  */
 #include "base/copy.h"
 
@@ -12,14 +12,16 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LOOP_MIN    2048u /* the library's own loop up to here */
+#define LOOP_MIN    2048u /* up to here the library uses a loop anyway */
 #define PROBE_BYTES 8192u
 #define PROBES	    3
-#define MUCH	    4u /* times as slow as the loop */
+#define SLOW_RATIO  4u /* ratio at which `rep movsb` counts as slow */
 
 static bool by_words;
 
-/* Each word is stored by itself, so that no compiler makes a memcpy of it. */
+/*
+ * Volatile stores, so that the compiler does not turn the loop into memcpy().
+ */
 __attribute__((no_sanitize("thread", "undefined"))) static void
 copy_words(uint8_t *to, const uint8_t *from, size_t len)
 {
@@ -50,7 +52,7 @@ bool ur_copy_by_words(bool words)
 }
 
 #if defined(__x86_64__)
-/* In ticks; the shortest of some, so that an interruption does not decide. */
+/* In TSC ticks; the minimum of several runs, to exclude interrupts. */
 static uint64_t shortest(bool words)
 {
 	static uint8_t memory[2][PROBE_BYTES];
@@ -73,6 +75,6 @@ __attribute__((constructor)) static void copy_init(void)
 {
 	uint64_t loop = shortest(true), library = shortest(false);
 
-	(void)ur_copy_by_words(library > MUCH * loop);
+	(void)ur_copy_by_words(library > SLOW_RATIO * loop);
 }
 #endif

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* As memcpy(): the two must be apart. */
+/* As memcpy(): the buffers must not overlap. */
 void ur_copy(void *dst, const void *src, size_t len);
 
-/* For tests: copy by words (or not) whatever was measured; what it was. */
+/* For tests: force copying by words on or off. Returns the former setting. */
 bool ur_copy_by_words(bool words);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Theory.  A CRC register is a polynomial over GF(2) modulo
- * P = x^32 + x^26 + x^23 + ... + 1, stored reflected: bit 31 is x^0.  Running
- * over a zero byte multiplies the register by x^8, and the difference between
- * two registers is multiplied so whatever the bytes are.  To shift a
- * difference through len bytes is therefore one multiplication by x^(8 len),
- * and to take it back one by x^-(8 len), which exists because P has a
- * constant term.  The powers x^(+-8 * 2^k) are squared up once; that of a
- * length is put together from the bits of the length.
+ * Theory. A CRC register is a polynomial over GF(2) modulo P = x^32 + x^26 +
+ * x^23 + ... + 1, stored reflected: bit 31 is x^0. Running over a zero byte
+ * multiplies the register by x^8, and the difference between two registers is
+ * multiplied the same way whatever the bytes are. To shift a difference through
+ * len bytes is therefore one multiplication by x^(8 len), and to take it back
+ * one by x^-(8 len), which exists because P has a constant term. The powers
+ * x^(+-8 * 2^k) are precomputed by squaring; the power for a length is their
+ * product over the length's bits.
  */
 #include "base/crc.h"
 
@@ -19,7 +19,7 @@
 #define X_TO_8	   0x00800000u	      /* x^8 */
 #define X_INVERSE  ((POLY << 1) | 1u) /* x^-1 */
 #define SLICES	   8
-#define TABLE_MAX  16 /* below this length the tables beat ISA-L */
+#define TABLE_MAX  16 /* below this length the tables are faster than ISA-L */
 #define POWER_BITS 32
 
 static uint32_t slice[SLICES][256];
@@ -48,10 +48,8 @@ static uint32_t run4(uint32_t crc)
 #if defined(__x86_64__)
 #include <wmmintrin.h>
 
-/*
- * The reflected product has 64 bits: x^0 to x^31 in its upper half, and in
- * its lower one the rest, a register that still lacks a factor of x^32.
- */
+/* The reflected product has 64 bits: x^0 to x^31 in its upper half; the lower
+ * half is a register that still lacks a factor of x^32. */
 __attribute__((target("pclmul"))) static uint32_t times_clmul(uint32_t a,
 							      uint32_t b)
 {
@@ -88,7 +86,7 @@ static void make_slices(void)
 				      slice[0][slice[s - 1][i] & 0xff];
 }
 
-/* Before the constructors of those who make tables of their own with it. */
+/* Runs before constructors that build tables from it. */
 __attribute__((constructor(101))) static void crc_init(void)
 {
 	uint32_t inverse = X_INVERSE;

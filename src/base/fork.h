@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * UR_FORK_CHILD(fn): fn() runs in each child of fork(), for as long as the
- * library is loaded.  Between files there is no order.
- */
+/* UR_FORK_CHILD(fn): fn() runs in each child of fork(), for as long as the
+ * library is loaded. The order between files is undefined. */
 #ifndef UR_BASE_FORK_H
 #define UR_BASE_FORK_H
 

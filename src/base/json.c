@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHOWN_MAX  40 /* bytes of a piece that is quoted in a message */
+#define SHOWN_MAX  40 /* bytes of the text that a message quotes */
 #define NUMBER_MAX 24u
 
 static bool is_space(char c)
@@ -47,7 +47,7 @@ bool ur_json_fail_at(struct ur_json *j, size_t where, const char *fmt, ...)
 	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized) */
 	vsnprintf(j->why, sizeof(j->why), fmt, ap);
 	va_end(ap);
-	/* One line, and nothing that moves a terminal's cursor. */
+	/* No line breaks or terminal control characters in a message. */
 	for (char *p = j->why; *p; p++)
 		if ((unsigned char)*p < 0x20 || *p == 0x7f)
 			*p = '?';
@@ -59,7 +59,7 @@ static bool ends_word(char c)
 	return is_space(c) || !c || strchr(",:{}[]\"", c) != NULL;
 }
 
-/* How many bytes of the piece at `where` a message shows. */
+/* How many bytes at `where` a message quotes. */
 static int shown(const struct ur_json *j, size_t where)
 {
 	const char *p = j->text + where;
@@ -115,7 +115,7 @@ bool ur_json_open_array(struct ur_json *j, const char *what)
 	return take(j, '[', what);
 }
 
-/* To the next part of an object or array; false behind the last. */
+/* To the next part of an object or array; false after the last. */
 static bool next_part(struct ur_json *j, char end, const char *what)
 {
 	bool first = j->fresh;
@@ -152,7 +152,7 @@ static int hex(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The four digits behind \u; -1: they are not. */
+/* The four hex digits after \u; -1: not four hex digits. */
 static int32_t code_unit(const struct ur_json *j)
 {
 	int32_t v = 0;
@@ -167,7 +167,7 @@ static int32_t code_unit(const struct ur_json *j)
 	return v;
 }
 
-/* One character behind a backslash, as UTF-8; its length or 0. */
+/* One character after a backslash, as UTF-8; its length or 0. */
 static size_t unescape(struct ur_json *j, char out[4])
 {
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -182,7 +182,7 @@ static size_t unescape(struct ur_json *j, char out[4])
 	}
 	u = c == 'u' ? code_unit(j) : -1;
 	if (u <= 0 || (u >= 0xd800 && u < 0xe000))
-		return 0; /* nothing here needs a zero or a surrogate */
+		return 0; /* zero and surrogates are not supported */
 	j->at += 4;
 	if (u < 0x80) {
 		out[0] = (char)u;
@@ -199,7 +199,7 @@ static size_t unescape(struct ur_json *j, char out[4])
 	return 3;
 }
 
-/* The next character of a string, its bytes in out; 0: it has failed. */
+/* The next character of a string, its bytes in out; 0: failed. */
 static size_t next_char(struct ur_json *j, char out[4])
 {
 	size_t where = j->at, n;
@@ -324,7 +324,7 @@ void ur_json_place(const struct ur_json *j, unsigned int *line,
 			++*line;
 			*column = 1;
 		} else if (((unsigned char)j->text[i] & 0xc0) != 0x80) {
-			++*column; /* not the rest of a character */
+			++*column; /* not a UTF-8 continuation byte */
 		}
 	}
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Whoever has to wait takes the latch as one with sleepers, whether there are
- * more or not: at worst it is given back with a call that wakes nobody.
- * Programs do not expect errno to change by a lock.
+ * A waiter always takes the latch with UR_LATCH_SLEEPERS set, whether there are
+ * more waiters or not: at worst the unlock makes one futile futex call. errno
+ * is preserved, since programs do not expect a lock to change it.
  *
- * Ending a bias.  One at a time marks it as revoked, then passes the heavy
- * barrier, then looks whether the owner is inside.  The owner says that it is,
- * and then looks for the mark.  So either it finds the mark and turns back, or
- * it is seen inside; and what it does after it was seen there, such as giving
- * the latch back and then looking at the bell, comes after all that was written
- * before the mark.
+ * Revoking a bias. One thread at a time marks it as revoked, passes the heavy
+ * barrier, then checks whether the owner is inside. The owner says that it is
+ * inside, then checks for the mark. So either the owner finds the mark and
+ * backs out, or it is seen inside. What the owner does after it was seen there,
+ * such as unlocking and then checking the wakeup fd, is ordered after all that
+ * was written before the mark.
  *
- * A place in by[] is never given to another thread.  Its owner may have looked
- * at the word long ago and mark itself inside only now: that must not be taken
- * for somebody else's mark, nor wipe it out.  (A thread that comes to have the
- * name of one that has ended is the same to us.)
+ * A place in by[] is never given to another thread: its owner may have read the
+ * word long ago and mark itself inside only now. That must neither count as
+ * another owner's mark nor clear it. (A new thread whose control block has the
+ * address of one that has ended counts as the same owner.)
  */
 #include "base/latch.h"
 
@@ -29,12 +29,12 @@
 #include "base/barrier.h"
 #include "base/sys.h"
 
-/* The first bias comes after so many turns; ending one costs as much as a
- * thousand of them save. */
-#define NEED_MIN 64u
-#define NEED_MAX (1u << 24)
-#define PAID_OFF 1024u
-#define YIELDS	 16u
+/* The first bias comes after NEED_MIN acquisitions in a row. Revoking one costs
+ * as much as about a thousand biased acquisitions save. */
+#define NEED_MIN   64u
+#define NEED_MAX   (1u << 24)
+#define BIAS_WORTH 1024u
+#define YIELDS	   16u
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t is)
 {
@@ -44,7 +44,7 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t is)
 	errno = saved;
 }
 
-/* Its memory may be gone by now: the kernel then finds nobody there. */
+/* The latch may be freed by now: the kernel then finds no waiter. */
 static void futex_wake(_Atomic uint32_t *word, int n)
 {
 	int saved = errno;
@@ -63,8 +63,8 @@ void ur_latch_wake(struct ur_latch *l)
 	futex_wake(&l->word, 1);
 }
 
-/* Who ends the bias may be waiting for that. */
-void ur_latch_left(struct ur_latch *l, uint32_t by)
+/* The thread that revokes the bias may be waiting for `inside`. */
+void ur_latch_exit(struct ur_latch *l, uint32_t by)
 {
 	atomic_store_explicit(&l->by[by].inside, 0, memory_order_release);
 	futex_wake(&l->by[by].inside, 1);
@@ -76,7 +76,7 @@ static bool is_own(const struct ur_latch *l, uint32_t word)
 				    memory_order_relaxed) == ur_latch_self();
 }
 
-/* We, and inside already: as if somebody else were. */
+/* This thread is inside already: to be treated as a foreign holder. */
 static bool is_inside(const struct ur_latch *l, uint32_t word)
 {
 	return word & (UR_LATCH_BIASED | UR_LATCH_REVOKED) && is_own(l, word) &&
@@ -84,8 +84,8 @@ static bool is_inside(const struct ur_latch *l, uint32_t word)
 				    memory_order_relaxed);
 }
 
-/* Somebody is about to end a bias, and may need our core for that. */
-static void give_way(unsigned int *times)
+/* Another thread is revoking a bias and may need this core. */
+static void back_off(unsigned int *times)
 {
 	const struct timespec nap = { .tv_nsec = 20000 };
 	int saved = errno;
@@ -104,10 +104,10 @@ static bool mark(struct ur_latch *l, uint32_t word)
 		memory_order_acq_rel, memory_order_relaxed);
 }
 
-/* Those who came meanwhile sleep, and are woken when it is given back. */
+/* Threads that came meanwhile sleep, and are woken by the unlock. */
 static void take_revoked(struct ur_latch *l)
 {
-	if (atomic_load_explicit(&l->streak, memory_order_relaxed) < PAID_OFF)
+	if (atomic_load_explicit(&l->streak, memory_order_relaxed) < BIAS_WORTH)
 		l->need = l->need < NEED_MAX ? l->need * 2 : NEED_MAX;
 	else
 		l->need = l->need / 2 > NEED_MIN ? l->need / 2 : NEED_MIN;
@@ -117,7 +117,7 @@ static void take_revoked(struct ur_latch *l)
 				 memory_order_acq_rel);
 }
 
-/* After mark() of `word`.  False, without `wait`: the owner is inside. */
+/* After mark() of `word`. Without `wait`, false if the owner is inside. */
 static bool end_bias(struct ur_latch *l, uint32_t word, bool wait)
 {
 	_Atomic uint32_t *inside = &l->by[word / UR_LATCH_OF].inside;
@@ -136,7 +136,7 @@ static bool end_bias(struct ur_latch *l, uint32_t word, bool wait)
 	return true;
 }
 
-void ur_latch_wait(struct ur_latch *l)
+void ur_latch_lock_slow(struct ur_latch *l)
 {
 	const uint32_t full = UR_LATCH_HELD | UR_LATCH_SLEEPERS;
 
@@ -169,12 +169,12 @@ void ur_latch_wait(struct ur_latch *l)
 }
 
 /*
- * Without waiting for a holder.  The owner itself is never sent away because
- * somebody is about to end its bias: he may find it inside, by this very
- * attempt, and leave the bell to it.  Who contenders is not sent away either: whose
- * barrier that was may have been before him.
+ * Does not wait for a holder. The owner itself never fails because a revocation
+ * is in progress: the revoker may find it inside, by this very attempt, and
+ * leave the wakeup to it. A contender does not fail for that reason either: the
+ * revoker's barrier may have preceded the contender's stores.
  */
-static bool attempt(struct ur_latch *l, bool contenders)
+static bool attempt(struct ur_latch *l, bool contend)
 {
 	unsigned int times = 0;
 
@@ -190,10 +190,10 @@ static bool attempt(struct ur_latch *l, bool contenders)
 			if (!is_own(l, word) && mark(l, word))
 				return end_bias(l, word, false);
 		} else if (word & UR_LATCH_REVOKED) {
-			if (!contenders && !is_own(l, word))
+			if (!contend && !is_own(l, word))
 				return false;
-			give_way(&times);
-		} else if (word != 0 && !contenders) {
+			back_off(&times);
+		} else if (word != 0 && !contend) {
 			return false;
 		} else if (atomic_compare_exchange_strong_explicit(
 				   &l->word, &word, word | UR_LATCH_HELD,
@@ -204,7 +204,7 @@ static bool attempt(struct ur_latch *l, bool contenders)
 	}
 }
 
-bool ur_latch_take_over(struct ur_latch *l)
+bool ur_latch_try_slow(struct ur_latch *l)
 {
 	return attempt(l, false);
 }
@@ -221,7 +221,7 @@ static void give_back(struct ur_latch *l)
 		ur_latch_wake(l);
 }
 
-/* This thread's place; UR_LATCH_OWNERS: there is none left. */
+/* This thread's place; UR_LATCH_OWNERS: none is free. */
 static uint32_t place(struct ur_latch *l)
 {
 	uint32_t i = 0;
@@ -240,7 +240,7 @@ static uint32_t place(struct ur_latch *l)
 	return i;
 }
 
-/* Gives the latch back, to its holder alone if nobody waits for it. */
+/* Unlock, biased towards the holder if no thread waits. */
 void ur_latch_grant(struct ur_latch *l)
 {
 	uint32_t by = UR_LATCH_OWNERS, held = UR_LATCH_HELD;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lock of the data path: queues and lanes.  As base/lock.h, whose order
- * it shares, but inline: one atomic operation to take it, one to give it back,
- * and waiters sleep in the kernel.  Nobody can wait on a condition with it.
+ * The lock of the data path: queues and lanes. Same lock order as base/lock.h,
+ * but inline: one atomic operation to lock, one to unlock, and waiters sleep in
+ * the kernel. It has no condition variables.
  *
- * A thread that has taken it many times in a row, with nobody in between, is
- * given a bias: it then takes it and gives it back by plain loads and stores,
- * until somebody else comes, who pays for both (latch.c; docs/decisions/0017).
+ * A thread that has locked it many times in a row, without another in between,
+ * is given a bias: it then locks and unlocks by plain loads and stores. Another
+ * thread that wants the latch revokes the bias (latch.c; docs/decisions/0017).
  *
- * Without a bias, taking it by force and giving it back are read-modify-writes
- * of one word and so have an order, on which engine/lane.c relies: whoever
- * gives it back sees all that was written before a ur_latch_contend() that failed
- * meanwhile.  With one, the heavy barrier of who contenders does the same.
+ * Without a bias, ur_latch_contend() and unlocking are read-modify-writes of
+ * one word and so are ordered, which engine/lane.c relies on: the unlocking
+ * thread sees all that was written before a ur_latch_contend() that failed
+ * meanwhile. With a bias, the heavy barrier in ur_latch_contend() has the same
+ * effect.
  */
 #ifndef UR_BASE_LATCH_H
 #define UR_BASE_LATCH_H
@@ -27,28 +28,29 @@
 #endif
 
 #define UR_LATCH_HELD	  1u
-#define UR_LATCH_SLEEPERS 2u /* never alone */
-/* Whose bias it is stands above: one of by[]. */
-#define UR_LATCH_BIASED	  4u /* alone */
-#define UR_LATCH_REVOKED  8u /* alone: somebody is about to end the bias */
+#define UR_LATCH_SLEEPERS 2u /* only together with HELD */
+/* The bits above hold the owner's index in by[]. */
+#define UR_LATCH_BIASED	  4u /* only together with the index */
+#define UR_LATCH_REVOKED  8u /* likewise: the bias is being revoked */
 #define UR_LATCH_OF	  16u
 
-#define UR_LATCH_OWNERS 4u
-#define UR_LATCH_OFTEN	64u
+#define UR_LATCH_OWNERS	     4u
+#define UR_LATCH_RUNNING_MIN 64u
 
 struct ur_latch {
 	_Atomic uint32_t word;
-	/* Times that `last`, or the owner, took it in a row; the holder's. */
+	/* Acquisitions in a row by `last` or the bias' owner; written by the
+	 * holder. */
 	_Atomic uint32_t streak;
-	uint32_t need; /* streak for a bias; the holder's */
+	uint32_t need; /* streak that earns a bias; holder only */
 	struct {
-		_Atomic uint32_t inside;     /* by its bias */
-		_Atomic(const void *) owner; /* once set, for good */
+		_Atomic uint32_t inside;     /* holds it by its bias */
+		_Atomic(const void *) owner; /* never changes once set */
 	} by[UR_LATCH_OWNERS];
-	const void *last; /* the holder's */
+	const void *last; /* holder only */
 };
 
-/* A name for the calling thread: where its control block is. */
+/* Identifies the calling thread: the address of its control block. */
 static inline const void *ur_latch_self(void)
 {
 	const void *self;
@@ -57,13 +59,13 @@ static inline const void *ur_latch_self(void)
 	return self;
 }
 
-/* latch.c: what is not the usual case of the functions below. */
+/* latch.c: slow paths of the functions below. */
 void ur_latch_init(struct ur_latch *l);
-void ur_latch_wait(struct ur_latch *l);
+void ur_latch_lock_slow(struct ur_latch *l);
 void ur_latch_wake(struct ur_latch *l);
-void ur_latch_left(struct ur_latch *l, uint32_t by);
+void ur_latch_exit(struct ur_latch *l, uint32_t by);
 void ur_latch_grant(struct ur_latch *l);
-bool ur_latch_take_over(struct ur_latch *l);
+bool ur_latch_try_slow(struct ur_latch *l);
 bool ur_latch_contend(struct ur_latch *l);
 
 static inline uint32_t ur_latch_count(struct ur_latch *l)
@@ -74,13 +76,13 @@ static inline uint32_t ur_latch_count(struct ur_latch *l)
 	return n;
 }
 
-/* The owner tells that it is inside, then looks whether it may; who ends the
- * bias does both the other way round, with the heavy barrier. */
+/* The owner sets `inside`, then checks the word. A revoker changes the word,
+ * then checks `inside`, with the heavy barrier between. */
 static inline bool ur_latch_enter(struct ur_latch *l, uint32_t word)
 {
 	uint32_t by = word / UR_LATCH_OF;
 
-	/* Inside already: a handler has interrupted us there. */
+	/* Inside already: this is a signal handler. */
 	if (!(word & UR_LATCH_BIASED) ||
 	    atomic_load_explicit(&l->by[by].owner, memory_order_relaxed) !=
 		    ur_latch_self() ||
@@ -94,14 +96,12 @@ static inline bool ur_latch_enter(struct ur_latch *l, uint32_t word)
 		ur_latch_count(l);
 		return true;
 	}
-	ur_latch_left(l, by);
+	ur_latch_exit(l, by);
 	return false;
 }
 
-/*
- * Without touching it: has a thread with a bias taken it since *seen was
- * written here, more than now and then?
- */
+/* Without writing to the latch: has a biased thread locked it at least
+ * UR_LATCH_RUNNING_MIN times since *seen was written here? */
 static inline bool ur_latch_is_running(const struct ur_latch *l, uint32_t *seen)
 {
 	uint32_t was = *seen;
@@ -109,7 +109,7 @@ static inline bool ur_latch_is_running(const struct ur_latch *l, uint32_t *seen)
 	*seen = atomic_load_explicit(&l->streak, memory_order_relaxed);
 	return atomic_load_explicit(&l->word, memory_order_relaxed) &
 		       UR_LATCH_BIASED &&
-	       *seen - was >= UR_LATCH_OFTEN;
+	       *seen - was >= UR_LATCH_RUNNING_MIN;
 }
 
 static inline bool ur_latch_try(struct ur_latch *l)
@@ -123,7 +123,7 @@ static inline bool ur_latch_try(struct ur_latch *l)
 			&l->word, &word, UR_LATCH_HELD, memory_order_acquire,
 			memory_order_relaxed);
 	return word & (UR_LATCH_BIASED | UR_LATCH_REVOKED) &&
-	       ur_latch_take_over(l);
+	       ur_latch_try_slow(l);
 }
 
 static inline void ur_latch_lock(struct ur_latch *l)
@@ -135,7 +135,7 @@ static inline void ur_latch_lock(struct ur_latch *l)
 	if (word != 0 || !atomic_compare_exchange_strong_explicit(
 				 &l->word, &word, UR_LATCH_HELD,
 				 memory_order_acquire, memory_order_relaxed))
-		ur_latch_wait(l);
+		ur_latch_lock_slow(l);
 }
 
 static inline void ur_latch_unlock(struct ur_latch *l)
@@ -150,7 +150,7 @@ static inline void ur_latch_unlock(struct ur_latch *l)
 		ur_barrier_light();
 		if (atomic_load_explicit(&l->word, memory_order_relaxed) &
 		    UR_LATCH_REVOKED)
-			ur_latch_left(l, by);
+			ur_latch_exit(l, by);
 		return;
 	}
 	if (l->last == ur_latch_self()) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lock of the adapter's objects; those of the data path are latches
- * (latch.h), in the same order.  A waiter sleeps in the kernel: on a
- * machine with few cores the holder may be off the CPU, and then a spinning
- * waiter burns the holder's time.  Order, outermost first:
- * lane > qp.sq / qp.rq / srq > cq > channel, event queue > mr table > window.
+ * The lock of control-path objects; queues and lanes use latches (latch.h), in
+ * the same order. Waiters sleep in the kernel: on a machine with few cores the
+ * holder may be off the CPU, and a spinning waiter would take its time. Order,
+ * outermost first: lane > qp.sq / qp.rq / srq > cq > channel, event queue > mr
+ * table > window.
  */
 #ifndef UR_BASE_LOCK_H
 #define UR_BASE_LOCK_H
@@ -22,8 +22,9 @@ struct ur_lock {
 	}
 
 /*
- * Until `on` has been called as often as `off` the calling thread is not
- * cancelled: one that was would take its locks along (base/sys.h).
+ * Cancellation of the calling thread is off between `off` and the matching
+ * `on`; they nest. A cancelled thread would never release its locks
+ * (base/sys.h).
  */
 void ur_cancel_off(void);
 void ur_cancel_on(void);
@@ -61,8 +62,8 @@ static inline void ur_unlock(struct ur_lock *l)
 	ur_cancel_on();
 }
 
-/* Those of calls that wait for as long as the peer likes, and of which a
- * thread may be cancelled: rsockets'. */
+/* For calls that wait for the peer without limit and in which a thread may be
+ * cancelled: rsockets. */
 static inline void ur_lock_open(struct ur_lock *l)
 {
 	pthread_mutex_lock(&l->m);

@@ -49,11 +49,8 @@ void ur_log_init(void)
 	pthread_once(&log_once, read_environment);
 }
 
-/*
- * One write() per line, so that lines of several processes on one terminal or
- * file do not mix.  The caller's errno survives: log lines stand in error
- * paths that go on to look at it.
- */
+/* One write() per line, so that lines of several processes on one terminal or
+ * file do not mix. Preserves errno: error paths log before they return it. */
 void ur_log_write(enum ur_log_level level, const char *fmt, ...)
 {
 	int saved_errno = errno;
@@ -76,12 +73,12 @@ void ur_log_write(enum ur_log_level level, const char *fmt, ...)
 		used = sizeof(line) - 1;
 	line[used++] = '\n';
 	if (ur_sys_write(log_fd, line, used) < 0) {
-		/* nowhere left to complain */
+		/* no other place to report to */
 	}
 	errno = saved_errno;
 }
 
-/* Two threads at the border of a window may write a line more or less. */
+/* Racy at the border of a window: a line more or less may be written. */
 bool ur_log_may(struct ur_log_limit *limit, enum ur_log_level level)
 {
 	struct timespec t;

@@ -31,16 +31,16 @@ void ur_log_write(enum ur_log_level level, const char *fmt, ...)
 	} while (0)
 
 /*
- * For what somebody else can cause as often as he likes: each place writes so
- * many lines in so many seconds, then that more are left out, and with the next line
- * how many they were.
+ * Rate limit, for what a peer or another user can cause at will: a call site
+ * writes at most UR_LOG_SOME lines in UR_LOG_SOME_SECONDS, then says once that
+ * more are suppressed, and with its next line how many were.
  */
 #define UR_LOG_SOME	    20u
 #define UR_LOG_SOME_SECONDS 10u
 
 struct ur_log_limit {
-	_Atomic uint64_t window; /* the one that counts */
-	_Atomic uint32_t lines;	 /* asked for in it */
+	_Atomic uint64_t window; /* the current window */
+	_Atomic uint32_t lines;	 /* requested in it */
 };
 
 /* May one more be written? */

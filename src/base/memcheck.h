@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Under valgrind's memcheck a program must look as it would with hardware: no
- * report but for what it does itself.  Data that arrives comes by system calls
- * that memcheck knows, or is copied from such, so it counts as defined.  What
- * is sent is read by the kernel on our behalf, where a device would have read
- * it unseen: padding that was never written is no fault of anybody then.
+ * report except for its own errors. Received data comes by system calls that
+ * memcheck knows, or is copied from such, so it counts as defined. Sent data is
+ * read by the kernel on our behalf, where a device would have read it unseen:
+ * padding that was never written is no error.
  *
- * Built in where valgrind's headers are (option `valgrind`); outside of
+ * Built in where valgrind's headers are present (option `valgrind`); without
  * valgrind these are a few instructions without effect.
  */
 #ifndef UR_BASE_MEMCHECK_H
@@ -16,7 +16,7 @@
 #include <valgrind/valgrind.h>
 #endif
 
-/* This thread's errors are not reported from here … */
+/* Suppress reports about this thread until the matching unmute; they nest. */
 static inline void ur_memcheck_mute(void)
 {
 #if UR_VALGRIND
@@ -24,7 +24,6 @@ static inline void ur_memcheck_mute(void)
 #endif
 }
 
-/* … to here; they nest. */
 static inline void ur_memcheck_unmute(void)
 {
 #if UR_VALGRIND

@@ -35,7 +35,7 @@ int ur_pass_fd(int sock, const void *msg, size_t len, int fd)
 	return (size_t)n == len ? 0 : -EIO;
 }
 
-/* The first is kept, others are closed; how many there were. */
+/* Keeps the first descriptor and closes others; returns how many there were. */
 static size_t take(const struct cmsghdr *c, int *kept)
 {
 	size_t n;

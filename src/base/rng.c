@@ -2,14 +2,14 @@
 /*
  * struct ur_rng is xoshiro256** seeded through splitmix64 (both published by
  * Blackman and Vigna into the public domain): small, fast, and the same on
- * every machine, so that a seed names a run of the simulator for ever.
+ * every machine, so that a simulator run is reproducible from its seed.
  *
- * ur_rng_secret() hands out bytes that the kernel made, from a pool, because
- * a getrandom() per key would cost more than the rest of a registration.  The
- * pool lives in a page that the kernel wipes in a forked child, lock and fill
- * level included: zeros are an unlocked mutex and an empty pool, so parent
- * and child never hand out the same bytes, and a lock that another thread
- * held at the moment of the fork does not stay held.
+ * ur_rng_secret() returns kernel random bytes from a pool, because a
+ * getrandom() per key would cost more than the rest of a registration. The pool
+ * lives in a page that the kernel wipes in a forked child (MADV_WIPEONFORK),
+ * lock and fill level included: zeros are an unlocked mutex and an empty pool.
+ * So parent and child never return the same bytes, and a lock that another
+ * thread held at the fork is not held in the child.
  */
 #include "base/rng.h"
 
@@ -30,7 +30,7 @@ struct pool {
 	uint8_t bytes[POOL_BYTES];
 };
 
-static struct pool *pool; /* NULL: every request goes to the kernel */
+static struct pool *pool; /* NULL: no pool, each request goes to the kernel */
 static pthread_once_t pool_once = PTHREAD_ONCE_INIT;
 
 static uint64_t splitmix64(uint64_t *state)
@@ -68,10 +68,8 @@ uint64_t ur_rng_next(struct ur_rng *r)
 	return result;
 }
 
-/*
- * The upper half of value * n is uniform but for the lowest products; those
- * are drawn again (Lemire 2019).
- */
+/* The upper half of value * n is uniform except for the lowest products, which
+ * are drawn again (Lemire 2019). */
 uint32_t ur_rng_below(struct ur_rng *r, uint32_t n)
 {
 	uint32_t reject_below = -n % n;
@@ -83,7 +81,7 @@ uint32_t ur_rng_below(struct ur_rng *r, uint32_t n)
 	return (uint32_t)(product >> 32);
 }
 
-/* Keys that can be guessed are worse than no adapter: failure is fatal. */
+/* Predictable keys would break memory protection: failure is fatal. */
 static void from_kernel(void *buf, size_t len)
 {
 	uint8_t *p = buf;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Random numbers: ur_rng_secret() for what must not be guessed (keys, QP
- * numbers), struct ur_rng (seeded, repeatable) for simulation and jitter.
- */
+/* Random numbers: ur_rng_secret() for unpredictable values (keys, QP numbers),
+ * struct ur_rng (seeded, reproducible) for simulation and jitter. */
 #ifndef UR_BASE_RNG_H
 #define UR_BASE_RNG_H
 

@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /*
- * len bytes, a multiple of 8 and aligned so.  Each word is read exactly once,
- * which a compiler does not promise of memcpy(): it may read the original
- * again after the copy was checked.
+ * Copies len bytes, a multiple of 8 and 8-byte aligned. Each word is read
+ * exactly once. memcpy() does not promise that: a compiler may read the
+ * original again after the copy was validated.
  */
 static inline void ur_shared_copy(void *to, const void *from, size_t len)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Addresses of sockets, and those of their options whose value is an int. */
+/* Socket addresses, and socket options whose value is an int. */
 #ifndef UR_BASE_SOCKET_H
 #define UR_BASE_SOCKET_H
 
@@ -10,7 +10,7 @@
 
 #include "base/addr.h"
 
-/* The address of a socket of either IP family; zeros of any other. */
+/* An address of another family yields zeros. */
 static inline void ur_addr_from_sockaddr(uint8_t addr[16], const void *sa)
 {
 	sa_family_t family = ((const struct sockaddr *)sa)->sa_family;
@@ -23,7 +23,7 @@ static inline void ur_addr_from_sockaddr(uint8_t addr[16], const void *sa)
 				&((const struct sockaddr_in *)sa)->sin_addr);
 }
 
-/* The address of a socket from a GID: IPv4 where that is a mapped one. */
+/* A mapped IPv4 GID gives an AF_INET address. */
 static inline void ur_sockaddr_from_gid(const uint8_t gid[16],
 					uint32_t scope_id, uint16_t port,
 					struct sockaddr_storage *addr)
@@ -62,7 +62,7 @@ static inline int ur_sockopt_set(int fd, int level, int name, int value)
 	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
 }
 
-/* The value, of an option that is never negative, or -errno. */
+/* The value of an option that is never negative, or -errno. */
 static inline int ur_sockopt_get(int fd, int level, int name)
 {
 	socklen_t len = sizeof(int);
@@ -72,9 +72,8 @@ static inline int ur_sockopt_get(int fd, int level, int name)
 }
 
 /*
- * The size of a buffer: beyond the system's limit with CAP_NET_ADMIN, else up
- * to it.  `force` and `normal`: SO_RCVBUFFORCE and SO_RCVBUF, or those of
- * sending.
+ * Sets a buffer size: beyond the system's limit with CAP_NET_ADMIN, else up to
+ * it. `force` and `normal`: SO_RCVBUFFORCE and SO_RCVBUF, or those for sending.
  */
 static inline void ur_sockopt_buffer(int fd, int force, int normal, int bytes)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * System calls that are no cancellation points.  Verbs are none but for those
- * that wait for an event (pthreads(7), ibv_get_cq_event(3)): a thread that is
- * cancelled while it posts or polls would take the lane's lock along.  Otherwise
- * they are the C library's, with -1 and errno.
+ * System calls that are no cancellation points. Of the verbs only those that
+ * wait for an event are (pthreads(7), ibv_get_cq_event(3)): a thread that is
+ * cancelled while it posts or polls would never release the lane's lock.
+ * Otherwise they behave as the C library's, with -1 and errno.
  *
- * ThreadSanitizer learns from the library's functions who waits for whom.
+ * Under ThreadSanitizer the library's functions are used, since it derives
+ * happens-before from them.
  */
 #ifndef UR_BASE_SYS_H
 #define UR_BASE_SYS_H
@@ -42,7 +43,8 @@ static inline ssize_t ur_sys_write(int fd, const void *buf, size_t len)
 	return UR_SYS(write, fd, buf, len);
 }
 
-/* One count of an eventfd, whatever its mode: RWF_NOWAIT. */
+/* Reads one count of an eventfd without blocking, whatever its mode:
+ * RWF_NOWAIT. */
 static inline ssize_t ur_sys_read_now(int fd, const struct iovec *iov)
 {
 #ifdef UR_SYS_BY_NAME

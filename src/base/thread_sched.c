@@ -15,11 +15,12 @@
 #include "base/log.h"
 
 #define TIMER_SLACK_NS 2000u
-#define LOOK_NS	       1000000u
-#define SLICE_NS       100000u /* the least that the kernel takes */
+#define SAMPLE_NS      1000000u
+#define SLICE_NS       100000u /* the kernel's minimum */
 
-/* Since Linux 6.12: how long an ordinary thread wants to run at a time. */
-struct sched_wish {
+/* struct sched_attr. Since Linux 6.12 runtime_ns is the slice of a SCHED_OTHER
+ * thread. */
+struct slice_attr {
 	uint32_t size;
 	uint32_t policy;
 	uint64_t flags;
@@ -31,30 +32,29 @@ struct sched_wish {
 };
 
 /*
- * Whoever asks for a shorter slice than the thread that has the core takes it
- * when it wakes, instead of waiting until the other's (3 ms) is over.  A
- * program that spins until we have brought it something would otherwise wait
- * for its own slice to end.  Older kernels ignore it; the thread keeps its
- * policy and weight.
+ * A thread with a shorter slice than the running one preempts it when it wakes,
+ * instead of waiting for the end of that slice (3 ms). Otherwise a program that
+ * polls for data delays the thread that delivers it. Older kernels ignore the
+ * slice; policy and weight stay.
  */
-void ur_sched_short(void)
+void ur_sched_short_slices(void)
 {
-	struct sched_wish wish = { .size = sizeof(wish) };
+	struct slice_attr attr = { .size = sizeof(attr) };
 
 	(void)prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS);
-	if (syscall(SYS_sched_getattr, 0, &wish, sizeof(wish), 0) ||
-	    wish.policy != SCHED_OTHER)
+	if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) ||
+	    attr.policy != SCHED_OTHER)
 		return;
-	wish.runtime_ns = SLICE_NS;
-	if (syscall(SYS_sched_setattr, 0, &wish, 0))
+	attr.runtime_ns = SLICE_NS;
+	if (syscall(SYS_sched_setattr, 0, &attr, 0))
 		ur_debug("no short slices: errno %d", errno);
 }
 
-bool ur_sched_first(int priority)
+bool ur_sched_set_realtime(int priority)
 {
 	const struct sched_param p = { .sched_priority = priority };
 
-	/* What it starts is none of our kind. */
+	/* Child threads start as SCHED_OTHER. */
 	if (sched_setscheduler(0,
 			       (priority ? SCHED_FIFO : SCHED_OTHER) |
 				       SCHED_RESET_ON_FORK,
@@ -63,15 +63,15 @@ bool ur_sched_first(int priority)
 		return false;
 	}
 	if (!priority)
-		ur_sched_short();
+		ur_sched_short_slices();
 	return true;
 }
 
-unsigned int ur_sched_cores(void)
+unsigned int ur_sched_cpus(void)
 {
 	cpu_set_t set;
 
-	/* More than a set has room for is an error. */
+	/* EINVAL: the machine has more CPUs than cpu_set_t. */
 	if (sched_getaffinity(0, sizeof(set), &set))
 		return CPU_SETSIZE;
 	return (unsigned int)CPU_COUNT(&set);
@@ -83,7 +83,8 @@ void ur_sched_mutex_init(pthread_mutex_t *m)
 
 	pthread_mutexattr_init(&a);
 	pthread_mutexattr_setprotocol(&a, PTHREAD_PRIO_INHERIT);
-	/* A kernel without that has no threads that come first either. */
+	/* A kernel without priority inheritance has no real-time threads
+	 * either. */
 	if (pthread_mutex_init(m, &a))
 		pthread_mutex_init(m, NULL);
 	pthread_mutexattr_destroy(&a);
@@ -102,9 +103,10 @@ void ur_sched_lock_fini(struct ur_sched_lock *l)
 	pthread_mutex_destroy(&l->next);
 }
 
-void ur_sched_take(struct ur_sched_lock *l)
+void ur_sched_lock_frequent(struct ur_sched_lock *l)
 {
-	/* He has it until m is his, and runs for us meanwhile. */
+	/* The waiter holds `next` until it has `m`, and inherits this thread's
+	 * priority meanwhile. */
 	if (atomic_load_explicit(&l->wanted, memory_order_relaxed)) {
 		pthread_mutex_lock(&l->next);
 		pthread_mutex_unlock(&l->next);
@@ -112,7 +114,7 @@ void ur_sched_take(struct ur_sched_lock *l)
 	pthread_mutex_lock(&l->m);
 }
 
-void ur_sched_ask(struct ur_sched_lock *l)
+void ur_sched_lock_rare(struct ur_sched_lock *l)
 {
 	pthread_mutex_lock(&l->next);
 	atomic_store_explicit(&l->wanted, true, memory_order_relaxed);
@@ -121,12 +123,12 @@ void ur_sched_ask(struct ur_sched_lock *l)
 	pthread_mutex_unlock(&l->next);
 }
 
-void ur_sched_give(struct ur_sched_lock *l)
+void ur_sched_unlock(struct ur_sched_lock *l)
 {
 	pthread_mutex_unlock(&l->m);
 }
 
-uint64_t ur_sched_nap(uint64_t ns)
+uint64_t ur_sched_sleep(uint64_t ns)
 {
 	const struct timespec t = { .tv_nsec = (long)ns };
 	uint64_t since = ur_clock_ns();
@@ -135,7 +137,8 @@ uint64_t ur_sched_nap(uint64_t ns)
 	return ur_clock_ns() - since;
 }
 
-/* "0.31 0.40 0.42 3/512 1234": the fourth is how many run, or could. */
+/* "0.31 0.40 0.42 3/512 1234": the fourth field begins with the runnable
+ * threads. */
 static long running(int fd)
 {
 	char text[96];
@@ -150,20 +153,20 @@ static long running(int fd)
 	return at ? strtol(at, NULL, 10) : 0;
 }
 
-bool ur_sched_crowded(uint64_t now_ns)
+bool ur_sched_is_oversubscribed(uint64_t now_ns)
 {
-	static _Thread_local uint64_t looked_ns;
-	static _Thread_local bool crowded;
+	static _Thread_local uint64_t sampled_ns;
+	static _Thread_local bool oversubscribed;
 	static _Thread_local long cores;
 	static _Thread_local int fd = -1;
 
-	if (looked_ns && now_ns - looked_ns < LOOK_NS)
-		return crowded;
-	if (!looked_ns) {
+	if (sampled_ns && now_ns - sampled_ns < SAMPLE_NS)
+		return oversubscribed;
+	if (!sampled_ns) {
 		fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
 		cores = sysconf(_SC_NPROCESSORS_ONLN);
 	}
-	looked_ns = now_ns;
-	crowded = running(fd) > cores;
-	return crowded;
+	sampled_ns = now_ns;
+	oversubscribed = running(fd) > cores;
+	return oversubscribed;
 }

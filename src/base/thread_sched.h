@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * How a thread that serves others wants the processor: soon, for a moment.
- */
+/* Scheduling of a thread that serves others: low wakeup latency, short runs. */
 #ifndef UR_BASE_THREAD_SCHED_H
 #define UR_BASE_THREAD_SCHED_H
 
@@ -11,56 +9,53 @@
 #include <stdint.h>
 
 /*
- * Of the calling thread: short slices, for which it takes the core when it
- * wakes (Linux 6.12 and newer; nothing else of its scheduling changes), and
- * timers that are not late on purpose.
+ * Give the calling thread short slices, so that it preempts when it wakes
+ * (Linux 6.12 and newer; nothing else of its scheduling changes), and minimal
+ * timer slack.
  */
-void ur_sched_short(void);
+void ur_sched_short_slices(void);
 
-/*
- * Of the calling thread: from now on it comes before ordinary ones, with that
- * priority (SCHED_FIFO, 1 to 99), or is one of them again (0).  False: it may
- * not, and nothing has changed.
- */
-bool ur_sched_first(int priority);
+/* Make the calling thread SCHED_FIFO with that priority (1 to 99), or
+ * SCHED_OTHER again (0). False: not permitted, nothing has changed. */
+bool ur_sched_set_realtime(int priority);
 
-/* How many cores the calling thread may have, 1 at least. */
-unsigned int ur_sched_cores(void);
+/* CPUs in the calling thread's affinity mask, at least 1. */
+unsigned int ur_sched_cpus(void);
 
-/* A lock of such a thread: while it waits for it who has it comes first too. */
+/* A mutex with priority inheritance. */
 void ur_sched_mutex_init(pthread_mutex_t *m);
 
 /*
- * A lock that such a thread has nearly all the time, and others now and then.
- * An ordinary thread would never get it: it is woken, but before it runs the
- * other takes it again, or a program has the core.
+ * A lock that a real-time thread holds nearly all the time and ordinary threads
+ * take now and then. A plain mutex would starve them: a woken waiter does not
+ * run before the real-time thread takes the lock again.
  */
 struct ur_sched_lock {
 	pthread_mutex_t m;
-	pthread_mutex_t next; /* who is to have m next, till he has it */
-	atomic_bool wanted;   /* by him */
+	pthread_mutex_t next; /* held by a waiter until it has m */
+	atomic_bool wanted;   /* by the holder of next */
 };
 
 void ur_sched_lock_init(struct ur_sched_lock *l);
 void ur_sched_lock_fini(struct ur_sched_lock *l);
 
-/* Of the thread that has it often: who waits has it before, and comes first
- * until he gives it back. */
-void ur_sched_take(struct ur_sched_lock *l);
+/* For the frequent holder: a waiter gets the lock first, and inherits this
+ * thread's priority until it unlocks. */
+void ur_sched_lock_frequent(struct ur_sched_lock *l);
 
-/* Of the others. */
-void ur_sched_ask(struct ur_sched_lock *l);
+/* For the other threads. */
+void ur_sched_lock_rare(struct ur_sched_lock *l);
 
-void ur_sched_give(struct ur_sched_lock *l);
+void ur_sched_unlock(struct ur_sched_lock *l);
 
-/* Sleep so long, less than a second; how long it was. */
-uint64_t ur_sched_nap(uint64_t ns);
+/* Sleep for ns, less than a second; returns the time it took. */
+uint64_t ur_sched_sleep(uint64_t ns);
 
 /*
- * Do more threads want to run than the machine has cores, as far as was seen
- * within the last millisecond (of CLOCK_MONOTONIC)?  Then who spins may keep
- * the one from working that he waits for.
+ * Are there more runnable threads than cores, as sampled within the last
+ * millisecond (of CLOCK_MONOTONIC)? Then spinning may keep the awaited thread
+ * off its core.
  */
-bool ur_sched_crowded(uint64_t now_ns);
+bool ur_sched_is_oversubscribed(uint64_t now_ns);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A binary heap of pointers, ordered by heap_at_ns.  A timer that is re-armed
- * for later keeps its place (heap_at_ns stays, at_ns moves on): the retry
- * timer of a busy QP is pushed back by every acknowledgement, and that must
- * cost one store.  When such a timer reaches the top, ur_timers_expire() sees
- * at_ns > heap_at_ns and sinks it to where it belongs.
+ * A binary heap of pointers, ordered by heap_at_ns. A timer that is re-armed
+ * for later keeps its place (heap_at_ns stays, at_ns moves on): the retry timer
+ * of a busy QP is pushed back by every acknowledgement, and that must cost one
+ * store. When such a timer reaches the top, ur_timers_expire() sees at_ns >
+ * heap_at_ns and moves it down.
  */
 #include "base/timer.h"
 
@@ -50,7 +50,7 @@ static void sift_down(struct ur_timers *ts, uint32_t i, struct ur_timer *t)
 	place(ts, i, t);
 }
 
-/* Take t out of the heap; the last timer fills the hole. */
+/* Take t out of the heap; the last timer fills its place. */
 static void unplace(struct ur_timers *ts, struct ur_timer *t)
 {
 	uint32_t i = t->slot - 1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A set of timers in the caller's time (nanoseconds of a monotonic clock that
- * only the caller knows).  Arm, re-arm and cancel cost O(log n) at most; a
- * timer that is re-armed later on every packet must be cheap, so re-arming to
- * a later time only notes it and the old place is corrected when it comes up.
+ * A set of timers in the caller's monotonic time, in nanoseconds. Arm, re-arm
+ * and cancel cost O(log n) at most. Re-arming to a later time is O(1), since a
+ * retry timer is re-armed on every acknowledgement: the heap is corrected when
+ * the timer reaches its top.
  */
 #ifndef UR_BASE_TIMER_H
 #define UR_BASE_TIMER_H
@@ -15,8 +15,8 @@
 
 struct ur_timer {
 	uint64_t at_ns;	     /* when it fires; UR_NEVER: not armed */
-	uint64_t heap_at_ns; /* the key under which it stands in the heap */
-	uint32_t slot;	     /* its place in the heap plus one; 0: none */
+	uint64_t heap_at_ns; /* its key in the heap */
+	uint32_t slot;	     /* index in the heap plus one; 0: none */
 };
 
 struct ur_timers {
@@ -33,10 +33,8 @@ static inline void ur_timer_init(struct ur_timer *t)
 	*t = (struct ur_timer){ .at_ns = UR_NEVER, .heap_at_ns = UR_NEVER };
 }
 
-/*
- * Make room for one more timer, so that ur_timer_arm() cannot fail; call it
- * when the object that holds the timer is made.  0 or -ENOMEM.
- */
+/* Reserve room for `total` timers, so that ur_timer_arm() cannot fail; called
+ * when the object that holds the timer is created. 0 or -ENOMEM. */
 int ur_timers_reserve(struct ur_timers *ts, uint32_t total);
 
 /* Arm or re-arm t for at_ns. */

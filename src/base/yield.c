@@ -6,19 +6,19 @@
 
 #include "base/clock.h"
 
-/* Giving it to nobody takes about 1 us; urnicd and its lanes are done in tens
- * of microseconds. */
+/* A sched_yield() that no thread uses takes about 1 us; urnicd and its lanes
+ * finish within tens of microseconds. */
 #define NOBODY_NS    2000u
 #define LONG_NS	     1000000u
 #define PAUSE_MIN_NS 1000000u
 #define PAUSE_MAX_NS 16000000u
 
-bool ur_yield_may(const struct ur_yield *w, uint64_t now_ns)
+bool ur_yield_allowed(const struct ur_yield *w, uint64_t now_ns)
 {
 	return now_ns >= w->not_until_ns;
 }
 
-bool ur_yield_note(struct ur_yield *w, uint64_t took_ns, uint64_t now_ns)
+bool ur_yield_account(struct ur_yield *w, uint64_t took_ns, uint64_t now_ns)
 {
 	if (took_ns < LONG_NS) {
 		w->pause_ns /= 2;
@@ -33,11 +33,11 @@ bool ur_yield_note(struct ur_yield *w, uint64_t took_ns, uint64_t now_ns)
 	return true;
 }
 
-bool ur_yield_give(struct ur_yield *w)
+bool ur_yield_cpu(struct ur_yield *w)
 {
 	uint64_t before = ur_clock_ns(), now;
 
 	sched_yield();
 	now = ur_clock_ns();
-	return ur_yield_note(w, now - before, now);
+	return ur_yield_account(w, now - before, now);
 }

@@ -1,31 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Giving one's core to whom one waits for, who may be waiting for it: of one
- * thread at a time.
- */
+/* sched_yield() towards the thread that is waited for, suspended while that
+ * costs too much. State of one thread. */
 #ifndef UR_BASE_YIELD_H
 #define UR_BASE_YIELD_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* All zero at first. */
+/* Starts as all zero. */
 struct ur_yield {
 	uint64_t not_until_ns;
-	uint64_t pause_ns; /* how long that was assumed the last time */
+	uint64_t pause_ns; /* length of the last suspension */
 };
 
 /*
- * Is it wise to, at that time of CLOCK_MONOTONIC?  Not for a while after it
- * took long: then somebody has the core who does not give it back, and a
- * thread that gives away its turns would get ever fewer beside him.
+ * Is yielding advisable at now_ns (CLOCK_MONOTONIC)? No, for a time after a
+ * yield took long: then a CPU-bound thread shares the core, and would get an
+ * ever larger part of it.
  */
-bool ur_yield_may(const struct ur_yield *w, uint64_t now_ns);
+bool ur_yield_allowed(const struct ur_yield *w, uint64_t now_ns);
 
-/* Do it.  True: somebody has taken it meanwhile. */
-bool ur_yield_give(struct ur_yield *w);
+/* Yield. True: another thread ran meanwhile. */
+bool ur_yield_cpu(struct ur_yield *w);
 
-/* What follows from its having taken so long. */
-bool ur_yield_note(struct ur_yield *w, uint64_t took_ns, uint64_t now_ns);
+/* Account for a yield that took took_ns; returns as ur_yield_cpu(). */
+bool ur_yield_account(struct ur_yield *w, uint64_t took_ns, uint64_t now_ns);
 
 #endif

@@ -18,7 +18,7 @@ void ur_config_default(struct ur_config *c)
 		ur_dev_spec_default(&c->devices[k], k);
 }
 
-/* A program with more rights than its user does not follow the environment. */
+/* A set-user-ID program ignores the environment. */
 const char *ur_config_file(void)
 {
 	const char *name = secure_getenv("URNIC_CONFIG");
@@ -74,7 +74,7 @@ const struct ur_port_spec *ur_config_port(const struct ur_config *c,
 }
 
 static struct ur_config the_config;
-static bool usable; /* both written by load() alone */
+static bool usable; /* both written only by load() */
 
 void ur_config_ifname(const struct ur_config *c, uint32_t i,
 		      char out[IF_NAMESIZE])

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The text of urnic.json(5).  A key is a row of a table: its name and who
- * takes its value.  The first mistake ends the reading.
- */
+/* The text of urnic.json(5). Each key is a row of a table with its handler.
+ * Parsing stops at the first error. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -72,7 +70,7 @@ bool ur_parse_object(struct ur_parse *p, const struct ur_parse_key *keys,
 	return !p->j.failed;
 }
 
-/* Programs make paths of it. */
+/* Names become parts of paths. */
 static bool is_name(const char *s)
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyz"
@@ -260,7 +258,9 @@ static bool take_limits(struct ur_parse *p)
 	return UR_PARSE_OBJECT(p, keys, "an object of limits");
 }
 
-/* A number, or one in hexadecimal digits as a string: JSON has none such. */
+/*
+ * A number, or hexadecimal digits in a string, since JSON has no hex numbers.
+ */
 static bool take_id(struct ur_parse *p, uint32_t *out)
 {
 	static const char what[] = "a number up to 4294967295, or \"0x…\"";
@@ -352,7 +352,7 @@ static bool take_personality(struct ur_parse *p)
 	return UR_PARSE_OBJECT(p, keys, "an object");
 }
 
-/* A port of ours has addresses of its own, and what carries its packets. */
+/* "port" excludes "interface" and "addresses", and needs the backend "dpdk". */
 static bool check_backend(struct ur_parse *p)
 {
 	struct ur_dev_spec *d = p->dev;
@@ -372,7 +372,7 @@ static bool check_backend(struct ur_parse *p)
 	return true;
 }
 
-/* What must be there, and what must not be twice. */
+/* Required keys; one device of a kind per interface. */
 static bool check_device(struct ur_parse *p)
 {
 	struct ur_dev_spec *d = p->dev;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Between the files that read urnic.json(5). */
+/* Shared by the files that read urnic.json(5). */
 #ifndef UR_CONFIG_PARSE_H
 #define UR_CONFIG_PARSE_H
 
@@ -10,22 +10,22 @@
 #define UR_PARSE_KEYS_LEN 200u
 #define UR_PARSE_WHAT_LEN (UR_PARSE_KEYS_LEN + 32u)
 
-/* What is being read. */
+/* State of the parser. */
 struct ur_parse {
 	struct ur_json j;
 	struct ur_config *c;
-	struct ur_dev_spec *dev; /* the device, … */
-	size_t dev_at;		 /* where it begins, … */
-	bool has_kind;		 /* and what was said of it so far */
+	struct ur_dev_spec *dev; /* the device being read */
+	size_t dev_at;		 /* where it begins */
+	bool has_kind;		 /* keys read of it so far */
 	bool has_backend;
 	bool backend_dpdk;
-	/* The name of its port and where that stands, to be looked up at the
-	 * end: ports may come behind devices. */
+	/* The name of its port and its position, resolved at the end: ports may
+	 * follow devices. */
 	char port_name[UR_MAX_DEVICES][UR_PORT_NAME_LEN];
 	size_t port_name_at[UR_MAX_DEVICES];
-	struct ur_port_spec *port; /* the port, … */
+	struct ur_port_spec *port; /* the port being read */
 	size_t port_at[UR_MAX_PORTS];
-	size_t gateway_at; /* … and where its gateway stands */
+	size_t gateway_at; /* where its gateway was given */
 };
 
 struct ur_parse_key {
@@ -40,13 +40,13 @@ bool ur_parse_object(struct ur_parse *p, const struct ur_parse_key *keys,
 #define UR_PARSE_OBJECT(p, keys, what)                                         \
 	ur_parse_object(p, keys, sizeof(keys) / sizeof((keys)[0]), what)
 
-/* Where the next key stands: what is before it was not taken yet. */
+/* Position of the next key; values before it were consumed. */
 size_t ur_parse_key_mark(struct ur_parse *p);
 
-/* A name of letters, digits, "_" and "-": programs make paths of it. */
+/* A name of letters, digits, "_" and "-": names become parts of paths. */
 bool ur_parse_name(struct ur_parse *p, char *buf, size_t cap);
 
-/* As a GID: IPv4 is mapped.  False: that is no address. */
+/* As a GID: IPv4 is mapped. False: not an address. */
 bool ur_parse_addr(const char *text, uint8_t gid[16]);
 bool ur_parse_is_unicast(const uint8_t gid[16]);
 
@@ -57,8 +57,8 @@ bool ur_parse_eal_args(struct ur_parse *p);
 bool ur_parse_sock_name(struct ur_parse *p);
 bool ur_parse_dev_port(struct ur_parse *p);
 
-/* At the end: devices find their ports, and there is one for each port if the
- * file lists no devices. */
+/* At the end of the file: resolves the ports of devices; if the file lists no
+ * devices, adds one for each port. */
 bool ur_parse_join_ports(struct ur_parse *p);
 
 #endif

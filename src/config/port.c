@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Ports that urnic runs itself, as urnic.json(5) describes them: "ports",
- * "eal_args" and "sock_name", which have the names and forms that urdma.json
- * gave them, and a device's "port".
- */
+/* Ports that urnic runs itself: "ports", "eal_args" and "sock_name", with the
+ * names and forms of urdma.json, and a device's "port". */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +34,8 @@ static bool addr_of(char *text, struct ur_port_addr *out)
 	return true;
 }
 
-/* One address of the port; without a prefix it is `prefix`, or a mistake. */
+/* One address of the port; without a prefix it gets `prefix`; 0 makes the
+ * prefix mandatory. */
 static bool add_addr(struct ur_parse *p, const char *what, uint8_t prefix)
 {
 	struct ur_port_spec *s = p->port;
@@ -66,7 +64,7 @@ static bool add_addr(struct ur_parse *p, const char *what, uint8_t prefix)
 	return true;
 }
 
-/* A text or several, to each of which fn is applied. */
+/* A string or a list of strings; fn is applied to each. */
 static bool each_of(struct ur_parse *p, bool (*fn)(struct ur_parse *p),
 		    const char *what)
 {
@@ -207,7 +205,7 @@ static bool take_device(struct ur_parse *p)
 }
 
 /* Within the network of an address of the port, or link-local. */
-static bool on_shm(const struct ur_port_spec *s, const uint8_t gw[16])
+static bool is_on_link(const struct ur_port_spec *s, const uint8_t gw[16])
 {
 	if (!ur_addr_is_v4(gw) && gw[0] == 0xfe && (gw[1] & 0xc0) == 0x80)
 		return true;
@@ -231,8 +229,8 @@ static bool check_port(struct ur_parse *p, size_t at)
 		return ur_json_fail_at(&p->j, at,
 				       "expected a port with \"addresses\", "
 				       "found one without");
-	if ((!ur_addr_is_zero(s->gateway4) && !on_shm(s, s->gateway4)) ||
-	    (!ur_addr_is_zero(s->gateway6) && !on_shm(s, s->gateway6)))
+	if ((!ur_addr_is_zero(s->gateway4) && !is_on_link(s, s->gateway4)) ||
+	    (!ur_addr_is_zero(s->gateway6) && !is_on_link(s, s->gateway6)))
 		return ur_json_fail_at(&p->j, p->gateway_at,
 				       "expected a gateway in a network of "
 				       "the port, found one outside");
@@ -321,7 +319,7 @@ static bool eal_add(struct ur_parse *p, size_t at, const char *arg, size_t len)
 	return true;
 }
 
-/* As a shell would write it, without quotes: "--no-huge -l 0-1". */
+/* A shell-like line without quoting: "--no-huge -l 0-1". */
 static bool eal_line(struct ur_parse *p)
 {
 	static const char blanks[] = " \t";
@@ -453,7 +451,7 @@ static bool find_port(struct ur_parse *p, uint32_t i)
 			       name);
 }
 
-/* The devices of a file that lists none: urdma's. */
+/* Devices for a file that lists none, as urdma does. */
 static void make_devices(struct ur_config *c)
 {
 	for (c->count = 0; c->count < c->nports; c->count++) {
@@ -467,7 +465,7 @@ static void make_devices(struct ur_config *c)
 	}
 }
 
-/* One device of a kind has a port. */
+/* A port has at most one device of a kind. */
 static bool check_alone(struct ur_parse *p, uint32_t i)
 {
 	const struct ur_dev_spec *d = &p->c->devices[i];

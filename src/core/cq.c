@@ -13,7 +13,7 @@ static uint32_t load(const _Atomic uint32_t *p)
 	return atomic_load_explicit(p, memory_order_relaxed);
 }
 
-/* For the emptiness check without a lock; all else is ordered by the lock. */
+/* For the emptiness check without a lock; the lock orders everything else. */
 static void store(_Atomic uint32_t *p, uint32_t v)
 {
 	atomic_store_explicit(p, v, memory_order_release);
@@ -38,7 +38,7 @@ int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
 	if (cqe == 0 || cqe > UR_MAX_CQE)
 		return -EINVAL;
 	memset(cq, 0, sizeof(*cq));
-	cq->ring = ring_get(&cq->home, cqe, &cq->mask);
+	cq->ring = ring_get(&cq->ring_source, cqe, &cq->mask);
 	if (!cq->ring)
 		return -ENOMEM;
 	cq->cqe = cq->mask;
@@ -58,7 +58,8 @@ int ur_cq_fini(struct ur_cq *cq)
 		return -EBUSY;
 	ur_evq_drain(cq->channel, &cq->source);
 	ur_evq_drain(cq->async, &cq->async_source);
-	ur_ring_put(cq->home, cq->ring, ring_bytes(cq->mask), UR_RING_CQ);
+	ur_ring_put(cq->ring_source, cq->ring, ring_bytes(cq->mask),
+		    UR_RING_CQ);
 	return 0;
 }
 
@@ -82,7 +83,7 @@ static struct ur_cqe *ring_swap(struct ur_cq *cq, struct ur_cqe *ring,
 
 int ur_cq_resize(struct ur_cq *cq, uint32_t cqe)
 {
-	const struct ur_ring_source *source = cq->home;
+	const struct ur_ring_source *source = cq->ring_source;
 	const struct ur_ring_source *old_source = source;
 	struct ur_cqe *ring, *old;
 	uint32_t mask, old_mask;
@@ -100,20 +101,21 @@ int ur_cq_resize(struct ur_cq *cq, uint32_t cqe)
 		ur_ring_put(source, ring, ring_bytes(mask), UR_RING_CQ);
 		return -EINVAL;
 	}
-	cq->home = source;
+	cq->ring_source = source;
 	ur_ring_put(old_source, old, ring_bytes(old_mask), UR_RING_CQ);
 	return 0;
 }
 
-int ur_cq_rehouse(struct ur_cq *cq, const struct ur_ring_source *source)
+int ur_cq_set_ring_source(struct ur_cq *cq, const struct ur_ring_source *source)
 {
 	struct ur_cqe *ring = ring_get(&source, cq->cqe, &cq->mask);
 
 	if (!ring)
 		return -ENOMEM;
-	ur_ring_put(cq->home, cq->ring, ring_bytes(cq->mask), UR_RING_CQ);
+	ur_ring_put(cq->ring_source, cq->ring, ring_bytes(cq->mask),
+		    UR_RING_CQ);
 	cq->ring = ring;
-	cq->home = source;
+	cq->ring_source = source;
 	return 0;
 }
 
@@ -125,7 +127,9 @@ static void disarm_and_signal(struct ur_cq *cq)
 	ur_evq_post(cq->channel, &cq->event);
 }
 
-/* One more completion for which an armed queue would signal: may it wait? */
+/*
+ * An armed queue got a completion that would signal it: is the signal delayed?
+ */
 static bool moderated(struct ur_cq *cq, uint64_t now_ns)
 {
 	if (!cq->mod_count || ++cq->mod_seen >= cq->mod_count)
@@ -156,7 +160,7 @@ void ur_cq_fire(struct ur_cq *cq, uint64_t now_ns)
 	ur_latch_unlock(&cq->lock);
 }
 
-/* Once for each queue: the first completion that is lost. */
+/* Reported once per queue: the first lost completion. */
 static void overrun(struct ur_cq *cq, uint32_t qpn)
 {
 	if (cq->overrun)

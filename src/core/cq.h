@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion queues.  Producers are lanes, consumers application threads; both
+ * Completion queues. Producers are lanes, consumers application threads; both
  * sides take cq->lock, and only the emptiness check goes without it.
  *
  * Arm, check and signal are one protocol under that lock, so that no event is
- * lost: ur_cq_push() on an armed queue disarms and signals.  Arming
- * looks forward only (IBTA 11.4.2.2): a program polls once more after arming,
- * before it sleeps.  Programs rely on that: ibv_rc_pingpong takes an event that finds the
- * queue empty, because the entry was there already, for an error.
+ * lost: ur_cq_push() on an armed queue disarms and signals. Arming looks
+ * forward only (IBTA 11.4.2.2): a program polls once more after arming, before
+ * it sleeps. Programs rely on that: ibv_rc_pingpong treats an event without a
+ * new entry as an error.
  */
 #ifndef UR_CORE_CQ_H
 #define UR_CORE_CQ_H
@@ -25,9 +25,11 @@ struct ur_qp;
 
 struct ur_cqe {
 	uint64_t wr_id;
-	uint64_t ts_ns; /* CLOCK of the lane when it was completed; not more
-			 * than near to it if the queue is not `stamped` */
-	const void *qp; /* or SRQ: only compared, never followed, once queued */
+	/* The lane's clock at completion; approximate if the queue is not
+	 * `stamped`. */
+	uint64_t ts_ns;
+	/* Or SRQ: an identity to compare, never dereferenced once queued. */
+	const void *qp;
 	uint32_t qpn;
 	uint32_t src_qp;
 	uint32_t byte_len;
@@ -44,7 +46,7 @@ struct ur_cqe {
 	uint8_t sl;
 	uint8_t dlid_path_bits;
 	union {
-		/* Raw packets: the tag stripped off, that of the flow */
+		/* Raw packets: the stripped VLAN tag, the flow's tag */
 		struct {
 			uint16_t cvlan;
 			uint32_t flow_tag;
@@ -63,22 +65,22 @@ struct ur_cq {
 	struct ur_latch lock;
 	struct ur_cqe *ring; /* capacity a power of two */
 	uint32_t mask;
-	uint32_t cqe;		/* entries it holds: mask, at least as asked */
+	uint32_t cqe; /* usable entries: mask, at least as many as requested */
 	_Atomic uint32_t tail;	/* producer; written under lock */
 	_Atomic uint32_t head;	/* consumer; written under lock */
 	_Atomic uint32_t armed; /* enum ur_cq_armed; written under lock */
 	bool overrun;
 	bool ignore_overrun; /* constant; see ur_cq_push() */
-	bool stamped; /* constant: somebody may look at the entries' ts_ns */
-	/* Moderation (ur_cq_moderate()), under lock. */
+	bool stamped; /* constant: the application may read the entries' ts_ns */
+	/* Moderation (ur_cq_moderate()); lock. */
 	uint32_t mod_count; /* 0: none */
 	uint32_t mod_seen;  /* completions that would have signalled */
 	uint64_t mod_period_ns;
-	_Atomic uint64_t fire_at_ns;	  /* UR_NEVER: nothing waits */
-	struct ur_list moderated;	  /* the engine's, as is its lock */
+	_Atomic uint64_t fire_at_ns;	  /* UR_NEVER: no signal is pending */
+	struct ur_list moderated;	  /* the engine's, under its lock */
 	struct ur_evq *channel;		  /* NULL: none */
-	struct ur_evq *async;		  /* where CQ_ERR goes; NULL: nowhere */
-	struct ur_ev event;		  /* its place in the channel's queue */
+	struct ur_evq *async;		  /* receives CQ_ERR; NULL: none */
+	struct ur_ev event;		  /* its entry in the channel's queue */
 	struct ur_ev_source source;	  /* completion events */
 	struct ur_ev_source async_source; /* asynchronous events */
 	void *object;			  /* the ABI layer's ibv_cq */
@@ -86,10 +88,13 @@ struct ur_cq {
 	_Atomic uint32_t users; /* QPs attached: destroying needs 0 */
 	/* Threads that yield, since they polled and the lane was taken */
 	_Atomic uint32_t yielders;
-	const struct ur_ring_source *home; /* of the ring; NULL: our own */
-	/* For who looks at an adapter from outside; the engine's, as its lock */
+	/* The ring's source; NULL: default memory. */
+	const struct ur_ring_source *ring_source;
+	/*
+	 * For diagnostics from other processes; the engine's, under its lock.
+	 */
 	struct ur_list listed;
-	uint32_t handle; /* the ABI's number of it; constant */
+	uint32_t handle; /* the ABI's handle; constant */
 };
 
 /*
@@ -99,8 +104,11 @@ struct ur_cq {
 int ur_cq_init(struct ur_cq *cq, uint32_t cqe, struct ur_evq *channel,
 	       struct ur_evq *async, void *object);
 
-/* Put a queue that nobody knows yet into memory of the source. 0, -ENOMEM. */
-int ur_cq_rehouse(struct ur_cq *cq, const struct ur_ring_source *source);
+/*
+ * Move the ring of an unpublished queue into memory of the source. 0, -ENOMEM.
+ */
+int ur_cq_set_ring_source(struct ur_cq *cq,
+			  const struct ur_ring_source *source);
 
 /* -EBUSY while QPs are attached.  Waits for unacknowledged events. */
 int ur_cq_fini(struct ur_cq *cq);
@@ -109,20 +117,18 @@ int ur_cq_fini(struct ur_cq *cq);
 int ur_cq_resize(struct ur_cq *cq, uint32_t cqe);
 
 /*
- * Add a completion.  `solicited`: it completes a receive with the solicited
- * bit, or is not successful (IBTA 11.4.2.2).  On overrun the entry is lost,
- * CQ_ERR is raised once, and false is returned: the QP must go to ERR.  With
- * ignore_overrun the oldest entry is lost instead, and nothing else happens.
+ * Add a completion. `solicited`: it completes a receive with the solicited bit,
+ * or is not successful (IBTA 11.4.2.2). On overrun the entry is lost, CQ_ERR is
+ * raised once, and false is returned: the QP must go to ERR. With
+ * ignore_overrun the oldest entry is lost instead, without an event.
  */
 bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited);
 
-/* Take up to n entries in order; returns how many. */
+/* Takes up to n entries in order; returns how many. */
 uint32_t ur_cq_poll(struct ur_cq *cq, struct ur_cqe *out, uint32_t n);
 
-/*
- * The same without a copy: the lock is held from _open, which returns how many
- * there are, to _close, which takes the first n of them.
- */
+/* The same without a copy: _open takes the lock and returns the number of
+ * entries; _close removes the first n and releases the lock. */
 static inline uint32_t ur_cq_open(struct ur_cq *cq)
 {
 	ur_latch_lock(&cq->lock);
@@ -146,7 +152,7 @@ static inline void ur_cq_close(struct ur_cq *cq, uint32_t n)
 	ur_latch_unlock(&cq->lock);
 }
 
-/* Without a lock: is there anything to take? */
+/* Needs no lock. */
 static inline bool ur_cq_is_empty(const struct ur_cq *cq)
 {
 	return atomic_load_explicit(&cq->tail, memory_order_acquire) ==
@@ -162,16 +168,15 @@ static inline bool ur_cq_is_empty(const struct ur_cq *cq)
 void ur_cq_arm(struct ur_cq *cq, bool solicited_only);
 
 /*
- * Signal an armed queue only after `count` completions or `period_us` after
- * the first of them, whichever comes first; either 0: at once.  Time is what
- * the completions are stamped with; ur_cq_fire() is to be called at
- * fire_at_ns.
+ * Signal an armed queue only after `count` completions or `period_us` after the
+ * first of them, whichever comes first; either 0: at once. Time is that of the
+ * completions; the caller calls ur_cq_fire() at fire_at_ns.
  */
 void ur_cq_moderate(struct ur_cq *cq, uint32_t count, uint32_t period_us);
 void ur_cq_fire(struct ur_cq *cq, uint64_t now_ns);
 
-/* Remove the entries of a QP that is being destroyed or reset; or those of an
- * SRQ with this queue as its own. */
+/* Remove the entries of a QP that is being destroyed or reset, or of an SRQ
+ * that completes on this queue. */
 void ur_cq_purge(struct ur_cq *cq, const void *qp);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The tables of the device.  What the host has comes as a list
- * (dev_host.h); here it is merged into the GID table so that indices stay,
- * and what changed is told to the listeners.
+ * The tables of the device. The host's addresses come as a list (dev_host.h);
+ * they are merged into the GID table so that indices stay, and listeners get
+ * events about changes.
  */
 #include "core/dev.h"
 
@@ -17,20 +17,18 @@
 
 #define PORT 1u
 
-/*
- * What a packet has around its payload at most, as the kernel reckons for
- * RoCE: GRH 40, UDP 8, BTH 12, XRCETH 4, AtomicETH 28, ICRC 4.
- */
+/* Maximum headers around a payload, as the kernel counts for RoCE: GRH 40, UDP
+ * 8, BTH 12, XRCETH 4, AtomicETH 28, ICRC 4. */
 #define PACKET_OVERHEAD 96u
 
-/* The bit of an EUI-64 that tells universal from local administration. */
+/* The universal/local bit of an EUI-64. */
 #define GUID_LOCAL_BIT (UINT64_C(2) << 56)
 
-/* Of an EUI-64 made of a MAC address the last byte of the vendor's part. */
+/* The last byte of the vendor's part of an EUI-64 made of a MAC address. */
 #define GUID_RANK_SHIFT 40
 
-#define HOST_GIDS 256u /* more than the table, so that it can complain */
-#define HOP_LIMIT 64u  /* of the kernel's IP */
+#define HOST_GIDS 256u /* more than the table, so that an overflow is noticed */
+#define HOP_LIMIT 64u  /* the kernel's default */
 
 static bool gid_is_multicast(const uint8_t addr[16])
 {
@@ -54,7 +52,7 @@ static unsigned int mtu_code(const struct ur_dev *dev, uint32_t mtu)
 	return code;
 }
 
-/* An address may be on two interfaces; link-local ones often are. */
+/* The same address may be on two interfaces, above all link-local ones. */
 static struct ur_gid *gid_find(struct ur_gid *list, uint32_t n,
 			       const struct ur_gid *g)
 {
@@ -73,7 +71,7 @@ static struct ur_gid *gid_hole(struct ur_dev *dev)
 	return NULL;
 }
 
-/* The first entry that is up, of IPv4 only if `v4`; NULL if none is. */
+/* The first entry that is up, only IPv4 if `v4`; NULL if none is. */
 static const struct ur_gid *gid_first_up(const struct ur_dev *dev, bool v4)
 {
 	for (uint32_t i = 0; i < UR_GID_TABLE_LEN; i++) {
@@ -132,7 +130,8 @@ static struct ur_port_attr port_of(const struct ur_dev *dev)
 		p.lid = (uint16_t)(v4->addr[14] << 8 | v4->addr[15]);
 	if (first)
 		p.active_mtu = (uint8_t)mtu_code(dev, first->mtu);
-	/* A port of its own is there without an address, as the kernel's. */
+	/* A port of urnic's own is present without an address, like a kernel
+	 * interface. */
 	if (ur_dev_spec_is_bound(&dev->spec)) {
 		p.active = dev->netdev.up;
 		p.active_mtu = (uint8_t)mtu_code(dev, dev->netdev.mtu);
@@ -152,7 +151,7 @@ static void tell_locked(struct ur_dev *dev, enum ur_event_type type)
 
 void ur_dev_update(struct ur_dev *dev, struct ur_gid *found, uint32_t n)
 {
-	/* iWARP shows neither addresses nor a LID as its own. */
+	/* iWARP exposes neither addresses nor a LID. */
 	bool by_address = dev->kind == UR_DEV_ROCE;
 	struct ur_port_attr old;
 
@@ -169,7 +168,7 @@ void ur_dev_update(struct ur_dev *dev, struct ur_gid *found, uint32_t n)
 	ur_unlock(&dev->lock);
 }
 
-/* Without the lock: asking a driver for its speed may take long. */
+/* Without the lock: the driver may take long to report its speed. */
 static void refresh_speed(struct ur_dev *dev)
 {
 	const struct ur_gid *g;
@@ -191,11 +190,8 @@ static void refresh_speed(struct ur_dev *dev)
 	ur_unlock(&dev->lock);
 }
 
-/*
- * What the interface is now, or the first look at the one that has come.
- * -ENODEV: it has been deleted, which is left as it is for
- * ur_dev_find_removed().
- */
+/* Refresh the bound interface's state, or bind to the one that has appeared.
+ * -ENODEV: it has been deleted; the state is kept for ur_dev_find_removed(). */
 static int follow_locked(struct ur_dev *dev)
 {
 	struct ur_dev_netdev n = { .ifindex = dev->netdev.ifindex };
@@ -221,7 +217,7 @@ static bool is_bound_addr(const struct ur_dev_spec *s, const uint8_t addr[16])
 	return s->naddrs == 0;
 }
 
-/* Leave those that the device is not bound to; returns how many stay. */
+/* Drop addresses that the device is not bound to; returns how many stay. */
 static uint32_t select_gids(struct ur_dev *dev, struct ur_gid *found,
 			    uint32_t n)
 {
@@ -260,10 +256,10 @@ int ur_dev_refresh(struct ur_dev *dev)
 	return 0;
 }
 
-/* Programs tell devices by their GUIDs, so each has its own. */
+/* Programs identify devices by their GUIDs, so each has its own. */
 static uint64_t make_guid(const struct ur_dev_spec *spec)
 {
-	/* A port's interface may not be there yet, or have been made anew. */
+	/* A port's interface may not exist yet, or be re-created. */
 	uint64_t guid = ur_dev_spec_is_bound(spec) && !spec->port
 				? ur_host_netdev_guid(spec->netdev)
 				: ur_host_guid();
@@ -455,7 +451,7 @@ static int resolve_gid(const struct ur_dev *dev, struct ur_av *av)
 	    ur_addr_is_v4(av->dgid) != ur_addr_is_v4(g->addr))
 		return -EINVAL;
 	memcpy(av->sgid, g->addr, sizeof(av->sgid));
-	/* Neither says by itself which interface it is behind. */
+	/* Neither address implies an interface. */
 	av->scope_id = gid_is_link_local(av->dgid) || gid_is_multicast(av->dgid)
 			       ? g->ifindex
 			       : 0;

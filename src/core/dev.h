@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The device: identity, port, GID and P_Key tables.  The GID table holds the
+ * The device: identity, port, GID and P_Key tables. The GID table holds the
  * addresses that the device is bound to, by default every address of the host,
  * in this order: IPv4 of non-loopback interfaces, global IPv6, link-local IPv6,
- * then loopback (127.0.0.1, ::1).
- * An entry keeps its index while its address lives; a hole is a zero GID.
- * Readers copy under a lock; the table changes when rtnetlink tells
- * (ur_dev_refresh()), which raises GID_CHANGE, PORT_ACTIVE and PORT_ERR.
+ * then loopback (127.0.0.1, ::1). An entry keeps its index while its address
+ * lives; a free entry is a zero GID. Readers copy under a lock; the table
+ * changes on rtnetlink messages (ur_dev_refresh()), which raises GID_CHANGE,
+ * PORT_ACTIVE and PORT_ERR.
  *
- * A device that is bound to an interface lives and dies with it.  Interfaces
- * are known by their numbers, which are not used again: a new one of the same
- * name is another.  Who deletes it removes the device (ur_dev_find_removed()):
- * whoever has it open, the listeners, has lost it for ever, and is told by
- * DEVICE_FATAL.  Once all that hangs on it is cleared away
- * (ur_dev_removed()), the object takes up the next interface of that name.
+ * A device that is bound to an interface exists as long as the interface.
+ * Interfaces are identified by their index, which is not reused: a new one of
+ * the same name is another. Deleting the interface removes the device
+ * (ur_dev_find_removed()): contexts that have it open, the listeners, get
+ * DEVICE_FATAL and never get it back. Once everything that depends on it is
+ * cleaned up (ur_dev_removed()), the object takes up the next interface of that
+ * name.
  */
 #ifndef UR_CORE_DEV_H
 #define UR_CORE_DEV_H
@@ -49,67 +50,68 @@ struct ur_port_attr {
 	uint64_t speed_mbps; /* of the first GID's interface */
 };
 
-/* An interface, as far as a device that is bound to it needs to know. */
+/* The state of an interface that a device may be bound to. */
 struct ur_dev_netdev {
 	uint32_t ifindex; /* 0: there is none */
 	uint32_t mtu;	  /* bytes */
 	char name[IF_NAMESIZE];
 	bool loopback;
-	bool up; /* running: has a carrier too */
+	bool up; /* running, with carrier */
 };
 
 struct ur_dev {
-	const char *name; /* of spec */
+	const char *name; /* from spec */
 	enum ur_dev_kind kind;
 	uint64_t node_guid;	   /* big endian value in host order */
 	uint64_t sys_image_guid;   /* likewise */
 	struct ur_dev_spec spec;   /* constant up to here */
-	_Atomic uint32_t removals; /* how often it went; written under lock */
-	struct ur_lock refreshing; /* outside lock: one look at the host at a
-				    * time, lest an old one win */
+	_Atomic uint32_t removals; /* number of removals; written under lock */
+	/* Outside lock: serializes reads of the host's state, so that an
+	 * older one never overwrites a newer. */
+	struct ur_lock refreshing;
 	struct ur_lock lock;
-	struct ur_dev_netdev netdev; /* what it is bound to, if to one */
+	struct ur_dev_netdev netdev; /* the bound interface, if any */
 	struct ur_gid gids[UR_GID_TABLE_LEN];
 	struct ur_port_attr port;
 	struct ur_list evqs; /* asynchronous queues of open contexts */
 };
 
-/* Read the host's addresses, and take those that the device shall have.  That
- * the interface is not there is no error.  0 or -errno. */
+/* Read the host's addresses and keep those that the device is bound to. A
+ * missing interface is no error. 0 or -errno. */
 int ur_dev_init(struct ur_dev *dev, const struct ur_dev_spec *spec);
 void ur_dev_fini(struct ur_dev *dev);
 
-/* May it be opened: is its interface there, if it is bound to one? */
+/* Can it be opened: does its interface exist, if it is bound to one? */
 bool ur_dev_present(struct ur_dev *dev);
 
 /*
- * Has its interface been deleted since the last call?  Then the listeners were
- * told, and are listeners no more.  Until ur_dev_removed() the device is not
- * present.  For one thread alone, the watcher.
+ * Has its interface been deleted since the last call? Then the listeners got
+ * DEVICE_FATAL and are removed. Until ur_dev_removed() the device is not
+ * present. Called by the watcher thread only.
  */
 bool ur_dev_find_removed(struct ur_dev *dev);
 void ur_dev_removed(struct ur_dev *dev);
 
-/* Read them again, and raise the events of what changed.  0 or -errno. */
+/*
+ * Read the addresses again, and raise the events of what changed. 0 or -errno.
+ */
 int ur_dev_refresh(struct ur_dev *dev);
 
-/* The same with n addresses given, in the order of the table. */
+/* The same with n given addresses, in the order of the table. */
 void ur_dev_update(struct ur_dev *dev, struct ur_gid *found, uint32_t n);
 
 /* Entry i; -EINVAL beyond the table.  An empty entry is all zeros. */
 int ur_dev_gid(struct ur_dev *dev, uint32_t i, struct ur_gid *out);
 
 /*
- * What iWARP has for a GID: the MAC address of the node, then zeros (the
- * kernel's drivers do so).  Addresses of connections are IP addresses; the
- * table of addresses above serves to find their device.
+ * The GID of an iWARP device: the MAC address of the node, then zeros, as the
+ * kernel's drivers have it. Connections use IP addresses; the table above maps
+ * them to a device.
  */
 void ur_dev_mac_gid(const struct ur_dev *dev, uint8_t out[16]);
 
-/*
- * The entry whose interface is named as that GID's: the first that is no
- * loopback, else the first; all zeros if the table is empty.
- */
+/* The entry whose interface names that GID: the first that is no loopback, else
+ * the first; all zeros if the table is empty. */
 void ur_dev_mac_netdev(struct ur_dev *dev, struct ur_gid *out);
 
 /* Index of an address, -ENOENT if the host does not have it. */
@@ -117,28 +119,26 @@ int ur_dev_gid_index(struct ur_dev *dev, const uint8_t addr[16]);
 
 void ur_dev_port(struct ur_dev *dev, struct ur_port_attr *out);
 
-/*
- * A netlink descriptor to poll for address and link changes, and what to call
- * when it is readable; -errno if netlink is not available.
- */
+/* A netlink descriptor to poll for address and link changes, and the function
+ * to call when it is readable; -errno if netlink is not available. */
 int ur_dev_watch_open(struct ur_dev *dev);
 void ur_dev_watch_read(struct ur_dev *dev, int fd);
 
 /*
- * Contexts that want device-wide asynchronous events.  Unlisten removes those
- * not taken and, unlike the destruction of an object, does not wait for
- * acknowledgements: the device stays, and programs close without.
+ * Contexts that want device-wide asynchronous events. Unlisten removes queued
+ * events and, unlike the destruction of an object, does not wait for
+ * acknowledgements: the device stays, and programs close without acknowledging.
  */
 struct ur_dev_listener {
 	struct ur_list node;
 	struct ur_evq *evq;
 	struct ur_ev_source source;
-	uint32_t removals; /* of the device, when it began to listen */
+	uint32_t removals; /* the device's, when it began to listen */
 };
 void ur_dev_listen(struct ur_dev *dev, struct ur_dev_listener *l);
 void ur_dev_unlisten(struct ur_dev *dev, struct ur_dev_listener *l);
 
-/* The device that l listened to has been removed; any thread, no lock. */
+/* Has the device that l listens to been removed? Any thread, no lock. */
 static inline bool ur_dev_lost(struct ur_dev *dev,
 			       const struct ur_dev_listener *l)
 {
@@ -148,11 +148,11 @@ static inline bool ur_dev_lost(struct ur_dev *dev,
 
 /*
  * Fill in what an address vector leaves open: sgid from sgid_index, scope of a
- * link-local destination, and for a destination without GRH (LID
- * addressing) the address: our first IPv4 address with its low 16 bits replaced
- * by dlid.  A hop limit of 0 or 1 becomes that of IP, since the kernel's RoCE
- * sets it too and programs rely on it.  -EINVAL: no such sgid, port, zero dgid
- * or dlid, IPv4 to IPv6; then av is unchanged.
+ * link-local destination, and for a destination without GRH (LID addressing)
+ * the address: our first IPv4 address with its low 16 bits replaced by dlid. A
+ * hop limit of 0 or 1 becomes the default of IP, as in the kernel's RoCE, since
+ * programs rely on it. -EINVAL: no such sgid, port, zero dgid or dlid, IPv4 to
+ * IPv6; then av is unchanged.
  */
 int ur_dev_resolve_av(struct ur_dev *dev, struct ur_av *av);
 

@@ -18,7 +18,7 @@
 #include "base/socket.h"
 
 #define SPEED_LOOPBACK 100000u
-#define SPEED_OTHER    10000u /* what the kernel says of veth and tap */
+#define SPEED_OTHER    10000u /* as the kernel reports for veth and tap */
 #define MTU_DEFAULT    1500u
 
 /* The order of the GID table (dev.h). */
@@ -61,7 +61,7 @@ static uint32_t mtu_of(int sock, const char *ifname)
 	return (uint32_t)req.ifr_mtu;
 }
 
-/* Of a further IPv4 address the name may be a label, such as eth0:1. */
+/* For a secondary IPv4 address the name may be a label, such as eth0:1. */
 static void fill(struct ur_gid *g, int sock, const struct ifaddrs *ifa)
 {
 	const unsigned int running = IFF_UP | IFF_RUNNING;
@@ -144,7 +144,7 @@ uint64_t ur_host_speed(const struct ur_dev_netdev *n)
 		return SPEED_LOOPBACK;
 	snprintf(path, sizeof(path), "/sys/class/net/%s/speed", n->name);
 	if (read_file(path, buf, sizeof(buf))) {
-		speed = strtol(buf, NULL, 10); /* -1: the driver knows none */
+		speed = strtol(buf, NULL, 10); /* -1: unknown to the driver */
 		if (speed > 0)
 			return (uint64_t)speed;
 	}
@@ -163,8 +163,8 @@ static uint64_t eui64(const uint8_t mac[ETH_ALEN])
 	return v;
 }
 
-/* Of the interface `name`, or of any that is up if that is NULL; 0: none has
- * an Ethernet address. */
+/* From the interface `name`, or from any that is up if name is NULL; 0: no
+ * Ethernet address. */
 static uint64_t guid_of_mac(const char *name)
 {
 	struct ifaddrs *list;

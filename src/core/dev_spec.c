@@ -7,8 +7,8 @@
 
 #include "core/types.h"
 
-#define VENDOR_ID      0x75726eu /* "urn"; nobody's OUI */
-#define VENDOR_PART_ID 4119u	 /* perftest keeps inline sends for it */
+#define VENDOR_ID      0x75726eu /* "urn"; an unassigned OUI */
+#define VENDOR_PART_ID 4119u	 /* perftest enables inline sends for it */
 #define MTU_CODE_MAX   5u
 
 const char *ur_dev_kind_name(enum ur_dev_kind kind)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a device is to be: its name, what it is bound to, what it says. */
+/* The configuration of a device: name, binding, reported attributes. */
 #ifndef UR_CORE_DEV_SPEC_H
 #define UR_CORE_DEV_SPEC_H
 
@@ -8,11 +8,11 @@
 #include <stdint.h>
 
 #define UR_GID_TABLE_LEN 64u
-#define UR_MAX_DEVICES	 16u /* of a process */
+#define UR_MAX_DEVICES	 16u /* per process */
 #define UR_DEV_NAME_LEN	 64u
 #define UR_DEV_FW_LEN	 64u
 
-/* What a device speaks.  By default each kind is one device, listed in this
+/* Protocol of a device. By default there is one device of each kind, in this
  * order. */
 enum ur_dev_kind {
 	UR_DEV_ROCE,
@@ -20,10 +20,8 @@ enum ur_dev_kind {
 	UR_DEV_KINDS,
 };
 
-/*
- * Limits that can be lowered: each is X(name of the key and field, the most).
- * The first six count objects of a process, the others are entries of one.
- */
+/* Configurable limits: X(name of the key and field, maximum). The first six
+ * limit objects of a process, the others entries of one. */
 #define UR_DEV_LIMITS(X)                                                       \
 	X(max_qp, UR_MAX_QP_PER_LANE)                                          \
 	X(max_cq, UR_MAX_CQ)                                                   \
@@ -49,24 +47,25 @@ struct ur_dev_spec {
 	char netdev[IF_NAMESIZE]; /* bound to that interface; "": to none */
 	uint32_t naddrs;	  /* bound to these addresses; 0: to none */
 	uint8_t addrs[UR_GID_TABLE_LEN][16];
-	uint32_t port;	 /* on that port of ours, from 1; 0: on sockets */
+	/* On that port of urnic's own, from 1; 0: on kernel sockets. */
+	uint32_t port;
 	uint8_t max_mtu; /* code of the largest path MTU */
 	uint32_t vendor_id;
 	uint32_t vendor_part_id;
-	char fw_ver[UR_DEV_FW_LEN]; /* "": the version of urnic */
-	uint64_t node_guid;	    /* in host order; 0: made of the host's */
-	uint64_t sys_image_guid;    /* 0: the node's */
+	char fw_ver[UR_DEV_FW_LEN]; /* "": urnic's version */
+	/* In host order; 0: derived from the host's MAC address. */
+	uint64_t node_guid;
+	uint64_t sys_image_guid; /* 0: the node's */
 	struct ur_dev_limits max;
 };
 
-/* The device that there is of a kind if nobody says otherwise. */
+/* The default device of a kind. */
 void ur_dev_spec_default(struct ur_dev_spec *s, enum ur_dev_kind kind);
 
 /* "urnic0", "urniw0" */
 const char *ur_dev_kind_name(enum ur_dev_kind kind);
 
-/* URNIC_DEVICES, names with commas between, says which devices there are;
- * without it all. */
+/* URNIC_DEVICES is a comma-separated list of enabled devices; unset: all. */
 bool ur_dev_name_enabled(const char *name);
 
 static inline bool ur_dev_spec_is_bound(const struct ur_dev_spec *s)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * rtnetlink tells that something changed; what it is now is read anew, so no
- * message has to be understood, and one that was lost does no harm.
- */
+/* rtnetlink only says that something changed; the current state is read anew.
+ * So messages need no parsing, and a lost one does no harm. */
 #include <errno.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -32,7 +30,7 @@ int ur_dev_watch_open(struct ur_dev *dev)
 		close(fd);
 		return -err;
 	}
-	/* What changed since the device was made. */
+	/* Catch up with changes since the device was created. */
 	err = ur_dev_refresh(dev);
 	if (err) {
 		close(fd);
@@ -41,12 +39,12 @@ int ur_dev_watch_open(struct ur_dev *dev)
 	return fd;
 }
 
-/* True if a message was taken, or was lost for want of room (ENOBUFS). */
+/* True if a message was read, or lost for lack of buffer space (ENOBUFS). */
 static bool take_message(int fd)
 {
 	char byte;
 
-	/* The rest of the message is cut off: only its coming matters. */
+	/* The rest of the message is truncated: its content is not used. */
 	return ur_sys_recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0 ||
 	       errno == ENOBUFS || errno == EINTR;
 }

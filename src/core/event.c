@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Theory of operation.  The descriptor's count says how many entries there
- * are; a taker first gets a count by read(2), outside of the lock since it may
- * block, then an entry under the lock.  At any time, under the lock,
+ * Theory of operation.  The eventfd's count is the number of entries.  A taker
+ * first gets a count by read(2), outside of the lock since it may block, then
+ * an entry under the lock.  Invariant, under the lock:
  *
- *	count of the descriptor + owed + counts in takers' hands
- *		== entries + stale
+ *   count of the eventfd + deferred + counts that takers hold
+ *   == entries + stale
  *
- * A drain takes entries away together with as many counts.  If takers hold
- * counts of them, it notes those as stale; the next so many takers to come
- * throw theirs away and read again.  Which taker does so does not matter,
- * counts are alike.
+ * A drain removes entries and as many counts.  Counts that takers hold already
+ * become stale; the next takers discard that many and read again.  Counts are
+ * interchangeable, so it does not matter which taker does so.
  *
- * Counts are owed by threads that will add them when they have let go of other
- * locks; a queue does not end before.
+ * Deferred counts are added by their threads after they have released other
+ * locks; a queue is not destroyed before.
  */
 #include "core/event.h"
 
@@ -29,7 +28,7 @@
 
 #define OWED_MAX 8u
 
-/* Queues to which this thread owes counts. */
+/* Queues to which this thread has to add counts. */
 static __thread struct {
 	bool later;
 	uint32_t n;
@@ -50,8 +49,8 @@ int ur_evq_init(struct ur_evq *q)
 		return -errno;
 	q->fd = fd;
 	q->stale = 0;
-	q->owed = 0;
-	q->owers = 0;
+	q->deferred = 0;
+	q->deferring = 0;
 	q->pid = getpid();
 	ur_lock_init(&q->lock);
 	pthread_cond_init(&q->acked, NULL);
@@ -71,10 +70,10 @@ void ur_evq_fini(struct ur_evq *q)
 {
 	ur_list_for_each_safe(n, tmp, &q->queue)
 		ev_unlink(ur_container_of(n, struct ur_ev, node));
-	/* After a fork those who owe are in the other process. */
+	/* After a fork the deferring threads are in the other process. */
 	if (q->pid == getpid()) {
 		ur_lock(&q->lock);
-		while (q->owers)
+		while (q->deferring)
 			pthread_cond_wait(&q->acked, &q->lock.m);
 		ur_unlock(&q->lock);
 	}
@@ -90,22 +89,22 @@ static void count_add(struct ur_evq *q, uint64_t n)
 		       errno);
 }
 
-/* Take up to n counts off, without blocking whatever the descriptor's mode. */
+/* Remove up to n counts, without blocking whatever the descriptor's mode. */
 static uint32_t count_take(struct ur_evq *q, uint32_t n)
 {
 	uint64_t one;
 	struct iovec iov = { .iov_base = &one, .iov_len = sizeof(one) };
-	uint32_t i = n < q->owed ? n : q->owed;
+	uint32_t i = n < q->deferred ? n : q->deferred;
 
-	q->owed -= i;
+	q->deferred -= i;
 	for (; i < n; i++)
 		if (ur_sys_read_now(q->fd, &iov) != sizeof(one))
 			break;
 	return i;
 }
 
-/* Will this thread call ur_evq_wake(), and remember q until then? */
-static bool owe(struct ur_evq *q)
+/* Does this thread defer wakes, and is there room to remember q? */
+static bool defer_count(struct ur_evq *q)
 {
 	if (!debts.later)
 		return false;
@@ -115,11 +114,11 @@ static bool owe(struct ur_evq *q)
 	if (debts.n == OWED_MAX)
 		return false;
 	debts.to[debts.n++] = q;
-	q->owers++;
+	q->deferring++;
 	return true;
 }
 
-void ur_evq_wake_later(void)
+void ur_evq_defer_wakes(void)
 {
 	debts.later = true;
 }
@@ -127,15 +126,15 @@ void ur_evq_wake_later(void)
 static void settle(struct ur_evq *q)
 {
 	ur_lock(&q->lock);
-	if (q->owed)
-		count_add(q, q->owed);
-	q->owed = 0;
-	if (--q->owers == 0)
+	if (q->deferred)
+		count_add(q, q->deferred);
+	q->deferred = 0;
+	if (--q->deferring == 0)
 		pthread_cond_broadcast(&q->acked);
 	ur_unlock(&q->lock);
 }
 
-void ur_evq_wake(void)
+void ur_evq_flush_wakes(void)
 {
 	while (debts.n)
 		settle(debts.to[--debts.n]);
@@ -145,8 +144,8 @@ static void post_locked(struct ur_evq *q, struct ur_ev *ev)
 {
 	if (ev->pending++ == 0)
 		ur_list_add_tail(&q->queue, &ev->node);
-	if (owe(q))
-		q->owed++;
+	if (defer_count(q))
+		q->deferred++;
 	else
 		count_add(q, 1);
 }
@@ -194,7 +193,7 @@ static bool take_locked(struct ur_evq *q, struct ur_ev *out)
 	if (ev->source)
 		ev->source->delivered++;
 	if (ev->pending > 1) {
-		/* Behind the others, so that no source starves them. */
+		/* To the end of the queue, so that no source starves others. */
 		ev->pending--;
 		ur_list_del(&ev->node);
 		ur_list_add_tail(&q->queue, &ev->node);
@@ -255,7 +254,7 @@ void ur_evq_drain(struct ur_evq *q, struct ur_ev_source *source)
 		return;
 	ur_lock(&q->lock);
 	forget_locked(q, source);
-	/* Who acknowledges more than was delivered does not hang us. */
+	/* Acknowledging more events than were delivered does not block. */
 	while ((int32_t)(source->delivered - source->acked) > 0)
 		pthread_cond_wait(&q->acked, &q->lock.m);
 	ur_unlock(&q->lock);

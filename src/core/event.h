@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Completion channels and asynchronous event queues: an eventfd in semaphore
- * mode plus a queue under a lock.  Every entry of the queue is one count of
- * the descriptor, so it is level-triggered, may be polled, and may be set
- * O_NONBLOCK by the application.  Objects count the events that were taken
- * and not yet acknowledged; their destruction waits for the rest (IBTA 11.2.8,
+ * mode plus a queue under a lock. Every entry of the queue is one count of the
+ * eventfd, so it is level-triggered, may be polled, and may be set O_NONBLOCK
+ * by the application. Objects count the events that were delivered and not yet
+ * acknowledged; their destruction waits for the rest (IBTA 11.2.8,
  * ibv_destroy_cq(3)).
  */
 #ifndef UR_CORE_EVENT_H
@@ -22,14 +22,14 @@ struct ur_evq {
 	struct ur_lock lock;
 	pthread_cond_t acked; /* an acknowledgement was counted */
 	struct ur_list queue; /* of ur_ev.node */
-	uint32_t stale; /* counts in takers' hands whose entry is gone; lock */
-	uint32_t owed;	/* entries whose count is still to be added; lock */
-	uint32_t owers; /* threads that will do so; lock */
-	pid_t pid;	/* of the process that has them */
+	uint32_t stale; /* counts that takers hold whose entry is gone; lock */
+	uint32_t deferred;  /* entries not yet added to the count; lock */
+	uint32_t deferring; /* threads that defer counts; lock */
+	pid_t pid;	    /* the process that added them */
 	int fd;
 };
 
-/* Who an event is about; embedded in CQs, QPs, SRQs and devices. */
+/* The object that an event is about; embedded in CQs, QPs, SRQs and devices. */
 struct ur_ev_source {
 	uint32_t delivered; /* taken by the application; evq lock */
 	uint32_t acked;	    /* acknowledged by it; evq lock */
@@ -38,37 +38,38 @@ struct ur_ev_source {
 struct ur_ev {
 	struct ur_list node;
 	struct ur_ev_source *source;
-	void *object; /* of the ABI layer: ibv_cq, ibv_qp … , or NULL: device */
+	void *object; /* the ABI layer's ibv_cq, ibv_qp ...; NULL: the device */
 	enum ur_event_type type; /* asynchronous queues only */
-	uint32_t pending; /* entries it stands for while queued; evq lock */
+	uint32_t pending; /* queued entries that it represents; evq lock */
 	uint8_t port_num;
 	bool owned; /* allocated by ur_evq_post_async(): freed when taken */
 };
 
-/* Make `ev` ready to be posted; object and source are those of its owner. */
+/* Initialise `ev`; object and source are those of the containing object. */
 void ur_ev_init(struct ur_ev *ev, struct ur_ev_source *source, void *object);
 
 int ur_evq_init(struct ur_evq *q); /* 0 or -errno */
 void ur_evq_fini(struct ur_evq *q);
 
-/*
- * One more entry for `ev`, which is the caller's memory, e.g. in the CQ.  If it
- * is queued already, it is counted: every post is one event to be taken.
- */
+/* Queue one more event. `ev` is the caller's memory, e.g. in the CQ. If it is
+ * queued already, its count rises: each post is one event to be taken. */
 void ur_evq_post(struct ur_evq *q, struct ur_ev *ev);
 
-/* Queue a copy: asynchronous events.  Out of memory loses it with a log. */
+/*
+ * Queue a copy, for asynchronous events. Out of memory it is lost, and logged.
+ */
 void ur_evq_post_async(struct ur_evq *q, enum ur_event_type type,
 		       struct ur_ev_source *source, void *object,
 		       uint8_t port_num);
 
 /*
- * A thread that posts while it holds locks which the woken one wants first
- * says so: from then on its posts wake nobody, until it has let go of them and
- * calls ur_evq_wake(), which it must do before it sleeps.
+ * For a thread that holds locks which the woken thread needs: after
+ * ur_evq_defer_wakes() its posts do not signal the eventfd until
+ * ur_evq_flush_wakes(), which it must call after unlocking and before it
+ * sleeps.
  */
-void ur_evq_wake_later(void);
-void ur_evq_wake(void);
+void ur_evq_defer_wakes(void);
+void ur_evq_flush_wakes(void);
 
 /*
  * Take the next event, as read(2) on the descriptor does: blocks unless the
@@ -84,9 +85,9 @@ void ur_evq_ack(struct ur_evq *q, struct ur_ev_source *source, uint32_t n);
 void ur_evq_forget(struct ur_evq *q, struct ur_ev_source *source);
 
 /*
- * Before a source goes away: remove its queued events, then wait until all
- * delivered ones are acknowledged.  Hold no lock that an acknowledging thread
- * may want.  q may be NULL: nothing to do.
+ * Before a source is freed: remove its queued events, then wait until all
+ * delivered ones are acknowledged. Hold no lock that an acknowledging thread
+ * may want. q may be NULL: nothing to do.
  */
 void ur_evq_drain(struct ur_evq *q, struct ur_ev_source *source);
 

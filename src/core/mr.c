@@ -2,19 +2,18 @@
 /*
  * Theory of operation.  The table is open-addressed by the upper 24 bits of
  * the key, which are random, so they are their own hash; probing is linear.
- * Readers take no lock.  What they may meet while a writer works:
+ * Readers take no lock.  A concurrent writer may:
  *
- *  - A slot that was empty is taken by a region: its key is not known to
- *    anybody yet.
- *  - A region's slot becomes a tombstone: the reader walks on.
- *  - Tombstones in front of an empty slot become empty: no region can be
- *    behind them.
- *  - The table is replaced by a larger one: the old one still shows what it
- *    showed, and is freed after quiesce().
+ *  - fill an empty slot with a region: its key is not published yet;
+ *  - turn a region's slot into a tombstone: the reader probes on;
+ *  - turn tombstones before an empty slot into empty slots: no region can
+ *    follow them;
+ *  - replace the table by a larger one: the old one keeps its contents, and is
+ *    freed after quiesce().
  *
- * Nothing ever moves within a table.  quiesce() takes the lanes' locks, which
- * come before ours, so it runs after ours was given up; what is to be freed
- * is in the hands of the thread that unlinked it by then.
+ * Entries never move within a table.  quiesce() takes the lanes' locks, which
+ * precede the table's lock, so it runs after that is released; by then the
+ * memory to free belongs to the thread that unlinked it.
  */
 #include "core/mr.h"
 
@@ -66,7 +65,7 @@ static void slot_set(struct ur_mr_slots *s, uint32_t i, struct ur_mr *mr)
 	atomic_store_explicit(&s->slot[i & s->mask], mr, memory_order_release);
 }
 
-/* There is always an empty slot, so every walk ends. */
+/* There is always an empty slot, so every probe ends. */
 struct ur_mr *ur_mr_find(const struct ur_mr_table *t, uint32_t key)
 {
 	const struct ur_mr_slots *s = slots_of(t);
@@ -100,10 +99,8 @@ struct ur_mr *ur_mr_lookup(const struct ur_mr_table *t, uint32_t key)
 	return mr && !mr->window ? mr : NULL;
 }
 
-/*
- * Where a region with these upper bits goes: the first free slot of its walk.
- * False if there is such a region already.
- */
+/* The slot for a region with these upper bits: the first free one of its probe
+ * sequence. False if such a region exists already. */
 static bool slot_for(const struct ur_mr_slots *s, uint32_t key, uint32_t *at)
 {
 	bool found = false;
@@ -164,17 +161,15 @@ static void quiesce(const struct ur_mr_table *t)
 		t->quiesce(t->quiesce_arg);
 }
 
-/* Who remembers a region asks again (struct ur_mr_hint).  The slot has changed
- * by now; lock. */
+/* Invalidates cached lookups (struct ur_mr_hint). Called after the slot was
+ * changed; lock. */
 static void note_change(struct ur_mr_table *t)
 {
 	atomic_fetch_add_explicit(&t->changes, 1, memory_order_release);
 }
 
-/*
- * Make sure that one more region leaves at least half of the slots empty.
- * *old: the table that was replaced, for the caller to free, else NULL.
- */
+/* Ensure that after one more insertion at least half of the slots are empty.
+ * *old: the replaced table, for the caller to free, else NULL. */
 static int reserve_locked(struct ur_mr_table *t, struct ur_mr_slots **old)
 {
 	struct ur_mr_slots *s = slots_of(t);
@@ -266,7 +261,8 @@ int ur_mr_table_init(struct ur_mr_table *t)
 	return 0;
 }
 
-/* Nobody has it in hands any more (NULL: nothing to do); buffers may still point into its pin. */
+/* No lane uses it any more (NULL: nothing to do); buffers may still refer to
+ * its pin. */
 static void mr_free(struct ur_mr *mr)
 {
 	struct ur_pin *pin = mr ? atomic_load(&mr->pin) : NULL;
@@ -288,7 +284,8 @@ void ur_mr_table_fini(struct ur_mr_table *t)
 	ur_lock_fini(&t->lock);
 }
 
-/* IBTA 11.2.8.2 and ibv_reg_mr(3): who may write remotely may locally. */
+/* IBTA 11.2.8.2 and ibv_reg_mr(3): remote write access requires local write
+ * access. */
 static int check_access(uint32_t access)
 {
 	if (access & ~(uint32_t)ACCESS_KNOWN)
@@ -418,7 +415,7 @@ int ur_mr_create_null(struct ur_mr_table *t, struct ur_pd *pd,
 	return publish(t, &want, out);
 }
 
-/* Under the lock nobody removes it, so it need not be held by a lane. */
+/* The lock keeps it in the table, so no lane need be held. */
 void ur_mr_for_each(struct ur_mr_table *t,
 		    void (*fn)(void *arg, const struct ur_mr *mr), void *arg)
 {
@@ -504,7 +501,7 @@ int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
 				    ? 0
 				    : (uintptr_t)addr;
 	}
-	/* Addresses may hold other pages by now. */
+	/* The addresses may have other pages by now. */
 	want.pin = NULL;
 	want.large = 0;
 	ret = check(&want);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Protection domains and memory regions.  Registration pins and copies
- * nothing.  A key is 24 random bits and the key byte; lkey and rkey
- * of a region are the same number.  Memory windows (mw.h) are in the same
- * table, since peers name either by its key.
+ * Protection domains and memory regions. Registration pins and copies nothing.
+ * A key is 24 random bits and the key byte; lkey and rkey of a region are
+ * equal. Memory windows (mw.h) are in the same table, since peers name either
+ * by its key.
  *
- * The key table is read without a lock by whoever holds any lane's lock, and
- * changed under its own mutex.  A region that was removed is freed only after
- * every lane's lock was taken once (`quiesce`), so a pointer from
- * ur_mr_lookup() is good until the reader gives up its lane, or `changes` says
- * that nothing was taken out since (struct ur_mr_hint).
+ * The key table is read without a lock by any thread that holds a lane's lock,
+ * and changed under its own mutex. A removed region is freed only after every
+ * lane's lock was taken once (`quiesce`), so a pointer from ur_mr_lookup() is
+ * valid until the reader unlocks its lane, or while `changes` is unchanged
+ * (struct ur_mr_hint).
  */
 #ifndef UR_CORE_MR_H
 #define UR_CORE_MR_H
@@ -28,9 +28,9 @@ struct ur_pd {
 
 enum ur_mr_kind {
 	UR_MR_MEMORY,  /* of the application */
-	UR_MR_NULL,    /* reads as zeros, swallows what is written */
+	UR_MR_NULL,    /* reads as zeros, discards writes */
 	UR_MR_FOREIGN, /* device memory, dma-buf: mapped by the ABI layer */
-	UR_MR_FAR,     /* of another process: addr is one of base/remote.h */
+	UR_MR_REMOTE,  /* of another process: addr is a base/remote.h address */
 };
 
 struct ur_mw;
@@ -39,15 +39,17 @@ struct ur_mr {
 	_Atomic uint32_t key; /* a window's changes with each bind */
 	uint32_t access;      /* UR_ACCESS_ */
 	struct ur_pd *pd;
-	uint64_t iova; /* what work requests and peers name */
+	uint64_t iova; /* base address in work requests and for peers */
 	uint64_t length;
-	uint8_t *addr; /* where iova lies in this process */
+	uint8_t *addr; /* address of iova in this process */
 	void *object;  /* the ABI layer's */
 	enum ur_mr_kind kind;
-	struct ur_mw *window; /* whose view of a region this is; NULL: region */
+	struct ur_mw *window; /* the window that this is; NULL: a region */
 	uint32_t windows;     /* bound to it; table lock */
-	_Atomic uint32_t large; /* packets that might have been lent (roce/) */
-	/* Our own mapping of it; NULL: there is none.  Good as the region is. */
+	_Atomic uint32_t
+		large; /* packets that might have been sent without a copy (roce/) */
+	/* Our own mapping of its pages; NULL: none. Lives as long as the
+	 * region. */
 	struct ur_pin *_Atomic pin;
 };
 
@@ -56,7 +58,7 @@ struct ur_mr_slots; /* open-addressed; replaced whole when it grows */
 struct ur_mr_table {
 	struct ur_lock lock; /* writers */
 	struct ur_mr_slots *_Atomic slots;
-	/* From 1; another one before what was taken out may be freed. */
+	/* Starts at 1; changes before a removed region may be freed. */
 	_Atomic uint64_t changes; /* written under lock */
 	uint32_t count;		  /* regions; lock */
 	uint32_t nviews;	  /* windows; lock */
@@ -64,9 +66,9 @@ struct ur_mr_table {
 	void (*quiesce)(void *arg);
 	void *quiesce_arg;
 	/*
-	 * A region is there (was NULL), is going (is NULL), or is another one
-	 * under the same key; set by the engine, or NULL.  What was is not
-	 * freed before it returns.  No lock is held.
+	 * A region was added (`was` is NULL), is being removed (`is` is NULL),
+	 * or was replaced under the same key; set by the engine, or NULL. The
+	 * old one is not freed before this returns. No lock is held.
 	 */
 	void (*changed)(void *arg, const struct ur_mr *was,
 			const struct ur_mr *is);
@@ -86,35 +88,31 @@ int ur_mr_create(struct ur_mr_table *t, struct ur_pd *pd, void *addr,
 		 uint64_t length, uint64_t iova, uint32_t access,
 		 struct ur_mr **out);
 
-/*
- * A region of the largest length whose local key works for any address: what
- * is read is zero, what is written is lost.  It has no rights for peers.
- */
+/* A region of the largest length whose local key is valid for any address:
+ * reads give zeros, writes are discarded. Peers have no access. */
 int ur_mr_create_null(struct ur_mr_table *t, struct ur_pd *pd,
 		      struct ur_mr **out);
 
 /*
- * A region that was registered elsewhere, under the key it has there: `want`
- * says everything, and nothing of it is looked at.  -EEXIST: the upper bits of
- * the key are those of a region or window of this table; -ENOMEM.
+ * Insert a region of another process under the key it has there: `want`
+ * describes it and is not validated. -EEXIST: the upper bits of the key are
+ * used in this table; -ENOMEM.
  */
 int ur_mr_import(struct ur_mr_table *t, const struct ur_mr *want,
 		 struct ur_mr **out);
 
-/*
- * Nobody finds it any more; frees it after `quiesce`: hold no lane.  -EBUSY
- * while windows are bound to it (IBTA 11.2.8.8).
- */
+/* Removes it, then frees it after `quiesce`: hold no lane. -EBUSY while windows
+ * are bound to it (IBTA 11.2.8.8). */
 int ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr);
 
 /*
- * ibv_rereg_mr(3): flags are IBV_REREG_MR_CHANGE_{TRANSLATION,PD,ACCESS}.  The
- * key stays, *mr becomes another object.  Errors as of ur_mr_create(), with
- * the region as it was.  A new translation has iova = addr.  -EINVAL: a null
- * region; -EOPNOTSUPP: memory that the ABI layer has mapped for it; -EBUSY:
- * windows are bound.  Operations that run go on: what the region held before
- * and holds after is never out of reach in between, so it may be extended
- * under them (libibverbs' own list of wishes).
+ * ibv_rereg_mr(3): flags are IBV_REREG_MR_CHANGE_{TRANSLATION,PD,ACCESS}. The
+ * key stays, *mr becomes another object. Errors as of ur_mr_create(), with the
+ * region unchanged. A new translation has iova = addr. -EINVAL: a null region;
+ * -EOPNOTSUPP: memory that the ABI layer has mapped for it; -EBUSY: windows are
+ * bound. Running operations go on: the intersection of the old and the new
+ * range stays accessible throughout, so a region may be extended during
+ * transfers (a wanted feature in libibverbs' own list).
  */
 #define UR_REREG_TRANSLATION 1u
 #define UR_REREG_PD	     2u
@@ -122,29 +120,24 @@ int ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr);
 int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
 		struct ur_pd *pd, void *addr, uint64_t length, uint32_t access);
 
-/*
- * The region of a key; NULL if there is none, or if it is that of a window.
- * The caller holds a lane.
- */
+/* The region of a key; NULL if there is none, or it is a window's. The caller
+ * holds a lane. */
 struct ur_mr *ur_mr_lookup(const struct ur_mr_table *t, uint32_t key);
 
-/*
- * The region of that key, if it is one of the application's memory, has this
- * mapping from now on, which is its own then.  False: it has one, or the
- * mapping does not hold all of it.
- */
+/* Attach a mapping to the application's region of that key, which then owns it.
+ * False: it has one, or the mapping does not cover it. */
 bool ur_mr_set_pin(struct ur_mr_table *t, uint32_t key, struct ur_pin *pin);
 
-/* The last region that somebody looked up; all zero: none yet. */
+/* The last region looked up; all zero: none yet. */
 struct ur_mr_hint {
 	const struct ur_mr *mr;
-	uint64_t changes; /* of the table, before it was found */
+	uint64_t changes; /* the table's, before the lookup */
 };
 
 /*
- * The same for who asks for one key again and again, always of one table.  If
- * nothing was taken out before our look at `changes`, whoever does so now
- * waits for our lane before he frees it.
+ * Cached lookup, for repeated use of one key of one table. If nothing was
+ * removed before `changes` is read, a later removal waits for this thread's
+ * lane before it frees the region.
  */
 static inline const struct ur_mr *
 ur_mr_lookup_again(const struct ur_mr_table *t, uint32_t key,
@@ -165,10 +158,8 @@ ur_mr_lookup_again(const struct ur_mr_table *t, uint32_t key,
 struct ur_mr *ur_mr_find(const struct ur_mr_table *t, uint32_t key);
 struct ur_mr *ur_mr_find_family(const struct ur_mr_table *t, uint32_t key);
 
-/*
- * Give `mr` a key and put it into the table, where `count` of at most `max` of
- * its sort are; -ENOMEM.  Taking it out waits until nobody has it in hands.
- */
+/* Give `mr` a key and insert it, if fewer than `max` of its kind exist
+ * (`count`); -ENOMEM. Removing it waits until no lane uses it. */
 int ur_mr_table_add(struct ur_mr_table *t, struct ur_mr *mr, uint32_t *count,
 		    uint32_t max);
 void ur_mr_table_remove(struct ur_mr_table *t, struct ur_mr *mr,
@@ -178,13 +169,11 @@ void ur_mr_table_remove(struct ur_mr_table *t, struct ur_mr *mr,
 void ur_mr_for_each(struct ur_mr_table *t,
 		    void (*fn)(void *arg, const struct ur_mr *mr), void *arg);
 
-/* For callers without a lane: a copy of the region as it is now; -ENOENT. */
+/* For callers without a lane: a copy of the region's current state; -ENOENT. */
 int ur_mr_peek(struct ur_mr_table *t, uint32_t key, struct ur_mr *out);
 
-/*
- * Where [va, va + len) of the region lies, if pd, range and rights fit; NULL
- * if not.  `access` is the set that must be granted (0: local read).
- */
+/* The address of [va, va + len) of the region, if pd, range and rights fit;
+ * else NULL. `access` is the set that must be granted (0: local read). */
 static inline uint8_t *ur_mr_translate(const struct ur_mr *mr,
 				       const struct ur_pd *pd, uint64_t va,
 				       uint64_t len, uint32_t access)
@@ -194,7 +183,7 @@ static inline uint8_t *ur_mr_translate(const struct ur_mr *mr,
 	if (mr->pd != pd || (mr->access & access) != access || va < mr->iova ||
 	    off > mr->length || len > mr->length - off)
 		return NULL;
-	/* An integer: the region of all addresses begins at NULL. */
+	/* As an integer: the region of all addresses begins at NULL. */
 	return (uint8_t *)((uintptr_t)mr->addr + off);
 }
 

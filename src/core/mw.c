@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Theory of operation.  A window is a second view of a region, so it stands in
- * the key table as a `struct ur_mr` of its own and peers' requests are checked
- * against it as against any region.  What differs is that it changes while it
- * stands there: readers of other lanes copy what they need under its lock.  A
- * type 2 window is reached only through the QP that bound it, so everything
- * about it happens in one lane.
+ * Theory of operation. A window is a second view of a region, so it has a
+ * `struct ur_mr` of its own in the key table, and peers' requests are checked
+ * against it as against any region. Unlike a region it changes while it is in
+ * the table: readers of other lanes copy what they need under its lock. A type
+ * 2 window is accessible only through the QP that bound it, so its users are
+ * all in one lane.
  *
- * A request in a send queue names window and region by their keys, not by
- * pointers: either may be gone when its turn comes.  Binding looks them up and
- * counts itself at the region in one piece under the table's lock, which is
- * also where deregistration looks whether windows are bound.
+ * A request in a send queue names window and region by keys, not by pointers:
+ * either may be gone when it is executed. A bind looks them up and counts
+ * itself at the region in one critical section under the table's lock, which
+ * deregistration takes too to check for bound windows.
  */
 #include "core/mw.h"
 
@@ -51,7 +51,7 @@ int ur_mw_create(struct ur_mr_table *t, struct ur_pd *pd, enum ur_mw_type type,
 	return 0;
 }
 
-/* Whatever it showed, it shows nothing; under the table's lock. */
+/* Removes its access rights; under the table's lock. */
 static void unbind_locked(struct ur_mw *mw)
 {
 	if (mw->mr)
@@ -206,7 +206,7 @@ void ur_mw_release(struct ur_mr_table *t, struct ur_qp *qp)
 	ur_unlock(&t->lock);
 }
 
-/* `mr` is a region, or a window's view that does not change. */
+/* `mr` is a region, or a copy of a window's view. */
 static int reach(const struct ur_mr *mr, const struct ur_pd *pd, uint64_t va,
 		 uint64_t len, uint32_t access, uint8_t **at)
 {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory windows (IBTA 10.6.7, 11.2.8.9 ff.), and what a peer reaches by a
- * key of ours, be it that of a region or of a window.
+ * Memory windows (IBTA 10.6.7, 11.2.8.9 ff.), and access by a peer through a key
+ * of a region or a window.
  *
- *  type 1   bound by a request of its own at any time, again and again; all
- *           QPs of its protection domain may be used to reach it
- *  type 2B  bound only while free, freed by invalidation, from here or by the
- *           peer; reached only through the QP that bound it
+ *  type 1   bound by a request of its own at any time, repeatedly; accessible
+ *           through all QPs of its protection domain
+ *  type 2B  bound only while free, freed by invalidation, local or remote;
+ *           accessible only through the QP that bound it
  *
- * The upper 24 bits of a window's key are its own and never change; the lower
- * eight change with every bind, so that who knew the window before does not
- * reach it any more.
+ * The upper 24 bits of a window's key never change; the lower eight change with
+ * every bind, so that the key of an earlier binding is no longer valid.
  */
 #ifndef UR_CORE_MW_H
 #define UR_CORE_MW_H
@@ -25,22 +24,22 @@ enum ur_mw_type {
 	UR_MW_TYPE_2 = 2,
 };
 
-/* What a window may grant; LOCAL_WRITE is let pass and means nothing. */
+/* Rights of a window; LOCAL_WRITE is accepted and ignored. */
 #define UR_MW_ACCESS                                                           \
 	(UR_ACCESS_LOCAL_WRITE | UR_ACCESS_REMOTE_WRITE |                      \
 	 UR_ACCESS_REMOTE_READ | UR_ACCESS_REMOTE_ATOMIC |                     \
 	 UR_ACCESS_FLUSH_GLOBAL | UR_ACCESS_ZERO_BASED)
 
 struct ur_mw {
-	struct ur_mr win;    /* as peers see it; lock */
+	struct ur_mr win;    /* the peers' view; lock */
 	struct ur_lock lock; /* innermost of all */
 	enum ur_mw_type type;
-	struct ur_mr *mr;	/* bound to; NULL: to none; table lock */
-	const struct ur_qp *qp; /* type 2, bound: through whom; lock */
+	struct ur_mr *mr;	/* the bound region; NULL: none; table lock */
+	const struct ur_qp *qp; /* type 2, bound: the QP that bound it; lock */
 	struct ur_list node;	/* in ur_qp.windows; table lock */
 };
 
-/* A request to bind, as it lies in a send queue. */
+/* A bind request in a send queue. */
 struct ur_mw_bind {
 	uint64_t addr;
 	uint64_t length;
@@ -51,53 +50,50 @@ struct ur_mw_bind {
 	void *object;	 /* the ABI layer's ibv_mw, until it is posted */
 };
 
-/* -EINVAL: unknown type; -ENOMEM: UR_MAX_MW reached.  It is not bound. */
+/* Created unbound. -EINVAL: unknown type; -ENOMEM: UR_MAX_MW reached. */
 int ur_mw_create(struct ur_mr_table *t, struct ur_pd *pd, enum ur_mw_type type,
 		 struct ur_mw **out);
 
-/* Bound or not.  Waits for who uses it: hold no lane. */
+/* Bound or not. Waits for lanes that use it: hold no lane. */
 void ur_mw_destroy(struct ur_mr_table *t, struct ur_mw *mw);
 
-/*
- * What can be said about a request when it is posted: -EINVAL if no region
- * like `mr` (NULL: none) can ever carry such a window.
- */
+/* Checks at posting time: -EINVAL if no region like `mr` (NULL: none) can ever
+ * carry such a window. */
 int ur_mw_check(enum ur_mw_type type, const struct ur_mw_bind *b,
 		const struct ur_mr *mr);
 
 /*
- * Execute a request of qp, whose lane the caller holds.  -EINVAL: no such
- * window or region, not of the QP's domain, a type 2 that is bound already,
- * or what ur_mw_check() refuses; the window is then as it was.
+ * Execute a request of qp, whose lane the caller holds. -EINVAL: no such window
+ * or region, not of the QP's domain, a type 2 that is bound already, or refused
+ * by ur_mw_check(); the window is then unchanged.
  */
 int ur_mw_bind(struct ur_mr_table *t, struct ur_qp *qp,
 	       const struct ur_mw_bind *b);
 
-/*
- * LOCAL_INV of qp, whose lane the caller holds.  -EINVAL: the key is not that
- * of a type 2 window which qp has bound; one that is free already is fine.
- */
+/* LOCAL_INV of qp, whose lane the caller holds. -EINVAL: the key is not of a
+ * type 2 window that qp has bound. Invalidating a free one succeeds. */
 int ur_mw_invalidate(struct ur_mr_table *t, const struct ur_qp *qp,
 		     uint32_t key);
 
 /*
- * May the peer of qp invalidate that (SEND with invalidate)?  0; -ENOENT: no
+ * May the peer of qp invalidate that key (SEND with invalidate)? 0; -ENOENT: no
  * such key, or it is free; -EACCES: a region, or a type 1 window; -EPERM:
  * another QP's.
  */
 int ur_mw_may_invalidate(const struct ur_mr_table *t, const struct ur_qp *qp,
 			 uint32_t key);
 
-/* qp goes away, the caller holds its lane: what it has bound becomes free. */
+/* qp is being destroyed, the caller holds its lane: frees the windows it has
+ * bound. */
 void ur_mw_release(struct ur_mr_table *t, struct ur_qp *qp);
 
 /*
- * What the peer of qp names by a key, within the domain that counts for its
- * request (that of the QP, or with XRC of the receive queue): *at is where [va, va + len) lies.  0;
- * -ENOENT: no such key; -EPERM: of another domain or QP; -EACCES: not with
- * those rights; -ERANGE: not there.  Without `at` only the rights to the whole
- * are looked at (va and len mean nothing).  The caller holds qp's lane, and *at is
- * good until it gives that up or a bind changes the window.
+ * Resolve a key used by the peer of qp, within the request's protection domain
+ * (that of the QP, or with XRC of the receive queue): *at is the address of
+ * [va, va + len). 0; -ENOENT: no such key; -EPERM: of another domain or QP;
+ * -EACCES: insufficient rights; -ERANGE: out of bounds. With `at` NULL only the
+ * rights are checked (va and len are ignored). The caller holds qp's lane; *at
+ * is valid until it releases that or a bind changes the window.
  */
 int ur_mr_reach(const struct ur_mr_table *t, const struct ur_pd *pd,
 		const struct ur_qp *qp, uint32_t key, uint64_t va, uint64_t len,

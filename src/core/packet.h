@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What passes between a protocol and a link: received packets and outgoing
- * bursts.  A burst is up to UR_BURST_PKTS packets of one size (the last may be
+ * The data passed between a protocol and a link: received packets and outgoing
+ * bursts. A burst is up to UR_BURST_PKTS packets of one size (the last may be
  * shorter) from one source to one destination lane: exactly what the kernel
  * sends as one UDP_SEGMENT datagram and delivers by one GRO read.
  */
@@ -18,15 +18,15 @@
 #define UR_BURST_LINEAR 66048u
 
 /*
- * A lane sends from several ports, by the slot of the destination: what goes
- * to different processes of a host is mostly a different flow there, and the
- * receiving kernel does not merge it into one datagram, whose first packet
- * alone would select the slot of all (docs/decisions/0002).
+ * A lane sends from several ports, chosen by the destination's slot: packets to
+ * different processes of a host are then mostly different flows. Otherwise the
+ * receiving kernel would merge them into one datagram, which is delivered to
+ * the slot of its first packet (docs/decisions/0002).
  */
 #define UR_SPORTS 4u
 
 struct ur_sports {
-	uint16_t v4[UR_SPORTS]; /* 0: no such family */
+	uint16_t v4[UR_SPORTS]; /* 0: no socket of this family */
 	uint16_t v6[UR_SPORTS];
 };
 
@@ -39,14 +39,14 @@ static inline uint32_t ur_sport_of(uint32_t dqpn)
 struct ur_rx {
 	const uint8_t *data;
 	uint32_t len;
-	uint32_t scope_id; /* interface it came in by, for link-local */
+	uint32_t scope_id; /* ingress interface, for link-local */
 	uint8_t src[16];   /* IPv4 mapped */
 	uint8_t dst[16];
 	uint16_t sport;
-	uint16_t index;	   /* place in the burst: the likeliest IPv4 ID */
-	uint8_t tclass;	   /* this, … */
-	uint8_t hop_limit; /* … this, scope_id and dst … */
-	bool dst_unknown;  /* … only if the link was asked for them */
+	uint16_t index;	   /* index in the burst: the likeliest IPv4 ID */
+	uint8_t tclass;	   /* valid unless dst_unknown */
+	uint8_t hop_limit; /* likewise, with scope_id and dst */
+	bool dst_unknown;  /* the link was not asked for the addresses */
 	bool trusted;	   /* came through memory of this host: no ICRC */
 };
 
@@ -61,7 +61,7 @@ struct ur_burst {
 	uint8_t src[16];
 	uint8_t dst[16];
 	uint32_t scope_id;
-	uint32_t dqpn; /* of the first packet: tells the destination's slot */
+	uint32_t dqpn; /* the first packet's: selects the destination's slot */
 	uint16_t sport;
 	uint8_t tclass;
 	uint8_t hop_limit;
@@ -70,11 +70,11 @@ struct ur_burst {
 	uint32_t bytes;	  /* total */
 	uint32_t niov;
 	uint32_t linear_len;
-	/* Packets that have left: the link's.  Not 0 only in a burst that it
-	 * refused with -EAGAIN, and from there it goes on. */
+	/* Packets sent, written by the link. Not 0 only in a burst that it
+	 * refused with -EAGAIN: sending resumes from there. */
 	uint32_t sent;
-	/* The payload of packet i is one piece of `pin`, if bit i is set: so
-	 * much a link may leave there, with a reference to the pin. */
+	/* Bit i is set if the payload of packet i is one piece of `pin`: a link
+	 * may then send it without a copy, with a reference to the pin. */
 	uint64_t lent;
 	struct ur_pin *pin;
 	struct iovec iov[UR_BURST_IOV];

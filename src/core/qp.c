@@ -9,7 +9,7 @@
 #include "core/tm.h"
 #include "core/xrc.h"
 
-/* READs and messages of rendezvous under way on a QP (core/tm.h). */
+/* READs and rendezvous messages in flight on a QP (core/tm.h). */
 #define TM_REQUESTS 32u
 
 static void take_references(struct ur_qp *qp)
@@ -44,7 +44,7 @@ static void drop_references(struct ur_qp *qp)
 		atomic_fetch_sub(&qp->raw.rss.table->users, 1);
 }
 
-/* What each type cannot do without; the rest is not looked at. */
+/* Are the objects that the type requires there? Others are ignored. */
 static bool complete(const struct ur_qp_init *init)
 {
 	if (!ur_qp_type_known(init->type))
@@ -119,12 +119,13 @@ static int make_queues(struct ur_qp *qp, struct ur_qp_cap *cap)
 	return ret;
 }
 
-static int rehouse_queues(struct ur_qp *qp, const struct ur_ring_source *rings)
+static int set_ring_sources(struct ur_qp *qp,
+			    const struct ur_ring_source *rings)
 {
-	int ret = ur_sq_rehouse(&qp->sq, rings);
+	int ret = ur_sq_set_ring_source(&qp->sq, rings);
 
 	if (!ret)
-		ret = ur_rq_rehouse(&qp->rq, rings);
+		ret = ur_rq_set_ring_source(&qp->rq, rings);
 	if (ret) {
 		ur_rq_fini(&qp->rq);
 		ur_sq_fini(&qp->sq);
@@ -150,7 +151,7 @@ int ur_qp_init(struct ur_qp *qp, struct ur_qp_init *init)
 	qp->lane = init->lane;
 	ret = make_queues(qp, &cap);
 	if (!ret && init->rings)
-		ret = rehouse_queues(qp, init->rings);
+		ret = set_ring_sources(qp, init->rings);
 	if (ret)
 		return ret;
 	take_references(qp);
@@ -167,7 +168,7 @@ void ur_qp_set_state(struct ur_qp *qp, enum ur_qp_state state)
 		 ur_qp_state_name(state));
 	atomic_store_explicit(&qp->state, state, memory_order_release);
 	qp->attr.state = state;
-	/* A poster commits, then looks at the state; we the other way round. */
+	/* Pairs with posters, which commit, then check the state. */
 	if (state == UR_QPS_ERR)
 		ur_barrier_heavy();
 }

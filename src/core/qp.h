@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Queue pairs: attributes, state and queues.  What a protocol keeps per QP is
- * behind `proto`.  State and attributes are written under the lane's lock.
- */
+/* Queue pairs: attributes, state and queues. The protocol's state is behind
+ * `proto`. State and attributes are written under the lane's lock. */
 #ifndef UR_CORE_QP_H
 #define UR_CORE_QP_H
 
@@ -54,13 +52,13 @@ struct ur_qp_attr {
 	uint8_t alt_port_num;
 	uint8_t alt_timeout;
 	uint32_t rate_limit; /* kbit/s; 0: none */
-	uint32_t rate_burst; /* bytes; 0: as the protocol likes */
+	uint32_t rate_burst; /* bytes; 0: the protocol's default */
 };
 
 #define UR_MAX_TSO     65000u /* payload of a request */
 #define UR_MAX_TSO_HDR 256u
 
-/* What only raw packet QPs have. */
+/* Attributes of raw packet QPs only. */
 struct ur_qp_raw {
 	struct ur_rss rss; /* with a table it has no queues of its own */
 	bool strip_vlan;
@@ -79,7 +77,7 @@ struct ur_qp_init {
 	struct ur_qp_raw raw;
 	struct ur_evq *async;
 	void *object;
-	const struct ur_ring_source *rings; /* NULL: memory of our own */
+	const struct ur_ring_source *rings; /* NULL: default memory */
 	struct ur_lane *lane;		    /* NULL: the adapter chooses */
 };
 
@@ -87,9 +85,9 @@ struct ur_qp {
 	enum ur_qp_type type;
 	_Atomic enum ur_qp_state state; /* written under the lane's lock */
 	uint32_t qpn;			/* slot << 14 | index */
-	uint32_t source_qpn; /* that datagrams name instead; 0: none */
+	uint32_t source_qpn; /* the QP number in sent datagrams; 0: qpn */
 	bool sq_sig_all;
-	bool on_shm; /* its requests go through memory (shm/shm.h); lane */
+	bool on_shm; /* requests go through shared memory (shm/shm.h); lane */
 	uint32_t sends_taken; /* send_cq->head at the last doorbell; lane */
 	struct ur_pd *pd;
 	struct ur_cq *send_cq;
@@ -106,16 +104,16 @@ struct ur_qp {
 	struct ur_evq *async;
 	struct ur_ev_source async_source;
 	void *object; /* the ABI layer's ibv_qp */
-	/* XRC_RECV: tells all handles, instead of `async`; or NULL.
-	 * Called under the lane's lock. */
+	/* XRC_RECV: informs all handles, instead of `async`; or NULL. Called
+	 * under the lane's lock. */
 	void (*on_event)(struct ur_qp *qp, enum ur_event_type type);
-	/* Doorbell: linked while a poster's notice is not yet seen. */
+	/* Doorbell: linked from ringing until the lane has seen it. */
 	struct ur_qp *_Atomic db_next;
 	_Atomic bool db_rung;
 	struct ur_qp_raw raw;
 };
 
-/* Is it a type that some device here has? */
+/* Does some device support the type? */
 static inline bool ur_qp_type_known(enum ur_qp_type type)
 {
 	switch (type) {
@@ -130,33 +128,31 @@ static inline bool ur_qp_type_known(enum ur_qp_type type)
 	return false;
 }
 
-/* Acknowledged service: RC, or either half of it, which is what XRC is. */
+/* Acknowledged service: RC, or either half of it (XRC). */
 static inline bool ur_qp_type_reliable(enum ur_qp_type type)
 {
 	return type == UR_QPT_RC || type == UR_QPT_XRC_SEND ||
 	       type == UR_QPT_XRC_RECV;
 }
 
-/* Are receives posted on it, or on an SRQ that it was created with? */
+/* Does it consume receives, its own or those of its SRQ? */
 static inline bool ur_qp_type_receives(enum ur_qp_type type)
 {
 	return type != UR_QPT_XRC_SEND && type != UR_QPT_XRC_RECV;
 }
 
 /*
- * Clear *qp, make the queues and take references on pd, CQs and SRQ; init->cap
- * gets what was granted: what was asked, and no receives of its own with an
- * SRQ.  -EINVAL beyond a limit, -ENOMEM.
+ * Clear *qp, create the queues and take references on pd, CQs and SRQ;
+ * init->cap gets the granted sizes: as requested, and no receives of its own
+ * with an SRQ. -EINVAL beyond a limit, -ENOMEM.
  */
 int ur_qp_init(struct ur_qp *qp, struct ur_qp_init *init);
 
-/*
- * Removes its completions and events and waits until the events that were
- * taken are acknowledged, so no lock may be held.
- */
+/* Removes its completions and events and waits until delivered events are
+ * acknowledged, so no lock may be held. */
 void ur_qp_fini(struct ur_qp *qp);
 
-/* Remove its completions from its queues. */
+/* Remove its completions from its CQs. */
 void ur_qp_purge(struct ur_qp *qp);
 
 /*
@@ -170,13 +166,13 @@ int ur_qp_state_check(enum ur_qp_type type, enum ur_qp_state from,
 
 const char *ur_qp_state_name(enum ur_qp_state state);
 
-/* Under the lane's lock.  After it is in ERR no poster sees another state. */
+/* Under the lane's lock. Once in ERR, no poster sees an older state. */
 void ur_qp_set_state(struct ur_qp *qp, enum ur_qp_state state);
 
 /*
- * Under the lane's lock: `w`, the oldest send request, is complete.  Writes its
- * completion, if it asks for one or failed, and gives its slot back.  False:
- * the completion is lost (ur_cq_push()).
+ * Under the lane's lock: `w`, the oldest send request, is complete. Writes its
+ * completion, if requested or failed, and frees its slot. False: the completion
+ * is lost (ur_cq_push()).
  */
 static inline bool ur_qp_complete(struct ur_qp *qp, const struct ur_swqe *w,
 				  enum ur_wc_status status, uint64_t now_ns)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which changes of state a QP may make, and with which attributes (IBTA
- * 11.2.5.2, table "QP state transition properties").  The kernel's drivers
- * enforce the same sets, so programs are used to them.
+ * The legal state transitions of a QP and their attributes (IBTA 11.2.5.2,
+ * table "QP state transition properties"). The kernel's drivers enforce the
+ * same sets, so programs rely on them.
  *
- * RESET and ERR can be reached from everywhere and take no attributes.
+ * RESET and ERR can be reached from every state and take no attributes.
  */
 #include <errno.h>
 
@@ -18,7 +18,7 @@ struct transition {
 
 #define TYPES (UR_QPT_XRC_RECV - UR_QPT_RC + 1)
 
-/* What all transitions into RTS, and RTS itself, may change. */
+/* May change in all transitions to RTS, and in RTS. */
 #define RC_RTS                                                                 \
 	(UR_QP_CUR_STATE | UR_QP_ACCESS_FLAGS | UR_QP_ALT_PATH |               \
 	 UR_QP_PATH_MIG_STATE | UR_QP_MIN_RNR_TIMER | UR_QP_RATE_LIMIT)
@@ -31,7 +31,7 @@ struct transition {
 #define CONN_INIT (UR_QP_PKEY_INDEX | UR_QP_PORT | UR_QP_ACCESS_FLAGS)
 #define UD_INIT	  (UR_QP_PKEY_INDEX | UR_QP_PORT | UR_QP_QKEY)
 
-/* What INIT to RTR and RTR to RTS demand, and what they allow besides. */
+/* Required and optional attributes of INIT to RTR and RTR to RTS. */
 #define UC_RTR	     (UR_QP_AV | UR_QP_PATH_MTU | UR_QP_DEST_QPN | UR_QP_RQ_PSN)
 #define RC_RTR	     (UC_RTR | UR_QP_MAX_DEST_RD_ATOMIC | UR_QP_MIN_RNR_TIMER)
 #define CONN_RTR_MAY (UR_QP_ALT_PATH | UR_QP_ACCESS_FLAGS | UR_QP_PKEY_INDEX)
@@ -48,10 +48,8 @@ struct transition {
 	 UR_QP_RNR_RETRY | UR_QP_MAX_QP_RD_ATOMIC | UR_QP_MAX_DEST_RD_ATOMIC | \
 	 UR_QP_MIN_RNR_TIMER)
 
-/*
- * An XRC initiator has what the requester of RC has, a target the rest; but
- * perftest gives either all of RC, so what it does not have is let pass.
- */
+/* An XRC initiator has the attributes of RC's requester, a target the rest; but
+ * perftest sets all of RC's on either, so inapplicable ones are ignored. */
 #define XRC_SEND_DRAINED                                                       \
 	(UC_DRAINED | UR_QP_PORT | UR_QP_TIMEOUT | UR_QP_RETRY_CNT |           \
 	 UR_QP_RNR_RETRY | UR_QP_MAX_QP_RD_ATOMIC)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/rate.h"
 
-/* So much may be saved if the program says nothing of bursts: sleeping and
- * waking must not cost rate. */
+/* The default burst: sleeping and waking must not reduce the rate. */
 #define BURST_NS 1000000u
 
 static uint64_t cost_ns(uint32_t bytes, uint32_t kbps)

@@ -11,10 +11,8 @@ void *ur_ring_map(size_t bytes)
 
 	if (p == MAP_FAILED)
 		return NULL;
-	/*
-	 * With transparent huge pages the first entry of each of a thousand
-	 * rings would take 2 MiB.  It is advice: failing changes nothing else.
-	 */
+	/* With transparent huge pages the first entry of each of a thousand
+	 * rings would take 2 MiB. Failure is harmless. */
 	(void)madvise(p, bytes, MADV_NOHUGEPAGE);
 	return p;
 }

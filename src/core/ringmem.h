@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory of rings.  A ring is as large as the application asked for at most,
- * and mostly stays nearly empty: pages appear when they are first written, so
- * a CQ of four million entries costs nothing until it is used.
+ * Memory of rings. A ring has the maximum size the application asked for and
+ * stays mostly unused: pages appear when first written, so a CQ of four million
+ * entries costs nothing until it is used.
  */
 #ifndef UR_CORE_RINGMEM_H
 #define UR_CORE_RINGMEM_H
@@ -10,16 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Zeroed memory, aligned to a page; NULL if there is none. */
+/* Zeroed, page-aligned memory; NULL: out of memory. */
 void *ur_ring_map(size_t bytes);
 
 /* NULL is allowed. */
 void ur_ring_unmap(void *ring, size_t bytes);
 
-/*
- * Memory that somebody else provides: an application that wants its queues in
- * memory of its own (ibv_alloc_parent_domain(3)).
- */
+/* Memory from the application, which wants queues in its own memory
+ * (ibv_alloc_parent_domain(3)). */
 enum ur_ring_what {
 	UR_RING_SQ,
 	UR_RING_RQ, /* of a shared receive queue too */
@@ -35,14 +33,12 @@ struct ur_ring_source {
 	void *arg;
 };
 
-/*
- * Zeroed memory from the source, or our own if it wants that or is NULL, which
- * *from is then.  NULL: there is none.
- */
+/* Zeroed memory from the source, or default memory if the source is NULL or
+ * declines, in which case *from becomes NULL. NULL: out of memory. */
 void *ur_ring_get(const struct ur_ring_source **from, size_t bytes,
 		  enum ur_ring_what what);
 
-/* Back to where it came from. */
+/* Return the memory to its source. */
 void ur_ring_put(const struct ur_ring_source *from, void *ring, size_t bytes,
 		 enum ur_ring_what what);
 

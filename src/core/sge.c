@@ -5,7 +5,7 @@
 
 #include "base/guard.h"
 
-/* Where in a list we are; elements of length 0 are never looked up. */
+/* A position in a list; elements of length 0 are skipped. */
 struct cursor {
 	const struct ur_mr_table *t;
 	const struct ur_pd *pd;
@@ -23,26 +23,22 @@ uint64_t ur_sge_total(const struct ur_sge *sge, uint32_t n)
 	return sum;
 }
 
-/*
- * The memory behind a null region.  Nobody ever writes the first or reads the
- * second; both cost nothing until they are used.
- */
+/* The memory behind a null region. The source is never written, the sink never
+ * read; neither has pages until it is used. */
 #define NULL_PIECE 65536u
 
 static uint8_t null_source[NULL_PIECE];
 static uint8_t null_sink[NULL_PIECE];
 
-/* At most size bytes of it: how many. */
+/* Up to size bytes of the null region; returns how many. */
 static uint64_t null_piece(uint64_t size, uint32_t access, uint8_t **addr)
 {
 	*addr = access & UR_ACCESS_LOCAL_WRITE ? null_sink : null_source;
 	return size < NULL_PIECE ? size : NULL_PIECE;
 }
 
-/*
- * The next piece of at most len bytes, of one element: its size, and where it
- * is in *addr; -EMSGSIZE behind the last element, -EACCES.
- */
+/* The next piece of at most len bytes, within one element: returns its size,
+ * with its address in *addr; -EMSGSIZE after the last element, -EACCES. */
 static int64_t next_piece(struct cursor *c, uint32_t len, uint32_t access,
 			  uint8_t **addr)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Moving bytes between packets and scatter/gather lists, with the checks of
- * IBTA 10.6.3 on each element and no crash where memory is gone (guard.h).
+ * Copies between packets and scatter/gather lists, with the checks of IBTA
+ * 10.6.3 on each element and without a crash where memory is unmapped
+ * (guard.h).
  */
 #ifndef UR_CORE_SGE_H
 #define UR_CORE_SGE_H
@@ -10,27 +11,27 @@
 
 #include "core/mr.h"
 
-/* Sum of the lengths; UINT64 so that it cannot wrap. */
+/* Sum of the lengths; 64 bits so that it cannot wrap. */
 uint64_t ur_sge_total(const struct ur_sge *sge, uint32_t n);
 
 /*
- * Place len bytes at offset `off` of the list.  0; -EACCES: an lkey, range or
- * right does not fit; -EFAULT: memory is gone; -EMSGSIZE: beyond the list.
+ * Copy len bytes to offset `off` of the list. 0; -EACCES: an lkey, range or
+ * right does not fit; -EFAULT: memory is unmapped; -EMSGSIZE: beyond the list.
  */
 int ur_sge_scatter(const struct ur_mr_table *t, const struct ur_pd *pd,
 		   const struct ur_sge *sge, uint32_t n, uint64_t off,
 		   const void *src, uint32_t len);
 
 /*
- * Translate [off, off + len) of the list into pieces of this process' memory,
- * all readable by rights.  Returns the number of pieces (at most max) or
- * -EACCES, -EMSGSIZE, -E2BIG.
+ * Translate [off, off + len) of the list into pieces of this process' memory
+ * with read access. Returns the number of pieces (at most max) or -EACCES,
+ * -EMSGSIZE, -E2BIG.
  */
 int ur_sge_gather(const struct ur_mr_table *t, const struct ur_pd *pd,
 		  const struct ur_sge *sge, uint32_t n, uint64_t off,
 		  uint32_t len, struct iovec *out, uint32_t max);
 
-/* The same, all writable by rights: where data is to be placed. */
+/* The same with write access, for received data. */
 int ur_sge_locate(const struct ur_mr_table *t, const struct ur_pd *pd,
 		  const struct ur_sge *sge, uint32_t n, uint64_t off,
 		  uint32_t len, struct iovec *out, uint32_t max);

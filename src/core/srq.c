@@ -47,7 +47,7 @@ int ur_srq_fini(struct ur_srq *srq)
 	if (srq->tm)
 		ur_tm_fini(srq);
 	if (srq->cq) {
-		/* Its completions name it where others name their QP. */
+		/* Its completions carry the SRQ in place of a QP. */
 		ur_cq_purge(srq->cq, srq);
 		atomic_fetch_sub(&srq->cq->users, 1);
 	}

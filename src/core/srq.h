@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared receive queues (IBTA 10.2.9): a receive queue that many QPs eat. */
+/* Shared receive queues (IBTA 10.2.9): a receive queue that several QPs
+ * consume. */
 #ifndef UR_CORE_SRQ_H
 #define UR_CORE_SRQ_H
 
@@ -20,10 +21,11 @@ struct ur_srq {
 	void *object;
 	_Atomic uint32_t users; /* QPs attached */
 	/* Constant once it is in use. */
-	struct ur_cq *cq;     /* its receives complete there; NULL: the QP's */
-	struct ur_xrcd *xrcd; /* XRC: which targets may use it; else NULL */
-	struct ur_tm *tm;     /* tag matching (core/tm.h); else NULL */
-	uint32_t number;      /* XRC: its name for peers (core/xrc.h) */
+	struct ur_cq *cq; /* its receives complete on it; NULL: on the QP's */
+	/* XRC: the domain whose targets may use it; else NULL. */
+	struct ur_xrcd *xrcd;
+	struct ur_tm *tm; /* tag matching (core/tm.h); else NULL */
+	uint32_t number;  /* XRC: its number for peers (core/xrc.h) */
 };
 
 /* 0, -EINVAL, -ENOMEM */
@@ -31,7 +33,7 @@ int ur_srq_init(struct ur_srq *srq, struct ur_pd *pd, uint32_t max_wr,
 		uint32_t max_sge, uint32_t limit, struct ur_evq *async,
 		void *object);
 
-/* A new queue becomes one of XRC (xrcd not NULL) or of tag matching: takes
+/* Makes a new queue one of XRC (xrcd not NULL) or of tag matching: takes
  * references on cq and xrcd, which ur_srq_fini() drops. */
 void ur_srq_set_cq(struct ur_srq *srq, struct ur_cq *cq, struct ur_xrcd *xrcd);
 
@@ -42,9 +44,9 @@ int ur_srq_fini(struct ur_srq *srq);
 int ur_srq_resize(struct ur_srq *srq, uint32_t max_wr);
 
 /*
- * Arm the limit event; 0 disarms.  -EINVAL above max_wr.  If fewer receives are
- * posted already, the event is raised at once, as mlx5 does: with none left
- * nothing would be taken any more that could raise it.
+ * Arm the limit event; 0 disarms. -EINVAL above max_wr. If fewer receives are
+ * posted already, the event is raised at once, as mlx5 does: an empty queue
+ * consumes nothing that could raise it later.
  */
 int ur_srq_set_limit(struct ur_srq *srq, uint32_t limit);
 

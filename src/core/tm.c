@@ -39,8 +39,8 @@ void ur_tm_fini(struct ur_srq *srq)
 	srq->tm = NULL;
 }
 
-/* Its old handle means nothing any more. */
-static void give_back(struct ur_tm *tm, struct ur_tm_tag *t)
+/* Invalidates the old handle. */
+static void release_tag(struct ur_tm *tm, struct ur_tm_tag *t)
 {
 	t->handle += 1u << INDEX_BITS;
 	t->listed = false;
@@ -66,7 +66,7 @@ static int add(struct ur_tm *tm, struct ur_tm_wr *wr)
 	return 0;
 }
 
-/* 0; -ENOENT: it is not in the list any more; -EINVAL. */
+/* 0; -ENOENT: not in the list any more; -EINVAL. */
 static int del(struct ur_tm *tm, uint32_t handle)
 {
 	uint32_t i = handle & INDEX_MASK;
@@ -78,11 +78,11 @@ static int del(struct ur_tm *tm, uint32_t handle)
 	if (t->handle != handle || !t->listed)
 		return -ENOENT;
 	ur_list_del(&t->node);
-	give_back(tm, t);
+	release_tag(tm, t);
 	return 0;
 }
 
-/* What was added may be matched from now on. */
+/* Added buffers may match from now on. */
 static void activate(struct ur_tm *tm)
 {
 	ur_list_for_each_safe(pos, tmp, &tm->list)
@@ -104,7 +104,7 @@ static void complete(struct ur_srq *srq, const struct ur_tm_wr *wr,
 			    .opcode = opcodes[wr->op],
 			    .flags = synced ? 0 : UR_WC_TM_SYNC_REQ };
 
-	/* A full queue has raised its event. */
+	/* On overrun the CQ has raised its event. */
 	if (wr->signaled || status != UR_WC_SUCCESS)
 		(void)ur_cq_push(srq->cq, &c, status != UR_WC_SUCCESS);
 }
@@ -151,7 +151,7 @@ enum ur_tm_verdict ur_tm_match(struct ur_srq *srq, uint64_t tag,
 	enum ur_tm_verdict v = UR_TM_NONE;
 	struct ur_tm_tag *t;
 
-	/* One step: nothing is added between the search and the count. */
+	/* One critical section: nothing is added between search and count. */
 	ur_latch_lock(&srq->rq.lock);
 	t = out ? find(srq->tm, tag) : NULL;
 	if (t) {
@@ -170,6 +170,6 @@ enum ur_tm_verdict ur_tm_match(struct ur_srq *srq, uint64_t tag,
 void ur_tm_release(struct ur_srq *srq, struct ur_tm_tag *tag)
 {
 	ur_latch_lock(&srq->rq.lock);
-	give_back(srq->tm, tag);
+	release_tag(srq->tm, tag);
 	ur_latch_unlock(&srq->rq.lock);
 }

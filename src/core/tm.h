@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tag matching: an SRQ with a list of tagged buffers beside its receives.  A
- * message with a tag goes into the first buffer of the list that matches it;
- * one that nothing matches is unexpected and takes a receive.
+ * Tag matching: an SRQ with a list of tagged buffers beside its receives. A
+ * tagged message goes into the first buffer of the list that matches it; if
+ * none does, it is unexpected and consumes a receive.
  *
- * The application keeps a list of its own of unexpected messages.  A buffer
- * that it adds while such a message waits in its completion queue, unseen,
- * must not catch a later one: so it tells with its operations how many it has
- * seen, and what it adds waits until that is how many there were.
+ * The application keeps its own list of unexpected messages. A buffer that it
+ * adds while such a message is in its completion queue, not yet polled, must
+ * not match a later one. So each operation carries the number of unexpected
+ * messages that the application has seen, and added buffers become active once
+ * all are seen.
  */
 #ifndef UR_CORE_TM_H
 #define UR_CORE_TM_H
@@ -20,7 +21,7 @@
 #define UR_TM_MAX_SGE	   1u
 #define UR_TM_MAX_RNDV_HDR 64u
 
-/* A tagged buffer; the list's until it is matched, then who matched it. */
+/* A tagged buffer; the list's until it is matched, then the QP's. */
 struct ur_tm_tag {
 	struct ur_list node; /* of the list, of free ones, or of a QP */
 	uint64_t tag;
@@ -30,7 +31,7 @@ struct ur_tm_tag {
 	uint32_t handle; /* generation << 16 | index */
 	bool listed;
 	bool active; /* may be matched */
-	/* Of a rendezvous: what its message said. */
+	/* Rendezvous: from its message. */
 	uint64_t msg_tag;
 	uint64_t va;
 	uint32_t rkey;
@@ -43,8 +44,8 @@ struct ur_tm {
 	struct ur_tm_tag *tags;
 	struct ur_list list; /* in the order in which they were added */
 	struct ur_list free;
-	uint16_t unexpected; /* messages so far */
-	uint16_t seen;	     /* by the application, as it last said */
+	uint16_t unexpected; /* messages so far, modulo 2^16 */
+	uint16_t seen;	     /* by the application, as last reported */
 };
 
 /* An operation on the list (struct ibv_ops_wr). */
@@ -58,9 +59,9 @@ struct ur_tm_wr {
 	enum ur_tm_op op;
 	uint64_t wr_id; /* of the operation's completion */
 	bool signaled;
-	bool sync; /* `seen` is to be noted */
+	bool sync; /* `seen` is valid */
 	uint16_t seen;
-	uint32_t handle; /* DEL: of which; ADD: gets it */
+	uint32_t handle; /* DEL: the buffer; ADD: output */
 	uint64_t recv_wr_id;
 	uint64_t tag;
 	uint64_t mask;
@@ -73,9 +74,9 @@ int ur_tm_init(struct ur_srq *srq, uint32_t max_tags);
 void ur_tm_fini(struct ur_srq *srq);
 
 /*
- * Carry out an operation and complete it.  -ENOMEM: the list is full; -EINVAL:
- * no such handle was ever given.  To delete a tag that was matched already is
- * an operation that completes with UR_WC_TM_ERR.
+ * Execute an operation and complete it. -ENOMEM: the list is full; -EINVAL: an
+ * invalid handle. Deleting a tag that was matched already completes with
+ * UR_WC_TM_ERR.
  */
 int ur_tm_post(struct ur_srq *srq, struct ur_tm_wr *wr, uint64_t now_ns);
 
@@ -85,11 +86,11 @@ enum ur_tm_verdict {
 	UR_TM_UNEXPECTED, /* *rwqe is the receive that it takes */
 };
 
-/* Where does a message with that tag go?  out NULL: into no tagged buffer. */
+/* Match a message with that tag. out NULL: match no tagged buffer. */
 enum ur_tm_verdict ur_tm_match(struct ur_srq *srq, uint64_t tag,
 			       struct ur_tm_tag **out, struct ur_rwqe *rwqe);
 
-/* A matched tag is done with. */
+/* The transfer into a matched buffer is complete. */
 void ur_tm_release(struct ur_srq *srq, struct ur_tm_tag *tag);
 
 #endif

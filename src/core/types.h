@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The vocabulary of the adapter.  Numbers equal those of infiniband/verbs.h
+ * Constants and types of the adapter. Numbers equal those of infiniband/verbs.h
  * (verbs/abi_check.c asserts it), so that the ABI layer converts by copying;
  * but nothing below verbs/ includes that header.
  */
@@ -125,13 +125,14 @@ enum ur_access {
 	UR_ACCESS_ON_DEMAND = 1 << 6,
 	UR_ACCESS_HUGETLB = 1 << 7,
 	UR_ACCESS_FLUSH_GLOBAL = 1 << 8,
-	UR_ACCESS_FLUSH_PERSISTENT = 1 << 9, /* QPs only: no memory has it */
-	UR_ACCESS_OPTIONAL = 0x3ff00000,     /* hints: ignored, never refused */
+	UR_ACCESS_FLUSH_PERSISTENT = 1
+				     << 9, /* QPs only: no memory supports it */
+	UR_ACCESS_OPTIONAL = 0x3ff00000,   /* hints: ignored, never refused */
 };
 
-/* IBTA A19: where data has to be that is flushed, and which. */
-#define UR_FLUSH_GLOBAL	    0x1u /* seen by everybody */
-#define UR_FLUSH_PERSISTENT 0x2u /* safe from a loss of power */
+/* IBTA A19: placement type and selectivity of a FLUSH. */
+#define UR_FLUSH_GLOBAL	    0x1u /* globally visible */
+#define UR_FLUSH_PERSISTENT 0x2u /* persistent */
 enum ur_flush_level {
 	UR_FLUSH_RANGE,
 	UR_FLUSH_MR,
@@ -198,7 +199,7 @@ struct ur_sge {
 	uint32_t lkey;
 };
 
-/* Address vector: where packets go.  Addresses as GIDs (IPv4 mapped). */
+/* Address vector of a destination. Addresses as GIDs (IPv4 mapped). */
 struct ur_av {
 	uint8_t sgid[16];
 	uint8_t dgid[16];
@@ -214,10 +215,10 @@ struct ur_av {
 	uint8_t port_num;
 	bool is_global; /* as the application gave it */
 	bool is_local;	/* dgid is an address of this host */
-	uint8_t mtu;	/* code of the path's; 0: not looked up */
+	uint8_t mtu;	/* code of the path MTU; 0: not looked up */
 };
 
-/* Limits of the adapter; every one has a test that fills it (STYLE, 10). */
+/* Limits of the adapter; each has a test that reaches and exceeds it. */
 #define UR_MAX_QP_PER_LANE 16383u
 #define UR_MAX_WR	   16384u
 #define UR_MAX_SGE	   32u

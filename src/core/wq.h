@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Work queues: receive queues with a life of their own.  An indirection table
- * of them makes a queue pair that spreads what it receives by a hash.
- */
+/* Work queues: receive queues as objects of their own. An indirection table of
+ * them makes a queue pair that distributes received packets by a hash (RSS). */
 #ifndef UR_CORE_WQ_H
 #define UR_CORE_WQ_H
 
@@ -51,7 +49,7 @@ struct ur_wq {
 	struct ur_rq rq;
 	struct ur_pd *pd;
 	struct ur_cq *cq;
-	uint32_t num; /* in completions in the place of a QP number */
+	uint32_t num; /* in completions in place of a QP number */
 	_Atomic enum ur_wq_state state; /* written under the lane's lock */
 	bool strip_vlan;		/* lane's lock */
 	struct ur_lane *lane;		/* never changes */
@@ -59,15 +57,17 @@ struct ur_wq {
 	struct ur_evq *async;
 	struct ur_ev_source async_source;
 	void *object;
-	_Atomic uint32_t users; /* tables it stands in: destroying needs 0 */
+	_Atomic uint32_t users; /* tables that contain it: destroying needs 0 */
 };
 
 /* References on pd and cq.  -EINVAL: no receives, beyond a limit; -ENOMEM. */
 int ur_wq_init(struct ur_wq *wq, const struct ur_wq_init *init);
-/* Removes its completions and events; waits for those taken: hold no lock. */
+/*
+ * Removes its completions and events; waits for delivered events: hold no lock.
+ */
 void ur_wq_fini(struct ur_wq *wq);
 
-/* May a queue go from → to? */
+/* Is the transition legal? */
 bool ur_wq_may_become(enum ur_wq_state from, enum ur_wq_state to);
 
 struct ur_wq_table {
@@ -81,7 +81,7 @@ struct ur_wq_table *ur_wq_table_create(struct ur_wq *const *wqs, uint32_t log);
 /* -EBUSY while a QP uses it. */
 int ur_wq_table_destroy(struct ur_wq_table *t);
 
-/* How a QP spreads what it receives. */
+/* A QP's distribution of received packets. */
 struct ur_rss {
 	struct ur_wq_table *table; /* NULL: it has a receive queue */
 	uint64_t fields;	   /* UR_RSS_ */

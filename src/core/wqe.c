@@ -73,7 +73,7 @@ int ur_sq_init_own(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
 	sq->max_sge = max_sge;
 	sq->max_inline = max_inline;
 	ret = ring_make(&sq->ring, &sq->mask, max_wr + max_own, sq->stride,
-			&sq->home, UR_RING_SQ);
+			&sq->ring_source, UR_RING_SQ);
 	if (!ret)
 		ur_latch_init(&sq->lock);
 	return ret;
@@ -81,7 +81,7 @@ int ur_sq_init_own(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
 
 void ur_sq_fini(struct ur_sq *sq)
 {
-	ur_ring_put(sq->home, sq->ring, ring_bytes(sq->mask, sq->stride),
+	ur_ring_put(sq->ring_source, sq->ring, ring_bytes(sq->mask, sq->stride),
 		    UR_RING_SQ);
 }
 
@@ -108,8 +108,8 @@ int ur_rq_init(struct ur_rq *rq, uint32_t max_wr, uint32_t max_sge,
 	rq->stride = rwqe_stride(max_sge);
 	rq->max_wr = max_wr;
 	rq->max_sge = max_sge;
-	ret = ring_make(&rq->ring, &rq->mask, max_wr, rq->stride, &rq->home,
-			UR_RING_RQ);
+	ret = ring_make(&rq->ring, &rq->mask, max_wr, rq->stride,
+			&rq->ring_source, UR_RING_RQ);
 	if (!ret)
 		ur_latch_init(&rq->lock);
 	return ret;
@@ -117,7 +117,7 @@ int ur_rq_init(struct ur_rq *rq, uint32_t max_wr, uint32_t max_sge,
 
 void ur_rq_fini(struct ur_rq *rq)
 {
-	ur_ring_put(rq->home, rq->ring, ring_bytes(rq->mask, rq->stride),
+	ur_ring_put(rq->ring_source, rq->ring, ring_bytes(rq->mask, rq->stride),
 		    UR_RING_RQ);
 }
 
@@ -125,30 +125,31 @@ int ur_rq_resize(struct ur_rq *rq, uint32_t max_wr)
 {
 	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
 	uint32_t tail = atomic_load_explicit(&rq->tail, memory_order_relaxed);
-	struct ur_rq to = { .stride = rq->stride, .home = rq->home };
+	struct ur_rq to = { .stride = rq->stride,
+			    .ring_source = rq->ring_source };
 	int ret;
 
 	if (max_wr == 0 || max_wr < tail - head)
 		return -EINVAL;
-	ret = ring_make(&to.ring, &to.mask, max_wr, rq->stride, &to.home,
+	ret = ring_make(&to.ring, &to.mask, max_wr, rq->stride, &to.ring_source,
 			UR_RING_RQ);
 	if (ret)
 		return ret;
 	for (uint32_t i = head; i != tail; i++)
 		memcpy(ur_rq_slot(&to, i), ur_rq_slot(rq, i), rq->stride);
-	ur_ring_put(rq->home, rq->ring, ring_bytes(rq->mask, rq->stride),
+	ur_ring_put(rq->ring_source, rq->ring, ring_bytes(rq->mask, rq->stride),
 		    UR_RING_RQ);
 	rq->ring = to.ring;
-	rq->home = to.home;
+	rq->ring_source = to.ring_source;
 	rq->mask = to.mask;
 	rq->max_wr = max_wr;
 	return 0;
 }
 
 /* A ring without slots needs no memory. */
-static int rehouse(uint8_t **ring, size_t bytes, enum ur_ring_what what,
-		   const struct ur_ring_source **current,
-		   const struct ur_ring_source *source)
+static int set_ring_source(uint8_t **ring, size_t bytes, enum ur_ring_what what,
+			   const struct ur_ring_source **current,
+			   const struct ur_ring_source *source)
 {
 	void *to;
 
@@ -163,14 +164,14 @@ static int rehouse(uint8_t **ring, size_t bytes, enum ur_ring_what what,
 	return 0;
 }
 
-int ur_sq_rehouse(struct ur_sq *sq, const struct ur_ring_source *source)
+int ur_sq_set_ring_source(struct ur_sq *sq, const struct ur_ring_source *source)
 {
-	return rehouse(&sq->ring, ring_bytes(sq->mask, sq->stride), UR_RING_SQ,
-		       &sq->home, source);
+	return set_ring_source(&sq->ring, ring_bytes(sq->mask, sq->stride),
+			       UR_RING_SQ, &sq->ring_source, source);
 }
 
-int ur_rq_rehouse(struct ur_rq *rq, const struct ur_ring_source *source)
+int ur_rq_set_ring_source(struct ur_rq *rq, const struct ur_ring_source *source)
 {
-	return rehouse(&rq->ring, ring_bytes(rq->mask, rq->stride), UR_RING_RQ,
-		       &rq->home, source);
+	return set_ring_source(&rq->ring, ring_bytes(rq->mask, rq->stride),
+			       UR_RING_RQ, &rq->ring_source, source);
 }

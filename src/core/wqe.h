@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Send and receive queues.  Rings with slots of one size; posters hold the
- * queue's lock and move `tail`, the lane moves `head` when a request is
- * complete.  Counters run freely; the slot is counter & mask.
+ * Send and receive queues: rings of fixed-size slots. Posters hold the queue's
+ * lock and advance `tail`, the lane advances `head` when a request is complete.
+ * Counters run freely; the slot is counter & mask.
  */
 #ifndef UR_CORE_WQE_H
 #define UR_CORE_WQE_H
@@ -15,7 +15,7 @@
 #include "core/ringmem.h"
 #include "core/types.h"
 
-/* A send work request as the lane sees it. */
+/* A send work request. */
 struct ur_swqe {
 	uint64_t wr_id;
 	uint8_t opcode;	  /* enum ur_wr_opcode */
@@ -39,7 +39,7 @@ struct ur_swqe {
 			uint32_t rkey;
 			uint8_t placement; /* UR_FLUSH_ */
 			uint8_t level;	   /* enum ur_flush_level */
-		} flush; /* its range is `length`, without data */
+		} flush; /* `length` is its range; it has no data */
 		struct {
 			uint64_t remote_addr;
 			uint32_t rkey;
@@ -48,7 +48,7 @@ struct ur_swqe {
 		struct {
 			uint64_t remote_addr;
 			uint32_t rkey;
-			uint32_t srqn; /* at the same place */
+			uint32_t srqn; /* same offset as in the other members */
 			uint64_t compare_add;
 			uint64_t swap;
 		} atomic;
@@ -59,7 +59,7 @@ struct ur_swqe {
 		} ud;
 		struct {
 			uint16_t mss;
-			uint16_t hdr_len; /* behind the list: see below */
+			uint16_t hdr_len; /* after the list, see below */
 		} tso;
 	} wr;
 	/* num_sge entries, or `length` bytes of inline data */
@@ -72,21 +72,25 @@ struct ur_swqe {
 struct ur_sq {
 	struct ur_latch lock; /* posters */
 	uint8_t *ring;
-	uint32_t stride; /* bytes of a slot, a multiple of 64 */
+	uint32_t stride; /* slot size, bytes, a multiple of 64 */
 	uint32_t mask;
 	uint32_t max_wr;
 	uint32_t max_sge;
 	uint32_t max_inline;
-	uint32_t staged; /* tail of a builder that is not committed; lock */
+	uint32_t staged;       /* uncommitted tail of a builder; lock */
 	_Atomic uint32_t tail; /* committed; posters write under lock */
-	_Atomic uint32_t head; /* oldest not completed; the lane writes */
-	/* Requests of the protocol's own among them; beyond max_wr. */
+	_Atomic uint32_t
+		head; /* oldest incomplete request; written by the lane */
+	/*
+	 * Internal requests of the protocol among them; not counted in max_wr.
+	 */
 	_Atomic uint32_t own;
 	uint32_t max_own;
-	const struct ur_ring_source *home; /* of the ring; NULL: our own */
+	/* The ring's source; NULL: default memory. */
+	const struct ur_ring_source *ring_source;
 };
 
-/* The header of a TSO request stands behind the places of its list. */
+/* The header of a TSO request follows the slot's scatter/gather list. */
 static inline uint8_t *ur_swqe_tso_hdr(const struct ur_sq *sq,
 				       struct ur_swqe *w)
 {
@@ -109,7 +113,8 @@ struct ur_rq {
 	uint32_t max_sge;
 	_Atomic uint32_t tail;
 	_Atomic uint32_t head;
-	const struct ur_ring_source *home; /* of the ring; NULL: our own */
+	/* The ring's source; NULL: default memory. */
+	const struct ur_ring_source *ring_source;
 };
 
 /* max_wr, max_sge, max_inline are granted exactly; -EINVAL above the limits
@@ -117,7 +122,7 @@ struct ur_rq {
  * max_wr 0 makes a queue on which nothing can be posted. */
 int ur_sq_init(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
 	       uint32_t max_inline);
-/* The same with room for max_own requests of the protocol itself, with an SGE
+/* The same with room for max_own internal requests of the protocol, with an SGE
  * and UR_OWN_INLINE bytes each. */
 #define UR_OWN_INLINE 64u
 int ur_sq_init_own(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
@@ -127,12 +132,16 @@ int ur_rq_init(struct ur_rq *rq, uint32_t max_wr, uint32_t max_sge,
 	       uint32_t limit_wr);
 void ur_rq_fini(struct ur_rq *rq);
 
-/* Put a queue that nobody knows yet into memory of the source. 0, -ENOMEM. */
-int ur_sq_rehouse(struct ur_sq *sq, const struct ur_ring_source *source);
-int ur_rq_rehouse(struct ur_rq *rq, const struct ur_ring_source *source);
+/*
+ * Move the ring of an unpublished queue into memory of the source. 0, -ENOMEM.
+ */
+int ur_sq_set_ring_source(struct ur_sq *sq,
+			  const struct ur_ring_source *source);
+int ur_rq_set_ring_source(struct ur_rq *rq,
+			  const struct ur_ring_source *source);
 
-/* Under rq->lock, where consumers take it too: change max_wr, keep what is
- * posted.  -EINVAL: 0 or below what is posted; -ENOMEM. */
+/* Under rq->lock, which consumers take too: change max_wr, keep posted
+ * receives. -EINVAL: 0 or below the number posted; -ENOMEM. */
 int ur_rq_resize(struct ur_rq *rq, uint32_t max_wr);
 
 static inline struct ur_swqe *ur_sq_slot(const struct ur_sq *sq, uint32_t i)
@@ -148,9 +157,9 @@ static inline struct ur_rwqe *ur_rq_slot(const struct ur_rq *rq, uint32_t i)
 }
 
 /*
- * Posting, under sq->lock: ur_sq_stage() gives the next slot or NULL if
+ * Posting, under sq->lock: ur_sq_stage() returns the next slot or NULL if
  * max_wr requests are outstanding; ur_sq_commit() makes all staged slots
- * visible to the lane; ur_sq_abort() forgets them.
+ * visible to the lane; ur_sq_abort() discards them.
  */
 static inline struct ur_swqe *ur_sq_stage(struct ur_sq *sq)
 {
@@ -170,9 +179,9 @@ static inline bool ur_sq_has_own(const struct ur_sq *sq, uint32_t n)
 }
 
 /*
- * The lane stages requests of the protocol's own: begin, stage while
- * ur_sq_has_own(), end, which makes them visible if any were staged.  False:
- * somebody is posting, who will kick the QP when he is done.
+ * The lane stages internal requests: begin, stage while ur_sq_has_own(), end,
+ * which makes them visible if any were staged. False: a poster holds the lock,
+ * and will kick the QP when it is done.
  */
 bool ur_sq_begin_own(struct ur_sq *sq);
 void ur_sq_end_own(struct ur_sq *sq, bool staged);
@@ -182,8 +191,8 @@ static inline struct ur_swqe *ur_sq_stage_own(struct ur_sq *sq)
 	return ur_sq_slot(sq, sq->staged++);
 }
 
-/* One of them is complete.  Before the head moves on: in between a poster
- * sees more requests of its own than there are, never fewer. */
+/* An internal request is complete. Called before the head advances: in between
+ * a poster may see too many internal requests, never too few. */
 static inline void ur_sq_release_own(struct ur_sq *sq)
 {
 	atomic_fetch_sub_explicit(&sq->own, 1, memory_order_release);
@@ -199,10 +208,7 @@ static inline void ur_sq_abort(struct ur_sq *sq)
 	sq->staged = atomic_load_explicit(&sq->tail, memory_order_relaxed);
 }
 
-/*
- * The lane: the oldest request that is not complete, and behind the newest
- * that is posted.
- */
+/* The lane: the oldest incomplete request, and one past the newest posted. */
 static inline uint32_t ur_sq_head(const struct ur_sq *sq)
 {
 	return atomic_load_explicit(&sq->head, memory_order_relaxed);
@@ -213,14 +219,14 @@ static inline uint32_t ur_sq_tail(const struct ur_sq *sq)
 	return atomic_load_explicit(&sq->tail, memory_order_acquire);
 }
 
-/* The oldest is complete: its slot may be posted to again. */
+/* The oldest is complete: frees its slot. */
 static inline void ur_sq_pop(struct ur_sq *sq)
 {
 	atomic_store_explicit(&sq->head, ur_sq_head(sq) + 1,
 			      memory_order_release);
 }
 
-/* Forget all that is posted.  Returns where the next request will be. */
+/* Discard all posted requests. Returns the counter of the next one. */
 static inline uint32_t ur_sq_clear(struct ur_sq *sq)
 {
 	uint32_t tail = ur_sq_tail(sq);
@@ -240,26 +246,26 @@ static inline bool ur_swqe_is_write(const struct ur_swqe *w)
 	       w->opcode == UR_WR_RDMA_WRITE_IMM;
 }
 
-/* Is it answered with the old value? */
+/* Does its response carry the old value? */
 static inline bool ur_swqe_is_atomic(const struct ur_swqe *w)
 {
 	return w->opcode == UR_WR_CMP_SWP || w->opcode == UR_WR_FETCH_ADD;
 }
 
-/* IBTA A19: FLUSH and ATOMIC WRITE are answered as a READ of nothing. */
+/* IBTA A19: FLUSH and ATOMIC WRITE are answered by an empty READ response. */
 static inline bool ur_swqe_is_placed(const struct ur_swqe *w)
 {
 	return w->opcode == UR_WR_FLUSH || w->opcode == UR_WR_ATOMIC_WRITE;
 }
 
-/* Is its completion an answer, not an acknowledgement? */
+/* Is it completed by a response, not an acknowledgement? */
 static inline bool ur_swqe_is_answered(const struct ur_swqe *w)
 {
 	return ur_swqe_is_read(w) || ur_swqe_is_atomic(w) ||
 	       ur_swqe_is_placed(w);
 }
 
-/* Does it send nothing? */
+/* Does it send no packet? */
 static inline bool ur_swqe_is_local(const struct ur_swqe *w)
 {
 	return w->opcode == UR_WR_BIND_MW || w->opcode == UR_WR_LOCAL_INV;
@@ -283,7 +289,7 @@ static inline void ur_rq_commit(struct ur_rq *rq)
 	atomic_store_explicit(&rq->tail, tail + 1, memory_order_release);
 }
 
-/* The consumer: the oldest receive; NULL: there is none. */
+/* The consumer: the oldest receive; NULL: none. */
 static inline struct ur_rwqe *ur_rq_first(const struct ur_rq *rq)
 {
 	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
@@ -293,7 +299,7 @@ static inline struct ur_rwqe *ur_rq_first(const struct ur_rq *rq)
 	return ur_rq_slot(rq, head);
 }
 
-/* It is complete: its slot may be posted to again. */
+/* It is complete: frees its slot. */
 static inline void ur_rq_pop(struct ur_rq *rq)
 {
 	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
@@ -301,7 +307,7 @@ static inline void ur_rq_pop(struct ur_rq *rq)
 	atomic_store_explicit(&rq->head, head + 1, memory_order_release);
 }
 
-/* Forget all that is posted. */
+/* Discard all posted receives. */
 static inline void ur_rq_clear(struct ur_rq *rq)
 {
 	atomic_store_explicit(&rq->head,

@@ -25,7 +25,8 @@ static struct ur_srq *at(const struct ur_srq_table *t, uint32_t index)
 				    memory_order_acquire);
 }
 
-/* Numbers come back late, so that old packets find no new queue; none is 0. */
+/* Numbers are reused late, so that delayed packets do not reach a new queue;
+ * none is 0. */
 int ur_srq_table_add(struct ur_srq_table *t, struct ur_srq *srq, uint32_t slot)
 {
 	int ret = -ENOMEM;

@@ -95,13 +95,13 @@ static unsigned int nfirst; /* threads that may come before programs */
 static void lock_all(const struct group *g)
 {
 	for (unsigned int q = 0; q < g->nqueues; q++)
-		ur_sched_ask(&g->queues[q]->lock);
+		ur_sched_lock_rare(&g->queues[q]->lock);
 }
 
 static void unlock_all(const struct group *g)
 {
 	for (unsigned int q = g->nqueues; q-- > 0;)
-		ur_sched_give(&g->queues[q]->lock);
+		ur_sched_unlock(&g->queues[q]->lock);
 }
 
 /* ---- The thread ---- */
@@ -336,7 +336,7 @@ static bool is_idle(struct port *p, bool worked, uint64_t now)
 		p->slept_ns = 0;
 		return false;
 	}
-	if (now - p->busy_ns < p->spin_ns && !ur_sched_crowded(now))
+	if (now - p->busy_ns < p->spin_ns && !ur_sched_is_oversubscribed(now))
 		return false;
 	if (spun)
 		p->spin_ns = p->spin_ns > SPIN_MIN_NS ? p->spin_ns / 2 : 0;
@@ -356,7 +356,7 @@ static void doze(struct port *p)
 	uint64_t since = ur_clock_ns();
 	int n = epoll_wait(p->epfd, ev, EVENTS, -1);
 
-	ur_sched_take(&p->lock);
+	ur_sched_lock_frequent(&p->lock);
 	p->slept_ns = ur_clock_ns() - since;
 	ur_port_sched_slept(&p->turn, p->slept_ns);
 	for (int i = 0; i < n; i++) {
@@ -364,7 +364,7 @@ static void doze(struct port *p)
 		hear(p, ev[i].data.u32);
 	}
 	note_awake(p);
-	ur_sched_give(&p->lock);
+	ur_sched_unlock(&p->lock);
 }
 
 /* First while there are too few cores; and not for longer than is our share. */
@@ -372,40 +372,41 @@ static void take_turn(struct port *p)
 {
 	struct ur_port_sched *t = &p->turn;
 	uint64_t now = ur_clock_ns(), rest;
-	bool first = p->priority &&
-		     ur_port_sched_comes_first(t, ur_sched_crowded(now), now);
+	bool first =
+		p->priority && ur_port_sched_comes_first(
+				       t, ur_sched_is_oversubscribed(now), now);
 
 	if (first != t->first) {
-		if (ur_sched_first(first ? p->priority : 0))
+		if (ur_sched_set_realtime(first ? p->priority : 0))
 			t->first = first;
 		else
 			p->priority = 0;
 	}
 	rest = ur_port_sched_rest_ns(t, now);
 	if (rest)
-		(void)ur_sched_nap(rest);
+		(void)ur_sched_sleep(rest);
 }
 
 static void *port_main(void *arg)
 {
 	struct port *p = arg;
 
-	ur_sched_short();
+	ur_sched_short_slices();
 	for (;;) {
 		uint64_t naps;
 		bool sleeps;
 		uint32_t n;
 
 		take_turn(p);
-		ur_sched_take(&p->lock);
+		ur_sched_lock_frequent(&p->lock);
 		n = work(p);
 		ur_port_sched_worked(&p->turn, n);
 		sleeps = is_idle(p, n > 0, ur_clock_ns());
 		naps = sleeps ? ur_port_sched_nap_ns(&p->turn) : 0;
 		sleeps = sleeps && !naps && may_sleep(p);
-		ur_sched_give(&p->lock);
+		ur_sched_unlock(&p->lock);
 		if (naps)
-			ur_port_sched_napped(&p->turn, ur_sched_nap(naps));
+			ur_port_sched_napped(&p->turn, ur_sched_sleep(naps));
 		if (sleeps)
 			doze(p);
 	}
@@ -652,7 +653,7 @@ static struct port *queue_new(struct group *g, unsigned int index)
  * are not to be more of them than cores. */
 static int priority_of(const struct ur_port_spec *spec)
 {
-	if (!spec->priority || nfirst >= ur_sched_cores())
+	if (!spec->priority || nfirst >= ur_sched_cpus())
 		return 0;
 	nfirst++;
 	return spec->priority;

@@ -654,9 +654,9 @@ static void give_way(struct ur_lane *l)
 
 	l->empty_looks = 0;
 	ur_lane_unlock(l);
-	if (!ur_yield_may(&way, ur_clock_ns()))
+	if (!ur_yield_allowed(&way, ur_clock_ns()))
 		return;
-	taken = ur_yield_give(&way);
+	taken = ur_yield_cpu(&way);
 	if (!ur_latch_try(&l->lock))
 		return;
 	l->way = way;

@@ -246,7 +246,7 @@ static uint32_t run_dry(struct ur_lane *l)
 				break;
 		}
 		ur_lane_unlock(l);
-		ur_evq_wake();
+		ur_evq_flush_wakes();
 		if (way)
 			sched_yield();
 		else
@@ -303,7 +303,7 @@ static bool spin(struct helper *h)
 		polled = is_polled(l, now) || l->watch == UR_WATCH_TICK;
 		got = polled ? 0 : run_dry(l);
 		ur_lane_unlock(l);
-		ur_evq_wake();
+		ur_evq_flush_wakes();
 		if (got) {
 			h->spin_ns = SPIN_MAX_NS;
 			return true;
@@ -364,7 +364,7 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 	h->peer_wakefds = l->peer_wakefds;
 	*watch = l->watch;
 	ur_lane_unlock(l);
-	ur_evq_wake();
+	ur_evq_flush_wakes();
 	return until;
 }
 
@@ -384,7 +384,7 @@ static bool may_sleep(struct ur_lane *l, enum ur_watch watch)
 		ok = ur_shm_sleep(l->roce, true);
 	}
 	ur_lane_unlock(l);
-	ur_evq_wake();
+	ur_evq_flush_wakes();
 	return ok;
 }
 
@@ -440,8 +440,8 @@ static void *helper_main(void *arg)
 	uint64_t slept_ns = UR_NEVER;
 	bool spun = false;
 
-	ur_sched_short();
-	ur_evq_wake_later();
+	ur_sched_short_slices();
+	ur_evq_defer_wakes();
 	for (;;) {
 		enum ur_watch watch;
 		uint32_t got;

@@ -145,7 +145,7 @@ int ur_burst_add(struct ur_burst *t, struct ur_path *p, struct ur_hdr *h,
 {
 	const struct ur_opcode *op = ur_opcode_get(h->bth.opcode);
 	uint32_t len = ur_pkt_len(op, payload_len) +
-		       (h->bth.rides ? UR_PIGGYBACK_LEN : 0);
+		       (h->bth.has_ack ? UR_PIGGYBACK_LEN : 0);
 	uint32_t pad = (4u - (payload_len & 3u)) & 3u;
 	uint32_t at = t->linear_len, crc;
 	bool gather = stable && payload_len >= GATHER_MIN &&

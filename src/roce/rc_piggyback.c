@@ -35,10 +35,11 @@ void ur_rc_piggyback_board(const struct ur_rqp *q, const struct ur_burst *t,
 	/* Answers to READs and atomics go before it. */
 	if (q->peer != UR_PEER_URNIC || p->res_todo ||
 	    UR_AETH_CLASS(p->ack_syndrome) != UR_AETH_ACK ||
-	    !ur_may_carry(op) || payload_len + UR_PIGGYBACK_LEN > q->mtu ||
-	    !is_last_to_send(q) || ur_burst_fits(t, len) != UR_FIT_OK)
+	    !ur_op_may_piggyback(op) ||
+	    payload_len + UR_PIGGYBACK_LEN > q->mtu || !is_last_to_send(q) ||
+	    ur_burst_fits(t, len) != UR_FIT_OK)
 		return;
-	h->bth.rides = true;
+	h->bth.has_ack = true;
 	h->syndrome = p->ack_syndrome;
 	h->msn = p->msn;
 	h->ack_psn = p->ack_psn;

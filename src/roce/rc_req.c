@@ -192,7 +192,7 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 	err = ur_req_add_packet(q, t, q->path, w, &h, off, len, !again);
 	if (err)
 		return UR_EMIT_IDLE;
-	if (h.bth.rides)
+	if (h.bth.has_ack)
 		ur_rc_piggyback_left(q);
 	q->r->cnt.retransmitted_pkts += again;
 	ur_cong_sent(q, price_of(q, w));

@@ -147,7 +147,7 @@ static enum ur_fault check_length(struct ur_rqp *q, struct ur_in *in)
 
 static bool needs_receive(const struct ur_opcode *op)
 {
-	if (!op->eats_rwqe)
+	if (!op->consumes_rwqe)
 		return false;
 	return op->kind == UR_OP_SEND ? (op->position & UR_POS_FIRST) != 0
 				      : (op->position & UR_POS_LAST) != 0;
@@ -335,7 +335,7 @@ static enum ur_fault execute_message(struct ur_rqp *q, struct ur_in *in)
 		if (f != UR_FAULT_NONE)
 			return f;
 	}
-	if (last && op->eats_rwqe) {
+	if (last && op->consumes_rwqe) {
 		ur_recv_complete(q, in,
 				 send ? UR_WC_RECV : UR_WC_RECV_RDMA_WITH_IMM,
 				 p->received);
@@ -602,7 +602,7 @@ void ur_rc_request(struct ur_rqp *q, struct ur_in *in)
 	};
 	enum ur_fault f = UR_FAULT_NONE;
 
-	if (in->hdr.bth.rides) {
+	if (in->hdr.bth.has_ack) {
 		ur_rc_piggyback_arrive(q, in);
 		if (ur_rqp_state(q) == UR_QPS_ERR)
 			return;

@@ -184,7 +184,7 @@ static void finish(struct ur_rqp *q, const struct ur_in *in)
 	p->in_message = false;
 	q->r->cnt.rx_send_requests += send;
 	q->r->cnt.rx_write_requests += !send;
-	if (!in->hdr.op->eats_rwqe)
+	if (!in->hdr.op->consumes_rwqe)
 		return;
 	if (!ur_recv_take(q)) {
 		q->r->cnt.drop_no_recv++;

@@ -281,7 +281,7 @@ void ur_export_mr_add(struct ur_export *e, const struct ur_mr *mr)
 	};
 	const struct ur_seg_entry *at;
 
-	if (!is_ours(e) || mr->kind == UR_MR_NULL || mr->kind == UR_MR_FAR ||
+	if (!is_ours(e) || mr->kind == UR_MR_NULL || mr->kind == UR_MR_REMOTE ||
 	    mr->window)
 		return;
 	ur_lock(&e->lock);

@@ -28,7 +28,7 @@ static int check_element(struct urv_context *c, const struct ur_pd *pd,
 		return rc;
 	if (!(mr.access & UR_ACCESS_ON_DEMAND))
 		return -ENOENT;
-	if (mr.kind == UR_MR_FAR)
+	if (mr.kind == UR_MR_REMOTE)
 		return -EOPNOTSUPP;
 	if (mr.pd != pd || (write && !(mr.access & UR_ACCESS_LOCAL_WRITE)))
 		return -EPERM;

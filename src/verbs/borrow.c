@@ -157,7 +157,7 @@ static int reach_private(struct urv_borrow *b, struct urv_mr *mr,
 	}
 	want->addr = mr->lent->far.base;
 	want->access &= ~(uint32_t)UR_ACCESS_REMOTE_ATOMIC;
-	want->kind = UR_MR_FAR;
+	want->kind = UR_MR_REMOTE;
 	return 0;
 }
 

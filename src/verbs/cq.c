@@ -123,12 +123,12 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	return urv_errno(rc);
 }
 
-int urv_cq_rehouse(struct urv_cq *cq, struct ibv_pd *domain)
+int urv_cq_use_domain_memory(struct urv_cq *cq, struct ibv_pd *domain)
 {
 	const struct ur_ring_source *rings = urv_domain_enter(domain);
 
 	cq->domain = domain;
-	return rings ? ur_cq_rehouse(&cq->core, rings) : 0;
+	return rings ? ur_cq_set_ring_source(&cq->core, rings) : 0;
 }
 
 int urv_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)

@@ -11,7 +11,7 @@ struct urv_cq *urv_cq_create(struct urv_context *c, uint32_t cqe,
 			     uint32_t comp_vector);
 
 /* A new queue goes where the parent domain wants it: 0, -ENOMEM. */
-int urv_cq_rehouse(struct urv_cq *cq, struct ibv_pd *domain);
+int urv_cq_use_domain_memory(struct urv_cq *cq, struct ibv_pd *domain);
 
 /* Is there something to take, after driving the adapter if need be? */
 bool urv_cq_has_work(struct urv_cq *cq);

@@ -200,7 +200,7 @@ struct ibv_cq_ex *urv_create_cq_ex(struct ibv_context *context,
 	if (!cq)
 		return NULL;
 	if (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
-		rc = urv_cq_rehouse(cq, init->parent_domain);
+		rc = urv_cq_use_domain_memory(cq, init->parent_domain);
 	if (rc) {
 		ibv_destroy_cq(&cq->ibv);
 		return urv_null(rc);

@@ -9,9 +9,10 @@
 #include "verbs/ops.h"
 #include "verbs/xrc.h"
 
-static int rehouse(struct ur_srq *srq, const struct ur_ring_source *rings)
+static int set_ring_source(struct ur_srq *srq,
+			   const struct ur_ring_source *rings)
 {
-	int rc = rings ? ur_rq_rehouse(&srq->rq, rings) : 0;
+	int rc = rings ? ur_rq_set_ring_source(&srq->rq, rings) : 0;
 
 	if (rc)
 		ur_srq_fini(srq);
@@ -28,7 +29,7 @@ static int srq_init(struct urv_srq *srq, struct ibv_pd *pd,
 			 attr->max_sge, 0, &c->async, &srq->ibv);
 	if (rc)
 		return rc;
-	rc = rehouse(&srq->core, urv_domain_enter(pd));
+	rc = set_ring_source(&srq->core, urv_domain_enter(pd));
 	if (rc) {
 		urv_domain_leave(pd);
 		return rc;

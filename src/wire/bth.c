@@ -7,8 +7,8 @@
 #include "base/bytes.h"
 
 /*
- * IBTA 9.2, figure 98: bytes 0 to 11.  Every packet has them, so they are
- * taken as one piece, and so are those of a RETH below: a check for each field
+ * IBTA 9.2, figure 98: bytes 0 to 11. Every packet has them, so they are read
+ * with one bounds check, as are those of a RETH below: a check for each field
  * would cost more than the field.
  */
 static void get_bth(const uint8_t *p, struct ur_bth *b)
@@ -36,7 +36,7 @@ static void put_bth(uint8_t *p, const struct ur_bth *b)
 	p[3] = (uint8_t)b->pkey;
 	p[4] = (uint8_t)(b->fecn << 7 | b->becn << 6);
 	ur_put_be24(p + 5, b->dqpn);
-	p[8] = (uint8_t)(b->ackreq << 7 | b->urnic << 6 | b->rides << 5);
+	p[8] = (uint8_t)(b->ackreq << 7 | b->urnic << 6 | b->has_ack << 5);
 	ur_put_be24(p + 9, b->psn);
 }
 
@@ -71,7 +71,7 @@ static void get_reth(struct ur_rd *r, struct ur_hdr *h)
 	h->dma_len = ur_be32_at(p + 12);
 }
 
-/* IBTA 9.3: each header of the set, in the order in which they stand. */
+/* IBTA 9.3: each header of the set, in wire order. */
 static void get_extended(struct ur_rd *r, struct ur_hdr *h, unsigned int set)
 {
 	if (set & UR_HDR_XRCETH) {
@@ -154,10 +154,11 @@ static void put_extended(struct ur_wr *w, const struct ur_hdr *h,
 		ur_wr_be32(w, h->inv_rkey);
 }
 
-/* docs/wire/roce.md: the bits of byte 8; then an AETH and the PSN it is for. */
-#define RIDES 0x60u
+/* docs/wire/roce.md: the bits of byte 8; then an AETH and the PSN that it
+ * acknowledges. */
+#define HAS_ACK 0x60u
 
-static void get_ride(struct ur_rd *r, struct ur_hdr *h)
+static void get_ack(struct ur_rd *r, struct ur_hdr *h)
 {
 	h->syndrome = ur_rd_u8(r);
 	h->msn = ur_rd_be24(r);
@@ -165,7 +166,7 @@ static void get_ride(struct ur_rd *r, struct ur_hdr *h)
 	h->ack_psn = ur_rd_be24(r);
 }
 
-static void put_ride(struct ur_wr *w, const struct ur_hdr *h)
+static void put_ack(struct ur_wr *w, const struct ur_hdr *h)
 {
 	ur_wr_u8(w, h->syndrome);
 	ur_wr_be24(w, h->msn);
@@ -180,15 +181,15 @@ int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
 	const uint8_t *p = ur_rd_bytes(&r, UR_BTH_LEN);
 	const struct ur_opcode *op;
 	size_t hdr_len, trailer;
-	bool rides;
+	bool has_ack;
 
 	if (!p)
 		return -EBADMSG;
 	op = ur_opcode_get(p[0]);
 	if (!op)
 		return -EPROTONOSUPPORT;
-	rides = (p[8] & RIDES) == RIDES && ur_may_carry(op);
-	hdr_len = op->hdr_len + (rides ? UR_PIGGYBACK_LEN : 0);
+	has_ack = (p[8] & HAS_ACK) == HAS_ACK && ur_op_may_piggyback(op);
+	hdr_len = op->hdr_len + (has_ack ? UR_PIGGYBACK_LEN : 0);
 	trailer = (p[1] >> 4 & 3) + UR_ICRC_LEN;
 	if (len < hdr_len + trailer)
 		return -EBADMSG;
@@ -196,11 +197,11 @@ int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
 		return -EBADMSG;
 	h->op = op;
 	get_bth(p, &h->bth);
-	h->bth.rides = rides;
+	h->bth.has_ack = has_ack;
 	if (op->headers)
 		get_extended(&r, h, op->headers);
-	if (rides)
-		get_ride(&r, h);
+	if (has_ack)
+		get_ack(&r, h);
 	assert(!r.bad);
 	*payload = r.p;
 	*payload_len = len - hdr_len - trailer;
@@ -216,10 +217,10 @@ size_t ur_hdr_encode(const struct ur_hdr *h, uint8_t *buf)
 	put_bth(ur_wr_bytes(&w, UR_BTH_LEN), &h->bth);
 	if (op->headers)
 		put_extended(&w, h, op->headers);
-	if (h->bth.rides)
-		put_ride(&w, h);
+	if (h->bth.has_ack)
+		put_ack(&w, h);
 	assert(!w.bad);
-	return op->hdr_len + (h->bth.rides ? UR_PIGGYBACK_LEN : 0);
+	return op->hdr_len + (h->bth.has_ack ? UR_PIGGYBACK_LEN : 0);
 }
 
 /* IBTA 9.7.5.2.8, table 45, in units of 10 us; code 0 is the longest. */

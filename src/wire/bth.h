@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Base and extended transport headers (IBTA 9.2 to 9.3), decoded into host
- * byte order and encoded from it.  Immediate data and invalidate keys are
- * carried as the application gave them: imm_be is never swapped.
+ * Base and extended transport headers (IBTA 9.2 to 9.3), in host byte order
+ * when decoded. Immediate data and invalidated keys stay as the application
+ * gave them: imm_be is never swapped.
  */
 #ifndef UR_WIRE_BTH_H
 #define UR_WIRE_BTH_H
@@ -34,22 +34,22 @@ enum ur_nak {
 	UR_NAK_INV_RD = 4,
 };
 
-/* The acknowledgement that rides behind the headers of a SEND or WRITE. */
+/* The piggybacked acknowledgement behind the headers of a SEND or WRITE. */
 #define UR_PIGGYBACK_LEN 8u
 
 struct ur_bth {
 	uint8_t opcode;
 	bool solicited;
 	bool migreq;
-	uint8_t pad; /* 0..3 bytes behind the payload */
+	uint8_t pad; /* 0..3 bytes after the payload */
 	uint8_t tver;
 	uint16_t pkey;
 	bool fecn;
 	bool becn;
 	uint32_t dqpn;
 	bool ackreq;
-	bool urnic; /* reserved bits of the standard: docs/wire/roce.md */
-	bool rides;
+	bool urnic; /* reserved bits of IBTA: docs/wire/roce.md */
+	bool has_ack;
 	uint32_t psn;
 };
 
@@ -59,7 +59,7 @@ struct ur_hdr {
 	struct ur_bth bth;
 	/* XRCETH: the shared receive queue */
 	uint32_t srqn;
-	/* FETH (IBTA A19): where the data has to be, and which data */
+	/* FETH (IBTA A19): placement and selectivity */
 	uint8_t placement; /* 4 bits */
 	uint8_t level;	   /* 2 bits */
 	/* DETH */
@@ -71,7 +71,7 @@ struct ur_hdr {
 	uint32_t dma_len;
 	uint64_t swap_add;
 	uint64_t compare;
-	/* AETH, AtomicAckETH; the first two and ack_psn if bth.rides */
+	/* AETH, AtomicAckETH; the first two and ack_psn if bth.has_ack */
 	uint8_t syndrome;
 	uint32_t msn;
 	uint32_t ack_psn;
@@ -81,8 +81,8 @@ struct ur_hdr {
 	uint32_t inv_rkey;
 };
 
-/* Packets that an acknowledgement may ride on. */
-static inline bool ur_may_carry(const struct ur_opcode *op)
+/* Opcodes whose packets may carry a piggybacked acknowledgement. */
+static inline bool ur_op_may_piggyback(const struct ur_opcode *op)
 {
 	return op->transport == UR_TP_RC && (op->position & UR_POS_LAST) &&
 	       (op->kind == UR_OP_SEND || op->kind == UR_OP_WRITE);
@@ -90,17 +90,17 @@ static inline bool ur_may_carry(const struct ur_opcode *op)
 
 /*
  * Decode the headers of pkt, `len` bytes from the BTH to the end of the ICRC.
- * On success returns 0 and gives the payload (pad and ICRC taken off) in
- * *payload, *payload_len.  -EPROTONOSUPPORT: opcode not in the table;
- * -EBADMSG: too short, payload where none may be, or pad beyond the payload.
+ * On success returns 0 and the payload (without pad and ICRC) in *payload,
+ * *payload_len. -EPROTONOSUPPORT: opcode not in the table; -EBADMSG: too short,
+ * payload where none is allowed, or pad longer than the payload.
  */
 int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
 		  const uint8_t **payload, size_t *payload_len);
 
 /*
- * Encode h (bth.opcode decides what follows the BTH) at buf, which has
- * UR_HDR_MAX bytes.  Returns the number of bytes written: op->hdr_len, and
- * UR_PIGGYBACK_LEN more if bth.rides.
+ * Encode h (bth.opcode selects the extended headers) at buf, which has
+ * UR_HDR_MAX bytes. Returns the number of bytes written: op->hdr_len, and
+ * UR_PIGGYBACK_LEN more if bth.has_ack.
  */
 size_t ur_hdr_encode(const struct ur_hdr *h, uint8_t *buf);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Management datagrams (IBTA 13.4): 256 bytes, of which the header comes first.
- */
+/* Management datagrams (IBTA 13.4): 256 bytes that begin with this header. */
 #ifndef UR_WIRE_CM_MAD_H
 #define UR_WIRE_CM_MAD_H
 
@@ -14,7 +12,7 @@
 #define UR_MAD_CM_VERSION   2u
 #define UR_MAD_SEND	    3u /* the method of every CM message */
 
-/* Where MADs travel: QP1 to QP1 with this Q_Key (IBTA 3.5.3, 10.2.5). */
+/* MADs travel from QP1 to QP1 with this Q_Key (IBTA 3.5.3, 10.2.5). */
 #define UR_MAD_GSI_QPN	1u
 #define UR_MAD_GSI_QKEY 0x80010000u
 
@@ -22,7 +20,7 @@ struct ur_mad_hdr {
 	uint8_t base_version;
 	uint8_t mgmt_class;
 	uint8_t class_version;
-	uint8_t method; /* with the response bit */
+	uint8_t method; /* including the response bit */
 	uint16_t status;
 	uint16_t class_specific;
 	uint64_t tid;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A field is {first bit, number of bits, member}; bit 0 is the most significant
- * of the first byte behind the MAD header, as the tables of IBTA 12.6 count.
+ * A field is {first bit, number of bits, member}. As in the tables of IBTA
+ * 12.6, bit 0 is the most significant bit of the first byte after the MAD
+ * header.
  */
 #include "wire/cm_msg.h"
 
@@ -16,7 +17,7 @@
 
 struct field {
 	uint16_t bit;
-	uint16_t bits; /* more than 64: bytes that are copied */
+	uint16_t bits; /* more than 64: bytes, copied unchanged */
 	uint16_t member;
 	uint16_t size; /* of the member */
 };
@@ -25,7 +26,7 @@ struct layout {
 	const char *name;
 	const struct field *fields;
 	uint8_t count;
-	uint8_t private_at; /* byte behind the MAD header */
+	uint8_t private_at; /* byte after the MAD header */
 	uint8_t private_size;
 };
 
@@ -111,7 +112,7 @@ static const struct field rep_fields[] = {
 	BE(28, 64, u.rep.ca_guid),
 };
 
-/* RTU and DREP are no more than this. */
+/* RTU and DREP have only the IDs. */
 static const struct field id_fields[] = {
 	BE(0, 32, local_id),
 	BE(4, 32, remote_id),
@@ -221,7 +222,7 @@ static uint64_t get_number(const uint8_t *p, const struct field *f)
 	return f->bits == 64 ? v : v & ((1ul << f->bits) - 1);
 }
 
-/* The bytes are zero, or hold other fields. */
+/* The bytes are zero, or hold other fields' bits. */
 static void put_number(uint8_t *p, const struct field *f, uint64_t v)
 {
 	size_t n = span(f);
@@ -361,7 +362,7 @@ static void get_address(struct ur_rd *r, uint8_t ip_version, uint8_t to[16])
 		memcpy(to, p, 16);
 }
 
-/* IBTA A11.4: an IPv4 address stands in the last four bytes behind zeros. */
+/* IBTA A11.4: an IPv4 address occupies the last four bytes, after zeros. */
 static void put_address(struct ur_wr *w, uint8_t ip_version,
 			const uint8_t from[16])
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages of the communication manager (IBTA 12.6, 12.8, 12.11) and the
- * header that the RDMA IP CM service puts before the private data of REQ and
- * SIDR_REQ (IBTA annex A11).  Each message is a table of its fields; numbers
- * are in host order, GIDs as they stand.
+ * Messages of the communication manager (IBTA 12.6, 12.8, 12.11) and the header
+ * that the RDMA IP CM service puts before the private data of REQ and SIDR_REQ
+ * (IBTA annex A11). Each message is a table of its fields; numbers are in host
+ * order, GIDs unchanged.
  */
 #ifndef UR_WIRE_CM_MSG_H
 #define UR_WIRE_CM_MSG_H
@@ -30,7 +30,7 @@ enum ur_cm_attr {
 #define UR_CM_ATTR_LAST	 UR_CM_APR
 #define UR_CM_ATTR_COUNT (UR_CM_ATTR_LAST - UR_CM_ATTR_FIRST + 1)
 
-/* Which message an MRA or REJ is about. */
+/* The message that an MRA or REJ answers. */
 enum ur_cm_about {
 	UR_CM_ABOUT_REQ = 0,
 	UR_CM_ABOUT_REP = 1,
@@ -47,7 +47,7 @@ enum ur_cm_transport {
 #define UR_CM_ARI_LEN	       72u
 #define UR_CM_PRIVATE_DATA_MAX 224u
 
-/* One of the paths in a REQ, or the one of a LAP. */
+/* One of the paths in a REQ, or that of a LAP. */
 struct ur_cm_wire_path {
 	uint16_t local_lid;
 	uint16_t remote_lid;
@@ -75,7 +75,8 @@ struct ur_cm_msg_req {
 	uint8_t remote_response_timeout;
 	uint8_t transport;
 	uint8_t flow_control;
-	uint32_t starting_psn; /* at which the receiver of this begins */
+	/* Initial PSN for the receiver of this message. */
+	uint32_t starting_psn;
 	uint8_t local_response_timeout;
 	uint8_t retry_count;
 	uint16_t pkey;
@@ -104,7 +105,7 @@ struct ur_cm_msg_rej {
 struct ur_cm_msg_rep {
 	uint32_t qkey;
 	uint32_t qpn;
-	uint8_t vendor_id_h; /* ECE, in three pieces */
+	uint8_t vendor_id_h; /* ECE, in three parts */
 	uint32_t local_eecn;
 	uint8_t vendor_id_m;
 	uint32_t starting_psn;
@@ -143,7 +144,7 @@ struct ur_cm_msg_sidr_req {
 struct ur_cm_msg_sidr_rep {
 	uint8_t status;
 	uint8_t info_len;
-	uint16_t vendor_id_h; /* ECE, in two pieces */
+	uint16_t vendor_id_h; /* ECE, in two parts */
 	uint32_t qpn;
 	uint8_t vendor_id_l;
 	uint64_t service_id;
@@ -172,19 +173,18 @@ struct ur_cm_msg {
 		struct ur_cm_msg_sidr_req sidr_req;
 		struct ur_cm_msg_sidr_rep sidr_rep;
 	} u;
-	uint8_t private_data[UR_CM_PRIVATE_DATA_MAX]; /* zero behind its end */
+	uint8_t private_data
+		[UR_CM_PRIVATE_DATA_MAX]; /* zero-filled after its end */
 };
 
-/* Bytes of private data that a message has. */
+/* Length of the message's private data field, bytes. */
 uint8_t ur_cm_private_size(enum ur_cm_attr attr);
 
-/* As IBTA writes it: "REQ". */
+/* IBTA's name: "REQ". */
 const char *ur_cm_attr_name(enum ur_cm_attr attr);
 
-/*
- * Decode a whole MAD.  -EPROTONOSUPPORT: no CM message, of another version, or
- * of an attribute that is not in the table; *m is then untouched.
- */
+/* Decode a whole MAD. -EPROTONOSUPPORT: not a CM message, another version, or
+ * an attribute that is not in the table; *m is then unchanged. */
 int ur_cm_msg_decode(struct ur_cm_msg *m, const uint8_t mad[UR_MAD_LEN]);
 
 /* Encode a whole MAD; reserved fields become zero. */
@@ -196,7 +196,7 @@ void ur_cm_msg_encode(const struct ur_cm_msg *m, uint8_t mad[UR_MAD_LEN]);
 struct ur_cma_hdr {
 	uint8_t version;
 	uint8_t ip_version; /* 4 or 6 */
-	uint16_t port;	    /* of the sender */
+	uint16_t port;	    /* the sender's */
 	uint8_t src[16];    /* IPv4 mapped */
 	uint8_t dst[16];
 };

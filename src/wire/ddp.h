@@ -31,7 +31,7 @@ enum ur_ddp_queue {
 struct ur_ddp_hdr {
 	bool tagged;
 	bool last;
-	uint8_t rsvd; /* four bits that have no meaning yet */
+	uint8_t rsvd; /* four reserved bits */
 	uint8_t version;
 	uint8_t ulp;
 	/* tagged */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The part of the packet in front of the BTH is the same for all packets of a
- * flow but for lengths and the IPv4 identification, so it is a prefix that
- * callers may keep.
+ * The bytes before the BTH are the same for all packets of a flow except for
+ * lengths and the IPv4 identification, so their CRC is a prefix that callers
+ * may cache.
  *
- * The hidden identification.  Two packets that differ in the identification
- * alone have ICRCs whose difference, taken back through everything that
- * follows the field (base/crc.h), is what a CRC register holds before these
- * two bytes are run: the two bytes themselves, in its lower half, and nothing
- * in the upper.  So one multiplication by a factor that depends on the length
- * tells whether some identification explains the difference, and which.
+ * The hidden identification. Two packets that differ in the identification
+ * alone have ICRCs that differ. That difference, taken back through all bytes
+ * after the field (base/crc.h), is the value of a CRC register before these two
+ * bytes are processed: the two bytes themselves in its lower half, zero in the
+ * upper. So one multiplication by a factor that depends on the length tells
+ * whether an identification explains the difference, and which.
  */
 #include "wire/icrc.h"
 
@@ -21,18 +21,18 @@
 #include "base/crc.h"
 #include "wire/opcode.h"
 
-#define MASK_LEN   8u /* ones in place of the LRH of InfiniBand */
+#define MASK_LEN   8u /* ones in place of the InfiniBand LRH */
 #define IPV4_LEN   20u
 #define IPV6_LEN   40u
 #define UDP_LEN	   8u
 #define PROTO_UDP  17u
 #define IPV4_ID_AT 4u
 #define IPV4_DF	   0x4000u
-#define BTH_MASKED 4u /* the byte with FECN, BECN */
-/* That byte as ones instead of zero, as a difference in front of the BTH:
+#define BTH_MASKED 4u /* the byte with FECN and BECN */
+/* That byte as ones instead of zero, as a difference before the BTH:
  * ur_crc32_unshift(0xff, BTH_MASKED). */
 #define MASK_ONES  0x0f6a70d9u
-#define ID_TABLE   64u /* packets of the longest burst */
+#define ID_TABLE   64u /* packets of the largest burst */
 
 /* From the identification to the end of the UDP header. */
 #define AFTER_ID (IPV4_LEN - IPV4_ID_AT + UDP_LEN)
@@ -83,7 +83,7 @@ uint32_t ur_icrc_prefix(const struct ur_icrc_flow *flow, size_t udp_len)
 
 static uint32_t id_table[ID_TABLE];
 
-/* The register in front of the two bytes, first byte lowest. */
+/* The register before the two bytes, first byte lowest. */
 static uint32_t id_difference(uint16_t id)
 {
 	return ur_crc32_shift(__builtin_bswap16(id), AFTER_ID);
@@ -111,7 +111,7 @@ uint32_t ur_icrc_run(uint32_t prefix, const uint8_t *pkt, size_t len)
 	return ur_crc32(prefix ^ ones, pkt, len);
 }
 
-/* Is there an identification that makes up for the difference? */
+/* Is there an identification that explains the difference? */
 void ur_icrc_write(const struct ur_icrc_flow *flow, uint8_t *pkt,
 		   size_t udp_len)
 {

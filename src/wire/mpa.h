@@ -17,20 +17,20 @@
 #define UR_MPA_PD_MAX  512u
 #define UR_MPA_V2_LEN  4u /* IRD and ORD */
 
-/* What a side asks for (flags), and what it tells by them. */
-#define UR_MPA_MARKERS	0x80u /* "send me markers" */
+/* Flags: what a side asks for and announces. */
+#define UR_MPA_MARKERS	0x80u /* the sender wants to receive markers */
 #define UR_MPA_CRC	0x40u
 #define UR_MPA_REJECT	0x20u
-#define UR_MPA_ENHANCED 0x10u /* S: IRD and ORD are there */
+#define UR_MPA_ENHANCED 0x10u /* S: IRD and ORD are present */
 #define UR_MPA_RESERVED 0x0fu
 
-/* In the word that holds IRD, and in that of ORD (RFC 6581, 9.1). */
+/* In the words that hold IRD and ORD (RFC 6581, 9.1). */
 #define UR_MPA_PEER_TO_PEER 0x8000u /* IRD */
 #define UR_MPA_RTR_FPDU	    0x4000u /* IRD: an FPDU of length 0 */
 #define UR_MPA_RTR_WRITE    0x8000u /* ORD */
 #define UR_MPA_RTR_READ	    0x4000u /* ORD */
 #define UR_MPA_DEPTH_MASK   0x3fffu
-#define UR_MPA_DEPTH_NONE   0x3fffu /* "negotiated elsewhere" */
+#define UR_MPA_DEPTH_NONE   0x3fffu /* not negotiated here */
 
 enum ur_mpa_kind {
 	UR_MPA_REQUEST,
@@ -46,11 +46,12 @@ struct ur_mpa_frame {
 	uint16_t ord_word;
 };
 
-/* Of the first 20 bytes: true, if they begin a frame; ird and ord are 0. */
+/* Decodes the first 20 bytes; false: not the start of a frame. ird and ord
+ * become 0. */
 bool ur_mpa_frame_decode(struct ur_mpa_frame *f, const uint8_t *buf,
 			 size_t len);
 
-/* Of the private data: true, if IRD and ORD are there and taken. */
+/* Decodes IRD and ORD from the private data; false: they are missing. */
 bool ur_mpa_frame_decode_v2(struct ur_mpa_frame *f, const uint8_t *pd,
 			    size_t len);
 
@@ -60,7 +61,7 @@ size_t ur_mpa_frame_encode(const struct ur_mpa_frame *f,
 
 #define UR_FPDU_LEN_LEN	  2u
 #define UR_FPDU_CRC_LEN	  4u
-#define UR_MPA_MARKER_GAP 512u /* bytes of the stream from one to the next */
+#define UR_MPA_MARKER_GAP 512u /* bytes of the stream between markers */
 #define UR_MPA_MARKER_LEN 4u
 
 static inline uint32_t ur_fpdu_pad(uint32_t ulpdu_len)

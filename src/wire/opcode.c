@@ -27,7 +27,9 @@
 	 IF(set, IMM, 4u) + IF(set, IETH, 4u) + IF(set, XRCETH, 4u) +          \
 	 IF(set, FETH, 4u))
 
-/* A CNP carries 16 reserved bytes (IBTA A17.9.3), which pass as payload. */
+/*
+ * A CNP carries 16 reserved bytes (IBTA A17.9.3), which are treated as payload.
+ */
 #define PAYLOAD(kind)                                                          \
 	((kind) == UR_OP_SEND || (kind) == UR_OP_WRITE ||                      \
 	 (kind) == UR_OP_READ_RESPONSE || (kind) == UR_OP_CNP ||               \
@@ -44,7 +46,7 @@
 		 .position = pos,                                              \
 		 .headers = set,                                               \
 		 .payload = PAYLOAD(UR_OP_##op_kind),                          \
-		 .eats_rwqe = EATS_RWQE(UR_OP_##op_kind, set),                 \
+		 .consumes_rwqe = EATS_RWQE(UR_OP_##op_kind, set),             \
 		 .hdr_len = HDR_LEN(set) }
 
 /* clang-format off */
@@ -123,8 +125,9 @@ const struct ur_opcode *ur_opcode_get(uint8_t code)
 }
 
 /*
- * The lower five bits of an opcode mean the same in every transport, so the
- * RC opcodes serve for all.  Columns: tail of none, immediate, invalidate.
+ * The lower five bits of an opcode mean the same in every transport, so the RC
+ * opcodes serve for all. Columns: last packet with nothing, immediate,
+ * invalidate.
  */
 static const uint8_t send_code[4][3] = {
 	[MIDDLE] = { UR_RC_SEND_MIDDLE },

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The opcode table of the InfiniBand transport (IBTA 9.2, table 38): one row
- * per opcode, everything else (header lengths, legal sequences, which receive
- * work request is consumed) is derived from the row.
+ * per opcode. Header lengths, legal sequences and receive consumption are
+ * derived from the row.
  */
 #ifndef UR_WIRE_OPCODE_H
 #define UR_WIRE_OPCODE_H
@@ -40,8 +40,8 @@ enum ur_op_kind {
 #define UR_POS_ONLY   (UR_POS_FIRST | UR_POS_LAST)
 #define UR_POS_MIDDLE 0x0u
 
-/* Extended headers in the order in which they stand behind the BTH; only
- * those of XRC and FLUSH, which stand first, are numbered last. */
+/* Extended headers in wire order after the BTH, except those of XRC and FLUSH,
+ * which come first. */
 #define UR_HDR_DETH	 0x01u	/* 8 bytes */
 #define UR_HDR_RETH	 0x02u	/* 16 */
 #define UR_HDR_ATOMIC	 0x04u	/* 28 */
@@ -54,19 +54,19 @@ enum ur_op_kind {
 
 #define UR_BTH_LEN  12u
 #define UR_ICRC_LEN 4u
-/* No shorter than any header of the table: BTH, XRCETH, AtomicETH have 44. */
+/* An upper bound: the longest, BTH, XRCETH and AtomicETH, has 44. */
 #define UR_HDR_MAX  48u
 
 struct ur_opcode {
-	const char *name; /* as IBTA writes it, NULL in an empty row */
+	const char *name; /* IBTA's name, NULL in an empty row */
 	uint8_t code;
-	uint8_t transport; /* enum ur_transport */
-	uint8_t kind;	   /* enum ur_op_kind */
-	uint8_t position;  /* UR_POS_ */
-	uint16_t headers;  /* UR_HDR_ set */
-	bool payload;	   /* may carry payload */
-	bool eats_rwqe;	   /* its message consumes a receive WR */
-	uint8_t hdr_len;   /* derived: BTH and extended headers */
+	uint8_t transport;  /* enum ur_transport */
+	uint8_t kind;	    /* enum ur_op_kind */
+	uint8_t position;   /* UR_POS_ */
+	uint16_t headers;   /* UR_HDR_ set */
+	bool payload;	    /* may carry payload */
+	bool consumes_rwqe; /* its message consumes a receive WR */
+	uint8_t hdr_len;    /* derived: BTH and extended headers */
 };
 
 enum {
@@ -140,8 +140,8 @@ const struct ur_opcode *ur_opcode_get(uint8_t code);
 
 /*
  * The opcode of a packet of a SEND or WRITE: transport RC, UC or XRC, kind,
- * position, and what the last packet carries (UR_HDR_IMM, UR_HDR_IETH or 0;
- * ignored unless position has UR_POS_LAST).
+ * position, and the extra header of the last packet (UR_HDR_IMM, UR_HDR_IETH or
+ * 0; ignored unless position has UR_POS_LAST).
  */
 uint8_t ur_opcode_pick(enum ur_transport transport, enum ur_op_kind kind,
 		       unsigned int position, unsigned int tail);

@@ -143,7 +143,7 @@ bool ur_terminate_decode(struct ur_terminate *t, const uint8_t *buf, size_t len)
 	has = ur_terminate_has(got.has_word);
 	if (has & UR_TERM_HAS_LENGTH)
 		got.segment_len = ur_rd_be16(&r);
-	/* The header itself tells which kind and so how long it is. */
+	/* The header gives the kind and so the length. */
 	if ((has & UR_TERM_HAS_DDP) && ur_rd_left(&r)) {
 		got.ddp_len = (uint16_t)ur_ddp_hdr_len(r.p[0] & 0x80u);
 		got.ddp = ur_rd_bytes(&r, got.ddp_len);

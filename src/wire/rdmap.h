@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * RDMAP (RFC 5040, section 4) with the extensions of RFC 7306: the octet that
- * it has in every DDP header, and the messages that are headers themselves.
- */
+/* RDMAP (RFC 5040, section 4) with the extensions of RFC 7306: its octet in
+ * every DDP header, and the messages that consist of a header only. */
 #ifndef UR_WIRE_RDMAP_H
 #define UR_WIRE_RDMAP_H
 
@@ -30,14 +28,14 @@ enum ur_rdmap_opcode {
 };
 #define UR_RDMAP_OPCODES 16u
 
-/* One row per opcode; `known` is false for those that do not exist. */
+/* One row per opcode; `known` is false for undefined ones. */
 struct ur_rdmap_op {
 	const char *name;
 	bool known;
 	bool tagged;
 	uint8_t qn;	/* untagged: the queue it belongs to */
-	uint8_t fixed;	/* length of a message that is a header; 0: any */
-	bool solicited; /* with the solicited event */
+	uint8_t fixed;	/* length of a header-only message; 0: any */
+	bool solicited; /* has the solicited event */
 	bool invalidate;
 };
 
@@ -81,7 +79,7 @@ enum ur_atomic_opcode {
 #define UR_ATOMIC_REQUEST_LEN 52u
 struct ur_atomic_request {
 	uint32_t opcode; /* enum ur_atomic_opcode; the upper 28 bits too */
-	uint32_t id;	 /* comes back in the response */
+	uint32_t id;	 /* echoed in the response */
 	uint32_t stag;
 	uint64_t to;
 	uint64_t add_swap;
@@ -106,13 +104,16 @@ void ur_atomic_response_encode(const struct ur_atomic_response *q,
 
 #define UR_IMMEDIATE_LEN 8u
 
-/* TERMINATE (RFC 5040, 4.8): who found it, of what kind, which. */
+/*
+ * TERMINATE (RFC 5040, 4.8): the layer that found the error, its type and code.
+ */
 enum ur_term_layer {
 	UR_TERM_RDMAP = 0,
 	UR_TERM_DDP = 1,
 	UR_TERM_MPA = 2,
 };
-#define UR_TERM_LOCAL	     0u /* RDMAP, DDP: catastrophic, of the sender */
+#define UR_TERM_LOCAL                                                          \
+	0u /* RDMAP and DDP: local catastrophic error of the sender */
 #define UR_TERM_PROTECTION   1u /* RDMAP */
 #define UR_TERM_OPERATION    2u /* RDMAP */
 #define UR_TERM_DDP_TAGGED   1u
@@ -130,20 +131,20 @@ enum ur_term_layer {
 #define UR_TERM_CATASTROPHIC	  0x07u
 #define UR_TERM_CANNOT_INVALIDATE 0x09u
 #define UR_TERM_UNSPECIFIED	  0xffu
-/* … of DDP, tagged; */
+/* Codes of DDP, tagged. */
 #define UR_TERM_T_INVALID_STAG	  0x00u
 #define UR_TERM_T_BOUNDS	  0x01u
 #define UR_TERM_T_NOT_ASSOCIATED  0x02u
 #define UR_TERM_T_TO_WRAP	  0x03u
 #define UR_TERM_T_VERSION	  0x04u
-/* untagged; */
+/* Codes of DDP, untagged. */
 #define UR_TERM_U_QN		  0x01u
 #define UR_TERM_U_NO_BUFFER	  0x02u
 #define UR_TERM_U_MSN		  0x03u
 #define UR_TERM_U_MO		  0x04u
 #define UR_TERM_U_TOO_LONG	  0x05u
 #define UR_TERM_U_VERSION	  0x06u
-/* … of MPA. */
+/* Codes of MPA. */
 #define UR_TERM_MPA_CLOSED	  0x01u
 #define UR_TERM_MPA_CRC		  0x02u
 #define UR_TERM_MPA_MARKER	  0x03u
@@ -151,7 +152,7 @@ enum ur_term_layer {
 #define UR_TERM_MPA_IRD		  0x06u
 #define UR_TERM_MPA_RTR		  0x07u
 
-/* Which parts of the offending segment follow (HdrCt). */
+/* Parts of the offending segment that follow (HdrCt). */
 #define UR_TERM_HAS_LENGTH 0x8000u
 #define UR_TERM_HAS_DDP	   0x4000u
 #define UR_TERM_HAS_RDMAP  0x2000u
@@ -163,19 +164,17 @@ struct ur_terminate {
 	uint8_t layer;
 	uint8_t etype;
 	uint8_t code;
-	/* As on the wire; ur_terminate_has() understands siw's order too. */
+	/* As on the wire; ur_terminate_has() also understands siw's order. */
 	uint16_t has_word;
 	uint16_t segment_len; /* of the DDP segment */
-	const uint8_t *ddp;   /* its header, NULL: not there */
-	const uint8_t *rdmap; /* the header behind it, NULL: not there */
+	const uint8_t *ddp;   /* its header; NULL: absent */
+	const uint8_t *rdmap; /* the header after it; NULL: absent */
 	uint16_t ddp_len;
 	uint16_t rdmap_len;
 };
 
-/*
- * The kernel's siw lays the three bits out the other way round (0x0300 for
- * length and DDP header); bits that only it uses are taken as such.
- */
+/* The kernel's siw has the three bits in reverse order (0x0300 for length and
+ * DDP header); bits that only siw sets are read in its order. */
 uint16_t ur_terminate_has(uint16_t has_word);
 
 /* False if it is too short.  The pointers point into buf. */

@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 static void clear_reserved(uint8_t *header, const struct ur_hdr *h)
 {
 	header[4] &= 0xc0;
-	header[8] &= h->bth.rides ? 0xe0 : 0xc0;
+	header[8] &= h->bth.has_ack ? 0xe0 : 0xc0;
 	if (h->op->headers & UR_HDR_XRCETH)
 		header[UR_BTH_LEN] = 0;
 	if (h->op->headers & UR_HDR_FETH) {
@@ -24,7 +24,7 @@ static void clear_reserved(uint8_t *header, const struct ur_hdr *h)
 	}
 	if (h->op->headers & UR_HDR_DETH)
 		header[UR_BTH_LEN + 4] = 0;
-	if (h->bth.rides)
+	if (h->bth.has_ack)
 		header[h->op->hdr_len + 4] = 0;
 }
 
@@ -38,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 	if (ur_hdr_decode(&h, data, len, &payload, &n))
 		return 0;
-	hdr_len = h.op->hdr_len + (h.bth.rides ? UR_PIGGYBACK_LEN : 0);
+	hdr_len = h.op->hdr_len + (h.bth.has_ack ? UR_PIGGYBACK_LEN : 0);
 	assert(payload == data + hdr_len);
 	assert(hdr_len + n + h.bth.pad + UR_ICRC_LEN == len);
 	assert(h.op->payload || !n);

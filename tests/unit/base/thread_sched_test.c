@@ -26,7 +26,7 @@ static void first_and_ordinary_again(void **state)
 	int status;
 	pid_t pid;
 
-	if (!ur_sched_first(3)) {
+	if (!ur_sched_set_realtime(3)) {
 		assert_int_equal(policy(), SCHED_OTHER);
 		skip_because("real-time priority is refused");
 	}
@@ -39,12 +39,12 @@ static void first_and_ordinary_again(void **state)
 		_exit(policy() != SCHED_OTHER);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	assert_true(ur_sched_first(0));
+	assert_true(ur_sched_set_realtime(0));
 	assert_int_equal(policy(), SCHED_OTHER);
 	assert_int_equal(sched_getparam(0, &p), 0);
 	assert_int_equal(p.sched_priority, 0);
-	assert_true(ur_sched_first(1));
-	assert_true(ur_sched_first(0));
+	assert_true(ur_sched_set_realtime(1));
+	assert_true(ur_sched_set_realtime(0));
 }
 
 static void cores_are_those_it_may_have(void **state)
@@ -53,19 +53,19 @@ static void cores_are_those_it_may_have(void **state)
 	int i = 0;
 
 	assert_int_equal(sched_getaffinity(0, sizeof(was), &was), 0);
-	assert_int_equal(ur_sched_cores(), CPU_COUNT(&was));
+	assert_int_equal(ur_sched_cpus(), CPU_COUNT(&was));
 	while (!CPU_ISSET(i, &was))
 		i++;
 	CPU_ZERO(&one);
 	CPU_SET(i, &one);
 	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-	assert_int_equal(ur_sched_cores(), 1);
+	assert_int_equal(ur_sched_cpus(), 1);
 	assert_int_equal(sched_setaffinity(0, sizeof(was), &was), 0);
 }
 
 static void a_nap_is_as_long(void **state)
 {
-	assert_true(ur_sched_nap(50000) >= 50000);
+	assert_true(ur_sched_sleep(50000) >= 50000);
 }
 
 #define BURNERS 3
@@ -80,10 +80,10 @@ static void *wait_for_lock(void *arg)
 {
 	struct shared *s = arg;
 
-	ur_sched_ask(&s->lock);
+	ur_sched_lock_rare(&s->lock);
 	atomic_store(&s->burnt_before, atomic_load(&s->burnt));
 	atomic_store(&s->had, true);
-	ur_sched_give(&s->lock);
+	ur_sched_unlock(&s->lock);
 	return NULL;
 }
 
@@ -108,24 +108,24 @@ static void hand_over(struct shared *s, bool first)
 
 	atomic_store(&s->had, false);
 	atomic_store(&s->end, false);
-	ur_sched_take(&s->lock);
+	ur_sched_lock_frequent(&s->lock);
 	assert_int_equal(pthread_create(&waiter, NULL, wait_for_lock, s), 0);
 	while (!atomic_load(&s->lock.wanted))
 		sched_yield();
-	(void)ur_sched_nap(2000000);
+	(void)ur_sched_sleep(2000000);
 	for (int i = 0; i < BURNERS; i++)
 		assert_int_equal(
 			pthread_create(&burners[i], NULL, want_the_core, s), 0);
-	(void)ur_sched_nap(20000000);
+	(void)ur_sched_sleep(20000000);
 	if (first)
-		assert_true(ur_sched_first(2));
+		assert_true(ur_sched_set_realtime(2));
 	burnt = atomic_load(&s->burnt);
-	ur_sched_give(&s->lock);
-	ur_sched_take(&s->lock);
+	ur_sched_unlock(&s->lock);
+	ur_sched_lock_frequent(&s->lock);
 	assert_true(atomic_load(&s->had));
-	ur_sched_give(&s->lock);
+	ur_sched_unlock(&s->lock);
 	if (first)
-		assert_true(ur_sched_first(0));
+		assert_true(ur_sched_set_realtime(0));
 	atomic_store(&s->end, true);
 	for (int i = 0; i < BURNERS; i++)
 		pthread_join(burners[i], NULL);
@@ -138,7 +138,7 @@ static void hand_over(struct shared *s, bool first)
 static void a_lock_goes_to_who_waits(void **state)
 {
 	struct shared s = { .burnt = 0 };
-	bool first = ur_sched_first(2) && ur_sched_first(0);
+	bool first = ur_sched_set_realtime(2) && ur_sched_set_realtime(0);
 	cpu_set_t was, one;
 	int i = 0;
 

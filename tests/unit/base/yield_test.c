@@ -9,10 +9,10 @@ static void short_turns_cost_nothing(void **state)
 {
 	struct ur_yield w = { 0 };
 
-	assert_true(ur_yield_may(&w, 0));
-	assert_false(ur_yield_note(&w, 900, MS));
-	assert_true(ur_yield_note(&w, 20000, MS));
-	assert_true(ur_yield_may(&w, MS));
+	assert_true(ur_yield_allowed(&w, 0));
+	assert_false(ur_yield_account(&w, 900, MS));
+	assert_true(ur_yield_account(&w, 20000, MS));
+	assert_true(ur_yield_allowed(&w, MS));
 }
 
 /* Whoever keeps the core gets no more of it for ever longer. */
@@ -20,19 +20,19 @@ static void long_ones_are_few(void **state)
 {
 	struct ur_yield w = { 0 };
 
-	assert_true(ur_yield_note(&w, 3 * MS, 10 * MS));
-	assert_false(ur_yield_may(&w, 11 * MS - 1));
-	assert_true(ur_yield_may(&w, 11 * MS));
-	(void)ur_yield_note(&w, 3 * MS, 20 * MS);
-	assert_false(ur_yield_may(&w, 22 * MS - 1));
-	assert_true(ur_yield_may(&w, 22 * MS));
+	assert_true(ur_yield_account(&w, 3 * MS, 10 * MS));
+	assert_false(ur_yield_allowed(&w, 11 * MS - 1));
+	assert_true(ur_yield_allowed(&w, 11 * MS));
+	(void)ur_yield_account(&w, 3 * MS, 20 * MS);
+	assert_false(ur_yield_allowed(&w, 22 * MS - 1));
+	assert_true(ur_yield_allowed(&w, 22 * MS));
 	for (int i = 0; i < 20; i++)
-		(void)ur_yield_note(&w, 3 * MS, 30 * MS);
-	assert_true(ur_yield_may(&w, 46 * MS));
+		(void)ur_yield_account(&w, 3 * MS, 30 * MS);
+	assert_true(ur_yield_allowed(&w, 46 * MS));
 	for (int i = 0; i < 20; i++)
-		(void)ur_yield_note(&w, 20000, 50 * MS);
-	(void)ur_yield_note(&w, 3 * MS, 50 * MS);
-	assert_true(ur_yield_may(&w, 51 * MS));
+		(void)ur_yield_account(&w, 20000, 50 * MS);
+	(void)ur_yield_account(&w, 3 * MS, 50 * MS);
+	assert_true(ur_yield_allowed(&w, 51 * MS));
 }
 
 int main(void)

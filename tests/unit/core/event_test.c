@@ -278,14 +278,14 @@ static void *later_thread(void *arg)
 {
 	struct later *l = arg;
 
-	ur_evq_wake_later();
+	ur_evq_defer_wakes();
 	ur_evq_post(&l->f->q, &l->f->a);
 	ur_evq_post(&l->f->q, &l->f->b);
 	ur_evq_post(&l->f->q, &l->f->a);
 	l->posted = 1;
 	while (!l->may_wake)
 		sched_yield();
-	ur_evq_wake();
+	ur_evq_flush_wakes();
 	return NULL;
 }
 
@@ -376,11 +376,11 @@ static void *many_thread(void *arg)
 {
 	struct many *m = arg;
 
-	ur_evq_wake_later();
+	ur_evq_defer_wakes();
 	for (uint32_t i = 0; i <= OWED; i++)
 		ur_evq_post(&m->q[i], &m->ev[i]);
 	m->before = readable(m);
-	ur_evq_wake();
+	ur_evq_flush_wakes();
 	m->after = readable(m);
 	return NULL;
 }

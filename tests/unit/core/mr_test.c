@@ -331,7 +331,7 @@ static void test_an_import_keeps_its_key(void **state)
 			      .addr = (uint8_t *)8,
 			      .iova = 4096,
 			      .length = 100,
-			      .kind = UR_MR_FAR };
+			      .kind = UR_MR_REMOTE };
 	uint32_t key = want.key;
 
 	assert_int_equal(ur_mr_import(&f->t, &want, &mr), 0);

@@ -77,7 +77,7 @@ static void test_a_cq_moves_and_grows_there(void **state)
 	struct ur_cq cq;
 
 	assert_int_equal(ur_cq_init(&cq, 10, NULL, NULL, NULL), 0);
-	assert_int_equal(ur_cq_rehouse(&cq, &f->source), 0);
+	assert_int_equal(ur_cq_set_ring_source(&cq, &f->source), 0);
 	assert_int_equal(f->given[UR_RING_CQ], 1);
 	assert_int_equal(cq.cqe, 15);
 	push(&cq, 1);
@@ -103,7 +103,7 @@ static void test_a_source_may_decline(void **state)
 
 	f->decline = true;
 	assert_int_equal(ur_cq_init(&cq, 10, NULL, NULL, NULL), 0);
-	assert_int_equal(ur_cq_rehouse(&cq, &f->source), 0);
+	assert_int_equal(ur_cq_set_ring_source(&cq, &f->source), 0);
 	push(&cq, 1);
 	assert_int_equal(f->calls, 1);
 	assert_int_equal(ur_cq_resize(&cq, 100), 0);
@@ -156,7 +156,7 @@ static void test_an_srq_grows_there(void **state)
 	struct ur_srq srq;
 
 	assert_int_equal(ur_srq_init(&srq, &pd, 8, 1, 0, NULL, NULL), 0);
-	assert_int_equal(ur_rq_rehouse(&srq.rq, &f->source), 0);
+	assert_int_equal(ur_rq_set_ring_source(&srq.rq, &f->source), 0);
 	assert_int_equal(ur_srq_resize(&srq, 64), 0);
 	assert_int_equal(f->given[UR_RING_RQ], 1);
 	f->fail_at = f->calls;

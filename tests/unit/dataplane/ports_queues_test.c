@@ -238,7 +238,7 @@ static void lanes_go_in_the_midst_of_it(void **state)
 /* How many the threads may have: fewer than there are of them. */
 static unsigned int few_cores(void)
 {
-	return ur_sched_cores() < QUEUES ? ur_sched_cores() : QUEUES - 1;
+	return ur_sched_cpus() < QUEUES ? ur_sched_cpus() : QUEUES - 1;
 }
 
 static atomic_bool over;
@@ -280,7 +280,8 @@ static void as_many_come_first_as_cores(void **state)
 	unsigned int nburners = (unsigned int)get_nprocs() + 1;
 	pthread_t burners[CORES + 1];
 
-	if (get_nprocs() > CORES || !ur_sched_first(1) || !ur_sched_first(0))
+	if (get_nprocs() > CORES || !ur_sched_set_realtime(1) ||
+	    !ur_sched_set_realtime(0))
 		skip_because("needs real-time priority and few cores");
 	for (unsigned int i = 0; i < nburners; i++)
 		assert_int_equal(pthread_create(&burners[i], NULL,
@@ -290,7 +291,7 @@ static void as_many_come_first_as_cores(void **state)
 		unsigned int n;
 
 		wake_all();
-		(void)ur_sched_nap(NAP_NS);
+		(void)ur_sched_sleep(NAP_NS);
 		n = threads_of(SCHED_FIFO);
 		most = n > most ? n : most;
 		/* Some more rounds, in which more would come first. */

@@ -296,7 +296,8 @@ static void requests_without_memory(void **state)
 /* One of what a peer may send, mostly plain. */
 struct wish {
 	uint8_t opcode;
-	bool ackreq, solicited, urnic, rides, broken, bad_key, bad_len, migreq;
+	bool ackreq, solicited, urnic, has_ack, broken, bad_key, bad_len,
+		migreq;
 	uint32_t psn, len, off, pkey;
 };
 
@@ -310,7 +311,7 @@ static void draw(struct twins *t, struct wish *w)
 	*w = (struct wish){ .ackreq = one_in(t, 6),
 			    .solicited = one_in(t, 8),
 			    .urnic = !one_in(t, 2000),
-			    .rides = one_in(t, 60),
+			    .has_ack = one_in(t, 60),
 			    .broken = one_in(t, 60),
 			    .bad_key = one_in(t, 4000),
 			    .bad_len = one_in(t, 4000),
@@ -347,7 +348,8 @@ static void wish_to(struct fix *f, const struct wish *w, bool behind)
 	h.bth.urnic = w->urnic;
 	h.bth.migreq = w->migreq;
 	h.bth.pkey = (uint16_t)w->pkey;
-	h.bth.rides = w->rides && ur_may_carry(ur_opcode_get(w->opcode));
+	h.bth.has_ack =
+		w->has_ack && ur_op_may_piggyback(ur_opcode_get(w->opcode));
 	h.va += w->off;
 	h.rkey ^= w->bad_key ? 0x100u : 0;
 	h.dma_len = w->len + (w->bad_len ? 4 : 0);

@@ -40,7 +40,7 @@ static void it_rides_on_a_send(void **state)
 	fix_post(f, UR_WR_SEND, 1, 64, 0);
 	assert_int_equal(fix_run(f), 1);
 	expect_out(f, 0, UR_RC_SEND_ONLY, SQ_PSN);
-	assert_true(f->out[0].h.bth.rides);
+	assert_true(f->out[0].h.bth.has_ack);
 	assert_int_equal(f->out[0].h.syndrome, ACK);
 	assert_int_equal(f->out[0].h.msn, 1);
 	assert_int_equal(f->out[0].h.ack_psn, RQ_PSN);
@@ -60,7 +60,7 @@ static void not_to_others(void **state)
 	assert_int_equal(fix_run(f), 2);
 	expect_out(f, 0, UR_RC_SEND_ONLY, SQ_PSN);
 	assert_false(f->out[0].h.bth.urnic);
-	assert_false(f->out[0].h.bth.rides);
+	assert_false(f->out[0].h.bth.has_ack);
 	expect_aeth(f, 1, RQ_PSN, ACK);
 	assert_false(f->out[1].h.bth.urnic);
 }
@@ -104,11 +104,11 @@ static void not_where_the_packet_would_be_too_long(void **state)
 	come(f, RQ_PSN);
 	fix_post(f, UR_WR_SEND, 1, MTU - UR_PIGGYBACK_LEN, 0);
 	assert_int_equal(fix_run(f), 1);
-	assert_true(f->out[0].h.bth.rides);
+	assert_true(f->out[0].h.bth.has_ack);
 	come(f, RQ_PSN + 1);
 	fix_post(f, UR_WR_SEND, 2, MTU - UR_PIGGYBACK_LEN + 1, 0);
 	assert_int_equal(fix_run(f), 2);
-	assert_false(f->out[0].h.bth.rides);
+	assert_false(f->out[0].h.bth.has_ack);
 	expect_aeth(f, 1, RQ_PSN + 1, ACK);
 }
 
@@ -121,8 +121,8 @@ static void not_in_front_of_others(void **state)
 	fix_post(f, UR_WR_SEND, 1, 64, 0);
 	fix_post(f, UR_WR_SEND, 2, 64, 0);
 	assert_int_equal(fix_run(f), 3);
-	assert_false(f->out[0].h.bth.rides);
-	assert_false(f->out[1].h.bth.rides);
+	assert_false(f->out[0].h.bth.has_ack);
+	assert_false(f->out[1].h.bth.has_ack);
 	expect_aeth(f, 2, RQ_PSN, ACK);
 }
 
@@ -135,7 +135,7 @@ static void not_a_nak(void **state)
 	peer_send(f, &h, 64);
 	fix_post(f, UR_WR_SEND, 1, 64, 0);
 	assert_int_equal(fix_run(f), 2);
-	assert_false(f->out[0].h.bth.rides);
+	assert_false(f->out[0].h.bth.has_ack);
 	expect_aeth(f, 1, RQ_PSN, UR_AETH_NAK | UR_NAK_PSN_SEQ);
 }
 
@@ -151,7 +151,7 @@ static void not_before_an_answer(void **state)
 	fix_post(f, UR_WR_SEND, 1, 64, 0);
 	assert_int_equal(fix_run(f), 3);
 	for (int i = 0; i < 3; i++)
-		assert_false(f->out[i].h.bth.rides);
+		assert_false(f->out[i].h.bth.has_ack);
 }
 
 static void it_completes_what_we_sent(void **state)
@@ -162,7 +162,7 @@ static void it_completes_what_we_sent(void **state)
 	fix_post(f, UR_WR_SEND, 1, 64, UR_SEND_SIGNALED);
 	fix_run(f);
 	fix_recv(f, 2, 0, 512);
-	h.bth.rides = true;
+	h.bth.has_ack = true;
 	h.syndrome = ACK;
 	h.ack_psn = SQ_PSN;
 	peer_send(f, &h, 64);
@@ -191,7 +191,7 @@ static void wrong_ones_are_left(void **state)
 		struct ur_hdr h = urnic_send(f, RQ_PSN + i);
 
 		fix_recv(f, 2 + i, 0, 512);
-		h.bth.rides = true;
+		h.bth.has_ack = true;
 		h.syndrome = wrong[i].syndrome;
 		h.ack_psn = wrong[i].psn;
 		peer_send(f, &h, 64);
@@ -309,7 +309,7 @@ static uint32_t write_and_answer(struct fix *f, uint32_t i, uint64_t after)
 	return n;
 }
 
-/* A program looks into its memory and answers: the rides pay. */
+/* A program looks into its memory and answers: the has_ack pay. */
 static void a_conversation_of_writes(void **state)
 {
 	struct fix *f = *state;
@@ -319,7 +319,7 @@ static void a_conversation_of_writes(void **state)
 		assert_int_equal(write_and_answer(f, i++, 12 * US), 2);
 	for (; i < 8; i++) {
 		assert_int_equal(write_and_answer(f, i, 12 * US), 1);
-		assert_true(f->out[0].h.bth.rides);
+		assert_true(f->out[0].h.bth.has_ack);
 	}
 	/* One that comes too late is no reason to give up; more are. */
 	assert_int_equal(write_and_answer(f, i++, 30 * US), 2);
@@ -374,7 +374,7 @@ static void answers_behind_slow_sends(void **state)
 		assert_int_equal(send_and_answer(f, i++, 12 * US, 2 * US), 2);
 	for (; i < 8; i++) {
 		assert_int_equal(send_and_answer(f, i, 12 * US, 2 * US), 1);
-		assert_true(f->out[0].h.bth.rides);
+		assert_true(f->out[0].h.bth.has_ack);
 	}
 }
 

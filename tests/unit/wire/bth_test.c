@@ -282,8 +282,9 @@ static void encode_and_decode_random(void **state)
 		h.bth.pad = 0;
 		if (!ur_opcode_get(h.bth.opcode))
 			continue;
-		h.bth.rides &= h.bth.urnic &&
-			       ur_may_carry(ur_opcode_get(h.bth.opcode));
+		h.bth.has_ack &=
+			h.bth.urnic &&
+			ur_op_may_piggyback(ur_opcode_get(h.bth.opcode));
 		h.va = ur_rng_next(&r);
 		h.compare = ur_rng_next(&r);
 		h.bth.psn = (uint32_t)ur_rng_next(&r) & UR_PSN_MASK;
@@ -303,7 +304,7 @@ static void an_acknowledgement_rides(void **state)
 {
 	struct ur_hdr h = { .bth = { .opcode = UR_RC_SEND_ONLY,
 				     .urnic = true,
-				     .rides = true,
+				     .has_ack = true,
 				     .ackreq = true,
 				     .dqpn = 0x123456,
 				     .psn = 0x654321 },

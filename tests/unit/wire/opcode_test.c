@@ -120,7 +120,7 @@ static void receive_requests(void **state)
 
 		if (!op)
 			continue;
-		assert_int_equal(op->eats_rwqe,
+		assert_int_equal(op->consumes_rwqe,
 				 one_of(code, eats, sizeof(eats)));
 		assert_int_equal(op->payload,
 				 !one_of(code, empty, sizeof(empty)));
