@@ -44,7 +44,7 @@
 static const char *const places[] = {
 	"urnicd",
 	"urnicd/urnicd",
-	"../src/daemon/urnicd",
+	"../src/urnicd/urnicd",
 	"../libexec/urnicd",
 	"../bin/urnicd",
 	"../sbin/urnicd",

@@ -8,7 +8,7 @@
 #include "ports/plugin.h"
 
 static const struct ur_plugin_file file = {
-	.dir = "link/dpdk/",
+	.dir = "ports/dpdk/",
 	.name = "liburnic-dpdk.so",
 	.symbol = UR_NIC_SYMBOL,
 };

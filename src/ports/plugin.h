@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 struct ur_plugin_file {
-	const char *dir; /* in the build tree, "link/dpdk/" */
+	const char *dir; /* in the build tree, "ports/dpdk/" */
 	const char *name;
 	const char *symbol;
 	/* Its library's names come before everybody's: they are plain words. */

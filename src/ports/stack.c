@@ -7,7 +7,7 @@
 #include "ports/plugin.h"
 
 static const struct ur_plugin_file file = {
-	.dir = "link/lwip/",
+	.dir = "ports/lwip/",
 	.name = "liburnic-lwip.so",
 	.symbol = UR_STACK_SYMBOL,
 	.deep = true,

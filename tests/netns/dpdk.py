@@ -451,7 +451,7 @@ def serve_again(env, j):
             raise Failure('nobody has begun another urnicd')
         time.sleep(0.05)
     binary = os.path.join(os.path.dirname(os.path.realpath(env.urnic)),
-                          '../src/daemon/urnicd')
+                          '../src/urnicd/urnicd')
     j.daemons[0] = Proc(env.a.wrap(
         ['env', f'URNIC_CONFIG={j.files[0].name}', binary, '--foreground',
          '--dpdk']))

@@ -8,7 +8,7 @@ the harness itself:
     URNIC_FLOOD=600 tests/harness/run.py --urnic build/urnic \\
         --progs build/tests/progs --where veth1500 -k flooded dpdk
 
-URNICD=build-asan/src/daemon/urnicd beside it has the sanitizers look on.
+URNICD=build-asan/src/urnicd/urnicd beside it has the sanitizers look on.
 """
 
 import os

@@ -22,7 +22,7 @@ OURS = ('lwip', 'urnicd')
 class Streams(Joined):
     def __enter__(self):
         libs = os.path.join(os.path.dirname(os.path.realpath(self.env.urnic)),
-                            '../src/link/lwip/liburnic-lwip.so')
+                            '../src/ports/lwip/liburnic-lwip.so')
         if not os.path.exists(libs):
             raise Skip('built without lwIP')
         return super().__enter__()

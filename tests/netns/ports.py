@@ -28,7 +28,7 @@ def address(i, v6=False):
 
 def plugin(env):
     return os.path.join(os.path.dirname(os.path.realpath(env.urnic)),
-                        '../src/link/dpdk/liburnic-dpdk.so')
+                        '../src/ports/dpdk/liburnic-dpdk.so')
 
 
 class Veth:
@@ -243,7 +243,7 @@ def start_ports(env, host, config):
     be another build's, such as one with a sanitizer."""
     end_daemons(host)
     binary = os.environ.get('URNICD') or os.path.join(
-        os.path.dirname(os.path.realpath(env.urnic)), '../src/daemon/urnicd')
+        os.path.dirname(os.path.realpath(env.urnic)), '../src/urnicd/urnicd')
     d = Proc(host.wrap(['env', f'URNIC_CONFIG={config}', binary,
                         '--foreground', '--dpdk']))
     end = time.monotonic() + 20 * SLOW

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Ports of a program of DPDK's, which has begun the environment itself and has
- * made them of rings, as link/dpdk opens and closes them. */
+ * made them of rings, as ports/dpdk opens and closes them. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
