@@ -258,10 +258,10 @@ def daemon_leaves(env):
     new_pair_works(env)
 
 
-def near_requests(env):
+def shm_requests(env):
     """What the processes of host a have done through shared memory."""
     return sum(sum(json_values(env.show(env.a), name))
-               for name in ('near_requests', 'near_direct'))
+               for name in ('shm_requests', 'shm_direct'))
 
 
 def shared_memory(wire, prog='stream', args='-u 18 -n 0'):
@@ -270,7 +270,7 @@ def shared_memory(wire, prog='stream', args='-u 18 -n 0'):
         s, c = start(env, prog, args, wire=wire)
         c.wait_text('running', 10)
         time.sleep(0.5)
-        many = near_requests(env)
+        many = shm_requests(env)
         want = env.a is env.b and not wire
         if (many > 0) != want or not c.running():
             raise Failure(f'{many} requests through shared memory: '
