@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Theory of operation.  Our communication IDs carry the number of a slot of
- * port 4791 that is ours alone, so the kernel hands us what names one of them;
- * the CM thread reads that socket.  What names none, requests above all, comes
- * through urnicd: whoever reads its connection (mostly the CM
- * thread, sometimes a thread that waits for a reply) holds the client's lock
- * and may not take ours, so MADs go into the inbox, which has a lock of its
- * own below all others; the CM thread takes them out, runs the state machine
- * under its lock, sends what comes out of it, and queues the events.
+ * port 4791 that only this process has, so the kernel delivers the MADs that
+ * name one of them; the CM thread reads that socket.  Other MADs, requests
+ * above all, come through urnicd.  The thread that reads urnicd's connection
+ * (mostly the CM thread, sometimes one that waits for a reply) holds the
+ * client's lock and may not take ours, so it puts MADs into the inbox, whose
+ * lock is inside all others.  The CM thread takes them out, runs the state
+ * machine under its lock, sends the resulting messages and queues the events.
  */
 #include "connect/cm_roce.h"
 

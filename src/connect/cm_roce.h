@@ -30,7 +30,7 @@ struct ur_cm_roce {
 	struct ur_cmt_source inbox_src;
 	struct ur_cmt_source slot_src; /* of qp1, if it has one */
 	uint32_t slot;		       /* of qp1's own; 0: none */
-	/* Who accepted, by the number of his QP, to be told of COMM_EST. */
+	/* Accepted connections by QP number, to find them on COMM_EST. */
 	struct ur_list accepted[UR_CM_EST_BUCKETS];
 	struct ur_list conns; /* all */
 	struct ur_cm_will will;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Theory of operation.  A round of the thread: free the graves, tell what is
- * queued (lock released around each handler), run timers that are due, sleep,
- * run the descriptors that are ready.  Whoever queues something or arms an
- * earlier timer while the thread sleeps writes to wake_fd.
+ * Theory of operation.  A round of the thread: free the graves, deliver queued
+ * events (lock released around each handler), run timers that are due, sleep,
+ * run the descriptors that are ready.  A thread that queues something or arms
+ * an earlier timer while this one sleeps writes to wake_fd.
  */
 #include "connect/cm_thread.h"
 

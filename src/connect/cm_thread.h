@@ -7,7 +7,7 @@
  * for one of its own.
  *
  * One lock guards every connection of the process.  Order: it stands before
- * the lane's lock; whoever holds it may not wait for urnicd.
+ * the lane's lock; a thread that holds it may not wait for urnicd.
  */
 #ifndef UR_CONNECT_CM_THREAD_H
 #define UR_CONNECT_CM_THREAD_H
@@ -82,7 +82,7 @@ void ur_cmt_timer_arm(struct ur_cmt *t, struct ur_cmt_timer *timer,
 		      uint64_t at_ns);
 void ur_cmt_timer_fini(struct ur_cmt *t, struct ur_cmt_timer *timer);
 
-/* Have fn called once nobody can hold a pointer to it. */
+/* Have fn called once no thread can hold a pointer to it. */
 void ur_cmt_bury(struct ur_cmt *t, struct ur_cmt_grave *g,
 		 void (*fn)(struct ur_cmt_grave *g));
 

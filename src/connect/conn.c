@@ -223,7 +223,7 @@ static socklen_t addr_len(const struct sockaddr_storage *addr)
 					   : sizeof(struct sockaddr_in);
 }
 
-/* Who has all addresses has those too that came a moment ago. */
+/* An unbound device has all addresses, even those too new for its GID table. */
 static bool has_addr(struct ur_adapter *a, const uint8_t gid[16])
 {
 	const struct ur_dev_spec *s = &a->dev.spec;

@@ -42,7 +42,7 @@ enum ur_port_space {
 enum ur_conn_event_type {
 	UR_CONN_REQUEST,       /* to a listener: `conn` is new and the handler's
 				* to accept, reject or destroy, now or later */
-	UR_CONN_RESPONSE,      /* to who connected: the peer accepted; go on
+	UR_CONN_RESPONSE,      /* to the active side: the peer accepted; go on
 				* with ur_conn_establish() or _reject() */
 	UR_CONN_ESTABLISHED,   /* also the result of a SIDR lookup */
 	UR_CONN_REJECTED,      /* status: the reason of the protocol */
@@ -110,8 +110,8 @@ int ur_conn_resolve(struct ur_conn *c, const struct sockaddr_storage *src,
 int ur_conn_bind(struct ur_conn *c, struct sockaddr_storage *addr);
 
 /*
- * The port that it has.  Who binds iWARP to connect from a free port may be
- * left without one (port 0) until it connects, or until this asks for it.
+ * The local port.  A connection of iWARP that is bound to any free port may have
+ * none (port 0) until it connects, or until this call asks for it.
  * -EINVAL: it is not bound; -EADDRINUSE.
  */
 int ur_conn_port(struct ur_conn *c, uint16_t *port);
@@ -120,8 +120,8 @@ int ur_conn_port(struct ur_conn *c, uint16_t *port);
  * answered; further ones are dropped and the peer tries again. */
 int ur_conn_listen(struct ur_conn *c, int backlog);
 
-/* Somebody has taken the request of this connection: it no longer counts for
- * its listener's backlog. */
+/* The application has received the request of this connection: it no longer
+ * counts for its listener's backlog. */
 void ur_conn_seen(struct ur_conn *c);
 
 /* Active side; binds if that was not done.  UD port space: a SIDR lookup. */

@@ -28,8 +28,8 @@ struct ur_conn_ops {
 		      struct ur_conn **out);
 
 	/*
-	 * End it.  conn.c has seen to it that no event is running or comes;
-	 * memory goes by ur_conn_free() once nobody can find it any more.
+	 * End it.  conn.c guarantees that no event runs or will come; memory
+	 * is freed by ur_conn_free() once no thread can find it any more.
 	 */
 	void (*destroy)(struct ur_conn *c);
 
@@ -93,9 +93,9 @@ void ur_conn_init_child(struct ur_conn *child, const struct ur_conn *listener);
 int ur_conn_post(struct ur_conn *c, const struct ur_conn_event *ev);
 
 /*
- * What a connection to that address of ours is on: the listener's adapter if
- * it has the address, or has all; else another one of its kind, since who
- * listens on a wildcard hears them all.  NULL: none has it.
+ * The adapter of a connection to that local address: the listener's if it has
+ * the address, or has all; else another one of its kind, since a wildcard
+ * listens on all of them.  NULL: none has it.
  */
 struct ur_adapter *ur_conn_owner(const struct ur_conn *listener,
 				 const uint8_t gid[16]);

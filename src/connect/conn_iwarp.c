@@ -303,10 +303,10 @@ static int iw_bind(struct ur_conn *c, struct sockaddr_storage *addr)
 }
 
 /*
- * Looking for a free port is slow where thousands of connections have just
- * ended, and a port that was chosen before the peer is known may be one that
- * cannot be used to reach it again.  So who only connects gets his from the
- * kernel then, unless somebody wants to know it earlier.
+ * Searching for a free port is slow when thousands of connections have just
+ * ended, and a port that is chosen before the peer is known may be in TIME-WAIT
+ * towards that peer.  So the kernel chooses the port of an active side in
+ * connect(2), unless the application asks for it earlier.
  */
 static int port_locked(struct iw_conn *i, uint16_t *port)
 {

@@ -23,7 +23,7 @@
 #include "iwarp/mpa_conn.h"
 #include "ports/stream.h"
 
-/* Who finds our backlog full waits in the queue of TCP. */
+/* If our backlog is full, new connections wait in TCP's. */
 #define IW_QUEUE_MAX   4096
 /* … where they take memory of the process, a window each. */
 #define IW_STREAMS_MAX 512
@@ -39,8 +39,8 @@ enum iw_state {
 	IW_CLOSED,
 };
 
-/* A listener's children that have not yet said what they want; who comes
- * then takes the place of the oldest that has been silent for a while, or
+/* A listener's children that have not sent their MPA request.  A new one
+ * replaces the oldest of them if it has been silent for IW_SILENT_NS, else it
  * waits. */
 #define IW_HALF_MAX  256u
 #define IW_SILENT_NS 500000000u

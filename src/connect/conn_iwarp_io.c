@@ -81,8 +81,8 @@ static enum ur_conn_event_type outcome(const struct iw_conn *i, int err)
 	}
 }
 
-/* A child that nobody has been told of goes without a word, and so does one
- * that was rejected. */
+/* A child that was not reported to the application ends without an event, and
+ * so does one that was rejected. */
 void iw_fail(struct iw_conn *i, int err)
 {
 	struct ur_conn_event ev = { .type = outcome(i, err), .status = err };
@@ -328,8 +328,8 @@ void iw_called(struct iw_conn *i, int err)
 }
 
 /*
- * Who has not spoken makes way for who comes: an idle connection, or many,
- * keep nobody out.  False: all have come just now.
+ * A connection that has not sent its request is closed for a new one, so idle
+ * connections keep no other out.  False: all are too young for that.
  */
 bool iw_make_room(struct iw_conn *l)
 {
@@ -372,7 +372,7 @@ void iw_take_in(struct iw_conn *l, int fd, struct ur_stream *stream)
 	iw_converse(i);
 }
 
-/* No descriptors or memory: who waits is looked after a little later. */
+/* No descriptors or memory: accept again a little later. */
 void iw_pause_listener(struct iw_conn *l)
 {
 	l->paused = true;

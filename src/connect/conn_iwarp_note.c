@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What stands under the innermost lock: notices of the lanes, which hold their
- * own lock and may not wait for that of the CM thread, and the descriptors
- * that a child of fork() has to close.  A listening socket that lived on in
- * the child would take connections that nobody serves.
+ * State under the innermost lock: notices of the lanes, which hold their own
+ * lock and may not wait for that of the CM thread, and the descriptors that a
+ * child of fork() has to close.  A listening socket left open in the child
+ * would take connections that no process serves.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -109,7 +109,7 @@ static int find_source(const struct iw_conn *i, struct sockaddr_storage *src)
 	return err;
 }
 
-/* False: the kernel's TCP has to do, by way of the host's side. */
+/* False: the kernel's TCP is used, through the host's interface. */
 static bool lease(const struct iw_conn *i, uint32_t *handle)
 {
 	struct ur_client *c = ur_process_client();

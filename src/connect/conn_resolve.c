@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Looking for the next hop before a connection is made, as the kernel's
- * rdma_cm does: who is not on the link is told in the time that the
- * application gave, not after all repetitions of a request.  While the kernel
- * asks around, its table is looked at again and again.
+ * rdma_cm does: a missing neighbour is reported within the application's
+ * timeout, not after all repetitions of a request.  While the kernel resolves
+ * the address, its table is read periodically.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -22,10 +22,9 @@ static void close_will(struct ur_conn_roce *rc)
 }
 
 /*
- * The peer is told if this process dies, from the moment on in which it may
- * wait for us: that the connection is over if it is open, else that we do not
- * want it.  Without that a peer who was asked for patience by an MRA would
- * find out only when its time is over.
+ * If this process dies while the peer may wait for it, urnicd sends a DREQ if
+ * the connection is open, else a REJ.  Without that, a peer that has received
+ * an MRA would notice only after the MRA's timeout.
  */
 static void make_will(struct ur_conn_roce *rc, bool open)
 {
@@ -172,7 +171,7 @@ static void renew(struct ur_conn_roce *rc)
 	ur_cm_roce_flush(rc->rt);
 }
 
-/* First here, then with urnicd: no request may come and find nobody. */
+/* First here, then with urnicd: a request must always find its listener. */
 static int roce_listen(struct ur_conn *c, int backlog)
 {
 	struct ur_conn_roce *rc = roce_of(c);

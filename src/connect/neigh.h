@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Neighbours: whether the kernel knows where on the link the next hop to an
- * address is.  It finds out by itself when the first packet goes there; who
- * must know beforehand asks here.
+ * address is.  The kernel resolves it with the first packet; a caller that
+ * must know before that asks here.
  */
 #ifndef UR_CONNECT_NEIGH_H
 #define UR_CONNECT_NEIGH_H

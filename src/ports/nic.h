@@ -75,7 +75,7 @@ struct ur_nic_extbuf {
 #define UR_NIC_TAIL 16u
 
 struct ur_nic_stats {
-	uint64_t rx_missed; /* nobody took them in time */
+	uint64_t rx_missed; /* not received in time */
 	uint64_t rx_errors;
 	uint64_t tx_errors;
 	uint64_t no_buffer;
@@ -86,9 +86,9 @@ struct ur_nic_plugin {
 
 	/*
 	 * Start the library, if it was not, with these arguments, and take the
-	 * controller that spec->dev names, or the next one that nobody has.
-	 * Where the kernel has the interface as well, frames of all addresses
-	 * come in.  0; -ENODEV: no such controller; -EBUSY: somebody has it;
+	 * controller that spec->dev names, or the next free one.  Where the
+	 * kernel has the interface as well, frames of all addresses are
+	 * received.  0; -ENODEV: no such controller; -EBUSY: it is in use;
 	 * -EINVAL: the library refuses the arguments; else the driver's
 	 * reason.  Each is logged.
 	 */
@@ -128,8 +128,8 @@ struct ur_nic_plugin {
 	/* -1: no interrupts */
 	int (*wait_fd)(const struct ur_nic *nic, uint16_t queue);
 
-	/* Is there anybody at the other end?  Drivers that connect to a peer
-	 * try it when they are asked. */
+	/* Is the link up?  Drivers that connect to a peer try to when they are
+	 * asked. */
 	bool (*link)(const struct ur_nic *nic);
 
 	void (*stats)(const struct ur_nic *nic, struct ur_nic_stats *out);

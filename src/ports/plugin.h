@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Parts of urnic that are loaded when they are asked for, since not everybody
- * has what they are linked with. */
+/* Parts of urnic that are loaded on demand, since the libraries that they are
+ * linked with need not be installed. */
 #ifndef UR_PORTS_PLUGIN_H
 #define UR_PORTS_PLUGIN_H
 
@@ -10,7 +10,7 @@ struct ur_plugin_file {
 	const char *dir; /* in the build tree, "ports/dpdk/" */
 	const char *name;
 	const char *symbol;
-	/* Its library's names come before everybody's: they are plain words. */
+	/* Its library's symbols, which have common names, precede others. */
 	bool deep;
 	/* Its library, which can be there but once in a process; or NULL. */
 	const char *alone;
@@ -20,8 +20,8 @@ struct ur_plugin_file {
 bool ur_plugin_there(const struct ur_plugin_file *f);
 
 /* Its symbol, for good; -ENOENT: not installed, or it cannot be loaded
- * (logged); -EOPNOTSUPP: somebody else in the process has what is to be
- * `alone` (logged). */
+ * (logged); -EOPNOTSUPP: the process has already loaded the library that is to
+ * be `alone` (logged). */
 int ur_plugin_load(const struct ur_plugin_file *f, const void **out);
 
 #endif

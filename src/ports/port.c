@@ -46,8 +46,8 @@ _Static_assert(UR_NIC_RX_IP_GOOD == UR_NET_RX_IP_GOOD &&
 
 /* ---- To the host ---- */
 
-/* Is it about who has an address: ARP with that operation, or that message of
- * ND, without those that say or ask it of themselves? */
+/* Is it ARP with that operation, or that message of ND, about the owner of an
+ * address, except for announcements and probes of one's own address? */
 static bool is_about(const uint8_t *frame, uint32_t len, uint16_t arp,
 		     uint8_t nd)
 {
@@ -441,8 +441,8 @@ void ur_port_flush(struct ur_port *p)
 	flush(p);
 }
 
-/* Whoever is at the other end now may know nothing of us, and our addresses
- * may be his. */
+/* After a change of the link the peer may have no neighbour entry for us, or
+ * may have our addresses. */
 static void look_at_link(struct ur_port *p, uint64_t now_ns)
 {
 	struct ur_port_core *c = p->core;
@@ -462,9 +462,9 @@ static void look_at_link(struct ur_port *p, uint64_t now_ns)
 }
 
 /*
- * Who looks into a queue does so alone, and has handed on what was in it before
- * the next one does; who has been handed something takes that first.  So what
- * one flow brings stays in order, whoever looks.
+ * Only one thread polls a queue at a time, and it has passed on all packets of
+ * the queue before another one does; a lane takes packets from its inbox first.
+ * So the packets of a flow stay in order, whichever thread polls.
  */
 static uint32_t poll_queue(struct ur_port *p, uint16_t q)
 {
@@ -480,8 +480,8 @@ static uint32_t poll_queue(struct ur_port *p, uint16_t q)
 	return n;
 }
 
-/* Does its owner not come?  Then we take what is for us before he is awake, and
- * what is for him he gets as he would have given it to us. */
+/* Has its owner not polled it lately?  Then others poll it: they take their
+ * packets, and pass the owner's to its inbox. */
 static bool is_left_alone(const struct ur_port_core *c, uint16_t q,
 			  uint64_t now_ns)
 {
@@ -511,8 +511,8 @@ static void say_seen(struct ur_port_look *l, uint64_t now_ns)
 				      memory_order_relaxed);
 }
 
-/* Ours; then those that nobody has, which are the first one's; then one of
- * the others'. */
+/* Our own queue; then the free queues, if ours is the first; then one that its
+ * owner has not polled lately. */
 static uint32_t poll_queues(struct ur_port *p, uint64_t now_ns)
 {
 	struct ur_port_core *c = p->core;

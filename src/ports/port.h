@@ -2,13 +2,13 @@
 /*
  * A port that urnic runs itself: a controller (nic.h), Ethernet and IP
  * (net/net.h), and the host's interface (tap.h), which gets what is not for a
- * lane.  Who has the port calls it from one thread at a time, with the time of
+ * lane.  The owner calls it from one thread at a time, with the time of
  * CLOCK_MONOTONIC.
  *
  * A controller may have several pairs of queues.  Each is a struct ur_port of
- * its own, which has one thread at a time for itself and shares everything
- * else; who has the first one serves the host and the queues that nobody has
- * taken.  A queue whose owner does not come is looked into by others.
+ * its own, which is used by one thread at a time and shares everything else;
+ * the owner of the first one serves the host and the free queues.  A queue that
+ * its owner does not poll is polled by others.
  *
  *	wire ── nic ── net ─┬─ deliver(): a lane's packets
  *			    └─ TAP: everything else, QP1 and ARP's answers too
@@ -34,8 +34,8 @@ struct ur_port_config {
 	const struct ur_eal_args *eal;
 	const char *ifname; /* of the TAP */
 	/*
-	 * A packet to a QP other than 0 and 1.  False: nobody here has it, and
-	 * the host's sockets get it.  Valid during the call.
+	 * A packet to a QP other than 0 and 1.  False: no lane here has the QP,
+	 * and the host's sockets get the packet.  Valid during the call.
 	 */
 	bool (*deliver)(void *arg, const struct ur_rx *rx);
 	/*
@@ -52,17 +52,17 @@ struct ur_port_config {
 	void *arg;
 	/* As many queues as the spec has, for ur_port_attach(); else one. */
 	bool several;
-	/* Its bursts may have memory to lend (core/packet.h). */
+	/* Its bursts may point at external buffers (core/packet.h). */
 	bool lend;
 };
 
 struct ur_port_stats {
-	uint64_t rx_missed; /* by the controller: nobody took them in time */
+	uint64_t rx_missed; /* by the controller: not received in time */
 	uint64_t tx_lost;   /* found no room there */
 	uint64_t host_lost; /* the TAP did not take them */
 	uint32_t rx_bytes;  /* payload that the controller keeps for us */
 	uint64_t elsewhere; /* packets that came by another queue than that of
-			     * whom they are for */
+			     * their lane */
 };
 
 struct ur_port_facts {
@@ -115,14 +115,14 @@ void ur_port_close(struct ur_port *p);
 /*
  * Ask the controller to put packets to queue pairs whose numbers are qpn under
  * the mask into this queue, until that is taken back.  To be called while
- * there are none, since those under way would come in another order; who is
- * refused gets them as before, through deliver() of another queue.
+ * there are none, since those under way would be reordered; if the controller
+ * refuses, they come as before, through deliver() of another queue.
  */
 void ur_port_steer(struct ur_port *p, uint32_t qpn, uint32_t mask);
 void ur_port_unsteer(struct ur_port *p, uint32_t qpn, uint32_t mask);
 
-/* In deliver(): the packet is for who has that queue.  Counts those that came
- * by another. */
+/* In deliver(): the packet is for the owner of that queue.  Counts those that
+ * came by another. */
 void ur_port_belongs(struct ur_port *p, uint16_t queue);
 
 /* Descriptors of a child of fork(); the port itself is the parent's. */

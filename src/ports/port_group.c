@@ -25,8 +25,8 @@
 #define QPN_MASK    (0xffffffu << QPN_BITS & 0xffffffu)
 
 struct inbox {
-	_Atomic uint32_t slot; /* whose; NO_SLOT: nobody's */
-	struct ur_lock lock;   /* who puts something in, opens or closes it */
+	_Atomic uint32_t slot; /* its owner's; NO_SLOT: free */
+	struct ur_lock lock;   /* of threads that fill, open or close it */
 	void *mem;	       /* NULL: there is none */
 	struct ur_ring in;     /* lock */
 	struct ur_ring out;    /* the lane's */
@@ -203,8 +203,8 @@ static void group_free(struct ur_port_group *g)
 	free(g);
 }
 
-/* The port is open: take a seat.  It may have another queue than the last one
- * who sat there.  groups_lock is held; on failure the port stays. */
+/* The port is open: take a seat.  Its queue may be another one than the last
+ * owner's.  groups_lock is held; on failure the port stays open. */
 static int sit(struct ur_port_group *g, struct ur_port *port, uint32_t slot,
 	       struct ur_port_seat *s)
 {
@@ -307,8 +307,8 @@ static bool is_empty(const struct ur_port_group *g)
 	return true;
 }
 
-/* The port is closed with the lock held, since who joins names one that is
- * open. */
+/* The port is closed with the lock held, since a lane that joins names one that
+ * is open. */
 void ur_port_seat_leave(struct ur_port_seat *s)
 {
 	struct ur_port_group *g = s->group;

@@ -37,7 +37,7 @@ void ur_port_seat_leave(struct ur_port_seat *s);
 void ur_port_seat_abandon(const struct ur_port_seat *s);
 
 /* Put a packet into the inbox of the lane that has the slot, which may be lost
- * there as in a network; false: nobody here has it. */
+ * there as in a network; false: no lane here has it. */
 bool ur_port_seat_hand(const struct ur_port_seat *s, uint32_t slot,
 		       const struct ur_rx *rx);
 

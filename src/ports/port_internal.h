@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What port.c (packets), port_wait.c and port_life.c share: a controller with
- * its addresses, and the pairs of queues that it has, each somebody's.
+ * Shared by port.c (packets), port_wait.c and port_life.c: a controller with
+ * its addresses, and its pairs of queues.
  *
- * Where there are several, each is one thread's at a time, and `lock` guards
- * what they have in common.  It is held for headers only, not for payload.
+ * Where there are several, each is used by one thread at a time, and `lock`
+ * guards what they have in common.  It is held for headers, not for payload.
  */
 #ifndef UR_PORTS_PORT_INTERNAL_H
 #define UR_PORTS_PORT_INTERNAL_H
@@ -18,10 +18,10 @@
 
 #define UR_PORT_TAG_LEN 4u
 
-/* Who looks into a queue, in cache lines of its own. */
+/* State of polling a queue, on its own cache lines. */
 struct ur_port_look {
-	atomic_bool busy;	  /* somebody does */
-	_Atomic uint64_t seen_ns; /* its owner did */
+	atomic_bool busy;	  /* a thread polls it */
+	_Atomic uint64_t seen_ns; /* the owner's last poll */
 	uint8_t apart[112];
 };
 
@@ -37,7 +37,7 @@ struct ur_port_core {
 	uint8_t addrs[UR_PORT_ADDRS][16];
 	int tap;
 	uint32_t ifindex; /* of the TAP */
-	int free_fd;	  /* the interrupts of queues that nobody has taken */
+	int free_fd;	  /* the interrupts of free queues */
 	struct ur_port_look look[UR_PORT_QUEUES];
 	_Atomic uint32_t steered; /* rules that the controller has taken */
 	atomic_bool abandoned;	  /* in a child of fork() */
@@ -101,7 +101,7 @@ static inline uint64_t ur_port_time(struct ur_port_core *c, uint64_t now_ns)
 	return c->now_ns;
 }
 
-/* Look into a queue, alone, until ur_port_unborrow(); false: somebody does. */
+/* Poll a queue alone until ur_port_unborrow(); false: another thread does. */
 static inline bool ur_port_borrow(struct ur_port_core *c, uint32_t q)
 {
 	return !atomic_load_explicit(&c->look[q].busy, memory_order_relaxed) &&
@@ -119,7 +119,7 @@ static inline bool ur_port_is_given(const struct ur_port_core *c, uint32_t q)
 	return atomic_load_explicit(&c->given, memory_order_relaxed) >> q & 1;
 }
 
-/* Who is woken by the queue: p, or who has the first one. */
+/* The queue wakes p, or the owner of the first queue. */
 void ur_port_own(const struct ur_port *p);
 void ur_port_disown(const struct ur_port *p);
 

@@ -45,7 +45,7 @@ static void tell_host_moved(struct ur_port_core *c,
 	memcpy(arp + 22, ev->mac_new, 6);
 	memcpy(arp + 28, ev->addr + 12, 4);
 	memcpy(arp + 32, c->info.mac, 6);
-	/* Answered to itself: the kernel looks at who answers. */
+	/* Answered to itself: the kernel checks the sender of an answer. */
 	memcpy(arp + 38, ev->addr + 12, 4);
 	c->host_asks = false;
 	if (ur_sys_write(c->tap, arp, sizeof(arp)) < 0)
@@ -56,10 +56,10 @@ static void tell_host_moved(struct ur_port_core *c,
 static void on_event(void *arg, const struct ur_net_event *ev)
 {
 	static const char *const text[UR_NET_EVENT_KINDS] = {
-		[UR_NET_ADDR_TAKEN] = "somebody else has an address of ours",
+		[UR_NET_ADDR_TAKEN] = "another host has an address of ours",
 		[UR_NET_NEIGH_CLAIM] =
-			"somebody claims to be a live neighbour: "
-			"not believed",
+			"another host claims the address of a live neighbour: "
+			"ignored",
 		[UR_NET_NEIGH_MOVED] = "a neighbour has another address now",
 	};
 	const uint8_t *a = ev->addr, *m = ev->mac_new;
@@ -172,7 +172,7 @@ static struct ur_port_core *core_new(void)
 	return c;
 }
 
-/* The lowest queue that nobody has; UR_PORT_QUEUES: there is none. */
+/* The lowest free queue; UR_PORT_QUEUES: there is none. */
 static uint16_t take_queue(struct ur_port_core *c)
 {
 	uint16_t q = 0;

@@ -28,13 +28,13 @@ struct port_link {
 	struct ur_port_seat seat;
 	struct ur_port *port; /* the seat's */
 	uint32_t slot;
-	pid_t pid; /* who has the port: not a child of fork() */
+	pid_t pid; /* the owner of the port: not a child of fork() */
 	int epfd;
 	uint64_t now_ns;  /* the time as it was read last */
 	uint64_t host_ns; /* when the host's side was looked at … */
 	uint32_t looks;	  /* … and how often the port's since */
 	uint32_t calls;	  /* since the time was read */
-	bool slept;	  /* somebody waits: he is to be told everything */
+	bool slept;	  /* a thread waits, and needs every wakeup */
 	/* Of the recv() under way. */
 	void (*rx)(void *arg, const struct ur_rx *rx);
 	void *arg;
@@ -54,15 +54,15 @@ static uint64_t now(struct port_link *l)
 }
 
 /*
- * The stack counts milliseconds, and a look at the clock costs as much as one
- * into the port: some calls in a row share one.  Who has slept reads it.
+ * The stack counts milliseconds, and reading the clock costs as much as polling
+ * the port: some calls in a row share a reading.  After a sleep it is read.
  */
 static uint64_t coarse_now(struct port_link *l)
 {
 	return l->slept || ++l->calls >= CALLS_PER_TIME ? now(l) : l->now_ns;
 }
 
-/* Other slots' packets go to their lanes, or take the way of the host. */
+/* Other slots' packets go to their lanes, or to the host. */
 static bool deliver(void *arg, const struct ur_rx *rx)
 {
 	struct port_link *l = arg;
@@ -131,7 +131,7 @@ static int port_recv(struct ur_link *link,
 	l->arg = arg;
 	l->handed = 0;
 	n = (int)ur_port_poll(l->port, now_ns);
-	/* Also while somebody else looks into our queue. */
+	/* Also while another thread polls our queue. */
 	if (!l->handed)
 		(void)take_handed(l);
 	n += l->handed;
@@ -143,9 +143,10 @@ static int port_recv(struct ur_link *link,
 }
 
 /*
- * What waits changes what is to be waited for.  The bell is hushed by nobody
- * but who waits for it: another thread that polls meanwhile may take what it
- * was rung for, and the next packet rings it no more; so it has to wake him.
+ * A packet that is unsent changes the time to wait for.  Only the waiting
+ * thread drains the wakeup fd: another thread that polls meanwhile may take the
+ * packet that it was signalled for, and the next packet does not signal it
+ * again, so it must stay readable to wake the waiter.
  */
 static int port_wait_fd(const struct ur_link *link)
 {
@@ -201,8 +202,8 @@ static void host_out(struct port_link *l)
 			return;
 }
 
-/* The last words of the program's own connections wait in the TAP, which ends
- * with us, or behind it for the neighbour to whom they go. */
+/* The last packets of the program's TCP connections wait in the TAP, which ends
+ * with us, or in the stack until their neighbour is resolved. */
 static void port_part(struct ur_link *link)
 {
 	const struct timespec pause = { .tv_nsec = PART_WAIT_NS };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waiting for a port, and who is woken by which queue. */
+/* Waiting for a port, and which thread a queue wakes. */
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -36,8 +36,8 @@ void ur_port_disown(const struct ur_port *p)
 	move(p, p->epfd, p->core->free_fd);
 }
 
-/* False: there is something already, or somebody looks into it just now, who
- * may be done before the next packet comes. */
+/* False: there is something already, or another thread polls it at present and
+ * may stop before the next packet comes. */
 static bool arm_queue(struct ur_port_core *c, uint16_t q, bool *taken)
 {
 	bool armed;
@@ -126,7 +126,7 @@ static int watch(int epfd, int fd)
 	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-/* The first queue is its from the beginning, and with it what is nobody's. */
+/* The first queue is its from the beginning, and with it the free queues. */
 static int watch_first(const struct ur_port *p)
 {
 	const struct ur_port_core *c = p->core;

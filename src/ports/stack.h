@@ -19,8 +19,7 @@
 
 /* How often tick() wants to be called while is_busy(). */
 #define UR_STACK_TICK_NS   50000000u
-/* Peers that have begun to connect and have not gone on; who comes then takes
- * the place of one of them. */
+/* Half-open connections; a new one replaces one of them. */
 #define UR_STACK_HALF_MAX  256u
 /* Connections that are over and wait for late segments; the oldest make way. */
 #define UR_STACK_OVER_MAX  512u
@@ -40,8 +39,8 @@
 	X(drop_tx)	      /* the port had no way for them */               \
 	X(drop_memory)	      /* no memory for what came, or its bound */      \
 	X(drop_out_of_order)  /* segments before a gap, too many of them */    \
-	X(drop_listener_full) /* who called then calls again */                \
-	X(drop_half_open)     /* reset, for the next one's sake */             \
+	X(drop_listener_full) /* the peer's TCP repeats its SYN */             \
+	X(drop_half_open)     /* reset to make room for a new one */           \
 	X(drop_closed_silent) /* UR_STACK_CLOSED_NS */                         \
 	X(drop_over)	      /* UR_STACK_OVER_MAX */
 
@@ -82,7 +81,7 @@ struct ur_stack_calls {
 struct ur_stack_plugin {
 	uint32_t abi; /* UR_STACK_ABI */
 
-	/* Once; secret is what nobody can guess.  0 or -errno. */
+	/* Once; secret must be unpredictable.  0 or -errno. */
 	int (*start)(const struct ur_stack_calls *calls, uint64_t secret);
 
 	/* An address that there is from now on; arg is output()'s. */
@@ -114,7 +113,7 @@ struct ur_stack_plugin {
 		       const struct ur_stack_end *to, void *arg,
 		       struct ur_stack_conn **out);
 
-	/* Who hears of the connection; NULL: nobody. */
+	/* Argument of the connection's events; NULL: no events. */
 	void (*set_arg)(struct ur_stack_conn *c, void *arg);
 	bool (*is_connected)(const struct ur_stack_conn *c);
 	/* -errno of how it broke, or 0. */

@@ -104,8 +104,8 @@ static bool input(void *arg, const uint8_t *packet, uint32_t len)
 
 	ur_addr_of_packet(packet, src, dst);
 	a = find(dst);
-	/* Nobody sends by a wire in the name of one of ours: an answer to it
-	 * would not leave lwIP, which has no loop of its own. */
+	/* A packet from the wire with a source address of ours is spoofed: an
+	 * answer to it would not leave lwIP, which has no loopback. */
 	return a && !find(src) && a->port == arg &&
 	       ur_streams.tcp->input(a->at, packet, len);
 }
@@ -191,7 +191,7 @@ static void tick(uint64_t now_ns)
 	flush_all();
 }
 
-/* Its connections end here as well: nobody has their numbers any more. */
+/* Its connections end here as well: their port numbers are free again. */
 static void end_port(struct ur_stream_port *p)
 {
 	atomic_store_explicit(&p->dead, true, memory_order_relaxed);
@@ -357,8 +357,8 @@ static int add_addr(struct ur_stream_port *port,
 {
 	const struct ur_port_addr *s = &spec->addrs[i];
 
-	/* Two ports with one link-local address would be possible, but nobody
-	 * could be told apart by it. */
+	/* Two ports could have the same link-local address, but a peer's packet
+	 * could not be assigned to one of them. */
 	if (find(s->ip))
 		return -EADDRINUSE;
 	memcpy(a->ip, s->ip, 16);
@@ -366,7 +366,7 @@ static int add_addr(struct ur_stream_port *port,
 	return ur_streams.tcp->add(s->ip, s->prefix, spec->mtu, port, &a->at);
 }
 
-/* All or none: nobody sees any of them before. */
+/* All or none: no thread sees any of them before. */
 static int add_addrs(struct ur_stream_port *port,
 		     const struct ur_port_spec *spec)
 {
@@ -594,8 +594,8 @@ static bool is_leaving(void)
 }
 
 /*
- * A kernel goes on with the connections of a process that has ended; nobody
- * does with ours.  So the peer is told: what was written, then the end.
+ * A kernel continues the connections of a process that has ended; ours end
+ * with it.  So the peer gets what was written, then the end.
  */
 void ur_streams_leave(void)
 {

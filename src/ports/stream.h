@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Byte streams over ports that urnic runs, this process itself or urnicd for
- * it: what a connected socket is to a port of the kernel's.  Below are the port (port.h) and TCP
- * (stack.h), above the lanes (tcp.h) and whoever makes connections.
+ * it: what a connected socket is to the kernel's interfaces.  Below are the
+ * port (port.h) and TCP (stack.h), above the lanes (engine/tcp.h) and connect/.
  *
  *	lane ── tcp ─┬─ a socket of the kernel
  *	             └─ stream ── stack ── port ── wire
  *
- * Every call may be made by any thread; one lock guards it all, the innermost
- * but for those of memory.  Whoever calls ur_streams_poll() serves the ports
- * for everybody, and wakes whom news concern.
+ * Any thread may make any call; one lock guards everything, the innermost but
+ * for those of memory.  A thread that calls ur_streams_poll() serves the ports
+ * of all threads, and wakes those whose streams have events.
  *
- * A port number of TCP is the kernel's to give: a stream keeps a socket that
- * is bound to it, so that nobody else has it on the host's side.  Where urnicd
- * runs the port it has to know of the number too, which is leased (daemon/
- * steer.h).
+ * The kernel assigns the port numbers of TCP: a stream keeps a socket that is
+ * bound to its number, so that no other program gets it on the host's side.
+ * Where urnicd runs the port, the number is leased from it too
+ * (dataplane/steer.h).
  */
 #ifndef UR_PORTS_STREAM_H
 #define UR_PORTS_STREAM_H
@@ -34,7 +34,7 @@ struct ur_stream_listener;
 /* Streams of one lane, whose lock is held around the calls. */
 struct ur_stream_set {
 	struct ur_list news; /* ur_stream.news; the streams' lock */
-	int fd;		     /* readable: somebody has news */
+	int fd;		     /* readable: a stream has events */
 	bool rung;	     /* fd is; the streams' lock */
 };
 
@@ -68,8 +68,8 @@ bool ur_streams_are_there(void);
 /* Does a connection from that address to there go by a port of ours? */
 bool ur_streams_carry(const uint8_t src[16], const uint8_t dst[16]);
 
-/* Serve all ports: how many frames came.  idle: nobody else has looked at the
- * host's side for a while. */
+/* Serve all ports: how many frames came.  idle: no other thread has lately
+ * polled the host's side. */
 uint32_t ur_streams_serve(uint64_t now_ns, bool idle);
 
 /* Does a lane serve them now? */
@@ -86,10 +86,10 @@ bool ur_streams_counters(struct ur_stack_counters *out);
 bool ur_streams_port(uint32_t i, struct ur_port_stats *stats,
 		     struct ur_net_counters *net, uint32_t *ifindex);
 
-/* The process ends: what was written gets out, for a moment. */
+/* The process ends: send what was written, for a bounded time. */
 void ur_streams_leave(void);
 
-/* Around fork(), in parent and child: nobody is in the midst of anything. */
+/* Around fork(), in parent and child: no other thread is inside a call. */
 void ur_streams_before_fork(void);
 void ur_streams_after_fork(void);
 /* The child after that: nothing of this is its. */
@@ -107,8 +107,8 @@ int ur_stream_connect(const struct ur_stack_end *from,
 		      struct ur_stream **out);
 
 /* Take connections to these addresses (NULL: to all of that family, bit 0:
- * IPv4, bit 1: IPv6).  At most backlog wait to be accepted; who calls then is
- * not answered, so that he calls again.  -ENOENT: no port has such addresses;
+ * IPv4, bit 1: IPv6).  At most backlog wait to be accepted; a further SYN is not
+ * answered, so the peer repeats it.  -ENOENT: no port has such addresses;
  * -errno. */
 int ur_stream_listen(const uint8_t *addr, uint32_t families, uint16_t port,
 		     uint32_t backlog, struct ur_stream_listener **out);
@@ -152,9 +152,9 @@ void ur_stream_set_add(struct ur_stream_set *set, struct ur_stream *s,
 		       void *user);
 void ur_stream_set_remove(struct ur_stream *s);
 
-/* Serve the ports, unless quick and somebody else does, and tell of each
- * stream that has news, and whether an end or an error is among what is to be
- * read.  The streams' lock is held then. */
+/* Serve the ports, unless quick and another thread does, and report each stream
+ * that has events, and whether its end or an error is next to be read.  The
+ * streams' lock is held then. */
 void ur_stream_set_poll(struct ur_stream_set *set, bool quick, uint64_t now_ns,
 			void (*news)(void *arg, void *user, bool ended),
 			void *arg);

@@ -14,7 +14,7 @@
 struct ur_stream_port {
 	struct ur_port *own;	   /* run by this process, or … */
 	struct ur_ring_port *ring; /* … by urnicd, which … */
-	_Atomic bool dead;	   /* … has ended; anyone */
+	_Atomic bool dead;	   /* … has ended; any thread */
 	/* The thread waits: what is sent lets it look there soon. */
 	bool asleep;
 };
@@ -36,7 +36,7 @@ struct ur_stream {
 	bool blocked;		     /* a write found no room */
 	int hold;		     /* the socket that has it; -1 */
 	uint32_t lease;		     /* of the number, from urnicd; 0: none */
-	int fd; /* -1: nobody asked for it, or it is in a set */
+	int fd;			     /* -1: not asked for, or it is in a set */
 };
 
 struct ur_stream_listener {
@@ -56,17 +56,17 @@ struct ur_streams {
 	struct ur_stream_port ports[UR_MAX_PORTS];
 	uint32_t nports;
 	struct ur_stream_addr addrs[UR_STREAM_ADDRS];
-	_Atomic uint32_t naddrs; /* addresses below are constant; anyone */
+	_Atomic uint32_t naddrs; /* entries below are constant; any thread */
 	struct ur_list all;	 /* ur_stream.all */
 	struct ur_list holds;	 /* of ports whose streams were closed */
-	struct ur_stream_set *polling; /* who need not be woken */
-	_Atomic uint64_t polled_ns;    /* by a lane that spins; anyone */
+	struct ur_stream_set *polling; /* it need not be woken */
+	_Atomic uint64_t polled_ns;    /* by a lane that spins; any thread */
 	uint64_t tick_ns;
 	uint32_t ticks;
 	uint64_t host_ns;  /* when the host's side was looked at */
 	bool stuck;	   /* a port had no room */
 	int epfd;	   /* of the ports */
-	_Atomic bool dead; /* inherited by fork(); anyone */
+	_Atomic bool dead; /* inherited by fork(); any thread */
 };
 
 extern struct ur_streams ur_streams;

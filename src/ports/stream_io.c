@@ -68,7 +68,7 @@ static void free_stream(struct ur_stream *s)
 	free(s);
 }
 
-/* Something may have happened before anybody could be told. */
+/* There may have been events before the descriptor existed. */
 static int open_fd(struct ur_stream *s)
 {
 	if (s->fd < 0)
@@ -378,7 +378,7 @@ ssize_t ur_stream_read(struct ur_stream *s, const struct iovec *iov, uint32_t n,
 	return len;
 }
 
-/* By way of a buffer: memory that is gone must not be met by the plugin. */
+/* Through a buffer: the plugin must not access memory that may be unmapped. */
 static ssize_t write_iov(struct ur_stack_conn *c, const struct iovec *v)
 {
 	uint8_t buf[PIECE];

@@ -68,7 +68,7 @@ static int ask(int sock, struct request *r)
 	return reply.err.error;
 }
 
-/* Nobody is asked whether he has the address: it is the one configured. */
+/* No duplicate address detection: it is the one configured. */
 static int add_address(int sock, uint32_t ifindex, const struct ur_port_addr *a)
 {
 	bool v4 = ur_addr_is_v4(a->ip);
@@ -141,8 +141,8 @@ static void make_no_address(int sock, uint32_t ifindex)
 
 /*
  * The kernel ignores what ARP says of a neighbour for a second after it has
- * learnt it.  One that comes again as another process on a memif moves sooner,
- * and the host would send to nobody for half a minute.
+ * learnt it.  A peer that restarts on a memif changes its address sooner, and
+ * the host would send to the old one for half a minute.
  */
 static void believe_moves(int sock, uint32_t ifindex)
 {
@@ -199,7 +199,7 @@ static int set_link(const char *name, unsigned long what, struct ifreq *r)
 	return err;
 }
 
-/* Whoever sees the interface come up sees its addresses. */
+/* A program that sees the interface come up sees its addresses. */
 static int set_up(const char *name, uint32_t ifindex,
 		  const struct ur_port_spec *spec, const uint8_t mac[6])
 {

@@ -15,9 +15,9 @@
 
 /*
  * Make the interface, with the port's addresses and gateways, and take it up;
- * *ifindex is its number.  Returns the descriptor or -errno: -EBUSY: somebody
- * has it, the port is his; -EPERM, -ENOENT: the system does not let us.  Each
- * is logged, but for -EBUSY.
+ * *ifindex is its number.  Returns the descriptor or -errno: -EBUSY: another
+ * process has it and so the port; -EPERM, -ENOENT: the system refuses.  Each is
+ * logged, but for -EBUSY.
  */
 int ur_tap_open(const char *name, const struct ur_port_spec *spec,
 		const uint8_t mac[6], uint32_t *ifindex);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The owner's side.  Connections are the watcher's, which alone reads those
- * that ask; those for news are written and read by who has news, one at a
- * time.  No lock is held while somebody is waited for but that of the one
- * connection: two processes may import from each other.
+ * The owner's side.  The watcher owns the connections, and only it reads
+ * requests.  A change of an object is written, and its confirmation read, by
+ * the thread that changes the object, one at a time.  While that waits it holds
+ * no lock but that of the one connection: two processes may import from each
+ * other.
  */
 #include "sharing/import.h"
 
@@ -59,7 +60,7 @@ static struct ur_list conns = { &conns, &conns };
 static unsigned int nconns;
 
 static int listen_fd = -1; /* conns_lock */
-/* Given up for a moment to hang up on somebody when there are no others. */
+/* Closed to accept and close a connection when no descriptor is left. */
 static int spare_fd = -1;
 static char listen_name[UR_IMPORT_NAME];
 static uint8_t secret[16];
@@ -180,7 +181,7 @@ static void turn_away(void)
 	spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Strangers take no room; anybody can find the socket's name. */
+/* Another user's process takes no slot; any process can find the socket. */
 static void accept_one(void)
 {
 	int fd = accept_fd();
@@ -370,7 +371,7 @@ static void cut(const struct conn *c)
 	shutdown(c->fd, SHUT_RDWR);
 }
 
-/* Confirmations of what nobody waited for may come first. */
+/* Confirmations of changes that no thread waited for may precede it. */
 static bool confirmed(const struct conn *c)
 {
 	uint64_t end = ur_clock_ns() + UR_IMPORT_PATIENCE_MS * 1000000ull;
@@ -388,14 +389,14 @@ static bool confirmed(const struct conn *c)
 			close(fd);
 		fd = -1;
 	} while (rc == -EAGAIN || (!rc && m.seq != c->seq));
-	/* One that has ended uses nothing any more; who talks nonsense may. */
+	/* A process that ended uses nothing any more; a faulty one may. */
 	if (rc)
 		cut(c);
 	return true;
 }
 
-/* Confirmations nobody waited for, which would fill the importer's queue; but
- * whoever goes on sending does not keep us. */
+/* Confirmations that no thread waited for would fill the importer's queue.
+ * Bounded, so a process that goes on sending does not keep us. */
 static void drain(const struct conn *c)
 {
 	struct ur_import_msg m;
@@ -408,8 +409,8 @@ static void drain(const struct conn *c)
 
 static void shut_out(const struct conn *c)
 {
-	ur_warn("process %d does not let go of what it imported, or cannot be "
-		"told to: no longer waited for",
+	ur_warn("process %d does not release what it imported, or cannot be "
+		"asked to: no longer waited for",
 		(int)c->pid);
 	cut(c);
 }
@@ -452,7 +453,7 @@ static bool has_later(struct conn *c)
 	return has;
 }
 
-/* Whoever holds talk comes here after it, so nothing is left lying. */
+/* Called after each release of talk, so nothing stays queued. */
 static void flush(struct conn *c)
 {
 	while (has_later(c) && ur_trylock(&c->talk)) {
@@ -511,7 +512,7 @@ void ur_import_tell(const uint8_t token[UR_IMPORT_TOKEN],
 	}
 }
 
-/* Whoever else had a reference is a thread of the parent. */
+/* Other references are those of the parent's threads. */
 void ur_import_abandon(void)
 {
 	ur_list_for_each_safe(pos, tmp, &conns) {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Objects of one process used by another (ibv_import_device(3)), decision
- * 0008.  The owner listens on a nameless socket of its network namespace; who
- * was given its command descriptor reads there how the socket is called, and a
- * token that says which context it is about.  The owner's watcher answers, the
- * application has no part in it.
+ * 0008.  The owner listens on a nameless socket of its network namespace.  A
+ * process that was given its command descriptor reads from it the socket's
+ * address and a token that identifies the context.  The owner's watcher
+ * answers, without the application.
  *
- * An importer has two connections: one by which it asks, one by which it hears
- * that an object has changed or gone, which it has to confirm.  The owner
- * waits for that, so that nobody uses what it takes away; who does not confirm
- * within UR_IMPORT_PATIENCE_MS is shut out for good.
+ * An importer has two connections: one for its requests, one on which it is
+ * notified that an object has changed or ended, which it has to confirm.  The
+ * owner waits for the confirmation, so that no process uses what it removes; an
+ * importer that does not confirm within UR_IMPORT_PATIENCE_MS is disconnected
+ * for good.
  */
 #ifndef UR_SHARING_IMPORT_H
 #define UR_SHARING_IMPORT_H
@@ -35,7 +36,7 @@ enum ur_import_kind {
 #define UR_IMPORT_GONE 1u /* all but kind and handle means nothing */
 #define UR_IMPORT_NULL 2u /* a null region */
 #define UR_IMPORT_FILE 4u /* its memory is at `offset` of a descriptor */
-#define UR_IMPORT_SOON 8u /* who moves its memory waits for nobody's faults */
+#define UR_IMPORT_SOON 8u /* its page faults never wait for another process */
 
 struct ur_import_object {
 	uint32_t kind;
@@ -78,8 +79,8 @@ void ur_import_tell(const uint8_t token[UR_IMPORT_TOKEN],
 		    const struct ur_import_object *o, int fd, bool wait);
 
 /*
- * Importer.  -EPERM: the owner is another user's; -EOPNOTSUPP: nobody answers,
- * or not in our language; -ENOSPC: too many.
+ * Importer.  -EPERM: the owner is another user's; -EOPNOTSUPP: no process
+ * answers, or not by this protocol; -ENOSPC: too many.
  */
 struct ur_import_link;
 int ur_import_open(const char name[UR_IMPORT_NAME],

@@ -28,7 +28,7 @@ struct ur_import_link {
 	struct ur_list node; /* links_lock */
 	int ask_fd;
 	int news_fd;	     /* -1: it has ended; links_lock */
-	struct ur_lock call; /* who asks */
+	struct ur_lock call; /* the thread that asks */
 	uint32_t seq;	     /* call */
 	/* News to confirm, for which there was no room; the watcher's */
 	bool owes;
@@ -95,7 +95,7 @@ static int await(int sock, uint32_t seq, struct ur_import_msg *m, int *fd)
 	}
 }
 
-/* One question, one answer; call is held or nobody else knows the link. */
+/* One question, one answer; call is held or no other thread knows the link. */
 static int exchange(struct ur_import_link *l, int sock, struct ur_import_msg *m,
 		    int *fd)
 {
@@ -316,7 +316,7 @@ unsigned int ur_import_link_fds(struct pollfd *fds)
 	return n;
 }
 
-/* Who waits, waits for the last one.  False: the owner has ended. */
+/* Threads wait for the last confirmation.  False: the owner has ended. */
 static bool confirm(struct ur_import_link *l)
 {
 	const struct ur_import_msg m = { .type = UR_IMPORT_REPLY,
@@ -405,8 +405,8 @@ void ur_import_link_work(const struct pollfd *fd)
 }
 
 /*
- * Who still has one may close it, but its descriptors are the parent's, and so
- * are the threads that ask or run a hook.
+ * Remaining references may close their link, but its descriptors are the
+ * parent's, and so are the threads that ask or run a hook.
  */
 void ur_import_link_abandon(void)
 {

@@ -216,7 +216,7 @@ static bool is_delegated(const struct ur_xrc_link *l, uint32_t qpn,
 	ur_lane_send(lane, now);
 	ur_lane_unlock(lane);
 	if (err)
-		ur_warn_some("XRC: slot %u lends what cannot be taken: %s",
+		ur_warn_some("XRC: slot %u delegates an invalid request: %s",
 			     l->slot, strerror(-err));
 	return err == 0;
 }
@@ -332,7 +332,7 @@ static struct ur_xrc_call *find_call(uint32_t via, uint32_t seq)
 	return NULL;
 }
 
-/* A reply that nobody waits for any more is none. */
+/* A reply that no thread waits for any more is ignored. */
 static bool on_reply(const struct ur_xrc_link *l, const struct ur_xrc_head *h,
 		     struct ur_rd *r)
 {
@@ -433,7 +433,7 @@ static uint32_t via_of(const struct ur_xrc_file *file, uint32_t slot)
 	return via;
 }
 
-/* A link to who has the slot: 0: there is nobody in that domain. */
+/* A link to the process that has the slot; 0: it is not in that domain. */
 static uint32_t reach(struct ur_adapter *a, const struct ur_xrc_file *file,
 		      uint32_t slot)
 {
@@ -462,7 +462,7 @@ int ur_xrc_open_target(struct ur_adapter *a, const struct ur_xrcd *d,
 
 	if (slot == 0 || qpn > UR_SRQN_MASK)
 		return -EINVAL;
-	/* Who asks for a link must have a slot of his own. */
+	/* A process that asks for a link must have a slot itself. */
 	err = ur_adapter_lane(a, &lane);
 	if (err)
 		return err;

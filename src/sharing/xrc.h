@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC domains that processes share (docs/wire/xrc.md).  urnicd knows who is in
- * a domain and makes a socket for any two of them that have to do with each
- * other; a thread of the process, which starts with the first shared domain,
- * reads what comes there.  Requests are lent and given back by it
- * (roce/roce.h); a target that another process has made, its home, is opened,
- * modified and queried there.
+ * XRC domains that processes share (docs/wire/xrc.md).  urnicd knows the
+ * processes of a domain and makes a socket for any two of them that exchange
+ * messages; a thread of the process, which starts with the first shared domain,
+ * reads it.  Requests are delegated and returned over it (roce/roce.h); a
+ * target of another process, its owner, is opened, modified and queried there.
  *
  * `via` names a link to another process, never the same one twice.
  */
@@ -61,7 +60,7 @@ int ur_xrc_query(struct ur_adapter *a, uint32_t via, uint32_t qpn,
 		 struct ur_qp_attr *attr);
 void ur_xrc_close_target(uint32_t via, uint32_t qpn);
 
-/* An event of a target of ours, to who has opened it by that link. */
+/* Report an event of a target of ours to the process behind that link. */
 void ur_xrc_tell(uint32_t via, uint32_t qpn, enum ur_event_type type);
 
 #endif

@@ -214,7 +214,7 @@ static void fail_calls(uint32_t via)
 	pthread_cond_broadcast(&ur_xrc.replied);
 }
 
-/* Loans go by a link and end with it. */
+/* Delegations use a link and end with it. */
 static void tell_lanes(struct ur_adapter *a, uint32_t via)
 {
 	uint32_t n = atomic_load_explicit(&a->lane_count, memory_order_acquire);

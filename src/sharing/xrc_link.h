@@ -30,7 +30,7 @@ struct ur_xrc_link {
 	bool doomed; /* to be closed by the thread */
 };
 
-/* Who waits for a REPLY. */
+/* A call that waits for a REPLY. */
 struct ur_xrc_call {
 	struct ur_list node;
 	uint32_t via;
@@ -64,7 +64,7 @@ struct ur_xrc_domain *ur_xrc_domain_find(const struct ur_xrc_file *file);
 struct ur_xrc_link *ur_xrc_link_to(const struct ur_xrc_file *file,
 				   uint32_t slot);
 struct ur_xrc_link *ur_xrc_link_get(uint32_t via);
-/* -ENOENT: there is nobody; -EAGAIN: the thread will ask. */
+/* -ENOENT: no such process; -EAGAIN: the thread will ask. */
 int ur_xrc_want(struct ur_adapter *a, const struct ur_xrc_file *file,
 		uint32_t slot);
 void ur_xrc_doom(struct ur_xrc_link *l);

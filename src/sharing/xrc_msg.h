@@ -12,13 +12,13 @@
 
 #define UR_XRC_HEAD  8u
 #define UR_XRC_MAX   (96u << 10) /* bytes of the longest record */
-#define UR_XRC_SMALL 512u	 /* … of one without a loan or state */
+#define UR_XRC_SMALL 512u	 /* … of one without a delegation or state */
 
 enum ur_xrc_type {
 	UR_XRC_LOAN = 1, /* to the queue's process: of ur_xrc_ops.lend */
-	UR_XRC_RETURN,	 /* back home: of ur_xrc_ops.give_back */
+	UR_XRC_RETURN,	 /* back to the owner: of ur_xrc_ops.give_back */
 	UR_XRC_DISMISS,
-	UR_XRC_OPEN, /* to the target's home, answered by REPLY: from here … */
+	UR_XRC_OPEN, /* to the target's owner, answered by REPLY: from here … */
 	UR_XRC_MODIFY, /* mask 32, attributes */
 	UR_XRC_QUERY,  /* … to here */
 	UR_XRC_CLOSE,

@@ -19,10 +19,10 @@
 #define SHARED RTE_ALIGN(sizeof(struct rte_mbuf_ext_shared_info), 8)
 
 /*
- * These copy frames out of buffers within their burst, by the processor, and
- * take chains.  Others may hand buffers on (rings), look into the first one
- * only, or be controllers, which know only memory that they were told of; to
- * those none is lent.
+ * These drivers copy frames out of buffers within their burst call, by the CPU,
+ * and take chains.  Others may pass buffers on (rings), read the first one
+ * only, or be controllers, which access only registered memory; they get no
+ * external buffers.
  */
 static bool is_copying(const char *driver, const char *args)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * DPDK's environment is made for programs that own the machine: it binds the
- * thread that begins it to a core, starts one more for every core, and shares
- * its memory under a name.  An adapter inside somebody's program may do none
- * of it.  So a thread of its own begins the environment and ends, and unless
- * the configuration says otherwise there is one core, no shared name, and no
- * telemetry, and no other process attaches to it (lcore.c).  A program of
- * DPDK's that has begun it already keeps its own.
+ * thread that initializes it to a core, starts one more for every core, and
+ * shares its memory under a name.  An adapter inside another program may do
+ * none of that.  So a separate thread initializes the environment and ends, and
+ * unless the configuration says otherwise there is one core, no shared name,
+ * and no telemetry, and no other process attaches to it (lcore.c).  A program
+ * that has already initialized DPDK keeps its environment.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -201,7 +201,7 @@ int ur_eal_begin(const struct ur_eal_args *args)
 	int err;
 
 	pthread_mutex_lock(&eal_lock);
-	/* There are cores only once somebody has begun. */
+	/* There are cores only once DPDK is initialized. */
 	if (!begun && !refused && rte_lcore_count() > 0) {
 		ur_info("DPDK's environment is the program's");
 		begun = true;

@@ -27,7 +27,7 @@ struct rte_mempool;
  */
 int ur_eal_begin(const struct ur_eal_args *args);
 
-/* Threads that the environment has begun, if it was us who began it. */
+/* Threads of the environment, if we have initialized it. */
 unsigned int ur_eal_threads(void);
 
 /* One of its arguments: if it makes us the server of a memif whose last one has

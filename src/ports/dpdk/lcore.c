@@ -8,10 +8,10 @@
  * other, which costs more than all else.  So each queue has a number for either
  * direction, and the thread whose turn it is calls the driver by that name.
  *
- * The numbers are the library's to give, as to a thread that registers, so that
- * nobody else gets them.  Secondary processes, which would have the same ones,
- * cannot attach any more then.  So there are none in an environment that the
- * program has begun: whether it has such processes is not ours to say.
+ * The library allocates the numbers, as for a thread that registers, so that no
+ * other thread gets them.  Secondary processes, which would have the same ones,
+ * cannot attach any more then.  So we take none in an environment that the
+ * program has initialized: it may want such processes.
  */
 #include <rte_eal.h>
 #include <rte_lcore.h>

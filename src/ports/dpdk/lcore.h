@@ -10,13 +10,14 @@ void ur_lcore_allow(void);
 /* Buffers that a cache of a pool is to have; 0: there are no numbers. */
 unsigned int ur_lcore_cache(void);
 
-/* One that nobody has; LCORE_ID_ANY: there is none, and no cache. */
+/* A free one; LCORE_ID_ANY: there is none, and no cache. */
 unsigned int ur_lcore_take(void);
 void ur_lcore_give(unsigned int id);
 
 /*
- * The calling thread is that one until it is again who this says that it was;
- * LCORE_ID_ANY: it stays who it is.  No two threads may be the same at once.
+ * Give the calling thread that number (LCORE_ID_ANY: keep its own), and return
+ * the number that it had, to be restored by another call.  No two threads may
+ * have the same number at once.
  */
 unsigned int ur_lcore_be(unsigned int id);
 void ur_lcore_again(unsigned int was);

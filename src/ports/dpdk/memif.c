@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * DPDK's driver for memif does not take over the socket of a server that was
- * killed: its file stays, and whoever is to be the server next cannot bind to
- * it.  So a file that nobody is bound to is removed before the driver begins.
+ * killed: its file stays, and the next server cannot bind to it.  So a file
+ * that no process is bound to is removed before the driver starts.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -45,10 +45,11 @@ static bool is_value(const char *arg, const char *key, const char *value)
 }
 
 /*
- * Is it a socket's, and has nobody bound to it?  A socket of another kind than
- * the driver's asks: whoever is there refuses it by that, and never hears of
- * it.  A connection that ends at once is more than the driver bears: it closes
- * a descriptor that its interrupts still wait for, and the environment panics.
+ * Is it a socket's file that no process is bound to?  The probe is a socket of
+ * another type than the driver's: a bound server refuses it by its type, and
+ * does not notice.  A connection that ends at once crashes the driver: it
+ * closes a descriptor that its interrupts still wait for, and the environment
+ * panics.
  */
 static bool is_stale(const struct sockaddr_un *addr, struct stat *st)
 {

@@ -35,7 +35,7 @@
 
 /* A pair of them, one thread's at a time. */
 struct queue {
-	unsigned int rx_lcore; /* who the thread is that receives … */
+	unsigned int rx_lcore; /* lcore of the thread that receives … */
 	unsigned int tx_lcore; /* … and sends: lcore.h */
 	int fd;		       /* of its interrupts; -1: none */
 	bool fd_counts;	       /* an eventfd */
@@ -55,7 +55,7 @@ struct ur_nic {
 	struct rte_mempool *pool;
 	struct rte_mempool *pieces; /* for chains; NULL: none are made */
 	uint32_t len_max;	    /* of a frame */
-	bool ours;		    /* was configured, so nobody else runs it */
+	bool ours;		    /* we have configured it, so we stop it */
 	struct ur_flows flows;
 	struct ur_nic_info info;
 	uint32_t made; /* queues */
@@ -265,7 +265,7 @@ static void open_interrupt(struct ur_nic *n, const struct rte_eth_dev_info *dev,
 
 	if (n->info.interrupts && !rte_eth_dev_rx_intr_enable(n->id, q))
 		u->fd = rte_eth_dev_rx_intr_ctl_q_get_fd(n->id, q);
-	/* Of several sockets nobody tells which queue's one is. */
+	/* Of several sockets it is not known which queue each belongs to. */
 	if (u->fd < 0 && n->info.queues == 1 &&
 	    !strcmp(n->info.driver, "net_af_packet")) {
 		u->fd = ur_packet_socket(dev->if_index);
@@ -398,7 +398,7 @@ static void drop_queue(struct queue *u)
 }
 
 /* Also one that did not start: its queues may have the buffers already.  But
- * one that runs is somebody's whose program this is. */
+ * one that runs belongs to the program. */
 static void nic_close(struct ur_nic *n)
 {
 	for (uint32_t q = 0; q < n->made; q++)
@@ -485,8 +485,8 @@ static void deliver(const struct ur_nic *n, const struct queue *u,
 }
 
 /*
- * Rings hand on what others have sent.  A cache of another pool is nobody's who
- * takes from that pool: what lay there would be lost to it.
+ * Rings pass on buffers of other pools.  Our cache of another pool is not used
+ * by the threads that allocate from it: buffers in it would be lost to them.
  */
 static bool is_own(const struct ur_nic *n, const struct rte_mbuf *m)
 {

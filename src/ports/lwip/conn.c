@@ -26,7 +26,7 @@ _Static_assert(UR_STACK_CLOSED_NS / (2ull * UR_STACK_TICK_NS) <= UINT8_MAX,
 /*
  * Debian's lwIP scales windows by two, but begins with one of 64 KiB, and lets
  * it grow back to that only.  Where the peer scales too the window is twice
- * that, as much as the scale can say, and more may be on its way to him: lwIP
+ * that, as much as the scale can say, and more may be under way to it: lwIP
  * keeps TCP_SND_QUEUELEN segments.
  */
 #define WIDE_RCV ((tcpwnd_size_t)(0xffffu << TCP_RCV_SCALE))
@@ -73,8 +73,8 @@ static void on_error(void *arg, err_t err)
 	struct ur_stack_conn *c = arg;
 
 	c->pcb = NULL;
-	/* Closed by both, in order; and a connection that nobody answers it
-	 * calls aborted. */
+	/* Closed by both, in order.  lwIP reports a connection that is not
+	 * answered as aborted. */
 	if (err == ERR_CLSD)
 		c->end = true;
 	else
@@ -176,8 +176,8 @@ static err_t on_accept(void *arg, struct tcp_pcb *pcb, err_t err)
 
 /* ---- Making ---- */
 
-/* A pcb of that address and port; SO_REUSEADDR: what is over is no hindrance,
- * and who may have the port is for our caller to know. */
+/* A pcb of that address and port; SO_REUSEADDR: connections in TIME-WAIT do not
+ * block it, and the caller checks whether the port is free. */
 static struct tcp_pcb *make_pcb(struct ur_stack_addr *a, uint16_t port,
 				int *err)
 {
@@ -260,7 +260,7 @@ free_conn:
 
 /* ---- The stream ---- */
 
-/* lwIP frees what is in TIME-WAIT and tells nobody. */
+/* lwIP frees a pcb in TIME-WAIT without an event. */
 void conn_leave(struct tcp_pcb *pcb)
 {
 	struct ur_stack_conn *c = pcb->callback_arg;
@@ -292,7 +292,7 @@ int conn_error(const struct ur_stack_conn *c)
 /*
  * What of len bytes fills segments.  Where a writer is stopped a segment may
  * end; as those before it are full, and as large as the largest FPDU, the end of
- * an FPDU is seldom cut in two (RFC 5044, 5.1 wants it never).  The kernel's
+ * an FPDU is rarely cut in two (RFC 5044, 5.1 forbids it).  The kernel's
  * siw misreads a CRC that comes in two segments.
  */
 static uint32_t fill(const struct tcp_pcb *pcb, uint32_t len)
@@ -394,7 +394,7 @@ static err_t swallow(void *arg, struct tcp_pcb *pcb, struct pbuf *p, err_t err)
 	return ERR_OK;
 }
 
-/* Nobody waits for a peer that takes nothing: lwIP begins to count anew when
+/* Bounds the wait for a peer that takes nothing: lwIP restarts its count when
  * something was acknowledged. */
 static err_t give_up(void *arg, struct tcp_pcb *pcb)
 {

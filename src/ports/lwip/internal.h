@@ -26,8 +26,8 @@ struct ur_stack_addr {
 
 struct ur_stack_conn {
 	struct tcp_pcb *pcb; /* NULL: lwIP has freed it */
-	void *arg;	     /* NULL: nobody hears of it */
-	struct pbuf *head;   /* came, not yet eaten, … */
+	void *arg;	     /* NULL: no events */
+	struct pbuf *head;   /* received, not yet consumed, … */
 	struct pbuf *tail;
 	struct pbuf *gather; /* the tail, if there is room for more in it */
 	uint32_t off;	     /* … but for so much of the first */

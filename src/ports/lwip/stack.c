@@ -310,8 +310,8 @@ enum whose {
 	FULL, /* of one that can take no more */
 };
 
-/* Those in use come first: lwIP puts them there.  Who knocks at a listener has
- * a connection from then on; what else comes there is the host's. */
+/* Those in use come first: lwIP puts them there.  A SYN to a listener makes a
+ * connection; other packets to it are the host's. */
 static enum whose find_whose(const struct ur_stack_addr *a,
 			     const struct segment *s)
 {
@@ -325,8 +325,8 @@ static enum whose find_whose(const struct ur_stack_addr *a,
 	return any_has(tcp_tw_pcbs, a, s) ? OVER : NOBODYS;
 }
 
-/* lwIP sets no limit to those who knock and do not enter.  Who was heard of
- * last stands first in its list, so the last one makes way. */
+/* lwIP does not limit half-open connections.  Its list begins with the one that
+ * was active last, so the last entry is dropped. */
 static void limit_half(void)
 {
 	struct tcp_pcb *oldest = NULL;
