@@ -91,7 +91,7 @@ static int get_number(struct kv_store *s, const char *key, uint64_t least,
 	return 0;
 }
 
-/* Whoever puts a value gets that one or a later one from then on. */
+/* A client that has put a value gets that one or a later one from then on. */
 static int write_values(struct kv_store *s, const char *key,
 			unsigned long count)
 {
@@ -113,7 +113,7 @@ static int write_values(struct kv_store *s, const char *key,
 	return 0;
 }
 
-/* Who watches sees whole values, and never an older one after a newer. */
+/* A watcher sees whole values, and never an older one after a newer. */
 static int watch(struct kv_store *s, const char *key, unsigned long count)
 {
 	uint64_t version = 0, number = 0, begun = now_ns();

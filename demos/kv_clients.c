@@ -113,7 +113,7 @@ static int equip(struct server *s, struct client *c)
 	return post_receive(c);
 }
 
-/* Somebody wants to connect; -1 only if that ends the server. */
+/* A client wants to connect; -1 only if that ends the server. */
 static int welcome(struct server *s, struct rdma_cm_id *id, uint8_t reads)
 {
 	struct kv_hello hello = { .magic = htole32(KV_MAGIC),

@@ -28,7 +28,7 @@ static int wait_for(struct kv_store *s, unsigned int completions,
 	return 0;
 }
 
-/* A whole entry, as it was at some moment, into buffers.entry. */
+/* A consistent copy of an entry, into buffers.entry. */
 static int read_entry(struct kv_store *s, uint64_t slot)
 {
 	struct kv_entry *entry = &s->buffers.entry;

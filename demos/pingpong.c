@@ -35,7 +35,7 @@ struct pingpong {
 	char *out, *in; /* a message each; out is the start of the region */
 	uint32_t size;
 	bool sleep;
-	unsigned int sent, received; /* completions that nobody waited for */
+	unsigned int sent, received; /* completions not yet waited for */
 };
 
 static int post_receive(struct pingpong *p)
@@ -254,7 +254,7 @@ static int take_client(struct pingpong *p, const struct options *o)
 	else
 		err = 0;
 destroy_listener:
-	/* Who comes later is refused instead of left waiting. */
+	/* A later client is refused instead of left waiting. */
 	rdma_destroy_ep(listener);
 	return err;
 }

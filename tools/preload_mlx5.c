@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * perftest 25.01 asks each device for a property of mlx5 adapters and gives up
- * if the device is none, on rxe too (linux-rdma/perftest issue 332, mended in
+ * if the device is none, on rxe too (linux-rdma/perftest issue 332, fixed in
  * later releases).  Under `urnic run` its question is answered: there is no
  * such property.  Any other question gets libmlx5's own answer.
  */

@@ -135,8 +135,7 @@ static bool is_with_us(const char *pid)
 	return inode_of(path) == inode_of("/proc/self/net/dev");
 }
 
-/* A user may look at his own processes only, and only they
- * use what is his. */
+/* A user may inspect only its own processes, and only they use its views. */
 static bool ask_processes(struct gone *g)
 {
 	DIR *d = opendir("/proc");
@@ -201,7 +200,7 @@ static void remove_tree(int at, const char *name, int depth)
 	(void)unlinkat(at, name, AT_REMOVEDIR);
 }
 
-/* The name first: whoever makes the directory anew makes another one. */
+/* The name first: a process that makes the directory again makes another. */
 static void remove_views(int base, const struct gone *g)
 {
 	char name[64], away[64];

@@ -189,7 +189,7 @@ static int collect(int conn, int proof, struct json_object *doc)
 	return collect_processes(conn, list);
 }
 
-/* Who is not root may look at what root or he himself runs. */
+/* A user may query a daemon that runs as that user or as root. */
 static int connect_daemon(int *proof)
 {
 	int fd = ur_ipc_connect();

@@ -253,7 +253,7 @@ static void write_verbs(struct tree *t)
 		 t->dev->name);
 	snprintf(name, sizeof(name), UVERB "/device", n);
 	put_link(t, text, name);
-	/* A character device that everybody may open: what programs check. */
+	/* A character device that any user may open: what programs check. */
 	snprintf(name, sizeof(name), "dev/infiniband/uverbs%u", n);
 	put_link(t, "/dev/null", name);
 }

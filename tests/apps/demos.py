@@ -143,7 +143,7 @@ def kv_basics(way, s):
     if way.answer('get colour') != 'green\n':
         raise Failure('colour did not change')
     if "no key 'taste'" not in way.answer('get taste', 1):
-        raise Failure('there is a key that nobody put')
+        raise Failure('there is a key that was never put')
     if 'a key has 1 to 39 bytes' not in way.answer('put ' + 40 * 'k' + ' v',
                                                    1):
         raise Failure('a key that is too long')

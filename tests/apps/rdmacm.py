@@ -137,7 +137,7 @@ def has_device(env, device):
 def meet(env, server, client):
     """Both, the client again while the server is not listening yet.
 
-    Nobody but the server can tell when that is.  perftest, moreover, closes
+    Only the server can tell when that is.  perftest, moreover, closes
     its listener and opens another while the client goes on to it.
     """
     perftest = any(str(word).startswith('ib_') for word in client)
@@ -233,12 +233,12 @@ def prog(name, device, family):
     return run
 
 
-NOWHERE = '10.9.0.77', 'fd09::77'  # of the link, and nobody's
+NOWHERE = '10.9.0.77', 'fd09::77'  # of the link, on no host
 FAR = '192.0.2.1', '2001:db8::1'   # no route leads there
 
 
 def resolving(device):
-    """What comes of an address that nobody has."""
+    """The events of an address that no host has."""
     def run(env):
         if not has_device(env, device):
             raise Skip(f'there is no {device}')
@@ -287,7 +287,7 @@ def rejected_by_icmp(device):
 
 
 def address_change(device):
-    """Who is on an address that goes away is told, once."""
+    """Each ID on an address that is removed gets one event."""
     def run(env):
         if not has_device(env, device):
             raise Skip(f'there is no {device}')

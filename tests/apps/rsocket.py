@@ -126,7 +126,7 @@ def server(env, device, *argv, **extra):
 
 
 def ask(env, device, *argv, tries=30, timeout=60, **extra):
-    """A client, again while nobody answers; what it says.
+    """A client, again while no server answers; its output.
 
     Reset: it fell back to TCP just when the server began to listen, and on
     iWARP that is a TCP port too.
@@ -245,7 +245,7 @@ def need_root(*able):
     if SANITIZED:
         raise Skip('the program does not start with a preloaded sanitizer')
     if os.getuid() or rights.of_namespace() or not rights.quiet(*able):
-        raise Skip('needs root of the host, who can become another user')
+        raise Skip('needs root of the host, to become another user')
 
 
 def postgres_bin():

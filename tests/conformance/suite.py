@@ -5,9 +5,9 @@
     suite.py TESTS REPORT WHICH DEVICE [--gid N]
 
 TESTS is the directory with the suite, whose name must be `tests`.  REPORT gets
-a line of JSON when a test begins and when it ends: whoever started us can tell
-from it which test ended the process.  Tests that REPORT knows already are not
-run, so that the caller starts us again for the rest.  WHICH is a JSON object:
+a line of JSON when a test begins and when it ends: from it the caller can tell
+which test ended the process.  Tests that REPORT knows already are not run, so
+that the caller can start the suite again for the rest.  WHICH is a JSON object:
 `leave` has patterns of tests that are not run, `only` a text that the name of
 a test must contain.
 """

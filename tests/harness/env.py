@@ -147,8 +147,8 @@ def brief(show):
 def finish(s, c, timeout):
     """Wait for a pair; Failure shows both sides.
 
-    When one side failed the other may wait for ever: it gets a moment to say
-    what it saw.
+    When one side failed the other may wait for ever: it gets some seconds to
+    print what it saw.
     """
     end = time.monotonic() + timeout * SLOW
     codes = [None, None]

@@ -43,7 +43,7 @@ class Host:
         return sh(*self.wrap(argv), **kw)
 
     def pids(self):
-        """Every process of the namespace; nobody's but ours live there."""
+        """Every process of the namespace; only ours live there."""
         if not self.ns:
             return []
         return [int(p) for p in sh('ip', 'netns', 'pids', self.ns).split()]

@@ -2,8 +2,8 @@
 """Processes of a test: started, watched, and never left behind.
 
 Every process dies with us (PR_SET_PDEATHSIG) and is the leader of a session,
-so that a timeout takes its children along.  Output goes to files: a pipe that
-nobody reads would stop a talkative program.
+so that a timeout ends its children too.  Output goes to files: a pipe that is
+not read would block a program with much output.
 """
 
 import ctypes
@@ -84,7 +84,7 @@ class Proc:
             time.sleep(0.01)
 
     def wait_listen(self, port, timeout=20):
-        """Wait until somebody in its namespace listens on a TCP port."""
+        """Wait until a process of its namespace listens on a TCP port."""
         end = time.monotonic() + timeout * SLOW
         while not listens(self.pid, port):
             if not self.running():
@@ -159,7 +159,7 @@ def cpu_ticks(pid):
 
 
 def listens(pid, port):
-    """Does anybody in the namespace of pid listen on that TCP port?"""
+    """Does a process in the namespace of pid listen on that TCP port?"""
     want = f':{port:04X}'
     for name in ('tcp', 'tcp6'):
         try:

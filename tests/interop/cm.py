@@ -14,7 +14,7 @@ from harness.env import Case, Failure, finish, words
 from harness.proc import SLOW
 from verbs import Loss
 
-# The one who connects is told so while nobody listens yet.
+# What a client prints while no server listens yet.
 NOT_YET = (r'REJECTED|UNREACHABLE|refused|unable to connect|error: 8|blka 8'
            '|Failed to connect RDMA CM')
 DONE = 'return status 0'
@@ -34,7 +34,7 @@ NO_CRC = 'URNIC_MPA_CRC=0'
 MODES = {
     'rxe': Mode('rxe', 'urnic0'),
     'siw': Mode('siw', 'urniw0'),                   # urnic asks for CRCs
-    'siw-plain': Mode('siw', 'urniw0', NO_CRC),     # nobody does
+    'siw-plain': Mode('siw', 'urniw0', NO_CRC),     # no side asks
     'siw-crc': Mode('siw-crc', 'urniw0', NO_CRC),   # siw does
     'siw-p2p': Mode('siw-p2p', 'urniw0'),           # siw asks for a RTR
 }
@@ -76,7 +76,7 @@ ROCE = {
     'ucmatose-200': (UCMA + '-b {s} -c 200 -C 2 -S 100',
                      UCMA + '-s {s} -c 200 -C 2 -S 100', DONE),
 }
-# Rows that differ by CRC or by who speaks first.
+# Rows that differ by CRC or by which side sends first.
 OTHER_SIW = ('rping', 'rping-65535', 'ucmatose', 'send_bw-R', 'write_bw-R',
              'read_bw-R', 'send_lat-R')
 LONG = {
@@ -141,7 +141,7 @@ def case(mode, name, row, lost=0):
         server, client = env.sides()
         lines = command_lines(env, mode, (server_line, client_line),
                               name.endswith('v6'))
-        # perftest listens anew for its second connection, after it has
+        # perftest listens again for its second connection, after it has
         # answered on the first: a fast client is there too early.
         slow = expect == '#bytes' and client is env.a and mode != 'rxe'
         with Loss(env, lost), Delay(env, 40 if slow else 0):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The example programs (demos/) between urnic and the kernel.
 
-The key-value store's GET is an RDMA READ of whatever the server's memory has
-at that moment, its PUT a SEND; ping-pong is two SENDs.  In the guest they run
+The key-value store's GET is an RDMA READ of the server's memory, its PUT a
+SEND; ping-pong is two SENDs.  In the guest they run
 on the distribution's libraries.
 """
 
@@ -96,7 +96,7 @@ def basics(client):
         if got != value + '\n':
             raise Failure(f'{key} is {got!r}, not {value!r}')
     if "no key 'taste'" not in client.answer('get taste', 1):
-        raise Failure('there is a key that nobody put')
+        raise Failure('there is a key that was never put')
 
 
 def consistent(client):

@@ -2,8 +2,8 @@
 """How what is refused and what dies looks to the other kind of peer.
 
 Rows of our own cm_peer, which prints events and completion states, on both
-sides; what has to be said depends on who serves, for where the kernel's
-answers differ from the specification's, programs see them.
+sides.  The expected output depends on which side serves, since programs see
+where the kernel's answers differ from the specification's.
 """
 
 import re
@@ -127,7 +127,7 @@ def killed(mode, what, server_dies, reached, telling):
         for proc, pattern in zip((s, c), reached):
             told(proc, pattern)
         send_signal(env, server_dies, victim, 9)
-        victim.wait(20)  # siw lets go of an unanswered request after ten
+        victim.wait(20)  # siw gives up an unanswered request after ten
         if what == 'hold' and not server_dies:
             send_signal(env, not server_dies, other, 10)
         ours = env.sides()[1 if server_dies else 0] is env.a
@@ -145,8 +145,8 @@ FLUSHED = (['wc status (5|12)\n0 left', 'DISCONNECTED'],
            ['wc status', 'DISCONNECTED'])
 REFUSED = (['REJECTED|CONNECT_ERROR'],) * 2
 TOO_LATE = (['cannot accept|REJECTED|CONNECT_ERROR|DISCONNECTED'],) * 2
-# What is going on, whether it is the server who dies, what is reached before,
-# what the other is told.
+# The traffic, whether the server dies, the output before that, the events of
+# the other side.
 KILLED = {
     'killed': ('wait', True, BOTH_THERE, END),
     'killed-client': ('wait', False, BOTH_THERE, END),
@@ -158,10 +158,10 @@ KILLED = {
 
 
 def nobody(mode, program, expect):
-    """Nobody listens: the client is told, and at once."""
+    """No server listens: the client gets an error, and at once."""
     def run(env):
         env.set_link(MODES[mode].link)
-        env.call(env.a, 'ibv_devinfo')  # so that somebody is there
+        env.call(env.a, 'ibv_devinfo')  # so that urnicd runs
         _, client = env.sides()
         _, line = command_lines(env, mode, ['', program])
         c = env.run(client, *line)

@@ -24,15 +24,15 @@ LINK_LOCAL = 'fe80::81:1'  # a port has no address but those of its file
 # What a way cannot do by design: pattern of "group/case role", and why.
 LEFT_OUT = {
     'sockets': (),
-    # decisions/0015 and 0016: who is killed takes his port along.
+    # decisions/0015 and 0016: a port ends with the process that runs it.
     'dpdk': (
         (r'ends/\w+-killed(|-busy|-asked) urnic-serves',
-         'the port ends with the process, and nobody speaks for it'),
+         'the port ends with the process, so its connections do silently'),
         (r'ends/\w+-killed(|-busy)-client kernel-serves|'
          r'ends/\w+-killed-asking kernel-serves',
-         'the port ends with the process, and nobody speaks for it'),
+         'the port ends with the process, so its connections do silently'),
         (r'ends/\w+-nobody(-datagram)? urnic-serves',
-         'where no process is there is no port, so nobody to refuse'),
+         'without a process there is no port, so nothing refuses'),
         (r'demos/\w+-store-consistent kernel-serves',
          'of several clients the first runs the port, until it is done'),
     ),
@@ -98,7 +98,7 @@ class Joint:
             self._begin()
 
     def set_mtu(self, mtu):
-        """The wire's; a port begins anew."""
+        """The wire's; a port is opened again."""
         self.mtu = mtu
         if self.way != WAYS[0]:
             self._end()

@@ -8,7 +8,7 @@ from harness.env import Env, finish, parse_gids
 from harness.proc import Failure, Proc
 from onport import Joint
 
-# Both ends of every run: who serves, who connects.
+# Both roles of every run.
 ROLES = ('urnic-serves', 'kernel-serves')
 
 

@@ -157,7 +157,7 @@ def hold(env):
 
 
 def note(text):
-    """For whoever reads all of .ci/run's output from its end."""
+    """Printed, and repeated at the end of .ci/run's output."""
     print(text, flush=True)
     if os.environ.get('UR_TALLY'):
         with open(os.environ['UR_TALLY'] + '.notes', 'a',

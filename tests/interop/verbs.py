@@ -33,8 +33,8 @@ def to(peer):
 
 
 def last_ack_may_be_lost(attempt, again):
-    """Who ends first repeats no acknowledgement; the other is then right to
-    report that it lacks its last one."""
+    """A side that ends first repeats no acknowledgement; the other may then
+    report that its last one is missing."""
     while True:
         try:
             return attempt()
@@ -60,7 +60,7 @@ def pingpong(kind, gid, args, lost=0):
     return run
 
 
-# An emulated guest may not run for a while, which is no reason to give up.
+# An emulated guest may pause for seconds, which is no reason to give up.
 PATIENT = ['-u', '18']
 
 

@@ -147,7 +147,7 @@ def kill_many(env):
 
 def stop_and_go_on(side):
     def run(env):
-        # Through shared memory it would go on: nobody's help is needed.
+        # Through shared memory it would go on without the peer.
         s, c = start(env, 'stream', '-u 18 -n 20000' if env.full
                      else '-u 18 -n 3000', wire=True)
         c.wait_text('running', 10)
@@ -246,7 +246,7 @@ def daemon_returns(env):
 
 
 def daemon_leaves(env):
-    """An urnicd that nobody uses ends by itself."""
+    """An urnicd without clients ends by itself."""
     if not env.full:
         raise Skip('waits for a minute; only in the full run')
     env.call(env.a, 'ibv_devices')
@@ -265,7 +265,7 @@ def shm_requests(env):
 
 
 def shared_memory(wire, prog='stream', args='-u 18 -n 0'):
-    """Two processes of one host use it, others do not, nor who forbids it."""
+    """Two processes of one host use it, others do not, nor if disabled."""
     def run(env):
         s, c = start(env, prog, args, wire=wire)
         c.wait_text('running', 10)

@@ -82,7 +82,7 @@ def listed(env):
 
 
 def mistake(env):
-    """Programs find no device, and everybody says why in one line."""
+    """Programs find no device, and each says why in one line."""
     with File(text='{ "devices": [\n  { "nam": "x" } ] }') as f:
         line = f'{f.name}:2:5: expected one of the keys '
         p = Proc(env.a.wrap([env.urnic, 'check-config', f.name]))

@@ -16,7 +16,7 @@ from netns.config import File, device
 from netns.ports import PORT, Joined, Memif, Ring, Tap, Veth, address
 
 DONE = 'return status 0'
-TAKEN = 'somebody else has an address of ours'
+TAKEN = 'another host has an address of ours'
 # What mpirun calls to start something on another host.
 RSH = """#!/bin/sh
 host=$1
@@ -50,7 +50,7 @@ def write_bw(kind, **link):
 
 def connect(server, client, kinds=('urnicd', 'urnicd'), expect='', **link):
     """Connections: CM messages go by the host's side, data by the port.  The
-    client comes again until the server listens, which nobody else knows."""
+    client tries again until the server listens."""
     def run(env):
         with Joined(env, *kinds, **link) as j:
             s = j.proc(0, *words(server))
@@ -228,7 +228,7 @@ def killed(env):
 
 
 def second(env):
-    """Who comes second goes by the host's side, and is served there."""
+    """A second process uses the host's side, and is served there."""
     with Joined(env, 'dpdk', 'sockets') as j:
         s = server(j, env.port())
         try:
@@ -265,7 +265,7 @@ def ticks(host):
 
 
 def crowd(env, **link):
-    """Several processes share a port, and one that is killed harms nobody."""
+    """Several processes share a port; killing one does not harm the others."""
     with Joined(env, 'urnicd', 'urnicd', **link) as j:
         running = []
         try:
@@ -355,7 +355,7 @@ def duplicate(env):
 
 
 def looped(env):
-    """Our own questions that come back are nobody else's."""
+    """Our own requests that are looped back do not pass for another host's."""
     with Joined(env, 'dpdk', link=Ring) as j:
         s = server(j, env.port())
         try:
@@ -384,8 +384,8 @@ def crossed(env):
 
 
 def restarted(env, **link):
-    """urnicd ends: who used its port is told, and nobody hangs.  The next
-    urnicd serves whoever begins then."""
+    """urnicd ends: the users of its port get an error, and none hangs.  The
+    next urnicd serves new processes."""
     with Joined(env, 'urnicd', 'urnicd', **link) as j:
         argv = ['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-n', 2000000, '-p']
         running = []
@@ -416,8 +416,9 @@ def restarted(env, **link):
 
 
 def last_words(env):
-    """Who refuses and ends at once is heard, though the host's side, as new
-    as the process, has to ask where the other is; who need not ask again."""
+    """The REJ of a process that ends at once is delivered, though the host's
+    side, as new as the process, must first resolve the peer's address; the
+    peer need not ask again."""
     with Joined(env, 'dpdk', 'sockets') as j:
         for _ in range(3):
             reject_once(env, j)
@@ -448,7 +449,7 @@ def serve_again(env, j):
     end = time.monotonic() + 10
     while not env.show(env.a)['daemon']:
         if time.monotonic() > end:
-            raise Failure('nobody has begun another urnicd')
+            raise Failure('no client has started another urnicd')
         time.sleep(0.05)
     binary = os.path.join(os.path.dirname(os.path.realpath(env.urnic)),
                           '../src/urnicd/urnicd')
@@ -459,7 +460,7 @@ def serve_again(env, j):
 
 
 def reclaimed(env):
-    """urnicd ends and comes again: a process that opens the device anew has
+    """urnicd ends and comes again: a process that opens the device again has
     the port again."""
     with Joined(env, 'urnicd', 'urnicd') as j:
         p = j.proc(0, env.prog('port_again'), address(2))

@@ -16,7 +16,7 @@ def facts(env, host):
 
 
 def need_sharing():
-    """Nothing is lent but what was made shareable."""
+    """Only memory that was made shareable is an external buffer."""
     if SLOW > 1:
         raise Skip("a sanitizer's malloc() is not made shareable")
 
@@ -57,7 +57,7 @@ def bandwidth(key, said, program='ib_write_bw', link=Memif, mtu=9000,
 
 def vanish(mode, n=40, lose=0, kinds=('dpdk', 'dpdk'), see=True, **link):
     """Memory goes while, or after, it is sent: the server compares.  The
-    client's packets have been lent, some of them."""
+    client has sent some packets as external buffers."""
     def run(env):
         if see:
             need_sharing()
@@ -98,23 +98,23 @@ def killed(env):
 
 
 CASES = [
-    Case('lent-memif', bandwidth('lent', 'on')),
-    Case('lent-veth', bandwidth('lent', 'on', link=Veth)),
-    Case('lent-send', bandwidth('lent', 'on', 'ib_send_bw')),
-    Case('lent-not-asked', bandwidth('copied', 'off', zero_copy=False)),
-    Case('lent-not-shared', bandwidth('copied', 'on',
-                                      env_args=('URNIC_SHARE=0',))),
-    Case('lent-small-mtu', bandwidth('copied', 'on', mtu=1500), full=True),
-    Case('lent-not-tap', bandwidth('copied', 'off: not with this driver',
-                                   link=Tap, mtu=1500), full=True),
-    Case('lent-dereg', vanish('lent', mtu=9000)),
-    Case('lent-dereg-memif', vanish('lent', mtu=9000, link=Memif)),
-    Case('lent-dereg-loss', vanish('lent', 20, 1, ('sockets', 'dpdk'),
-                                   mtu=9000)),
-    Case('lent-gone', vanish('gone', mtu=9000)),
-    Case('lent-gone-memif', vanish('gone', mtu=9000, link=Memif)),
-    Case('lent-unmapped', vanish('unmap', 100, see=False, mtu=9000)),
-    Case('lent-unmapped-memif', vanish('unmap', 100, see=False, mtu=9000,
-                                       link=Memif)),
-    Case('lent-killed', killed),
+    Case('extbuf-memif', bandwidth('lent', 'on')),
+    Case('extbuf-veth', bandwidth('lent', 'on', link=Veth)),
+    Case('extbuf-send', bandwidth('lent', 'on', 'ib_send_bw')),
+    Case('extbuf-not-asked', bandwidth('copied', 'off', zero_copy=False)),
+    Case('extbuf-not-shared', bandwidth('copied', 'on',
+                                        env_args=('URNIC_SHARE=0',))),
+    Case('extbuf-small-mtu', bandwidth('copied', 'on', mtu=1500), full=True),
+    Case('extbuf-not-tap', bandwidth('copied', 'off: not with this driver',
+                                     link=Tap, mtu=1500), full=True),
+    Case('extbuf-dereg', vanish('extbuf', mtu=9000)),
+    Case('extbuf-dereg-memif', vanish('extbuf', mtu=9000, link=Memif)),
+    Case('extbuf-dereg-loss', vanish('extbuf', 20, 1, ('sockets', 'dpdk'),
+                                     mtu=9000)),
+    Case('extbuf-gone', vanish('gone', mtu=9000)),
+    Case('extbuf-gone-memif', vanish('gone', mtu=9000, link=Memif)),
+    Case('extbuf-unmapped', vanish('unmap', 100, see=False, mtu=9000)),
+    Case('extbuf-unmapped-memif', vanish('unmap', 100, see=False, mtu=9000,
+                                         link=Memif)),
+    Case('extbuf-killed', killed),
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Ports that urnic runs, with somebody on the link who means no good.
+"""Ports that urnic runs, with a hostile host on the link.
 
 Floods last a few seconds, URNIC_TEST=full: half a minute, and as many seconds
 as $URNIC_FLOOD says.  What is to take longer than meson's patience is run by
@@ -22,7 +22,7 @@ from harness.proc import SLOW, Failure, Proc, Skip
 from netns import inject
 from netns.ports import EAL, PORT, Joined, Memif, Veth, address
 
-LIVE = 'claims to be a live neighbour'
+LIVE = 'claims the address of a live neighbour'
 MOVED = 'a neighbour has another address now'
 FLOOD_S, FLOOD_FULL_S = 3, 30
 FRAMES = 20000    # of a file
@@ -58,7 +58,7 @@ def mac_of(host, dev):
 
 
 def counters(env, kind, host=None):
-    """Of the port's stack, by whoever runs it."""
+    """Of the port's stack, by the process that runs it."""
     shown = env.show(host or env.a)
     if kind == 'urnicd':
         ports = shown['daemon']['ports']
@@ -93,8 +93,8 @@ def drops(counted):
 
 
 def spoofed(kind, gid):
-    """A live neighbour is claimed by somebody else: traffic goes on to the
-    right one, and it is counted and told."""
+    """Another host claims the address of a live neighbour: traffic goes on to
+    the right one, and the claim is counted and logged."""
     used = ('0a4d0002', '00000002')[gid]    # the end of its address
 
     def run(env):
@@ -116,7 +116,7 @@ def spoofed(kind, gid):
                 if not counted['neigh_conflict']:
                     raise Failure(f'counted: {counted}')
                 # One that is not in use may be believed.
-                if f'{LIVE}: not believed (…{used}' not in log or \
+                if f'{LIVE}: ignored (…{used}' not in log or \
                         f'{MOVED} (…{used}' in log or log.count('\n') > LINES:
                     raise Failure(log[-2000:])
             finally:
@@ -126,7 +126,7 @@ def spoofed(kind, gid):
 
 
 def wait_more_once(env, kind, procs):
-    """Until the pair is connected; who runs the port may be starting."""
+    """Until the pair is connected; the port may be starting."""
     end = time.monotonic() + 20
     while True:
         try:

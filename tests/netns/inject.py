@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Somebody hostile on the link: writes frames of his own to an interface.
+"""A hostile host on the link: writes its own frames to an interface.
 
     inject.py spoof INTERFACE PORT_MAC SECONDS
     inject.py flood INTERFACE PORT_MAC SECONDS SEED
 
 spoof says again and again, in every form there is, that the neighbour's
-addresses are at a MAC address that nobody has.  flood changes what passes on
-the interface, and what stations say of themselves, and sends that.  Prints how
-many frames left.  write_pcap() makes a file of such frames.
+addresses are at a MAC address that no host has.  flood modifies frames that
+pass on the interface, and announcements of hosts, and sends them.  Prints how
+many frames were sent.  write_pcap() makes a file of such frames.
 """
 
 import ipaddress
@@ -175,7 +175,7 @@ def flood(s, port, rng):
         look(s, seen, rng)
         known = seen + list(claims(rng.randbytes(6), port))
         batch = [change(rng.choice(known), rng) for _ in range(BATCH)]
-        # To us or to everybody, most of them: others' go no further.
+        # Most of them to us or to all: others' go no further.
         yield [(f if rng.random() < 0.1 or f[:6] == ALL else port + f[6:])
                for f in batch]
         time.sleep(PAUSE)

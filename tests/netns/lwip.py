@@ -54,7 +54,7 @@ class Streams(Joined):
             s.end()
 
     def carried(self, server, client, port=RPING):
-        """By whom a connection is that lasts until it is ended here."""
+        """Which TCP carries a connection that lasts until it is ended here."""
         s = self.proc(0, *server)
         c = None
         try:
@@ -203,7 +203,7 @@ def host_traffic(kind):
                                 'print(s.recv(9))')
                 if 'yes' not in text:
                     raise Failure(text)
-                # Nobody listens there: the kernel says so.
+                # No program listens there: the kernel says so.
                 if j.proc(1, 'rping', '-c', '-a', address(1), '-p', tcp,
                           '-C', 1).wait(20) == 0:
                     raise Failure('something listens')
@@ -215,7 +215,7 @@ def host_traffic(kind):
 
 
 def second(env):
-    """Who comes second has the kernel's TCP, and is served there."""
+    """A second process has the kernel's TCP, and is served there."""
     with Streams(env, 'lwip', 'tcp') as j:
         s = server(env, j)
         try:
@@ -318,7 +318,7 @@ class Near(Streams):
 
 
 def link_local(kind):
-    """Who calls must know the interface by name before there is a port: it is
+    """A client must know the interface by name before there is a port: it is
     the kernel's."""
     def run(env):
         with Near(env, kind, 'tcp') as j:

@@ -211,8 +211,8 @@ def shared_queues_killed(env):
 
 
 def link_lost(env):
-    """The interface below goes down in the midst of traffic, and comes: who
-    retries goes on."""
+    """The interface below goes down during traffic, and up again: connections
+    that retry go on."""
     with Joined(env, 'urnicd', 'urnicd', queues=2) as j:
         running = start_bw(j, [env.port() for _ in range(2)], 20000)
         try:

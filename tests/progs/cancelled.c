@@ -4,7 +4,7 @@
  * (pthreads(7) lists what is one).  So a thread that is to be cancelled goes on
  * until it asks by itself, and leaves the queue pair and all locks as they
  * should be: another thread goes on with them.  First it is to be from the
- * beginning, whatever it calls; then -n times at some moment of many messages.
+ * beginning, whatever it calls; then -n times in the middle of many messages.
  */
 #include <pthread.h>
 #include <stdatomic.h>

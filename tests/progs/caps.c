@@ -60,7 +60,7 @@ static void one_event(struct ibv_comp_channel *channel, struct ibv_cq *want)
 	ibv_ack_cq_events(cq, 1);
 }
 
-/* An event for many completions, and one though fewer came than wished. */
+/* One event for many completions, and one after the period for fewer. */
 static void check_cq_moderation(void)
 {
 	struct ibv_modify_cq_attr mod = {
@@ -302,7 +302,7 @@ static void check_qkey_counter(void)
 	VT_TRUE(ibv_destroy_cq(cq) == 0);
 }
 
-/* Pages that nobody has touched, registered without pinning. */
+/* Pages that were never touched, registered without pinning. */
 static struct ibv_mr *odp_mr(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,

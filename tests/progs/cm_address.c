@@ -140,7 +140,7 @@ static void watch(void)
 		VT_TRUE(rdma_ack_cm_event(ev) == 0);
 	}
 	fflush(stdout);
-	_Exit(0); /* nobody is there any more to say goodbye to */
+	_Exit(0); /* the address is gone, so no DREQ can be sent */
 }
 
 static void print_result(const char *what, int rc)

@@ -319,7 +319,7 @@ static void while_leaving(uint16_t port)
 	expect_end(OR(DISCONNECTED));
 }
 
-/* Accepting whom is no more may fail at once. */
+/* Accepting a peer that has ended may fail at once. */
 static void caller_asking(uint16_t port)
 {
 	expect(RDMA_CM_EVENT_CONNECT_REQUEST);

@@ -2,7 +2,7 @@
 /*
  * How connections and requests end that are refused: `cm_peer -p PORT -M WHAT`
  * (server) and the same with HOST (client).  Each side prints the events and
- * completion states that it sees; who starts it knows what they have to be.
+ * completion states that it sees; the script that starts it compares them.
  *
  *  reject   the server rejects, with -s bytes of private data
  *  private  both sides send -s bytes of private data when they connect
@@ -149,7 +149,7 @@ static struct rdma_cm_id *request_for_me(void)
 	return id;
 }
 
-/* Whoever waited has died meanwhile: the one or the other tells it. */
+/* The peer that waited has died meanwhile: one of these two reports it. */
 static void answer_late(struct rdma_cm_id *id)
 {
 	enum rdma_cm_event_type type;

@@ -238,7 +238,7 @@ static void rule_reuse(void)
 	rdma_set_option(b, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, 4);
 	VT_TRUE(rdma_bind_addr(a, addr(0)) == 0);
 	VT_TRUE(rdma_bind_addr(b, addr(ntohs(rdma_get_src_port(a)))) == 0);
-	/* Shared among those who connect from it; a listener is alone. */
+	/* Shared among active sides that use it; a listener is alone. */
 	if (!is_iwarp(a))
 		REFUSED(rdma_listen(a, 1), EADDRINUSE);
 	VT_TRUE(rdma_destroy_id(b) == 0);
@@ -373,7 +373,7 @@ static void rule_connect(void)
 	VT_TRUE(!has_event(&client, 0) && !has_event(&server, 0));
 }
 
-/* RoCE: the connection's numbers are free again after a while. */
+/* RoCE: the connection's numbers are free again after TIMEWAIT. */
 static void rule_timewait(void)
 {
 	uint16_t port = listen_on(RDMA_PS_TCP);
@@ -415,7 +415,7 @@ static void rule_reject(void)
 	VT_TRUE(rdma_destroy_id(listener) == 0);
 }
 
-/* The backlog is of requests that nobody has looked at. */
+/* The backlog counts requests whose event was not yet taken. */
 static void rule_backlog(void)
 {
 	struct rdma_conn_param param = { .retry_count = 7 };
@@ -624,7 +624,7 @@ static void datagram(void)
 	rdma_ack_cm_event(ev);
 	end(&client);
 	end(&server);
-	/* Refused, and nobody there: the codes of SIDR */
+	/* Refused, and no listener: the codes of SIDR */
 	client.id = resolve(RDMA_PS_UDP, port);
 	VT_TRUE(rdma_connect(client.id, &param) == 0);
 	ev = next(&server, RDMA_CM_EVENT_CONNECT_REQUEST);

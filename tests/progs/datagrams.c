@@ -4,7 +4,7 @@
  * Every message carries its number, so that a lost, doubled or reordered one
  * is seen, and data that depends on it.  The server answers datagrams by what
  * it has received with them; on UC each message comes behind a WRITE, which
- * has to be there.  Now and then the client pauses until everybody sleeps.
+ * has to be there.  Now and then the client pauses until all threads sleep.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -223,7 +223,7 @@ static void check(const struct side *s, const struct ibv_wc *wc)
 			       p, len) == 0);
 }
 
-/* By the header alone, as one who does not know the sender. */
+/* By the header alone, without knowing the sender. */
 static void answer(struct side *s, struct ibv_wc *wc)
 {
 	struct ibv_ah *ah = NULL;

@@ -69,7 +69,7 @@ static bool is_listed(void)
 	return found;
 }
 
-/* It takes a moment until the process has cleared the old device away. */
+/* The process removes the old device asynchronously. */
 static void wait_listed(void)
 {
 	for (int i = 0; i < WAIT_MS / 10 && !is_listed(); i++)
@@ -101,7 +101,7 @@ static int open_files(void)
 	return n;
 }
 
-/* TCP connections linger until their peer, or nobody, has answered. */
+/* TCP connections stay until their peer has answered, or a timeout. */
 static void expect_files(int n)
 {
 	for (int i = 0; i < WAIT_MS / 10 && open_files() > n; i++)

@@ -239,7 +239,7 @@ static void owner_check(struct owner *w, const struct order *o)
 	free(copy);
 }
 
-/* Half the length, elsewhere; who asks for the addresses of before is wrong. */
+/* Half the length, elsewhere; requests to the old addresses fail. */
 static void owner_rereg(struct owner *w, struct order *o)
 {
 	VT_TRUE(ibv_rereg_mr(w->mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL,
@@ -248,7 +248,7 @@ static void owner_rereg(struct owner *w, struct order *o)
 	o->remote = (uintptr_t)w->other;
 }
 
-/* What was freed may be anything: nobody reaches it after that. */
+/* Freed memory may be reused: no request accesses it after that. */
 static void owner_dereg(struct owner *w)
 {
 	VT_TRUE(ibv_dereg_mr(w->mr) == 0);
@@ -550,7 +550,7 @@ static void atomics(struct importer *m, bool mapped)
 	connect_peer(m);
 }
 
-/* Of what has ended nobody gets anything, here or over there. */
+/* Requests to an object that has ended fail, here and at the peer. */
 static void must_fail(struct importer *m)
 {
 	connect_peer(m);

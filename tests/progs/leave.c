@@ -48,7 +48,7 @@ static void start(void *(*fn)(void *), void *arg)
 	VT_TRUE(pthread_create(&t, NULL, fn, arg) == 0);
 }
 
-/* More than a moment's worth of WRITEs that nobody will wait for. */
+/* More WRITEs than are done at once; the program does not wait for them. */
 static void in_flight(struct vt_loop *l)
 {
 	struct ibv_mr *big = vt_mr(&dev, 16 << 20);

@@ -140,7 +140,7 @@ static void duo_close(struct duo *d)
 	VT_TRUE(ibv_dereg_mr(d->mr) == 0);
 }
 
-/* Nobody receives (RNR without end), so every SEND stays in the queue. */
+/* No receives (RNR without end), so every SEND stays in the queue. */
 static void check_send_wr(void)
 {
 	struct duo d;
@@ -213,7 +213,7 @@ static void check_sge(void)
 	free(in);
 }
 
-/* Inline data up to what the QP was given, from memory nobody registered. */
+/* Inline data up to the QP's limit, from unregistered memory. */
 static void check_inline(void)
 {
 	struct ibv_qp_cap cap = { 2, 2, 1, 1, 1024 };

@@ -81,7 +81,7 @@ static void post(struct side *s, uint64_t slot)
 	vt_recv(s->qp[slot / SLOTS], s->mr, slot * SLOT, SLOT, slot);
 }
 
-/* Poll for a while in which nothing may come. */
+/* Poll for a time in which nothing may come. */
 static void silence(struct side *s)
 {
 	uint64_t end = vt_now_ms() + 200;

@@ -211,7 +211,7 @@ static void check_null(void)
 
 	send_recv(&l, &from, 1, &to, 1);
 	VT_TRUE(all_are(p, BIG, 0));
-	/* A message that nobody wants. */
+	/* A message without a receive. */
 	vt_fill(p, 3000, 1);
 	struct ibv_sge whole = at(mr, 0, 3000);
 	struct ibv_sge front = { 0, 3000, null->lkey };
@@ -287,7 +287,7 @@ static void check_dmabuf(void)
 		IBV_WC_SUCCESS);
 	VT_TRUE(pread(fd, out, PAGE, 2 * PAGE) == PAGE);
 	VT_TRUE(vt_check(out, PAGE, 5));
-	/* Who takes pages away from it harms the request, not the process. */
+	/* Truncating its file fails the request, not the process. */
 	VT_TRUE(ftruncate(fd, PAGE) == 0);
 	VT_TRUE(is_refused(
 		write_to(&l, at(l.mr, 0, PAGE), 0x10000000 + PAGE, mr->rkey)));

@@ -109,7 +109,7 @@ static void done(struct end *e)
 	ibv_end_poll(e->cq);
 }
 
-/* Nothing comes, as far as a while of polling shows. */
+/* Nothing comes during some time of polling. */
 static void silence(struct end *e)
 {
 	struct ibv_poll_cq_attr attr = { 0 };
@@ -583,7 +583,7 @@ static void rss(void)
 	end_close(&a);
 }
 
-/* Nobody polls: the event comes all the same. */
+/* No thread polls: the event comes all the same. */
 static void event(void)
 {
 	struct ibv_flow *f;

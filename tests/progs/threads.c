@@ -21,7 +21,7 @@ static struct vt_args args = {
 	.qps = 8,
 };
 
-/* ---- everybody alone ---- */
+/* ---- each thread alone ---- */
 
 static void *alone(void *arg)
 {

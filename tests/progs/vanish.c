@@ -9,7 +9,7 @@
  *  -M dereg   once it has succeeded the buffer is overwritten, deregistered
  *             and unmapped at once, while copies of its packets may still be
  *             anywhere: the server has what it was before
- *  -M lent    as dereg, of memory that has been used before, so that a port
+ *  -M extbuf  as dereg, of memory that has been used before, so that a port
  *             may leave its payload where it is
  *  -M gone    the same, but another thread unmaps it all meanwhile: the
  *             request succeeds, and the server has what it was before, or it
@@ -222,13 +222,13 @@ static void gone_server(struct side *s)
 	}
 }
 
-static void dereg_client(struct side *s, bool lent)
+static void dereg_client(struct side *s, bool used)
 {
 	size_t size = (size_t)s->args.size;
 
 	for (long r = 0; r < s->args.n; r++) {
 		struct ibv_mr *mr =
-			lent ? used_region(s) : vt_mr(&s->dev, size);
+			used ? used_region(s) : vt_mr(&s->dev, size);
 		uint8_t *p = mr->addr;
 
 		vt_fill(p, size, (uint64_t)r);
@@ -255,10 +255,10 @@ static void dereg_server(struct side *s)
 
 static void run(struct side *s, const char *mode)
 {
-	bool lent = strcmp(mode, "lent") == 0;
+	bool used = strcmp(mode, "extbuf") == 0;
 
-	if (lent || strcmp(mode, "dereg") == 0)
-		s->args.host ? dereg_client(s, lent) : dereg_server(s);
+	if (used || strcmp(mode, "dereg") == 0)
+		s->args.host ? dereg_client(s, used) : dereg_server(s);
 	else if (strcmp(mode, "gone") == 0)
 		s->args.host ? (void)write_rounds(s, write_gone, true)
 			     : gone_server(s);

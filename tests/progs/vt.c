@@ -376,7 +376,7 @@ static uint64_t ms_of(clockid_t clock)
 
 /*
  * Time of the core, not of the clock: on a machine with more to do than cores
- * the kernel may leave one who polls without any for ten seconds.
+ * the kernel may leave a polling thread without any for ten seconds.
  */
 void vt_poll(struct ibv_cq *cq, struct ibv_wc *wc)
 {

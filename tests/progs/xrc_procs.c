@@ -5,7 +5,7 @@
  * queue pair.
  *
  *	-M data         SEND, WRITE, READ, atomics to both in turns (-n)
- *	-M handles      who may open what, who hears of it, the last one ends it
+ *	-M handles      rights to open, events of it, the last handle ends it
  *	-M kill-second  in the middle of the traffic
  *	-M kill-maker   the same; -n: when
  *

@@ -18,7 +18,7 @@
 #define RIG_CHECK(cond) rig_check((cond), #cond, __FILE__, __LINE__)
 void rig_check(bool ok, const char *what, const char *file, int line);
 
-/* Bytes in front of and behind each buffer that nobody may write to. */
+/* Bytes in front of and behind each buffer that must not be written. */
 #define RIG_GUARD      256u
 #define RIG_GUARD_BYTE 0xa5
 

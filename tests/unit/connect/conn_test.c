@@ -209,7 +209,7 @@ static void test_destroy_waits(void **state)
 	end(&client);
 }
 
-/* The handler may end its own connection, though nobody should. */
+/* The handler may end its own connection, though it should not. */
 static void test_destroy_in_handler(void **state)
 {
 	struct side server = { 0 }, client = { .destroy_self = true };
@@ -243,7 +243,7 @@ static void test_untold_requests(void **state)
 	}
 }
 
-/* Ends at any moment, from another thread: no event comes afterwards. */
+/* Ended at any time by another thread: no event comes afterwards. */
 static void test_no_event_after_the_end(void **state)
 {
 	struct side server = { .accept = true };

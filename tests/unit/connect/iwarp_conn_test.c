@@ -135,7 +135,7 @@ static void destroying_the_qp_loses_nothing(void **state)
 	side_expect(b, 2, UR_WC_SUCCESS);
 	side_destroy_qp(b);
 	side_wait(b, UR_CONN_DISCONNECTED);
-	/* The write may have found nobody any more. */
+	/* The write may have found the peer gone. */
 	for (int i = 0; i < 2; i++) {
 		struct ur_cqe cqe;
 
@@ -392,7 +392,7 @@ static void who_does_not_speak_mpa_is_nobody(void **state)
 	side_quiet(a);
 }
 
-/* Silent ones keep nobody out, and are bounded. */
+/* Silent connections keep no other out, and are bounded. */
 static void the_silent_make_way(void **state)
 {
 	struct side *a = *state, *b = a + 1;
@@ -453,7 +453,7 @@ static void listeners_end_with_who_waits(void **state)
 	a->listener = NULL;
 	assert_true(is_hung_up_on(fd));
 	close(fd);
-	/* Who was told of lives on. */
+	/* A connection that was reported lives on. */
 	assert_int_equal(side_accept(a, NULL), 0);
 	side_wait(b, UR_CONN_ESTABLISHED);
 }

@@ -443,7 +443,7 @@ static void test_call_from_address(void **state)
 	close(fd);
 }
 
-/* … or with one that is taken, and asked for anew by the next call. */
+/* … or with one that is taken, and asked for again by the next call. */
 static void test_call_from_nowhere(void **state)
 {
 	struct iw_conn i = conn_to(socket(AF_INET, SOCK_STREAM, 0));

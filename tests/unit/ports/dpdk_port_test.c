@@ -129,7 +129,7 @@ static void test_port_that_runs(void **state)
 	rte_mempool_free(pool);
 }
 
-/* What lies in the ring outlives the port, and is in no way of the next one
+/* Packets in the ring outlive the port, and do not disturb the next one
  * that has its number. */
 static void test_last_words(void **state)
 {
@@ -150,15 +150,15 @@ static void test_last_words(void **state)
 	urnic_nic_plugin.close(n);
 }
 
-/* Rings hand buffers on to whoever reads them, who knows when. */
-static void test_rings_are_lent_nothing(void **state)
+/* Rings pass buffers on to a reader that may read them much later. */
+static void test_rings_get_no_external_buffers(void **state)
 {
 	struct ur_nic_extbuf lent = { .len = FRAME };
 	struct ur_port_spec spec;
 	struct ur_nic_info info;
 	struct ur_nic *n;
 
-	(void)make_port("lent", &spec);
+	(void)make_port("ext", &spec);
 	spec.zero_copy = true;
 	assert_int_equal(urnic_nic_plugin.open(&no_args, &spec, &n), 0);
 	urnic_nic_plugin.info(n, &info);
@@ -175,7 +175,7 @@ struct work {
 	uint32_t sends;
 	uint32_t failed; /* sends without a buffer, or lost */
 	uint32_t received;
-	unsigned int lcore; /* who the thread was at the end */
+	unsigned int lcore; /* the thread's number at the end */
 };
 
 static void ignore_frame(void *arg, const struct ur_nic_rx *rx)
@@ -292,7 +292,7 @@ static void test_lcores(void **state)
 		ur_lcore_give(ids[--n]);
 	assert_int_equal(count_lcores(), 0);
 	assert_int_equal(rte_lcore_id(), me);
-	/* What it has is nobody else's, until it is gone. */
+	/* A device belongs to one port at a time. */
 	(void)make_port("some", &spec);
 	assert_int_equal(urnic_nic_plugin.open(&no_args, &spec, &nic), 0);
 	assert_int_equal(count_lcores(), 2);
@@ -322,7 +322,7 @@ static void check_caches(const char *name, bool aside)
 	urnic_nic_plugin.close(nic);
 }
 
-/* What a port sends and receives it has from its own, whoever calls. */
+/* A port uses its own caches, whichever thread calls. */
 static void test_caches(void **state)
 {
 	check_caches("known", false);
@@ -385,7 +385,7 @@ static void receive_foreign(struct ur_nic *nic, struct rte_mempool *pool,
 	assert_int_equal(work(nic, 0, aside), FEW);
 }
 
-/* Whose buffers a port receives from a ring, he gets them back. */
+/* Buffers received from a ring go back to the pool of their owner. */
 static void test_foreign(void **state)
 {
 	struct ur_port_spec spec;
@@ -467,7 +467,7 @@ int main(void)
 		cmocka_unit_test(test_too_little_memory),
 		cmocka_unit_test(test_port_that_runs),
 		cmocka_unit_test(test_last_words),
-		cmocka_unit_test(test_rings_are_lent_nothing),
+		cmocka_unit_test(test_rings_get_no_external_buffers),
 		cmocka_unit_test(test_no_lcores_of_others),
 		cmocka_unit_test(test_lcores),
 		cmocka_unit_test(test_caches),

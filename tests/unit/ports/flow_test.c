@@ -401,7 +401,7 @@ static void test_one_family(void **state)
 	knows_v6 = true;
 }
 
-/* Who finds no room has no rule, and may have one when another has gone. */
+/* A full table refuses a rule, and accepts one after another was removed. */
 static void test_full(void **state)
 {
 	struct ur_flows f;

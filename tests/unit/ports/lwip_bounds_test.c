@@ -253,7 +253,7 @@ static void test_counters(void **state)
 	end_pair(&p);
 }
 
-/* Who calls a listener that is full gets no answer, and calls again. */
+/* A SYN to a full listener gets no answer, and the peer repeats it. */
 static void test_listener_full(void **state)
 {
 	uint64_t before = counters().drop_listener_full;
@@ -278,8 +278,8 @@ static void test_listener_full(void **state)
 	end_pair(&p);
 }
 
-/* Nobody is left of a connection that was closed in order, and whose peer is
- * there no longer, after UR_STACK_CLOSED_NS. */
+/* Nothing is left of a connection that was closed in order, and whose peer has
+ * vanished, after UR_STACK_CLOSED_NS. */
 static void test_closed_silent(void **state)
 {
 	uint64_t before = counters().drop_closed_silent;
@@ -387,7 +387,7 @@ static void test_fragments(void **state)
 	for (int i = 0; !tcp->is_delivered(p.a) && i < TICKS; i++)
 		tick();
 	assert_true(tcp->is_delivered(p.a));
-	/* Of nobody's connection: the host's, both. */
+	/* Of no connection here: the host's, both. */
 	whole.data[TCP_OFF] ^= 1;
 	whole.data[4] ^= 1;
 	whole.len = TCP_OFF + CUT;
@@ -425,8 +425,8 @@ static void test_fragments_early(void **state)
 
 /* ---- Link-local addresses ---- */
 
-/* Of the interface they are seen from: the far end is another one, which is
- * why its packets come from there. */
+/* Link-local addresses are of one interface: the peer has another one, and its
+ * packets come from there. */
 static void test_link_local(void **state)
 {
 	static const uint8_t ll[2][16] = { { 0xfe, 0x80, [15] = 1 },

@@ -83,8 +83,8 @@ static void test_full(void **state)
 	settle(&p);
 }
 
-/* Who is stopped has filled his segments: the next one begins with what he
- * writes then. */
+/* A writer that is stopped has filled its segments: the next segment begins with
+ * its next write. */
 static void test_full_segments(void **state)
 {
 	static const uint8_t some[5000];
@@ -120,7 +120,7 @@ static void test_reset(void **state)
 	settle(&p);
 }
 
-/* Bytes that nobody has read make a reset of a close, as with sockets. */
+/* Unread bytes turn a close into a reset, as with sockets. */
 static void test_unread(void **state)
 {
 	struct pair p;
@@ -152,7 +152,7 @@ static void test_shut(void **state)
 	settle(&p);
 }
 
-/* Who accepts nothing resets. */
+/* A listener that accepts nothing resets. */
 static void test_refused(void **state)
 {
 	struct pair p;
@@ -173,8 +173,8 @@ static void test_refused(void **state)
 	settle(&p);
 }
 
-/* Both have ended: who did so last was told the truth, and who has not yet let
- * go of the connection does not harm another that lwIP makes in its place. */
+/* Both have ended: the last one gets the right status, and a connection that is
+ * not yet released does not harm another that lwIP makes in its place. */
 static void test_both_end(void **state)
 {
 	struct ur_stack_conn *b;
@@ -237,7 +237,7 @@ static void test_silence(void **state)
 	settle(&p);
 }
 
-/* What is of nobody's connection is the host's. */
+/* A packet of no connection here is the host's. */
 static void test_host(void **state)
 {
 	struct ur_stack_conn *c;
@@ -253,7 +253,7 @@ static void test_host(void **state)
 	assert_false(tcp->input(addrs[1], syn->data, syn->len));
 	syn->data[TCP_OFF + 2] ^= 1;
 	assert_false(tcp->input(addrs[0], syn->data, syn->len));
-	syn->data[TCP_OFF + 13] = ACK; /* nobody has begun so */
+	syn->data[TCP_OFF + 13] = ACK; /* of no connection */
 	assert_false(tcp->input(addrs[1], syn->data, syn->len));
 	syn->data[TCP_OFF + 13] = SYN;
 	syn->data[9] = 17;
@@ -305,7 +305,7 @@ static void test_hostile(void **state)
 	test_stream(state);
 }
 
-/* Those who only knock are so many at most: then one makes way, and is told. */
+/* Half-open connections are limited: then one is replaced, with an event. */
 static void test_flood(void **state)
 {
 	struct pair p;
@@ -323,7 +323,7 @@ static void test_flood(void **state)
 		on_wire = 0;
 		flags_seen = 0;
 		assert_true(tcp->input(addrs[1], syn->data, syn->len));
-		/* Who comes once more takes nobody's place. */
+		/* A repeated SYN replaces no other connection. */
 		assert_true(tcp->input(addrs[1], syn->data, syn->len));
 		free(syn);
 		assert_int_equal((flags_seen & RST) != 0, more);

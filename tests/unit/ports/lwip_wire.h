@@ -23,7 +23,7 @@
 #define BYTES	600000u
 #define WINDOW	131070u
 #define TICKS	4000
-#define FOREVER 40000 /* until one that nobody answers has given up */
+#define FOREVER 40000 /* until a connection without answers has given up */
 #define ENOUGH	2000
 #define TCP_OFF 20
 #define SYN	2u

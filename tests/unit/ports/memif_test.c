@@ -20,7 +20,7 @@
 
 static struct sockaddr_un addr = { .sun_family = AF_UNIX };
 
-/* Somebody binds to it. */
+/* Another socket is bound to it. */
 static int take_place(void)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
@@ -75,7 +75,7 @@ static void not_of_one_that_is_there(void **state)
 	int fd = serve();
 
 	assert_true(is_left_by_server());
-	/* Nor is it called: the driver does not bear who hangs up at once. */
+	/* Nor is it connected to: an early close would crash the driver. */
 	assert_int_equal(accept(fd, NULL, NULL), -1);
 	assert_int_equal(errno, EAGAIN);
 	/* As many wait as may. */

@@ -176,7 +176,7 @@ static void come_ip(uint8_t proto, uint16_t field)
 	f->len = ETHER + 60;
 }
 
-/* The neighbour answers who asks. */
+/* The neighbour answers a request. */
 static void come_arp(void)
 {
 	static const uint8_t head[8] = { 0, 1, 8, 0, 6, 4, 0, 2 };
@@ -312,7 +312,7 @@ static void test_tcp(void **state)
 	assert_true(to_host());
 }
 
-/* A length that the frame does not have is nobody's. */
+/* A frame shorter than its length field is dropped. */
 static void test_short(void **state)
 {
 	uint32_t came = tcp_came;

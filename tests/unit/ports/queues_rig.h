@@ -36,8 +36,7 @@
 #define SLOT   7u /* of the first lane; the others' follow */
 
 struct toy_queue {
-	pthread_mutex_t
-		lock; /* as a controller and its driver, who meet here */
+	pthread_mutex_t lock; /* between the controller and its driver */
 	uint32_t n;
 	uint8_t in[DEPTH][FRAME];
 	uint32_t len;
@@ -48,7 +47,7 @@ struct toy_queue {
 	uint32_t steered; /* rules of this queue, … */
 	uint32_t qpn;	  /* … and the last one */
 	uint32_t mask;
-	_Atomic bool looking; /* somebody does, before he has the lock */
+	_Atomic bool looking; /* a thread polls; set before it has the lock */
 };
 
 static struct toy_queue toy[QUEUES];

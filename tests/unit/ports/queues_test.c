@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A port of several queues, each with a lane or with nobody, on a controller
- * that is the test's. */
+/* A port of several queues, each with a lane or free, on a controller that is
+ * the test's. */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -66,8 +66,8 @@ static void test_each_its_own(void **state)
 	close(host);
 }
 
-/* What comes by the queue of another lane goes to its own, in order; what is
- * nobody's here is the host's. */
+/* Packets in the queue of another lane go to their own, in order; packets of no
+ * lane go to the host. */
 static void test_handed(void **state)
 {
 	begin(false);
@@ -94,12 +94,12 @@ static void sit_down(void)
 {
 	if (!lanes[1].seat.group)
 		assert_int_equal(sit(1, false), 0);
-	/* It is not ours while somebody looks into it. */
+	/* It is not ours while another thread polls it. */
 	assert_int_equal(ur_port_poll(lanes[1].seat.port, now), 0);
 }
 
-/* A lane takes a queue that somebody looks into at that moment: the packets
- * that he has taken come first. */
+/* A lane takes a queue while another thread polls it: the packets that the
+ * thread has taken come first. */
 static void test_order_of_change(void **state)
 {
 	begin(false);
@@ -124,8 +124,8 @@ static void test_order_of_change(void **state)
 	close(host);
 }
 
-/* Who does not come to his queue is helped, and what he gets so comes before
- * what he finds in it. */
+/* A queue that its owner does not poll is polled by others, and the packets that
+ * they pass to the owner precede those left in the queue. */
 static void test_left_alone(void **state)
 {
 	begin(false);
@@ -172,8 +172,8 @@ static void test_long_inbox(void **state)
 	close(host);
 }
 
-/* Who waits hears his own queue and his inbox; the first hears the queues that
- * nobody has. */
+/* A waiting lane is woken by its own queue and inbox, the first lane also by
+ * free queues. */
 static void test_waits(void **state)
 {
 	uint64_t one = 1;
@@ -197,13 +197,13 @@ static void test_waits(void **state)
 	assert_int_equal(write(toy[2].fd, &one, 8), 8);
 	assert_true(is_readable(fd[0]));
 	assert_false(is_readable(fd[1]));
-	/* The bell, until it was heard. */
+	/* The wakeup fd, until it was drained. */
 	come(0, SLOT + 1, 1);
 	assert_int_equal(poll_lane(0), 0);
 	assert_true(is_readable(ur_port_seat_fd(&lanes[1].seat)));
 	ur_port_seat_wake(&lanes[1].seat);
 	assert_false(is_readable(ur_port_seat_fd(&lanes[1].seat)));
-	/* Who wants to sleep, but has something, is told at once. */
+	/* A lane that wants to sleep, but has packets, is woken at once. */
 	ur_port_seat_sleep(&lanes[1].seat);
 	assert_true(is_readable(ur_port_seat_fd(&lanes[1].seat)));
 	leave(1);
@@ -228,8 +228,8 @@ static void wait_meanwhile(void)
 				  (uint64_t)t.tv_sec * S + (uint64_t)t.tv_nsec);
 }
 
-/* Somebody looks into the queue of him who wants to sleep, so that it cannot be
- * armed: he tries it again soon, however long it was silent. */
+/* Another thread polls the queue of a lane that wants to sleep, so it cannot be
+ * armed: the lane retries soon, however long the queue was idle. */
 static void test_waits_while_looked_into(void **state)
 {
 	struct pollfd p = { .events = POLLIN };
@@ -251,7 +251,7 @@ static void test_waits_while_looked_into(void **state)
 	close(host);
 }
 
-/* An inbox that nobody empties is full one day, and says how often. */
+/* An inbox that is not emptied overflows, and counts the lost packets. */
 static void test_full(void **state)
 {
 	uint64_t lost;
@@ -295,8 +295,8 @@ static void test_steered(void **state)
 	close(host);
 }
 
-/* One that refuses does no harm; what it put elsewhere is counted, by whom it
- * came: also who helps another out. */
+/* A controller that refuses a rule does no harm; packets in another queue than
+ * their lane's are counted there, also when a third lane polls that queue. */
 static void test_counts_what_came_elsewhere(void **state)
 {
 	struct ur_port_stats s;
@@ -306,7 +306,7 @@ static void test_counts_what_came_elsewhere(void **state)
 	assert_int_equal(sit(1, false), 0);
 	come(0, SLOT, 1);
 	come(0, SLOT + 1, 2);
-	come(0, SLOT + 9, 3); /* nobody's */
+	come(0, SLOT + 9, 3); /* of no lane */
 	come(1, SLOT + 1, 4);
 	come(1, SLOT, 5);
 	(void)poll_lane(0);
@@ -352,7 +352,7 @@ static void test_fewer(void **state)
 	has_queues = QUEUES;
 }
 
-/* Who does not ask for several has one. */
+/* One queue, if several are not asked for. */
 static void test_not_several(void **state)
 {
 	struct ur_port_config cfg = { .spec = &spec,
@@ -403,9 +403,9 @@ static void count_packets(void *arg, const struct ur_rx *p)
 	++*n;
 }
 
-/* A packet is handed to a lane whose helper waits, and somebody else polls the
- * lane before the helper runs.  It must wake: the next packet rings no more. */
-static void test_bell_is_the_waiters(void **state)
+/* A packet is passed to a lane whose helper waits, and another thread polls the
+ * lane before the helper runs.  It must wake: the next packet does not signal. */
+static void test_wakeup_is_the_waiters(void **state)
 {
 	struct ur_port_config cfg = { .spec = &spec, .ifname = "x" };
 	struct ur_link *link[2];
@@ -511,7 +511,7 @@ static void *work(void *arg)
 			come(i, SLOT + n % 2, i << 24 | (n + 1));
 			n++;
 		}
-		/* Who falls behind is helped. */
+		/* A lane that falls behind is helped. */
 		(void)ur_port_poll(l->seat.port, at += 100);
 	}
 	return NULL;
@@ -540,7 +540,7 @@ static void test_threads(void **state)
 	for (uint32_t i = 0; i < 2; i++)
 		assert_int_equal(pthread_create(&t[i], NULL, work, &lanes[i]),
 				 0);
-	/* Nothing is lost here: who is handed something looks all the time.
+	/* Nothing is lost here: the receiving lane polls all the time.
 	 * If it were, the test's own limit of time would end it. */
 	while (got[0] + got[1] + ur_port_seat_lost(&lanes[0].seat) +
 		       ur_port_seat_lost(&lanes[1].seat) <
@@ -562,7 +562,7 @@ int main(void)
 	struct timespec t;
 	const struct CMUnitTest tests[] = {
 		/* First: a process of one thread may have its own network. */
-		cmocka_unit_test(test_bell_is_the_waiters),
+		cmocka_unit_test(test_wakeup_is_the_waiters),
 		cmocka_unit_test(test_one_lane_has_all_queues),
 		cmocka_unit_test(test_each_its_own),
 		cmocka_unit_test(test_handed),

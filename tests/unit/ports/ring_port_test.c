@@ -105,8 +105,8 @@ static void packets_pass(void **state)
 	assert_int_equal(rec.len, 0);
 }
 
-/* One bell for what leaves together, and none if urnicd is awake. */
-static void bells(void **state)
+/* One wakeup for packets that leave together, none if urnicd is awake. */
+static void wakeups(void **state)
 {
 	uint8_t p[60];
 
@@ -132,8 +132,8 @@ static void waiting(void **state)
 	assert_false(is_readable(fd));
 	give(p, 60);
 	assert_true(is_readable(fd));
-	/* Who waits wakes, though it was another who took it: the next one
-	 * would not ring. */
+	/* The waiter wakes, though another thread took the packet: the next one
+	 * would not signal. */
 	assert_int_equal(ur_ring_port_poll(port), 1);
 	assert_true(is_readable(fd));
 	assert_int_equal(ur_ring_port_wait_fd(port), fd);
@@ -142,7 +142,7 @@ static void waiting(void **state)
 	give(p, 60);
 	assert_true(is_readable(fd));
 	assert_int_equal(ur_ring_port_poll(port), 1);
-	/* It came before the wish to sleep. */
+	/* It came before the request to sleep. */
 	give(p, 60);
 	assert_int_equal(ur_ring_port_wait_fd(port), fd);
 	assert_true(is_readable(fd));
@@ -229,7 +229,7 @@ static void urnicd_ends(void **state)
 	assert_true(is_readable(fd));
 }
 
-/* While nobody sleeps that is looked at now and then. */
+/* While no thread sleeps the socket is polled now and then. */
 static void urnicd_ends_while_we_look(void **state)
 {
 	uint32_t n = 0;
@@ -264,7 +264,7 @@ int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		CASE(packets_pass), CASE(bells),
+		CASE(packets_pass), CASE(wakeups),
 		CASE(waiting),	    CASE(what_nobody_has_is_told),
 		CASE(no_room),	    CASE(urnicd_ends),
 		CASE(nonsense),	    CASE(urnicd_ends_while_we_look),

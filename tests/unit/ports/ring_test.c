@@ -138,7 +138,7 @@ static void a_burst_arrives_as_it_is(void **state)
 	assert_memory_equal(payload, f->memory, 2500);
 }
 
-/* Nobody takes them: no room is no error, and what is taken makes room. */
+/* Not taken: no room is no error, and taking one makes room. */
 static void a_full_ring_is_no_error(void **state)
 {
 	struct fixture *f = *state;
@@ -169,7 +169,7 @@ static void who_sleeps_is_rung(void **state)
 	assert_int_equal(f->last.sport, 77);
 	assert_int_equal(f->last.index, 3);
 	assert_false(f->last.trusted);
-	/* What came before he slept. */
+	/* It came before the sleep. */
 	assert_true(deliver(f, 200));
 	assert_true(is_readable(f, 0));
 	assert_int_equal(receive(f), 1);
@@ -178,9 +178,9 @@ static void who_sleeps_is_rung(void **state)
 		assert_int_equal(receive(f), 0);
 }
 
-/* Somebody polls before he who was rung is awake, and takes what it was for: he
- * must wake nevertheless, for the next packet rings no more. */
-static void who_was_rung_wakes_though_another_polls(void **state)
+/* Another thread polls before the signalled one is awake, and takes its packet:
+ * it must wake nevertheless, for the next packet does not signal. */
+static void a_signalled_thread_wakes_though_another_polls(void **state)
 {
 	struct fixture *f = *state;
 	struct pollfd p = { .fd = f->link->ops->wait_fd(f->link),
@@ -189,12 +189,12 @@ static void who_was_rung_wakes_though_another_polls(void **state)
 	assert_true(deliver(f, 100));
 	assert_int_equal(receive(f), 1);
 	assert_int_equal(poll(&p, 1, 0), 1);
-	/* What is there already wakes him too, … */
+	/* A packet that is already there wakes it too, … */
 	assert_true(deliver(f, 200));
 	p.fd = f->link->ops->wait_fd(f->link);
 	assert_int_equal(receive(f), 1);
 	assert_int_equal(poll(&p, 1, 0), 1);
-	/* … and who looks whether urnicd is there. */
+	/* … and a poll that checks whether urnicd is there. */
 	p.fd = f->link->ops->wait_fd(f->link);
 	assert_int_equal(poll(&p, 1, 0), 0);
 	assert_true(deliver(f, 300));
@@ -218,9 +218,9 @@ static void the_hosts_own_paths_go_by_sockets(void **state)
 	assert_int_equal(f->link->tx_errors, 1);
 }
 
-/* Who polls is not told of them, and looks seldom: but not after so many looks
- * alone, since these may be far apart. */
-static void who_polls_seldom_looks_at_the_host(void **state)
+/* A poller gets no wakeup for them, and checks rarely: but not by a count of
+ * polls alone, since these may be far apart. */
+static void a_poller_rarely_looks_at_the_host(void **state)
 {
 	struct fixture *f = *state;
 	int looks = 0;
@@ -262,8 +262,8 @@ static void it_outlives_urnicd(void **state)
 	assert_int_equal(receive(f), 1);
 }
 
-/* Who polls leaves the bells; they do not hide that it has ended. */
-static void it_sees_the_end_behind_a_bell(void **state)
+/* A poller leaves the wakeups unread; they do not hide that urnicd has ended. */
+static void it_sees_the_end_behind_a_wakeup(void **state)
 {
 	struct fixture *f = *state;
 
@@ -308,12 +308,12 @@ int main(void)
 		T(a_burst_arrives_as_it_is),
 		T(a_full_ring_is_no_error),
 		T(who_sleeps_is_rung),
-		T(who_was_rung_wakes_though_another_polls),
+		T(a_signalled_thread_wakes_though_another_polls),
 		T(the_hosts_own_paths_go_by_sockets),
-		T(who_polls_seldom_looks_at_the_host),
+		T(a_poller_rarely_looks_at_the_host),
 		T(what_the_lane_does_not_take_is_counted),
 		T(it_outlives_urnicd),
-		T(it_sees_the_end_behind_a_bell),
+		T(it_sees_the_end_behind_a_wakeup),
 		T(it_goes_on_with_the_next_urnicd),
 	};
 

@@ -208,7 +208,7 @@ static void test_packets(void **state)
 		uint8_t *at = ur_ring_reserve(&sides[0].tx, sizeof(packet));
 
 		assert_non_null(at);
-		/* For an address of another port it is nobody's. */
+		/* For an address of another port it is not taken. */
 		packet[18] = (uint8_t)(i + 1);
 		memcpy(at, packet, sizeof(packet));
 		(void)ur_ring_publish(&sides[0].tx, &rec, sizeof(packet));

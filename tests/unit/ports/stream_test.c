@@ -83,8 +83,8 @@ static void test_open(void **state)
 	assert_false(ports[1]->cfg.tcp(ports[1]->cfg.arg, packet, 20));
 }
 
-/* Whoever sends by a wire in the name of one of ours, of this port or of
- * another, is not heard by TCP: its answer would have no way. */
+/* TCP ignores packets from the wire with a source address of ours, of this port
+ * or of another: an answer could not be delivered. */
 static void test_spoofed(void **state)
 {
 	static const uint8_t ours[][4] = { { 10, 0, 1, 1 }, { 10, 0, 2, 1 } };
@@ -113,7 +113,7 @@ static void test_spoofed(void **state)
 	p6[23] = 2;
 	(void)ports[0]->cfg.tcp(ports[0]->cfg.arg, p6, 40);
 	assert_int_equal(inputs, 1);
-	/* An address that is another port's, by whoever it is sent. */
+	/* An address of another port, whatever the source. */
 	assert_false(ports[1]->cfg.tcp(ports[1]->cfg.arg, p6, 40));
 	assert_int_equal(inputs, 1);
 }
@@ -141,7 +141,7 @@ static struct ur_stream *call(int port)
 	return s;
 }
 
-/* Whoever sleeps is woken for each port by itself, once. */
+/* A sleeping thread is woken for each port separately, once. */
 static void test_asleep(void **state)
 {
 	struct ur_stream *s[4];
@@ -203,7 +203,7 @@ static void test_ticks(void **state)
 	assert_int_equal(ticks, before + 1);
 }
 
-/* What a port has no room for is tried again by whoever serves next. */
+/* Frames for which a port has no room are retried by the next thread. */
 static void test_stuck(void **state)
 {
 	struct ur_stream *s;
@@ -234,7 +234,7 @@ static bool is_readable(int fd)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* One that somebody has called. */
+/* Accept one that a peer has connected to. */
 static struct ur_stack_conn *accept_one(struct ur_stack_conn *listener)
 {
 	struct ur_stack_conn *c = new_conn(where[0], NULL);
@@ -296,7 +296,7 @@ static void test_state(void **state)
 	struct ur_stack_end local, peer;
 	struct ur_stream *s = call(0);
 
-	/* Perhaps there were news before somebody asked. */
+	/* There may have been events before the descriptor was asked for. */
 	assert_true(is_readable(ur_stream_fd(s)));
 	ur_stream_heard(s);
 	assert_false(is_readable(ur_stream_fd(s)));
@@ -361,7 +361,7 @@ static void test_write(void **state)
 	ur_stream_close(s, true);
 }
 
-/* Memory that the application has given back is met by nobody. */
+/* Memory that the application has unmapped is not accessed. */
 static void test_gone(void **state)
 {
 	struct ur_stream *s = call(0);

@@ -191,7 +191,7 @@ static void news_come_before_tell_returns(void **state)
 	ur_import_tell(token, &o, -1, true);
 	assert_int_equal(changes, 2);
 	assert_int_equal(last.handle, 7);
-	/* Confirmations that nobody waits for do not pass for later ones. */
+	/* Confirmations that no thread waits for do not pass for later ones. */
 	for (int i = 0; i < 20; i++)
 		ur_import_tell(token, &o, -1, i % 3 == 0);
 	ur_import_tell(token, &o, -1, true);
@@ -215,7 +215,7 @@ static void a_link_may_be_closed_by_its_hook(void **state)
 	assert_int_equal(changes, 1);
 }
 
-/* Nobody waits for them, nor are they in each other's way. */
+/* No thread waits for them, and they do not block one another. */
 static void unwaited_news_do_not_pile_up(void **state)
 {
 	struct ur_import_link *l = open_link(token);
@@ -300,7 +300,7 @@ static void send_two(int fd, int passed)
 	assert_int_equal(sendmsg(fd, &h, 0), sizeof(m));
 }
 
-/* The pipe ends when nobody has its other end any more. */
+/* The pipe ends when the last descriptor of its other end is closed. */
 static void descriptors_too_many_are_closed(void **state)
 {
 	int fd = dial(), ends_of[2];
@@ -500,7 +500,7 @@ static void a_hook_that_closes_is_the_last_one(void **state)
 	close(s);
 }
 
-/* For who looks for races. */
+/* For race detectors. */
 static void *tell_often(void *arg)
 {
 	const struct ur_import_object o = { .kind = UR_IMPORT_PD };
@@ -561,8 +561,8 @@ static void hear_of(int fd, uint32_t handle, struct ur_import_msg *m)
 	assert_int_equal(m->o.handle, handle);
 }
 
-/* Who does not wait leaves its news to who does. */
-static void the_watcher_does_not_wait_for_who_waits(void **state)
+/* A thread that may not wait leaves its events to one that does. */
+static void the_watcher_does_not_wait_for_a_waiter(void **state)
 {
 	const struct ur_import_object o = { .kind = UR_IMPORT_MR, .handle = 2 };
 	int fd = greet_for_news();
@@ -677,7 +677,7 @@ static void shortage_end(const struct shortage *s)
 			close(s->held[i]);
 }
 
-/* Who comes is not left hanging, nor the watcher busy with nothing else. */
+/* A new importer is disconnected, and the watcher does not spin. */
 static void without_descriptors_it_hangs_up(void **state)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -741,7 +741,7 @@ int main(void)
 		TEST(neither_signals_nor_old_answers_matter),
 		TEST(a_hook_that_closes_is_the_last_one),
 		TEST(who_comes_while_others_are_told),
-		TEST(the_watcher_does_not_wait_for_who_waits),
+		TEST(the_watcher_does_not_wait_for_a_waiter),
 		TEST(who_does_not_confirm_is_shut_out),
 		TEST(who_confirms_nonsense_is_shut_out),
 		TEST(who_cannot_be_told_is_shut_out),

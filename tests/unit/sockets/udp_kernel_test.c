@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The UDP link where the kernel does at a bad moment what it may do at any:
+ * The UDP link when the kernel does at a bad time what it may do at any time:
  * the linker puts functions of this file between the link and the kernel.
  */
 #include <setjmp.h>
