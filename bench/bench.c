@@ -189,7 +189,7 @@ int tcp_accept(int listener)
 	return fd;
 }
 
-/* 0: the near core, 1: the far one */
+/* 0: the sender's core, 1: the receiver's */
 static void pin(unsigned int side)
 {
 	const char *cores = getenv("BENCH_CORES");

@@ -66,8 +66,8 @@ int tcp_accept(int listener);
 /* Go to the network namespace of that name (`ip netns`). */
 void enter_netns(const char *name);
 
-/* Run fn(s, fd) in a child on the far core that dies with us; we go to the
- * near one. */
+/* Run fn(s, fd) in a child on the receiver's core that dies with us; we go to
+ * the sender's. */
 pid_t start_receiver(void (*fn)(struct shared *, int), struct shared *s,
 		     int fd);
 

@@ -8,7 +8,7 @@
  *
  * FI_PROVIDER chooses the provider (libfabric's own variable); the
  * environment's FI_NEAR and FI_FAR are the addresses of the two sides, and
- * FI_FAR_NETNS the namespace of the far one.  Prints what mpi_pair prints.
+ * FI_FAR_NETNS the namespace of the second.  Prints what mpi_pair prints.
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>

@@ -2,8 +2,8 @@
 /*
  * Messages between the private memory of two processes through a small ring
  * that they share: one copies in, the other out, at the same time and in
- * pieces that stay in the cache.  The best for a SEND, whose buffer nobody but
- * its receiver has.  GB/s for every size of -s.
+ * pieces that stay in the cache.  The best for a SEND, whose buffer only its
+ * receiver has mapped.  GB/s for every size of -s.
  */
 #include <stdio.h>
 #include <string.h>

@@ -177,7 +177,7 @@ static void round_trip(struct costs *c)
 	posts(&side[0], &side[1]);
 	c->post += ur_clock_ns() - t;
 	carry_requests(c);
-	now_ns += 60000; /* also what nobody asked for is due */
+	now_ns += 60000; /* acknowledgements that were not requested are due */
 	ur_roce_expire(side[1].lane.roce, now_ns);
 	while (done < qps) {
 		uint32_t n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bare transfer by UDP_SEGMENT trains into a UDP_GRO socket: datagrams of -s
+ * Bare transfer by UDP_SEGMENT bursts into a UDP_GRO socket: datagrams of -s
  * bytes (an RDMA WRITE packet with its 16 bytes of headers), as many in one
  * call as fit, no protocol at all.  Prints Gbit/s of datagram payload
  * and millions of datagrams a second.

@@ -2,7 +2,7 @@
 /*
  * Bare packet rate by sendmmsg() into recvmmsg(), 32 datagrams of -s bytes
  * (64 B WRITE with its headers) a call: the best that a program without
- * trains can do.  Prints millions of packets a second.
+ * GSO can do.  Prints millions of packets a second.
  */
 #include <stdio.h>
 #include <string.h>

@@ -8,8 +8,8 @@
  *
  * OP is write or send, of 64 bytes; with a + behind it each queue pair has a
  * thread domain.  Where the machine has more than two cores, each side has
- * half of them, else one, and its threads take turns on it.  Who finds nothing
- * so many TIMES (64) lets the others go on, as any program does that has more
+ * half of them, else one, and its threads take turns on it.  A thread that
+ * finds nothing so many TIMES (64) yields, as in any program that has more
  * threads than cores.
  */
 #include <pthread.h>
@@ -91,7 +91,7 @@ static void take_cores(unsigned int side)
 		die("sched_setaffinity");
 }
 
-/* Completions taken; lets others run when there has been none for a while. */
+/* Completions taken; yields when there was none in many polls. */
 static unsigned int poll_some(struct worker *w)
 {
 	unsigned int n = rc_poll(w->cq);
@@ -102,8 +102,8 @@ static unsigned int poll_some(struct worker *w)
 	return n;
 }
 
-/* As programs do, it sends no more than there are receives for: a side's core
- * may be another thread's for a while. */
+/* As programs do, it sends no more than there are receives for: another thread
+ * may have the peer's core. */
 static bool may_post(const struct worker *w, uint64_t posted, uint64_t done)
 {
 	return posted - done <= DEPTH - BURST &&

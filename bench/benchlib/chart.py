@@ -6,7 +6,7 @@ from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 760, 440
 LEFT, RIGHT, TOP, BOTTOM = 70, 200, 44, 52
-# Distinct also for most who do not tell red from green; ours come first.
+# Distinct also with most kinds of colour blindness; ours come first.
 COLOURS = ('#d55e00', '#0072b2', '#009e73', '#cc79a7', '#e69f00', '#56b4e9',
            '#000000', '#7f7f7f', '#8c6bb1', '#66761b')
 DASHES = ('', '6 3', '2 2', '8 3 2 3')

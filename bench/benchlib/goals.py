@@ -98,8 +98,8 @@ def network(scene):
     def every(kind, size):
         return [c(who, f'{op} {kind}'.strip(), size) for who, op in TCP_PEERS]
 
-    yield Goal('WRITE 1 MiB, bare trains', c('urnic0', 'write bw', MIB), 0.62,
-               [c('UDP trains', 'bw', scene.mtu)])
+    yield Goal('WRITE 1 MiB, bare UDP GSO', c('urnic0', 'write bw', MIB), 0.62,
+               [c('UDP GSO', 'bw', scene.mtu)])
     yield Goal('WRITE 1 MiB, every TCP peer', c('urnic0', 'write bw', MIB), 1,
                every('bw', MIB) + [c('iperf3', 'bw', 131072)], strict=True)
     for op in ('read', 'send'):

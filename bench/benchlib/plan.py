@@ -180,8 +180,8 @@ def peers(s, lats, bws):
 def network(s):
     datagram = s.mtu + 16
     yield Probe(s, 'UDP lat', p.sockets_lat(s, 'udp_pingpong', 'UDP', 8))
-    yield Probe(s, 'UDP trains', p.udp_trains(s, datagram, s.mtu))
-    yield Probe(s, 'UDP trains 64', p.udp_trains(s, 80, 64, '-w', 65536))
+    yield Probe(s, 'UDP GSO', p.udp_gso_burst(s, datagram, s.mtu))
+    yield Probe(s, 'UDP GSO 64', p.udp_gso_burst(s, 80, 64, '-w', 65536))
     if s is LOOPBACK:
         yield Probe(s, 'sendmmsg 64', p.udp_batches(s, 80, 64))
     yield Probe(s, 'TCP lat', p.sockets_lat(s, 'tcp_pingpong', 'TCP', 8))

@@ -20,7 +20,7 @@ BOTH_WAYS = ('send', 'write')
 
 
 class Urnic:
-    """Who is measured: a device, and what is set for it.
+    """The subject of a measurement: a device, and its settings.
 
     mapped: perftest takes its buffers from a file that others can map too,
     instead of private memory.
@@ -190,13 +190,13 @@ def sockets_lat(scene, program, who, size):
                              own(w, scene, program, '-s', size))
 
 
-def udp_trains(scene, datagram, size, *args):
-    """Bandwidth and rate of bare trains; size: the payload in a datagram."""
+def udp_gso_burst(scene, datagram, size, *args):
+    """Bandwidth and rate of bare GSO bursts; size: a datagram's payload."""
     def take(world):
         found = own(world, scene, 'udp_gso', '-s', datagram, *args)
-        return {cell(scene.name, 'UDP trains', 'bw', size):
+        return {cell(scene.name, 'UDP GSO', 'bw', size):
                 found['gbits'] / 8,
-                cell(scene.name, 'UDP trains', 'rate', size): found['mpps']}
+                cell(scene.name, 'UDP GSO', 'rate', size): found['mpps']}
     return take
 
 

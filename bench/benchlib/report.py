@@ -65,7 +65,7 @@ class Run:
         return [c for c in self.samples.cells() if parts(c)[0] == scene.name]
 
     def rows_of(self, scene):
-        """Who and what, in the order of measuring: the op without its unit."""
+        """(stack, op without its unit), in the order of measuring."""
         seen = {}
         for name in self.of_scene(scene):
             _, who, op, _, qps = parts(name)
@@ -90,7 +90,7 @@ class Run:
             for c in self.stream(scene, who, kind))
 
     def others(self, scene, word, size):
-        """{who and what: its cell} to compare a figure of ours with."""
+        """{stack and op: its cell} to compare a figure of ours with."""
         for who, kind in self.rows_of(scene):
             if who.startswith(OURS):
                 continue
@@ -168,7 +168,7 @@ class Run:
         return sorted(points.items())
 
     def curves(self, scene, word):
-        """Everybody of whom there are several sizes."""
+        """All series that have several sizes."""
         for who, kind in self.rows_of(scene):
             points = self.curve(scene, who, f'{kind} {word}'.strip())
             if len(points) > 2:
@@ -309,7 +309,7 @@ class Run:
         return f'{text} ({number(min(values))}–{number(max(values))})'
 
     def best_peer(self, scene, word, size):
-        """(figure, who, cell) of the best that is neither ours nor a limit."""
+        """(figure, stack, cell) of the best that is neither ours nor a limit."""
         found = []
         for who, kind in self.rows_of(scene):
             name = cell(scene.name, who, f'{kind} {word}'.strip(), size)
@@ -329,8 +329,8 @@ class Run:
                     'bw': ('memcpy', 'write bw', MIB)}[word]
         else:
             name = {'lat': ('UDP', 'lat', 8),
-                    'rate': ('UDP trains', 'rate', 64),
-                    'bw': ('UDP trains', 'bw', scene.mtu)}[word]
+                    'rate': ('UDP GSO', 'rate', 64),
+                    'bw': ('UDP GSO', 'bw', scene.mtu)}[word]
         return self.spread(cell(scene.name, *name))
 
     def short(self):
@@ -362,7 +362,7 @@ class Run:
                 f'{missed} missed it.')
 
 
-# Who moves messages or streams between programs as we do.
+# Stacks that move messages or streams between programs as ours do.
 PEERS = ('UCX posix', 'UCX sysv', 'UCX tcp', 'libfabric shm', 'libfabric tcp',
          'Open MPI vader', 'Open MPI tcp', 'iperf3', 'qperf tcp',
          'sockperf tcp')

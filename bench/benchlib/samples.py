@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Samples and what may be concluded from them.
 
-A cell is one figure: scene/who/op/size, or scene/who/op/size/qN for N queue
+A cell is one figure: scene/stack/op/size, or scene/stack/op/size/qN for N queue
 pairs.  The last word of the op says the unit.  Each sample knows its round and
 where the machine's cores were (see world.py): a virtual machine's cores move,
 and results differ several times between places, so only samples of one place
@@ -23,7 +23,7 @@ def cell(scene, who, op, size, qps=1):
 
 
 def parts(name):
-    """(scene, who, op, size, queue pairs) of a cell."""
+    """(scene, stack, op, size, queue pairs) of a cell."""
     scene, who, op, size, *rest = name.split('/')
     return scene, who, op, int(size), int(rest[0][1:]) if rest else 1
 

@@ -117,7 +117,7 @@ class World:
         return found
 
     def note(self, name, argv, env):
-        """Remember the command line, as somebody else would give it."""
+        """Remember the command line, as a reader would type it."""
         said = [f'{k}={v}' for k, v in sorted((env or {}).items())]
         text = ' '.join(said + [str(a) for a in argv])
         self.commands[name] = text.replace(self.build + '/', 'build/')
@@ -201,7 +201,7 @@ class World:
         return next(name for limit, name in PLACES if ns < limit)
 
     def others_busy(self):
-        """Seconds of CPU that everybody but us has used so far."""
+        """Seconds of CPU that all other processes have used so far."""
         mine = {os.getpid()}
         total = 0.0
         for pid, ppid, comm, ticks in sorted(processes()):
