@@ -30,35 +30,45 @@ static const struct {
 #undef SETTING
 };
 
-static void read_setting(const char *dir, const char *file, uint32_t least,
+/* Is there a number?  *value is kept within its bounds. */
+static bool read_setting(const char *dir, const char *file, uint32_t least,
 			 uint32_t most, uint32_t *value)
 {
 	char path[256], text[32], *end;
 	unsigned long n;
+	bool found = false;
 	FILE *f;
 
 	snprintf(path, sizeof(path), "%s/%s", dir, file);
 	f = fopen(path, "re");
 	if (!f)
-		return;
+		return false;
 	if (fgets(text, sizeof(text), f)) {
 		n = strtoul(text, &end, 10);
-		if (end != text)
+		found = end != text;
+		if (found)
 			*value = n < least  ? least
 				 : n > most ? most
 					    : (uint32_t)n;
 	}
 	fclose(f);
+	return found;
 }
 
 void urs_config_load(const char *dir, struct urs_config *out)
 {
+	*out = (struct urs_config){ 0 };
 	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
 		uint32_t value = settings[i].usual;
+		bool found =
+			read_setting(dir, settings[i].file, settings[i].least,
+				     settings[i].most, &value);
 
-		read_setting(dir, settings[i].file, settings[i].least,
-			     settings[i].most, &value);
 		*(uint32_t *)(void *)((char *)out + settings[i].field) = value;
+		if (settings[i].field == offsetof(struct urs_config, mem))
+			out->mem_fixed = found;
+		if (settings[i].field == offsetof(struct urs_config, wmem))
+			out->wmem_fixed = found;
 	}
 	out->iomap_size = urs_iomap_round(out->iomap_size);
 }

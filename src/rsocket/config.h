@@ -3,13 +3,16 @@
 #ifndef UR_RSOCKET_CONFIG_H
 #define UR_RSOCKET_CONFIG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define URS_CONF_DIR "/etc/rdma/rsocket"
 
 struct urs_config {
-	uint32_t mem;	  /* receive buffer, bytes */
-	uint32_t wmem;	  /* send buffer, bytes */
+	uint32_t mem;	/* receive buffer, bytes */
+	uint32_t wmem;	/* send buffer, bytes */
+	bool mem_fixed; /* there is a file: they do not grow */
+	bool wmem_fixed;
 	uint32_t sq_size; /* work requests */
 	uint32_t rq_size;
 	uint32_t inline_max; /* bytes */

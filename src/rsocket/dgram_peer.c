@@ -13,7 +13,7 @@ enum {
 	GRH = 40,
 	RECV_SLOT = GRH + URS_DGRAM_SLOT,
 	RESOLVE_MS = 2000,
-	PEERS_MOST = 1024, /* of one rsocket: anybody may write to us */
+	PEERS_MOST = 1024, /* of one rsocket: any host may send to it */
 	OLD_AHS = 64,
 };
 
@@ -258,7 +258,7 @@ static void retire_ah(struct urs_dgram *d, struct urs_dpeer *p)
 	p->ah = NULL;
 }
 
-/* Who was used longest ago makes room. */
+/* Drops the peer that was used longest ago. */
 static void forget_one(struct urs_dgram *d)
 {
 	struct ur_list *n = d->peers.prev;
@@ -466,7 +466,7 @@ void urs_dgram_udp_ready(struct urs_watch *w)
 	if (n > 0) {
 		got_packet(d, packet, (size_t)n, &from);
 	} else if (n < 0 && errno != EAGAIN) {
-		/* Of a connected one: nobody is there. */
+		/* Of a connected one: no socket has that address. */
 		ur_lock_open(&d->s.lock);
 		d->s.error = errno;
 		d->s.in_news++;

@@ -4,10 +4,14 @@
  *
  * iWARP has no writes with immediate data; there each message is a SEND of its
  * four bytes (in the sender's byte order) behind the write, and each receive
- * has a slot of four bytes behind the receive buffer.
+ * has a slot of four bytes.
+ *
+ * A completion of a data request is asked for now and then only, and stands for
+ * all requests before it; one of a control message always.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +23,25 @@ enum {
 	QP_MOST = 0xfffe,
 	BATCH = 16,
 	GRANT_ROOM = URS_CTRL_SLOTS * sizeof(struct urs_sge),
+	/* Larger ones are slower: they no longer fit the processors' caches. */
+	GROWN_MOST = 2 << 20,
 };
+
+/* All that the buffers of a process have grown by: as TCP's memory is bounded
+ * for all sockets together. */
+#define GROWN_TOTAL_MOST ((int64_t)256 << 20)
+
+static _Atomic int64_t grown_total;
+
+static uint64_t wr_id(enum urs_wr_kind kind, uint32_t requests, uint32_t arg)
+{
+	return (uint64_t)kind << 56 | (uint64_t)requests << 32 | arg;
+}
+
+static enum urs_wr_kind kind_of(const struct ibv_wc *wc)
+{
+	return (enum urs_wr_kind)(wc->wr_id >> 56);
+}
 
 static uint16_t clamp(unsigned int n, unsigned int most)
 {
@@ -66,7 +88,6 @@ static int create_qp(struct urs_stream *st)
 		.send_cq = ep->cq,
 		.recv_cq = ep->cq,
 		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = 1,
 		.cap = {
 			.max_send_wr = st->s.opts.sq_size,
 			.max_recv_wr = st->s.opts.rq_size,
@@ -85,47 +106,135 @@ static int create_qp(struct urs_stream *st)
 	return 0;
 }
 
-static struct ibv_mr *make_buffer(struct urs_stream *st, uint8_t **buf,
-				  size_t len, int access)
+static int make_buffer(const struct urs_stream *st, struct urs_buf *b,
+		       size_t size, int access)
 {
-	*buf = calloc(1, len);
-	if (!*buf) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	return ibv_reg_mr(st->id->pd, *buf, len, access);
+	*b = (struct urs_buf){ .size = (uint32_t)size };
+	b->mem = calloc(1, size);
+	if (!b->mem)
+		return -ENOMEM;
+	b->mr = ibv_reg_mr(st->id->pd, b->mem, size, access);
+	return b->mr ? 0 : -errno;
 }
+
+static void drop_buffer(struct urs_buf *b)
+{
+	if (b->mr)
+		ibv_dereg_mr(b->mr);
+	free(b->mem);
+	if (b->grown)
+		atomic_fetch_sub(&grown_total, b->size);
+	*b = (struct urs_buf){ 0 };
+}
+
+enum { REMOTE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE };
 
 static int create_memory(struct urs_stream *st)
 {
-	const int remote = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 	struct urs_ep *ep = &st->ep;
 	const struct urs_opts *o = &st->s.opts;
 	size_t slots = ep->paired ? o->rq_size * (size_t)URS_MSG_LEN : 0;
 	size_t sgl = URS_SGL_LEN * sizeof(struct urs_sge);
+	int rc;
 
-	ep->rbuf_size = (o->rbuf_size + 1) & ~1u;
-	ep->sbuf_size = o->sbuf_size;
 	ep->rq_size = o->rq_size;
 	ep->iomap_size = o->iomap_size;
 	ep->msgs = calloc(o->rq_size, sizeof(*ep->msgs));
 	ep->scratch = malloc(ep->inline_max + 1);
 	if (!ep->msgs || !ep->scratch)
 		return -ENOMEM;
-	ep->smr = make_buffer(st, &ep->sbuf, ep->sbuf_size + GRANT_ROOM,
-			      IBV_ACCESS_LOCAL_WRITE);
-	if (!ep->smr)
-		return -errno;
-	ep->rmr = make_buffer(st, &ep->rbuf, ep->rbuf_size + slots, remote);
-	if (!ep->rmr)
-		return -errno;
-	ep->tmr = make_buffer(st, &ep->tbuf,
-			      sgl + ep->iomap_size * sizeof(struct urs_iomap),
-			      remote);
-	if (!ep->tmr)
-		return -errno;
-	st->peer_map = (struct urs_iomap *)(void *)(ep->tbuf + sgl);
-	return 0;
+	rc = make_buffer(st, &ep->sbuf, o->sbuf_size, IBV_ACCESS_LOCAL_WRITE);
+	if (!rc)
+		rc = make_buffer(st, &ep->rbuf, (o->rbuf_size + 1) & ~1u,
+				 REMOTE);
+	if (!rc)
+		rc = make_buffer(st, &ep->target,
+				 sgl + ep->iomap_size *
+						 sizeof(struct urs_iomap),
+				 REMOTE);
+	if (!rc)
+		rc = make_buffer(st, &ep->ctrl, GRANT_ROOM + slots,
+				 IBV_ACCESS_LOCAL_WRITE);
+	if (!rc)
+		st->peer_map =
+			(struct urs_iomap *)(void *)(ep->target.mem + sgl);
+	return rc;
+}
+
+uint8_t *urs_ep_sbuf(const struct urs_stream *st, uint32_t at,
+		     struct ibv_mr **mr)
+{
+	const struct urs_buf *b = &st->ep.sbuf;
+
+	*mr = b->mr;
+	return b->mem + (at - b->base);
+}
+
+const uint8_t *urs_ep_rbuf(const struct urs_stream *st, uint32_t at)
+{
+	const struct urs_buf *b = &st->ep.rbuf;
+
+	if (at < b->base)
+		b = &st->ep.rbuf_old;
+	return b->mem + (at - b->base);
+}
+
+/* The ring that follows *b, which becomes *old.  false: it cannot be had. */
+static bool grow(const struct urs_stream *st, struct urs_buf *b,
+		 struct urs_buf *old, uint32_t size, int access)
+{
+	struct urs_buf bigger;
+
+	if (atomic_fetch_add(&grown_total, size) + size > GROWN_TOTAL_MOST) {
+		atomic_fetch_sub(&grown_total, size);
+		return false;
+	}
+	if (make_buffer(st, &bigger, size, access)) {
+		bigger.grown = true;
+		drop_buffer(&bigger);
+		return false;
+	}
+	bigger.grown = true;
+	bigger.base = b->base + b->size;
+	drop_buffer(old);
+	*old = *b;
+	*b = bigger;
+	return true;
+}
+
+void urs_ep_grow_send(struct urs_stream *st, uint32_t want)
+{
+	uint32_t size = urs_flow_send_growth(&st->flow, want);
+
+	if (!size)
+		return;
+	if (!grow(st, &st->ep.sbuf, &st->ep.sbuf_old, size,
+		  IBV_ACCESS_LOCAL_WRITE)) {
+		st->flow.sbuf_most = 0;
+		return;
+	}
+	urs_flow_grow_send(&st->flow, size);
+	st->s.opts.sbuf_size = size;
+}
+
+static void grow_recv(struct urs_stream *st)
+{
+	uint32_t size = urs_flow_recv_growth(&st->flow);
+
+	if (!size)
+		return;
+	if (!grow(st, &st->ep.rbuf, &st->ep.rbuf_old, size, REMOTE)) {
+		st->flow.rbuf_most = 0;
+		return;
+	}
+	urs_flow_grow_recv(&st->flow, size);
+	st->s.opts.rbuf_size = size;
+}
+
+/* Where the message of a SEND arrives. */
+static uint8_t *slot_at(const struct urs_stream *st, uint32_t slot)
+{
+	return st->ep.ctrl.mem + GRANT_ROOM + (size_t)slot * URS_MSG_LEN;
 }
 
 /* Receives `count` more messages; `slots` says where those of SENDs go. */
@@ -137,16 +246,15 @@ static int post_recvs(struct urs_stream *st, const uint32_t *slots, int count)
 
 	for (int i = 0; i < count; i++) {
 		wr[i] = (struct ibv_recv_wr){
-			.wr_id = urs_wr_id(URS_WR_RECV, slots[i]),
+			.wr_id = wr_id(URS_WR_RECV, 0, slots[i]),
 			.next = i + 1 < count ? &wr[i + 1] : NULL,
 		};
 		if (!ep->paired)
 			continue;
 		sge[i] = (struct ibv_sge){
-			.addr = (uintptr_t)ep->rbuf + ep->rbuf_size +
-				slots[i] * (uint64_t)URS_MSG_LEN,
+			.addr = (uintptr_t)slot_at(st, slots[i]),
 			.length = URS_MSG_LEN,
-			.lkey = ep->rmr->lkey,
+			.lkey = ep->ctrl.mr->lkey,
 		};
 		wr[i].sg_list = &sge[i];
 		wr[i].num_sge = 1;
@@ -194,20 +302,16 @@ int urs_ep_create(struct urs_stream *st)
 	conf = (struct urs_flow_conf){
 		.sq_size = st->s.opts.sq_size,
 		.rq_size = st->s.opts.rq_size,
-		.sbuf_size = ep->sbuf_size,
-		.rbuf_size = ep->rbuf_size,
+		.sbuf_size = ep->sbuf.size,
+		.rbuf_size = ep->rbuf.size,
+		.sbuf_most = st->s.opts.sbuf_fixed ? 0 : GROWN_MOST,
+		.rbuf_most = st->s.opts.rbuf_fixed ? 0 : GROWN_MOST,
 		.paired = ep->paired,
 	};
 	urs_flow_init(&st->flow, &conf,
-		      (volatile struct urs_sge *)(void *)ep->tbuf, ep->msgs);
+		      (volatile struct urs_sge *)(void *)ep->target.mem,
+		      ep->msgs);
 	return 0;
-}
-
-static void drop_buffer(struct ibv_mr *mr, uint8_t *buf)
-{
-	if (mr)
-		ibv_dereg_mr(mr);
-	free(buf);
 }
 
 void urs_ep_destroy(struct urs_stream *st)
@@ -216,9 +320,12 @@ void urs_ep_destroy(struct urs_stream *st)
 
 	if (st->id && st->id->qp)
 		rdma_destroy_qp(st->id);
-	drop_buffer(ep->smr, ep->sbuf);
-	drop_buffer(ep->rmr, ep->rbuf);
-	drop_buffer(ep->tmr, ep->tbuf);
+	drop_buffer(&ep->sbuf);
+	drop_buffer(&ep->rbuf);
+	drop_buffer(&ep->sbuf_old);
+	drop_buffer(&ep->rbuf_old);
+	drop_buffer(&ep->target);
+	drop_buffer(&ep->ctrl);
 	free(ep->msgs);
 	free(ep->scratch);
 	if (ep->cq) {
@@ -241,67 +348,103 @@ struct urs_hello urs_ep_hello(const struct urs_stream *st)
 		.has_iomap = true,
 		.credits = (uint16_t)ep->rq_size,
 		.iomap_size = (uint16_t)ep->iomap_size,
-		.sgl = { (uintptr_t)ep->tbuf, ep->tmr->rkey, URS_SGL_LEN },
-		.data = { (uintptr_t)ep->rbuf, ep->rmr->rkey,
-			  ep->rbuf_size / 2 },
+		.sgl = { (uintptr_t)ep->target.mem, ep->target.mr->rkey,
+			 URS_SGL_LEN },
+		.data = { (uintptr_t)ep->rbuf.mem, ep->rbuf.mr->rkey,
+			  ep->rbuf.size / 2 },
 	};
 }
 
-int urs_ep_post_write(struct urs_stream *st, enum urs_wr_kind kind,
-		      uint32_t copied, struct ibv_sge *sge, int count,
-		      unsigned int flags, uint64_t addr, uint32_t key)
+/*
+ * A write, if there is anything to write, and the message, which is a request
+ * of its own on iWARP.  wr: the write, with the flags of the last request.
+ */
+static int post_message(struct urs_stream *st, struct ibv_send_wr *wr,
+			uint32_t msg)
 {
-	struct ibv_send_wr *bad, wr = {
-		.wr_id = urs_wr_id(kind, copied),
+	struct ibv_sge sge = { .addr = (uintptr_t)&msg, .length = sizeof(msg) };
+	struct ibv_send_wr *bad, send = {
+		.wr_id = wr->wr_id,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags =
+			IBV_SEND_INLINE | (wr->send_flags & IBV_SEND_SIGNALED),
+	};
+
+	if (!st->ep.paired) {
+		wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+		wr->imm_data = htonl(msg);
+		return -ibv_post_send(st->id->qp, wr, &bad);
+	}
+	wr->opcode = IBV_WR_RDMA_WRITE;
+	wr->next = &send;
+	/* It completes only if it fails, and then says nothing. */
+	wr->wr_id = wr_id(URS_WR_DATA, 0, 0);
+	wr->send_flags &= ~(unsigned int)IBV_SEND_SIGNALED;
+	return -ibv_post_send(st->id->qp, wr->num_sge ? wr : &send, &bad);
+}
+
+/* The write of a chunk, with what its completion covers. */
+static struct ibv_send_wr write_of(struct urs_stream *st,
+				   const struct urs_chunk *c,
+				   struct ibv_sge *sge, int count,
+				   unsigned int flags)
+{
+	uint32_t requests, copied;
+
+	if (urs_flow_signal(&st->flow, c, &requests, &copied))
+		flags |= IBV_SEND_SIGNALED;
+	return (struct ibv_send_wr){
+		.wr_id = wr_id(URS_WR_DATA, requests, copied),
 		.sg_list = sge,
 		.num_sge = count,
 		.opcode = IBV_WR_RDMA_WRITE,
 		.send_flags = flags,
-		.wr.rdma = { .remote_addr = addr, .rkey = key },
+		.wr.rdma = { .remote_addr = c->addr, .rkey = c->key },
 	};
+}
+
+int urs_ep_post_data(struct urs_stream *st, const struct urs_chunk *c,
+		     struct ibv_sge *sge, int count, unsigned int flags,
+		     uint32_t msg)
+{
+	struct ibv_send_wr wr = write_of(st, c, sge, count, flags);
+
+	return post_message(st, &wr, msg);
+}
+
+int urs_ep_post_write(struct urs_stream *st, const struct urs_chunk *c,
+		      struct ibv_sge *sge, int count, unsigned int flags)
+{
+	struct ibv_send_wr *bad, wr = write_of(st, c, sge, count, flags);
 
 	return -ibv_post_send(st->id->qp, &wr, &bad);
 }
 
-/* The write, if there is anything to write, and the message as a SEND. */
-static int post_pair(struct urs_stream *st, struct ibv_send_wr *write,
-		     enum urs_wr_kind kind, uint32_t msg)
+static struct ibv_send_wr ctrl_of(struct urs_stream *st, enum urs_wr_kind kind)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)&msg, .length = sizeof(msg) };
-	struct ibv_send_wr *bad, send = {
-		.wr_id = urs_wr_id(kind, 0),
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_INLINE,
+	uint32_t requests, copied;
+
+	urs_flow_signal_ctrl(&st->flow, &requests, &copied);
+	return (struct ibv_send_wr){
+		.wr_id = wr_id(kind, requests, copied),
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
 	};
-
-	int err;
-
-	write->opcode = IBV_WR_RDMA_WRITE;
-	write->next = &send;
-	err = -ibv_post_send(st->id->qp, write->num_sge ? write : &send, &bad);
-	write->next = NULL;
-	return err;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): what a request consists of */
-int urs_ep_post(struct urs_stream *st, enum urs_wr_kind kind, uint32_t copied,
-		struct ibv_sge *sge, int count, unsigned int flags,
-		uint64_t addr, uint32_t key, uint32_t msg)
+int urs_ep_post_ctrl(struct urs_stream *st, enum urs_wr_kind kind, uint32_t msg)
 {
-	struct ibv_send_wr *bad, wr = {
-		.wr_id = urs_wr_id(kind, copied),
-		.sg_list = sge,
-		.num_sge = count,
-		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.send_flags = flags,
-		.imm_data = htonl(msg),
-		.wr.rdma = { .remote_addr = addr, .rkey = key },
-	};
+	struct ibv_send_wr wr = ctrl_of(st, kind);
 
-	if (st->ep.paired)
-		return post_pair(st, &wr, kind, msg);
+	return post_message(st, &wr, msg);
+}
+
+int urs_ep_post_probe(struct urs_stream *st)
+{
+	struct ibv_send_wr *bad, wr = ctrl_of(st, URS_WR_CTRL);
+
 	return -ibv_post_send(st->id->qp, &wr, &bad);
 }
 
@@ -340,10 +483,7 @@ static bool message_of(const struct urs_stream *st, const struct ibv_wc *wc,
 	if (imm)
 		*msg = ntohl(wc->imm_data);
 	else
-		memcpy(msg,
-		       st->ep.rbuf + st->ep.rbuf_size +
-			       (size_t)(uint32_t)wc->wr_id * URS_MSG_LEN,
-		       sizeof(*msg));
+		memcpy(msg, slot_at(st, (uint32_t)wc->wr_id), sizeof(*msg));
 	return true;
 }
 
@@ -360,22 +500,26 @@ static void failed_wr(struct urs_stream *st, const struct ibv_wc *wc)
 		urs_stream_fail(st, EIO);
 }
 
+/* Of a grant on iWARP the message alone has a completion. */
+static uint32_t ctrl_requests(const struct urs_stream *st,
+			      enum urs_wr_kind kind)
+{
+	return kind == URS_WR_GRANT && st->ep.paired ? 2 : 1;
+}
+
 static void send_done(struct urs_stream *st, const struct ibv_wc *wc)
 {
-	switch ((enum urs_wr_kind)(wc->wr_id >> 32)) {
-	case URS_WR_DATA:
-		urs_flow_sent(&st->flow, 1, (uint32_t)wc->wr_id);
-		break;
-	case URS_WR_CTRL:
-		urs_flow_ctrl_sent(&st->flow, 1);
-		break;
-	case URS_WR_BYE:
-		urs_flow_ctrl_sent(&st->flow, 1);
+	enum urs_wr_kind kind = kind_of(wc);
+	struct urs_flow *f = &st->flow;
+
+	urs_flow_sent(f, (uint32_t)(wc->wr_id >> 32) & 0xffffff,
+		      (uint32_t)wc->wr_id);
+	if (!f->sbuf_old && st->ep.sbuf_old.mem)
+		drop_buffer(&st->ep.sbuf_old);
+	if (kind != URS_WR_DATA)
+		urs_flow_ctrl_sent(f, ctrl_requests(st, kind));
+	if (kind == URS_WR_BYE)
 		urs_stream_closed(st);
-		break;
-	case URS_WR_RECV:
-		break;
-	}
 }
 
 /* One round; how many completions there were. */
@@ -387,7 +531,7 @@ static int poll_batch(struct urs_stream *st)
 	int n = ibv_poll_cq(st->ep.cq, BATCH, wc);
 
 	for (int i = 0; i < n; i++) {
-		bool recv = wc[i].wr_id >> 32 == URS_WR_RECV;
+		bool recv = kind_of(&wc[i]) == URS_WR_RECV;
 		uint32_t msg;
 
 		if (!recv)
@@ -409,35 +553,48 @@ static int poll_batch(struct urs_stream *st)
 	return n;
 }
 
-static void give_back(struct urs_stream *st)
+/* The entry of the peer's list, inline or from a slot. */
+static void stage_grant(struct urs_stream *st, struct urs_grant *g,
+			struct ibv_send_wr *wr, struct ibv_sge *sge)
 {
 	struct urs_ep *ep = &st->ep;
-	struct urs_grant g = urs_flow_grant(&st->flow);
-	unsigned int flags = 0;
-	struct ibv_sge sge = { .length = sizeof(g.sge) };
+	uint8_t *p = (uint8_t *)&g->sge;
 
-	if (g.with_sge) {
-		g.sge.addr += (uintptr_t)ep->rbuf;
-		g.sge.key = ep->rmr->rkey;
-		if (st->flow.swap)
-			g.sge = urs_sge_swap(g.sge);
-	}
-	if (!g.with_sge) {
-		sge.length = 0;
-	} else if (ep->inline_max >= sizeof(g.sge)) {
-		sge.addr = (uintptr_t)&g.sge;
-		flags = IBV_SEND_INLINE;
+	g->sge.addr += (uintptr_t)ep->rbuf.mem - ep->rbuf.base;
+	g->sge.key = ep->rbuf.mr->rkey;
+	if (st->flow.swap)
+		g->sge = urs_sge_swap(g->sge);
+	if (ep->inline_max >= sizeof(g->sge)) {
+		wr->send_flags |= IBV_SEND_INLINE;
 	} else {
 		/* A slot is free again before its turn comes. */
-		uint8_t *p = ep->sbuf + ep->sbuf_size +
-			     ep->ctrl_at++ % URS_CTRL_SLOTS * sizeof(g.sge);
-
-		memcpy(p, &g.sge, sizeof(g.sge));
-		sge.addr = (uintptr_t)p;
-		sge.lkey = ep->smr->lkey;
+		p = ep->ctrl.mem +
+		    ep->ctrl_at++ % URS_CTRL_SLOTS * sizeof(g->sge);
+		memcpy(p, &g->sge, sizeof(g->sge));
 	}
-	if (urs_ep_post(st, URS_WR_CTRL, 0, &sge, g.with_sge, flags, g.addr,
-			g.key, g.msg))
+	*sge = (struct ibv_sge){ .addr = (uintptr_t)p,
+				 .length = sizeof(g->sge),
+				 .lkey = ep->ctrl.mr->lkey };
+	wr->sg_list = sge;
+	wr->num_sge = 1;
+	wr->wr.rdma.remote_addr = g->addr;
+	wr->wr.rdma.rkey = g->key;
+}
+
+static void give_back(struct urs_stream *st)
+{
+	struct ibv_send_wr wr;
+	struct urs_grant g;
+	struct ibv_sge sge;
+
+	if (!st->flow.rbuf_old && st->ep.rbuf_old.mem)
+		drop_buffer(&st->ep.rbuf_old);
+	grow_recv(st);
+	g = urs_flow_grant(&st->flow);
+	wr = ctrl_of(st, g.with_sge ? URS_WR_GRANT : URS_WR_CTRL);
+	if (g.with_sge)
+		stage_grant(st, &g, &wr, &sge);
+	if (post_message(st, &wr, g.msg))
 		urs_stream_fail(st, EIO);
 }
 

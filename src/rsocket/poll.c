@@ -117,7 +117,7 @@ static int check(struct set *set)
 	return count;
 }
 
-/* Everybody's news will make real[] readable; true: there is some already. */
+/* From now on any news makes real[] readable; true: there is some already. */
 static bool arm(struct set *set)
 {
 	bool any = false;

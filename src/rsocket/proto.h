@@ -6,7 +6,7 @@
  * A stream exchanges one hello each way in the CM's private data.  After that
  * everything is an RDMA write that carries a 32-bit message: as immediate
  * data, or, on transports without it, as a SEND of four bytes behind the
- * write.  Each side lends the other two halves of its receive buffer at a time
+ * write.  Each side grants the other two halves of its receive buffer at a time
  * by writing struct urs_sge into the list that the other one has exposed.
  *
  * Datagrams carry a header of their own, both in the UDP packets by which two
@@ -70,7 +70,7 @@ static inline uint32_t urs_msg_arg(uint32_t msg)
 }
 
 struct urs_hello {
-	bool big_endian; /* of who sends it */
+	bool big_endian; /* the sender's */
 	bool has_iomap;	 /* iomap_size is valid */
 	uint16_t credits;
 	uint16_t iomap_size; /* mappings that the list has room for */
@@ -121,7 +121,7 @@ enum {
 	URS_DGRAM_SLOT = 2048, /* largest datagram, its header included */
 };
 
-/* In front of each datagram between QPs: who sent it.  Returns its length. */
+/* In front of each datagram between QPs: its sender.  Returns its length. */
 size_t urs_dgram_hdr_encode(const union urs_addr *src,
 			    uint8_t out[URS_DGRAM_HDR_MAX]);
 /* The length of the header, or -EPROTO. */

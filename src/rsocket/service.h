@@ -17,8 +17,9 @@
 
 struct urs_service;
 
-extern struct urs_service urs_cm_service;  /* streams */
-extern struct urs_service urs_udp_service; /* datagrams: may block a while */
+extern struct urs_service urs_cm_service; /* streams */
+extern struct urs_service
+	urs_udp_service; /* datagrams: may block for seconds */
 
 /* Owned by the caller; at rest while it is not started. */
 struct urs_watch {

@@ -50,6 +50,8 @@ static void default_opts(struct urs_opts *o)
 	*o = (struct urs_opts){
 		.sbuf_size = c->wmem,
 		.rbuf_size = c->mem,
+		.sbuf_fixed = c->wmem_fixed,
+		.rbuf_fixed = c->mem_fixed,
 		.sq_size = (uint16_t)c->sq_size,
 		.rq_size = (uint16_t)c->rq_size,
 		.inline_max = c->inline_max,
@@ -164,8 +166,8 @@ uint64_t urs_sock_sleep_begin(struct urs_sock *s)
 }
 
 /*
- * The kick stays raised until all have left who slept when it was: whoever
- * falls asleep meanwhile is up again at once, but only until then.
+ * The kick stays raised until all threads have left that slept when it was.  A
+ * thread that falls asleep in between wakes at once, but only until then.
  */
 void urs_sock_sleep_end(struct urs_sock *s, uint64_t token, bool readable)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What stream and datagram rsockets have in common: the descriptor, locks,
+ * The common part of stream and datagram rsockets: the descriptor, locks,
  * and how to wait.
  *
- * The descriptor is an epoll set of our own, holding what can announce news of
+ * The descriptor is an epoll set of our own, holding all that announces news of
  * the rsocket (event channel, completion channel, a kick from another thread).
- * Whoever wants to wait makes progress, arms, makes progress again, and then
- * polls the descriptor.  News is level-triggered until somebody consumes it;
- * who consumes tells all others that wait (urs_sock_wake()).
+ * A thread that waits makes progress, arms, makes progress again, and then
+ * sleeps on the descriptor.  News is level-triggered until a thread consumes it,
+ * which then wakes all others that wait (urs_sock_wake()).
  *
  * Locks, outermost first: epoll set > service > snd, rcv > lock > an epoll
  * set's list of the busy > fds.  snd and rcv keep calls of one direction apart;
@@ -34,6 +34,8 @@ enum { URS_KEPT_MOST = 40 };
 struct urs_opts {
 	uint32_t sbuf_size;
 	uint32_t rbuf_size;
+	bool sbuf_fixed; /* asked for: does not grow */
+	bool rbuf_fixed;
 	uint16_t sq_size;
 	uint16_t rq_size;
 	uint32_t inline_max;
@@ -118,7 +120,8 @@ struct urs_sock {
 	struct urs_opts opts;
 };
 
-/* Somebody who keeps an eye on an rsocket without sleeping on it now. */
+/* Is told of news of an rsocket without sleeping on it: an item of an epoll
+ * set. */
 struct urs_watcher {
 	struct ur_list node;
 	void (*touched)(struct urs_watcher *w); /* under the rsocket's lock */
@@ -141,7 +144,7 @@ void urs_sock_put(struct urs_sock *s);
 int urs_sock_attach(struct urs_sock *s, int fd);
 void urs_sock_detach(struct urs_sock *s, int fd);
 
-/* Under lock: everybody who waits looks again. */
+/* Under lock: all that wait check again. */
 void urs_sock_wake(struct urs_sock *s);
 
 typedef bool (*urs_test)(struct urs_sock *s);

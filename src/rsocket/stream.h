@@ -29,20 +29,28 @@ enum urs_state {
 	URS_FAILED,
 };
 
+/* Registered memory; a ring holds the offsets from `base` on of struct
+ * urs_flow. */
+struct urs_buf {
+	uint8_t *mem;
+	struct ibv_mr *mr;
+	uint32_t base;
+	uint32_t size;
+	bool grown; /* counts for what all may grow to */
+};
+
 /* Queue pair and memory; all zero while there is none. */
 struct urs_ep {
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
-	struct ibv_mr *smr;
-	struct ibv_mr *rmr;
-	struct ibv_mr *tmr;
-	uint8_t *sbuf;	  /* and behind it what grants are written from */
-	uint8_t *rbuf;	  /* and behind it where SENDs of messages arrive */
-	uint8_t *tbuf;	  /* what the peer writes: SGL, mappings */
-	uint8_t *scratch; /* inline data of several pieces */
+	struct urs_buf sbuf;
+	struct urs_buf rbuf;
+	struct urs_buf sbuf_old; /* the former rings, while in use */
+	struct urs_buf rbuf_old;
+	struct urs_buf target; /* what the peer writes: SGL, mappings */
+	struct urs_buf ctrl;   /* grants, and where SENDs of messages arrive */
+	uint8_t *scratch;      /* inline data of several pieces */
 	uint32_t *msgs;
-	uint32_t rbuf_size;
-	uint32_t sbuf_size;
 	uint32_t inline_max;
 	uint32_t rq_size;
 	uint32_t iomap_size;
@@ -111,22 +119,34 @@ void urs_ep_destroy(struct urs_stream *st);
 struct urs_hello urs_ep_hello(const struct urs_stream *st);
 
 /* What a completion says of its work request. */
-enum urs_wr_kind { URS_WR_RECV, URS_WR_DATA, URS_WR_CTRL, URS_WR_BYE };
+enum urs_wr_kind {
+	URS_WR_RECV,
+	URS_WR_DATA,
+	URS_WR_CTRL,
+	URS_WR_GRANT, /* with an entry of the peer's list */
+	URS_WR_BYE,
+};
 
-static inline uint64_t urs_wr_id(enum urs_wr_kind kind, uint32_t arg)
-{
-	return ((uint64_t)kind << 32) | arg;
-}
-
-/* RDMA write with a message behind it; count 0: the message alone.  copied as
- * in struct urs_chunk. */
-int urs_ep_post(struct urs_stream *st, enum urs_wr_kind kind, uint32_t copied,
-		struct ibv_sge *sge, int count, unsigned int flags,
-		uint64_t addr, uint32_t key, uint32_t msg);
+/* RDMA write of data, as staged, with a message behind it. */
+int urs_ep_post_data(struct urs_stream *st, const struct urs_chunk *c,
+		     struct ibv_sge *sge, int count, unsigned int flags,
+		     uint32_t msg);
 /* Without a message. */
-int urs_ep_post_write(struct urs_stream *st, enum urs_wr_kind kind,
-		      uint32_t copied, struct ibv_sge *sge, int count,
-		      unsigned int flags, uint64_t addr, uint32_t key);
+int urs_ep_post_write(struct urs_stream *st, const struct urs_chunk *c,
+		      struct ibv_sge *sge, int count, unsigned int flags);
+/* A control message, for which a slot was taken; and an empty write. */
+int urs_ep_post_ctrl(struct urs_stream *st, enum urs_wr_kind kind,
+		     uint32_t msg);
+int urs_ep_post_probe(struct urs_stream *st);
+
+/* Where an offset of either ring lies; *mr is its region. */
+uint8_t *urs_ep_sbuf(const struct urs_stream *st, uint32_t at,
+		     struct ibv_mr **mr);
+const uint8_t *urs_ep_rbuf(const struct urs_stream *st, uint32_t at);
+
+/* Before `want` bytes are sent: a larger send buffer, if that helps.  Under
+ * snd as well. */
+void urs_ep_grow_send(struct urs_stream *st, uint32_t want);
 
 /* Looks at all completions and gives back what is due. */
 void urs_ep_progress(struct urs_stream *st);

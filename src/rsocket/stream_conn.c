@@ -2,7 +2,7 @@
 /*
  * How a stream gets connected: every step is the answer to an event of the
  * connection manager, so that blocking and non-blocking connects are the same
- * and differ only in who waits.
+ * and differ only in which thread waits.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@ void urs_stream_set_state(struct urs_stream *st, enum urs_state state)
 	urs_sock_wake(&st->s);
 }
 
-/* What is broken is also ended: the peer may neither write into our memory any
+/* A broken stream is also ended: the peer may neither write into our memory any
  * more nor wait for us. */
 void urs_stream_fail(struct urs_stream *st, int error)
 {
@@ -231,7 +231,7 @@ void urs_stream_cm_progress(struct urs_stream *st)
 		cm_event(st, ev);
 		rdma_ack_cm_event(ev);
 	}
-	/* That there is no more is no error of whoever called. */
+	/* That there is no more is no error of the caller's. */
 	errno = saved;
 }
 
@@ -280,7 +280,7 @@ static int begin_connect(struct urs_stream *st, const union urs_addr *a)
 	case URS_CLOSED:
 		return -EISCONN;
 	case URS_FAILED:
-		if (st->s.error) /* is told by who waits */
+		if (st->s.error) /* the waiting thread returns it */
 			return 0;
 		rc = urs_stream_renew(st);
 		if (!rc)

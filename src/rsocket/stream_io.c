@@ -54,6 +54,7 @@ static size_t copy_out(struct urs_stream *st, const struct urs_iov *iov,
 {
 	size_t want = iov->total - done;
 	uint32_t n, at, got = 0;
+	const uint8_t *from;
 
 	if (want > st->flow.unread)
 		want = st->flow.unread;
@@ -61,8 +62,9 @@ static size_t copy_out(struct urs_stream *st, const struct urs_iov *iov,
 		n = urs_flow_peek(&st->flow, got, &at);
 		if (n > want - got)
 			n = (uint32_t)(want - got);
+		from = urs_ep_rbuf(st, at);
 		ur_unlock_open(&st->s.lock);
-		urs_iov_scatter(iov, done + got, st->ep.rbuf + at, n);
+		urs_iov_scatter(iov, done + got, from, n);
 		ur_lock_open(&st->s.lock);
 		got += n;
 	}
@@ -180,11 +182,14 @@ int urs_stream_stage(struct urs_stream *st, const struct urs_chunk *c,
 	}
 	*flags = 0;
 	for (int i = 0; i < 2 && c->len[i]; i++) {
-		urs_iov_gather(iov, skip, ep->sbuf + c->at[i], c->len[i]);
+		struct ibv_mr *mr;
+		uint8_t *to = urs_ep_sbuf(st, c->at[i], &mr);
+
+		urs_iov_gather(iov, skip, to, c->len[i]);
 		sge[n++] = (struct ibv_sge){
-			.addr = (uintptr_t)ep->sbuf + c->at[i],
+			.addr = (uintptr_t)to,
 			.length = c->len[i],
-			.lkey = ep->smr->lkey,
+			.lkey = mr->lkey,
 		};
 		skip += c->len[i];
 	}
@@ -198,7 +203,7 @@ int urs_stream_stage(struct urs_stream *st, const struct urs_chunk *c,
  */
 static uint32_t piece_size(const struct urs_flow *f, size_t done, size_t left)
 {
-	size_t n = urs_flow_all_sent(f) || done ? FIRST_PIECE : LAST_PIECE;
+	size_t n = urs_flow_is_idle(f) || done ? FIRST_PIECE : LAST_PIECE;
 
 	while (n < LAST_PIECE && n <= done)
 		n <<= 2;
@@ -225,8 +230,8 @@ static int send_piece(struct urs_stream *st, const struct urs_iov *iov,
 	ur_unlock_open(&st->s.lock);
 	n = urs_stream_stage(st, &c, iov, done, sge, &flags);
 	ur_lock_open(&st->s.lock);
-	rc = urs_ep_post(st, URS_WR_DATA, c.copied, sge, n, flags, c.addr,
-			 c.key, urs_msg(URS_OP_DATA, c.length));
+	rc = urs_ep_post_data(st, &c, sge, n, flags,
+			      urs_msg(URS_OP_DATA, c.length));
 	if (rc)
 		urs_stream_fail(st, EIO);
 	*sent = c.length;
@@ -242,6 +247,9 @@ static ssize_t send_locked(struct urs_stream *st, const struct urs_iov *iov,
 	if (st->maps_untold)
 		rc = urs_stream_tell_maps(st, flags);
 	while (!rc && done < iov->total) {
+		if (st->can_write)
+			urs_ep_grow_send(st, piece_size(&st->flow, done,
+							iov->total - done));
 		if (!st->can_write || !urs_flow_can_send(&st->flow))
 			rc = urs_stream_wait_writable(st, urs_stream_writable,
 						      flags);
@@ -294,8 +302,8 @@ static int say(struct urs_stream *st, enum urs_ctrl what, int64_t timeout_ns)
 
 	if (rc || st->state != URS_CONNECTED || !urs_flow_ctrl_take(&st->flow))
 		return rc;
-	rc = urs_ep_post(st, bye ? URS_WR_BYE : URS_WR_CTRL, 0, NULL, 0, 0, 0,
-			 0, urs_msg(URS_OP_CTRL, what));
+	rc = urs_ep_post_ctrl(st, bye ? URS_WR_BYE : URS_WR_CTRL,
+			      urs_msg(URS_OP_CTRL, what));
 	if (rc)
 		urs_stream_fail(st, EIO);
 	return rc;

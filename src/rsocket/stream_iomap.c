@@ -102,10 +102,10 @@ static int tell(struct urs_stream *st, struct urs_mapping *m)
 	c = urs_flow_send_note(&st->flow, sizeof(entry), st->ep.inline_max);
 	n = urs_stream_stage(st, &c, &iov, 0, sge, &flags);
 	m->told = true;
-	return urs_ep_post(st, URS_WR_DATA, c.copied, sge, n, flags,
-			   st->map_addr + (uint64_t)m->index * sizeof(entry),
-			   st->map_key,
-			   urs_msg(URS_OP_IOMAP, (uint32_t)m->index));
+	c.addr = st->map_addr + (uint64_t)m->index * sizeof(entry);
+	c.key = st->map_key;
+	return urs_ep_post_data(st, &c, sge, n, flags,
+				urs_msg(URS_OP_IOMAP, (uint32_t)m->index));
 }
 
 static struct urs_mapping *find_untold(struct urs_stream *st)
@@ -236,8 +236,9 @@ static int write_piece(struct urs_stream *st, const struct urs_iov *iov,
 		left = room;
 	c = urs_flow_write(&st->flow, (uint32_t)left, st->ep.inline_max);
 	n = urs_stream_stage(st, &c, iov, done, sge, &flags);
-	if (urs_ep_post_write(st, URS_WR_DATA, c.copied, sge, n, flags,
-			      m.sge.addr + (offset - m.offset), m.sge.key)) {
+	c.addr = m.sge.addr + (offset - m.offset);
+	c.key = m.sge.key;
+	if (urs_ep_post_write(st, &c, sge, n, flags)) {
 		urs_stream_fail(st, EIO);
 		return -EIO;
 	}

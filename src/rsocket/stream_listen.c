@@ -14,7 +14,7 @@
  * and buffers, so there is an end to it. */
 enum { BACKLOG_MOST = 4096, PENDING_MOST = 256 };
 
-/* The id belongs to nobody else: turned away. */
+/* The id is the caller's alone. */
 static void refuse(struct rdma_cm_id *id)
 {
 	rdma_reject(id, NULL, 0);

@@ -30,7 +30,7 @@ void urs_stream_alive_due(struct urs_watch *w)
 	ur_lock_open(&st->s.lock);
 	urs_ep_progress(st);
 	if (st->state == URS_CONNECTED && urs_flow_ctrl_take(&st->flow) &&
-	    urs_ep_post_write(st, URS_WR_CTRL, 0, NULL, 0, 0, 0, 0))
+	    urs_ep_post_probe(st))
 		urs_stream_fail(st, EIO);
 	if (st->state != URS_CLOSED && st->state != URS_FAILED)
 		w->due_ns = urs_now_ns() +
@@ -87,9 +87,10 @@ void urs_stream_keep_alive(struct urs_stream *st)
 
 /* ---- setting ---- */
 
-/* Buffers are doubled, as in the kernel, and fixed once they exist. */
-static void set_buffer(struct urs_stream *st, uint32_t *size, int val,
-		       uint32_t least)
+/* Buffers are doubled, as in the kernel, which no longer lets them grow
+ * either; and they are fixed once they exist. */
+static void set_buffer(struct urs_stream *st, uint32_t *size, bool *fixed,
+		       int val, uint32_t least)
 {
 	uint32_t n = val < 0 ? 0 : (uint32_t)val;
 
@@ -98,6 +99,7 @@ static void set_buffer(struct urs_stream *st, uint32_t *size, int val,
 	if (n > 1u << 29)
 		n = 1u << 29;
 	*size = 2 * n < least ? 2 * least : 2 * n;
+	*fixed = true;
 }
 
 static int set_id_option(struct urs_stream *st, int option, int val, bool *out)
@@ -125,10 +127,11 @@ static int set_socket(struct urs_stream *st, int name, int val)
 		}
 		return rc;
 	case SO_RCVBUF:
-		set_buffer(st, &o->rbuf_size, val, 1);
+		set_buffer(st, &o->rbuf_size, &o->rbuf_fixed, val, 1);
 		return 0;
 	case SO_SNDBUF:
-		set_buffer(st, &o->sbuf_size, val, URS_SEND_LOW);
+		set_buffer(st, &o->sbuf_size, &o->sbuf_fixed, val,
+			   URS_SEND_LOW);
 		return 0;
 	default:
 		return -ENOPROTOOPT;

@@ -22,9 +22,9 @@ enum { INLINE = 64, WIRE = 1 << 16 };
 
 struct note { /* a work request on its way, and then its completion */
 	uint32_t msg;
-	uint32_t copied;
+	uint32_t copied; /* of the data requests that it stands for */
 	uint32_t requests;
-	bool ctrl;
+	uint32_t ctrl; /* control requests */
 };
 
 struct side {
@@ -33,7 +33,8 @@ struct side {
 	uint32_t *msgs;
 	uint8_t *sbuf;
 	uint8_t *rbuf;
-	uint32_t rbuf_size;
+	uint32_t rbuf_size;	/* of the first ring */
+	uint32_t rbuf_room;	/* of all rings, one behind the other */
 	struct note wire[WIRE]; /* to the other side */
 	unsigned int posted, arrived, completed;
 	uint64_t sent, received;
@@ -51,8 +52,9 @@ static void side_init(struct side *s, struct side *peer,
 	memset(s, 0, sizeof(*s));
 	s->msgs = calloc(c->rq_size, sizeof(*s->msgs));
 	s->sbuf = malloc(c->sbuf_size);
-	s->rbuf = malloc(c->rbuf_size);
 	s->rbuf_size = c->rbuf_size;
+	s->rbuf_room = c->rbuf_size + 3 * c->rbuf_most;
+	s->rbuf = malloc(s->rbuf_room);
 	s->peer = peer;
 	urs_flow_init(&s->f, c, s->target, s->msgs);
 }
@@ -105,40 +107,67 @@ static bool in(uint64_t addr, uint32_t len, const void *buf, size_t size)
 	return addr >= (uintptr_t)buf && addr + len <= (uintptr_t)buf + size;
 }
 
+static void grow_send(struct side *s, uint32_t want)
+{
+	uint32_t size = urs_flow_send_growth(&s->f, want);
+
+	if (!size)
+		return;
+	assert_true(size > s->f.sbuf_size && size <= s->f.sbuf_most);
+	assert_true(s->f.sbuf_free < want);
+	urs_flow_grow_send(&s->f, size);
+}
+
+static void check_copied(const struct side *s, const struct urs_chunk *c)
+{
+	uint32_t end = s->f.sbuf_base + s->f.sbuf_size;
+
+	if (!c->copied) {
+		assert_true(c->length <= INLINE);
+		return;
+	}
+	assert_int_equal(c->len[0] + c->len[1], c->length);
+	assert_true(c->at[0] >= s->f.sbuf_base && c->at[0] + c->len[0] <= end);
+	assert_true(c->len[1] == 0 || (c->at[0] + c->len[0] == end &&
+				       c->at[1] == s->f.sbuf_base));
+}
+
 /* What the transport does: the bytes are there before the message is. */
 static void send_some(struct side *s, uint32_t want)
 {
+	struct note n = { 0 };
 	struct urs_chunk c;
 	uint8_t *to;
 
+	grow_send(s, want);
 	if (!urs_flow_can_send(&s->f))
 		return;
 	assert_true(urs_flow_send(&s->f, want, INLINE, &c));
 	assert_true(c.length > 0 && c.length <= want);
-	assert_true(in(c.addr, c.length, s->peer->rbuf, s->peer->rbuf_size));
+	assert_true(in(c.addr, c.length, s->peer->rbuf, s->peer->rbuf_room));
 	assert_int_equal(c.key, 2);
+	check_copied(s, &c);
 	to = (uint8_t *)(uintptr_t)c.addr;
-	if (c.copied) {
-		assert_int_equal(c.len[0] + c.len[1], c.length);
-		assert_true(c.at[0] + c.len[0] <= s->f.sbuf_size);
-		assert_true(c.len[1] == 0 ||
-			    c.at[0] + c.len[0] == s->f.sbuf_size);
-	} else {
-		assert_true(c.length <= INLINE);
-	}
 	for (uint32_t i = 0; i < c.length; i++)
 		to[i] = byte_at(s->sent++);
-	post(s, (struct note){ urs_msg(URS_OP_DATA, c.length), c.copied,
-			       s->f.paired ? 2 : 1, false });
+	n.msg = urs_msg(URS_OP_DATA, c.length);
+	if (!urs_flow_signal(&s->f, &c, &n.requests, &n.copied))
+		assert_true(!n.requests && !n.copied);
+	post(s, n);
 }
 
 static void grant(struct side *s)
 {
+	struct note n = { 0 };
 	struct urs_grant g;
 	struct urs_sge sge;
+	uint32_t size;
 
 	if (!urs_flow_grant_due(&s->f))
 		return;
+	size = urs_flow_recv_growth(&s->f);
+	if (size)
+		urs_flow_grow_recv(&s->f, size);
 	g = urs_flow_grant(&s->f);
 	if (g.with_sge) {
 		sge = g.sge;
@@ -150,8 +179,10 @@ static void grant(struct side *s)
 				 0);
 		memcpy((void *)(uintptr_t)g.addr, &sge, sizeof(sge));
 	}
-	post(s, (struct note){ g.msg, 0, s->f.paired && g.with_sge ? 2 : 1,
-			       true });
+	n.msg = g.msg;
+	n.ctrl = s->f.paired && g.with_sge ? 2 : 1;
+	urs_flow_signal_ctrl(&s->f, &n.requests, &n.copied);
+	post(s, n);
 }
 
 static void arrive(struct side *s)
@@ -175,10 +206,8 @@ static void complete(struct side *s)
 	if (s->completed == s->arrived)
 		return;
 	n = &s->wire[s->completed++ % WIRE];
-	if (n->ctrl)
-		urs_flow_ctrl_sent(&s->f, n->requests);
-	else
-		urs_flow_sent(&s->f, n->requests, n->copied);
+	urs_flow_sent(&s->f, n->requests, n->copied);
+	urs_flow_ctrl_sent(&s->f, n->ctrl);
 }
 
 static void read_some(struct side *s, uint32_t want)
@@ -187,7 +216,7 @@ static void read_some(struct side *s, uint32_t want)
 
 	while (got < want && got < s->f.unread) {
 		n = urs_flow_peek(&s->f, got, &at);
-		assert_true(n > 0 && at + n <= s->rbuf_size);
+		assert_true(n > 0 && at + n <= s->rbuf_room);
 		for (uint32_t i = 0; i < n && got < want; i++, got++)
 			assert_int_equal(s->rbuf[at + i],
 					 byte_at(s->received++));
@@ -231,6 +260,23 @@ static void random_conf(struct ur_rng *rng, struct urs_flow_conf *c)
 		.rbuf_size = 2 * between(rng, 1, 100000),
 		.paired = ur_rng_below(rng, 2),
 	};
+	if (ur_rng_below(rng, 2))
+		c->rbuf_most = between(rng, c->rbuf_size, 2000000);
+	if (ur_rng_below(rng, 2))
+		c->sbuf_most = between(rng, c->sbuf_size, 2000000);
+}
+
+/* The completion of a control message covers all that was not signaled. */
+static void say_goodbye(struct side *s)
+{
+	struct note n = { .msg = urs_msg(URS_OP_CTRL, URS_CTRL_KEEPALIVE),
+			  .ctrl = 1 };
+
+	assert_true(urs_flow_ctrl_take(&s->f));
+	urs_flow_signal_ctrl(&s->f, &n.requests, &n.copied);
+	post(s, n);
+	s->arrived = s->posted;
+	complete(s);
 }
 
 static void every_byte_once(void **state)
@@ -255,8 +301,10 @@ static void every_byte_once(void **state)
 					 (int)seed,
 					 (unsigned long long)p[i].sent,
 					 (unsigned long long)p[!i].received);
-			assert_true(urs_flow_all_sent(&p[i].f));
+			assert_true(urs_flow_is_idle(&p[i].f));
 			assert_true(urs_flow_can_send(&p[i].f));
+			say_goodbye(&p[i]);
+			assert_true(urs_flow_all_sent(&p[i].f));
 		}
 		pair_fini(p);
 	}
@@ -269,7 +317,7 @@ static const struct urs_flow_conf usual = {
 	.rbuf_size = 1 << 17,
 };
 
-static void first_grant_lends_second_half(void **state)
+static void first_grant_is_the_second_half(void **state)
 {
 	static struct side p[2];
 	struct urs_grant g;
@@ -283,6 +331,125 @@ static void first_grant_lends_second_half(void **state)
 	assert_int_equal(g.sge.length, 1 << 16);
 	assert_true(g.addr == (uintptr_t)&p[1].target[1]);
 	assert_false(urs_flow_grant_due(&p[0].f));
+	pair_fini(p);
+}
+
+static void deliver(struct side *s)
+{
+	while (s->arrived != s->posted)
+		arrive(s);
+	while (s->completed != s->arrived)
+		complete(s);
+}
+
+/* `rounds` times: as much as there is room for, up to `burst` bytes; of which
+ * the reader leaves `behind`. */
+static void transfer(struct side p[2], int rounds, uint64_t burst,
+		     uint32_t behind)
+{
+	for (int i = 0; i < rounds; i++) {
+		uint64_t before, left = burst;
+
+		grant(&p[1]);
+		deliver(&p[1]);
+		do {
+			before = p[0].sent;
+			if (left)
+				send_some(&p[0], left < 65536 ? (uint32_t)left
+							      : 65536);
+			left -= p[0].sent - before;
+		} while (p[0].sent != before);
+		deliver(&p[0]);
+		if (p[1].f.unread > behind)
+			read_some(&p[1], p[1].f.unread - behind);
+	}
+}
+
+static const struct urs_flow_conf growing = {
+	.sq_size = 384,
+	.rq_size = 384,
+	.sbuf_size = 1 << 17,
+	.rbuf_size = 1 << 17,
+	.sbuf_most = 1 << 21,
+	.rbuf_most = 1 << 21,
+};
+
+/* A writer that uses all it gets, and a reader that keeps up. */
+static void receive_buffer_grows_to_its_bound(void **state)
+{
+	static struct side p[2];
+
+	pair_init(p, &growing, &growing);
+	transfer(p, 40, UINT32_MAX, 0);
+	assert_int_equal(2 * p[1].f.half, 1 << 21);
+	assert_int_equal(p[1].f.rbuf_base, (1 << 17) + (1 << 19));
+	assert_int_equal(p[0].sent, p[1].received);
+	pair_fini(p);
+}
+
+static void receive_buffer_stays(void **state)
+{
+	static struct side p[2];
+
+	/* fixed */
+	pair_init(p, &usual, &usual);
+	transfer(p, 40, UINT32_MAX, 0);
+	assert_int_equal(2 * p[1].f.half, 1 << 17);
+	pair_fini(p);
+	/* The writer sends little at a time. */
+	pair_init(p, &growing, &growing);
+	transfer(p, 2000, 1000, 0);
+	assert_true(p[0].sent > 1000000);
+	assert_int_equal(2 * p[1].f.half, 1 << 17);
+	pair_fini(p);
+	/* The reader is always behind: it would not read more if there were. */
+	pair_init(p, &growing, &growing);
+	transfer(p, 2, 1 << 16, 1 << 16);
+	p[1].f.caught_up = false;
+	transfer(p, 40, 1 << 16, 1 << 16);
+	assert_true(p[0].sent > 1000000);
+	assert_int_equal(2 * p[1].f.half, 1 << 17);
+	pair_fini(p);
+}
+
+/* Completions are late, and there is more to send. */
+static void send_buffer_grows_to_its_bound(void **state)
+{
+	static struct side p[2];
+
+	pair_init(p, &growing, &growing);
+	transfer(p, 40, UINT32_MAX, 0);
+	assert_int_equal(p[0].f.sbuf_size, 1 << 21);
+	assert_true(urs_flow_is_idle(&p[0].f));
+	pair_fini(p);
+	pair_init(p, &growing, &growing);
+	transfer(p, 2000, 1000, 0);
+	assert_int_equal(p[0].f.sbuf_size, 1 << 17);
+	pair_fini(p);
+}
+
+/* One completion for many requests, but never none that a writer waits for. */
+static void few_are_signaled(void **state)
+{
+	static struct side p[2];
+	struct urs_flow_conf tiny = usual;
+	unsigned int signaled = 0;
+
+	pair_init(p, &usual, &usual);
+	for (int i = 0; i < 190; i++)
+		send_some(&p[0], 10);
+	for (unsigned int i = 0; i < p[0].posted; i++)
+		signaled += p[0].wire[i].requests != 0;
+	assert_int_equal(p[0].posted, 190);
+	assert_int_equal(signaled, 2);
+	pair_fini(p);
+
+	tiny.sbuf_size = URS_SEND_LOW;
+	pair_init(p, &tiny, &usual);
+	send_some(&p[0], INLINE + 1);
+	assert_false(urs_flow_can_send(&p[0].f));
+	deliver(&p[0]);
+	assert_true(urs_flow_can_send(&p[0].f));
 	pair_fini(p);
 }
 
@@ -357,8 +524,8 @@ static void liar_is_found(void **state)
 	pair_fini(p);
 }
 
-/* What was lent may be gone between two looks. */
-static void lender_changes_his_mind(void **state)
+/* The peer may take back a grant at any time. */
+static void grant_taken_back(void **state)
 {
 	static struct side p[2];
 	struct urs_chunk c;
@@ -446,11 +613,15 @@ static void direct_writes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(first_grant_lends_second_half),
+		cmocka_unit_test(first_grant_is_the_second_half),
+		cmocka_unit_test(receive_buffer_grows_to_its_bound),
+		cmocka_unit_test(receive_buffer_stays),
+		cmocka_unit_test(send_buffer_grows_to_its_bound),
+		cmocka_unit_test(few_are_signaled),
 		cmocka_unit_test(stops_without_memory),
 		cmocka_unit_test(stops_without_credit),
 		cmocka_unit_test(liar_is_found),
-		cmocka_unit_test(lender_changes_his_mind),
+		cmocka_unit_test(grant_taken_back),
 		cmocka_unit_test(every_kind_of_message),
 		cmocka_unit_test(control_slots),
 		cmocka_unit_test(direct_writes),

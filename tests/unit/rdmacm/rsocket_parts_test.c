@@ -57,6 +57,7 @@ static void defaults(void **state)
 	urs_config_load("/nonexistent", &c);
 	assert_int_equal(c.mem, 1 << 17);
 	assert_int_equal(c.wmem, 1 << 17);
+	assert_false(c.mem_fixed || c.wmem_fixed);
 	assert_int_equal(c.sq_size, 384);
 	assert_int_equal(c.rq_size, 384);
 	assert_int_equal(c.inline_max, 64);
@@ -78,10 +79,15 @@ static void files_overrule(void **state)
 	urs_config_load(dir, &c);
 	assert_int_equal(c.mem, 1000000);
 	assert_int_equal(c.wmem, 2048);
+	assert_true(c.mem_fixed && c.wmem_fixed);
 	assert_int_equal(c.sq_size, 0xfffe);
 	assert_int_equal(c.rq_size, 384);
 	assert_int_equal(c.iomap_size, 768);
 	assert_int_equal(c.polling_us, 0);
+	write_file("mem_default", "nonsense");
+	urs_config_load(dir, &c);
+	assert_int_equal(c.mem, 1 << 17);
+	assert_false(c.mem_fixed);
 }
 
 static int released;
