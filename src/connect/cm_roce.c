@@ -209,7 +209,7 @@ void ur_cm_hook_comm_est(uint32_t qpn)
 		return;
 	ur_lock(&rt->inbox_lock);
 	first = rt->est_count == 0;
-	/* Of too many the RTU tells as well. */
+	/* Beyond that, only the RTU establishes. */
 	if (rt->est_count < UR_CM_INBOX) {
 		rt->est[(rt->est_head + rt->est_count) % UR_CM_INBOX] = qpn;
 		rt->est_count++;
@@ -221,7 +221,7 @@ void ur_cm_hook_comm_est(uint32_t qpn)
 
 /*
  * A program ends without destroying its connections: as the kernel does for
- * it, each peer is told.  A thread of ours that is at work is not waited for.
+ * it, each peer is notified.  A thread of ours that is at work is not waited for.
  */
 __attribute__((destructor)) static void hang_up_at_exit(void)
 {
@@ -244,7 +244,7 @@ __attribute__((destructor)) static void hang_up_at_exit(void)
 	ur_unlock(&rt->cmt->lock);
 }
 
-/* The child must not speak on the parent's sockets. */
+/* The child must not send on the parent's sockets. */
 static void abandon(void)
 {
 	struct ur_cm_roce *rt = atomic_load(&the_cm);
@@ -342,7 +342,7 @@ static void close_parts(struct ur_cm_roce *rt)
 	free(rt);
 }
 
-/* Without one, peers of a killed process are not told. */
+/* Without one, peers of a killed process get no DREQ. */
 static void make_will(struct ur_cm_roce *rt)
 {
 	int fd;

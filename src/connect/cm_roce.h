@@ -13,7 +13,7 @@
 #include "connect/cm_will.h"
 #include "connect/conn_internal.h"
 
-#define UR_CM_INBOX	  1024u /* MADs not yet looked at; then they are lost */
+#define UR_CM_INBOX	  1024u /* MADs not yet handled; then they are lost */
 #define UR_CM_EST_BUCKETS 1024u
 
 struct ur_lane;
@@ -70,7 +70,7 @@ void ur_cm_roce_flush(struct ur_cm_roce *rt);
 /* An event of cm/ib_cm.h: conn_roce.c makes it one of conn.h. */
 void ur_conn_roce_event(struct ur_cm_roce *rt, struct ur_cm_event *ev);
 
-/* The QP has received before it was told RTS; under the lock. */
+/* The QP has received before it went to RTS; under the lock. */
 void ur_conn_roce_established(struct ur_cm_roce *rt, uint32_t qpn);
 
 #endif

@@ -26,7 +26,7 @@
 #define NAP_NS	  1000000000u
 
 /* An event on its way to its owner. */
-struct told {
+struct queued {
 	struct ur_list all;  /* of the thread's queue */
 	struct ur_list mine; /* of the connection's */
 	struct ur_conn *conn;
@@ -56,7 +56,7 @@ static void wake(struct ur_cmt *t)
 
 int ur_conn_post(struct ur_conn *c, const struct ur_conn_event *ev)
 {
-	struct told *m;
+	struct queued *m;
 	size_t len = ev->param.private_len;
 
 	if (c->ended || c->removed)
@@ -81,7 +81,7 @@ int ur_conn_post(struct ur_conn *c, const struct ur_conn_event *ev)
 	return 0;
 }
 
-static void take_out(struct told *m)
+static void take_out(struct queued *m)
 {
 	ur_list_del(&m->all);
 	ur_list_del(&m->mine);
@@ -89,7 +89,7 @@ static void take_out(struct told *m)
 
 /* Nothing of the connection is touched after its handler: it may have ended
  * itself. */
-static void tell(struct ur_cmt *t, struct told *m)
+static void tell(struct ur_cmt *t, struct queued *m)
 {
 	struct ur_conn *c = m->conn;
 	ur_conn_handler handler = c->handler;
@@ -102,7 +102,7 @@ static void tell(struct ur_cmt *t, struct told *m)
 	ur_lock(&t->lock);
 	t->running = NULL;
 	if (t->waiting)
-		pthread_cond_broadcast(&t->told);
+		pthread_cond_broadcast(&t->delivered);
 	free(m);
 }
 
@@ -110,7 +110,7 @@ void ur_cmt_forget(struct ur_cmt *t, struct ur_conn *c, struct ur_list *orphans)
 {
 	c->ended = true;
 	ur_list_for_each_safe(n, tmp, &c->events) {
-		struct told *m = ur_container_of(n, struct told, mine);
+		struct queued *m = ur_container_of(n, struct queued, mine);
 
 		take_out(m);
 		if (m->ev.type == UR_CONN_REQUEST)
@@ -119,7 +119,7 @@ void ur_cmt_forget(struct ur_cmt *t, struct ur_conn *c, struct ur_list *orphans)
 	}
 	while (t->running == c && !is_own_thread(t)) {
 		t->waiting++;
-		pthread_cond_wait(&t->told, &t->lock.m);
+		pthread_cond_wait(&t->delivered, &t->lock.m);
 		t->waiting--;
 	}
 }
@@ -274,8 +274,8 @@ static void *thread_main(void *arg)
 	for (;;) {
 		clear_graves(t);
 		while (!ur_list_empty(&t->events))
-			tell(t,
-			     ur_container_of(t->events.next, struct told, all));
+			tell(t, ur_container_of(t->events.next, struct queued,
+						all));
 		run_timers(t);
 		if (ur_list_empty(&t->events))
 			sleep_and_watch(t);
@@ -320,7 +320,7 @@ static int make(struct ur_cmt **out)
 	if (!t)
 		return -ENOMEM;
 	ur_lock_init(&t->lock);
-	pthread_cond_init(&t->told, NULL);
+	pthread_cond_init(&t->delivered, NULL);
 	ur_timers_init(&t->timers);
 	ur_list_init(&t->events);
 	ur_list_init(&t->graves);

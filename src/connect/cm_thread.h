@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The CM thread: one per process, started by the first connection, asleep
- * unless something about connections happens.  It tells events to their
+ * unless something about connections happens.  It delivers events to their
  * owners one at a time, holding no lock; it runs timers and descriptors of
- * both protocols, holding its lock.  A child of fork() has none until it asks
- * for one of its own.
+ * both protocols, holding its lock.  A child of fork() has none until it starts
+ * its own.
  *
  * One lock guards every connection of the process.  Order: it stands before
  * the lane's lock; a thread that holds it may not wait for urnicd.
@@ -54,10 +54,10 @@ struct ur_cmt {
 	uint32_t ntimers;      /* reserved for */
 	struct ur_list events; /* of all connections, in order */
 	struct ur_list graves;
-	struct ur_list conns;	 /* ur_conn: all that have not ended */
-	struct ur_conn *running; /* whose handler is being called */
-	uint32_t waiting;	 /* threads in ur_cmt_forget() */
-	pthread_cond_t told;	 /* the handler has returned */
+	struct ur_list conns;	  /* ur_conn: all that have not ended */
+	struct ur_conn *running;  /* whose handler is being called */
+	uint32_t waiting;	  /* threads in ur_cmt_forget() */
+	pthread_cond_t delivered; /* the handler has returned */
 	pthread_t thread;
 };
 
@@ -88,8 +88,8 @@ void ur_cmt_bury(struct ur_cmt *t, struct ur_cmt_grave *g,
 
 /*
  * For conn.c: no event of c will come any more; waits, with the lock released
- * meanwhile, for one that is being told, unless called by its own handler.
- * Connections whose REQUEST was not told are linked to `orphans`.
+ * meanwhile, for one that is being delivered, unless called by its own handler.
+ * Connections whose REQUEST was not delivered are linked to `orphans`.
  */
 void ur_cmt_forget(struct ur_cmt *t, struct ur_conn *c,
 		   struct ur_list *orphans);

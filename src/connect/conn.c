@@ -298,7 +298,7 @@ void ur_cm_hook_removed(struct ur_adapter *a)
 		if (c->adapter != a || c->removed || ur_bind_is_any(c->local))
 			continue;
 		if (ur_conn_post(c, &ev))
-			ur_err("out of memory: the removal of %s is not told",
+			ur_err("out of memory: the removal of %s is not reported",
 			       a->dev.name);
 		c->removed = true;
 	}

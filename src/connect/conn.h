@@ -95,7 +95,7 @@ struct ur_conn_opts {
 void ur_conn_set_opts(struct ur_conn *c, const struct ur_conn_opts *opts);
 
 /*
- * Is the next hop to dst known?  The kernel is asked, and told to look for it:
+ * Is the next hop to dst known?  If not, the kernel is made to resolve it:
  * 0: it is, or needs not be; -EINPROGRESS: UR_CONN_ADDR_RESOLVED follows in
  * timeout_ms at the latest; -ENETUNREACH …: there is no route.
  */

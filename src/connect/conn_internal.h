@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What conn.c shares with the protocols that make connections: conn_roce.c
+ * Shared by conn.c and the protocols that make connections: conn_roce.c
  * (CM messages) and conn_iwarp.c (MPA on TCP).
  *
- * conn.c dispatches by the kind of the adapter's device and sees to fork().  A
+ * conn.c dispatches by the kind of the adapter's device and handles fork().  A
  * protocol embeds struct ur_conn first in its own, filled by conn.c or by
  * ur_conn_init_child(), and reports by ur_conn_post(); cm_thread.h has the
  * thread, its lock, timers and descriptors.  Operations are called without the
@@ -63,13 +63,13 @@ struct ur_conn {
 	ur_conn_handler handler;
 	void *user;
 	struct ur_conn_opts opts;
-	struct ur_list events; /* of cm_thread.c: not yet told */
+	struct ur_list events; /* of cm_thread.c: not yet delivered */
 	struct ur_list of_cmt; /* all of them */
 	uint8_t local[16];     /* its address; zeros: none, or a wildcard */
-	bool moved;	       /* that is not the host's any more: was told */
-	bool removed;	       /* the device is gone: was told */
+	bool moved;   /* that is not the host's any more: was reported */
+	bool removed; /* the device is gone: was reported */
 	struct ur_conn_search *search; /* NULL: none is under way */
-	struct ur_list orphan; /* its request was not told: to be ended */
+	struct ur_list orphan; /* its request was not delivered: end it */
 	bool ended; /* ur_conn_destroy() was called: no events any more */
 	struct ur_cmt_grave grave;
 };
@@ -85,9 +85,9 @@ extern const struct ur_conn_ops ur_conn_iwarp_ops;
 void ur_conn_init_child(struct ur_conn *child, const struct ur_conn *listener);
 
 /*
- * Tell the owner, later and from the CM thread: a copy of *ev, private data
+ * Report to the owner, later and from the CM thread: a copy of *ev, private data
  * included, is queued.  Under the lock.  A REQUEST's ev->conn that is never
- * told because its listener ends is destroyed.  -ENOMEM: nothing was queued;
+ * delivered because its listener ends is destroyed.  -ENOMEM: nothing was queued;
  * silently dropped if the connection was destroyed.
  */
 int ur_conn_post(struct ur_conn *c, const struct ur_conn_event *ev);

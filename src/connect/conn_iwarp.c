@@ -38,10 +38,10 @@ struct iw_conn *iw_conn_new(struct ur_cmt *cmt)
 	i->source = (struct ur_cmt_source){ .fd = -1, .ready = iw_on_ready };
 	i->stream_source = (struct ur_cmt_source){ .fd = -1 };
 	ur_list_init(&i->all);
-	ur_list_init(&i->note);
+	ur_list_init(&i->down);
 	ur_list_init(&i->children);
 	ur_list_init(&i->sibling);
-	if (iw_notes_start(cmt) ||
+	if (iw_leaf_start(cmt) ||
 	    ur_cmt_timer_init(cmt, &i->timer, iw_on_timer)) {
 		free(i);
 		return NULL;
@@ -89,7 +89,7 @@ void iw_resume(struct iw_conn *l)
 		iw_pause_listener(l);
 }
 
-/* Children that were not told of end with their listener; the others belong
+/* Children that were not reported end with their listener; the others belong
  * to their owners, or will be ended as unseen. */
 static void leave_children(struct iw_conn *l)
 {
@@ -110,7 +110,7 @@ void iw_disclaim(struct iw_conn *i)
 	if (i->link)
 		ur_iw_link_put(i->link);
 	i->link = NULL;
-	iw_note_forget(i);
+	iw_leaf_forget(i);
 }
 
 void iw_conn_release(struct iw_conn *i)
@@ -379,8 +379,8 @@ static void iw_seen(struct ur_conn *c)
 static int claim(struct iw_conn *i, const struct ur_cm_param *p)
 {
 	if (p->qp)
-		return ur_iw_link_claim(p->qp, iw_note_down, i, &i->link);
-	return ur_iw_link_claim_qpn(i->c.adapter, p->qpn, iw_note_down, i,
+		return ur_iw_link_claim(p->qp, iw_leaf_down, i, &i->link);
+	return ur_iw_link_claim_qpn(i->c.adapter, p->qpn, iw_leaf_down, i,
 				    &i->link);
 }
 

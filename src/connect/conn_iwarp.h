@@ -51,7 +51,7 @@ struct iw_conn {
 	int fd; /* until the lane has it; leaf_lock and the CM lock to write */
 	struct ur_stream *stream; /* until the lane has it; fd is -1 then */
 	struct ur_list all;	  /* of descriptors; leaf_lock */
-	struct ur_list note; /* the link is down, not yet seen; leaf_lock */
+	struct ur_list down; /* the link is down, not yet seen; leaf_lock */
 	struct ur_cmt_source source;
 	struct ur_cmt_timer timer;
 	struct ur_iw_link *link; /* the claim on the QP; NULL: none */
@@ -107,9 +107,9 @@ void iw_learn_address(struct iw_conn *i);
 void iw_disclaim(struct iw_conn *i); /* give up the QP, if there is one */
 void iw_resume(struct iw_conn *l);   /* a paused listener */
 
-/* conn_iwarp_stream.c: what is not done by the kernel. */
+/* conn_iwarp_stream.c: connections whose TCP is ours. */
 void iw_stream_drop(struct iw_conn *i); /* in order; if there is one */
-/* Does the way to i->to lead by a port of ours?  Then call by it: 0 and
+/* Is i->to reached through a port of ours?  Then connect through it: 0 and
  * *done, or -errno. */
 int iw_stream_call(struct iw_conn *i, bool *done);
 /* Listen there as well, if there are such ports. */
@@ -141,10 +141,10 @@ void iw_fail(struct iw_conn *i, int err);   /* tell the owner; CLOSED */
 void iw_on_timer(struct ur_cmt_timer *t, uint64_t now_ns);
 void iw_on_ready(struct ur_cmt_source *src, uint32_t events);
 
-/* conn_iwarp_note.c: the lane says that a link is down. */
-int iw_notes_start(struct ur_cmt *cmt); /* under the CM lock; 0 or -errno */
-void iw_note_down(void *arg);
-void iw_note_forget(struct iw_conn *i);
+/* conn_iwarp_leaf.c: the lane says that a link is down. */
+int iw_leaf_start(struct ur_cmt *cmt); /* under the CM lock; 0 or -errno */
+void iw_leaf_down(void *arg);
+void iw_leaf_forget(struct iw_conn *i);
 void iw_down(struct iw_conn *i); /* conn_iwarp_io.c: the CM thread sees it */
 
 /* Does a TCP socket of this process that is no connection's hold the port? */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What happens to iWARP connections by themselves: in the CM thread. */
+/* iWARP connections in the CM thread: TCP, MPA and their timers. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ struct ur_mpa_config iw_mpa_config(const struct ur_cm_param *param, uint8_t rev)
 
 int iw_start_watching(struct iw_conn *i, uint32_t events)
 {
-	/* Of a stream everything is told by one descriptor's being readable. */
+	/* A stream has one descriptor, readable for events of all kinds. */
 	if (i->stream)
 		events = EPOLLIN;
 	if (i->source.fd >= 0)
@@ -50,7 +50,7 @@ static void arm(struct iw_conn *i, uint64_t at_ns)
 	ur_cmt_timer_arm(i->c.cmt, &i->timer, at_ns);
 }
 
-/* Nothing more comes on this descriptor. */
+/* Stop reading this descriptor. */
 static void hang_up(struct iw_conn *i)
 {
 	ur_cmt_unwatch(i->c.cmt, &i->source);
@@ -227,7 +227,7 @@ static void wait_for(struct iw_conn *i, uint32_t events)
 		arm(i, i->mpa.deadline_ns);
 }
 
-/* Where the negotiation has come to; events: what it waits for. */
+/* Act on the state of the negotiation; events: what it waits for. */
 static void follow(struct iw_conn *i, uint32_t events)
 {
 	switch (i->mpa.state) {
@@ -401,7 +401,7 @@ void iw_accept_some(struct iw_conn *l)
 	}
 }
 
-/* A stream may have news before it is connected. */
+/* A stream may have events before it is connected. */
 static void on_called(struct iw_conn *i, int err)
 {
 	if (err != -EINPROGRESS)

@@ -87,7 +87,7 @@ void iw_stream_drop(struct iw_conn *i)
 	i->stream = NULL;
 }
 
-/* ---- Calling ---- */
+/* ---- Active side ---- */
 
 /* Where the call comes from: the address that the socket has, or would get, and
  * the port number that it has, or 0. */
@@ -228,7 +228,7 @@ int iw_stream_listen(struct iw_conn *l)
 			       &l->streams);
 	if (err)
 		return err == -ENOENT ? 0 : err;
-	/* Without it all calls come to the kernel's listener. */
+	/* Without it all connections come to the kernel's listener. */
 	if (ur_streams_need_lease(addr))
 		(void)lease(l, &l->lease);
 	return iw_stream_watch(l);

@@ -23,7 +23,7 @@ struct ur_conn_search {
 	struct sockaddr_storage src;
 	struct sockaddr_storage dst;
 	uint64_t end_ns;
-	uint64_t wait_ns; /* until the next look */
+	uint64_t wait_ns; /* until the table is read again */
 };
 
 void ur_conn_search_end(struct ur_conn *c)

@@ -285,8 +285,8 @@ static int roce_establish(struct ur_conn *c)
 	ur_lock(&c->cmt->lock);
 	err = ur_cm_establish(rc->id, ur_clock_ns());
 	/*
-	 * The RTU leaves before the DREQ is written down: of a process that is
-	 * killed between them the peer hears a REJ, and never a DREQ of a
+	 * The RTU leaves before the DREQ is recorded: the peer of a process
+	 * that is killed between them gets a REJ, and never a DREQ for a
 	 * connection that was not established.
 	 */
 	ur_cm_roce_flush(rc->rt);

@@ -42,7 +42,7 @@ struct ur_nic_info {
 	uint32_t tx;	   /* UR_NIC_TX_ */
 	uint32_t rx_depth; /* frames that a queue keeps until they are taken */
 	uint32_t mtu;	   /* of IP packets, that it was set to */
-	bool lends;	   /* lend() is worth to be asked */
+	bool attaches;	   /* attach() may succeed */
 	uint32_t threads;  /* that the library has begun for us */
 	char driver[32];
 };
@@ -114,8 +114,8 @@ struct ur_nic_plugin {
 	 * first piece's length.  The pin has one reference more, until the
 	 * controller has sent it.  False: not now, and nothing was done.
 	 */
-	bool (*lend)(struct ur_nic *nic, uint16_t queue,
-		     const struct ur_nic_extbuf *lent);
+	bool (*attach)(struct ur_nic *nic, uint16_t queue,
+		       const struct ur_nic_extbuf *ext);
 	/* Send what is kept.  Returns how many of all since the last call
 	 * found no room. */
 	uint32_t (*flush)(struct ur_nic *nic, uint16_t queue);

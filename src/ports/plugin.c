@@ -55,7 +55,7 @@ bool ur_plugin_there(const struct ur_plugin_file *f)
 	return find(f, path);
 }
 
-/* The address sanitizer does not let itself be passed over. */
+/* The address sanitizer does not allow RTLD_DEEPBIND. */
 static int flags(const struct ur_plugin_file *f)
 {
 	int always = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;

@@ -22,7 +22,7 @@
 #define TYPE_IP6      0x86ddu
 #define LINK_NS	      250000000u /* between two looks at the link */
 #define ALONE_NS      10000u	 /* that its owner has not looked */
-#define GLANCE_EVERY  4u	 /* looks that found nothing */
+#define OTHER_EVERY   4u	 /* looks that found nothing */
 #define FIRST_QPN     2u
 #define IP4_LEN	      20u
 #define IP6_LEN	      40u
@@ -192,7 +192,7 @@ static void send_frame(struct ur_port *p, const uint8_t *frame, uint32_t len)
 	put(p, &tx);
 }
 
-/* What the stack itself has to say. */
+/* Packets of the stack itself. */
 static void send_own(struct ur_port *p)
 {
 	uint8_t *buf = p->frame + TAG_LEN;
@@ -267,8 +267,8 @@ static int copy_payload(struct cut *c, uint8_t *to, uint32_t len)
  * is behind it told.  Returns how many bytes were copied; 0: it is not of that
  * form, or the controller takes no more now, and nothing was done.
  */
-static uint32_t lend_payload(struct ur_port *p, struct cut *c, uint8_t *to,
-			     uint32_t len, struct iovec pieces[3])
+static uint32_t attach_payload(struct ur_port *p, struct cut *c, uint8_t *to,
+			       uint32_t len, struct iovec pieces[3])
 {
 	struct ur_nic_extbuf l = { .pin = c->burst->pin };
 	const uint8_t *head;
@@ -283,7 +283,7 @@ static uint32_t lend_payload(struct ur_port *p, struct cut *c, uint8_t *to,
 	l.tail_len =
 		(uint32_t)next_part(&at, len - (uint32_t)n - l.len, &l.tail);
 	if (n + l.len + l.tail_len != len ||
-	    !p->core->ops->lend(p->core->nic, p->queue, &l))
+	    !p->core->ops->attach(p->core->nic, p->queue, &l))
 		return 0;
 	memcpy(to, head, n);
 	pieces[0] = (struct iovec){ to, n };
@@ -294,10 +294,10 @@ static uint32_t lend_payload(struct ur_port *p, struct cut *c, uint8_t *to,
 }
 
 /* Is its payload one that stays?  A controller's sums are of one piece. */
-static bool is_lent(const struct ur_port *p, const struct ur_net_flow *f,
-		    const struct ur_burst *t, uint32_t i)
+static bool is_external(const struct ur_port *p, const struct ur_net_flow *f,
+			const struct ur_burst *t, uint32_t i)
 {
-	return (t->lent >> i & 1) && p->core->info.lends && f->ready &&
+	return (t->lent >> i & 1) && p->core->info.attaches && f->ready &&
 	       !(f->sums & UR_NET_SUM_UDP);
 }
 
@@ -319,11 +319,11 @@ static int send_packet(struct ur_port *p, const struct ur_net_flow *f,
 	if (!frame)
 		return -EAGAIN;
 	ur_net_put(f, frame, i, len);
-	if (is_lent(p, f, c->burst, i))
-		head = lend_payload(p, c, frame + f->len, len, pieces);
+	if (is_external(p, f, c->burst, i))
+		head = attach_payload(p, c, frame + f->len, len, pieces);
 	if (head) {
 		tx.len = f->len + head;
-		p->lent++;
+		p->external++;
 	} else {
 		err = copy_payload(c, frame + f->len, len);
 		pieces[0] = (struct iovec){ frame + f->len, len };
@@ -490,18 +490,18 @@ static bool is_left_alone(const struct ur_port_core *c, uint16_t q,
 	       now_ns;
 }
 
-/* A look at what others write to costs more than one at what is ours. */
-static uint32_t glance(struct ur_port *p, uint64_t now_ns)
+/* Reading memory that other threads write costs more than reading our own. */
+static uint32_t poll_other(struct ur_port *p, uint64_t now_ns)
 {
 	const struct ur_port_core *c = p->core;
 
-	if (++p->empty % GLANCE_EVERY)
+	if (++p->empty % OTHER_EVERY)
 		return 0;
-	p->glance = (uint16_t)((p->glance + 1) % c->info.queues);
-	if (p->glance == p->queue || !ur_port_is_given(c, p->glance) ||
-	    !is_left_alone(c, p->glance, now_ns))
+	p->other = (uint16_t)((p->other + 1) % c->info.queues);
+	if (p->other == p->queue || !ur_port_is_given(c, p->other) ||
+	    !is_left_alone(c, p->other, now_ns))
 		return 0;
-	return poll_queue(p, p->glance);
+	return poll_queue(p, p->other);
 }
 
 static void say_seen(struct ur_port_look *l, uint64_t now_ns)
@@ -522,7 +522,7 @@ static uint32_t poll_queues(struct ur_port *p, uint64_t now_ns)
 	for (uint16_t q = 1; q < c->info.queues && p->queue == 0; q++)
 		if (!ur_port_is_given(c, q))
 			n += poll_queue(p, q);
-	return n ? n : glance(p, now_ns);
+	return n ? n : poll_other(p, now_ns);
 }
 
 /* True: timers were due. */

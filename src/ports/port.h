@@ -24,7 +24,7 @@
 #include "core/port_spec.h"
 #include "net/counters.h"
 
-/* Looks into a port, at most, until its lane looks at the host's sockets too. */
+/* Polls of a port, at most, until its lane polls the host's sockets too. */
 #define UR_PORT_HOST_EVERY 256u
 
 struct ur_port;
@@ -44,22 +44,22 @@ struct ur_port_config {
 	 */
 	bool (*tcp)(void *arg, const uint8_t *packet, uint32_t len);
 	/*
-	 * Packets are about to be taken from a queue of several: what others
-	 * have handed to us comes before.  False: not all of that was taken,
-	 * so nothing is taken now.  May be NULL.
+	 * Packets are about to be taken from a queue of several: those that
+	 * others have passed to us come before.  False: not all of them were
+	 * taken, so nothing is taken now.  May be NULL.
 	 */
 	bool (*before)(void *arg);
 	void *arg;
 	/* As many queues as the spec has, for ur_port_attach(); else one. */
 	bool several;
 	/* Its bursts may point at external buffers (core/packet.h). */
-	bool lend;
+	bool zero_copy;
 };
 
 struct ur_port_stats {
 	uint64_t rx_missed; /* by the controller: not received in time */
 	uint64_t tx_lost;   /* found no room there */
-	uint64_t host_lost; /* the TAP did not take them */
+	uint64_t host_lost; /* the TAP was full */
 	uint32_t rx_bytes;  /* payload that the controller keeps for us */
 	uint64_t elsewhere; /* packets that came by another queue than that of
 			     * their lane */
@@ -67,24 +67,24 @@ struct ur_port_stats {
 
 struct ur_port_facts {
 	char driver[32];
-	uint16_t queue;	    /* this one */
-	uint16_t queues;    /* of the controller in use */
-	bool spreads;	    /* it shares out by flows what comes in */
-	uint32_t steered;   /* lanes whose packets it puts into their queue */
-	uint64_t elsewhere; /* as of struct ur_port_stats */
-	bool wants_lend;    /* "zero_copy" was asked for … */
-	bool lends;	    /* … and the driver can */
-	uint32_t threads;   /* of DPDK's, begun for us */
-	uint64_t lent;	    /* packets to queue pairs that left so … */
-	uint64_t copied;    /* … and those that were copied */
+	uint16_t queue;	      /* this one */
+	uint16_t queues;      /* of the controller in use */
+	bool spreads;	      /* it shares out by flows what comes in */
+	uint32_t steered;     /* lanes whose packets it puts into their queue */
+	uint64_t elsewhere;   /* as of struct ur_port_stats */
+	bool wants_zero_copy; /* "zero_copy" was asked for … */
+	bool attaches;	      /* … and the driver can */
+	uint32_t threads;     /* of DPDK's, begun for us */
+	uint64_t external;    /* packets to queue pairs that left so … */
+	uint64_t copied;      /* … and those that were copied */
 };
 
 /* In words, whether payload may leave from where it is. */
 static inline const char *ur_port_zero_copy(const struct ur_port_facts *f)
 {
-	return f->lends	       ? "on"
-	       : f->wants_lend ? "off: not with this driver"
-			       : "off";
+	return f->attaches	    ? "on"
+	       : f->wants_zero_copy ? "off: not with this driver"
+				    : "off";
 }
 
 /* In words, how packets get to the queues. */

@@ -30,7 +30,7 @@ struct inbox {
 	void *mem;	       /* NULL: there is none */
 	struct ur_ring in;     /* lock */
 	struct ur_ring out;    /* the lane's */
-	int bell;
+	int wake_fd;
 };
 
 struct ur_port_group {
@@ -61,18 +61,18 @@ static int inbox_open(struct inbox *b, uint32_t slot)
 	size_t len = ur_ring_bytes(INBOX_BYTES);
 	void *mem = mmap(NULL, len, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 
-	if (mem == MAP_FAILED || bell < 0) {
+	if (mem == MAP_FAILED || wake_fd < 0) {
 		if (mem != MAP_FAILED)
 			munmap(mem, len);
-		if (bell >= 0)
-			close(bell);
+		if (wake_fd >= 0)
+			close(wake_fd);
 		return -ENOMEM;
 	}
 	ur_lock(&b->lock);
 	b->mem = mem;
-	b->bell = bell;
+	b->wake_fd = wake_fd;
 	ur_ring_init(&b->in, mem, INBOX_BYTES);
 	ur_ring_init(&b->out, mem, INBOX_BYTES);
 	atomic_store_explicit(&b->slot, slot, memory_order_relaxed);
@@ -86,24 +86,24 @@ static void inbox_close(struct inbox *b)
 	atomic_store_explicit(&b->slot, NO_SLOT, memory_order_relaxed);
 	if (b->mem) {
 		munmap(b->mem, ur_ring_bytes(INBOX_BYTES));
-		close(b->bell);
+		close(b->wake_fd);
 		b->mem = NULL;
 	}
 	ur_unlock(&b->lock);
 }
 
-static void ring_bell(const struct inbox *b)
+static void signal_lane(const struct inbox *b)
 {
 	uint64_t one = 1;
 
-	(void)!ur_sys_write(b->bell, &one, sizeof(one));
+	(void)!ur_sys_write(b->wake_fd, &one, sizeof(one));
 }
 
 /* b->lock is held. */
 static void put(struct inbox *b, const struct ur_rx *rx)
 {
 	if (ur_ring_put_rx(&b->in, rx) > 0)
-		ring_bell(b);
+		signal_lane(b);
 }
 
 static bool is_of(const struct inbox *b, uint32_t slot)
@@ -160,7 +160,7 @@ int ur_port_seat_fd(const struct ur_port_seat *s)
 {
 	const struct inbox *b = &s->group->inboxes[s->index];
 
-	return b->mem ? b->bell : -1;
+	return b->mem ? b->wake_fd : -1;
 }
 
 void ur_port_seat_sleep(const struct ur_port_seat *s)
@@ -168,7 +168,7 @@ void ur_port_seat_sleep(const struct ur_port_seat *s)
 	struct inbox *b = &s->group->inboxes[s->index];
 
 	if (b->mem && !ur_ring_sleep(&b->out, true))
-		ring_bell(b);
+		signal_lane(b);
 }
 
 void ur_port_seat_wake(const struct ur_port_seat *s)
@@ -177,7 +177,7 @@ void ur_port_seat_wake(const struct ur_port_seat *s)
 	uint64_t count;
 
 	if (b->mem)
-		(void)!ur_sys_read(b->bell, &count, sizeof(count));
+		(void)!ur_sys_read(b->wake_fd, &count, sizeof(count));
 }
 
 /* ---- Groups ---- */
@@ -333,5 +333,5 @@ void ur_port_seat_abandon(const struct ur_port_seat *s)
 
 	ur_port_abandon(s->port);
 	if (b->mem)
-		close(b->bell);
+		close(b->wake_fd);
 }

@@ -30,8 +30,8 @@ struct ur_port_core {
 	const struct ur_nic_plugin *ops;
 	struct ur_nic *nic;
 	struct ur_nic_info info;
-	bool wants_lend; /* was asked for */
-	bool many;	 /* queues: only then is there something to lock */
+	bool wants_zero_copy; /* was asked for */
+	bool many;	      /* queues: only then is there something to lock */
 	uint16_t vlan;
 	uint32_t naddrs;
 	uint8_t addrs[UR_PORT_ADDRS][16];
@@ -44,8 +44,8 @@ struct ur_port_core {
 
 	struct ur_lock lock; /* from here on */
 	struct ur_net *net;
-	uint64_t now_ns;		      /* the latest it was told */
-	uint64_t told_ns[UR_NET_EVENT_KINDS]; /* when one was told last */
+	uint64_t now_ns;			/* the latest it was told */
+	uint64_t warned_ns[UR_NET_EVENT_KINDS]; /* when one was told last */
 	bool host_asks;	    /* the last that the host said is such a question */
 	uint64_t host_lost; /* of what the stack itself has told it */
 	_Atomic uint32_t given; /* queues that a struct ur_port has, as bits */
@@ -54,9 +54,9 @@ struct ur_port_core {
 struct ur_port {
 	struct ur_port_core *core;
 	uint16_t queue;
-	uint16_t at;	 /* the queue that is looked into */
-	uint16_t glance; /* the queue of another that was looked into last … */
-	uint32_t empty;	 /* … and how often ours was empty */
+	uint16_t at;	/* the queue that is looked into */
+	uint16_t other; /* the queue of another that was looked into last … */
+	uint32_t empty; /* … and how often ours was empty */
 	bool (*deliver)(void *arg, const struct ur_rx *rx);
 	bool (*tcp)(void *arg, const uint8_t *packet, uint32_t len);
 	bool (*before)(void *arg);
@@ -70,7 +70,7 @@ struct ur_port {
 	bool linked;
 	uint64_t tx_lost;
 	uint64_t elsewhere; /* packets, in deliver() */
-	uint64_t lent;	    /* packets of bursts, … */
+	uint64_t external;  /* packets of bursts, … */
 	uint64_t copied;
 	uint64_t host_lost;
 	struct ur_net_counters seen;

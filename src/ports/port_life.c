@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a port comes and goes, and what it says. */
+/* Opening and closing of a port, its log messages and report. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 #define MAC_SINGLE 0xfcu
 #define MAC_LOCAL  0x02u
-#define TELL_NS	   1000000000u
+#define WARN_NS	   1000000000u
 #define PROBES	   3u /* RFC 5227 1.1 */
 
 /* How often that has been so. */
@@ -64,16 +64,16 @@ static void on_event(void *arg, const struct ur_net_event *ev)
 	};
 	const uint8_t *a = ev->addr, *m = ev->mac_new;
 	struct ur_port_core *c = arg;
-	uint64_t *told_ns = &c->told_ns[ev->kind];
+	uint64_t *warned_ns = &c->warned_ns[ev->kind];
 
 	if (ev->kind == UR_NET_NEIGH_MOVED)
 		tell_host_moved(c, ev);
 	if (!text[ev->kind])
 		return;
-	/* A station that lies all the time fills no disk. */
-	if (*told_ns && c->now_ns - *told_ns < TELL_NS)
+	/* A host that spoofs all the time must not fill the disk. */
+	if (*warned_ns && c->now_ns - *warned_ns < WARN_NS)
 		return;
-	*told_ns = c->now_ns;
+	*warned_ns = c->now_ns;
 	ur_warn("port: %s (…%02x%02x%02x%02x, %02x:%02x:%02x:%02x:%02x:%02x), "
 		"%llu times so far",
 		text[ev->kind], a[12], a[13], a[14], a[15], m[0], m[1], m[2],
@@ -130,8 +130,8 @@ static int open_parts(struct ur_port_core *c, const struct ur_port_config *cfg)
 
 	if (!cfg->several)
 		spec.queues = 1;
-	spec.zero_copy &= cfg->lend;
-	c->wants_lend = spec.zero_copy;
+	spec.zero_copy &= cfg->zero_copy;
+	c->wants_zero_copy = spec.zero_copy;
 	if (!err)
 		err = c->ops->open(cfg->eal, &spec, &c->nic);
 	if (err)
@@ -315,7 +315,7 @@ void ur_port_close(struct ur_port *p)
 	free(p);
 }
 
-/* ---- What it says ---- */
+/* ---- Report ---- */
 
 void ur_port_stats(const struct ur_port *p, struct ur_port_stats *out)
 {
@@ -364,10 +364,11 @@ void ur_port_facts(const struct ur_port *p, struct ur_port_facts *out)
 				       .spreads = i->spreads,
 				       .steered = p->core->steered,
 				       .elsewhere = p->elsewhere,
-				       .wants_lend = p->core->wants_lend,
-				       .lends = i->lends,
+				       .wants_zero_copy =
+					       p->core->wants_zero_copy,
+				       .attaches = i->attaches,
 				       .threads = i->threads,
-				       .lent = p->lent,
+				       .external = p->external,
 				       .copied = p->copied };
 	memcpy(out->driver, i->driver, sizeof(out->driver));
 }

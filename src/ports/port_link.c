@@ -31,8 +31,8 @@ struct port_link {
 	pid_t pid; /* the owner of the port: not a child of fork() */
 	int epfd;
 	uint64_t now_ns;  /* the time as it was read last */
-	uint64_t host_ns; /* when the host's side was looked at … */
-	uint32_t looks;	  /* … and how often the port's since */
+	uint64_t host_ns; /* when the host's side was polled … */
+	uint32_t looks;	  /* … and how often the port since */
 	uint32_t calls;	  /* since the time was read */
 	bool slept;	  /* a thread waits, and needs every wakeup */
 	/* Of the recv() under way. */
@@ -267,7 +267,7 @@ static int open_port(struct port_link *l, sit_fn *sit,
 	own.deliver = deliver;
 	own.before = take_handed;
 	own.arg = l;
-	own.lend = true;
+	own.zero_copy = true;
 	err = sit(&own, l->slot, &l->seat);
 	if (err)
 		return err;
@@ -282,7 +282,7 @@ static int open_port(struct port_link *l, sit_fn *sit,
 	ur_port_stats(l->port, &stats);
 	l->link.rx_bytes = stats.rx_bytes;
 	ur_port_facts(l->port, &facts);
-	l->link.lends = facts.lends;
+	l->link.lends = facts.attaches;
 	return 0;
 }
 

@@ -75,10 +75,9 @@ static uint64_t deadline(struct ur_port_core *c)
 }
 
 /*
- * How long to sleep where nothing can wake us: a share of the time that the
- * silence has lasted.  So the first packet after a silence is late by that
- * share of it at most, and a port without traffic costs a hundred looks a
- * second.
+ * How long to sleep where nothing can wake us: a share of the time since the
+ * last packet.  So the first packet after a pause is late by that share of it
+ * at most, and a port without traffic costs a hundred polls a second.
  */
 static uint64_t nap_ns(const struct ur_port *p, uint64_t now_ns)
 {

@@ -21,7 +21,7 @@
 #define UR_STACK_TICK_NS   50000000u
 /* Half-open connections; a new one replaces one of them. */
 #define UR_STACK_HALF_MAX  256u
-/* Connections that are over and wait for late segments; the oldest make way. */
+/* Connections in TIME-WAIT; a new one replaces the oldest. */
 #define UR_STACK_OVER_MAX  512u
 /* A connection that was closed, and whose peer acknowledges nothing for so
  * long, is reset. */

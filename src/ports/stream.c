@@ -268,7 +268,7 @@ int ur_streams_wait_fd(uint64_t now_ns, uint64_t *until_ns)
 int ur_stream_set_init(struct ur_stream_set *set)
 {
 	ur_list_init(&set->news);
-	set->rung = false;
+	set->signalled = false;
 	set->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	return set->fd < 0 ? -errno : 0;
 }
@@ -290,9 +290,9 @@ static void tell(struct ur_stream_set *set,
 {
 	uint64_t n;
 
-	if (set->rung)
+	if (set->signalled)
 		(void)!ur_sys_read(set->fd, &n, sizeof(n));
-	set->rung = false;
+	set->signalled = false;
 	ur_list_for_each_safe(node, tmp, &set->news) {
 		struct ur_stream *s =
 			ur_container_of(node, struct ur_stream, news);
@@ -539,7 +539,7 @@ bool ur_streams_need_lease(const uint8_t *addr)
 	return false;
 }
 
-/* ---- What is told of it ---- */
+/* ---- Report ---- */
 
 bool ur_streams_counters(struct ur_stack_counters *out)
 {

@@ -35,7 +35,7 @@ struct ur_stream_listener;
 struct ur_stream_set {
 	struct ur_list news; /* ur_stream.news; the streams' lock */
 	int fd;		     /* readable: a stream has events */
-	bool rung;	     /* fd is; the streams' lock */
+	bool signalled;	     /* fd is; the streams' lock */
 };
 
 /* ---- Ports ---- */

@@ -40,9 +40,9 @@ void ur_stream_news(void *stream, bool room)
 	if (!ur_list_empty(&s->news))
 		return;
 	ur_list_add_tail(&set->news, &s->news);
-	if (set->rung || set == ur_streams.polling)
+	if (set->signalled || set == ur_streams.polling)
 		return;
-	set->rung = true;
+	set->signalled = true;
 	ring(set->fd);
 }
 

@@ -427,7 +427,7 @@ static void say(struct conn *c, const struct ur_import_object *o, int fd,
 	drain(c);
 	m.seq = ++c->seq;
 	rc = ur_import_send(c->fd, &m, fd);
-	/* EPIPE: it has ended.  Whatever else it was, it has not been told. */
+	/* EPIPE: it has ended.  After any other error it was not notified. */
 	if (rc ? rc != -EPIPE : wait && !confirmed(c))
 		shut_out(c);
 }

@@ -22,7 +22,7 @@
 #include "shm/lent.h"
 
 #define UR_IMPORT_TOKEN	      16u
-#define UR_IMPORT_NAME	      48u /* of the socket, with its end */
+#define UR_IMPORT_NAME	      48u /* of the socket, with the final zero */
 #define UR_IMPORT_PATIENCE_MS 2000
 #define UR_IMPORT_CONNS	      64u /* of importers, at an owner */
 #define UR_IMPORT_LINKS	      32u /* to owners, at an importer */
@@ -40,7 +40,7 @@ enum ur_import_kind {
 
 struct ur_import_object {
 	uint32_t kind;
-	uint32_t handle; /* as its owner calls it */
+	uint32_t handle; /* of its owner */
 	uint32_t flags;
 	uint32_t pd; /* handle of a region's */
 	uint32_t key;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The importer's side.  Questions are asked by threads of the application, one
- * at a time on each link; news are read by the watcher.
+ * The importer's side.  Requests are sent by threads of the application, one at
+ * a time on each link; notifications are read by the watcher.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -82,7 +82,7 @@ static int client_of(struct ur_adapter *a)
 	return 0;
 }
 
-/* Others may connect as soon as urnicd knows of us. */
+/* Others may connect as soon as urnicd knows this process. */
 static int enter(struct ur_adapter *a, struct ur_xrcd *d, int fd,
 		 unsigned int flags)
 {
@@ -130,10 +130,10 @@ void ur_xrc_leave(struct ur_adapter *a, const struct ur_xrcd *d)
 
 /* --- what lanes send --- */
 
-static int lend(void *arg, const struct ur_qp *target, uint32_t srqn,
-		const void *msg, size_t len, uint32_t *via)
+static int delegate(void *arg, const struct ur_qp *target, uint32_t srqn,
+		    const void *msg, size_t len, uint32_t *via)
 {
-	struct ur_xrc_head h = { .type = UR_XRC_LOAN, .qpn = target->qpn };
+	struct ur_xrc_head h = { .type = UR_XRC_DELEGATE, .qpn = target->qpn };
 	struct ur_xrc_file file = ur_xrc_file_of(target->xrcd);
 	uint32_t slot = srqn >> UR_SRQ_INDEX_BITS;
 	const struct ur_lane *lane = arg;
@@ -177,7 +177,7 @@ static void dismiss(void *arg, uint32_t via, uint32_t qpn)
 }
 
 const struct ur_xrc_ops ur_xrc_lane_ops = {
-	.lend = lend,
+	.lend = delegate,
 	.give_back = give_back,
 	.dismiss = dismiss,
 };
@@ -362,7 +362,7 @@ bool ur_xrc_message(const struct ur_xrc_link *l, const void *msg, size_t len)
 	if (!ur_xrc_get_head(&r, &h))
 		return false;
 	switch (h.type) {
-	case UR_XRC_LOAN:
+	case UR_XRC_DELEGATE:
 		return is_delegated(l, h.qpn, &r);
 	case UR_XRC_RETURN:
 		return on_return(l, h.qpn, &r);
@@ -484,7 +484,7 @@ int ur_xrc_modify(struct ur_adapter *a, uint32_t via, uint32_t qpn,
 	struct ur_qp_attr t = *attr;
 	int err = 0;
 
-	/* What a path is there is seen from here: the addresses are told. */
+	/* The owner numbers its addresses differently, so they are sent too. */
 	if (mask & UR_QP_AV)
 		err = ur_dev_resolve_av(ur_adapter_dev(a), &t.av);
 	if (!err && (mask & UR_QP_ALT_PATH))

@@ -14,14 +14,14 @@
 #include "engine/hooks.h"
 #include "engine/internal.h"
 
-#define EVENTS	  16
-#define BURST	  16
-#define NOTES_MAX 1024u
-#define BUSY_MS	  20
-#define ABSENT_NS 1000000000ull /* so long it is not asked again */
+#define EVENTS	    16
+#define BURST	    16
+#define RECORDS_MAX 1024u
+#define BUSY_MS	    20
+#define ABSENT_NS   1000000000ull /* so long it is not asked again */
 
 /* A record that waits for room. */
-struct note {
+struct record {
 	struct ur_list node;
 	size_t len;
 	uint8_t data[];
@@ -103,7 +103,7 @@ static void watch(const struct ur_xrc_link *l, int op)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.u32 = l->via };
 
-	if (!ur_list_empty(&l->notes))
+	if (!ur_list_empty(&l->records))
 		ev.events |= EPOLLOUT;
 	(void)epoll_ctl(ur_xrc.epfd, op, l->fd, &ev);
 }
@@ -111,9 +111,9 @@ static void watch(const struct ur_xrc_link *l, int op)
 static int keep(struct ur_xrc_link *l, const uint8_t *head, const void *body,
 		size_t len)
 {
-	struct note *n = l->nnotes < NOTES_MAX
-				 ? malloc(sizeof(*n) + UR_XRC_HEAD + len)
-				 : NULL;
+	struct record *n = l->nrecords < RECORDS_MAX
+				   ? malloc(sizeof(*n) + UR_XRC_HEAD + len)
+				   : NULL;
 
 	if (!n) {
 		ur_xrc_doom(l);
@@ -123,8 +123,8 @@ static int keep(struct ur_xrc_link *l, const uint8_t *head, const void *body,
 	memcpy(n->data, head, UR_XRC_HEAD);
 	if (len)
 		memcpy(n->data + UR_XRC_HEAD, body, len);
-	ur_list_add_tail(&l->notes, &n->node);
-	if (l->nnotes++ == 0)
+	ur_list_add_tail(&l->records, &n->node);
+	if (l->nrecords++ == 0)
 		watch(l, EPOLL_CTL_MOD);
 	return 0;
 }
@@ -148,11 +148,11 @@ int ur_xrc_send(struct ur_xrc_link *l, const struct ur_xrc_head *h,
 	if (!l || l->doomed)
 		return -EIO;
 	ur_xrc_put_head(&w, h);
-	if (ur_list_empty(&l->notes)) {
+	if (ur_list_empty(&l->records)) {
 		if (ur_sys_sendmsg(l->fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >=
 		    0)
 			return 0;
-		/* That it has ended the thread sees as well. */
+		/* The thread notices as well that it has ended. */
 		if (!is_full(errno))
 			return -EIO;
 	}
@@ -161,15 +161,15 @@ int ur_xrc_send(struct ur_xrc_link *l, const struct ur_xrc_head *h,
 
 static void flush(struct ur_xrc_link *l)
 {
-	ur_list_for_each_safe(pos, tmp, &l->notes) {
-		struct note *n = ur_container_of(pos, struct note, node);
+	ur_list_for_each_safe(pos, tmp, &l->records) {
+		struct record *n = ur_container_of(pos, struct record, node);
 
 		if (ur_sys_send(l->fd, n->data, n->len,
 				MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
 		    is_full(errno))
 			return;
 		ur_list_del(&n->node);
-		l->nnotes--;
+		l->nrecords--;
 		free(n);
 	}
 	watch(l, EPOLL_CTL_MOD);
@@ -193,7 +193,7 @@ int ur_xrc_link_add(const struct ur_xrc_file *file, uint32_t slot, int fd)
 	l->file = *file;
 	l->slot = slot;
 	l->adapter = d->adapter;
-	ur_list_init(&l->notes);
+	ur_list_init(&l->records);
 	ur_list_add_tail(&ur_xrc.links, &l->node);
 	watch(l, EPOLL_CTL_ADD);
 	ur_unlock(&ur_xrc.lock);
@@ -247,8 +247,8 @@ static void link_close(uint32_t via)
 	if (!l)
 		return;
 	close(l->fd); /* leaves epfd by itself */
-	ur_list_for_each_safe(pos, tmp, &l->notes)
-		free(ur_container_of(pos, struct note, node));
+	ur_list_for_each_safe(pos, tmp, &l->records)
+		free(ur_container_of(pos, struct record, node));
 	tell_lanes(l->adapter, via);
 	ur_xrc.hooks->gone(via);
 	free(l);

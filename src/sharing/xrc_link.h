@@ -25,8 +25,8 @@ struct ur_xrc_link {
 	struct ur_xrc_file file; /* of the domain that it is for */
 	uint32_t slot;		 /* one of the other process' */
 	struct ur_adapter *adapter;
-	struct ur_list notes; /* that wait for room */
-	uint32_t nnotes;
+	struct ur_list records; /* that wait for room */
+	uint32_t nrecords;
 	bool doomed; /* to be closed by the thread */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What processes say to each other that share an XRC domain (docs/wire/xrc.md):
+ * Messages between processes that share an XRC domain (docs/wire/xrc.md):
  * pure codec.  One message is one record of the socket that urnicd has made
  * for the two; integers are big endian.
  */
@@ -15,8 +15,8 @@
 #define UR_XRC_SMALL 512u	 /* … of one without a delegation or state */
 
 enum ur_xrc_type {
-	UR_XRC_LOAN = 1, /* to the queue's process: of ur_xrc_ops.lend */
-	UR_XRC_RETURN,	 /* back to the owner: of ur_xrc_ops.give_back */
+	UR_XRC_DELEGATE = 1, /* to the queue's process: of ur_xrc_ops.lend */
+	UR_XRC_RETURN,	     /* back to the owner: of ur_xrc_ops.give_back */
 	UR_XRC_DISMISS,
 	UR_XRC_OPEN, /* to the target's owner, answered by REPLY: from here … */
 	UR_XRC_MODIFY, /* mask 32, attributes */

@@ -11,7 +11,7 @@ import time
 
 from harness.env import Case, finish, words
 from harness.proc import SLOW, Failure, Proc, Skip
-from netns import hostile, lend, queues, turns
+from netns import extbuf, hostile, queues, turns
 from netns.config import File, device
 from netns.ports import PORT, Joined, Memif, Ring, Tap, Veth, address
 
@@ -596,4 +596,4 @@ CASES = [
     Case('shared-queues-crowd', with_queues(crowd, 2)),
     Case('shared-queues-peer', with_queues(peer_killed, 2)),
     Case('shared-queues-restarted', with_queues(restarted, 2)),
-] + queues.CASES + lend.CASES + turns.CASES + hostile.CASES
+] + queues.CASES + extbuf.CASES + turns.CASES + hostile.CASES

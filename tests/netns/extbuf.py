@@ -41,10 +41,10 @@ def bandwidth(key, said, program='ib_write_bw', link=Memif, mtu=9000,
             told = await_packets(env, env.b, key, c)
             if told['zero_copy'] != said:
                 raise Failure(f'{told}')
-            if key == 'copied' and told['lent']:
+            if key == 'copied' and told['external']:
                 raise Failure(f'{told}')
 
-        if key == 'lent':
+        if key == 'external':
             need_sharing()
         with Joined(env, 'dpdk', 'dpdk', link=link, mtu=mtu,
                     zero_copy=zero_copy) as j:
@@ -64,7 +64,7 @@ def vanish(mode, n=40, lose=0, kinds=('dpdk', 'dpdk'), see=True, **link):
         with Joined(env, *kinds, zero_copy=True, **link) as j:
             def look(c):
                 if see:
-                    await_packets(env, env.b, 'lent', c)
+                    await_packets(env, env.b, 'external', c)
 
             tcp = env.port()
             j.pair([env.prog('vanish'), '-M', mode, '-g', 0, '-p', tcp, '-n',
@@ -85,7 +85,7 @@ def killed(env):
             try:
                 s.wait_listen(tcp)
                 c = j.proc(1, *argv, address(1))
-                await_packets(env, env.b, 'lent', c)
+                await_packets(env, env.b, 'external', c)
                 (s, c)[victim].p.kill()
                 (s, c)[victim].wait(10)
             finally:
@@ -98,9 +98,9 @@ def killed(env):
 
 
 CASES = [
-    Case('extbuf-memif', bandwidth('lent', 'on')),
-    Case('extbuf-veth', bandwidth('lent', 'on', link=Veth)),
-    Case('extbuf-send', bandwidth('lent', 'on', 'ib_send_bw')),
+    Case('extbuf-memif', bandwidth('external', 'on')),
+    Case('extbuf-veth', bandwidth('external', 'on', link=Veth)),
+    Case('extbuf-send', bandwidth('external', 'on', 'ib_send_bw')),
     Case('extbuf-not-asked', bandwidth('copied', 'off', zero_copy=False)),
     Case('extbuf-not-shared', bandwidth('copied', 'on',
                                         env_args=('URNIC_SHARE=0',))),

@@ -39,9 +39,9 @@ void ur_memif_clear(const char *arg);
 bool ur_chain_may(const struct rte_eth_dev_info *dev);
 struct rte_mempool *ur_chain_pool(uint16_t id, uint16_t queues);
 
-/* As lend() of ports/nic.h; pkt_len of the head is then that of the rest. */
+/* As attach() of ports/nic.h; pkt_len of the head is then that of the rest. */
 bool ur_chain_add(struct rte_mempool *pool, struct rte_mbuf *head,
-		  const struct ur_nic_extbuf *lent);
+		  const struct ur_nic_extbuf *ext);
 
 /*
  * The driver's packet socket that is bound to this interface: it is the

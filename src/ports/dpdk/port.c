@@ -331,7 +331,7 @@ static void make_pieces(struct ur_nic *n, const struct rte_eth_dev_info *dev)
 		return;
 	}
 	n->pieces = ur_chain_pool(n->id, n->info.queues);
-	n->info.lends = n->pieces != NULL;
+	n->info.attaches = n->pieces != NULL;
 }
 
 static int start(struct ur_nic *n, const struct ur_port_spec *spec)
@@ -600,18 +600,18 @@ static uint32_t nic_flush(struct ur_nic *n, uint16_t q)
 }
 
 static bool nic_attach_extbuf(struct ur_nic *n, uint16_t q,
-			      const struct ur_nic_extbuf *lent)
+			      const struct ur_nic_extbuf *ext)
 {
 	const struct queue *u = &n->queues[q];
 	unsigned int was;
-	bool lends;
+	bool attaches;
 
 	if (!n->pieces)
 		return false;
 	was = ur_lcore_be(u->tx_lcore);
-	lends = ur_chain_add(n->pieces, u->room, lent);
+	attaches = ur_chain_add(n->pieces, u->room, ext);
 	ur_lcore_again(was);
-	return lends;
+	return attaches;
 }
 
 static void nic_tx(struct ur_nic *n, uint16_t q, const struct ur_nic_tx *tx)
@@ -706,7 +706,7 @@ const struct ur_nic_plugin urnic_nic_plugin = {
 	.info = nic_info,
 	.rx = nic_rx,
 	.room = nic_room,
-	.lend = nic_attach_extbuf,
+	.attach = nic_attach_extbuf,
 	.tx = nic_tx,
 	.flush = nic_flush,
 	.arm = nic_arm,

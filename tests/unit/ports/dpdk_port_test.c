@@ -153,7 +153,7 @@ static void test_last_words(void **state)
 /* Rings pass buffers on to a reader that may read them much later. */
 static void test_rings_get_no_external_buffers(void **state)
 {
-	struct ur_nic_extbuf lent = { .len = FRAME };
+	struct ur_nic_extbuf ext = { .len = FRAME };
 	struct ur_port_spec spec;
 	struct ur_nic_info info;
 	struct ur_nic *n;
@@ -162,9 +162,9 @@ static void test_rings_get_no_external_buffers(void **state)
 	spec.zero_copy = true;
 	assert_int_equal(urnic_nic_plugin.open(&no_args, &spec, &n), 0);
 	urnic_nic_plugin.info(n, &info);
-	assert_false(info.lends);
+	assert_false(info.attaches);
 	assert_non_null(urnic_nic_plugin.room(n, 0, FRAME));
-	assert_false(urnic_nic_plugin.lend(n, 0, &lent));
+	assert_false(urnic_nic_plugin.attach(n, 0, &ext));
 	urnic_nic_plugin.close(n);
 }
 
@@ -423,11 +423,11 @@ static void test_chain(void **state)
 	struct ur_pin pin = {
 		.refs = 1, .map = data, .length = sizeof(data), .end = count_end
 	};
-	struct ur_nic_extbuf lent = { .data = data + 1,
-				      .len = 2500,
-				      .pin = &pin,
-				      .tail = (const uint8_t *)"tail",
-				      .tail_len = 4 };
+	struct ur_nic_extbuf ext = { .data = data + 1,
+				     .len = 2500,
+				     .pin = &pin,
+				     .tail = (const uint8_t *)"tail",
+				     .tail_len = 4 };
 	struct rte_mempool *heads, *pool = ur_chain_pool(9, 1);
 	struct rte_mbuf *m;
 	uint8_t flat[FRAME + 2504];
@@ -437,7 +437,7 @@ static void test_chain(void **state)
 	memset(data, 5, sizeof(data));
 	m = rte_pktmbuf_alloc(heads);
 	assert_non_null(m);
-	assert_true(ur_chain_add(pool, m, &lent));
+	assert_true(ur_chain_add(pool, m, &ext));
 	m->data_len = FRAME;
 	m->pkt_len += FRAME;
 	assert_int_equal(rte_mbuf_check(m, 1, &(const char *){ NULL }), 0);
@@ -453,9 +453,9 @@ static void test_chain(void **state)
 	rte_pktmbuf_free(m);
 	assert_int_equal(pins_ended, 1);
 	assert_true(rte_mempool_full(pool));
-	lent.tail_len = UR_NIC_TAIL + 1;
+	ext.tail_len = UR_NIC_TAIL + 1;
 	m = rte_pktmbuf_alloc(heads);
-	assert_false(ur_chain_add(pool, m, &lent));
+	assert_false(ur_chain_add(pool, m, &ext));
 	rte_pktmbuf_free(m);
 	rte_mempool_free(pool);
 	rte_mempool_free(heads);

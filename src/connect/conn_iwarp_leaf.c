@@ -18,7 +18,7 @@
 #include "connect/conn_iwarp.h"
 
 static pthread_mutex_t leaf_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ur_list notes = { &notes, &notes };
+static struct ur_list down_list = { &down_list, &down_list };
 static struct ur_list all_fds = { &all_fds, &all_fds };
 
 static struct ur_cmt_source source = { .fd = -1 };
@@ -79,22 +79,22 @@ bool iw_is_program_port(uint16_t port)
 	return found;
 }
 
-void iw_note_down(void *arg)
+void iw_leaf_down(void *arg)
 {
 	struct iw_conn *i = arg;
 	uint64_t one = 1;
 
 	pthread_mutex_lock(&leaf_lock);
-	if (ur_list_empty(&i->note))
-		ur_list_add_tail(&notes, &i->note);
+	if (ur_list_empty(&i->down))
+		ur_list_add_tail(&down_list, &i->down);
 	(void)!ur_sys_write(source.fd, &one, sizeof(one));
 	pthread_mutex_unlock(&leaf_lock);
 }
 
-void iw_note_forget(struct iw_conn *i)
+void iw_leaf_forget(struct iw_conn *i)
 {
 	pthread_mutex_lock(&leaf_lock);
-	ur_list_del(&i->note);
+	ur_list_del(&i->down);
 	pthread_mutex_unlock(&leaf_lock);
 }
 
@@ -103,16 +103,16 @@ static struct iw_conn *take(void)
 	struct iw_conn *i = NULL;
 
 	pthread_mutex_lock(&leaf_lock);
-	if (!ur_list_empty(&notes)) {
-		i = ur_container_of(notes.next, struct iw_conn, note);
-		ur_list_del(&i->note);
+	if (!ur_list_empty(&down_list)) {
+		i = ur_container_of(down_list.next, struct iw_conn, down);
+		ur_list_del(&i->down);
 	}
 	pthread_mutex_unlock(&leaf_lock);
 	return i;
 }
 
 /* A connection is not freed while the CM lock is held, so it may be used. */
-static void on_notes(struct ur_cmt_source *src, uint32_t events)
+static void on_down(struct ur_cmt_source *src, uint32_t events)
 {
 	struct iw_conn *i;
 	uint64_t n;
@@ -138,7 +138,7 @@ static void child_after_fork(void)
 		close(ur_container_of(n, struct iw_conn, all)->fd);
 	}
 	ur_list_init(&all_fds);
-	ur_list_init(&notes);
+	ur_list_init(&down_list);
 	if (source.fd >= 0)
 		close(source.fd);
 	source.fd = -1;
@@ -146,7 +146,7 @@ static void child_after_fork(void)
 	after_fork();
 }
 
-int iw_notes_start(struct ur_cmt *cmt)
+int iw_leaf_start(struct ur_cmt *cmt)
 {
 	static bool registered;
 	int fd, err;
@@ -156,7 +156,7 @@ int iw_notes_start(struct ur_cmt *cmt)
 	fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (fd < 0)
 		return -errno;
-	source = (struct ur_cmt_source){ .fd = fd, .ready = on_notes };
+	source = (struct ur_cmt_source){ .fd = fd, .ready = on_down };
 	err = ur_cmt_watch(cmt, &source, EPOLLIN);
 	if (err) {
 		close(fd);
