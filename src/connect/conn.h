@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connections as the driver side (rdmacm/) sees them, the same for RoCE (CM
- * messages on QP1, cm/ib_cm) and iWARP (MPA on a TCP connection, cm/iw_cm).
+ * messages on QP1, cm/ib_cm) and iWARP (MPA on a TCP connection, iwarp/mpa_conn).
  *
  * A struct ur_conn is a listener, one side of a connection, or one side of a
  * datagram lookup (SIDR).  It never touches a QP of RoCE: the owner moves the
