@@ -69,6 +69,9 @@ void urs_config_load(const char *dir, struct urs_config *out)
 			out->mem_fixed = found;
 		if (settings[i].field == offsetof(struct urs_config, wmem))
 			out->wmem_fixed = found;
+		if (settings[i].field ==
+		    offsetof(struct urs_config, polling_us))
+			out->polling_fixed = found;
 	}
 	out->iomap_size = urs_iomap_round(out->iomap_size);
 }

@@ -18,6 +18,7 @@ struct urs_config {
 	uint32_t inline_max; /* bytes */
 	uint32_t iomap_size; /* mappings that a peer may make */
 	uint32_t polling_us; /* to spin before sleeping */
+	bool polling_fixed;  /* there is a file: always */
 	uint32_t wake_up_ms; /* longest sleep in one piece */
 };
 

@@ -214,7 +214,7 @@ static void dgram_arm(struct urs_sock *s)
 	}
 }
 
-static bool dgram_consume(struct urs_sock *s)
+static bool dgram_consume(struct urs_sock *s, int fd)
 {
 	struct urs_dgram *d = urs_dgram_of(s);
 	struct ibv_cq *cq;
@@ -224,7 +224,8 @@ static bool dgram_consume(struct urs_sock *s)
 	ur_list_for_each(n, &d->qps) {
 		struct urs_dqp *qp = ur_container_of(n, struct urs_dqp, node);
 
-		while (!ibv_get_cq_event(qp->channel, &cq, &context)) {
+		if (qp->channel->fd == fd &&
+		    !ibv_get_cq_event(qp->channel, &cq, &context)) {
 			qp->unacked++;
 			qp->armed = false;
 			any = true;

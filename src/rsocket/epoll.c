@@ -2,8 +2,14 @@
 /*
  * An epoll set is the kernel's for other descriptors; when the first rsocket
  * comes in, a set of ours is put beside it.  Its rsockets are busy (may have
- * something to report: looked at in each call) or idle (armed: their
- * descriptors, in an inner epoll set, tell).  So a call costs what is busy.
+ * something to report: polled in each call) or idle (armed: their descriptors,
+ * in an inner epoll set, tell).  The inner set is in the caller's, so that one
+ * system call waits for all; and a call costs what is busy.
+ *
+ * Programs take a descriptor out and put it in again with each message.  So an
+ * rsocket comes into the inner set when it is idle for the first time, and
+ * stays there when it is taken out (parked), until it has something to report
+ * or is closed.
  *
  * Edge-triggered items are reported when the rsocket counts more news than it
  * did at the last report.
@@ -32,6 +38,8 @@ struct set {
 	struct ur_lock busy_lock; /* after the rsockets' locks */
 	struct ur_list busy;
 	_Atomic int waiting;
+	bool others_first; /* with room for one event: in turn */
+	struct urs_spin spin;
 };
 
 struct item {
@@ -41,7 +49,9 @@ struct item {
 	struct set *set;
 	struct urs_sock *sock;
 	struct epoll_event ev;
-	bool off; /* one shot, fired */
+	bool off;     /* one shot, fired */
+	bool watched; /* in the inner set */
+	bool parked;  /* no longer the caller's */
 	uint64_t in_seen;
 	uint64_t out_seen;
 };
@@ -78,7 +88,8 @@ static void remove_item(struct item *it)
 {
 	struct urs_sock *s = it->sock;
 
-	epoll_ctl(it->set->inner, EPOLL_CTL_DEL, s->fd, NULL);
+	if (it->watched)
+		epoll_ctl(it->set->inner, EPOLL_CTL_DEL, s->fd, NULL);
 	ur_lock_open(&s->lock);
 	ur_list_del(&it->watcher.node);
 	ur_unlock_open(&s->lock);
@@ -117,8 +128,12 @@ static int open_inner(struct set *set)
 		return -errno;
 	set->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (set->kick >= 0 &&
-	    !epoll_ctl(set->inner, EPOLL_CTL_ADD, set->kick, &ev))
-		return 0;
+	    !epoll_ctl(set->inner, EPOLL_CTL_ADD, set->kick, &ev)) {
+		/* No event of the caller's has this address as its data. */
+		ev.data.ptr = set;
+		if (!epoll_ctl(set->epfd, EPOLL_CTL_ADD, set->inner, &ev))
+			return 0;
+	}
 	close(set->inner);
 	if (set->kick >= 0)
 		close(set->kick);
@@ -132,13 +147,14 @@ static int set_create(int epfd, struct set **out)
 
 	if (!set)
 		return -ENOMEM;
+	set->epfd = epfd;
+	set->spin = (struct urs_spin)URS_SPIN_INIT;
 	rc = open_inner(set);
 	if (rc) {
 		free(set);
 		return rc;
 	}
 	set->ref = (struct urs_ref){ URS_KIND_EPOLL, 2, release };
-	set->epfd = epfd;
 	ur_lock_init(&set->lock);
 	ur_lock_init(&set->busy_lock);
 	ur_list_init(&set->items);
@@ -152,15 +168,32 @@ static int set_create(int epfd, struct set **out)
 	return 0;
 }
 
-static struct item *find(struct set *set, struct urs_sock *s)
+/* An rsocket is in few sets, but a set has many rsockets. */
+static struct item *find(const struct set *set, struct urs_sock *s)
 {
-	ur_list_for_each(n, &set->items) {
-		struct item *it = ur_container_of(n, struct item, node);
+	struct item *found = NULL;
 
-		if (it->sock == s)
-			return it;
+	ur_lock_open(&s->lock);
+	ur_list_for_each(n, &s->watchers) {
+		struct item *it = ur_container_of(
+			ur_container_of(n, struct urs_watcher, node),
+			struct item, watcher);
+
+		if (it->set == set)
+			found = it;
 	}
-	return NULL;
+	ur_unlock_open(&s->lock);
+	return found;
+}
+
+/* With the caller's events, and as if all were news. */
+static void set_events(struct item *it, const struct epoll_event *ev)
+{
+	it->ev = *ev;
+	it->off = false;
+	it->in_seen = 0;
+	it->out_seen = 0;
+	mark_busy(it);
 }
 
 /* Takes over the reference to s. */
@@ -168,50 +201,54 @@ static int add(struct set *set, struct urs_sock *s,
 	       const struct epoll_event *ev)
 {
 	struct item *it = calloc(1, sizeof(*it));
-	struct epoll_event inner = { .events = EPOLLIN, .data.ptr = it };
 
 	if (!it)
 		return -ENOMEM;
-	*it = (struct item){ .set = set, .sock = s, .ev = *ev };
+	*it = (struct item){ .set = set, .sock = s };
 	it->watcher.touched = touched;
 	ur_list_init(&it->busy);
 	ur_list_init(&it->watcher.node);
-	if (epoll_ctl(set->inner, EPOLL_CTL_ADD, s->fd, &inner)) {
-		free(it);
-		return -errno;
-	}
 	ur_list_add_tail(&set->items, &it->node);
 	ur_lock_open(&s->lock);
 	ur_list_add_tail(&s->watchers, &it->watcher.node);
 	ur_unlock_open(&s->lock);
-	mark_busy(it);
+	set_events(it, ev);
 	return 0;
+}
+
+/* An item that is not in the inner set is made again without a system call. */
+static void take_out(struct item *it)
+{
+	if (!it->watched) {
+		remove_item(it);
+		return;
+	}
+	it->parked = true;
+	mark_idle(it);
 }
 
 static int ctl_locked(struct set *set, int op, struct urs_sock *s,
 		      const struct epoll_event *ev)
 {
 	struct item *it = find(set, s);
+	bool in = it && !it->parked;
 	int rc;
 
-	if (op == EPOLL_CTL_ADD) {
-		rc = it ? -EEXIST : add(set, s, ev);
+	if (op == EPOLL_CTL_ADD && !it) {
+		rc = add(set, s, ev);
 		if (rc)
 			urs_sock_put(s);
 		return rc;
 	}
 	urs_sock_put(s);
-	if (!it)
-		return -ENOENT;
+	if ((op == EPOLL_CTL_ADD) == in)
+		return in ? -EEXIST : -ENOENT;
 	if (op == EPOLL_CTL_DEL) {
-		remove_item(it);
-		return 0;
+		take_out(it);
+	} else {
+		it->parked = false;
+		set_events(it, ev);
 	}
-	it->ev = *ev;
-	it->off = false;
-	it->in_seen = 0;
-	it->out_seen = 0;
-	mark_busy(it);
 	return 0;
 }
 
@@ -268,7 +305,18 @@ static uint32_t report(struct item *it)
 	return now;
 }
 
-/* Looks at one item; 0: it has become idle. */
+/* From the next news on its descriptor tells.  false: it stays busy. */
+static bool watch(struct item *it)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = it };
+
+	if (!it->watched)
+		it->watched = !epoll_ctl(it->set->inner, EPOLL_CTL_ADD,
+					 it->sock->fd, &ev);
+	return it->watched;
+}
+
+/* Polls one item; 0: it has become idle. */
 static uint32_t look(struct item *it)
 {
 	struct urs_sock *s = it->sock;
@@ -277,13 +325,13 @@ static uint32_t look(struct item *it)
 	ur_lock_open(&s->lock);
 	s->ops->progress(s);
 	now = report(it);
-	if (!now) {
+	if (!now && watch(it)) {
 		s->ops->arm(s);
 		s->ops->progress(s);
 		now = report(it);
 	}
 	/* News from here on finds the lock taken, or the item idle. */
-	if (!now)
+	if (!now && it->watched)
 		mark_idle(it);
 	ur_unlock_open(&s->lock);
 	return now;
@@ -312,6 +360,8 @@ static int collect(struct set *set, struct epoll_event *out, int max)
 		ur_unlock_open(&set->busy_lock);
 		if (it->sock->closed) {
 			remove_item(it);
+		} else if (it->parked) {
+			mark_idle(it);
 		} else if ((now = look(it))) {
 			out[n++] = (struct epoll_event){ now, it->ev.data };
 			it->off = it->ev.events & EPOLLONESHOT;
@@ -344,75 +394,133 @@ static void hear(struct set *set)
 				continue;
 			continue;
 		}
+		if (it->parked) {
+			remove_item(it);
+			continue;
+		}
 		s = it->sock;
 		ur_lock_open(&s->lock);
-		if (s->ops->consume(s))
-			urs_sock_wake(s);
+		urs_sock_take_news(s);
 		ur_unlock_open(&s->lock);
 		mark_busy(it);
 	}
 }
 
-static int gather(struct set *set, struct epoll_event *events, int max)
+/*
+ * Waits for the others, and for the inner set, which is one of them.  How many
+ * of the others have something to say; *heard: rsockets may.
+ */
+static int wait_others(struct set *set, struct epoll_event *out, int max,
+		       int timeout_ms, bool *heard)
 {
-	int others = epoll_wait(set->epfd, events, max, 0);
+	int n = epoll_wait(set->epfd, out, max, timeout_ms);
 
-	if (others < 0)
+	*heard = false;
+	if (n < 0)
 		return -errno;
-	if (others == max)
-		return others;
-	ur_lock_open(&set->lock);
-	hear(set);
-	others += collect(set, events + others, max - others);
-	ur_unlock_open(&set->lock);
-	return others;
+	for (int i = 0; i < n; i++) {
+		if (out[i].data.ptr != set)
+			continue;
+		*heard = true;
+		out[i] = out[--n];
+		break;
+	}
+	return n;
 }
 
-static int sleep_once(struct set *set, int64_t end)
+static int collect_locked(struct set *set, struct epoll_event *out, int max,
+			  bool heard)
 {
-	int64_t slice = (int64_t)urs_config()->wake_up_ms * 1000000;
-	int64_t left = end == URS_NEVER ? slice : end - urs_now_ns();
-	struct pollfd p[2] = { { .fd = set->epfd, .events = POLLIN },
-			       { .fd = set->inner, .events = POLLIN } };
-	bool quiet;
-	int n = 0;
+	int n;
 
-	if (left > slice)
-		left = slice;
-	atomic_fetch_add(&set->waiting, 1);
+	ur_lock_open(&set->lock);
+	if (heard)
+		hear(set);
+	n = collect(set, out, max);
+	ur_unlock_open(&set->lock);
+	return n;
+}
+
+static bool is_quiet(struct set *set)
+{
+	bool quiet;
+
 	ur_lock_open(&set->busy_lock);
 	quiet = ur_list_empty(&set->busy);
 	ur_unlock_open(&set->busy_lock);
-	if (quiet && left > 0)
-		n = poll(p, 2, (int)((left + 999999) / 1000000));
-	n = n < 0 ? -errno : 0;
+	return quiet;
+}
+
+/*
+ * Those busy, and then the others, for which a place is left.  Sleeps, for
+ * timeout_ms at most, if none is busy any more.
+ */
+static int gather(struct set *set, struct epoll_event *out, int max,
+		  int timeout_ms)
+{
+	bool heard, alone = max == 1;
+	int n = 0, others;
+
+	if (alone)
+		set->others_first = !set->others_first;
+	if (!alone || !set->others_first)
+		n = collect_locked(set, out, alone ? 1 : max - 1, false);
+	if (n == max)
+		return n;
+	/* An item that gets busy from here on kicks. */
+	atomic_fetch_add(&set->waiting, 1);
+	others = wait_others(set, out + n, max - n,
+			     n || !is_quiet(set) ? 0 : timeout_ms, &heard);
 	atomic_fetch_sub(&set->waiting, 1);
+	if (others < 0)
+		return n ? n : others;
+	n += others;
+	if (n < max && (heard || alone))
+		n += collect_locked(set, out + n, max - n, heard);
+	return n;
+}
+
+static int spin(struct set *set, struct epoll_event *out, int max,
+		int64_t start)
+{
+	int64_t ns = urs_spin_ns(&set->spin);
+	int n;
+
+	if (!ns)
+		return 0;
+	n = gather(set, out, max, 0);
+	if (n)
+		return n;
+	while (!n && urs_now_ns() - start < ns)
+		n = gather(set, out, max, 0);
+	urs_spin_result(&set->spin, n != 0);
 	return n;
 }
 
 static int wait_set(struct set *set, struct epoll_event *events, int max,
 		    int timeout_ms)
 {
-	int64_t start = urs_now_ns();
-	int64_t spin = (int64_t)urs_config()->polling_us * 1000;
-	int64_t end = URS_NEVER;
-	int rc;
+	int64_t slice = (int64_t)urs_config()->wake_up_ms * 1000000;
+	int64_t now, end = URS_NEVER;
+	int n;
 
-	if (timeout_ms >= 0)
-		end = start + (int64_t)timeout_ms * 1000000;
-	do {
-		rc = gather(set, events, max);
-		if (rc || !timeout_ms)
-			return rc;
-	} while (urs_now_ns() - start < spin);
-	for (;;) {
-		rc = sleep_once(set, end);
-		if (rc)
-			return rc;
-		rc = gather(set, events, max);
-		if (rc || urs_now_ns() >= end)
-			return rc;
+	if (!timeout_ms)
+		return gather(set, events, max, 0);
+	now = urs_now_ns();
+	if (timeout_ms > 0)
+		end = now + (int64_t)timeout_ms * 1000000;
+	n = spin(set, events, max, now);
+	while (!n) {
+		int64_t left = end - now;
+
+		if (left > slice)
+			left = slice;
+		if (left <= 0)
+			return 0;
+		n = gather(set, events, max, (int)((left + 999999) / 1000000));
+		now = urs_now_ns();
 	}
+	return n;
 }
 
 int repoll_create(int size)

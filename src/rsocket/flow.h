@@ -108,7 +108,7 @@ bool urs_flow_can_send(const struct urs_flow *f);
 /*
  * Takes what sending at most `want` bytes needs.  Up to inline_max bytes go
  * without the send buffer.  false: one cannot send (any more: the peer may
- * change its mind at any moment).
+ * take a grant back at any time).
  */
 bool urs_flow_send(struct urs_flow *f, uint32_t want, uint32_t inline_max,
 		   struct urs_chunk *out);
@@ -119,8 +119,8 @@ bool urs_flow_can_write(const struct urs_flow *f);
 struct urs_chunk urs_flow_write(struct urs_flow *f, uint32_t want,
 				uint32_t inline_max);
 
-/* The same for a message that takes a credit but is no data of the stream (a
- * changed mapping). */
+/* The same for a message that takes a credit but is no data of the stream: a
+ * changed mapping. */
 struct urs_chunk urs_flow_send_note(struct urs_flow *f, uint32_t want,
 				    uint32_t inline_max);
 

@@ -72,13 +72,26 @@ static short current(struct urs_sock *s, const struct pollfd *p)
 	return (short)(s->ops->poll(s) & (p->events | ALWAYS));
 }
 
-/* The state of the others, without waiting. */
-static int check_others(struct set *set)
+/* What the kernel said of the others; how many have something to say. */
+static int report_others(struct set *set)
 {
 	int count = 0;
 
+	for (nfds_t i = 0; i < set->n; i++) {
+		if (set->sock[i])
+			continue;
+		set->fds[i].revents =
+			set->fds[i].fd < 0 ? 0 : set->real[i].revents;
+		count += set->fds[i].revents != 0;
+	}
+	return count;
+}
+
+/* The state of the others, without waiting. */
+static int check_others(struct set *set)
+{
 	if (!set->mixed)
-		return 0;
+		return report_others(set);
 	for (nfds_t i = 0; i < set->n; i++) {
 		set->real[i] = set->fds[i];
 		if (set->sock[i])
@@ -86,28 +99,19 @@ static int check_others(struct set *set)
 	}
 	if (poll(set->real, set->n, 0) < 0)
 		return -errno;
-	for (nfds_t i = 0; i < set->n; i++) {
-		if (set->sock[i])
-			continue;
-		set->fds[i].revents = set->real[i].revents;
-		count += set->real[i].revents != 0;
-	}
-	return count;
+	return report_others(set);
 }
 
-/* All of them; how many have something to say, or -errno. */
-static int check(struct set *set)
+/* How many rsockets have something to say. */
+static int check_rsockets(struct set *set)
 {
-	int count = check_others(set);
+	int count = 0;
 
-	for (nfds_t i = 0; i < set->n && count >= 0; i++) {
+	for (nfds_t i = 0; i < set->n; i++) {
 		struct urs_sock *s = set->sock[i];
 
-		if (!s) {
-			if (set->fds[i].fd < 0)
-				set->fds[i].revents = 0;
+		if (!s)
 			continue;
-		}
 		ur_lock_open(&s->lock);
 		s->ops->progress(s);
 		set->fds[i].revents = current(s, &set->fds[i]);
@@ -115,6 +119,15 @@ static int check(struct set *set)
 		count += set->fds[i].revents != 0;
 	}
 	return count;
+}
+
+/* All of them; how many have something to say, or -errno. */
+static int check(struct set *set)
+{
+	int count = check_rsockets(set);
+	int others = check_others(set);
+
+	return others < 0 ? others : count + others;
 }
 
 /* From now on any news makes real[] readable; true: there is some already. */
@@ -153,47 +166,66 @@ static void wake_up(struct set *set, bool polled)
 	}
 }
 
+/* How many have something to say now, or -errno. */
 static int sleep_once(struct set *set, int64_t end)
 {
 	int64_t slice = (int64_t)urs_config()->wake_up_ms * 1000000;
 	int64_t left = end == URS_NEVER ? slice : end - urs_now_ns();
-	int n = 0;
+	bool quiet = !arm(set);
+	int n;
 
 	if (left > slice)
 		left = slice;
-	if (left < 0)
+	if (left < 0 || !quiet)
 		left = 0;
-	if (!arm(set)) {
-		n = poll(set->real, set->n, (int)((left + 999999) / 1000000));
-		if (n < 0)
-			n = -errno;
-	}
+	n = poll(set->real, set->n, (int)((left + 999999) / 1000000));
+	if (n < 0)
+		n = -errno;
 	wake_up(set, n > 0);
-	return n < 0 ? n : 0;
+	if (n < 0)
+		return n;
+	return check_rsockets(set) + report_others(set);
+}
+
+/* Threads wait for one kind of thing, most of the time. */
+static __thread struct urs_spin spin_state = URS_SPIN_INIT;
+
+/* As check(); 0: none of them while spinning paid. */
+static int spin(struct set *set, int64_t start)
+{
+	int64_t ns = urs_spin_ns(&spin_state);
+	int rc;
+
+	if (!ns)
+		return 0;
+	do {
+		rc = check_rsockets(set);
+	} while (!rc && urs_now_ns() - start < ns);
+	urs_spin_result(&spin_state, rc);
+	return rc ? check(set) : 0;
 }
 
 static int poll_set(struct set *set, int timeout_ms)
 {
-	int64_t start = urs_now_ns();
-	int64_t spin = (int64_t)urs_config()->polling_us * 1000;
-	int64_t end = URS_NEVER;
-	int rc;
+	int64_t start, end = URS_NEVER;
+	int rc = check_rsockets(set);
 
+	/* The kernel is asked for the others here, or in the sleep. */
+	if (rc || !timeout_ms) {
+		int others = check_others(set);
+
+		return others < 0 ? others : rc + others;
+	}
+	start = urs_now_ns();
 	if (timeout_ms >= 0)
 		end = start + (int64_t)timeout_ms * 1000000;
-	do {
-		rc = check(set);
-		if (rc || !timeout_ms)
-			return rc;
-	} while (urs_now_ns() - start < spin);
-	for (;;) {
+	rc = spin(set, start);
+	while (!rc) {
 		rc = sleep_once(set, end);
-		if (rc)
-			return rc;
-		rc = check(set);
-		if (rc || urs_now_ns() >= end)
-			return rc;
+		if (!rc && urs_now_ns() >= end)
+			break;
 	}
+	return rc;
 }
 
 int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)

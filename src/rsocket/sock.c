@@ -13,6 +13,11 @@
 #include "rsocket/config.h"
 #include "rsocket/option.h"
 
+enum {
+	EVENTS = 8,	 /* descriptors of an rsocket that bring news */
+	SPIN_AGAIN = 64, /* sleeps without a spin before one is tried */
+};
+
 static _Atomic unsigned int generation;
 
 static void after_fork(void)
@@ -72,6 +77,7 @@ int urs_sock_init(struct urs_sock *s, const struct urs_ops *ops, int domain,
 	s->domain = domain;
 	s->type = type;
 	s->generation = urs_generation();
+	s->spin = (struct urs_spin)URS_SPIN_INIT;
 	s->in_news = 1;
 	s->out_news = 1;
 	s->flags = O_RDWR;
@@ -177,8 +183,44 @@ void urs_sock_sleep_end(struct urs_sock *s, uint64_t token, bool readable)
 	if (token != s->wakes && --s->unheard == 0 &&
 	    read(s->kick, &n, sizeof(n)) < 0)
 		n = 0;
-	if (readable && s->ops->consume(s))
+	if (readable)
+		urs_sock_take_news(s);
+}
+
+static void take_events(struct urs_sock *s, const struct epoll_event *ev, int n)
+{
+	bool any = false;
+
+	for (int i = 0; i < n; i++)
+		if (ev[i].data.fd != s->kick)
+			any |= s->ops->consume(s, ev[i].data.fd);
+	if (any)
 		urs_sock_wake(s);
+}
+
+void urs_sock_take_news(struct urs_sock *s)
+{
+	struct epoll_event ev[EVENTS];
+
+	take_events(s, ev, epoll_wait(s->fd, ev, EVENTS, 0));
+}
+
+int64_t urs_spin_ns(struct urs_spin *spin)
+{
+	const struct urs_config *c = urs_config();
+
+	if (!spin->credit && !c->polling_fixed &&
+	    ++spin->skipped % SPIN_AGAIN != 0)
+		return 0;
+	return (int64_t)c->polling_us * 1000;
+}
+
+void urs_spin_result(struct urs_spin *spin, bool found)
+{
+	if (found)
+		spin->credit = URS_SPIN_CREDIT;
+	else if (spin->credit)
+		spin->credit--;
 }
 
 bool urs_restartable(void)
@@ -200,7 +242,7 @@ static int sleep_once(struct urs_sock *s, int64_t end)
 {
 	int64_t slice = (int64_t)urs_config()->wake_up_ms * 1000000;
 	int64_t left = end == URS_NEVER ? slice : end - urs_now_ns();
-	struct pollfd p = { .fd = s->fd, .events = POLLIN };
+	struct epoll_event ev[EVENTS];
 	uint64_t token;
 	int n;
 
@@ -210,11 +252,12 @@ static int sleep_once(struct urs_sock *s, int64_t end)
 		left = slice;
 	token = urs_sock_sleep_begin(s);
 	ur_unlock_open(&s->lock);
-	n = poll(&p, 1, (int)((left + 999999) / 1000000));
+	n = epoll_wait(s->fd, ev, EVENTS, (int)((left + 999999) / 1000000));
 	if (n < 0)
 		n = -errno;
 	ur_lock_open(&s->lock);
-	urs_sock_sleep_end(s, token, n > 0);
+	urs_sock_sleep_end(s, token, false);
+	take_events(s, ev, n);
 	if (n == -EINTR && urs_restartable())
 		return 0;
 	return n < 0 ? n : 0;
@@ -230,11 +273,27 @@ static bool over(struct urs_sock *s, urs_test test, int *rc)
 	return s->closed;
 }
 
+/* True: that brought it. */
+static bool spin(struct urs_sock *s, urs_test test, int64_t start, int *rc)
+{
+	int64_t ns = urs_spin_ns(&s->spin);
+	bool found;
+
+	if (!ns)
+		return false;
+	do {
+		ur_unlock_open(&s->lock);
+		ur_lock_open(&s->lock);
+		found = over(s, test, rc);
+	} while (!found && urs_now_ns() - start < ns);
+	urs_spin_result(&s->spin, found);
+	return found;
+}
+
 int urs_sock_wait(struct urs_sock *s, urs_test test, bool nonblock,
 		  int64_t timeout_ns)
 {
 	int64_t start, end = URS_NEVER;
-	int64_t spin = (int64_t)urs_config()->polling_us * 1000;
 	int rc;
 
 	if (over(s, test, &rc))
@@ -244,12 +303,8 @@ int urs_sock_wait(struct urs_sock *s, urs_test test, bool nonblock,
 	start = urs_now_ns();
 	if (timeout_ns)
 		end = start + timeout_ns;
-	do {
-		ur_unlock_open(&s->lock);
-		ur_lock_open(&s->lock);
-		if (over(s, test, &rc))
-			return rc;
-	} while (urs_now_ns() - start < spin);
+	if (spin(s, test, start, &rc))
+		return rc;
 	for (;;) {
 		s->ops->arm(s);
 		if (over(s, test, &rc))

@@ -58,6 +58,22 @@ struct urs_iov {
 	size_t total;
 };
 
+/*
+ * Spinning before a sleep, for polling_time at most: while it pays, that is
+ * while one spin of so many found something; now and then it is tried again.
+ * Where the administrator has set the time, always.
+ */
+struct urs_spin {
+	uint8_t credit;
+	uint8_t skipped;
+};
+
+#define URS_SPIN_INIT                                                          \
+	{                                                                      \
+		.credit = URS_SPIN_CREDIT                                      \
+	}
+enum { URS_SPIN_CREDIT = 8 };
+
 struct urs_sock;
 
 /* Contracts as in the socket API, but 0 or -errno.  Called without locks,
@@ -87,8 +103,9 @@ struct urs_ops {
 	/* From now on news makes the descriptor readable; what came before
 	 * is found by progress. */
 	void (*arm)(struct urs_sock *s);
-	/* Removes the news from the descriptor; was there any? */
-	bool (*consume)(struct urs_sock *s);
+	/* Takes the news of one descriptor that was attached; was it such as
+	 * others wait for? */
+	bool (*consume)(struct urs_sock *s, int fd);
 	/* POLLIN | POLLOUT | POLLERR | POLLHUP | POLLRDHUP as they are now. */
 	short (*poll)(struct urs_sock *s);
 };
@@ -117,6 +134,7 @@ struct urs_sock {
 	 * want to hear of again: for edge-triggered epoll. */
 	uint64_t in_news;
 	uint64_t out_news;
+	struct urs_spin spin;
 	struct urs_opts opts;
 };
 
@@ -160,9 +178,16 @@ int urs_sock_wait(struct urs_sock *s, urs_test test, bool nonblock,
 bool urs_sock_nonblock(const struct urs_sock *s, int flags);
 
 /* Around a sleep on the descriptor outside of urs_sock_wait(): under lock.
- * The token goes from begin to end. */
+ * The token goes from begin to end.  readable: there may be news to take. */
 uint64_t urs_sock_sleep_begin(struct urs_sock *s);
 void urs_sock_sleep_end(struct urs_sock *s, uint64_t token, bool readable);
+
+/* Takes what makes the descriptor readable, the kick excepted; under lock. */
+void urs_sock_take_news(struct urs_sock *s);
+
+/* For how long; 0: not at all. */
+int64_t urs_spin_ns(struct urs_spin *spin);
+void urs_spin_result(struct urs_spin *spin, bool found);
 
 /* poll() was interrupted: would a system call have been restarted? */
 bool urs_restartable(void);

@@ -183,23 +183,26 @@ static void stream_arm(struct urs_sock *s)
 		ep->armed = !ibv_req_notify_cq(ep->cq, 0);
 }
 
-static bool stream_consume(struct urs_sock *s)
+/* Armed once there is one event at most. */
+static bool stream_consume(struct urs_sock *s, int fd)
 {
 	struct urs_stream *st = urs_stream_of(s);
 	struct urs_ep *ep = &st->ep;
-	struct ibv_cq *cq;
-	bool any = false;
 	int saved = errno;
+	struct ibv_cq *cq;
 	void *context;
 
-	urs_stream_cm_progress(st);
-	while (ep->channel && !ibv_get_cq_event(ep->channel, &cq, &context)) {
-		ep->unacked++;
-		ep->armed = false;
-		any = true;
+	if (!ep->channel || fd != ep->channel->fd) {
+		urs_stream_cm_progress(st);
+		return false;
 	}
-	errno = saved;
-	return any;
+	if (ibv_get_cq_event(ep->channel, &cq, &context)) {
+		errno = saved;
+		return false;
+	}
+	ep->unacked++;
+	ep->armed = false;
+	return true;
 }
 
 static short stream_poll(struct urs_sock *s)

@@ -4,9 +4,8 @@
  * written to the peer's memory; a long send begins with small pieces, so that
  * the wire is busy while the rest is copied.
  *
- * Urgent data has no way of its own in the protocol: what is sent with MSG_OOB
- * goes in line, as between sockets with SO_OOBINLINE, and so there is never any
- * to be had by receiving with MSG_OOB.
+ * The protocol does not set urgent data apart: MSG_OOB sends in line, as to a
+ * socket with SO_OOBINLINE, and nothing is ever received with MSG_OOB.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 
 enum {
 	FIRST_PIECE = 2048, /* four times as much with each, up to */
-	LAST_PIECE = 65536,
+	LAST_PIECE = 262144,
 };
 
 /*
@@ -199,16 +198,19 @@ int urs_stream_stage(struct urs_stream *st, const struct urs_chunk *c,
 /*
  * While the wire is idle pieces begin small and grow, so that it is soon busy
  * while the rest is copied.  Once it is, they are as large as can be: each
- * costs a message, an acknowledgement and a completion.
+ * costs a message and often a wake-up; but not all of the send buffer, which
+ * would stand still until the last byte is acknowledged.
  */
 static uint32_t piece_size(const struct urs_flow *f, size_t done, size_t left)
 {
+	size_t most =
+		f->sbuf_size / 2 < LAST_PIECE ? f->sbuf_size / 2 : LAST_PIECE;
 	size_t n = urs_flow_is_idle(f) || done ? FIRST_PIECE : LAST_PIECE;
 
-	while (n < LAST_PIECE && n <= done)
+	while (n < most && n <= done)
 		n <<= 2;
-	if (n > LAST_PIECE)
-		n = LAST_PIECE;
+	if (n > most)
+		n = most;
 	return (uint32_t)(n < left ? n : left);
 }
 

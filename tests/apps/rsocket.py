@@ -460,6 +460,7 @@ for dev in DEVICES:
         Case(f'{dev}-preload-fork', plain(dev), where='lo'),
         Case(f'{dev}-preload-workers',
              plain(dev, 'workers', RDMAV_FORK_SAFE=1), where='lo'),
+        Case(f'{dev}-epoll', own(dev, 'epoll'), where='lo'),
         Case(f'{dev}-iomap', own(dev, 'iomap'), where='lo'),
         Case(f'{dev}-hostile', own(dev, 'hostile'), where='lo'),
         Case(f'{dev}-cycles', own(dev, 'cycles', args=('300',)), where='lo'),

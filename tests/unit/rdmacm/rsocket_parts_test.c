@@ -63,6 +63,7 @@ static void defaults(void **state)
 	assert_int_equal(c.inline_max, 64);
 	assert_int_equal(c.iomap_size, 0);
 	assert_int_equal(c.polling_us, 10);
+	assert_false(c.polling_fixed);
 	assert_int_equal(c.wake_up_ms, 5000);
 }
 
@@ -84,6 +85,7 @@ static void files_overrule(void **state)
 	assert_int_equal(c.rq_size, 384);
 	assert_int_equal(c.iomap_size, 768);
 	assert_int_equal(c.polling_us, 0);
+	assert_true(c.polling_fixed);
 	write_file("mem_default", "nonsense");
 	urs_config_load(dir, &c);
 	assert_int_equal(c.mem, 1 << 17);
