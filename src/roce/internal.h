@@ -178,92 +178,6 @@ enum ur_peer_kind {
 	UR_PEER_OTHER,
 };
 
-/* A READ or atomic of the peer that is not answered completely. */
-struct ur_shm_res {
-	bool read;	/* else an atomic */
-	uint32_t index; /* the requester's name for it */
-	uint32_t rkey;
-	uint32_t len;
-	uint32_t off; /* bytes answered */
-	uint64_t va;
-	uint64_t orig; /* atomic: the old value */
-};
-
-/* Cells that a QP has to send once there is room. */
-enum ur_shm_due {
-	UR_SHM_DUE_HELLO = 1 << 0,
-	UR_SHM_DUE_ASK = 1 << 1,
-	UR_SHM_DUE_READY = 1 << 2,
-	UR_SHM_DUE_REFUSED = 1 << 3,
-	UR_SHM_DUE_FAULT = 1 << 4,
-	UR_SHM_DUE_DONE = 1 << 5,
-	UR_SHM_DUE_PULLS = 1 << 6,
-};
-
-/* Requests that pass through shared memory (near.h). */
-struct ur_shm_qp {
-	struct ur_shm_peer *peer; /* NULL: no channel */
-	struct ur_list node;	  /* peer->qps */
-	struct ur_list full;	  /* peer->full */
-	struct ur_list acking;	  /* peer->acks */
-	struct ur_list more;	  /* ur_roce.shm_more */
-	uint8_t due;		  /* UR_SHM_DUE_ */
-	bool wire_only; /* has a second path, so shall use the first one */
-	/* Requester: */
-	/* The peer takes requests of `epoch`.  They go there while on_shm of
-	 * the QP is set; then nothing is under way on the wire. */
-	bool ready;
-	bool again;	/* `refused` goes by the wire; ask when it is done */
-	uint8_t epoch;	/* of our requests */
-	uint8_t stuck;	/* looks of the timer without progress */
-	uint32_t off;	/* bytes of the request at the cursor that left */
-	uint32_t sent;	/* requests, since the peer agreed … */
-	uint32_t acked; /* … the peer has done … */
-	uint32_t completed; /* … and complete: all before are */
-	uint32_t answers;   /* READs and atomics under way */
-	uint32_t heard;	    /* cells that brought something … */
-	uint32_t seen;	    /* … at the last look of the timer */
-	uint32_t refused;   /* SQ counter */
-	uint32_t cq_head;   /* of the send queue's, when `run` began … */
-	uint32_t run;	    /* … requests that we did ourselves since */
-	uint64_t direct;    /* bytes of such, in this turn */
-	uint32_t passed;    /* bytes that others, under way, kept from it */
-	bool drains;	    /* until they are not, so that we do the next one */
-	bool no_piece;	    /* the next one is none for shm/piece */
-	bool is_useless;    /* the mapped region … */
-	uint32_t useless;   /* … of this key, … */
-	uint32_t gave_up;   /* … when `passed` was that */
-	uint32_t at_seen;   /* the channel's tail then */
-	bool open_to_pull;  /* the peer may take what our SENDs name */
-	struct ur_mr_hint out;	/* of the data of requests … */
-	struct ur_mr_hint into; /* … and of receives */
-	/* UC and UD (shm_loose.c): */
-	uint64_t wired;	   /* ur_roce.shm_wire at the last local packet */
-	uint32_t last;	   /* the channel's head behind the last cell */
-	uint32_t at_tail;  /* the channel's tail when the wait began … */
-	uint64_t since_ns; /* … and when that was; 0: does not wait */
-	/* Responder: */
-	bool serves; /* requests of serves_epoch are taken */
-	bool in_message;
-	bool just_received; /* no request of ours has followed yet */
-	uint8_t serves_epoch;
-	uint8_t piggyback_score; /* requests of ours follow receives at once */
-	uint8_t kind;		 /* of the message under way */
-	uint32_t total;		 /* its bytes … */
-	uint32_t received;	 /* … so far */
-	uint32_t done;		 /* requests, since we agreed … */
-	uint32_t told;		 /* … the peer knows */
-	bool no_pull;	    /* what we refuse named data that we cannot reach */
-	uint32_t pulls_key; /* region that we can take data from */
-	bool urged;	    /* it waits to hear of one that it does not know */
-	uint32_t rkey;
-	uint64_t va;
-	struct ur_shm_res *res; /* a ring of res_size */
-	uint32_t res_size;
-	uint32_t res_head;
-	uint32_t res_count;
-};
-
 /* The protocol's part of a QP. */
 struct ur_rqp {
 	struct ur_qp *qp;
@@ -284,7 +198,8 @@ struct ur_rqp {
 	uint64_t rearm_ns; /* when REARM began */
 	struct ur_requester req;
 	struct ur_responder rsp;
-	struct ur_shm_qp shm;
+	struct ur_shm_qp *shm; /* shm/'s part; NULL: never had a channel */
+	bool wire_only;	       /* had a second path, so it uses no channel */
 	struct ur_delegation *loan; /* loan.h; NULL: no other process */
 };
 
@@ -308,8 +223,6 @@ struct ur_rx_flow {
 
 #define UR_PATH_BUCKETS 1024u
 
-#define UR_SHM_SLOTS (1u << 10)
-
 struct ur_roce {
 	uint32_t slot;
 	struct ur_sports sports;
@@ -321,18 +234,7 @@ struct ur_roce {
 	void (*want_pin)(void *arg, uint32_t lkey); /* NULL: all is copied */
 	void *want_pin_arg;
 	struct ur_export *export;
-	struct ur_list peers;	 /* ur_shm_peer.node */
-	bool shm_acks;		 /* some of theirs wait for a ride */
-	uint8_t shm_late;	 /* looks for which others wait for company */
-	uint8_t shm_rounds;	 /* in a row after which somebody waited */
-	struct ur_list shm_more; /* ur_shm.more: go on at the next poll */
-	bool shm_asleep;	 /* only a bell brings somebody here */
-	bool shm_look; /* a QP waits since the last look, and nobody is up */
-	bool shm_held; /* a cell waits for the link to be dry */
-	uint32_t shm_pulled; /* bytes, since we began with that channel */
-	uint64_t shm_wire;   /* packets of UC and UD to this host */
-	uint32_t shm_ud[UR_SHM_SLOTS];	/* those of UD, by slot */
-	const struct ur_chan *shm_from; /* whose cell is being taken */
+	struct ur_shm *shm; /* shm/'s part of the lane */
 	struct ur_rng rng;
 	struct ur_rqp **qps; /* by index */
 	uint32_t qp_count;
@@ -691,44 +593,53 @@ void ur_tm_flush(struct ur_rqp *q);
 void ur_tm_reset(struct ur_rqp *q);
 
 /*
- * Calls into shm/, which stands above and defines these functions.
- *
- * May the request at the cursor not go by the wire, because it goes,
- * or will go, through shared memory?  It is sent there if it can be.
+ * Calls into shm/, the layer above, which defines these functions and owns the
+ * structures.  A queue pair whose `shm` is NULL has no channel: each call then
+ * returns at once (false), so hot paths test the pointer first.
  */
-bool ur_shm_takes(struct ur_rqp *q);
-/* Requests under way there. */
-static inline bool ur_shm_busy(const struct ur_rqp *q)
-{
-	return q->shm.sent != q->shm.completed || q->shm.off;
-}
-void ur_shm_enter(struct ur_rqp *q, enum ur_qp_state state);
-/* Attributes have changed: what a peer may do on its own. */
-void ur_shm_show(struct ur_rqp *q);
-/* Its requester stops; its responder; both, and it leaves the channel. */
-void ur_shm_req_stop(struct ur_rqp *q);
-/* What it has done is told before it fails. */
-void ur_shm_tell_last(struct ur_rqp *q);
-void ur_shm_resp_stop(struct ur_rqp *q);
-void ur_shm_stop(struct ur_rqp *q);
-/* An ack timeout is over.  False: the QP failed. */
-bool ur_shm_timeout(struct ur_rqp *q);
-/* The wire has brought all that was refused to its end. */
-void ur_shm_wire_done(struct ur_rqp *q);
+int ur_shm_create(struct ur_shm **out); /* 0 or -ENOMEM */
+void ur_shm_destroy(struct ur_shm *s);
+void ur_shm_qp_free(struct ur_shm_qp *n);
 
 /*
- * The same for UC and UD.  _takes is to be asked while nothing
- * of q stands in a burst; _may: it would take the request at the cursor.
- * _wired: a request went by the wire, to this host.
+ * RC requester: true if the request at the cursor does not go by the wire,
+ * because it went through the channel, or will as soon as the wire is idle.
+ */
+bool ur_shm_takes(struct ur_rqp *q);
+/* The peer accepts requests through the channel. */
+bool ur_shm_is_ready(const struct ur_rqp *q);
+/* Requests are outstanding on the channel. */
+bool ur_shm_busy(const struct ur_rqp *q);
+/* The ack timeout has expired.  False: the queue pair failed. */
+bool ur_shm_timeout(struct ur_rqp *q);
+/* Requests that the channel refused may be complete on the wire by now. */
+void ur_shm_wire_done(struct ur_rqp *q);
+
+/* The queue pair has entered this state. */
+void ur_shm_enter(struct ur_rqp *q, enum ur_qp_state state);
+/* Its attributes have changed: export what the peer may access directly. */
+void ur_shm_show(struct ur_rqp *q);
+/* Stop its requester; its responder; or both, and leave the channel. */
+void ur_shm_req_stop(struct ur_rqp *q);
+void ur_shm_resp_stop(struct ur_rqp *q);
+void ur_shm_stop(struct ur_rqp *q);
+/* Acknowledge requests that were done, before the queue pair fails. */
+void ur_shm_tell_last(struct ur_rqp *q);
+
+/*
+ * UC and UD.  _takes, while no packet of q is in a burst: the requests went, or
+ * go, through the channel.  _may: the request at the cursor could.  _wired: one
+ * went by the wire to a lane of this host; of UD, to that queue pair, and after
+ * some a channel is requested.
  */
 bool ur_shm_loose_takes(struct ur_rqp *q);
 bool ur_shm_loose_may(struct ur_rqp *q);
 void ur_shm_loose_wired(struct ur_rqp *q);
-/* One to that slot; often enough, and a channel is asked for. */
 void ur_shm_ud_wired(struct ur_rqp *q, uint32_t dqpn);
-/* Do what q can go on with in its channel. */
+
+/* Continue with the requests of a queue pair that is on a channel. */
 void ur_shm_pump(struct ur_rqp *q);
-/* Signal peers that sleep and have got something. */
+/* Signal peers that sleep and have received descriptors. */
 void ur_shm_signal(struct ur_roce *r);
 
 /* demux.c: the first that came in RTR. */

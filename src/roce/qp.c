@@ -128,6 +128,7 @@ static void reset(struct ur_rqp *q)
 	ur_shm_stop(q);
 	if (q->loan)
 		ur_delegation_stop(q);
+	q->wire_only = false;
 	path_drop(q);
 	ur_mig_reset(q);
 	ur_tm_reset(q);
@@ -336,7 +337,7 @@ int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 	}
 	take_attrs(&qp->attr, attr, mask);
 	if (mask & UR_QP_ALT_PATH)
-		q->shm.wire_only = true;
+		q->wire_only = true;
 	ur_shm_show(q);
 	enter(q, from, to);
 	if (mask & UR_QP_PATH_MIG_STATE)
@@ -395,10 +396,6 @@ struct ur_rqp *ur_rqp_new(struct ur_roce *r, struct ur_qp *qp)
 	ur_list_init(&q->acking);
 	ur_list_init(&q->rndv);
 	ur_list_init(&q->paced);
-	ur_list_init(&q->shm.node);
-	ur_list_init(&q->shm.full);
-	ur_list_init(&q->shm.acking);
-	ur_list_init(&q->shm.more);
 	ur_timer_init(&q->timer);
 	return q;
 }
@@ -408,7 +405,7 @@ void ur_rqp_free(struct ur_rqp *q)
 	reset(q);
 	if (q->loan)
 		ur_delegation_close(q);
-	free(q->shm.res);
+	ur_shm_qp_free(q->shm);
 	free(q->rsp.copy);
 	free(q);
 }

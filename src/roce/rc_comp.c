@@ -112,7 +112,7 @@ static void progress(struct ur_rqp *q, uint64_t now_ns)
 		s->rtt_sent_ns = 0;
 	}
 	ur_tm_kick(q);
-	if (q->shm.again)
+	if (q->shm)
 		ur_shm_wire_done(q);
 	if (s->cur != ur_sq_tail(&q->qp->sq) && !s->window_wait &&
 	    ur_list_empty(&q->sending))

@@ -428,7 +428,7 @@ static struct ur_swqe *next_request(struct ur_rqp *q, uint64_t now_ns)
 	struct ur_swqe *w;
 
 	for (;;) {
-		if (q->shm.ready && s->cur == s->fresh && ur_shm_takes(q))
+		if (q->shm && s->cur == s->fresh && ur_shm_takes(q))
 			return NULL;
 		if (s->cur == ur_sq_tail(sq))
 			return NULL;
@@ -482,8 +482,9 @@ static bool run_begins(const struct ur_rqp *q, uint32_t waiting)
 
 	return waiting >= RUN_MIN && q->qp->type == UR_QPT_RC &&
 	       ur_rqp_state(q) == UR_QPS_RTS && !s->rnr_wait &&
-	       s->cur == s->fresh && s->psn == s->end && !q->shm.ready &&
-	       !q->qp->attr.rate_limit && ur_remote_is_none();
+	       s->cur == s->fresh && s->psn == s->end &&
+	       !(q->shm && ur_shm_is_ready(q)) && !q->qp->attr.rate_limit &&
+	       ur_remote_is_none();
 }
 
 /* The header of w, a request without PSN yet, is that of the others. */

@@ -25,7 +25,8 @@ int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
 	if (!r)
 		return -ENOMEM;
 	r->qps = calloc(1u << UR_SLOT_SHIFT, sizeof(*r->qps));
-	if (!r->qps) {
+	if (!r->qps || ur_shm_create(&r->shm)) {
+		free(r->qps);
 		free(r);
 		return -ENOMEM;
 	}
@@ -38,8 +39,6 @@ int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
 	r->want_pin = cfg->want_pin;
 	r->want_pin_arg = cfg->want_pin_arg;
 	r->export = cfg->export;
-	ur_list_init(&r->peers);
-	ur_list_init(&r->shm_more);
 	ur_rng_seed(&r->rng, cfg->seed);
 	r->next_index = ur_rng_below(&r->rng, UR_QP_INDEX_MASK);
 	ur_timers_init(&r->timers);
@@ -81,6 +80,7 @@ void ur_roce_destroy(struct ur_roce *r)
 	ur_last_fini(r);
 	ur_timers_fini(&r->timers);
 	free(r->delegation_buf);
+	ur_shm_destroy(r->shm);
 	free(r->qps);
 	free(r);
 }

@@ -31,10 +31,10 @@ static bool is_small(const struct ur_swqe *w)
 /* May it go, as far as its queue pair and the channel go? */
 static bool may_go(const struct ur_rqp *q, const struct ur_swqe *w)
 {
-	const struct ur_shm_qp *n = &q->shm;
+	const struct ur_shm_qp *n = q->shm;
 	const struct ur_shm_peer *p = n->peer;
 
-	if (ur_rqp_state(q) != UR_QPS_RTS || n->off || n->wire_only ||
+	if (ur_rqp_state(q) != UR_QPS_RTS || n->off || q->wire_only ||
 	    q->qp->attr.rate_limit || !ur_list_empty(&p->full) || p->serving)
 		return false;
 	/* Nobody else has something to tell before it. */
@@ -55,9 +55,9 @@ static int fetch(struct ur_rqp *q, const struct ur_swqe *w, void *to)
 	}
 	if (w->length == 0)
 		return 0;
-	from = w->num_sge == 1
-		       ? ur_shm_piece(q, w->data.sge, w->length, 0, &q->shm.out)
-		       : NULL;
+	from = w->num_sge == 1 ? ur_shm_piece(q, w->data.sge, w->length, 0,
+					      &q->shm->out)
+			       : NULL;
 	return from ? ur_guard_copy_words(to, from, w->length) : -EAGAIN;
 }
 
@@ -75,7 +75,7 @@ static uint8_t flags_of(const struct ur_rqp *q, const struct ur_swqe *w)
 static bool fill(struct ur_rqp *q, const struct ur_swqe *w, struct ur_cell *c,
 		 bool write)
 {
-	struct ur_chan *chan = &q->shm.peer->chan;
+	struct ur_chan *chan = &q->shm->peer->chan;
 	uint32_t at;
 	uint8_t *to;
 
@@ -102,8 +102,8 @@ bool ur_shm_send_small(struct ur_rqp *q)
 	struct ur_cell *c;
 
 	/* Perhaps it can be done without the peer, now or soon. */
-	if (w->opcode == UR_WR_RDMA_WRITE && q->shm.peer->direct &&
-	    (!ur_shm_busy(q) || ur_shm_waits_direct(q, w)))
+	if (w->opcode == UR_WR_RDMA_WRITE && q->shm->peer->direct &&
+	    (!ur_shm_outstanding(q->shm) || ur_shm_waits_direct(q, w)))
 		return false;
 	if (!is_small(w) || !may_go(q, w))
 		return false;
@@ -129,7 +129,7 @@ bool ur_shm_send_small(struct ur_rqp *q)
 bool ur_shm_kick_small(struct ur_qp *qp)
 {
 	struct ur_rqp *q = ur_rqp_of(qp);
-	struct ur_shm_peer *p = q->shm.peer;
+	struct ur_shm_peer *p = q->shm->peer;
 
 	if (qp->type != UR_QPT_RC || !p || q->overrun ||
 	    (q->timer.at_ns == UR_NEVER && qp->attr.timeout) ||
@@ -145,7 +145,7 @@ bool ur_shm_kick_small(struct ur_qp *qp)
 
 static bool may_take(const struct ur_rqp *q, const struct ur_cell *c)
 {
-	const struct ur_shm_qp *n = &q->shm;
+	const struct ur_shm_qp *n = q->shm;
 
 	return c->kind == UR_SHM_SEND && (c->flags & WHOLE) == WHOLE &&
 	       c->len <= UR_CHAN_FEW && n->serves && !n->in_message &&
@@ -164,9 +164,10 @@ static struct ur_rwqe *receive_for(struct ur_rqp *q, const struct ur_cell *c)
 
 	if (!w || c->len == 0)
 		return w;
-	to = w->num_sge == 1 ? ur_shm_piece(q, w->sge, c->len,
-					    UR_ACCESS_LOCAL_WRITE, &q->shm.into)
-			     : NULL;
+	to = w->num_sge == 1
+		     ? ur_shm_piece(q, w->sge, c->len, UR_ACCESS_LOCAL_WRITE,
+				    &q->shm->into)
+		     : NULL;
 	from = ur_shm_payload(q, c);
 	if (!to || !from || ((uintptr_t)to & 7u) ||
 	    ur_guard_copy_words(to, from, c->len))
@@ -176,7 +177,7 @@ static struct ur_rwqe *receive_for(struct ur_rqp *q, const struct ur_cell *c)
 
 bool ur_shm_take_small(struct ur_rqp *q, const struct ur_cell *c)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	bool imm = c->flags & UR_SHM_IMM;
 	struct ur_rwqe *w = may_take(q, c) ? receive_for(q, c) : NULL;
 	struct ur_cqe e;

@@ -55,6 +55,124 @@ enum ur_shm_flag {
 /* Numbers of QPs have 24 bits; above them in `to` stands the epoch. */
 #define UR_SHM_EPOCH_SHIFT 24u
 
+/* A READ or atomic of the peer that is not answered completely. */
+struct ur_shm_res {
+	bool read;	/* else an atomic */
+	uint32_t index; /* the requester's name for it */
+	uint32_t rkey;
+	uint32_t len;
+	uint32_t off; /* bytes answered */
+	uint64_t va;
+	uint64_t orig; /* atomic: the old value */
+};
+
+/* Cells that a QP has to send once there is room. */
+enum ur_shm_due {
+	UR_SHM_DUE_HELLO = 1 << 0,
+	UR_SHM_DUE_ASK = 1 << 1,
+	UR_SHM_DUE_READY = 1 << 2,
+	UR_SHM_DUE_REFUSED = 1 << 3,
+	UR_SHM_DUE_FAULT = 1 << 4,
+	UR_SHM_DUE_DONE = 1 << 5,
+	UR_SHM_DUE_PULLS = 1 << 6,
+};
+
+/* Requests that pass through shared memory (near.h). */
+struct ur_shm_qp {
+	struct ur_rqp *q;
+	struct ur_shm_peer *peer; /* NULL: no channel */
+	struct ur_list node;	  /* peer->qps */
+	struct ur_list full;	  /* peer->full */
+	struct ur_list acking;	  /* peer->acks */
+	struct ur_list more;	  /* ur_roce.shm_more */
+	uint8_t due;		  /* UR_SHM_DUE_ */
+	/* Requester: */
+	/* The peer takes requests of `epoch`.  They go there while on_shm of
+	 * the QP is set; then nothing is under way on the wire. */
+	bool ready;
+	bool again;	/* `refused` goes by the wire; ask when it is done */
+	uint8_t epoch;	/* of our requests */
+	uint8_t stuck;	/* looks of the timer without progress */
+	uint32_t off;	/* bytes of the request at the cursor that left */
+	uint32_t sent;	/* requests, since the peer agreed … */
+	uint32_t acked; /* … the peer has done … */
+	uint32_t completed; /* … and complete: all before are */
+	uint32_t answers;   /* READs and atomics under way */
+	uint32_t heard;	    /* cells that brought something … */
+	uint32_t seen;	    /* … at the last look of the timer */
+	uint32_t refused;   /* SQ counter */
+	uint32_t cq_head;   /* of the send queue's, when `run` began … */
+	uint32_t run;	    /* … requests that we did ourselves since */
+	uint64_t direct;    /* bytes of such, in this turn */
+	uint32_t passed;    /* bytes that others, under way, kept from it */
+	bool drains;	    /* until they are not, so that we do the next one */
+	bool no_piece;	    /* the next one is none for shm/piece */
+	bool is_useless;    /* the mapped region … */
+	uint32_t useless;   /* … of this key, … */
+	uint32_t gave_up;   /* … when `passed` was that */
+	uint32_t at_seen;   /* the channel's tail then */
+	bool open_to_pull;  /* the peer may take what our SENDs name */
+	struct ur_mr_hint out;	/* of the data of requests … */
+	struct ur_mr_hint into; /* … and of receives */
+	/* UC and UD (shm_loose.c): */
+	uint64_t wired;	   /* ur_roce.shm_wire at the last local packet */
+	uint32_t last;	   /* the channel's head behind the last cell */
+	uint32_t at_tail;  /* the channel's tail when the wait began … */
+	uint64_t since_ns; /* … and when that was; 0: does not wait */
+	/* Responder: */
+	bool serves; /* requests of serves_epoch are taken */
+	bool in_message;
+	bool just_received; /* no request of ours has followed yet */
+	uint8_t serves_epoch;
+	uint8_t piggyback_score; /* requests of ours follow receives at once */
+	uint8_t kind;		 /* of the message under way */
+	uint32_t total;		 /* its bytes … */
+	uint32_t received;	 /* … so far */
+	uint32_t done;		 /* requests, since we agreed … */
+	uint32_t told;		 /* … the peer knows */
+	bool no_pull;	    /* what we refuse named data that we cannot reach */
+	uint32_t pulls_key; /* region that we can take data from */
+	bool urged;	    /* it waits to hear of one that it does not know */
+	uint32_t rkey;
+	uint64_t va;
+	struct ur_shm_res *res; /* a ring of res_size */
+	uint32_t res_size;
+	uint32_t res_head;
+	uint32_t res_count;
+};
+
+#define UR_SHM_SLOTS (1u << 10)
+
+/* The part of a lane; the holder of the lane's lock. */
+struct ur_shm {
+	struct ur_list peers; /* ur_shm_peer.node */
+	struct ur_list more;  /* ur_shm_qp.more: continue at the next poll */
+	bool acks;	      /* some acknowledgements wait to piggyback */
+	uint8_t late;	      /* empty polls for which others wait */
+	uint8_t rounds;	      /* polls in a row after which some waited */
+	bool asleep;	      /* only a wakeup fd brings a thread here */
+	bool look;	      /* a QP waits for room since, while asleep */
+	bool held;	      /* a descriptor waits for the link to be empty */
+	uint32_t pulled;      /* bytes, since the present channel's turn */
+	uint64_t wire;	      /* requests of UC and UD by wire to this host */
+	uint32_t ud[UR_SHM_SLOTS];  /* those of UD, by slot */
+	const struct ur_chan *from; /* the channel of the present descriptor */
+};
+
+static inline struct ur_shm_peer *ur_shm_peer_of(const struct ur_rqp *q)
+{
+	return q->shm ? q->shm->peer : NULL;
+}
+
+/* Requests that the peer has not done, or that left in part. */
+static inline bool ur_shm_outstanding(const struct ur_shm_qp *n)
+{
+	return n->sent != n->completed || n->off;
+}
+
+/* Make q->shm; false: no memory, so it stays on the wire. */
+bool ur_shm_qp_make(struct ur_rqp *q);
+
 /*
  * A cell to q's peer, of our requests' epoch (`asks`) or of the peer's; NULL:
  * no room, and q waits for some.  ur_shm_send() publishes it, together with
@@ -71,6 +189,8 @@ void ur_shm_owe(struct ur_rqp *q, enum ur_shm_due due);
  * so that it completes at the peer before what is asked next.
  */
 void ur_shm_tell_others(const struct ur_rqp *q);
+/* Descriptors were taken: acknowledge what must not wait longer. */
+void ur_shm_ack_taken(struct ur_roce *r);
 
 /* The channel is not what it should be: its QPs fail. */
 void ur_shm_broken(struct ur_rqp *q);

@@ -53,7 +53,7 @@ static void find(const struct ur_swqe *w, uint32_t off,
 static bool is_ours(struct ur_rqp *q, const struct ur_shm_named *p)
 {
 	const struct ur_mr *mr =
-		ur_mr_lookup_again(q->qp->mrs, p->key, &q->shm.out);
+		ur_mr_lookup_again(q->qp->mrs, p->key, &q->shm->out);
 
 	return mr && mr->kind == UR_MR_MEMORY &&
 	       ur_mr_translate(mr, q->qp->pd, p->va, p->len, 0);
@@ -83,9 +83,9 @@ static bool is_taken(struct ur_shm_pulled *t, struct ur_shm_named *out)
 
 static void open_up(struct ur_rqp *q)
 {
-	if (q->shm.open_to_pull)
+	if (q->shm->open_to_pull)
 		return;
-	q->shm.open_to_pull = true;
+	q->shm->open_to_pull = true;
 	ur_export_qp_set(q->r->export, ur_export_pull_key(q->qp->qpn),
 			 q->qp->pd, 0, q->qp->attr.dest_qpn, true);
 }
@@ -93,7 +93,7 @@ static void open_up(struct ur_rqp *q)
 void ur_shm_pull_piece(struct ur_rqp *q, const struct ur_swqe *w,
 		       struct ur_shm_named *out)
 {
-	struct ur_shm_pulled *t = &q->shm.peer->pulled;
+	struct ur_shm_pulled *t = &q->shm->peer->pulled;
 	struct ur_shm_named p = { .len = 0 };
 
 	if (!is_candidate(q, w))
@@ -102,7 +102,7 @@ void ur_shm_pull_piece(struct ur_rqp *q, const struct ur_swqe *w,
 		t->pause--;
 		return;
 	}
-	find(w, q->shm.off, &p);
+	find(w, q->shm->off, &p);
 	if (p.len < UR_SHM_PULL_MIN || !is_ours(q, &p))
 		return;
 	if (is_taken(t, &p)) {
@@ -150,7 +150,7 @@ void ur_shm_pull_named(struct ur_shm_peer *p, uint32_t len)
 
 void ur_shm_take_pulls(struct ur_rqp *q, const struct ur_cell *c)
 {
-	struct ur_shm_pulled *t = &q->shm.peer->pulled;
+	struct ur_shm_pulled *t = &q->shm->peer->pulled;
 	uint32_t i = (c->body.rkey >> 8) % UR_SHM_PULLED;
 
 	if (t->of[i].key == c->body.rkey)
@@ -159,7 +159,7 @@ void ur_shm_take_pulls(struct ur_rqp *q, const struct ur_cell *c)
 
 void ur_shm_pull_refused(struct ur_rqp *q)
 {
-	struct ur_shm_pulled *t = &q->shm.peer->pulled;
+	struct ur_shm_pulled *t = &q->shm->peer->pulled;
 
 	if (t->sent > FORGIVEN)
 		t->level = 0;
@@ -171,9 +171,9 @@ void ur_shm_pull_refused(struct ur_rqp *q)
 
 void ur_shm_pull_end(struct ur_rqp *q)
 {
-	if (!q->shm.open_to_pull)
+	if (!q->shm->open_to_pull)
 		return;
-	q->shm.open_to_pull = false;
+	q->shm->open_to_pull = false;
 	ur_export_qp_set(q->r->export, ur_export_pull_key(q->qp->qpn),
 			 q->qp->pd, 0, 0, false);
 }
@@ -182,7 +182,7 @@ void ur_shm_pull_end(struct ur_rqp *q)
 
 void ur_shm_pull_asked(struct ur_rqp *q, uint32_t key)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	if (!n->peer->direct || !ur_direct_has_mapped(n->peer->direct, key))
 		return;
 	n->pulls_key = key;
@@ -194,7 +194,7 @@ void ur_shm_pull_asked(struct ur_rqp *q, uint32_t key)
 
 bool ur_shm_pull_place(struct ur_rqp *q, const struct ur_cell *c)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	uint32_t len = c->body.index;
 	struct iovec iov[PIECES];
 	int pieces;
@@ -204,7 +204,7 @@ bool ur_shm_pull_place(struct ur_rqp *q, const struct ur_cell *c)
 	pieces = ur_recv_locate(q, n->received, len, iov, PIECES);
 	if (pieces < 0)
 		return false;
-	q->r->shm_pulled += len;
+	q->r->shm->pulled += len;
 	/* The kernel's calls cost more than the ring's two copies. */
 	if (n->peer->direct)
 		ur_direct_by_kernel(n->peer->direct, false);

@@ -20,7 +20,7 @@
 
 static uint32_t outstanding(const struct ur_rqp *q)
 {
-	return q->shm.sent - q->shm.completed;
+	return q->shm->sent - q->shm->completed;
 }
 
 /* What the channel knows; the rest goes by the wire. */
@@ -34,7 +34,7 @@ static bool is_known(const struct ur_rqp *q, const struct ur_swqe *w)
 	case UR_WR_RDMA_READ:
 	case UR_WR_CMP_SWP:
 	case UR_WR_FETCH_ADD:
-		return !q->qp->attr.rate_limit && !q->shm.wire_only;
+		return !q->qp->attr.rate_limit && !q->wire_only;
 	case UR_WR_LOCAL_INV:
 	case UR_WR_BIND_MW:
 	case UR_WR_SEND_INV:
@@ -48,8 +48,10 @@ static bool is_known(const struct ur_rqp *q, const struct ur_swqe *w)
 
 void ur_shm_req_stop(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
+	if (!n)
+		return;
 	ur_shm_pull_end(q);
 	n->ready = false;
 	q->qp->on_shm = false;
@@ -78,12 +80,22 @@ void ur_shm_leave(struct ur_rqp *q)
 		ur_rqp_want_send(q);
 }
 
+bool ur_shm_is_ready(const struct ur_rqp *q)
+{
+	return q->shm && q->shm->ready;
+}
+
+bool ur_shm_busy(const struct ur_rqp *q)
+{
+	return q->shm && ur_shm_outstanding(q->shm);
+}
+
 bool ur_shm_takes(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	struct ur_requester *s = &q->req;
 
-	if (!n->ready || s->cur == ur_sq_tail(&q->qp->sq) ||
+	if (!n || !n->ready || s->cur == ur_sq_tail(&q->qp->sq) ||
 	    !is_known(q, ur_sq_slot(&q->qp->sq, s->cur)))
 		return false;
 	if (s->una != s->end)
@@ -95,7 +107,7 @@ bool ur_shm_takes(struct ur_rqp *q)
 
 void ur_shm_take_ready(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
 	if (n->ready)
 		return;
@@ -115,15 +127,15 @@ void ur_shm_take_refused(struct ur_rqp *q, bool pull)
 	if (pull)
 		ur_shm_pull_refused(q);
 	ur_shm_leave(q);
-	q->shm.refused = head;
-	q->shm.again = true;
+	q->shm->refused = head;
+	q->shm->again = true;
 }
 
 void ur_shm_wire_done(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
-	if (!n->again || n->refused == ur_sq_head(&q->qp->sq))
+	if (!n || !n->again || n->refused == ur_sq_head(&q->qp->sq))
 		return;
 	n->again = false;
 	n->epoch++;
@@ -149,7 +161,7 @@ static void watch(struct ur_rqp *q)
 	t = ur_rc_ack_timeout_ns(q);
 	if (t == UR_NEVER)
 		return;
-	q->shm.at_seen = q->shm.peer ? q->shm.peer->chan.tx_tail : 0;
+	q->shm->at_seen = q->shm->peer ? q->shm->peer->chan.tx_tail : 0;
 	ur_timer_arm(&q->r->timers, &q->timer, q->r->now_ns + t / LOOKS);
 }
 
@@ -170,7 +182,7 @@ static bool has_taken(struct ur_shm_qp *n)
 
 bool ur_shm_timeout(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	bool taken = has_taken(n);
 
 	if (n->heard != n->seen || taken) {
@@ -248,7 +260,7 @@ static uint8_t *payload_place(struct ur_rqp *q, struct ur_cell *c, bool write,
 
 	if (in_body)
 		return write ? (uint8_t *)c->body.value : c->body.bytes;
-	to = ur_chan_data(&q->shm.peer->chan, len, at);
+	to = ur_chan_data(&q->shm->peer->chan, len, at);
 	if (!to)
 		ur_shm_wait_room(q);
 	return to;
@@ -258,7 +270,7 @@ static uint8_t *payload_place(struct ur_rqp *q, struct ur_cell *c, bool write,
 static enum sent send_named(struct ur_rqp *q, const struct ur_swqe *w,
 			    const struct ur_shm_named *p)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	struct ur_cell *c = ur_shm_cell(q, UR_SHM_PULL, true);
 
 	if (!c)
@@ -285,7 +297,7 @@ static enum sent send_named(struct ur_rqp *q, const struct ur_swqe *w,
 static enum sent send_bytes(struct ur_rqp *q, const struct ur_swqe *w,
 			    uint32_t ask)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	bool write = ur_swqe_is_write(w);
 	uint32_t left = w->length - n->off;
 	uint32_t len = left < UR_SHM_CHUNK ? left : UR_SHM_CHUNK;
@@ -330,14 +342,14 @@ static enum sent send_chunk(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	struct ur_shm_named p = { .len = 0 };
 
-	if (w->length - q->shm.off >= UR_SHM_PULL_MIN)
+	if (w->length - q->shm->off >= UR_SHM_PULL_MIN)
 		ur_shm_pull_piece(q, w, &p);
 	return p.len ? send_named(q, w, &p) : send_bytes(q, w, p.key);
 }
 
 static enum sent send_message(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	enum sent s;
 
 	do
@@ -378,7 +390,7 @@ static enum sent send_question(struct ur_rqp *q, struct ur_swqe *w)
 	}
 	w->first_psn = 0;
 	w->last_psn = 0;
-	q->shm.answers++;
+	q->shm->answers++;
 	ur_shm_send(q, c);
 	return SENT;
 }
@@ -386,7 +398,7 @@ static enum sent send_question(struct ur_rqp *q, struct ur_swqe *w)
 /* As on the wire: SQD finishes what was begun, a fence waits for answers. */
 static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
 {
-	const struct ur_shm_qp *n = &q->shm;
+	const struct ur_shm_qp *n = q->shm;
 	enum ur_qp_state state = ur_rqp_state(q);
 
 	if (n->off)
@@ -400,7 +412,7 @@ static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
 /* The request at the cursor has left. */
 void ur_shm_sent(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
 	q->req.cur++;
 	q->req.fresh++;
@@ -415,7 +427,7 @@ void ur_shm_sent(struct ur_rqp *q)
 /* One request; false: the next one has to wait. */
 static bool send_next(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	struct ur_swqe *w = ur_sq_slot(&q->qp->sq, q->req.cur);
 	enum sent e;
 
@@ -429,9 +441,9 @@ static bool send_next(struct ur_rqp *q)
 		return false;
 	}
 	if (n->peer->direct && !n->off) {
-		if (!ur_shm_busy(q) && ur_shm_do_directly(q, w))
+		if (!ur_shm_outstanding(q->shm) && ur_shm_do_directly(q, w))
 			return true;
-		if (ur_shm_busy(q) && ur_shm_waits_direct(q, w))
+		if (ur_shm_outstanding(q->shm) && ur_shm_waits_direct(q, w))
 			return false;
 	}
 	/* Nobody overtakes those who wait for room. */
@@ -457,14 +469,14 @@ static bool send_next(struct ur_rqp *q)
  */
 void ur_shm_rest(struct ur_rqp *q)
 {
-	if (ur_list_empty(&q->shm.more))
-		ur_list_add_tail(&q->r->shm_more, &q->shm.more);
-	q->r->shm_look = q->r->shm_asleep;
+	if (ur_list_empty(&q->shm->more))
+		ur_list_add_tail(&q->r->shm->more, &q->shm->more);
+	q->r->shm->look = q->r->shm->asleep;
 }
 
 void ur_shm_pump(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
 	if (__builtin_expect(q->qp->type != UR_QPT_RC, 0)) {
 		ur_shm_loose_pump(q);
@@ -481,7 +493,7 @@ void ur_shm_pump(struct ur_rqp *q)
 			ur_shm_rest(q);
 		break;
 	}
-	if (q->qp->on_shm && ur_shm_busy(q))
+	if (q->qp->on_shm && ur_shm_outstanding(q->shm))
 		watch(q);
 }
 
@@ -489,7 +501,7 @@ void ur_shm_pump(struct ur_rqp *q)
 
 static void complete(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	uint32_t before = n->completed;
 
 	while (n->completed != n->acked) {
@@ -515,7 +527,7 @@ static void complete(struct ur_rqp *q)
 
 void ur_shm_take_ack(struct ur_rqp *q, uint32_t count)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
 	if (!n->ready || count == n->acked)
 		return;
@@ -556,7 +568,7 @@ static const void *answer_bytes(const struct ur_rqp *q, const struct ur_cell *c)
 	/* Without any, the cell names no place for them. */
 	if ((c->flags & UR_SHM_IN_BODY) || !c->len)
 		return c->len <= UR_SHM_WRITE_BODY ? &c->body.value : NULL;
-	return ur_chan_payload(q->r->shm_from, c->body.at, c->len);
+	return ur_chan_payload(q->r->shm->from, c->body.at, c->len);
 }
 
 void ur_shm_take_answer(struct ur_rqp *q, const struct ur_cell *c)
@@ -570,7 +582,7 @@ void ur_shm_take_answer(struct ur_rqp *q, const struct ur_cell *c)
 		ur_shm_broken(q);
 		return;
 	}
-	q->shm.heard++;
+	q->shm->heard++;
 	err = ur_sge_scatter(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge,
 			     w->last_psn, from, len);
 	if (err) {
@@ -582,7 +594,7 @@ void ur_shm_take_answer(struct ur_rqp *q, const struct ur_cell *c)
 	if (w->last_psn < w->length)
 		return;
 	w->first_psn = 1;
-	q->shm.answers--;
+	q->shm->answers--;
 	complete(q);
 	if (q->qp->on_shm)
 		ur_shm_pump(q);

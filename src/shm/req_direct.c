@@ -31,7 +31,7 @@ static int direct_message(struct ur_rqp *q, const struct ur_swqe *w)
 	if (n < 0)
 		return n;
 	return (ur_swqe_is_read(w) ? ur_direct_read : ur_direct_write)(
-		q->shm.peer->direct, q->qp->attr.dest_qpn, q->qp->qpn,
+		q->shm->peer->direct, q->qp->attr.dest_qpn, q->qp->qpn,
 		w->wr.rdma.rkey, w->wr.rdma.remote_addr, iov, n, w->length);
 }
 
@@ -46,7 +46,7 @@ static int direct_atomic(struct ur_rqp *q, const struct ur_swqe *w)
 
 	if (n < 0)
 		return n;
-	n = ur_direct_atomic(q->shm.peer->direct, q->qp->attr.dest_qpn,
+	n = ur_direct_atomic(q->shm->peer->direct, q->qp->attr.dest_qpn,
 			     q->qp->qpn, w->wr.atomic.rkey,
 			     w->wr.atomic.remote_addr,
 			     w->opcode == UR_WR_CMP_SWP,
@@ -81,10 +81,11 @@ static inline int direct_piece(struct ur_rqp *q, const struct ur_swqe *w)
 	else if (w->num_sge == 1)
 		here = ur_shm_piece(q, w->data.sge, w->length,
 				    read ? UR_ACCESS_LOCAL_WRITE : 0,
-				    &q->shm.out);
+				    &q->shm->out);
 	else
 		here = NULL;
-	return here ? ur_direct_piece(q->shm.peer->direct, &op, here) : -EAGAIN;
+	return here ? ur_direct_piece(q->shm->peer->direct, &op, here)
+		    : -EAGAIN;
 }
 
 /*
@@ -94,7 +95,7 @@ static inline int direct_piece(struct ur_rqp *q, const struct ur_swqe *w)
  */
 static bool by_kernel(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	uint32_t head = atomic_load_explicit(&q->qp->send_cq->head,
 					     memory_order_relaxed);
 
@@ -126,7 +127,7 @@ static bool is_time_to_look(struct ur_shm_qp *n, uint32_t len)
 /* The answer is worth waiting for, as long as something is under way. */
 static bool waits_answer(const struct ur_rqp *q, uint32_t rkey, uint32_t len)
 {
-	const struct ur_shm_qp *n = &q->shm;
+	const struct ur_shm_qp *n = q->shm;
 
 	return (uint64_t)(n->sent - n->completed) * len >= HELD_BACK &&
 	       ur_direct_is_asked(n->peer->direct, rkey);
@@ -160,7 +161,7 @@ static void note_use(struct ur_shm_qp *n, const struct ur_swqe *w, bool useless)
 
 bool ur_shm_waits_direct(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	uint32_t rkey = rkey_of(w);
 
 	if (n->drains)
@@ -177,7 +178,7 @@ bool ur_shm_waits_direct(struct ur_rqp *q, const struct ur_swqe *w)
 /* By whatever moves data of any size; else -EAGAIN, or another error. */
 static int direct_any(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	ur_direct_by_kernel(q->shm.peer->direct, by_kernel(q, w));
+	ur_direct_by_kernel(q->shm->peer->direct, by_kernel(q, w));
 	if (ur_swqe_is_atomic(w))
 		return direct_atomic(q, w);
 	if (ur_swqe_is_read(w) || ur_swqe_is_write(w))
@@ -188,7 +189,7 @@ static int direct_any(struct ur_rqp *q, const struct ur_swqe *w)
 static inline void done(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	q->r->cnt.shm_direct++;
-	q->shm.direct += w->length + DIRECT_COST;
+	q->shm->direct += w->length + DIRECT_COST;
 	if (!q->qp->on_shm)
 		return; /* it failed */
 	q->req.cur++;
@@ -202,11 +203,11 @@ static inline void done(struct ur_rqp *q, const struct ur_swqe *w)
 /* Nothing is under way, so nothing is to be waited for, a fence either. */
 static bool may_kick(const struct ur_rqp *q)
 {
-	const struct ur_shm_qp *n = &q->shm;
+	const struct ur_shm_qp *n = q->shm;
 
 	return q->qp->type == UR_QPT_RC && n->peer && n->peer->direct &&
-	       !ur_shm_busy(q) && !n->wire_only && !q->qp->attr.rate_limit &&
-	       ur_rqp_state(q) == UR_QPS_RTS;
+	       !ur_shm_outstanding(q->shm) && !q->wire_only &&
+	       !q->qp->attr.rate_limit && ur_rqp_state(q) == UR_QPS_RTS;
 }
 
 /* An error is left to those who do all of it. */
@@ -217,19 +218,19 @@ bool ur_shm_kick_direct(struct ur_qp *qp)
 
 	if (!may_kick(q))
 		return false;
-	q->shm.direct = 0;
+	q->shm->direct = 0;
 	while (q->req.cur != tail) {
 		const struct ur_swqe *w = ur_sq_slot(&qp->sq, q->req.cur);
 
-		if (q->shm.direct >= UR_SHM_DIRECT_BYTES || w->length == 0 ||
+		if (q->shm->direct >= UR_SHM_DIRECT_BYTES || w->length == 0 ||
 		    (ur_swqe_is_read(w) && !qp->attr.max_rd_atomic))
 			return false;
-		q->shm.no_piece = direct_piece(q, w);
-		if (q->shm.no_piece)
+		q->shm->no_piece = direct_piece(q, w);
+		if (q->shm->no_piece)
 			return false;
 		done(q, w);
 	}
-	q->shm.drains = false;
+	q->shm->drains = false;
 	if (__builtin_expect(q->overrun, 0))
 		ur_rqp_check_overrun(q);
 	return true;
@@ -237,16 +238,16 @@ bool ur_shm_kick_direct(struct ur_qp *qp)
 
 bool ur_shm_do_directly(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	bool drained = q->shm.drains;
+	bool drained = q->shm->drains;
 	int err;
 
-	q->shm.drains = false;
+	q->shm->drains = false;
 	if (w->length == 0 || w->opcode == UR_WR_RDMA_WRITE_IMM)
 		return false;
-	err = q->shm.no_piece || direct_piece(q, w) ? direct_any(q, w) : 0;
-	q->shm.no_piece = false;
+	err = q->shm->no_piece || direct_piece(q, w) ? direct_any(q, w) : 0;
+	q->shm->no_piece = false;
 	if (drained)
-		note_use(&q->shm, w, err);
+		note_use(q->shm, w, err);
 	if (err)
 		return false;
 	done(q, w);

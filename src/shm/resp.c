@@ -17,12 +17,12 @@ void ur_shm_show(struct ur_rqp *q)
 {
 	uint32_t access = q->qp->attr.access;
 
-	if (!q->shm.serves)
+	if (!q->shm || !q->shm->serves)
 		return;
 	/* The first request in RTR is an event, so it has to come here. */
 	if (ur_rqp_state(q) == UR_QPS_RTR && !q->rsp.comm_est)
 		return;
-	if (!q->shm.res_size)
+	if (!q->shm->res_size)
 		access &= ~(uint32_t)(UR_ACCESS_REMOTE_READ |
 				      UR_ACCESS_REMOTE_ATOMIC);
 	ur_export_qp_set(q->r->export, q->qp->qpn, q->qp->pd, access,
@@ -31,16 +31,18 @@ void ur_shm_show(struct ur_rqp *q)
 
 void ur_shm_stop_serving(struct ur_rqp *q)
 {
-	if (q->shm.serves)
+	if (q->shm->serves)
 		ur_export_qp_set(q->r->export, q->qp->qpn, q->qp->pd, 0,
 				 q->qp->attr.dest_qpn, false);
-	q->shm.serves = false;
+	q->shm->serves = false;
 }
 
 void ur_shm_resp_stop(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
+	if (!n)
+		return;
 	ur_shm_stop_serving(q);
 	n->in_message = false;
 	n->res_count = 0;
@@ -50,7 +52,7 @@ void ur_shm_resp_stop(struct ur_rqp *q)
 /* Places for the peer's READs and atomics. */
 static bool make_places(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	uint32_t want = q->qp->attr.max_dest_rd_atomic;
 	struct ur_shm_res *res;
 
@@ -67,7 +69,7 @@ static bool make_places(struct ur_rqp *q)
 
 void ur_shm_take_ask(struct ur_rqp *q, const struct ur_cell *c)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
 	/* Packets with other PSNs would be no good either. */
 	if (c->body.index != q->qp->attr.rq_psn)
@@ -103,7 +105,7 @@ static uint8_t *reach(struct ur_rqp *q, uint32_t rkey, uint64_t va,
 const uint8_t *ur_shm_payload(const struct ur_rqp *q, const struct ur_cell *c)
 {
 	if (!(c->flags & UR_SHM_IN_BODY))
-		return ur_chan_payload(q->r->shm_from, c->body.at, c->len);
+		return ur_chan_payload(q->r->shm->from, c->body.at, c->len);
 	if (c->kind == UR_SHM_WRITE)
 		return c->len <= UR_SHM_WRITE_BODY ? (const void *)c->body.value
 						   : NULL;
@@ -145,7 +147,7 @@ static bool fits(struct ur_shm_qp *n, const struct ur_cell *c)
 static bool place_send(struct ur_rqp *q, const struct ur_cell *c,
 		       const uint8_t *from)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
 	if ((c->flags & UR_SHM_FIRST) &&
 	    (!ur_recv_take(q) || n->total > q->rsp.rwqe->length))
@@ -161,7 +163,7 @@ static bool place_send(struct ur_rqp *q, const struct ur_cell *c,
 static bool place_write(struct ur_rqp *q, const struct ur_cell *c,
 			const uint8_t *from)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	uint8_t *to;
 
 	if (!(q->qp->attr.access & UR_ACCESS_REMOTE_WRITE))
@@ -180,7 +182,7 @@ static bool place_write(struct ur_rqp *q, const struct ur_cell *c,
 
 void ur_shm_count_done(struct ur_rqp *q, const struct ur_cell *c)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
 	n->done++;
 	n->urged |= !(c->flags & UR_SHM_LATER);
@@ -190,7 +192,7 @@ void ur_shm_count_done(struct ur_rqp *q, const struct ur_cell *c)
 
 static void end_message(struct ur_rqp *q, const struct ur_cell *c)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	bool send = kind_of(c) == UR_SHM_SEND;
 	bool imm = c->flags & UR_SHM_IMM;
 	struct ur_cqe e = { .byte_len = n->total,
@@ -212,7 +214,7 @@ static void end_message(struct ur_rqp *q, const struct ur_cell *c)
 
 static bool do_message(struct ur_rqp *q, const struct ur_cell *c)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	const uint8_t *from = c->len ? ur_shm_payload(q, c) : NULL;
 
 	/* A message of the wire's is under way: no urnic does that. */
@@ -236,7 +238,7 @@ static bool do_message(struct ur_rqp *q, const struct ur_cell *c)
 
 static struct ur_shm_res *keep(struct ur_rqp *q, const struct ur_cell *c)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	struct ur_shm_res *x =
 		&n->res[(n->res_head + n->res_count++) % n->res_size];
 
@@ -285,7 +287,7 @@ static bool do_atomic(struct ur_rqp *q, const struct ur_cell *c)
 
 static bool do_question(struct ur_rqp *q, const struct ur_cell *c)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
 	if (n->in_message || n->res_count >= n->res_size)
 		return false;
@@ -297,7 +299,7 @@ static bool do_question(struct ur_rqp *q, const struct ur_cell *c)
 
 void ur_shm_take_request(struct ur_rqp *q, const struct ur_cell *c)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	bool ok = false;
 
 	if (!n->serves ||
@@ -323,7 +325,7 @@ static void fault(struct ur_rqp *q)
 {
 	const struct ur_fault_row *row = &ur_fault_rows[UR_FAULT_ACCESS];
 
-	q->shm.res_count = 0;
+	q->shm->res_count = 0;
 	q->r->cnt.resp_remote_access_errors++;
 	ur_shm_owe(q, UR_SHM_DUE_FAULT);
 	ur_recv_fail(q, row->status);
@@ -338,7 +340,7 @@ enum answered {
 
 static enum answered answer_chunk(struct ur_rqp *q, struct ur_shm_res *x)
 {
-	struct ur_chan *chan = &q->shm.peer->chan;
+	struct ur_chan *chan = &q->shm->peer->chan;
 	uint32_t left = x->len - x->off;
 	uint32_t len = left < UR_SHM_CHUNK ? left : UR_SHM_CHUNK;
 	struct ur_cell *c = ur_shm_cell(q, UR_SHM_DATA, false);
@@ -387,7 +389,7 @@ static enum answered answer_atomic(struct ur_rqp *q, const struct ur_shm_res *x)
 
 bool ur_shm_answer(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
 	while (n->res_count) {
 		struct ur_shm_res *x = &n->res[n->res_head];

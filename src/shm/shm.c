@@ -3,6 +3,9 @@
  * Channels of a lane and the queue pairs that use them: who talks to whom, who
  * waits for room, whose answers are due.
  */
+#include <errno.h>
+#include <stdlib.h>
+
 #include "shm/internal.h"
 
 #define BUDGET 64u /* cells of a channel at a time */
@@ -16,7 +19,7 @@ static uint32_t spare_of(enum ur_shm_kind kind)
 
 struct ur_cell *ur_shm_cell(struct ur_rqp *q, enum ur_shm_kind kind, bool asks)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	struct ur_cell *c;
 	uint8_t epoch = asks ? n->epoch : n->serves_epoch;
 
@@ -37,7 +40,7 @@ struct ur_cell *ur_shm_cell(struct ur_rqp *q, enum ur_shm_kind kind, bool asks)
 
 void ur_shm_send(struct ur_rqp *q, struct ur_cell *c)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	bool mark;
 
 	if (n->serves) {
@@ -75,17 +78,17 @@ static void note_room(struct ur_shm_peer *p)
 
 void ur_shm_wait_room(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
 	if (ur_list_empty(&n->peer->full) && !n->peer->serving)
 		note_room(n->peer);
 	if (ur_list_empty(&n->full))
 		ur_list_add_tail(&n->peer->full, &n->full);
 	/* Who is awake looks by himself, and again before he sleeps. */
-	if (!q->r->shm_asleep)
+	if (!q->r->shm->asleep)
 		return;
 	ur_chan_want_room(&n->peer->chan);
-	q->r->shm_look = true;
+	q->r->shm->look = true;
 }
 
 /* One cell without a body; false: no room. */
@@ -97,20 +100,20 @@ static bool send_bare(struct ur_rqp *q, enum ur_shm_kind kind, bool asks,
 
 	if (!c)
 		return false;
-	dirty = q->shm.peer->dirty;
-	tells = q->shm.serves && q->shm.done != q->shm.told;
+	dirty = q->shm->peer->dirty;
+	tells = q->shm->serves && q->shm->done != q->shm->told;
 	c->body.index = index;
 	ur_shm_send(q, c);
 	/* Greetings can wait until the peer is up for something else: the first
 	 * messages go by the wire then, which wakes it. */
 	if (kind <= UR_SHM_READY && !tells)
-		q->shm.peer->dirty = dirty;
+		q->shm->peer->dirty = dirty;
 	return true;
 }
 
 void ur_shm_tell_last(struct ur_rqp *q)
 {
-	if (q->shm.peer && q->shm.serves && q->shm.done != q->shm.told)
+	if (ur_shm_peer_of(q) && q->shm->serves && q->shm->done != q->shm->told)
 		(void)send_bare(q, UR_SHM_DONE, false, 0);
 }
 
@@ -122,7 +125,7 @@ static void send_pulls(struct ur_rqp *q)
 
 	if (!c)
 		return;
-	c->body.rkey = q->shm.pulls_key;
+	c->body.rkey = q->shm->pulls_key;
 	ur_shm_send(q, c);
 }
 
@@ -136,7 +139,7 @@ static bool pay(struct ur_rqp *q, enum ur_shm_due due)
 	case UR_SHM_DUE_READY:
 		return send_bare(q, UR_SHM_READY, false, 0);
 	case UR_SHM_DUE_REFUSED:
-		if (!send_bare(q, UR_SHM_REFUSED, false, q->shm.no_pull))
+		if (!send_bare(q, UR_SHM_REFUSED, false, q->shm->no_pull))
 			return false;
 		ur_shm_stop_serving(q);
 		return true;
@@ -157,7 +160,7 @@ static bool pay(struct ur_rqp *q, enum ur_shm_due due)
  */
 static void pay_all(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
 	if (n->res_count && !ur_shm_answer(q))
 		return;
@@ -173,15 +176,15 @@ static void pay_all(struct ur_rqp *q)
 
 void ur_shm_owe(struct ur_rqp *q, enum ur_shm_due due)
 {
-	if (!q->shm.peer)
+	if (!q->shm->peer)
 		return;
-	q->shm.due |= (uint8_t)due;
+	q->shm->due |= (uint8_t)due;
 	pay_all(q);
 }
 
 void ur_shm_broken(struct ur_rqp *q)
 {
-	q->shm.peer->broken = true;
+	q->shm->peer->broken = true;
 }
 
 static bool connects(enum ur_qp_state s)
@@ -192,7 +195,7 @@ static bool connects(enum ur_qp_state s)
 /* Tell the peer that we are here, and ask if we have something to send. */
 static void greet(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	enum ur_qp_state s = ur_rqp_state(q);
 
 	if (q->qp->type != UR_QPT_RC)
@@ -219,10 +222,54 @@ static bool on_shm(const struct ur_rqp *q)
 	       !ur_tm_is_on(q);
 }
 
+bool ur_shm_qp_make(struct ur_rqp *q)
+{
+	struct ur_shm_qp *n = q->shm ? q->shm : calloc(1, sizeof(*n));
+
+	if (!n || q->shm)
+		return n != NULL;
+	n->q = q;
+	/* Perhaps some of these were its own. */
+	n->wired = q->r->shm->wire;
+	ur_list_init(&n->node);
+	ur_list_init(&n->full);
+	ur_list_init(&n->acking);
+	ur_list_init(&n->more);
+	q->shm = n;
+	return true;
+}
+
+void ur_shm_qp_free(struct ur_shm_qp *n)
+{
+	if (!n)
+		return;
+	free(n->res);
+	free(n);
+}
+
+int ur_shm_create(struct ur_shm **out)
+{
+	struct ur_shm *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	ur_list_init(&s->peers);
+	ur_list_init(&s->more);
+	*out = s;
+	return 0;
+}
+
+void ur_shm_destroy(struct ur_shm *s)
+{
+	free(s);
+}
+
 static void join(struct ur_rqp *q, struct ur_shm_peer *p)
 {
-	q->shm.peer = p;
-	ur_list_add_tail(&p->qps, &q->shm.node);
+	if (!ur_shm_qp_make(q))
+		return;
+	q->shm->peer = p;
+	ur_list_add_tail(&p->qps, &q->shm->node);
 	if (q->qp->type == UR_QPT_UC)
 		ur_shm_uc_join(q);
 	greet(q);
@@ -234,12 +281,12 @@ void ur_shm_enter(struct ur_rqp *q, enum ur_qp_state state)
 
 	if (!on_shm(q) || (state != UR_QPS_RTR && state != UR_QPS_RTS))
 		return;
-	if (q->shm.peer) {
+	if (ur_shm_peer_of(q)) {
 		ur_shm_show(q);
 		greet(q);
 		return;
 	}
-	ur_list_for_each(pos, &r->peers) {
+	ur_list_for_each(pos, &r->shm->peers) {
 		struct ur_shm_peer *p =
 			ur_container_of(pos, struct ur_shm_peer, node);
 
@@ -254,12 +301,13 @@ void ur_shm_enter(struct ur_rqp *q, enum ur_qp_state state)
 
 void ur_shm_stop(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
+	if (!n)
+		return;
 	ur_shm_req_stop(q);
 	ur_shm_resp_stop(q);
 	n->due = 0;
-	n->wire_only = false;
 	ur_list_del(&n->full);
 	ur_list_del(&n->more);
 	ur_list_del(&n->node);
@@ -271,11 +319,12 @@ void ur_shm_open(struct ur_roce *r, struct ur_shm_peer *p)
 	ur_list_init(&p->qps);
 	ur_list_init(&p->full);
 	ur_list_init(&p->acks);
-	ur_list_add_tail(&r->peers, &p->node);
+	ur_list_add_tail(&r->shm->peers, &p->node);
 	for (uint32_t i = 0; i < 1u << UR_SLOT_SHIFT; i++) {
 		struct ur_rqp *q = r->qps[i];
 
-		if (q && !q->shm.peer && on_shm(q) && slot_of(q) == p->slot)
+		if (q && !ur_shm_peer_of(q) && on_shm(q) &&
+		    slot_of(q) == p->slot)
 			join(q, p);
 	}
 }
@@ -286,7 +335,7 @@ void ur_shm_open(struct ur_roce *r, struct ur_shm_peer *p)
  */
 static void part(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
 	ur_list_del(&n->node);
 	ur_list_del(&n->full);
@@ -296,7 +345,7 @@ static void part(struct ur_rqp *q)
 	ur_shm_resp_stop(q);
 	if (q->qp->type != UR_QPT_RC)
 		ur_shm_loose_part(q);
-	else if (!ur_shm_busy(q))
+	else if (!ur_shm_outstanding(q->shm))
 		ur_shm_leave(q);
 }
 
@@ -305,7 +354,7 @@ bool ur_shm_wants(const struct ur_roce *r, uint16_t slot)
 	for (uint32_t i = 0; i < 1u << UR_SLOT_SHIFT; i++) {
 		const struct ur_rqp *q = r->qps[i];
 
-		if (q && !q->shm.peer && on_shm(q) && slot_of(q) == slot)
+		if (q && !ur_shm_peer_of(q) && on_shm(q) && slot_of(q) == slot)
 			return true;
 	}
 	return ur_shm_ud_wants(r, slot);
@@ -315,28 +364,28 @@ void ur_shm_for_each(const struct ur_roce *r,
 		     void (*fn)(void *arg, const struct ur_shm_peer *p),
 		     void *arg)
 {
-	ur_list_for_each(pos, &r->peers)
+	ur_list_for_each(pos, &r->shm->peers)
 		fn(arg, ur_container_of(pos, struct ur_shm_peer, node));
 }
 
 bool ur_shm_stalled(struct ur_roce *r)
 {
-	if (!r->shm_look)
+	if (!r->shm->look)
 		return false;
-	r->shm_look = false;
+	r->shm->look = false;
 	return ur_shm_pending(r);
 }
 
 bool ur_shm_any(const struct ur_roce *r)
 {
-	return !ur_list_empty(&r->peers);
+	return !ur_list_empty(&r->shm->peers);
 }
 
 bool ur_shm_pending(const struct ur_roce *r)
 {
-	if (!ur_list_empty(&r->shm_more))
+	if (!ur_list_empty(&r->shm->more))
 		return true;
-	ur_list_for_each(pos, &r->peers) {
+	ur_list_for_each(pos, &r->shm->peers) {
 		struct ur_shm_peer *p =
 			ur_container_of(pos, struct ur_shm_peer, node);
 
@@ -357,8 +406,8 @@ static struct ur_rqp *addressee(const struct ur_roce *r,
 				   ? r->qps[qpn & UR_QP_INDEX_MASK]
 				   : NULL;
 
-	if (!q || q->qp->type == UR_QPT_UD || !q->shm.peer ||
-	    q->shm.peer->slot != p->slot || q->qp->attr.dest_qpn != c->from ||
+	if (!q || q->qp->type == UR_QPT_UD || !ur_shm_peer_of(q) ||
+	    q->shm->peer->slot != p->slot || q->qp->attr.dest_qpn != c->from ||
 	    !connects(ur_rqp_state(q)))
 		return NULL;
 	return q;
@@ -366,11 +415,11 @@ static struct ur_rqp *addressee(const struct ur_roce *r,
 
 static void take_response(struct ur_rqp *q, const struct ur_cell *c)
 {
-	if ((uint8_t)(c->to >> UR_SHM_EPOCH_SHIFT) != q->shm.epoch)
+	if ((uint8_t)(c->to >> UR_SHM_EPOCH_SHIFT) != q->shm->epoch)
 		return;
 	if (c->kind == UR_SHM_READY)
 		ur_shm_take_ready(q);
-	else if (!q->shm.ready)
+	else if (!q->shm->ready)
 		return;
 	else if (c->kind == UR_SHM_REFUSED)
 		ur_shm_take_refused(q, c->body.index == 1);
@@ -411,13 +460,13 @@ static void take(struct ur_rqp *q, const struct ur_cell *c)
 
 bool ur_shm_waits_link(const struct ur_roce *r)
 {
-	return r->shm_held;
+	return r->shm->held;
 }
 
 void ur_shm_link_dry(struct ur_roce *r)
 {
-	r->shm_held = false;
-	ur_list_for_each(pos, &r->peers) {
+	r->shm->held = false;
+	ur_list_for_each(pos, &r->shm->peers) {
 		struct ur_shm_peer *p =
 			ur_container_of(pos, struct ur_shm_peer, node);
 
@@ -434,7 +483,7 @@ static bool may_take(struct ur_roce *r, struct ur_shm_peer *p,
 		return true;
 	p->held = !p->dry;
 	p->dry = false;
-	r->shm_held |= p->held;
+	r->shm->held |= p->held;
 	return !p->held;
 }
 
@@ -446,7 +495,7 @@ static bool take_oldest(struct ur_roce *r, struct ur_shm_peer *p)
 	ur_chan_copy(&p->chan, &c);
 	if (!may_take(r, p, &c))
 		return false;
-	r->shm_from = &p->chan;
+	r->shm->from = &p->chan;
 	q = c.kind == UR_SHM_DATAGRAM ? NULL : addressee(r, p, &c);
 	if (q)
 		take(q, &c);
@@ -468,11 +517,11 @@ void ur_shm_close(struct ur_roce *r, struct ur_shm_peer *p, uint64_t now_ns)
 		p->dry = true;
 		(void)take_oldest(r, p);
 	}
-	r->shm_held = false;
-	r->shm_ud[p->slot % UR_SHM_SLOTS] = 0;
+	r->shm->held = false;
+	r->shm->ud[p->slot % UR_SHM_SLOTS] = 0;
 	ur_list_del(&p->node);
 	while (!ur_list_empty(&p->qps))
-		part(ur_container_of(p->qps.next, struct ur_rqp, shm.node));
+		part(ur_container_of(p->qps.next, struct ur_shm_qp, node)->q);
 }
 
 /* Counts and the like, which are a cell each.  False: no room for all. */
@@ -480,12 +529,12 @@ static bool pay_waiting(struct ur_shm_peer *p)
 {
 	ur_list_for_each(pos, &p->full) {
 		struct ur_rqp *q =
-			ur_container_of(pos, struct ur_rqp, shm.full);
+			ur_container_of(pos, struct ur_shm_qp, full)->q;
 
-		if (!q->shm.due || q->shm.res_count)
+		if (!q->shm->due || q->shm->res_count)
 			continue;
 		pay_all(q);
-		if (q->shm.due)
+		if (q->shm->due)
 			return false;
 	}
 	return true;
@@ -516,10 +565,11 @@ static void serve_waiting(struct ur_shm_peer *p)
 	p->serving = true;
 	while (!ur_list_empty(&waiting)) {
 		struct ur_rqp *q =
-			ur_container_of(waiting.next, struct ur_rqp, shm.full);
+			ur_container_of(waiting.next, struct ur_shm_qp, full)
+				->q;
 
-		ur_list_del(&q->shm.full);
-		q->shm.heard++; /* the peer takes what was sent */
+		ur_list_del(&q->shm->full);
+		q->shm->heard++; /* the peer takes what was sent */
 		pay_all(q);
 		ur_shm_pump(q);
 		ur_rqp_check_overrun(q);
@@ -536,95 +586,12 @@ static void serve_waiting(struct ur_shm_peer *p)
 	note_room(p);
 }
 
-enum tell {
-	WHO_COMES_NOW, /* cells were taken, more may follow at once */
-	WHO_IS_URGED,
-	ALL,
-};
-
-/* May what q has done wait, for a request to ride with or for company? */
-static bool may_wait(struct ur_rqp *q, enum tell whom)
-{
-	const struct ur_shm_qp *n = &q->shm;
-	uint32_t untold = n->done - n->told;
-
-	if (!n->urged && whom != ALL && untold < UR_SHM_LATE_EVERY) {
-		if (whom == WHO_COMES_NOW)
-			q->r->shm_late = UR_SHM_LATE_LOOKS;
-		return true;
-	}
-	if (!n->piggyback_score || whom != WHO_COMES_NOW ||
-	    untold >= UR_SHM_ACK_EVERY)
-		return false;
-	q->r->shm_acks = true;
-	return true;
-}
-
-/* True: somebody waits. */
-static bool tell_done(struct ur_shm_peer *p, enum tell whom)
-{
-	bool waits = false;
-
-	ur_list_for_each_safe(pos, tmp, &p->acks) {
-		struct ur_rqp *q =
-			ur_container_of(pos, struct ur_rqp, shm.acking);
-		struct ur_shm_qp *n = &q->shm;
-
-		if (may_wait(q, whom)) {
-			waits = true;
-			continue;
-		}
-		if (whom != WHO_COMES_NOW && n->urged && n->piggyback_score)
-			n->piggyback_score--;
-		ur_list_del(pos);
-		ur_shm_owe(q, UR_SHM_DUE_DONE);
-	}
-	return waits;
-}
-
-static bool tell(const struct ur_roce *r, enum tell whom)
-{
-	bool waits = false;
-
-	ur_list_for_each(pos, &r->peers)
-		waits |= tell_done(
-			ur_container_of(pos, struct ur_shm_peer, node), whom);
-	return waits;
-}
-
-/*
- * After cells were taken.  There may be others' for ever, and a peer that hears
- * nothing gives up: who has waited through so many rounds waits no longer.
- */
-static void tell_now(struct ur_roce *r)
-{
-	bool all = r->shm_rounds >= UR_SHM_LATE_EVERY;
-
-	if (tell(r, all ? ALL : WHO_COMES_NOW))
-		r->shm_rounds++;
-	else
-		r->shm_rounds = 0;
-}
-
-void ur_shm_tell_others(const struct ur_rqp *q)
-{
-	ur_list_for_each_safe(pos, tmp, &q->shm.peer->acks) {
-		struct ur_rqp *o =
-			ur_container_of(pos, struct ur_rqp, shm.acking);
-
-		if (o == q)
-			continue;
-		ur_list_del(pos);
-		ur_shm_owe(o, UR_SHM_DUE_DONE);
-	}
-}
-
 static int poll_peer(struct ur_roce *r, struct ur_shm_peer *p)
 {
 	int n = 0;
 
-	r->shm_pulled = 0;
-	while (n < (int)BUDGET && r->shm_pulled < UR_SHM_DIRECT_BYTES) {
+	r->shm->pulled = 0;
+	while (n < (int)BUDGET && r->shm->pulled < UR_SHM_DIRECT_BYTES) {
 		if (ur_chan_is_empty(&p->chan)) {
 			ur_chan_ran_dry(&p->chan);
 			break;
@@ -638,7 +605,7 @@ static int poll_peer(struct ur_roce *r, struct ur_shm_peer *p)
 	if (!ur_list_empty(&p->full))
 		serve_waiting(p);
 	while (p->broken && !ur_list_empty(&p->qps))
-		part(ur_container_of(p->qps.next, struct ur_rqp, shm.node));
+		part(ur_container_of(p->qps.next, struct ur_shm_qp, node)->q);
 	if (n && ur_chan_tell(&p->chan))
 		p->bell(p);
 	return n;
@@ -647,13 +614,13 @@ static int poll_peer(struct ur_roce *r, struct ur_shm_peer *p)
 /* One turn each; who still has more comes back. */
 static void go_on(struct ur_roce *r)
 {
-	struct ur_list *last = r->shm_more.prev;
-	bool end = ur_list_empty(&r->shm_more);
+	struct ur_list *last = r->shm->more.prev;
+	bool end = ur_list_empty(&r->shm->more);
 
 	while (!end) {
-		struct ur_list *first = r->shm_more.next;
+		struct ur_list *first = r->shm->more.next;
 		struct ur_rqp *q =
-			ur_container_of(first, struct ur_rqp, shm.more);
+			ur_container_of(first, struct ur_shm_qp, more)->q;
 
 		end = first == last;
 		ur_list_del(first);
@@ -668,87 +635,19 @@ int ur_shm_poll(struct ur_roce *r, uint64_t now_ns)
 
 	r->now_ns = now_ns;
 	go_on(r);
-	ur_list_for_each(pos, &r->peers)
+	ur_list_for_each(pos, &r->shm->peers)
 		n += poll_peer(r,
 			       ur_container_of(pos, struct ur_shm_peer, node));
 	/* All of them: of a channel with ourselves each end has its own. */
 	if (n)
-		tell_now(r);
+		ur_shm_ack_taken(r);
 	ur_shm_signal(r);
 	return n;
 }
 
-void ur_shm_settle(struct ur_roce *r)
-{
-	if (!r->shm_acks && !r->shm_late)
-		return;
-	r->shm_acks = false;
-	r->shm_late = 0;
-	r->shm_rounds = 0;
-	(void)tell(r, ALL);
-	ur_shm_signal(r);
-}
-
-void ur_shm_idle(struct ur_roce *r)
-{
-	if (r->shm_late == 1) {
-		ur_shm_settle(r);
-		return;
-	}
-	if (r->shm_late)
-		r->shm_late--;
-	if (!r->shm_acks)
-		return;
-	r->shm_acks = false;
-	(void)tell(r, WHO_IS_URGED);
-	ur_shm_signal(r);
-}
-
-static bool is_given_up(struct ur_shm_peer *p)
-{
-	if (!p->given_up)
-		return false;
-	ur_chan_refresh(&p->chan);
-	p->given_up = p->chan.tx_tail == p->given_up_tail;
-	return p->given_up;
-}
-
-void ur_shm_give_up(const struct ur_roce *r)
-{
-	ur_list_for_each(pos, &r->peers) {
-		struct ur_shm_peer *p =
-			ur_container_of(pos, struct ur_shm_peer, node);
-
-		p->given_up = !ur_list_empty(&p->full);
-		p->given_up_tail = p->chan.tx_tail;
-	}
-}
-
-/* READs and atomics that are not answered have not been completed here. */
-bool ur_shm_owes(const struct ur_roce *r)
-{
-	ur_list_for_each(pos, &r->peers) {
-		struct ur_shm_peer *p =
-			ur_container_of(pos, struct ur_shm_peer, node);
-
-		if (is_given_up(p))
-			continue;
-		ur_list_for_each(at, &p->full) {
-			const struct ur_shm_qp *n =
-				&ur_container_of(at, struct ur_rqp, shm.full)
-					 ->shm;
-
-			if (!p->broken && n->serves && !n->res_count &&
-			    n->due & UR_SHM_DUE_DONE)
-				return true;
-		}
-	}
-	return false;
-}
-
 void ur_shm_signal(struct ur_roce *r)
 {
-	ur_list_for_each(pos, &r->peers) {
+	ur_list_for_each(pos, &r->shm->peers) {
 		struct ur_shm_peer *p =
 			ur_container_of(pos, struct ur_shm_peer, node);
 
@@ -762,8 +661,8 @@ void ur_shm_signal(struct ur_roce *r)
 
 bool ur_shm_sleep(struct ur_roce *r, bool asleep)
 {
-	r->shm_asleep = asleep;
-	ur_list_for_each(pos, &r->peers) {
+	r->shm->asleep = asleep;
+	ur_list_for_each(pos, &r->shm->peers) {
 		struct ur_shm_peer *p =
 			ur_container_of(pos, struct ur_shm_peer, node);
 
@@ -776,8 +675,8 @@ bool ur_shm_sleep(struct ur_roce *r, bool asleep)
 
 void ur_shm_polled(struct ur_roce *r)
 {
-	r->shm_asleep = false;
-	ur_list_for_each(pos, &r->peers)
+	r->shm->asleep = false;
+	ur_list_for_each(pos, &r->shm->peers)
 		ur_chan_polled(
 			&ur_container_of(pos, struct ur_shm_peer, node)->chan);
 }

@@ -51,8 +51,8 @@ static bool length_ok(const struct ur_rqp *q, const struct ur_in *in)
 /* What we would do for it, the peer may do itself (shm/). */
 void ur_shm_uc_join(struct ur_rqp *q)
 {
-	q->shm.last = q->shm.peer->chan.tx_head;
-	q->shm.serves = true;
+	q->shm->last = q->shm->peer->chan.tx_head;
+	q->shm->serves = true;
 	ur_shm_show(q);
 }
 

@@ -42,7 +42,7 @@ static uint16_t slot_of(uint32_t dqpn)
 void ur_shm_ud_wired(struct ur_rqp *q, uint32_t dqpn)
 {
 	struct ur_roce *r = q->r;
-	uint32_t n = ++r->shm_ud[slot_of(dqpn)];
+	uint32_t n = ++r->shm->ud[slot_of(dqpn)];
 
 	ur_shm_loose_wired(q);
 	if (r->want_peer && n >= MANY && (n & (n - 1)) == 0)
@@ -51,12 +51,12 @@ void ur_shm_ud_wired(struct ur_rqp *q, uint32_t dqpn)
 
 bool ur_shm_ud_wants(const struct ur_roce *r, uint16_t slot)
 {
-	return r->shm_ud[slot % UR_SHM_SLOTS] >= MANY;
+	return r->shm->ud[slot % UR_SHM_SLOTS] >= MANY;
 }
 
 static struct ur_shm_peer *find(const struct ur_roce *r, uint16_t slot)
 {
-	ur_list_for_each(pos, &r->peers) {
+	ur_list_for_each(pos, &r->shm->peers) {
 		struct ur_shm_peer *p =
 			ur_container_of(pos, struct ur_shm_peer, node);
 
@@ -69,9 +69,9 @@ static struct ur_shm_peer *find(const struct ur_roce *r, uint16_t slot)
 /* q stands with the peer that it has sent to last, and waits for no other. */
 struct ur_shm_peer *ur_shm_ud_peer(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	struct ur_shm_qp *n = &q->shm;
 	uint16_t slot = slot_of(w->wr.ud.dqpn);
-	struct ur_shm_peer *p = n->peer;
+	struct ur_shm_peer *p = ur_shm_peer_of(q);
+	struct ur_shm_qp *n;
 
 	if (!w->wr.ud.av.is_local || w->wr.ud.dqpn == UR_QPN_MULTICAST ||
 	    q->qp->attr.rate_limit)
@@ -79,8 +79,9 @@ struct ur_shm_peer *ur_shm_ud_peer(struct ur_rqp *q, const struct ur_swqe *w)
 	if (p && p->slot == slot && !p->broken)
 		return p;
 	p = find(q->r, slot);
-	if (!p)
+	if (!p || !ur_shm_qp_make(q))
 		return NULL;
+	n = q->shm;
 	ur_list_del(&n->node);
 	ur_list_del(&n->full);
 	ur_list_add_tail(&p->qps, &n->node);
@@ -105,7 +106,7 @@ static void put_addresses(struct ur_cell *c, const struct ur_av *av)
 static int put_payload(struct ur_rqp *q, const struct ur_swqe *w,
 		       struct ur_cell *c)
 {
-	struct ur_chan *chan = &q->shm.peer->chan;
+	struct ur_chan *chan = &q->shm->peer->chan;
 	uint32_t len = w->length, at = 0;
 	uint8_t *to;
 
@@ -173,7 +174,7 @@ static const uint8_t *payload_of(const struct ur_roce *r,
 	if (!c->len)
 		return c->body.bytes;
 	if (!(c->flags & UR_SHM_IN_BODY))
-		return ur_chan_payload(r->shm_from, c->body.at, c->len);
+		return ur_chan_payload(r->shm->from, c->body.at, c->len);
 	return c->len <= V4_ROOM && !(c->flags & UR_SHM_V6)
 		       ? c->body.bytes + V4_DATA
 		       : NULL;

@@ -31,9 +31,9 @@ static struct ur_swqe *next_request(const struct ur_rqp *q)
 static struct ur_shm_peer *uc_peer(const struct ur_rqp *q,
 				   const struct ur_swqe *w)
 {
-	const struct ur_shm_qp *n = &q->shm;
+	const struct ur_shm_qp *n = q->shm;
 
-	if (!n->peer || n->peer->broken || n->wire_only ||
+	if (!n || !n->peer || n->peer->broken || q->wire_only ||
 	    q->qp->attr.rate_limit || ur_swqe_is_local(w))
 		return NULL;
 	return n->peer;
@@ -48,7 +48,7 @@ bool ur_shm_loose_may(struct ur_rqp *q)
 {
 	const struct ur_swqe *w;
 
-	if (__builtin_expect(ur_list_empty(&q->r->peers), 1))
+	if (__builtin_expect(ur_list_empty(&q->r->shm->peers), 1))
 		return false;
 	w = next_request(q);
 	return w && ur_rqp_state(q) == UR_QPS_RTS && peer_for(q, w);
@@ -65,12 +65,15 @@ bool ur_shm_loose_takes(struct ur_rqp *q)
 
 void ur_shm_loose_wired(struct ur_rqp *q)
 {
-	q->shm.wired = ++q->r->shm_wire;
+	uint64_t wired = ++q->r->shm->wire;
+
+	if (q->shm)
+		q->shm->wired = wired;
 }
 
 static void stop_waiting(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 
 	if (!n->since_ns)
 		return;
@@ -91,7 +94,7 @@ static void go_wire(struct ur_rqp *q)
 /* Wait for the consumer.  False: that has lasted too long. */
 static bool wait(struct ur_rqp *q)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	struct ur_shm_peer *p = n->peer;
 	uint64_t now = q->r->now_ns;
 
@@ -118,7 +121,7 @@ static bool wait(struct ur_rqp *q)
 static bool is_elsewhere(const struct ur_rqp *q, const struct ur_swqe *w)
 {
 	return q->qp->type == UR_QPT_UD &&
-	       w->wr.ud.dqpn >> UR_SLOT_SHIFT != q->shm.peer->slot;
+	       w->wr.ud.dqpn >> UR_SLOT_SHIFT != q->shm->peer->slot;
 }
 
 /*
@@ -136,13 +139,13 @@ static bool has_passed(struct ur_chan *c, uint32_t at)
 /* All of q's cells are taken. */
 static bool is_taken(struct ur_rqp *q)
 {
-	return has_passed(&q->shm.peer->chan, q->shm.last);
+	return has_passed(&q->shm->peer->chan, q->shm->last);
 }
 
 /* … or nobody will: the wire may follow. */
 static bool is_over(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	const struct ur_shm_qp *n = &q->shm;
+	const struct ur_shm_qp *n = q->shm;
 
 	if (!n->peer || n->peer->broken || is_elsewhere(q, w))
 		return true;
@@ -153,7 +156,7 @@ static bool is_over(struct ur_rqp *q, const struct ur_swqe *w)
 static void complete(struct ur_rqp *q, struct ur_swqe *w,
 		     enum ur_wc_status status)
 {
-	q->shm.off = 0;
+	q->shm->off = 0;
 	if (q->qp->type == UR_QPT_UD) {
 		ur_ud_complete(q, w, status);
 	} else if (status != UR_WC_SUCCESS) {
@@ -170,7 +173,7 @@ static void complete(struct ur_rqp *q, struct ur_swqe *w,
 
 static int send_one(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	struct ur_shm_qp *n = &q->shm;
+	struct ur_shm_qp *n = q->shm;
 	int err;
 
 	/* Nobody overtakes those who wait for room. */
@@ -187,7 +190,7 @@ static int send_one(struct ur_rqp *q, const struct ur_swqe *w)
 /* UC's WRITE, if nothing of before is under way on either path. */
 static bool do_directly(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	const struct ur_shm_qp *n = &q->shm;
+	const struct ur_shm_qp *n = q->shm;
 
 	return q->qp->type == UR_QPT_UC && n->peer->direct && !n->off &&
 	       w->opcode == UR_WR_RDMA_WRITE && n->wired <= n->peer->synced &&
@@ -200,7 +203,7 @@ static bool send_next(struct ur_rqp *q, struct ur_swqe *w)
 {
 	int err;
 
-	if (!q->shm.off && !peer_for(q, w)) {
+	if (!q->shm->off && !peer_for(q, w)) {
 		if (is_over(q, w))
 			go_wire(q);
 		return false;
@@ -230,16 +233,16 @@ void ur_shm_loose_pump(struct ur_rqp *q)
 {
 	struct ur_swqe *w;
 
-	q->shm.direct = 0;
+	q->shm->direct = 0;
 	while (q->qp->on_shm && (w = next_request(q))) {
 		enum ur_qp_state s = ur_rqp_state(q);
 
 		/* As on the wire: SQD finishes what was begun. */
-		if (s != UR_QPS_RTS && (s != UR_QPS_SQD || !q->shm.off))
+		if (s != UR_QPS_RTS && (s != UR_QPS_SQD || !q->shm->off))
 			return;
 		if (!send_next(q, w))
 			return;
-		if (q->shm.direct < UR_SHM_DIRECT_BYTES)
+		if (q->shm->direct < UR_SHM_DIRECT_BYTES)
 			continue;
 		ur_shm_rest(q);
 		return;
@@ -253,7 +256,7 @@ void ur_shm_loose_part(struct ur_rqp *q)
 
 	if (!q->qp->on_shm)
 		return;
-	if (q->shm.off && w) {
+	if (q->shm->off && w) {
 		q->r->cnt.shm_lost++;
 		complete(q, w, UR_WC_SUCCESS);
 	}

@@ -556,10 +556,10 @@ static void test_lies(void **state)
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
 		struct ur_chan *chan = &p->side[0].peer.chan;
 		struct ur_shm_qp *n =
-			&p->side[1]
-				 .lane.roce
-				 ->qps[p->side[1].qp.qpn & UR_QP_INDEX_MASK]
-				 ->shm;
+			p->side[1]
+				.lane.roce
+				->qps[p->side[1].qp.qpn & UR_QP_INDEX_MASK]
+				->shm;
 		struct ur_cell *c = ur_chan_cell(chan);
 		uint64_t was = pulled(p);
 
@@ -587,9 +587,9 @@ static void test_lies(void **state)
 static struct ur_cell *make_cell(struct pair *p, uint8_t kind, uint8_t flags)
 {
 	const struct ur_shm_qp *n =
-		&p->side[1]
-			 .lane.roce->qps[p->side[1].qp.qpn & UR_QP_INDEX_MASK]
-			 ->shm;
+		p->side[1]
+			.lane.roce->qps[p->side[1].qp.qpn & UR_QP_INDEX_MASK]
+			->shm;
 	struct ur_cell *c = ur_chan_cell(&p->side[0].peer.chan);
 
 	c->kind = kind;
@@ -652,9 +652,9 @@ static void test_asked_at_the_end(void **state)
 	struct ur_cell *c;
 
 	warm(p);
-	n = &p->side[1]
-		     .lane.roce->qps[p->side[1].qp.qpn & UR_QP_INDEX_MASK]
-		     ->shm;
+	n = p->side[1]
+		    .lane.roce->qps[p->side[1].qp.qpn & UR_QP_INDEX_MASK]
+		    ->shm;
 	free(n->res);
 	n->res = calloc(1, sizeof(*n->res));
 	assert_non_null(n->res);
