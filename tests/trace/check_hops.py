@@ -3,7 +3,7 @@
 """ARCHITECTURE.md's hop table against what a SEND really does.
 
 Builds the libraries once more with every function instrumented (in
-BUILDDIR/tests/trace/instrumented), runs one_send on them, merges the traces of
+BUILDDIR/tests/trace/traced), runs one_send on them, merges the traces of
 its two processes by time, and asserts that
 
 - the hops happen, on the side and in the order that the table states;
@@ -161,7 +161,10 @@ def build(source, directory):
         capture_output=True, text=True).stdout
     targets = [line.split(":")[0] for line in outputs.splitlines()
                if re.match(r"src/[^:]*: \w+_LINKER", line)]
+    # ccache takes -gdwarf-4 for no debugging information, and returns objects
+    # that were made in another directory and name its files.
     subprocess.run(["ninja", "-C", directory, *targets], check=True,
+                   env=dict(os.environ, CCACHE_DISABLE="1"),
                    stdout=subprocess.DEVNULL)
 
 
@@ -220,7 +223,7 @@ def main():
             len(hops) < 2:
         print("ARCHITECTURE.md: no hop table with rows 1, 2, 3 ...")
         return 1
-    directory = pathlib.Path(top) / "tests" / "trace" / "instrumented"
+    directory = pathlib.Path(top) / "tests" / "trace" / "traced"
     rights.take()
     if not rights.quiet(*OWN_NETWORK, "true"):
         print("skipped: " + rights.why_no_namespaces())
