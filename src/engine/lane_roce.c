@@ -119,11 +119,11 @@ static void tell_received(struct ur_lane *l, uint64_t now_ns)
 	const struct timespec nap = { .tv_nsec = 50000 };
 	unsigned int left = 1000;
 
-	ur_shm_settle(l->roce);
-	for (; left && ur_shm_owes(l->roce); left--) {
+	ur_shm_flush_acks(l->roce);
+	for (; left && ur_shm_owes_acks(l->roce); left--) {
 		if (!ur_shm_poll(l->roce, now_ns))
 			ur_sys_nanosleep(&nap);
-		ur_shm_settle(l->roce);
+		ur_shm_flush_acks(l->roce);
 	}
 	/* There may be hundreds of queue pairs. */
 	if (!left)

@@ -166,7 +166,7 @@ static void note_dry(struct ur_lane *l, int n)
 		return;
 	l->dry_looks = 0;
 	l->held_packets = 0;
-	ur_shm_link_dry(l->roce);
+	ur_shm_link_empty(l->roce);
 }
 
 /*
@@ -219,7 +219,7 @@ static int receive_shm(struct ur_lane *l, uint64_t now_ns)
 	if (n)
 		l->shm_hot = SHM_HOT;
 	else
-		ur_shm_settle(l->roce);
+		ur_shm_flush_acks(l->roce);
 	return n;
 }
 

@@ -358,7 +358,7 @@ static struct shm_link *add_link(struct ur_lane *l, uint16_t slot,
 	x->bell_fd = -1;
 	x->ear_fd = -1;
 	x->peer.slot = slot;
-	x->peer.bell = ring_bell;
+	x->peer.signal = ring_bell;
 	ur_list_add_tail(&links, &x->node);
 	nlinks++;
 	return x;

@@ -33,7 +33,7 @@ void ur_shm_configure(struct ur_lane *l, struct ur_roce_config *cfg);
 void ur_shm_share_now(struct ur_export *e);
 static inline void ur_shm_share(const struct ur_adapter *a)
 {
-	if (a->export && ur_share_wished(a->export))
+	if (a->export && ur_share_requested(a->export))
 		ur_shm_share_now(a->export);
 }
 

@@ -380,7 +380,7 @@ static bool may_sleep(struct ur_lane *l, enum ur_watch watch)
 		return true;
 	ur_lane_lock(l);
 	if (l->watch == UR_WATCH_ARMED && ur_shm_any(l->roce)) {
-		ur_shm_settle(l->roce);
+		ur_shm_flush_acks(l->roce);
 		ok = ur_shm_sleep(l->roce, true);
 	}
 	ur_lane_unlock(l);

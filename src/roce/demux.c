@@ -182,7 +182,7 @@ void ur_rqp_heard(struct ur_rqp *q)
 	if (q->r->comm_est)
 		q->r->comm_est(q->qp->qpn);
 	/* From now on the peer may do by itself what it would ask for. */
-	ur_shm_show(q);
+	ur_shm_export_qp(q);
 }
 
 static void dispatch(struct ur_rqp *q, struct ur_in *in)

@@ -618,13 +618,13 @@ void ur_shm_wire_done(struct ur_rqp *q);
 /* The queue pair has entered this state. */
 void ur_shm_enter(struct ur_rqp *q, enum ur_qp_state state);
 /* Its attributes have changed: export what the peer may access directly. */
-void ur_shm_show(struct ur_rqp *q);
+void ur_shm_export_qp(struct ur_rqp *q);
 /* Stop its requester; its responder; or both, and leave the channel. */
 void ur_shm_req_stop(struct ur_rqp *q);
 void ur_shm_resp_stop(struct ur_rqp *q);
 void ur_shm_stop(struct ur_rqp *q);
 /* Acknowledge requests that were done, before the queue pair fails. */
-void ur_shm_tell_last(struct ur_rqp *q);
+void ur_shm_ack_last(struct ur_rqp *q);
 
 /*
  * UC and UD.  _takes, while no packet of q is in a burst: the requests went, or
@@ -632,9 +632,9 @@ void ur_shm_tell_last(struct ur_rqp *q);
  * went by the wire to a lane of this host; of UD, to that queue pair, and after
  * some a channel is requested.
  */
-bool ur_shm_loose_takes(struct ur_rqp *q);
-bool ur_shm_loose_may(struct ur_rqp *q);
-void ur_shm_loose_wired(struct ur_rqp *q);
+bool ur_shm_unreliable_takes(struct ur_rqp *q);
+bool ur_shm_unreliable_may(struct ur_rqp *q);
+void ur_shm_unreliable_wired(struct ur_rqp *q);
 void ur_shm_ud_wired(struct ur_rqp *q, uint32_t dqpn);
 
 /* Continue with the requests of a queue pair that is on a channel. */

@@ -70,7 +70,7 @@ void ur_rqp_fail(struct ur_rqp *q, int event)
 		return;
 	ur_qp_set_state(q->qp, UR_QPS_ERR);
 	requester_stop(q);
-	ur_shm_tell_last(q);
+	ur_shm_ack_last(q);
 	ur_shm_resp_stop(q);
 	if (q->loan)
 		ur_delegation_stop(q);
@@ -338,7 +338,7 @@ int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 	take_attrs(&qp->attr, attr, mask);
 	if (mask & UR_QP_ALT_PATH)
 		q->wire_only = true;
-	ur_shm_show(q);
+	ur_shm_export_qp(q);
 	enter(q, from, to);
 	if (mask & UR_QP_PATH_MIG_STATE)
 		ur_mig_modify(q, attr->path_mig_state);

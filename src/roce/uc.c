@@ -50,7 +50,7 @@ enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 	struct ur_requester *s = &q->req;
 	struct ur_sq *sq = &q->qp->sq;
 
-	if (s->cur == s->fresh && ur_shm_loose_takes(q))
+	if (s->cur == s->fresh && ur_shm_unreliable_takes(q))
 		return UR_EMIT_IDLE;
 	for (;;) {
 		struct ur_swqe *w;
@@ -80,12 +80,12 @@ enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 		if (s->psn != ur_psn_add(w->last_psn, 1))
 			continue;
 		if (q->qp->attr.av.is_local)
-			ur_shm_loose_wired(q);
+			ur_shm_unreliable_wired(q);
 		s->cur++;
 		ur_req_complete(q, w, UR_WC_SUCCESS);
 		ur_rc_check_drained(q);
 		/* Not before this burst has left. */
-		if (ur_shm_loose_may(q))
+		if (ur_shm_unreliable_may(q))
 			return UR_EMIT_FULL;
 	}
 }

@@ -102,7 +102,7 @@ enum ur_emit ur_ud_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 {
 	const struct ur_path *p = q->path;
 
-	if (ur_shm_loose_takes(q))
+	if (ur_shm_unreliable_takes(q))
 		return UR_EMIT_IDLE;
 	if (q->path != p)
 		return q->path ? UR_EMIT_FULL : UR_EMIT_IDLE;
@@ -119,7 +119,7 @@ enum ur_emit ur_ud_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 		if (q->path != p)
 			return q->path ? UR_EMIT_FULL : UR_EMIT_IDLE;
 		/* Not before this burst has left. */
-		if (ur_shm_loose_may(q))
+		if (ur_shm_unreliable_may(q))
 			return UR_EMIT_FULL;
 	}
 }

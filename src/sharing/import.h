@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shm/lent.h"
+#include "shm/imported.h"
 
 #define UR_IMPORT_TOKEN	      16u
 #define UR_IMPORT_NAME	      48u /* of the socket, with the final zero */
@@ -96,8 +96,8 @@ int ur_import_ask(struct ur_import_link *l, uint32_t kind, uint32_t handle,
 		  struct ur_import_object *out, int *fd);
 int ur_import_end(struct ur_import_link *l, uint32_t kind, uint32_t handle);
 
-/* Whose memory it is; may: 0 or what ur_lender_check() said. */
-const struct ur_lender *ur_import_lender(const struct ur_import_link *l,
-					 int *may);
+/* Whose memory it is; may: 0 or what ur_owner_check() said. */
+const struct ur_owner *ur_import_lender(const struct ur_import_link *l,
+					int *may);
 
 #endif

@@ -33,7 +33,7 @@ struct ur_import_link {
 	/* News to confirm, for which there was no room; the watcher's */
 	bool owes;
 	uint32_t owed;
-	struct ur_lender lender;
+	struct ur_owner lender;
 	int may; /* move its memory: 0 or -errno */
 	const struct ur_import_hooks *hooks;
 	void *arg;
@@ -169,7 +169,7 @@ static int greet(struct ur_import_link *l, const uint8_t token[UR_IMPORT_TOKEN])
 		close(fd);
 	l->lender.pidfd = (int)syscall(SYS_pidfd_open, l->lender.pid, 0);
 	l->lender.sock = l->ask_fd;
-	l->may = ur_lender_check(&l->lender, m.secret_addr, m.secret);
+	l->may = ur_owner_check(&l->lender, m.secret_addr, m.secret);
 	return 0;
 }
 
@@ -291,8 +291,8 @@ int ur_import_end(struct ur_import_link *l, uint32_t kind, uint32_t handle)
 	return rc;
 }
 
-const struct ur_lender *ur_import_lender(const struct ur_import_link *l,
-					 int *may)
+const struct ur_owner *ur_import_lender(const struct ur_import_link *l,
+					int *may)
 {
 	*may = l->may;
 	return &l->lender;

@@ -17,11 +17,11 @@ enum which {
 static bool may_wait(struct ur_rqp *q, enum which which)
 {
 	const struct ur_shm_qp *n = q->shm;
-	uint32_t untold = n->done - n->told;
+	uint32_t untold = n->done - n->acked_done;
 
-	if (!n->urged && which != ALL && untold < UR_SHM_LATE_EVERY) {
+	if (!n->ack_requested && which != ALL && untold < UR_SHM_LATE_EVERY) {
 		if (which == OVERDUE)
-			q->r->shm->late = UR_SHM_LATE_LOOKS;
+			q->r->shm->late = UR_SHM_LATE_POLLS;
 		return true;
 	}
 	if (!n->piggyback_score || which != OVERDUE ||
@@ -45,10 +45,10 @@ static bool ack_peer(struct ur_shm_peer *p, enum which which)
 			waits = true;
 			continue;
 		}
-		if (which != OVERDUE && n->urged && n->piggyback_score)
+		if (which != OVERDUE && n->ack_requested && n->piggyback_score)
 			n->piggyback_score--;
 		ur_list_del(pos);
-		ur_shm_owe(q, UR_SHM_DUE_DONE);
+		ur_shm_send_due(q, UR_SHM_DUE_DONE);
 	}
 	return waits;
 }
@@ -77,7 +77,7 @@ void ur_shm_ack_taken(struct ur_roce *r)
 		r->shm->rounds = 0;
 }
 
-void ur_shm_tell_others(const struct ur_rqp *q)
+void ur_shm_ack_others(const struct ur_rqp *q)
 {
 	ur_list_for_each_safe(pos, tmp, &q->shm->peer->acks) {
 		struct ur_rqp *o =
@@ -86,11 +86,11 @@ void ur_shm_tell_others(const struct ur_rqp *q)
 		if (o == q)
 			continue;
 		ur_list_del(pos);
-		ur_shm_owe(o, UR_SHM_DUE_DONE);
+		ur_shm_send_due(o, UR_SHM_DUE_DONE);
 	}
 }
 
-void ur_shm_settle(struct ur_roce *r)
+void ur_shm_flush_acks(struct ur_roce *r)
 {
 	if (!r->shm->acks && !r->shm->late)
 		return;
@@ -104,7 +104,7 @@ void ur_shm_settle(struct ur_roce *r)
 void ur_shm_idle(struct ur_roce *r)
 {
 	if (r->shm->late == 1) {
-		ur_shm_settle(r);
+		ur_shm_flush_acks(r);
 		return;
 	}
 	if (r->shm->late)
@@ -137,7 +137,7 @@ void ur_shm_give_up(const struct ur_roce *r)
 }
 
 /* READs and atomics that are not answered have not been completed here. */
-bool ur_shm_owes(const struct ur_roce *r)
+bool ur_shm_owes_acks(const struct ur_roce *r)
 {
 	ur_list_for_each(pos, &r->shm->peers) {
 		struct ur_shm_peer *p =

@@ -39,7 +39,7 @@ struct ring_ctl {
 };
 
 struct ring {
-	struct ur_cell cells[UR_CHAN_CELLS];
+	struct ur_desc cells[UR_CHAN_DESCS];
 	uint8_t data[UR_CHAN_DATA];
 };
 
@@ -136,7 +136,7 @@ uint8_t *ur_chan_data(struct ur_chan *c, uint32_t len, uint32_t *at)
 	return c->tx_data + *at % UR_CHAN_DATA;
 }
 
-bool ur_chan_must_ring(struct ur_chan *c)
+bool ur_chan_must_signal(struct ur_chan *c)
 {
 	struct ring_ctl *ctl = tx_ctl(c);
 	uint32_t asleep = ASLEEP;
@@ -179,19 +179,19 @@ static void show_tails(struct ur_chan *c)
 	atomic_store_explicit(&ctl->tail, c->rx_tail, memory_order_release);
 }
 
-void ur_chan_tell_early(struct ur_chan *c)
+void ur_chan_release_early(struct ur_chan *c)
 {
 	if (c->rx_data_tail - c->rx_data_early >= EARLY)
 		show_tails(c);
 }
 
-bool ur_chan_tell(struct ur_chan *c)
+bool ur_chan_release(struct ur_chan *c)
 {
 	struct ring_ctl *ctl = rx_ctl(c);
 
-	if (c->rx_told == c->rx_tail)
+	if (c->rx_released == c->rx_tail)
 		return false;
-	c->rx_told = c->rx_tail;
+	c->rx_released = c->rx_tail;
 	show_tails(c);
 	atomic_signal_fence(memory_order_seq_cst);
 	/* Who polls looks for room himself. */

@@ -26,7 +26,7 @@
 #include "base/shared.h"
 
 #define UR_CHAN_VERSION 4u
-#define UR_CHAN_CELLS	512u
+#define UR_CHAN_DESCS	512u
 #define UR_CHAN_DATA	(4u << 20) /* bytes of payload in each direction */
 #define UR_CHAN_BODY	40u	   /* bytes that fit into a cell */
 #define UR_CHAN_EXTRA	8192u	   /* for the owner's other purposes, zeroed */
@@ -34,7 +34,7 @@
 #define UR_CHAN_AHEAD	8u
 #define UR_CHAN_FEW	256u
 
-struct ur_cell {
+struct ur_desc {
 	_Atomic uint32_t seq; /* lap, from 1; written last */
 	uint8_t kind;
 	uint8_t flags;
@@ -56,7 +56,7 @@ struct ur_cell {
 	} body;
 };
 
-_Static_assert(sizeof(struct ur_cell) == 64, "a cache line");
+_Static_assert(sizeof(struct ur_desc) == 64, "a cache line");
 
 struct ur_chan_mem;
 
@@ -65,7 +65,7 @@ struct ur_chan {
 	struct ur_chan_mem *mem;
 	unsigned int side;
 	/* Producer. */
-	struct ur_cell *tx;
+	struct ur_desc *tx;
 	uint8_t *tx_data;
 	uint32_t tx_head;      /* the next cell */
 	uint32_t tx_tail;      /* the consumer's, as last seen */
@@ -74,13 +74,13 @@ struct ur_chan {
 	uint32_t tx_span; /* how much of the stretch we use, so far … */
 	uint32_t tx_most; /* … and at most: all, but in tests */
 	/* Consumer. */
-	struct ur_cell *rx;
+	struct ur_desc *rx;
 	const uint8_t *rx_data;
 	uint32_t rx_tail;
 	uint32_t rx_data_tail;
-	uint32_t rx_told;    /* the tail that the producer knows */
-	uint32_t rx_row;     /* cells found full, one right after the other */
-	uint32_t rx_fetched; /* cells before this one were asked for */
+	uint32_t rx_released; /* the tail that the producer knows */
+	uint32_t rx_row;      /* cells found full, one right after the other */
+	uint32_t rx_fetched;  /* cells before this one were asked for */
 	uint32_t rx_data_early; /* rx_data_tail, at the last tell of any kind */
 };
 
@@ -113,28 +113,28 @@ uint8_t *ur_chan_data(struct ur_chan *c, uint32_t len, uint32_t *at);
 /* Does one more cell fit, with `spare` (less than all) left behind it? */
 static inline bool ur_chan_has_room(struct ur_chan *c, uint32_t spare)
 {
-	if (c->tx_head - c->tx_tail < UR_CHAN_CELLS - spare)
+	if (c->tx_head - c->tx_tail < UR_CHAN_DESCS - spare)
 		return true;
 	ur_chan_refresh(c);
-	return c->tx_head - c->tx_tail < UR_CHAN_CELLS - spare;
+	return c->tx_head - c->tx_tail < UR_CHAN_DESCS - spare;
 }
 
 /* The next cell, to be filled (not its seq) and published. */
-static inline struct ur_cell *ur_chan_cell(const struct ur_chan *c)
+static inline struct ur_desc *ur_chan_desc(const struct ur_chan *c)
 {
-	return &c->tx[c->tx_head % UR_CHAN_CELLS];
+	return &c->tx[c->tx_head % UR_CHAN_DESCS];
 }
 
 static inline uint32_t ur_chan_lap(uint32_t at)
 {
-	return at / UR_CHAN_CELLS + 1;
+	return at / UR_CHAN_DESCS + 1;
 }
 
 /*
  * The line is about to be written: have it here by then.  A hint, which
  * processors without it take for nothing.
  */
-static inline void ur_chan_own_soon(const void *line)
+static inline void ur_chan_prefetchw(const void *line)
 {
 	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
 }
@@ -146,10 +146,10 @@ static inline void ur_chan_own_soon(const void *line)
  */
 static inline void ur_chan_publish(struct ur_chan *c)
 {
-	atomic_store_explicit(&ur_chan_cell(c)->seq, ur_chan_lap(c->tx_head),
+	atomic_store_explicit(&ur_chan_desc(c)->seq, ur_chan_lap(c->tx_head),
 			      memory_order_release);
 	c->tx_head++;
-	ur_chan_own_soon(&c->tx[(c->tx_head + UR_CHAN_AHEAD) % UR_CHAN_CELLS]);
+	ur_chan_prefetchw(&c->tx[(c->tx_head + UR_CHAN_AHEAD) % UR_CHAN_DESCS]);
 }
 
 /*
@@ -165,8 +165,8 @@ static inline void ur_chan_data_used(struct ur_chan *c, uint32_t at,
 	if (lines > UR_CHAN_FEW)
 		return;
 	for (uint32_t i = 0; i < lines; i += 64)
-		ur_chan_own_soon(c->tx_data + (at + UR_CHAN_AHEAD * lines + i) %
-						      UR_CHAN_DATA);
+		ur_chan_prefetchw(c->tx_data + (at + UR_CHAN_AHEAD * lines +
+						i) % UR_CHAN_DATA);
 }
 
 /*
@@ -174,7 +174,7 @@ static inline void ur_chan_data_used(struct ur_chan *c, uint32_t at,
  * True once for each time that it sleeps.  A full barrier, but for a consumer
  * that is polled.
  */
-bool ur_chan_must_ring(struct ur_chan *c);
+bool ur_chan_must_signal(struct ur_chan *c);
 
 /* Ask the consumer to ring when it has made room; look again afterwards. */
 void ur_chan_want_room(struct ur_chan *c);
@@ -183,7 +183,7 @@ void ur_chan_want_room(struct ur_chan *c);
 
 static inline bool ur_chan_is_empty(const struct ur_chan *c)
 {
-	const struct ur_cell *cell = &c->rx[c->rx_tail % UR_CHAN_CELLS];
+	const struct ur_desc *cell = &c->rx[c->rx_tail % UR_CHAN_DESCS];
 
 	return atomic_load_explicit(&cell->seq, memory_order_acquire) !=
 	       ur_chan_lap(c->rx_tail);
@@ -193,9 +193,9 @@ static inline bool ur_chan_is_empty(const struct ur_chan *c)
  * A copy of the oldest cell; only if there is one.  Its memory is the
  * producer's, which may write there at any time: every word is read once.
  */
-static inline void ur_chan_copy(const struct ur_chan *c, struct ur_cell *out)
+static inline void ur_chan_copy(const struct ur_chan *c, struct ur_desc *out)
 {
-	ur_shared_copy(out, &c->rx[c->rx_tail % UR_CHAN_CELLS], sizeof(*out));
+	ur_shared_copy(out, &c->rx[c->rx_tail % UR_CHAN_DESCS], sizeof(*out));
 }
 
 /*
@@ -211,7 +211,7 @@ const uint8_t *ur_chan_payload(const struct ur_chan *c, uint32_t at,
  * one that is not would only be taken away from the producer, so behind the
  * first one of a row nothing is asked for.
  */
-static inline void ur_chan_look_ahead(struct ur_chan *c)
+static inline void ur_chan_prefetch(struct ur_chan *c)
 {
 	uint32_t end = c->rx_row++ * 2;
 
@@ -219,11 +219,11 @@ static inline void ur_chan_look_ahead(struct ur_chan *c)
 	if ((int32_t)(c->rx_fetched - c->rx_tail) <= 0)
 		c->rx_fetched = c->rx_tail + 1;
 	for (; (int32_t)(end - c->rx_fetched) >= 0; c->rx_fetched++)
-		__builtin_prefetch(&c->rx[c->rx_fetched % UR_CHAN_CELLS]);
+		__builtin_prefetch(&c->rx[c->rx_fetched % UR_CHAN_DESCS]);
 }
 
 /* The oldest cell is not full: the row has ended. */
-static inline void ur_chan_ran_dry(struct ur_chan *c)
+static inline void ur_chan_row_ended(struct ur_chan *c)
 {
 	c->rx_row = 0;
 }
@@ -249,14 +249,14 @@ static inline void ur_chan_data_done(struct ur_chan *c, uint32_t at,
 }
 
 /* Tell the producer what is free.  True: it waits, ring its bell. */
-bool ur_chan_tell(struct ur_chan *c);
+bool ur_chan_release(struct ur_chan *c);
 
 /*
  * The same in the middle of many cells, if so much is free by now that it pays:
- * a producer that is awake goes on while the rest is taken.  ur_chan_tell()
+ * a producer that is awake goes on while the rest is taken.  ur_chan_release()
  * has to follow.
  */
-void ur_chan_tell_early(struct ur_chan *c);
+void ur_chan_release_early(struct ur_chan *c);
 
 /*
  * About to sleep, or awake.  After `true` look into the ring once more: what

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Theory of operation.  The initiator makes its word in the channel's page
- * odd, with a full barrier, and only then looks whether it may: the entries of
- * queue pair and region in the peer's segment.  The peer takes an entry away,
- * with a full barrier, and only then looks at the word.  So either we find it
- * gone, or the peer finds us in, and waits until the word changes.  Between
- * our own threads `in` and `busy` do the same; the barrier serves both.
+ * Theory of operation.  The initiator makes its word in the channel's page odd,
+ * with a full barrier, and only then reads the entries of queue pair and region
+ * in the peer's segment.  The peer removes an entry, with a full barrier, and
+ * only then reads the word.  So either the initiator finds the entry removed,
+ * or the peer finds the initiator inside and waits until the word changes.
+ * Between our own threads `in` and `busy` do the same; the same barrier serves
+ * both.
  *
- * Nothing here ever decides that a request is wrong.  Who may not, cannot or
- * does not know gives -EAGAIN, and the target gives its verdict.
+ * Nothing here decides that a request is wrong.  Whatever is not permitted, not
+ * possible or unknown gives -EAGAIN, and the target decides.
  */
 #include "shm/direct.h"
 
@@ -33,7 +34,7 @@ static const struct ur_seg *segment_map(int fd)
 	void *map;
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	/* It must stay as large as it is, or reading it could fault. */
+	/* Without the seal the file could shrink, and reading it fault. */
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) ||
 	    st.st_size < (off_t)sizeof(struct ur_seg))
 		return NULL;
@@ -54,11 +55,11 @@ static void join_own(struct ur_direct *r)
 	if (!r->own)
 		return;
 	ur_lock(&r->own->lock);
-	ur_list_add_tail(&r->own->reaches, &r->node);
+	ur_list_add_tail(&r->own->peers, &r->node);
 	ur_unlock(&r->own->lock);
 }
 
-/* Nobody watches over the peer afterwards, so it must be out for good. */
+/* Nothing watches the peer afterwards, so it is excluded for good. */
 static void leave_own(struct ur_direct *r)
 {
 	const struct timespec nap = { .tv_nsec = 100000 };
@@ -87,7 +88,7 @@ struct ur_direct *ur_direct_open(int export_fd, pid_t pid, int sock,
 		return NULL;
 	r->seg = segment_map(export_fd);
 	if (!r->seg || r->seg->magic != UR_SEG_MAGIC)
-		goto free_reach;
+		goto free_direct;
 	r->shared = shared;
 	r->side = side;
 	r->inside = &r->shared->inside[side].value;
@@ -98,13 +99,13 @@ struct ur_direct *ur_direct_open(int export_fd, pid_t pid, int sock,
 	r->forks = ur_direct_forks();
 	r->own = own;
 	r->turn = 1;
-	r->kernel_may = true;
-	r->kernel_can = ur_kernel_check(r);
+	r->cma_allowed = true;
+	r->cma_works = ur_cma_check(r);
 	ur_list_init(&r->objects);
 	join_own(r);
 	return r;
 
-free_reach:
+free_direct:
 	if (r->seg)
 		segment_unmap(r->seg);
 	free(r);
@@ -147,9 +148,9 @@ bool ur_direct_is_gone(const struct ur_direct *r)
 	       p[1].revents;
 }
 
-void ur_direct_by_kernel(struct ur_direct *r, bool yes)
+void ur_direct_allow_cma(struct ur_direct *r, bool yes)
 {
-	r->kernel_may = yes;
+	r->cma_allowed = yes;
 }
 
 const struct ur_direct_stats *ur_direct_stats(const struct ur_direct *r)
@@ -157,7 +158,7 @@ const struct ur_direct_stats *ur_direct_stats(const struct ur_direct *r)
 	return &r->stats;
 }
 
-void ur_direct_keep_out(struct ur_direct *r)
+void ur_direct_block(struct ur_direct *r)
 {
 	atomic_exchange(&r->busy, 1);
 	while (atomic_load_explicit(&r->in, memory_order_acquire))
@@ -165,12 +166,12 @@ void ur_direct_keep_out(struct ur_direct *r)
 	r->turn++;
 }
 
-void ur_direct_let_in(struct ur_direct *r)
+void ur_direct_unblock(struct ur_direct *r)
 {
 	atomic_store_explicit(&r->busy, 0, memory_order_release);
 }
 
-/* Where in a list of pieces we are. */
+/* A position in a list of pieces. */
 struct cursor {
 	const struct iovec *iov;
 	int n;
@@ -211,17 +212,17 @@ static int copy_mapped(uint8_t *there, struct cursor *c, size_t len, bool write)
 	return 0;
 }
 
-/* At most so many of the caller's pieces go into one call of the kernel. */
-#define KERNEL_PIECES 64
+/* Pieces of the caller in one system call. */
+#define CMA_PIECES 64
 
-static int copy_kernel(struct ur_direct *r, uint64_t there, struct cursor *c,
-		       size_t len, bool write)
+static int copy_cma(struct ur_direct *r, uint64_t there, struct cursor *c,
+		    size_t len, bool write)
 {
-	struct iovec iov[KERNEL_PIECES];
+	struct iovec iov[CMA_PIECES];
 	size_t sum = 0;
 	int n = 0;
 
-	while (sum < len && n < KERNEL_PIECES) {
+	while (sum < len && n < CMA_PIECES) {
 		uint8_t *here;
 		size_t size = cursor_take(c, len - sum, &here);
 
@@ -232,17 +233,17 @@ static int copy_kernel(struct ur_direct *r, uint64_t there, struct cursor *c,
 	}
 	if (sum < len)
 		return -EAGAIN;
-	return write ? ur_kernel_write(r, there, iov, n, len)
-		     : ur_kernel_read(r, there, iov, n, len);
+	return write ? ur_cma_write(r, there, iov, n, len)
+		     : ur_cma_read(r, there, iov, n, len);
 }
 
-/* Are the bytes of the region that a view maps ours to load or store? */
+/* May we load or store the bytes of the region? */
 static bool can_map(const struct ur_view *v, bool write)
 {
 	return v->state == UR_VIEW_MAPPED && (!write || v->object->writable);
 }
 
-/* The first `size` bytes of what the request has left. */
+/* Move the first `size` bytes of what is left of the request. */
 static int move_piece(struct ur_direct *r, const struct ur_op *op,
 		      struct cursor *c, size_t size)
 {
@@ -261,9 +262,9 @@ static int move_piece(struct ur_direct *r, const struct ur_op *op,
 		r->stats.mapped += rc == 0;
 		return rc;
 	}
-	if (!v->plain || !r->kernel_may || !r->kernel_can)
+	if (!v->plain || !r->cma_allowed || !r->cma_works)
 		return -EAGAIN;
-	rc = copy_kernel(r, v->is.mr.addr + off, c, size, write);
+	rc = copy_cma(r, v->is.mr.addr + off, c, size, write);
 	if (!write && !ur_view_still(r, op, v))
 		rc = -EAGAIN;
 	r->stats.kernel += rc == 0;
@@ -271,9 +272,9 @@ static int move_piece(struct ur_direct *r, const struct ur_op *op,
 }
 
 /*
- * Piece by piece, so that the peer never waits long for us; but before the
- * first all of it must be allowed, as a responder looks at the whole (IBTA
- * 9.7.4.1.6).  A request of no bytes names no memory.
+ * In pieces, so that the peer never waits long for us; but before the first one
+ * the whole range is checked, as a responder does (IBTA 9.7.4.1.6). A request
+ * of no bytes names no memory.
  */
 static int move(struct ur_direct *r, struct ur_op op, const struct iovec *iov,
 		int niov)
@@ -323,38 +324,38 @@ int ur_direct_read(struct ur_direct *r, uint32_t dqpn, uint32_t sqpn,
 }
 
 /*
- * The watcher keeps us out for a moment only, and one who pulls without a
- * pause is sure to meet it; there is no other way that is as cheap.  Where the
- * moment lasts, the watcher waits for a core: a nap leaves it ours, which a
- * yield does not if we have a real-time priority.
+ * The watcher blocks operations only for microseconds, which a continuous
+ * sequence of rendezvous is sure to meet, and every other way is more
+ * expensive.  If it takes longer, the watcher waits for a processor: sleeping
+ * leaves it ours, yielding would not if we have a real-time priority.
  */
-#define PULL_YIELDS 1000u
-#define PULL_NAPS   1000u
-#define PULL_NAP_NS 100000
+#define GET_YIELDS 1000u
+#define GET_NAPS   1000u
+#define GET_NAP_NS 100000
 
 static void wait_for_watcher(unsigned int turn)
 {
-	const struct timespec nap = { .tv_nsec = PULL_NAP_NS };
+	const struct timespec nap = { .tv_nsec = GET_NAP_NS };
 
-	if (turn < PULL_YIELDS)
+	if (turn < GET_YIELDS)
 		sched_yield();
 	else
 		ur_sys_nanosleep(&nap);
 }
 
-int ur_direct_pull(struct ur_direct *r, uint32_t sqpn, uint32_t dqpn,
-		   uint32_t key, uint64_t va, const struct iovec *iov, int niov,
-		   uint32_t len)
+int ur_direct_get(struct ur_direct *r, uint32_t sqpn, uint32_t dqpn,
+		  uint32_t key, uint64_t va, const struct iovec *iov, int niov,
+		  uint32_t len)
 {
 	const struct ur_op op = {
-		ur_export_pull_key(sqpn), dqpn, key, 0, va, len
+		ur_export_rndv_key(sqpn), dqpn, key, 0, va, len
 	};
 	int rc = -EAGAIN;
 
-	for (unsigned int i = 0; i < PULL_YIELDS + PULL_NAPS; i++) {
-		r->kept_out = false;
+	for (unsigned int i = 0; i < GET_YIELDS + GET_NAPS; i++) {
+		r->blocked = false;
 		rc = move(r, op, iov, niov);
-		if (!r->kept_out)
+		if (!r->blocked)
 			break;
 		wait_for_watcher(i);
 	}

@@ -18,7 +18,7 @@
 #include "shm/direct_internal.h"
 #include "shm/share_internal.h"
 
-/* Rights of peers that can be used without the target. */
+/* Rights that a peer can use without the target. */
 #define REMOTE                                                                 \
 	(UR_ACCESS_REMOTE_WRITE | UR_ACCESS_REMOTE_READ |                      \
 	 UR_ACCESS_REMOTE_ATOMIC)
@@ -40,8 +40,8 @@ bool ur_direct_file_limit(uint64_t bytes)
 }
 
 /*
- * Sealed against resizing, so that no reader ever faults, and, but for the
- * mapping that exists, against writing.
+ * Sealed against resizing, so that readers never fault, and against writing by
+ * any but the existing mapping.
  */
 static struct ur_seg *segment_make(int fd)
 {
@@ -63,7 +63,7 @@ static struct ur_seg *segment_make(int fd)
 	return seg;
 }
 
-/* Of this process and, in a child, its parent's; ur_share_lock(). */
+/* Of this process and, in a child, of its parent; ur_share_lock(). */
 static struct ur_list exports = { &exports, &exports };
 
 struct ur_export *ur_export_create(void)
@@ -79,7 +79,7 @@ struct ur_export *ur_export_create(void)
 	if (!e->seg)
 		goto close_fd;
 	e->forks = ur_direct_forks();
-	ur_list_init(&e->reaches);
+	ur_list_init(&e->peers);
 	ur_lock_init(&e->lock);
 	ur_rng_secret(e->nonce, sizeof(e->nonce));
 	e->seg->nonce[0] = e->nonce[0];
@@ -116,7 +116,7 @@ int ur_export_fd(const struct ur_export *e)
 	return e ? e->fd : -1;
 }
 
-/* Also after a fork: what the parent exports is the parent's affair. */
+/* False in a child of fork(): the parent's exports are not its own. */
 static bool is_ours(const struct ur_export *e)
 {
 	return e && e->forks == ur_direct_forks();
@@ -127,13 +127,13 @@ static uint64_t peer_word(const struct ur_direct *r)
 	return atomic_load(&r->shared->inside[!r->side].value);
 }
 
-/* Looks at a peer that is inside before it is waited for: microseconds. */
+/* Checks of a peer that is inside before it is waited for: microseconds. */
 #define LOOKS 100u
 
 /*
- * Is the peer in our memory, and does it stay there for longer than a small
- * piece takes?  Its word need not become even: that it changes is enough,
- * since an operation that begins later finds what was taken away.
+ * Is the peer in our memory for longer than a small piece takes?  Its word need
+ * not become even: a change is enough, since a later operation finds the entry
+ * removed.
  */
 static bool is_inside(const struct ur_direct *r, uint64_t *was)
 {
@@ -148,8 +148,8 @@ static bool is_inside(const struct ur_direct *r, uint64_t *was)
 }
 
 /*
- * The peer may want our processor, so it gets it at first; later on it is one
- * that does not run.  Sleeps: under no lock of a lane.
+ * The peer may need this processor, so yield at first; after that it is one
+ * that does not run.  Sleeps: not under a lane's lock.
  */
 static bool has_left(const struct ur_direct *r, uint64_t was)
 {
@@ -189,7 +189,7 @@ void ur_direct_wait_out(struct ur_direct *r)
 
 	if (!is_inside(r, &was))
 		return;
-	/* Lanes take the lock: they do not wait for that peer as well. */
+	/* Lanes take the lock: they must not wait for that peer as well. */
 	r->waiters++;
 	ur_unlock(&r->own->lock);
 	left = has_left(r, was);
@@ -201,7 +201,7 @@ void ur_direct_wait_out(struct ur_direct *r)
 
 static void wait_out_locked(struct ur_export *e)
 {
-	ur_list_for_each(node, &e->reaches)
+	ur_list_for_each(node, &e->peers)
 		ur_direct_wait_out(
 			ur_container_of(node, struct ur_direct, node));
 }
@@ -210,7 +210,7 @@ static bool any_inside_locked(struct ur_export *e)
 {
 	uint64_t was;
 
-	ur_list_for_each(node, &e->reaches) {
+	ur_list_for_each(node, &e->peers) {
 		if (is_inside(ur_container_of(node, struct ur_direct, node),
 			      &was))
 			return true;
@@ -222,7 +222,7 @@ bool ur_direct_shut_all(struct ur_export *own, bool patient)
 {
 	bool all = true;
 
-	ur_list_for_each(node, &own->reaches) {
+	ur_list_for_each(node, &own->peers) {
 		struct ur_direct *r =
 			ur_container_of(node, struct ur_direct, node);
 		uint64_t was;
@@ -240,7 +240,7 @@ bool ur_direct_shut_all(struct ur_export *own, bool patient)
 
 void ur_direct_open_all(struct ur_export *own)
 {
-	ur_list_for_each(node, &own->reaches) {
+	ur_list_for_each(node, &own->peers) {
 		struct ur_direct *r =
 			ur_container_of(node, struct ur_direct, node);
 
@@ -251,7 +251,7 @@ void ur_direct_open_all(struct ur_export *own)
 
 static void forget_locked(struct ur_export *e, const struct ur_seg_entry *is)
 {
-	ur_list_for_each(node, &e->reaches) {
+	ur_list_for_each(node, &e->peers) {
 		struct ur_direct *r =
 			ur_container_of(node, struct ur_direct, node);
 
@@ -260,7 +260,7 @@ static void forget_locked(struct ur_export *e, const struct ur_seg_entry *is)
 	}
 }
 
-/* The segment is ours alone to write, so what we find there is true. */
+/* Only this process writes the segment, so its contents are trusted. */
 static struct ur_seg_entry *find_own(struct ur_seg_table *t, uint32_t key,
 				     struct ur_seg_entry *copy)
 {
@@ -350,7 +350,7 @@ static void renew_served(struct ur_export *e, struct ur_seg_entry *at)
 	ur_seg_put(&e->seg->mrs, &is);
 }
 
-void ur_exports_taken(uint64_t at, uint64_t end)
+void ur_exports_reverted(uint64_t at, uint64_t end)
 {
 	ur_list_for_each(node, &exports) {
 		struct ur_export *e =

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The way of most small messages, where nothing is out of the ordinary: the
- * data stands in one cell, or behind it, and comes from, or goes to, one piece
- * of memory.
- * Nothing is decided here: whatever does not fit is left as it was, to
- * shm_req.c and shm_resp.c, which know all cases.
+ * The fast path of small messages: the payload is in one descriptor, or one
+ * piece behind it, and in one piece of memory on each side.
+ *
+ * It decides nothing: any other request is left untouched to req.c and resp.c,
+ * which handle all cases.
  */
 #include <errno.h>
 
@@ -28,7 +28,7 @@ static bool is_small(const struct ur_swqe *w)
 	}
 }
 
-/* May it go, as far as its queue pair and the channel go? */
+/* Do the states of queue pair and channel allow it? */
 static bool may_go(const struct ur_rqp *q, const struct ur_swqe *w)
 {
 	const struct ur_shm_qp *n = q->shm;
@@ -37,7 +37,7 @@ static bool may_go(const struct ur_rqp *q, const struct ur_swqe *w)
 	if (ur_rqp_state(q) != UR_QPS_RTS || n->off || q->wire_only ||
 	    q->qp->attr.rate_limit || !ur_list_empty(&p->full) || p->serving)
 		return false;
-	/* Nobody else has something to tell before it. */
+	/* No other queue pair has an acknowledgement that must go first. */
 	if (p->acks.next !=
 		    (ur_list_empty(&n->acking) ? &p->acks : &n->acking) ||
 	    p->acks.prev != p->acks.next)
@@ -66,13 +66,16 @@ static uint8_t flags_of(const struct ur_rqp *q, const struct ur_swqe *w)
 	bool imm = w->opcode == UR_WR_SEND_IMM ||
 		   w->opcode == UR_WR_RDMA_WRITE_IMM;
 
-	return (uint8_t)(WHOLE | (imm ? UR_SHM_IMM : 0) | ur_shm_later(q, w) |
+	return (uint8_t)(WHOLE | (imm ? UR_SHM_IMM : 0) |
+			 ur_shm_ack_late(q, w) |
 			 (w->flags & UR_SEND_SOLICITED ? UR_SHM_SOLICITED : 0));
 }
 
-/* The data into the cell, or what else it says into it.  Where there is no room
- * shm_req.c waits for some. */
-static bool fill(struct ur_rqp *q, const struct ur_swqe *w, struct ur_cell *c,
+/*
+ * Fill the descriptor and place the payload.  Without room req.c waits for
+ * some.
+ */
+static bool fill(struct ur_rqp *q, const struct ur_swqe *w, struct ur_desc *c,
 		 bool write)
 {
 	struct ur_chan *chan = &q->shm->peer->chan;
@@ -88,7 +91,7 @@ static bool fill(struct ur_rqp *q, const struct ur_swqe *w, struct ur_cell *c,
 	if (!to || fetch(q, w, to))
 		return false;
 	c->flags = flags_of(q, w);
-	c->body.rkey = 0; /* of a SEND: nothing is asked */
+	c->body.rkey = 0; /* of a SEND: asks nothing */
 	c->body.at = at;
 	c->body.total = w->length;
 	ur_chan_data_used(chan, at, w->length);
@@ -99,15 +102,15 @@ bool ur_shm_send_small(struct ur_rqp *q)
 {
 	const struct ur_swqe *w = ur_sq_slot(&q->qp->sq, q->req.cur);
 	bool write = ur_swqe_is_write(w);
-	struct ur_cell *c;
+	struct ur_desc *c;
 
-	/* Perhaps it can be done without the peer, now or soon. */
+	/* Direct access may do it, now or soon. */
 	if (w->opcode == UR_WR_RDMA_WRITE && q->shm->peer->direct &&
 	    (!ur_shm_outstanding(q->shm) || ur_shm_waits_direct(q, w)))
 		return false;
 	if (!is_small(w) || !may_go(q, w))
 		return false;
-	c = ur_shm_cell(q, write ? UR_SHM_WRITE : UR_SHM_SEND, true);
+	c = ur_shm_desc(q, write ? UR_SHM_WRITE : UR_SHM_SEND, true);
 	if (!c || !fill(q, w, c, write))
 		return false;
 	c->len = (uint16_t)w->length;
@@ -123,8 +126,8 @@ bool ur_shm_send_small(struct ur_rqp *q)
 }
 
 /*
- * Whatever else may be to do when a request is posted is not: it is the only
- * new one, and its timer runs already, so that nobody looks at the time.
+ * Nothing else is to do when it is posted: it is the only new request, and its
+ * timer runs already, so the time is not needed.
  */
 bool ur_shm_kick_small(struct ur_qp *qp)
 {
@@ -136,14 +139,14 @@ bool ur_shm_kick_small(struct ur_qp *qp)
 	    q->req.cur + 1 != ur_sq_tail(&qp->sq) || !ur_shm_send_small(q))
 		return false;
 	p->dirty = false;
-	if (ur_chan_must_ring(&p->chan))
-		p->bell(p);
+	if (ur_chan_must_signal(&p->chan))
+		p->signal(p);
 	return true;
 }
 
 /* --- responder --- */
 
-static bool may_take(const struct ur_rqp *q, const struct ur_cell *c)
+static bool may_take(const struct ur_rqp *q, const struct ur_desc *c)
 {
 	const struct ur_shm_qp *n = q->shm;
 
@@ -155,8 +158,8 @@ static bool may_take(const struct ur_rqp *q, const struct ur_cell *c)
 	       (ur_rqp_state(q) != UR_QPS_RTR || q->rsp.comm_est);
 }
 
-/* The oldest receive, if the data has a place there; NULL. */
-static struct ur_rwqe *receive_for(struct ur_rqp *q, const struct ur_cell *c)
+/* The oldest receive, with the data placed in it; or NULL. */
+static struct ur_rwqe *receive_for(struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_rwqe *w = ur_rq_first(&q->qp->rq);
 	const uint8_t *from;
@@ -175,7 +178,7 @@ static struct ur_rwqe *receive_for(struct ur_rqp *q, const struct ur_cell *c)
 	return w;
 }
 
-bool ur_shm_take_small(struct ur_rqp *q, const struct ur_cell *c)
+bool ur_shm_take_small(struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_shm_qp *n = q->shm;
 	bool imm = c->flags & UR_SHM_IMM;

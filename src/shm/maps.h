@@ -21,10 +21,7 @@ struct ur_map {
 /* Cuts the newline off; false: not such a line. */
 bool ur_map_parse(char *line, struct ur_map *out);
 
-/*
- * The lines of an open file, without memory of its own: for handlers of
- * fork(), where there may be none left.
- */
+/* The lines of an open file, without allocating memory: for fork() handlers. */
 struct ur_lines {
 	int fd;
 	bool bad; /* a read failed, or a line was too long */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Mappings of a peer's memory.  Only what is registered is mapped, rounded to
- * pages; regions that lie within each other share a mapping.
+ * Mappings of a peer's memory.  Only registered memory is mapped, rounded to
+ * pages; regions within each other share a mapping.
  *
- * The peer names the file, so it must not be one that could keep us waiting
- * in a page fault (FUSE, network file systems) or that is no memory at all.
+ * The peer names the file, so it must be memory, of a file system whose page
+ * faults wait for no other process or host (no FUSE, no network).
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include <sys/vfs.h>
 
 #include "shm/direct_internal.h"
-#include "shm/lent.h"
+#include "shm/imported.h"
 
 #define FS_TMPFS   0x01021994
 #define FS_HUGETLB 0x958458f6
@@ -26,7 +26,7 @@
 #define SMALL_PAGE  4096u
 #define MAX_OBJECTS 1024u /* a process has some 65,000 mappings */
 
-/* Size of the pages of a file that we are willing to map; 0: none. */
+/* Page size of a file that may be mapped; 0: it may not. */
 static uint64_t page_size_of(int fd)
 {
 	struct statfs fs;
@@ -85,7 +85,7 @@ static bool may_have_more(const struct ur_direct *r)
 	return n < MAX_OBJECTS;
 }
 
-/* What of a file is to be mapped, rounded to its pages; false: not this one. */
+/* The range of the file to map, rounded to its pages; false: not this file. */
 static bool want_file(int fd, uint64_t offset, uint64_t length,
 		      struct ur_object *want)
 {
@@ -115,14 +115,14 @@ static bool map_file(int fd, struct ur_object *want)
 
 	if (map == MAP_FAILED)
 		return false;
-	/* It is not ours to dump. */
+	/* Not part of our core dumps. */
 	madvise(map, want->length, MADV_DONTDUMP);
 	want->base = map;
 	return true;
 }
 
-void *ur_map_lent(int fd, uint64_t offset, uint64_t length, bool write,
-		  struct iovec *map)
+void *ur_map_imported(int fd, uint64_t offset, uint64_t length, bool write,
+		      struct iovec *map)
 {
 	struct ur_object o;
 
@@ -149,7 +149,7 @@ struct ur_object *ur_object_file(struct ur_direct *r, int fd, uint64_t offset,
 	return o;
 }
 
-/* As a whole: there is no other way. */
+/* A segment can only be attached as a whole. */
 struct ur_object *ur_object_sysv(struct ur_direct *r, int shmid,
 				 uint64_t offset, uint64_t length)
 {

@@ -20,8 +20,10 @@ struct own_pin {
 	_Atomic uintptr_t *slot;
 };
 
-/* Where the mappings are; 0: unused.  No lock: the last reference may go under
- * any other. */
+/*
+ * Addresses of the mappings; 0: unused.  Lock-free, since the last reference
+ * may be dropped under any lock.
+ */
 static _Atomic uintptr_t slots[UR_PINS];
 
 bool ur_share_is_pin(const struct ur_map *m)
@@ -48,7 +50,7 @@ static _Atomic uintptr_t *take_slot(void)
 	return NULL;
 }
 
-/* A child has its parent's list, but not the mappings. */
+/* A child inherits the list, but not the mappings. */
 static void pin_end(struct ur_pin *pin)
 {
 	struct own_pin *p = ur_container_of(pin, struct own_pin, pin);
@@ -61,8 +63,8 @@ static void pin_end(struct ur_pin *pin)
 }
 
 /*
- * The file behind [at, end) and where in it that begins; -1: it is no file of
- * ours, or in several pieces.
+ * The file behind [at, end) and the offset of `at` in it; -1: not one of ours,
+ * or several pieces.
  */
 static int file_of(uint64_t at, uint64_t end, uint64_t *offset)
 {
@@ -113,7 +115,7 @@ static uint8_t *map_file(uint64_t at, uint64_t end)
 	base = mmap(NULL, end - at, PROT_READ, MAP_SHARED, fd, (off_t)offset);
 	if (base == MAP_FAILED)
 		return NULL;
-	/* Or a child would have the memory that it has a copy of. */
+	/* A child has a copy of the memory, so it must not have the mapping. */
 	if (madvise(base, end - at, MADV_DONTFORK)) {
 		munmap(base, end - at);
 		return NULL;
@@ -129,7 +131,7 @@ static bool pin_map(struct own_pin *p, uint64_t at, uint64_t end)
 		return false;
 	ur_share_lock();
 	p->base = map_file(at, end);
-	/* Forks look for it under the lock. */
+	/* fork() reads it under the lock. */
 	atomic_store(p->slot, (uintptr_t)p->base);
 	ur_share_unlock();
 	return p->base != NULL;

@@ -1,39 +1,43 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Large SENDs whose data is copied once: the requester names it, and the
- * responder takes it from there into the receive, as it would do a READ
- * (shm/).  It counts the request only then, so the memory is the requester's
- * until its completion, as ever.
+ * Large SENDs whose data is copied once.  The requester names the data, and the
+ * responder gets it by direct access straight into the receive.  It
+ * acknowledges only then, so the memory belongs to the requester until its
+ * completion, as usual.
  *
- * At first data goes through the channel, and a cell now and then asks about
- * its region; that has the responder map it, if it can, and say so.
- * What it said may not hold any more when a PULL comes.  Then it refuses, the
- * wire carries what was refused, and the channel what comes next.
+ * At first data goes through the ring, and the descriptor of every eighth piece
+ * asks about its region: the responder then maps it, if it can, and says
+ * RNDV_OK. That may no longer hold when a rendezvous comes.  Then the responder
+ * refuses, the wire carries what was refused, and the ring the next pieces.
  */
 #include "shm/direct.h"
 #include "shm/internal.h"
 
-/* Pieces of a region that go through the channel before it is asked about: a
- * question may cost a process more than some copies. */
+/*
+ * Pieces of a region that go through the ring before it is asked about: an
+ * answer may cost the process more than some copies.
+ */
 #define ASK_EVERY 8u
-/* Pieces that go through the channel after a refusal, … */
+/* Pieces that go through the ring after a refusal, */
 #define PAUSE	  16u
-/* … more and more of them, … */
+/* twice as many after each, */
 #define LEVELS	  16u
-/* … if not so many were taken between two. */
+/* unless so many were got between two refusals. */
 #define FORGIVEN  4096u
 
-/* A cell is small and can name much.  What others ask for comes behind it, so
- * it is no more than would be in the channel. */
+/*
+ * A descriptor is small and can name much.  Requests of other queue pairs wait
+ * behind it, so the names cover no more than the ring could hold.
+ */
 #define NAMED_MOST UR_CHAN_DATA
 
-_Static_assert(UR_SHM_PULL_MAX == UR_DIRECT_CHUNK, "");
+_Static_assert(UR_SHM_RNDV_MAX == UR_DIRECT_CHUNK, "");
 
 /* --- requester --- */
 
-/* What is left of the element that the next byte lies in. */
+/* The rest of the element in which the next byte is. */
 static void find(const struct ur_swqe *w, uint32_t off,
-		 struct ur_shm_named *out)
+		 struct ur_shm_rndv_data *out)
 {
 	const struct ur_sge *s = w->data.sge;
 	uint32_t n = w->num_sge;
@@ -45,12 +49,12 @@ static void find(const struct ur_swqe *w, uint32_t off,
 	out->key = s->lkey;
 	out->va = s->addr + off;
 	out->len = s->length - off;
-	if (out->len > UR_SHM_PULL_MAX)
-		out->len = UR_SHM_PULL_MAX;
+	if (out->len > UR_SHM_RNDV_MAX)
+		out->len = UR_SHM_RNDV_MAX;
 }
 
-/* What is not in order is found out where it is copied. */
-static bool is_ours(struct ur_rqp *q, const struct ur_shm_named *p)
+/* Errors are found where the data is copied. */
+static bool is_ours(struct ur_rqp *q, const struct ur_shm_rndv_data *p)
 {
 	const struct ur_mr *mr =
 		ur_mr_lookup_again(q->qp->mrs, p->key, &q->shm->out);
@@ -66,35 +70,35 @@ static bool is_candidate(const struct ur_rqp *q, const struct ur_swqe *w)
 	       !(w->flags & UR_SEND_INLINE);
 }
 
-/* True: the peer takes it.  Else out->key is what it is asked about. */
-static bool is_taken(struct ur_shm_pulled *t, struct ur_shm_named *out)
+/* True: the peer can get it. Else out->key is the region to ask about. */
+static bool is_taken(struct ur_shm_rndv *t, struct ur_shm_rndv_data *out)
 {
-	uint32_t i = (out->key >> 8) % UR_SHM_PULLED;
+	uint32_t i = (out->key >> 8) % UR_SHM_RNDV_REGIONS;
 
 	if (t->of[i].key != out->key) {
 		t->of[i].key = out->key;
 		t->of[i].uses = 0;
-		t->of[i].taken = false;
+		t->of[i].ok = false;
 	}
-	if (!t->of[i].taken && ++t->of[i].uses % ASK_EVERY)
+	if (!t->of[i].ok && ++t->of[i].uses % ASK_EVERY)
 		out->key = 0;
-	return t->of[i].taken;
+	return t->of[i].ok;
 }
 
 static void open_up(struct ur_rqp *q)
 {
-	if (q->shm->open_to_pull)
+	if (q->shm->rndv_open)
 		return;
-	q->shm->open_to_pull = true;
-	ur_export_qp_set(q->r->export, ur_export_pull_key(q->qp->qpn),
+	q->shm->rndv_open = true;
+	ur_export_qp_set(q->r->export, ur_export_rndv_key(q->qp->qpn),
 			 q->qp->pd, 0, q->qp->attr.dest_qpn, true);
 }
 
-void ur_shm_pull_piece(struct ur_rqp *q, const struct ur_swqe *w,
-		       struct ur_shm_named *out)
+void ur_shm_rndv_piece(struct ur_rqp *q, const struct ur_swqe *w,
+		       struct ur_shm_rndv_data *out)
 {
-	struct ur_shm_pulled *t = &q->shm->peer->pulled;
-	struct ur_shm_named p = { .len = 0 };
+	struct ur_shm_rndv *t = &q->shm->peer->rndv;
+	struct ur_shm_rndv_data p = { .len = 0 };
 
 	if (!is_candidate(q, w))
 		return;
@@ -103,7 +107,7 @@ void ur_shm_pull_piece(struct ur_rqp *q, const struct ur_swqe *w,
 		return;
 	}
 	find(w, q->shm->off, &p);
-	if (p.len < UR_SHM_PULL_MIN || !is_ours(q, &p))
+	if (p.len < UR_SHM_RNDV_MIN || !is_ours(q, &p))
 		return;
 	if (is_taken(t, &p)) {
 		open_up(q);
@@ -114,23 +118,23 @@ void ur_shm_pull_piece(struct ur_rqp *q, const struct ur_swqe *w,
 	*out = p;
 }
 
-/* What the peer has taken is not on its way any more. */
+/* Release what the peer has taken. */
 static bool fits(struct ur_shm_peer *p, uint32_t len)
 {
-	struct ur_shm_pulled *t = &p->pulled;
+	struct ur_shm_rndv *t = &p->rndv;
 
-	while (t->named_head != t->named_tail) {
-		uint32_t i = t->named_tail % UR_CHAN_CELLS;
+	while (t->pending_head != t->pending_tail) {
+		uint32_t i = t->pending_tail % UR_CHAN_DESCS;
 
-		if ((int32_t)(p->chan.tx_tail - t->named[i].at) <= 0)
+		if ((int32_t)(p->chan.tx_tail - t->pending[i].at) <= 0)
 			break;
-		t->named_bytes -= t->named[i].len;
-		t->named_tail++;
+		t->pending_bytes -= t->pending[i].len;
+		t->pending_tail++;
 	}
-	return t->named_bytes + len <= NAMED_MOST;
+	return t->pending_bytes + len <= NAMED_MOST;
 }
 
-bool ur_shm_pull_room(struct ur_shm_peer *p, uint32_t len)
+bool ur_shm_rndv_room(struct ur_shm_peer *p, uint32_t len)
 {
 	if (fits(p, len))
 		return true;
@@ -138,28 +142,28 @@ bool ur_shm_pull_room(struct ur_shm_peer *p, uint32_t len)
 	return fits(p, len);
 }
 
-void ur_shm_pull_named(struct ur_shm_peer *p, uint32_t len)
+void ur_shm_rndv_sent(struct ur_shm_peer *p, uint32_t len)
 {
-	struct ur_shm_pulled *t = &p->pulled;
-	uint32_t i = t->named_head++ % UR_CHAN_CELLS;
+	struct ur_shm_rndv *t = &p->rndv;
+	uint32_t i = t->pending_head++ % UR_CHAN_DESCS;
 
-	t->named[i].at = p->chan.tx_head - 1;
-	t->named[i].len = len;
-	t->named_bytes += len;
+	t->pending[i].at = p->chan.tx_head - 1;
+	t->pending[i].len = len;
+	t->pending_bytes += len;
 }
 
-void ur_shm_take_pulls(struct ur_rqp *q, const struct ur_cell *c)
+void ur_shm_rndv_take_ok(struct ur_rqp *q, const struct ur_desc *c)
 {
-	struct ur_shm_pulled *t = &q->shm->peer->pulled;
-	uint32_t i = (c->body.rkey >> 8) % UR_SHM_PULLED;
+	struct ur_shm_rndv *t = &q->shm->peer->rndv;
+	uint32_t i = (c->body.rkey >> 8) % UR_SHM_RNDV_REGIONS;
 
 	if (t->of[i].key == c->body.rkey)
-		t->of[i].taken = true;
+		t->of[i].ok = true;
 }
 
-void ur_shm_pull_refused(struct ur_rqp *q)
+void ur_shm_rndv_refused(struct ur_rqp *q)
 {
-	struct ur_shm_pulled *t = &q->shm->peer->pulled;
+	struct ur_shm_rndv *t = &q->shm->peer->rndv;
 
 	if (t->sent > FORGIVEN)
 		t->level = 0;
@@ -169,48 +173,49 @@ void ur_shm_pull_refused(struct ur_rqp *q)
 	memset(t->of, 0, sizeof(t->of));
 }
 
-void ur_shm_pull_end(struct ur_rqp *q)
+void ur_shm_rndv_end(struct ur_rqp *q)
 {
-	if (!q->shm->open_to_pull)
+	if (!q->shm->rndv_open)
 		return;
-	q->shm->open_to_pull = false;
-	ur_export_qp_set(q->r->export, ur_export_pull_key(q->qp->qpn),
+	q->shm->rndv_open = false;
+	ur_export_qp_set(q->r->export, ur_export_rndv_key(q->qp->qpn),
 			 q->qp->pd, 0, 0, false);
 }
 
 /* --- responder --- */
 
-void ur_shm_pull_asked(struct ur_rqp *q, uint32_t key)
+void ur_shm_rndv_asked(struct ur_rqp *q, uint32_t key)
 {
 	struct ur_shm_qp *n = q->shm;
 	if (!n->peer->direct || !ur_direct_has_mapped(n->peer->direct, key))
 		return;
-	n->pulls_key = key;
-	ur_shm_owe(q, UR_SHM_DUE_PULLS);
+	n->rndv_key = key;
+	ur_shm_send_due(q, UR_SHM_DUE_RNDV_OK);
 }
 
-/* A null region is so many pieces. */
+/* A null region needs so many pieces. */
 #define PIECES (UR_MAX_SGE + 8)
 
-bool ur_shm_pull_place(struct ur_rqp *q, const struct ur_cell *c)
+bool ur_shm_rndv_place(struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_shm_qp *n = q->shm;
 	uint32_t len = c->body.index;
 	struct iovec iov[PIECES];
 	int pieces;
 
-	if (len == 0 || len > UR_SHM_PULL_MAX)
+	if (len == 0 || len > UR_SHM_RNDV_MAX)
 		return false;
 	pieces = ur_recv_locate(q, n->received, len, iov, PIECES);
 	if (pieces < 0)
 		return false;
-	q->r->shm->pulled += len;
-	/* The kernel's calls cost more than the ring's two copies. */
+	q->r->shm->rndv_bytes += len;
+	/* CMA costs more than the two copies of the ring. */
 	if (n->peer->direct)
-		ur_direct_by_kernel(n->peer->direct, false);
-	n->no_pull = !n->peer->direct ||
-		     ur_direct_pull(n->peer->direct, c->from, q->qp->qpn,
-				    c->body.rkey, c->body.va, iov, pieces, len);
-	q->r->cnt.shm_pulled += !n->no_pull;
-	return !n->no_pull;
+		ur_direct_allow_cma(n->peer->direct, false);
+	n->rndv_failed =
+		!n->peer->direct ||
+		ur_direct_get(n->peer->direct, c->from, q->qp->qpn,
+			      c->body.rkey, c->body.va, iov, pieces, len);
+	q->r->cnt.shm_pulled += !n->rndv_failed;
+	return !n->rndv_failed;
 }

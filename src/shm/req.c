@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requester of the channel.  Requests leave in the order in which they were
- * posted and complete in that order: SENDs and WRITEs when the peer has counted
- * them, READs and atomics when their answer is there as well.  While a request
- * is under way here its first_psn says whether the answer has come, and
- * last_psn how many bytes of it.
+ * RC requester of the channel.  Requests leave in the order in which they were
+ * posted and complete in that order: SENDs and WRITEs when the peer has
+ * acknowledged them, READs and atomics when their answer is there as well.
+ * While a request is outstanding here, its first_psn tells whether the answer
+ * is complete, and last_psn how many bytes of it came.
  */
 #include <errno.h>
 
@@ -12,9 +12,8 @@
 #include "shm/internal.h"
 
 /*
- * Looks of the timer in an ack timeout.  It does not know when the last answer
- * came, only that one did since the last look: so much too late is a QP that
- * fails.
+ * Timer checks per ack timeout.  The timer does not know when the last answer
+ * came, only that one came since the last check: a QP may fail this much late.
  */
 #define LOOKS 4u
 
@@ -23,7 +22,7 @@ static uint32_t outstanding(const struct ur_rqp *q)
 	return q->shm->sent - q->shm->completed;
 }
 
-/* What the channel knows; the rest goes by the wire. */
+/* Requests that the channel carries; the others go by the wire. */
 static bool is_known(const struct ur_rqp *q, const struct ur_swqe *w)
 {
 	switch ((enum ur_wr_opcode)w->opcode) {
@@ -52,7 +51,7 @@ void ur_shm_req_stop(struct ur_rqp *q)
 
 	if (!n)
 		return;
-	ur_shm_pull_end(q);
+	ur_shm_rndv_end(q);
 	n->ready = false;
 	q->qp->on_shm = false;
 	n->again = false;
@@ -63,10 +62,10 @@ void ur_shm_req_stop(struct ur_rqp *q)
 	n->answers = 0;
 	n->stuck = 0;
 	n->since_ns = 0;
-	n->drains = false;
+	n->draining = false;
 }
 
-/* The wire begins where the channel has ended. */
+/* The wire continues where the channel has ended. */
 void ur_shm_leave(struct ur_rqp *q)
 {
 	bool was_on = q->qp->on_shm;
@@ -118,14 +117,14 @@ void ur_shm_take_ready(struct ur_rqp *q)
 		ur_rqp_want_send(q);
 }
 
-/* All that was done before has been counted and answered by now. */
+/* All that was done before it has been acknowledged and answered. */
 void ur_shm_take_refused(struct ur_rqp *q, bool pull)
 {
 	uint32_t head = ur_sq_head(&q->qp->sq);
 
 	q->r->cnt.shm_refused++;
 	if (pull)
-		ur_shm_pull_refused(q);
+		ur_shm_rndv_refused(q);
 	ur_shm_leave(q);
 	q->shm->refused = head;
 	q->shm->again = true;
@@ -139,7 +138,7 @@ void ur_shm_wire_done(struct ur_rqp *q)
 		return;
 	n->again = false;
 	n->epoch++;
-	ur_shm_owe(q, UR_SHM_DUE_ASK);
+	ur_shm_send_due(q, UR_SHM_DUE_ASK);
 }
 
 void ur_shm_take_fault(struct ur_rqp *q, uint32_t status)
@@ -151,7 +150,9 @@ void ur_shm_take_fault(struct ur_rqp *q, uint32_t status)
 						      : UR_WC_REM_OP_ERR);
 }
 
-/* The timer runs while requests are under way, and is not touched for each. */
+/*
+ * The timer runs while requests are outstanding, and is not re-armed for each.
+ */
 static void watch(struct ur_rqp *q)
 {
 	uint64_t t;
@@ -166,8 +167,8 @@ static void watch(struct ur_rqp *q)
 }
 
 /*
- * A cell may name much data, so it can take long until a count comes back.
- * Once ours are taken, others' tell nothing any more.
+ * A descriptor may name much data, so the acknowledgement can be late: that the
+ * peer took descriptors counts as progress, until all of ours are taken.
  */
 static bool has_taken(struct ur_shm_qp *n)
 {
@@ -176,8 +177,8 @@ static bool has_taken(struct ur_shm_qp *n)
 	if (!n->peer)
 		return false;
 	ur_chan_refresh(&n->peer->chan);
-	return n->open_to_pull && n->peer->chan.tx_tail != was &&
-	       n->last - was - 1 < UR_CHAN_CELLS;
+	return n->rndv_open && n->peer->chan.tx_tail != was &&
+	       n->last - was - 1 < UR_CHAN_DESCS;
 }
 
 bool ur_shm_timeout(struct ur_rqp *q)
@@ -185,14 +186,14 @@ bool ur_shm_timeout(struct ur_rqp *q)
 	struct ur_shm_qp *n = q->shm;
 	bool taken = has_taken(n);
 
-	if (n->heard != n->seen || taken) {
-		n->seen = n->heard;
+	if (n->progress != n->progress_seen || taken) {
+		n->progress_seen = n->progress;
 		n->stuck = 0;
 	} else if (++n->stuck % LOOKS == 0) {
 		q->r->cnt.local_ack_timeout_err++;
 		if (n->stuck / LOOKS > q->qp->attr.retry_cnt) {
 			q->r->cnt.retry_exceeded_err++;
-			ur_shm_pull_end(q);
+			ur_shm_rndv_end(q);
 			ur_req_fail(q, UR_WC_RETRY_EXC_ERR);
 			return false;
 		}
@@ -242,7 +243,7 @@ static uint8_t message_flags(const struct ur_swqe *w, bool first, bool last)
 				  : 0));
 }
 
-/* Does the payload stand in the cell itself? */
+/* Is the payload in the descriptor itself? */
 static bool fits_body(bool write, uint8_t flags, uint32_t len)
 {
 	if (write)
@@ -251,9 +252,11 @@ static bool fits_body(bool write, uint8_t flags, uint32_t len)
 	       (flags & UR_SHM_LAST);
 }
 
-/* Where the payload of the cell goes; beside it, *at says where.  NULL: no
- * room. */
-static uint8_t *payload_place(struct ur_rqp *q, struct ur_cell *c, bool write,
+/*
+ * Where the payload goes; *at is its position if it is outside the body.  NULL:
+ * no room.
+ */
+static uint8_t *payload_place(struct ur_rqp *q, struct ur_desc *c, bool write,
 			      bool in_body, uint32_t len, uint32_t *at)
 {
 	uint8_t *to;
@@ -266,16 +269,16 @@ static uint8_t *payload_place(struct ur_rqp *q, struct ur_cell *c, bool write,
 	return to;
 }
 
-/* A piece that the peer takes from where it is. */
-static enum sent send_named(struct ur_rqp *q, const struct ur_swqe *w,
-			    const struct ur_shm_named *p)
+/* A piece that the peer gets by direct access. */
+static enum sent send_rndv(struct ur_rqp *q, const struct ur_swqe *w,
+			   const struct ur_shm_rndv_data *p)
 {
 	struct ur_shm_qp *n = q->shm;
-	struct ur_cell *c = ur_shm_cell(q, UR_SHM_PULL, true);
+	struct ur_desc *c = ur_shm_desc(q, UR_SHM_RNDV, true);
 
 	if (!c)
 		return NO_ROOM;
-	if (!ur_shm_pull_room(n->peer, p->len)) {
+	if (!ur_shm_rndv_room(n->peer, p->len)) {
 		ur_shm_wait_room(q);
 		return NO_ROOM;
 	}
@@ -286,14 +289,16 @@ static enum sent send_named(struct ur_rqp *q, const struct ur_swqe *w,
 	c->body.total = w->length;
 	c->body.index = p->len;
 	ur_shm_send(q, c);
-	ur_shm_pull_named(n->peer, p->len);
+	ur_shm_rndv_sent(n->peer, p->len);
 	n->last = n->peer->chan.tx_head;
 	n->off += p->len;
 	return SENT;
 }
 
-/* A piece that goes through the channel.  `ask`: a region that the peer is
- * asked about, or 0. */
+/*
+ * A piece that goes through the ring.  `ask`: the region that the peer is asked
+ * about, or 0.
+ */
 static enum sent send_bytes(struct ur_rqp *q, const struct ur_swqe *w,
 			    uint32_t ask)
 {
@@ -301,10 +306,10 @@ static enum sent send_bytes(struct ur_rqp *q, const struct ur_swqe *w,
 	bool write = ur_swqe_is_write(w);
 	uint32_t left = w->length - n->off;
 	uint32_t len = left < UR_SHM_CHUNK ? left : UR_SHM_CHUNK;
-	struct ur_cell *c =
-		ur_shm_cell(q, write ? UR_SHM_WRITE : UR_SHM_SEND, true);
-	uint8_t flags =
-		message_flags(w, n->off == 0, len == left) | ur_shm_later(q, w);
+	struct ur_desc *c =
+		ur_shm_desc(q, write ? UR_SHM_WRITE : UR_SHM_SEND, true);
+	uint8_t flags = message_flags(w, n->off == 0, len == left) |
+			ur_shm_ack_late(q, w);
 	bool in_body = fits_body(write, flags, len);
 	uint32_t at = 0;
 	uint8_t *to;
@@ -340,11 +345,11 @@ static enum sent send_bytes(struct ur_rqp *q, const struct ur_swqe *w,
 
 static enum sent send_chunk(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	struct ur_shm_named p = { .len = 0 };
+	struct ur_shm_rndv_data p = { .len = 0 };
 
-	if (w->length - q->shm->off >= UR_SHM_PULL_MIN)
-		ur_shm_pull_piece(q, w, &p);
-	return p.len ? send_named(q, w, &p) : send_bytes(q, w, p.key);
+	if (w->length - q->shm->off >= UR_SHM_RNDV_MIN)
+		ur_shm_rndv_piece(q, w, &p);
+	return p.len ? send_rndv(q, w, &p) : send_bytes(q, w, p.key);
 }
 
 static enum sent send_message(struct ur_rqp *q, const struct ur_swqe *w)
@@ -372,7 +377,7 @@ static enum sent send_question(struct ur_rqp *q, struct ur_swqe *w)
 	enum ur_shm_kind kind = ur_swqe_is_read(w)	     ? UR_SHM_READ
 				: w->opcode == UR_WR_CMP_SWP ? UR_SHM_CMP_SWAP
 							     : UR_SHM_FETCH_ADD;
-	struct ur_cell *c = ur_shm_cell(q, kind, true);
+	struct ur_desc *c = ur_shm_desc(q, kind, true);
 
 	if (!c)
 		return NO_ROOM;
@@ -395,7 +400,10 @@ static enum sent send_question(struct ur_rqp *q, struct ur_swqe *w)
 	return SENT;
 }
 
-/* As on the wire: SQD finishes what was begun, a fence waits for answers. */
+/*
+ * As on the wire: SQD finishes a request that has begun, a fence waits for
+ * answers.
+ */
 static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
 {
 	const struct ur_shm_qp *n = q->shm;
@@ -419,12 +427,12 @@ void ur_shm_sent(struct ur_rqp *q)
 	n->sent++;
 	if (n->just_received) {
 		n->just_received = false;
-		n->piggyback_score = UR_SHM_RIDE_SCORE;
+		n->piggyback_score = UR_SHM_PIGGYBACK_SCORE;
 	}
 	q->r->cnt.shm_requests++;
 }
 
-/* One request; false: the next one has to wait. */
+/* Send one request; false: the next one has to wait. */
 static bool send_next(struct ur_rqp *q)
 {
 	struct ur_shm_qp *n = q->shm;
@@ -446,13 +454,13 @@ static bool send_next(struct ur_rqp *q)
 		if (ur_shm_outstanding(q->shm) && ur_shm_waits_direct(q, w))
 			return false;
 	}
-	/* Nobody overtakes those who wait for room. */
+	/* It does not overtake queue pairs that wait for room. */
 	if (!ur_list_empty(&n->peer->full) && !n->peer->serving) {
 		ur_shm_wait_room(q);
 		return false;
 	}
 	if (!ur_list_empty(&n->peer->acks))
-		ur_shm_tell_others(q);
+		ur_shm_ack_others(q);
 	e = ur_swqe_is_answered(w) ? send_question(q, w) : send_message(q, w);
 	/* Completions stay in order: it fails when it is the oldest. */
 	if (e == NO_MEMORY && !outstanding(q))
@@ -464,8 +472,8 @@ static bool send_next(struct ur_rqp *q)
 }
 
 /*
- * What we do ourselves takes our time, and others wait for the lane: after so
- * many bytes it is their turn.
+ * Direct access takes this lane's time while other queue pairs wait: yield
+ * after a number of bytes.
  */
 void ur_shm_rest(struct ur_rqp *q)
 {
@@ -479,7 +487,7 @@ void ur_shm_pump(struct ur_rqp *q)
 	struct ur_shm_qp *n = q->shm;
 
 	if (__builtin_expect(q->qp->type != UR_QPT_RC, 0)) {
-		ur_shm_loose_pump(q);
+		ur_shm_unreliable_pump(q);
 		return;
 	}
 	n->direct = 0;
@@ -488,7 +496,7 @@ void ur_shm_pump(struct ur_rqp *q)
 	       (ur_shm_send_small(q) || send_next(q))) {
 		if (n->direct < UR_SHM_DIRECT_BYTES)
 			continue;
-		/* Else the helper would be woken to find nothing. */
+		/* Otherwise the helper would be woken for nothing. */
 		if (q->req.cur != ur_sq_tail(&q->qp->sq))
 			ur_shm_rest(q);
 		break;
@@ -508,9 +516,9 @@ static void complete(struct ur_rqp *q)
 		struct ur_swqe *w =
 			ur_sq_slot(&q->qp->sq, ur_sq_head(&q->qp->sq));
 
-		if (ur_shm_later(q, w) && !ur_swqe_is_answered(w)) {
+		if (ur_shm_ack_late(q, w) && !ur_swqe_is_answered(w)) {
 			n->completed++;
-			ur_shm_pass(q);
+			ur_shm_complete_silently(q);
 			continue;
 		}
 		if (ur_swqe_is_answered(w) && !w->first_psn)
@@ -535,14 +543,16 @@ void ur_shm_take_ack(struct ur_rqp *q, uint32_t count)
 		ur_shm_broken(q);
 		return;
 	}
-	n->heard++;
+	n->progress++;
 	n->acked = count;
 	complete(q);
 }
 
-/* The request that the answer is for: the oldest of its kind; NULL: none.  A
- * queue without requests may have no slots to look at. */
-static struct ur_swqe *asked(const struct ur_rqp *q, const struct ur_cell *c)
+/*
+ * The request that the answer is for, the oldest; NULL: none.  A queue without
+ * requests may have no slots to read.
+ */
+static struct ur_swqe *asked(const struct ur_rqp *q, const struct ur_desc *c)
 {
 	uint32_t head = ur_sq_head(&q->qp->sq), size;
 	struct ur_swqe *w;
@@ -561,17 +571,17 @@ static struct ur_swqe *asked(const struct ur_rqp *q, const struct ur_cell *c)
 		       : NULL;
 }
 
-static const void *answer_bytes(const struct ur_rqp *q, const struct ur_cell *c)
+static const void *answer_bytes(const struct ur_rqp *q, const struct ur_desc *c)
 {
 	if (c->kind == UR_SHM_OLD)
 		return &c->body.value[0];
-	/* Without any, the cell names no place for them. */
+	/* Without payload the descriptor has no position. */
 	if ((c->flags & UR_SHM_IN_BODY) || !c->len)
 		return c->len <= UR_SHM_WRITE_BODY ? &c->body.value : NULL;
 	return ur_chan_payload(q->r->shm->from, c->body.at, c->len);
 }
 
-void ur_shm_take_answer(struct ur_rqp *q, const struct ur_cell *c)
+void ur_shm_take_answer(struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_swqe *w = asked(q, c);
 	const void *from = w ? answer_bytes(q, c) : NULL;
@@ -582,7 +592,7 @@ void ur_shm_take_answer(struct ur_rqp *q, const struct ur_cell *c)
 		ur_shm_broken(q);
 		return;
 	}
-	q->shm->heard++;
+	q->shm->progress++;
 	err = ur_sge_scatter(q->qp->mrs, q->qp->pd, w->data.sge, w->num_sge,
 			     w->last_psn, from, len);
 	if (err) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the requester does by itself in the peer's memory (shm/), in place of
- * asking for it through the channel.
+ * Requests that the requester does by direct access (direct.h) instead of
+ * sending them through the ring.
  */
 #include <errno.h>
 
 #include "shm/direct.h"
 #include "shm/internal.h"
 
-#define KERNEL_MIN  16384u /* bytes that are always worth a call */
-#define KERNEL_RUN  4u
-#define DIRECT_COST 1024u /* bytes for which a request counts beside its own */
+#define CMA_MIN	    16384u /* bytes that are always worth a system call */
+#define CMA_RUN	    4u
+#define DIRECT_COST 1024u /* bytes that a request counts for, besides its own */
 
 static int direct_message(struct ur_rqp *q, const struct ur_swqe *w)
 {
@@ -35,8 +35,9 @@ static int direct_message(struct ur_rqp *q, const struct ur_swqe *w)
 		w->wr.rdma.rkey, w->wr.rdma.remote_addr, iov, n, w->length);
 }
 
-/* It cannot be taken back once it is done, so the place for the old value is
- * looked at first. */
+/*
+ * An atomic cannot be undone, so the place for the old value is checked first.
+ */
 static int direct_atomic(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	struct iovec iov[UR_MAX_SGE];
@@ -59,7 +60,7 @@ static int direct_atomic(struct ur_rqp *q, const struct ur_swqe *w)
 	return 0;
 }
 
-/* Of most of them both sides' memory is one piece, and no large one. */
+/* The common case: one piece of memory on both sides, not large. */
 static inline int direct_piece(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	bool read = ur_swqe_is_read(w);
@@ -89,9 +90,9 @@ static inline int direct_piece(struct ur_rqp *q, const struct ur_swqe *w)
 }
 
 /*
- * The kernel's calls serve a request at once, without the peer, but take a
- * microsecond.  Who posts many small ones and takes no completion in between
- * is better served by the channel.
+ * CMA (process_vm_writev) completes a request without the peer, but takes a
+ * microsecond.  A program that posts many small requests and takes no
+ * completion in between is served better by the ring.
  */
 static bool by_kernel(struct ur_rqp *q, const struct ur_swqe *w)
 {
@@ -102,13 +103,13 @@ static bool by_kernel(struct ur_rqp *q, const struct ur_swqe *w)
 	if (head != n->cq_head)
 		n->run = 0;
 	n->cq_head = head;
-	return w->length >= KERNEL_MIN || ++n->run <= KERNEL_RUN;
+	return w->length >= CMA_MIN || ++n->run <= CMA_RUN;
 }
 
 /*
- * A stream that began on the channel is looked at once in so many bytes, with
- * a kilobyte more for each request: a look is cheap beside a large one, and
- * the channel copies it twice.
+ * A stream that began in the ring checks for a mapping once in so many bytes,
+ * counting a kilobyte more per request: a check is cheap compared with a large
+ * request, which the ring copies twice.
  */
 #define LOOK_EVERY 65536u
 
@@ -120,11 +121,13 @@ static bool is_time_to_look(struct ur_shm_qp *n, uint32_t len)
 	return was / LOOK_EVERY != n->passed / LOOK_EVERY;
 }
 
-/* What the channel may carry while the answer about a region is awaited: more
- * would have to be done before we can begin. */
+/*
+ * What the ring may carry while the answer about a region is awaited: direct
+ * access can begin only when that is done.
+ */
 #define HELD_BACK 1048576u
 
-/* The answer is worth waiting for, as long as something is under way. */
+/* Waiting for the answer pays while requests are outstanding. */
 static bool waits_answer(const struct ur_rqp *q, uint32_t rkey, uint32_t len)
 {
 	const struct ur_shm_qp *n = q->shm;
@@ -139,24 +142,25 @@ static uint32_t rkey_of(const struct ur_swqe *w)
 }
 
 /*
- * What is mapped may be of no use all the same: this queue pair may not reach
- * it that way, or not at that place.  Large requests would have the channel
- * run dry each time to learn it anew, so one of so many bytes does.
+ * A mapped region may be unusable all the same: not for this queue pair, or not
+ * at that address.  Each attempt drains the ring, so after a failure the next
+ * one comes so many bytes later.
  */
 #define USELESS_FOR (256u * LOOK_EVERY)
 
 static bool is_useless(const struct ur_shm_qp *n, uint32_t rkey)
 {
-	return n->is_useless && n->useless == rkey &&
-	       n->passed - n->gave_up < USELESS_FOR;
+	return n->is_useless && n->useless_key == rkey &&
+	       n->passed - n->useless_at < USELESS_FOR;
 }
 
-/* The channel has run dry for this request. */
-static void note_use(struct ur_shm_qp *n, const struct ur_swqe *w, bool useless)
+/* The ring was drained for this request: did direct access do it? */
+static void note_use(struct ur_shm_qp *n, const struct ur_swqe *w,
+		     bool useless_key)
 {
-	n->is_useless = useless;
-	n->useless = rkey_of(w);
-	n->gave_up = n->passed;
+	n->is_useless = useless_key;
+	n->useless_key = rkey_of(w);
+	n->useless_at = n->passed;
 }
 
 bool ur_shm_waits_direct(struct ur_rqp *q, const struct ur_swqe *w)
@@ -164,21 +168,21 @@ bool ur_shm_waits_direct(struct ur_rqp *q, const struct ur_swqe *w)
 	struct ur_shm_qp *n = q->shm;
 	uint32_t rkey = rkey_of(w);
 
-	if (n->drains)
+	if (n->draining)
 		return true;
 	if (!is_time_to_look(n, w->length) || w->length == 0 ||
 	    !(ur_swqe_is_atomic(w) || ur_swqe_is_read(w) ||
 	      w->opcode == UR_WR_RDMA_WRITE) ||
 	    is_useless(n, rkey))
 		return false;
-	n->drains = ur_direct_has_mapped(n->peer->direct, rkey);
-	return n->drains || waits_answer(q, rkey, w->length);
+	n->draining = ur_direct_has_mapped(n->peer->direct, rkey);
+	return n->draining || waits_answer(q, rkey, w->length);
 }
 
-/* By whatever moves data of any size; else -EAGAIN, or another error. */
+/* By any mechanism and for any size; else -EAGAIN, or another error. */
 static int direct_any(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	ur_direct_by_kernel(q->shm->peer->direct, by_kernel(q, w));
+	ur_direct_allow_cma(q->shm->peer->direct, by_kernel(q, w));
 	if (ur_swqe_is_atomic(w))
 		return direct_atomic(q, w);
 	if (ur_swqe_is_read(w) || ur_swqe_is_write(w))
@@ -194,13 +198,13 @@ static inline void done(struct ur_rqp *q, const struct ur_swqe *w)
 		return; /* it failed */
 	q->req.cur++;
 	q->req.fresh++;
-	if (ur_shm_later(q, w))
-		ur_shm_pass(q);
+	if (ur_shm_ack_late(q, w))
+		ur_shm_complete_silently(q);
 	else
 		ur_req_complete(q, w, UR_WC_SUCCESS);
 }
 
-/* Nothing is under way, so nothing is to be waited for, a fence either. */
+/* None is outstanding, so neither order nor a fence makes it wait. */
 static bool may_kick(const struct ur_rqp *q)
 {
 	const struct ur_shm_qp *n = q->shm;
@@ -210,7 +214,7 @@ static bool may_kick(const struct ur_rqp *q)
 	       !q->qp->attr.rate_limit && ur_rqp_state(q) == UR_QPS_RTS;
 }
 
-/* An error is left to those who do all of it. */
+/* Errors are left to the slow path. */
 bool ur_shm_kick_direct(struct ur_qp *qp)
 {
 	struct ur_rqp *q = ur_rqp_of(qp);
@@ -230,7 +234,7 @@ bool ur_shm_kick_direct(struct ur_qp *qp)
 			return false;
 		done(q, w);
 	}
-	q->shm->drains = false;
+	q->shm->draining = false;
 	if (__builtin_expect(q->overrun, 0))
 		ur_rqp_check_overrun(q);
 	return true;
@@ -238,10 +242,10 @@ bool ur_shm_kick_direct(struct ur_qp *qp)
 
 bool ur_shm_do_directly(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	bool drained = q->shm->drains;
+	bool drained = q->shm->draining;
 	int err;
 
-	q->shm->drains = false;
+	q->shm->draining = false;
 	if (w->length == 0 || w->opcode == UR_WR_RDMA_WRITE_IMM)
 		return false;
 	err = q->shm->no_piece || direct_piece(q, w) ? direct_any(q, w) : 0;

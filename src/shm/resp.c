@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Responder of the channel.  It does what it can do at once and without a
- * doubt, in order, and refuses the rest: the wire's responder then gives the
- * verdict (rc_resp.c).  A receive that was taken for a refused message is the
- * one that the wire will use.
+ * RC responder of the channel.  It executes in order what it can do at once,
+ * and refuses the rest: the wire's responder then decides (rc_resp.c). A
+ * receive that was taken for a refused message is the one that the wire will
+ * use.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,14 +12,14 @@
 #include "shm/export.h"
 #include "shm/internal.h"
 
-/* What the responder would do for it, the peer may do itself (shm/). */
-void ur_shm_show(struct ur_rqp *q)
+/* Export what the peer may do by direct access. */
+void ur_shm_export_qp(struct ur_rqp *q)
 {
 	uint32_t access = q->qp->attr.access;
 
 	if (!q->shm || !q->shm->serves)
 		return;
-	/* The first request in RTR is an event, so it has to come here. */
+	/* The first request in RTR raises an event, so it has to come here. */
 	if (ur_rqp_state(q) == UR_QPS_RTR && !q->rsp.comm_est)
 		return;
 	if (!q->shm->res_size)
@@ -49,7 +49,7 @@ void ur_shm_resp_stop(struct ur_rqp *q)
 	ur_list_del(&n->acking);
 }
 
-/* Places for the peer's READs and atomics. */
+/* Places for READs and atomics of the peer. */
 static bool make_places(struct ur_rqp *q)
 {
 	struct ur_shm_qp *n = q->shm;
@@ -67,11 +67,11 @@ static bool make_places(struct ur_rqp *q)
 	return true;
 }
 
-void ur_shm_take_ask(struct ur_rqp *q, const struct ur_cell *c)
+void ur_shm_take_ask(struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_shm_qp *n = q->shm;
 
-	/* Packets with other PSNs would be no good either. */
+	/* Packets with other PSNs would be dropped as well. */
 	if (c->body.index != q->qp->attr.rq_psn)
 		return;
 	ur_shm_resp_stop(q);
@@ -79,15 +79,15 @@ void ur_shm_take_ask(struct ur_rqp *q, const struct ur_cell *c)
 		return;
 	n->serves_epoch = (uint8_t)(c->to >> UR_SHM_EPOCH_SHIFT);
 	n->done = 0;
-	n->told = 0;
-	n->urged = false;
+	n->acked_done = 0;
+	n->ack_requested = false;
 	n->res_head = 0;
 	n->due &= (uint8_t) ~(UR_SHM_DUE_READY | UR_SHM_DUE_REFUSED |
 			      UR_SHM_DUE_FAULT | UR_SHM_DUE_DONE |
-			      UR_SHM_DUE_PULLS);
+			      UR_SHM_DUE_RNDV_OK);
 	n->serves = true;
-	ur_shm_show(q);
-	ur_shm_owe(q, UR_SHM_DUE_READY);
+	ur_shm_export_qp(q);
+	ur_shm_send_due(q, UR_SHM_DUE_READY);
 }
 
 static uint8_t *reach(struct ur_rqp *q, uint32_t rkey, uint64_t va,
@@ -102,7 +102,7 @@ static uint8_t *reach(struct ur_rqp *q, uint32_t rkey, uint64_t va,
 	return at;
 }
 
-const uint8_t *ur_shm_payload(const struct ur_rqp *q, const struct ur_cell *c)
+const uint8_t *ur_shm_payload(const struct ur_rqp *q, const struct ur_desc *c)
 {
 	if (!(c->flags & UR_SHM_IN_BODY))
 		return ur_chan_payload(q->r->shm->from, c->body.at, c->len);
@@ -112,19 +112,19 @@ const uint8_t *ur_shm_payload(const struct ur_rqp *q, const struct ur_cell *c)
 	return c->len <= UR_CHAN_BODY ? c->body.bytes : NULL;
 }
 
-/* Pieces of a SEND may come either way. */
-static uint8_t kind_of(const struct ur_cell *c)
+/* Pieces of a SEND may be of either kind. */
+static uint8_t kind_of(const struct ur_desc *c)
 {
-	return c->kind == UR_SHM_PULL ? UR_SHM_SEND : c->kind;
+	return c->kind == UR_SHM_RNDV ? UR_SHM_SEND : c->kind;
 }
 
-static uint32_t bytes_of(const struct ur_cell *c)
+static uint32_t bytes_of(const struct ur_desc *c)
 {
-	return c->kind == UR_SHM_PULL ? c->body.index : c->len;
+	return c->kind == UR_SHM_RNDV ? c->body.index : c->len;
 }
 
-/* FIRST begins a message, everything else goes on with one of its kind. */
-static bool fits(struct ur_shm_qp *n, const struct ur_cell *c)
+/* FIRST begins a message; all others continue one of the same kind. */
+static bool fits(struct ur_shm_qp *n, const struct ur_desc *c)
 {
 	bool first = c->flags & UR_SHM_FIRST;
 	bool whole = first && (c->flags & UR_SHM_LAST);
@@ -144,7 +144,7 @@ static bool fits(struct ur_shm_qp *n, const struct ur_cell *c)
 	return !(c->flags & UR_SHM_LAST) || n->received + len == n->total;
 }
 
-static bool place_send(struct ur_rqp *q, const struct ur_cell *c,
+static bool place_send(struct ur_rqp *q, const struct ur_desc *c,
 		       const uint8_t *from)
 {
 	struct ur_shm_qp *n = q->shm;
@@ -152,15 +152,15 @@ static bool place_send(struct ur_rqp *q, const struct ur_cell *c,
 	if ((c->flags & UR_SHM_FIRST) &&
 	    (!ur_recv_take(q) || n->total > q->rsp.rwqe->length))
 		return false;
-	/* The wire may have taken it meanwhile, from a peer that lies. */
+	/* The wire may have taken it meanwhile, if the peer misbehaves. */
 	if (!q->rsp.rwqe)
 		return false;
-	if (c->kind == UR_SHM_PULL)
-		return ur_shm_pull_place(q, c);
+	if (c->kind == UR_SHM_RNDV)
+		return ur_shm_rndv_place(q, c);
 	return ur_recv_place(q, n->received, from, c->len) == 0;
 }
 
-static bool place_write(struct ur_rqp *q, const struct ur_cell *c,
+static bool place_write(struct ur_rqp *q, const struct ur_desc *c,
 			const uint8_t *from)
 {
 	struct ur_shm_qp *n = q->shm;
@@ -180,17 +180,17 @@ static bool place_write(struct ur_rqp *q, const struct ur_cell *c,
 	return to && ur_guard_copy(to, from, c->len) == 0;
 }
 
-void ur_shm_count_done(struct ur_rqp *q, const struct ur_cell *c)
+void ur_shm_count_done(struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_shm_qp *n = q->shm;
 
 	n->done++;
-	n->urged |= !(c->flags & UR_SHM_LATER);
+	n->ack_requested |= !(c->flags & UR_SHM_ACK_LATE);
 	if (ur_list_empty(&n->acking))
 		ur_list_add_tail(&n->peer->acks, &n->acking);
 }
 
-static void end_message(struct ur_rqp *q, const struct ur_cell *c)
+static void end_message(struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_shm_qp *n = q->shm;
 	bool send = kind_of(c) == UR_SHM_SEND;
@@ -212,12 +212,15 @@ static void end_message(struct ur_rqp *q, const struct ur_cell *c)
 	ur_shm_count_done(q, c);
 }
 
-static bool do_message(struct ur_rqp *q, const struct ur_cell *c)
+static bool do_message(struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_shm_qp *n = q->shm;
 	const uint8_t *from = c->len ? ur_shm_payload(q, c) : NULL;
 
-	/* A message of the wire's is under way: no urnic does that. */
+	/*
+	 * A message of the wire is in progress: only a misbehaving peer does
+	 * that.
+	 */
 	if (q->rsp.in_message)
 		return false;
 	if ((c->len && !from) || !fits(n, c))
@@ -229,14 +232,14 @@ static bool do_message(struct ur_rqp *q, const struct ur_cell *c)
 	n->received += bytes_of(c);
 	if (c->flags & UR_SHM_LAST)
 		end_message(q, c);
-	/* At last, since what is owed may be the end of the queue pair. */
+	/* Last, since sending may fail the queue pair. */
 	if (c->kind == UR_SHM_SEND && c->len && !(c->flags & UR_SHM_IN_BODY) &&
 	    c->body.rkey)
-		ur_shm_pull_asked(q, c->body.rkey);
+		ur_shm_rndv_asked(q, c->body.rkey);
 	return true;
 }
 
-static struct ur_shm_res *keep(struct ur_rqp *q, const struct ur_cell *c)
+static struct ur_shm_res *keep(struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_shm_qp *n = q->shm;
 	struct ur_shm_res *x =
@@ -251,7 +254,7 @@ static struct ur_shm_res *keep(struct ur_rqp *q, const struct ur_cell *c)
 	return x;
 }
 
-static bool do_read(struct ur_rqp *q, const struct ur_cell *c)
+static bool do_read(struct ur_rqp *q, const struct ur_desc *c)
 {
 	if (!(q->qp->attr.access & UR_ACCESS_REMOTE_READ) ||
 	    c->body.total > UR_MAX_MSG_SIZE)
@@ -264,7 +267,7 @@ static bool do_read(struct ur_rqp *q, const struct ur_cell *c)
 	return true;
 }
 
-static bool do_atomic(struct ur_rqp *q, const struct ur_cell *c)
+static bool do_atomic(struct ur_rqp *q, const struct ur_desc *c)
 {
 	uint8_t *at =
 		reach(q, c->body.rkey, c->body.va, 8, UR_ACCESS_REMOTE_ATOMIC);
@@ -285,7 +288,7 @@ static bool do_atomic(struct ur_rqp *q, const struct ur_cell *c)
 	return true;
 }
 
-static bool do_question(struct ur_rqp *q, const struct ur_cell *c)
+static bool do_question(struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_shm_qp *n = q->shm;
 
@@ -297,7 +300,7 @@ static bool do_question(struct ur_rqp *q, const struct ur_cell *c)
 	return true;
 }
 
-void ur_shm_take_request(struct ur_rqp *q, const struct ur_cell *c)
+void ur_shm_take_request(struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_shm_qp *n = q->shm;
 	bool ok = false;
@@ -307,7 +310,7 @@ void ur_shm_take_request(struct ur_rqp *q, const struct ur_cell *c)
 	    (n->due & (UR_SHM_DUE_REFUSED | UR_SHM_DUE_FAULT)))
 		return;
 	ur_rqp_heard(q);
-	n->no_pull = false;
+	n->rndv_failed = false;
 	if (kind_of(c) == UR_SHM_SEND || c->kind == UR_SHM_WRITE)
 		ok = do_message(q, c);
 	else if (c->kind <= UR_SHM_FETCH_ADD)
@@ -315,19 +318,19 @@ void ur_shm_take_request(struct ur_rqp *q, const struct ur_cell *c)
 	if (ok)
 		return;
 	n->in_message = false;
-	ur_shm_owe(q, UR_SHM_DUE_REFUSED);
+	ur_shm_send_due(q, UR_SHM_DUE_REFUSED);
 }
 
 /* --- answers --- */
 
-/* The memory of a READ has gone since it was asked for. */
+/* The memory of a READ is no longer accessible. */
 static void fault(struct ur_rqp *q)
 {
 	const struct ur_fault_row *row = &ur_fault_rows[UR_FAULT_ACCESS];
 
 	q->shm->res_count = 0;
 	q->r->cnt.resp_remote_access_errors++;
-	ur_shm_owe(q, UR_SHM_DUE_FAULT);
+	ur_shm_send_due(q, UR_SHM_DUE_FAULT);
 	ur_recv_fail(q, row->status);
 	ur_rqp_fail(q, row->event);
 }
@@ -343,7 +346,7 @@ static enum answered answer_chunk(struct ur_rqp *q, struct ur_shm_res *x)
 	struct ur_chan *chan = &q->shm->peer->chan;
 	uint32_t left = x->len - x->off;
 	uint32_t len = left < UR_SHM_CHUNK ? left : UR_SHM_CHUNK;
-	struct ur_cell *c = ur_shm_cell(q, UR_SHM_DATA, false);
+	struct ur_desc *c = ur_shm_desc(q, UR_SHM_DATA, false);
 	bool in_body = len <= UR_SHM_WRITE_BODY;
 	uint8_t *from, *to;
 	uint32_t at = 0;
@@ -377,7 +380,7 @@ static enum answered answer_chunk(struct ur_rqp *q, struct ur_shm_res *x)
 
 static enum answered answer_atomic(struct ur_rqp *q, const struct ur_shm_res *x)
 {
-	struct ur_cell *c = ur_shm_cell(q, UR_SHM_OLD, false);
+	struct ur_desc *c = ur_shm_desc(q, UR_SHM_OLD, false);
 
 	if (!c)
 		return NO_ROOM;

@@ -111,7 +111,7 @@ struct ur_seg_entry *ur_seg_put(struct ur_seg_table *t,
 	atomic_fetch_add(&e->seq, 1);
 	for (uint32_t i = 0; i < WORDS; i++)
 		__atomic_store_n(&words_of(e)[i], words[i], __ATOMIC_RELAXED);
-	/* Not what the slot had: the key may come from another one. */
+	/* Unique: the slot's former number may be known for another key. */
 	atomic_store(&e->seq, ++t->serial * 4);
 	return e;
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The export segment: what a process lets its peers on the same host read of
- * its memory regions and queue pairs.  A memfd that can be neither resized nor
+ * The export segment: what a process shows its peers on the same host of its
+ * memory regions and queue pairs.  A memfd that can be neither resized nor
  * written by others: one page of header, then two tables of entries.
  *
- * A table has levels of growing size; an entry stands in the first level that
- * has room in its key's group of eight.  So a process with a handful of
- * regions touches a handful of pages, and a lookup is bounded whatever the
- * segment holds.  What finds no room is not exported: peers then ask the
- * process itself, as they do for everything that is not here.
+ * A table has levels of growing size; an entry is in the first level that has
+ * room in its key's group of eight.  So a process with few regions touches few
+ * pages, and a lookup is bounded whatever the segment holds.  An entry that
+ * finds no room is not exported: peers then send requests to the process
+ * itself.
  *
- * An entry's sequence number is odd while it changes, and one that no entry
- * had after each change, so (key, sequence) names one registration.  The owner alone writes.
- * A reader believes nothing of it: it copies the entry and checks the copy.
+ * An entry's sequence number is odd while it changes, and unique after each
+ * change, so (key, sequence) names one registration.  Only the owner writes.  A
+ * reader trusts nothing: it copies the entry and checks the copy.
  */
 #ifndef UR_SHM_SEGMENT_H
 #define UR_SHM_SEGMENT_H
@@ -49,39 +49,39 @@ struct ur_seg_entry {
 
 _Static_assert(sizeof(struct ur_seg_entry) == 64, "a cache line");
 
-/* To look at a page is to have it: levels that were never used are not. */
+/* Reading a page allocates it: unused levels are not read. */
 struct ur_seg_table {
 	_Alignas(64) _Atomic uint32_t levels; /* 1 … UR_SEG_LEVELS, or 0 */
-	uint64_t serial;		      /* owner: entries put, so far */
+	uint64_t serial;		      /* owner: entries put so far */
 	_Alignas(64) struct ur_seg_entry slot[UR_SEG_SLOTS];
 };
 
 struct ur_seg {
 	uint64_t magic;
 	uint64_t nonce[2];   /* random … */
-	uint64_t nonce_addr; /* … and where the owner has it in memory */
+	uint64_t nonce_addr; /* its address in the owner */
 	uint8_t pad[4096 - 32];
 	struct ur_seg_table mrs;
 	struct ur_seg_table qps;
 };
 
 /*
- * A copy of the entry of a key, taken whole, and where it stands; NULL: there
- * is none.  *out is written only then.
+ * A consistent copy of the entry of a key, and its address; NULL: none. *out is
+ * written only on success.
  */
 const struct ur_seg_entry *ur_seg_find(const struct ur_seg_table *t,
 				       uint32_t key, struct ur_seg_entry *out);
 
-/* Has the entry still the sequence number of a copy?  Orders as acquire. */
+/* Has the entry still the sequence number of a copy? Acquire. */
 static inline bool ur_seg_same(const struct ur_seg_entry *e, uint64_t seq)
 {
 	return atomic_load_explicit(&e->seq, memory_order_seq_cst) == seq;
 }
 
 /*
- * For the owner, under its lock.  Put: a slot now has what `from` says (its
- * seq is not looked at); NULL: no room.  Drop: a full barrier, after which no
- * reader that comes finds it.
+ * For the owner, under its lock.  Put: store `from` (without its seq) in a free
+ * slot; NULL: no room.  Drop: with a full barrier, after which no reader finds
+ * it.
  */
 struct ur_seg_entry *ur_seg_put(struct ur_seg_table *t,
 				const struct ur_seg_entry *from);

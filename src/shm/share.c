@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * When the turn is made.  What must not happen while pages are copied and
- * replaced (share_copy.c) is a write to the old ones.  So while we are here
+ * When memory is converted. While pages are copied and replaced (share_copy.c),
+ * nothing may write to the old ones. Therefore
  *
- *   - the application's only thread is ours, with all signals blocked;
- *   - every lane is held by the caller;
- *   - peers are shut out of the export, and have left;
- *   - nothing of the kernel writes to this process (share_check.c).
+ *   - the application has only this thread, and its signals are blocked;
+ *   - the caller holds every lane;
+ *   - peers are excluded from the export, and have left;
+ *   - the kernel does not write to this process (share_check.c).
  */
 #include "shm/share.h"
 
@@ -23,7 +23,9 @@
 #include "shm/direct_internal.h"
 #include "shm/share_internal.h"
 
-/* Room for mremap() to grow a mapping into fresh pages, as it could before. */
+/*
+ * Room for mremap() to grow a mapping into new pages, as with private memory.
+ */
 #define FILE_BYTES (1LL << 40)
 
 /* "0", "65536", "256M"; false: something else. */
@@ -50,7 +52,7 @@ static bool parse_bytes(const char *text, uint64_t *out)
 	return true;
 }
 
-/* How much may be shared in all; 0: nothing. */
+/* The limit of URNIC_SHARE; 0: off. */
 static uint64_t total(void)
 {
 	static _Atomic uint64_t bytes = UINT64_MAX;
@@ -73,18 +75,18 @@ bool ur_share_allowed(uint64_t length)
 	return length > 0 && length <= total();
 }
 
-bool ur_share_wished(const struct ur_export *e)
+bool ur_share_requested(const struct ur_export *e)
 {
-	return e && atomic_load_explicit(&e->nwishes, memory_order_relaxed);
+	return e && atomic_load_explicit(&e->nrequests, memory_order_relaxed);
 }
 
-void ur_share_wish(struct ur_export *own, uint32_t key, uint64_t seq)
+void ur_share_request(struct ur_export *own, uint32_t key, uint64_t seq)
 {
-	uint32_t n = atomic_load(&own->nwishes);
+	uint32_t n = atomic_load(&own->nrequests);
 
-	if (n < UR_SHARE_WISHES) {
-		own->wish[n] = (struct ur_wish){ key, seq };
-		atomic_store(&own->nwishes, n + 1);
+	if (n < UR_SHARE_REQUESTS) {
+		own->requests[n] = (struct ur_share_req){ key, seq };
+		atomic_store(&own->nrequests, n + 1);
 	}
 }
 
@@ -96,12 +98,11 @@ void ur_share_want(struct ur_export *e, uint32_t key)
 		return;
 	ur_lock(&e->lock);
 	if (ur_seg_find(&e->seg->mrs, key, &is))
-		ur_share_wish(e, key, is.seq);
+		ur_share_request(e, key, is.seq);
 	ur_unlock(&e->lock);
 }
 
-/* Sealed, since whoever reads its pages by a mapping of our own must not find
- * them gone (pin.h). */
+/* Sealed, since a mapping of our own must be readable for ever (pin.h). */
 static bool convert(uint64_t at, uint64_t end, bool holes)
 {
 	int fd = memfd_create(UR_SHARE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -117,7 +118,7 @@ static bool convert(uint64_t at, uint64_t end, bool holes)
 	return ur_share_convert(fd, at, at, end, holes);
 }
 
-/* A new registration, which peers ask about anew; own->lock. */
+/* A new sequence number, so that peers ask anew; own->lock. */
 static void renew(struct ur_export *e, struct ur_seg_entry *at,
 		  struct ur_seg_entry *is)
 {
@@ -126,7 +127,7 @@ static void renew(struct ur_export *e, struct ur_seg_entry *at,
 	ur_seg_put(&e->seg->mrs, is);
 }
 
-static void grant(struct ur_export *e, const struct ur_wish *w)
+static void grant(struct ur_export *e, const struct ur_share_req *w)
 {
 	const uint64_t page = UR_SHARE_PAGE;
 	struct ur_seg_entry is;
@@ -140,13 +141,15 @@ static void grant(struct ur_export *e, const struct ur_wish *w)
 		return;
 	at = is.mr.addr;
 	end = at + is.mr.length;
-	/* Whole pages only: what else stood there might be ours, and a thread
-	 * of ours that waits for a lane writes to its memory even so. */
+	/*
+	 * Whole pages only: the rest of a page may be memory of ours, and a
+	 * thread of ours that waits for a lane may write to it.
+	 */
 	if (at % page || end % page)
 		return;
 	if (end - at > total() - ur_share_bytes() ||
 	    !ur_share_range_ok(at, end, &again) ||
-	    (again && ur_share_taken > UR_SHARE_FORKS) ||
+	    (again && ur_share_reverted > UR_SHARE_FORKS) ||
 	    !convert(at, end, !again))
 		return;
 	renew(e, &e->seg->mrs.slot[found - e->seg->mrs.slot], &is);
@@ -154,7 +157,7 @@ static void grant(struct ur_export *e, const struct ur_wish *w)
 		 (unsigned long long)(end - at), (unsigned long long)at);
 }
 
-static bool grant_all(struct ur_export *e, const struct ur_wish *list,
+static bool grant_all(struct ur_export *e, const struct ur_share_req *list,
 		      uint32_t n)
 {
 	bool alone;
@@ -192,12 +195,12 @@ void ur_share_do(struct ur_export *e)
 	if (!e || e->forks != ur_direct_forks())
 		return;
 	begin(e, &old);
-	(void)grant_all(e, e->wish, atomic_load(&e->nwishes));
-	atomic_store(&e->nwishes, 0);
+	(void)grant_all(e, e->requests, atomic_load(&e->nrequests));
+	atomic_store(&e->nrequests, 0);
 	end(e, &old);
 }
 
-/* The oldest has to go: its peers will wish for it, if they use it much. */
+/* Drops the oldest: peers request it if they use it much. */
 void ur_share_note(struct ur_export *own, const struct ur_seg_entry *mr)
 {
 	uint32_t n = atomic_load(&own->nfresh);
@@ -208,7 +211,7 @@ void ur_share_note(struct ur_export *own, const struct ur_seg_entry *mr)
 	if (n == UR_SHARE_FRESH)
 		memmove(own->fresh, own->fresh + 1,
 			--n * sizeof(own->fresh[0]));
-	own->fresh[n] = (struct ur_wish){ mr->key, mr->seq, mr->pd };
+	own->fresh[n] = (struct ur_share_req){ mr->key, mr->seq, mr->pd };
 	atomic_store(&own->nfresh, n + 1);
 }
 
@@ -217,9 +220,9 @@ bool ur_share_has_fresh(const struct ur_export *e)
 	return e && atomic_load_explicit(&e->nfresh, memory_order_relaxed);
 }
 
-/* Take those of the domain out of the list; how many. */
+/* Remove the domain's regions from the list; how many. */
 static uint32_t take_fresh(struct ur_export *e, const struct ur_pd *pd,
-			   struct ur_wish *out)
+			   struct ur_share_req *out)
 {
 	uint32_t n = atomic_load(&e->nfresh), taken = 0, left = 0;
 
@@ -235,7 +238,7 @@ static uint32_t take_fresh(struct ur_export *e, const struct ur_pd *pd,
 
 bool ur_share_offer(struct ur_export *e, const struct ur_pd *pd)
 {
-	struct ur_wish list[UR_SHARE_FRESH];
+	struct ur_share_req list[UR_SHARE_FRESH];
 	sigset_t old;
 	uint32_t n;
 	bool ok;
@@ -253,7 +256,7 @@ bool ur_share_offer(struct ur_export *e, const struct ur_pd *pd)
 
 void ur_share_pass_over(struct ur_export *e, const struct ur_pd *pd)
 {
-	struct ur_wish list[UR_SHARE_FRESH];
+	struct ur_share_req list[UR_SHARE_FRESH];
 
 	if (!e || e->forks != ur_direct_forks())
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * When private memory may be turned into shared memory.  The lists name what
- * is known to be harmless; everything else forbids it.
+ * When private memory may be converted into shared memory.  The lists name what
+ * is known to be harmless; anything else forbids it.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -53,7 +53,10 @@ int ur_share_own_threads(void)
 	return atomic_load(&own_threads);
 }
 
-/* A directory's links are its subdirectories and two; io_uring's count too. */
+/*
+ * A directory has two links more than subdirectories.  Counts threads of
+ * io_uring too.
+ */
 static bool is_alone(void)
 {
 	struct stat st;
@@ -83,7 +86,7 @@ static bool socket_ok(int fd)
 	return domain >= 0 && domain != AF_XDP;
 }
 
-/* What stands behind a descriptor writes to memory only when it is asked. */
+/* Does the object write to memory only during a call of this process? */
 static bool descriptor_ok(int fd, const char *path)
 {
 	static const char *const devices[] = {
@@ -110,7 +113,7 @@ static bool descriptor_ok(int fd, const char *path)
 	return path[0] == '/' || is_in(path, others);
 }
 
-/* As the kernel writes it. */
+/* The kernel's format. */
 struct directory_entry {
 	uint64_t ino;
 	int64_t off;
@@ -130,7 +133,7 @@ static bool entry_ok(int dir, const char *name)
 	return descriptor_ok((int)strtol(name, NULL, 10), path);
 }
 
-/* Without memory of its own: also for handlers of fork(). */
+/* Without allocating memory: also for fork() handlers. */
 bool ur_share_descriptors_ok(int dir)
 {
 	_Alignas(struct directory_entry) char buf[4096];
@@ -161,7 +164,7 @@ static bool descriptors_ok(void)
 	return ok;
 }
 
-/* A device's memory, or a kernel's ring whose descriptor may be closed. */
+/* A device's memory, or a ring of the kernel whose descriptor may be closed. */
 bool ur_share_map_ok(const struct ur_map *m)
 {
 	const char *path = m->path;
@@ -194,8 +197,8 @@ static bool mappings_ok(void)
 }
 
 /*
- * Other allocators than the C library's give pages back by MADV_DONTNEED and
- * expect them to be zero; so do sanitizers and valgrind, in a way.
+ * Other allocators than the C library's return pages by MADV_DONTNEED and
+ * expect zeros afterwards; sanitizers and valgrind track memory.
  */
 static bool allocator_ok(void)
 {
@@ -213,7 +216,7 @@ bool ur_share_process_ok(void)
 	       mappings_ok() && is_alone();
 }
 
-/* Flags of a mapping that has nothing special: any other is one too many. */
+/* Any flag beyond the known ones forbids it. */
 bool ur_share_flags_ok(const char *line, const char *known)
 {
 	for (line += strspn(line, " "); *line > ' '; line += 3) {
@@ -239,7 +242,7 @@ static bool head_ok(const struct ur_map *m)
 		begins(m->path, "[anon:") || is_again(m));
 }
 
-/* Our own stack is not ours to move. */
+/* The stack of this thread is in use. */
 static bool on_stack(const struct ur_map *m)
 {
 	uintptr_t here = (uintptr_t)&m;

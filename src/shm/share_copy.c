@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The turn itself: copy pages to a memfd, map that over them; a piece at a
- * time, so that never much is there twice.
+ * The conversion: copy pages to a memfd and map it in their place; piece by
+ * piece, to limit the memory that exists twice.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,11 +18,11 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* As long as a huge page, so that none has to be split. */
+/* A huge page, so that none is split. */
 #define PIECE_PAGES 512u
 #define PIECE	    (PIECE_PAGES * (uint64_t)UR_SHARE_PAGE)
 
-/* What /proc/self/pagemap says of a page: in memory, or swapped out. */
+/* Bits of /proc/self/pagemap: the page is in memory, or swapped out. */
 #define PAGE_IS_THERE (3ull << 62)
 
 struct turn {
@@ -51,7 +51,7 @@ static bool write_all(const struct turn *t, uint64_t from, uint64_t end)
 	return true;
 }
 
-/* Which pages were ever touched?  All, if nobody can tell. */
+/* Which pages were ever touched? All, if that is unknown. */
 static void look(struct turn *t, uint64_t at, uint64_t pages)
 {
 	size_t size = pages * sizeof(t->there[0]);
@@ -62,7 +62,7 @@ static void look(struct turn *t, uint64_t at, uint64_t pages)
 		memset(t->there, 0xff, size);
 }
 
-/* End of the run of pages, from the i-th on, that are there, or are not. */
+/* End of the run of pages from the i-th on that are all there, or all not. */
 static uint64_t run_end(const struct turn *t, uint64_t i, uint64_t pages)
 {
 	bool there = t->there[i] & PAGE_IS_THERE;
@@ -72,7 +72,7 @@ static uint64_t run_end(const struct turn *t, uint64_t i, uint64_t pages)
 	return i;
 }
 
-/* What is not there may yet be something special: a guard, which faults. */
+/* An untouched page may be a guard, which faults. */
 static bool is_readable(uint64_t at, uint64_t end)
 {
 	return madvise(pointer(at), end - at, MADV_POPULATE_READ) == 0 ||
@@ -93,7 +93,7 @@ static bool copy(const struct turn *t, uint64_t at, uint64_t pages)
 	return true;
 }
 
-/* Not to be paid for by a fault of each page; if it fails, then so be it. */
+/* Avoids a fault per page later; may fail. */
 static void populate(const struct turn *t, uint64_t at, uint64_t pages)
 {
 	for (uint64_t i = 0, end; i < pages; i = end) {
@@ -114,8 +114,9 @@ static bool is_mapped(uint64_t at)
 }
 
 /*
- * Older kernels may have taken the old pages away before they failed.  Then
- * the file takes their place, privately; without that, to use them faults.
+ * Older kernels may have unmapped the old pages before they failed.  Then the
+ * file is mapped privately in their place; if that fails too, using them
+ * faults.
  */
 static void put_back(const struct turn *t, uint64_t at, size_t len)
 {
@@ -126,7 +127,7 @@ static void put_back(const struct turn *t, uint64_t at, size_t len)
 		       strerror(errno));
 }
 
-/* A child does not share it, whatever becomes of its copy (share_fork.c). */
+/* A child does not share it, whatever happens to its copy (share_fork.c). */
 static bool keep_from_children(const struct turn *t, uint64_t at, size_t len)
 {
 	if (madvise(pointer(at), len, MADV_DONTFORK) == 0)

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A child must have a copy of what was private memory.
+ * A child of fork() must have a copy of what was private memory.
  *
- * From the moment that it is shared the memory has MADV_DONTFORK.  So a child
- * for which nothing else is done, be it that something fails or that it comes
- * from a bare system call, has no memory there, and a signal tells if it uses
- * it: it never shares with its parent and never sees zeros.
+ * Shared memory has MADV_DONTFORK from the moment of its conversion.  So if
+ * anything below fails, or the child comes from a bare system call, it has no
+ * memory there, and using it raises a signal: a child never shares memory with
+ * its parent and never sees zeros.
  *
- * Before a fork the memory is made private again: peers are shut out and the
+ * Before a fork the memory is made private again: peers are excluded and the
  * file is mapped in its own place by MAP_PRIVATE.  Nothing writes to the file
- * any more, so it is the state that parent and child begin with, and the
- * kernel copies the pages that either of them writes to.  This needs neither
- * memory nor address space, and the descriptors are open.  Peers reach the
- * memory by the kernel's calls afterwards, until it is shared again (share.c).
+ * any more, so it is the state with which parent and child begin, and the kernel
+ * copies the pages that either of them writes to.  This needs neither memory nor
+ * address space, and the descriptors are open.  Afterwards peers reach the
+ * memory by CMA until it is shared again (share.c).
  *
- * Where that cannot be, the pages are copied to private memory before the
- * fork, which the child moves to where the originals are:
+ * In these cases the pages are copied to private memory before the fork, and the
+ * child moves the copies to where the originals were:
  *
- *   - the file is mapped elsewhere too: by a driver that sends from it
- *     (pin.h), by a process that has imported the region (where.h);
- *   - a device, io_uring or AIO may hold the pages: such a transfer goes to
- *     the file's page, not to a copy of it;
+ *   - the file has another mapping: of a driver that sends from it (pin.h), or
+ *     of a process that has imported the region (backing.h);
+ *   - a device, io_uring or AIO may hold the pages: such a transfer goes to the
+ *     file's page, not to a copy of it;
  *   - a peer did not leave the memory (export.c) and may write to it later;
  *   - the application has locked or advised the memory meanwhile;
  *   - it has closed our descriptor.
  *
- * What is ours is told by /proc/self/smaps, so that the application may have
+ * /proc/self/smaps tells what is ours, so that the application may have
  * unmapped, moved, grown or protected it since.
  */
 #include <errno.h>
@@ -49,20 +49,20 @@ struct piece {
 	uint8_t *at;
 	size_t len;
 	uint64_t offset;
-	const struct ur_kept *k;
-	void *copy; /* NULL, or for the child */
+	const struct ur_share_file *k;
+	void *copy; /* for the child; or NULL */
 	int protection;
-	bool plain;    /* it has no flag that a new mapping would not have */
+	bool plain;    /* it has no flags that a new mapping would not have */
 	bool is_taken; /* private again */
 };
 
-/* All that follows belongs to the thread that forks; ur_share_lock(). */
+/* All of these belong to the thread that forks; ur_share_lock(). */
 static struct piece pieces[PIECES_MAX];
 static uint32_t npieces;
 static struct ur_lines lines;
 static sigset_t signals;
 
-unsigned int ur_share_taken;
+unsigned int ur_share_reverted;
 
 static int protection(const char *text)
 {
@@ -71,14 +71,14 @@ static int protection(const char *text)
 	       (text[2] == 'x' ? PROT_EXEC : 0);
 }
 
-/* The piece that begins with this head of smaps; NULL: it is not ours. */
+/* The piece for this line of smaps; NULL: it is not ours. */
 static struct piece *add_piece(const struct ur_map *m, bool *all)
 {
-	struct ur_kept *k;
+	struct ur_share_file *k;
 
 	if (m->prot[3] != 's' || ur_share_is_pin(m))
 		return NULL;
-	k = ur_kept_of(m);
+	k = ur_share_file_of(m);
 	if (!k)
 		return NULL;
 	if (npieces == PIECES_MAX) {
@@ -103,7 +103,7 @@ static struct piece *add_piece(const struct ur_map *m, bool *all)
 static bool find_pieces(bool *calm)
 {
 	static const char flags[] = " rd wr ex sh mr mw me ms ac sd nr dc ";
-	int fd = ur_kept_smaps();
+	int fd = ur_share_smaps();
 	struct piece *p = NULL;
 	bool all = true;
 	char *line;
@@ -155,17 +155,18 @@ static void take_all(void)
 		for (uint32_t i = 0; i < npieces; i++) {
 			struct piece *p = &pieces[i];
 
-			if (!p->plain || p->k->fixed || !ur_kept_is_open(p->k))
+			if (!p->plain || p->k->fixed ||
+			    !ur_share_file_is_open(p->k))
 				continue;
 			take(p);
 			any = any || p->is_taken;
 			if (p->is_taken)
-				ur_exports_taken((uintptr_t)p->at,
-						 (uintptr_t)p->at + p->len);
+				ur_exports_reverted((uintptr_t)p->at,
+						    (uintptr_t)p->at + p->len);
 		}
 	}
 	ur_exports_open();
-	ur_share_taken += any;
+	ur_share_reverted += any;
 }
 
 static ssize_t read_memory(void *to, const uint8_t *at, size_t len)
@@ -176,10 +177,10 @@ static ssize_t read_memory(void *to, const uint8_t *at, size_t len)
 	return process_vm_readv(getpid(), &here, 1, &there, 1, 0);
 }
 
-/* From the file, if we can: the mapping may be protected by now. */
+/* From the file if possible: the mapping may be protected by now. */
 static bool read_piece(const struct piece *p, uint8_t *copy)
 {
-	bool from_file = ur_kept_is_open(p->k);
+	bool from_file = ur_share_file_is_open(p->k);
 	size_t done = 0;
 
 	while (done < p->len) {
@@ -218,7 +219,7 @@ static bool copy_piece(struct piece *p)
 	return true;
 }
 
-/* Those that are still shared. */
+/* Copy the pieces that are still shared. */
 static void copy_rest(void)
 {
 	size_t missing = 0;
@@ -235,35 +236,36 @@ static void copy_rest(void)
 		       missing, strerror(error));
 }
 
-/* Those that are no longer mapped, or private, are not ours to keep. */
+/* Files that are no longer mapped, or mapped privately, are dropped. */
 static void drop_kept(void)
 {
 	for (uint32_t i = 0; i < npieces; i++)
 		if (!pieces[i].is_taken)
-			((struct ur_kept *)(uintptr_t)pieces[i].k)->mapped =
-				true;
-	ur_kept_drop_unmapped();
+			((struct ur_share_file *)(uintptr_t)pieces[i].k)
+				->mapped = true;
+	ur_share_drop_unmapped();
 }
 
 static void prepare(void)
 {
 	bool calm = true, found;
 
-	for (struct ur_kept *k = NULL; (k = ur_kept_next(k));)
+	for (struct ur_share_file *k = NULL; (k = ur_share_file_next(k));)
 		k->mapped = false;
 	found = find_pieces(&calm);
 	if (!found) {
 		ur_err("a child of fork() may lack memory that is shared, and fault: it was not found");
-		for (struct ur_kept *k = NULL; (k = ur_kept_next(k));)
+		for (struct ur_share_file *k = NULL;
+		     (k = ur_share_file_next(k));)
 			k->mapped = true;
 	}
-	if (found && npieces && calm && ur_share_descriptors_ok(ur_kept_fds()))
+	if (found && npieces && calm && ur_share_descriptors_ok(ur_share_fds()))
 		take_all();
 	copy_rest();
 	drop_kept();
 }
 
-/* A handler of the application might need our locks. */
+/* Signals are blocked: a handler of the application might need our locks. */
 static void before_fork(void)
 {
 	sigset_t all, old;
@@ -274,7 +276,7 @@ static void before_fork(void)
 	ur_share_lock();
 	signals = old;
 	npieces = 0;
-	if (ur_kept_next(NULL))
+	if (ur_share_file_next(NULL))
 		prepare();
 	errno = saved;
 }
@@ -305,7 +307,7 @@ static void in_child(void)
 	for (uint32_t i = 0; i < npieces; i++) {
 		const struct piece *p = &pieces[i];
 
-		/* Inherited all the same, if the application said MADV_DOFORK. */
+		/* Inherited after all if the application used MADV_DOFORK. */
 		if (!p->is_taken && !p->copy)
 			munmap(p->at, p->len);
 		if (!p->copy ||
@@ -320,8 +322,8 @@ static void in_child(void)
 	if (missing)
 		ur_err("%zu bytes of the parent's shared memory are missing here, to use them faults: %s",
 		       missing, strerror(error));
-	ur_kept_drop_all();
-	ur_share_threads_forget(); /* none of them is here */
+	ur_share_drop_all();
+	ur_share_threads_forget(); /* the child has none of them */
 	after_fork();
 }
 

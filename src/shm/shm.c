@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Channels of a lane and the queue pairs that use them: who talks to whom, who
- * waits for room, whose answers are due.
+ * The channels of a lane and the queue pairs that use them: which channel a
+ * queue pair uses, which wait for room, what each still has to send.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "shm/internal.h"
 
-#define BUDGET 64u /* cells of a channel at a time */
-#define SPARE  64u /* cells that requests and payload leave to what is owed */
+#define BUDGET 64u /* descriptors of a channel per turn */
+#define SPARE                                                                  \
+	64u /* descriptors that requests and payload leave free for control */
 
-/* Nothing that must not wait stands behind a ring full of requests. */
+/* Acknowledgements and refusals do not wait behind a ring full of requests. */
 static uint32_t spare_of(enum ur_shm_kind kind)
 {
 	return kind >= UR_SHM_READY && kind <= UR_SHM_DONE ? 0 : SPARE;
 }
 
-struct ur_cell *ur_shm_cell(struct ur_rqp *q, enum ur_shm_kind kind, bool asks)
+struct ur_desc *ur_shm_desc(struct ur_rqp *q, enum ur_shm_kind kind, bool asks)
 {
 	struct ur_shm_qp *n = q->shm;
-	struct ur_cell *c;
+	struct ur_desc *c;
 	uint8_t epoch = asks ? n->epoch : n->serves_epoch;
 
 	if (!n->peer || n->peer->broken)
@@ -29,7 +30,7 @@ struct ur_cell *ur_shm_cell(struct ur_rqp *q, enum ur_shm_kind kind, bool asks)
 		ur_shm_wait_room(q);
 		return NULL;
 	}
-	c = ur_chan_cell(&n->peer->chan);
+	c = ur_chan_desc(&n->peer->chan);
 	c->kind = (uint8_t)kind;
 	c->flags = 0;
 	c->len = 0;
@@ -38,7 +39,7 @@ struct ur_cell *ur_shm_cell(struct ur_rqp *q, enum ur_shm_kind kind, bool asks)
 	return c;
 }
 
-void ur_shm_send(struct ur_rqp *q, struct ur_cell *c)
+void ur_shm_send(struct ur_rqp *q, struct ur_desc *c)
 {
 	struct ur_shm_qp *n = q->shm;
 	bool mark;
@@ -46,14 +47,17 @@ void ur_shm_send(struct ur_rqp *q, struct ur_cell *c)
 	if (n->serves) {
 		c->flags |= UR_SHM_ACK;
 		c->ack = n->done;
-		n->told = n->done;
-		n->urged = false;
+		n->acked_done = n->done;
+		n->ack_requested = false;
 		ur_list_del(&n->acking);
 	}
 	mark = n->wired > n->peer->synced;
 	if (mark) {
 		c->flags |= UR_SHM_BEHIND;
-		/* Not shm_wire: others' packets may wait in a burst. */
+		/*
+		 * Not ur_shm.wire: packets of other queue pairs may still be in
+		 * a burst.
+		 */
 		n->peer->synced = n->wired;
 	}
 	ur_chan_publish(&n->peer->chan);
@@ -62,7 +66,7 @@ void ur_shm_send(struct ur_rqp *q, struct ur_cell *c)
 	n->peer->dirty = true;
 }
 
-/* Has the consumer made room since those who wait for some have tried? */
+/* Has the consumer made room since the waiting queue pairs tried? */
 static bool has_moved(struct ur_shm_peer *p)
 {
 	ur_chan_refresh(&p->chan);
@@ -84,52 +88,54 @@ void ur_shm_wait_room(struct ur_rqp *q)
 		note_room(n->peer);
 	if (ur_list_empty(&n->full))
 		ur_list_add_tail(&n->peer->full, &n->full);
-	/* Who is awake looks by himself, and again before he sleeps. */
+	/* A lane that is awake checks by itself, and again before it sleeps. */
 	if (!q->r->shm->asleep)
 		return;
 	ur_chan_want_room(&n->peer->chan);
 	q->r->shm->look = true;
 }
 
-/* One cell without a body; false: no room. */
+/* A descriptor without payload; false: no room. */
 static bool send_bare(struct ur_rqp *q, enum ur_shm_kind kind, bool asks,
 		      uint32_t index)
 {
-	struct ur_cell *c = ur_shm_cell(q, kind, asks);
+	struct ur_desc *c = ur_shm_desc(q, kind, asks);
 	bool dirty, tells;
 
 	if (!c)
 		return false;
 	dirty = q->shm->peer->dirty;
-	tells = q->shm->serves && q->shm->done != q->shm->told;
+	tells = q->shm->serves && q->shm->done != q->shm->acked_done;
 	c->body.index = index;
 	ur_shm_send(q, c);
-	/* Greetings can wait until the peer is up for something else: the first
-	 * messages go by the wire then, which wakes it. */
+	/*
+	 * The setup need not wake the peer: the first messages go by the wire,
+	 * and wake it.
+	 */
 	if (kind <= UR_SHM_READY && !tells)
 		q->shm->peer->dirty = dirty;
 	return true;
 }
 
-void ur_shm_tell_last(struct ur_rqp *q)
+void ur_shm_ack_last(struct ur_rqp *q)
 {
-	if (ur_shm_peer_of(q) && q->shm->serves && q->shm->done != q->shm->told)
+	if (ur_shm_peer_of(q) && q->shm->serves &&
+	    q->shm->done != q->shm->acked_done)
 		(void)send_bare(q, UR_SHM_DONE, false, 0);
 }
 
-/* Without room it is left: the peer asks again, and others' counts have room
- * that this has not. */
-static void send_pulls(struct ur_rqp *q)
+/* Dropped if there is no room: the peer asks again. */
+static void send_rndv_ok(struct ur_rqp *q)
 {
-	struct ur_cell *c = ur_shm_cell(q, UR_SHM_PULLS, false);
+	struct ur_desc *c = ur_shm_desc(q, UR_SHM_RNDV_OK, false);
 
 	if (!c)
 		return;
-	c->body.rkey = q->shm->pulls_key;
+	c->body.rkey = q->shm->rndv_key;
 	ur_shm_send(q, c);
 }
 
-static bool pay(struct ur_rqp *q, enum ur_shm_due due)
+static bool send_due(struct ur_rqp *q, enum ur_shm_due due)
 {
 	switch (due) {
 	case UR_SHM_DUE_HELLO:
@@ -139,7 +145,7 @@ static bool pay(struct ur_rqp *q, enum ur_shm_due due)
 	case UR_SHM_DUE_READY:
 		return send_bare(q, UR_SHM_READY, false, 0);
 	case UR_SHM_DUE_REFUSED:
-		if (!send_bare(q, UR_SHM_REFUSED, false, q->shm->no_pull))
+		if (!send_bare(q, UR_SHM_REFUSED, false, q->shm->rndv_failed))
 			return false;
 		ur_shm_stop_serving(q);
 		return true;
@@ -147,39 +153,39 @@ static bool pay(struct ur_rqp *q, enum ur_shm_due due)
 		return send_bare(q, UR_SHM_FAULT, false, UR_WC_REM_ACCESS_ERR);
 	case UR_SHM_DUE_DONE:
 		return send_bare(q, UR_SHM_DONE, false, 0);
-	case UR_SHM_DUE_PULLS:
-		send_pulls(q);
+	case UR_SHM_DUE_RNDV_OK:
+		send_rndv_ok(q);
 		return true;
 	}
 	return true;
 }
 
 /*
- * What is owed, in an order in which each is understood.  A refusal comes
- * behind the answers to all that was done before it.
+ * In an order that the peer can process.  A refusal follows the answers to all
+ * requests that were done before it.
  */
-static void pay_all(struct ur_rqp *q)
+static void send_all_due(struct ur_rqp *q)
 {
 	struct ur_shm_qp *n = q->shm;
 
 	if (n->res_count && !ur_shm_answer(q))
 		return;
-	for (unsigned int bit = UR_SHM_DUE_HELLO; bit <= UR_SHM_DUE_PULLS;
+	for (unsigned int bit = UR_SHM_DUE_HELLO; bit <= UR_SHM_DUE_RNDV_OK;
 	     bit <<= 1) {
 		if (!(n->due & bit))
 			continue;
-		if (!pay(q, (enum ur_shm_due)bit))
+		if (!send_due(q, (enum ur_shm_due)bit))
 			return;
 		n->due &= (uint8_t)~bit;
 	}
 }
 
-void ur_shm_owe(struct ur_rqp *q, enum ur_shm_due due)
+void ur_shm_send_due(struct ur_rqp *q, enum ur_shm_due due)
 {
 	if (!q->shm->peer)
 		return;
 	q->shm->due |= (uint8_t)due;
-	pay_all(q);
+	send_all_due(q);
 }
 
 void ur_shm_broken(struct ur_rqp *q)
@@ -192,7 +198,7 @@ static bool connects(enum ur_qp_state s)
 	return s == UR_QPS_RTR || s == UR_QPS_RTS || s == UR_QPS_SQD;
 }
 
-/* Tell the peer that we are here, and ask if we have something to send. */
+/* Announce our state to the peer, and ask for agreement to send. */
 static void greet(struct ur_rqp *q)
 {
 	struct ur_shm_qp *n = q->shm;
@@ -201,10 +207,10 @@ static void greet(struct ur_rqp *q)
 	if (q->qp->type != UR_QPT_RC)
 		return;
 	if (s == UR_QPS_RTR)
-		ur_shm_owe(q, UR_SHM_DUE_HELLO);
+		ur_shm_send_due(q, UR_SHM_DUE_HELLO);
 	if ((s == UR_QPS_RTS || s == UR_QPS_SQD) && !n->ready && !n->again) {
 		n->epoch++;
-		ur_shm_owe(q, UR_SHM_DUE_ASK);
+		ur_shm_send_due(q, UR_SHM_DUE_ASK);
 	}
 }
 
@@ -213,7 +219,7 @@ static uint16_t slot_of(const struct ur_rqp *q)
 	return (uint16_t)(q->qp->attr.dest_qpn >> UR_SLOT_SHIFT);
 }
 
-/* Does the QP talk to a lane of this host, as one that may do so this way? */
+/* Is its peer on this host, and may it use a channel? */
 static bool on_shm(const struct ur_rqp *q)
 {
 	return q->r->want_peer &&
@@ -229,7 +235,7 @@ bool ur_shm_qp_make(struct ur_rqp *q)
 	if (!n || q->shm)
 		return n != NULL;
 	n->q = q;
-	/* Perhaps some of these were its own. */
+	/* Conservative: some of these may have been its own. */
 	n->wired = q->r->shm->wire;
 	ur_list_init(&n->node);
 	ur_list_init(&n->full);
@@ -282,7 +288,7 @@ void ur_shm_enter(struct ur_rqp *q, enum ur_qp_state state)
 	if (!on_shm(q) || (state != UR_QPS_RTR && state != UR_QPS_RTS))
 		return;
 	if (ur_shm_peer_of(q)) {
-		ur_shm_show(q);
+		ur_shm_export_qp(q);
 		greet(q);
 		return;
 	}
@@ -330,8 +336,8 @@ void ur_shm_open(struct ur_roce *r, struct ur_shm_peer *p)
 }
 
 /*
- * Requests that are under way may have been done, so they are not sent again:
- * their QP ends as if its peer had fallen silent.
+ * Outstanding requests may have been done, so they are not sent again: they
+ * fail as if the peer had stopped answering.
  */
 static void part(struct ur_rqp *q)
 {
@@ -344,7 +350,7 @@ static void part(struct ur_rqp *q)
 	n->due = 0;
 	ur_shm_resp_stop(q);
 	if (q->qp->type != UR_QPT_RC)
-		ur_shm_loose_part(q);
+		ur_shm_unreliable_part(q);
 	else if (!ur_shm_outstanding(q->shm))
 		ur_shm_leave(q);
 }
@@ -396,10 +402,10 @@ bool ur_shm_pending(const struct ur_roce *r)
 	return false;
 }
 
-/* The QP that the cell is for; NULL: it has gone, or hears somebody else. */
+/* The QP that the descriptor is for; NULL: it is gone, or has another peer. */
 static struct ur_rqp *addressee(const struct ur_roce *r,
 				const struct ur_shm_peer *p,
-				const struct ur_cell *c)
+				const struct ur_desc *c)
 {
 	uint32_t qpn = c->to & UR_QPN_MASK;
 	struct ur_rqp *q = qpn >> UR_SLOT_SHIFT == r->slot
@@ -413,7 +419,7 @@ static struct ur_rqp *addressee(const struct ur_roce *r,
 	return q;
 }
 
-static void take_response(struct ur_rqp *q, const struct ur_cell *c)
+static void take_response(struct ur_rqp *q, const struct ur_desc *c)
 {
 	if ((uint8_t)(c->to >> UR_SHM_EPOCH_SHIFT) != q->shm->epoch)
 		return;
@@ -425,14 +431,14 @@ static void take_response(struct ur_rqp *q, const struct ur_cell *c)
 		ur_shm_take_refused(q, c->body.index == 1);
 	else if (c->kind == UR_SHM_FAULT)
 		ur_shm_take_fault(q, c->body.index);
-	else if (c->kind == UR_SHM_PULLS)
-		ur_shm_take_pulls(q, c);
+	else if (c->kind == UR_SHM_RNDV_OK)
+		ur_shm_rndv_take_ok(q, c);
 	else if (c->kind != UR_SHM_DONE)
 		ur_shm_take_answer(q, c);
 }
 
-/* What was done before the request completes before it is received. */
-static void take(struct ur_rqp *q, const struct ur_cell *c)
+/* Requests that the acknowledgement covers complete before the receive does. */
+static void take(struct ur_rqp *q, const struct ur_desc *c)
 {
 	if (q->qp->type == UR_QPT_UC) {
 		ur_shm_uc_take(q, c);
@@ -442,7 +448,7 @@ static void take(struct ur_rqp *q, const struct ur_cell *c)
 	if (c->flags & UR_SHM_ACK)
 		ur_shm_take_ack(q, c->ack);
 	if (!connects(ur_rqp_state(q)))
-		return; /* it failed when its own requests went on */
+		return; /* it failed while its own requests continued */
 	if (ur_shm_take_small(q, c)) {
 		ur_rqp_check_overrun(q);
 		return;
@@ -463,33 +469,33 @@ bool ur_shm_waits_link(const struct ur_roce *r)
 	return r->shm->held;
 }
 
-void ur_shm_link_dry(struct ur_roce *r)
+void ur_shm_link_empty(struct ur_roce *r)
 {
 	r->shm->held = false;
 	ur_list_for_each(pos, &r->shm->peers) {
 		struct ur_shm_peer *p =
 			ur_container_of(pos, struct ur_shm_peer, node);
 
-		p->dry = p->held;
+		p->link_empty = p->held;
 		p->held = false;
 	}
 }
 
-/* False: not before what came by the link.  It asks for a look of its own. */
+/* False: packets on the link come first, and a poll of the link is due. */
 static bool may_take(struct ur_roce *r, struct ur_shm_peer *p,
-		     const struct ur_cell *c)
+		     const struct ur_desc *c)
 {
 	if (__builtin_expect(!(c->flags & UR_SHM_BEHIND), 1))
 		return true;
-	p->held = !p->dry;
-	p->dry = false;
+	p->held = !p->link_empty;
+	p->link_empty = false;
 	r->shm->held |= p->held;
 	return !p->held;
 }
 
 static bool take_oldest(struct ur_roce *r, struct ur_shm_peer *p)
 {
-	struct ur_cell c;
+	struct ur_desc c;
 	struct ur_rqp *q;
 
 	ur_chan_copy(&p->chan, &c);
@@ -510,11 +516,11 @@ static bool take_oldest(struct ur_roce *r, struct ur_shm_peer *p)
 void ur_shm_close(struct ur_roce *r, struct ur_shm_peer *p, uint64_t now_ns)
 {
 	r->now_ns = now_ns;
-	/* What it has said before it ended still counts. */
+	/* Descriptors that were published before the end still count. */
 	for (uint32_t i = 0;
-	     i < UR_CHAN_CELLS && !p->broken && !ur_chan_is_empty(&p->chan);
+	     i < UR_CHAN_DESCS && !p->broken && !ur_chan_is_empty(&p->chan);
 	     i++) {
-		p->dry = true;
+		p->link_empty = true;
 		(void)take_oldest(r, p);
 	}
 	r->shm->held = false;
@@ -524,8 +530,8 @@ void ur_shm_close(struct ur_roce *r, struct ur_shm_peer *p, uint64_t now_ns)
 		part(ur_container_of(p->qps.next, struct ur_shm_qp, node)->q);
 }
 
-/* Counts and the like, which are a cell each.  False: no room for all. */
-static bool pay_waiting(struct ur_shm_peer *p)
+/* Control descriptors of waiting queue pairs. False: no room for all. */
+static bool send_waiting_due(struct ur_shm_peer *p)
 {
 	ur_list_for_each(pos, &p->full) {
 		struct ur_rqp *q =
@@ -533,7 +539,7 @@ static bool pay_waiting(struct ur_shm_peer *p)
 
 		if (!q->shm->due || q->shm->res_count)
 			continue;
-		pay_all(q);
+		send_all_due(q);
 		if (q->shm->due)
 			return false;
 	}
@@ -541,9 +547,9 @@ static bool pay_waiting(struct ur_shm_peer *p)
 }
 
 /*
- * Those who wait for room try again, and who finds none comes back.  First
- * what has been done is told, then come answers and requests: whoever asks
- * something new has told before what he received.
+ * Queue pairs that wait for room try again; the others wait on.
+ * Acknowledgements go before answers and requests, since a completion at the
+ * peer must precede a request that depends on it.
  */
 static void serve_waiting(struct ur_shm_peer *p)
 {
@@ -551,7 +557,7 @@ static void serve_waiting(struct ur_shm_peer *p)
 
 	if (!has_moved(p))
 		return;
-	if (!pay_waiting(p)) {
+	if (!send_waiting_due(p)) {
 		note_room(p);
 		return;
 	}
@@ -569,12 +575,12 @@ static void serve_waiting(struct ur_shm_peer *p)
 				->q;
 
 		ur_list_del(&q->shm->full);
-		q->shm->heard++; /* the peer takes what was sent */
-		pay_all(q);
+		q->shm->progress++; /* the peer takes what was sent */
+		send_all_due(q);
 		ur_shm_pump(q);
 		ur_rqp_check_overrun(q);
 		if (!ur_list_empty(&p->full))
-			break; /* no more room: the others come first then */
+			break; /* no more room: the rest goes first next time */
 	}
 	while (!ur_list_empty(&waiting)) {
 		struct ur_list *last = waiting.prev;
@@ -590,28 +596,28 @@ static int poll_peer(struct ur_roce *r, struct ur_shm_peer *p)
 {
 	int n = 0;
 
-	r->shm->pulled = 0;
-	while (n < (int)BUDGET && r->shm->pulled < UR_SHM_DIRECT_BYTES) {
+	r->shm->rndv_bytes = 0;
+	while (n < (int)BUDGET && r->shm->rndv_bytes < UR_SHM_DIRECT_BYTES) {
 		if (ur_chan_is_empty(&p->chan)) {
-			ur_chan_ran_dry(&p->chan);
+			ur_chan_row_ended(&p->chan);
 			break;
 		}
-		ur_chan_look_ahead(&p->chan);
+		ur_chan_prefetch(&p->chan);
 		if (!take_oldest(r, p))
 			break;
 		n++;
-		ur_chan_tell_early(&p->chan);
+		ur_chan_release_early(&p->chan);
 	}
 	if (!ur_list_empty(&p->full))
 		serve_waiting(p);
 	while (p->broken && !ur_list_empty(&p->qps))
 		part(ur_container_of(p->qps.next, struct ur_shm_qp, node)->q);
-	if (n && ur_chan_tell(&p->chan))
-		p->bell(p);
+	if (n && ur_chan_release(&p->chan))
+		p->signal(p);
 	return n;
 }
 
-/* One turn each; who still has more comes back. */
+/* One turn each; those that have more come again. */
 static void go_on(struct ur_roce *r)
 {
 	struct ur_list *last = r->shm->more.prev;
@@ -638,7 +644,7 @@ int ur_shm_poll(struct ur_roce *r, uint64_t now_ns)
 	ur_list_for_each(pos, &r->shm->peers)
 		n += poll_peer(r,
 			       ur_container_of(pos, struct ur_shm_peer, node));
-	/* All of them: of a channel with ourselves each end has its own. */
+	/* All channels: a channel to ourselves has both ends here. */
 	if (n)
 		ur_shm_ack_taken(r);
 	ur_shm_signal(r);
@@ -654,8 +660,8 @@ void ur_shm_signal(struct ur_roce *r)
 		if (!p->dirty)
 			continue;
 		p->dirty = false;
-		if (ur_chan_must_ring(&p->chan))
-			p->bell(p);
+		if (ur_chan_must_signal(&p->chan))
+			p->signal(p);
 	}
 }
 

@@ -1,29 +1,79 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests between lanes of one host, through shared memory (decision 0013).  This
- * is RC's way; UC's and UD's are in shm_loose.c.
+ * The shared-memory transport: requests between queue pairs of two lanes on one
+ * host and of one user.  It stands beside roce/ and iwarp/, on top of roce/,
+ * since a queue pair uses it together with the wire.  Decisions 0011 to 0014
+ * have the reasons and measurements.
  *
- * What passes a channel cannot be lost, so there are no PSNs, windows and
- * repetitions: a request is a few cells, a response is a count of requests
- * done.  Whatever is not plain success is left to the protocol of the wire: a
- * responder that cannot do a request refuses it and all behind it, and the
- * requester sends them as packets, to be refused again with the NAK, timer and
- * event that the specification asks for.  So both paths mean the same.
+ * Theory of operation
  *
- * Each requester decides for itself: it goes over to the channel, or leaves
- * it, only while nothing of its is under way on the other path.
+ * Three mechanisms carry requests; the requester picks one for each:
+ *
+ *  descriptor ring  chan.h     Every request can go this way.  One ring in each
+ *                              direction per pair of lanes; small payload is in
+ *                              the descriptor, larger payload beside the ring.
+ *  direct access    direct.h   WRITE, READ and atomics: the requester itself
+ *                              copies to or from the peer's memory, which it has
+ *                              mapped or reaches by process_vm_writev(2).
+ *  rendezvous       rendezvous.c  A large SEND: the descriptor names the data,
+ *                              and the responder gets it by direct access.
+ *
+ * The ring loses and reorders nothing, so RC needs no PSNs, windows or
+ * retransmission: a request is one or more descriptors, its acknowledgement a
+ * count of requests done.  The transport completes requests that succeed.  A
+ * responder that cannot do one refuses it and all behind it, and the requester
+ * sends those by the wire, whose responder answers with the NAK, timer and event
+ * of the specification.  So errors are decided in one place.
  *
  *      requester                              responder
- *      RTS: ASK (its first PSN, epoch) -----> in RTR or later, same PSN:
- *           READY <-------------------------- takes requests of that epoch
- *      SEND, WRITE, READ, ATOMIC -----------> executes in order
- *           DONE, DATA, OLD <---------------- counts what is done
- *      PULL: a SEND whose data stays, ------> takes it from there
- *      where the peer has said it can: PULLS
+ *      RTS: ASK (first PSN, epoch) ---------> RTR or later and the same PSN:
+ *           READY <-------------------------- executes requests of that epoch
+ *      SEND, WRITE, READ, CMP_SWAP, ... ----> executes in order
+ *           DONE, DATA, OLD <---------------- acknowledges
+ *      RNDV: a SEND whose data stays -------> gets the data from there, if
+ *      in the requester's memory              it said RNDV_OK for the region
  *           REFUSED <------------------------ drops the rest of the epoch
  *
- * A responder that enters RTR says HELLO, so that a requester that has asked
- * too early asks again.
+ * A responder that enters RTR sends HELLO, so that a requester that asked too
+ * early asks again.
+ *
+ * States of an RC requester (ready, again, on_shm):
+ *
+ *      wire --ASK, READY--> ready --wire idle, request--> on the channel
+ *        ^                    ^                                 |
+ *        |                    +-- requests that only the wire --+
+ *        |                        knows, all before them done   |
+ *        +-- wire did the refused, ASK <--- refused <--REFUSED--+
+ *
+ * It changes between wire and channel only while none of its requests is
+ * outstanding on the one that it leaves, so order and exactly-once hold.  If the
+ * channel ends with requests outstanding, nothing tells whether they were done:
+ * they fail after the time that ack timeout and retries give.
+ *
+ * UC and UD (unreliable.c) need no agreement and get no acknowledgement.  A
+ * descriptor behind packets that the sender sent before is marked BEHIND, and
+ * the receiver takes it only when its link is empty.
+ *
+ * Threads and ownership
+ *
+ *  - The holder of the lane's lock calls all functions of this header, and owns
+ *    struct ur_shm, struct ur_shm_qp and its side of the channel.
+ *  - The engine's watcher thread (engine/shm_peers.c) makes and ends channels,
+ *    under the lane's lock, and reads their sockets: ur_direct_message().
+ *  - Ring memory is written by both processes.  A side trusts its own struct
+ *    ur_chan only; it copies a descriptor before it reads it and checks every
+ *    number.  A peer that writes nonsense loses the channel (`broken`).
+ *  - Exported regions and queue pairs (export.h) are read by peers at any time;
+ *    taking one back waits for peers that are inside (direct.c).
+ *
+ * A lane that polls is not signalled.  One that sleeps says so in the ring and
+ * looks once more; the peer then signals its wakeup fd (chan.c).
+ *
+ * Files: shm.c channels and waiting for room; req.c, resp.c RC's two sides;
+ * fast.c their fast path; acks.c when to acknowledge; req_direct.c, rendezvous.c
+ * the other mechanisms; unreliable.c, uc.c, ud.c.  Direct access, which knows no
+ * queue pair: direct*.c, export.c, segment.c, view.c, object.c, cma.c.  Making
+ * private memory mappable for peers: share*.c, pin.c.
  */
 #ifndef UR_SHM_SHM_H
 #define UR_SHM_SHM_H
@@ -35,62 +85,63 @@ struct ur_qp;
 struct ur_roce;
 struct ur_direct;
 
-/*
- * Regions of ours whose data the peer may be able to take itself
- * (shm_pull.c): what it has said of them.
- */
-#define UR_SHM_PULLED 256u
+/* What is known of our regions that the peer may get data from (rendezvous.c);
+ * direct-mapped by key. */
+#define UR_SHM_RNDV_REGIONS 256u
 
-struct ur_shm_pulled {
+struct ur_shm_rndv {
 	struct {
 		uint32_t key;
-		uint32_t uses; /* pieces that went through the channel */
-		bool taken;
-	} of[UR_SHM_PULLED];
-	uint32_t sent;	/* since it could not the last time … */
-	uint32_t pause; /* … pieces that go through the channel first */
-	uint32_t level;
-	/* Data that cells name which the peer has not taken, oldest first. */
+		uint32_t uses; /* pieces that went through the ring */
+		bool ok;       /* the peer has said that it can */
+	} of[UR_SHM_RNDV_REGIONS];
+	uint32_t sent;	/* pieces since the last refusal */
+	uint32_t pause; /* pieces that go through the ring first */
+	uint32_t level; /* the next pause is 2^level times as long */
+	/* Data of descriptors that the peer has not taken, oldest first. */
 	struct {
-		uint32_t at; /* its cell */
+		uint32_t at; /* the descriptor's position */
 		uint32_t len;
-	} named[UR_CHAN_CELLS];
-	uint32_t named_head;
-	uint32_t named_tail;
-	uint32_t named_bytes;
+	} pending[UR_CHAN_DESCS];
+	uint32_t pending_head;
+	uint32_t pending_tail;
+	uint32_t pending_bytes;
 };
 
-/* The lane at the other end of a channel.  The engine makes it and owns it. */
+/* The lane at the other end of a channel.  Made and owned by the engine. */
 struct ur_shm_peer {
 	struct ur_list node; /* of the lane's peers */
 	struct ur_chan chan;
 	uint16_t slot;
-	bool broken;	     /* it has written what no urnic writes */
-	bool dirty;	     /* published since its bell was looked at */
-	struct ur_list qps;  /* ur_shm.node: who talks to it */
-	struct ur_list full; /* ur_shm.full: who waits for room … */
-	uint32_t seen_tail;  /* … and how much there was when they tried */
+	bool broken;	     /* it has violated the protocol */
+	bool dirty;	     /* published since the last ur_shm_signal() */
+	struct ur_list qps;  /* ur_shm_qp.node: queue pairs that use it */
+	struct ur_list full; /* ur_shm_qp.full: those that wait for room */
+	uint32_t seen_tail;  /* room when the last of them tried */
 	uint32_t seen_data_tail;
-	bool serving;		  /* they are trying again */
-	struct ur_list acks;	  /* ur_shm.acking: who has done requests */
-	uint64_t synced;	  /* ur_roce.shm_wire when … (shm_loose.c) */
-	uint32_t marked;	  /* our head behind the newest marked cell */
-	bool held;		  /* the oldest cell is behind packets … */
-	bool dry;		  /* … and all that the link held was taken */
-	bool deaf;		  /* it took nothing for long, and … */
-	uint32_t deaf_tail;	  /* … has taken nothing since */
-	bool given_up;		  /* the same, for who owes it something … */
-	uint32_t given_up_tail;	  /* … and has waited in vain */
-	struct ur_direct *direct; /* its memory without its help; NULL: no */
-	struct ur_shm_pulled pulled;
-	void (*bell)(struct ur_shm_peer *p); /* wake its lane */
+	bool serving;	     /* they are trying again */
+	struct ur_list acks; /* ur_shm_qp.acking: to be acknowledged */
+	uint64_t synced;     /* ur_shm.wire at the last mark */
+	uint32_t marked;     /* our head behind the newest marked one */
+	bool held;	     /* the oldest descriptor is marked, and waits */
+	bool link_empty;     /* the link was found empty since */
+	bool stalled;	     /* took nothing for long, nor since */
+	uint32_t stalled_tail;
+	bool given_up; /* the same, while acknowledgements waited */
+	uint32_t given_up_tail;
+	struct ur_direct *direct; /* direct access to its memory; or NULL */
+	struct ur_shm_rndv rndv;
+	void (*signal)(struct ur_shm_peer *p); /* wake its lane */
 };
 
-/* The channel is open, or gone: then what was under way goes by the wire. */
+/*
+ * The channel is open, or has ended.  The engine closes it under the lane's
+ * lock; descriptors that came before still count.
+ */
 void ur_shm_open(struct ur_roce *r, struct ur_shm_peer *p);
 void ur_shm_close(struct ur_roce *r, struct ur_shm_peer *p, uint64_t now_ns);
 
-/* The lane is to have a channel to that slot: who wants one? */
+/* Is there still a queue pair that wants a channel to that slot? */
 bool ur_shm_wants(const struct ur_roce *r, uint16_t slot);
 
 /* For `urnic show`. */
@@ -99,58 +150,60 @@ void ur_shm_for_each(const struct ur_roce *r,
 		     void *arg);
 
 /*
- * A cell waits until all is taken that the link holds: its sender has used
- * that before.  _dry: a look into the link has found nothing.
+ * A marked descriptor waits until everything is taken that the link holds.
+ * _empty: a poll of the link has found nothing.
  */
 bool ur_shm_waits_link(const struct ur_roce *r);
-void ur_shm_link_dry(struct ur_roce *r);
+void ur_shm_link_empty(struct ur_roce *r);
 
-/* Is there any channel at all? */
+/* Is there any channel? */
 bool ur_shm_any(const struct ur_roce *r);
 
-/* Is there anything to take, or room for what waits?  Cheap. */
+/* Is there a descriptor to take, or room for a queue pair that waits?  Cheap. */
 bool ur_shm_pending(const struct ur_roce *r);
 
-/* Take a bounded number of cells, and answer.  Returns how many. */
+/* Take a bounded number of descriptors, and answer.  Returns how many. */
 int ur_shm_poll(struct ur_roce *r, uint64_t now_ns);
 
 /*
- * As ur_roce_kick() of a QP that on_shm, as far as its requests can be done in
- * the peer's memory at once.  That takes no time and nothing to send: the
- * completions are stamped with an old one.  True: that was all.
+ * ur_roce_kick() for a queue pair on_shm whose requests can all be done by
+ * direct access at once.  Needs no time: completions get an old time stamp.
+ * True: nothing is left to do.
  */
 bool ur_shm_kick_direct(struct ur_qp *qp);
 
-/* The same for one that leaves by the channel: no deadline changes by it. */
+/* The same for one small request through the ring: no deadline changes. */
 bool ur_shm_kick_small(struct ur_qp *qp);
 
 /*
- * Somebody has begun to wait for room, and it may have been made before the
- * peer could know that: then true, once, and the channels are to be polled.
+ * True, once, if a queue pair has begun to wait for room while the lane was
+ * marked asleep, and there is room or a descriptor: poll the channels.
  */
 bool ur_shm_stalled(struct ur_roce *r);
 
 /*
- * Nothing more comes for the moment: answers that waited for a request to ride
- * with, or for others, leave now.  _idle: a look of many has found nothing, so
- * those leave that somebody waits for, and after some looks the others too.
+ * Send acknowledgements that waited.  _flush_acks: all; the lane is about to
+ * stop polling.  _idle: a poll found nothing; those that a requester waits for,
+ * and after some such polls the others too.
  */
-void ur_shm_settle(struct ur_roce *r);
+void ur_shm_flush_acks(struct ur_roce *r);
 void ur_shm_idle(struct ur_roce *r);
 
-/* Waits something for room that the peer needs to complete what it has sent? */
-bool ur_shm_owes(const struct ur_roce *r);
-/* It was waited for in vain: not for those again until they take something. */
+/* Does an acknowledgement wait for room in a ring? */
+bool ur_shm_owes_acks(const struct ur_roce *r);
+/* Stop waiting for those peers until they have taken something. */
 void ur_shm_give_up(const struct ur_roce *r);
 
-/* Signal peers that sleep and have got something. */
+/* Signal peers that sleep and have received descriptors. */
 void ur_shm_signal(struct ur_roce *r);
 
-/* The lane goes to sleep, or is awake.  False: something has come, look. */
+/* The lane is about to sleep, or awake.  False: poll again, do not sleep. */
 bool ur_shm_sleep(struct ur_roce *r, bool asleep);
 
-/* It is polled all the time; who ends that sleeps a millisecond at most until
- * he has looked once more. */
+/*
+ * The lane is polled without a pause, so peers need not check whether to signal
+ * it.  When that ends it may sleep a millisecond at most, then polls again.
+ */
 void ur_shm_polled(struct ur_roce *r);
 
 #endif

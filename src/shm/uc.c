@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * UC's responder of the channel.  A cell is to it what a packet is to the
- * wire's, but that its place in the message tells what PSN and MTU tell there;
- * uc.c does the rest for both, so what cannot be placed is dropped here too.
+ * UC responder of the channel.  A descriptor is handled like a packet of the
+ * wire (roce/uc.c), except that its flags give the position in the message, as
+ * PSN and MTU do there.  A message that cannot be placed is dropped here too.
  */
 #include "shm/internal.h"
 
-static bool is_first(const struct ur_cell *c)
+static bool is_first(const struct ur_desc *c)
 {
 	return c->flags & UR_SHM_FIRST;
 }
 
-static uint8_t opcode_of(const struct ur_cell *c)
+static uint8_t opcode_of(const struct ur_desc *c)
 {
 	unsigned int position = (is_first(c) ? UR_POS_FIRST : 0) |
 				(c->flags & UR_SHM_LAST ? UR_POS_LAST : 0);
@@ -21,7 +21,7 @@ static uint8_t opcode_of(const struct ur_cell *c)
 			      position, c->flags & UR_SHM_IMM ? UR_HDR_IMM : 0);
 }
 
-/* IBTA 9.8.2.2.2: the rest of a torn message is dropped until a new one. */
+/* IBTA 9.8.2.2.2: after a gap, drop until a new message begins. */
 static bool in_order(struct ur_rqp *q, const struct ur_in *in)
 {
 	const struct ur_responder *p = &q->rsp;
@@ -36,7 +36,7 @@ static bool in_order(struct ur_rqp *q, const struct ur_in *in)
 	return goes_on;
 }
 
-/* No cell of a WRITE goes beyond what the first one has named. */
+/* No piece of a WRITE exceeds the length that the first one named. */
 static bool length_ok(const struct ur_rqp *q, const struct ur_in *in)
 {
 	const struct ur_responder *p = &q->rsp;
@@ -48,15 +48,15 @@ static bool length_ok(const struct ur_rqp *q, const struct ur_in *in)
 	return p->received + in->payload_len < p->dma_len;
 }
 
-/* What we would do for it, the peer may do itself (shm/). */
+/* Export what the peer may do by direct access. */
 void ur_shm_uc_join(struct ur_rqp *q)
 {
 	q->shm->last = q->shm->peer->chan.tx_head;
 	q->shm->serves = true;
-	ur_shm_show(q);
+	ur_shm_export_qp(q);
 }
 
-void ur_shm_uc_take(struct ur_rqp *q, const struct ur_cell *c)
+void ur_shm_uc_take(struct ur_rqp *q, const struct ur_desc *c)
 {
 	struct ur_in in = { .payload_len = c->len, .now_ns = q->r->now_ns };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagrams in a channel: one cell each, with what the packet's headers would
- * tell.  The receiver makes the GRH from it and goes on as if it were a packet
- * (ud.c).
+ * Datagrams in a channel: one descriptor each, with the fields of the packet's
+ * headers.  The receiver makes the GRH from them and continues as with a packet
+ * (roce/ud.c).
  *
  *      to    number of the QP, traffic class in the upper byte
  *      from  number of the sender, hop limit in the upper byte
@@ -15,8 +15,10 @@
 #include "base/addr.h"
 #include "shm/internal.h"
 
-/* Datagrams to a slot after which a channel to it is asked for; again each
- * time that they have doubled. */
+/*
+ * Datagrams to a slot after which a channel is requested; again each time the
+ * number has doubled.
+ */
 #define MANY 8u
 
 #define BYTE_SHIFT 24u
@@ -27,8 +29,8 @@
 #define V6_SRC	   0u
 #define V6_DST	   24u
 
-_Static_assert(offsetof(struct ur_cell, body.at) -
-			       offsetof(struct ur_cell, body) ==
+_Static_assert(offsetof(struct ur_desc, body.at) -
+			       offsetof(struct ur_desc, body) ==
 		       20,
 	       "between the addresses");
 
@@ -44,7 +46,7 @@ void ur_shm_ud_wired(struct ur_rqp *q, uint32_t dqpn)
 	struct ur_roce *r = q->r;
 	uint32_t n = ++r->shm->ud[slot_of(dqpn)];
 
-	ur_shm_loose_wired(q);
+	ur_shm_unreliable_wired(q);
 	if (r->want_peer && n >= MANY && (n & (n - 1)) == 0)
 		r->want_peer(r->want_arg, slot_of(dqpn));
 }
@@ -66,7 +68,7 @@ static struct ur_shm_peer *find(const struct ur_roce *r, uint16_t slot)
 	return NULL;
 }
 
-/* q stands with the peer that it has sent to last, and waits for no other. */
+/* q is on the list of the peer that it sent to last, and waits for no other. */
 struct ur_shm_peer *ur_shm_ud_peer(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	uint16_t slot = slot_of(w->wr.ud.dqpn);
@@ -90,7 +92,7 @@ struct ur_shm_peer *ur_shm_ud_peer(struct ur_rqp *q, const struct ur_swqe *w)
 	return p;
 }
 
-static void put_addresses(struct ur_cell *c, const struct ur_av *av)
+static void put_addresses(struct ur_desc *c, const struct ur_av *av)
 {
 	if (ur_addr_is_v4(av->dgid)) {
 		memcpy(c->body.bytes + V4_SRC, av->sgid + 12, 4);
@@ -102,9 +104,9 @@ static void put_addresses(struct ur_cell *c, const struct ur_av *av)
 	memcpy(c->body.bytes + V6_DST, av->dgid, 16);
 }
 
-/* In the cell itself if it fits; else it has a place, and takes it. */
+/* In the body if it fits; otherwise beside the ring. */
 static int put_payload(struct ur_rqp *q, const struct ur_swqe *w,
-		       struct ur_cell *c)
+		       struct ur_desc *c)
 {
 	struct ur_chan *chan = &q->shm->peer->chan;
 	uint32_t len = w->length, at = 0;
@@ -131,7 +133,7 @@ int ur_shm_ud_send(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	const struct ur_av *av = &w->wr.ud.av;
 	uint32_t qkey = w->wr.ud.qkey;
-	struct ur_cell *c = ur_shm_cell(q, UR_SHM_DATAGRAM, true);
+	struct ur_desc *c = ur_shm_desc(q, UR_SHM_DATAGRAM, true);
 	int err;
 
 	if (!c)
@@ -154,7 +156,7 @@ int ur_shm_ud_send(struct ur_rqp *q, const struct ur_swqe *w)
 
 /* --- responder --- */
 
-static void get_addresses(const struct ur_cell *c, struct ur_rx *rx)
+static void get_addresses(const struct ur_desc *c, struct ur_rx *rx)
 {
 	if (c->flags & UR_SHM_V6) {
 		memcpy(rx->src, c->body.bytes + V6_SRC, 16);
@@ -165,9 +167,9 @@ static void get_addresses(const struct ur_cell *c, struct ur_rx *rx)
 	ur_addr_from_v4(rx->dst, c->body.bytes + V4_DST);
 }
 
-/* Where the bytes are; NULL: the cell says what no urnic says. */
+/* Where the payload is; NULL: the descriptor violates the protocol. */
 static const uint8_t *payload_of(const struct ur_roce *r,
-				 const struct ur_cell *c)
+				 const struct ur_desc *c)
 {
 	if (c->len > UR_UD_MTU)
 		return NULL;
@@ -180,7 +182,7 @@ static const uint8_t *payload_of(const struct ur_roce *r,
 		       : NULL;
 }
 
-static void receive(struct ur_rqp *q, const struct ur_cell *c)
+static void receive(struct ur_rqp *q, const struct ur_desc *c)
 {
 	bool imm = c->flags & UR_SHM_IMM;
 	struct ur_rx rx = { .tclass = (uint8_t)(c->to >> BYTE_SHIFT),
@@ -206,7 +208,7 @@ static void receive(struct ur_rqp *q, const struct ur_cell *c)
 	ur_rqp_check_overrun(q);
 }
 
-void ur_shm_ud_take(struct ur_roce *r, const struct ur_cell *c)
+void ur_shm_ud_take(struct ur_roce *r, const struct ur_desc *c)
 {
 	uint32_t qpn = c->to & UR_QPN_MASK;
 	struct ur_rqp *q = qpn >> UR_SLOT_SHIFT == r->slot

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Requesters of UC and UD in a channel.  A request is complete when it is in
- * the ring: nobody answers, and whoever cannot take it drops it.
+ * the ring: there is no acknowledgement, and a receiver that cannot take it
+ * drops it.
  *
- * Between two queue pairs order holds across the paths.  Who leaves the wire
- * marks the first cell, and the receiver takes it only when its link is dry;
- * what was sent before lies there already, since it came over loopback.  Who
- * leaves the channel waits until it is empty.
+ * The order between two queue pairs holds across both paths.  A requester that
+ * leaves the wire marks its first descriptor, and the receiver takes that only
+ * when its link is empty; earlier packets are there by then, since they came
+ * over loopback.  A requester that leaves the channel waits until the peer has
+ * taken its descriptors.
  *
- * A full ring makes the sender wait, as the wire's pace does.  But a receiver
- * that is stopped holds nobody up for ever: after PATIENCE_NS without any
- * progress requests to it are lost, as its socket would lose them.
+ * A full ring makes the sender wait, as pacing does on the wire.  But a
+ * receiver that is stopped does not block it for ever: after PATIENCE_NS
+ * without progress requests to it are lost, as its socket would lose them.
  */
 #include <errno.h>
 
@@ -27,7 +29,7 @@ static struct ur_swqe *next_request(const struct ur_rqp *q)
 	return ur_sq_slot(sq, q->req.cur);
 }
 
-/* UC as RC, but without what is answered. */
+/* As RC, but requests without acknowledgement only. */
 static struct ur_shm_peer *uc_peer(const struct ur_rqp *q,
 				   const struct ur_swqe *w)
 {
@@ -44,7 +46,7 @@ static struct ur_shm_peer *peer_for(struct ur_rqp *q, const struct ur_swqe *w)
 	return q->qp->type == UR_QPT_UD ? ur_shm_ud_peer(q, w) : uc_peer(q, w);
 }
 
-bool ur_shm_loose_may(struct ur_rqp *q)
+bool ur_shm_unreliable_may(struct ur_rqp *q)
 {
 	const struct ur_swqe *w;
 
@@ -54,16 +56,16 @@ bool ur_shm_loose_may(struct ur_rqp *q)
 	return w && ur_rqp_state(q) == UR_QPS_RTS && peer_for(q, w);
 }
 
-bool ur_shm_loose_takes(struct ur_rqp *q)
+bool ur_shm_unreliable_takes(struct ur_rqp *q)
 {
-	if (!ur_shm_loose_may(q))
+	if (!ur_shm_unreliable_may(q))
 		return false;
 	q->qp->on_shm = true;
-	ur_shm_loose_pump(q);
+	ur_shm_unreliable_pump(q);
 	return q->qp->on_shm || !next_request(q);
 }
 
-void ur_shm_loose_wired(struct ur_rqp *q)
+void ur_shm_unreliable_wired(struct ur_rqp *q)
 {
 	uint64_t wired = ++q->r->shm->wire;
 
@@ -91,7 +93,7 @@ static void go_wire(struct ur_rqp *q)
 	ur_rqp_want_send(q);
 }
 
-/* Wait for the consumer.  False: that has lasted too long. */
+/* Wait for the consumer. False: that took too long. */
 static bool wait(struct ur_rqp *q)
 {
 	struct ur_shm_qp *n = q->shm;
@@ -99,15 +101,15 @@ static bool wait(struct ur_rqp *q)
 	uint64_t now = q->r->now_ns;
 
 	ur_chan_refresh(&p->chan);
-	if (p->deaf && p->deaf_tail == p->chan.tx_tail)
+	if (p->stalled && p->stalled_tail == p->chan.tx_tail)
 		return false;
-	p->deaf = false;
+	p->stalled = false;
 	if (!n->since_ns || n->at_tail != p->chan.tx_tail) {
 		n->since_ns = now;
 		n->at_tail = p->chan.tx_tail;
 	} else if ((int64_t)(now - n->since_ns) >= (int64_t)PATIENCE_NS) {
-		p->deaf = true;
-		p->deaf_tail = n->at_tail;
+		p->stalled = true;
+		p->stalled_tail = n->at_tail;
 		return false;
 	}
 	ur_shm_wait_room(q);
@@ -117,7 +119,7 @@ static bool wait(struct ur_rqp *q)
 	return true;
 }
 
-/* Its destination has got none of q's cells; UC has but one. */
+/* Its destination has none of q's descriptors; a UC QP has one destination. */
 static bool is_elsewhere(const struct ur_rqp *q, const struct ur_swqe *w)
 {
 	return q->qp->type == UR_QPT_UD &&
@@ -125,8 +127,8 @@ static bool is_elsewhere(const struct ur_rqp *q, const struct ur_swqe *w)
 }
 
 /*
- * Has the peer taken all cells before `at`?  Told by what is in the ring, since
- * others may have sent any number of cells meanwhile.
+ * Has the peer taken all descriptors before `at`? Derived from the content of
+ * the ring, since other queue pairs may have sent any number meanwhile.
  */
 static bool has_passed(struct ur_chan *c, uint32_t at)
 {
@@ -136,13 +138,13 @@ static bool has_passed(struct ur_chan *c, uint32_t at)
 	return c->tx_head - at >= c->tx_head - c->tx_tail;
 }
 
-/* All of q's cells are taken. */
+/* Are all of q's descriptors taken? */
 static bool is_taken(struct ur_rqp *q)
 {
 	return has_passed(&q->shm->peer->chan, q->shm->last);
 }
 
-/* … or nobody will: the wire may follow. */
+/* ... or will they never be: then the wire may follow. */
 static bool is_over(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	const struct ur_shm_qp *n = q->shm;
@@ -152,7 +154,7 @@ static bool is_over(struct ur_rqp *q, const struct ur_swqe *w)
 	return is_taken(q) || !wait(q);
 }
 
-/* It left, or is lost. */
+/* It was sent, or is lost. */
 static void complete(struct ur_rqp *q, struct ur_swqe *w,
 		     enum ur_wc_status status)
 {
@@ -176,18 +178,18 @@ static int send_one(struct ur_rqp *q, const struct ur_swqe *w)
 	struct ur_shm_qp *n = q->shm;
 	int err;
 
-	/* Nobody overtakes those who wait for room. */
+	/* It does not overtake queue pairs that wait for room. */
 	if (!ur_list_empty(&n->peer->full) && !n->peer->serving)
 		return -EAGAIN;
 	if (!ur_list_empty(&n->peer->acks))
-		ur_shm_tell_others(q);
+		ur_shm_ack_others(q);
 	err = q->qp->type == UR_QPT_UD ? ur_shm_ud_send(q, w)
 				       : ur_shm_send_message(q, w);
 	n->last = n->peer->chan.tx_head;
 	return err;
 }
 
-/* UC's WRITE, if nothing of before is under way on either path. */
+/* A WRITE of UC, if nothing is outstanding on either path. */
 static bool do_directly(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	const struct ur_shm_qp *n = q->shm;
@@ -198,7 +200,7 @@ static bool do_directly(struct ur_rqp *q, const struct ur_swqe *w)
 	       ur_shm_do_directly(q, w);
 }
 
-/* One request; false: the next one has to wait. */
+/* Send one request; false: the next one has to wait. */
 static bool send_next(struct ur_rqp *q, struct ur_swqe *w)
 {
 	int err;
@@ -229,7 +231,7 @@ static bool send_next(struct ur_rqp *q, struct ur_swqe *w)
 	return true;
 }
 
-void ur_shm_loose_pump(struct ur_rqp *q)
+void ur_shm_unreliable_pump(struct ur_rqp *q)
 {
 	struct ur_swqe *w;
 
@@ -237,7 +239,7 @@ void ur_shm_loose_pump(struct ur_rqp *q)
 	while (q->qp->on_shm && (w = next_request(q))) {
 		enum ur_qp_state s = ur_rqp_state(q);
 
-		/* As on the wire: SQD finishes what was begun. */
+		/* As on the wire: SQD finishes a request that has begun. */
 		if (s != UR_QPS_RTS && (s != UR_QPS_SQD || !q->shm->off))
 			return;
 		if (!send_next(q, w))
@@ -249,8 +251,8 @@ void ur_shm_loose_pump(struct ur_rqp *q)
 	}
 }
 
-/* What was begun there is lost; the rest goes by the wire. */
-void ur_shm_loose_part(struct ur_rqp *q)
+/* A request that has begun there is lost; the rest goes by the wire. */
+void ur_shm_unreliable_part(struct ur_rqp *q)
 {
 	struct ur_swqe *w = next_request(q);
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an initiator remembers of its peer's queue pairs and regions, so that
- * a request costs two comparisons: an entry of the segment whose sequence
- * number is the one of our copy says what the copy says.  Everything is
- * checked on the copy, which the peer cannot change any more.
+ * The initiator's cache of its peer's queue pairs and regions, so that a
+ * request costs two comparisons: our copy of an entry is valid while the entry
+ * has the same sequence number.  All checks use the copy, which the peer cannot
+ * change.
  */
 #include "shm/direct_internal.h"
 
 /* A region that is used this often is worth a mapping. */
 #define ASK_AFTER 2u
-/* An answer that is so long in coming was lost. */
+/* An answer that takes so many uses was lost. */
 #define ASK_AGAIN 4096u
 
-/* Of one queue pair there may be two: ur_export_pull_key(). */
+/* A queue pair may have two entries: ur_export_rndv_key(). */
 static uint32_t qp_place(uint32_t qpn)
 {
 	return (qpn ^ qpn >> 24) % UR_QP_VIEWS;
@@ -45,7 +45,7 @@ struct ur_view *ur_view_find(struct ur_direct *r, uint32_t key, uint64_t seq)
 	return NULL;
 }
 
-/* One that has no mapping may go, the least used first. */
+/* A view without mapping may be evicted, the least used first. */
 static struct ur_view *view_evict(struct ur_view *set)
 {
 	struct ur_view *v = NULL;
@@ -96,24 +96,24 @@ static bool may_reach(const struct ur_seg_entry *mr, const struct ur_op *op)
 	       op->len <= mr->mr.length - off;
 }
 
-/* Copying and remapping is paid back by so many operations (power of two). */
-#define WISH_AFTER 256u
-/* … for each of so many bytes. */
-#define WISH_BYTES 4194304u
+/* Operations that pay for copying and remapping (power of two), */
+#define REQUEST_AFTER 256u
+/* for each of so many bytes. */
+#define REQUEST_BYTES 4194304u
 
 static void count_unmappable(struct ur_direct *r, struct ur_view *v)
 {
 	if (!v->sharable)
 		return;
 	v->uses++;
-	/* What was refused is asked for less and less often. */
-	if (v->uses >= WISH_AFTER &&
-	    v->uses / WISH_AFTER >= v->is.mr.length / WISH_BYTES &&
+	/* After a refusal the request is repeated more and more rarely. */
+	if (v->uses >= REQUEST_AFTER &&
+	    v->uses / REQUEST_AFTER >= v->is.mr.length / REQUEST_BYTES &&
 	    (v->uses & (v->uses - 1)) == 0)
-		ur_msg_wish(r, &v->is);
+		ur_msg_make_shared(r, &v->is);
 }
 
-/* Until the peer has answered nothing is known of its memory. */
+/* Without an answer nothing is known of the memory. */
 static void count_use(struct ur_direct *r, struct ur_view *v)
 {
 	if (v->state == UR_VIEW_NONE) {
@@ -146,7 +146,9 @@ bool ur_view_is_asked(struct ur_direct *r, uint32_t key)
 	return v && v->state == UR_VIEW_ASKED;
 }
 
-/* The region's view, if queue pair and region allow it; NULL. */
+/*
+ * The region's view, if queue pair and region permit the operation; else NULL.
+ */
 static struct ur_view *may(struct ur_direct *r, const struct ur_op *op,
 			   const struct ur_qp_view *q)
 {

@@ -118,7 +118,7 @@ static void mr_undo(struct urv_mr *mr)
 		munmap(mr->map.iov_base, mr->map.iov_len);
 	mr->map = (struct iovec){ NULL, 0 };
 	if (mr->lent) {
-		ur_lent_fini(mr->lent);
+		ur_imported_fini(mr->lent);
 		free(mr->lent);
 	}
 	mr->lent = NULL;
@@ -140,7 +140,7 @@ static const char *why_not(int rc)
 static int reach_private(struct urv_borrow *b, struct urv_mr *mr,
 			 const struct ur_import_object *o, struct ur_mr *want)
 {
-	const struct ur_lender *lender;
+	const struct ur_owner *lender;
 	int rc;
 
 	lender = ur_import_lender(b->link, &rc);
@@ -149,13 +149,13 @@ static int reach_private(struct urv_borrow *b, struct urv_mr *mr,
 	mr->lent = calloc(1, sizeof(*mr->lent));
 	if (!mr->lent)
 		return -ENOMEM;
-	rc = ur_lent_init(mr->lent, lender, o->addr, o->length);
+	rc = ur_imported_init(mr->lent, lender, o->addr, o->length);
 	if (rc) {
 		free(mr->lent);
 		mr->lent = NULL;
 		return -EOPNOTSUPP;
 	}
-	want->addr = mr->lent->far.base;
+	want->addr = mr->lent->remote.base;
 	want->access &= ~(uint32_t)UR_ACCESS_REMOTE_ATOMIC;
 	want->kind = UR_MR_REMOTE;
 	return 0;
@@ -176,9 +176,9 @@ static int reach_memory(struct urv_borrow *b, struct urv_mr *mr,
 		return -EINVAL;
 	want->kind = UR_MR_FOREIGN;
 	if (o->flags & UR_IMPORT_FILE && fd >= 0)
-		want->addr = ur_map_lent(fd, o->offset, o->length,
-					 o->access & UR_ACCESS_LOCAL_WRITE,
-					 &mr->map);
+		want->addr = ur_map_imported(fd, o->offset, o->length,
+					     o->access & UR_ACCESS_LOCAL_WRITE,
+					     &mr->map);
 	if (want->addr)
 		return 0;
 	return o->flags & UR_IMPORT_SOON ? reach_private(b, mr, o, want)
@@ -291,7 +291,7 @@ static int act(struct urv_borrow *b, const struct ur_import_object *o, int fd,
 bool urv_borrow_is_shut(const struct urv_borrow *b)
 {
 	int may;
-	const struct ur_lender *l = ur_import_lender(b->link, &may);
+	const struct ur_owner *l = ur_import_lender(b->link, &may);
 
 	return l->shut && atomic_load(l->shut);
 }

@@ -13,7 +13,7 @@
 
 #include "base/fork.h"
 #include "base/guard.h"
-#include "shm/lent.h"
+#include "shm/imported.h"
 #include "verbs/convert.h"
 #include "verbs/dm.h"
 #include "verbs/import.h"
@@ -272,7 +272,7 @@ int urv_dm_borrow(struct urv_file *f, const struct ur_import_object *o, int fd,
 		return -ENOMEM;
 	dm->root = dm;
 	dm->length = o->length;
-	dm->map = fd < 0 ? NULL : ur_map_lent(fd, 0, o->length, true, &map);
+	dm->map = fd < 0 ? NULL : ur_map_imported(fd, 0, o->length, true, &map);
 	if (!dm->map) {
 		free(dm);
 		return -EOPNOTSUPP;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shm/where.h"
+#include "shm/backing.h"
 #include "verbs/dm.h"
 #include "verbs/domain.h"
 #include "verbs/mr.h"
@@ -21,7 +21,7 @@
  */
 static int describe_mr(struct urv_mr *root, struct ur_import_object *o, int *fd)
 {
-	struct ur_where where;
+	struct ur_backing where;
 	struct ur_mr mr;
 
 	atomic_store(&root->shared.lent, true);
@@ -36,10 +36,10 @@ static int describe_mr(struct urv_mr *root, struct ur_import_object *o, int *fd)
 	o->flags = mr.kind == UR_MR_NULL ? UR_IMPORT_NULL : 0;
 	if (o->flags)
 		return 0;
-	if (ur_is_soon(o->addr, o->addr + o->length))
+	if (ur_faults_are_bounded(o->addr, o->addr + o->length))
 		o->flags = UR_IMPORT_SOON;
 	if (mr.access & UR_ACCESS_ON_DEMAND || mr.length == 0 ||
-	    ur_where_lend(mr.addr, mr.length, &where) || where.fd < 0)
+	    ur_backing_export(mr.addr, mr.length, &where) || where.fd < 0)
 		return 0;
 	o->flags |= UR_IMPORT_FILE;
 	o->offset = where.offset;

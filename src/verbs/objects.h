@@ -19,7 +19,7 @@
 #include "core/qp.h"
 #include "core/srq.h"
 #include "engine/engine.h"
-#include "shm/lent.h"
+#include "shm/imported.h"
 #include "verbs/known.h"
 #include "verbs/share.h"
 
@@ -106,7 +106,7 @@ struct urv_mr {
 	struct urv_shared shared;
 	bool ended;		    /* no core; who ends it (mr.c) */
 	_Atomic uint32_t pd_handle; /* for importers */
-	struct ur_lent *lent;	    /* memory of another process; NULL: none */
+	struct ur_imported *lent;   /* memory of another process; NULL: none */
 	struct iovec map;	    /* memory that goes with the region */
 	struct urv_dm *dm;	    /* whose memory it is; NULL: nobody's */
 	struct urv_dmah *dmah;	    /* NULL: none */

@@ -97,7 +97,7 @@ static void step(struct ur_direct *r, struct ur_seg_entry *const entry[3],
 		if (what & 1)
 			ur_direct_read(r, QPN, SQPN, RKEY, word, &iov, 1, len);
 		else
-			ur_direct_pull(r, QPN, SQPN, RKEY, word, &iov, 1, len);
+			ur_direct_get(r, QPN, SQPN, RKEY, word, &iov, 1, len);
 		(void)ur_direct_has_mapped(r, RKEY);
 		break;
 	case 6:
@@ -124,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	entry[1] = entry_of(&w.seg->mrs, RKEY);
 	entry[1]->mr.iova = 0x10000;
 	entry[1]->mr.length = BYTES;
-	entry[2] = entry_of(&w.seg->qps, ur_export_pull_key(QPN));
+	entry[2] = entry_of(&w.seg->qps, ur_export_rndv_key(QPN));
 	entry[2]->qp.dest_qpn = SQPN;
 	/* Without a process number: its memory would be ours. */
 	r = ur_direct_open(w.seg_fd, 0, sock[0], w.shared, 0, w.own);

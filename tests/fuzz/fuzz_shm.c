@@ -59,7 +59,7 @@ static struct {
 	int sock[2];
 	void *shared;
 	struct ur_mr mr;
-} far;
+} other;
 
 struct world {
 	struct rig_lane lane;
@@ -95,7 +95,7 @@ static void want_peer(void *arg, uint16_t slot)
 	(void)slot;
 }
 
-static void bell(struct ur_shm_peer *p)
+static void signal(struct ur_shm_peer *p)
 {
 	(void)p;
 }
@@ -107,21 +107,21 @@ static void far_init(void)
 	int fd = memfd_create("far", MFD_CLOEXEC);
 
 	RIG_CHECK(ftruncate(fd, BUF_LEN) == 0);
-	far.mr = (struct ur_mr){ .key = 0xfa000001,
-				 .pd = &host.pd,
-				 .length = BUF_LEN,
-				 .addr = mmap(NULL, BUF_LEN,
-					      PROT_READ | PROT_WRITE,
-					      MAP_SHARED, fd, 0) };
-	RIG_CHECK(far.mr.addr != MAP_FAILED);
+	other.mr = (struct ur_mr){ .key = 0xfa000001,
+				   .pd = &host.pd,
+				   .length = BUF_LEN,
+				   .addr = mmap(NULL, BUF_LEN,
+						PROT_READ | PROT_WRITE,
+						MAP_SHARED, fd, 0) };
+	RIG_CHECK(other.mr.addr != MAP_FAILED);
 	close(fd);
-	far.mr.iova = (uintptr_t)far.mr.addr;
-	far.shared = mmap(NULL, UR_DIRECT_SHARED_SIZE, PROT_READ | PROT_WRITE,
-			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	far.ours = ur_export_create();
-	far.theirs = ur_export_create();
-	RIG_CHECK(far.ours && far.theirs && far.shared != MAP_FAILED);
-	ur_export_mr_add(far.theirs, &far.mr);
+	other.mr.iova = (uintptr_t)other.mr.addr;
+	other.shared = mmap(NULL, UR_DIRECT_SHARED_SIZE, PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	other.ours = ur_export_create();
+	other.theirs = ur_export_create();
+	RIG_CHECK(other.ours && other.theirs && other.shared != MAP_FAILED);
+	ur_export_mr_add(other.theirs, &other.mr);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -153,22 +153,23 @@ static bool all_are(const struct rig_buf *b, uint8_t v)
 static void far_open(struct world *w)
 {
 	RIG_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0,
-			     far.sock) == 0);
-	memset(far.shared, 0, UR_DIRECT_SHARED_SIZE);
-	far.direct = ur_direct_open(ur_export_fd(far.theirs), 0, far.sock[0],
-				    far.shared, 0, far.ours);
-	far.back = ur_direct_open(ur_export_fd(far.ours), 0, far.sock[1],
-				  far.shared, 1, far.theirs);
-	RIG_CHECK(far.direct && far.back);
-	w->peer.direct = far.direct;
+			     other.sock) == 0);
+	memset(other.shared, 0, UR_DIRECT_SHARED_SIZE);
+	other.direct =
+		ur_direct_open(ur_export_fd(other.theirs), 0, other.sock[0],
+			       other.shared, 0, other.ours);
+	other.back = ur_direct_open(ur_export_fd(other.ours), 0, other.sock[1],
+				    other.shared, 1, other.theirs);
+	RIG_CHECK(other.direct && other.back);
+	w->peer.direct = other.direct;
 }
 
 static void far_close(void)
 {
-	ur_direct_close(far.direct);
-	ur_direct_close(far.back);
-	close(far.sock[0]);
-	close(far.sock[1]);
+	ur_direct_close(other.direct);
+	ur_direct_close(other.back);
+	close(other.sock[0]);
+	close(other.sock[1]);
 }
 
 static void far_hear(struct ur_direct *r, int sock)
@@ -204,7 +205,7 @@ static void chan_open(struct world *w)
 	memset(&w->peer, 0, sizeof(w->peer));
 	RIG_CHECK(ur_chan_attach(&w->peer.chan, w->mem, 0) == 0);
 	w->peer.slot = PEER_SLOT;
-	w->peer.bell = bell;
+	w->peer.signal = signal;
 	far_open(w);
 	ur_shm_open(w->lane.roce, &w->peer);
 	w->open = true;
@@ -253,8 +254,8 @@ static void conn_init(struct world *w, struct script *s, uint32_t i)
 	memcpy(c->link.src, host.addr, 16);
 	memcpy(c->link.dst, host.addr, 16);
 	rig_qp_connect(&w->lane, &c->qp, &c->link, w->now_ns);
-	ur_export_qp_set(far.theirs, ur_export_pull_key(PEER_QPN + i), &host.pd,
-			 0, c->qp.qpn, true);
+	ur_export_qp_set(other.theirs, ur_export_rndv_key(PEER_QPN + i),
+			 &host.pd, 0, c->qp.qpn, true);
 }
 
 static void completion(struct world *w, const struct ur_cqe *cqe)
@@ -299,23 +300,23 @@ static void look(struct world *w, uint8_t how)
 	for (uint32_t n = 0; ur_shm_poll(w->lane.roce, w->now_ns); n++)
 		RIG_CHECK(n < POLLS);
 	if ((how & 8) && ur_shm_waits_link(w->lane.roce))
-		ur_shm_link_dry(w->lane.roce);
+		ur_shm_link_empty(w->lane.roce);
 	if (how & 16) {
-		far_hear(far.back, far.sock[1]);
-		far_hear(far.direct, far.sock[0]);
+		far_hear(other.back, other.sock[1]);
+		far_hear(other.direct, other.sock[0]);
 	}
 	if (how & 1)
-		ur_shm_settle(w->lane.roce);
+		ur_shm_flush_acks(w->lane.roce);
 	if (how & 2)
 		(void)ur_shm_sleep(w->lane.roce, how & 4);
 	run(w);
 }
 
-static void target(struct script *s, uint8_t how, struct ur_cell *c)
+static void target(struct script *s, uint8_t how, struct ur_desc *c)
 {
 	const struct ur_mr *const mrs[] = { remote.mr, remote.mr, readonly.mr,
-					    secret.mr, local.mr,  &far.mr,
-					    &far.mr,   &far.mr };
+					    secret.mr, local.mr,  &other.mr,
+					    &other.mr, &other.mr };
 	const struct ur_mr *mr = mrs[how & 7];
 
 	c->body.rkey = how > 250 ? next32(s) : mr->key;
@@ -324,7 +325,7 @@ static void target(struct script *s, uint8_t how, struct ur_cell *c)
 }
 
 /* How long, and where the payload is said to lie. */
-static void payload(const struct world *w, struct script *s, struct ur_cell *c)
+static void payload(const struct world *w, struct script *s, struct ur_desc *c)
 {
 	uint8_t how = next8(s);
 
@@ -339,10 +340,10 @@ static void payload(const struct world *w, struct script *s, struct ur_cell *c)
 static void write_cell(struct world *w, struct script *s)
 {
 	const struct conn *k = pick(w, next8(s));
-	struct ur_cell *c = ur_chan_cell(&w->hostile);
+	struct ur_desc *c = ur_chan_desc(&w->hostile);
 	uint8_t how = next8(s);
 
-	c->kind = next8(s) % (UR_SHM_PULL + 2);
+	c->kind = next8(s) % (UR_SHM_RNDV + 2);
 	c->flags = next8(s);
 	c->to = k->qp.qpn | (uint32_t)next8(s) % 8 << UR_SHM_EPOCH_SHIFT;
 	c->from = k->link.dest_qpn + (how > 250);
@@ -351,7 +352,7 @@ static void write_cell(struct world *w, struct script *s)
 	target(s, next8(s), c);
 	payload(w, s, c);
 	c->body.index = how & 1 ? next8(s) : 0;
-	if (c->kind == UR_SHM_PULL)
+	if (c->kind == UR_SHM_RNDV)
 		c->body.index = how & 8 ? next32(s) : c->body.total;
 	if (c->kind == UR_SHM_ASK && how & 2)
 		c->body.index = k->link.rq_psn;
@@ -385,15 +386,15 @@ static void consume(struct world *w)
 {
 	uint32_t n = 0;
 
-	while (!ur_chan_is_empty(&w->hostile) && n++ < UR_CHAN_CELLS) {
-		struct ur_cell c;
+	while (!ur_chan_is_empty(&w->hostile) && n++ < UR_CHAN_DESCS) {
+		struct ur_desc c;
 
 		ur_chan_copy(&w->hostile, &c);
 		if (c.len && !(c.flags & UR_SHM_IN_BODY))
 			ur_chan_data_done(&w->hostile, c.body.at, c.len);
 		ur_chan_consume(&w->hostile);
 	}
-	(void)ur_chan_tell(&w->hostile);
+	(void)ur_chan_release(&w->hostile);
 }
 
 /* What the type of queue pair can do. */
@@ -502,29 +503,29 @@ static void agree(struct world *w)
 {
 	uint32_t n = 0;
 
-	while (!ur_chan_is_empty(&w->hostile) && n++ < UR_CHAN_CELLS) {
-		struct ur_cell in, *c = ur_chan_cell(&w->hostile);
+	while (!ur_chan_is_empty(&w->hostile) && n++ < UR_CHAN_DESCS) {
+		struct ur_desc in, *c = ur_chan_desc(&w->hostile);
 
 		ur_chan_copy(&w->hostile, &in);
 		ur_chan_consume(&w->hostile);
 		if (in.kind != UR_SHM_ASK)
 			continue;
-		*c = (struct ur_cell){ .seq = c->seq,
+		*c = (struct ur_desc){ .seq = c->seq,
 				       .kind = UR_SHM_READY,
 				       .to = in.from | (in.to & ~UR_QPN_MASK),
 				       .from = in.to & UR_QPN_MASK };
 		ur_chan_publish(&w->hostile);
 	}
 	for (uint32_t i = 0; i < QPS; i++) {
-		struct ur_cell *c = ur_chan_cell(&w->hostile);
+		struct ur_desc *c = ur_chan_desc(&w->hostile);
 
-		*c = (struct ur_cell){ .seq = c->seq,
+		*c = (struct ur_desc){ .seq = c->seq,
 				       .kind = UR_SHM_ASK,
 				       .to = w->conns[i].qp.qpn,
 				       .from = PEER_QPN + i };
 		ur_chan_publish(&w->hostile);
 	}
-	(void)ur_chan_tell(&w->hostile);
+	(void)ur_chan_release(&w->hostile);
 	look(w, 0);
 }
 
@@ -601,7 +602,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memset(&w, 0, sizeof(w));
 	w.now_ns = 1000000000;
 	rig_lane_init(&w.lane, &host, OUR_SLOT, 1, 1u << 18);
-	w.lane.roce->export = far.ours;
+	w.lane.roce->export = other.ours;
 	RIG_CHECK(ur_cq_init(&w.cq, 1024, NULL, &host.async, NULL) == 0);
 	chan_open(&w);
 	for (uint32_t i = 0; i < QPS; i++)

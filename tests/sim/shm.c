@@ -86,7 +86,7 @@ static struct sim_shm *between(struct sim_world *w, const struct sim_lane *a,
 	return NULL;
 }
 
-static void bell(struct ur_shm_peer *p)
+static void signal(struct ur_shm_peer *p)
 {
 	struct side *s = ur_container_of(p, struct side, peer);
 	struct sim_world *w = s->shm->w;
@@ -165,7 +165,7 @@ static void side_open(struct side *s)
 	RIG_CHECK(ur_chan_attach(&s->peer.chan, n->mem, i) == 0);
 	s->peer.chan.tx_most = 256u << 10; /* so that it is full at times */
 	s->peer.slot = (uint16_t)n->side[!i].lane->rig.slot;
-	s->peer.bell = bell;
+	s->peer.signal = signal;
 	s->state = SIDE_OPEN;
 	ur_shm_open(s->lane->rig.roce, &s->peer);
 	sim_lane_wake(s->lane, 0);
@@ -241,7 +241,7 @@ void sim_shm_died(struct sim_lane *l)
 	}
 }
 
-static void trace_cell(struct sim_world *w, const struct ur_cell *c)
+static void trace_cell(struct sim_world *w, const struct ur_desc *c)
 {
 	SIM_TRACEF(w, "  cell kind %u to %x from %x flags %02x ack %u len %u",
 		   c->kind, c->to, c->from, c->flags, c->ack, c->len);
@@ -251,7 +251,7 @@ static void trace_cell(struct sim_world *w, const struct ur_cell *c)
 static void trace_cells(void *arg, const struct ur_shm_peer *p)
 {
 	struct ur_chan c = p->chan;
-	struct ur_cell cell;
+	struct ur_desc cell;
 
 	for (; !ur_chan_is_empty(&c); ur_chan_consume(&c)) {
 		ur_chan_copy(&c, &cell);
@@ -270,13 +270,13 @@ void sim_shm_poll(struct sim_lane *l)
 	if (l->w->tracing)
 		ur_shm_for_each(r, trace_cells, l->w);
 	if (ur_shm_waits_link(r) && sim_net_is_dry(l))
-		ur_shm_link_dry(r);
+		ur_shm_link_empty(r);
 	while (ur_shm_poll(r, l->w->now_ns) && below(l->w, 4)) {
 		if (++n > 1000)
 			sim_fail(l->w, "cells never end");
 	}
 	if (below(l->w, 2))
-		ur_shm_settle(r);
+		ur_shm_flush_acks(r);
 }
 
 /* Until the bell rings, unless it looks again by itself. */
@@ -291,7 +291,7 @@ void sim_shm_rest(struct sim_lane *l)
 		sim_lane_wake(l, 100 + some_time(w, 20));
 		return;
 	}
-	ur_shm_settle(r);
+	ur_shm_flush_acks(r);
 	if (!ur_shm_sleep(r, true))
 		sim_lane_wake(l, 100 + some_time(w, 5));
 }

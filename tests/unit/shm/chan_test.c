@@ -42,14 +42,14 @@ static int teardown(void **state)
 
 static void put(struct ur_chan *c, uint32_t imm)
 {
-	ur_chan_cell(c)->imm_be = imm;
-	ur_chan_cell(c)->len = 0;
+	ur_chan_desc(c)->imm_be = imm;
+	ur_chan_desc(c)->len = 0;
 	ur_chan_publish(c);
 }
 
 static uint32_t get(struct ur_chan *c)
 {
-	struct ur_cell cell;
+	struct ur_desc cell;
 
 	ur_chan_copy(c, &cell);
 	ur_chan_consume(c);
@@ -68,26 +68,26 @@ static void cells_come_in_order_over_many_laps(void **state)
 		while (!ur_chan_is_empty(&p->b))
 			assert_int_equal(get(&p->b), out++);
 		assert_int_equal(in, out);
-		(void)ur_chan_tell(&p->b);
+		(void)ur_chan_release(&p->b);
 	}
-	assert_true(in > 20 * UR_CHAN_CELLS);
+	assert_true(in > 20 * UR_CHAN_DESCS);
 }
 
 static void a_full_ring_takes_no_more(void **state)
 {
 	struct pair *p = *state;
 
-	for (uint32_t i = 0; i < UR_CHAN_CELLS; i++) {
+	for (uint32_t i = 0; i < UR_CHAN_DESCS; i++) {
 		assert_true(ur_chan_has_room(&p->a, 0));
 		put(&p->a, i);
 	}
 	assert_false(ur_chan_has_room(&p->a, 0));
 	assert_int_equal(get(&p->b), 0);
 	assert_false(ur_chan_has_room(&p->a, 0)); /* nobody was told */
-	ur_chan_tell(&p->b);
+	ur_chan_release(&p->b);
 	assert_true(ur_chan_has_room(&p->a, 0));
-	put(&p->a, UR_CHAN_CELLS);
-	for (uint32_t i = 1; i <= UR_CHAN_CELLS; i++)
+	put(&p->a, UR_CHAN_DESCS);
+	for (uint32_t i = 1; i <= UR_CHAN_DESCS; i++)
 		assert_int_equal(get(&p->b), i);
 	assert_true(ur_chan_is_empty(&p->b));
 }
@@ -96,35 +96,35 @@ static void a_full_ring_takes_no_more(void **state)
 static void room_is_told_early(void **state)
 {
 	struct pair *p = *state;
-	const uint32_t len = UR_CHAN_DATA / UR_CHAN_CELLS;
-	uint32_t at, told = 0;
+	const uint32_t len = UR_CHAN_DATA / UR_CHAN_DESCS;
+	uint32_t at, acked_done = 0;
 
-	for (uint32_t i = 0; i < UR_CHAN_CELLS; i++) {
+	for (uint32_t i = 0; i < UR_CHAN_DESCS; i++) {
 		assert_non_null(ur_chan_data(&p->a, len, &at));
 		ur_chan_data_used(&p->a, at, len);
 		put(&p->a, i);
 	}
 	assert_null(ur_chan_data(&p->a, len, &at));
-	for (uint32_t i = 0; i < UR_CHAN_CELLS; i++) {
+	for (uint32_t i = 0; i < UR_CHAN_DESCS; i++) {
 		uint32_t was = p->a.tx_tail;
 
 		assert_int_equal(get(&p->b), i);
 		ur_chan_data_done(&p->b, i * len, len);
-		ur_chan_tell_early(&p->b);
+		ur_chan_release_early(&p->b);
 		ur_chan_refresh(&p->a);
-		told += p->a.tx_tail != was;
+		acked_done += p->a.tx_tail != was;
 	}
-	assert_true(told > 4 && told < UR_CHAN_CELLS / 4);
+	assert_true(acked_done > 4 && acked_done < UR_CHAN_DESCS / 4);
 	/* Who waits hears of it at the end. */
 	ur_chan_want_room(&p->a);
-	assert_true(ur_chan_tell(&p->b));
-	assert_int_equal(p->a.tx_tail, UR_CHAN_CELLS);
+	assert_true(ur_chan_release(&p->b));
+	assert_int_equal(p->a.tx_tail, UR_CHAN_DESCS);
 }
 
 /* How far beyond the oldest cell the consumer has asked for more. */
 static uint32_t look_ahead(struct ur_chan *c)
 {
-	ur_chan_look_ahead(c);
+	ur_chan_prefetch(c);
 	return c->rx_fetched - 1 - c->rx_tail;
 }
 
@@ -133,28 +133,28 @@ static uint32_t look_ahead(struct ur_chan *c)
 static void a_row_is_seen_coming(void **state)
 {
 	struct pair *p = *state;
-	uint32_t far = 0;
+	uint32_t remote = 0;
 
-	for (uint32_t i = 0; i < 3 * UR_CHAN_CELLS; i++) {
-		uint32_t was = far;
+	for (uint32_t i = 0; i < 3 * UR_CHAN_DESCS; i++) {
+		uint32_t was = remote;
 
 		put(&p->a, i);
-		far = look_ahead(&p->b);
-		assert_true(far >= was && far <= UR_CHAN_AHEAD);
+		remote = look_ahead(&p->b);
+		assert_true(remote >= was && remote <= UR_CHAN_AHEAD);
 		assert_int_equal(get(&p->b), i);
-		(void)ur_chan_tell(&p->b);
+		(void)ur_chan_release(&p->b);
 		ur_chan_refresh(&p->a);
 	}
-	assert_int_equal(far, UR_CHAN_AHEAD);
-	for (uint32_t i = 0; i < 2 * UR_CHAN_CELLS; i++) {
-		ur_chan_ran_dry(&p->b);
+	assert_int_equal(remote, UR_CHAN_AHEAD);
+	for (uint32_t i = 0; i < 2 * UR_CHAN_DESCS; i++) {
+		ur_chan_row_ended(&p->b);
 		put(&p->a, i);
-		far = look_ahead(&p->b);
+		remote = look_ahead(&p->b);
 		assert_int_equal(get(&p->b), i);
-		(void)ur_chan_tell(&p->b);
+		(void)ur_chan_release(&p->b);
 		ur_chan_refresh(&p->a);
 	}
-	assert_int_equal(far, 0);
+	assert_int_equal(remote, 0);
 }
 
 static void the_directions_are_apart(void **state)
@@ -175,7 +175,7 @@ static void payload_is_not_overwritten(void **state)
 	struct {
 		uint32_t at, len;
 		uint8_t fill;
-	} q[UR_CHAN_CELLS];
+	} q[UR_CHAN_DESCS];
 	uint32_t head = 0, tail = 0;
 	struct ur_rng rng;
 	uint8_t fill = 0;
@@ -192,25 +192,25 @@ static void payload_is_not_overwritten(void **state)
 			memset(to, ++fill, len);
 			ur_chan_data_used(&p->a, at, len);
 			ur_chan_publish(&p->a);
-			q[head % UR_CHAN_CELLS].at = at;
-			q[head % UR_CHAN_CELLS].len = len;
-			q[head++ % UR_CHAN_CELLS].fill = fill;
+			q[head % UR_CHAN_DESCS].at = at;
+			q[head % UR_CHAN_DESCS].len = len;
+			q[head++ % UR_CHAN_DESCS].fill = fill;
 			continue;
 		}
 		if (head == tail)
 			continue;
-		at = q[tail % UR_CHAN_CELLS].at;
-		len = q[tail % UR_CHAN_CELLS].len;
+		at = q[tail % UR_CHAN_DESCS].at;
+		len = q[tail % UR_CHAN_DESCS].len;
 		const uint8_t *from = ur_chan_payload(&p->b, at, len);
 
 		assert_non_null(from);
 		for (uint32_t k = 0; k < len; k += 61)
-			assert_int_equal(from[k], q[tail % UR_CHAN_CELLS].fill);
-		assert_int_equal(from[len - 1], q[tail % UR_CHAN_CELLS].fill);
+			assert_int_equal(from[k], q[tail % UR_CHAN_DESCS].fill);
+		assert_int_equal(from[len - 1], q[tail % UR_CHAN_DESCS].fill);
 		tail++;
 		ur_chan_data_done(&p->b, at, len);
 		ur_chan_consume(&p->b);
-		ur_chan_tell(&p->b);
+		ur_chan_release(&p->b);
 	}
 	assert_true(tail > 5000);
 }
@@ -235,7 +235,7 @@ static uint32_t used(struct pair *p, uint32_t n, bool waits)
 			continue;
 		ur_chan_data_done(&p->b, at, 8192);
 		get(&p->b);
-		ur_chan_tell(&p->b);
+		ur_chan_release(&p->b);
 	}
 	return end;
 }
@@ -262,15 +262,15 @@ static void who_sleeps_is_rung_once(void **state)
 	struct pair *p = *state;
 
 	put(&p->a, 1);
-	assert_false(ur_chan_must_ring(&p->a));
+	assert_false(ur_chan_must_signal(&p->a));
 	ur_chan_sleeps(&p->b, true);
 	put(&p->a, 2);
-	assert_true(ur_chan_must_ring(&p->a));
+	assert_true(ur_chan_must_signal(&p->a));
 	put(&p->a, 3);
-	assert_false(ur_chan_must_ring(&p->a));
+	assert_false(ur_chan_must_signal(&p->a));
 	ur_chan_sleeps(&p->b, true);
 	ur_chan_sleeps(&p->b, false);
-	assert_false(ur_chan_must_ring(&p->a));
+	assert_false(ur_chan_must_signal(&p->a));
 }
 
 static void who_polls_is_not_rung(void **state)
@@ -280,20 +280,20 @@ static void who_polls_is_not_rung(void **state)
 	ur_chan_sleeps(&p->b, true);
 	ur_chan_polled(&p->b);
 	put(&p->a, 1);
-	assert_false(ur_chan_must_ring(&p->a));
+	assert_false(ur_chan_must_signal(&p->a));
 	ur_chan_sleeps(&p->b, false);
-	assert_false(ur_chan_must_ring(&p->a));
+	assert_false(ur_chan_must_signal(&p->a));
 	ur_chan_sleeps(&p->b, true);
-	assert_true(ur_chan_must_ring(&p->a));
+	assert_true(ur_chan_must_signal(&p->a));
 	/* Nor told of room. */
 	ur_chan_want_room(&p->a);
 	ur_chan_polled(&p->a);
 	get(&p->b);
-	assert_false(ur_chan_tell(&p->b));
+	assert_false(ur_chan_release(&p->b));
 	ur_chan_sleeps(&p->a, false);
 	put(&p->a, 2);
 	get(&p->b);
-	assert_true(ur_chan_tell(&p->b));
+	assert_true(ur_chan_release(&p->b));
 }
 
 static void who_waits_for_room_is_told_once(void **state)
@@ -302,12 +302,12 @@ static void who_waits_for_room_is_told_once(void **state)
 
 	put(&p->a, 1);
 	ur_chan_want_room(&p->a);
-	assert_false(ur_chan_tell(&p->b)); /* nothing has become free */
+	assert_false(ur_chan_release(&p->b)); /* nothing has become free */
 	get(&p->b);
-	assert_true(ur_chan_tell(&p->b));
+	assert_true(ur_chan_release(&p->b));
 	put(&p->a, 1);
 	get(&p->b);
-	assert_false(ur_chan_tell(&p->b));
+	assert_false(ur_chan_release(&p->b));
 }
 
 static void numbers_of_a_liar_are_not_followed(void **state)
@@ -320,11 +320,11 @@ static void numbers_of_a_liar_are_not_followed(void **state)
 	assert_non_null(ur_chan_payload(&p->b, 5 * UR_CHAN_DATA, UR_CHAN_DATA));
 	assert_null(ur_chan_payload(&p->b, 0, UINT32_MAX));
 	/* It claims to have consumed what nobody has produced. */
-	for (uint32_t i = 0; i < UR_CHAN_CELLS; i++)
+	for (uint32_t i = 0; i < UR_CHAN_DESCS; i++)
 		put(&p->a, i);
-	p->b.rx_tail = UR_CHAN_CELLS * 3;
+	p->b.rx_tail = UR_CHAN_DESCS * 3;
 	p->b.rx_data_tail = 1 << 20;
-	ur_chan_tell(&p->b);
+	ur_chan_release(&p->b);
 	assert_false(ur_chan_has_room(&p->a, 0));
 }
 

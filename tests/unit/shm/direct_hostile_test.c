@@ -178,7 +178,7 @@ static void make_ask(struct stage *s, uint64_t va)
 {
 	uint64_t w;
 
-	ur_direct_by_kernel(s->direct, false);
+	ur_direct_allow_cma(s->direct, false);
 	while (ur_direct_stats(s->direct)->asked == 0)
 		assert_int_equal(read8(s, va, &w), -EAGAIN);
 }

@@ -186,7 +186,7 @@ static void test_mapped(void **state)
 {
 	struct rig *r = *state;
 
-	ur_direct_by_kernel(r->direct, false);
+	ur_direct_allow_cma(r->direct, false);
 	run_churn(r, false);
 	assert_true(ur_direct_stats(r->direct)->mapped > 0);
 	assert_int_equal(ur_direct_stats(r->direct)->kernel, 0);

@@ -40,7 +40,7 @@ static struct region mapped(struct rig *r, enum kind kind, uint32_t access)
 {
 	struct region m = rig_region(r, kind, SIZE, access);
 
-	ur_direct_by_kernel(r->direct, false);
+	ur_direct_allow_cma(r->direct, false);
 	rig_warm(r, m.key, m.va);
 	return m;
 }
@@ -185,7 +185,7 @@ static void test_unmappable(void **state)
 		struct region m = mapped(r, kinds[i], RIG_REMOTE);
 
 		assert_int_equal(rig_write(r, m, 8, &word, 8), -EAGAIN);
-		ur_direct_by_kernel(r->direct, true);
+		ur_direct_allow_cma(r->direct, true);
 		check_moves(r, m);
 		assert_int_equal(ur_direct_stats(r->direct)->mapped, 0);
 		rig_dereg(r);
@@ -216,7 +216,7 @@ static void test_slow(void **state)
 	uint64_t word = 42;
 
 	m = mapped(r, KIND_PRIVATE_FILE, RIG_REMOTE);
-	ur_direct_by_kernel(r->direct, true);
+	ur_direct_allow_cma(r->direct, true);
 	assert_int_equal(rig_write(r, m, 8, &word, 8), -EAGAIN);
 	assert_int_equal(rig_read(r, m, 8, &word, 8), -EAGAIN);
 	rig_dereg(r);
@@ -323,7 +323,7 @@ static void test_rights(void **state)
 	assert_int_equal(atomic_op(r, m, 0, false, 1, 0, &old), -EAGAIN);
 	rig_dereg(r);
 	m = rig_region(r, KIND_MEMFD, SIZE, UR_ACCESS_LOCAL_WRITE);
-	ur_direct_by_kernel(r->direct, true);
+	ur_direct_allow_cma(r->direct, true);
 	assert_int_equal(rig_read(r, m, 0, &w, 8), -EAGAIN);
 	m.key++;
 	assert_int_equal(rig_read(r, m, 0, &w, 8), -EAGAIN);
@@ -400,7 +400,7 @@ static void test_truncated(void **state)
 	assert_int_equal(rig_write(r, m, 8192, w, 16), -EAGAIN);
 	assert_int_equal(rig_read(r, m, 8192, w, 16), -EAGAIN);
 	assert_int_equal(atomic_op(r, m, 8192, false, 1, 0, w), -EAGAIN);
-	ur_direct_by_kernel(r->direct, true);
+	ur_direct_allow_cma(r->direct, true);
 	assert_int_equal(rig_read(r, m, 8192, w, 16), -EAGAIN);
 	assert_int_equal(rig_write(r, m, 0, w, 16), 0);
 }
@@ -438,7 +438,7 @@ static void test_pieces(void **state)
 		assert_string_equal(a, "abc");
 		assert_string_equal(b, "defgh");
 		m = mapped(r, KIND_MALLOC, RIG_REMOTE);
-		ur_direct_by_kernel(r->direct, true);
+		ur_direct_allow_cma(r->direct, true);
 	}
 }
 
@@ -486,7 +486,7 @@ static void test_forked(void **state)
 
 static void let_pull(struct target *t, struct call *c)
 {
-	ur_export_qp_set(t->own, ur_export_pull_key(RIG_QPN), &t->pd, 0,
+	ur_export_qp_set(t->own, ur_export_rndv_key(RIG_QPN), &t->pd, 0,
 			 RIG_SQPN, c->in[0]);
 }
 
@@ -494,8 +494,8 @@ static int pull(struct rig *r, struct region m, uint32_t to, void *word)
 {
 	const struct iovec iov = { word, 8 };
 
-	return ur_direct_pull(r->direct, RIG_QPN, to, m.key, m.va + 8, &iov, 1,
-			      8);
+	return ur_direct_get(r->direct, RIG_QPN, to, m.key, m.va + 8, &iov, 1,
+			     8);
 }
 
 static bool has_mapped(struct rig *r, struct region m)

@@ -10,10 +10,10 @@ static void forge(struct pair *p, enum ur_shm_kind kind, uint32_t epoch,
 		  uint32_t index)
 {
 	struct ur_chan *chan = &p->side[0].peer.chan;
-	struct ur_cell *c;
+	struct ur_desc *c;
 
 	assert_true(ur_chan_has_room(chan, 0));
-	c = ur_chan_cell(chan);
+	c = ur_chan_desc(chan);
 	c->kind = (uint8_t)kind;
 	c->flags = 0;
 	c->len = 0;
@@ -29,7 +29,7 @@ static void answers_to_a_queue_without_slots(void **state)
 {
 	static const enum ur_shm_kind kinds[] = { UR_SHM_DATA, UR_SHM_OLD,
 						  UR_SHM_FAULT, UR_SHM_REFUSED,
-						  UR_SHM_PULLS };
+						  UR_SHM_RNDV_OK };
 
 	for (unsigned int k = 0; k < sizeof(kinds) / sizeof(*kinds); k++) {
 		struct pair *p = pair_new_mute(UR_QPT_RC);
@@ -83,7 +83,7 @@ static void set_stepping(bool on)
 					  : flags & ~TRAP_FLAG);
 }
 
-static uint64_t first_word(const struct ur_cell *c)
+static uint64_t first_word(const struct ur_desc *c)
 {
 	uint64_t w;
 
@@ -98,7 +98,7 @@ static uint64_t first_word(const struct ur_cell *c)
 static void take_changing(struct pair *p, uint64_t every)
 {
 	struct ur_chan *chan = &p->side[0].peer.chan;
-	struct ur_cell *c = ur_chan_cell(chan), lie;
+	struct ur_desc *c = ur_chan_desc(chan), lie;
 
 	c->kind = UR_SHM_SEND;
 	c->flags = UR_SHM_FIRST | UR_SHM_LAST | UR_SHM_IN_BODY;

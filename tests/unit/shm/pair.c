@@ -13,7 +13,7 @@ static void want(void *arg, uint16_t slot)
 	s->slot = slot;
 }
 
-static void bell(struct ur_shm_peer *p)
+static void signal(struct ur_shm_peer *p)
 {
 	ur_container_of(p, struct pair_side, peer)->rings++;
 }
@@ -127,7 +127,7 @@ void pair_open(struct pair *p)
 		memset(&s->peer, 0, sizeof(s->peer));
 		assert_int_equal(ur_chan_attach(&s->peer.chan, p->mem, i), 0);
 		s->peer.slot = (uint16_t)p->side[!i].lane.slot;
-		s->peer.bell = bell;
+		s->peer.signal = signal;
 		ur_shm_open(s->lane.roce, &s->peer);
 	}
 }
@@ -206,7 +206,7 @@ void pair_deliver(struct pair *p)
 		rig_pkt_input(&p->side[1].lane, &p->wire[i], p->now_ns);
 	p->npkts = 0;
 	if (ur_shm_waits_link(p->side[1].lane.roce))
-		ur_shm_link_dry(p->side[1].lane.roce);
+		ur_shm_link_empty(p->side[1].lane.roce);
 }
 
 int pair_look(struct pair *p, unsigned int side)

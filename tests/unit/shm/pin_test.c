@@ -44,7 +44,7 @@ static struct ur_pin *pin_of(struct target *t, uint32_t key, uint8_t what)
 {
 	memset(t->mem, what, t->size);
 	ur_share_want(t->own, key);
-	if (!ur_share_wished(t->own))
+	if (!ur_share_requested(t->own))
 		return NULL;
 	ur_share_do(t->own);
 	return ur_pin_make(t->mem, t->size);

@@ -75,8 +75,8 @@ static uint32_t fill(struct pair *p, enum ur_shm_kind kind)
 	struct ur_chan *c = &p->side[1].peer.chan;
 	uint32_t n = 0;
 
-	for (; ur_shm_cell(ur_rqp_of(&p->side[1].qp), kind, false); n++) {
-		ur_chan_cell(c)->to = p->side[0].qp.qpn;
+	for (; ur_shm_desc(ur_rqp_of(&p->side[1].qp), kind, false); n++) {
+		ur_chan_desc(c)->to = p->side[0].qp.qpn;
 		ur_chan_publish(c);
 	}
 	return n;
@@ -96,12 +96,12 @@ static void full_ring_still_tells(void **state)
 	pair_post(p, 1, 1000, NULL);
 	(void)pair_leave(p);
 	n = fill(p, UR_SHM_OLD);
-	assert_true(n > UR_CHAN_CELLS / 2 && n < UR_CHAN_CELLS);
+	assert_true(n > UR_CHAN_DESCS / 2 && n < UR_CHAN_DESCS);
 	assert_true(pair_look(p, 1) > 0);
 	e = pair_cqe(p, 1, 1, UR_WC_SUCCESS);
 	assert_int_equal(e.byte_len, 1000);
-	ur_shm_settle(p->side[1].lane.roce);
-	assert_false(ur_shm_owes(p->side[1].lane.roce));
+	ur_shm_flush_acks(p->side[1].lane.roce);
+	assert_false(ur_shm_owes_acks(p->side[1].lane.roce));
 	pair_close(p);
 }
 
@@ -122,14 +122,14 @@ static void who_takes_nothing_is_given_up(void **state)
 	assert_true(fill(p, UR_SHM_DONE) > 0);
 	assert_true(pair_look(p, 1) > 0);
 	(void)pair_cqe(p, 1, 1, UR_WC_SUCCESS);
-	ur_shm_settle(r);
-	assert_true(ur_shm_owes(r));
+	ur_shm_flush_acks(r);
+	assert_true(ur_shm_owes_acks(r));
 	ur_shm_give_up(r);
-	assert_false(ur_shm_owes(r));
+	assert_false(ur_shm_owes_acks(r));
 	(void)pair_look(p, 0);
-	assert_true(ur_shm_owes(r));
+	assert_true(ur_shm_owes_acks(r));
 	(void)pair_look(p, 1);
-	assert_false(ur_shm_owes(r));
+	assert_false(ur_shm_owes_acks(r));
 	(void)pair_look(p, 0);
 	(void)pair_cqe(p, 0, 1, UR_WC_SUCCESS);
 	pair_close(p);

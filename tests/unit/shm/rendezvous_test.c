@@ -135,7 +135,7 @@ static void settle_by(struct pair *p, bool watched)
 		any = false;
 		for (unsigned int i = 0; i < 2; i++) {
 			any |= pair_look(p, i) != 0;
-			ur_shm_settle(p->side[i].lane.roce);
+			ur_shm_flush_acks(p->side[i].lane.roce);
 			any |= carry(p, i);
 		}
 		for (unsigned int i = 0; watched && i < 2; i++)
@@ -232,7 +232,7 @@ static void exchange(struct pair *p, uint32_t off, uint32_t len)
 	(void)arrived(p, off, len);
 }
 
-static uint64_t pulled(const struct pair *p)
+static uint64_t rndv_bytes(const struct pair *p)
 {
 	return pair_counters(p, 1)->shm_pulled;
 }
@@ -245,10 +245,10 @@ static uint64_t refused(const struct pair *p)
 /* Until the responder takes it itself; how many messages that took. */
 static unsigned int warm(struct pair *p)
 {
-	uint64_t was = pulled(p);
+	uint64_t was = rndv_bytes(p);
 	unsigned int n = 0;
 
-	for (; pulled(p) == was; n++) {
+	for (; rndv_bytes(p) == was; n++) {
 		assert_true(n < 40);
 		exchange(p, 0, MSG);
 	}
@@ -261,11 +261,11 @@ static void test_taken(void **state)
 
 	assert_true(warm(p) > 1);
 	assert_true(ur_direct_stats(w.direct[1])->mapped > 0);
-	for (uint32_t len = UR_SHM_PULL_MIN; len < SIZE; len = len * 3 + 5) {
-		uint64_t was = pulled(p);
+	for (uint32_t len = UR_SHM_RNDV_MIN; len < SIZE; len = len * 3 + 5) {
+		uint64_t was = rndv_bytes(p);
 
 		exchange(p, len % 4096, len);
-		assert_true(pulled(p) > was);
+		assert_true(rndv_bytes(p) > was);
 	}
 	assert_int_equal(refused(p), 0);
 }
@@ -305,12 +305,12 @@ static void test_immediate(void **state)
 	uint64_t was;
 
 	warm(p);
-	was = pulled(p);
+	was = rndv_bytes(p);
 	receive(p, MSG);
 	pair_post(p, w.next, MSG, &wr);
 	settle(p);
 	c = arrived(p, 0, MSG);
-	assert_int_equal(pulled(p), was + 1);
+	assert_int_equal(rndv_bytes(p), was + 1);
 	assert_int_equal(c.imm_be, 0x12345678);
 	assert_true(c.flags & UR_WC_WITH_IMM);
 }
@@ -331,12 +331,12 @@ static void test_elements(void **state)
 	for (int i = 0; i < 3; i++)
 		sge[i].lkey = w.mr->key;
 	warm(p);
-	was = pulled(p);
+	was = rndv_bytes(p);
 	receive(p, len);
 	pair_post(p, w.next, len, &wr);
 	settle(p);
 	(void)arrived(p, 0, len);
-	assert_int_equal(pulled(p), was + 3);
+	assert_int_equal(rndv_bytes(p), was + 3);
 }
 
 /* Private memory goes through the channel, as long as it is private. */
@@ -357,7 +357,7 @@ static void test_private(void **state)
 		assert_memory_equal(w.into.p, b->p, sge.length);
 	}
 	assert_int_equal(ur_direct_stats(w.direct[1])->asked, 1);
-	assert_int_equal(pulled(p), 0);
+	assert_int_equal(rndv_bytes(p), 0);
 	assert_int_equal(refused(p), 0);
 }
 
@@ -382,7 +382,7 @@ static void test_not_ready(void **state)
 	uint64_t was;
 
 	warm(p);
-	was = pulled(p);
+	was = rndv_bytes(p);
 	post(p, 0, MSG);
 	(void)pair_look(p, 1);
 	(void)pair_look(p, 0);
@@ -390,9 +390,9 @@ static void test_not_ready(void **state)
 	receive(p, MSG);
 	settle(p);
 	(void)arrived(p, 0, MSG);
-	assert_int_equal(pulled(p), was);
+	assert_int_equal(rndv_bytes(p), was);
 	exchange(p, 0, MSG);
-	assert_true(pulled(p) > was);
+	assert_true(rndv_bytes(p) > was);
 	assert_int_equal(refused(p), 1);
 }
 
@@ -404,16 +404,16 @@ static void test_unreachable(void **state)
 	uint64_t was;
 
 	warm(p);
-	was = pulled(p);
+	was = rndv_bytes(p);
 	receive(p, MSG);
 	post(p, 0, MSG);
 	ur_export_mr_remove(w.e, w.mr);
 	settle(p);
 	(void)arrived(p, 0, MSG);
-	assert_int_equal(pulled(p), was);
+	assert_int_equal(rndv_bytes(p), was);
 	assert_int_equal(refused(p), 1);
 	exchange(p, 0, MSG);
-	assert_int_equal(pulled(p), was);
+	assert_int_equal(rndv_bytes(p), was);
 	ur_export_mr_add(w.e, w.mr);
 	warm(p);
 	assert_int_equal(refused(p), 1);
@@ -442,12 +442,12 @@ static void test_truncated(void **state)
 
 	ur_guard_install(); /* before cmocka's handlers */
 	warm(p);
-	was = pulled(p);
+	was = rndv_bytes(p);
 	receive(p, MSG);
 	post(p, 0, MSG);
 	assert_int_equal(ftruncate(w.fd, 0), 0);
 	settle(p);
-	assert_int_equal(pulled(p), was);
+	assert_int_equal(rndv_bytes(p), was);
 	assert_int_equal(refused(p), 1);
 	(void)pair_cqe(p, 0, w.next, UR_WC_LOC_PROT_ERR);
 	pair_no_cqe(p, 1);
@@ -480,17 +480,17 @@ static void test_in_turns(void **state)
 	uint64_t was;
 
 	warm(p);
-	was = pulled(p);
+	was = rndv_bytes(p);
 	receive(p, SIZE);
 	post(p, 0, SIZE);
 	assert_true(ur_shm_poll(r, p->now_ns) > 0);
-	assert_int_equal(pulled(p) - was,
-			 UR_SHM_DIRECT_BYTES / UR_SHM_PULL_MAX);
+	assert_int_equal(rndv_bytes(p) - was,
+			 UR_SHM_DIRECT_BYTES / UR_SHM_RNDV_MAX);
 	assert_true(ur_shm_pending(r));
 	pair_no_cqe(p, 1);
 	settle(p);
 	(void)arrived(p, 0, SIZE);
-	assert_int_equal(pulled(p) - was, SIZE / UR_SHM_PULL_MAX);
+	assert_int_equal(rndv_bytes(p) - was, SIZE / UR_SHM_RNDV_MAX);
 }
 
 /* Nor those that come behind it in the same channel. */
@@ -502,13 +502,13 @@ static void test_not_all_at_once(void **state)
 	uint32_t at;
 
 	warm(p);
-	was = pulled(p);
+	was = rndv_bytes(p);
 	at = chan->tx_head;
 	for (int i = 0; i < 2; i++) {
 		receive(p, SIZE);
 		post(p, 0, SIZE);
 		assert_int_equal(chan->tx_head - at,
-				 UR_CHAN_DATA / UR_SHM_PULL_MAX);
+				 UR_CHAN_DATA / UR_SHM_RNDV_MAX);
 		w.next++;
 	}
 	w.next -= 2;
@@ -517,13 +517,13 @@ static void test_not_all_at_once(void **state)
 	(void)pair_cqe(p, 1, w.next, UR_WC_SUCCESS);
 	w.next++;
 	(void)arrived(p, 0, SIZE);
-	assert_int_equal(pulled(p) - was, 2 * SIZE / UR_SHM_PULL_MAX);
+	assert_int_equal(rndv_bytes(p) - was, 2 * SIZE / UR_SHM_RNDV_MAX);
 	assert_int_equal(refused(p), 0);
 	/* Room comes back however many there were. */
 	for (int i = 0; i < 600; i++)
 		exchange(p, 0, MSG);
-	assert_true(ur_shm_pull_room(&p->side[0].peer, UR_CHAN_DATA));
-	assert_int_equal(p->side[0].peer.pulled.named_bytes, 0);
+	assert_true(ur_shm_rndv_room(&p->side[0].peer, UR_CHAN_DATA));
+	assert_int_equal(p->side[0].peer.rndv.pending_bytes, 0);
 }
 
 struct lie {
@@ -540,7 +540,7 @@ static void test_lies(void **state)
 	const uint64_t at = (uintptr_t)w.from;
 	const struct lie lies[] = {
 		{ w.mr->key, at, 0, 0 },
-		{ w.mr->key, at, UR_SHM_PULL_MAX + 1, UR_SHM_PULL_MAX + 1 },
+		{ w.mr->key, at, UR_SHM_RNDV_MAX + 1, UR_SHM_RNDV_MAX + 1 },
 		{ w.mr->key, at, UINT32_MAX, UINT32_MAX },
 		{ w.mr->key, at + SIZE, MSG, MSG },
 		{ w.mr->key, at - 1, MSG, MSG },
@@ -560,12 +560,12 @@ static void test_lies(void **state)
 				.lane.roce
 				->qps[p->side[1].qp.qpn & UR_QP_INDEX_MASK]
 				->shm;
-		struct ur_cell *c = ur_chan_cell(chan);
-		uint64_t was = pulled(p);
+		struct ur_desc *c = ur_chan_desc(chan);
+		uint64_t was = rndv_bytes(p);
 
 		n->serves = true; /* it has refused the one before */
 		receive(p, SIZE);
-		c->kind = UR_SHM_PULL;
+		c->kind = UR_SHM_RNDV;
 		c->flags = UR_SHM_FIRST | UR_SHM_LAST;
 		c->len = 0;
 		c->to = p->side[1].qp.qpn | (uint32_t)n->serves_epoch
@@ -577,20 +577,20 @@ static void test_lies(void **state)
 		c->body.total = lies[i].total;
 		ur_chan_publish(chan);
 		(void)pair_look(p, 1);
-		assert_int_equal(pulled(p), was);
+		assert_int_equal(rndv_bytes(p), was);
 		assert_false(n->serves);
 		pair_no_cqe(p, 1);
 	}
 }
 
 /* A cell of side 0's that side 1 has not taken yet. */
-static struct ur_cell *make_cell(struct pair *p, uint8_t kind, uint8_t flags)
+static struct ur_desc *make_cell(struct pair *p, uint8_t kind, uint8_t flags)
 {
 	const struct ur_shm_qp *n =
 		p->side[1]
 			.lane.roce->qps[p->side[1].qp.qpn & UR_QP_INDEX_MASK]
 			->shm;
-	struct ur_cell *c = ur_chan_cell(&p->side[0].peer.chan);
+	struct ur_desc *c = ur_chan_desc(&p->side[0].peer.chan);
 
 	c->kind = kind;
 	c->flags = flags;
@@ -609,13 +609,13 @@ static void test_small_asks_nothing(void **state)
 	uint32_t at;
 
 	warm(p);
-	for (uint32_t i = 0; i < UR_CHAN_CELLS; i++)
+	for (uint32_t i = 0; i < UR_CHAN_DESCS; i++)
 		chan->tx[i].body.rkey = w.mr->key;
 	at = chan->tx_head;
 	receive(p, 200);
 	post(p, 0, 200);
 	assert_int_equal(chan->tx_head, at + 1);
-	assert_int_equal(chan->tx[at % UR_CHAN_CELLS].body.rkey, 0);
+	assert_int_equal(chan->tx[at % UR_CHAN_DESCS].body.rkey, 0);
 	settle(p);
 	(void)arrived(p, 0, 200);
 }
@@ -634,7 +634,7 @@ static void test_gone_silently(void **state)
 				      UR_QPS_ERR, p->now_ns),
 			 0);
 	for (int i = 0; i < 20; i++) {
-		struct ur_cell *c = make_cell(p, UR_SHM_HELLO, 0);
+		struct ur_desc *c = make_cell(p, UR_SHM_HELLO, 0);
 
 		c->to ^= 1; /* another queue pair's */
 		ur_chan_publish(&p->side[0].peer.chan);
@@ -649,7 +649,7 @@ static void test_asked_at_the_end(void **state)
 {
 	struct pair *p = *state;
 	struct ur_shm_qp *n;
-	struct ur_cell *c;
+	struct ur_desc *c;
 
 	warm(p);
 	n = p->side[1]
@@ -681,12 +681,12 @@ static void *keep_out(void *arg)
 	uint64_t was = atomic_load(inside);
 	const struct timespec late = { .tv_nsec = 20 * MS };
 
-	ur_direct_keep_out(w.direct[1]);
+	ur_direct_block(w.direct[1]);
 	atomic_store((_Atomic bool *)arg, true);
 	while (atomic_load(inside) == was)
 		sched_yield();
 	(void)nanosleep(&late, NULL);
-	ur_direct_let_in(w.direct[1]);
+	ur_direct_unblock(w.direct[1]);
 	return NULL;
 }
 

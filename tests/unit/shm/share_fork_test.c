@@ -239,7 +239,7 @@ static void set_fault(struct target *t, struct call *c)
 static int go[2];
 static pid_t child;
 
-enum seen {
+enum progress_seen {
 	RIGHT,
 	OTHER_WORD,
 	OTHER_BYTES,
@@ -247,7 +247,7 @@ enum seen {
 	CANNOT_FORK,
 };
 
-static enum seen look(struct target *t)
+static enum progress_seen look(struct target *t)
 {
 	struct call c = { .out = { 0 } };
 
@@ -293,8 +293,8 @@ static void make_pipe(struct target *t, struct call *c)
 }
 
 /* What a child sees while the peer writes; *told: it was logged. */
-static enum seen fork_once(struct rig *r, struct region m, bool bare,
-			   bool *told)
+static enum progress_seen fork_once(struct rig *r, struct region m, bool bare,
+				    bool *acked_done)
 {
 	struct call c = { .in = { bare } };
 	uint64_t w = 2;
@@ -304,22 +304,22 @@ static enum seen fork_once(struct rig *r, struct region m, bool bare,
 	if (rig_call_all(r, begin_child, c).out[0])
 		return CANNOT_FORK;
 	/* By a mapping from before, by the kernel, or not at all. */
-	ur_direct_by_kernel(r->direct, false);
+	ur_direct_allow_cma(r->direct, false);
 	(void)shared_is_mapped(r, m);
-	ur_direct_by_kernel(r->direct, true);
+	ur_direct_allow_cma(r->direct, true);
 	(void)rig_write(r, m, 0, &w, 8);
 	rig_poke(r, 0, 2);
 	c = rig_call_all(r, end_child, c);
-	*told = c.out[1] > 0;
+	*acked_done = c.out[1] > 0;
 	assert_int_equal(rig_peek(r, 0), 2);
-	return (enum seen)c.out[0];
+	return (enum progress_seen)c.out[0];
 }
 
-static enum seen fork_with(struct rig *r, struct region m, enum fault f,
-			   bool *told)
+static enum progress_seen fork_with(struct rig *r, struct region m,
+				    enum fault f, bool *acked_done)
 {
 	rig_call(r, set_fault, f, 0, 0);
-	return fork_once(r, m, false, told);
+	return fork_once(r, m, false, acked_done);
 }
 
 /* ---- without faults ---- */
@@ -328,10 +328,10 @@ static void test_fork(void **state)
 {
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
-	bool told;
+	bool acked_done;
 
-	assert_int_equal(fork_once(r, m, false, &told), RIGHT);
-	assert_false(told);
+	assert_int_equal(fork_once(r, m, false, &acked_done), RIGHT);
+	assert_false(acked_done);
 	shared_check_both_ways(r, m);
 }
 
@@ -341,17 +341,17 @@ static void test_again(void **state)
 	struct rig *r = *state;
 	struct region m = shared(r, 64u << 10);
 	unsigned int shared_again = 0;
-	bool told;
+	bool acked_done;
 
 	for (unsigned int i = 0; i < UR_SHARE_FORKS + 4; i++) {
-		assert_int_equal(fork_once(r, m, false, &told), RIGHT);
-		assert_false(told);
+		assert_int_equal(fork_once(r, m, false, &acked_done), RIGHT);
+		assert_false(acked_done);
 		shared_use_much(r, m);
 		shared_again += shared_is_mapped(r, m);
 		assert_int_equal(rig_call(r, shared_check_fill, 0, 0, 0), 0);
 	}
 	assert_int_equal(shared_again, UR_SHARE_FORKS);
-	ur_direct_by_kernel(r->direct, true);
+	ur_direct_allow_cma(r->direct, true);
 	shared_check_both_ways(r, m);
 }
 
@@ -403,16 +403,16 @@ static void test_copied(void **state)
 {
 	struct rig *r = *state;
 	struct region m = copied(r, SHARED_SIZE);
-	bool told;
+	bool acked_done;
 
-	assert_int_equal(fork_once(r, m, false, &told), RIGHT);
-	assert_false(told);
-	assert_int_equal(fork_with(r, m, READ_PARTS, &told), RIGHT);
+	assert_int_equal(fork_once(r, m, false, &acked_done), RIGHT);
+	assert_false(acked_done);
+	assert_int_equal(fork_with(r, m, READ_PARTS, &acked_done), RIGHT);
 	/* The peer has its mapping still. */
-	ur_direct_by_kernel(r->direct, false);
+	ur_direct_allow_cma(r->direct, false);
 	shared_check_both_ways(r, m);
 	rig_call(r, unlock_memory, 0, 0, 0);
-	assert_int_equal(fork_once(r, m, false, &told), RIGHT);
+	assert_int_equal(fork_once(r, m, false, &acked_done), RIGHT);
 	shared_check_both_ways(r, m);
 }
 
@@ -434,10 +434,10 @@ static void test_pinned(void **state)
 {
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
-	bool told;
+	bool acked_done;
 
 	assert_int_equal(rig_call(r, pin_it, 0, 0, 0), 0);
-	assert_int_equal(fork_once(r, m, false, &told), RIGHT);
+	assert_int_equal(fork_once(r, m, false, &acked_done), RIGHT);
 	assert_int_equal(rig_call(r, pin_it, 0, 0, 0), 0);
 }
 
@@ -453,12 +453,12 @@ static void test_uring(void **state)
 {
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
-	bool told;
+	bool acked_done;
 
 	if (rig_call(r, start_uring, 0, 0, 0))
 		skip();
-	assert_int_equal(fork_once(r, m, false, &told), RIGHT);
-	ur_direct_by_kernel(r->direct, false);
+	assert_int_equal(fork_once(r, m, false, &acked_done), RIGHT);
+	ur_direct_allow_cma(r->direct, false);
 	assert_true(shared_is_mapped(r, m));
 }
 
@@ -467,9 +467,9 @@ static void test_bare(void **state)
 {
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
-	bool told;
+	bool acked_done;
 
-	assert_int_equal(fork_once(r, m, true, &told), FAULTED);
+	assert_int_equal(fork_once(r, m, true, &acked_done), FAULTED);
 	shared_check_both_ways(r, m);
 }
 
@@ -510,7 +510,7 @@ static void test_limits(void **state)
 	static const struct {
 		target_fn *set;
 		int which;
-		enum seen seen;
+		enum progress_seen progress_seen;
 	} limits[] = {
 		{ limit_memory, RLIMIT_AS, RIGHT },
 		{ limit_memory, RLIMIT_DATA, RIGHT },
@@ -535,8 +535,9 @@ static void test_limits(void **state)
 		(void)rig_write(&r, m, 0, &w, 8);
 		rig_poke(&r, 0, 2);
 		c = rig_call_all(&r, end_child, c);
-		assert_int_equal(c.out[0], limits[i].seen);
-		assert_int_equal(c.out[1] > 0, limits[i].seen == FAULTED);
+		assert_int_equal(c.out[0], limits[i].progress_seen);
+		assert_int_equal(c.out[1] > 0,
+				 limits[i].progress_seen == FAULTED);
 		rig_stop(&r);
 	}
 }
@@ -554,12 +555,12 @@ static void test_closed(void **state)
 {
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
-	bool told;
+	bool acked_done;
 
 	rig_call(r, close_all, 0, 0, 0);
-	assert_int_equal(fork_with(r, m, READ_MEMORY, &told), FAULTED);
-	assert_true(told);
-	assert_int_equal(fork_once(r, m, false, &told), RIGHT);
+	assert_int_equal(fork_with(r, m, READ_MEMORY, &acked_done), FAULTED);
+	assert_true(acked_done);
+	assert_int_equal(fork_once(r, m, false, &acked_done), RIGHT);
 	assert_int_equal(rig_call(r, shared_check_fill, 0, 0, 0), 0);
 }
 
@@ -593,14 +594,14 @@ static void test_taken_faults(void **state)
 {
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
-	bool told;
+	bool acked_done;
 
-	assert_int_equal(fork_with(r, m, MMAP_ALL, &told), FAULTED);
-	assert_true(told);
+	assert_int_equal(fork_with(r, m, MMAP_ALL, &acked_done), FAULTED);
+	assert_true(acked_done);
 	/* The pages can be copied even so. */
-	assert_int_equal(fork_with(r, m, MMAP_PRIVATE, &told), RIGHT);
-	assert_false(told);
-	ur_direct_by_kernel(r->direct, false);
+	assert_int_equal(fork_with(r, m, MMAP_PRIVATE, &acked_done), RIGHT);
+	assert_false(acked_done);
+	ur_direct_allow_cma(r->direct, false);
 	assert_true(shared_is_mapped(r, m));
 	shared_check_both_ways(r, m);
 }
@@ -611,12 +612,13 @@ static void test_copy_faults(void **state)
 					     READ_ERROR, MPROTECT };
 	struct rig *r = *state;
 	struct region m = copied(r, SHARED_SIZE);
-	bool told;
+	bool acked_done;
 
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
-		assert_int_equal(fork_with(r, m, faults[i], &told), FAULTED);
-		assert_true(told);
-		ur_direct_by_kernel(r->direct, false);
+		assert_int_equal(fork_with(r, m, faults[i], &acked_done),
+				 FAULTED);
+		assert_true(acked_done);
+		ur_direct_allow_cma(r->direct, false);
 		shared_check_both_ways(r, m);
 	}
 }
@@ -626,10 +628,10 @@ static void test_child_fault(void **state)
 {
 	struct rig *r = *state;
 	struct region m = copied(r, SHARED_SIZE);
-	bool told;
+	bool acked_done;
 
-	assert_int_equal(fork_with(r, m, MREMAP, &told), FAULTED);
-	assert_true(told);
+	assert_int_equal(fork_with(r, m, MREMAP, &acked_done), FAULTED);
+	assert_true(acked_done);
 	shared_check_both_ways(r, m);
 }
 
@@ -643,13 +645,13 @@ static void test_inherited(void **state)
 {
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
-	bool told;
+	bool acked_done;
 
 	assert_int_equal(rig_call(r, let_inherit, 0, 0, 0), 0);
-	assert_int_equal(fork_with(r, m, MMAP_ALL, &told), FAULTED);
-	assert_true(told);
-	assert_int_equal(fork_with(r, m, MMAP_PRIVATE, &told), RIGHT);
-	assert_false(told);
+	assert_int_equal(fork_with(r, m, MMAP_ALL, &acked_done), FAULTED);
+	assert_true(acked_done);
+	assert_int_equal(fork_with(r, m, MMAP_PRIVATE, &acked_done), RIGHT);
+	assert_false(acked_done);
 }
 
 /* What is not found cannot be made private. */
@@ -658,16 +660,17 @@ static void test_smaps_faults(void **state)
 	static const enum fault faults[] = { SMAPS_CUT, SMAPS_ERROR };
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
-	bool told;
+	bool acked_done;
 
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
-		assert_int_equal(fork_with(r, m, faults[i], &told), FAULTED);
-		assert_true(told);
-		ur_direct_by_kernel(r->direct, false);
+		assert_int_equal(fork_with(r, m, faults[i], &acked_done),
+				 FAULTED);
+		assert_true(acked_done);
+		ur_direct_allow_cma(r->direct, false);
 		shared_check_both_ways(r, m);
 	}
-	assert_int_equal(fork_with(r, m, SMAPS_PARTS, &told), RIGHT);
-	assert_false(told);
+	assert_int_equal(fork_with(r, m, SMAPS_PARTS, &acked_done), RIGHT);
+	assert_false(acked_done);
 }
 
 static void turn(struct target *t, struct call *c)
@@ -715,16 +718,16 @@ static void test_many_pieces(void **state)
 static void not_shared(struct rig *r, enum fault f)
 {
 	struct region m = rig_region(r, KIND_MALLOC, SHARED_SIZE, RIG_REMOTE);
-	bool told;
+	bool acked_done;
 
 	rig_call(r, shared_fill, 0, 0, 0);
 	rig_call(r, turn, f, 0, 0);
-	ur_direct_by_kernel(r->direct, false);
+	ur_direct_allow_cma(r->direct, false);
 	assert_false(shared_is_mapped(r, m));
-	ur_direct_by_kernel(r->direct, true);
+	ur_direct_allow_cma(r->direct, true);
 	shared_check_both_ways(r, m);
-	assert_int_equal(fork_once(r, m, false, &told), RIGHT);
-	assert_false(told);
+	assert_int_equal(fork_once(r, m, false, &acked_done), RIGHT);
+	assert_false(acked_done);
 }
 
 static void test_not_shared(void **state)

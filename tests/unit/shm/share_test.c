@@ -97,7 +97,7 @@ static void test_early(void **state)
 	c = rig_call_all(r, offer, c);
 	assert_true(c.out[0]);
 	assert_false(c.out[1]);
-	ur_direct_by_kernel(r->direct, false);
+	ur_direct_allow_cma(r->direct, false);
 	assert_true(shared_is_mapped(r, m));
 	shared_check_both_ways(r, m);
 }
@@ -131,7 +131,7 @@ static void test_early_refused(void **state)
 	assert_true(c.out[1]);
 	c = rig_call_all(r, pass_over, c);
 	assert_false(c.out[1]);
-	ur_direct_by_kernel(r->direct, false);
+	ur_direct_allow_cma(r->direct, false);
 	assert_false(shared_is_mapped(r, m));
 }
 
@@ -145,7 +145,7 @@ static void test_early_many(void **state)
 	for (int i = 0; i < 16; i++)
 		m = rig_region(r, KIND_MALLOC, SIZE, RIG_REMOTE);
 	assert_true(rig_call(r, offer, 0, 0, 0));
-	ur_direct_by_kernel(r->direct, false);
+	ur_direct_allow_cma(r->direct, false);
 	assert_true(shared_is_mapped(r, m));
 	assert_false(shared_is_mapped(r, first));
 }
@@ -184,7 +184,7 @@ static void test_holes(void **state)
 	/* Huge pages count whole; otherwise it is two. */
 	assert_in_range(c.out[0], 2, 1024);
 	assert_int_equal(c.out[1], 7);
-	ur_direct_by_kernel(r->direct, false);
+	ur_direct_allow_cma(r->direct, false);
 	assert_true(shared_is_mapped(r, m));
 	assert_int_equal(rig_read(r, m, LARGE - 8, &w, 8), 0);
 	assert_int_equal(w, 0);

@@ -18,7 +18,7 @@ void shared_check_fill(struct target *t, struct call *c)
 /* What the application's next call does; out: was there a wish? */
 static void enter_adapter(struct target *t, struct call *c)
 {
-	c->out[0] = ur_share_wished(t->own);
+	c->out[0] = ur_share_requested(t->own);
 	ur_share_do(t->own);
 }
 
@@ -26,7 +26,7 @@ bool shared_use_much(struct rig *r, struct region m)
 {
 	uint64_t w;
 
-	ur_direct_by_kernel(r->direct, false);
+	ur_direct_allow_cma(r->direct, false);
 	rig_warm(r, m.key, m.va);
 	for (int i = 0; i < 300; i++)
 		rig_read(r, m, 0, &w, 8);

@@ -94,7 +94,7 @@ static void silent_ones_are_told_when_nothing_comes(void **state)
 
 	pass(p, 1, 0);
 	while (cells_back(p) == before) {
-		assert_true(++looks <= UR_SHM_LATE_LOOKS);
+		assert_true(++looks <= UR_SHM_LATE_POLLS);
 		ur_shm_idle(p->side[1].lane.roce);
 	}
 	assert_true(looks > 1);
@@ -103,7 +103,7 @@ static void silent_ones_are_told_when_nothing_comes(void **state)
 	pair_no_cqe(p, 0);
 	/* And nothing is said twice. */
 	before = cells_back(p);
-	for (uint32_t i = 0; i < 2 * UR_SHM_LATE_LOOKS; i++)
+	for (uint32_t i = 0; i < 2 * UR_SHM_LATE_POLLS; i++)
 		ur_shm_idle(p->side[1].lane.roce);
 	assert_int_equal(cells_back(p), before);
 }
@@ -115,7 +115,7 @@ static void silent_ones_are_told_before_sleep(void **state)
 	uint32_t before = cells_back(p);
 
 	pass(p, 1, 0);
-	ur_shm_settle(p->side[1].lane.roce);
+	ur_shm_flush_acks(p->side[1].lane.roce);
 	assert_int_equal(cells_back(p), before + 1);
 	(void)pair_look(p, 0);
 	assert_int_equal(outstanding(p), 0);
@@ -130,11 +130,11 @@ static void silent_ones_are_told_while_others_come(void **state)
 
 	pass(p, 1, 0);
 	while (cells_back(p) == before) {
-		struct ur_cell *cell;
+		struct ur_desc *cell;
 
 		assert_true(++rounds <= UR_SHM_LATE_EVERY);
 		assert_true(ur_chan_has_room(c, 0));
-		cell = ur_chan_cell(c);
+		cell = ur_chan_desc(c);
 		memset(&cell->kind, 0, sizeof(*cell) - sizeof(cell->seq));
 		ur_chan_publish(c);
 		assert_int_equal(ur_shm_poll(p->side[1].lane.roce, p->now_ns),
@@ -163,7 +163,7 @@ static void silent_ones_are_told_by_who_fails(void **state)
 static void no_region_is_asked_about(void **state)
 {
 	struct pair *p = *state;
-	struct ur_cell *cell = ur_chan_cell(&p->side[0].peer.chan);
+	struct ur_desc *cell = ur_chan_desc(&p->side[0].peer.chan);
 
 	memset(&cell->body, 0xff, sizeof(cell->body));
 	pair_recv(p, 1, 0, 200);

@@ -216,12 +216,12 @@ static void a_message_given_up_is_dropped_whole(void **state)
 	assert_int_equal(pair_counters(p, 1)->drop_uc_sequence, 1);
 }
 
-static struct ur_cell *forge(struct pair *p, uint8_t kind, uint8_t flags,
+static struct ur_desc *forge(struct pair *p, uint8_t kind, uint8_t flags,
 			     uint16_t len, uint32_t total)
 {
-	struct ur_cell *c = ur_chan_cell(&p->side[0].peer.chan);
+	struct ur_desc *c = ur_chan_desc(&p->side[0].peer.chan);
 
-	*c = (struct ur_cell){ .seq = c->seq,
+	*c = (struct ur_desc){ .seq = c->seq,
 			       .kind = kind,
 			       .flags = flags,
 			       .len = len,

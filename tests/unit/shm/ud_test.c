@@ -167,11 +167,11 @@ static void a_channel_is_asked_for_where_many_go(void **state)
 {
 	struct pair *p = *state;
 	struct ur_av av;
-	struct rig_wr far = { .opcode = UR_WR_SEND, .av = &av };
+	struct rig_wr remote = { .opcode = UR_WR_SEND, .av = &av };
 
 	rig_av(&av, p->side[0].link.src, p->side[0].link.dst);
 	for (uint32_t i = 0; i < MANY; i++) {
-		pair_post(p, i, 8, &far);
+		pair_post(p, i, 8, &remote);
 		(void)pair_leave(p);
 	}
 	assert_int_equal(p->side[0].asked, 0);
@@ -224,11 +224,11 @@ static void order_holds_in_one_kick(void **state)
 	static struct ur_burst burst;
 	struct pair *p = *state;
 	struct ur_av av;
-	struct rig_wr far = { .opcode = UR_WR_SEND, .av = &av };
+	struct rig_wr remote = { .opcode = UR_WR_SEND, .av = &av };
 
 	pair_open(p);
 	rig_av(&av, p->side[0].link.src, p->side[0].link.dst);
-	pair_post(p, 1, 11, &far);
+	pair_post(p, 1, 11, &remote);
 	pair_post(p, 2, 12, NULL);
 	assert_true(ur_roce_output(p->side[0].lane.roce, &burst, p->now_ns));
 	assert_int_equal(burst.npkts, 1);
@@ -242,13 +242,13 @@ static void remote_ones_go_by_the_wire(void **state)
 {
 	struct pair *p = *state;
 	struct ur_av av;
-	struct rig_wr far = { .opcode = UR_WR_SEND, .av = &av };
+	struct rig_wr remote = { .opcode = UR_WR_SEND, .av = &av };
 
 	pair_open(p);
 	rig_av(&av, p->side[0].link.src, p->side[0].link.dst);
 	for (uint32_t i = 0; i < 10; i++) {
 		pair_recv(p, i, 100 * i, 100);
-		pair_post(p, i, 8 + i, i % 3 == 1 ? &far : NULL);
+		pair_post(p, i, 8 + i, i % 3 == 1 ? &remote : NULL);
 		assert_int_equal(pair_leave(p), i % 3 == 1);
 		pair_deliver(p);
 		(void)pair_look(p, 1);

@@ -14,7 +14,7 @@ static bool usable;
 static uint32_t looks; /* each has the channel run dry */
 static uint32_t tried; /* requests that might have been done directly */
 
-void ur_direct_by_kernel(struct ur_direct *r, bool yes)
+void ur_direct_allow_cma(struct ur_direct *r, bool yes)
 {
 }
 
@@ -43,9 +43,9 @@ int ur_direct_read(struct ur_direct *r, uint32_t dqpn, uint32_t sqpn,
 	return try();
 }
 
-int ur_direct_pull(struct ur_direct *r, uint32_t sqpn, uint32_t dqpn,
-		   uint32_t key, uint64_t va, const struct iovec *iov, int niov,
-		   uint32_t len)
+int ur_direct_get(struct ur_direct *r, uint32_t sqpn, uint32_t dqpn,
+		  uint32_t key, uint64_t va, const struct iovec *iov, int niov,
+		  uint32_t len)
 {
 	return -EAGAIN;
 }

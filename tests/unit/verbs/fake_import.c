@@ -44,8 +44,8 @@ int ur_import_end(struct ur_import_link *l, uint32_t kind, uint32_t handle)
 	return -EIO;
 }
 
-const struct ur_lender *ur_import_lender(const struct ur_import_link *l,
-					 int *may)
+const struct ur_owner *ur_import_lender(const struct ur_import_link *l,
+					int *may)
 {
 	return NULL;
 }

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that reaches memory of ours by process_vm_writev(2) waits for our
- * page faults, with its lane in its hands.  Memory of the kernel's own is there
- * in no time; a file's may be on a server that is gone, or be FUSE's, and a
- * fault may be somebody's to answer (userfaultfd).
+ * A peer that accesses our memory by process_vm_writev(2) waits for our page
+ * faults while it holds its lane.  Faults of anonymous memory are resolved by
+ * the kernel; those of a file may wait for a server or for FUSE, and others for
+ * a program (userfaultfd).
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "shm/backing.h"
 #include "shm/direct_internal.h"
 #include "shm/maps.h"
-#include "shm/where.h"
 
 static bool begins(const char *s, const char *with)
 {
 	return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* Anonymous memory, private or shared, in all its shapes. */
+/* Anonymous memory, private or shared, of any kind. */
 static bool is_memory(const struct ur_map *m)
 {
 	static const char *const shared[] = {
@@ -36,7 +36,7 @@ static bool is_memory(const struct ur_map *m)
 	return false;
 }
 
-/* Nobody else answers its faults: those of userfaultfd(2). */
+/* Not registered with userfaultfd(2). */
 static bool flags_ok(const char *line)
 {
 	return !strstr(line, " um") && !strstr(line, " uw") &&
@@ -48,11 +48,11 @@ struct reader {
 	FILE *smaps;
 	char *line;
 	size_t capacity;
-	struct ur_map m;    /* its path is not kept */
-	struct ur_map code; /* the last one seen */
+	struct ur_map m;    /* without its path */
+	struct ur_map code; /* the last executable mapping */
 };
 
-/* An executable's, whose code was seen: it lies below its data. */
+/* Data of an executable whose code was seen, which is at lower addresses. */
 static bool is_data(const struct reader *r, const struct ur_map *m)
 {
 	return m->prot[3] == 'p' && m->ino != 0 && m->ino == r->code.ino &&
@@ -79,7 +79,7 @@ static bool next_map(struct reader *r, uint64_t at, bool *memory, bool *data)
 	return false;
 }
 
-/* To the end of what is said about the mapping. */
+/* Reads the mapping's attributes to the end. */
 static bool faults_ok(struct reader *r)
 {
 	while (getline(&r->line, &r->capacity, r->smaps) > 0)
@@ -88,19 +88,19 @@ static bool faults_ok(struct reader *r)
 	return false;
 }
 
-/* loose: as ur_is_soon(), else as ur_is_plain(). */
-static bool check(uint64_t at, uint64_t end, bool loose)
+/* bounded: ur_faults_are_bounded(), else ur_faults_are_prompt(). */
+static bool check(uint64_t at, uint64_t end, bool bounded)
 {
 	struct reader r = { .smaps = fopen("/proc/self/smaps", "re") };
 	bool ok = r.smaps != NULL, memory, data;
 
 	while (ok && at < end) {
 		if (!next_map(&r, at, &memory, &data) || r.m.start >= end) {
-			ok = loose;
+			ok = bounded;
 			break;
 		}
-		ok = (loose || r.m.start <= at) &&
-		     (memory || (loose && data)) && faults_ok(&r);
+		ok = (bounded || r.m.start <= at) &&
+		     (memory || (bounded && data)) && faults_ok(&r);
 		at = r.m.end;
 	}
 	free(r.line);
@@ -109,12 +109,12 @@ static bool check(uint64_t at, uint64_t end, bool loose)
 	return ok;
 }
 
-bool ur_is_plain(uint64_t at, uint64_t end)
+bool ur_faults_are_prompt(uint64_t at, uint64_t end)
 {
 	return check(at, end, false);
 }
 
-bool ur_is_soon(uint64_t at, uint64_t end)
+bool ur_faults_are_bounded(uint64_t at, uint64_t end)
 {
 	return check(at, end, true);
 }

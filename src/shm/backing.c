@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where memory of this process comes from: /proc/self/maps says which object,
- * and then a descriptor of that object has to be found.  Asked when a peer
- * shows interest, not at registration, which stays cheap.
+ * The object behind memory of this process: /proc/self/maps names it, and then
+ * a file descriptor of it is searched.  Done when a peer asks, not at
+ * registration, which stays cheap.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "shm/direct_internal.h"
 #include "shm/maps.h"
 
-/* A run of mappings that follow each other in memory and in their object. */
+/* Mappings that are adjacent in memory and in their object. */
 struct run {
 	uint64_t start; /* the first one's */
 	uint64_t first_end;
@@ -28,7 +28,7 @@ struct run {
 	char path[4096];
 };
 
-/* A segment's inode is its number, and the first of a machine has 0. */
+/* A SysV segment's inode is its number, and the first one has 0. */
 static bool is_sysv(const char *path)
 {
 	return strncmp(path, "/SYSV", 5) == 0;
@@ -97,7 +97,10 @@ static bool is_object(int fd, const struct run *run)
 	       st.st_ino == run->ino && S_ISREG(st.st_mode);
 }
 
-/* The name if it still leads there; else whoever may look behind mappings. */
+/*
+ * By its name, if that is still the same file; else by map_files, which needs a
+ * capability.
+ */
 static int open_by_name(const struct run *run, int flags)
 {
 	char name[64];
@@ -120,7 +123,7 @@ static int open_by_name(const struct run *run, int flags)
 	return -1;
 }
 
-/* A descriptor that this process has of it, good for what is mapped. */
+/* Is it a descriptor of that object, with the access mode of the mapping? */
 static bool is_candidate(int fd, const struct run *run)
 {
 	char name[64], path[4096];
@@ -153,7 +156,7 @@ static int find_open(const struct run *run)
 		if (entry->d_name[0] == '.' || fd == dirfd(dir) ||
 		    !is_candidate(fd, run))
 			continue;
-		/* Somebody may have closed it in between and reused it. */
+		/* Another thread may have closed and reused it in between. */
 		found = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 		if (found >= 0 && !is_object(found, run)) {
 			close(found);
@@ -164,7 +167,7 @@ static int find_open(const struct run *run)
 	return found;
 }
 
-int ur_where_find(const void *addr, uint64_t length, struct ur_where *out)
+int ur_backing_find(const void *addr, uint64_t length, struct ur_backing *out)
 {
 	uint64_t at = (uintptr_t)addr;
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -173,9 +176,9 @@ int ur_where_find(const void *addr, uint64_t length, struct ur_where *out)
 
 	if (!maps || !run || !read_maps(maps, at, at + length, run))
 		goto out;
-	*out = (struct ur_where){ .fd = -1,
-				  .shmid = -1,
-				  .offset = run->offset + (at - run->start) };
+	*out = (struct ur_backing){ .fd = -1,
+				    .shmid = -1,
+				    .offset = run->offset + (at - run->start) };
 	if (is_sysv(run->path)) {
 		out->shmid = (int)run->ino;
 		rc = 0;

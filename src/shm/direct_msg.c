@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The messages of the two sides, beside the channel's own on its socket
- * (docs/wire/direct.md).  Both ends are of one build of this library or refuse
- * each other by the segment's magic number, so they are plain structures; what
- * they say is checked like every word of a peer.
+ * Messages of direct access on the channel's socket (docs/wire/direct.md). Both
+ * ends have the same build of this library, or refuse each other by the
+ * segment's magic number, so messages are plain structures.  Their contents are
+ * checked like all input of a peer.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,18 +14,18 @@
 #include "shm/direct_internal.h"
 
 enum type {
-	ASK = UR_DIRECT_MSG_MIN, /* how can (key, seq) of yours be mapped? */
-	FILE_AT,    /* it lies at `offset` of the file passed along */
-	SYSV_AT,    /* of the segment `shmid` in that namespace */
-	NOT_SHARED, /* it cannot */
-	FORGET,	    /* let go of it; key 0: of all */
-	WISH,	    /* make (key, seq) shared memory */
+	ASK = UR_DIRECT_MSG_MIN, /* how can (key, seq) be mapped? */
+	FILE_AT,		 /* at `offset` of the file passed along */
+	SYSV_AT,     /* at `offset` of segment `shmid` in that namespace */
+	NOT_SHARED,  /* it cannot be mapped */
+	FORGET,	     /* unmap it; key 0: all */
+	MAKE_SHARED, /* make (key, seq) shareable */
 };
 
 struct msg {
 	uint8_t type;
-	uint8_t sharable; /* NOT_SHARED: a WISH may help … */
-	uint8_t plain;	  /* … and the kernel's calls need not wait */
+	uint8_t sharable; /* NOT_SHARED: MAKE_SHARED may help */
+	uint8_t plain; /* NOT_SHARED: CMA does not wait for its page faults */
 	uint8_t pad;
 	uint32_t key;
 	uint64_t seq;
@@ -38,7 +38,7 @@ struct msg {
 
 _Static_assert(sizeof(struct msg) <= UR_DIRECT_MSG_SIZE, "");
 
-/* fd: -1 or to be passed along. */
+/* fd: passed along, or -1. */
 static bool send_msg(const struct ur_direct *r, const struct msg *m, int fd)
 {
 	return ur_pass_fd(r->sock, m, sizeof(*m), fd) == 0;
@@ -51,9 +51,11 @@ bool ur_msg_ask(struct ur_direct *r, const struct ur_seg_entry *is)
 	return send_msg(r, &m, -1);
 }
 
-bool ur_msg_wish(struct ur_direct *r, const struct ur_seg_entry *is)
+bool ur_msg_make_shared(struct ur_direct *r, const struct ur_seg_entry *is)
 {
-	const struct msg m = { .type = WISH, .key = is->key, .seq = is->seq };
+	const struct msg m = { .type = MAKE_SHARED,
+			       .key = is->key,
+			       .seq = is->seq };
 
 	return send_msg(r, &m, -1);
 }
@@ -68,8 +70,8 @@ bool ur_msg_forget(struct ur_direct *r, const struct ur_seg_entry *is)
 }
 
 /*
- * The region that a peer asks about, if it is still the same.  From now on its
- * removal is told to the peers.
+ * The region that the peer asks about, if it still has that sequence number.
+ * From now on peers are told when it is removed.
  */
 static bool begin_answer(struct ur_direct *r, const struct msg *m,
 			 struct ur_seg_entry *is)
@@ -104,16 +106,16 @@ static bool ipc_namespace(uint64_t *dev, uint64_t *ino)
 }
 
 /*
- * Memory on demand follows what its owner maps there; a mapping of the peer
- * would not, so the kernel's calls are the only way to it.
+ * On-demand memory follows the mappings of its owner; a mapping of the peer
+ * would not, so only CMA can be used.
  *
  * An answer that is lost, because the peer does not read, is asked for again.
- * One that comes late, after the region went, finds nobody who waits for it.
+ * One that comes after the region was removed finds no view that waits for it.
  */
 static void answer(struct ur_direct *r, const struct msg *m)
 {
 	struct msg out = { .type = NOT_SHARED, .key = m->key, .seq = m->seq };
-	struct ur_where where = { .fd = -1 };
+	struct ur_backing where = { .fd = -1 };
 	struct ur_seg_entry is;
 
 	if (!begin_answer(r, m, &is))
@@ -121,8 +123,8 @@ static void answer(struct ur_direct *r, const struct msg *m)
 	out.sharable = !(is.access & UR_ACCESS_ON_DEMAND) &&
 		       ur_share_allowed(is.mr.length);
 	if (!(is.access & UR_ACCESS_ON_DEMAND) &&
-	    ur_where_find((void *)(uintptr_t)is.mr.addr, is.mr.length,
-			  &where) == 0) {
+	    ur_backing_find((void *)(uintptr_t)is.mr.addr, is.mr.length,
+			    &where) == 0) {
 		out.offset = where.offset;
 		if (where.fd >= 0) {
 			out.type = FILE_AT;
@@ -131,7 +133,7 @@ static void answer(struct ur_direct *r, const struct msg *m)
 			out.shmid = where.shmid;
 		}
 	}
-	out.plain = ur_is_plain(is.mr.addr, is.mr.addr + is.mr.length);
+	out.plain = ur_faults_are_prompt(is.mr.addr, is.mr.addr + is.mr.length);
 	send_msg(r, &out, where.fd);
 	if (where.fd >= 0)
 		close(where.fd);
@@ -152,7 +154,7 @@ static struct ur_object *object_of(struct ur_direct *r, const struct msg *m,
 	return NULL;
 }
 
-/* The answer to our question: mapped here, shown to the operations at last. */
+/* The answer to our question: map the region, then make the view visible. */
 static void learn(struct ur_direct *r, const struct msg *m, const int *fds,
 		  unsigned int nfds)
 {
@@ -160,16 +162,18 @@ static void learn(struct ur_direct *r, const struct msg *m, const int *fds,
 	struct ur_view *v;
 	uint64_t length;
 
-	ur_direct_keep_out(r);
+	ur_direct_block(r);
 	v = ur_view_find(r, m->key, m->seq);
 	length = v && v->state == UR_VIEW_ASKED ? v->is.mr.length : 0;
-	ur_direct_let_in(r);
+	ur_direct_unblock(r);
 	if (length == 0)
 		return;
 	o = object_of(r, m, fds, nfds, length);
-	ur_direct_keep_out(r);
+	ur_direct_block(r);
 	v = ur_view_find(r, m->key, m->seq);
-	/* It may be another one by now: what is mapped has that length. */
+	/*
+	 * The view may be another one by now: the mapping has the old length.
+	 */
 	if (v && v->state == UR_VIEW_ASKED && v->is.mr.length == length) {
 		v->state = o ? UR_VIEW_MAPPED : UR_VIEW_NONE;
 		v->sharable = m->sharable;
@@ -179,7 +183,7 @@ static void learn(struct ur_direct *r, const struct msg *m, const int *fds,
 		v->base = o ? o->base + (m->offset - o->offset) : NULL;
 		o = NULL;
 	}
-	ur_direct_let_in(r);
+	ur_direct_unblock(r);
 	if (o)
 		ur_object_put(o);
 }
@@ -188,10 +192,10 @@ static void forget_view(struct ur_direct *r, struct ur_view *v)
 {
 	struct ur_object *o;
 
-	ur_direct_keep_out(r);
+	ur_direct_block(r);
 	o = v->object;
 	*v = (struct ur_view){ .state = UR_VIEW_FREE };
-	ur_direct_let_in(r);
+	ur_direct_unblock(r);
 	if (o)
 		ur_object_put(o);
 }
@@ -205,19 +209,19 @@ static void forget(struct ur_direct *r, const struct msg *m)
 			forget_view(r, &r->views[0][0] + i);
 		return;
 	}
-	ur_direct_keep_out(r);
+	ur_direct_block(r);
 	v = ur_view_find(r, m->key, m->seq);
-	ur_direct_let_in(r);
+	ur_direct_unblock(r);
 	if (v)
 		forget_view(r, v);
 }
 
-static void wish(struct ur_direct *r, const struct msg *m)
+static void requests(struct ur_direct *r, const struct msg *m)
 {
 	if (!r->own)
 		return;
 	ur_lock(&r->own->lock);
-	ur_share_wish(r->own, m->key, m->seq);
+	ur_share_request(r->own, m->key, m->seq);
 	ur_unlock(&r->own->lock);
 }
 
@@ -241,8 +245,8 @@ int ur_direct_message(struct ur_direct *r, const void *buf, size_t len,
 	case FORGET:
 		forget(r, &m);
 		return 0;
-	case WISH:
-		wish(r, &m);
+	case MAKE_SHARED:
+		requests(r, &m);
 		return 0;
 	default:
 		return -EINVAL;

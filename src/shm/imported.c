@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "shm/lent.h"
+#include "shm/imported.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -9,10 +9,10 @@
 #include "base/sys.h"
 
 /*
- * Who is stopped, and waited for no longer, is mostly so where a system call
- * ends: the word that says it is looked at after the last one.
+ * A process that is stopped, and excluded, mostly stops at the end of a system
+ * call: so the owner's `shut` is read after the last one.
  */
-static bool is_gone(const struct ur_lender *l)
+static bool is_gone(const struct ur_owner *l)
 {
 	struct pollfd p[2] = { { .fd = l->sock, .events = POLLRDHUP },
 			       { .fd = l->pidfd, .events = POLLIN } };
@@ -26,8 +26,8 @@ static bool is_gone(const struct ur_lender *l)
 	return l->shut && atomic_load_explicit(l->shut, memory_order_acquire);
 }
 
-int ur_lender_check(const struct ur_lender *l, uint64_t secret_addr,
-		    const uint8_t secret[16])
+int ur_owner_check(const struct ur_owner *l, uint64_t secret_addr,
+		   const uint8_t secret[16])
 {
 	uint8_t found[16];
 	const struct iovec here = { found, sizeof(found) };
@@ -43,7 +43,7 @@ int ur_lender_check(const struct ur_lender *l, uint64_t secret_addr,
 								       : 0;
 }
 
-/* As ur_guard_copy(): the last aligned word by itself, after all others. */
+/* As ur_guard_copy(): the last aligned word separately, after all others. */
 static size_t tail_of(uint64_t end, size_t len)
 {
 	size_t n = (size_t)((end | 8) & -(end | 8));
@@ -53,7 +53,7 @@ static size_t tail_of(uint64_t end, size_t len)
 	return n;
 }
 
-static ssize_t write_there(const struct ur_lent *l, uint64_t at, void *buf,
+static ssize_t write_there(const struct ur_imported *l, uint64_t at, void *buf,
 			   size_t len)
 {
 	size_t tail = tail_of(at + len, len);
@@ -64,39 +64,39 @@ static ssize_t write_there(const struct ur_lent *l, uint64_t at, void *buf,
 	};
 	bool one = tail == len;
 
-	return process_vm_writev(l->lender->pid, &here, 1, there + one,
+	return process_vm_writev(l->owner->pid, &here, 1, there + one,
 				 2ul - one, 0);
 }
 
-/* What a wrong process would have told us is never used. */
+/* Data of a wrong process is never used. */
 static int move(const struct ur_remote *f, uint64_t off, void *buf, size_t len,
 		bool write)
 {
-	const struct ur_lent *l =
-		ur_container_of((uintptr_t)f, struct ur_lent, far);
+	const struct ur_imported *l =
+		ur_container_of((uintptr_t)f, struct ur_imported, remote);
 	const struct iovec here = { buf, len };
 	const struct iovec there = { (void *)(uintptr_t)(l->addr + off), len };
 	ssize_t done;
 
-	if (write && is_gone(l->lender))
+	if (write && is_gone(l->owner))
 		return -EFAULT;
 	done = write ? write_there(l, l->addr + off, buf, len)
-		     : process_vm_readv(l->lender->pid, &here, 1, &there, 1, 0);
-	if (done != (ssize_t)len || (!write && is_gone(l->lender)))
+		     : process_vm_readv(l->owner->pid, &here, 1, &there, 1, 0);
+	if (done != (ssize_t)len || (!write && is_gone(l->owner)))
 		return -EFAULT;
 	return 0;
 }
 
-int ur_lent_init(struct ur_lent *l, const struct ur_lender *lender,
-		 uint64_t addr, uint64_t length)
+int ur_imported_init(struct ur_imported *l, const struct ur_owner *owner,
+		     uint64_t addr, uint64_t length)
 {
-	*l = (struct ur_lent){ .far.move = move,
-			       .lender = lender,
-			       .addr = addr };
-	return ur_remote_add(&l->far, length, addr);
+	*l = (struct ur_imported){ .remote.move = move,
+				   .owner = owner,
+				   .addr = addr };
+	return ur_remote_add(&l->remote, length, addr);
 }
 
-void ur_lent_fini(struct ur_lent *l)
+void ur_imported_fini(struct ur_imported *l)
 {
-	ur_remote_remove(&l->far);
+	ur_remote_remove(&l->remote);
 }

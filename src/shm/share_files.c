@@ -6,14 +6,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shm/backing.h"
 #include "shm/share_internal.h"
-#include "shm/where.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ur_kept kept[UR_KEPT_MAX];
+static struct ur_share_file kept[UR_SHARE_FILES];
 static uint32_t nkept;
 
-/* A file of /proc that is kept open. */
+/* A file of /proc that stays open. */
 struct proc_file {
 	const char *path;
 	int flags;
@@ -63,7 +63,7 @@ static int proc_fd(struct proc_file *f)
 	return f->fd;
 }
 
-/* In a child: it is about the parent. */
+/* In a child: the files describe the parent. */
 static void proc_close(struct proc_file *f)
 {
 	if (is_same(f->fd, f->dev, f->ino))
@@ -71,12 +71,12 @@ static void proc_close(struct proc_file *f)
 	f->fd = -1;
 }
 
-int ur_kept_smaps(void)
+int ur_share_smaps(void)
 {
 	return proc_fd(&smaps);
 }
 
-int ur_kept_fds(void)
+int ur_share_fds(void)
 {
 	return proc_fd(&fds);
 }
@@ -85,10 +85,10 @@ bool ur_share_keep(int fd, uint64_t bytes)
 {
 	struct stat st;
 
-	if (nkept == UR_KEPT_MAX || fstat(fd, &st) || ur_kept_smaps() < 0 ||
-	    ur_kept_fds() < 0)
+	if (nkept == UR_SHARE_FILES || fstat(fd, &st) || ur_share_smaps() < 0 ||
+	    ur_share_fds() < 0)
 		return false;
-	kept[nkept++] = (struct ur_kept){
+	kept[nkept++] = (struct ur_share_file){
 		.fd = fd, .bytes = bytes, .dev = st.st_dev, .ino = st.st_ino
 	};
 	return true;
@@ -103,7 +103,7 @@ uint64_t ur_share_bytes(void)
 	return sum;
 }
 
-static struct ur_kept *find(dev_t dev, ino_t ino)
+static struct ur_share_file *find(dev_t dev, ino_t ino)
 {
 	for (uint32_t i = 0; i < nkept; i++)
 		if (kept[i].ino == ino && kept[i].dev == dev)
@@ -111,26 +111,26 @@ static struct ur_kept *find(dev_t dev, ino_t ino)
 	return NULL;
 }
 
-struct ur_kept *ur_kept_of(const struct ur_map *m)
+struct ur_share_file *ur_share_file_of(const struct ur_map *m)
 {
 	return find(m->dev, m->ino);
 }
 
-bool ur_kept_is_open(const struct ur_kept *k)
+bool ur_share_file_is_open(const struct ur_share_file *k)
 {
 	return is_same(k->fd, k->dev, k->ino);
 }
 
 int ur_share_fd(const struct ur_map *m)
 {
-	const struct ur_kept *k = ur_kept_of(m);
+	const struct ur_share_file *k = ur_share_file_of(m);
 
-	return k && ur_kept_is_open(k) ? k->fd : -1;
+	return k && ur_share_file_is_open(k) ? k->fd : -1;
 }
 
 void ur_share_fix(int fd)
 {
-	struct ur_kept *k;
+	struct ur_share_file *k;
 	struct stat st;
 
 	k = fstat(fd, &st) ? NULL : find(st.st_dev, st.st_ino);
@@ -138,42 +138,42 @@ void ur_share_fix(int fd)
 		k->fixed = true;
 }
 
-/* No fork between the two. */
-int ur_where_lend(const void *addr, uint64_t length, struct ur_where *out)
+/* No fork may happen between the two. */
+int ur_backing_export(const void *addr, uint64_t length, struct ur_backing *out)
 {
 	int rc;
 
 	ur_share_lock();
-	rc = ur_where_find(addr, length, out);
+	rc = ur_backing_find(addr, length, out);
 	if (rc == 0 && out->fd >= 0)
 		ur_share_fix(out->fd);
 	ur_share_unlock();
 	return rc;
 }
 
-struct ur_kept *ur_kept_next(struct ur_kept *k)
+struct ur_share_file *ur_share_file_next(struct ur_share_file *k)
 {
 	k = k ? k + 1 : kept;
 	return k < kept + nkept ? k : NULL;
 }
 
-void ur_kept_drop_unmapped(void)
+void ur_share_drop_unmapped(void)
 {
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < nkept; i++) {
 		if (kept[i].mapped || kept[i].fixed)
 			kept[left++] = kept[i];
-		else if (ur_kept_is_open(&kept[i]))
+		else if (ur_share_file_is_open(&kept[i]))
 			close(kept[i].fd);
 	}
 	nkept = left;
 }
 
-void ur_kept_drop_all(void)
+void ur_share_drop_all(void)
 {
 	for (uint32_t i = 0; i < nkept; i++)
-		if (ur_kept_is_open(&kept[i]))
+		if (ur_share_file_is_open(&kept[i]))
 			close(kept[i].fd);
 	nkept = 0;
 	proc_close(&smaps);

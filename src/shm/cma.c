@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory that cannot be mapped, by process_vm_writev(2) and _readv.  They go
- * by process number, and a number may come to mean another process, or the
- * same one after exec(): so at first the peer has to have the secret of its
- * segment where the segment says, and before each write it must be alive, the
- * channel open.  exec() closes the channel.
+ * Cross memory attach: memory that cannot be mapped is moved by
+ * process_vm_writev(2) and process_vm_readv(2). A process number may come to
+ * mean another process, or the same one after exec(). So at first the peer must
+ * have its segment's secret at the address that the segment names, and before
+ * each write it must be alive and the channel open.  exec() closes the channel.
  */
 #include <errno.h>
 #include <sys/uio.h>
 
 #include "shm/direct_internal.h"
 
-bool ur_kernel_check(struct ur_direct *r)
+bool ur_cma_check(struct ur_direct *r)
 {
 	uint64_t nonce[2];
 	const struct iovec here = { nonce, sizeof(nonce) };
 	const struct iovec there = { (void *)(uintptr_t)r->seg->nonce_addr,
 				     sizeof(nonce) };
 
-	/* pidfd first, so that it is the same process afterwards. */
+	/* pidfd before the read, so both are of the same process. */
 	return r->pid > 0 && r->pidfd >= 0 &&
 	       process_vm_readv(r->pid, &here, 1, &there, 1, 0) ==
 		       (ssize_t)sizeof(nonce) &&
@@ -27,19 +27,19 @@ bool ur_kernel_check(struct ur_direct *r)
 }
 
 /*
- * Only part of it, or a fault: that is about this memory.  Anything else is
- * for good: no such process, no right, no such call.
+ * A short transfer or a fault concerns this memory.  Any other error is
+ * permanent: no such process, no right, no such system call.
  */
 static int verdict(struct ur_direct *r, ssize_t done, size_t len)
 {
 	if (done == (ssize_t)len)
 		return 0;
 	if (done < 0 && errno != EFAULT && errno != ENOMEM)
-		atomic_store(&r->kernel_can, false);
+		atomic_store(&r->cma_works, false);
 	return -EAGAIN;
 }
 
-/* As ur_guard_copy(): the last aligned word by itself, after all others. */
+/* As ur_guard_copy(): the last aligned word separately, after all others. */
 static size_t tail_of(uint64_t end, size_t len)
 {
 	size_t n = (size_t)((end | 8) & -(end | 8));
@@ -49,8 +49,8 @@ static size_t tail_of(uint64_t end, size_t len)
 	return n;
 }
 
-int ur_kernel_write(struct ur_direct *r, uint64_t addr, const struct iovec *iov,
-		    int niov, size_t len)
+int ur_cma_write(struct ur_direct *r, uint64_t addr, const struct iovec *iov,
+		 int niov, size_t len)
 {
 	size_t tail = tail_of(addr + len, len);
 	const struct iovec there[2] = {
@@ -60,7 +60,7 @@ int ur_kernel_write(struct ur_direct *r, uint64_t addr, const struct iovec *iov,
 	bool one = tail == len;
 
 	if (ur_direct_is_gone(r)) {
-		atomic_store(&r->kernel_can, false);
+		atomic_store(&r->cma_works, false);
 		return -EAGAIN;
 	}
 	return verdict(r,
@@ -69,9 +69,9 @@ int ur_kernel_write(struct ur_direct *r, uint64_t addr, const struct iovec *iov,
 		       len);
 }
 
-/* What a wrong process would have told us is never used. */
-int ur_kernel_read(struct ur_direct *r, uint64_t addr, const struct iovec *iov,
-		   int niov, size_t len)
+/* Data of a wrong process is never used. */
+int ur_cma_read(struct ur_direct *r, uint64_t addr, const struct iovec *iov,
+		int niov, size_t len)
 {
 	const struct iovec there = { (void *)(uintptr_t)addr, len };
 	ssize_t done = process_vm_readv(r->pid, iov, (unsigned long)niov,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Operations on a piece of memory that is mapped.  Nearly always it is the
- * queue pair and the region of the last time, so what was found out then is
- * kept (struct ur_memo), and only looked at whether it still holds: inside, as
- * everything that is looked at (reach.c).
+ * Operations on one piece of mapped memory.  Nearly always queue pair and
+ * region are the same as before, so the result of the lookup is kept (struct
+ * ur_memo), and only its validity is checked: inside, like all checks
+ * (direct.c).
  */
 #include <errno.h>
 
@@ -26,9 +26,9 @@ static inline struct ur_memo *memo_of(struct ur_direct *r,
 }
 
 /*
- * Where the operation's memory lies here, if it may be reached and is mapped;
- * words that others write or wait for must move in one piece, so NULL as well
- * if the first of few is not.  The caller is inside.
+ * The address of the operation's memory here, if it is permitted and mapped.
+ * NULL also for few bytes that are not aligned, since words that others write
+ * or poll must move in one piece.  The caller is inside.
  */
 static inline uint8_t *place(struct ur_direct *r, const struct ur_op *op)
 {

@@ -64,7 +64,7 @@ static struct region known(struct rig *r, uint32_t access)
 {
 	struct region m = rig_region(r, KIND_MEMFD, SIZE, access);
 
-	ur_direct_by_kernel(r->direct, false);
+	ur_direct_allow_cma(r->direct, false);
 	rig_warm(r, m.key, m.va);
 	for (unsigned int i = 0; i < 3; i++)
 		assert_int_equal(get(r, m, 0), 0);
@@ -172,7 +172,7 @@ static void ends_with_the_queue_pair(void **state)
 /* It is told to let go of it: the mapping has gone, so it must not be used. */
 static void ends_with_the_mapping(void **state)
 {
-	/* UR_DIRECT_MSG_MIN + 4 with key 0: forget all (shm/message.c) */
+	/* UR_DIRECT_MSG_MIN + 4 with key 0: forget all (shm/direct_msg.c) */
 	const uint8_t forget[UR_DIRECT_MSG_SIZE] = { UR_DIRECT_MSG_MIN + 4 };
 	struct rig *r = *state;
 	struct region m = known(r, RIG_REMOTE);

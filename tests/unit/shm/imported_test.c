@@ -19,8 +19,8 @@
 
 #include "../../skip.h"
 #include "base/guard.h"
-#include "shm/lent.h"
-#include "shm/where.h"
+#include "shm/backing.h"
+#include "shm/imported.h"
 
 #define SIZE 10000u
 
@@ -29,8 +29,8 @@ static uint8_t memory[SIZE];
 static uint8_t secret[16] = "the parent's";
 
 struct fixture {
-	struct ur_lender lender;
-	struct ur_lent lent;
+	struct ur_owner owner;
+	struct ur_imported lent;
 	_Atomic uint32_t shut;
 	int sock;
 	pid_t child;
@@ -73,12 +73,13 @@ static int set_up(void **state)
 	close(s[1]);
 	f->sock = s[0];
 	hear(f->sock);
-	f->lender.pid = f->child;
-	f->lender.pidfd = (int)syscall(SYS_pidfd_open, f->child, 0);
-	f->lender.sock = s[0];
-	f->lender.shut = &f->shut;
-	assert_int_equal(
-		ur_lent_init(&f->lent, &f->lender, (uintptr_t)memory, SIZE), 0);
+	f->owner.pid = f->child;
+	f->owner.pidfd = (int)syscall(SYS_pidfd_open, f->child, 0);
+	f->owner.sock = s[0];
+	f->owner.shut = &f->shut;
+	assert_int_equal(ur_imported_init(&f->lent, &f->owner,
+					  (uintptr_t)memory, SIZE),
+			 0);
 	*state = f;
 	return 0;
 }
@@ -87,9 +88,9 @@ static int tear_down(void **state)
 {
 	struct fixture *f = *state;
 
-	ur_lent_fini(&f->lent);
+	ur_imported_fini(&f->lent);
 	close(f->sock);
-	close(f->lender.pidfd);
+	close(f->owner.pidfd);
 	waitpid(f->child, NULL, 0);
 	free(f);
 	return 0;
@@ -99,15 +100,14 @@ static void only_the_one_who_has_the_secret_is_it(void **state)
 {
 	struct fixture *f = *state;
 	uint8_t its[16] = "the child's", other[16] = "another";
-	struct ur_lender unknown = f->lender;
+	struct ur_owner unknown = f->owner;
 
-	assert_int_equal(ur_lender_check(&f->lender, (uintptr_t)secret, its),
-			 0);
-	assert_int_equal(ur_lender_check(&f->lender, (uintptr_t)secret, other),
+	assert_int_equal(ur_owner_check(&f->owner, (uintptr_t)secret, its), 0);
+	assert_int_equal(ur_owner_check(&f->owner, (uintptr_t)secret, other),
 			 -ESRCH);
-	assert_int_equal(ur_lender_check(&f->lender, 8, its), -ESRCH);
+	assert_int_equal(ur_owner_check(&f->owner, 8, its), -ESRCH);
 	unknown.pid = 0;
-	assert_int_equal(ur_lender_check(&unknown, (uintptr_t)secret, its),
+	assert_int_equal(ur_owner_check(&unknown, (uintptr_t)secret, its),
 			 -ESRCH);
 }
 
@@ -120,18 +120,18 @@ static void bytes_go_both_ways(void **state)
 
 	for (unsigned int i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
 		for (size_t off = 0; off < 9; off++) {
-			assert_int_equal(ur_guard_copy(mine,
-						       f->lent.far.base + off,
-						       lens[i]),
-					 0);
+			assert_int_equal(
+				ur_guard_copy(mine, f->lent.remote.base + off,
+					      lens[i]),
+				0);
 			for (size_t k = 0; k < lens[i]; k++)
 				assert_int_equal(mine[k],
 						 (uint8_t)((off + k) * 3));
 		}
 	memset(mine, 0xab, SIZE);
 	for (unsigned int i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
-		assert_int_equal(ur_guard_copy(f->lent.far.base + 20 * i, mine,
-					       lens[i]),
+		assert_int_equal(ur_guard_copy(f->lent.remote.base + 20 * i,
+					       mine, lens[i]),
 				 0);
 	assert_int_equal(write(f->sock, &go, 1), 1);
 	assert_int_equal(recv(f->sock, theirs, SIZE, MSG_WAITALL), SIZE);
@@ -147,8 +147,8 @@ static void who_is_shut_out_gets_nothing(void **state)
 	uint8_t buf[8];
 
 	f->shut = 1;
-	assert_int_equal(ur_guard_copy(buf, f->lent.far.base, 8), -EFAULT);
-	assert_int_equal(ur_guard_copy(f->lent.far.base, buf, 8), -EFAULT);
+	assert_int_equal(ur_guard_copy(buf, f->lent.remote.base, 8), -EFAULT);
+	assert_int_equal(ur_guard_copy(f->lent.remote.base, buf, 8), -EFAULT);
 }
 
 static void of_the_dead_there_is_nothing(void **state)
@@ -160,8 +160,8 @@ static void of_the_dead_there_is_nothing(void **state)
 	assert_int_equal(kill(f->child, SIGKILL), 0);
 	assert_int_equal(
 		waitid(P_PID, (id_t)f->child, &info, WEXITED | WNOWAIT), 0);
-	assert_int_equal(ur_guard_copy(buf, f->lent.far.base, 8), -EFAULT);
-	assert_int_equal(ur_guard_copy(f->lent.far.base, buf, 8), -EFAULT);
+	assert_int_equal(ur_guard_copy(buf, f->lent.remote.base, 8), -EFAULT);
+	assert_int_equal(ur_guard_copy(f->lent.remote.base, buf, 8), -EFAULT);
 }
 
 static void only_what_is_memory_is_mapped(void **state)
@@ -172,15 +172,15 @@ static void only_what_is_memory_is_mapped(void **state)
 	uint8_t *at;
 
 	assert_int_equal(ftruncate(fd, 3 * 4096), 0);
-	at = ur_map_lent(fd, 5000, 4000, true, &map);
+	at = ur_map_imported(fd, 5000, 4000, true, &map);
 	assert_non_null(at);
 	assert_ptr_equal(at, (uint8_t *)map.iov_base + 5000 - 4096);
 	assert_int_equal(map.iov_len, 2 * 4096);
 	at[0] = 1;
 	munmap(map.iov_base, map.iov_len);
-	assert_null(ur_map_lent(null, 0, 4096, true, &map));
-	assert_null(ur_map_lent(fd, UINT64_MAX - 10, 20, true, &map));
-	assert_null(ur_map_lent(fd, 0, 0, true, &map));
+	assert_null(ur_map_imported(null, 0, 4096, true, &map));
+	assert_null(ur_map_imported(fd, UINT64_MAX - 10, 20, true, &map));
+	assert_null(ur_map_imported(fd, 0, 0, true, &map));
 	close(null);
 	close(fd);
 }
@@ -189,7 +189,7 @@ static void only_what_is_memory_is_mapped(void **state)
 
 static bool is_soon(const void *p, size_t n)
 {
-	return ur_is_soon((uintptr_t)p, (uintptr_t)p + n);
+	return ur_faults_are_bounded((uintptr_t)p, (uintptr_t)p + n);
 }
 
 static void *map_of(const char *path)
