@@ -139,7 +139,7 @@ void ur_client_will(struct ur_client *c, int fd);
 
 /*
  * The process is about to exit: what its queue pairs would still have to say,
- * a sealed file of struct ur_last (roce/last.h).  Takes the descriptor; does
+ * a sealed file of struct ur_timewait (roce/timewait.h).  Takes the descriptor; does
  * not wait.
  */
 void ur_client_last(struct ur_client *c, int fd);

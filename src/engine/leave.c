@@ -17,9 +17,9 @@ void ur_leave_lane(struct ur_leave *v, const struct ur_lane *l)
 	if (!v->lasts)
 		v->lasts = calloc(UR_LEAVE_MAX, sizeof(*v->lasts));
 	if (v->lasts)
-		v->count += ur_roce_lasts(l->roce, ur_clock_ns(),
-					  v->lasts + v->count,
-					  UR_LEAVE_MAX - v->count);
+		v->count += ur_roce_timewait(l->roce, ur_clock_ns(),
+					     v->lasts + v->count,
+					     UR_LEAVE_MAX - v->count);
 }
 
 static int sealed(const struct ur_leave *v)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a process leaves to urnicd when it exits (roce/last.h). */
+/* What a process leaves to urnicd when it exits (roce/timewait.h). */
 #ifndef UR_ENGINE_LEAVE_H
 #define UR_ENGINE_LEAVE_H
 
 #include "engine/internal.h"
 
 struct ur_leave {
-	struct ur_last *lasts; /* UR_LEAVE_MAX; NULL: none yet */
+	struct ur_timewait *lasts; /* UR_LEAVE_MAX; NULL: none yet */
 	uint32_t count;
 };
 

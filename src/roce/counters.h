@@ -63,7 +63,7 @@
 	X(drop_uc_sequence)                                                    \
 	X(drop_memory)                                                         \
 	X(drop_ghost_ack)                                                      \
-	X(last_acks_sent)                                                      \
+	X(timewait_acks_sent)                                                  \
 	X(drop_xrc_held)                                                       \
 	X(drop_foreign)
 

@@ -306,8 +306,8 @@ bool ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
 	if (in.hdr.bth.dqpn != UR_QPN_MULTICAST) {
 		q = find(r, in.hdr.bth.dqpn);
 		if (!q) {
-			if (r->lasts)
-				ur_last_input(r, rx, in.hdr.bth.dqpn);
+			if (r->timewait)
+				ur_timewait_input(r, rx, in.hdr.bth.dqpn);
 			return false;
 		}
 	} else if (in.hdr.op->transport != UR_TP_UD ||

@@ -266,11 +266,11 @@ struct ur_roce {
 	struct ur_list returns; /* ur_delegate.done */
 	uint32_t delegate_count;
 	uint32_t delegation_seq;
-	uint64_t delegation_at_ns; /* when to try again to lend */
-	uint8_t *delegation_buf;   /* the message that is being made */
-	struct ur_lasts *lasts;	   /* of QPs that are gone; NULL: none */
-	struct ur_mr_hint placed;  /* of what plain packets brought */
-	uint64_t now_ns;	   /* of the entry point that runs */
+	uint64_t delegation_at_ns;     /* when to try again to lend */
+	uint8_t *delegation_buf;       /* the message that is being made */
+	struct ur_timewaits *timewait; /* of QPs that are gone; NULL: none */
+	struct ur_mr_hint placed;      /* of what plain packets brought */
+	uint64_t now_ns;	       /* of the entry point that runs */
 	struct ur_roce_counters cnt;
 };
 
@@ -665,13 +665,14 @@ void ur_ud_request(struct ur_rqp *q, struct ur_in *in);
 void ur_mcast_deliver(struct ur_roce *r, struct ur_in *in);
 void ur_mcast_forget(struct ur_roce *r, struct ur_rqp *q);
 
-/* last.c: answers for QPs that are gone (last.h) */
-void ur_last_note(struct ur_rqp *q); /* it forgets its peer now */
-/* A packet for no QP, if r->lasts is there; _output gives a burst. */
-void ur_last_input(struct ur_roce *r, const struct ur_rx *rx, uint32_t dqpn);
-bool ur_last_is_due(const struct ur_roce *r);
-bool ur_last_output(struct ur_roce *r, struct ur_burst *t);
-void ur_last_fini(struct ur_roce *r);
+/* timewait.c: acknowledgements of QPs that are gone (timewait.h) */
+void ur_timewait_enter(struct ur_rqp *q); /* q is reset or destroyed */
+/* A packet for no QP, if r->timewait is there; _output gives a burst. */
+void ur_timewait_input(struct ur_roce *r, const struct ur_rx *rx,
+		       uint32_t dqpn);
+bool ur_timewait_is_due(const struct ur_roce *r);
+bool ur_timewait_output(struct ur_roce *r, struct ur_burst *t);
+void ur_timewait_fini(struct ur_roce *r);
 
 /* fault.c */
 enum ur_fault {

@@ -122,7 +122,7 @@ static void reset(struct ur_rqp *q)
 	struct ur_rwqe *copy = q->rsp.copy;
 	uint32_t tail;
 
-	ur_last_note(q);
+	ur_timewait_enter(q);
 	requester_stop(q);
 	responder_stop(q);
 	ur_shm_stop(q);

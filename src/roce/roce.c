@@ -77,7 +77,7 @@ void ur_roce_destroy(struct ur_roce *r)
 			free(p);
 		}
 	}
-	ur_last_fini(r);
+	ur_timewait_fini(r);
 	ur_timers_fini(&r->timers);
 	free(r->delegation_buf);
 	ur_shm_destroy(r->shm);
@@ -270,7 +270,8 @@ static bool output(struct ur_roce *r, struct ur_burst *t, uint64_t now_ns)
 bool ur_roce_output(struct ur_roce *r, struct ur_burst *t, uint64_t now_ns)
 {
 	r->now_ns = now_ns;
-	if (__builtin_expect(ur_last_is_due(r), 0) && ur_last_output(r, t))
+	if (__builtin_expect(ur_timewait_is_due(r), 0) &&
+	    ur_timewait_output(r, t))
 		return true;
 	do {
 		if (output(r, t, now_ns))
@@ -284,7 +285,7 @@ bool ur_roce_output(struct ur_roce *r, struct ur_burst *t, uint64_t now_ns)
 
 bool ur_roce_is_quiet(const struct ur_roce *r)
 {
-	return ur_list_empty(&r->paths) && !ur_last_is_due(r) &&
+	return ur_list_empty(&r->paths) && !ur_timewait_is_due(r) &&
 	       ur_delegation_is_idle(r);
 }
 

@@ -16,7 +16,7 @@
 #include "core/qp.h"
 #include "core/xrc.h"
 #include "roce/counters.h"
-#include "roce/last.h"
+#include "roce/timewait.h"
 
 struct ur_export;
 struct ur_roce;
@@ -147,10 +147,10 @@ void ur_roce_expire(struct ur_roce *r, uint64_t now_ns);
  */
 void ur_roce_settle(struct ur_roce *r, uint64_t now_ns);
 
-/* What QPs that are gone, or go with the process now, would still have to say
- * (last.h); how many, up to cap. */
-uint32_t ur_roce_lasts(const struct ur_roce *r, uint64_t now_ns,
-		       struct ur_last *out, uint32_t cap);
+/* At the exit of the process: the records of QPs that are gone and of those that
+ * exist (timewait.h); how many, up to cap. */
+uint32_t ur_roce_timewait(const struct ur_roce *r, uint64_t now_ns,
+			  struct ur_timewait *out, uint32_t cap);
 
 const struct ur_roce_counters *ur_roce_counters(const struct ur_roce *r);
 

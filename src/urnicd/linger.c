@@ -2,7 +2,7 @@
 /*
  * After a process has exited, its slots rest for a while anyway, and what still
  * comes there would be thrown away.  If the process has left records of what
- * its queue pairs had acknowledged (roce/last.h), we read the slot's socket
+ * its queue pairs had acknowledged (roce/timewait.h), we read the slot's socket
  * meanwhile and acknowledge that again to who asks.  A record is its writer's
  * word about his own slots and is worth no more: it makes us send an
  * acknowledgement to the address that asked, never anything unasked.
@@ -34,7 +34,7 @@ struct linger {
 	unsigned int slot;
 	uint64_t end_ns;
 	unsigned int nlasts;
-	struct ur_last lasts[];
+	struct ur_timewait lasts[];
 };
 
 static struct linger *linger_of(struct ur_list *n)
@@ -50,7 +50,7 @@ static size_t sealed_size(int fd)
 
 	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) ||
 	    st.st_size <= 0 ||
-	    (size_t)st.st_size > OF_SESSION * sizeof(struct ur_last))
+	    (size_t)st.st_size > OF_SESSION * sizeof(struct ur_timewait))
 		return 0;
 	return (size_t)st.st_size;
 }
@@ -58,8 +58,8 @@ static size_t sealed_size(int fd)
 void ur_linger_take(struct ur_server *s, struct ur_session *ses, int fd)
 {
 	size_t len = sealed_size(fd), had = ses->nlasts * sizeof(*ses->lasts);
-	unsigned int n = (unsigned int)(len / sizeof(struct ur_last));
-	struct ur_last *all;
+	unsigned int n = (unsigned int)(len / sizeof(struct ur_timewait));
+	struct ur_timewait *all;
 
 	if (len == 0 || len % sizeof(*all)) {
 		ur_session_close(s, ses, "sent unsealed last words");
@@ -78,11 +78,11 @@ void ur_linger_take(struct ur_server *s, struct ur_session *ses, int fd)
 		ur_quota_give(&s->quota, ses->uid, UR_QUOTA_RECORDS, n);
 }
 
-static void answer(struct linger *l, const struct ur_last *last)
+static void answer(struct linger *l, const struct ur_timewait *last)
 {
 	static struct ur_burst burst;
 
-	ur_last_burst(last, &l->link->sports, &burst);
+	ur_timewait_ack(last, &l->link->sports, &burst);
 	if (l->link->ops->send(l->link, &burst) == 0)
 		l->s->lingered++;
 }
@@ -117,7 +117,7 @@ static void on_packet(void *arg, const struct ur_rx *rx)
 	for (i = find(l, qpn); i < l->nlasts && l->lasts[i].qpn == qpn; i++) {
 		if (tries++ == OF_NUMBER)
 			return;
-		if (ur_last_asked(&l->lasts[i], rx)) {
+		if (ur_timewait_match(&l->lasts[i], rx)) {
 			answer(l, &l->lasts[i]);
 			return;
 		}
@@ -126,8 +126,8 @@ static void on_packet(void *arg, const struct ur_rx *rx)
 
 static int by_number(const void *a, const void *b)
 {
-	uint32_t x = ((const struct ur_last *)a)->qpn;
-	uint32_t y = ((const struct ur_last *)b)->qpn;
+	uint32_t x = ((const struct ur_timewait *)a)->qpn;
+	uint32_t y = ((const struct ur_timewait *)b)->qpn;
 
 	return (x > y) - (x < y);
 }
@@ -203,7 +203,7 @@ static void open_slot(struct ur_server *s, const struct ur_session *ses,
 	l->s = s;
 	l->uid = ses->uid;
 	l->slot = slot;
-	l->end_ns = s->now_ns + UR_LAST_NS;
+	l->end_ns = s->now_ns + UR_TIMEWAIT_NS;
 	err = l->nlasts ? ur_quota_take(&s->quota, l->uid, UR_QUOTA_LINGERS, 1)
 			: -ENOENT;
 	if (!err) {

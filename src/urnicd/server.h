@@ -16,7 +16,7 @@
 #include "client/ipc.h"
 #include "client/qp1.h"
 #include "dataplane/ports.h"
-#include "roce/last.h"
+#include "roce/timewait.h"
 #include "urnicd/group.h"
 #include "urnicd/quota.h"
 
@@ -89,7 +89,7 @@ struct ur_session {
 	int will_fd;	     /* -1: no open connections */
 	unsigned int nxrcds; /* in which it is a member */
 
-	struct ur_last *lasts; /* what its queue pairs have left to say */
+	struct ur_timewait *lasts; /* what its queue pairs have left to say */
 	unsigned int nlasts;
 
 	bool asked; /* for a report, and no answer yet */
@@ -330,7 +330,7 @@ uint64_t ur_wills_deadline(const struct ur_server *s);
 void ur_peers_pass(struct ur_server *s, struct ur_session *ses,
 		   const struct ur_ipc_msg *m, const int *fds);
 
-/* linger.c: the last words of queue pairs (roce/last.h) */
+/* linger.c: the last words of queue pairs (roce/timewait.h) */
 void ur_linger_take(struct ur_server *s, struct ur_session *ses, int fd);
 /* The session ends, and still has its slots. */
 void ur_linger_open(struct ur_server *s, struct ur_session *ses);

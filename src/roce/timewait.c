@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "roce/last.h"
+#include "roce/timewait.h"
 
 #include <stdlib.h>
 
@@ -9,19 +9,19 @@
 
 #define ACK_LEN (UR_BTH_LEN + 4u + UR_ICRC_LEN)
 
-struct ur_last_one {
-	struct ur_last l;
+struct ur_timewait_entry {
+	struct ur_timewait l;
 	uint64_t until_ns;
-	bool asked;
+	bool asked; /* an acknowledgement is to be sent */
 };
 
-struct ur_lasts {
-	struct ur_last_one one[UR_LAST_MAX];
-	uint32_t count; /* ever noted */
-	uint32_t asked;
+struct ur_timewaits {
+	struct ur_timewait_entry one[UR_TIMEWAIT_MAX]; /* a ring */
+	uint32_t count; /* entered since the start */
+	uint32_t asked; /* entries with `asked` */
 };
 
-static bool icrc_ok(const struct ur_last *l, const struct ur_rx *rx)
+static bool icrc_ok(const struct ur_timewait *l, const struct ur_rx *rx)
 {
 	struct ur_icrc_flow flow = { .sport = rx->sport,
 				     .dport = UR_ROCE_PORT };
@@ -35,7 +35,7 @@ static bool icrc_ok(const struct ur_last *l, const struct ur_rx *rx)
 			     rx->data, rx->len, rx->index, NULL);
 }
 
-bool ur_last_asked(const struct ur_last *l, const struct ur_rx *rx)
+bool ur_timewait_match(const struct ur_timewait *l, const struct ur_rx *rx)
 {
 	const uint8_t *payload;
 	struct ur_hdr h;
@@ -63,8 +63,8 @@ static void put_icrc(const struct ur_burst *t, uint8_t *pkt)
 	ur_icrc_write(&flow, pkt, ACK_LEN);
 }
 
-void ur_last_burst(const struct ur_last *l, const struct ur_sports *sports,
-		   struct ur_burst *t)
+void ur_timewait_ack(const struct ur_timewait *l,
+		     const struct ur_sports *sports, struct ur_burst *t)
 {
 	struct ur_hdr h = {
 		.bth = { .opcode = UR_RC_ACK,
@@ -97,14 +97,14 @@ void ur_last_burst(const struct ur_last *l, const struct ur_sports *sports,
 	put_icrc(t, t->linear);
 }
 
-/* What q would have to say: false if it has done nothing for its peer. */
-static bool last_of(const struct ur_rqp *q, struct ur_last *l)
+/* False: q has executed nothing for its peer. */
+static bool record_of(const struct ur_rqp *q, struct ur_timewait *l)
 {
 	const struct ur_path *p = q->path;
 
 	if (q->qp->type != UR_QPT_RC || !p || q->rsp.epsn == q->qp->attr.rq_psn)
 		return false;
-	*l = (struct ur_last){
+	*l = (struct ur_timewait){
 		.qpn = q->qp->qpn,
 		.dqpn = q->qp->attr.dest_qpn,
 		.epsn = q->rsp.epsn,
@@ -120,36 +120,37 @@ static bool last_of(const struct ur_rqp *q, struct ur_last *l)
 	return true;
 }
 
-/* Without memory there is no last word, as before. */
-void ur_last_note(struct ur_rqp *q)
+/* Without memory there is no TIME-WAIT. */
+void ur_timewait_enter(struct ur_rqp *q)
 {
 	struct ur_roce *r = q->r;
-	struct ur_last_one one = { .until_ns = r->now_ns + UR_LAST_NS };
-	struct ur_last_one *to;
+	struct ur_timewait_entry one = { .until_ns =
+						 r->now_ns + UR_TIMEWAIT_NS };
+	struct ur_timewait_entry *to;
 
-	if (!last_of(q, &one.l))
+	if (!record_of(q, &one.l))
 		return;
-	if (!r->lasts)
-		r->lasts = calloc(1, sizeof(*r->lasts));
-	if (!r->lasts)
+	if (!r->timewait)
+		r->timewait = calloc(1, sizeof(*r->timewait));
+	if (!r->timewait)
 		return;
-	to = &r->lasts->one[r->lasts->count++ % UR_LAST_MAX];
-	r->lasts->asked -= to->asked;
+	to = &r->timewait->one[r->timewait->count++ % UR_TIMEWAIT_MAX];
+	r->timewait->asked -= to->asked;
 	*to = one;
 }
 
-void ur_last_input(struct ur_roce *r, const struct ur_rx *rx, uint32_t dqpn)
+void ur_timewait_input(struct ur_roce *r, const struct ur_rx *rx, uint32_t dqpn)
 {
-	struct ur_lasts *all = r->lasts;
+	struct ur_timewaits *all = r->timewait;
 
-	/* The newest of a number: it may have had several peers. */
-	for (uint32_t i = 1; i <= UR_LAST_MAX && i <= all->count; i++) {
-		struct ur_last_one *o =
-			&all->one[(all->count - i) % UR_LAST_MAX];
+	/* The newest first: a number may have had several peers. */
+	for (uint32_t i = 1; i <= UR_TIMEWAIT_MAX && i <= all->count; i++) {
+		struct ur_timewait_entry *o =
+			&all->one[(all->count - i) % UR_TIMEWAIT_MAX];
 
 		if (o->until_ns < r->now_ns)
 			return;
-		if (o->l.qpn != dqpn || !ur_last_asked(&o->l, rx))
+		if (o->l.qpn != dqpn || !ur_timewait_match(&o->l, rx))
 			continue;
 		all->asked += !o->asked;
 		o->asked = true;
@@ -157,41 +158,41 @@ void ur_last_input(struct ur_roce *r, const struct ur_rx *rx, uint32_t dqpn)
 	}
 }
 
-bool ur_last_output(struct ur_roce *r, struct ur_burst *t)
+bool ur_timewait_output(struct ur_roce *r, struct ur_burst *t)
 {
-	struct ur_lasts *all = r->lasts;
+	struct ur_timewaits *all = r->timewait;
 
-	for (uint32_t i = 0; all->asked && i < UR_LAST_MAX; i++) {
+	for (uint32_t i = 0; all->asked && i < UR_TIMEWAIT_MAX; i++) {
 		if (!all->one[i].asked)
 			continue;
 		all->one[i].asked = false;
 		all->asked--;
-		r->cnt.last_acks_sent++;
-		ur_last_burst(&all->one[i].l, &r->sports, t);
+		r->cnt.timewait_acks_sent++;
+		ur_timewait_ack(&all->one[i].l, &r->sports, t);
 		return true;
 	}
 	return false;
 }
 
-bool ur_last_is_due(const struct ur_roce *r)
+bool ur_timewait_is_due(const struct ur_roce *r)
 {
-	return r->lasts && r->lasts->asked;
+	return r->timewait && r->timewait->asked;
 }
 
-void ur_last_fini(struct ur_roce *r)
+void ur_timewait_fini(struct ur_roce *r)
 {
-	free(r->lasts);
+	free(r->timewait);
 }
 
-uint32_t ur_roce_lasts(const struct ur_roce *r, uint64_t now_ns,
-		       struct ur_last *out, uint32_t cap)
+uint32_t ur_roce_timewait(const struct ur_roce *r, uint64_t now_ns,
+			  struct ur_timewait *out, uint32_t cap)
 {
-	const struct ur_lasts *all = r->lasts;
+	const struct ur_timewaits *all = r->timewait;
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < 1u << UR_SLOT_SHIFT && n < cap; i++)
-		n += r->qps[i] && last_of(r->qps[i], &out[n]);
-	for (uint32_t i = 0; all && i < UR_LAST_MAX && n < cap; i++) {
+		n += r->qps[i] && record_of(r->qps[i], &out[n]);
+	for (uint32_t i = 0; all && i < UR_TIMEWAIT_MAX && n < cap; i++) {
 		if (all->one[i].until_ns >= now_ns)
 			out[n++] = all->one[i].l;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a queue pair still says after its end: last acknowledgements, again. */
+/* TIME-WAIT: acknowledgements repeated after the end of a queue pair. */
 #include "roce/fixture.h"
-#include "roce/last.h"
+#include "roce/timewait.h"
 
 static uint32_t number; /* of the queue pair that has ended */
 
@@ -50,8 +50,8 @@ static void two_and_end(struct fix *f)
 	end(f);
 }
 
-/* To a peer that is armed, MigReq would be the wish to migrate. */
-static void it_is_said_as_before(void **state)
+/* To a peer in state Armed, MigReq would ask to migrate. */
+static void migreq_as_before(void **state)
 {
 	struct ur_qp_attr a = { .path_mig_state = UR_MIG_REARM,
 				.alt_port_num = 1 };
@@ -70,7 +70,7 @@ static void it_is_said_as_before(void **state)
 	another(f);
 }
 
-static void what_was_done_is_said_again(void **state)
+static void duplicates_are_acknowledged_again(void **state)
 {
 	struct fix *f = *state;
 
@@ -82,13 +82,13 @@ static void what_was_done_is_said_again(void **state)
 		assert_int_equal(f->out[0].h.msn, 2);
 		assert_int_equal(f->out[0].h.bth.dqpn, PEER_QPN);
 	}
-	assert_int_equal(counters(f)->last_acks_sent, 3);
+	assert_int_equal(counters(f)->timewait_acks_sent, 3);
 	expect_no_cqe(f);
 	another(f);
 }
 
-/* Several at once: one acknowledgement says it all. */
-static void one_for_all(void **state)
+/* One acknowledgement covers several duplicates. */
+static void one_ack_for_several(void **state)
 {
 	struct fix *f = *state;
 
@@ -99,7 +99,7 @@ static void one_for_all(void **state)
 	another(f);
 }
 
-static void nothing_else_is_said(void **state)
+static void nothing_else_is_answered(void **state)
 {
 	struct fix *f = *state;
 
@@ -109,27 +109,27 @@ static void nothing_else_is_said(void **state)
 	to_number(f, UR_RC_FETCH_ADD, RQ_PSN, 8);
 	to_number(f, UR_UC_SEND_ONLY, RQ_PSN, 8);
 	to_number(f, UR_RC_ACK, RQ_PSN, 0);
-	number ^= 1; /* nobody's */
+	number ^= 1; /* of no queue pair */
 	to_number(f, UR_RC_SEND_ONLY, RQ_PSN, 8);
 	number ^= 1;
-	rig_addr(f->pkt.src, 2, false); /* somebody else */
+	rig_addr(f->pkt.src, 2, false); /* another peer */
 	to_number(f, UR_RC_SEND_ONLY, RQ_PSN, 8);
 	assert_int_equal(fix_run(f), 0);
 	another(f);
 }
 
-static void not_for_ever(void **state)
+static void only_for_timewait_ns(void **state)
 {
 	struct fix *f = *state;
 
 	two_and_end(f);
-	f->now_ns += UR_LAST_NS + 1;
+	f->now_ns += UR_TIMEWAIT_NS + 1;
 	to_number(f, UR_RC_SEND_ONLY, RQ_PSN, 8);
 	assert_int_equal(fix_run(f), 0);
 	another(f);
 }
 
-static void who_did_nothing_says_nothing(void **state)
+static void unused_qp_leaves_no_record(void **state)
 {
 	struct fix *f = *state;
 
@@ -139,28 +139,29 @@ static void who_did_nothing_says_nothing(void **state)
 	another(f);
 }
 
-/* What urnicd gets: those that have ended and those that end now. */
-static void the_process_leaves_them_all(void **state)
+/* At exit: the records of queue pairs that are gone, and of those that exist. */
+static void records_at_exit(void **state)
 {
 	struct fix *f = *state;
-	struct ur_last all[4];
+	struct ur_timewait all[4];
 	uint32_t was;
 
 	fix_recv(f, 1, 0, 64);
 	peer_plain(f, UR_RC_SEND_ONLY, RQ_PSN, 8);
 	expect_cqe(f, 1, UR_WC_SUCCESS);
-	assert_int_equal(ur_roce_lasts(f->lane.roce, f->now_ns, all, 4), 1);
+	assert_int_equal(ur_roce_timewait(f->lane.roce, f->now_ns, all, 4), 1);
 	assert_int_equal(all[0].qpn, f->qp.qpn);
 	assert_int_equal(all[0].dqpn, PEER_QPN);
 	assert_int_equal(all[0].epsn, RQ_PSN + 1);
-	assert_int_equal(ur_roce_lasts(f->lane.roce, f->now_ns, all, 0), 0);
+	assert_int_equal(ur_roce_timewait(f->lane.roce, f->now_ns, all, 0), 0);
 	fix_run(f);
 	was = f->qp.qpn;
 	end(f);
-	assert_int_equal(ur_roce_lasts(f->lane.roce, f->now_ns, all, 4), 1);
+	assert_int_equal(ur_roce_timewait(f->lane.roce, f->now_ns, all, 4), 1);
 	assert_int_equal(all[0].qpn, was);
-	assert_int_equal(ur_roce_lasts(f->lane.roce, f->now_ns + UR_LAST_NS + 1,
-				       all, 4),
+	assert_int_equal(ur_roce_timewait(f->lane.roce,
+					  f->now_ns + UR_TIMEWAIT_NS + 1, all,
+					  4),
 			 0);
 	another(f);
 }
@@ -170,13 +171,10 @@ static void the_process_leaves_them_all(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(it_is_said_as_before),
-		T(what_was_done_is_said_again),
-		T(one_for_all),
-		T(nothing_else_is_said),
-		T(not_for_ever),
-		T(who_did_nothing_says_nothing),
-		T(the_process_leaves_them_all),
+		T(migreq_as_before),	 T(duplicates_are_acknowledged_again),
+		T(one_ack_for_several),	 T(nothing_else_is_answered),
+		T(only_for_timewait_ns), T(unused_qp_leaves_no_record),
+		T(records_at_exit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
