@@ -34,7 +34,6 @@ static struct ur_client *client_create(void)
 	if (!c)
 		return NULL;
 	c->fd = -1;
-	c->will_fd = -1;
 	c->proof_fd = -1;
 	c->keeper[0] = -1;
 	c->keeper[1] = -1;
@@ -104,7 +103,7 @@ void ur_client_close(struct ur_client *c)
 	ur_ipc_close_fds(&c->timer_fd, 1);
 	ur_ipc_close_fds(c->keeper, 2);
 	ur_ipc_close_fds(&c->proof_fd, 1);
-	ur_ipc_close_fds(&c->will_fd, 1);
+	ur_exit_file_close(&c->exit_file);
 	for (unsigned int i = 0; i < c->nslots; i++)
 		close(c->slots[i].fd);
 	for (unsigned int i = 0; i < c->nxrcds; i++)
@@ -225,6 +224,43 @@ int ur_client_slot(struct ur_client *c, uint32_t *slot, int *fd)
 unlock:
 	ur_unlock(&c->lock);
 	return err;
+}
+
+/* Under the lock.  True: there is one, which urnicd may not have yet. */
+static bool open_exit_file(struct ur_client *c)
+{
+	int err = ur_client_is_alone(c) ? -ENOTCONN
+					: ur_exit_file_open(&c->exit_file);
+
+	if (err && err != -ENOTCONN)
+		ur_info("no exit file: %s", strerror(-err));
+	return !err;
+}
+
+struct ur_exit_file *ur_client_exit_file(struct ur_client *c)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_EXIT_FILE };
+
+	ur_lock(&c->lock);
+	if (!c->exit_file.map && open_exit_file(c))
+		ur_client_conn_tell(c, &m, &c->exit_file.fd, 1);
+	ur_unlock(&c->lock);
+	return c->exit_file.map ? &c->exit_file : NULL;
+}
+
+void ur_client_exit_acks(struct ur_client *c, const struct ur_timewait *acks,
+			 uint32_t n)
+{
+	struct ur_ipc_msg m = { .type = UR_IPC_EXIT_FILE };
+
+	if (!n || !ur_trylock(&c->lock))
+		return;
+	if (!c->exit_file.map && c->state == UR_CLIENT_UP && c->welcome &&
+	    open_exit_file(c))
+		(void)ur_ipc_send(c->fd, &m, &c->exit_file.fd, 1);
+	if (c->exit_file.map)
+		ur_exit_file_acks(&c->exit_file, acks, n);
+	ur_unlock(&c->lock);
 }
 
 static int take_ring(struct ur_client *c, int *sock)

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "client/binds.h"
+#include "client/exit_file.h"
 #include "client/ipc.h"
 #include "cm/ib_cm.h"
 
@@ -132,17 +133,17 @@ typedef void (*ur_client_on_peer_fn)(void *arg,
 void ur_client_on_peer(struct ur_client *c, ur_client_on_peer_fn fn, void *arg);
 
 /*
- * Hand urnicd, and those that follow it, a file of client/will.h; the
- * descriptor is the client's from now on.
+ * The exit file of this process, which urnicd has as well; NULL: there is none,
+ * and peers get no notice when the process is killed.  It belongs to c.
  */
-void ur_client_will(struct ur_client *c, int fd);
+struct ur_exit_file *ur_client_exit_file(struct ur_client *c);
 
 /*
- * The process is about to exit: what its queue pairs would still have to say,
- * a sealed file of struct ur_timewait (roce/timewait.h).  Takes the descriptor; does
- * not wait.
+ * The process is about to exit: leave these TIME-WAIT records to urnicd.  Does
+ * not wait, neither for urnicd nor for a lock.
  */
-void ur_client_last(struct ur_client *c, int fd);
+void ur_client_exit_acks(struct ur_client *c, const struct ur_timewait *acks,
+			 uint32_t n);
 
 /*
  * XRC domains that processes share (urnicd/xrcd.c).  open: the file that fd

@@ -24,31 +24,6 @@ void ur_client_on_mad(struct ur_client *c, ur_client_mad fn, void *arg)
 	ur_unlock(&c->lock);
 }
 
-void ur_client_will(struct ur_client *c, int fd)
-{
-	struct ur_ipc_msg m = { .type = UR_IPC_WILL };
-	struct flock alive = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-
-	/* Goes with the process, and when it becomes another program. */
-	(void)fcntl(fd, F_SETLK, &alive);
-	ur_lock(&c->lock);
-	c->will_fd = fd;
-	ur_client_conn_tell(c, &m, &fd, 1);
-	ur_unlock(&c->lock);
-}
-
-void ur_client_last(struct ur_client *c, int fd)
-{
-	struct ur_ipc_msg m = { .type = UR_IPC_LAST };
-
-	if (ur_trylock(&c->lock)) {
-		if (c->state == UR_CLIENT_UP)
-			(void)ur_ipc_send(c->fd, &m, &fd, 1);
-		ur_unlock(&c->lock);
-	}
-	close(fd);
-}
-
 /* Ask, of one daemon or the next. */
 static int ask(struct ur_client *c, struct ur_ipc_msg *m)
 {

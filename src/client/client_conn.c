@@ -131,9 +131,9 @@ static int send_claims(struct ur_client *c)
 		m.file = c->xrcds[i].file;
 		err = say(c, &m, &c->xrcds[i].fd, 1);
 	}
-	m.type = UR_IPC_WILL;
-	if (!err && c->will_fd >= 0)
-		err = say(c, &m, &c->will_fd, 1);
+	m.type = UR_IPC_EXIT_FILE;
+	if (!err && c->exit_file.map)
+		err = say(c, &m, &c->exit_file.fd, 1);
 	return err;
 }
 

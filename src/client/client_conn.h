@@ -102,7 +102,7 @@ struct ur_client {
 	void *mad_arg;
 	ur_client_on_peer_fn on_peer;
 	void *peer_arg;
-	int will_fd;	    /* -1: none; handed to each daemon */
+	struct ur_exit_file exit_file; /* handed to each daemon */
 	_Atomic bool taken; /* by ur_client_take(): somebody else polls */
 
 	/* The reply that a request waits for. */

@@ -203,11 +203,7 @@ int ur_qp1_recv(struct ur_qp1 *q,
 	return q->link->ops->recv(q->link, on_packet, q);
 }
 
-int ur_qp1_recv_from(struct ur_qp1 *q, int fd,
-		     void (*fn)(void *arg, const struct ur_cm_dgram *d),
-		     void *arg)
+struct ur_link *ur_qp1_link(struct ur_qp1 *q)
 {
-	q->fn = fn;
-	q->arg = arg;
-	return ur_udp_recv_from(q->link, fd, on_packet, q);
+	return q->link;
 }

@@ -52,10 +52,8 @@ bool ur_qp1_check(struct ur_qp1 *q, const struct ur_rx *rx,
 int ur_qp1_recv(struct ur_qp1 *q,
 		void (*fn)(void *arg, const struct ur_cm_dgram *d), void *arg);
 
-/* The same from fd, another socket of the port. */
-int ur_qp1_recv_from(struct ur_qp1 *q, int fd,
-		     void (*fn)(void *arg, const struct ur_cm_dgram *d),
-		     void *arg);
+/* What it sends and receives with. */
+struct ur_link *ur_qp1_link(struct ur_qp1 *q);
 
 const struct ur_qp1_counters *ur_qp1_counters(const struct ur_qp1 *q);
 

@@ -234,8 +234,7 @@ __attribute__((destructor)) static void hang_up_at_exit(void)
 		struct ur_conn_roce *rc =
 			ur_container_of(n, struct ur_conn_roce, node);
 
-		ur_cm_will_del(&rt->will, rc->will);
-		rc->will = -1;
+		ur_conn_roce_on_exit(rc, UR_CONN_EXIT_NOTHING);
 		if (ur_cm_disconnect(rc->id, ur_clock_ns()))
 			(void)ur_cm_reject(rc->id, 0, NULL, 0, ur_clock_ns());
 		while (ur_cm_output(rt->cm, &d))
@@ -337,23 +336,8 @@ static void close_parts(struct ur_cm_roce *rt)
 		ur_client_slot_put(rt->client, rt->slot);
 	if (rt->inbox_src.fd >= 0)
 		close(rt->inbox_src.fd);
-	ur_cm_will_close(&rt->will);
 	free(rt->inbox);
 	free(rt);
-}
-
-/* Without one, peers of a killed process get no DREQ. */
-static void make_will(struct ur_cm_roce *rt)
-{
-	int fd;
-
-	if (ur_client_is_alone(rt->client))
-		return;
-	fd = ur_cm_will_open(&rt->will);
-	if (fd >= 0)
-		ur_client_will(rt->client, fd);
-	else
-		ur_info("no last will: %s", strerror(-fd));
 }
 
 /* Without a slot of our own communication IDs carry the lane's. */
@@ -385,7 +369,7 @@ static int make(struct ur_adapter *a, struct ur_cm_roce **out)
 		return err;
 	}
 	ur_client_on_mad(rt->client, on_mad, rt);
-	make_will(rt);
+	rt->exit_file = ur_client_exit_file(rt->client);
 	if (!registered)
 		registered = pthread_atfork(NULL, NULL, abandon) == 0;
 	if (!rt->slot)

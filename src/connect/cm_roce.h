@@ -10,7 +10,6 @@
 #include "client/client.h"
 #include "client/qp1.h"
 #include "cm/ib_cm.h"
-#include "connect/cm_will.h"
 #include "connect/conn_internal.h"
 
 #define UR_CM_INBOX	  1024u /* MADs not yet handled; then they are lost */
@@ -32,8 +31,8 @@ struct ur_cm_roce {
 	uint32_t slot;		       /* of qp1's own; 0: none */
 	/* Accepted connections by QP number, to find them on COMM_EST. */
 	struct ur_list accepted[UR_CM_EST_BUCKETS];
-	struct ur_list conns; /* all */
-	struct ur_cm_will will;
+	struct ur_list conns;		/* all */
+	struct ur_exit_file *exit_file; /* NULL: none */
 
 	struct ur_lock inbox_lock; /* innermost; guards all below */
 	struct ur_cm_dgram *inbox;
@@ -56,8 +55,17 @@ struct ur_conn_roce {
 	uint16_t port;
 	uint32_t qpn; /* that was accepted */
 	struct ur_list accepted;
-	int32_t will; /* entry; -1: none */
+	int32_t exit_entry; /* -1: none */
 };
+
+/* What urnicd sends for the connection once this process is gone
+ * (client/exit_file.h); under the lock. */
+enum ur_conn_exit {
+	UR_CONN_EXIT_NOTHING,
+	UR_CONN_EXIT_REJ,  /* the connection is only accepted */
+	UR_CONN_EXIT_DREQ, /* it is open */
+};
+void ur_conn_roce_on_exit(struct ur_conn_roce *rc, enum ur_conn_exit what);
 
 /* The process' one, started if it is not there.  0 or -errno. */
 int ur_cm_roce_get(struct ur_adapter *a, struct ur_cm_roce **out);

@@ -9,16 +9,31 @@
 #include "base/socket.h"
 #include "connect/cm_roce.h"
 #include "engine/internal.h"
+#include "wire/cm_msg.h"
 
 static struct ur_conn_roce *roce_of(struct ur_conn *c)
 {
 	return ur_container_of(c, struct ur_conn_roce, conn);
 }
 
-static void close_will(struct ur_conn_roce *rc)
+/* What destroying the connection would send. */
+static void encode_end(const struct ur_cm_info *info, bool open,
+		       uint8_t mad[UR_CM_MAD_LEN])
 {
-	ur_cm_will_del(&rc->rt->will, rc->will);
-	rc->will = -1;
+	struct ur_cm_msg m = {
+		.attr = open ? UR_CM_DREQ : UR_CM_REJ,
+		.tid = (uint64_t)info->local_id << 32 | info->remote_id,
+		.local_id = info->local_id,
+		.remote_id = info->remote_id,
+	};
+
+	if (open) {
+		m.u.dreq.remote_qpn = info->remote_qpn;
+	} else {
+		m.u.rej.about = UR_CM_ABOUT_OTHER;
+		m.u.rej.reason = UR_CM_REJ_CONSUMER;
+	}
+	ur_cm_msg_encode(&m, mad);
 }
 
 /*
@@ -26,10 +41,26 @@ static void close_will(struct ur_conn_roce *rc)
  * the connection is open, else a REJ.  Without that, a peer that has received
  * an MRA would notice only after the MRA's timeout.
  */
-static void make_will(struct ur_conn_roce *rc, bool open)
+void ur_conn_roce_on_exit(struct ur_conn_roce *rc, enum ur_conn_exit what)
 {
-	close_will(rc);
-	rc->will = ur_cm_will_add(&rc->rt->will, rc->id, open);
+	struct ur_exit_file *f = rc->rt->exit_file;
+	struct ur_cm_dgram d = { .scope_id = 0 };
+	struct ur_cm_info info;
+
+	if (rc->exit_entry >= 0)
+		ur_exit_file_del(f, rc->exit_entry);
+	rc->exit_entry = -1;
+	if (!f || what == UR_CONN_EXIT_NOTHING)
+		return;
+	ur_cm_id_info(rc->id, &info);
+	if (info.remote_id == 0)
+		return;
+	memcpy(d.src, info.path.local, sizeof(d.src));
+	memcpy(d.dst, info.path.remote, sizeof(d.dst));
+	d.scope_id = info.path.scope_id;
+	d.tclass = info.path.tclass;
+	encode_end(&info, what == UR_CONN_EXIT_DREQ, d.mad);
+	rc->exit_entry = ur_exit_file_add(f, &d);
 }
 
 static int roce_create(struct ur_adapter *a, enum ur_port_space ps,
@@ -47,7 +78,7 @@ static int roce_create(struct ur_adapter *a, enum ur_port_space ps,
 	rc->rt = rt;
 	ur_list_init(&rc->node);
 	ur_list_init(&rc->accepted);
-	rc->will = -1;
+	rc->exit_entry = -1;
 	ur_lock(&rt->cmt->lock);
 	err = ur_cm_id_create(rt->cm, (uint16_t)ps, rc, &rc->id);
 	if (!err)
@@ -72,7 +103,7 @@ static void roce_destroy(struct ur_conn *c)
 	ur_lock(&t->lock);
 	ur_list_del(&rc->node);
 	ur_list_del(&rc->accepted);
-	close_will(rc);
+	ur_conn_roce_on_exit(rc, UR_CONN_EXIT_NOTHING);
 	ur_cm_id_destroy(rc->id, ur_clock_ns());
 	ur_cm_roce_flush(rc->rt);
 	ur_conn_free(c);
@@ -291,7 +322,7 @@ static int roce_establish(struct ur_conn *c)
 	 */
 	ur_cm_roce_flush(rc->rt);
 	if (!err)
-		make_will(rc, true);
+		ur_conn_roce_on_exit(rc, UR_CONN_EXIT_DREQ);
 	ur_unlock(&c->cmt->lock);
 	return err;
 }
@@ -315,7 +346,7 @@ static int roce_accept(struct ur_conn *c, const struct ur_cm_param *param)
 		rc->qpn = p.qpn;
 		ur_list_del(&rc->accepted);
 		ur_list_add_tail(bucket_of(rc->rt, rc->qpn), &rc->accepted);
-		make_will(rc, false);
+		ur_conn_roce_on_exit(rc, UR_CONN_EXIT_REJ);
 	}
 	ur_cm_roce_flush(rc->rt);
 	ur_unlock(&c->cmt->lock);
@@ -331,7 +362,7 @@ static int roce_reject(struct ur_conn *c, uint16_t reason, const void *data,
 	ur_lock(&c->cmt->lock);
 	err = ur_cm_reject(rc->id, reason, data, len, ur_clock_ns());
 	if (!err)
-		close_will(rc);
+		ur_conn_roce_on_exit(rc, UR_CONN_EXIT_NOTHING);
 	ur_cm_roce_flush(rc->rt);
 	ur_unlock(&c->cmt->lock);
 	return err;
@@ -344,7 +375,7 @@ static int roce_disconnect(struct ur_conn *c)
 
 	ur_lock(&c->cmt->lock);
 	ur_list_del(&rc->accepted);
-	close_will(rc);
+	ur_conn_roce_on_exit(rc, UR_CONN_EXIT_NOTHING);
 	err = ur_cm_disconnect(rc->id, ur_clock_ns());
 	ur_cm_roce_flush(rc->rt);
 	ur_unlock(&c->cmt->lock);
@@ -358,8 +389,8 @@ static int migrated(struct ur_conn_roce *rc)
 
 	ur_lock(&rc->conn.cmt->lock);
 	err = ur_cm_migrate(rc->id);
-	if (!err && rc->will >= 0)
-		make_will(rc, true);
+	if (!err && rc->exit_entry >= 0)
+		ur_conn_roce_on_exit(rc, UR_CONN_EXIT_DREQ);
 	ur_unlock(&rc->conn.cmt->lock);
 	return err;
 }
@@ -442,7 +473,7 @@ static struct ur_conn_roce *make_child(struct ur_conn_roce *listener,
 	rc->id = ev->id;
 	ur_list_init(&rc->node);
 	ur_list_init(&rc->accepted);
-	rc->will = -1;
+	rc->exit_entry = -1;
 	ur_conn_init_child(&rc->conn, &listener->conn);
 	rc->conn.adapter = a;
 	return rc;
@@ -472,7 +503,7 @@ static void on_request(struct ur_conn_roce *listener, struct ur_cm_event *ev,
 	ur_cm_id_set_user(ev->id, rc);
 	ur_list_add_tail(&rc->rt->conns, &rc->node);
 	if (ev->param.qp_type != UR_QPT_UD)
-		make_will(rc, false);
+		ur_conn_roce_on_exit(rc, UR_CONN_EXIT_REJ);
 }
 
 /* Load the path that the peer offers, if it is one of ours. */
@@ -517,12 +548,12 @@ static void report(struct ur_conn_roce *rc, enum ur_conn_event_type type,
 	out->type = type;
 	if (type != UR_CONN_RESPONSE)
 		ur_list_del(&rc->accepted);
-	if (type == UR_CONN_ESTABLISHED && rc->will >= 0)
-		make_will(rc, true);
+	if (type == UR_CONN_ESTABLISHED && rc->exit_entry >= 0)
+		ur_conn_roce_on_exit(rc, UR_CONN_EXIT_DREQ);
 	else if (type == UR_CONN_RESPONSE)
-		make_will(rc, false);
+		ur_conn_roce_on_exit(rc, UR_CONN_EXIT_REJ);
 	else
-		close_will(rc);
+		ur_conn_roce_on_exit(rc, UR_CONN_EXIT_NOTHING);
 	if (ur_conn_post(&rc->conn, out))
 		ur_err("out of memory: an event of a connection is lost");
 }

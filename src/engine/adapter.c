@@ -13,7 +13,6 @@
 #include "base/sys.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
-#include "engine/leave.h"
 #include "engine/shm_peers.h"
 #include "shm/export.h"
 
@@ -166,11 +165,22 @@ static bool take_last(struct ur_lane *l, uint64_t until_ns)
 	return true;
 }
 
+/* urnicd repeats the last acknowledgements in our place. */
+static void leave_acks(struct ur_lane *l, struct ur_timewait *acks)
+{
+	struct ur_client *c = atomic_load(&l->adapter->client);
+
+	if (l->roce && c && acks)
+		ur_client_exit_acks(c, acks,
+				    ur_roce_timewait(l->roce, ur_clock_ns(),
+						     acks, UR_EXIT_ACKS));
+}
+
 void ur_adapter_settle(struct ur_adapter *a)
 {
 	uint64_t until = ur_clock_ns() + LAST_WAIT_NS;
 	uint32_t n = atomic_load(&a->lane_count);
-	struct ur_leave leave = { 0 };
+	struct ur_timewait *acks = calloc(UR_EXIT_ACKS, sizeof(*acks));
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct ur_lane *l = atomic_load(&a->lanes[i]);
@@ -178,12 +188,12 @@ void ur_adapter_settle(struct ur_adapter *a)
 		if (!take_last(l, until))
 			continue;
 		l->ops->settle(l, ur_clock_ns());
-		ur_leave_lane(&leave, l);
+		leave_acks(l, acks);
 		if (l->link && l->link->ops->part)
 			l->link->ops->part(l->link);
 		ur_lane_unlock(l); /* whoever has rung is served */
 	}
-	ur_leave_send(&leave, atomic_load(&a->client));
+	free(acks);
 }
 
 struct ur_dev *ur_adapter_dev(struct ur_adapter *a)

@@ -34,7 +34,7 @@ static void group_ready(struct ur_server *s, enum ur_phase phase)
 	s->port_err = 0;
 	if (phase == UR_PHASE_READY)
 		ur_mads_watch(s);
-	ur_strays_update(s);
+	ur_unowned_update(s);
 	ur_systemd_store(&s->group.keeper, false);
 }
 
@@ -133,12 +133,9 @@ static int take(struct ur_server *s, struct ur_session *ses, unsigned int *slot)
 			err = ur_slots_take(slots, ses, ses->uid, s->now_ns,
 					    slot);
 	}
-	/* Whoever reads its socket so far does no more. */
-	if (!err)
-		ur_linger_end(s, *slot);
-	else
+	if (err)
 		ur_quota_give(&s->quota, ses->uid, UR_QUOTA_SLOTS, 1);
-	ur_strays_update(s);
+	ur_unowned_update(s);
 	return err;
 }
 
@@ -146,10 +143,10 @@ static int replace(struct ur_server *s, unsigned int slot)
 {
 	int err = -EAGAIN;
 
-	ur_strays_end(s, slot);
+	ur_unowned_end(s, slot);
 	for (int i = 0; i < REPLACE_TRIES && err == -EAGAIN; i++) {
 		err = ur_group_replace(&s->group, slot);
-		ur_strays_update(s);
+		ur_unowned_update(s);
 	}
 	return err;
 }
@@ -211,7 +208,7 @@ static void give(struct ur_server *s, struct ur_session *ses, uint32_t seq)
 			err = take(s, ses, &slot);
 	}
 	if (err) {
-		ur_strays_update(s);
+		ur_unowned_update(s);
 		ur_session_refuse(s, ses, seq, err, reason(err));
 		return;
 	}
@@ -277,7 +274,7 @@ static void put(struct ur_server *s, struct ur_session *ses, unsigned int slot)
 		err = replace(s, slot);
 	give_back(s, ses, slot, left && err == -EIO);
 	ur_group_settle(&s->group, slot, s->now_ns);
-	ur_strays_update(s);
+	ur_unowned_update(s);
 }
 
 int ur_port_put(struct ur_server *s, struct ur_session *ses, unsigned int slot)
@@ -319,7 +316,7 @@ void ur_port_shrink(struct ur_server *s)
 	s->shrink_ns = s->now_ns + UR_SHRINK_NS;
 	n = ur_slots_idle(&s->group.slots, UR_SLOT_BATCH, s->now_ns);
 	for (unsigned int i = count - n; i < count; i++)
-		ur_strays_end(s, i);
+		ur_unowned_end(s, i);
 	if (n)
 		ur_group_shrink(&s->group, UR_SLOT_BATCH, s->now_ns);
 }
@@ -394,7 +391,7 @@ static void settle_claim(struct ur_server *s, struct ur_session *ses,
 			     ses->comm, claim->slot, strerror(-err));
 	else
 		note_claim_owner(s, ses, claim->slot);
-	ur_strays_update(s);
+	ur_unowned_update(s);
 	ur_session_send(s, ses, &m, NULL, 0);
 }
 

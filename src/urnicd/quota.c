@@ -17,9 +17,8 @@ static const char *const names[UR_QUOTA_TABLES] = {
 	[UR_QUOTA_MADS] = "unread connection messages",
 	[UR_QUOTA_HELD] = "requests held for a listener",
 	[UR_QUOTA_XRCDS] = "XRC domains",
-	[UR_QUOTA_WILLS] = "exit-notify records",
-	[UR_QUOTA_LINGERS] = "slots in TIME-WAIT",
-	[UR_QUOTA_RECORDS] = "acknowledgements in TIME-WAIT",
+	[UR_QUOTA_EXITS] = "exit files",
+	[UR_QUOTA_TIMEWAIT] = "acknowledgements in TIME-WAIT",
 	[UR_QUOTA_RINGS] = "rings for TCP",
 };
 
@@ -35,9 +34,8 @@ void ur_quota_init(struct ur_quota *q, uid_t uid, unsigned int percent)
 			[UR_QUOTA_MADS] = UR_MADS_MAX,
 			[UR_QUOTA_HELD] = UR_LATE_HELD,
 			[UR_QUOTA_XRCDS] = UR_XRCDS_MAX,
-			[UR_QUOTA_WILLS] = UR_SESSIONS_MAX,
-			[UR_QUOTA_LINGERS] = UR_LINGERS_MAX,
-			[UR_QUOTA_RECORDS] = UR_RECORDS_MAX,
+			[UR_QUOTA_EXITS] = UR_SESSIONS_MAX,
+			[UR_QUOTA_TIMEWAIT] = UR_TIMEWAIT_TABLE,
 			[UR_QUOTA_RINGS] = UR_TCP_RINGS_MAX,
 		},
 	};

@@ -19,14 +19,13 @@
 enum ur_quota_table {
 	UR_QUOTA_SESSIONS,
 	UR_QUOTA_SLOTS,
-	UR_QUOTA_PORTS,	  /* of the RDMA port spaces */
-	UR_QUOTA_MADS,	  /* that its processes have not read */
-	UR_QUOTA_HELD,	  /* requests between two listeners */
-	UR_QUOTA_XRCDS,	  /* XRC domains */
-	UR_QUOTA_WILLS,	  /* records of processes that may have ended */
-	UR_QUOTA_LINGERS, /* slots whose last acknowledgements are repeated */
-	UR_QUOTA_RECORDS, /* of those acknowledgements */
-	UR_QUOTA_RINGS,	  /* to TCP on a port of urnicd's */
+	UR_QUOTA_PORTS,	   /* of the RDMA port spaces */
+	UR_QUOTA_MADS,	   /* that its processes have not read */
+	UR_QUOTA_HELD,	   /* requests between two listeners */
+	UR_QUOTA_XRCDS,	   /* XRC domains */
+	UR_QUOTA_EXITS,	   /* exit files of processes that may have ended */
+	UR_QUOTA_TIMEWAIT, /* records of acknowledgements */
+	UR_QUOTA_RINGS,	   /* to TCP on a port of urnicd's */
 	UR_QUOTA_TABLES,
 };
 

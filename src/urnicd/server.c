@@ -82,11 +82,10 @@ int ur_server_start(struct ur_server *s, struct ur_keeper *keeper,
 	ur_binds_init(&s->binds, first, last);
 	ur_list_init(&s->sessions);
 	ur_list_init(&s->dead);
-	ur_list_init(&s->wills);
+	ur_list_init(&s->exits);
 	ur_list_init(&s->xrcds);
-	ur_list_init(&s->lingers);
 	ur_late_init(&s->late);
-	ur_strays_init(s);
+	ur_unowned_init(s);
 	ur_group_init(&s->group, ROCE_PORT);
 	s->uid = geteuid();
 	ur_quota_init(&s->quota, s->uid, user_share);
@@ -133,17 +132,17 @@ static uint64_t idle_end(const struct ur_server *s)
 	return s->idle_since_ns + ns;
 }
 
-/* A process whose will waits lives, as far as we know, and comes back. */
+/* A process whose exit file waits lives, as far as urnicd knows, and comes back. */
 static bool unused(const struct ur_server *s)
 {
-	return s->on_demand && s->nsessions == 0 && ur_list_empty(&s->wills);
+	return s->on_demand && s->nsessions == 0 && ur_list_empty(&s->exits);
 }
 
 static uint64_t next_deadline(const struct ur_server *s)
 {
-	uint64_t at = earlier(ur_wills_deadline(s), ur_late_deadline(s));
+	uint64_t at = earlier(ur_exits_deadline(s), ur_late_deadline(s));
 
-	at = earlier(at, ur_linger_deadline(s));
+	at = earlier(at, ur_unowned_deadline(s));
 	at = earlier(at, ur_port_shrink_ns(s));
 	if (s->phase == UR_PHASE_GRACE)
 		at = earlier(at, s->grace_end_ns);
@@ -210,9 +209,9 @@ int ur_server_run(struct ur_server *s)
 		}
 		ur_port_expire(s);
 		ur_show_expire(s);
-		ur_wills_run(s);
+		ur_exits_run(s);
 		ur_late_run(s);
-		ur_linger_run(s);
+		ur_unowned_run(s);
 		ur_port_shrink(s);
 		ur_port_spread_keeper(s);
 		close_silent(s);

@@ -33,8 +33,7 @@
 #define UR_SPREAD_PER_S	   1024u
 #define UR_PORTS_MAX	   65536u /* of the RDMA port spaces, all together */
 #define UR_LATE_HELD	   256u
-#define UR_LINGERS_MAX	   64u /* slots that are listened to at once */
-#define UR_RECORDS_MAX	   (64u * 4096u)
+#define UR_TIMEWAIT_TABLE  (64u * 4096u) /* records of all slots */
 #define UR_TCP_RINGS_MAX   1024u
 #define UR_MADS_OF_SESSION 2048u /* that a process has not yet read */
 #define UR_MADS_MAX	   16384u
@@ -86,11 +85,9 @@ struct ur_session {
 	unsigned int nmads;
 	unsigned int room; /* that its socket has for sure, in messages */
 
-	int will_fd;	     /* -1: no open connections */
+	int exit_fd;	     /* its exit file; -1: none yet */
+	uint64_t exit_file;  /* the number of that file; 0: none yet */
 	unsigned int nxrcds; /* in which it is a member */
-
-	struct ur_timewait *lasts; /* what its queue pairs have left to say */
-	unsigned int nlasts;
 
 	bool asked; /* for a report, and no answer yet */
 	int report_fd;
@@ -117,11 +114,16 @@ struct ur_route {
 	uint8_t src[16];
 };
 
-/* The socket of a slot that nobody has (strays.c). */
-struct ur_stray {
+/* A slot without an owner (unowned.c). */
+struct ur_unowned {
 	struct ur_source src;
-	int fd;		     /* of the slot, if it is free; -1 */
-	unsigned int others; /* packets that were no MADs */
+	int fd;		      /* of the slot, if it is free; -1 */
+	unsigned int dropped; /* packets */
+	struct ur_list in_timewait;
+	struct ur_timewait *acks; /* ascending QPN */
+	unsigned int nacks;
+	uid_t uid; /* of the process that left them */
+	uint64_t timewait_end_ns;
 };
 
 /* Requests that wait for a port's next listener (late.c). */
@@ -182,7 +184,9 @@ struct ur_server {
 	struct ur_qp1 *qp1;
 	unsigned int nmads; /* in the queues of all sessions */
 	struct ur_route routes[UR_ROUTES];
-	struct ur_stray strays[UR_SLOTS];
+	struct ur_unowned unowned[UR_SLOTS];
+	struct ur_list timewait; /* of ur_unowned: the next to end first */
+	unsigned int ntimewait;	 /* records */
 	struct ur_binds binds;
 	struct ur_late late;
 
@@ -198,10 +202,8 @@ struct ur_server {
 
 	struct ur_list sessions; /* ascending id */
 	struct ur_list dead;
-	struct ur_list wills; /* of processes that have ended */
-	unsigned int nwills;
-	struct ur_list lingers;
-	uint64_t lingered;    /* acknowledgements sent for them */
+	struct ur_list exits; /* files of processes that may have ended */
+	unsigned int nexits;
 	struct ur_list xrcds; /* ur_xrcd_entry */
 	unsigned int nxrcds;
 	unsigned int nsessions;
@@ -293,12 +295,6 @@ void ur_mads_route(struct ur_server *s, const struct ur_cm_dgram *d);
 
 /* late.c: requests between two listeners on a port */
 void ur_late_init(struct ur_late *l);
-/* strays.c: update after slots have got or lost their owners. */
-void ur_strays_init(struct ur_server *s);
-void ur_strays_update(struct ur_server *s);
-/* The slot's socket is about to be closed. */
-void ur_strays_end(struct ur_server *s, unsigned int slot);
-
 /* A process is about to give that binding up. */
 void ur_late_unbind(struct ur_server *s, const struct ur_session *ses,
 		    uint32_t handle);
@@ -318,28 +314,29 @@ void ur_xrcd_connect(struct ur_server *s, struct ur_session *ses,
 		     const struct ur_ipc_msg *m);
 void ur_xrcd_forget(struct ur_server *s, struct ur_session *ses);
 
-/* wills.c */
-/* A process' will: the descriptor is taken, or left to the caller. */
-void ur_wills_take(struct ur_server *s, struct ur_session *ses, int *fd);
+/* exits.c */
+/* The exit file of a process: the descriptor is taken, or left to the caller. */
+void ur_exits_take(struct ur_server *s, struct ur_session *ses, int *fd);
 /* The session ends, and still has its slots. */
-void ur_wills_open(struct ur_server *s, struct ur_session *ses);
-void ur_wills_run(struct ur_server *s);
-uint64_t ur_wills_deadline(const struct ur_server *s);
+void ur_exits_open(struct ur_server *s, struct ur_session *ses);
+void ur_exits_run(struct ur_server *s);
+uint64_t ur_exits_deadline(const struct ur_server *s);
+
+/* unowned.c */
+void ur_unowned_init(struct ur_server *s);
+/* After slots have got or lost their owners. */
+void ur_unowned_update(struct ur_server *s);
+/* The slot's socket is about to be closed. */
+void ur_unowned_end(struct ur_server *s, unsigned int slot);
+/* The owner of the slot is about to go: keep its records, of these n. */
+void ur_unowned_timewait(struct ur_server *s, unsigned int slot, uid_t uid,
+			 const struct ur_timewait *acks, unsigned int n);
+void ur_unowned_run(struct ur_server *s);
+uint64_t ur_unowned_deadline(const struct ur_server *s);
 
 /* peers.c: a client's wish to speak to the one that has another slot */
 void ur_peers_pass(struct ur_server *s, struct ur_session *ses,
 		   const struct ur_ipc_msg *m, const int *fds);
-
-/* linger.c: the last words of queue pairs (roce/timewait.h) */
-void ur_linger_take(struct ur_server *s, struct ur_session *ses, int fd);
-/* The session ends, and still has its slots. */
-void ur_linger_open(struct ur_server *s, struct ur_session *ses);
-/* The slot gets another owner. */
-void ur_linger_end(struct ur_server *s, unsigned int slot);
-void ur_linger_run(struct ur_server *s);
-/* Is the slot's socket read for that? */
-bool ur_linger_has(const struct ur_server *s, unsigned int slot);
-uint64_t ur_linger_deadline(const struct ur_server *s);
 
 /* show.c */
 void ur_show_request(struct ur_server *s, struct ur_session *tool,

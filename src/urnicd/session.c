@@ -35,11 +35,9 @@ void ur_session_close(struct ur_server *s, struct ur_session *ses,
 	if (ses->dead)
 		return;
 	ses->dead = true;
-	ur_wills_open(s, ses);
 	close_source(s, &ses->conn);
 	close_source(s, &ses->process);
 	ur_ipc_close_fds(&ses->report_fd, 1);
-	ur_ipc_close_fds(&ses->will_fd, 1);
 	ur_list_del(&ses->node);
 	ur_list_add_tail(&s->dead, &ses->node);
 	s->nsessions--;
@@ -49,9 +47,9 @@ void ur_session_close(struct ur_server *s, struct ur_session *ses,
 	ur_binds_drop(&s->binds, &ses->binds);
 	ur_xrcd_forget(s, ses);
 	ur_tcp_forget(s, ses);
-	ur_linger_open(s, ses);
+	ur_exits_open(s, ses);
+	ur_ipc_close_fds(&ses->exit_fd, 1);
 	slots = ur_port_reclaim(s, ses);
-	ur_quota_give(&s->quota, ses->uid, UR_QUOTA_RECORDS, ses->nlasts);
 	ur_quota_give(&s->quota, ses->uid, UR_QUOTA_SESSIONS, ses->counted);
 	if (slots)
 		ur_info_some("pid %d (%s) %s: %u slots reclaimed",
@@ -68,7 +66,6 @@ void ur_session_reap(struct ur_server *s)
 
 		ur_list_del(n);
 		free(ses->claims);
-		free(ses->lasts);
 		free(ses);
 	}
 }
@@ -190,10 +187,10 @@ static void on_unbind(struct ur_server *s, struct ur_session *ses,
 		ur_quota_give(&s->quota, ses->uid, UR_QUOTA_PORTS, 1);
 }
 
-static void on_will(struct ur_server *s, struct ur_session *ses,
-		    const struct ur_ipc_msg *m, int *fds)
+static void on_exit_file(struct ur_server *s, struct ur_session *ses,
+			 const struct ur_ipc_msg *m, int *fds)
 {
-	ur_wills_take(s, ses, fds);
+	ur_exits_take(s, ses, fds);
 }
 
 static void on_peer(struct ur_server *s, struct ur_session *ses,
@@ -244,12 +241,6 @@ static void on_tcp_put(struct ur_server *s, struct ur_session *ses,
 	ur_tcp_put(s, ses, m->seq, m->handle);
 }
 
-static void on_last(struct ur_server *s, struct ur_session *ses,
-		    const struct ur_ipc_msg *m, int *fds)
-{
-	ur_linger_take(s, ses, fds[0]);
-}
-
 static void on_report(struct ur_server *s, struct ur_session *ses,
 		      const struct ur_ipc_msg *m, int *fds)
 {
@@ -283,13 +274,12 @@ static const struct {
 	[UR_IPC_NEXT] = { UR_IPC_ROLE_TOOL, on_next },
 	[UR_IPC_BIND] = { UR_IPC_ROLE_CLIENT, on_bind },
 	[UR_IPC_LISTEN] = { UR_IPC_ROLE_CLIENT, on_listen },
-	[UR_IPC_WILL] = { UR_IPC_ROLE_CLIENT, on_will },
+	[UR_IPC_EXIT_FILE] = { UR_IPC_ROLE_CLIENT, on_exit_file },
 	[UR_IPC_PEER] = { UR_IPC_ROLE_CLIENT, on_peer },
 	[UR_IPC_RING_GET] = { UR_IPC_ROLE_CLIENT, on_ring_get },
 	[UR_IPC_TCP_RING_GET] = { UR_IPC_ROLE_CLIENT, on_tcp_ring },
 	[UR_IPC_TCP_LEASE] = { UR_IPC_ROLE_CLIENT, on_tcp_lease },
 	[UR_IPC_TCP_PUT] = { UR_IPC_ROLE_CLIENT, on_tcp_put },
-	[UR_IPC_LAST] = { UR_IPC_ROLE_CLIENT, on_last },
 	[UR_IPC_UNBIND] = { UR_IPC_ROLE_CLIENT, on_unbind },
 	[UR_IPC_XRCD_OPEN] = { UR_IPC_ROLE_CLIENT, on_xrcd_open },
 	[UR_IPC_XRCD_CLOSE] = { UR_IPC_ROLE_CLIENT, on_xrcd_close },
@@ -394,7 +384,7 @@ void ur_session_open(struct ur_server *s, int fd)
 	ses->conn = (struct ur_source){ fd, conn_ready };
 	ses->process = (struct ur_source){ -1, process_ready };
 	ses->report_fd = -1;
-	ses->will_fd = -1;
+	ses->exit_fd = -1;
 	ur_bind_owner_init(&ses->binds);
 	ur_list_init(&ses->mads);
 	ses->id = ++s->last_id;

@@ -19,8 +19,8 @@
 
 #include "base/rng.h"
 #include "client/binds.h"
+#include "client/exit_file.h"
 #include "client/ipc_io.h"
-#include "client/will.h"
 #include "sockets/udp.h"
 #include "world.h"
 
@@ -256,23 +256,23 @@ static void unsealed_report(void **state)
 	close(memory);
 }
 
-static void will_that_may_change(void **state)
+static void exit_file_that_may_change(void **state)
 {
 	int fd = hello_as(UR_IPC_ROLE_CLIENT), pipes[2];
 	int memory = memfd_create("w", MFD_ALLOW_SEALING);
 
 	assert_int_equal(pipe(pipes), 0);
-	assert_int_equal(ftruncate(memory, sizeof(struct ur_will)), 0);
-	send_msg(fd, UR_IPC_WILL, 0, memory); /* unsealed */
+	assert_int_equal(ftruncate(memory, sizeof(struct ur_exit_layout)), 0);
+	send_msg(fd, UR_IPC_EXIT_FILE, 0, memory); /* unsealed */
 	expect_ended(fd);
 	fd = hello_as(UR_IPC_ROLE_CLIENT);
-	send_msg(fd, UR_IPC_WILL, 0, pipes[0]);
+	send_msg(fd, UR_IPC_EXIT_FILE, 0, pipes[0]);
 	expect_ended(fd);
 	fd = hello_as(UR_IPC_ROLE_CLIENT);
 	assert_int_equal(ftruncate(memory, 100), 0);
 	assert_int_equal(
 		fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-	send_msg(fd, UR_IPC_WILL, 0, memory); /* too short */
+	send_msg(fd, UR_IPC_EXIT_FILE, 0, memory); /* too short */
 	expect_ended(fd);
 	close(memory);
 	close(pipes[0]);
@@ -438,7 +438,7 @@ int main(void)
 		T(false_claims),
 		T(too_many_descriptors),
 		T(unsealed_report),
-		T(will_that_may_change),
+		T(exit_file_that_may_change),
 		T(flood_without_reading),
 		T(silent_connections),
 		T(slots_go_when_the_client_goes),

@@ -90,10 +90,10 @@ static void golden_files(void **state)
 
 static void golden_leases(void **state)
 {
-	static const uint8_t ring[] = { 0, 32, 0, 0, 0, 0, 0, 3, 0, 0, 0, 7 };
-	static const uint8_t lease[] = { 0, 33, 0, 0, 0, 0, 0, 4, 0, 0, 1, 2 };
-	static const uint8_t leased[] = { 0, 34, 0, 0, 0, 0, 0, 4, 0, 98 };
-	static const uint8_t put[] = { 0, 35, 0, 0, 0, 0, 0, 5, 0, 0, 1, 2 };
+	static const uint8_t ring[] = { 0, 31, 0, 0, 0, 0, 0, 3, 0, 0, 0, 7 };
+	static const uint8_t lease[] = { 0, 32, 0, 0, 0, 0, 0, 4, 0, 0, 1, 2 };
+	static const uint8_t leased[] = { 0, 33, 0, 0, 0, 0, 0, 4, 0, 98 };
+	static const uint8_t put[] = { 0, 34, 0, 0, 0, 0, 0, 5, 0, 0, 1, 2 };
 
 	assert_int_equal(decode(ring, sizeof(ring), 0), 0);
 	assert_int_equal(out.id, 7);
@@ -158,11 +158,10 @@ static void process_round_trip(void **state)
 static void only_the_exact_length(void **state)
 {
 	for (int t = 1; t < UR_IPC_TYPES; t++) {
-		unsigned int fds = t == UR_IPC_SLOT || t == UR_IPC_CLAIM ||
-				   t == UR_IPC_WILL || t == UR_IPC_LAST ||
-				   t == UR_IPC_TCP_LEASE ||
-				   t == UR_IPC_XRCD_OPEN ||
-				   t == UR_IPC_XRC_PEER;
+		unsigned int fds =
+			t == UR_IPC_SLOT || t == UR_IPC_CLAIM ||
+			t == UR_IPC_EXIT_FILE || t == UR_IPC_TCP_LEASE ||
+			t == UR_IPC_XRCD_OPEN || t == UR_IPC_XRC_PEER;
 		int len;
 
 		memset(&in, 0, sizeof(in));

@@ -69,7 +69,8 @@ static void no_share_is_none_at_all(void **state)
 {
 	ur_quota_fini(&q);
 	ur_quota_init(&q, DAEMON, 1);
-	assert_int_equal(ur_quota_share(&q, BOB, UR_QUOTA_LINGERS), 1);
+	q.size[UR_QUOTA_HELD] = 50;
+	assert_int_equal(ur_quota_share(&q, BOB, UR_QUOTA_HELD), 1);
 	assert_int_equal(ur_quota_share(&q, BOB, UR_QUOTA_SLOTS), 10);
 }
 
