@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event channels.  The descriptor counts (EFD_SEMAPHORE): whoever queues an
- * event adds one afterwards, a taker first gets a count by read(2), so that
+ * Event channels.  The descriptor counts (EFD_SEMAPHORE).  A thread that queues
+ * an event then adds a count; a taker first gets a count by read(2), so that
  * O_NONBLOCK and signals work as the application wants, and then the oldest
  * event.  So it is readable only while there is an event for each reader.
  *
- * Who is woken often runs before the one that wakes him goes on, if they share
- * a core; so the count is added when urc_lock is free again, or the taker
- * would only wait for it.  Until then the channel is `posting`, and events may
- * not be taken away behind the poster's back.
+ * On a shared core a thread that is woken often preempts the one that woke it.
+ * So the count is added after urc_lock was released, or the taker would block
+ * on it.  Until then the channel is `posting`, and no event may be taken
+ * away.
  *
  * rdma_destroy_event_channel(3) promises nothing to a thread that takes events
- * meanwhile.  As over a kernel, a thread that is in its system call stays there,
+ * at that time.  As over a kernel, a thread that is in its system call stays there,
  * and one that comes later gets EBADF.  That must not depend on what became of
  * the channel's memory, so the last channels are kept after their end.
  */
@@ -44,7 +44,7 @@ static struct urc_channel *urc_channel(const struct rdma_event_channel *ch)
 	return (struct urc_channel *)(uintptr_t)ch;
 }
 
-/* Who takes an event reads it without urc_lock; -1 tells of `end`. */
+/* Takers of events read it without urc_lock; -1: `end` is set. */
 static int fd_of(const struct urc_channel *c)
 {
 	return __atomic_load_n(&c->ch.fd, __ATOMIC_ACQUIRE);
@@ -287,7 +287,7 @@ static uint32_t move_locked(struct urc_channel *c, struct urc_id *id,
 		ur_list_add_tail(to, node);
 		n++;
 	}
-	if (!c->end) /* else counts are nobody's any more */
+	if (!c->end) /* else counts no longer matter */
 		c->stale += n - take_counts(c, n);
 	return n;
 }

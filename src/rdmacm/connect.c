@@ -58,7 +58,7 @@ static void pick_depths(struct urc_id *id, const struct rdma_conn_param *p)
 			   d->max_initiator_depth);
 }
 
-/* An id without a QP names one that its owner has made by himself. */
+/* An id without a QP names one that the application has made. */
 static struct ur_qp *find_qp(struct urc_id *id, uint32_t qpn)
 {
 	struct ibv_context *verbs = id->id.verbs;
@@ -235,8 +235,8 @@ int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data,
 }
 
 /*
- * On RoCE whatever state the connection is in, as with the kernel: who has
- * been disconnected answers by this, and who never was does no harm.
+ * On RoCE in any state of the connection, as with the kernel: the side that was
+ * disconnected answers by this, and without a connection it has no effect.
  */
 static int disconnect(struct urc_id *id)
 {

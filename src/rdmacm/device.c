@@ -122,7 +122,7 @@ static void release(struct urc_device *d)
 		d->pd = NULL;
 	if (d->xrcd && ibv_close_xrcd(d->xrcd) == 0)
 		d->xrcd = NULL;
-	if (!d->stale || d->lent || !d->verbs)
+	if (!d->stale || d->listed || !d->verbs)
 		return;
 	ibv_close_device(d->verbs);
 	d->verbs = NULL;
@@ -238,7 +238,7 @@ void urc_device_unref(struct urc_device *d)
 	pthread_mutex_unlock(&urc_device_lock);
 }
 
-/* An address that was added a moment ago may not be in the table yet. */
+/* An address that was just added may not be in the table yet. */
 static bool has_addr(struct urc_device *d, const struct sockaddr *addr)
 {
 	uint8_t gid[16];
@@ -348,7 +348,7 @@ struct ibv_context **rdma_get_devices(int *num_devices)
 		return urv_null(-ENOMEM);
 	pthread_mutex_lock(&urc_device_lock);
 	for (; (uint32_t)n < device_count; n++) {
-		devices[n]->lent = true;
+		devices[n]->listed = true;
 		list[n] = devices[n]->verbs;
 	}
 	pthread_mutex_unlock(&urc_device_lock);

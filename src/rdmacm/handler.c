@@ -118,14 +118,14 @@ static struct urc_id *child_create(struct urc_conn *listener,
 	return id;
 }
 
-/* As the kernel's: who listens for one kind of connection gets no other. */
+/* As the kernel's: a listener for one kind of connection gets no other. */
 static bool is_wanted(const struct urc_id *l, const struct ur_conn_event *ev)
 {
 	return urc_is_ud(l) ||
 	       ev->param.qp_type == (enum ur_qp_type)l->id.qp_type;
 }
 
-/* Who listens on a wildcard hears the other devices of the kind too. */
+/* A listener on a wildcard address gets those of all devices of the kind. */
 static struct urc_device *device_of(const struct urc_conn *listener,
 				    const struct ur_conn_event *ev)
 {

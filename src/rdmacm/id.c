@@ -172,7 +172,7 @@ int urc_id_migrate(struct urc_id *id, struct rdma_event_channel *channel)
 		id->id.event = NULL;
 		urc_channel_free(old);
 	}
-	/* Nobody works on an event of the old channel any more. */
+	/* Until no thread handles an event of the old channel. */
 	urc_event_drain(&id->delivered, &id->acked);
 	id->sync = sync;
 	return 0;

@@ -6,9 +6,9 @@
  * Theory of operation.  A struct ur_conn (connect/conn.h) tells what happens to
  * a connection from the process' CM thread; handler.c turns that into an event
  * and queues it on the id's channel, no more.  What has to be done about it,
- * such as moving the queue pair, is done by who takes the event
- * (rdma_get_cm_event, in event.c), so a queue pair is never touched behind the
- * application's back.
+ * such as moving the queue pair, is done by the thread that takes
+ * the event (rdma_get_cm_event, in event.c), so a queue pair is modified only
+ * inside calls of the application.
  *
  * Locks: urc_lock alone, for everything that a comment here puts under it; no
  * call into verbs/ or engine/ is made with it held.
@@ -61,8 +61,8 @@ struct urc_device {
 	struct ibv_context *verbs; /* NULL: was removed, and closed since */
 	/* urc_device_lock */
 	uint32_t refs; /* ids and connections */
-	bool stale;    /* was removed: nobody finds it any more */
-	bool lent;     /* to rdma_get_devices(): stays open */
+	bool stale;    /* was removed: lookups skip it */
+	bool listed;   /* by rdma_get_devices(): stays open */
 	/* What ids have by default */
 	struct ibv_pd *pd;
 	struct ibv_xrcd *xrcd;
@@ -100,7 +100,7 @@ struct urc_mc {
 	void *context;
 	union ibv_gid gid;
 	bool send_only;
-	bool attached; /* the queue pair; who takes the event, then who leaves */
+	bool attached; /* the queue pair; the taker of the event, then leaving */
 	uint32_t delivered; /* events; urc_lock */
 	uint32_t acked;
 };
@@ -246,7 +246,7 @@ int urc_qp_connect(struct urc_id *id, uint8_t responder_resources,
 void urc_qp_error(struct urc_id *id);
 
 /* mcast.c */
-int urc_mc_joined(struct urc_event *e); /* who takes the event */
+int urc_mc_joined(struct urc_event *e); /* in the taker of the event */
 void urc_mc_fini(struct urc_id *id);
 
 /* resolve.c */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Multicast groups.  Ethernet has no subnet administrator to ask: a group's
- * GID is its IP address, and what makes the host a member (IGMP, MLD) is the
- * attaching of the queue pair, which who takes the event does.
+ * GID is its IP address.  Attaching the queue pair makes the host a member (IGMP,
+ * MLD); the thread that takes the event does it.
  */
 #include <errno.h>
 #include <infiniband/ib.h>
@@ -16,7 +16,7 @@
 #include "verbs/convert.h"
 
 #define MC_HOP_LIMIT 64u
-#define MC_LID	     0xc000u /* the first of multicast; nobody looks */
+#define MC_LID	     0xc000u /* the first of multicast; not evaluated */
 
 /*
  * An IPv4 address that is no group stands for the group with its lower 28
@@ -188,7 +188,7 @@ int rdma_join_multicast_ex(struct rdma_cm_id *pub,
 		     flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context));
 }
 
-/* Unlinked, so that of two who leave one finds nothing. */
+/* Unlinked, so that of two calls that leave one finds nothing. */
 static struct urc_mc *mc_find(struct urc_id *id, const struct sockaddr *addr)
 {
 	struct urc_mc *found = NULL;

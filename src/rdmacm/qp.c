@@ -13,8 +13,8 @@
 
 /*
  * Before there is a connection.  The kernel's cma gives the same, but no rights
- * on iWARP either, where nobody comes back to give them: its providers take no
- * notice, ours does.
+ * on iWARP either, where none are added later: its providers ignore them, ours
+ * does not.
  */
 static void first_attr(const struct urc_id *id, struct ibv_qp_attr *attr,
 		       int *mask)

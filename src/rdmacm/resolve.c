@@ -328,7 +328,7 @@ static int check_route(struct urc_id *id)
 {
 	uint8_t gid[16];
 
-	/* Whose address is resolved but who has not taken the event yet */
+	/* Its address is resolved, but the event was not taken yet */
 	if (!id->device || id->state != URC_ADDR_RESOLVED)
 		return -EINVAL;
 	ur_addr_from_sockaddr(gid, src_of(id));

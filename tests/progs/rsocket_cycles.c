@@ -37,7 +37,7 @@ static long resident_kb(void)
 	return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* Each way to end one: who closes first, with or without a word. */
+/* Each way to end one: either side first, with or without a shutdown. */
 static void cycle(int i)
 {
 	struct linger now = { 1, 0 };
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
 	       count_fds(), kb, resident_kb());
 	MUST(count_fds() <= fds + 8);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-	/* Sanitizers keep what was freed for a while. */
+	/* Sanitizers delay the reuse of freed memory. */
 	MUST(resident_kb() <= kb + GROWTH_KB);
 #endif
 	MUST(rclose(lfd) == 0);

@@ -106,7 +106,7 @@ static void pieces(void)
 	MUST(rclose(fb) == 0);
 }
 
-/* A connected one hears its peer, and nobody else. */
+/* A connected one receives from its peer, and from no other. */
 static void connected(void)
 {
 	union any_addr a, b, c, name;

@@ -82,7 +82,7 @@ static void *close_later(void *arg)
 	return NULL;
 }
 
-/* Whoever sleeps in a call hears of the peer's end, and of one's own. */
+/* A thread that sleeps in a call wakes when either side ends. */
 static void sleepers(void)
 {
 	struct pollfd p = { .events = POLLIN | POLLRDHUP };

@@ -275,7 +275,7 @@ static void wrong_way(uint32_t len)
 	peer_close(&p);
 }
 
-/* What is lent lies where nothing is. */
+/* The grant is of memory that does not exist. */
 static void bad_list(uint64_t addr, uint32_t key, uint32_t len)
 {
 	struct {

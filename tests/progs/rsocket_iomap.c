@@ -13,7 +13,7 @@ enum { ROOM = 4, SIZE = 300000 };
 static char memory[SIZE];
 static char from[SIZE];
 
-/* The list of mappings is the one's who writes, so both ask for room. */
+/* The list of mappings is the writer's, so both ask for room. */
 static void make_mapping_pair(int fd[2])
 {
 	fd[0] = rsocket(at.sa.sa_family, SOCK_STREAM, 0);

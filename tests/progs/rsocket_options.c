@@ -129,7 +129,7 @@ static void inherited(void)
 	MUST(get_int(fd[1], IPPROTO_TCP, TCP_KEEPIDLE) == 1);
 	MUST(get_int(fd[1], IPPROTO_TCP, TCP_NODELAY) == 1);
 	MUST(get_int(fd[0], SOL_SOCKET, SO_KEEPALIVE) == 0);
-	/* Some keepalives are sent; nobody notices. */
+	/* Keepalives are sent, and are no news. */
 	MUST(poll_one(fd[0], POLLIN, 2300) == 0);
 	MUST(poll_one(fd[1], POLLIN, 0) == 0);
 	send_all(fd[1], "still", 5);

@@ -260,7 +260,7 @@ static void on_signal(int sig)
 	(void)sig;
 }
 
-/* Again until it is heeded: one may come before the thread blocks. */
+/* Repeated: a signal may come before the thread blocks. */
 static void expect_interrupted(struct late *l)
 {
 	unsigned int tries = 0;
@@ -350,7 +350,7 @@ static void test_twice(void **state)
 		rdma_destroy_event_channel(ch[i]);
 }
 
-/* Whose events nobody takes: they are not lost, and not complained about. */
+/* No thread takes the events: they are neither lost nor reported as errors. */
 static void test_post_after_end(void **state)
 {
 	struct rdma_event_channel *ended = rdma_create_event_channel();
@@ -493,7 +493,7 @@ static void test_request(void **state)
 	rdma_destroy_id(l);
 }
 
-/* A request nobody has taken goes with its listener. */
+/* A request that was not taken goes with its listener. */
 static void test_request_forgotten(void **state)
 {
 	struct ur_conn_event req = a_request();
