@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * When the thread of a port works, and how long it sleeps, where programs want
- * the cores that it needs.  Pure: time is an argument.
+ * Scheduling of the thread of a port while there are more runnable threads than
+ * cores.  Pure: time is an argument.
  *
- * Theory of operation.  A program that polls never sleeps, so the scheduler
- * takes it for one that needs its core, and urnicd for one that has had its
- * share as soon as its weight is smaller: then each packet waits until the
- * program's turn is over.  But the program can do nothing until the packet is
- * there.  So, while more threads want to run than there are cores, the thread
- * of a port comes before ordinary ones, as a controller's interrupts do, and
- * as they do it
+ * Theory of operation.  A program that polls never sleeps, so under fair
+ * scheduling each packet waits until the program's time slice is over, while the
+ * program can do nothing until the packet is there.  So, while there are too few
+ * cores, the thread of a port has real-time priority, like a controller's
+ * interrupts.  As these do, it
  *
- * - leaves them a share of the core: it may work for BUSY_NS of each WINDOW_NS,
- *   and rests for what it has not slept of the others;
- * - does not come for every packet: if it is woken again as soon as it sleeps,
- *   somebody has more to send than one message.  Then it naps for a while, in
- *   which nobody wakes it, as long as there is more than a little afterwards.
+ * - leaves a share of the core to ordinary threads: it may work for BUSY_NS of
+ *   each WINDOW_NS, and rests for what it has not slept of the remainder;
+ * - coalesces: if it is woken again as soon as it sleeps, a lane has more to send
+ *   than one message.  Then it naps for a fixed time without wake-ups, as long as
+ *   it finds enough work after a nap.
  */
 #ifndef UR_DATAPLANE_PORT_SCHED_H
 #define UR_DATAPLANE_PORT_SCHED_H
@@ -33,7 +31,7 @@
 
 /* All zero at first. */
 struct ur_port_sched {
-	bool first;	     /* comes before ordinary threads */
+	bool first;	     /* has real-time priority */
 	uint64_t crowded_ns; /* when there were too few cores the last time */
 	uint64_t begun_ns;   /* the window */
 	uint64_t slept_ns;   /* within it */
@@ -45,11 +43,11 @@ struct ur_port_sched {
 /* It has worked, on so many packets and bursts. */
 void ur_port_sched_worked(struct ur_port_sched *t, uint32_t n);
 
-/* It has slept so long until somebody woke it, or napped. */
+/* It has slept for so long until it was woken, or napped. */
 void ur_port_sched_slept(struct ur_port_sched *t, uint64_t ns);
 void ur_port_sched_napped(struct ur_port_sched *t, uint64_t ns);
 
-/* Should it come first, from now on? */
+/* Should it have real-time priority from now on? */
 bool ur_port_sched_comes_first(struct ur_port_sched *t, bool crowded,
 			       uint64_t now_ns);
 
@@ -57,7 +55,7 @@ bool ur_port_sched_comes_first(struct ur_port_sched *t, bool crowded,
  * next window. */
 uint64_t ur_port_sched_rest_ns(struct ur_port_sched *t, uint64_t now_ns);
 
-/* There is nothing to do: how long to nap; 0: sleep until somebody wakes it. */
+/* There is nothing to do: how long to nap; 0: sleep until it is woken. */
 uint64_t ur_port_sched_nap_ns(struct ur_port_sched *t);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Each queue of a port has a thread and a lock, which the thread holds while it
- * works.  A lane is one queue's: that sends what the lane writes, so it leaves
- * in order.  What comes for it any thread puts into its ring, at once: whoever
- * looks into a queue does so alone, so what one flow brings stays in order too.
+ * works.  A lane belongs to one queue, which sends the lane's bursts, so they
+ * leave in order.  Packets for a lane are put into its ring by the thread of any
+ * queue: a controller keeps one flow on one queue, so they stay in order too.
  * The table of lanes is read with any of the locks and changed, by the server's
- * thread, with all of them.  A lane that writes nonsense, or does not read,
- * harms itself only: its rings are not looked at any more, or its packets are
- * lost and counted.
+ * thread, with all of them.  A lane that writes an invalid record, or does not
+ * read, harms itself only: its rings are not polled any more, or its packets are
+ * dropped and counted.
  *
  * Locks: those of the queues in their order > a lane's, TCP's > the port's.
- * Some of these threads may come before ordinary ones: who has one of the locks
- * comes first too while they wait for it (base/thread_sched), whatever wants the core.
+ * Some of these threads may have real-time priority: the holder of a lock
+ * inherits it while they wait (base/thread_sched).
  */
 #include "dataplane/ports.h"
 
@@ -45,16 +45,16 @@
 #define SPIN_MIN_NS	2000u
 #define SHORT_NS	50000u /* a sleep that a spin would have saved */
 #define EVENTS		32
-#define PORT_EVENT	UR_SLOTS       /* others are the slot's, or … */
-#define TCP_EVENTS	(UR_SLOTS + 1) /* … a process' TCP's */
+#define PORT_EVENT	UR_SLOTS       /* other values are a slot, or … */
+#define TCP_EVENTS	(UR_SLOTS + 1) /* … of the rings of a TCP */
 
 struct port;
 
 struct lane {
 	struct ur_rings rings; /* rx: its queue's thread's */
 	struct ur_lock lock;   /* rings.tx, where there are several threads */
-	struct port *queue;    /* that has it */
-	atomic_bool broken;    /* wrote nonsense, or hung up */
+	struct port *queue;    /* its queue */
+	atomic_bool broken; /* wrote an invalid record, or closed its socket */
 };
 
 /* What the queues of a port share. */
@@ -63,8 +63,8 @@ struct group {
 	unsigned int nqueues;
 	struct port *queues[UR_PORT_QUEUES]; /* … to here */
 	struct lane *lanes[UR_SLOTS];
-	struct ur_ports_tcp *tcp; /* what it points at has all locks, or … */
-	struct ur_lock tcp_lock;  /* … this one, where there are several */
+	struct ur_ports_tcp *tcp; /* its target: all locks, or … */
+	struct ur_lock tcp_lock;  /* … this one, with several queues */
 };
 
 /* A queue of a port. */
@@ -79,18 +79,18 @@ struct port {
 	unsigned int slots[UR_SLOTS]; /* of lanes that are its own */
 	unsigned int nslots;
 	/* Of the thread. */
-	uint32_t turns;
-	bool slept; /* until the port, and maybe its host, had something */
-	uint64_t busy_ns;  /* when there was something to do */
-	uint64_t slept_ns; /* how long; 0: it has been looked at */
-	uint64_t spin_ns;  /* how long to look for more; 0: it has not paid */
-	struct ur_port_sched turn;
+	uint32_t rounds;
+	bool slept;	   /* until the port, and maybe its host, had packets */
+	uint64_t busy_ns;  /* when it last had work */
+	uint64_t slept_ns; /* duration; 0: accounted for */
+	uint64_t spin_ns;  /* how long to spin; 0: it did not pay */
+	struct ur_port_sched sched;
 	struct ur_burst burst;
 };
 
 static struct group *ports[UR_MAX_PORTS]; /* constant once they run */
 static unsigned int nports;
-static unsigned int nfirst; /* threads that may come before programs */
+static unsigned int nfirst; /* threads that may have real-time priority */
 
 static void lock_all(const struct group *g)
 {
@@ -106,14 +106,14 @@ static void unlock_all(const struct group *g)
 
 /* ---- The thread ---- */
 
-/* There is nobody to lock out of a port of one queue. */
-static void hold(const struct port *p, struct ur_lock *lock)
+/* A port of one queue has one thread: no lock is needed. */
+static void lock_ring(const struct port *p, struct ur_lock *lock)
 {
 	if (p->group->nqueues > 1)
 		ur_lock(lock);
 }
 
-static void let_go(const struct port *p, struct ur_lock *lock)
+static void unlock_ring(const struct port *p, struct ur_lock *lock)
 {
 	if (p->group->nqueues > 1)
 		ur_unlock(lock);
@@ -128,15 +128,15 @@ static bool deliver(void *arg, const struct ur_rx *rx)
 
 	if (!l || l->broken)
 		return false;
-	hold(p, &l->lock);
+	lock_ring(p, &l->lock);
 	if (ur_ring_put_rx(&l->rings.tx, rx) > 0)
 		ur_rings_bell(&l->rings);
-	let_go(p, &l->lock);
+	unlock_ring(p, &l->lock);
 	ur_port_belongs(p->port, l->queue->index);
 	return true;
 }
 
-/* Who gives a burst of a slot must not give one that no lane would. */
+/* False: a burst that no lane of ours would write. */
 static bool make_burst(struct ur_burst *t, const struct ur_ring_rec *rec,
 		       const uint8_t *payload)
 {
@@ -171,7 +171,7 @@ static int next_burst(struct port *p, struct lane *l)
 	return got;
 }
 
-/* For the port's own addresses only: others' paths are the host's. */
+/* Only from the port's own addresses: others are routed by the host. */
 static int send_burst(struct port *p, const struct ur_burst *t)
 {
 	return ur_port_has(p->port, t->src, t->dst)
@@ -179,7 +179,7 @@ static int send_burst(struct port *p, const struct ur_burst *t)
 		       : -EADDRNOTAVAIL;
 }
 
-/* What the lane has written; how many bursts left. */
+/* Send the lane's bursts; how many left. */
 static unsigned int send_lane(struct port *p, unsigned int slot)
 {
 	struct lane *l = p->lanes[slot];
@@ -201,13 +201,13 @@ static unsigned int send_lane(struct port *p, unsigned int slot)
 				 strerror(-err));
 		ur_ring_pop(&l->rings.rx);
 	}
-	/* One that did not leave may have made the stack ask for its way. */
+	/* A burst that did not leave may have made the stack resolve its neighbour. */
 	if (n || got > 0)
 		ur_port_flush(p->port);
 	if (got < 0) {
 		l->broken = true;
 		ur_warn_some(
-			"slot %u writes nonsense and is not heard any more",
+			"slot %u wrote an invalid record: its rings are ignored",
 			slot);
 	}
 	return n;
@@ -221,9 +221,9 @@ static bool deliver_tcp(void *arg, const uint8_t *packet, uint32_t len)
 	struct group *g = p->group;
 	bool taken;
 
-	hold(p, &g->tcp_lock);
+	lock_ring(p, &g->tcp_lock);
 	taken = ur_ports_tcp_in(g->tcp, packet, len, ur_clock_ns());
-	let_go(p, &g->tcp_lock);
+	unlock_ring(p, &g->tcp_lock);
 	return taken;
 }
 
@@ -234,9 +234,9 @@ static uint32_t send_tcp(struct port *p)
 
 	if (p->index)
 		return 0;
-	hold(p, &g->tcp_lock);
+	lock_ring(p, &g->tcp_lock);
 	n = ur_ports_tcp_work(g->tcp, ur_clock_ns());
-	let_go(p, &g->tcp_lock);
+	unlock_ring(p, &g->tcp_lock);
 	return n;
 }
 
@@ -247,9 +247,9 @@ static bool may_tcp_sleep(struct port *p)
 
 	if (p->index)
 		return true;
-	hold(p, &g->tcp_lock);
+	lock_ring(p, &g->tcp_lock);
 	ok = ur_ports_tcp_sleep(g->tcp);
-	let_go(p, &g->tcp_lock);
+	unlock_ring(p, &g->tcp_lock);
 	return ok;
 }
 
@@ -257,20 +257,20 @@ static void hear_tcp(struct port *p, uint32_t what)
 {
 	struct group *g = p->group;
 
-	hold(p, &g->tcp_lock);
+	lock_ring(p, &g->tcp_lock);
 	ur_ports_tcp_hear(g->tcp, what);
-	let_go(p, &g->tcp_lock);
+	unlock_ring(p, &g->tcp_lock);
 }
 
-/* ---- The thread's turns ---- */
+/* ---- The thread's rounds ---- */
 
 static uint32_t serve_host(struct port *p)
 {
 	return p->index ? 0 : ur_port_host(p->port, ur_clock_ns());
 }
 
-/* What comes in is looked at between any two lanes: sending all that many have
- * takes longer than a controller's queue lasts. */
+/* The controller is polled between any two lanes: its queue would overflow
+ * while the bursts of many lanes are sent. */
 static unsigned int work(struct port *p)
 {
 	unsigned int n = ur_port_poll(p->port, ur_clock_ns());
@@ -283,13 +283,13 @@ static unsigned int work(struct port *p)
 			n += ur_port_poll(p->port, ur_clock_ns());
 	}
 	n += send_tcp(p);
-	if (p->slept || ++p->turns % HOST_EVERY == 0)
+	if (p->slept || ++p->rounds % HOST_EVERY == 0)
 		n += serve_host(p);
 	p->slept = false;
 	return n;
 }
 
-/* Lanes ring from now on.  False: one has written meanwhile. */
+/* Lanes signal from now on.  False: one has written meanwhile. */
 static bool may_sleep(struct port *p)
 {
 	bool ok = may_tcp_sleep(p);
@@ -305,14 +305,14 @@ static bool may_sleep(struct port *p)
 }
 
 /* A lane whose process has ended, or never took the rings, stays until the
- * server detaches it; what is for it takes the way of the host. */
+ * server detaches it; its packets go to the host. */
 static void hear(struct port *p, unsigned int slot)
 {
 	struct lane *l = slot < UR_SLOTS ? p->lanes[slot] : NULL;
 
 	if (slot >= TCP_EVENTS)
 		hear_tcp(p, slot);
-	/* It may be another by now, whose bell is for another thread. */
+	/* It may be another lane by now, which signals another thread. */
 	if (!l || l->queue != p || ur_rings_heard(&l->rings))
 		return;
 	l->broken = true;
@@ -320,9 +320,9 @@ static void hear(struct port *p, unsigned int slot)
 }
 
 /*
- * There was work, or not.  True: it is time to sleep.  Looking for more before
- * that has to pay; and whoever is to bring it needs a core for himself: where
- * there is none for him, we are in his way.
+ * True: sleep.  A thread without work spins first, as long as spinning finds
+ * work often enough, and only while there is a core for the thread that produces
+ * that work.
  */
 static bool is_idle(struct port *p, bool worked, uint64_t now)
 {
@@ -343,7 +343,7 @@ static bool is_idle(struct port *p, bool worked, uint64_t now)
 	return true;
 }
 
-/* They need not ring for what we look at anyway. */
+/* The thread polls: lanes need not signal. */
 static void note_awake(const struct port *p)
 {
 	for (unsigned int i = 0; i < p->nslots; i++)
@@ -358,7 +358,7 @@ static void doze(struct port *p)
 
 	ur_sched_lock_frequent(&p->lock);
 	p->slept_ns = ur_clock_ns() - since;
-	ur_port_sched_slept(&p->turn, p->slept_ns);
+	ur_port_sched_slept(&p->sched, p->slept_ns);
 	for (int i = 0; i < n; i++) {
 		p->slept |= ev[i].data.u32 == PORT_EVENT;
 		hear(p, ev[i].data.u32);
@@ -367,10 +367,10 @@ static void doze(struct port *p)
 	ur_sched_unlock(&p->lock);
 }
 
-/* First while there are too few cores; and not for longer than is our share. */
+/* Real-time priority while there are too few cores, for its share of the time. */
 static void take_turn(struct port *p)
 {
-	struct ur_port_sched *t = &p->turn;
+	struct ur_port_sched *t = &p->sched;
 	uint64_t now = ur_clock_ns(), rest;
 	bool first =
 		p->priority && ur_port_sched_comes_first(
@@ -400,13 +400,13 @@ static void *port_main(void *arg)
 		take_turn(p);
 		ur_sched_lock_frequent(&p->lock);
 		n = work(p);
-		ur_port_sched_worked(&p->turn, n);
+		ur_port_sched_worked(&p->sched, n);
 		sleeps = is_idle(p, n > 0, ur_clock_ns());
-		naps = sleeps ? ur_port_sched_nap_ns(&p->turn) : 0;
+		naps = sleeps ? ur_port_sched_nap_ns(&p->sched) : 0;
 		sleeps = sleeps && !naps && may_sleep(p);
 		ur_sched_unlock(&p->lock);
 		if (naps)
-			ur_port_sched_napped(&p->turn, ur_sched_sleep(naps));
+			ur_port_sched_napped(&p->sched, ur_sched_sleep(naps));
 		if (sleeps)
 			doze(p);
 	}
@@ -422,7 +422,7 @@ static int watch(const struct port *p, int fd, uint32_t what)
 	return epoll_ctl(p->epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
-/* Who has the fewest lanes. */
+/* The queue with the fewest lanes. */
 static struct port *least_of(const struct group *g)
 {
 	struct port *least = g->queues[0];
@@ -462,7 +462,7 @@ static int add_lane(struct group *g, unsigned int slot)
 		free_lane(l);
 		return err;
 	}
-	/* The thread may be asleep: the first burst rings. */
+	/* The thread may be asleep: the first burst signals. */
 	(void)ur_ring_sleep(&l->rings.rx, true);
 	err = watch(p, l->rings.sock, slot);
 	if (err) {
@@ -504,7 +504,7 @@ static void detach(void *arg, unsigned int slot)
 	}
 }
 
-/* A lane that asks again has lost what it had. */
+/* A lane that asks again gives up its rings. */
 static int attach(void *arg, unsigned int slot, uint32_t ifindex)
 {
 	int fd = -ENOENT;
@@ -561,7 +561,7 @@ static void put_tcp(uint32_t session, uint32_t handle)
 	}
 }
 
-/* A lease is of all ports whose addresses it is about, or of none. */
+/* A lease is valid on all ports with a matching address, or on none. */
 static int lease_tcp(uint32_t session, uint32_t handle,
 		     const struct ur_tcp_proof *proof, int fd)
 {
@@ -582,7 +582,7 @@ static int lease_tcp(uint32_t session, uint32_t handle,
 	return err;
 }
 
-/* ---- What is told of them ---- */
+/* ---- Reports ---- */
 
 /* The lock of the queue is held. */
 static void view_queue(const struct port *p, struct ur_port_view *v)
@@ -630,7 +630,7 @@ static int report(void *arg)
 	return ur_ports_report(views, nports);
 }
 
-/* ---- The beginning ---- */
+/* ---- Start ---- */
 
 static struct port *queue_new(struct group *g, unsigned int index)
 {
@@ -649,8 +649,8 @@ static struct port *queue_new(struct group *g, unsigned int index)
 	return NULL;
 }
 
-/* The share that a thread leaves to others is none if another takes it: there
- * are not to be more of them than cores. */
+/* Real-time threads leave a share of a core to others, so there are not to be
+ * more of them than cores. */
 static int priority_of(const struct ur_port_spec *spec)
 {
 	if (!spec->priority || nfirst >= ur_sched_cpus())
@@ -679,8 +679,8 @@ static int open_queue(struct group *g, struct ur_port_config *cfg)
 	return err;
 }
 
-/* As many as were asked for, and the controller has; what comes into others
- * that it has is the first one's. */
+/* As many queues as are configured and the controller has; packets of its other
+ * queues go to the first one. */
 static int open_queues(struct group *g, struct ur_port_config *cfg)
 {
 	struct ur_port_facts facts;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ports that urnicd runs (ports/port.h) for everybody: one thread for each
- * of their queues, which hands each packet to the lane of its slot, through rings, and sends
- * what lanes write there.
+ * Ports that urnicd runs (ports/port.h) for all processes: one thread for each
+ * of their queues, which passes each packet to the lane of its slot, through
+ * rings, and sends the bursts that lanes write there.
  */
 #ifndef UR_DATAPLANE_PORTS_H
 #define UR_DATAPLANE_PORTS_H
@@ -20,12 +20,12 @@
 struct ur_server_ports {
 	int (*attach)(void *arg, unsigned int slot, uint32_t ifindex);
 	void (*detach)(void *arg, unsigned int slot);
-	/* A sealed memory file of what they have counted, or -errno. */
+	/* A sealed memory file with their counters, or -errno. */
 	int (*report)(void *arg);
 	void *arg;
-	/* The same for processes that have a TCP of their own, which are known
-	 * by their session's id; and the numbers that they lease.  NULL: that
-	 * is not to be had. */
+	/* The same for processes that have a TCP of their own, by the id of
+	 * their session; and the port numbers that they lease.  NULL: not
+	 * supported. */
 	int (*attach_tcp)(uint32_t session, uint32_t uid, uint32_t percent,
 			  uint32_t ifindex);
 	void (*detach_tcp)(uint32_t session);
@@ -37,8 +37,8 @@ struct ur_server_ports {
 /* Are there any in the configuration?  0 or -errno, which is logged. */
 int ur_ports_check(void);
 
-/* Begin to run all ports of the configuration, to the end of the process.  0
- * or -errno, which is logged. */
+/* Run all ports of the configuration until the process ends.  0 or -errno,
+ * which is logged. */
 int ur_ports_start(const struct ur_server_ports **out);
 
 #endif

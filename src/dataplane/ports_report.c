@@ -58,7 +58,7 @@ static const char *name_lanes(const struct ur_port_view *v, char out[LANES_LEN])
 	return out;
 }
 
-/* A name has no quotes or controls: the configuration chose it. */
+/* Names are checked when the configuration is read: no quotes, no controls. */
 static void print_port(FILE *f, const struct ur_port_view *v)
 {
 	char name[IF_NAMESIZE] = "?", lanes[LANES_LEN];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What `urnic show` tells of the ports that urnicd runs, as JSON:
+/* What `urnic show` prints of the ports that urnicd runs, as JSON:
  *
  *   [{"interface":"dpp","driver":"net_memif","queues":2,"threads":2,
  *     "spread":"by RSS","steered_lanes":0,"other_queue":0,"zero_copy":"off",
@@ -21,8 +21,8 @@ struct ur_port_view {
 	unsigned int lanes;
 	unsigned int threads;		       /* each with a queue, and … */
 	unsigned int lanes_of[UR_PORT_QUEUES]; /* … so many lanes */
-	unsigned int broken; /* lanes that are not heard any more */
-	uint64_t lanes_lost; /* packets that lanes of now did not take */
+	unsigned int broken; /* lanes that are not polled any more */
+	uint64_t lanes_lost; /* packets that present lanes did not take */
 	struct ur_port_facts facts;
 	struct ur_port_stats stats;
 	struct ur_net_counters counters;

@@ -15,7 +15,7 @@
 #include "ports/ring_port.h"
 
 #define SEGMENTS_PER_TURN 32u
-/* As many records as a ring holds: who writes on meanwhile is not waited for. */
+/* As many records as a ring holds, also if the process goes on writing. */
 #define LAST_TURNS	  (UR_RING_TX_BYTES / UR_RING_LINE / SEGMENTS_PER_TURN)
 #define EXPIRE_NS	  1000000000u
 #define NO_LANE		  UR_STEER_OWNERS
@@ -26,8 +26,8 @@ _Static_assert(sizeof(struct ur_ring_tcp_ends) == sizeof(struct ur_steer_ends),
 struct lane {
 	struct ur_rings rings;
 	uint32_t session;
-	bool broken; /* wrote nonsense */
-	bool gone;   /* hung up: what it has written still leaves */
+	bool broken; /* wrote an invalid record */
+	bool gone;   /* closed its socket: its records still leave */
 };
 
 struct ur_ports_tcp {
@@ -41,7 +41,7 @@ struct ur_ports_tcp {
 	uint64_t expire_ns;
 	uint64_t now_ns;
 	uint64_t lost; /* of lanes that are gone */
-	/* Nobody changes what is looked at here. */
+	/* Copied here, so that the process cannot change it after the checks. */
 	uint8_t packet[UR_NET_FRAME_MAX];
 };
 
@@ -155,8 +155,8 @@ static uint32_t send_lane(struct ur_ports_tcp *t, uint32_t id)
 	}
 	if (got < 0 && got != -EAGAIN) {
 		l->broken = true;
-		ur_warn_some("session %u writes nonsense to its TCP rings and "
-			     "is not heard any more",
+		ur_warn_some("session %u wrote an invalid record to its TCP "
+			     "rings: they are ignored",
 			     l->session);
 	}
 	return n;
@@ -220,7 +220,7 @@ static int open_lane(struct ur_ports_tcp *t, uint32_t id, struct lane *l,
 
 	if (err)
 		return err;
-	/* The thread may be asleep: the first segment rings. */
+	/* The thread may be asleep: the first segment signals. */
 	(void)ur_ring_sleep(&l->rings.rx, true);
 	if (!epoll_ctl(t->epfd, EPOLL_CTL_ADD, l->rings.sock, &ev))
 		return 0;
@@ -237,7 +237,7 @@ static void send_reset(void *arg, const uint8_t *packet, uint32_t len)
 	(void)ur_port_send_ip(t->port, packet, len, t->now_ns);
 }
 
-/* What it has written still goes, as a kernel's socket would send it. */
+/* Its records are still sent, as a kernel's socket would do. */
 void ur_ports_tcp_detach(struct ur_ports_tcp *t, uint32_t session,
 			 uint64_t now_ns)
 {

@@ -16,7 +16,7 @@
 
 struct ur_ports_tcp;
 
-/* first: what the rings' sockets are called in the epoll set, from there on.
+/* first: the number of the first of the rings' sockets in the epoll set.
  * NULL: no memory. */
 struct ur_ports_tcp *ur_ports_tcp_create(struct ur_port *port,
 					 const struct ur_port_spec *spec,
@@ -28,17 +28,17 @@ struct ur_ports_tcp *ur_ports_tcp_create(struct ur_port *port,
 /* False: it is the host's. */
 bool ur_ports_tcp_in(struct ur_ports_tcp *t, const uint8_t *packet,
 		     uint32_t len, uint64_t now_ns);
-/* What processes have written; how many segments. */
+/* Send the processes' records; how many segments. */
 uint32_t ur_ports_tcp_work(struct ur_ports_tcp *t, uint64_t now_ns);
-/* Processes ring from now on.  False: one has written meanwhile. */
+/* Processes signal from now on.  False: one has written meanwhile. */
 bool ur_ports_tcp_sleep(struct ur_ports_tcp *t);
-/* That socket of the epoll set has something to say. */
+/* That socket of the epoll set is readable. */
 void ur_ports_tcp_hear(struct ur_ports_tcp *t, uint32_t what);
 
 /* ---- The server's thread ---- */
 
-/* Rings for a session, instead of those that it had, which it has lost: its
- * socket or -errno. */
+/* New rings for a session, which replace the ones it had: its socket or
+ * -errno. */
 int ur_ports_tcp_attach(struct ur_ports_tcp *t, uint32_t session, uint32_t uid,
 			uint32_t percent, uint64_t now_ns);
 void ur_ports_tcp_detach(struct ur_ports_tcp *t, uint32_t session,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What comes from the wire may be forged, so it changes next to nothing of a
- * flow: that it has been answered at all.
+ * Segments from the wire may be forged, so of the state of a flow they change
+ * only that it has been answered.
  */
 #include "dataplane/steer.h"
 
@@ -20,11 +20,12 @@
 #define PORT_CHAINS 1024u
 #define ADDRS	    16u
 #define FIRSTS	    64u
-#define FIRST_NS    15000000000ull /* as long as lwIP waits for the rest */
+#define FIRST_NS                                                               \
+	15000000000ull /* as long as lwIP waits for the other fragments */
 #define HAND_STEPS  64u
-#define NOBODY	    UINT32_MAX
+#define NO_OWNER    UINT32_MAX
 #define TOO_MANY    (UINT32_MAX - 1)
-/* Of the descriptors that we may have: each lease has one. */
+/* Of the limit of descriptors: each lease has one. */
 #define LEASES_PART 8u
 
 /* Of several owners.  Unused: it has none of these. */
@@ -32,14 +33,14 @@ struct user {
 	uint32_t uid;
 	uint32_t percent;
 	uint32_t nowners;
-	uint32_t nleases; /* those that rest, too */
+	uint32_t nleases; /* with those that rest */
 	uint32_t nflows;
 };
 
 struct lease {
-	struct ur_list node; /* of its owner, or of those that rest */
+	struct ur_list node; /* of its owner, or of the resting ones */
 	struct ur_list chain;
-	struct ur_list flows; /* called from it */
+	struct ur_list flows; /* flows that connected from it */
 	struct ur_tcp_proof what;
 	struct user *user; /* NULL: without a limit */
 	uint32_t owner;
@@ -51,7 +52,7 @@ struct lease {
 struct flow {
 	struct ur_steer_ends ends;
 	struct ur_list node; /* of its lease, or of its owner */
-	uint32_t owner;	     /* NOBODY: unused */
+	uint32_t owner;	     /* NO_OWNER: unused */
 	uint32_t next;	     /* in the bucket, or of the unused; + 1 */
 	uint32_t sent;	     /* the sequence number behind what was sent */
 	bool called;	     /* from a lease, which it ends with */
@@ -82,7 +83,7 @@ struct ur_steer {
 	int kernel; /* to ask what it has; or -errno */
 	uint32_t max_leases;
 	uint64_t seed;
-	uint64_t calls_ns;		   /* so far calls are paid for */
+	uint64_t calls_ns;		   /* token bucket of SYNs */
 	struct ur_list ports[PORT_CHAINS]; /* leases, the latest first */
 	struct ur_list resting;
 	struct owner owners[UR_STEER_OWNERS];
@@ -127,7 +128,7 @@ struct ur_steer *ur_steer_create(const uint8_t (*addrs)[16], uint32_t naddrs,
 		ur_list_init(&s->owners[i].flows);
 	}
 	for (uint32_t i = 0; i < UR_STEER_FLOWS; i++) {
-		s->flows[i].owner = NOBODY;
+		s->flows[i].owner = NO_OWNER;
 		s->flows[i].next = i + 1 < UR_STEER_FLOWS ? i + 2 : 0;
 	}
 	s->unused = 1;
@@ -151,7 +152,7 @@ static bool is_ours(const struct ur_steer *s, const uint8_t addr[16])
 
 /* ---- Users ---- */
 
-/* There are as many as there may be owners; NULL: more, by what rests. */
+/* There is room for as many as there may be owners; NULL: none left. */
 static struct user *user_of(struct ur_steer *s, uint32_t uid)
 {
 	struct user *unused = NULL;
@@ -223,7 +224,7 @@ static void drop_flow(struct ur_steer *s, struct flow *f)
 	if (s->owners[f->owner].user)
 		s->owners[f->owner].user->nflows--;
 	s->count.flows--;
-	f->owner = NOBODY;
+	f->owner = NO_OWNER;
 	f->next = s->unused;
 	s->unused = own + 1;
 }
@@ -237,7 +238,7 @@ static bool may_go(const struct flow *f, uint64_t now_ns)
 	return now_ns >= f->sent_ns + limit || (f->over && !f->sent_ns);
 }
 
-/* A bounded look for a flow that may go; own: it has to be the owner's. */
+/* A bounded search for a flow to replace; own: of the owner only. */
 static void make_room(struct ur_steer *s, uint32_t owner, bool own,
 		      uint64_t now_ns)
 {
@@ -245,7 +246,7 @@ static void make_room(struct ur_steer *s, uint32_t owner, bool own,
 		struct flow *f = &s->flows[s->hand];
 
 		s->hand = (s->hand + 1) % UR_STEER_FLOWS;
-		if (f->owner == NOBODY || (own && f->owner != owner) ||
+		if (f->owner == NO_OWNER || (own && f->owner != owner) ||
 		    !may_go(f, now_ns))
 			continue;
 		drop_flow(s, f);
@@ -386,7 +387,7 @@ bool ur_steer_put(struct ur_steer *s, uint32_t owner, uint32_t handle)
 	return true;
 }
 
-/* owner: NOBODY's is anybody's. */
+/* owner: NO_OWNER means of any owner. */
 static struct lease *find_lease(struct ur_steer *s, uint32_t owner,
 				const struct ur_steer_ends *e, bool listens)
 {
@@ -396,10 +397,10 @@ static struct lease *find_lease(struct ur_steer *s, uint32_t owner,
 		struct lease *l = ur_container_of(n, struct lease, chain);
 
 		if (l->what.port != port || l->what.listens != listens ||
-		    (owner != NOBODY && l->owner != owner) ||
+		    (owner != NO_OWNER && l->owner != owner) ||
 		    !covers(&l->what, e->local))
 			continue;
-		/* Else the kernel may have given it to another. */
+		/* Else the kernel may have given it to another process. */
 		if (!listens || ur_tcp_proof_listens(l->fd, &l->what))
 			return l;
 	}
@@ -431,9 +432,9 @@ static void reset_peers(struct ur_steer *s, const struct ur_list *flows,
 	ur_list_for_each(n, flows) {
 		const struct flow *f = ur_container_of(n, struct flow, node);
 
-		/* Who was told of the end reads what came before it.  Who has
-		 * not yet got all that was sent answers a reset from behind
-		 * that (RFC 5961), and the host resets him then. */
+		/* A peer that got a FIN needs no reset.  A peer that has not
+		 * yet got all data answers a reset from behind that data
+		 * (RFC 5961), and the host resets it then. */
 		if (f->over || !f->heard)
 			continue;
 		s->count.tcp_resets++;
@@ -472,8 +473,8 @@ void ur_steer_end(struct ur_steer *s, uint32_t owner, uint64_t now_ns,
 
 /* ---- In ---- */
 
-/* Called while the owner listened, and nobody has answered: without a listener
- * he has no claim to who calls there. */
+/* It came while the owner listened, and was not answered: without a listener the
+ * owner has no right to it. */
 static bool is_stale(struct ur_steer *s, const struct flow *f)
 {
 	return !f->called && !f->heard &&
@@ -481,10 +482,10 @@ static bool is_stale(struct ur_steer *s, const struct flow *f)
 }
 
 /*
- * A number that a process has others may have as well (SO_REUSEADDR), even one
- * who listens there.  True: what has these ends is a connection of the
- * kernel's, or who calls there calls the kernel.  calls: the owner does, who
- * may listen there himself.
+ * Other sockets may be bound to a leased number too (SO_REUSEADDR), even a
+ * listener.  True: these ends are those of a connection of the kernel's, or a SYN
+ * there is for a listener of the kernel's.  calls: the owner connects, and may
+ * have that listener itself.
  */
 static bool is_kernels(struct ur_steer *s, uint32_t owner,
 		       const struct ur_steer_ends *e, bool calls)
@@ -496,17 +497,17 @@ static bool is_kernels(struct ur_steer *s, uint32_t owner,
 		!find_lease(s, owner, e, true));
 }
 
-/* Something else than a call.  The first answer to one may be the kernel's, who
- * has called from there, too. */
+/* No SYN.  The first SYN with ACK may be for the kernel, which may have
+ * connected from there, too. */
 static uint32_t hear(struct ur_steer *s, struct flow *f,
 		     const struct ur_tcp_packet *p)
 {
 	if (!f)
-		return NOBODY;
+		return NO_OWNER;
 	if (p->syn && f->called && !f->answered) {
 		if (is_kernels(s, f->owner, &p->ends, false)) {
 			drop_flow(s, f);
-			return NOBODY;
+			return NO_OWNER;
 		}
 		f->answered = true;
 	}
@@ -529,7 +530,7 @@ static bool has_listeners(const struct ur_steer *s,
 	return false;
 }
 
-/* Anybody may send calls, which cost system calls under the port's lock. */
+/* Any host may send SYNs, which cost system calls under the port's lock. */
 static bool may_ask(struct ur_steer *s, uint64_t now_ns)
 {
 	const uint64_t each = 1000000000u / UR_STEER_CALLS_PER_S;
@@ -553,7 +554,7 @@ static uint32_t whose(struct ur_steer *s, const struct ur_tcp_packet *p,
 
 	if (!p->syn || p->ack)
 		return hear(s, f, p);
-	/* He has called somebody who calls there now. */
+	/* Simultaneous open: the owner has connected to that peer. */
 	if (f &&
 	    (is_stale(s, f) || (f->called && !f->answered &&
 				is_kernels(s, f->owner, &p->ends, true)))) {
@@ -563,15 +564,15 @@ static uint32_t whose(struct ur_steer *s, const struct ur_tcp_packet *p,
 	if (f && !f->over)
 		return f->owner;
 	if (!has_listeners(s, &p->ends))
-		return f ? f->owner : NOBODY;
+		return f ? f->owner : NO_OWNER;
 	if (!may_ask(s, now_ns))
 		return TOO_MANY;
-	l = find_lease(s, NOBODY, &p->ends, true);
-	/* A connection that was the kernel's before is so still. */
+	l = find_lease(s, NO_OWNER, &p->ends, true);
+	/* A connection that the kernel had before stays the kernel's. */
 	if (l)
-		return is_kernels(s, l->owner, &p->ends, false) ? NOBODY
+		return is_kernels(s, l->owner, &p->ends, false) ? NO_OWNER
 								: l->owner;
-	return f ? f->owner : NOBODY;
+	return f ? f->owner : NO_OWNER;
 }
 
 static uint32_t whose_rest(const struct ur_steer *s,
@@ -584,7 +585,7 @@ static uint32_t whose_rest(const struct ur_steer *s,
 		    !memcmp(f->key, p->key, sizeof(f->key)))
 			return f->owner;
 	}
-	return NOBODY;
+	return NO_OWNER;
 }
 
 static void note_first(struct ur_steer *s, const struct ur_tcp_packet *p,
@@ -610,7 +611,7 @@ int ur_steer_in(struct ur_steer *s, const uint8_t *packet, uint32_t len,
 	owner = p.headless ? whose_rest(s, &p, now_ns) : whose(s, &p, now_ns);
 	if (owner == TOO_MANY)
 		return UR_STEER_DROP;
-	if (owner == NOBODY)
+	if (owner == NO_OWNER)
 		return UR_STEER_HOSTS;
 	if (p.fragment && !p.headless)
 		note_first(s, &p, owner, now_ns);
@@ -620,7 +621,7 @@ int ur_steer_in(struct ur_steer *s, const uint8_t *packet, uint32_t len,
 
 /* ---- Out ---- */
 
-/* A call, or the answer to one: the flow that it begins, or goes on with. */
+/* A SYN, or SYN with ACK: the flow that it makes, or belongs to. */
 static int begin_flow(struct ur_steer *s, uint32_t owner,
 		      const struct ur_tcp_packet *p, uint64_t now_ns,
 		      struct flow **out)

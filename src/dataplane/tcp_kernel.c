@@ -76,7 +76,7 @@ enum ur_tcp_kernel ur_tcp_kernel_ask(int fd, const struct ur_steer_ends *e,
 	memcpy((uint8_t *)&q.h.nlmsg_seq + 2, e->peer_port, 2);
 	if (send(fd, &q, sizeof(q), MSG_DONTWAIT) != (ssize_t)sizeof(q))
 		return UR_TCP_KERNEL_HAS;
-	/* What an earlier question may have left is none of this one. */
+	/* Drop answers to an earlier question. */
 	do {
 		n = recv(fd, answer, sizeof(answer), MSG_DONTWAIT);
 		if (n < (ssize_t)NLMSG_HDRLEN)
@@ -88,7 +88,7 @@ enum ur_tcp_kernel ur_tcp_kernel_ask(int fd, const struct ur_steer_ends *e,
 
 int ur_tcp_kernel_open(void)
 {
-	/* Of nobody: only a kernel that does not tell has that. */
+	/* Without an owner: from a kernel that does not tell it. */
 	static const struct ur_steer_ends none;
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the kernel's own TCP has of four numbers, by sock_diag(7). */
+/* Does the kernel's TCP have a socket for these ends?  By sock_diag(7). */
 #ifndef UR_DATAPLANE_TCP_KERNEL_H
 #define UR_DATAPLANE_TCP_KERNEL_H
 
@@ -9,14 +9,14 @@ struct ur_steer_ends;
 
 enum ur_tcp_kernel {
 	UR_TCP_KERNEL_NONE,    /* or a connection in TIME-WAIT */
-	UR_TCP_KERNEL_LISTENS, /* no connection, but somebody listens there */
-	UR_TCP_KERNEL_HAS,     /* a connection, or it could not be learned */
+	UR_TCP_KERNEL_LISTENS, /* no connection, but a listener */
+	UR_TCP_KERNEL_HAS,     /* a connection, or unknown */
 };
 
 /* A socket to ask by, or -errno: the kernel does not tell. */
 int ur_tcp_kernel_open(void);
 
-/* ifindex: what would come there by this interface; 0: by any. */
+/* ifindex: for packets from this interface; 0: from any. */
 enum ur_tcp_kernel ur_tcp_kernel_ask(int fd, const struct ur_steer_ends *e,
 				     uint32_t ifindex);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What urnicd reads of IP packets with TCP, and the one that it writes: pure.
- * What comes in may be anything; what goes out has to be as lwIP writes it. */
+/* Reads IP packets with TCP, and writes resets: pure.  Input may be anything;
+ * output of processes has to be as lwIP writes it. */
 #ifndef UR_DATAPLANE_TCP_PACKET_H
 #define UR_DATAPLANE_TCP_PACKET_H
 
@@ -20,7 +20,7 @@ struct ur_tcp_packet {
 	uint8_t key[UR_TCP_FRAG_KEY];
 };
 
-/* From the wire; false: it is no TCP that could be read. */
+/* From the wire; false: no TCP, or malformed. */
 bool ur_tcp_packet_in(const uint8_t *packet, uint32_t len,
 		      struct ur_tcp_packet *p);
 

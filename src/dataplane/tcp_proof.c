@@ -55,7 +55,7 @@ static uint16_t port_of(const struct sockaddr_storage *a)
 {
 	struct sockaddr_in in;
 
-	memcpy(&in, a, sizeof(in)); /* both families have it there */
+	memcpy(&in, a, sizeof(in)); /* of both families */
 	return ntohs(in.sin_port);
 }
 
@@ -85,7 +85,7 @@ static void take_v6(int fd, const struct sockaddr_storage *a,
 		p->families |= UR_TCP_IPV4;
 }
 
-/* Neither connected nor on its way to that. */
+/* Neither connected nor connecting. */
 static bool is_free(int fd, bool *listens)
 {
 	struct tcp_info info = { 0 };
@@ -97,8 +97,8 @@ static bool is_free(int fd, bool *listens)
 	return *listens || info.tcpi_state == TCP_CLOSE;
 }
 
-/* What getsockname() says may be what it had once: only a socket that has a
- * number cannot be bound again. */
+/* getsockname() may return a former number: only a socket that has a number now
+ * cannot be bound again. */
 static bool is_bound(int fd)
 {
 	struct sockaddr_storage a;
@@ -161,7 +161,7 @@ int ur_tcp_proof_read(int fd, struct ur_tcp_proof *p)
 	return err;
 }
 
-/* Those who want the same number as it must all let others have it. */
+/* Every socket on the number must allow others on it. */
 static int bind_at(int own, const struct sockaddr_storage *a, socklen_t len,
 		   int only, int ifindex)
 {
@@ -192,7 +192,7 @@ static int bind_own(int fd, const struct ur_tcp_proof *p)
 		       ? ur_sockopt_get(fd, IPPROTO_IPV6, IPV6_V6ONLY)
 		       : 0;
 	err = bind_at(own, &a, len, only, (int)p->ifindex);
-	/* The process may have bound the socket anew meanwhile. */
+	/* The process may have bound the socket again meanwhile. */
 	if (!err && !is_at(own, p))
 		err = -EINVAL;
 	if (!err)

@@ -21,14 +21,14 @@ struct ur_tcp_proof {
 	uint32_t ifindex; /* of that interface only; 0: of all */
 };
 
-/* 0; -EINVAL: it proves nothing; -EOPNOTSUPP: the kernel does not tell of
- * which namespace it is (Linux before 5.14). */
+/* 0; -EINVAL: it proves nothing; -EOPNOTSUPP: the kernel does not tell its
+ * namespace (Linux before 5.14). */
 int ur_tcp_proof_read(int fd, struct ur_tcp_proof *p);
 
 /*
- * What keeps the number from now on: for a listener the socket itself, which
- * is free as soon as it is closed; else one of our own beside it, which the
- * process cannot change.  A descriptor or -errno; -EINVAL: the socket is not
+ * The socket that holds the number from now on: for a listener the socket itself,
+ * so that the number is free as soon as it is closed; else a socket of urnicd's
+ * that is bound to the number too, which the process cannot change.  A descriptor or -errno; -EINVAL: the socket is not
  * where it was.
  */
 int ur_tcp_proof_hold(int fd, const struct ur_tcp_proof *p);

@@ -40,7 +40,7 @@ static void leaves_a_share(void **state)
 	assert_in_range(rest * 4, busy * 9 / 8, busy * 3 / 2);
 }
 
-/* Who sleeps anyway need not rest, who has slept long has saved nothing up. */
+/* A thread that sleeps enough need not rest; long sleep gives no credit. */
 static void sleep_is_rest(void **state)
 {
 	struct ur_port_sched t = { .first = true, .begun_ns = MS };

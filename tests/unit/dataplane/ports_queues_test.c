@@ -273,7 +273,7 @@ static void wake_all(void)
 		ring_toy(&more[q - 1]);
 }
 
-/* Not more of them than cores: none would be left to anybody else. */
+/* Not more real-time threads than cores, or no core is left to others. */
 static void as_many_come_first_as_cores(void **state)
 {
 	unsigned int cores = few_cores(), most = 0;

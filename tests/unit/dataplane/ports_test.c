@@ -7,7 +7,7 @@ static bool receive(unsigned int slot)
 	return receive_by(&toy, slot);
 }
 
-/* Nobody rings but the lane, and it came while the thread slept. */
+/* The lane alone signals, and it came while the thread slept. */
 static void the_first_burst_of_a_lane_wakes_the_port(void **state)
 {
 	struct ur_ring_rec rec = burst();
@@ -50,7 +50,7 @@ static void who_writes_nonsense_is_not_heard_any_more(void **state)
 
 	bad[0].pkt_len = 0; /* packets of nothing */
 	bad[1].pkt_len = 1; /* more than a burst has */
-	bad[2].sport = 0;   /* ports that are not for everybody */
+	bad[2].sport = 0;   /* privileged ports */
 	bad[3].sport = 1023;
 	attach(&other, SLOT + 1);
 	for (uint32_t i = 0; i < 4; i++) {
@@ -69,7 +69,7 @@ static void who_writes_nonsense_is_not_heard_any_more(void **state)
 	detach(&other, SLOT + 1);
 }
 
-/* Whom a lane may not speak for, or speak to by the port, it does not. */
+/* A lane sends only from the port's addresses, to destinations of the port. */
 static void only_the_ports_own_paths_are_served(void **state)
 {
 	uint32_t before = await(&toy.sent, 0);
@@ -112,8 +112,8 @@ static void what_comes_in_does_not_wait_for_all_lanes(void **state)
 		detach(&r[i], SLOT + i);
 }
 
-/* Nobody would read its packets: the host's socket gets them. */
-static void who_hangs_up_gets_nothing(void **state)
+/* A lane that has closed its socket: the host's socket gets its packets. */
+static void closed_lane_gets_nothing(void **state)
 {
 	struct ur_rings r;
 
@@ -196,8 +196,8 @@ static void segments_go_to_the_process_that_called(void **state)
 	ports->put_tcp(SESSION, 5);
 }
 
-/* Who asks again has lost his rings, and the connections on them. */
-static void rings_are_had_anew(void **state)
+/* A process that asks again gives up its rings, and the connections on them. */
+static void rings_are_replaced(void **state)
 {
 	uint32_t before = await(&toy.segments, 0);
 	struct ur_rings lost, r;
@@ -330,10 +330,10 @@ int main(void)
 		cmocka_unit_test(who_writes_nonsense_is_not_heard_any_more),
 		cmocka_unit_test(only_the_ports_own_paths_are_served),
 		cmocka_unit_test(what_comes_in_does_not_wait_for_all_lanes),
-		cmocka_unit_test(who_hangs_up_gets_nothing),
+		cmocka_unit_test(closed_lane_gets_nothing),
 		cmocka_unit_test(what_a_port_counts_is_told),
 		cmocka_unit_test(segments_go_to_the_process_that_called),
-		cmocka_unit_test(rings_are_had_anew),
+		cmocka_unit_test(rings_are_replaced),
 		cmocka_unit_test(nobody_speaks_for_another),
 		cmocka_unit_test(nonsense_on_a_tcp_ring),
 		cmocka_unit_test(a_process_that_ends_is_spoken_for),

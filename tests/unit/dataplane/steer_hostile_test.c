@@ -5,8 +5,8 @@
 
 /* ---- Other processes ---- */
 
-/* Answers to calls that nobody made are no claim to who calls later. */
-static void answered_nobody(void **state)
+/* An answer without a SYN gives no right to a later SYN. */
+static void answer_without_syn(void **state)
 {
 	uint16_t port = 0;
 
@@ -27,7 +27,7 @@ static void others(void **state)
 	for (size_t i = 0; i < sizeof(bare); i++)
 		assert_int_equal(out_of(state, BOB, 4000, 80, bare[i]), -EPERM);
 	assert_int_equal(count(state).tcp_foreign, sizeof(bare));
-	/* Nor with a number of his, which is the same. */
+	/* Nor with a number that bob has leased. */
 	lease(state, BOB, 1, 4000);
 	for (size_t i = 0; i < sizeof(bare); i++)
 		assert_int_equal(out_of(state, BOB, 4000, 80, bare[i]), -EPERM);
@@ -35,7 +35,7 @@ static void others(void **state)
 	/* Another peer is another matter. */
 	assert_int_equal(out_of(state, BOB, 4000, 81, SYN), 0);
 	assert_int_equal(in_to(state, 4000, 81, ACK), BOB);
-	/* She is done with it: it may be called from again. */
+	/* Alice has reset it: bob may connect from there again. */
 	assert_int_equal(out_of(state, ALICE, 4000, 80, RST), 0);
 	assert_int_equal(out_of(state, BOB, 4000, 80, SYN), 0);
 	assert_int_equal(in_to(state, 4000, 80, ACK), BOB);
@@ -65,7 +65,7 @@ static void noise(void **state)
 			packet[rand_r(&seed) % len] = (uint8_t)rand_r(&seed);
 		if (rand_r(&seed) % 2)
 			len = (uint32_t)rand_r(&seed) % (len + 1);
-		/* A copy as large as it is, for who looks beyond its end. */
+		/* A copy of exactly that size, so that ASan sees reads beyond it. */
 		exact = malloc(len ? len : 1);
 		assert_non_null(exact);
 		memcpy(exact, packet, len);
@@ -125,7 +125,7 @@ static void proofs(void **state)
 	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), -1);
 	assert_int_equal(errno, EADDRINUSE);
 	close(fd);
-	/* Who lets others have it may listen there. */
+	/* A socket with SO_REUSEADDR may listen there. */
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
@@ -135,7 +135,7 @@ static void proofs(void **state)
 	assert_true(ur_tcp_proof_listens(fd, &p));
 	p.port ^= 1;
 	assert_false(ur_tcp_proof_listens(fd, &p));
-	/* Then it is proof for nobody else. */
+	/* Then no other socket proves the number. */
 	other = tcp_socket("127.0.0.1", true);
 	assert_int_equal(connect(other, (struct sockaddr *)&a, sizeof(a)), 0);
 	assert_int_equal(ur_tcp_proof_read(other, &p), -EINVAL);
@@ -180,8 +180,8 @@ static void had_a_number(void **state)
 	close(l);
 }
 
-/* The process binds its socket anew: what it had proved is worth nothing. */
-static void bound_anew(void **state)
+/* The process binds its socket again: the earlier proof is void. */
+static void bound_again(void **state)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET };
 	struct ur_tcp_proof p;
@@ -261,8 +261,8 @@ static uint32_t make_loop(const struct ur_steer_ends *e, uint8_t flags, bool in)
 }
 
 /*
- * A number that a service of the host's has had before, or has too: who may
- * have it as well gets none of its connections.  (The port has the one end's
+ * A number that a service of the host has had before, or has too: a process that
+ * shares it gets none of the service's connections.  (The port has the one end's
  * address here.)
  */
 static void kernels_connections(void **state)
@@ -304,7 +304,7 @@ static void kernels_connections(void **state)
 			 -EPERM);
 	assert_int_equal(ur_steer_in(s, packet, make_loop(&e, ACK, true), now),
 			 -1);
-	/* One who called there before the kernel had a listener. */
+	/* A peer whose SYN came before the kernel had a listener. */
 	e.peer_port[0] ^= 1;
 	l = listener(&port);
 	assert_int_equal(ur_steer_in(s, packet, make_loop(&e, SYN, true), now),
@@ -315,7 +315,7 @@ static void kernels_connections(void **state)
 				      make_loop(&e, SYN, false), now),
 			 -EPERM);
 	e.peer_port[0] ^= 1;
-	/* Nor does somebody who listens there now. */
+	/* Nor does a listener that is there now. */
 	assert_int_equal(ur_tcp_proof_read(l, &p), 0);
 	assert_int_equal(ur_steer_lease(s, BOB, 1, &p, l), 0);
 	assert_int_equal(ur_steer_out(s, BOB, packet,
@@ -331,7 +331,7 @@ static void kernels_connections(void **state)
 	ur_steer_destroy(s);
 }
 
-/* A number that both have: the kernel calls from there after she did. */
+/* A shared number: the kernel connects from there after alice. */
 static void kernel_calls_too(void **state)
 {
 	static const uint8_t own[1][16] = {
@@ -378,11 +378,11 @@ int main(void)
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		CASE(others),
-		CASE(answered_nobody),
+		CASE(answer_without_syn),
 		CASE(noise),
 		CASE(proofs),
 		CASE(had_a_number),
-		CASE(bound_anew),
+		CASE(bound_again),
 		CASE(other_interfaces),
 		CASE(kernels_connections),
 		CASE(kernel_calls_too),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whose TCP is it: leases, flows, and what nobody may send. */
+/* Steering of TCP: leases, flows, and packets that must not be sent. */
 #include "steer_rig.h"
 
 static void calls(void **state)
 {
 	lease(state, ALICE, 1, 4000);
-	/* Nothing is hers before she has called. */
+	/* Alice gets nothing before its SYN. */
 	assert_int_equal(in_to(state, 4000, 80, ACK), -1);
 	assert_int_equal(out_of(state, ALICE, 4000, 80, ACK), -EPERM);
 	assert_int_equal(out_of(state, ALICE, 4000, 80, SYN), 0);
@@ -15,7 +15,7 @@ static void calls(void **state)
 	/* Other numbers are the host's. */
 	assert_int_equal(in_to(state, 4000, 81, ACK), -1);
 	assert_int_equal(in_to(state, 4001, 80, ACK), -1);
-	/* From a number that calls nobody is served. */
+	/* A number that connects accepts no connections. */
 	assert_int_equal(in_to(state, 4000, 90, SYN), -1);
 	assert_int_equal(out_of(state, ALICE, 4000, 90, SYN | ACK), -EPERM);
 	assert_int_equal(count(state).flows, 1);
@@ -38,12 +38,12 @@ static void is_called(void **state)
 	(void)lease_listener(state, BOB, 9, &port);
 	assert_int_equal(in_to(state, port, 50000, ACK), -1);
 	assert_int_equal(in_to(state, port, 50000, SYN), BOB);
-	/* Who knocks makes nothing: only an answer does. */
+	/* A SYN from the wire makes no flow: only the answer does. */
 	assert_int_equal(count(state).flows, 0);
 	assert_int_equal(in_to(state, port, 50000, ACK), -1);
 	assert_int_equal(out_of(state, BOB, port, 50000, SYN | ACK), 0);
 	assert_int_equal(in_to(state, port, 50000, ACK), BOB);
-	/* He may not call from there. */
+	/* Bob may not connect from there. */
 	assert_int_equal(out_of(state, BOB, port, 50001, SYN), -EPERM);
 	/* It outlives the listener. */
 	assert_true(ur_steer_put(*state, BOB, 9));
@@ -51,7 +51,7 @@ static void is_called(void **state)
 	assert_int_equal(in_to(state, port, 50002, SYN), -1);
 }
 
-/* What the socket says counts when somebody calls, not when it was leased. */
+/* Whether the socket listens is checked at each SYN, not at the lease. */
 static void listens_no_more(void **state)
 {
 	uint16_t port = 0;
@@ -354,7 +354,7 @@ static void half_open(void **state)
 		while (out_of(state, BOB, port, i, SYN | ACK))
 			assert_true(n++ < UR_STEER_FLOWS);
 	}
-	/* Who has entered stays. */
+	/* An accepted connection stays. */
 	assert_int_equal(in_to(state, port, 999, ACK), BOB);
 }
 
@@ -428,7 +428,7 @@ static void fragments(void **state)
 	assert_int_equal(fragment(state, false, false), -1);
 }
 
-/* Who has said his last word may still be spoken to. */
+/* After its FIN an owner still receives. */
 static void half_closed(void **state)
 {
 	lease(state, ALICE, 1, 4000);
