@@ -18,6 +18,7 @@
 
 #include "client/exit_file.h"
 #include "client/ipc_io.h"
+#include "client/qp1.h"
 #include "wire/bth.h"
 #include "wire/cm_msg.h"
 #include "wire/icrc.h"
@@ -214,25 +215,47 @@ static void more_records_than_the_file_has(void **state)
 	expect_none();
 }
 
-static void open_connection(void)
+static struct ur_cm_dgram dreq(uint32_t from_slot, uint32_t to_slot)
 {
-	struct ur_cm_dgram d = { .scope_id = 0 };
+	struct ur_cm_dgram d = { .hop_limit = 64 };
 	struct ur_cm_msg m = {
 		.attr = UR_CM_DREQ,
 		.tid = 1,
-		.local_id = slot << 22 | 5,
-		.remote_id = peer_slot_no << 22 | 6,
+		.local_id = from_slot << 22 | 5,
+		.remote_id = to_slot << 22 | 6,
 	};
 
 	memcpy(d.src, localhost, 16);
 	memcpy(d.dst, localhost, 16);
 	ur_cm_msg_encode(&m, d.mad);
+	return d;
+}
+
+static void open_connection(void)
+{
+	const struct ur_cm_dgram d = dreq(slot, peer_slot_no);
+
 	assert_int_equal(ur_exit_file_add(&file, &d), 0);
 }
 
-static void expect_dreq(void)
+static void expect_mad(void)
 {
 	assert_int_equal(peer_recv(&peer, peer_slot_no), 1);
+}
+
+/* The reader that acknowledges duplicates answers CM messages too. */
+static void cm_message_in_timewait(void **state)
+{
+	const struct ur_cm_dgram d = dreq(peer_slot_no, slot);
+	struct ur_qp1 *qp1;
+
+	leave_records();
+	assert_int_equal(ur_qp1_open(-1, &qp1), 0);
+	assert_int_equal(ur_qp1_send(qp1, &d), 0);
+	ur_qp1_close(qp1);
+	expect_mad();
+	send_packet(qpn_of(slot, 7), EPSN - 1);
+	expect_ack();
 }
 
 /* So it is of a process that is stopped, or calls exec(). */
@@ -243,7 +266,7 @@ static void connections_end_with_the_lock(void **state)
 	end_session();
 	expect_none();
 	ur_exit_file_close(&file);
-	expect_dreq();
+	expect_mad();
 	expect_none();
 }
 
@@ -285,6 +308,7 @@ int main(void)
 		T(nothing_else_is_answered),
 		T(timewait_ends),
 		T(more_records_than_the_file_has),
+		T(cm_message_in_timewait),
 		T(connections_end_with_the_lock),
 		T(file_that_comes_back_has_a_process),
 		T(closed_connection_is_not_ended),
