@@ -331,7 +331,7 @@ static bool has_capability(int pid)
 	return caps >> CAP_BIT & 1;
 }
 
-/* Anybody has every capability in a user namespace of his own making. */
+/* In a user namespace of its own a process has all capabilities. */
 static bool same_user_namespace(int pid)
 {
 	char path[PATH_LEN], theirs[PATH_LEN], ours[PATH_LEN];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who has which port of the RDMA port spaces (TCP, UDP, IPOIB, IB) in this
- * namespace, and who listens: pure bookkeeping for urnicd, and for a process
- * that works without one.  The rules are those of the kernel's rdma_cm:
+ * The owners of the ports of the RDMA port spaces (TCP, UDP, IPOIB, IB) in this
+ * namespace, and the listeners: pure, for urnicd and for a process that works
+ * without it.  The rules are those of the kernel's rdma_cm:
  *
  *  - A port is bound to an address or to a wildcard of its family.  Two
  *    bindings conflict if their addresses are equal (-EADDRINUSE) or one of
@@ -33,7 +33,7 @@ enum ur_bind_flags {
 	UR_BIND_FLAGS = (1 << 4) - 1,
 };
 
-/* Embedded in whoever binds; its end is ur_binds_drop(). */
+/* Embedded in the owner of bindings; ended by ur_binds_drop(). */
 struct ur_bind_owner {
 	struct ur_list binds;
 	uint32_t count;
@@ -59,7 +59,7 @@ struct ur_binds {
 	uint16_t last;	/* … to here */
 };
 
-/* What is asked for; port 0: any that nobody has. */
+/* A request; port 0: any free port. */
 struct ur_bind_want {
 	uint32_t handle;
 	uint16_t ps;
@@ -72,15 +72,15 @@ void ur_binds_init(struct ur_binds *b, uint16_t first, uint16_t last);
 void ur_binds_fini(struct ur_binds *b);
 void ur_bind_owner_init(struct ur_bind_owner *o);
 
-/* The range from which this namespace takes ports; the usual if unknown. */
+/* The range from which this namespace takes ports; the default if unknown. */
 void ur_binds_range(uint16_t *first, uint16_t *last);
 
 /*
  * Bind.  0 and *port; -EADDRINUSE, -EADDRNOTAVAIL: see above, and all ports
  * of the range are taken; -EEXIST: the owner has a binding of that handle;
  * -EPROTONOSUPPORT: no such port space; -ENOSPC: the owner or the port has too
- * many; -ENOMEM.  `chance` is a random number.  The caller has checked who may have
- * a port below UR_BIND_ROOT_PORT.
+ * many; -ENOMEM.  `chance` is a random number.  The caller has checked that the
+ * owner may have a port below UR_BIND_ROOT_PORT.
  */
 int ur_binds_add(struct ur_binds *b, struct ur_bind_owner *o,
 		 const struct ur_bind_want *want, uint32_t chance,
@@ -96,7 +96,7 @@ int ur_binds_del(struct ur_binds *b, struct ur_bind_owner *o, uint32_t handle);
 /* All of an owner. */
 void ur_binds_drop(struct ur_binds *b, struct ur_bind_owner *o);
 
-/* Who listens on that port for packets to that address; NULL: nobody. */
+/* The listener on that port for packets to that address; NULL: none. */
 const struct ur_bind *ur_binds_find(const struct ur_binds *b, uint16_t ps,
 				    uint16_t port, const uint8_t dst[16]);
 

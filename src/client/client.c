@@ -35,8 +35,8 @@ static struct ur_client *client_create(void)
 		return NULL;
 	c->fd = -1;
 	c->proof_fd = -1;
-	c->keeper[0] = -1;
-	c->keeper[1] = -1;
+	c->store[0] = -1;
+	c->store[1] = -1;
 	c->epfd = epoll_create1(EPOLL_CLOEXEC);
 	c->timer_fd =
 		timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -101,7 +101,7 @@ void ur_client_close(struct ur_client *c)
 	ur_ipc_close_fds(&c->fd, 1);
 	ur_ipc_close_fds(&c->epfd, 1);
 	ur_ipc_close_fds(&c->timer_fd, 1);
-	ur_ipc_close_fds(c->keeper, 2);
+	ur_ipc_close_fds(c->store, 2);
 	ur_ipc_close_fds(&c->proof_fd, 1);
 	ur_exit_file_close(&c->exit_file);
 	for (unsigned int i = 0; i < c->nslots; i++)

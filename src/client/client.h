@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process asks of urnicd (docs/decisions/0002): slots of port 4791, and
- * to be known, so that its slots are reclaimed when it dies.  The format of the
+ * What a process gets from urnicd (docs/decisions/0002): slots of port 4791,
+ * ports of the RDMA port spaces, and cleanup after its end.  The format of the
  * messages is client/ipc.h and docs/wire/daemon.md.
  *
  * One connection per process.  It is found through an abstract Unix socket of
  * the network namespace; if none answers, urnicd is started (URNICD, or from
  * the directory of liburnic.so, directories relative to it, the installed
- * place, or PATH) and tried again for up to ten seconds: a loaded machine is
- * no reason to fail.  Only a daemon of our own user or of root is trusted
+ * place, or PATH) and tried again for up to ten seconds, since the machine may be
+ * loaded.  Only a daemon of our own user or of root is trusted
  * (SO_PEERCRED): -EPERM with one clear log line otherwise.
  */
 #ifndef UR_CLIENT_CLIENT_H
@@ -59,8 +59,8 @@ int ur_client_tcp_ring(struct ur_client *c, uint32_t ifindex, int *sock);
 /*
  * Lease the number that a socket is bound to, for calls from it, or, if it
  * listens, to it; *handle is the lease's name, never 0.  -ENOENT: no port of
- * urnicd's has the address; -EBUSY: urnicd hung a while ago, and is not asked
- * yet; -EOPNOTSUPP, others: the kernel's TCP has to do.
+ * urnicd's has the address; -EBUSY: urnicd did not answer lately, and is not asked
+ * yet; -EOPNOTSUPP, others: use the kernel's TCP.
  */
 int ur_client_tcp_lease(struct ur_client *c, int fd, uint32_t *handle);
 
@@ -87,7 +87,7 @@ bool ur_client_is_alone(const struct ur_client *c);
 
 /*
  * fn gets every management datagram that urnicd hands us, under the client's
- * lock and from whichever thread reads the connection: it may only take note.
+ * lock and in any thread that reads the connection: it may only queue it.
  * Only before the first port is bound.
  */
 typedef void (*ur_client_mad)(void *arg, const struct ur_cm_dgram *d);
@@ -95,8 +95,8 @@ void ur_client_on_mad(struct ur_client *c, ur_client_mad fn, void *arg);
 
 /*
  * Bind a port of an RDMA port space (client/binds.h); kept over a restart of
- * urnicd, and given back when this process ends.  want->handle is not looked
- * at; want->flags: UR_BIND_REUSE, UR_BIND_AFONLY.  0, *handle and *port;
+ * urnicd, and given back when this process ends.  want->handle is
+ * ignored; want->flags: UR_BIND_REUSE, UR_BIND_AFONLY.  0, *handle and *port;
  * -EACCES: a port below UR_BIND_ROOT_PORT, else as ur_binds_add().
  */
 int ur_client_bind(struct ur_client *c, const struct ur_bind_want *want,
@@ -105,7 +105,7 @@ int ur_client_bind(struct ur_client *c, const struct ur_bind_want *want,
 /*
  * A free port to connect from: of all addresses, and never to be listened on.
  * Ports that were given back are kept for the next one, and a process that
- * needs many asks for them ahead, so mostly urnicd is not asked at all.  As
+ * needs many asks for them ahead, so urnicd is rarely asked.  As
  * ur_client_bind() with port 0.
  */
 int ur_client_lease(struct ur_client *c, uint16_t ps, uint32_t *handle,
@@ -113,9 +113,9 @@ int ur_client_lease(struct ur_client *c, uint16_t ps, uint32_t *handle,
 
 /*
  * Lanes of one host that talk to each other (engine/shm_peers.c).  Offer the lane
- * that has `slot` what the two descriptors are, or with NULL ask it for an
- * offer, in the name of our slot `from`.  Nothing comes of it if urnicd is not
- * there; a refusal is told as note.error.
+ * that has `slot` the two descriptors, or with NULL ask it for an offer, in the
+ * name of our slot `from`.  Without urnicd it is lost; a refusal comes as
+ * note.error.
  */
 void ur_client_peer(struct ur_client *c, uint16_t slot, uint16_t from,
 		    const int fds[2]);
@@ -123,11 +123,11 @@ void ur_client_peer(struct ur_client *c, uint16_t slot, uint16_t from,
 struct ur_client_peer_note {
 	uint16_t slot; /* ours, or with an error the one that was meant … */
 	uint16_t from; /* … and that of the sender, or ours */
-	int error;     /* errno: nobody has it, or it is another user's */
+	int error;     /* errno: it has no owner, or another user's */
 	int fds[2];    /* -1: asks for an offer */
 };
 
-/* fn gets such notes as ur_client_mad gets datagrams; it takes the fds. */
+/* fn gets such messages as ur_client_mad gets datagrams; it takes the fds. */
 typedef void (*ur_client_on_peer_fn)(void *arg,
 				     const struct ur_client_peer_note *n);
 void ur_client_on_peer(struct ur_client *c, ur_client_on_peer_fn fn, void *arg);
@@ -163,14 +163,14 @@ int ur_client_xrc_link(struct ur_client *c, const struct ur_xrc_file *file,
 		       uint32_t slot, int *fd);
 
 /*
- * fn gets the other end of what another process has asked for, whose slot that
- * is, as ur_client_on_mad(); the descriptor is fn's.
+ * fn gets the other end of a link that another process has asked for, and the
+ * slot of that process, as ur_client_on_mad(); the descriptor is fn's.
  */
 typedef void (*ur_client_xrc_peer)(const struct ur_xrc_file *file,
 				   uint32_t slot, int fd);
 void ur_client_on_xrc(struct ur_client *c, ur_client_xrc_peer fn);
 
-/* Requests for the port come to us from now on.  As ur_binds_listen();
+/* Requests for the port come to this process from now on.  As ur_binds_listen();
  * -EINVAL: it is leased. */
 int ur_client_listen(struct ur_client *c, uint32_t handle);
 void ur_client_unbind(struct ur_client *c, uint32_t handle);

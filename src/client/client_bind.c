@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ports of the RDMA port spaces: asked of urnicd, and remembered here so that
- * the next urnicd can be told.  A process that works alone keeps the books
- * itself.
+ * Ports of the RDMA port spaces: requested from urnicd, and kept here to be
+ * claimed from the next urnicd.  A process that works alone has a table of its
+ * own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ void ur_client_on_mad(struct ur_client *c, ur_client_mad fn, void *arg)
 	ur_unlock(&c->lock);
 }
 
-/* Ask, of one daemon or the next. */
+/* Ask this urnicd or the next one. */
 static int ask(struct ur_client *c, struct ur_ipc_msg *m)
 {
 	uint64_t deadline = ur_clock_ns() + ASK_NS;
@@ -40,7 +40,7 @@ static int ask(struct ur_client *c, struct ur_ipc_msg *m)
 	return err ? err : ur_client_conn_error(c->reply.error, "RDMA ports");
 }
 
-/* Handles only grow, so that a new one stands behind all others. */
+/* Handles only grow, so a new one goes to the end. */
 static int reserve(struct ur_client *c)
 {
 	uint32_t cap = c->cap_binds ? 2 * c->cap_binds : 16;

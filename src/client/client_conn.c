@@ -56,7 +56,7 @@ static int distrust(struct ur_client *c)
 	return -EPERM;
 }
 
-/* Nobody else may hand us sockets. */
+/* No other user may hand us sockets. */
 static int check_peer(struct ur_client *c, int fd)
 {
 	int err = ur_ipc_peer(fd, &c->daemon_pid, &c->daemon_uid);
@@ -71,7 +71,7 @@ static int check_peer(struct ur_client *c, int fd)
 	return trust == UR_TRUST_YES || c->proof_fd >= 0 ? 0 : distrust(c);
 }
 
-/* The keeper holds the sockets of one uid and is for a daemon of that uid. */
+/* The slot store is for a urnicd of the user that opened its sockets. */
 static int send_hello(struct ur_client *c)
 {
 	struct ur_ipc_msg m = {
@@ -80,14 +80,14 @@ static int send_hello(struct ur_client *c)
 		.version = UR_IPC_VERSION,
 		.role = UR_IPC_ROLE_CLIENT,
 	};
-	bool keeper = c->keeper[0] >= 0 && c->daemon_uid == geteuid();
+	bool store = c->store[0] >= 0 && c->daemon_uid == geteuid();
 
 	if (c->proof_fd >= 0)
 		return ur_ipc_send(c->fd, &m, &c->proof_fd, 1);
-	return ur_ipc_send(c->fd, &m, c->keeper, keeper ? 2 : 0);
+	return ur_ipc_send(c->fd, &m, c->store, store ? 2 : 0);
 }
 
-/* There may be more to say than the socket holds; the daemon reads on. */
+/* Claims may be more than the socket holds: wait for urnicd to read. */
 static int say(struct ur_client *c, struct ur_ipc_msg *m, const int *fd,
 	       unsigned int nfds)
 {
@@ -172,8 +172,8 @@ static int attach(struct ur_client *c, int fd)
 }
 
 /*
- * Sockets that root's daemon gave us can only come back to root's next one,
- * and a daemon of ours would stand in its way: so that is waited for.
+ * Sockets from root's urnicd can be claimed only from root's next one, and a
+ * urnicd of this user would have its name.  So this process starts none.
  */
 static int start_daemon(const struct ur_client *c)
 {
@@ -185,13 +185,13 @@ static int start_daemon(const struct ur_client *c)
 	err = ur_spawn_find(path, sizeof(path));
 	if (!err)
 		err = ur_spawn_daemon(path);
-	/* To a caller, EPERM is a daemon that must not be trusted. */
+	/* To a caller, EPERM means a urnicd that must not be trusted. */
 	if (err)
 		ur_info("cannot start urnicd: %s", strerror(-err));
 	return err == -EPERM || err == -EAGAIN ? -EACCES : err;
 }
 
-/* Errors that pass when a daemon starts, is busy, or ends just now. */
+/* Transient errors: a urnicd starts, is busy, or ends. */
 static bool passing(int err)
 {
 	return err == -ECONNREFUSED || err == -EAGAIN || err == -EPIPE ||
@@ -199,8 +199,8 @@ static bool passing(int err)
 }
 
 /*
- * A daemon may end, idle, between our being told of it and our connecting; so
- * one more is started if none shows up for a while.
+ * An idle urnicd may end after this process has found it and before it
+ * connects, so another one is started if none answers for some time.
  */
 static int start_once(const struct ur_client *c, uint64_t *next_start_ns)
 {
@@ -237,7 +237,7 @@ int ur_client_conn_open(struct ur_client *c)
 	}
 }
 
-/* The next daemon is started at once, unless they die as soon as they live. */
+/* The next urnicd is started at once, unless several died soon after start. */
 static void allow_start(struct ur_client *c, uint64_t now_ns)
 {
 	c->died_soon = now_ns - c->up_ns < SOON_NS ? c->died_soon + 1 : 0;
@@ -248,8 +248,8 @@ static void allow_start(struct ur_client *c, uint64_t now_ns)
 }
 
 /*
- * Many processes see the daemon die at the same moment.  A little luck by pid
- * lets one start the next daemon and most of the others find it.
+ * Many processes see urnicd die at the same time.  A delay that depends on the
+ * pid lets one start the next, and most of the others find it.
  */
 void ur_client_conn_lose(struct ur_client *c)
 {
@@ -269,8 +269,8 @@ void ur_client_conn_lose(struct ur_client *c)
 }
 
 /*
- * A daemon that was started may die before it has answered, and one that is
- * dying may still take a connection: what counts is that none listens.
+ * A urnicd that was started may die before it answers, and one that is about to
+ * end may still accept a connection: only that none listens is certain.
  */
 static void start_seldom(struct ur_client *c)
 {
@@ -286,7 +286,7 @@ static void start_seldom(struct ur_client *c)
 	c->brisk_end_ns = now + BRISK_NS;
 }
 
-/* Never so rarely that a daemon gives up waiting for its slots meanwhile. */
+/* Often enough to claim the slots within the grace time of a urnicd. */
 void ur_client_conn_retry(struct ur_client *c)
 {
 	uint64_t expirations;
@@ -306,9 +306,9 @@ void ur_client_conn_retry(struct ur_client *c)
 
 static void take_keeper(struct ur_client *c, int *fds)
 {
-	ur_ipc_close_fds(c->keeper, 2);
-	c->keeper[0] = fds[0];
-	c->keeper[1] = fds[1];
+	ur_ipc_close_fds(c->store, 2);
+	c->store[0] = fds[0];
+	c->store[1] = fds[1];
 	fds[0] = -1;
 	fds[1] = -1;
 }
@@ -316,7 +316,7 @@ static void take_keeper(struct ur_client *c, int *fds)
 void ur_client_conn_tell(struct ur_client *c, struct ur_ipc_msg *m,
 			 const int *fds, unsigned int nfds)
 {
-	/* What is so lost is in the claims, or is asked for again. */
+	/* A message that is lost is in the claims, or is asked for again. */
 	if (c->proof_fd >= 0)
 		return;
 	if (c->state == UR_CLIENT_UP && say(c, m, fds, nfds))
@@ -334,8 +334,8 @@ void ur_client_conn_put(struct ur_client *c, uint32_t slot)
 }
 
 /*
- * Who waits for a reply holds the lock and reads the connection; whoever polls
- * it would be woken for nothing, and again at once.
+ * A thread that waits for a reply holds the lock and reads the connection; the
+ * thread that polls it would wake up for nothing, again and again.
  */
 static void watch(struct ur_client *c, bool on)
 {
@@ -353,7 +353,7 @@ static int await(struct ur_client *c, uint64_t deadline_ns)
 	while (!c->replied && !err)
 		err = ur_client_conn_wait(c, deadline_ns);
 	watch(c, true);
-	/* Nobody waits for it: what it brings is not kept. */
+	/* No thread waits for this reply: its descriptors are closed. */
 	c->replied |= err != 0;
 	return err;
 }
@@ -393,7 +393,7 @@ int ur_client_conn_error(uint16_t error, const char *of_what)
 	return -ENOSPC;
 }
 
-/* A claim was refused, or the caller no longer waits for his port. */
+/* A claim was refused, or no caller waits for the port any more. */
 static void stray_bound(struct ur_client *c, const struct ur_ipc_msg *m)
 {
 	struct ur_ipc_msg unbind = { .type = UR_IPC_UNBIND,
@@ -407,7 +407,7 @@ static void stray_bound(struct ur_client *c, const struct ur_ipc_msg *m)
 		ur_client_conn_tell(c, &unbind, NULL, 0);
 }
 
-/* A slot for which the caller no longer waits goes back at once. */
+/* A slot for which no caller waits any more goes back at once. */
 static void take_reply(struct ur_client *c, const struct ur_ipc_msg *m,
 		       int *fds)
 {
@@ -438,7 +438,7 @@ static void take_mad(struct ur_client *c, const struct ur_ipc_msg *m)
 	c->on_mad(c->mad_arg, &d);
 }
 
-/* Before it has shown who it is, nothing of ours was sent to it. */
+/* Nothing was sent to it before it has proved that it is to be trusted. */
 static void take_welcome(struct ur_client *c, int *fds)
 {
 	bool ok = c->proof_fd < 0 || ur_trust_is_proven(c->proof_fd);
@@ -458,7 +458,7 @@ static void take_welcome(struct ur_client *c, int *fds)
 
 static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 {
-	bool shown = c->proof_fd < 0; /* who it is */
+	bool shown = c->proof_fd < 0; /* it is trusted */
 
 	if (m->type == UR_IPC_WELCOME) {
 		take_welcome(c, fds);
@@ -494,7 +494,7 @@ static void handle(struct ur_client *c, const struct ur_ipc_msg *m, int *fds)
 	}
 }
 
-/* Bounded: a chattering daemon must not hold a lane's helper. */
+/* Bounded: a urnicd that sends all the time must not hold up its reader. */
 int ur_client_conn_read(struct ur_client *c)
 {
 	int fds[UR_IPC_MAX_FDS];

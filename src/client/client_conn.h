@@ -31,8 +31,8 @@ struct ur_client_xrcd {
 
 enum ur_client_use {
 	UR_CLIENT_BOUND,
-	UR_CLIENT_SPARE, /* leased, and at the moment nobody's */
-	UR_CLIENT_ASKED, /* will be a spare one once BOUND comes */
+	UR_CLIENT_SPARE, /* leased, and not in use */
+	UR_CLIENT_ASKED, /* a spare one once BOUND comes */
 };
 
 /* A port of ours, to be claimed from the next daemon. */
@@ -47,8 +47,8 @@ struct ur_client_bind {
 #define UR_CLIENT_AHEAD	 16u /* asked for at once */
 
 /*
- * Ports to connect from (client_lease.c).  Spare ones stand in the order in
- * which they became so.
+ * Ports to connect from (client_lease.c).  Spare ones are in the order in
+ * which they became spare.
  */
 struct ur_client_lease {
 	uint32_t spare[UR_CLIENT_SPARES]; /* handles */
@@ -65,7 +65,7 @@ struct ur_client {
 	int epfd;     /* watches fd and timer_fd */
 	int timer_fd; /* attempts while LOST, a pending report while UP */
 	int fd;
-	int keeper[2]; /* read end, write end; -1: not ours to hold */
+	int store[2]; /* the slot store (urnicd/slot_store.h), or -1 */
 	uid_t daemon_uid;
 	pid_t daemon_pid;
 	/* While LOST: when to start a daemon, and how often to look for one. */
@@ -76,7 +76,7 @@ struct ur_client {
 	unsigned int died_soon; /* daemons in a row */
 	bool welcome;
 	int proof_fd;	 /* that the daemon is to mark; -1: it is trusted */
-	bool refused;	 /* by this daemon: it said so instead of WELCOME */
+	bool refused;	 /* by this daemon: ERROR came instead of WELCOME */
 	bool complained; /* about a daemon that is not to be trusted */
 	uint32_t seq;	 /* of the last request */
 
@@ -88,8 +88,9 @@ struct ur_client {
 	uint32_t nbinds;
 	uint32_t cap_binds;
 	uint32_t last_handle;
-	uint32_t last_tcp;    /* lease's name */
-	uint64_t tcp_late_ns; /* when it last gave no answer; 0: it did */
+	uint32_t last_tcp; /* lease's name */
+	uint64_t
+		tcp_late_ns; /* when a request timed out last; 0: the last was answered */
 	struct ur_client_lease lease;
 	/* Working alone: what urnicd would keep. */
 	struct ur_binds *own_binds;
@@ -103,7 +104,7 @@ struct ur_client {
 	ur_client_on_peer_fn on_peer;
 	void *peer_arg;
 	struct ur_exit_file exit_file; /* handed to each daemon */
-	_Atomic bool taken; /* by ur_client_take(): somebody else polls */
+	_Atomic bool taken; /* by ur_client_take(): another thread polls */
 
 	/* The reply that a request waits for. */
 	bool replied;
@@ -127,7 +128,7 @@ int ur_client_conn_open(struct ur_client *c);
 /* One attempt, without waiting, when the timer fires in state LOST. */
 void ur_client_conn_retry(struct ur_client *c);
 
-/* The daemon is gone or talks rubbish: state LOST. */
+/* The daemon is gone, or broke the protocol: state LOST. */
 void ur_client_conn_lose(struct ur_client *c);
 
 /*
@@ -149,11 +150,10 @@ int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m,
 int ur_client_conn_ask_fd(struct ur_client *c, struct ur_ipc_msg *m, int fd,
 			  uint64_t deadline_ns);
 
-/* What an errno of urnicd's is here: -errno.  That the user has its share of
- * something is said on the way. */
+/* An errno of urnicd's as -errno here.  EDQUOT is logged. */
 int ur_client_conn_error(uint16_t error, const char *of_what);
 
-/* Tell the daemon what needs no reply. */
+/* Send a message that has no reply. */
 void ur_client_conn_tell(struct ur_client *c, struct ur_ipc_msg *m,
 			 const int *fds, unsigned int nfds);
 
@@ -183,19 +183,19 @@ void ur_client_bind_drop(struct ur_client *c, struct ur_client_bind *b,
 /* A spare port of that space, now bound; NULL: there is none. */
 struct ur_client_bind *ur_client_lease_take(struct ur_client *c, uint16_t ps);
 
-/* There was none: ask for some more, so that they are here next time. */
+/* There was none: ask for some, without waiting, for the next callers. */
 void ur_client_lease_ahead(struct ur_client *c, uint16_t ps);
 
 /* A leased port is free again: true if it is kept. */
 bool ur_client_lease_keep(struct ur_client *c, struct ur_client_bind *b);
 
-/* Somebody asks for this very port: it must not be ours for nothing. */
+/* A caller wants this port: if it is a spare one, give it back. */
 void ur_client_lease_yield(struct ur_client *c, uint16_t ps, uint16_t port);
 
 /* BOUND came; true: for what was asked ahead. */
 bool ur_client_lease_bound(struct ur_client *c, const struct ur_ipc_msg *m);
 
-/* The daemon is gone, and what was asked of it. */
+/* The daemon is gone, and so are the ports that were asked for. */
 void ur_client_lease_lost(struct ur_client *c);
 
 #endif

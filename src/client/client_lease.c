@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Ports to connect from.  Asking urnicd for each costs two system calls on
- * either side and a change of threads, more than all else that the connecting
- * side does by itself.  So a port that was given back is kept for the next
+ * either side and a change of threads, more than the rest of the work of the
+ * connecting side.  So a port that was given back is kept for the next
  * connection, and when none is left, some more are asked for without waiting:
  * one at first, twice as many each time.  A process with few connections has
- * hardly a port that it does not use.
+ * few spare ports.
  */
 #include "client/client_conn.h"
 

@@ -9,9 +9,9 @@
 #define PAUSE_NS 60000000000ull
 
 /*
- * Callers hold the lock of all connections of the process: a urnicd that hangs
- * may stop them once, but not each of them, and all others, one after the
- * other.  The lock is held.
+ * Callers hold the lock of all connections of the process.  After a timeout
+ * urnicd is not asked for some time, so that a urnicd that hangs delays the
+ * process once, and not for each connection.  The lock is held.
  */
 static bool is_hanging(const struct ur_client *c)
 {
@@ -52,7 +52,7 @@ int ur_client_tcp_ring(struct ur_client *c, uint32_t ifindex, int *sock)
 	return err;
 }
 
-/* It reads that when it goes on, if it does. */
+/* It is read if urnicd goes on. */
 static void tell_put(struct ur_client *c, uint32_t handle)
 {
 	struct ur_ipc_msg m = { .type = UR_IPC_TCP_PUT, .handle = handle };
@@ -72,7 +72,7 @@ int ur_client_tcp_lease(struct ur_client *c, int fd, uint32_t *handle)
 	err = ask(c, &m, fd, UR_IPC_TCP_LEASED);
 	if (!err)
 		*handle = m.handle;
-	/* It may be given still. */
+	/* The lease may be given later. */
 	if (err == -ETIMEDOUT)
 		tell_put(c, m.handle);
 	ur_unlock(&c->lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC domains that processes share: asked of urnicd, and remembered here so
- * that the next urnicd can be told.
+ * XRC domains that processes share: requested from urnicd, and kept here to be
+ * claimed from the next urnicd.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@ static int reply_of(struct ur_client *c, enum ur_ipc_type type)
 	return ur_client_conn_error(c->reply.error, "XRC domains");
 }
 
-/* One daemon or the next; fd -1: none goes along. */
+/* Ask this urnicd or the next one; fd -1: no descriptor. */
 static int ask_once(struct ur_client *c, struct ur_ipc_msg *m, int fd,
 		    uint64_t deadline)
 {
@@ -55,7 +55,7 @@ static void tell_close(struct ur_client *c, const struct ur_xrc_file *file)
 	ur_client_conn_tell(c, &m, NULL, 0);
 }
 
-/* A daemon that has just been started waits for what there was before. */
+/* -EBUSY: its grace time is not over. */
 static int join(struct ur_client *c, struct ur_ipc_msg *m, int fd)
 {
 	const struct timespec pause = { .tv_nsec = RETRY_NS };

@@ -105,8 +105,8 @@ static void put_string(struct ur_wr *w, const char *s, size_t cap)
 }
 
 /*
- * The text is shown to a person: what is not printable ASCII becomes '?', so
- * that nobody can put escape sequences on another user's terminal.
+ * The text is printed: what is not printable ASCII becomes '?', so that no
+ * process can put escape sequences on another user's terminal.
  */
 static void get_string(struct ur_rd *r, char *out, size_t cap)
 {

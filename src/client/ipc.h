@@ -65,14 +65,14 @@ enum ur_ipc_role {
 	UR_IPC_ROLES,
 };
 
-/* XRCD_OPEN; CLAIM is for a restarted urnicd, whatever the others say. */
+/* XRCD_OPEN; CLAIM: after a restart of urnicd, the others are ignored. */
 enum ur_xrcd_flags {
 	UR_XRCD_CREATE = 1,
 	UR_XRCD_EXCLUSIVE = 2,
 	UR_XRCD_CLAIM = 8,
 };
 
-/* What an XRC domain is known by: the file, and a name of the device. */
+/* The identity of an XRC domain: its file, and a CRC of the device's name. */
 struct ur_xrc_file {
 	uint64_t dev;
 	uint64_t ino;

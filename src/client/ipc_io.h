@@ -14,7 +14,7 @@ int ur_ipc_listen(void);
 /* Connect: the descriptor, -ECONNREFUSED: no daemon, -EAGAIN: it is busy. */
 int ur_ipc_connect(void);
 
-/* Who connected or listens there (SO_PEERCRED).  0 or -errno. */
+/* The process at the other end (SO_PEERCRED).  0 or -errno. */
 int ur_ipc_peer(int fd, pid_t *pid, uid_t *uid);
 
 /* Send without waiting: 0, -EAGAIN: the other side does not read, -errno. */
@@ -23,7 +23,7 @@ int ur_ipc_send(int fd, const struct ur_ipc_msg *msg, const int *fds,
 
 /*
  * Receive without waiting.  0; -EAGAIN: nothing there; -ECONNRESET: the other
- * side is gone; -EPROTO: it sent rubbish; -EMFILE: no room for a descriptor.
+ * side is gone; -EPROTO: no message; -EMFILE: no room for a descriptor.
  * On success the *nfds descriptors are the caller's; unused places are -1.
  */
 int ur_ipc_recv(int fd, struct ur_ipc_msg *msg, int fds[UR_IPC_MAX_FDS],

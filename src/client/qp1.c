@@ -86,7 +86,7 @@ static size_t put_headers(struct ur_qp1 *q, uint8_t *pkt)
 		.bth = { .opcode = OPCODE_UD_SEND,
 			 .pkey = PKEY,
 			 .dqpn = QP1,
-			 .ackreq = true, /* as the kernel does (FACTS) */
+			 .ackreq = true, /* as the kernel does */
 			 .psn = q->psn++ & UR_PSN_MASK },
 		.qkey = QP1_QKEY,
 		.sqpn = QP1,

@@ -18,7 +18,7 @@
 	X(sent)                                                                \
 	X(send_errors)                                                         \
 	X(drop_malformed) /* no UD SEND of one MAD */                          \
-	X(drop_qp)	  /* QP0, or a number nobody has */                    \
+	X(drop_qp)	  /* QP0, or a number without a queue pair */          \
 	X(drop_pkey)                                                           \
 	X(drop_qkey)                                                           \
 	X(drop_icrc)
@@ -43,7 +43,7 @@ int ur_qp1_send(struct ur_qp1 *q, const struct ur_cm_dgram *d);
 
 /*
  * Is it a proper datagram for QP1?  Then its MAD and addresses are in *out;
- * else it is counted.  What is in the MAD is not looked at.
+ * else it is counted.  The MAD itself is not checked.
  */
 bool ur_qp1_check(struct ur_qp1 *q, const struct ur_rx *rx,
 		  struct ur_cm_dgram *out);

@@ -96,13 +96,12 @@ int ur_spawn_find(char *path, size_t cap)
 
 /*
  * The children run on stacks of their own in our memory: no instrumentation,
- * and nothing but bare system calls, lest what is interposed on the C library
- * (a sanitizer, an application's preload library) takes them for a thread of
- * the program.  They end by returning.
+ * and nothing but bare system calls, since an interposed C library (a
+ * sanitizer, a preload library) would take them for a thread of the program.  They end by returning.
  */
 #define CHILD __attribute__((no_sanitize("address", "thread"), noinline))
 
-/* clone(2) under the C library's second name, which nobody interposes. */
+/* clone(2) under the C library's second name, which is not interposed. */
 int ur_clone(int (*fn)(void *), void *stack, int flags, void *arg,
 	     ...) __asm__("__clone");
 

@@ -54,8 +54,8 @@ static bool is_beside_us(pid_t pid)
 }
 
 /*
- * Outside of the initial namespace that number may be anybody's, though it is
- * ours as well, as that of a user whom nobody has mapped is.
+ * Outside of the initial user namespace this uid may be that of any user: all
+ * users that are not mapped have it.
  */
 enum ur_trust ur_trust_urnicd(uid_t uid, pid_t pid)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Whose urnicd a process trusts, and whom urnicd serves.  Whoever hands out the
- * sockets of port 4791 could read what comes by them.  So a process trusts its
- * own user, root, the users in URNIC_USERS, and, as the users of other user
- * namespaces all look alike, whoever shows that it has CAP_NET_RAW over this
- * network namespace, and so could read everything anyway: it marks (SO_MARK) a
- * socket of ours, which nobody else can.  The socket is a Unix one, on which a
- * mark means nothing.
+ * The users whose urnicd a process trusts, and those that urnicd serves.  A
+ * urnicd that hands out the sockets of port 4791 can read the packets on them.
+ * So a process trusts its own user, root and the users in URNIC_USERS.  Users of
+ * other user namespaces all have the same uid; such a urnicd has to prove that it
+ * has CAP_NET_RAW over this network namespace, with which it can read all packets
+ * anyway: it marks (SO_MARK) a socket of ours.  That is a Unix socket, on which a
+ * mark has no effect.
  */
 #ifndef UR_CLIENT_TRUST_H
 #define UR_CLIENT_TRUST_H
@@ -33,10 +33,10 @@ bool ur_trust_is_listed(uid_t uid);
 int ur_trust_ask(void);
 bool ur_trust_is_proven(int fd);
 
-/* urnicd's side: mark it, if it is one, and we can. */
+/* urnicd's side: mark it if it is a Unix socket, and we may. */
 void ur_trust_prove(int fd);
 
-/* What to tell a user whose urnicd is not trusted. */
+/* The log line for a urnicd that is not trusted. */
 const char *ur_trust_advice(uid_t uid);
 
 #endif

@@ -21,8 +21,9 @@ static void answer(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 }
 
 /*
- * A claim is no exception: whoever dropped the right since he bound the port
- * loses it with the daemon, but nobody takes a port by saying that he had it.
+ * Claims are checked too, or any process could take a port by a claim.  A
+ * process that dropped the capability since it bound the port loses the port
+ * when urnicd restarts.
  */
 static bool may_have(const struct ur_session *ses, uint16_t port)
 {
@@ -46,7 +47,7 @@ static void add(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 		err = ur_binds_add(&s->binds, &ses->binds, want, chance, &port);
 		ur_quota_give(&s->quota, ses->uid, UR_QUOTA_PORTS, err != 0);
 	}
-	/* Thousands of claims may come at once: only bad news are sent. */
+	/* Thousands of claims may come at once: only errors are answered. */
 	if (!err && (want->flags & UR_BIND_CLAIM))
 		return;
 	if (want->flags & UR_BIND_CLAIM)
@@ -56,8 +57,8 @@ static void add(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 	answer(s, ses, seq, want->handle, port, err);
 }
 
-/* Until those who were here before the restart have said what is theirs,
- * nobody gets what might be. */
+/* In the grace time after a restart a port may belong to a process that has
+ * not claimed it yet, so no new binding is made. */
 void ur_binding_add(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 		    const struct ur_bind_want *want)
 {
@@ -83,7 +84,7 @@ void ur_binding_listen(struct ur_server *s, struct ur_session *ses,
 
 	answer(s, ses, seq, handle, 0, err);
 	if (!err)
-		ur_late_listen(s);
+		ur_relisten_listen(s);
 }
 
 void ur_binding_serve_waiting(struct ur_server *s)

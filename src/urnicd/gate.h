@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What another user's process may read from a slot's socket.  Its holder can do
- * more with it than receive: by connecting and disconnecting it he makes it the
- * first of the port's sockets, which the kernel then gives everybody's packets,
- * also when the slot has long been another's.  So a filter that nobody can
- * remove lets through only packets for the slot, and, where the kernel takes
- * such a filter from us, only until urnicd says that it is over.
+ * A filter on slot sockets of other users' processes.  The holder of such a
+ * socket can connect and disconnect it, which makes it the first socket of the
+ * port, so that the kernel gives it the packets of all slots, even after the
+ * slot has got another owner.  So the filter, which cannot be removed, lets
+ * through only packets for the slot, and, where the kernel takes an eBPF filter
+ * from urnicd, only until urnicd shuts it.
  */
 #ifndef UR_URNICD_GATE_H
 #define UR_URNICD_GATE_H
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 struct ur_gate {
-	bool asked; /* whether the kernel takes programs from us */
+	bool asked; /* whether the kernel takes our eBPF programs */
 	int map;    /* cookie of a socket -> its slot; -1: it does not */
 	int prog;
 	int member; /* to ask whether a socket is in a group; -1: no */
@@ -32,7 +32,7 @@ int ur_gate_open(struct ur_gate *g, int fd, uint64_t cookie, unsigned int slot);
 void ur_gate_shut(struct ur_gate *g, uint64_t cookie);
 
 /* Is fd out of its SO_REUSEPORT group?  False, too, if the kernel does not
- * tell us. */
+ * say. */
 bool ur_gate_has_left(struct ur_gate *g, int fd);
 
 #endif

@@ -14,7 +14,7 @@
 #include "client/ipc_io.h"
 #include "sockets/udp.h"
 
-/* A window of every QP fits; only root may give so much, so we do for others. */
+/* A window of every QP fits; needs CAP_NET_ADMIN, so urnicd sets it. */
 #define RX_BUFFER (8 << 20)
 
 /* Datagrams thrown away for one slot: more than its buffer can hold, and an
@@ -25,7 +25,7 @@ void ur_group_init(struct ur_group *g, uint16_t port)
 {
 	g->port = port;
 	ur_slots_init(&g->slots);
-	ur_keeper_init(&g->keeper);
+	ur_slot_store_init(&g->store);
 	ur_gate_init(&g->gate);
 }
 
@@ -65,13 +65,11 @@ uint64_t ur_group_cookie(int fd, uint16_t port)
 #define SO_BINDTOIFINDEX 62
 #endif
 
-/* A keeper with more of them is given up for a new one. */
+/* Replacing records of a store after which it is replaced by a new one. */
 #define REPLACED_MAX 64u
 
-/*
- * Who has a slot's socket could otherwise replace the program that steers the
- * packets of everybody.
- */
+/* The holder of a slot's socket could otherwise replace the program that steers
+ * the packets of all slots. */
 void ur_group_lock_filter(int fd)
 {
 	(void)ur_sockopt_set(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
@@ -100,7 +98,7 @@ static int open_batch(const struct ur_group *g, int *fds, unsigned int n)
 	return 0;
 }
 
-/* Without it CM messages for new slots come to us, and we pass them on. */
+/* On failure CM messages for new slots come to slot 0, and are passed on. */
 static void steer(const struct ur_group *g, int fd, uint32_t slots)
 {
 	int err = ur_udp_steer(fd, slots);
@@ -110,40 +108,40 @@ static void steer(const struct ur_group *g, int fd, uint32_t slots)
 			strerror(-err));
 }
 
-/* A keeper of what there is now, and of nothing that was. */
-static int renew_keeper(struct ur_group *g)
+/* A new store, with the present sockets only. */
+static int renew_store(struct ur_group *g)
 {
 	int fds[UR_SLOT_BATCH], err;
-	struct ur_keeper k;
+	struct ur_slot_store k;
 
-	err = ur_keeper_create(&k);
+	err = ur_slot_store_create(&k);
 	for (unsigned int i = 0; i < g->slots.count && !err;
 	     i += UR_SLOT_BATCH) {
 		unsigned int n = 0;
 
 		for (; n < UR_SLOT_BATCH && i + n < g->slots.count; n++)
 			fds[n] = g->slots.slot[i + n].fd;
-		err = ur_keeper_add(&k, i, fds, n);
+		err = ur_slot_store_add(&k, i, fds, n);
 	}
 	if (err) {
-		ur_keeper_close(&k);
+		ur_slot_store_close(&k);
 		return err;
 	}
-	ur_keeper_close(&g->keeper);
-	g->keeper = k;
+	ur_slot_store_close(&g->store);
+	g->store = k;
 	g->replaced = 0;
-	g->keepers++;
+	g->stores++;
 	return 0;
 }
 
-/* The records of a keeper that could not be renewed are full some time. */
+/* If renewing fails the store goes on, until its queue is full. */
 static int keep(struct ur_group *g, unsigned int slot, int fd)
 {
 	int err;
 
 	if (g->replaced >= REPLACED_MAX)
-		(void)renew_keeper(g);
-	err = ur_keeper_add(&g->keeper, slot, &fd, 1);
+		(void)renew_store(g);
+	err = ur_slot_store_add(&g->store, slot, &fd, 1);
 	g->replaced += !err;
 	return err;
 }
@@ -160,7 +158,7 @@ int ur_group_grow(struct ur_group *g, uint64_t now_ns)
 	err = open_batch(g, fds, n);
 	if (err)
 		return err;
-	err = ur_keeper_add(&g->keeper, first, fds, n);
+	err = ur_slot_store_add(&g->store, first, fds, n);
 	if (err) {
 		close_batch(fds, n);
 		return err;
@@ -176,13 +174,13 @@ int ur_group_grow(struct ur_group *g, uint64_t now_ns)
 
 int ur_group_create(struct ur_group *g, uint64_t now_ns)
 {
-	int err = ur_keeper_create(&g->keeper);
+	int err = ur_slot_store_create(&g->store);
 
 	if (err)
 		return err;
 	err = ur_group_grow(g, now_ns);
 	if (err)
-		ur_keeper_close(&g->keeper);
+		ur_slot_store_close(&g->store);
 	return err;
 }
 
@@ -213,7 +211,7 @@ static void leave(int fd)
 		(void)connect(fd, &none, sizeof(none));
 }
 
-/* Each has the socket that is in its place. */
+/* Each slot gets the socket that is at its index in the group. */
 static void swap(struct ur_group *g, unsigned int a, unsigned int b)
 {
 	struct ur_slot *x = &g->slots.slot[a], *y = &g->slots.slot[b];
@@ -230,9 +228,9 @@ static void swap(struct ur_group *g, unsigned int a, unsigned int b)
 }
 
 /*
- * An owner took the socket out of the group, so that the last slot's is in its
- * place, and the new one in that of the last slot.  The two change names, once
- * the last slot has no owner.
+ * An owner took the socket out of the group, so the last slot's socket is in its
+ * place, and the new one in that of the last slot.  The two slots swap their
+ * sockets, once the last slot has no owner.
  */
 static int set_right(struct ur_group *g, unsigned int slot)
 {
@@ -304,7 +302,7 @@ unsigned int ur_group_shrink(struct ur_group *g, unsigned int keep_count,
 		leave(fds[i]);
 		close(fds[i]);
 	}
-	(void)renew_keeper(g);
+	(void)renew_store(g);
 	ur_debug("slots from %u on closed", g->slots.count);
 	return n;
 }
@@ -327,12 +325,12 @@ static int check_restored(const struct ur_group *g, const int *fds,
 	return n ? 0 : -EPROTO;
 }
 
-int ur_group_restore(struct ur_group *g, const struct ur_keeper *keeper,
+int ur_group_restore(struct ur_group *g, const struct ur_slot_store *store,
 		     uint64_t now_ns)
 {
 	uint64_t cookies[UR_SLOTS];
 	int fds[UR_SLOTS], err;
-	int n = ur_keeper_read(keeper, fds);
+	int n = ur_slot_store_read(store, fds);
 
 	if (n < 0)
 		return n;
@@ -344,8 +342,8 @@ int ur_group_restore(struct ur_group *g, const struct ur_keeper *keeper,
 	for (int i = 0; i < n; i++)
 		ur_slots_add(&g->slots, fds[i], cookies[i], UR_SLOT_ORPHAN,
 			     now_ns);
-	g->keeper = *keeper;
-	/* The last daemon may have been of another version. */
+	g->store = *store;
+	/* The last urnicd may have been of another version. */
 	steer(g, fds[0], (uint32_t)n);
 	return 0;
 }
@@ -361,7 +359,7 @@ static void drain(int fd)
 	}
 }
 
-/* What an owner may have done to the socket that others would suffer from. */
+/* Undo changes by an owner that would affect the next one. */
 static void undo_changes(int fd)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };

@@ -11,21 +11,21 @@
 #include <stdint.h>
 
 #include "urnicd/gate.h"
-#include "urnicd/keeper.h"
+#include "urnicd/slot_store.h"
 #include "urnicd/slots.h"
 
 struct ur_group {
 	uint16_t port;
 	struct ur_slots slots;
-	struct ur_keeper keeper;
+	struct ur_slot_store store;
 	struct ur_gate gate;
-	unsigned int replaced; /* records of the keeper that replace others */
-	uint32_t keepers;      /* how many there have been */
+	unsigned int replaced; /* records of the store that replace others */
+	uint32_t stores;       /* how many there have been */
 };
 
 void ur_group_init(struct ur_group *g, uint16_t port);
 
-/* 0: the port is free; -EADDRINUSE: somebody has it, perhaps our group. */
+/* 0: the port is free; -EADDRINUSE: it is taken, perhaps by our group. */
 int ur_group_probe(const struct ur_group *g);
 
 /* Start a new group with its first batch.  0 or -errno. */
@@ -37,16 +37,16 @@ int ur_group_grow(struct ur_group *g, uint64_t now_ns);
 /*
  * Give the slot a new socket, in the place of the old one, which leaves the
  * group and is closed here; no duplicate of it is sent any packet from now on,
- * unless its holder gets it back to the port's sockets (gate.h).  0, or -errno
- * and nothing has changed; -EAGAIN: the slot has another's old socket now, do it
- * again; -EIO: by what an owner did, the slot cannot be used for now.
+ * unless its holder gets it back among the port's sockets (gate.h).  0, or -errno
+ * and nothing has changed; -EAGAIN: the slot now has the old socket of another one, repeat
+ * it; -EIO: an owner damaged the slot, it cannot be used for now.
  */
 int ur_group_replace(struct ur_group *g, unsigned int slot);
 
 /* Has an owner taken the slot's socket out of the group, as far as it shows? */
 bool ur_group_has_left(struct ur_group *g, unsigned int slot);
 
-/* The slot has no owner any more: what had to wait for that is set right. */
+/* The slot has no owner any more: swaps that waited for that are done. */
 void ur_group_settle(struct ur_group *g, unsigned int slot, uint64_t now_ns);
 
 /*
@@ -57,17 +57,17 @@ unsigned int ur_group_shrink(struct ur_group *g, unsigned int keep_count,
 			     uint64_t now_ns);
 
 /*
- * Take over the sockets of a dead daemon's keeper: all become orphans.  0 and
- * the keeper's descriptors are the group's; -EPROTO: not our sockets; -ESTALE:
+ * Take over the sockets of the store of a dead urnicd: all become orphans.  0 and
+ * the store's descriptors are the group's; -EPROTO: not our sockets; -ESTALE:
  * some of them have been replaced since.
  */
-int ur_group_restore(struct ur_group *g, const struct ur_keeper *keeper,
+int ur_group_restore(struct ur_group *g, const struct ur_slot_store *store,
 		     uint64_t now_ns);
 
 /* SO_COOKIE of fd if it is a UDP socket of that port, else 0. */
 uint64_t ur_group_cookie(int fd, uint16_t port);
 
-/* Nobody who has the socket can replace its filter, or its group's program. */
+/* A holder of the socket cannot replace its filter, or its group's program. */
 void ur_group_lock_filter(int fd);
 
 /*

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What comes to QP1 of the namespace.  The state machines of connections run
- * in the processes; here it is only decided whose a message is: by the slot in
- * its communication ID, or by who listens on its service ID.  What is nobody's
- * is refused on the spot, so that peers need not wait for retries: this is how
- * they learn that a port is closed, or that a process has died.
+ * in the processes.  urnicd decides which process gets a message: by the slot in
+ * its communication ID, or by the listener on its service ID.  A message for no
+ * process is refused at once, so that its sender need not wait for its retries:
+ * it learns that a port is closed, or that a process has died.
  *
- * Nobody is waited for.  A process that does not read gets its messages into
- * a bounded queue, then they are lost, as on the way.
+ * urnicd waits for no process.  Messages for a process that does not read go
+ * into a bounded queue; beyond that they are lost, as on the network.
  */
 #include <errno.h>
 #include <poll.h>
@@ -44,8 +44,8 @@ void ur_mads_forget(struct ur_server *s, struct ur_session *ses)
 }
 
 /*
- * More than this much in the socket and replies might find no room.  A socket
- * that takes more is three quarters empty, which holds for a while.
+ * Replies need room in the socket too.  A socket that polls as writable is three
+ * quarters empty, so there is room for UR_MADS_ROOM messages more.
  */
 static bool has_room(struct ur_session *ses)
 {
@@ -140,7 +140,7 @@ static struct ur_route *route_of(struct ur_server *s,
 	return &s->routes[(h * 2654435761u + *comm_id) % UR_ROUTES];
 }
 
-/* any_tid: only a request must be the very same one. */
+/* any_tid: a request must have the same transaction ID, a REJ need not. */
 static struct ur_session *recall(struct ur_server *s,
 				 const struct ur_cm_dgram *d, bool any_tid)
 {
@@ -183,10 +183,10 @@ static void refuse(struct ur_server *s, const struct ur_cm_dgram *d)
 }
 
 /*
- * After a restart there may be processes that have not come back: what might
- * be theirs is not refused.
+ * After a restart there may be processes that have not come back yet: a message
+ * that may be for one of them is not refused.
  */
-static bool someone_is_missing(const struct ur_server *s)
+static bool has_orphans(const struct ur_server *s)
 {
 	const struct ur_list *o = &s->group.slots.orphans;
 
@@ -211,9 +211,9 @@ static void to_service(struct ur_server *s, const struct ur_cm_dgram *d,
 	if (ses) {
 		remember(s, d, ses);
 		deliver(s, ses, d);
-	} else if (someone_is_missing(s)) {
+	} else if (has_orphans(s)) {
 		s->mgmt_unknown++;
-	} else if (!ur_late_hold(s, d, t->port_space, t->port)) {
+	} else if (!ur_relisten_hold(s, d, t->port_space, t->port)) {
 		refuse(s, d);
 	}
 }
@@ -235,7 +235,7 @@ static void to_id(struct ur_server *s, const struct ur_cm_dgram *d, uint32_t id)
 	}
 }
 
-/* Each uses up its part of a second; of what is not used a burst is kept. */
+/* A token bucket: UR_SPREAD_PER_S a second, UR_SPREAD_BURST at once. */
 static bool may_spread(struct ur_server *s)
 {
 	const uint64_t each = 1000 * UR_MS / UR_SPREAD_PER_S;
@@ -297,7 +297,7 @@ static void on_mad(void *arg, const struct ur_cm_dgram *d)
 	ur_mads_route(arg, d);
 }
 
-/* One read per round: clients get their turn. */
+/* One read per round, so that clients are served between. */
 static void mgmt_ready(struct ur_server *s, struct ur_source *src,
 		       uint32_t events)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A membership lives until the last close of its socket, but slot sockets are
- * never closed; and a killed owner leaves nothing and tells nobody.  The
- * kernel cannot be asked for the groups of one socket, but it lists those of
- * the namespace: leaving each of them is refused where the socket is not a
- * member, and leaves exactly the others.
+ * A membership lives until the last close of its socket, but a slot's socket
+ * stays open when its owner goes, and a killed owner leaves no group.  The
+ * kernel does not list the groups of one socket, only those of the namespace:
+ * to leave each of them fails where the socket is no member.
  */
 #include <arpa/inet.h>
 #include <net/if.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who has a slot, and whose it is, is urnicd's to know: it hands what one lane
- * offers another to the process that has that one, if both are of one user.
+ * PEER: urnicd knows which process has a slot.  It passes the offer of one lane
+ * to the process of another lane, if both processes are of one user.
  */
 #include <errno.h>
 
@@ -57,7 +57,7 @@ void ur_peers_pass(struct ur_server *s, struct ur_session *ses,
 				 .slot = m->slot,
 				 .handle = m->handle };
 
-	if (s->phase == UR_PHASE_GRACE) { /* who has what is not known yet */
+	if (s->phase == UR_PHASE_GRACE) { /* the owners are not known yet */
 		no.error = EAGAIN;
 		ur_session_send(s, ses, &no, NULL, 0);
 		return;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Theory of operation.  At its start urnicd tries whether the port is free.
- * If it is, a fresh group is made and all is READY.  If not, then either the
+ * If it is, a new group is made and the phase is READY.  If not, either the
  * group of a dead urnicd lives on in its clients, or the port is another
- * program's; so for a GRACE time clients may hand over the keeper, from which
- * the group is restored, and claim their slots.  Requests wait meanwhile.
- * Without a keeper the phase is NO_PORT: every request tries again, and is
+ * program's.  So for a GRACE time clients may hand over the slot store, from
+ * which the group is restored, and claim their slots.  Requests wait meanwhile.
+ * Without a store the phase is NO_PORT: every request tries again, and is
  * answered with the reason if the port is still taken.
  */
 #include <errno.h>
@@ -35,7 +35,7 @@ static void group_ready(struct ur_server *s, enum ur_phase phase)
 	if (phase == UR_PHASE_READY)
 		ur_mads_watch(s);
 	ur_unowned_update(s);
-	ur_systemd_store(&s->group.keeper, false);
+	ur_systemd_put(&s->group.store, false);
 }
 
 static int try_fresh(struct ur_server *s)
@@ -52,9 +52,9 @@ static int try_fresh(struct ur_server *s)
 	return 0;
 }
 
-static int restore(struct ur_server *s, const struct ur_keeper *keeper)
+static int restore(struct ur_server *s, const struct ur_slot_store *store)
 {
-	int err = ur_group_restore(&s->group, keeper, s->now_ns);
+	int err = ur_group_restore(&s->group, store, s->now_ns);
 
 	if (err)
 		return err;
@@ -64,29 +64,29 @@ static int restore(struct ur_server *s, const struct ur_keeper *keeper)
 	return 0;
 }
 
-/* The newest of those there are. */
-static bool restore_from(struct ur_server *s, struct ur_keeper *keeper)
+/* Takes the store, if there is one. */
+static bool restore_from(struct ur_server *s, struct ur_slot_store *store)
 {
-	struct ur_keeper is = *keeper;
+	struct ur_slot_store is = *store;
 
-	ur_keeper_init(keeper);
+	ur_slot_store_init(store);
 	if (is.rd < 0)
 		return false;
 	if (restore(s, &is) == 0)
 		return true;
-	ur_keeper_close(&is);
+	ur_slot_store_close(&is);
 	return false;
 }
 
-void ur_port_start(struct ur_server *s, struct ur_keeper *keeper)
+void ur_port_start(struct ur_server *s, struct ur_slot_store *store)
 {
-	struct ur_keeper stored;
+	struct ur_slot_store stored;
 
 	s->phase = UR_PHASE_GRACE;
 	s->grace_end_ns = s->now_ns + UR_GRACE_NS;
-	if (restore_from(s, keeper))
+	if (restore_from(s, store))
 		return;
-	if (ur_systemd_keeper(&stored) == 0 && restore_from(s, &stored))
+	if (ur_systemd_get(&stored) == 0 && restore_from(s, &stored))
 		return;
 	if (try_fresh(s) == -EADDRINUSE)
 		ur_info("UDP port %u is in use: waiting for the clients of "
@@ -152,8 +152,8 @@ static int replace(struct ur_server *s, unsigned int slot)
 }
 
 /*
- * A socket that another process has had is not handed on: it may still read it.
- * Where a new one is not to be had, the same user has to do with the old one.
+ * A socket that another process has had is replaced: that process may still read
+ * it.  If no new one can be opened, a process of the same user gets the old one.
  */
 static int make_fresh(struct ur_server *s, const struct ur_session *ses,
 		      unsigned int slot)
@@ -170,7 +170,7 @@ static int make_fresh(struct ur_server *s, const struct ur_session *ses,
 	return err;
 }
 
-/* From here on others may have the socket. */
+/* The process may keep duplicates of the socket from now on. */
 static void note_owner(struct ur_server *s, const struct ur_session *ses,
 		       unsigned int slot)
 {
@@ -240,7 +240,8 @@ void ur_port_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 	int fd = -ENOENT;
 
 	if (ur_slots_next(&s->group.slots, ses, slot) != slot) {
-		ur_session_close(s, ses, "wants packets of another's slot");
+		ur_session_close(s, ses,
+				 "asks for the ring of a slot that it has not");
 		return;
 	}
 	if (s->ports)
@@ -252,8 +253,8 @@ void ur_port_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 }
 
 /*
- * A socket that has left the group is replaced at once: the others' packets go
- * wrong meanwhile.
+ * A socket that has left the group is replaced at once: until then packets of
+ * other slots go to the wrong socket.
  */
 static void put(struct ur_server *s, struct ur_session *ses, unsigned int slot)
 {
@@ -306,7 +307,7 @@ uint64_t ur_port_shrink_ns(const struct ur_server *s)
 		       : UINT64_MAX;
 }
 
-/* As many as there are at first stay. */
+/* The first batch stays. */
 void ur_port_shrink(struct ur_server *s)
 {
 	unsigned int count = s->group.slots.count, n;
@@ -329,32 +330,32 @@ static bool has_read_all(const struct ur_session *ses)
 }
 
 /*
- * A keeper that was given up keeps its sockets as long as somebody has it.  A
- * client that does not read gets no second one: its queue must not fill.
+ * An old store keeps its sockets open as long as a client has it.  A client that
+ * does not read gets no second one: its queue must not fill.
  */
-void ur_port_spread_keeper(struct ur_server *s)
+void ur_port_spread_store(struct ur_server *s)
 {
-	if (s->keeper == s->group.keepers && !s->keeper_waits)
+	if (s->store == s->group.stores && !s->store_waits)
 		return;
-	if (s->keeper != s->group.keepers)
-		ur_systemd_store(&s->group.keeper, true);
-	s->keeper = s->group.keepers;
-	s->keeper_waits = false;
+	if (s->store != s->group.stores)
+		ur_systemd_put(&s->group.store, true);
+	s->store = s->group.stores;
+	s->store_waits = false;
 	ur_list_for_each_safe(n, tmp, &s->sessions) {
 		struct ur_session *ses =
 			ur_container_of(n, struct ur_session, node);
 
 		if (ses->role != UR_IPC_ROLE_CLIENT || ses->uid != s->uid ||
-		    ses->keeper == s->keeper)
+		    ses->store == s->store)
 			continue;
 		if (has_read_all(ses))
 			ur_session_welcome(s, ses, 0);
 		else
-			s->keeper_waits = true;
+			s->store_waits = true;
 	}
 }
 
-/* What the last urnicd let it read cannot be taken back. */
+/* The last urnicd may have given it the socket without a filter. */
 static void note_claim_owner(struct ur_server *s, const struct ur_session *ses,
 			     unsigned int slot)
 {
@@ -438,23 +439,23 @@ void ur_port_claim(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 		ur_session_close(s, ses, "claims too much");
 }
 
-void ur_port_keeper(struct ur_server *s, const struct ur_session *ses,
-		    int fds[2])
+void ur_port_store(struct ur_server *s, const struct ur_session *ses,
+		   int fds[2])
 {
-	struct ur_keeper keeper = { .rd = fds[0], .wr = fds[1] };
+	struct ur_slot_store store = { .rd = fds[0], .wr = fds[1] };
 	int err;
 
 	fds[0] = -1;
 	fds[1] = -1;
 	if (ses->uid != s->uid || s->group.slots.count) {
-		ur_keeper_close(&keeper);
+		ur_slot_store_close(&store);
 		return;
 	}
-	err = restore(s, &keeper);
+	err = restore(s, &store);
 	if (err) {
-		ur_warn_some("pid %d (%s) has no usable keeper: %s",
+		ur_warn_some("pid %d (%s) has no usable slot store: %s",
 			     (int)ses->pid, ses->comm, strerror(-err));
-		ur_keeper_close(&keeper);
+		ur_slot_store_close(&store);
 		return;
 	}
 	settle_claims(s);

@@ -32,7 +32,7 @@ void ur_quota_init(struct ur_quota *q, uid_t uid, unsigned int percent)
 			[UR_QUOTA_SLOTS] = UR_SLOTS - 1,
 			[UR_QUOTA_PORTS] = UR_PORTS_MAX,
 			[UR_QUOTA_MADS] = UR_MADS_MAX,
-			[UR_QUOTA_HELD] = UR_LATE_HELD,
+			[UR_QUOTA_HELD] = UR_RELISTEN_HELD,
 			[UR_QUOTA_XRCDS] = UR_XRCDS_MAX,
 			[UR_QUOTA_EXITS] = UR_SESSIONS_MAX,
 			[UR_QUOTA_TIMEWAIT] = UR_TIMEWAIT_TABLE,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How much of urnicd's tables one user may have: a share of each, a quarter
- * unless urnicd is told otherwise (--user-share), so that one program cannot
- * keep all others from working.  The user of urnicd itself has no limit but
- * the table's: root where it serves everybody.
+ * How much of urnicd's tables one user may have: a share of each (--user-share,
+ * a quarter by default), so that one program cannot keep all others from
+ * working.  The user of urnicd itself has no limit but the size of the table:
+ * that is root where urnicd serves all users.
  */
 #ifndef UR_URNICD_QUOTA_H
 #define UR_URNICD_QUOTA_H
@@ -36,11 +36,12 @@ struct ur_quota {
 	struct ur_list users;
 };
 
-/* What one user has; it is there as long as it has anything. */
+/* What one user has; freed when that is nothing. */
 struct ur_quota_user {
 	struct ur_list node;
 	uid_t uid;
-	uint32_t told; /* bit n: that it has its share of table n */
+	uint32_t
+		told; /* bit n: the log says that it has its share of table n */
 	uint32_t has[UR_QUOTA_TABLES];
 };
 

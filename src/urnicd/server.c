@@ -39,8 +39,8 @@ void ur_server_unwatch(struct ur_server *s, struct ur_source *src)
 }
 
 /*
- * Out of descriptors the connection would stay in the queue and wake us for
- * ever: take it with the spare one and end it.
+ * Out of descriptors the connection would stay in the queue, and the listener
+ * readable: accept it with the spare descriptor and close it.
  */
 static void refuse_connection(struct ur_server *s)
 {
@@ -71,7 +71,7 @@ static void accept_ready(struct ur_server *s, struct ur_source *src,
 	}
 }
 
-int ur_server_start(struct ur_server *s, struct ur_keeper *keeper,
+int ur_server_start(struct ur_server *s, struct ur_slot_store *store,
 		    bool on_demand, uint64_t idle_ns, unsigned int user_share)
 {
 	uint16_t first, last;
@@ -84,7 +84,7 @@ int ur_server_start(struct ur_server *s, struct ur_keeper *keeper,
 	ur_list_init(&s->dead);
 	ur_list_init(&s->exits);
 	ur_list_init(&s->xrcds);
-	ur_late_init(&s->late);
+	ur_relisten_init(&s->relisten);
 	ur_unowned_init(s);
 	ur_group_init(&s->group, ROCE_PORT);
 	s->uid = geteuid();
@@ -103,7 +103,7 @@ int ur_server_start(struct ur_server *s, struct ur_keeper *keeper,
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (s->epfd < 0)
 		return -errno;
-	ur_port_start(s, keeper);
+	ur_port_start(s, store);
 	return ur_server_watch(s, &s->listener);
 }
 
@@ -119,14 +119,14 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Whoever started it needs a moment to connect. */
+/* The process that started it needs time to connect. */
 static uint64_t idle_end(const struct ur_server *s)
 {
 	uint64_t ns = s->idle_ns;
 
 	if (s->last_id == 0 && ns < UR_FIRST_NS)
 		ns = UR_FIRST_NS;
-	/* Without the port we only stand in another daemon's way. */
+	/* Without the port it only keeps another urnicd from starting. */
 	else if (s->phase == UR_PHASE_NO_PORT)
 		ns = 0;
 	return s->idle_since_ns + ns;
@@ -140,7 +140,7 @@ static bool unused(const struct ur_server *s)
 
 static uint64_t next_deadline(const struct ur_server *s)
 {
-	uint64_t at = earlier(ur_exits_deadline(s), ur_late_deadline(s));
+	uint64_t at = earlier(ur_exits_deadline(s), ur_relisten_deadline(s));
 
 	at = earlier(at, ur_unowned_deadline(s));
 	at = earlier(at, ur_port_shrink_ns(s));
@@ -167,7 +167,7 @@ static void close_silent(struct ur_server *s)
 			ur_container_of(n, struct ur_session, node);
 
 		if (!ses->role && s->now_ns >= ses->opened_ns + UR_HELLO_NS)
-			ur_session_close(s, ses, "said nothing");
+			ur_session_close(s, ses, "sent no HELLO");
 	}
 }
 
@@ -210,10 +210,10 @@ int ur_server_run(struct ur_server *s)
 		ur_port_expire(s);
 		ur_show_expire(s);
 		ur_exits_run(s);
-		ur_late_run(s);
+		ur_relisten_run(s);
 		ur_unowned_run(s);
 		ur_port_shrink(s);
-		ur_port_spread_keeper(s);
+		ur_port_spread_store(s);
 		close_silent(s);
 		ur_session_reap(s);
 	}

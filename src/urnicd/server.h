@@ -27,17 +27,17 @@
 #define UR_FIRST_NS	   (3000 * UR_MS) /* for the first client to come */
 #define UR_HELLO_NS	   (5000 * UR_MS) /* for a connection to say HELLO */
 #define UR_SESSIONS_MAX	   4096u
-/* Messages that go to every listener: so many deliveries at once, and a second.
- * Anybody may forge them. */
+/* Messages that go to every listener, which any host can forge: deliveries at
+ * once, and a second. */
 #define UR_SPREAD_BURST	   256u
 #define UR_SPREAD_PER_S	   1024u
 #define UR_PORTS_MAX	   65536u /* of the RDMA port spaces, all together */
-#define UR_LATE_HELD	   256u
+#define UR_RELISTEN_HELD   256u
 #define UR_TIMEWAIT_TABLE  (64u * 4096u) /* records of all slots */
 #define UR_TCP_RINGS_MAX   1024u
-#define UR_MADS_OF_SESSION 2048u /* that a process has not yet read */
+#define UR_MADS_OF_SESSION 2048u /* that a process has not read yet */
 #define UR_MADS_MAX	   16384u
-#define UR_MADS_ROOM	   16u /* messages between two looks at a socket */
+#define UR_MADS_ROOM	   16u /* messages between two polls of a socket */
 #define UR_ROUTES	   4096u
 #define UR_ROUTE_NS	   (180000 * UR_MS) /* of 15 retries in 4.3 s each */
 
@@ -73,7 +73,7 @@ struct ur_session {
 
 	bool slot_waiting; /* SLOT_GET came during the grace time */
 	uint32_t slot_seq;
-	struct ur_claim *claims; /* came before the keeper */
+	struct ur_claim *claims; /* came before the store */
 	unsigned int nclaims;
 
 	struct ur_bind_owner binds;
@@ -83,15 +83,15 @@ struct ur_session {
 
 	struct ur_list mads; /* ur_mad: its socket is full */
 	unsigned int nmads;
-	unsigned int room; /* that its socket has for sure, in messages */
+	unsigned int room; /* at least, in its socket, in messages */
 
 	int exit_fd;	     /* its exit file; -1: none yet */
 	uint64_t exit_file;  /* the number of that file; 0: none yet */
-	unsigned int nxrcds; /* in which it is a member */
+	unsigned int nxrcds; /* of which it is a member */
 
 	bool asked; /* for a report, and no answer yet */
 	int report_fd;
-	uint32_t keeper;   /* the number of that which it has */
+	uint32_t store;	   /* the number of that which it has */
 	bool show_waiting; /* a tool that asked SHOW */
 	uint32_t show_seq;
 };
@@ -103,8 +103,8 @@ struct ur_mad {
 };
 
 /*
- * To whom a request went, so that its duplicates, and the sender's giving up,
- * go there too, though the listener has ended meanwhile.
+ * The session that got a request.  Duplicates of the request, and a REJ by which
+ * its sender gives up, go there too, also when the listener has ended.
  */
 struct ur_route {
 	struct ur_session *ses; /* NULL: unused */
@@ -126,8 +126,8 @@ struct ur_unowned {
 	uint64_t timewait_end_ns;
 };
 
-/* Requests that wait for a port's next listener (late.c). */
-#define UR_LATE_PORTS 16u
+/* Requests that wait for the next listener on a port (relisten.c). */
+#define UR_RELISTEN_PORTS 16u
 
 /* An XRC domain (xrcd.c): its file stays open, so that its number is its own. */
 #define UR_XRCDS_MAX	    1024u
@@ -146,24 +146,24 @@ struct ur_xrcd_entry {
 	struct ur_list members;
 };
 
-struct ur_late_port {
+struct ur_relisten_port {
 	uint64_t until_ns; /* 0: unused */
 	uint16_t ps;
 	uint16_t port;
 	uid_t uid; /* of its last listener */
 };
 
-struct ur_late {
-	struct ur_late_port closed[UR_LATE_PORTS]; /* the last ones */
+struct ur_relisten {
+	struct ur_relisten_port closed[UR_RELISTEN_PORTS]; /* in any order */
 	struct ur_list requests;
 	unsigned int held;
-	uint64_t again_ns; /* until when what is routed again is held; or 0 */
+	uint64_t again_ns; /* of a held request that is routed again; or 0 */
 };
 
 enum ur_phase {
-	UR_PHASE_GRACE,	  /* collecting keeper and claims */
+	UR_PHASE_GRACE,	  /* collecting store and claims */
 	UR_PHASE_READY,	  /* slots are handed out */
-	UR_PHASE_NO_PORT, /* port 4791 is somebody else's */
+	UR_PHASE_NO_PORT, /* port 4791 is another program's */
 };
 
 struct ur_server {
@@ -177,9 +177,9 @@ struct ur_server {
 	uint64_t idle_since_ns;
 	uint64_t since_s;
 	uint64_t now_ns;       /* of the current round of events */
-	uint64_t mgmt_unknown; /* for nobody: dropped or refused */
-	uint64_t mgmt_overrun; /* for a process that does not read */
-	uint64_t spread_ns;    /* so far deliveries to all are paid for */
+	uint64_t mgmt_unknown; /* for no process: dropped or refused */
+	uint64_t mgmt_overrun; /* queue full */
+	uint64_t spread_ns;    /* token bucket of deliveries to all listeners */
 	struct ur_quota quota;
 	struct ur_qp1 *qp1;
 	unsigned int nmads; /* in the queues of all sessions */
@@ -188,7 +188,7 @@ struct ur_server {
 	struct ur_list timewait; /* of ur_unowned: the next to end first */
 	unsigned int ntimewait;	 /* records */
 	struct ur_binds binds;
-	struct ur_late late;
+	struct ur_relisten relisten;
 
 	const struct ur_server_ports *ports; /* NULL: runs none */
 
@@ -197,8 +197,8 @@ struct ur_server {
 	uint64_t shrink_ns; /* when to look for sockets to close */
 	int port_err;
 	struct ur_group group;
-	uint32_t keeper;   /* the one that all clients have, or … */
-	bool keeper_waits; /* … some have not got yet */
+	uint32_t store;	  /* number of the present slot store, … */
+	bool store_waits; /* … which some clients have not got yet */
 
 	struct ur_list sessions; /* ascending id */
 	struct ur_list dead;
@@ -216,12 +216,12 @@ struct ur_server {
 /* server.c */
 /*
  * Listen and open the port.  0; -EADDRINUSE: another urnicd is there.
- * keeper: of that other one, if it gave us its own; taken on success.
+ * store: of that urnicd, if it gave us its own; taken on success.
  * user_share: per cent of each table, for each user but our own.
  */
-int ur_server_start(struct ur_server *s, struct ur_keeper *keeper,
+int ur_server_start(struct ur_server *s, struct ur_slot_store *store,
 		    bool on_demand, uint64_t idle_ns, unsigned int user_share);
-/* What was done since took its time: clients have theirs from now on. */
+/* The grace time starts again: what was done since the start took long. */
 void ur_server_wait_again(struct ur_server *s);
 /* Serve until idle (on demand) or for ever: 0 or -errno. */
 int ur_server_run(struct ur_server *s);
@@ -234,7 +234,7 @@ void ur_server_unwatch(struct ur_server *s, struct ur_source *src);
 void ur_session_open(struct ur_server *s, int fd);
 void ur_session_close(struct ur_server *s, struct ur_session *ses,
 		      const char *why);
-/* HELLO was good, or the keeper is a new one. */
+/* After HELLO, and when there is a new slot store. */
 void ur_session_welcome(struct ur_server *s, struct ur_session *ses,
 			uint32_t seq);
 void ur_session_reap(struct ur_server *s); /* free the closed ones */
@@ -245,12 +245,12 @@ void ur_session_send(struct ur_server *s, struct ur_session *ses,
 void ur_session_refuse(struct ur_server *s, struct ur_session *ses,
 		       uint32_t seq, int err, const char *text);
 
-/* port.c: the group of port 4791 and who gets which slot */
-/* keeper: one that we have already, which is taken then; or none. */
-void ur_port_start(struct ur_server *s, struct ur_keeper *keeper);
-/* A client's keeper: its descriptors are taken (used or closed). */
-void ur_port_keeper(struct ur_server *s, const struct ur_session *ses,
-		    int fds[2]);
+/* port.c: the group of port 4791, and the owners of slots */
+/* store: taken if there is one (both -1: none). */
+void ur_port_start(struct ur_server *s, struct ur_slot_store *store);
+/* The slot store of a client: its descriptors are taken (used or closed). */
+void ur_port_store(struct ur_server *s, const struct ur_session *ses,
+		   int fds[2]);
 void ur_port_claim(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 		   unsigned int slot, int fd);
 void ur_port_request(struct ur_server *s, struct ur_session *ses, uint32_t seq);
@@ -259,12 +259,12 @@ void ur_port_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 		  unsigned int slot, uint32_t ifindex);
 int ur_port_put(struct ur_server *s, struct ur_session *ses, unsigned int slot);
 unsigned int ur_port_reclaim(struct ur_server *s, struct ur_session *ses);
-/* Close sockets that have not been needed for long, when it is time. */
+/* Close sockets that were free for UR_SLOT_SHRINK_NS, when it is time. */
 void ur_port_shrink(struct ur_server *s);
 /* When that is; UINT64_MAX: there are none. */
 uint64_t ur_port_shrink_ns(const struct ur_server *s);
-/* Give the keeper of now to the clients that have an older one. */
-void ur_port_spread_keeper(struct ur_server *s);
+/* Give the present slot store to clients that have an older one. */
+void ur_port_spread_store(struct ur_server *s);
 void ur_port_expire(struct ur_server *s);
 
 /* tcp.c: processes that have a TCP of their own on a port of ours */
@@ -276,7 +276,7 @@ void ur_tcp_put(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 		uint32_t handle);
 void ur_tcp_forget(struct ur_server *s, const struct ur_session *ses);
 
-/* binding.c: who has which port of the RDMA port spaces */
+/* binding.c: the ports of the RDMA port spaces */
 void ur_binding_add(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 		    const struct ur_bind_want *want);
 void ur_binding_listen(struct ur_server *s, struct ur_session *ses,
@@ -293,17 +293,17 @@ uint64_t ur_mads_dropped(const struct ur_server *s);
 /* Hand over, refuse or hold. */
 void ur_mads_route(struct ur_server *s, const struct ur_cm_dgram *d);
 
-/* late.c: requests between two listeners on a port */
-void ur_late_init(struct ur_late *l);
+/* relisten.c: requests between two listeners on one port */
+void ur_relisten_init(struct ur_relisten *l);
 /* A process is about to give that binding up. */
-void ur_late_unbind(struct ur_server *s, const struct ur_session *ses,
-		    uint32_t handle);
-/* True: it is kept for a while. */
-bool ur_late_hold(struct ur_server *s, const struct ur_cm_dgram *d, uint16_t ps,
-		  uint16_t port);
-void ur_late_listen(struct ur_server *s); /* somebody listens now */
-void ur_late_run(struct ur_server *s);
-uint64_t ur_late_deadline(const struct ur_server *s);
+void ur_relisten_unbind(struct ur_server *s, const struct ur_session *ses,
+			uint32_t handle);
+/* True: it is held. */
+bool ur_relisten_hold(struct ur_server *s, const struct ur_cm_dgram *d,
+		      uint16_t ps, uint16_t port);
+void ur_relisten_listen(struct ur_server *s); /* a process listens now */
+void ur_relisten_run(struct ur_server *s);
+uint64_t ur_relisten_deadline(const struct ur_server *s);
 
 /* xrcd.c: XRC domains, and links between their processes */
 void ur_xrcd_join(struct ur_server *s, struct ur_session *ses, uint32_t seq,
@@ -334,7 +334,7 @@ void ur_unowned_timewait(struct ur_server *s, unsigned int slot, uid_t uid,
 void ur_unowned_run(struct ur_server *s);
 uint64_t ur_unowned_deadline(const struct ur_server *s);
 
-/* peers.c: a client's wish to speak to the one that has another slot */
+/* peers.c: pass PEER to the client that has the slot */
 void ur_peers_pass(struct ur_server *s, struct ur_session *ses,
 		   const struct ur_ipc_msg *m, const int *fds);
 
@@ -347,10 +347,10 @@ void ur_show_next(struct ur_server *s, struct ur_session *tool, uint32_t seq,
 void ur_show_expire(struct ur_server *s);
 
 /* systemd.c */
-/* The keeper that the service manager kept for us: 0, or -ENOENT. */
-int ur_systemd_keeper(struct ur_keeper *k);
-/* anew: in the place of another one. */
-void ur_systemd_store(const struct ur_keeper *k, bool anew);
+/* The slot store from the service manager: 0, or -ENOENT. */
+int ur_systemd_get(struct ur_slot_store *k);
+/* replaces: another one is stored. */
+void ur_systemd_put(const struct ur_slot_store *k, bool replaces);
 void ur_systemd_ready(void);
 
 #endif

@@ -14,7 +14,7 @@
 #include "client/trust.h"
 #include "urnicd/server.h"
 
-/* Messages of one client per round: the others get their turn. */
+/* Messages of one client per round, so that others are served between. */
 #define READ_BURST 16
 
 #ifndef SYS_pidfd_open
@@ -105,12 +105,12 @@ void ur_session_welcome(struct ur_server *s, struct ur_session *ses,
 		.version = UR_IPC_VERSION,
 		.pid = (uint32_t)getpid(),
 	};
-	int fds[2] = { s->group.keeper.rd, s->group.keeper.wr };
-	/* The keeper holds everybody's sockets: only for our own user. */
+	int fds[2] = { s->group.store.rd, s->group.store.wr };
+	/* The store has the sockets of all users: only for our own user. */
 	bool share = ses->role == UR_IPC_ROLE_CLIENT && ses->uid == s->uid &&
 		     fds[0] >= 0;
 
-	ses->keeper = s->group.keepers;
+	ses->store = s->group.stores;
 	ur_session_send(s, ses, &m, fds, share ? 2 : 0);
 }
 
@@ -126,7 +126,7 @@ static void on_hello(struct ur_server *s, struct ur_session *ses,
 	}
 	ses->role = m->role;
 	if (fds[1] >= 0)
-		ur_port_keeper(s, ses, fds);
+		ur_port_store(s, ses, fds);
 	else if (fds[0] >= 0)
 		ur_trust_prove(fds[0]);
 	ur_session_welcome(s, ses, m->seq);
@@ -136,7 +136,8 @@ static void on_slot_get(struct ur_server *s, struct ur_session *ses,
 			const struct ur_ipc_msg *m, int *fds)
 {
 	if (ses->slot_waiting) {
-		ur_session_close(s, ses, "asked twice");
+		ur_session_close(s, ses,
+				 "sent a second request before the answer");
 		return;
 	}
 	ur_port_request(s, ses, m->seq);
@@ -146,7 +147,7 @@ static void on_slot_put(struct ur_server *s, struct ur_session *ses,
 			const struct ur_ipc_msg *m, int *fds)
 {
 	if (ur_port_put(s, ses, m->slot))
-		ur_session_close(s, ses, "gave back what it had not");
+		ur_session_close(s, ses, "gave back a slot that it has not");
 }
 
 static void on_claim(struct ur_server *s, struct ur_session *ses,
@@ -167,7 +168,8 @@ static void on_bind(struct ur_server *s, struct ur_session *ses,
 
 	memcpy(want.addr, m->addr, sizeof(want.addr));
 	if (ses->bind_waiting)
-		ur_session_close(s, ses, "asked twice");
+		ur_session_close(s, ses,
+				 "sent a second request before the answer");
 	else
 		ur_binding_add(s, ses, m->seq, &want);
 }
@@ -182,7 +184,7 @@ static void on_unbind(struct ur_server *s, struct ur_session *ses,
 		      const struct ur_ipc_msg *m, int *fds)
 {
 	/* It may be one whose claim was refused. */
-	ur_late_unbind(s, ses, m->handle);
+	ur_relisten_unbind(s, ses, m->handle);
 	if (!ur_binds_del(&s->binds, &ses->binds, m->handle))
 		ur_quota_give(&s->quota, ses->uid, UR_QUOTA_PORTS, 1);
 }
@@ -259,7 +261,7 @@ static void on_next(struct ur_server *s, struct ur_session *ses,
 	ur_show_next(s, ses, m->seq, m->id);
 }
 
-/* What each role may say. */
+/* Which messages each role may send. */
 static const struct {
 	uint8_t role;
 	void (*handle)(struct ur_server *s, struct ur_session *ses,
@@ -343,7 +345,7 @@ static void read_comm(struct ur_session *ses)
 		fclose(f);
 }
 
-/* root's daemon serves everybody, a user's that user and root. */
+/* urnicd of root serves all users, that of a user this user and root. */
 static const char *why_not(struct ur_server *s, struct ur_session *ses)
 {
 	if (s->uid != 0 && ses->uid != s->uid && ses->uid != 0 &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * `urnic show`: a round asks every client for its report at once and ends
- * when all have answered or the time is over; tools that ask meanwhile join
- * it.  Then the tool pulls one process after the other (NEXT), so that its
+ * `urnic show`: a round asks all clients for their reports at once and ends
+ * when all have answered, or after UR_SHOW_NS; tools that ask meanwhile join
+ * it.  Then the tool asks for one process after the other (NEXT), so that its
  * socket never has to hold more than one reply.
  */
 #include <errno.h>
@@ -30,8 +30,8 @@ static void ask_all(struct ur_server *s)
 		if (ses->role != UR_IPC_ROLE_CLIENT)
 			continue;
 		ur_ipc_close_fds(&ses->report_fd, 1);
-		/* One who has not yet answered the last round is not asked
-		 * again: a stopped process' queue must not fill. */
+		/* A client that has not answered the last round is not asked
+		 * again: the queue of a stopped process must not fill. */
 		if (!ses->asked) {
 			ses->asked = true;
 			ur_session_send(s, ses, &m, NULL, 0);
@@ -54,7 +54,7 @@ void ur_show_request(struct ur_server *s, struct ur_session *tool, uint32_t seq)
 	ask_all(s);
 }
 
-/* Only a sealed memory file: reading another kind could hang the reader. */
+/* Only a sealed memory file: to read another kind could block the tool. */
 void ur_show_report(struct ur_server *s, struct ur_session *ses, int *fd)
 {
 	int seals;
@@ -108,7 +108,7 @@ static void send_summary(struct ur_server *s, struct ur_session *tool)
 		close(fd);
 }
 
-/* What a process does is shown to its own user and to root. */
+/* Reports are shown to the process' own user and to root. */
 static void send_process(struct ur_server *s, struct ur_session *tool,
 			 uint32_t seq, const struct ur_session *ses)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who has which slot.  Pure bookkeeping: time is an argument, sockets are
- * numbers that nobody here touches.
+ * Which session has which slot.  Pure: time is an argument, and sockets are
+ * numbers on which nothing is called here.
  *
- * A slot is FREE (in the order of usability: the longest unused is taken
- * first, and not before its quarantine is over, so that packets for its last
- * owner have died out), USED by one owner, or an ORPHAN: a restarted daemon
- * got its socket back but nobody has claimed it yet.  An orphan may belong to
- * a process that is merely stopped, so it stays claimable and is taken last.
+ * A slot is FREE (the longest unused is taken first, and not before its
+ * quarantine is over, so that no packets for its last owner are on the way), USED
+ * by one owner, or an ORPHAN: a restarted urnicd has got its socket back, but no
+ * process has claimed it yet.  An orphan may belong to a process that is stopped,
+ * so it stays claimable and is taken last.
  */
 #ifndef UR_URNICD_SLOTS_H
 #define UR_URNICD_SLOTS_H
@@ -40,14 +40,14 @@ struct ur_slot {
 	uint64_t cookie;    /* SO_COOKIE: names the socket */
 	uint64_t usable_ns; /* end of the quarantine */
 	const void *owner;
-	bool given;	  /* somebody has had the socket, and may keep it */
-	bool known;	  /* … of the user and the session below */
-	bool damaged;	  /* it has to be replaced */
-	bool kept;	  /* for that user: its old sockets cannot be cut off */
+	bool given;   /* a process has had the socket, and may keep it */
+	bool known;   /* … and the user and session are those below */
+	bool damaged; /* it has to be replaced */
+	bool kept; /* for that user: its duplicates cannot be shut (gate.h) */
 	uint16_t swapped; /* BROKEN: fd is for this slot, which has the socket
 			   * in our place; 0: no */
 	uid_t uid;	  /* of the last owner, like … */
-	uint32_t session; /* … this one's id */
+	uint32_t session; /* … the id of its session */
 };
 
 struct ur_slots {
@@ -65,7 +65,7 @@ void ur_slots_add(struct ur_slots *s, int fd, uint64_t cookie,
 		  enum ur_slot_state state, uint64_t now_ns);
 
 /*
- * Take a slot for owner, who is that user.  0 and *slot; -EAGAIN: add a batch
+ * Take a slot for owner, of that user.  0 and *slot; -EAGAIN: add a batch
  * and ask again; -ENOSPC: all 1023 are taken, or kept for other users.
  */
 int ur_slots_take(struct ur_slots *s, const void *owner, uid_t uid,
@@ -80,14 +80,14 @@ void ur_slots_renew(struct ur_slots *s, unsigned int slot, int fd,
 unsigned int ur_slots_idle(const struct ur_slots *s, unsigned int keep,
 			   uint64_t now_ns);
 
-/* A broken one is free again, after a while. */
+/* A broken one is free again, after its quarantine. */
 void ur_slots_mend(struct ur_slots *s, unsigned int slot, uint64_t now_ns);
 
 /* The last one, which is free, has no socket any more. */
 void ur_slots_cut(struct ur_slots *s);
 
 /*
- * A client says that a slot is its own and proves it with the socket.  0;
+ * A client claims a slot, and proves it with the socket.  0;
  * -ENOENT: no such slot or socket; -EBUSY: another client has it.
  */
 int ur_slots_claim(struct ur_slots *s, const void *owner, unsigned int slot,

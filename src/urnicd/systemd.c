@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * As a service urnicd gives its keeper to the service manager's descriptor
- * store, so that a restart finds it even if no process of its own user lives.
+ * As a service urnicd gives its slot store (slot_store.h) to the service
+ * manager, so that a restart finds it even if no process of its own user lives.
  * The protocol is sd_notify(3) and sd_listen_fds(3).
  */
 #include <errno.h>
@@ -18,6 +18,7 @@
 #include "urnicd/server.h"
 
 #define FIRST_FD 3
+/* Names in the file descriptor store, which outlives an update. */
 #define NAME_RD	 "urnic-keeper-read"
 #define NAME_WR	 "urnic-keeper-write"
 
@@ -76,10 +77,10 @@ void ur_systemd_ready(void)
 	notify("READY=1", -1);
 }
 
-/* A descriptor that is stored already is stored again as one: no harm. */
-void ur_systemd_store(const struct ur_keeper *k, bool anew)
+/* A descriptor that is stored already is not stored twice. */
+void ur_systemd_put(const struct ur_slot_store *k, bool replaces)
 {
-	if (anew) {
+	if (replaces) {
 		notify("FDSTOREREMOVE=1\nFDNAME=" NAME_RD, -1);
 		notify("FDSTOREREMOVE=1\nFDNAME=" NAME_WR, -1);
 	}
@@ -101,20 +102,20 @@ static int named_fd(const char *names, int count, const char *name)
 	return -1;
 }
 
-int ur_systemd_keeper(struct ur_keeper *k)
+int ur_systemd_get(struct ur_slot_store *k)
 {
 	const char *pid = getenv("LISTEN_PID");
 	const char *count = getenv("LISTEN_FDS");
 	const char *names = getenv("LISTEN_FDNAMES");
 	int n = count ? (int)strtol(count, NULL, 10) : 0;
 
-	ur_keeper_init(k);
+	ur_slot_store_init(k);
 	if (!pid || strtol(pid, NULL, 10) != getpid() || n < 2)
 		return -ENOENT;
 	k->rd = named_fd(names, n, NAME_RD);
 	k->wr = named_fd(names, n, NAME_WR);
 	if (k->rd < 0 || k->wr < 0) {
-		ur_keeper_init(k);
+		ur_slot_store_init(k);
 		return -ENOENT;
 	}
 	fcntl(k->rd, F_SETFD, FD_CLOEXEC);

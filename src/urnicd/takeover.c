@@ -35,8 +35,8 @@ static bool has_argument(pid_t pid, const char *arg)
 	return at < len;
 }
 
-/* As a client of its user it gives us the keeper of all slots. */
-static bool ask_keeper(int fd, struct ur_keeper *keeper)
+/* It gives its slot store to clients of its user. */
+static bool ask_store(int fd, struct ur_slot_store *store)
 {
 	struct ur_ipc_msg m = {
 		.type = UR_IPC_HELLO,
@@ -55,29 +55,29 @@ static bool ask_keeper(int fd, struct ur_keeper *keeper)
 		ur_ipc_close_fds(fds, n);
 		return false;
 	}
-	ur_keeper_init(keeper);
+	ur_slot_store_init(store);
 	if (n == 2)
-		*keeper = (struct ur_keeper){ fds[0], fds[1] };
+		*store = (struct ur_slot_store){ fds[0], fds[1] };
 	return true;
 }
 
-bool ur_takeover(struct ur_keeper *keeper)
+bool ur_takeover(struct ur_slot_store *store)
 {
 	static pid_t told;
-	struct ur_keeper is;
+	struct ur_slot_store is;
 	int fd = ur_ipc_connect();
 	bool goes = false;
 	pid_t pid;
 	uid_t uid;
 
 	if (fd < 0)
-		return fd == -ECONNREFUSED; /* it has just gone */
+		return fd == -ECONNREFUSED; /* it has ended meanwhile */
 	if (!ur_ipc_peer(fd, &pid, &uid) && uid == geteuid() && pid != told &&
-	    has_argument(pid, "--on-demand") && ask_keeper(fd, &is)) {
+	    has_argument(pid, "--on-demand") && ask_store(fd, &is)) {
 		goes = kill(pid, SIGTERM) == 0;
-		ur_keeper_close(goes ? keeper : &is);
+		ur_slot_store_close(goes ? store : &is);
 		if (goes) {
-			*keeper = is;
+			*store = is;
 			told = pid;
 			ur_info("takes over from urnicd %d, which a program "
 				"started",

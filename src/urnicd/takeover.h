@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A service that died is replaced at once by its clients, and that urnicd has
- * no ports, and may never be idle.  It makes way for the next service.
+ * When a service dies, its clients start a urnicd on demand at once, which runs
+ * no DPDK ports and may never be idle.  The next service replaces it.
  */
 #ifndef UR_URNICD_TAKEOVER_H
 #define UR_URNICD_TAKEOVER_H
 
 #include <stdbool.h>
 
-#include "urnicd/keeper.h"
+#include "urnicd/slot_store.h"
 
 /*
- * If who has the name now is a urnicd of our user that a program started: end
- * it, once it has given us its keeper, so that no slot is lost; the keeper is
- * the caller's (both -1: it had no slots).  True: the name is free soon.
+ * If the urnicd that has the name is of our user and was started on demand: get
+ * its slot store, so that no slot is lost, and end it.  The store is the
+ * caller's (both -1: it had no slots).  True: the name is free soon.
  */
-bool ur_takeover(struct ur_keeper *keeper);
+bool ur_takeover(struct ur_slot_store *store);
 
 #endif

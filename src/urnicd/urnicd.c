@@ -21,10 +21,10 @@
 
 #define IDLE_DEFAULT_S 10
 #define IDLE_MAX_S     86400
-#define WAITS_NS       5000000000 /* for the name … */
-#define STEP_NS	       100000000  /* … looking so often, … */
-#define ENDS_NS	       500000 /* … or if who has it was told to end, … */
-#define OFTEN	       200    /* … so many times */
+#define WAITS_NS       5000000000 /* for the name, */
+#define STEP_NS	       100000000  /* trying so often, */
+#define ENDS_NS	       500000	  /* or, while the last urnicd ends, so often */
+#define OFTEN	       200	  /* for so many times */
 
 static const char usage[] =
 	"usage: urnicd --foreground [--dpdk] [--user-share PERCENT] | "
@@ -60,7 +60,7 @@ static void raise_limits(void)
 	setrlimit(RLIMIT_NOFILE, &l);
 }
 
-/* Whoever started us may run at real-time priority or be bound to a core. */
+/* The process that started it may have real-time priority, or one core. */
 static void reset_scheduling(void)
 {
 	struct sched_param normal = { .sched_priority = 0 };
@@ -72,30 +72,28 @@ static void reset_scheduling(void)
 }
 
 /*
- * A service waits a little for the name: longer than a urnicd needs to end that
- * was told to, but looking more often than the clients of that one, who begin
- * the next.
+ * A service waits for the name: longer than a urnicd needs to end after SIGTERM,
+ * and trying more often than the clients of that one, which start the next.
  */
 static int start(struct ur_server *server, bool on_demand,
 		 unsigned int user_share)
 {
 	struct timespec step = { .tv_nsec = STEP_NS };
-	struct ur_keeper keeper;
+	struct ur_slot_store store;
 	unsigned int often = 0;
 	int err;
 
-	ur_keeper_init(&keeper);
-	err = ur_server_start(server, &keeper, on_demand, idle_ns(),
-			      user_share);
+	ur_slot_store_init(&store);
+	err = ur_server_start(server, &store, on_demand, idle_ns(), user_share);
 	for (int64_t waits = 0;
 	     waits < WAITS_NS && err == -EADDRINUSE && !on_demand;
 	     waits += step.tv_nsec) {
-		if (ur_takeover(&keeper))
+		if (ur_takeover(&store))
 			often = OFTEN;
 		step.tv_nsec = often ? ENDS_NS : STEP_NS;
 		often -= often > 0;
 		nanosleep(&step, NULL);
-		err = ur_server_start(server, &keeper, on_demand, idle_ns(),
+		err = ur_server_start(server, &store, on_demand, idle_ns(),
 				      user_share);
 	}
 	return err;
@@ -117,7 +115,7 @@ static int serve(bool on_demand, bool dpdk, unsigned int user_share)
 	if (err == -EADDRINUSE && on_demand)
 		return 0;
 	if (err == -EADDRINUSE)
-		ur_err("urnicd is running already (urnic show tells its pid)");
+		ur_err("urnicd is running already (urnic show prints its pid)");
 	else if (err)
 		ur_err("cannot start: %s", strerror(-err));
 	if (err)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC domains (docs/wire/xrc.md): who has opened which file as one, and links
- * between those who have, so that one of them can hand requests to another.
- * A domain is for one user, who shows that he can open the file by handing it
- * over; it stays open here, and so its inode is not used for another.
+ * XRC domains (docs/wire/xrc.md): which processes have opened which file as a
+ * domain, and links between these processes, by which one delegates requests to
+ * another.  A domain belongs to one user.  A process shows that it may open the
+ * file by handing it over; it stays open here, so that its inode is not used
+ * again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,8 +45,8 @@ static struct ur_xrcd_member *find_member(const struct ur_xrcd_entry *e,
 }
 
 /*
- * It must be the file that is named, and be open, not only its path.  What the
- * file's system has not at hand is not asked for: that may take for ever.
+ * It must be the file that is named, and opened, not only its path (O_PATH).
+ * AT_STATX_DONT_SYNC: a network file system may never answer.
  */
 static int check_file(int fd, const struct ur_xrc_file *file)
 {
@@ -140,7 +141,7 @@ static int join(struct ur_server *s, struct ur_session *ses,
 
 	if (err)
 		return err;
-	/* Who was here before the restart may not have come back yet. */
+	/* Members from before the restart may not have come back yet. */
 	if (s->phase == UR_PHASE_GRACE && !claim)
 		return -EBUSY;
 	if (e && find_member(e, ses))
@@ -190,7 +191,7 @@ void ur_xrcd_forget(struct ur_server *s, struct ur_session *ses)
 	}
 }
 
-/* Whose slot it is, if he is in the asker's domain; NULL. */
+/* The member of this domain that has the slot; NULL: none. */
 static struct ur_session *peer_of(struct ur_server *s,
 				  const struct ur_session *ses,
 				  const struct ur_ipc_msg *m)
@@ -211,8 +212,8 @@ static struct ur_session *peer_of(struct ur_server *s,
 	return NULL;
 }
 
-/* One end to each.  A peer that does not read is no reason to wait, or to end
- * him. */
+/* One end to each.  A peer that does not read is neither waited for nor
+ * disconnected: it may be stopped. */
 static int connect_to(struct ur_server *s, struct ur_session *ses,
 		      const struct ur_ipc_msg *m, int *end)
 {

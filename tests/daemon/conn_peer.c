@@ -196,7 +196,7 @@ static int64_t do_rtr(struct ur_conn *conn)
 	return err ? err : (int64_t)attr.dest_qpn;
 }
 
-/* Looked for first: who has lost it may be back before the last is looked at. */
+/* All are looked for first: a session may be back before the last is checked. */
 static int lose_daemon(void)
 {
 	static const char name[] = "\0urnic";

@@ -157,7 +157,7 @@ static void listener_dies(void **state)
 	cpeer_connect(&client, UR_PS_TCP, "::1", PORT, 1);
 	expect(&server, UR_CONN_REQUEST);
 	cpeer_kill(&server);
-	/* Who waits for an answer, and who comes later. */
+	/* A client that waits for an answer, and one that comes later. */
 	assert_int_equal(expect(&client, UR_CONN_REJECTED).status, 28);
 	cpeer_connect(&client, UR_PS_TCP, "::1", PORT, 2);
 	assert_int_equal(expect(&client, UR_CONN_REJECTED).status, 8);
@@ -169,7 +169,7 @@ static void listener_dies(void **state)
 	cpeer_end(&server);
 }
 
-/* Its requests are refused, those that nobody has taken yet as well. */
+/* Its requests are refused, also those not taken yet. */
 static void listener_is_destroyed(void **state)
 {
 	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
@@ -242,7 +242,7 @@ static void exit_hangs_up(void **state)
 	cpeer_end(&client);
 }
 
-/* In whatever state: who is connected to a killed process hears of it. */
+/* In any state: the peer of a killed process gets an event. */
 static void kill_hangs_up(void **state)
 {
 	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
@@ -256,7 +256,7 @@ static void kill_hangs_up(void **state)
 	assert_int_equal(expect(&server, UR_CONN_DISCONNECTED).conn, s);
 	client = cpeer_start(0);
 	connect_both(&server, &client, "::1", PORT, &s, &c);
-	/* A will is handed to the next daemon as well. */
+	/* The exit file is handed to the next daemon as well. */
 	daemon_kill();
 	assert_true(daemon_wait_used(2 * SLOTS_OF_ONE, WAIT_MS));
 	sleep_ms(50);
@@ -294,7 +294,7 @@ static void lost_daemon_is_no_death(void **state)
 	}
 	expect_nothing(&client, 2500);
 	expect_nothing(&server, 1);
-	/* It still has its port, and its will. */
+	/* It still has its port, and its exit file. */
 	connect_both(&server, &client, "127.0.0.1", PORT, &s, &c);
 	cpeer_kill(&server);
 	expect(&client, UR_CONN_DISCONNECTED);
@@ -398,7 +398,7 @@ static void datagram_lookup(void **state)
 	assert_int_equal(e.qkey, 0x01234567);
 	assert_int_equal(e.dgid[15], 1);
 	assert_int_equal(e.dgid[12], 127);
-	/* Nobody there: told at once. */
+	/* No listener: refused at once. */
 	cpeer_connect(&client, UR_PS_UDP, "127.0.0.1", PORT + 1, 0x11);
 	assert_true(expect(&client, UR_CONN_UNREACHABLE).status > 0);
 	cpeer_end(&client);
@@ -484,7 +484,7 @@ static uint16_t call_some(struct cpeer *server, struct cpeer *client, int n)
 	return port_of(&e.dst);
 }
 
-/* Who has connected before need not ask urnicd for a port. */
+/* A process that has connected before need not ask urnicd for a port. */
 static void ports_to_connect_from_are_kept(void **state)
 {
 	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
@@ -509,7 +509,7 @@ static void ports_to_connect_from_are_kept(void **state)
 	cpeer_end(&server);
 }
 
-/* A kept port is nobody else's, but its owner may have it for anything. */
+/* A kept port belongs to its owner, which may use it for anything. */
 static void kept_ports_are_their_owners(void **state)
 {
 	struct cpeer server = cpeer_start(0), client = cpeer_start(0);
@@ -636,8 +636,8 @@ static void many_at_once(void **state)
 	cpeer_end(&server);
 }
 
-/* A stopped server's messages wait; nobody else does. */
-static void stopped_server_delays_nobody(void **state)
+/* Messages for a stopped server wait; other connections do not. */
+static void stopped_server_delays_no_other(void **state)
 {
 	struct cpeer lazy = cpeer_start(0), server = cpeer_start(0);
 	struct cpeer client = cpeer_start(0);
@@ -709,7 +709,7 @@ int main(void)
 		T(alone_without_a_daemon),
 		T(connections_are_shown),
 		T(many_at_once),
-		T(stopped_server_delays_nobody),
+		T(stopped_server_delays_no_other),
 	};
 
 	world_require();

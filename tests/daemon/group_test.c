@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The group of sockets, its order and its keeper, over replacements. */
+/* The group of sockets, its order and its store, over replacements. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,7 @@ static int teardown(void **state)
 {
 	for (unsigned int i = g.slots.count; i-- > 0;)
 		close(g.slots.slot[i].fd);
-	ur_keeper_close(&g.keeper);
+	ur_slot_store_close(&g.store);
 	return 0;
 }
 
@@ -69,9 +69,9 @@ static void check_order(void)
 	}
 }
 
-static void check_keeper(void)
+static void check_store(void)
 {
-	int fds[UR_SLOTS], n = ur_keeper_read(&g.keeper, fds);
+	int fds[UR_SLOTS], n = ur_slot_store_read(&g.store, fds);
 
 	assert_int_equal(n, g.slots.count);
 	for (int i = 0; i < n; i++)
@@ -92,30 +92,30 @@ static void replaced_in_its_place(void **state)
 		assert_int_equal(recv(old, &byte, 1, MSG_DONTWAIT), -1);
 		close(old);
 	}
-	check_keeper();
+	check_store();
 }
 
-/* However often: the keeper is made anew, and the old one is not believed. */
-static void keeper_does_not_grow(void **state)
+/* The store is renewed when needed, and the old one is refused. */
+static void store_does_not_grow(void **state)
 {
-	struct ur_keeper first = { fcntl(g.keeper.rd, F_DUPFD_CLOEXEC, 3),
-				   fcntl(g.keeper.wr, F_DUPFD_CLOEXEC, 3) };
+	struct ur_slot_store first = { fcntl(g.store.rd, F_DUPFD_CLOEXEC, 3),
+				       fcntl(g.store.wr, F_DUPFD_CLOEXEC, 3) };
 	unsigned int before = descriptors();
 	static struct ur_group other;
 
 	for (unsigned int i = 0; i < MANY; i++)
 		assert_int_equal(ur_group_replace(&g, 1 + i % 15), 0);
-	assert_true(g.keepers > 1);
+	assert_true(g.stores > 1);
 	assert_true(g.replaced < MANY / 2);
 	assert_in_range(descriptors(), before, before + 2);
-	check_keeper();
+	check_store();
 	check_order();
 	ur_group_init(&other, ROCE_PORT);
 	assert_int_equal(ur_group_restore(&other, &first, 0), -ESTALE);
-	assert_int_equal(ur_group_restore(&other, &g.keeper, 0), 0);
+	assert_int_equal(ur_group_restore(&other, &g.store, 0), 0);
 	for (unsigned int i = other.slots.count; i-- > 0;)
 		close(other.slots.slot[i].fd);
-	ur_keeper_close(&first);
+	ur_slot_store_close(&first);
 }
 
 static void sockets_not_needed_are_closed(void **state)
@@ -134,7 +134,7 @@ static void sockets_not_needed_are_closed(void **state)
 	assert_int_equal(ur_group_shrink(&g, 16, late), 55);
 	assert_int_equal(g.slots.count, 41);
 	check_order();
-	check_keeper();
+	check_store();
 	for (unsigned int i = 1; i <= 40; i++)
 		assert_int_equal(ur_slots_put(&g.slots, &me, i, 0, late), 0);
 	assert_int_equal(ur_group_shrink(&g, 16, late + SECOND), 0);
@@ -143,7 +143,7 @@ static void sockets_not_needed_are_closed(void **state)
 	/* And opened again. */
 	assert_int_equal(ur_group_grow(&g, 3 * late), 0);
 	check_order();
-	check_keeper();
+	check_store();
 }
 
 /* An owner has taken its socket out of the group. */
@@ -161,7 +161,7 @@ static void order_is_set_right(void **state)
 	assert_int_equal(ur_group_replace(&g, 2), -EAGAIN);
 	assert_int_equal(ur_group_replace(&g, 2), 0);
 	check_order();
-	check_keeper();
+	check_store();
 	/* The last slot has an owner: once that has gone. */
 	while (g.slots.used < 15)
 		assert_int_equal(ur_slots_take(&g.slots, &other, 0, 0, &slot),
@@ -173,7 +173,7 @@ static void order_is_set_right(void **state)
 	ur_group_settle(&g, 15, 0);
 	assert_int_equal(g.slots.slot[2].state, UR_SLOT_FREE);
 	check_order();
-	check_keeper();
+	check_store();
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -182,7 +182,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(replaced_in_its_place),
-		T(keeper_does_not_grow),
+		T(store_does_not_grow),
 		T(sockets_not_needed_are_closed),
 		T(order_is_set_right),
 	};

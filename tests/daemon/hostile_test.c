@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What no honest client would send: the daemon ends the connection, lives on
- * and gives nobody what is not his. */
+/* Messages that no correct client sends: urnicd ends the connection, goes on, and
+ * gives no process what belongs to another. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -153,7 +153,7 @@ static void wrong_order_and_role(void **state)
 	send_msg(fd, UR_IPC_WELCOME, 0, -1); /* the daemon's */
 	expect_ended(fd);
 	fd = hello_as(UR_IPC_ROLE_CLIENT);
-	send_msg(fd, UR_IPC_REPORT, 0, -1); /* nobody asked */
+	send_msg(fd, UR_IPC_REPORT, 0, -1); /* not asked for */
 	expect_ended(fd);
 }
 
@@ -308,7 +308,7 @@ static void silent_connections(void **state)
 	for (int i = 0; i < 200; i++) {
 		p[i].fd = ur_ipc_connect();
 		p[i].events = POLLIN;
-		/* The queue of connections is full for a moment. */
+		/* The queue of connections may be full. */
 		for (int k = 0; p[i].fd == -EAGAIN && k < 100; k++) {
 			sleep_ms(1);
 			p[i].fd = ur_ipc_connect();
@@ -374,7 +374,7 @@ static void ports_of_others(void **state)
 	assert_int_equal(bind_port(b, 7, 7174, UR_BIND_CLAIM), EADDRNOTAVAIL);
 	assert_int_equal(bind_port(b, 7, 7174, UR_BIND_CLAIM | UR_BIND_LISTEN),
 			 EADDRNOTAVAIL);
-	/* Another's handle is nobody's. */
+	/* A handle is valid for its owner only. */
 	assert_int_equal(ur_ipc_send(b, &m, NULL, 0), 0);
 	assert_int_equal(bind_port(b, 8, 7174, 0), EADDRNOTAVAIL);
 	close(a);

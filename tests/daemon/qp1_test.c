@@ -151,8 +151,8 @@ static struct cevent expect(enum ur_conn_event_type type)
 }
 
 /*
- * The REP is lost and the listener ends: the repeated REQ must reach who has
- * accepted, and not be refused as one for a closed port.
+ * The REP is lost and the listener ends: the repeated REQ must reach the
+ * process that has accepted, and not be refused as one for a closed port.
  */
 static void repeated_request_finds_its_process(void **state)
 {
@@ -177,8 +177,8 @@ static void repeated_request_finds_its_process(void **state)
 }
 
 /*
- * A listener that makes way for another one on its port: who comes in between
- * waits for it, but not for long.
+ * A listener is closed and another one opened on its port: a request between the
+ * two waits for it, but not for long.
  */
 static void request_between_listeners(void **state)
 {
@@ -193,7 +193,7 @@ static void request_between_listeners(void **state)
 	assert_int_equal(ncame, 0);
 }
 
-static void nobody_listens_again(void **state)
+static void no_listener_comes_again(void **state)
 {
 	struct ur_cm_dgram req = request(UR_PS_TCP, PORT), answer;
 	uint64_t before = now();
@@ -206,7 +206,7 @@ static void nobody_listens_again(void **state)
 	assert_true(cpeer_serve(&server, UR_PS_TCP, "::", PORT) >= 0);
 }
 
-/* He gives up before he knows our communication ID. */
+/* The sender gives up before it knows our communication ID. */
 static void giving_up_finds_the_request(void **state)
 {
 	struct ur_cm_dgram req = request(UR_PS_TCP, PORT), rej = req;
@@ -228,7 +228,7 @@ static void giving_up_finds_the_request(void **state)
 }
 
 /*
- * Anybody may forge the REJ of a sender who gave up before he knew our ID,
+ * Any host can forge the REJ of a sender that gave up before it knew our ID,
  * which goes to every listener: not without limit, and others connect
  * meanwhile.
  */
@@ -284,8 +284,8 @@ static void send_to(uint16_t attr, uint32_t local_id, uint32_t remote_id)
 	assert_int_equal(ur_qp1_send(qp1, &d), 0);
 }
 
-/* For a slot that nobody has, with a socket or without, urnicd answers. */
-static void messages_for_nobody(void **state)
+/* For a slot without an owner, with a socket or without, urnicd answers. */
+static void messages_for_no_process(void **state)
 {
 	struct ur_cm_dgram req = request(UR_PS_UDP, 99), d;
 	struct ur_cm_msg m;
@@ -391,7 +391,7 @@ static void random_mads(void **state)
 }
 
 #define T(name)	     cmocka_unit_test_setup_teardown(name, setup, teardown)
-/* The backlog is full of requests that nobody will confirm. */
+/* The backlog is full of requests that are never confirmed. */
 #define T_FULL(name) cmocka_unit_test_setup_teardown(name, setup, teardown_dead)
 
 int main(void)
@@ -399,10 +399,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(repeated_request_finds_its_process),
 		T(request_between_listeners),
-		T(nobody_listens_again),
+		T(no_listener_comes_again),
 		T(giving_up_finds_the_request),
 		T(flood_of_rejections),
-		T(messages_for_nobody),
+		T(messages_for_no_process),
 		T(malformed_packets_are_counted),
 		T_FULL(random_mads),
 	};

@@ -38,7 +38,7 @@ static void sockets_outlive_the_daemon(void **state)
 		assert_int_equal(peer_slot(&p[i], &slot[i]), 0);
 	}
 	daemon_kill();
-	/* The keeper steers even before anybody starts the next one. */
+	/* The group steers even before the next urnicd is started. */
 	for (int i = 0; i < 3; i++)
 		check(&p[i], slot[i]);
 	assert_true(daemon_wait_used(3, WAIT_MS));

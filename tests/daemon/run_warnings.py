@@ -197,7 +197,7 @@ def privileges(rig):
     os.chmod(sgid, 0o2755)
     rig.expect('set-uid', [suid], 'is set-uid', none, before=user)
     rig.expect('set-gid', [sgid], 'is set-gid', none, before=user)
-    # Root stays who it is.
+    # For root set-uid root changes nothing.
     rig.expect('set-uid by root', [suid], out='2')
     os.chmod(suid, 0o4711)
     rig.expect('not readable', [suid], 'is set-uid', none, before=user)

@@ -200,8 +200,8 @@ static void second_daemon_is_told(void **state)
 }
 
 /*
- * From a urnicd that a program began, with all slots: also those of users that
- * have no keeper, when nobody of its own user is left.
+ * From a urnicd that a program started, with all slots: also those of users that
+ * have no slot store, when no process of its own user is left.
  */
 static void service_takes_over(void **state)
 {

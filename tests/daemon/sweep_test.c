@@ -193,8 +193,8 @@ static void sweep_in_pid_namespace(unsigned long ns)
 	_exit(WEXITSTATUS(pid));
 }
 
-/* Whoever does not see the processes of another PID namespace removes nothing
- * of theirs. */
+/* A sweep that does not see the processes of another PID namespace removes
+ * nothing of theirs. */
 static void unseen_users(void **state)
 {
 	unsigned long ns;
@@ -233,7 +233,7 @@ int main(void)
 		T(other_names_stay), T(unseen_users),
 	};
 
-	/* Mounts of ours are nobody else's. */
+	/* Our mounts are private. */
 	if (geteuid() != 0 || unshare(CLONE_NEWNS) ||
 	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL)) {
 		fprintf(stderr, "skipped: needs root and mounts\n");

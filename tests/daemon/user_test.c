@@ -92,7 +92,7 @@ static void root_serves_everybody(void **state)
 	send_qpn("::1", qpn_of(u, 2));
 	assert_int_equal(peer_recv(&b, u), qpn_of(u, 2));
 	/* With root's client alive the others' slots survive a restart, and
-	 * whoever notices first, it is root's daemon again that comes. */
+	 * whichever process notices first, root's daemon comes again. */
 	for (int i = 0; i < 8; i++) {
 		peer_signal(&root, SIGSTOP);
 		daemon_kill();
@@ -170,7 +170,7 @@ static void users_who_trust_each_other(void **state)
 	peer_end(&a);
 }
 
-/* Root's urnicd seems to be nobody's there, and shows what it is. */
+/* Root's urnicd has the overflow uid there, and proves that it is trusted. */
 static void user_namespace_of_its_own(void **state)
 {
 	struct peer root = peer_start(0, NULL), b = peer_start_apart(BOB, NULL);
@@ -189,7 +189,7 @@ static void user_namespace_of_its_own(void **state)
 	peer_end(&root);
 }
 
-/* Another user's, which would serve everybody, seems to be nobody's, too. */
+/* Another user's has the overflow uid too, and cannot prove it. */
 static void user_namespace_trusts_no_user(void **state)
 {
 	struct peer a, b;
@@ -214,8 +214,8 @@ static void user_namespace_trusts_no_user(void **state)
 
 #define ALL_OF_BATCH 15
 
-/* Root, so that urnicd is root's, and bob, who has a whole batch of slots and
- * keeps their sockets when he leaves; then alice gets them. */
+/* Root, so that urnicd is root's, and bob, which has a whole batch of slots and
+ * keeps their sockets when it ends; then alice gets the slots. */
 static void pass_on(struct peer *root, struct peer *bob, struct peer *alice)
 {
 	uint32_t s;
@@ -262,7 +262,7 @@ static void slot_of_another_user_is_private(void **state)
 	peer_end(&root);
 }
 
-/* What bob can still do with a socket that was his. */
+/* What bob can still do with its old sockets. */
 static void old_socket_hears_nothing(void **state)
 {
 	struct peer root, bob, alice;
@@ -276,7 +276,7 @@ static void old_socket_hears_nothing(void **state)
 	peer_end(&root);
 }
 
-/* Nor does the socket that he has let him read what is others'. */
+/* Nor can it read packets of other slots on a socket that it has. */
 static void own_socket_hears_its_slot_only(void **state)
 {
 	struct peer root = peer_start(0, NULL), bob = peer_start(BOB, NULL);
@@ -295,8 +295,8 @@ static void own_socket_hears_its_slot_only(void **state)
 	peer_end(&root);
 }
 
-/* Bob took his socket out of the group: the last one is in its place.  Once
- * nobody has these slots they are as before. */
+/* Bob took its socket out of the group: the last one is in its place.  Once these
+ * slots have no owner they are as before. */
 static void group_is_set_right(void **state)
 {
 	struct peer root = peer_start(0, NULL), bob = peer_start(BOB, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* XRC domains: who is in one, and who gets a socket to whom. */
+/* XRC domains: their members, and sockets between members. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -138,7 +138,7 @@ static void a_domain_is_of_all_who_open_it(void **state)
 	leave(a, &file);
 	assert_int_equal(join(a, &file, fd, UR_XRCD_CREATE | UR_XRCD_EXCLUSIVE),
 			 EINVAL);
-	/* who ends leaves it */
+	/* a process that ends leaves it */
 	close(b);
 	for (int i = 0; i < 300 && join(a, &file, fd, 0) == 0; i++) {
 		leave(a, &file);
@@ -204,7 +204,7 @@ static void members_get_sockets_to_each_other(void **state)
 			 1);
 	assert_int_equal(recv(theirs, &byte, 1, 0), 0);
 	close(theirs);
-	/* not to oneself, to strangers, to nobody, by another domain */
+	/* not to itself, to a process outside, to a free slot, by another domain */
 	assert_int_equal(get_link(a, &file, sa, &mine), ENOENT);
 	assert_int_equal(get_link(a, &file, sc, &mine), ENOENT);
 	assert_int_equal(get_link(a, &file, UR_SLOTS - 1, &mine), ENOENT);
@@ -238,7 +238,7 @@ static void a_client_has_so_many_domains(void **state)
 	close(a);
 }
 
-/* After a restart those who were in it make it again. */
+/* After a restart its members make it again. */
 static void a_claim_is_believed(void **state)
 {
 	struct ur_xrc_file file;

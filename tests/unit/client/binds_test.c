@@ -105,7 +105,7 @@ static void reuse_is_mutual(void **state)
 	assert_int_equal(bind_as(&bob, "10.0.0.1", 6, 0), -EADDRNOTAVAIL);
 }
 
-/* Nobody takes a listener by REUSE. */
+/* REUSE takes no port from a listener. */
 static void listening_knows_no_reuse(void **state)
 {
 	assert_int_equal(bind_as(&alice, "0.0.0.0", 6, UR_BIND_REUSE), 6);

@@ -65,7 +65,7 @@ static void golden_bindings(void **state)
 	assert_int_equal(out.error, EADDRINUSE);
 	assert_int_equal(out.handle, 5);
 	assert_int_equal(out.port, 7174);
-	/* A flag that nobody knows. */
+	/* An unknown flag. */
 	memcpy(buf, bind, sizeof(bind));
 	buf[16] = 0x10;
 	assert_int_equal(decode(buf, sizeof(bind), 0), -EPROTO);

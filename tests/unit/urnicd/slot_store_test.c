@@ -12,7 +12,7 @@
 
 #include "../../skip.h"
 #include "client/ipc_io.h"
-#include "urnicd/keeper.h"
+#include "urnicd/slot_store.h"
 
 static uint64_t cookie(int fd)
 {
@@ -23,8 +23,8 @@ static uint64_t cookie(int fd)
 	return c;
 }
 
-static void add_batch(struct ur_keeper *k, unsigned int first, unsigned int n,
-		      uint64_t *cookies)
+static void add_batch(struct ur_slot_store *k, unsigned int first,
+		      unsigned int n, uint64_t *cookies)
 {
 	int fds[UR_SLOT_BATCH];
 
@@ -32,16 +32,16 @@ static void add_batch(struct ur_keeper *k, unsigned int first, unsigned int n,
 		fds[i] = socket(AF_INET, SOCK_DGRAM, 0);
 		cookies[first + i] = cookie(fds[i]);
 	}
-	assert_int_equal(ur_keeper_add(k, first, fds, n), 0);
+	assert_int_equal(ur_slot_store_add(k, first, fds, n), 0);
 	ur_ipc_close_fds(fds, n);
 }
 
-static void read_and_check(const struct ur_keeper *k, int n,
+static void read_and_check(const struct ur_slot_store *k, int n,
 			   const uint64_t *cookies)
 {
 	int fds[UR_SLOTS];
 
-	assert_int_equal(ur_keeper_read(k, fds), n);
+	assert_int_equal(ur_slot_store_read(k, fds), n);
 	for (int i = 0; i < n; i++)
 		assert_true(cookie(fds[i]) == cookies[i]);
 	ur_ipc_close_fds(fds, (unsigned int)n);
@@ -51,9 +51,9 @@ static void read_and_check(const struct ur_keeper *k, int n,
 static void read_again_and_add(void **state)
 {
 	uint64_t cookies[48] = { 0 };
-	struct ur_keeper k;
+	struct ur_slot_store k;
 
-	assert_int_equal(ur_keeper_create(&k), 0);
+	assert_int_equal(ur_slot_store_create(&k), 0);
 	read_and_check(&k, 0, cookies);
 	add_batch(&k, 0, 16, cookies);
 	read_and_check(&k, 16, cookies);
@@ -62,19 +62,19 @@ static void read_again_and_add(void **state)
 	read_and_check(&k, 32, cookies);
 	add_batch(&k, 32, 5, cookies);
 	read_and_check(&k, 37, cookies);
-	ur_keeper_close(&k);
+	ur_slot_store_close(&k);
 }
 
 static void every_slot_fits(void **state)
 {
 	static uint64_t cookies[UR_SLOTS];
-	struct ur_keeper k;
+	struct ur_slot_store k;
 
-	assert_int_equal(ur_keeper_create(&k), 0);
+	assert_int_equal(ur_slot_store_create(&k), 0);
 	for (unsigned int i = 0; i < UR_SLOTS; i += UR_SLOT_BATCH)
 		add_batch(&k, i, UR_SLOT_BATCH, cookies);
 	read_and_check(&k, UR_SLOTS, cookies);
-	ur_keeper_close(&k);
+	ur_slot_store_close(&k);
 }
 
 static int open_fds(void)
@@ -86,32 +86,32 @@ static int open_fds(void)
 	return n;
 }
 
-/* What a client may hand over as "the keeper". */
-static void strange_keepers(void **state)
+/* What a client may hand over as "the store". */
+static void strange_stores(void **state)
 {
 	uint64_t cookies[64];
 	static uint64_t many[UR_SLOTS + UR_SLOT_BATCH];
 	int fds[UR_SLOTS], before = open_fds();
-	struct ur_keeper k, bad = { 0, 1 };
+	struct ur_slot_store k, bad = { 0, 1 };
 
-	assert_int_equal(ur_keeper_read(&bad, fds), -EPROTO);
+	assert_int_equal(ur_slot_store_read(&bad, fds), -EPROTO);
 	/* A batch that is not the next one. */
-	assert_int_equal(ur_keeper_create(&k), 0);
+	assert_int_equal(ur_slot_store_create(&k), 0);
 	add_batch(&k, 0, 16, cookies);
 	add_batch(&k, 32, 16, cookies);
-	assert_int_equal(ur_keeper_read(&k, fds), -EPROTO);
-	ur_keeper_close(&k);
+	assert_int_equal(ur_slot_store_read(&k, fds), -EPROTO);
+	ur_slot_store_close(&k);
 	/* Text instead of batches. */
-	assert_int_equal(ur_keeper_create(&k), 0);
+	assert_int_equal(ur_slot_store_create(&k), 0);
 	assert_int_equal(send(k.wr, "hello", 5, 0), 5);
-	assert_int_equal(ur_keeper_read(&k, fds), -EPROTO);
-	ur_keeper_close(&k);
+	assert_int_equal(ur_slot_store_read(&k, fds), -EPROTO);
+	ur_slot_store_close(&k);
 	/* One socket more than there are slots. */
-	assert_int_equal(ur_keeper_create(&k), 0);
+	assert_int_equal(ur_slot_store_create(&k), 0);
 	for (unsigned int i = 0; i <= UR_SLOTS; i += UR_SLOT_BATCH)
 		add_batch(&k, i, UR_SLOT_BATCH, many);
-	assert_int_equal(ur_keeper_read(&k, fds), -EPROTO);
-	ur_keeper_close(&k);
+	assert_int_equal(ur_slot_store_read(&k, fds), -EPROTO);
+	ur_slot_store_close(&k);
 	assert_int_equal(open_fds(), before);
 }
 
@@ -121,7 +121,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(read_again_and_add),
 		cmocka_unit_test(every_slot_fits),
-		cmocka_unit_test(strange_keepers),
+		cmocka_unit_test(strange_stores),
 	};
 
 	getrlimit(RLIMIT_NOFILE, &l);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "urnicd/keeper.h"
+#include "urnicd/slot_store.h"
 
 #include <errno.h>
 #include <string.h>
@@ -10,22 +10,22 @@
 #include "base/socket.h"
 #include "client/ipc_io.h"
 
-#define KEEPER_MAGIC 0x75724b31u /* "urK1" */
-#define KEEPER_LEN   8u
+#define STORE_MAGIC 0x75724b31u /* "urK1" */
+#define STORE_LEN   8u
 
 union batch_space {
 	struct cmsghdr align;
 	char buf[CMSG_SPACE(UR_SLOT_BATCH * sizeof(int))];
 };
 
-void ur_keeper_init(struct ur_keeper *k)
+void ur_slot_store_init(struct ur_slot_store *k)
 {
 	k->rd = -1;
 	k->wr = -1;
 }
 
 /* A connected pair has no limit of messages, only of bytes. */
-int ur_keeper_create(struct ur_keeper *k)
+int ur_slot_store_create(struct ur_slot_store *k)
 {
 	int sv[2];
 
@@ -37,19 +37,19 @@ int ur_keeper_create(struct ur_keeper *k)
 	return 0;
 }
 
-void ur_keeper_close(struct ur_keeper *k)
+void ur_slot_store_close(struct ur_slot_store *k)
 {
 	if (k->rd >= 0)
 		close(k->rd);
 	if (k->wr >= 0)
 		close(k->wr);
-	ur_keeper_init(k);
+	ur_slot_store_init(k);
 }
 
-int ur_keeper_add(struct ur_keeper *k, unsigned int first, const int *fds,
-		  unsigned int n)
+int ur_slot_store_add(struct ur_slot_store *k, unsigned int first,
+		      const int *fds, unsigned int n)
 {
-	uint8_t buf[KEEPER_LEN];
+	uint8_t buf[STORE_LEN];
 	struct ur_wr w = ur_wr_init(buf, sizeof(buf));
 	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
 	union batch_space space;
@@ -61,7 +61,7 @@ int ur_keeper_add(struct ur_keeper *k, unsigned int first, const int *fds,
 	};
 	struct cmsghdr *c;
 
-	ur_wr_be32(&w, KEEPER_MAGIC);
+	ur_wr_be32(&w, STORE_MAGIC);
 	ur_wr_be16(&w, (uint16_t)first);
 	ur_wr_be16(&w, (uint16_t)n);
 	memset(&space, 0, sizeof(space));
@@ -90,7 +90,7 @@ static unsigned int batch_fds(struct msghdr *mh, int *fds)
 /* The number of sockets, 0: no more batches, -errno.  count: slots so far. */
 static int peek_batch(int rd, unsigned int count, unsigned int *first, int *fds)
 {
-	uint8_t buf[KEEPER_LEN];
+	uint8_t buf[STORE_LEN];
 	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
 	union batch_space space;
 	struct msghdr mh = {
@@ -108,7 +108,7 @@ static int peek_batch(int rd, unsigned int count, unsigned int *first, int *fds)
 		return errno == EAGAIN ? 0 : -errno;
 	n = batch_fds(&mh, fds);
 	r = ur_rd_init(buf, (size_t)len);
-	if (ur_rd_be32(&r) == KEEPER_MAGIC &&
+	if (ur_rd_be32(&r) == STORE_MAGIC &&
 	    !(mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
 		*first = ur_rd_be16(&r);
 		if (ur_rd_be16(&r) == n && n && !r.bad &&
@@ -126,7 +126,7 @@ static bool is_pair(int fd)
 }
 
 /* Each peek moves the peek offset past the message; it starts at zero. */
-int ur_keeper_read(const struct ur_keeper *k, int fds[UR_SLOTS])
+int ur_slot_store_read(const struct ur_slot_store *k, int fds[UR_SLOTS])
 {
 	int n, err;
 	unsigned int count = 0, first = 0;
