@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What stream.c (ports, time) and stream_io.c (connections) share. */
+/* Shared by stream.c (ports, time) and stream_io.c (connections). */
 #ifndef UR_PORTS_STREAM_INTERNAL_H
 #define UR_PORTS_STREAM_INTERNAL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections: what the plugin tells of them, and what their owners ask. */
+/* Connections: events of the plugin, and calls of their owners. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ bool ur_stream_has_room(void *listener)
 	return l->waiting < l->backlog;
 }
 
-/* Those that had begun while there was room come in. */
+/* Half-open connections that were begun while there was room are accepted. */
 void *ur_stream_accepted(void *listener, struct ur_stack_conn *c)
 {
 	struct ur_stream_listener *l = listener;
@@ -103,7 +103,7 @@ void *ur_stream_accepted(void *listener, struct ur_stack_conn *c)
 	return s;
 }
 
-/* ---- Making ---- */
+/* ---- Creation ---- */
 
 int ur_stream_connect(const struct ur_stack_end *from,
 		      const struct ur_stack_end *to, int hold, uint32_t lease,
@@ -306,7 +306,7 @@ void ur_stream_set_remove(struct ur_stream *s)
 
 /* ---- Bytes ---- */
 
-/* What lies together, into one piece; bytes, or -EFAULT. */
+/* Copy adjacent pieces into one buffer; bytes, or -EFAULT. */
 static ssize_t read_piece(struct ur_stack_conn *c, const struct iovec *v,
 			  size_t off)
 {

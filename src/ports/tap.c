@@ -174,7 +174,7 @@ static void believe_moves(int sock, uint32_t ifindex)
 			 strerror(-err));
 }
 
-/* A route that is there already is the administrator's. */
+/* An existing route is the administrator's. */
 static int set_gateways(int sock, uint32_t ifindex,
 			const struct ur_port_spec *spec)
 {
@@ -185,7 +185,7 @@ static int set_gateways(int sock, uint32_t ifindex,
 	return err == -EEXIST ? 0 : err;
 }
 
-/* MTU, MAC address, or up: what SIOCSIF… that is says. */
+/* Set the MTU, the MAC address, or the flags, by the SIOCSIF… request. */
 static int set_link(const char *name, unsigned long what, struct ifreq *r)
 {
 	int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

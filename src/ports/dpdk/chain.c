@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Frames whose payload stays where it is: a buffer of the headers, one that
- * points at the payload, and one of what is behind it.  Each of the second
- * sort has a reference to the mapping that it points into, in its private
- * area, and gives it back when the driver has let it go.
+ * points at the payload, and one of what is behind it.  The second one holds a
+ * reference to the mapping that it points into, in its private area, and drops
+ * it when the driver frees the buffer.
  */
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -45,7 +45,7 @@ struct rte_mempool *ur_chain_pool(uint16_t id, uint16_t queues)
 	struct rte_mempool *pool;
 	char name[32];
 
-	/* That of a port that is gone may be there yet. */
+	/* That of a closed port may still exist. */
 	snprintf(name, sizeof(name), "urnicl%u.%u", id,
 		 atomic_fetch_add(&made, 1));
 	pool = rte_pktmbuf_pool_create_by_ops(name, PIECES * queues,
@@ -72,7 +72,7 @@ static void point(struct rte_mbuf *m, const struct ur_nic_extbuf *l)
 	s->fcb_opaque = l->pin;
 	rte_mbuf_ext_refcnt_set(s, 1);
 	ur_pin_get(l->pin);
-	/* The library has no buffers that are only read. */
+	/* The library has no read-only buffers. */
 	rte_pktmbuf_attach_extbuf(m, (void *)(uintptr_t)l->data, RTE_BAD_IOVA,
 				  (uint16_t)l->len, s);
 	m->data_len = (uint16_t)l->len;

@@ -175,7 +175,7 @@ static void *begin_main(void *arg)
 	return NULL;
 }
 
-/* Its threads are to take none of the program's signals. */
+/* Its threads must not receive the program's signals. */
 static int run_aside(struct begin *b)
 {
 	pthread_attr_t attr;

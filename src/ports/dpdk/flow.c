@@ -3,7 +3,7 @@
  * Rules that say by which queue the packets of a lane come: Ethernet, a tag if
  * the port has one, IP, UDP to RoCEv2's port, and the number of the queue pair
  * under a mask, since all of a lane begin with its slot.  A driver is asked
- * what it takes; what it does not, the lanes sort out among themselves.
+ * which rules it accepts; without rules, the lanes pass packets to one another.
  */
 #include <errno.h>
 #include <rte_byteorder.h>
@@ -125,7 +125,7 @@ static const char *reason(const struct rte_flow_error *e, int err)
 	return e->message ? e->message : rte_strerror(-err);
 }
 
-/* Of the first rule that there is no place for; f->lock is held. */
+/* Log the first rule that was refused; f->lock is held. */
 static void tell(struct ur_flows *f, uint32_t qpn, uint32_t mask,
 		 const char *why)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the plugin share. */
+/* Shared by the files of the plugin. */
 #ifndef UR_PORTS_DPDK_INTERNAL_H
 #define UR_PORTS_DPDK_INTERNAL_H
 
@@ -45,8 +45,8 @@ bool ur_chain_add(struct rte_mempool *pool, struct rte_mbuf *head,
 
 /*
  * The driver's packet socket that is bound to this interface: it is the
- * driver's, and readable while it has frames; -1: none.  What it has to say
- * of an interface that went down is told until it is cleared.
+ * driver's, and readable while it has frames; -1: none.  Its error for an
+ * interface that went down stays until it is cleared.
  */
 int ur_packet_socket(unsigned int ifindex);
 void ur_packet_clear(int fd);
@@ -57,8 +57,8 @@ struct ur_flows {
 	pthread_mutex_t lock; /* what follows `vlan` */
 	uint16_t id;	      /* of the controller */
 	bool vlan;	      /* its frames have a tag */
-	/* How a family's packets are described: 0: it is not known yet; n: by
-	 * the n-th form; -1: the driver takes none. */
+	/* The form of a family's rules: 0: not known yet; n: the n-th; -1:
+	 * the driver accepts none. */
 	int forms[UR_FLOW_FAMILIES];
 	bool told; /* that a rule was not taken */
 	struct ur_list rules;

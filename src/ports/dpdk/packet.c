@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * DPDK's driver for packet sockets says that it has no interrupts, though its
- * socket becomes readable by the next frame; nor does it tell the socket.  So
- * we look among our own descriptors for one that is bound to the interface and
- * has the form of ring that this driver uses.
+ * DPDK's driver for packet sockets reports no interrupts, though its socket
+ * becomes readable with the next frame, and does not export the socket.  So we
+ * search the process' descriptors for one that is bound to the interface and
+ * has the kind of ring that this driver uses.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A port of DPDK as ports/nic.h wants it: pairs of queues, frames in buffers of
- * one piece, or in chains (chain.c).  Drivers differ in what they can; what one cannot,
- * the stack above does by itself.
+ * one piece, or in chains (chain.c).  Drivers differ in their features; the
+ * stack above does what a driver cannot.
  */
 #include <errno.h>
 #include <poll.h>
@@ -91,9 +91,10 @@ static bool is_shared(const char *driver)
 	       !strcmp(driver, "net_tap");
 }
 
-/* Round sizes, since drivers have such, and refuse smaller buffers.  That for
- * packet sockets wants them for the frames that its arguments speak of, which
- * are larger than its own if the port's are, and does not tell. */
+/* Round sizes, since drivers have such, and refuse smaller buffers.  The
+ * driver for packet sockets needs buffers for the frame size in its
+ * arguments, which is larger than its default if the port's is, and does not
+ * report it. */
 static int make_pool(struct ur_nic *n)
 {
 	uint32_t room = (n->len_max / ROOM_STEP + 1) * ROOM_STEP;
@@ -107,10 +108,11 @@ static int make_pool(struct ur_nic *n)
 	else if (!strcmp(n->info.driver, "net_af_packet"))
 		room = ROOM_MOST;
 	room += RTE_PKTMBUF_HEADROOM;
-	/* That of a port that is gone may be there yet. */
+	/* That of a closed port may still exist. */
 	snprintf(name, sizeof(name), "urnic%u.%u", n->id,
 		 atomic_fetch_add(&made, 1));
-	/* Of a stack they get what was used last, and is near. */
+	/* A stack gives the buffers that were used last, which are in the
+	 * cache. */
 	n->pool = rte_pktmbuf_pool_create_by_ops(
 		name, count, cache, 0, (uint16_t)room, SOCKET_ID_ANY, "stack");
 	if (!n->pool)
@@ -200,7 +202,7 @@ static int try_configure(struct ur_nic *n, const struct rte_eth_conf *conf)
 	return err ? err : rte_eth_dev_start(n->id);
 }
 
-/* Interrupts are asked for first, and done without if there are none. */
+/* Try with interrupts first, then without. */
 static int try_interrupts(struct ur_nic *n, struct rte_eth_conf *conf)
 {
 	int err;
@@ -231,8 +233,8 @@ static int configure(struct ur_nic *n, const struct rte_eth_dev_info *dev)
 }
 
 /*
- * What a driver cannot is no reason to give up: some keep the interface's own
- * MTU, and some receive everything anyway.
+ * A setting that a driver lacks is no error: some keep the interface's own MTU,
+ * and some receive all frames anyway.
  */
 static void set_filters(struct ur_nic *n, const struct rte_eth_dev_info *dev)
 {
@@ -257,7 +259,7 @@ static bool is_eventfd(int fd)
 	return strcmp(target, "anon_inode:[eventfd]") == 0;
 }
 
-/* Asked first: the library complains aloud of those that have none. */
+/* Asked first: the library logs an error for drivers that have none. */
 static void open_interrupt(struct ur_nic *n, const struct rte_eth_dev_info *dev,
 			   uint16_t q)
 {
@@ -287,9 +289,9 @@ static void open_interrupts(struct ur_nic *n,
 }
 
 /*
- * As many as it has, if it has not as many as asked for.  That for packet
- * sockets has as many as its arguments say, and the kernel shares out what
- * comes in to all of them, whether they are looked into or not.
+ * As many as it has, if fewer than asked for.  The driver for packet sockets
+ * has as many as its arguments say, and the kernel distributes frames to all of
+ * them, whether they are polled or not.
  */
 static void choose_queues(struct ur_nic *n, const struct rte_eth_dev_info *dev,
 			  uint16_t want)
@@ -408,7 +410,7 @@ static void nic_close(struct ur_nic *n)
 		(void)rte_eth_dev_stop(n->id);
 		(void)rte_eth_dev_close(n->id);
 	}
-	/* What lies in a ring that another port reads is still to be read. */
+	/* Frames in a ring that another port reads are still to be read. */
 	if (n->pool && rte_mempool_full(n->pool))
 		rte_mempool_free(n->pool);
 	if (n->pieces && rte_mempool_full(n->pieces))
@@ -469,7 +471,8 @@ static uint32_t flags_of(const struct rte_mbuf *m)
 	return flags;
 }
 
-/* Frames longer than ours can be are the driver's mistake, or an attack. */
+/* Frames longer than the MTU allows are an error of the driver, or an
+ * attack. */
 static void deliver(const struct ur_nic *n, const struct queue *u,
 		    struct rte_mbuf *m,
 		    void (*fn)(void *arg, const struct ur_nic_rx *rx),
@@ -630,7 +633,7 @@ static void nic_tx(struct ur_nic *n, uint16_t q, const struct ur_nic_tx *tx)
 }
 
 /*
- * What came before the interrupt was allowed may tell of itself no more.  An
+ * Frames that came before the interrupt was enabled may not raise it.  An
  * eventfd counts interrupts, and stays readable until they are read; other
  * descriptors are the queue itself.
  */
@@ -641,7 +644,7 @@ static bool nic_arm(struct ur_nic *n, uint16_t q)
 	uint64_t count;
 	bool quiet;
 
-	/* An interface that went down is told until it is heard. */
+	/* The error of an interface that went down stays until it is read. */
 	if (u->fd_socket && ur_sys_poll(&p, 1, 0) > 0 && (p.revents & POLLERR))
 		ur_packet_clear(u->fd);
 	if (u->fd_socket)
@@ -661,7 +664,7 @@ static int nic_wait_fd(const struct ur_nic *n, uint16_t q)
 	return n->queues[q].fd;
 }
 
-/* A driver that cannot tell has a link. */
+/* A driver that cannot report it counts as linked. */
 static bool nic_link(const struct ur_nic *n)
 {
 	struct rte_eth_link l = { 0 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connections.  lwIP frees a pcb that was reset or has timed out before it
- * tells of it, and keeps one that was closed until it is over; so a connection
- * of ours outlives its pcb, or the other way round.
+ * Connections. lwIP frees a pcb that was reset or has timed out before it
+ * reports that, and keeps a closed one until the end of TIME-WAIT; so a
+ * connection of ours outlives its pcb, or the pcb the connection.
  */
 #include "ports/lwip/internal.h"
 
@@ -13,7 +13,7 @@
 #include <lwip/ip.h>
 #include <lwip/priv/tcp_priv.h>
 
-/* A peer that was killed with its port says nothing any more. */
+/* A peer that was killed together with its port sends nothing any more. */
 #define KEEP_IDLE_MS  75000u /* by lwIP's clock, which is five times ours */
 #define KEEP_INTVL_MS 25000u
 #define KEEP_COUNT    4u
@@ -38,7 +38,7 @@ static void tell(const struct ur_stack_conn *c, bool room)
 		lwip_calls.news(c->arg, room);
 }
 
-/* ---- What lwIP says ---- */
+/* ---- Events of lwIP ---- */
 
 static void note_ends(struct ur_stack_conn *c)
 {
@@ -167,14 +167,14 @@ static err_t on_accept(void *arg, struct tcp_pcb *pcb, err_t err)
 		lwip_count.connections_accepted++;
 		return ERR_OK;
 	}
-	/* lwIP resets what is refused, and must not tell of it. */
+	/* lwIP resets a refused connection, without an event. */
 	tcp_err(pcb, NULL);
 	tcp_arg(pcb, NULL);
 	free(c);
 	return ERR_MEM;
 }
 
-/* ---- Making ---- */
+/* ---- Creation ---- */
 
 /* A pcb of that address and port; SO_REUSEADDR: connections in TIME-WAIT do not
  * block it, and the caller checks whether the port is free. */
@@ -403,8 +403,8 @@ static err_t give_up(void *arg, struct tcp_pcb *pcb)
 	return ERR_ABRT;
 }
 
-/* Nothing is told of it any more; unread bytes make a reset of it, as with
- * sockets. */
+/* No events of it any more; unread bytes turn the close into a reset, as
+ * with sockets. */
 void conn_close(struct ur_stack_conn *c, bool reset)
 {
 	struct tcp_pcb *pcb = c->pcb;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * TCP in fragments (RFC 791, RFC 8200 4.5).  Only the first one tells whose it
- * is; those that follow go where it went.  The host gets those that come before
- * it, and forgets them without a word.  lwIP puts them together: ten at a time
- * at most.
+ * TCP in fragments (RFC 791, RFC 8200 4.5).  Only the first fragment has the
+ * ports; later ones follow it.  Fragments that come before it go to the host,
+ * which drops them silently. lwIP reassembles them: ten datagrams at a time at
+ * most.
  */
 #include <string.h>
 

@@ -78,7 +78,7 @@ struct pbuf *rx_alloc(uint32_t len);
 void rx_keep(struct ur_stack_conn *c, struct pbuf *p);
 /* The first one is read. */
 void rx_drop_head(struct ur_stack_conn *c);
-/* Segments that wait for one before them: sound, and not too many. */
+/* Segments behind a gap: valid, and not too many. */
 void rx_check_ooseq(struct tcp_pcb *pcb);
 
 /* frag.c */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory of what came.  A segment keeps the packet that it came in until it is
- * read, and a window holds many segments that are tiny: what is less than TINY
- * is gathered.  What all connections have unread is bounded, too; and so are
- * the segments that wait for one before them.
+ * Receive memory.  A segment keeps its packet until it is read, and a window
+ * holds many tiny segments: payload of less than TINY is copied together.  The
+ * unread bytes of all connections are bounded, and so are the segments behind a
+ * gap.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #define TINY	   512u
 #define GATHER	   1024u
 #define MEMORY_MAX (256u << 20)
-/* What brings no data is freed at once, and without it nothing goes on. */
+/* A segment without data is freed at once, and the connection needs it. */
 #define BARE_MAX   128u
 #define BARE_EXTRA (16u << 20)
 /* Payload of a segment, put together from fragments. */
@@ -114,9 +114,9 @@ void rx_drop_head(struct ur_stack_conn *c)
 }
 
 /*
- * lwIP trusts those that wait: that none reaches beyond the window or into the
- * next one.  What a peer sends with care (ends within other segments) can make
- * it so, and lwIP would end the program.
+ * lwIP assumes that no segment behind a gap reaches beyond the window or into
+ * the next one.  A peer can construct such segments (a FIN within other
+ * segments), and lwIP would then abort the program.
  */
 static bool is_sound(const struct tcp_pcb *pcb, const struct tcp_seg *s)
 {
@@ -140,7 +140,7 @@ void rx_check_ooseq(struct tcp_pcb *pcb)
 	}
 	if (sound && n <= OOSEQ_MAX)
 		return;
-	/* The peer has them still. */
+	/* The peer sends them again. */
 	lwip_count.drop_out_of_order += n;
 	tcp_free_ooseq(pcb);
 }

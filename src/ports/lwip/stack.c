@@ -344,7 +344,7 @@ static void limit_half(void)
 	tcp_abort(oldest);
 }
 
-/* The latest come first, and only segments bring them there. */
+/* The most recent come first; only received segments move them there. */
 static void leave_ended(void)
 {
 	for (struct tcp_pcb *p = tcp_tw_pcbs; p && p->callback_arg; p = p->next)
@@ -440,7 +440,7 @@ static bool stack_is_busy(void)
 	return tcp_active_pcbs || tcp_tw_pcbs;
 }
 
-/* lwIP keeps them for as long as it takes; the oldest stand last. */
+/* lwIP does not bound their number; the oldest are last. */
 static void limit_over(void)
 {
 	struct tcp_pcb *p = tcp_tw_pcbs;
@@ -465,8 +465,7 @@ static void stack_tick(void)
 	frag_tick();
 }
 
-/* What the interface did not take, lwIP would try again only when something
- * else happens. */
+/* lwIP retries packets that the interface refused only with its next event. */
 static void stack_resume(void)
 {
 	for (struct tcp_pcb *p = tcp_active_pcbs; p; p = p->next)
