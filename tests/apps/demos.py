@@ -20,7 +20,7 @@ CASES = []
 
 
 class Way:
-    """Starts demos of an environment with what a way sets."""
+    """Starts demos with the environment of a path."""
 
     def __init__(self, env, name):
         self.env, self.set = env, ['env'] + [
@@ -76,7 +76,7 @@ def pingpong(name, args, v6=False):
 
 
 def pingpong_killed(name, victim, args):
-    """The other side says so and ends."""
+    """The other side prints an error and ends."""
     def run(env):
         way = Way(env, name)
         s = way.server('pingpong', args)
@@ -201,7 +201,7 @@ def kv_clients(way, s):
 
 
 def kv_killed(name, how):
-    """A server that goes leaves clients with a message, and not waiting."""
+    """Clients of a server that ends print a message and do not hang."""
     def run(env):
         way = Way(env, name)
         s = way.server('kv_server')

@@ -151,7 +151,7 @@ def case(prog, args, gid):
 
 
 def refused(connection):
-    """A transport that the device has not: both sides say so and end."""
+    """A transport that the device lacks: both sides print that and end."""
     def run(env):
         port = env.port()
         base = ['ib_send_bw', '-F', '-p', port, '-c', connection]

@@ -97,7 +97,7 @@ def case(prog, gid, args):
 
 
 def xsrq_case(gid, args):
-    """It reports nothing but success."""
+    """It prints nothing but success."""
     def run(env):
         port = env.port()
         base = ['ibv_xsrq_pingpong', '-p', port] + words(args)

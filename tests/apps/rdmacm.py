@@ -258,8 +258,8 @@ def resolving(device):
 
 
 def rejected_by_icmp(device):
-    """A router says that it may not: TCP ends at once, as with the kernel's
-    iWARP; RoCE's manager goes on for its time, and says so."""
+    """ICMP "prohibited": TCP ends at once, as with the kernel's iWARP; RoCE's
+    manager repeats until its timeout, and reports it."""
     def run(env):
         if not has_device(env, device):
             raise Skip(f'there is no {device}')
@@ -324,7 +324,7 @@ def opened(device):
 
 
 def socket_port(device):
-    """A port that a TCP socket holds: only iWARP's listener minds."""
+    """A port that a TCP socket holds: only iWARP's listener fails."""
     want = {'urnic0': ['bind: Success', 'listen: Success',
                        'free: Invalid argument'],
             'urniw0': ['bind: Success', 'listen: Address already in use',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What a case gets: how to start programs on either side, and their checks."""
+"""The environment of a case: starting programs on either side, and checks."""
 
 import json
 import os
@@ -85,8 +85,8 @@ class Env:
         return self._mtu
 
     def needs_mtu(self, mtu):
-        """Skip where the ports have less; what a place of ours has to give is
-        checked by devices/active-mtu."""
+        """Skip where the ports have less; devices/active-mtu checks the MTU of
+        our own namespaces."""
         if mtu > self.mtu():
             raise Skip(f'needs MTU {mtu}, the port has {self.mtu()}')
 

@@ -105,7 +105,8 @@ def nothing_left(args):
 
 
 def run_case(name, case, env):
-    """'passed', 'failed' or 'skipped', told in one line and more if bad."""
+    """'passed', 'failed' or 'skipped', printed in one line, and details of a
+    failure."""
     t0 = time.monotonic()
     detail = ''
     try:

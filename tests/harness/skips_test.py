@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""scripts/run_tests: a skip is told with its reason, or is a failure."""
+"""scripts/run_tests: a skip without a reason is a failure."""
 
 import importlib.machinery
 import importlib.util

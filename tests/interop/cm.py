@@ -21,7 +21,7 @@ DONE = 'return status 0'
 
 
 class Mode:
-    """What the guest has on its link, and what urnic is told."""
+    """The guest's device, and urnic's environment."""
 
     def __init__(self, link, device, *env):
         self.link = link

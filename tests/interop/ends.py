@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How what is refused and what dies looks to the other kind of peer.
+"""Refused connections and killed processes, as the other kind of peer sees
+them.
 
 Rows of our own cm_peer, which prints events and completion states, on both
 sides.  The expected output depends on which side serves, since programs see
@@ -119,9 +120,8 @@ def send_signal(env, server, proc, number):
 
 
 def killed(mode, what, server_dies, reached, telling):
-    """When both have printed `reached`, one is killed, and the other is told
-    all of `telling` (what urnic tells, what the kernel) within the retry
-    time."""
+    """When both have printed `reached`, one is killed, and the other prints
+    all of `telling` (on urnic, on the kernel) within the retry time."""
     def see(env, s, c):
         victim, other = (s, c) if server_dies else (c, s)
         for proc, pattern in zip((s, c), reached):

@@ -156,7 +156,7 @@ class GuestPlace(Place):
         return False
 
     def pull_plug(self):
-        """What waits for the guest waits no more."""
+        """Wake everything that waits for the guest."""
         if self.vm and self.vm.running():
             os.killpg(self.vm.pid, signal.SIGKILL)
 

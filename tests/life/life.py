@@ -113,7 +113,7 @@ def kill_pingpong(env):
 
 
 def kill_pingpong_server(env):
-    """The distribution's program says what happened."""
+    """The distribution's program prints the cause."""
     c = kill_pingpong(env) or kill_pingpong(env) or kill_pingpong(env)
     if not c:
         raise Failure('three clients did not notice that the server died')
@@ -123,7 +123,7 @@ def kill_pingpong_server(env):
 
 
 def kill_client(env):
-    """A dead client costs the server nothing; its slot comes back."""
+    """A killed client does not disturb the server; its slot is released."""
     s, c = start(env, 'stream', '')
     c.wait_text('running', 10)
     pid = c.leaf()
@@ -179,7 +179,7 @@ def stop_perftest(env):
 
 
 def idle(env):
-    """Nothing runs while nothing happens: not the programs, not urnicd."""
+    """Without traffic neither programs nor urnicd use CPU time."""
     s, c = start(env, 'stream', '-M idle')
     for p in (s, c):
         p.wait_text('idle', 10)
@@ -259,7 +259,7 @@ def daemon_leaves(env):
 
 
 def shm_requests(env):
-    """What the processes of host a have done through shared memory."""
+    """Requests of host a's processes through shared memory."""
     return sum(sum(json_values(env.show(env.a), name))
                for name in ('shm_requests', 'shm_direct'))
 

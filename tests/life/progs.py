@@ -61,7 +61,7 @@ def alone(prog, args, code=0, timeout=60, wire=False):
 
 
 def memcheck(args, code):
-    """Under valgrind, whose exit code says whether it had to complain."""
+    """Under valgrind, whose exit code tells whether it reported errors."""
     def run(env):
         if SLOW > 1:
             raise Skip('sanitizers and valgrind exclude each other')

@@ -195,7 +195,7 @@ def devices_shown(env):
 
 
 def lowered(env):
-    """What a file lowers is reported, and is what there is."""
+    """Lowered limits are reported, and hold."""
     limits = {'max_qp': 9, 'max_cq': 11, 'max_srq': 5, 'max_mr': 20,
               'max_pd': 6, 'max_ah': 7, 'max_qp_wr': 60, 'max_srq_wr': 50}
     with File(device('low', limits=limits)) as f:

@@ -11,7 +11,7 @@ import time
 
 from harness.env import Case, finish, words
 from harness.proc import SLOW, Failure, Proc, Skip
-from netns import extbuf, hostile, queues, turns
+from netns import extbuf, hostile, queues, sched
 from netns.config import File, device
 from netns.ports import PORT, Joined, Memif, Ring, Tap, Veth, address
 
@@ -49,7 +49,7 @@ def write_bw(kind, **link):
 
 
 def connect(server, client, kinds=('urnicd', 'urnicd'), expect='', **link):
-    """Connections: CM messages go by the host's side, data by the port.  The
+    """Connections: CM messages pass the host's interface, data the port. The
     client tries again until the server listens."""
     def run(env):
         with Joined(env, *kinds, **link) as j:
@@ -80,7 +80,7 @@ def rping(*kinds, **link):
 
 
 def multicast(group, v6, *kinds):
-    """The sender comes again until the receiver has heard enough of it."""
+    """The sender repeats until the receiver has got enough."""
     def run(env):
         with Joined(env, *kinds) as j:
             argv = ['mckey', '-m', group, '-b']
@@ -205,7 +205,7 @@ def host_traffic(env):
 
 def listed(env):
     """A device whose port runs in the process that opens it has no interface
-    before: programs that look for it in /sys and /dev find it all the same."""
+    before that: programs that search /sys and /dev find it all the same."""
     with Joined(env, 'dpdk', 'sockets') as j:
         p = j.proc(0, 'ls', '/sys/class/infiniband', '/dev/infiniband/uverbs0')
         if p.wait(10) or 'dp0' not in p.text().split():
@@ -306,7 +306,7 @@ def wait_ring(env):
 
 
 def peer_killed(env, **link):
-    """The other end of a memif goes in the midst of traffic, and comes."""
+    """The other end of a memif ends during traffic, and starts again."""
     with Joined(env, 'urnicd', 'dpdk', link=Memif, **link) as j:
         for _ in range(3):
             tcp = env.port()
@@ -341,7 +341,7 @@ def memif_served_again(env):
 
 
 def duplicate(env):
-    """An address that the neighbour has too is told, and works no worse."""
+    """An address that the neighbour has too is logged, and still works."""
     with Joined(env, 'sockets', 'dpdk') as j:
         env.a.sh('ip', 'addr', 'add', address(2) + '/24', 'dev', Veth.dev)
         s = j.proc(1, 'ibv_rc_pingpong', '-e', '-d', 'dp0', '-g', 0)
@@ -444,8 +444,8 @@ def reject_once(env, j):
 
 
 def serve_again(env, j):
-    """As a service manager does it: the clients have begun a urnicd of their
-    own meanwhile, which has to make way."""
+    """As a service manager does it: the clients have started a urnicd
+    meanwhile, which has to hand over."""
     end = time.monotonic() + 10
     while not env.show(env.a)['daemon']:
         if time.monotonic() > end:
@@ -480,7 +480,7 @@ def reclaimed(env):
 
 
 def refused(env):
-    """What DPDK does not have is told, and the device cannot be opened."""
+    """A driver that DPDK lacks is logged, and the device cannot be opened."""
     with Joined(env, 'sockets', 'sockets'):
         port = {'addresses': ['10.78.0.1/24'], 'device': 'net_none0',
                 'eal_args': '--no-huge -m 32 --no-pci'}
@@ -492,7 +492,7 @@ def refused(env):
 
 
 def vanish(mode, kinds=('dpdk', 'dpdk'), lose=0, args=(), **link):
-    """Memory goes while, or just after, it is sent from a port."""
+    """Memory is unmapped while, or just after, it is sent from a port."""
     def run(env):
         with Joined(env, *kinds, **link) as j:
             tcp = env.port()
@@ -596,4 +596,4 @@ CASES = [
     Case('shared-queues-crowd', with_queues(crowd, 2)),
     Case('shared-queues-peer', with_queues(peer_killed, 2)),
     Case('shared-queues-restarted', with_queues(restarted, 2)),
-] + queues.CASES + extbuf.CASES + turns.CASES + hostile.CASES
+] + queues.CASES + extbuf.CASES + sched.CASES + hostile.CASES

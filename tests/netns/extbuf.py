@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Ports with "zero_copy": payload leaves from where it is, if it stays there."""
+"""Ports with "zero_copy": payload is sent without a copy."""
 
 import time
 
@@ -9,7 +9,7 @@ from netns.ports import Joined, Memif, Tap, Veth, address
 
 
 def facts(env, host):
-    """What the drivers of the host's lanes say."""
+    """Facts of the drivers of the host's lanes."""
     return [lane['port_driver'] for p in env.show(host)['processes']
             for lane in p.get('report', {}).get('lanes', ())
             if 'port_driver' in lane]
@@ -22,7 +22,7 @@ def need_sharing():
 
 
 def await_packets(env, host, key, c):
-    """Until so many have left in that way; what is told then."""
+    """Wait until enough packets were sent in that way; the facts then."""
     end = time.monotonic() + 20 * SLOW
     told = []
     while time.monotonic() < end and c.running():
@@ -35,7 +35,7 @@ def await_packets(env, host, key, c):
 
 def bandwidth(key, said, program='ib_write_bw', link=Memif, mtu=9000,
               zero_copy=True, env_args=()):
-    """Large packets leave in that way, and the program ends as it should."""
+    """Large packets are sent in that way, and the program succeeds."""
     def run(env):
         def look(c):
             told = await_packets(env, env.b, key, c)
@@ -56,7 +56,7 @@ def bandwidth(key, said, program='ib_write_bw', link=Memif, mtu=9000,
 
 
 def vanish(mode, n=40, lose=0, kinds=('dpdk', 'dpdk'), see=True, **link):
-    """Memory goes while, or after, it is sent: the server compares.  The
+    """Memory is unmapped while, or after, it is sent: the server compares. The
     client has sent some packets as external buffers."""
     def run(env):
         if see:
@@ -73,7 +73,7 @@ def vanish(mode, n=40, lose=0, kinds=('dpdk', 'dpdk'), see=True, **link):
 
 
 def killed(env):
-    """A process ends in the midst of it, at either side."""
+    """A process is killed during traffic, at either side."""
     need_sharing()
     with Joined(env, 'dpdk', 'dpdk', mtu=9000, zero_copy=True) as j:
         for victim in (0, 1):

@@ -138,7 +138,7 @@ def wait_more_once(env, kind, procs):
 
 
 def pair_or_why(env, j):
-    """A pair works; else what the port has counted and told is shown."""
+    """A pair works; else the port's counters and log are shown."""
     tcp = env.port()
     try:
         j.pair(['ibv_rc_pingpong', '-d', 'dp0', '-g', 0, '-p', tcp, '-n', 200],
@@ -152,7 +152,7 @@ def pair_or_why(env, j):
 
 
 def believe(env):
-    """The host's own stack believes lies, and the pairs meet by it."""
+    """The host's own stack accepts spoofed messages, and the pairs use it."""
     env.a.sh('ip', 'neigh', 'replace', address(2), 'lladdr',
              mac_of(env.b, Veth.dev), 'dev', PORT, 'nud', 'permanent')
 
@@ -202,7 +202,7 @@ class Pcap:
         return f'--vdev=net_pcap0,rx_pcap={self.file},tx_pcap=/dev/null'
 
     def running(self, host, i):
-        """It is."""
+        """The forwarder runs."""
 
 
 def local_pair(env, j):
@@ -280,7 +280,8 @@ class Forwarder:
 
 
 def pair_now(env, j):
-    """By the link if the kernel is at its other end, else within the host."""
+    """Over the link if the kernel is at its other end, else within the host.
+    """
     if isinstance(j.link, Veth):
         pair_or_why(env, j)
     else:
@@ -288,8 +289,8 @@ def pair_now(env, j):
 
 
 def pair_under_flood(env, j):
-    """One that finds no way is the flood's right: most of all frames are lost
-    before any driver sees them.  But it ends."""
+    """It may fail: most frames are lost before any driver sees them. But it
+    ends."""
     try:
         pair_now(env, j)
     except Failure as e:
@@ -316,8 +317,8 @@ def forward_piece(env, j, seed, seconds):
 
 
 def forwarded(link):
-    """Malformed frames by another program's driver, at all the speed there is:
-    urnicd lives, says little, and works as soon as it is over."""
+    """Malformed frames by another program's driver, at full speed: urnicd
+    survives, logs little, and works as soon as it is over."""
     def run(env):
         if not shutil.which(TESTPMD):
             raise Skip('needs dpdk-dev')

@@ -63,7 +63,7 @@ def nd(kind, flags, mac, to, dst, option):
 
 
 def claims(mac, port):
-    """That the peer is at that MAC address."""
+    """Messages that claim the peer is at that MAC address."""
     nodes = bytes.fromhex('333300000001')
     yield arp(1, mac, ALL, PEER[0])
     yield arp(2, mac, ALL, PEER[0])
@@ -88,7 +88,7 @@ def ip6(proto, payload):
 
 
 def talk(port, rng):
-    """What a peer says that means well: requests, echoes, parts."""
+    """Messages of a well-behaved peer: requests, echoes, fragments."""
     bth = struct.pack('>BBHII', rng.randrange(256), 0, 0xffff,
                       rng.randrange(1 << 24), rng.randrange(1 << 24))
     data = bth + rng.randbytes(rng.randrange(128))
@@ -129,7 +129,7 @@ def spoof(s, port, rng):
 
 
 def look(s, seen, rng):
-    """Remember what passes."""
+    """Keep frames that pass."""
     while True:
         try:
             frame, _ = s.recvfrom(2048, socket.MSG_DONTWAIT)

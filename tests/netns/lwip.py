@@ -185,7 +185,7 @@ def server(env, j):
 
 
 def host_traffic(kind):
-    """What is of none of the process' connections is the host's."""
+    """Segments of no connection of the process go to the host."""
     def run(env):
         with Streams(env, kind, 'tcp') as j:
             tcp = env.port()
@@ -248,7 +248,7 @@ def many(kind):
 
 
 def bound(kind):
-    """From a number that the application chose, and no address."""
+    """From a port number that the application chose, without an address."""
     def run(env):
         with Streams(env, kind, kind) as j:
             tcp = env.port()
@@ -286,7 +286,7 @@ for _ in range(2):
 
 
 def again(kind):
-    """The second call has a number of its own."""
+    """The second connection has another port number."""
     def run(env):
         with Streams(env, 'tcp', kind) as j:
             tcp = env.port()
@@ -333,7 +333,7 @@ def link_local(kind):
 
 
 def counted(kind):
-    """`urnic show` tells what the stack and its port have done."""
+    """`urnic show` has the counters of the stack and its port."""
     def run(env):
         with Streams(env, kind, 'tcp') as j:
             s = server(env, j)
@@ -358,7 +358,7 @@ def counted(kind):
 
 
 def steered(j, i=0):
-    """What urnicd's port on a side has counted of TCP."""
+    """TCP counters of urnicd's port on a side."""
     return j.env.show(j.hosts[i])['daemon']['ports'][0]['tcp']
 
 
@@ -388,8 +388,8 @@ def idle(kind):
 
 
 def two(env):
-    """Two processes share the port; the end of one, however it comes, is
-    nothing to the other, and its peer hears of it."""
+    """Two processes share the port; the end of one, by exit or kill, does not
+    disturb the other, and its peer is notified."""
     with Streams(env, 'urnicd', 'tcp') as j:
         tcp = [env.port() for _ in range(2)]
         procs = [(j.proc(0, 'rping', '-s', '-a', '0.0.0.0', '-p', p))

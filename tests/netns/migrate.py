@@ -47,7 +47,7 @@ def down(letter):
 
 
 def silence(env):
-    """The link is up, and nothing comes through."""
+    """The link is up, and drops everything."""
     env.place.lose(100)
 
 

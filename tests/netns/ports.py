@@ -93,7 +93,7 @@ class Memif:
         raise Failure('a memif is nothing for the kernel')
 
     def running(self, host, i):
-        """It finds its peer by itself."""
+        """It finds its peer without help."""
 
 
 class Tap:
@@ -130,7 +130,7 @@ class Tap:
 
 
 class Ring:
-    """One end that hears itself: what is sent comes back."""
+    """One end, looped back to itself."""
 
     def __init__(self, hosts, mtu):
         """It needs nothing."""
@@ -239,8 +239,8 @@ class Joined:
 
 
 def start_ports(env, host, config):
-    """urnicd runs the port; one that began by itself makes way.  $URNICD may
-    be another build's, such as one with a sanitizer."""
+    """urnicd runs the port, in the place of one that was started on demand.
+    $URNICD may be another build's, such as one with a sanitizer."""
     end_daemons(host)
     binary = os.environ.get('URNICD') or os.path.join(
         os.path.dirname(os.path.realpath(env.urnic)), '../src/urnicd/urnicd')

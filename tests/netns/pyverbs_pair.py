@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Two processes on two hosts, both on pyverbs: every transport's operations.
 
-    pyverbs_pair.py serve DEVICE GID TCP_PORT
+pyverbs_pair.py serve DEVICE GID TCP_PORT
     pyverbs_pair.py call DEVICE GID TCP_PORT ADDRESS
 
-They tell each other of their queue pairs and memory over TCP, and after every
-step that it is done.  The caller does what there is to do, both look whether it
-is right, and print it.
+They exchange queue pairs and memory over TCP, and report each completed step.
+The caller does what there is to do, both look whether it is right, and print
+it.
 """
 
 import json

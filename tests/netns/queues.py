@@ -30,8 +30,8 @@ def start_many(env, j, lanes, rounds, qps=64):
 
 
 def queues(n, lanes=None, rounds=3, kinds=('dpdk', 'dpdk'), **link):
-    """Lanes with queues of their own; those that find none left go by the
-    host's side, and are served there."""
+    """Lanes with queues of their own; lanes without a queue use the host's
+    interface."""
     def run(env):
         with Joined(env, *kinds, queues=n, **link) as j:
             s, c = start_many(env, j, lanes or n, rounds)
@@ -66,7 +66,7 @@ def queues_tap(env):
 
 
 def queues_shown(env):
-    """Each lane has its queue, and says so."""
+    """Each lane has its queue, and reports it."""
     with Joined(env, 'dpdk', 'dpdk', link=Memif, queues=3) as j:
         s, c = start_many(env, j, 4, 100000)
         try:
@@ -152,8 +152,8 @@ def threads_of(host):
 
 
 def shared_queues(n, **link):
-    """urnicd has a thread for each queue, shares lanes out to them, and what
-    processes send at the same time arrives as if there were one."""
+    """urnicd has a thread for each queue and distributes lanes to them;
+    traffic of several processes arrives as with one queue."""
     def run(env):
         with Joined(env, 'urnicd', 'urnicd', queues=n, **link) as j:
             told = threads_of(env.a)
@@ -187,8 +187,8 @@ def wait_spread(env, n, running):
 
 
 def shared_queues_killed(env):
-    """Clients of all threads are killed in the midst of traffic, again and
-    again; urnicd has nothing left of them, and serves those that stay."""
+    """Clients of all threads are killed during traffic, repeatedly; urnicd
+    keeps nothing of them, and serves the others."""
     with Joined(env, 'urnicd', 'urnicd', queues=2) as j:
         stay = start_bw(j, [env.port()], 30000)
         try:

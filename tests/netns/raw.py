@@ -72,7 +72,7 @@ def wait_flow(env, server):
 
 
 def perftest(prog, args):
-    """They do not talk to each other but by the frames themselves."""
+    """The two sides exchange nothing but the frames."""
     def run(env):
         a, b = mac(env.a), mac(env.b)
         base = [f'raw_ethernet_{prog}', '-d', 'urnic0', '-F'] + words(args)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is on the wire: tshark dissects it, and every ICRC is right."""
+"""Packets on the wire: tshark dissects them, and every ICRC is right."""
 
 import os
 import re
@@ -89,7 +89,7 @@ def count(env, path, display_filter):
 
 
 def check_dissection(env, path):
-    """Every frame is RoCEv2 to tshark, whole and without complaint."""
+    """tshark dissects every frame as RoCEv2, without errors."""
     text = tshark(env, path, '-T', 'fields', '-e', 'frame.number',
                   '-e', 'infiniband.bth.opcode', '-e', '_ws.malformed',
                   '-e', 'udp.dstport')

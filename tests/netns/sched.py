@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Threads of urnicd's ports, where programs want the cores they need."""
+"""Scheduling of urnicd's port threads while programs want all cores."""
 
 import os
 import time
@@ -10,8 +10,8 @@ from netns.ports import Joined, address
 
 
 def few_cores(env):
-    """Where programs want all cores, threads of ports come before them, and
-    are ordinary ones again afterwards; not if they are not to be."""
+    """While programs want all cores, threads of ports have real-time priority,
+    and afterwards SCHED_OTHER again; not with priority 0."""
     def look(_):
         policy_is(env.a, os.SCHED_FIFO, 7)
         policy_is(env.b, os.SCHED_OTHER, 0)
@@ -72,5 +72,5 @@ def port_thread(host):
 
 
 CASES = [
-    Case('turns-few-cores', few_cores),
+    Case('sched-few-cores', few_cores),
 ]
