@@ -90,8 +90,8 @@ int ur_plugin_load(const struct ur_plugin_file *f, const void **out)
 	if (!find(f, path))
 		return -ENOENT;
 	if (f->alone && is_loaded(f->alone)) {
-		ur_err("%s: the program has %s itself, which can be there "
-		       "but once",
+		ur_err("%s: the program has %s itself, and cannot load "
+		       "it twice",
 		       f->name, f->alone);
 		return -EOPNOTSUPP;
 	}

@@ -12,7 +12,7 @@ struct ur_plugin_file {
 	const char *symbol;
 	/* Its library's symbols, which have common names, precede others. */
 	bool deep;
-	/* Its library, which can be there but once in a process; or NULL. */
+	/* Its library, which a process can load only once; or NULL. */
 	const char *alone;
 };
 

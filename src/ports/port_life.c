@@ -257,7 +257,7 @@ int ur_port_open(const struct ur_port_config *cfg, struct ur_port **out)
 	}
 	ur_info("port %s: %s, MTU %u, %u queue%s%s", cfg->ifname,
 		c->info.driver, c->info.mtu, c->info.queues, c->many ? "s" : "",
-		c->many && !c->info.spreads ? ", shared out by the driver"
+		c->many && !c->info.spreads ? ", distributed by the driver"
 					    : "");
 	return 0;
 }

@@ -433,8 +433,8 @@ static int open_alone(const struct ur_port_config *cfg)
 		return err;
 	err = join(p, cfg->spec);
 	if (err) {
-		ur_err("port %s: its addresses are not to be had: %s",
-		       cfg->ifname, strerror(-err));
+		ur_err("port %s: cannot use its addresses: %s", cfg->ifname,
+		       strerror(-err));
 		ur_stream_port_close(p);
 	}
 	return err;
