@@ -35,7 +35,7 @@
 struct ur_exit {
 	struct ur_list node;
 	int fd;
-	uint64_t file; /* number of the file */
+	uint64_t file; /* inode number, which may come again for another user */
 	uid_t uid;
 	bool over; /* the process is gone: send */
 	uint64_t due_ns;
@@ -84,7 +84,7 @@ void ur_exits_take(struct ur_server *s, struct ur_session *ses, int *fd)
 	ses->exit_file = file;
 	*fd = -1;
 	ur_list_for_each_safe(n, tmp, &s->exits) {
-		if (exit_of(n)->file == file)
+		if (exit_of(n)->file == file && exit_of(n)->uid == ses->uid)
 			drop(s, exit_of(n));
 	}
 }
@@ -179,7 +179,8 @@ static bool is_of(const struct ur_server *s, const struct ur_exit *x,
 
 	return (m->attr == UR_CM_DREQ || m->attr == UR_CM_REJ) &&
 	       (x->slots[slot / 8] >> slot % 8 & 1) &&
-	       (!owner || owner->exit_file == x->file);
+	       (!owner ||
+		(owner->exit_file == x->file && owner->uid == x->uid));
 }
 
 static void send_end(struct ur_server *s, const struct ur_exit *x,
