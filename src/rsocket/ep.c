@@ -23,7 +23,7 @@ enum {
 	QP_MOST = 0xfffe,
 	BATCH = 16,
 	GRANT_ROOM = URS_CTRL_SLOTS * sizeof(struct urs_sge),
-	/* Larger ones are slower: they no longer fit the processors' caches. */
+	/* 8 MiB were slower (docs/decisions/0020). */
 	GROWN_MOST = 2 << 20,
 };
 
