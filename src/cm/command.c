@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the owner of an id commands. */
+/* Commands of the owner of an id. */
 #include <errno.h>
 #include <string.h>
 
 #include "cm/internal.h"
 
 #define QPN_MASK   0xffffffu
-#define NO_LID	   0xffffu /* RoCE has none; what the kernel writes */
+#define NO_LID	   0xffffu /* RoCE has none; the kernel's value */
 #define FULL_PKEY  0xffffu
 #define RETRY_MAX  7u
 #define FLOW_LABEL 0xfffffu
@@ -44,7 +44,7 @@ int ur_cm_listen(struct ur_cm_id *id, const uint8_t addr[16], uint16_t port,
 	id->backlog = UR_CM_BACKLOG_MAX;
 	if (backlog > 0 && (uint32_t)backlog < UR_CM_BACKLOG_MAX)
 		id->backlog = (uint32_t)backlog;
-	ur_cm_know_service(id);
+	ur_cm_enter_service(id);
 	ur_cm_set_state(id, UR_CMS_LISTEN);
 	return 0;
 }
@@ -64,7 +64,7 @@ static uint8_t at_most_7(uint8_t v)
 	return v < RETRY_MAX ? v : RETRY_MAX;
 }
 
-/* The CMA header and the owner's data behind it. */
+/* The CMA header followed by the owner's data. */
 static void fill_private(const struct ur_cm_id *id, struct ur_cm_msg *m,
 			 const struct ur_cm_param *param)
 {
@@ -144,7 +144,7 @@ static void send_req(struct ur_cm_id *id, const struct ur_cm_param *param,
 		id->qp_type = param->qp_type;
 	id->local_qpn = param->qpn & QPN_MASK;
 	id->rq_psn = ur_cm_draw_psn(id->cm);
-	/* an XRC initiator responds to nothing */
+	/* an XRC initiator responds to no requests */
 	if (id->qp_type != UR_QPT_XRC_SEND)
 		id->responder_resources = param->responder_resources;
 	id->initiator_depth = param->initiator_depth;
@@ -219,7 +219,7 @@ static void fill_rep(const struct ur_cm_id *id, const struct ur_cm_param *p,
 	rep->vendor_id_h = (uint8_t)(p->ece_vendor >> 16);
 	rep->vendor_id_m = (uint8_t)(p->ece_vendor >> 8);
 	rep->vendor_id_l = (uint8_t)p->ece_vendor;
-	/* A14: the target stands where an EE context would */
+	/* A14: the target's number is in the EE context field */
 	if (id->qp_type == UR_QPT_XRC_RECV)
 		rep->local_eecn = id->local_qpn;
 	else
@@ -246,7 +246,7 @@ static void send_rep(struct ur_cm_id *id, const struct ur_cm_param *param,
 	ur_cm_msg_init(id, &m, UR_CM_REP, id->tid);
 	fill_rep(id, param, &m);
 	ur_cm_set_private(&m, param->private_data, param->private_len);
-	ur_cm_know_qpn(id);
+	ur_cm_enter_qpn(id);
 	ur_cm_send_timed(id, &m, now_ns);
 	ur_cm_set_state(id, UR_CMS_REP_SENT);
 }
@@ -294,7 +294,7 @@ int ur_cm_accept(struct ur_cm_id *id, const struct ur_cm_param *param,
 	return 0;
 }
 
-/* Which message is refused; -1: none can be in this state. */
+/* The message to be refused; -1: none in this state. */
 static int refused_message(const struct ur_cm_id *id)
 {
 	if (id->state == UR_CMS_REQ_RCVD)
@@ -411,7 +411,7 @@ int ur_cm_migrate(struct ur_cm_id *id)
 		return 0;
 	id->path = id->alt;
 	id->alt = was;
-	ur_cm_know_moved(id);
+	ur_cm_path_changed(id);
 	return 0;
 }
 
@@ -432,13 +432,14 @@ int ur_cm_apr(struct ur_cm_id *id, enum ur_cm_apr status,
 	return 0;
 }
 
-/* The message that the state asks for; then it ends by itself. */
+/* Sends the message that ends the connection in this state; the protocol then
+ * finishes on its own. */
 static void end(struct ur_cm_id *id, uint64_t now_ns)
 {
 	static const struct ur_cm_param none;
 
 	id->owned = false;
-	ur_cm_forget_events(id);
+	ur_cm_purge_events(id);
 	ur_cm_answered(id);
 	if (id->state == UR_CMS_REQ_RCVD || id->state == UR_CMS_REP_RCVD) {
 		send_rej(id, UR_CM_REJ_CONSUMER, NULL, 0, now_ns);
@@ -446,8 +447,8 @@ static void end(struct ur_cm_id *id, uint64_t now_ns)
 		send_sidr_rep(id, UR_CM_SIDR_REJECT, &none, now_ns);
 	} else if (id->state == UR_CMS_ESTABLISHED ||
 		   id->state == UR_CMS_REP_SENT) {
-		/* the peer may be established already, and a REJ is said
-		 * only once: a DREQ until it hears */
+		/* the peer may be established already, and a REJ is not
+		 * repeated: send a DREQ until it answers */
 		ask_dreq(id, now_ns);
 	} else if (id->state == UR_CMS_DREQ_RCVD) {
 		answer_dreq(id, now_ns);
@@ -463,7 +464,7 @@ static void end(struct ur_cm_id *id, uint64_t now_ns)
 	}
 }
 
-/* A listener goes: requests that nobody was told of are turned down. */
+/* A listener is destroyed: requests that were not reported are rejected. */
 void ur_cm_id_destroy(struct ur_cm_id *id, uint64_t now_ns)
 {
 	ur_list_for_each_safe(n, tmp, &id->children) {

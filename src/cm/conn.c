@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What messages do to a connection.  Each action returns true if the state
- * changes as its cell of the table says, false if the message is no good.
- */
+/* The effect of messages on a connection. Each action returns true if the state
+ * changes to that of its cell in the table, false if the message is invalid. */
 #include <string.h>
 
 #include "cm/internal.h"
@@ -18,7 +16,8 @@ bool ur_cm_on_dup(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	return true;
 }
 
-/* What is over is remembered until the peer has been quiet for a while. */
+/* A connection that has ended is remembered until the peer has been quiet for
+ * UR_CM_LINGER_NS. */
 bool ur_cm_on_again(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	id->cm->counters.duplicates++;
@@ -28,8 +27,8 @@ bool ur_cm_on_again(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	return true;
 }
 
-/* IBTA 12.9: the owner is thinking; let the peer wait for longer. */
-bool ur_cm_on_busy(struct ur_cm_id *id, const struct ur_cm_rx *rx)
+/* IBTA 12.9: the owner has not answered yet; extend the peer's timeout. */
+bool ur_cm_on_pending(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	id->cm->counters.duplicates++;
 	ur_cm_send_mra(id, rx->m.attr == UR_CM_REP ? UR_CM_ABOUT_REP
@@ -45,7 +44,9 @@ static void rej_of_request(const struct ur_cm_id *id, struct ur_cm_msg *m,
 	m->u.rej.reason = (uint16_t)reason;
 }
 
-/* A late REQ of what has ended must not begin it again (IBTA 12.4.1). */
+/*
+ * A delayed REQ of an ended connection must not start it again (IBTA 12.4.1).
+ */
 bool ur_cm_on_stale(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	struct ur_cm_msg m;
@@ -56,8 +57,8 @@ bool ur_cm_on_stale(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	return true;
 }
 
-/* We ended it before the peer heard of our REP. */
-bool ur_cm_on_gone(struct ur_cm_id *id, const struct ur_cm_rx *rx)
+/* We ended it before the peer got our REP. */
+bool ur_cm_on_req_ended(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	struct ur_cm_msg m;
 
@@ -103,10 +104,8 @@ bool ur_cm_on_rej(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	return true;
 }
 
-/*
- * The peer gave up before it was established.  A REQ of it may still be under
- * way, and must not open the connection again.
- */
+/* The peer gave up before it was established. A REQ of it may still be in
+ * flight, and must not open the connection again. */
 bool ur_cm_on_rej_early(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	struct ur_cm_msg m;
@@ -118,7 +117,7 @@ bool ur_cm_on_rej_early(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	return true;
 }
 
-/* The QP may have sent already, so the connection ends by TIMEWAIT. */
+/* The QP may have sent already, so the connection ends through TIMEWAIT. */
 bool ur_cm_on_rej_late(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	post_rejected(id, rx);
@@ -126,7 +125,7 @@ bool ur_cm_on_rej_late(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	return true;
 }
 
-/* It knows nothing of the connection (any more): that is as good as a DREP. */
+/* The peer does not know the connection (any more): equivalent to a DREP. */
 bool ur_cm_on_rej_dreq(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	ur_cm_post(id, UR_CM_DISCONNECTED, 0);
@@ -145,10 +144,8 @@ static uint32_t qpn_of(const struct ur_cm_id *id,
 	return id->qp_type == UR_QPT_XRC_SEND ? rep->local_eecn : rep->qpn;
 }
 
-/*
- * The depths that the peer grants, seen from here; more than was asked for
- * would be more than the owner's QP was made for.
- */
+/* The depths that the peer grants, from our view, limited to those requested,
+ * for which the owner's QP was created. */
 static void take_reply(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	const struct ur_cm_msg_rep *rep = &rx->m.u.rep;
@@ -173,8 +170,8 @@ static uint32_t rep_vendor(const struct ur_cm_msg_rep *rep)
 }
 
 /*
- * IBTA 12.4.1, 12.9.8.3.1: the peer begins anew with a QP that we hold for
- * connected, so it has forgotten the connection.  What it began is refused,
+ * IBTA 12.4.1, 12.9.8.3.1: the peer connects again with a QP that we consider
+ * connected, so it has forgotten the connection. The new request is refused,
  * and the old connection ends by a DREQ, which the peer answers in any case.
  */
 void ur_cm_end_stale(struct ur_cm_id *old, uint64_t now_ns)
@@ -214,8 +211,8 @@ bool ur_cm_on_rep(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 		refuse_reply(id);
 		return false;
 	}
-	ur_cm_know_remote(id);
-	ur_cm_know_qpn(id);
+	ur_cm_enter_remote(id);
+	ur_cm_enter_qpn(id);
 	ev = ur_cm_post(id, UR_CM_RESPONSE, 0);
 	ev->param.responder_resources = id->responder_resources;
 	ev->param.initiator_depth = id->initiator_depth;
@@ -267,10 +264,8 @@ bool ur_cm_on_dreq(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	return true;
 }
 
-/*
- * The peer accepted, ended it, and its REP was lost.  To our owner, who never
- * heard of the acceptance, that is a rejection.
- */
+/* The peer accepted, disconnected, and its REP was lost. To our owner, which
+ * never saw the acceptance, that is a rejection. */
 bool ur_cm_on_dreq_early(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	struct ur_cm_msg m = { .attr = UR_CM_DREP,
@@ -287,7 +282,7 @@ bool ur_cm_on_dreq_early(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	return true;
 }
 
-/* Both asked at once; our owner has agreed by asking. */
+/* Both sides sent a DREQ; our owner has agreed by its own. */
 bool ur_cm_on_dreq_cross(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	if (rx->m.u.dreq.remote_qpn != id->local_qpn) {
@@ -319,7 +314,7 @@ bool ur_cm_on_drep(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	return true;
 }
 
-/* What is wrong with an offered path, before the owner is asked. */
+/* Checks of an offered path before the owner is asked. */
 static enum ur_cm_apr check_lap(const struct ur_cm_id *id,
 				const struct ur_cm_msg_lap *lap)
 {
@@ -336,7 +331,7 @@ static enum ur_cm_apr check_lap(const struct ur_cm_id *id,
 	return UR_CM_APR_SUCCESS;
 }
 
-/* Its owner is thinking about the offer. */
+/* Its owner has not answered the offer yet. */
 static bool lap_again(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	struct ur_cm_msg mra;

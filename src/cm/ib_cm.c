@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The object.  A message finds its id by the IDs in it and by the address it
- * came from; state.c says what it does there.  What belongs to no id is new
+ * The object. A message finds its id by the IDs in it and by its source
+ * address; state.c has its effect there. A message without an id is new
  * (request.c), or refused without state (route.c).
  *
- * Memory: a message may cause one event at most, and the node for it is had
- * before anything is changed; without memory the message is dropped, and the
- * peer repeats it.
+ * Memory: a message causes one event at most, and its node is allocated before
+ * anything is changed; without memory the message is dropped, and the peer
+ * repeats it.
  */
 #include <assert.h>
 #include <errno.h>
@@ -99,7 +99,7 @@ void ur_cm_post_private(struct ur_cm_event *ev, const uint8_t *data,
 	ev->param.private_len = (uint8_t)len;
 }
 
-void ur_cm_forget_events(struct ur_cm_id *id)
+void ur_cm_purge_events(struct ur_cm_id *id)
 {
 	ur_list_for_each_safe(n, tmp, &id->cm->events) {
 		struct ur_cm_ev_node *node =
@@ -137,14 +137,14 @@ bool ur_cm_take_event(struct ur_cm *cm, struct ur_cm_event *ev)
 
 /* --- Input --- */
 
-/* Is what came for this id from its peer, as far as we know that one? */
+/* Is the message for this id from its peer, as far as that is known? */
 static bool from_peer(const struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	if (memcmp(rx->in->src, id->path.remote, 16) != 0 &&
 	    !(id->has_alt && memcmp(rx->in->src, id->alt.remote, 16) == 0))
 		return false;
 	return id->remote_id == 0 || rx->m.local_id == id->remote_id ||
-	       /* a peer that never made an id refuses with none */
+	       /* a peer that never created an id refuses without one */
 	       (rx->m.local_id == 0 && rx->m.attr == UR_CM_REJ) ||
 	       rx->m.attr == UR_CM_SIDR_REP;
 }

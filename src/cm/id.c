@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Life of an id, and how messages find it. */
+/* Life of an id, and its lookup by messages. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +16,9 @@
 #define HALF_MASK ((1u << HALF) - 1)
 
 /*
- * A permutation of 22 bits (a Feistel network with a secret key): counting
- * through it gives numbers that cannot be guessed from the last one, and none
- * comes again before all others have.
+ * A permutation of 22 bits (a Feistel network with a secret key): a counter
+ * through it gives numbers that cannot be predicted from the last one, and each
+ * appears once before any repeats.
  */
 static uint32_t permute(const struct ur_cm *cm, uint32_t n)
 {
@@ -34,7 +34,7 @@ static uint32_t permute(const struct ur_cm *cm, uint32_t n)
 	return left << HALF | right;
 }
 
-/* A communication ID that no id has; there are more than ids. */
+/* An unused communication ID; there are more than ids. */
 static uint32_t draw_id(struct ur_cm *cm)
 {
 	uint32_t id;
@@ -130,7 +130,7 @@ void ur_cm_id_free(struct ur_cm_id *id)
 	struct ur_cm *cm = id->cm;
 
 	assert(ur_list_empty(&id->children));
-	ur_cm_forget_events(id);
+	ur_cm_purge_events(id);
 	ur_cm_answered(id);
 	if (!ur_list_empty(&id->linger)) {
 		ur_list_del(&id->linger);
@@ -161,8 +161,8 @@ struct ur_cm_id *ur_cm_find_local(struct ur_cm *cm, uint32_t local_id)
 	return NULL;
 }
 
-/* What identifies something of a peer: its address belongs to it, so that
- * nobody else can claim to be it. */
+/* The key of a peer's object. It includes the peer's address, so that no other
+ * host can claim it. */
 static uint64_t peer_key(const struct ur_cm *cm, const uint8_t addr[16],
 			 uint64_t guid, uint32_t what)
 {
@@ -171,27 +171,27 @@ static uint64_t peer_key(const struct ur_cm *cm, const uint8_t addr[16],
 	return ur_cm_hash_u64(ur_cm_hash_u64(h, guid), what);
 }
 
-void ur_cm_know_remote(struct ur_cm_id *id)
+void ur_cm_enter_remote(struct ur_cm_id *id)
 {
 	ur_cm_table_add(&id->cm->by_remote, &id->by_remote,
 			peer_key(id->cm, id->path.remote, id->remote_guid,
 				 id->remote_id));
 }
 
-void ur_cm_know_qpn(struct ur_cm_id *id)
+void ur_cm_enter_qpn(struct ur_cm_id *id)
 {
 	ur_cm_table_add(&id->cm->by_qpn, &id->by_qpn,
 			peer_key(id->cm, id->path.remote, id->remote_guid,
 				 id->remote_qpn));
 }
 
-/* Its path is another one. */
-void ur_cm_know_moved(struct ur_cm_id *id)
+/* Its path has changed. */
+void ur_cm_path_changed(struct ur_cm_id *id)
 {
 	if (id->by_remote.at)
-		ur_cm_know_remote(id);
+		ur_cm_enter_remote(id);
 	if (id->by_qpn.at)
-		ur_cm_know_qpn(id);
+		ur_cm_enter_qpn(id);
 }
 
 struct ur_cm_id *ur_cm_find_remote(struct ur_cm *cm, bool datagram,
@@ -230,7 +230,7 @@ struct ur_cm_id *ur_cm_find_qpn(struct ur_cm *cm, const uint8_t addr[16],
 	return NULL;
 }
 
-/* How well a listener fits an address: 0 not at all, 3 exactly. */
+/* How well a listener matches an address: 0 not at all, 3 exactly. */
 static unsigned int fits(const struct ur_cm_id *l, const uint8_t addr[16])
 {
 	static const uint8_t any4[16] = { [10] = 0xff, [11] = 0xff };
@@ -286,7 +286,7 @@ bool ur_cm_listener_exists(struct ur_cm *cm, uint64_t service_id,
 	return false;
 }
 
-void ur_cm_know_service(struct ur_cm_id *id)
+void ur_cm_enter_service(struct ur_cm_id *id)
 {
 	ur_cm_table_add(&id->cm->by_service, &id->by_service,
 			ur_cm_hash_u64(id->cm->hash_key, id->service_id));

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of cm/ share.
+ * Shared by the files of cm/.
  *
- *	ib_cm.c    the object: input, output, timers, events
- *	state.c    the table [state][message], and what a timeout means
- *	conn.c     what a message does to a connection
- *	request.c  a REQ or SIDR_REQ that is new
- *	sidr.c     datagram lookups
- *	command.c  what the owner commands
- *	id.c       life of an id, how it is found
- *	send.c     building and repeating messages
- *	qp_attr.c  what the QP must be set to
- *	route.c    whose a MAD is, for urnicd
+ *  *	ib_cm.c    the object: input, output, timers, events
+ *  *	state.c    the table [state][message], and the effect of timeouts
+ *  *	conn.c     the effect of a message on a connection
+ *  *	request.c  a new REQ or SIDR_REQ
+ *  *	sidr.c     datagram lookups
+ *  *	command.c  commands of the owner
+ *  *	id.c       life of an id, lookup
+ *  *	send.c     building and repeating messages
+ *  *	qp_attr.c  attributes for the QP
+ *  *	route.c    destination of a MAD, for urnicd
  */
 #ifndef UR_CM_INTERNAL_H
 #define UR_CM_INTERNAL_H
@@ -25,8 +25,8 @@
 #include "wire/cm_msg.h"
 
 /*
- * States (IBTA 12.9).  Those of sent MRAs are not told apart:
- * an MRA goes out whenever the peer asks again, and one that came only moves
+ * States (IBTA 12.9).  Those of sent MRAs are not distinguished:
+ * an MRA is sent whenever the peer asks again, and a received one only moves
  * the timer.
  *
  * IDLE          create, listen, connect
@@ -36,13 +36,13 @@
  * REP_SENT      reject, disconnect, notify, destroy; waits for RTU
  * REP_RCVD      establish, reject, destroy
  * ESTABLISHED   disconnect, lap, apr, destroy
- * DREQ_SENT     disconnect (nothing left to do), destroy
+ * DREQ_SENT     disconnect (no effect), destroy
  * DREQ_RCVD     disconnect (sends the DREP), destroy
- * TIMEWAIT      destroy; packets of the old connection may still be under way
- * REJ_SENT      destroy; remembers the REJ for a REQ or REP that is repeated,
+ * TIMEWAIT      destroy; packets of the old connection may still be in flight
+ * REJ_SENT      destroy; remembers the REJ for a repeated REQ or REP,
  *               also after a REJ of the peer that overtook its own REQ
- * SIDR_…        as the messages' names say; SIDR_REP_SENT remembers
- * CLOSED        destroy; nothing more will happen
+ * SIDR_*        named after the messages; SIDR_REP_SENT remembers the reply
+ * CLOSED        destroy; final
  */
 #define UR_CM_STATES(X)                                                        \
 	X(IDLE)                                                                \
@@ -79,35 +79,35 @@ enum ur_cm_lap_state {
 #define UR_CM_RESPONSE_TIMEOUT 20u /* CM response timeout code: 4.3 s */
 #define UR_CM_MAX_RETRIES      15u
 #define UR_CM_FAST_RETRIES     4u  /* instead of one full wait */
-#define UR_CM_MRA_TIMEOUT      24u /* what we ask for when we are slow: 69 s */
+#define UR_CM_MRA_TIMEOUT      24u /* requested when the owner is slow: 69 s */
 #define UR_CM_LINGER_NS	       10000000000u /* REJ_SENT, SIDR_REP_SENT */
-#define UR_CM_LINGER_MAX       1024u /* ids that linger without an owner */
-#define UR_CM_MIN_RNR_TIMER    12u   /* 0.64 ms */
-#define UR_CM_LONG_RNR_TIMER   0u    /* 655 ms */
-#define UR_CM_RNR_FOR_EVER     7u    /* a retry count without end */
-#define UR_CM_EXTENDED_XRC     1u    /* of the extended transports (A14) */
+#define UR_CM_LINGER_MAX       1024u	    /* lingering ids without an owner */
+#define UR_CM_MIN_RNR_TIMER    12u	    /* 0.64 ms */
+#define UR_CM_LONG_RNR_TIMER   0u	    /* 655 ms */
+#define UR_CM_RNR_INFINITE     7u	    /* infinite retry count */
+#define UR_CM_EXTENDED_XRC     1u /* of the extended transports (A14) */
 
 struct ur_cm_id {
 	struct ur_cm *cm;
 	struct ur_list node;	 /* of cm->ids */
-	struct ur_list linger;	 /* of cm->linger: ended and without owner */
+	struct ur_list linger;	 /* in cm->linger: ended and without owner */
 	struct ur_list sibling;	 /* of listener->children */
 	struct ur_list children; /* LISTEN: requests not yet answered */
 	struct ur_cm_link by_local;
 	struct ur_cm_link by_remote;  /* REQ and SIDR_REQ: the peer's ID */
-	struct ur_cm_link by_qpn;     /* the peer's QP, while in use */
+	struct ur_cm_link by_qpn;     /* the peer's QP, while connected */
 	struct ur_cm_link by_service; /* LISTEN */
 	struct ur_timer timer;
 	enum ur_cm_state state;
 	enum ur_cm_lap_state lap;
 	bool owned;    /* not yet destroyed by its owner */
-	bool untold;   /* its REQUEST is not yet taken */
+	bool untold;   /* its REQUEST event was not taken yet */
 	bool active;   /* we sent the REQ or SIDR_REQ */
-	bool has_alt;  /* alt is agreed upon */
-	bool mra_sent; /* the peer may wait for that long */
+	bool has_alt;  /* alt was negotiated */
+	bool mra_sent; /* the peer may wait that long */
 	uint16_t port_space;
 	void *user;
-	struct ur_cm_id *listener; /* while it counts for the backlog */
+	struct ur_cm_id *listener; /* set while it counts for the backlog */
 	/* LISTEN */
 	uint8_t addr[16];
 	bool v6_only;
@@ -116,7 +116,7 @@ struct ur_cm_id {
 	/* The connection. */
 	uint64_t service_id;
 	uint64_t tid;	     /* of the REQ or SIDR_REQ */
-	uint64_t answer_tid; /* of what an answer is due to: DREQ, LAP */
+	uint64_t answer_tid; /* of the message to be answered: DREQ, LAP */
 	uint64_t remote_guid;
 	uint32_t local_id;
 	uint32_t remote_id; /* 0: not yet known */
@@ -128,18 +128,18 @@ struct ur_cm_id {
 	uint32_t flow_label;
 	enum ur_qp_type qp_type;
 	struct ur_cm_path path;
-	struct ur_cm_path alt; /* offered or agreed upon */
+	struct ur_cm_path alt; /* offered or negotiated */
 	uint8_t responder_resources;
 	uint8_t initiator_depth;
 	uint8_t retry_count;
 	uint8_t rnr_retry_count;
 	uint8_t ack_timeout;	  /* of the QP, code */
-	uint8_t ack_timeout_set;  /* by the owner; 0: not */
+	uint8_t ack_timeout_set;  /* by the owner; 0: not set */
 	uint8_t response_timeout; /* the peer's, code */
 	uint8_t max_retries;
-	uint8_t failover;	 /* of the REP: what becomes of a second path */
+	uint8_t failover;	 /* of the REP: handling of a second path */
 	uint8_t retries;	 /* of the message in `mad` */
-	uint8_t mad[UR_MAD_LEN]; /* to repeat: by the timer, or if asked */
+	uint8_t mad[UR_MAD_LEN]; /* to be repeated by the timer or on request */
 };
 
 struct ur_cm_ev_node {
@@ -164,14 +164,14 @@ struct ur_cm {
 	struct ur_cm_table by_service;
 	struct ur_timers timers;
 	struct ur_list events;
-	struct ur_cm_ev_node *spare; /* for the event of what comes next */
+	struct ur_cm_ev_node *spare; /* for the event of the next message */
 	struct ur_cm_dgram out[UR_CM_OUTPUT_MAX];
 	uint32_t out_head; /* counts up */
 	uint32_t out_tail;
 	struct ur_cm_counters counters;
 };
 
-/* One MAD that came in. */
+/* One inbound MAD. */
 struct ur_cm_rx {
 	struct ur_cm *cm;
 	const struct ur_cm_dgram *in;
@@ -181,38 +181,39 @@ struct ur_cm_rx {
 
 /* --- ib_cm.c --- */
 
-/* An event can be had (ur_cm_post() once): 0 or -ENOMEM. */
+/* Allocates the node for one ur_cm_post(): 0 or -ENOMEM. */
 int ur_cm_spare(struct ur_cm *cm);
 
-/* Queue an event; the caller fills the rest.  Goes nowhere without owner. */
+/* Queue an event; the caller fills in the rest. Discarded without owner. */
 struct ur_cm_event *ur_cm_post(struct ur_cm_id *id, enum ur_cm_event_type type,
 			       int status);
 void ur_cm_post_private(struct ur_cm_event *ev, const uint8_t *data,
 			unsigned int len);
-void ur_cm_forget_events(struct ur_cm_id *id);
+void ur_cm_purge_events(struct ur_cm_id *id);
 
 /* --- state.c --- */
 const char *ur_cm_state_name(enum ur_cm_state state);
 
 /* The only place where a state changes.  CLOSED frees an id without owner. */
 void ur_cm_set_state(struct ur_cm_id *id, enum ur_cm_state state);
-/* An id that ends without owner is kept for a while, but not too many. */
+/* Remember an ended id without owner, within UR_CM_LINGER_MAX. */
 void ur_cm_linger(struct ur_cm_id *id);
 void ur_cm_message(struct ur_cm_id *id, const struct ur_cm_rx *rx);
 void ur_cm_timeout(struct ur_cm_id *id, uint64_t now_ns);
 
-/* --- conn.c: true if the state is to change as the table says --- */
+/* --- conn.c: true if the state changes as in the table --- */
 typedef bool ur_cm_action(struct ur_cm_id *id, const struct ur_cm_rx *rx);
-ur_cm_action ur_cm_on_again; /* repeat what we sent last */
-ur_cm_action ur_cm_on_busy;  /* asked again: MRA, the owner thinks */
-ur_cm_action ur_cm_on_dup;   /* counted, no answer */
-ur_cm_action ur_cm_on_stale; /* REQ of a connection that has ended */
-ur_cm_action ur_cm_on_gone;  /* REQ of one that its owner has ended */
+ur_cm_action ur_cm_on_again; /* repeat the last message */
+ur_cm_action
+	ur_cm_on_pending; /* repeated request: MRA, the owner has not answered yet */
+ur_cm_action ur_cm_on_dup;	 /* counted, no answer */
+ur_cm_action ur_cm_on_stale;	 /* REQ of a connection that has ended */
+ur_cm_action ur_cm_on_req_ended; /* REQ of one that its owner has ended */
 ur_cm_action ur_cm_on_mra;
 ur_cm_action ur_cm_on_rej;	 /* of our REQ */
 ur_cm_action ur_cm_on_rej_early; /* of a request to us, or our REP */
-ur_cm_action ur_cm_on_rej_late;	 /* afterwards */
-ur_cm_action ur_cm_on_rej_dreq;	 /* while we disconnect */
+ur_cm_action ur_cm_on_rej_late;	 /* for an established connection */
+ur_cm_action ur_cm_on_rej_dreq;	 /* while disconnecting */
 ur_cm_action ur_cm_on_rep;
 ur_cm_action ur_cm_on_rep_dup;
 ur_cm_action ur_cm_on_rtu;
@@ -231,13 +232,15 @@ void ur_cm_on_request(const struct ur_cm_rx *rx);
 void ur_cm_on_sidr_request(const struct ur_cm_rx *rx);
 ur_cm_action ur_cm_on_sidr_rep;
 
-/* A new id for a request to listener, which still counts it; NULL: dropped. */
+/* A new id for a request to listener, which counts it in its backlog; NULL:
+ * dropped. */
 struct ur_cm_id *ur_cm_child(struct ur_cm_id *listener,
 			     const struct ur_cm_rx *rx,
 			     const struct ur_cma_hdr *hdr);
 
-/* Decode the CMA header of a REQ or SIDR_REQ; true if it is right for the
- * datagram. */
+/*
+ * Decode the CMA header of a REQ or SIDR_REQ; true if it matches the datagram.
+ */
 bool ur_cm_check_hdr(const struct ur_cm_rx *rx, struct ur_cma_hdr *hdr);
 
 /* --- qp_attr.c --- */
@@ -250,13 +253,13 @@ void ur_cm_id_free(struct ur_cm_id *id);
 bool ur_cm_is_datagram(const struct ur_cm_id *id);
 uint64_t ur_cm_tid(const struct ur_cm_id *id);
 uint32_t ur_cm_draw_psn(struct ur_cm *cm);
-/* It no longer counts for its listener's backlog. */
+/* Stop counting it for its listener's backlog. */
 void ur_cm_answered(struct ur_cm_id *id);
 
-/* Enter what a message of the peer is found by. */
-void ur_cm_know_remote(struct ur_cm_id *id);
-void ur_cm_know_qpn(struct ur_cm_id *id);
-void ur_cm_know_moved(struct ur_cm_id *id);
+/* Enter the keys by which the peer's messages find it. */
+void ur_cm_enter_remote(struct ur_cm_id *id);
+void ur_cm_enter_qpn(struct ur_cm_id *id);
+void ur_cm_path_changed(struct ur_cm_id *id);
 
 struct ur_cm_id *ur_cm_find_local(struct ur_cm *cm, uint32_t local_id);
 struct ur_cm_id *ur_cm_find_remote(struct ur_cm *cm, bool datagram,
@@ -267,33 +270,33 @@ struct ur_cm_id *ur_cm_find_qpn(struct ur_cm *cm, const uint8_t addr[16],
 struct ur_cm_id *ur_cm_find_listener(struct ur_cm *cm, bool datagram,
 				     uint64_t service_id,
 				     const uint8_t addr[16]);
-void ur_cm_know_service(struct ur_cm_id *id);
+void ur_cm_enter_service(struct ur_cm_id *id);
 bool ur_cm_listener_exists(struct ur_cm *cm, uint64_t service_id,
 			   const uint8_t addr[16], bool v6_only);
 
 /* --- send.c --- */
 
-/* 4.096 us * 2^code (IBTA 9.7.6.1.3), within what we are ready to wait. */
+/* 4.096 us * 2^code (IBTA 9.7.6.1.3), within our limits. */
 uint64_t ur_cm_code_ns(unsigned int code);
 
 /* The QP's ack timeout for a path and the other side's delay. */
 uint8_t ur_cm_ack_timeout(unsigned int lifetime, unsigned int ack_delay);
 
-/* Put a message with the id's comm IDs in *m. */
+/* Initialise *m with the id's comm IDs. */
 void ur_cm_msg_init(const struct ur_cm_id *id, struct ur_cm_msg *m,
 		    enum ur_cm_attr attr, uint64_t tid);
 void ur_cm_set_private(struct ur_cm_msg *m, const void *data, uint8_t len);
 
-/* Send once; or keep it too, to be repeated when the peer asks … */
+/* Send once; _kept: keep it, to be repeated when the peer asks. */
 void ur_cm_send(struct ur_cm_id *id, const struct ur_cm_msg *m);
 void ur_cm_send_kept(struct ur_cm_id *id, const struct ur_cm_msg *m);
-/* … or when the timer runs out as well. */
+/* Likewise, and repeated by the timer. */
 void ur_cm_send_timed(struct ur_cm_id *id, const struct ur_cm_msg *m,
 		      uint64_t now_ns);
 void ur_cm_send_again(struct ur_cm_id *id);
 void ur_cm_arm_retry(struct ur_cm_id *id, uint64_t now_ns);
 bool ur_cm_may_retry(const struct ur_cm_id *id);
-/* To where a datagram came from. */
+/* To the source of a datagram. */
 void ur_cm_send_back(struct ur_cm *cm, const struct ur_cm_dgram *out);
 
 void ur_cm_send_mra(struct ur_cm_id *id, enum ur_cm_about about);
@@ -302,7 +305,7 @@ void ur_cm_send_drep(struct ur_cm_id *id, uint64_t tid);
 void ur_cm_send_dreq(struct ur_cm_id *id, uint64_t now_ns);
 void ur_cm_send_rej_timeout(struct ur_cm_id *id);
 
-/* Begin the time for which an ended connection is remembered. */
+/* Start TIMEWAIT. */
 void ur_cm_arm_timewait(struct ur_cm_id *id, uint64_t now_ns);
 void ur_cm_arm_linger(struct ur_cm_id *id, uint64_t now_ns);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What the QP must be set to: the attributes that the kernel's CM gives to
- * rdma_init_qp_attr, state by state.
- */
+/* The QP's attributes for each state, as the kernel's CM gives them to
+ * rdma_init_qp_attr. */
 #include <errno.h>
 #include <string.h>
 
@@ -23,7 +21,7 @@ void ur_cm_path_av(const struct ur_cm_id *id, const struct ur_cm_path *path,
 	memcpy(av->dgid, path->remote, 16);
 }
 
-/* Is it known what the two sides have agreed upon? */
+/* Are the negotiated parameters known? */
 static bool knows_peer(const struct ur_cm_id *id)
 {
 	return id->state == UR_CMS_REQ_RCVD || id->state == UR_CMS_REP_SENT ||
@@ -52,14 +50,14 @@ static void to_init(const struct ur_cm_id *id, struct ur_qp_attr *attr,
 }
 
 /*
- * How long the peer waits when we have no receive for it.  Who tries for ever
- * may come back soon.  Who gives up after a few tries is to find a receive
- * even if our program does not run at once: the kernel's manager has him wait
- * the longest there is.  Both sides are taken to have the same count.
+ * The RNR timer that the peer uses when we have no receive for it. A peer with
+ * infinite retries may retry soon. One that gives up after a few retries should
+ * find a receive even if our program is not scheduled at once: the kernel's CM
+ * uses the longest timer. Both sides are assumed to have the same count.
  */
 static uint8_t rnr_timer(const struct ur_cm_id *id)
 {
-	return id->rnr_retry_count == UR_CM_RNR_FOR_EVER ? UR_CM_MIN_RNR_TIMER
+	return id->rnr_retry_count == UR_CM_RNR_INFINITE ? UR_CM_MIN_RNR_TIMER
 							 : UR_CM_LONG_RNR_TIMER;
 }
 
@@ -105,7 +103,7 @@ static void to_rts(const struct ur_cm_id *id, struct ur_qp_attr *attr,
 	*mask |= UR_QP_RETRY_CNT | UR_QP_RNR_RETRY | UR_QP_MAX_QP_RD_ATOMIC;
 }
 
-/* LAP and APR have agreed upon another path: load it and be ready. */
+/* LAP and APR have negotiated another path: load it and rearm. */
 static void load_alternate(const struct ur_cm_id *id, struct ur_qp_attr *attr,
 			   uint32_t *mask)
 {
@@ -117,7 +115,7 @@ static void load_alternate(const struct ur_cm_id *id, struct ur_qp_attr *attr,
 	*mask = UR_QP_ALT_PATH | UR_QP_PATH_MIG_STATE;
 }
 
-/* An unconnected QP may be brought to INIT before anything is known. */
+/* An unconnected QP may go to INIT before the peer is known. */
 static bool init_allowed(const struct ur_cm_id *id)
 {
 	return ur_cm_is_datagram(id) || id->state == UR_CMS_IDLE ||

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A REQ that is new.  The checks stand in a list; the first that does not pass
- * gives the reason of the REJ.
+ * A new REQ. The first check in the list that fails gives the reason of the
+ * REJ.
  *
- * Addresses of a REQ must be those of its datagram, all three of them (IP,
- * primary path, CMA header): we connect to nobody on somebody else's word.
+ * The addresses in a REQ must be those of its datagram, all three of them (IP,
+ * primary path, CMA header): otherwise a host could direct us to another one.
  */
 #include <string.h>
 
@@ -20,7 +20,7 @@ bool ur_cm_check_hdr(const struct ur_cm_rx *rx, struct ur_cma_hdr *hdr)
 	       ur_addr_equal(hdr->dst, rx->in->dst);
 }
 
-/* What our side must have for the peer's; 0: we have no such transport. */
+/* Our QP type for the peer's; 0: unsupported transport. */
 static enum ur_qp_type passive_type(const struct ur_cm_msg_req *req)
 {
 	if (req->transport == UR_CM_TRANSPORT_RC)
@@ -33,7 +33,7 @@ static enum ur_qp_type passive_type(const struct ur_cm_msg_req *req)
 	return 0;
 }
 
-/* What is wrong with the REQ itself; 0: nothing. */
+/* Checks of the REQ alone; 0: valid. */
 static uint16_t check_form(const struct ur_cm_rx *rx, struct ur_cma_hdr *hdr)
 {
 	const struct ur_cm_msg_req *req = &rx->m.u.req;
@@ -47,13 +47,13 @@ static uint16_t check_form(const struct ur_cm_rx *rx, struct ur_cma_hdr *hdr)
 		return UR_CM_REJ_INVALID_GID;
 	if (req->mtu < 1 || req->mtu > 5)
 		return UR_CM_REJ_INVALID_MTU;
-	/* as the kernel's rdma_cm answers a header that it does not like */
+	/* as the kernel's rdma_cm answers an invalid header */
 	if (!ur_cm_check_hdr(rx, hdr))
 		return UR_CM_REJ_CONSUMER;
 	return 0;
 }
 
-/* Is the peer's QP in use by a connection that is not yet over? */
+/* Is the peer's QP in use by a connection that has not ended? */
 static uint16_t check_stale(const struct ur_cm_rx *rx)
 {
 	const struct ur_cm_msg_req *req = &rx->m.u.req;
@@ -77,7 +77,7 @@ static void send_rej(const struct ur_cm_rx *rx, uint16_t reason)
 			       .u.rej.reason = reason };
 	struct ur_cm_dgram out;
 
-	/* all else is as for a REQ that nobody wants */
+	/* otherwise the answer is that for a REQ without a listener */
 	if (!ur_cm_refuse(rx->in, &out))
 		return;
 	ur_cm_msg_encode(&m, out.mad);
@@ -118,7 +118,7 @@ struct ur_cm_id *ur_cm_child(struct ur_cm_id *listener,
 	return id;
 }
 
-/* The depths seen from here, and what our side is to do for the peer. */
+/* The depths from our view, and our side's part for the peer. */
 static void take_request(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 {
 	const struct ur_cm_msg_req *req = &rx->m.u.req;
@@ -135,7 +135,7 @@ static void take_request(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 	id->response_timeout = req->local_response_timeout;
 	id->max_retries = req->max_cm_retries;
 	id->ack_timeout = UR_CM_LIFETIME + 1;
-	if (req->primary.ack_timeout) /* 0 would be to wait for ever */
+	if (req->primary.ack_timeout) /* 0 would be an infinite timeout */
 		id->ack_timeout = req->primary.ack_timeout;
 	id->flow_label = req->primary.flow_label;
 	id->failover = !ur_addr_is_zero(req->alternate.local_gid);
@@ -189,7 +189,7 @@ void ur_cm_on_request(const struct ur_cm_rx *rx)
 	if (!id)
 		return;
 	take_request(id, rx);
-	ur_cm_know_remote(id);
+	ur_cm_enter_remote(id);
 	post_request(id, rx);
 	ur_cm_set_state(id, UR_CMS_REQ_RCVD);
 }

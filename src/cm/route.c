@@ -7,7 +7,7 @@
 
 static void to_service(struct ur_cm_target *out, uint64_t service_id)
 {
-	out->whose = UR_CM_OF_SERVICE;
+	out->whose = UR_CM_TO_SERVICE;
 	out->service_id = service_id;
 	if (service_id >> 32)
 		return;
@@ -19,7 +19,7 @@ void ur_cm_route(const struct ur_cm_dgram *in, struct ur_cm_target *out)
 {
 	struct ur_cm_msg m;
 
-	*out = (struct ur_cm_target){ .whose = UR_CM_NOBODYS };
+	*out = (struct ur_cm_target){ .whose = UR_CM_TO_NONE };
 	if (ur_cm_msg_decode(&m, in->mad) < 0)
 		return;
 	if (m.attr == UR_CM_REQ) {
@@ -27,14 +27,14 @@ void ur_cm_route(const struct ur_cm_dgram *in, struct ur_cm_target *out)
 	} else if (m.attr == UR_CM_SIDR_REQ) {
 		to_service(out, m.u.sidr_req.service_id);
 	} else if (m.attr == UR_CM_REJ && m.remote_id == 0) {
-		out->whose = UR_CM_OF_LISTENERS;
+		out->whose = UR_CM_TO_LISTENERS;
 	} else {
-		out->whose = UR_CM_OF_ID;
+		out->whose = UR_CM_TO_ID;
 		out->id = m.remote_id;
 	}
 }
 
-/* What goes back to the sender of `in`. */
+/* The reply to the sender of `in`. */
 static void answer(const struct ur_cm_dgram *in, const struct ur_cm_msg *m,
 		   struct ur_cm_dgram *out)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Building messages, and repeating those that want an answer.
+ * Building messages, and repeating those that expect an answer.
  *
- * The kernel's CM sends a message with a timer 1 + max_retries times.  Its wait
+ * The kernel's CM sends a message with a timer 1 + max_retries times. Its wait
  * is the peer's response timeout plus two packet lifetimes, about five seconds,
- * from the first try on; here the first tries come sooner (1/16 of it, 1/8 …),
- * so that a lost message costs a third of a second and not five.  The four
- * early waits last about as long as one full wait, so three repetitions more
- * make the whole as long as the kernel's: a peer that does not answer is
- * reported after 77 s.  A peer that is merely slow answers an early repetition
+ * from the first try on. Here the first tries come sooner (1/16 of it, 1/8,
+ * ...), so that a lost message costs a third of a second, not five. The four
+ * early waits together last about as long as one full wait, so with three more
+ * repetitions the total equals the kernel's: a peer that does not answer is
+ * reported after 77 s. A peer that is merely slow answers an early repetition
  * by MRA.
  */
 #include <assert.h>
@@ -17,8 +17,8 @@
 #include "cm/internal.h"
 #include "cm/route.h"
 
-#define CODE_MIN	   16u /* a peer may not make us repeat more often … */
-#define CODE_MAX	   28u /* … nor wait longer: 18 minutes */
+#define CODE_MIN	   16u /* limits the rate of repetitions that a peer can demand */
+#define CODE_MAX	   28u /* limits the wait: 18 minutes */
 #define UR_CM_FAST_RETRIES 4u  /* instead of one full wait */
 #define TIMEWAIT_CODE_MAX  22u
 
@@ -28,9 +28,9 @@ uint64_t ur_cm_code_ns(unsigned int code)
 }
 
 /*
- * The timeout must cover the way there and back (lifetime + 1) and the
- * responder's delay (IBTA 9.7.6.1.3); a sum in powers of two: the larger one,
- * plus one if they are near each other.
+ * The timeout must cover the round trip (lifetime + 1) and the responder's
+ * delay (IBTA 9.7.6.1.3). Sum of powers of two: the larger code, plus one if
+ * they are close.
  */
 uint8_t ur_cm_ack_timeout(unsigned int lifetime, unsigned int ack_delay)
 {
@@ -59,7 +59,7 @@ void ur_cm_set_private(struct ur_cm_msg *m, const void *data, uint8_t len)
 		memcpy(m->private_data, data, len);
 }
 
-/* Space for one message more, or NULL: it is lost, as on the wire. */
+/* Space for one more message, or NULL: it is lost, as on the wire. */
 static struct ur_cm_dgram *slot(struct ur_cm *cm)
 {
 	if (cm->out_tail - cm->out_head == UR_CM_OUTPUT_MAX) {
@@ -185,10 +185,8 @@ void ur_cm_send_dreq(struct ur_cm_id *id, uint64_t now_ns)
 	ur_cm_send_timed(id, &m, now_ns);
 }
 
-/*
- * We gave up.  The peer may not have told us its ID, so ours and our CA's say
- * which connection it was (IBTA 12.6.7.2, reason 4).
- */
+/* Gives up. The peer's ID may be unknown to us, so our ID and CA GUID identify
+ * the connection (IBTA 12.6.7.2, reason 4). */
 void ur_cm_send_rej_timeout(struct ur_cm_id *id)
 {
 	uint64_t guid_be = __builtin_bswap64(id->cm->cfg.ca_guid);
@@ -202,7 +200,9 @@ void ur_cm_send_rej_timeout(struct ur_cm_id *id)
 	ur_cm_send(id, &m);
 }
 
-/* TimeWait (IBTA 12.9): as long as its packets may be under way. */
+/*
+ * TimeWait (IBTA 12.9): as long as packets of the connection may be in flight.
+ */
 void ur_cm_arm_timewait(struct ur_cm_id *id, uint64_t now_ns)
 {
 	unsigned int code = id->ack_timeout;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagram lookups (IBTA 12.11): which QP and Q_Key stand behind a service.
- * One message there and one back; the answer is remembered for a while, since
- * the kernel repeats its request under the same request ID.
+ * Datagram lookups (IBTA 12.11): the QP and Q_Key of a service. One request,
+ * one reply; the reply is remembered for UR_CM_LINGER_NS, since the kernel
+ * repeats its request under the same request ID.
  */
 #include <string.h>
 
@@ -32,7 +32,7 @@ void ur_cm_on_sidr_request(const struct ur_cm_rx *rx)
 	id = ur_cm_child(listener, rx, &hdr);
 	if (!id)
 		return;
-	ur_cm_know_remote(id);
+	ur_cm_enter_remote(id);
 	ev = ur_cm_post(id, UR_CM_REQUEST, 0);
 	ev->path = id->path;
 	ev->param.qp_type = UR_QPT_UD;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a message does in a state: the action is called, and if it says so the
- * state becomes `next` (IBTA 12.9).  An empty cell drops the message.
+ * The effect of a message in a state: the action is called, and if it returns
+ * true the state becomes `next` (IBTA 12.9). An empty cell drops the message.
  */
 #include <assert.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 struct cell {
 	ur_cm_action *action;
-	enum ur_cm_state next; /* the same as the row's: it stays */
+	enum ur_cm_state next; /* the same as the row's: unchanged */
 };
 
 #define ROW(state) [UR_CMS_##state]
@@ -26,11 +26,11 @@ static const struct cell table[UR_CMS_COUNT][UR_CM_ATTR_COUNT] = {
 		ON(REP) = DO(rep, REP_RCVD),
 		ON(REJ) = DO(rej, CLOSED),
 		ON(MRA) = DO(mra, REQ_SENT),
-		/* The REP was lost, and all is over already. */
+		/* The REP was lost, and the peer has disconnected. */
 		ON(DREQ) = DO(dreq_early, CLOSED),
 	},
 	ROW(REQ_RCVD) = {
-		ON(REQ) = DO(busy, REQ_RCVD),
+		ON(REQ) = DO(pending, REQ_RCVD),
 		ON(REJ) = DO(rej_early, REJ_SENT),
 	},
 	ROW(REP_SENT) = {
@@ -38,11 +38,11 @@ static const struct cell table[UR_CMS_COUNT][UR_CM_ATTR_COUNT] = {
 		ON(MRA) = DO(mra, REP_SENT),
 		ON(REJ) = DO(rej_early, REJ_SENT),
 		ON(RTU) = DO(rtu, ESTABLISHED),
-		/* The RTU was lost, and all is over already. */
+		/* The RTU was lost, and the peer has disconnected. */
 		ON(DREQ) = DO(dreq, DREQ_RCVD),
 	},
 	ROW(REP_RCVD) = {
-		ON(REP) = DO(busy, REP_RCVD),
+		ON(REP) = DO(pending, REP_RCVD),
 		ON(REJ) = DO(rej_late, TIMEWAIT),
 	},
 	ROW(ESTABLISHED) = {
@@ -56,8 +56,8 @@ static const struct cell table[UR_CMS_COUNT][UR_CM_ATTR_COUNT] = {
 		ON(APR) = DO(apr, ESTABLISHED),
 	},
 	ROW(DREQ_SENT) = {
-		/* The REP was lost, and the owner wants no more. */
-		ON(REQ) = DO(gone, DREQ_SENT),
+		/* The REP was lost, and the owner has disconnected. */
+		ON(REQ) = DO(req_ended, DREQ_SENT),
 		ON(RTU) = DO(dup, DREQ_SENT),
 		ON(REJ) = DO(rej_dreq, TIMEWAIT),
 		ON(DREQ) = DO(dreq_cross, TIMEWAIT),
@@ -87,10 +87,10 @@ static const struct cell table[UR_CMS_COUNT][UR_CM_ATTR_COUNT] = {
 	},
 };
 
-/* What it means that nobody answered, or that the time is over. */
+/* The effect of a timeout: no answer, or end of the time. */
 static const struct {
-	bool repeats; /* the message, first */
-	bool tells;   /* an event: */
+	bool repeats; /* repeats the message first */
+	bool tells;   /* posts an event: */
 	enum ur_cm_event_type event;
 	int status;
 	enum ur_cm_state next;
@@ -121,7 +121,7 @@ const char *ur_cm_state_name(enum ur_cm_state state)
 	return names[state];
 }
 
-/* Too many ended ids without owner: the oldest goes. */
+/* Too many ended ids without owner: drop the oldest. */
 static void limit_lingering(struct ur_cm *cm)
 {
 	if (cm->nlinger > UR_CM_LINGER_MAX)
@@ -129,7 +129,7 @@ static void limit_lingering(struct ur_cm *cm)
 					      linger));
 }
 
-/* Its time runs, and nobody waits for it. */
+/* Its time runs, and it has no owner. */
 static bool lingers(const struct ur_cm_id *id)
 {
 	return !id->owned &&
@@ -148,12 +148,12 @@ void ur_cm_linger(struct ur_cm_id *id)
 	limit_lingering(cm);
 }
 
-/* A request that went before anybody was told needs no words. */
+/* A request that ended before it was reported needs no event. */
 static void forget_untold(struct ur_cm_id *id)
 {
 	id->untold = false;
 	id->owned = false;
-	ur_cm_forget_events(id);
+	ur_cm_purge_events(id);
 	ur_cm_answered(id);
 }
 
@@ -175,7 +175,7 @@ void ur_cm_set_state(struct ur_cm_id *id, enum ur_cm_state state)
 		return;
 	}
 	ur_timer_cancel(&cm->timers, &id->timer);
-	/* What still comes for it is answered as for none. */
+	/* Later messages for it are answered as for an unknown id. */
 	ur_cm_table_del(&id->by_local);
 	ur_cm_table_del(&id->by_remote);
 	ur_cm_answered(id);
@@ -193,7 +193,7 @@ void ur_cm_message(struct ur_cm_id *id, const struct ur_cm_rx *rx)
 		ur_cm_set_state(id, c->next);
 }
 
-/* Give up: what else the end of waiting asks for. */
+/* Gives up: further effects of the timeout. */
 static void finish(struct ur_cm_id *id, uint64_t now_ns)
 {
 	id->cm->counters.timeouts++;
@@ -205,10 +205,8 @@ static void finish(struct ur_cm_id *id, uint64_t now_ns)
 		id->lap = UR_CM_LAP_NONE;
 }
 
-/*
- * Where packets are filtered, or the host has no RoCE, nothing comes back; the
- * program hears of it much later (send.c).
- */
+/* Where packets are filtered, or the host has no RoCE, there is no answer; the
+ * program learns that much later (send.c). */
 static void warn_of_silence(const struct ur_cm_id *id)
 {
 	const uint8_t *g = id->path.remote;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hash table of links that are embedded in ids.  The key is a hash already
- * (ur_cm_hash_, keyed by a secret, so that no peer can aim at one bucket);
- * different things may have the same key, the caller compares.
+ * Hash table of links that are embedded in ids. The key is a hash already
+ * (ur_cm_hash_, with a secret, so that no peer can aim at one bucket);
+ * different objects may have the same key, the caller compares.
  */
 #ifndef UR_CM_TABLE_H
 #define UR_CM_TABLE_H
@@ -12,7 +12,8 @@
 
 struct ur_cm_link {
 	struct ur_cm_link *next;
-	struct ur_cm_link **at; /* what points at this; NULL: in no table */
+	/* The pointer to this link; NULL: in no table. */
+	struct ur_cm_link **at;
 	uint64_t key;
 };
 
@@ -23,7 +24,7 @@ struct ur_cm_table {
 
 void ur_cm_table_fini(struct ur_cm_table *t);
 
-/* Make room for `total` links, so that adding cannot fail: 0 or -ENOMEM. */
+/* Reserve room for `total` links, so that adding cannot fail: 0 or -ENOMEM. */
 int ur_cm_table_reserve(struct ur_cm_table *t, uint32_t total);
 
 void ur_cm_table_add(struct ur_cm_table *t, struct ur_cm_link *l, uint64_t key);

@@ -414,7 +414,7 @@ void ur_dev_unlisten(struct ur_dev *dev, struct ur_dev_listener *l)
 	ur_lock(&dev->lock);
 	ur_list_del(&l->node);
 	ur_unlock(&dev->lock);
-	ur_evq_forget(l->evq, &l->source);
+	ur_evq_purge(l->evq, &l->source);
 }
 
 /* LID addressing: the host with those low bits in our first IPv4 network. */

@@ -241,7 +241,7 @@ static void forget_locked(struct ur_evq *q, struct ur_ev_source *source)
 	q->stale += n - count_take(q, n);
 }
 
-void ur_evq_forget(struct ur_evq *q, struct ur_ev_source *source)
+void ur_evq_purge(struct ur_evq *q, struct ur_ev_source *source)
 {
 	ur_lock(&q->lock);
 	forget_locked(q, source);

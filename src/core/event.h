@@ -82,7 +82,7 @@ int ur_evq_take(struct ur_evq *q, struct ur_ev *out);
 void ur_evq_ack(struct ur_evq *q, struct ur_ev_source *source, uint32_t n);
 
 /* Remove the queued events of a source. */
-void ur_evq_forget(struct ur_evq *q, struct ur_ev_source *source);
+void ur_evq_purge(struct ur_evq *q, struct ur_ev_source *source);
 
 /*
  * Before a source is freed: remove its queued events, then wait until all

@@ -75,7 +75,7 @@ struct ur_burst {
 	uint32_t sent;
 	/* Bit i is set if the payload of packet i is one piece of `pin`: a link
 	 * may then send it without a copy, with a reference to the pin. */
-	uint64_t lent;
+	uint64_t pinned;
 	struct ur_pin *pin;
 	struct iovec iov[UR_BURST_IOV];
 	uint8_t linear[UR_BURST_LINEAR];

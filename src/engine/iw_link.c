@@ -263,7 +263,7 @@ void ur_iw_link_orphan(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
 			ur_iw_link_close(k, false, now_ns);
 		return;
 	}
-	if (ur_iwarp_link_wish(qp) == UR_IW_KEEP) {
+	if (ur_iwarp_link_action(qp) == UR_IW_KEEP) {
 		ur_iwarp_qp_disconnect(iw->w, qp, now_ns);
 		ur_iw_serve(l, qp, now_ns);
 	}
@@ -272,7 +272,7 @@ void ur_iw_link_orphan(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
 		return;
 	/* What found no room can never follow: the peer must not take what it
 	 * has for all. */
-	cut = ur_iwarp_link_wish(qp) != UR_IW_SHUT;
+	cut = ur_iwarp_link_action(qp) != UR_IW_SHUT;
 	if (cut || k->ended) {
 		ur_iw_link_close(k, cut, now_ns);
 		return;

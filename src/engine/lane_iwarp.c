@@ -127,7 +127,7 @@ static void transmit(struct ur_iw_lane *iw, struct ur_qp *qp,
 	}
 }
 
-static void follow_wish(struct ur_iw_link *k, enum ur_iw_wish wish,
+static void follow_wish(struct ur_iw_link *k, enum ur_iw_link_action wish,
 			uint64_t now_ns)
 {
 	switch (wish) {
@@ -153,7 +153,7 @@ void ur_iw_serve(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
 	if (!k)
 		return;
 	transmit(l->iw, qp, k, now_ns);
-	follow_wish(k, ur_iwarp_link_wish(qp), now_ns);
+	follow_wish(k, ur_iwarp_link_action(qp), now_ns);
 }
 
 static void iw_send(struct ur_lane *l, uint64_t now_ns)

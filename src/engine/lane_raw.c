@@ -118,7 +118,8 @@ int ur_raw_lane_refilter(struct ur_lane *l)
 	n = ur_prefilter(t, rl->dev.mac, rl->dev.loopback, rl->code);
 	err = ur_packet_filter(rl->packet, rl->code, n);
 	return err ? err
-		   : ur_packet_want(rl->packet, ur_flow_wants(t, rl->dev.mac));
+		   : ur_packet_want(rl->packet,
+				    ur_flow_filters(t, rl->dev.mac));
 }
 
 /*

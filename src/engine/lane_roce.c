@@ -182,7 +182,7 @@ static void roce_settle(struct ur_lane *l, uint64_t now_ns)
 	ur_lane_drain(l, now_ns);
 	take_in(l);
 	tell_received(l, now_ns);
-	ur_roce_settle(l->roce, now_ns);
+	ur_roce_flush_acks(l->roce, now_ns);
 	ur_lane_send(l, now_ns);
 }
 

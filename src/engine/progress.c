@@ -237,7 +237,7 @@ static uint64_t respond(struct ur_lane *l, int n, uint64_t now_ns)
 	if (!ur_lane_send(l, now_ns) || n == 0)
 		return now_ns;
 	done_ns = ur_clock_ns();
-	ur_roce_left(l->roce, now_ns, done_ns);
+	ur_roce_replies_sent(l->roce, now_ns, done_ns);
 	return done_ns;
 }
 

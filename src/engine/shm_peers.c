@@ -163,7 +163,7 @@ void ur_shm_configure(struct ur_lane *l, struct ur_roce_config *cfg)
 {
 	if (by_user())
 		return;
-	if (l->link->lends)
+	if (l->link->zero_copy)
 		ur_pinner_configure(l, cfg);
 	cfg->export = l->adapter->export;
 	cfg->want_peer = want_peer;

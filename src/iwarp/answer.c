@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Answers to READ and atomic requests of the peer, in their order (RFC 5040,
- * 5.5).  A READ's region or window is looked up for each segment: it may be
- * gone since the last one.
+ * Responses to READ and atomic requests of the peer, in their order (RFC 5040,
+ * 5.5). A READ's region or window is looked up for each segment, since it may
+ * be removed in between.
  */
 #include "iwarp/internal.h"
 
@@ -59,7 +59,7 @@ static enum ur_iw_emit atomic_emit(struct ur_iwqp *q,
 	return e;
 }
 
-/* The region went away while its READ was being answered. */
+/* The region was removed while its READ was being answered. */
 static enum ur_iw_emit read_fault(struct ur_iwqp *q, enum ur_iw_fault f)
 {
 	ur_iw_fault(q, f, NULL);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Counters of a lane.  One list: fields, names and output come from it.
- */
+/* Counters of a lane. Fields, names and output are generated from one list. */
 #ifndef UR_IWARP_COUNTERS_H
 #define UR_IWARP_COUNTERS_H
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * DDP (RFC 5041), receiving: is a segment legal, and where does its payload
- * belong?  A segment passes a list of checks, those of DDP first, then those
- * of RDMAP; the first that does not pass ends the stream (fault.c).
+ * DDP (RFC 5041), receiving: validates a segment and locates its payload. A
+ * segment passes a list of checks, those of DDP first, then those of RDMAP; the
+ * first that fails ends the stream (fault.c).
  *
- * A tagged segment says itself where it goes: WRITE into a region of ours,
- * READ_RESPONSE to the READ that waits for it, by the sink that we named in
- * the request and nobody else looks up.  An untagged one goes to the buffer of
- * its queue: a receive, or a header that rdmap.c reads.
+ * A tagged segment carries its destination: a WRITE a region of ours, a
+ * READ_RESPONSE the sink STag of the READ that waits for it, which is only
+ * compared with that request. An untagged one goes to the buffer of its queue:
+ * a receive, or a header that rdmap.c parses.
  */
 #include <errno.h>
 
@@ -16,7 +16,7 @@
 
 typedef enum ur_iw_fault (*check_fn)(struct ur_iwqp *q, struct ur_iw_in *in);
 
-/* No TERMINATE is longer, whatever it shows of what went wrong. */
+/* The longest TERMINATE, with all optional parts. */
 #define TERMINATE_MAX 256u
 
 static enum ur_iw_fault check_ddp(struct ur_iwqp *q, struct ur_iw_in *in)
@@ -46,7 +46,7 @@ static bool is_send(const struct ur_iw_in *in)
 	return !in->op->tagged && in->op->qn == UR_QN_SEND && !in->op->fixed;
 }
 
-/* RFC 5041, 5.3: messages of a queue in order, segments without gaps. */
+/* RFC 5041, 5.3: messages of a queue in order, segments contiguous. */
 static enum ur_iw_fault check_untagged(struct ur_iwqp *q, struct ur_iw_in *in)
 {
 	const struct ur_iw_rx *rx = &q->rx;
@@ -68,7 +68,7 @@ static enum ur_iw_fault check_untagged(struct ur_iwqp *q, struct ur_iw_in *in)
 	return UR_IWF_NONE;
 }
 
-/* A receive for a SEND or an immediate, long enough for what has come. */
+/* A receive for a SEND or an immediate, long enough for the bytes so far. */
 static enum ur_iw_fault check_receive(struct ur_iwqp *q, struct ur_iw_in *in)
 {
 	uint32_t had = q->rx.in_send ? q->rx.received : 0;
@@ -84,14 +84,14 @@ static enum ur_iw_fault check_receive(struct ur_iwqp *q, struct ur_iw_in *in)
 
 static enum ur_iw_fault check_write(struct ur_iwqp *q, struct ur_iw_in *in)
 {
-	/* RFC 5040, 5.2: where no byte is placed, no STag is looked at. */
+	/* RFC 5040, 5.2: the STag of a zero-length payload is not checked. */
 	if (in->opcode != UR_RDMAP_WRITE || in->len == 0)
 		return UR_IWF_NONE;
 	return ur_iw_region(q, in->h.stag, in->h.to, in->len,
 			    UR_ACCESS_REMOTE_WRITE, true, NULL);
 }
 
-/* Where the response to a READ starts: the sink that the request named. */
+/* Sink address of the response, as in the READ request. */
 static uint64_t sink_to(const struct ur_swqe *w)
 {
 	return w->num_sge ? w->data.sge[0].addr : 0;
@@ -116,7 +116,7 @@ static enum ur_iw_fault check_response(struct ur_iwqp *q, struct ur_iw_in *in)
 	if (!w || w->opcode != UR_WR_RDMA_READ)
 		return UR_IWF_OPCODE;
 	left = w->length - q->rx.rd_received;
-	/* The kernel's siw answers an empty READ with the STag it likes. */
+	/* The kernel's siw answers an empty READ with an arbitrary STag. */
 	if (w->length && in->h.stag != sink_stag(w))
 		return UR_IWF_T_STAG;
 	if (w->length && in->h.to != sink_to(w) + q->rx.rd_received)
@@ -213,14 +213,14 @@ int ur_ddp_locate(struct ur_iwqp *q, const struct ur_iw_in *in, uint32_t off,
 				  w->num_sge, q->rx.rd_received + off, len, iov,
 				  max);
 	} else {
-		/* Keys of a shared receive are its queue's. */
+		/* Keys of a shared receive belong to its queue's PD. */
 		*fault = UR_IWF_LOCAL_RECV;
 		n = ur_sge_locate(q->qp->mrs,
 				  q->qp->srq ? q->qp->srq->pd : q->qp->pd,
 				  q->rx.rwqe->sge, q->rx.rwqe->num_sge,
 				  in->h.mo + off, len, iov, max);
 	}
-	/* More pieces than there is room for: these first. */
+	/* More pieces than there is room for: place these first. */
 	return n == -E2BIG ? (int)max : n;
 }
 

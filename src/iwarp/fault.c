@@ -12,9 +12,9 @@
 #define OWN		 UR_TERM_RDMAP, UR_TERM_LOCAL, 0, false
 
 /*
- * RFC 5040, section 7 and figure "RDMAP errors"; RFC 5041, 7; RFC 5044, 8:
- * what a fault means: TERMINATE, the receive under way, the READ or atomic
- * that waits for this answer, the asynchronous event.
+ * RFC 5040, section 7 and figure "RDMAP errors"; RFC 5041, 7; RFC 5044, 8. For
+ * each fault: the TERMINATE, the status of the current receive and of the READ
+ * or atomic that waits for this response, the asynchronous event.
  */
 const struct ur_iw_fault_row ur_iw_fault_rows[UR_IWF_COUNT] = {
 	[UR_IWF_CRC] = { MPA(CRC), UR_WC_WR_FLUSH_ERR, 0, UR_EVENT_QP_FATAL,

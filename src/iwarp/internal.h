@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of iwarp/ share.  Everything here is touched only by the
- * holder of the lane's lock.
+ * Shared by the files of iwarp/. Everything here is accessed only under the
+ * lane's lock.
  *
- * The way in:  rx.c (MPA framing, where bytes go) → ddp.c (is the segment
- * legal, where does it belong) → rdmap.c (what a whole message does).
- * The way out: req.c (send requests) and answer.c (READ and atomic responses)
- * → tx.c (FPDUs in batches of iovecs).  terminate.c ends a stream, in either
- * direction; fault.c says which error means what.
+ * Receiving: rx.c (MPA framing, destination of bytes), ddp.c (validity and
+ * placement of a segment), rdmap.c (effect of a message). Sending: req.c (send
+ * requests) and answer.c (READ and atomic responses), then tx.c (FPDUs in
+ * batches of iovecs). terminate.c ends a stream, in either direction; fault.c
+ * maps errors.
  */
 #ifndef UR_IWARP_INTERNAL_H
 #define UR_IWARP_INTERNAL_H
@@ -26,17 +26,17 @@
 #define UR_IW_SLOT_SHIFT 14u
 #define UR_IW_INDEX_MASK ((1u << UR_IW_SLOT_SHIFT) - 1u)
 
-/* A payload of at least so many bytes is read straight to where it belongs. */
+/* A payload of at least this size is read directly to its destination. */
 #define UR_IW_DIRECT_MIN  8192u
-/* … except so many at its end, which are stored when the CRC was right: what
- * a program polls on appears last and only if it is true. */
+/* Its last bytes are stored after the CRC was checked: a program that polls on
+ * the end of a message sees it last and only if it is valid. */
 #define UR_IW_DIRECT_HOLD 16u
 
-/* The buffer of bytes received and not yet understood. */
+/* The buffer of received bytes that are not yet parsed. */
 #define UR_IW_RX_BUF	     65536u
 #define UR_IW_RX_BUF_MARKERS 73728u
 
-/* What the peer asks for, and has not got yet. */
+/* A request of the peer that is not answered completely. */
 struct ur_iw_inbound {
 	bool atomic;
 	uint32_t stag; /* READ: sink and source, size */
@@ -51,18 +51,17 @@ struct ur_iw_inbound {
 #define UR_IW_BATCH_FPDUS  128u
 #define UR_IW_BATCH_BYTES  262144u
 #define UR_IW_BATCH_LINEAR 139264u
-/* Room behind it, into which the rest of an FPDU is saved (ur_iw_tx_cut()). */
+/* Room after the batch, into which the rest of an FPDU is copied
+ * (ur_iw_tx_cut()). */
 #define UR_IW_BATCH_SPARE  65600u
 
-/*
- * FPDUs on their way to TCP.  A stream has one while it has bytes to send;
- * they are kept by the lane.
- */
+/* FPDUs to be given to TCP. A stream has one while it has bytes to send; the
+ * lane keeps unused ones. */
 struct ur_iw_batch {
-	struct ur_list node; /* in ur_iwarp.batches while nobody uses it */
+	struct ur_list node; /* in ur_iwarp.batches while unused */
 	uint32_t niov;
-	uint32_t first; /* piece that is sent next … */
-	uint32_t skip;	/* … from this byte on */
+	uint32_t first; /* first piece that is not wholly sent */
+	uint32_t skip;	/* bytes of it that are sent */
 	uint32_t bytes;
 	uint32_t sent;
 	uint32_t nfpdu;
@@ -70,10 +69,10 @@ struct ur_iw_batch {
 	uint32_t linear_len;
 	struct {
 		uint32_t end;	   /* in bytes of the batch */
-		uint32_t niov;	   /* pieces up to its end … */
-		uint32_t last_len; /* … and the last one's length then */
-		bool whole;	   /* the last of the send request … */
-		uint32_t request;  /* … with this counter of the SQ */
+		uint32_t niov;	   /* pieces up to its end */
+		uint32_t last_len; /* length of the last of these then */
+		bool whole;	   /* the last FPDU of a send request */
+		uint32_t request;  /* that request's counter in the SQ */
 	} fpdu[UR_IW_BATCH_FPDUS];
 	struct iovec iov[UR_IW_TX_IOV];
 	uint8_t linear[UR_IW_BATCH_LINEAR + UR_IW_BATCH_SPARE];
@@ -81,44 +80,44 @@ struct ur_iw_batch {
 
 struct ur_iw_tx {
 	struct ur_iw_batch *batch; /* NULL: all is sent */
-	bool blocked;		   /* TCP took less than it was given */
+	bool blocked;		   /* TCP accepted less than offered */
 	bool rtr_due;
-	bool rtr_read;	/* the RTR was a READ: its response is awaited */
-	bool hold;	/* responder: the peer speaks first (RFC 5044, 7.1) */
-	uint8_t nudges; /* initiator: so many more while the peer is silent */
-	bool answering; /* the last message was an answer: requests' turn */
+	bool rtr_read; /* the RTR was a READ; its response is outstanding */
+	bool hold; /* responder: waits for the peer's first FPDU (RFC 5044, 7.1) */
+	uint8_t nudges; /* initiator: RTR repetitions left while the peer is silent */
+	bool answering; /* the last message was a response: a request comes next */
 	/* Requests. */
-	uint32_t cur;	 /* SQ counter of the request under way or next */
+	uint32_t cur;	 /* SQ counter of the current or next request */
 	uint32_t off;	 /* bytes of it that are in FPDUs */
-	bool in_message; /* it was begun */
-	bool imm_due;	 /* WRITE with immediate: only that is missing */
-	uint32_t sent;	 /* all before were taken by TCP */
-	uint8_t stuck;	 /* status with which `cur` fails; 0: fine */
+	bool in_message; /* it was started */
+	bool imm_due;	 /* WRITE with immediate: only the immediate is left */
+	uint32_t sent;	 /* TCP has accepted all before this counter */
+	uint8_t stuck;	 /* status with which `cur` fails; 0: none */
 	uint32_t msn[UR_QN_COUNT]; /* of the next message */
 	uint32_t *rd; /* SQ counters of READs and atomics outstanding */
 	uint32_t rd_head;
 	uint32_t rd_count;
-	bool sqd_told;
-	/* Answers. */
+	bool sqd_reported;
+	/* Responses. */
 	struct ur_iw_inbound *in;
 	uint32_t in_head;
 	uint32_t in_count;
 	uint32_t in_off; /* bytes of the oldest READ's response in FPDUs */
 	bool in_answer;
 	/* TERMINATE */
-	uint32_t term_len; /* to be sent; 0: none */
+	uint32_t term_len; /* bytes to send; 0: none */
 	uint8_t term[UR_TERM_MAX];
 };
 
-/* A segment on its way in. */
+/* An inbound segment. */
 struct ur_iw_in {
 	struct ur_ddp_hdr h;
 	const struct ur_rdmap_op *op;
 	uint8_t opcode;
 	uint32_t len;		/* of the payload */
-	const uint8_t *payload; /* NULL: not (all) here yet */
-	const uint8_t *seg;	/* its beginning: the DDP header … */
-	uint32_t seg_len;	/* … and how much of it is here */
+	const uint8_t *payload; /* NULL: not complete in the buffer */
+	const uint8_t *seg;	/* its start: the DDP header */
+	uint32_t seg_len;	/* bytes of it in the buffer */
 };
 
 struct ur_iw_rx {
@@ -126,25 +125,26 @@ struct ur_iw_rx {
 	uint32_t cap;
 	uint32_t head;
 	uint32_t tail;
-	uint64_t pos;	/* of buf[head] in the stream, for the markers */
-	bool spoke;	/* the first FPDU has come */
+	uint64_t pos;	/* stream position of buf[head], for the markers */
+	bool spoke;	/* the first FPDU has arrived */
 	bool last_big;	/* the last FPDU was placed directly */
 	bool starved;	/* a message waits for a receive */
-	bool impatient; /* it has waited long enough */
-	uint32_t given; /* bytes that the last want() sent elsewhere */
-	uint32_t msn[UR_QN_COUNT]; /* of the message under way or next */
-	/* The SEND under way. */
+	bool impatient; /* its wait is over */
+	/* Bytes that the last want() requested outside the buffer. */
+	uint32_t given;
+	uint32_t msn[UR_QN_COUNT]; /* of the current or next message */
+	/* The current SEND. */
 	bool in_send;
 	uint8_t send_opcode;
 	struct ur_rwqe *rwqe; /* NULL: none */
-	struct ur_rwqe *copy; /* room for one taken from an SRQ */
+	struct ur_rwqe *copy; /* buffer for a receive copied from an SRQ */
 	uint32_t received;
-	/* WRITEs: bytes of the one under way, and of the last whole one. */
+	/* WRITEs: bytes of the current one, and of the last complete one. */
 	uint64_t written;
 	uint64_t last_written;
 	/* The response to the oldest READ. */
 	uint32_t rd_received;
-	/* A segment whose payload is read to where it belongs. */
+	/* A segment whose payload is read directly to its destination. */
 	bool direct;
 	uint32_t placed;
 	uint32_t crc;
@@ -157,16 +157,16 @@ struct ur_iwqp {
 	struct ur_qp *qp;
 	struct ur_iwarp *w;
 	struct ur_list ready;  /* in ur_iwarp.ready */
-	struct ur_timer timer; /* hold, linger */
+	struct ur_timer timer; /* hold, or wait for the peer's FIN */
 	uint32_t index;
-	bool overrun;	 /* a CQ was full: the QP has to fail */
-	bool access_set; /* the application gave access flags */
+	bool overrun;	 /* a CQ overran: the QP has to fail */
+	bool access_set; /* the application has set access flags */
 	/* The connection. */
 	void *link; /* NULL: none */
 	struct ur_iw_params params;
 	uint32_t max_ulpdu;
-	bool eof; /* the peer will send nothing more */
-	bool fin; /* we will not either, once the batch is sent */
+	bool eof; /* the peer has closed its direction */
+	bool fin; /* we close ours once the batch is sent */
 	bool abort;
 	struct ur_iw_tx tx;
 	struct ur_iw_rx rx;
@@ -185,7 +185,7 @@ struct ur_iwarp {
 	struct ur_list ready;
 	struct ur_list batches;
 	uint32_t batch_count;
-	uint64_t now_ns; /* of the entry point that runs */
+	uint64_t now_ns; /* time argument of the running entry point */
 	struct ur_iwarp_counters cnt;
 };
 
@@ -199,7 +199,7 @@ static inline enum ur_qp_state ur_iwqp_state(const struct ur_iwqp *q)
 	return atomic_load_explicit(&q->qp->state, memory_order_relaxed);
 }
 
-/* Is the stream in use: are bytes understood and requests sent? */
+/* Is the stream in use: are bytes parsed and requests sent? */
 static inline bool ur_iwqp_open(const struct ur_iwqp *q)
 {
 	enum ur_qp_state s = ur_iwqp_state(q);
@@ -207,7 +207,7 @@ static inline bool ur_iwqp_open(const struct ur_iwqp *q)
 	return q->link && (s == UR_QPS_RTS || s == UR_QPS_SQD);
 }
 
-/* fault.c: one for each thing that can be wrong with what comes in. */
+/* fault.c: one for each error of inbound data. */
 enum ur_iw_fault {
 	UR_IWF_NONE,
 	UR_IWF_CRC,
@@ -236,7 +236,7 @@ enum ur_iw_fault {
 	UR_IWF_UNALIGNED,
 	UR_IWF_LOCAL_RECV, /* the receive's own memory */
 	UR_IWF_LOCAL_READ, /* that of our READ or atomic */
-	UR_IWF_LOCAL_LEN,  /* it is too small for the answer */
+	UR_IWF_LOCAL_LEN,  /* it is too small for the response */
 	UR_IWF_LOCAL_SEND, /* a send request cannot be sent */
 	UR_IWF_COUNT,
 };
@@ -245,8 +245,8 @@ struct ur_iw_fault_row {
 	uint8_t layer; /* of the TERMINATE */
 	uint8_t etype;
 	uint8_t code;
-	bool headers;	  /* the TERMINATE shows the segment */
-	uint8_t status;	  /* of the receive under way */
+	bool headers;	  /* the TERMINATE contains the segment's headers */
+	uint8_t status;	  /* of the current receive */
 	uint8_t request;  /* of the oldest READ or atomic; 0: flushed */
 	int8_t event;	  /* enum ur_event_type or -1 */
 	uint16_t counter; /* offset in struct ur_iwarp_counters */
@@ -254,7 +254,7 @@ struct ur_iw_fault_row {
 
 extern const struct ur_iw_fault_row ur_iw_fault_rows[UR_IWF_COUNT];
 
-/* What is wrong: TERMINATE, complete, flush.  `in` may be NULL. */
+/* Handle a fault: TERMINATE, complete, flush. `in` may be NULL. */
 void ur_iw_fault(struct ur_iwqp *q, enum ur_iw_fault f,
 		 const struct ur_iw_in *in);
 
@@ -263,7 +263,7 @@ void ur_iw_terminate(struct ur_iwqp *q, enum ur_iw_fault f,
 		     const struct ur_iw_in *in);
 void ur_iw_terminated(struct ur_iwqp *q, const struct ur_iw_in *in);
 
-/* iwarp.c: q has something for its link. */
+/* iwarp.c: q has work for its link. */
 void ur_iw_schedule(struct ur_iwqp *q);
 
 /* qp.c */
@@ -271,11 +271,11 @@ void ur_iw_schedule(struct ur_iwqp *q);
 void ur_iwqp_fail(struct ur_iwqp *q, int event);
 void ur_iwqp_flush(struct ur_iwqp *q);
 void ur_iwqp_check_overrun(struct ur_iwqp *q);
-/* The responder may speak, if its reply has arrived. */
+/* The responder may send, if its reply was delivered. */
 void ur_iwqp_unhold(struct ur_iwqp *q);
-/* The peer has not spoken for a while: send it something that means nothing. */
+/* The peer is silent: repeat the RTR frame. */
 void ur_iwqp_nudge(struct ur_iwqp *q);
-/* SQD: close once all is done. */
+/* SQD: close once everything is complete. */
 void ur_iwqp_check_drained(struct ur_iwqp *q);
 
 /* recv.c: consuming receive requests. */
@@ -283,26 +283,26 @@ bool ur_iw_recv_take(struct ur_iwqp *q);
 void ur_iw_recv_complete(struct ur_iwqp *q, enum ur_wc_opcode opcode,
 			 uint32_t byte_len, uint8_t flags, uint32_t imm_be,
 			 bool solicited);
-/* Complete the receive under way with an error; none: nothing. */
+/* Complete the current receive, if any, with an error. */
 void ur_iw_recv_fail(struct ur_iwqp *q, enum ur_wc_status status);
 void ur_iw_recv_flush(struct ur_iwqp *q);
 
 /* ddp.c */
 enum ur_iw_fault ur_ddp_admit(struct ur_iwqp *q, struct ur_iw_in *in);
-/* Is it of a kind whose payload goes to the application's memory? */
+/* Is its payload placed in application memory? */
 bool ur_ddp_places(const struct ur_iw_in *in);
-/* Where [off, off + len) of the payload goes: number of pieces. */
+/* Locates [off, off + len) of the payload: number of pieces. */
 int ur_ddp_locate(struct ur_iwqp *q, const struct ur_iw_in *in, uint32_t off,
 		  uint32_t len, struct iovec *iov, uint32_t max,
 		  enum ur_iw_fault *fault);
-/* Put [off, off + len) of the payload there. */
+/* Copies [off, off + len) of the payload there. */
 enum ur_iw_fault ur_ddp_place(struct ur_iwqp *q, const struct ur_iw_in *in,
 			      uint32_t off, const void *data, uint32_t len);
 
-/* rdmap.c: the payload is in place, the segment does what it does. */
+/* rdmap.c: act on a segment whose payload is in place. */
 enum ur_iw_fault ur_rdmap_deliver(struct ur_iwqp *q, struct ur_iw_in *in);
 
-/* Rights and range in a region of ours that a peer names.  `tagged`: faults
+/* Checks rights and range of an STag of ours that a peer uses. `tagged`: faults
  * of DDP's tagged model, else RDMAP's. */
 enum ur_iw_fault ur_iw_region(const struct ur_iwqp *q, uint32_t stag,
 			      uint64_t to, uint32_t len, uint32_t access,
@@ -313,20 +313,20 @@ enum ur_iw_emit {
 	UR_IW_EMIT_OK,	  /* one FPDU was appended */
 	UR_IW_EMIT_IDLE,  /* nothing to send (now) */
 	UR_IW_EMIT_FULL,  /* not into this batch */
-	UR_IW_EMIT_FAULT, /* memory is gone; nothing was appended */
+	UR_IW_EMIT_FAULT, /* memory is unmapped; nothing was appended */
 };
 struct ur_iw_seg {
 	struct ur_ddp_hdr h;
 	const struct iovec *iov;
 	uint32_t niov;
 	uint32_t len;
-	bool stable; /* may be sent from where it lies */
-	bool empty;  /* an FPDU of length 0: no header either */
+	bool stable; /* may be sent without a copy */
+	bool empty;  /* an FPDU of length 0, without a header */
 	bool whole;
 	uint32_t request;
 };
 enum ur_iw_emit ur_iw_emit(struct ur_iwqp *q, const struct ur_iw_seg *seg);
-/* Forget what is not sent, but finish an FPDU of which TCP has a part. */
+/* Discard unsent FPDUs, except the rest of one that is partly sent. */
 void ur_iw_tx_cut(struct ur_iwqp *q);
 void ur_iw_tx_drop(struct ur_iwqp *q);
 static inline uint32_t ur_iw_max_payload(const struct ur_iwqp *q, bool tagged)
@@ -337,14 +337,14 @@ static inline uint32_t ur_iw_max_payload(const struct ur_iwqp *q, bool tagged)
 /* req.c */
 enum ur_iw_emit ur_iw_request_emit(struct ur_iwqp *q);
 bool ur_iw_request_begun(const struct ur_iwqp *q);
-/* Is the next one of those that send nothing? */
+/* Does the next one send nothing? */
 bool ur_iw_request_is_local(const struct ur_iwqp *q);
 void ur_iw_request_complete(struct ur_iwqp *q, const struct ur_swqe *w,
 			    enum ur_wc_status status);
-/* Complete what can be: called when TCP took more, or an answer came. */
+/* Complete what can be: called when TCP accepted more, or a response came. */
 void ur_iw_requests_advance(struct ur_iwqp *q);
 struct ur_swqe *ur_iw_oldest_read(struct ur_iwqp *q); /* NULL: none */
-/* The request with this counter of the SQ fails, those before are flushed. */
+/* The request with this counter of the SQ fails, earlier ones are flushed. */
 void ur_iw_request_fail(struct ur_iwqp *q, uint32_t i,
 			enum ur_wc_status status);
 void ur_iw_read_done(struct ur_iwqp *q);

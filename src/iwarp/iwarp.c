@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lane: who has work for its link, and what is due. */
+/* The lane: the queue of QPs with work for their link, and deadlines. */
 #include "iwarp/iwarp.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ void ur_iw_schedule(struct ur_iwqp *q)
 		ur_list_add_tail(&q->w->ready, &q->ready);
 }
 
-/* A blocked one has nothing to do, unless its link is to be closed. */
+/* A blocked one is skipped, unless its link is to be closed. */
 struct ur_qp *ur_iwarp_next(struct ur_iwarp *w)
 {
 	while (!ur_list_empty(&w->ready)) {
@@ -55,7 +55,7 @@ struct ur_qp *ur_iwarp_next(struct ur_iwarp *w)
 			ur_container_of(w->ready.next, struct ur_iwqp, ready);
 
 		ur_list_del(&q->ready);
-		if (!q->tx.blocked || ur_iwarp_link_wish(q->qp) != UR_IW_KEEP)
+		if (!q->tx.blocked || ur_iwarp_link_action(q->qp) != UR_IW_KEEP)
 			return q->qp;
 	}
 	return NULL;

@@ -5,23 +5,23 @@
  * argument, memory, queues and keys are those of core/.  The engine runs it
  * under the lane's lock; tests and fuzzers run it without any.
  *
- * A connected QP owns one byte stream each way.  Whoever holds the lane and
- * the TCP connection is its `link` and does the following:
+ * A connected QP owns one byte stream each way.  Its `link`, which holds the
+ * lane and the TCP connection, does the following:
  *
- *   receiving    n = ur_iwarp_rx_want(w, qp, iov, max)   where bytes belong
+ *   receiving    n = ur_iwarp_rx_want(w, qp, iov, max)   destination
  *                k = readv(fd, iov, n)
  *                ur_iwarp_rx_done(w, qp, k, now)         k bytes came
  *   or, from a buffer of its own: ur_iwarp_input(w, qp, data, len, now)
  *
- *   sending      while ((qp = ur_iwarp_next(w)))         who has work
+ *   sending      while ((qp = ur_iwarp_next(w)))         has work
  *                        n = ur_iwarp_tx_get(w, qp, iov, max, now)
  *                        k = writev(fd, iov, n)          or 0 for EAGAIN
  *                        ur_iwarp_tx_done(w, qp, k, now)
- *                        act on ur_iwarp_link_wish(qp)
+ *                        act on ur_iwarp_link_action(qp)
  *
- * The pieces that rx_want and tx_get give out may lie in registered memory of
- * the application: they are good only until the lane is given up, and a page
- * that is gone makes the system call fail with EFAULT (ur_iwarp_rx_fault(),
+ * The pieces from rx_want and tx_get may lie in registered memory of the
+ * application: they are valid only until the lane is unlocked, and an unmapped
+ * page makes the system call fail with EFAULT (ur_iwarp_rx_fault(),
  * ur_iwarp_tx_fault()).
  */
 #ifndef UR_IWARP_IWARP_H
@@ -38,25 +38,28 @@ struct ur_iwarp;
 
 struct ur_iwarp_config {
 	uint32_t slot; /* upper ten bits of our QP numbers */
-	uint64_t seed; /* for QP numbers' order */
+	uint64_t seed; /* for the order of QP numbers */
 	struct ur_mr_table *mrs;
-	/* A SEND waits for a receive (ur_iwarp_rx_starved()) instead of ending
-	 * the stream: TCP holds the peer back, as RNR does on InfiniBand. */
+	/*
+	 * A SEND waits for a receive (ur_iwarp_rx_starved()) instead of ending
+	 * the stream: TCP's flow control stops the peer, as RNR does on
+	 * InfiniBand.
+	 */
 	bool patient;
-	/* Has the peer's TCP acknowledged all that went to this link?  NULL: it
-	 * is taken for granted. */
+	/* Has the peer's TCP acknowledged everything sent on this link? NULL:
+	 * assumed. */
 	bool (*delivered)(void *link);
 };
 
 int ur_iwarp_create(const struct ur_iwarp_config *cfg, struct ur_iwarp **out);
 void ur_iwarp_destroy(struct ur_iwarp *w); /* all QPs must be gone */
 
-/* Give qp (of type RC) a number and protocol state.  -ENOSPC: the lane is
- * full; -EINVAL: another type; -ENOMEM. */
+/* Assign a number and protocol state to an RC qp. -ENOSPC: the lane is full;
+ * -EINVAL: another type; -ENOMEM. */
 int ur_iwarp_qp_attach(struct ur_iwarp *w, struct ur_qp *qp);
 
-/* Take qp out; nothing of it is sent, received or completed any more.  The
- * link closes or resets the connection, as ur_iwarp_link_wish() said. */
+/* Detach qp; nothing of it is sent, received or completed any more. The link
+ * closes or resets the connection, as ur_iwarp_link_action() said. */
 void ur_iwarp_qp_detach(struct ur_iwarp *w, struct ur_qp *qp);
 
 /*
@@ -80,25 +83,26 @@ enum ur_iw_rtr {
 	UR_IW_RTR_READ = 4,
 };
 
-/* What MPA has negotiated; ur_mpa_conn_result() fills it but for max_fpdu. */
+/* The result of MPA's negotiation; ur_mpa_conn_result() fills it except for
+ * max_fpdu. */
 struct ur_iw_params {
 	bool initiator;	    /* we opened the TCP connection */
 	bool crc;	    /* CRC32C in both directions */
-	bool rx_markers;    /* the peer puts markers into what it sends */
+	bool rx_markers;    /* the peer inserts markers into its stream */
 	enum ur_iw_rtr rtr; /* initiator: send it first; responder: await it */
 	uint16_t ird;	    /* READs and atomics that we serve at once */
-	uint16_t ord;	    /* … that we may have outstanding */
+	uint16_t ord;	    /* that we may have outstanding */
 	uint32_t max_fpdu;  /* TCP's MSS, in which a whole FPDU should fit */
 };
 
-#define UR_IW_FPDU_MIN	   128u	  /* max_fpdu: smaller is taken as this, */
-#define UR_IW_FPDU_MAX	   64772u /* larger as this (RFC 5044, 4.1: ULPDU), */
-#define UR_IW_FPDU_DEFAULT 1448u  /* 0 as this */
-#define UR_IW_MAX_IRD	   128u	  /* ird, ord: larger are cut to this */
+#define UR_IW_FPDU_MIN	   128u	  /* max_fpdu: minimum */
+#define UR_IW_FPDU_MAX	   64772u /* maximum (RFC 5044, 4.1: ULPDU) */
+#define UR_IW_FPDU_DEFAULT 1448u  /* value for 0 */
+#define UR_IW_MAX_IRD	   128u	  /* ird, ord: maximum */
 
 /*
- * The negotiation is over: qp goes from RESET, INIT or RTR to RTS, and what
- * follows on the stream is its.  `link` is the caller's, see ur_iwarp_link().
+ * The negotiation is over: qp goes from RESET, INIT or RTR to RTS, and the rest
+ * of the stream belongs to it. `link` is the caller's, see ur_iwarp_link().
  * -EINVAL: not in such a state; -ENOMEM.
  */
 int ur_iwarp_qp_connect(struct ur_iwarp *w, struct ur_qp *qp,
@@ -108,41 +112,37 @@ int ur_iwarp_qp_connect(struct ur_iwarp *w, struct ur_qp *qp,
 /* As given to connect; NULL: not connected. */
 void *ur_iwarp_link(const struct ur_qp *qp);
 
-/*
- * rdma_disconnect(3): go to ERR, flush, and close the connection in an orderly
- * way.  What was completed reaches the peer.
- */
+/* rdma_disconnect(3): go to ERR, flush, and close the connection in an orderly
+ * way. Completed messages reach the peer. */
 void ur_iwarp_qp_disconnect(struct ur_iwarp *w, struct ur_qp *qp,
 			    uint64_t now_ns);
 
-/* The stream ended: FIN with err 0, else what the socket said (-errno). */
+/* The stream ended: FIN with err 0, else the socket's error (-errno). */
 void ur_iwarp_eof(struct ur_iwarp *w, struct ur_qp *qp, int err,
 		  uint64_t now_ns);
 
-/* What the link has to do; ask after every call that works on qp. */
-enum ur_iw_wish {
-	UR_IW_KEEP,  /* nothing: the connection is in use */
-	UR_IW_SHUT,  /* all is sent: shutdown(SHUT_WR), go on reading (it is
-		      * thrown away) until the peer closes, then close */
+/* The action required of the link; ask after every call that affects qp. */
+enum ur_iw_link_action {
+	UR_IW_KEEP, /* none: the connection is in use */
+	UR_IW_SHUT, /* all is sent: shutdown(SHUT_WR), read and discard until the peer closes, then close */
 	UR_IW_CLOSE, /* both sides have closed: close */
 	UR_IW_ABORT, /* close with a reset */
 };
-enum ur_iw_wish ur_iwarp_link_wish(const struct ur_qp *qp);
+enum ur_iw_link_action ur_iwarp_link_action(const struct ur_qp *qp);
 
-/* The link is gone (closed): forget it.  QP is in ERR by then, or goes. */
+/* The link is closed: forget it. QP is in ERR by then, or being destroyed. */
 void ur_iwarp_unlink(struct ur_iwarp *w, struct ur_qp *qp, uint64_t now_ns);
 
 /* New send requests were committed on qp->sq. */
 void ur_iwarp_kick(struct ur_iwarp *w, struct ur_qp *qp, uint64_t now_ns);
 
 /*
- * Receiving.  want: where the next bytes of the stream belong, in order, at
- * least one piece of at least one byte, at most max (>= 4) pieces; none while
- * a message waits for a receive.  done: so
- * many have come, at most as many as were asked for and before any other call
- * for qp that is not want.  Both may be called whenever qp has a link; after
- * an error the bytes are thrown away, so that a reset does not overtake our
- * TERMINATE.
+ * Receiving. want: where the next bytes of the stream belong, in order, at
+ * least one piece of at least one byte, at most max (>= 4) pieces; none while a
+ * message waits for a receive. done: that many bytes came, at most as many as
+ * requested, before any other call for qp except want. Both may be called
+ * whenever qp has a link; after an error the bytes are discarded, so that a
+ * reset does not overtake our TERMINATE.
  */
 #define UR_IW_RX_IOV (UR_MAX_SGE + 2u) /* never more pieces than this */
 uint32_t ur_iwarp_rx_want(struct ur_iwarp *w, struct ur_qp *qp,
@@ -150,29 +150,26 @@ uint32_t ur_iwarp_rx_want(struct ur_iwarp *w, struct ur_qp *qp,
 void ur_iwarp_rx_done(struct ur_iwarp *w, struct ur_qp *qp, uint32_t len,
 		      uint64_t now_ns);
 
-/*
- * A message waits for a receive (config.patient): want gives no piece until
- * retry has found one (true).  give_up ends the stream instead, as it would
- * have been without waiting.
- */
+/* A message waits for a receive (config.patient): want gives no piece until
+ * retry has found one (true). give_up ends the stream, as without waiting. */
 bool ur_iwarp_rx_starved(const struct ur_qp *qp);
 bool ur_iwarp_rx_retry(struct ur_iwarp *w, struct ur_qp *qp, bool give_up,
 		       uint64_t now_ns);
 
-/* The same with bytes that were read elsewhere.  Returns how many were taken:
+/* The same with bytes that were read elsewhere. Returns how many were consumed:
  * all, unless a message waits for a receive. */
 uint32_t ur_iwarp_input(struct ur_iwarp *w, struct ur_qp *qp, const void *data,
 			uint32_t len, uint64_t now_ns);
 
-/* Reading gave EFAULT: memory of the application is gone. */
+/* Reading gave EFAULT: application memory is unmapped. */
 void ur_iwarp_rx_fault(struct ur_iwarp *w, struct ur_qp *qp, uint64_t now_ns);
 
 /*
- * Sending.  next: a QP that has bytes to send or a new wish; NULL: none.  It
- * comes up again only when there is something new, except that after tx_done
- * with fewer bytes than were given out it is blocked until
- * ur_iwarp_tx_unblock().  get: the next bytes in order, at most max pieces;
- * 0: none.  What it gave and done did not take is given again unchanged.
+ * Sending. next: a QP that has bytes to send or a new action; NULL: none. It is
+ * returned again only when there is something new, except that after tx_done
+ * with fewer bytes than were offered it is blocked until ur_iwarp_tx_unblock().
+ * get: the next bytes in order, at most max pieces; 0: none. Bytes that done
+ * did not confirm are offered again unchanged.
  */
 #define UR_IW_TX_IOV 512u /* never more pieces than this */
 struct ur_qp *ur_iwarp_next(struct ur_iwarp *w);
@@ -183,7 +180,7 @@ void ur_iwarp_tx_done(struct ur_iwarp *w, struct ur_qp *qp, uint32_t len,
 void ur_iwarp_tx_unblock(struct ur_iwarp *w, struct ur_qp *qp);
 bool ur_iwarp_tx_blocked(const struct ur_qp *qp);
 
-/* Writing gave EFAULT: memory of the application is gone. */
+/* Writing gave EFAULT: application memory is unmapped. */
 void ur_iwarp_tx_fault(struct ur_iwarp *w, struct ur_qp *qp, uint64_t now_ns);
 
 /* Timers: a peer that does not close, a responder that waits to send. */

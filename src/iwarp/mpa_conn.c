@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MPA connection setup.  What each side may demand, and who gives way:
+ * MPA connection setup.  Requirements of each side, and how they are resolved:
  *
- *  CRC       is used if either side asks for it
- *  markers   are put into what goes to who asks for them; we never send any,
- *            so a peer that asks is refused
- *  IRD, ORD  (rev 2) each side's ORD is cut to the other's IRD; a responder
- *            serves as many READs as the initiator will ask for, if it can
+ *  CRC       used if either side requests it
+ *  markers   inserted into the stream to a side that requests them; we never
+ *            send any, so a peer that requests them is refused
+ *  IRD, ORD  (rev 2) each side's ORD is reduced to the other's IRD; a responder
+ *            serves as many READs as the initiator will request, if it can
  *  RTR       (rev 2) the initiator offers kinds, the responder picks one
  *
- * A revision-1 peer gives no depths: those of the application stand.
+ * A revision 1 peer sends no depths: the application's values apply.
  */
 #include "iwarp/mpa_conn.h"
 
@@ -97,7 +97,7 @@ static uint16_t rtr_ord_bits(uint8_t rtr)
 			  (rtr & UR_IW_RTR_READ ? UR_MPA_RTR_READ : 0));
 }
 
-/* The kinds that the peer's words name. */
+/* The kinds set in the peer's words. */
 static uint8_t peer_rtr(const struct ur_mpa_frame *f)
 {
 	if (!(f->ird_word & UR_MPA_PEER_TO_PEER))
@@ -108,7 +108,7 @@ static uint8_t peer_rtr(const struct ur_mpa_frame *f)
 			 (f->ord_word & UR_MPA_RTR_READ ? UR_IW_RTR_READ : 0));
 }
 
-/* Of a set, the one that costs least. */
+/* The cheapest of a set. */
 static enum ur_iw_rtr pick_rtr(uint8_t set)
 {
 	if (set & UR_IW_RTR_WRITE)
@@ -118,7 +118,7 @@ static enum ur_iw_rtr pick_rtr(uint8_t set)
 	return set & UR_IW_RTR_FPDU ? UR_IW_RTR_FPDU : UR_IW_RTR_NONE;
 }
 
-/* RFC 6581, 9.1: a depth that is not told limits nothing. */
+/* RFC 6581, 9.1: an unspecified depth sets no limit. */
 static uint16_t peer_depth(uint16_t word)
 {
 	uint16_t n = word & UR_MPA_DEPTH_MASK;
@@ -157,7 +157,7 @@ int ur_mpa_conn_listen(struct ur_mpa_conn *c, const struct ur_mpa_config *cfg,
 	return 0;
 }
 
-/* The request is here as a whole. */
+/* The request is complete. */
 static void got_request(struct ur_mpa_conn *c)
 {
 	const struct ur_mpa_frame *f = &c->peer;
@@ -188,14 +188,14 @@ static void got_request(struct ur_mpa_conn *c)
 	c->deadline_ns = UR_NEVER;
 }
 
-/* RFC 6581, 9.2: the responder has picked one kind, of those we offered. */
+/* RFC 6581, 9.2: the responder has picked one of the offered kinds. */
 static bool take_rtr(struct ur_mpa_conn *c)
 {
 	uint8_t set = peer_rtr(&c->peer) & c->cfg.rtr;
 
 	if (!c->cfg.peer_to_peer)
 		return peer_rtr(&c->peer) == UR_IW_RTR_NONE;
-	/* A peer that knows no peer to peer mode answers without. */
+	/* A peer without peer-to-peer mode answers without it. */
 	if (!(c->peer.ird_word & UR_MPA_PEER_TO_PEER))
 		return true;
 	c->rtr = pick_rtr(set);
@@ -213,7 +213,7 @@ static void got_reply(struct ur_mpa_conn *c)
 		return;
 	}
 	if (f->flags & UR_MPA_REJECT) {
-		/* One that does not know revision 2 rejects with its own. */
+		/* A peer without revision 2 rejects with its own revision. */
 		if (f->rev < c->cfg.rev && f->pd_len == 0) {
 			fail(c, -EPROTONOSUPPORT);
 			return;
@@ -228,7 +228,9 @@ static void got_reply(struct ur_mpa_conn *c)
 	c->ord = c->cfg.ord;
 	if (v2)
 		c->ord = least(c->ord, peer_depth(f->ird_word));
-	/* What it will ask for at once, we must be able to serve. */
+	/*
+	 * We must be able to serve as many READs as it will have outstanding.
+	 */
 	if (v2 && (f->ord_word & UR_MPA_DEPTH_MASK) != UR_MPA_DEPTH_NONE)
 		c->ird = peer_depth(f->ord_word);
 	if (c->ird > UR_IW_MAX_IRD || (f->flags & UR_MPA_MARKERS) ||
@@ -240,7 +242,7 @@ static void got_reply(struct ur_mpa_conn *c)
 	c->deadline_ns = UR_NEVER;
 }
 
-/* The frame and all its private data are here. */
+/* The frame and its private data are complete. */
 static void got_frame(struct ur_mpa_conn *c)
 {
 	const uint8_t *pd = c->rx + UR_MPA_HDR_LEN;
@@ -360,7 +362,7 @@ void ur_mpa_conn_sent(struct ur_mpa_conn *c, size_t len, uint64_t now_ns)
 		c->state = UR_MPA_WAIT;
 		c->deadline_ns = now_ns + UR_MPA_TIMEOUT_NS;
 	} else if (c->state == UR_MPA_REPLY) {
-		/* The flags behind the key: the 17th byte. */
+		/* The flags after the key: the 17th byte. */
 		c->state =
 			c->tx[16] & UR_MPA_REJECT ? UR_MPA_CLOSED : UR_MPA_DONE;
 		c->deadline_ns = UR_NEVER;

@@ -4,11 +4,11 @@
  *
  *  RESET, INIT, RTR  no connection (RDMA verbs: IDLE)
  *  RTS               connected: all
- *  SQD               (CLOSING) finishes what was posted, then closes
- *  ERR               (TERMINATE, ERROR) all requests are flushed; a TERMINATE
- *                    that is due still leaves, then the connection closes
+ *  SQD               (CLOSING) finishes posted requests, then closes
+ *  ERR               (TERMINATE, ERROR) all requests are flushed; a pending
+ *                    TERMINATE is still sent, then the connection closes
  *
- * The end of a connection always leads to ERR, also an orderly one: programs
+ * The end of a connection always leads to ERR, even an orderly one: programs
  * wait for the flushed receives.
  */
 #include <errno.h>
@@ -18,23 +18,23 @@
 #include "core/ringmem.h"
 #include "iwarp/internal.h"
 
-/* The peer has so long to close its side, before we reset. */
-#define LINGER_NS 3000000000u
+/* Time for the peer to close its side before we reset. */
+#define FIN_TIMEOUT_NS 3000000000u
 /*
- * RFC 5044, 7.1: the responder waits for the initiator's first FPDU.  Programs
- * in which the server speaks first would wait for ever if the client's stack
- * sends no RTR; by this time it is certainly ready.
+ * RFC 5044, 7.1: the responder waits for the initiator's first FPDU. Programs
+ * in which the server sends first would wait for ever if the client's stack
+ * sends no RTR; after this time the initiator is certainly ready.
  */
-#define HOLD_NS	  100000000u
+#define HOLD_NS	       100000000u
 /*
- * The kernel's siw answers our request before it has taken the socket over,
- * and what comes in between is in its queue but nobody is told: it looks there
- * only when more comes.  A fast initiator that then waits for an answer would
- * wait for ever.  So the ready-to-receive frame is repeated after NUDGE_NS,
- * twice, four … times that, while a peer that has agreed to it says nothing.
+ * The kernel's siw answers our request before it has taken the socket over.
+ * Bytes that arrive in between stay in its queue unnoticed until more arrive. A
+ * fast initiator that then waits for an answer would wait for ever. So the
+ * ready-to-receive frame is repeated after NUDGE_NS, and twice and four times
+ * that, while a peer that has agreed to it is silent.
  */
-#define NUDGE_NS  30000000u
-#define NUDGES	  4u
+#define NUDGE_NS       30000000u
+#define NUDGES	       4u
 
 void ur_iwqp_flush(struct ur_iwqp *q)
 {
@@ -49,7 +49,9 @@ void ur_iwqp_flush(struct ur_iwqp *q)
 	ur_iw_recv_flush(q);
 }
 
-/* Nothing is sent any more but a TERMINATE and what TCP has a part of. */
+/*
+ * Nothing more is sent except a TERMINATE and the rest of a partly sent FPDU.
+ */
 static void stop(struct ur_iwqp *q)
 {
 	ur_iw_tx_cut(q);
@@ -81,7 +83,7 @@ void ur_iwqp_fail(struct ur_iwqp *q, int event)
 		ur_qp_event(q->qp, UR_EVENT_QP_LAST_WQE_REACHED);
 	if (q->link)
 		ur_timer_arm(&q->w->timers, &q->timer,
-			     q->w->now_ns + LINGER_NS);
+			     q->w->now_ns + FIN_TIMEOUT_NS);
 	ur_iw_schedule(q);
 }
 
@@ -107,7 +109,7 @@ void ur_iwqp_check_drained(struct ur_iwqp *q)
 	ur_iw_schedule(q);
 }
 
-enum ur_iw_wish ur_iwarp_link_wish(const struct ur_qp *qp)
+enum ur_iw_link_action ur_iwarp_link_action(const struct ur_qp *qp)
 {
 	const struct ur_iwqp *q = ur_iwqp_of(qp);
 
@@ -127,7 +129,7 @@ void *ur_iwarp_link(const struct ur_qp *qp)
 	return ur_iwqp_of(qp)->link;
 }
 
-/* What belongs to a connection, not to the QP. */
+/* Clears the state of a connection, not of the QP. */
 static void connection_clear(struct ur_iwqp *q)
 {
 	struct ur_rwqe *copy = q->rx.copy;
@@ -149,7 +151,7 @@ static void connection_clear(struct ur_iwqp *q)
 static int connection_alloc(struct ur_iwqp *q, bool markers)
 {
 	q->rx.cap = markers ? UR_IW_RX_BUF_MARKERS : UR_IW_RX_BUF;
-	/* Pages that were touched go back when the connection does. */
+	/* Touched pages are freed with the connection. */
 	q->rx.buf = ur_ring_map(q->rx.cap);
 	q->tx.rd = calloc(UR_IW_MAX_IRD, sizeof(*q->tx.rd));
 	q->tx.in = calloc(UR_IW_MAX_IRD, sizeof(*q->tx.in));
@@ -214,8 +216,8 @@ int ur_iwarp_qp_connect(struct ur_iwarp *w, struct ur_qp *qp,
 	return 0;
 }
 
-/* An FPDU that arrives together with the MPA reply, since that was lost and is
- * sent again, breaks siw, and is early for everybody. */
+/* An FPDU that arrives together with the MPA reply, because that was lost and
+ * retransmitted, breaks siw, and is premature for any peer. */
 void ur_iwqp_unhold(struct ur_iwqp *q)
 {
 	struct ur_iwarp *w = q->w;
@@ -226,7 +228,7 @@ void ur_iwqp_unhold(struct ur_iwqp *q)
 		q->tx.hold = false;
 }
 
-/* What is on its way to the peer wakes it as well. */
+/* Any data on its way to the peer has the same effect. */
 void ur_iwqp_nudge(struct ur_iwqp *q)
 {
 	if (q->tx.nudges == 0)
@@ -262,7 +264,7 @@ void ur_iwarp_eof(struct ur_iwarp *w, struct ur_qp *qp, int err,
 		w->cnt.connection_lost++;
 	else
 		w->cnt.peer_closed++;
-	/* An orderly end is told by the connection manager alone. */
+	/* An orderly end is reported by the connection manager alone. */
 	ur_iwqp_fail(q, err ? UR_EVENT_QP_FATAL : -1);
 	q->tx.term_len = 0;
 	ur_iw_tx_drop(q);
@@ -281,8 +283,8 @@ void ur_iwarp_unlink(struct ur_iwarp *w, struct ur_qp *qp, uint64_t now_ns)
 	connection_clear(q);
 }
 
-/* RESET: as it was created, but with its attributes.  The connection, if
- * there is one, is only reset by its link from now on. */
+/* RESET: as after creation, but with its attributes. The link only resets a
+ * remaining connection from now on. */
 static void reset(struct ur_iwqp *q)
 {
 	struct ur_qp *qp = q->qp;
@@ -315,7 +317,7 @@ static bool legal(enum ur_qp_state from, enum ur_qp_state to)
 	return to == UR_QPS_RESET || to == UR_QPS_ERR || table[from][to];
 }
 
-/* What means something here; the rest is InfiniBand's and is let pass. */
+/* Attributes that apply to iWARP; InfiniBand's others are ignored. */
 static void take_attrs(struct ur_iwqp *q, const struct ur_qp_attr *a,
 		       uint32_t mask)
 {
@@ -351,7 +353,7 @@ int ur_iwarp_qp_modify(struct ur_iwarp *w, struct ur_qp *qp,
 	if ((unsigned int)to >= UR_QPS_COUNT || !legal(from, to) ||
 	    ((mask & UR_QP_PORT) && attr->port_num != 1))
 		return -EINVAL;
-	/* The old connection has to be gone first. */
+	/* The old connection has to be closed first. */
 	if (from == UR_QPS_RESET && to == UR_QPS_INIT && q->link)
 		return -EBUSY;
 	if (to == UR_QPS_RESET) {

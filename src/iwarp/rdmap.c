@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RDMAP (RFC 5040, RFC 7306), receiving: what a message does whose payload is
- * in place: completes a receive or a READ, asks for data or an atomic
- * operation, ends the stream.
+ * RDMAP (RFC 5040, RFC 7306), receiving: acts on a message whose payload is in
+ * place: completes a receive or a READ, queues a READ or atomic request, ends
+ * the stream.
  */
 #include <errno.h>
 
 #include "base/guard.h"
 #include "iwarp/internal.h"
 
-/*
- * RFC 5040, 5.3: SEND with invalidate names an STag of ours: a window that
- * this stream has bound.
- */
+/* RFC 5040, 5.3: SEND with invalidate names an STag of ours: a window that this
+ * stream has bound. */
 static enum ur_iw_fault invalidate(struct ur_iwqp *q, uint32_t stag)
 {
 	int ret = ur_mw_may_invalidate(q->qp->mrs, q->qp, stag);
@@ -54,8 +52,8 @@ static enum ur_iw_fault deliver_send(struct ur_iwqp *q, struct ur_iw_in *in)
 }
 
 /*
- * RFC 7306, 6: eight bytes that follow a WRITE.  Verbs know four: the number's
- * lower half.  The receive tells how long the WRITE was, as verbs want it.
+ * RFC 7306, 6: eight bytes that follow a WRITE. Verbs have four: the lower
+ * half. The receive completes with the length of the WRITE, as verbs require.
  */
 static enum ur_iw_fault deliver_immediate(struct ur_iwqp *q,
 					  struct ur_iw_in *in)
@@ -126,7 +124,7 @@ static enum ur_iw_fault deliver_read(struct ur_iwqp *q, struct ur_iw_in *in)
 	return UR_IWF_NONE;
 }
 
-/* Bits of the mask end a carry: the word is a row of numbers. */
+/* Bits of the mask end a carry: the word is a vector of numbers. */
 static uint64_t masked_add(uint64_t v, uint64_t add, uint64_t ends)
 {
 	uint64_t sum = 0, carry = 0;
@@ -151,8 +149,7 @@ static uint64_t atomic_result(const struct ur_atomic_request *r, uint64_t v)
 	return (v & ~r->add_swap_mask) | (r->add_swap & r->add_swap_mask);
 }
 
-/* A compare and swap that is repeated until nobody came in between; only
- * other atomics can, so it ends. */
+/* Compare and swap, repeated until no other atomic interfered. */
 static int atomic_execute(const struct ur_atomic_request *r, uint8_t *at,
 			  uint64_t *orig)
 {

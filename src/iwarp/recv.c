@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receive requests: taking one from the RQ or SRQ and completing it.  One of
- * an RQ stays in its slot until it is complete; one of an SRQ is copied out,
- * since others eat there.
+ * Receive requests: taking one from the RQ or SRQ and completing it. A receive
+ * of an RQ stays in its slot until it is complete; one of an SRQ is copied out,
+ * since other QPs consume that queue.
  */
 #include "iwarp/internal.h"
 
-/* Make q->rx.rwqe the next receive; false: there is none. */
+/* Make q->rx.rwqe the next receive; false: none. */
 bool ur_iw_recv_take(struct ur_iwqp *q)
 {
 	if (q->rx.rwqe)
@@ -21,7 +21,7 @@ bool ur_iw_recv_take(struct ur_iwqp *q)
 	return q->rx.rwqe != NULL;
 }
 
-/* The slot is free again, whatever became of the request. */
+/* Frees the slot, whatever the outcome of the receive. */
 static void release(struct ur_iwqp *q)
 {
 	q->rx.rwqe = NULL;

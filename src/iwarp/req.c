@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Send requests: turns them into messages, and completes them in their order.
- * A SEND or WRITE is complete when TCP has taken its last byte (RFC 5040, 5.1:
- * its memory may be used again; the stream will deliver it), a READ or atomic
- * when the answer has come.
+ * Send requests: turns them into messages, and completes them in order. A SEND
+ * or WRITE is complete when TCP has accepted its last byte (RFC 5040, 5.1: its
+ * memory may be reused; the stream will deliver it), a READ or atomic when the
+ * response has arrived.
  */
 #include <errno.h>
 
 #include "iwarp/internal.h"
 
-/* In ur_swqe.proto_state: the answer to this READ or atomic has come. */
+/* In ur_swqe.proto_state: the response to this READ or atomic has arrived. */
 #define ANSWERED 1u
 
-/* Write the completion of w, if it asks for one, and give its slot back. */
+/* Write the completion of w, if requested or failed, and free its slot. */
 void ur_iw_request_complete(struct ur_iwqp *q, const struct ur_swqe *w,
 			    enum ur_wc_status status)
 {
@@ -171,13 +171,13 @@ static enum ur_iw_emit message_emit(struct ur_iwqp *q, struct ur_swqe *w)
 	return e;
 }
 
-/* A header that is a message: READ, atomic, immediate. */
+/* A message that consists of a header: READ, atomic, immediate. */
 static enum ur_iw_emit header_emit(struct ur_iwqp *q,
 				   enum ur_rdmap_opcode opcode,
 				   const uint8_t *buf, uint32_t len)
 {
 	enum ur_ddp_queue qn = ur_rdmap_op((uint8_t)opcode)->qn;
-	/* It is only read; iovec has no const. */
+	/* Only read; iovec has no const. */
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)buf,
 			     .iov_len = len };
 	struct ur_iw_seg seg = { .h = { .last = true,
@@ -266,10 +266,10 @@ static enum ur_iw_emit atomic_emit(struct ur_iwqp *q, struct ur_swqe *w)
 	return e;
 }
 
-/* RFC 6581, 4.2: the first frame of the stream says that we are ready. */
+/* RFC 6581, 4.2: the first frame of the stream announces readiness. */
 enum ur_iw_emit ur_iw_rtr_emit(struct ur_iwqp *q)
 {
-	static const uint32_t stag = 1; /* as siw: 0 is special to some */
+	static const uint32_t stag = 1; /* as siw: some treat 0 specially */
 	struct ur_read_request r = { .src_stag = stag };
 	struct ur_iw_seg seg = { .h = { .tagged = true,
 					.last = true,
@@ -305,7 +305,7 @@ enum ur_iw_emit ur_iw_rtr_emit(struct ur_iwqp *q)
 	return e;
 }
 
-/* Why this request can never be sent; 0: it can. */
+/* The status if this request can never be sent; 0: it can. */
 static uint8_t refuse(const struct ur_iwqp *q, const struct ur_swqe *w)
 {
 	switch ((enum ur_wr_opcode)w->opcode) {
@@ -323,16 +323,14 @@ static uint8_t refuse(const struct ur_iwqp *q, const struct ur_swqe *w)
 	case UR_WR_TSO:
 	case UR_WR_FLUSH:
 	case UR_WR_ATOMIC_WRITE:
-	case UR_WR_SEND_IMM: /* RFC 7306 has it for WRITE alone */
+	case UR_WR_SEND_IMM: /* RFC 7306 defines it for WRITE only */
 		break;
 	}
 	return UR_WC_LOC_QP_OP_ERR;
 }
 
-/*
- * Windows are bound and invalidated when all before is complete, as on RoCE
- * (roce/local.c).
- */
+/* Windows are bound and invalidated when all earlier requests are complete, as
+ * on RoCE (roce/local.c). */
 bool ur_iw_request_is_local(const struct ur_iwqp *q)
 {
 	return q->tx.cur != ur_sq_tail(&q->qp->sq) && !q->tx.rtr_due &&

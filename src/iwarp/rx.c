@@ -2,26 +2,26 @@
 /*
  * MPA (RFC 5044), receiving.
  *
- * Bytes come into one buffer per stream, and as soon as an FPDU is whole there
- * it is checked and its payload copied to where it belongs.  A large one is
- * not awaited: once its DDP header is known, the rest of its payload is read
- * straight to its place, except for the last bytes, which are stored when the
- * CRC was right.  So whoever polls on the end of a message sees it late, as
- * the last thing and only if it is true.
+ * Bytes are read into one buffer per stream. Once an FPDU is complete there it
+ * is checked and its payload copied to its destination. For a large one only
+ * the DDP header has to be there: the rest of its payload is then read directly
+ * to its destination, except for the last bytes, which are stored after the CRC
+ * was checked. So a program that polls on the end of a message sees it last and
+ * only if it is valid.
  *
- * With markers (which we never ask for by default) everything goes through
- * the buffer, where they are cut out.  The CRC covers them.
+ * With markers (which we do not request by default) everything goes through the
+ * buffer, where they are removed. The CRC covers them.
  */
 #include "base/bytes.h"
 #include "base/crc.h"
 #include "base/guard.h"
 #include "iwarp/internal.h"
 
-/* What is read behind a large FPDU: enough to know where the next goes … */
-#define LOOK_AHEAD (UR_FPDU_LEN_LEN + UR_DDP_HDR_MAX)
-/* … and one part in so many more: if the rest of the message is a short FPDU
- * it comes with the same read; of a large one no more has to be copied. */
-#define LOOK_SHARE 32u
+/* Bytes read after a large FPDU: enough to locate the next payload. */
+#define READ_AHEAD	 (UR_FPDU_LEN_LEN + UR_DDP_HDR_MAX)
+/* Plus this fraction: a short FPDU at the end of the message then comes with
+ * the same read; of a large one no more has to be copied. */
+#define READ_AHEAD_SHARE 32u
 
 static uint32_t have(const struct ur_iw_rx *rx)
 {
@@ -42,7 +42,7 @@ static void discard(struct ur_iw_rx *rx)
 	rx->starved = false;
 }
 
-/* MPA sends the CRC's octets in the order in which they came out. */
+/* MPA transmits the CRC in the byte order of its computation. */
 static bool crc_is(const uint8_t *p, uint32_t crc)
 {
 	return p[0] == (uint8_t)crc && p[1] == (uint8_t)(crc >> 8) &&
@@ -50,7 +50,7 @@ static bool crc_is(const uint8_t *p, uint32_t crc)
 }
 
 /* RFC 5044, 7.1: from now on the responder may send, and the initiator knows
- * that it is heard. */
+ * that its stream is read. */
 static void spoke(struct ur_iwqp *q)
 {
 	if (q->rx.spoke)
@@ -64,7 +64,7 @@ static void spoke(struct ur_iwqp *q)
 	ur_iw_schedule(q);
 }
 
-/* A whole segment, CRC and all. */
+/* A complete segment with a valid CRC. */
 static void segment(struct ur_iwqp *q, const uint8_t *seg, uint32_t len)
 {
 	struct ur_iw_in in = { .seg = seg, .seg_len = len };
@@ -102,7 +102,7 @@ static void crc_add(struct ur_iwqp *q, const void *p, uint32_t len)
 		q->rx.crc = ur_crc32c(q->rx.crc, p, len);
 }
 
-/* Of the payload of the direct segment, n bytes that are in the buffer. */
+/* n payload bytes of the direct segment that are in the buffer. */
 static bool place_buffered(struct ur_iwqp *q, uint32_t n)
 {
 	struct ur_iw_rx *rx = &q->rx;
@@ -118,7 +118,7 @@ static bool place_buffered(struct ur_iwqp *q, uint32_t n)
 	return f == UR_IWF_NONE;
 }
 
-/* The header of a large segment is here; begin to place its payload. */
+/* The header of a large segment is complete: start to place its payload. */
 static bool direct_begin(struct ur_iwqp *q, const struct ur_iw_in *in,
 			 uint32_t ulpdu_len)
 {
@@ -140,7 +140,7 @@ static bool direct_begin(struct ur_iwqp *q, const struct ur_iw_in *in,
 	return n == 0 || place_buffered(q, n);
 }
 
-/* False: more bytes are needed first. */
+/* False: more bytes are needed. */
 static bool direct_try(struct ur_iwqp *q, uint32_t ulpdu_len)
 {
 	struct ur_iw_rx *rx = &q->rx;
@@ -148,7 +148,7 @@ static bool direct_try(struct ur_iwqp *q, uint32_t ulpdu_len)
 	enum ur_iw_fault f;
 
 	if (ulpdu_len < UR_IW_DIRECT_MIN + UR_DDP_HDR_MAX ||
-	    have(rx) < LOOK_AHEAD)
+	    have(rx) < READ_AHEAD)
 		return false;
 	in.seg_len = have(rx) - UR_FPDU_LEN_LEN;
 	if (!ur_ddp_decode(&in.h, in.seg, in.seg_len))
@@ -235,7 +235,7 @@ static bool is_marker(uint64_t pos)
 	return pos % UR_MPA_MARKER_GAP == 0;
 }
 
-/* How many bytes of the stream from pos on hold n bytes and their markers. */
+/* Length in the stream, from pos on, of n bytes and their markers. */
 static uint32_t marked_len(uint64_t pos, uint32_t n)
 {
 	uint32_t raw = 0;
@@ -256,10 +256,8 @@ static uint32_t marked_len(uint64_t pos, uint32_t n)
 	return raw;
 }
 
-/*
- * Cut the markers out of the FPDU at p, n bytes without them.  Each tells how
- * far behind the beginning of the FPDU it stands; false if not.
- */
+/* Remove the markers from the FPDU at p, n bytes without them. Each gives its
+ * distance from the start of the FPDU; false if it is wrong. */
 static bool unmark(uint8_t *p, uint64_t pos, uint32_t n)
 {
 	uint32_t lead = is_marker(pos) ? UR_MPA_MARKER_LEN : 0;
@@ -271,7 +269,7 @@ static bool unmark(uint8_t *p, uint64_t pos, uint32_t n)
 				return false;
 			raw += UR_MPA_MARKER_LEN;
 		}
-		/* FPDUs and markers stand at multiples of four. */
+		/* FPDUs and markers are aligned to four bytes. */
 		memmove(p + to, p + raw, 4);
 		to += 4;
 		raw += 4;
@@ -332,17 +330,17 @@ static uint32_t stage_want(const struct ur_iwqp *q)
 	uint32_t room = rx->cap - rx->tail;
 	uint32_t most = room;
 
-	/* One large FPDU follows the other: do not swallow the next one, nor
-	 * the one behind a short one. */
+	/* Large FPDUs in sequence: do not read the next one into the buffer,
+	 * nor the one after a short one. */
 	if (rx->direct)
 		most = UR_IW_DIRECT_HOLD + ur_fpdu_pad(rx->ulpdu_len) +
-		       UR_FPDU_CRC_LEN + LOOK_AHEAD +
-		       rx->ulpdu_len / LOOK_SHARE - have(rx);
-	else if (rx->last_big && have(rx) < LOOK_AHEAD)
-		most = LOOK_AHEAD - have(rx);
+		       UR_FPDU_CRC_LEN + READ_AHEAD +
+		       rx->ulpdu_len / READ_AHEAD_SHARE - have(rx);
+	else if (rx->last_big && have(rx) < READ_AHEAD)
+		most = READ_AHEAD - have(rx);
 	else if (rx->last_big)
 		most = ur_fpdu_len(ur_be16_at(rx->buf + rx->head)) +
-		       LOOK_AHEAD - have(rx);
+		       READ_AHEAD - have(rx);
 	return most < room ? most : room;
 }
 
@@ -355,7 +353,7 @@ static void compact(struct ur_iw_rx *rx)
 	rx->head = 0;
 }
 
-/* Pieces of the direct segment that are still to come. */
+/* Pieces of the direct segment that are still missing. */
 static uint32_t direct_want(struct ur_iwqp *q, struct iovec *iov, uint32_t max)
 {
 	struct ur_iw_rx *rx = &q->rx;
@@ -392,7 +390,7 @@ uint32_t ur_iwarp_rx_want(struct ur_iwarp *w, struct ur_qp *qp,
 		discard(rx);
 	else if (rx->direct)
 		n = direct_want(q, iov, max - 1);
-	/* Not all of the pieces: nothing may be read behind the gap. */
+	/* Not all of the pieces: nothing may be read beyond the gap. */
 	if (rx->direct && rx->placed + rx->given < direct_end(rx))
 		return n;
 	compact(rx);
@@ -401,7 +399,7 @@ uint32_t ur_iwarp_rx_want(struct ur_iwarp *w, struct ur_qp *qp,
 	return n + 1;
 }
 
-/* k bytes of the direct segment have come to their places. */
+/* k bytes of the direct segment were read to their destination. */
 static void direct_took(struct ur_iwqp *q, uint32_t k)
 {
 	struct ur_iw_rx *rx = &q->rx;

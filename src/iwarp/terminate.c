@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "iwarp/internal.h"
 
-/* It is the last message of the stream: only the first error is told. */
+/* The last message of the stream: only the first error is reported. */
 void ur_iw_terminate(struct ur_iwqp *q, enum ur_iw_fault f,
 		     const struct ur_iw_in *in)
 {
@@ -19,7 +19,8 @@ void ur_iw_terminate(struct ur_iwqp *q, enum ur_iw_fault f,
 		t.segment_len = (uint16_t)(hdr + in->len);
 		t.ddp = in->seg;
 		t.ddp_len = (uint16_t)hdr;
-		/* Of RDMAP's own headers, that of a READ or atomic request. */
+		/* Of RDMAP headers, only that of a READ or atomic request is
+		 * included. */
 		if (row->layer == UR_TERM_RDMAP && in->payload && in->op &&
 		    in->op->qn == UR_QN_READ && !in->op->tagged &&
 		    in->len == in->op->fixed) {
@@ -72,8 +73,9 @@ static bool matches(const struct ur_swqe *w, const struct ur_ddp_hdr *h)
 }
 
 /*
- * The request that it is about, if it is not complete: a SEND or WRITE is
- * complete when TCP has taken it, so mostly only READs and atomics are found.
+ * The request that the TERMINATE is about, if it is not complete. A SEND or
+ * WRITE is complete when TCP has accepted it, so mostly only READs and atomics
+ * are found.
  */
 static bool find(struct ur_iwqp *q, const struct ur_terminate *t, uint32_t *at)
 {
@@ -107,6 +109,6 @@ void ur_iw_terminated(struct ur_iwqp *q, const struct ur_iw_in *in)
 	found = find(q, &t, &at);
 	if (found)
 		ur_iw_request_fail(q, at, status_of(&t));
-	/* Without a completion that tells, the event is the only notice. */
+	/* Without a completion the event is the only notice. */
 	ur_iwqp_fail(q, found ? -1 : UR_EVENT_QP_FATAL);
 }

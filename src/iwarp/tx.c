@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MPA (RFC 5044), sending.  FPDUs are made in batches: headers, pads, CRCs and
- * small payloads lie in the batch's own memory, large payloads are pointed at
- * where they lie.  TCP may take any part of it; what it has not taken is given
- * again unchanged, and the next batch is made when all is gone.
+ * MPA (RFC 5044), sending. FPDUs are built in batches: headers, pads, CRCs and
+ * small payloads are in the batch's own memory, large payloads are referenced.
+ * TCP may accept any part of it; the rest is offered again unchanged, and the
+ * next batch is built when all is sent.
  *
- * A payload that somebody else may change meanwhile (the source of a READ) is
- * always copied: its CRC must be that of the bytes that leave, and after
- * deregistration none of them may leave any more.
+ * Payload that may change meanwhile (the source of a READ) is always copied:
+ * its CRC must be that of the bytes sent, and after deregistration none of them
+ * may be sent any more.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,9 +18,9 @@
 #include "base/remote.h"
 #include "iwarp/internal.h"
 
-/* Copying costs less than a piece of its own, up to … */
+/* Copying costs less than a piece of its own, up to this size. */
 #define COPY_MAX     512u
-/* … and with a CRC it is nearly free, since that reads the bytes anyway. */
+/* With a CRC copying is nearly free, since the CRC reads the bytes anyway. */
 #define COPY_MAX_CRC 2048u
 
 static struct ur_iw_batch *batch_get(struct ur_iwarp *w)
@@ -64,7 +64,7 @@ static void add_piece(struct ur_iw_batch *b, void *p, uint32_t len)
 	b->bytes += len;
 }
 
-/* The next n bytes of the linear memory, part of what is sent. */
+/* The next n bytes of the linear memory, as part of the batch. */
 static uint8_t *add_linear(struct ur_iw_batch *b, uint32_t n)
 {
 	uint8_t *p = b->linear + b->linear_len;
@@ -89,7 +89,7 @@ static bool fits(const struct ur_iw_batch *b, const struct ur_iw_seg *seg)
 	       b->linear_len + linear <= UR_IW_BATCH_LINEAR;
 }
 
-/* The payload; the CRC goes on.  -EFAULT. */
+/* Appends payload and updates the CRC. -EFAULT. */
 static int add_payload(struct ur_iwqp *q, struct ur_iw_batch *b,
 		       const struct ur_iw_seg *seg, uint32_t *crc)
 {
@@ -148,7 +148,7 @@ static int add_fpdu(struct ur_iwqp *q, struct ur_iw_batch *b,
 	return 0;
 }
 
-/* Append the FPDU, or leave the batch as it was. */
+/* Append the FPDU, or leave the batch unchanged. */
 enum ur_iw_emit ur_iw_emit(struct ur_iwqp *q, const struct ur_iw_seg *seg)
 {
 	struct ur_iw_batch *b = q->tx.batch;
@@ -184,7 +184,7 @@ enum ur_iw_emit ur_iw_emit(struct ur_iwqp *q, const struct ur_iw_seg *seg)
 	return UR_IW_EMIT_OK;
 }
 
-/* Save what is left to be sent, which may lie in the application's memory. */
+/* Copy unsent bytes, which may be in the application's memory. */
 static int own(struct ur_iw_batch *b)
 {
 	uint8_t *to = b->linear + b->linear_len;
@@ -250,8 +250,8 @@ static enum ur_iw_emit terminate_emit(struct ur_iwqp *q)
 	return e;
 }
 
-/* Whose turn is it?  Messages are not mixed (RFC 5041, 5.3); between them,
- * answers and requests take turns. */
+/* Messages are not interleaved (RFC 5041, 5.3); between messages, responses and
+ * requests alternate. */
 static enum ur_iw_emit emit_next(struct ur_iwqp *q)
 {
 	struct ur_iw_tx *tx = &q->tx;
@@ -288,11 +288,11 @@ static void fill(struct ur_iwqp *q)
 		if (emit_next(q) != UR_IW_EMIT_OK)
 			break;
 	}
-	/* A window that was bound completes here, without a byte sent. */
+	/* A bind completes here without sending a byte. */
 	ur_iwqp_check_overrun(q);
 	if (ur_iwqp_open(q))
 		ur_iwqp_check_drained(q);
-	/* A local error in between has left a TERMINATE to be sent. */
+	/* A local error meanwhile has left a TERMINATE to be sent. */
 	if (q->tx.term_len)
 		(void)terminate_emit(q);
 }
@@ -389,7 +389,7 @@ void ur_iwarp_tx_fault(struct ur_iwarp *w, struct ur_qp *qp, uint64_t now_ns)
 	w->now_ns = now_ns;
 	if (!ur_iwqp_open(q) || !q->tx.batch)
 		return;
-	/* Only send requests are pointed at: the oldest that is not sent. */
+	/* Only send requests are referenced: the oldest that is not sent. */
 	if (q->tx.sent != ur_sq_tail(&qp->sq))
 		ur_iw_request_fail(q, q->tx.sent, UR_WC_LOC_PROT_ERR);
 	ur_iw_fault(q, UR_IWF_LOCAL_SEND, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Our own addresses: whether somebody has one already is asked before it is
- * used (RFC 5227 2.1, RFC 4862 5.4), then it is announced twice, and defended
- * later on, but not so often that two stations which both have it fight.  With
- * cfg.early it is used from the beginning, and asked for all the same.
+ * Our own addresses. Before use an address is probed for a duplicate (RFC 5227
+ * 2.1, RFC 4862 5.4), then announced twice, and later defended, with a rate
+ * limit so that two stations with the same address do not fight. With cfg.early
+ * it is used at once, while it is probed.
  */
 #include <errno.h>
 
@@ -94,7 +94,7 @@ static void tell(struct ur_net *net, const struct ur_own *o,
 	memcpy(ev.mac_old, net->cfg.mac, UR_MAC_LEN);
 	if (mac)
 		memcpy(ev.mac_new, mac, UR_MAC_LEN);
-	ur_net_tell(net, &ev);
+	ur_net_report(net, &ev);
 }
 
 static void announce(struct ur_net *net, const struct ur_own *o)
@@ -130,9 +130,9 @@ static uint64_t probe_gap(struct ur_net *net, const struct ur_own *o, bool last)
 static void ask(struct ur_net *net, const struct ur_own *o)
 {
 	if (o->v4)
-		ur_arp_ask(net, NULL, o->a.ip, NULL);
+		ur_arp_request(net, NULL, o->a.ip, NULL);
 	else
-		ur_nd_ask(net, NULL, o->a.ip, NULL);
+		ur_nd_solicit(net, NULL, o->a.ip, NULL);
 }
 
 /* True: the address is ours now. */
@@ -141,7 +141,8 @@ static bool probe(struct ur_net *net, struct ur_own *o, uint64_t now_ns)
 	if (o->probed > net->cfg.probes || !net->cfg.probes)
 		return true;
 	if (o->probed == 0) {
-		/* Many stations may have been switched on together. */
+		/* Random delay: many stations may have been switched on
+		 * together. */
 		ur_timer_arm(&net->timers, &o->timer.timer,
 			     now_ns + ur_rng_below(&net->rng, PROBE_WAIT_MS) *
 					      UR_MS);
@@ -190,7 +191,8 @@ void ur_own_conflict(struct ur_net *net, struct ur_own *o,
 		o->state = UR_OWN_TAKEN;
 		ur_timer_cancel(&net->timers, &o->timer.timer);
 	} else if (o->announce == ANNOUNCE_NUM) {
-		/* He was first: what we have not said yet stays unsaid. */
+		/* The other station was first: pending announcements are
+		 * dropped. */
 		o->announce = 0;
 	} else if (o->state != UR_OWN_READY ||
 		   (o->defended &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ARP (RFC 826), and how it finds out about addresses used twice (RFC 5227). */
+/* ARP (RFC 826), with address conflict detection (RFC 5227). */
 #include "net/internal.h"
 
 #define ARP_ETHERNET 1u
@@ -62,8 +62,8 @@ static void send(struct ur_net *net, uint16_t op, const uint8_t to[UR_MAC_LEN],
 	ur_outbox_push(net, f);
 }
 
-void ur_arp_ask(struct ur_net *net, const uint8_t *src, const uint8_t addr[16],
-		const uint8_t *mac)
+void ur_arp_request(struct ur_net *net, const uint8_t *src,
+		    const uint8_t addr[16], const uint8_t *mac)
 {
 	static const uint8_t unknown[UR_MAC_LEN];
 
@@ -71,7 +71,7 @@ void ur_arp_ask(struct ur_net *net, const uint8_t *src, const uint8_t addr[16],
 	     unknown, addr);
 }
 
-/* RFC 5227 2.3: a request for it from it, which nobody has to answer. */
+/* RFC 5227 2.3: a request for an address from itself; needs no reply. */
 void ur_arp_announce(struct ur_net *net, const uint8_t addr[16])
 {
 	static const uint8_t unknown[UR_MAC_LEN];
@@ -79,12 +79,12 @@ void ur_arp_announce(struct ur_net *net, const uint8_t addr[16])
 	send(net, ARP_REQUEST, broadcast, addr, unknown, addr);
 }
 
-static bool is_nobody(const uint8_t addr[16])
+static bool is_unassigned(const uint8_t addr[16])
 {
 	return !memcmp(addr, nobody, 16);
 }
 
-/* RFC 5227 2.1.1, 2.4: does another station say, or ask, what is ours? */
+/* RFC 5227 2.1.1, 2.4: does another station use, or probe for, our address? */
 static bool conflicts(struct ur_net *net, const struct arp *a, uint64_t now_ns)
 {
 	struct ur_own *sender = ur_own_find(net, a->spa);
@@ -94,8 +94,8 @@ static bool conflicts(struct ur_net *net, const struct arp *a, uint64_t now_ns)
 		ur_own_conflict(net, sender, a->sha, now_ns);
 		return true;
 	}
-	if (target && target->state == UR_OWN_TENTATIVE && is_nobody(a->spa) &&
-	    a->op == ARP_REQUEST) {
+	if (target && target->state == UR_OWN_TENTATIVE &&
+	    is_unassigned(a->spa) && a->op == ARP_REQUEST) {
 		ur_own_conflict(net, target, a->sha, now_ns);
 		return true;
 	}
@@ -107,27 +107,27 @@ static void request(struct ur_net *net, const struct arp *a,
 {
 	bool ours = target && target->state == UR_OWN_READY;
 
-	if (!is_nobody(a->spa))
-		ur_neigh_claimed(net, a->spa, a->sha, ours, now_ns);
+	if (!is_unassigned(a->spa))
+		ur_neigh_claim(net, a->spa, a->sha, ours, now_ns);
 	if (ours)
 		send(net, ARP_REPLY, a->sha, a->tpa, a->sha, a->spa);
 	else
 		net->count.drop_arp_other++;
 }
 
-/* A reply has no mark of which request it answers: it counts as an answer if
- * it came to us alone, and we are asking. */
+/* A reply does not identify its request: it counts as an answer if it was
+ * unicast to us and we are asking. */
 static void reply(struct ur_net *net, const struct ur_net_pkt *p,
 		  const struct arp *a, const struct ur_own *target)
 {
 	struct ur_neigh *n = ur_neigh_find(net, a->spa);
 
-	if (is_nobody(a->spa) || !n)
+	if (is_unassigned(a->spa) || !n)
 		net->count.drop_arp_other++;
 	else if (target && !p->l2_group)
-		ur_neigh_answered(net, n, a->sha, true, p->now_ns);
+		ur_neigh_reply(net, n, a->sha, true, p->now_ns);
 	else
-		ur_neigh_claimed(net, a->spa, a->sha, false, p->now_ns);
+		ur_neigh_claim(net, a->spa, a->sha, false, p->now_ns);
 }
 
 enum ur_net_verdict ur_arp_input(struct ur_net *net, struct ur_net_pkt *p,
@@ -141,7 +141,9 @@ enum ur_net_verdict ur_arp_input(struct ur_net *net, struct ur_net_pkt *p,
 		net->count.drop_arp_form++;
 		return UR_NET_DONE;
 	}
-	/* Our own, that came back; or of a kernel that has the port too. */
+	/*
+	 * Our own frame looped back, or sent by a kernel that shares the port.
+	 */
 	if (!memcmp(a.sha, net->cfg.mac, UR_MAC_LEN)) {
 		net->count.drop_arp_other++;
 		return UR_NET_DONE;
@@ -153,8 +155,8 @@ enum ur_net_verdict ur_arp_input(struct ur_net *net, struct ur_net_pkt *p,
 		request(net, &a, target, p->now_ns);
 	else
 		reply(net, p, &a, target);
-	/* It may be the host who has asked; and announcements, which ask nobody,
-	 * tell it that a station has moved. */
+	/* The host may have sent the request. Announcements have no request,
+	 * and tell it that a station has moved. */
 	if (!net->cfg.host ||
 	    (a.op == ARP_REQUEST && memcmp(a.spa, a.tpa, 16) != 0))
 		return UR_NET_DONE;

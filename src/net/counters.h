@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Counters of a port's stack.  One list: fields, names and output come from
- * it.  Every reason to drop a frame is one.
- */
+/* Counters of a port's stack, with one for every reason to drop a frame.
+ * Fields, names and output are generated from one list. */
 #ifndef UR_NET_COUNTERS_H
 #define UR_NET_COUNTERS_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What RoCE sends.  A destination has a next hop, a neighbour, and a path MTU;
- * a flow is what besides makes the headers of its packets: source address and
- * port, traffic class, hop limit.  Headers are written once and kept; when a
- * neighbour changes, those of the flows through it are mended.
+ * RoCE's outbound packets. A destination has a next hop, a neighbour, and a
+ * path MTU. A flow adds the rest of the header fields: source address and port,
+ * traffic class, hop limit. Its headers are built once and cached; when a
+ * neighbour changes, the headers of its flows are updated.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "net/internal.h"
 #include "wire/bth.h"
 
-/* RFC 1191 6.3, RFC 8201 4: then the larger MTU is tried again. */
+/* RFC 1191 6.3, RFC 8201 4: after this time the larger MTU is tried again. */
 #define PMTU_NS (600 * UR_S)
 
 uint32_t ur_net_hash(const void *data, uint32_t len)
@@ -32,8 +32,8 @@ uint32_t ur_net_hash(const void *data, uint32_t len)
 
 /* ---- Next hops ---- */
 
-/* The address of ours to ask a neighbour with; UINT8_MAX: none is ready. */
-static uint8_t asker(const struct ur_net *net, const uint8_t hop[16])
+/* Our address to send ARP or ND from; UINT8_MAX: none is ready. */
+static uint8_t source_for_hop(const struct ur_net *net, const uint8_t hop[16])
 {
 	uint8_t any = UINT8_MAX;
 
@@ -71,7 +71,7 @@ int ur_route(struct ur_net *net, const uint8_t dst[16], uint8_t hop[16],
 
 	if (ur_addr_is_zero(next))
 		return -ENETUNREACH;
-	i = asker(net, next);
+	i = source_for_hop(net, next);
 	if (i == UINT8_MAX)
 		return -ENETUNREACH;
 	memcpy(hop, next, 16);
@@ -141,7 +141,7 @@ static void dest_free(struct ur_net *net, struct ur_dest *d)
 	free(d);
 }
 
-/* The neighbour through which it is reached, which is in use now. */
+/* The neighbour through which it is reached, marked as used. */
 static int dest_resolve(struct ur_net *net, struct ur_dest *d, uint64_t now_ns)
 {
 	uint8_t hop[16], own;
@@ -164,7 +164,7 @@ static int dest_resolve(struct ur_net *net, struct ur_dest *d, uint64_t now_ns)
 	return d->neigh->state == UR_NEIGH_FAILED ? -EHOSTUNREACH : 0;
 }
 
-void ur_flow_neigh_gone(struct ur_neigh *n)
+void ur_flow_neigh_freed(struct ur_neigh *n)
 {
 	ur_list_for_each_safe(node, next, &n->dests) {
 		struct ur_dest *d = ur_container_of(node, struct ur_dest, node);
@@ -217,7 +217,7 @@ void ur_dest_too_big(struct ur_net *net, struct ur_dest *d, uint32_t mtu,
 	d->pmtu_until_ns = now_ns + PMTU_NS;
 	memcpy(ev.addr, d->addr, 16);
 	ev.mtu = mtu;
-	ur_net_tell(net, &ev);
+	ur_net_report(net, &ev);
 }
 
 /* ---- Headers ---- */
@@ -229,7 +229,7 @@ static uint8_t sums_of(const struct ur_net *net, bool v4)
 
 	if (v4 && (net->cfg.tx & UR_NET_TX_IPV4_SUM))
 		sums |= UR_NET_SUM_IP;
-	/* RFC 8200 8.1: over IPv6 there is always one. */
+	/* RFC 8200 8.1: IPv6 requires it. */
 	if (v4 && !port && !net->cfg.udp4_sum)
 		return sums;
 	return sums | (port ? UR_NET_SUM_UDP : UR_NET_SUM_SOFT);
@@ -301,7 +301,7 @@ static bool key_equal(const struct ur_net_key *a, const struct ur_net_key *b)
 	       a->hop_limit == b->hop_limit;
 }
 
-/* Without padding, whatever the caller has put there. */
+/* Cleared padding, whatever the caller left there. */
 static uint32_t key_bucket(const struct ur_net_key *k)
 {
 	uint8_t bytes[36];
@@ -365,7 +365,7 @@ static struct ur_flow_entry *entry_new(struct ur_net *net,
 	return e;
 }
 
-/* Can it be? */
+/* Is the key valid? */
 static int check_key(struct ur_net *net, const struct ur_net_key *k)
 {
 	static const uint8_t loopback[16] = { [15] = 1 };
@@ -380,7 +380,7 @@ static int check_key(struct ur_net *net, const struct ur_net_key *k)
 	return o && o->state == UR_OWN_READY ? 0 : -EADDRNOTAVAIL;
 }
 
-/* Most often it is the same as the last time. */
+/* Usually the same as the last time. */
 static struct ur_flow_entry *entry_find(const struct ur_net *net,
 					const struct ur_net_key *key)
 {
@@ -456,7 +456,7 @@ int ur_net_park(struct ur_net *net, const struct ur_net_flow *f,
 	ur_list_init(&copy->node);
 	copy->len = len;
 	memcpy(copy->data, frame, len);
-	/* What the port would do: it leaves by ur_net_output(). */
+	/* As the port would: it leaves by ur_net_output(). */
 	if (f->sums & UR_NET_SUM_IP)
 		ur_csum_ipv4(copy->data + f->l2);
 	if (f->sums & UR_NET_SUM_UDP) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast groups.  Switches that look into IGMP and MLD send a group only to
- * who has reported it, so we report: IGMPv2 (RFC 2236) and MLDv1 (RFC 2710),
- * which routers of later versions understand.  The solicited-node groups of
- * our addresses are received without being reported: neighbours need them, and
- * snooping switches pass them on (RFC 4541 3).
+ * Multicast groups. Switches with IGMP or MLD snooping forward a group only to
+ * stations that reported it, so we report: IGMPv2 (RFC 2236) and MLDv1 (RFC
+ * 2710), which routers of later versions understand. The solicited-node groups
+ * of our addresses are received without reports: neighbours need them, and
+ * snooping switches forward them (RFC 4541 3).
  */
 #include <errno.h>
 
 #include "net/internal.h"
 
-#define REPORTS	      2u /* when joining: one may be lost */
+#define REPORTS	      2u /* when joining, in case one is lost */
 #define REPORT_GAP_MS 1000u
 #define IGMP_LEN      8u
 #define IGMP_REPORT   0x16u
@@ -19,7 +19,7 @@
 #define MLD_LEN	      24u
 #define MLD_REPORT    131u
 #define MLD_DONE      132u
-#define HOPOPT_LEN    8u /* the same (RFC 2711) */
+#define HOPOPT_LEN    8u /* likewise (RFC 2711) */
 
 static const uint8_t all_nodes6[16] = { 0xff, 2, [15] = 1 };
 static const uint8_t all_routers6[16] = { 0xff, 2, [15] = 2 };
@@ -71,8 +71,8 @@ bool ur_group_is_ours(const struct ur_net *net, const uint8_t addr[16])
 	return ur_group_joined(net, addr);
 }
 
-/* An address of ours of that family to report from; for MLD a link-local one
- * if there is any (RFC 2710 3). */
+/* An address of ours of that family to report from; for MLD a link-local one if
+ * there is any (RFC 2710 3). */
 static const uint8_t *source(const struct ur_net *net, bool v4)
 {
 	const uint8_t *src = NULL;
@@ -145,8 +145,8 @@ static void send_mld(struct ur_net *net, uint8_t type, const uint8_t dst[16],
 	ur_outbox_push(net, f);
 }
 
-/* Groups that are not left by anybody are not reported: RFC 2236 6, RFC 2710
- * 5, and what does not leave the host. */
+/* Not reported: all-nodes groups (RFC 2236 6, RFC 2710 5) and groups of host
+ * scope. */
 static bool is_reported(const uint8_t group[16])
 {
 	if (ur_addr_is_v4(group))
@@ -210,7 +210,7 @@ static void changed(struct ur_net *net)
 	struct ur_net_event ev = { .kind = UR_NET_MACS };
 
 	ur_flow_groups_changed(net);
-	ur_net_tell(net, &ev);
+	ur_net_report(net, &ev);
 }
 
 int ur_net_join(struct ur_net *net, const uint8_t group[16], uint64_t now_ns)

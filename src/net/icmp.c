@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ICMP of both families (RFC 792, RFC 4443).  Answers go back to the station
- * that the question came from: so they need no neighbour, and strangers cannot
- * make us look for one.
+ * ICMP of both families (RFC 792, RFC 4443). Replies go to the MAC address that
+ * the request came from: so they need no neighbour entry, and strangers cannot
+ * make us resolve one.
  */
 #include "net/internal.h"
 #include "wire/bth.h"
@@ -29,9 +29,9 @@
 #define ICMP6_NS	   135u
 #define ICMP6_NA	   136u
 #define ICMP6_REDIRECT	   137u
-#define ICMP4_QUOTE	   548u /* of what is refused (RFC 1812 4.3.2.3) */
+#define ICMP4_QUOTE	   548u /* of the refused packet (RFC 1812 4.3.2.3) */
 
-/* A message of len bytes back to the sender of p; *body: where it goes. */
+/* A reply of len bytes to the sender of p; *body: where it goes. */
 static struct ur_net_frame *answer(struct ur_net *net,
 				   const struct ur_net_pkt *p, uint32_t len,
 				   uint8_t **body)
@@ -69,8 +69,8 @@ static void finish(struct ur_net *net, const struct ur_net_pkt *p,
 	ur_outbox_push(net, f);
 }
 
-/* Options and routing headers have a say in the answer (RFC 1122 3.2.2.6, RFC
- * 8200 4), which the host knows. */
+/* Options and routing headers affect the reply (RFC 1122 3.2.2.6, RFC 8200 4),
+ * so the host answers these. */
 static enum ur_net_verdict echo(struct ur_net *net, const struct ur_net_pkt *p,
 				struct ur_net_in *out)
 {
@@ -129,7 +129,8 @@ enum ur_net_verdict ur_icmp_refuse(struct ur_net *net,
 	} else {
 		icmp[0] = ICMP6_PARAMETER;
 		icmp[1] = ICMP6_CODE_NEXT;
-		icmp[7] = 6; /* where the IPv6 header says what follows */
+		icmp[7] =
+			6; /* offset of the next header field in the IPv6 header */
 	}
 	memcpy(icmp + ICMP_LEN, p->ip, quote);
 	net->count.tx_unreachable++;
@@ -137,7 +138,7 @@ enum ur_net_verdict ur_icmp_refuse(struct ur_net *net,
 	return UR_NET_DONE;
 }
 
-/* What an error is about: the packet that it quotes. */
+/* The packet that an error message quotes. */
 struct quote {
 	bool roce; /* to port 4791 */
 	uint8_t src[16];
@@ -170,7 +171,7 @@ static void read_quote(const struct ur_net_pkt *p, struct quote *q)
 	q->roce = ur_rd_be16(&r) == UR_ROCE_PORT && proto == UR_IPPROTO_UDP;
 }
 
-/* RFC 1191 7: routers of old do not say what would fit. */
+/* RFC 1191 7: old routers do not report the next hop's MTU. */
 static uint32_t plateau_below(uint32_t len)
 {
 	static const uint32_t plateaus[] = { 8166, 4352, 2002, 1492, 1006 };
@@ -182,9 +183,9 @@ static uint32_t plateau_below(uint32_t len)
 }
 
 /*
- * Only what is about a packet that we may have sent is believed: somebody
- * beside the path would have to guess addresses and port (RFC 5927).  Of those
- * to that port the host has sent some too.
+ * An error is accepted only if it quotes a packet that we may have sent: an
+ * off-path attacker would have to guess addresses and port (RFC 5927). The host
+ * may also have sent packets to that port.
  */
 static enum ur_net_verdict failure(struct ur_net *net,
 				   const struct ur_net_pkt *p,
@@ -208,7 +209,7 @@ static enum ur_net_verdict failure(struct ur_net *net,
 	}
 	net->count.rx_unreachable++;
 	memcpy(ev.addr, q.dst, 16);
-	ur_net_tell(net, &ev);
+	ur_net_report(net, &ev);
 	return UR_NET_DONE;
 }
 
@@ -235,7 +236,7 @@ enum ur_net_verdict ur_icmp4_input(struct ur_net *net, struct ur_net_pkt *p,
 	return ur_net_not_ours(net, out, p, &net->count.drop_icmp_other);
 }
 
-/* RFC 2710 3.1, RFC 3810 5.1: both begin alike. */
+/* RFC 2710 3.1, RFC 3810 5.1: both versions begin alike. */
 static void mld_query(struct ur_net *net, const struct ur_net_pkt *p)
 {
 	uint64_t max_ms = ur_be16_at(p->payload + 4);
@@ -274,7 +275,7 @@ enum ur_net_verdict ur_icmp6_input(struct ur_net *net, struct ur_net_pkt *p,
 	}
 	if (icmp[0] == ICMP6_ECHO)
 		return echo(net, p, out);
-	/* RFC 8201 4: no path takes less than the least. */
+	/* RFC 8201 4: a smaller MTU than the minimum is invalid. */
 	if (icmp[0] == ICMP6_TOO_BIG && too_big_mtu(icmp) < UR_NET_MTU_MIN6) {
 		net->count.drop_icmp_form++;
 		return UR_NET_DONE;

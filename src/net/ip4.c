@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What comes in by IPv4 (RFC 791, RFC 1122 3.2.1). */
+/* Inbound IPv4 (RFC 791, RFC 1122 3.2.1). */
 #include "net/internal.h"
 #include "wire/bth.h"
 
 static const uint8_t limited_broadcast[4] = { 255, 255, 255, 255 };
 
-/* Version, lengths, checksum; the parts of it. */
+/* Checks version, lengths and checksum; sets the parts. */
 static bool check_header(struct ur_net *net, struct ur_net_pkt *p, uint32_t len)
 {
 	const uint8_t *ip = p->frame + p->l3;
@@ -44,7 +44,7 @@ static bool check_header(struct ur_net *net, struct ur_net_pkt *p, uint32_t len)
 	return true;
 }
 
-/* RFC 1122 3.2.1.3: what must not be a source; nor do we send to ourselves. */
+/* RFC 1122 3.2.1.3: invalid sources; also our own addresses. */
 static bool source_is_good(struct ur_net *net, const uint8_t src[16])
 {
 	return src[12] != 0 && src[12] != 127 && src[12] < 224 &&
@@ -67,7 +67,7 @@ static bool is_broadcast(const struct ur_net *net, const uint8_t dst[16])
 	return false;
 }
 
-/* Is it for us? */
+/* Is it addressed to us? */
 static bool dest_is_ours(struct ur_net *net, struct ur_net_pkt *p)
 {
 	if (!p->l2_group && ur_net_addr_ready(net, p->dst))
@@ -80,7 +80,7 @@ static bool dest_is_ours(struct ur_net *net, struct ur_net_pkt *p)
 	return false;
 }
 
-/* The first fragment shows whose it is. */
+/* Only the first fragment has the port. */
 static bool is_roce_fragment(const struct ur_net_pkt *p)
 {
 	return p->proto == UR_IPPROTO_UDP && p->payload_len >= 4 &&
@@ -130,7 +130,7 @@ enum ur_net_verdict ur_ip4_input(struct ur_net *net, struct ur_net_pkt *p,
 	}
 	if (p->proto == UR_IPPROTO_UDP)
 		return ur_udp_input(net, p, out);
-	/* RFC 1122 3.2.1.3: an answer would go to all. */
+	/* RFC 1122 3.2.1.3: the reply would be broadcast. */
 	if (p->proto == UR_IPPROTO_ICMP && is_broadcast(net, p->src)) {
 		net->count.drop_ip_source++;
 		return UR_NET_DONE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What comes in by IPv6 (RFC 8200). */
+/* Inbound IPv6 (RFC 8200). */
 #include "net/internal.h"
 #include "wire/bth.h"
 
@@ -42,7 +42,7 @@ static bool check_header(struct ur_net *net, struct ur_net_pkt *p, uint32_t len)
 	return true;
 }
 
-/* An IPv4-mapped or loopback address is not for the wire (RFC 4291 2.5). */
+/* IPv4-mapped and loopback addresses are invalid on the wire (RFC 4291 2.5). */
 static bool is_internal(const uint8_t a[16])
 {
 	static const uint8_t loopback[16] = { [15] = 1 };
@@ -50,7 +50,8 @@ static bool is_internal(const uint8_t a[16])
 	return ur_addr_is_v4(a) || !memcmp(a, loopback, 16);
 }
 
-/* Another station that has our address says so from it (RFC 4862 5.4.4). */
+/* A station with a duplicate of our address defends it from that address (RFC
+ * 4862 5.4.4). */
 static bool source_is_good(struct ur_net *net, const struct ur_net_pkt *p)
 {
 	bool nd = p->proto == UR_IPPROTO_ICMPV6 && p->hops == 255;
@@ -59,7 +60,9 @@ static bool source_is_good(struct ur_net *net, const struct ur_net_pkt *p)
 	       (nd || !ur_own_find(net, p->src));
 }
 
-/* Also those that are being probed: that is how the probe is answered. */
+/*
+ * Includes addresses being probed: the reply to a probe is addressed to them.
+ */
 static bool dest_is_ours(struct ur_net *net, struct ur_net_pkt *p)
 {
 	if (ur_addr_is_multicast(p->dst)) {
@@ -70,7 +73,7 @@ static bool dest_is_ours(struct ur_net *net, struct ur_net_pkt *p)
 	       ur_net_addr_ready(net, p->dst);
 }
 
-/* Bytes of an extension header; 0: it is none that can be passed over. */
+/* Length of an extension header; 0: unsupported. */
 static uint32_t ext_len(uint8_t type, const uint8_t *h)
 {
 	switch (type) {
@@ -87,8 +90,8 @@ static uint32_t ext_len(uint8_t type, const uint8_t *h)
 	}
 }
 
-/* To what follows the extension headers.  *fragment: it is a part; *first: the
- * first.  False: they do not fit in the packet, or are too many. */
+/* Skips the extension headers. *fragment: it is a fragment; *first: the first
+ * one. False: they do not fit in the packet, or are too many. */
 static bool pass_extensions(struct ur_net_pkt *p, bool *fragment, bool *first)
 {
 	*fragment = false;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets of a flow differ in length, identification (of IPv4) and checksum
- * alone.  So of the last one that passed all checks its headers are kept, and
- * the next that has the same needs only those looked at.  Whatever is not quite
- * so takes the long way, where it is counted; what was ours stays ours, since
- * an address that is ready is not given up.
+ * Fast path. Packets of a flow differ only in length, identification (IPv4) and
+ * checksum. So the headers of the last packet that passed all checks are
+ * cached, and a packet with the same headers needs only those fields checked.
+ * Any other packet takes the slow path, which also counts errors. A destination
+ * that was ours stays ours, since a ready address is never given up.
  */
 #include "net/internal.h"
 
 #define HEADERS	 (UR_IPV4_LEN + UR_UDP_LEN)
 #define HEADERS6 (UR_IPV6_LEN + UR_UDP_LEN)
 
-/* By what its flows differ most: the host and the port they come from. */
+/* Hashed by the fields that differ most: the source's host part and port. */
 static struct ur_net_known *place_of(struct ur_net *net, uint8_t host,
 				     uint8_t port)
 {
@@ -46,7 +46,9 @@ static uint64_t l2_differs(const uint8_t *a, const uint8_t *b, uint32_t l2)
 	return d;
 }
 
-/* All of the headers but total length, identification and both checksums. */
+/*
+ * Compares all headers except total length, identification and both checksums.
+ */
 static bool is_same4(const struct ur_net_known *k, const uint8_t *frame,
 		     uint32_t l2)
 {
@@ -59,7 +61,7 @@ static bool is_same4(const struct ur_net_known *k, const uint8_t *frame,
 	return !d;
 }
 
-/* All but both lengths and the checksum. */
+/* All except both lengths and the checksum. */
 static bool is_same6(const struct ur_net_known *k, const uint8_t *frame,
 		     uint32_t l2)
 {
@@ -81,7 +83,7 @@ static bool sum_is_good(const struct ur_net_known *k, const uint8_t *ip)
 	return ur_csum_fold(sum) == 0;
 }
 
-/* The datagram at udp, in a packet that has room for that many bytes of it. */
+/* Accepts the datagram at udp; the packet has that many bytes for it. */
 static bool take(struct ur_net *net, const struct ur_net_known *k,
 		 const uint8_t *udp, uint32_t room, struct ur_rx *out)
 {
@@ -114,7 +116,7 @@ static bool input4(struct ur_net *net, const struct ur_net_rx *rx,
 	return true;
 }
 
-/* An empty place is of no Ethernet type. */
+/* An empty entry matches no EtherType. */
 static bool input6(struct ur_net *net, const struct ur_net_rx *rx,
 		   const uint8_t *ip, uint32_t room, struct ur_rx *out)
 {
@@ -144,8 +146,8 @@ bool ur_known_input(struct ur_net *net, const struct ur_net_rx *rx,
 			       : input4(net, rx, ip, room, out);
 }
 
-void ur_known_learn(struct ur_net *net, const struct ur_net_pkt *p,
-		    const struct ur_rx *rx)
+void ur_known_add(struct ur_net *net, const struct ur_net_pkt *p,
+		  const struct ur_rx *rx)
 {
 	uint32_t ip_len = p->v4 ? UR_IPV4_LEN : UR_IPV6_LEN;
 	struct ur_net_known *k;

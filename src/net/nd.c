@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Neighbour discovery of IPv6 (RFC 4861): solicitations and advertisements.
- * Routers come from the configuration; what they say of themselves, and their
- * redirects, are left to the host.
+ * Routers come from the configuration; router advertisements and redirects are
+ * left to the host.
  */
 #include "net/internal.h"
 
@@ -11,7 +11,7 @@
 #define ND_LEN	     24u /* type to target */
 #define OPT_SOURCE   1u
 #define OPT_TARGET   2u
-#define OPT_LEN	     8u /* of one with a MAC address */
+#define OPT_LEN	     8u /* that holds a MAC address */
 #define NA_SOLICITED 0x40000000u
 #define NA_OVERRIDE  0x20000000u
 #define HOPS	     255u
@@ -23,7 +23,8 @@ struct nd {
 	uint8_t type;
 	uint32_t flags;
 	const uint8_t *target;
-	const uint8_t *mac; /* of the option that goes with the type; or NULL */
+	/* From the option that belongs to the type; or NULL. */
+	const uint8_t *mac;
 };
 
 void ur_nd_solicited_node(const uint8_t addr[16], uint8_t group[16])
@@ -68,7 +69,7 @@ static bool decode(struct nd *d, const struct ur_net_pkt *p)
 	return !d->mac || ur_mac_is_station(d->mac);
 }
 
-/* From src to dst, who is `mac`; with our MAC address in the option, if any. */
+/* From src to dst at `mac`; with our MAC address in the option, if any. */
 static void send(struct ur_net *net, uint8_t type, uint32_t flags,
 		 const uint8_t *target, const uint8_t src[16],
 		 const uint8_t dst[16], const uint8_t mac[UR_MAC_LEN])
@@ -98,8 +99,8 @@ static void send(struct ur_net *net, uint8_t type, uint32_t flags,
 	ur_outbox_push(net, f);
 }
 
-void ur_nd_ask(struct ur_net *net, const uint8_t *src, const uint8_t addr[16],
-	       const uint8_t *mac)
+void ur_nd_solicit(struct ur_net *net, const uint8_t *src,
+		   const uint8_t addr[16], const uint8_t *mac)
 {
 	uint8_t group[16], group_mac[UR_MAC_LEN];
 
@@ -118,7 +119,7 @@ void ur_nd_announce(struct ur_net *net, const uint8_t addr[16])
 	send(net, NA, NA_OVERRIDE, addr, addr, all_nodes, mac);
 }
 
-/* Somebody probes an address that is ours (RFC 4862 5.4.3). */
+/* Another station probes one of our addresses (RFC 4862 5.4.3). */
 static void probed(struct ur_net *net, const struct ur_net_pkt *p,
 		   struct ur_own *o)
 {
@@ -146,7 +147,7 @@ static void solicitation(struct ur_net *net, const struct ur_net_pkt *p,
 			net->count.drop_nd_form++;
 	} else {
 		if (d->mac)
-			ur_neigh_claimed(net, p->src, d->mac, true, p->now_ns);
+			ur_neigh_claim(net, p->src, d->mac, true, p->now_ns);
 		send(net, NA, NA_SOLICITED | NA_OVERRIDE, o->a.ip, o->a.ip,
 		     p->src, mac);
 	}
@@ -168,15 +169,15 @@ static void advertisement(struct ur_net *net, const struct ur_net_pkt *p,
 		return;
 	}
 	n = ur_neigh_find(net, d->target);
-	/* RFC 4861 7.2.4: who was asked alone may leave the option out. */
+	/* RFC 4861 7.2.4: the reply to a unicast solicitation may omit the
+	 * option. */
 	mac = d->mac ? d->mac : n && n->has_mac ? n->mac : NULL;
 	if (!n || !mac)
 		net->count.drop_nd_other++;
 	else if (solicited)
-		ur_neigh_answered(net, n, mac, d->flags & NA_OVERRIDE,
-				  p->now_ns);
+		ur_neigh_reply(net, n, mac, d->flags & NA_OVERRIDE, p->now_ns);
 	else if (d->flags & NA_OVERRIDE)
-		ur_neigh_claimed(net, d->target, mac, false, p->now_ns);
+		ur_neigh_claim(net, d->target, mac, false, p->now_ns);
 }
 
 enum ur_net_verdict ur_nd_input(struct ur_net *net, struct ur_net_pkt *p,

@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The cache of neighbours, one for ARP and ND: the states of RFC 4861 7.3.2.
+ * The cache of neighbours, common to ARP and ND: the states of RFC 4861 7.3.2.
  *
- *   INCOMPLETE --answer--> REACHABLE --30 s--> STALE --used--> DELAY --5 s-->
- *   PROBE --answer--> REACHABLE
- *   PROBE --no answer to three questions--> INCOMPLETE --nor to three to all-->
+ *   INCOMPLETE --reply--> REACHABLE --30 s--> STALE --used--> DELAY --5 s-->
+ *   PROBE --reply--> REACHABLE
+ *   PROBE --no reply to three unicasts--> INCOMPLETE
+ *   INCOMPLETE --no reply to three multicasts--> FAILED
  *   FAILED --used, a second later--> INCOMPLETE
  *
- * Whom we send to keeps his MAC address as long as he answers: somebody who
- * says unasked that he is that neighbour is counted and told, and the old
- * address is asked first, at once and not only after the delay.  Only when it
- * is silent are all asked, and whoever answers then is the neighbour.  So a
- * takeover takes UR_DOUBT_NS * 3, and a lie changes nothing.
+ * A neighbour that we send to keeps its MAC address as long as it replies: an
+ * unsolicited claim to its address is counted and reported, and the old MAC
+ * address is probed at once, without the delay.  Only if it is silent is the
+ * request multicast, and the station that replies then is the neighbour.  So a
+ * takeover takes UR_CLAIM_PROBE_NS * 3, and a forged claim changes nothing.
  *
- * One that we do not send to is what was said of it last.  If that has changed,
- * the first use asks all, as for one that is not known: what waits until DELAY
- * and PROBE have found out is longer than a connection lives.
+ * A neighbour that we do not send to has the last claimed address.  If that has
+ * changed, the first use resolves it by multicast, as an unknown one: DELAY and
+ * PROBE take longer than a connection lives.
  */
 #include <stdlib.h>
 
 #include "net/internal.h"
 
 /* RFC 4861 10 */
-#define RETRANS_NS   (1 * UR_S)
-#define REACHABLE_MS 30000u
-#define DELAY_NS     (5 * UR_S)
-#define MAX_TRIES    3u
-/* Between questions about a neighbour whom somebody else claims to be. */
-#define UR_DOUBT_NS  (200 * UR_MS)
-/* Packets to a neighbour that did not answer fail so long without asking. */
-#define FAILED_NS    (1 * UR_S)
+#define RETRANS_NS	  (1 * UR_S)
+#define REACHABLE_MS	  30000u
+#define DELAY_NS	  (5 * UR_S)
+#define MAX_TRIES	  3u
+/* Interval of probes after a claim by another station. */
+#define UR_CLAIM_PROBE_NS (200 * UR_MS)
+/* How long packets to a neighbour that did not reply fail without a new
+ * request. */
+#define FAILED_NS	  (1 * UR_S)
 
 static uint32_t bucket_of(const uint8_t addr[16])
 {
@@ -63,7 +65,7 @@ static void unpark(struct ur_net *net, struct ur_neigh *n,
 	net->parked_bytes -= parked_size(f);
 }
 
-/* Nobody will tell it where to go. */
+/* It has no MAC address to send them to. */
 static void drop_parked(struct ur_net *net, struct ur_neigh *n, uint64_t *count)
 {
 	ur_list_for_each_safe(node, next, &n->parked) {
@@ -119,9 +121,9 @@ static void ask(struct ur_net *net, struct ur_neigh *n, bool all)
 	const uint8_t *src = net->own[n->own].a.ip;
 
 	if (ur_addr_is_v4(n->addr))
-		ur_arp_ask(net, src, n->addr, all ? NULL : n->mac);
+		ur_arp_request(net, src, n->addr, all ? NULL : n->mac);
 	else
-		ur_nd_ask(net, src, n->addr, all ? NULL : n->mac);
+		ur_nd_solicit(net, src, n->addr, all ? NULL : n->mac);
 }
 
 /* The one place where a state changes. */
@@ -136,7 +138,7 @@ static void set_state(struct ur_net *net, struct ur_neigh *n, uint8_t state,
 	switch ((enum ur_net_neigh_state)state) {
 	case UR_NEIGH_REACHABLE:
 		n->confirmed = true;
-		n->doubted = n->contested = false;
+		n->disputed = n->contested = false;
 		arm(net, n, now_ns + reachable_ms * UR_MS);
 		break;
 	case UR_NEIGH_STALE:
@@ -151,7 +153,7 @@ static void set_state(struct ur_net *net, struct ur_neigh *n, uint8_t state,
 		break;
 	case UR_NEIGH_FAILED:
 		n->confirmed = false;
-		n->doubted = false;
+		n->disputed = false;
 		arm(net, n, UR_NEVER);
 		break;
 	}
@@ -170,7 +172,7 @@ static void set_mac(struct ur_net *net, struct ur_neigh *n,
 		memcpy(ev.mac_old, n->mac, UR_MAC_LEN);
 		memcpy(ev.mac_new, mac, UR_MAC_LEN);
 		memcpy(n->mac, mac, UR_MAC_LEN);
-		ur_net_tell(net, &ev);
+		ur_net_report(net, &ev);
 	}
 	memcpy(n->mac, mac, UR_MAC_LEN);
 	n->has_mac = true;
@@ -191,12 +193,12 @@ static void unlink_neigh(struct ur_net *net, struct ur_neigh *n)
 static void forget(struct ur_net *net, struct ur_neigh *n)
 {
 	drop_parked(net, n, &net->count.drop_parked_failed);
-	ur_flow_neigh_gone(n);
+	ur_flow_neigh_freed(n);
 	unlink_neigh(net, n);
 	free(n);
 }
 
-/* Those that we never send to come first, then the one used longest ago. */
+/* Evicts those that we never send to first, then the least recently used. */
 static bool make_room(struct ur_net *net, bool for_use)
 {
 	struct ur_neigh *oldest;
@@ -254,19 +256,19 @@ struct ur_neigh *ur_neigh_get(struct ur_net *net, const uint8_t addr[16],
 	return n;
 }
 
-static void ask_again(struct ur_net *net, struct ur_neigh *n, bool all,
-		      uint64_t now_ns)
+static void retry(struct ur_net *net, struct ur_neigh *n, bool all,
+		  uint64_t now_ns)
 {
 	n->tries++;
 	ask(net, n, all);
-	arm(net, n, now_ns + (n->doubted ? UR_DOUBT_NS : RETRANS_NS));
+	arm(net, n, now_ns + (n->disputed ? UR_CLAIM_PROBE_NS : RETRANS_NS));
 }
 
-/* The question goes out at once, not when the timer is looked at. */
+/* The request is sent at once, not when the timer runs. */
 static void resolve(struct ur_net *net, struct ur_neigh *n, uint64_t now_ns)
 {
 	set_state(net, n, UR_NEIGH_INCOMPLETE, now_ns);
-	ask_again(net, n, true, now_ns);
+	retry(net, n, true, now_ns);
 }
 
 void ur_neigh_use(struct ur_net *net, struct ur_neigh *n, uint64_t now_ns)
@@ -292,7 +294,7 @@ static void failed(struct ur_net *net, struct ur_neigh *n, uint64_t now_ns)
 	set_state(net, n, UR_NEIGH_FAILED, now_ns);
 	arm(net, n, now_ns + FAILED_NS);
 	memcpy(ev.addr, n->addr, 16);
-	ur_net_tell(net, &ev);
+	ur_net_report(net, &ev);
 }
 
 void ur_neigh_expire(struct ur_net *net, struct ur_neigh *n, uint64_t now_ns)
@@ -306,42 +308,42 @@ void ur_neigh_expire(struct ur_net *net, struct ur_neigh *n, uint64_t now_ns)
 		break;
 	case UR_NEIGH_PROBE:
 		if (n->tries < MAX_TRIES)
-			ask_again(net, n, false, now_ns);
+			retry(net, n, false, now_ns);
 		else
 			resolve(net, n, now_ns);
 		break;
 	case UR_NEIGH_INCOMPLETE:
 		if (n->tries < MAX_TRIES)
-			ask_again(net, n, true, now_ns);
+			retry(net, n, true, now_ns);
 		else
 			failed(net, n, now_ns);
 		break;
 	case UR_NEIGH_STALE:
-	case UR_NEIGH_FAILED: /* may be asked again, if it is used */
+	case UR_NEIGH_FAILED: /* may be resolved again, if it is used */
 		break;
 	}
 }
 
-/* Somebody else claims to be a neighbour whom we use, or have asked. */
-static void doubt(struct ur_net *net, struct ur_neigh *n,
-		  const uint8_t mac[UR_MAC_LEN], uint64_t now_ns)
+/* Another station claims the address of a neighbour in use or confirmed. */
+static void dispute(struct ur_net *net, struct ur_neigh *n,
+		    const uint8_t mac[UR_MAC_LEN], uint64_t now_ns)
 {
 	struct ur_net_event ev = { .kind = UR_NET_NEIGH_CLAIM };
 
 	net->count.neigh_conflict++;
-	if (n->doubted)
-		return; /* is being asked */
-	n->doubted = true;
+	if (n->disputed)
+		return; /* is being probed */
+	n->disputed = true;
 	memcpy(ev.addr, n->addr, 16);
 	memcpy(ev.mac_old, n->mac, UR_MAC_LEN);
 	memcpy(ev.mac_new, mac, UR_MAC_LEN);
-	ur_net_tell(net, &ev);
+	ur_net_report(net, &ev);
 	set_state(net, n, UR_NEIGH_PROBE, now_ns);
 }
 
-void ur_neigh_answered(struct ur_net *net, struct ur_neigh *n,
-		       const uint8_t mac[UR_MAC_LEN], bool override,
-		       uint64_t now_ns)
+void ur_neigh_reply(struct ur_net *net, struct ur_neigh *n,
+		    const uint8_t mac[UR_MAC_LEN], bool override,
+		    uint64_t now_ns)
 {
 	bool same = n->has_mac && !memcmp(n->mac, mac, UR_MAC_LEN);
 
@@ -352,20 +354,20 @@ void ur_neigh_answered(struct ur_net *net, struct ur_neigh *n,
 	} else if (n->state == UR_NEIGH_PROBE && same) {
 		set_state(net, n, UR_NEIGH_REACHABLE, now_ns);
 	} else if (!same && override) {
-		/* We had asked another, or not at all. */
-		ur_neigh_claimed(net, n->addr, mac, false, now_ns);
+		/* The request was sent to another station, or none was sent. */
+		ur_neigh_claim(net, n->addr, mac, false, now_ns);
 	}
 }
 
-/* RFC 4861 7.2.3, RFC 826: who asks us will want an answer. */
-static void meet_new(struct ur_net *net, const uint8_t addr[16],
-		     const uint8_t mac[UR_MAC_LEN], uint64_t now_ns)
+/* RFC 4861 7.2.3, RFC 826: a station that asks for us will need a reply. */
+static void add_new(struct ur_net *net, const uint8_t addr[16],
+		    const uint8_t mac[UR_MAC_LEN], uint64_t now_ns)
 {
 	struct ur_neigh *n;
 	uint8_t hop[16], own;
 
 	if (ur_route(net, addr, hop, &own) || memcmp(hop, addr, 16) != 0)
-		return; /* not of a network of ours */
+		return; /* not on a network of ours */
 	n = neigh_new(net, addr, false);
 	if (!n)
 		return;
@@ -374,22 +376,22 @@ static void meet_new(struct ur_net *net, const uint8_t addr[16],
 	set_state(net, n, UR_NEIGH_STALE, now_ns);
 }
 
-void ur_neigh_claimed(struct ur_net *net, const uint8_t addr[16],
-		      const uint8_t mac[UR_MAC_LEN], bool meet, uint64_t now_ns)
+void ur_neigh_claim(struct ur_net *net, const uint8_t addr[16],
+		    const uint8_t mac[UR_MAC_LEN], bool meet, uint64_t now_ns)
 {
 	struct ur_neigh *n = ur_neigh_find(net, addr);
 
 	if (!n) {
 		if (meet)
-			meet_new(net, addr, mac, now_ns);
+			add_new(net, addr, mac, now_ns);
 		return;
 	}
 	if (n->state == UR_NEIGH_INCOMPLETE && n->has_mac)
-		return; /* all were asked: the answer will tell */
+		return; /* multicast request pending: the reply will tell */
 	if (n->state == UR_NEIGH_INCOMPLETE || n->state == UR_NEIGH_FAILED) {
 		if (!meet)
 			return;
-		n->doubted = false;
+		n->disputed = false;
 		set_mac(net, n, mac);
 		set_state(net, n, UR_NEIGH_STALE, now_ns);
 		release_parked(net, n);
@@ -397,9 +399,9 @@ void ur_neigh_claimed(struct ur_net *net, const uint8_t addr[16],
 	}
 	if (!memcmp(n->mac, mac, UR_MAC_LEN))
 		return;
-	/* A contested one's is nobody's yet, whom to ask first. */
+	/* With contested there is no known owner to probe. */
 	if ((n->used || n->confirmed) && !n->contested) {
-		doubt(net, n, mac, now_ns);
+		dispute(net, n, mac, now_ns);
 	} else {
 		set_mac(net, n, mac);
 		set_state(net, n, UR_NEIGH_STALE, now_ns);
@@ -411,16 +413,16 @@ void ur_net_confirm(struct ur_net *net, const uint8_t addr[16], uint64_t now_ns)
 	struct ur_dest *d = ur_dest_find(net, addr);
 	struct ur_neigh *n = d ? d->neigh : NULL;
 
-	/* To a contested one nothing was sent that could have arrived. */
+	/* Nothing sent to a contested one could have arrived. */
 	if (!n || !ur_neigh_ready(n) || n->contested)
 		return;
-	if (n->state == UR_NEIGH_REACHABLE) /* each time: has to be cheap */
+	if (n->state == UR_NEIGH_REACHABLE) /* per packet: must be cheap */
 		arm(net, n, now_ns + REACHABLE_MS * UR_MS);
 	else
 		set_state(net, n, UR_NEIGH_REACHABLE, now_ns);
 }
 
-void ur_neigh_doubt_all(struct ur_net *net, uint64_t now_ns)
+void ur_neigh_probe_all(struct ur_net *net, uint64_t now_ns)
 {
 	ur_list_for_each(node, &net->neighs) {
 		struct ur_neigh *n =

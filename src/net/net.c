@@ -103,7 +103,7 @@ enum ur_net_verdict ur_net_not_ours(struct ur_net *net, struct ur_net_in *out,
 	return UR_NET_HOST;
 }
 
-/* The tag must be ours; one of VLAN 0 only gives a priority (802.1Q 9.6). */
+/* The tag must be ours; one of VLAN 0 only sets a priority (802.1Q 9.6). */
 static bool check_tag(struct ur_net *net, uint16_t tpid, uint16_t tci)
 {
 	uint16_t vid = tci & UR_VLAN_VID_MASK;
@@ -114,7 +114,7 @@ static bool check_tag(struct ur_net *net, uint16_t tpid, uint16_t tci)
 	return false;
 }
 
-/* Addresses, tag and type of the frame; false: not for us, counted. */
+/* Checks addresses, tag and type of the frame; false: not for us, counted. */
 static bool ethernet(struct ur_net *net, const struct ur_net_rx *rx,
 		     struct ur_net_pkt *p, uint16_t *type)
 {
@@ -216,10 +216,10 @@ void ur_net_link_up(struct ur_net *net, uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < net->nown; i++)
 		ur_own_announce(net, &net->own[i], now_ns);
-	ur_neigh_doubt_all(net, now_ns);
+	ur_neigh_probe_all(net, now_ns);
 }
 
-/* The addresses of a packet that somebody else has built. */
+/* The addresses of a packet built by the caller. */
 static int read_addrs(const uint8_t *ip, uint32_t len, uint8_t src[16],
 		      uint8_t dst[16])
 {
@@ -231,7 +231,7 @@ static int read_addrs(const uint8_t *ip, uint32_t len, uint8_t src[16],
 	return 0;
 }
 
-/* *via: the neighbour, unless it is a group's packet. */
+/* *via: the neighbour, unless the destination is a group. */
 static int find_hop(struct ur_net *net, const uint8_t *packet, uint32_t len,
 		    uint64_t now_ns, struct ur_neigh **via,
 		    uint8_t mac[UR_MAC_LEN])

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames of the stack's own: they wait until ur_net_output() takes them.  What
- * strangers make us answer is thus bounded by the box, and nothing is sent
- * from within a call that somebody else has made.
+ * The stack's own frames wait until ur_net_output() takes them. So the number
+ * of replies that strangers can trigger is bounded, and no call sends from
+ * within.
  */
 #include <stdlib.h>
 
@@ -43,8 +43,8 @@ struct ur_net_frame *ur_outbox_new(struct ur_net *net, uint32_t len,
 	return f;
 }
 
-/* Also for what was parked, whose room in the box was not asked for: it comes
- * all at once, and is there to be sent at once. */
+/* Also for parked frames, which have no reserved slot: they all come when the
+ * neighbour replies, and are sent at once. */
 void ur_outbox_push(struct ur_net *net, struct ur_net_frame *f)
 {
 	if (net->noutbox >= UR_NET_OUTBOX + UR_NET_RELEASED) {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Each packet's headers: a copy of its flow's, and what differs. */
+/*
+ * The headers of a packet: a copy of its flow's, plus the fields that differ.
+ */
 #include "net/internal.h"
 
 #define ETH	 (UR_ETH_LEN)
@@ -44,8 +46,8 @@ void ur_net_put(const struct ur_net_flow *f, uint8_t *frame, uint16_t id,
 		ur_put_be16(ip + 4, (uint16_t)len);
 	}
 	ur_put_be16(udp + 4, (uint16_t)len);
-	/* The port goes on from the pseudo header's sum, not complemented;
-	 * sum4 has the ports too. */
+	/* The port continues from the pseudo header's sum, not complemented;
+	 * sum4 includes the ports. */
 	if (f->sums & UR_NET_SUM_UDP) {
 		uint64_t ports =
 			(uint64_t)ur_be16_at(udp) + ur_be16_at(udp + 2);
@@ -55,7 +57,7 @@ void ur_net_put(const struct ur_net_flow *f, uint8_t *frame, uint16_t id,
 	}
 }
 
-/* An odd piece leaves what follows at the other half of a word. */
+/* After an odd piece the next byte belongs to the other half of a word. */
 static uint64_t sum_pieces(uint64_t sum, const struct iovec *iov, uint32_t niov)
 {
 	bool odd = false;
@@ -76,7 +78,7 @@ void ur_net_sum(const struct ur_net_flow *f, uint8_t *frame,
 {
 	uint8_t *udp = frame + f->l2 + f->l3;
 	uint32_t len = ur_be16_at(udp + 4);
-	/* The length stands in the pseudo header and in UDP's. */
+	/* The length is in the pseudo header and in UDP's. */
 	uint64_t sum = f->sum4 + 2 * (uint64_t)len;
 	uint16_t v = ur_csum_fold(sum_pieces(sum, iov, niov));
 

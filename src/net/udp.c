@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* UDP (RFC 768): port 4791 is RoCE's, nothing else is ours. */
+/* UDP (RFC 768): port 4791 is RoCE's, no other is ours. */
 #include "net/internal.h"
 #include "wire/bth.h"
 
@@ -19,7 +19,7 @@ static void fill(const struct ur_net *net, const struct ur_net_pkt *p,
 	rx->trusted = false;
 }
 
-/* Who sent something broken is not told that nobody listens. */
+/* No ICMP error is sent for a packet with a wrong checksum. */
 static bool sum_is_good(const struct ur_net_pkt *p, uint32_t len)
 {
 	uint64_t sum = (uint64_t)UR_IPPROTO_UDP + len;
@@ -71,6 +71,6 @@ enum ur_net_verdict ur_udp_input(struct ur_net *net, struct ur_net_pkt *p,
 	}
 	net->count.rx_roce++;
 	fill(net, p, len, &out->roce);
-	ur_known_learn(net, p, &out->roce);
+	ur_known_add(net, p, &out->roce);
 	return UR_NET_ROCE;
 }

@@ -297,7 +297,7 @@ static uint32_t attach_payload(struct ur_port *p, struct cut *c, uint8_t *to,
 static bool is_external(const struct ur_port *p, const struct ur_net_flow *f,
 			const struct ur_burst *t, uint32_t i)
 {
-	return (t->lent >> i & 1) && p->core->info.attaches && f->ready &&
+	return (t->pinned >> i & 1) && p->core->info.attaches && f->ready &&
 	       !(f->sums & UR_NET_SUM_UDP);
 }
 

@@ -282,7 +282,7 @@ static int open_port(struct port_link *l, sit_fn *sit,
 	ur_port_stats(l->port, &stats);
 	l->link.rx_bytes = stats.rx_bytes;
 	ur_port_facts(l->port, &facts);
-	l->link.lends = facts.attaches;
+	l->link.zero_copy = facts.attaches;
 	return 0;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counters of raw packets.  One list: fields, names, output. */
+/* Counters of raw packets. Fields, names and output are generated from one
+ * list. */
 #ifndef UR_RAW_COUNTERS_H
 #define UR_RAW_COUNTERS_H
 

@@ -8,7 +8,7 @@ uint64_t ur_csum_add(uint64_t sum, const void *data, uint32_t len)
 	const uint8_t *p = data;
 	uint64_t swapped = 0;
 
-	/* Words of the machine's order: the sum is only swapped (RFC 1071 2). */
+	/* Words in host order: the sum is only byte-swapped (RFC 1071 2). */
 	for (; len >= 4; len -= 4, p += 4) {
 		uint32_t w;
 
@@ -75,7 +75,7 @@ bool ur_csum_complete(uint8_t *frame, uint32_t len, uint32_t start,
 	if (start > len || len - start < 2 || offset > len - start - 2)
 		return false;
 	sum = ur_csum_fold(ur_csum_add(0, frame + start, len - start));
-	/* RFC 768: 0 would say that there is none. */
+	/* RFC 768: 0 would mean no checksum. */
 	ur_put_be16(frame + start + offset, sum ? sum : 0xffff);
 	return true;
 }

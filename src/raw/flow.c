@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define VLAN_AT 14u /* among the fields of Ethernet */
+#define VLAN_AT 14u /* in the fields of Ethernet */
 #define TYPE_AT 12u
 
 static const uint8_t layer_len[UR_LAYERS] = {
@@ -32,7 +32,7 @@ static void fields_ipv4_ext(uint8_t *out, const uint8_t *ip)
 	out[8] = ip[9];
 	out[9] = ip[1];
 	out[10] = ip[8];
-	/* As the kernel's ib_verbs.h numbers them: DF 2, MF 4. */
+	/* As in the kernel's ib_verbs.h: DF 2, MF 4. */
 	out[11] = (uint8_t)((ip[6] & 0x40 ? 2 : 0) | (ip[6] & 0x20 ? 4 : 0));
 }
 
@@ -63,7 +63,7 @@ static bool fields_l4(uint8_t *out, const struct ur_hdrs *h, uint8_t proto)
 	return true;
 }
 
-/* The key is there only if its flag is; without, it reads as 0. */
+/* The key is present only with its flag; otherwise it is 0. */
 static void fields_gre(uint8_t *out, const struct ur_pkt *p)
 {
 	bool csum = p->gre[0] & 0x80, key = p->gre[0] & 0x20;
@@ -74,7 +74,7 @@ static void fields_gre(uint8_t *out, const struct ur_pkt *p)
 		memcpy(out + 4, p->gre + (csum ? 8 : 4), 4);
 }
 
-/* The fields of a layer; false: the packet has no such layer. */
+/* The fields of a layer; false: the packet lacks the layer. */
 static bool fields(uint8_t out[UR_FLOW_FIELDS], const struct ur_pkt *p,
 		   enum ur_flow_layer layer, bool inner)
 {
@@ -129,7 +129,7 @@ static bool spec_match(const struct ur_flow_spec *s, const struct ur_pkt *p)
 
 	if (!fields(f, p, s->layer, s->inner))
 		return false;
-	/* Who asks for a tag does not mean packets without one. */
+	/* A rule with a VLAN tag does not match untagged packets. */
 	if (s->layer == UR_LAYER_ETH && !h->tagged &&
 	    (s->mask[VLAN_AT] | s->mask[VLAN_AT + 1]))
 		return false;
@@ -185,7 +185,7 @@ find_spec(const struct ur_flow *f, enum ur_flow_layer layer, bool inner)
 	return NULL;
 }
 
-/* An EtherType that is asked for in full has to be that of the IP version. */
+/* An EtherType that is matched in full has to be that of the IP version. */
 static bool type_agrees(const struct ur_flow *f, bool inner)
 {
 	const struct ur_flow_spec *eth = find_spec(f, UR_LAYER_ETH, inner);
@@ -231,7 +231,7 @@ int ur_flow_add(struct ur_flow_table *t, struct ur_flow *f)
 	if (t->count >= UR_MAX_FLOWS)
 		return -ENOMEM;
 	list = &t->flows[f->type];
-	/* Behind all that are asked before it. */
+	/* After all that are evaluated before it. */
 	for (at = list->next; at != list; at = at->next)
 		if (ur_container_of(at, struct ur_flow, node)->priority >
 		    f->priority)
@@ -278,7 +278,7 @@ static uint32_t hit_all(const struct ur_flow_table *t, enum ur_flow_type type,
 	return n;
 }
 
-/* How many normal rules matched; *taken by one that keeps what it gets. */
+/* How many normal rules matched; *taken by one that stops the search. */
 static uint32_t
 steer_normal(const struct ur_flow_table *t, const struct ur_pkt *p, bool *taken,
 	     void (*deliver)(void *arg, const struct ur_flow *f), void *arg)
@@ -332,7 +332,7 @@ static uint32_t wants(const struct ur_flow *f, const uint8_t mac[6])
 	return memcmp(eth->val, mac, 6) ? UR_WANT_PROMISCUOUS : 0;
 }
 
-uint32_t ur_flow_wants(const struct ur_flow_table *t, const uint8_t mac[6])
+uint32_t ur_flow_filters(const struct ur_flow_table *t, const uint8_t mac[6])
 {
 	uint32_t w = 0;
 

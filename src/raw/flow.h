@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Flow steering (ibv_create_flow(3)): rules that say which queue pair gets a
+ * Flow steering (ibv_create_flow(3)): rules that select the queue pairs for a
  * packet.
  *
- * A packet is shown to every sniffer.  Then the normal rules are asked, lower
- * priority values first, older rules first; the first that matches takes the
- * packet, together with other rules of its priority that say exactly the same
- * (so a multicast packet reaches everyone who asked for it), unless the rule
- * lets it pass on.  What nobody took goes to the default rules.
+ * Every sniffer gets each packet. Then the normal rules are evaluated, lower
+ * priority values first, older rules first. The first that matches takes the
+ * packet, together with identical rules of its priority (so that a multicast
+ * packet reaches every subscriber), unless the rule continues the search.
+ * Packets that no rule took go to the default rules.
  */
 #ifndef UR_RAW_FLOW_H
 #define UR_RAW_FLOW_H
@@ -19,7 +19,7 @@
 
 #define UR_FLOW_SPECS_MAX 10u /* the kernel's limit too */
 #define UR_FLOW_FIELDS	  40u
-#define UR_MAX_FLOWS	  4096u /* of a device in a process */
+#define UR_MAX_FLOWS	  4096u /* per device in a process */
 
 enum ur_flow_type {
 	UR_FLOW_NORMAL,
@@ -43,7 +43,7 @@ enum ur_flow_layer {
 	UR_LAYERS,
 };
 
-/* Bytes of a layer's fields, all in network order, as the ABI has them. */
+/* Length of a layer's fields, all in network order, as in the ABI. */
 uint32_t ur_flow_layer_len(enum ur_flow_layer layer);
 
 struct ur_flow_spec {
@@ -71,7 +71,7 @@ struct ur_flow {
 	struct ur_qp *qp;
 };
 
-/* By type; the normal ones in the order in which they are asked. */
+/* By type; the normal ones in the order of evaluation. */
 struct ur_flow_table {
 	struct ur_list flows[UR_FLOW_TYPES];
 	uint32_t count;
@@ -79,23 +79,24 @@ struct ur_flow_table {
 
 void ur_flow_table_init(struct ur_flow_table *t);
 
-/* -EINVAL: specs that contradict each other or no packet can have; -ENOMEM:
- * UR_MAX_FLOWS reached.  The flow is the caller's until it is removed. */
+/* -EINVAL: contradictory or impossible specs; -ENOMEM: UR_MAX_FLOWS reached.
+ * The flow is the caller's until it is removed. */
 int ur_flow_add(struct ur_flow_table *t, struct ur_flow *f);
-/* One that is in no list, its node being initialised, stays so. */
+/* A flow in no list, with an initialised node, is ignored. */
 void ur_flow_del(struct ur_flow_table *t, struct ur_flow *f);
 
 bool ur_flow_match(const struct ur_flow *f, const struct ur_pkt *p);
 
-/* Counts, and calls deliver for each flow that gets the packet; returns how
- * many matched. */
+/*
+ * Counts, and calls deliver for each matching flow; returns how many matched.
+ */
 uint32_t ur_flow_steer(const struct ur_flow_table *t, const struct ur_pkt *p,
 		       void (*deliver)(void *arg, const struct ur_flow *f),
 		       void *arg);
 
-/* What the network device has to let through for these flows. */
+/* Filters of the network device that these flows need. */
 #define UR_WANT_ALL_MULTICAST 1u
 #define UR_WANT_PROMISCUOUS   2u
-uint32_t ur_flow_wants(const struct ur_flow_table *t, const uint8_t mac[6]);
+uint32_t ur_flow_filters(const struct ur_flow_table *t, const uint8_t mac[6]);
 
 #endif

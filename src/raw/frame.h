@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What passes between raw packets' queues and a network device: frames from the
- * Ethernet header to the last byte before the FCS, and beside them what the
- * device did, or is to do.
+ * Data passed between raw packets' queues and a network device: frames from the
+ * Ethernet header to the last byte before the FCS, with the offloads done or
+ * requested.
  */
 #ifndef UR_RAW_FRAME_H
 #define UR_RAW_FRAME_H
@@ -13,7 +13,7 @@
 
 #include "core/types.h"
 
-/* The most that a device takes, or gives, as one: 64 KiB of IP and headers. */
+/* The largest frame: 64 KiB of IP and headers. */
 #define UR_FRAME_MAX	 65600u
 #define UR_FRAME_HDR_MAX 320u
 #define UR_FRAME_IOV	 (UR_MAX_SGE + 2)
@@ -25,21 +25,21 @@ enum ur_gso {
 	UR_GSO_UDP,
 };
 
-/* Of a device; valid during the call, which may write to data. */
+/* From a device; valid during the call, which may write to data. */
 struct ur_frame_rx {
 	uint8_t *data;
 	uint32_t len;
-	uint16_t tpid; /* not 0: this tag was taken off the frame */
+	uint16_t tpid; /* not 0: this tag was stripped by the device */
 	uint16_t tci;
-	bool csum_valid;   /* sums were checked, or never left this host */
-	bool csum_partial; /* the sum from csum_start on is to be completed … */
+	bool csum_valid; /* checksums were verified, or the packet never left this host */
+	bool csum_partial; /* the checksum from csum_start on is to be completed */
 	uint16_t csum_start;
-	uint16_t csum_offset; /* … at csum_start + csum_offset */
-	uint8_t gso;	      /* enum ur_gso: several packets in one … */
-	uint16_t gso_size;    /* … of that much payload each */
+	uint16_t csum_offset; /* stored at csum_start + csum_offset */
+	uint8_t gso;	      /* enum ur_gso: several packets in one */
+	uint16_t gso_size;    /* payload of each */
 };
 
-/* To a device: pieces of application memory, perhaps of `hdr` first. */
+/* To a device: pieces of application memory, optionally preceded by `hdr`. */
 struct ur_frame_tx {
 	uint32_t niov;
 	uint32_t len;

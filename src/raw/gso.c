@@ -54,7 +54,7 @@ static void fix_ip(const struct ur_cut *c, uint8_t *buf, uint32_t len)
 	ur_csum_ipv4(ip);
 }
 
-/* FIN and PSH belong to the last, CWR to the first segment. */
+/* FIN and PSH belong to the last segment, CWR to the first. */
 static void fix_tcp(const struct ur_cut *c, uint8_t *l4)
 {
 	uint32_t seq = (uint32_t)ur_be16_at(l4 + 4) << 16 | ur_be16_at(l4 + 6);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Cutting what the host kept in one piece into the packets that the wire would
- * have carried: TCP segments (RFC 9293), UDP datagrams.
- */
+/* Cuts GSO frames of the host into the packets that the wire would have
+ * carried: TCP segments (RFC 9293), UDP datagrams. */
 #ifndef UR_RAW_GSO_H
 #define UR_RAW_GSO_H
 
@@ -14,7 +12,7 @@ struct ur_cut {
 	uint32_t hdr_len; /* Ethernet to transport */
 	uint32_t l3;	  /* offsets of headers */
 	uint32_t l4;
-	uint32_t size; /* payload of a packet */
+	uint32_t size; /* payload per packet */
 	uint32_t payload;
 	uint32_t next; /* index of the next packet */
 	uint32_t count;
@@ -22,13 +20,11 @@ struct ur_cut {
 	bool tcp;
 };
 
-/* False: it is not what gso says, or has no payload to cut. */
+/* False: it does not match gso, or has no payload to cut. */
 bool ur_cut_init(struct ur_cut *c, const struct ur_pkt *p, uint16_t gso_size);
 
-/*
- * The next packet, with right lengths and sums, into buf of `cap` bytes: its
- * length; 0: there is none left, or it does not fit.
- */
+/* The next packet, with correct lengths and checksums, into buf of `cap` bytes:
+ * its length; 0: none left, or it does not fit. */
 uint32_t ur_cut_next(struct ur_cut *c, uint8_t *buf, uint32_t cap);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of raw/ share. */
+/* Shared by the files of raw/. */
 #ifndef UR_RAW_INTERNAL_H
 #define UR_RAW_INTERNAL_H
 
@@ -8,12 +8,13 @@
 struct ur_rawqp {
 	struct ur_raw *r;
 	struct ur_qp *qp;
-	struct ur_list sending; /* ur_raw.senders, or .paced: above its rate */
-	uint32_t collected;	/* frames given out and not yet sent */
-	uint64_t rate_at_ns;	/* core/rate.h */
+	/* In ur_raw.senders, or in .paced: above its rate. */
+	struct ur_list sending;
+	uint32_t collected;  /* frames collected and not yet sent */
+	uint64_t rate_at_ns; /* core/rate.h */
 };
 
-/* What stands at an index of the numbers: one of the two. */
+/* An entry of the number table: a queue pair or a work queue. */
 struct ur_rawnum {
 	struct ur_rawqp *qp;
 	struct ur_wq *wq;
@@ -41,18 +42,18 @@ static inline enum ur_qp_state ur_rawqp_state(const struct ur_qp *qp)
 	return atomic_load_explicit(&qp->state, memory_order_relaxed);
 }
 
-/* tx.c: complete the oldest send; false: the queue pair is broken. */
+/* tx.c: complete the oldest send; false: CQ overrun. */
 void ur_raw_complete(struct ur_rawqp *q, enum ur_wc_status status,
 		     uint64_t now_ns);
 
-/* qp.c: a send has failed: only its queue stops, as for datagrams. */
+/* qp.c: a send has failed: only the send queue stops, as for datagrams. */
 void ur_rawqp_stop(struct ur_rawqp *q, uint64_t now_ns);
 /* A completion queue has overrun, or receiving has failed. */
 void ur_rawqp_fail(struct ur_rawqp *q, enum ur_event_type event,
 		   uint64_t now_ns);
 void ur_raw_wq_fail(struct ur_wq *wq, uint64_t now_ns);
 
-/* rx.c: complete what is posted as flushed; false: the CQ has overrun. */
+/* rx.c: complete posted receives as flushed; false: CQ overrun. */
 bool ur_raw_flush_rq(struct ur_rq *rq, struct ur_cq *cq, const void *owner,
 		     uint32_t num, uint64_t now_ns);
 

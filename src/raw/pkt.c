@@ -31,7 +31,7 @@ static bool is_vlan(uint16_t type)
 	return type == UR_ETHERTYPE_VLAN || type == UR_ETHERTYPE_QINQ;
 }
 
-/* RFC 8200 4: those that may stand between IPv6 and its payload. */
+/* RFC 8200 4: extension headers between IPv6 and its payload. */
 static bool is_extension(uint8_t proto)
 {
 	return proto == 0 || proto == 43 || proto == FRAGMENT_HDR ||
@@ -60,7 +60,7 @@ static void parse_l4(struct ur_hdrs *h, struct ur_rd *r)
 		}
 }
 
-/* What is behind the IP packet pads the frame and belongs to nobody. */
+/* Bytes after the IP packet are padding of the frame. */
 static void trim(struct ur_rd *r, size_t len)
 {
 	if (len < ur_rd_left(r))
@@ -83,7 +83,7 @@ static void parse_ipv4(struct ur_hdrs *h, struct ur_rd *r)
 		return;
 	h->ipv4 = ip;
 	h->proto = ip[9];
-	/* Only the first fragment has ports, but no whole payload. */
+	/* Only the first fragment has ports, and not the whole payload. */
 	h->fragment = (ur_be16_at(ip + 6) & 0x3fff) != 0;
 	parse_l4(h, r);
 }
@@ -120,7 +120,7 @@ static void parse_ip(struct ur_hdrs *h, struct ur_rd *r)
 		parse_ipv6(h, r);
 }
 
-/* RFC 3032 gives no type of what is inside: the IP version tells. */
+/* RFC 3032 has no type field for the payload: the IP version identifies it. */
 static void parse_mpls(struct ur_hdrs *outer, struct ur_hdrs *inner,
 		       struct ur_rd *r)
 {
@@ -143,7 +143,7 @@ static void parse_mpls(struct ur_hdrs *outer, struct ur_hdrs *inner,
 	parse_ip(inner, r);
 }
 
-/* From the EtherType on. */
+/* Parses from the EtherType on. */
 static void parse_type(struct ur_hdrs *h, struct ur_rd *r)
 {
 	h->type = ur_rd_be16(r);

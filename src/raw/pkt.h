@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A received Ethernet frame and where its headers are, outside and inside of a
- * tunnel.  Whatever pointer is set has its whole header within the frame.
- */
+/* A received Ethernet frame and the position of its headers, outside and inside
+ * of a tunnel. Every non-NULL pointer has its whole header within the frame. */
 #ifndef UR_RAW_PKT_H
 #define UR_RAW_PKT_H
 
@@ -30,15 +28,15 @@
 /* A stack of Ethernet, IP and transport headers. */
 struct ur_hdrs {
 	const uint8_t *macs; /* destination, source; NULL: no Ethernet */
-	uint16_t type;	     /* EtherType behind the last tag; 0: none */
+	uint16_t type;	     /* EtherType after the last tag; 0: none */
 	bool tagged;
 	uint16_t tci; /* of the first tag */
 	const uint8_t *ipv4;
 	const uint8_t *ipv6;
-	uint8_t proto;	     /* of what follows IP and its extensions */
+	uint8_t proto;	     /* protocol after IP and its extensions */
 	bool fragment;	     /* then there is no transport header */
-	const uint8_t *l4;   /* TCP, UDP, ESP or GRE, as proto says */
-	uint32_t l4_len;     /* bytes of the IP packet from there */
+	const uint8_t *l4;   /* TCP, UDP, ESP or GRE, according to proto */
+	uint32_t l4_len;     /* bytes of the IP packet from l4 on */
 	const uint8_t *mpls; /* first entry of the label stack */
 };
 
@@ -55,9 +53,9 @@ struct ur_pkt {
 };
 
 /*
- * Find the headers of a frame of len bytes.  `tpid` is not 0 if the network
- * device took the first tag, tpid and tci, off the frame.  False: too short to
- * be an Ethernet frame.
+ * Locates the headers of a frame of len bytes. `tpid` is not 0 if the network
+ * device stripped the first tag, tpid and tci. False: too short for an Ethernet
+ * frame.
  */
 bool ur_pkt_parse(struct ur_pkt *p, const uint8_t *frame, uint32_t len,
 		  uint16_t tpid, uint16_t tci);

@@ -4,7 +4,7 @@
 #include <linux/if_packet.h>
 #include <string.h>
 
-#define RULE_MAX  24u /* instructions of a flow */
+#define RULE_MAX  24u /* instructions per flow */
 #define TESTS_MAX 12u
 #define TAKE	  0xffffffffu
 
@@ -28,7 +28,7 @@ static void jump(struct prog *p, uint16_t code, uint32_t k, uint8_t jt,
 	};
 }
 
-/* Go on if the accumulator equals k, else to the next rule. */
+/* Continue if the accumulator equals k, else jump to the next rule. */
 static void need(struct prog *p, uint32_t k)
 {
 	p->tests[p->ntests++] = p->n;
@@ -86,7 +86,8 @@ static bool match_mac(struct prog *p, const struct ur_flow_spec *eth)
 	return true;
 }
 
-/* Only behind IPv4 that follows the addresses at once; others pass. */
+/* Tested only if an IPv4 header without options precedes it; other packets
+ * pass. */
 static bool match_port(struct prog *p, const struct ur_flow_spec *l4,
 		       uint8_t proto)
 {
@@ -103,7 +104,7 @@ static bool match_port(struct prog *p, const struct ur_flow_spec *l4,
 	return true;
 }
 
-/* False: nothing of it can be tested here, so everything has to pass. */
+/* False: the rule cannot be tested here, so everything has to pass. */
 static bool rule(struct prog *p, const struct ur_flow *f)
 {
 	const struct ur_flow_spec *eth = find(f, UR_LAYER_ETH);
@@ -116,7 +117,7 @@ static bool rule(struct prog *p, const struct ur_flow *f)
 	return some;
 }
 
-/* The rule from `start` on says what the one before it says: take it back. */
+/* Drop the rule from `start` on if it equals the previous one. */
 static void merge(struct prog *p, uint32_t before, uint32_t start)
 {
 	uint32_t len = p->n - start;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A classic BPF program that lets through what the flows may want: more than
- * they take, never less.  What it drops costs no copy and wakes nobody.
- */
+/* A classic BPF program that passes what the flows may match: a superset of it.
+ * Dropped packets cost no copy and no wakeup. */
 #ifndef UR_RAW_PREFILTER_H
 #define UR_RAW_PREFILTER_H
 
@@ -10,13 +8,13 @@
 
 #include "raw/flow.h"
 
-/* The kernel compiles it anew for each flow that comes or goes. */
+/* The kernel compiles it again for each added or removed flow. */
 #define UR_PREFILTER_MAX 256u
 
 /*
- * Returns the length of the program.  Of what the host itself sends it takes
- * what a network adapter would loop back, that is multicast and frames to its
- * own address; on the loopback device nothing, since all comes in there again.
+ * Returns the length of the program. Of packets sent by the host itself it
+ * passes what a network adapter would loop back, multicast and frames to its
+ * own address; on the loopback device none, since they are all received there.
  */
 uint32_t ur_prefilter(const struct ur_flow_table *t, const uint8_t mac[6],
 		      bool loopback, struct sock_filter out[UR_PREFILTER_MAX]);

@@ -2,15 +2,15 @@
 /*
  * Life of raw packet queue pairs and work queues.
  *
- *  RESET, INIT  nothing is sent, what comes is not theirs
+ *  RESET, INIT  sends nothing, receives nothing
  *  RTR, SQD     receive; SQD has nothing to finish, since a request completes
- *               in the moment it leaves
+ *               as it leaves
  *  RTS          all
  *  SQE          receives; sends are flushed
  *  ERR          all requests are flushed
  *
- * A queue pair with an indirection table has neither queues nor states: what it
- * receives goes to the work queues, each in its own state.
+ * A queue pair with an indirection table has neither queues nor states: its
+ * packets go to the work queues, each in its own state.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ void ur_raw_destroy(struct ur_raw *r)
 	free(r);
 }
 
-/* Numbers go round, so that one that was given back is not soon used again. */
+/* Numbers are assigned round-robin, so that a freed one is reused late. */
 static struct ur_rawnum *number(struct ur_raw *r, uint32_t *num)
 {
 	if (r->used == UR_MAX_RAW)
@@ -218,7 +218,7 @@ void ur_raw_kick(struct ur_raw *r, struct ur_qp *qp, uint64_t now_ns)
 	struct ur_rawqp *q = ur_rawqp(qp);
 	enum ur_qp_state state;
 
-	/* The bell may have been rung before the queue pair went away. */
+	/* The doorbell may precede the destruction of the queue pair. */
 	if (!q)
 		return;
 	state = ur_rawqp_state(qp);

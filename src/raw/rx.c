@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receiving: a frame is cut into what the wire would have carried, its headers
- * are found, the flows say who gets it, and each gets a copy.
+ * Receiving: a frame is cut into the packets that the wire would have carried,
+ * its headers are parsed, the flows select the queue pairs, and each gets a
+ * copy.
  */
 #include <errno.h>
 
@@ -11,8 +12,8 @@
 #include "raw/internal.h"
 #include "raw/toeplitz.h"
 
-/* Where a packet goes in the end: a queue pair's receive queue, or one of the
- * work queues behind it. */
+/* The queue that consumes a packet: a queue pair's receive queue, or one of the
+ * work queues of its table. */
 struct sink {
 	struct ur_rq *rq;
 	struct ur_cq *cq;
@@ -25,12 +26,12 @@ struct sink {
 struct delivery {
 	struct ur_raw *r;
 	struct ur_pkt pkt;
-	bool sums_known; /* looked at once, whoever else gets it */
+	bool sums_known; /* computed once for all destinations */
 	bool sums_good;
 	uint64_t now_ns;
 };
 
-/* Pieces of the packet in the order in which they are placed. */
+/* Pieces of the packet in the order of placement. */
 struct piece {
 	const uint8_t *p;
 	uint32_t len;
@@ -66,10 +67,8 @@ bool ur_raw_flush_rq(struct ur_rq *rq, struct ur_cq *cq, const void *owner,
 	return room;
 }
 
-/*
- * The packet without its first tag, or with it, wherever the tag is: in the
- * frame, or taken off by the network device (then `tag` gets it).
- */
+/* The packet without its first tag, or with it, whether the tag is in the frame
+ * or was stripped by the network device (then `tag` gets it). */
 static uint32_t pieces(const struct ur_pkt *p, bool strip, uint8_t tag[4],
 		       struct piece out[3])
 {
@@ -115,7 +114,7 @@ static bool sums_good(struct delivery *d)
 	return d->sums_good;
 }
 
-/* 0; -EACCES and the like: the receive was wrong; -ENOSPC: the CQ is full. */
+/* 0; -EACCES and the like: the receive is invalid; -ENOSPC: the CQ is full. */
 static int put(struct delivery *d, const struct sink *s,
 	       const struct ur_flow *f)
 {
@@ -135,8 +134,8 @@ static int put(struct delivery *d, const struct sink *s,
 	n = pieces(&d->pkt, s->strip_vlan, tag, piece);
 	for (uint32_t i = 0; i < n; i++)
 		c.byte_len += piece[i].len;
-	/* As for datagrams: what does not fit is dropped, the receive stays,
-	 * or any peer could stop the queue. */
+	/* As for datagrams: a packet that does not fit is dropped, the receive
+	 * stays. Otherwise any peer could stop the queue. */
 	if (c.byte_len > w->length) {
 		d->r->cnt.drop_length++;
 		return 0;
@@ -225,7 +224,7 @@ static void input_one(struct delivery *d, const uint8_t *data, uint32_t len,
 		r->cnt.drop_malformed++;
 		return;
 	}
-	/* Sums that the host vouches for are only good where there are any. */
+	/* The host's verdict is about existing checksums only. */
 	d->sums_known = f->csum_valid;
 	d->sums_good = f->csum_valid && d->pkt.outer.ipv4 && d->pkt.outer.l4 &&
 		       ur_csum_offset(d->pkt.outer.proto);

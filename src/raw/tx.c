@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending: each request is one frame.  Where the device is to fill in sums, or
- * to cut a large payload, its headers are copied and prepared; everything else
- * goes from the application's memory.
+ * Sending: each request is one frame. For checksum or segmentation offload the
+ * headers are copied and prepared; everything else is sent from the
+ * application's memory.
  */
 #include <errno.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static int payload(const struct ur_raw *r, const struct ur_qp *qp,
 			     w->length, iov, UR_MAX_SGE);
 }
 
-/* Take the first n bytes off the pieces of *f into its own header. */
+/* Move the first n bytes of the pieces of *f into its own header. */
 static int pull_header(struct ur_frame_tx *f, uint32_t n)
 {
 	struct iovec *iov = f->iov + 1;
@@ -65,7 +65,7 @@ static int pull_header(struct ur_frame_tx *f, uint32_t n)
 	return 0;
 }
 
-/* Where IP begins behind tags; 0: the header is too short. */
+/* Offset of IP after VLAN tags; 0: the header is too short. */
 static uint32_t l3_offset(const uint8_t *hdr, uint32_t len)
 {
 	uint32_t at = UR_MACS_LEN;
@@ -77,10 +77,10 @@ static uint32_t l3_offset(const uint8_t *hdr, uint32_t len)
 }
 
 /*
- * Fill in the header's sums as far as it is ours to, and ask the device for the
- * rest: it adds the bytes up, beginning with the sum of the pseudo header.
- * `rest` bytes of the frame follow the header.  False: no IPv4 or IPv6 with TCP
- * or UDP; then there is nothing to fill in.
+ * Fill in the IP checksum, and request offload of the transport's: the device
+ * adds the bytes to the pseudo header's sum stored in the field. `rest` bytes
+ * of the frame follow the header. False: no IPv4 or IPv6 with TCP or UDP; then
+ * there is nothing to do.
  */
 static bool offload_sums(struct ur_frame_tx *f, uint32_t hdr_len, uint32_t rest)
 {
@@ -99,7 +99,7 @@ static bool offload_sums(struct ur_frame_tx *f, uint32_t hdr_len, uint32_t rest)
 		h->ipv4 ? ur_be16_at(h->ipv4 + 2) + (uint32_t)(h->ipv4 - f->hdr)
 			: ur_be16_at(h->ipv6 + 4) + UR_IPV6_LEN +
 				  (uint32_t)(h->ipv6 - f->hdr);
-	/* Padding behind the packet would be added up too. */
+	/* Padding after the packet would be summed too. */
 	if (l4_len != hdr_len + rest)
 		return false;
 	l4_len -= l4;
@@ -111,7 +111,7 @@ static bool offload_sums(struct ur_frame_tx *f, uint32_t hdr_len, uint32_t rest)
 	return true;
 }
 
-/* Cut away what lies behind the IP packet: it only fills up the frame. */
+/* Remove the padding after the IP packet. */
 static void drop_padding(struct ur_frame_tx *f, uint32_t hdr_len)
 {
 	uint32_t l3 = l3_offset(f->hdr, hdr_len), end, keep;
@@ -149,8 +149,8 @@ static int with_sums(struct ur_frame_tx *f)
 	return 0;
 }
 
-/* The lengths in the header are those of the whole, as the host's own TCP has
- * them; whoever cuts it sets those of each packet. */
+/* Lengths in the header are those of the whole, as the kernel's TCP sets them;
+ * segmentation sets those of each packet. */
 static bool set_length(uint8_t *hdr, uint32_t hdr_len, uint32_t total)
 {
 	uint32_t l3 = l3_offset(hdr, hdr_len);
@@ -166,7 +166,7 @@ static bool set_length(uint8_t *hdr, uint32_t hdr_len, uint32_t total)
 	return total - l3 <= 0xffff;
 }
 
-/* The header stands behind the places of the list (ur_swqe_tso_hdr()). */
+/* The header follows the slot's scatter/gather list (ur_swqe_tso_hdr()). */
 static int build_tso(const struct ur_qp *qp, struct ur_frame_tx *f,
 		     struct ur_swqe *w)
 {
@@ -270,7 +270,7 @@ struct ur_qp *ur_raw_next(struct ur_raw *r, uint64_t now_ns)
 	return ur_container_of(r->senders.next, struct ur_rawqp, sending)->qp;
 }
 
-/* With a limit, one frame at a time: what is behind it may have to wait. */
+/* With a rate limit, one frame at a time: the next one may have to wait. */
 static uint32_t may_send(struct ur_rawqp *q, uint32_t max, uint64_t now_ns)
 {
 	if (!q->qp->attr.rate_limit)
@@ -301,7 +301,7 @@ uint32_t ur_raw_collect(struct ur_raw *r, struct ur_qp *qp,
 			n++;
 			continue;
 		}
-		/* What stands before it leaves first; it comes again. */
+		/* Earlier frames leave first; this one is tried again. */
 		if (n == 0)
 			fail_send(q, err, now_ns);
 		break;
@@ -338,7 +338,7 @@ void ur_raw_sent(struct ur_raw *r, struct ur_qp *qp, uint32_t n, int err,
 		}
 	}
 	q->collected = 0;
-	/* The next one's turn. */
+	/* Round-robin: the next one's turn. */
 	if (!ur_list_empty(&q->sending)) {
 		ur_list_del(&q->sending);
 		ur_raw_kick(r, qp, now_ns);

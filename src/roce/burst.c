@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Building bursts.  Headers, ICRCs and small payloads stand one behind the
- * other in the burst's linear buffer; a large payload of memory that holds
- * still is left where it is, and the trailer of one packet and the header of
- * the next then form one piece.
+ * Building bursts. Headers, ICRCs and small payloads are contiguous in the
+ * burst's linear buffer; a large payload in stable memory is referenced, and
+ * the trailer of one packet and the header of the next then form one piece.
  */
 #include <errno.h>
 
@@ -13,7 +12,7 @@
 #include "roce/internal.h"
 
 /* Below this, copying costs less than two more pieces of an iovec, each of
- * which the kernel looks at: 9 % of a WRITE of 1 MiB in packets of 1 KiB. */
+ * which the kernel processes: 9 % of a WRITE of 1 MiB in packets of 1 KiB. */
 #define GATHER_MIN 2048u
 
 void ur_burst_start(struct ur_burst *t, const struct ur_path *p)
@@ -30,7 +29,7 @@ void ur_burst_start(struct ur_burst *t, const struct ur_path *p)
 	t->niov = 0;
 	t->linear_len = 0;
 	t->sent = 0;
-	t->lent = 0;
+	t->pinned = 0;
 	t->pin = NULL;
 }
 
@@ -41,7 +40,7 @@ uint32_t ur_pkt_len(const struct ur_opcode *op, uint32_t payload_len)
 
 bool ur_burst_holds(const struct ur_burst *t, uint32_t pkt_len, uint32_t n)
 {
-	/* Room for an SGE list at its longest, and the pieces around it. */
+	/* Room for the longest SGE list, and the pieces around it. */
 	return t->npkts + n <= UR_BURST_PKTS &&
 	       t->bytes + n * pkt_len <= UR_BURST_BYTES &&
 	       t->niov + n * (UR_MAX_SGE + 2) <= UR_BURST_IOV;
@@ -69,7 +68,7 @@ static void linear_piece(struct ur_burst *t, uint32_t from, uint32_t to)
 		t->iov[t->niov++] = (struct iovec){ p, to - from };
 }
 
-/* Payload into the linear buffer. */
+/* Copies payload into the linear buffer. */
 static int payload_copy(uint8_t *to, const struct iovec *iov, uint32_t niov)
 {
 	for (uint32_t i = 0; i < niov; i++) {
@@ -89,10 +88,8 @@ static int payload_gather(const struct iovec *iov, uint32_t niov, uint32_t *crc)
 	return 0;
 }
 
-/*
- * A packet all of which is copied: its CRC is that of the copy, not of what
- * the application may meanwhile have changed, and made in one go.
- */
+/* A packet that is copied whole: its CRC covers the copy, not memory that the
+ * application may change meanwhile, and is computed in one pass. */
 static int add_copied(struct ur_burst *t, uint32_t at, const struct iovec *iov,
 		      uint32_t niov, uint32_t len, uint32_t crc)
 {
@@ -107,7 +104,7 @@ static int add_copied(struct ur_burst *t, uint32_t at, const struct iovec *iov,
 	return 0;
 }
 
-/* A packet whose payload stays where it is, with `pad` bytes behind it. */
+/* A packet whose payload is referenced, with `pad` bytes after it. */
 static int add_gathered(struct ur_burst *t, uint32_t at,
 			const struct iovec *iov, uint32_t niov, uint32_t pad,
 			uint32_t crc)

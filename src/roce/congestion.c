@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How much may be under way to a destination lane.  What has to be protected
- * is the receive buffer of its socket, whose size we do not know: so the
- * window starts at what the smallest common buffer holds, grows while
- * acknowledgements come (slow start, then one packet per window), and is
- * halved at most once per round trip when packets were lost (RFC 5681 in
- * spirit).  READ responses need no guess: they come into our own buffer, and
- * the requester asks for no more than that holds (ur_roce.rd_window).
+ * The amount of data in flight to a destination lane. It protects the receive
+ * buffer of the lane's socket, whose size is unknown. So the window starts at
+ * the smallest common buffer size, grows with acknowledgements (slow start,
+ * then one packet per window), and is halved at most once per round trip on
+ * loss (in the spirit of RFC 5681). READ responses need no estimate: they go
+ * into our own buffer, and the requester requests no more than that holds
+ * (ur_roce.rd_window).
  */
 #include "roce/internal.h"
 
 #define CWND_START	  (192u << 10)
 #define CWND_MIN	  (8u << 10)
 #define CWND_MAX	  (1u << 20)
-/* 64 packets of 64 bytes. */
+/* 64 packets of 64 bytes */
 #define BURST_ROOM	  (12u << 10)
 #define CUT_INTERVAL_NS	  200000u
-/* As long as a timeout takes at least. */
+/* The minimum duration of a timeout. */
 #define STALL_INTERVAL_NS 8000000u
 
-/* UC and UD: a burst as large as a small socket buffer, then this rate. */
+/* UC and UD: a burst of the size of a small socket buffer, then this rate. */
 #define PACE_BURST	  (160u << 10)
 #define PACE_BYTES_PER_US 4000u
 
@@ -30,12 +30,12 @@ void ur_cong_init(struct ur_path *p)
 }
 
 /*
- * A packet of any size may leave until the window is full; then none until
- * there is room for a burst of small ones.  Were each acknowledgement followed
- * by as much as it makes room for, a burst that once was short would be
- * followed by short ones for ever (RFC 9293 3.8.6.2 knows the silly window).
- * Who fills it asks for an acknowledgement; others, who stopped for reasons of
- * their own, may not have.  So when his has come the window opens anyway.
+ * Silly window avoidance (RFC 9293 3.8.6.2): packets leave until the window is
+ * full, then none until there is room for a burst of small ones. If each
+ * acknowledgement were followed by as much as it makes room for, a short burst
+ * would be followed by short ones for ever. The QP that fills the window
+ * requests an acknowledgement; others, which stopped for other reasons, may not
+ * have. So its acknowledgement opens the window in any case.
  */
 bool ur_cong_may_send(const struct ur_path *p)
 {
@@ -59,11 +59,10 @@ static bool has_room(const struct ur_path *p)
 }
 
 /*
- * Whoever waited for the window goes on when its path's turn comes, one after
- * the other while there is room: were all of many woken each time that a few
- * packets are acknowledged, they would do nothing but stand in line again.  It
- * goes before those that have come since: they would take each time what room
- * there is.
+ * QPs that wait for the window are resumed one at a time in their path's turn,
+ * while there is room: waking all of many on each acknowledgement would only
+ * queue them again. A resumed QP precedes those that came since, which would
+ * otherwise take the room each time.
  */
 bool ur_cong_wake(struct ur_path *p)
 {
@@ -123,10 +122,8 @@ void ur_cong_loss(struct ur_path *p, uint64_t now_ns)
 	p->cwnd = p->ssthresh;
 }
 
-/*
- * Nothing came back at all: start over gently.  When the peer stood still,
- * all QPs of the path find that out, one after the other; it is one event.
- */
+/* No response at all: restart with a small window. If the peer stopped, all QPs
+ * of the path time out one after the other; they count as one event. */
 void ur_cong_timeout(struct ur_path *p, uint64_t now_ns)
 {
 	if (p->stall_at_ns && now_ns - p->stall_at_ns < STALL_INTERVAL_NS)
@@ -136,10 +133,8 @@ void ur_cong_timeout(struct ur_path *p, uint64_t now_ns)
 	p->cwnd = CWND_MIN;
 }
 
-/*
- * May an unacknowledged packet leave now?  If not, q's timer is set for when
- * it may.  The path is a bucket that drains at a fixed rate.
- */
+/* May an unacknowledged packet leave now? If not, sets q's timer for when it
+ * may. The path is a token bucket with a fixed rate. */
 bool ur_cong_pace(struct ur_rqp *q, uint32_t price, uint64_t now_ns)
 {
 	struct ur_path *p = q->path;
@@ -157,7 +152,7 @@ bool ur_cong_pace(struct ur_rqp *q, uint32_t price, uint64_t now_ns)
 	return true;
 }
 
-/* READ bytes came in, or are no longer expected. */
+/* READ bytes arrived, or are no longer expected. */
 void ur_cong_read_done(struct ur_rqp *q, uint64_t bytes)
 {
 	struct ur_roce *r = q->r;

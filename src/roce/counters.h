@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Counters of a lane, with the kernel's names where the kernel has one
- * (rdma statistic show).  One list: fields, names and output come from it.
+ * Counters of a lane, with the kernel's names where it has the same counter
+ * (rdma statistic show). Fields, names and output are generated from one list.
  */
 #ifndef UR_ROCE_COUNTERS_H
 #define UR_ROCE_COUNTERS_H

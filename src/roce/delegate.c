@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The other side of loan.h: a guest is a responder for the time of a loan, and
- * as long as a receive of ours is in use by a message.  It has no place among
- * the lane's queue pairs: packets come to it with loans alone.
+ * The delegate's side of delegation.h. A delegate is a responder for the time
+ * of a delegation, and for as long as a message uses a receive of ours. It is
+ * not among the lane's queue pairs: it gets packets with delegations only.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -10,15 +10,15 @@
 #include "base/bytes.h"
 #include "roce/delegation.h"
 
-#define GUESTS_MAX 4096u /* of a lane */
-#define END_MAX	   8192u
+#define DELEGATES_MAX 4096u /* per lane */
+#define END_MAX	      8192u
 
 static struct ur_delegate *delegate_of(struct ur_qp *qp)
 {
 	return ur_container_of(qp, struct ur_delegate, qp);
 }
 
-/* Why it failed; that it takes no more receives is said by the target. */
+/* Saves the reason of the failure; the owner raises LAST_WQE_REACHED. */
 static void on_event(struct ur_qp *qp, enum ur_event_type type)
 {
 	if (type != UR_EVENT_QP_LAST_WQE_REACHED)
@@ -28,7 +28,7 @@ static void on_event(struct ur_qp *qp, enum ur_event_type type)
 static struct ur_delegate *find(const struct ur_roce *r, uint32_t via,
 				uint32_t qpn)
 {
-	ur_list_for_each(pos, &r->guests) {
+	ur_list_for_each(pos, &r->delegates) {
 		struct ur_delegate *g =
 			ur_container_of(pos, struct ur_delegate, node);
 
@@ -41,8 +41,9 @@ static struct ur_delegate *find(const struct ur_roce *r, uint32_t via,
 static struct ur_delegate *delegate_new(struct ur_roce *r, uint32_t via,
 					uint32_t qpn)
 {
-	struct ur_delegate *g =
-		r->delegate_count < GUESTS_MAX ? calloc(1, sizeof(*g)) : NULL;
+	struct ur_delegate *g = r->delegate_count < DELEGATES_MAX
+					? calloc(1, sizeof(*g))
+					: NULL;
 
 	if (!g)
 		return NULL;
@@ -60,12 +61,12 @@ static struct ur_delegate *delegate_new(struct ur_roce *r, uint32_t via,
 	g->via = via;
 	g->qpn = qpn;
 	ur_list_init(&g->done);
-	ur_list_add_tail(&r->guests, &g->node);
+	ur_list_add_tail(&r->delegates, &g->node);
 	r->delegate_count++;
 	return g;
 }
 
-/* A receive in use is flushed, as that of a queue pair which has failed. */
+/* A receive in use is flushed, as by a queue pair in error. */
 static void delegate_free(struct ur_roce *r, struct ur_delegate *g)
 {
 	struct ur_rqp *q = ur_rqp_of(&g->qp);
@@ -97,7 +98,7 @@ static int take_terms(struct ur_delegate *g,
 	return ur_rqp_retarget(q, &av, t->dest_qpn, t->resources);
 }
 
-static void give_back(struct ur_roce *r, struct ur_delegate *g)
+static void return_state(struct ur_roce *r, struct ur_delegate *g)
 {
 	struct ur_rqp *q = ur_rqp_of(&g->qp);
 	struct ur_delegation_end e = { .seq = g->seq,
@@ -109,7 +110,8 @@ static void give_back(struct ur_roce *r, struct ur_delegate *g)
 
 	ur_delegation_put_end(&w, &e);
 	ur_delegation_put_state(&w, &q->rsp);
-	r->xrc->give_back(r->xrc_arg, g->via, g->qpn, buf, (size_t)(w.p - buf));
+	r->xrc->return_state(r->xrc_arg, g->via, g->qpn, buf,
+			     (size_t)(w.p - buf));
 	ur_list_del(&g->done);
 	if (!e.under_way)
 		delegate_free(r, g);
@@ -117,12 +119,12 @@ static void give_back(struct ur_roce *r, struct ur_delegate *g)
 
 void ur_delegates_return(struct ur_roce *r)
 {
-	ur_list_for_each_safe(pos, tmp, &r->returns) {
+	ur_list_for_each_safe(pos, tmp, &r->finished) {
 		struct ur_delegate *g =
 			ur_container_of(pos, struct ur_delegate, done);
 
 		if (ur_delegation_is_settled(ur_rqp_of(&g->qp)))
-			give_back(r, g);
+			return_state(r, g);
 	}
 }
 
@@ -141,8 +143,9 @@ static void execute_all(struct ur_delegate *g, struct ur_rd *rd,
 	}
 }
 
-/* A second loan of the target, before the first is back, is none. */
-static struct ur_delegate *admit(struct ur_roce *r, const struct ur_borrow *b)
+/* Refuses a second delegation of the target before the first is returned. */
+static struct ur_delegate *admit(struct ur_roce *r,
+				 const struct ur_delegated *b)
 {
 	struct ur_delegate *g = find(r, b->via, b->qpn);
 
@@ -151,8 +154,8 @@ static struct ur_delegate *admit(struct ur_roce *r, const struct ur_borrow *b)
 	return g ? g : delegate_new(r, b->via, b->qpn);
 }
 
-int ur_roce_borrow(struct ur_roce *r, const struct ur_borrow *b,
-		   uint64_t now_ns)
+int ur_roce_accept_delegation(struct ur_roce *r, const struct ur_delegated *b,
+			      uint64_t now_ns)
 {
 	struct ur_rd rd = ur_rd_init(b->msg, b->len);
 	struct ur_delegation_terms terms;
@@ -171,7 +174,7 @@ int ur_roce_borrow(struct ur_roce *r, const struct ur_borrow *b,
 		delegate_free(r, g);
 		return -EPROTO;
 	}
-	ur_list_add_tail(&r->returns, &g->done);
+	ur_list_add_tail(&r->finished, &g->done);
 	execute_all(g, &rd, now_ns);
 	return 0;
 }
@@ -188,7 +191,7 @@ void ur_roce_dismiss(struct ur_roce *r, uint32_t via, uint32_t qpn,
 
 void ur_delegates_gone(struct ur_roce *r, uint32_t via)
 {
-	ur_list_for_each_safe(pos, tmp, &r->guests) {
+	ur_list_for_each_safe(pos, tmp, &r->delegates) {
 		struct ur_delegate *g =
 			ur_container_of(pos, struct ur_delegate, node);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The home's side of loan.h: what is held, lent and taken back. */
+/* The owner's side of delegation.h: holds, delegates and takes back. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/bytes.h"
 #include "roce/delegation.h"
 
-#define LOAN_MAX (UR_DELEGATION_BYTES + 8192u) /* with terms and state */
+#define DELEGATION_MSG_MAX                                                     \
+	(UR_DELEGATION_BYTES + 8192u) /* with terms and state */
 
 int ur_delegation_open(struct ur_rqp *q)
 {
@@ -16,7 +17,7 @@ int ur_delegation_open(struct ur_rqp *q)
 	if (!r->xrc || !q->qp->xrcd || !q->qp->xrcd->shared)
 		return 0;
 	if (!r->delegation_buf)
-		r->delegation_buf = malloc(LOAN_MAX);
+		r->delegation_buf = malloc(DELEGATION_MSG_MAX);
 	l = calloc(1, sizeof(*l));
 	if (!l || !r->delegation_buf) {
 		free(l);
@@ -25,8 +26,8 @@ int ur_delegation_open(struct ur_rqp *q)
 	l->q = q;
 	ur_list_init(&l->pending);
 	ur_list_init(&l->held);
-	ur_list_add_tail(&r->lenders, &l->node);
-	q->loan = l;
+	ur_list_add_tail(&r->delegations, &l->node);
+	q->delegation = l;
 	return 0;
 }
 
@@ -46,7 +47,7 @@ static void held_drop_all(struct ur_delegation *l)
 
 void ur_delegation_stop(struct ur_rqp *q)
 {
-	struct ur_delegation *l = q->loan;
+	struct ur_delegation *l = q->delegation;
 
 	held_drop_all(l);
 	if (l->out || l->under_way)
@@ -58,9 +59,9 @@ void ur_delegation_stop(struct ur_rqp *q)
 void ur_delegation_close(struct ur_rqp *q)
 {
 	ur_delegation_stop(q);
-	ur_list_del(&q->loan->node);
-	free(q->loan);
-	q->loan = NULL;
+	ur_list_del(&q->delegation->node);
+	free(q->delegation);
+	q->delegation = NULL;
 }
 
 bool ur_delegation_is_settled(const struct ur_rqp *q)
@@ -107,10 +108,10 @@ static bool hold(struct ur_delegation *l, const struct ur_in *in)
 	return true;
 }
 
-/* Those for a queue of ours go the short way, unless others are before them. */
+/* A request for a local queue is executed directly, unless packets are held. */
 void ur_delegation_request(struct ur_rqp *q, struct ur_in *in)
 {
-	struct ur_delegation *l = q->loan;
+	struct ur_delegation *l = q->delegation;
 
 	if (!l->out && ur_list_empty(&l->held) && ur_xrc_srq(q, in->hdr.srqn)) {
 		ur_rc_request(q, in);
@@ -121,10 +122,10 @@ void ur_delegation_request(struct ur_rqp *q, struct ur_in *in)
 		return;
 	}
 	if (!l->out && ur_list_empty(&l->pending))
-		ur_list_add_tail(&q->r->loans, &l->pending);
+		ur_list_add_tail(&q->r->pending_delegations, &l->pending);
 }
 
-/* The linter does not see that one is unlinked before it is freed.
+/* clang-tidy does not see that an entry is unlinked before it is freed.
  * NOLINTBEGIN(clang-analyzer-unix.Malloc) */
 static struct ur_held *first_held(const struct ur_delegation *l)
 {
@@ -132,7 +133,7 @@ static struct ur_held *first_held(const struct ur_delegation *l)
 }
 /* NOLINTEND(clang-analyzer-unix.Malloc) */
 
-/* As many of the oldest packets as are for the same process. */
+/* The oldest packets for the same process, as many as fit. */
 static uint32_t put_packets(struct ur_wr *w, const struct ur_delegation *l)
 {
 	uint32_t slot = first_held(l)->srqn >> UR_SLOT_SHIFT;
@@ -160,7 +161,7 @@ static void terms_of(const struct ur_rqp *q, struct ur_delegation_terms *t)
 {
 	const struct ur_qp_attr *a = &q->qp->attr;
 
-	*t = (struct ur_delegation_terms){ .seq = q->loan->seq,
+	*t = (struct ur_delegation_terms){ .seq = q->delegation->seq,
 					   .path = q->path->key,
 					   .dest_qpn = a->dest_qpn,
 					   .access = a->access,
@@ -169,12 +170,12 @@ static void terms_of(const struct ur_rqp *q, struct ur_delegation_terms *t)
 					   .min_rnr_timer = a->min_rnr_timer };
 }
 
-/* 0, or what ur_xrc_ops.lend says. */
-static int lend(struct ur_rqp *q)
+/* 0, or the result of ur_xrc_ops.delegate. */
+static int delegate(struct ur_rqp *q)
 {
 	struct ur_roce *r = q->r;
-	struct ur_delegation *l = q->loan;
-	struct ur_wr w = ur_wr_init(r->delegation_buf, LOAN_MAX);
+	struct ur_delegation *l = q->delegation;
+	struct ur_wr w = ur_wr_init(r->delegation_buf, DELEGATION_MSG_MAX);
 	struct ur_delegation_terms terms;
 	uint32_t n;
 	int err;
@@ -186,10 +187,10 @@ static int lend(struct ur_rqp *q)
 	n = put_packets(&w, l);
 	if (w.bad)
 		return -ENOENT;
-	err = r->xrc->lend(r->xrc_arg, q->qp, first_held(l)->srqn,
-			   r->delegation_buf,
-			   (size_t)(w.p - (uint8_t *)r->delegation_buf),
-			   &l->via);
+	err = r->xrc->delegate(r->xrc_arg, q->qp, first_held(l)->srqn,
+			       r->delegation_buf,
+			       (size_t)(w.p - (uint8_t *)r->delegation_buf),
+			       &l->via);
 	if (err)
 		return err;
 	l->out = true;
@@ -198,20 +199,20 @@ static int lend(struct ur_rqp *q)
 	return 0;
 }
 
-/* Our own responder says no more than that there is no such queue. */
+/* The local responder answers that there is no such queue. */
 static void execute_first(struct ur_rqp *q, uint64_t now_ns)
 {
-	struct ur_held *h = first_held(q->loan);
+	struct ur_held *h = first_held(q->delegation);
 
 	ur_list_del(&h->node);
-	q->loan->count--;
+	q->delegation->count--;
 	ur_delegation_execute(q, h->data, h->len, now_ns);
 	free(h);
 }
 
 static void run(struct ur_rqp *q)
 {
-	struct ur_delegation *l = q->loan;
+	struct ur_delegation *l = q->delegation;
 	struct ur_roce *r = q->r;
 
 	while (!l->out && !ur_list_empty(&l->held)) {
@@ -219,8 +220,8 @@ static void run(struct ur_rqp *q)
 
 		if (!ur_xrc_srq(q, first_held(l)->srqn)) {
 			if (!ur_delegation_is_settled(q))
-				return; /* we come back when they have left */
-			err = lend(q);
+				return; /* called again when these responses have left */
+			err = delegate(q);
 			if (err == -EAGAIN) {
 				r->delegation_at_ns =
 					r->now_ns + UR_DELEGATION_AGAIN_NS;
@@ -237,7 +238,7 @@ static void run(struct ur_rqp *q)
 bool ur_delegation_run(struct ur_roce *r)
 {
 	ur_delegates_return(r);
-	ur_list_for_each_safe(pos, tmp, &r->loans)
+	ur_list_for_each_safe(pos, tmp, &r->pending_delegations)
 		run(ur_container_of(pos, struct ur_delegation, pending)->q);
 	return !ur_list_empty(&r->paths);
 }
@@ -245,13 +246,13 @@ bool ur_delegation_run(struct ur_roce *r)
 static void resume(struct ur_delegation *l)
 {
 	if (!ur_list_empty(&l->held) && ur_list_empty(&l->pending))
-		ur_list_add_tail(&l->q->r->loans, &l->pending);
+		ur_list_add_tail(&l->q->r->pending_delegations, &l->pending);
 }
 
 /*
- * The process has gone with the state.  What it has executed nobody knows, so
- * the target can only end; its queue has gone as well, which is what the peer
- * hears (unless it was told of more already: then it hears nothing more).
+ * The delegate exited with the state. What it executed is unknown, so the
+ * target fails. Its queue is gone too, so the peer gets that NAK, unless more
+ * was acknowledged already: then it gets nothing.
  */
 static void lost(struct ur_delegation *l)
 {
@@ -268,14 +269,14 @@ static struct ur_delegation *find(struct ur_roce *r, uint32_t via, uint32_t qpn)
 {
 	struct ur_rqp *q = r->qps[qpn & UR_QP_INDEX_MASK];
 
-	if (qpn >> UR_SLOT_SHIFT != r->slot || !q || !q->loan ||
-	    !q->loan->out || q->loan->via != via)
+	if (qpn >> UR_SLOT_SHIFT != r->slot || !q || !q->delegation ||
+	    !q->delegation->out || q->delegation->via != via)
 		return NULL;
-	return q->loan;
+	return q->delegation;
 }
 
-void ur_roce_delegation_back(struct ur_roce *r, uint32_t via, uint32_t qpn,
-			     const void *msg, size_t len, uint64_t now_ns)
+void ur_roce_delegation_returned(struct ur_roce *r, uint32_t via, uint32_t qpn,
+				 const void *msg, size_t len, uint64_t now_ns)
 {
 	struct ur_delegation *l = find(r, via, qpn);
 	struct ur_rd rd = ur_rd_init(msg, len);
@@ -288,7 +289,7 @@ void ur_roce_delegation_back(struct ur_roce *r, uint32_t via, uint32_t qpn,
 		return;
 	}
 	if (e.seq != l->seq)
-		return; /* of one that a reset has ended */
+		return; /* of a delegation that a reset has ended */
 	if (!ur_delegation_get_state(&rd, l->q) || ur_rd_left(&rd)) {
 		lost(l);
 		return;
@@ -303,7 +304,7 @@ void ur_roce_delegation_back(struct ur_roce *r, uint32_t via, uint32_t qpn,
 void ur_roce_link_gone(struct ur_roce *r, uint32_t via, uint64_t now_ns)
 {
 	r->now_ns = now_ns;
-	ur_list_for_each_safe(pos, tmp, &r->lenders) {
+	ur_list_for_each_safe(pos, tmp, &r->delegations) {
 		struct ur_delegation *l =
 			ur_container_of(pos, struct ur_delegation, node);
 

@@ -29,7 +29,7 @@ static void put_resource(struct ur_wr *w, const struct ur_resource *x)
 	ur_wr_be64(w, x->orig);
 }
 
-/* What was asked and answered before, oldest first. */
+/* Saved requests and their responses, oldest first. */
 static void put_resources(struct ur_wr *w, const struct ur_responder *p)
 {
 	uint8_t n = 0;
@@ -68,7 +68,7 @@ static bool is_answered(uint8_t kind)
 	       kind == UR_OP_ATOMIC_WRITE;
 }
 
-/* A READ has as many PSNs as its answer has packets, all others one. */
+/* A READ has as many PSNs as its response has packets, others have one. */
 static bool resource_ok(const struct ur_resource *x, uint32_t mtu)
 {
 	uint32_t n = 1;
@@ -94,7 +94,7 @@ static void get_resource(struct ur_rd *r, struct ur_resource *x)
 	x->orig = ur_rd_be64(r);
 }
 
-/* Into a ring that is as large on both sides. */
+/* The ring has the same size on both sides. */
 static bool get_resources(struct ur_rd *r, struct ur_responder *p, uint32_t mtu)
 {
 	struct ur_resource res[UR_MAX_RD_ATOMIC];
@@ -192,7 +192,7 @@ void ur_delegation_put_end(struct ur_wr *w, const struct ur_delegation_end *e)
 	ur_wr_u8(w, (uint8_t)(e->event + 1));
 }
 
-/* Of the events, those that go with the end of a target (fault.c). */
+/* Events that accompany the failure of a target (fault.c). */
 static bool event_ok(int event)
 {
 	return event == -1 || event == UR_EVENT_QP_FATAL ||

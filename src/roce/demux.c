@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * From a received packet to its QP (IBTA 9.6.1): decode, find the QP, verify
- * that the packet belongs there, and the ICRC.  What fails is dropped and
- * counted; nothing is changed before the ICRC was found right.
+ * that the packet belongs to it, and the ICRC. Invalid packets are dropped and
+ * counted; no state changes before the ICRC was verified.
  *
- * The order is that of the costs, since anybody can send packets to a QP: its
- * number, state and kind, the partition, the peer's address and the Q_Key are
- * in the header and compared first; the ICRC takes in all bytes; only then
- * come receives and memory, some of which have locks.
+ * Checks come in the order of their cost, since any host on the network can send
+ * packets to a QP: number, state and type, partition, peer address and Q_Key
+ * are in the header and compared first; the ICRC reads all bytes; receives and
+ * memory, some behind locks, come last.
  */
 #include "base/bytes.h"
 #include "base/remote.h"
 #include "roce/internal.h"
 
 /*
- * Where the packet was sent to.  If the link does not tell, a connected QP
- * takes its own address for it: were it another one, the ICRC, which covers
- * it, would be wrong.
+ * The packet's destination address. If the link does not provide it, a
+ * connected QP uses its own address: a different one would make the ICRC, which
+ * covers it, fail.
  */
 static const uint8_t *destination(const struct ur_rqp *q,
 				  const struct ur_rx *rx)
@@ -57,7 +57,7 @@ static struct ur_rx_flow *flow_of(struct ur_roce *r, const struct ur_rx *rx,
 	return f;
 }
 
-/* Packets of a flow have two common lengths: of its data and of the rest. */
+/* Packets of a flow have two common lengths: full packets, and the rest. */
 static bool icrc_ok(struct ur_roce *r, const struct ur_rx *rx,
 		    const uint8_t dst[16])
 {
@@ -78,7 +78,7 @@ static bool icrc_ok(struct ur_roce *r, const struct ur_rx *rx,
 }
 
 /*
- * As above, and it may be the alternate path's address: then *dst becomes that.
+ * As above, also trying the alternate path's address: then *dst becomes that.
  */
 static bool intact(struct ur_roce *r, const struct ur_rqp *q,
 		   const struct ur_rx *rx, const uint8_t **dst)
@@ -93,7 +93,8 @@ static bool intact(struct ur_roce *r, const struct ur_rqp *q,
 
 static bool pkey_ok(uint16_t pkey)
 {
-	/* Ours is the full member 0xffff: any member of that partition. */
+	/* Our P_Key is the full member 0xffff, which accepts any member of the
+	 * partition. */
 	return (pkey & 0x7fffu) == 0x7fffu;
 }
 
@@ -105,7 +106,7 @@ enum ur_transport ur_transport_of(const struct ur_qp *qp)
 	case UR_QPT_UC:
 		return UR_TP_UC;
 	case UR_QPT_UD:
-	case UR_QPT_RAW_PACKET: /* never here */
+	case UR_QPT_RAW_PACKET: /* unreachable */
 		break;
 	case UR_QPT_XRC_SEND:
 	case UR_QPT_XRC_RECV:
@@ -114,8 +115,8 @@ enum ur_transport ur_transport_of(const struct ur_qp *qp)
 	return UR_TP_UD;
 }
 
-/* One of the QP's paths leads to where the packet came from.  Of an armed QP
- * a peer that asks to migrate from elsewhere is told of (ur_mig_admit()). */
+/* One of the QP's paths leads to the packet's source. For an armed QP, a
+ * migration request from elsewhere is reported (ur_mig_admit()). */
 static bool from_peer(const struct ur_rqp *q, const struct ur_in *in)
 {
 	const uint8_t *src = in->rx->src;
@@ -127,7 +128,7 @@ static bool from_peer(const struct ur_rqp *q, const struct ur_in *in)
 	return q->qp->attr.path_mig_state == UR_MIG_ARMED && in->hdr.bth.migreq;
 }
 
-/* IBTA 9.6.1.2 to 9.6.1.5, as far as the header tells. */
+/* IBTA 9.6.1.2 to 9.6.1.5, as far as the header allows. */
 static bool belongs(struct ur_roce *r, const struct ur_rqp *q,
 		    const struct ur_in *in)
 {
@@ -149,15 +150,14 @@ static bool belongs(struct ur_roce *r, const struct ur_rqp *q,
 		r->cnt.drop_qkey += in->hdr.qkey != q->qp->attr.qkey;
 		return in->hdr.qkey == q->qp->attr.qkey;
 	}
-	/* A connected QP hears only its peer (9.6.1.4.1). */
+	/* A connected QP accepts packets of its peer only (9.6.1.4.1). */
 	if (from_peer(q, in))
 		return true;
 	r->cnt.drop_peer++;
 	return false;
 }
 
-/* The same, of the path that the QP uses; it may migrate, so the packet has to
- * be intact. */
+/* Path checks, which may migrate the QP, so the ICRC is verified first. */
 static bool admit(struct ur_roce *r, struct ur_rqp *q, const struct ur_in *in,
 		  const uint8_t dst[16])
 {
@@ -173,7 +173,7 @@ static bool is_response(const struct ur_opcode *op)
 	       op->kind == UR_OP_READ_RESPONSE;
 }
 
-void ur_rqp_heard(struct ur_rqp *q)
+void ur_rqp_first_packet(struct ur_rqp *q)
 {
 	if (ur_rqp_state(q) != UR_QPS_RTR || q->rsp.comm_est)
 		return;
@@ -181,16 +181,16 @@ void ur_rqp_heard(struct ur_rqp *q)
 	ur_qp_event(q->qp, UR_EVENT_COMM_EST);
 	if (q->r->comm_est)
 		q->r->comm_est(q->qp->qpn);
-	/* From now on the peer may do by itself what it would ask for. */
+	/* From now on the local peer may access memory directly. */
 	ur_shm_export_qp(q);
 }
 
 static void dispatch(struct ur_rqp *q, struct ur_in *in)
 {
-	ur_rqp_heard(q);
+	ur_rqp_first_packet(q);
 	switch (q->qp->type) {
 	case UR_QPT_RC:
-		ur_rc_peer_heard(q, in);
+		ur_rc_peer_detect(q, in);
 		if (is_response(in->hdr.op))
 			ur_rc_response(q, in);
 		else
@@ -205,7 +205,7 @@ static void dispatch(struct ur_rqp *q, struct ur_in *in)
 	case UR_QPT_XRC_RECV:
 		if (is_response(in->hdr.op))
 			q->r->cnt.drop_transport++;
-		else if (q->loan)
+		else if (q->delegation)
 			ur_delegation_request(q, in);
 		else
 			ur_rc_request(q, in);
@@ -216,13 +216,13 @@ static void dispatch(struct ur_rqp *q, struct ur_in *in)
 	case UR_QPT_UD:
 		ur_ud_request(q, in);
 		break;
-	case UR_QPT_RAW_PACKET: /* never here */
+	case UR_QPT_RAW_PACKET: /* unreachable */
 		break;
 	}
 	ur_rqp_check_overrun(q);
 }
 
-/* NULL: no such QP, or (GRO merged it into ours) a packet for another slot. */
+/* NULL: no such QP, or a packet for another slot that GRO merged into ours. */
 static struct ur_rqp *find(struct ur_roce *r, uint32_t dqpn)
 {
 	bool ours = dqpn >> UR_SLOT_SHIFT == r->slot;
@@ -233,15 +233,15 @@ static struct ur_rqp *find(struct ur_roce *r, uint32_t dqpn)
 	return q;
 }
 
-/* Between two urnics, to the full member of the partition, without a pad, a
- * migration or an acknowledgement that rides (wire/bth.c). */
+/* Between two urnics, to the full member of the partition, without pad,
+ * migration request or piggybacked acknowledgement (wire/bth.c). */
 static bool is_plain_bth(const uint8_t *p)
 {
 	return (p[1] & 0x3f) == 0 && p[2] == 0xff && p[3] == 0xff &&
 	       (p[8] & 0x60) == 0x40;
 }
 
-/* A connected queue pair that would take anything else from there as well. */
+/* A connected queue pair without special state. */
 static bool is_settled(const struct ur_rqp *q, const struct ur_rx *rx,
 		       const uint8_t dst[16])
 {
@@ -257,10 +257,10 @@ static bool is_settled(const struct ur_rqp *q, const struct ur_rx *rx,
 }
 
 /*
- * The usual packets: SENDs and WRITEs of one small packet, in order, to a queue
- * pair on which nothing is out of the ordinary.  False: it is not such a one,
- * and nothing was done; the functions above know all cases, and what they do
- * with such a packet is the same.
+ * Fast path: in-order SENDs and WRITEs of one small packet, to a queue pair in
+ * its normal state. False: the packet does not qualify, and nothing was done;
+ * the functions above handle all cases, and give the same result for such a
+ * packet.
  */
 static bool input_plain(struct ur_roce *r, const struct ur_rx *rx)
 {
@@ -284,7 +284,9 @@ static bool input_plain(struct ur_roce *r, const struct ur_rx *rx)
 	       icrc_ok(r, rx, dst) && ur_rc_request_plain(q, &in);
 }
 
-/* The first packet of a burst finds out what the others are spared. */
+/*
+ * Packets of a burst after the first skip the checks that they share with it.
+ */
 bool ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
 {
 	struct ur_in in;
@@ -315,7 +317,7 @@ bool ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
 		r->cnt.drop_transport++;
 		return false;
 	}
-	/* A CNP is no packet of the QP's transport. */
+	/* A CNP is not of the QP's transport. */
 	if (q && in.hdr.op->kind != UR_OP_CNP && !belongs(r, q, &in))
 		return false;
 	dst = destination(q, rx);

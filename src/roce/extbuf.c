@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Payload that a port may send from where it is, later than it is told to:
- * only that of RC requests, whose memory the application leaves alone until
- * they are acknowledged, and only of regions that we have a mapping of our own
- * of.  A copy that leaves after that, since its packet was sent twice, has
- * whatever is there by then and an ICRC of what was: nobody takes it.
+ * Payload that a port may send without a copy, and so later than the send call.
+ * Only that of RC requests, whose memory the application does not touch until
+ * they are acknowledged, and only of regions with a pinned mapping of ours. A
+ * duplicate that leaves after the acknowledgement has the new bytes and the old
+ * ICRC: the receiver drops it.
  *
- * What a READ asks for may change at any time, and would never match its ICRC
- * while somebody writes; UC and UD complete when they have left.
+ * The target of a READ may change at any time, which would invalidate the ICRC;
+ * UC and UD complete when they are sent.
  */
 #include "roce/internal.h"
 
-/* Below this a copy is cheaper than the buffers of a chain (decision 0015). */
+/* Below this a copy costs less than chained buffers (decision 0015). */
 #define EXTBUF_MIN 2048u
 
-/* Packets of a region after which it is wished for, each ten times later than
- * the one before: an attempt costs a millisecond. */
-static bool is_time_to_wish(uint32_t packets)
+/* A pin is requested after this many packets of a region, then each time after
+ * ten times as many: an attempt costs a millisecond. */
+static bool is_time_to_request_pin(uint32_t packets)
 {
 	return packets == 2 || packets == 256 || packets == 65536;
 }
 
-/* The region that has [off, off + len) of the list in one element; NULL. */
+/*
+ * The region that contains [off, off + len) of the list in one element; NULL.
+ */
 static struct ur_mr *region_of(const struct ur_rqp *q, const struct ur_swqe *w,
 			       uint32_t off, uint32_t len)
 {
@@ -50,7 +52,7 @@ struct ur_pin *ur_extbuf_piece(const struct ur_rqp *q, const struct ur_swqe *w,
 		return NULL;
 	pin = atomic_load_explicit(&mr->pin, memory_order_acquire);
 	if (!pin) {
-		if (is_time_to_wish(atomic_fetch_add(&mr->large, 1) + 1))
+		if (is_time_to_request_pin(atomic_fetch_add(&mr->large, 1) + 1))
 			r->want_pin(r->want_pin_arg, mr->key);
 		return NULL;
 	}
@@ -66,5 +68,5 @@ void ur_burst_add_extbuf(struct ur_burst *t, struct ur_pin *pin)
 	if (t->pin && t->pin != pin)
 		return;
 	t->pin = pin;
-	t->lent |= 1ull << (t->npkts - 1);
+	t->pinned |= 1ull << (t->npkts - 1);
 }

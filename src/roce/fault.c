@@ -4,9 +4,9 @@
 #define NAK(code) (UR_AETH_NAK | (code))
 
 /*
- * IBTA 9.7.5.2 and table 58 "responder error behavior": what a fault of an
- * inbound request means for an RC responder.  UC and UD use `status` only:
- * they never answer and drop the rest of the message (9.8.2.2, 9.8.3.2).
+ * IBTA 9.7.5.2 and table 58 "responder error behavior": the effect of a fault
+ * of an inbound request on an RC responder. UC and UD use `status` only: they
+ * never answer and drop the rest of the message (9.8.2.2, 9.8.3.2).
  */
 const struct ur_fault_row ur_fault_rows[UR_FAULT_COUNT] = {
 	[UR_FAULT_PSN_SEQ] = { NAK(UR_NAK_PSN_SEQ), 0, false, -1 },
@@ -22,9 +22,9 @@ const struct ur_fault_row ur_fault_rows[UR_FAULT_COUNT] = {
 	[UR_FAULT_LOCAL_PROT] = { NAK(UR_NAK_REM_OP), UR_WC_LOC_PROT_ERR, true,
 				  -1 },
 	/*
-	 * Class J, a class of its own: the data is there, what fails is the
-	 * responder's.  The message is acknowledged, and its receive tells
-	 * (decision 0018).
+	 * Class J, a class of its own: the data is placed, the invalidation
+	 * fails at the responder. The message is acknowledged, and its receive
+	 * completes with the error (decision 0018).
 	 */
 	[UR_FAULT_INVALIDATE] = { UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
 				  UR_WC_REM_INV_REQ_ERR, true, -1 },

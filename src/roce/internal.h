@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of roce/ share.  Everything here is touched only by the
- * holder of the lane's lock.
+ * Shared by the files of roce/.  Everything here is accessed only under the
+ * lane's lock.
  *
- * A QP's requester keeps three points in the sequence of PSNs:
+ * A QP's requester keeps three positions in the sequence of PSNs:
  *
  *      una            psn                 end
  *   ----|--------------|-------------------|---------->
@@ -35,10 +35,10 @@
 #define UR_GRH_LEN	 40u
 #define UR_UD_MTU	 4096u
 
-/* A packet's price against a window: what a socket buffer charges for it. */
+/* Window accounting: the overhead that a socket buffer charges per packet. */
 #define UR_PKT_OVERHEAD 128u
 
-/* Where packets go: one destination lane by one source address. */
+/* A destination lane and a source address. */
 struct ur_path_key {
 	uint8_t src[16];
 	uint8_t dst[16];
@@ -55,36 +55,40 @@ struct ur_path {
 	struct ur_list active;	/* in ur_roce.paths while there is work */
 	struct ur_list senders; /* ur_rqp.sending: data to send */
 	struct ur_list ackers;	/* ur_rqp.acking: responses to send */
-	bool acks_first; /* the last burst left acknowledgements behind */
+	bool acks_first; /* the last burst had no room for acknowledgements */
 	uint16_t sport;
 	struct ur_icrc_flow flow;
-	uint32_t prefix_len[2]; /* packet length … */
-	uint32_t prefix[2];	/* … and its ICRC prefix */
-	/* Congestion control, in price units (congestion.c). */
+	uint32_t prefix_len[2]; /* packet lengths of the cached prefixes */
+	uint32_t prefix[2];	/* ICRC prefixes for these lengths */
+	/* Congestion control, in bytes with overhead (congestion.c). */
 	uint64_t inflight;
 	uint64_t cwnd;
-	/* Whose packet filled it: nothing leaves until there is room for a
-	 * burst, or all of his is answered; only compared.  NULL: open. */
+	/*
+	 * The QP whose packet filled the window: nothing is sent until there is
+	 * room for a burst, or all of that QP's packets are acknowledged.
+	 * Compared only. NULL: the window is open.
+	 */
 	const struct ur_rqp *full_by;
 	uint64_t ssthresh;
-	uint64_t cut_at_ns;   /* last reduction by a loss … */
-	uint64_t stall_at_ns; /* … and by a timeout */
+	uint64_t cut_at_ns;   /* last reduction by a loss */
+	uint64_t stall_at_ns; /* last reduction by a timeout */
 	uint64_t srtt_ns;
-	struct ur_list waiters; /* ur_rqp.sending: window was full */
+	struct ur_list waiters; /* ur_rqp.sending: wait for the window */
 	/* Pacing of UC and UD, which have no acknowledgements. */
 	uint64_t pace_at_ns; /* when all that was sent will have been drained */
 };
 
-/* What a responder keeps of a READ or atomic, to answer and answer again. */
+/* The responder's record of a READ or atomic, for its response and for
+ * duplicates. */
 struct ur_resource {
 	uint8_t kind; /* enum ur_op_kind */
-	bool active;  /* answer not sent completely */
-	bool again;   /* answered before: a duplicate asked */
+	bool active;  /* response not sent completely */
+	bool again;   /* the response is for a duplicate request */
 	bool valid;
 	uint32_t first_psn;
 	uint32_t last_psn;
-	uint32_t start_psn; /* of the answer being given … */
-	uint32_t next_psn;  /* … and its next packet */
+	uint32_t start_psn; /* first PSN of the response */
+	uint32_t next_psn;  /* its next packet */
 	uint32_t msn;
 	uint32_t rkey;
 	uint32_t srqn; /* XRC */
@@ -99,30 +103,31 @@ struct ur_requester {
 	uint32_t end;
 	uint32_t cur;	      /* SQ counter of the request that holds `psn` */
 	uint32_t fresh;	      /* first request that has no PSNs yet */
-	uint64_t inflight;    /* price of [una, psn), without READs */
-	uint64_t rd_inflight; /* bytes asked for and not received */
+	uint64_t inflight;    /* window bytes of [una, psn), without READs */
+	uint64_t rd_inflight; /* READ bytes requested and not received */
 	uint32_t rd_last[UR_MAX_RD_ATOMIC]; /* last PSN of each outstanding */
 	uint32_t rd_head;
 	uint32_t rd_count;
 	uint32_t since_ackreq; /* packets */
 	uint8_t retries;       /* left */
 	uint8_t rnr_retries;
-	uint8_t early;	  /* early retransmissions since all before … */
-	uint32_t recover; /* … this PSN was acknowledged */
+	uint8_t early; /* early retransmissions until `recover` is acknowledged */
+	uint32_t recover; /* PSN */
 	bool rnr_wait;
 	uint64_t rnr_until_ns;
 	uint64_t retry_ns;	/* start of the running ack timeout */
-	uint64_t early_from_ns; /* start of the early one */
-	uint32_t rtt_psn;	/* a sample is under way for this PSN */
+	uint64_t early_from_ns; /* start of the early retransmission timeout */
+	uint32_t rtt_psn;	/* an RTT sample is running for this PSN */
 	uint64_t rtt_sent_ns;	/* 0: none */
-	uint64_t rewind_ns;	/* last retransmission that a response caused */
-	uint64_t parked_ns;	/* waits for a window with nothing in flight */
-	bool rewound;	  /* by a response; nothing was acknowledged since */
-	bool window_wait; /* on path->waiters or rd_waiters */
-	bool sqd_told;	  /* SQ_DRAINED was raised, or not asked for */
+	uint64_t rewind_ns;	/* last retransmission caused by a response */
+	/* Since when it waits for a window with nothing in flight; 0: not. */
+	uint64_t parked_ns;
+	bool rewound;	   /* by a response, with no progress since */
+	bool window_wait;  /* on path->waiters or rd_waiters */
+	bool sqd_reported; /* SQ_DRAINED was raised, or not requested */
 };
 
-/* tm.c: what kind of message is under way. */
+/* tm.c: kind of the message in progress. */
 enum ur_tm_msg {
 	UR_TM_MSG_NO_TAG,
 	UR_TM_MSG_EAGER,
@@ -130,7 +135,7 @@ enum ur_tm_msg {
 	UR_TM_MSG_UNEXPECTED,
 };
 
-/* In ur_swqe.proto_state: a request of the protocol's own. */
+/* In ur_swqe.proto_state: an internal request of the protocol. */
 #define UR_SWQE_OWN 1u
 
 struct ur_tm_tag;
@@ -138,16 +143,16 @@ struct ur_tm_tag;
 struct ur_responder {
 	uint32_t epsn;
 	uint32_t msn;
-	uint8_t kind; /* of the message under way */
+	uint8_t kind; /* of the message in progress */
 	bool in_message;
-	bool on_shm;   /* UC: it comes by a channel */
+	bool on_shm;   /* UC: it comes through shared memory */
 	bool nak_sent; /* PSN sequence or RNR; cleared by the expected PSN */
 	bool comm_est;
-	struct ur_rwqe *rwqe; /* receive under way; NULL: none */
-	struct ur_rwqe *copy; /* room for one taken from an SRQ */
+	struct ur_rwqe *rwqe; /* current receive; NULL: none */
+	struct ur_rwqe *copy; /* buffer for a receive copied from an SRQ */
 	uint32_t received;    /* bytes of the message so far */
-	uint32_t srqn;	      /* XRC: the queue that the message names */
-	/* WRITE under way */
+	uint32_t srqn;	      /* XRC: the message's receive queue */
+	/* WRITE in progress */
 	uint64_t va;
 	uint32_t rkey;
 	uint32_t dma_len;
@@ -155,52 +160,52 @@ struct ur_responder {
 	uint8_t tm; /* enum ur_tm_msg */
 	uint32_t tm_priv;
 	uint64_t tm_tag;
-	struct ur_tm_tag *tm_rndv; /* of a rendezvous until it is complete */
-	/* What is to be answered. */
+	struct ur_tm_tag *tm_rndv; /* of a rendezvous, until it is complete */
+	/* Pending acknowledgement. */
 	bool ack_due;
 	bool ack_deferred;
 	uint8_t ack_syndrome;
 	uint32_t ack_psn;
-	uint64_t ack_at_ns;	 /* may ride on data until then */
-	uint8_t piggyback_score; /* a request has followed receives at once */
-	uint64_t recv_ns;	 /* last receive completion … */
-	uint64_t wrote_ns;	 /* … and WRITE of one packet */
-	struct ur_resource *res; /* max_dest_rd_atomic places, a ring */
+	uint64_t ack_at_ns;	 /* until then it may be piggybacked */
+	uint8_t piggyback_score; /* requests have followed receives at once */
+	uint64_t recv_ns;	 /* last receive completion */
+	uint64_t wrote_ns;	 /* last WRITE of one packet */
+	struct ur_resource *res; /* ring of max_dest_rd_atomic entries */
 	uint32_t res_size;
-	uint32_t res_next; /* place of the next request: the oldest one */
-	uint32_t res_todo; /* of the newest ones, how many may be active */
+	uint32_t res_next; /* entry of the next request: the oldest one */
+	uint32_t res_todo; /* number of newest entries that may be active */
 };
 
-/* Does the peer of an RC QP understand what only urnic sends? */
+/* Is the peer of an RC QP a urnic, which understands our extensions? */
 enum ur_peer_kind {
 	UR_PEER_UNKNOWN,
 	UR_PEER_URNIC,
 	UR_PEER_OTHER,
 };
 
-/* The protocol's part of a QP. */
+/* The protocol's state of a QP. */
 struct ur_rqp {
 	struct ur_qp *qp;
 	struct ur_roce *r;
 	struct ur_path *path;
-	struct ur_path *alt;	/* loaded for migration; or NULL */
+	struct ur_path *alt;	/* alternate path for migration; or NULL */
 	struct ur_list sending; /* path->senders or a list of waiters */
-	struct ur_list rndv;	/* ur_tm_tag.node: READs to be staged */
+	struct ur_list rndv;	/* ur_tm_tag.node: READs to be posted */
 	struct ur_list acking;	/* path->ackers */
 	struct ur_timer timer;
-	struct ur_list paced; /* in ur_roce.paced: held back (rate.c) */
+	struct ur_list paced; /* in ur_roce.paced (rate.c) */
 	uint64_t rate_at_ns;
 	uint32_t mtu;
 	uint32_t index;
 	enum ur_peer_kind peer;
-	bool overrun;	   /* a CQ was full: the QP has to fail */
-	bool mig_err_told; /* PATH_MIG_ERR, since it was armed */
-	uint64_t rearm_ns; /* when REARM began */
+	bool overrun;	     /* a CQ overran: the QP has to fail */
+	bool mig_err_raised; /* PATH_MIG_ERR was raised since the QP was armed */
+	uint64_t rearm_ns;   /* when REARM began */
 	struct ur_requester req;
 	struct ur_responder rsp;
 	struct ur_shm_qp *shm; /* shm/'s part; NULL: never had a channel */
 	bool wire_only;	       /* had a second path, so it uses no channel */
-	struct ur_delegation *loan; /* loan.h; NULL: no other process */
+	struct ur_delegation *delegation; /* NULL: not shared */
 };
 
 struct ur_mcast {
@@ -211,7 +216,7 @@ struct ur_mcast {
 	struct ur_rqp **members;
 };
 
-/* ICRC prefixes of flows that come in; direct-mapped. */
+/* ICRC prefixes of inbound flows; direct-mapped. */
 #define UR_RX_FLOWS 16u
 struct ur_rx_flow {
 	struct ur_icrc_flow flow;
@@ -229,9 +234,9 @@ struct ur_roce {
 	struct ur_mr_table *mrs;
 	struct ur_srq_table *srqs;
 	void (*comm_est)(uint32_t qpn);
-	void (*want_peer)(void *arg, uint16_t slot); /* NULL: wire only */
+	void (*want_peer)(void *arg, uint16_t slot); /* NULL: no shm */
 	void *want_arg;
-	void (*want_pin)(void *arg, uint32_t lkey); /* NULL: all is copied */
+	void (*want_pin)(void *arg, uint32_t lkey); /* NULL: copies */
 	void *want_pin_arg;
 	struct ur_export *export;
 	struct ur_shm *shm; /* shm/'s part of the lane */
@@ -243,48 +248,49 @@ struct ur_roce {
 	struct ur_list paths; /* with work */
 	struct ur_path *buckets[UR_PATH_BUCKETS];
 	uint32_t path_count;
-	uint32_t flow_last; /* index of the one that the last packet was of */
+	uint32_t flow_last; /* index of the last packet's flow */
 	struct ur_rx_flow flows[UR_RX_FLOWS];
 	struct ur_list mcasts;
 	uint32_t mcast_count;
-	uint64_t rd_window; /* READ bytes that may be under way to us */
+	uint64_t rd_window; /* limit of READ bytes in flight to us */
 	uint64_t rd_inflight;
 	uint32_t rd_chunk;
 	struct ur_list rd_waiters; /* ur_rqp.sending */
-	struct ur_list deferred;   /* ur_rqp.acking: answers that may ride */
-	uint64_t defer_at_ns;	   /* the earliest of them */
-	uint64_t came_ns;	   /* ur_roce_left(): what came then … */
-	uint64_t left_ns;	   /* … can be answered since */
-	struct ur_list paced;	   /* ur_rqp.paced: above their rate */
-	uint64_t paced_at_ns;	   /* when the first may go on */
-	/* XRC between processes (loan.h) */
-	const struct ur_xrc_ops *xrc; /* NULL: there are none */
+	struct ur_list deferred;   /* ur_rqp.acking: may be piggybacked */
+	uint64_t defer_at_ns;	   /* the earliest deadline of these */
+	/* Packets that arrived then (ur_roce_replies_sent()). */
+	uint64_t came_ns;
+	uint64_t left_ns;     /* have been visible to the application since */
+	struct ur_list paced; /* ur_rqp.paced: QPs above their rate limit */
+	uint64_t paced_at_ns; /* when the first may send */
+	/* XRC between processes (delegation.h) */
+	const struct ur_xrc_ops *xrc; /* NULL: XRC domains are local */
 	void *xrc_arg;
-	struct ur_list lenders; /* ur_delegation.node */
-	struct ur_list loans;	/* ur_delegation.pending */
-	struct ur_list guests;	/* ur_delegate.node */
-	struct ur_list returns; /* ur_delegate.done */
+	struct ur_list delegations;	    /* ur_delegation.node */
+	struct ur_list pending_delegations; /* ur_delegation.pending */
+	struct ur_list delegates;	    /* ur_delegate.node */
+	struct ur_list finished;	    /* ur_delegate.done */
 	uint32_t delegate_count;
 	uint32_t delegation_seq;
-	uint64_t delegation_at_ns;     /* when to try again to lend */
-	uint8_t *delegation_buf;       /* the message that is being made */
-	struct ur_timewaits *timewait; /* of QPs that are gone; NULL: none */
-	struct ur_mr_hint placed;      /* of what plain packets brought */
-	uint64_t now_ns;	       /* of the entry point that runs */
+	uint64_t delegation_at_ns;     /* when to retry a delegation */
+	uint8_t *delegation_buf;       /* the message under construction */
+	struct ur_timewaits *timewait; /* of destroyed QPs; NULL: none */
+	struct ur_mr_hint placed;      /* for WRITEs on the fast path */
+	uint64_t now_ns; /* time argument of the running entry point */
 	struct ur_roce_counters cnt;
 };
 
-/* A packet on its way through input. */
+/* An inbound packet. */
 struct ur_in {
 	const struct ur_rx *rx;
 	struct ur_hdr hdr;
 	const uint8_t *payload;
 	size_t payload_len;
 	uint64_t now_ns;
-	uint8_t *at; /* where the RETH points to, once it was checked */
+	uint8_t *at; /* address of the RETH's range, once checked */
 };
 
-/* One that has a short way (demux.c): where its parts are. */
+/* A packet for the fast path (demux.c). */
 struct ur_plain {
 	const uint8_t *bth;
 	const uint8_t *payload;
@@ -302,7 +308,7 @@ static inline enum ur_qp_state ur_rqp_state(const struct ur_rqp *q)
 	return atomic_load_explicit(&q->qp->state, memory_order_relaxed);
 }
 
-/* IBTA 10.3.1: in which states a QP takes packets. */
+/* IBTA 10.3.1: states in which a QP accepts packets. */
 static inline bool ur_rqp_receives(const struct ur_rqp *q)
 {
 	enum ur_qp_state s = ur_rqp_state(q);
@@ -314,16 +320,18 @@ static inline bool ur_rqp_receives(const struct ur_rqp *q)
 /* demux.c: the upper bits of the QP's opcodes. */
 enum ur_transport ur_transport_of(const struct ur_qp *qp);
 
-/* An opcode of RC as that of the QP's transport. */
+/* The QP's transport's variant of an RC opcode. */
 static inline uint8_t ur_opcode_for(const struct ur_rqp *q, uint8_t rc)
 {
 	return (uint8_t)(ur_transport_of(q->qp) | rc);
 }
 
-/* xrc.c: the shared receive queue that a request to a target names; NULL. */
+/*
+ * xrc.c: the shared receive queue named by a request to a target; NULL: none.
+ */
 struct ur_srq *ur_xrc_srq(const struct ur_rqp *q, uint32_t srqn);
 
-/* Where receives come from: srqn is looked at on an XRC target only. */
+/* The queue that supplies receives; srqn is used for an XRC target only. */
 static inline struct ur_srq *ur_resp_srq(const struct ur_rqp *q, uint32_t srqn)
 {
 	if (__builtin_expect(q->qp->type != UR_QPT_XRC_RECV, 1))
@@ -331,7 +339,7 @@ static inline struct ur_srq *ur_resp_srq(const struct ur_rqp *q, uint32_t srqn)
 	return ur_xrc_srq(q, srqn);
 }
 
-/* What remote keys are checked against; NULL: that queue has gone. */
+/* The PD that remote keys are checked against; NULL: the XRC queue is gone. */
 static inline const struct ur_pd *ur_resp_pd(const struct ur_rqp *q,
 					     uint32_t srqn)
 {
@@ -343,21 +351,21 @@ static inline const struct ur_pd *ur_resp_pd(const struct ur_rqp *q,
 	return srq ? srq->pd : NULL;
 }
 
-/* qp.c.  To ERR: flush everything; `event` too unless it is -1. */
+/* qp.c. To ERR: flush everything, raise `event` unless it is -1. */
 void ur_rqp_fail(struct ur_rqp *q, int event);
 void ur_rqp_flush(struct ur_rqp *q);
 
-/* A responder without a number, and its end; NULL: out of memory. */
+/* A responder without a QP number, and its end; NULL: out of memory. */
 struct ur_rqp *ur_rqp_new(struct ur_roce *r, struct ur_qp *qp);
 void ur_rqp_free(struct ur_rqp *q);
-/* Another peer, as many READs at once.  -ENOMEM. */
+/* Sets the peer and the number of READs served at once. -ENOMEM. */
 int ur_rqp_retarget(struct ur_rqp *q, const struct ur_av *av, uint32_t dqpn,
 		    uint32_t resources);
 
 /*
- * loan.c: of a target that other processes share.  _open: may there be such?
- * -ENOMEM.  _stop: what is held or lent is given up.  _run: all answers have
- * left, so go on with what is held; true: that made new ones.
+ * delegation.c: a target that other processes share. _open: allow delegation;
+ * -ENOMEM. _stop: drop held packets and end the delegation. _run: all responses
+ * have left, so process held packets; true: that made new responses.
  */
 int ur_delegation_open(struct ur_rqp *q);
 void ur_delegation_stop(struct ur_rqp *q);
@@ -366,7 +374,8 @@ void ur_delegation_request(struct ur_rqp *q, struct ur_in *in);
 bool ur_delegation_run(struct ur_roce *r);
 static inline bool ur_delegation_is_idle(const struct ur_roce *r)
 {
-	return ur_list_empty(&r->loans) && ur_list_empty(&r->returns);
+	return ur_list_empty(&r->pending_delegations) &&
+	       ur_list_empty(&r->finished);
 }
 
 /* path.c */
@@ -377,18 +386,18 @@ void ur_path_activate(struct ur_roce *r, struct ur_path *p);
 uint32_t ur_path_prefix(struct ur_path *p, uint32_t len);
 void ur_rqp_want_send(struct ur_rqp *q); /* put on path->senders */
 void ur_rqp_want_ack(struct ur_rqp *q);	 /* put on path->ackers */
-/* Is a sender the only one that has something to send by that path? */
-static inline bool ur_path_is_ours(const struct ur_path *p)
+/* Does no other QP have something to send on that path? */
+static inline bool ur_path_is_exclusive(const struct ur_path *p)
 {
 	return p->senders.next == p->senders.prev && ur_list_empty(&p->waiters);
 }
 
 /*
- * migrate.c: what the migration state, attr.path_mig_state, lets pass.
- * _check: may it be modified so?  -EINVAL.  _load: another alternate path;
- * -ENOMEM.  _modify: the state that was checked.  _escape: the primary path
- * has failed; false: there is no other.  _admit: has the packet come by a path
- * that q listens on?  dst is our address.
+ * migrate.c: what attr.path_mig_state, the migration state, allows. _check: is
+ * the modification legal? -EINVAL. _load: set the alternate path; -ENOMEM.
+ * _modify: apply the checked state. _escape: the primary path has failed;
+ * false: no alternate. _admit: did the packet come by a path that q accepts?
+ * dst is our address.
  */
 int ur_mig_check(const struct ur_rqp *q, const struct ur_qp_attr *a,
 		 uint32_t mask);
@@ -398,16 +407,16 @@ void ur_mig_reset(struct ur_rqp *q);
 bool ur_mig_escape(struct ur_rqp *q);
 bool ur_mig_admit(struct ur_rqp *q, const struct ur_in *in,
 		  const uint8_t dst[16]);
-/* MigReq of what q sends. */
+/* The MigReq bit of packets that q sends. */
 static inline bool ur_mig_bit(const struct ur_rqp *q)
 {
 	return q->qp->attr.path_mig_state == UR_MIG_MIGRATED;
 }
 
-/* congestion.c: events of the requester. */
+/* congestion.c: called by the requester. */
 void ur_cong_init(struct ur_path *p);
 bool ur_cong_may_send(const struct ur_path *p);
-bool ur_cong_wake(struct ur_path *p); /* the next waiter: first to send */
+bool ur_cong_wake(struct ur_path *p); /* lets the next waiter send first */
 void ur_cong_sent(struct ur_rqp *q, uint32_t price);
 void ur_cong_acked(struct ur_rqp *q, uint64_t price);
 void ur_cong_rewound(struct ur_rqp *q); /* nothing of q is in flight */
@@ -417,10 +426,8 @@ bool ur_cong_pace(struct ur_rqp *q, uint32_t price, uint64_t now_ns);
 void ur_cong_read_done(struct ur_rqp *q, uint64_t bytes);
 void ur_cong_rtt(struct ur_path *p, uint64_t rtt_ns);
 
-/*
- * rate.c: may the QP send now?  If not, it is kicked when it may.  What left,
- * in bytes of UDP payload, is taken off; expire serves those whose time is up.
- */
+/* rate.c: may the QP send now? If not, it is kicked when it may. _sent accounts
+ * for bytes of UDP payload; expire kicks QPs whose time has come. */
 bool ur_rate_allows(struct ur_rqp *q, uint64_t now_ns);
 void ur_rate_spend(struct ur_rqp *q, uint32_t bytes, uint64_t now_ns);
 void ur_rate_expire(struct ur_roce *r, uint64_t now_ns);
@@ -432,27 +439,27 @@ enum ur_fit {
 };
 void ur_burst_start(struct ur_burst *t, const struct ur_path *p);
 enum ur_fit ur_burst_fits(const struct ur_burst *t, uint32_t pkt_len);
-/* Is there room for n packets of that length, of the same size as before? */
+/*
+ * Is there room for n packets of that length, of the same size as earlier ones?
+ */
 bool ur_burst_holds(const struct ur_burst *t, uint32_t pkt_len, uint32_t n);
 /*
- * Append a packet: h's headers (length, pad and PSN set), payload of the
- * pieces.  `stable`: the memory does not change until the burst is sent, so a
- * large payload may be sent from where it lies.  -EFAULT: memory is gone,
- * nothing was appended.
+ * Append a packet: h's headers (length, pad and PSN set), payload from iov.
+ * `stable`: the memory does not change until the burst is sent, so a large
+ * payload may be sent without a copy. -EFAULT: memory is unmapped, nothing was
+ * appended.
  */
 int ur_burst_add(struct ur_burst *t, struct ur_path *p, struct ur_hdr *h,
 		 const struct iovec *iov, uint32_t niov, uint32_t payload_len,
 		 bool stable);
 uint32_t ur_pkt_len(const struct ur_opcode *op, uint32_t payload_len);
-/* Append a packet of that length which stands behind the linear buffer's end
- * already, all but its ICRC. */
+/* Append a packet of that length that is already in the linear buffer, after
+ * its end, except for the ICRC. */
 void ur_burst_put(struct ur_burst *t, struct ur_path *p, uint32_t dqpn,
 		  uint32_t len);
 
-/*
- * Payload of the packets that both sides have a short way for (rc_req.c,
- * rc_resp.c): without pad, and cheaper to copy than to look at twice.
- */
+/* Maximum payload of the fast paths (rc_req.c, rc_resp.c): without pad, and
+ * cheaper to copy than to read twice. */
 #define UR_PLAIN_MAX 256u
 
 static inline bool ur_is_plain_len(uint32_t len)
@@ -460,10 +467,10 @@ static inline bool ur_is_plain_len(uint32_t len)
 	return len && len <= UR_PLAIN_MAX && !(len & 3u);
 }
 
-/* What an emitter tells the scheduler in roce.c. */
+/* An emitter's result for the scheduler in roce.c. */
 enum ur_emit {
 	UR_EMIT_OK,    /* one packet was appended */
-	UR_EMIT_IDLE,  /* nothing to send (now) */
+	UR_EMIT_IDLE,  /* nothing to send now */
 	UR_EMIT_FULL,  /* has more, but not for this burst */
 	UR_EMIT_DEFER, /* has more, but not yet */
 };
@@ -476,16 +483,16 @@ enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns);
 void ur_rc_response(struct ur_rqp *q, struct ur_in *in);
 void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns);
 void ur_rc_timer_update(struct ur_rqp *q, uint64_t now_ns);
-/* The path is another one: all that is under way again, with new retries. */
+/* The path has changed: retransmit everything in flight, with fresh retries. */
 void ur_rc_restart(struct ur_rqp *q, uint64_t now_ns);
 void ur_rc_check_drained(struct ur_rqp *q);
 uint64_t ur_rc_ack_timeout_ns(const struct ur_rqp *q); /* UR_NEVER: none */
 void ur_req_complete(struct ur_rqp *q, const struct ur_swqe *w,
 		     enum ur_wc_status status);
-/* Fail the request at the head of the SQ and the QP with it. */
+/* Fail the oldest send request and the QP. */
 void ur_req_fail(struct ur_rqp *q, enum ur_wc_status status);
 uint32_t ur_swqe_pkts(const struct ur_rqp *q, const struct ur_swqe *w);
-/* Headers of packet i of a SEND or WRITE, and the packet (RC, UC). */
+/* Header of packet i of a SEND or WRITE, and the packet (RC, UC). */
 void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
 		       uint32_t i, struct ur_hdr *h);
 int ur_req_add_packet(struct ur_rqp *q, struct ur_burst *t, struct ur_path *p,
@@ -493,18 +500,17 @@ int ur_req_add_packet(struct ur_rqp *q, struct ur_burst *t, struct ur_path *p,
 		      uint32_t len, bool stable);
 
 /*
- * lend.c: only where r->want_pin is set.  The one piece of a request's packet,
- * in a mapping that stays (and *iov says where), or NULL: as it was.  Then the
- * packet that was appended last has its payload there.
+ * extbuf.c: only if r->want_pin is set. If the packet's payload is one piece
+ * within a pinned mapping, returns that with a reference and points *iov into
+ * it; else NULL, *iov unchanged. _set: the last appended packet has its payload
+ * there.
  */
 struct ur_pin *ur_extbuf_piece(const struct ur_rqp *q, const struct ur_swqe *w,
 			       uint32_t off, uint32_t len, struct iovec *iov);
 void ur_burst_add_extbuf(struct ur_burst *t, struct ur_pin *pin);
 
-/*
- * IBTA 9.8.3: a datagram is one packet of its path, whose MTU is that of the
- * interface when the address handle was made.
- */
+/* IBTA 9.8.3: a datagram is one packet; its limit is the path MTU, that of the
+ * interface when the address handle was created. */
 static inline bool ur_ud_fits(const struct ur_swqe *w)
 {
 	uint8_t code = w->wr.ud.av.mtu;
@@ -512,57 +518,59 @@ static inline bool ur_ud_fits(const struct ur_swqe *w)
 	return w->length <= (code ? ur_mtu_bytes(code) : UR_UD_MTU);
 }
 
-/* local.c: requests that send nothing. */
-/* Execute and complete the one at the cursor.  False: it waits for those
- * before it, or it failed and the QP with it. */
+/* local.c: requests that send no packet. */
+/* Execute and complete the one at the cursor. False: it waits for earlier
+ * requests, or it failed and the QP with it. */
 bool ur_local_run(struct ur_rqp *q, const struct ur_swqe *w);
 
-/* rc_resp.c: requests that come in; rc_answer.c: what goes back. */
+/* rc_resp.c: inbound requests; rc_answer.c: their responses. */
 void ur_rc_request(struct ur_rqp *q, struct ur_in *in);
 enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_burst *t,
 			  uint64_t now_ns);
 void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 		     uint64_t now_ns);
-/* The same without a wait for a request to carry it. */
+/* The same without waiting for a packet to piggyback on. */
 void ur_rc_ack_now(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 		   uint64_t now_ns);
-/* A message ended whose requester, a urnic, can wait a little for the
- * acknowledgement (docs/wire/roce.md); others shall ask for one. */
-void ur_rc_ack_unasked(struct ur_rqp *q, uint32_t psn, uint64_t now_ns);
+/* A message ended without an ack request; its requester is a urnic, which
+ * tolerates a short delay of the acknowledgement (docs/wire/roce.md). */
+void ur_rc_ack_unrequested(struct ur_rqp *q, uint32_t psn, uint64_t now_ns);
 
 /*
- * rc_ride.c: acknowledgements between urnics that ride in a request's packet
- * (docs/wire/roce.md).  ur_rc_piggyback_board puts the one that is due, if any,
- * into the header of the last packet that q has to send, which then is
- * UR_PIGGYBACK_LEN longer; _left: it was sent.  _arrive takes what has come.
+ * rc_piggyback.c: acknowledgements between urnics in a request's packet
+ * (docs/wire/roce.md). _attach puts the pending one, if any, into the header of
+ * the last packet that q has to send, which becomes UR_PIGGYBACK_LEN longer;
+ * _sent: it was sent. _received handles an inbound one.
  */
-void ur_rc_piggyback_board(const struct ur_rqp *q, const struct ur_burst *t,
-			   uint32_t payload_len, struct ur_hdr *h);
-void ur_rc_piggyback_left(struct ur_rqp *q);
-void ur_rc_piggyback_arrive(struct ur_rqp *q, const struct ur_in *in);
-/* A packet of the peer has come: it tells what the peer is. */
-void ur_rc_peer_heard(struct ur_rqp *q, const struct ur_in *in);
-/* To be called for the header of all that an RC QP sends. */
-static inline void ur_rc_peer_ask(const struct ur_rqp *q, struct ur_hdr *h)
+void ur_rc_piggyback_attach(const struct ur_rqp *q, const struct ur_burst *t,
+			    uint32_t payload_len, struct ur_hdr *h);
+void ur_rc_piggyback_sent(struct ur_rqp *q);
+void ur_rc_piggyback_received(struct ur_rqp *q, const struct ur_in *in);
+/* Detects from an inbound packet whether the peer is a urnic. */
+void ur_rc_peer_detect(struct ur_rqp *q, const struct ur_in *in);
+/*
+ * Sets the bit by which the peer detects a urnic, in each packet of an RC QP.
+ */
+static inline void ur_rc_peer_announce(const struct ur_rqp *q, struct ur_hdr *h)
 {
 	h->bth.urnic = q->peer != UR_PEER_OTHER;
 }
 void ur_rc_acked(struct ur_rqp *q, uint32_t psn, uint64_t now_ns);
 
 /*
- * rc_resp.c: a SEND Only or WRITE Only of a length that has the short way, as
- * far as its opcode and length tell; would q pass it (its path and ICRC apart,
- * and memory); execute it, after all this.  False: no, and nothing was done.
+ * rc_resp.c, fast path of SEND Only and WRITE Only. _parse: do opcode and
+ * length qualify? _awaits: does q accept it (except for path, ICRC and memory)?
+ * _request: executes it after these checks. False: no, and nothing was done.
  */
 bool ur_plain_parse(struct ur_plain *in, const struct ur_rx *rx);
 bool ur_rc_awaits_plain(const struct ur_rqp *q, const struct ur_plain *in);
 bool ur_rc_request_plain(struct ur_rqp *q, const struct ur_plain *in);
 
-/* recv.c: consuming receive requests, shared by RC, UC and UD. */
+/* recv.c: consuming receives, shared by RC, UC and UD. */
 bool ur_recv_take(struct ur_rqp *q);
 int ur_recv_place(struct ur_rqp *q, uint32_t off, const void *data,
 		  uint32_t len);
-/* Where [off, off + len) of the receive under way goes; as ur_sge_locate(). */
+/* Locates [off, off + len) of the current receive; as ur_sge_locate(). */
 int ur_recv_locate(const struct ur_rqp *q, uint32_t off, uint32_t len,
 		   struct iovec *out, uint32_t max);
 void ur_recv_complete(struct ur_rqp *q, const struct ur_in *in,
@@ -575,9 +583,9 @@ static inline bool ur_tm_is_on(const struct ur_rqp *q)
 {
 	return q->qp->srq && q->qp->srq->tm;
 }
-/* ur_recv_take() for a SEND to such a queue. */
+/* ur_recv_take() for a SEND to a tag-matching queue. */
 bool ur_tm_take(struct ur_rqp *q, const struct ur_in *in);
-/* Bytes of the packet that are not for the buffer. */
+/* Bytes at the start of the packet that do not go into the buffer. */
 uint32_t ur_tm_strip(const struct ur_rqp *q, const struct ur_in *in);
 void ur_tm_label(struct ur_rqp *q, struct ur_cqe *c);
 void ur_tm_received(struct ur_rqp *q, enum ur_wc_status status);
@@ -587,7 +595,7 @@ static inline void ur_tm_kick(struct ur_rqp *q)
 	if (__builtin_expect(!ur_list_empty(&q->rndv), 0))
 		ur_tm_run(q);
 }
-/* The request at the head of the SQ, which is one of our own, is complete. */
+/* The oldest send request, an internal one, is complete. */
 void ur_tm_own_done(struct ur_rqp *q, enum ur_wc_status status);
 void ur_tm_flush(struct ur_rqp *q);
 void ur_tm_reset(struct ur_rqp *q);
@@ -642,28 +650,28 @@ void ur_shm_pump(struct ur_rqp *q);
 /* Signal peers that sleep and have received descriptors. */
 void ur_shm_signal(struct ur_roce *r);
 
-/* demux.c: the first that came in RTR. */
-void ur_rqp_heard(struct ur_rqp *q);
+/* demux.c: handles the first packet received in RTR. */
+void ur_rqp_first_packet(struct ur_rqp *q);
 
-/* recv.c: complete the receive under way. */
+/* recv.c: complete the current receive. */
 void ur_recv_push(struct ur_rqp *q, struct ur_cqe *c, bool solicited);
 
 /* uc.c, ud.c */
 enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns);
 void ur_uc_request(struct ur_rqp *q, struct ur_in *in);
-/* A message begins; one of its pieces, which is in order. */
+/* Begin a message; process one of its packets, in order. */
 void ur_uc_begin(struct ur_rqp *q, const struct ur_in *in);
 void ur_uc_take(struct ur_rqp *q, struct ur_in *in);
 enum ur_emit ur_ud_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns);
-void ur_ud_route(struct ur_rqp *q); /* path of the next request */
-/* The request at the cursor is over; an error stops the send queue. */
+void ur_ud_route(struct ur_rqp *q); /* sets q->path for the next request */
+/* The request at the cursor is done; an error stops the send queue. */
 void ur_ud_complete(struct ur_rqp *q, struct ur_swqe *w,
 		    enum ur_wc_status status);
 void ur_ud_request(struct ur_rqp *q, struct ur_in *in);
 
 /* mcast.c */
 void ur_mcast_deliver(struct ur_roce *r, struct ur_in *in);
-void ur_mcast_forget(struct ur_roce *r, struct ur_rqp *q);
+void ur_mcast_remove_qp(struct ur_roce *r, struct ur_rqp *q);
 
 /* timewait.c: acknowledgements of QPs that are gone (timewait.h) */
 void ur_timewait_enter(struct ur_rqp *q); /* q is reset or destroyed */
@@ -677,23 +685,23 @@ void ur_timewait_fini(struct ur_roce *r);
 /* fault.c */
 enum ur_fault {
 	UR_FAULT_NONE,
-	UR_FAULT_DROP, /* silently; already counted */
+	UR_FAULT_DROP, /* silent; already counted */
 	UR_FAULT_DUPLICATE,
 	UR_FAULT_PSN_SEQ,
 	UR_FAULT_RNR,
 	UR_FAULT_BAD_OPCODE, /* out of sequence or not for this QP */
 	UR_FAULT_TOO_LONG,   /* longer than the receive's buffers */
-	UR_FAULT_BAD_LENGTH, /* payload does not fit opcode, MTU, RETH */
+	UR_FAULT_BAD_LENGTH, /* payload does not match opcode, MTU, RETH */
 	UR_FAULT_ACCESS,     /* rkey, range or rights */
 	UR_FAULT_LOCAL_PROT, /* the receive's own memory */
-	UR_FAULT_RESOURCES,  /* more READs than agreed */
+	UR_FAULT_RESOURCES,  /* more READs than negotiated */
 	UR_FAULT_INVALIDATE, /* SEND with a key that may not be invalidated */
 	UR_FAULT_COUNT,
 };
 
 struct ur_fault_row {
 	uint8_t syndrome; /* of the NAK (RC) */
-	uint8_t status;	  /* of the receive under way */
+	uint8_t status;	  /* of the current receive */
 	bool fatal;	  /* the QP goes to ERR (RC) */
 	int8_t event;	  /* enum ur_event_type or -1 */
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Send requests that send nothing: binding and invalidating memory windows
- * (IBTA 10.6.7).  Their turn comes when all before them are complete: for an
- * invalidation IBTA 10.6.5.1 wants it, for a bind it is stricter than needed
- * and spares every packet behind it the question whether the window was there.
- * They take no PSNs, so a retransmission never meets them again.
+ * Send requests without a packet: binding and invalidating memory windows (IBTA
+ * 10.6.7). They execute when all earlier requests are complete: IBTA 10.6.5.1
+ * requires it of an invalidation; for a bind it is stricter than needed, so
+ * that no later packet has to check for its window. They have no PSNs, so
+ * retransmission skips them.
  */
 #include "roce/internal.h"
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Multicast (IBTA 10.5): which QPs of the lane belong to a group.  Joining the
- * group at the socket is the engine's business.
- */
+/* Multicast (IBTA 10.5): the QPs of the lane in each group. The engine joins
+ * the group at the socket. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -118,14 +116,14 @@ bool ur_roce_mcast_member(const struct ur_roce *r, const uint8_t gid[16])
 	return false;
 }
 
-void ur_mcast_forget(struct ur_roce *r, struct ur_rqp *q)
+void ur_mcast_remove_qp(struct ur_roce *r, struct ur_rqp *q)
 {
 	ur_list_for_each_safe(pos, tmp, &r->mcasts) {
 		leave(r, ur_container_of(pos, struct ur_mcast, node), q);
 	}
 }
 
-/* A copy for each member; the sender's own QP gets none (IBTA 10.5.2.1). */
+/* A copy for each member, except the sender's own QP (IBTA 10.5.2.1). */
 void ur_mcast_deliver(struct ur_roce *r, struct ur_in *in)
 {
 	struct ur_mcast *m = find(r, in->rx->dst);

@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Automatic path migration (IBTA 17.2.8).  The state of a connected QP is told
- * to its peer by one bit, MigReq, in all that it sends:
+ * Automatic path migration (IBTA 17.2.8).  A connected QP announces its state to
+ * its peer by one bit, MigReq, in each packet:
  *
- *	MIGRATED  set    uses its primary path; an alternate may be loaded
- *	REARM     clear  would move, but does not know whether its peer would
- *	ARMED     clear  has heard its peer without the bit: both are ready
+ *  *	MIGRATED  set    uses its primary path; an alternate may be loaded
+ *  *	REARM     clear  ready to migrate, the peer's state is unknown
+ *  *	ARMED     clear  got a packet without the bit: both are ready
  *
- *	MIGRATED --modify--> REARM --a packet without MigReq--> ARMED
- *	ARMED --retries are used up, or modify--> MIGRATED
- *	ARMED --a packet with MigReq on the alternate path--> MIGRATED
+ *  *	MIGRATED --modify--> REARM --a packet without MigReq--> ARMED
+ *  *	ARMED --retries are used up, or modify--> MIGRATED
+ *  *	ARMED --a packet with MigReq on the alternate path--> MIGRATED
  *
- * Who migrates makes the alternate path the primary one, and keeps the old one
- * as what the next REARM names unless another is loaded.  Packets that come by
- * a path that is not the primary are dropped, so what either side had under
- * way is sent again by the new path at once.
+ * Migration makes the alternate path the primary one, and keeps the old one as
+ * the alternate of the next REARM unless another is loaded.  Packets on a path
+ * that is not the primary are dropped, so both sides retransmit on the new path
+ * at once.
  *
- * A QP in REARM follows too: its peer was armed by our packet, but its own
- * without the bit were lost on the path that fails.
+ * A QP in REARM follows too: its peer was armed by our packet, but the peer's
+ * packets without the bit were lost on the failing path.
  *
- * What the peer sent on the old path before it last migrated asks to migrate
- * too, and may be late.  So nobody follows within an ack timeout of his REARM, or
- * LATE_MAX_NS; a peer that does migrate that soon sends again.
+ * A delayed packet that the peer sent on the old path before it last migrated
+ * also carries MigReq.  So a QP does not follow within an ack timeout of its
+ * REARM, or LATE_MAX_NS; a peer that does migrate that soon retransmits.
  */
 #include <errno.h>
 
 #include "base/log.h"
 #include "roce/internal.h"
 
-/* No packet is later; who has the shortest timeout has retries left by then. */
+/* Maximum delay of a packet; a QP with the shortest timeout has retries left by
+ * then. */
 #define LATE_MAX_NS 100000000u
 
 int ur_mig_check(const struct ur_rqp *q, const struct ur_qp_attr *a,
@@ -46,7 +47,7 @@ int ur_mig_check(const struct ur_rqp *q, const struct ur_qp_attr *a,
 	case UR_MIG_REARM:
 		ok = q->alt || (mask & UR_QP_ALT_PATH);
 		break;
-	case UR_MIG_ARMED: /* that the packets decide */
+	case UR_MIG_ARMED: /* set by received packets only */
 		ok = now == UR_MIG_ARMED;
 		break;
 	}
@@ -72,7 +73,7 @@ void ur_mig_reset(struct ur_rqp *q)
 	if (q->alt)
 		ur_path_put(q->r, q->alt);
 	q->alt = NULL;
-	q->mig_err_told = false;
+	q->mig_err_raised = false;
 	q->qp->attr.path_mig_state = UR_MIG_MIGRATED;
 }
 
@@ -81,7 +82,7 @@ static void set_state(struct ur_rqp *q, enum ur_mig_state state)
 	ur_debug("qp %06x: migration state %d -> %d", q->qp->qpn,
 		 q->qp->attr.path_mig_state, state);
 	q->qp->attr.path_mig_state = state;
-	q->mig_err_told = false;
+	q->mig_err_raised = false;
 }
 
 #define SWAP(a, b)                                                             \
@@ -99,7 +100,7 @@ static void swap_attributes(struct ur_qp_attr *a)
 	SWAP(a->timeout, a->alt_timeout);
 }
 
-/* The lists that q stands in are of the path that it leaves. */
+/* The lists that q is in belong to the old path. */
 static void swap_paths(struct ur_rqp *q)
 {
 	bool sends = !ur_list_empty(&q->sending);
@@ -115,13 +116,13 @@ static void swap_paths(struct ur_rqp *q)
 		ur_rqp_want_ack(q);
 }
 
-/*
- * Tells the peer at once where we are now: one that alone has requests under way
- * would send them by the old path until it gives that up.
- */
-static void say_where(struct ur_rqp *q)
+/* Announces the new path to the peer at once: if only the peer has requests in
+ * flight, it would send them on the old path until it gives that up. */
+static void announce_path(struct ur_rqp *q)
 {
-	/* An XRC initiator answers nothing, and its target asks nothing. */
+	/*
+	 * An XRC initiator sends no acknowledgements, its target no requests.
+	 */
 	if (ur_qp_type_reliable(q->qp->type) && q->qp->type != UR_QPT_XRC_SEND)
 		ur_rc_ack_later(q, UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
 				ur_psn_add(q->rsp.epsn, UR_PSN_MASK),
@@ -137,7 +138,7 @@ static void migrate(struct ur_rqp *q)
 	ur_qp_event(q->qp, UR_EVENT_PATH_MIG);
 	if (ur_qp_type_reliable(q->qp->type))
 		ur_rc_restart(q, q->r->now_ns);
-	say_where(q);
+	announce_path(q);
 }
 
 void ur_mig_modify(struct ur_rqp *q, enum ur_mig_state state)
@@ -164,16 +165,16 @@ static bool came_by(const struct ur_path *p, const struct ur_in *in,
 	       !memcmp(dst, p->key.src, 16);
 }
 
-/* IBTA 11.6.3.1: told once, however often the peer tries. */
+/* IBTA 11.6.3.1: reported once, however often the peer tries. */
 static bool refuse(struct ur_rqp *q)
 {
-	if (!q->mig_err_told)
+	if (!q->mig_err_raised)
 		ur_qp_event(q->qp, UR_EVENT_PATH_MIG_ERR);
-	q->mig_err_told = true;
+	q->mig_err_raised = true;
 	return false;
 }
 
-/* A packet of before the peer's own REARM, when it had migrated to here? */
+/* Could the packet precede the peer's own REARM? */
 static bool may_be_late(const struct ur_rqp *q)
 {
 	uint64_t t = ur_rc_ack_timeout_ns(q);
@@ -194,7 +195,7 @@ bool ur_mig_admit(struct ur_rqp *q, const struct ur_in *in,
 		return true;
 	if (state == UR_MIG_MIGRATED) {
 		if (!asks && q->alt && came_by(q->alt, in, dst))
-			say_where(q);
+			announce_path(q);
 		return false;
 	}
 	if (primary && (state == UR_MIG_REARM || !asks)) {

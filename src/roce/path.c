@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Paths: one per destination lane and source address.  All QPs that talk to
- * the same lane share its path, so that their packets can leave in common
- * bursts and one window guards the receiver's socket buffer.
+ * Paths: one per destination lane and source address. All QPs that talk to the
+ * same lane share its path, so that their packets share bursts and one window
+ * protects the receiver's socket buffer.
  */
 #include <stdlib.h>
 
 #include "base/addr.h"
 #include "roce/internal.h"
 
-/* Unreferenced paths (of UD destinations) are kept up to this number. */
+/* Unreferenced paths (of UD destinations) are cached up to this number. */
 #define PATH_CACHE_MAX 4096u
 
 static uint32_t key_hash(const struct ur_path_key *k)
@@ -32,7 +32,7 @@ static bool key_equal(const struct ur_path_key *a, const struct ur_path_key *b)
 	       a->tclass == b->tclass && a->hop_limit == b->hop_limit;
 }
 
-/* Free the unused paths when UD traffic to many hosts has left too many. */
+/* Free unused paths when UD traffic to many hosts has left too many. */
 static void cache_trim(struct ur_roce *r)
 {
 	for (uint32_t i = 0; i < UR_PATH_BUCKETS; i++) {
@@ -106,7 +106,7 @@ struct ur_path *ur_path_get(struct ur_roce *r, const struct ur_av *av,
 	return p;
 }
 
-/* The memory stays for the next user: UD sends come back to the same host. */
+/* The memory stays for reuse: UD sends repeat their destinations. */
 void ur_path_put(struct ur_roce *r, struct ur_path *p)
 {
 	(void)r;
@@ -121,7 +121,7 @@ void ur_path_activate(struct ur_roce *r, struct ur_path *p)
 
 uint32_t ur_path_prefix(struct ur_path *p, uint32_t len)
 {
-	/* Two lengths: the packets of a stream and its last one (or ACKs). */
+	/* Two lengths: the packets of a stream, and its last one (or ACKs). */
 	if (p->prefix_len[0] == len)
 		return p->prefix[0];
 	if (p->prefix_len[1] != len) {
@@ -129,7 +129,7 @@ uint32_t ur_path_prefix(struct ur_path *p, uint32_t len)
 		p->prefix[1] = ur_icrc_prefix(&p->flow, len);
 		return p->prefix[1];
 	}
-	/* Used twice: to the front. */
+	/* Used twice: move to the front. */
 	p->prefix_len[1] = p->prefix_len[0];
 	p->prefix_len[0] = len;
 	uint32_t t = p->prefix[1];
@@ -138,10 +138,8 @@ uint32_t ur_path_prefix(struct ur_path *p, uint32_t len)
 	return t;
 }
 
-/*
- * While a QP waited for others with nothing of its own in flight, nobody could
- * answer it: that time does not count against its timeouts.
- */
+/* A QP that waited for the window with nothing of its own in flight could get
+ * no response: that time does not count against its timeouts. */
 static void unpark(struct ur_rqp *q)
 {
 	struct ur_requester *s = &q->req;
@@ -169,7 +167,7 @@ void ur_rqp_want_ack(struct ur_rqp *q)
 {
 	if (!q->path)
 		return;
-	/* It may wait among those that are not yet due. */
+	/* It may be in the list of deferred ones. */
 	ur_list_del(&q->acking);
 	ur_list_add_tail(&q->path->ackers, &q->acking);
 	ur_path_activate(q->r, q->path);

@@ -2,12 +2,12 @@
 /*
  * Life of a QP: attributes, state changes, error flush.
  *
- *  RESET, INIT  nothing is sent, what comes in is dropped
+ *  RESET, INIT  sends nothing, drops inbound packets
  *  RTR          receives and answers
  *  RTS          all
- *  SQD          finishes what was begun, receives and answers
+ *  SQD          finishes begun messages, receives and answers
  *  SQE          (UD) receives; sends are flushed
- *  ERR          all requests are flushed; a NAK that is due still leaves
+ *  ERR          all requests are flushed; a pending NAK is still sent
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "core/rate.h"
 #include "roce/internal.h"
 
-/* Give back what the requester holds of shared windows and lists. */
+/* Release the requester's share of windows and its list entries. */
 static void requester_stop(struct ur_rqp *q)
 {
 	struct ur_requester *s = &q->req;
@@ -72,12 +72,12 @@ void ur_rqp_fail(struct ur_rqp *q, int event)
 	requester_stop(q);
 	ur_shm_ack_last(q);
 	ur_shm_resp_stop(q);
-	if (q->loan)
+	if (q->delegation)
 		ur_delegation_stop(q);
 	if (event >= 0)
 		ur_qp_event(q->qp, (enum ur_event_type)event);
 	ur_rqp_flush(q);
-	/* A target takes from many queues, and from none any more. */
+	/* A target stops consuming from all its queues. */
 	if (q->qp->srq || q->qp->type == UR_QPT_XRC_RECV)
 		ur_qp_event(q->qp, UR_EVENT_QP_LAST_WQE_REACHED);
 }
@@ -97,7 +97,7 @@ static void path_drop(struct ur_rqp *q)
 	q->path = NULL;
 }
 
-/* Places for the READs and atomics that are served at once, all free. */
+/* Entries for the READs and atomics that are served at once, all free. */
 static int resources_make(struct ur_responder *p, uint32_t n)
 {
 	struct ur_resource *res = NULL;
@@ -115,7 +115,7 @@ static int resources_make(struct ur_responder *p, uint32_t n)
 	return 0;
 }
 
-/* RESET: as it was created, but with its attributes (IBTA 10.3.1). */
+/* RESET: as after creation, but with its attributes (IBTA 10.3.1). */
 static void reset(struct ur_rqp *q)
 {
 	struct ur_qp *qp = q->qp;
@@ -126,7 +126,7 @@ static void reset(struct ur_rqp *q)
 	requester_stop(q);
 	responder_stop(q);
 	ur_shm_stop(q);
-	if (q->loan)
+	if (q->delegation)
 		ur_delegation_stop(q);
 	q->wire_only = false;
 	path_drop(q);
@@ -228,7 +228,7 @@ static const struct {
 	ATTR(UR_QP_RATE_LIMIT, rate_burst),
 };
 
-/* Copy what the mask names. */
+/* Copy the attributes in the mask. */
 static void take_attrs(struct ur_qp_attr *to, const struct ur_qp_attr *a,
 		       uint32_t mask)
 {
@@ -269,7 +269,7 @@ static void enter_rts(struct ur_rqp *q, enum ur_qp_state from)
 static void enter_sqd(struct ur_rqp *q)
 {
 	q->qp->attr.sq_draining = true;
-	q->req.sqd_told = !q->qp->attr.en_sqd_async_notify;
+	q->req.sqd_reported = !q->qp->attr.en_sqd_async_notify;
 	ur_rc_check_drained(q);
 }
 
@@ -366,7 +366,8 @@ static int index_pick(struct ur_roce *r, uint32_t *index)
 {
 	if (r->qp_count >= UR_MAX_QP_PER_LANE)
 		return -ENOSPC;
-	/* Numbers come back late, so that old packets find no new QP. */
+	/* Numbers are reused late, so that delayed packets do not reach a new
+	 * QP. */
 	do {
 		r->next_index = (r->next_index + 1) & UR_QP_INDEX_MASK;
 	} while (r->next_index == UR_QP_INDEX_MASK || r->qps[r->next_index]);
@@ -403,7 +404,7 @@ struct ur_rqp *ur_rqp_new(struct ur_roce *r, struct ur_qp *qp)
 void ur_rqp_free(struct ur_rqp *q)
 {
 	reset(q);
-	if (q->loan)
+	if (q->delegation)
 		ur_delegation_close(q);
 	ur_shm_qp_free(q->shm);
 	free(q->rsp.copy);
@@ -459,7 +460,7 @@ void ur_roce_qp_detach(struct ur_roce *r, struct ur_qp *qp)
 {
 	struct ur_rqp *q = ur_rqp_of(qp);
 
-	ur_mcast_forget(r, q);
+	ur_mcast_remove_qp(r, q);
 	ur_mw_release(qp->mrs, qp);
 	ur_qp_set_state(q->qp, UR_QPS_RESET);
 	r->qps[q->index] = NULL;

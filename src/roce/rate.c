@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Queue pairs that are held back until their rate lets them send. */
+/* Queue pairs held back by their rate limit. */
 #include "core/rate.h"
 #include "roce/internal.h"
 

@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an RC responder sends: READ and atomic responses in PSN order, then one
- * acknowledgement for all that is done (IBTA 9.7.5.1.1 lets it stand for the
- * earlier ones).
+ * Packets of an RC responder: READ and atomic responses in PSN order, then one
+ * acknowledgement for everything done (IBTA 9.7.5.1.1: it covers earlier ones).
  *
- * An acknowledgement may ride at the end of the burst of a request that goes
- * the other way, or in its packet (rc_ride.c): in a ping-pong that saves a
- * datagram each way.  It waits for that only on QPs where requests have
- * followed receives at once lately, and only for a moment: a longer one after
- * a WRITE, which a program finds in its memory once the helper that placed it
- * has given it the core.
+ * An acknowledgement may be piggybacked on a request in the other direction: in
+ * its packet (rc_piggyback.c) or at the end of its burst. In a ping-pong that
+ * saves a datagram each way. It is delayed for that only on QPs whose requests
+ * have recently followed receives at once, and only for microseconds: longer
+ * after a WRITE, which a polling program sees in its memory once the helper
+ * thread that placed it has yielded the core.
  */
 #include "roce/internal.h"
 
-#define RIDE_WAIT_NS	4000u
-#define RIDE_WROTE_NS	15000u
-#define RIDE_SCORE_MIN	4u
-/* One that was kept from its core is soon back: of UR_PIGGYBACK_SCORE_MAX points. */
-#define RIDE_SCORE_MISS 3u
-/* Nobody waits for what was not asked for; but windows and queues do. */
-#define UNASKED_WAIT_NS 50000u
+#define PIGGYBACK_WAIT_NS	4000u
+#define PIGGYBACK_WAIT_WRITE_NS 15000u
+#define PIGGYBACK_SCORE_MIN	4u
+/* Points lost by a miss, of UR_PIGGYBACK_SCORE_MAX: a preempted program soon
+ * sends at once again. */
+#define PIGGYBACK_SCORE_MISS	3u
+/* No thread waits for an unrequested acknowledgement, but windows and queues
+ * do. */
+#define UNREQUESTED_WAIT_NS	50000u
 
-static uint64_t ride_wait_ns(const struct ur_responder *p)
+static uint64_t piggyback_wait_ns(const struct ur_responder *p)
 {
-	return p->wrote_ns > p->recv_ns ? RIDE_WROTE_NS : RIDE_WAIT_NS;
+	return p->wrote_ns > p->recv_ns ? PIGGYBACK_WAIT_WRITE_NS
+					: PIGGYBACK_WAIT_NS;
 }
 
 void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
@@ -31,14 +33,14 @@ void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 {
 	struct ur_responder *p = &q->rsp;
 	bool plain = UR_AETH_CLASS(syndrome) == UR_AETH_ACK;
-	bool ride = plain && p->piggyback_score >= RIDE_SCORE_MIN;
+	bool ride = plain && p->piggyback_score >= PIGGYBACK_SCORE_MIN;
 	uint64_t at;
 
-	/* A NAK stands until it is sent: it acknowledges what is before it. */
+	/* A NAK stays until it is sent: it acknowledges what precedes it. */
 	if (p->ack_due && UR_AETH_CLASS(p->ack_syndrome) != UR_AETH_ACK &&
 	    plain && ur_psn_diff(psn, p->ack_psn) < 0)
 		return;
-	at = ride ? now_ns + ride_wait_ns(p) : now_ns;
+	at = ride ? now_ns + piggyback_wait_ns(p) : now_ns;
 	if (!p->ack_due || at < p->ack_at_ns)
 		p->ack_at_ns = at;
 	p->ack_due = true;
@@ -58,7 +60,7 @@ void ur_rc_ack_now(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 	q->rsp.ack_deferred = false;
 }
 
-void ur_rc_ack_unasked(struct ur_rqp *q, uint32_t psn, uint64_t now_ns)
+void ur_rc_ack_unrequested(struct ur_rqp *q, uint32_t psn, uint64_t now_ns)
 {
 	struct ur_responder *p = &q->rsp;
 
@@ -75,7 +77,7 @@ void ur_rc_ack_unasked(struct ur_rqp *q, uint32_t psn, uint64_t now_ns)
 	p->ack_due = true;
 	p->ack_deferred = false;
 	p->ack_syndrome = UR_AETH_ACK | UR_AETH_CREDITS_INVALID;
-	p->ack_at_ns = now_ns + UNASKED_WAIT_NS;
+	p->ack_at_ns = now_ns + UNREQUESTED_WAIT_NS;
 	if (p->ack_at_ns < q->r->defer_at_ns)
 		q->r->defer_at_ns = p->ack_at_ns;
 	if (ur_list_empty(&q->acking))
@@ -92,7 +94,7 @@ static void answer_header(const struct ur_rqp *q, uint8_t opcode, uint32_t psn,
 				       .psn = psn },
 			      .syndrome = UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
 			      .msn = msn };
-	ur_rc_peer_ask(q, h);
+	ur_rc_peer_announce(q, h);
 }
 
 static uint8_t read_opcode(const struct ur_resource *x)
@@ -106,10 +108,9 @@ static uint8_t read_opcode(const struct ur_resource *x)
 }
 
 /*
- * The region or window went away while its READ was being answered.  One that
- * is answered again may be a late duplicate, whose requester went on long ago
- * and gave the region up itself: then nobody listens to the NAK, and the QP
- * has no reason to fail.
+ * The region or window was removed while its READ was being answered. For a
+ * duplicate the requester may be long past this READ and have removed the
+ * region itself: then it ignores the NAK, and the QP has no reason to fail.
  */
 static enum ur_emit read_fault(struct ur_rqp *q, struct ur_resource *x,
 			       uint64_t now_ns)
@@ -121,8 +122,8 @@ static enum ur_emit read_fault(struct ur_rqp *q, struct ur_resource *x,
 				now_ns);
 	if (x->again)
 		return UR_EMIT_OK;
-	/* IBTA 9.7.5.2: nothing behind it is answered.  A READ that leaves
-	 * as several requests faults in each, and the first NAK counts. */
+	/* IBTA 9.7.5.2: nothing after it is answered. A READ that leaves as
+	 * several requests faults in each, and the first NAK counts. */
 	q->rsp.res_todo = 0;
 	if (ur_rqp_state(q) != UR_QPS_ERR)
 		ur_rqp_fail(q, UR_EVENT_QP_ACCESS_ERR);
@@ -149,7 +150,7 @@ static enum ur_emit answer_read(struct ur_rqp *q, struct ur_resource *x,
 			return read_fault(q, x, now_ns);
 		iov.iov_base = at;
 	}
-	/* The target may write to it at any time: never sent in place. */
+	/* The responder's memory may change at any time: always copied. */
 	if (ur_burst_add(t, q->path, &h, &iov, len ? 1 : 0, len, false))
 		return read_fault(q, x, now_ns);
 	x->active = x->next_psn != x->last_psn;
@@ -163,7 +164,8 @@ static enum ur_emit answer_whole(struct ur_rqp *q, struct ur_resource *x,
 	bool atomic = x->kind == UR_OP_CMP_SWAP || x->kind == UR_OP_FETCH_ADD;
 	struct ur_hdr h;
 
-	/* IBTA A19: a FLUSH or ATOMIC WRITE is told by a READ of nothing. */
+	/* IBTA A19: a FLUSH or ATOMIC WRITE is answered by an empty READ
+	 * response. */
 	answer_header(q, atomic ? UR_RC_ATOMIC_ACK : UR_RC_READ_RESP_ONLY,
 		      x->first_psn, x->msn, &h);
 	h.orig = x->orig;
@@ -175,7 +177,7 @@ static enum ur_emit answer_whole(struct ur_rqp *q, struct ur_resource *x,
 	return UR_EMIT_OK;
 }
 
-/* The active resource with the lowest PSN: places are taken in PSN order. */
+/* The active resource with the lowest PSN: entries are in PSN order. */
 static struct ur_resource *next_resource(struct ur_rqp *q)
 {
 	struct ur_responder *p = &q->rsp;
@@ -190,9 +192,10 @@ static struct ur_resource *next_resource(struct ur_rqp *q)
 	return NULL;
 }
 
-static void waited_for_nothing(struct ur_responder *p)
+static void piggyback_missed(struct ur_responder *p)
 {
-	for (uint32_t i = 0; i < RIDE_SCORE_MISS && p->piggyback_score; i++)
+	for (uint32_t i = 0; i < PIGGYBACK_SCORE_MISS && p->piggyback_score;
+	     i++)
 		p->piggyback_score--;
 }
 
@@ -208,7 +211,7 @@ static enum ur_emit answer_ack(struct ur_rqp *q, struct ur_burst *t,
 		return UR_EMIT_DEFER;
 	}
 	if (t->npkts == 0 && p->ack_deferred)
-		waited_for_nothing(p);
+		piggyback_missed(p);
 	answer_header(q, UR_RC_ACK, p->ack_psn, p->msn, &h);
 	h.syndrome = p->ack_syndrome;
 	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), 0)) !=

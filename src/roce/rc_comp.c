@@ -3,28 +3,28 @@
  * RC requester, receiving side (IBTA 9.7.4 to 9.7.7): acknowledgements, READ
  * and atomic responses, NAKs, timeouts; completes send requests in order.
  *
- * Responses come in PSN order.  One that skips over a READ or atomic whose own
+ * Responses come in PSN order. One that skips over a READ or atomic whose own
  * response is missing means that this was lost: an implied NAK (9.7.5.1.1).
  *
- * Two clocks run while something is unacknowledged.  The application's ack
- * timeout counts against retry_cnt as IBTA 9.7.6.1.3 says.  Ahead of it, since
- * it is often long, an early retransmission after a few round trips repairs
- * the loss of a last packet or of a NAK; it counts against nothing.
+ * Two timeouts run while something is unacknowledged. The application's ack
+ * timeout counts against retry_cnt (IBTA 9.7.6.1.3). Since it is often long, an
+ * early retransmission after a few round trips repairs the loss of a last
+ * packet or of a NAK; it counts against nothing.
  */
 #include <errno.h>
 
 #include "roce/internal.h"
 
-/* No thread of an ordinary machine is sure to run sooner … */
+/* Scheduling latency of an ordinary thread. */
 #define ACK_TIMEOUT_MIN_NS  16000000u
-/* … and on a busy one it may take that long. */
+/* The same on a busy machine. */
 #define ACK_TIMEOUT_EASY_NS 250000000u
 #define EARLY_MIN_NS	    8000000u
 #define EARLY_MAX_SHIFT	    6u
-/* Implied NAKs within this time tell of the same loss. */
+/* Implied NAKs within this time are for the same loss. */
 #define REWIND_HOLD_NS	    200000u
 
-/* Write the completion of w, if it asks for one, and give its slot back. */
+/* Write the completion of w, if requested or failed, and free its slot. */
 void ur_req_complete(struct ur_rqp *q, const struct ur_swqe *w,
 		     enum ur_wc_status status)
 {
@@ -56,7 +56,7 @@ static bool has_read_response(const struct ur_swqe *w)
 	return ur_swqe_is_read(w) || ur_swqe_is_placed(w);
 }
 
-/* The requester moves on: n PSNs from una are acknowledged, all of w. */
+/* n PSNs from una are acknowledged, all of w. */
 static void consume(struct ur_rqp *q, const struct ur_swqe *w, uint32_t n)
 {
 	struct ur_requester *s = &q->req;
@@ -81,7 +81,7 @@ static void consume(struct ur_rqp *q, const struct ur_swqe *w, uint32_t n)
 		ur_req_complete(q, w, UR_WC_SUCCESS);
 }
 
-/* An answer to what was sent before a rewind overtakes the cursor. */
+/* A response to packets before a rewind may be ahead of the cursor. */
 static void catch_up(struct ur_rqp *q)
 {
 	struct ur_requester *s = &q->req;
@@ -100,8 +100,11 @@ static void progress(struct ur_rqp *q, uint64_t now_ns)
 	catch_up(q);
 	s->retries = q->qp->attr.retry_cnt;
 	s->rnr_retries = q->qp->attr.rnr_retry;
-	/* What was under way then may be asked for only once more, and again
-	 * twice as late: answers that trickle in are no reason to repeat all. */
+	/*
+	 * Packets that were in flight then may be retransmitted early only once
+	 * more, after twice the time: slow responses are no reason to repeat
+	 * everything.
+	 */
 	if (s->early && ur_psn_diff(s->una, s->recover) >= 0)
 		s->early = 0;
 	s->retry_ns = now_ns;
@@ -120,10 +123,8 @@ static void progress(struct ur_rqp *q, uint64_t now_ns)
 	ur_rc_check_drained(q);
 }
 
-/*
- * Everything before `upto` is acknowledged, except READs and atomics, which
- * only their own responses complete.  Stops in front of such a one.
- */
+/* Everything before `upto` is acknowledged, except READs and atomics, which
+ * only their own responses complete. Stops before such a request. */
 static void advance(struct ur_rqp *q, uint32_t upto, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
@@ -157,8 +158,8 @@ static void rewind_all(struct ur_rqp *q)
 		ur_rqp_want_send(q);
 }
 
-/* One retry is spent; false: there was none left, and the QP went over to its
- * alternate path, from where it sends again, or failed. */
+/* Uses one retry; false: none was left, and the QP migrated to its alternate
+ * path, where it retransmits, or failed. */
 static bool spend_retry(struct ur_rqp *q)
 {
 	struct ur_requester *s = &q->req;
@@ -178,10 +179,8 @@ static void implied_nak(struct ur_rqp *q, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
 
-	/*
-	 * What was under way when we went back goes on coming and tells of the
-	 * same loss; a second loss is for the timers.
-	 */
+	/* Packets in flight at a rewind still arrive and report the same loss;
+	 * a second loss is left to the timers. */
 	if (s->rewound ||
 	    (s->rewind_ns && now_ns - s->rewind_ns < REWIND_HOLD_NS))
 		return;
@@ -202,7 +201,7 @@ static void sequence_nak(struct ur_rqp *q, uint64_t now_ns)
 		rewind_all(q);
 }
 
-/* IBTA 9.7.5.2.8: wait, then send again from the refused packet. */
+/* IBTA 9.7.5.2.8: wait, then retransmit from the refused packet. */
 static void rnr_nak(struct ur_rqp *q, uint8_t code, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
@@ -215,7 +214,7 @@ static void rnr_nak(struct ur_rqp *q, uint8_t code, uint64_t now_ns)
 		ur_req_fail(q, UR_WC_RNR_RETRY_EXC_ERR);
 		return;
 	}
-	if (s->rnr_retries != 7) /* 7: for ever */
+	if (s->rnr_retries != 7) /* 7: infinite */
 		s->rnr_retries--;
 	s->rnr_wait = true;
 	s->rnr_until_ns = now_ns + ur_rnr_timer_ns(code);
@@ -251,7 +250,7 @@ static void nak(struct ur_rqp *q, const struct ur_in *in)
 {
 	uint8_t value = UR_AETH_VALUE(in->hdr.syndrome);
 
-	/* A NAK acknowledges all before its PSN. */
+	/* A NAK acknowledges everything before its PSN. */
 	advance(q, in->hdr.bth.psn, in->now_ns);
 	if (q->req.una != in->hdr.bth.psn)
 		implied_nak(q, in->now_ns);
@@ -273,7 +272,7 @@ static void ack(struct ur_rqp *q, uint32_t psn, uint64_t now_ns)
 		implied_nak(q, now_ns);
 }
 
-/* The request that waits for the response with this PSN; NULL: none does. */
+/* The request that waits for the response with this PSN; NULL: none. */
 static struct ur_swqe *awaiting(struct ur_rqp *q, const struct ur_in *in)
 {
 	struct ur_swqe *w;
@@ -329,7 +328,7 @@ static void read_response(struct ur_rqp *q, struct ur_in *in)
 		ur_req_fail(q, UR_WC_BAD_RESP_ERR);
 		return;
 	}
-	/* A tagged buffer is registered where its queue is. */
+	/* A tagged buffer is registered in its queue's PD. */
 	pd = w->proto_state == UR_SWQE_OWN ? q->qp->srq->pd : q->qp->pd;
 	err = ur_sge_scatter(q->qp->mrs, pd, w->data.sge, w->num_sge, off,
 			     in->payload, len);
@@ -359,7 +358,7 @@ static void atomic_response(struct ur_rqp *q, struct ur_in *in)
 	progress(q, in->now_ns);
 }
 
-/* Is something under way that a response with this PSN can be for? */
+/* Is a request outstanding that a response with this PSN can be for? */
 static bool is_awaited(struct ur_rqp *q, uint32_t psn)
 {
 	const struct ur_requester *s = &q->req;
@@ -398,9 +397,9 @@ void ur_rc_response(struct ur_rqp *q, struct ur_in *in)
 }
 
 /*
- * IBTA 9.7.6.1.3: 4.096 us * 2^timeout; 0: no timeout.  C9-141 lets it be up to
- * four times that: the peer's acknowledgements wait for a CPU, where those of
- * hardware do not, so short ones are stretched.
+ * IBTA 9.7.6.1.3: 4.096 us * 2^timeout; 0: no timeout. C9-141 allows up to four
+ * times that. Short ones are stretched: the peer's acknowledgements wait for a
+ * CPU, unlike those of hardware.
  */
 uint64_t ur_rc_ack_timeout_ns(const struct ur_rqp *q)
 {
@@ -487,10 +486,11 @@ void ur_rc_restart(struct ur_rqp *q, uint64_t now_ns)
 	struct ur_requester *s = &q->req;
 
 	if (q->qp->on_shm)
-		return; /* nothing of it is on a path */
+		return; /* it is on no path's list */
 	s->retries = q->qp->attr.retry_cnt;
 	s->early = 0;
-	/* An answer that skips over a READ now tells of no loss on this path. */
+	/* A response that skips over a READ then indicates no loss on this
+	 * path. */
 	s->rewound = true;
 	s->rewind_ns = now_ns;
 	s->parked_ns = 0;
@@ -500,22 +500,22 @@ void ur_rc_restart(struct ur_rqp *q, uint64_t now_ns)
 	ur_rc_timer_update(q, now_ns);
 }
 
-/* A message has been sent in part: what was sent may be acknowledged. */
+/* A message has been sent in part, which may be acknowledged. */
 static bool is_under_way(const struct ur_rqp *q)
 {
 	return ur_qp_type_reliable(q->qp->type) &&
 	       ur_sq_head(&q->qp->sq) != q->req.fresh;
 }
 
-/* SQD: all that was begun is complete (IBTA 10.3.1, SQ_DRAINED). */
+/* SQD: all begun messages are complete (IBTA 10.3.1, SQ_DRAINED). */
 void ur_rc_check_drained(struct ur_rqp *q)
 {
 	if (ur_rqp_state(q) != UR_QPS_SQD || q->req.una != q->req.end ||
 	    is_under_way(q) || ur_shm_busy(q))
 		return;
 	q->qp->attr.sq_draining = false;
-	if (!q->req.sqd_told) {
-		q->req.sqd_told = true;
+	if (!q->req.sqd_reported) {
+		q->req.sqd_reported = true;
 		ur_qp_event(q->qp, UR_EVENT_SQ_DRAINED);
 	}
 }

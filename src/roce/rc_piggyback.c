@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An acknowledgement in the packet of a request that goes the other way
- * (docs/wire/roce.md).  In a ping-pong each burst then is one packet, which
- * spares the kernel about an eighth of its time.
+ * An acknowledgement in the packet of a request in the other direction
+ * (docs/wire/roce.md). In a ping-pong each burst then is one packet, which
+ * saves the kernel about an eighth of its time.
  *
- * Who understands it is found out without asking: all that a urnic sends
- * bears a bit of the BTH that is reserved, so zero from others and ignored by
- * them.  Once a packet without it has come, we leave it out as well.
+ * Support is detected without a handshake: every packet of a urnic has a
+ * reserved bit of the BTH set, which is zero from others and ignored by them.
+ * After a packet without it we clear it as well.
  */
 #include "roce/internal.h"
 
-void ur_rc_peer_heard(struct ur_rqp *q, const struct ur_in *in)
+void ur_rc_peer_detect(struct ur_rqp *q, const struct ur_in *in)
 {
-	/* One that has not heard the bit from us leaves it out, too. */
+	/* A peer that has not seen our bit clears its own, too. */
 	if (q->peer == UR_PEER_UNKNOWN || !in->hdr.bth.urnic)
 		q->peer = in->hdr.bth.urnic ? UR_PEER_URNIC : UR_PEER_OTHER;
 }
 
-/* Nothing follows in the burst that a longer packet would keep out of it. */
+/* No packet follows that would not fit into the burst after a longer one. */
 static bool is_last_to_send(const struct ur_rqp *q)
 {
 	uint32_t tail = ur_sq_tail(&q->qp->sq);
 
-	return q->req.cur + 1 == tail && ur_path_is_ours(q->path);
+	return q->req.cur + 1 == tail && ur_path_is_exclusive(q->path);
 }
 
-void ur_rc_piggyback_board(const struct ur_rqp *q, const struct ur_burst *t,
-			   uint32_t payload_len, struct ur_hdr *h)
+void ur_rc_piggyback_attach(const struct ur_rqp *q, const struct ur_burst *t,
+			    uint32_t payload_len, struct ur_hdr *h)
 {
 	const struct ur_opcode *op = ur_opcode_get(h->bth.opcode);
 	const struct ur_responder *p = &q->rsp;
 	uint32_t len = ur_pkt_len(op, payload_len) + UR_PIGGYBACK_LEN;
 
-	/* Answers to READs and atomics go before it. */
+	/* Responses to READs and atomics precede it. */
 	if (q->peer != UR_PEER_URNIC || p->res_todo ||
 	    UR_AETH_CLASS(p->ack_syndrome) != UR_AETH_ACK ||
 	    !ur_op_may_piggyback(op) ||
@@ -45,7 +45,7 @@ void ur_rc_piggyback_board(const struct ur_rqp *q, const struct ur_burst *t,
 	h->ack_psn = p->ack_psn;
 }
 
-void ur_rc_piggyback_left(struct ur_rqp *q)
+void ur_rc_piggyback_sent(struct ur_rqp *q)
 {
 	q->rsp.ack_due = false;
 	ur_list_del(&q->acking);
@@ -53,7 +53,7 @@ void ur_rc_piggyback_left(struct ur_rqp *q)
 	q->r->cnt.acks_carried++;
 }
 
-void ur_rc_piggyback_arrive(struct ur_rqp *q, const struct ur_in *in)
+void ur_rc_piggyback_received(struct ur_rqp *q, const struct ur_in *in)
 {
 	if (UR_AETH_CLASS(in->hdr.syndrome) == UR_AETH_ACK)
 		ur_rc_acked(q, in->hdr.ack_psn, in->now_ns);

@@ -2,10 +2,10 @@
 /*
  * RC requester, sending side (IBTA 9.7.3): turns send requests into packets.
  *
- * Work requests get their PSNs when they are first sent.  A READ takes as many
- * PSNs as its response has packets; it leaves as several READ requests of at
+ * Work requests get their PSNs when they are first sent. A READ takes as many
+ * PSNs as its response has packets; it is sent as several READ requests of at
  * most `rd_chunk` bytes, each a request of its own to the responder, so that
- * the responses under way to us never exceed what our receive buffer holds.
+ * the responses in flight to us never exceed our receive buffer.
  */
 #include <errno.h>
 
@@ -14,9 +14,9 @@
 #include "base/remote.h"
 #include "roce/internal.h"
 
-/* Ask for an acknowledgement at least every so many packets. */
+/* Request an acknowledgement at least every so many packets. */
 #define ACKREQ_EVERY	    16u
-/* … more small ones, if the peer, a urnic, acknowledges by itself as well. */
+/* For small packets, if the peer, a urnic, also acknowledges on its own. */
 #define ACKREQ_EVERY_SMALL  128u
 #define ACKREQ_EVERY_PRICED 65536u
 
@@ -25,7 +25,7 @@ static uint32_t pkts_of(uint32_t len, uint32_t mtu)
 	return len ? (len + mtu - 1) / mtu : 1;
 }
 
-/* PSNs that a request takes (IBTA 9.7.3.2). */
+/* PSNs of a request (IBTA 9.7.3.2). */
 uint32_t ur_swqe_pkts(const struct ur_rqp *q, const struct ur_swqe *w)
 {
 	return ur_swqe_is_atomic(w) || ur_swqe_is_placed(w)
@@ -113,38 +113,34 @@ void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
 	h->inv_rkey = w->imm_be;
 }
 
-/*
- * Other QPs come next when this burst is full.  They may take what is left of
- * the window, and would wait for each other if nobody had asked for an ACK.
- */
-static bool turn_ends(const struct ur_rqp *q, const struct ur_burst *t,
-		      uint32_t len)
+/* Will another QP be scheduled because this burst is full? It may use up the
+ * window, and QPs would wait for each other if none had requested an ACK. */
+static bool is_burst_full(const struct ur_rqp *q, const struct ur_burst *t,
+			  uint32_t len)
 {
-	return !ur_path_is_ours(q->path) && !ur_burst_holds(t, len, 2);
+	return !ur_path_is_exclusive(q->path) && !ur_burst_holds(t, len, 2);
 }
 
-/*
- * Does somebody wait for the end of this message to be acknowledged?  Others
- * than urnic acknowledge only if they are asked.
- */
+/* Does a completion or another QP depend on the acknowledgement of this
+ * message? Only a urnic acknowledges without a request. */
 static bool is_awaited(const struct ur_rqp *q, const struct ur_swqe *w)
 {
 	return (w->flags & UR_SEND_SIGNALED) || q->qp->sq_sig_all ||
 	       q->peer != UR_PEER_URNIC || ur_rqp_state(q) == UR_QPS_SQD;
 }
 
-/* Has so much left since the last ACK that was asked for? */
+/* Has enough been sent since the last ack request? */
 static bool is_time_for_ack(const struct ur_rqp *q, uint32_t price)
 {
 	uint32_t n = q->req.since_ackreq;
 
-	/* At a limited rate many take longer than the early timer. */
+	/* At a limited rate many packets take longer than the early timeout. */
 	if (q->peer != UR_PEER_URNIC || q->qp->attr.rate_limit)
 		return n >= ACKREQ_EVERY;
 	return n >= ACKREQ_EVERY_SMALL || n * price >= ACKREQ_EVERY_PRICED;
 }
 
-/* Ask for an ACK where it is waited for, regularly, and before we stop. */
+/* Request an ACK where it is needed, regularly, and before sending stops. */
 static bool want_ack(struct ur_rqp *q, const struct ur_burst *t, uint32_t len,
 		     bool awaited, uint32_t price)
 {
@@ -152,7 +148,8 @@ static bool want_ack(struct ur_rqp *q, const struct ur_burst *t, uint32_t len,
 
 	s->since_ackreq++;
 	if (!awaited && !is_time_for_ack(q, price) &&
-	    q->path->inflight + price < q->path->cwnd && !turn_ends(q, t, len))
+	    q->path->inflight + price < q->path->cwnd &&
+	    !is_burst_full(q, t, len))
 		return false;
 	s->since_ackreq = 0;
 	return true;
@@ -180,20 +177,18 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 	pkt_len = ur_pkt_len(ur_opcode_get(h.bth.opcode), len);
 	if (ur_burst_fits(t, pkt_len) != UR_FIT_OK)
 		return UR_EMIT_FULL;
-	ur_rc_peer_ask(q, &h);
+	ur_rc_peer_announce(q, &h);
 	if (q->rsp.ack_due)
-		ur_rc_piggyback_board(q, t, len, &h);
+		ur_rc_piggyback_attach(q, t, len, &h);
 	h.bth.ackreq = want_ack(q, t, pkt_len, i == n - 1 && is_awaited(q, w),
 				price_of(q, w));
-	/*
-	 * A packet that is sent again is copied first: if its memory changes
-	 * under us, the ICRC is still that of the bytes that leave.
-	 */
+	/* A retransmitted packet is copied first: if its memory changes
+	 * meanwhile, the ICRC still matches the bytes sent. */
 	err = ur_req_add_packet(q, t, q->path, w, &h, off, len, !again);
 	if (err)
 		return UR_EMIT_IDLE;
 	if (h.bth.has_ack)
-		ur_rc_piggyback_left(q);
+		ur_rc_piggyback_sent(q);
 	q->r->cnt.retransmitted_pkts += again;
 	ur_cong_sent(q, price_of(q, w));
 	ur_rate_spend(q, pkt_len, q->r->now_ns);
@@ -219,7 +214,9 @@ static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
 	struct ur_roce *r = q->r;
 	uint32_t off = ((s->psn - w->first_psn) & UR_PSN_MASK) * q->mtu;
 	uint32_t left = w->length - off;
-	/* Chunks keep their places, so that a repeated one is a duplicate. */
+	/*
+	 * Chunks keep their boundaries, so that a repeated one is a duplicate.
+	 */
 	uint32_t room = r->rd_chunk - off % r->rd_chunk;
 	uint32_t len = left < room ? left : room;
 	uint8_t opcode = ur_opcode_for(q, UR_RC_READ_REQUEST);
@@ -236,7 +233,7 @@ static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
 
 	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(opcode), 0)) != UR_FIT_OK)
 		return UR_EMIT_FULL;
-	ur_rc_peer_ask(q, &h);
+	ur_rc_peer_announce(q, &h);
 	if (ur_burst_add(t, q->path, &h, NULL, 0, 0, false))
 		return UR_EMIT_IDLE;
 	rd_push(q, ur_psn_add(s->psn, pkts_of(len, q->mtu) - 1));
@@ -267,7 +264,7 @@ static enum ur_emit atomic_emit(struct ur_rqp *q, struct ur_swqe *w,
 
 	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(opcode), 0)) != UR_FIT_OK)
 		return UR_EMIT_FULL;
-	ur_rc_peer_ask(q, &h);
+	ur_rc_peer_announce(q, &h);
 	if (ur_burst_add(t, q->path, &h, NULL, 0, 0, false))
 		return UR_EMIT_IDLE;
 	rd_push(q, q->req.psn);
@@ -309,7 +306,7 @@ static enum ur_emit placed_emit(struct ur_rqp *q, struct ur_swqe *w,
 	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(opcode), len)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
-	ur_rc_peer_ask(q, &h);
+	ur_rc_peer_announce(q, &h);
 	if (placed_add(q, w, t, &h, len))
 		return UR_EMIT_IDLE;
 	rd_push(q, q->req.psn);
@@ -317,7 +314,7 @@ static enum ur_emit placed_emit(struct ur_rqp *q, struct ur_swqe *w,
 	return UR_EMIT_OK;
 }
 
-/* Does the state of the QP let this request go on (or start)? */
+/* Does the state of the QP allow this request to continue (or start)? */
 static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
 {
 	enum ur_qp_state state = ur_rqp_state(q);
@@ -325,7 +322,7 @@ static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
 
 	if (s->rnr_wait)
 		return false;
-	/* SQD: what was begun is finished, nothing is begun (IBTA 10.3.1). */
+	/* SQD: begun messages are finished, none is begun (IBTA 10.3.1). */
 	if (state == UR_QPS_SQD)
 		return s->cur != s->fresh;
 	if (state != UR_QPS_RTS)
@@ -335,7 +332,7 @@ static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
 		 (s->cur == s->fresh || s->psn == w->first_psn));
 }
 
-/* Is there room in the windows?  If not, wait in the right list. */
+/* Is there room in the windows? If not, wait in the window's list. */
 static bool window_open(struct ur_rqp *q, const struct ur_swqe *w)
 {
 	struct ur_requester *s = &q->req;
@@ -366,7 +363,7 @@ static void assign_psns(struct ur_rqp *q, struct ur_swqe *w)
 	q->req.fresh++;
 }
 
-/* Step over what was just sent. */
+/* Advance over what was just sent. */
 static void step(struct ur_rqp *q, const struct ur_swqe *w, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
@@ -405,10 +402,8 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 	return message_emit(q, w, t);
 }
 
-/*
- * Send a request whose memory is not accessible: it fails when all before it
- * are complete, so that completions stay in order.
- */
+/* A request whose memory is not accessible fails when all earlier ones are
+ * complete, so that completions stay in order. */
 static bool fail_if_oldest(struct ur_rqp *q)
 {
 	struct ur_requester *s = &q->req;
@@ -420,7 +415,7 @@ static bool fail_if_oldest(struct ur_rqp *q)
 	return true;
 }
 
-/* The request of which a packet may be sent now; NULL: there is none. */
+/* The request whose next packet may be sent now; NULL: none. */
 static struct ur_swqe *next_request(struct ur_rqp *q, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
@@ -449,10 +444,10 @@ static struct ur_swqe *next_request(struct ur_rqp *q, uint64_t now_ns)
 }
 
 /*
- * The usual requests of a burst: one small packet each, from one piece of
- * memory or from the queue, of one kind and length.  What is the same in all
- * of them is found out and encoded once.  Whatever is not so is left as it was
- * to the functions above, which know all cases and would send the same bytes.
+ * Fast path: a run of requests of one kind and length, each one small packet
+ * from one piece of memory or inline. Their common header is encoded once.
+ * Requests that do not qualify are left to the functions above, which handle
+ * all cases and send the same bytes.
  */
 struct run {
 	uint8_t opcode; /* enum ur_wr_opcode */
@@ -465,7 +460,7 @@ struct run {
 	uint8_t hdr[UR_HDR_MAX];
 };
 
-/* As many that wait make a run. */
+/* Minimum number of waiting requests for a run. */
 #define RUN_MIN 4u
 
 static bool is_plain(const struct ur_swqe *w)
@@ -475,7 +470,7 @@ static bool is_plain(const struct ur_swqe *w)
 	       (w->num_sge == 1 || (w->flags & UR_SEND_INLINE));
 }
 
-/* What holds for all of the run; false: there is none. */
+/* Conditions common to the run; false: no run. */
 static bool run_begins(const struct ur_rqp *q, uint32_t waiting)
 {
 	const struct ur_requester *s = &q->req;
@@ -487,7 +482,8 @@ static bool run_begins(const struct ur_rqp *q, uint32_t waiting)
 	       ur_remote_is_none();
 }
 
-/* The header of w, a request without PSN yet, is that of the others. */
+/* Sets up the header of the run from w, its first request, which has no PSN
+ * yet. */
 static void run_start(struct run *run, const struct ur_rqp *q,
 		      struct ur_swqe *w)
 {
@@ -495,7 +491,7 @@ static void run_start(struct run *run, const struct ur_rqp *q,
 
 	w->first_psn = w->last_psn = q->req.psn;
 	ur_message_header(q, w, 0, &h);
-	ur_rc_peer_ask(q, &h);
+	ur_rc_peer_announce(q, &h);
 	run->opcode = w->opcode;
 	run->flags = w->flags & UR_SEND_SOLICITED;
 	run->length = w->length;
@@ -528,7 +524,7 @@ static int run_payload(const struct ur_rqp *q, struct run *run,
 	return from ? ur_guard_copy_words(to, from, w->length) : -EACCES;
 }
 
-/* Byte 8 and what follows the PSN's, which differ in each. */
+/* The fields that differ in each packet: byte 8 and what follows the PSN. */
 static void run_header(const struct run *run, const struct ur_swqe *w,
 		       uint32_t psn, bool ackreq, uint8_t *p)
 {
@@ -542,7 +538,9 @@ static void run_header(const struct run *run, const struct ur_swqe *w,
 	ur_put_be32(p + UR_BTH_LEN + 12, w->length);
 }
 
-/* False: it is not for this run, or not for now, and nothing was done. */
+/*
+ * False: w does not fit into the run or cannot be sent now; nothing was done.
+ */
 static bool run_emit(struct ur_rqp *q, struct run *run, struct ur_swqe *w,
 		     struct ur_burst *t, uint64_t now_ns)
 {
@@ -565,7 +563,7 @@ static bool run_emit(struct ur_rqp *q, struct run *run, struct ur_swqe *w,
 	return true;
 }
 
-/* Send what there is of such; false: nothing. */
+/* Send a run; false: nothing was sent. */
 static bool emit_run(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
@@ -576,7 +574,7 @@ static bool emit_run(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 
 	if (!run_begins(q, tail - s->cur))
 		return false;
-	/* An acknowledgement may ride on the last one. */
+	/* An acknowledgement may be piggybacked on the last one. */
 	if (q->rsp.ack_due)
 		end--;
 	run = (struct run){ 0 }; /* of none */
@@ -593,7 +591,8 @@ enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 	bool sent = false;
 
 	for (;;) {
-		/* Also behind one that found no room in the burst before. */
+		/* Also after a request that did not fit into the previous
+		 * burst. */
 		sent |= emit_run(q, t, now_ns);
 		w = next_request(q, now_ns);
 		if (!w)

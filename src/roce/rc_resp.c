@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * RC responder (IBTA 9.7.4, 9.7.5): an inbound request passes a list of checks
- * in the order of the specification; the first that does not pass decides
- * what happens (fault.c); a request that passes all is executed.
+ * in the order of the specification; the first that fails gives the fault
+ * (fault.c); a request that passes all is executed.
  */
 #include <errno.h>
 
@@ -18,7 +18,7 @@ static uint32_t read_pkts(const struct ur_rqp *q, uint32_t len)
 	return len ? (len + q->mtu - 1) / q->mtu : 1;
 }
 
-/* IBTA 9.7.4.1.2: PSN expected, of the past (duplicate) or of the future. */
+/* IBTA 9.7.4.1.2: PSN as expected, duplicate, or ahead. */
 static enum ur_fault check_psn(struct ur_rqp *q, struct ur_in *in)
 {
 	int32_t d = ur_psn_diff(in->hdr.bth.psn, q->rsp.epsn);
@@ -28,11 +28,11 @@ static enum ur_fault check_psn(struct ur_rqp *q, struct ur_in *in)
 	if (d == 0)
 		return UR_FAULT_NONE;
 	q->r->cnt.out_of_sequence++;
-	/* One NAK for a gap; the rest of the burst is dropped (9.7.5.2.8). */
+	/* One NAK per gap; the rest of the burst is dropped (9.7.5.2.8). */
 	return q->rsp.nak_sent ? UR_FAULT_DROP : UR_FAULT_PSN_SEQ;
 }
 
-/* IBTA 9.7.4.1.3: FIRST and ONLY begin, MIDDLE and LAST go on. */
+/* IBTA 9.7.4.1.3: FIRST and ONLY begin, MIDDLE and LAST continue. */
 static enum ur_fault check_sequence(struct ur_rqp *q, struct ur_in *in)
 {
 	const struct ur_opcode *op = in->hdr.op;
@@ -45,17 +45,15 @@ static enum ur_fault check_sequence(struct ur_rqp *q, struct ur_in *in)
 	return UR_FAULT_NONE;
 }
 
-/*
- * IBTA A14: the queue must be there, of the target's domain, and the same in
- * all packets of a message.
- */
+/* IBTA A14: the queue must exist in the target's domain, and be the same in all
+ * packets of a message. */
 static enum ur_fault check_srq(struct ur_rqp *q, struct ur_in *in)
 {
 	if (q->qp->type != UR_QPT_XRC_RECV)
 		return UR_FAULT_NONE;
 	if (q->rsp.in_message && in->hdr.srqn != q->rsp.srqn)
 		return UR_FAULT_BAD_OPCODE;
-	/* The receive of a message is in use in another process (loan.h). */
+	/* The message's receive is in use in another process (delegation.h). */
 	if (q->rsp.in_message && q->rsp.kind == UR_OP_SEND && !q->rsp.rwqe)
 		return UR_FAULT_BAD_OPCODE;
 	q->rsp.srqn = in->hdr.srqn;
@@ -63,7 +61,7 @@ static enum ur_fault check_srq(struct ur_rqp *q, struct ur_in *in)
 					    : UR_FAULT_BAD_OPCODE;
 }
 
-/* IBTA A19: the rights that a FLUSH needs. */
+/* IBTA A19: the rights required by a FLUSH. */
 static uint32_t flush_access(const struct ur_hdr *h)
 {
 	return (h->placement & UR_FLUSH_GLOBAL ? UR_ACCESS_FLUSH_GLOBAL : 0) |
@@ -78,7 +76,7 @@ static bool flush_known(const struct ur_hdr *h)
 	       h->level <= UR_FLUSH_MR;
 }
 
-/* IBTA 9.7.4.1.5: does this QP serve that operation at all? */
+/* IBTA 9.7.4.1.5: does this QP support that operation? */
 static enum ur_fault check_operation(struct ur_rqp *q, struct ur_in *in)
 {
 	uint32_t access = q->qp->attr.access;
@@ -117,7 +115,7 @@ static enum ur_fault check_operation(struct ur_rqp *q, struct ur_in *in)
 	return (access & need) == need ? UR_FAULT_NONE : UR_FAULT_BAD_OPCODE;
 }
 
-/* IBTA 9.7.4.1.6: what lengths a packet of that position may have. */
+/* IBTA 9.7.4.1.6: legal lengths of a packet of that position. */
 static enum ur_fault check_length(struct ur_rqp *q, struct ur_in *in)
 {
 	const struct ur_opcode *op = in->hdr.op;
@@ -160,20 +158,20 @@ static bool is_answered(const struct ur_opcode *op)
 	       op->kind == UR_OP_ATOMIC_WRITE;
 }
 
-/* A place for the answer. */
+/* A resource for the response. */
 static enum ur_fault check_place(const struct ur_rqp *q,
 				 const struct ur_opcode *op)
 {
-	/* Who sends a new request has the old answer: one that is
-	 * under way for a late duplicate is not wanted any more. */
+	/* A requester that sends a new request has all earlier responses: one
+	 * in progress for a late duplicate is dropped. */
 	const struct ur_resource *x = &q->rsp.res[q->rsp.res_next];
 
 	if (q->rsp.res_size == 0)
 		return UR_FAULT_RESOURCES;
 	if (!x->active || x->again)
 		return UR_FAULT_NONE;
-	/* The kernel's rxe does not count its FLUSHs and ATOMIC WRITEs; they
-	 * come again when there is room. */
+	/* The kernel's rxe does not count its FLUSHs and ATOMIC WRITEs as
+	 * outstanding; they are retransmitted when there is room. */
 	return op->kind == UR_OP_FLUSH || op->kind == UR_OP_ATOMIC_WRITE
 		       ? UR_FAULT_DROP
 		       : UR_FAULT_RESOURCES;
@@ -186,7 +184,9 @@ static bool take(struct ur_rqp *q, const struct ur_in *in)
 	return ur_recv_take(q);
 }
 
-/* IBTA 9.7.4.1.4, 9.7.5.2.8: a receive to consume, a place for the answer. */
+/*
+ * IBTA 9.7.4.1.4, 9.7.5.2.8: a receive to consume, a resource for the response.
+ */
 static enum ur_fault check_resources(struct ur_rqp *q, struct ur_in *in)
 {
 	const struct ur_opcode *op = in->hdr.op;
@@ -210,9 +210,9 @@ static uint8_t *remote(struct ur_rqp *q, uint32_t rkey, uint64_t va,
 }
 
 /*
- * IBTA 9.4.1.1.3: SEND with invalidate.  READs through the window that are not
- * answered yet were asked for before, and the requester should have waited for
- * them; they are let finish, and the packet comes again.
+ * IBTA 9.4.1.1.3: SEND with invalidate. Unanswered READs through the window
+ * were requested before, and the requester should have waited for them; they
+ * finish first, and the packet is retransmitted.
  */
 static enum ur_fault check_invalidate(struct ur_rqp *q, uint32_t rkey)
 {
@@ -225,7 +225,7 @@ static enum ur_fault check_invalidate(struct ur_rqp *q, uint32_t rkey)
 	return UR_FAULT_NONE;
 }
 
-/* All of it, or a range that may be empty. */
+/* The whole region, or a range that may be empty. */
 static bool may_flush(struct ur_rqp *q, const struct ur_hdr *h)
 {
 	uint8_t *at;
@@ -235,7 +235,7 @@ static bool may_flush(struct ur_rqp *q, const struct ur_hdr *h)
 			    h->level == UR_FLUSH_MR ? NULL : &at);
 }
 
-/* IBTA 9.7.4.1.5.4: R_Key, range and rights; not where no byte is touched. */
+/* IBTA 9.7.4.1.5.4: R_Key, range and rights; not for zero length. */
 static enum ur_fault check_rkey(struct ur_rqp *q, struct ur_in *in)
 {
 	const struct ur_hdr *h = &in->hdr;
@@ -256,7 +256,7 @@ static enum ur_fault check_rkey(struct ur_rqp *q, struct ur_in *in)
 	return ok ? UR_FAULT_NONE : UR_FAULT_ACCESS;
 }
 
-/* The next PSN; `msg`: a message (MSN) was completed. */
+/* Advances the PSN; `msg`: a message (MSN) was completed. */
 static void accept_psns(struct ur_rqp *q, uint32_t n, bool msg)
 {
 	q->rsp.epsn = ur_psn_add(q->rsp.epsn, n);
@@ -295,7 +295,9 @@ static enum ur_fault execute_write(struct ur_rqp *q, struct ur_in *in)
 		p->received = 0;
 	}
 	if (len) {
-		/* Looked up for each packet: it may be gone since the last. */
+		/*
+		 * Looked up for each packet: the region may have been removed.
+		 */
 		to = in->hdr.op->position == UR_POS_ONLY
 			     ? in->at
 			     : remote(q, p->rkey, p->va + p->received, len,
@@ -307,7 +309,7 @@ static enum ur_fault execute_write(struct ur_rqp *q, struct ur_in *in)
 	return UR_FAULT_NONE;
 }
 
-/* After the data is in place, for which the message is acknowledged. */
+/* After the data is in place; the message is acknowledged in any case. */
 static enum ur_fault invalidate(struct ur_rqp *q, uint32_t rkey)
 {
 	if (ur_mw_may_invalidate(q->qp->mrs, q->qp, rkey))
@@ -316,7 +318,7 @@ static enum ur_fault invalidate(struct ur_rqp *q, uint32_t rkey)
 	return UR_FAULT_NONE;
 }
 
-/* SEND and WRITE: place the payload, then complete at the last packet. */
+/* SEND and WRITE: place the payload, complete at the last packet. */
 static enum ur_fault execute_message(struct ur_rqp *q, struct ur_in *in)
 {
 	struct ur_responder *p = &q->rsp;
@@ -351,11 +353,11 @@ static enum ur_fault execute_message(struct ur_rqp *q, struct ur_in *in)
 		ur_rc_ack_later(q, UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
 				in->hdr.bth.psn, in->now_ns);
 	else if (last)
-		ur_rc_ack_unasked(q, in->hdr.bth.psn, in->now_ns);
+		ur_rc_ack_unrequested(q, in->hdr.bth.psn, in->now_ns);
 	return UR_FAULT_NONE;
 }
 
-/* Remember what has to be answered, in the place of the oldest one. */
+/* Save a request to be answered, replacing the oldest. */
 static struct ur_resource *keep(struct ur_rqp *q, const struct ur_in *in)
 {
 	struct ur_responder *p = &q->rsp;
@@ -413,10 +415,8 @@ static enum ur_fault execute_atomic(struct ur_rqp *q, struct ur_in *in)
 	return UR_FAULT_NONE;
 }
 
-/*
- * All that came before is in memory already, in program order; the fence makes
- * that so for everybody who sees the answer.
- */
+/* Earlier data is in memory already, in program order; the fence orders it
+ * before the response for all observers. */
 static enum ur_fault execute_flush(struct ur_rqp *q, struct ur_in *in)
 {
 	struct ur_resource *x = keep(q, in);
@@ -434,7 +434,7 @@ static enum ur_fault execute_atomic_write(struct ur_rqp *q, struct ur_in *in)
 	uint8_t *at = remote(q, h->rkey, h->va, 8, UR_ACCESS_REMOTE_WRITE);
 	struct ur_resource *x;
 
-	/* Aligned where it lies: ur_guard_copy() stores it in one piece. */
+	/* If aligned, ur_guard_copy() stores it at once. */
 	if ((uintptr_t)at & 7u)
 		return UR_FAULT_BAD_LENGTH;
 	if (!at || ur_guard_copy(at, in->payload, 8))
@@ -485,15 +485,13 @@ static struct ur_resource *find_resource(struct ur_rqp *q, uint8_t kind,
 	return NULL;
 }
 
-/*
- * Answer a kept request again.  The requester goes back and repeats what came
- * later, so answers to later requests that are under way are stopped.
- */
+/* Answer a saved request again. The requester rewinds and repeats later
+ * requests, so responses in progress to later requests are stopped. */
 static void answer_again(struct ur_rqp *q, struct ur_resource *x, uint32_t psn)
 {
 	struct ur_responder *p = &q->rsp;
 	uint32_t place = (uint32_t)(x - p->res);
-	/* How many places are newer. */
+	/* How many entries are newer. */
 	uint32_t newer = (p->res_next + p->res_size - 1 - place) % p->res_size;
 
 	for (uint32_t i = 0; i < p->res_size; i++) {
@@ -511,7 +509,9 @@ static void answer_again(struct ur_rqp *q, struct ur_resource *x, uint32_t psn)
 	ur_rqp_want_ack(q);
 }
 
-/* IBTA 9.7.5.1.3: a duplicate READ is executed again, from where it asks. */
+/*
+ * IBTA 9.7.5.1.3: a duplicate READ is executed again, from its start address.
+ */
 static void duplicate_read(struct ur_rqp *q, const struct ur_in *in)
 {
 	const struct ur_hdr *h = &in->hdr;
@@ -548,7 +548,9 @@ static void duplicate(struct ur_rqp *q, struct ur_in *in)
 	case UR_OP_FETCH_ADD:
 	case UR_OP_FLUSH:
 	case UR_OP_ATOMIC_WRITE:
-		/* Never executed again: the saved result is sent (9.7.5.1.4). */
+		/*
+		 * Never executed again: the saved result is sent (9.7.5.1.4).
+		 */
 		x = find_resource(q, in->hdr.op->kind, in->hdr.bth.psn);
 		if (x)
 			answer_again(q, x, x->first_psn);
@@ -603,7 +605,7 @@ void ur_rc_request(struct ur_rqp *q, struct ur_in *in)
 	enum ur_fault f = UR_FAULT_NONE;
 
 	if (in->hdr.bth.has_ack) {
-		ur_rc_piggyback_arrive(q, in);
+		ur_rc_piggyback_received(q, in);
 		if (ur_rqp_state(q) == UR_QPS_ERR)
 			return;
 	}
@@ -638,7 +640,7 @@ bool ur_plain_parse(struct ur_plain *in, const struct ur_rx *rx)
 	return ur_is_plain_len(in->len);
 }
 
-/* All checks but those of memory, none of which changes anything. */
+/* All checks except those of memory; none of them changes anything. */
 bool ur_rc_awaits_plain(const struct ur_rqp *q, const struct ur_plain *in)
 {
 	const struct ur_responder *p = &q->rsp;
@@ -652,7 +654,7 @@ bool ur_rc_awaits_plain(const struct ur_rqp *q, const struct ur_plain *in)
 			 : !ur_tm_is_on(q);
 }
 
-/* Words are stored whole: what is not aligned goes the other way. */
+/* Words are stored whole: unaligned data takes the slow path. */
 static bool plain_place(const struct ur_rqp *q, const struct ur_pd *pd,
 			const struct ur_plain *in, uint32_t key, uint64_t va,
 			uint32_t access)
@@ -696,7 +698,7 @@ static bool plain_send(struct ur_rqp *q, const struct ur_plain *in)
 	const struct ur_srq *srq = q->qp->srq;
 	const struct ur_rwqe *w;
 
-	/* One that was taken is there for the other way as well. */
+	/* A receive taken here stays for the slow path as well. */
 	if (!ur_recv_take(q))
 		return false;
 	w = p->rwqe;
@@ -726,7 +728,7 @@ bool ur_rc_request_plain(struct ur_rqp *q, const struct ur_plain *in)
 		ur_rc_ack_later(q, UR_AETH_ACK | UR_AETH_CREDITS_INVALID, psn,
 				now_ns);
 	else
-		ur_rc_ack_unasked(q, psn, now_ns);
+		ur_rc_ack_unrequested(q, psn, now_ns);
 	ur_rqp_check_overrun(q);
 	return true;
 }

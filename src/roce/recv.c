@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Receive requests: taking one from the RQ or SRQ, placing data into it,
- * completing it.  Common to RC, UC and UD.  One of an RQ stays in its slot
- * until it is complete; one of an SRQ is copied out, since others eat there.
+ * completing it. Common to RC, UC and UD. A receive of an RQ stays in its slot
+ * until it is complete; one of an SRQ is copied out, since other QPs consume
+ * that queue.
  */
 #include <errno.h>
 
@@ -10,7 +11,7 @@
 #include "base/guard.h"
 #include "roce/internal.h"
 
-/* Make q->rsp.rwqe the next receive; false: there is none. */
+/* Make q->rsp.rwqe the next receive; false: none. */
 bool ur_recv_take(struct ur_rqp *q)
 {
 	struct ur_responder *p = &q->rsp;
@@ -50,7 +51,7 @@ int ur_recv_locate(const struct ur_rqp *q, uint32_t off, uint32_t len,
 			     w->num_sge, off, len, out, max);
 }
 
-/* The slot is free again, whatever became of the request. */
+/* Frees the slot, whatever the outcome of the receive. */
 static void release(struct ur_rqp *q)
 {
 	if (q->rsp.rwqe != q->rsp.copy)
@@ -58,10 +59,8 @@ static void release(struct ur_rqp *q)
 	q->rsp.rwqe = NULL;
 }
 
-/*
- * Where the receive completes: an SRQ that has a queue of its own is what the
- * completion belongs to, and not the QP.  NULL: the SRQ went away.
- */
+/* The CQ of the receive. An SRQ with a CQ of its own, not the QP, owns the
+ * completion. NULL: the SRQ is gone. */
 static struct ur_cq *receive_cq(const struct ur_rqp *q, struct ur_cqe *c)
 {
 	const struct ur_srq *srq = ur_resp_srq(q, q->rsp.srqn);
@@ -106,7 +105,7 @@ void ur_recv_complete(struct ur_rqp *q, const struct ur_in *in,
 	if (q->qp->type == UR_QPT_UD) {
 		c.src_qp = h->sqpn;
 		c.flags |= UR_WC_GRH;
-		/* As mlx5: which kind of RoCE header the GRH area holds. */
+		/* As mlx5: the kind of RoCE header in the GRH area. */
 		c.sl = ur_addr_is_v4(in->rx->dst) ? 2 : 1;
 	}
 	if (opcode == UR_WC_RECV && ur_tm_is_on(q))
@@ -114,7 +113,7 @@ void ur_recv_complete(struct ur_rqp *q, const struct ur_in *in,
 	ur_recv_push(q, &c, h->bth.solicited);
 }
 
-/* Complete the receive under way with an error; none under way: nothing. */
+/* Complete the current receive, if any, with an error. */
 void ur_recv_fail(struct ur_rqp *q, enum ur_wc_status status)
 {
 	struct ur_cqe c = { .status = (uint8_t)status, .opcode = UR_WC_RECV };

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The scheduler of a lane's protocol: which path sends next, what goes into a
- * burst, when something is due.
- */
+/* The scheduler of a lane's protocol: the next path to send, the contents of a
+ * burst, deadlines. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "roce/internal.h"
 
-#define RD_CHUNK_MIN   (32u << 10)
-/* Each begins and ends with bursts of its own, so not too short. */
-#define RD_CHUNK_MAX   (512u << 10)
-/* A request this soon after a receive answers it: a ping-pong. */
-#define RIDE_KICK_NS   5000u
-/* Who finds a WRITE in his memory may first be given the core. */
-#define RIDE_WROTE_NS  20000u
-#define RIDE_SCORE_MAX 8u
+#define RD_CHUNK_MIN	      (32u << 10)
+/* Chunks begin and end with bursts of their own, so not too short. */
+#define RD_CHUNK_MAX	      (512u << 10)
+/* A request this soon after a receive counts as its answer: a ping-pong. */
+#define PROMPT_REQUEST_NS     5000u
+/* After a WRITE the polling program may first have to get the core. */
+#define PROMPT_AFTER_WRITE_NS 20000u
+#define PIGGYBACK_SCORE_MAX   8u
 
 int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
 {
@@ -50,10 +48,10 @@ int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
 	ur_list_init(&r->deferred);
 	r->xrc = cfg->xrc;
 	r->xrc_arg = cfg->xrc_arg;
-	ur_list_init(&r->lenders);
-	ur_list_init(&r->loans);
-	ur_list_init(&r->guests);
-	ur_list_init(&r->returns);
+	ur_list_init(&r->delegations);
+	ur_list_init(&r->pending_delegations);
+	ur_list_init(&r->delegates);
+	ur_list_init(&r->finished);
 	r->delegation_at_ns = UR_NEVER;
 	r->defer_at_ns = UR_NEVER;
 	if (chunk > RD_CHUNK_MAX)
@@ -99,11 +97,12 @@ static bool sends(const struct ur_rqp *q)
 }
 
 /*
- * The acknowledgement that did not wait for the answer has kept it up: by more
- * than the moment of an answer, where system calls are slow.  Were that not
- * left out, none would ever be seen to follow at once, and so none to wait.
+ * When the application could see the packets: sending an acknowledgement
+ * delayed it, where system calls are slow for longer than the answer takes. If
+ * that counted, no request would ever seem to follow at once, and no
+ * acknowledgement would wait for one.
  */
-static uint64_t seen_ns(const struct ur_roce *r, uint64_t came_ns)
+static uint64_t visible_ns(const struct ur_roce *r, uint64_t came_ns)
 {
 	return came_ns == r->came_ns ? r->left_ns : came_ns;
 }
@@ -111,12 +110,13 @@ static uint64_t seen_ns(const struct ur_roce *r, uint64_t came_ns)
 static bool is_answer(const struct ur_roce *r, const struct ur_responder *p,
 		      uint64_t now_ns)
 {
-	return (p->recv_ns && now_ns - seen_ns(r, p->recv_ns) < RIDE_KICK_NS) ||
+	return (p->recv_ns &&
+		now_ns - visible_ns(r, p->recv_ns) < PROMPT_REQUEST_NS) ||
 	       (p->wrote_ns &&
-		now_ns - seen_ns(r, p->wrote_ns) < RIDE_WROTE_NS);
+		now_ns - visible_ns(r, p->wrote_ns) < PROMPT_AFTER_WRITE_NS);
 }
 
-void ur_roce_left(struct ur_roce *r, uint64_t came_ns, uint64_t now_ns)
+void ur_roce_replies_sent(struct ur_roce *r, uint64_t came_ns, uint64_t now_ns)
 {
 	r->came_ns = came_ns;
 	r->left_ns = now_ns;
@@ -141,14 +141,15 @@ void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)
 		ur_rqp_check_overrun(q);
 		return;
 	}
-	if (p->piggyback_score < RIDE_SCORE_MAX && is_answer(r, p, now_ns)) {
+	if (p->piggyback_score < PIGGYBACK_SCORE_MAX &&
+	    is_answer(r, p, now_ns)) {
 		p->piggyback_score++;
-		p->wrote_ns = 0; /* one for each */
+		p->wrote_ns = 0; /* one per WRITE */
 	}
 	ur_tm_kick(q);
 	if (!sends(q))
 		return;
-	/* UC and UD: the timer means that pacing holds the QP back. */
+	/* UC and UD: an armed timer means that pacing holds the QP back. */
 	if (!ur_qp_type_reliable(qp->type) && q->timer.at_ns != UR_NEVER)
 		return;
 	if (q->req.cur == ur_sq_tail(&qp->sq))
@@ -175,13 +176,13 @@ static enum ur_emit emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 	case UR_QPT_UC:
 		return ur_uc_emit(q, t, now_ns);
 	case UR_QPT_UD:
-	case UR_QPT_RAW_PACKET: /* never here */
+	case UR_QPT_RAW_PACKET: /* unreachable */
 		break;
 	}
 	return ur_ud_emit(q, t, now_ns);
 }
 
-/* Requests of the path's QPs in turn, while they fit into the burst. */
+/* Requests of the path's QPs, round-robin, while they fit into the burst. */
 static void fill_requests(struct ur_path *p, struct ur_burst *t,
 			  uint64_t now_ns)
 {
@@ -190,7 +191,7 @@ static void fill_requests(struct ur_path *p, struct ur_burst *t,
 						   struct ur_rqp, sending);
 		enum ur_emit e = emit(q, t, now_ns);
 
-		/* Whoever met a full window stands in another list now. */
+		/* A QP that met a full window is in another list now. */
 		if (!q->req.window_wait)
 			ur_list_del(&q->sending);
 		ur_rqp_check_overrun(q);
@@ -202,7 +203,7 @@ static void fill_requests(struct ur_path *p, struct ur_burst *t,
 	}
 }
 
-/* Responses and acknowledgements; what may wait for a ride does. */
+/* Responses and acknowledgements, except those that wait to be piggybacked. */
 static void fill_answers(struct ur_roce *r, struct ur_path *p,
 			 struct ur_burst *t, uint64_t now_ns)
 {
@@ -219,8 +220,8 @@ static void fill_answers(struct ur_roce *r, struct ur_path *p,
 	}
 }
 
-/* Answers of this path that wait for a ride get on. */
-static void board(struct ur_roce *r, const struct ur_path *p)
+/* Adds this path's waiting acknowledgements to the burst. */
+static void flush_deferred(struct ur_roce *r, const struct ur_path *p)
 {
 	ur_list_for_each_safe(pos, tmp, &r->deferred) {
 		struct ur_rqp *q = ur_container_of(pos, struct ur_rqp, acking);
@@ -240,9 +241,10 @@ static void fill(struct ur_roce *r, struct ur_path *p, struct ur_burst *t,
 		fill_answers(r, p, t, now_ns);
 	fill_requests(p, t, now_ns);
 	if (t->npkts)
-		board(r, p);
+		flush_deferred(r, p);
 	fill_answers(r, p, t, now_ns);
-	/* What found no room behind the data goes in front of the next. */
+	/* Acknowledgements that did not fit after the data come first in the
+	 * next burst. */
 	p->acks_first = !ur_list_empty(&p->ackers);
 	ur_list_del(&p->active);
 	if (!ur_list_empty(&p->senders) || !ur_list_empty(&p->ackers) ||
@@ -278,7 +280,7 @@ bool ur_roce_output(struct ur_roce *r, struct ur_burst *t, uint64_t now_ns)
 			return true;
 	} while (__builtin_expect(!ur_delegation_is_idle(r), 0) &&
 		 ur_delegation_run(r));
-	/* A QP whose turn came may have gone on through memory instead. */
+	/* A scheduled QP may have sent through shared memory instead. */
 	ur_shm_signal(r);
 	return false;
 }
@@ -302,7 +304,7 @@ uint64_t ur_roce_deadline(const struct ur_roce *r)
 	return t;
 }
 
-/* Answers that have waited long enough. */
+/* Acknowledgements whose wait is over. */
 static void expire_deferred(struct ur_roce *r, uint64_t now_ns)
 {
 	if (now_ns < r->defer_at_ns)
@@ -321,7 +323,7 @@ static void expire_deferred(struct ur_roce *r, uint64_t now_ns)
 	}
 }
 
-void ur_roce_settle(struct ur_roce *r, uint64_t now_ns)
+void ur_roce_flush_acks(struct ur_roce *r, uint64_t now_ns)
 {
 	ur_list_for_each_safe(pos, tmp, &r->deferred) {
 		struct ur_rqp *q = ur_container_of(pos, struct ur_rqp, acking);
@@ -338,7 +340,7 @@ void ur_roce_expire(struct ur_roce *r, uint64_t now_ns)
 
 	r->now_ns = now_ns;
 	expire_deferred(r, now_ns);
-	/* The next output tries again. */
+	/* The next output retries. */
 	if (r->delegation_at_ns <= now_ns)
 		r->delegation_at_ns = UR_NEVER;
 	ur_rate_expire(r, now_ns);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RoCEv2 for one lane: a pure protocol object.  No thread, clock, socket or
- * system call: time is an argument, packets come by ur_roce_input() and leave
- * by ur_roce_output(), chance is a seed, and memory, queues and keys are those
- * of core/.  The engine runs it under the lane's lock; the simulator and the
- * fuzzers run it without any.
+ * RoCEv2 for one lane: a pure protocol object. No thread, clock, socket or
+ * system call: time is an argument, packets enter by ur_roce_input() and leave
+ * by ur_roce_output(), randomness comes from a seed, and memory, queues and
+ * keys are those of core/. The engine runs it under the lane's lock; the
+ * simulator and the fuzzers run it without any.
  */
 #ifndef UR_ROCE_ROCE_H
 #define UR_ROCE_ROCE_H
@@ -22,58 +22,61 @@ struct ur_export;
 struct ur_roce;
 
 /*
- * XRC between processes (docs/wire/xrc.md): how a target's requests come to
- * the process whose queue they name, with all that its responder knows.  The
- * messages are opaque; `via` is the caller's name for the way to the other
- * process.  All are called under the lane's lock.
+ * XRC between processes (docs/wire/xrc.md): delegates a target's requests, with
+ * the responder's state, to the process that has the queue they name. Messages
+ * are opaque; `via` is the caller's identifier of the link to the other
+ * process. All are called under the lane's lock.
  */
 struct ur_xrc_ops {
-	/* Hand a loan over to the process that has the queue of that number:
-	 * 0 and *via; -EAGAIN: later; -ENOENT: the domain has no such one. */
-	int (*lend)(void *arg, const struct ur_qp *target, uint32_t srqn,
-		    const void *msg, size_t len, uint32_t *via);
-	/* Back to the lender, for ur_roce_delegation_back(). */
-	void (*give_back)(void *arg, uint32_t via, uint32_t qpn,
-			  const void *msg, size_t len);
+	/* Send a delegation to the process that has the queue of that number: 0
+	 * and *via; -EAGAIN: later; -ENOENT: no such queue in the domain. */
+	int (*delegate)(void *arg, const struct ur_qp *target, uint32_t srqn,
+			const void *msg, size_t len, uint32_t *via);
+	/* Return the state to the owner, for ur_roce_delegation_returned(). */
+	void (*return_state)(void *arg, uint32_t via, uint32_t qpn,
+			     const void *msg, size_t len);
 	/* The target has ended or failed, for ur_roce_dismiss(). */
 	void (*dismiss)(void *arg, uint32_t via, uint32_t qpn);
 };
 
 struct ur_roce_config {
 	uint32_t slot;	   /* upper ten bits of our QP numbers */
-	uint64_t seed;	   /* for QP numbers' order, jitter */
-	uint64_t rx_bytes; /* what the link can hold for us unread */
+	uint64_t seed;	   /* for the order of QP numbers, and jitter */
+	uint64_t rx_bytes; /* receive buffer of the link */
 	struct ur_mr_table *mrs;
-	struct ur_srq_table *srqs; /* of XRC; NULL: there are none */
+	struct ur_srq_table *srqs; /* XRC queues; NULL: none */
 	/* A QP got its first packet in RTR; may be NULL. */
 	void (*comm_est)(uint32_t qpn);
-	/* A QP is connected to that slot of this host: a channel to it is
-	 * wanted (shm/shm.h).  NULL: there are none. */
+	/* A QP is connected to that slot of this host: requests a channel to it
+	 * (shm/shm.h). NULL: no shared memory. */
 	void (*want_peer)(void *arg, uint16_t slot);
 	void *want_arg;
-	/* The link leaves payload where it is, if it stays there, and so would
-	 * that of this region, if it had a mapping of ours (ur_mr_set_pin()).
-	 * NULL: it copies. */
+	/*
+	 * The link sends pinned payload without a copy, and would do so for
+	 * this region if it had a pinned mapping (ur_mr_set_pin()). NULL: it
+	 * copies.
+	 */
 	void (*want_pin)(void *arg, uint32_t lkey);
 	void *want_pin_arg;
-	struct ur_export *export;     /* what such peers may do here; or NULL */
-	const struct ur_xrc_ops *xrc; /* NULL: domains end here */
+	/* Objects that local peers may access; or NULL. */
+	struct ur_export *export;
+	const struct ur_xrc_ops *xrc; /* NULL: XRC domains are local */
 	void *xrc_arg;
 };
 
 int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out);
 void ur_roce_destroy(struct ur_roce *r); /* all QPs must be gone */
 
-/* The UDP source ports of our packets, which the ICRC covers. */
+/* The UDP source ports of our packets; the ICRC covers them. */
 void ur_roce_set_sports(struct ur_roce *r, const struct ur_sports *sports);
 
-/* Give qp a number and protocol state.  -ENOSPC: the lane is full. */
+/* Assign a number and protocol state. -ENOSPC: the lane is full. */
 int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp);
 
-/* Take qp out; nothing of it is sent, received or completed any more. */
+/* Detach qp; nothing of it is sent, received or completed any more. */
 void ur_roce_qp_detach(struct ur_roce *r, struct ur_qp *qp);
 
-/* The attached one of that number, or NULL. */
+/* The attached QP of that number, or NULL. */
 struct ur_qp *ur_roce_qp_find(const struct ur_roce *r, uint32_t qpn);
 
 /*
@@ -100,52 +103,51 @@ bool ur_roce_mcast_member(const struct ur_roce *r, const uint8_t gid[16]);
 
 /* New send requests were committed on qp->sq (or receives, after an RNR). */
 void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns);
-/* Has anything left, on qp or others with the same path, that a reliable peer
- * has not answered yet? */
+/* Is any packet of a reliable QP unacknowledged, of qp or of others with the
+ * same path? */
 bool ur_roce_is_under_way(const struct ur_qp *qp);
 
 /*
- * What ur_xrc_ops brings to the other side.  borrow: execute what was lent; a
- * failure means that the link is to be given up.  link_gone: nothing comes or
- * goes by it any more.  The lane sends afterwards.
+ * The delegate's side of ur_xrc_ops. _accept_delegation: executes a delegation;
+ * on failure the caller closes the link. _link_gone: the link is closed. The
+ * lane sends afterwards.
  */
-struct ur_borrow {
+struct ur_delegated {
 	uint32_t via;
-	uint32_t qpn;	      /* of the target */
-	struct ur_xrcd *xrcd; /* the domain here, which the link is for */
+	uint32_t qpn;	      /* the target's */
+	struct ur_xrcd *xrcd; /* our domain object of the link */
 	const void *msg;
 	size_t len;
 };
-int ur_roce_borrow(struct ur_roce *r, const struct ur_borrow *b,
-		   uint64_t now_ns);
-void ur_roce_delegation_back(struct ur_roce *r, uint32_t via, uint32_t qpn,
-			     const void *msg, size_t len, uint64_t now_ns);
+int ur_roce_accept_delegation(struct ur_roce *r, const struct ur_delegated *b,
+			      uint64_t now_ns);
+void ur_roce_delegation_returned(struct ur_roce *r, uint32_t via, uint32_t qpn,
+				 const void *msg, size_t len, uint64_t now_ns);
 void ur_roce_dismiss(struct ur_roce *r, uint32_t via, uint32_t qpn,
 		     uint64_t now_ns);
 void ur_roce_link_gone(struct ur_roce *r, uint32_t via, uint64_t now_ns);
 
-/* The four entry points (STYLE, state machines 6). */
-/* A packet has come.  False: it was dropped before it reached anything. */
+/* The four entry points. */
+/* A packet has arrived. False: it was dropped before it changed anything. */
 bool ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns);
 
 /* Fill the next burst; false if there is nothing to send now. */
 bool ur_roce_output(struct ur_roce *r, struct ur_burst *burst, uint64_t now_ns);
 
-/*
- * What followed on the packets that came at came_ns had left by now_ns: until
- * then nobody could see them who might answer.
- */
-void ur_roce_left(struct ur_roce *r, uint64_t came_ns, uint64_t now_ns);
+/* Everything sent in reaction to the packets that arrived at came_ns had left
+ * by now_ns: the application could not see and answer them before. */
+void ur_roce_replies_sent(struct ur_roce *r, uint64_t came_ns, uint64_t now_ns);
 uint64_t ur_roce_deadline(const struct ur_roce *r);
-/* Has output certainly nothing to give?  Cheap. */
+/* Does output certainly have nothing to send? Cheap. */
 bool ur_roce_is_quiet(const struct ur_roce *r);
 void ur_roce_expire(struct ur_roce *r, uint64_t now_ns);
 
 /*
- * Answers that wait for a ride are due now: their QP, or the process, is about
- * to end, and what it has completed must not look lost to the peer.
+ * Send acknowledgements that wait for a packet to piggyback on: their QP, or
+ * the process, is about to end, and completed messages must not look lost to
+ * the peer.
  */
-void ur_roce_settle(struct ur_roce *r, uint64_t now_ns);
+void ur_roce_flush_acks(struct ur_roce *r, uint64_t now_ns);
 
 /* At the exit of the process: the records of QPs that are gone and of those that
  * exist (timewait.h); how many, up to cap. */

@@ -3,14 +3,14 @@
  * Tag matching on RC.  A SEND to such an SRQ begins with a header (struct
  * ibv_tmh): an opcode, 4 bytes for the application, the tag.
  *
- *  eager       matched: the rest goes into the tagged buffer
- *  rendezvous  matched: a second header (struct ibv_rvh) says where the data
- *              is; we READ it into the buffer and tell the sender by a message
- *              that repeats both headers with opcode FIN
- *  others, and those that nothing matches, take a receive, headers and all
+ *  eager       matched: the payload goes into the tagged buffer
+ *  rendezvous  matched: a second header (struct ibv_rvh) gives the address of
+ *              the data; we READ it into the buffer and inform the sender by
+ *              a message that repeats both headers with opcode FIN
+ *  others, and unmatched ones, consume a receive, headers included
  *
- * The READ and the message are requests of our own in the QP's send queue,
- * which has places for them that the application does not see.
+ * The READ and the message are internal requests in the QP's send queue, which
+ * has slots for them that the application does not see.
  */
 #include "core/tm.h"
 #include <assert.h>
@@ -30,7 +30,7 @@ struct header {
 	uint8_t op;
 	uint32_t priv;
 	uint64_t tag;
-	/* Of a rendezvous */
+	/* Rendezvous */
 	uint64_t va;
 	uint32_t rkey;
 	uint32_t len;
@@ -52,7 +52,8 @@ static bool parse(const struct ur_in *in, struct header *h)
 	return !r.bad;
 }
 
-/* One that we cannot carry out is unexpected, and left to the application. */
+/* A rendezvous that we cannot carry out is unexpected, and left to the
+ * application. */
 static bool may_match(const struct ur_rqp *q, const struct ur_in *in,
 		      const struct header *h)
 {
@@ -60,7 +61,7 @@ static bool may_match(const struct ur_rqp *q, const struct ur_in *in,
 				      q->qp->attr.max_rd_atomic > 0);
 }
 
-/* Into the buffer of the tag as into a receive. */
+/* Uses the tag's buffer like a receive. */
 static void use_tag(struct ur_rqp *q, const struct header *h,
 		    struct ur_tm_tag *t)
 {
@@ -123,7 +124,7 @@ uint32_t ur_tm_strip(const struct ur_rqp *q, const struct ur_in *in)
 	return q->rsp.tm == UR_TM_MSG_RNDV ? (uint32_t)in->payload_len : 0;
 }
 
-/* A message is complete: what its completion says. */
+/* Sets the completion's tag matching fields. */
 void ur_tm_label(struct ur_rqp *q, struct ur_cqe *c)
 {
 	const struct ur_responder *p = &q->rsp;
@@ -143,7 +144,7 @@ void ur_tm_label(struct ur_rqp *q, struct ur_cqe *c)
 	}
 }
 
-/* The receive is done with: its rendezvous begins, or does not. */
+/* The receive is complete: start its rendezvous, if any. */
 void ur_tm_received(struct ur_rqp *q, enum ur_wc_status status)
 {
 	struct ur_tm_tag *t = q->rsp.tm_rndv;
@@ -173,7 +174,7 @@ static void stage_read(struct ur_swqe *w, struct ur_tm_tag *t)
 		*w->data.sge = t->sge;
 }
 
-/* The fence lets it wait for the data. */
+/* The fence makes it wait for the data. */
 static void stage_fin(struct ur_swqe *w, const struct ur_tm_tag *t)
 {
 	struct ur_wr p = ur_wr_init(w->data.inline_data, TMH_LEN + RVH_LEN);
@@ -192,10 +193,8 @@ static void stage_fin(struct ur_swqe *w, const struct ur_tm_tag *t)
 	ur_wr_be32(&p, t->len);
 }
 
-/*
- * Stage what there is room for.  Whoever holds the queue's lock is posting,
- * and kicks the QP when it is done.
- */
+/* Stage as many as fit. If a poster holds the queue's lock, it kicks the QP
+ * when it is done. */
 void ur_tm_run(struct ur_rqp *q)
 {
 	struct ur_sq *sq = &q->qp->sq;
@@ -219,7 +218,7 @@ void ur_tm_run(struct ur_rqp *q)
 		ur_rqp_want_send(q);
 }
 
-/* The data of a rendezvous is there, or will not come. */
+/* The data of a rendezvous has arrived, or failed. */
 static void finish(struct ur_rqp *q, struct ur_tm_tag *t,
 		   enum ur_wc_status status)
 {
@@ -240,8 +239,8 @@ static void finish(struct ur_rqp *q, struct ur_tm_tag *t,
 		q->overrun = true;
 }
 
-/* Give the slot of a request of ours back; the tag of a READ. */
-static struct ur_tm_tag *take_back(struct ur_rqp *q, uint32_t at)
+/* Free the slot of an internal request; returns the tag of a READ. */
+static struct ur_tm_tag *free_own(struct ur_rqp *q, uint32_t at)
 {
 	struct ur_swqe *w = ur_sq_slot(&q->qp->sq, at);
 
@@ -254,7 +253,7 @@ void ur_tm_own_done(struct ur_rqp *q, enum ur_wc_status status)
 {
 	struct ur_sq *sq = &q->qp->sq;
 	uint32_t head = ur_sq_head(sq);
-	struct ur_tm_tag *t = take_back(q, head);
+	struct ur_tm_tag *t = free_own(q, head);
 
 	atomic_store_explicit(&sq->head, head + 1, memory_order_release);
 	if (t)
@@ -272,7 +271,7 @@ void ur_tm_flush(struct ur_rqp *q)
 	}
 }
 
-/* RESET: nothing completes any more. */
+/* RESET: without completions. */
 void ur_tm_reset(struct ur_rqp *q)
 {
 	struct ur_sq *sq = &q->qp->sq;
@@ -286,7 +285,7 @@ void ur_tm_reset(struct ur_rqp *q)
 
 		if (ur_sq_slot(sq, i)->proto_state != UR_SWQE_OWN)
 			continue;
-		t = take_back(q, i);
+		t = free_own(q, i);
 		if (t)
 			ur_tm_release(q->qp->srq, t);
 	}

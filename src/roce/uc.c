@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Unreliable connection (IBTA 9.8.2): the packets of RC's SEND and WRITE
- * without acknowledgements.  A message that lost a packet is dropped whole; a
- * receive that was taken for it waits for the next one.
+ * without acknowledgements. A message that lost a packet is dropped whole; its
+ * receive is reused for the next message.
  */
 #include "base/guard.h"
 #include "roce/internal.h"
@@ -12,7 +12,7 @@ static uint32_t price_of(const struct ur_rqp *q, const struct ur_swqe *w)
 	return (w->length < q->mtu ? w->length : q->mtu) + UR_PKT_OVERHEAD;
 }
 
-/* Append the next packet of w; PSNs are counted in req.psn. */
+/* Append the next packet of w; req.psn counts PSNs. */
 static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 			     struct ur_burst *t, uint64_t now_ns)
 {
@@ -30,10 +30,8 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 	if (!ur_rate_allows(q, now_ns) ||
 	    !ur_cong_pace(q, price_of(q, w), now_ns))
 		return UR_EMIT_DEFER;
-	/*
-	 * Copied: the request completes now, and another thread may reuse its
-	 * memory before the link has sent the burst.
-	 */
+	/* Copied: the request completes now, and another thread may reuse its
+	 * memory before the link has sent the burst. */
 	if (ur_req_add_packet(q, t, q->path, w, &h, off, len, false)) {
 		ur_req_fail(q, UR_WC_LOC_PROT_ERR);
 		return UR_EMIT_IDLE;
@@ -58,7 +56,7 @@ enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 
 		if (s->cur == ur_sq_tail(sq))
 			return UR_EMIT_IDLE;
-		/* SQD: finish what was begun. */
+		/* SQD: finish begun messages. */
 		if (ur_rqp_state(q) != UR_QPS_RTS &&
 		    (ur_rqp_state(q) != UR_QPS_SQD || s->cur == s->fresh))
 			return UR_EMIT_IDLE;
@@ -84,13 +82,15 @@ enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 		s->cur++;
 		ur_req_complete(q, w, UR_WC_SUCCESS);
 		ur_rc_check_drained(q);
-		/* Not before this burst has left. */
+		/* After this burst has left. */
 		if (ur_shm_unreliable_may(q))
 			return UR_EMIT_FULL;
 	}
 }
 
-/* IBTA 9.8.2.2.2: the rest of a torn message is dropped until a new one. */
+/*
+ * IBTA 9.8.2.2.2: after a gap packets are dropped until a new message begins.
+ */
 static bool in_order(struct ur_rqp *q, const struct ur_in *in)
 {
 	struct ur_responder *p = &q->rsp;
@@ -110,7 +110,7 @@ static bool in_order(struct ur_rqp *q, const struct ur_in *in)
 	return false;
 }
 
-/* Payload rules are RC's, but what breaks them is only dropped. */
+/* The payload rules of RC, but violations are only dropped. */
 static bool length_ok(struct ur_rqp *q, const struct ur_in *in)
 {
 	const struct ur_responder *p = &q->rsp;
@@ -147,7 +147,7 @@ static bool place_send(struct ur_rqp *q, const struct ur_in *in)
 		q->r->cnt.drop_no_recv++;
 		return false;
 	}
-	/* IBTA 9.8.2.2.7: too long for its receive: error of the receive. */
+	/* IBTA 9.8.2.2.7: longer than its receive: the receive fails. */
 	if ((uint64_t)p->received + in->payload_len > p->rwqe->length) {
 		q->r->cnt.resp_local_length_error++;
 		ur_recv_fail(q, UR_WC_LOC_LEN_ERR);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Unreliable datagram (IBTA 9.8.3): each request names its own destination,
- * each message is one packet, the receiver finds a 40-byte GRH in front of it.
- * With RoCEv2 over IPv4 the last 20 bytes of that area are the IPv4 header
- * (IBTA A17.4.5), from which ibv_create_ah_from_wc() makes the way back.
+ * Unreliable datagram (IBTA 9.8.3): each request has its own destination, each
+ * message is one packet, the receiver gets a 40-byte GRH before it. With RoCEv2
+ * over IPv4 the last 20 bytes of that area are the IPv4 header (IBTA A17.4.5),
+ * from which ibv_create_ah_from_wc() makes the reply's address.
  */
 #include "base/addr.h"
 #include "roce/internal.h"
@@ -17,7 +17,7 @@ static struct ur_swqe *next_request(struct ur_rqp *q)
 	return ur_sq_slot(sq, q->req.cur);
 }
 
-/* Make q->path the one of the next request (NULL if there is none). */
+/* Set q->path to that of the next request (NULL: none). */
 void ur_ud_route(struct ur_rqp *q)
 {
 	struct ur_swqe *w = next_request(q);
@@ -97,7 +97,7 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 	return UR_EMIT_OK;
 }
 
-/* Requests for this burst's path; another path's come in its own turn. */
+/* Requests for this burst's path; other paths are scheduled on their own. */
 enum ur_emit ur_ud_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 {
 	const struct ur_path *p = q->path;
@@ -118,7 +118,7 @@ enum ur_emit ur_ud_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 		ur_ud_route(q);
 		if (q->path != p)
 			return q->path ? UR_EMIT_FULL : UR_EMIT_IDLE;
-		/* Not before this burst has left. */
+		/* After this burst has left. */
 		if (ur_shm_unreliable_may(q))
 			return UR_EMIT_FULL;
 	}
@@ -179,7 +179,8 @@ void ur_ud_request(struct ur_rqp *q, struct ur_in *in)
 		q->r->cnt.drop_no_recv++;
 		return;
 	}
-	/* IBTA 9.8.3.2.2: what does not fit is dropped, the receive stays. */
+	/* IBTA 9.8.3.2.2: a message that does not fit is dropped, the receive
+	 * stays. */
 	if (len + UR_GRH_LEN > q->rsp.rwqe->length) {
 		q->r->cnt.drop_length++;
 		return;

@@ -161,8 +161,8 @@ static void send_by(uint32_t via, const struct ur_xrc_head *h, const void *body,
 	ur_unlock(&ur_xrc.lock);
 }
 
-static void give_back(void *arg, uint32_t via, uint32_t qpn, const void *msg,
-		      size_t len)
+static void return_state(void *arg, uint32_t via, uint32_t qpn, const void *msg,
+			 size_t len)
 {
 	struct ur_xrc_head h = { .type = UR_XRC_RETURN, .qpn = qpn };
 
@@ -177,8 +177,8 @@ static void dismiss(void *arg, uint32_t via, uint32_t qpn)
 }
 
 const struct ur_xrc_ops ur_xrc_lane_ops = {
-	.lend = delegate,
-	.give_back = give_back,
+	.delegate = delegate,
+	.return_state = return_state,
 	.dismiss = dismiss,
 };
 
@@ -195,7 +195,7 @@ void ur_xrc_tell(uint32_t via, uint32_t qpn, enum ur_event_type type)
 static bool is_delegated(const struct ur_xrc_link *l, uint32_t qpn,
 			 struct ur_rd *r)
 {
-	struct ur_borrow b = {
+	struct ur_delegated b = {
 		.via = l->via, .qpn = qpn, .msg = r->p, .len = ur_rd_left(r)
 	};
 	const struct ur_xrc_domain *d;
@@ -212,7 +212,7 @@ static bool is_delegated(const struct ur_xrc_link *l, uint32_t qpn,
 		return false;
 	ur_lane_lock(lane);
 	now = ur_clock_ns();
-	err = ur_roce_borrow(lane->roce, &b, now);
+	err = ur_roce_accept_delegation(lane->roce, &b, now);
 	ur_lane_send(lane, now);
 	ur_lane_unlock(lane);
 	if (err)
@@ -235,8 +235,8 @@ static bool on_return(const struct ur_xrc_link *l, uint32_t qpn,
 		if (!lane->roce || lane->slot != qpn >> UR_SRQ_INDEX_BITS)
 			continue;
 		ur_lane_lock(lane);
-		ur_roce_delegation_back(lane->roce, l->via, qpn, r->p,
-					ur_rd_left(r), now);
+		ur_roce_delegation_returned(lane->roce, l->via, qpn, r->p,
+					    ur_rd_left(r), now);
 		ur_lane_send(lane, now);
 		ur_lane_unlock(lane);
 	}

@@ -15,8 +15,9 @@
 #define UR_XRC_SMALL 512u	 /* … of one without a delegation or state */
 
 enum ur_xrc_type {
-	UR_XRC_DELEGATE = 1, /* to the queue's process: of ur_xrc_ops.lend */
-	UR_XRC_RETURN,	     /* back to the owner: of ur_xrc_ops.give_back */
+	UR_XRC_DELEGATE =
+		1,     /* to the queue's process: of ur_xrc_ops.delegate */
+	UR_XRC_RETURN, /* back to the owner: of ur_xrc_ops.return_state */
 	UR_XRC_DISMISS,
 	UR_XRC_OPEN, /* to the target's owner, answered by REPLY: from here … */
 	UR_XRC_MODIFY, /* mask 32, attributes */

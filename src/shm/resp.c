@@ -309,7 +309,7 @@ void ur_shm_take_request(struct ur_rqp *q, const struct ur_desc *c)
 	    n->serves_epoch != (uint8_t)(c->to >> UR_SHM_EPOCH_SHIFT) ||
 	    (n->due & (UR_SHM_DUE_REFUSED | UR_SHM_DUE_FAULT)))
 		return;
-	ur_rqp_heard(q);
+	ur_rqp_first_packet(q);
 	n->rndv_failed = false;
 	if (kind_of(c) == UR_SHM_SEND || c->kind == UR_SHM_WRITE)
 		ok = do_message(q, c);

@@ -71,7 +71,7 @@ void ur_shm_uc_take(struct ur_rqp *q, const struct ur_desc *c)
 		in.hdr.rkey = c->body.rkey;
 		in.hdr.dma_len = c->body.total;
 	}
-	ur_rqp_heard(q);
+	ur_rqp_first_packet(q);
 	if (!in_order(q, &in)) {
 		q->rsp.in_message = false;
 		return;

@@ -203,7 +203,7 @@ static void receive(struct ur_rqp *q, const struct ur_desc *c)
 	in.hdr.sqpn = c->from & UR_QPN_MASK;
 	in.hdr.imm_be = c->imm_be;
 	rx.len = ur_pkt_len(in.hdr.op, c->len);
-	ur_rqp_heard(q);
+	ur_rqp_first_packet(q);
 	ur_ud_request(q, &in);
 	ur_rqp_check_overrun(q);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A link carries bursts between lanes: UDP sockets, shared memory, a DPDK
- * queue.  One table of operations; the lane's lock is held around every call.
+ * A link carries bursts between lanes: UDP sockets, a DPDK queue, a ring to
+ * urnicd. One table of operations; the lane's lock is held around every call.
  */
 #ifndef UR_SOCKETS_LINK_H
 #define UR_SOCKETS_LINK_H
@@ -18,17 +18,15 @@ struct ur_link_ops {
 	const char *name;
 
 	/*
-	 * Send a burst.  0; -EAGAIN: no room now for the packets from
+	 * Send a burst. 0; -EAGAIN: no room now for the packets from
 	 * burst->sent on: pass the same burst again, or drop it (the protocol
 	 * recovers as from loss); other -errno: some packets, or all, cannot be
-	 * sent there (-ENETUNREACH, -EMSGSIZE …), counted by the link.
+	 * sent there (-ENETUNREACH, -EMSGSIZE ...), counted by the link.
 	 */
 	int (*send)(struct ur_link *link, struct ur_burst *burst);
 
-	/*
-	 * Receive what is there, at most a bounded amount, calling rx for
-	 * each packet in order.  Returns the number of packets; 0: nothing.
-	 */
+	/* Receive a bounded number of available packets, calling rx for each in
+	 * order. Returns the number of packets; 0: none. */
 	int (*recv)(struct ur_link *link,
 		    void (*rx)(void *arg, const struct ur_rx *rx), void *arg);
 
@@ -36,26 +34,26 @@ struct ur_link_ops {
 	int (*wait_fd)(const struct ur_link *link);
 
 	/*
-	 * Tell destination, interface, traffic class and hop limit of what
-	 * comes in, or dst_unknown, 0, 0 and the usual limit: the kernel
-	 * needs time to tell them.
+	 * Provide destination, interface, traffic class and hop limit of
+	 * inbound packets, or only dst_unknown, 0, 0 and the default limit,
+	 * since the kernel needs time to provide them.
 	 */
 	void (*tell_ip)(struct ur_link *link, bool on);
 
-	/* Multicast membership on an interface of that source address. */
+	/* Multicast membership on the interface with that source address. */
 	int (*join)(struct ur_link *link, const uint8_t group[16],
 		    const uint8_t source[16]);
 	int (*leave)(struct ur_link *link, const uint8_t group[16],
 		     const uint8_t source[16]);
 
-	/* What the stack of a port has counted (NULL: it has none here). */
+	/* Counters of the port's stack (NULL: it has none in this process). */
 	const struct ur_net_counters *(*counters)(const struct ur_link *link);
 
-	/* What the port is (likewise NULL). */
+	/* Attributes of the port (likewise NULL). */
 	void (*facts)(const struct ur_link *link, struct ur_port_facts *out);
 
-	/* The process is about to end: pass on what the link holds for others
-	 * (NULL: it holds nothing). */
+	/* The process is about to exit: pass on packets held for other
+	 * processes (NULL: it holds none). */
 	void (*part)(struct ur_link *link);
 
 	void (*destroy)(struct ur_link *link);
@@ -66,13 +64,14 @@ struct ur_link {
 	const struct ur_link_ops *ops;
 	uint64_t rx_bytes; /* receive buffer */
 	uint64_t tx_errors;
-	uint64_t rx_overflow;	 /* datagrams the kernel dropped for us */
-	struct ur_sports sports; /* source ports of what we send */
-	/* Constant: a thread of another process does the work behind it, maybe
-	 * on the core of who polls, whose pauses are as long as that takes. */
+	/* Datagrams that the kernel dropped from our buffer. */
+	uint64_t rx_overflow;
+	struct ur_sports sports; /* source ports of our packets */
+	/* Constant: a thread of another process serves the link, maybe on the
+	 * poller's core, whose pauses then last as long as that work. */
 	bool served;
-	/* Constant: it leaves payload of bursts where it is, if it may. */
-	bool lends;
+	/* Constant: it can send payload of bursts without a copy. */
+	bool zero_copy;
 };
 
 #endif

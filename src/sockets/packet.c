@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two packet sockets: one receives, one sends.  A socket does not see what it
- * sends itself, but what others send; so frames that a network adapter would
- * loop back to its own queues come in at the first, whoever sent them, and the
- * filter chooses among them.
+ * Two packet sockets: one receives, one sends. A socket does not see the frames
+ * that it sends itself, but those of others. So frames that a network adapter
+ * would loop back to its own queues arrive at the receiving socket, whichever
+ * queue sent them, and the filter selects among them.
  *
- * Both carry a virtio header before the frame: it says which sums are not yet
- * filled in, and that a frame is several packets in one.
+ * Both put a virtio header before the frame: it tells which checksums are not
+ * filled in yet, and that a frame is several packets in one (GSO).
  */
 #include "sockets/packet.h"
 
@@ -59,7 +59,8 @@ struct ur_packet {
 	struct iovec tx_iov[UR_PACKET_BATCH][UR_FRAME_IOV + 1];
 };
 
-/* Trying by a socket would cost milliseconds: closing it waits for others. */
+/* Opening a socket to find out would cost milliseconds: closing it waits for an
+ * RCU grace period. */
 int ur_packet_allowed(void)
 {
 	struct __user_cap_header_struct header = {
@@ -263,7 +264,7 @@ static uint8_t to_vnet_gso(uint8_t gso)
 	case UR_GSO_TCP6:
 		return VIRTIO_NET_HDR_GSO_TCPV6;
 	case UR_GSO_NONE:
-	case UR_GSO_UDP: /* never sent */
+	case UR_GSO_UDP: /* unreachable */
 		break;
 	}
 	return VIRTIO_NET_HDR_GSO_NONE;
@@ -350,7 +351,7 @@ static void read_aux(struct msghdr *m, struct ur_frame_rx *f)
 	}
 }
 
-/* False: it is larger than any frame, or the kernel gave less than a header. */
+/* False: the frame was truncated, or is shorter than its header. */
 static bool read_slot(struct ur_packet *p, uint32_t i, struct ur_frame_rx *f)
 {
 	struct mmsghdr *m = &p->rx_msg[i];
@@ -404,7 +405,7 @@ bool ur_packet_ready(const struct ur_packet *p)
 	return ur_sys_poll(&fd, 1, 0) > 0;
 }
 
-/* Reading the kernel's statistics sets them back. */
+/* Reading the kernel's statistics resets them. */
 uint64_t ur_packet_drops(struct ur_packet *p)
 {
 	struct tpacket_stats s;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RoCEv2 over UDP sockets: making, multicast, end.  A lane receives on its
- * slot's socket of the port 4791 group and sends from sockets of its own, one
- * per address family, whose source ports are its own as well (entropy for
- * ECMP, a flow of its own for GRO).
+ * RoCEv2 over UDP sockets: creation, multicast, destruction. A lane receives on
+ * its slot's socket of the port 4791 group and sends from sockets of its own,
+ * one per address family and source port (entropy for ECMP, separate flows for
+ * GRO).
  */
 #include <errno.h>
 #include <linux/sock_diag.h>
@@ -24,13 +24,11 @@
 #define SPORT_COUNT 0x4000u
 #define SPORT_TRIES 32
 
-/*
- * As much as we may: beyond the system's limit only with privileges.  The
- * daemon that made the socket may have had more of them than we.
- */
+/* As large as permitted: beyond the system's limit only with privileges.
+ * urnicd, which created the socket, may have had more privileges. */
 static void set_buffer(int fd, int force, int normal, int bytes)
 {
-	/* The kernel keeps and tells twice of what it is asked for. */
+	/* The kernel doubles the requested size. */
 	if (ur_sockopt_get(fd, SOL_SOCKET, normal) < 2 * bytes)
 		ur_sockopt_buffer(fd, force, normal, bytes);
 }
@@ -91,7 +89,7 @@ static int read_sport(int fd, uint16_t *port)
 	return 0;
 }
 
-/* What decides DF, identification and fragmentation must be had. */
+/* These options set DF, identification and fragmentation; they are required. */
 static int tx_options_v4(int fd)
 {
 	int err = ur_sockopt_set(fd, IPPROTO_IP, IP_MTU_DISCOVER,
@@ -123,8 +121,8 @@ static int tx_options_v6(int fd)
 	return err;
 }
 
-/* A sending socket without a port, or -errno.  Nobody reads it: what comes to
- * its port is left to a receive buffer of the least size. */
+/* A sending socket without a port, or -errno. It is never read: packets to its
+ * port fill a receive buffer of minimum size. */
 static int tx_socket(bool v4)
 {
 	int fd = socket(v4 ? AF_INET : AF_INET6,
@@ -143,8 +141,8 @@ static int tx_socket(bool v4)
 	return fd;
 }
 
-/* The port is ours alone at first; once we have it, sockets bound to one
- * address may share it. */
+/* The port is bound exclusively first; after that, sockets bound to one address
+ * may share it. */
 static int tx_any(bool v4, uint16_t *sport)
 {
 	int fd = tx_socket(v4), err;
@@ -270,9 +268,8 @@ static void udp_tell_ip(struct ur_link *link, bool on)
 }
 
 /*
- * Whoever made the socket has set most of these; asking again is harmless and
- * makes the link independent of that.  GRO, overflow counter and hop limit
- * are no condition.
+ * The creator of the socket has set most of these; setting them again makes the
+ * link independent of that. GRO, overflow counter and hop limit are optional.
  */
 static int rx_options(struct ur_udp *u)
 {
@@ -284,7 +281,7 @@ static int rx_options(struct ur_udp *u)
 		err = ur_sockopt_set(fd, IPPROTO_IP, IP_PKTINFO, 1);
 	if (err)
 		return err;
-	/* It can be had; whoever needs it asks. */
+	/* Available; enabled on demand. */
 	udp_tell_ip(&u->link, false);
 	ur_udp_all_groups(u, false);
 	ur_udp_set_gro(fd, true);
@@ -294,7 +291,7 @@ static int rx_options(struct ur_udp *u)
 }
 
 /* The kernel charges for its own structures and unused tails of pages; about
- * half of the size it reports is payload in the end. */
+ * half of the reported size is payload. */
 static int read_rx_bytes(struct ur_udp *u)
 {
 	int bytes = ur_sockopt_get(u->rx_fd, SOL_SOCKET, SO_RCVBUF);
@@ -305,7 +302,7 @@ static int read_rx_bytes(struct ur_udp *u)
 	return 0;
 }
 
-/* A slot's socket lives longer than one owner: drops of before are not ours. */
+/* A slot's socket outlives its owner: earlier drops are not this link's. */
 static void read_rx_drops(struct ur_udp *u)
 {
 	uint32_t info[SK_MEMINFO_VARS];

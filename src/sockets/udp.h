@@ -5,10 +5,8 @@
 
 #include "sockets/link.h"
 
-/*
- * Take over rx_fd, a dual-stack socket of the port 4791 group (the caller's
- * slot), and open the sending sockets.  On failure rx_fd stays the caller's.
- */
+/* Take over rx_fd, a dual-stack socket of the port 4791 group (the caller's
+ * slot), and open the sending sockets. On failure rx_fd stays the caller's. */
 int ur_udp_link_create(int rx_fd, struct ur_link **out);
 
 /* For tests: send bursts packet by packet, as on a kernel without GSO. */
@@ -23,25 +21,23 @@ void ur_udp_link_set_gso(struct ur_link *link, int on);
 int ur_udp_slot_socket(uint16_t port, int first);
 
 /*
- * Have the kernel steer the packets of fd's group: by the slot bits of the
- * QPN, or for CM messages to QP1 by those of the communication ID they name.
- * What names none, or one beyond `slots`, goes to the first socket, which
- * fd must be.  0 or -errno.
+ * Have the kernel steer the packets of fd's group: by the slot bits of the QPN,
+ * or for CM messages to QP1 by those of their communication ID. Messages
+ * without one, or beyond `slots`, go to the first socket, which fd must be. 0
+ * or -errno.
  */
 int ur_udp_steer(int fd, uint32_t slots);
 
-/*
- * As the link's recv, but from fd, another socket of its kind, once.  The
- * link must have been told to tell_ip().
- */
+/* As the link's recv, but from fd, another socket of its kind, once. The link
+ * must have tell_ip() on. */
 int ur_udp_recv_from(struct ur_link *link, int fd,
 		     void (*rx)(void *arg, const struct ur_rx *rx), void *arg);
-/* fd tells where its packets were sent to, as a link does that tells IP. */
+/* fd provides the destination of its packets, as a link with tell_ip() on. */
 void ur_udp_tell_destination(int fd);
 
 /*
- * The same socket without SO_REUSEPORT: nobody shares the port, and every QPN
- * is received.  -EADDRINUSE if anybody has the port, also a group of our own.
+ * The same socket without SO_REUSEPORT: the port is not shared, and every QPN
+ * is received. -EADDRINUSE if the port is in use, even by a group of our own.
  */
 int ur_udp_sole_socket(uint16_t port);
 

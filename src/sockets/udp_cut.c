@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Bursts where the kernel or the interface cannot segment: packet by packet,
- * several in one sendmmsg(2).  Their identification is then 0 in all, while
- * the protocol computed the ICRC of packet i for identification i; the
- * difference is known (CRCs are linear) and is taken out here.
+ * several in one sendmmsg(2). Their identification is then 0 in all, while the
+ * protocol computed the ICRC of packet i for identification i; the difference
+ * is known (CRCs are linear) and is corrected here.
  */
 #include <errno.h>
 #include <string.h>
@@ -21,9 +21,9 @@ struct cut {
 	struct ur_icrc_flow flow;
 	uint32_t pkt;  /* next packet */
 	uint32_t left; /* bytes not yet cut */
-	uint32_t iov;  /* where in the burst's iovec … */
-	size_t off;    /* … and in its entry */
-	/* The batch under way. */
+	uint32_t iov;  /* index in the burst's iovec */
+	size_t off;    /* offset in its entry */
+	/* The current batch. */
 	uint32_t used;
 	struct iovec pieces[UR_BURST_IOV + 2 * CUT_BATCH];
 	uint8_t icrc[CUT_BATCH][UR_ICRC_LEN];
@@ -54,7 +54,7 @@ static uint32_t take_pieces(struct cut *c, uint32_t len, struct iovec *out)
 	return n;
 }
 
-/* Take the ICRC off the end of the pieces, wherever they are divided. */
+/* Remove the ICRC from the end of the pieces, wherever they are divided. */
 static uint32_t split_icrc(struct iovec *iov, uint32_t n, uint8_t *icrc)
 {
 	for (int b = UR_ICRC_LEN - 1; b >= 0; b--) {
@@ -94,7 +94,7 @@ static void cut_packet(struct cut *c, uint32_t slot, struct msghdr *mh)
 	c->pkt++;
 }
 
-/* The packets that have left before. */
+/* Skips packets sent earlier. */
 static void skip_sent(struct cut *c)
 {
 	while (c->pkt < c->t->sent) {
@@ -118,9 +118,10 @@ static void skip_sent(struct cut *c)
 }
 
 /*
- * One batch; t->sent counts what has left or cannot leave.  -EAGAIN: the rest
- * has to wait.  An error of one packet is not one of those behind it: it may be
- * of other queue pairs and other memory.  The first such error comes in *err.
+ * One batch; t->sent counts packets that were sent or cannot be sent. -EAGAIN:
+ * the rest has to wait. An error of one packet does not apply to later ones,
+ * which may be of other queue pairs and other memory. The first such error is
+ * in *err.
  */
 static int send_batch(int fd, struct ur_burst *t, struct mmsghdr *mm,
 		      uint32_t n, int *err)

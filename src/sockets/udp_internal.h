@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What udp.c (life, multicast), udp_rx.c and udp_tx.c share. */
+/* Shared by udp.c (life, multicast), udp_rx.c and udp_tx.c. */
 #ifndef UR_SOCKETS_UDP_INTERNAL_H
 #define UR_SOCKETS_UDP_INTERNAL_H
 
@@ -20,11 +20,11 @@
 
 /* Datagrams of one recvmmsg(2). */
 #define UR_UDP_BATCH	 8u
-/* A merged datagram is at most this long; odd stride against cache aliases. */
+/* The maximum of a merged datagram; odd stride against cache aliasing. */
 #define UR_UDP_STAGE	 65536u
 #define UR_UDP_STRIDE	 (UR_UDP_STAGE + 4096u + 256u)
 #define UR_UDP_STAGE_LEN ((size_t)UR_UDP_BATCH * UR_UDP_STRIDE)
-/* The hop limit that the sockets are set to, and what 0 means. */
+/* The sockets' hop limit, and the meaning of 0. */
 #define UR_UDP_HOPS	 64
 
 /* Sources that have sockets of their own. */
@@ -34,8 +34,8 @@ struct ur_udp_source {
 	uint8_t addr[16];
 	uint32_t scope_id;
 	uint8_t tclass;
-	uint8_t hop_limit;	  /* 0: the usual one */
-	uint32_t uses[UR_SPORTS]; /* counted until there is a socket */
+	uint8_t hop_limit;	  /* 0: the default */
+	uint32_t uses[UR_SPORTS]; /* counted until a socket is opened */
 	int fds[UR_SPORTS];	  /* -1: none (yet) */
 };
 
@@ -60,34 +60,35 @@ struct ur_udp {
 	uint32_t njoiners;
 	bool rx_v6; /* rx_fd is dual stack, else IPv4 only */
 	bool gso;
-	uint8_t singles;  /* reads in a row that found one lone packet */
+	uint8_t singles;  /* consecutive reads that returned a single packet */
 	bool told;	  /* of destination and IP fields: tell_ip() */
 	bool lone;	  /* reading packets one by one, GRO is off */
-	uint8_t streak;	  /* lone packets that came one at a time */
-	uint8_t crowd;	  /* packets found without an empty read between */
-	uint32_t rx_ovfl; /* the kernel's drop counter when last seen */
+	uint8_t streak;	  /* consecutive packets that came one at a time */
+	uint8_t crowd;	  /* packets read without an empty read between */
+	uint32_t rx_ovfl; /* last value of the kernel's drop counter */
 	uint8_t *stage;	  /* UR_UDP_BATCH buffers */
 };
 
 /* Attempts to send a packet again after an error that is_transient. */
 #define UR_UDP_TRIES 2u
 
-/* An interruption, or an ICMP error of some earlier packet, which the kernel
+/* An interruption, or an ICMP error of an earlier packet, which the kernel
  * reports once; this packet was not sent. */
 static inline bool ur_udp_is_transient(int error)
 {
 	return error == ECONNREFUSED || error == EINTR;
 }
 
-/* Whether the kernel merges what comes in. */
+/* Whether the kernel merges inbound datagrams. */
 void ur_udp_set_gro(int fd, bool on);
 /* Read packets one by one, or bursts. */
 void ur_udp_set_lone(struct ur_udp *u, bool on);
 int ur_udp_send(struct ur_link *link, struct ur_burst *burst);
 /*
- * udp_cut.c: a burst as single datagrams to the address (and with the control
- * messages) of `mh`.  Packets before t->sent are left out; on -EAGAIN t->sent
- * says where to go on.  Other errors: of one or more packets; the rest left.
+ * udp_cut.c: sends a burst as single datagrams to the address (and with the
+ * control messages) of `mh`. Packets before t->sent are skipped; on -EAGAIN
+ * t->sent says where to continue. Other errors: of one or more packets; the
+ * rest was sent.
  */
 int ur_udp_send_cut(int fd, const struct msghdr *mh, struct ur_burst *t);
 int ur_udp_recv(struct ur_link *link,
@@ -98,14 +99,14 @@ void ur_udp_sources_init(struct ur_udp *u);
 void ur_udp_sources_close(struct ur_udp *u);
 int ur_udp_source_fd(struct ur_udp *u, const struct ur_burst *t, bool v4);
 
-/* udp.c: one more socket to send from a port of ours, or -errno. */
+/* udp.c: another socket that sends from a port of ours, or -errno. */
 int ur_udp_tx_bound(bool v4, const struct ur_udp_source *s, uint16_t port);
 
 int ur_udp_join(struct ur_link *link, const uint8_t group[16],
 		const uint8_t source[16]);
 int ur_udp_leave(struct ur_link *link, const uint8_t group[16],
 		 const uint8_t source[16]);
-/* Receive what comes for groups that others have joined too. */
+/* Receive packets for groups that other sockets have joined, too. */
 void ur_udp_all_groups(struct ur_udp *u, bool on);
 void ur_udp_close_joiners(struct ur_udp *u);
 

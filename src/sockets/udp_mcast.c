@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast membership.  The receiving socket joins the groups, so that it
- * gets those and no others.  The kernel lets a socket join few
- * (igmp_max_memberships, 20 by default): further ones are joined by sockets
- * made for that alone, and then the receiving socket takes what comes for any
- * group that the host has joined; the protocol drops what nobody is attached
- * to.
+ * Multicast membership. The receiving socket joins the groups, so that it
+ * receives those and no others. The kernel limits memberships per socket
+ * (igmp_max_memberships, 20 by default): further groups are joined by extra
+ * sockets, and then the receiving socket accepts packets for any group that the
+ * host has joined; the protocol drops those without an attached QP.
  */
 #include <errno.h>
 #include <ifaddrs.h>
@@ -23,7 +22,7 @@
 #define IPV6_MULTICAST_ALL 29
 #endif
 
-/* The interface that has an IPv6 address; 0: none has. */
+/* The interface with an IPv6 address; 0: none. */
 static uint32_t ifindex_of(const uint8_t addr[16])
 {
 	struct ifaddrs *list;
@@ -86,8 +85,7 @@ static bool is_full(int err)
 	return err == -ENOBUFS || err == -ENOMEM;
 }
 
-/* One more socket for memberships; it is bound to nothing, so nothing comes
- * to it. */
+/* Another socket for memberships; it is unbound, so it receives nothing. */
 static int add_joiner(struct ur_udp *u)
 {
 	int *joiners =

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receiving, in one of three ways by what has come lately.
+ * Receiving, in one of three modes chosen by recent traffic.
  *
- *  bursts  One recvmsg(2) takes one datagram as the kernel holds it, which
- *          with UDP_GRO is a whole burst: several packets of one size one
- *          behind the other, the size told by a control message.  One burst
- *          per call keeps its buffer in the cache and lets the lane answer
- *          burst by burst.
+ *  bursts  One recvmsg(2) reads one datagram as the kernel holds it, which
+ *          with UDP_GRO is a whole burst: several packets of one size,
+ *          concatenated, the size in a control message.  One burst per call
+ *          keeps its buffer in the cache and lets the lane answer burst by
+ *          burst.
  *  crowds  When the queue holds many short datagrams (many peers, no bursts)
- *          a recvmmsg(2) takes several.
+ *          a recvmmsg(2) reads several.
  *  lone    Packets that come one at a time, with empty reads between, are a
- *          conversation that waits for each of them.  recvfrom(2) is shorter,
- *          above all when it finds nothing, but tells no size: so GRO is off
- *          then, and the kernel cuts what comes as a burst all the same.
- *          A burst that it has merged before is read with GRO on: the size
- *          of its packets is not told otherwise.
+ *          conversation that waits for each of them.  recvfrom(2) is faster,
+ *          above all when it finds nothing, but returns no segment size: so
+ *          GRO is off, and the kernel splits inbound bursts.  A burst merged
+ *          before that is read with GRO on, to get the segment size.
  */
 #include <errno.h>
 #include <string.h>
@@ -27,14 +26,17 @@
 /* Room for packet info of both families, TOS, TTL, GRO size, overflow. */
 #define CTL_LEN 256
 
-/* Lone packets in a row, without an empty read between, before batching. */
+/*
+ * Consecutive single packets, without an empty read between, before batching.
+ */
 #define BATCH_AFTER 2
 
-/* Packets one at a time before reading so, and at once before ceasing to. */
+/* Single packets before entering lone mode; the first burst leaves it. */
 #define LONE_AFTER  64
 #define CROWD_AFTER 8
 
-/* Another processor that saw GRO on queues its burst within less than that. */
+/* Number of empty reads after which another processor that saw GRO on has
+ * queued its burst. */
 #define SETTLE_READS 2
 
 struct slot {
@@ -73,7 +75,7 @@ static void cmsg_ip(struct ur_rx *rx, const struct cmsghdr *c)
 	}
 }
 
-/* On a dual-stack socket IPv4 packets bring mapped addresses here. */
+/* IPv4 packets on a dual-stack socket have mapped addresses. */
 static void cmsg_ipv6(struct ur_rx *rx, const struct cmsghdr *c)
 {
 	struct in6_pktinfo pi;
@@ -96,14 +98,14 @@ static void cmsg_ipv6(struct ur_rx *rx, const struct cmsghdr *c)
 	}
 }
 
-/* The kernel's counter is 32 bits wide and never reset. */
+/* The kernel's counter has 32 bits and is never reset. */
 static void count_overflow(struct ur_udp *u, uint32_t now)
 {
 	u->link.rx_overflow += now - u->rx_ovfl;
 	u->rx_ovfl = now;
 }
 
-/* Returns the size of the packets in the datagram; 0: it is one packet. */
+/* Returns the segment size of the datagram; 0: it is one packet. */
 static uint32_t read_control(struct ur_udp *u, struct msghdr *mh,
 			     struct ur_rx *rx)
 {
@@ -140,7 +142,7 @@ static bool read_source(const struct sockaddr_storage *from, struct ur_rx *rx)
 	return true;
 }
 
-/* Cut a datagram into its packets.  Returns how many there were. */
+/* Split a datagram into its packets. Returns how many there were. */
 static int deliver(struct ur_udp *u, struct msghdr *mh, uint32_t len,
 		   void (*fn)(void *arg, const struct ur_rx *rx), void *arg)
 {
@@ -193,8 +195,7 @@ static bool has_datagram(const struct ur_udp *u)
 			       NULL, NULL) >= 0;
 }
 
-/* Only if nothing was merged between the read that found nothing and the end
- * of GRO. */
+/* Only if nothing was merged between the empty read and switching GRO off. */
 static void try_lone(struct ur_udp *u)
 {
 	ur_udp_set_lone(u, true);
@@ -250,7 +251,8 @@ static int recv_one(struct ur_udp *u,
 	else if (u->streak < LONE_AFTER)
 		u->streak++;
 	u->singles = n <= 1 ? (uint8_t)(u->singles + 1) : 0;
-	/* Something was there, if not for us: tell so that we are asked on. */
+	/* A packet arrived, though not for us: not 0, so that polling
+	 * continues. */
 	return n > 0 ? n : 1;
 }
 

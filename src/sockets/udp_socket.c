@@ -30,9 +30,11 @@
 /* BTH bytes 4..7: a reserved byte, then the destination QPN (IBTA 9.2). */
 #define BTH_QPN_WORD 4
 
-/* In a datagram to QP1, behind BTH and DETH: a MAD with a CM message.  The
+/*
+ * In a datagram to QP1, after BTH and DETH: a MAD with a CM message. The
  * receiver's communication ID is its second field (13.4.2, 12.6), and begins
- * with a slot as well. */
+ * with a slot as well.
+ */
 #define MAD_ATTR_HALF 36
 #define MAD_RECV_WORD 48
 #define COMM_ID_BITS  22
@@ -43,10 +45,10 @@
 
 /*
  * Both families' options are set on a dual-stack socket: it receives IPv4
- * packets as well.  Their packet info comes as a mapped address, so the IPv4
- * form of it is asked for only where there is no IPv6.  Adapters and the
- * kernel's rxe leave out the UDP checksum (IBTA A17.3.1.2), which IPv6 sockets
- * otherwise take for an error: the ICRC is what protects the packet.
+ * packets as well. Their packet info comes as a mapped address, so the IPv4
+ * form is requested only where there is no IPv6. Adapters and the kernel's rxe
+ * send no UDP checksum (IBTA A17.3.1.2), which IPv6 sockets reject by default:
+ * the ICRC protects the packet.
  */
 static int set_options(int fd, int family, bool shared)
 {
@@ -92,10 +94,10 @@ static int bind_any(int fd, int family, uint16_t port)
 }
 
 /*
- * The kernel takes the result as index of the socket in the group.  A packet
- * too short for a load gives index 0, urnicd's own socket, and so does all of
- * QP1 that does not belong to a communication ID of ours: requests, for which
- * a listener has to be found.
+ * The kernel uses the result as index of the socket in the group. A packet too
+ * short for a load gives index 0, urnicd's own socket, as do packets to QP1
+ * without a communication ID of ours: requests, for which urnicd finds the
+ * listener.
  */
 int ur_udp_steer(int fd, uint32_t slots)
 {
@@ -168,7 +170,7 @@ int ur_udp_sole_socket(uint16_t port)
 	return open_any_family(port, false, false);
 }
 
-/* One of the two fails, by the family of the socket. */
+/* One of the two fails, depending on the socket's family. */
 void ur_udp_tell_destination(int fd)
 {
 	if (ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1))

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets bound to one source address, traffic class and hop limit.  Sent
- * through the socket of all addresses, a message has to name them in control
- * messages, which cost the kernel a twelfth of a small one's way.  So for those
- * used again and again there are sockets of the same ports that have them.
- * Connecting them as well would gain nothing, and the kernel would number the
- * IPv4 packets, which the ICRC covers.
+ * Sockets bound to one source address, traffic class and hop limit. On the
+ * wildcard socket these are passed in control messages, which cost the kernel a
+ * twelfth of the time for a small message. So frequently used combinations get
+ * sockets of the same ports with these settings. Connecting the sockets would
+ * gain nothing, and the kernel would number the IPv4 packets, which the ICRC
+ * covers.
  */
 #include <string.h>
 #include <unistd.h>
 
 #include "sockets/udp_internal.h"
 
-/* Uses before a socket is opened: most lanes talk a little only. */
+/* Uses before a socket is opened: most lanes send little. */
 #define USES_BEFORE 32u
 
 void ur_udp_sources_init(struct ur_udp *u)
@@ -31,7 +31,7 @@ void ur_udp_sources_close(struct ur_udp *u)
 	}
 }
 
-/* The source's own place, or a new one; NULL: all are taken. */
+/* The source's entry, or a new one; NULL: all are in use. */
 static struct ur_udp_source *source_of(struct ur_udp *u,
 				       const struct ur_burst *t)
 {
@@ -53,8 +53,8 @@ static struct ur_udp_source *source_of(struct ur_udp *u,
 	return s;
 }
 
-/* What an address alone does not say: the interface of a multicast, or one
- * that was asked for though the address would do without. */
+/* Is the interface needed in addition to the address: for multicast, or since
+ * the application chose it? */
 static bool needs_interface(const struct ur_burst *t, bool v4)
 {
 	bool link_local = t->src[0] == 0xfe && (t->src[1] & 0xc0) == 0x80;
@@ -76,8 +76,11 @@ int ur_udp_source_fd(struct ur_udp *u, const struct ur_burst *t, bool v4)
 	if (!s)
 		return -1;
 	if (s->uses[port] < USES_BEFORE && ++s->uses[port] == USES_BEFORE)
-		/* Failed: the address is not (any more) ours, or no more
-		 * descriptors.  The other socket tells or can do it. */
+		/*
+		 * Failed: the address is not (or no longer) ours, or no
+		 * descriptor is left. The wildcard socket then sends, or
+		 * reports the error.
+		 */
 		s->fds[port] = ur_udp_tx_bound(v4, s, ports[port]);
 	return s->fds[port];
 }

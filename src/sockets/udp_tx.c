@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending.  A burst is one sendmsg(2) with UDP_SEGMENT.  The sockets are not
+ * Sending. A burst is one sendmsg(2) with UDP_SEGMENT. The sockets are not
  * connected and do path MTU discovery by probing: so the kernel sets DF and
- * identification 0 (counting up within a burst), which is what the protocol
- * has put into the ICRC (wire/icrc.h).
+ * identification 0 (incremented within a burst), as the protocol assumed for
+ * the ICRC (wire/icrc.h).
  */
 #include <errno.h>
 #include <string.h>
@@ -79,8 +79,8 @@ static void source_v6(struct out *o, const struct ur_burst *t)
 	put_cmsg(o, IPPROTO_IPV6, IPV6_PKTINFO, &pi, sizeof(pi));
 }
 
-/* Everything but the payload.  What the socket does by itself is left out: a
- * control message costs the kernel time in every call. */
+/* Everything but the payload. Control messages that equal the socket's settings
+ * are omitted: each costs the kernel time in every call. */
 static void prepare(struct out *o, const struct ur_burst *t, bool v4,
 		    bool bound)
 {
@@ -103,7 +103,7 @@ static void prepare(struct out *o, const struct ur_burst *t, bool v4,
 			v4 ? IP_TTL : IPV6_HOPLIMIT, t->hop_limit);
 }
 
-/* A message that needs nothing else goes by the shorter system call. */
+/* A message without control messages uses the cheaper system call. */
 static ssize_t send_once(int fd, const struct msghdr *mh)
 {
 	const struct iovec *v = mh->msg_iov;
@@ -134,7 +134,7 @@ static int send_burst(int fd, struct out *o, const struct ur_burst *t)
 	uint16_t segment = (uint16_t)t->pkt_len;
 	int err;
 
-	/* sendmsg(2) reads it only, but its type does not say so. */
+	/* sendmsg(2) only reads it, though its type is not const. */
 	o->mh.msg_iov = (struct iovec *)(uintptr_t)t->iov;
 	o->mh.msg_iovlen = t->niov;
 	if (t->npkts > 1)
@@ -143,15 +143,16 @@ static int send_burst(int fd, struct out *o, const struct ur_burst *t)
 	err = send_message(fd, &o->mh);
 	ur_memcheck_unmute();
 	o->mh.msg_controllen = plain;
-	/* So the kernel says that a segment does not fit the interface. */
+	/* The kernel's error if a segment does not fit the interface. */
 	if (err == -EINVAL && t->npkts > 1)
 		err = -EMSGSIZE;
 	return err;
 }
 
 /*
- * Bursts to a destination whose interface has refused to segment that are cut
- * before it is asked again: its route or the interface's settings may change.
+ * Number of bursts to a destination whose interface refused to segment that are
+ * cut before segmentation is tried again: its route or the interface's settings
+ * may change.
  */
 #define CUT_BURSTS 4096u
 
@@ -199,14 +200,16 @@ int ur_udp_send(struct ur_link *link, struct ur_burst *t)
 	if (bound >= 0)
 		fd = bound;
 	prepare(&o, t, v4, bound >= 0);
-	/* A burst that was begun packet by packet goes on so. */
+	/* A burst begun packet by packet is continued so. */
 	if (t->npkts > 1 && (t->sent || !may_segment(u, t))) {
 		err = ur_udp_send_cut(fd, &o.mh, t);
 	} else {
 		err = send_burst(fd, &o, t);
-		/* EIO: the interface cannot compute UDP checksums, so the
-		 * kernel does not segment for it.  EFAULT: the memory of one
-		 * packet is gone; the others may be of other queue pairs. */
+		/*
+		 * EIO: the interface cannot compute UDP checksums, so the
+		 * kernel does not segment for it. EFAULT: the memory of one
+		 * packet is unmapped; the others may be of other queue pairs.
+		 */
 		if (err == -EIO && t->npkts > 1)
 			note_unsegmented(u, t);
 		if ((err == -EIO || err == -EFAULT) && t->npkts > 1)

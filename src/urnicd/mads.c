@@ -277,16 +277,16 @@ void ur_mads_route(struct ur_server *s, const struct ur_cm_dgram *d)
 
 	ur_cm_route(d, &t);
 	switch (t.whose) {
-	case UR_CM_NOBODYS:
+	case UR_CM_TO_NONE:
 		s->mgmt_unknown++;
 		break;
-	case UR_CM_OF_ID:
+	case UR_CM_TO_ID:
 		to_id(s, d, t.id);
 		break;
-	case UR_CM_OF_SERVICE:
+	case UR_CM_TO_SERVICE:
 		to_service(s, d, &t);
 		break;
-	case UR_CM_OF_LISTENERS:
+	case UR_CM_TO_LISTENERS:
 		to_listeners(s, d);
 		break;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the rest of the layer takes for granted, checked by the compiler: equal
- * numbers on both sides of the ABI, and the layouts that inline functions of
- * old and new headers were compiled with.
+ * Compile-time checks of the layer's assumptions: equal numbers on both sides
+ * of the ABI, and the layouts that inline functions of old and new headers were
+ * compiled with.
  */
 #include <stddef.h>
 
@@ -193,7 +193,7 @@ AT(struct ibv_context, async_fd, 268);
 AT(struct ibv_context, num_comp_vectors, 272);
 AT(struct ibv_context, abi_compat, 320);
 
-/* Operations are found by their distance before the context. */
+/* Operations are found by their offset before the context. */
 #define BEFORE(op, distance)                                                   \
 	_Static_assert(offsetof(struct verbs_context, context) -               \
 				       offsetof(struct verbs_context, op) ==   \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Advice about on-demand regions.  Pages of every region are faulted in by
- * whoever touches them first; prefetching does it beforehand.  With or without
- * IBV_ADVISE_MR_FLAG_FLUSH the pages are there when the call returns.
+ * Advice about on-demand regions. Pages of any region are faulted in on first
+ * access; prefetching does it beforehand. With or without
+ * IBV_ADVISE_MR_FLAG_FLUSH the pages are present when the call returns.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -36,7 +36,7 @@ static int check_element(struct urv_context *c, const struct ur_pd *pd,
 	return *addr || sge->addr == 0 ? 0 : -EFAULT;
 }
 
-/* Before Linux 5.14 what is in files is read ahead, and that is all. */
+/* Before Linux 5.14 only file pages are read ahead. */
 static int prefetch(const uint8_t *addr, size_t length, bool write)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -52,7 +52,7 @@ static int prefetch(const uint8_t *addr, size_t length, bool write)
 	return errno == ENOMEM || errno == EFAULT ? -EFAULT : -errno;
 }
 
-/* Pages that are there need nothing to be done for the device. */
+/* Present pages need no further preparation for the device. */
 static int advise_one(struct urv_context *c, const struct ur_pd *pd,
 		      const struct ibv_sge *sge,
 		      enum ibv_advise_mr_advice advice)

@@ -22,24 +22,24 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
 		return urv_null(-ENOMEM);
-	rc = urv_limit_take(&c->device->ahs, c->device->spec->max.max_ah);
+	rc = urv_limit_get(&c->device->ahs, c->device->spec->max.max_ah);
 	if (rc)
 		goto free_ah;
 	urv_av_from_ah(&ah->av, attr);
 	rc = ur_dev_resolve_av(c->dev, &ah->av);
 	if (rc)
-		goto give_limit;
+		goto put_limit;
 	rc = urv_context_get(c, &ah->ibv.handle);
 	if (rc)
-		goto give_limit;
+		goto put_limit;
 	ah->ibv.context = pd->context;
 	ah->ibv.pd = pd;
 	atomic_fetch_add(&urv_pd(pd)->core.users, 1);
-	urv_known_add(&ah->known, URV_AH, &ah->ibv);
+	urv_object_add(&ah->entry, URV_AH, &ah->ibv);
 	return &ah->ibv;
 
-give_limit:
-	urv_limit_give(&c->device->ahs);
+put_limit:
+	urv_limit_put(&c->device->ahs);
 free_ah:
 	free(ah);
 	return urv_null(rc);
@@ -53,11 +53,11 @@ int ibv_destroy_ah(struct ibv_ah *ibah)
 
 	if (rc)
 		return urv_errno(rc);
-	(void)urv_ended(&urv_ah(ibah)->known, 0);
+	(void)urv_ended(&urv_ah(ibah)->entry, 0);
 	c = urv_context(ibah->context);
 	atomic_fetch_sub(&urv_pd(ibah->pd)->core.users, 1);
 	urv_retire(URV_AH, urv_ah(ibah));
-	urv_limit_give(&c->device->ahs);
+	urv_limit_put(&c->device->ahs);
 	urv_context_put(c);
 	return 0;
 }

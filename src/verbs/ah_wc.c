@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Answering a datagram.  The 40 bytes before a UD message hold the network
- * header it came with: an IPv6 header fills them as a GRH does; of an IPv4
- * header, which lies in bytes 20..39, the first 20 are undefined.
+ * Replying to a datagram. The 40 bytes before a UD message hold the network
+ * header it came with: an IPv6 header fills them as a GRH does; with an IPv4
+ * header, in bytes 20..39, the first 20 are undefined.
  */
 #include <endian.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #define IPV4_OFFSET 20u
 #define IPV4_LEN    20u
 
-/* The addresses of a received datagram as GIDs, and its class. */
+/* The addresses of a received datagram as GIDs, and its traffic class. */
 struct net_header {
 	uint8_t src[16];
 	uint8_t dst[16];
@@ -23,7 +23,7 @@ struct net_header {
 	uint8_t tclass;
 };
 
-/* RFC 1071: a header with a right checksum sums up to all ones. */
+/* RFC 1071: a header with a correct checksum sums up to all ones. */
 static bool is_ipv4(const uint8_t *h)
 {
 	uint32_t sum = 0;
@@ -54,7 +54,7 @@ static void header_read(struct net_header *out, const struct ibv_grh *grh)
 	memcpy(out->dst, grh->dgid.raw, 16);
 }
 
-/* What was sent to a group is answered from our first address of its kind. */
+/* A datagram to a group is answered from our first address of its family. */
 static int first_of_kind(struct ur_dev *dev, const uint8_t like[16])
 {
 	struct ur_gid gid;

@@ -55,7 +55,7 @@ int ibv_get_async_event(struct ibv_context *context,
 	return 0;
 }
 
-/* Nobody waits for those of the device (ur_dev_unlisten()). */
+/* Device events need no acknowledgement (ur_dev_unlisten()). */
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
 	struct ibv_context *context;

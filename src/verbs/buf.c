@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * IBVERBS_1.16 to 1.18: calls that need nothing of the device but what older
- * ones have.  Their prototypes are not in every header, hence our own names.
- */
+/* IBVERBS_1.16 to 1.18: calls that need no device support beyond that of older
+ * ones. Their prototypes are not in every header, hence our own names. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -25,7 +23,7 @@ URV_EXPORT(urv_reg_buf_mr, ibv_reg_buf_mr, "IBVERBS_1.17");
 URV_EXPORT(urv_query_port_speed, ibv_query_port_speed, "IBVERBS_1.16");
 URV_EXPORT(urv_export_buf_dmabuf_fd, ibv_export_buf_dmabuf_fd, "IBVERBS_1.18");
 
-/* Ordinary memory is what this device likes best. */
+/* Ordinary memory is the best for this device. */
 void *urv_alloc_buf(struct ibv_pd *pd, size_t size, struct urv_buf **out)
 {
 	struct urv_buf *buf = malloc(sizeof(*buf));
@@ -50,7 +48,7 @@ void urv_free_buf(struct urv_buf *buf)
 	free(buf);
 }
 
-/* ENODATA says that a buffer has no dma-buf behind it. */
+/* ENODATA means that the buffer has no dma-buf. */
 int urv_export_buf_dmabuf_fd(struct urv_buf *buf)
 {
 	return urv_minus_one(-ENODATA);

@@ -28,7 +28,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *any)
 		goto put_context;
 	ch->ibv.context = context;
 	ch->ibv.fd = ch->evq.fd;
-	urv_known_add(&ch->known, URV_CHANNEL, &ch->ibv);
+	urv_object_add(&ch->entry, URV_CHANNEL, &ch->ibv);
 	return &ch->ibv;
 
 put_context:
@@ -51,7 +51,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	pthread_mutex_lock(&context->mutex);
 	used = channel->refcnt > 0;
 	pthread_mutex_unlock(&context->mutex);
-	rc = urv_ended(&ch->known, used ? -EBUSY : 0);
+	rc = urv_ended(&ch->entry, used ? -EBUSY : 0);
 	if (rc)
 		return urv_errno(rc);
 	ur_evq_fini(&ch->evq);

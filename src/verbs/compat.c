@@ -41,7 +41,7 @@ OLD(query_device);
 OLD(query_port);
 OLD(query_gid);
 OLD(query_pkey);
-/* Plug-ins from before private nodes announced themselves with it. */
+/* Plug-ins from before private nodes register with it. */
 URV_EXPORT_OLD(urv_compat_void, ibv_register_driver, "IBVERBS_1.1");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -67,7 +67,7 @@ struct ibv_context *urv_compat_context(struct ibv_context *context)
 	return real;
 }
 
-/* Today's list stands before the first of theirs. */
+/* The current list is stored before their first entry. */
 struct old_device **urv_old_get_device_list(int *num)
 {
 	int n;
@@ -84,7 +84,7 @@ struct old_device **urv_old_get_device_list(int *num)
 		ibv_free_device_list(real);
 		return urv_null(-ENOMEM);
 	}
-	/* One more, so that there is one to free if there are none. */
+	/* One more, so that there is an entry to free if there are none. */
 	list[0] = devices;
 	devices[0].sysfs_dev = real;
 	for (int i = 0; i < n; i++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Structures of IBVERBS_1.0, as programs from before 2007 have them.  Each
- * object of theirs stands before one of today's, which names it as its
- * context: so events find their way back.  The layouts are the ABI's; what is
- * behind `real` is ours.
+ * Structures of IBVERBS_1.0, as compiled into programs from before 2007. Each
+ * of their objects wraps a current one, whose context field points to the
+ * wrapper: so events find it. The layouts are the ABI's; from `real` on they
+ * are ours.
  */
 #ifndef UR_VERBS_COMPAT_H
 #define UR_VERBS_COMPAT_H
@@ -130,7 +130,7 @@ struct old_recv_wr {
 	int num_sge;
 };
 
-/* What inline functions of that time call; the others are symbols as well. */
+/* Called by inline functions of that time; the others are symbols as well. */
 struct old_ops {
 	void *before_poll[7];
 	int (*poll_cq)(struct old_cq *cq, int n, struct ibv_wc *wc);
@@ -157,10 +157,8 @@ struct old_context {
 	struct ur_list node;
 };
 
-/*
- * Completion channels kept their symbol: the context that comes is of either
- * kind.  Returns today's.
- */
+/* Completion channels kept their symbol: the context may be of either version.
+ * Returns the current one. */
 struct ibv_context *urv_compat_context(struct ibv_context *context);
 
 #endif

@@ -69,7 +69,7 @@ OLD(detach_mcast);
 OLD(get_async_event);
 OLD(ack_async_event);
 
-/* The shell is there before what it is to stand for; NULL: there is neither. */
+/* The wrapper is allocated before the object; NULL: neither exists. */
 #define KEEP(shell, made)                                                      \
 	do {                                                                   \
 		(shell)->real = (made);                                        \
@@ -79,7 +79,7 @@ OLD(ack_async_event);
 		}                                                              \
 	} while (0)
 
-/* The end of an object, or why it may not end. */
+/* Destroys an object, or returns the error. */
 #define END(object, destroy)                                                   \
 	do {                                                                   \
 		int rc_ = destroy((object)->real);                             \
@@ -312,7 +312,7 @@ int urv_old_detach_mcast(struct old_qp *qp, union ibv_gid *gid, uint16_t lid)
 	return ibv_detach_mcast(qp->real, gid, lid);
 }
 
-/* Each member of the union is a pointer, to an object of either age. */
+/* Each member of the union is a pointer to an object of either version. */
 int urv_old_get_async_event(struct old_context *c,
 			    struct ibv_async_event *event)
 {

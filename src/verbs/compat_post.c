@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests of IBVERBS_1.0: one at a time, since theirs are shorter. */
+/*
+ * Requests of IBVERBS_1.0: one at a time, since their structures are shorter.
+ */
 #include "verbs/compat_post.h"
 
 #include <string.h>
@@ -53,7 +55,7 @@ int urv_old_post_recv(struct old_qp *qp, struct old_recv_wr *wr,
 	return 0;
 }
 
-/* The union has the same members, but it need not lie at the same place. */
+/* The union has the same members, but may be at another offset. */
 static void send_from(struct ibv_send_wr *now, const struct old_send_wr *old,
 		      enum ibv_qp_type type)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The operations that programs of IBVERBS_1.0 reach through their context. */
+/* The operations that programs of IBVERBS_1.0 call through their context. */
 #ifndef UR_VERBS_COMPAT_POST_H
 #define UR_VERBS_COMPAT_POST_H
 

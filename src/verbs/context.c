@@ -8,7 +8,7 @@
 #include "verbs/ops.h"
 #include "verbs/raw.h"
 
-/* What is NULL answers EOPNOTSUPP, except where verbs.h does not look first. */
+/* NULL operations answer EOPNOTSUPP, except where verbs.h does not check. */
 static void fill_ops(struct verbs_context *v)
 {
 	v->sz = sizeof(*v) > URV_SIZEOF_VERBS_CONTEXT
@@ -67,7 +67,7 @@ static int comp_vectors(void)
 	return n < 1 ? 1 : n > 256 ? 256 : (int)n;
 }
 
-/* The file and the descriptor are the context's if it succeeds. */
+/* On success the context owns the file and the descriptor. */
 static int context_init(struct urv_context *c, struct urv_device *d,
 			struct urv_file *file, int cmd_fd)
 {
@@ -103,7 +103,7 @@ put_adapter:
 	return rc;
 }
 
-/* Takes a reference to the device; the file is the caller's if it fails. */
+/* Takes a reference to the device; on failure the file stays the caller's. */
 static struct ibv_context *open_file(struct urv_device *d,
 				     struct urv_file *file, int cmd_fd)
 {
@@ -119,7 +119,7 @@ static struct ibv_context *open_file(struct urv_device *d,
 	}
 	urv_device_ref(d);
 	atomic_fetch_add(&d->opens, 1);
-	urv_known_add(&c->known, URV_CONTEXT, &c->ibv.context);
+	urv_object_add(&c->entry, URV_CONTEXT, &c->ibv.context);
 	return &c->ibv.context;
 }
 
@@ -143,7 +143,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return context;
 }
 
-/* The descriptor is the context's from now on, but only if it succeeds. */
+/* On success the context owns the descriptor. */
 struct ibv_context *ibv_import_device(int cmd_fd)
 {
 	struct ibv_context *context;
@@ -197,9 +197,9 @@ void urv_context_put(struct urv_context *c)
 }
 
 /*
- * Objects that the application left behind die with the descriptor on real
- * devices: no queue pair goes on answering.  Their memory, and the context's,
- * stays until they are destroyed, since something may still point there.
+ * On hardware, objects that the application has not destroyed end with the
+ * descriptor: no queue pair goes on answering. Their memory, and the context's,
+ * stays until they are destroyed, since it may still be referenced.
  */
 int ibv_close_device(struct ibv_context *context)
 {
@@ -208,7 +208,7 @@ int ibv_close_device(struct ibv_context *context)
 
 	if (rc)
 		return urv_minus_one(rc);
-	(void)urv_ended(&c->known, 0);
+	(void)urv_ended(&c->entry, 0);
 	/* In a child the device's list of listeners is the parent's copy. */
 	if (c->generation == urv_generation)
 		ur_dev_unlisten(c->dev, &c->listener);

@@ -13,7 +13,7 @@ void urv_av_from_ah(struct ur_av *av, const struct ibv_ah_attr *ah)
 		.port_num = ah->port_num,
 		.is_global = ah->is_global != 0,
 	};
-	/* Without a GRH the rest is whatever the application left there. */
+	/* Without a GRH the other fields may be uninitialised. */
 	if (!ah->is_global)
 		return;
 	memcpy(av->dgid, ah->grh.dgid.raw, sizeof(av->dgid));
@@ -33,7 +33,7 @@ void urv_av_to_ah(struct ibv_ah_attr *ah, const struct ur_av *av)
 		.port_num = av->port_num,
 		.is_global = av->is_global,
 	};
-	/* The address that stands for a LID is not the application's. */
+	/* The address derived from a LID is not shown to the application. */
 	if (!av->is_global)
 		return;
 	memcpy(ah->grh.dgid.raw, av->dgid, sizeof(av->dgid));
@@ -65,11 +65,8 @@ void urv_cap_to_ibv(struct ibv_qp_cap *out, const struct ur_qp_cap *in)
 	};
 }
 
-/*
- * Scalars are copied whatever the mask says: the adapter looks at those it
- * names.  Only what older callers do not have in their structure at all is
- * guarded.
- */
+/* Scalars are copied whatever the mask: the adapter uses those in the mask.
+ * Only fields that older callers' structures lack are guarded. */
 void urv_qp_attr_from_ibv(struct ur_qp_attr *out, const struct ibv_qp_attr *in,
 			  uint32_t mask)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Between the adapter's conventions and those of the ABI.  Errors: inside
- * -errno; outside a positive errno, or NULL or -1 with errno set.  Enumerations
+ * Conversion between the adapter's conventions and the ABI's. Errors: inside
+ * -errno; outside a positive errno, or NULL or -1 with errno set. Enumerations
  * are equal on both sides (abi_check.c).
  */
 #ifndef UR_VERBS_CONVERT_H
@@ -37,14 +37,14 @@ static inline void *urv_null(int rc)
 	return NULL;
 }
 
-/* sgid and the rest that is looked up stay zero (ur_dev_resolve_av()). */
+/* sgid and other looked-up fields stay zero (ur_dev_resolve_av()). */
 void urv_av_from_ah(struct ur_av *av, const struct ibv_ah_attr *ah);
 void urv_av_to_ah(struct ibv_ah_attr *ah, const struct ur_av *av);
 
 void urv_cap_from_ibv(struct ur_qp_cap *out, const struct ibv_qp_cap *in);
 void urv_cap_to_ibv(struct ibv_qp_cap *out, const struct ur_qp_cap *in);
 
-/* Only members that the mask names are read. */
+/* Only members in the mask are read. */
 void urv_qp_attr_from_ibv(struct ur_qp_attr *out, const struct ibv_qp_attr *in,
 			  uint32_t mask);
 void urv_qp_attr_to_ibv(struct ibv_qp_attr *out, const struct ur_qp_attr *in);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Counters of flows: a flow with a count action adds to the totals of the
- * object, and what is read is the totals at the places they were attached to.
- */
+/* Counters of flows: a flow with a count action adds to the totals of the
+ * object; reading returns the totals at the indices they were attached to. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -16,9 +14,9 @@ struct urv_counters {
 	struct ibv_counters ibv;
 	struct ur_flow_count totals;
 	_Atomic uint32_t users; /* flows */
-	/* context's mutex: which total (+ 1) is shown at each place */
+	/* context's mutex: the total (+ 1) at each index */
 	uint8_t point[POINTS_MAX];
-	struct urv_known known;
+	struct urv_object_entry entry;
 };
 
 static struct urv_counters *of(const struct ibv_counters *c)
@@ -48,7 +46,7 @@ struct ibv_counters *urv_create_counters(struct ibv_context *context,
 		return urv_null(rc);
 	}
 	c->ibv.context = context;
-	urv_known_add(&c->known, URV_COUNTERS, &c->ibv);
+	urv_object_add(&c->entry, URV_COUNTERS, &c->ibv);
 	return &c->ibv;
 }
 
@@ -61,7 +59,7 @@ int urv_destroy_counters(struct ibv_counters *counters)
 	if (rc)
 		return urv_errno(rc);
 	context = urv_context(counters->context);
-	rc = urv_ended(&c->known, atomic_load(&c->users) ? -EBUSY : 0);
+	rc = urv_ended(&c->entry, atomic_load(&c->users) ? -EBUSY : 0);
 	if (rc)
 		return urv_errno(rc);
 	urv_retire(URV_COUNTERS, c);
@@ -69,7 +67,7 @@ int urv_destroy_counters(struct ibv_counters *counters)
 	return 0;
 }
 
-/* As mlx5: before the flow that counts is made, never to one that is. */
+/* As mlx5: before the counting flow is created, never to an existing one. */
 int urv_attach_counters(struct ibv_counters *counters,
 			struct ibv_counter_attach_attr *attr,
 			struct ibv_flow *flow)

@@ -17,10 +17,8 @@ static void channel_use(struct ibv_comp_channel *channel, int by)
 	pthread_mutex_unlock(&channel->context->mutex);
 }
 
-/*
- * Programs that ask for an entry or two poll late and count on the power of
- * two that drivers grant.  Who resizes a queue gets what was asked for.
- */
+/* Programs that ask for an entry or two poll late and rely on drivers rounding
+ * up to a power of two. Resizing grants exactly what was requested. */
 #define CQE_MIN 16u
 
 static uint32_t at_least(uint32_t cqe)
@@ -47,7 +45,7 @@ static int cq_init(struct urv_cq *cq, struct urv_context *c, uint32_t cqe,
 	channel_use(channel, 1);
 	cq->core.handle = cq->ibv.handle;
 	ur_adapter_cq_list(c->adapter, &cq->core);
-	urv_known_add(&cq->known, URV_CQ, &cq->ibv);
+	urv_object_add(&cq->entry, URV_CQ, &cq->ibv);
 	return 0;
 }
 
@@ -68,12 +66,12 @@ struct urv_cq *urv_cq_create(struct urv_context *c, uint32_t cqe,
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return urv_null(-ENOMEM);
-	rc = urv_limit_take(&c->device->cqs, c->device->spec->max.max_cq);
+	rc = urv_limit_get(&c->device->cqs, c->device->spec->max.max_cq);
 	if (rc)
 		goto free_cq;
 	rc = urv_context_get(c, &cq->ibv.handle);
 	if (rc)
-		goto give_limit;
+		goto put_limit;
 	rc = cq_init(cq, c, cqe, channel);
 	if (rc)
 		goto put_context;
@@ -81,8 +79,8 @@ struct urv_cq *urv_cq_create(struct urv_context *c, uint32_t cqe,
 
 put_context:
 	urv_context_put(c);
-give_limit:
-	urv_limit_give(&c->device->cqs);
+put_limit:
+	urv_limit_put(&c->device->cqs);
 free_cq:
 	free(cq);
 	return urv_null(rc);
@@ -174,7 +172,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(ibcq->context);
-	rc = urv_ended(&cq->known, cq_end(cq, c));
+	rc = urv_ended(&cq->entry, cq_end(cq, c));
 	if (rc)
 		return urv_errno(rc);
 	cq->generation = URV_DESTROYED;
@@ -183,12 +181,12 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);
 	urv_retire(URV_CQ, cq);
-	urv_limit_give(&c->device->cqs);
+	urv_limit_put(&c->device->cqs);
 	urv_context_put(c);
 	return 0;
 }
 
-/* An empty queue is worth one look at what arrived, and only one. */
+/* An empty queue is worth one poll of the adapter, and only one. */
 bool urv_cq_has_work(struct urv_cq *cq)
 {
 	if (!ur_cq_is_empty(&cq->core))

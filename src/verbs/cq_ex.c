@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Extended completion queues: one completion at a time is taken out and looked
- * at by readers.  Nothing is taken ahead, so that a queue pair's removal and
- * a request for notification see all that was not looked at.
+ * Extended completion queues: one completion at a time is taken out and read by
+ * readers. None is taken ahead, so that a queue pair's destruction and a
+ * request for notification see all unread ones.
  */
 #include <errno.h>
 #include <time.h>
@@ -78,11 +78,11 @@ READER(uint32_t, flow_tag, flow_tag)
 READER(uint64_t, completion_ts, ts_ns)
 
 /*
- * Time of day minus the adapter's clock.  Both are slewed alike, so it changes
- * only when somebody sets the time: what else differs between two measurements
- * is the time between the two reads, and must not show.  So a measurement
- * counts only if it differs by more than CLOCK_SET_NS, and if the thread was
- * not interrupted meanwhile.
+ * Time of day minus the adapter's clock. Both are slewed alike, so it changes
+ * only when the time is set: any other difference between two measurements is
+ * the time between the two reads, and must not show. So a measurement counts
+ * only if it differs by more than CLOCK_SET_NS, and if the thread was not
+ * interrupted meanwhile.
  */
 #define CLOCK_SET_NS  UINT64_C(50000)
 #define CLOCK_READ_NS 5000u
@@ -108,7 +108,7 @@ static uint64_t wallclock_offset(void)
 	now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec - before;
 	if (has && now - has + CLOCK_SET_NS <= 2 * CLOCK_SET_NS)
 		return has;
-	/* Of several threads that measure it first, one tells all. */
+	/* If several threads measure it first, one result is used by all. */
 	return atomic_compare_exchange_strong(&clock_offset, &has, now) ? now
 									: has;
 }
@@ -158,7 +158,7 @@ static void set_readers(struct ibv_cq_ex *ex, uint64_t flags)
 		ex->read_completion_wallclock_ns = read_completion_wallclock_ns;
 }
 
-/* What RoCE alone has. */
+/* Supported by RoCE only. */
 #define ROCE_FLAGS                                                             \
 	(IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_FLOW_TAG |                      \
 	 IBV_WC_EX_WITH_TM_INFO)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The list of devices, those that are there now of the configured ones.  By
- * default RoCE is first, for programs that open the first.  There is one
- * object per device and process, which lists and contexts share; after
- * fork() the child makes its own, as the adapters behind the inherited ones
- * are the parent's.
+ * The list of devices: the configured ones that are present. By default RoCE is
+ * first, for programs that open the first. There is one object per device and
+ * process, which lists and contexts share; after fork() the child makes its
+ * own, as the adapters of the inherited ones are the parent's.
  */
 #include <endian.h>
 #include <errno.h>
@@ -97,7 +96,7 @@ void urv_device_put(struct urv_device *d)
 	free(d);
 }
 
-int urv_limit_take(_Atomic uint32_t *count, uint32_t max)
+int urv_limit_get(_Atomic uint32_t *count, uint32_t max)
 {
 	if (atomic_fetch_add(count, 1) < max)
 		return 0;
@@ -105,14 +104,14 @@ int urv_limit_take(_Atomic uint32_t *count, uint32_t max)
 	return -ENOMEM;
 }
 
-void urv_limit_give(_Atomic uint32_t *count)
+void urv_limit_put(_Atomic uint32_t *count)
 {
 	atomic_fetch_sub(count, 1);
 }
 
 #undef ibv_get_device_list
 
-/* One more for the list, if the device is there and wanted. */
+/* Adds the device to the list, if it is present and enabled. */
 static int list_device(const struct ur_dev_spec *spec, struct ibv_device **list,
 		       int *n)
 {
@@ -139,7 +138,8 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 	if (num_devices)
 		*num_devices = 0;
 	if (!config)
-		return urv_null(-EINVAL); /* its mistake was logged */
+		return urv_null(
+			-EINVAL); /* the configuration's error was logged */
 	list = calloc(config->count + 1, sizeof(struct ibv_device *));
 	if (!list)
 		return urv_null(-ENOMEM);
@@ -166,7 +166,9 @@ const char *ibv_get_device_name(struct ibv_device *device)
 	return device->name;
 }
 
-/* The kernel counts its devices; ours are the first of its own table. */
+/*
+ * The kernel numbers all its devices; our numbers are those of our own table.
+ */
 int ibv_get_device_index(struct ibv_device *device)
 {
 	return (int)urv_device(device)->spec->index;

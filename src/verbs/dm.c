@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Device memory: what a card has on board is here memory of a nameless file,
- * so that it can be handed on like a dma-buf.  It needs no adapter, so a child
- * after fork() may have some by an inherited context.
+ * Device memory: a card's on-board memory is here a memfd, so that it can be
+ * passed on like a dma-buf. It needs no adapter, so a child after fork() may
+ * allocate some through an inherited context.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,12 +22,12 @@
 #define MAX_LOG_ALIGN 12u /* mappings begin on a page */
 #define ACCESS_ALIGN  4u  /* as mlx5: copies are of whole words */
 
-/* What regions and importers are made of, and its end. */
-static pthread_mutex_t lend_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Serializes creation of regions and exports with the memory's end. */
+static pthread_mutex_t export_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void forked_child(void)
 {
-	pthread_mutex_init(&lend_lock, NULL);
+	pthread_mutex_init(&export_lock, NULL);
 }
 
 UR_FORK_CHILD(forked_child)
@@ -98,7 +98,9 @@ static void memory_drop(struct urv_dm *dm)
 	close(dm->fd);
 }
 
-/* The device has so much of it, whoever asks; bytes is no more than that. */
+/*
+ * Reserves bytes of the device's total, the limit of a single allocation, too.
+ */
 static int take_bytes(struct urv_device *d, size_t bytes)
 {
 	if (atomic_fetch_add(&d->dm_bytes, bytes) <= UR_MAX_DM_BYTES - bytes)
@@ -140,7 +142,7 @@ struct ibv_dm *urv_alloc_dm(struct ibv_context *context,
 	urv_context_ref(c, &dm->ibv.handle);
 	publish(dm, context);
 	urv_share(c->file, &dm->shared, URV_SHARED_DM, dm->ibv.handle);
-	urv_known_add(&dm->known, URV_DM, &dm->ibv);
+	urv_object_add(&dm->entry, URV_DM, &dm->ibv);
 	return &dm->ibv;
 
 give_bytes:
@@ -150,7 +152,9 @@ free_dm:
 	return urv_null(rc);
 }
 
-/* Only now: until then somebody may be copying, if only to find it freed. */
+/*
+ * Only now: until then another thread may be copying, if only to find it freed.
+ */
 void urv_dm_put(struct urv_dm *root)
 {
 	if (!urv_share_put(&root->shared))
@@ -176,14 +180,14 @@ int urv_dm_use(struct urv_dm *dm, uint64_t offset, size_t length)
 
 	size_t has;
 
-	pthread_mutex_lock(&lend_lock);
+	pthread_mutex_lock(&export_lock);
 	has = atomic_load(&dm->length);
 	if (has && offset <= has && length <= has - offset) {
 		atomic_fetch_add(&dm->mrs, 1);
 		atomic_fetch_add(&dm->shared.refs, 1);
 		rc = 0;
 	}
-	pthread_mutex_unlock(&lend_lock);
+	pthread_mutex_unlock(&export_lock);
 	return rc;
 }
 
@@ -193,23 +197,23 @@ void urv_dm_unuse(struct urv_dm *dm)
 	urv_dm_put(dm);
 }
 
-/* From here on there is nothing of that length: no region can be made of it,
- * and no copy begins. */
+/* From here on the length is 0: no region can be created on it, and no copy
+ * begins. */
 static int close_to_users(struct urv_dm *root)
 {
 	int rc = 0;
 
-	pthread_mutex_lock(&lend_lock);
+	pthread_mutex_lock(&export_lock);
 	if (atomic_load(&root->mrs) != 0)
 		rc = -EBUSY;
 	else
 		atomic_store(&root->length, 0);
-	pthread_mutex_unlock(&lend_lock);
+	pthread_mutex_unlock(&export_lock);
 	return rc;
 }
 
-/* Told twice, since who ended it first may not have waited. */
-static int end_alone(struct urv_shared *s, bool wait)
+/* Importers are informed twice, since an earlier call may not have waited. */
+static int end_exclusive(struct urv_shared *s, bool wait)
 {
 	struct urv_dm *root = ur_container_of(s, struct urv_dm, shared);
 	int rc = close_to_users(root);
@@ -218,20 +222,21 @@ static int end_alone(struct urv_shared *s, bool wait)
 		return rc;
 	if (urv_share_end(s))
 		atomic_fetch_sub(&root->device->dm_bytes, root->bytes);
-	urv_lend_end(s, wait);
+	urv_export_end(s, wait);
 	return 0;
 }
 
 int urv_dm_end(struct urv_dm *root, bool wait)
 {
-	return urv_share_finish(&root->shared, wait, end_alone);
+	return urv_share_finish(&root->shared, wait, end_exclusive);
 }
 
 static int end(struct urv_dm *root)
 {
-	if (!root->shared.borrowed)
+	if (!root->shared.imported)
 		return urv_dm_end(root, true);
-	return atomic_load(&root->mrs) ? -EBUSY : urv_borrow_end(&root->shared);
+	return atomic_load(&root->mrs) ? -EBUSY
+				       : urv_import_destroy(&root->shared);
 }
 
 int urv_free_dm(struct ibv_dm *ibdm)
@@ -239,30 +244,30 @@ int urv_free_dm(struct ibv_dm *ibdm)
 	int rc = urv_ending(URV_DM, ibdm);
 
 	if (!rc)
-		rc = urv_ended(&urv_dm_handle(ibdm)->known, end(urv_dm(ibdm)));
+		rc = urv_ended(&urv_dm_handle(ibdm)->entry, end(urv_dm(ibdm)));
 	if (rc)
 		return urv_errno(rc);
 	drop_handle(urv_dm_handle(ibdm));
 	return 0;
 }
 
-int urv_dm_lend(struct urv_dm *root, struct ur_import_object *o, int *fd)
+int urv_dm_export(struct urv_dm *root, struct ur_import_object *o, int *fd)
 {
 	int rc = -ENOENT;
 
-	atomic_store(&root->shared.lent, true);
-	pthread_mutex_lock(&lend_lock);
+	atomic_store(&root->shared.exported, true);
+	pthread_mutex_lock(&export_lock);
 	if (root->length) {
 		*fd = fcntl(root->fd, F_DUPFD_CLOEXEC, 0);
 		rc = *fd < 0 ? -errno : 0;
 	}
 	o->length = root->length;
-	pthread_mutex_unlock(&lend_lock);
+	pthread_mutex_unlock(&export_lock);
 	o->flags = UR_IMPORT_FILE;
 	return rc;
 }
 
-int urv_dm_borrow(struct urv_file *f, const struct ur_import_object *o, int fd,
+int urv_dm_import(struct urv_file *f, const struct ur_import_object *o, int fd,
 		  struct urv_shared **out)
 {
 	struct urv_dm *dm = calloc(1, sizeof(*dm));
@@ -284,7 +289,7 @@ int urv_dm_borrow(struct urv_file *f, const struct ur_import_object *o, int fd,
 		free(dm);
 		return -EMFILE;
 	}
-	dm->shared.borrowed = true;
+	dm->shared.imported = true;
 	urv_share(f, &dm->shared, URV_SHARED_DM, o->handle);
 	*out = &dm->shared;
 	return 0;
@@ -316,7 +321,7 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 	}
 	publish(dm, context);
 	dm->ibv.handle = handle;
-	urv_known_add(&dm->known, URV_DM, &dm->ibv);
+	urv_object_add(&dm->entry, URV_DM, &dm->ibv);
 	return &dm->ibv;
 }
 
@@ -324,7 +329,7 @@ void ibv_unimport_dm(struct ibv_dm *ibdm)
 {
 	if (urv_ending(URV_DM, ibdm))
 		return;
-	(void)urv_ended(&urv_dm_handle(ibdm)->known, 0);
+	(void)urv_ended(&urv_dm_handle(ibdm)->entry, 0);
 	drop_handle(urv_dm_handle(ibdm));
 }
 
@@ -337,11 +342,11 @@ int ibv_dm_export_dmabuf_fd(struct ibv_dm *ibdm)
 		return urv_minus_one(fd);
 	dm = urv_dm(ibdm);
 	fd = -EINVAL;
-	pthread_mutex_lock(&lend_lock);
+	pthread_mutex_lock(&export_lock);
 	if (!atomic_load(&dm->shared.gone)) {
 		fd = fcntl(dm->fd, F_DUPFD_CLOEXEC, 0);
 		fd = fd < 0 ? -errno : fd;
 	}
-	pthread_mutex_unlock(&lend_lock);
+	pthread_mutex_unlock(&export_lock);
 	return fd < 0 ? urv_minus_one(fd) : fd;
 }

@@ -6,26 +6,26 @@
 
 /*
  * Newer than some headers: a descriptor of the memory, the caller's to close;
- * -1 and errno.  It is that of a nameless file, which can be mapped and given
- * to ibv_reg_dmabuf_mr(3) of this device, but not to another device's driver.
+ * -1 and errno. It is a memfd, which can be mapped and given to
+ * ibv_reg_dmabuf_mr(3) of this device, but not to another device's driver.
  */
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *ibdm);
 
-/* A handle or a region less: with the last the memory goes. */
+/* Drop a handle or a region; the last one frees the memory. */
 void urv_dm_put(struct urv_dm *root);
 
-/* A region more in [offset, offset + length): 0, or -EINVAL. */
+/* Count a region in [offset, offset + length): 0, or -EINVAL. */
 int urv_dm_use(struct urv_dm *dm, uint64_t offset, size_t length);
 void urv_dm_unuse(struct urv_dm *dm);
 
-/* Free it, whatever handles there are: 0, or -EBUSY; tells importers. */
+/* Free it, regardless of handles: 0, or -EBUSY; informs importers. */
 int urv_dm_end(struct urv_dm *root, bool wait);
 
-/* For an importer: what it is, and a descriptor of it; -ENOENT, -errno. */
-int urv_dm_lend(struct urv_dm *root, struct ur_import_object *o, int *fd);
+/* For an importer: its description and a descriptor; -ENOENT, -errno. */
+int urv_dm_export(struct urv_dm *root, struct ur_import_object *o, int *fd);
 
-/* Of another process, which has described it: -EOPNOTSUPP, -ENOMEM. */
-int urv_dm_borrow(struct urv_file *f, const struct ur_import_object *o, int fd,
+/* From another process' description: -EOPNOTSUPP, -ENOMEM. */
+int urv_dm_import(struct urv_file *f, const struct ur_import_object *o, int fd,
 		  struct urv_shared **out);
 
 #endif

@@ -12,8 +12,8 @@ struct urv_td {
 	struct ibv_td ibv;
 	_Atomic uint32_t users; /* parent domains */
 	pthread_mutex_t lock;
-	struct ur_lane *lane; /* NULL until a queue pair wants it; lock */
-	struct urv_known known;
+	struct ur_lane *lane; /* NULL until a queue pair needs it; lock */
+	struct urv_object_entry entry;
 };
 
 struct urv_parent {
@@ -58,7 +58,7 @@ struct ibv_td *urv_alloc_td(struct ibv_context *context,
 	}
 	pthread_mutex_init(&td->lock, NULL);
 	td->ibv.context = context;
-	urv_known_add(&td->known, URV_TD, &td->ibv);
+	urv_object_add(&td->entry, URV_TD, &td->ibv);
 	return &td->ibv;
 }
 
@@ -71,7 +71,7 @@ int urv_dealloc_td(struct ibv_td *ibtd)
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(ibtd->context);
-	rc = urv_ended(&td->known, atomic_load(&td->users) ? -EBUSY : 0);
+	rc = urv_ended(&td->entry, atomic_load(&td->users) ? -EBUSY : 0);
 	if (rc)
 		return urv_errno(rc);
 	if (td->lane && c->generation == urv_generation)
@@ -82,10 +82,8 @@ int urv_dealloc_td(struct ibv_td *ibtd)
 	return 0;
 }
 
-/*
- * Memory of the application, in whole pages, for allocators that carve up huge
- * ones.  The type of resource has no driver's number, since we have none.
- */
+/* Memory of the application, in whole pages, for allocators that carve up huge
+ * ones. The resource type is not a driver-specific one, since we have none. */
 static void *ring_alloc(void *arg, size_t bytes, enum ur_ring_what what)
 {
 	struct urv_parent *p = arg;
@@ -118,7 +116,7 @@ static int check_parent(const struct ibv_context *context,
 	if (attr->pd->context != context ||
 	    (attr->td && attr->td->context != context))
 		return -EINVAL;
-	/* So a program finds out what there is not; mana's answer, too. */
+	/* So a program can detect missing features; as mana. */
 	if (attr->comp_mask & ~known)
 		return -EOPNOTSUPP;
 	if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) &&
@@ -161,12 +159,12 @@ struct ibv_pd *urv_alloc_parent_domain(struct ibv_context *context,
 	}
 	p->pd.ibv.context = context;
 	fill_parent(p, attr);
-	/* As others see it, it is the protection domain. */
+	/* Visible to others as the protection domain. */
 	p->pd.ibv.handle = p->pd.root->ibv.handle;
 	atomic_fetch_add(&p->pd.root->core.users, 1);
 	if (p->td)
 		atomic_fetch_add(&p->td->users, 1);
-	urv_known_add(&p->pd.known, URV_PD, &p->pd.ibv);
+	urv_object_add(&p->pd.entry, URV_PD, &p->pd.ibv);
 	return &p->pd.ibv;
 }
 
@@ -210,7 +208,7 @@ const struct ibv_pd *urv_domain_of(const struct ibv_pd *pd)
 	return parent_of(pd) ? pd : NULL;
 }
 
-/* If there are no lanes left it shares, which only costs time. */
+/* If no lane is left it shares one, which only costs time. */
 struct ur_lane *urv_domain_lane(const struct ibv_pd *pd)
 {
 	struct urv_parent *p = parent_of(pd);

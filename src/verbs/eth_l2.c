@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_resolve_eth_l2_from_gid(): the Ethernet address behind an address vector.
- * Our own packets leave through sockets and never need it; providers and
- * programs that build frames themselves do.
+ * ibv_resolve_eth_l2_from_gid(): the Ethernet address of an address vector. Our
+ * own packets leave through sockets and never need it; providers and programs
+ * that build frames themselves do.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -17,7 +17,9 @@
 
 #define NO_VLAN 0xffffu
 
-/* RFC 1112 6.4 and RFC 2464 7: groups have addresses of their own. */
+/*
+ * RFC 1112 6.4 and RFC 2464 7: multicast addresses are derived from the group.
+ */
 static bool multicast_mac(const uint8_t gid[16], uint8_t mac[ETHERNET_LL_SIZE])
 {
 	if (!ur_addr_is_multicast(gid))
@@ -37,7 +39,7 @@ static bool multicast_mac(const uint8_t gid[16], uint8_t mac[ETHERNET_LL_SIZE])
 	return true;
 }
 
-/* RFC 4291 appendix A: an interface identifier made of the address. */
+/* RFC 4291 appendix A: an interface identifier derived from the address. */
 static bool link_local_mac(const uint8_t gid[16], uint8_t mac[ETHERNET_LL_SIZE])
 {
 	if (gid[0] != 0xfe || gid[1] != 0x80 || gid[11] != 0xff ||

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Exports whose prototypes are in no installed header, and the means to export
- * one function under several names and versions.  The directive belongs into
- * the file that defines the function; gcc and clang both know it.
+ * Exports whose prototypes are in no installed header, and a way to export one
+ * function under several names and versions. The directive belongs in the file
+ * that defines the function; gcc and clang both support it.
  */
 #ifndef UR_VERBS_EXPORTS_H
 #define UR_VERBS_EXPORTS_H
 
 #include <infiniband/verbs.h>
 
-/* The version a new program is linked with, and one for those built long ago */
+/* The default version for new programs, and an old one for existing binaries */
 #define URV_EXPORT(impl, name, version)                                        \
 	__asm__(".symver " #impl ", " #name "@@" version)
 #define URV_EXPORT_OLD(impl, name, version)                                    \

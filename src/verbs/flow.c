@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Flow steering: from the list of specs behind the attributes to a rule. */
+/* Flow steering: from the list of specs after the attributes to a rule. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +19,9 @@ struct urv_flow {
 	struct ibv_flow ibv;
 	struct ur_flow core;
 	struct ur_lane *lane;
-	struct urv_qp *qp; /* destroying it needs that we are gone */
+	struct urv_qp *qp; /* can be destroyed only after the flow */
 	struct ibv_counters *counters;
-	struct urv_known known;
+	struct urv_object_entry entry;
 };
 
 #define LAYER(name, layer, may_inner)                                          \
@@ -55,7 +55,9 @@ static uint32_t be32_at(const uint8_t *p)
 	return (uint32_t)ur_be16_at(p) << 16 | ur_be16_at(p + 2);
 }
 
-/* Fields narrower than what holds them: as the kernel, in value and mask. */
+/*
+ * Fields narrower than their type: checked in value and mask, as in the kernel.
+ */
 static bool in_range(const struct ur_flow_spec *s)
 {
 	if (s->layer == UR_LAYER_VXLAN)
@@ -116,7 +118,7 @@ static int add_action(struct urv_flow *flow, const struct ibv_flow_spec *spec)
 	}
 }
 
-/* The specs lie one behind the other, each with its own size. */
+/* The specs are contiguous, each with its own size. */
 static int add_specs(struct urv_flow *flow, const struct ibv_flow_attr *attr)
 {
 	const uint8_t *at = (const uint8_t *)(attr + 1);
@@ -216,7 +218,7 @@ struct ibv_flow *urv_create_flow(struct ibv_qp *ibqp,
 	flow->lane = qp->core.lane;
 	flow->qp = qp;
 	atomic_fetch_add(&qp->flows, 1);
-	urv_known_add(&flow->known, URV_FLOW, &flow->ibv);
+	urv_object_add(&flow->entry, URV_FLOW, &flow->ibv);
 	return &flow->ibv;
 
 put_context:
@@ -234,7 +236,7 @@ int urv_destroy_flow(struct ibv_flow *ibflow)
 
 	if (rc)
 		return urv_errno(rc);
-	(void)urv_ended(&flow->known, 0);
+	(void)urv_ended(&flow->entry, 0);
 	c = urv_context(ibflow->context);
 	ur_adapter_flow_destroy(flow->lane, &flow->core);
 	atomic_fetch_sub(&flow->qp->flows, 1);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Nothing is pinned and no device writes behind the kernel's back, so pages
- * that fork() shares copy-on-write stay right in parent and child.
- */
+/* Nothing is pinned and no device writes without the kernel's knowledge, so
+ * copy-on-write pages stay correct in parent and child. */
 #include <infiniband/verbs.h>
 
 #include "verbs/exports.h"

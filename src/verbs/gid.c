@@ -10,7 +10,7 @@
 #include "verbs/objects.h"
 #include "verbs/query.h"
 
-/* What sysfs says of a GID's type; not enum ibv_gid_type. */
+/* sysfs' values of a GID's type; not enum ibv_gid_type. */
 enum {
 	SYSFS_GID_IB_OR_ROCE_V1,
 	SYSFS_GID_ROCE_V2,
@@ -34,7 +34,8 @@ uint32_t urv_pkey_table_len(const struct urv_context *c)
 	return urv_is_iwarp(c) ? 0 : UR_PKEY_TABLE_LEN;
 }
 
-/* As the kernel's drivers, iWARP has one GID, its MAC address, and no P_Key. */
+/* As with the kernel's drivers, iWARP has one GID, its MAC address, and no
+ * P_Key. */
 static int gid_get(struct ibv_context *context, uint32_t port_num,
 		   uint32_t index, struct ur_gid *out)
 {
@@ -111,7 +112,7 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num,
 	return urv_errno(entry_store(entry, entry_size, &e));
 }
 
-/* Number of valid entries, or -errno: this call alone speaks so. */
+/* Number of valid entries, or -errno: only this call returns errors so. */
 ssize_t _ibv_query_gid_table(struct ibv_context *context,
 			     struct ibv_gid_entry *entries, size_t max_entries,
 			     uint32_t flags, size_t entry_size)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Domains, regions and device memory between processes (decision 0008): what
- * an owner tells of its own (import.c), and what an importer makes of it
- * (borrow.c).
+ * Domains, regions and device memory between processes (decision 0008): the
+ * owner's side (export.c) and the importer's (import.c).
  *
  * An importer has a root of its own for each object, with the owner's handle
- * and, for a region, the owner's key; the application's handles all stand for
- * that.  A region's root has a core only while the owner's exists.
+ * and, for a region, the owner's key; all of the application's handles refer to
+ * that. A region's root has a core only while the owner's exists.
  */
 #ifndef UR_VERBS_IMPORT_H
 #define UR_VERBS_IMPORT_H
@@ -15,10 +14,10 @@
 
 #define URV_FILE_MAGIC 0x32636e7275u /* "urnc2" */
 
-/* What another process reads to know what it was given. */
+/* Read by another process to identify the received descriptor. */
 struct urv_file_mark {
 	uint64_t magic;
-	int32_t pid; /* as its owner sees itself; for messages only */
+	int32_t pid; /* as its owner sees it; for messages only */
 	uint32_t pad;
 	uint8_t token[UR_IMPORT_TOKEN];
 	char device[64];
@@ -29,42 +28,41 @@ extern const struct ur_import_hooks urv_import_hooks;
 
 /* ---- the owner ---- */
 
-/* It has ended, or a region is another one now: tell importers and, unless
- * this is for one of them, wait until none uses it as it was. */
-void urv_lend_end(struct urv_shared *s, bool wait);
-void urv_lend_changed(struct urv_mr *root);
+/* The object has ended, or a region was re-registered: inform importers and,
+ * unless this is for one of them, wait until none uses the old state. */
+void urv_export_end(struct urv_shared *s, bool wait);
+void urv_export_changed(struct urv_mr *root);
 
 /* ---- the importer ---- */
 
-/* The index here of the device of that name; -ENODEV. */
-int urv_borrow_device(const struct urv_file_mark *mark, uint32_t *index);
+/* The index of the device of that name in this process; -ENODEV. */
+int urv_import_device(const struct urv_file_mark *mark, uint32_t *index);
 
-/* -EPERM, -EOPNOTSUPP, with a line in the log that says why. */
-int urv_borrow_open(struct urv_file *f, const struct urv_file_mark *mark,
-		    struct urv_borrow **out);
-/* No object of it has a handle any more. */
-void urv_borrow_close(struct urv_borrow *b);
+/* -EPERM, -EOPNOTSUPP, with the reason in the log. */
+int urv_import_open(struct urv_file *f, const struct urv_file_mark *mark,
+		    struct urv_import_link **out);
+/* Called when none of its objects has a handle any more. */
+void urv_import_close(struct urv_import_link *b);
 
-/* The owner has given up waiting for us: what we know may be old. */
-bool urv_borrow_is_shut(const struct urv_borrow *b);
+/* Has the owner stopped waiting for us, so that our state may be outdated? */
+bool urv_import_is_stale(const struct urv_import_link *b);
 
 /*
- * The root of an object that is not known here yet, with a reference for the
- * caller.  -ENOENT: there is none; -EIO: its owner has ended; -EEXIST: a key
- * here has the same upper bits; -EPERM, -EOPNOTSUPP: its memory cannot be
- * reached.
+ * Import an object: its new root, with a reference for the caller. -ENOENT: no
+ * such object; -EIO: its owner has ended; -EEXIST: a key in this process has
+ * the same upper bits; -EPERM, -EOPNOTSUPP: its memory is not accessible.
  */
-int urv_borrow(struct urv_file *f, enum urv_shared_kind kind, uint32_t handle,
-	       struct urv_shared **out);
+int urv_import_object(struct urv_file *f, enum urv_shared_kind kind,
+		      uint32_t handle, struct urv_shared **out);
 
-/* Destroy it at its owner.  0, or what the owner said; then it is as it was. */
-int urv_borrow_end(struct urv_shared *s);
+/* Destroy it at its owner. 0, or the owner's error; then it is unchanged. */
+int urv_import_destroy(struct urv_shared *s);
 
-/* The last handle of a region or of device memory was given up. */
-void urv_borrow_release_mr(struct urv_mr *root);
+/* The last handle of a region or of device memory was freed. */
+void urv_import_release_mr(struct urv_mr *root);
 
 /* For the hooks. */
-void urv_borrow_changed(void *arg, const struct ur_import_object *o, int fd);
-void urv_borrow_lost(void *arg);
+void urv_import_changed(void *arg, const struct ur_import_object *o, int fd);
+void urv_import_owner_lost(void *arg);
 
 #endif

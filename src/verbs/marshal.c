@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From and to the structures of the kernel's interface (rdma/ib_user_verbs.h,
- * rdma/ib_user_sa.h), for the connection managers that speak it.
+ * Conversion from and to the structures of the kernel's interface
+ * (rdma/ib_user_verbs.h, rdma/ib_user_sa.h), for connection managers that use
+ * it.
  */
 #include <infiniband/sa.h>
 #include <rdma/ib_user_sa.h>
@@ -26,7 +27,7 @@ void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *dst,
 	dst->port_num = src->port_num;
 }
 
-/* rate_limit is younger than this call: it stays as it is. */
+/* rate_limit is newer than this call: it stays unchanged. */
 void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst,
 				struct ib_uverbs_qp_attr *src)
 {

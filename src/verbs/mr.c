@@ -10,15 +10,12 @@
 #include "verbs/convert.h"
 #include "verbs/import.h"
 
-/* verbs.h wraps them to choose among the registration calls. */
+/* verbs.h wraps them to select the registration call. */
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-/*
- * Roots' cores, and what they tell of them: who registers one anew has this
- * for writing, who ends one for reading.  An importer may end a region at any
- * time.
- */
+/* Roots' cores, and the data derived from them: written by re-registration,
+ * read by deregistration. An importer may end a region at any time. */
 static pthread_rwlock_t cores = PTHREAD_RWLOCK_INITIALIZER;
 
 static void forked_child(void)
@@ -69,13 +66,13 @@ struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s)
 	/* It may be unmapped while peers write to it. */
 	rc = ur_guard_install();
 	if (!rc)
-		rc = urv_limit_take(&c->device->mrs,
-				    c->device->spec->max.max_mr);
+		rc = urv_limit_get(&c->device->mrs,
+				   c->device->spec->max.max_mr);
 	if (rc)
 		goto free_mr;
 	rc = urv_context_get(c, &mr->ibv.handle);
 	if (rc)
-		goto give_limit;
+		goto put_limit;
 	rc = core_create(mr, c, &urv_pd(pd)->core, s);
 	if (rc)
 		goto put_context;
@@ -86,13 +83,13 @@ struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s)
 	mr->core->object = &mr->ibv;
 	publish(mr, pd);
 	urv_share(c->file, &mr->shared, URV_SHARED_MR, mr->ibv.handle);
-	urv_known_add(&mr->known, URV_MR, &mr->ibv);
+	urv_object_add(&mr->entry, URV_MR, &mr->ibv);
 	return mr;
 
 put_context:
 	urv_context_put(c);
-give_limit:
-	urv_limit_give(&c->device->mrs);
+put_limit:
+	urv_limit_put(&c->device->mrs);
 free_mr:
 	free(mr);
 	return urv_null(rc);
@@ -131,14 +128,14 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
 	return reg(pd, addr, length, iova, access);
 }
 
-/* Every failure leaves the region as it was, which is what this code says. */
+/* Every failure leaves the region unchanged, which this code means. */
 static int rereg_failed(int rc)
 {
 	errno = -rc;
 	return IBV_REREG_MR_ERR_INPUT;
 }
 
-/* What was not changed is left: the address may be of another kind. */
+/* Unchanged attributes keep their value in the structure. */
 static void republish(struct ibv_mr *mr, uint32_t flags, struct ibv_pd *pd)
 {
 	const struct ur_mr *core = urv_mr(mr)->core;
@@ -153,7 +150,7 @@ static void republish(struct ibv_mr *mr, uint32_t flags, struct ibv_pd *pd)
 	}
 }
 
-/* -ENOENT: it has ended, maybe by another handle. */
+/* -ENOENT: it has ended, maybe through another handle. */
 static int rereg(struct ibv_mr *ibmr, uint32_t flags, struct ibv_pd *pd,
 		 void *addr, size_t length, uint32_t access)
 {
@@ -168,7 +165,7 @@ static int rereg(struct ibv_mr *ibmr, uint32_t flags, struct ibv_pd *pd,
 	if (!rc) {
 		atomic_store(&root->pd_handle, urv_pd(pd)->core.handle);
 		republish(ibmr, flags, pd);
-		/* for handles to come */
+		/* for future handles */
 		root->ibv.length = root->core->length;
 	}
 	pthread_rwlock_unlock(&cores);
@@ -206,25 +203,25 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr,
 		return rereg_failed(-ENODEV);
 	if (rc)
 		return rereg_failed(rc);
-	if (mr->shared.borrowed)
+	if (mr->shared.imported)
 		return rereg_failed(-EOPNOTSUPP);
 	if (!(flags & IBV_REREG_MR_CHANGE_PD))
 		pd = ibmr->pd;
 	rc = rereg(ibmr, (uint32_t)flags, pd, addr, length, (uint32_t)access);
 	if (rc)
 		return rereg_failed(rc);
-	urv_lend_changed(mr);
+	urv_export_changed(mr);
 	return 0;
 }
 
 void urv_mr_put(struct urv_mr *root)
 {
-	bool borrowed = root->shared.borrowed;
+	bool imported = root->shared.imported;
 
 	if (!urv_share_put(&root->shared))
 		return;
-	if (borrowed)
-		urv_borrow_release_mr(root);
+	if (imported)
+		urv_import_release_mr(root);
 	urv_retire(URV_MR, root);
 }
 
@@ -250,8 +247,8 @@ static int end_core(struct urv_mr *root)
 	return rc;
 }
 
-/* Told twice, since who ended it first may not have waited. */
-static int end_alone(struct urv_shared *s, bool wait)
+/* Importers are informed twice, since an earlier call may not have waited. */
+static int end_exclusive(struct urv_shared *s, bool wait)
 {
 	struct urv_mr *root = ur_container_of(s, struct urv_mr, shared);
 	bool again = root->ended;
@@ -260,17 +257,17 @@ static int end_alone(struct urv_shared *s, bool wait)
 	if (rc)
 		return rc;
 	urv_share_end(s);
-	urv_lend_end(s, wait);
+	urv_export_end(s, wait);
 	if (again)
 		return 0;
-	urv_limit_give(&root->device->mrs);
+	urv_limit_put(&root->device->mrs);
 	urv_mr_release(root);
 	return 0;
 }
 
 int urv_mr_end(struct urv_mr *root, bool wait)
 {
-	return urv_share_finish(&root->shared, wait, end_alone);
+	return urv_share_finish(&root->shared, wait, end_exclusive);
 }
 
 static int end(struct ibv_mr *ibmr)
@@ -280,7 +277,7 @@ static int end(struct ibv_mr *ibmr)
 
 	if (c->generation != urv_generation)
 		return -ENODEV;
-	return root->shared.borrowed ? urv_borrow_end(&root->shared)
+	return root->shared.imported ? urv_import_destroy(&root->shared)
 				     : urv_mr_end(root, true);
 }
 
@@ -289,7 +286,7 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	int rc = urv_ending(URV_MR, ibmr);
 
 	if (!rc)
-		rc = urv_ended(&urv_mr_handle(ibmr)->known, end(ibmr));
+		rc = urv_ended(&urv_mr_handle(ibmr)->entry, end(ibmr));
 	if (rc)
 		return urv_errno(rc);
 	drop_handle(urv_mr_handle(ibmr));
@@ -340,7 +337,7 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 	mr->ibv.rkey = mr->root->ibv.rkey;
 	pthread_rwlock_unlock(&cores);
 	mr->ibv.handle = handle;
-	urv_known_add(&mr->known, URV_MR, &mr->ibv);
+	urv_object_add(&mr->entry, URV_MR, &mr->ibv);
 	return &mr->ibv;
 }
 
@@ -348,6 +345,6 @@ void ibv_unimport_mr(struct ibv_mr *ibmr)
 {
 	if (urv_ending(URV_MR, ibmr))
 		return;
-	(void)urv_ended(&urv_mr_handle(ibmr)->known, 0);
+	(void)urv_ended(&urv_mr_handle(ibmr)->entry, 0);
 	drop_handle(urv_mr_handle(ibmr));
 }

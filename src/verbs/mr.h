@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the calls that make regions of all kinds share. */
+/* Shared by the calls that create regions of all kinds. */
 #ifndef UR_VERBS_MR_H
 #define UR_VERBS_MR_H
 
@@ -9,24 +9,24 @@ struct urv_mr_spec {
 	void *addr;
 	uint64_t length;
 	uint64_t iova;
-	uint32_t access; /* IBV_ACCESS_; hints are left out */
+	uint32_t access; /* IBV_ACCESS_; without hints */
 	enum ur_mr_kind kind;
 };
 
-/* NULL and errno; what else goes with the region is the caller's to set. */
+/* NULL and errno; the caller sets other memory that belongs to the region. */
 struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s);
 
-/* A handle less: what only they keep goes with the last. */
+/* Drop a handle; the last one frees handle-only state. */
 void urv_mr_put(struct urv_mr *root);
 
-/* Deregister, whatever handles there are: 0, or -EBUSY; tells importers. */
+/* Deregister, regardless of handles: 0, or -EBUSY; informs importers. */
 int urv_mr_end(struct urv_mr *root, bool wait);
 
-/* What handles to come are told of a root that is another process'. */
+/* Sets the values that future handles of an imported root get. */
 void urv_mr_is(struct urv_mr *root, uint64_t length, uint32_t lkey,
 	       uint32_t rkey);
 
-/* Nobody reaches the region any more: let go of what went with it. */
+/* The region is inaccessible: release the memory that belongs to it. */
 void urv_mr_release(struct urv_mr *root);
 
 /* ibv_reg_dmabuf_mr(3) */
@@ -43,10 +43,10 @@ struct urv_buf {
 struct urv_dmah {
 	struct ibv_context *context; /* this is all of struct ibv_dmah */
 	_Atomic uint32_t mrs;
-	struct urv_known known;
+	struct urv_object_entry entry;
 };
 
-/* Is [addr, addr + length) of the buffer, and the buffer of pd? */
+/* Is [addr, addr + length) within the buffer, and the buffer of pd? */
 bool urv_buf_holds(const struct urv_buf *buf, const struct ibv_pd *pd,
 		   const void *addr, size_t length);
 

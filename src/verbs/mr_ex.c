@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * IBVERBS_1.15: regions with many attributes, and DMA handles.  Such a handle
- * says into which processor's caches data had better go.  Here it is a
- * processor that places the data, and so it does go through caches; the handle
- * is checked, kept and has no further effect.  None of this is in every
- * header, hence our own names and layouts.
+ * IBVERBS_1.15: regions with many attributes, and DMA handles. Such a handle
+ * names the processor's caches for inbound data. Here a processor places the
+ * data, and so it goes through caches anyway; the handle is checked, kept and
+ * has no further effect. None of this is in every header, hence our own names
+ * and layouts.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ struct urv_mr_init_attr {
 	int fd;
 	uint64_t fd_offset;
 	struct urv_dmah *dmah;
-	struct urv_buf *buf; /* there only if the mask says so */
+	struct urv_buf *buf; /* valid only if in the mask */
 };
 _Static_assert(sizeof(struct urv_mr_init_attr) == 72, "ibv_mr_init_attr");
 
@@ -97,7 +97,7 @@ struct urv_dmah *urv_alloc_dmah(struct ibv_context *context,
 		return urv_null(rc);
 	}
 	dmah->context = context;
-	urv_known_add(&dmah->known, URV_DMAH, dmah);
+	urv_object_add(&dmah->entry, URV_DMAH, dmah);
 	return dmah;
 }
 
@@ -109,7 +109,7 @@ int urv_dealloc_dmah(struct urv_dmah *dmah)
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(dmah->context);
-	rc = urv_ended(&dmah->known, atomic_load(&dmah->mrs) ? -EBUSY : 0);
+	rc = urv_ended(&dmah->entry, atomic_load(&dmah->mrs) ? -EBUSY : 0);
 	if (rc)
 		return urv_errno(rc);
 	urv_retire(URV_DMAH, dmah);
@@ -117,7 +117,7 @@ int urv_dealloc_dmah(struct urv_dmah *dmah)
 	return 0;
 }
 
-/* Exactly one of address and descriptor; a buffer is named by address. */
+/* Exactly one of address and descriptor; a buffer is given by address. */
 static int check_attr(const struct ibv_pd *pd, const struct urv_mr_init_attr *a)
 {
 	uint64_t mask = a->comp_mask;
@@ -143,7 +143,7 @@ struct ibv_mr *urv_reg_mr_ex(struct ibv_pd *pd,
 
 	if (!rc && (mask & MASK_DMAH))
 		rc = urv_check(URV_DMAH, a->dmah);
-	/* Its hints are of pages that stay; mlx5 answers the same. */
+	/* Its hints require pinned pages; mlx5 answers the same. */
 	if (!rc && (mask & MASK_DMAH) && (a->access & IBV_ACCESS_ON_DEMAND))
 		rc = -EOPNOTSUPP;
 	if (rc)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Regions whose memory is not the application's: none at all, that of the
- * device, and dma-bufs, which are mapped for as long as the region lives.
- */
+/* Regions of memory that is not the application's: none at all, that of the
+ * device, and dma-bufs, which are mapped for as long as the region lives. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -14,7 +12,7 @@
 #include "verbs/mr.h"
 #include "verbs/ops.h"
 
-/* linux/magic.h: what may stand in for a dma-buf, and itself */
+/* linux/magic.h: dma-buf, and its accepted substitutes */
 #define DMA_BUF_FS   0x444d4142
 #define TMPFS_FS     0x01021994
 #define HUGETLBFS_FS 0x958458f6
@@ -42,7 +40,7 @@ struct ibv_mr *urv_alloc_null_mr(struct ibv_pd *pd)
 	return mr ? &mr->ibv : NULL;
 }
 
-/* ibv_alloc_dm(3): offsets into it are all that work requests name. */
+/* ibv_alloc_dm(3): work requests address it by offsets only. */
 struct ibv_mr *urv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm,
 			     uint64_t offset, size_t length,
 			     unsigned int access)
@@ -75,10 +73,8 @@ struct ibv_mr *urv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibdm,
 	return &mr->ibv;
 }
 
-/*
- * Anything could be mapped; only what is memory may be meant.  *unit: what a
- * mapping of it is a multiple of.
- */
+/* Other files could be mapped too, but only memory is accepted. *unit:
+ * granularity of a mapping. */
 static int check_dmabuf(int fd, uint64_t end, uint64_t *unit)
 {
 	struct statfs fs;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory windows.  ibv_mw.rkey is the key of the newest bind that was posted,
- * of either type; if that bind fails, it is a key that reaches nothing.
+ * Memory windows. ibv_mw.rkey is the key of the newest bind that was posted, of
+ * either type; if that bind fails, the key is invalid.
  *
- * As mlx5 does, posting a bind looks at nothing but the calling conventions.
- * Domain, key, range and rights are those of the time when the request is
- * executed, and what is wrong with them is an error of its completion
- * (core/mw: MW_BIND_ERR).
+ * As with mlx5, posting a bind checks only the calling conventions. Domain,
+ * key, range and rights are those at the time of execution; errors are reported
+ * by the completion (core/mw: MW_BIND_ERR).
  */
 #include "verbs/mw.h"
 
@@ -45,7 +44,7 @@ struct ibv_mw *urv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	mw->ibv.pd = pd;
 	mw->ibv.rkey = mw->core->win.key;
 	mw->ibv.type = type;
-	urv_known_add(&mw->known, URV_MW, &mw->ibv);
+	urv_object_add(&mw->entry, URV_MW, &mw->ibv);
 	return &mw->ibv;
 
 put_context:
@@ -64,7 +63,7 @@ int urv_dealloc_mw(struct ibv_mw *ibmw)
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(ibmw->context);
-	rc = urv_ended(&mw->known,
+	rc = urv_ended(&mw->entry,
 		       c->generation == urv_generation ? 0 : -ENODEV);
 	if (rc)
 		return urv_errno(rc);
@@ -78,7 +77,7 @@ int urv_dealloc_mw(struct ibv_mw *ibmw)
 #define NO_WINDOW 0u
 #define NO_REGION 1u
 
-/* A window or region of another adapter has a key of another table. */
+/* The keys of another adapter's window or region belong to another table. */
 static uint32_t window_key(const struct urv_qp *qp, const struct ibv_mw *mw)
 {
 	return urv_context(mw->context)->mrs == qp->core.mrs
@@ -89,7 +88,7 @@ static uint32_t window_key(const struct urv_qp *qp, const struct ibv_mw *mw)
 static uint32_t region_key(const struct urv_qp *qp,
 			   const struct ibv_mw_bind_info *info)
 {
-	/* A bind of no bytes frees the window, whatever the region. */
+	/* A bind of length 0 frees the window, whatever the region. */
 	if (!info->mr || !info->length)
 		return 0;
 	return urv_context(info->mr->context)->mrs == qp->core.mrs
@@ -146,10 +145,8 @@ static int stage_bind(struct urv_qp *qp, struct ibv_mw *mw,
 	return 0;
 }
 
-/*
- * What mlx5 refuses at this call.  verbs.h has looked at the type of the
- * window and at the domain of the region.
- */
+/* As mlx5 refuses at this call. verbs.h has checked the type of the window and
+ * the domain of the region. */
 static int check_bind(const struct urv_qp *qp, const struct ibv_mw_bind *bind)
 {
 	const struct ibv_mr *mr = bind->bind_info.mr;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory windows, as the send calls see them. */
+/* Memory windows, for the send calls. */
 #ifndef UR_VERBS_MW_H
 #define UR_VERBS_MW_H
 
@@ -9,13 +9,11 @@
 struct urv_mw {
 	struct ibv_mw ibv;
 	struct ur_mw *core;
-	struct urv_known known;
+	struct urv_object_entry entry;
 };
 
-/*
- * Fill in the request to bind mw, whose next key has the low byte of rkey.
- * 0, or EINVAL without a window.
- */
+/* Fill in the bind request of mw, whose next key has the low byte of rkey. 0,
+ * or EINVAL without a window. */
 int urv_bind_fill(const struct urv_qp *qp, struct ur_mw_bind *b,
 		  struct ibv_mw *mw, uint32_t rkey,
 		  const struct ibv_mw_bind_info *info);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an application's handle points at: the structure of the ABI first, the
- * adapter's object behind it.  Layouts are those of the newest release, which
- * serve older callers as well, since the ABI only ever grows at the end of a
+ * The structures behind the application's handles: the ABI's structure first,
+ * then the adapter's object. Layouts are those of the newest release and serve
+ * older callers as well, since the ABI only ever grows at the end of a
  * structure or, for the context, at its front.
  */
 #ifndef UR_VERBS_OBJECTS_H
@@ -20,7 +20,7 @@
 #include "core/srq.h"
 #include "engine/engine.h"
 #include "shm/imported.h"
-#include "verbs/known.h"
+#include "verbs/object_table.h"
 #include "verbs/share.h"
 
 /* Sizes of the newest release; the installed header may be older. */
@@ -28,13 +28,13 @@
 #define URV_SIZEOF_QP_EX	 360u
 #define URV_SIZEOF_PORT_ATTR	 56u
 
-#define URV_PORTS 1u /* of a device */
+#define URV_PORTS 1u /* per device */
 
-/* Beside the values of enum ur_qp_type: RC of iWARP, which has fewer
+/* In addition to the values of enum ur_qp_type: RC of iWARP, which has fewer
  * operations (RFC 5040, 7306: no SEND with immediate data). */
 #define URV_OPS_IWARP 5u
 
-/* Pointers to put before or behind a structure that the header has smaller. */
+/* Pointers to put before or after a structure that is smaller in the header. */
 #define URV_MISSING_SLOTS(type, newest)                                        \
 	(sizeof(type) < (newest) ? ((newest) - sizeof(type)) / sizeof(void *)  \
 				 : 0)
@@ -45,7 +45,7 @@ struct urv_device {
 	const void *provider_ops;
 	struct ur_adapter *adapter;
 	const struct ur_dev_spec *spec;
-	uint32_t generation;	/* of the process that made it */
+	uint32_t generation;	/* of the process that created it */
 	uint32_t refs;		/* lists and contexts; the list's lock */
 	_Atomic uint32_t opens; /* contexts that are open */
 	/* Objects that exist, against UR_MAX_ or spec->max */
@@ -62,56 +62,57 @@ struct urv_device {
 
 struct urv_context {
 	struct urv_device *device;
-	struct urv_file *file; /* shared with those that import it */
+	struct urv_file *file; /* shared with contexts that import it */
 	struct ur_adapter *adapter;
 	struct ur_dev *dev;
 	struct ur_mr_table *mrs;
 	struct ur_evq async;
 	struct ur_dev_listener listener;
 	struct ur_list qps;    /* of urv_qp.node; ibv.context.mutex */
-	_Atomic uint32_t refs; /* the open one and every object's */
+	_Atomic uint32_t refs; /* the application's and every object's */
 	uint32_t generation;
 	/* The ABI finds the extended operations before the context. */
 	void *newer[URV_MISSING_SLOTS(struct verbs_context,
 				      URV_SIZEOF_VERBS_CONTEXT)];
 	struct verbs_context ibv;
-	struct urv_known known;
+	struct urv_object_entry entry;
 };
 
 /*
- * Protection domains, regions and device memory have a root, the object as it
- * was made, and further handles that stand for it: imports, parent domains.
- * urv_pd(), urv_mr() and urv_dm() give the root of any handle.
+ * Protection domains, regions and device memory have a root, the object as
+ * created, and further handles of it: imports, parent domains. urv_pd(),
+ * urv_mr() and urv_dm() give the root of any handle.
  */
 struct urv_pd {
 	struct ibv_pd ibv;
 	struct urv_pd *root;
-	bool is_parent; /* the beginning of a urv_parent (domain.h) */
+	bool is_parent; /* the start of a urv_parent (domain.h) */
 	/* Of a root */
 	struct ur_pd core;
-	struct urv_device *device; /* its first context may be gone */
+	struct urv_device *device; /* its first context may be closed */
 	struct urv_shared shared;
-	struct ur_list kept; /* of another process (import.h) */
+	struct ur_list kept; /* in the list of imported domains (import.h) */
 	/* Of each handle */
-	struct urv_known known;
+	struct urv_object_entry entry;
 };
 
 struct urv_mr {
 	struct ibv_mr ibv;
 	struct urv_mr *root;
 	/* Of a root */
-	struct ur_mr *core; /* NULL: its owner's has ended */
+	struct ur_mr *core; /* NULL: the owner's has ended */
 	struct ur_mr_table *table;
 	struct urv_device *device;
 	struct urv_shared shared;
-	bool ended;		    /* no core; who ends it (mr.c) */
+	bool ended; /* core is destroyed, or about to be (mr.c) */
 	_Atomic uint32_t pd_handle; /* for importers */
-	struct ur_imported *lent;   /* memory of another process; NULL: none */
-	struct iovec map;	    /* memory that goes with the region */
-	struct urv_dm *dm;	    /* whose memory it is; NULL: nobody's */
-	struct urv_dmah *dmah;	    /* NULL: none */
+	struct ur_imported
+		*remote_mem;   /* memory of another process; NULL: none */
+	struct iovec map;      /* memory that belongs to the region */
+	struct urv_dm *dm;     /* the device memory it is in; NULL: none */
+	struct urv_dmah *dmah; /* NULL: none */
 	/* Of each handle */
-	struct urv_known known;
+	struct urv_object_entry entry;
 };
 
 struct urv_dm {
@@ -121,24 +122,24 @@ struct urv_dm {
 	struct urv_device *device;
 	struct urv_shared shared;
 	uint8_t *map;
-	_Atomic size_t length; /* as asked; 0: freed */
+	_Atomic size_t length; /* as requested; 0: freed */
 	size_t bytes;	       /* of map */
 	int fd;
 	_Atomic uint32_t mrs;
 	/* Of each handle */
-	struct urv_known known;
+	struct urv_object_entry entry;
 };
 
 struct urv_ah {
 	struct ibv_ah ibv;
 	struct ur_av av;
-	struct urv_known known;
+	struct urv_object_entry entry;
 };
 
 struct urv_channel {
 	struct ibv_comp_channel ibv; /* refcnt: CQs; context's mutex */
 	struct ur_evq evq;
-	struct urv_known known;
+	struct urv_object_entry entry;
 };
 
 struct urv_cq {
@@ -149,10 +150,10 @@ struct urv_cq {
 	struct ur_cq core;
 	struct ur_adapter *adapter;
 	uint32_t generation;
-	bool moderated;	       /* was at some time */
+	bool moderated;	       /* has ever been moderated */
 	struct ur_cqe current; /* between start_poll and end_poll */
 	struct ibv_pd *domain; /* a parent domain, or NULL */
-	struct urv_known known;
+	struct urv_object_entry entry;
 };
 
 struct urv_xrcd;
@@ -164,7 +165,7 @@ struct urv_srq {
 	struct urv_xrcd *xrcd;	     /* XRC, else NULL */
 	const struct ibv_pd *domain; /* urv_domain_of() */
 	uint32_t generation;
-	struct urv_known known;
+	struct urv_object_entry entry;
 };
 
 struct urv_qp {
@@ -177,20 +178,20 @@ struct urv_qp {
 	const struct ibv_pd *domain; /* urv_domain_of() */
 	struct ur_list node;	     /* urv_context.qps */
 	uint32_t generation;
-	_Atomic uint32_t flows; /* that name it: destroying needs 0 */
-	uint32_t op_type;	/* which operations it has: urv_op_kind() */
+	_Atomic uint32_t flows; /* flows that use it: destroying needs 0 */
+	uint32_t op_type;	/* index of its operations: urv_op_kind() */
 	bool has_builders;	/* created with send_ops_flags */
 	bool gone;		/* destroyed when its context was closed */
-	/* XRC_RECV: its part of `core` has the events only (xrc.h) */
+	/* XRC_RECV: its own `core` is used for events only (xrc.h) */
 	struct urv_target *target;
 	struct urv_xrcd *xrcd;
 	struct ur_list sharing; /* the target's handles */
 	/* Builder, from wr_start to wr_complete; core.sq.lock */
 	struct ur_swqe *wqe; /* NULL: none yet */
 	uint8_t wqe_kind;    /* enum urv_op_kind of it */
-	bool wr_binds;	     /* there are binds among them */
-	int wr_error;	     /* the first one; positive errno */
-	struct urv_known known;
+	bool wr_binds;	     /* the batch contains binds */
+	int wr_error;	     /* the first error; positive errno */
+	struct urv_object_entry entry;
 };
 
 static inline struct urv_context *urv_context(const struct ibv_context *c)
@@ -242,22 +243,20 @@ static inline struct ur_qp *urv_core(struct urv_qp *qp)
 						: urv_target_core(qp->target);
 }
 
-/* qp.c: end what the handle stands for, but not the handle. */
+/* qp.c: destroys the queue pair, but not the handle. */
 int urv_qp_end(struct urv_qp *qp);
 
-/*
- * Counts the forks behind this process.  What was made in another generation
- * belongs to the parent (engine.h).
- */
+/* Number of forks that led to this process. An object of another generation
+ * belongs to the parent (engine.h). */
 extern uint32_t urv_generation;
 
-/* That of no process: an object that was destroyed is posted to no more. */
+/* Matches no process: nothing is posted to a destroyed object. */
 #define URV_DESTROYED (urv_generation - 1)
 
 /*
- * A new object of the context: 0, -ENODEV in a child that inherited it, -EIO
- * if its device was removed.
- * The context's memory lives until the last object is gone.
+ * A new object of the context: 0, -ENODEV in a child that inherited it, -EIO if
+ * its device was removed. The context's memory lives until the last object is
+ * freed.
  */
 int urv_context_get(struct urv_context *c, uint32_t *handle);
 /* The same for an object that needs no adapter: a child may have it too. */
@@ -270,9 +269,9 @@ static inline bool urv_is_iwarp(const struct urv_context *c)
 }
 
 /*
- * Every call but those that destroy, poll and post asks it first: 0, or -EIO
- * once the device was removed.  As with the kernel there is no way back: only
- * a context that is opened later is one of the device that has come again.
+ * Called first by every call except those that destroy, poll and post: 0, or
+ * -EIO once the device was removed. As with the kernel this is final: only a
+ * context opened later belongs to a device that was added again.
  */
 static inline int urv_context_check(const struct ibv_context *context)
 {
@@ -281,7 +280,7 @@ static inline int urv_context_check(const struct ibv_context *context)
 	return ur_dev_lost(c->dev, &c->listener) ? -EIO : 0;
 }
 
-/* Which member of ibv_async_event.element an event has. */
+/* The member of ibv_async_event.element that an event uses. */
 enum urv_about {
 	URV_ABOUT_DEVICE,
 	URV_ABOUT_CQ,
@@ -291,13 +290,13 @@ enum urv_about {
 };
 enum urv_about urv_event_about(enum ibv_event_type type);
 
-/* The device of that index of this process, referenced; NULL and errno. */
+/* The device with that index in this process, referenced; NULL and errno. */
 struct urv_device *urv_device_get(uint32_t index);
 void urv_device_ref(struct urv_device *d);
 void urv_device_put(struct urv_device *d);
 
-/* One more object against its limit: 0 or -ENOMEM. */
-int urv_limit_take(_Atomic uint32_t *count, uint32_t max);
-void urv_limit_give(_Atomic uint32_t *count);
+/* Count one more object against its limit: 0 or -ENOMEM. */
+int urv_limit_get(_Atomic uint32_t *count, uint32_t max);
+void urv_limit_put(_Atomic uint32_t *count);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Operations that applications reach through the context's tables only. */
+/* Operations that applications call only through the context's tables. */
 #ifndef UR_VERBS_OPS_H
 #define UR_VERBS_OPS_H
 
@@ -71,8 +71,8 @@ struct ibv_mw *urv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int urv_dealloc_mw(struct ibv_mw *mw);
 int urv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 
-/* The builders of ibv_qp_ex for the operations asked for; -EOPNOTSUPP: the
- * type of queue pair does not have one of them. */
+/* The builders of ibv_qp_ex for the requested operations; -EOPNOTSUPP: the type
+ * of queue pair lacks one of them. */
 int urv_wr_init(struct urv_qp *qp, uint64_t send_ops_flags);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How fast a queue pair may send. */
+/* Rate limits of queue pairs. */
 #include <errno.h>
 
 #include "verbs/convert.h"
 #include "verbs/objects.h"
 #include "verbs/ops.h"
 
-/* A burst without a rate means nothing; packets have the size they have. */
+/* A burst needs a rate; the typical packet size is ignored. */
 int urv_modify_qp_rate_limit(struct ibv_qp *ibqp,
 			     struct ibv_qp_rate_limit_attr *attr)
 {

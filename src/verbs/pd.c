@@ -17,22 +17,22 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return urv_null(-ENOMEM);
-	rc = urv_limit_take(&c->device->pds, c->device->spec->max.max_pd);
+	rc = urv_limit_get(&c->device->pds, c->device->spec->max.max_pd);
 	if (rc)
 		goto free_pd;
 	rc = urv_context_get(c, &pd->ibv.handle);
 	if (rc)
-		goto give_limit;
+		goto put_limit;
 	pd->ibv.context = context;
 	pd->root = pd;
 	pd->device = c->device;
 	pd->core.handle = pd->ibv.handle;
 	urv_share(c->file, &pd->shared, URV_SHARED_PD, pd->ibv.handle);
-	urv_known_add(&pd->known, URV_PD, &pd->ibv);
+	urv_object_add(&pd->entry, URV_PD, &pd->ibv);
 	return &pd->ibv;
 
-give_limit:
-	urv_limit_give(&c->device->pds);
+put_limit:
+	urv_limit_put(&c->device->pds);
 free_pd:
 	free(pd);
 	return urv_null(rc);
@@ -55,38 +55,40 @@ static void drop_handle(struct urv_pd *pd)
 	urv_context_put(c);
 }
 
-/* Told twice, since who ended it first may not have waited. */
-static int end_alone(struct urv_shared *s, bool wait)
+/* Importers are informed twice, since an earlier call may not have waited. */
+static int end_exclusive(struct urv_shared *s, bool wait)
 {
 	struct urv_pd *root = ur_container_of(s, struct urv_pd, shared);
 
 	if (atomic_load(&root->core.users) != 0)
 		return -EBUSY;
 	if (urv_share_end(s))
-		urv_limit_give(&root->device->pds);
-	urv_lend_end(s, wait);
+		urv_limit_put(&root->device->pds);
+	urv_export_end(s, wait);
 	return 0;
 }
 
 int urv_pd_end(struct urv_pd *root, bool wait)
 {
-	return urv_share_finish(&root->shared, wait, end_alone);
+	return urv_share_finish(&root->shared, wait, end_exclusive);
 }
 
-/* What the owner has registered keeps it there, what we have made here. */
-static int end_borrowed(struct urv_pd *root)
+/* The owner's regions keep it there, ours keep it here. */
+static int end_imported(struct urv_pd *root)
 {
 	if (atomic_load(&root->core.users) != 0)
 		return -EBUSY;
-	return urv_borrow_end(&root->shared);
+	return urv_import_destroy(&root->shared);
 }
 
-/* A parent domain is gone then, another handle is to be dropped. */
+/*
+ * A parent domain is freed by now; for another handle a reference is dropped.
+ */
 static int end(struct urv_pd *pd)
 {
 	if (pd->is_parent)
 		return urv_parent_end(pd);
-	return pd->root->shared.borrowed ? end_borrowed(pd->root)
+	return pd->root->shared.imported ? end_imported(pd->root)
 					 : urv_pd_end(pd->root, true);
 }
 
@@ -98,7 +100,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 	if (rc)
 		return urv_errno(rc);
 	pd = urv_pd_handle(ibpd);
-	rc = urv_ended(&pd->known, end(pd));
+	rc = urv_ended(&pd->entry, end(pd));
 	if (rc)
 		return urv_errno(rc);
 	if (pd->is_parent)
@@ -134,7 +136,7 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 	}
 	pd->ibv.context = context;
 	pd->ibv.handle = handle;
-	urv_known_add(&pd->known, URV_PD, &pd->ibv);
+	urv_object_add(&pd->entry, URV_PD, &pd->ibv);
 	return &pd->ibv;
 }
 
@@ -142,6 +144,6 @@ void ibv_unimport_pd(struct ibv_pd *ibpd)
 {
 	if (urv_ending(URV_PD, ibpd))
 		return;
-	(void)urv_ended(&urv_pd_handle(ibpd)->known, 0);
+	(void)urv_ended(&urv_pd_handle(ibpd)->entry, 0);
 	drop_handle(urv_pd_handle(ibpd));
 }

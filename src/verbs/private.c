@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The private symbols of rdma-core, which its providers are linked to.  The
+ * The private symbols of rdma-core, which its providers are linked to. The
  * distribution's libmlx5 and libefa, on which programs like perftest depend,
- * must load; they announce themselves from constructors and find no device of
- * theirs.  The node's number is the private ABI's; all that exist are here, so
- * that one build serves any distribution.
+ * must load; they register themselves in constructors and find no device of
+ * theirs. The node's number is the private ABI's; all existing ones are here,
+ * so that one build serves any distribution.
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -28,7 +28,8 @@ static bool type_supported(enum ibv_qp_type type)
 	       type == IBV_QPT_RAW_PACKET || type == IBV_QPT_XRC_SEND;
 }
 
-/* What is beyond urnic's own limit the adapter refuses, if it has the type. */
+/* Larger values than urnic's own limit are refused by the adapter, if it has
+ * the type. */
 static bool exceeds(const struct ibv_qp_cap *cap, uint32_t most_wr)
 {
 	return most_wr < UR_MAX_WR &&
@@ -88,10 +89,10 @@ static void qp_publish(struct urv_qp *qp, struct urv_context *c,
 	pthread_mutex_lock(&ibv->context->mutex);
 	ur_list_add_tail(&c->qps, &qp->node);
 	pthread_mutex_unlock(&ibv->context->mutex);
-	urv_known_add(&qp->known, URV_QP, ibv);
+	urv_object_add(&qp->entry, URV_QP, ibv);
 }
 
-/* By default it is the lanes that have a limit, however many there are. */
+/* By default the limit is per lane, and the number of lanes is open. */
 static uint32_t most_qps(const struct ur_dev_spec *s)
 {
 	return s->max.max_qp < UR_MAX_QP_PER_LANE ? s->max.max_qp : UINT32_MAX;
@@ -102,22 +103,22 @@ static struct urv_qp *handle_new(struct urv_context *c)
 	struct urv_qp *qp;
 	int rc;
 
-	/* The ring heads inside want cache lines of their own. */
+	/* The ring heads inside need cache lines of their own. */
 	qp = aligned_alloc(64, (sizeof(*qp) + 63) & ~(size_t)63);
 	if (!qp)
 		return urv_null(-ENOMEM);
 	memset(qp, 0, sizeof(*qp));
-	rc = urv_limit_take(&c->device->qps, most_qps(c->device->spec));
+	rc = urv_limit_get(&c->device->qps, most_qps(c->device->spec));
 	if (rc)
 		goto free_qp;
 	rc = urv_context_get(c, &qp->ibv.handle);
 	if (rc)
-		goto give_limit;
+		goto put_limit;
 	qp->generation = c->generation;
 	return qp;
 
-give_limit:
-	urv_limit_give(&c->device->qps);
+put_limit:
+	urv_limit_put(&c->device->qps);
 free_qp:
 	free(qp);
 	return urv_null(rc);
@@ -126,13 +127,13 @@ free_qp:
 static void handle_free(struct urv_qp *qp, struct urv_context *c)
 {
 	qp->generation = URV_DESTROYED;
-	qp->core.sq.max_own = 0; /* nothing of its own is to be sent */
+	qp->core.sq.max_own = 0; /* sends no internal requests */
 	urv_retire(URV_QP, qp);
-	urv_limit_give(&c->device->qps);
+	urv_limit_put(&c->device->qps);
 	urv_context_put(c);
 }
 
-/* What the type cannot do without. */
+/* Objects that the type requires. */
 static int check_parts(const struct ibv_qp_init_attr *attr,
 		       const struct ur_qp_raw *raw)
 {
@@ -148,7 +149,7 @@ static int check_parts(const struct ibv_qp_init_attr *attr,
 	return attr->qp_type == IBV_QPT_RAW_PACKET && attr->srq ? -EINVAL : 0;
 }
 
-/* What it is made with is there. */
+/* Do the referenced objects exist? */
 static int check_known(const struct ibv_pd *pd,
 		       const struct ibv_qp_init_attr *attr)
 {
@@ -197,7 +198,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return qp ? &qp->ibv : NULL;
 }
 
-/* A target has neither protection domain nor queues: only the first name. */
+/* A target has neither protection domain nor queues: only its first handle
+ * creates it. */
 static struct ibv_qp *target_publish(struct urv_qp *qp, struct urv_context *c,
 				     void *qp_context)
 {
@@ -277,7 +279,7 @@ static bool has_source_qpn(const struct ibv_qp_init_attr_ex *ex)
 	       (ex->create_flags & IBV_QP_CREATE_SOURCE_QPN);
 }
 
-/* Who sends in another's name needs the right to forge packets anyhow. */
+/* Sending with another QP number requires the right to forge packets anyway. */
 static bool may_forge(void)
 {
 	struct __user_cap_header_struct h = {
@@ -391,7 +393,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask)
 	return 0;
 }
 
-/* iWARP has no RESET; what it has before a connection is shown as INIT. */
+/* iWARP has no RESET; its states before a connection are shown as INIT. */
 static enum ibv_qp_state shown_state(const struct urv_qp *qp,
 				     enum ur_qp_state state)
 {
@@ -401,9 +403,9 @@ static enum ibv_qp_state shown_state(const struct urv_qp *qp,
 }
 
 /*
- * Everything is filled in, whatever is asked: some programs ask for nothing.
- * The handle's own state changes only if the state was asked for, as in
- * rdma-core: programs keep there what they have set themselves.
+ * Everything is filled in, whatever is requested: some programs pass no mask.
+ * The handle's own state changes only if the state was requested, as in
+ * rdma-core: programs keep their own value there.
  */
 int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int attr_mask,
 		 struct ibv_qp_init_attr *init)
@@ -477,7 +479,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	if (rc)
 		return urv_errno(rc);
 	context = ibqp->context;
-	rc = urv_ended(&qp->known, end(qp, context));
+	rc = urv_ended(&qp->entry, end(qp, context));
 	if (rc)
 		return urv_errno(rc);
 	urv_domain_leave(qp->domain);
@@ -487,7 +489,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	return 0;
 }
 
-/* A provider without either answers so. */
+/* As a provider without ECE answers. */
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	return urv_errno(-EOPNOTSUPP);
@@ -498,7 +500,7 @@ int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 	return urv_errno(-EOPNOTSUPP);
 }
 
-/* Retransmission may write parts of a message twice: no promise. */
+/* Retransmission may write parts of a message twice: no guarantee. */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op,
 			       uint32_t flags)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the device and its port say about themselves. */
+/* Attributes of the device and its port. */
 #include <endian.h>
 #include <errno.h>
 #include <stdio.h>
@@ -41,7 +41,7 @@
 	 IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |                       \
 	 IBV_DEVICE_MEM_WINDOW_TYPE_2B)
 
-/* The kernel's names: IB_UVERBS_DEVICE_… */
+/* The kernel's names: IB_UVERBS_DEVICE_* */
 #define CAP_FLUSH_GLOBAL (UINT64_C(1) << 38)
 #define CAP_ATOMIC_WRITE (UINT64_C(1) << 40)
 
@@ -61,7 +61,7 @@
 static const struct {
 	uint32_t mbps;
 	uint8_t width; /* 1: 1x, 2: 4x, 4: 8x */
-	uint8_t speed; /* of a lane: 1, 2, 4: 2.5, 5, 10 Gbit/s; 16: 14 … */
+	uint8_t speed; /* of a lane: 1, 2, 4: 2.5, 5, 10 Gbit/s; 16: 14 and so on */
 } link_rates[] = {
 	{ 2500, 1, 1 },	   { 5000, 1, 2 },     { 10000, 1, 4 },
 	{ 20000, 2, 2 },   { 25000, 1, 32 },   { 40000, 2, 4 },
@@ -101,7 +101,7 @@ static void fill_limits(struct ibv_device_attr *a,
 	a->device_cap_flags = DEVICE_CAPS;
 }
 
-/* iWARP knows no datagrams, so no addresses, groups or partitions. */
+/* iWARP has no datagrams, so no address handles, groups or partitions. */
 static void limit_to_iwarp(struct ibv_device_attr *a)
 {
 	a->max_qp_rd_atom = UR_IW_MAX_IRD;
@@ -147,7 +147,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *a)
 	return 0;
 }
 
-/* What raw packet queue pairs can, of the device that has them. */
+/* Raw packet capabilities, for devices that have them. */
 static void fill_raw(struct ibv_device_attr_ex *a)
 {
 	const uint32_t raw = 1u << IBV_QPT_RAW_PACKET;
@@ -174,7 +174,7 @@ static void fill_tm(struct ibv_tm_caps *t)
 	t->max_sge = UR_TM_MAX_SGE;
 }
 
-/* Registration pins nothing, so on-demand paging is what every region has. */
+/* Registration pins nothing, so every region has on-demand paging. */
 static void fill_extended(struct ibv_device_attr_ex *a, bool iwarp)
 {
 	a->odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
@@ -207,7 +207,8 @@ static void fill_pacing(struct ibv_packet_pacing_caps *p)
 			    1u << IBV_QPT_RAW_PACKET;
 }
 
-/* Copy what the caller's structure has room for; zero what we do not know. */
+/* Copies as much as the caller's structure has room for; zeroes fields unknown
+ * here. */
 static void copy_sized(void *dst, size_t dst_len, const void *src,
 		       size_t src_len)
 {
@@ -267,7 +268,7 @@ static void fill_port(const struct urv_context *c, struct ibv_port_attr *a,
 	fill_rate(a, p->speed_mbps);
 }
 
-/* What the kernel's iWARP driver says: no LIDs, lanes or partitions. */
+/* As the kernel's iWARP driver: no LIDs, lanes or partitions. */
 static void limit_port_to_iwarp(struct ibv_port_attr *a)
 {
 	a->max_mtu = a->active_mtu;
@@ -297,7 +298,7 @@ int urv_query_port(struct ibv_context *context, uint8_t port_num,
 	fill_port(c, &full.attr, &port);
 	if (urv_is_iwarp(c))
 		limit_port_to_iwarp(&full.attr);
-	/* active_speed_ex, which the installed header may not have */
+	/* active_speed_ex, which the installed header may lack */
 	speed = full.attr.active_speed;
 	memcpy((uint8_t *)&full + ACTIVE_SPEED_EX_OFFSET, &speed,
 	       sizeof(speed));

@@ -10,7 +10,7 @@ struct urv_context;
 /* 0 or -EINVAL */
 int urv_check_port(uint32_t port_num);
 
-/* What the device calls its firmware. */
+/* The device's firmware version string. */
 const char *urv_fw_ver(const struct ur_dev *dev);
 
 /* Entries of the port's tables. */

@@ -23,10 +23,8 @@ int urv_query_ah(struct ibv_ah *ah, struct ibv_ah_attr *attr)
 	return 0;
 }
 
-/*
- * IBTA 11.2.8.6.  By its key, since another thread may re-register it.  The
- * caller's structure may be older or newer than ours.
- */
+/* IBTA 11.2.8.6. By its key, since another thread may re-register it. The
+ * caller's structure may be older or newer than ours. */
 int urv_query_mr(struct ibv_mr *ibmr, struct urnic_mr_attr *attr, size_t size)
 {
 	int rc = urv_check(URV_MR, ibmr);
@@ -45,8 +43,8 @@ int urv_query_mr(struct ibv_mr *ibmr, struct urnic_mr_attr *attr, size_t size)
 	rc = ur_mr_peek(c->mrs, ibmr->lkey, &mr);
 	if (rc)
 		return urv_errno(rc == -ENOENT ? -EINVAL : rc);
-	/* Elsewhere it is the adapter's own mapping, or no address at all. */
-	if (mr.kind == UR_MR_MEMORY && !urv_mr(ibmr)->shared.borrowed)
+	/* Other kinds have the adapter's own mapping, or no address at all. */
+	if (mr.kind == UR_MR_MEMORY && !urv_mr(ibmr)->shared.imported)
 		full.addr = mr.addr;
 	full.length = mr.length;
 	full.iova = mr.iova;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What ibv_create_qp_ex(3) says about raw packet queue pairs. */
+/* Raw packet attributes of ibv_create_qp_ex(3). */
 #include "verbs/raw.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static int hash_attrs(struct ur_rss *rss, const struct ibv_qp_init_attr_ex *ex)
 	return 0;
 }
 
-/* A queue pair that spreads what it receives does nothing else. */
+/* A queue pair with RSS only receives. */
 static int rss_attrs(struct ur_rss *rss, const struct ibv_qp_init_attr_ex *ex)
 {
 	const uint32_t both =
@@ -51,7 +51,7 @@ static int flag_attrs(struct ur_qp_raw *raw,
 	if (ex->create_flags & ~(uint32_t)IBV_QP_CREATE_CVLAN_STRIPPING)
 		return -EOPNOTSUPP;
 	raw->strip_vlan = ex->create_flags & IBV_QP_CREATE_CVLAN_STRIPPING;
-	/* Behind a table it is the work queues' to strip. */
+	/* With a table the work queues strip tags. */
 	if (raw->strip_vlan && ex->comp_mask & IBV_QP_INIT_ATTR_IND_TABLE)
 		return -EINVAL;
 	return 0;

@@ -12,7 +12,7 @@ struct urv_wq {
 	struct ibv_wq ibv;
 	struct ur_wq core;
 	uint32_t generation;
-	struct urv_known known;
+	struct urv_object_entry entry;
 };
 
 static inline struct urv_wq *urv_wq(const struct ibv_wq *wq)
@@ -20,13 +20,11 @@ static inline struct urv_wq *urv_wq(const struct ibv_wq *wq)
 	return (struct urv_wq *)(uintptr_t)wq;
 }
 
-/*
- * What only raw packet queue pairs are created with.  0 and *raw, all zeros if
- * ex asks for nothing; -EINVAL: not for that type, or incomplete; -EOPNOTSUPP.
- */
+/* Creation attributes of raw packet queue pairs. 0 and *raw, all zeros if ex
+ * requests nothing; -EINVAL: not for that type, or incomplete; -EOPNOTSUPP. */
 int urv_raw_attrs(struct ur_qp_raw *raw, const struct ibv_qp_init_attr_ex *ex);
 
-/* Flags of comp_mask that urv_raw_attrs() looks at. */
+/* Flags of comp_mask that urv_raw_attrs() handles. */
 #define URV_RAW_COMP_MASK                                                      \
 	(IBV_QP_INIT_ATTR_MAX_TSO_HEADER | IBV_QP_INIT_ATTR_IND_TABLE |        \
 	 IBV_QP_INIT_ATTR_RX_HASH)
@@ -45,7 +43,7 @@ int urv_read_counters(struct ibv_counters *counters, uint64_t *values,
 		      uint32_t n, uint32_t flags);
 
 struct ur_flow_count;
-/* The totals behind a counters object, which a flow holds until it ends. */
+/* The totals of a counters object, which a flow references until it ends. */
 struct ur_flow_count *urv_counters_get(struct ibv_counters *counters);
 void urv_counters_put(struct ibv_counters *counters);
 

@@ -46,10 +46,10 @@ int urv_post_rq(struct ur_rq *rq, struct ibv_recv_wr **wr)
 }
 
 /*
- * A queue pair that went to ERR while we posted has looked at its queue before
- * or after: a barrier stands between our commit and our look at the state, as
- * it does, the heavy one, between its two, so one of the two sides sees the
- * other, and nothing waits unflushed.
+ * A queue pair that goes to ERR meanwhile flushes its queue before or after
+ * this post. A barrier separates our commit from our check of the state, and,
+ * as a heavy one, its state change from its flush. So at least one side sees
+ * the other, and no receive stays unflushed.
  */
 static void flush_if_error(struct urv_qp *qp)
 {
@@ -59,7 +59,7 @@ static void flush_if_error(struct urv_qp *qp)
 		ur_adapter_doorbell(&qp->core);
 }
 
-/* IBTA 10.8.3: none in RESET.  iWARP takes them before its connection. */
+/* IBTA 10.8.3: none in RESET. iWARP takes them before its connection. */
 static bool takes_receives(const struct urv_qp *qp)
 {
 	if (qp->core.srq || qp->core.type == UR_QPT_XRC_SEND)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Send requests: from the application's list straight into the queue. */
+/* Send requests: from the application's list directly into the queue. */
 #include "verbs/send.h"
 
 #include <errno.h>
@@ -61,7 +61,7 @@ static inline int check(const struct urv_qp *qp, const struct ur_swqe *w,
 	switch (kind) {
 	case URV_OP_ATOMIC:
 	case URV_OP_PUT:
-		/* Whether the address is aligned, the responder tells (IBTA
+		/* The responder checks the alignment of the address (IBTA
 		 * 9.4.5; RFC 7306, 5.1). */
 		return w->length == URV_ATOMIC_LEN ? 0 : EINVAL;
 	case URV_OP_SEND:
@@ -96,7 +96,7 @@ static int fill_data(const struct urv_qp *qp, struct ur_swqe *w,
 
 	if (wr->num_sge < 0)
 		return EINVAL;
-	/* ibv_sge and ur_sge are the same (abi_check.c). */
+	/* ibv_sge and ur_sge have the same layout (abi_check.c). */
 	if (!(wr->send_flags & IBV_SEND_INLINE))
 		return urv_wqe_add_sges(
 			qp, w, (const struct ur_sge *)(void *)wr->sg_list,
@@ -142,14 +142,14 @@ static int fill_target(const struct urv_qp *qp, struct ur_swqe *w,
 	case URV_OP_TSO:
 		return urv_tso_fill(qp, w, wr->tso.hdr, wr->tso.hdr_sz,
 				    wr->tso.mss);
-	case URV_OP_FLUSH: /* ibv_send_wr has no place for it */
+	case URV_OP_FLUSH: /* ibv_send_wr has no field for it */
 	case URV_OP_NONE:
 		break;
 	}
 	return EINVAL;
 }
 
-/* Does it move data, of which its list tells? */
+/* Does it move data described by its list? */
 static bool has_data(enum urv_op_kind kind)
 {
 	return kind != URV_OP_BIND && kind != URV_OP_INV &&
@@ -204,7 +204,7 @@ int urv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 		ur_sq_commit(&qp->core.sq);
 		ur_latch_unlock(&qp->core.sq.lock);
 	}
-	/* A rendezvous may have waited for the queue (roce/tm.c). */
+	/* A rendezvous may wait for the queue (roce/tm.c). */
 	if (posted || qp->core.sq.max_own)
 		urv_send_kick(qp);
 	if (rc)

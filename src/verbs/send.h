@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What ibv_post_send() and the builders of ibv_qp_ex have in common. */
+/* Shared by ibv_post_send() and the builders of ibv_qp_ex. */
 #ifndef UR_VERBS_SEND_H
 #define UR_VERBS_SEND_H
 
@@ -11,12 +11,12 @@ enum urv_op_kind {
 	URV_OP_NONE,   /* not for this queue pair */
 	URV_OP_SEND,   /* two-sided; to an address on UD */
 	URV_OP_RDMA,   /* remote address and key */
-	URV_OP_ATOMIC, /* those, operands, and eight bytes of result */
+	URV_OP_ATOMIC, /* the same, operands, and eight bytes of result */
 	URV_OP_PUT,    /* remote address and key, and eight bytes of data */
-	URV_OP_FLUSH,  /* those, and what is to be flushed; builders only */
-	URV_OP_BIND,   /* a window and what it is to show */
-	URV_OP_INV,    /* a key */
-	URV_OP_TSO,    /* a header, and data to be cut behind it */
+	URV_OP_FLUSH, /* the same, and placement and selectivity; builders only */
+	URV_OP_BIND, /* a window and its binding */
+	URV_OP_INV,  /* a key */
+	URV_OP_TSO,  /* a header, and data to be segmented after it */
 };
 
 #define URV_ATOMIC_LEN 8u
@@ -32,8 +32,8 @@ struct urv_op {
 extern const struct urv_op urv_ops[URV_OPCODES]
 	__attribute__((visibility("hidden")));
 
-/* What kind of operation an opcode is on a queue pair with that op_type: of
- * enum ur_qp_type, or URV_OPS_IWARP. */
+/* The kind of operation of an opcode on a queue pair with that op_type: of enum
+ * ur_qp_type, or URV_OPS_IWARP. */
 static inline enum urv_op_kind urv_op_kind(uint32_t op_type, uint32_t opcode)
 {
 	if (opcode >= URV_OPCODES || !(urv_ops[opcode].types & 1u << op_type))
@@ -47,10 +47,8 @@ static inline bool urv_op_inline(uint32_t opcode)
 	return urv_ops[opcode].inline_ok;
 }
 
-/*
- * 0, or the errno of posting a send in the queue pair's present state.  IBTA
- * 10.8.2: no sends before RTS; SQE and ERR take them and flush them.
- */
+/* 0, or the errno of posting a send in the queue pair's present state. IBTA
+ * 10.8.2: no sends before RTS; SQE and ERR accept and flush them. */
 static inline int urv_send_state(const struct urv_qp *qp)
 {
 	enum ur_qp_state state =
@@ -61,7 +59,7 @@ static inline int urv_send_state(const struct urv_qp *qp)
 	return state < UR_QPS_RTS ? EINVAL : 0;
 }
 
-/* Append to the request; positive errno.  Inline: room is left for it. */
+/* Append to the request; positive errno. Inline: there is room for it. */
 static inline int urv_wqe_add_sges(const struct urv_qp *qp, struct ur_swqe *w,
 				   const struct ur_sge *sge, size_t n)
 {
@@ -97,10 +95,10 @@ static inline uint32_t urv_send_flags(const struct urv_qp *qp)
 						  : flags;
 }
 
-/* A complete request, whose data is known: 0 or positive errno. */
+/* Validates a complete request: 0 or positive errno. */
 int urv_wqe_check(const struct urv_qp *qp, const struct ur_swqe *w);
 
-/* After the queue's lock is given up: start what was committed. */
+/* Start committed requests; called after unlocking the queue. */
 static inline void urv_send_kick(struct urv_qp *qp)
 {
 	ur_adapter_doorbell(&qp->core);

@@ -14,9 +14,8 @@
 #include "verbs/import.h"
 #include "verbs/objects.h"
 
-/* Numbers of what an importer makes in a context; those of the owner are its
- * own and begin at 0. */
-#define BORROWED_HANDLES 0x80000000u
+/* Handles of imported objects in a context; the owner's begin at 0. */
+#define IMPORTED_HANDLES 0x80000000u
 
 struct urv_file {
 	pthread_mutex_t lock;
@@ -27,14 +26,14 @@ struct urv_file {
 	uint32_t generation;
 	uint32_t device;
 	uint8_t token[UR_IMPORT_TOKEN];
-	struct urv_borrow *borrow; /* NULL: it is ours */
+	struct urv_import_link *link; /* NULL: of this process */
 	dev_t dev;
 	ino_t ino;
 };
 
 static pthread_mutex_t files_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ur_list files = { &files, &files };
-static pthread_mutex_t borrow_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t import_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t ender_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ender_left = PTHREAD_COND_INITIALIZER;
 
@@ -42,7 +41,7 @@ static void forked_child(void)
 {
 	/* Other threads of the parent may have held them. */
 	pthread_mutex_init(&files_lock, NULL);
-	pthread_mutex_init(&borrow_lock, NULL);
+	pthread_mutex_init(&import_lock, NULL);
 	pthread_mutex_init(&ender_lock, NULL);
 	pthread_cond_init(&ender_left, NULL);
 	ur_list_for_each(n, &files)
@@ -52,7 +51,7 @@ static void forked_child(void)
 
 UR_FORK_CHILD(forked_child)
 
-/* Who cannot listen has contexts that others cannot import. */
+/* Without the right to listen, its contexts cannot be imported. */
 static int mark_make(struct urv_file *f, const char *name, int *fd)
 {
 	struct urv_file_mark mark = { .magic = URV_FILE_MAGIC,
@@ -152,7 +151,7 @@ struct urv_file *urv_file_by_token(const uint8_t token[UR_IMPORT_TOKEN])
 	ur_list_for_each(n, &files) {
 		struct urv_file *f = ur_container_of(n, struct urv_file, node);
 
-		if (f->generation == urv_generation && !f->borrow &&
+		if (f->generation == urv_generation && !f->link &&
 		    memcmp(f->token, token, UR_IMPORT_TOKEN) == 0) {
 			atomic_fetch_add(&f->refs, 1);
 			found = f;
@@ -163,20 +162,20 @@ struct urv_file *urv_file_by_token(const uint8_t token[UR_IMPORT_TOKEN])
 	return found;
 }
 
-/* A file of another process, known from now on as one of ours would be. */
-static int file_borrow(const struct urv_file_mark *mark, const struct stat *st,
+/* A file of another process, tracked from now on like an own one. */
+static int file_import(const struct urv_file_mark *mark, const struct stat *st,
 		       struct urv_file **out)
 {
 	uint32_t device;
-	int rc = urv_borrow_device(mark, &device);
+	int rc = urv_import_device(mark, &device);
 	struct urv_file *f = rc ? NULL : file_new(device);
 
 	if (!f)
 		return rc ? rc : -ENOMEM;
-	f->handles = BORROWED_HANDLES;
+	f->handles = IMPORTED_HANDLES;
 	f->dev = st->st_dev;
 	f->ino = st->st_ino;
-	rc = urv_borrow_open(f, mark, &f->borrow);
+	rc = urv_import_open(f, mark, &f->link);
 	if (rc) {
 		file_free(f);
 		return rc;
@@ -196,7 +195,7 @@ bool urv_file_tryget(struct urv_file *f)
 	return false;
 }
 
-/* Imported twice, a file is still one: its objects fit together. */
+/* A file imported twice is still one: its objects fit together. */
 int urv_file_find(int fd, struct urv_file **out)
 {
 	struct urv_file_mark mark;
@@ -209,15 +208,17 @@ int urv_file_find(int fd, struct urv_file **out)
 		return -EINVAL;
 	mark.device[sizeof(mark.device) - 1] = 0;
 	mark.socket[sizeof(mark.socket) - 1] = 0;
-	pthread_mutex_lock(&borrow_lock);
+	pthread_mutex_lock(&import_lock);
 	*out = find_ours(&st);
 	if (!*out)
-		rc = file_borrow(&mark, &st, out);
-	pthread_mutex_unlock(&borrow_lock);
+		rc = file_import(&mark, &st, out);
+	pthread_mutex_unlock(&import_lock);
 	return rc;
 }
 
-/* The reference count is raised under files_lock, so it ends there too. */
+/*
+ * The reference count is raised under files_lock, so it drops to 0 there too.
+ */
 void urv_file_put(struct urv_file *f)
 {
 	bool last;
@@ -229,8 +230,8 @@ void urv_file_put(struct urv_file *f)
 	pthread_mutex_unlock(&files_lock);
 	if (!last)
 		return;
-	if (f->borrow)
-		urv_borrow_close(f->borrow);
+	if (f->link)
+		urv_import_close(f->link);
 	file_free(f);
 }
 
@@ -239,9 +240,9 @@ const uint8_t *urv_file_token(const struct urv_file *f)
 	return f->token;
 }
 
-struct urv_borrow *urv_file_borrow(const struct urv_file *f)
+struct urv_import_link *urv_file_link(const struct urv_file *f)
 {
-	return f->borrow;
+	return f->link;
 }
 
 uint32_t urv_file_device(const struct urv_file *f)
@@ -274,26 +275,26 @@ void urv_share(struct urv_file *f, struct urv_shared *s,
 }
 
 /* The first one; the lock is held. */
-static struct urv_shared *find_borrowed(const struct urv_file *f)
+static struct urv_shared *find_imported(const struct urv_file *f)
 {
 	ur_list_for_each(n, &f->objects) {
 		struct urv_shared *s =
 			ur_container_of(n, struct urv_shared, node);
 
-		if (s->borrowed)
+		if (s->imported)
 			return s;
 	}
 	return NULL;
 }
 
-void urv_share_end_borrowed(struct urv_file *f,
+void urv_share_end_imported(struct urv_file *f,
 			    void (*fn)(struct urv_shared *s))
 {
 	for (;;) {
 		struct urv_shared *s;
 
 		pthread_mutex_lock(&f->lock);
-		s = find_borrowed(f);
+		s = find_imported(f);
 		if (s)
 			atomic_fetch_add(&s->refs, 1);
 		pthread_mutex_unlock(&f->lock);
@@ -326,16 +327,16 @@ struct urv_shared *urv_share_import(struct urv_file *f,
 int urv_share_get(struct urv_file *f, enum urv_shared_kind kind,
 		  uint32_t handle, struct urv_shared **out)
 {
-	/* Shut out, we may not have heard yet what has ended. */
-	*out = f->borrow && urv_borrow_is_shut(f->borrow)
+	/* After the owner gave up on us, we may not know yet what has ended. */
+	*out = f->link && urv_import_is_stale(f->link)
 		       ? NULL
 		       : urv_share_import(f, kind, handle);
 	if (*out)
 		return 0;
-	return f->borrow ? urv_borrow(f, kind, handle, out) : -ENOENT;
+	return f->link ? urv_import_object(f, kind, handle, out) : -ENOENT;
 }
 
-/* A thread of the parent's, of another generation, is not there. */
+/* A thread of the parent, of another generation, does not exist here. */
 static bool is_ending(const struct urv_shared *s)
 {
 	return s->ender == urv_generation + 1;
@@ -385,7 +386,7 @@ bool urv_share_end(struct urv_shared *s)
 	return true;
 }
 
-/* In one piece with finding it, so that nobody finds what has ended. */
+/* Atomic with lookup, so that no lookup returns an ended object. */
 bool urv_share_put(struct urv_shared *s)
 {
 	struct urv_file *f = s->file;

@@ -60,12 +60,12 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd,
 	rc = init->attr.max_wr > max->max_srq_wr ? -EINVAL : 0;
 	if (rc)
 		goto free_srq;
-	rc = urv_limit_take(&c->device->srqs, max->max_srq);
+	rc = urv_limit_get(&c->device->srqs, max->max_srq);
 	if (rc)
 		goto free_srq;
 	rc = urv_context_get(c, &srq->ibv.handle);
 	if (rc)
-		goto give_limit;
+		goto put_limit;
 	rc = srq_init(srq, pd, &init->attr);
 	if (rc)
 		goto put_context;
@@ -73,19 +73,19 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd,
 	init->attr.max_wr = srq->core.rq.max_wr;
 	init->attr.max_sge = srq->core.rq.max_sge;
 	srq->generation = c->generation;
-	urv_known_add(&srq->known, URV_SRQ, &srq->ibv);
+	urv_object_add(&srq->entry, URV_SRQ, &srq->ibv);
 	return &srq->ibv;
 
 put_context:
 	urv_context_put(c);
-give_limit:
-	urv_limit_give(&c->device->srqs);
+put_limit:
+	urv_limit_put(&c->device->srqs);
 free_srq:
 	free(srq);
 	return urv_null(rc);
 }
 
-/* What the type of queue needs beside the protection domain. */
+/* Objects that the type of queue requires besides the protection domain. */
 static int check_parts(const struct ibv_srq_init_attr_ex *init)
 {
 	int rc = 0;
@@ -127,7 +127,7 @@ static int check_ex(const struct ibv_srq_init_attr_ex *init,
 	return -EINVAL;
 }
 
-/* From the basic queue that it was made as. */
+/* Converts the basic queue that it was created as. */
 static int make_xrc(struct urv_srq *srq, struct urv_xrcd *xrcd,
 		    struct urv_cq *cq)
 {
@@ -253,7 +253,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(ibsrq->context);
-	rc = urv_ended(&srq->known, end(srq, c));
+	rc = urv_ended(&srq->entry, end(srq, c));
 	if (rc)
 		return urv_errno(rc);
 	srq->generation = URV_DESTROYED;
@@ -263,7 +263,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	pthread_mutex_destroy(&ibsrq->mutex);
 	pthread_cond_destroy(&ibsrq->cond);
 	urv_retire(URV_SRQ, srq);
-	urv_limit_give(&c->device->srqs);
+	urv_limit_put(&c->device->srqs);
 	urv_context_put(c);
 	return 0;
 }

@@ -65,7 +65,7 @@ static void guid_text(char *buf, size_t size, uint64_t guid)
 		 (unsigned)(guid >> 16) & 0xffff, (unsigned)guid & 0xffff);
 }
 
-/* What the tree would say if somebody had written it. */
+/* The content that sysfs would have. */
 static int device_attribute(const struct urv_device *d, const char *file,
 			    char *buf, size_t size)
 {
@@ -96,7 +96,7 @@ static int device_attribute(const struct urv_device *d, const char *file,
 	return snprintf(buf, size, "%s", text);
 }
 
-/* dir may be anything; only a device's own directory is answered for. */
+/* dir may be anything; only a device's own directory has fallbacks. */
 static int fallback(const char *dir, const char *file, char *buf, size_t size)
 {
 	int err = errno;
@@ -106,7 +106,7 @@ static int fallback(const char *dir, const char *file, char *buf, size_t size)
 		struct urv_device *d = urv_device_get(i);
 
 		if (!d)
-			break; /* there are no more */
+			break; /* no more entries */
 		if (!dir || strcmp(dir, d->ibv.ibdev_path) == 0)
 			len = device_attribute(d, file, buf, size);
 		urv_device_put(d);
@@ -143,7 +143,8 @@ URV_EXPORT_OLD(urv_read_ibdev_sysfs_file, ibv_read_ibdev_sysfs_file,
 URV_EXPORT_OLD(urv_read_ibdev_sysfs_file, ibv_read_ibdev_sysfs_file,
 	       "IBVERBS_PRIVATE_65");
 
-/* The structure is private to the library that made it: it means our first. */
+/* The structure is private to the library that made it: stands for our first
+ * device. */
 int urv_read_ibdev_sysfs_file(char *buf, size_t size,
 			      struct verbs_sysfs_dev *sysfs_dev,
 			      const char *fmt, ...)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Where the tree of device attributes lies: URNIC_SYSFS, else /sys.  Attributes
- * that no file has are answered from the device itself.
- */
+/* Root of the tree of device attributes: URNIC_SYSFS, else /sys. Attributes
+ * without a file are answered from the device itself. */
 #ifndef UR_VERBS_SYSFS_H
 #define UR_VERBS_SYSFS_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC target queue pairs.  One that we have made is at home here: its handles
- * are ours and, by their links, those of other processes (openers); it ends
- * when neither is left.  A handle of another process' target stands for it
+ * XRC target queue pairs. A target created here is owned by this process: its
+ * handles are ours and, by their links, those of other processes (openers); it
+ * ends with the last of them. A handle of another process' target refers to it
  * over a link (sharing/xrc.h).
  */
 #include <errno.h>
@@ -12,9 +12,10 @@
 #include "verbs/convert.h"
 #include "verbs/xrc.h"
 
-/* Its memory goes with the last handle.  The lock comes inside the lane's. */
+/* Its memory is freed with the last handle. The lock is inside the lane's. */
 struct urv_target {
-	struct ur_qp core;   /* of another process': its number alone */
+	/* Another process' target: only its number is used. */
+	struct ur_qp core;
 	struct ur_list node; /* of the domain, or of `remotes`; registry */
 	struct ur_lock lock;
 	/* `lock`, changed by registry: */
@@ -22,8 +23,8 @@ struct urv_target {
 	struct ur_list openers; /* struct opener */
 	struct urv_domain *domain;
 	struct ur_adapter *adapter;
-	uint32_t via;	   /* to its home; 0: here */
-	_Atomic bool lost; /* its home has ended */
+	uint32_t via;	   /* link to its owner; 0: owned here */
+	_Atomic bool lost; /* its owner has ended */
 };
 
 /* Another process that has it open, `count` times. */
@@ -40,7 +41,7 @@ void urv_target_child(void)
 	ur_list_init(&remotes);
 }
 
-/* t->lock, or registry if nothing else can see it. */
+/* t->lock, or registry if the target is not published. */
 static void tell_handles(struct urv_target *t, enum ur_event_type type)
 {
 	ur_list_for_each(pos, &t->handles) {
@@ -52,7 +53,7 @@ static void tell_handles(struct urv_target *t, enum ur_event_type type)
 	}
 }
 
-/* IBTA A14: everybody who shares the target hears of it. */
+/* IBTA A14: every process that shares the target gets the event. */
 static void tell_all(struct ur_qp *core, enum ur_event_type type)
 {
 	struct urv_target *t = ur_container_of(core, struct urv_target, core);
@@ -136,7 +137,7 @@ static struct urv_target *find(const struct urv_domain *d, uint32_t qpn)
 	return NULL;
 }
 
-/* Posts find queues without a place, as on a target of ours. */
+/* Posts find queues without slots, as on a target of ours. */
 static int open_remote(struct urv_qp *qp, struct urv_context *c,
 		       struct urv_xrcd *x, uint32_t qpn)
 {
@@ -184,8 +185,8 @@ int urv_target_find(struct urv_qp *qp, struct urv_context *c,
 	return open_remote(qp, c, x, qpn);
 }
 
-/* Out of its list if nobody has it any more; registry is held.  Nobody opens
- * it from then on. */
+/* Removes it from its list if no handle is left, so that it cannot be opened;
+ * registry is held. */
 static bool unlink_last(struct urv_target *t)
 {
 	bool last;
@@ -268,7 +269,7 @@ int urv_target_query(const struct urv_qp *qp, struct ur_qp_attr *attr)
 		       : ur_xrc_query(t->adapter, t->via, t->core.qpn, attr);
 }
 
-/* --- what other processes want of ours --- */
+/* --- requests of other processes for our targets --- */
 
 static struct opener *find_opener(const struct urv_target *t, uint32_t via)
 {
@@ -408,8 +409,7 @@ static void leave_domain(struct urv_domain *d, void *arg)
 	}
 }
 
-/* A process has ended: as if it had closed what it had, and what it had made
- * is no more. */
+/* A process has ended: its handles are closed, and its targets are lost. */
 static void on_gone(uint32_t via)
 {
 	struct leaving l = { .via = via };

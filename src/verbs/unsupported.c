@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Public calls that the device does not have: they answer as those of a
- * provider without the operation.  Under the C ABI a function may ignore its
+ * Public calls that the device does not support: they answer as those of a
+ * provider without the operation. Under the C ABI a function may ignore its
  * arguments, so one function per kind of result serves them all, and no
  * prototype can contradict an installed header's.
  */

@@ -13,7 +13,7 @@
 struct urv_rwq_table {
 	struct ibv_rwq_ind_table ibv;
 	struct ur_wq_table *core;
-	struct urv_known known;
+	struct urv_object_entry entry;
 };
 
 static struct urv_rwq_table *of_table(const struct ibv_rwq_ind_table *t)
@@ -40,8 +40,8 @@ static int post_recv(struct ibv_wq *ibwq, struct ibv_recv_wr *wr,
 		rc = urv_post_rq(&wq->core.rq, &wr);
 	if (rc)
 		*bad_wr = wr;
-	/* As for queue pairs: we commit, then look; who flushes does it the
-	 * other way round. */
+	/* As for queue pairs: we commit, then check the state; the flush works
+	 * in the opposite order. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&wq->core.state, memory_order_relaxed) ==
 	    UR_WQS_ERR)
@@ -104,23 +104,23 @@ struct ibv_wq *urv_create_wq(struct ibv_context *context,
 	wq = calloc(1, sizeof(*wq));
 	if (!wq)
 		return urv_null(-ENOMEM);
-	rc = urv_limit_take(&c->device->wqs, UR_MAX_WQ);
+	rc = urv_limit_get(&c->device->wqs, UR_MAX_WQ);
 	if (rc)
 		goto free_wq;
 	rc = urv_context_get(c, &wq->ibv.handle);
 	if (rc)
-		goto give_limit;
+		goto put_limit;
 	rc = wq_init(wq, c, init);
 	if (rc)
 		goto put_context;
 	wq->generation = c->generation;
-	urv_known_add(&wq->known, URV_WQ, &wq->ibv);
+	urv_object_add(&wq->entry, URV_WQ, &wq->ibv);
 	return &wq->ibv;
 
 put_context:
 	urv_context_put(c);
-give_limit:
-	urv_limit_give(&c->device->wqs);
+put_limit:
+	urv_limit_put(&c->device->wqs);
 free_wq:
 	free(wq);
 	return urv_null(rc);
@@ -175,7 +175,7 @@ int urv_destroy_wq(struct ibv_wq *ibwq)
 	struct urv_context *c;
 
 	if (!rc)
-		rc = urv_ended(&wq->known, ur_adapter_wq_destroy(&wq->core));
+		rc = urv_ended(&wq->entry, ur_adapter_wq_destroy(&wq->core));
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(ibwq->context);
@@ -183,7 +183,7 @@ int urv_destroy_wq(struct ibv_wq *ibwq)
 	pthread_mutex_destroy(&ibwq->mutex);
 	pthread_cond_destroy(&ibwq->cond);
 	urv_retire(URV_WQ, wq);
-	urv_limit_give(&c->device->wqs);
+	urv_limit_put(&c->device->wqs);
 	urv_context_put(c);
 	return 0;
 }
@@ -222,7 +222,7 @@ urv_create_rwq_table(struct ibv_context *context,
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return urv_null(-ENOMEM);
-	rc = urv_limit_take(&c->device->rwq_tables, UR_MAX_RWQ_TABLES);
+	rc = urv_limit_get(&c->device->rwq_tables, UR_MAX_RWQ_TABLES);
 	if (rc)
 		goto free_table;
 	t->core = table_core(init->ind_tbl, init->log_ind_tbl_size);
@@ -232,13 +232,13 @@ urv_create_rwq_table(struct ibv_context *context,
 	t->ibv.context = context;
 	t->ibv.ind_tbl_handle = (int)handle;
 	t->ibv.ind_tbl_num = (int)handle;
-	urv_known_add(&t->known, URV_RWQ_TABLE, &t->ibv);
+	urv_object_add(&t->entry, URV_RWQ_TABLE, &t->ibv);
 	return &t->ibv;
 
 free_core:
 	if (t->core)
 		(void)ur_wq_table_destroy(t->core);
-	urv_limit_give(&c->device->rwq_tables);
+	urv_limit_put(&c->device->rwq_tables);
 free_table:
 	free(t);
 	return urv_null(rc);
@@ -251,12 +251,12 @@ int urv_destroy_rwq_table(struct ibv_rwq_ind_table *table)
 	struct urv_context *c;
 
 	if (!rc)
-		rc = urv_ended(&t->known, ur_wq_table_destroy(t->core));
+		rc = urv_ended(&t->entry, ur_wq_table_destroy(t->core));
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(table->context);
 	urv_retire(URV_RWQ_TABLE, t);
-	urv_limit_give(&c->device->rwq_tables);
+	urv_limit_put(&c->device->rwq_tables);
 	urv_context_put(c);
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The builders of ibv_qp_ex.  From wr_start to wr_complete or wr_abort the
- * send queue's lock is held.  The first error is kept, what follows is ignored,
- * and wr_complete returns it after taking everything back.
+ * The builders of ibv_qp_ex. From wr_start to wr_complete or wr_abort the send
+ * queue's lock is held. The first error is kept, later calls are ignored, and
+ * wr_complete returns it after discarding everything.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "verbs/ops.h"
 #include "verbs/send.h"
 
-/* Of the newest header: the flag, and where its builder stands. */
+/* From the newest header: the flag, and the offset of its builder. */
 #define QP_EX_WITH_FLUSH   (UINT64_C(1) << 11)
 #define QP_EX_FLUSH_OFFSET 352u
 
@@ -27,7 +27,7 @@ static void fail(struct urv_qp *qp, int rc)
 		qp->wr_error = rc;
 }
 
-/* The request before is complete as soon as the next one begins. */
+/* A request is complete as soon as the next one begins. */
 static inline void finish(struct urv_qp *qp)
 {
 	if (!qp->wqe || qp->wr_error || qp->wqe_kind == URV_OP_RDMA ||
@@ -36,10 +36,8 @@ static inline void finish(struct urv_qp *qp)
 	fail(qp, urv_wqe_check(qp, qp->wqe));
 }
 
-/*
- * Each builder knows what kind of operation its opcode is, so what only others
- * need falls away here; it is what urv_ops[opcode] says.
- */
+/* Each builder passes its kind of operation as a constant, so code for others
+ * is removed; it equals urv_ops[opcode]. */
 static inline __attribute__((always_inline)) struct ur_swqe *
 begin(struct urv_qp *qp, enum ur_wr_opcode opcode, enum urv_op_kind kind)
 {
@@ -65,7 +63,7 @@ begin(struct urv_qp *qp, enum ur_wr_opcode opcode, enum urv_op_kind kind)
 	w->num_sge = 0;
 	w->length = 0;
 	w->imm_be = 0;
-	/* An address is long, and mostly there is none. */
+	/* An address is long, and mostly unused. */
 	if (kind > URV_OP_RDMA ||
 	    (kind == URV_OP_SEND && qp->core.type == UR_QPT_UD))
 		memset(&w->wr, 0, sizeof(w->wr));
@@ -159,7 +157,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 	qp->wr_binds = true;
 }
 
-/* The binds among what is about to be posted. */
+/* The binds in the batch about to be posted. */
 static void binds_posted(struct urv_qp *qp)
 {
 	struct ur_sq *sq = &qp->core.sq;
@@ -186,7 +184,7 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
 	w->length = URV_ATOMIC_LEN;
 }
 
-/* ibv_wr_flush(), newer than some headers: where to, and what. */
+/* ibv_wr_flush(), newer than some headers: destination and mode. */
 static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t addr,
 		     size_t len, uint8_t type, uint8_t level)
 {
@@ -229,7 +227,7 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey,
 	begin_atomic(ex, UR_WR_FETCH_ADD, rkey, addr, add, 0);
 }
 
-/* The request that setters are about; NULL: none, or it failed already. */
+/* The request that setters apply to; NULL: none, or it has failed already. */
 static struct ur_swqe *current(struct urv_qp *qp)
 {
 	if (qp->wr_error)
@@ -287,9 +285,10 @@ static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr,
 	struct ur_swqe *w = current(qp);
 
 	/*
-	 * The first, and mostly the only one.  Fields that begin() has stored
-	 * one by one are loaded one by one: a load of several at once, which
-	 * the compiler would make of it, waits until the stores have left.
+	 * The first, and mostly the only one. Fields that begin() has stored
+	 * one by one are loaded one by one: a single wide load, which the
+	 * compiler would otherwise emit, stalls until the stores have left the
+	 * store buffer.
 	 */
 	if (__builtin_expect(
 		    w && !__atomic_load_n(&w->num_sge, __ATOMIC_RELAXED) &&
@@ -371,7 +370,7 @@ static void wr_abort(struct ibv_qp_ex *ex)
 
 	ur_sq_abort(&qp->core.sq);
 	ur_latch_unlock(&qp->core.sq.lock);
-	/* A rendezvous may have waited for the queue (roce/tm.c). */
+	/* A rendezvous may wait for the queue (roce/tm.c). */
 	if (qp->core.sq.max_own)
 		urv_send_kick(qp);
 }
@@ -408,10 +407,8 @@ static int check_flags(uint32_t op_type, uint64_t flags)
 	return flags ? -EOPNOTSUPP : 0;
 }
 
-/*
- * Builders that were not asked for are there all the same: what the type of
- * queue pair does not have fails in begin(), which is better than a NULL.
- */
+/* Builders that were not requested are set all the same: an operation that the
+ * type of queue pair lacks fails in begin(), instead of a NULL call. */
 int urv_wr_init(struct urv_qp *qp, uint64_t send_ops_flags)
 {
 	void (*flush)(struct ibv_qp_ex *, uint32_t, uint64_t, size_t, uint8_t,

@@ -10,11 +10,12 @@
 #include "verbs/convert.h"
 #include "verbs/ops.h"
 
-/* Guards the domains and all that says so.  Outside every other lock. */
+/* Guards the domains and all fields marked `registry`. Outside every other
+ * lock. */
 static pthread_mutex_t registry = PTHREAD_MUTEX_INITIALIZER;
 static struct ur_list domains = { &domains, &domains };
 
-/* They are the parent's; somebody there may have held the lock. */
+/* They are the parent's; a thread there may have held the lock. */
 static void forked_child(void)
 {
 	pthread_mutex_init(&registry, NULL);
@@ -101,7 +102,7 @@ void urv_domain_settle(struct urv_domain *d)
 	free(d);
 }
 
-/* What other processes have to say about a file that we have not open yet. */
+/* Asks other processes about a file that is not open here yet. */
 static int domain_share(struct urv_domain *d,
 			const struct ibv_xrcd_init_attr *attr)
 {
@@ -110,13 +111,13 @@ static int domain_share(struct urv_domain *d,
 	int rc = ur_xrc_join(d->adapter, &d->core, attr->fd, flags,
 			     &urv_target_hooks);
 
-	/* It ends at the process: nobody else can have it open. */
+	/* Local domain: no other process can have it open. */
 	if (rc == -EOPNOTSUPP)
 		rc = attr->oflags & O_CREAT ? 0 : -EAGAIN;
 	return rc;
 }
 
-/* What ibv_open_xrcd(3) says, with the kernel's errors; registry is held. */
+/* Semantics of ibv_open_xrcd(3), with the kernel's errors; registry is held. */
 static int domain_get(const struct urv_context *c,
 		      const struct ibv_xrcd_init_attr *attr,
 		      struct urv_domain **out)
@@ -190,7 +191,7 @@ struct ibv_xrcd *urv_open_xrcd(struct ibv_context *context,
 	if (rc)
 		goto put_context;
 	x->ibv.context = context;
-	urv_known_add(&x->known, URV_XRCD, &x->ibv);
+	urv_object_add(&x->entry, URV_XRCD, &x->ibv);
 	return &x->ibv;
 
 put_context:
@@ -213,7 +214,7 @@ int urv_close_xrcd(struct ibv_xrcd *ibxrcd)
 		rc = -ENODEV;
 	else if (atomic_load(&x->users) != 0)
 		rc = -EBUSY;
-	rc = urv_ended(&x->known, rc);
+	rc = urv_ended(&x->entry, rc);
 	if (rc)
 		return urv_errno(rc);
 	pthread_mutex_lock(&registry);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A packet that decodes has its payload inside of it and encodes to the same
- * header, but for reserved bits, which are sent as zeros.
- */
+/* A packet that decodes has its payload inside of it and encodes to the same
+ * header, except for reserved bits, which are sent as zeros. */
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>

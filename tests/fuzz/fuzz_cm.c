@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Stateful fuzzing of the communication manager: the input is a script of what
- * a peer sends, the owners of some ids do, and the clock shows.  Checked: no
- * crash, every event is for an id that its owner still has and comes in an
- * order that makes sense, what is sent decodes and goes to a peer, and at the
- * end nothing is left.
+ * Stateful fuzzing of the communication manager: the input is a script of peer
+ * messages, owner calls and clock steps. Checked: no crash, every event is for
+ * an id that its owner still has and comes in a legal order, sent messages
+ * decode and go to a peer, and at the end nothing is left.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -109,7 +108,7 @@ static void see_output(struct world *w)
 	}
 }
 
-/* Everything that wants to leave leaves. */
+/* Send all output. */
 static void run(struct world *w)
 {
 	struct ur_cm_event ev;
@@ -243,7 +242,7 @@ static void fit_request(struct world *w, struct ur_cm_msg *m, bool with_hdr)
 		ur_cma_hdr_encode(&hdr, m->private_data);
 }
 
-/* Make the message fit what is there, but for what the bits of `not` say. */
+/* Make the message match existing objects, except for the bits in `not`. */
 static void make_fit(struct world *w, struct script *s, struct ur_cm_msg *m,
 		     uint8_t not )
 {
@@ -304,7 +303,7 @@ static void peer_message(struct world *w, struct script *s)
 	input(w, &d, attr > 240);
 }
 
-/* Begin with a connection that is there: we asked for it, peer's QP 1. */
+/* Start with an existing connection: we requested it, peer's QP 1. */
 static void begin_connected(struct world *w)
 {
 	struct ur_cm_param param = { .qpn = 3, .qp_type = UR_QPT_RC };

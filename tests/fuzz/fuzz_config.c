@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A file of devices is taken or told what is wrong in one line; what is taken
- * keeps its bounds. */
+/* A configuration file is accepted, or refused with its error in one line; an
+ * accepted one is within its bounds. */
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>

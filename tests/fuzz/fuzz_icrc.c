@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Input: a byte for the IP version, two for the identification, four to be
- * XORed to the right ICRC, the packet from its BTH on without ICRC.  The right
- * one passes, exactly if the identification is known; a wrong one passes if
- * and only if some identification explains it.
+ * XORed to the valid ICRC, the packet from its BTH on without ICRC. The valid
+ * one passes, exactly if the identification is known; a wrong one passes if and
+ * only if some identification explains it.
  */
 #include <assert.h>
 #include <stdbool.h>
@@ -22,7 +22,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static struct ur_icrc_flow flow = { .sport = 0xc000, .dport = 4791 };
-static struct ur_icrc_cache cache; /* over lengths as they come */
+static struct ur_icrc_cache cache; /* across lengths */
 
 /* By trying all, with nothing but prefixes. */
 static bool some_id_fits(uint32_t prefix, const uint8_t *pkt, size_t len,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whatever decodes encodes to the same bytes again, but for text that was made
- * printable; the first byte chooses the number of descriptors. */
+/* A message that decodes encodes to the same bytes again, except for text that
+ * was made printable; the first byte chooses the number of descriptors. */
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Stateful fuzzing of the iWARP core: the input is a script of what a peer
- * sends, in which pieces it arrives, what the application does, how much TCP
- * takes, and what the clock shows.  Checked: no crash, no write outside of
- * what was registered for it, every request completes exactly once and in
- * order, and our own stream stays one of whole FPDUs.
+ * Stateful fuzzing of the iWARP core: the input is a script of the peer's bytes
+ * and their segmentation, application calls, bytes accepted by TCP, and clock
+ * steps. Checked: no crash, no write outside of memory registered for it, every
+ * request completes exactly once and in order, and our own stream consists of
+ * whole FPDUs.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -31,7 +31,7 @@ static struct rig_buf remote;	  /* all rights */
 static struct rig_buf local;	  /* of sends and receives */
 static struct rig_buf secret;	  /* of another protection domain */
 static struct rig_buf readonly;	  /* remote read */
-static struct ur_iwarp *lanes[2]; /* the second one is patient */
+static struct ur_iwarp *lanes[2]; /* the second one has `patient` set */
 static struct ur_iwarp *lane;
 static struct ur_pd other_pd;
 
@@ -41,10 +41,11 @@ struct world {
 	struct ur_iw_params params;
 	uint64_t now_ns;
 	bool connected;
-	uint32_t msn[UR_QN_COUNT]; /* what the peer would send next */
+	uint32_t msn[UR_QN_COUNT]; /* the peer's next numbers */
 	uint32_t mo;
-	uint32_t ours_msn;  /* of the last READ or atomic of ours */
-	uint32_t sink_stag; /* what is still to be answered to our last READ */
+	uint32_t ours_msn; /* of the last READ or atomic of ours */
+	/* Outstanding bytes of the response to our last READ. */
+	uint32_t sink_stag;
 	uint64_t sink_to;
 	uint32_t sink_left;
 	uint64_t sends; /* posted since the last reset */
@@ -105,7 +106,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	return 0;
 }
 
-/* A region that windows alone show, and what of it. */
+/* A region accessible through windows only, and the visible part. */
 #define SHOWN	  256u
 #define SHOWN_END 1024u
 static struct rig_buf shown;
@@ -240,7 +241,7 @@ static void tagged(struct world *w, struct script *s)
 	put_fpdu(w, &h, NULL, some_len(s), true);
 }
 
-/* Mostly a right answer to our READ, in segments. */
+/* Mostly a valid response to our READ, in segments. */
 static void response(struct world *w, struct script *s)
 {
 	struct ur_ddp_hdr h = { .tagged = true,
@@ -375,7 +376,7 @@ static void arrive(struct world *w, struct script *s)
 	w->in_len -= took;
 }
 
-/* What we have sent: whole FPDUs with right CRCs. */
+/* Our stream: whole FPDUs with valid CRCs. */
 static void check_out(struct world *w)
 {
 	uint32_t at = 0;
@@ -412,7 +413,7 @@ static void check_out(struct world *w)
 
 static void obey(struct world *w)
 {
-	enum ur_iw_wish wish = ur_iwarp_link_wish(&w->qp);
+	enum ur_iw_link_action wish = ur_iwarp_link_action(&w->qp);
 
 	if (wish == UR_IW_CLOSE || wish == UR_IW_ABORT) {
 		ur_iwarp_unlink(lane, &w->qp, w->now_ns);

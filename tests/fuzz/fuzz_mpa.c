@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The headers of iWARP and the connection setup.  Whatever decodes encodes to
- * the same bytes again; setup ends in some state whatever comes, and takes no
- * byte twice or beyond its frame.  The first byte chooses what is fed.
+ * The headers of iWARP and the connection setup. Headers that decode encode to
+ * the same bytes again; setup ends in some state for any input, and consumes no
+ * byte twice or beyond its frame. The first byte selects the target.
  */
 #include <assert.h>
 #include <string.h>

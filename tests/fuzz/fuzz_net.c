@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A port's stack: the input is a configuration and then steps, each a frame,
- * time that passes, something to send, or a group.  Whatever they are: what is
- * handed on lies within the frame, what comes out is a frame of ours that fits,
- * timers do not spin, and there is never more of anything than its limit.
+ * passing time, something to send, or a group. Checked: payload passed on lies
+ * within the frame, output is a frame of ours that fits, timers do not spin,
+ * and no limit is exceeded.
  *
- * Frames are arbitrary, or begin as good ones that the next bytes change, so
- * that the checks behind the checksums are reached too.
+ * Frames are arbitrary, or begin as valid ones modified by the next bytes, so
+ * that the checks after the checksums are reached too.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static void v6(uint8_t out[16], uint8_t c, uint8_t d)
 	out[15] = d;
 }
 
-/* An address that matters: of us, neighbours, others; or a group. */
+/* A relevant address: ours, a neighbour's, another one; or a group. */
 static void pick_addr(struct fuzz *z, uint8_t out[16], bool six)
 {
 	uint8_t which = ur_rd_u8(&z->in);
@@ -110,7 +110,7 @@ static void count_one(void *arg, const struct ur_net_neigh_info *n)
 	++*(uint32_t *)arg;
 }
 
-/* What comes out is from us, whole, and not longer than the MTU. */
+/* Output is from us, complete, and not longer than the MTU. */
 static void drain(struct fuzz *z)
 {
 	static uint8_t frame[UR_NET_FRAME_MAX];
@@ -135,7 +135,7 @@ static void drain(struct fuzz *z)
 	}
 }
 
-/* The beginning of a good frame of some kind; its length. */
+/* The beginning of a valid frame of some kind; its length. */
 static uint32_t template(struct fuzz *z, uint8_t *f, uint8_t kind)
 {
 	static const uint8_t arp[8] = { 0, 1, 8, 0, 6, 4, 0, 1 };
@@ -175,7 +175,7 @@ static uint32_t template(struct fuzz *z, uint8_t *f, uint8_t kind)
 	return (uint32_t)(p - f) + 24;
 }
 
-/* Lengths and sums, unless they are to be wrong. */
+/* Fixes lengths and checksums, unless they are to be wrong. */
 static void mend(const struct fuzz *z, uint8_t *f, uint32_t len)
 {
 	uint32_t l2 = z->cfg.vlan ? 18 : 14, l3 = 0;
@@ -217,7 +217,9 @@ static void check(const struct fuzz *z, enum ur_net_verdict v,
 	assert(out->roce.len <= (size_t)(f + len - out->roce.data));
 }
 
-/* A frame: a template and changes, or bytes; in memory of just its size. */
+/*
+ * A frame: a template and changes, or bytes; in a buffer of exactly its size.
+ */
 static void frame_in(struct fuzz *z, uint8_t kind)
 {
 	uint8_t buf[FRAME_MAX] = { 0 }, n;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Raw packets: the input is some flows and a frame with what the device says of
- * it.  Whatever it is, parsing, steering, cutting and spreading stay within the
- * frame; a flow that is made of the packet's own fields takes it; and every
- * packet that a flow takes passes each step with a length that fits.
+ * Raw packets: the input is some flows and a frame with its offloads. Checked:
+ * parsing, steering, cutting and RSS stay within the frame; a flow made of the
+ * packet's own fields takes it; and every packet that a flow takes passes each
+ * step with a valid length.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -102,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	if (r.bad)
 		return 0;
 	left = (uint32_t)ur_rd_left(&r);
-	/* In memory of just that size, so that one byte beyond is found. */
+	/* In a buffer of exactly that size, so that an overrun is found. */
 	frame = malloc(left ? left : 1);
 	assert(frame);
 	memcpy(frame, r.p, left);

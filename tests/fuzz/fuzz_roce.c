@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Stateful fuzzing of a protocol core: the input is a script of what a peer
- * sends, the application does and the clock shows, for one queue pair of type
- * FUZZ_QP_TYPE.  Checked: no crash, no write outside of what was registered
- * for it, every request completes exactly once and in order (receives of an
- * XRC target may be lost in a RESET, those with tags come in any order).
+ * Stateful fuzzing of a protocol core: the input is a script of peer packets,
+ * application calls and clock steps, for one queue pair of type FUZZ_QP_TYPE.
+ * Checked: no crash, no write outside of memory registered for it, every
+ * request completes exactly once and in order (receives of an XRC target may be
+ * lost in a RESET, those with tags come in any order).
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -21,8 +21,8 @@
 #endif
 #define TARGET	  (FUZZ_QP_TYPE == UR_QPT_XRC_RECV)
 #define WINDOWS	  (FUZZ_QP_TYPE == UR_QPT_RC || FUZZ_QP_TYPE == UR_QPT_UC)
-#define SHOWN	  256u	/* windows show no byte before … */
-#define SHOWN_END 1024u /* … nor from here on */
+#define SHOWN	  256u	/* windows start here */
+#define SHOWN_END 1024u /* and end here */
 #define BUF_LEN	  16384u
 #define PEER_QPN  0x8001u
 #define QKEY	  0x1234u
@@ -39,9 +39,9 @@ struct script {
 static struct rig_host host;
 static struct rig_buf remote;	/* all rights */
 static struct rig_buf local;	/* of sends and receives */
-static struct rig_buf secret;	/* nobody's business */
+static struct rig_buf secret;	/* of another protection domain */
 static struct rig_buf readonly; /* remote read */
-static struct rig_buf shown;	/* through windows alone */
+static struct rig_buf shown;	/* through windows only */
 
 struct world {
 	struct rig_lane lane;
@@ -51,8 +51,8 @@ struct world {
 	struct rig_link link;
 	struct rig_pkt pkt;
 	uint64_t now_ns;
-	uint32_t their_psn; /* what the peer would send next */
-	uint32_t our_psn;   /* the last that was seen of ours */
+	uint32_t their_psn; /* the peer's next PSN */
+	uint32_t our_psn;   /* our last PSN seen */
 	uint64_t sends;	    /* posted since the last reset */
 	uint64_t sends_done;
 	uint64_t recvs;
@@ -170,7 +170,7 @@ static void completion(struct world *w, const struct ur_cqe *c)
 
 	if (c->wr_id & TAG_ID)
 		return;
-	/* A receive that a target has taken is gone if that is reset. */
+	/* A receive taken by a target is lost if that is reset. */
 	if ((TARGET || TAGS) && (c->wr_id & ~RECV_ID) > *done)
 		*done = c->wr_id & ~RECV_ID;
 	RIG_CHECK((c->wr_id & ~RECV_ID) == *done);
@@ -190,7 +190,7 @@ static void poll(struct world *w)
 		rig_event(&host, &ev);
 }
 
-/* Everything that wants to leave leaves; note the PSNs of requests. */
+/* Send all output; record the PSNs of requests. */
 static void run(struct world *w)
 {
 	static struct ur_burst burst;
@@ -368,7 +368,7 @@ static void post_send(struct world *w, struct script *s)
 	poll(w);
 }
 
-/* Bind or invalidate; now and then what cannot be. */
+/* Bind or invalidate; sometimes with invalid arguments. */
 static void post_window(struct world *w, struct script *s)
 {
 	uint8_t how = next8(s);
@@ -455,7 +455,7 @@ static void change_state(struct world *w, struct script *s)
 	case 2:
 		(void)rig_qp_state(&w->lane, &w->qp, UR_QPS_SQD, w->now_ns);
 		break;
-	case 3: /* the queue is destroyed, and another made */
+	case 3: /* the queue is destroyed, and another created */
 		if (TARGET) {
 			ur_srq_table_remove(host.srqs, &w->srq);
 			RIG_CHECK(ur_srq_table_add(host.srqs, &w->srq, 1) == 0);
@@ -470,7 +470,7 @@ static void change_state(struct world *w, struct script *s)
 	poll(w);
 }
 
-/* The peer speaks from another path, or we load, arm or change ours. */
+/* The peer sends from another path, or we load, arm or change ours. */
 static void migrate(struct world *w, struct script *s)
 {
 	struct ur_qp_attr a = { .alt_port_num = 1, .alt_timeout = 10 };
@@ -546,7 +546,7 @@ static void world_fini(struct world *w)
 	RIG_CHECK(shown.mr->windows == 0);
 	if (TARGET)
 		ur_srq_table_remove(host.srqs, &w->srq);
-	if (TAGS) { /* what was matched came back */
+	if (TAGS) { /* matched receives were returned */
 		uint32_t n = 0;
 
 		ur_list_for_each_safe(a, b, &w->srq.tm->list)

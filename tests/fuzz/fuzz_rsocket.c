@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a hostile peer may do to an rsocket: it says hello as it likes, sends
- * any message at any time, and writes into the lists that we have exposed at
- * any moment.  The application reads and writes meanwhile.  Whatever comes, no
- * offset or length may leave our own buffers, and nothing that the peer does
- * may look as if we had more to read than it has written.
+ * A hostile peer of an rsocket: it sends any hello and any message at any time,
+ * and writes into the lists that we have exposed. The application reads and
+ * writes meanwhile. Checked: no offset or length leaves our own buffers, and we
+ * never have more to read than the peer has written.
  *
- * The first byte chooses: the bookkeeping of a stream, or the decoders of
- * hellos and datagram headers.
+ * The first byte selects: the state of a stream, or the decoders of hellos and
+ * datagram headers.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -77,7 +76,7 @@ static void app_writes(struct world *w, struct ur_rd *r)
 	fly(w, w->conf.paired ? 2 : 1, c.copied, false);
 }
 
-/* riowrite(), and a mapping told. */
+/* riowrite(), and an announced mapping. */
 static void app_writes_direct(struct world *w, struct ur_rd *r)
 {
 	uint32_t want = ur_rd_be24(r) % 200000 + 1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * XRC between processes: a home, another process, and a script of what a peer
- * sends and of what becomes of the messages between the two: they arrive, are
- * changed, cut, invented, or their link ends.  Checked: no crash, and no write
- * outside of what was registered.
+ * XRC between processes: an owner, a delegate, and a script of peer packets and
+ * of the messages between the two: delivered, changed, truncated, invented, or
+ * their link ends. Checked: no crash, and no write outside of registered
+ * memory.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -76,8 +76,8 @@ static void put(bool loan, const void *msg, size_t len)
 	memcpy(m->data, msg, len);
 }
 
-static int lend(void *arg, const struct ur_qp *qp, uint32_t srqn,
-		const void *msg, size_t len, uint32_t *via)
+static int delegate(void *arg, const struct ur_qp *qp, uint32_t srqn,
+		    const void *msg, size_t len, uint32_t *via)
 {
 	if (srqn >> 14 != OTHER + 1)
 		return -ENOENT;
@@ -88,8 +88,8 @@ static int lend(void *arg, const struct ur_qp *qp, uint32_t srqn,
 	return 0;
 }
 
-static void give_back(void *arg, uint32_t via, uint32_t qpn, const void *msg,
-		      size_t len)
+static void return_state(void *arg, uint32_t via, uint32_t qpn, const void *msg,
+			 size_t len)
 {
 	if (nmails < MAILS)
 		put(false, msg, len);
@@ -100,7 +100,7 @@ static void dismiss(void *arg, uint32_t via, uint32_t qpn)
 	ur_roce_dismiss(sides[OTHER].lane.roce, 1, qpn, now_ns);
 }
 
-static const struct ur_xrc_ops ops = { lend, give_back, dismiss };
+static const struct ur_xrc_ops ops = { delegate, return_state, dismiss };
 
 static void side_init(struct side *s, uint32_t slot)
 {
@@ -169,16 +169,16 @@ static void peer(struct script *s)
 
 static void arrive(bool loan, const uint8_t *msg, size_t len)
 {
-	struct ur_borrow b = { .via = 1,
-			       .qpn = target.qpn,
-			       .xrcd = &sides[OTHER].host.xrcd,
-			       .msg = msg,
-			       .len = len };
+	struct ur_delegated b = { .via = 1,
+				  .qpn = target.qpn,
+				  .xrcd = &sides[OTHER].host.xrcd,
+				  .msg = msg,
+				  .len = len };
 
 	if (!loan)
-		ur_roce_delegation_back(sides[HOME].lane.roce, 1, target.qpn,
-					msg, len, now_ns);
-	else if (ur_roce_borrow(sides[OTHER].lane.roce, &b, now_ns))
+		ur_roce_delegation_returned(sides[HOME].lane.roce, 1,
+					    target.qpn, msg, len, now_ns);
+	else if (ur_roce_accept_delegation(sides[OTHER].lane.roce, &b, now_ns))
 		ur_roce_link_gone(sides[HOME].lane.roce, 1, now_ns);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets built and taken apart by hand. */
+/* Packets built and decoded by hand. */
 #include <stdlib.h>
 #include <string.h>
 

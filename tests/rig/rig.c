@@ -30,7 +30,7 @@ void rig_addr(uint8_t addr[16], uint32_t n, bool v6)
 	addr[15] = (uint8_t)(n + 1);
 }
 
-/* One thread runs every lane: no other can be inside a table. */
+/* One thread runs every lane, so no reader is in a table. */
 static void no_quiesce(void *arg)
 {
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tests of the RoCE protocol share: hosts, lanes, queue pairs and
+ * Shared by the tests of the RoCE protocol: hosts, lanes, queue pairs and
  * buffers without threads or sockets, posting as the ABI layer does it, and
- * packets built by hand.  A call that cannot fail in a sane build aborts with
- * a message instead of returning an error.
+ * hand-made packets. A call that cannot fail in a sane build aborts with a
+ * message instead of returning an error.
  */
 #ifndef TESTS_RIG_RIG_H
 #define TESTS_RIG_RIG_H
@@ -18,7 +18,7 @@
 #define RIG_CHECK(cond) rig_check((cond), #cond, __FILE__, __LINE__)
 void rig_check(bool ok, const char *what, const char *file, int line);
 
-/* Bytes in front of and behind each buffer that must not be written. */
+/* Bytes before and after each buffer that must not be written. */
 #define RIG_GUARD      256u
 #define RIG_GUARD_BYTE 0xa5
 
@@ -31,7 +31,8 @@ struct rig_host {
 	struct ur_xrcd xrcd;	      /* of its XRC queues and targets */
 	const struct ur_xrc_ops *xrc; /* NULL: no other processes */
 	void *xrc_arg;
-	void (*want_peer)(void *arg, uint16_t slot); /* NULL: wire only */
+	void (*want_peer)(void *arg,
+			  uint16_t slot); /* NULL: no shared memory */
 	void *want_arg;
 };
 
@@ -68,7 +69,7 @@ void rig_buf_fini(struct rig_buf *b);
 bool rig_buf_guards_ok(const struct rig_buf *b);
 struct ur_sge rig_sge(const struct rig_buf *b, uint32_t off, uint32_t len);
 
-/* Everything that the two sides of a connection agree about. */
+/* Everything that the two sides of a connection agree on. */
 struct rig_link {
 	uint8_t src[16];
 	uint8_t dst[16];
@@ -99,7 +100,7 @@ int rig_qp_rts(struct rig_lane *l, struct ur_qp *qp, const struct rig_link *k,
 /* RESET to RTS. */
 void rig_qp_connect(struct rig_lane *l, struct ur_qp *qp,
 		    const struct rig_link *k, uint64_t now_ns);
-/* A modify that changes the state alone. */
+/* A modify that changes only the state. */
 int rig_qp_state(struct rig_lane *l, struct ur_qp *qp, enum ur_qp_state state,
 		 uint64_t now_ns);
 void rig_av(struct ur_av *av, const uint8_t src[16], const uint8_t dst[16]);
@@ -141,13 +142,13 @@ struct rig_pkt {
 	uint8_t data[RIG_PKT_MAX];
 };
 
-/* Header with the fields that are the same in every packet of a test. */
+/* Header with the fields that are equal in every packet of a test. */
 struct ur_hdr rig_hdr(uint8_t opcode, uint32_t dqpn, uint32_t psn);
 
 /* Encode header, payload, pad and ICRC; addresses and port of p are set. */
 void rig_pkt_build(struct rig_pkt *p, struct ur_hdr *h, const void *payload,
 		   uint32_t len);
-/* Compute the ICRC again after the packet was changed. */
+/* Recompute the ICRC after the packet was changed. */
 void rig_pkt_seal(struct rig_pkt *p);
 bool rig_pkt_input(struct rig_lane *l, const struct rig_pkt *p,
 		   uint64_t now_ns);

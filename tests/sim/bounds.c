@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What may be spent.  Invariants alone do not see a protocol that works by
+ * Bounds on resources. Invariants alone do not detect a protocol that works by
  * storms of NAKs or by waiting for timeouts: so each retransmission and each
- * timeout must have a cause on the network.
+ * timeout must have a cause in the network.
  */
 #include "sim/sim.h"
 
-/* Things that went wrong on the network and may cost a recovery each. */
+/* Faults of the network that may cost a recovery each. */
 static uint64_t mishaps(const struct sim_world *w)
 {
 	const struct sim_wire_stats *s = &w->wire;
@@ -15,7 +15,7 @@ static uint64_t mishaps(const struct sim_world *w)
 	       s->duplicated + s->stalls;
 }
 
-/* The time that the work takes on a good network, generously. */
+/* The time of the work on a good network, generously. */
 static uint64_t work_time(const struct sim_world *w)
 {
 	const struct sim_params *p = &w->p;
@@ -31,7 +31,7 @@ static uint64_t work_time(const struct sim_world *w)
 	return 20 * SIM_MS + ops * each + 4 * bytes * p->net.byte_ps / 1000;
 }
 
-/* The adapter does not trust an ordinary machine to answer within less. */
+/* The minimum ack timeout that the adapter uses on an ordinary machine. */
 uint64_t sim_patience_ns(const struct sim_world *w)
 {
 	uint64_t t = sim_timeout_ns(w->p.timeout);

@@ -127,7 +127,7 @@ static void end_destroy(struct sim_end *e)
 		sim_rxq_fini(&e->own_rxq);
 }
 
-/* PSNs shm the wrap now and then. */
+/* PSNs are sometimes near the wrap. */
 static uint32_t draw_psn(struct sim_world *w)
 {
 	if (sim_chance(w, SIM_PROB / 2))

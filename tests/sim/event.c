@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Events of the future in a binary heap; equal times in order of adding. */
+/* Future events in a binary heap; equal times in order of adding. */
 #include <stdlib.h>
 
 #include "sim/sim.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A hostile peer: the last host is played by a generator that knows the PSNs
- * and the key of one region, and sends whatever it likes with a right ICRC,
- * to its own connections and to those of others.  The honest hosts must stay
- * alive, keep their memory, and their connections among themselves unharmed.
+ * A hostile peer: the last host is a generator that knows the PSNs and the key
+ * of one region, and sends anything with a valid ICRC, on its own connections
+ * and on those of others. The honest hosts must stay alive, keep their memory,
+ * and their mutual connections must not be affected.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,12 @@
 
 struct sim_hostile {
 	uint32_t turns;
-	uint32_t fatal; /* of 256: how often an attack is not a courtesy */
-	struct rig_pkt kept[KEPT]; /* what honest hosts sent to us */
+	/* Of 256: probability of an attack instead of a valid packet. */
+	uint32_t fatal;
+	struct rig_pkt kept[KEPT]; /* packets from honest hosts */
 	uint32_t nkept;
-	uint32_t next_psn[SIM_CONNS];	  /* what the victim expects from us */
-	struct rig_buf secret[SIM_HOSTS]; /* no remote rights */
+	uint32_t next_psn[SIM_CONNS]; /* PSN that the victim expects from us */
+	struct rig_buf secret[SIM_HOSTS];   /* no remote rights */
 	struct rig_buf readonly[SIM_HOSTS]; /* may be read, not written */
 	uint8_t data[MAX_DATA];
 	bool over;
@@ -77,7 +78,7 @@ void sim_hostile_destroy(struct sim_world *w)
 	w->hostile = NULL;
 }
 
-/* Keep what comes in, to answer it and to send it back changed. */
+/* Keep received packets, to answer them and to send them back modified. */
 void sim_hostile_packet(struct sim_world *w, const struct sim_pkt *p)
 {
 	struct sim_hostile *h = w->hostile;
@@ -168,7 +169,7 @@ static enum ur_transport transport_of(const struct sim_end *v)
 	return v->conn->type == UR_QPT_UC ? UR_TP_UC : UR_TP_XRC;
 }
 
-/* The victim's shared queue, none, or one that is not. */
+/* The victim's shared queue, none, or an invalid one. */
 static uint32_t any_srqn(struct sim_world *w, const struct sim_end *v)
 {
 	if (sim_chance(w, SIM_PROB * 3 / 4))
@@ -209,7 +210,7 @@ static void any_header(struct sim_world *w, struct sim_end *v, uint32_t psn,
 		len = 0;
 	else if (sim_chance(w, SIM_PROB / 2))
 		len = mtu;
-	/* Of an ATOMIC WRITE nothing else gets far. */
+	/* Other lengths of an ATOMIC WRITE are refused early. */
 	if (op->kind == UR_OP_ATOMIC_WRITE && sim_chance(w, SIM_PROB / 2)) {
 		h.dma_len = len = 8;
 		h.va &= ~7ull;
@@ -217,8 +218,8 @@ static void any_header(struct sim_world *w, struct sim_end *v, uint32_t psn,
 	rig_pkt_build(p, &h, w->hostile->data, len);
 }
 
-/* Acknowledge all that the victim has sent, so that it goes on; a FLUSH and an
- * ATOMIC WRITE, as READs, want more. */
+/* Acknowledge everything that the victim has sent, so that it continues; a
+ * FLUSH and an ATOMIC WRITE need responses, as READs. */
 static void courtesy_ack(struct sim_world *w, struct sim_end *v,
 			 struct rig_pkt *p)
 {
@@ -231,7 +232,7 @@ static void courtesy_ack(struct sim_world *w, struct sim_end *v,
 	rig_pkt_build(p, &h, NULL, 0);
 }
 
-/* One that is right in everything, or nearly: of this annex (IBTA A19). */
+/* A valid or nearly valid request of annex A19. */
 static void courtesy_placed(struct sim_world *w, struct sim_end *v,
 			    struct ur_hdr *h)
 {
@@ -245,7 +246,7 @@ static void courtesy_placed(struct sim_world *w, struct sim_end *v,
 		h->va += sim_below(w, v->in->dst.len + 64);
 }
 
-/* A request as it should be. */
+/* A valid request. */
 static void courtesy_request(struct sim_world *w, struct sim_end *v,
 			     uint32_t *psn, struct rig_pkt *p)
 {
@@ -276,7 +277,7 @@ static void courtesy_request(struct sim_world *w, struct sim_end *v,
 	*psn = ur_psn_add(*psn, 1);
 }
 
-/* Something that came from an honest host, turned around and bent. */
+/* A packet from an honest host, reversed and modified. */
 static bool replay(struct sim_world *w, struct sim_end *v, struct rig_pkt *p)
 {
 	struct sim_hostile *h = w->hostile;
@@ -320,7 +321,7 @@ static void attack_packet(struct sim_world *w, uint32_t conn, struct rig_pkt *p)
 
 	address(w, p, v);
 	if (!c->hostile) {
-		/* Somebody else's connection: only the address is wrong. */
+		/* Another host's connection: only the address is wrong. */
 		any_header(w, v, any_psn(w, c->end[1].sent_psn), p);
 	} else if (courteous && v->qp.type != UR_QPT_UC &&
 		   (v->qp.type == UR_QPT_XRC_SEND ||
@@ -339,7 +340,7 @@ static void attack_packet(struct sim_world *w, uint32_t conn, struct rig_pkt *p)
 				break;
 			/* fallthrough */
 		case 3:
-		case 4: /* answers to what it asked, and to what not */
+		case 4: /* responses, requested or not */
 			any_header(w, v, any_psn(w, v->sent_psn), p);
 			break;
 		default:
@@ -349,7 +350,7 @@ static void attack_packet(struct sim_world *w, uint32_t conn, struct rig_pkt *p)
 	}
 }
 
-/* A victim whose queue pair is broken gets a new life. */
+/* Reconnects a victim whose queue pair has failed. */
 static void revive(struct sim_world *w, uint32_t conn)
 {
 	struct sim_conn *c = w->conns[conn];
@@ -366,7 +367,7 @@ static void revive(struct sim_world *w, uint32_t conn)
 	sim_rxq_wake(v->rxq, 0);
 }
 
-/* Hang up: all that is left must be flushed. */
+/* Disconnect: everything left must be flushed. */
 static void finish(struct sim_world *w)
 {
 	w->hostile->over = true;

@@ -81,7 +81,7 @@ static void run_seed(uint64_t seed, int scenario, int shm_wish, bool verbose)
 		     world.p.shm ? ", shm" : "", world.why);
 	if (verbose || failures > 1)
 		return;
-	/* The same again, now looking. */
+	/* Run again with tracing. */
 	world.tracing = true;
 	(void)sim_run(&world, seed, scenario);
 	print_trace(&world);
@@ -116,6 +116,11 @@ static int run_file(const char *path)
 
 		if (n < 1)
 			continue;
+		if (n == 3 && !yes && shm[0] != '#') {
+			(void)fprintf(stderr, "%s: %s", path, line);
+			(void)fclose(f);
+			return 2;
+		}
 		if (n < 2 || name[0] == '#' || name[0] == '-')
 			run_seed(seed, -1, yes, false);
 		else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What messages look like and what target memory may hold. */
+/* Contents of messages and legal contents of target memory. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,7 +169,7 @@ void sim_dir_apply(struct sim_dir *d, struct sim_op *op)
 	}
 }
 
-/* The byte that op leaves at offset off of the target; -1: it does not. */
+/* The byte that op leaves at offset off of the target; -1: none. */
 static int op_byte(const struct sim_op *op, uint32_t off)
 {
 	uint64_t word = op->result;
@@ -200,10 +200,8 @@ static int op_byte(const struct sim_op *op, uint32_t off)
 	return ((uint8_t *)&word)[at];
 }
 
-/*
- * A READ may be answered again, or late, and then show what requests behind it
- * have written already, unless one with a fence stands between (IBTA 10.8.3.3).
- */
+/* A READ may be answered again, or late, and then show what later requests have
+ * written, unless one with a fence lies in between (IBTA 10.8.3.3). */
 static bool newer_byte(const struct sim_dir *d, uint32_t i, uint32_t off,
 		       uint8_t byte)
 {
@@ -216,10 +214,8 @@ static bool newer_byte(const struct sim_dir *d, uint32_t i, uint32_t off,
 	return false;
 }
 
-/*
- * Once a later message has arrived, an earlier WRITE is in memory, and what
- * differs was written by requests behind it.
- */
+/* Once a later message has arrived, an earlier WRITE is in memory; any
+ * difference was written by later requests. */
 bool sim_dir_write_visible(struct sim_dir *d, uint32_t i)
 {
 	const struct sim_op *op = &d->ops[i];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Migration under load: every host has a second address, the first connection
- * is armed again and again, and then either an end is told to migrate or the
- * path that it uses goes dead.  All that was posted must complete, as in the
- * other scenarios without errors.
+ * is armed repeatedly, and then either an end is told to migrate or its path
+ * fails. All posted requests must complete, as in the other scenarios without
+ * errors.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #define POLL_NS	 (100 * SIM_US)
 #define ALT_FROM 64u /* numbers of the second addresses */
 
-/* As many as those of scenario.c, which sees when it is done. */
+/* As many as those of scenario.c, which detects the end. */
 enum { STEP_ARM, STEP_ARMING, STEP_MOVING, STEP_DONE };
 
 static void second_addr(const struct sim_world *w, uint32_t host,
@@ -60,7 +60,9 @@ static void modify(struct sim_end *e, const struct ur_qp_attr *a, uint32_t mask)
 	sim_lane_wake(e->lane, 0);
 }
 
-/* The first time another path is loaded; then the old one is there. */
+/*
+ * The first time the other path is loaded; later the old one is the alternate.
+ */
 static void arm(struct sim_world *w, struct sim_conn *c)
 {
 	for (uint32_t i = 0; i < 2; i++) {
@@ -95,7 +97,7 @@ static bool is_over(const struct sim_conn *c)
 	return true;
 }
 
-/* What is posted from now on needs the new path. */
+/* Requests posted from now on need the new path. */
 static bool has_more(const struct sim_conn *c)
 {
 	for (uint32_t i = 0; i < 2; i++) {
@@ -157,7 +159,8 @@ void sim_migrate_act(struct sim_world *w)
 void sim_migrate_check(struct sim_world *w)
 {
 	const struct sim_net_params *n = &w->p.net;
-	/* A late packet of an earlier arming may ask for what is not meant. */
+	/* A late packet of an earlier arming may request an unintended
+	 * migration. */
 	bool in_order = !n->jitter_prob && !n->dup_prob;
 
 	for (uint32_t i = 0; i < 2; i++) {

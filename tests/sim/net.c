@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The network: every burst is taken apart, and each packet goes its own way,
- * with the faults of the world.  A packet that was corrupted but whose ICRC
- * still fits (that of IPv4 tolerates 2^16 identifications: decision 0004) is
- * dropped here and counted, so that the oracles stay exact.
+ * The network: every burst is split, and each packet travels on its own, with
+ * the faults of the world. A corrupted packet whose ICRC still matches (that of
+ * IPv4 tolerates 2^16 identifications: decision 0004) is dropped here and
+ * counted, so that the oracles stay exact.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "sim/sim.h"
 #include "wire/icrc.h"
 
-/* What a socket buffer charges for a packet beside its bytes. */
+/* Overhead per packet in a socket buffer. */
 #define PKT_OVERHEAD 128u
 #define BURST_NS     10000000u /* a burst of losses lasts no longer */
 
@@ -73,7 +73,7 @@ static bool icrc_collides(const struct sim_pkt *p)
 			     p->data, p->len, p->index, NULL);
 }
 
-/* Flip bits here and there; byte 4 of the BTH is not covered by the ICRC. */
+/* Flip random bits; the ICRC does not cover byte 4 of the BTH. */
 static void flip_bits(struct sim_world *w, struct sim_pkt *p)
 {
 	uint32_t flips = 1 + sim_below(w, 6);
@@ -129,7 +129,7 @@ static bool lose(struct sim_world *w)
 		w->burst_left = 1 + sim_below(w, n->burst);
 		w->burst_ends_ns = w->now_ns + BURST_NS;
 	}
-	/* Else it would eat all the retries of who is alone in the end. */
+	/* Otherwise it would use up all retries of the last connection. */
 	if (w->now_ns > w->burst_ends_ns)
 		w->burst_left = 0;
 	if (w->burst_left == 0)
@@ -242,13 +242,13 @@ void sim_net_packet(struct sim_world *w, const struct rig_pkt *from,
 		      SIM_EV_PACKET, p);
 }
 
-/* A packet is there: into the receive buffer of its lane, if it fits. */
+/* A packet arrives: into the receive buffer of its lane, if it fits. */
 void sim_net_arrive(struct sim_world *w, struct sim_pkt *p)
 {
 	struct sim_lane *l = sim_lane_at(w, p->dst, pkt_dqpn(p->data));
 	uint32_t price = p->len + PKT_OVERHEAD;
 
-	/* A mangled QPN may name another slot: any lane of the host. */
+	/* A corrupted QPN may name another slot: any lane of the host. */
 	if (!l)
 		l = &w->lanes[host_of(w, p->dst) * w->p.lanes_per_host];
 	p->to = l;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What applications may see.  Sends complete in the order in which they were
- * posted, each at most once, and if they say success it happened.  Receives
- * arrive in the order of the sends, whole.  RC loses and doubles nothing.
+ * What applications may see. Sends complete in the order of posting, each at
+ * most once, and a success was executed. Receives arrive in the order of the
+ * sends, whole. RC neither loses nor duplicates.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,13 +33,13 @@ static uint8_t wc_opcode_of(uint8_t wr)
 		return UR_WC_FLUSH;
 	case UR_WR_ATOMIC_WRITE:
 		return UR_WC_ATOMIC_WRITE;
-	case UR_WR_TSO: /* never here */
+	case UR_WR_TSO: /* unreachable */
 		break;
 	}
 	return 0xff;
 }
 
-/* All adds of one came back with different values: each happened once. */
+/* All adds to one counter return different values: each was executed once. */
 static void check_counter(struct sim_world *w, const struct sim_op *op,
 			  uint64_t orig)
 {
@@ -178,7 +178,7 @@ static void send_completion(struct sim_end *e, const struct ur_cqe *c)
 	sim_dir_wake(d, e->w->p.gap_ns);
 }
 
-/* Is this what op would bring? */
+/* Can this receive be op's? */
 static bool recv_fits(struct sim_end *e, const struct ur_cqe *c,
 		      const struct sim_op *op)
 {
@@ -198,7 +198,7 @@ static bool recv_fits(struct sim_end *e, const struct ur_cqe *c,
 	sim_rxq_sges(e->rxq, slot, sge);
 	if (!write && !sim_sges_match(sge, e->rxq->nsge[slot], op->id, op->len))
 		return false;
-	/* An aborted message (UC) may have left something behind. */
+	/* An aborted message (UC) may have left bytes behind. */
 	return e->conn->type == UR_QPT_UC ||
 	       sim_gaps_ok(sge, e->rxq->nsge[slot], write ? 0 : op->len);
 }
@@ -218,7 +218,7 @@ static void recv_rc(struct sim_end *e, const struct ur_cqe *c)
 	       !sim_op_eats_recv(&d->ops[d->received]))
 		d->received++;
 	if (d->received == d->posted)
-		sim_fail(e->w, "qp %x: received a message nobody sent",
+		sim_fail(e->w, "qp %x: received a message that was never sent",
 			 e->qp.qpn);
 	else if (!recv_fits(e, c, &d->ops[d->received]))
 		sim_fail(e->w,
@@ -231,9 +231,11 @@ static void recv_rc(struct sim_end *e, const struct ur_cqe *c)
 		taken(d, d->received++);
 }
 
-/* UC: some message that was sent, later than the last one unless the network
+/*
+ * UC: some message that was sent, later than the last one unless the network
  * reorders or a channel has ended, which one side sees before the other, and
- * not seen before unless it duplicates (IBTA 9.8.2). */
+ * not seen before unless the network duplicates (IBTA 9.8.2).
+ */
 static void recv_uc(struct sim_end *e, const struct ur_cqe *c)
 {
 	const struct sim_net_params *n = &e->w->p.net;
@@ -311,8 +313,10 @@ void sim_dir_check_final(struct sim_dir *d)
 	if (d->from->conn->type == UR_QPT_UC || d->unsure ||
 	    d->from->lane->dead || d->to->lane->dead) {
 		if (!sim_dir_memory_plausible(d))
-			sim_fail(w, "qp %x: target holds bytes nobody wrote",
-				 qpn);
+			sim_fail(
+				w,
+				"qp %x: target holds bytes that were never written",
+				qpn);
 		return;
 	}
 	for (uint32_t i = d->received; i < d->posted; i++) {

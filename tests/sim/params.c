@@ -28,7 +28,7 @@ const char *const sim_scenario_names[SIM_SCENARIOS] = {
 	[SIM_MIGRATE] = "migrate",
 };
 
-/* How often a seed chooses each, of 64. */
+/* Weight of each in a seed's choice, of 64. */
 static const uint8_t weight[SIM_SCENARIOS] = {
 	[SIM_CLEAN] = 5,	[SIM_LOSSY] = 6,      [SIM_CHAOS] = 5,
 	[SIM_INCAST] = 3,	[SIM_RNR] = 4,	      [SIM_UC] = 3,
@@ -66,7 +66,7 @@ static enum sim_scenario draw_scenario(struct sim_world *w)
 	return SIM_CLEAN;
 }
 
-/* One part in n, drawn up to that. */
+/* Zero, except with probability 1/n: uniform up to that. */
 static uint32_t upto(struct sim_world *w, uint32_t one_in)
 {
 	return 1 + sim_below(w, SIM_PROB / one_in);
@@ -112,7 +112,7 @@ uint64_t sim_timeout_ns(uint8_t code)
 	return 4096ull << code;
 }
 
-/* A timeout that no undisturbed packet can reach. */
+/* A timeout longer than any undisturbed packet takes. */
 static void draw_timers(struct sim_world *w)
 {
 	const struct sim_net_params *n = &w->p.net;

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Receives of a queue pair or SRQ.  wr_id is the slot of the
- * buffer, marked.  They
- * are posted late now and then, so that senders meet an empty queue.
- */
+/* Receives of a queue pair or SRQ. wr_id is the slot of the buffer, marked.
+ * They are sometimes posted late, so that senders meet an empty queue. */
 #include <string.h>
 
 #include "sim/sim.h"
@@ -17,8 +14,8 @@ void sim_rxq_init(struct sim_rxq *q, struct sim_lane *l, struct ur_rq *rq,
 	q->rq = rq;
 	q->slot_size = max_msg + SIM_SGES * SIM_SGE_GAP;
 	q->depth = 1 + sim_below(w, w->p.slots);
-	/* A UC queue pair keeps the receive of a message that broke off, and
-	 * must not thereby starve those with which it shares an SRQ. */
+	/* A UC queue pair keeps the receive of an aborted message, and must not
+	 * starve others on its SRQ. */
 	if (w->p.srq && w->p.uc_conns)
 		q->depth = w->p.slots;
 	rig_buf_init(&q->buf, l->rig.host, q->slot_size * w->p.slots,

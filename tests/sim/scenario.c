@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Errors provoked at a moment, and what must follow.  The victim is always
- * the first connection, between hosts 0 and 1; the others go on undisturbed.
- */
+/* Provoked errors, and their required consequences. The victim is always the
+ * first connection, between hosts 0 and 1; the others continue undisturbed. */
 #include <string.h>
 
 #include "sim/sim.h"
@@ -105,7 +103,7 @@ static void act_reset(struct sim_world *w)
 
 	if (w->act_step == STEP_FIRST) {
 		sim_conn_reset(c);
-		/* As an application would, wait for old packets to be gone. */
+		/* As an application would, wait until old packets are gone. */
 		act_at(w, 4 * (n->latency_ns + n->jitter_ns) + 10 * SIM_MS);
 		w->act_step = STEP_RESUME;
 		return;

@@ -3,23 +3,23 @@
  * A deterministic simulator of hosts that talk RoCEv2 through the real
  * protocol objects, in virtual time.  Everything derives from a seed.
  *
- *	params.c    seed and scenario -> parameters of the world
- *	world.c     hosts, lanes, the loop over virtual time
- *	net.c       links: latency, loss, duplication, corruption, reordering
- *	sniff.c     what went over the wire, counted independently
- *	conn.c      RC, UC and XRC connections and their queue pairs
- *	workload.c  what the applications post
- *	oracle.c    what the applications may see
- *	memory.c    what target memory may hold
- *	window.c    memory windows: bound, used, invalidated
- *	ud.c        UD queue pairs: workload and oracle
- *	tags.c      tag matching; its oracle is tags_oracle.c
- *	hostile.c   a peer that sends whatever it likes
- *	scenario.c  errors provoked at a moment, and what must follow
- *	migrate.c   paths that change or fail
- *	shm.c      channels between lanes of one host
- *	bounds.c    what may be spent: time, packets, timeouts
- *	main.c      the command line
+ *  *	params.c    seed and scenario -> parameters of the world
+ *  *	world.c     hosts, lanes, the loop over virtual time
+ *  *	net.c       links: latency, loss, duplication, corruption, reordering
+ *  *	sniff.c     packets on the wire, counted independently
+ *  *	conn.c      RC, UC and XRC connections and their queue pairs
+ *  *	workload.c  requests posted by the applications
+ *  *	oracle.c    legal completions
+ *  *	memory.c    legal contents of target memory
+ *  *	window.c    memory windows: bound, used, invalidated
+ *  *	ud.c        UD queue pairs: workload and oracle
+ *  *	tags.c      tag matching; its oracle is tags_oracle.c
+ *  *	hostile.c   a peer that sends anything
+ *  *	scenario.c  provoked errors and their consequences
+ *  *	migrate.c   paths that change or fail
+ *  *	shm.c       channels between lanes of one host
+ *  *	bounds.c    limits of time, packets, timeouts
+ *  *	main.c      the command line
  */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
@@ -81,12 +81,12 @@ struct sim_net_params {
 	uint64_t jitter_ns;   /* extra delay of an unlucky packet */
 	uint32_t jitter_prob; /* all probabilities: of SIM_PROB */
 	uint32_t loss_prob;
-	uint32_t burst; /* packets lost in a row at most */
+	uint32_t burst; /* maximum of consecutively lost packets */
 	uint32_t dup_prob;
 	uint32_t corrupt_prob;
 	uint32_t ce_prob;
 	uint32_t byte_ps;    /* picoseconds a byte occupies the link */
-	uint32_t stall_prob; /* a run of a lane is followed by a pause */
+	uint32_t stall_prob; /* probability of a pause after a run of a lane */
 	uint64_t stall_ns;
 	uint32_t rx_bytes; /* receive buffer of a lane */
 	bool guess_index;  /* the IPv4 ID is not always known */
@@ -111,22 +111,22 @@ struct sim_params {
 	bool shared_cq;
 	bool srq;
 	bool windows;
-	bool shm;     /* all hosts are one, and have channels … */
-	bool shm_cut; /* … of which some end */
+	bool shm;     /* all hosts are one, and have channels */
+	bool shm_cut; /* some channels end */
 	uint64_t shm_bell_ns;
 	uint8_t timeout;
 	uint8_t retry_cnt;
 	uint8_t rnr_retry;
 	uint8_t min_rnr_timer;
-	uint64_t scenario_ns; /* what the scenario itself waits */
+	uint64_t scenario_ns; /* time that the scenario itself waits */
 	struct sim_net_params net;
 };
 
-/* What the wire has seen, from the bytes themselves. */
+/* Packets on the wire, counted from their bytes. */
 struct sim_wire_stats {
 	uint64_t pkts;
 	uint64_t requests;
-	uint64_t repeated;  /* request PSNs sent before */
+	uint64_t repeated;  /* request PSNs that are retransmissions */
 	uint64_t responses; /* READ and atomic */
 	uint64_t acks;
 	uint64_t seq_naks;
@@ -146,7 +146,7 @@ struct sim_lane;
 struct sim_end;
 
 struct sim_pkt {
-	struct sim_pkt *next; /* of a lane's receive buffer, or free */
+	struct sim_pkt *next; /* in a lane's receive buffer, or free */
 	uint64_t seq;
 	struct sim_lane *to;
 	uint8_t src[16];
@@ -165,8 +165,8 @@ enum sim_event_kind {
 	SIM_EV_RECV,   /* arg: struct sim_rxq */
 	SIM_EV_UD,     /* arg: struct sim_ud */
 	SIM_EV_TAGS,   /* arg: struct sim_tags */
-	SIM_EV_ATTACK, /* the hostile host's turn */
-	SIM_EV_ACT,    /* the scenario's turn */
+	SIM_EV_ATTACK, /* next attack of the hostile host */
+	SIM_EV_ACT,    /* next step of the scenario */
 	SIM_EV_NEAR,   /* arg: a side of a channel */
 };
 
@@ -177,7 +177,7 @@ struct sim_event {
 	void *arg;
 };
 
-/* Where receives wait: the slots of a buffer, on an own queue or an SRQ. */
+/* Receive buffers: slots of a buffer, on an own queue or an SRQ. */
 struct sim_rxq {
 	struct sim_lane *lane;
 	struct sim_end *end; /* NULL: an SRQ */
@@ -188,7 +188,7 @@ struct sim_rxq {
 	uint32_t depth;
 	uint32_t nsge[SIM_SLOTS];
 	uint32_t piece[SIM_SLOTS][SIM_SGES];
-	uint32_t fifo[SIM_SLOTS]; /* in the order in which they wait */
+	uint32_t fifo[SIM_SLOTS]; /* in order of posting */
 	uint32_t fifo_head;
 	uint32_t fifo_tail;
 	uint32_t posted; /* bit set of slots */
@@ -205,19 +205,19 @@ struct sim_lane {
 	struct sim_pkt *rx_head;
 	struct sim_pkt **rx_tail;
 	uint64_t rx_used;
-	bool dead; /* crashed or played by the attacker */
+	bool dead; /* crashed or simulated by the attacker */
 	bool listed;
 	struct ur_cq cq;    /* if connections share one */
 	struct sim_rxq srq; /* if they share that */
 };
 
 struct sim_op {
-	uint64_t id; /* what its data looks like */
+	uint64_t id; /* determines its data */
 	uint64_t compare;
 	uint64_t swap_add;
 	uint64_t posted_ns;
-	uint64_t orig;	 /* atomic: what must come back */
-	uint64_t result; /* atomic: what memory holds then */
+	uint64_t orig;	 /* atomic: expected result */
+	uint64_t result; /* atomic: memory contents afterwards */
 	uint8_t *expect; /* READ: the target when posted */
 	uint32_t len;
 	uint32_t slot; /* in the source buffer */
@@ -227,7 +227,7 @@ struct sim_op {
 	uint32_t piece[SIM_SGES];
 	uint8_t opcode;
 	uint8_t flags;
-	bool seen; /* its receive completion came */
+	bool seen; /* its receive has completed */
 };
 
 enum sim_win_state {
@@ -261,8 +261,8 @@ struct sim_dir {
 	uint32_t slot_size;
 	struct rig_buf src;
 	struct rig_buf dst;
-	uint8_t *model;	    /* dst after all that was posted */
-	uint8_t *before;    /* dst when the connection was made */
+	uint8_t *model;	    /* dst after all posted requests */
+	uint8_t *before;    /* dst when the connection was created */
 	struct sim_win win; /* of dst */
 	bool unsure;	    /* not every posted op was executed, or in order */
 	bool post_pending;
@@ -271,7 +271,7 @@ struct sim_dir {
 	uint32_t failed_at;
 	uint8_t failed_status;
 	uint64_t failed_ns;
-	uint32_t bad_op; /* spoiled by the scenario; UINT32_MAX: none */
+	uint32_t bad_op; /* made invalid by the scenario; UINT32_MAX: none */
 };
 
 struct sim_end {
@@ -289,7 +289,7 @@ struct sim_end {
 	uint32_t max_recv; /* longest message that fits a receive */
 	uint32_t recv_errors;
 	uint8_t recv_status; /* of the first */
-	/* Sniffer: PSNs of requests from here. */
+	/* Sniffer: PSNs of requests from this end. */
 	bool sent_any;
 	uint32_t sent_psn; /* highest */
 	uint32_t events[UR_EVENT_WQ_FATAL + 1];
@@ -299,7 +299,7 @@ struct sim_conn {
 	enum ur_qp_type type; /* of its first end */
 	uint32_t mtu;
 	struct sim_end end[2];
-	bool hostile; /* one end is played by the attacker */
+	bool hostile; /* one end is the attacker */
 };
 
 struct sim_ud {
@@ -314,7 +314,7 @@ struct sim_ud {
 	uint32_t planned;
 	uint32_t posted;
 	uint32_t retired;
-	uint32_t retired_msg; /* all messages below are */
+	uint32_t retired_msg; /* all earlier messages are retired */
 	uint64_t received;
 };
 
@@ -334,7 +334,7 @@ struct sim_ud_msg {
 struct sim_migration {
 	uint32_t round;
 	uint32_t expected; /* of both ends, at least */
-	bool cut;	   /* nothing comes through between these */
+	bool cut;	   /* nothing passes between these */
 	uint8_t dead[2][16];
 };
 
@@ -379,13 +379,13 @@ struct sim_world {
 	struct sim_tags *tags; /* NULL: none */
 	uint64_t start_ns;
 	uint64_t done_ns;
-	uint32_t still; /* steps without time going on */
+	uint32_t still; /* steps without progress of time */
 	uint32_t act_step;
 	uint64_t act_ns;
 	uint32_t drained_psn;
 	uint32_t drained_ops; /* retired by then */
 	struct sim_migration mig;
-	int shm_wish; /* channels: no, yes, -1: the seed decides */
+	int shm_wish; /* channels: no, yes, -1: chosen by the seed */
 	struct ur_rng shm_rng;
 	struct sim_shm *nears[SIM_NEARS];
 	uint32_t nnears;
@@ -396,8 +396,8 @@ struct sim_world {
 	uint64_t work_ops;
 	/* The verdict. */
 	bool failed;
-	bool tracing; /* a failed seed is run again to see it */
-	bool verbose; /* and the trace printed as it happens */
+	bool tracing; /* a failed seed is run again with a trace */
+	bool verbose; /* and the trace printed at once */
 	char why[400];
 	char trace[SIM_TRACE][112];
 	uint64_t trace_count;
@@ -410,7 +410,7 @@ bool sim_chance(struct sim_world *w, uint32_t prob);
 uint32_t sim_range(struct sim_world *w, uint32_t lo, uint32_t hi);
 
 /* world.c */
-/* Run one seed; true if all is well.  scenario -1: the seed chooses. */
+/* Run one seed; true if it passes. scenario -1: chosen by the seed. */
 bool sim_run(struct sim_world *w, uint64_t seed, int scenario);
 void sim_fail(struct sim_world *w, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -421,7 +421,7 @@ void sim_trace_write(struct sim_world *w, const char *fmt, ...)
 		if ((w)->tracing)                                              \
 			sim_trace_write((w), __VA_ARGS__);                     \
 	} while (0)
-/* Let the lane run soon: something was posted or came in. */
+/* Schedule the lane: a request was posted or a packet arrived. */
 void sim_lane_wake(struct sim_lane *l, uint64_t delay_ns);
 void sim_lane_pump(struct sim_lane *l);
 
@@ -433,13 +433,13 @@ bool sim_event_take(struct sim_world *w, struct sim_event *ev);
 
 /* net.c */
 void sim_net_burst(struct sim_lane *from, const struct ur_burst *t);
-/* One packet by hand, from the host that the attacker plays. */
+/* One hand-made packet, from the attacker's host. */
 void sim_net_packet(struct sim_world *w, const struct rig_pkt *from,
 		    uint64_t delay_ns);
 void sim_net_arrive(struct sim_world *w, struct sim_pkt *p);
 struct sim_pkt *sim_net_take(struct sim_lane *l);
-/* Nothing is under way to the lane or unread: a host's own packets are there
- * as soon as they were sent. */
+/* Nothing is in flight to the lane or unread: a host's own packets arrive as
+ * soon as they are sent. */
 bool sim_net_is_dry(const struct sim_lane *l);
 void sim_net_recycle(struct sim_world *w, struct sim_pkt *p);
 void sim_net_fini(struct sim_world *w);
@@ -466,7 +466,7 @@ void sim_rxq_wake(struct sim_rxq *q, uint64_t delay_ns);
 /* A completion for slot wr_id: false if that one is not next. */
 bool sim_rxq_take(struct sim_rxq *q, uint64_t wr_id);
 void sim_rxq_sges(struct sim_rxq *q, uint32_t slot, struct ur_sge *sge);
-/* The queue pair was reset: forget all, and post no more for now. */
+/* The queue pair was reset: drop all, and post no more for now. */
 void sim_rxq_reset(struct sim_rxq *q);
 
 /* conn.c */
@@ -476,7 +476,7 @@ bool sim_end_flushes(const struct sim_end *e);
 void sim_conn_create(struct sim_world *w, enum ur_qp_type type,
 		     struct sim_lane *a, struct sim_lane *b);
 void sim_conn_destroy(struct sim_conn *c);
-/* Both ends to RESET; what was posted is forgotten. */
+/* Both ends to RESET; posted requests are dropped. */
 void sim_conn_reset(struct sim_conn *c);
 /* Bring both ends from RESET to RTS with fresh PSNs. */
 void sim_conn_connect(struct sim_conn *c);
@@ -486,7 +486,7 @@ void sim_dir_plan(struct sim_dir *d, uint32_t ops);
 void sim_dir_post(struct sim_dir *d);
 void sim_dir_wake(struct sim_dir *d, uint64_t delay_ns);
 bool sim_op_eats_recv(const struct sim_op *op);
-bool sim_op_reads(const struct sim_op *op); /* data comes back */
+bool sim_op_reads(const struct sim_op *op); /* data is returned */
 
 /* oracle.c */
 void sim_end_completion(struct sim_end *e, const struct ur_cqe *c);
@@ -497,7 +497,7 @@ uint64_t sim_word(uint64_t id, uint32_t i);
 void sim_fill(uint8_t *to, uint64_t id, uint32_t off, uint32_t len);
 bool sim_matches(const uint8_t *p, uint64_t id, uint32_t off, uint32_t len);
 void sim_dir_apply(struct sim_dir *d, struct sim_op *op);
-/* Request i wrote, and nothing older may stand in its place. */
+/* Request i is in memory, and nothing older in its place. */
 bool sim_dir_write_visible(struct sim_dir *d, uint32_t i);
 bool sim_dir_read_ok(struct sim_dir *d, uint32_t i, const uint8_t *data);
 /* Every byte of dst comes from some posted op or was there before. */
@@ -518,10 +518,10 @@ uint32_t sim_cut(struct sim_world *w, uint32_t len, uint32_t *piece);
 /* window.c */
 void sim_win_create(struct sim_dir *d);
 void sim_win_destroy(struct sim_dir *d);
-/* Perhaps make op one about a window. */
+/* Sometimes make op a window request. */
 bool sim_win_draw(struct sim_dir *d, struct sim_op *op);
 void sim_win_undo(struct sim_dir *d, const struct sim_op *op);
-/* Perhaps direct the target through its window. */
+/* Sometimes address the target through its window. */
 void sim_win_name(struct sim_dir *d, const struct sim_op *op,
 		  struct rig_wr *wr);
 void sim_win_completed(struct sim_dir *d, const struct sim_op *op);
@@ -582,7 +582,7 @@ void sim_scenario_check(struct sim_world *w);
 uint64_t sim_time_limit(const struct sim_world *w);
 void sim_bounds_check(struct sim_world *w);
 uint64_t sim_timeout_ns(uint8_t code);
-/* What a timeout may really be a quarter of. */
+/* The actual timeout, of which a quarter may be configured. */
 uint64_t sim_patience_ns(const struct sim_world *w);
 
 #endif

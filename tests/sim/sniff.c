@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What is really sent, from the bytes and not from anybody's counters.  Used
- * by the bounds: a clean network must see no request twice.
- */
+/* Counts packets on the wire from their bytes, independently of all counters.
+ * Used by the bounds: a clean network must see no request twice. */
 #include <string.h>
 
 #include "sim/sim.h"
@@ -23,7 +21,7 @@ struct sim_end *sim_end_by_qpn(struct sim_lane *l, uint32_t qpn)
 	return NULL;
 }
 
-/* A request of e: note the PSNs that it takes. */
+/* A request of e: record its PSNs. */
 static void sniff_request(struct sim_world *w, struct sim_end *e,
 			  const struct ur_hdr *h)
 {
@@ -83,10 +81,8 @@ static void sniff_kind(struct sim_world *w, const struct sim_pkt *p,
 	}
 }
 
-/*
- * The kernel gives segment i of a burst the identification i, and a receiver
- * that sees it (rxe) takes nothing but the exact ICRC.
- */
+/* The kernel gives segment i of a burst the identification i, and a receiver
+ * that sees it (rxe) accepts only the exact ICRC. */
 static bool icrc_exact(const struct sim_pkt *p)
 {
 	struct ur_icrc_flow flow = { .sport = p->sport, .dport = UR_ROCE_PORT };
@@ -100,7 +96,7 @@ static bool icrc_exact(const struct sim_pkt *p)
 	       exact;
 }
 
-/* All hosts are urnics, and each packet says so (docs/wire/roce.md). */
+/* All hosts are urnics, and each packet has its bit (docs/wire/roce.md). */
 static void check_urnic(struct sim_world *w, const struct ur_hdr *h)
 {
 	bool rc = h->op->transport == UR_TP_RC && h->op->kind != UR_OP_CNP;

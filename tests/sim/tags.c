@@ -7,7 +7,7 @@
 
 static const uint64_t tag_values[] = { 0x10, 0x11, 0x20, 0x21 };
 
-/* Only rendezvous have it, so that a short buffer is no disaster. */
+/* Only rendezvous use it, so that a short buffer is no failure. */
 #define RNDV_TAG 0x300u
 
 static void put_be(uint8_t *p, uint64_t v, uint32_t n)
@@ -205,7 +205,7 @@ static void draw_msg(struct tags_sender *s, struct tags_msg *m)
 	}
 }
 
-/* What is sent and what it points at; nothing of it changes any more. */
+/* The message and its data; constant from now on. */
 static void write_msg(struct tags_sender *s, uint32_t i)
 {
 	static const uint8_t others[] = { 0, 2, 4, 77 };
@@ -301,7 +301,7 @@ static int list_op(struct sim_tags *t, struct ur_tm_wr *wr)
 {
 	int err;
 
-	/* An operation may tell what was seen, and need not. */
+	/* An operation may report the count seen. */
 	wr->sync |= sim_chance(t->w, SIM_PROB / 2);
 	wr->seen = t->seen;
 	wr->wr_id = TAGS_OP_ID | wr->op;
@@ -381,7 +381,9 @@ static void draw_want(struct sim_tags *t, struct tags_want *r)
 	}
 }
 
-/* The oldest that waits and fits, as the list would have taken it. */
+/*
+ * The oldest unexpected message that matches, as the list would have taken it.
+ */
 static bool take_waiting(struct sim_tags *t, uint32_t want)
 {
 	for (uint32_t i = 0; i < t->nwaiting; i++) {

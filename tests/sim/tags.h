@@ -3,8 +3,8 @@
  * Tag matching: senders whose queue pairs end at one SRQ with a list of tags,
  * and an application there that keeps the list of unexpected messages.
  *
- *	tags.c         what is made and posted
- *	tags_oracle.c  what completes, and what must be true then
+ *  *	tags.c         creation and posting
+ *  *	tags_oracle.c  completions and their invariants
  */
 #ifndef TESTS_SIM_TAGS_H
 #define TESTS_SIM_TAGS_H
@@ -31,24 +31,24 @@ enum tags_kind {
 	TAGS_RNDV_LONG, /* of many packets: nothing may match it */
 	TAGS_NO_TAG,
 	TAGS_BARE, /* shorter than a header */
-	TAGS_IMM,  /* a WRITE of nothing with immediate data */
+	TAGS_IMM,  /* an empty WRITE with immediate data */
 };
 
 struct tags_msg {
 	enum tags_kind kind;
 	uint64_t tag;
-	uint32_t len;  /* of the data that is for a buffer */
-	uint32_t size; /* of what is sent */
+	uint32_t len;  /* of the data for a buffer */
+	uint32_t size; /* total */
 	int32_t want;  /* -1: none yet */
 	bool waiting;  /* in the application's list */
-	bool owed;     /* a FIN has to come */
+	bool owed;     /* a FIN is outstanding */
 	bool fin;
 };
 
 enum tags_state {
 	TAGS_LISTED,
 	TAGS_READING, /* matched, a rendezvous */
-	TAGS_DONE,    /* has a message, by whichever side */
+	TAGS_DONE,    /* has a message, matched by either side */
 	TAGS_CANCELLED,
 };
 
@@ -61,7 +61,7 @@ struct tags_want {
 	uint32_t handle;
 	uint32_t sender; /* of its message */
 	uint32_t msg;
-	bool gone; /* the adapter said that it is matched */
+	bool gone; /* matched, according to the adapter */
 };
 
 struct tags_sender {
@@ -70,8 +70,8 @@ struct tags_sender {
 	struct ur_cq cq;
 	struct ur_qp qp;
 	struct rig_link link;
-	struct rig_buf src;  /* what is sent, a slot for each message */
-	struct rig_buf data; /* what rendezvous point at */
+	struct rig_buf src;  /* messages, a slot for each */
+	struct rig_buf data; /* data of rendezvous */
 	struct rig_buf rq;
 	struct tags_msg msg[TAGS_MSGS];
 	uint32_t mtu;
@@ -106,9 +106,9 @@ struct sim_tags {
 	uint32_t waiting[TAGS_SENDERS * TAGS_MSGS][2];
 	uint32_t nwaiting;
 	uint16_t seen;
-	uint16_t told; /* of those, with the last operation that did */
+	uint16_t told; /* reported with the last such operation */
 	bool need_sync;
-	/* Completions taken from the queue and not yet looked at. */
+	/* Completions taken from the queue and not yet checked. */
 	struct ur_cqe fifo[TAGS_FIFO];
 	uint32_t head;
 	uint32_t tail;
@@ -119,7 +119,7 @@ static inline bool tags_fit(const struct tags_want *r, uint64_t tag)
 	return ((r->tag ^ tag) & r->mask) == 0;
 }
 
-/* The message has a tag, and a list could match it. */
+/* The message has a tag, and may match. */
 static inline bool tags_matchable(const struct tags_msg *m)
 {
 	return m->kind == TAGS_EAGER || m->kind == TAGS_RNDV;
@@ -133,7 +133,7 @@ static inline uint8_t *tags_at(const struct rig_buf *b, uint32_t i,
 
 /* tags.c */
 void tags_sync(struct sim_tags *t);
-/* Give up what is in the list; false: it was matched already. */
+/* Remove it from the list; false: it was matched already. */
 bool tags_delete(struct sim_tags *t, uint32_t want);
 void tags_recv_sender(struct tags_sender *s, uint32_t slot);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What must be true: each message of a sender arrives once, in order, in a
- * buffer of the list if one was there that fits, else in a receive; no message
- * overtakes an earlier one of its sender that would have fitted as well; the
- * data of a rendezvous is there before its sender hears that it is.
+ * Invariants: each message of a sender arrives once, in order, in a matching
+ * buffer of the list if there was one, else in a receive; no message overtakes
+ * an earlier one of its sender that would have matched as well; the data of a
+ * rendezvous is in place before its sender is informed.
  */
 #include <string.h>
 
@@ -52,11 +52,11 @@ void tags_take(struct sim_tags *t, uint32_t want, uint32_t sender, uint32_t msg)
 	t->want[want].state = TAGS_DONE;
 }
 
-/* The message that has to be next from there. */
+/* The next message due from there. */
 static uint32_t next_msg(struct tags_sender *s)
 {
 	if (s->arrived == s->posted) {
-		sim_fail(s->t->w, "tags: %x got a message nobody sent",
+		sim_fail(s->t->w, "tags: %x got a message that was never sent",
 			 s->peer.qpn);
 		return 0;
 	}
@@ -76,7 +76,7 @@ static bool data_ok(struct sim_tags *t, uint32_t want)
 	return memcmp(tags_at(&t->dst, want, t->slot), from, m->len) == 0;
 }
 
-/* Perhaps the list can be brought up to date now. */
+/* Sometimes the list can be brought up to date now. */
 static void settle(struct sim_tags *t)
 {
 	if (t->need_sync && t->told != t->seen)
@@ -137,9 +137,9 @@ static void rendezvous_over(struct sim_tags *t, const struct ur_cqe *c)
 }
 
 /*
- * It may fit a buffer that was added before it was seen, which the list then
- * has held back; or one that a message of somebody else took, which is not
- * complete yet.
+ * It may match a buffer that was added before it was seen, which the list then
+ * has held back; or one taken by another sender's message that is not complete
+ * yet.
  */
 static void unexpected(struct sim_tags *t, uint32_t sender, uint32_t msg)
 {
@@ -216,7 +216,7 @@ static void queue_completion(struct sim_tags *t, const struct ur_cqe *c)
 	}
 }
 
-/* The adapter tells that a rendezvous is over; both headers come back. */
+/* The adapter reports the end of a rendezvous; both headers come back. */
 static void finished(struct tags_sender *s, const uint8_t *p)
 {
 	struct sim_tags *t = s->t;
@@ -330,7 +330,7 @@ bool sim_tags_done(const struct sim_world *w)
 	return true;
 }
 
-/* Nothing overtook message i of s, which its want would have taken too. */
+/* Nothing overtook message i of s that its want would have matched too. */
 static void check_order(struct tags_sender *s, uint32_t i)
 {
 	const struct tags_msg *m = &s->msg[i];
@@ -351,7 +351,7 @@ static void check_order(struct tags_sender *s, uint32_t i)
 	}
 }
 
-/* A buffer that is still listed missed nothing that a later one took. */
+/* A listed buffer missed nothing that a later one took. */
 static void check_listed(struct sim_tags *t, uint32_t want)
 {
 	const struct tags_want *r = &t->want[want];

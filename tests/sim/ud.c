@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Datagrams: each arrives whole or not at all, with the address of its sender
- * in front, and twice only if the network doubled it.
- */
+/* Datagrams: each arrives whole or not at all, preceded by the address of its
+ * sender, and twice only if the network duplicated it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -239,7 +237,8 @@ static void received(struct sim_ud *u, const struct ur_cqe *c)
 			m = &w->ud_msgs[i];
 	}
 	if (!m)
-		sim_fail(w, "UD qp %x: a datagram nobody sent", u->qp.qpn);
+		sim_fail(w, "UD qp %x: a datagram that was never sent",
+			 u->qp.qpn);
 	else if (m->wrong_qkey)
 		sim_fail(w, "UD qp %x: took a wrong Q_Key", u->qp.qpn);
 	else if (m->seen++ && !w->p.net.dup_prob)
@@ -269,7 +268,7 @@ bool sim_ud_done(const struct sim_world *w)
 	return true;
 }
 
-/* With receives waiting and nothing lost, something must have arrived. */
+/* With receives posted and no loss, something must have arrived. */
 void sim_ud_check_final(struct sim_world *w)
 {
 	uint64_t received_all = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory windows: each direction has one, on its target.  The target's queue
- * pair binds it, the peer names it instead of the region for a while, and one
- * of them invalidates it: the peer by a SEND with a fence, or the target when
- * nothing is under way.  In between the key must work, afterwards nobody uses
- * it; a request that is repeated late must not mind.
+ * Memory windows: each direction has one, on its target. The target's queue
+ * pair binds it, the peer uses it instead of the region, and one of them
+ * invalidates it: the peer by a SEND with a fence, or the target when nothing
+ * is in flight. In between the key must work, afterwards it is not used;
+ * retransmissions must do no harm.
  */
 #include <stdlib.h>
 
@@ -29,7 +29,7 @@ static bool may_have(const struct sim_end *e)
 	return e->w->p.windows && e->qp.type == UR_QPT_RC;
 }
 
-/* The target asks for a window of the region that `d` writes to. */
+/* The target posts a bind of a window of the region that `d` writes to. */
 static void draw_bind(struct sim_dir *d, struct sim_op *op)
 {
 	struct sim_world *w = d->from->w;
@@ -63,7 +63,7 @@ static bool draw_own(struct sim_dir *d, struct sim_op *op)
 		draw_bind(d, op);
 		return true;
 	}
-	/* Only the target knows when it is safe: nothing is under way. */
+	/* Only the target knows when it is safe: nothing is in flight. */
 	if (win->state != SIM_WIN_BOUND || d->posted != d->retired)
 		return false;
 	win->state = SIM_WIN_ENDING;
@@ -121,7 +121,7 @@ void sim_win_name(struct sim_dir *d, const struct sim_op *op, struct rig_wr *wr)
 	    !sim_chance(d->from->w, SIM_PROB / 2))
 		return;
 	wr->rkey = win->key;
-	/* Zero-based, an atomic's address would not be aligned any more. */
+	/* Zero-based, an atomic's address would be unaligned */
 	if (win->zero && win->off % 8 == 0)
 		wr->remote_addr = op->dst_off - win->off;
 	else if (win->zero)

@@ -51,7 +51,7 @@ static uint32_t draw_len(struct sim_world *w, uint32_t mtu)
 		break;
 	case 3:
 	case 4:
-		/* About a multiple of the MTU. */
+		/* Close to a multiple of the MTU. */
 		len = (1 + sim_below(w, max / mtu + 1)) * mtu - 2 +
 		      sim_below(w, 5);
 		break;
@@ -192,7 +192,7 @@ static void spoil(struct sim_dir *d, struct sim_op *op, struct rig_wr *wr,
 	}
 }
 
-/* What a spoiled request is: the plainest of its sort, with data. */
+/* A victim is the simplest request of its kind, with data. */
 static void shape_victim(struct sim_dir *d, struct sim_op *op)
 {
 	struct sim_world *w = d->from->w;
@@ -245,7 +245,7 @@ static bool dir_post_one(struct sim_dir *d)
 		   d->posted, op->opcode, op->len, op->flags);
 	d->busy_slots |= 1u << op->slot;
 	d->unsignaled = op->flags & UR_SEND_SIGNALED ? 0 : d->unsignaled + 1;
-	/* Inline data was copied: the buffer may be used at once. */
+	/* Inline data was copied: the buffer may be reused at once. */
 	if (op->flags & UR_SEND_INLINE)
 		sim_slot_blank(&d->src, at, d->slot_size);
 	sim_dir_apply(d, op);
@@ -273,7 +273,7 @@ void sim_dir_post(struct sim_dir *d)
 		room = dir_post_one(d);
 	ur_roce_kick(d->from->lane->rig.roce, &d->from->qp, w->now_ns);
 	sim_lane_wake(d->from->lane, 0);
-	/* Without room the next completion wakes it. */
+	/* Without room the next completion schedules it. */
 	if (room && dir_may_post(d))
 		sim_dir_wake(d, w->p.gap_ns);
 }

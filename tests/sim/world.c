@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The loop over virtual time.  A lane runs as in the engine: take in what has
- * arrived, serve timers, send until nothing is left, look at completions.
- */
+/* The loop over virtual time. A lane runs as in the engine: receive, serve
+ * timers, send until nothing is left, poll completions. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +8,7 @@
 
 #include "sim/sim.h"
 
-/* Runs of lanes without time going on, after which we call it a livelock. */
+/* Runs of lanes without progress of time that count as a livelock. */
 #define STILL_MAX 20000u
 
 void sim_fail(struct sim_world *w, const char *fmt, ...)
@@ -225,7 +223,7 @@ static uint64_t next_time(const struct sim_world *w)
 	return at;
 }
 
-/* Everything that is due at the next moment; false: nothing ever will be. */
+/* Everything due at the next time; false: no event is left. */
 static bool step(struct sim_world *w)
 {
 	uint64_t at = next_time(w);
@@ -274,7 +272,7 @@ static void run_to_end(struct sim_world *w)
 		else if (w->now_ns - w->start_ns > sim_time_limit(w))
 			report_stuck(w, "too slow");
 	}
-	/* An idle adapter has no timers: it must not wake anybody. */
+	/* An idle adapter has no timers: it must cause no wakeups. */
 	w->done_ns = w->now_ns;
 	limit = w->now_ns + 20 * sim_timeout_ns(w->p.timeout) + SIM_S;
 	while (!w->failed && step(w)) {
@@ -299,7 +297,7 @@ static void make_lanes(struct sim_world *w)
 		l->host = i / p->lanes_per_host;
 		l->run_at_ns = UR_NEVER;
 		l->rx_tail = &l->rx_head;
-		/* Slots are of a host, and here all are one. */
+		/* Slots are per host, and here all are one. */
 		if (p->shm)
 			slot = 1 + i;
 		w->hosts[l->host].want_peer = p->shm ? sim_shm_want : NULL;
@@ -317,7 +315,7 @@ static void make_lanes(struct sim_world *w)
 	}
 }
 
-/* Lanes of two different hosts; the first of host 0 if all aim at one. */
+/* Lanes of two different hosts; the first is host 0's if all send to one. */
 static void draw_pair(struct sim_world *w, struct sim_lane **a,
 		      struct sim_lane **b)
 {
@@ -336,8 +334,11 @@ static void draw_pair(struct sim_world *w, struct sim_lane **a,
 		k = w->nconns == 0 || sim_chance(w, SIM_PROB / 3)
 			    ? p->hosts - 1
 			    : (i + 1) % (p->hosts - 1);
-		/* Of XRC it is initiator and target; one of its domain may
-		 * name any queue in it, so honest ones have none. */
+		/*
+		 * An XRC connection is initiator and target; an initiator may
+		 * name any queue of the domain, so honest targets are not in
+		 * the attacker's.
+		 */
 		if (w->nconns >= p->rc_conns + p->uc_conns) {
 			k = p->hosts - 1;
 			if (w->nconns % 2) {
@@ -346,7 +347,7 @@ static void draw_pair(struct sim_world *w, struct sim_lane **a,
 			}
 		}
 	}
-	/* The first connection is the victim's; its hosts are its own. */
+	/* The first connection is the victim's; its hosts have no other. */
 	if (sim_scenario_has_victim(w)) {
 		i = w->nconns ? 2 : 0;
 		k = i + 1;
@@ -391,7 +392,7 @@ static void start(struct sim_world *w)
 		if (e->lane->dead)
 			continue;
 		sim_rxq_wake(e->rxq, 0);
-		/* All one way in an incast, or now and then. */
+		/* All in one direction in an incast, or sometimes. */
 		if (i % 2 == 0 || (e->qp.type != UR_QPT_XRC_RECV &&
 				   w->p.scenario != SIM_INCAST &&
 				   sim_chance(w, SIM_PROB / 2)))
@@ -416,7 +417,7 @@ static void check(struct sim_world *w)
 	     !w->shm_cuts && w->p.scenario != SIM_HOSTILE))
 		sim_fail(w, "the counter holds %lu after %lu adds of one",
 			 count, w->counter_adds);
-	/* One in 2^16 may; far more would be a hole. */
+	/* One in 2^16 may; far more would be a bug. */
 	if (w->wire.collisions > 3 + w->wire.corrupted / 8192)
 		sim_fail(w, "%lu corrupted packets have a good ICRC",
 			 w->wire.collisions);

@@ -30,7 +30,7 @@ static inline bool own_net_set_mtu(int mtu)
 	return ok;
 }
 
-/* False if this user may not have one. */
+/* False if this user may not create one. */
 static inline bool own_net_enter(void)
 {
 	struct ifreq r = { .ifr_name = "lo" };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Programs: clients that connect or look up, servers that answer, both with
- * their whims.  Every connection has a token in its private data, so that the
- * oracle knows who must be talking to whom.
+ * Programs: clients that connect or look up, servers that answer, both at
+ * random. Every connection has a token in its private data, so that the oracle
+ * knows both sides.
  *
- * What may be heard: each event at most once, RESPONSE before anything of an
- * established connection, the end once; UNREACHABLE only if the peer died.  An
- * offer of another path (one of a connection) is answered once, as its token
- * says; the server may see it twice, when its answer was lost.
+ * Legal events: each at most once, RESPONSE before anything of an established
+ * connection, the end once; UNREACHABLE only if the peer died. An offer of
+ * another path (one per connection) is answered once, as its token determines;
+ * the server may see it twice, when its answer was lost.
  */
 #include <errno.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static void answer(struct cs_end *e)
 	if (whim < 85) {
 		rc = ur_cm_accept(e->id, &param, e->w->now_ns);
 		e->accepted = rc == 0;
-		/* too late, if the client has gone */
+		/* too late, if the client has disconnected */
 		if (rc < 0 && !(e->heard & ENDED))
 			cs_fail(e->w, "server %u cannot accept", e->token);
 	} else if (whim < 92) {
@@ -152,7 +152,7 @@ void cs_app_apr(struct cs_end *e)
 				e->w->now_ns);
 }
 
-/* Without loss it takes as long as the peer thinks, and the way. */
+/* Without loss it takes the peer's delay plus latency. */
 static void check_offer(struct cs_end *e)
 {
 	uint64_t most = e->w->p.think_ns + 4 * e->w->p.latency_ns;
@@ -162,7 +162,7 @@ static void check_offer(struct cs_end *e)
 		cs_fail(e->w, "client %u: its offer is not answered", e->token);
 }
 
-/* Who is no more cannot know the path, or does not answer. */
+/* A peer that has ended does not know the path, or does not answer. */
 static bool is_answer(const struct cs_end *e, int status)
 {
 	bool gone = e->w->scenario == CS_CRASH || (e->peer && e->peer->left);
@@ -209,7 +209,7 @@ void cs_app_leave(struct cs_end *e)
 {
 	if (!e->id)
 		return;
-	/* the end that comes before the RTU has to be said twice */
+	/* an end before the RTU is sent twice */
 	if (e->w->scenario == CS_CLEAN && e->server && e->accepted &&
 	    !e->heard && !e->datagram) {
 		later(e, CS_EV_LEAVE, e->w->p.live_ns);
@@ -223,7 +223,7 @@ void cs_app_leave(struct cs_end *e)
 	cs_trace(e->w, "%s %u disconnects", e->server ? "server" : "client",
 		 e->token);
 	e->left = true;
-	e->lap_due = false; /* nobody waits any more */
+	e->lap_due = false; /* the answer is no longer due */
 }
 
 static void on_request(struct cs_proc *p, const struct ur_cm_event *ev)
@@ -234,14 +234,14 @@ static void on_request(struct cs_proc *p, const struct ur_cm_event *ev)
 
 	if (token >= w->p.conns) {
 		if (ev->path.remote[15] < CS_HOSTS)
-			cs_fail(w, "a request of nobody");
+			cs_fail(w, "a request without a client");
 		ur_cm_id_destroy(ev->id, w->now_ns);
 		return;
 	}
 	e = &w->servers[token];
 	client = &w->clients[token];
 	if (w->asked[token]) {
-		/* who died has forgotten that it was asked */
+		/* a restarted process has forgotten the request */
 		if (w->scenario != CS_CRASH)
 			cs_fail(w, "request %u comes twice", token);
 		ur_cm_id_destroy(ev->id, w->now_ns);
@@ -288,10 +288,11 @@ static void check_event(struct cs_end *e, const struct ur_cm_event *ev)
 		cs_fail(w, "%s %u: unreachable", who, e->token);
 	if (ev->type == UR_CM_DISCONNECTED && !e->left &&
 	    !(e->peer && e->peer->left))
-		cs_fail(w, "%s %u: disconnected by nobody", who, e->token);
+		cs_fail(w, "%s %u: disconnected without a cause", who,
+			e->token);
 	if (ev->type == UR_CM_REJECTED && !(e->peer && e->peer->left))
-		cs_fail(w, "%s %u: rejected by nobody (%d)", who, e->token,
-			ev->status);
+		cs_fail(w, "%s %u: rejected without a cause (%d)", who,
+			e->token, ev->status);
 }
 
 static void on_event(struct cs_end *e, const struct ur_cm_event *ev)
@@ -323,12 +324,12 @@ void cs_app_events(struct cs_proc *p)
 	}
 }
 
-/* Everything is over. */
+/* Final checks. */
 void cs_app_check(struct cs_end *e)
 {
 	if (e->dead || !e->id)
 		return;
-	/* who was asked for a datagram's QP hears no more of it */
+	/* a server's datagram id gets no further events */
 	if (e->server && e->datagram)
 		return;
 	cs_fail(e->w, "%s %u never hears of the end (heard %x)",

@@ -3,10 +3,10 @@
  * A deterministic simulator of processes that connect through the real
  * communication managers, in virtual time.  Everything derives from a seed.
  *
- *	main.c   the command line; seed and scenario -> parameters
- *	world.c  hosts and processes, the loop over virtual time, final checks
- *	net.c    the wire and its faults; urnicd, which routes; the hostile host
- *	app.c    what programs do, and what they may hear
+ *  *	main.c   the command line; seed and scenario -> parameters
+ *  *	world.c  hosts and processes, the loop over virtual time, final checks
+ *  *	net.c    the wire and its faults; urnicd, which routes; the hostile host
+ *  *	app.c    actions of programs, and their legal events
  */
 #ifndef TESTS_SIM_CM_CMSIM_H
 #define TESTS_SIM_CM_CMSIM_H
@@ -34,8 +34,8 @@ enum cs_scenario {
 	CS_CLEAN,
 	CS_LOSSY,
 	CS_CHAOS,   /* loss, duplicates, reordering, slow programs */
-	CS_CRASH,   /* processes die and come again */
-	CS_HOSTILE, /* a third host sends whatever it likes */
+	CS_CRASH,   /* processes die and restart */
+	CS_HOSTILE, /* a third host sends anything */
 	CS_SCENARIOS,
 };
 
@@ -61,7 +61,7 @@ struct cs_proc {
 	struct cs_world *w;
 	uint32_t host;
 	uint32_t slot;
-	uint32_t lives; /* how often it was started */
+	uint32_t lives; /* number of starts */
 	struct ur_cm *cm;
 	struct ur_cm_id *listener[2]; /* connections, datagrams */
 };
@@ -70,7 +70,8 @@ struct cs_proc {
 struct cs_end {
 	struct cs_world *w;
 	struct cs_proc *proc;
-	struct cs_end *peer; /* server: once asked; client: once it asks */
+	/* server: after the request; client: after connecting. */
+	struct cs_end *peer;
 	struct ur_cm_id *id; /* NULL: destroyed, or its process is dead */
 	uint32_t token;
 	uint32_t qpn;
@@ -80,17 +81,17 @@ struct cs_end {
 	bool dead;     /* with its process */
 	bool accepted; /* server: REP sent; client: RTU sent */
 	bool left;     /* it ended first: disconnect, reject, destroy */
-	bool lap_due;  /* client: no answer to its offer has come */
+	bool lap_due;  /* client: its offer is not answered yet */
 	uint64_t lap_ns;
-	uint32_t heard; /* events, a bit each */
+	uint32_t heard; /* events received, a bit each */
 	int status;	/* of the last */
 };
 
 enum cs_kind {
 	CS_EV_DGRAM,
-	CS_EV_START, /* a client begins */
-	CS_EV_ACT,   /* a program's turn */
-	CS_EV_LEAVE, /* it has had enough */
+	CS_EV_START, /* a client starts */
+	CS_EV_ACT,   /* a program's next step */
+	CS_EV_LEAVE, /* it disconnects */
 	CS_EV_LAP,   /* a client offers another path */
 	CS_EV_APR,   /* the server's answer to that */
 	CS_EV_CRASH,
@@ -114,7 +115,7 @@ struct cs_world {
 	struct cs_proc procs[CS_HOSTS * CS_PROCS];
 	struct cs_end clients[CS_CONNS];
 	struct cs_end servers[CS_CONNS];
-	bool asked[CS_CONNS]; /* the request was told already */
+	bool asked[CS_CONNS]; /* the request was reported already */
 	struct cs_event *events;
 	uint32_t nevents;
 	uint32_t cap;
@@ -126,8 +127,8 @@ struct cs_world {
 	uint64_t paths;		 /* offers that were answered */
 	struct ur_cm_dgram last; /* seen on the wire, for the hostile host */
 	bool failed;
-	bool tracing; /* a failed seed is run again to see it */
-	bool verbose; /* and printed as it happens */
+	bool tracing; /* a failed seed is run again with a trace */
+	bool verbose; /* and the trace printed at once */
 	char why[200];
 	char trace[CS_TRACE][120];
 	uint64_t traced;

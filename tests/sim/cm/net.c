@@ -49,7 +49,7 @@ void cs_net_send(struct cs_world *w, const struct ur_cm_dgram *d)
 static struct cs_proc *listening(struct cs_world *w, uint32_t host,
 				 const struct ur_cm_target *t)
 {
-	/* ports are dealt to the processes in turn */
+	/* ports are distributed to the processes round-robin */
 	uint32_t slot = 1 + (uint32_t)(t->port - CS_PORT) % CS_PROCS;
 	struct cs_proc *p;
 
@@ -59,7 +59,7 @@ static struct cs_proc *listening(struct cs_world *w, uint32_t host,
 	return p && p->cm ? p : NULL;
 }
 
-/* As urnicd does it: by slot, by service, or to whom it may concern. */
+/* As urnicd does it: by slot, by service, or to all listeners. */
 static bool deliver(struct cs_world *w, uint32_t host,
 		    const struct ur_cm_dgram *d)
 {
@@ -67,11 +67,11 @@ static bool deliver(struct cs_world *w, uint32_t host,
 	struct cs_proc *p = NULL;
 
 	ur_cm_route(d, &t);
-	if (t.whose == UR_CM_OF_ID)
+	if (t.whose == UR_CM_TO_ID)
 		p = cs_proc_at(w, host, UR_CM_SLOT(t.id));
-	else if (t.whose == UR_CM_OF_SERVICE)
+	else if (t.whose == UR_CM_TO_SERVICE)
 		p = listening(w, host, &t);
-	if (t.whose == UR_CM_OF_LISTENERS) {
+	if (t.whose == UR_CM_TO_LISTENERS) {
 		for (uint32_t i = 0; i < CS_HOSTS * CS_PROCS; i++) {
 			p = &w->procs[i];
 			if (p->host == host && p->cm)
@@ -80,7 +80,7 @@ static bool deliver(struct cs_world *w, uint32_t host,
 		return true;
 	}
 	if (!p || !p->cm)
-		return t.whose == UR_CM_NOBODYS;
+		return t.whose == UR_CM_TO_NONE;
 	ur_cm_input(p->cm, d, w->now_ns);
 	return true;
 }
@@ -118,7 +118,7 @@ static void draw_message(struct cs_world *w, struct ur_cm_msg *m)
 		m->remote_id = 0;
 }
 
-/* Its own address in whatever it says, so that it is taken seriously. */
+/* Its own address in each message, so that it is plausible. */
 static void make_plausible(struct ur_cm_msg *m, const struct ur_cm_dgram *d)
 {
 	struct ur_cma_hdr hdr = { .ip_version = 4, .port = 99 };

@@ -130,7 +130,7 @@ static void mark_dead(struct cs_end *e, const struct cs_proc *p)
 	e->id = NULL;
 }
 
-/* A process dies without a word, and comes again at once. */
+/* A process dies without sending anything, and restarts at once. */
 static void crash(struct cs_world *w)
 {
 	struct cs_proc *p = &w->procs[cs_below(w, CS_HOSTS * CS_PROCS)];
@@ -176,7 +176,7 @@ static void happen(struct cs_world *w, struct cs_event *ev)
 	}
 }
 
-/* What every process has to do and to say now. */
+/* Sends all output and handles all events. */
 static void pump(struct cs_world *w)
 {
 	struct ur_cm_dgram d;
@@ -244,7 +244,7 @@ static void check_clean(struct cs_world *w)
 	}
 }
 
-/* Nothing is left over but the listeners. */
+/* Only the listeners are left. */
 static void check_end(struct cs_world *w)
 {
 	for (uint32_t i = 0; i < w->p.conns; i++) {
@@ -287,7 +287,9 @@ static void setup(struct cs_world *w)
 		c->proc = &w->procs[cs_below(w, CS_HOSTS * CS_PROCS)];
 		c->datagram = cs_chance(w, CS_PROB / 4);
 		c->patient = cs_chance(w, CS_PROB / 2);
-		/* whose peer may die without a word must not only wait */
+		/*
+		 * if the peer may die silently, both sides must be able to end
+		 */
 		if (w->scenario == CS_CRASH)
 			c->patient = false;
 		cs_event_add(w, cs_upto(w, w->p.live_ns), CS_EV_START, c, NULL);

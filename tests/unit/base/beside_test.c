@@ -34,9 +34,9 @@ static void none(void **state)
 
 	assert_false(
 		ur_find_beside(places, places, 1, R_OK, path, sizeof(path)));
-	/* Not even half of a path. */
+	/* A buffer that is too small for the path. */
 	assert_false(ur_find_beside(places, places, 3, R_OK, path, 8));
-	/* What is in no file. */
+	/* An address in no loaded file. */
 	assert_false(
 		ur_find_beside(&here, places, 3, R_OK, path, sizeof(path)));
 }

@@ -9,7 +9,7 @@
 
 static uint8_t from[ROOM], to[ROOM];
 
-/* All of it arrives and nothing beside it is touched. */
+/* All of it arrives, and the bytes around it are unchanged. */
 static void expect_copy(size_t src_at, size_t dst_at, size_t len)
 {
 	memset(to, 0xee, sizeof(to));

@@ -30,7 +30,7 @@ static void one_at_a_time(void **state)
 	ur_latch_unlock(&latch);
 }
 
-/* Every way to take it. */
+/* Uses every function that locks. */
 static void *worker(void *arg)
 {
 	for (uint32_t i = 0; i < TURNS; i++) {
@@ -69,7 +69,7 @@ static void *sleeper(void *arg)
 	return NULL;
 }
 
-/* All are asleep before it is given back, and each wakes the next. */
+/* All are asleep before the unlock, and each wakes the next. */
 static void sleepers_wake(void **state)
 {
 	pthread_t t[THREADS];
@@ -134,7 +134,7 @@ static bool elsewhere(void *(*fn)(void *))
 	return got;
 }
 
-static void others_end_a_bias(void **state)
+static void others_revoke_a_bias(void **state)
 {
 	ur_latch_init(&latch);
 	if (!take_streak())
@@ -171,9 +171,11 @@ static void others_find_the_owner_inside(void **state)
 	assert_false(is_biased());
 }
 
-/* Each in its turn is the one that takes it many times, until all places are
- * taken; from then on it is an ordinary latch.  All stay, so that no two have
- * the same name. */
+/*
+ * One thread after the other locks many times, until all places are taken; from
+ * then on it is an ordinary latch. All threads stay alive, so that no two have
+ * the same address.
+ */
 static pthread_barrier_t turns, all_had;
 
 static void *streak(void *arg)
@@ -211,7 +213,7 @@ static void places_run_out(void **state)
 	pthread_barrier_destroy(&all_had);
 }
 
-/* A handler of a signal that calls exit(), say, which looks after the lanes. */
+/* For example a signal handler that calls exit(), which takes the lanes. */
 static void the_owner_does_not_take_it_twice(void **state)
 {
 	ur_latch_init(&latch);
@@ -235,8 +237,10 @@ static void *restore(void *arg)
 	return NULL;
 }
 
-/* Whoever found it inside has left the bell to it. */
-static void the_owner_is_not_sent_away(void **state)
+/*
+ * Otherwise the thread that found the owner inside has left the wakeup to it.
+ */
+static void the_owners_try_does_not_fail(void **state)
 {
 	pthread_t t;
 
@@ -252,9 +256,10 @@ static void the_owner_is_not_sent_away(void **state)
 	pthread_join(t, NULL);
 }
 
-/* One with a bias nearly always, others now and then, in every way. */
+/* A biased thread nearly always, others now and then, with every function. */
 static _Atomic bool over;
-static _Atomic uint32_t hurried; /* who never pauses counts here */
+static _Atomic uint32_t
+	hurried; /* acquisitions by the thread that never pauses */
 
 static void *intruder(void *arg)
 {
@@ -318,8 +323,9 @@ static void a_bias_excludes(void **state)
 
 #define HURRIED_TURNS 20000u
 
-/* A bias after each turn, and somebody who ends it all the time. */
-static void a_bias_excludes_the_hurried(void **state)
+/* A bias after each acquisition, and another thread that revokes it all the
+ * time. */
+static void a_bias_excludes_a_busy_thread(void **state)
 {
 	pthread_t t;
 	uint32_t n = 0;
@@ -342,10 +348,8 @@ static void a_bias_excludes_the_hurried(void **state)
 	assert_int_equal(plain, n + hurried);
 }
 
-/*
- * Who rings and then contenders is heard: by himself, or by who held the latch and
- * looks at the bell after it was given back (engine/lane.c).
- */
+/* A signal followed by a contention is noticed: by the contender itself, or by
+ * the holder, which checks after its unlock (engine/lane.c). */
 static _Atomic uint32_t rung, heard;
 
 static void hear(void)
@@ -378,7 +382,7 @@ static void *holder(void *arg)
 	return NULL;
 }
 
-static void no_ring_is_lost(void **state)
+static void no_wakeup_is_lost(void **state)
 {
 	pthread_t t;
 
@@ -408,14 +412,14 @@ int main(void)
 		cmocka_unit_test(one_at_a_time),
 		cmocka_unit_test(threads_count_together),
 		cmocka_unit_test(sleepers_wake),
-		cmocka_unit_test(others_end_a_bias),
+		cmocka_unit_test(others_revoke_a_bias),
 		cmocka_unit_test(others_find_the_owner_inside),
 		cmocka_unit_test(places_run_out),
 		cmocka_unit_test(the_owner_does_not_take_it_twice),
-		cmocka_unit_test(the_owner_is_not_sent_away),
+		cmocka_unit_test(the_owners_try_does_not_fail),
 		cmocka_unit_test(a_bias_excludes),
-		cmocka_unit_test(a_bias_excludes_the_hurried),
-		cmocka_unit_test(no_ring_is_lost),
+		cmocka_unit_test(a_bias_excludes_a_busy_thread),
+		cmocka_unit_test(no_wakeup_is_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

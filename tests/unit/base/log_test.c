@@ -36,7 +36,7 @@ static void write_lines(void)
 	ur_err("%s", longer);
 }
 
-/* What a process with this environment writes to standard error. */
+/* The standard error of a process with this environment. */
 static char *run(const char *level, const char *file)
 {
 	static char text[8192];
@@ -76,7 +76,7 @@ static void default_is_warn(void **state)
 	assert_non_null(strstr(text, "]: warn: two 2: No such file"));
 	assert_null(strstr(text, "three"));
 	assert_null(strstr(text, "errno has changed"));
-	/* what is not written is not evaluated either */
+	/* suppressed arguments are not evaluated */
 	assert_non_null(strstr(text, "evaluated 2\n"));
 }
 
@@ -129,8 +129,8 @@ static uint32_t warn_often(uint32_t times)
 	return told;
 }
 
-/* The border of two windows may be between. */
-static void what_others_cause_is_limited(void **state)
+/* The border of two windows may lie in between. */
+static void remote_causes_are_rate_limited(void **state)
 {
 	static struct ur_log_limit one, other;
 	uint32_t n = 0;
@@ -141,7 +141,8 @@ static void what_others_cause_is_limited(void **state)
 	assert_true(ur_log_may(&other, UR_LOG_WARN));
 	assert_in_range(warn_often(10 * UR_LOG_SOME), UR_LOG_SOME,
 			2 * UR_LOG_SOME);
-	/* Another window: what was left out is told, and it begins anew. */
+	/* Another window: the suppressed lines are reported, and counting
+	 * restarts. */
 	one.window--;
 	assert_true(one.lines > UR_LOG_SOME);
 	assert_true(ur_log_may(&one, UR_LOG_WARN));
@@ -155,7 +156,7 @@ int main(void)
 		cmocka_unit_test(levels_are_thresholds),
 		cmocka_unit_test(long_lines_are_cut_and_ended),
 		cmocka_unit_test(a_file_is_appended_to),
-		cmocka_unit_test(what_others_cause_is_limited),
+		cmocka_unit_test(remote_causes_are_rate_limited),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -77,8 +77,8 @@ static void secrets_differ(void **state)
 	ur_rng_secret(big, 0);
 }
 
-/* Parent and child must not go on in the same pool. */
-static void a_fork_starts_anew(void **state)
+/* Parent and child must not share a pool. */
+static void a_fork_starts_a_new_pool(void **state)
 {
 	uint8_t mine[64];
 	uint8_t childs[64];
@@ -139,7 +139,7 @@ int main(void)
 		cmocka_unit_test(below_is_uniform),
 		cmocka_unit_test(below_rejects_what_would_bias),
 		cmocka_unit_test(secrets_differ),
-		cmocka_unit_test(a_fork_starts_anew),
+		cmocka_unit_test(a_fork_starts_a_new_pool),
 		cmocka_unit_test(threads_draw_different_bytes),
 	};
 

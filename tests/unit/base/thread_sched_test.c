@@ -19,8 +19,8 @@ static int policy(void)
 	return sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
 }
 
-/* It sleeps nowhere meanwhile, but works for a moment only. */
-static void first_and_ordinary_again(void **state)
+/* Runs without sleeping, but only shortly. */
+static void realtime_and_back(void **state)
 {
 	struct sched_param p;
 	int status;
@@ -33,7 +33,7 @@ static void first_and_ordinary_again(void **state)
 	assert_int_equal(policy(), SCHED_FIFO);
 	assert_int_equal(sched_getparam(0, &p), 0);
 	assert_int_equal(p.sched_priority, 3);
-	/* What it starts is ordinary. */
+	/* Its children are ordinary. */
 	pid = fork();
 	if (pid == 0)
 		_exit(policy() != SCHED_OTHER);
@@ -47,7 +47,7 @@ static void first_and_ordinary_again(void **state)
 	assert_true(ur_sched_set_realtime(0));
 }
 
-static void cores_are_those_it_may_have(void **state)
+static void cpus_are_those_of_the_affinity_mask(void **state)
 {
 	cpu_set_t was, one;
 	int i = 0;
@@ -63,7 +63,7 @@ static void cores_are_those_it_may_have(void **state)
 	assert_int_equal(sched_setaffinity(0, sizeof(was), &was), 0);
 }
 
-static void a_nap_is_as_long(void **state)
+static void sleep_lasts_as_requested(void **state)
 {
 	assert_true(ur_sched_sleep(50000) >= 50000);
 }
@@ -97,9 +97,9 @@ static void *want_the_core(void *arg)
 }
 
 /*
- * One who never pauses gives the lock back and takes it again: another, asleep
- * on it until now, has had it in between.  Who comes first lends him that, and
- * the others that want the core get none of it meanwhile.
+ * A thread that never pauses unlocks and locks again: another, asleep on the
+ * lock, has had it in between. A real-time holder passes its priority on, so
+ * the other threads of the core do not run before that.
  */
 static void hand_over(struct shared *s, bool first)
 {
@@ -135,7 +135,7 @@ static void hand_over(struct shared *s, bool first)
 }
 
 /* All on one core. */
-static void a_lock_goes_to_who_waits(void **state)
+static void a_waiter_gets_the_lock(void **state)
 {
 	struct shared s = { .burnt = 0 };
 	bool first = ur_sched_set_realtime(2) && ur_sched_set_realtime(0);
@@ -161,10 +161,10 @@ static void a_lock_goes_to_who_waits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(first_and_ordinary_again),
-		cmocka_unit_test(cores_are_those_it_may_have),
-		cmocka_unit_test(a_nap_is_as_long),
-		cmocka_unit_test(a_lock_goes_to_who_waits),
+		cmocka_unit_test(realtime_and_back),
+		cmocka_unit_test(cpus_are_those_of_the_affinity_mask),
+		cmocka_unit_test(sleep_lasts_as_requested),
+		cmocka_unit_test(a_waiter_gets_the_lock),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

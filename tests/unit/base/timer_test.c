@@ -48,7 +48,9 @@ static void fires_in_order_when_due(void **state)
 	assert_int_equal(ts.count, 0);
 }
 
-/* Pushing a timer back leaves the heap alone until its old time comes. */
+/*
+ * Moving a timer to a later time leaves the heap unchanged until its old time.
+ */
 static void later_is_lazy(void **state)
 {
 	ur_timer_arm(&ts, &t[0], 100);
@@ -69,7 +71,7 @@ static void earlier_is_at_once(void **state)
 	ur_timer_arm(&ts, &t[1], 200);
 	ur_timer_arm(&ts, &t[1], 50);
 	assert_int_equal(ur_timers_deadline(&ts), 50);
-	/* later, then earlier, but not before its place in the heap */
+	/* later, then earlier, but not before its key in the heap */
 	ur_timer_arm(&ts, &t[1], 400);
 	ur_timer_arm(&ts, &t[1], 60);
 	assert_ptr_equal(ur_timers_expire(&ts, 60), &t[1]);
@@ -92,7 +94,7 @@ static void reserve_keeps_what_is_armed(void **state)
 	assert_ptr_equal(ur_timers_expire(&ts, 100), &t[0]);
 }
 
-/* The due timer that the plain array knows, UR_NEVER if none. */
+/* The due timer according to the plain array, UR_NEVER if none. */
 static uint64_t model_earliest(const uint64_t *at)
 {
 	uint64_t min = UR_NEVER;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What cmocka wants to be included before it, and which sanitizer is on. */
+/* Headers that cmocka requires before it, and the active sanitizer. */
 #ifndef UR_TESTS_UNIT_BASE_UNIT_H
 #define UR_TESTS_UNIT_BASE_UNIT_H
 

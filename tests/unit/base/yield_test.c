@@ -5,7 +5,7 @@
 
 #define MS 1000000u
 
-static void short_turns_cost_nothing(void **state)
+static void short_yields_are_not_suspended(void **state)
 {
 	struct ur_yield w = { 0 };
 
@@ -15,8 +15,8 @@ static void short_turns_cost_nothing(void **state)
 	assert_true(ur_yield_allowed(&w, MS));
 }
 
-/* Whoever keeps the core gets no more of it for ever longer. */
-static void long_ones_are_few(void **state)
+/* Yields are suspended for ever longer while another thread keeps the core. */
+static void long_yields_are_suspended(void **state)
 {
 	struct ur_yield w = { 0 };
 
@@ -38,8 +38,8 @@ static void long_ones_are_few(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(short_turns_cost_nothing),
-		cmocka_unit_test(long_ones_are_few),
+		cmocka_unit_test(short_yields_are_not_suspended),
+		cmocka_unit_test(long_yields_are_suspended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two hosts with a communication manager each, and the wire between them in
- * the test's hands: it delivers, loses, repeats and forges messages, and moves
- * the clock.  Only the public interface of cm/ is used.
+ * Two hosts with a communication manager each. The test controls the wire
+ * between them: it delivers, loses, repeats and forges messages, and moves the
+ * clock. Only the public interface of cm/ is used.
  */
 #ifndef TESTS_UNIT_CM_FIXTURE_H
 #define TESTS_UNIT_CM_FIXTURE_H
@@ -62,10 +62,10 @@ void addr4(uint8_t addr[16], uint8_t n);
 void fix_listen(struct fix *f, uint16_t port_space);
 void fix_path(const struct fix *f, struct ur_cm_path *path);
 struct ur_cm_param fix_param(uint32_t qpn);
-/* A asks; nothing is delivered yet. */
+/* A sends its REQ; nothing is delivered yet. */
 void fix_connect(struct fix *f, uint16_t port_space);
 void fix_accept(struct fix *f);
-/* All of it, with every event taken. */
+/* The complete handshake, with every event taken. */
 void fix_establish(struct fix *f);
 
 /* The next message of s must be an `attr`: into f->dg and f->m. */
@@ -78,11 +78,11 @@ void pass(struct fix *f, struct side *from, enum ur_cm_attr attr);
 /* The next event of s must be of that type: into f->ev. */
 void event(struct fix *f, struct side *s, enum ur_cm_event_type type);
 void no_event(struct fix *f, struct side *s);
-/* The clock goes on; timers that are due fire at their time. */
+/* Advances the clock; expired timers fire at their time. */
 void wait_ns(struct fix *f, uint64_t ns);
-/* To the next deadline of s, which there must be; returns how long. */
+/* To the next deadline of s, which must exist; returns the time passed. */
 uint64_t wait_timer(struct fix *f, struct side *s);
-/* Neither side has anything left to do or say. */
+/* Neither side has pending messages, events or timers. */
 void assert_quiet(struct fix *f);
 void assert_state(const struct ur_cm_id *id, const char *name);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages that are forged, mangled, or from somebody else. */
+/* Messages that are forged, malformed, or from a third host. */
 #include "fixture.h"
 
 #include "base/rng.h"
@@ -40,7 +40,7 @@ static void third_party_cannot_end_a_connection(void **state)
 	}
 	assert_state(f->b.id, "ESTABLISHED");
 	assert_int_equal(ur_cm_counters(f->b.cm)->drop_wrong_peer, 6);
-	take(f, &f->b, UR_CM_DREP); /* to the stranger, as for any unknown */
+	take(f, &f->b, UR_CM_DREP); /* to the stranger, as for any unknown ID */
 	take(f, &f->b, UR_CM_APR);
 	assert_int_equal(f->m.u.apr.status, UR_CM_APR_INVALID_COMM_ID);
 	assert_quiet(f);
@@ -94,7 +94,7 @@ static void third_party_cannot_answer(void **state)
 	assert_state(f->a.id, "REQ_SENT");
 }
 
-/* Somebody claims the CA and QP of another host's connection. */
+/* Another host claims the CA and QP of a host's connection. */
 static void third_party_cannot_make_stale(void **state)
 {
 	struct fix *f = *state;
@@ -107,12 +107,12 @@ static void third_party_cannot_make_stale(void **state)
 	memcpy(f->m.u.req.primary.local_gid, addr, 16);
 	memcpy(f->m.private_data + 16, addr + 12, 4);
 	give_forged(f, &f->b);
-	event(f, &f->b, UR_CM_REQUEST); /* an honest one, for all we know */
+	event(f, &f->b, UR_CM_REQUEST); /* valid, as far as B can tell */
 	take_nothing(f, &f->b);
 	assert_int_equal(ur_cm_counters(f->b.cm)->stale, 0);
 }
 
-/* f->m, a REQ, is changed by the caller: B refuses for that reason. */
+/* f->m is a REQ modified by the caller: B refuses it for that reason. */
 static void expect_refused(struct fix *f, unsigned int reason)
 {
 	forge(f, f->a.addr, f->b.addr);
@@ -156,7 +156,7 @@ static void requests_that_are_wrong(void **state)
 	f->m.private_data[1] = 0x50; /* neither IPv4 nor IPv6 */
 	expect_refused(f, 28);
 	f->m = good;
-	f->m.private_data[19]++; /* not where it came from */
+	f->m.private_data[19]++; /* not the source address */
 	expect_refused(f, 28);
 	f->m = good;
 	f->m.u.req.service_id |= 1ul << 40;
@@ -173,7 +173,7 @@ static void requests_that_are_wrong(void **state)
 	event(f, &f->b, UR_CM_REQUEST);
 }
 
-/* A timeout of zero would make our QP wait for ever. */
+/* An ack timeout of zero would be infinite for our QP. */
 static void ack_timeout_of_zero(void **state)
 {
 	struct fix *f = *state;
@@ -217,7 +217,7 @@ static void response_without_id(void **state)
 	assert_state(f->a.id, "REQ_SENT");
 }
 
-/* Messages for no connection: those that want an answer get one. */
+/* Messages for no connection: those that expect an answer get one. */
 static void messages_for_nothing(void **state)
 {
 	static const struct {
@@ -260,7 +260,7 @@ static enum ur_cm_attr draw_attr(struct ur_rng *rng)
 	return UR_CM_ATTR_FIRST + ur_rng_below(rng, UR_CM_ATTR_COUNT);
 }
 
-/* Every message, with every pair of IDs that could matter, in every state. */
+/* Every message, with every relevant pair of IDs, in every state. */
 static void storm(void **state)
 {
 	struct fix *f = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* IDs and their limits, listeners and who of them gets a request. */
+/* IDs and their limits, and the choice of the listener for a request. */
 #include "fixture.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static uint32_t number(const struct ur_cm_id *id)
 	return info.local_id;
 }
 
-/* Far more than live at once: none comes again, all are of our slot. */
+/* Far more than are in use at once: none repeats, all are of our slot. */
 static void no_number_comes_again_soon(void **state)
 {
 	enum { N = 300000 };
@@ -64,7 +64,7 @@ static void as_many_ids_as_there_may_be(void **state)
 	assert_int_equal(ur_cm_id_create(f->a.cm, PS_TCP, NULL, &id), 0);
 }
 
-/* A request that finds no room is dropped; what lingers makes room. */
+/* A request beyond the limit is dropped; the oldest lingering id makes room. */
 static void requests_beyond_the_limit(void **state)
 {
 	struct fix *f = *state;
@@ -97,7 +97,7 @@ static struct ur_cm_id *listen_at(struct fix *f, const uint8_t addr[16],
 	return id;
 }
 
-/* Which listener gets a request from A for addr; NULL: none. */
+/* The listener that gets a request from A for addr; NULL: none. */
 static struct ur_cm_id *who_gets(struct fix *f, const uint8_t from[16],
 				 const uint8_t addr[16])
 {
@@ -147,7 +147,7 @@ static void the_most_exact_listener(void **state)
 	assert_ptr_equal(who_gets(f, c6, s6), six);
 }
 
-/* A listener that is handed on takes with it what was not yet told. */
+/* Changing the owner of a listener also moves its untaken events. */
 static void owner_of_the_listener_changes(void **state)
 {
 	struct fix *f = *state;
@@ -184,7 +184,7 @@ static void count(void *arg, const struct ur_cm_id *id)
 	++*n;
 }
 
-/* 20,000 that nobody owns any more: only so many are remembered. */
+/* 20,000 ids without an owner: the number of remembered ones is limited. */
 static void lingering_is_limited(void **state)
 {
 	struct fix *f = *state;

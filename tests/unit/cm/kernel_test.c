@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Against the kernel's own words: what its CM sent in the golden captures is
- * given to ours, with the IDs of the other side put in, and what ours answers
- * is what the kernel answered there, byte for byte, but for who we are.
+ * Against the kernel: messages of its CM in the golden captures are given to
+ * ours, with the other side's IDs replaced; our answers equal the kernel's byte
+ * for byte, except for identities.
  */
 #include "fixture.h"
 
@@ -60,7 +60,7 @@ static void become_listener(struct fix *f)
 	assert_int_equal(ur_cm_listen(f->listener, any, port, false, 0), 0);
 }
 
-/* Their message, with our ID in it, comes to B. */
+/* The kernel's message, with our ID in it, arrives at B. */
 static void give_captured(struct fix *f, const char *name, enum ur_cm_attr attr,
 			  uint32_t our_id)
 {
@@ -72,7 +72,7 @@ static void give_captured(struct fix *f, const char *name, enum ur_cm_attr attr,
 	give(f, &f->b);
 }
 
-/* What B says is what the kernel said, were it B. */
+/* B's message equals the kernel's in the same role. */
 static void expect_as_captured(struct fix *f, const char *name,
 			       enum ur_cm_attr attr, uint32_t our_id)
 {
@@ -126,7 +126,7 @@ static void one_connection(struct fix *f, const char *name)
 	event(f, &f->b, UR_CM_ESTABLISHED);
 }
 
-/* The captures in which who connected ended it, too. */
+/* The captures in which the connecting side also disconnected. */
 static void one_end(struct fix *f, const char *name)
 {
 	struct ur_cm_info info;
@@ -182,8 +182,8 @@ static void kernel_is_rejected(void **state)
 	expect_as_captured(f, "cm_reject", UR_CM_REJ, info.local_id);
 }
 
-/* Our own REQ for what rping asked; the timeouts are ours. */
-static void we_ask_as_the_kernel_asks(void **state)
+/* Our own REQ with rping's parameters; the timeouts are ours. */
+static void our_req_equals_the_kernels(void **state)
 {
 	struct fix *f = *state;
 	struct ur_cm_param p = { .retry_count = 7, .rnr_retry_count = 7 };
@@ -217,7 +217,7 @@ static void we_ask_as_the_kernel_asks(void **state)
 	assert_memory_equal(f->dg.mad, theirs, sizeof(theirs));
 }
 
-/* The kernel's REP and DREQ for us. */
+/* The kernel's REP and DREQ for our connection. */
 static void we_connect_to_the_kernel(void **state)
 {
 	struct fix *f = *state;
@@ -273,7 +273,7 @@ int main(void)
 		FIX_TEST(kernel_connects),
 		FIX_TEST(kernel_finds_no_listener),
 		FIX_TEST(kernel_is_rejected),
-		FIX_TEST(we_ask_as_the_kernel_asks),
+		FIX_TEST(our_req_equals_the_kernels),
 		FIX_TEST(we_connect_to_the_kernel),
 		FIX_TEST(kernel_looks_up),
 	};

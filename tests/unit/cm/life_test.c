@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections as they ought to go, and every field of their messages. */
+/* Connections without errors, and every field of their messages. */
 #include "fixture.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ static void whole_life(void **state)
 	assert_int_equal(ur_cm_disconnect(f->a.id, f->now_ns), 0);
 	pass(f, &f->a, UR_CM_DREQ);
 	event(f, &f->b, UR_CM_DISCONNECTED);
-	take_nothing(f, &f->b); /* the owner has to agree */
+	take_nothing(f, &f->b); /* the owner has to answer first */
 	assert_int_equal(ur_cm_disconnect(f->b.id, f->now_ns), 0);
 	pass(f, &f->b, UR_CM_DREP);
 	event(f, &f->a, UR_CM_DISCONNECTED);
@@ -39,7 +39,7 @@ static void whole_life(void **state)
 	assert_quiet(f);
 }
 
-/* As rping of the kernel's captures, but for who we are. */
+/* As rping's in the kernel's captures, except for identities. */
 static void request_on_the_wire(void **state)
 {
 	struct fix *f = *state;
@@ -124,7 +124,7 @@ static void ids_and_tids_of_the_answers(void **state)
 	assert_int_equal(f->m.remote_id, b_id);
 }
 
-/* What one side gives, the other has: depths cross over. */
+/* Parameters of one side arrive at the other, with depths swapped. */
 static void parameters_reach_the_other_side(void **state)
 {
 	struct fix *f = *state;
@@ -189,7 +189,7 @@ static void parameters_reach_the_other_side(void **state)
 	assert_int_equal(f->ev.param.ece_options, 0xbeef);
 }
 
-/* A peer that grants more than was asked does not make our QP deeper. */
+/* A peer that grants more than was requested does not raise our QP's depth. */
 static void reply_grants_too_much(void **state)
 {
 	struct fix *f = *state;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages that are lost, come twice or late, and peers that are slow. */
+/* Messages that are lost, duplicated or late, and peers that are slow. */
 #include "fixture.h"
 
 #include <errno.h>
 
 /* (4.096 us << 20) + 2 * (4.096 us << 16) */
 #define FULL_WAIT (4294967296ul + 2 * 268435456ul)
-/* 4.096 us << 24, and the way */
+/* 4.096 us << 24, and the packet lifetimes */
 #define MRA_WAIT  (68719476736ul + 2 * 268435456ul)
 
 static const uint64_t waits[] = { FULL_WAIT / 16, FULL_WAIT / 8, FULL_WAIT / 4,
 				  FULL_WAIT / 2 };
 
-/* Nobody answers: `attr` goes out 19 times, soon at first, for about as long as
- * 16 full waits, which is the time of the kernel's CM. */
+/* No answer: `attr` is sent 19 times, quickly at first, for about as long as 16
+ * full waits, the total time of the kernel's CM. */
 static void expect_retries(struct fix *f, struct side *s, enum ur_cm_attr attr)
 {
 	uint64_t begin = f->now_ns;
@@ -41,7 +41,7 @@ static void nobody_answers_the_request(void **state)
 	expect_retries(f, &f->a, UR_CM_REQ);
 	event(f, &f->a, UR_CM_UNREACHABLE);
 	assert_int_equal(f->ev.status, -ETIMEDOUT);
-	take(f, &f->a, UR_CM_REJ); /* for a peer who has heard us */
+	take(f, &f->a, UR_CM_REJ); /* for a peer that has got our message */
 	assert_int_equal(f->m.u.rej.reason, 4);
 	assert_int_equal(f->m.remote_id, 0);
 	assert_state(f->a.id, "CLOSED");
@@ -83,8 +83,8 @@ static void nobody_answers_the_disconnect(void **state)
 	assert_quiet(f);
 }
 
-/* Each message has its tries, whatever those before it have cost. */
-static void retries_begin_anew(void **state)
+/* Each message has its full number of retries. */
+static void retries_restart_per_message(void **state)
 {
 	struct fix *f = *state;
 
@@ -107,7 +107,7 @@ static void retries_begin_anew(void **state)
 	event(f, &f->a, UR_CM_DISCONNECTED);
 }
 
-/* The owner has gone: the DREQ is repeated none the less, then all is freed. */
+/* Without an owner the DREQ is still repeated, then all is freed. */
 static void destroyed_while_the_disconnect_is_lost(void **state)
 {
 	struct fix *f = *state;
@@ -137,7 +137,7 @@ static void reply_is_lost(void **state)
 	fix_accept(f);
 	take(f, &f->b, UR_CM_REP);
 	wait_timer(f, &f->a);
-	pass(f, &f->a, UR_CM_REQ); /* again: the REP, again */
+	pass(f, &f->a, UR_CM_REQ); /* repeated: the REP is sent again */
 	pass(f, &f->b, UR_CM_REP);
 	event(f, &f->a, UR_CM_RESPONSE);
 	no_event(f, &f->b);
@@ -165,7 +165,7 @@ static void ready_to_use_is_lost(void **state)
 	assert_quiet(f);
 }
 
-/* The connection is over before the passive side knows that it was. */
+/* The passive side gets the DREQ before the RTU. */
 static void disconnect_overtakes_ready_to_use(void **state)
 {
 	struct fix *f = *state;
@@ -204,7 +204,7 @@ static void disconnect_reply_is_lost(void **state)
 	no_event(f, &f->b);
 }
 
-/* Long after, when nothing is known of it any more. */
+/* Long after, when the connection is no longer remembered. */
 static void disconnect_of_a_forgotten_connection(void **state)
 {
 	struct fix *f = *state;
@@ -252,7 +252,7 @@ static void both_disconnect_at_once(void **state)
 	assert_quiet(f);
 }
 
-/* The owner thinks; the peer is told to wait for him. */
+/* The owner does not answer yet; an MRA extends the peer's timeout. */
 static void slow_acceptor(void **state)
 {
 	struct fix *f = *state;
@@ -302,7 +302,7 @@ static void slow_connector(void **state)
 	assert_quiet(f);
 }
 
-/* An MRA is no answer for ever: after its time we ask again. */
+/* An MRA does not stop retries for ever: after its time we send again. */
 static void acceptor_dies_after_the_mra(void **state)
 {
 	struct fix *f = *state;
@@ -339,7 +339,7 @@ static void mra_about_something_else(void **state)
 }
 
 /* A REQ that arrives after the connection's end does not open it again. */
-static void request_comes_late(void **state)
+static void request_arrives_late(void **state)
 {
 	struct fix *f = *state;
 	struct ur_cm_dgram req;
@@ -357,7 +357,7 @@ static void request_comes_late(void **state)
 	pass(f, &f->a, UR_CM_RTU);
 	event(f, &f->b, UR_CM_ESTABLISHED);
 	f->dg = req;
-	give(f, &f->b); /* in ESTABLISHED: nothing */
+	give(f, &f->b); /* in ESTABLISHED: no effect */
 	assert_quiet(f);
 	assert_int_equal(ur_cm_disconnect(f->a.id, f->now_ns), 0);
 	pass(f, &f->a, UR_CM_DREQ);
@@ -372,7 +372,7 @@ static void request_comes_late(void **state)
 	no_event(f, &f->b);
 }
 
-/* A peer may neither make us hurry nor let us wait for hours. */
+/* A peer can neither make us retry too fast nor wait for hours. */
 static void peers_timeouts_are_limited(void **state)
 {
 	struct fix *f = *state;
@@ -394,7 +394,7 @@ static void peers_timeouts_are_limited(void **state)
 	take(f, &f->b, UR_CM_REJ);
 }
 
-/* More messages than anybody fetches: the rest is lost, not too much. */
+/* More messages than are fetched: the excess is lost. */
 static void output_is_limited(void **state)
 {
 	struct fix *f = *state;
@@ -435,7 +435,7 @@ int main(void)
 		FIX_TEST(nobody_answers_the_request),
 		FIX_TEST(nobody_answers_the_reply),
 		FIX_TEST(nobody_answers_the_disconnect),
-		FIX_TEST(retries_begin_anew),
+		FIX_TEST(retries_restart_per_message),
 		FIX_TEST(destroyed_while_the_disconnect_is_lost),
 		FIX_TEST(reply_is_lost),
 		FIX_TEST(ready_to_use_is_lost),
@@ -447,7 +447,7 @@ int main(void)
 		FIX_TEST(slow_connector),
 		FIX_TEST(acceptor_dies_after_the_mra),
 		FIX_TEST(mra_about_something_else),
-		FIX_TEST(request_comes_late),
+		FIX_TEST(request_arrives_late),
 		FIX_TEST(peers_timeouts_are_limited),
 		FIX_TEST(output_is_limited),
 		FIX_TEST(timers_wait_for_the_output),

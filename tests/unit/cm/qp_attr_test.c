@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the QP is set to, and that core/ takes exactly these attributes. */
+/* The attributes for the QP, and that core/ accepts exactly these. */
 #include "fixture.h"
 
 #include <errno.h>
@@ -54,7 +54,8 @@ static void connected(struct fix *f, struct side *s, struct side *peer,
 	assert_int_equal(attr.dest_qpn, qpn);
 	assert_int_equal(attr.path_mtu, 3);
 	assert_int_equal(attr.max_dest_rd_atomic, ours);
-	assert_int_equal(attr.min_rnr_timer, 0); /* after six it gives up */
+	assert_int_equal(attr.min_rnr_timer,
+			 0); /* after six retries the peer gives up */
 	assert_memory_equal(attr.av.sgid, s->addr, 16);
 	assert_memory_equal(attr.av.dgid, peer->addr, 16);
 	assert_int_equal(attr.av.hop_limit, 64);
@@ -65,7 +66,8 @@ static void connected(struct fix *f, struct side *s, struct side *peer,
 	assert_int_equal(attr.retry_cnt, 7);
 	assert_int_equal(attr.rnr_retry, 6);
 	assert_int_equal(attr.max_rd_atomic, theirs);
-	/* lifetime 16 there and back, 15 over there: 17; the timer of both */
+	/* lifetime 16 both ways, delay 15 at the peer: 17; both use that
+	 * timeout */
 	assert_int_equal(attr.timeout, 17);
 }
 
@@ -99,7 +101,7 @@ static void of_a_connection(void **state)
 	pass(f, &f->a, UR_CM_RTU);
 	connected(f, &f->a, &f->b, B_QPN, 4, 2);
 	connected(f, &f->b, &f->a, A_QPN, 2, 4);
-	/* one sends from where the other begins to receive */
+	/* one's first PSN is the one that the other expects */
 	get(f->a.id, UR_QPS_RTR);
 	assert_int_equal(attr.rq_psn, a_rq);
 	get(f->a.id, UR_QPS_RTS);
@@ -127,7 +129,7 @@ static void no_reads_without_resources(void **state)
 	assert_int_equal(attr.access, UR_ACCESS_REMOTE_WRITE);
 }
 
-static void who_tries_for_ever_comes_back_soon(void **state)
+static void infinite_retries_use_a_short_timer(void **state)
 {
 	struct fix *f = *state;
 	struct ur_cm_param p = fix_param(A_QPN);
@@ -158,7 +160,7 @@ static void ack_timeout_of_the_owner(void **state)
 	assert_int_equal(attr.timeout, 31);
 }
 
-/* The peer's REQ says how long to wait for it; the REP how slow it is. */
+/* The peer's REQ gives its timeout; the REP its delay. */
 static void ack_timeouts_of_the_peers(void **state)
 {
 	struct fix *f = *state;
@@ -241,7 +243,7 @@ static void extended_connection(void **state)
 	legal(UR_QPT_XRC_RECV, UR_QPS_RTR, UR_QPS_RTS);
 }
 
-/* What we do not have is said so. */
+/* An unsupported transport is rejected as such. */
 static void unknown_transport(void **state)
 {
 	struct fix *f = *state;
@@ -311,7 +313,7 @@ static void alternate_path(void **state)
 	assert_memory_equal(f->ev.path.local, alt.remote, 16);
 	assert_memory_equal(f->ev.path.remote, alt.local, 16);
 	assert_string_equal(f->ev.param.private_data, "alt");
-	give(f, &f->b); /* again, while the owner thinks */
+	give(f, &f->b); /* again, before the owner has answered */
 	pass(f, &f->b, UR_CM_MRA);
 	assert_int_equal(f->m.u.mra.about, UR_CM_ABOUT_OTHER);
 	no_event(f, &f->b);
@@ -348,7 +350,7 @@ static void alternate_path_is_refused(void **state)
 	assert_true(mask & UR_QP_STATE);
 }
 
-/* rdma_notify(): what is said from then on takes the new path. */
+/* rdma_notify(): later messages take the new path. */
 static void messages_take_the_new_path(void **state)
 {
 	struct fix *f = *state;
@@ -356,7 +358,8 @@ static void messages_take_the_new_path(void **state)
 
 	offer(f, &alt);
 	assert_int_equal(ur_cm_migrate(f->listener), -EINVAL);
-	assert_int_equal(ur_cm_migrate(f->b.id), 0); /* nothing is agreed */
+	assert_int_equal(ur_cm_migrate(f->b.id),
+			 0); /* nothing was negotiated */
 	pass(f, &f->a, UR_CM_LAP);
 	event(f, &f->b, UR_CM_ALT_PATH);
 	assert_int_equal(ur_cm_apr(f->b.id, 0, NULL, 0, f->now_ns), 0);
@@ -367,12 +370,12 @@ static void messages_take_the_new_path(void **state)
 	assert_true(ur_cm_output(f->a.cm, &f->dg));
 	assert_memory_equal(f->dg.src, alt.local, 16);
 	assert_memory_equal(f->dg.dst, alt.remote, 16);
-	/* The other has not heard of it, and listens all the same. */
+	/* The other side has not migrated, and accepts them all the same. */
 	give(f, &f->b);
 	event(f, &f->b, UR_CM_DISCONNECTED);
 }
 
-/* What is no path, or none that is new, is refused without the owner. */
+/* An invalid or unchanged path is refused without asking the owner. */
 static void useless_offers(void **state)
 {
 	static const struct {
@@ -419,7 +422,7 @@ static void useless_offers(void **state)
 	assert_quiet(f);
 }
 
-/* The connection lives on when nobody answers. */
+/* The connection stays up without an answer. */
 static void nobody_answers_the_offer(void **state)
 {
 	struct fix *f = *state;
@@ -454,7 +457,7 @@ int main(void)
 		FIX_TEST(before_anything_is_known),
 		FIX_TEST(of_a_connection),
 		FIX_TEST(no_reads_without_resources),
-		FIX_TEST(who_tries_for_ever_comes_back_soon),
+		FIX_TEST(infinite_retries_use_a_short_timer),
 		FIX_TEST(ack_timeout_of_the_owner),
 		FIX_TEST(ack_timeouts_of_the_peers),
 		FIX_TEST(unreliable_connection),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections that do not come about, end early, or were forgotten. */
+/* Connections that are rejected, end early, or were forgotten. */
 #include "fixture.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ static void owner_rejects(void **state)
 		ur_cm_reject(f->b.id, 0, data, sizeof(data), f->now_ns), 0);
 	take(f, &f->b, UR_CM_REJ);
 	assert_int_equal(f->m.u.rej.about, UR_CM_ABOUT_REQ);
-	/* lost; the REQ comes again and is not asked about again */
+	/* lost; the repeated REQ gives no second event */
 	wait_timer(f, &f->a);
 	pass(f, &f->a, UR_CM_REQ);
 	no_event(f, &f->b);
@@ -93,7 +93,7 @@ static void connector_rejects_the_response(void **state)
 	assert_quiet(f);
 }
 
-/* However many REJs are lost, the request does not come anew. */
+/* However many REJs are lost, the request is not reported again. */
 static void rejected_again_and_again(void **state)
 {
 	struct fix *f = *state;
@@ -116,7 +116,7 @@ static void rejected_again_and_again(void **state)
 	assert_quiet(f);
 }
 
-/* The peer holds it for established, and hears that it is not. */
+/* The peer considers it established, and gets a DREQ. */
 static void destroyed_before_ready_to_use(void **state)
 {
 	struct fix *f = *state;
@@ -124,7 +124,7 @@ static void destroyed_before_ready_to_use(void **state)
 	response_told(f);
 	ur_cm_id_destroy(f->b.id, f->now_ns);
 	pass(f, &f->b, UR_CM_DREQ);
-	no_event(f, &f->a); /* it has not said yet that it wants it */
+	no_event(f, &f->a); /* its owner has not accepted yet */
 	assert_int_equal(ur_cm_establish(f->a.id, f->now_ns), 0);
 	pass(f, &f->a, UR_CM_RTU);
 	wait_timer(f, &f->b);
@@ -137,7 +137,7 @@ static void destroyed_before_ready_to_use(void **state)
 	assert_quiet(f);
 }
 
-/* Nor does a peer wait in vain for our REP. */
+/* A peer that waits for our REP gets a DREQ. */
 static void destroyed_while_the_reply_is_lost(void **state)
 {
 	struct fix *f = *state;
@@ -179,7 +179,7 @@ static void disconnected_while_the_reply_is_lost(void **state)
 	event(f, &f->b, UR_CM_DISCONNECTED);
 }
 
-/* A REQ that the REJ of its sender has overtaken opens nothing. */
+/* A REQ overtaken by its sender's REJ opens nothing. */
 static void request_after_its_rejection(void **state)
 {
 	struct fix *f = *state;
@@ -199,7 +199,7 @@ static void request_after_its_rejection(void **state)
 	assert_int_equal(f->m.u.rej.reason, 10);
 }
 
-/* The same by a word of the owner. */
+/* The same by a call of the owner. */
 static void rejected_after_ready_to_use(void **state)
 {
 	struct fix *f = *state;
@@ -231,7 +231,7 @@ static void acceptor_thinks_better_of_it(void **state)
 	assert_quiet(f);
 }
 
-/* What waits to be told is not told to one who has gone. */
+/* Untaken events of a destroyed id are dropped. */
 static void destroyed_with_an_event_waiting(void **state)
 {
 	struct fix *f = *state;
@@ -272,7 +272,7 @@ static void destroyed_before_establish(void **state)
 	assert_quiet(f);
 }
 
-/* The REJ names our CA and ID, since the peer's ID is not known yet. */
+/* The REJ has our CA and ID, since the peer's ID is unknown. */
 static void connector_gives_up(void **state)
 {
 	struct fix *f = *state;
@@ -294,8 +294,8 @@ static void connector_gives_up(void **state)
 	assert_quiet(f);
 }
 
-/* Nobody was told of the request: nobody hears of it. */
-static void connector_gives_up_before_it_was_told(void **state)
+/* An untaken REQUEST event is dropped. */
+static void connector_gives_up_before_the_event_is_taken(void **state)
 {
 	struct fix *f = *state;
 
@@ -328,7 +328,7 @@ static void listener_closes(void **state)
 {
 	struct fix *f = *state;
 
-	request_told(f); /* one that was told stays */
+	request_told(f); /* one whose event was taken stays */
 	f->now_ns++;
 	fix_connect(f, PS_TCP);
 	take(f, &f->a, UR_CM_REQ);
@@ -341,7 +341,7 @@ static void listener_closes(void **state)
 	expect_rejected(f, &f->a, 28);
 	fix_accept(f);
 	take(f, &f->b, UR_CM_REP);
-	/* and now nobody listens any more */
+	/* and now there is no listener any more */
 	fix_connect(f, PS_TCP);
 	pass(f, &f->a, UR_CM_REQ);
 	pass(f, &f->b, UR_CM_REJ);
@@ -384,7 +384,7 @@ static void backlog_is_full(void **state)
 	take(f, &f->b, UR_CM_REJ);
 }
 
-/* The peer's QP is used anew: it has forgotten the connection it was in. */
+/* The peer reuses its QP: it has forgotten the old connection. */
 static void stale_connection(void **state)
 {
 	struct fix *f = *state;
@@ -408,7 +408,8 @@ static void stale_connection(void **state)
 	event(f, &f->b, UR_CM_REQUEST);
 }
 
-/* A response from a QP that we hold for connected: the old one has ended. */
+/* A response from a QP that we consider connected: the old connection has
+ * ended. */
 static void stale_connection_of_the_responder(void **state)
 {
 	struct fix *f = *state;
@@ -416,7 +417,7 @@ static void stale_connection_of_the_responder(void **state)
 
 	fix_establish(f);
 	old = f->a.id;
-	ur_cm_destroy(f->b.cm); /* dies, and comes again */
+	ur_cm_destroy(f->b.cm); /* restarts */
 	assert_int_equal(ur_cm_create(&(struct ur_cm_config){ .slot = B_SLOT,
 							      .ca_guid = B_GUID,
 							      .seed = 77 },
@@ -479,7 +480,7 @@ int main(void)
 		FIX_TEST(destroyed_before_the_answer),
 		FIX_TEST(destroyed_before_establish),
 		FIX_TEST(connector_gives_up),
-		FIX_TEST(connector_gives_up_before_it_was_told),
+		FIX_TEST(connector_gives_up_before_the_event_is_taken),
 		FIX_TEST(response_after_giving_up),
 		FIX_TEST(listener_closes),
 		FIX_TEST(backlog_is_full),

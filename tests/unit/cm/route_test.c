@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whose a MAD is, and what urnicd answers if it is nobody's. */
+/* The destination of a MAD, and urnicd's answer if there is none. */
 #include "fixture.h"
 
 #include "cm/route.h"
@@ -19,18 +19,18 @@ static void new_requests_go_by_service(void **state)
 	fix_connect(f, PS_TCP);
 	take(f, &f->a, UR_CM_REQ);
 	route(f);
-	assert_int_equal(target.whose, UR_CM_OF_SERVICE);
+	assert_int_equal(target.whose, UR_CM_TO_SERVICE);
 	assert_true(target.service_id == 0x01060000 + PORT);
 	assert_int_equal(target.port_space, PS_TCP);
 	assert_int_equal(target.port, PORT);
 	fix_connect(f, PS_UDP);
 	take(f, &f->a, UR_CM_SIDR_REQ);
 	route(f);
-	assert_int_equal(target.whose, UR_CM_OF_SERVICE);
+	assert_int_equal(target.whose, UR_CM_TO_SERVICE);
 	assert_int_equal(target.port_space, PS_UDP);
 	f->m.u.sidr_req.service_id = 0x1000000000000ca1;
 	route(f);
-	assert_int_equal(target.whose, UR_CM_OF_SERVICE);
+	assert_int_equal(target.whose, UR_CM_TO_SERVICE);
 	assert_int_equal(target.port_space, 0);
 	assert_int_equal(target.port, 0);
 }
@@ -47,18 +47,18 @@ static void all_others_go_by_id(void **state)
 		f->m = (struct ur_cm_msg){ .attr = attrs[i],
 					   .remote_id = 77u << 22 | 5 };
 		route(f);
-		assert_int_equal(target.whose, UR_CM_OF_ID);
+		assert_int_equal(target.whose, UR_CM_TO_ID);
 		assert_int_equal(UR_CM_SLOT(target.id), 77);
 	}
 }
 
-static void who_gave_up_knows_no_id(void **state)
+static void a_peer_that_gave_up_has_no_id(void **state)
 {
 	struct fix *f = *state;
 
 	f->m = (struct ur_cm_msg){ .attr = UR_CM_REJ, .local_id = 3 };
 	route(f);
-	assert_int_equal(target.whose, UR_CM_OF_LISTENERS);
+	assert_int_equal(target.whose, UR_CM_TO_LISTENERS);
 }
 
 static void what_is_no_cm_mad(void **state)
@@ -70,11 +70,11 @@ static void what_is_no_cm_mad(void **state)
 	forge(f, f->a.addr, f->b.addr);
 	f->dg.mad[1] = 3; /* subnet administration */
 	ur_cm_route(&f->dg, &target);
-	assert_int_equal(target.whose, UR_CM_NOBODYS);
+	assert_int_equal(target.whose, UR_CM_TO_NONE);
 	assert_false(ur_cm_refuse(&f->dg, &out));
 }
 
-/* What comes back ends the connection of who asked. */
+/* The answer ends the sender's connection. */
 static void refusals_are_understood(void **state)
 {
 	struct fix *f = *state;
@@ -109,7 +109,7 @@ static void refusals_are_understood(void **state)
 	assert_int_equal(f->ev.status, 0);
 }
 
-/* The process that asked is gone: the one who accepted hears of it. */
+/* The connecting process has ended: the accepting side gets a REJ. */
 static void reply_to_a_dead_process(void **state)
 {
 	struct fix *f = *state;
@@ -133,7 +133,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FIX_TEST(new_requests_go_by_service),
 		FIX_TEST(all_others_go_by_id),
-		FIX_TEST(who_gave_up_knows_no_id),
+		FIX_TEST(a_peer_that_gave_up_has_no_id),
 		FIX_TEST(what_is_no_cm_mad),
 		FIX_TEST(refusals_are_understood),
 		FIX_TEST(reply_to_a_dead_process),

@@ -115,7 +115,7 @@ static void owner_destroys(void **state)
 	assert_quiet(f);
 }
 
-/* The request comes again: no second event, and the answer again. */
+/* The request is repeated: no second event, but the answer is sent again. */
 static void answer_is_lost(void **state)
 {
 	struct fix *f = *state;
@@ -148,7 +148,7 @@ static void nobody_answers(void **state)
 	assert_quiet(f);
 }
 
-/* A REQ for a datagram service, and the other way round. */
+/* A REQ for a datagram service, and vice versa. */
 static void services_do_not_mix(void **state)
 {
 	struct fix *f = *state;

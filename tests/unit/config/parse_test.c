@@ -23,7 +23,7 @@ static int parse(const char *text)
 	return ur_config_parse(&config, "F", text, strlen(text), why);
 }
 
-/* What is wrong with a text, whole and in one line. */
+/* The error in a text, complete and in one line. */
 static void refused(const char *text, const char *line)
 {
 	static struct ur_config before;
@@ -109,7 +109,7 @@ static void test_text_that_is_no_json(void **state)
 		"F:1:26: there is no such escape sequence");
 	refused("{ \"devices\": [{\"name\":\"a\",\"kind\":\"roce\"}] }\n}",
 		"F:2:1: expected the end of the file, found }");
-	/* What is quoted stays one line. */
+	/* Quoted text stays one line. */
 	refused("[\"a\\\n\033\"]", "F:1:1: expected an object with the key "
 				   "devices or ports, found [");
 	refused("\"a\\\n\033\"", "F:1:1: expected an object with the key "
@@ -201,7 +201,7 @@ static void test_two_on_one_interface(void **state)
 		"a and b on e");
 }
 
-/* A list of n pieces, each with its number between `before` and `after`. */
+/* A list of n items, each with its number between `before` and `after`. */
 static char *repeat(const char *head, unsigned int n, const char *before,
 		    const char *after, const char *more, const char *tail)
 {
@@ -247,7 +247,8 @@ static void test_most_addresses(void **state)
 		"F:2:1: expected at most 64 addresses, found more");
 }
 
-/* Every beginning of a good text is a bad one, and none is read beyond. */
+/* Every proper prefix of a valid text is invalid, and none is read beyond its
+ * end. */
 static void test_cut_off(void **state)
 {
 	static const char text[] =

@@ -39,7 +39,7 @@ static const char *eal(uint32_t n)
 	return a;
 }
 
-/* The file in urdma's README, as it stands there. */
+/* The file from urdma's README, unchanged. */
 static void test_urdma_json(void **state)
 {
 	static const uint8_t ip[16] = {

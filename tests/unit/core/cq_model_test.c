@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The arm, check and signal protocol against a model: every
- * sequence of pushes, arms, polls and takes up to a length is run on the real
- * queue and on a description of it in plain words; all that can be seen must
- * agree after each step.  Each call is atomic under the queue's lock, so these
- * sequences are all the interleavings there are.
+ * The arm, check and signal protocol against a model: every sequence of pushes,
+ * arms, polls and takes up to a length is run on the real queue and on the
+ * model; all visible results must agree after each step. Each call is atomic
+ * under the queue's lock, so these sequences are all possible interleavings.
  *
- * The second test runs a program as the manual writes it (arm, poll until
- * empty, wait) against a producer in every order of their steps: it must never
- * sleep while a completion waits.
+ * The second test runs a program as in the manual (arm, poll until empty, wait)
+ * against a producer in every order of their steps: it must never sleep while a
+ * completion waits.
  */
 #include "unit.h"
 
@@ -144,7 +143,7 @@ static void run(const enum step *steps)
 		assert_int_equal(w.cq.armed, w.m.armed);
 		assert_int_equal(ur_cq_is_empty(&w.cq), w.m.n == 0);
 	}
-	while (w.m.events > 0) /* exactly as many as the model has */
+	while (w.m.events > 0) /* exactly as many as in the model */
 		step_both(&w, TAKE);
 	step_both(&w, TAKE);
 	world_fini(&w);
@@ -203,7 +202,7 @@ static bool program_step(struct world *w, struct program *p)
 #define PUSHES	  3u
 #define SCHEDULES (1u << 16)
 
-/* Bit i of the schedule: whose turn the i-th step is. */
+/* Bit i of the schedule: the thread that runs the i-th step. */
 static void run_program(unsigned int schedule)
 {
 	struct program p = { .at = ARMING };

@@ -72,13 +72,13 @@ static void test_limits_of_size(void **state)
 	assert_int_equal(ur_cq_init(&cq, UR_MAX_CQE + 1, NULL, NULL, NULL),
 			 -EINVAL);
 	assert_int_equal(ur_cq_init(&cq, 8, NULL, NULL, NULL), 0);
-	assert_int_equal(cq.cqe, 15); /* at least as asked */
+	assert_int_equal(cq.cqe, 15); /* at least the requested size */
 	assert_int_equal(ur_cq_resize(&cq, 0), -EINVAL);
 	assert_int_equal(ur_cq_resize(&cq, UR_MAX_CQE + 1), -EINVAL);
 	assert_int_equal(ur_cq_fini(&cq), 0);
 }
 
-/* Pages of our process that are there, from /proc/self/statm. */
+/* Resident pages of this process, from /proc/self/statm. */
 static long resident_pages(void)
 {
 	FILE *f = fopen("/proc/self/statm", "r");
@@ -138,7 +138,7 @@ static void test_entries_come_in_order_over_the_wrap(void **state)
 	assert_int_equal(ur_cq_poll(&f->cq, out, 8), 0);
 }
 
-/* What is written to stderr from start to the end goes to a file. */
+/* Redirects stderr to a file. */
 static int stderr_to(int fd)
 {
 	int kept = dup(STDERR_FILENO);
@@ -147,8 +147,8 @@ static int stderr_to(int fd)
 	return kept;
 }
 
-/* An event and a line: which queue, whose, and how large it was. */
-static void test_overrun_is_told_once(void **state)
+/* An event and a line: which queue, of which QP, and its size. */
+static void test_overrun_is_reported_once(void **state)
 {
 	struct fixture *f = *state;
 	FILE *log = tmpfile();
@@ -185,7 +185,7 @@ static void test_resize_keeps_entries(void **state)
 {
 	struct fixture *f = *state;
 
-	for (uint64_t i = 0; i < 7; i++) { /* move off the start */
+	for (uint64_t i = 0; i < 7; i++) { /* so that the ring wraps */
 		push(&f->cq, i, false);
 		expect_poll(&f->cq, i);
 	}
@@ -262,7 +262,7 @@ static void test_solicited_only(void **state)
 		expect_poll(&f->cq, i);
 	ur_cq_arm(&f->cq, true);
 	assert_false(unit_readable(f->channel.fd));
-	ur_cq_arm(&f->cq, false); /* stronger than what was asked */
+	ur_cq_arm(&f->cq, false); /* stronger than the previous request */
 	ur_cq_arm(&f->cq, true);  /* and not weakened again */
 	push(&f->cq, 4, false);
 	take_and_ack(&f->channel, 0);
@@ -307,7 +307,7 @@ static void test_moderated_by_count(void **state)
 	take_and_ack(&f->channel, 0);
 	assert_int_equal(f->cq.fire_at_ns, UR_NEVER);
 	assert_int_equal(ur_cq_poll(&f->cq, out, 8), 4);
-	/* The next arming begins anew. */
+	/* The next arming starts counting from zero. */
 	ur_cq_arm(&f->cq, false);
 	push_at(&f->cq, 5);
 	assert_false(unit_readable(f->channel.fd));
@@ -331,7 +331,9 @@ static void test_moderated_by_time(void **state)
 	assert_false(unit_readable(f->channel.fd));
 }
 
-/* What waits does not stay when it is switched off; either 0 does that. */
+/*
+ * A pending signal is sent when moderation is switched off; either 0 does that.
+ */
 static void test_moderation_ends(void **state)
 {
 	struct fixture *f = *state;
@@ -402,7 +404,7 @@ static void test_fini_drains_and_waits(void **state)
 	assert_int_equal(ur_cq_init(&cq, 1, &f->channel, &f->async, &cq), 0);
 	ur_cq_arm(&cq, false);
 	push(&cq, 1, false);
-	ur_cq_arm(&cq, false); /* a second event, nobody takes it */
+	ur_cq_arm(&cq, false); /* a second event, never taken */
 	push(&cq, 2, false);
 	assert_int_equal(ur_evq_take(&f->channel, &done), 0);
 	assert_int_equal(ur_evq_take(&f->async, &overrun), 0);
@@ -425,7 +427,7 @@ int main(void)
 		T(test_the_largest_costs_nothing_until_used),
 		T(test_the_largest_filled_and_one_more),
 		T(test_entries_come_in_order_over_the_wrap),
-		T(test_overrun_is_told_once),
+		T(test_overrun_is_reported_once),
 		T(test_resize_keeps_entries),
 		T(test_purge_removes_one_qp_only),
 		T(test_arm_then_completion),

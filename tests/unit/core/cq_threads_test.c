@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Producers and an event-driven consumer in threads of their own: every
- * completion arrives, though the consumer sleeps whenever it finds nothing.
- * A lost event would hang it, so a watchdog ends the test.
+ * completion arrives, though the consumer sleeps whenever it finds none. A lost
+ * event would hang it, so a watchdog ends the test.
  */
 #include "unit.h"
 

@@ -19,7 +19,7 @@ struct fixture {
 	struct ur_dev_listener l;
 };
 
-/* A device on a host without addresses, and somebody who listens. */
+/* A device on a host without addresses, and a listener. */
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -114,10 +114,10 @@ static void test_indices_stay(void **state)
 	expect_gid(f, 2, "fd00::1");
 	ur_dev_update(&f->dev, g, 3);
 	assert_int_equal(events(f), 0);
-	ur_dev_update(&f->dev, more, 4); /* 10.0.0.2 has gone */
+	ur_dev_update(&f->dev, more, 4); /* 10.0.0.2 was removed */
 	assert_int_equal(events(f), GID_CHANGE);
 	expect_gid(f, 0, "10.0.0.1");
-	expect_gid(f, 1, "10.0.0.9"); /* into the hole */
+	expect_gid(f, 1, "10.0.0.9"); /* into the free entry */
 	expect_gid(f, 2, "fd00::1");
 	expect_gid(f, 3, "10.0.0.8");
 	addr_of("10.0.0.8", addr);
@@ -192,7 +192,7 @@ static void test_port_follows_the_interfaces(void **state)
 	assert_int_equal(p.max_mtu, 5);
 	assert_int_equal(p.active_mtu, 3);
 	events(f);
-	g[0].up = false; /* the next one counts then */
+	g[0].up = false; /* the next one is used then */
 	ur_dev_update(&f->dev, g, 2);
 	assert_int_equal(events(f), LID_CHANGE);
 	ur_dev_port(&f->dev, &p);
@@ -306,7 +306,7 @@ static void test_resolve_refuses(void **state)
 	expect_refused(f, av);
 }
 
-/* Programs say 1 and rely on the kernel's RoCE to correct it. */
+/* Programs pass 1 and rely on the kernel's RoCE to correct it. */
 static void test_resolve_hop_limit(void **state)
 {
 	struct fixture *f = *state;
@@ -340,7 +340,7 @@ static void test_resolve_by_lid(void **state)
 	expect_refused(f, av);
 }
 
-static void test_every_listener_is_told(void **state)
+static void test_every_listener_gets_events(void **state)
 {
 	struct fixture *f = *state;
 	struct ur_dev_listener second = { .evq = &f->q };
@@ -362,7 +362,7 @@ static void test_every_listener_is_told(void **state)
 	assert_int_equal(ur_evq_take(&f->q, &ev), -EAGAIN);
 }
 
-/* IPv4, global IPv6, link-local IPv6, then what is on the loopback. */
+/* IPv4, global IPv6, link-local IPv6, then addresses of the loopback. */
 static int rank(const struct ur_gid *g)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
@@ -399,8 +399,8 @@ static void test_addresses_of_this_host(void **state)
 		assert_int_equal(ur_host_gids(g, 1), 1);
 }
 
-/* Its GID is no address and it has no LID: only the port's state counts. */
-static void test_iwarp_tells_of_its_port_alone(void **state)
+/* Its GID is no address and it has no LID: only the port's state matters. */
+static void test_iwarp_reports_only_its_port(void **state)
 {
 	struct fixture *f = *state;
 	struct ur_gid g[] = { gid("10.0.0.1", 2, 1500),
@@ -458,9 +458,9 @@ int main(void)
 		T(test_resolve_refuses),
 		T(test_resolve_hop_limit),
 		T(test_resolve_by_lid),
-		T(test_every_listener_is_told),
+		T(test_every_listener_gets_events),
 		T(test_addresses_of_this_host),
-		T(test_iwarp_tells_of_its_port_alone),
+		T(test_iwarp_reports_only_its_port),
 		T(test_kinds_are_two_devices),
 		T(test_guid_is_stable),
 	};

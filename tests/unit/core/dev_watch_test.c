@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The device in a network namespace of its own, which begins with a loopback
- * that is down and nothing else.  An ordinary user may make one where user
- * namespaces are allowed; where not, the test is skipped.
+ * The device in a network namespace of its own, which starts with only a
+ * loopback that is down. An ordinary user may create one where user namespaces
+ * are allowed; where not, the test is skipped.
  */
 #include "unit.h"
 
@@ -78,7 +78,7 @@ static void set_addr(struct fixture *f, const char *name, const char *text)
 	assert_int_equal(ioctl(f->sock, SIOCSIFADDR, &req), 0);
 }
 
-/* The descriptor tells of the change; which events were raised by it? */
+/* Waits for the descriptor; returns the events raised. */
 static uint32_t watch(struct fixture *f)
 {
 	uint32_t seen = 0;
@@ -141,7 +141,7 @@ static void test_a_host_with_only_a_loopback(void **state)
 	assert_false(p.active);
 }
 
-/* As an ordinary user, who is root only in a namespace of his own. */
+/* As an ordinary user, root only in its own namespace. */
 static bool alone(void)
 {
 	return unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0 ||

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Every order of the steps of two posters, two takers and a drain up to a
- * length: a taker's read(2) and its look under the lock are separate steps, so
- * the source itself is included to call them.  After each step must hold
+ * length: a taker's read(2) and its step under the lock are separate, so the
+ * source itself is included to call them.  Invariant after each step:
  *
- *	descriptor's count + counts in takers' hands == entries + stale
+ *  *	descriptor's count + counts that takers hold == entries + stale
  *
- * and at the end, when the takers have finished, the descriptor is readable
- * exactly if an entry is there, and every post was taken or drained.
+ * At the end, when the takers have finished, the descriptor is readable exactly
+ * if an entry exists, and every post was taken or drained.
  */
 #include "unit.h"
 
@@ -158,7 +158,7 @@ static void test_every_order_of_steps(void **state)
 {
 	enum step steps[DEPTH];
 
-	/* A guard against a model in which nothing is possible. */
+	/* Guards against a model in which no step is possible. */
 	assert_true(explore(steps, 0) > 10000);
 }
 

@@ -59,7 +59,8 @@ static void test_each_post_is_one_event(void **state)
 	ur_evq_post(&f->q, &f->b);
 	ur_evq_post(&f->q, &f->a);
 	expect(f, &f->a);
-	expect(f, &f->b); /* a source with many does not starve another */
+	expect(f,
+	       &f->b); /* a source with many events does not starve another */
 	expect(f, &f->a);
 	expect(f, &f->a);
 	assert_false(unit_readable(f->q.fd));
@@ -98,7 +99,7 @@ static void test_async_events_carry_their_fields(void **state)
 	assert_int_equal(out.port_num, 1);
 }
 
-/* Leak checkers see whether fini frees what nobody took. */
+/* Leak checkers see whether fini frees untaken events. */
 static void test_fini_with_events_left(void **state)
 {
 	struct ur_evq q;
@@ -192,7 +193,7 @@ static void test_a_signal_interrupts_the_wait(void **state)
 
 	sigaction(SIGUSR1, &sa, NULL);
 	assert_int_equal(pthread_create(&t, NULL, take_thread, *state), 0);
-	/* One that comes before it waits interrupts nothing. */
+	/* A signal before the wait interrupts nothing. */
 	do {
 		usleep(50000);
 		pthread_kill(t, SIGUSR1);
@@ -200,7 +201,7 @@ static void test_a_signal_interrupts_the_wait(void **state)
 	assert_int_equal((intptr_t)ret, -EINTR);
 }
 
-/* Takers, posters and drains at once: nothing hangs, nothing stays. */
+/* Takers, posters and drains at once: no thread hangs, no entry stays. */
 #define RACE_POSTS 20000
 
 static void *race_post(void *arg)
@@ -251,7 +252,7 @@ static void test_drain_races_with_takers(void **state)
 		ur_evq_drain(&f->q, &f->src_a);
 	pthread_join(post, NULL);
 	ur_evq_drain(&f->q, &f->src_a);
-	/* The stop signs would overtake an entry that counts for many. */
+	/* The stop marks would overtake an entry that counts for many. */
 	while (delivered(f, &f->src_b) < RACE_POSTS)
 		sched_yield();
 	for (size_t i = 0; i < 2; i++)
@@ -262,13 +263,14 @@ static void test_drain_races_with_takers(void **state)
 		pthread_join(take[i], &ret);
 		b += (intptr_t)ret;
 	}
-	assert_int_equal(b, RACE_POSTS); /* no drain took what is not its */
+	assert_int_equal(b,
+			 RACE_POSTS); /* no drain took another source's event */
 	assert_int_equal(f->src_b.delivered, RACE_POSTS);
 	assert_int_equal(f->q.stale, 0);
 	assert_false(unit_readable(f->q.fd));
 }
 
-/* What the thread that wakes later did, and may do next. */
+/* Steps of the thread that defers its wakes. */
 struct later {
 	struct fixture *f;
 	_Atomic int posted, may_wake;
@@ -299,7 +301,7 @@ static pthread_t start_later(struct later *l)
 	return t;
 }
 
-static void test_who_wakes_later_wakes_for_each(void **state)
+static void test_deferred_wakes_are_counted(void **state)
 {
 	struct fixture *f = *state;
 	struct later l = { .f = f };
@@ -314,8 +316,8 @@ static void test_who_wakes_later_wakes_for_each(void **state)
 	assert_false(unit_readable(f->q.fd));
 }
 
-/* Nobody is woken for what has been taken away meanwhile. */
-static void test_drain_before_the_waking(void **state)
+/* No thread is woken for an event drained meanwhile. */
+static void test_drain_before_deferred_wakes(void **state)
 {
 	struct fixture *f = *state;
 	struct later l = { .f = f };
@@ -338,7 +340,7 @@ static void *fini_thread(void *arg)
 	return NULL;
 }
 
-static void test_fini_waits_for_who_wakes_later(void **state)
+static void test_fini_waits_for_deferred_wakes(void **state)
 {
 	struct fixture *f = *state;
 	struct later l = { .f = f };
@@ -355,12 +357,12 @@ static void test_fini_waits_for_who_wakes_later(void **state)
 	assert_int_equal(ur_evq_init(&f->q), 0); /* for the teardown */
 }
 
-#define OWED 8u /* queues that a thread remembers */
+#define OWED 8u /* queues that a thread can defer */
 
 struct many {
 	struct ur_evq q[OWED + 1];
 	struct ur_ev ev[OWED + 1];
-	uint32_t before, after; /* how many were readable: waking */
+	uint32_t before, after; /* how many were readable */
 };
 
 static uint32_t readable(const struct many *m)
@@ -385,7 +387,7 @@ static void *many_thread(void *arg)
 	return NULL;
 }
 
-/* One queue more than a thread remembers is woken at once. */
+/* One queue more than a thread can defer is signalled at once. */
 static void test_more_queues_than_are_remembered(void **state)
 {
 	static struct many m;
@@ -416,9 +418,9 @@ int main(void)
 		T(test_too_many_acknowledgements_do_not_hang),
 		T(test_a_signal_interrupts_the_wait),
 		T(test_drain_races_with_takers),
-		T(test_who_wakes_later_wakes_for_each),
-		T(test_drain_before_the_waking),
-		T(test_fini_waits_for_who_wakes_later),
+		T(test_deferred_wakes_are_counted),
+		T(test_drain_before_deferred_wakes),
+		T(test_fini_waits_for_deferred_wakes),
 		cmocka_unit_test(test_more_queues_than_are_remembered),
 	};
 

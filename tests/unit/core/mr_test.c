@@ -23,7 +23,7 @@ static void on_quiesce(void *arg)
 {
 	struct fixture *f = arg;
 
-	/* The lanes' locks come before the table's: it must be free here. */
+	/* The lanes' locks precede the table's: it must be free here. */
 	assert_true(ur_trylock(&f->t.lock));
 	ur_unlock(&f->t.lock);
 	f->quiesced++;
@@ -215,7 +215,7 @@ static void test_rereg(void **state)
 	ur_mr_destroy(&f->t, mr);
 }
 
-/* It is found as fast as it was, and what has gone is not. */
+/* A cached lookup finds it, and never a removed region. */
 static void test_looked_up_again(void **state)
 {
 	struct fixture *f = *state;
@@ -284,7 +284,7 @@ static void test_null_region(void **state)
 	assert_int_equal(ur_mr_create_null(&f->t, &f->pd, &mr), 0);
 	assert_int_equal(mr->kind, UR_MR_NULL);
 	assert_int_equal(f->pd.users, 1);
-	/* Peers have no right to it, and nothing can be made of it. */
+	/* Peers have no access to it, and it cannot be re-registered. */
 	assert_null(ur_mr_translate(mr, &f->pd, 0, 1, UR_ACCESS_REMOTE_READ));
 	assert_int_equal(ur_mr_rereg(&f->t, &mr, UR_REREG_PD, &f->other, NULL,
 				     0, 0),
@@ -320,7 +320,7 @@ static void test_foreign_memory_is_not_moved(void **state)
 /* Growth, tombstones and their removal, against a plain list. */
 #define CHURN 5000u
 
-/* Nothing is looked at but the key. */
+/* Only the key is used. */
 static void test_an_import_keeps_its_key(void **state)
 {
 	struct fixture *f = *state;
@@ -342,7 +342,7 @@ static void test_an_import_keeps_its_key(void **state)
 	assert_int_equal(ur_mr_rereg(&f->t, &mr, UR_REREG_ACCESS, NULL, NULL, 0,
 				     0),
 			 -EOPNOTSUPP);
-	want.key = key | 1; /* of the same family */
+	want.key = key | 1; /* of the same upper bits */
 	assert_int_equal(ur_mr_import(&f->t, &want, &more), -EEXIST);
 	want.key = mine->key;
 	assert_int_equal(ur_mr_import(&f->t, &want, &more), -EEXIST);
@@ -356,7 +356,7 @@ static void test_an_import_keeps_its_key(void **state)
 	assert_int_equal(ur_mr_destroy(&f->t, mine), 0);
 }
 
-static void test_many_come_and_go(void **state)
+static void test_many_added_and_removed(void **state)
 {
 	struct fixture *f = *state;
 	struct ur_mr **mr = calloc(CHURN, sizeof(*mr));
@@ -413,7 +413,7 @@ static void test_the_table_filled_and_one_more(void **state)
 	free(mr);
 }
 
-/* 24 random bits: no bit of the key stands still, none follows another. */
+/* 24 random bits: no bit is constant, none depends on another. */
 static void test_keys_are_random(void **state)
 {
 	struct fixture *f = *state;
@@ -452,7 +452,7 @@ static void count_end(struct ur_pin *pin)
 	pins_ended++;
 }
 
-/* The mapping stays until the region and whoever reads it let it go. */
+/* The mapping lives until the region and all readers drop it. */
 static void test_pin(void **state)
 {
 	struct fixture *f = *state;
@@ -482,7 +482,7 @@ static void test_pin(void **state)
 	assert_int_equal(pins_ended, 2);
 }
 
-/* A table that ends with regions lets their mappings go, too. */
+/* A table destroyed with regions frees their mappings, too. */
 static void test_pin_left(void **state)
 {
 	struct fixture *f = *state;
@@ -523,7 +523,7 @@ int main(void)
 		T(test_peek),
 		T(test_foreign_memory_is_not_moved),
 		T(test_an_import_keeps_its_key),
-		T(test_many_come_and_go),
+		T(test_many_added_and_removed),
 		T(test_the_table_filled_and_one_more),
 		T(test_keys_are_random),
 		T(test_fini_frees_what_was_left),

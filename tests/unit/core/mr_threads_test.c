@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lookups without a lock while regions come, go, are re-registered and the
- * table grows.  A region that was registered before and stays must be found at
- * every moment; one that was removed must not be touched after its lane was
- * given up (address sanitizer and thread sanitizer watch).
+ * Lookups without a lock while regions are added, removed and re-registered and
+ * the table grows. A region that stays must be found at every time; a removed
+ * one must not be accessed after its lane was unlocked (address sanitizer and
+ * thread sanitizer watch).
  */
 #include "unit.h"
 
@@ -27,7 +27,7 @@ struct world {
 	struct ur_lock lane[READERS];
 	struct ur_mr *standing[STANDING];
 	uint32_t keys[STANDING];
-	_Atomic uint32_t moving[MOVING]; /* keys that may be gone */
+	_Atomic uint32_t moving[MOVING]; /* keys that may be removed */
 	_Atomic bool stop;
 	_Atomic uint32_t looks[READERS];
 };
@@ -35,7 +35,7 @@ struct world {
 struct reader {
 	struct world *w;
 	uint32_t id;
-	uint32_t key; /* asked for until it is gone */
+	uint32_t key; /* looked up until it is removed */
 	struct ur_mr_hint hint;
 };
 
@@ -49,7 +49,7 @@ static void quiesce(void *arg)
 	}
 }
 
-/* What a lane does with packets, in bursts under its lock. */
+/* The lookups of a lane, in bursts under its lock. */
 static void look_around(struct world *w, uint32_t from)
 {
 	for (uint32_t i = 0; i < STANDING; i++) {
@@ -63,7 +63,7 @@ static void look_around(struct world *w, uint32_t from)
 	}
 }
 
-/* What is remembered from burst to burst. */
+/* A cached lookup over several bursts. */
 static void look_again(struct reader *r, uint32_t from)
 {
 	const struct ur_mr *mr;
@@ -154,7 +154,7 @@ static void test_lookups_while_the_table_changes(void **state)
 		r[i] = (struct reader){ .w = w, .id = i };
 		pthread_create(&t[i], NULL, reader, &r[i]);
 	}
-	/* Until both sides had their share, however the threads are run. */
+	/* Until both sides have run enough, however they are scheduled. */
 	for (uint32_t round = 0;
 	     round < ROUNDS || w->looks[0] < LOOKS || w->looks[1] < LOOKS;
 	     round++) {

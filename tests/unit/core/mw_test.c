@@ -122,7 +122,7 @@ static void a_window_shows_a_part(void **state)
 	assert_int_equal(reach(f, &f->qp, f->mr->key, va, 1,
 			       UR_ACCESS_REMOTE_READ),
 			 -EACCES);
-	/* A window is for peers alone. */
+	/* A window is for peers only. */
 	assert_null(ur_mr_lookup(&f->t, key));
 }
 
@@ -146,7 +146,7 @@ static void c10_72_domains(void **state)
 	assert_int_equal(reach(f, &f->alien, key, va, 8, RW), -EPERM);
 }
 
-static void a_new_key_ends_the_old_one(void **state)
+static void a_new_key_invalidates_the_old_one(void **state)
 {
 	struct fixture *f = *state;
 	uint32_t before = f->one->win.key, first, second;
@@ -220,7 +220,7 @@ static void o10_37_2_30_type_2_is_bound_once(void **state)
 	assert_int_equal(ur_mw_bind(&f->t, &f->qp, &b), -EINVAL);
 }
 
-/* What may be bound, row by row; the region has `mr_access`. */
+/* Legal binds, row by row; the region has `mr_access`. */
 static void c10_73_to_75_what_a_bind_needs(void **state)
 {
 	static const struct {
@@ -325,7 +325,8 @@ static void o10_37_2_26_what_can_be_invalidated(void **state)
 	assert_int_equal(ur_mw_may_invalidate(&f->t, &f->qp2, two), -EPERM);
 	assert_int_equal(ur_mw_may_invalidate(&f->t, &f->qp, two), 0);
 	assert_int_equal(ur_mw_invalidate(&f->t, &f->qp, two), 0);
-	/* Free: once more does not hurt here, but is no peer's business. */
+	/* Free: invalidating it again is harmless here, but not allowed to a
+	 * peer. */
 	assert_int_equal(ur_mw_invalidate(&f->t, &f->qp, two), 0);
 	assert_int_equal(ur_mw_may_invalidate(&f->t, &f->qp, two), -ENOENT);
 }
@@ -355,7 +356,7 @@ static void a_region_with_windows_stays(void **state)
 	assert_int_equal(ur_mr_destroy(&f->t, mr), 0);
 }
 
-static void a_qp_that_goes_frees_its_windows(void **state)
+static void destroying_a_qp_frees_its_windows(void **state)
 {
 	struct fixture *f = *state;
 	uint32_t one = make(f, f->one, &f->qp, 0, 8, RW);
@@ -365,7 +366,7 @@ static void a_qp_that_goes_frees_its_windows(void **state)
 	assert_int_equal(f->mr->windows, 2);
 	ur_mw_release(&f->t, &f->qp);
 	assert_int_equal(f->mr->windows, 1);
-	/* Whoever gets the same memory for a QP reaches nothing. */
+	/* A QP that gets the same memory reaches nothing. */
 	assert_int_equal(reach(f, &f->qp, two, (uintptr_t)f->buf, 8, RW),
 			 -ENOENT);
 	assert_int_equal(reach(f, &f->qp2, one, (uintptr_t)f->buf, 8, RW), 0);
@@ -407,7 +408,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_window_shows_a_part),
 		TEST(c10_72_domains),
-		TEST(a_new_key_ends_the_old_one),
+		TEST(a_new_key_invalidates_the_old_one),
 		TEST(the_key_byte_wraps),
 		TEST(type_1_is_unbound_by_length_0),
 		TEST(o10_37_2_30_type_2_is_bound_once),
@@ -416,7 +417,7 @@ int main(void)
 		TEST(a_zero_based_window),
 		TEST(o10_37_2_26_what_can_be_invalidated),
 		TEST(a_region_with_windows_stays),
-		TEST(a_qp_that_goes_frees_its_windows),
+		TEST(destroying_a_qp_frees_its_windows),
 		TEST(unknown_types),
 		TEST(the_table_filled_and_one_more),
 	};

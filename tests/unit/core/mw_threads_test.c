@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A type 1 window is bound again and again while other lanes reach memory
- * through it: a key shows what was bound with it, or nothing.
- */
+/* A type 1 window is bound repeatedly while other lanes access memory through
+ * it: a key gives the range bound with it, or nothing. */
 #include "unit.h"
 
 #include <errno.h>

@@ -37,7 +37,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* Every test gives back what it took. */
+/* Every test releases its references. */
 static int teardown(void **state)
 {
 	struct fixture *f = *state;
@@ -126,7 +126,7 @@ static void test_beyond_each_limit(void **state)
 	}
 }
 
-static void test_what_is_missing_or_unknown(void **state)
+static void test_missing_or_unknown_objects(void **state)
 {
 	struct fixture *f = *state;
 	struct ur_qp_init init = f->init;
@@ -185,7 +185,7 @@ int main(void)
 		T(test_objects_in_use_cannot_go),
 		T(test_with_an_srq_there_is_no_receive_queue),
 		T(test_beyond_each_limit),
-		T(test_what_is_missing_or_unknown),
+		T(test_missing_or_unknown_objects),
 		T(test_fini_removes_completions_and_events),
 		T(test_event_names_the_qp),
 	};

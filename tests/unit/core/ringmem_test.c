@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Queues in memory that somebody else provides. */
+/* Queues in memory of the application. */
 #include "unit.h"
 
 #include <errno.h>
@@ -15,10 +15,10 @@
 
 struct fixture {
 	struct ur_ring_source source;
-	uint32_t given[3]; /* per ur_ring_what, now out */
+	uint32_t given[3]; /* per ur_ring_what, now in use */
 	uint32_t calls;
-	uint32_t fail_at; /* this call finds no memory */
-	bool decline;	  /* our own memory will do */
+	uint32_t fail_at; /* this call fails */
+	bool decline;	  /* default memory is used */
 };
 
 static void *get(void *arg, size_t bytes, enum ur_ring_what what)
@@ -136,7 +136,7 @@ static void test_a_qp_has_both_queues_there(void **state)
 	assert_int_equal(make_qp(f, qp, &pd, &cq), 0);
 	assert_int_equal(f->given[UR_RING_SQ], 1);
 	assert_int_equal(f->given[UR_RING_RQ], 1);
-	/* The source left it dirty; a new queue is clean all the same. */
+	/* The source's memory is dirty; a new queue is zeroed all the same. */
 	assert_int_equal(ur_sq_slot(&qp->sq, 3)->wr_id, 0);
 	ur_qp_fini(qp);
 	for (uint32_t i = 0; i < 2; i++) {

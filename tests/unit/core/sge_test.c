@@ -56,7 +56,7 @@ static void test_total_does_not_wrap(void **state)
 	assert_int_equal(ur_sge_total(s, 3), 0x200000000);
 }
 
-/* Every offset and length over a list with a hole and an empty element. */
+/* Every offset and length over a list with a gap and an empty element. */
 static void test_scatter_at_every_offset(void **state)
 {
 	struct fixture *f = *state;
@@ -168,7 +168,9 @@ static void test_memory_that_is_gone(void **state)
 	struct ur_mr *mr;
 	void *p = mmap(NULL, 4096, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	/* Here and not in setup: cmocka has handlers of its own, put up late. */
+	/*
+	 * Here and not in setup: cmocka installs its own handlers after that.
+	 */
 	assert_int_equal(ur_guard_install(), 0);
 	assert_ptr_not_equal(p, MAP_FAILED);
 	assert_int_equal(ur_mr_create(&f->t, &f->pd, p, 4096, (uintptr_t)p,
@@ -181,7 +183,7 @@ static void test_memory_that_is_gone(void **state)
 	assert_int_equal(scatter_one(f, s), -EFAULT);
 }
 
-/* IBTA has no null region; ibv_alloc_null_mr(3) tells what it is. */
+/* IBTA has no null region; ibv_alloc_null_mr(3) defines it. */
 static void test_null_region(void **state)
 {
 	struct fixture *f = *state;

@@ -136,7 +136,7 @@ static void the_list_has_an_end(void **state)
 	for (uint64_t i = 0; i < TAGS; i++)
 		assert_int_equal(add(q, i, ~0ul, i, NULL), 0);
 	assert_int_equal(add(q, 9, ~0ul, 9, NULL), -ENOMEM);
-	/* one that was matched holds its place until it is done with */
+	/* a matched tag keeps its place until it is released */
 	assert_int_equal(match(q, 0), UR_TM_MATCHED);
 	assert_int_equal(add(q, 9, ~0ul, 9, NULL), -ENOMEM);
 	ur_tm_release(&q->srq, q->tag);
@@ -165,7 +165,7 @@ static void deleting(void **state)
 	assert_int_equal(del(q, TAGS), -EINVAL);
 }
 
-/* An old handle does not delete who has its place now. */
+/* An old handle does not delete the tag that has its place now. */
 static void handles_are_not_used_again_soon(void **state)
 {
 	struct queue *q = *state;
@@ -193,8 +193,9 @@ static void an_unexpected_message_takes_a_receive(void **state)
 	assert_int_equal(match(q, 2), UR_TM_NONE);
 }
 
-/* What is added while one waits unseen is not matched until it was seen. */
-static void the_list_stands_still_until_they_agree(void **state)
+/* Tags added while an unexpected message is unseen do not match until it was
+ * seen. */
+static void added_tags_wait_until_messages_are_seen(void **state)
 {
 	struct queue *q = *state;
 
@@ -206,7 +207,7 @@ static void the_list_stands_still_until_they_agree(void **state)
 	assert_int_equal(add(q, 7, ~0ul, 7, NULL), 0);
 	expect_cqe(q, 1007, UR_WC_TM_ADD, UR_WC_SUCCESS, UR_WC_TM_SYNC_REQ);
 	assert_int_equal(match(q, 7), UR_TM_UNEXPECTED);
-	/* what was there before goes on */
+	/* earlier tags still match */
 	assert_int_equal(match(q, 1), UR_TM_MATCHED);
 	ur_tm_release(&q->srq, q->tag);
 	sync(q, 1); /* one of two */
@@ -228,7 +229,7 @@ static void silent_operations(void **state)
 	wr.op = UR_TM_DEL;
 	assert_int_equal(ur_tm_post(&q->srq, &wr, 0), 0);
 	assert_true(ur_cq_is_empty(&q->cq));
-	/* but an error is told */
+	/* but an error completes */
 	assert_int_equal(ur_tm_post(&q->srq, &wr, 0), 0);
 	expect_cqe(q, 0, UR_WC_TM_DEL, UR_WC_TM_ERR, 0);
 }
@@ -253,7 +254,7 @@ int main(void)
 		TEST(deleting),
 		TEST(handles_are_not_used_again_soon),
 		TEST(an_unexpected_message_takes_a_receive),
-		TEST(the_list_stands_still_until_they_agree),
+		TEST(added_tags_wait_until_messages_are_seen),
 		TEST(silent_operations),
 		cmocka_unit_test(limits),
 	};

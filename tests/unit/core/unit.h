@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What every unit test of core/ needs; cmocka wants the others before it. */
+/* Headers of every unit test of core/; cmocka requires the others before it. */
 #ifndef UR_TEST_CORE_UNIT_H
 #define UR_TEST_CORE_UNIT_H
 

@@ -37,7 +37,7 @@ static void test_receive_queue_beyond_its_limits(void **state)
 			 -EINVAL);
 }
 
-/* Every byte that a slot promises is its own. */
+/* The bytes of each slot are disjoint. */
 static void fill_sq(uint32_t max_wr, uint32_t max_sge, uint32_t max_inline)
 {
 	uint32_t room = max_sge * (uint32_t)sizeof(struct ur_sge);

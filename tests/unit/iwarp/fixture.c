@@ -151,7 +151,7 @@ static uint32_t at_most(struct pair *p, uint32_t max, uint32_t n)
 
 static void obey(struct pair *p, struct side *s)
 {
-	switch (ur_iwarp_link_wish(&s->qp)) {
+	switch (ur_iwarp_link_action(&s->qp)) {
 	case UR_IW_KEEP:
 		break;
 	case UR_IW_SHUT:

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The life of a connection: TERMINATE from the peer, and every way in which a
- * connection ends.
- */
+/* The life of a connection: TERMINATE from the peer, and every way a connection
+ * ends. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,8 +15,8 @@
 #include "wire/mpa.h"
 #include "world.h"
 
-/* A TERMINATE names the READ that it is about. */
-static void terminate_tells_the_read(void **state)
+/* A TERMINATE identifies its READ. */
+static void terminate_identifies_the_read(void **state)
 {
 	struct world *w = world_setup();
 
@@ -90,14 +88,14 @@ static void connection_breaks(void **state)
 	side_send(&w->p, &w->p.a);
 	ur_iwarp_eof(w->p.a.w, &w->p.a.qp, -ECONNRESET, 1);
 	side_cqe(&w->p.a, 1, UR_WC_WR_FLUSH_ERR);
-	assert_int_equal(ur_iwarp_link_wish(&w->p.a.qp), UR_IW_CLOSE);
+	assert_int_equal(ur_iwarp_link_action(&w->p.a.qp), UR_IW_CLOSE);
 	side_event(&w->p.a, UR_EVENT_QP_FATAL);
 	world_post(w, 2, UR_WR_SEND, 0, 10); /* ERR: flushed as it is posted */
 	side_cqe(&w->p.a, 2, UR_WC_WR_FLUSH_ERR);
 	world_teardown(w);
 }
 
-/* What was completed before disconnect arrives, though TCP was full. */
+/* Requests completed before disconnect arrive, though TCP was full. */
 static void disconnect_is_orderly(void **state)
 {
 	struct world *w = world_setup_large();
@@ -111,7 +109,7 @@ static void disconnect_is_orderly(void **state)
 	ur_iwarp_qp_disconnect(w->p.a.w, &w->p.a.qp, 1);
 	side_cqe(&w->p.a, 2, UR_WC_WR_FLUSH_ERR);
 	memset(w->a.p, 0, LEN); /* flushed: it is ours again */
-	assert_int_equal(ur_iwarp_link_wish(&w->p.a.qp), UR_IW_KEEP);
+	assert_int_equal(ur_iwarp_link_action(&w->p.a.qp), UR_IW_KEEP);
 	pair_run(&w->p);
 	side_cqe(&w->p.b, 5, UR_WC_SUCCESS);
 	assert_int_equal(ur_iwarp_counters(w->p.b.w)->crc_errors, 0);
@@ -158,14 +156,14 @@ static void a_peer_that_never_closes(void **state)
 	assert_true(at > 1000 && at < 60000000000u);
 	ur_iwarp_expire(w->p.a.w, at);
 	assert_ptr_equal(ur_iwarp_next(w->p.a.w), &w->p.a.qp);
-	assert_int_equal(ur_iwarp_link_wish(&w->p.a.qp), UR_IW_ABORT);
+	assert_int_equal(ur_iwarp_link_action(&w->p.a.qp), UR_IW_ABORT);
 	side_send(&w->p, &w->p.a);
 	assert_true(w->p.a.reset);
 	assert_true(ur_iwarp_deadline(w->p.a.w) == UR_NEVER);
 	world_teardown(w);
 }
 
-/* After an error bytes are thrown away, so that our TERMINATE survives. */
+/* After an error bytes are discarded, so that our TERMINATE survives. */
 static void bytes_after_an_error(void **state)
 {
 	struct world *w = world_setup();
@@ -225,7 +223,7 @@ static void responder_waits_for_the_initiator(void **state)
 	ur_iwarp_expire(w->p.b.w, at - 1);
 	side_send(&w->p, &w->p.b);
 	assert_int_equal(w->p.b.out.len, 0);
-	ur_iwarp_expire(w->p.b.w, at); /* it will not speak, it seems */
+	ur_iwarp_expire(w->p.b.w, at); /* it gives up waiting */
 	side_send(&w->p, &w->p.b);
 	assert_true(w->p.b.out.len > 0);
 	world_teardown(w);
@@ -240,7 +238,7 @@ static void responder_waits_for_the_initiator(void **state)
 	world_teardown(w);
 }
 
-/* Each kind of RTR lets the responder speak and disturbs nothing. */
+/* Each kind of RTR releases the responder and has no other effect. */
 static void ready_to_receive(void **state)
 {
 	static const enum ur_iw_rtr kinds[] = { UR_IW_RTR_FPDU, UR_IW_RTR_WRITE,
@@ -274,7 +272,7 @@ static void ready_to_receive(void **state)
 	}
 }
 
-/* One empty WRITE lies in a's stream, and no more. */
+/* One empty WRITE is in a's stream, and no more. */
 static void assert_nudged(struct world *w)
 {
 	struct fpdu f;
@@ -287,8 +285,8 @@ static void assert_nudged(struct world *w)
 	assert_int_equal(w->p.a.out.len, 0);
 }
 
-/* A peer that may have overlooked what came first is nudged, ever more rarely
- * and not for ever. */
+/* A peer that may have missed the first frame is nudged, at growing intervals
+ * and a limited number of times. */
 static void silent_peer_is_nudged(void **state)
 {
 	struct ur_iw_params params = pair_params(true);
@@ -311,8 +309,9 @@ static void silent_peer_is_nudged(void **state)
 	world_teardown(w);
 }
 
-/* Neither who has spoken, nor who has not agreed to empty WRITEs. */
-static void others_are_not_nudged(void **state)
+/* Neither a peer that has sent something, nor one that has not agreed to empty
+ * WRITEs. */
+static void other_peers_are_not_nudged(void **state)
 {
 	static const enum ur_iw_rtr kinds[] = { UR_IW_RTR_NONE, UR_IW_RTR_FPDU,
 						UR_IW_RTR_READ,
@@ -333,9 +332,9 @@ static void others_are_not_nudged(void **state)
 	}
 }
 
-/* What a server says first goes when the client has had time to take the
- * connection over, which begins when our reply has arrived. */
-static void responder_holds_its_tongue(void **state)
+/* The server's first message is sent after the client has had time to take over
+ * the connection, counted from the delivery of our reply. */
+static void responder_waits_before_its_first_message(void **state)
 {
 	struct ur_iw_params params = pair_params(true);
 	struct rig_wr wr = { .wr_id = 1,
@@ -363,8 +362,8 @@ static void responder_holds_its_tongue(void **state)
 	world_teardown(w);
 }
 
-/* Our own responder takes nudges for nothing, whenever they come. */
-static void nudges_disturb_nothing(void **state)
+/* Our own responder ignores nudges, whenever they come. */
+static void nudges_are_ignored(void **state)
 {
 	struct ur_iw_params params = pair_params(true);
 	struct world *w = world_setup_with(&params, false);
@@ -397,7 +396,7 @@ static void srq(void **state)
 	pair_run(&w->p);
 	assert_int_equal(side_cqe(&w->p.b, 1, UR_WC_SUCCESS).byte_len, 30);
 	ur_iwarp_qp_disconnect(w->p.b.w, &w->p.b.qp, 1);
-	side_no_cqe(&w->p.b); /* the other one stays the SRQ's */
+	side_no_cqe(&w->p.b); /* the other one stays in the SRQ */
 	side_event(&w->p.b, UR_EVENT_QP_LAST_WQE_REACHED);
 	world_teardown(w);
 }
@@ -428,7 +427,7 @@ static struct world *setup_patient(void)
 	return w;
 }
 
-/* Small and large: nothing behind it is looked at until it has its receive. */
+/* Small and large: nothing after it is parsed until it has its receive. */
 static void a_send_waits_for_its_receive(void **state)
 {
 	static const uint32_t lens[] = { 100, 50000 };
@@ -543,7 +542,7 @@ static void reset_drops_the_connection(void **state)
 	world_post(w, 1, UR_WR_RDMA_READ, 0, 10);
 	side_send(&w->p, &w->p.a);
 	assert_int_equal(modify(&w->p.a, UR_QPS_RESET, 0), 0);
-	assert_int_equal(ur_iwarp_link_wish(&w->p.a.qp), UR_IW_ABORT);
+	assert_int_equal(ur_iwarp_link_action(&w->p.a.qp), UR_IW_ABORT);
 	assert_int_equal(modify(&w->p.a, UR_QPS_INIT, 0), -EBUSY);
 	assert_ptr_equal(ur_iwarp_next(w->p.a.w), &w->p.a.qp);
 	ur_iwarp_unlink(w->p.a.w, &w->p.a.qp, 1);
@@ -552,8 +551,8 @@ static void reset_drops_the_connection(void **state)
 	world_teardown(w);
 }
 
-/* A stream with markers, made of one without: each 512 bytes one, that says
- * how far behind the FPDU's beginning it stands. */
+/* A stream with markers, made from one without: one every 512 bytes, with its
+ * distance from the FPDU's start. */
 static void put_marked(struct pipe *to, struct pipe *from, uint64_t *pos)
 {
 	while (from->len) {
@@ -607,7 +606,7 @@ static void markers_are_cut_out(void **state)
 			side_recv(&w->p, &w->p.b, &marked);
 		side_cqe(&w->p.b, 9, UR_WC_SUCCESS);
 		assert_memory_equal(w->b.p, w->a.p, 100000);
-		/* One that points elsewhere. */
+		/* A wrong marker. */
 		world_post(w, 3, UR_WR_RDMA_WRITE, 0, 1400);
 		side_send(&w->p, &w->p.a);
 		put_marked(&marked, &w->p.a.out, &pos);
@@ -625,7 +624,7 @@ static void markers_are_cut_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(terminate_tells_the_read),
+		cmocka_unit_test(terminate_identifies_the_read),
 		cmocka_unit_test(terminate_after_completion),
 		cmocka_unit_test(terminate_of_siw_is_understood),
 		cmocka_unit_test(peer_closes),
@@ -638,9 +637,9 @@ int main(void)
 		cmocka_unit_test(responder_waits_for_the_initiator),
 		cmocka_unit_test(ready_to_receive),
 		cmocka_unit_test(silent_peer_is_nudged),
-		cmocka_unit_test(others_are_not_nudged),
-		cmocka_unit_test(responder_holds_its_tongue),
-		cmocka_unit_test(nudges_disturb_nothing),
+		cmocka_unit_test(other_peers_are_not_nudged),
+		cmocka_unit_test(responder_waits_before_its_first_message),
+		cmocka_unit_test(nudges_are_ignored),
 		cmocka_unit_test(srq),
 		cmocka_unit_test(srq_keys),
 		cmocka_unit_test(a_send_waits_for_its_receive),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random traffic of both sides at once, over streams that are cut at random
- * places, in random framings; some connections are ended in the middle.  The
- * oracle: what was sent arrives once, in order and unchanged, every request
- * completes once and in order, and nothing but an end that was made fails.
- * A seed gives everything; `loop_test SEED` runs that one alone.
+ * Random traffic of both sides at once, over streams that are split at random
+ * places, in random framings; some connections are ended in the middle. The
+ * oracle: each message arrives once, in order and unchanged, every request
+ * completes once and in order, and nothing fails except by an intended end.
+ * Runs are reproducible from their seed; `loop_test SEED` runs only that one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,8 +41,8 @@ struct player {
 	uint32_t done;
 	uint32_t failed;
 	uint32_t recvs;	     /* completed */
-	uint32_t recv_ops;   /* of the peer's: which is the next to arrive */
-	uint64_t counter;    /* what the peer's additions should give */
+	uint32_t recv_ops;   /* of the peer's: the next to arrive */
+	uint64_t counter;    /* expected result of the peer's additions */
 	struct ur_mr *words; /* of `word` */
 	uint64_t word;
 };
@@ -190,7 +190,7 @@ static void check_sent(struct player *pl, const struct ur_cqe *c)
 		pl->failed++;
 		return;
 	}
-	assert_int_equal(pl->failed, 0); /* nothing succeeds behind an error */
+	assert_int_equal(pl->failed, 0); /* nothing succeeds after an error */
 	if (o->opcode == UR_WR_RDMA_READ)
 		assert_true(drawn(mine, pl, n, o->len));
 	if (o->opcode == UR_WR_FETCH_ADD) {
@@ -200,7 +200,9 @@ static void check_sent(struct player *pl, const struct ur_cqe *c)
 	}
 }
 
-/* The next receive of pl: that of the peer's next operation that eats one. */
+/*
+ * The next receive of pl: that of the peer's next operation that consumes one.
+ */
 static void check_received(struct player *pl, const struct ur_cqe *c)
 {
 	const struct player *from = pl->peer;
@@ -223,7 +225,7 @@ static void check_received(struct player *pl, const struct ur_cqe *c)
 	}
 	assert_int_equal(c->opcode, UR_WC_RECV_RDMA_WITH_IMM);
 	assert_int_equal(c->imm_be, n);
-	/* The WRITE is there when its immediate is. */
+	/* The WRITE is in place when its immediate arrives. */
 	assert_true(drawn(pl->theirs.p + n * SLOT + o->at, from, n, o->len));
 }
 
@@ -328,7 +330,8 @@ static void run(uint32_t seed)
 	while (!broken && (a.posted < OPS || b.posted < OPS))
 		one_step(&p, &a, &b);
 	for (uint32_t i = 0; i < 3; i++) {
-		/* A responder may wait for an initiator that has no news. */
+		/* A responder may wait for an initiator that has nothing to
+		 * send. */
 		if (ur_iwarp_deadline(p.b.w) != UINT64_MAX && !broken)
 			ur_iwarp_expire(p.b.w, ur_iwarp_deadline(p.b.w));
 		pair_run(&p);

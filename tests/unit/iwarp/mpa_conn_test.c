@@ -13,7 +13,7 @@
 
 #define NOW 5000u
 
-/* Move what `from` sends to `to`, n bytes at a time. */
+/* Move bytes sent by `from` to `to`, n at a time. */
 static void move(struct ur_mpa_conn *from, struct ur_mpa_conn *to, size_t n)
 {
 	const uint8_t *p;
@@ -91,7 +91,7 @@ static void rejects(void **state)
 	assert_int_equal(ur_mpa_conn_accept(&b, 1, 1, NULL, 0), -EINVAL);
 }
 
-/* CRC is on if either side wants it (RFC 5044, 7.1). */
+/* CRC is used if either side wants it (RFC 5044, 7.1). */
 static void crc_is_either_sides(void **state)
 {
 	struct ur_iw_params p;
@@ -151,7 +151,7 @@ static void initiator_falls_back(void **state)
 	assert_int_equal(a.error, -EPROTONOSUPPORT);
 }
 
-/* One that accepts with revision 1 at once is taken by its word. */
+/* A responder that accepts with revision 1 at once is accepted. */
 static void reply_of_revision_1(void **state)
 {
 	static const uint8_t yes[] = "MPA ID Rep Frame\x40\x01\x00\x02hi";
@@ -169,7 +169,7 @@ static void reply_of_revision_1(void **state)
 	assert_int_equal(params.rtr, UR_IW_RTR_NONE);
 }
 
-/* What the kernel's siw answered to peer to peer (siw_p2p_rping). */
+/* The kernel's siw's answer to peer-to-peer mode (siw_p2p_rping). */
 static void siw_peer_to_peer(void **state)
 {
 	static const uint8_t yes[] =
@@ -214,7 +214,7 @@ static void each_rtr(void **state)
 		assert_int_equal(p.rtr, kinds[i]);
 		ur_mpa_conn_result(&b, &p);
 		assert_int_equal(p.rtr, kinds[i]);
-		/* None that both know. */
+		/* None in common. */
 		bc.rtr = (uint8_t)(7 & ~kinds[i]);
 		start(&a, &ac, &b, &bc, 1000);
 		assert_int_equal(b.state, UR_MPA_FAILED);
@@ -222,7 +222,7 @@ static void each_rtr(void **state)
 	}
 }
 
-/* We send no markers: who wants them is no peer. */
+/* We send no markers: a peer that requires them is refused. */
 static void markers_are_refused(void **state)
 {
 	struct ur_mpa_config ac = ur_mpa_config_default();
@@ -271,8 +271,8 @@ static void limits(void **state)
 	assert_int_equal(a.cfg.ird, UR_IW_MAX_IRD);
 }
 
-/* Bytes behind the frame belong to the QP. */
-static void takes_nothing_behind_the_frame(void **state)
+/* Bytes after the frame belong to the QP. */
+static void consumes_nothing_after_the_frame(void **state)
 {
 	static const uint8_t bytes[] =
 		"MPA ID Req Frame\x50\x02\x00\x06\x00\x01\x00\x01xyREST";
@@ -342,7 +342,7 @@ int main(void)
 		cmocka_unit_test(each_rtr),
 		cmocka_unit_test(markers_are_refused),
 		cmocka_unit_test(limits),
-		cmocka_unit_test(takes_nothing_behind_the_frame),
+		cmocka_unit_test(consumes_nothing_after_the_frame),
 		cmocka_unit_test(bad_frames),
 		cmocka_unit_test(time_and_end),
 	};

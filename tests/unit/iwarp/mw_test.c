@@ -34,7 +34,7 @@ static int setup_silent(void **state)
 	return 0;
 }
 
-/* The responder speaks when it has heard something (RFC 5044, 7.1). */
+/* The responder may send after it has received something (RFC 5044, 7.1). */
 static int setup(void **state)
 {
 	if (setup_silent(state))
@@ -135,7 +135,7 @@ static void a_window_is_written_and_read(void **state)
 	assert_memory_equal(m.buf.p + 1000, m.w->a.p, 100000);
 }
 
-/* What a READ or WRITE through a wrong name ends with, on both sides. */
+/* The error of a READ or WRITE with a wrong STag, on both sides. */
 static void what_is_refused(void **state)
 {
 	for (int i = 0; i < 5; i++) {
@@ -207,7 +207,7 @@ static void what_a_peer_may_not_invalidate(void **state)
 		pair_run(&m.w->p);
 		side_cqe(&m.w->p.b, 11, UR_WC_WR_FLUSH_ERR);
 		side_event(&m.w->p.b, UR_EVENT_QP_ACCESS_ERR);
-		/* Cannot be invalidated, or there is no such thing. */
+		/* Cannot be invalidated, or does not exist. */
 		assert_int_equal(n->rdmap_operation_errors, i < 2);
 		assert_int_equal(n->rdmap_protection_errors, i >= 2);
 		teardown(state);
@@ -255,7 +255,7 @@ static void what_fails_ends_the_stream(void **state)
 	assert_int_equal(world_state_of(&m.w->p.a), UR_QPS_ERR);
 }
 
-/* The orderly end comes after the last request, also if that sends nothing. */
+/* The orderly end comes after the last request, even one that sends nothing. */
 static void closing_behind_a_bind(void **state)
 {
 	struct ur_qp_attr attr = { .state = UR_QPS_SQD };

@@ -24,7 +24,7 @@ static void fence_waits_for_reads(void **state)
 	world_a_sent(w, UR_RDMAP_READ_REQUEST);
 	world_a_sent(w, UR_RDMAP_SEND);
 	world_a_sent_nothing(w);
-	side_no_cqe(&w->p.a); /* the SEND completes behind the READ */
+	side_no_cqe(&w->p.a); /* the SEND completes after the READ */
 	world_answer(w, 100);
 	world_a_sent(w, UR_RDMAP_SEND);
 	side_cqe(&w->p.a, 1, UR_WC_SUCCESS);
@@ -71,7 +71,7 @@ static void no_ord_no_reads(void **state)
 	world_teardown(w);
 }
 
-/* What iWARP has no message for, or nothing to do it with. */
+/* Operations that iWARP lacks, or that cannot be executed. */
 static void refused_operations(void **state)
 {
 	static const struct {
@@ -91,7 +91,7 @@ static void refused_operations(void **state)
 	}
 }
 
-/* A bad lkey in the middle of a message: what is before it completes. */
+/* A bad lkey in the middle of a message: earlier ones complete. */
 static void bad_lkey(void **state)
 {
 	struct world *w = world_setup();
@@ -154,7 +154,7 @@ static void memory_is_gone(void **state)
 	world_teardown(w);
 }
 
-/* The link finds out itself: writev gives EFAULT. */
+/* The link finds out: writev gives EFAULT. */
 static void writing_faults(void **state)
 {
 	struct world *w = world_setup_large();

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What a peer may send, and what it gets for what it may not: FPDUs made by
- * hand against a responder, TERMINATE by TERMINATE.
- */
+/* What a peer may send, and the answer to what it may not: hand-made FPDUs
+ * against a responder, TERMINATE by TERMINATE. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -69,7 +67,7 @@ static void ended(struct world *w, uint8_t layer, uint8_t etype, uint8_t code,
 	go(w);
 	expect_terminate(&w->b->out, layer, etype, code, NULL);
 	assert_int_equal(atomic_load(&w->b->qp.state), UR_QPS_ERR);
-	assert_int_equal(ur_iwarp_link_wish(&w->b->qp), UR_IW_SHUT);
+	assert_int_equal(ur_iwarp_link_action(&w->b->qp), UR_IW_SHUT);
 	side_event(w->b, event);
 	side_event(w->b, -1);
 	teardown(w);
@@ -158,7 +156,7 @@ static void bad_crc(void **state)
 	ended(w, UR_TERM_MPA, 0, UR_TERM_MPA_CRC, UR_EVENT_QP_FATAL);
 }
 
-/* A large segment is placed before its CRC is known, but for its end. */
+/* A large segment is placed before its CRC is known, except for its end. */
 static void bad_crc_of_a_large_one(void **state)
 {
 	struct world *w = setup();
@@ -422,12 +420,12 @@ static void nonsense_lengths(void **state)
 	memcpy(tiny + 4, &crc, 4);
 	pipe_put(w->to, tiny, 8);
 	ended(w, UR_TERM_MPA, 0, UR_TERM_MPA_MARKER, UR_EVENT_QP_FATAL);
-	/* A header that is a message, longer than it can be; not awaited. */
+	/* A header-only message that is too long; its rest is not awaited. */
 	w = setup();
 	fpdu_put(w->to, &h, big, sizeof(big));
 	w->to->len = 100;
 	ended(w, UR_TERM_DDP, UR_TERM_DDP_UNTAGGED, UR_TERM_U_TOO_LONG, -1);
-	/* An empty FPDU where no RTR is awaited. */
+	/* An empty FPDU where no RTR is expected. */
 	w = setup();
 	memset(tiny, 0, 4);
 	crc = ur_crc32c(0, tiny, 4);
@@ -484,7 +482,7 @@ static void reads_are_answered_in_order(void **state)
 	teardown(w);
 }
 
-/* RFC 5041, 5.3: an answer and a request of ours do not cut each other. */
+/* RFC 5041, 5.3: a response and a request of ours are not interleaved. */
 static void messages_are_not_mixed(void **state)
 {
 	struct world *w = setup();
@@ -632,7 +630,7 @@ static void atomic_faults(void **state)
 	      UR_EVENT_QP_REQ_ERR);
 }
 
-static void responses_nobody_asked_for(void **state)
+static void unrequested_responses(void **state)
 {
 	struct world *w = setup();
 	struct ur_ddp_hdr t = hdr_tagged(UR_RDMAP_READ_RESPONSE, 1, 1);
@@ -701,7 +699,7 @@ int main(void)
 		cmocka_unit_test(more_reads_than_agreed),
 		cmocka_unit_test(masked_atomics),
 		cmocka_unit_test(atomic_faults),
-		cmocka_unit_test(responses_nobody_asked_for),
+		cmocka_unit_test(unrequested_responses),
 		cmocka_unit_test(access_flags_of_the_qp),
 	};
 

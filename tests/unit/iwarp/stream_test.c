@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Every operation over a stream that is cut at arbitrary places, in all the
- * ways of framing: both sides' data, completions and counters are right.
- */
+/* Every operation over a stream that is split at arbitrary places, with all
+ * framings: both sides' data, completions and counters are right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -186,7 +184,7 @@ static void all_operations(const struct ur_iw_params *params, uint32_t tx_max,
 	w.p.a.out.room = room;
 	w.p.b.out.room = room;
 	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
-		/* Tiny cuts of large messages take long and show no more. */
+		/* Tiny pieces of large messages take long and add nothing. */
 		if (lens[i] > 10000 &&
 		    ((tx_max && tx_max < 100) || (rx_max && rx_max < 100)))
 			continue;
@@ -198,7 +196,7 @@ static void all_operations(const struct ur_iw_params *params, uint32_t tx_max,
 	check_atomics(&w);
 	assert_int_equal(ur_iwarp_counters(w.p.a.w)->crc_errors, 0);
 	assert_int_equal(ur_iwarp_counters(w.p.b.w)->crc_errors, 0);
-	assert_int_equal(ur_iwarp_link_wish(&w.p.a.qp), UR_IW_KEEP);
+	assert_int_equal(ur_iwarp_link_action(&w.p.a.qp), UR_IW_KEEP);
 	side_event(&w.p.a, -1);
 	side_event(&w.p.b, -1);
 	world_fini(&w);
@@ -257,9 +255,9 @@ static void direct_placement_is_used(void **state)
 	world_fini(&w);
 }
 
-/* A message a little longer than an FPDU: its rest comes without swallowing
- * what follows. */
-static void short_rests_swallow_nothing(void **state)
+/* A message slightly longer than an FPDU: its rest is read without the bytes
+ * that follow. */
+static void short_rests_read_no_further(void **state)
 {
 	struct ur_iw_params params = pair_params(true);
 	const struct ur_iwarp_counters *c;
@@ -279,7 +277,7 @@ static void short_rests_swallow_nothing(void **state)
 	for (uint32_t i = 0; i < 8; i++)
 		side_cqe(&w.p.a, i, UR_WC_SUCCESS);
 	assert_memory_equal(w.src.p, w.dst.p, 8u << 16);
-	/* All but the first two: nobody was prepared for those. */
+	/* All but the first two, whose receives were not posted. */
 	c = ur_iwarp_counters(w.p.b.w);
 	assert_true(c->placed_direct_bytes > 350000);
 	world_fini(&w);
@@ -326,7 +324,7 @@ int main(void)
 		cmocka_unit_test(large_fpdus),
 		cmocka_unit_test(cut_anywhere),
 		cmocka_unit_test(direct_placement_is_used),
-		cmocka_unit_test(short_rests_swallow_nothing),
+		cmocka_unit_test(short_rests_read_no_further),
 		cmocka_unit_test(many_at_once),
 	};
 

@@ -39,7 +39,7 @@ struct world *world_setup(void)
 	return world_setup_with(&params, false);
 }
 
-/* FPDUs so large that their payload is sent from where it lies. */
+/* FPDUs so large that their payload is sent without a copy. */
 struct world *world_setup_large(void)
 {
 	struct ur_iw_params params = pair_params(true);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two connected sides with memory, and what tests of requests do with them. */
+/* Two connected sides with memory, and helpers for requests. */
 #ifndef UR_TESTS_IWARP_WORLD_H
 #define UR_TESTS_IWARP_WORLD_H
 
@@ -19,7 +19,7 @@ struct world {
 
 struct world *world_setup_with(const struct ur_iw_params *params, bool srq);
 struct world *world_setup(void);
-/* FPDUs so large that their payload is sent from where it lies. */
+/* FPDUs so large that their payload is sent without a copy. */
 struct world *world_setup_large(void);
 void world_teardown(struct world *w);
 void world_post(struct world *w, uint64_t id, uint8_t opcode, uint8_t flags,

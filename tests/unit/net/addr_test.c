@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Our own addresses: probed, announced, defended; and what cannot be one. */
+/* Our own addresses: probed, announced, defended; and invalid ones. */
 #include "fixture.h"
 
 #include "base/timer.h"
 
 static const uint8_t zero[6];
 
-/* RFC 5227: three probes from nobody, then two announcements. */
+/* RFC 5227: three probes with sender 0.0.0.0, then two announcements. */
 static void test_probes_v4(void **state)
 {
 	static const uint8_t probe[20] = {
@@ -98,7 +98,7 @@ static void probing(struct stk *s, bool v6)
 	stk_drain(s);
 }
 
-/* Somebody answers, or uses it, or probes it at the same time. */
+/* Another station replies, uses the address, or probes it at the same time. */
 static void test_taken_v4(void **state)
 {
 	static const struct {
@@ -162,19 +162,19 @@ static void test_defended(void **state)
 	assert_int_equal(stk_drain(s), 2);
 	assert_true(ur_net_addr_ready(s->net, ip("10.0.0.1")));
 	assert_int_equal(stk_neigh(s, "10.0.0.1", NULL), -1);
-	/* A probe of it is answered like any question. */
+	/* A probe of it is answered like any request. */
 	stk_in(s, f,
 	       mk_arp(f, mac_all, 1, mac_thief, "0.0.0.0", zero, "10.0.0.1"));
 	assert_int_equal(stk_drain(s), 1);
 	assert_int_equal(stk_count(s)->addr_conflict, 4);
-	/* Our own frame that comes back is nobody else's. */
+	/* Our own frame looped back is no conflict. */
 	stk_in(s, f,
 	       mk_arp(f, mac_all, 1, mac_us, "10.0.0.1", zero, "10.0.0.1"));
 	assert_int_equal(stk_count(s)->addr_conflict, 4);
 	assert_int_equal(stk_drain(s), 0);
 }
 
-/* Used at once, asked for meanwhile, then announced. */
+/* Used at once, probed meanwhile, then announced. */
 static void test_early(void **state)
 {
 	struct stk *s = *state;
@@ -198,7 +198,8 @@ static void test_early(void **state)
 	assert_int_equal(stk_drain(s), 5);
 }
 
-/* Somebody answers: told, counted, kept, and not announced or defended. */
+/* Another station replies: reported, counted, kept, and not announced or
+ * defended. */
 static void test_early_taken(void **state)
 {
 	struct stk *s = *state;

@@ -108,7 +108,7 @@ void stk_run(struct stk *s, uint64_t ns)
 	s->now = end;
 }
 
-/* In memory of just that size, so that a sanitizer sees one byte beyond. */
+/* In a buffer of exactly that size, so that a sanitizer sees an overrun. */
 enum ur_net_verdict stk_in(struct stk *s, const uint8_t *frame, uint32_t len)
 {
 	uint8_t *copy = malloc(len ? len : 1);
@@ -240,7 +240,7 @@ static void put16(uint8_t *p, uint32_t v)
 	p[1] = (uint8_t)v;
 }
 
-/* Written for the tests: not the stack's own. */
+/* Written for the tests, independent of the stack's own. */
 static uint32_t add(uint32_t sum, const uint8_t *p, uint32_t len)
 {
 	for (uint32_t i = 0; i < len; i++)

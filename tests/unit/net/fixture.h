@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One stack, its clock and the wire in the test's hands.  It is 10.0.0.1/24
- * and fd00::1/64 with MAC address 02:00:00:00:00:01; a peer ends in 2 wherever
- * it can; gateways are 10.0.0.254 and fd00::fe.
+ * One stack; the test controls its clock and its wire. It is 10.0.0.1/24 and
+ * fd00::1/64 with MAC address 02:00:00:00:00:01; a peer ends in 2 wherever it
+ * can; gateways are 10.0.0.254 and fd00::fe.
  */
 #ifndef UR_TESTS_UNIT_NET_FIXTURE_H
 #define UR_TESTS_UNIT_NET_FIXTURE_H
@@ -31,16 +31,16 @@ struct stk {
 	uint64_t now;
 	struct ur_net_event events[EVENTS_MAX];
 	uint32_t nevents;
-	struct ur_net_in in; /* of the last frame */
+	struct ur_net_in in; /* of the last input frame */
 	uint8_t frame[UR_NET_FRAME_MAX];
-	uint32_t len; /* of the last one that came out */
+	uint32_t len; /* of the last output frame */
 };
 
 extern const uint8_t mac_us[6], mac_peer[6], mac_thief[6], mac_all[6];
 
 /* The configuration, to be changed before stk_start(). */
 void stk_init(struct stk *s);
-/* Create; announcements are over if there are no probes. */
+/* Create; without probes the announcements are done. */
 void stk_start(struct stk *s);
 void stk_fini(struct stk *s);
 
@@ -49,12 +49,12 @@ int stk_setup(void **state);
 int stk_setup_idle(void **state);
 int stk_teardown(void **state);
 
-/* Let time pass, with every timer at its time. */
+/* Advances the clock, with every timer at its time. */
 void stk_run(struct stk *s, uint64_t ns);
 enum ur_net_verdict stk_in(struct stk *s, const uint8_t *frame, uint32_t len);
-/* The next frame that comes out is in s->frame; false: there is none. */
+/* The next output frame is in s->frame; false: there is none. */
 bool stk_out(struct stk *s);
-/* Throw away what comes out; how many. */
+/* Discards all output; returns the number of frames. */
 uint32_t stk_drain(struct stk *s);
 uint32_t stk_events(const struct stk *s, enum ur_net_event_kind kind);
 const struct ur_net_counters *stk_count(const struct stk *s);
@@ -66,14 +66,14 @@ const uint8_t *ip(const char *text);
 int stk_flow(struct stk *s, const char *dst, const struct ur_net_flow **f);
 /* Send 16 bytes there: 1 sent at once, 0 parked, -errno. */
 int stk_send(struct stk *s, const char *dst);
-/* In which state is that neighbour?  -1: there is none. */
+/* The state of that neighbour; -1: there is none. */
 int stk_neigh(const struct stk *s, const char *addr, uint8_t mac[6]);
-/* That neighbour answers a question of ours. */
+/* That neighbour replies to a request of ours. */
 void stk_answer(struct stk *s, const char *addr, const uint8_t mac[6]);
-/* Make the peer a neighbour that has just answered. */
+/* Make the peer a reachable neighbour. */
 void stk_meet(struct stk *s, const char *addr, const uint8_t mac[6]);
 
-/* Frames as others send them; each returns its length. */
+/* Frames of other stations; each returns its length. */
 uint32_t mk_arp(uint8_t *f, const uint8_t to[6], uint16_t op,
 		const uint8_t sha[6], const char *spa, const uint8_t tha[6],
 		const char *tpa);
@@ -82,7 +82,7 @@ uint32_t mk_ip(uint8_t *f, const uint8_t to[6], const uint8_t from[6],
 	       const void *payload, uint32_t len);
 uint32_t mk_udp(uint8_t *f, const char *src, const char *dst, uint16_t dport,
 		uint32_t len);
-/* Type, code and rest of the header; the sum is entered. */
+/* Type, code and rest of the header; with checksum. */
 uint32_t mk_icmp(uint8_t *f, const uint8_t to[6], const char *src,
 		 const char *dst, uint8_t type, uint8_t code, const void *rest,
 		 uint32_t len);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Headers of what RoCE sends: forms, sums, next hops, path MTU, limits. */
+/* Headers of RoCE's packets: forms, checksums, next hops, path MTU, limits. */
 #include "fixture.h"
 
 #include <sys/uio.h>
@@ -11,7 +11,7 @@ static uint32_t get16(const uint8_t *p)
 	return (uint32_t)(p[0] << 8 | p[1]);
 }
 
-/* The Internet checksum of a packet as a receiver computes it: 0 is right. */
+/* The Internet checksum of a packet as a receiver computes it: 0 is valid. */
 static uint16_t sum(uint32_t start, const uint8_t *p, uint32_t len)
 {
 	for (uint32_t i = 0; i < len; i++)
@@ -90,7 +90,7 @@ static void test_ip4(void **state)
 	assert_memory_equal(frame + 26, ip("10.0.0.1") + 12, 4);
 	assert_memory_equal(frame + 30, ip("10.0.0.2") + 12, 4);
 	assert_int_equal(get16(frame + 40), 0); /* RFC 768: none */
-	/* The identification is a packet's place in its burst. */
+	/* The identification is the packet's index in its burst. */
 	for (uint32_t id = 1; id < 65536; id += 7) {
 		make(s, "10.0.0.2", frame, (uint16_t)id, PAYLOAD, 0);
 		check_ip4(frame + 14, (uint16_t)id);
@@ -126,7 +126,7 @@ static void test_soft_sums(void **state)
 	assert_int_equal(get16(frame + 16), 0x86dd);
 }
 
-/* A sum that comes out as 0 is sent as ffff: 0 would say that there is none. */
+/* A checksum of 0 is sent as ffff: 0 would mean none. */
 static void test_sum_of_zero(void **state)
 {
 	struct stk *s = *state;
@@ -151,7 +151,7 @@ static void test_sum_of_zero(void **state)
 	assert_true(seen);
 }
 
-/* What the port computes: fields as DPDK and others want them. */
+/* Offloads: fields as DPDK and others require them. */
 static void test_offloads(void **state)
 {
 	struct stk *s = *state;
@@ -168,7 +168,7 @@ static void test_offloads(void **state)
 	pseudo[9] = 17;
 	pseudo[11] = 8 + PAYLOAD;
 	assert_int_equal(get16(frame + 40), (uint16_t)~sum(0, pseudo, 12));
-	/* So the port makes it right. */
+	/* The port completes it so. */
 	whole = sum(0, frame + 34, 8 + PAYLOAD);
 	frame[40] = (uint8_t)(whole >> 8);
 	frame[41] = (uint8_t)whole;
@@ -177,7 +177,7 @@ static void test_offloads(void **state)
 	assert_int_equal(f->sums, UR_NET_SUM_UDP);
 }
 
-/* What was parked has them when it leaves, whatever the port can. */
+/* Parked packets leave with checksums, whatever the port offloads. */
 static void test_parked_sums(void **state)
 {
 	static const char *const to[] = { "10.0.0.2", "fd00::2" };
@@ -234,7 +234,7 @@ static void test_traffic_class(void **state)
 	assert_int_equal(f->hdr[21], 9);
 }
 
-/* Through whom: networks of ours, gateways, nobody. */
+/* Next hops: our networks, gateways, none. */
 static void test_next_hops(void **state)
 {
 	static const struct {
@@ -257,7 +257,7 @@ static void test_next_hops(void **state)
 		if (strcmp(hops[i].dst, hops[i].asked) != 0)
 			assert_int_equal(stk_neigh(s, hops[i].dst, NULL), -1);
 		if (!stk_out(s))
-			continue; /* asked already */
+			continue; /* requested already */
 		if (strchr(hops[i].dst, ':'))
 			assert_memory_equal(s->frame + 62, a, 16);
 		else
@@ -291,7 +291,7 @@ static void test_what_cannot_be_sent(void **state)
 	assert_int_equal(stk_flow(s, "::1", &f), -EINVAL);
 }
 
-/* To ourselves, and to a group that we are in. */
+/* To ourselves, and to a joined group. */
 static void test_local_and_groups(void **state)
 {
 	static const uint8_t mac4[6] = { 1, 0, 0x5e, 0x7f, 2, 3 };
@@ -315,7 +315,7 @@ static void test_local_and_groups(void **state)
 	assert_memory_equal(f->hdr, mac6, 6);
 }
 
-/* Flows are kept, but not more than that; a destination goes with its last. */
+/* Flows are cached up to a limit; a destination is freed with its last flow. */
 static void test_most_flows(void **state)
 {
 	struct stk *s = *state;
@@ -345,7 +345,7 @@ static void test_most_flows(void **state)
 	}
 }
 
-/* Somebody else's IP packets. */
+/* IP packets of another stack. */
 static void test_send_ip(void **state)
 {
 	struct stk *s = *state;
@@ -356,7 +356,7 @@ static void test_send_ip(void **state)
 
 	stk_start(s);
 	assert_int_equal(ur_net_send_ip(s->net, f + 14, len, s->now), 0);
-	assert_int_equal(stk_drain(s), 1); /* the question */
+	assert_int_equal(stk_drain(s), 1); /* the request */
 	stk_in(s, s->frame,
 	       mk_arp(s->frame, mac_us, 2, mac_peer, "10.0.0.2", mac_us,
 		      "10.0.0.1"));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every RoCEv2 packet of the golden captures, which the kernel's rxe has sent:
- * the stack of its receiver takes it with all that RoCE needs, the ICRC fits
- * with the identification exactly; and the stack of its sender makes the same
+ * Every RoCEv2 packet of the golden captures, sent by the kernel's rxe: the
+ * receiver's stack accepts it with all fields that RoCE needs, the ICRC matches
+ * with the exact identification; and the sender's stack writes the same
  * headers.
  */
 #include "fixture.h"
@@ -63,7 +63,7 @@ static void receive(const struct pcap *p, const struct pcap_packet *pkt,
 	stk_fini(&s);
 }
 
-/* Let the sender's stack know the receiver. */
+/* Makes the receiver known to the sender's stack. */
 static void meet(struct stk *s, const struct pcap_packet *pkt,
 		 const uint8_t mac[6])
 {
@@ -116,7 +116,7 @@ static void transmit(const struct pcap *p, const struct pcap_packet *pkt,
 	memcpy(golden, p->frame, f->len);
 	if (!pkt->v4) /* the kernel's flow label is a hash */
 		memset(golden + 15, 0, 3), golden[15] = frame[15];
-	/* rxe leaves the sum out, or to a device that was never there. */
+	/* rxe omits the checksum, or leaves it to an absent device. */
 	assert_memory_equal(frame, golden, f->len - 2);
 	stk_fini(&s);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Multicast groups: MAC addresses, reports to routers, how many. */
+/* Multicast groups: MAC addresses, reports to routers, limits. */
 #include "fixture.h"
 
 /* RFC 1112 6.4 has the upper bit of the 24 zero; RFC 2464 7 takes four bytes. */
@@ -23,7 +23,7 @@ static void test_macs(void **state)
 	}
 }
 
-static void test_what_the_port_must_receive(void **state)
+static void test_filters_of_the_port(void **state)
 {
 	static const uint8_t joined[6] = { 1, 0, 0x5e, 1, 2, 3 };
 	struct stk *s = *state;
@@ -65,7 +65,7 @@ static void test_igmp(void **state)
 	stk_run(s, 1 * SEC);
 	assert_true(stk_out(s));
 	assert_memory_equal(s->frame + 38, golden + 38, 8);
-	/* Joined twice is reported once more by nobody. */
+	/* Joining it twice gives no further report. */
 	assert_int_equal(ur_net_join(s->net, ip("239.1.2.3"), s->now), 0);
 	assert_int_equal(ur_net_leave(s->net, ip("239.1.2.3"), s->now), 0);
 	stk_run(s, 10 * SEC);
@@ -103,7 +103,7 @@ static void test_mld(void **state)
 	assert_true(stk_out(s));
 	assert_int_equal(s->frame[62], 132);
 	assert_memory_equal(s->frame + 38, ip("ff02::2"), 16);
-	/* What does not leave the link's nodes is not reported. */
+	/* Groups of link-local scope or less are not reported. */
 	assert_int_equal(ur_net_join(s->net, ip("ff01::1"), s->now), 0);
 	assert_int_equal(ur_net_join(s->net, ip("ff02::1"), s->now), 0);
 	assert_int_equal(ur_net_join(s->net, ip("224.0.0.1"), s->now), 0);
@@ -126,7 +126,7 @@ static uint32_t mk_igmp_query(uint8_t *f, uint8_t tenths, const char *group)
 	return mk_ip(f, all, mac_peer, "10.0.0.254", "224.0.0.1", 2, q, 8);
 }
 
-/* A router asks: answers come within the time that it gives. */
+/* A router queries: reports come within the time that it gives. */
 static void test_queries(void **state)
 {
 	static const uint8_t all[6] = { 0x33, 0x33, 0, 0, 0, 1 };
@@ -178,7 +178,7 @@ static void test_most_groups(void **state)
 	assert_int_equal(ur_net_join(s->net, ip("fd00::1"), s->now), -EINVAL);
 }
 
-/* Joined before there is an address to report from: told when there is. */
+/* Joined before there is an address to report from: reported later. */
 static void test_joined_early(void **state)
 {
 	struct stk *s = *state;
@@ -199,7 +199,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, stk_setup, stk_teardown)
 	static const struct CMUnitTest tests[] = {
-		T(test_macs),	      T(test_what_the_port_must_receive),
+		T(test_macs),	      T(test_filters_of_the_port),
 		T(test_igmp),	      T(test_mld),
 		T(test_queries),      T(test_most_groups),
 		T(test_joined_early),

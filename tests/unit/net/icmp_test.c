@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Echo, errors that we send, errors that we get. */
+/* Echo, errors that we send, errors that we receive. */
 #include "fixture.h"
 
 #define FLOW_PORT 0xc0de /* of stk_flow() */
@@ -10,7 +10,7 @@ static void restart(struct stk *s)
 	stk_start(s);
 }
 
-/* As ping sends it; recorded with its answer: 84 bytes of IP. */
+/* As ping sends it; recorded with its reply: 84 bytes of IP. */
 static void test_echo4(void **state)
 {
 	struct stk *s = *state;
@@ -24,7 +24,7 @@ static void test_echo4(void **state)
 	assert_int_equal(stk_in(s, f, len), UR_NET_DONE);
 	assert_true(stk_out(s));
 	assert_int_equal(s->len, len);
-	/* The test's own frame the other way round, but for DF. */
+	/* The request reversed, except for DF. */
 	mk_icmp(f, mac_peer, "10.0.0.1", "10.0.0.2", 0, 0, rest, sizeof(rest));
 	memcpy(f + 6, mac_us, 6);
 	f[20] = 0x40;
@@ -49,7 +49,7 @@ static void test_echo6(void **state)
 	memcpy(f + 6, mac_us, 6);
 	assert_int_equal(s->len, len);
 	assert_memory_equal(s->frame, f, len);
-	/* Of another network, but it needed no neighbour. */
+	/* Of another network, but it needed no neighbour entry. */
 	assert_int_equal(stk_neigh(s, "fd00::fe", NULL), -1);
 }
 
@@ -77,7 +77,7 @@ static void test_echo_refused(void **state)
 	f[56] ^= 1;
 	stk_in(s, f, len);
 	assert_int_equal(stk_count(s)->drop_icmp_sum, 2);
-	/* To many: who answers all that makes others drown. */
+	/* To a group: replies from every station would flood the sender. */
 	len = mk_icmp(f, mac_all, "10.0.0.2", "224.0.0.1", 8, 0, rest, 4);
 	stk_in(s, f, len);
 	len = mk_icmp(f, mac_all, "10.0.0.2", "10.0.0.255", 8, 0, rest, 4);
@@ -97,7 +97,7 @@ static void test_echo_refused(void **state)
 	assert_int_equal(stk_drain(s), 100);
 }
 
-/* The source of an echo request that is to all of the network. */
+/* The source of an echo request to all of the network. */
 static void test_echo_from_all(void **state)
 {
 	struct stk *s = *state;
@@ -110,7 +110,7 @@ static void test_echo_from_all(void **state)
 	assert_int_equal(stk_count(s)->drop_ip_source, 1);
 }
 
-/* A routing header on an echo request: the host knows what to do with it. */
+/* A routing header on an echo request: left to the host. */
 static void test_echo_extended(void **state)
 {
 	static const uint8_t routing[24] = { 58, 2, 0, 1 };
@@ -133,7 +133,7 @@ static void test_echo_extended(void **state)
 	assert_int_equal(stk_drain(s), 0);
 }
 
-/* Nobody listens, and there is no host who would say so. */
+/* No listener, and no host to say so. */
 static void test_port_unreachable(void **state)
 {
 	struct stk *s = *state;
@@ -184,7 +184,7 @@ static void test_not_refused(void **state)
 	uint8_t f[256];
 	uint32_t len = mk_udp(f, "10.0.0.2", "10.0.0.1", 53, 32);
 
-	f[40] ^= 1; /* whoever sent that */
+	f[40] ^= 1; /* an invalid checksum */
 	stk_in(s, f, len);
 	assert_int_equal(stk_count(s)->drop_udp_sum, 1);
 	len = mk_udp(f, "fd00::2", "fd00::1", 53, 32);
@@ -195,9 +195,9 @@ static void test_not_refused(void **state)
 	memset(f, 255, 6);
 	stk_in(s, f, len);
 	len = mk_ip(f, mac_us, mac_peer, "10.0.0.2", "10.0.0.1", 2, "abcd", 4);
-	stk_in(s, f, len); /* IGMP to us alone is like any other */
+	stk_in(s, f, len); /* unicast IGMP is like any other protocol */
 	assert_int_equal(stk_drain(s), 1);
-	/* An error is never answered by one. */
+	/* An error is never answered by an error. */
 	len = mk_icmp(f, mac_us, "10.0.0.2", "10.0.0.1", 3, 3, "0123456789", 4);
 	stk_in(s, f, len);
 	assert_int_equal(stk_drain(s), 0);
@@ -224,7 +224,7 @@ static void from_port(uint8_t *f, bool v4, uint16_t port)
 	f[v4 ? 35 : 55] = (uint8_t)port;
 }
 
-/* A router's error about what we sent from `src` to `dst`:dport. */
+/* A router's error about a packet from `src` to `dst`:dport. */
 static uint32_t mk_error(uint8_t *f, uint8_t type, uint8_t code, uint32_t mtu,
 			 const char *src, const char *dst, uint16_t dport)
 {
@@ -265,7 +265,7 @@ static void test_too_big4(void **state)
 	assert_int_equal(stk_events(s, UR_NET_TOO_BIG), 1);
 	assert_memory_equal(s->events[0].addr, ip("192.0.2.9"), 16);
 	assert_int_equal(s->events[0].mtu, 1400);
-	/* A larger one is no news; the least is the least. */
+	/* A larger one is ignored; the minimum applies. */
 	stk_in(s, e, mk_error(e, 3, 4, 1450, "10.0.0.1", "192.0.2.9", 4791));
 	assert_int_equal(f->mtu, 1400);
 	stk_in(s, e, mk_error(e, 3, 4, 68, "10.0.0.1", "192.0.2.9", 4791));
@@ -278,7 +278,7 @@ static void test_too_big4(void **state)
 	stk_run(s, 1 * SEC);
 	assert_int_equal(stk_flow(s, "192.0.2.9", &f), 0);
 	assert_int_equal(f->mtu, 1500);
-	/* A router of old: the next of the usual sizes. */
+	/* An old router: the next smaller usual size. */
 	stk_in(s, e, mk_error(e, 3, 4, 0, "10.0.0.1", "192.0.2.9", 4791));
 	assert_int_equal(f->mtu, 1492);
 }
@@ -292,7 +292,7 @@ static void test_too_big6(void **state)
 	assert_int_equal(stk_flow(s, "2001:db8::9", &f), 0);
 	stk_in(s, e, mk_error(e, 2, 0, 1400, "fd00::1", "2001:db8::9", 4791));
 	assert_int_equal(f->mtu, 1400);
-	/* RFC 8201 4: less than the least is not believed. */
+	/* RFC 8201 4: less than the minimum is ignored. */
 	stk_in(s, e, mk_error(e, 2, 0, 1279, "fd00::1", "2001:db8::9", 4791));
 	stk_in(s, e, mk_error(e, 2, 0, 0, "fd00::1", "2001:db8::9", 4791));
 	assert_int_equal(stk_count(s)->drop_icmp_form, 2);
@@ -316,7 +316,7 @@ static void test_unreachable(void **state)
 	stk_in(s, e, mk_error(e, 1, 3, 0, "fd00::1", "2001:db8::9", 4791));
 	assert_int_equal(stk_events(s, UR_NET_UNREACHABLE), 2);
 	assert_int_equal(stk_count(s)->rx_unreachable, 2);
-	/* About others' packets: the host's, if there is one. */
+	/* About packets of others: for the host, if there is one. */
 	stk_in(s, e, mk_error(e, 3, 1, 0, "10.0.0.7", "192.0.2.9", 4791));
 	stk_in(s, e, mk_error(e, 3, 1, 0, "10.0.0.1", "192.0.2.9", 53));
 	assert_int_equal(stk_events(s, UR_NET_UNREACHABLE), 2);
@@ -337,8 +337,8 @@ static void test_unreachable(void **state)
 		UR_NET_DONE);
 }
 
-/* Somebody beside the path does not know our port; and the host, whose sockets
- * send to that port too, has others. */
+/* An off-path attacker does not know our port; the host has sockets of its own
+ * that send to that port. */
 static void test_another_port(void **state)
 {
 	struct stk *s = *state;
@@ -361,7 +361,7 @@ static void test_another_port(void **state)
 	assert_int_equal(stk_count(s)->rx_too_big, 0);
 }
 
-/* A quotation that is cut anywhere. */
+/* A quotation truncated anywhere. */
 static void test_short_quote(void **state)
 {
 	struct stk *s = *state;

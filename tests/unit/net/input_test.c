@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What comes in: each reason to drop a frame, and who gets the others. */
+/* Input: each reason to drop a frame, and the destination of others. */
 #include "fixture.h"
 
 static void restart(struct stk *s)
@@ -8,7 +8,7 @@ static void restart(struct stk *s)
 	stk_start(s);
 }
 
-/* Dropped for this one reason, and nothing is sent. */
+/* Dropped for this reason only, and nothing is sent. */
 #define DROPPED(s, f, len, reason)                                             \
 	do {                                                                   \
 		uint64_t before_ = stk_count(s)->reason;                       \
@@ -38,7 +38,7 @@ static void test_roce(void **state)
 	assert_memory_equal(s->in.roce.src, ip("10.0.0.2"), 16);
 	assert_memory_equal(s->in.roce.dst, ip("10.0.0.1"), 16);
 	assert_false(s->in.roce.trusted);
-	/* Ethernet's padding is not RoCE's. */
+	/* Ethernet's padding is not passed to RoCE. */
 	assert_int_equal(stk_in(s, f, len + 7), UR_NET_ROCE);
 	assert_int_equal(s->in.roce.len, 32);
 	len = mk_udp(f, "fd00::2", "fd00::1", 4791, 32);
@@ -155,7 +155,7 @@ static void test_two_tags(void **state)
 	DROPPED(s, f, n, drop_ethertype);
 }
 
-/* A good packet, and one byte of it. */
+/* A valid packet with one byte changed. */
 static uint32_t with_byte(uint8_t *f, uint32_t at, uint8_t value)
 {
 	uint32_t len = mk_udp(f, "10.0.0.2", "10.0.0.1", 4791, 32);
@@ -210,7 +210,7 @@ static void test_ip4_addresses(void **state)
 	}
 }
 
-/* A port that has looked is believed. */
+/* The port's checksum offload is trusted. */
 static void test_ip4_sum(void **state)
 {
 	struct stk *s = *state;
@@ -297,7 +297,7 @@ static void test_ip6_addresses(void **state)
 	}
 }
 
-/* The first fragment shows that it is RoCE's; of the others nobody knows. */
+/* Only the first fragment has the port that identifies RoCE. */
 static void test_fragments6(void **state)
 {
 	struct stk *s = *state;
@@ -352,12 +352,12 @@ static void test_udp(void **state)
 	assert_int_equal(ur_net_input(s->net, &rx, s->now, &s->in),
 			 UR_NET_DONE);
 	assert_int_equal(stk_count(s)->drop_udp_sum, 1);
-	/* Its sum is not looked at otherwise: the ICRC sees more. */
+	/* Otherwise its checksum is ignored: the ICRC is stronger. */
 	f[40] ^= 1;
 	assert_int_equal(stk_in(s, f, len), UR_NET_ROCE);
 }
 
-/* The stack behind the TAP gets everything else that is for us. */
+/* The stack behind the TAP gets everything else addressed to us. */
 static void test_host(void **state)
 {
 	static const uint8_t mac_mdns[6] = { 1, 0, 0x5e, 0, 0, 0xfb };
@@ -374,7 +374,7 @@ static void test_host(void **state)
 	assert_int_equal(stk_in(s, f, len), UR_NET_HOST);
 	len = mk_ip(f, mac_us, mac_peer, "fd00::2", "fd00::1", 6, "abcd", 4);
 	assert_int_equal(stk_in(s, f, len), UR_NET_HOST);
-	/* An address that only the host knows. */
+	/* An address of the host only. */
 	len = mk_ip(f, mac_us, mac_peer, "10.0.0.2", "10.0.0.9", 6, "abcd", 4);
 	assert_int_equal(stk_in(s, f, len), UR_NET_HOST);
 	len = mk_ip(f, mac_mdns, mac_peer, "10.0.0.2", "224.0.0.251", 17,
@@ -386,8 +386,8 @@ static void test_host(void **state)
 	f[12] = 0x88;
 	f[13] = 0xcc;
 	assert_int_equal(stk_in(s, f, len), UR_NET_HOST);
-	/* An answer to a question of its own, and who says that he has moved;
-	 * but questions are answered here. */
+	/* A reply to the host's request, and a station that has moved; but
+	 * requests are answered by the stack. */
 	len = mk_arp(f, mac_us, 2, mac_peer, "10.0.0.2", mac_us, "10.0.0.1");
 	assert_int_equal(stk_in(s, f, len), UR_NET_HOST);
 	len = mk_arp(f, mac_all, 1, mac_peer, "10.0.0.2", mac_us, "10.0.0.2");
@@ -398,7 +398,7 @@ static void test_host(void **state)
 	len = mk_nd(f, mac_us, "fd00::2", "fd00::1", 136, 0x60000000, "fd00::2",
 		    mac_peer);
 	assert_int_equal(stk_in(s, f, len), UR_NET_HOST);
-	/* RoCE is not its, and what is wrong is nobody's. */
+	/* RoCE is not for the host, nor are invalid packets. */
 	len = mk_udp(f, "10.0.0.2", "10.0.0.1", 4791, 32);
 	assert_int_equal(stk_in(s, f, len), UR_NET_ROCE);
 	f[24] ^= 1;

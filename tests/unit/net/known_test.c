@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A packet like the one before takes a short way.  Whatever comes after it
- * must end as it does in a stack that has seen nothing: the same verdict, the
- * same counters, the same told of it.
+ * A packet like an earlier one takes the fast path. Every following packet must
+ * give the same result as in a stack without that history: the same verdict,
+ * counters and ur_rx.
  */
 #include "fixture.h"
 
@@ -12,7 +12,7 @@
 #define COUNTERS (sizeof(struct ur_net_counters) / sizeof(uint64_t))
 
 struct pair {
-	struct stk *warm; /* has seen the packet */
+	struct stk *warm; /* has had the packet */
 	struct stk cold;
 };
 
@@ -31,7 +31,7 @@ static void assert_same_told(const struct ur_rx *a, const struct ur_rx *b)
 	assert_int_equal(a->trusted, b->trusted);
 }
 
-/* How the counters change by that frame. */
+/* The effect of that frame on the counters. */
 static enum ur_net_verdict input(struct stk *s, const struct ur_net_rx *rx,
 				 uint64_t change[COUNTERS])
 {
@@ -47,7 +47,7 @@ static enum ur_net_verdict input(struct stk *s, const struct ur_net_rx *rx,
 	return v;
 }
 
-/* `first` is what the one has seen, rx what both see then. */
+/* `first` is the earlier packet, rx is given to both stacks. */
 static enum ur_net_verdict both(struct pair *p, const struct ur_net_rx *first,
 				const struct ur_net_rx *rx)
 {
@@ -57,7 +57,7 @@ static enum ur_net_verdict both(struct pair *p, const struct ur_net_rx *first,
 	assert_int_equal(ur_net_input(p->warm->net, first, p->warm->now,
 				      &p->warm->in),
 			 UR_NET_ROCE);
-	/* What may be said so often a second may be said again. */
+	/* Refill the rate limits. */
 	p->warm->now += SEC;
 	p->cold.cfg = p->warm->cfg;
 	stk_start(&p->cold);
@@ -71,8 +71,8 @@ static enum ur_net_verdict both(struct pair *p, const struct ur_net_rx *first,
 	return warm;
 }
 
-/* Every byte of the headers, changed in some ways, with a checksum that is
- * right again or not. */
+/* Every byte of the headers, changed in several ways, with the checksum
+ * corrected or not. */
 static void try_bytes(struct pair *p, const struct ur_net_rx *first,
 		      uint32_t l2)
 {
@@ -113,7 +113,7 @@ static void test_headers(void **state)
 	try_bytes(&p, &rx, 14);
 }
 
-/* The long way would find that the address is not ours any more. */
+/* The slow path would find that the address is no longer ours. */
 static void lose_addresses(struct stk *s)
 {
 	for (uint32_t i = 0; i < s->net->nown; i++)
@@ -202,7 +202,7 @@ static void test_tag(void **state)
 	try_bytes(&p, &rx, 18);
 }
 
-/* A group's packets do not make a way for those of one host. */
+/* A group's packets do not open the fast path for unicast ones. */
 static void test_group(void **state)
 {
 	struct pair p = { .warm = *state };

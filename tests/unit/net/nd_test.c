@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Neighbour discovery: its messages byte by byte, and which of them count. */
+/* Neighbour discovery: its messages byte by byte, and their validity. */
 #include "fixture.h"
 
 /* RFC 4861 4.3, typed; the checksum computed by hand once. */
@@ -13,7 +13,7 @@ static const uint8_t solicitation[86] = {
 	1,    1,    2,	  0, 0,	   0,	 0,  1,
 };
 
-static void test_asked(void **state)
+static void test_solicited(void **state)
 {
 	struct stk *s = *state;
 	uint8_t f[128], mac[6];
@@ -22,7 +22,8 @@ static void test_asked(void **state)
 	assert_true(stk_out(s));
 	assert_int_equal(s->len, sizeof(solicitation));
 	assert_memory_equal(s->frame, solicitation, sizeof(solicitation));
-	/* Without the option nobody knows where; with it all is known. */
+	/* Without the option the MAC address is unknown; with it the entry is
+	 * complete. */
 	stk_in(s, f,
 	       mk_nd(f, mac_us, "fd00::2", "fd00::1", 136, 0x60000000,
 		     "fd00::2", NULL));
@@ -32,11 +33,11 @@ static void test_asked(void **state)
 		     "fd00::2", mac_peer));
 	assert_int_equal(stk_neigh(s, "fd00::2", mac), UR_NEIGH_REACHABLE);
 	assert_memory_equal(mac, mac_peer, 6);
-	assert_true(stk_out(s)); /* what waited */
+	assert_true(stk_out(s)); /* the parked packet */
 	assert_false(stk_out(s));
 }
 
-/* To it alone, and it may leave the option out of its answer. */
+/* Unicast, so it may omit the option in its reply. */
 static void test_probed(void **state)
 {
 	struct stk *s = *state;
@@ -71,13 +72,14 @@ static void test_answers(void **state)
 	assert_int_equal(s->len, len);
 	assert_memory_equal(s->frame, g, len);
 	assert_int_equal(stk_neigh(s, "fd00::2", NULL), UR_NEIGH_STALE);
-	/* Asked alone, without its address in the question. */
+	/* Unicast request without its address. */
 	len = mk_nd(f, mac_us, "fd00::3", "fd00::1", 135, 0, "fd00::1", NULL);
 	stk_in(s, f, len);
 	assert_true(stk_out(s));
 	assert_memory_equal(s->frame, mac_peer, 6);
 	assert_int_equal(stk_neigh(s, "fd00::3", NULL), -1);
-	/* Somebody probes our address: all are told that it is ours. */
+	/* Another station probes our address: an advertisement goes to all
+	 * nodes. */
 	len = mk_nd(f, node, "::", "ff02::1:ff00:1", 135, 0, "fd00::1", NULL);
 	stk_in(s, f, len);
 	assert_true(stk_out(s));
@@ -96,7 +98,7 @@ static void bad(struct stk *s, const uint8_t *f, uint32_t len)
 	assert_int_equal(stk_drain(s), 0);
 }
 
-/* RFC 4861 7.1: what is not valid is not looked at. */
+/* RFC 4861 7.1: invalid messages are ignored. */
 static void test_forms(void **state)
 {
 	static const uint8_t node[6] = { 0x33, 0x33, 0xff, 0, 0, 1 };
@@ -107,7 +109,7 @@ static void test_forms(void **state)
 
 	len = mk_nd(f, node, "fd00::2", "ff02::1:ff00:1", 135, 0, "fd00::1",
 		    mac_peer);
-	f[21] = 254; /* it has passed a router */
+	f[21] = 254; /* a router has forwarded it */
 	bad(s, f, len);
 	len = mk_nd(f, node, "fd00::2", "ff02::1:ff00:1", 135, 0, "ff02::1",
 		    mac_peer);
@@ -129,7 +131,7 @@ static void test_forms(void **state)
 	len = mk_nd(f, node, "fd00::2", "ff02::1:ff00:1", 136, 0x60000000,
 		    "fd00::2", mac_peer);
 	bad(s, f, len);
-	/* An option of no length, and one that is longer than the rest. */
+	/* An option of length 0, and one that is longer than the rest. */
 	memcpy(rest + 4, ip("fd00::1"), 16);
 	rest[20] = 1;
 	for (uint8_t words = 0; words < 3; words += 2) {
@@ -175,8 +177,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, stk_setup, stk_teardown)
 	static const struct CMUnitTest tests[] = {
-		T(test_asked), T(test_probed),	T(test_answers),
-		T(test_forms), T(test_routers),
+		T(test_solicited), T(test_probed),  T(test_answers),
+		T(test_forms),	   T(test_routers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

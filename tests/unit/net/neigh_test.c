@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The states of a neighbour, on ARP; what waits for it; how many there are. */
+/* The states of a neighbour, on ARP; parked packets; limits. */
 #include "fixture.h"
 
 #include "base/timer.h"
@@ -33,7 +33,7 @@ static void test_asked_and_answered(void **state)
 	answer(s, mac_peer);
 	assert_int_equal(stk_neigh(s, "10.0.0.2", mac), UR_NEIGH_REACHABLE);
 	assert_memory_equal(mac, mac_peer, 6);
-	/* What was parked leaves for it, and the next goes at once. */
+	/* Parked packets are sent, and the next one at once. */
 	assert_true(stk_out(s));
 	assert_int_equal(s->len, 14 + 28 + 16);
 	assert_memory_equal(s->frame, mac_peer, 6);
@@ -57,7 +57,7 @@ static void test_no_answer(void **state)
 	assert_int_equal(stk_count(s)->neigh_failed, 1);
 	assert_int_equal(stk_count(s)->drop_parked_failed, 1);
 	assert_int_equal(stk_drain(s), 0);
-	/* Not at once again, but a second later. */
+	/* Not again at once, but a second later. */
 	assert_int_equal(stk_send(s, "10.0.0.2"), -EHOSTUNREACH);
 	assert_int_equal(stk_drain(s), 0);
 	stk_run(s, 1000 * MS);
@@ -76,7 +76,7 @@ static void test_delay_and_probe(void **state)
 	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_REACHABLE);
 	stk_run(s, 32 * SEC); /* 45 s the most */
 	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_STALE);
-	/* Nobody sends: nobody asks. */
+	/* Unused: not probed. */
 	stk_run(s, 1000 * SEC);
 	assert_int_equal(stk_drain(s), 0);
 	assert_int_equal(stk_send(s, "10.0.0.2"), 1);
@@ -85,7 +85,7 @@ static void test_delay_and_probe(void **state)
 	assert_int_equal(stk_drain(s), 0);
 	stk_run(s, 1 * MS);
 	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_PROBE);
-	/* To it alone. */
+	/* Unicast. */
 	assert_true(stk_out(s));
 	assert_memory_equal(s->frame, mac_peer, 6);
 	assert_int_equal(s->frame[21], 1);
@@ -95,8 +95,8 @@ static void test_delay_and_probe(void **state)
 	assert_int_equal(stk_drain(s), 0);
 }
 
-/* It has gone: three questions to it, three to all, then nobody is there. */
-static void test_goes(void **state)
+/* It has gone: three unicast probes, three multicast ones, then unreachable. */
+static void test_neighbour_disappears(void **state)
 {
 	struct stk *s = *state;
 	uint32_t alone = 0, all = 0;
@@ -118,7 +118,7 @@ static void test_goes(void **state)
 	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_FAILED);
 }
 
-/* Acknowledgements spare the questions. */
+/* Acknowledgements replace probes. */
 static void test_confirmed_from_above(void **state)
 {
 	struct stk *s = *state;
@@ -131,7 +131,7 @@ static void test_confirmed_from_above(void **state)
 	}
 	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_REACHABLE);
 	assert_int_equal(stk_drain(s), 0);
-	/* Not for somebody whom we do not send to, or who is not there. */
+	/* Not for an unused or absent neighbour. */
 	ur_net_confirm(s->net, ip("10.0.0.3"), s->now);
 	assert_int_equal(stk_neigh(s, "10.0.0.3", NULL), -1);
 }
@@ -146,7 +146,8 @@ static void park(struct stk *s, const struct ur_net_flow *f, uint16_t id,
 			 0);
 }
 
-/* A message of many packets waits whole; of more than fits the oldest goes. */
+/* A message of many packets is parked whole; beyond the limit the oldest is
+ * dropped. */
 static void test_parked_most(void **state)
 {
 	struct stk *s = *state;
@@ -170,7 +171,7 @@ static void test_parked_most(void **state)
 	assert_false(stk_out(s));
 }
 
-/* Many neighbours that do not answer take no more than so much of all. */
+/* Neighbours that do not reply share a limit. */
 static void test_parked_of_all(void **state)
 {
 	struct stk *s = *state;
@@ -190,9 +191,9 @@ static void test_parked_of_all(void **state)
 	assert_true(stk_count(s)->drop_parked_full > 0);
 }
 
-/* Who asks us is known without being asked, but is not sent to unasked for
- * long. */
-static void test_who_asks_is_met(void **state)
+/* A station that requests us becomes known without a request, but is probed
+ * soon when used. */
+static void test_requester_becomes_known(void **state)
 {
 	struct stk *s = *state;
 	uint8_t f[64], mac[6], tha[6] = { 0 };
@@ -215,7 +216,9 @@ static void test_who_asks_is_met(void **state)
 	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_DELAY);
 	stk_run(s, 5 * SEC);
 	assert_int_equal(stk_drain(s), 1);
-	/* Who asks for others, or is of another network, is not. */
+	/*
+	 * A station that requests others, or is of another network, does not.
+	 */
 	stk_in(s, f,
 	       mk_arp(f, mac_all, 1, mac_peer, "10.0.0.3", tha, "10.0.0.9"));
 	stk_in(s, f,
@@ -225,8 +228,8 @@ static void test_who_asks_is_met(void **state)
 	assert_int_equal(stk_drain(s), 1);
 }
 
-/* The table is full of those that we use: strangers find no room, but whom we
- * want to reach takes the place of the one used longest ago. */
+/* The table is full of neighbours in use: other stations get no entry, but a
+ * new destination replaces the least recently used one. */
 static void test_most_neighbours(void **state)
 {
 	struct stk *s = *state;
@@ -251,13 +254,13 @@ static void test_most_neighbours(void **state)
 	assert_int_equal(stk_count(s)->neigh_evicted, 1);
 	assert_int_equal(stk_neigh(s, "10.0.1.1", NULL), UR_NEIGH_INCOMPLETE);
 	assert_int_equal(stk_neigh(s, "10.0.1.2", NULL), -1);
-	/* The one that had to go is asked again when it is wanted. */
+	/* The evicted one is requested again when needed. */
 	stk_drain(s);
 	assert_int_equal(stk_send(s, "10.0.1.2"), 0);
 	assert_int_equal(stk_drain(s), 1);
 }
 
-/* The link was away: nobody is taken for granted, all are told of us. */
+/* The link was down: all entries are probed, all addresses announced. */
 static void test_link_up(void **state)
 {
 	struct stk *s = *state;
@@ -276,9 +279,9 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, stk_setup, stk_teardown)
 	static const struct CMUnitTest tests[] = {
 		T(test_asked_and_answered),   T(test_no_answer),
-		T(test_delay_and_probe),      T(test_goes),
+		T(test_delay_and_probe),      T(test_neighbour_disappears),
 		T(test_confirmed_from_above), T(test_parked_most),
-		T(test_parked_of_all),	      T(test_who_asks_is_met),
+		T(test_parked_of_all),	      T(test_requester_becomes_known),
 		T(test_most_neighbours),      T(test_link_up),
 	};
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Somebody says that he is our neighbour.  Whoever of the two is there and
- * answers keeps the address; every such claim is counted, and told once.
- */
+/* A station claims to be our neighbour. Whichever of the two is present and
+ * replies keeps the address; every claim is counted, and reported once. */
 #include "fixture.h"
 
 static const uint8_t zero[6];
@@ -19,7 +17,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* The ways to say it. */
+/* The ways to claim it. */
 static void say_arp(struct stk *s, const uint8_t to[6], uint16_t op,
 		    const uint8_t tha[6], const char *tpa)
 {
@@ -79,7 +77,7 @@ static void solicitation_of_us(struct stk *s)
 struct way {
 	void (*say)(struct stk *s);
 	const char *addr;
-	uint32_t sent; /* answers to the claim itself */
+	uint32_t sent; /* replies to the claim itself */
 };
 
 static const struct way ways[] = {
@@ -100,7 +98,7 @@ static void is_at(const struct stk *s, const char *addr, const uint8_t mac[6])
 	assert_memory_equal(is, mac, 6);
 }
 
-/* The next frame asks the neighbour's own MAC address. */
+/* The next frame probes the neighbour's own MAC address. */
 static void asks(struct stk *s, const uint8_t to[6])
 {
 	assert_true(stk_out(s));
@@ -119,7 +117,7 @@ static void lie(struct stk *s, const struct way *w)
 	assert_memory_equal(s->events[0].addr, ip(w->addr), 16);
 	assert_memory_equal(s->events[0].mac_old, mac_peer, 6);
 	assert_memory_equal(s->events[0].mac_new, mac_thief, 6);
-	/* Asked at once; meanwhile nothing changes. */
+	/* Probed at once; meanwhile nothing changes. */
 	for (uint32_t i = 0; i < w->sent; i++)
 		assert_true(stk_out(s));
 	stk_run(s, 0);
@@ -128,7 +126,7 @@ static void lie(struct stk *s, const struct way *w)
 	assert_int_equal(stk_flow(s, w->addr, &f), 0);
 	assert_true(f->ready);
 	assert_memory_equal(f->hdr, mac_peer, 6);
-	/* Said again, it is counted and not told again. */
+	/* Repeated, it is counted and not reported again. */
 	w->say(s);
 	assert_int_equal(stk_count(s)->neigh_conflict, before + 2);
 	assert_int_equal(stk_events(s, UR_NET_NEIGH_CLAIM), 1);
@@ -140,15 +138,15 @@ static void lie(struct stk *s, const struct way *w)
 	stk_drain(s);
 }
 
-static void test_lies_change_nothing(void **state)
+static void test_false_claims_change_nothing(void **state)
 {
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
 		lie(*state, &ways[i]);
 }
 
-/* A connected queue pair does not wait for the entry to be fresh: also in the
- * other states the address stays. */
-static void test_lies_in_every_state(void **state)
+/* A connected queue pair does not wait for a fresh entry: in other states the
+ * address stays as well. */
+static void test_false_claims_in_every_state(void **state)
 {
 	struct stk *s = *state;
 
@@ -171,8 +169,8 @@ static void test_lies_in_every_state(void **state)
 	}
 }
 
-/* The old station is silent: after three questions all are asked, and who
- * answers has the address. */
+/* The old station is silent: after three probes the request is multicast, and
+ * the station that replies has the address. */
 static void test_takeover(void **state)
 {
 	struct stk *s = *state;
@@ -189,28 +187,28 @@ static void test_takeover(void **state)
 		stk_run(s, 1 * MS);
 		assert_int_equal(stk_neigh(s, addr, NULL), UR_NEIGH_INCOMPLETE);
 		assert_int_equal(stk_send(s, addr), 0);
-		assert_true(stk_out(s)); /* the question to all */
+		assert_true(stk_out(s)); /* the multicast request */
 		assert_true(s->frame[0] & 1);
-		/* What nobody asked for is no answer even now. */
+		/* An unsolicited reply is still no answer. */
 		if (i == 0)
 			gratuitous_reply(s), request_to_us(s);
 		else
 			advertisement_to_all(s), solicitation_of_us(s);
-		assert_true(stk_out(s)); /* that question was answered */
+		assert_true(stk_out(s)); /* that request was answered */
 		assert_int_equal(stk_neigh(s, addr, NULL), UR_NEIGH_INCOMPLETE);
 		stk_answer(s, addr, mac_thief);
 		is_at(s, addr, mac_thief);
 		assert_int_equal(stk_events(s, UR_NET_NEIGH_MOVED), 1);
 		assert_int_equal(stk_flow(s, addr, &f), 0);
 		assert_memory_equal(f->hdr, mac_thief, 6);
-		assert_true(stk_out(s)); /* what had waited */
+		assert_true(stk_out(s)); /* the parked packet */
 		assert_memory_equal(s->frame, mac_thief, 6);
 		assert_false(stk_out(s));
 	}
 	assert_int_equal(stk_count(s)->neigh_moved, 2);
 }
 
-/* Two answers to one question: the second is a claim. */
+/* Two replies to one request: the second is a claim. */
 static void test_two_answers(void **state)
 {
 	struct stk *s = *state;
@@ -224,7 +222,7 @@ static void test_two_answers(void **state)
 	assert_int_equal(stk_events(s, UR_NET_NEIGH_CLAIM), 1);
 }
 
-/* A station that has met us but that we never use may change as it likes. */
+/* A known but unused station may change as it likes. */
 static void test_unused(void **state)
 {
 	struct stk *s = *state;
@@ -240,7 +238,7 @@ static void test_unused(void **state)
 	assert_int_equal(stk_events(s, UR_NET_NEIGH_MOVED), 1);
 }
 
-/* Two have said so, and we asked neither: when it is used, all are asked. */
+/* Two claims without a request: when it is used, the request is multicast. */
 static void test_contested(void **state)
 {
 	struct stk *s = *state;
@@ -258,12 +256,12 @@ static void test_contested(void **state)
 	asks(s, mac_all);
 	assert_false(stk_out(s));
 	stk_answer(s, "10.0.0.4", mac_peer);
-	asks(s, mac_peer); /* is what waited */
+	asks(s, mac_peer); /* the parked packet */
 	is_at(s, "10.0.0.4", mac_peer);
 	assert_int_equal(stk_neigh(s, "10.0.0.4", NULL), UR_NEIGH_REACHABLE);
 }
 
-/* It did not answer for a while, in which somebody said that he is it. */
+/* It was silent for a time, in which another station claimed its address. */
 static void test_contested_silent(void **state)
 {
 	struct stk *s = *state;
@@ -275,14 +273,14 @@ static void test_contested_silent(void **state)
 	stk_drain(s);
 	request_to_us(s);
 	is_at(s, "10.0.0.2", mac_thief);
-	asks(s, mac_thief); /* is the answer to his question */
+	asks(s, mac_thief); /* is the reply to its request */
 	assert_int_equal(stk_send(s, "10.0.0.2"), 0);
 	asks(s, mac_all);
 	stk_answer(s, "10.0.0.2", mac_peer);
 	is_at(s, "10.0.0.2", mac_peer);
 }
 
-/* The liar is not asked first because he has said so before the other. */
+/* An earlier claim gives no priority. */
 static void test_contested_twice(void **state)
 {
 	struct stk *s = *state;
@@ -293,7 +291,7 @@ static void test_contested_twice(void **state)
 	stk_run(s, 12 * SEC);
 	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_FAILED);
 	request_to_us(s);
-	/* Late: it was sent before anybody claimed anything. */
+	/* Late: it was sent before any claim. */
 	ur_net_confirm(s->net, ip("10.0.0.2"), s->now);
 	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_STALE);
 	stk_in(s, f,
@@ -307,7 +305,7 @@ static void test_contested_twice(void **state)
 	is_at(s, "10.0.0.2", mac_peer);
 }
 
-/* What is sent to it arrives: the claim was a lie. */
+/* Packets to it arrive: the claim was false. */
 static void test_acknowledged(void **state)
 {
 	struct stk *s = *state;
@@ -323,7 +321,7 @@ static void test_acknowledged(void **state)
 	is_at(s, "10.0.0.2", mac_peer);
 }
 
-/* The same, unasked, from the right one is no claim. */
+/* The same repeated by the right station is no claim. */
 static void test_repeats_itself(void **state)
 {
 	struct stk *s = *state;
@@ -340,8 +338,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, stk_teardown)
 	static const struct CMUnitTest tests[] = {
-		T(test_lies_change_nothing),
-		T(test_lies_in_every_state),
+		T(test_false_claims_change_nothing),
+		T(test_false_claims_in_every_state),
 		T(test_takeover),
 		T(test_two_answers),
 		T(test_unused),

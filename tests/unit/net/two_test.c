@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two stacks and a wire that loses, repeats, delays and reorders, on which a
- * third station lies now and then.  What each sends is numbered: nothing comes
- * that was not sent, all of it comes to the one it was sent to, and when the
- * wire is good again so is everything.  A seed tells all.
+ * Two stacks and a wire that loses, repeats, delays and reorders, with a third
+ * station that sends false claims. Packets are numbered: each one received was
+ * sent, arrives at its destination, and once the wire is good again nothing is
+ * lost. Runs are reproducible from their seed.
  */
 #include "fixture.h"
 
@@ -31,8 +31,8 @@ struct world {
 	bool lies;
 	uint32_t sent[2];
 	uint32_t got[2];
-	uint8_t seen[2][SENT_MAX / 8]; /* what each has got */
-	uint32_t stolen;	       /* frames of RoCE to the thief */
+	uint8_t seen[2][SENT_MAX / 8]; /* received packets, by end */
+	uint32_t stolen; /* frames of RoCE that reached the thief */
 };
 
 static const char *const names[2][2] = { { "10.0.0.1", "fd00::1" },
@@ -107,7 +107,7 @@ static void deliver(struct world *w, const struct flight *f)
 	flush(w, f->to);
 }
 
-/* Time goes on to the next thing, at most by ns. */
+/* Advances to the next event, at most by ns. */
 static void pass(struct world *w, uint64_t ns)
 {
 	uint64_t end = w->end[0].now + ns;
@@ -162,7 +162,7 @@ static void send(struct world *w, uint8_t i, bool v6)
 	flush(w, i);
 }
 
-/* The thief says that it is one of them. */
+/* The thief claims one of the addresses. */
 static void lie(struct world *w)
 {
 	static const uint8_t zero[6], nodes[6] = { 0x33, 0x33, 0, 0, 0, 1 };
@@ -206,10 +206,8 @@ static void start(struct world *w, uint64_t seed)
 	}
 }
 
-/*
- * All that is sent from now on comes, once, at its first try: after a while of
- * use, which is what shows that a neighbour is not where a lie had put it.
- */
+/* Every packet sent from now on arrives once, at its first try: after some use,
+ * which detects false entries. */
 static void all_is_well(struct world *w)
 {
 	w->loss = 0;
@@ -237,7 +235,7 @@ static void run(uint64_t seed, uint32_t loss, bool lies)
 	uint64_t frames = 0;
 
 	start(&w, seed);
-	/* Of two answers to the very first question the first is taken. */
+	/* Of two replies to the very first request the first counts. */
 	for (uint8_t i = 0; i < 4; i++)
 		send(&w, i & 1, i & 2);
 	pass(&w, 1 * SEC);
@@ -264,10 +262,11 @@ static void run(uint64_t seed, uint32_t loss, bool lies)
 		if (!lies)
 			assert_int_equal(c->neigh_conflict + c->neigh_moved, 0);
 	}
-	/* A lie between a first question and its answer is believed so long. */
+	/* A claim between a first request and its reply is believed for that
+	 * long. */
 	if (loss == 0)
 		assert_true(w.stolen <= STOLEN_MAX);
-	/* Questions stay few: no storm. */
+	/* Requests stay few: no storm. */
 	assert_true(frames < STEPS * (lies ? 6 : 3));
 	for (uint8_t i = 0; i < 2; i++)
 		stk_fini(&w.end[i]);
@@ -278,7 +277,7 @@ static void test_good_wire(void **state)
 	run(1, 0, false);
 }
 
-static void test_lies(void **state)
+static void test_false_claims(void **state)
 {
 	for (uint64_t seed = 1; seed < 10; seed++)
 		run(seed, 0, true);
@@ -290,7 +289,7 @@ static void test_loss(void **state)
 		run(seed, 20, false);
 }
 
-static void test_loss_and_lies(void **state)
+static void test_loss_and_false_claims(void **state)
 {
 	for (uint64_t seed = 1; seed < 10; seed++)
 		run(seed, 30, true);
@@ -300,9 +299,9 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_good_wire),
-		cmocka_unit_test(test_lies),
+		cmocka_unit_test(test_false_claims),
 		cmocka_unit_test(test_loss),
-		cmocka_unit_test(test_loss_and_lies),
+		cmocka_unit_test(test_loss_and_false_claims),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which packets a rule takes, and which rule takes a packet. */
+/* Matching of a rule, and the choice of the rule for a packet. */
 #include "frames.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ static struct ur_flow_spec *add(struct ur_flow *f, enum ur_flow_layer layer)
 	return &f->specs[f->nspecs++];
 }
 
-/* Field at `at` must have these bytes. */
+/* The field at `at` must have these bytes. */
 static void want(struct ur_flow_spec *s, uint32_t at, const void *bytes,
 		 uint32_t len)
 {
@@ -31,7 +31,7 @@ static void want(struct ur_flow_spec *s, uint32_t at, const void *bytes,
 	memset(s->mask + at, 0xff, len);
 }
 
-/* One field of one layer: what matches, and that no other value does. */
+/* One field of one layer: it matches, and no other value does. */
 static void check_field(const struct ur_pkt *p, enum ur_flow_layer layer,
 			bool inner, uint32_t at, const void *bytes,
 			uint32_t len)
@@ -45,7 +45,7 @@ static void check_field(const struct ur_pkt *p, enum ur_flow_layer layer,
 	for (uint32_t i = 0; i < len; i++) {
 		s->val[at + i] ^= 1;
 		assert_false(ur_flow_match(&f, p));
-		s->mask[at + i] ^= 1; /* not asked for any more */
+		s->mask[at + i] ^= 1; /* no longer in the mask */
 		assert_true(ur_flow_match(&f, p));
 		s->val[at + i] ^= 1;
 		s->mask[at + i] ^= 1;
@@ -80,7 +80,7 @@ static void test_every_field(void **state)
 	check_field(&m, UR_LAYER_UDP, true, 0, "\x07\xd0\x03\xe8", 4);
 }
 
-/* A spec without any mask still asks for its layer. */
+/* A spec with an empty mask still requires its layer. */
 static void test_layers_that_are_not_there(void **state)
 {
 	struct ur_pkt u = PKT(udp4);
@@ -134,7 +134,7 @@ static void test_what_contradicts_itself(void **state)
 			want(s, 12, bad[i].type, 2);
 		add(&f, bad[i].b);
 		assert_int_equal(ur_flow_add(&t, &f), -EINVAL);
-		/* One outside, the other within a tunnel may well be. */
+		/* One outside; the other may be within a tunnel. */
 		f.specs[1].inner = true;
 		assert_int_equal(ur_flow_add(&t, &f), 0);
 		ur_flow_del(&t, &f);
@@ -171,7 +171,7 @@ static void test_the_limit(void **state)
 	assert_int_equal(ur_flow_add(&t, &f[UR_MAX_FLOWS]), 0);
 }
 
-/* Steering: flows are named by their tags. */
+/* Steering: flows are identified by their tags. */
 static char got[32];
 
 static void deliver(void *arg, const struct ur_flow *f)
@@ -220,10 +220,10 @@ static void test_priority_then_age(void **state)
 	put(&t, &d, 'd', 1);
 	assert_string_equal(steer(&t, &u), "d");
 	ur_flow_del(&t, &d);
-	c.dont_trap = true; /* passes it on to the next */
+	c.dont_trap = true; /* continues the search */
 	assert_string_equal(steer(&t, &u), "ca");
 	ur_flow_del(&t, &c);
-	ur_flow_del(&t, &c); /* nothing is there to remove */
+	ur_flow_del(&t, &c); /* in no list */
 	assert_int_equal(t.count, 2);
 	a.drop = true;
 	assert_string_equal(steer(&t, &u), "");
@@ -293,7 +293,7 @@ static void test_counting(void **state)
 	assert_int_equal(atomic_load(&count.bytes), 2 * sizeof(udp4) + 4);
 }
 
-static void test_what_the_device_must_hear(void **state)
+static void test_filters_of_the_device(void **state)
 {
 	static const uint8_t mac[6] = { DST_MAC };
 	struct ur_flow f = { 0 }, mc = { .type = UR_FLOW_MC_DEFAULT };
@@ -301,22 +301,22 @@ static void test_what_the_device_must_hear(void **state)
 	struct ur_flow_table t;
 
 	ur_flow_table_init(&t);
-	assert_int_equal(ur_flow_wants(&t, mac), 0);
+	assert_int_equal(ur_flow_filters(&t, mac), 0);
 	want(s, 0, mac, 6);
 	put(&t, &f, 'f', 0);
-	assert_int_equal(ur_flow_wants(&t, mac), 0);
+	assert_int_equal(ur_flow_filters(&t, mac), 0);
 	s->val[5]++;
-	assert_int_equal(ur_flow_wants(&t, mac), UR_WANT_PROMISCUOUS);
+	assert_int_equal(ur_flow_filters(&t, mac), UR_WANT_PROMISCUOUS);
 	s->val[0] |= 1;
-	assert_int_equal(ur_flow_wants(&t, mac), UR_WANT_ALL_MULTICAST);
+	assert_int_equal(ur_flow_filters(&t, mac), UR_WANT_ALL_MULTICAST);
 	memset(s->val, 0xff, 6);
-	assert_int_equal(ur_flow_wants(&t, mac), 0);
+	assert_int_equal(ur_flow_filters(&t, mac), 0);
 	s->mask[0] = 0;
-	assert_int_equal(ur_flow_wants(&t, mac),
+	assert_int_equal(ur_flow_filters(&t, mac),
 			 UR_WANT_PROMISCUOUS | UR_WANT_ALL_MULTICAST);
 	ur_flow_del(&t, &f);
 	put(&t, &mc, 'm', 0);
-	assert_int_equal(ur_flow_wants(&t, mac), UR_WANT_ALL_MULTICAST);
+	assert_int_equal(ur_flow_filters(&t, mac), UR_WANT_ALL_MULTICAST);
 	mc.type = UR_FLOW_SNIFFER;
 }
 
@@ -333,7 +333,7 @@ int main(void)
 		cmocka_unit_test(test_equal_rules_all_get_it),
 		cmocka_unit_test(test_sniffers_and_defaults),
 		cmocka_unit_test(test_counting),
-		cmocka_unit_test(test_what_the_device_must_hear),
+		cmocka_unit_test(test_filters_of_the_device),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Cutting: the pieces are what the wire would have carried. */
+/* Cutting: the packets are those that the wire would have carried. */
 #include "frames.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define MSS 1000u
 
-/* A TCP packet with `payload` bytes of a pattern behind 54 of headers. */
+/* A TCP packet with `payload` bytes of a pattern after 54 of headers. */
 static uint32_t make_tcp(uint8_t *f, uint32_t payload)
 {
 	static const uint8_t head[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Headers of frames: where they are, and that nothing is where they end. */
+/* Positions of headers in frames, and no header where the frame ends. */
 #include "frames.h"
 
 #include <stdlib.h>
@@ -90,7 +90,7 @@ static void test_fragments_have_no_ports(void **state)
 	struct ur_pkt p;
 
 	memcpy(f, udp4, sizeof(f));
-	f[14 + 6] = 0x20; /* more to come */
+	f[14 + 6] = 0x20; /* more fragments */
 	PARSE(&p, f);
 	assert_true(p.outer.fragment);
 	assert_null(p.outer.l4);
@@ -98,13 +98,13 @@ static void test_fragments_have_no_ports(void **state)
 	f[14 + 7] = 9; /* offset */
 	PARSE(&p, f);
 	assert_null(p.outer.l4);
-	f[14 + 6] = 0x40; /* DF alone is none */
+	f[14 + 6] = 0x40; /* DF alone is no fragment */
 	f[14 + 7] = 0;
 	PARSE(&p, f);
 	assert_non_null(p.outer.l4);
 }
 
-/* The minimum of Ethernet is filled up behind the packet. */
+/* Padding to Ethernet's minimum after the packet. */
 static void test_padding(void **state)
 {
 	uint8_t f[60] = { 0 };
@@ -133,7 +133,7 @@ static void check_hdrs(const struct ur_pkt *p, const struct ur_hdrs *h)
 	check_within(p, h->mpls, 4);
 }
 
-/* Each frame cut at each byte, in memory of just that size (ASan). */
+/* Each frame truncated at each byte, in a buffer of that size (ASan). */
 static void test_every_truncation(void **state)
 {
 	static const struct {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The program for the kernel, run by an interpreter of our own: whatever a flow
- * takes passes, and what surely nobody wants does not.
- */
+/* The kernel's filter program, run by an interpreter of our own: a packet that
+ * a flow takes passes, and one that clearly no flow wants does not. */
 #include "frames.h"
 
 #include <linux/if_packet.h>
@@ -16,7 +14,7 @@ static const uint8_t mac[6] = { DST_MAC };
 struct vm {
 	const uint8_t *p;
 	uint32_t len;
-	uint8_t type; /* PACKET_HOST … */
+	uint8_t type; /* PACKET_HOST and so on */
 	uint32_t a, x;
 };
 
@@ -34,7 +32,7 @@ static bool load(struct vm *v, uint32_t at, uint32_t n)
 	return true;
 }
 
-/* One instruction; *pc moves on.  -1: goes on; else the verdict. */
+/* One instruction; *pc advances. -1: continue; else the verdict. */
 static int64_t step(struct vm *v, const struct sock_filter *f, uint32_t *pc)
 {
 	bool ok = true, yes = false;
@@ -147,13 +145,13 @@ static void test_ports(void **state)
 	assert_true(passes(&t, udp4, sizeof(udp4)));
 	assert_false(passes(&t, vxlan, sizeof(vxlan)));
 	assert_false(passes(&t, esp, sizeof(esp)));
-	/* What cannot be told so simply passes. */
+	/* Packets that the filter cannot parse pass. */
 	assert_true(passes(&t, udp4_vlan, sizeof(udp4_vlan)));
 	assert_true(passes(&t, tcp6, sizeof(tcp6)));
 }
 
-/* Multicast and frames to ourselves, as an adapter loops them back. */
-static void test_what_the_host_sends(void **state)
+/* Multicast and frames to our own address, as an adapter loops them back. */
+static void test_frames_sent_by_the_host(void **state)
 {
 	struct ur_flow f = { .type = UR_FLOW_SNIFFER };
 	uint8_t other[sizeof(udp4)];
@@ -207,8 +205,8 @@ static void random_flow(struct ur_flow *f, struct ur_rng *r)
 	}
 }
 
-/* The program of random flows lets through whatever one of them takes. */
-static void test_it_never_drops_what_a_flow_takes(void **state)
+/* The program for random flows passes every packet that one of them takes. */
+static void test_it_never_drops_a_matching_packet(void **state)
 {
 	static struct ur_flow f[80];
 	struct ur_rng r;
@@ -241,7 +239,9 @@ static void test_it_never_drops_what_a_flow_takes(void **state)
 	}
 }
 
-/* More flows than there is room for: everything passes, at little cost. */
+/*
+ * More flows than the program has room for: everything passes, at little cost.
+ */
 static void test_too_many_flows(void **state)
 {
 	static struct ur_flow f[200];
@@ -260,7 +260,7 @@ static void test_too_many_flows(void **state)
 	assert_true(ur_prefilter(&t, mac, false, prog) < 16);
 }
 
-/* Flows that ask for the same need one rule, however many there are. */
+/* Flows with equal filters need one rule, however many there are. */
 static void test_flows_alike(void **state)
 {
 	static struct ur_flow f[200];
@@ -281,8 +281,8 @@ int main(void)
 		cmocka_unit_test(test_nothing_is_wanted),
 		cmocka_unit_test(test_addresses),
 		cmocka_unit_test(test_ports),
-		cmocka_unit_test(test_what_the_host_sends),
-		cmocka_unit_test(test_it_never_drops_what_a_flow_takes),
+		cmocka_unit_test(test_frames_sent_by_the_host),
+		cmocka_unit_test(test_it_never_drops_a_matching_packet),
 		cmocka_unit_test(test_too_many_flows),
 		cmocka_unit_test(test_flows_alike),
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Queue pairs and work queues of raw packets, with frames by hand. */
+/* Queue pairs and work queues of raw packets, with hand-made frames. */
 #include "frames.h"
 
 #include <errno.h>
@@ -183,7 +183,7 @@ static void test_receive(void **state)
 	assert_int_equal(c.flow_tag, 0xabcdef);
 	assert_int_equal(c.ts_ns, 3);
 	assert_memory_equal(mem, udp4, sizeof(udp4));
-	/* No receive, no room: dropped, and the receive stays. */
+	/* Receive too short: dropped, and the receive stays. */
 	INPUT(udp4);
 	post_recv(8, 0, sizeof(udp4) - 1);
 	INPUT(udp4);
@@ -232,7 +232,7 @@ static void test_a_tag_is_stripped(void **state)
 	}
 }
 
-static void test_sums_and_pieces_of_the_device(void **state)
+static void test_offloads_of_the_device(void **state)
 {
 	uint8_t f[sizeof(udp4)];
 	struct ur_frame_rx rx = { .data = f,
@@ -249,7 +249,7 @@ static void test_sums_and_pieces_of_the_device(void **state)
 	assert_int_equal(take(&rcq, 1, UR_WC_SUCCESS).byte_len, 46);
 	assert_int_equal(take(&rcq, 2, UR_WC_SUCCESS).byte_len, 44);
 	assert_memory_equal(mem + BUF + 42, "o!", 2);
-	/* A sum that the sender left to the device */
+	/* A checksum that the sender left to the device */
 	rx = (struct ur_frame_rx){ .data = f,
 				   .len = sizeof(f),
 				   .csum_partial = true,
@@ -315,7 +315,7 @@ static void test_send(void **state)
 	assert_int_equal(flatten(&out[0], f), sizeof(udp4));
 	assert_memory_equal(f, udp4, sizeof(udp4));
 	assert_false(out[0].csum_partial);
-	/* Only two were taken: the third comes again. */
+	/* Only two were accepted: the third is offered again. */
 	ur_raw_sent(raw, &qp, 2, 0, 2);
 	take(&scq, 1, UR_WC_SUCCESS);
 	assert_true(ur_cq_is_empty(&scq));
@@ -356,8 +356,8 @@ static int limit(uint32_t kbps, uint32_t burst)
 	return ur_raw_qp_modify(raw, &qp, &a, UR_QP_RATE_LIMIT, 1);
 }
 
-/* At 8 Mbit/s a byte takes a microsecond; the kernel has it on the way to RTS
- * and there. */
+/* At 8 Mbit/s a byte takes a microsecond; the kernel has the limit in the
+ * transition to RTS and in RTS. */
 static void test_rate_limit(void **state)
 {
 	const uint64_t ms = 1000000, start = 100 * ms;
@@ -371,13 +371,13 @@ static void test_rate_limit(void **state)
 					  UR_QP_STATE | UR_QP_RATE_LIMIT, 1),
 			 0);
 	assert_int_equal(sends(WR, 1000), WR);
-	assert_int_equal(leave(start), 2); /* one more than is paid for */
+	assert_int_equal(leave(start), 2); /* one more than the tokens allow */
 	assert_int_equal(leave(start), 0);
 	assert_int_equal(ur_raw_deadline(raw), start + ms);
 	assert_int_equal(leave(start + ms - 1), 0);
 	assert_int_equal(leave(start + ms), 1);
 	assert_int_equal(leave(start + 4 * ms), 2);
-	/* Without it the rest goes at once. */
+	/* Without a limit the rest is sent at once. */
 	assert_int_equal(limit(UR_RATE_MIN_KBPS - 1, 0), -EINVAL);
 	assert_int_equal(limit(UR_RATE_MAX_KBPS + 1, 0), -EINVAL);
 	assert_int_equal(limit(0, 0), 0);
@@ -387,7 +387,7 @@ static void test_rate_limit(void **state)
 		take(&scq, i, UR_WC_SUCCESS);
 }
 
-/* It may be flushed, and go, while it waits. */
+/* It may be flushed, and destroyed, while it waits. */
 static void test_rate_limit_ends(void **state)
 {
 	to_rts(&plain);
@@ -401,7 +401,7 @@ static void test_rate_limit_ends(void **state)
 	assert_int_equal(ur_raw_deadline(raw), UR_NEVER);
 }
 
-/* What the device says of a frame, and what becomes of its request. */
+/* Errors of the device, and the fate of the request. */
 static void test_send_errors(void **state)
 {
 	static const struct {
@@ -454,7 +454,7 @@ static void test_requests_that_cannot_be_sent(void **state)
 		w = stage(2, UR_WR_SEND, 0, cases[i].len);
 		w->data.sge[0].lkey += cases[i].key;
 		commit();
-		/* What stands before it leaves. */
+		/* Earlier frames leave. */
 		assert_int_equal(ur_raw_collect(raw, &qp, out, 4, 2), 1);
 		ur_raw_sent(raw, &qp, 1, 0, 2);
 		take(&scq, 1, UR_WC_SUCCESS);
@@ -465,7 +465,9 @@ static void test_requests_that_cannot_be_sent(void **state)
 	}
 }
 
-/* IBV_SEND_IP_CSUM: the header's sum is filled in, the rest is asked for. */
+/*
+ * IBV_SEND_IP_CSUM: the IP checksum is filled in, the other one is offloaded.
+ */
 static void test_sums_of_a_send(void **state)
 {
 	uint8_t f[BUF];
@@ -488,7 +490,7 @@ static void test_sums_of_a_send(void **state)
 	assert_int_equal(mem[24], 0xff); /* not in the application's memory */
 	ur_raw_sent(raw, &qp, 1, 0, 2);
 	take(&scq, 1, UR_WC_SUCCESS);
-	/* Nothing to fill in: sent as it is. */
+	/* No checksum to fill in: sent unchanged. */
 	memcpy(mem, mpls, sizeof(mpls));
 	stage(2, UR_WR_SEND, 0, sizeof(mpls))->flags |= UR_SEND_IP_CSUM;
 	commit();
@@ -562,7 +564,7 @@ static void test_tso(void **state)
 	assert_int_equal(ur_be16_at(f + 20), 5040); /* length of IP */
 	ur_raw_sent(raw, &qp, 1, 0, 2);
 	assert_int_equal(take(&scq, 1, UR_WC_SUCCESS).opcode, UR_WC_TSO);
-	/* One packet is not cut. */
+	/* A single segment is not cut. */
 	stage_tso(1000, 1000);
 	assert_int_equal(ur_raw_collect(raw, &qp, out, 4, 2), 1);
 	assert_int_equal(out[0].gso, UR_GSO_NONE);
@@ -609,7 +611,7 @@ static void test_states(void **state)
 	assert_int_equal(atomic_load(&qp.rq.head), atomic_load(&qp.rq.tail));
 }
 
-/* Eight places, two queues: each packet goes where its hash says. */
+/* Eight entries, two queues: each packet goes where its hash points. */
 static void test_spreading(void **state)
 {
 	struct ur_wq_init init = {
@@ -634,7 +636,7 @@ static void test_spreading(void **state)
 		list[i] = &wq[i & 1];
 	rss.rss.table = ur_wq_table_create(list, 3);
 	assert_non_null(rss.rss.table);
-	/* The hash is the first word of the address, one bit further. */
+	/* The hash is the first word of the address, shifted by one bit. */
 	rss.rss.key[3] = 1;
 	make_qp(&rss);
 	assert_int_equal(modify(UR_QPS_INIT), -ENOSYS);
@@ -721,7 +723,7 @@ int main(void)
 		TEST(receive),
 		TEST(a_tag_is_put_back),
 		TEST(a_tag_is_stripped),
-		TEST(sums_and_pieces_of_the_device),
+		TEST(offloads_of_the_device),
 		TEST(bad_receive),
 		TEST(room),
 		TEST(send),

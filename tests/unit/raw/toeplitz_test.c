@@ -105,7 +105,8 @@ static void test_other_fields(void **state)
 			 hash(udp4, sizeof(udp4), V4 | UDP));
 }
 
-/* All 36 bytes that may come, with every bit set: the key's last bit counts. */
+/* All 36 bytes of the longest input, with every bit set: the key's last bit
+ * counts. */
 static void test_longest_input(void **state)
 {
 	uint8_t data[36], k[UR_RSS_KEY_LEN] = { [39] = 1 };

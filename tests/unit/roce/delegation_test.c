@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * XRC between processes: a home with a target, and another process with a
- * queue.  What they say to each other is carried by hand.
- */
+/* XRC between processes: an owner with a target, and another process with a
+ * queue. The test carries their messages. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -10,11 +8,11 @@
 
 #define HOME_SLOT  1u
 #define OTHER_SLOT 2u
-#define TO_OTHER   7u /* the home's name for the link, … */
-#define TO_HOME	   8u /* … and the other's */
+#define TO_OTHER   7u /* the owner's link identifier */
+#define TO_HOME	   8u /* the other's */
 #define MAILS	   32u
 
-enum kind { LOAN, BACK, DISMISS };
+enum kind { DELEGATE, BACK, DISMISS };
 
 struct mail {
 	enum kind kind;
@@ -45,20 +43,20 @@ static void put(enum kind kind, uint32_t qpn, const void *msg, size_t len)
 		memcpy(m->data, msg, len);
 }
 
-static int lend(void *arg, const struct ur_qp *target, uint32_t srqn,
-		const void *msg, size_t len, uint32_t *via)
+static int delegate(void *arg, const struct ur_qp *target, uint32_t srqn,
+		    const void *msg, size_t len, uint32_t *via)
 {
 	if (srqn >> 14 != OTHER_SLOT)
 		return -ENOENT;
 	if (pair.lend_error)
 		return pair.lend_error;
-	put(LOAN, target->qpn, msg, len);
+	put(DELEGATE, target->qpn, msg, len);
 	*via = TO_OTHER;
 	return 0;
 }
 
-static void give_back(void *arg, uint32_t via, uint32_t qpn, const void *msg,
-		      size_t len)
+static void return_state(void *arg, uint32_t via, uint32_t qpn, const void *msg,
+			 size_t len)
 {
 	assert_int_equal(via, TO_HOME);
 	put(BACK, qpn, msg, len);
@@ -70,7 +68,7 @@ static void dismiss(void *arg, uint32_t via, uint32_t qpn)
 	put(DISMISS, qpn, NULL, 0);
 }
 
-static const struct ur_xrc_ops ops = { lend, give_back, dismiss };
+static const struct ur_xrc_ops ops = { delegate, return_state, dismiss };
 
 static int setup(void **state)
 {
@@ -94,22 +92,24 @@ static int teardown(void **state)
 
 static int borrow(const void *msg, size_t len)
 {
-	struct ur_borrow b = { .via = TO_HOME,
-			       .qpn = pair.home->qp.qpn,
-			       .xrcd = &pair.other->host.xrcd,
-			       .msg = msg,
-			       .len = len };
+	struct ur_delegated b = { .via = TO_HOME,
+				  .qpn = pair.home->qp.qpn,
+				  .xrcd = &pair.other->host.xrcd,
+				  .msg = msg,
+				  .len = len };
 
-	return ur_roce_borrow(pair.other->lane.roce, &b, pair.other->now_ns);
+	return ur_roce_accept_delegation(pair.other->lane.roce, &b,
+					 pair.other->now_ns);
 }
 
 static void take_back(const void *msg, size_t len)
 {
-	ur_roce_delegation_back(pair.home->lane.roce, TO_OTHER,
-				pair.home->qp.qpn, msg, len, pair.home->now_ns);
+	ur_roce_delegation_returned(pair.home->lane.roce, TO_OTHER,
+				    pair.home->qp.qpn, msg, len,
+				    pair.home->now_ns);
 }
 
-/* The next message must be of that kind: give it to whom it is for. */
+/* The next message must be of that kind: deliver it. */
 static void carry(enum kind kind)
 {
 	struct mail *m = &pair.mail[pair.first++];
@@ -117,7 +117,7 @@ static void carry(enum kind kind)
 	assert_true(pair.first <= pair.end);
 	assert_int_equal(m->kind, kind);
 	assert_int_equal(m->qpn, pair.home->qp.qpn);
-	if (kind == LOAN)
+	if (kind == DELEGATE)
 		assert_int_equal(borrow(m->data, m->len), 0);
 	else if (kind == BACK)
 		take_back(m->data, m->len);
@@ -131,13 +131,13 @@ static void expect_no_mail(void)
 	assert_int_equal(pair.first, pair.end);
 }
 
-/* There and back; what the other has sent is in its `out`. */
-static uint32_t lend_once(void)
+/* A delegation and its return; the delegate's packets are in its `out`. */
+static uint32_t delegate_once(void)
 {
 	uint32_t n;
 
 	assert_int_equal(fix_run(pair.home), 0);
-	carry(LOAN);
+	carry(DELEGATE);
 	n = fix_run(pair.other);
 	carry(BACK);
 	return n;
@@ -171,7 +171,7 @@ static void expect_answer(const struct fix *f, uint8_t syndrome, uint32_t psn)
 	assert_int_equal(f->out[0].h.syndrome, syndrome);
 }
 
-/* A receive of the other is complete, by the home's target. */
+/* A receive of the delegate is complete, by the owner's target. */
 static struct ur_cqe expect_there(uint64_t wr_id, uint8_t status)
 {
 	struct ur_cqe c;
@@ -191,7 +191,7 @@ static void a_message_goes_to_the_queue_it_names(void **state)
 	fix_recv(pair.home, 8, 0, 600);
 	peer_to_other(UR_XRC_SEND_FIRST, RQ_PSN, MTU);
 	peer_to_other(UR_XRC_SEND_LAST, RQ_PSN + 1, 100);
-	assert_int_equal(lend_once(), 1);
+	assert_int_equal(delegate_once(), 1);
 	expect_answer(pair.other, UR_AETH_CREDITS_INVALID, RQ_PSN + 1);
 	assert_int_equal(pair.other->out[0].h.bth.dqpn, PEER_QPN);
 	c = expect_there(7, UR_WC_SUCCESS);
@@ -206,7 +206,7 @@ static void a_message_goes_to_the_queue_it_names(void **state)
 	expect_no_mail();
 }
 
-static void answers_of_ours_leave_before_a_loan(void **state)
+static void our_responses_leave_before_a_delegation(void **state)
 {
 	fix_recv(pair.home, 8, 0, 64);
 	fix_recv(pair.other, 7, 0, 64);
@@ -215,8 +215,8 @@ static void answers_of_ours_leave_before_a_loan(void **state)
 	expect_no_mail();
 	assert_int_equal(fix_run(pair.home), 1);
 	expect_answer(pair.home, UR_AETH_CREDITS_INVALID, RQ_PSN);
-	carry(LOAN);
-	/* it is not given back before they have left there, either */
+	carry(DELEGATE);
+	/* it is not returned before they have left, either */
 	expect_no_mail();
 	assert_int_equal(fix_run(pair.other), 1);
 	carry(BACK);
@@ -226,13 +226,13 @@ static void a_queue_without_receives_is_not_ready(void **state)
 {
 	peer_to_other(UR_XRC_SEND_ONLY, RQ_PSN, 8);
 	peer_to_other(UR_XRC_SEND_ONLY, RQ_PSN + 1, 8);
-	assert_int_equal(lend_once(), 1);
+	assert_int_equal(delegate_once(), 1);
 	expect_answer(pair.other, UR_AETH_RNR | 12, RQ_PSN);
 	fix_recv(pair.other, 7, 0, 64);
 	fix_recv(pair.other, 8, 0, 64);
 	peer_to_other(UR_XRC_SEND_ONLY, RQ_PSN, 8);
 	peer_to_other(UR_XRC_SEND_ONLY, RQ_PSN + 1, 8);
-	assert_int_equal(lend_once(), 1);
+	assert_int_equal(delegate_once(), 1);
 	expect_answer(pair.other, UR_AETH_CREDITS_INVALID, RQ_PSN + 1);
 	expect_there(7, UR_WC_SUCCESS);
 	expect_there(8, UR_WC_SUCCESS);
@@ -243,35 +243,35 @@ static void reads_and_atomics_are_answered_there(void **state)
 	struct fix *o = pair.other;
 
 	peer_to_memory(UR_XRC_WRITE_ONLY, RQ_PSN, 8, 8);
-	assert_int_equal(lend_once(), 1);
+	assert_int_equal(delegate_once(), 1);
 	assert_memory_equal(o->remote.p, pair.home->data, 8);
 	peer_to_memory(UR_XRC_READ_REQUEST, RQ_PSN + 1, 0, MTU + 8);
-	assert_int_equal(lend_once(), 2);
+	assert_int_equal(delegate_once(), 2);
 	expect_out(o, 0, UR_XRC_READ_RESP_FIRST, RQ_PSN + 1);
 	expect_out(o, 1, UR_XRC_READ_RESP_LAST, RQ_PSN + 2);
 	assert_memory_equal(o->out[0].payload, o->remote.p, MTU);
 	peer_to_memory(UR_XRC_FETCH_ADD, RQ_PSN + 3, 0, 0);
-	assert_int_equal(lend_once(), 1);
+	assert_int_equal(delegate_once(), 1);
 	expect_out(o, 0, UR_XRC_ATOMIC_ACK, RQ_PSN + 3);
 	assert_memory_equal(&o->out[0].h.orig, pair.home->data, 8);
 	assert_memory_not_equal(o->remote.p, pair.home->data, 8);
 }
 
-/* What was executed is known wherever the responder is. */
+/* Executed requests are known wherever the responder is. */
 static void duplicates_are_not_executed_again(void **state)
 {
 	struct fix *o = pair.other;
 	uint8_t after[8];
 
 	peer_to_memory(UR_XRC_FETCH_ADD, RQ_PSN, 0, 0);
-	assert_int_equal(lend_once(), 1);
+	assert_int_equal(delegate_once(), 1);
 	memcpy(after, o->remote.p, 8);
 	fix_recv(pair.home, 8, 0, 64);
 	peer_plain(pair.home, UR_XRC_SEND_ONLY, RQ_PSN + 1, 8);
 	expect_cqe(pair.home, 8, UR_WC_SUCCESS);
 	assert_int_equal(fix_run(pair.home), 1);
 	peer_to_memory(UR_XRC_FETCH_ADD, RQ_PSN, 0, 0);
-	assert_int_equal(lend_once(), 1);
+	assert_int_equal(delegate_once(), 1);
 	expect_out(o, 0, UR_XRC_ATOMIC_ACK, RQ_PSN);
 	assert_int_equal(o->out[0].h.orig, 0);
 	assert_memory_equal(after, o->remote.p, 8);
@@ -283,12 +283,12 @@ static void a_fault_there_is_the_target_s(void **state)
 {
 	struct ur_hdr h = peer_hdr(pair.home, UR_XRC_WRITE_ONLY, RQ_PSN);
 
-	/* a key of the home's, but the queue is the other's */
+	/* a key of the owner's, but the queue is the other's */
 	h.srqn = pair.other->srq.number;
 	h.rkey = pair.home->remote.mr->key + 1;
 	h.dma_len = 8;
 	peer_send(pair.home, &h, 8);
-	assert_int_equal(lend_once(), 1);
+	assert_int_equal(delegate_once(), 1);
 	expect_answer(pair.other, UR_AETH_NAK | UR_NAK_REM_ACCESS, RQ_PSN);
 	assert_int_equal(pair.home->qp.state, UR_QPS_ERR);
 	expect_event(pair.home, UR_EVENT_QP_ACCESS_ERR);
@@ -299,10 +299,10 @@ static void a_message_of_several_loans(void **state)
 {
 	fix_recv(pair.other, 7, 0, 600);
 	peer_to_other(UR_XRC_SEND_FIRST, RQ_PSN, MTU);
-	lend_once();
+	delegate_once();
 	expect_no_cqe(pair.other);
 	peer_to_other(UR_XRC_SEND_LAST, RQ_PSN + 1, 8);
-	lend_once();
+	delegate_once();
 	expect_there(7, UR_WC_SUCCESS);
 }
 
@@ -310,7 +310,7 @@ static void a_reset_flushes_what_is_under_way(void **state)
 {
 	fix_recv(pair.other, 7, 0, 600);
 	peer_to_other(UR_XRC_SEND_FIRST, RQ_PSN, MTU);
-	lend_once();
+	delegate_once();
 	assert_int_equal(rig_qp_state(&pair.home->lane, &pair.home->qp,
 				      UR_QPS_RESET, pair.home->now_ns),
 			 0);
@@ -319,14 +319,14 @@ static void a_reset_flushes_what_is_under_way(void **state)
 	expect_no_mail();
 }
 
-/* It comes back to a target that has begun anew. */
+/* It returns to a target that was reset. */
 static void a_late_return_is_ignored(void **state)
 {
 	fix_recv(pair.other, 7, 0, 64);
 	fix_recv(pair.other, 8, 0, 64);
 	peer_to_other(UR_XRC_SEND_ONLY, RQ_PSN, 8);
 	assert_int_equal(fix_run(pair.home), 0);
-	carry(LOAN);
+	carry(DELEGATE);
 	assert_int_equal(rig_qp_state(&pair.home->lane, &pair.home->qp,
 				      UR_QPS_RESET, pair.home->now_ns),
 			 0);
@@ -336,11 +336,11 @@ static void a_late_return_is_ignored(void **state)
 	carry(BACK);
 	expect_there(7, UR_WC_SUCCESS);
 	peer_to_other(UR_XRC_SEND_ONLY, RQ_PSN, 8);
-	assert_int_equal(lend_once(), 1);
+	assert_int_equal(delegate_once(), 1);
 	expect_there(8, UR_WC_SUCCESS);
 }
 
-static void the_other_dies_with_a_loan(void **state)
+static void the_delegate_dies_with_a_delegation(void **state)
 {
 	peer_to_other(UR_XRC_SEND_ONLY, RQ_PSN, 8);
 	assert_int_equal(fix_run(pair.home), 0);
@@ -349,14 +349,14 @@ static void the_other_dies_with_a_loan(void **state)
 	expect_answer(pair.home, UR_AETH_NAK | UR_NAK_INV_REQ, RQ_PSN);
 	assert_int_equal(pair.home->qp.state, UR_QPS_ERR);
 	expect_event(pair.home, UR_EVENT_QP_REQ_ERR);
-	carry(LOAN); /* nobody hears of it */
+	carry(DELEGATE); /* no process gets it */
 }
 
-static void the_other_dies_without_a_loan(void **state)
+static void the_delegate_dies_without_a_delegation(void **state)
 {
 	fix_recv(pair.other, 7, 0, 64);
 	peer_to_other(UR_XRC_SEND_ONLY, RQ_PSN, 8);
-	lend_once();
+	delegate_once();
 	ur_roce_link_gone(pair.home->lane.roce, TO_OTHER, pair.home->now_ns);
 	fix_recv(pair.home, 8, 0, 64);
 	peer_plain(pair.home, UR_XRC_SEND_ONLY, RQ_PSN + 1, 8);
@@ -369,11 +369,11 @@ static void the_other_dies_without_a_loan(void **state)
 	expect_event(pair.home, UR_EVENT_QP_REQ_ERR);
 }
 
-static void the_home_dies(void **state)
+static void the_owner_dies(void **state)
 {
 	fix_recv(pair.other, 7, 0, 600);
 	peer_to_other(UR_XRC_SEND_FIRST, RQ_PSN, MTU);
-	lend_once();
+	delegate_once();
 	ur_roce_link_gone(pair.other->lane.roce, TO_HOME, pair.other->now_ns);
 	expect_there(7, UR_WC_WR_FLUSH_ERR);
 }
@@ -389,12 +389,12 @@ static void lending_is_tried_again(void **state)
 	assert_true(ur_roce_deadline(pair.home->lane.roce) <=
 		    pair.home->now_ns + MS);
 	assert_int_equal(fix_sleep(pair.home, MS), 0);
-	assert_int_equal(lend_once(), 1);
+	assert_int_equal(delegate_once(), 1);
 	expect_there(7, UR_WC_SUCCESS);
 }
 
-/* More than are held are dropped; they come again, as after any loss. */
-static void what_waits_is_limited(void **state)
+/* Packets beyond the limit are dropped, and retransmitted as after any loss. */
+static void held_packets_are_limited(void **state)
 {
 	uint32_t most = 256;
 
@@ -405,12 +405,12 @@ static void what_waits_is_limited(void **state)
 	assert_int_equal(counters(pair.home)->drop_xrc_held, 0);
 	peer_to_other(UR_XRC_SEND_ONLY, RQ_PSN + most + 1, 8);
 	assert_int_equal(counters(pair.home)->drop_xrc_held, 1);
-	/* ours wait as well: order is kept */
+	/* local requests wait as well: order is kept */
 	peer_plain(pair.home, UR_XRC_SEND_ONLY, RQ_PSN + most + 2, 8);
 	assert_int_equal(counters(pair.home)->drop_xrc_held, 2);
 }
 
-/* Answers may go anywhere then. */
+/* Responses may have any destination then. */
 static void drain(struct fix *f)
 {
 	static struct ur_burst t;
@@ -419,15 +419,15 @@ static void drain(struct fix *f)
 		;
 }
 
-/* A loan as it is, cut short, and with each byte changed. */
-static void hostile_loans(void **state)
+/* A delegation unchanged, truncated, and with each byte changed. */
+static void hostile_delegations(void **state)
 {
 	uint8_t msg[1024];
 	size_t len;
 
 	fix_recv(pair.other, 7, 0, 64);
 	peer_to_memory(UR_XRC_FETCH_ADD, RQ_PSN, 0, 0);
-	lend_once();
+	delegate_once();
 	peer_to_other(UR_XRC_SEND_ONLY, RQ_PSN + 1, 8);
 	fix_run(pair.home);
 	len = pair.mail[pair.first].len;
@@ -445,7 +445,7 @@ static void hostile_loans(void **state)
 	}
 }
 
-/* What comes back may end the target, but no more than that. */
+/* A returned state may end the target, but no more than that. */
 static void hostile_returns(void **state)
 {
 	uint8_t msg[1024];
@@ -453,7 +453,7 @@ static void hostile_returns(void **state)
 	fix_recv(pair.other, 7, 0, 64);
 	peer_to_memory(UR_XRC_FETCH_ADD, RQ_PSN, 0, 0);
 	fix_run(pair.home);
-	carry(LOAN);
+	carry(DELEGATE);
 	fix_run(pair.other);
 	for (size_t i = 0; i < 2 * pair.mail[1].len; i++) {
 		size_t len = pair.mail[1].len;
@@ -474,8 +474,8 @@ static void hostile_returns(void **state)
 			free(pair.mail[--pair.end].data);
 		peer_to_memory(UR_XRC_FETCH_ADD, RQ_PSN, 0, 0);
 		fix_run(pair.home);
-		assert_int_equal(pair.mail[2].kind, LOAN);
-		/* the number of the loan is at the beginning of both */
+		assert_int_equal(pair.mail[2].kind, DELEGATE);
+		/* the sequence number is at the beginning of both */
 		memcpy(pair.mail[1].data, pair.mail[2].data, 4);
 	}
 }
@@ -486,7 +486,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		TEST(a_message_goes_to_the_queue_it_names),
-		TEST(answers_of_ours_leave_before_a_loan),
+		TEST(our_responses_leave_before_a_delegation),
 		TEST(a_queue_without_receives_is_not_ready),
 		TEST(reads_and_atomics_are_answered_there),
 		TEST(duplicates_are_not_executed_again),
@@ -494,12 +494,12 @@ int main(void)
 		TEST(a_message_of_several_loans),
 		TEST(a_reset_flushes_what_is_under_way),
 		TEST(a_late_return_is_ignored),
-		TEST(the_other_dies_with_a_loan),
-		TEST(the_other_dies_without_a_loan),
-		TEST(the_home_dies),
+		TEST(the_delegate_dies_with_a_delegation),
+		TEST(the_delegate_dies_without_a_delegation),
+		TEST(the_owner_dies),
 		TEST(lending_is_tried_again),
-		TEST(what_waits_is_limited),
-		TEST(hostile_loans),
+		TEST(held_packets_are_limited),
+		TEST(hostile_delegations),
 		TEST(hostile_returns),
 	};
 

@@ -2,7 +2,7 @@
 /* Which packets reach a queue pair at all (IBTA 9.6.1). */
 #include "roce/fixture.h"
 
-/* Sealed for nobody. */
+/* Without a valid ICRC. */
 static void peer_forged(struct fix *f, struct ur_hdr *h)
 {
 	h->dma_len = 8;
@@ -29,7 +29,7 @@ static void c9_6_1_wrong_icrc_is_dropped(void **state)
 	}
 	assert_int_equal(fix_run(f), 0);
 	assert_int_equal(f->remote.p[1], 0);
-	/* With another identification it is right (IPv4 hides it). */
+	/* With another identification it is valid (IPv4 hides it). */
 	f->pkt.index = 4711;
 	rig_pkt_input(&f->lane, &f->pkt, f->now_ns);
 	assert_int_equal(fix_run(f), 1);
@@ -105,13 +105,13 @@ static void c9_6_1_4_partition_key(void **state)
 	peer_send(f, &h, 0);
 	assert_int_equal(fix_run(f), 0);
 	assert_int_equal(counters(f)->drop_pkey, 1);
-	/* We are a full member: limited members may talk to us. */
+	/* We are a full member: limited members may send to us. */
 	h.bth.pkey = 0x7fff;
 	peer_send(f, &h, 0);
 	assert_int_equal(fix_run(f), 1);
 }
 
-static void c9_6_1_5_only_the_peer_is_heard(void **state)
+static void c9_6_1_5_only_the_peer_is_accepted(void **state)
 {
 	struct fix *f = *state;
 	struct ur_hdr h = peer_hdr(f, UR_RC_WRITE_ONLY, RQ_PSN);
@@ -132,10 +132,8 @@ static void c9_6_1_5_only_the_peer_is_heard(void **state)
 	assert_int_equal(fix_run(f), 1);
 }
 
-/*
- * A packet whose ICRC is wrong as well is dropped for what is cheaper to find
- * out: the ICRC is computed only of packets that could be for the QP.
- */
+/* A packet with a wrong ICRC as well is dropped for the cheaper reason: the
+ * ICRC is computed only of packets that could be for the QP. */
 static void what_is_cheap_is_checked_first(void **state)
 {
 	struct fix *f = *state;
@@ -163,7 +161,7 @@ static void what_is_cheap_is_checked_first(void **state)
 	assert_true(rig_pkt_input(&f->lane, &f->pkt, f->now_ns));
 }
 
-static void datagram_without_the_key_is_dropped_first(void **state)
+static void datagram_with_a_wrong_qkey_is_dropped_first(void **state)
 {
 	struct fix *f = *state;
 	struct ur_hdr h;
@@ -180,7 +178,7 @@ static void datagram_without_the_key_is_dropped_first(void **state)
 	assert_int_equal(counters(f)->drop_icrc, 1);
 }
 
-static void c10_3_1_reset_and_init_are_deaf(void **state)
+static void c10_3_1_reset_and_init_drop_packets(void **state)
 {
 	struct fix *f = *state;
 
@@ -224,10 +222,10 @@ int main(void)
 		T(c9_6_1_2_unknown_queue_pair),
 		T(c9_6_1_2_transport_must_match),
 		T(c9_6_1_4_partition_key),
-		T(c9_6_1_5_only_the_peer_is_heard),
+		T(c9_6_1_5_only_the_peer_is_accepted),
 		T(what_is_cheap_is_checked_first),
-		T(datagram_without_the_key_is_dropped_first),
-		T(c10_3_1_reset_and_init_are_deaf),
+		T(datagram_with_a_wrong_qkey_is_dropped_first),
+		T(c10_3_1_reset_and_init_drop_packets),
 		T(opcodes_without_a_meaning_are_dropped),
 	};
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One lane with one queue pair, and a peer played by hand: packets are built
- * with the codecs, fed to ur_roce_input(), and what comes out is taken apart.
- * Only the public interface of roce/ is used.
+ * One lane with one queue pair, and a peer simulated by hand: packets are built
+ * with the codecs, fed to ur_roce_input(), and the output is decoded. Only the
+ * public interface of roce/ is used.
  */
 #ifndef TESTS_UNIT_ROCE_FIXTURE_H
 #define TESTS_UNIT_ROCE_FIXTURE_H
@@ -48,7 +48,7 @@ struct fix {
 	uint64_t now_ns;
 	struct out out[OUT_MAX];
 	uint32_t nout;
-	uint8_t data[4096]; /* 0, 1, 2 … */
+	uint8_t data[4096]; /* 0, 1, 2 and so on */
 };
 
 /* A queue pair of the type in RTS, MTU 256; with_srq: receives by an SRQ. */
@@ -56,7 +56,7 @@ struct fix *fix_new(enum ur_qp_type type, bool with_srq);
 /* RC, receives by a tag matching queue with a list of FIX_TAGS. */
 #define FIX_TAGS 24u
 struct fix *fix_new_tm(void);
-/* The next one is another process' that shares its XRC domain. */
+/* The next one is a process that shares the XRC domain. */
 void fix_share(uint32_t slot, const struct ur_xrc_ops *ops, void *arg);
 void fix_free(struct fix *f);
 /* The same with link parameters changed by the caller before it connects. */
@@ -85,7 +85,7 @@ void peer_ack(struct fix *f, uint32_t psn, uint8_t syndrome);
 
 /* Collect what the lane wants to send now into f->out; returns how many. */
 uint32_t fix_run(struct fix *f);
-/* Let time pass, serving timers; collects as fix_run() over the whole time. */
+/* Advances time, serving timers; collects as fix_run() over the whole time. */
 uint32_t fix_sleep(struct fix *f, uint64_t ns);
 /* Assert that packet i of f->out is that. */
 void expect_out(const struct fix *f, uint32_t i, uint8_t opcode, uint32_t psn);

@@ -5,10 +5,10 @@
 #include "roce/fixture.h"
 
 #define ACK	(UR_AETH_ACK | UR_AETH_CREDITS_INVALID)
-/* The adapter is three times as patient. */
+/* The adapter stretches timeouts by three. */
 #define TIMEOUT (3 * (UINT64_C(4096) << 14))
 
-/* Addresses of the two paths: hosts 0 and 1, and 10 and 11 in their place. */
+/* Addresses of the two paths: hosts 0 and 1, and 10 and 11 instead. */
 static void by(struct fix *f, bool alternate)
 {
 	rig_addr(f->pkt.dst, alternate ? 10 : 0, false);
@@ -44,7 +44,7 @@ static void rearm(struct fix *f)
 	assert_int_equal(state_of(f), UR_MIG_REARM);
 }
 
-/* A WRITE of nothing by the peer, which needs no receive. */
+/* An empty WRITE by the peer, which needs no receive. */
 static void peer_says(struct fix *f, uint32_t psn, bool migreq)
 {
 	struct ur_hdr h = peer_hdr(f, UR_RC_WRITE_ONLY, psn);
@@ -63,14 +63,14 @@ static void arm(struct fix *f)
 	assert_false(f->out[0].h.bth.migreq);
 }
 
-/* What the peer had sent before it was armed has arrived by then. */
+/* Packets that the peer sent before it was armed have arrived by then. */
 static void arm_long_ago(struct fix *f)
 {
 	arm(f);
 	fix_sleep(f, TIMEOUT);
 }
 
-static void c17_2_8_the_bit_says_which_state(void **state)
+static void c17_2_8_the_bit_announces_the_state(void **state)
 {
 	struct fix *f = *state;
 
@@ -81,7 +81,7 @@ static void c17_2_8_the_bit_says_which_state(void **state)
 	for (uint32_t i = 0; i < 3; i++)
 		assert_true(f->out[i].h.bth.migreq);
 	peer_ack(f, SQ_PSN, ACK);
-	/* A peer that never sets it, as the kernel's, changes nothing. */
+	/* A peer that never sets the bit, as the kernel's, changes nothing. */
 	assert_int_equal(state_of(f), UR_MIG_MIGRATED);
 	rearm(f);
 	fix_post(f, UR_WR_SEND, 4, 8, 0);
@@ -111,7 +111,7 @@ static void what_may_be_asked_for(void **state)
 	struct fix *f = *state;
 	struct ur_qp_attr a = { .alt_port_num = 2 };
 
-	/* Nothing is loaded. */
+	/* No path is loaded. */
 	assert_int_equal(modify(f, mig, UR_MIG_REARM), -EINVAL);
 	assert_int_equal(modify(f, mig, UR_MIG_ARMED), -EINVAL);
 	assert_int_equal(modify(f, mig, (enum ur_mig_state)3), -EINVAL);
@@ -137,7 +137,7 @@ static void what_may_be_asked_for(void **state)
 	expect_no_event(f);
 }
 
-/* All retries are used up: the requests go on by the other path. */
+/* All retries are used up: the requests continue on the other path. */
 static void c17_2_8_retries_used_up(void **state)
 {
 	struct fix *f = *state;
@@ -196,7 +196,7 @@ static void unarmed_it_fails_at_once(void **state)
 	expect_no_event(f);
 }
 
-/* IBTA 10.7: the RNR counter has nothing to do with paths. */
+/* IBTA 10.7: the RNR counter is independent of paths. */
 static void rnr_retries_are_no_reason(void **state)
 {
 	struct fix *f = *state;
@@ -222,11 +222,14 @@ static void c17_2_8_modified_by_the_program(void **state)
 	assert_int_equal(modify(f, UR_QP_PATH_MIG_STATE, UR_MIG_MIGRATED), 0);
 	expect_event(f, UR_EVENT_PATH_MIG);
 	by(f, true);
-	/* What was under way goes again: its answer may come too late. */
+	/*
+	 * Packets in flight are retransmitted: their answer may come too late.
+	 */
 	assert_int_equal(fix_run(f), 2);
 	expect_out(f, 0, UR_RC_SEND_ONLY, SQ_PSN);
 	assert_true(f->out[0].h.bth.migreq);
-	/* And who has nothing under way says so: the peer may have much. */
+	/* A QP with nothing in flight announces the path: the peer may have
+	 * much. */
 	expect_aeth(f, 1, RQ_PSN, ACK);
 	assert_true(f->out[1].h.bth.migreq);
 	by(f, false);
@@ -245,7 +248,7 @@ static void c17_2_8_the_responder_follows(void **state)
 	arm_long_ago(f);
 	fix_post(f, UR_WR_SEND, 1, 8, 0);
 	assert_int_equal(fix_run(f), 1);
-	/* Without the bit the alternate path is not listened on. */
+	/* Without the bit packets on the alternate path are dropped. */
 	by(f, true);
 	peer_says(f, RQ_PSN + 1, false);
 	assert_int_equal(counters(f)->drop_peer, 1);
@@ -253,16 +256,16 @@ static void c17_2_8_the_responder_follows(void **state)
 	peer_says(f, RQ_PSN + 1, true);
 	expect_event(f, UR_EVENT_PATH_MIG);
 	assert_int_equal(state_of(f), UR_MIG_MIGRATED);
-	/* Its own request goes again, and the answer by that path. */
+	/* Its own request is retransmitted on that path, as is the answer. */
 	assert_int_equal(fix_run(f), 2);
 	expect_out(f, 0, UR_RC_SEND_ONLY, SQ_PSN);
 	expect_aeth(f, 1, RQ_PSN + 1, ACK);
 	assert_true(f->out[1].h.bth.migreq);
-	/* From now on nothing that comes by the old one is heard. */
+	/* From now on packets on the old path are dropped. */
 	by(f, false);
 	peer_says(f, RQ_PSN + 2, true);
 	assert_int_equal(fix_run(f), 0);
-	/* But one that does not know of the new one yet is told. */
+	/* But a peer that has not migrated yet gets an announcement. */
 	peer_says(f, RQ_PSN + 2, false);
 	by(f, true);
 	assert_int_equal(fix_run(f), 1);
@@ -272,8 +275,8 @@ static void c17_2_8_the_responder_follows(void **state)
 	expect_no_event(f);
 }
 
-/* What tells that the peer has moved may also be its answer. */
-static void an_answer_moves_the_requester(void **state)
+/* The packet that shows the migration may also be an acknowledgement. */
+static void an_acknowledgement_may_show_the_migration(void **state)
 {
 	struct fix *f = *state;
 	struct ur_hdr h;
@@ -288,17 +291,15 @@ static void an_answer_moves_the_requester(void **state)
 	peer_send(f, &h, 0);
 	expect_event(f, UR_EVENT_PATH_MIG);
 	expect_cqe(f, 1, UR_WC_SUCCESS);
-	/* Nothing is under way; the peer hears that we are there. */
+	/* Nothing is in flight; the peer gets an acknowledgement. */
 	assert_int_equal(fix_run(f), 1);
 	expect_aeth(f, 0, RQ_PSN, ACK);
 	assert_int_equal(fix_sleep(f, 10 * TIMEOUT), 0);
 }
 
-/*
- * The peer says by an acknowledgement that it has moved, and what a READ is
- * answered with was lost on the old path: no retry is spent on that.
- */
-static void who_says_where_costs_no_retry(void **state)
+/* The peer announces its migration by an acknowledgement, and the response to a
+ * READ was lost on the old path: that uses no retry. */
+static void an_announced_path_costs_no_retry(void **state)
 {
 	struct fix *f = *state;
 	struct ur_hdr h;
@@ -325,8 +326,8 @@ static void who_says_where_costs_no_retry(void **state)
 	expect_cqe(f, 1, UR_WC_SUCCESS);
 }
 
-/* Our packet has armed the peer; its own without the bit were lost. */
-static void who_is_not_armed_yet_follows_too(void **state)
+/* Our packet has armed the peer; the peer's own without the bit were lost. */
+static void a_qp_in_rearm_follows_too(void **state)
 {
 	struct fix *f = *state;
 
@@ -339,8 +340,10 @@ static void who_is_not_armed_yet_follows_too(void **state)
 	expect_aeth(f, 0, RQ_PSN, ACK);
 }
 
-/* It asked when it last migrated, to where both have left since. */
-static void a_late_packet_moves_nobody(void **state)
+/*
+ * It was sent when the peer last migrated to a path that both have left since.
+ */
+static void a_late_packet_causes_no_migration(void **state)
 {
 	struct fix *f = *state;
 
@@ -355,14 +358,14 @@ static void a_late_packet_moves_nobody(void **state)
 	peer_says(f, RQ_PSN + 1, true);
 	assert_int_equal(state_of(f), UR_MIG_ARMED);
 	expect_no_event(f);
-	/* Who does migrate goes on asking. */
+	/* A peer that really migrates keeps requesting. */
 	fix_sleep(f, TIMEOUT);
 	peer_says(f, RQ_PSN + 1, true);
 	expect_event(f, UR_EVENT_PATH_MIG);
 }
 
-/* Who waits long for answers does not think that packets are as late. */
-static void late_is_not_how_patient_we_are(void **state)
+/* A long ack timeout does not mean that packets are as late. */
+static void a_long_timeout_is_no_packet_delay(void **state)
 {
 	struct fix *f = *state;
 
@@ -389,11 +392,11 @@ static void c11_6_3_1_not_our_alternate_path(void **state)
 	expect_no_event(f);
 	assert_int_equal(state_of(f), UR_MIG_ARMED);
 	assert_int_equal(counters(f)->drop_peer, 2);
-	/* The primary path is one that it may not ask for either. */
+	/* Not on the primary path either. */
 	by(f, false);
 	peer_says(f, RQ_PSN + 1, true);
 	assert_int_equal(fix_run(f), 0);
-	/* Armed anew it is told anew. */
+	/* Armed again it is reported again. */
 	rearm(f);
 	peer_says(f, RQ_PSN + 1, false);
 	peer_says(f, RQ_PSN + 2, true);
@@ -422,7 +425,7 @@ static void c17_2_8_armed_again(void **state)
 	expect_aeth(f, 0, RQ_PSN + 3, ACK);
 }
 
-/* One port may have one path only: MigReq alone tells. */
+/* One port may have one path only: MigReq alone decides. */
 static void an_alternate_path_may_be_the_same(void **state)
 {
 	struct fix *f = *state;
@@ -461,7 +464,7 @@ static void reset_forgets_the_path(void **state)
 	assert_true(f->out[0].h.bth.migreq);
 }
 
-/* The link does not tell our address; the ICRC does. */
+/* The link does not provide our address; the ICRC does. */
 static void the_address_is_found_out(void **state)
 {
 	struct fix *f = *state;
@@ -526,8 +529,8 @@ static void xrc_target_follows(void **state)
 	assert_int_equal(fix_run(f), 1);
 }
 
-/* It has nothing to answer; its next request tells where it is. */
-static void xrc_initiator_says_nothing(void **state)
+/* It has nothing to acknowledge; its next request shows its path. */
+static void xrc_initiator_announces_nothing(void **state)
 {
 	struct fix *f = *state;
 	struct ur_hdr h = peer_hdr(f, UR_XRC_ACK, SQ_PSN);
@@ -566,7 +569,7 @@ static int target_setup(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		T(c17_2_8_the_bit_says_which_state),
+		T(c17_2_8_the_bit_announces_the_state),
 		T(c17_2_8_a_packet_without_the_bit_arms),
 		T(what_may_be_asked_for),
 		T(c17_2_8_retries_used_up),
@@ -575,11 +578,11 @@ int main(void)
 		T(rnr_retries_are_no_reason),
 		T(c17_2_8_modified_by_the_program),
 		T(c17_2_8_the_responder_follows),
-		T(an_answer_moves_the_requester),
-		T(who_is_not_armed_yet_follows_too),
-		T(who_says_where_costs_no_retry),
-		T(a_late_packet_moves_nobody),
-		T(late_is_not_how_patient_we_are),
+		T(an_acknowledgement_may_show_the_migration),
+		T(a_qp_in_rearm_follows_too),
+		T(an_announced_path_costs_no_retry),
+		T(a_late_packet_causes_no_migration),
+		T(a_long_timeout_is_no_packet_delay),
 		T(c11_6_3_1_not_our_alternate_path),
 		T(c17_2_8_armed_again),
 		T(an_alternate_path_may_be_the_same),
@@ -590,7 +593,7 @@ int main(void)
 			fix_teardown),
 		cmocka_unit_test_setup_teardown(xrc_target_follows,
 						target_setup, fix_teardown),
-		cmocka_unit_test_setup_teardown(xrc_initiator_says_nothing,
+		cmocka_unit_test_setup_teardown(xrc_initiator_announces_nothing,
 						initiator_setup, fix_teardown),
 	};
 

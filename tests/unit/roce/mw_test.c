@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Memory windows on RC and UC: binding and invalidating by send requests,
- * SEND with invalidate, and what peers reach.
- */
+/* Memory windows on RC and UC: binding and invalidating by send requests, SEND
+ * with invalidate, and access by peers. */
 #include "roce/fixture.h"
 
 #include <stdlib.h>
@@ -86,7 +84,7 @@ static void post_bind(struct mwfix *m, const struct ur_mw *mw, uint64_t wr_id,
 	post(m, UR_WR_BIND_MW, wr_id, 0, &b);
 }
 
-/* Bind and see it complete; returns the key. */
+/* Bind, and expect its completion; returns the key. */
 static uint32_t bound(struct mwfix *m, const struct ur_mw *mw, uint32_t access)
 {
 	post_bind(m, mw, 77, access);
@@ -267,12 +265,12 @@ static void reads_under_way_hold_an_invalidation(void **state)
 	assert_int_equal(fix_run(m->f), 1024 / MTU);
 	expect_out(m->f, 1024 / MTU - 1, UR_RC_READ_RESP_LAST,
 		   RQ_PSN + 1024 / MTU - 1);
-	/* It comes again, and now nothing is in its way. */
+	/* It is retransmitted, and now succeeds. */
 	send_inv(m, h.rkey, RQ_PSN + 1024 / MTU);
 	expect_cqe(m->f, 3, UR_WC_SUCCESS);
 }
 
-/* The network may double a READ request and deliver it late. */
+/* The network may duplicate a READ request and deliver it late. */
 static void a_late_duplicate_read_is_no_fault(void **state)
 {
 	struct mwfix *m = *state;
@@ -327,7 +325,7 @@ static void what_fails_stops_the_qp(void **state)
 	assert_int_equal(m->f->qp.state, UR_QPS_ERR);
 }
 
-/* IBTA 10.6.5.1: an invalidation waits for all before it. */
+/* IBTA 10.6.5.1: an invalidation waits for all earlier requests. */
 static void in_their_turn(void **state)
 {
 	struct mwfix *m = *state;
@@ -339,11 +337,11 @@ static void in_their_turn(void **state)
 	fix_post(m->f, UR_WR_SEND, 4, 10, 0);
 	assert_int_equal(fix_run(m->f), 1);
 	expect_out(m->f, 0, UR_RC_SEND_ONLY, SQ_PSN);
-	/* Until then the window is there. */
+	/* Until then the window exists. */
 	write_by(m, key, RQ_PSN, 256);
 	assert_int_equal(m->buf.p[257], m->f->data[1]);
 	expect_no_cqe(m->f);
-	/* A repetition meets none of them. */
+	/* A retransmission skips them. */
 	fix_run(m->f);
 	peer_ack(m->f, SQ_PSN, NAK(UR_NAK_PSN_SEQ));
 	assert_int_equal(fix_run(m->f), 1);
@@ -370,7 +368,7 @@ static void flushed_requests_do_nothing(void **state)
 	assert_int_equal(m->buf.mr->windows, 1);
 }
 
-static void windows_of_a_qp_that_goes(void **state)
+static void windows_of_a_destroyed_qp(void **state)
 {
 	struct mwfix *m = *state;
 
@@ -416,7 +414,7 @@ int main(void)
 		TEST(what_fails_stops_the_qp),
 		TEST(in_their_turn),
 		TEST(flushed_requests_do_nothing),
-		TEST(windows_of_a_qp_that_goes),
+		TEST(windows_of_a_destroyed_qp),
 		UC_TEST(uc_binds_too),
 	};
 

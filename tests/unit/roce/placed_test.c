@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * FLUSH and ATOMIC WRITE (IBTA A19), as responder and as requester.  The
- * layouts are typed from what the kernel's rxe sends: opcode 0x1c with FETH
- * and RETH, 0x1d with RETH and eight bytes, answers with opcode 0x10.
+ * FLUSH and ATOMIC WRITE (IBTA A19), as responder and as requester. The layouts
+ * are typed from packets of the kernel's rxe: opcode 0x1c with FETH and RETH,
+ * 0x1d with RETH and eight bytes, responses with opcode 0x10.
  */
 #include "roce/fixture.h"
 
@@ -94,7 +94,7 @@ static void flush_is_answered(void **state)
 	peer_send(p->f, &h, 0);
 	answered(p, RQ_PSN, 1);
 	assert_int_equal(counters(p->f)->rx_flush_requests, 1);
-	/* All of the region: neither address nor length mean anything. */
+	/* The whole region: address and length are ignored. */
 	h = flush_hdr(p, RQ_PSN + 1);
 	h.level = UR_FLUSH_MR;
 	h.va = 0;
@@ -119,15 +119,15 @@ static void flush_faults(void **state)
 			h.placement = 0;
 			code = UR_NAK_INV_REQ;
 			break;
-		case 1: /* no such place */
+		case 1: /* invalid placement type */
 			h.placement = 4;
 			code = UR_NAK_INV_REQ;
 			break;
-		case 2: /* no such selection */
+		case 2: /* invalid selectivity */
 			h.level = 2;
 			code = UR_NAK_INV_REQ;
 			break;
-		case 3: /* this QP does not serve that */
+		case 3: /* not supported by this QP */
 			h.placement = UR_FLUSH_PERSISTENT;
 			code = UR_NAK_INV_REQ;
 			break;
@@ -137,7 +137,7 @@ static void flush_faults(void **state)
 		case 5:
 			h.rkey ^= 0x100;
 			break;
-		default: /* the region has not that right */
+		default: /* the region lacks that right */
 			h.rkey = p->f->remote.mr->key;
 			h.level = UR_FLUSH_MR;
 			break;
@@ -158,7 +158,7 @@ static void atomic_write_is_placed_once(void **state)
 	assert_int_equal(p->buf.p[24], 0);
 	answered(p, RQ_PSN, 1);
 	assert_int_equal(counters(p->f)->rx_atomic_write_requests, 1);
-	/* What was written since stays: a duplicate is only answered. */
+	/* Later writes stay: a duplicate is only answered. */
 	memset(p->buf.p, 0x77, 64);
 	put(p, RQ_PSN, 16, p->buf.mr->key, 8, 8);
 	assert_int_equal(p->buf.p[16], 0x77);
@@ -192,8 +192,8 @@ static void atomic_write_faults(void **state)
 	refused(p, RQ_PSN, UR_NAK_INV_REQ);
 }
 
-/* Without counting them, as the kernel's rxe does, the peer may overrun our
- * places; that costs a retransmission, not the connection. */
+/* The kernel's rxe does not count them, so the peer may exceed our resources;
+ * that costs a retransmission, not the connection. */
 static void more_than_agreed(void **state)
 {
 	struct placed *p = *state;
@@ -247,7 +247,7 @@ static void what_is_sent(void **state)
 	post(p, UR_WR_ATOMIC_WRITE, 2, 0);
 	post(p, UR_WR_ATOMIC_WRITE, 3, UR_SEND_INLINE);
 	assert_int_equal(fix_run(p->f), 3);
-	/* One without it, and the peer takes us for another adapter. */
+	/* A packet without the bit, and the peer counts as another adapter. */
 	for (uint32_t i = 0; i < 3; i++)
 		assert_true(p->f->out[i].h.bth.urnic);
 	expect_out(p->f, 0, 0x1c, SQ_PSN);
@@ -264,7 +264,9 @@ static void what_is_sent(void **state)
 		assert_int_equal(p->f->out[i].len, 8);
 		assert_memory_equal(p->f->out[i].payload, "eightchr", 8);
 	}
-	/* An acknowledgement is not the answer, and tells that it was lost. */
+	/*
+	 * An acknowledgement is not the response, and shows that it was lost.
+	 */
 	peer_ack(p->f, SQ_PSN, ACK);
 	expect_no_cqe(p->f);
 	assert_int_equal(fix_run(p->f), 3);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The short way of plain requests (rc_req.c, demux.c, rc_resp.c) against the
- * one that knows all cases.  Two lanes live through the same, chosen by chance;
- * one is kept from the short way, and both have to do the same.
+ * The fast path of plain requests (rc_req.c, demux.c, rc_resp.c) against the
+ * slow path, which handles all cases. Two lanes process the same random
+ * sequence; one is kept from the fast path, and both must give the same
+ * results.
  */
 #include "roce/fixture.h"
 
@@ -14,11 +15,11 @@
 #define ROUNDS 400u
 
 struct twins {
-	struct fix *f;	   /* may go the short way */
-	struct fix *plain; /* goes the long one */
+	struct fix *f;	   /* may take the fast path */
+	struct fix *plain; /* takes the slow one */
 	struct ur_rng rng;
-	uint32_t psn;  /* the peer's next */
-	uint32_t sent; /* PSN of the last request that left */
+	uint32_t psn;  /* the peer's next PSN */
+	uint32_t sent; /* PSN of the last request sent */
 };
 
 static uint32_t below(struct twins *t, uint32_t n)
@@ -149,8 +150,9 @@ static void post_both(struct twins *t, uint64_t id, uint32_t len)
 	post_pieces(t->plain, &wr, off, len);
 }
 
-/* A request that has been answered moves on; what the peer says comes to both
- * the long way. */
+/*
+ * An acknowledgement advances the requester; it comes to both on the slow path.
+ */
 static void hear_both(struct twins *t, uint8_t opcode, uint32_t psn,
 		      uint8_t syndrome, bool urnic)
 {
@@ -196,7 +198,7 @@ static void requests(uint64_t seed, bool urnic)
 	for (uint32_t i = 0; i < ROUNDS; i++) {
 		uint32_t before = psn;
 
-		/* Something to ride on the last of them. */
+		/* Something to piggyback on the last of them. */
 		if (urnic && one_in(&t, 3))
 			hear_both(&t, UR_RC_WRITE_ONLY_IMM, RQ_PSN - 1, 0,
 				  true);
@@ -204,7 +206,7 @@ static void requests(uint64_t seed, bool urnic)
 		same_bursts(&t);
 		same_state(&t);
 		sleep_both(&t, below(&t, 20) * US);
-		if (one_in(&t, 8)) /* sent again */
+		if (one_in(&t, 8)) /* retransmitted */
 			hear_both(&t, UR_RC_ACK, before,
 				  UR_AETH_NAK | UR_NAK_PSN_SEQ, urnic);
 		do {
@@ -227,8 +229,8 @@ static void requests_are_the_same(void **state)
 	}
 }
 
-/* The last of a run is left to who puts an acknowledgement on it. */
-static void the_last_one_carries(void **state)
+/* The last of a run is left to the code that piggybacks an acknowledgement. */
+static void the_last_one_piggybacks(void **state)
 {
 	struct twins t;
 	struct rig_wr wr = { .opcode = UR_WR_SEND };
@@ -241,7 +243,7 @@ static void the_last_one_carries(void **state)
 			same_bursts(&t);
 	}
 	for (wr.wr_id = 0; wr.wr_id < 7; wr.wr_id++) {
-		/* A burst takes a longer one only if it is not its longest. */
+		/* A burst takes a longer packet only as its first ones. */
 		uint32_t len = wr.wr_id < 6 ? 64 : 8;
 
 		post_piece(t.f, &wr, 0, len);
@@ -253,7 +255,7 @@ static void the_last_one_carries(void **state)
 	twins_fini(&t);
 }
 
-/* A region that is not there ends the request and no other. */
+/* A missing region fails its own request and no other. */
 static void requests_without_memory(void **state)
 {
 	struct twins t;
@@ -274,7 +276,7 @@ static void requests_without_memory(void **state)
 			if (i == 7)
 				sge.addr += BUF_LEN;
 			assert_int_equal(rig_post_send(&both[k]->qp, &wr), 0);
-			/* A lane that sees one at a time knows no run. */
+			/* A lane that sees one request at a time has no run. */
 			if (k)
 				ur_roce_kick(both[k]->lane.roce, &both[k]->qp,
 					     both[k]->now_ns);
@@ -293,7 +295,7 @@ static void requests_without_memory(void **state)
 
 /* --- responder --- */
 
-/* One of what a peer may send, mostly plain. */
+/* A packet of the peer, mostly plain. */
 struct wish {
 	uint8_t opcode;
 	bool ackreq, solicited, urnic, has_ack, broken, bad_key, bad_len,
@@ -329,7 +331,7 @@ static void draw(struct twins *t, struct wish *w)
 		w->psn += below(t, 5) - 2;
 }
 
-/* 64 bytes, with nothing out of the ordinary. */
+/* 64 bytes, without special conditions. */
 static struct wish plain_wish(uint8_t opcode)
 {
 	return (struct wish){ .opcode = opcode,
@@ -383,7 +385,7 @@ static void receive_both(struct twins *t, uint64_t id)
 	}
 }
 
-/* True: it was taken as the next one. */
+/* True: it was executed as the next one. */
 static bool serve_one(struct twins *t)
 {
 	struct wish w;
@@ -436,7 +438,7 @@ static void service_is_the_same(void **state)
 	assert_true(taken > 40 * 100);
 }
 
-/* Nothing is placed before all was looked at, and pages may be gone. */
+/* Nothing is placed before all checks, and pages may be unmapped. */
 static void not_where_memory_is_gone(void **state)
 {
 	struct fix *f = fix_new(UR_QPT_RC, false);
@@ -491,7 +493,7 @@ static void write_to(struct fix *f, const struct pages *g, uint32_t psn,
 	rig_pkt_input(&f->lane, &f->pkt, f->now_ns);
 }
 
-/* Two, of which the second goes the short way, and so the lane remembers the
+/* Two, of which the second takes the fast path, and so the lane caches the
  * region. */
 static struct fix *write_two(struct pages *g)
 {
@@ -528,7 +530,7 @@ static void not_where_pages_are_gone(void **state)
 	fix_free(f);
 }
 
-/* The region is still there, for those who have it in hands. */
+/* The region still exists, for lanes that use it. */
 struct between {
 	struct fix *f;
 	const struct pages *g;
@@ -541,8 +543,8 @@ static void third_comes_now(void *arg)
 	third_is_refused(b->f, b->g);
 }
 
-/* What the lane remembers of a region ends with it, and with its rights. */
-static void not_to_a_region_that_was(void **state)
+/* A cached region becomes invalid with the region, and with its rights. */
+static void not_to_a_removed_region(void **state)
 {
 	struct pages g;
 	struct between b = { .f = write_two(&g), .g = &g };
@@ -578,7 +580,7 @@ static void not_beyond_new_rights(void **state)
 	fix_free(b.f);
 }
 
-/* With an ICRC that is right, behind the first of a burst. */
+/* With a valid ICRC, after the first packet of a burst. */
 static void write_from(struct fix *f, const struct pages *g, uint32_t src,
 		       uint32_t dst, uint16_t pkey)
 {
@@ -636,7 +638,7 @@ static void not_without_the_right_to_write(void **state)
 	fix_free(f);
 }
 
-/* Who waits for solicited ones alone is woken by those and no others. */
+/* Only solicited completions wake a waiter for these. */
 static void solicited_ones_signal(void **state)
 {
 	struct fix *f = fix_new(UR_QPT_RC, false);
@@ -696,7 +698,7 @@ static void post_eight(struct fix *f)
 	ur_roce_kick(f->lane.roce, &f->qp, f->now_ns);
 }
 
-/* Many that wait are no reason to begin what may not begin. */
+/* Waiting requests do not start a run in a state that forbids it. */
 static void no_run_while_drained(void **state)
 {
 	struct fix *f = fix_new(UR_QPT_RC, false);
@@ -728,7 +730,7 @@ static void no_run_above_the_rate(void **state)
 	fix_free(f);
 }
 
-/* The sixth of eight lies in a page that is gone. */
+/* The sixth of eight is in an unmapped page. */
 static void requests_from_pages_that_are_gone(void **state)
 {
 	struct fix *f = fix_new(UR_QPT_RC, false);
@@ -760,12 +762,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(requests_are_the_same),
-		cmocka_unit_test(the_last_one_carries),
+		cmocka_unit_test(the_last_one_piggybacks),
 		cmocka_unit_test(requests_without_memory),
 		cmocka_unit_test(service_is_the_same),
 		cmocka_unit_test(not_where_memory_is_gone),
 		cmocka_unit_test(not_where_pages_are_gone),
-		cmocka_unit_test(not_to_a_region_that_was),
+		cmocka_unit_test(not_to_a_removed_region),
 		cmocka_unit_test(not_beyond_new_rights),
 		cmocka_unit_test(not_from_others),
 		cmocka_unit_test(not_without_the_right_to_write),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which packets go the short way (demux.c, input_plain()); plain_test.c is
- * about what it does.  Who went it has left the region in the lane's hint.
+ * Which packets take the fast path (demux.c, input_plain()); plain_test.c tests
+ * its results. A packet on the fast path leaves the region in the lane's hint.
  */
 #include "roce/fixture.h"
 
@@ -23,7 +23,7 @@ static void peer_sends(struct fix *f, uint32_t n, uint16_t index)
 	assert_int_equal(c.byte_len, 64);
 }
 
-/* The first packet of a burst finds out what the others are spared. */
+/* The first packet of a burst does checks that later ones skip. */
 static void test_second_of_a_burst(void **state)
 {
 	struct fix *f = *state;
@@ -34,14 +34,14 @@ static void test_second_of_a_burst(void **state)
 	assert_non_null(f->lane.roce->placed.mr);
 }
 
-/* A responder needs no more, and perftest's has no more. */
+/* A responder needs no more than RTR, and perftest's has no more. */
 static void test_ready_to_receive(void **state)
 {
 	struct fix *f = fix_new_reset(UR_QPT_RC, false);
 
 	assert_int_equal(rig_qp_init(&f->lane, &f->qp, &f->link, f->now_ns), 0);
 	assert_int_equal(rig_qp_rtr(&f->lane, &f->qp, &f->link, f->now_ns), 0);
-	/* Its event is told by the long way, whatever packet is the first. */
+	/* The slow path raises its event, whatever packet is the first. */
 	f->lane.roce->qps[f->qp.qpn & UR_QP_INDEX_MASK]->peer = UR_PEER_URNIC;
 	peer_sends(f, 0, 1);
 	assert_null(f->lane.roce->placed.mr);

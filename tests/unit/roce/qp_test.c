@@ -30,7 +30,7 @@ static void c10_3_1_rtr_receives_and_does_not_send(void **state)
 	expect_cqe(f, 1, UR_WC_SUCCESS);
 	assert_int_equal(fix_run(f), 1);
 	expect_aeth(f, 0, RQ_PSN, ACK);
-	/* What was posted early leaves with RTS. */
+	/* Requests posted early are sent on RTS. */
 	assert_int_equal(rig_qp_rts(&f->lane, &f->qp, &f->link, f->now_ns), 0);
 	assert_int_equal(fix_run(f), 1);
 	expect_out(f, 0, UR_RC_SEND_ONLY, SQ_PSN);
@@ -116,7 +116,7 @@ static void c10_3_1_sqd_finishes_what_was_begun(void **state)
 	fix_post(f, UR_WR_SEND, 2, 8, 0);
 	assert_int_equal(fix_run(f), 0);
 	expect_no_event(f);
-	/* What was begun is repeated if it must be. */
+	/* Begun messages are retransmitted if necessary. */
 	peer_ack(f, SQ_PSN, UR_AETH_NAK | UR_NAK_PSN_SEQ);
 	assert_int_equal(fix_run(f), 1);
 	expect_out(f, 0, UR_RC_SEND_ONLY, SQ_PSN);
@@ -240,7 +240,7 @@ static void completion_queue_overrun_breaks_the_queue_pair(void **state)
 	assert_int_equal(ev.type, UR_EVENT_CQ_ERR);
 }
 
-/* The limit and one more; a number that was given back is used again. */
+/* The limit and one more; a freed number is reused. */
 static void a_lane_holds_as_many_queue_pairs_as_it_says(void **state)
 {
 	struct fix *f = *state;

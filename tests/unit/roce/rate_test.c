@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The rate limit of a queue pair.  At 8 Mbit/s a byte takes a microsecond; a
- * packet of UC with 256 bytes of payload has 272 of them.
- */
+/* The rate limit of a queue pair. At 8 Mbit/s a byte takes a microsecond; a
+ * packet of UC with 256 bytes of payload has 272. */
 #include <errno.h>
 
 #include "roce/fixture.h"
 
 #define KBPS   8000u
 #define PACKET (12u + MTU + 4u)
-#define SAVED  1000u /* bytes that a QP may have saved: 1 ms */
+#define SAVED  1000u /* default burst of a QP: 1 ms */
 #define AHEAD  ((SAVED + PACKET - 1) / PACKET)
 
 static int limit(struct fix *f, uint32_t kbps, uint32_t burst)
@@ -44,7 +42,7 @@ static void a_burst_may_be_asked_for(void **state)
 
 	assert_int_equal(limit(f, KBPS, 10 * PACKET), 0);
 	fix_post(f, UR_WR_SEND, 1, 32 * MTU, 0);
-	assert_int_equal(fix_run(f), 11); /* one more than is paid for */
+	assert_int_equal(fix_run(f), 11); /* one more than the tokens allow */
 }
 
 static void without_a_limit_all_leaves(void **state)
@@ -81,7 +79,7 @@ static void rates_out_of_range_are_refused(void **state)
 	assert_int_equal(limit(f, UR_RATE_MAX_KBPS + 1, 0), -EINVAL);
 }
 
-/* Acknowledged or not, and what is repeated counts as well. */
+/* Acknowledged or not; retransmissions count as well. */
 static void rc_keeps_to_it(void **state)
 {
 	struct fix *f = *state;

@@ -22,7 +22,7 @@ static void urnic_ack(struct fix *f, uint32_t psn)
 	peer_send(f, &h, 0);
 }
 
-/* It has come, and we are about to answer with a SEND of our own. */
+/* It arrives, and we are about to answer with a SEND of our own. */
 static void come(struct fix *f, uint32_t psn)
 {
 	struct ur_hdr h = urnic_send(f, psn);
@@ -32,7 +32,7 @@ static void come(struct fix *f, uint32_t psn)
 	expect_cqe(f, psn, UR_WC_SUCCESS);
 }
 
-static void it_rides_on_a_send(void **state)
+static void it_is_piggybacked_on_a_send(void **state)
 {
 	struct fix *f = *state;
 
@@ -46,7 +46,7 @@ static void it_rides_on_a_send(void **state)
 	assert_int_equal(f->out[0].h.ack_psn, RQ_PSN);
 	assert_int_equal(f->out[0].len, 64);
 	assert_int_equal(counters(f)->acks_carried, 1);
-	/* It is not sent again by itself. */
+	/* It is not sent again separately. */
 	assert_int_equal(fix_sleep(f, 50 * US), 0);
 }
 
@@ -65,8 +65,9 @@ static void not_to_others(void **state)
 	assert_false(f->out[1].h.bth.urnic);
 }
 
-/* Until the peer was heard every packet asks; then it is decided. */
-static void the_first_packets_ask(void **state)
+/* Until a packet of the peer has arrived, every packet requests an ack; then it
+ * is decided. */
+static void the_first_packets_request_acks(void **state)
 {
 	struct fix *f = *state;
 
@@ -81,8 +82,10 @@ static void the_first_packets_ask(void **state)
 	assert_false(f->out[0].h.bth.urnic);
 }
 
-/* One packet without it would tell the peer that we are none. */
-static void all_requests_tell_what_we_are(void **state)
+/*
+ * One packet without the bit would make the peer take us for another adapter.
+ */
+static void all_requests_have_the_urnic_bit(void **state)
 {
 	static const uint8_t kinds[] = { UR_WR_SEND,	  UR_WR_RDMA_WRITE,
 					 UR_WR_RDMA_READ, UR_WR_FETCH_ADD,
@@ -112,7 +115,7 @@ static void not_where_the_packet_would_be_too_long(void **state)
 	expect_aeth(f, 1, RQ_PSN + 1, ACK);
 }
 
-/* A longer packet in front would keep the others out of the burst. */
+/* A longer packet first would keep the others out of the burst. */
 static void not_in_front_of_others(void **state)
 {
 	struct fix *f = *state;
@@ -139,7 +142,7 @@ static void not_a_nak(void **state)
 	expect_aeth(f, 1, RQ_PSN, UR_AETH_NAK | UR_NAK_PSN_SEQ);
 }
 
-/* Answers leave in the order of the requests (IBTA 9.7.5.1). */
+/* Responses leave in the order of the requests (IBTA 9.7.5.1). */
 static void not_before_an_answer(void **state)
 {
 	struct fix *f = *state;
@@ -171,8 +174,8 @@ static void it_completes_what_we_sent(void **state)
 	assert_memory_equal(f->local.p, f->data, 64);
 }
 
-/* A wrong one is no reason to refuse the request that carries it. */
-static void wrong_ones_are_left(void **state)
+/* An invalid one is no reason to refuse the request that carries it. */
+static void invalid_ones_are_ignored(void **state)
 {
 	static const struct {
 		uint8_t syndrome;
@@ -201,8 +204,9 @@ static void wrong_ones_are_left(void **state)
 	assert_int_equal(counters(f)->drop_ghost_ack, 2);
 }
 
-/* What nobody waits for is acknowledged all the same, a moment later. */
-static void an_unasked_one_comes_late(void **state)
+/* A message without ack request is acknowledged all the same, microseconds
+ * later. */
+static void an_unrequested_ack_is_delayed(void **state)
 {
 	struct fix *f = *state;
 
@@ -221,8 +225,8 @@ static void an_unasked_one_comes_late(void **state)
 	assert_int_equal(fix_sleep(f, 100 * US), 0);
 }
 
-/* Who asks then, or has a READ to be answered, does not wait for that. */
-static void an_unasked_one_goes_along(void **state)
+/* A later ack request, or a READ to be answered, sends it at once. */
+static void an_unrequested_ack_joins_the_next_packet(void **state)
 {
 	struct fix *f = *state;
 	struct ur_hdr h = urnic_send(f, RQ_PSN);
@@ -245,8 +249,8 @@ static void an_unasked_one_goes_along(void **state)
 	expect_out(f, 0, UR_RC_READ_RESP_ONLY, RQ_PSN + 3);
 }
 
-/* A completion that is wanted asks, the 128th small packet does, no other. */
-static void we_ask_a_urnic_seldom(void **state)
+/* A signaled request asks for an ack, and the 128th small packet, no other. */
+static void a_urnic_gets_few_ack_requests(void **state)
 {
 	struct fix *f = *state;
 
@@ -269,8 +273,8 @@ static void we_ask_a_urnic_seldom(void **state)
 	}
 }
 
-/* Of large ones the acknowledgement of the 128th would come too late. */
-static void large_ones_ask_more_often(void **state)
+/* For large ones an acknowledgement of the 128th would come too late. */
+static void large_packets_request_acks_more_often(void **state)
 {
 	struct fix *f = *state;
 	uint32_t asked = 0;
@@ -292,7 +296,8 @@ static void large_ones_ask_more_often(void **state)
 	assert_int_equal(asked, 4);
 }
 
-/* The peer writes, and we write back `after` ns later; how many packets. */
+/* The peer writes, and we write back `after` ns later; returns the number of
+ * packets. */
 static uint32_t write_and_answer(struct fix *f, uint32_t i, uint64_t after)
 {
 	struct ur_hdr h = peer_hdr(f, UR_RC_WRITE_ONLY, RQ_PSN + i);
@@ -309,7 +314,7 @@ static uint32_t write_and_answer(struct fix *f, uint32_t i, uint64_t after)
 	return n;
 }
 
-/* A program looks into its memory and answers: the has_ack pay. */
+/* A program that polls its memory and answers: piggybacking pays off. */
 static void a_conversation_of_writes(void **state)
 {
 	struct fix *f = *state;
@@ -321,7 +326,7 @@ static void a_conversation_of_writes(void **state)
 		assert_int_equal(write_and_answer(f, i, 12 * US), 1);
 		assert_true(f->out[0].h.bth.has_ack);
 	}
-	/* One that comes too late is no reason to give up; more are. */
+	/* One late answer does not end it; several do. */
 	assert_int_equal(write_and_answer(f, i++, 30 * US), 2);
 	assert_int_equal(write_and_answer(f, i++, 12 * US), 1);
 	assert_int_equal(write_and_answer(f, i++, 30 * US), 2);
@@ -337,24 +342,22 @@ static void an_answer_late_is_none(void **state)
 		assert_int_equal(write_and_answer(f, i, 25 * US), 2);
 }
 
-/*
- * The peer sends, what follows on it takes `kept` ns to leave, and we send back
- * `after` ns later; how many packets.
- */
+/* The peer sends, our reaction takes `kept` ns to leave, and we send back
+ * `after` ns later; returns the number of packets. */
 static uint32_t send_and_answer(struct fix *f, uint32_t i, uint64_t kept,
 				uint64_t after)
 {
 	uint64_t came;
 	uint32_t n;
 
-	/* The receive that is posted first answers nothing. */
+	/* The receive that is posted first is no answer. */
 	fix_sleep(f, 50 * US);
 	came = f->now_ns;
 	come(f, RQ_PSN + i);
 	n = fix_run(f);
 	if (n) {
 		fix_sleep(f, kept);
-		ur_roce_left(f->lane.roce, came, f->now_ns);
+		ur_roce_replies_sent(f->lane.roce, came, f->now_ns);
 	}
 	n += fix_sleep(f, after);
 	fix_post(f, UR_WR_SEND, i, 64, 0);
@@ -364,8 +367,8 @@ static uint32_t send_and_answer(struct fix *f, uint32_t i, uint64_t kept,
 	return n;
 }
 
-/* Slow system calls keep up the answers: they come at once all the same. */
-static void answers_behind_slow_sends(void **state)
+/* With slow system calls answers count as prompt all the same. */
+static void prompt_answers_after_slow_sends(void **state)
 {
 	struct fix *f = *state;
 	uint32_t i = 0;
@@ -386,8 +389,8 @@ static void a_pause_behind_slow_sends_is_one(void **state)
 		assert_int_equal(send_and_answer(f, i, 12 * US, 7 * US), 2);
 }
 
-/* What others' packets took was no hindrance to us. */
-static void only_what_followed_on_it_counts(void **state)
+/* Time spent on others' packets does not count. */
+static void only_reactions_to_it_count(void **state)
 {
 	struct fix *f = *state;
 
@@ -397,7 +400,7 @@ static void only_what_followed_on_it_counts(void **state)
 		come(f, RQ_PSN + i);
 		assert_int_equal(fix_run(f), 1);
 		fix_sleep(f, 12 * US);
-		ur_roce_left(f->lane.roce, came + 1, f->now_ns);
+		ur_roce_replies_sent(f->lane.roce, came + 1, f->now_ns);
 		fix_post(f, UR_WR_SEND, i, 64, 0);
 		assert_int_equal(fix_run(f), 1);
 		urnic_ack(f, SQ_PSN + i);
@@ -410,25 +413,25 @@ static void only_what_followed_on_it_counts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(it_rides_on_a_send),
+		TEST(it_is_piggybacked_on_a_send),
 		TEST(not_to_others),
-		TEST(the_first_packets_ask),
-		TEST(all_requests_tell_what_we_are),
+		TEST(the_first_packets_request_acks),
+		TEST(all_requests_have_the_urnic_bit),
 		TEST(not_where_the_packet_would_be_too_long),
 		TEST(not_in_front_of_others),
 		TEST(not_a_nak),
 		TEST(not_before_an_answer),
 		TEST(it_completes_what_we_sent),
-		TEST(wrong_ones_are_left),
-		TEST(an_unasked_one_comes_late),
-		TEST(an_unasked_one_goes_along),
-		TEST(we_ask_a_urnic_seldom),
-		TEST(large_ones_ask_more_often),
+		TEST(invalid_ones_are_ignored),
+		TEST(an_unrequested_ack_is_delayed),
+		TEST(an_unrequested_ack_joins_the_next_packet),
+		TEST(a_urnic_gets_few_ack_requests),
+		TEST(large_packets_request_acks_more_often),
 		TEST(a_conversation_of_writes),
 		TEST(an_answer_late_is_none),
-		TEST(answers_behind_slow_sends),
+		TEST(prompt_answers_after_slow_sends),
 		TEST(a_pause_behind_slow_sends_is_one),
-		TEST(only_what_followed_on_it_counts),
+		TEST(only_reactions_to_it_count),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

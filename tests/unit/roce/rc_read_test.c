@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* RC responder: READ and atomic requests, and their repetition. */
+/* RC responder: READ and atomic requests, and their duplicates. */
 #include "roce/fixture.h"
 
 #define ACK	  (UR_AETH_ACK | UR_AETH_CREDITS_INVALID)
@@ -108,7 +108,7 @@ static void c9_7_5_1_4_forgotten_atomic_is_never_executed_again(void **state)
 {
 	struct fix *f = *state;
 
-	/* Depth 4: the fifth takes the place of the first. */
+	/* Depth 4: the fifth replaces the first. */
 	for (uint32_t i = 0; i < 5; i++) {
 		peer_atomic(f, UR_RC_FETCH_ADD, RQ_PSN + i, 1, 0);
 		fix_run(f);
@@ -228,8 +228,8 @@ static void region_gone_while_it_is_read(void **state)
 			 0);
 }
 
-/* A long READ comes as several requests, all of which are to be answered when
- * the fault is found: the requester has to hear of the first. */
+/* A long READ comes as several requests, all of which are unanswered when the
+ * fault is found: the NAK must be for the first. */
 static void c9_7_5_2_first_fault_of_several_reads(void **state)
 {
 	struct fix *f = *state;

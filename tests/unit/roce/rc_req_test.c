@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* RC requester: what is sent, and what answers make of it. */
+/* RC requester: packets sent, and the effect of responses. */
 #include "roce/fixture.h"
 
 #define ACK	  (UR_AETH_ACK | UR_AETH_CREDITS_INVALID)
@@ -81,7 +81,7 @@ static void c9_7_5_1_1_ack_completes_all_before_it(void **state)
 	expect_no_cqe(f);
 	peer_ack(f, SQ_PSN + 4, ACK);
 	expect_cqe(f, 4, UR_WC_SUCCESS);
-	/* Nothing is owed any more: no timer, no packet. */
+	/* Nothing is outstanding: no timer, no packet. */
 	assert_int_equal(ur_roce_deadline(f->lane.roce), UR_NEVER);
 }
 
@@ -126,7 +126,7 @@ static void c9_7_4_read_request_and_responses(void **state)
 	assert_int_equal(f->local.p[600], 0);
 }
 
-/* A whole one each, as long as there is room for the responses. */
+/* One request each, as long as there is room for the responses. */
 static void read_in_requests_of_512_kib(void **state)
 {
 	enum { PKTS = (512 << 10) / MTU };
@@ -143,7 +143,7 @@ static void read_in_requests_of_512_kib(void **state)
 	assert_int_equal(f->out[2].h.dma_len, 8);
 }
 
-/* An eighth of the buffer, so that half of it keeps some under way. */
+/* An eighth of the buffer, so that half of it keeps several in flight. */
 static void read_in_requests_of_a_small_buffer(void **state)
 {
 	struct fix *f = *state;
@@ -165,7 +165,7 @@ static void c9_7_5_1_1_an_ack_does_not_complete_a_read(void **state)
 	peer_ack(f, SQ_PSN + 2, ACK);
 	expect_cqe(f, 1, UR_WC_SUCCESS);
 	expect_no_cqe(f);
-	/* An implied NAK: the READ and all behind it are sent again. */
+	/* An implied NAK: the READ and all later requests are retransmitted. */
 	fix_run(f);
 	assert_int_equal(f->out[0].h.bth.psn, SQ_PSN + 1);
 	assert_int_equal(counters(f)->implied_nak_seq_err, 1);
@@ -244,7 +244,7 @@ static void c10_8_3_3_fence_waits_for_reads(void **state)
 	peer_read_resp(f, UR_RC_READ_RESP_ONLY, SQ_PSN, 8);
 	assert_int_equal(fix_run(f), 1);
 	expect_out(f, 0, UR_RC_SEND_ONLY, SQ_PSN + 1);
-	/* A SEND before it does not hold it back. */
+	/* An earlier SEND does not hold it back. */
 	fix_post(f, UR_WR_SEND, 3, 8, UR_SEND_FENCE);
 	assert_int_equal(fix_run(f), 1);
 }
@@ -281,7 +281,7 @@ static void fatal_nak(void **state, uint8_t code, uint8_t status)
 	expect_cqe(f, 100, UR_WC_WR_FLUSH_ERR);
 	expect_no_cqe(f);
 	assert_int_equal(f->qp.state, UR_QPS_ERR);
-	/* What is posted afterwards is flushed at once. */
+	/* Later posts are flushed at once. */
 	fix_post(f, UR_WR_SEND, 7, 8, 0);
 	expect_cqe(f, 7, UR_WC_WR_FLUSH_ERR);
 	fix_recv(f, 8, 0, 8);
@@ -304,7 +304,7 @@ static void c9_9_2_4_2_nak_remote_operation(void **state)
 	fatal_nak(state, UR_NAK_REM_OP, UR_WC_REM_OP_ERR);
 }
 
-static void c9_7_5_2_8_rnr_waits_as_told(void **state)
+static void c9_7_5_2_8_rnr_waits_for_the_timer(void **state)
 {
 	struct fix *f = *state;
 	uint64_t wait = ur_rnr_timer_ns(18);
@@ -420,8 +420,8 @@ static void c9_7_6_1_3_timeout_zero_never_fails(void **state)
 	expect_cqe(f, 1, UR_WC_SUCCESS);
 }
 
-/* A peer that is slow is not asked for everything again at each pause. */
-static void answers_that_trickle_in_are_no_loss(void **state)
+/* A slow peer is not asked for everything again at each pause. */
+static void slow_responses_are_no_loss(void **state)
 {
 	struct fix *f = *state;
 	uint32_t again = 0;
@@ -461,7 +461,7 @@ static void c9_7_2_psn_wraps(void **state)
 	expect_cqe(f, 1, UR_WC_SUCCESS);
 }
 
-/* A second QP to the same lane, which has a message of one packet to send. */
+/* A second QP to the same lane, with a message of one packet to send. */
 static void another_qp_sends_some(struct fix *f, struct ur_qp *qp, uint32_t len)
 {
 	struct ur_qp_init init = { .type = UR_QPT_RC,
@@ -485,11 +485,9 @@ static void another_qp_sends(struct fix *f, struct ur_qp *qp)
 	another_qp_sends_some(f, qp, 100);
 }
 
-/*
- * The window is shared: QPs that leave packets in it for which no ACK was
- * asked would all wait for each other.
- */
-static void an_ack_is_asked_for_when_others_come_next(void **state)
+/* The window is shared: QPs that leave packets in it without an ack request
+ * would all wait for each other. */
+static void an_ack_is_requested_before_another_qp_sends(void **state)
 {
 	struct fix *f = *state;
 	struct ur_qp other;
@@ -507,8 +505,9 @@ static void an_ack_is_asked_for_when_others_come_next(void **state)
 }
 
 /*
- * What fills the window may be others', who have not asked for an ACK: when all
- * of whose packet closed it is answered, nothing else is sure to come.
+ * The window may be filled by other QPs without ack requests: when all packets
+ * of the QP that filled it are acknowledged, no further acknowledgement is
+ * certain.
  */
 static void the_window_opens_for_the_last_answer(void **state)
 {
@@ -532,27 +531,25 @@ static void the_window_opens_for_the_last_answer(void **state)
 		rig_qp_destroy(&f->lane, &other[i]);
 }
 
-/*
- * Who waits for a full window goes on in the order of coming, each as far as
- * there is room, and nobody is left behind.
- */
-static void who_waits_for_the_window_goes_on_in_turn(void **state)
+/* QPs that wait for a full window resume in order, each as far as there is
+ * room, and none starves. */
+static void window_waiters_resume_in_order(void **state)
 {
 	struct fix *f = *state;
 	struct ur_qp other[6];
 
-	/* The window at its start, and a message more. */
+	/* The initial window, and one message more. */
 	for (uint32_t i = 0; i < 17; i++)
 		fix_post(f, UR_WR_SEND, i, 32 * MTU, 0);
 	assert_int_equal(fix_run(f), 512);
 	for (uint32_t i = 0; i < 6; i++)
 		another_qp_sends(f, &other[i]);
 	assert_int_equal(fix_run(f), 0);
-	/* Each packet acknowledged is room for two in slow start. */
+	/* Each acknowledged packet makes room for two in slow start. */
 	peer_ack(f, SQ_PSN + 15, ACK);
 	assert_int_equal(fix_run(f), 32);
 	expect_out(f, 31, UR_RC_SEND_LAST, SQ_PSN + 17 * 32 - 1);
-	/* But what is full stays so until there is room for a burst. */
+	/* But a full window stays closed until there is room for a burst. */
 	peer_ack(f, SQ_PSN + 30, ACK);
 	assert_int_equal(fix_run(f), 0);
 	peer_ack(f, SQ_PSN + 31, ACK);
@@ -562,8 +559,8 @@ static void who_waits_for_the_window_goes_on_in_turn(void **state)
 		rig_qp_destroy(&f->lane, &other[i]);
 }
 
-/* Others come again and again: they stand in line behind who waits already. */
-static void who_waits_goes_before_who_comes(void **state)
+/* New QPs queue behind those that wait already. */
+static void window_waiters_precede_new_senders(void **state)
 {
 	struct fix *f = *state;
 	struct ur_qp waits, comes;
@@ -585,7 +582,7 @@ static void who_waits_goes_before_who_comes(void **state)
 	rig_qp_destroy(&f->lane, &comes);
 }
 
-static void alone_it_is_asked_for_now_and_then(void **state)
+static void a_single_sender_requests_acks_periodically(void **state)
 {
 	struct fix *f = *state;
 	uint32_t asked = 0;
@@ -660,20 +657,20 @@ int main(void)
 		T(c9_9_2_4_2_nak_invalid_request),
 		T(c9_9_2_4_2_nak_remote_access),
 		T(c9_9_2_4_2_nak_remote_operation),
-		T(c9_7_5_2_8_rnr_waits_as_told),
+		T(c9_7_5_2_8_rnr_waits_for_the_timer),
 		T(c9_7_5_2_8_rnr_retries_run_out),
 		T(c9_7_5_2_8_one_wait_spends_one_rnr_retry),
 		T(c9_7_5_2_8_rnr_retry_7_is_for_ever),
 		T(c9_7_6_1_3_retries_end_within_the_bound),
 		T(c9_7_6_1_3_progress_renews_the_retries),
 		T(c9_7_6_1_3_timeout_zero_never_fails),
-		T(answers_that_trickle_in_are_no_loss),
+		T(slow_responses_are_no_loss),
 		T(c9_7_2_psn_wraps),
-		T(an_ack_is_asked_for_when_others_come_next),
+		T(an_ack_is_requested_before_another_qp_sends),
 		T(the_window_opens_for_the_last_answer),
-		T(who_waits_for_the_window_goes_on_in_turn),
-		T(who_waits_goes_before_who_comes),
-		T(alone_it_is_asked_for_now_and_then),
+		T(window_waiters_resume_in_order),
+		T(window_waiters_precede_new_senders),
+		T(a_single_sender_requests_acks_periodically),
 		T(unsignaled_requests_complete_silently),
 		T(local_protection_error_waits_its_turn),
 	};

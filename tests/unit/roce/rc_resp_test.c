@@ -66,7 +66,7 @@ static void c9_7_5_2_8_one_sequence_nak_for_a_gap(void **state)
 	peer_write(f, UR_RC_WRITE_ONLY, RQ_PSN + 6, 8, 8);
 	assert_int_equal(fix_run(f), 0);
 	assert_int_equal(f->remote.p[1], 0);
-	/* The expected packet ends it: the next gap is told again. */
+	/* The expected packet ends it: the next gap gets a NAK again. */
 	peer_write(f, UR_RC_WRITE_ONLY, RQ_PSN, 8, 8);
 	assert_int_equal(fix_run(f), 1);
 	expect_aeth(f, 0, RQ_PSN, ACK);
@@ -82,7 +82,7 @@ static void c9_7_5_2_8_a_duplicate_does_not_hide_a_nak(void **state)
 
 	peer_write(f, UR_RC_WRITE_ONLY, RQ_PSN, 8, 8);
 	fix_run(f);
-	/* In one batch: a gap, and something old. */
+	/* In one batch: a gap, and a duplicate. */
 	peer_write(f, UR_RC_WRITE_ONLY, RQ_PSN + 2, 8, 8);
 	peer_write(f, UR_RC_WRITE_ONLY, RQ_PSN, 8, 8);
 	fix_run(f);
@@ -122,7 +122,7 @@ static void fatal(struct fix *f, uint8_t code)
 	assert_int_equal(fix_run(f), 1);
 	expect_aeth(f, 0, RQ_PSN, NAK(code));
 	assert_int_equal(f->qp.state, UR_QPS_ERR);
-	/* Deaf from now on. */
+	/* Drops everything from now on. */
 	peer_write(f, UR_RC_WRITE_ONLY, RQ_PSN, 8, 8);
 	assert_int_equal(fix_run(f), 0);
 	assert_int_equal(f->remote.p[1], 0);

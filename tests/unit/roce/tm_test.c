@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tag matching on an RC queue pair: eager messages, rendezvous, misfits. */
+/*
+ * Tag matching on an RC queue pair: eager messages, rendezvous, malformed ones.
+ */
 #include "core/tm.h"
 #include "roce/fixture.h"
 
@@ -61,7 +63,7 @@ static struct ur_cqe expect_tm(struct fix *f, uint64_t wr_id, uint8_t opcode,
 
 #define EAGER_FLAGS (UR_WC_TM_MATCH | UR_WC_TM_DATA_VALID)
 
-static void an_eager_message_goes_where_its_tag_says(void **state)
+static void an_eager_message_goes_to_its_tag(void **state)
 {
 	struct fix *f = *state;
 	struct ur_cqe c;
@@ -137,7 +139,7 @@ static void an_unexpected_message_comes_whole(void **state)
 	assert_int_equal(f->srq.tm->unexpected, 1);
 }
 
-/* Opcode NO_TAG, FIN, nonsense, and what is too short to have a header. */
+/* Opcode NO_TAG, FIN, an invalid one, and messages too short for a header. */
 static void messages_without_a_tag(void **state)
 {
 	static const uint8_t ops[] = { 0, 2, 4, 255 };
@@ -167,7 +169,7 @@ static void writes_with_immediate_take_receives(void **state)
 	expect_tm(f, 7, UR_WC_RECV_RDMA_WITH_IMM, UR_WC_WITH_IMM);
 }
 
-/* A rendezvous: the READ, its data, the message that tells the sender. */
+/* A rendezvous: the READ, its data, the message that informs the sender. */
 static void a_rendezvous_reads(void **state)
 {
 	struct fix *f = *state;
@@ -198,11 +200,11 @@ static void a_rendezvous_reads(void **state)
 	assert_int_equal(f->out[0].len, RVH);
 	assert_memory_equal(f->out[0].payload, fin, RVH);
 	peer_ack(f, SQ_PSN + 1, UR_AETH_CREDITS_INVALID);
-	expect_no_cqe(f); /* the application sent nothing */
+	expect_no_cqe(f); /* the application posted no send */
 	assert_int_equal(f->qp.sq.own, 0);
 }
 
-/* Our requests take nothing away from the application's. */
+/* Internal requests use no slots of the application. */
 static void the_send_queue_is_the_applications(void **state)
 {
 	struct fix *f = *state;
@@ -289,7 +291,7 @@ static void a_read_that_is_refused(void **state)
 	assert_int_equal(f->qp.sq.own, 0);
 }
 
-/* RESET forgets, and what was matched can be added again. */
+/* RESET releases all, and matched tags can be added again. */
 static void a_reset_in_the_middle(void **state)
 {
 	struct fix *f = *state;
@@ -334,7 +336,7 @@ static void a_rendezvous_waits_for_a_poster(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(an_eager_message_goes_where_its_tag_says),
+		TEST(an_eager_message_goes_to_its_tag),
 		TEST(an_eager_message_of_many_packets),
 		TEST(an_eager_message_without_data),
 		TEST(one_longer_than_its_buffer),

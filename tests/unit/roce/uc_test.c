@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Unreliable connection (IBTA 9.8.2): whole or not at all, and no answers. */
+/*
+ * Unreliable connection (IBTA 9.8.2): whole messages or none, and no answers.
+ */
 #include "roce/fixture.h"
 
 static void c9_8_2_sends_complete_when_sent(void **state)
@@ -38,7 +40,7 @@ static void c9_8_2_2_torn_message_is_dropped(void **state)
 	peer_plain(f, UR_UC_SEND_LAST, RQ_PSN + 2, 9);
 	expect_no_cqe(f);
 	assert_true(counters(f)->drop_uc_sequence >= 1);
-	/* The receive waits for the next message, which starts over. */
+	/* The receive is reused for the next message, from its start. */
 	peer_plain(f, UR_UC_SEND_FIRST, RQ_PSN + 3, MTU);
 	peer_plain(f, UR_UC_SEND_LAST, RQ_PSN + 4, 1);
 	assert_int_equal(expect_cqe(f, 1, UR_WC_SUCCESS).byte_len, MTU + 1);
@@ -61,7 +63,7 @@ static void c9_8_2_2_two_messages_are_not_mixed(void **state)
 
 	fix_recv(f, 1, 0, 1024);
 	peer_plain(f, UR_UC_SEND_FIRST, RQ_PSN, MTU);
-	/* LAST and FIRST between are lost; the number even fits. */
+	/* LAST and FIRST between are lost; the PSN even matches. */
 	peer_write(f, UR_UC_WRITE_LAST, RQ_PSN + 1, 9, 9);
 	peer_plain(f, UR_UC_SEND_LAST, RQ_PSN + 2, 9);
 	expect_no_cqe(f);

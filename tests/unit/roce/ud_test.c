@@ -91,7 +91,7 @@ static void c9_8_3_2_too_long_for_the_receive(void **state)
 	expect_cqe(f, 1, UR_WC_SUCCESS);
 }
 
-static void c9_8_3_2_any_sender_is_heard(void **state)
+static void c9_8_3_2_any_sender_is_accepted(void **state)
 {
 	struct fix *f = *state;
 
@@ -110,7 +110,7 @@ static void c9_8_3_no_receive_no_trace(void **state)
 	assert_int_equal(fix_run(f), 0);
 }
 
-/* The path's, which is what the address was looked up with. */
+/* The limit is the path MTU of when the address was looked up. */
 static void c9_8_3_message_above_the_mtu_of_its_path(void **state)
 {
 	struct fix *f = *state;
@@ -206,7 +206,7 @@ int main(void)
 		T(c9_8_3_2_receive_with_grh),
 		T(c9_6_1_5_wrong_qkey_is_dropped),
 		T(c9_8_3_2_too_long_for_the_receive),
-		T(c9_8_3_2_any_sender_is_heard),
+		T(c9_8_3_2_any_sender_is_accepted),
 		T(c9_8_3_no_receive_no_trace),
 		T(c9_8_3_message_above_the_mtu),
 		T(c9_8_3_message_above_the_mtu_of_its_path),

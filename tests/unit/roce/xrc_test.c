@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * XRC (IBTA annex A14): what differs from RC.  The target's receives, rights
- * and completions are those of the queue that each request names.
- */
+/* XRC (IBTA annex A14): differences from RC. The target's receives, rights and
+ * completions are those of the queue that each request names. */
 #include "roce/fixture.h"
 
 static int target_setup(void **state)
@@ -24,7 +22,7 @@ static void expect_ack(struct fix *f, uint32_t psn, uint8_t syndrome)
 	assert_int_equal(f->out[0].h.syndrome, syndrome);
 }
 
-/* The queue named may not be used: the target is lost. */
+/* The named queue may not be used: the target fails. */
 static void expect_violation(struct fix *f, uint32_t psn)
 {
 	expect_ack(f, psn, UR_AETH_NAK | UR_NAK_INV_REQ);
@@ -200,7 +198,7 @@ static void the_queue_changes_within_a_message(void **state)
 }
 
 /* The queue is destroyed in the middle of a message. */
-static void the_queue_goes_away(void **state)
+static void the_queue_is_destroyed(void **state)
 {
 	struct fix *f = *state;
 	struct ur_hdr h = peer_hdr(f, UR_XRC_SEND_FIRST, RQ_PSN);
@@ -236,13 +234,13 @@ static void reads_and_atomics_are_answered(void **state)
 	assert_int_equal(fix_run(f), 1);
 	expect_out(f, 0, UR_XRC_ATOMIC_ACK, RQ_PSN + 2);
 	assert_memory_equal(&f->out[0].h.orig, f->data, 8);
-	/* a duplicate is answered from what was kept */
+	/* a duplicate is answered from the saved result */
 	peer_atomic(f, UR_XRC_FETCH_ADD, RQ_PSN + 2, 1, 0);
 	assert_int_equal(fix_run(f), 1);
 	assert_memory_equal(&f->out[0].h.orig, f->data, 8);
 }
 
-/* Its queue goes away before a READ is answered: no rights any more. */
+/* Its queue is destroyed before a READ is answered: no rights any more. */
 static void a_read_outlives_its_queue(void **state)
 {
 	struct fix *f = *state;
@@ -259,7 +257,7 @@ static void a_read_outlives_its_queue(void **state)
 	expect_event(f, UR_EVENT_QP_ACCESS_ERR);
 }
 
-static void a_target_hears_no_responses_and_no_rc(void **state)
+static void a_target_ignores_responses_and_rc(void **state)
 {
 	struct fix *f = *state;
 	uint64_t before = counters(f)->drop_transport;
@@ -320,7 +318,7 @@ static void an_initiator_gets_its_answers(void **state)
 	assert_memory_equal(f->local.p, &h.orig, 8);
 }
 
-/* Lost packets are found by the timer as on RC. */
+/* Lost packets are detected by the timer as on RC. */
 static void an_initiator_sends_again(void **state)
 {
 	struct fix *f = *state;
@@ -333,7 +331,7 @@ static void an_initiator_sends_again(void **state)
 	expect_cqe(f, 1, UR_WC_SUCCESS);
 }
 
-static void an_initiator_hears_no_requests(void **state)
+static void an_initiator_ignores_requests(void **state)
 {
 	struct fix *f = *state;
 
@@ -358,14 +356,14 @@ int main(void)
 		TARGET(a_queue_of_another_domain),
 		TARGET(numbers_that_no_queue_has),
 		TARGET(the_queue_changes_within_a_message),
-		TARGET(the_queue_goes_away),
+		TARGET(the_queue_is_destroyed),
 		TARGET(reads_and_atomics_are_answered),
 		TARGET(a_read_outlives_its_queue),
-		TARGET(a_target_hears_no_responses_and_no_rc),
+		TARGET(a_target_ignores_responses_and_rc),
 		INITIATOR(an_initiator_names_the_queue),
 		INITIATOR(an_initiator_gets_its_answers),
 		INITIATOR(an_initiator_sends_again),
-		INITIATOR(an_initiator_hears_no_requests),
+		INITIATOR(an_initiator_ignores_requests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

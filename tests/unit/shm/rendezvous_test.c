@@ -534,7 +534,7 @@ struct lie {
 };
 
 /* What no urnic would write, and what an honest one's tables do not allow. */
-static void test_lies(void **state)
+static void test_false_claims(void **state)
 {
 	struct pair *p = *state;
 	const uint64_t at = (uintptr_t)w.from;
@@ -789,7 +789,7 @@ int main(void)
 		T(test_not_ready),	 T(test_unreachable),
 		T(test_deregistered),	 T(test_truncated),
 		T(test_flushed),	 T(test_in_turns),
-		T(test_not_all_at_once), T(test_lies),
+		T(test_not_all_at_once), T(test_false_claims),
 		T(test_gone_silently),	 T(test_asked_at_the_end),
 		T(test_kept_out),	 T(test_small_asks_nothing),
 		T(test_held_back),	 T(test_held_back_in_vain),

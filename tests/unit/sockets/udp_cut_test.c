@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bursts sent packet by packet: each packet leaves once and in order, whatever
- * the socket says between two of them.  A pair of UNIX datagram sockets stands
+ * Bursts sent packet by packet: each packet is sent once and in order, whatever
+ * errors the socket returns in between. A pair of UNIX datagram sockets stands
  * for a socket that is full after a few packets.
  */
 #include <setjmp.h>
@@ -40,7 +40,8 @@ struct fixture {
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
-	int fds[2], least = 1; /* the kernel makes it some thousand bytes */
+	int fds[2],
+		least = 1; /* the kernel raises it to a few thousand bytes */
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), 0);
 	f->in = fds[0];
@@ -62,7 +63,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Packet i is LEN bytes of i (the last LAST); a piece ends anywhere. */
+/* Packet i is LEN bytes of i (the last LAST); pieces end anywhere. */
 static struct ur_burst *make(struct fixture *f)
 {
 	struct ur_burst *t = &f->burst;
@@ -81,7 +82,7 @@ static struct ur_burst *make(struct fixture *f)
 	return t;
 }
 
-/* Take what is there. */
+/* Read all datagrams. */
 static void take(struct fixture *f)
 {
 	uint8_t buf[2 * LEN];
@@ -90,7 +91,7 @@ static void take(struct fixture *f)
 	while ((n = recv(f->in, buf, sizeof(buf), MSG_DONTWAIT)) > 0) {
 		assert_true(f->got < 2 * PKTS);
 		assert_int_equal(n, buf[0] == PKTS - 1 ? LAST : LEN);
-		/* Behind that comes the ICRC, which was changed. */
+		/* After that comes the ICRC, which was changed. */
 		for (ssize_t i = 1; i < n - 4; i++)
 			assert_int_equal(buf[i], buf[0]);
 		f->first[f->got++] = buf[0];
@@ -125,11 +126,11 @@ static void test_full_socket(void **state)
 	}
 	assert_int_equal(err, 0);
 	take(f);
-	assert_true(refused > 0); /* else this test shows nothing */
+	assert_true(refused > 0); /* otherwise the socket was never full */
 	check_once(f, -1);
 }
 
-/* The memory of one packet is gone: it alone does not leave. */
+/* The memory of one packet is unmapped: only that one is not sent. */
 static void test_fault(void **state)
 {
 	struct fixture *f = *state;
@@ -145,7 +146,7 @@ static void test_fault(void **state)
 		take(f);
 	take(f);
 	munmap(gone, 4096);
-	/* After a refusal the fault may have been reported before. */
+	/* The fault may have been reported before a full socket was. */
 	assert_true(err == 0 || err == -EFAULT);
 	check_once(f, 7);
 }
@@ -160,7 +161,9 @@ static int udp_socket(struct sockaddr_in *a)
 	return fd;
 }
 
-/* The answer to an earlier packet is an ICMP error: this burst leaves whole. */
+/*
+ * The answer to an earlier packet is an ICMP error: this burst is sent whole.
+ */
 static void test_refused_before(void **state)
 {
 	struct fixture *f = *state;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The UDP link when the kernel does at a bad time what it may do at any time:
- * the linker puts functions of this file between the link and the kernel.
- */
+/* The UDP link with rare kernel behaviour forced: the linker puts functions of
+ * this file between the link and the kernel. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,12 +29,12 @@ static struct {
 	struct ur_link *out;
 	struct ur_burst burst;
 	uint8_t memory[PKTS * LEN];
-	bool late;	   /* a burst is merged just before GRO is off */
-	bool refuses;	   /* to segment for `refused` … */
-	uint8_t refused;   /* … the last byte of an IPv4 address */
+	bool late;	 /* a burst is merged just before GRO is switched off */
+	bool refuses;	 /* refuses to segment for `refused` */
+	uint8_t refused; /* the last byte of an IPv4 address */
 	uint32_t segments; /* sendmsg(2) with a segment size */
 	uint32_t packets;
-	uint32_t bad; /* not as long as sent, or not in order */
+	uint32_t bad; /* wrong length or order */
 } t;
 
 static void make_burst(uint8_t last)
@@ -178,8 +176,8 @@ static void receive(uint32_t want)
 			continue;
 }
 
-/* Packets that come one at a time have GRO switched off; the burst that the
- * kernel merges just then is cut into its packets all the same. */
+/* Packets that come one at a time switch GRO off; a burst that the kernel
+ * merges just then is split into its packets all the same. */
 static void burst_merged_before_gro_is_off(void **state)
 {
 	uint32_t rounds = 0;
@@ -198,7 +196,7 @@ static void burst_merged_before_gro_is_off(void **state)
 	(void)state;
 }
 
-/* One refusal is enough, and it is no other destination's. */
+/* One refusal is enough, and it does not affect other destinations. */
 static void refusal_to_segment_is_remembered(void **state)
 {
 	t.refuses = true;
@@ -218,7 +216,7 @@ static void refusal_to_segment_is_remembered(void **state)
 	(void)state;
 }
 
-/* The interface may have learnt it meanwhile. */
+/* The interface may support it later. */
 static void segmenting_is_tried_again(void **state)
 {
 	t.refuses = true;

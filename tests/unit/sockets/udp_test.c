@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The UDP link on loopback: what goes in as a burst comes out as packets. */
+/* The UDP link on loopback: a burst sent arrives as its packets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@
 
 #define MAX_RX 4096
 
-/* What the receiving link has called back with. */
+/* Packets passed to the receive callback. */
 struct seen {
 	uint32_t n;
 	struct ur_rx rx[MAX_RX];
@@ -39,7 +39,7 @@ struct fixture {
 	struct ur_link *in;
 	struct ur_link *out;
 	struct seen seen;
-	uint32_t dqpn; /* to be sent to */
+	uint32_t dqpn; /* destination */
 	struct ur_burst burst;
 	uint8_t memory[UR_BURST_BYTES + 1];
 };
@@ -68,7 +68,7 @@ static void on_rx(void *arg, const struct ur_rx *rx)
 	s->n++;
 }
 
-/* Until `want` packets are there, or for a fifth of a second. */
+/* Until `want` packets have arrived, or for a fifth of a second. */
 static void receive(struct fixture *f, uint32_t want)
 {
 	struct pollfd p = { .fd = f->in->ops->wait_fd(f->in),
@@ -87,9 +87,11 @@ static uint16_t sport(const struct fixture *f, bool v4)
 	return (v4 ? s->v4 : s->v6)[ur_sport_of(f->dqpn)];
 }
 
-/* A burst of n packets of len bytes, the last of `tail`; packet i begins with
- * byte i and counts on.  The pieces of the iovec do not end where packets
- * do. */
+/*
+ * A burst of n packets of len bytes, the last of `tail`; packet i begins with
+ * byte i, and each byte is one more. The pieces of the iovec do not end where
+ * packets do.
+ */
 static struct ur_burst *burst(struct fixture *f, const char *src,
 			      const char *dst, uint32_t n, uint32_t len,
 			      uint32_t tail)
@@ -198,7 +200,7 @@ static void test_last_packet_may_be_shorter(void **state)
 	pass(*state, "::1", "::1", 7, 1040, 28);
 }
 
-/* STYLE, rule 10: the limits of a burst are limits that work … */
+/* The limits of a burst can be reached, */
 static void test_longest_bursts(void **state)
 {
 	pass(*state, "127.0.0.1", "127.0.0.1", UR_BURST_PKTS, 80, 80);
@@ -207,7 +209,7 @@ static void test_longest_bursts(void **state)
 	     UR_BURST_BYTES / UR_BURST_PKTS, UR_BURST_BYTES / UR_BURST_PKTS);
 }
 
-/* … and a datagram beyond what IPv4 can carry is refused with a reason. */
+/* and a datagram beyond what IPv4 can carry is refused with a reason. */
 static void test_one_byte_too_long(void **state)
 {
 	struct fixture *f = *state;
@@ -254,7 +256,7 @@ static void one_at_a_time(struct fixture *f, int n)
 	}
 }
 
-/* A conversation is read packet by packet, until a burst comes. */
+/* Single packets are read one by one, until a burst comes. */
 static void test_lone_packets(void **state)
 {
 	struct fixture *f = *state;
@@ -298,7 +300,7 @@ static uint32_t open_fds(void)
 	return n;
 }
 
-/* An address used often gets a socket, as long as there are places. */
+/* A frequently used address gets a socket, up to the limit. */
 static void test_source_used_often(void **state)
 {
 	static const char *const often[] = { "127.0.0.5", "::1",
@@ -338,7 +340,7 @@ static void test_foreign_source_is_refused(void **state)
 	assert_true(f->out->ops->send(f->out, burst(f, "2001:db8::1", "::1", 1,
 						    64, 64)) < 0);
 	assert_int_equal(f->out->tx_errors, 2);
-	/* and the next burst is not hurt */
+	/* and the next burst is unaffected */
 	pass(f, "127.0.0.1", "127.0.0.1", 1, 64, 64);
 }
 
@@ -422,7 +424,7 @@ static void test_no_checksum(void **state)
 	close(fd);
 }
 
-/* Many lone packets are taken in batches; none is lost, none out of order. */
+/* Many single packets are read in batches; none is lost or out of order. */
 static void test_many_singles(void **state)
 {
 	struct fixture *f = *state;
@@ -464,7 +466,7 @@ static void test_overflow_is_counted(void **state)
 	assert_true(f->in->rx_overflow < sent / 4112);
 }
 
-/* What fits half the buffer must not be dropped: roce relies on it. */
+/* Packets that fit half the buffer must not be dropped: roce relies on it. */
 static void test_promised_buffer_holds(void **state)
 {
 	struct fixture *f = *state;
@@ -501,7 +503,7 @@ static void test_sports(void **state)
 	}
 }
 
-/* Put the right ICRC behind each packet of a burst, as roce does. */
+/* Put the correct ICRC after each packet of a burst, as roce does. */
 static void add_icrcs(struct fixture *f, struct ur_burst *t)
 {
 	struct ur_icrc_flow flow = { .sport = t->sport, .dport = UR_ROCE_PORT };
@@ -543,8 +545,8 @@ static void check_icrc(void *arg, const struct ur_rx *rx)
 		c->exact += exact;
 }
 
-/* Without UDP_SEGMENT every packet has identification 0, and its ICRC must
- * have been made to fit: a kernel peer accepts nothing else. */
+/* Without UDP_SEGMENT every packet has identification 0, and its ICRC must have
+ * been adjusted: a kernel peer accepts nothing else. */
 static void test_without_gso(void **state)
 {
 	struct fixture *f = *state;
@@ -589,7 +591,7 @@ static void test_multicast(void **state)
 	assert_int_equal(f->seen.n, 0);
 }
 
-/* More groups than the kernel lets a socket join, each of them heard. */
+/* More groups than the kernel lets a socket join; all are received. */
 static void test_many_groups(void **state)
 {
 	struct fixture *f = *state;

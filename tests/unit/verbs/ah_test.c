@@ -30,10 +30,10 @@ static void refuses_what_leads_nowhere(void **state)
 	assert_null(ibv_create_ah(f->pd, &attr));
 }
 
-/* Of an IPv4 datagram from 192.0.2.9 to dst, as UD receives have it. */
+/* An IPv4 datagram from 192.0.2.9 to dst, as in a UD receive. */
 static void put_ipv4(struct ibv_grh *grh, const uint8_t dst[4])
 {
-	/* Version 4, 20 bytes, class 0x28, … UDP; checksum in bytes 10, 11 */
+	/* Version 4, 20 bytes, class 0x28, UDP; checksum in bytes 10, 11 */
 	uint8_t h[20] = { 0x45, 0x28, 0, 100, 0,   0, 0x40, 0,
 			  64,	17,   0, 0,   192, 0, 2,    9 };
 	uint32_t sum = 0;
@@ -45,7 +45,8 @@ static void put_ipv4(struct ibv_grh *grh, const uint8_t dst[4])
 	sum = (sum & 0xffff) + (sum >> 16);
 	h[10] = (uint8_t)(~sum >> 8);
 	h[11] = (uint8_t)~sum;
-	memset(grh, 0x66, sizeof(*grh)); /* undefined, and like version 6 */
+	memset(grh, 0x66,
+	       sizeof(*grh)); /* undefined, and resembles version 6 */
 	memcpy((uint8_t *)grh + 20, h, 20);
 }
 

@@ -30,7 +30,7 @@ static void names_the_queue_pair(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-static void does_not_block_when_told_so(void **state)
+static void does_not_block_if_nonblocking(void **state)
 {
 	struct fixture *f = *state;
 	struct ibv_async_event ev;
@@ -126,7 +126,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(names_the_queue_pair),
-		TEST(does_not_block_when_told_so),
+		TEST(does_not_block_if_nonblocking),
 		TEST(names_the_port_and_needs_no_ack_to_close),
 		TEST(destruction_waits_for_the_ack),
 		TEST(an_srq_limit_names_the_srq),

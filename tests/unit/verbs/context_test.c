@@ -40,7 +40,7 @@ static void the_newest_context_lies_before_the_old(void **state)
 	memcpy(&sz, ctx - 8, sizeof(sz));
 	assert_true(sz >= 696);
 	assert_ptr_equal(f->ctx->abi_compat, (void *)UINTPTR_MAX);
-	/* The slots of newer releases say: not supported. */
+	/* The slots of newer releases answer: not supported. */
 	for (size_t before = 328; before <= 368; before += 8) {
 		void *slot;
 
@@ -49,8 +49,8 @@ static void the_newest_context_lies_before_the_old(void **state)
 	}
 }
 
-/* libmlx5 and libefa compare what lies there with their own. */
-static void nobodys_provider_owns_the_device(void **state)
+/* libmlx5 and libefa compare this with their own. */
+static void no_provider_owns_the_device(void **state)
 {
 	struct fixture *f = *state;
 	void *ops;
@@ -68,7 +68,7 @@ static void descriptors_are_real(void **state)
 	assert_true(f->ctx->num_comp_vectors >= 1);
 }
 
-static void closing_stops_what_was_left_behind(void **state)
+static void closing_ends_remaining_objects(void **state)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct fixture f = { .ctx = ibv_open_device(list[0]) };
@@ -80,7 +80,7 @@ static void closing_stops_what_was_left_behind(void **state)
 	assert_int_equal(ur_fake.qps, 1);
 	ibv_close_device(f.ctx);
 	assert_int_equal(ur_fake.qps, 0);
-	/* Late, but nothing breaks: the memory was kept for this. */
+	/* Late, but harmless: the memory was kept for this. */
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	assert_int_equal(ibv_destroy_cq(f.cq), 0);
 	assert_int_equal(ibv_dealloc_pd(f.pd), 0);
@@ -95,7 +95,7 @@ static void pds_are_limited(void **state)
 	struct ibv_pd *last;
 
 	assert_int_equal(*pds, 1);
-	*pds = UR_MAX_PD - 1; /* those between would only be malloc's */
+	*pds = UR_MAX_PD - 1; /* those in between would only use malloc */
 	last = ibv_alloc_pd(f->ctx);
 	assert_non_null(last);
 	assert_null(ibv_alloc_pd(f->ctx));
@@ -112,9 +112,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_context_outlives_the_list),
 		cmocka_unit_test(lists_share_the_device),
-		cmocka_unit_test(closing_stops_what_was_left_behind),
+		cmocka_unit_test(closing_ends_remaining_objects),
 		TEST(the_newest_context_lies_before_the_old),
-		TEST(nobodys_provider_owns_the_device),
+		TEST(no_provider_owns_the_device),
 		TEST(descriptors_are_real),
 		TEST(pds_are_limited),
 	};

@@ -94,7 +94,7 @@ static void refuses_what_it_lacks(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
-/* Of messages neither has a meaning; who asks is told so. */
+/* Meaningless for messages; requesting them is an error. */
 static void vlan_and_flow_tag_are_zero_but_of_packets(void **state)
 {
 	struct ibv_cq_ex *cq =
@@ -110,7 +110,7 @@ static void vlan_and_flow_tag_are_zero_but_of_packets(void **state)
 	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
-/* The newest completions are there, and nobody is told of the others. */
+/* The newest completions are kept, the others are lost silently. */
 static void overrun_may_be_ignored(void **state)
 {
 	struct fixture *f = *state;

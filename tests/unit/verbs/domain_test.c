@@ -7,11 +7,11 @@
 
 static char buf[64];
 
-/* What an application's allocators were asked. */
+/* Calls of the application's allocators. */
 static struct {
 	const struct ibv_pd *pd;
 	void *context;
-	uint32_t out; /* blocks that were not given back */
+	uint32_t out; /* blocks not freed yet */
 	uint32_t calls;
 	uint32_t fail_at; /* from 1; 0: never */
 	bool decline;
@@ -147,7 +147,7 @@ static void allocators_may_decline(void **state)
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 }
 
-/* Whichever block is not to be had, nothing stays behind. */
+/* Whichever allocation fails, nothing leaks. */
 static void allocators_may_fail(void **state)
 {
 	struct fixture *f = *state;

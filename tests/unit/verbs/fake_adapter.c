@@ -90,7 +90,7 @@ struct ur_mr_table *ur_adapter_mrs(struct ur_adapter *a)
 	return &a->mrs;
 }
 
-/* Nobody looks into a lane; it need only be told from others. */
+/* Tests compare lanes, but never use them. */
 int ur_adapter_lane_take(struct ur_adapter *a, struct ur_lane **out)
 {
 	if (ur_fake.no_lanes)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Adapters without lanes, in the place of engine/: each has a device with two
- * known addresses, counts what the driver side asks of it, and completes what
- * a test tells it to.
+ * Adapters without lanes, replacing engine/: each has a device with two known
+ * addresses, counts calls of the driver side, and completes requests as a test
+ * demands.
  */
 #ifndef UR_FAKE_ADAPTER_H
 #define UR_FAKE_ADAPTER_H
@@ -17,7 +17,7 @@ struct ur_fake_counts {
 	uint32_t adapters; /* references */
 	uint32_t qps;
 	uint32_t lanes; /* of thread domains */
-	bool no_lanes;	/* there are none left for them */
+	bool no_lanes;	/* no lane is left for them */
 	uint32_t srqs;	/* published */
 };
 
@@ -39,7 +39,7 @@ extern const uint8_t ur_fake_v6[16];
 #define UR_FAKE_BAD_QKEYS 22u
 #define UR_FAKE_NOW_NS	  12345678901234ull
 
-/* An event about the queue pair that was created last. */
+/* An event about the most recently created queue pair. */
 void ur_fake_event(uint32_t qpn, enum ur_event_type type);
 
 #endif

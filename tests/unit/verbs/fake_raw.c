@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Flows and work queues of the adapter without lanes: kept, and nothing more. */
+/* Flows and work queues of the adapter without lanes: recorded only. */
 #include <errno.h>
 
 #include "engine/raw.h"

@@ -4,7 +4,7 @@
 
 #include "raw/flow.h"
 
-/* The last one that was created and not destroyed. */
+/* The most recent one that was not destroyed. */
 extern struct ur_flow *ur_fake_flow;
 
 #endif

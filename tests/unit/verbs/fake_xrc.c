@@ -3,7 +3,7 @@
 
 #include "sharing/xrc.h"
 
-/* There is no urnicd: domains end at the process. */
+/* There is no urnicd: domains are local to the process. */
 int ur_xrc_join(struct ur_adapter *a, struct ur_xrcd *d, int fd,
 		unsigned int flags, const struct ur_xrc_hooks *hooks)
 {

@@ -50,17 +50,17 @@ static void check_own(struct fixture *f)
 	CHECK(list && list[0] != f->list[0]);
 	own = ibv_open_device(list[0]);
 	CHECK(own && ibv_alloc_pd(own));
-	/* An inherited handle still names the device. */
+	/* An inherited handle still identifies the device. */
 	own = ibv_open_device(f->list[0]);
 	CHECK(own && ibv_alloc_pd(own));
 }
 
 static void child(struct fixture *f, struct ibv_qp *qp, struct ibv_srq *srq)
 {
-	/* What was inherited is the parent's … */
+	/* Inherited objects are the parent's. */
 	check_inherited_queues(f, qp, srq);
 	check_inherited_objects(f, qp);
-	/* … and what the child opens is its own. */
+	/* Objects opened by the child are its own. */
 	check_own(f);
 	_exit(0);
 }

@@ -54,7 +54,7 @@ static void the_table_has_the_valid_ones(void **state)
 	assert_int_equal(ibv_query_gid_table(f->ctx, e, 0, 0), -EINVAL);
 }
 
-/* Callers of a newer library hand in longer entries. */
+/* Callers built with a newer library pass longer entries. */
 static void the_callers_entry_size_counts(void **state)
 {
 	struct fixture *f = *state;

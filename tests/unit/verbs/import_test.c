@@ -35,7 +35,7 @@ static void an_import_is_a_context_of_its_own(void **state)
 	assert_ptr_not_equal(c, f->ctx);
 	assert_ptr_equal(c->device, f->ctx->device);
 	assert_int_not_equal(c->async_fd, f->ctx->async_fd);
-	/* Their handles are of one kind, so they differ. */
+	/* The numbers are of one space, so they differ. */
 	assert_int_not_equal(pd->handle, f->pd->handle);
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
 	assert_int_equal(ibv_close_device(c), 0);
@@ -52,7 +52,7 @@ static void what_is_no_device_is_refused(void **state)
 	assert_int_equal(errno, EINVAL);
 	assert_null(ibv_import_device(other));
 	assert_int_equal(errno, EINVAL);
-	/* They are the caller's still. */
+	/* They stay the caller's. */
 	assert_int_equal(close(null), 0);
 	assert_int_equal(close(other), 0);
 }
@@ -107,14 +107,14 @@ static void regions_keep_their_keys(void **state)
 	assert_int_equal(mr->lkey, mine->lkey);
 	assert_int_equal(mr->rkey, mine->rkey);
 	assert_int_equal(mr->handle, mine->handle);
-	/* A change of rights changes nothing that the handle shows. */
+	/* A change of rights changes no visible attribute of the handle. */
 	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL,
 				      NULL, 0, RW),
 			 0);
 	assert_null(mr->addr);
 	ibv_unimport_mr(mr);
 	mr = ibv_import_mr(pd, mine->handle);
-	assert_int_equal(ibv_dereg_mr(mr), 0); /* for everybody */
+	assert_int_equal(ibv_dereg_mr(mr), 0); /* for all handles */
 	assert_null(ibv_import_mr(pd, mine->handle));
 	assert_int_equal(errno, ENOENT);
 	assert_int_equal(ibv_dereg_mr(mine), 0);
@@ -124,7 +124,7 @@ static void regions_keep_their_keys(void **state)
 	assert_int_equal(ibv_close_device(c), 0);
 }
 
-/* Another process may have ended it, without a word to us. */
+/* Another process may have ended it without informing us. */
 static void an_ended_region_is_not_changed(void **state)
 {
 	struct fixture *f = *state;
@@ -162,7 +162,7 @@ static void device_memory_is_shared(void **state)
 	assert_memory_equal(in, out, 8);
 	assert_int_equal(ibv_free_dm(mine), 0);
 	assert_int_equal(ibv_memcpy_from_dm(out, dm, 8, 8), EFAULT);
-	/* Somebody may be copying just now: with the last handle it goes. */
+	/* A copy may be in progress: the last handle frees the memory. */
 	map = urv_dm(dm)->map;
 	assert_int_equal(mincore(map, 64, &there), 0);
 	ibv_unimport_dm(dm);
@@ -172,7 +172,7 @@ static void device_memory_is_shared(void **state)
 	assert_int_equal(ibv_close_device(c), 0);
 }
 
-/* The file lasts as long as anybody needs it. */
+/* The file lasts as long as any context uses it. */
 static void the_first_context_may_close_first(void **state)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -195,8 +195,8 @@ static void the_first_context_may_close_first(void **state)
 	assert_int_equal(ur_fake.adapters, 0);
 }
 
-/* Objects of another process cannot be had; that is told at once. */
-static void of_another_process_nothing_is_imported(void **state)
+/* Objects of another process are not importable; the call fails at once. */
+static void nothing_is_imported_from_another_process(void **state)
 {
 	struct fixture *f = *state;
 	int status;
@@ -215,7 +215,7 @@ static void of_another_process_nothing_is_imported(void **state)
 #define TEST(fn)                                                               \
 	cmocka_unit_test_setup_teardown(fn, fixture_open, fixture_close)
 
-/* ---- there are importers, as far as the calls know ---- */
+/* ---- with importers, as far as the calls know ---- */
 
 static _Atomic uint32_t tells, told;
 
@@ -231,9 +231,9 @@ static void *dereg(void *mr)
 	return (void *)(intptr_t)ibv_dereg_mr(mr);
 }
 
-/* Who ends it second returns no sooner than the first, and tells by himself:
- * the first may not have waited. */
-static void a_region_has_ended_for_all_at_once(void **state)
+/* The second call to end it returns no sooner than the first, and informs
+ * importers itself: the first may not have waited. */
+static void ending_a_region_waits_for_the_first_call(void **state)
 {
 	struct fixture *f = *state;
 	struct ibv_mr *mine = ibv_reg_mr(f->pd, buf, sizeof(buf), RW);
@@ -243,7 +243,7 @@ static void a_region_has_ended_for_all_at_once(void **state)
 	pthread_t thread;
 	void *rc;
 
-	urv_mr(mine)->shared.lent = true;
+	urv_mr(mine)->shared.exported = true;
 	tells = 0;
 	told = 0;
 	ur_fake_on_tell = slow_tell;
@@ -264,7 +264,7 @@ static void *free_dm(void *dm)
 	return (void *)(intptr_t)ibv_free_dm(dm);
 }
 
-/* No region is made of what is on its way out. */
+/* No region is created of memory that is being freed. */
 static void ending_device_memory_is_not_registered(void **state)
 {
 	struct ibv_alloc_dm_attr attr = { .length = 64 };
@@ -275,7 +275,7 @@ static void ending_device_memory_is_not_registered(void **state)
 	pthread_t thread;
 	void *rc;
 
-	urv_dm(mine)->shared.lent = true;
+	urv_dm(mine)->shared.exported = true;
 	tells = 0;
 	ur_fake_on_tell = slow_tell;
 	assert_int_equal(pthread_create(&thread, NULL, free_dm, dm), 0);
@@ -302,10 +302,10 @@ int main(void)
 		TEST(regions_keep_their_keys),
 		TEST(an_ended_region_is_not_changed),
 		TEST(device_memory_is_shared),
-		TEST(a_region_has_ended_for_all_at_once),
+		TEST(ending_a_region_waits_for_the_first_call),
 		TEST(ending_device_memory_is_not_registered),
 		cmocka_unit_test(the_first_context_may_close_first),
-		TEST(of_another_process_nothing_is_imported),
+		TEST(nothing_is_imported_from_another_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The second device says what an iWARP adapter says. */
+/* The second device reports what an iWARP adapter reports. */
 #include <endian.h>
 #include <stdlib.h>
 
@@ -58,7 +58,7 @@ static void it_has_no_datagrams(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
-/* As ibv_devinfo shows of the kernel's siw0. */
+/* As ibv_devinfo shows for the kernel's siw0. */
 static void it_has_neither_tags_nor_raw_packets(void **state)
 {
 	struct fixture *f = *state;
@@ -102,7 +102,7 @@ static void its_port_is_as_the_kernel_has_it(void **state)
 	assert_int_equal(a.link_layer, IBV_LINK_LAYER_ETHERNET);
 	assert_int_equal(a.max_mtu, a.active_mtu);
 	assert_int_equal(a.lid, 0);
-	/* but for device management, which it has not either */
+	/* except for device management, which it does not have either */
 	assert_int_equal(a.port_cap_flags, 0x10000);
 	assert_int_equal(a.max_vl_num, 0);
 	assert_int_equal(a.gid_tbl_len, 1);
@@ -152,7 +152,7 @@ static void it_has_the_operations_of_iwarp(void **state)
 	assert_null(make_qp_ex(f, IBV_QPT_RC, IBV_QP_EX_WITH_SEND_WITH_IMM));
 }
 
-/* There is no RESET: receives may be posted from the beginning. */
+/* There is no RESET: receives may be posted at once. */
 static void its_queue_pairs_begin_in_init(void **state)
 {
 	struct fixture *f = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls of releases newer than the header: typed here as those have them. */
+/* Calls of releases newer than the header: declared here as there. */
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -15,8 +15,8 @@ struct dmah;
 struct attr {
 	size_t length;
 	int access;
-	uint64_t
-		comp_mask; /* 1 iova, 2 addr, 4 fd, 8 offset, 16 dmah, 32 buf */
+	/* 1 iova, 2 addr, 4 fd, 8 offset, 16 dmah, 32 buf. */
+	uint64_t comp_mask;
 	uint64_t iova;
 	void *addr;
 	int fd;
@@ -153,7 +153,7 @@ static void buffers(void **state)
 
 static void misuse(void **state)
 {
-	/* Neither or both of address and descriptor, and what is unknown. */
+	/* Neither or both of address and descriptor, and unknown bits. */
 	static const uint64_t bad[] = { 0,     1,  2 | 4,     2 | 8,  4,
 					4 | 1, 32, 2 | 4 | 8, 2 | 64, 1 << 31 };
 	struct fixture *f = *state;

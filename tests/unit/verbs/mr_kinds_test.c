@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Regions that are not of the application's memory, and advice. */
+/* Regions of other memory than the application's, and advice. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -154,7 +154,7 @@ static void device_memory_is_handed_on(void **state)
 	assert_non_null(mr);
 	close(fd);
 	assert_int_equal(ibv_free_dm(dm), 0);
-	/* The region keeps the memory. */
+	/* The region holds the memory. */
 	p = (char *)urv_mr(mr)->core->addr;
 	assert_memory_equal(p, in, 16);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
@@ -189,7 +189,7 @@ static void dma_bufs_are_mapped(void **state)
 				      0, 0),
 			 IBV_REREG_MR_ERR_INPUT);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
-	/* Without the right to write it is mapped so. */
+	/* Without write rights it is mapped read-only. */
 	mr = ibv_reg_dmabuf_mr(f->pd, 0, page, 0, fd, IBV_ACCESS_REMOTE_READ);
 	assert_non_null(mr);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
@@ -244,7 +244,7 @@ static void regions_on_demand(void **state)
 	assert_non_null(mr);
 	assert_int_equal(mr->length, SIZE_MAX);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
-	/* All of them huge is a promise about one range. */
+	/* Huge pages throughout can be promised of one range only. */
 	assert_null(
 		ibv_reg_mr(f->pd, NULL, SIZE_MAX, ODP | IBV_ACCESS_HUGETLB));
 	assert_int_equal(errno, EINVAL);

@@ -20,7 +20,7 @@ static void describes_the_region(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
-/* perftest asks for relaxed ordering; hints are never refused. */
+/* perftest requests relaxed ordering; hints are never refused. */
 static void ignores_optional_access(void **state)
 {
 	struct fixture *f = *state;

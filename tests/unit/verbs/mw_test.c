@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Memory windows: what the calls accept, what they refuse with which errno,
- * and what arrives in the send queue.
- */
+/* Memory windows: calls that are accepted, refusals and their errno, and the
+ * entries in the send queue. */
 #include "setup.h"
 
 #define RW (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
@@ -106,7 +104,7 @@ static void type_1_by_its_own_call(void **state)
 	assert_int_equal(ur_fake.doorbells, 1);
 }
 
-/* As mlx5: what verbs.h and the provider refuse, and nothing else. */
+/* As mlx5: refusals by verbs.h and the provider, and no others. */
 static void type_1_refusals(void **state)
 {
 	struct ibv_mr *relative =
@@ -164,7 +162,7 @@ static void fails_when_executed(const struct ibv_mw_bind_info *i,
 	assert_int_equal(ur_mw_bind(qp->mrs, qp, &posted()->wr.bind), -EINVAL);
 }
 
-static void what_is_wrong_shows_in_the_completion(void **state)
+static void errors_are_reported_by_the_completion(void **state)
 {
 	struct ibv_pd *other = ibv_alloc_pd(w.f->ctx);
 	struct ibv_mw *alien = ibv_alloc_mw(other, IBV_MW_TYPE_2);
@@ -212,7 +210,7 @@ static void what_is_wrong_shows_in_the_completion(void **state)
 	assert_int_equal(ibv_dealloc_pd(other), 0);
 }
 
-/* A key of one device's table is none of another's. */
+/* A key of one device's table is invalid for another. */
 static void a_window_of_another_device(void **state)
 {
 	struct ibv_context *ctx = ibv_open_device(w.f->list[1]);
@@ -264,7 +262,7 @@ static void type_2_by_a_request(void **state)
 		.wr_id = 6,
 		.opcode = IBV_WR_BIND_MW,
 		.send_flags = IBV_SEND_SIGNALED,
-		.num_sge = 77, /* nobody looks */
+		.num_sge = 77, /* ignored */
 		.bind_mw = { .mw = w.two,
 			     .rkey = key,
 			     .bind_info =
@@ -301,12 +299,12 @@ static void by_the_builders(void **state)
 	assert_int_equal(core_qp(w.qp)->sq.tail, 2);
 	assert_int_equal(posted()->imm_be, 0x42);
 	assert_int_equal(w.two->rkey & 0xff, 0x99);
-	/* What is taken back has not changed the window. */
+	/* A discarded request has not changed the window. */
 	ibv_wr_start(ex);
 	ibv_wr_bind_mw(ex, w.two, 0x77, &i);
 	ibv_wr_abort(ex);
 	assert_int_equal(w.two->rkey & 0xff, 0x99);
-	/* The first error is what wr_complete() tells. */
+	/* wr_complete() returns the first error. */
 	ibv_wr_start(ex);
 	ibv_wr_bind_mw(ex, NULL, 0x99, &i);
 	ibv_wr_local_inv(ex, 0x42);
@@ -322,7 +320,7 @@ static void by_the_builders(void **state)
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
-/* As a lane binds: the region stays until the window goes. */
+/* As a lane binds: the region stays until the window is freed. */
 static void a_region_with_windows_is_busy(void **state)
 {
 	struct ur_qp *qp = core_qp(w.qp);
@@ -341,7 +339,7 @@ static void a_region_with_windows_is_busy(void **state)
 	w.two = ibv_alloc_mw(w.f->pd, IBV_MW_TYPE_2);
 }
 
-static void the_device_says_so(void **state)
+static void the_device_reports_support(void **state)
 {
 	for (int i = 0; i < 2; i++) {
 		struct ibv_context *ctx = ibv_open_device(w.f->list[i]);
@@ -368,11 +366,11 @@ int main(void)
 		TEST(type_1_refusals),
 		TEST(type_1_in_states_and_on_types_without),
 		TEST(type_2_by_a_request),
-		TEST(what_is_wrong_shows_in_the_completion),
+		TEST(errors_are_reported_by_the_completion),
 		TEST(a_window_of_another_device),
 		TEST(by_the_builders),
 		TEST(a_region_with_windows_is_busy),
-		TEST(the_device_says_so),
+		TEST(the_device_reports_support),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,7 +37,7 @@ static void limits_are_kept(void **state)
 	cap.max_recv_sge++;
 	assert_null(create(f, cap));
 	cap = max;
-	cap.max_inline_data++; /* libfabric looks for the limit this way */
+	cap.max_inline_data++; /* libfabric determines the limit this way */
 	assert_null(create(f, cap));
 	assert_int_equal(errno, EINVAL);
 }
@@ -82,9 +82,9 @@ static void extended_creation_checks_its_mask(void **state)
 	init.create_flags = 0;
 	qp = ibv_create_qp_ex(f->ctx, &init);
 	assert_non_null(qp);
-	assert_null(ibv_qp_to_qp_ex(qp)); /* no builders were asked for */
+	assert_null(ibv_qp_to_qp_ex(qp)); /* no builders were requested */
 	assert_int_equal(ibv_destroy_qp(qp), 0);
-	init.comp_mask |= IBV_QP_INIT_ATTR_XRCD; /* of targets alone */
+	init.comp_mask |= IBV_QP_INIT_ATTR_XRCD; /* of targets only */
 	assert_null(ibv_create_qp_ex(f->ctx, &init));
 	assert_int_equal(errno, EINVAL);
 }
@@ -143,7 +143,7 @@ static void query_fills_everything_for_any_mask(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* What the handle shows is what was set or asked for, and nothing else. */
+/* The handle shows the state that was set or queried, and no other. */
 static void query_sets_the_handles_state_if_asked(void **state)
 {
 	struct ibv_qp *qp =
@@ -152,7 +152,7 @@ static void query_sets_the_handles_state_if_asked(void **state)
 	struct ibv_qp_init_attr init;
 
 	assert_int_equal(ibv_modify_qp(qp, &attr, INIT_MASK), 0);
-	core_qp(qp)->state = UR_QPS_ERR; /* by the peer, say */
+	core_qp(qp)->state = UR_QPS_ERR; /* as by the peer */
 	assert_int_equal(ibv_query_qp(qp, &attr, 0, &init), 0);
 	assert_int_equal(qp->state, IBV_QPS_INIT);
 	assert_int_equal(ibv_query_qp(qp, &attr, ~IBV_QP_STATE, &init), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Address handles and regions tell what they are. */
+/* Attributes of address handles and regions. */
 #include "setup.h"
 
 #include "urnic.h"
@@ -55,7 +55,7 @@ static void a_region(void **state)
 	assert_int_equal(a.lkey, mr->lkey);
 	assert_int_equal(a.rkey, mr->rkey);
 	assert_int_equal(a.windows, 0);
-	/* As it is now. */
+	/* The current state. */
 	assert_int_equal(ibv_rereg_mr(mr,
 				      IBV_REREG_MR_CHANGE_TRANSLATION |
 					      IBV_REREG_MR_CHANGE_ACCESS,

@@ -4,7 +4,7 @@
 
 #include "setup.h"
 
-static void the_device_tells_its_limits(void **state)
+static void the_device_reports_its_limits(void **state)
 {
 	struct fixture *f = *state;
 	struct ibv_device_attr a;
@@ -19,7 +19,7 @@ static void the_device_tells_its_limits(void **state)
 	assert_int_equal(a.max_qp_rd_atom, 128);
 	assert_int_equal(a.atomic_cap, IBV_ATOMIC_HCA);
 	assert_int_equal(a.phys_port_cnt, 1);
-	/* Neither of the vendors that programs treat specially */
+	/* Not one of the vendors that programs treat specially */
 	assert_int_not_equal(a.vendor_id, 0);
 	assert_int_not_equal(a.vendor_id, 0x1d0f);
 	assert_int_not_equal(a.vendor_id, 5157);
@@ -27,7 +27,7 @@ static void the_device_tells_its_limits(void **state)
 	assert_int_equal(a.vendor_part_id, 4119);
 }
 
-static void extended_attributes_end_where_the_caller_says(void **state)
+static void extended_attributes_end_at_the_callers_size(void **state)
 {
 	struct fixture *f = *state;
 	struct verbs_context *v = verbs_get_ctx(f->ctx);
@@ -56,7 +56,7 @@ static void extended_attributes_end_where_the_caller_says(void **state)
 			 EINVAL);
 }
 
-static void the_port_tells_its_state(void **state)
+static void the_port_reports_its_state(void **state)
 {
 	struct fixture *f = *state;
 	struct ibv_port_attr a;
@@ -78,7 +78,7 @@ static void the_port_tells_its_state(void **state)
 	assert_int_equal(ibv_query_port(f->ctx, 2, &a), EINVAL);
 }
 
-/* NCCL hands its own, longer structure to ibv_query_port@IBVERBS_1.1. */
+/* NCCL passes its own, longer structure to ibv_query_port@IBVERBS_1.1. */
 static void the_plain_symbol_writes_48_bytes(void **state)
 {
 	struct fixture *f = *state;
@@ -96,7 +96,7 @@ static void the_plain_symbol_writes_48_bytes(void **state)
 		assert_int_equal(raw[i], 0xee);
 }
 
-static void port_attributes_end_where_the_caller_says(void **state)
+static void port_attributes_end_at_the_callers_size(void **state)
 {
 	static const size_t lens[] = { 48, 52, 56, 72 };
 	struct fixture *f = *state;
@@ -117,7 +117,7 @@ static void port_attributes_end_where_the_caller_says(void **state)
 	assert_int_equal(speed, 32); /* active_speed_ex */
 }
 
-static void newer_calls_work_or_say_no(void **state)
+static void newer_calls_work_or_are_refused(void **state)
 {
 	struct fixture *f = *state;
 	int (*port_speed)(struct ibv_context *, uint32_t, uint64_t *);
@@ -154,12 +154,12 @@ static void the_raw_clock_counts_nanoseconds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(the_device_tells_its_limits),
-		TEST(extended_attributes_end_where_the_caller_says),
-		TEST(the_port_tells_its_state),
+		TEST(the_device_reports_its_limits),
+		TEST(extended_attributes_end_at_the_callers_size),
+		TEST(the_port_reports_its_state),
 		TEST(the_plain_symbol_writes_48_bytes),
-		TEST(port_attributes_end_where_the_caller_says),
-		TEST(newer_calls_work_or_say_no),
+		TEST(port_attributes_end_at_the_callers_size),
+		TEST(newer_calls_work_or_are_refused),
 		TEST(the_raw_clock_counts_nanoseconds),
 	};
 

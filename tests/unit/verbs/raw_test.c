@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Flows, counters, work queues, indirection tables and the attributes of raw
- * packet queue pairs: what goes down to the adapter, and the errno of each
- * wrong argument, as the kernel and mlx5 give it.
+ * packet queue pairs: what the adapter gets, and the errno of each wrong
+ * argument, as in the kernel and mlx5.
  */
 #include "fake_raw.h"
 #include "setup.h"
@@ -258,7 +258,7 @@ static void counters(void **state)
 	assert_int_equal(v[0], 0);
 	assert_int_equal(ibv_read_counters(c, v, 65, 0), EINVAL);
 	assert_int_equal(ibv_read_counters(c, v, 1, 2), EOPNOTSUPP);
-	/* Counted twice is more than there is. */
+	/* Two count actions are too many. */
 	rule_add(&r, &count, sizeof(count));
 	assert_null(ibv_create_flow(qp, &r.attr));
 	assert_int_equal(errno, EINVAL);

@@ -125,14 +125,16 @@ static void inline_data_is_copied_at_once(void **state)
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 }
 
-/* IBTA 10.7.2.2: which transport has which operation */
+/* IBTA 10.7.2.2: operations of each transport */
 static void opcodes_are_those_of_the_type(void **state)
 {
 	static const struct {
 		enum ibv_qp_type type;
 		uint32_t legal;
 	} types[] = {
-		/* Not TSO; BIND_MW and FLUSH only with what they need. */
+		/*
+		 * Not TSO; BIND_MW and FLUSH only with their required fields.
+		 */
 		{ IBV_QPT_RC, 0x82ff },
 		{ IBV_QPT_UC, 0x008f },
 		{ IBV_QPT_UD, 0x000c },
@@ -195,7 +197,7 @@ static void atomics_are_eight_bytes(void **state)
 	assert_int_equal(posted(qp, 0)->wr.atomic.compare_add, 1);
 	assert_int_equal(posted(qp, 0)->wr.atomic.swap, 2);
 	assert_int_equal(posted(qp, 0)->wr.atomic.rkey, 3);
-	wr.wr.atomic.remote_addr = 68; /* the responder's affair */
+	wr.wr.atomic.remote_addr = 68; /* checked by the responder */
 	assert_int_equal(post(qp, wr), 0);
 	assert_int_equal(posted(qp, 1)->wr.atomic.remote_addr, 68);
 	wr.num_sge = 2;
@@ -264,7 +266,7 @@ static void receives_queue_up(void **state)
 	core_qp(qp)->state = UR_QPS_RESET;
 	core_qp(qp)->rq.head = 1;
 	assert_int_equal(ibv_post_recv(qp, &wr, &bad), EINVAL);
-	core_qp(qp)->state = UR_QPS_ERR; /* somebody has to flush it */
+	core_qp(qp)->state = UR_QPS_ERR; /* must be flushed */
 	assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0);
 	assert_int_equal(ur_fake.doorbells, 1);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
@@ -284,7 +286,7 @@ static void atomic_writes(void **state)
 	assert_int_equal(post(qp, wr), 0);
 	assert_int_equal(posted(qp, 0)->opcode, UR_WR_ATOMIC_WRITE);
 	assert_int_equal(posted(qp, 0)->wr.rdma.rkey, 0x42);
-	wr.wr.rdma.remote_addr = 0x2004; /* the responder's affair */
+	wr.wr.rdma.remote_addr = 0x2004; /* checked by the responder */
 	assert_int_equal(post(qp, wr), 0);
 	sge.length = 4;
 	assert_int_equal(post(qp, wr), EINVAL);

@@ -79,7 +79,7 @@ struct ibv_qp_ex *make_qp_ex(struct fixture *f, enum ibv_qp_type type,
 	return ibv_qp_to_qp_ex(qp);
 }
 
-/* The states are the protocol's business; here only the result matters. */
+/* The protocol handles the states; only the result matters here. */
 void to_rts(struct ibv_qp *qp)
 {
 	core_qp(qp)->state = UR_QPS_RTS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What most tests of the layer begin with, over the stand-in adapter. */
+/* Common to most tests of the layer, with the fake adapter. */
 #ifndef UR_VERBS_TEST_SETUP_H
 #define UR_VERBS_TEST_SETUP_H
 
@@ -32,7 +32,7 @@ struct ibv_qp_ex *make_qp_ex(struct fixture *f, enum ibv_qp_type type,
 			     uint64_t send_ops_flags);
 void to_rts(struct ibv_qp *qp);
 
-/* The adapter's half of an object: it lies behind that of the ABI. */
+/* The adapter's half of an object, after that of the ABI. */
 struct ur_qp *core_qp(struct ibv_qp *qp);
 struct ur_cq *core_cq(struct ibv_cq *cq);
 struct ur_srq *core_srq(struct ibv_srq *srq);

@@ -92,7 +92,7 @@ static void the_first_error_takes_all_back(void **state)
 	destroy(qp);
 }
 
-static void abort_takes_all_back(void **state)
+static void abort_discards_all(void **state)
 {
 	struct ibv_qp_ex *qp = make_qp_ex(*state, IBV_QPT_RC, RC_OPS);
 
@@ -184,7 +184,7 @@ static void the_type_limits_the_operations(void **state)
 	assert_int_equal(ur_fake.qps, 0);
 }
 
-/* The newest header has a name for this place; ours may be older. */
+/* The newest header names this offset; ours may be older. */
 static void flush(struct ibv_qp_ex *ex, uint64_t addr, size_t len, uint8_t type,
 		  uint8_t level)
 {
@@ -263,7 +263,7 @@ int main(void)
 		TEST(what_is_no_atomic_write_or_flush),
 		TEST(builds_every_operation),
 		TEST(the_first_error_takes_all_back),
-		TEST(abort_takes_all_back),
+		TEST(abort_discards_all),
 		TEST(a_full_queue_says_enomem),
 		TEST(misuse_is_an_error),
 		TEST(datagrams_need_an_address),

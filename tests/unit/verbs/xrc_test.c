@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* XRC domains, queues and target queue pairs, and what misuse is answered. */
+/* XRC domains, queues and target queue pairs, and the errors of misuse. */
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -242,7 +242,7 @@ static void wrong_arguments_to_create_a_target(void **state)
 	assert_null(ibv_create_qp_ex(f->ctx, &ex));
 	assert_int_equal(errno, EINVAL);
 	ex.comp_mask = IBV_QP_INIT_ATTR_XRCD;
-	assert_null(ibv_create_qp_ex(f->ctx, &ex)); /* which one? */
+	assert_null(ibv_create_qp_ex(f->ctx, &ex)); /* ambiguous */
 	assert_int_equal(errno, EINVAL);
 	ex.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	assert_null(ibv_create_qp_ex(f->ctx, &ex));
@@ -266,7 +266,7 @@ static void nothing_is_posted_to_a_target(void **state)
 	assert_int_equal(ibv_close_xrcd(xrcd), 0);
 }
 
-static void a_target_is_one_for_all_who_open_it(void **state)
+static void all_opens_share_one_target(void **state)
 {
 	struct fixture *f = *state;
 	struct ibv_xrcd *xrcd = open_xrcd(f, -1, O_CREAT);
@@ -332,7 +332,7 @@ static void wrong_arguments_to_open_a_target(void **state)
 }
 
 /* Each handle gets its event, and each can be destroyed once it is acked. */
-static void all_handles_hear_of_events(void **state)
+static void all_handles_get_events(void **state)
 {
 	struct fixture *f = *state;
 	struct ibv_xrcd *xrcd = open_xrcd(f, -1, O_CREAT);
@@ -407,7 +407,7 @@ static void an_initiator_needs_no_receive_queue(void **state)
 	assert_int_equal(errno, EINVAL);
 }
 
-/* As hardware: what was left behind dies with the context. */
+/* As on hardware: remaining objects end with the context. */
 static void closing_the_device_ends_targets(void **state)
 {
 	struct fixture *f = *state;
@@ -440,9 +440,9 @@ int main(void)
 		TEST(wrong_arguments_to_create_a_queue),
 		TEST(wrong_arguments_to_create_a_target),
 		TEST(nothing_is_posted_to_a_target),
-		TEST(a_target_is_one_for_all_who_open_it),
+		TEST(all_opens_share_one_target),
 		TEST(wrong_arguments_to_open_a_target),
-		TEST(all_handles_hear_of_events),
+		TEST(all_handles_get_events),
 		TEST(a_send_names_its_queue),
 		TEST(a_builder_names_its_queue),
 		TEST(an_initiator_needs_no_receive_queue),

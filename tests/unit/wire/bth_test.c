@@ -62,7 +62,7 @@ static void write_only_with_immediate(void **state)
 	assert_back(&d, pkt);
 }
 
-/* IBTA A19: FETH in front of the RETH, its bits at the lower end. */
+/* IBTA A19: the FETH precedes the RETH, its bits at the lower end. */
 static void flush_of_a_region(void **state)
 {
 	static const uint8_t pkt[] = {
@@ -126,7 +126,7 @@ static void ud_send_with_immediate(void **state)
 	assert_back(&d, pkt);
 }
 
-/* IBTA A14: the XRCETH is the first header behind the BTH. */
+/* IBTA A14: the XRCETH is the first header after the BTH. */
 static void xrc_compare_and_swap(void **state)
 {
 	static const uint8_t pkt[] = {
@@ -249,7 +249,7 @@ static void pad_within_the_payload(void **state)
 	assert_int_equal(decode(&d, pkt, 19), 0);
 	assert_int_equal(d.len, 0);
 	assert_int_equal(decode(&d, pkt, 18), -EBADMSG);
-	pkt[0] = UR_RC_ACK; /* which has nothing to be padded */
+	pkt[0] = UR_RC_ACK; /* which has no payload to pad */
 	assert_int_equal(decode(&d, pkt, 20), -EBADMSG);
 }
 
@@ -300,7 +300,7 @@ static void encode_and_decode_random(void **state)
 }
 
 /* docs/wire/roce.md. */
-static void an_acknowledgement_rides(void **state)
+static void an_acknowledgement_is_piggybacked(void **state)
 {
 	struct ur_hdr h = { .bth = { .opcode = UR_RC_SEND_ONLY,
 				     .urnic = true,
@@ -329,11 +329,11 @@ static void an_acknowledgement_rides(void **state)
 	assert_int_equal(decode(&d, pkt, 24), 0);
 	assert_int_equal(d.len, 0);
 	assert_int_equal(decode(&d, pkt, 23), -EBADMSG);
-	/* Without our bit they are reserved ones, of no meaning. */
+	/* Without our bit these are reserved bits without meaning. */
 	pkt[8] = 0xa0;
 	assert_int_equal(decode(&d, pkt, 28), 0);
 	assert_int_equal(d.len, 12);
-	/* Nor on a packet that carries none. */
+	/* Nor with an opcode that cannot piggyback. */
 	pkt[8] = 0xe0;
 	pkt[0] = UR_RC_SEND_FIRST;
 	assert_int_equal(decode(&d, pkt, 28), 0);
@@ -383,7 +383,7 @@ int main(void)
 		cmocka_unit_test(pad_within_the_payload),
 		cmocka_unit_test(failure_leaves_the_outputs),
 		cmocka_unit_test(encode_and_decode_random),
-		cmocka_unit_test(an_acknowledgement_rides),
+		cmocka_unit_test(an_acknowledgement_is_piggybacked),
 		cmocka_unit_test(psn_arithmetic),
 		cmocka_unit_test(rnr_timers),
 	};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Every CM message that the kernel sent in the golden captures decodes and
- * encodes to the same bytes; a few are compared field by field with what
- * another dissector says.  The numbers were typed from INDEX.txt and from it.
+ * encodes to the same bytes; a few are compared field by field with another
+ * dissector's output. The numbers were typed from INDEX.txt and from it.
  */
 #include "unit.h"
 

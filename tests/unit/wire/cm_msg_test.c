@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where each field stands, typed from the tables of IBTA 12.6 and 12.11 apart
- * from the code's own: first byte and bit behind the MAD header, and width.
+ * The position of each field, typed from the tables of IBTA 12.6 and 12.11
+ * independently of the code: first byte and bit after the MAD header, and
+ * width.
  */
 #include "unit.h"
 
@@ -125,7 +126,7 @@ static const struct place places[] = {
 };
 #define PLACES (sizeof(places) / sizeof(places[0]))
 
-/* Byte fields: where, how long. */
+/* Byte fields: offset, length. */
 static const struct {
 	enum ur_cm_attr attr;
 	size_t member;
@@ -184,7 +185,7 @@ static uint64_t member(const struct ur_cm_msg *m, const struct place *p)
 	return v;
 }
 
-/* Exactly the bits of the field are ones, wider values are cut. */
+/* Exactly the bits of the field are set, wider values are truncated. */
 static void each_number_in_its_place(void **state)
 {
 	for (size_t i = 0; i < PLACES; i++) {
@@ -278,7 +279,7 @@ static void what_is_no_cm_message(void **state)
 	}
 }
 
-/* Any bytes decode, and what was decoded survives encode and decode. */
+/* Any bytes decode, and the result survives encode and decode. */
 static void random_messages(void **state)
 {
 	struct ur_rng rng;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Every RoCEv2 packet that the kernel's rxe sent in the golden captures:
- * counts, opcodes, headers there and back, ICRC.  INDEX.txt was written by
- * another program, which took the captures; the numbers below were typed from
- * it.
+ * counts, opcodes, headers decoded and encoded, ICRC. INDEX.txt was written by
+ * the program that took the captures; the numbers below were typed from it.
  */
 #include "unit.h"
 
@@ -204,7 +203,7 @@ static bool is_masked(size_t byte)
 	return byte == 4; /* FECN, BECN and reserved: not covered */
 }
 
-/* Each bit of the first packet of every file, whatever identification. */
+/* Each bit of the first packet of every file, with any identification. */
 static void flip_bits(const struct pcap_packet *pkt, unsigned int file)
 {
 	static unsigned int done = FILES;
@@ -233,7 +232,7 @@ static void icrc_rejects_a_flipped_bit(void **state)
 	each_packet(flip_bits);
 }
 
-/* The headers in front are covered too. */
+/* The headers before the BTH are covered too. */
 static void wrong_flow(const struct pcap_packet *pkt, unsigned int file)
 {
 	struct ur_icrc_cache cache = { 0 };

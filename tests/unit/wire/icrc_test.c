@@ -117,10 +117,8 @@ static void every_id_is_accepted_hidden(void **state)
 	}
 }
 
-/*
- * Of random ICRCs one in 65536 is the image of some identification: 2^22
- * tries expect 64.
- */
+/* Of random ICRCs one in 65536 corresponds to some identification: 2^22 tries
+ * expect 64. */
 static void sixteen_bits_are_left(void **state)
 {
 	unsigned int passed = 0;
@@ -138,7 +136,9 @@ static void sixteen_bits_are_left(void **state)
 	assert_in_range(passed, 40, 90);
 }
 
-/* What would pass over IPv4 as another identification fails over IPv6. */
+/*
+ * An ICRC that is valid over IPv4 with another identification fails over IPv6.
+ */
 static void ipv6_has_no_id(void **state)
 {
 	uint8_t pkt[64];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The kernel's siw on the wire: both TCP streams of each connection of the
- * captures are taken apart, and every MPA frame and FPDU must decode, encode
- * to the same bytes and have the right CRC.
+ * The kernel's siw on the wire: both TCP streams of each captured connection
+ * are parsed, and every MPA frame and FPDU must decode, encode to the same
+ * bytes and have a valid CRC.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -121,7 +121,7 @@ static void capture_read(const char *path)
 	(void)fclose(f);
 }
 
-/* The frame at the start of a stream: its length, and whether CRC is on. */
+/* The frame at the start of a stream: its length, and whether CRC is used. */
 static uint32_t mpa_frame(const struct flow *f, struct totals *t, bool *crc)
 {
 	uint8_t buf[UR_MPA_HDR_LEN + UR_MPA_V2_LEN];
@@ -140,7 +140,7 @@ static uint32_t mpa_frame(const struct flow *f, struct totals *t, bool *crc)
 	return UR_MPA_HDR_LEN + m.pd_len;
 }
 
-/* Messages that are headers: the same bytes come out again. */
+/* Messages that are headers encode to the same bytes. */
 static void message(uint8_t opcode, const uint8_t *p, uint32_t len)
 {
 	uint8_t buf[UR_TERM_MAX];
@@ -171,7 +171,7 @@ static void fpdu(const uint8_t *p, uint32_t ulpdu, bool crc, struct totals *t)
 
 	for (uint32_t i = 0; i < UR_FPDU_CRC_LEN; i++)
 		assert_int_equal(p[end + i], (uint8_t)(want >> (8 * i)));
-	/* siw leaves what it likes in the pad; the CRC covers it. */
+	/* siw does not clear the pad; the CRC covers it. */
 	assert_true(ur_ddp_decode(&h, p + UR_FPDU_LEN_LEN, ulpdu));
 	hdr = ur_ddp_encode(&h, buf);
 	assert_memory_equal(buf, p + UR_FPDU_LEN_LEN, hdr);
@@ -205,7 +205,7 @@ static void flow_check(const struct flow *f, bool crc, struct totals *t)
 	}
 }
 
-/* CRCs are on if either side of the connection asks for them. */
+/* CRCs are used if either side of the connection requests them. */
 static bool flow_crc(const struct flow *f)
 {
 	bool crc = false;
@@ -235,7 +235,7 @@ static void capture(const char *name, struct totals *t)
 		free(flows[i].data);
 }
 
-/* The totals of INDEX.txt, counted from it by hand. */
+/* The totals, counted by hand from INDEX.txt. */
 static void every_frame_of_siw(void **state)
 {
 	struct totals t = { 0 };

@@ -61,7 +61,7 @@ static void bad_frames_are_refused(void **state)
 	buf[18] = UR_MPA_PD_MAX >> 8;
 	buf[19] = 0;
 	assert_true(ur_mpa_frame_decode(&f, buf, sizeof(buf)));
-	buf[19] = 1; /* one more than there may be */
+	buf[19] = 1; /* above the maximum */
 	assert_false(ur_mpa_frame_decode(&f, buf, sizeof(buf)));
 	for (size_t len = 0; len < UR_MPA_V2_LEN; len++)
 		assert_false(ur_mpa_frame_decode_v2(&f, request + 20, len));

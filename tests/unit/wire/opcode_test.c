@@ -181,7 +181,7 @@ static void pick(void **state)
 		ur_opcode_pick(UR_TP_RC, send, UR_POS_LAST, UR_HDR_IETH), 0x16);
 	assert_int_equal(
 		ur_opcode_pick(UR_TP_RC, send, UR_POS_ONLY, UR_HDR_IETH), 0x17);
-	/* what the last packet carries does not matter before it */
+	/* the last packet's header is ignored for earlier positions */
 	assert_int_equal(ur_opcode_pick(UR_TP_RC, send, UR_POS_FIRST,
 					UR_HDR_IETH),
 			 0x00);
@@ -198,7 +198,7 @@ static void pick(void **state)
 		ur_opcode_pick(UR_TP_UD, send, UR_POS_ONLY, UR_HDR_IMM), 0x65);
 }
 
-/* Every SEND and WRITE row is picked by its own attributes. */
+/* Every SEND and WRITE row is found by its own attributes. */
 static void pick_inverts_the_table(void **state)
 {
 	for (unsigned int code = 0; code < 256; code++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reads the golden captures: pcap files in host byte order with Ethernet
- * frames.  Gives every packet, and for those of RoCEv2 over IPv4 or IPv6 what
- * the ICRC needs to know.
+ * frames. Returns every packet, and for those of RoCEv2 over IPv4 or IPv6 the
+ * inputs of the ICRC.
  */
 #ifndef UR_TESTS_UNIT_WIRE_PCAP_H
 #define UR_TESTS_UNIT_WIRE_PCAP_H
@@ -28,7 +28,7 @@ struct pcap_packet {
 	size_t udp_len;
 };
 
-/* 0, or -1 if the file is not there or not of that kind. */
+/* 0, or -1 if the file is missing or of another format. */
 int pcap_open(struct pcap *p, const char *path);
 void pcap_close(struct pcap *p);
 

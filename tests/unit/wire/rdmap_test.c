@@ -11,7 +11,7 @@ static void counting(uint8_t *buf, size_t len)
 		buf[i] = (uint8_t)(i + 1);
 }
 
-/* RFC 5040, 4.3 and RFC 7306, 4: which opcode has which header and queue. */
+/* RFC 5040, 4.3 and RFC 7306, 4: header and queue of each opcode. */
 static void opcode_table(void **state)
 {
 	static const struct {
@@ -92,7 +92,7 @@ static void atomic_response(void **state)
 	assert_false(ur_atomic_response_decode(&r, in, sizeof(in) - 1));
 }
 
-/* As the kernel's siw sent it (siw_cm_bad_rkey), its bits the other way. */
+/* As the kernel's siw sent it (siw_cm_bad_rkey), its bits reversed. */
 static const uint8_t siw_term[] = { 0x11, 0x00, 0x03, 0x00, 0x00, 0x40, 0xc1,
 				    0x40, 0x00, 0xde, 0xad, 0x00, 0x00, 0x00,
 				    0x00, 0x00, 0x00, 0x01, 0x1b, 0x30 };
@@ -142,7 +142,7 @@ static void short_terminates(void **state)
 	assert_null(t.ddp);
 	for (size_t len = 0; len < sizeof(plain); len++)
 		assert_false(ur_terminate_decode(&t, plain, len));
-	/* Length there, the DDP header cut. */
+	/* The length is present, the DDP header truncated. */
 	for (size_t len = 7; len < sizeof(siw_term); len++)
 		assert_false(ur_terminate_decode(&t, siw_term, len));
 }

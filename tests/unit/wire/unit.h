@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What cmocka wants to be included before it. */
+/* Headers that cmocka requires before it. */
 #ifndef UR_TESTS_UNIT_WIRE_UNIT_H
 #define UR_TESTS_UNIT_WIRE_UNIT_H
 

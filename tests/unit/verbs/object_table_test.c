@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Objects whose number was overwritten, or that were destroyed: every call but
- * those of the data path answers ENOENT, and none crashes.
- */
+/* Objects whose handle was overwritten, or that were destroyed: every call
+ * except those of the data path answers ENOENT, and none crashes. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,7 +9,7 @@
 
 static char buf[4096];
 
-/* ---- one object of each kind, in the order of their making ---- */
+/* ---- one object of each kind, in order of creation ---- */
 
 struct all {
 	struct ibv_pd *pd, *parent;
@@ -87,7 +85,7 @@ static void make_all(struct all *a, struct fixture *f)
 	make_raw(a, f->ctx);
 }
 
-/* ---- their ends, the last that was made first ---- */
+/* ---- their destruction, in reverse order ---- */
 
 #define KINDS(X)                                                               \
 	X(flow, ibv_destroy_flow, &a->flow->handle)                            \
@@ -160,7 +158,7 @@ static void nothing_ends_twice(void **state)
 		assert_int_equal(kinds[i].end(&a), ENOENT);
 		assert_int_equal(errno, ENOENT);
 	}
-	/* All at once, and the context of all is what they still name. */
+	/* All at once, while their context pointers still refer to it. */
 	for (size_t i = 0; i < N_KINDS; i++)
 		assert_int_equal(kinds[i].end(&a), ENOENT);
 }
@@ -184,7 +182,7 @@ static void damaged_numbers_are_not_used(void **state)
 	assert_int_equal(ibv_attach_mcast(a.qp, &group, 0), ENOENT);
 	assert_int_equal(ibv_detach_mcast(a.qp, &group, 0), ENOENT);
 	a.qp->handle ^= 1u << 30;
-	assert_int_equal(a.qp->state, IBV_QPS_RESET); /* as made */
+	assert_int_equal(a.qp->state, IBV_QPS_RESET); /* as created */
 	a.raw->handle ^= 1u << 30;
 	assert_null(ibv_create_flow(a.raw, &flow));
 	assert_int_equal(errno, ENOENT);
@@ -271,7 +269,7 @@ static void nothing_is_made_of_what_is_not_there(void **state)
 	REFUSED(ibv_reg_mr(pd, buf, 8, 0));
 }
 
-/* The data path does not ask, and is safe all the same. */
+/* The data path does not check, and is safe all the same. */
 static void posts_and_polls_of_the_destroyed(void **state)
 {
 	struct ibv_send_wr send = { .opcode = IBV_WR_RDMA_WRITE }, *bad_send;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A hash of addresses, chained through the objects, so that adding one needs no
- * memory.  The table grows if there is memory for it; else chains do.
+ * A hash table of object addresses, chained through the objects, so that adding
+ * one needs no memory. The table grows if memory is available; otherwise the
+ * chains do.
  */
-#include "verbs/known.h"
+#include "verbs/object_table.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -14,10 +15,10 @@
 #include "verbs/objects.h"
 
 #define FIRST_BUCKETS 256u
-#define RETIRED	      32u /* of each kind */
+#define RETIRED	      32u /* per kind */
 #define NO_HANDLE     SIZE_MAX
 
-/* Where the number stands in what the application has. */
+/* Offset of the handle in the application's structure. */
 static const size_t handle_at[URV_KINDS] = {
 	[URV_CONTEXT] = NO_HANDLE,
 	[URV_PD] = offsetof(struct ibv_pd, handle),
@@ -38,10 +39,10 @@ static const size_t handle_at[URV_KINDS] = {
 	[URV_DMAH] = NO_HANDLE,
 };
 
-/* Innermost of all: nothing is called with it but free() and calloc(). */
+/* Innermost of all locks: only free() and calloc() are called under it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct urv_known *first[FIRST_BUCKETS];
-static struct urv_known **buckets = first;
+static struct urv_object_entry *first[FIRST_BUCKETS];
+static struct urv_object_entry **buckets = first;
 static size_t mask = FIRST_BUCKETS - 1;
 static size_t count;
 
@@ -50,7 +51,7 @@ static struct {
 	uint32_t next;
 } retired[URV_KINDS];
 
-/* A child gets the table whole, and a lock that is free. */
+/* A child gets a consistent table and a free lock. */
 static void before_fork(void)
 {
 	pthread_mutex_lock(&lock);
@@ -71,16 +72,16 @@ __attribute__((constructor)) static void watch_forks(void)
 	pthread_atfork(before_fork, in_parent, in_child);
 }
 
-static struct urv_known **bucket_of(const void *object)
+static struct urv_object_entry **bucket_of(const void *object)
 {
 	uint64_t h = (uint64_t)(uintptr_t)object * 0x9e3779b97f4a7c15u;
 
 	return &buckets[(h >> 32) & mask];
 }
 
-static void put(struct urv_known *k)
+static void put(struct urv_object_entry *k)
 {
-	struct urv_known **b = bucket_of(k->object);
+	struct urv_object_entry **b = bucket_of(k->object);
 
 	k->next = *b;
 	*b = k;
@@ -88,16 +89,17 @@ static void put(struct urv_known *k)
 
 static void grow(void)
 {
-	struct urv_known **old = buckets;
+	struct urv_object_entry **old = buckets;
 	size_t n = mask + 1;
-	struct urv_known **more = calloc(4 * n, sizeof(struct urv_known *));
+	struct urv_object_entry **more =
+		calloc(4 * n, sizeof(struct urv_object_entry *));
 
 	if (!more)
 		return;
 	buckets = more;
 	mask = 4 * n - 1;
 	for (size_t i = 0; i < n; i++) {
-		struct urv_known *k = old[i], *next;
+		struct urv_object_entry *k = old[i], *next;
 
 		for (; k; k = next) {
 			next = k->next;
@@ -118,17 +120,18 @@ static uint32_t number_in(enum urv_kind kind, const void *object)
 	return handle;
 }
 
-/* The address alone is used until it is found. */
-static struct urv_known *find(enum urv_kind kind, const void *object)
+/* Only the address is used until it is found. */
+static struct urv_object_entry *find(enum urv_kind kind, const void *object)
 {
-	struct urv_known *k = *bucket_of(object);
+	struct urv_object_entry *k = *bucket_of(object);
 
 	while (k && (k->object != object || k->kind != kind))
 		k = k->next;
 	return k && k->handle == number_in(kind, object) ? k : NULL;
 }
 
-void urv_known_add(struct urv_known *k, enum urv_kind kind, const void *object)
+void urv_object_add(struct urv_object_entry *k, enum urv_kind kind,
+		    const void *object)
 {
 	k->object = object;
 	k->kind = (uint8_t)kind;
@@ -153,7 +156,7 @@ int urv_check(enum urv_kind kind, const void *object)
 
 int urv_ending(enum urv_kind kind, const void *object)
 {
-	struct urv_known *k;
+	struct urv_object_entry *k;
 	int rc = -ENOENT;
 
 	pthread_mutex_lock(&lock);
@@ -166,12 +169,12 @@ int urv_ending(enum urv_kind kind, const void *object)
 	return rc;
 }
 
-int urv_ended(struct urv_known *k, int rc)
+int urv_ended(struct urv_object_entry *k, int rc)
 {
 	pthread_mutex_lock(&lock);
 	k->ending = false;
 	if (!rc) {
-		struct urv_known **at = bucket_of(k->object);
+		struct urv_object_entry **at = bucket_of(k->object);
 
 		while (*at != k)
 			at = &(*at)->next;
