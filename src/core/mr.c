@@ -325,6 +325,20 @@ static struct ur_mr *mr_new(const struct ur_mr *from)
 	return mr;
 }
 
+/* The end of an insertion: frees a region that could not be entered. */
+static int added(struct ur_mr_table *t, struct ur_mr *mr, int err,
+		 struct ur_mr **out)
+{
+	if (err) {
+		free(mr);
+		return err;
+	}
+	atomic_fetch_add(&mr->pd->users, 1);
+	tell(t, NULL, mr);
+	*out = mr;
+	return 0;
+}
+
 /* Into the table, with a key of its own. */
 static int publish(struct ur_mr_table *t, const struct ur_mr *want,
 		   struct ur_mr **out)
@@ -335,14 +349,7 @@ static int publish(struct ur_mr_table *t, const struct ur_mr *want,
 	if (!mr)
 		return -ENOMEM;
 	ret = ur_mr_table_add(t, mr, &t->count, UR_MAX_MR);
-	if (ret) {
-		free(mr);
-		return ret;
-	}
-	atomic_fetch_add(&mr->pd->users, 1);
-	tell(t, NULL, mr);
-	*out = mr;
-	return 0;
+	return added(t, mr, ret, out);
 }
 
 static int insert_as(struct ur_mr_table *t, struct ur_mr *mr)
@@ -376,14 +383,7 @@ int ur_mr_import(struct ur_mr_table *t, const struct ur_mr *want,
 		quiesce(t);
 		free(old);
 	}
-	if (ret) {
-		free(mr);
-		return ret;
-	}
-	atomic_fetch_add(&mr->pd->users, 1);
-	tell(t, NULL, mr);
-	*out = mr;
-	return 0;
+	return added(t, mr, ret, out);
 }
 
 int ur_mr_create(struct ur_mr_table *t, struct ur_pd *pd, void *addr,

@@ -61,19 +61,12 @@ void ur_delegation_put_state(struct ur_wr *w, const struct ur_responder *p)
 	put_resources(w, p);
 }
 
-static bool is_answered(uint8_t kind)
-{
-	return kind == UR_OP_READ_REQUEST || kind == UR_OP_CMP_SWAP ||
-	       kind == UR_OP_FETCH_ADD || kind == UR_OP_FLUSH ||
-	       kind == UR_OP_ATOMIC_WRITE;
-}
-
 /* A READ has as many PSNs as its response has packets, others have one. */
 static bool resource_ok(const struct ur_resource *x, uint32_t mtu)
 {
 	uint32_t n = 1;
 
-	if (!is_answered(x->kind) || x->len > UR_MAX_MSG_SIZE)
+	if (!ur_op_has_response(x->kind) || x->len > UR_MAX_MSG_SIZE)
 		return false;
 	if (x->kind == UR_OP_READ_REQUEST && x->len)
 		n = (x->len + mtu - 1) / mtu;

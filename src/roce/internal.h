@@ -555,6 +555,18 @@ static inline void ur_rc_peer_announce(const struct ur_rqp *q, struct ur_hdr *h)
 {
 	h->bth.urnic = q->peer != UR_PEER_OTHER;
 }
+
+/* The BTH of a packet of an RC QP; `rc` as for ur_opcode_for(). */
+static inline struct ur_bth ur_rc_bth(const struct ur_rqp *q, uint8_t rc,
+				      uint32_t psn)
+{
+	return (struct ur_bth){ .opcode = ur_opcode_for(q, rc),
+				.migreq = ur_mig_bit(q),
+				.pkey = 0xffff,
+				.dqpn = q->qp->attr.dest_qpn,
+				.urnic = q->peer != UR_PEER_OTHER,
+				.psn = psn };
+}
 void ur_rc_acked(struct ur_rqp *q, uint32_t psn, uint64_t now_ns);
 
 /*

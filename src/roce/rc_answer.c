@@ -87,14 +87,9 @@ void ur_rc_ack_unrequested(struct ur_rqp *q, uint32_t psn, uint64_t now_ns)
 static void answer_header(const struct ur_rqp *q, uint8_t opcode, uint32_t psn,
 			  uint32_t msn, struct ur_hdr *h)
 {
-	*h = (struct ur_hdr){ .bth = { .opcode = ur_opcode_for(q, opcode),
-				       .migreq = ur_mig_bit(q),
-				       .pkey = 0xffff,
-				       .dqpn = q->qp->attr.dest_qpn,
-				       .psn = psn },
+	*h = (struct ur_hdr){ .bth = ur_rc_bth(q, opcode, psn),
 			      .syndrome = UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
 			      .msn = msn };
-	ur_rc_peer_announce(q, h);
 }
 
 static uint8_t read_opcode(const struct ur_resource *x)
@@ -161,7 +156,7 @@ static enum ur_emit answer_read(struct ur_rqp *q, struct ur_resource *x,
 static enum ur_emit answer_whole(struct ur_rqp *q, struct ur_resource *x,
 				 struct ur_burst *t)
 {
-	bool atomic = x->kind == UR_OP_CMP_SWAP || x->kind == UR_OP_FETCH_ADD;
+	bool atomic = ur_op_is_atomic(x->kind);
 	struct ur_hdr h;
 
 	/* IBTA A19: a FLUSH or ATOMIC WRITE is answered by an empty READ

@@ -207,6 +207,22 @@ static bool rd_full(const struct ur_rqp *q)
 	return q->req.rd_count >= q->qp->attr.max_rd_atomic;
 }
 
+/* A request without payload, whose response takes that many PSNs. */
+static enum ur_emit header_emit(struct ur_rqp *q, struct ur_burst *t,
+				struct ur_hdr *h, uint32_t psns)
+{
+	const struct ur_opcode *op = ur_opcode_get(h->bth.opcode);
+
+	h->bth.ackreq = true;
+	if (ur_burst_fits(t, ur_pkt_len(op, 0)) != UR_FIT_OK)
+		return UR_EMIT_FULL;
+	if (ur_burst_add(t, q->path, h, NULL, 0, 0, false))
+		return UR_EMIT_IDLE;
+	rd_push(q, ur_psn_add(h->bth.psn, psns - 1));
+	q->req.since_ackreq = 0;
+	return UR_EMIT_OK;
+}
+
 static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
 			      struct ur_burst *t)
 {
@@ -219,42 +235,26 @@ static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
 	 */
 	uint32_t room = r->rd_chunk - off % r->rd_chunk;
 	uint32_t len = left < room ? left : room;
-	uint8_t opcode = ur_opcode_for(q, UR_RC_READ_REQUEST);
-	struct ur_hdr h = { .bth = { .opcode = opcode,
-				     .migreq = ur_mig_bit(q),
-				     .pkey = 0xffff,
-				     .dqpn = q->qp->attr.dest_qpn,
-				     .ackreq = true,
-				     .psn = s->psn },
+	struct ur_hdr h = { .bth = ur_rc_bth(q, UR_RC_READ_REQUEST, s->psn),
 			    .srqn = w->wr.rdma.srqn,
 			    .va = w->wr.rdma.remote_addr + off,
 			    .rkey = w->wr.rdma.rkey,
 			    .dma_len = len };
+	enum ur_emit e = header_emit(q, t, &h, pkts_of(len, q->mtu));
 
-	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(opcode), 0)) != UR_FIT_OK)
-		return UR_EMIT_FULL;
-	ur_rc_peer_announce(q, &h);
-	if (ur_burst_add(t, q->path, &h, NULL, 0, 0, false))
-		return UR_EMIT_IDLE;
-	rd_push(q, ur_psn_add(s->psn, pkts_of(len, q->mtu) - 1));
-	s->rd_inflight += len;
-	r->rd_inflight += len;
-	s->since_ackreq = 0;
-	return UR_EMIT_OK;
+	if (e == UR_EMIT_OK) {
+		s->rd_inflight += len;
+		r->rd_inflight += len;
+	}
+	return e;
 }
 
 static enum ur_emit atomic_emit(struct ur_rqp *q, struct ur_swqe *w,
 				struct ur_burst *t)
 {
 	bool cas = w->opcode == UR_WR_CMP_SWP;
-	uint8_t opcode =
-		ur_opcode_for(q, cas ? UR_RC_CMP_SWAP : UR_RC_FETCH_ADD);
-	struct ur_hdr h = { .bth = { .opcode = opcode,
-				     .migreq = ur_mig_bit(q),
-				     .pkey = 0xffff,
-				     .dqpn = q->qp->attr.dest_qpn,
-				     .ackreq = true,
-				     .psn = q->req.psn },
+	uint8_t opcode = cas ? UR_RC_CMP_SWAP : UR_RC_FETCH_ADD;
+	struct ur_hdr h = { .bth = ur_rc_bth(q, opcode, q->req.psn),
 			    .srqn = w->wr.atomic.srqn,
 			    .va = w->wr.atomic.remote_addr,
 			    .rkey = w->wr.atomic.rkey,
@@ -262,14 +262,7 @@ static enum ur_emit atomic_emit(struct ur_rqp *q, struct ur_swqe *w,
 					    : w->wr.atomic.compare_add,
 			    .compare = cas ? w->wr.atomic.compare_add : 0 };
 
-	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(opcode), 0)) != UR_FIT_OK)
-		return UR_EMIT_FULL;
-	ur_rc_peer_announce(q, &h);
-	if (ur_burst_add(t, q->path, &h, NULL, 0, 0, false))
-		return UR_EMIT_IDLE;
-	rd_push(q, q->req.psn);
-	q->req.since_ackreq = 0;
-	return UR_EMIT_OK;
+	return header_emit(q, t, &h, 1);
 }
 
 static int placed_add(struct ur_rqp *q, struct ur_swqe *w, struct ur_burst *t,
@@ -288,13 +281,8 @@ static enum ur_emit placed_emit(struct ur_rqp *q, struct ur_swqe *w,
 {
 	bool flush = w->opcode == UR_WR_FLUSH;
 	uint8_t opcode = flush ? UR_RC_FLUSH : UR_RC_ATOMIC_WRITE;
-	uint32_t len = flush ? 0 : w->length;
-	struct ur_hdr h = { .bth = { .opcode = opcode,
-				     .migreq = ur_mig_bit(q),
-				     .pkey = 0xffff,
-				     .dqpn = q->qp->attr.dest_qpn,
-				     .ackreq = true,
-				     .psn = q->req.psn },
+	uint32_t len = w->length;
+	struct ur_hdr h = { .bth = ur_rc_bth(q, opcode, q->req.psn),
 			    .va = w->wr.rdma.remote_addr,
 			    .rkey = w->wr.rdma.rkey,
 			    .dma_len = w->length };
@@ -302,11 +290,12 @@ static enum ur_emit placed_emit(struct ur_rqp *q, struct ur_swqe *w,
 	if (flush) {
 		h.placement = w->wr.flush.placement;
 		h.level = w->wr.flush.level;
+		return header_emit(q, t, &h, 1);
 	}
+	h.bth.ackreq = true;
 	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(opcode), len)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
-	ur_rc_peer_announce(q, &h);
 	if (placed_add(q, w, t, &h, len))
 		return UR_EMIT_IDLE;
 	rd_push(q, q->req.psn);

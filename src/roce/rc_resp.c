@@ -151,13 +151,6 @@ static bool needs_receive(const struct ur_opcode *op)
 				      : (op->position & UR_POS_LAST) != 0;
 }
 
-static bool is_answered(const struct ur_opcode *op)
-{
-	return op->kind == UR_OP_READ_REQUEST || op->kind == UR_OP_CMP_SWAP ||
-	       op->kind == UR_OP_FETCH_ADD || op->kind == UR_OP_FLUSH ||
-	       op->kind == UR_OP_ATOMIC_WRITE;
-}
-
 /* A resource for the response. */
 static enum ur_fault check_place(const struct ur_rqp *q,
 				 const struct ur_opcode *op)
@@ -172,9 +165,7 @@ static enum ur_fault check_place(const struct ur_rqp *q,
 		return UR_FAULT_NONE;
 	/* The kernel's rxe does not count its FLUSHs and ATOMIC WRITEs as
 	 * outstanding; they are retransmitted when there is room. */
-	return op->kind == UR_OP_FLUSH || op->kind == UR_OP_ATOMIC_WRITE
-		       ? UR_FAULT_DROP
-		       : UR_FAULT_RESOURCES;
+	return ur_op_is_placed(op->kind) ? UR_FAULT_DROP : UR_FAULT_RESOURCES;
 }
 
 static bool take(struct ur_rqp *q, const struct ur_in *in)
@@ -191,7 +182,7 @@ static enum ur_fault check_resources(struct ur_rqp *q, struct ur_in *in)
 {
 	const struct ur_opcode *op = in->hdr.op;
 
-	if (is_answered(op))
+	if (ur_op_has_response(op->kind))
 		return check_place(q, op);
 	if (needs_receive(op) && !take(q, in))
 		return UR_FAULT_RNR;
@@ -243,8 +234,7 @@ static enum ur_fault check_rkey(struct ur_rqp *q, struct ur_in *in)
 
 	if (h->op->kind == UR_OP_FLUSH)
 		ok = may_flush(q, h);
-	else if (h->op->kind == UR_OP_CMP_SWAP ||
-		 h->op->kind == UR_OP_FETCH_ADD)
+	else if (ur_op_is_atomic(h->op->kind))
 		ok = remote(q, h->rkey, h->va, 8, UR_ACCESS_REMOTE_ATOMIC);
 	else if ((h->op->headers & UR_HDR_RETH) && h->dma_len)
 		ok = (in->at = remote(q, h->rkey, h->va, h->dma_len,

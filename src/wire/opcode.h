@@ -135,6 +135,24 @@ enum {
 	UR_XRC_SEND_ONLY_INV = 0xb7,
 };
 
+static inline bool ur_op_is_atomic(uint8_t kind)
+{
+	return kind == UR_OP_CMP_SWAP || kind == UR_OP_FETCH_ADD;
+}
+
+/* IBTA A19: requests that are answered by an empty READ response. */
+static inline bool ur_op_is_placed(uint8_t kind)
+{
+	return kind == UR_OP_FLUSH || kind == UR_OP_ATOMIC_WRITE;
+}
+
+/* Requests that are answered by a response, not only by an acknowledgement. */
+static inline bool ur_op_has_response(uint8_t kind)
+{
+	return kind == UR_OP_READ_REQUEST || ur_op_is_atomic(kind) ||
+	       ur_op_is_placed(kind);
+}
+
 /* The row of an opcode; NULL if there is none. */
 const struct ur_opcode *ur_opcode_get(uint8_t code);
 
