@@ -471,7 +471,7 @@ void ur_cm_id_destroy(struct ur_cm_id *id, uint64_t now_ns)
 		struct ur_cm_id *child =
 			ur_container_of(n, struct ur_cm_id, sibling);
 
-		if (child->untold)
+		if (child->event_pending)
 			end(child, now_ns);
 		else
 			ur_cm_answered(child);

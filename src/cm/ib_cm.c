@@ -122,7 +122,7 @@ bool ur_cm_take_event(struct ur_cm *cm, struct ur_cm_event *ev)
 	ur_list_del(&node->node);
 	*ev = node->ev;
 	if (ev->type == UR_CM_REQUEST) {
-		ev->id->untold = false;
+		ev->id->event_pending = false;
 		ev->id->user = ev->id->listener->user;
 	}
 	ev->user = ev->id->user;
@@ -150,7 +150,7 @@ static bool from_peer(const struct ur_cm_id *id, const struct ur_cm_rx *rx)
 }
 
 /* The connection that a peer gave up before it knew our ID for it. */
-static struct ur_cm_id *find_given_up(const struct ur_cm_rx *rx)
+static struct ur_cm_id *find_abandoned(const struct ur_cm_rx *rx)
 {
 	uint64_t guid_be;
 
@@ -173,7 +173,7 @@ static struct ur_cm_id *find(const struct ur_cm_rx *rx)
 		return ur_cm_find_remote(rx->cm, true, rx->in->src, 0,
 					 m->local_id);
 	if (m->remote_id == 0)
-		return find_given_up(rx);
+		return find_abandoned(rx);
 	id = ur_cm_find_local(rx->cm, m->remote_id);
 	if (id && !from_peer(id, rx)) {
 		rx->cm->counters.drop_wrong_peer++;

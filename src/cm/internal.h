@@ -100,11 +100,11 @@ struct ur_cm_id {
 	struct ur_timer timer;
 	enum ur_cm_state state;
 	enum ur_cm_lap_state lap;
-	bool owned;    /* not yet destroyed by its owner */
-	bool untold;   /* its REQUEST event was not taken yet */
-	bool active;   /* we sent the REQ or SIDR_REQ */
-	bool has_alt;  /* alt was negotiated */
-	bool mra_sent; /* the peer may wait that long */
+	bool owned;	    /* not yet destroyed by its owner */
+	bool event_pending; /* its REQUEST event was not taken yet */
+	bool active;	    /* we sent the REQ or SIDR_REQ */
+	bool has_alt;	    /* alt was negotiated */
+	bool mra_sent;	    /* the peer may wait that long */
 	uint16_t port_space;
 	void *user;
 	struct ur_cm_id *listener; /* set while it counts for the backlog */

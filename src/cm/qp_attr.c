@@ -22,7 +22,7 @@ void ur_cm_path_av(const struct ur_cm_id *id, const struct ur_cm_path *path,
 }
 
 /* Are the negotiated parameters known? */
-static bool knows_peer(const struct ur_cm_id *id)
+static bool is_negotiated(const struct ur_cm_id *id)
 {
 	return id->state == UR_CMS_REQ_RCVD || id->state == UR_CMS_REP_SENT ||
 	       id->state == UR_CMS_REP_RCVD || id->state == UR_CMS_ESTABLISHED;
@@ -119,13 +119,13 @@ static void load_alternate(const struct ur_cm_id *id, struct ur_qp_attr *attr,
 static bool init_allowed(const struct ur_cm_id *id)
 {
 	return ur_cm_is_datagram(id) || id->state == UR_CMS_IDLE ||
-	       id->state == UR_CMS_REQ_SENT || knows_peer(id);
+	       id->state == UR_CMS_REQ_SENT || is_negotiated(id);
 }
 
 int ur_cm_qp_attr(const struct ur_cm_id *id, enum ur_qp_state state,
 		  struct ur_qp_attr *attr, uint32_t *mask)
 {
-	bool more = ur_cm_is_datagram(id) || knows_peer(id);
+	bool more = ur_cm_is_datagram(id) || is_negotiated(id);
 
 	if (state == UR_QPS_INIT && init_allowed(id))
 		to_init(id, attr, mask);

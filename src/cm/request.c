@@ -104,7 +104,7 @@ struct ur_cm_id *ur_cm_child(struct ur_cm_id *listener,
 	id->listener = listener;
 	ur_list_add_tail(&listener->children, &id->sibling);
 	listener->pending++;
-	id->untold = true;
+	id->event_pending = true;
 	id->service_id = listener->service_id;
 	id->tid = rx->m.tid;
 	id->remote_id = rx->m.local_id;

@@ -89,8 +89,8 @@ static const struct cell table[UR_CMS_COUNT][UR_CM_ATTR_COUNT] = {
 
 /* The effect of a timeout: no answer, or end of the time. */
 static const struct {
-	bool repeats; /* repeats the message first */
-	bool tells;   /* posts an event: */
+	bool repeats;	  /* repeats the message first */
+	bool posts_event; /* posts an event: */
 	enum ur_cm_event_type event;
 	int status;
 	enum ur_cm_state next;
@@ -149,9 +149,9 @@ void ur_cm_linger(struct ur_cm_id *id)
 }
 
 /* A request that ended before it was reported needs no event. */
-static void forget_untold(struct ur_cm_id *id)
+static void drop_untaken_event(struct ur_cm_id *id)
 {
-	id->untold = false;
+	id->event_pending = false;
 	id->owned = false;
 	ur_cm_purge_events(id);
 	ur_cm_answered(id);
@@ -164,9 +164,9 @@ void ur_cm_set_state(struct ur_cm_id *id, enum ur_cm_state state)
 	ur_debug("cm %08x: %s -> %s", id->local_id, names[id->state],
 		 names[state]);
 	id->state = state;
-	if (id->untold && state != UR_CMS_REQ_RCVD &&
+	if (id->event_pending && state != UR_CMS_REQ_RCVD &&
 	    state != UR_CMS_SIDR_REQ_RCVD)
-		forget_untold(id);
+		drop_untaken_event(id);
 	if (state != UR_CMS_REP_SENT && state != UR_CMS_REP_RCVD &&
 	    state != UR_CMS_ESTABLISHED)
 		ur_cm_table_del(&id->by_qpn);
@@ -241,7 +241,7 @@ void ur_cm_timeout(struct ur_cm_id *id, uint64_t now_ns)
 		}
 		finish(id, now_ns);
 	}
-	if (on_timeout[id->state].tells)
+	if (on_timeout[id->state].posts_event)
 		ur_cm_post(id, on_timeout[id->state].event,
 			   on_timeout[id->state].status);
 	if (next != id->state)

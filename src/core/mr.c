@@ -148,8 +148,8 @@ static void slot_clear(struct ur_mr_slots *s, uint32_t at)
 	}
 }
 
-static void tell(const struct ur_mr_table *t, const struct ur_mr *was,
-		 const struct ur_mr *is)
+static void notify(const struct ur_mr_table *t, const struct ur_mr *was,
+		   const struct ur_mr *is)
 {
 	if (t->changed)
 		t->changed(t->changed_arg, was, is);
@@ -163,7 +163,7 @@ static void quiesce(const struct ur_mr_table *t)
 
 /* Invalidates cached lookups (struct ur_mr_hint). Called after the slot was
  * changed; lock. */
-static void note_change(struct ur_mr_table *t)
+static void invalidate_hints(struct ur_mr_table *t)
 {
 	atomic_fetch_add_explicit(&t->changes, 1, memory_order_release);
 }
@@ -235,7 +235,7 @@ static void remove_locked(struct ur_mr_table *t, const struct ur_mr *mr,
 	struct ur_mr_slots *s = slots_of(t);
 
 	slot_clear(s, slot_find(s, mr));
-	note_change(t);
+	invalidate_hints(t);
 	--*count;
 }
 
@@ -334,7 +334,7 @@ static int added(struct ur_mr_table *t, struct ur_mr *mr, int err,
 		return err;
 	}
 	atomic_fetch_add(&mr->pd->users, 1);
-	tell(t, NULL, mr);
+	notify(t, NULL, mr);
 	*out = mr;
 	return 0;
 }
@@ -470,7 +470,7 @@ int ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr)
 	ur_unlock(&t->lock);
 	if (busy)
 		return -EBUSY;
-	tell(t, mr, NULL);
+	notify(t, mr, NULL);
 	quiesce(t);
 	atomic_fetch_sub(&mr->pd->users, 1);
 	mr_free(mr);
@@ -516,14 +516,14 @@ int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
 	ret = old->windows ? -EBUSY : 0;
 	if (!ret) {
 		slot_set(s, slot_find(s, old), to);
-		note_change(t);
+		invalidate_hints(t);
 	}
 	ur_unlock(&t->lock);
 	if (ret) {
 		free(to);
 		return ret;
 	}
-	tell(t, old, to);
+	notify(t, old, to);
 	quiesce(t);
 	atomic_fetch_add(&to->pd->users, 1);
 	atomic_fetch_sub(&old->pd->users, 1);

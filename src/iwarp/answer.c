@@ -9,7 +9,7 @@
 static uint32_t limit(const struct ur_iwqp *q)
 {
 	/* RFC 6581, 4.2: a READ as RTR is always served. */
-	return q->params.ird ? q->params.ird : !q->rx.spoke;
+	return q->params.ird ? q->params.ird : !q->rx.first_fpdu_seen;
 }
 
 struct ur_iw_inbound *ur_iw_answer_add(struct ur_iwqp *q)

@@ -84,15 +84,15 @@ struct ur_iw_tx {
 	bool rtr_due;
 	bool rtr_read; /* the RTR was a READ; its response is outstanding */
 	bool hold; /* responder: waits for the peer's first FPDU (RFC 5044, 7.1) */
-	uint8_t nudges; /* initiator: RTR repetitions left while the peer is silent */
-	bool answering; /* the last message was a response: a request comes next */
+	uint8_t rtr_repeats; /* initiator: RTR repetitions left while the peer is silent */
+	bool last_was_response; /* the last message was a response: a request comes next */
 	/* Requests. */
-	uint32_t cur;	 /* SQ counter of the current or next request */
-	uint32_t off;	 /* bytes of it that are in FPDUs */
-	bool in_message; /* it was started */
-	bool imm_due;	 /* WRITE with immediate: only the immediate is left */
-	uint32_t sent;	 /* TCP has accepted all before this counter */
-	uint8_t stuck;	 /* status with which `cur` fails; 0: none */
+	uint32_t cur;	  /* SQ counter of the current or next request */
+	uint32_t off;	  /* bytes of it that are in FPDUs */
+	bool in_message;  /* it was started */
+	bool imm_pending; /* WRITE with immediate: only the immediate is left */
+	uint32_t sent;	  /* TCP has accepted all before this counter */
+	uint8_t stuck;	  /* status with which `cur` fails; 0: none */
 	uint32_t msn[UR_QN_COUNT]; /* of the next message */
 	uint32_t *rd; /* SQ counters of READs and atomics outstanding */
 	uint32_t rd_head;
@@ -125,11 +125,11 @@ struct ur_iw_rx {
 	uint32_t cap;
 	uint32_t head;
 	uint32_t tail;
-	uint64_t pos;	/* stream position of buf[head], for the markers */
-	bool spoke;	/* the first FPDU has arrived */
-	bool last_big;	/* the last FPDU was placed directly */
-	bool starved;	/* a message waits for a receive */
-	bool impatient; /* its wait is over */
+	uint64_t pos; /* stream position of buf[head], for the markers */
+	bool first_fpdu_seen; /* the first FPDU has arrived */
+	bool last_direct;     /* the last FPDU was placed directly */
+	bool waits_for_recv;  /* a message waits for a receive */
+	bool wait_expired;    /* its wait is over */
 	/* Bytes that the last want() requested outside the buffer. */
 	uint32_t given;
 	uint32_t msn[UR_QN_COUNT]; /* of the current or next message */
@@ -272,9 +272,9 @@ void ur_iwqp_fail(struct ur_iwqp *q, int event);
 void ur_iwqp_flush(struct ur_iwqp *q);
 void ur_iwqp_check_overrun(struct ur_iwqp *q);
 /* The responder may send, if its reply was delivered. */
-void ur_iwqp_unhold(struct ur_iwqp *q);
+void ur_iwqp_release(struct ur_iwqp *q);
 /* The peer is silent: repeat the RTR frame. */
-void ur_iwqp_nudge(struct ur_iwqp *q);
+void ur_iwqp_repeat_rtr(struct ur_iwqp *q);
 /* SQD: close once everything is complete. */
 void ur_iwqp_check_drained(struct ur_iwqp *q);
 

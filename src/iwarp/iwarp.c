@@ -88,8 +88,8 @@ void ur_iwarp_expire(struct ur_iwarp *w, uint64_t now_ns)
 		struct ur_iwqp *q = ur_container_of(t, struct ur_iwqp, timer);
 
 		if (ur_iwqp_open(q)) {
-			ur_iwqp_unhold(q);
-			ur_iwqp_nudge(q);
+			ur_iwqp_release(q);
+			ur_iwqp_repeat_rtr(q);
 		} else {
 			w->cnt.linger_timeouts++;
 			q->abort = true;

@@ -30,11 +30,11 @@
  * The kernel's siw answers our request before it has taken the socket over.
  * Bytes that arrive in between stay in its queue unnoticed until more arrive. A
  * fast initiator that then waits for an answer would wait for ever. So the
- * ready-to-receive frame is repeated after NUDGE_NS, and twice and four times
+ * ready-to-receive frame is repeated after RTR_REPEAT_NS, and twice and four times
  * that, while a peer that has agreed to it is silent.
  */
-#define NUDGE_NS       30000000u
-#define NUDGES	       4u
+#define RTR_REPEAT_NS  30000000u
+#define RTR_REPEATS    4u
 
 void ur_iwqp_flush(struct ur_iwqp *q)
 {
@@ -58,9 +58,9 @@ static void stop(struct ur_iwqp *q)
 	q->tx.rtr_due = false;
 	q->tx.rtr_read = false;
 	q->tx.hold = false;
-	q->tx.nudges = 0;
+	q->tx.rtr_repeats = 0;
 	q->tx.in_message = false;
-	q->tx.imm_due = false;
+	q->tx.imm_pending = false;
 	q->tx.stuck = 0;
 	q->tx.off = 0;
 	q->tx.rd_count = 0;
@@ -205,10 +205,10 @@ int ur_iwarp_qp_connect(struct ur_iwarp *w, struct ur_qp *qp,
 	q->tx.rtr_due = params->initiator && params->rtr != UR_IW_RTR_NONE;
 	q->tx.hold = !params->initiator;
 	if (q->tx.rtr_due && params->rtr == UR_IW_RTR_WRITE)
-		q->tx.nudges = NUDGES;
-	if (q->tx.hold || q->tx.nudges)
+		q->tx.rtr_repeats = RTR_REPEATS;
+	if (q->tx.hold || q->tx.rtr_repeats)
 		ur_timer_arm(&w->timers, &q->timer,
-			     now_ns + (q->tx.hold ? HOLD_NS : NUDGE_NS));
+			     now_ns + (q->tx.hold ? HOLD_NS : RTR_REPEAT_NS));
 	qp->attr.max_rd_atomic = (uint8_t)q->params.ord;
 	qp->attr.max_dest_rd_atomic = (uint8_t)q->params.ird;
 	ur_qp_set_state(q->qp, UR_QPS_RTS);
@@ -218,7 +218,7 @@ int ur_iwarp_qp_connect(struct ur_iwarp *w, struct ur_qp *qp,
 
 /* An FPDU that arrives together with the MPA reply, because that was lost and
  * retransmitted, breaks siw, and is premature for any peer. */
-void ur_iwqp_unhold(struct ur_iwqp *q)
+void ur_iwqp_release(struct ur_iwqp *q)
 {
 	struct ur_iwarp *w = q->w;
 
@@ -229,19 +229,20 @@ void ur_iwqp_unhold(struct ur_iwqp *q)
 }
 
 /* Any data on its way to the peer has the same effect. */
-void ur_iwqp_nudge(struct ur_iwqp *q)
+void ur_iwqp_repeat_rtr(struct ur_iwqp *q)
 {
-	if (q->tx.nudges == 0)
+	if (q->tx.rtr_repeats == 0)
 		return;
-	q->tx.nudges--;
-	if (!q->tx.batch && !ur_iw_request_begun(q) && !q->tx.imm_due) {
+	q->tx.rtr_repeats--;
+	if (!q->tx.batch && !ur_iw_request_begun(q) && !q->tx.imm_pending) {
 		q->tx.rtr_due = true;
 		q->w->cnt.sent_nudges++;
 	}
-	if (q->tx.nudges)
+	if (q->tx.rtr_repeats)
 		ur_timer_arm(&q->w->timers, &q->timer,
-			     q->w->now_ns + ((uint64_t)NUDGE_NS
-					     << (NUDGES - q->tx.nudges)));
+			     q->w->now_ns +
+				     ((uint64_t)RTR_REPEAT_NS
+				      << (RTR_REPEATS - q->tx.rtr_repeats)));
 }
 
 void ur_iwarp_qp_disconnect(struct ur_iwarp *w, struct ur_qp *qp,

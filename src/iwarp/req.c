@@ -84,7 +84,7 @@ static void next_request(struct ur_iwqp *q)
 	q->tx.cur++;
 	q->tx.off = 0;
 	q->tx.in_message = false;
-	q->tx.imm_due = false;
+	q->tx.imm_pending = false;
 }
 
 static enum ur_rdmap_opcode send_opcode(const struct ur_swqe *w)
@@ -165,7 +165,7 @@ static enum ur_iw_emit message_emit(struct ur_iwqp *q, struct ur_swqe *w)
 	if (!ur_swqe_is_write(w))
 		tx->msn[UR_QN_SEND]++;
 	if (imm)
-		tx->imm_due = true;
+		tx->imm_pending = true;
 	else
 		next_request(q);
 	return e;
@@ -374,7 +374,7 @@ static enum ur_iw_emit emit_one(struct ur_iwqp *q, struct ur_swqe *w)
 		return atomic_emit(q, w);
 	if (ur_swqe_is_local(w))
 		return local_run(q, w);
-	return q->tx.imm_due ? imm_emit(q, w) : message_emit(q, w);
+	return q->tx.imm_pending ? imm_emit(q, w) : message_emit(q, w);
 }
 
 enum ur_iw_emit ur_iw_request_emit(struct ur_iwqp *q)

@@ -39,7 +39,7 @@ static void discard(struct ur_iw_rx *rx)
 	rx->tail = 0;
 	rx->given = 0;
 	rx->direct = false;
-	rx->starved = false;
+	rx->waits_for_recv = false;
 }
 
 /* MPA transmits the CRC in the byte order of its computation. */
@@ -51,15 +51,15 @@ static bool crc_is(const uint8_t *p, uint32_t crc)
 
 /* RFC 5044, 7.1: from now on the responder may send, and the initiator knows
  * that its stream is read. */
-static void spoke(struct ur_iwqp *q)
+static void got_first_fpdu(struct ur_iwqp *q)
 {
-	if (q->rx.spoke)
+	if (q->rx.first_fpdu_seen)
 		return;
-	q->rx.spoke = true;
-	if (!q->tx.hold && !q->tx.nudges)
+	q->rx.first_fpdu_seen = true;
+	if (!q->tx.hold && !q->tx.rtr_repeats)
 		return;
 	q->tx.hold = false;
-	q->tx.nudges = 0;
+	q->tx.rtr_repeats = 0;
 	ur_timer_cancel(&q->w->timers, &q->timer);
 	ur_iw_schedule(q);
 }
@@ -72,11 +72,11 @@ static void segment(struct ur_iwqp *q, const uint8_t *seg, uint32_t len)
 	uint32_t hdr;
 
 	q->w->cnt.rcvd_fpdus++;
-	q->rx.last_big = false;
+	q->rx.last_direct = false;
 	/* RFC 6581, 4.2: an empty FPDU may only be the RTR. */
-	if (len == 0 && !q->rx.spoke && q->params.rtr == UR_IW_RTR_FPDU &&
-	    !q->params.initiator) {
-		spoke(q);
+	if (len == 0 && !q->rx.first_fpdu_seen &&
+	    q->params.rtr == UR_IW_RTR_FPDU && !q->params.initiator) {
+		got_first_fpdu(q);
 		return;
 	}
 	if (!ur_ddp_decode(&in.h, seg, len)) {
@@ -91,7 +91,7 @@ static void segment(struct ur_iwqp *q, const uint8_t *seg, uint32_t len)
 		f = ur_ddp_place(q, &in, 0, in.payload, in.len);
 	if (f == UR_IWF_NONE)
 		f = ur_rdmap_deliver(q, &in);
-	spoke(q);
+	got_first_fpdu(q);
 	if (f != UR_IWF_NONE)
 		ur_iw_fault(q, f, &in);
 }
@@ -177,7 +177,7 @@ static bool direct_end_try(struct ur_iwqp *q)
 	rx->head += rest + UR_FPDU_CRC_LEN;
 	rx->pos += rest + UR_FPDU_CRC_LEN;
 	rx->direct = false;
-	rx->last_big = true;
+	rx->last_direct = true;
 	q->w->cnt.rcvd_fpdus++;
 	if (q->params.crc && !crc_is(p + rest, rx->crc)) {
 		ur_iw_fault(q, UR_IWF_CRC, NULL);
@@ -186,22 +186,22 @@ static bool direct_end_try(struct ur_iwqp *q)
 	f = ur_ddp_place(q, &rx->in, rx->placed, p, UR_IW_DIRECT_HOLD);
 	if (f == UR_IWF_NONE)
 		f = ur_rdmap_deliver(q, &rx->in);
-	spoke(q);
+	got_first_fpdu(q);
 	if (f != UR_IWF_NONE)
 		ur_iw_fault(q, f, &rx->in);
 	return true;
 }
 
 /* Does the segment need a receive where there is none, and may it wait? */
-static bool starves(struct ur_iwqp *q, const uint8_t *seg, uint32_t len)
+static bool must_wait(struct ur_iwqp *q, const uint8_t *seg, uint32_t len)
 {
 	struct ur_ddp_hdr h;
 
-	if (!q->w->patient || q->rx.impatient || q->rx.rwqe ||
+	if (!q->w->patient || q->rx.wait_expired || q->rx.rwqe ||
 	    !ur_ddp_decode(&h, seg, len) || h.tagged || h.qn != UR_QN_SEND)
 		return false;
-	q->rx.starved = !ur_iw_recv_take(q);
-	return q->rx.starved;
+	q->rx.waits_for_recv = !ur_iw_recv_take(q);
+	return q->rx.waits_for_recv;
 }
 
 static bool plain_fpdu(struct ur_iwqp *q)
@@ -214,9 +214,9 @@ static bool plain_fpdu(struct ur_iwqp *q)
 		return false;
 	ulpdu_len = ur_be16_at(p);
 	total = ur_fpdu_len(ulpdu_len);
-	if (starves(q, p + UR_FPDU_LEN_LEN,
-		    (have(rx) < total ? have(rx) - UR_FPDU_LEN_LEN
-				      : ulpdu_len)))
+	if (must_wait(q, p + UR_FPDU_LEN_LEN,
+		      (have(rx) < total ? have(rx) - UR_FPDU_LEN_LEN
+					: ulpdu_len)))
 		return false;
 	if (have(rx) < total)
 		return direct_try(q, ulpdu_len);
@@ -336,9 +336,9 @@ static uint32_t stage_want(const struct ur_iwqp *q)
 		most = UR_IW_DIRECT_HOLD + ur_fpdu_pad(rx->ulpdu_len) +
 		       UR_FPDU_CRC_LEN + READ_AHEAD +
 		       rx->ulpdu_len / READ_AHEAD_SHARE - have(rx);
-	else if (rx->last_big && have(rx) < READ_AHEAD)
+	else if (rx->last_direct && have(rx) < READ_AHEAD)
 		most = READ_AHEAD - have(rx);
-	else if (rx->last_big)
+	else if (rx->last_direct)
 		most = ur_fpdu_len(ur_be16_at(rx->buf + rx->head)) +
 		       READ_AHEAD - have(rx);
 	return most < room ? most : room;
@@ -382,7 +382,7 @@ uint32_t ur_iwarp_rx_want(struct ur_iwarp *w, struct ur_qp *qp,
 	uint32_t n = 0;
 
 	rx->given = 0;
-	if (!q->link || (rx->starved && ur_iwqp_open(q)))
+	if (!q->link || (rx->waits_for_recv && ur_iwqp_open(q)))
 		return 0;
 	if (max > UR_IW_RX_IOV)
 		max = UR_IW_RX_IOV;
@@ -400,7 +400,7 @@ uint32_t ur_iwarp_rx_want(struct ur_iwarp *w, struct ur_qp *qp,
 }
 
 /* k bytes of the direct segment were read to their destination. */
-static void direct_took(struct ur_iwqp *q, uint32_t k)
+static void direct_read(struct ur_iwqp *q, uint32_t k)
 {
 	struct ur_iw_rx *rx = &q->rx;
 	struct iovec iov[UR_MAX_SGE];
@@ -436,14 +436,14 @@ void ur_iwarp_rx_done(struct ur_iwarp *w, struct ur_qp *qp, uint32_t len,
 		return;
 	}
 	if (k)
-		direct_took(q, k);
+		direct_read(q, k);
 	rx->tail += len - k;
 	ur_iw_rx_process(q);
 }
 
 bool ur_iwarp_rx_starved(const struct ur_qp *qp)
 {
-	return ur_iwqp_of(qp)->rx.starved;
+	return ur_iwqp_of(qp)->rx.waits_for_recv;
 }
 
 bool ur_iwarp_rx_retry(struct ur_iwarp *w, struct ur_qp *qp, bool give_up,
@@ -454,15 +454,15 @@ bool ur_iwarp_rx_retry(struct ur_iwarp *w, struct ur_qp *qp, bool give_up,
 	w->now_ns = now_ns;
 	if (!ur_iwqp_open(q))
 		discard(&q->rx);
-	if (!q->rx.starved)
+	if (!q->rx.waits_for_recv)
 		return true;
 	if (!ur_iw_recv_take(q) && !give_up)
 		return false;
-	q->rx.starved = false;
-	q->rx.impatient = give_up;
+	q->rx.waits_for_recv = false;
+	q->rx.wait_expired = give_up;
 	ur_iw_rx_process(q);
-	q->rx.impatient = false;
-	return !q->rx.starved;
+	q->rx.wait_expired = false;
+	return !q->rx.waits_for_recv;
 }
 
 uint32_t ur_iwarp_input(struct ur_iwarp *w, struct ur_qp *qp, const void *data,

@@ -185,7 +185,7 @@ enum ur_iw_emit ur_iw_emit(struct ur_iwqp *q, const struct ur_iw_seg *seg)
 }
 
 /* Copy unsent bytes, which may be in the application's memory. */
-static int own(struct ur_iw_batch *b)
+static int copy_unsent(struct ur_iw_batch *b)
 {
 	uint8_t *to = b->linear + b->linear_len;
 
@@ -221,7 +221,7 @@ void ur_iw_tx_cut(struct ur_iwqp *q)
 	b->niov = b->fpdu[i].niov;
 	b->iov[b->niov - 1].iov_len = b->fpdu[i].last_len;
 	b->fpdu[i].whole = false;
-	if (own(b)) {
+	if (copy_unsent(b)) {
 		q->abort = true;
 		ur_iw_tx_drop(q);
 	}
@@ -261,14 +261,14 @@ static enum ur_iw_emit emit_next(struct ur_iwqp *q)
 	if (tx->rtr_due)
 		return ur_iw_rtr_emit(q);
 	if (tx->in_answer ||
-	    (answer && !tx->answering && !ur_iw_request_begun(q))) {
+	    (answer && !tx->last_was_response && !ur_iw_request_begun(q))) {
 		e = ur_iw_answer_emit(q);
-		tx->answering = !tx->in_answer;
+		tx->last_was_response = !tx->in_answer;
 		return e;
 	}
 	e = ur_iw_request_emit(q);
 	if (e == UR_IW_EMIT_OK) {
-		tx->answering = false;
+		tx->last_was_response = false;
 		return e;
 	}
 	if (e != UR_IW_EMIT_IDLE || !answer || ur_iw_request_begun(q) ||

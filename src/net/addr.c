@@ -188,7 +188,7 @@ void ur_own_conflict(struct ur_net *net, struct ur_own *o,
 {
 	net->count.addr_conflict++;
 	if (o->state == UR_OWN_TENTATIVE) {
-		o->state = UR_OWN_TAKEN;
+		o->state = UR_OWN_DUPLICATE;
 		ur_timer_cancel(&net->timers, &o->timer.timer);
 	} else if (o->announce == ANNOUNCE_NUM) {
 		/* The other station was first: pending announcements are
@@ -203,5 +203,5 @@ void ur_own_conflict(struct ur_net *net, struct ur_own *o,
 		o->defended_ns = now_ns;
 		announce(net, o);
 	}
-	tell(net, o, UR_NET_ADDR_TAKEN, mac);
+	tell(net, o, UR_NET_ADDR_DUPLICATE, mac);
 }

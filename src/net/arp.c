@@ -90,7 +90,7 @@ static bool conflicts(struct ur_net *net, const struct arp *a, uint64_t now_ns)
 	struct ur_own *sender = ur_own_find(net, a->spa);
 	struct ur_own *target = ur_own_find(net, a->tpa);
 
-	if (sender && sender->state != UR_OWN_TAKEN) {
+	if (sender && sender->state != UR_OWN_DUPLICATE) {
 		ur_own_conflict(net, sender, a->sha, now_ns);
 		return true;
 	}

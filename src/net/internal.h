@@ -107,7 +107,7 @@ struct ur_flow_entry {
 enum ur_own_state {
 	UR_OWN_TENTATIVE, /* being probed */
 	UR_OWN_READY,
-	UR_OWN_TAKEN, /* another station has it */
+	UR_OWN_DUPLICATE, /* another station has it */
 };
 
 struct ur_own {

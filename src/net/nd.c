@@ -163,7 +163,7 @@ static void advertisement(struct ur_net *net, const struct ur_net_pkt *p,
 
 	if (o) {
 		mac = d->mac ? d->mac : p->frame + UR_MAC_LEN;
-		if (o->state != UR_OWN_TAKEN &&
+		if (o->state != UR_OWN_DUPLICATE &&
 		    memcmp(mac, net->cfg.mac, UR_MAC_LEN) != 0)
 			ur_own_conflict(net, o, mac, p->now_ns);
 		return;

@@ -67,8 +67,8 @@ struct ur_net_addr {
 };
 
 enum ur_net_event_kind {
-	UR_NET_ADDR_READY,  /* an own address became usable */
-	UR_NET_ADDR_TAKEN,  /* mac_new has our address too */
+	UR_NET_ADDR_READY,     /* an own address became usable */
+	UR_NET_ADDR_DUPLICATE, /* mac_new has our address too */
 	UR_NET_NEIGH_CLAIM, /* mac_new claims addr, which mac_old has: probing */
 	UR_NET_NEIGH_MOVED, /* mac_old no longer replies: addr is at mac_new */
 	UR_NET_UNREACHABLE, /* no reply from the neighbour, or an ICMP error */
@@ -111,7 +111,7 @@ struct ur_net_config {
 	/*
 	 * Use addresses while they are probed: configured addresses, whose
 	 * users cannot wait for seconds. Probes are sent faster, and a
-	 * duplicate address is reported (UR_NET_ADDR_TAKEN) and not announced,
+	 * duplicate address is reported (UR_NET_ADDR_DUPLICATE) and not announced,
 	 * but kept, as Linux does for IPv4.
 	 */
 	bool early;

@@ -24,7 +24,7 @@ static uint64_t counted(const struct ur_port_core *c,
 {
 	const struct ur_net_counters *n = ur_net_counters(c->net);
 
-	if (kind == UR_NET_ADDR_TAKEN)
+	if (kind == UR_NET_ADDR_DUPLICATE)
 		return n->addr_conflict;
 	return kind == UR_NET_NEIGH_MOVED ? n->neigh_moved : n->neigh_conflict;
 }
@@ -56,7 +56,7 @@ static void tell_host_moved(struct ur_port_core *c,
 static void on_event(void *arg, const struct ur_net_event *ev)
 {
 	static const char *const text[UR_NET_EVENT_KINDS] = {
-		[UR_NET_ADDR_TAKEN] = "another host has an address of ours",
+		[UR_NET_ADDR_DUPLICATE] = "another host has an address of ours",
 		[UR_NET_NEIGH_CLAIM] =
 			"another host claims the address of a live neighbour: "
 			"ignored",

@@ -39,7 +39,7 @@ void ur_cong_init(struct ur_path *p)
  */
 bool ur_cong_may_send(const struct ur_path *p)
 {
-	return !p->full_by && p->inflight < p->cwnd;
+	return !p->filled_by && p->inflight < p->cwnd;
 }
 
 void ur_cong_sent(struct ur_rqp *q, uint32_t price)
@@ -48,7 +48,7 @@ void ur_cong_sent(struct ur_rqp *q, uint32_t price)
 
 	q->req.inflight += price;
 	p->inflight += price;
-	p->full_by = p->inflight >= p->cwnd ? q : NULL;
+	p->filled_by = p->inflight >= p->cwnd ? q : NULL;
 }
 
 static bool has_room(const struct ur_path *p)
@@ -83,8 +83,8 @@ static void release(struct ur_rqp *q, uint64_t price)
 
 	q->req.inflight -= price;
 	p->inflight -= price;
-	if (has_room(p) || (p->full_by == q && !q->req.inflight))
-		p->full_by = NULL;
+	if (has_room(p) || (p->filled_by == q && !q->req.inflight))
+		p->filled_by = NULL;
 	if (!ur_list_empty(&p->waiters) && ur_cong_may_send(p))
 		ur_path_activate(q->r, p);
 }

@@ -68,7 +68,7 @@ struct ur_path {
 	 * room for a burst, or all of that QP's packets are acknowledged.
 	 * Compared only. NULL: the window is open.
 	 */
-	const struct ur_rqp *full_by;
+	const struct ur_rqp *filled_by;
 	uint64_t ssthresh;
 	uint64_t cut_at_ns;   /* last reduction by a loss */
 	uint64_t stall_at_ns; /* last reduction by a timeout */
@@ -259,10 +259,11 @@ struct ur_roce {
 	struct ur_list deferred;   /* ur_rqp.acking: may be piggybacked */
 	uint64_t defer_at_ns;	   /* the earliest deadline of these */
 	/* Packets that arrived then (ur_roce_replies_sent()). */
-	uint64_t came_ns;
-	uint64_t left_ns;     /* have been visible to the application since */
-	struct ur_list paced; /* ur_rqp.paced: QPs above their rate limit */
-	uint64_t paced_at_ns; /* when the first may send */
+	uint64_t arrived_ns;
+	uint64_t
+		visible_since_ns; /* have been visible to the application since */
+	struct ur_list paced;	  /* ur_rqp.paced: QPs above their rate limit */
+	uint64_t paced_at_ns;	  /* when the first may send */
 	/* XRC between processes (delegation.h) */
 	const struct ur_xrc_ops *xrc; /* NULL: XRC domains are local */
 	void *xrc_arg;

@@ -348,7 +348,8 @@ static enum ur_fault execute_message(struct ur_rqp *q, struct ur_in *in)
 }
 
 /* Save a request to be answered, replacing the oldest. */
-static struct ur_resource *keep(struct ur_rqp *q, const struct ur_in *in)
+static struct ur_resource *save_request(struct ur_rqp *q,
+					const struct ur_in *in)
 {
 	struct ur_responder *p = &q->rsp;
 	struct ur_resource *x = &p->res[p->res_next];
@@ -374,7 +375,7 @@ static struct ur_resource *keep(struct ur_rqp *q, const struct ur_in *in)
 static enum ur_fault execute_read(struct ur_rqp *q, struct ur_in *in)
 {
 	uint32_t n = read_pkts(q, in->hdr.dma_len);
-	struct ur_resource *x = keep(q, in);
+	struct ur_resource *x = save_request(q, in);
 
 	x->last_psn = ur_psn_add(x->first_psn, n - 1);
 	accept_psns(q, n, true);
@@ -397,7 +398,7 @@ static enum ur_fault execute_atomic(struct ur_rqp *q, struct ur_in *in)
 		err = ur_guard_fetch_add64(at, h->swap_add, &old);
 	if (err)
 		return UR_FAULT_ACCESS;
-	x = keep(q, in);
+	x = save_request(q, in);
 	x->orig = old;
 	accept_psns(q, 1, true);
 	x->msn = q->rsp.msn;
@@ -409,7 +410,7 @@ static enum ur_fault execute_atomic(struct ur_rqp *q, struct ur_in *in)
  * before the response for all observers. */
 static enum ur_fault execute_flush(struct ur_rqp *q, struct ur_in *in)
 {
-	struct ur_resource *x = keep(q, in);
+	struct ur_resource *x = save_request(q, in);
 
 	atomic_thread_fence(memory_order_seq_cst);
 	accept_psns(q, 1, true);
@@ -429,7 +430,7 @@ static enum ur_fault execute_atomic_write(struct ur_rqp *q, struct ur_in *in)
 		return UR_FAULT_BAD_LENGTH;
 	if (!at || ur_guard_copy(at, in->payload, 8))
 		return UR_FAULT_ACCESS;
-	x = keep(q, in);
+	x = save_request(q, in);
 	accept_psns(q, 1, true);
 	x->msn = q->rsp.msn;
 	q->r->cnt.rx_atomic_write_requests++;

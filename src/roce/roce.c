@@ -102,9 +102,9 @@ static bool sends(const struct ur_rqp *q)
  * that counted, no request would ever seem to follow at once, and no
  * acknowledgement would wait for one.
  */
-static uint64_t visible_ns(const struct ur_roce *r, uint64_t came_ns)
+static uint64_t visible_ns(const struct ur_roce *r, uint64_t arrived_ns)
 {
-	return came_ns == r->came_ns ? r->left_ns : came_ns;
+	return arrived_ns == r->arrived_ns ? r->visible_since_ns : arrived_ns;
 }
 
 static bool is_answer(const struct ur_roce *r, const struct ur_responder *p,
@@ -116,10 +116,11 @@ static bool is_answer(const struct ur_roce *r, const struct ur_responder *p,
 		now_ns - visible_ns(r, p->wrote_ns) < PROMPT_AFTER_WRITE_NS);
 }
 
-void ur_roce_replies_sent(struct ur_roce *r, uint64_t came_ns, uint64_t now_ns)
+void ur_roce_replies_sent(struct ur_roce *r, uint64_t arrived_ns,
+			  uint64_t now_ns)
 {
-	r->came_ns = came_ns;
-	r->left_ns = now_ns;
+	r->arrived_ns = arrived_ns;
+	r->visible_since_ns = now_ns;
 }
 
 void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)

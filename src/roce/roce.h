@@ -134,9 +134,10 @@ bool ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns);
 /* Fill the next burst; false if there is nothing to send now. */
 bool ur_roce_output(struct ur_roce *r, struct ur_burst *burst, uint64_t now_ns);
 
-/* Everything sent in reaction to the packets that arrived at came_ns had left
+/* Everything sent in reaction to the packets that arrived at arrived_ns had left
  * by now_ns: the application could not see and answer them before. */
-void ur_roce_replies_sent(struct ur_roce *r, uint64_t came_ns, uint64_t now_ns);
+void ur_roce_replies_sent(struct ur_roce *r, uint64_t arrived_ns,
+			  uint64_t now_ns);
 uint64_t ur_roce_deadline(const struct ur_roce *r);
 /* Does output certainly have nothing to send? Cheap. */
 bool ur_roce_is_quiet(const struct ur_roce *r);

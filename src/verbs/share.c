@@ -339,7 +339,7 @@ int urv_share_get(struct urv_file *f, enum urv_shared_kind kind,
 /* A thread of the parent, of another generation, does not exist here. */
 static bool is_ending(const struct urv_shared *s)
 {
-	return s->ender == urv_generation + 1;
+	return s->ending_thread == urv_generation + 1;
 }
 
 static bool begin_ending(struct urv_shared *s, bool wait)
@@ -351,7 +351,7 @@ static bool begin_ending(struct urv_shared *s, bool wait)
 		pthread_cond_wait(&ender_left, &ender_lock);
 	ours = !is_ending(s);
 	if (ours)
-		s->ender = urv_generation + 1;
+		s->ending_thread = urv_generation + 1;
 	pthread_mutex_unlock(&ender_lock);
 	return ours;
 }
@@ -359,7 +359,7 @@ static bool begin_ending(struct urv_shared *s, bool wait)
 static void leave_ending(struct urv_shared *s)
 {
 	pthread_mutex_lock(&ender_lock);
-	s->ender = 0;
+	s->ending_thread = 0;
 	pthread_cond_broadcast(&ender_left);
 	pthread_mutex_unlock(&ender_lock);
 }

@@ -42,7 +42,8 @@ struct urv_shared {
 	_Atomic bool gone;
 	_Atomic bool exported; /* another process has imported it */
 	bool imported;	       /* owned by another process */
-	uint32_t ender; /* generation + 1 of the thread that is ending it */
+	uint32_t
+		ending_thread; /* generation + 1 of the thread that is ending it */
 };
 
 /* A new file and its descriptor, the caller's. device: its index; name: that of

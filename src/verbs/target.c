@@ -42,7 +42,7 @@ void urv_target_child(void)
 }
 
 /* t->lock, or registry if the target is not published. */
-static void tell_handles(struct urv_target *t, enum ur_event_type type)
+static void event_handles(struct urv_target *t, enum ur_event_type type)
 {
 	ur_list_for_each(pos, &t->handles) {
 		struct urv_qp *qp =
@@ -54,12 +54,12 @@ static void tell_handles(struct urv_target *t, enum ur_event_type type)
 }
 
 /* IBTA A14: every process that shares the target gets the event. */
-static void tell_all(struct ur_qp *core, enum ur_event_type type)
+static void event_all(struct ur_qp *core, enum ur_event_type type)
 {
 	struct urv_target *t = ur_container_of(core, struct urv_target, core);
 
 	ur_lock(&t->lock);
-	tell_handles(t, type);
+	event_handles(t, type);
 	ur_list_for_each(pos, &t->openers)
 		ur_xrc_tell(ur_container_of(pos, struct opener, node)->via,
 			    core->qpn, type);
@@ -116,7 +116,7 @@ int urv_target_create(struct urv_qp *qp, struct urv_context *c,
 		target_free(t);
 		return rc;
 	}
-	t->core.on_event = tell_all;
+	t->core.on_event = event_all;
 	urv_xrc_lock();
 	ur_list_add_tail(&x->domain->targets, &t->node);
 	handle_add(t, qp, c, x);
@@ -382,7 +382,7 @@ static void on_event(uint32_t qpn, uint32_t via, enum ur_event_type type)
 			ur_container_of(pos, struct urv_target, node);
 
 		if (t->via == via && t->core.qpn == qpn)
-			tell_handles(t, type);
+			event_handles(t, type);
 	}
 	urv_xrc_unlock();
 }
@@ -423,7 +423,7 @@ static void on_gone(uint32_t via)
 		if (t->via != via)
 			continue;
 		atomic_store(&t->lost, true);
-		tell_handles(t, UR_EVENT_QP_FATAL);
+		event_handles(t, UR_EVENT_QP_FATAL);
 	}
 	urv_domain_each(leave_domain, &l);
 	urv_xrc_unlock();

@@ -79,7 +79,7 @@ static void test_probes_v6(void **state)
 static void taken(struct stk *s, const char *addr)
 {
 	assert_int_equal(stk_count(s)->addr_conflict, 1);
-	assert_int_equal(stk_events(s, UR_NET_ADDR_TAKEN), 1);
+	assert_int_equal(stk_events(s, UR_NET_ADDR_DUPLICATE), 1);
 	assert_memory_equal(s->events[0].addr, ip(addr), 16);
 	assert_memory_equal(s->events[0].mac_new, mac_thief, 6);
 	stk_run(s, 60 * SEC);
@@ -141,7 +141,7 @@ static void test_taken_v6(void **state)
 	stk_in(s, f,
 	       mk_nd(f, node, "::", "ff02::1:ff00:1", 135, 0, "fd00::1", NULL));
 	assert_int_equal(stk_count(s)->addr_conflict, 1);
-	assert_int_equal(stk_events(s, UR_NET_ADDR_TAKEN), 1);
+	assert_int_equal(stk_events(s, UR_NET_ADDR_DUPLICATE), 1);
 }
 
 /* In use: defended, but only once in ten seconds. */
@@ -158,7 +158,7 @@ static void test_defended(void **state)
 		stk_run(s, 4 * SEC);
 	}
 	assert_int_equal(stk_count(s)->addr_conflict, 4);
-	assert_int_equal(stk_events(s, UR_NET_ADDR_TAKEN), 2);
+	assert_int_equal(stk_events(s, UR_NET_ADDR_DUPLICATE), 2);
 	assert_int_equal(stk_drain(s), 2);
 	assert_true(ur_net_addr_ready(s->net, ip("10.0.0.1")));
 	assert_int_equal(stk_neigh(s, "10.0.0.1", NULL), -1);
@@ -191,7 +191,7 @@ static void test_early(void **state)
 	assert_int_equal(stk_count(s)->tx_arp, 3);
 	stk_run(s, 3 * SEC);
 	assert_int_equal(stk_drain(s), 2);
-	assert_int_equal(stk_events(s, UR_NET_ADDR_TAKEN), 0);
+	assert_int_equal(stk_events(s, UR_NET_ADDR_DUPLICATE), 0);
 	/* The link has come back: all of it again. */
 	ur_net_link_up(s->net, s->now);
 	stk_run(s, 3 * SEC);
@@ -216,7 +216,7 @@ static void test_early_taken(void **state)
 	stk_run(s, 5 * SEC);
 	assert_int_equal(stk_drain(s), 0);
 	assert_int_equal(stk_count(s)->addr_conflict, 1);
-	assert_int_equal(stk_events(s, UR_NET_ADDR_TAKEN), 1);
+	assert_int_equal(stk_events(s, UR_NET_ADDR_DUPLICATE), 1);
 	assert_true(ur_net_addr_ready(s->net, ip("10.0.0.1")));
 	/* Later it is defended as any other. */
 	stk_in(s, f,

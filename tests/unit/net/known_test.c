@@ -117,7 +117,7 @@ static void test_headers(void **state)
 static void lose_addresses(struct stk *s)
 {
 	for (uint32_t i = 0; i < s->net->nown; i++)
-		s->net->own[i].state = UR_OWN_TAKEN;
+		s->net->own[i].state = UR_OWN_DUPLICATE;
 }
 
 static void test_is_short(void **state)
