@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rtnetlink only says that something changed; the current state is read anew.
+/* rtnetlink only says that something changed; the current state is read again.
  * So messages need no parsing, and a lost one does no harm. */
 #include <errno.h>
 #include <linux/netlink.h>

@@ -244,7 +244,7 @@ static void fill(struct ur_roce *r, struct ur_path *p, struct ur_burst *t,
 	if (t->npkts)
 		flush_deferred(r, p);
 	fill_answers(r, p, t, now_ns);
-	/* Acknowledgements that did not fit after the data come first in the
+	/* Acknowledgements that did not fit after the data lead the
 	 * next burst. */
 	p->acks_first = !ur_list_empty(&p->ackers);
 	ur_list_del(&p->active);

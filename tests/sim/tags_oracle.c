@@ -245,7 +245,8 @@ static void sender_received(struct tags_sender *s, const struct ur_cqe *c)
 		finished(s, p);
 	else if (c->byte_len != TAGS_NOTE || p[0] != TAGS_NOTE_BYTE ||
 		 get_be(p + 4) != s->notes_seen++)
-		sim_fail(s->t->w, "tags: a note of %u bytes out of turn",
+		sim_fail(s->t->w,
+			 "tags: an ordinary message of %u bytes out of order",
 			 c->byte_len);
 	if (slot < TAGS_SLOTS)
 		tags_recv_sender(s, slot);
