@@ -130,7 +130,7 @@ static bool deliver(void *arg, const struct ur_rx *rx)
 		return false;
 	lock_ring(p, &l->lock);
 	if (ur_ring_put_rx(&l->rings.tx, rx) > 0)
-		ur_rings_bell(&l->rings);
+		ur_rings_wake(&l->rings);
 	unlock_ring(p, &l->lock);
 	ur_port_belongs(p->port, l->queue->index);
 	return true;
@@ -313,7 +313,7 @@ static void hear(struct port *p, unsigned int slot)
 	if (slot >= TCP_EVENTS)
 		hear_tcp(p, slot);
 	/* It may be another lane by now, which signals another thread. */
-	if (!l || l->queue != p || ur_rings_heard(&l->rings))
+	if (!l || l->queue != p || ur_rings_woken(&l->rings))
 		return;
 	l->broken = true;
 	(void)epoll_ctl(p->epfd, EPOLL_CTL_DEL, l->rings.sock, NULL);

@@ -16,7 +16,7 @@
 
 #define SEGMENTS_PER_TURN 32u
 /* As many records as a ring holds, also if the process goes on writing. */
-#define LAST_TURNS	  (UR_RING_TX_BYTES / UR_RING_LINE / SEGMENTS_PER_TURN)
+#define LAST_TURNS	  (UR_RING_TX_BYTES / UR_RING_PER_RECORD / SEGMENTS_PER_TURN)
 #define EXPIRE_NS	  1000000000u
 #define NO_LANE		  UR_STEER_OWNERS
 
@@ -91,7 +91,7 @@ bool ur_ports_tcp_in(struct ur_ports_tcp *t, const uint8_t *packet,
 	}
 	memcpy(at, packet, len);
 	if (ur_ring_publish(&l->rings.tx, &rec, len))
-		ur_rings_bell(&l->rings);
+		ur_rings_wake(&l->rings);
 	return true;
 }
 
@@ -195,7 +195,7 @@ void ur_ports_tcp_hear(struct ur_ports_tcp *t, uint32_t what)
 	uint32_t id = what - t->first;
 	struct lane *l = id < UR_STEER_OWNERS ? t->lanes[id] : NULL;
 
-	if (!l || ur_rings_heard(&l->rings))
+	if (!l || ur_rings_woken(&l->rings))
 		return;
 	l->gone = true;
 	(void)epoll_ctl(t->epfd, EPOLL_CTL_DEL, l->rings.sock, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * All but the notes is the watcher's alone.  Notes come from a lane (a QP wants
- * a channel) and from whoever reads urnicd's connection (a peer's offer).
+ * Only the watcher thread uses this, except the queued events.  Those come from
+ * lanes (a queue pair wants a channel) and from the thread that reads urnicd's
+ * connection (a peer's offer).
  */
 #include "engine/shm_peers.h"
 
@@ -19,44 +20,46 @@
 #include "engine/pinner.h"
 #include "engine/report.h"
 #include "engine/wakefd.h"
-#include "ports/mapping.h"
+#include "shm/chan_link.h"
 #include "shm/direct.h"
 #include "shm/shm.h"
 
 #define GREETING 1u
-#define NOTES	 256u
+#define EVENTS	 256u
 
-/* What the sides tell each other on the socket; the bell comes with it. */
+/*
+ * The first message on the socket, with the wakeup fd and the export segment.
+ */
 struct greeting {
 	uint8_t type;
 	uint8_t version;
 	uint16_t slot;
-	int32_t pid; /* as it sees itself */
+	int32_t pid; /* in its own PID namespace */
 };
 
 struct shm_link {
 	struct ur_list node;
-	struct ur_mapping shm;
+	struct ur_chan_link shm;
 	struct ur_lane *lane;
-	int bell_fd; /* the peer's lane; -1: not heard yet */
-	int ear_fd;  /* ours; -1: none yet */
+	int peer_wakefd; /* wakes the peer's lane; -1: no greeting yet */
+	int own_wakefd;	 /* wakes our lane; -1: none yet */
 	bool open;
 	struct ur_shm_peer peer;
 };
 
-/* A wish of a lane of ours (from: its slot), or what urnicd has told. */
-struct note {
-	bool wish;
+/* A lane of ours wants a channel (from: its slot), or a message of urnicd. */
+struct event {
+	bool request;
 	struct ur_client_peer_note n;
 };
 
 static struct ur_list links = { &links, &links };
 static unsigned int nlinks;
 
-static pthread_mutex_t notes_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct note notes[NOTES];
-static unsigned int nnotes;
-static bool listening; /* to what urnicd tells */
+static pthread_mutex_t events_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct event events[EVENTS];
+static unsigned int nevents;
+static bool listening; /* urnicd's messages are routed here */
 
 /* Why a lane has no channel to a slot; the last ones, for `urnic show`. */
 #define REFUSALS 32u
@@ -66,7 +69,7 @@ static struct refusal {
 	uint16_t slot;
 	int error;
 } refusals[REFUSALS];
-static unsigned int next_refusal; /* notes_lock */
+static unsigned int next_refusal; /* events_lock */
 
 static bool by_user(void)
 {
@@ -81,7 +84,7 @@ static const char *reason(int error)
 	case EPERM:
 		return "it is another user's";
 	case ENOENT:
-		return "nobody has it";
+		return "no process has it";
 	case EAGAIN:
 		return "its process does not answer";
 	default:
@@ -89,25 +92,25 @@ static const char *reason(int error)
 	}
 }
 
-static void note_refusal(uint16_t from, uint16_t slot, int error)
+static void add_refusal(uint16_t from, uint16_t slot, int error)
 {
 	ur_info_some("slot %u: no shared memory with slot %u: %s", from, slot,
 		     reason(error));
-	pthread_mutex_lock(&notes_lock);
+	pthread_mutex_lock(&events_lock);
 	refusals[next_refusal++ % REFUSALS] =
 		(struct refusal){ from, slot, error };
-	pthread_mutex_unlock(&notes_lock);
+	pthread_mutex_unlock(&events_lock);
 }
 
-static bool add_note(const struct note *n)
+static bool add_event(const struct event *n)
 {
 	bool room;
 
-	pthread_mutex_lock(&notes_lock);
-	room = nnotes < NOTES;
+	pthread_mutex_lock(&events_lock);
+	room = nevents < EVENTS;
 	if (room)
-		notes[nnotes++] = *n;
-	pthread_mutex_unlock(&notes_lock);
+		events[nevents++] = *n;
+	pthread_mutex_unlock(&events_lock);
 	if (room)
 		ur_watcher_wake();
 	return room;
@@ -117,17 +120,17 @@ static bool add_note(const struct note *n)
 static void want_peer(void *arg, uint16_t slot)
 {
 	const struct ur_lane *l = arg;
-	struct note n = { .wish = true,
-			  .n = { .slot = slot, .from = (uint16_t)l->slot } };
+	struct event n = { .request = true,
+			   .n = { .slot = slot, .from = (uint16_t)l->slot } };
 
-	(void)add_note(&n);
+	(void)add_event(&n);
 }
 
 static void on_peer(void *arg, const struct ur_client_peer_note *from)
 {
-	struct note n = { .n = *from };
+	struct event n = { .n = *from };
 
-	if (add_note(&n))
+	if (add_event(&n))
 		return;
 	for (int i = 0; i < 2; i++) {
 		if (from->fds[i] >= 0)
@@ -183,7 +186,10 @@ static struct ur_lane *lane_among(const struct ur_adapter *a, uint16_t slot)
 	return NULL;
 }
 
-/* Every lane of the process, or as many as are free before one that is not. */
+/*
+ * Lock every lane of the process, or as many as are free before one that is
+ * not.
+ */
 static unsigned int hold_lanes(struct ur_lane **held, unsigned int max,
 			       bool *all)
 {
@@ -240,7 +246,7 @@ static struct ur_lane *lane_of(uint16_t slot)
 
 #define QPN_SLOT_SHIFT 14u /* core/qp.h */
 
-/* One of our threads may be working, or about to begin, just now. */
+/* A thread of ours may be working, or about to begin. */
 #define SHARE_TRIES 8u
 
 static bool share_with(struct ur_export *e, const struct ur_pd *pd)
@@ -258,13 +264,13 @@ static bool share_with(struct ur_export *e, const struct ur_pd *pd)
 	return done;
 }
 
-/* Is it connected to another process of this host?  In RTR or RTS then. */
+/* Is its peer another process of this host? In RTR or RTS then. */
 static bool has_neighbour(const struct ur_qp *qp, enum ur_qp_state *state)
 {
 	uint32_t dest;
 	bool local;
 
-	/* The helper, too, changes all of this. */
+	/* The helper changes all of this, too. */
 	ur_lane_lock(qp->lane);
 	*state = qp->attr.state;
 	local = qp->attr.av.is_local;
@@ -275,8 +281,8 @@ static bool has_neighbour(const struct ur_qp *qp, enum ur_qp_state *state)
 }
 
 /*
- * In RTR and again in RTS, each once for every region.  Whether the peer is of
- * our user is not known yet; mostly it is.
+ * In RTR and again in RTS, each region once.  Whether the peer is of the same
+ * user is not known yet; mostly it is.
  */
 void ur_shm_share_early(struct ur_adapter *a, const struct ur_qp *qp)
 {
@@ -309,19 +315,19 @@ static struct shm_link *find(const struct ur_lane *l, uint16_t slot,
 	return NULL;
 }
 
-static void ring_bell(struct ur_shm_peer *p)
+static void signal_peer(struct ur_shm_peer *p)
 {
 	struct shm_link *x = ur_container_of(p, struct shm_link, peer);
 
-	ur_wakefd_ring(x->bell_fd);
+	ur_wakefd_ring(x->peer_wakefd);
 }
 
-static int make_bell(struct shm_link *x)
+static int make_wakefd(struct shm_link *x)
 {
 	int theirs = -1;
 
 	ur_lane_lock(x->lane);
-	x->ear_fd = ur_wakefd_make(x->lane, &theirs);
+	x->own_wakefd = ur_wakefd_make(x->lane, &theirs);
 	ur_lane_unlock(x->lane);
 	return theirs;
 }
@@ -329,36 +335,36 @@ static int make_bell(struct shm_link *x)
 static int greet(struct shm_link *x)
 {
 	struct ur_export *e = x->lane->adapter->export;
-	int bell = make_bell(x), err;
+	int fd = make_wakefd(x), err;
 	struct greeting g = { .type = GREETING,
 			      .version = UR_CHAN_VERSION,
 			      .slot = (uint16_t)x->lane->slot,
 			      .pid = getpid() };
-	int fds[2] = { bell, e ? ur_export_fd(e) : -1 };
+	int fds[2] = { fd, e ? ur_export_fd(e) : -1 };
 
-	if (bell < 0)
-		return x->ear_fd;
-	err = ur_mapping_say(&x->shm, &g, sizeof(g), fds, e ? 2 : 1);
-	close(bell);
+	if (fd < 0)
+		return x->own_wakefd;
+	err = ur_chan_link_send(&x->shm, &g, sizeof(g), fds, e ? 2 : 1);
+	close(fd);
 	return err;
 }
 
-/* NULL: no room for one more; the pair is dropped. */
+/* NULL: too many channels; the pair is dropped. */
 static struct shm_link *add_link(struct ur_lane *l, uint16_t slot,
-				 struct ur_mapping *shm)
+				 struct ur_chan_link *shm)
 {
 	struct shm_link *x = nlinks < UR_SHM_MAX ? calloc(1, sizeof(*x)) : NULL;
 
 	if (!x) {
-		ur_mapping_drop(shm);
+		ur_chan_link_drop(shm);
 		return NULL;
 	}
 	x->shm = *shm;
 	x->lane = l;
-	x->bell_fd = -1;
-	x->ear_fd = -1;
+	x->peer_wakefd = -1;
+	x->own_wakefd = -1;
 	x->peer.slot = slot;
-	x->peer.signal = ring_bell;
+	x->peer.signal = signal_peer;
 	ur_list_add_tail(&links, &x->node);
 	nlinks++;
 	return x;
@@ -375,14 +381,14 @@ static void drop_link(struct shm_link *x)
 		ur_lane_unlock(l);
 		ur_direct_close(x->peer.direct);
 	}
-	ur_mapping_drop(&x->shm);
-	if (x->ear_fd >= 0) {
+	ur_chan_link_drop(&x->shm);
+	if (x->own_wakefd >= 0) {
 		ur_lane_lock(l);
-		ur_wakefd_drop(l, x->ear_fd);
+		ur_wakefd_drop(l, x->own_wakefd);
 		ur_lane_unlock(l);
 	}
-	if (x->bell_fd >= 0)
-		close(x->bell_fd);
+	if (x->peer_wakefd >= 0)
+		close(x->peer_wakefd);
 	ur_list_del(&x->node);
 	nlinks--;
 	free(x);
@@ -391,12 +397,12 @@ static void drop_link(struct shm_link *x)
 static void offer(struct ur_client *c, struct ur_lane *l, uint16_t slot)
 {
 	struct shm_link *x;
-	struct ur_mapping shm;
+	struct ur_chan_link shm;
 	int fds[2], err;
 
-	err = ur_mapping_make(&shm, fds);
+	err = ur_chan_link_make(&shm, fds);
 	if (err) {
-		note_refusal((uint16_t)l->slot, slot, -err);
+		add_refusal((uint16_t)l->slot, slot, -err);
 		return;
 	}
 	x = add_link(l, slot, &shm);
@@ -409,11 +415,11 @@ static void offer(struct ur_client *c, struct ur_lane *l, uint16_t slot)
 static void accept_offer(struct ur_lane *l, uint16_t slot, int fds[2])
 {
 	struct shm_link *x;
-	struct ur_mapping shm;
-	int err = ur_mapping_take(&shm, fds);
+	struct ur_chan_link shm;
+	int err = ur_chan_link_take(&shm, fds);
 
 	if (err) {
-		note_refusal((uint16_t)l->slot, slot, -err);
+		add_refusal((uint16_t)l->slot, slot, -err);
 		return;
 	}
 	x = add_link(l, slot, &shm);
@@ -421,7 +427,8 @@ static void accept_offer(struct ur_lane *l, uint16_t slot, int fds[2])
 		(void)greet(x);
 }
 
-static void serve_wish(struct ur_client *c, const struct ur_client_peer_note *n)
+static void serve_request(struct ur_client *c,
+			  const struct ur_client_peer_note *n)
 {
 	struct ur_lane *l = lane_of(n->from);
 	bool wanted;
@@ -444,7 +451,7 @@ static void refused(const struct ur_client_peer_note *n)
 	struct ur_lane *l = lane_of(n->from);
 	struct shm_link *x = l ? find(l, n->slot, 0) : NULL;
 
-	note_refusal(n->from, n->slot, n->error);
+	add_refusal(n->from, n->slot, n->error);
 	if (x && !x->open)
 		drop_link(x);
 }
@@ -466,21 +473,21 @@ static void serve_peer(struct ur_client *c, struct ur_client_peer_note *n)
 	}
 }
 
-static void serve_notes(struct ur_client *c)
+static void serve_events(struct ur_client *c)
 {
-	struct note n;
+	struct event n;
 
 	for (;;) {
-		pthread_mutex_lock(&notes_lock);
-		if (!nnotes) {
-			pthread_mutex_unlock(&notes_lock);
+		pthread_mutex_lock(&events_lock);
+		if (!nevents) {
+			pthread_mutex_unlock(&events_lock);
 			return;
 		}
-		n = notes[0];
-		memmove(notes, notes + 1, --nnotes * sizeof(notes[0]));
-		pthread_mutex_unlock(&notes_lock);
-		if (n.wish)
-			serve_wish(c, &n.n);
+		n = events[0];
+		memmove(events, events + 1, --nevents * sizeof(events[0]));
+		pthread_mutex_unlock(&events_lock);
+		if (n.request)
+			serve_request(c, &n.n);
 		else
 			serve_peer(c, &n.n);
 	}
@@ -498,8 +505,8 @@ static bool open_link(struct shm_link *x, const struct greeting *g,
 		return false;
 	if (!ur_wakefd_is_one(fds[0]))
 		return false;
-	x->bell_fd = fcntl(fds[0], F_DUPFD_CLOEXEC, 3);
-	if (x->bell_fd < 0)
+	x->peer_wakefd = fcntl(fds[0], F_DUPFD_CLOEXEC, 3);
+	if (x->peer_wakefd < 0)
 		return false;
 	x->open = true;
 	if (nfds > 1)
@@ -514,19 +521,19 @@ static bool open_link(struct shm_link *x, const struct greeting *g,
 	ur_shm_signal(l->roce);
 	ur_lane_send(l, ur_clock_ns());
 	ur_lane_unlock(l);
-	/* It may be asleep, and knows nothing of the channel yet. */
+	/* The helper may sleep, and does not know the channel yet. */
 	ur_helper_wake(l);
 	ur_debug("slot %u: shared memory with slot %u", l->slot, x->peer.slot);
 	return true;
 }
 
 /* False: the channel has ended. */
-static bool hear(struct shm_link *x)
+static bool receive(struct shm_link *x)
 {
-	uint8_t msg[UR_MAPPING_MSG_MAX];
-	int fds[UR_MAPPING_MAX_FDS];
+	uint8_t msg[UR_CHAN_LINK_MSG_MAX];
+	int fds[UR_CHAN_LINK_MAX_FDS];
 	unsigned int nfds;
-	ssize_t len = ur_mapping_hear(&x->shm, msg, sizeof(msg), fds, &nfds);
+	ssize_t len = ur_chan_link_recv(&x->shm, msg, sizeof(msg), fds, &nfds);
 	bool ok = false;
 
 	if (len == -EAGAIN)
@@ -583,10 +590,10 @@ void ur_shm_work(struct ur_client *c, const struct pollfd *fds, unsigned int n)
 	for (unsigned int i = 0; i < n; i++) {
 		struct shm_link *x = fds[i].revents ? by_sock(fds[i].fd) : NULL;
 
-		if (x && !hear(x))
+		if (x && !receive(x))
 			drop_link(x);
 	}
-	serve_notes(c);
+	serve_events(c);
 }
 
 void ur_shm_abandon(void)
@@ -595,24 +602,24 @@ void ur_shm_abandon(void)
 		struct shm_link *x =
 			ur_container_of(pos, struct shm_link, node);
 
-		ur_mapping_abandon(&x->shm);
-		if (x->ear_fd >= 0)
-			close(x->ear_fd);
-		if (x->bell_fd >= 0)
-			close(x->bell_fd);
+		ur_chan_link_abandon(&x->shm);
+		if (x->own_wakefd >= 0)
+			close(x->own_wakefd);
+		if (x->peer_wakefd >= 0)
+			close(x->peer_wakefd);
 	}
-	/* The parent's QPs may still stand on its lists. */
+	/* The parent's queue pairs may still be on its lists. */
 	ur_list_init(&links);
 	nlinks = 0;
-	for (unsigned int i = 0; i < nnotes; i++) {
-		for (int k = 0; !notes[i].wish && k < 2; k++) {
-			if (notes[i].n.fds[k] >= 0)
-				close(notes[i].n.fds[k]);
+	for (unsigned int i = 0; i < nevents; i++) {
+		for (int k = 0; !events[i].request && k < 2; k++) {
+			if (events[i].n.fds[k] >= 0)
+				close(events[i].n.fds[k]);
 		}
 	}
-	nnotes = 0;
+	nevents = 0;
 	listening = false;
-	pthread_mutex_init(&notes_lock, NULL);
+	pthread_mutex_init(&events_lock, NULL);
 }
 
 static void add_peer(void *arg, const struct ur_shm_peer *p)
@@ -626,7 +633,7 @@ static void add_peer(void *arg, const struct ur_shm_peer *p)
 
 static void add_refusals(const struct ur_lane *l, struct json_object *list)
 {
-	pthread_mutex_lock(&notes_lock);
+	pthread_mutex_lock(&events_lock);
 	for (unsigned int i = 0; i < REFUSALS; i++) {
 		const struct refusal *f = &refusals[i];
 		struct json_object *o;
@@ -638,7 +645,7 @@ static void add_refusals(const struct ur_lane *l, struct json_object *list)
 		ur_report_string(o, "state", reason(f->error));
 		json_object_array_add(list, o);
 	}
-	pthread_mutex_unlock(&notes_lock);
+	pthread_mutex_unlock(&events_lock);
 }
 
 void ur_shm_report(const struct ur_lane *l, struct json_object *o)

@@ -2,19 +2,17 @@
 #include "ports/ring.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/passed.h"
 #include "base/sys.h"
+#include "shm/sealed.h"
 
-#define SEALS	  (F_SEAL_SHRINK | F_SEAL_GROW)
-#define BELLS_MAX 64
+#define WAKEUPS_MAX 64
 
 static size_t tx_bytes(void)
 {
@@ -27,35 +25,12 @@ static size_t all_bytes(void)
 }
 
 /* What one side sends the other receives. */
-static int map(struct ur_rings *r, int fd, bool daemon)
+static void attach(struct ur_rings *r, bool daemon)
 {
-	uint8_t *mem = mmap(NULL, all_bytes(), PROT_READ | PROT_WRITE,
-			    MAP_SHARED, fd, 0);
+	uint8_t *rx = (uint8_t *)r->mem + tx_bytes();
 
-	if (mem == MAP_FAILED)
-		return -errno;
-	(void)madvise(mem, all_bytes(), MADV_DONTFORK);
-	r->mem = mem;
-	ur_ring_init(daemon ? &r->rx : &r->tx, mem, UR_RING_TX_BYTES);
-	ur_ring_init(daemon ? &r->tx : &r->rx, mem + tx_bytes(),
-		     UR_RING_RX_BYTES);
-	return 0;
-}
-
-/* Sealed: nobody can cut it off under the other's feet. */
-static int make_file(void)
-{
-	int fd = memfd_create("urnic-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int err;
-
-	if (fd < 0)
-		return -errno;
-	if (!ftruncate(fd, (off_t)all_bytes()) &&
-	    !fcntl(fd, F_ADD_SEALS, SEALS))
-		return fd;
-	err = -errno;
-	close(fd);
-	return err;
+	ur_ring_init(daemon ? &r->rx : &r->tx, r->mem, UR_RING_TX_BYTES);
+	ur_ring_init(daemon ? &r->tx : &r->rx, rx, UR_RING_RX_BYTES);
 }
 
 static int send_file(int sock, int fd)
@@ -94,10 +69,8 @@ int ur_rings_make(struct ur_rings *r, int *peer)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
 		       0, pair))
 		return -errno;
-	fd = make_file();
-	err = fd < 0 ? fd : map(r, fd, true);
-	if (!err)
-		err = send_file(pair[0], fd);
+	fd = ur_sealed_make("urnic-rings", all_bytes(), &r->mem);
+	err = fd < 0 ? fd : send_file(pair[0], fd);
 	if (fd >= 0)
 		close(fd);
 	r->sock = pair[0];
@@ -106,6 +79,7 @@ int ur_rings_make(struct ur_rings *r, int *peer)
 		ur_rings_drop(r);
 		return err;
 	}
+	attach(r, true);
 	*peer = pair[1];
 	return 0;
 }
@@ -113,17 +87,16 @@ int ur_rings_make(struct ur_rings *r, int *peer)
 int ur_rings_take(struct ur_rings *r, int sock)
 {
 	int fd = receive_file(sock), err = fd < 0 ? fd : 0;
-	struct stat st;
 
 	*r = (struct ur_rings){ .sock = sock };
-	if (!err && (fstat(fd, &st) || (size_t)st.st_size != all_bytes()))
-		err = -EPROTO;
 	if (!err)
-		err = map(r, fd, false);
+		err = ur_sealed_map(fd, all_bytes(), &r->mem);
 	if (fd >= 0)
 		close(fd);
 	if (err)
 		ur_rings_drop(r);
+	else
+		attach(r, false);
 	return err;
 }
 
@@ -136,20 +109,20 @@ void ur_rings_drop(struct ur_rings *r)
 	*r = (struct ur_rings){ .sock = -1 };
 }
 
-/* A socket that is full of bells has one that was not heard yet. */
-void ur_rings_bell(const struct ur_rings *r)
+/* If the socket is full, the other side has a wake-up still to read. */
+void ur_rings_wake(const struct ur_rings *r)
 {
 	uint8_t byte = 1;
 
 	(void)ur_sys_send(r->sock, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-bool ur_rings_heard(const struct ur_rings *r)
+bool ur_rings_woken(const struct ur_rings *r)
 {
 	uint8_t byte;
 
-	/* Who rings without end is not listened to without end. */
-	for (int i = 0; i < BELLS_MAX; i++) {
+	/* Bounded, in case the other side sends without end. */
+	for (int i = 0; i < WAKEUPS_MAX; i++) {
 		ssize_t n = ur_sys_recv(r->sock, &byte, 1, MSG_DONTWAIT);
 
 		if (n <= 0)
@@ -158,7 +131,7 @@ bool ur_rings_heard(const struct ur_rings *r)
 	return true;
 }
 
-/* Bells that nobody has heard do not hide it. */
+/* Independent of wake-ups that were not read. */
 bool ur_rings_are_alive(const struct ur_rings *r)
 {
 	struct pollfd p = { .fd = r->sock, .events = POLLRDHUP };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RoCEv2 over a port that urnicd runs: two rings (shm/ring.h) in a nameless
- * file, and a socket on which either side wakes the other and sees it end.
+ * RoCEv2 over a port that urnicd runs: two rings (shm/ring.h) in shared memory,
+ * and a socket by which each side wakes the other and sees it end.
  */
 #ifndef UR_PORTS_RING_H
 #define UR_PORTS_RING_H
@@ -10,10 +10,10 @@
 #include "shm/ring.h"
 #include "sockets/link.h"
 
-#define UR_RING_TX_BYTES (1u << 20) /* bursts on their way to the port */
-#define UR_RING_RX_BYTES (4u << 20) /* packets on their way to the lane */
+#define UR_RING_TX_BYTES (1u << 20) /* bursts to the port */
+#define UR_RING_RX_BYTES (4u << 20) /* packets to the lane */
 
-/* One side of both. */
+/* One side of both rings. */
 struct ur_rings {
 	void *mem; /* NULL: none */
 	int sock;
@@ -21,27 +21,32 @@ struct ur_rings {
 	struct ur_ring rx;
 };
 
-/* urnicd's side; *peer, a socket that holds the file, is for the lane.  0 or
- * -errno. */
+/*
+ * urnicd's side; *peer, a socket that holds the memory's file, is for the lane.
+ * 0 or -errno.
+ */
 int ur_rings_make(struct ur_rings *r, int *peer);
 
-/* The lane's side of such a socket, which is taken in any case. */
+/* The lane's side, from such a socket, which is taken in any case. */
 int ur_rings_take(struct ur_rings *r, int sock);
 
 void ur_rings_drop(struct ur_rings *r);
 
 /*
- * Wake the other side, and take what woke us; false: it has ended.  Who polls
- * beside the one who waits looks whether it has, and leaves the bells: the
- * waiter has to wake, since he is rung no more until he asks for it again.
+ * Wake the other side.  Read what woke us; false: the other side has ended.  A
+ * thread that polls while another one waits only asks whether the other side is
+ * alive, and leaves the wake-ups: the waiter must wake, since the other side
+ * sends no more until asked again.
  */
-void ur_rings_bell(const struct ur_rings *r);
-bool ur_rings_heard(const struct ur_rings *r);
+void ur_rings_wake(const struct ur_rings *r);
+bool ur_rings_woken(const struct ur_rings *r);
 bool ur_rings_are_alive(const struct ur_rings *r);
 
-/* A packet received, for another lane: into a ring (0; 1: its consumer sleeps
- * and must be told; -ENOBUFS: lost, and counted), and out of it, in place, as
- * ur_ring_peek(). */
+/*
+ * A packet received, for another lane.  Put: 0; 1: the consumer sleeps and must
+ * be signalled; -ENOBUFS: lost, and counted.  Peek: in place, as
+ * ur_ring_peek().
+ */
 int ur_ring_put_rx(struct ur_ring *r, const struct ur_rx *rx);
 int ur_ring_peek_rx(struct ur_ring *r, struct ur_rx *rx);
 
@@ -55,7 +60,7 @@ int ur_ring_link_create(int sock, const struct ur_port_spec *spec, int rx_fd,
 /* Is it such a link, and has urnicd ended? */
 bool ur_ring_link_is_dead(struct ur_link *link);
 
-/* Go on with the next urnicd's rings.  0 or -errno; sock is taken. */
+/* Continue with the rings of the next urnicd. 0 or -errno; sock is taken. */
 int ur_ring_link_renew(struct ur_link *link, int sock);
 
 #endif

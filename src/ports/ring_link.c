@@ -17,7 +17,7 @@
 
 #define BURST	       64
 #define HOST_EVERY     UR_PORT_HOST_EVERY
-/* … or after that time, of whose end every few looks ask. */
+/* ... or after this time; the clock is read once in so many polls */
 #define HOST_NS	       500000u
 #define LOOKS_PER_TIME 8u
 
@@ -28,11 +28,11 @@ struct ring_link {
 	uint32_t naddrs;
 	uint8_t addrs[UR_PORT_ADDRS][16];
 	int epfd;
-	int again; /* readable: there was something when we wanted to sleep */
-	uint32_t looks;	  /* since the host's sockets were looked at … */
-	uint64_t host_ns; /* … and when that was */
+	int again; /* readable: something came while we prepared to sleep */
+	uint32_t looks;	  /* polls since the host's sockets were polled */
+	uint64_t host_ns; /* when that was */
 	bool slept;
-	bool dead; /* urnicd has ended, or talks rubbish */
+	bool dead; /* urnicd has ended, or violated the protocol */
 };
 
 static struct ring_link *of(struct ur_link *link)
@@ -81,7 +81,7 @@ static int send_burst(struct ring_link *l, const struct ur_burst *t)
 	memcpy(rec.src, t->src, 16);
 	memcpy(rec.dst, t->dst, 16);
 	if (ur_ring_publish(&l->rings.tx, &rec, t->bytes))
-		ur_rings_bell(&l->rings);
+		ur_rings_wake(&l->rings);
 	return 0;
 }
 
@@ -117,7 +117,7 @@ static int recv_ring(struct ring_link *l,
 	return n;
 }
 
-/* Who polls seldom does not wait for it that much longer. */
+/* A lane that polls rarely must not wait that much longer for it. */
 static bool is_hosts_turn(struct ring_link *l)
 {
 	if (l->slept || ++l->looks >= HOST_EVERY)
@@ -153,8 +153,10 @@ static void wake(const struct ring_link *l)
 	(void)!ur_sys_write(l->again, &one, sizeof(one));
 }
 
-/* What has woken the last one who waited is heard here alone (ring.h); that
- * urnicd has ended wakes him until it is seen. */
+/*
+ * Only this function reads the wake-up of the last waiter (ring.h); the end of
+ * urnicd keeps the descriptor readable until it is seen.
+ */
 static int ring_wait_fd(const struct ur_link *link)
 {
 	struct ring_link *l = (struct ring_link *)(uintptr_t)link;
@@ -164,7 +166,7 @@ static int ring_wait_fd(const struct ur_link *link)
 	(void)!ur_sys_read(l->again, &count, sizeof(count));
 	if (l->dead)
 		return l->epfd;
-	(void)ur_rings_heard(&l->rings);
+	(void)ur_rings_woken(&l->rings);
 	if (!ur_ring_sleep(&l->rings.rx, true))
 		wake(l);
 	return l->epfd;
@@ -235,9 +237,9 @@ bool ur_ring_link_is_dead(struct ur_link *link)
 
 	if (link->ops != &ring_ops)
 		return false;
-	if (!l->dead && !ur_rings_heard(&l->rings))
+	if (!l->dead && !ur_rings_woken(&l->rings))
 		die(l);
-	wake(l); /* the bell was another's */
+	wake(l); /* the wake-up was for another thread */
 	return l->dead;
 }
 
@@ -250,7 +252,7 @@ int ur_ring_link_renew(struct ur_link *link, int sock)
 	err = ur_rings_take(&l->rings, sock);
 	if (!err)
 		err = watch(l->epfd, l->rings.sock);
-	/* Before that it is as dead as it was: nobody looks into the rings. */
+	/* Dead until then: no thread polls the rings. */
 	l->dead = err != 0;
 	return err;
 }

@@ -13,7 +13,7 @@
 #include "ports/ring.h"
 
 #define BURST	   64u
-#define HEAR_EVERY 256u /* looks, while nobody sleeps */
+#define HEAR_EVERY 256u /* polls, while no thread sleeps */
 #define IP4_LEN	   20u
 #define IP6_LEN	   40u
 #define PROTO_TCP  6u
@@ -23,11 +23,11 @@ struct ur_ring_port {
 	struct ur_rings rings;
 	struct ur_ring_port_config cfg;
 	int epfd;
-	int again; /* readable: there was something when we wanted to sleep */
-	uint32_t looks; /* since the bells were heard */
+	int again; /* readable: something came while we prepared to sleep */
+	uint32_t looks; /* since urnicd was found alive */
 	bool slept;
 	bool owes_wakeup;
-	bool dead; /* urnicd has ended, or talks rubbish */
+	bool dead; /* urnicd has ended, or violated the protocol */
 };
 
 static void die(struct ur_ring_port *p)
@@ -62,7 +62,7 @@ int ur_ring_port_send_ip(struct ur_ring_port *p, const uint8_t *packet,
 void ur_ring_port_flush(struct ur_ring_port *p)
 {
 	if (p->owes_wakeup && !p->dead)
-		ur_rings_bell(&p->rings);
+		ur_rings_wake(&p->rings);
 	p->owes_wakeup = false;
 }
 
@@ -71,7 +71,7 @@ bool ur_ring_port_put(struct ur_ring_port *p, uint32_t handle)
 	struct ur_ring_rec rec = { .index = UR_RING_TCP_PUT,
 				   .scope_id = handle };
 
-	/* The next urnicd knows nothing of it. */
+	/* The next urnicd does not know the lease. */
 	if (p->dead)
 		return true;
 	if (!ur_ring_reserve(&p->rings.tx, 0))
@@ -110,8 +110,10 @@ static bool read_ends(const uint8_t *packet, uint32_t len,
 	return true;
 }
 
-/* urnicd takes it for ours: the next one is to go to the host, who says that
- * there is nobody. */
+/*
+ * urnicd believes that we have the connection: send the next packet to the
+ * host, which resets it.
+ */
 static void tell_unknown(struct ur_ring_port *p, const uint8_t *packet,
 			 uint32_t len)
 {
@@ -176,7 +178,7 @@ int ur_ring_port_wait_fd(struct ur_ring_port *p)
 	(void)!ur_sys_read(p->again, &count, sizeof(count));
 	if (p->dead)
 		return p->epfd;
-	(void)ur_rings_heard(&p->rings);
+	(void)ur_rings_woken(&p->rings);
 	if (!ur_ring_sleep(&p->rings.rx, true))
 		(void)!ur_sys_write(p->again, &one, sizeof(one));
 	return p->epfd;
@@ -237,7 +239,7 @@ int ur_ring_port_renew(struct ur_ring_port *p, int sock, uint32_t ifindex)
 		err = watch(p->epfd, p->rings.sock);
 	p->owes_wakeup = false;
 	p->cfg.ifindex = ifindex;
-	/* Before that it is as dead as it was: nobody looks into the rings. */
+	/* Dead until then: no thread polls the rings. */
 	p->dead = err != 0;
 	return err;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A port that urnicd runs, as a process with a TCP of its own sees it: rings
- * (ring.h) of IP packets.  What the process may send, and what comes, urnicd
- * decides (dataplane/steer.h).  One caller at a time.
+ * A port that urnicd runs, as seen by a process with its own TCP: rings
+ * (ring.h) of IP packets.  urnicd decides what the process may send, and what
+ * it receives (dataplane/steer.h). One caller at a time.
  */
 #ifndef UR_PORTS_RING_PORT_H
 #define UR_PORTS_RING_PORT_H
@@ -12,8 +12,9 @@
 
 /* What a record is: ur_ring_rec.index. */
 #define UR_RING_TCP_SEGMENT 0u
-#define UR_RING_TCP_PUT	    1u /* scope_id: the name of a lease; no payload */
-#define UR_RING_TCP_UNKNOWN 2u /* struct ur_ring_tcp_ends: of no connection */
+#define UR_RING_TCP_PUT	    1u /* scope_id: handle of a lease; no payload */
+#define UR_RING_TCP_UNKNOWN                                                    \
+	2u /* struct ur_ring_tcp_ends: no connection has them */
 
 struct ur_ring_tcp_ends {
 	uint8_t local[16];
@@ -26,7 +27,7 @@ struct ur_ring_port;
 
 struct ur_ring_port_config {
 	uint32_t ifindex; /* of the host's side */
-	/* An IP packet that came; false: no connection has it. */
+	/* An IP packet was received; false: no connection has it. */
 	bool (*tcp)(void *arg, const uint8_t *packet, uint32_t len);
 	void *arg;
 };
@@ -35,26 +36,30 @@ struct ur_ring_port_config {
 int ur_ring_port_create(int sock, const struct ur_ring_port_config *cfg,
 			struct ur_ring_port **out);
 void ur_ring_port_destroy(struct ur_ring_port *p);
-/* Descriptors of a child of fork(). */
+/* In a child of fork(): close the descriptors. */
 void ur_ring_port_abandon(const struct ur_ring_port *p);
 
-/* Go on with the next urnicd's rings: 0 or -errno; sock is taken. */
+/* Continue with the rings of the next urnicd: 0 or -errno; sock is taken. */
 int ur_ring_port_renew(struct ur_ring_port *p, int sock, uint32_t ifindex);
 
-/* 0; -EAGAIN: no room now; -ENETDOWN: urnicd has ended.  It leaves with the
- * next flush. */
+/*
+ * 0; -EAGAIN: no room now; -ENETDOWN: urnicd has ended.  Sent with the next
+ * flush.
+ */
 int ur_ring_port_send_ip(struct ur_ring_port *p, const uint8_t *packet,
 			 uint32_t len);
 void ur_ring_port_flush(struct ur_ring_port *p);
 
-/* A lease is not needed any more.  False: no room to say so now. */
+/* A lease is no longer needed. False: no room now to say so. */
 bool ur_ring_port_put(struct ur_ring_port *p, uint32_t handle);
 
-/* Take a burst of what came; how many. */
+/* Receive a burst; the number of packets. */
 uint32_t ur_ring_port_poll(struct ur_ring_port *p);
 
-/* Readable when there is something to poll for, from now on until it is called
- * again: who waits wakes, though somebody else polls meanwhile. */
+/*
+ * Readable when there is something to poll for, until the next call: a waiter
+ * wakes even if another thread polls meanwhile.
+ */
 int ur_ring_port_wait_fd(struct ur_ring_port *p);
 
 bool ur_ring_port_is_dead(const struct ur_ring_port *p);

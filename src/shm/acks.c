@@ -120,8 +120,8 @@ static bool is_given_up(struct ur_shm_peer *p)
 {
 	if (!p->given_up)
 		return false;
-	ur_chan_refresh(&p->chan);
-	p->given_up = p->chan.tx_tail == p->given_up_tail;
+	ur_spsc_refresh(&p->chan.tx);
+	p->given_up = p->chan.tx.tail == p->given_up_tail;
 	return p->given_up;
 }
 
@@ -132,7 +132,7 @@ void ur_shm_give_up(const struct ur_roce *r)
 			ur_container_of(pos, struct ur_shm_peer, node);
 
 		p->given_up = !ur_list_empty(&p->full);
-		p->given_up_tail = p->chan.tx_tail;
+		p->given_up_tail = p->chan.tx.tail;
 	}
 }
 

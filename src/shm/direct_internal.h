@@ -298,7 +298,7 @@ void ur_direct_open_all(struct ur_export *own);
 /*
  * The same for all exports of the process, which stay locked until _open;
  * ur_share_lock() held. _reverted: the memory [at, end) is private again, so
- * peers that may have it mapped must unmap it and ask anew.
+ * peers that may have it mapped must unmap it and ask again.
  */
 bool ur_exports_shut(void);
 void ur_exports_reverted(uint64_t at, uint64_t end);

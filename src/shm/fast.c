@@ -22,7 +22,7 @@ static bool is_small(const struct ur_swqe *w)
 	case UR_WR_SEND_IMM:
 	case UR_WR_RDMA_WRITE:
 	case UR_WR_RDMA_WRITE_IMM:
-		return w->length <= UR_CHAN_FEW;
+		return w->length <= UR_SPSC_FEW;
 	default:
 		return false;
 	}
@@ -87,14 +87,14 @@ static bool fill(struct ur_rqp *q, const struct ur_swqe *w, struct ur_desc *c,
 		return !fetch(q, w,
 			      write ? (void *)c->body.value : c->body.bytes);
 	}
-	to = ur_chan_data(chan, w->length, &at);
+	to = ur_spsc_data(&chan->tx, w->length, &at);
 	if (!to || fetch(q, w, to))
 		return false;
 	c->flags = flags_of(q, w);
 	c->body.rkey = 0; /* of a SEND: asks nothing */
 	c->body.at = at;
 	c->body.total = w->length;
-	ur_chan_data_used(chan, at, w->length);
+	ur_spsc_data_used(&chan->tx, at, w->length);
 	return true;
 }
 
@@ -139,7 +139,7 @@ bool ur_shm_kick_small(struct ur_qp *qp)
 	    q->req.cur + 1 != ur_sq_tail(&qp->sq) || !ur_shm_send_small(q))
 		return false;
 	p->dirty = false;
-	if (ur_chan_must_signal(&p->chan))
+	if (ur_spsc_must_signal(&p->chan.tx))
 		p->signal(p);
 	return true;
 }
@@ -151,7 +151,7 @@ static bool may_take(const struct ur_rqp *q, const struct ur_desc *c)
 	const struct ur_shm_qp *n = q->shm;
 
 	return c->kind == UR_SHM_SEND && (c->flags & WHOLE) == WHOLE &&
-	       c->len <= UR_CHAN_FEW && n->serves && !n->in_message &&
+	       c->len <= UR_SPSC_FEW && n->serves && !n->in_message &&
 	       n->serves_epoch == (uint8_t)(c->to >> UR_SHM_EPOCH_SHIFT) &&
 	       !(n->due & (UR_SHM_DUE_REFUSED | UR_SHM_DUE_FAULT)) &&
 	       !q->rsp.in_message && !q->rsp.rwqe && !q->qp->srq &&

@@ -126,7 +126,7 @@ static bool fits(struct ur_shm_peer *p, uint32_t len)
 	while (t->pending_head != t->pending_tail) {
 		uint32_t i = t->pending_tail % UR_CHAN_DESCS;
 
-		if ((int32_t)(p->chan.tx_tail - t->pending[i].at) <= 0)
+		if ((int32_t)(p->chan.tx.tail - t->pending[i].at) <= 0)
 			break;
 		t->pending_bytes -= t->pending[i].len;
 		t->pending_tail++;
@@ -138,7 +138,7 @@ bool ur_shm_rndv_room(struct ur_shm_peer *p, uint32_t len)
 {
 	if (fits(p, len))
 		return true;
-	ur_chan_refresh(&p->chan);
+	ur_spsc_refresh(&p->chan.tx);
 	return fits(p, len);
 }
 
@@ -147,7 +147,7 @@ void ur_shm_rndv_sent(struct ur_shm_peer *p, uint32_t len)
 	struct ur_shm_rndv *t = &p->rndv;
 	uint32_t i = t->pending_head++ % UR_CHAN_DESCS;
 
-	t->pending[i].at = p->chan.tx_head - 1;
+	t->pending[i].at = p->chan.tx.head - 1;
 	t->pending[i].len = len;
 	t->pending_bytes += len;
 }

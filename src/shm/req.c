@@ -162,7 +162,7 @@ static void watch(struct ur_rqp *q)
 	t = ur_rc_ack_timeout_ns(q);
 	if (t == UR_NEVER)
 		return;
-	q->shm->at_seen = q->shm->peer ? q->shm->peer->chan.tx_tail : 0;
+	q->shm->at_seen = q->shm->peer ? q->shm->peer->chan.tx.tail : 0;
 	ur_timer_arm(&q->r->timers, &q->timer, q->r->now_ns + t / LOOKS);
 }
 
@@ -176,8 +176,8 @@ static bool has_taken(struct ur_shm_qp *n)
 
 	if (!n->peer)
 		return false;
-	ur_chan_refresh(&n->peer->chan);
-	return n->rndv_open && n->peer->chan.tx_tail != was &&
+	ur_spsc_refresh(&n->peer->chan.tx);
+	return n->rndv_open && n->peer->chan.tx.tail != was &&
 	       n->last - was - 1 < UR_CHAN_DESCS;
 }
 
@@ -263,7 +263,7 @@ static uint8_t *payload_place(struct ur_rqp *q, struct ur_desc *c, bool write,
 
 	if (in_body)
 		return write ? (uint8_t *)c->body.value : c->body.bytes;
-	to = ur_chan_data(&q->shm->peer->chan, len, at);
+	to = ur_spsc_data(&q->shm->peer->chan.tx, len, at);
 	if (!to)
 		ur_shm_wait_room(q);
 	return to;
@@ -290,7 +290,7 @@ static enum sent send_rndv(struct ur_rqp *q, const struct ur_swqe *w,
 	c->body.index = p->len;
 	ur_shm_send(q, c);
 	ur_shm_rndv_sent(n->peer, p->len);
-	n->last = n->peer->chan.tx_head;
+	n->last = n->peer->chan.tx.head;
 	n->off += p->len;
 	return SENT;
 }
@@ -336,7 +336,7 @@ static enum sent send_bytes(struct ur_rqp *q, const struct ur_swqe *w,
 		if (!write)
 			c->body.rkey = ask;
 		c->body.at = at;
-		ur_chan_data_used(&n->peer->chan, at, len);
+		ur_spsc_data_used(&n->peer->chan.tx, at, len);
 	}
 	ur_shm_send(q, c);
 	n->off += len;
@@ -578,7 +578,7 @@ static const void *answer_bytes(const struct ur_rqp *q, const struct ur_desc *c)
 	/* Without payload the descriptor has no position. */
 	if ((c->flags & UR_SHM_IN_BODY) || !c->len)
 		return c->len <= UR_SHM_WRITE_BODY ? &c->body.value : NULL;
-	return ur_chan_payload(q->r->shm->from, c->body.at, c->len);
+	return ur_spsc_payload(&q->r->shm->from->rx, c->body.at, c->len);
 }
 
 void ur_shm_take_answer(struct ur_rqp *q, const struct ur_desc *c)

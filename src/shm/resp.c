@@ -105,7 +105,8 @@ static uint8_t *reach(struct ur_rqp *q, uint32_t rkey, uint64_t va,
 const uint8_t *ur_shm_payload(const struct ur_rqp *q, const struct ur_desc *c)
 {
 	if (!(c->flags & UR_SHM_IN_BODY))
-		return ur_chan_payload(q->r->shm->from, c->body.at, c->len);
+		return ur_spsc_payload(&q->r->shm->from->rx, c->body.at,
+				       c->len);
 	if (c->kind == UR_SHM_WRITE)
 		return c->len <= UR_SHM_WRITE_BODY ? (const void *)c->body.value
 						   : NULL;
@@ -359,7 +360,7 @@ static enum answered answer_chunk(struct ur_rqp *q, struct ur_shm_res *x)
 			     UR_ACCESS_REMOTE_READ);
 		c->flags = in_body ? UR_SHM_IN_BODY : 0;
 		to = in_body ? (uint8_t *)c->body.value
-			     : ur_chan_data(chan, len, &at);
+			     : ur_spsc_data(&chan->tx, len, &at);
 		if (!to) {
 			ur_shm_wait_room(q);
 			return NO_ROOM;
@@ -368,7 +369,7 @@ static enum answered answer_chunk(struct ur_rqp *q, struct ur_shm_res *x)
 			return NO_MEMORY;
 		if (!in_body) {
 			c->body.at = at;
-			ur_chan_data_used(chan, at, len);
+			ur_spsc_data_used(&chan->tx, at, len);
 		}
 	}
 	c->body.index = x->index;

@@ -118,7 +118,7 @@ static bool convert(uint64_t at, uint64_t end, bool holes)
 	return ur_share_convert(fd, at, at, end, holes);
 }
 
-/* A new sequence number, so that peers ask anew; own->lock. */
+/* A new sequence number, so that peers ask again; own->lock. */
 static void renew(struct ur_export *e, struct ur_seg_entry *at,
 		  struct ur_seg_entry *is)
 {

@@ -2,7 +2,7 @@
 /*
  * A child of fork() must have a copy of what was private memory.
  *
- * Shared memory has MADV_DONTFORK from the moment of its conversion.  So if
+ * Shared memory has MADV_DONTFORK from its conversion on.  So if
  * anything below fails, or the child comes from a bare system call, it has no
  * memory there, and using it raises a signal: a child never shares memory with
  * its parent and never sees zeros.

@@ -26,7 +26,7 @@ struct ur_desc *ur_shm_desc(struct ur_rqp *q, enum ur_shm_kind kind, bool asks)
 
 	if (!n->peer || n->peer->broken)
 		return NULL;
-	if (!ur_chan_has_room(&n->peer->chan, spare_of(kind))) {
+	if (!ur_spsc_has_room(&n->peer->chan.tx, spare_of(kind))) {
 		ur_shm_wait_room(q);
 		return NULL;
 	}
@@ -60,24 +60,24 @@ void ur_shm_send(struct ur_rqp *q, struct ur_desc *c)
 		 */
 		n->peer->synced = n->wired;
 	}
-	ur_chan_publish(&n->peer->chan);
+	ur_spsc_publish(&n->peer->chan.tx);
 	if (mark)
-		n->peer->marked = n->peer->chan.tx_head;
+		n->peer->marked = n->peer->chan.tx.head;
 	n->peer->dirty = true;
 }
 
 /* Has the consumer made room since the waiting queue pairs tried? */
 static bool has_moved(struct ur_shm_peer *p)
 {
-	ur_chan_refresh(&p->chan);
-	return p->chan.tx_tail != p->seen_tail ||
-	       p->chan.tx_data_tail != p->seen_data_tail;
+	ur_spsc_refresh(&p->chan.tx);
+	return p->chan.tx.tail != p->seen_tail ||
+	       p->chan.tx.data_tail != p->seen_data_tail;
 }
 
 static void note_room(struct ur_shm_peer *p)
 {
-	p->seen_tail = p->chan.tx_tail;
-	p->seen_data_tail = p->chan.tx_data_tail;
+	p->seen_tail = p->chan.tx.tail;
+	p->seen_data_tail = p->chan.tx.data_tail;
 }
 
 void ur_shm_wait_room(struct ur_rqp *q)
@@ -91,7 +91,7 @@ void ur_shm_wait_room(struct ur_rqp *q)
 	/* A lane that is awake checks by itself, and again before it sleeps. */
 	if (!q->r->shm->asleep)
 		return;
-	ur_chan_want_room(&n->peer->chan);
+	ur_spsc_want_room(&n->peer->chan.tx);
 	q->r->shm->look = true;
 }
 
@@ -395,7 +395,7 @@ bool ur_shm_pending(const struct ur_roce *r)
 		struct ur_shm_peer *p =
 			ur_container_of(pos, struct ur_shm_peer, node);
 
-		if (!ur_chan_is_empty(&p->chan) ||
+		if (!ur_spsc_is_empty(&p->chan.rx) ||
 		    (!ur_list_empty(&p->full) && has_moved(p)))
 			return true;
 	}
@@ -498,7 +498,7 @@ static bool take_oldest(struct ur_roce *r, struct ur_shm_peer *p)
 	struct ur_desc c;
 	struct ur_rqp *q;
 
-	ur_chan_copy(&p->chan, &c);
+	ur_spsc_copy(&p->chan.rx, &c);
 	if (!may_take(r, p, &c))
 		return false;
 	r->shm->from = &p->chan;
@@ -508,8 +508,8 @@ static bool take_oldest(struct ur_roce *r, struct ur_shm_peer *p)
 	else if (c.kind == UR_SHM_DATAGRAM)
 		ur_shm_ud_take(r, &c);
 	if (c.len && !(c.flags & UR_SHM_IN_BODY))
-		ur_chan_data_done(&p->chan, c.body.at, c.len);
-	ur_chan_consume(&p->chan);
+		ur_spsc_data_done(&p->chan.rx, c.body.at, c.len);
+	ur_spsc_consume(&p->chan.rx);
 	return true;
 }
 
@@ -518,7 +518,7 @@ void ur_shm_close(struct ur_roce *r, struct ur_shm_peer *p, uint64_t now_ns)
 	r->now_ns = now_ns;
 	/* Descriptors that were published before the end still count. */
 	for (uint32_t i = 0;
-	     i < UR_CHAN_DESCS && !p->broken && !ur_chan_is_empty(&p->chan);
+	     i < UR_CHAN_DESCS && !p->broken && !ur_spsc_is_empty(&p->chan.rx);
 	     i++) {
 		p->link_empty = true;
 		(void)take_oldest(r, p);
@@ -598,21 +598,21 @@ static int poll_peer(struct ur_roce *r, struct ur_shm_peer *p)
 
 	r->shm->rndv_bytes = 0;
 	while (n < (int)BUDGET && r->shm->rndv_bytes < UR_SHM_DIRECT_BYTES) {
-		if (ur_chan_is_empty(&p->chan)) {
-			ur_chan_row_ended(&p->chan);
+		if (ur_spsc_is_empty(&p->chan.rx)) {
+			ur_spsc_row_ended(&p->chan.rx);
 			break;
 		}
-		ur_chan_prefetch(&p->chan);
+		ur_spsc_prefetch(&p->chan.rx);
 		if (!take_oldest(r, p))
 			break;
 		n++;
-		ur_chan_release_early(&p->chan);
+		ur_spsc_release_early(&p->chan.rx);
 	}
 	if (!ur_list_empty(&p->full))
 		serve_waiting(p);
 	while (p->broken && !ur_list_empty(&p->qps))
 		part(ur_container_of(p->qps.next, struct ur_shm_qp, node)->q);
-	if (n && ur_chan_release(&p->chan))
+	if (n && ur_spsc_release(&p->chan.rx, &p->chan.tx))
 		p->signal(p);
 	return n;
 }
@@ -660,7 +660,7 @@ void ur_shm_signal(struct ur_roce *r)
 		if (!p->dirty)
 			continue;
 		p->dirty = false;
-		if (ur_chan_must_signal(&p->chan))
+		if (ur_spsc_must_signal(&p->chan.tx))
 			p->signal(p);
 	}
 }
@@ -672,9 +672,9 @@ bool ur_shm_sleep(struct ur_roce *r, bool asleep)
 		struct ur_shm_peer *p =
 			ur_container_of(pos, struct ur_shm_peer, node);
 
-		ur_chan_sleeps(&p->chan, asleep);
+		ur_spsc_sleeps(&p->chan.rx, asleep);
 		if (asleep && !ur_list_empty(&p->full))
-			ur_chan_want_room(&p->chan);
+			ur_spsc_want_room(&p->chan.tx);
 	}
 	return !asleep || !ur_shm_pending(r);
 }
@@ -683,6 +683,6 @@ void ur_shm_polled(struct ur_roce *r)
 {
 	r->shm->asleep = false;
 	ur_list_for_each(pos, &r->shm->peers)
-		ur_chan_polled(
-			&ur_container_of(pos, struct ur_shm_peer, node)->chan);
+		ur_spsc_polled(&ur_container_of(pos, struct ur_shm_peer, node)
+					->chan.rx);
 }

@@ -51,7 +51,7 @@ static bool length_ok(const struct ur_rqp *q, const struct ur_in *in)
 /* Export what the peer may do by direct access. */
 void ur_shm_uc_join(struct ur_rqp *q)
 {
-	q->shm->last = q->shm->peer->chan.tx_head;
+	q->shm->last = q->shm->peer->chan.tx.head;
 	q->shm->serves = true;
 	ur_shm_export_qp(q);
 }

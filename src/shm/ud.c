@@ -88,7 +88,7 @@ struct ur_shm_peer *ur_shm_ud_peer(struct ur_rqp *q, const struct ur_swqe *w)
 	ur_list_del(&n->full);
 	ur_list_add_tail(&p->qps, &n->node);
 	n->peer = p;
-	n->last = p->chan.tx_head;
+	n->last = p->chan.tx.head;
 	return p;
 }
 
@@ -119,13 +119,13 @@ static int put_payload(struct ur_rqp *q, const struct ur_swqe *w,
 		c->flags |= UR_SHM_IN_BODY;
 		return ur_shm_copy_out(q, w, 0, len, c->body.bytes + V4_DATA);
 	}
-	to = ur_chan_data(chan, len, &at);
+	to = ur_spsc_data(&chan->tx, len, &at);
 	if (!to)
 		return -EAGAIN;
 	if (ur_shm_copy_out(q, w, 0, len, to))
 		return -EFAULT;
 	c->body.at = at;
-	ur_chan_data_used(chan, at, len);
+	ur_spsc_data_used(&chan->tx, at, len);
 	return 0;
 }
 
@@ -176,7 +176,7 @@ static const uint8_t *payload_of(const struct ur_roce *r,
 	if (!c->len)
 		return c->body.bytes;
 	if (!(c->flags & UR_SHM_IN_BODY))
-		return ur_chan_payload(r->shm->from, c->body.at, c->len);
+		return ur_spsc_payload(&r->shm->from->rx, c->body.at, c->len);
 	return c->len <= V4_ROOM && !(c->flags & UR_SHM_V6)
 		       ? c->body.bytes + V4_DATA
 		       : NULL;

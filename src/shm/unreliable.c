@@ -100,13 +100,13 @@ static bool wait(struct ur_rqp *q)
 	struct ur_shm_peer *p = n->peer;
 	uint64_t now = q->r->now_ns;
 
-	ur_chan_refresh(&p->chan);
-	if (p->stalled && p->stalled_tail == p->chan.tx_tail)
+	ur_spsc_refresh(&p->chan.tx);
+	if (p->stalled && p->stalled_tail == p->chan.tx.tail)
 		return false;
 	p->stalled = false;
-	if (!n->since_ns || n->at_tail != p->chan.tx_tail) {
+	if (!n->since_ns || n->at_tail != p->chan.tx.tail) {
 		n->since_ns = now;
-		n->at_tail = p->chan.tx_tail;
+		n->at_tail = p->chan.tx.tail;
 	} else if ((int64_t)(now - n->since_ns) >= (int64_t)PATIENCE_NS) {
 		p->stalled = true;
 		p->stalled_tail = n->at_tail;
@@ -132,10 +132,10 @@ static bool is_elsewhere(const struct ur_rqp *q, const struct ur_swqe *w)
  */
 static bool has_passed(struct ur_chan *c, uint32_t at)
 {
-	if (c->tx_head - at >= c->tx_head - c->tx_tail)
+	if (c->tx.head - at >= c->tx.head - c->tx.tail)
 		return true;
-	ur_chan_refresh(c);
-	return c->tx_head - at >= c->tx_head - c->tx_tail;
+	ur_spsc_refresh(&c->tx);
+	return c->tx.head - at >= c->tx.head - c->tx.tail;
 }
 
 /* Are all of q's descriptors taken? */
@@ -185,7 +185,7 @@ static int send_one(struct ur_rqp *q, const struct ur_swqe *w)
 		ur_shm_ack_others(q);
 	err = q->qp->type == UR_QPT_UD ? ur_shm_ud_send(q, w)
 				       : ur_shm_send_message(q, w);
-	n->last = n->peer->chan.tx_head;
+	n->last = n->peer->chan.tx.head;
 	return err;
 }
 

@@ -331,7 +331,7 @@ static void payload(const struct world *w, struct script *s, struct ur_desc *c)
 
 	c->len = how & 1 ? next8(s) : (uint16_t)next32(s);
 	c->body.total = how & 2 ? next32(s) % (3 * UR_SHM_CHUNK) : c->len;
-	c->body.at = how & 4 ? next32(s) : w->hostile.tx_data_head;
+	c->body.at = how & 4 ? next32(s) : w->hostile.tx.data_head;
 	if (how & 8)
 		c->body.at &= ~63u;
 }
@@ -358,7 +358,7 @@ static void write_cell(struct world *w, struct script *s)
 		c->body.index = k->link.rq_psn;
 	if (how & 4)
 		c->body.value[0] = c->body.value[1] = next8(s);
-	ur_chan_publish(&w->hostile);
+	ur_spsc_publish(&w->hostile.tx);
 }
 
 /* A word anywhere; now and then in what the sides tell each other. */
@@ -371,10 +371,12 @@ static void write_raw(struct world *w, struct script *s)
 	if (v & 1)
 		at %= 256;
 	else if (v & 2)
-		at = (uint32_t)((const uint8_t *)w->hostile.tx - w->mem) / 4 +
+		at = (uint32_t)((const uint8_t *)w->hostile.tx.slots - w->mem) /
+			     4 +
 		     at % 4096;
 	else if (v & 4)
-		at = (uint32_t)((const uint8_t *)w->hostile.rx - w->mem) / 4 +
+		at = (uint32_t)((const uint8_t *)w->hostile.rx.slots - w->mem) /
+			     4 +
 		     at % 4096;
 	if (v & 8)
 		v &= 0xfff0;
@@ -386,15 +388,15 @@ static void consume(struct world *w)
 {
 	uint32_t n = 0;
 
-	while (!ur_chan_is_empty(&w->hostile) && n++ < UR_CHAN_DESCS) {
+	while (!ur_spsc_is_empty(&w->hostile.rx) && n++ < UR_CHAN_DESCS) {
 		struct ur_desc c;
 
-		ur_chan_copy(&w->hostile, &c);
+		ur_spsc_copy(&w->hostile.rx, &c);
 		if (c.len && !(c.flags & UR_SHM_IN_BODY))
-			ur_chan_data_done(&w->hostile, c.body.at, c.len);
-		ur_chan_consume(&w->hostile);
+			ur_spsc_data_done(&w->hostile.rx, c.body.at, c.len);
+		ur_spsc_consume(&w->hostile.rx);
 	}
-	(void)ur_chan_release(&w->hostile);
+	(void)ur_spsc_release(&w->hostile.rx, &w->hostile.tx);
 }
 
 /* What the type of queue pair can do. */
@@ -503,18 +505,18 @@ static void agree(struct world *w)
 {
 	uint32_t n = 0;
 
-	while (!ur_chan_is_empty(&w->hostile) && n++ < UR_CHAN_DESCS) {
+	while (!ur_spsc_is_empty(&w->hostile.rx) && n++ < UR_CHAN_DESCS) {
 		struct ur_desc in, *c = ur_chan_desc(&w->hostile);
 
-		ur_chan_copy(&w->hostile, &in);
-		ur_chan_consume(&w->hostile);
+		ur_spsc_copy(&w->hostile.rx, &in);
+		ur_spsc_consume(&w->hostile.rx);
 		if (in.kind != UR_SHM_ASK)
 			continue;
 		*c = (struct ur_desc){ .seq = c->seq,
 				       .kind = UR_SHM_READY,
 				       .to = in.from | (in.to & ~UR_QPN_MASK),
 				       .from = in.to & UR_QPN_MASK };
-		ur_chan_publish(&w->hostile);
+		ur_spsc_publish(&w->hostile.tx);
 	}
 	for (uint32_t i = 0; i < QPS; i++) {
 		struct ur_desc *c = ur_chan_desc(&w->hostile);
@@ -523,9 +525,9 @@ static void agree(struct world *w)
 				       .kind = UR_SHM_ASK,
 				       .to = w->conns[i].qp.qpn,
 				       .from = PEER_QPN + i };
-		ur_chan_publish(&w->hostile);
+		ur_spsc_publish(&w->hostile.tx);
 	}
-	(void)ur_chan_release(&w->hostile);
+	(void)ur_spsc_release(&w->hostile.rx, &w->hostile.tx);
 	look(w, 0);
 }
 

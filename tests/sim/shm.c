@@ -163,7 +163,7 @@ static void side_open(struct side *s)
 
 	memset(&s->peer, 0, sizeof(s->peer));
 	RIG_CHECK(ur_chan_attach(&s->peer.chan, n->mem, i) == 0);
-	s->peer.chan.tx_most = 256u << 10; /* so that it is full at times */
+	s->peer.chan.tx.most = 256u << 10; /* so that it is full at times */
 	s->peer.slot = (uint16_t)n->side[!i].lane->rig.slot;
 	s->peer.signal = signal;
 	s->state = SIDE_OPEN;
@@ -253,8 +253,8 @@ static void trace_cells(void *arg, const struct ur_shm_peer *p)
 	struct ur_chan c = p->chan;
 	struct ur_desc cell;
 
-	for (; !ur_chan_is_empty(&c); ur_chan_consume(&c)) {
-		ur_chan_copy(&c, &cell);
+	for (; !ur_spsc_is_empty(&c.rx); ur_spsc_consume(&c.rx)) {
+		ur_spsc_copy(&c.rx, &cell);
 		trace_cell(arg, &cell);
 	}
 }

@@ -201,8 +201,8 @@ def self_test():
     assert "does not happen" in check_order(hops, good[:3])
     swapped = [good[0], good[3], good[1]]
     assert "only before" in check_order(hops, swapped)
-    stranger = good + [Event(5, "responder", "ports/mapping", "send")]
-    assert "ports/mapping" in check_complete(hops, helpers, stranger)
+    stranger = good + [Event(5, "responder", "shm/sealed", "send")]
+    assert "shm/sealed" in check_complete(hops, helpers, stranger)
     other = good + [Event(5, "responder", "engine/watch", "work", "7")]
     assert check_complete(hops, helpers, other) is None
     late = [Event(9, "requester", APP, "done"), *good[1:], good[0],

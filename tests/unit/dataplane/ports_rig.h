@@ -341,7 +341,7 @@ static void write_burst(struct ur_rings *r, const struct ur_ring_rec *rec,
 	assert_non_null(at);
 	memset(at, 0x55, len);
 	if (ur_ring_publish(&r->tx, rec, len))
-		ur_rings_bell(r);
+		ur_rings_wake(r);
 }
 
 /* Such a packet comes by that queue; did a lane take it? */
@@ -418,7 +418,7 @@ static void write_record(struct ur_rings *r, uint16_t kind, uint32_t scope_id,
 	assert_non_null(at);
 	memcpy(at, data, len);
 	if (ur_ring_publish(&r->tx, &rec, len))
-		ur_rings_bell(r);
+		ur_rings_wake(r);
 }
 
 static void write_segment(struct ur_rings *r, uint16_t number, uint8_t flags)

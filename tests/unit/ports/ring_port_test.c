@@ -56,7 +56,7 @@ static void give(const void *data, uint32_t len)
 	assert_non_null(at);
 	memcpy(at, data, len);
 	if (ur_ring_publish(&daemon_side.tx, &rec, len))
-		ur_rings_bell(&daemon_side);
+		ur_rings_wake(&daemon_side);
 }
 
 static bool is_readable(int fd)
@@ -117,7 +117,7 @@ static void wakeups(void **state)
 	assert_false(is_readable(daemon_side.sock));
 	ur_ring_port_flush(port);
 	assert_true(is_readable(daemon_side.sock));
-	assert_true(ur_rings_heard(&daemon_side));
+	assert_true(ur_rings_woken(&daemon_side));
 	assert_false(is_readable(daemon_side.sock));
 	ur_ring_port_flush(port);
 	assert_false(is_readable(daemon_side.sock));

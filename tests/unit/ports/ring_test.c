@@ -9,12 +9,16 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "../own_net.h"
+#include "base/passed.h"
 #include "ports/port.h"
 #include "ports/ring.h"
 #include "sockets/udp.h"
@@ -116,7 +120,7 @@ static bool deliver(struct fixture *f, uint32_t len)
 	}
 	memset(at, 1, len);
 	if (ur_ring_publish(&f->urnicd.tx, &rec, len))
-		ur_rings_bell(&f->urnicd);
+		ur_rings_wake(&f->urnicd);
 	return true;
 }
 
@@ -267,7 +271,7 @@ static void it_sees_the_end_behind_a_wakeup(void **state)
 {
 	struct fixture *f = *state;
 
-	ur_rings_bell(&f->urnicd);
+	ur_rings_wake(&f->urnicd);
 	ur_rings_drop(&f->urnicd);
 	for (uint32_t i = 0; i < UR_PORT_HOST_EVERY; i++)
 		assert_int_equal(receive(f), 0);
@@ -301,6 +305,34 @@ static void it_goes_on_with_the_next_urnicd(void **state)
 	assert_true(ur_ring_link_is_dead(f->link));
 }
 
+/* Its maker could shrink it, and each access would fault. */
+static void memory_that_can_shrink_is_refused(void **state)
+{
+	size_t bytes = ur_ring_bytes(UR_RING_TX_BYTES) +
+		       ur_ring_bytes(UR_RING_RX_BYTES);
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	const uint8_t byte = 0;
+	struct ur_rings r;
+	int pair[2];
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+	for (int sealed = 0; sealed < 2; sealed++) {
+		if (sealed)
+			assert_int_equal(fcntl(fd, F_ADD_SEALS,
+					       F_SEAL_SHRINK | F_SEAL_GROW),
+					 0);
+		assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair),
+				 0);
+		assert_int_equal(ur_pass_fd(pair[0], &byte, 1, fd), 0);
+		assert_int_equal(ur_rings_take(&r, pair[1]),
+				 sealed ? 0 : -EPROTO);
+		ur_rings_drop(&r);
+		close(pair[0]);
+	}
+	close(fd);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -315,6 +347,7 @@ int main(void)
 		T(it_outlives_urnicd),
 		T(it_sees_the_end_behind_a_wakeup),
 		T(it_goes_on_with_the_next_urnicd),
+		T(memory_that_can_shrink_is_refused),
 	};
 
 	if (!own_net_enter())

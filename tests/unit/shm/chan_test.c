@@ -44,15 +44,15 @@ static void put(struct ur_chan *c, uint32_t imm)
 {
 	ur_chan_desc(c)->imm_be = imm;
 	ur_chan_desc(c)->len = 0;
-	ur_chan_publish(c);
+	ur_spsc_publish(&c->tx);
 }
 
 static uint32_t get(struct ur_chan *c)
 {
 	struct ur_desc cell;
 
-	ur_chan_copy(c, &cell);
-	ur_chan_consume(c);
+	ur_spsc_copy(&c->rx, &cell);
+	ur_spsc_consume(&c->rx);
 	return cell.imm_be;
 }
 
@@ -62,13 +62,13 @@ static void cells_come_in_order_over_many_laps(void **state)
 	uint32_t in = 0, out = 0;
 
 	for (int round = 0; round < 5000; round++) {
-		for (int i = 0; i < round % 97 && ur_chan_has_room(&p->a, 0);
+		for (int i = 0; i < round % 97 && ur_spsc_has_room(&p->a.tx, 0);
 		     i++)
 			put(&p->a, in++);
-		while (!ur_chan_is_empty(&p->b))
+		while (!ur_spsc_is_empty(&p->b.rx))
 			assert_int_equal(get(&p->b), out++);
 		assert_int_equal(in, out);
-		(void)ur_chan_release(&p->b);
+		(void)ur_spsc_release(&p->b.rx, &p->b.tx);
 	}
 	assert_true(in > 20 * UR_CHAN_DESCS);
 }
@@ -78,18 +78,18 @@ static void a_full_ring_takes_no_more(void **state)
 	struct pair *p = *state;
 
 	for (uint32_t i = 0; i < UR_CHAN_DESCS; i++) {
-		assert_true(ur_chan_has_room(&p->a, 0));
+		assert_true(ur_spsc_has_room(&p->a.tx, 0));
 		put(&p->a, i);
 	}
-	assert_false(ur_chan_has_room(&p->a, 0));
+	assert_false(ur_spsc_has_room(&p->a.tx, 0));
 	assert_int_equal(get(&p->b), 0);
-	assert_false(ur_chan_has_room(&p->a, 0)); /* nobody was told */
-	ur_chan_release(&p->b);
-	assert_true(ur_chan_has_room(&p->a, 0));
+	assert_false(ur_spsc_has_room(&p->a.tx, 0)); /* nobody was told */
+	ur_spsc_release(&p->b.rx, &p->b.tx);
+	assert_true(ur_spsc_has_room(&p->a.tx, 0));
 	put(&p->a, UR_CHAN_DESCS);
 	for (uint32_t i = 1; i <= UR_CHAN_DESCS; i++)
 		assert_int_equal(get(&p->b), i);
-	assert_true(ur_chan_is_empty(&p->b));
+	assert_true(ur_spsc_is_empty(&p->b.rx));
 }
 
 /* In the middle of many cells, and not for every one of them. */
@@ -100,32 +100,32 @@ static void room_is_told_early(void **state)
 	uint32_t at, acked_done = 0;
 
 	for (uint32_t i = 0; i < UR_CHAN_DESCS; i++) {
-		assert_non_null(ur_chan_data(&p->a, len, &at));
-		ur_chan_data_used(&p->a, at, len);
+		assert_non_null(ur_spsc_data(&p->a.tx, len, &at));
+		ur_spsc_data_used(&p->a.tx, at, len);
 		put(&p->a, i);
 	}
-	assert_null(ur_chan_data(&p->a, len, &at));
+	assert_null(ur_spsc_data(&p->a.tx, len, &at));
 	for (uint32_t i = 0; i < UR_CHAN_DESCS; i++) {
-		uint32_t was = p->a.tx_tail;
+		uint32_t was = p->a.tx.tail;
 
 		assert_int_equal(get(&p->b), i);
-		ur_chan_data_done(&p->b, i * len, len);
-		ur_chan_release_early(&p->b);
-		ur_chan_refresh(&p->a);
-		acked_done += p->a.tx_tail != was;
+		ur_spsc_data_done(&p->b.rx, i * len, len);
+		ur_spsc_release_early(&p->b.rx);
+		ur_spsc_refresh(&p->a.tx);
+		acked_done += p->a.tx.tail != was;
 	}
 	assert_true(acked_done > 4 && acked_done < UR_CHAN_DESCS / 4);
 	/* Who waits hears of it at the end. */
-	ur_chan_want_room(&p->a);
-	assert_true(ur_chan_release(&p->b));
-	assert_int_equal(p->a.tx_tail, UR_CHAN_DESCS);
+	ur_spsc_want_room(&p->a.tx);
+	assert_true(ur_spsc_release(&p->b.rx, &p->b.tx));
+	assert_int_equal(p->a.tx.tail, UR_CHAN_DESCS);
 }
 
 /* How far beyond the oldest cell the consumer has asked for more. */
 static uint32_t look_ahead(struct ur_chan *c)
 {
-	ur_chan_prefetch(c);
-	return c->rx_fetched - 1 - c->rx_tail;
+	ur_spsc_prefetch(&c->rx);
+	return c->rx.fetched - 1 - c->rx.tail;
 }
 
 /* A row is followed further and further; at its end that begins anew, since a
@@ -140,19 +140,19 @@ static void a_row_is_seen_coming(void **state)
 
 		put(&p->a, i);
 		remote = look_ahead(&p->b);
-		assert_true(remote >= was && remote <= UR_CHAN_AHEAD);
+		assert_true(remote >= was && remote <= UR_SPSC_AHEAD);
 		assert_int_equal(get(&p->b), i);
-		(void)ur_chan_release(&p->b);
-		ur_chan_refresh(&p->a);
+		(void)ur_spsc_release(&p->b.rx, &p->b.tx);
+		ur_spsc_refresh(&p->a.tx);
 	}
-	assert_int_equal(remote, UR_CHAN_AHEAD);
+	assert_int_equal(remote, UR_SPSC_AHEAD);
 	for (uint32_t i = 0; i < 2 * UR_CHAN_DESCS; i++) {
-		ur_chan_row_ended(&p->b);
+		ur_spsc_row_ended(&p->b.rx);
 		put(&p->a, i);
 		remote = look_ahead(&p->b);
 		assert_int_equal(get(&p->b), i);
-		(void)ur_chan_release(&p->b);
-		ur_chan_refresh(&p->a);
+		(void)ur_spsc_release(&p->b.rx, &p->b.tx);
+		ur_spsc_refresh(&p->a.tx);
 	}
 	assert_int_equal(remote, 0);
 }
@@ -165,7 +165,7 @@ static void the_directions_are_apart(void **state)
 	put(&p->b, 2);
 	assert_int_equal(get(&p->a), 2);
 	assert_int_equal(get(&p->b), 1);
-	assert_true(ur_chan_is_empty(&p->a) && ur_chan_is_empty(&p->b));
+	assert_true(ur_spsc_is_empty(&p->a.rx) && ur_spsc_is_empty(&p->b.rx));
 }
 
 /* Every byte that was not consumed stays what it was. */
@@ -180,18 +180,18 @@ static void payload_is_not_overwritten(void **state)
 	struct ur_rng rng;
 	uint8_t fill = 0;
 
-	p->a.tx_most = 256u << 10;
+	p->a.tx.most = 256u << 10;
 	ur_rng_seed(&rng, 7);
 	for (int i = 0; i < 20000; i++) {
 		uint32_t len = 1 + ur_rng_below(&rng, 9000), at;
-		uint8_t *to = ur_chan_has_room(&p->a, 0)
-				      ? ur_chan_data(&p->a, len, &at)
+		uint8_t *to = ur_spsc_has_room(&p->a.tx, 0)
+				      ? ur_spsc_data(&p->a.tx, len, &at)
 				      : NULL;
 
 		if (to && ur_rng_below(&rng, 4)) {
 			memset(to, ++fill, len);
-			ur_chan_data_used(&p->a, at, len);
-			ur_chan_publish(&p->a);
+			ur_spsc_data_used(&p->a.tx, at, len);
+			ur_spsc_publish(&p->a.tx);
 			q[head % UR_CHAN_DESCS].at = at;
 			q[head % UR_CHAN_DESCS].len = len;
 			q[head++ % UR_CHAN_DESCS].fill = fill;
@@ -201,16 +201,16 @@ static void payload_is_not_overwritten(void **state)
 			continue;
 		at = q[tail % UR_CHAN_DESCS].at;
 		len = q[tail % UR_CHAN_DESCS].len;
-		const uint8_t *from = ur_chan_payload(&p->b, at, len);
+		const uint8_t *from = ur_spsc_payload(&p->b.rx, at, len);
 
 		assert_non_null(from);
 		for (uint32_t k = 0; k < len; k += 61)
 			assert_int_equal(from[k], q[tail % UR_CHAN_DESCS].fill);
 		assert_int_equal(from[len - 1], q[tail % UR_CHAN_DESCS].fill);
 		tail++;
-		ur_chan_data_done(&p->b, at, len);
-		ur_chan_consume(&p->b);
-		ur_chan_release(&p->b);
+		ur_spsc_data_done(&p->b.rx, at, len);
+		ur_spsc_consume(&p->b.rx);
+		ur_spsc_release(&p->b.rx, &p->b.tx);
 	}
 	assert_true(tail > 5000);
 }
@@ -223,19 +223,19 @@ static uint32_t used(struct pair *p, uint32_t n, bool waits)
 
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t at;
-		uint8_t *to = ur_chan_data(&p->a, 8192, &at);
+		uint8_t *to = ur_spsc_data(&p->a.tx, 8192, &at);
 
 		if (!to)
 			break;
 		end = at % UR_CHAN_DATA + 8192 > end ? at % UR_CHAN_DATA + 8192
 						     : end;
-		ur_chan_data_used(&p->a, at, 8192);
+		ur_spsc_data_used(&p->a.tx, at, 8192);
 		put(&p->a, 1);
 		if (!waits)
 			continue;
-		ur_chan_data_done(&p->b, at, 8192);
+		ur_spsc_data_done(&p->b.rx, at, 8192);
 		get(&p->b);
-		ur_chan_release(&p->b);
+		ur_spsc_release(&p->b.rx, &p->b.tx);
 	}
 	return end;
 }
@@ -247,7 +247,7 @@ static void who_waits_stays_where_it_is_warm(void **state)
 	assert_in_range(used(p, 1000, true), 8192, 256u << 10);
 	/* It may have to wait once more, and then takes all. */
 	(void)used(p, 100, false);
-	assert_int_equal(p->a.tx_span, UR_CHAN_DATA);
+	assert_int_equal(p->a.tx.span, UR_CHAN_DATA);
 }
 
 static void who_streams_takes_what_there_is(void **state)
@@ -262,38 +262,38 @@ static void who_sleeps_is_rung_once(void **state)
 	struct pair *p = *state;
 
 	put(&p->a, 1);
-	assert_false(ur_chan_must_signal(&p->a));
-	ur_chan_sleeps(&p->b, true);
+	assert_false(ur_spsc_must_signal(&p->a.tx));
+	ur_spsc_sleeps(&p->b.rx, true);
 	put(&p->a, 2);
-	assert_true(ur_chan_must_signal(&p->a));
+	assert_true(ur_spsc_must_signal(&p->a.tx));
 	put(&p->a, 3);
-	assert_false(ur_chan_must_signal(&p->a));
-	ur_chan_sleeps(&p->b, true);
-	ur_chan_sleeps(&p->b, false);
-	assert_false(ur_chan_must_signal(&p->a));
+	assert_false(ur_spsc_must_signal(&p->a.tx));
+	ur_spsc_sleeps(&p->b.rx, true);
+	ur_spsc_sleeps(&p->b.rx, false);
+	assert_false(ur_spsc_must_signal(&p->a.tx));
 }
 
 static void who_polls_is_not_rung(void **state)
 {
 	struct pair *p = *state;
 
-	ur_chan_sleeps(&p->b, true);
-	ur_chan_polled(&p->b);
+	ur_spsc_sleeps(&p->b.rx, true);
+	ur_spsc_polled(&p->b.rx);
 	put(&p->a, 1);
-	assert_false(ur_chan_must_signal(&p->a));
-	ur_chan_sleeps(&p->b, false);
-	assert_false(ur_chan_must_signal(&p->a));
-	ur_chan_sleeps(&p->b, true);
-	assert_true(ur_chan_must_signal(&p->a));
+	assert_false(ur_spsc_must_signal(&p->a.tx));
+	ur_spsc_sleeps(&p->b.rx, false);
+	assert_false(ur_spsc_must_signal(&p->a.tx));
+	ur_spsc_sleeps(&p->b.rx, true);
+	assert_true(ur_spsc_must_signal(&p->a.tx));
 	/* Nor told of room. */
-	ur_chan_want_room(&p->a);
-	ur_chan_polled(&p->a);
+	ur_spsc_want_room(&p->a.tx);
+	ur_spsc_polled(&p->a.rx);
 	get(&p->b);
-	assert_false(ur_chan_release(&p->b));
-	ur_chan_sleeps(&p->a, false);
+	assert_false(ur_spsc_release(&p->b.rx, &p->b.tx));
+	ur_spsc_sleeps(&p->a.rx, false);
 	put(&p->a, 2);
 	get(&p->b);
-	assert_true(ur_chan_release(&p->b));
+	assert_true(ur_spsc_release(&p->b.rx, &p->b.tx));
 }
 
 static void who_waits_for_room_is_told_once(void **state)
@@ -301,31 +301,33 @@ static void who_waits_for_room_is_told_once(void **state)
 	struct pair *p = *state;
 
 	put(&p->a, 1);
-	ur_chan_want_room(&p->a);
-	assert_false(ur_chan_release(&p->b)); /* nothing has become free */
+	ur_spsc_want_room(&p->a.tx);
+	assert_false(ur_spsc_release(&p->b.rx,
+				     &p->b.tx)); /* nothing has become free */
 	get(&p->b);
-	assert_true(ur_chan_release(&p->b));
+	assert_true(ur_spsc_release(&p->b.rx, &p->b.tx));
 	put(&p->a, 1);
 	get(&p->b);
-	assert_false(ur_chan_release(&p->b));
+	assert_false(ur_spsc_release(&p->b.rx, &p->b.tx));
 }
 
 static void numbers_of_a_liar_are_not_followed(void **state)
 {
 	struct pair *p = *state;
 
-	assert_null(ur_chan_payload(&p->b, 1, 8));
-	assert_null(ur_chan_payload(&p->b, UR_CHAN_DATA - 64, 65));
-	assert_non_null(ur_chan_payload(&p->b, UR_CHAN_DATA - 64, 64));
-	assert_non_null(ur_chan_payload(&p->b, 5 * UR_CHAN_DATA, UR_CHAN_DATA));
-	assert_null(ur_chan_payload(&p->b, 0, UINT32_MAX));
+	assert_null(ur_spsc_payload(&p->b.rx, 1, 8));
+	assert_null(ur_spsc_payload(&p->b.rx, UR_CHAN_DATA - 64, 65));
+	assert_non_null(ur_spsc_payload(&p->b.rx, UR_CHAN_DATA - 64, 64));
+	assert_non_null(
+		ur_spsc_payload(&p->b.rx, 5 * UR_CHAN_DATA, UR_CHAN_DATA));
+	assert_null(ur_spsc_payload(&p->b.rx, 0, UINT32_MAX));
 	/* It claims to have consumed what nobody has produced. */
 	for (uint32_t i = 0; i < UR_CHAN_DESCS; i++)
 		put(&p->a, i);
-	p->b.rx_tail = UR_CHAN_DESCS * 3;
-	p->b.rx_data_tail = 1 << 20;
-	ur_chan_release(&p->b);
-	assert_false(ur_chan_has_room(&p->a, 0));
+	p->b.rx.tail = UR_CHAN_DESCS * 3;
+	p->b.rx.data_tail = 1 << 20;
+	ur_spsc_release(&p->b.rx, &p->b.tx);
+	assert_false(ur_spsc_has_room(&p->a.tx, 0));
 }
 
 static void only_a_channel_is_one(void **state)

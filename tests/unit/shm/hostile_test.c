@@ -12,7 +12,7 @@ static void forge(struct pair *p, enum ur_shm_kind kind, uint32_t epoch,
 	struct ur_chan *chan = &p->side[0].peer.chan;
 	struct ur_desc *c;
 
-	assert_true(ur_chan_has_room(chan, 0));
+	assert_true(ur_spsc_has_room(&chan->tx, 0));
 	c = ur_chan_desc(chan);
 	c->kind = (uint8_t)kind;
 	c->flags = 0;
@@ -21,7 +21,7 @@ static void forge(struct pair *p, enum ur_shm_kind kind, uint32_t epoch,
 	c->from = p->side[0].qp.qpn;
 	c->body.index = index;
 	c->body.total = 0;
-	ur_chan_publish(chan);
+	ur_spsc_publish(&chan->tx);
 }
 
 /* Of the queue pair whose answers are forged nothing can be outstanding. */
@@ -105,7 +105,7 @@ static void take_changing(struct pair *p, uint64_t every)
 	c->len = HONEST;
 	c->to = p->side[1].qp.qpn;
 	c->from = p->side[0].qp.qpn;
-	ur_chan_publish(chan);
+	ur_spsc_publish(&chan->tx);
 	memcpy((void *)&lie, (const void *)c, sizeof(lie));
 	lie.len = LIE;
 	writer.word = (uint64_t *)(void *)c;

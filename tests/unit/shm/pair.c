@@ -142,7 +142,7 @@ void pair_close(struct pair *p)
 
 void pair_narrow(struct pair *p)
 {
-	p->side[0].peer.chan.tx_most = 256u << 10;
+	p->side[0].peer.chan.tx.most = 256u << 10;
 }
 
 int pair_teardown(void **state)

@@ -77,7 +77,7 @@ static uint32_t fill(struct pair *p, enum ur_shm_kind kind)
 
 	for (; ur_shm_desc(ur_rqp_of(&p->side[1].qp), kind, false); n++) {
 		ur_chan_desc(c)->to = p->side[0].qp.qpn;
-		ur_chan_publish(c);
+		ur_spsc_publish(&c->tx);
 	}
 	return n;
 }

@@ -503,11 +503,11 @@ static void test_not_all_at_once(void **state)
 
 	warm(p);
 	was = rndv_bytes(p);
-	at = chan->tx_head;
+	at = chan->tx.head;
 	for (int i = 0; i < 2; i++) {
 		receive(p, SIZE);
 		post(p, 0, SIZE);
-		assert_int_equal(chan->tx_head - at,
+		assert_int_equal(chan->tx.head - at,
 				 UR_CHAN_DATA / UR_SHM_RNDV_MAX);
 		w.next++;
 	}
@@ -575,7 +575,7 @@ static void test_false_claims(void **state)
 		c->body.va = lies[i].va;
 		c->body.index = lies[i].len;
 		c->body.total = lies[i].total;
-		ur_chan_publish(chan);
+		ur_spsc_publish(&chan->tx);
 		(void)pair_look(p, 1);
 		assert_int_equal(rndv_bytes(p), was);
 		assert_false(n->serves);
@@ -606,16 +606,17 @@ static void test_small_asks_nothing(void **state)
 {
 	struct pair *p = *state;
 	struct ur_chan *chan = &p->side[0].peer.chan;
+	struct ur_desc *ring = (void *)chan->tx.slots;
 	uint32_t at;
 
 	warm(p);
 	for (uint32_t i = 0; i < UR_CHAN_DESCS; i++)
-		chan->tx[i].body.rkey = w.mr->key;
-	at = chan->tx_head;
+		ring[i].body.rkey = w.mr->key;
+	at = chan->tx.head;
 	receive(p, 200);
 	post(p, 0, 200);
-	assert_int_equal(chan->tx_head, at + 1);
-	assert_int_equal(chan->tx[at % UR_CHAN_DESCS].body.rkey, 0);
+	assert_int_equal(chan->tx.head, at + 1);
+	assert_int_equal(ring[at % UR_CHAN_DESCS].body.rkey, 0);
 	settle(p);
 	(void)arrived(p, 0, 200);
 }
@@ -637,7 +638,7 @@ static void test_gone_silently(void **state)
 		struct ur_desc *c = make_cell(p, UR_SHM_HELLO, 0);
 
 		c->to ^= 1; /* another queue pair's */
-		ur_chan_publish(&p->side[0].peer.chan);
+		ur_spsc_publish(&p->side[0].peer.chan.tx);
 		assert_int_equal(pair_look(p, 1) > 0, 1);
 		pair_sleep(p, 300 * MS);
 	}
@@ -667,8 +668,8 @@ static void test_asked_at_the_end(void **state)
 	c->len = 512;
 	c->body.rkey = w.mr->key;
 	c->body.total = MSG;
-	c->body.at = p->side[0].peer.chan.tx_data_head;
-	ur_chan_publish(&p->side[0].peer.chan);
+	c->body.at = p->side[0].peer.chan.tx.data_head;
+	ur_spsc_publish(&p->side[0].peer.chan.tx);
 	(void)pair_look(p, 1);
 	(void)pair_cqe(p, 1, w.next, UR_WC_LOC_ACCESS_ERR);
 	assert_int_equal(p->side[1].qp.attr.state, UR_QPS_ERR);

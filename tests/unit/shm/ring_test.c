@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rings of packets: order, room, the end of the ring, sleep, and liars. */
+/* Records in a ring: order, room, the end of the area, sleep, a hostile side. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,10 +90,10 @@ static void test_order(void **state)
 	}
 	for (; out < in; out++)
 		get(p, out, lens[out]);
-	assert_int_equal(p->rx.own, p->tx.own);
+	assert_int_equal(p->rx.rx.tail, p->tx.tx.head);
 }
 
-/* Records of 64 bytes and no payload: as many as there are lines. */
+/* Records without payload: as many as there are slots. */
 static void test_room(void **state)
 {
 	struct pair *p = *state;
@@ -101,7 +101,7 @@ static void test_room(void **state)
 
 	while (put(p, n, 0))
 		n++;
-	assert_int_equal(n, SIZE / UR_RING_LINE);
+	assert_int_equal(n, SIZE / UR_RING_PER_RECORD);
 	get(p, 0, 0);
 	assert_true(put(p, n, 0));
 	assert_false(put(p, n, 0));
@@ -123,41 +123,58 @@ static void test_sleep(void **state)
 	assert_false(ur_ring_publish(&p->tx, &rec, 1));
 }
 
+/* Payload alone fills the ring, too. */
+static void test_bytes(void **state)
+{
+	struct pair *p = *state;
+
+	for (uint32_t i = 0; i < 4; i++)
+		assert_true(put(p, i, SIZE / 4));
+	assert_false(put(p, 4, 1));
+	assert_true(put(p, 4, 0));
+	get(p, 0, SIZE / 4);
+	assert_true(put(p, 5, SIZE / 4));
+	assert_false(put(p, 6, 1));
+}
+
 /* Whatever the producer leaves in the memory, nothing is read beyond it. */
 static void test_liar(void **state)
 {
 	struct pair *p = *state;
-	uint32_t words = (uint32_t)ur_ring_bytes(SIZE) / 4;
-	uint32_t *mem = p->mem;
+	uint32_t bytes = (uint32_t)ur_ring_bytes(SIZE);
+	uint8_t *mem = p->mem;
 	struct ur_rng rng;
-	int bad = 0;
+	int bad = 0, good = 0;
 
 	ur_rng_seed(&rng, 5);
 	for (int round = 0; round < 20000; round++) {
+		struct ur_slot *slots = p->tx.tx.slots;
 		struct ur_ring_rec rec;
 		const uint8_t *at = NULL;
 		int got = 1;
 
-		for (int i = 0; i < 8; i++)
-			mem[ur_rng_next(&rng) % words] =
+		for (uint32_t i = 0; i < 16; i++) {
+			uint32_t word = (uint32_t)(ur_rng_next(&rng) % 15);
+			uint32_t v =
 				(uint32_t)(ur_rng_next(&rng) %
 					   (round % 2 ? 5000 : UINT32_MAX));
-		mem[0] = (uint32_t)(ur_rng_next(&rng) % (SIZE * 2)) & ~63u;
-		p->rx.own = 0;
-		p->rx.seen = 0;
-		for (int i = 0; i < 100 && got == 1; i++) {
+
+			memcpy(slots[i].bytes + word * 4, &v, 4);
+			slots[i].seq = 1;
+		}
+		p->rx.rx.tail = 0;
+		for (int i = 0; i < 16 && got == 1; i++) {
 			got = ur_ring_peek(&p->rx, &rec, &at);
 			if (got != 1)
 				break;
-			assert_true(at >= (uint8_t *)p->mem &&
-				    at + rec.len <=
-					    (uint8_t *)p->mem +
-						    ur_ring_bytes(SIZE));
+			assert_true(at >= mem && at + rec.len <= mem + bytes);
 			ur_ring_pop(&p->rx);
+			good++;
 		}
 		bad += got < 0;
 	}
 	assert_true(bad > 100);
+	assert_true(good > 100);
 }
 
 /* A tail that is ahead of all that was written gives no room. */
@@ -168,7 +185,7 @@ static void test_lying_tail(void **state)
 
 	while (put(p, n, 0))
 		n++;
-	((uint32_t *)p->mem)[16] = p->tx.own + 64;
+	p->tx.tx.ctl->tail = p->tx.tx.head + 1;
 	assert_null(ur_ring_reserve(&p->tx, 0));
 }
 
@@ -177,6 +194,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_bytes, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sleep, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_liar, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lying_tail, setup,

@@ -51,7 +51,7 @@ static uint32_t outstanding(const struct pair *p)
 
 static uint32_t cells_back(const struct pair *p)
 {
-	return p->side[1].peer.chan.tx_head;
+	return p->side[1].peer.chan.tx.head;
 }
 
 /* Each comes alone, as if the receiver were the faster one. */
@@ -133,10 +133,10 @@ static void silent_ones_are_told_while_others_come(void **state)
 		struct ur_desc *cell;
 
 		assert_true(++rounds <= UR_SHM_LATE_EVERY);
-		assert_true(ur_chan_has_room(c, 0));
+		assert_true(ur_spsc_has_room(&c->tx, 0));
 		cell = ur_chan_desc(c);
 		memset(&cell->kind, 0, sizeof(*cell) - sizeof(cell->seq));
-		ur_chan_publish(c);
+		ur_spsc_publish(&c->tx);
 		assert_int_equal(ur_shm_poll(p->side[1].lane.roce, p->now_ns),
 				 1);
 	}
@@ -208,9 +208,9 @@ static void a_post_is_enough_for_few_bytes(void **state)
 
 	p->side[0].qp.attr.timeout = 14;
 	assert_false(carry(p, 8, 0));
-	for (uint32_t len = 0; len <= UR_CHAN_FEW; len++)
+	for (uint32_t len = 0; len <= UR_SPSC_FEW; len++)
 		assert_true(carry(p, len, len % 17));
-	assert_false(carry(p, UR_CHAN_FEW + 1, 0));
+	assert_false(carry(p, UR_SPSC_FEW + 1, 0));
 	assert_true(ur_roce_deadline(p->side[0].lane.roce) != UR_NEVER);
 }
 

@@ -230,7 +230,7 @@ static struct ur_desc *forge(struct pair *p, uint8_t kind, uint8_t flags,
 	c->body.total = total;
 	c->body.va = (uintptr_t)p->side[1].buf.p + PAIR_HALF;
 	c->body.rkey = p->side[1].buf.mr->key;
-	ur_chan_publish(&p->side[0].peer.chan);
+	ur_spsc_publish(&p->side[0].peer.chan.tx);
 	return c;
 }
 
