@@ -106,6 +106,7 @@ void ur_share_want(struct ur_export *e, uint32_t key)
 static bool convert(uint64_t at, uint64_t end, bool holes)
 {
 	int fd = memfd_create(UR_SHARE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	uint64_t done;
 
 	if (fd < 0)
 		return false;
@@ -115,7 +116,10 @@ static bool convert(uint64_t at, uint64_t end, bool holes)
 		close(fd);
 		return false;
 	}
-	return ur_share_convert(fd, at, at, end, holes);
+	done = ur_share_convert(fd, at, at, end, holes);
+	if (done < end)
+		ur_share_keep_less(fd, done - at);
+	return done == end;
 }
 
 /* A new sequence number, so that peers ask again; own->lock. */

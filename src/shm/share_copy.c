@@ -159,21 +159,21 @@ static bool turn_piece(struct turn *t, uint64_t at, uint64_t end)
 	return true;
 }
 
-bool ur_share_convert(int fd, uint64_t base, uint64_t at, uint64_t end,
-		      bool holes)
+uint64_t ur_share_convert(int fd, uint64_t base, uint64_t at, uint64_t end,
+			  bool holes)
 {
 	struct turn t = { .fd = fd, .base = base, .holes = holes };
-	bool ok = true;
 
 	t.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	while (ok && at < end) {
+	while (at < end) {
 		uint64_t next = (at / PIECE + 1) * PIECE;
 
 		next = next < end ? next : end;
-		ok = turn_piece(&t, at, next);
+		if (!turn_piece(&t, at, next))
+			break;
 		at = next;
 	}
 	if (t.pagemap >= 0)
 		close(t.pagemap);
-	return ok;
+	return at;
 }

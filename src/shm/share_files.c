@@ -94,6 +94,15 @@ bool ur_share_keep(int fd, uint64_t bytes)
 	return true;
 }
 
+void ur_share_keep_less(int fd, uint64_t bytes)
+{
+	kept[nkept - 1].bytes = bytes;
+	if (bytes)
+		return;
+	nkept--;
+	close(fd);
+}
+
 uint64_t ur_share_bytes(void)
 {
 	uint64_t sum = 0;

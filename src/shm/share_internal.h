@@ -37,10 +37,11 @@ void ur_share_threads_forget(void);
 /*
  * Copy [at, end) to the file, at offset `at` - base, and map the file there.
  * Holes: a page that is not in memory was never touched, and becomes a hole of
- * the file.  On failure the memory has its contents, part of it shared.
+ * the file.  Returns the end of what
+ * is shared then: `end`, or less after a failure.  The rest keeps its contents.
  */
-bool ur_share_convert(int fd, uint64_t base, uint64_t at, uint64_t end,
-		      bool holes);
+uint64_t ur_share_convert(int fd, uint64_t base, uint64_t at, uint64_t end,
+			  bool holes);
 
 /*
  * Is [at, end) ordinary private memory: anonymous, or made private again by a
@@ -69,6 +70,10 @@ struct ur_share_file {
  * descriptor on success.  False: no room, or fork() could not read /proc later.
  */
 bool ur_share_keep(int fd, uint64_t bytes);
+
+/* Only so many bytes of the newest one are mapped; 0: it is dropped, and fd
+ * closed. */
+void ur_share_keep_less(int fd, uint64_t bytes);
 
 /*
  * The memfd that is mapped there; or NULL. ur_share_lock held, also for the

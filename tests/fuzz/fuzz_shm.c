@@ -47,7 +47,7 @@ struct conn {
 static struct rig_host host;
 static struct rig_buf remote; /* all rights */
 static struct rig_buf local;
-static struct rig_buf secret; /* nobody's business */
+static struct rig_buf secret; /* never to be seen */
 static struct rig_buf readonly;
 
 /* What the peer exports, and the two ends of reaching it. */
@@ -101,7 +101,7 @@ static void signal(struct ur_shm_peer *p)
 }
 
 /* In a file, so that it can be mapped; of the domain of our own buffers, since
- * nobody looks into it. */
+ * nothing reads it. */
 static void far_init(void)
 {
 	int fd = memfd_create("far", MFD_CLOEXEC);

@@ -3,7 +3,7 @@
  * Channels between lanes (shm/shm.h): in a seed with them all hosts are one,
  * and lanes that talk get a channel before their connection, in the middle of
  * its traffic or never; some lose it again.  Either side opens and closes at
- * its own moment.  All of it is drawn apart, so that a seed without channels
+ * a time of its own.  All of it is drawn apart, so that a seed without channels
  * is the same with and without this file.
  */
 #include <stdlib.h>
@@ -121,7 +121,7 @@ static struct sim_shm *create(struct sim_world *w, struct sim_lane *a,
 	return n;
 }
 
-/* A lane's wish, as the engine serves it; now and then it cannot. */
+/* A lane's request for a channel, served as by the engine; sometimes it fails. */
 void sim_shm_want(void *arg, uint16_t slot)
 {
 	struct sim_lane *l = arg;
@@ -208,7 +208,7 @@ void sim_shm_act(void *arg)
 		side_close(s);
 }
 
-/* Some have a channel before anybody is connected. */
+/* Some have a channel before a queue pair is connected. */
 void sim_shm_start(struct sim_world *w)
 {
 	for (uint32_t i = 0; i < w->nlanes && w->p.shm; i++) {
@@ -279,7 +279,7 @@ void sim_shm_poll(struct sim_lane *l)
 		ur_shm_flush_acks(r);
 }
 
-/* Until the bell rings, unless it looks again by itself. */
+/* Until it is signalled, unless it polls again by itself. */
 void sim_shm_rest(struct sim_lane *l)
 {
 	struct ur_roce *r = l->rig.roce;

@@ -49,14 +49,14 @@ static void put(struct ur_chan *c, uint32_t imm)
 
 static uint32_t get(struct ur_chan *c)
 {
-	struct ur_desc cell;
+	struct ur_desc d;
 
-	ur_spsc_copy(&c->rx, &cell);
+	ur_spsc_copy(&c->rx, &d);
 	ur_spsc_consume(&c->rx);
-	return cell.imm_be;
+	return d.imm_be;
 }
 
-static void cells_come_in_order_over_many_laps(void **state)
+static void descriptors_come_in_order_over_many_laps(void **state)
 {
 	struct pair *p = *state;
 	uint32_t in = 0, out = 0;
@@ -83,7 +83,7 @@ static void a_full_ring_takes_no_more(void **state)
 	}
 	assert_false(ur_spsc_has_room(&p->a.tx, 0));
 	assert_int_equal(get(&p->b), 0);
-	assert_false(ur_spsc_has_room(&p->a.tx, 0)); /* nobody was told */
+	assert_false(ur_spsc_has_room(&p->a.tx, 0)); /* not released yet */
 	ur_spsc_release(&p->b.rx, &p->b.tx);
 	assert_true(ur_spsc_has_room(&p->a.tx, 0));
 	put(&p->a, UR_CHAN_DESCS);
@@ -92,12 +92,12 @@ static void a_full_ring_takes_no_more(void **state)
 	assert_true(ur_spsc_is_empty(&p->b.rx));
 }
 
-/* In the middle of many cells, and not for every one of them. */
+/* In the middle of many descriptors, and not for each. */
 static void room_is_told_early(void **state)
 {
 	struct pair *p = *state;
 	const uint32_t len = UR_CHAN_DATA / UR_CHAN_DESCS;
-	uint32_t at, acked_done = 0;
+	uint32_t at, shown = 0;
 
 	for (uint32_t i = 0; i < UR_CHAN_DESCS; i++) {
 		assert_non_null(ur_spsc_data(&p->a.tx, len, &at));
@@ -112,49 +112,49 @@ static void room_is_told_early(void **state)
 		ur_spsc_data_done(&p->b.rx, i * len, len);
 		ur_spsc_release_early(&p->b.rx);
 		ur_spsc_refresh(&p->a.tx);
-		acked_done += p->a.tx.tail != was;
+		shown += p->a.tx.tail != was;
 	}
-	assert_true(acked_done > 4 && acked_done < UR_CHAN_DESCS / 4);
-	/* Who waits hears of it at the end. */
+	assert_true(shown > 4 && shown < UR_CHAN_DESCS / 4);
+	/* A producer that waits is signalled at the end. */
 	ur_spsc_want_room(&p->a.tx);
 	assert_true(ur_spsc_release(&p->b.rx, &p->b.tx));
 	assert_int_equal(p->a.tx.tail, UR_CHAN_DESCS);
 }
 
-/* How far beyond the oldest cell the consumer has asked for more. */
+/* How far beyond the oldest descriptor the consumer has prefetched. */
 static uint32_t look_ahead(struct ur_chan *c)
 {
 	ur_spsc_prefetch(&c->rx);
 	return c->rx.fetched - 1 - c->rx.tail;
 }
 
-/* A row is followed further and further; at its end that begins anew, since a
- * cell that is not yet full would only be taken away from the producer. */
+/* Prefetching reaches further with each full descriptor of a row, and begins again
+ * after its end: one that is not full would be taken from the producer. */
 static void a_row_is_seen_coming(void **state)
 {
 	struct pair *p = *state;
-	uint32_t remote = 0;
+	uint32_t ahead = 0;
 
 	for (uint32_t i = 0; i < 3 * UR_CHAN_DESCS; i++) {
-		uint32_t was = remote;
+		uint32_t was = ahead;
 
 		put(&p->a, i);
-		remote = look_ahead(&p->b);
-		assert_true(remote >= was && remote <= UR_SPSC_AHEAD);
+		ahead = look_ahead(&p->b);
+		assert_true(ahead >= was && ahead <= UR_SPSC_AHEAD);
 		assert_int_equal(get(&p->b), i);
 		(void)ur_spsc_release(&p->b.rx, &p->b.tx);
 		ur_spsc_refresh(&p->a.tx);
 	}
-	assert_int_equal(remote, UR_SPSC_AHEAD);
+	assert_int_equal(ahead, UR_SPSC_AHEAD);
 	for (uint32_t i = 0; i < 2 * UR_CHAN_DESCS; i++) {
 		ur_spsc_row_ended(&p->b.rx);
 		put(&p->a, i);
-		remote = look_ahead(&p->b);
+		ahead = look_ahead(&p->b);
 		assert_int_equal(get(&p->b), i);
 		(void)ur_spsc_release(&p->b.rx, &p->b.tx);
 		ur_spsc_refresh(&p->a.tx);
 	}
-	assert_int_equal(remote, 0);
+	assert_int_equal(ahead, 0);
 }
 
 static void the_directions_are_apart(void **state)
@@ -321,7 +321,7 @@ static void numbers_of_a_liar_are_not_followed(void **state)
 	assert_non_null(
 		ur_spsc_payload(&p->b.rx, 5 * UR_CHAN_DATA, UR_CHAN_DATA));
 	assert_null(ur_spsc_payload(&p->b.rx, 0, UINT32_MAX));
-	/* It claims to have consumed what nobody has produced. */
+	/* It claims to have consumed more than was produced. */
 	for (uint32_t i = 0; i < UR_CHAN_DESCS; i++)
 		put(&p->a, i);
 	p->b.rx.tail = UR_CHAN_DESCS * 3;
@@ -343,7 +343,7 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(cells_come_in_order_over_many_laps),
+		TEST(descriptors_come_in_order_over_many_laps),
 		TEST(a_full_ring_takes_no_more),
 		TEST(room_is_told_early),
 		TEST(a_row_is_seen_coming),

@@ -169,7 +169,7 @@ static void ends_with_the_queue_pair(void **state)
 	assert_int_equal(add(r, m, 0), -EAGAIN);
 }
 
-/* It is told to let go of it: the mapping has gone, so it must not be used. */
+/* Told to unmap it, it does not use the mapping any more. */
 static void ends_with_the_mapping(void **state)
 {
 	/* UR_DIRECT_MSG_MIN + 4 with key 0: forget all (shm/direct_msg.c) */
@@ -222,7 +222,7 @@ static void not_when_shut_out(void **state)
 }
 
 /* As an RDMA adapter whose host has died after it was written to: the memory
- * that we have mapped is still there, and nobody is hurt. */
+ * that we have mapped is still there, and the copy succeeds. */
 static void the_dead_take_it_quietly(void **state)
 {
 	struct rig *r = *state;
@@ -271,7 +271,8 @@ static void the_truncated_is_refused(void **state)
 	assert_int_equal(put(r, m, 0, 9), 0);
 }
 
-static struct rig *late; /* its peer does not wait for who is inside */
+static struct rig
+	*late; /* its peer does not wait for an initiator that is inside */
 
 /* In the place of the real one: it takes its time.  The linker (--wrap) names
  * them.  NOLINTBEGIN(readability-identifier-naming) */
@@ -299,8 +300,8 @@ int __wrap_ur_guard_copy(void *dst, const void *src, size_t len)
 }
 /* NOLINTEND(readability-identifier-naming) */
 
-/* Who is stopped in the midst of it is shut out in the end: what he has read
- * may be the application's by now.  What he wrote is written. */
+/* An initiator that is stopped in a copy is excluded in the end: data that it has
+ * read may be newer data of the application.  Data that it wrote is written. */
 static void a_read_that_took_too_long(void **state)
 {
 	struct rig *r = *state;

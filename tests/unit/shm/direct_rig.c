@@ -23,7 +23,7 @@ struct order {
 	struct call call;
 };
 
-/* The target has nobody to tell what goes wrong: it ends. */
+/* The target cannot report an error, so it ends. */
 static void must(bool ok)
 {
 	if (!ok)

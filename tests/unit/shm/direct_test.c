@@ -192,7 +192,7 @@ static void test_unmappable(void **state)
 	}
 }
 
-/* Who answers the faults never does. */
+/* The process that should resolve the faults never does. */
 static void watch_faults(struct target *t, struct call *c)
 {
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
@@ -547,7 +547,7 @@ static void test_pull_private(void **state)
 	assert_int_equal(ur_direct_stats(r->direct)->mapped, 0);
 }
 
-/* A target that could not wait for anybody lets nobody in. */
+/* A target that could not wait for initiators admits none. */
 static void test_refused(void **state)
 {
 	struct rig *r = *state;

@@ -5,7 +5,7 @@
 #include "shm/internal.h"
 #include "shm/pair.h"
 
-/* A cell to side 1's queue pair, written by hand. */
+/* A descriptor to side 1's queue pair, written by hand. */
 static void forge(struct pair *p, enum ur_shm_kind kind, uint32_t epoch,
 		  uint32_t index)
 {
@@ -53,7 +53,7 @@ static void answers_to_a_queue_without_slots(void **state)
 
 /*
  * A writer that is as fast as can be: the reader runs one instruction at a
- * time, and after every so many the cell's first word, which says its length,
+ * time, and after every so many the descriptor's first word, which says its length,
  * is another one.
  */
 static struct {
@@ -92,9 +92,9 @@ static uint64_t first_word(const struct ur_desc *c)
 }
 
 #define HONEST 8u
-#define LIE    20000u /* more than a cell has, less than the receive */
+#define LIE    20000u /* more than a descriptor has, less than the receive */
 
-/* One cell, which says HONEST or LIE by turns; it is dropped or received. */
+/* One descriptor, which says HONEST or LIE by turns; it is dropped or received. */
 static void take_changing(struct pair *p, uint64_t every)
 {
 	struct ur_chan *chan = &p->side[0].peer.chan;

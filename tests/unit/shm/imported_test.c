@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of a child that has lent it to us. */
+/* Memory imported from a child. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static uint8_t secret[16] = "the parent's";
 
 struct fixture {
 	struct ur_owner owner;
-	struct ur_imported lent;
+	struct ur_imported imported;
 	_Atomic uint32_t shut;
 	int sock;
 	pid_t child;
@@ -77,7 +77,7 @@ static int set_up(void **state)
 	f->owner.pidfd = (int)syscall(SYS_pidfd_open, f->child, 0);
 	f->owner.sock = s[0];
 	f->owner.shut = &f->shut;
-	assert_int_equal(ur_imported_init(&f->lent, &f->owner,
+	assert_int_equal(ur_imported_init(&f->imported, &f->owner,
 					  (uintptr_t)memory, SIZE),
 			 0);
 	*state = f;
@@ -88,7 +88,7 @@ static int tear_down(void **state)
 {
 	struct fixture *f = *state;
 
-	ur_imported_fini(&f->lent);
+	ur_imported_fini(&f->imported);
 	close(f->sock);
 	close(f->owner.pidfd);
 	waitpid(f->child, NULL, 0);
@@ -121,7 +121,8 @@ static void bytes_go_both_ways(void **state)
 	for (unsigned int i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
 		for (size_t off = 0; off < 9; off++) {
 			assert_int_equal(
-				ur_guard_copy(mine, f->lent.remote.base + off,
+				ur_guard_copy(mine,
+					      f->imported.remote.base + off,
 					      lens[i]),
 				0);
 			for (size_t k = 0; k < lens[i]; k++)
@@ -130,7 +131,7 @@ static void bytes_go_both_ways(void **state)
 		}
 	memset(mine, 0xab, SIZE);
 	for (unsigned int i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
-		assert_int_equal(ur_guard_copy(f->lent.remote.base + 20 * i,
+		assert_int_equal(ur_guard_copy(f->imported.remote.base + 20 * i,
 					       mine, lens[i]),
 				 0);
 	assert_int_equal(write(f->sock, &go, 1), 1);
@@ -147,8 +148,10 @@ static void who_is_shut_out_gets_nothing(void **state)
 	uint8_t buf[8];
 
 	f->shut = 1;
-	assert_int_equal(ur_guard_copy(buf, f->lent.remote.base, 8), -EFAULT);
-	assert_int_equal(ur_guard_copy(f->lent.remote.base, buf, 8), -EFAULT);
+	assert_int_equal(ur_guard_copy(buf, f->imported.remote.base, 8),
+			 -EFAULT);
+	assert_int_equal(ur_guard_copy(f->imported.remote.base, buf, 8),
+			 -EFAULT);
 }
 
 static void of_the_dead_there_is_nothing(void **state)
@@ -160,13 +163,15 @@ static void of_the_dead_there_is_nothing(void **state)
 	assert_int_equal(kill(f->child, SIGKILL), 0);
 	assert_int_equal(
 		waitid(P_PID, (id_t)f->child, &info, WEXITED | WNOWAIT), 0);
-	assert_int_equal(ur_guard_copy(buf, f->lent.remote.base, 8), -EFAULT);
-	assert_int_equal(ur_guard_copy(f->lent.remote.base, buf, 8), -EFAULT);
+	assert_int_equal(ur_guard_copy(buf, f->imported.remote.base, 8),
+			 -EFAULT);
+	assert_int_equal(ur_guard_copy(f->imported.remote.base, buf, 8),
+			 -EFAULT);
 }
 
 static void only_what_is_memory_is_mapped(void **state)
 {
-	int fd = memfd_create("lent", MFD_CLOEXEC);
+	int fd = memfd_create("imported", MFD_CLOEXEC);
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct iovec map;
 	uint8_t *at;

@@ -74,7 +74,7 @@ void pair_recv(struct pair *p, uint64_t wr_id, uint32_t off, uint32_t len);
 uint32_t pair_leave(struct pair *p);
 /* They arrive; then side 1 finds its link dry. */
 void pair_deliver(struct pair *p);
-/* A side looks into its channel; returns how many cells it took. */
+/* A side polls its channel; returns how many descriptors it took. */
 int pair_look(struct pair *p, unsigned int side);
 /* Time passes for side 0. */
 void pair_sleep(struct pair *p, uint64_t ns);

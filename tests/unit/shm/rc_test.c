@@ -28,7 +28,7 @@ static struct rig_wr write_to(const struct pair *p)
 }
 
 /*
- * The first request in RTR is an event, so nobody does it for the responder;
+ * The first request in RTR raises an event, so direct access must not do it;
  * what comes behind it may be done, whichever way the first one came.
  */
 static void shown_after_the_first_request(void **state, bool by_wire)
@@ -69,7 +69,7 @@ static void shown_after_a_cell(void **state)
 	shown_after_the_first_request(state, false);
 }
 
-/* As many cells of that kind as side 1 may send. */
+/* As many descriptors of that kind as side 1 may send. */
 static uint32_t fill(struct pair *p, enum ur_shm_kind kind)
 {
 	struct ur_chan *c = &p->side[1].peer.chan;
@@ -105,8 +105,8 @@ static void full_ring_still_tells(void **state)
 	pair_close(p);
 }
 
-/* Who has been waited for in vain is not waited for again, for each queue pair
- * that goes, until it takes something. */
+/* A peer that took nothing during one wait is not waited for again, for each queue
+ * pair that ends, until it takes something. */
 static void who_takes_nothing_is_given_up(void **state)
 {
 	struct pair *p = *state;

@@ -270,7 +270,7 @@ static void test_taken(void **state)
 	assert_int_equal(refused(p), 0);
 }
 
-/* Nobody copies before the responder does, and it counts only then. */
+/* Only the responder copies the data, and it acknowledges only then. */
 static void test_stays_in_use(void **state)
 {
 	struct pair *p = *state;
@@ -453,7 +453,7 @@ static void test_truncated(void **state)
 	pair_no_cqe(p, 1);
 }
 
-/* After a flush the memory is the application's: nobody receives of it. */
+/* After a flush the memory is the application's: no peer receives from it. */
 static void test_flushed(void **state)
 {
 	struct pair *p = *state;
@@ -583,8 +583,8 @@ static void test_false_claims(void **state)
 	}
 }
 
-/* A cell of side 0's that side 1 has not taken yet. */
-static struct ur_desc *make_cell(struct pair *p, uint8_t kind, uint8_t flags)
+/* A descriptor of side 0 that side 1 has not taken yet. */
+static struct ur_desc *make_desc(struct pair *p, uint8_t kind, uint8_t flags)
 {
 	const struct ur_shm_qp *n =
 		p->side[1]
@@ -601,7 +601,7 @@ static struct ur_desc *make_cell(struct pair *p, uint8_t kind, uint8_t flags)
 	return c;
 }
 
-/* What stands in the cell of an earlier lap is not asked about. */
+/* The descriptor's content of an earlier lap asks nothing. */
 static void test_small_asks_nothing(void **state)
 {
 	struct pair *p = *state;
@@ -621,7 +621,7 @@ static void test_small_asks_nothing(void **state)
 	(void)arrived(p, 0, 200);
 }
 
-/* Nobody is there any more; that he takes what others say changes nothing. */
+/* The peer is gone; that it takes descriptors of others changes nothing. */
 static void test_gone_silently(void **state)
 {
 	struct pair *p = *state;
@@ -635,7 +635,7 @@ static void test_gone_silently(void **state)
 				      UR_QPS_ERR, p->now_ns),
 			 0);
 	for (int i = 0; i < 20; i++) {
-		struct ur_desc *c = make_cell(p, UR_SHM_HELLO, 0);
+		struct ur_desc *c = make_desc(p, UR_SHM_HELLO, 0);
 
 		c->to ^= 1; /* another queue pair's */
 		ur_spsc_publish(&p->side[0].peer.chan.tx);
@@ -664,7 +664,7 @@ static void test_asked_at_the_end(void **state)
 	n->res_count = 1;
 	n->res[0] = (struct ur_shm_res){ .read = true, .len = MSG };
 	receive(p, MSG);
-	c = make_cell(p, UR_SHM_SEND, UR_SHM_FIRST);
+	c = make_desc(p, UR_SHM_SEND, UR_SHM_FIRST);
 	c->len = 512;
 	c->body.rkey = w.mr->key;
 	c->body.total = MSG;
@@ -691,7 +691,7 @@ static void *keep_out(void *arg)
 	return NULL;
 }
 
-/* The watcher's moment is not refused, which would be dear. */
+/* A rendezvous that the watcher blocks is repeated, not refused. */
 static void test_kept_out(void **state)
 {
 	struct pair *p = *state;

@@ -4,9 +4,11 @@
  * copy, whatever fails, or a fault where the copy should be.  It never shares
  * with its parent and never finds zeros.
  */
+#include "share_faults.h"
 #include "shared.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,193 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "shm/pin.h"
 #include "shm/share.h"
-
-/* What is to fail in the target, from now on. */
-enum fault {
-	NOTHING,
-	MMAP_PRIVATE, /* of a file */
-	MMAP_ANONYMOUS,
-	MMAP_ALL,
-	MREMAP,
-	READ_SHORT, /* half of it, then the end */
-	READ_ERROR,
-	READ_PARTS, /* a page at a time, each interrupted once */
-	READ_MEMORY,
-	SMAPS_PARTS, /* some bytes at a time, each interrupted once */
-	SMAPS_CUT,   /* it ends in the midst of a line */
-	SMAPS_ERROR,
-	MPROTECT,
-	MADVISE,
-	MEMFD,
-	TRUNCATE,
-	OPEN,
-	WRITE_SHORT,
-	MMAP_SHARED,
-};
-
-static enum fault fault;
-/* Lines of the log that tell of a fault, in the child too. */
-static _Atomic unsigned int *errors;
-
-void *__real_mmap64(void *addr, size_t len, int prot, int flags, int fd,
-		    off_t off);
-void *__wrap_mmap64(void *addr, size_t len, int prot, int flags, int fd,
-		    off_t off);
-
-void *__wrap_mmap64(void *addr, size_t len, int prot, int flags, int fd,
-		    off_t off)
-{
-	bool fails = fault == MMAP_ALL;
-
-	if (flags & MAP_ANONYMOUS)
-		fails = fails || fault == MMAP_ANONYMOUS;
-	else if (flags & MAP_PRIVATE)
-		fails = fails || fault == MMAP_PRIVATE;
-	else
-		fails = fails || fault == MMAP_SHARED;
-	errno = ENOMEM;
-	return fails ? MAP_FAILED
-		     : __real_mmap64(addr, len, prot, flags, fd, off);
-}
-
-void *__real_mremap(void *at, size_t was, size_t is, int flags, void *to);
-void *__wrap_mremap(void *at, size_t was, size_t is, int flags, void *to);
-
-void *__wrap_mremap(void *at, size_t was, size_t is, int flags, void *to)
-{
-	errno = ENOMEM;
-	return fault == MREMAP ? MAP_FAILED
-			       : __real_mremap(at, was, is, flags, to);
-}
-
-ssize_t __real_pread64(int fd, void *buf, size_t len, off_t off);
-ssize_t __wrap_pread64(int fd, void *buf, size_t len, off_t off);
-
-ssize_t __wrap_pread64(int fd, void *buf, size_t len, off_t off)
-{
-	static bool again;
-
-	if (fault == READ_SHORT && again)
-		return 0;
-	if (fault == READ_SHORT || fault == READ_PARTS)
-		again = !again;
-	if (fault == READ_SHORT)
-		return __real_pread64(fd, buf, len / 2, off);
-	if (fault == READ_PARTS && !again)
-		return __real_pread64(fd, buf, 4096, off);
-	if (fault != READ_PARTS && fault != READ_ERROR)
-		return __real_pread64(fd, buf, len, off);
-	errno = fault == READ_PARTS ? EINTR : EIO;
-	return -1;
-}
-
-ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *to,
-				unsigned long nto, const struct iovec *from,
-				unsigned long nfrom, unsigned long flags);
-ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *to,
-				unsigned long nto, const struct iovec *from,
-				unsigned long nfrom, unsigned long flags);
-
-ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *to,
-				unsigned long nto, const struct iovec *from,
-				unsigned long nfrom, unsigned long flags)
-{
-	if (fault != READ_MEMORY)
-		return __real_process_vm_readv(pid, to, nto, from, nfrom,
-					       flags);
-	errno = EPERM;
-	return -1;
-}
-
-long __real_syscall(long number, ...);
-long __wrap_syscall(long number, long a, long b, long c, long d, long e,
-		    long f);
-
-/* read() of what tells of mappings: ur_sys_read(). */
-long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
-{
-	static unsigned int n;
-
-	if (number != SYS_read || fault < SMAPS_PARTS || fault > SMAPS_ERROR)
-		return __real_syscall(number, a, b, c, d, e, f);
-	n++;
-	if (fault == SMAPS_CUT)
-		return n % 2 ? __real_syscall(number, a, b, 1001L) : 0;
-	if (fault == SMAPS_PARTS && n % 2)
-		return __real_syscall(number, a, b, c < 301 ? c : 301L);
-	errno = fault == SMAPS_PARTS ? EINTR : EIO;
-	return -1;
-}
-
-int __real_mprotect(void *addr, size_t len, int prot);
-int __wrap_mprotect(void *addr, size_t len, int prot);
-
-int __wrap_mprotect(void *addr, size_t len, int prot)
-{
-	errno = ENOMEM;
-	return fault == MPROTECT ? -1 : __real_mprotect(addr, len, prot);
-}
-
-int __real_memfd_create(const char *name, unsigned int flags);
-int __wrap_memfd_create(const char *name, unsigned int flags);
-
-int __wrap_memfd_create(const char *name, unsigned int flags)
-{
-	errno = EMFILE;
-	return fault == MEMFD ? -1 : __real_memfd_create(name, flags);
-}
-
-int __real_ftruncate64(int fd, off_t len);
-int __wrap_ftruncate64(int fd, off_t len);
-
-int __wrap_ftruncate64(int fd, off_t len)
-{
-	errno = EFBIG;
-	return fault == TRUNCATE ? -1 : __real_ftruncate64(fd, len);
-}
-
-int __real_open64(const char *path, int flags, ...);
-int __wrap_open64(const char *path, int flags, ...);
-
-int __wrap_open64(const char *path, int flags, ...)
-{
-	errno = EMFILE;
-	return fault == OPEN ? -1 : __real_open64(path, flags);
-}
-
-ssize_t __real_pwrite64(int fd, const void *buf, size_t len, off_t off);
-ssize_t __wrap_pwrite64(int fd, const void *buf, size_t len, off_t off);
-
-ssize_t __wrap_pwrite64(int fd, const void *buf, size_t len, off_t off)
-{
-	static bool again;
-
-	if (fault != WRITE_SHORT)
-		return __real_pwrite64(fd, buf, len, off);
-	again = !again;
-	errno = ENOSPC;
-	return again ? __real_pwrite64(fd, buf, len / 2, off) : -1;
-}
-
-int __real_madvise(void *addr, size_t len, int advice);
-int __wrap_madvise(void *addr, size_t len, int advice);
-
-int __wrap_madvise(void *addr, size_t len, int advice)
-{
-	errno = ENOMEM;
-	return fault == MADVISE ? -1 : __real_madvise(addr, len, advice);
-}
-
-void __wrap_ur_log_write(enum ur_log_level level, const char *fmt, ...);
-
-void __wrap_ur_log_write(enum ur_log_level level, const char *fmt, ...)
-{
-	(void)fmt;
-	*errors += level == UR_LOG_ERROR;
-}
 
 static int setup(void **state)
 {
@@ -239,7 +56,7 @@ static void set_fault(struct target *t, struct call *c)
 static int go[2];
 static pid_t child;
 
-enum progress_seen {
+enum outcome {
 	RIGHT,
 	OTHER_WORD,
 	OTHER_BYTES,
@@ -247,7 +64,7 @@ enum progress_seen {
 	CANNOT_FORK,
 };
 
-static enum progress_seen look(struct target *t)
+static enum outcome look(struct target *t)
 {
 	struct call c = { .out = { 0 } };
 
@@ -293,8 +110,8 @@ static void make_pipe(struct target *t, struct call *c)
 }
 
 /* What a child sees while the peer writes; *told: it was logged. */
-static enum progress_seen fork_once(struct rig *r, struct region m, bool bare,
-				    bool *acked_done)
+static enum outcome fork_once(struct rig *r, struct region m, bool bare,
+			      bool *logged)
 {
 	struct call c = { .in = { bare } };
 	uint64_t w = 2;
@@ -310,16 +127,16 @@ static enum progress_seen fork_once(struct rig *r, struct region m, bool bare,
 	(void)rig_write(r, m, 0, &w, 8);
 	rig_poke(r, 0, 2);
 	c = rig_call_all(r, end_child, c);
-	*acked_done = c.out[1] > 0;
+	*logged = c.out[1] > 0;
 	assert_int_equal(rig_peek(r, 0), 2);
-	return (enum progress_seen)c.out[0];
+	return (enum outcome)c.out[0];
 }
 
-static enum progress_seen fork_with(struct rig *r, struct region m,
-				    enum fault f, bool *acked_done)
+static enum outcome fork_with(struct rig *r, struct region m, enum fault f,
+			      bool *logged)
 {
 	rig_call(r, set_fault, f, 0, 0);
-	return fork_once(r, m, false, acked_done);
+	return fork_once(r, m, false, logged);
 }
 
 /* ---- without faults ---- */
@@ -328,10 +145,10 @@ static void test_fork(void **state)
 {
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
-	bool acked_done;
+	bool logged;
 
-	assert_int_equal(fork_once(r, m, false, &acked_done), RIGHT);
-	assert_false(acked_done);
+	assert_int_equal(fork_once(r, m, false, &logged), RIGHT);
+	assert_false(logged);
 	shared_check_both_ways(r, m);
 }
 
@@ -341,11 +158,11 @@ static void test_again(void **state)
 	struct rig *r = *state;
 	struct region m = shared(r, 64u << 10);
 	unsigned int shared_again = 0;
-	bool acked_done;
+	bool logged;
 
 	for (unsigned int i = 0; i < UR_SHARE_FORKS + 4; i++) {
-		assert_int_equal(fork_once(r, m, false, &acked_done), RIGHT);
-		assert_false(acked_done);
+		assert_int_equal(fork_once(r, m, false, &logged), RIGHT);
+		assert_false(logged);
 		shared_use_much(r, m);
 		shared_again += shared_is_mapped(r, m);
 		assert_int_equal(rig_call(r, shared_check_fill, 0, 0, 0), 0);
@@ -403,16 +220,16 @@ static void test_copied(void **state)
 {
 	struct rig *r = *state;
 	struct region m = copied(r, SHARED_SIZE);
-	bool acked_done;
+	bool logged;
 
-	assert_int_equal(fork_once(r, m, false, &acked_done), RIGHT);
-	assert_false(acked_done);
-	assert_int_equal(fork_with(r, m, READ_PARTS, &acked_done), RIGHT);
+	assert_int_equal(fork_once(r, m, false, &logged), RIGHT);
+	assert_false(logged);
+	assert_int_equal(fork_with(r, m, READ_PARTS, &logged), RIGHT);
 	/* The peer has its mapping still. */
 	ur_direct_allow_cma(r->direct, false);
 	shared_check_both_ways(r, m);
 	rig_call(r, unlock_memory, 0, 0, 0);
-	assert_int_equal(fork_once(r, m, false, &acked_done), RIGHT);
+	assert_int_equal(fork_once(r, m, false, &logged), RIGHT);
 	shared_check_both_ways(r, m);
 }
 
@@ -434,10 +251,10 @@ static void test_pinned(void **state)
 {
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
-	bool acked_done;
+	bool logged;
 
 	assert_int_equal(rig_call(r, pin_it, 0, 0, 0), 0);
-	assert_int_equal(fork_once(r, m, false, &acked_done), RIGHT);
+	assert_int_equal(fork_once(r, m, false, &logged), RIGHT);
 	assert_int_equal(rig_call(r, pin_it, 0, 0, 0), 0);
 }
 
@@ -453,11 +270,11 @@ static void test_uring(void **state)
 {
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
-	bool acked_done;
+	bool logged;
 
 	if (rig_call(r, start_uring, 0, 0, 0))
 		skip();
-	assert_int_equal(fork_once(r, m, false, &acked_done), RIGHT);
+	assert_int_equal(fork_once(r, m, false, &logged), RIGHT);
 	ur_direct_allow_cma(r->direct, false);
 	assert_true(shared_is_mapped(r, m));
 }
@@ -467,9 +284,9 @@ static void test_bare(void **state)
 {
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
-	bool acked_done;
+	bool logged;
 
-	assert_int_equal(fork_once(r, m, true, &acked_done), FAULTED);
+	assert_int_equal(fork_once(r, m, true, &logged), FAULTED);
 	shared_check_both_ways(r, m);
 }
 
@@ -510,7 +327,7 @@ static void test_limits(void **state)
 	static const struct {
 		target_fn *set;
 		int which;
-		enum progress_seen progress_seen;
+		enum outcome outcome;
 	} limits[] = {
 		{ limit_memory, RLIMIT_AS, RIGHT },
 		{ limit_memory, RLIMIT_DATA, RIGHT },
@@ -535,9 +352,8 @@ static void test_limits(void **state)
 		(void)rig_write(&r, m, 0, &w, 8);
 		rig_poke(&r, 0, 2);
 		c = rig_call_all(&r, end_child, c);
-		assert_int_equal(c.out[0], limits[i].progress_seen);
-		assert_int_equal(c.out[1] > 0,
-				 limits[i].progress_seen == FAULTED);
+		assert_int_equal(c.out[0], limits[i].outcome);
+		assert_int_equal(c.out[1] > 0, limits[i].outcome == FAULTED);
 		rig_stop(&r);
 	}
 }
@@ -555,12 +371,12 @@ static void test_closed(void **state)
 {
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
-	bool acked_done;
+	bool logged;
 
 	rig_call(r, close_all, 0, 0, 0);
-	assert_int_equal(fork_with(r, m, READ_MEMORY, &acked_done), FAULTED);
-	assert_true(acked_done);
-	assert_int_equal(fork_once(r, m, false, &acked_done), RIGHT);
+	assert_int_equal(fork_with(r, m, READ_MEMORY, &logged), FAULTED);
+	assert_true(logged);
+	assert_int_equal(fork_once(r, m, false, &logged), RIGHT);
 	assert_int_equal(rig_call(r, shared_check_fill, 0, 0, 0), 0);
 }
 
@@ -594,13 +410,13 @@ static void test_taken_faults(void **state)
 {
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
-	bool acked_done;
+	bool logged;
 
-	assert_int_equal(fork_with(r, m, MMAP_ALL, &acked_done), FAULTED);
-	assert_true(acked_done);
+	assert_int_equal(fork_with(r, m, MMAP_ALL, &logged), FAULTED);
+	assert_true(logged);
 	/* The pages can be copied even so. */
-	assert_int_equal(fork_with(r, m, MMAP_PRIVATE, &acked_done), RIGHT);
-	assert_false(acked_done);
+	assert_int_equal(fork_with(r, m, MMAP_PRIVATE, &logged), RIGHT);
+	assert_false(logged);
 	ur_direct_allow_cma(r->direct, false);
 	assert_true(shared_is_mapped(r, m));
 	shared_check_both_ways(r, m);
@@ -612,12 +428,11 @@ static void test_copy_faults(void **state)
 					     READ_ERROR, MPROTECT };
 	struct rig *r = *state;
 	struct region m = copied(r, SHARED_SIZE);
-	bool acked_done;
+	bool logged;
 
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
-		assert_int_equal(fork_with(r, m, faults[i], &acked_done),
-				 FAULTED);
-		assert_true(acked_done);
+		assert_int_equal(fork_with(r, m, faults[i], &logged), FAULTED);
+		assert_true(logged);
 		ur_direct_allow_cma(r->direct, false);
 		shared_check_both_ways(r, m);
 	}
@@ -628,10 +443,10 @@ static void test_child_fault(void **state)
 {
 	struct rig *r = *state;
 	struct region m = copied(r, SHARED_SIZE);
-	bool acked_done;
+	bool logged;
 
-	assert_int_equal(fork_with(r, m, MREMAP, &acked_done), FAULTED);
-	assert_true(acked_done);
+	assert_int_equal(fork_with(r, m, MREMAP, &logged), FAULTED);
+	assert_true(logged);
 	shared_check_both_ways(r, m);
 }
 
@@ -645,13 +460,13 @@ static void test_inherited(void **state)
 {
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
-	bool acked_done;
+	bool logged;
 
 	assert_int_equal(rig_call(r, let_inherit, 0, 0, 0), 0);
-	assert_int_equal(fork_with(r, m, MMAP_ALL, &acked_done), FAULTED);
-	assert_true(acked_done);
-	assert_int_equal(fork_with(r, m, MMAP_PRIVATE, &acked_done), RIGHT);
-	assert_false(acked_done);
+	assert_int_equal(fork_with(r, m, MMAP_ALL, &logged), FAULTED);
+	assert_true(logged);
+	assert_int_equal(fork_with(r, m, MMAP_PRIVATE, &logged), RIGHT);
+	assert_false(logged);
 }
 
 /* What is not found cannot be made private. */
@@ -660,17 +475,16 @@ static void test_smaps_faults(void **state)
 	static const enum fault faults[] = { SMAPS_CUT, SMAPS_ERROR };
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
-	bool acked_done;
+	bool logged;
 
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
-		assert_int_equal(fork_with(r, m, faults[i], &acked_done),
-				 FAULTED);
-		assert_true(acked_done);
+		assert_int_equal(fork_with(r, m, faults[i], &logged), FAULTED);
+		assert_true(logged);
 		ur_direct_allow_cma(r->direct, false);
 		shared_check_both_ways(r, m);
 	}
-	assert_int_equal(fork_with(r, m, SMAPS_PARTS, &acked_done), RIGHT);
-	assert_false(acked_done);
+	assert_int_equal(fork_with(r, m, SMAPS_PARTS, &logged), RIGHT);
+	assert_false(logged);
 }
 
 static void turn(struct target *t, struct call *c)
@@ -718,7 +532,7 @@ static void test_many_pieces(void **state)
 static void not_shared(struct rig *r, enum fault f)
 {
 	struct region m = rig_region(r, KIND_MALLOC, SHARED_SIZE, RIG_REMOTE);
-	bool acked_done;
+	bool logged;
 
 	rig_call(r, shared_fill, 0, 0, 0);
 	rig_call(r, turn, f, 0, 0);
@@ -726,15 +540,15 @@ static void not_shared(struct rig *r, enum fault f)
 	assert_false(shared_is_mapped(r, m));
 	ur_direct_allow_cma(r->direct, true);
 	shared_check_both_ways(r, m);
-	assert_int_equal(fork_once(r, m, false, &acked_done), RIGHT);
-	assert_false(acked_done);
+	assert_int_equal(fork_once(r, m, false, &logged), RIGHT);
+	assert_false(logged);
 }
 
 static void test_not_shared(void **state)
 {
-	static const enum fault faults[] = {
-		MEMFD, TRUNCATE, OPEN, WRITE_SHORT, MMAP_SHARED, MADVISE
-	};
+	static const enum fault faults[] = { MEMFD,  TRUNCATE,	  SEAL,
+					     OPEN,   WRITE_SHORT, MMAP_SHARED,
+					     MADVISE };
 
 	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
 		struct rig r;
@@ -743,6 +557,41 @@ static void test_not_shared(void **state)
 		not_shared(&r, faults[i]);
 		rig_stop(&r);
 	}
+}
+
+static void count_files(struct target *t, struct call *c)
+{
+	(void)t;
+	for (int fd = 0; fd < 1000; fd++)
+		c->out[0] += fcntl(fd, F_GETFD) >= 0;
+}
+
+/* However often it is tried: no file stays, and nothing counts for the bound. */
+static void test_failures_leave_nothing(void **state)
+{
+	struct region first, m;
+	uint64_t files;
+	struct rig r;
+
+	setenv("URNIC_SHARE", "32K", 1);
+	rig_start(&r);
+	unsetenv("URNIC_SHARE");
+	/* What is opened once and for all is open then. */
+	first = shared(&r, 4096);
+	assert_true(shared_is_mapped(&r, first));
+	files = rig_call(&r, count_files, 0, 0, 0);
+	rig_call(&r, set_fault, WRITE_SHORT, 0, 0);
+	for (unsigned int i = 0; i < 4; i++) {
+		m = rig_region(&r, KIND_MALLOC, SHARED_SIZE, RIG_REMOTE);
+		rig_call(&r, shared_fill, 0, 0, 0);
+		(void)shared_use_much(&r, m);
+		assert_false(shared_is_mapped(&r, m));
+	}
+	rig_call(&r, set_fault, NOTHING, 0, 0);
+	assert_int_equal(rig_call(&r, count_files, 0, 0, 0), files);
+	m = shared(&r, SHARED_SIZE);
+	assert_true(shared_is_mapped(&r, m));
+	rig_stop(&r);
 }
 
 /* ---- the bound ---- */
@@ -787,6 +636,7 @@ int main(void)
 		T(test_smaps_faults),
 		T(test_many_pieces),
 		cmocka_unit_test(test_not_shared),
+		cmocka_unit_test(test_failures_leave_nothing),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_bound),
 	};

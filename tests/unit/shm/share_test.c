@@ -79,7 +79,7 @@ static void start_own_thread(struct target *t, struct call *c)
 		usleep(100);
 }
 
-/* As a queue pair gets a peer; out: was it a moment to do it? */
+/* As a queue pair gets a peer; out: was it safe? */
 static void offer(struct target *t, struct call *c)
 {
 	c->out[0] = ur_share_offer(t->own, &t->pd);
@@ -116,7 +116,7 @@ static void pass_over(struct target *t, struct call *c)
 	c->out[1] = ur_share_has_fresh(t->own);
 }
 
-/* Not while others run: then it is for the next call, or for nobody. */
+/* Not while other threads run: then at the next call, or never. */
 static void test_early_refused(void **state)
 {
 	struct rig *r = *state;
@@ -281,7 +281,7 @@ static void test_large(void **state)
 	assert_false(shared_use_much(r, m));
 }
 
-/* System calls, growing, moving: as with memory that nobody touched. */
+/* System calls, growing, moving: as with memory that was not converted. */
 static void use_it(struct target *t, struct call *c)
 {
 	uint8_t *grown;
@@ -338,7 +338,7 @@ static void test_heap(void **state)
 	assert_int_equal(rig_call(r, use_heap, 0, 0, 0), 0);
 }
 
-/* A handler of the application that writes to the memory at any moment. */
+/* A handler of the application that writes to the memory at any time. */
 static uint64_t *counter;
 static uint64_t runs;
 

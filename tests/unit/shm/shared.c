@@ -15,7 +15,7 @@ void shared_check_fill(struct target *t, struct call *c)
 		c->out[0] += t->mem[i] != (uint8_t)(i * 13 + 5);
 }
 
-/* What the application's next call does; out: was there a wish? */
+/* What the application's next call does; out: was there a request? */
 static void enter_adapter(struct target *t, struct call *c)
 {
 	c->out[0] = ur_share_requested(t->own);

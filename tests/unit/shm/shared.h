@@ -23,11 +23,11 @@
 void shared_fill(struct target *t, struct call *c);
 void shared_check_fill(struct target *t, struct call *c);
 
-/* Traffic until the target knows of the wish and has considered it; false:
+/* Traffic until the target knows of the request and has considered it; false:
  * there is none. */
 bool shared_use_much(struct rig *r, struct region m);
 
-/* Is it mapped after the wish was heard? */
+/* Is it mapped after the request was served? */
 bool shared_is_mapped(struct rig *r, struct region m);
 
 /* A region that is filled and shared. */

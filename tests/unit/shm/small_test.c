@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small messages of RC: how they leave, and how few cells go back for them. */
+/* Small messages of RC: how they leave, and how few descriptors acknowledge them. */
 #include "shm/internal.h"
 #include "shm/pair.h"
 
@@ -70,7 +70,7 @@ static void silent_ones_are_told_together(void **state)
 	pair_no_cqe(p, 0);
 }
 
-/* Who waits for a completion gets it at once, and those before with it. */
+/* An awaited completion comes at once, with those before it. */
 static void what_is_asked_for_is_told_at_once(void **state)
 {
 	struct pair *p = *state;
@@ -108,7 +108,7 @@ static void silent_ones_are_told_when_nothing_comes(void **state)
 	assert_int_equal(cells_back(p), before);
 }
 
-/* Who goes to sleep leaves nothing untold. */
+/* Before a lane sleeps everything is acknowledged. */
 static void silent_ones_are_told_before_sleep(void **state)
 {
 	struct pair *p = *state;
@@ -158,8 +158,8 @@ static void silent_ones_are_told_by_who_fails(void **state)
 	pair_no_cqe(p, 0);
 }
 
-/* A cell is used again and again; what it says of a SEND's region is not what
- * it said the last time. */
+/* A descriptor is used again; the region of a SEND is not the one of its
+ * last use. */
 static void no_region_is_asked_about(void **state)
 {
 	struct pair *p = *state;

@@ -182,7 +182,7 @@ static void order_holds_when_the_path_changes(void **state)
 	assert_int_equal(pair_counters(p, 1)->drop_uc_sequence, 0);
 }
 
-/* The ring is full in the middle of a message, and nobody takes it. */
+/* The ring is full in the middle of a message, and is not emptied. */
 static void a_message_given_up_is_dropped_whole(void **state)
 {
 	struct pair *p = *state;

@@ -185,7 +185,7 @@ static void a_channel_is_asked_for_where_many_go(void **state)
 	assert_int_equal(p->side[0].slot, 2);
 	assert_true(ur_shm_wants(p->side[0].lane.roce, 2));
 	assert_false(ur_shm_wants(p->side[0].lane.roce, 3));
-	/* Nobody came: not again at once. */
+	/* No channel came: not again at once. */
 	for (uint32_t i = 0; i < MANY; i++) {
 		assert_int_equal(p->side[0].asked, 1);
 		pair_post(p, i, 8, NULL);
@@ -305,7 +305,7 @@ static void a_full_ring_makes_the_sender_wait(void **state)
 	assert_int_equal(ur_roce_deadline(p->side[0].lane.roce), UR_NEVER);
 }
 
-/* He looks by himself, and finds room in the middle of what is taken. */
+/* It polls by itself, and finds room in the middle of what is taken. */
 static void who_is_awake_needs_no_bell(void **state)
 {
 	struct pair *p = *state;
@@ -347,7 +347,7 @@ static void a_stopped_receiver_holds_nobody_up(void **state)
 		done++;
 	assert_int_equal(done, PAIR_DEPTH);
 	assert_true(pair_counters(p, 0)->shm_lost > 0);
-	/* It is known to be deaf now … */
+	/* It is known to be stalled now ... */
 	assert_int_equal(fill(p, &id), PAIR_DEPTH);
 	/* … until it takes something. */
 	assert_true(pair_look(p, 1) > 0);
