@@ -52,6 +52,7 @@ int ur_evq_init(struct ur_evq *q)
 	q->deferred = 0;
 	q->deferring = 0;
 	q->pid = getpid();
+	atomic_init(&q->feeders, 0);
 	ur_lock_init(&q->lock);
 	pthread_cond_init(&q->acked, NULL);
 	ur_list_init(&q->queue);
@@ -121,6 +122,11 @@ static bool defer_count(struct ur_evq *q)
 void ur_evq_defer_wakes(void)
 {
 	debts.later = true;
+}
+
+void ur_evq_end_deferring(void)
+{
+	debts.later = false;
 }
 
 static void settle(struct ur_evq *q)
@@ -216,6 +222,27 @@ int ur_evq_take(struct ur_evq *q, struct ur_ev *out)
 		ur_unlock(&q->lock);
 	}
 	return 0;
+}
+
+bool ur_evq_has(struct ur_evq *q)
+{
+	bool has;
+
+	ur_lock(&q->lock);
+	has = !ur_list_empty(&q->queue);
+	ur_unlock(&q->lock);
+	return has;
+}
+
+bool ur_evq_take_now(struct ur_evq *q, struct ur_ev *out)
+{
+	bool taken = false;
+
+	ur_lock(&q->lock);
+	while (!taken && !ur_list_empty(&q->queue) && count_take(q, 1))
+		taken = take_locked(q, out);
+	ur_unlock(&q->lock);
+	return taken;
 }
 
 void ur_evq_ack(struct ur_evq *q, struct ur_ev_source *source, uint32_t n)

@@ -11,6 +11,8 @@
 #define UR_CORE_EVENT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -27,6 +29,9 @@ struct ur_evq {
 	uint32_t deferring; /* threads that defer counts; lock */
 	pid_t pid;	    /* the process that added them */
 	int fd;
+	/* Bit i: lane i of the channel's adapter raises events here; only
+	 * grows (ur_adapter_feed()). */
+	_Atomic uint64_t feeders;
 };
 
 /* The object that an event is about; embedded in CQs, QPs, SRQs and devices. */
@@ -70,6 +75,8 @@ void ur_evq_post_async(struct ur_evq *q, enum ur_event_type type,
  */
 void ur_evq_defer_wakes(void);
 void ur_evq_flush_wakes(void);
+/* After ur_evq_flush_wakes(): posts of this thread signal at once again. */
+void ur_evq_end_deferring(void);
 
 /*
  * Take the next event, as read(2) on the descriptor does: blocks unless the
@@ -77,6 +84,15 @@ void ur_evq_flush_wakes(void);
  * counts one more delivered event.
  */
 int ur_evq_take(struct ur_evq *q, struct ur_ev *out);
+
+/* Is there an event to take?  It may be gone by the time it is taken. */
+bool ur_evq_has(struct ur_evq *q);
+
+/*
+ * Take the next event if there is one, whatever the descriptor's mode; one
+ * that this thread has posted since ur_evq_defer_wakes() needs no system call.
+ */
+bool ur_evq_take_now(struct ur_evq *q, struct ur_ev *out);
 
 /* Acknowledge n events of a source. */
 void ur_evq_ack(struct ur_evq *q, struct ur_ev_source *source, uint32_t n);

@@ -320,6 +320,9 @@ void ur_adapter_feed(struct ur_cq *cq, struct ur_lane *l)
 		atomic_store_explicit(&l->stamps, true, memory_order_relaxed);
 	atomic_fetch_or_explicit(&cq->lanes, 1ull << l->id,
 				 memory_order_release);
+	if (cq->channel)
+		atomic_fetch_or_explicit(&cq->channel->feeders, 1ull << l->id,
+					 memory_order_release);
 }
 
 static int attach(struct ur_adapter *a, struct ur_qp *qp)

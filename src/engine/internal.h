@@ -43,6 +43,8 @@
 /* … twice as long, up to this, each time the last streak ended early. */
 #define UR_POLL_STREAK_MAX_NS 3200000u
 #define UR_TICK_NS	      1000000u
+/* Traffic this recent: what watches the link wakes up once a tick. */
+#define UR_ACTIVE_NS	      10000000u
 /* … and where urnicd runs the port, so many times as long: what it takes of
  * the core of who polls is no pause of his. */
 #define UR_PACE_SERVED	      8u
@@ -56,10 +58,13 @@ struct json_object;
 struct ur_iw_lane;
 struct ur_raw_lane;
 
-/* Who is the lane's helper watching for (wake.c)? */
+/* What watches the link of a lane (wake.c). */
 enum ur_watch {
 	UR_WATCH_ARMED, /* sleeps on the link as well: runs what comes */
 	UR_WATCH_TICK,	/* an application polls: looks once a millisecond */
+	/* A thread of the application sleeps on the link, or has done so within
+	 * a tick (wait.c): the helper looks once a millisecond, or rests. */
+	UR_WATCH_WAITER,
 };
 
 /* A multicast group that a QP of the lane has joined. */
@@ -137,6 +142,7 @@ struct ur_lane {
 	pthread_t thread;
 	uint32_t pace;	    /* ur_pace() */
 	uint32_t poll_pace; /* of the pauses of who polls */
+	int wait_fd;	    /* wakes the thread that waits (wait.c) */
 	int wake_fd;	    /* … to here */
 	int peer_wakefds;   /* those of peers of this host (bell.h); -1: none */
 
@@ -183,13 +189,26 @@ struct ur_lane {
 	uint32_t shm_polls; /* such polls … */
 	uint32_t shm_polls_seen; /* … at the helper's last tick */
 	uint32_t shm_posts;
-	_Atomic uint32_t polls;	 /* that found the lane free … */
-	uint32_t polls_seen;	 /* … at the helper's last tick */
-	uint64_t taken_ns;	 /* when completions had last been taken */
-	uint32_t held_packets;	 /* come while a cell waits for the link … */
-	uint32_t dry_looks;	 /* … and looks that found it dry */
-	uint64_t link_ns;	 /* when a poll last looked into the link */
-	uint64_t sleep_until_ns; /* when it wakes by itself; 0: is awake */
+	_Atomic uint32_t polls; /* that found the lane free … */
+	uint32_t polls_seen;	/* … at the helper's last tick */
+	uint64_t taken_ns;	/* when completions had last been taken */
+	uint32_t held_packets;	/* come while a cell waits for the link … */
+	uint32_t dry_looks;	/* … and looks that found it dry */
+	uint64_t link_ns;	/* when a poll last looked into the link */
+	/* When what watches the link wakes by itself; 0: it is awake. */
+	uint64_t sleep_until_ns;
+
+	/* Threads that wait for events (wait.c). */
+	uint32_t waiters;	     /* threads in ur_adapter_wait() */
+	bool waits;		     /* the last sleep was one of theirs */
+	bool helper_rests;	     /* no tick until a waiter goes away */
+	uint32_t waits_seen;	     /* wait_count at the helper's last tick */
+	uint32_t waits_ended;	     /* ended by the tick, in a row */
+	uint64_t no_waiter_until_ns; /* until then the helper serves them */
+	_Atomic uint32_t wait_count; /* waits begun; read without the lock */
+	/* One of them is asleep on the link: wait_fd wakes it.  Read without
+	 * the lock. */
+	_Atomic bool waiter_sleeps;
 
 	struct ur_burst burst;
 };
@@ -328,6 +347,10 @@ bool ur_lane_note_poll(struct ur_lane *l, uint64_t now);
 /* wake.c */
 int ur_helper_start(struct ur_lane *l);
 void ur_helper_wake(struct ur_lane *l); /* without the lock */
+/* The same for what watches the link: a thread that waits, or the helper. */
+void ur_lane_wake(struct ur_lane *l);
+/* When something is due in the lane, or an event that is moderated. */
+uint64_t ur_lane_earliest(const struct ur_lane *l);
 /*
  * Under the lane's lock: must the helper be woken, because it would sleep
  * beyond the next deadline by more than slack_ns?

@@ -174,7 +174,7 @@ int ur_iw_link_open(struct ur_iw_link *k, int fd, struct ur_stream *stream,
 	/* The helper sleeps on the set, whose edges we have seen in its
 	 * place: what we leave would not wake it. */
 	if (more)
-		ur_helper_wake(l);
+		ur_lane_wake(l);
 	return err;
 }
 

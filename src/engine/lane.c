@@ -57,7 +57,7 @@ void ur_lane_unlock(struct ur_lane *l)
 
 		ur_latch_unlock(&l->lock);
 		if (late)
-			ur_helper_wake(l);
+			ur_lane_wake(l);
 	} while (serve_bell(l));
 }
 
@@ -105,13 +105,20 @@ int ur_lane_create(struct ur_adapter *a, const struct ur_lane_ops *ops,
 		err = -errno;
 		goto close_protocol;
 	}
+	l->wait_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (l->wait_fd < 0) {
+		err = -errno;
+		goto close_wake;
+	}
 	err = ur_helper_start(l);
 	if (err)
-		goto close_wake;
+		goto close_wait;
 	ur_debug("%s lane %u: slot %u, pace %u", l->ops->name, id, l->slot,
 		 l->pace);
 	*out = l;
 	return 0;
+close_wait:
+	close(l->wait_fd);
 close_wake:
 	close(l->wake_fd);
 close_protocol:
@@ -136,6 +143,7 @@ void ur_lane_abandon(struct ur_lane *l)
 	atomic_store_explicit(&l->dead, true, memory_order_relaxed);
 	l->ops->abandon(l);
 	close(l->wake_fd);
+	close(l->wait_fd);
 	if (l->peer_wakefds >= 0)
 		close(l->peer_wakefds);
 }

@@ -95,7 +95,7 @@ static int open_packet(struct ur_lane *l)
 		return err;
 	ur_debug("raw packets of %s", rl->ifname);
 	/* The helper has a descriptor to sleep on now. */
-	ur_helper_wake(l);
+	ur_lane_wake(l);
 	return 0;
 }
 

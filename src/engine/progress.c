@@ -758,7 +758,7 @@ void ur_adapter_poll(struct ur_adapter *a, struct ur_cq *cq)
 static void arm_lane(struct ur_lane *l)
 {
 	uint64_t now;
-	bool wake;
+	bool wake, late;
 
 	ur_lane_lock(l);
 	now = ur_clock_ns();
@@ -767,11 +767,17 @@ static void arm_lane(struct ur_lane *l)
 	l->app_ns = 0;
 	/* That he polled before is no longer so, whenever it is heard of. */
 	atomic_store_explicit(&l->missed_ns, 0, memory_order_relaxed);
-	wake = l->watch == UR_WATCH_TICK || ur_helper_is_late(l, 0);
-	l->watch = UR_WATCH_ARMED;
+	/* A thread that has waited for events before probably does so again;
+	 * the helper finds out within a tick if it does not. */
+	wake = l->watch == UR_WATCH_TICK && !l->waits;
+	if (l->watch == UR_WATCH_TICK)
+		l->watch = l->waits ? UR_WATCH_WAITER : UR_WATCH_ARMED;
+	late = ur_helper_is_late(l, 0);
 	ur_lane_unlock(l);
 	if (wake)
 		ur_helper_wake(l);
+	else if (late)
+		ur_lane_wake(l);
 }
 
 void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq)

@@ -521,8 +521,8 @@ static bool open_link(struct shm_link *x, const struct greeting *g,
 	ur_shm_signal(l->roce);
 	ur_lane_send(l, ur_clock_ns());
 	ur_lane_unlock(l);
-	/* The helper may sleep, and does not know the channel yet. */
-	ur_helper_wake(l);
+	/* What watches the link may sleep, and does not know the channel. */
+	ur_lane_wake(l);
 	ur_debug("slot %u: shared memory with slot %u", l->slot, x->peer.slot);
 	return true;
 }

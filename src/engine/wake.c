@@ -6,6 +6,10 @@
  *  ARMED  asleep on its eventfd and the link, until the next deadline.  A
  *         packet wakes it; it works until the link is dry, spins a moment if
  *         that has paid lately, again and again as long as it pays, and sleeps.
+ *  WAITER a thread of the application waits for an event and does the work
+ *         (wait.c), or has done so within the last tick.  Asleep on the eventfd
+ *         alone; once a millisecond it looks whether a thread has waited since,
+ *         and if not becomes ARMED.  While one waits without traffic it rests.
  *  TICK   an application polls.  Asleep on the eventfd alone, since waiting on
  *         a socket slows down whoever polls it (a thread asleep there has to
  *         be woken for each packet); once a millisecond it looks whether the
@@ -47,16 +51,19 @@
 #define CROWD_MAX_NS	64000000u
 #define READS_PER_HOLD	16u
 #define MAKE_WAY_NS	50000u
-#define ACTIVE_NS	10000000u /* traffic this recent: keep ticking */
 #define PAUSE_GATHER_NS 10000000u
 #define STACK_BYTES	(256u << 10)
 #define TICKS_PER_TURN	8u
+/* So many waits within a tick: they come back soon. */
+#define WAITS_GOOD	8u
+#define WAITS_ENDED_MAX 6u
 
 struct helper {
 	struct ur_lane *lane;
 	int link_fd;	  /* what ARMED waits for, besides … */
 	int peer_wakefds; /* … and peers of this host; -1: none */
 	bool rung;	  /* by one of those */
+	bool woken;	  /* by ur_helper_wake() */
 	uint64_t spin_ns; /* budget; 0: spinning has not paid */
 	uint32_t streak;  /* of the lane's latch, as last seen */
 	uint32_t polls;	  /* the lane's, as last seen */
@@ -73,7 +80,7 @@ static uint64_t gather_due(const struct ur_lane *l)
 			   : UR_NEVER;
 }
 
-static uint64_t earliest(const struct ur_lane *l)
+uint64_t ur_lane_earliest(const struct ur_lane *l)
 {
 	uint64_t at = ur_moderator_deadline(&l->adapter->moderator);
 	uint64_t own = ur_lane_deadline(l);
@@ -92,13 +99,21 @@ bool ur_helper_is_late(const struct ur_lane *l, uint64_t slack_ns)
 
 	if (l->watch == UR_WATCH_TICK)
 		return false;
-	due = earliest(l);
+	due = ur_lane_earliest(l);
 	return due < l->sleep_until_ns && l->sleep_until_ns - due > slack_ns;
 }
 
 bool ur_helper_leaves_posts(const struct ur_lane *l)
 {
-	return l->watch != UR_WATCH_TICK && gather_due(l) < l->sleep_until_ns;
+	switch (l->watch) {
+	case UR_WATCH_ARMED:
+		return gather_due(l) < l->sleep_until_ns;
+	case UR_WATCH_WAITER:
+		return l->gathered && !l->waiters;
+	case UR_WATCH_TICK:
+		break;
+	}
+	return false;
 }
 
 /* Written once until it is read: a burst of wishes costs one system call. */
@@ -109,6 +124,16 @@ void ur_helper_wake(struct ur_lane *l)
 	if (atomic_exchange_explicit(&l->woken, true, memory_order_acq_rel))
 		return;
 	if (ur_sys_write(l->wake_fd, &one, sizeof(one)) < 0)
+		ur_debug("lane %u: wake: errno %d", l->id, errno);
+}
+
+void ur_lane_wake(struct ur_lane *l)
+{
+	uint64_t one = 1;
+
+	if (!atomic_load_explicit(&l->waiter_sleeps, memory_order_relaxed))
+		ur_helper_wake(l);
+	else if (ur_sys_write(l->wait_fd, &one, sizeof(one)) < 0)
 		ur_debug("lane %u: wake: errno %d", l->id, errno);
 }
 
@@ -150,7 +175,7 @@ static void make_way(const struct ur_lane *l)
 static void poller_left(struct ur_lane *l, uint64_t now)
 {
 	l->watch = UR_WATCH_ARMED;
-	if (now - l->tick_since_ns > ACTIVE_NS)
+	if (now - l->tick_since_ns > UR_ACTIVE_NS)
 		l->streak_need_ns = UR_POLL_STREAK_NS;
 	else if (l->streak_need_ns < UR_POLL_STREAK_MAX_NS)
 		l->streak_need_ns *= 2;
@@ -196,17 +221,50 @@ static void tick(struct ur_lane *l, uint64_t now)
 	poller_left(l, now);
 }
 
+/*
+ * Threads wait for events and do the work.  Once none has waited for a tick,
+ * the helper watches the link: what came meanwhile was late, so from the second
+ * time in a row on the helper serves such threads for longer and longer.
+ */
+static void tick_waiter(struct ur_lane *l, uint64_t now)
+{
+	uint32_t waits =
+		atomic_load_explicit(&l->wait_count, memory_order_relaxed);
+	bool waited = waits != l->waits_seen;
+
+	if (waits - l->waits_seen > WAITS_GOOD)
+		l->waits_ended = 0;
+	l->waits_seen = waits;
+	l->helper_rests =
+		l->waiters && !waited && now - l->activity_ns > UR_ACTIVE_NS;
+	if (l->waiters || waited)
+		return;
+	l->watch = UR_WATCH_ARMED;
+	l->waits = false;
+	if (l->waits_ended < WAITS_ENDED_MAX)
+		l->waits_ended++;
+	if (l->waits_ended > 1)
+		l->no_waiter_until_ns = now + (UR_TICK_NS << l->waits_ended);
+}
+
 static uint64_t next_wake(const struct ur_lane *l, uint64_t now)
 {
-	uint64_t at = earliest(l);
+	uint64_t at = ur_lane_earliest(l);
 	uint64_t late = (uint64_t)UR_GATHER_LATE_NS * l->pace;
+
+	if (l->watch == UR_WATCH_WAITER) {
+		at = l->waiters ? UR_NEVER : gather_due(l);
+		if (!l->helper_rests && at > now + UR_TICK_NS)
+			at = now + UR_TICK_NS;
+		return at;
+	}
 
 	if (l->watch == UR_WATCH_TICK)
 		return now + UR_TICK_NS;
 	/* More is going to be gathered, and need not wake us then. */
 	if (l->company && now - l->app_ns < late && at > now + late)
 		at = now + late;
-	if (now - l->activity_ns < ACTIVE_NS && at > now + UR_TICK_NS)
+	if (now - l->activity_ns < UR_ACTIVE_NS && at > now + UR_TICK_NS)
 		at = now + UR_TICK_NS;
 	return at;
 }
@@ -342,22 +400,28 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 	ur_lane_lock(l);
 	now = ur_clock_ns();
 	busy = now - l->app_ns < (uint64_t)UR_POLL_GAP_NS * l->poll_pace;
-	l->sleep_until_ns = 0;
+	if (l->watch != UR_WATCH_WAITER)
+		l->sleep_until_ns = 0;
 	if (h->rung)
 		ur_wakefd_hush(l);
 	*got = 0;
 	if (l->watch == UR_WATCH_TICK)
 		tick(l, now);
-	if (l->roce)
+	else if (l->watch == UR_WATCH_WAITER)
+		tick_waiter(l, now);
+	if (l->roce && l->watch != UR_WATCH_WAITER)
 		tell_peers(l, now);
 	if (l->watch == UR_WATCH_ARMED)
 		*got = run_dry(l);
+	else if (l->watch == UR_WATCH_WAITER && !l->waiters && h->woken)
+		(void)ur_lane_step(l, now); /* something waits to be sent */
 	ur_moderator_expire(&l->adapter->moderator, ur_clock_ns());
 	now = ur_clock_ns();
 	if (busy)
 		l->excuse_ns = now;
 	until = next_wake(l, now);
-	l->sleep_until_ns = until;
+	if (l->watch != UR_WATCH_WAITER)
+		l->sleep_until_ns = until;
 	/* Who asks a link for it asks to be rung. */
 	if (l->watch == UR_WATCH_ARMED)
 		h->link_fd = l->ops->wait_fd(l);
@@ -403,9 +467,11 @@ static bool sleep_until(struct helper *h, enum ur_watch watch, uint64_t until)
 			       .tv_nsec = (long)(ns % 1000000000u) };
 
 	h->rung = false;
+	h->woken = false;
 	if (ppoll(fds, n, until == UR_NEVER ? NULL : &ts, NULL) <= 0)
 		return false;
-	if (fds[0].revents)
+	h->woken = fds[0].revents;
+	if (h->woken)
 		clear_wake(l);
 	h->rung = fds[2].revents;
 	return true;

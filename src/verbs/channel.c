@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "engine/wait.h"
 #include "verbs/compat.h"
 #include "verbs/convert.h"
 #include "verbs/objects.h"
@@ -64,7 +65,8 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
 		     void **cq_context)
 {
 	struct ur_ev ev;
-	int rc = ur_evq_take(&urv_channel(channel)->evq, &ev);
+	int rc = ur_adapter_wait(urv_context(channel->context)->adapter,
+				 &urv_channel(channel)->evq, &ev);
 
 	if (rc)
 		return urv_minus_one(rc);

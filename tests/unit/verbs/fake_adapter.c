@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/wait.h"
+
 struct ur_adapter {
 	struct ur_dev dev;
 	struct ur_mr_table mrs;
@@ -194,6 +196,11 @@ void ur_adapter_poll(struct ur_adapter *a, struct ur_cq *cq)
 	ur_fake_on_poll = NULL;
 	if (fn)
 		fn(cq);
+}
+
+int ur_adapter_wait(struct ur_adapter *a, struct ur_evq *q, struct ur_ev *out)
+{
+	return ur_evq_take(q, out);
 }
 
 void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq)

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A thread that waits for an event of a completion channel does the work of
+ * the lanes that feed the channel: one wakeup for a message, as a blocking
+ * recv(2) has.  It sleeps on the lanes' links, on their wakeup descriptors, on
+ * the channel's descriptor (events that other threads raise) and until the
+ * lanes' next deadline.
+ *
+ * Theory of operation.  One thread at a time watches the link of a lane; which
+ * one says `watch` (wake.c draws the states).  ur_waiter_enter() makes it
+ * UR_WATCH_WAITER, and the helper leaves the link.  The state stays when the
+ * thread has got its event and goes away, since it usually comes back within
+ * microseconds; meanwhile the link is not watched, and the helper looks once a
+ * tick whether a thread has waited since.  If none has, the helper watches the
+ * link again.
+ *
+ * Only a lane with a single waiting thread is served so.  Of several, the one
+ * that serves the lane would leave the others without anything that watches
+ * the link as soon as it has an event of its own, so the helper serves them.
+ *
+ * Events that this thread raises while it works are not written to the
+ * channel's descriptor (ur_evq_defer_wakes()): it takes the first one itself,
+ * and only the others are signalled.
+ */
+#include "engine/wait.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/sys.h"
+#include "base/timer.h"
+#include "engine/internal.h"
+#include "engine/wakefd.h"
+#include "shm/shm.h"
+
+/* Lanes of one channel; with more of them the helpers do the work. */
+#define LANES_MAX      4u
+#define FDS_PER_LANE   3u
+/* Steps before the lane is unlocked once for threads that want it. */
+#define STEPS_PER_HOLD 16u
+
+struct wait {
+	struct ur_adapter *adapter;
+	struct ur_evq *q;
+	uint32_t n;
+	uint32_t served; /* bit i: lanes[i] is this thread's to serve */
+	bool serves;	 /* all of them are */
+	struct ur_lane *lanes[LANES_MAX];
+	struct pollfd fds[1 + LANES_MAX * FDS_PER_LANE];
+	nfds_t nfds;
+	uint64_t until; /* the earliest deadline of the lanes */
+};
+
+/* False: too many lanes, or one whose link has no descriptor of the kernel. */
+static bool find_lanes(struct wait *w)
+{
+	struct ur_adapter *a = w->adapter;
+	uint64_t set =
+		atomic_load_explicit(&w->q->feeders, memory_order_acquire);
+
+	for (; set; set &= set - 1) {
+		struct ur_lane *l = atomic_load_explicit(
+			&a->lanes[__builtin_ctzll(set)], memory_order_acquire);
+
+		if (w->n == LANES_MAX || !l || a->dev.spec.port)
+			return false;
+		w->lanes[w->n++] = l;
+	}
+	return w->n > 0;
+}
+
+/*
+ * The thread has its event, or gives up.  The lane stays as it is for a tick
+ * (wake.c), unless other threads wait on it: those are served by the helper.
+ */
+static void put_lane(struct ur_lane *l, bool served)
+{
+	bool wake = false;
+
+	ur_lane_lock(l);
+	l->waiters--;
+	if (served && l->watch == UR_WATCH_WAITER) {
+		l->sleep_until_ns = 0;
+		wake = l->waiters || l->helper_rests;
+		l->helper_rests = false;
+		if (l->waiters)
+			l->watch = UR_WATCH_ARMED;
+		else if (l->roce)
+			(void)ur_shm_sleep(l->roce, false);
+	}
+	ur_lane_unlock(l);
+	if (wake)
+		ur_helper_wake(l);
+}
+
+/* True: this thread serves the lane; false: the helper does, or another. */
+static bool get_lane(struct ur_lane *l)
+{
+	bool served, wake = false;
+
+	ur_lane_lock(l);
+	served = l->waiters++ == 0 && ur_clock_ns() >= l->no_waiter_until_ns;
+	if (served) {
+		wake = l->watch == UR_WATCH_ARMED;
+		l->watch = UR_WATCH_WAITER;
+		l->waits = true;
+		atomic_fetch_add_explicit(&l->wait_count, 1,
+					  memory_order_relaxed);
+	}
+	ur_lane_unlock(l);
+	if (wake)
+		ur_helper_wake(l);
+	return served;
+}
+
+/* All lanes are counted; true: all are this thread's to serve. */
+static bool get_lanes(struct wait *w)
+{
+	w->serves = true;
+	for (uint32_t i = 0; i < w->n; i++)
+		if (get_lane(w->lanes[i]))
+			w->served |= 1u << i;
+		else
+			w->serves = false;
+	return w->serves;
+}
+
+/* The lanes that this thread serves are the helpers' again. */
+static void give_up(struct wait *w)
+{
+	for (uint32_t i = 0; i < w->n; i++) {
+		struct ur_lane *l = w->lanes[i];
+
+		if (!(w->served & 1u << i))
+			continue;
+		ur_lane_lock(l);
+		l->watch = UR_WATCH_ARMED;
+		ur_lane_unlock(l);
+		ur_helper_wake(l);
+	}
+	w->served = 0;
+}
+
+/* What the lane has to do now; ends early when the channel has an event. */
+static void work(struct wait *w, struct ur_lane *l)
+{
+	for (;;) {
+		for (uint32_t i = 0; i < STEPS_PER_HOLD; i++)
+			if (!ur_lane_step(l, ur_clock_ns()) || ur_evq_has(w->q))
+				return;
+		ur_lane_unlock(l);
+		ur_lane_lock(l);
+	}
+}
+
+static void add_fd(struct wait *w, int fd)
+{
+	if (fd >= 0)
+		w->fds[w->nfds++] =
+			(struct pollfd){ .fd = fd, .events = POLLIN };
+}
+
+/*
+ * Until when to sleep; under the lane's lock.  While there is traffic, for a
+ * tick at most: then threads that post need not wake this one for each of
+ * their timers.
+ */
+static uint64_t wake_at(struct ur_lane *l, uint64_t now)
+{
+	uint64_t at = ur_lane_earliest(l);
+
+	if (now - l->activity_ns < UR_ACTIVE_NS && at > now + UR_TICK_NS)
+		at = now + UR_TICK_NS;
+	return at;
+}
+
+/* False: there is more to do, or an event to take. */
+static bool ready_to_sleep(struct wait *w, struct ur_lane *l)
+{
+	uint64_t now, at;
+
+	if (ur_evq_has(w->q))
+		return false;
+	if (l->roce && ur_shm_any(l->roce)) {
+		ur_shm_settle(l->roce);
+		if (!ur_shm_sleep(l->roce, true))
+			return false;
+	}
+	now = ur_clock_ns();
+	at = wake_at(l, now);
+	if (at <= now)
+		return false;
+	l->sleep_until_ns = at;
+	if (at < w->until)
+		w->until = at;
+	atomic_store_explicit(&l->waiter_sleeps, true, memory_order_relaxed);
+	add_fd(w, l->ops->wait_fd(l));
+	add_fd(w, l->wait_fd);
+	add_fd(w, l->peer_wakefds);
+	return true;
+}
+
+/* Work on all lanes; true: nothing is left to do, sleep. */
+static bool serve(struct wait *w)
+{
+	bool sleep = true;
+
+	w->nfds = 0;
+	w->until = UR_NEVER;
+	add_fd(w, w->q->fd);
+	for (uint32_t i = 0; i < w->n; i++) {
+		struct ur_lane *l = w->lanes[i];
+
+		ur_lane_lock(l);
+		work(w, l);
+		ur_moderator_expire(&l->adapter->moderator, ur_clock_ns());
+		/* A poller or an arm may have changed it meanwhile. */
+		l->watch = UR_WATCH_WAITER;
+		sleep = sleep && ready_to_sleep(w, l);
+		ur_lane_unlock(l);
+	}
+	return sleep;
+}
+
+static void clear_fd(int fd)
+{
+	uint64_t n;
+
+	(void)!ur_sys_read(fd, &n, sizeof(n));
+}
+
+/* Awake again: peers need not signal while this thread works. */
+static void awake(struct wait *w)
+{
+	for (uint32_t i = 0; i < w->n; i++) {
+		struct ur_lane *l = w->lanes[i];
+
+		ur_lane_lock(l);
+		l->sleep_until_ns = 0;
+		atomic_store_explicit(&l->waiter_sleeps, false,
+				      memory_order_relaxed);
+		ur_lane_unlock(l);
+	}
+	for (nfds_t i = 1; i < w->nfds; i++)
+		for (uint32_t k = 0; w->fds[i].revents && k < w->n; k++) {
+			struct ur_lane *l = w->lanes[k];
+
+			if (w->fds[i].fd == l->wait_fd)
+				clear_fd(l->wait_fd);
+			if (w->fds[i].fd == l->peer_wakefds) {
+				ur_lane_lock(l);
+				ur_wakefd_hush(l);
+				ur_lane_unlock(l);
+			}
+		}
+}
+
+static void leave(void *arg)
+{
+	struct wait *w = arg;
+
+	if (w->serves) {
+		ur_evq_flush_wakes();
+		ur_evq_end_deferring();
+	}
+	for (uint32_t i = 0; i < w->n; i++)
+		put_lane(w->lanes[i], w->served & 1u << i);
+}
+
+/* 0, or -EINTR.  A cancellation point, as read(2) of the channel is. */
+static int sleep_on(struct wait *w)
+{
+	uint64_t now = ur_clock_ns(), ns = w->until > now ? w->until - now : 0;
+	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000u),
+			       .tv_nsec = (long)(ns % 1000000000u) };
+	int n = 0;
+
+	pthread_cleanup_push(leave, w);
+	n = ppoll(w->fds, w->nfds, w->until == UR_NEVER ? NULL : &ts, NULL);
+	pthread_cleanup_pop(0);
+	return n < 0 && errno == EINTR ? -EINTR : 0;
+}
+
+static int wait_and_work(struct wait *w, struct ur_ev *out)
+{
+	int err = 0;
+
+	ur_evq_defer_wakes();
+	for (;;) {
+		bool sleep = serve(w);
+
+		if (ur_evq_take_now(w->q, out))
+			break;
+		/* Before it sleeps, other channels get their events. */
+		ur_evq_flush_wakes();
+		if (!sleep)
+			continue;
+		err = sleep_on(w);
+		awake(w);
+		if (err)
+			break;
+	}
+	leave(w);
+	return err;
+}
+
+static bool is_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 || flags & O_NONBLOCK;
+}
+
+int ur_adapter_wait(struct ur_adapter *a, struct ur_evq *q, struct ur_ev *out)
+{
+	struct wait w = { .adapter = a, .q = q };
+	int err;
+
+	if (ur_evq_take_now(q, out))
+		return 0;
+	if (atomic_load_explicit(&a->dead, memory_order_relaxed) ||
+	    is_nonblocking(q->fd) || !find_lanes(&w))
+		return ur_evq_take(q, out);
+	if (get_lanes(&w))
+		return wait_and_work(&w, out);
+	give_up(&w);
+	pthread_cleanup_push(leave, &w);
+	err = ur_evq_take(q, out);
+	pthread_cleanup_pop(1);
+	return err;
+}
