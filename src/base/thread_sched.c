@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -153,20 +154,39 @@ static long running(int fd)
 	return at ? strtol(at, NULL, 10) : 0;
 }
 
+/* Reading files is a cancellation point, which polling must not be. */
+static bool sample(void)
+{
+	static _Atomic int file = -1;
+	int fd = atomic_load_explicit(&file, memory_order_acquire);
+	int none = -1, state;
+	bool many;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	if (fd < 0) {
+		fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+		if (fd >= 0 &&
+		    !atomic_compare_exchange_strong(&file, &none, fd)) {
+			close(fd);
+			fd = none;
+		}
+	}
+	many = running(fd) > sysconf(_SC_NPROCESSORS_ONLN);
+	pthread_setcancelstate(state, NULL);
+	return many;
+}
+
 bool ur_sched_is_oversubscribed(uint64_t now_ns)
 {
-	static _Thread_local uint64_t sampled_ns;
-	static _Thread_local bool oversubscribed;
-	static _Thread_local long cores;
-	static _Thread_local int fd = -1;
+	static _Atomic uint64_t sampled_ns;
+	static _Atomic bool oversubscribed;
+	uint64_t last = atomic_load_explicit(&sampled_ns, memory_order_relaxed);
 
-	if (sampled_ns && now_ns - sampled_ns < SAMPLE_NS)
-		return oversubscribed;
-	if (!sampled_ns) {
-		fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
-		cores = sysconf(_SC_NPROCESSORS_ONLN);
+	if (!last || now_ns - last >= SAMPLE_NS) {
+		atomic_store_explicit(&sampled_ns, now_ns,
+				      memory_order_relaxed);
+		atomic_store_explicit(&oversubscribed, sample(),
+				      memory_order_relaxed);
 	}
-	sampled_ns = now_ns;
-	oversubscribed = running(fd) > cores;
-	return oversubscribed;
+	return atomic_load_explicit(&oversubscribed, memory_order_relaxed);
 }

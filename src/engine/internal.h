@@ -27,6 +27,7 @@
 #include "engine/engine.h"
 #include "engine/moderate.h"
 #include "engine/pinner.h"
+#include "engine/spin.h"
 #include "roce/roce.h"
 #include "sockets/link.h"
 
@@ -200,6 +201,7 @@ struct ur_lane {
 
 	/* Threads that wait for events (wait.c). */
 	uint32_t waiters;	     /* threads in ur_adapter_wait() */
+	struct ur_spin wait_spin;    /* the serving thread's */
 	bool waits;		     /* the last sleep was one of theirs */
 	bool helper_rests;	     /* no tick until a waiter goes away */
 	uint32_t waits_seen;	     /* wait_count at the helper's last tick */

@@ -41,6 +41,7 @@
 #define FDS_PER_LANE   3u
 /* Steps before the lane is unlocked once for threads that want it. */
 #define STEPS_PER_HOLD 16u
+#define SPIN_PAUSES    8
 
 struct wait {
 	struct ur_adapter *adapter;
@@ -185,7 +186,7 @@ static bool ready_to_sleep(struct wait *w, struct ur_lane *l)
 	if (ur_evq_has(w->q))
 		return false;
 	if (l->roce && ur_shm_any(l->roce)) {
-		ur_shm_settle(l->roce);
+		ur_shm_flush_acks(l->roce);
 		if (!ur_shm_sleep(l->roce, true))
 			return false;
 	}
@@ -203,8 +204,8 @@ static bool ready_to_sleep(struct wait *w, struct ur_lane *l)
 	return true;
 }
 
-/* Work on all lanes; true: nothing is left to do, sleep. */
-static bool serve(struct wait *w)
+/* Work on all lanes; true: nothing is left to do, sleep (if it may). */
+static bool serve(struct wait *w, bool may_sleep)
 {
 	bool sleep = true;
 
@@ -219,7 +220,7 @@ static bool serve(struct wait *w)
 		ur_moderator_expire(&l->adapter->moderator, ur_clock_ns());
 		/* A poller or an arm may have changed it meanwhile. */
 		l->watch = UR_WATCH_WAITER;
-		sleep = sleep && ready_to_sleep(w, l);
+		sleep = sleep && may_sleep && ready_to_sleep(w, l);
 		ur_lane_unlock(l);
 	}
 	return sleep;
@@ -284,25 +285,54 @@ static int sleep_on(struct wait *w)
 	return n < 0 && errno == EINTR ? -EINTR : 0;
 }
 
+/* Poll before sleeping, as long as that pays; true: there is an event. */
+static bool spin(struct wait *w)
+{
+	struct ur_lane *l = w->lanes[0];
+	uint64_t ns = ur_spin_begin(&l->wait_spin, l->pace), end;
+	bool found = false;
+
+	if (!ns)
+		return false;
+	end = ur_clock_ns() + ns;
+	while (!found && ur_clock_ns() < end) {
+		for (int i = 0; i < SPIN_PAUSES; i++)
+			ur_cpu_relax();
+		(void)serve(w, false);
+		ur_evq_flush_wakes();
+		found = ur_evq_has(w->q);
+	}
+	ur_spin_end(&l->wait_spin, found);
+	return found;
+}
+
 static int wait_and_work(struct wait *w, struct ur_ev *out)
 {
+	uint64_t slept_ns = 0, since;
 	int err = 0;
 
 	ur_evq_defer_wakes();
 	for (;;) {
-		bool sleep = serve(w);
+		bool sleep;
 
+		if (!slept_ns && spin(w) && ur_evq_take_now(w->q, out))
+			break;
+		sleep = serve(w, true);
 		if (ur_evq_take_now(w->q, out))
 			break;
 		/* Before it sleeps, other channels get their events. */
 		ur_evq_flush_wakes();
 		if (!sleep)
 			continue;
+		since = ur_clock_ns();
 		err = sleep_on(w);
+		slept_ns += ur_clock_ns() - since;
 		awake(w);
 		if (err)
 			break;
 	}
+	if (slept_ns)
+		ur_spin_slept(&w->lanes[0]->wait_spin, slept_ns);
 	leave(w);
 	return err;
 }

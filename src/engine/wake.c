@@ -39,16 +39,12 @@
 #include "base/thread_sched.h"
 #include "base/timer.h"
 #include "engine/internal.h"
+#include "engine/spin.h"
 #include "engine/wakefd.h"
 #include "shm/share.h"
 #include "shm/shm.h"
 
-#define SPIN_MAX_NS	20000u
-#define SPIN_MIN_NS	2000u
 #define SPIN_PAUSES	8
-#define CROWDED_NS	10000u /* yielding to nobody takes less than 1 us */
-#define CROWD_MIN_NS	1000000u
-#define CROWD_MAX_NS	64000000u
 #define READS_PER_HOLD	16u
 #define MAKE_WAY_NS	50000u
 #define PAUSE_GATHER_NS 10000000u
@@ -64,13 +60,10 @@ struct helper {
 	int peer_wakefds; /* … and peers of this host; -1: none */
 	bool rung;	  /* by one of those */
 	bool woken;	  /* by ur_helper_wake() */
-	uint64_t spin_ns; /* budget; 0: spinning has not paid */
-	uint32_t streak;  /* of the lane's latch, as last seen */
-	uint32_t polls;	  /* the lane's, as last seen */
+	struct ur_spin spin;
+	uint32_t streak; /* of the lane's latch, as last seen */
+	uint32_t polls;	 /* the lane's, as last seen */
 	uint32_t ticks;
-	/* Who else wants the core would wait for our spinning. */
-	uint64_t crowded_until_ns;
-	uint64_t crowd_ns; /* how long that was assumed the last time */
 };
 
 /* When what was gathered must leave, should no answer bring us here before. */
@@ -313,43 +306,16 @@ static uint32_t run_dry(struct ur_lane *l)
 	}
 }
 
-/*
- * Once to whoever was woken by what we did, or waits for the core; from then
- * on no yielding: on a busy machine that gives the core away for milliseconds.
- * If there was somebody, sleeping serves both better for a while: the kernel
- * gives us the core when something comes, and him in between.
- */
-static bool is_crowded(struct helper *h)
-{
-	uint64_t before = ur_clock_ns(), now;
-
-	if (before < h->crowded_until_ns)
-		return true;
-	sched_yield();
-	now = ur_clock_ns();
-	if (now - before < (uint64_t)CROWDED_NS * h->lane->pace) {
-		h->crowd_ns /= 2;
-		return false;
-	}
-	h->crowd_ns *= 2;
-	if (h->crowd_ns < CROWD_MIN_NS)
-		h->crowd_ns = CROWD_MIN_NS;
-	if (h->crowd_ns > CROWD_MAX_NS)
-		h->crowd_ns = CROWD_MAX_NS;
-	h->crowded_until_ns = now + h->crowd_ns;
-	return true;
-}
-
-/* Look again for a moment before sleeping; true if that found something. */
+/* Poll for a short time before sleeping; true if that found something. */
 static bool spin(struct helper *h)
 {
 	struct ur_lane *l = h->lane;
-	uint64_t now, end;
+	uint64_t ns = ur_spin_begin(&h->spin, l->pace), now, end;
 
-	if (is_crowded(h))
+	if (!ns)
 		return false;
 	now = ur_clock_ns();
-	end = now + h->spin_ns;
+	end = now + ns;
 	while (now < end) {
 		bool polled;
 		uint32_t got;
@@ -358,18 +324,18 @@ static bool spin(struct helper *h)
 			ur_cpu_relax();
 		ur_lane_lock(l);
 		now = ur_clock_ns();
-		polled = is_polled(l, now) || l->watch == UR_WATCH_TICK;
+		polled = is_polled(l, now) || l->watch != UR_WATCH_ARMED;
 		got = polled ? 0 : run_dry(l);
 		ur_lane_unlock(l);
 		ur_evq_flush_wakes();
 		if (got) {
-			h->spin_ns = SPIN_MAX_NS;
+			ur_spin_end(&h->spin, true);
 			return true;
 		}
 		if (polled)
 			return false;
 	}
-	h->spin_ns = h->spin_ns > SPIN_MIN_NS ? h->spin_ns / 2 : 0;
+	ur_spin_end(&h->spin, false);
 	return false;
 }
 
@@ -513,11 +479,9 @@ static void *helper_main(void *arg)
 		uint32_t got;
 		uint64_t until = turn(&h, &watch, &got), since;
 
-		/* Sleeping for less than a spin was a spin missed. */
-		if (got && slept_ns < SPIN_MAX_NS)
-			h.spin_ns = SPIN_MAX_NS;
-		spun = (got || spun) && h.spin_ns && watch == UR_WATCH_ARMED &&
-		       spin(&h);
+		if (got)
+			ur_spin_slept(&h.spin, slept_ns);
+		spun = (got || spun) && watch == UR_WATCH_ARMED && spin(&h);
 		if (spun) {
 			slept_ns = 0;
 			continue;
