@@ -7,7 +7,6 @@ The link is one more between the two namespaces, as the tests make it
 (tests/netns/ports.py); it lasts as long as a sample takes.
 """
 
-import os
 import re
 import time
 
@@ -15,9 +14,9 @@ from apps.perftest import table
 from benchlib.programs import latency
 from benchlib.samples import cell
 from benchlib.world import Missing
-from harness.env import Env
+from harness.env import Env, built
 from harness.proc import Failure, Proc, Skip
-from netns.ports import EAL, Joined, address, plugin
+from netns.ports import EAL, Joined, address
 
 US = 1e-6
 FORWARD = 'dpdk-testpmd'
@@ -26,8 +25,11 @@ FORWARD = 'dpdk-testpmd'
 def joined(world, scene, *kinds):
     place = world.place(scene.place)
     env = Env(place, world.urnic, '', False)
-    if not os.path.exists(plugin(env)):
-        raise Missing('no DPDK: scripts/deps dpdk; meson setup --reconfigure')
+    try:
+        built(env.urnic, 'liburnic-dpdk.so')
+    except Skip:
+        raise Missing('no DPDK: scripts/deps dpdk; meson setup '
+                      '--reconfigure') from None
     return Joined(env, *kinds, link=scene.link, mtu=scene.link_mtu)
 
 

@@ -144,6 +144,18 @@ def brief(show):
                 yield f'  {qp}'
 
 
+def built(urnic, name):
+    """Path of the file of that name in the build directory of `urnic`."""
+    info = os.path.join(os.path.dirname(urnic),
+                        'meson-info/intro-targets.json')
+    with open(info, encoding='utf-8') as f:
+        for target in json.load(f):
+            for path in target['filename']:
+                if os.path.basename(path) == name:
+                    return path
+    raise Skip(f'this build has no {name}')
+
+
 def finish(s, c, timeout):
     """Wait for a pair; Failure shows both sides.
 
@@ -207,5 +219,5 @@ def words(text):
     return shlex.split(text)
 
 
-__all__ = ['Case', 'Env', 'Failure', 'Proc', 'finish', 'gid_kind',
+__all__ = ['Case', 'Env', 'Failure', 'Proc', 'built', 'finish', 'gid_kind',
            'parse_gids', 'sh', 'words']

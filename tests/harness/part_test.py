@@ -1,12 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""run.py --part: the parts are the whole, and what is no part is refused."""
+"""run.py lists the cases of every group; --part: the parts are the whole, and
+anything else is refused."""
 
 import os
 import subprocess
 import sys
 
+from run import GROUPS
+
 RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'run.py')
+
+
+def groups():
+    """Each place lists the cases of every group, which imports all of them."""
+    for where in ('lo', 'veth1500', 'veth9000'):
+        r = subprocess.run([RUN, '--list', '--full', '--where', where,
+                            *GROUPS], capture_output=True, text=True)
+        assert r.returncode == 0 and not r.stderr, r.stderr
 
 
 def cases(*args):
@@ -25,6 +36,7 @@ def left(*args):
 
 def main():
     os.environ.pop('URNIC_TEST_PART', None)
+    groups()
     every, _ = cases()
     parts = [cases('--part', f'3:{i}')[0] for i in range(3)]
     assert every and sorted(sum(parts, [])) == sorted(every), parts

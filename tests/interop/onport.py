@@ -12,9 +12,10 @@ import json
 import os
 import re
 
-from harness.proc import Failure, Skip
+from harness.env import built
+from harness.proc import Failure
 from netns.config import File, device
-from netns.ports import EAL, PORT, Veth, end_daemons, plugin, start_ports
+from netns.ports import EAL, PORT, Veth, end_daemons, start_ports
 
 WAYS = ('sockets', 'dpdk', 'urnicd')
 BRIDGE = 'br0'
@@ -85,11 +86,9 @@ class Joint:
 
     def use(self, way):
         """Change to this way, unless it is the one already."""
-        if way != WAYS[0] and not os.path.exists(plugin(self)):
-            raise Skip('built without DPDK')
-        if way != WAYS[0] and not os.path.exists(
-                plugin(self).replace('dpdk', 'lwip')):
-            raise Skip('built without lwIP')
+        if way != WAYS[0]:
+            for plugin in ('dpdk', 'lwip'):
+                built(self.urnic, f'liburnic-{plugin}.so')
         if way != self.way:
             self._end()
             if way != WAYS[0]:

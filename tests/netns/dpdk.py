@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from harness.env import Case, finish, words
+from harness.env import Case, built, finish, words
 from harness.proc import SLOW, Failure, Proc, Skip
 from netns import extbuf, hostile, queues, sched
 from netns.config import File, device
@@ -451,8 +451,7 @@ def serve_again(env, j):
         if time.monotonic() > end:
             raise Failure('no client has started another urnicd')
         time.sleep(0.05)
-    binary = os.path.join(os.path.dirname(os.path.realpath(env.urnic)),
-                          '../src/urnicd/urnicd')
+    binary = built(env.urnic, 'urnicd')
     j.daemons[0] = Proc(env.a.wrap(
         ['env', f'URNIC_CONFIG={j.files[0].name}', binary, '--foreground',
          '--dpdk']))

@@ -9,8 +9,8 @@ import re
 import signal
 import time
 
-from harness.env import Case
-from harness.proc import SLOW, Failure, Proc, Skip
+from harness.env import Case, built
+from harness.proc import SLOW, Failure, Proc
 from netns.dpdk import ticks
 from netns.ports import Joined, Veth, address
 
@@ -21,10 +21,7 @@ OURS = ('lwip', 'urnicd')
 
 class Streams(Joined):
     def __enter__(self):
-        libs = os.path.join(os.path.dirname(os.path.realpath(self.env.urnic)),
-                            '../src/ports/lwip/liburnic-lwip.so')
-        if not os.path.exists(libs):
-            raise Skip('built without lwIP')
+        built(self.env.urnic, 'liburnic-lwip.so')
         return super().__enter__()
 
     def side(self, host, kind, i):

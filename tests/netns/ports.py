@@ -12,7 +12,7 @@ import signal
 import tempfile
 import time
 
-from harness.env import finish
+from harness.env import built, finish
 from harness.net import lose_at, lost_at
 from harness.proc import SLOW, Failure, Proc, Skip
 from netns.config import File, device
@@ -24,11 +24,6 @@ MEMORY = 96  # MiB for each queue
 
 def address(i, v6=False):
     return f'fd77::{i}' if v6 else f'10.77.0.{i}'
-
-
-def plugin(env):
-    return os.path.join(os.path.dirname(os.path.realpath(env.urnic)),
-                        '../src/ports/dpdk/liburnic-dpdk.so')
 
 
 class Veth:
@@ -160,8 +155,7 @@ class Joined:
         self.daemons = [None, None]
 
     def __enter__(self):
-        if not os.path.exists(plugin(self.env)):
-            raise Skip('built without DPDK')
+        built(self.env.urnic, 'liburnic-dpdk.so')
         self.link.make()
         try:
             for i, (host, kind) in enumerate(zip(self.hosts, self.kinds), 1):
@@ -242,8 +236,7 @@ def start_ports(env, host, config):
     """urnicd runs the port, in the place of one that was started on demand.
     $URNICD may be another build's, such as one with a sanitizer."""
     end_daemons(host)
-    binary = os.environ.get('URNICD') or os.path.join(
-        os.path.dirname(os.path.realpath(env.urnic)), '../src/urnicd/urnicd')
+    binary = os.environ.get('URNICD') or built(env.urnic, 'urnicd')
     d = Proc(host.wrap(['env', f'URNIC_CONFIG={config}', binary,
                         '--foreground', '--dpdk']))
     end = time.monotonic() + 20 * SLOW
