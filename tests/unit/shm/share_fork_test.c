@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../skip.h"
 #include "shm/pin.h"
 #include "shm/share.h"
 
@@ -212,7 +213,7 @@ static struct region copied(struct rig *r, size_t size)
 	struct region m = shared(r, size);
 
 	if (rig_call(r, lock_memory, 0, 0, 0))
-		skip();
+		skip_because("memory cannot be locked");
 	return m;
 }
 
@@ -273,7 +274,7 @@ static void test_uring(void **state)
 	bool logged;
 
 	if (rig_call(r, start_uring, 0, 0, 0))
-		skip();
+		skip_because("io_uring_setup(2) is refused");
 	assert_int_equal(fork_once(r, m, false, &logged), RIGHT);
 	ur_direct_allow_cma(r->direct, false);
 	assert_true(shared_is_mapped(r, m));
@@ -642,7 +643,7 @@ int main(void)
 	};
 
 	if (SANITIZED)
-		return 77; /* skipped */
+		return skip_all("a sanitizer has calls of its own");
 	errors = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
