@@ -12,18 +12,22 @@
  * A process that is stopped, and excluded, mostly stops at the end of a system
  * call: so the owner's `shut` is read after the last one.
  */
-static bool is_gone(const struct ur_owner *l)
+bool ur_owner_has_ended(const struct ur_owner *l)
 {
 	struct pollfd p[2] = { { .fd = l->sock, .events = POLLRDHUP },
 			       { .fd = l->pidfd, .events = POLLIN } };
 
-	if (l->pidfd < 0)
-		return true;
 	if (ur_sys_poll(p, 2, 0) > 0 &&
 	    (p[0].revents & (POLLHUP | POLLRDHUP | POLLERR | POLLNVAL) ||
 	     p[1].revents))
 		return true;
 	return l->shut && atomic_load_explicit(l->shut, memory_order_acquire);
+}
+
+/* Without its pidfd its number may be another process'. */
+static bool is_gone(const struct ur_owner *l)
+{
+	return l->pidfd < 0 || ur_owner_has_ended(l);
 }
 
 int ur_owner_check(const struct ur_owner *l, uint64_t secret_addr,

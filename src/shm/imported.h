@@ -34,6 +34,10 @@ struct ur_owner {
 int ur_owner_check(const struct ur_owner *l, uint64_t secret_addr,
 		   const uint8_t secret[16]);
 
+/* It has ended, or waits for us no longer: what it says is gone is gone, though
+ * the watcher may not have read that yet. */
+bool ur_owner_has_ended(const struct ur_owner *l);
+
 struct ur_imported {
 	struct ur_remote remote;
 	const struct ur_owner *owner;

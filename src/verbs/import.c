@@ -229,19 +229,26 @@ static int mr_make(struct urv_import_link *b, const struct ur_import_object *o,
 	if (rc)
 		return rc;
 	mr = calloc(1, sizeof(*mr));
-	if (!mr)
-		return -ENOMEM;
+	if (!mr) {
+		rc = -ENOMEM;
+		goto put_adapter;
+	}
 	mr->root = mr;
+	mr->adapter = adapter;
 	mr->table = ur_adapter_mrs(adapter);
 	rc = mr_do(b, mr, o, fd);
-	if (rc) {
-		free(mr);
-		return rc;
-	}
+	if (rc)
+		goto free_mr;
 	mr->shared.imported = true;
 	urv_share(b->file, &mr->shared, URV_SHARED_MR, o->handle);
 	*out = &mr->shared;
 	return 0;
+
+free_mr:
+	free(mr);
+put_adapter:
+	ur_adapter_put(adapter);
+	return rc;
 }
 
 void urv_import_release_mr(struct urv_mr *root)
@@ -249,6 +256,7 @@ void urv_import_release_mr(struct urv_mr *root)
 	pthread_mutex_lock(&lock);
 	mr_undo(root);
 	pthread_mutex_unlock(&lock);
+	ur_adapter_put(root->adapter);
 }
 
 /* ---- the link ---- */
@@ -290,9 +298,8 @@ static int act(struct urv_import_link *b, const struct ur_import_object *o,
 bool urv_import_is_stale(const struct urv_import_link *b)
 {
 	int may;
-	const struct ur_owner *l = ur_import_lender(b->link, &may);
 
-	return l->shut && atomic_load(l->shut);
+	return ur_owner_has_ended(ur_import_lender(b->link, &may));
 }
 
 int urv_import_object(struct urv_file *f, enum urv_shared_kind kind,

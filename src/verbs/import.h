@@ -44,7 +44,8 @@ int urv_import_open(struct urv_file *f, const struct urv_file_mark *mark,
 /* Called when none of its objects has a handle any more. */
 void urv_import_close(struct urv_import_link *b);
 
-/* Has the owner stopped waiting for us, so that our state may be outdated? */
+/* Has the owner ended or stopped waiting for us, so that our state may be
+ * outdated? */
 bool urv_import_is_stale(const struct urv_import_link *b);
 
 /*

@@ -102,6 +102,7 @@ struct urv_mr {
 	/* Of a root */
 	struct ur_mr *core; /* NULL: the owner's has ended */
 	struct ur_mr_table *table;
+	struct ur_adapter *adapter; /* another process' region keeps it */
 	struct urv_device *device;
 	struct urv_shared shared;
 	bool ended; /* core is destroyed, or about to be (mr.c) */

@@ -40,6 +40,9 @@ int urv_query_mr(struct ibv_mr *ibmr, struct urnic_mr_attr *attr, size_t size)
 	full.rkey = ibmr->rkey;
 	if (c->generation != urv_generation)
 		return urv_errno(-ENODEV);
+	/* The watcher may not have read yet that it is gone. */
+	if (urv_share_has_ended(&urv_mr(ibmr)->shared))
+		return urv_errno(-EINVAL);
 	rc = ur_mr_peek(c->mrs, ibmr->lkey, &mr);
 	if (rc)
 		return urv_errno(rc == -ENOENT ? -EINVAL : rc);

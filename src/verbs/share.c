@@ -324,6 +324,11 @@ struct urv_shared *urv_share_import(struct urv_file *f,
 	return found;
 }
 
+bool urv_share_has_ended(const struct urv_shared *s)
+{
+	return s->file->link && urv_import_is_stale(s->file->link);
+}
+
 int urv_share_get(struct urv_file *f, enum urv_shared_kind kind,
 		  uint32_t handle, struct urv_shared **out)
 {

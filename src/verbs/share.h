@@ -69,6 +69,10 @@ uint32_t urv_file_handle(struct urv_file *f); /* a new number */
 void urv_share(struct urv_file *f, struct urv_shared *s,
 	       enum urv_shared_kind kind, uint32_t handle);
 
+/* Has its owner ended or stopped waiting for us, so that our state may be
+ * outdated? */
+bool urv_share_has_ended(const struct urv_shared *s);
+
 /* Another handle of the object with that number; NULL: none. */
 struct urv_shared *urv_share_import(struct urv_file *f,
 				    enum urv_shared_kind kind, uint32_t handle);

@@ -26,6 +26,11 @@ extern struct ur_fake_counts ur_fake;
 /* Called in ur_import_tell(). */
 extern void (*ur_fake_on_tell)(void);
 
+/* Another process answers: it answers with null regions of this key. */
+#define UR_FAKE_FOREIGN_KEY 0x12345600u
+extern bool ur_fake_owner;
+extern _Atomic uint32_t ur_fake_shut; /* it waits for importers no longer */
+
 /* Called by the next ur_adapter_poll(), once. */
 extern void (*ur_fake_on_poll)(struct ur_cq *cq);
 

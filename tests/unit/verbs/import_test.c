@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "setup.h"
+#include "urnic.h"
 #include "verbs/dm.h"
+#include "verbs/import.h"
 #include "verbs/objects.h"
 
 #define RW (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
@@ -212,6 +214,43 @@ static void nothing_is_imported_from_another_process(void **state)
 	assert_int_equal(status, 0);
 }
 
+/*
+ * The owner deregisters, waits for an importer that is stopped, and shuts it
+ * out.  When that one goes on it may query the region before its watcher has
+ * read that it is gone.
+ */
+static void a_region_is_gone_when_its_owner_waits_no_longer(void **state)
+{
+	struct fixture *f = *state;
+	struct urv_file_mark mark = { .magic = URV_FILE_MAGIC,
+				      .socket = "another process" };
+	int fd = memfd_create("mark", 0);
+	struct urnic_mr_attr a;
+	struct ibv_context *c;
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+
+	strcpy(mark.device, ibv_get_device_name(f->ctx->device));
+	assert_int_equal(pwrite(fd, &mark, sizeof(mark), 0), sizeof(mark));
+	ur_fake_owner = true;
+	c = ibv_import_device(fd);
+	assert_non_null(c);
+	pd = ibv_import_pd(c, 1);
+	mr = ibv_import_mr(pd, 2);
+	assert_non_null(mr);
+	assert_int_equal(mr->lkey, UR_FAKE_FOREIGN_KEY);
+	assert_int_equal(urnic_query_mr(mr, &a), 0);
+	ur_fake_shut = 1;
+	errno = 0;
+	assert_int_equal(urnic_query_mr(mr, &a), EINVAL);
+	assert_int_equal(errno, EINVAL);
+	ibv_unimport_mr(mr);
+	ibv_unimport_pd(pd);
+	assert_int_equal(ibv_close_device(c), 0);
+	ur_fake_shut = 0;
+	ur_fake_owner = false;
+}
+
 #define TEST(fn)                                                               \
 	cmocka_unit_test_setup_teardown(fn, fixture_open, fixture_close)
 
@@ -306,6 +345,7 @@ int main(void)
 		TEST(ending_device_memory_is_not_registered),
 		cmocka_unit_test(the_first_context_may_close_first),
 		TEST(nothing_is_imported_from_another_process),
+		TEST(a_region_is_gone_when_its_owner_waits_no_longer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
