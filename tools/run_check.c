@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,13 +96,31 @@ static void warn(const char *path, const char *what, const char *help)
 	ur_tool_error("warning: %s %s; %s", path, what, help);
 }
 
-/* Are the file's privileges given at all? */
+/* Are privileges of a file of this file system given at all? */
 static bool gives_privileges(const char *path)
 {
 	struct statvfs fs;
 
-	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1 &&
-	       statvfs(path, &fs) == 0 && !(fs.f_flag & ST_NOSUID);
+	return statvfs(path, &fs) == 0 && !(fs.f_flag & ST_NOSUID);
+}
+
+static bool new_privileges(void)
+{
+	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1;
+}
+
+/*
+ * Does the loader take a program for privileged by its capabilities?  Also
+ * without new privileges, where it gets none, if they are to be effective
+ * (cap_bprm_creds_from_file() in Linux).
+ */
+static bool has_capabilities(const char *path)
+{
+	unsigned char caps[64];
+
+	return getuid() != 0 &&
+	       getxattr(path, "security.capability", caps, sizeof(caps)) > 0 &&
+	       (new_privileges() || (caps[0] & VFS_CAP_FLAGS_EFFECTIVE));
 }
 
 static void check_privileges(const struct ur_file *f)
@@ -110,17 +129,15 @@ static void check_privileges(const struct ur_file *f)
 	/* Without the group's x it asks for locks, not for the group. */
 	bool sgid = (f->st.st_mode & S_ISGID) && (f->st.st_mode & S_IXGRP) &&
 		    f->st.st_gid != getgid();
-	char caps[64];
 
 	if (!gives_privileges(f->path))
 		return;
-	if (suid || sgid)
+	if ((suid || sgid) && new_privileges())
 		warn(f->path,
 		     suid ? "is set-uid, so it sees no device"
 			  : "is set-gid, so it sees no device",
 		     "run a copy without that bit, or as its owner");
-	else if (getuid() != 0 && getxattr(f->path, "security.capability", caps,
-					   sizeof(caps)) > 0)
+	else if (has_capabilities(f->path))
 		warn(f->path, "has file capabilities, so it sees no device",
 		     "run a copy, with capabilities by setpriv --ambient-caps");
 }

@@ -177,6 +177,11 @@ def wrappers(rig):
                'statically linked')
 
 
+def no_new_privileges():
+    with open('/proc/self/status', encoding='ascii') as f:
+        return 'NoNewPrivs:\t1' in f.read()
+
+
 def privileges(rig):
     plain = rig.path('plain')
     if os.getuid() != 0:
@@ -190,17 +195,21 @@ def privileges(rig):
         return print('set-uid and capabilities: not tried, the build '
                      'directory is not another user\'s to read')
     none = None if os.path.isdir('/sys/class/infiniband') else '0'
+    # In some containers none are given by a file's mode.
+    given = not no_new_privileges()
+    mode = ((lambda bit: (f'is set-{bit}', none)) if given else
+            (lambda bit: ('', '2')))
     suid, sgid, caps = (shutil.copy(plain, rig.path(n))
                         for n in ('suid', 'sgid', 'caps'))
     rig.expect('another user', [plain], out='2', before=user)
     os.chmod(suid, 0o4755)
     os.chmod(sgid, 0o2755)
-    rig.expect('set-uid', [suid], 'is set-uid', none, before=user)
-    rig.expect('set-gid', [sgid], 'is set-gid', none, before=user)
+    rig.expect('set-uid', [suid], *mode('uid'), before=user)
+    rig.expect('set-gid', [sgid], *mode('gid'), before=user)
     # For root set-uid root changes nothing.
     rig.expect('set-uid by root', [suid], out='2')
     os.chmod(suid, 0o4711)
-    rig.expect('not readable', [suid], 'is set-uid', none, before=user)
+    rig.expect('not readable', [suid], *mode('uid'), before=user)
     # Version 2, effective, CAP_NET_RAW.
     os.setxattr(caps, 'security.capability',
                 b'\x01\x00\x00\x02\x00\x20' + bytes(14))
@@ -208,6 +217,17 @@ def privileges(rig):
                before=user)
     rig.expect('capabilities, root', [caps], out='2')
     rig.expect('no new privileges', [suid], out='2',
+               before=[*user, '--no-new-privs'])
+    rig.expect('capabilities, no new privileges', [caps],
+               'has file capabilities', none,
+               before=[*user, '--no-new-privs'])
+    # To be permitted only: with no new privileges they are not.
+    os.setxattr(caps, 'security.capability',
+                b'\x00\x00\x00\x02\x00\x20' + bytes(14))
+    rig.expect('capabilities to be permitted', [caps],
+               *(('has file capabilities', none) if given else ('', '2')),
+               before=user)
+    rig.expect('the same, no new privileges', [caps], out='2',
                before=[*user, '--no-new-privs'])
 
 
