@@ -7,9 +7,8 @@
 URNIC_TEST=full (or --full) runs the long form of everything; -k TEXT only the
 cases whose name contains TEXT; URNIC_TEST_PART=N:I (or --part N:I) every Nth
 case of a group from the Ith on (I modulo N, 0 if it is not given), for slow
-builds.  With --again N, up to N cases that failed are tried once more: on a
-busy machine a foreign program may run into its own time limit.  Such a case is
-named in the closing line, with its first failure above.
+builds.  A case has one try, unless it failed by a race of a foreign program that
+races.py names: then it has another, and the closing line says so.
 Exit code: 0 all passed or skipped, 1 a case failed, 77 nothing could be run.
 """
 
@@ -24,7 +23,7 @@ import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from harness import rights                     # noqa: E402
+from harness import races, rights              # noqa: E402
 from harness.env import Env                    # noqa: E402
 from harness.net import Place                  # noqa: E402
 from harness.proc import Failure, Proc, Skip   # noqa: E402
@@ -68,7 +67,6 @@ def arguments():
                    default=os.environ.get('URNIC_TEST') == 'full')
     p.add_argument('--part', type=part, metavar='N[:I]',
                    default=os.environ.get('URNIC_TEST_PART') or '1')
-    p.add_argument('--again', type=int, default=0, metavar='N')
     p.add_argument('--list', action='store_true')
     p.add_argument('-k', default='', metavar='TEXT')
     p.add_argument('groups', nargs='+', choices=sorted(GROUPS),
@@ -104,9 +102,9 @@ def nothing_left(args):
     return 'none of the cases' + (text or ' belongs here')
 
 
-def run_case(name, case, env):
+def run_once(name, case, env):
     """'passed', 'failed' or 'skipped', printed in one line, and details of a
-    failure."""
+    failure; and the race of a foreign program by which it failed, or None."""
     t0 = time.monotonic()
     detail = ''
     try:
@@ -123,7 +121,15 @@ def run_case(name, case, env):
     took = time.monotonic() - t0
     print(f'{verdict:8}{env.place.kind:9}{name:44}{took:6.2f} s'
           + (f'\n      {detail}' if detail else ''), flush=True)
-    return verdict
+    return verdict, races.of_foreigner(detail) if verdict == 'failed' else None
+
+
+def run_case(name, case, env):
+    """The same of the last try, and the race for which there was a second."""
+    verdict, race = run_once(name, case, env)
+    if race:
+        verdict, _ = run_once(name, case, env)
+    return verdict, race
 
 
 def stop(signum, frame):
@@ -152,10 +158,9 @@ def main():
             env = Env(place, os.path.abspath(args.urnic),
                       os.path.abspath(args.progs), args.full)
             for name, case in cases:
-                verdict = run_case(name, case, env)
-                if verdict == 'failed' and len(again) < args.again:
-                    again.append(name)
-                    verdict = run_case(name, case, env)
+                verdict, race = run_case(name, case, env)
+                if race:
+                    again.append(f'{name} ({race})')
                 count[verdict] += 1
     except Skip as e:
         print(f'skipped: {e}')

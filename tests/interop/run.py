@@ -51,8 +51,6 @@ def arguments():
     p.add_argument('--smoke', action='store_true',
                    help='the fewest cases that touch everything, in '
                    f'{SMOKE_SECONDS} s with the image\'s making')
-    p.add_argument('--again', type=int, default=0, metavar='N',
-                   help='try up to N cases that failed once more')
     p.add_argument('--limit', type=int, metavar='SECONDS',
                    help='skip what would start later')
     p.add_argument('--hold', action='store_true',
@@ -124,17 +122,14 @@ def run_all(args, cases, count):
 
 def run_each(args, cases, count, env, end):
     place = env.place
-    left = args.again
     for name, role, case, way in cases:
         if time.monotonic() > end - 10:
             raise Skip(f'not done within {args.limit} s: {name} ...')
         env.use(way)
         env.role = role
-        verdict = run_case(f'{name} {role}', case, env)
-        if verdict == 'failed' and left and place.vm.running():
-            left -= 1
-            note(f'tried again: {name} {role}')
-            verdict = run_case(f'{name} {role}', case, env)
+        verdict, race = run_case(f'{name} {role}', case, env)
+        if race:
+            note(f'tried again: {name} {role} ({race})')
         count[verdict] += 1
         if args.record:
             args.record.note(name, role, verdict, place.linux, all_names())
