@@ -60,15 +60,19 @@ static void check_chunk(const struct world *w, const struct urs_chunk *c,
 	}
 	check(c->copied == c->length);
 	check((uint64_t)c->len[0] + c->len[1] == c->copied);
-	check((uint64_t)c->at[0] + c->len[0] <= w->conf.sbuf_size);
-	check((uint64_t)c->at[1] + c->len[1] <= w->conf.sbuf_size);
+	for (unsigned int i = 0; i < 2; i++)
+		check((uint64_t)c->at[i] + c->len[i] <=
+		      (uint64_t)w->f.sbuf_base + w->f.sbuf_size);
 }
 
 static void app_writes(struct world *w, struct ur_rd *r)
 {
 	uint32_t want = ur_rd_be24(r) % 200000 + 1;
+	uint32_t size = urs_flow_send_growth(&w->f, want);
 	struct urs_chunk c;
 
+	if (size)
+		urs_flow_grow_send(&w->f, size);
 	if (!urs_flow_send(&w->f, want, INLINE, &c))
 		return;
 	check(c.length > 0);
@@ -103,7 +107,8 @@ static void app_reads(struct world *w, struct ur_rd *r)
 	while (got < want) {
 		n = urs_flow_peek(&w->f, got, &at);
 		check(n > 0);
-		check((uint64_t)at + n <= w->conf.rbuf_size);
+		check((uint64_t)at + n <=
+		      (uint64_t)w->f.rbuf_base + 2 * w->f.half);
 		got += n < want - got ? n : want - got;
 	}
 	urs_flow_consume(&w->f, got);
@@ -115,9 +120,15 @@ static void grants(struct world *w)
 	struct urs_grant g;
 
 	while (urs_flow_grant_due(&w->f)) {
+		uint32_t size = urs_flow_recv_growth(&w->f);
+
+		if (size)
+			urs_flow_grow_recv(&w->f, size);
 		g = urs_flow_grant(&w->f);
 		if (g.with_sge)
-			check(g.sge.addr + g.sge.length <= w->conf.rbuf_size);
+			check(g.sge.addr >= w->f.rbuf_base &&
+			      g.sge.addr + g.sge.length <=
+				      w->f.rbuf_base + 2 * w->f.half);
 		fly(w, w->conf.paired && g.with_sge ? 2 : 1, 0, true);
 	}
 }
@@ -166,8 +177,8 @@ static void peer_writes(struct world *w, struct ur_rd *r)
 static void balance(const struct world *w)
 {
 	check(w->told - w->read == w->f.unread);
-	check((uint64_t)w->f.lent + w->f.unread + w->f.rbuf_free ==
-	      w->conf.rbuf_size);
+	check((uint64_t)w->f.granted + w->f.unread + w->f.rbuf_free ==
+	      2ull * w->f.half + w->f.rbuf_old);
 	check(w->f.msgs_count <= w->conf.rq_size);
 }
 
@@ -211,6 +222,8 @@ static void stream(struct ur_rd *r)
 		.rq_size = (uint16_t)(16 + ur_rd_u8(r)),
 		.sbuf_size = 1 + ur_rd_be24(r) % 300000,
 		.rbuf_size = 2 + ur_rd_be24(r) % 150000 * 2,
+		.sbuf_most = ur_rd_be24(r) / 4,
+		.rbuf_most = ur_rd_be24(r) / 8 * 2,
 		.paired = ur_rd_u8(r) & 1,
 	};
 	hello = ur_rd_bytes(r, URS_HELLO_LEN);
