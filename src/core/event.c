@@ -239,7 +239,8 @@ bool ur_evq_take_now(struct ur_evq *q, struct ur_ev *out)
 	bool taken = false;
 
 	ur_lock(&q->lock);
-	while (!taken && !ur_list_empty(&q->queue) && count_take(q, 1))
+	while (!taken && (q->stale || !ur_list_empty(&q->queue)) &&
+	       count_take(q, 1))
 		taken = take_locked(q, out);
 	ur_unlock(&q->lock);
 	return taken;

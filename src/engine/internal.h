@@ -351,6 +351,11 @@ int ur_helper_start(struct ur_lane *l);
 void ur_helper_wake(struct ur_lane *l); /* without the lock */
 /* The same for what watches the link: a thread that waits, or the helper. */
 void ur_lane_wake(struct ur_lane *l);
+/* A poller drives the lane from now on: both leave the link to it. */
+void ur_lane_hand_over(struct ur_lane *l);
+/* Between unlocking and locking again: let threads pass that sleep on the
+ * lock, which is not fair. */
+void ur_lane_make_way(const struct ur_lane *l);
 /* When something is due in the lane, or an event that is moderated. */
 uint64_t ur_lane_earliest(const struct ur_lane *l);
 /*

@@ -504,7 +504,7 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 		flush(l, now);
 	ur_lane_unlock(l);
 	if (wake)
-		ur_helper_wake(l);
+		ur_lane_hand_over(l);
 }
 
 bool ur_lane_note_poll(struct ur_lane *l, uint64_t now)
@@ -677,7 +677,7 @@ static void end_poll(struct ur_lane *l, bool wake)
 	else
 		ur_lane_unlock(l);
 	if (wake)
-		ur_helper_wake(l);
+		ur_lane_hand_over(l);
 }
 
 /*

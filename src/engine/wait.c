@@ -49,6 +49,7 @@ struct wait {
 	uint32_t n;
 	uint32_t served; /* bit i: lanes[i] is this thread's to serve */
 	bool serves;	 /* all of them are */
+	bool lost;	 /* one of them is not any more */
 	struct ur_lane *lanes[LANES_MAX];
 	struct pollfd fds[1 + LANES_MAX * FDS_PER_LANE];
 	nfds_t nfds;
@@ -83,6 +84,9 @@ static void put_lane(struct ur_lane *l, bool served)
 
 	ur_lane_lock(l);
 	l->waiters--;
+	if (served)
+		atomic_store_explicit(&l->waiter_sleeps, false,
+				      memory_order_relaxed);
 	if (served && l->watch == UR_WATCH_WAITER) {
 		l->sleep_until_ns = 0;
 		wake = l->waiters || l->helper_rests;
@@ -134,13 +138,17 @@ static void give_up(struct wait *w)
 {
 	for (uint32_t i = 0; i < w->n; i++) {
 		struct ur_lane *l = w->lanes[i];
+		bool wake;
 
 		if (!(w->served & 1u << i))
 			continue;
 		ur_lane_lock(l);
-		l->watch = UR_WATCH_ARMED;
+		wake = l->watch == UR_WATCH_WAITER;
+		if (wake)
+			l->watch = UR_WATCH_ARMED;
 		ur_lane_unlock(l);
-		ur_helper_wake(l);
+		if (wake)
+			ur_helper_wake(l);
 	}
 	w->served = 0;
 }
@@ -153,6 +161,8 @@ static void work(struct wait *w, struct ur_lane *l)
 			if (!ur_lane_step(l, ur_clock_ns()) || ur_evq_has(w->q))
 				return;
 		ur_lane_unlock(l);
+		ur_evq_flush_wakes();
+		ur_lane_make_way(l);
 		ur_lane_lock(l);
 	}
 }
@@ -204,7 +214,10 @@ static bool ready_to_sleep(struct wait *w, struct ur_lane *l)
 	return true;
 }
 
-/* Work on all lanes; true: nothing is left to do, sleep (if it may). */
+/*
+ * Work on all lanes; true: nothing is left to do, sleep (if it may).  Sets
+ * `lost` where a poller drives a lane by now, or the helper after it.
+ */
 static bool serve(struct wait *w, bool may_sleep)
 {
 	bool sleep = true;
@@ -216,11 +229,11 @@ static bool serve(struct wait *w, bool may_sleep)
 		struct ur_lane *l = w->lanes[i];
 
 		ur_lane_lock(l);
-		work(w, l);
+		if (l->watch == UR_WATCH_WAITER)
+			work(w, l);
 		ur_moderator_expire(&l->adapter->moderator, ur_clock_ns());
-		/* A poller or an arm may have changed it meanwhile. */
-		l->watch = UR_WATCH_WAITER;
-		sleep = sleep && may_sleep && ready_to_sleep(w, l);
+		w->lost |= l->watch != UR_WATCH_WAITER;
+		sleep = sleep && may_sleep && !w->lost && ready_to_sleep(w, l);
 		ur_lane_unlock(l);
 	}
 	return sleep;
@@ -271,7 +284,7 @@ static void leave(void *arg)
 		put_lane(w->lanes[i], w->served & 1u << i);
 }
 
-/* 0, or -EINTR.  A cancellation point, as read(2) of the channel is. */
+/* 0, -EINTR, or -EBADF: the channel was closed.  A cancellation point, as read(2) of the channel is. */
 static int sleep_on(struct wait *w)
 {
 	uint64_t now = ur_clock_ns(), ns = w->until > now ? w->until - now : 0;
@@ -282,6 +295,8 @@ static int sleep_on(struct wait *w)
 	pthread_cleanup_push(leave, w);
 	n = ppoll(w->fds, w->nfds, w->until == UR_NEVER ? NULL : &ts, NULL);
 	pthread_cleanup_pop(0);
+	if (n > 0 && w->fds[0].revents & POLLNVAL)
+		return -EBADF;
 	return n < 0 && errno == EINTR ? -EINTR : 0;
 }
 
@@ -295,7 +310,7 @@ static bool spin(struct wait *w)
 	if (!ns)
 		return false;
 	end = ur_clock_ns() + ns;
-	while (!found && ur_clock_ns() < end) {
+	while (!found && !w->lost && ur_clock_ns() < end) {
 		for (int i = 0; i < SPIN_PAUSES; i++)
 			ur_cpu_relax();
 		(void)serve(w, false);
@@ -306,30 +321,46 @@ static bool spin(struct wait *w)
 	return found;
 }
 
+/* The helpers, pollers or another thread do the work: sleep on the channel. */
+static int wait_only(struct wait *w, struct ur_ev *out)
+{
+	int err;
+
+	w->serves = false;
+	give_up(w);
+	pthread_cleanup_push(leave, w);
+	err = ur_evq_take(w->q, out);
+	pthread_cleanup_pop(1);
+	return err;
+}
+
 static int wait_and_work(struct wait *w, struct ur_ev *out)
 {
 	uint64_t slept_ns = 0, since;
+	bool taken = false;
 	int err = 0;
 
 	ur_evq_defer_wakes();
-	for (;;) {
+	while (!taken && !err && !w->lost) {
 		bool sleep;
 
 		if (!slept_ns && spin(w) && ur_evq_take_now(w->q, out))
 			break;
 		sleep = serve(w, true);
-		if (ur_evq_take_now(w->q, out))
-			break;
+		taken = ur_evq_take_now(w->q, out);
 		/* Before it sleeps, other channels get their events. */
 		ur_evq_flush_wakes();
-		if (!sleep)
+		if (taken || !sleep)
 			continue;
 		since = ur_clock_ns();
 		err = sleep_on(w);
 		slept_ns += ur_clock_ns() - since;
 		awake(w);
-		if (err)
-			break;
+	}
+	if (w->lost && !taken && !err) {
+		ur_evq_flush_wakes();
+		ur_evq_end_deferring();
+		return wait_only(w, out);
 	}
 	if (slept_ns)
 		ur_spin_slept(&w->lanes[0]->wait_spin, slept_ns);
@@ -347,18 +378,11 @@ static bool is_nonblocking(int fd)
 int ur_adapter_wait(struct ur_adapter *a, struct ur_evq *q, struct ur_ev *out)
 {
 	struct wait w = { .adapter = a, .q = q };
-	int err;
 
 	if (ur_evq_take_now(q, out))
 		return 0;
 	if (atomic_load_explicit(&a->dead, memory_order_relaxed) ||
 	    is_nonblocking(q->fd) || !find_lanes(&w))
 		return ur_evq_take(q, out);
-	if (get_lanes(&w))
-		return wait_and_work(&w, out);
-	give_up(&w);
-	pthread_cleanup_push(leave, &w);
-	err = ur_evq_take(q, out);
-	pthread_cleanup_pop(1);
-	return err;
+	return get_lanes(&w) ? wait_and_work(&w, out) : wait_only(&w, out);
 }

@@ -130,6 +130,13 @@ void ur_lane_wake(struct ur_lane *l)
 		ur_debug("lane %u: wake: errno %d", l->id, errno);
 }
 
+void ur_lane_hand_over(struct ur_lane *l)
+{
+	if (atomic_load_explicit(&l->waiter_sleeps, memory_order_relaxed))
+		ur_lane_wake(l);
+	ur_helper_wake(l);
+}
+
 static void clear_wake(struct ur_lane *l)
 {
 	uint64_t n;
@@ -150,7 +157,7 @@ static bool is_polled(const struct ur_lane *l, uint64_t now)
  * long as waking them takes, and without yielding: on a busy machine either
  * would let the lane stand still for milliseconds.
  */
-static void make_way(const struct ur_lane *l)
+void ur_lane_make_way(const struct ur_lane *l)
 {
 	uint64_t end = ur_clock_ns() + MAKE_WAY_NS;
 
@@ -301,7 +308,7 @@ static uint32_t run_dry(struct ur_lane *l)
 		if (way)
 			sched_yield();
 		else
-			make_way(l);
+			ur_lane_make_way(l);
 		ur_lane_lock(l);
 	}
 }
@@ -366,8 +373,10 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 	ur_lane_lock(l);
 	now = ur_clock_ns();
 	busy = now - l->app_ns < (uint64_t)UR_POLL_GAP_NS * l->poll_pace;
-	if (l->watch != UR_WATCH_WAITER)
+	if (l->watch != UR_WATCH_WAITER) {
 		l->sleep_until_ns = 0;
+		l->helper_rests = false;
+	}
 	if (h->rung)
 		ur_wakefd_hush(l);
 	*got = 0;
