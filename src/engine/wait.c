@@ -153,13 +153,20 @@ static void give_up(struct wait *w)
 	w->served = 0;
 }
 
-/* What the lane has to do now; ends early when the channel has an event. */
+/*
+ * What the lane has to do now, until the link is dry, also when the channel has
+ * an event already: a peer's answer may come by shared memory and its
+ * acknowledgement by the link, and a program with one channel for both
+ * completion queues (perftest) takes the first event for that of its request.
+ */
 static void work(struct wait *w, struct ur_lane *l)
 {
 	for (;;) {
 		for (uint32_t i = 0; i < STEPS_PER_HOLD; i++)
-			if (!ur_lane_step(l, ur_clock_ns()) || ur_evq_has(w->q))
+			if (!ur_lane_step(l, ur_clock_ns()))
 				return;
+		if (ur_evq_has(w->q))
+			return;
 		ur_lane_unlock(l);
 		ur_evq_flush_wakes();
 		ur_lane_make_way(l);
