@@ -259,6 +259,16 @@ static inline void ur_cpu_relax(void)
 #endif
 }
 
+/* Take the lowest lane out of a set of the adapter's. */
+static inline struct ur_lane *ur_adapter_next_lane(struct ur_adapter *a,
+						   uint64_t *lanes)
+{
+	uint32_t i = (uint32_t)__builtin_ctzll(*lanes);
+
+	*lanes &= *lanes - 1;
+	return atomic_load_explicit(&a->lanes[i], memory_order_acquire);
+}
+
 /* Of RoCE first: it must not pay for the other. */
 static inline void ur_lane_kick(struct ur_lane *l, struct ur_qp *qp,
 				uint64_t now_ns)

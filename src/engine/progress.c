@@ -85,6 +85,15 @@ static void on_packet(void *arg, const struct ur_rx *rx)
 	l->heard |= ur_roce_input(l->roce, rx, l->now_ns);
 }
 
+static void kick(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
+{
+	if (l->roce && ur_roce_leaves_wire(qp)) {
+		ur_roce_flush_acks(l->roce, now_ns);
+		ur_lane_send(l, now_ns);
+	}
+	ur_lane_kick(l, qp, now_ns);
+}
+
 void ur_lane_drain(struct ur_lane *l, uint64_t now_ns)
 {
 	struct ur_qp *qp, *next;
@@ -94,7 +103,7 @@ void ur_lane_drain(struct ur_lane *l, uint64_t now_ns)
 	for (qp = ur_doorbell_take(&l->doorbell); qp; qp = next) {
 		next = ur_doorbell_next(qp);
 		ur_doorbell_seen(qp);
-		ur_lane_kick(l, qp, now_ns);
+		kick(l, qp, now_ns);
 	}
 }
 
@@ -490,7 +499,7 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 		if (l->gathered && gather_more(l, qp))
 			return;
 		now = ur_clock_ns();
-		ur_lane_kick(l, qp, now);
+		kick(l, qp, now);
 	} else {
 		if (!ur_lane_ring(l, qp))
 			return;
@@ -730,14 +739,6 @@ static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 	return true;
 }
 
-static struct ur_lane *next_lane(struct ur_adapter *a, uint64_t *lanes)
-{
-	uint32_t i = (uint32_t)__builtin_ctzll(*lanes);
-
-	*lanes &= *lanes - 1;
-	return atomic_load_explicit(&a->lanes[i], memory_order_acquire);
-}
-
 void ur_adapter_poll(struct ur_adapter *a, struct ur_cq *cq)
 {
 	uint64_t lanes = atomic_load_explicit(&cq->lanes, memory_order_acquire);
@@ -746,48 +747,9 @@ void ur_adapter_poll(struct ur_adapter *a, struct ur_cq *cq)
 	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
 		return;
 	while (lanes)
-		more |= poll_lane(next_lane(a, &lanes), cq);
+		more |= poll_lane(ur_adapter_next_lane(a, &lanes), cq);
 	if (more)
 		ur_shm_share(a);
-}
-
-/*
- * Somebody is about to sleep until the helper wakes him: everything leaves
- * now, and the helper takes over the link if it has left it to a poller.
- */
-static void arm_lane(struct ur_lane *l)
-{
-	uint64_t now;
-	bool wake, late;
-
-	ur_lane_lock(l);
-	now = ur_clock_ns();
-	ur_lane_drain(l, now);
-	ur_lane_send(l, now);
-	l->app_ns = 0;
-	/* That he polled before is no longer so, whenever it is heard of. */
-	atomic_store_explicit(&l->missed_ns, 0, memory_order_relaxed);
-	/* A thread that has waited for events before probably does so again;
-	 * the helper finds out within a tick if it does not. */
-	wake = l->watch == UR_WATCH_TICK && !l->waits;
-	if (l->watch == UR_WATCH_TICK)
-		l->watch = l->waits ? UR_WATCH_WAITER : UR_WATCH_ARMED;
-	late = ur_helper_is_late(l, 0);
-	ur_lane_unlock(l);
-	if (wake)
-		ur_helper_wake(l);
-	else if (late)
-		ur_lane_wake(l);
-}
-
-void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq)
-{
-	uint64_t lanes = atomic_load_explicit(&cq->lanes, memory_order_acquire);
-
-	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
-		return;
-	while (lanes)
-		arm_lane(next_lane(a, &lanes));
 }
 
 uint64_t ur_adapter_now(void)

@@ -393,3 +393,42 @@ int ur_adapter_wait(struct ur_adapter *a, struct ur_evq *q, struct ur_ev *out)
 		return ur_evq_take(q, out);
 	return get_lanes(&w) ? wait_and_work(&w, out) : wait_only(&w, out);
 }
+
+/*
+ * A thread is about to sleep until an event: everything leaves now, and the
+ * helper watches the link again if it has left it to a poller.
+ */
+static void arm_lane(struct ur_lane *l)
+{
+	uint64_t now;
+	bool wake, late;
+
+	ur_lane_lock(l);
+	now = ur_clock_ns();
+	ur_lane_drain(l, now);
+	ur_lane_send(l, now);
+	l->app_ns = 0;
+	/* A poll that found the lane taken was before this. */
+	atomic_store_explicit(&l->missed_ns, 0, memory_order_relaxed);
+	/* A thread that has waited for events before probably does so again;
+	 * the helper finds out within a tick if it does not. */
+	wake = l->watch == UR_WATCH_TICK && !l->waits;
+	if (l->watch == UR_WATCH_TICK)
+		l->watch = l->waits ? UR_WATCH_WAITER : UR_WATCH_ARMED;
+	late = ur_helper_is_late(l, 0);
+	ur_lane_unlock(l);
+	if (wake)
+		ur_helper_wake(l);
+	else if (late)
+		ur_lane_wake(l);
+}
+
+void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq)
+{
+	uint64_t lanes = atomic_load_explicit(&cq->lanes, memory_order_acquire);
+
+	if (atomic_load_explicit(&a->dead, memory_order_relaxed))
+		return;
+	while (lanes)
+		arm_lane(ur_adapter_next_lane(a, &lanes));
+}

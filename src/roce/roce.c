@@ -123,6 +123,14 @@ void ur_roce_replies_sent(struct ur_roce *r, uint64_t arrived_ns,
 	r->visible_since_ns = now_ns;
 }
 
+bool ur_roce_leaves_wire(const struct ur_qp *qp)
+{
+	const struct ur_rqp *q = ur_rqp_of(qp);
+
+	return q->shm && !qp->on_shm && q->rsp.ack_due &&
+	       q->req.una == q->req.end && ur_shm_is_ready(q);
+}
+
 void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns)
 {
 	struct ur_rqp *q = ur_rqp_of(qp);

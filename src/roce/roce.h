@@ -101,6 +101,14 @@ int ur_roce_mcast_detach(struct ur_roce *r, struct ur_qp *qp,
 /* Is any QP still attached to the group? */
 bool ur_roce_mcast_member(const struct ur_roce *r, const uint8_t gid[16]);
 
+/*
+ * The next request of the QP goes over to shared memory and could overtake an
+ * acknowledgement of the QP that still waits: send that first
+ * (ur_roce_flush_acks()).  A program with one channel for both completion queues
+ * relies on their order.
+ */
+bool ur_roce_leaves_wire(const struct ur_qp *qp);
+
 /* New send requests were committed on qp->sq (or receives, after an RNR). */
 void ur_roce_kick(struct ur_roce *r, struct ur_qp *qp, uint64_t now_ns);
 /* Is any packet of a reliable QP unacknowledged, of qp or of others with the
