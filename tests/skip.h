@@ -18,7 +18,7 @@ static inline int skip_all(const char *why)
 }
 
 /* One test of cmocka's. */
-#define skip_because(why)                                                      \
+#define SKIP_BECAUSE(why)                                                      \
 	do {                                                                   \
 		print_message("skipped: %s\n", why);                           \
 		skip();                                                        \

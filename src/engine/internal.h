@@ -151,6 +151,13 @@ struct ur_lane {
 	_Atomic bool woken;  /* wake_fd was written and not yet read */
 	_Atomic bool stamps; /* it feeds a CQ that tells times; for good */
 	bool serves_qp1;
+	/* A thread that waits is asleep on the link: wait_fd wakes it.  Read
+	 * without the lock. */
+	_Atomic bool waiter_sleeps;
+	bool waits;	   /* the last sleep was of such a thread */
+	bool helper_rests; /* no tick until it goes away */
+	bool heard;	   /* a packet of the batch was for something here */
+	bool gathered_signaled; /* a gathered post asks for a completion */
 	bool held;	      /* `burst` was refused by the link: goes first */
 	uint32_t ud_qps;      /* they show their receivers the IP header */
 	uint32_t timer_waits; /* reads that came before a late timer */
@@ -158,7 +165,6 @@ struct ur_lane {
 
 	uint64_t now_ns;      /* of the batch that is being received */
 	uint32_t read_bytes;  /* of the read that is going on */
-	bool heard;	      /* one of its packets was for something here */
 	uint64_t activity_ns; /* last packet in or out */
 	uint64_t retry_ns;    /* when to try `burst` again; UR_NEVER */
 
@@ -167,10 +173,9 @@ struct ur_lane {
 	uint64_t flush_ticks; /* when the last burst left by a post */
 	uint32_t company;     /* requests that last left together */
 	uint64_t no_gather_until_ns;
-	uint64_t gather_ns;	/* how long after a burst posts may wait */
-	uint32_t gathered;	/* requests, … */
-	bool gathered_signaled; /* … and a completion is asked for */
-	uint32_t post_streak;	/* posts since the last poll or pause */
+	uint64_t gather_ns;   /* how long after a burst posts may wait */
+	uint32_t gathered;    /* requests */
+	uint32_t post_streak; /* posts since the last poll or pause */
 
 	/* Polling application threads, and the helper. */
 	enum ur_watch watch;	 /* what the helper does once it was woken */
@@ -201,16 +206,11 @@ struct ur_lane {
 
 	/* Threads that wait for events (wait.c). */
 	uint32_t waiters;	     /* threads in ur_adapter_wait() */
-	struct ur_spin wait_spin;    /* the serving thread's */
-	bool waits;		     /* the last sleep was one of theirs */
-	bool helper_rests;	     /* no tick until a waiter goes away */
 	uint32_t waits_seen;	     /* wait_count at the helper's last tick */
 	uint32_t waits_ended;	     /* ended by the tick, in a row */
-	uint64_t no_waiter_until_ns; /* until then the helper serves them */
 	_Atomic uint32_t wait_count; /* waits begun; read without the lock */
-	/* One of them is asleep on the link: wait_fd wakes it.  Read without
-	 * the lock. */
-	_Atomic bool waiter_sleeps;
+	uint64_t no_waiter_until_ns; /* until then the helper serves them */
+	struct ur_spin wait_spin;    /* the serving thread's */
 
 	struct ur_burst burst;
 };

@@ -660,8 +660,6 @@ void ur_shm_ud_wired(struct ur_rqp *q, uint32_t dqpn);
 
 /* Continue with the requests of a queue pair that is on a channel. */
 void ur_shm_pump(struct ur_rqp *q);
-/* Signal peers that sleep and have received descriptors. */
-void ur_shm_signal(struct ur_roce *r);
 
 /* demux.c: handles the first packet received in RTR. */
 void ur_rqp_first_packet(struct ur_rqp *q);

@@ -170,4 +170,7 @@ void ur_roce_for_each_qp(struct ur_roce *r,
 			 void (*fn)(void *arg, const struct ur_qp *qp),
 			 void *arg);
 
+/* Defined by shm/: signal peers that sleep and have received descriptors. */
+void ur_shm_signal(struct ur_roce *r);
+
 #endif

@@ -371,6 +371,7 @@ static int post_message(struct urs_stream *st, struct ibv_send_wr *wr,
 		.send_flags =
 			IBV_SEND_INLINE | (wr->send_flags & IBV_SEND_SIGNALED),
 	};
+	int err;
 
 	if (!st->ep.paired) {
 		wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -382,7 +383,9 @@ static int post_message(struct urs_stream *st, struct ibv_send_wr *wr,
 	/* It completes only if it fails, and then says nothing. */
 	wr->wr_id = wr_id(URS_WR_DATA, 0, 0);
 	wr->send_flags &= ~(unsigned int)IBV_SEND_SIGNALED;
-	return -ibv_post_send(st->id->qp, wr->num_sge ? wr : &send, &bad);
+	err = -ibv_post_send(st->id->qp, wr->num_sge ? wr : &send, &bad);
+	wr->next = NULL;
+	return err;
 }
 
 /* The write of a chunk, with what its completion covers. */

@@ -81,7 +81,7 @@ static int report_others(struct set *set)
 		if (set->sock[i])
 			continue;
 		set->fds[i].revents =
-			set->fds[i].fd < 0 ? 0 : set->real[i].revents;
+			(short)(set->fds[i].fd < 0 ? 0 : set->real[i].revents);
 		count += set->fds[i].revents != 0;
 	}
 	return count;

@@ -55,10 +55,10 @@ void ur_share_unlock(void);
 
 /* A memfd of ours that is mapped. */
 struct ur_share_file {
-	int fd;
 	uint64_t bytes;
 	dev_t dev;
 	ino_t ino;
+	int fd;
 	bool fixed; /* another mapping exists that a fork must not invalidate */
 	bool mapped; /* share_fork.c */
 };

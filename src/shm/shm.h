@@ -194,9 +194,6 @@ bool ur_shm_owes_acks(const struct ur_roce *r);
 /* Stop waiting for those peers until they have taken something. */
 void ur_shm_give_up(const struct ur_roce *r);
 
-/* Signal peers that sleep and have received descriptors. */
-void ur_shm_signal(struct ur_roce *r);
-
 /* The lane is about to sleep, or awake.  False: poll again, do not sleep. */
 bool ur_shm_sleep(struct ur_roce *r, bool asleep);
 

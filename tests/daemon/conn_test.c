@@ -675,7 +675,7 @@ static bool can_be(uid_t uid)
 static void users(void **state)
 {
 	if (geteuid() != 0 || !can_be(ALICE) || !can_be(BOB))
-		skip_because("needs root and a daemon that other users may "
+		SKIP_BECAUSE("needs root and a daemon that other users may "
 			     "execute");
 	users_connect_but_do_not_steal(state);
 }

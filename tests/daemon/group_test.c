@@ -158,7 +158,7 @@ static void order_is_set_right(void **state)
 		assert_int_equal(ur_slots_take(&g.slots, &me, 0, 0, &slot), 0);
 	assert_int_equal(connect(g.slots.slot[2].fd, &none, sizeof(none)), 0);
 	if (!ur_group_has_left(&g, 2))
-		skip_because("the kernel does not tell this user that a "
+		SKIP_BECAUSE("the kernel does not tell this user that a "
 			     "socket has left its group");
 	assert_int_equal(ur_group_replace(&g, 2), -EAGAIN);
 	assert_int_equal(ur_group_replace(&g, 2), 0);

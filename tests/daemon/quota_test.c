@@ -244,7 +244,7 @@ static void connections(void **state)
 
 	getrlimit(RLIMIT_NOFILE, &l);
 	if (l.rlim_max < 4 * CONNECTIONS)
-		skip_because("needs 4,096 descriptors");
+		SKIP_BECAUSE("needs 4,096 descriptors");
 	assert_int_equal(run_as(0, bob_connects), 0);
 }
 

@@ -231,7 +231,7 @@ static void every_slot_and_one_more(void **state)
 	getrlimit(RLIMIT_NOFILE, &l);
 	if (l.rlim_max < 3000) {
 		peer_end(&a);
-		skip_because("needs 3,000 descriptors");
+		SKIP_BECAUSE("needs 3,000 descriptors");
 	}
 	memset(seen, 0, sizeof(seen));
 	for (int i = 0; i < 1023; i++) {

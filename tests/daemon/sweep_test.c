@@ -212,7 +212,7 @@ static void unseen_users(void **state)
 
 static int setup(void **state)
 {
-	strcpy(strrchr(base, '-'), "-XXXXXX");
+	memcpy(strrchr(base, '-'), "-XXXXXX", sizeof("-XXXXXX"));
 	return mkdtemp(base) ? 0 : -1;
 }
 

@@ -99,7 +99,7 @@ static int run_without(int syscall_nr, int err, int (*fn)(void))
 	waitpid(pid, &status, 0);
 	assert_true(WIFEXITED(status));
 	if (WEXITSTATUS(status) == 77)
-		skip_because("seccomp(2) is refused");
+		SKIP_BECAUSE("seccomp(2) is refused");
 	return WEXITSTATUS(status);
 }
 

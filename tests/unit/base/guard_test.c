@@ -249,7 +249,7 @@ static void nested_by_a_signal(void **state)
 	uint8_t buf[64];
 
 	if (UNDER_TSAN)
-		skip_because("TSan runs handlers with every signal blocked");
+		SKIP_BECAUSE("TSan runs handlers with every signal blocked");
 	sigaction(SIGALRM, &act, NULL);
 	for (int i = 0; i < 20; i++) {
 		from_signal = 0;

@@ -138,7 +138,7 @@ static void others_revoke_a_bias(void **state)
 {
 	ur_latch_init(&latch);
 	if (!take_streak())
-		skip_because(NO_BIAS);
+		SKIP_BECAUSE(NO_BIAS);
 	assert_true(elsewhere(try_once));
 	assert_false(is_biased());
 	assert_true(take_streak());
@@ -156,7 +156,7 @@ static void others_find_the_owner_inside(void **state)
 	ur_latch_init(&latch);
 	plain = 0;
 	if (!take_streak())
-		skip_because(NO_BIAS);
+		SKIP_BECAUSE(NO_BIAS);
 	ur_latch_lock(&latch);
 	assert_true(is_biased());
 	assert_false(elsewhere(try_once));
@@ -196,7 +196,7 @@ static void places_run_out(void **state)
 
 	ur_latch_init(&latch);
 	if (!take_streak())
-		skip_because(NO_BIAS);
+		SKIP_BECAUSE(NO_BIAS);
 	ur_latch_init(&latch);
 	pthread_barrier_init(&turns, NULL, 2);
 	pthread_barrier_init(&all_had, NULL, UR_LATCH_OWNERS + 2);
@@ -218,7 +218,7 @@ static void the_owner_does_not_take_it_twice(void **state)
 {
 	ur_latch_init(&latch);
 	if (!take_streak())
-		skip_because(NO_BIAS);
+		SKIP_BECAUSE(NO_BIAS);
 	ur_latch_lock(&latch);
 	assert_true(is_biased());
 	assert_false(ur_latch_try(&latch));
@@ -246,7 +246,7 @@ static void the_owners_try_does_not_fail(void **state)
 
 	ur_latch_init(&latch);
 	if (!take_streak())
-		skip_because(NO_BIAS);
+		SKIP_BECAUSE(NO_BIAS);
 	biased_word = atomic_load(&latch.word);
 	atomic_store(&latch.word,
 		     (biased_word ^ UR_LATCH_BIASED) | UR_LATCH_REVOKED);

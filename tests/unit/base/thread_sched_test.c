@@ -28,7 +28,7 @@ static void realtime_and_back(void **state)
 
 	if (!ur_sched_set_realtime(3)) {
 		assert_int_equal(policy(), SCHED_OTHER);
-		skip_because("real-time priority is refused");
+		SKIP_BECAUSE("real-time priority is refused");
 	}
 	assert_int_equal(policy(), SCHED_FIFO);
 	assert_int_equal(sched_getparam(0, &p), 0);

@@ -282,7 +282,7 @@ static void as_many_come_first_as_cores(void **state)
 
 	if (get_nprocs() > CORES || !ur_sched_set_realtime(1) ||
 	    !ur_sched_set_realtime(0))
-		skip_because("needs real-time priority and few cores");
+		SKIP_BECAUSE("needs real-time priority and few cores");
 	for (unsigned int i = 0; i < nburners; i++)
 		assert_int_equal(pthread_create(&burners[i], NULL,
 						want_the_core, NULL),

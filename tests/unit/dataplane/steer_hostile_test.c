@@ -219,7 +219,7 @@ static void other_interfaces(void **state)
 	assert_true(ur_steer_concerns(*state, &p));
 	if (setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "lo", 3)) {
 		close(fd);
-		skip_because("SO_BINDTODEVICE is refused");
+		SKIP_BECAUSE("SO_BINDTODEVICE is refused");
 	}
 	assert_false(ur_tcp_proof_listens(fd, &p));
 	assert_int_equal(ur_tcp_proof_read(fd, &p), 0);

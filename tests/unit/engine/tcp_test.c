@@ -455,7 +455,7 @@ static void idle_ones_are_not_touched(void **state)
 	lim.rlim_cur = lim.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &lim);
 	if (lim.rlim_cur < 2 * MANY + 100)
-		skip_because("needs two descriptors for each stream");
+		SKIP_BECAUSE("needs two descriptors for each stream");
 	for (int i = 0; i < MANY; i++)
 		peers[i] = connect_to(f, &c[i]);
 	/* New ones are looked at once, without being asked to. */

@@ -413,7 +413,7 @@ static void test_wakeup_is_the_waiters(void **state)
 	int fd;
 
 	if (!own_net_enter())
-		skip_because(NO_OWN_NET);
+		SKIP_BECAUSE(NO_OWN_NET);
 	interrupts = true;
 	for (uint32_t i = 0; i < 2; i++)
 		assert_int_equal(

@@ -335,7 +335,7 @@ static void strangers_take_no_room(void **state)
 	int status;
 
 	if (geteuid() != 0)
-		skip_because("needs root to be another user");
+		SKIP_BECAUSE("needs root to be another user");
 	pid = fork();
 	if (pid == 0)
 		_exit(stranger());

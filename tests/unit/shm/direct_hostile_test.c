@@ -398,7 +398,8 @@ static void test_stuck_inside_of_a_queue_pair(void **state)
 		ur_export_qp_set(s->own, qpn, NULL, RIG_REMOTE, 8, false);
 	}
 	assert_int_equal(s->shared[32], 0);
-	s->shared[16] = 2; /* it has left after all */
+	/* It has left after all. */
+	__atomic_store_n(&s->shared[16], 2, __ATOMIC_RELEASE);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	assert_int_equal(s->shared[32], 0);
 	s->shared[16] = 3;

@@ -222,7 +222,7 @@ static void test_slow(void **state)
 	rig_dereg(r);
 	m = rig_region(r, KIND_MALLOC, SIZE, RIG_REMOTE);
 	if (!rig_call(r, watch_faults, 0, 0, 0))
-		skip_because("userfaultfd(2) is refused");
+		SKIP_BECAUSE("userfaultfd(2) is refused");
 	rig_warm(r, m.key, m.va);
 	assert_int_equal(rig_write(r, m, 8, &word, 8), -EAGAIN);
 	assert_int_equal(rig_read(r, m, 8, &word, 8), -EAGAIN);

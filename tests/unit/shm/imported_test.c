@@ -237,7 +237,7 @@ static void huge_pages_are_memory(void **state)
 	void *m = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, flags, -1, 0);
 
 	if (m == MAP_FAILED)
-		skip_because("no huge pages are free");
+		SKIP_BECAUSE("no huge pages are free");
 	assert_true(is_soon(m, HUGE));
 	munmap(m, HUGE);
 }

@@ -12,6 +12,8 @@
 
 #include "base/log.h"
 
+/* NOLINTBEGIN(readability-identifier-naming): the linker's */
+
 enum fault fault;
 _Atomic unsigned int *errors;
 
@@ -181,3 +183,4 @@ void __wrap_ur_log_write(enum ur_log_level level, const char *fmt, ...)
 	(void)fmt;
 	*errors += level == UR_LOG_ERROR;
 }
+/* NOLINTEND(readability-identifier-naming) */

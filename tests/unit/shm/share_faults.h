@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+/* NOLINTBEGIN(readability-identifier-naming): the linker's */
+
 /* What is to fail in the target, from now on. */
 enum fault {
 	NOTHING,
@@ -35,5 +37,7 @@ extern _Atomic unsigned int *errors;
 
 /* Never fails. */
 int __real_mprotect(void *addr, size_t len, int prot);
+
+/* NOLINTEND(readability-identifier-naming) */
 
 #endif

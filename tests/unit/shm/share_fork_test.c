@@ -213,7 +213,7 @@ static struct region copied(struct rig *r, size_t size)
 	struct region m = shared(r, size);
 
 	if (rig_call(r, lock_memory, 0, 0, 0))
-		skip_because("memory cannot be locked");
+		SKIP_BECAUSE("memory cannot be locked");
 	return m;
 }
 
@@ -274,7 +274,7 @@ static void test_uring(void **state)
 	bool logged;
 
 	if (rig_call(r, start_uring, 0, 0, 0))
-		skip_because("io_uring_setup(2) is refused");
+		SKIP_BECAUSE("io_uring_setup(2) is refused");
 	assert_int_equal(fork_once(r, m, false, &logged), RIGHT);
 	ur_direct_allow_cma(r->direct, false);
 	assert_true(shared_is_mapped(r, m));

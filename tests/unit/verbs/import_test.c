@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -230,7 +231,8 @@ static void a_region_is_gone_when_its_owner_waits_no_longer(void **state)
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 
-	strcpy(mark.device, ibv_get_device_name(f->ctx->device));
+	snprintf(mark.device, sizeof(mark.device), "%s",
+		 ibv_get_device_name(f->ctx->device));
 	assert_int_equal(pwrite(fd, &mark, sizeof(mark), 0), sizeof(mark));
 	ur_fake_owner = true;
 	c = ibv_import_device(fd);
