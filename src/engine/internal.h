@@ -11,6 +11,7 @@
 #define UR_ENGINE_INTERNAL_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
 
@@ -375,6 +376,9 @@ uint64_t ur_lane_earliest(const struct ur_lane *l);
 bool ur_helper_is_late(const struct ur_lane *l, uint64_t slack_ns);
 /* Would it leave posts waiting that nobody else is sure to send? */
 bool ur_helper_leaves_posts(const struct ur_lane *l);
+
+/* Block all signals of this thread but those of faults. */
+void ur_thread_block_signals(sigset_t *old);
 
 /* A thread of ours: few signals, small stack, detached. */
 int ur_thread_start(pthread_t *t, const char *name, void *(*fn)(void *),

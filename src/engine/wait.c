@@ -54,6 +54,10 @@ struct wait {
 	struct pollfd fds[1 + LANES_MAX * FDS_PER_LANE];
 	nfds_t nfds;
 	uint64_t until; /* the earliest deadline of the lanes */
+	/* Signals are blocked between sleeps, so that one that comes then ends
+	 * the next sleep, as it ends read(2). */
+	bool masked;
+	sigset_t mask; /* the application's */
 };
 
 /* False: too many lanes, or one whose link has no descriptor of the kernel. */
@@ -279,10 +283,18 @@ static void awake(struct wait *w)
 		}
 }
 
+static void unmask(struct wait *w)
+{
+	if (w->masked)
+		pthread_sigmask(SIG_SETMASK, &w->mask, NULL);
+	w->masked = false;
+}
+
 static void leave(void *arg)
 {
 	struct wait *w = arg;
 
+	unmask(w);
 	if (w->serves) {
 		ur_evq_flush_wakes();
 		ur_evq_end_deferring();
@@ -300,7 +312,7 @@ static int sleep_on(struct wait *w)
 	int n = 0;
 
 	pthread_cleanup_push(leave, w);
-	n = ppoll(w->fds, w->nfds, w->until == UR_NEVER ? NULL : &ts, NULL);
+	n = ppoll(w->fds, w->nfds, w->until == UR_NEVER ? NULL : &ts, &w->mask);
 	pthread_cleanup_pop(0);
 	if (n > 0 && w->fds[0].revents & POLLNVAL)
 		return -EBADF;
@@ -334,6 +346,7 @@ static int wait_only(struct wait *w, struct ur_ev *out)
 	int err;
 
 	w->serves = false;
+	unmask(w);
 	give_up(w);
 	pthread_cleanup_push(leave, w);
 	err = ur_evq_take(w->q, out);
@@ -359,6 +372,9 @@ static int wait_and_work(struct wait *w, struct ur_ev *out)
 		ur_evq_flush_wakes();
 		if (taken || !sleep)
 			continue;
+		if (!w->masked)
+			ur_thread_block_signals(&w->mask);
+		w->masked = true;
 		since = ur_clock_ns();
 		err = sleep_on(w);
 		slept_ns += ur_clock_ns() - since;

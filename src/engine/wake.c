@@ -509,7 +509,7 @@ static void *helper_main(void *arg)
  * Signals are the application's; only faults, which are synchronous and which
  * base/guard.h answers, may come to our threads.
  */
-static void block_signals(sigset_t *old)
+void ur_thread_block_signals(sigset_t *old)
 {
 	static const int open[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP };
 	sigset_t set;
@@ -552,7 +552,7 @@ int ur_thread_start(pthread_t *t, const char *name, void *(*fn)(void *),
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	block_signals(&old);
+	ur_thread_block_signals(&old);
 	err = pthread_create(t, &attr, thread_main, s);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
