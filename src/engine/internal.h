@@ -146,7 +146,7 @@ struct ur_lane {
 	uint32_t poll_pace; /* of the pauses of who polls */
 	int wait_fd;	    /* wakes the thread that waits (wait.c) */
 	int wake_fd;	    /* … to here */
-	int peer_wakefds;   /* those of peers of this host (bell.h); -1: none */
+	int peer_wakefds;   /* of peers on this host (wakefd.h); -1: none */
 
 	_Atomic bool dead;   /* in a child after fork(): touch nothing */
 	_Atomic bool woken;  /* wake_fd was written and not yet read */
