@@ -11,11 +11,15 @@
  * away.
  *
  * rdma_destroy_event_channel(3) promises nothing to a thread that takes events
- * at that time.  As over a kernel, a thread that is in its system call stays there,
- * and one that comes later gets EBADF.  That must not depend on what became of
- * the channel's memory, so the last channels are kept after their end.
+ * at that time.  Over a kernel such a thread stays in its system call.  It is
+ * the same for a thread that begins its call a moment too late, as rping's does
+ * between two events: it waits as if it had come in time.  Only the thread that
+ * destroyed the channel, and a call that would not have blocked, get EBADF.
+ * None of this may depend on what became of the channel's memory, so the last
+ * channels are kept after their end.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -43,6 +47,10 @@ static struct urc_channel *urc_channel(const struct rdma_event_channel *ch)
 {
 	return (struct urc_channel *)(uintptr_t)ch;
 }
+
+/* Never readable: where takers wait that came after their channel's end. */
+static int never_fd = -1;
+static pthread_once_t never_once = PTHREAD_ONCE_INIT;
 
 /* Takers of events read it without urc_lock; -1: `end` is set. */
 static int fd_of(const struct urc_channel *c)
@@ -133,6 +141,8 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	}
 	fd = fd_of(c);
 	c->end = true;
+	c->destroyer = pthread_self();
+	c->would_block = !(fcntl(fd, F_GETFL) & O_NONBLOCK);
 	__atomic_store_n(&channel->fd, -1, __ATOMIC_RELEASE);
 	oldest = keep_locked(c);
 	ur_unlock(&urc_lock);
@@ -218,6 +228,23 @@ static struct urc_event *take_locked(struct urc_channel *c)
 	return e;
 }
 
+static void make_never(void)
+{
+	never_fd = eventfd(0, EFD_CLOEXEC);
+}
+
+/* The descriptor that a taker reads. */
+static int waited_fd(const struct urc_channel *c)
+{
+	int fd = fd_of(c);
+
+	if (fd >= 0 || !c->would_block ||
+	    pthread_equal(c->destroyer, pthread_self()))
+		return fd;
+	pthread_once(&never_once, make_never);
+	return never_fd;
+}
+
 int urc_event_take(struct rdma_event_channel *channel, struct urc_event **out)
 {
 	struct urc_channel *c = urc_channel(channel);
@@ -228,7 +255,7 @@ int urc_event_take(struct rdma_event_channel *channel, struct urc_event **out)
 		return -ENODEV;
 	while (!e) {
 		/* After a sleep in it the channel may be no more. */
-		if (read(fd_of(c), &count, sizeof(count)) < 0)
+		if (read(waited_fd(c), &count, sizeof(count)) < 0)
 			return -errno;
 		ur_lock(&urc_lock);
 		e = take_locked(c);

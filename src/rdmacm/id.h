@@ -86,6 +86,9 @@ struct urc_conn {
 struct urc_channel {
 	struct rdma_event_channel ch;
 	uint32_t generation;
+	/* Written before ch.fd becomes -1. */
+	pthread_t destroyer;
+	bool would_block; /* a call on it, when it was destroyed */
 	/* urc_lock */
 	bool end;	      /* destroyed */
 	struct ur_list queue; /* of urc_event.node */

@@ -7,8 +7,7 @@
 URNIC_TEST=full (or --full) runs the long form of everything; -k TEXT only the
 cases whose name contains TEXT; URNIC_TEST_PART=N:I (or --part N:I) every Nth
 case of a group from the Ith on (I modulo N, 0 if it is not given), for slow
-builds.  A case has one try, unless it failed by a race of a foreign program that
-races.py names: then it has another, and the closing line says so.
+builds.  A case has one try; the closing line names those that failed.
 Exit code: 0 all passed or skipped, 1 a case failed, 77 nothing could be run.
 """
 
@@ -23,7 +22,7 @@ import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from harness import races, rights              # noqa: E402
+from harness import rights                     # noqa: E402
 from harness.env import Env                    # noqa: E402
 from harness.net import Place                  # noqa: E402
 from harness.proc import Failure, Proc, Skip   # noqa: E402
@@ -102,9 +101,9 @@ def nothing_left(args):
     return 'none of the cases' + (text or ' belongs here')
 
 
-def run_once(name, case, env):
+def run_case(name, case, env):
     """'passed', 'failed' or 'skipped', printed in one line, and details of a
-    failure; and the race of a foreign program by which it failed, or None."""
+    failure."""
     t0 = time.monotonic()
     detail = ''
     try:
@@ -121,15 +120,7 @@ def run_once(name, case, env):
     took = time.monotonic() - t0
     print(f'{verdict:8}{env.place.kind:9}{name:44}{took:6.2f} s'
           + (f'\n      {detail}' if detail else ''), flush=True)
-    return verdict, races.of_foreigner(detail) if verdict == 'failed' else None
-
-
-def run_case(name, case, env):
-    """The same of the last try, and the race for which there was a second."""
-    verdict, race = run_once(name, case, env)
-    if race:
-        verdict, _ = run_once(name, case, env)
-    return verdict, race
+    return verdict
 
 
 def stop(signum, frame):
@@ -150,7 +141,7 @@ def main():
         return 77
     rights.take()
     count = dict(passed=0, failed=0, skipped=0)
-    again = []
+    failed = []
     if args.part[0] > 1:
         print('--part {}:{}'.format(*args.part), flush=True)
     try:
@@ -158,9 +149,9 @@ def main():
             env = Env(place, os.path.abspath(args.urnic),
                       os.path.abspath(args.progs), args.full)
             for name, case in cases:
-                verdict, race = run_case(name, case, env)
-                if race:
-                    again.append(f'{name} ({race})')
+                verdict = run_case(name, case, env)
+                if verdict == 'failed':
+                    failed.append(name)
                 count[verdict] += 1
     except Skip as e:
         print(f'skipped: {e}')
@@ -172,7 +163,7 @@ def main():
         Proc.end_all()
     print('{passed} passed, {failed} failed, {skipped} skipped'
           .format(**count)
-          + (f", tried again: {', '.join(again)}" if again else ''))
+          + (f", failed: {', '.join(failed)}" if failed else ''))
     if count['failed']:
         return 1
     return 0 if count['passed'] else 77

@@ -291,33 +291,43 @@ static void expect_refused(struct rdma_event_channel *ch)
 	assert_int_equal(errno, EBADF);
 }
 
-/* A thread that waits stays there until a signal; one that comes later is
- * refused, whatever the channel's mode was. */
+/* A thread that waits stays there until a signal, and so does one that comes
+ * later; refused are the thread that destroyed the channel and a call that
+ * would not have blocked. */
 static void test_after_end(void **state)
 {
-	enum { ALL = 2 };
+	enum { BEFORE = 2, ALL = 4 };
 	struct sigaction action = { .sa_handler = on_signal }, old;
 	struct rdma_event_channel *nonblocking = rdma_create_event_channel();
-	struct late l[ALL] = { 0 };
+	struct late l[ALL] = { 0 }, refused = { .ch = nonblocking };
 
 	sigaction(SIGUSR1, &action, &old);
 	make_nonblocking(nonblocking->fd);
 	for (unsigned int i = 0; i < ALL; i++) {
 		l[i].ch = rdma_create_event_channel();
-		start(&l[i]);
+		if (i < BEFORE)
+			start(&l[i]);
 	}
 	short_sleep();
 	rdma_destroy_event_channel(nonblocking);
 	for (unsigned int i = 0; i < ALL; i++)
 		rdma_destroy_event_channel(l[i].ch);
+	for (unsigned int i = BEFORE; i < ALL; i++)
+		start(&l[i]);
 	short_sleep();
 	for (unsigned int i = 0; i < ALL; i++) {
 		assert_int_equal(pthread_tryjoin_np(l[i].thread, NULL), EBUSY);
 		expect_refused(l[i].ch);
 	}
 	expect_refused(nonblocking);
+	start(&refused);
+	pthread_join(refused.thread, NULL);
+	assert_int_equal(refused.rc, -1);
+	assert_int_equal(refused.error, EBADF);
 	expect_interrupted(&l[0]);
 	expect_cancelled(&l[1]);
+	expect_interrupted(&l[2]);
+	expect_cancelled(&l[3]);
 	sigaction(SIGUSR1, &old, NULL);
 }
 
