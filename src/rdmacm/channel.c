@@ -12,8 +12,8 @@
  *
  * rdma_destroy_event_channel(3) promises nothing to a thread that takes events
  * at that time.  Over a kernel such a thread stays in its system call.  It is
- * the same for a thread that begins its call a moment too late, as rping's does
- * between two events: it waits as if it had come in time.  Only the thread that
+ * the same for a thread that begins its call too late, as rping's does between
+ * two events: it waits as if it had come in time.  Only the thread that
  * destroyed the channel, and a call that would not have blocked, get EBADF.
  * None of this may depend on what became of the channel's memory, so the last
  * channels are kept after their end.
