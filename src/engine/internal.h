@@ -33,8 +33,7 @@
 #include "sockets/link.h"
 
 /*
- * Moments, for a machine on which work takes about as long as on those they
- * were chosen on; a slower one has longer ones (pace.h).  Not the tick.
+ * The times of polls and of batching are multiplied by ur_timescale().
  *
  * An application that polled this recently is driving the lane.
  */
@@ -47,9 +46,9 @@
 #define UR_TICK_NS	      1000000u
 /* Traffic this recent: what watches the link wakes up once a tick. */
 #define UR_ACTIVE_NS	      10000000u
-/* … and where urnicd runs the port, so many times as long: what it takes of
- * the core of who polls is no pause of his. */
-#define UR_PACE_SERVED	      8u
+/* Where urnicd runs the port, gaps between polls are longer by this factor:
+ * urnicd may take the core of the polling thread. */
+#define UR_TIMESCALE_SERVED   8u
 #define UR_GATHER_NS	      10000u
 /* What nobody polls for is sent by the helper, so long after it was posted. */
 #define UR_GATHER_LATE_NS     40000u
@@ -142,11 +141,11 @@ struct ur_lane {
 	struct ur_iw_lane *iw; /* … this (lane_iwarp.c), or raw packets: … */
 	struct ur_raw_lane *raw; /* … this (lane_raw.c) */
 	pthread_t thread;
-	uint32_t pace;	    /* ur_pace() */
-	uint32_t poll_pace; /* of the pauses of who polls */
-	int wait_fd;	    /* wakes the thread that waits (wait.c) */
-	int wake_fd;	    /* … to here */
-	int peer_wakefds;   /* of peers on this host (wakefd.h); -1: none */
+	uint32_t timescale;	 /* ur_timescale() */
+	uint32_t poll_timescale; /* of gaps between polls */
+	int wait_fd;		 /* wakes the thread that waits (wait.c) */
+	int wake_fd;		 /* … to here */
+	int peer_wakefds; /* of peers on this host (wakefd.h); -1: none */
 
 	_Atomic bool dead;   /* in a child after fork(): touch nothing */
 	_Atomic bool woken;  /* wake_fd was written and not yet read */

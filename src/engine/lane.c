@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/timer.h"
 #include "engine/internal.h"
-#include "engine/pace.h"
+#include "engine/timescale.h"
 #include "shm/shm.h"
 
 void ur_lane_lock(struct ur_lane *l)
@@ -80,9 +80,9 @@ static void init_fields(struct ur_lane *l, struct ur_adapter *a,
 	ur_list_init(&l->members);
 	l->watch = UR_WATCH_ARMED;
 	l->retry_ns = UR_NEVER;
-	l->pace = ur_pace();
-	l->poll_pace = l->pace;
-	l->gather_ns = (uint64_t)UR_GATHER_NS * l->pace;
+	l->timescale = ur_timescale();
+	l->poll_timescale = l->timescale;
+	l->gather_ns = (uint64_t)UR_GATHER_NS * l->timescale;
 	l->streak_need_ns = UR_POLL_STREAK_NS;
 }
 
@@ -99,7 +99,7 @@ int ur_lane_create(struct ur_adapter *a, const struct ur_lane_ops *ops,
 	if (err)
 		goto free_lane;
 	if (l->link && l->link->served)
-		l->poll_pace *= UR_PACE_SERVED;
+		l->poll_timescale *= UR_TIMESCALE_SERVED;
 	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (l->wake_fd < 0) {
 		err = -errno;
@@ -113,8 +113,8 @@ int ur_lane_create(struct ur_adapter *a, const struct ur_lane_ops *ops,
 	err = ur_helper_start(l);
 	if (err)
 		goto close_wait;
-	ur_debug("%s lane %u: slot %u, pace %u", l->ops->name, id, l->slot,
-		 l->pace);
+	ur_debug("%s lane %u: slot %u, time scale %u", l->ops->name, id,
+		 l->slot, l->timescale);
 	*out = l;
 	return 0;
 close_wait:

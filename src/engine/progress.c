@@ -380,7 +380,7 @@ static void note_activity(struct ur_lane *l, uint64_t now)
 	uint64_t last = l->app_ns > l->excuse_ns ? l->app_ns : l->excuse_ns;
 
 	if (now > last &&
-	    now - last > (uint64_t)UR_POLL_GAP_NS * l->poll_pace) {
+	    now - last > (uint64_t)UR_POLL_GAP_NS * l->poll_timescale) {
 		l->streak_ns = now;
 		l->post_streak = 0;
 	}
@@ -621,7 +621,7 @@ static bool glance_shm(struct ur_lane *l)
 static bool look_up(struct ur_lane *l, uint64_t now)
 {
 	l->shm_work = 0;
-	if (now - l->link_ns > (uint64_t)SHM_LINK_NS * l->pace)
+	if (now - l->link_ns > (uint64_t)SHM_LINK_NS * l->timescale)
 		return false;
 	expire(l, true, now);
 	ur_lane_send(l, now);

@@ -21,7 +21,8 @@ struct ur_spin {
 
 /*
  * How long to poll now, 0: sleep at once.  0 also while more threads want to
- * run than there are cores, or another one wants this core.  scale: ur_pace().
+ * run than there are cores, or another one wants this core.
+ * scale: ur_timescale().
  */
 uint64_t ur_spin_begin(struct ur_spin *s, uint32_t scale);
 

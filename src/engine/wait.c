@@ -323,7 +323,7 @@ static int sleep_on(struct wait *w)
 static bool spin(struct wait *w)
 {
 	struct ur_lane *l = w->lanes[0];
-	uint64_t ns = ur_spin_begin(&l->wait_spin, l->pace), end;
+	uint64_t ns = ur_spin_begin(&l->wait_spin, l->timescale), end;
 	bool found = false;
 
 	if (!ns)

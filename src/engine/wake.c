@@ -69,8 +69,9 @@ struct helper {
 /* When what was gathered must leave, should no answer bring us here before. */
 static uint64_t gather_due(const struct ur_lane *l)
 {
-	return l->gathered ? l->app_ns + (uint64_t)UR_GATHER_LATE_NS * l->pace
-			   : UR_NEVER;
+	return l->gathered
+		       ? l->app_ns + (uint64_t)UR_GATHER_LATE_NS * l->timescale
+		       : UR_NEVER;
 }
 
 uint64_t ur_lane_earliest(const struct ur_lane *l)
@@ -149,7 +150,7 @@ static void clear_wake(struct ur_lane *l)
 
 static bool is_polled(const struct ur_lane *l, uint64_t now)
 {
-	return now - l->app_ns < (uint64_t)UR_POLL_FRESH_NS * l->poll_pace;
+	return now - l->app_ns < (uint64_t)UR_POLL_FRESH_NS * l->poll_timescale;
 }
 
 /*
@@ -211,7 +212,7 @@ static void tick(struct ur_lane *l, uint64_t now)
 		look_for_poster(l, now);
 		return;
 	}
-	if (glances(l) >= UR_TICK_NS / UR_POLL_FRESH_NS / l->pace) {
+	if (glances(l) >= UR_TICK_NS / UR_POLL_FRESH_NS / l->timescale) {
 		l->app_ns = now;
 		l->shm_hot = 0; /* the next one looks at the link as well */
 		return;
@@ -250,7 +251,7 @@ static void tick_waiter(struct ur_lane *l, uint64_t now)
 static uint64_t next_wake(const struct ur_lane *l, uint64_t now)
 {
 	uint64_t at = ur_lane_earliest(l);
-	uint64_t late = (uint64_t)UR_GATHER_LATE_NS * l->pace;
+	uint64_t late = (uint64_t)UR_GATHER_LATE_NS * l->timescale;
 
 	if (l->watch == UR_WATCH_WAITER) {
 		at = l->waiters ? UR_NEVER : gather_due(l);
@@ -317,7 +318,7 @@ static uint32_t run_dry(struct ur_lane *l)
 static bool spin(struct helper *h)
 {
 	struct ur_lane *l = h->lane;
-	uint64_t ns = ur_spin_begin(&h->spin, l->pace), now, end;
+	uint64_t ns = ur_spin_begin(&h->spin, l->timescale), now, end;
 
 	if (!ns)
 		return false;
@@ -372,7 +373,7 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 
 	ur_lane_lock(l);
 	now = ur_clock_ns();
-	busy = now - l->app_ns < (uint64_t)UR_POLL_GAP_NS * l->poll_pace;
+	busy = now - l->app_ns < (uint64_t)UR_POLL_GAP_NS * l->poll_timescale;
 	if (l->watch != UR_WATCH_WAITER) {
 		l->sleep_until_ns = 0;
 		l->helper_rests = false;

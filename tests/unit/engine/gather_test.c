@@ -7,7 +7,7 @@
 
 #include "../own_net.h"
 #include "engine/internal.h"
-#include "engine/pace.h"
+#include "engine/timescale.h"
 
 #define SECOND 1000000000ull
 
@@ -129,14 +129,14 @@ static void test_burst_is_gathered(void **state)
 {
 	struct pair *p = *state;
 	struct ur_lane *l = p->qa.lane;
-	uint32_t pace = l->poll_pace; /* the lane is that of all tests */
+	uint32_t scale = l->poll_timescale; /* all tests share the lane */
 	bool waited = false;
 
 	for (uint8_t i = 1; i < 60 && !waited; i++) {
 		pair_wait_until_asleep(p);
 		set_gather_ns(l, SECOND);
 		ur_lane_lock(l);
-		l->poll_pace = UR_PACE_MAX * UR_PACE_SERVED;
+		l->poll_timescale = UR_TIMESCALE_MAX * UR_TIMESCALE_SERVED;
 		l->post_streak = 0;
 		ur_lane_unlock(l);
 		assert_false(loose_burst(p, i, 60));
@@ -148,7 +148,7 @@ static void test_burst_is_gathered(void **state)
 		pair_drain(p);
 	}
 	ur_lane_lock(l);
-	l->poll_pace = pace;
+	l->poll_timescale = scale;
 	ur_lane_unlock(l);
 	set_gather_ns(l, UR_GATHER_NS);
 	assert_true(waited);
@@ -161,7 +161,7 @@ static bool is_seen_to(struct ur_lane *l)
 	bool ok;
 
 	ur_lane_lock(l);
-	late = (uint64_t)UR_GATHER_LATE_NS * l->pace;
+	late = (uint64_t)UR_GATHER_LATE_NS * l->timescale;
 	ok = !l->gathered || l->sleep_until_ns <= l->app_ns + late ||
 	     atomic_load(&l->woken);
 	ur_lane_unlock(l);

@@ -13,7 +13,7 @@
 
 #include "../own_net.h"
 #include "engine/internal.h"
-#include "engine/pace.h"
+#include "engine/timescale.h"
 #include "rig/rig.h"
 
 #define SECOND 1000000000ull
