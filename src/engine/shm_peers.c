@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "engine/internal.h"
-#include "engine/pinner.h"
+#include "engine/pin_queue.h"
 #include "engine/report.h"
 #include "engine/wakefd.h"
 #include "shm/chan_link.h"
@@ -167,7 +167,7 @@ void ur_shm_configure(struct ur_lane *l, struct ur_roce_config *cfg)
 	if (by_user())
 		return;
 	if (l->link->zero_copy)
-		ur_pinner_configure(l, cfg);
+		ur_pin_queue_configure(l, cfg);
 	cfg->export = l->adapter->export;
 	cfg->want_peer = want_peer;
 	cfg->want_arg = l;
@@ -225,7 +225,7 @@ void ur_shm_share_now(struct ur_export *e)
 	n = hold_lanes(held, SHARE_LANES, &all);
 	if (all) {
 		ur_share_do(e);
-		ur_pinner_do(e);
+		ur_pin_queue_run(e);
 	}
 	while (n)
 		ur_lane_unlock(held[--n]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/pinner.h"
+#include "engine/pin_queue.h"
 
 #include <string.h>
 
@@ -10,20 +10,21 @@
 #include "shm/pin.h"
 #include "shm/share.h"
 
-/* Under the lane's lock.  What finds no room wishes again, later. */
+/* Under the lane's lock.  If the queue is full, a later packet asks again. */
 static void want_pin(void *arg, uint32_t lkey)
 {
 	struct ur_adapter *a = ((struct ur_lane *)arg)->adapter;
-	struct ur_pinner *w = &a->pinner;
+	struct ur_pin_queue *q = &a->pin_queue;
 
-	ur_lock(&w->lock);
-	if (w->count < UR_PINNER_WISHES)
-		w->keys[w->count++] = lkey;
-	ur_unlock(&w->lock);
+	ur_lock(&q->lock);
+	if (q->count < UR_PIN_QUEUE_MAX)
+		q->keys[q->count++] = lkey;
+	ur_unlock(&q->lock);
 	ur_share_want(a->export, lkey);
 }
 
-/* DPDK's threads would be taken for the application's.  It begins once. */
+/* Memory is made shareable only if the application has one thread: those of
+ * DPDK do not count.  DPDK is initialised once per process. */
 static void count_threads(const struct ur_link *link)
 {
 	static _Atomic bool counted;
@@ -34,7 +35,7 @@ static void count_threads(const struct ur_link *link)
 		ur_share_threads_add(facts.threads);
 }
 
-void ur_pinner_configure(struct ur_lane *l, struct ur_roce_config *cfg)
+void ur_pin_queue_configure(struct ur_lane *l, struct ur_roce_config *cfg)
 {
 	if (!l->adapter->export)
 		return;
@@ -43,7 +44,7 @@ void ur_pinner_configure(struct ur_lane *l, struct ur_roce_config *cfg)
 	cfg->want_pin_arg = l;
 }
 
-/* What is not ours to map is copied, as before. */
+/* A region that cannot be mapped is copied as before. */
 static void pin(struct ur_adapter *a, uint32_t key)
 {
 	const struct ur_mr *mr = ur_mr_lookup(&a->mrs, key);
@@ -58,24 +59,24 @@ static void pin(struct ur_adapter *a, uint32_t key)
 		pin = NULL;
 	}
 	ur_debug("%s: payload of key %#x is %s", a->dev.name, key,
-		 pin ? "lent" : "copied");
+		 pin ? "zero-copy" : "copied");
 }
 
 static void pin_all(struct ur_adapter *a)
 {
-	struct ur_pinner *w = &a->pinner;
-	uint32_t keys[UR_PINNER_WISHES], n;
+	struct ur_pin_queue *q = &a->pin_queue;
+	uint32_t keys[UR_PIN_QUEUE_MAX], n;
 
-	ur_lock(&w->lock);
-	n = w->count;
-	memcpy(keys, w->keys, sizeof(keys));
-	w->count = 0;
-	ur_unlock(&w->lock);
+	ur_lock(&q->lock);
+	n = q->count;
+	memcpy(keys, q->keys, sizeof(keys));
+	q->count = 0;
+	ur_unlock(&q->lock);
 	for (uint32_t i = 0; i < n; i++)
 		pin(a, keys[i]);
 }
 
-void ur_pinner_do(const struct ur_export *e)
+void ur_pin_queue_run(const struct ur_export *e)
 {
 	for (uint32_t k = 0; k < UR_MAX_DEVICES; k++) {
 		struct ur_adapter *a = ur_process_adapter(k);
