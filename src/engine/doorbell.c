@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Why no request is overlooked: a poster commits its requests and then sets
+ * Why no request is missed: a poster commits its requests and then sets
  * db_rung by an exchange; the holder clears db_rung by an exchange and then
  * reads the queue.  Exchanges on one variable have one order.  If the
  * poster's comes first, the holder's exchange reads what it wrote (or what
  * another poster wrote over it, by an exchange, which keeps the chain), so
  * the committed requests are visible to the holder.  If it comes second, the
- * poster finds db_rung false and rings anew.
+ * poster finds db_rung false and queues the QP again.
  */
 #include "engine/doorbell.h"
 
@@ -35,7 +35,7 @@ struct ur_qp *ur_doorbell_take(struct ur_doorbell *d)
 		atomic_exchange_explicit(&d->head, NULL, memory_order_acquire);
 	struct ur_qp *oldest = NULL;
 
-	/* A stack has the youngest on top; turn it round for fairness. */
+	/* A stack is last in, first out: reverse it, for fairness. */
 	while (qp) {
 		struct ur_qp *next = ur_doorbell_next(qp);
 

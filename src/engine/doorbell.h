@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Notices from posters to the holder of a lane: a stack of QPs, any number of
- * producers, one consumer.  A QP is on it at most once.
+ * From threads that post to the holder of the lane's lock: a stack of QPs, with
+ * any number of producers and one consumer.  A QP is on it at most once.
  */
 #ifndef UR_ENGINE_DOORBELL_H
 #define UR_ENGINE_DOORBELL_H
@@ -21,14 +21,13 @@ static inline void ur_doorbell_init(struct ur_doorbell *d)
 void ur_doorbell_ring(struct ur_doorbell *d, struct ur_qp *qp);
 
 /*
- * The holder of the lane: all QPs that have rung, oldest first, linked by
- * ur_doorbell_next(), which must be asked before ur_doorbell_seen().
+ * The lock's holder: takes all QPs off, oldest first, linked by
+ * ur_doorbell_next(), which must be called before ur_doorbell_seen().
  */
 struct ur_qp *ur_doorbell_take(struct ur_doorbell *d);
 struct ur_qp *ur_doorbell_next(struct ur_qp *qp);
 
-/* What the QP's owner posts from now on rings again; so call this before
- * looking at its queue. */
+/* The next post rings again.  Call it before reading the QP's queue. */
 void ur_doorbell_seen(struct ur_qp *qp);
 
 static inline bool ur_doorbell_is_set(struct ur_doorbell *d)

@@ -319,7 +319,7 @@ static void signal_peer(struct ur_shm_peer *p)
 {
 	struct shm_link *x = ur_container_of(p, struct shm_link, peer);
 
-	ur_wakefd_ring(x->peer_wakefd);
+	ur_wakefd_signal(x->peer_wakefd);
 }
 
 static int make_wakefd(struct shm_link *x)
@@ -327,7 +327,7 @@ static int make_wakefd(struct shm_link *x)
 	int theirs = -1;
 
 	ur_lane_lock(x->lane);
-	x->own_wakefd = ur_wakefd_make(x->lane, &theirs);
+	x->own_wakefd = ur_wakefd_create(x->lane, &theirs);
 	ur_lane_unlock(x->lane);
 	return theirs;
 }
@@ -384,7 +384,7 @@ static void drop_link(struct shm_link *x)
 	ur_chan_link_drop(&x->shm);
 	if (x->own_wakefd >= 0) {
 		ur_lane_lock(l);
-		ur_wakefd_drop(l, x->own_wakefd);
+		ur_wakefd_destroy(l, x->own_wakefd);
 		ur_lane_unlock(l);
 	}
 	if (x->peer_wakefd >= 0)
@@ -503,7 +503,7 @@ static bool open_link(struct shm_link *x, const struct greeting *g,
 		return false;
 	if (ur_chan_attach(&x->peer.chan, x->shm.mem, x->shm.side))
 		return false;
-	if (!ur_wakefd_is_one(fds[0]))
+	if (!ur_wakefd_is_valid(fds[0]))
 		return false;
 	x->peer_wakefd = fcntl(fds[0], F_DUPFD_CLOEXEC, 3);
 	if (x->peer_wakefd < 0)

@@ -277,7 +277,7 @@ static void awake(struct wait *w)
 				clear_fd(l->wait_fd);
 			if (w->fds[i].fd == l->peer_wakefds) {
 				ur_lane_lock(l);
-				ur_wakefd_hush(l);
+				ur_wakefd_drain(l);
 				ur_lane_unlock(l);
 			}
 		}

@@ -379,7 +379,7 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 		l->helper_rests = false;
 	}
 	if (h->rung)
-		ur_wakefd_hush(l);
+		ur_wakefd_drain(l);
 	*got = 0;
 	if (l->watch == UR_WATCH_TICK)
 		tick(l, now);

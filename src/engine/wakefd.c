@@ -14,13 +14,11 @@
 #include "engine/shm_peers.h"
 
 #define EVENTS 16
-/* More than a socket holds, so that one is empty afterwards; but whoever goes
- * on ringing does not keep us. */
+/* Enough to empty a socket, bounded against a peer that goes on writing. */
 #define READS  64
 
-/* The ends of a socket pair have flags of their own, unlike an eventfd that
- * two processes share: the peer cannot make us wait. */
-int ur_wakefd_make(struct ur_lane *l, int *theirs)
+/* Not an eventfd: its flags would be shared, so the peer could make us block. */
+int ur_wakefd_create(struct ur_lane *l, int *theirs)
 {
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
 	int pair[2], err;
@@ -41,8 +39,8 @@ int ur_wakefd_make(struct ur_lane *l, int *theirs)
 	return pair[0];
 }
 
-/* A child of fork() may still have it, so closing alone would not do. */
-void ur_wakefd_drop(struct ur_lane *l, int ours)
+/* A forked child may have a copy, so close() alone would not remove it. */
+void ur_wakefd_destroy(struct ur_lane *l, int ours)
 {
 	epoll_ctl(l->peer_wakefds, EPOLL_CTL_DEL, ours, NULL);
 	close(ours);
@@ -57,31 +55,31 @@ static void empty(int fd)
 			return;
 }
 
-void ur_wakefd_hush(struct ur_lane *l)
+void ur_wakefd_drain(struct ur_lane *l)
 {
 	struct epoll_event ev[EVENTS];
 	int n = EVENTS;
 
 	if (l->peer_wakefds < 0)
 		return;
-	/* Each once: those who go on ringing do not keep us. */
-	for (unsigned int heard = 0; n == EVENTS && heard <= UR_SHM_MAX;
-	     heard += EVENTS) {
+	/* Each descriptor once, although peers may go on signalling. */
+	for (unsigned int seen = 0; n == EVENTS && seen <= UR_SHM_MAX;
+	     seen += EVENTS) {
 		n = ur_sys_epoll_wait(l->peer_wakefds, ev, EVENTS, 0);
 		for (int i = 0; i < n; i++)
 			empty(ev[i].data.fd);
 	}
 }
 
-/* Anything else could block us, or end us by a signal, when it is rung. */
-bool ur_wakefd_is_one(int theirs)
+/* Writing to another kind of descriptor could block, or raise SIGPIPE. */
+bool ur_wakefd_is_valid(int theirs)
 {
 	return ur_sockopt_get(theirs, SOL_SOCKET, SO_DOMAIN) == AF_UNIX &&
 	       ur_sockopt_get(theirs, SOL_SOCKET, SO_TYPE) == SOCK_STREAM;
 }
 
-/* A full one has not been heard yet, but will be. */
-void ur_wakefd_ring(int theirs)
+/* If the socket is full, earlier signals are still unread: no need for more. */
+void ur_wakefd_signal(int theirs)
 {
 	uint8_t one = 1;
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How peers of this host wake the helper of a lane that sleeps.  Each peer has
- * a bell of its own, the far end of a socket pair: what it does to it, draining
- * it or changing its flags, concerns nobody else, and no ringing ever waits.
+ * Descriptors by which peers of this host wake the thread that sleeps on a
+ * lane.  Each peer gets its own, one end of a socket pair, so a peer that
+ * drains it or changes its flags affects no other peer.  Signalling never
+ * blocks.
  *
- * Who may touch it: all but ur_wakefd_ring() and ur_wakefd_is_one() by whoever
- * holds the lane.
+ * The lane's lock guards all calls but ur_wakefd_signal() and
+ * ur_wakefd_is_valid().
  */
 #ifndef UR_ENGINE_WAKEFD_H
 #define UR_ENGINE_WAKEFD_H
@@ -14,18 +15,15 @@
 
 struct ur_lane;
 
-/*
- * A new bell of the lane: our end, or -errno; *theirs is to be handed to the
- * peer, and the caller's.
- */
-int ur_wakefd_make(struct ur_lane *l, int *theirs);
-void ur_wakefd_drop(struct ur_lane *l, int ours);
+/* Returns our end, or -errno.  *theirs is for the peer; the caller closes it. */
+int ur_wakefd_create(struct ur_lane *l, int *theirs);
+void ur_wakefd_destroy(struct ur_lane *l, int ours);
 
-/* Some were rung: they are silent again, for the next time. */
-void ur_wakefd_hush(struct ur_lane *l);
+/* Reads what peers have written, so that the next signal is an edge. */
+void ur_wakefd_drain(struct ur_lane *l);
 
-/* Could what a peer has handed us be one? */
-bool ur_wakefd_is_one(int theirs);
-void ur_wakefd_ring(int theirs);
+/* Is a descriptor that a peer has passed of the right kind? */
+bool ur_wakefd_is_valid(int theirs);
+void ur_wakefd_signal(int theirs);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The doorbell alone: many posters, one holder at a time, as the lane does it.
- * Whatever was posted must have been seen when everybody is done, without
- * anybody looking once more.
+ * The doorbell alone: many posters, one lock holder at a time, as in a lane.
+ * Once all posters have returned, all that was posted has been seen, without
+ * another look.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 
 struct toy_lane {
 	struct ur_latch lock;
-	struct ur_doorbell bell;
+	struct ur_doorbell doorbell;
 	struct ur_qp qps[QPS];
 	uint32_t seen[QPS]; /* sq.tail at the last look; lock */
 };
@@ -32,7 +32,7 @@ static void drain(struct toy_lane *l)
 {
 	struct ur_qp *qp, *next;
 
-	for (qp = ur_doorbell_take(&l->bell); qp; qp = next) {
+	for (qp = ur_doorbell_take(&l->doorbell); qp; qp = next) {
 		next = ur_doorbell_next(qp);
 		ur_doorbell_seen(qp);
 		l->seen[qp - l->qps] = atomic_load_explicit(
@@ -40,7 +40,7 @@ static void drain(struct toy_lane *l)
 	}
 }
 
-/* The lane's own protocol (lane.c) in short. */
+/* As ur_lane_unlock() does. */
 static void run(struct toy_lane *l)
 {
 	do {
@@ -48,7 +48,7 @@ static void run(struct toy_lane *l)
 			return;
 		drain(l);
 		ur_latch_unlock(&l->lock);
-	} while (ur_doorbell_is_set(&l->bell));
+	} while (ur_doorbell_is_set(&l->doorbell));
 }
 
 static void *poster(void *arg)
@@ -58,10 +58,10 @@ static void *poster(void *arg)
 	for (uint32_t i = 0; i < POSTS; i++) {
 		struct ur_qp *qp = &l->qps[i % QPS];
 
-		/* Relaxed: the bell alone must make it visible. */
+		/* Relaxed: only the doorbell orders it. */
 		atomic_fetch_add_explicit(&qp->sq.tail, 1,
 					  memory_order_relaxed);
-		ur_doorbell_ring(&l->bell, qp);
+		ur_doorbell_ring(&l->doorbell, qp);
 		run(l);
 	}
 	return NULL;
@@ -73,12 +73,12 @@ static void test_nothing_is_lost(void **state)
 	pthread_t t[POSTERS];
 
 	ur_latch_init(&l->lock);
-	ur_doorbell_init(&l->bell);
+	ur_doorbell_init(&l->doorbell);
 	for (int i = 0; i < POSTERS; i++)
 		pthread_create(&t[i], NULL, poster, l);
 	for (int i = 0; i < POSTERS; i++)
 		pthread_join(t[i], NULL);
-	assert_false(ur_doorbell_is_set(&l->bell));
+	assert_false(ur_doorbell_is_set(&l->doorbell));
 	for (int i = 0; i < QPS; i++)
 		assert_int_equal(l->seen[i], POSTERS * (POSTS / QPS));
 	free(l);
@@ -89,12 +89,12 @@ static void test_oldest_first_and_once(void **state)
 	struct toy_lane *l = calloc(1, sizeof(*l));
 	struct ur_qp *qp;
 
-	ur_doorbell_init(&l->bell);
-	assert_null(ur_doorbell_take(&l->bell));
+	ur_doorbell_init(&l->doorbell);
+	assert_null(ur_doorbell_take(&l->doorbell));
 	for (int i = 0; i < QPS; i++)
-		ur_doorbell_ring(&l->bell, &l->qps[i]);
-	ur_doorbell_ring(&l->bell, &l->qps[0]);
-	qp = ur_doorbell_take(&l->bell);
+		ur_doorbell_ring(&l->doorbell, &l->qps[i]);
+	ur_doorbell_ring(&l->doorbell, &l->qps[0]);
+	qp = ur_doorbell_take(&l->doorbell);
 	for (int i = 0; i < QPS; i++) {
 		struct ur_qp *next = ur_doorbell_next(qp);
 
@@ -103,8 +103,8 @@ static void test_oldest_first_and_once(void **state)
 		qp = next;
 	}
 	assert_null(qp);
-	ur_doorbell_ring(&l->bell, &l->qps[1]);
-	assert_ptr_equal(ur_doorbell_take(&l->bell), &l->qps[1]);
+	ur_doorbell_ring(&l->doorbell, &l->qps[1]);
+	assert_ptr_equal(ur_doorbell_take(&l->doorbell), &l->qps[1]);
 	free(l);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Bells of a lane: heard once, and no peer keeps us waiting or breaks others'. */
+/* Wakeup descriptors: drained by one call, and peers cannot disturb each other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,7 +32,7 @@ static void done(struct ur_lane *l)
 	free(l);
 }
 
-/* Would a helper that waits for the lane's bells wake? */
+/* Would a thread that polls the lane's descriptors wake? */
 static bool wakes(const struct ur_lane *l)
 {
 	struct pollfd p = { .fd = l->peer_wakefds, .events = POLLIN };
@@ -40,90 +40,91 @@ static bool wakes(const struct ur_lane *l)
 	return poll(&p, 1, 0) == 1;
 }
 
-static void test_ring(void **state)
+static void test_signal(void **state)
 {
 	struct ur_lane *l = lane();
-	int theirs, ours = ur_wakefd_make(l, &theirs);
+	int theirs, ours = ur_wakefd_create(l, &theirs);
 
 	assert_true(ours >= 0);
-	assert_true(ur_wakefd_is_one(theirs));
+	assert_true(ur_wakefd_is_valid(theirs));
 	assert_false(wakes(l));
 	for (int i = 0; i < 3; i++) {
-		ur_wakefd_ring(theirs);
-		ur_wakefd_ring(theirs);
+		ur_wakefd_signal(theirs);
+		ur_wakefd_signal(theirs);
 		assert_true(wakes(l));
-		ur_wakefd_hush(l);
+		ur_wakefd_drain(l);
 		assert_false(wakes(l));
 	}
-	ur_wakefd_drop(l, ours);
+	ur_wakefd_destroy(l, ours);
 	close(theirs);
 	done(l);
 }
 
-/* One peer drains and closes its own; the other one's works. */
+/* One peer reads from and closes its descriptor; the other's still works. */
 static void test_hostile(void **state)
 {
 	struct ur_lane *l = lane();
 	int bad, good,
-		ours[2] = { ur_wakefd_make(l, &bad), ur_wakefd_make(l, &good) };
+		ours[2] = { ur_wakefd_create(l, &bad),
+			    ur_wakefd_create(l, &good) };
 	uint8_t byte;
 
-	ur_wakefd_ring(good);
+	ur_wakefd_signal(good);
 	assert_int_equal(recv(bad, &byte, 1, MSG_DONTWAIT), -1);
 	assert_true(wakes(l));
-	ur_wakefd_hush(l);
+	ur_wakefd_drain(l);
 	close(bad);
-	ur_wakefd_hush(l);
+	ur_wakefd_drain(l);
 	assert_false(wakes(l));
-	ur_wakefd_ring(good);
+	ur_wakefd_signal(good);
 	assert_true(wakes(l));
-	ur_wakefd_hush(l);
-	ur_wakefd_drop(l, ours[0]);
-	ur_wakefd_ring(good);
+	ur_wakefd_drain(l);
+	ur_wakefd_destroy(l, ours[0]);
+	ur_wakefd_signal(good);
 	assert_true(wakes(l));
-	ur_wakefd_drop(l, ours[1]);
+	ur_wakefd_destroy(l, ours[1]);
 	assert_false(wakes(l));
 	close(good);
 	done(l);
 }
 
-/* Full: ringing returns, and it is heard, and again afterwards. */
+/* A full socket: signalling returns, and works again once it is drained. */
 static void test_full(void **state)
 {
 	struct ur_lane *l = lane();
-	int theirs, ours = ur_wakefd_make(l, &theirs);
+	int theirs, ours = ur_wakefd_create(l, &theirs);
 	uint8_t bytes[65536] = { 0 };
 
-	/* The peer may have its end wait. */
+	/* The peer may make its end blocking. */
 	fcntl(theirs, F_SETFL, 0);
 	while (send(theirs, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
 		;
-	ur_wakefd_ring(theirs);
-	ur_wakefd_hush(l);
+	ur_wakefd_signal(theirs);
+	ur_wakefd_drain(l);
 	assert_false(wakes(l));
-	ur_wakefd_ring(theirs);
+	ur_wakefd_signal(theirs);
 	assert_true(wakes(l));
-	ur_wakefd_drop(l, ours);
-	/* Nobody hears it: no signal ends us. */
-	ur_wakefd_ring(theirs);
+	ur_wakefd_destroy(l, ours);
+	/* The other end is closed: no SIGPIPE. */
+	ur_wakefd_signal(theirs);
 	close(theirs);
 	done(l);
 }
 
-/* More of them rung at a time than are heard in one go. */
+/* More signals than one epoll_wait() returns. */
 static void test_many(void **state)
 {
 	struct ur_lane *l = lane();
 	int theirs[40], ours[40];
 
 	for (int i = 0; i < 40; i++) {
-		ours[i] = ur_wakefd_make(l, &theirs[i]);
-		ur_wakefd_ring(theirs[i]);
+		ours[i] = ur_wakefd_create(l, &theirs[i]);
+		ur_wakefd_signal(theirs[i]);
 	}
-	ur_wakefd_hush(l);
+	ur_wakefd_drain(l);
 	assert_false(wakes(l));
 	for (int i = 0; i < 40; i++) {
-		ur_wakefd_drop(l, ours[i]);
+		ur_wakefd_destroy(l, ours[i]);
 		close(theirs[i]);
 	}
 	done(l);
@@ -137,7 +138,7 @@ static void test_others(void **state)
 
 	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
 		assert_true(fds[i] >= 0);
-		assert_false(ur_wakefd_is_one(fds[i]));
+		assert_false(ur_wakefd_is_valid(fds[i]));
 		close(fds[i]);
 	}
 }
@@ -145,7 +146,7 @@ static void test_others(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_ring),   cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_signal), cmocka_unit_test(test_hostile),
 		cmocka_unit_test(test_full),   cmocka_unit_test(test_many),
 		cmocka_unit_test(test_others),
 	};
