@@ -35,24 +35,26 @@
 /*
  * The times of polls and of batching are multiplied by ur_timescale().
  *
- * An application that polled this recently is driving the lane.
+ * An application that has polled within this time drives the lane.
  */
 #define UR_POLL_FRESH_NS      100000u
-/* Polls this close make a streak; a streak this long a poller … */
+/* Polls with smaller gaps are a streak; a streak this long is a poller.  The
+ * length doubles, up to the maximum, each time TICK has ended early. */
 #define UR_POLL_GAP_NS	      20000u
 #define UR_POLL_STREAK_NS     200000u
-/* … twice as long, up to this, each time the last streak ended early. */
 #define UR_POLL_STREAK_MAX_NS 3200000u
 #define UR_TICK_NS	      1000000u
-/* Traffic this recent: what watches the link wakes up once a tick. */
+/* Within this time after traffic, what watches the link wakes up once a tick. */
 #define UR_ACTIVE_NS	      10000000u
 /* Where urnicd runs the port, gaps between polls are longer by this factor:
  * urnicd may take the core of the polling thread. */
 #define UR_TIMESCALE_SERVED   8u
-#define UR_GATHER_NS	      10000u
-/* What nobody polls for is sent by the helper, so long after it was posted. */
-#define UR_GATHER_LATE_NS     40000u
-/* About; for moments whose length does not matter much. */
+#define UR_BATCH_WINDOW_NS    10000u
+/* The helper sends a batch this long after it was posted. */
+#define UR_BATCH_LATE_NS      40000u
+/* More packets than the buffer of a socket holds. */
+#define UR_SOCKET_PACKETS     16384u
+/* An estimate, for times whose exact length does not matter. */
 #define UR_TICKS_PER_NS	      3u
 
 struct json_object;
@@ -76,8 +78,8 @@ struct ur_member {
 };
 
 /*
- * What differs from protocol to protocol; all under the lane's lock.  The path
- * of every message has one predictable branch instead (ur_lane_kick() …).
+ * What differs between protocols; all under the lane's lock.  Calls for each
+ * message have one predictable branch for RoCE instead (ur_lane_kick()).
  */
 struct ur_lane_ops {
 	const char *name;
@@ -104,17 +106,17 @@ struct ur_lane_ops {
 	void (*kick)(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns);
 	void (*send)(struct ur_lane *l, uint64_t now_ns);
 	int (*step)(struct ur_lane *l, uint64_t now_ns);
-	/* A step for a poller that looks only where something is likely to
-	 * come; sets now_ns of the lane if something has.  -EAGAIN: it is time
-	 * for a whole step.  NULL: there is no such place. */
-	int (*glance)(struct ur_lane *l);
+	/* A step that only looks where something is likely to come, and sets
+	 * the lane's now_ns if something has.  -EAGAIN: do a whole step.  NULL:
+	 * there is no such place. */
+	int (*quick_poll)(struct ur_lane *l);
 	uint64_t (*deadline)(const struct ur_lane *l);
 	int (*wait_fd)(const struct ur_lane *l);
 
-	/* The process or a QP ends: what was completed gets out first. */
+	/* The process or a QP ends: send completions and acknowledgements. */
 	void (*settle)(struct ur_lane *l, uint64_t now_ns);
-	/* Something is going away that unsent data may point at; NULL: no
-	 * data waits. */
+	/* Memory or a QP goes away: drop unsent data that points there.  NULL:
+	 * the protocol keeps none. */
 	void (*drop_held)(struct ur_lane *l);
 	void (*report)(struct ur_lane *l, struct json_object *o);
 };
@@ -123,85 +125,90 @@ extern const struct ur_lane_ops ur_lane_roce;
 extern const struct ur_lane_ops ur_lane_iwarp;
 extern const struct ur_lane_ops ur_lane_raw;
 
-/* Every field is under `lock` unless it is said otherwise. */
+/* Every field is under `lock` unless it says otherwise. */
 struct ur_lane {
 	struct ur_latch lock;
-	_Atomic uint32_t waiting; /* threads asleep on the lock; anyone */
-	_Atomic uint32_t skips;	  /* polls that made way for them; anyone */
-	_Atomic uint32_t misses;  /* polls that found the lane taken; anyone */
-	_Atomic uint64_t missed_ns;  /* the last of them; anyone */
+	_Atomic uint32_t waiting; /* threads asleep on the lock; any thread */
+	_Atomic uint32_t skips;	  /* polls left out for them; any thread */
+	_Atomic uint32_t
+		misses; /* polls that found the lane taken; any thread */
+	_Atomic uint64_t missed_ns;  /* time of the last of them; any thread */
 	struct ur_doorbell doorbell; /* any thread */
 
 	uint32_t id; /* constant from here … */
 	uint32_t slot;
 	struct ur_adapter *adapter;
 	const struct ur_lane_ops *ops;
-	struct ur_roce *roce; /* NULL: iWARP, then … */
+	struct ur_roce *roce; /* NULL unless RoCE */
 	struct ur_link *link;
-	struct ur_iw_lane *iw; /* … this (lane_iwarp.c), or raw packets: … */
-	struct ur_raw_lane *raw; /* … this (lane_raw.c) */
+	struct ur_iw_lane *iw;	 /* iWARP (lane_iwarp.c) */
+	struct ur_raw_lane *raw; /* raw packets (lane_raw.c) */
 	pthread_t thread;
 	uint32_t timescale;	 /* ur_timescale() */
-	uint32_t poll_timescale; /* of gaps between polls */
+	uint32_t poll_timescale; /* for gaps between polls */
 	int wait_fd;		 /* wakes the thread that waits (wait.c) */
-	int wake_fd;		 /* … to here */
+	int wake_fd;		 /* wakes the helper; constant up to here */
 	int peer_wakefds; /* of peers on this host (wakefd.h); -1: none */
 
-	_Atomic bool dead;   /* in a child after fork(): touch nothing */
-	_Atomic bool woken;  /* wake_fd was written and not yet read */
-	_Atomic bool stamps; /* it feeds a CQ that tells times; for good */
+	_Atomic bool dead;  /* in a child after fork(): touch nothing */
+	_Atomic bool woken; /* wake_fd was written and not yet read */
+	_Atomic bool
+		stamps; /* feeds a CQ that stamps completions; never cleared */
 	bool serves_qp1;
-	/* A thread that waits is asleep on the link: wait_fd wakes it.  Read
-	 * without the lock. */
+	/* A waiting thread sleeps on the link: signal wait_fd, not the helper.
+	 * Read without the lock. */
 	_Atomic bool waiter_sleeps;
-	bool waits;	   /* the last sleep was of such a thread */
+	bool waits;	   /* its threads wait for events; cleared by a tick */
 	bool helper_rests; /* no tick until it goes away */
-	bool heard;	   /* a packet of the batch was for something here */
-	bool gathered_signaled; /* a gathered post asks for a completion */
-	bool held;	      /* `burst` was refused by the link: goes first */
-	uint32_t ud_qps;      /* they show their receivers the IP header */
-	uint32_t timer_waits; /* reads that came before a late timer */
+	bool accepted;	   /* a QP here took a packet of the last read */
+	bool batched_signaled;	/* a batched post asks for a completion */
+	bool held;		/* the link refused `burst`: it goes first */
+	uint32_t ud_qps;	/* receivers of UD see the IP header */
+	uint32_t timer_waits;	/* reads before a late timer */
 	struct ur_list members; /* ur_member */
 
 	uint64_t now_ns;      /* of the batch that is being received */
-	uint32_t read_bytes;  /* of the read that is going on */
+	uint32_t read_bytes;  /* of the present read */
 	uint64_t activity_ns; /* last packet in or out */
 	uint64_t retry_ns;    /* when to try `burst` again; UR_NEVER */
 
-	/* Posts that wait for a burst to fill (progress.c). */
-	uint64_t gathered_bytes;
+	/* Batching of posts (progress.c). */
+	uint64_t batched_bytes;
 	uint64_t flush_ticks; /* when the last burst left by a post */
-	uint32_t company;     /* requests that last left together */
-	uint64_t no_gather_until_ns;
-	uint64_t gather_ns;   /* how long after a burst posts may wait */
-	uint32_t gathered;    /* requests */
-	uint32_t post_streak; /* posts since the last poll or pause */
+	uint32_t last_batch;  /* requests that left together last */
+	uint64_t no_batch_until_ns;
+	uint64_t batch_window_ns; /* how long after a burst posts are batched */
+	uint32_t batched;	  /* requests */
+	uint32_t post_streak;	  /* posts since the last poll or pause */
 
 	/* Polling application threads, and the helper. */
-	enum ur_watch watch;	 /* what the helper does once it was woken */
-	uint64_t app_ns;	 /* last post or poll */
-	uint64_t excuse_ns;	 /* until when the helper kept it from more */
+	enum ur_watch watch; /* what the helper does when it wakes up */
+	uint64_t app_ns;     /* last post or poll */
+	uint64_t
+		helper_ran_ns; /* when the helper last ran between posts or polls */
 	uint64_t streak_ns;	 /* when the streak began */
 	uint64_t streak_need_ns; /* how long it must be */
 	uint64_t tick_since_ns;	 /* when watch became TICK */
-	uint32_t glances;	 /* polls; most only look into the link */
-	uint32_t empty_looks;	 /* into a link that urnicd serves … */
-	uint32_t way_looks;	 /* … after so many it gets our core */
-	struct ur_yield way;
-	uint32_t shm_steps; /* steps in which it brought something */
-	uint32_t shm_hot;   /* polls for which the memory is looked at first */
-	bool shm_polled;    /* peers were told so */
-	uint32_t shm_work;  /* such polls and cells since the clock */
-	uint32_t shm_polls; /* such polls … */
+	uint32_t quick_polls;	 /* polls that tried to read the link alone */
+	uint32_t empty_reads;	 /* of a link that urnicd serves, in a row */
+	uint32_t yield_reads; /* after so many of them urnicd gets the core */
+	struct ur_yield yield;
+	uint32_t shm_steps; /* steps in which shared memory brought something */
+	uint32_t shm_hot;   /* polls that look at shared memory first */
+	bool shm_polled;    /* peers know that the lane is polled */
+	uint32_t
+		shm_work; /* those polls and descriptors since the clock was read */
+	uint32_t shm_polls; /* polls that looked at shared memory first … */
 	uint32_t shm_polls_seen; /* … at the helper's last tick */
 	uint32_t shm_posts;
 	_Atomic uint32_t polls; /* that found the lane free … */
 	uint32_t polls_seen;	/* … at the helper's last tick */
-	uint64_t taken_ns;	/* when completions had last been taken */
-	uint32_t held_packets;	/* come while a cell waits for the link … */
-	uint32_t dry_looks;	/* … and looks that found it dry */
-	uint64_t link_ns;	/* when a poll last looked into the link */
-	/* When what watches the link wakes by itself; 0: it is awake. */
+	uint64_t taken_ns;	/* when a post last found completions taken */
+	uint32_t
+		link_wait_packets; /* read while a descriptor waits for the link */
+	uint32_t link_wait_empty; /* empty reads meanwhile, in a row */
+	uint64_t link_ns;	  /* when a poll last read the link */
+	/* When the thread that watches the link wakes by itself; 0: it is awake. */
 	uint64_t sleep_until_ns;
 
 	/* Threads that wait for events (wait.c). */
@@ -228,7 +235,7 @@ struct ur_adapter {
 	struct ur_moderator moderator;
 	struct ur_lock cqs_lock; /* outside a queue's; guards the next */
 	struct ur_list cqs;	 /* ur_cq.listed */
-	/* Lanes that queue pairs share, by turns; the others belong to thread
+	/* Lanes shared by queue pairs, in turn; the others belong to thread
 	 * domains. */
 	uint32_t want_lanes;
 	uint32_t next_lane;
@@ -240,7 +247,7 @@ struct ur_adapter {
 	struct ur_lane *_Atomic lanes[UR_MAX_LANES];
 };
 
-/* The processor's own clock, for a third of what the system's costs. */
+/* Reads the time stamp counter, in a third of the time of ur_clock_ns(). */
 static inline uint64_t ur_ticks(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -259,7 +266,7 @@ static inline void ur_cpu_relax(void)
 #endif
 }
 
-/* Take the lowest lane out of a set of the adapter's. */
+/* Takes the lowest lane out of a set of lane numbers. */
 static inline struct ur_lane *ur_adapter_next_lane(struct ur_adapter *a,
 						   uint64_t *lanes)
 {
@@ -269,7 +276,7 @@ static inline struct ur_lane *ur_adapter_next_lane(struct ur_adapter *a,
 	return atomic_load_explicit(&a->lanes[i], memory_order_acquire);
 }
 
-/* Of RoCE first: it must not pay for the other. */
+/* A direct call for RoCE, since the indirect one costs it more. */
 static inline void ur_lane_kick(struct ur_lane *l, struct ur_qp *qp,
 				uint64_t now_ns)
 {
@@ -299,7 +306,7 @@ int ur_adapter_lane(struct ur_adapter *a, struct ur_lane **out);
  * such queues. */
 int ur_adapter_raw_lane(struct ur_adapter *a, struct ur_lane **out);
 
-/* cq is fed by the lane from now on; NULL: nothing. */
+/* The lane completes requests in cq from now on; cq may be NULL. */
 void ur_adapter_feed(struct ur_cq *cq, struct ur_lane *l);
 
 /* adapter.c, for process.c */
@@ -316,18 +323,18 @@ void ur_adapter_check_removed(struct ur_adapter *a);
 int ur_lane_create(struct ur_adapter *a, const struct ur_lane_ops *ops,
 		   uint32_t id, struct ur_lane **out);
 
-/* For callers who must have the lane: pollers and the helper make way. */
+/* Waits for the lane; polls and the helper give it up for such callers. */
 void ur_lane_lock(struct ur_lane *l);
 
-/* Leave a notice for the holder; true: there is none, the caller is it. */
+/* Queues qp for the holder of the lane; true: the caller is the holder. */
 bool ur_lane_ring(struct ur_lane *l, struct ur_qp *qp);
 
 /*
- * Give the lane back, and answer what was rung meanwhile; wakes the helper if
- * it would oversleep a deadline by more than a tick.
+ * Unlocks the lane and serves doorbells that have come meanwhile; wakes the
+ * helper if it would oversleep a deadline by more than a tick.
  */
 void ur_lane_unlock(struct ur_lane *l);
-/* The same for who has changed no deadline, and waits for no room. */
+/* The same, if no deadline has changed and nothing waits for room. */
 void ur_lane_unlock_same(struct ur_lane *l);
 
 /* The process has the port alone: the lane gets QP1's packets (hooks.h). */
@@ -344,36 +351,36 @@ void ur_lane_leave_all(struct ur_lane *l, struct ur_qp *qp);
 
 /* progress.c; all under the lane's lock. */
 void ur_lane_drain(struct ur_lane *l, uint64_t now_ns); /* doorbells */
-/* What there is to send; true: packets have left. */
+/* Sends what there is; true: packets have left. */
 bool ur_lane_send(struct ur_lane *l, uint64_t now_ns);
 /*
- * Read the link once and do what follows: answer doorbells, expire timers,
- * send.  Returns the number of packets received (or of reads).
+ * Reads the link once, then serves doorbells, expires timers and sends.
+ * Returns the number of packets (or of reads).
  */
 int ur_lane_step(struct ur_lane *l, uint64_t now_ns);
 
-/* Keep account of polling; true: a poller drives the lane from now on, and
- * the helper is to be told. */
+/* Counts a poll.  True: the lane is driven by polling from now on, call
+ * ur_lane_hand_over(). */
 bool ur_lane_note_poll(struct ur_lane *l, uint64_t now);
 
 /* wake.c */
 int ur_helper_start(struct ur_lane *l);
 void ur_helper_wake(struct ur_lane *l); /* without the lock */
-/* The same for what watches the link: a thread that waits, or the helper. */
+/* Wakes the thread that watches the link: one that waits, or the helper. */
 void ur_lane_wake(struct ur_lane *l);
-/* A poller drives the lane from now on: both leave the link to it. */
+/* The lane is driven by polling from now on: wakes both from the link. */
 void ur_lane_hand_over(struct ur_lane *l);
-/* Between unlocking and locking again: let threads pass that sleep on the
+/* Between unlocking and locking again: lets threads pass that sleep on the
  * lock, which is not fair. */
 void ur_lane_make_way(const struct ur_lane *l);
-/* When something is due in the lane, or an event that is moderated. */
+/* When the next timer, batch, retry or moderated event is due. */
 uint64_t ur_lane_earliest(const struct ur_lane *l);
 /*
- * Under the lane's lock: must the helper be woken, because it would sleep
- * beyond the next deadline by more than slack_ns?
+ * Under the lane's lock: does what watches the link sleep beyond the next
+ * deadline by more than slack_ns?
  */
 bool ur_helper_is_late(const struct ur_lane *l, uint64_t slack_ns);
-/* Would it leave posts waiting that nobody else is sure to send? */
+/* Are there posts that no thread is sure to send in time? */
 bool ur_helper_leaves_posts(const struct ur_lane *l);
 
 /* Block all signals of this thread but those of faults. */

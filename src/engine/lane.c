@@ -82,7 +82,7 @@ static void init_fields(struct ur_lane *l, struct ur_adapter *a,
 	l->retry_ns = UR_NEVER;
 	l->timescale = ur_timescale();
 	l->poll_timescale = l->timescale;
-	l->gather_ns = (uint64_t)UR_GATHER_NS * l->timescale;
+	l->batch_window_ns = (uint64_t)UR_BATCH_WINDOW_NS * l->timescale;
 	l->streak_need_ns = UR_POLL_STREAK_NS;
 }
 

@@ -300,7 +300,7 @@ static int iw_step(struct ur_lane *l, uint64_t now_ns)
 }
 
 /* One read of the connection that had data the last times, no clock. */
-static int iw_glance(struct ur_lane *l)
+static int iw_quick_poll(struct ur_lane *l)
 {
 	struct ur_iw_lane *iw = l->iw;
 	struct ur_tcp_conn *c;
@@ -308,7 +308,7 @@ static int iw_glance(struct ur_lane *l)
 
 	if (iw->feed_at_ns != UR_NEVER)
 		return -EAGAIN;
-	c = ur_tcp_glance(&iw->tcp);
+	c = ur_tcp_hot(&iw->tcp);
 	if (!c)
 		return -EAGAIN;
 	k = ur_container_of(c, struct ur_iw_link, tcp);
@@ -457,7 +457,7 @@ const struct ur_lane_ops ur_lane_iwarp = {
 	.kick = iw_kick,
 	.send = iw_send,
 	.step = iw_step,
-	.glance = iw_glance,
+	.quick_poll = iw_quick_poll,
 	.deadline = iw_deadline,
 	.wait_fd = iw_wait_fd,
 	.settle = iw_settle,

@@ -20,10 +20,8 @@
 #include "shm/shm.h"
 #include "sockets/udp.h"
 
-/* Packets of any size that a socket's buffer holds, and more. */
-#define UNREAD_MAX 16384u
 /* How long requests of a queue pair that goes are sent. */
-#define LEAVE_NS   1000000000u
+#define LEAVE_NS 1000000000u
 
 /* Slot and link; on failure nothing is kept. */
 static int open_link(struct ur_lane *l)
@@ -143,7 +141,7 @@ static void take_in(struct ur_lane *l)
 	do {
 		n = ur_lane_step(l, ur_clock_ns());
 		taken += n > 0 ? (uint32_t)n : 0;
-	} while (n > 0 && taken < UNREAD_MAX);
+	} while (n > 0 && taken < UR_SOCKET_PACKETS);
 }
 
 /*

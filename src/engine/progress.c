@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The work of a lane, done by whoever holds it: the application's threads
- * inside post, poll and arm, or the helper (docs/decisions/0001).
+ * The work of a lane, done by the thread that holds its lock: one of the
+ * application in post, poll or arm, or the helper (docs/decisions/0001).
  *
- * Gathering (docs/decisions/0003): a post sends at once, unless the last burst
- * left a moment ago, requests are outstanding and the application is known to
- * poll, or has posted many in a row, or very many are.  Then small requests
- * wait until GATHER_MAX of them are there, the moment is over, or the
- * application polls or arms; the last resort is the helper, within
- * UR_GATHER_LATE_NS, or for a poller its tick, and then gathering pauses.
+ * Batching (docs/decisions/0003): a post sends at once, unless the last burst
+ * left within the batching window, requests are outstanding, and the
+ * application polls, has posted many in a row or has many outstanding.  Then
+ * small requests wait until there are BATCH_MAX of them, a post comes after
+ * the window, or the application polls or arms.  Otherwise the helper sends
+ * them within UR_BATCH_LATE_NS or, where the application polled, at its tick,
+ * and batching pauses.
  */
 #include <errno.h>
 #include <sched.h>
@@ -22,56 +23,53 @@
 #include "ports/port.h"
 #include "shm/shm.h"
 
-#define GATHER_MAX	 64u /* a burst */
-/* As many left together, this many moments ago at most: more will follow. */
-#define GATHER_COMPANY	 8u
-#define GATHER_PAUSES	 10u
-#define MISSES_PER_YIELD 32u
+#define BATCH_MAX	  64u /* a burst */
+/* A batch of this many left at most so many windows ago: expect another one. */
+#define BATCH_EXPECTED	  8u
+#define BATCH_GAP_WINDOWS 10u
+#define MISSES_PER_YIELD  32u
 /*
- * With a core each, threads that poll one queue are seldom in sched_yield() at
- * the same time.  On two cores 32 of them are there nearly always, and a thread
- * of the same process that sends to them, 16 messages at a time, got 208,000
- * messages/s; with naps 448,000 (medians of 5; over sockets 173,000 and
- * 344,000).  Where each message waits for the last: 25,000 and 46,000.
+ * With a core each, threads that poll one queue are rarely in sched_yield() at
+ * the same time; 32 threads on two cores nearly always are.  There a thread of
+ * the same process that sends to them, 16 messages at a time, reached 208,000
+ * messages/s without naps and 448,000 with them (medians of 5; through sockets
+ * 173,000 and 344,000); with one message at a time, 25,000 and 46,000.
  */
-#define YIELDERS	 4u
-/* Those that yield stay awake and poll: no message waits for a nap to end. */
-#define NAP_NS		 500000u
-#define GATHER_MAX_BYTES 32768u
-/* So many outstanding on a queue pair: who posts more is not in a hurry. */
-#define GATHER_BEHIND	 16u
-/* A stream takes it in one call, and has no packets to lose. */
-#define GATHER_STREAM	 262144u
-/* A burst of this many leaves with a request that is waited for. */
-#define GATHER_SIGNALED	 8u
-/* Posts without a poll or a pause between them. */
-#define BURST_MIN	 64u
-#define BURSTS_PER_SEND	 256u
-#define SKIP_POLLS	 64u
-#define READS_PER_POLL	 16u
-#define GLANCES		 4u
-/* What a read brings is a burst from so many bytes on; so many of them are
- * taken together. */
-#define BURST_BYTES	 16384u
-#define BURSTS_AT_ONCE	 4
-#define RETRY_SEND_NS	 100000u
-#define LATE_NS		 100000u
-#define READS_PER_TIMER	 64u
-/* A channel that brought something is looked at this many times … */
-#define SHM_HOT		 4096u
-/* … without more than that but after so many looks and cells, … */
-#define SHM_WORK	 128u
-/* … and without the link but at times. */
-#define SHM_LINK_NS	 8000u
-/* Posts between two looks at what peers wish (ur_shm_share()). */
-#define SHARE_EVERY	 16u
-/* Steps in a row in which it brings something and the link is not read. */
-#define SHM_STEPS	 8u
-/* Empty looks into a link that urnicd serves, between which it gets the core. */
-#define WAY_LOOKS_MIN	 8u
-#define WAY_LOOKS_MAX	 128u
-/* Packets of any size that a socket's buffer holds, and more. */
-#define HELD_MAX	 16384u
+#define YIELDERS	  4u
+/* Threads that yield stay runnable, so no message waits for a nap to end. */
+#define NAP_NS		  500000u
+#define BATCH_MAX_BYTES	  32768u
+/* With more outstanding on a queue pair, latency no longer matters: batch. */
+#define BATCH_BEHIND	  16u
+/* Of TCP, which takes it in one call and loses no packets. */
+#define BATCH_MAX_STREAM  262144u
+/* A batch of this many leaves with a request whose completion is awaited. */
+#define BATCH_SIGNALED	  8u
+/* Posts in a row, without a poll or a pause between them. */
+#define BURST_MIN	  64u
+#define BURSTS_PER_SEND	  256u
+#define SKIP_POLLS	  64u
+#define READS_PER_POLL	  16u
+#define QUICK_POLLS	  4u /* one in so many polls does more */
+/* A read of so many bytes is followed by another, up to so many in all. */
+#define BURST_BYTES	  16384u
+#define BURSTS_AT_ONCE	  4
+#define RETRY_SEND_NS	  100000u
+#define LATE_NS		  100000u
+#define READS_PER_TIMER	  64u
+/* Polls that look at shared memory first after it brought something. */
+#define SHM_HOT		  4096u
+/* Of those: polls and descriptors between two readings of the clock. */
+#define SHM_WORK	  128u
+/* Of those: time between two reads of the link. */
+#define SHM_LINK_NS	  8000u
+/* Posts between two checks of peers' requests (ur_shm_share()). */
+#define SHARE_EVERY	  16u
+/* Steps with descriptors per read of the link. */
+#define SHM_STEPS	  8u
+/* Empty reads of a link that urnicd serves, after which it gets the core. */
+#define YIELD_READS_MIN	  8u
+#define YIELD_READS_MAX	  128u
 
 static void on_packet(void *arg, const struct ur_rx *rx)
 {
@@ -82,7 +80,7 @@ static void on_packet(void *arg, const struct ur_rx *rx)
 	l->read_bytes += rx->len;
 	if (__builtin_expect(l->serves_qp1, 0) && ur_cm_hook_input(rx))
 		return;
-	l->heard |= ur_roce_input(l->roce, rx, l->now_ns);
+	l->accepted |= ur_roce_input(l->roce, rx, l->now_ns);
 }
 
 static void kick(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
@@ -114,11 +112,11 @@ bool ur_lane_send(struct ur_lane *l, uint64_t now_ns)
 	struct ur_burst *t = &l->burst;
 	uint32_t n;
 
-	if (l->gathered)
-		l->company = l->gathered;
-	l->gathered = 0;
-	l->gathered_bytes = 0;
-	l->gathered_signaled = false;
+	if (l->batched)
+		l->last_batch = l->batched;
+	l->batched = 0;
+	l->batched_bytes = 0;
+	l->batched_signaled = false;
 	if (!l->roce) {
 		l->ops->send(l, now_ns);
 		return false;
@@ -143,9 +141,9 @@ bool ur_lane_send(struct ur_lane *l, uint64_t now_ns)
 }
 
 /*
- * A timer that is this late tells that nobody could work (the process was
- * stopped, the machine busy).  The answer may lie in the socket, so that is
- * read first; but whoever floods us does not stop our timers.
+ * A timer this late means that no thread could run (the process was stopped,
+ * the machine was busy).  The answer may be in the socket, so read that first;
+ * but not for ever, or a flood of packets would stop the timers.
  */
 static void expire(struct ur_lane *l, bool dry, uint64_t now_ns)
 {
@@ -161,27 +159,28 @@ static void expire(struct ur_lane *l, bool dry, uint64_t now_ns)
 }
 
 /*
- * A cell waits for packets that were sent before it: they have been read when
- * the link is dry, or as much came as a socket holds.  A port reads the socket
- * of the host's own packets only now and then.
+ * A descriptor waits for packets that were sent before it.  All of them have
+ * been read when the link is empty, or when as much has come as a socket holds.
+ * A port reads the host's own socket only once in UR_PORT_HOST_EVERY reads.
  */
 static void note_dry(struct ur_lane *l, int n)
 {
 	uint32_t looks = l->adapter->dev.spec.port ? UR_PORT_HOST_EVERY : 1;
 
-	l->held_packets += (uint32_t)n;
-	l->dry_looks = n ? 0 : l->dry_looks + 1;
-	if (l->dry_looks < looks && l->held_packets < HELD_MAX)
+	l->link_wait_packets += (uint32_t)n;
+	l->link_wait_empty = n ? 0 : l->link_wait_empty + 1;
+	if (l->link_wait_empty < looks &&
+	    l->link_wait_packets < UR_SOCKET_PACKETS)
 		return;
-	l->dry_looks = 0;
-	l->held_packets = 0;
+	l->link_wait_empty = 0;
+	l->link_wait_packets = 0;
 	ur_shm_link_empty(l->roce);
 }
 
 /*
- * Bursts that lie there together are taken together, so that one
- * acknowledgement does for all of them: it costs the receiver a third of what a
- * burst does.  Bursts of small packets are not: it took 11 % of their rate.
+ * Bursts that arrived together are read together, so that one acknowledgement
+ * serves all of them: it costs the receiver a third of what a burst does.
+ * Bursts of small packets are not: it took 11 % of their rate.
  */
 static int read_link(struct ur_lane *l)
 {
@@ -204,20 +203,20 @@ static int receive(struct ur_lane *l)
 	int n;
 
 	l->now_ns = 0;
-	l->heard = false;
+	l->accepted = false;
 	n = read_link(l);
-	/* Until memory brings something again; packets that are for nothing
-	 * here are no reason to read the link with each poll. */
-	if (l->heard)
+	/* Read the link with each poll, until shared memory brings
+	 * something again; but not for packets that no QP accepted. */
+	if (l->accepted)
 		l->shm_hot = 0;
 	if (l->link->served)
-		l->empty_looks = n ? 0 : l->empty_looks + 1;
+		l->empty_reads = n ? 0 : l->empty_reads + 1;
 	if (n >= 0 && ur_shm_waits_link(l->roce))
 		note_dry(l, n);
 	return n;
 }
 
-/* What came through shared memory. */
+/* Reads descriptors from shared memory; returns their number. */
 static int receive_shm(struct ur_lane *l, uint64_t now_ns)
 {
 	int n;
@@ -232,7 +231,7 @@ static int receive_shm(struct ur_lane *l, uint64_t now_ns)
 	return n;
 }
 
-/* What follows on n packets received.  Returns when it was done. */
+/* Serves what n received packets cause.  Returns the time. */
 static uint64_t respond(struct ur_lane *l, int n, uint64_t now_ns)
 {
 	uint64_t done_ns;
@@ -257,7 +256,7 @@ int ur_lane_step(struct ur_lane *l, uint64_t now_ns)
 	if (!l->roce)
 		return l->ops->step(l, now_ns);
 	n = receive_shm(l, now_ns);
-	/* The link costs a system call to look at; but it gets its turns. */
+	/* Reading the link is a system call: not in each step. */
 	if (n == 0 || ++l->shm_steps % SHM_STEPS == 0)
 		n += receive(l);
 	else
@@ -273,9 +272,9 @@ static bool is_armed(const struct ur_cq *cq)
 }
 
 /*
- * Somebody waits for the next entry, whatever it is, or may sleep until one that
- * is solicited comes.  A program that polls all the time may have armed the
- * queue for the latter as well, as UCX does for its UD interface.
+ * A thread waits for the next entry, or may sleep until a solicited one comes.
+ * A program that always polls may have armed the queue for the latter too, as
+ * UCX does for its UD interface.
  */
 static bool awaits_event(const struct ur_lane *l, const struct ur_cq *cq)
 {
@@ -295,56 +294,56 @@ static bool awaits_event(const struct ur_lane *l, const struct ur_cq *cq)
 static bool is_waited_for(struct ur_lane *l, const struct ur_qp *qp,
 			  const struct ur_swqe *w, uint32_t outstanding)
 {
-	bool first = !l->gathered_signaled;
+	bool first = !l->batched_signaled;
 
 	if (!qp->sq_sig_all && !(w->flags & UR_SEND_SIGNALED))
 		return false;
-	l->gathered_signaled = true;
-	return first && l->gathered >= GATHER_SIGNALED &&
+	l->batched_signaled = true;
+	return first && l->batched >= BATCH_SIGNALED &&
 	       outstanding > qp->sq.max_wr / 2;
 }
 
 /*
- * Will somebody come by soon who sends what waits?  The application that polls;
- * or, where it only posts, and that again and again, or where much is under way
- * that will be answered, the helper, which the answer wakes or, if that is late,
- * its deadline.  Threads that share a core have it too seldom to count as pollers
- * of lanes of their own, but what each posts is a stream all the same.  Sent one
- * by one, the requests of such a burst would cost as many datagrams and, where
- * the helper has the same core, two changes of threads for each.
+ * Is a thread sure to send soon what waits?  The application, if it polls.  If
+ * it only posts, many in a row or with many outstanding: the helper, which the
+ * answers wake, or else its deadline.  Threads that share a core run too rarely
+ * to count as pollers of lanes of their own, but each posts a stream.  Without
+ * batching, each of its requests would cost a datagram and, if the helper has
+ * the same core, two context switches.
  */
-static bool is_attended(const struct ur_lane *l, const struct ur_qp *qp,
-			uint32_t outstanding)
+static bool will_be_flushed(const struct ur_lane *l, const struct ur_qp *qp,
+			    uint32_t outstanding)
 {
 	if (l->watch == UR_WATCH_TICK)
 		return true;
 	return l->roce && ur_qp_type_reliable(qp->type) &&
-	       (l->post_streak >= BURST_MIN || outstanding > GATHER_BEHIND);
+	       (l->post_streak >= BURST_MIN || outstanding > BATCH_BEHIND);
 }
 
 /*
- * Is the last burst, or the first request that waits, a moment old at most?
- * Who got completions for many fills his queue again, with many: then the
- * moment begins with the first of them, which else would leave alone.
+ * Did the last burst leave, or the first waiting request come, within the
+ * batching window?  After a large batch expect another, since a program that
+ * gets many completions posts as many again: its first post opens a window.
  */
-static bool is_moment(struct ur_lane *l)
+static bool in_batch_window(struct ur_lane *l)
 {
-	uint64_t now = ur_ticks(), moment = l->gather_ns * UR_TICKS_PER_NS;
+	uint64_t now = ur_ticks(),
+		 window = l->batch_window_ns * UR_TICKS_PER_NS;
 
-	if (now - l->flush_ticks <= moment)
+	if (now - l->flush_ticks <= window)
 		return true;
-	if (l->gathered || l->company < GATHER_COMPANY ||
-	    now - l->flush_ticks > GATHER_PAUSES * moment)
+	if (l->batched || l->last_batch < BATCH_EXPECTED ||
+	    now - l->flush_ticks > BATCH_GAP_WINDOWS * window)
 		return false;
 	l->flush_ticks = now;
 	return true;
 }
 
 /*
- * May the requests just posted on qp wait?  The newest stands for all.  It is
- * not completed (tail is beyond head), so nobody writes its slot.
+ * May the requests just posted on qp wait?  The newest one decides for all.  It
+ * is not completed (tail is beyond head), so no thread writes its slot.
  */
-static bool may_gather(struct ur_lane *l, const struct ur_qp *qp)
+static bool may_batch(struct ur_lane *l, const struct ur_qp *qp)
 {
 	uint32_t tail =
 		atomic_load_explicit(&qp->sq.tail, memory_order_acquire);
@@ -353,8 +352,9 @@ static bool may_gather(struct ur_lane *l, const struct ur_qp *qp)
 	const struct ur_swqe *w;
 
 	l->post_streak++;
-	if (!is_attended(l, qp, tail - head) || l->held || !is_moment(l) ||
-	    awaits_event(l, qp->send_cq) || awaits_event(l, qp->recv_cq))
+	if (!will_be_flushed(l, qp, tail - head) || l->held ||
+	    !in_batch_window(l) || awaits_event(l, qp->send_cq) ||
+	    awaits_event(l, qp->recv_cq))
 		return false;
 	/* Reliable requests are outstanding until answered; others complete
 	 * as they leave, those of iWARP as well. */
@@ -362,22 +362,23 @@ static bool may_gather(struct ur_lane *l, const struct ur_qp *qp)
 			     !ur_roce_is_under_way(qp)))
 		return false;
 	w = ur_sq_slot(&qp->sq, tail - 1);
-	l->gathered_bytes += w->length;
-	return ++l->gathered < GATHER_MAX &&
-	       l->gathered_bytes <
-		       (l->roce ? GATHER_MAX_BYTES : GATHER_STREAM) &&
+	l->batched_bytes += w->length;
+	return ++l->batched < BATCH_MAX &&
+	       l->batched_bytes <
+		       (l->roce ? BATCH_MAX_BYTES : BATCH_MAX_STREAM) &&
 	       !is_waited_for(l, qp, w, tail - head);
 }
 
 /*
- * The application posts or polls.  Both count: a streaming program fills its
- * queue for longer than a pause may be before it polls again.  What the helper
- * took of its time, if they share a core, is no pause; and what it hears of a
- * poll that found the lane taken may be older than the last one that did not.
+ * The application posts or polls.  Both count, since a streaming program fills
+ * its queue for longer than UR_POLL_GAP_NS before it polls again.  The time in
+ * which the helper ran is no gap: they may share a core.  `now` may be earlier
+ * than app_ns, if a poll that found the lane taken is reported by the helper.
  */
 static void note_activity(struct ur_lane *l, uint64_t now)
 {
-	uint64_t last = l->app_ns > l->excuse_ns ? l->app_ns : l->excuse_ns;
+	uint64_t last =
+		l->app_ns > l->helper_ran_ns ? l->app_ns : l->helper_ran_ns;
 
 	if (now > last &&
 	    now - last > (uint64_t)UR_POLL_GAP_NS * l->poll_timescale) {
@@ -389,8 +390,8 @@ static void note_activity(struct ur_lane *l, uint64_t now)
 }
 
 /*
- * While somebody polls, the time of his last look at the clock is good enough
- * for timers; not for completions that are stamped with it.
+ * While the application polls, the time of its last post or poll is precise
+ * enough for timers, but not for completions that are stamped with it.
  */
 static uint64_t coarse_now(const struct ur_lane *l)
 {
@@ -402,22 +403,22 @@ static uint64_t coarse_now(const struct ur_lane *l)
 }
 
 /*
- * Nobody looks at the time with which completions of qp are stamped.  Who arms
- * the queue just now may have one event too early, if he has it moderated.
+ * No completion of qp needs the current time, for a stamp or for moderation.
+ * If the queue is armed just now, one moderated event may come too early.
  */
-static bool is_timeless(const struct ur_lane *l, const struct ur_qp *qp)
+static bool needs_no_time(const struct ur_lane *l, const struct ur_qp *qp)
 {
 	return !atomic_load_explicit(&l->stamps, memory_order_relaxed) &&
 	       !is_armed(qp->send_cq);
 }
 
 /*
- * The request leaves by memory, and nothing else is to be done: no clock is
- * read, no burst is built.  False: there is more, the lane is still held.
+ * The request leaves through shared memory, and nothing else is to be done: no
+ * burst is built.  False: there is more to do, and the lane is still locked.
  */
 static bool kick_shm(struct ur_lane *l, struct ur_qp *qp)
 {
-	bool direct = (is_timeless(l, qp) && ur_shm_kick_direct(qp)) ||
+	bool direct = (needs_no_time(l, qp) && ur_shm_kick_direct(qp)) ||
 		      ur_shm_kick_small(qp);
 	bool share;
 
@@ -439,35 +440,35 @@ static bool kick_shm(struct ur_lane *l, struct ur_qp *qp)
 
 static void flush(struct ur_lane *l, uint64_t now)
 {
-	if (!l->gathered)
-		l->company = 0;
+	if (!l->batched)
+		l->last_batch = 0;
 	ur_lane_send(l, now);
-	/* Not when it began: the call is as long as the moment. */
+	/* Read after the call, which takes as long as the window. */
 	l->flush_ticks = ur_ticks();
 	l->app_ns = ur_clock_ns();
 }
 
 /*
- * One more request for a burst that waits: no clock is read, which would cost
- * more than all else.  False: there is more to do, the lane is still held.
+ * Adds a request to the batch without reading the clock, which would cost more
+ * than all the rest.  False: there is more to do, and the lane is still locked.
  */
-static bool gather_more(struct ur_lane *l, struct ur_qp *qp)
+static bool batch_more(struct ur_lane *l, struct ur_qp *qp)
 {
 	if (ur_doorbell_is_set(&l->doorbell))
 		return false;
 	ur_lane_kick(l, qp, l->app_ns);
-	if (!may_gather(l, qp))
+	if (!may_batch(l, qp))
 		flush(l, ur_clock_ns());
 	ur_lane_unlock(l);
 	return true;
 }
 
 /*
- * Who finds completions when he polls does not come to the lane; that he takes
- * some again and again between his requests says that he polls.  Else a helper
- * on the core of the application, which has done the work each time before the
- * application looks, would never learn that it is not needed.  A queue that may
- * overrun moves its head by itself.
+ * A poll that finds completions does not reach the lane.  An application that
+ * takes some between its posts polls all the same.  Otherwise a helper on its
+ * core, which completes everything before the application polls, would never
+ * learn that it is not needed.  The head of a queue that may overrun moves
+ * without a poll.
  */
 static bool note_taken(struct ur_lane *l, struct ur_qp *qp, uint64_t now)
 {
@@ -496,7 +497,7 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 	if (ur_latch_try(&l->lock)) {
 		if (qp->on_shm && kick_shm(l, qp))
 			return;
-		if (l->gathered && gather_more(l, qp))
+		if (l->batched && batch_more(l, qp))
 			return;
 		now = ur_clock_ns();
 		kick(l, qp, now);
@@ -509,7 +510,7 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 	note_activity(l, now);
 	if (l->watch == UR_WATCH_ARMED)
 		wake = note_taken(l, qp, now);
-	if (now < l->no_gather_until_ns || !may_gather(l, qp))
+	if (now < l->no_batch_until_ns || !may_batch(l, qp))
 		flush(l, now);
 	ur_lane_unlock(l);
 	if (wake)
@@ -531,11 +532,11 @@ bool ur_lane_note_poll(struct ur_lane *l, uint64_t now)
 }
 
 /*
- * The lock is not fair, so those asleep on it need it to be free most of the
- * time; but not all the time, since on a busy machine they may come only
- * after milliseconds, and the lane must not stand still for that long.
+ * The lock is not fair, so threads that sleep on it need it to be free most of
+ * the time.  Not always: on a busy machine they may take milliseconds to get a
+ * core, and the lane must not stand still for that long.
  */
-static bool make_way(struct ur_lane *l)
+static bool skip_for_sleepers(struct ur_lane *l)
 {
 	if (!atomic_load_explicit(&l->waiting, memory_order_relaxed))
 		return false;
@@ -554,12 +555,12 @@ static void nap(void)
 }
 
 /*
- * The holder is told that somebody polls.  It may be a helper that shares our
- * core and was interrupted: then polling on only keeps it from finishing.
+ * Tells the holder that a thread polls.  The holder may be a helper that was
+ * preempted on this core: then it needs the core to finish.
  *
- * Threads that poll one queue are interchangeable.  When some of them yield
- * already, the cores are short, and the others sleep instead of taking turns
- * with the holder and with the threads that send.
+ * Threads that poll one queue are interchangeable.  If YIELDERS of them yield
+ * already, cores are short, and the others sleep instead of alternating with
+ * the holder and with the threads that send.
  */
 static void missed(struct ur_lane *l, struct ur_cq *cq)
 {
@@ -580,19 +581,19 @@ static void missed(struct ur_lane *l, struct ur_cq *cq)
 		nap();
 }
 
-/* Nothing waits that a poll would have to look after first. */
-static bool may_glance(struct ur_lane *l)
+/* The application polls, and nothing waits that a poll would send first. */
+static bool may_quick_poll(struct ur_lane *l)
 {
-	return l->watch == UR_WATCH_TICK && (l->roce || l->ops->glance) &&
-	       !l->held && !l->gathered && !ur_doorbell_is_set(&l->doorbell);
+	return l->watch == UR_WATCH_TICK && (l->roce || l->ops->quick_poll) &&
+	       !l->held && !l->batched && !ur_doorbell_is_set(&l->doorbell);
 }
 
 /*
- * While messages come through memory, most polls look there alone: a look at
- * the clock or into the link costs more than the message.  False: this one is
- * to do more.
+ * While messages come through shared memory, most polls look only there:
+ * reading the clock or the link costs more than the message.  False: this poll
+ * has to do more.
  */
-static bool glance_shm(struct ur_lane *l)
+static bool quick_poll_shm(struct ur_lane *l)
 {
 	uint64_t now;
 	int n;
@@ -617,8 +618,8 @@ static bool glance_shm(struct ur_lane *l)
 	return l->shm_work < SHM_WORK;
 }
 
-/* The rest of what a poll does, but for the link.  False: its turn has come. */
-static bool look_up(struct ur_lane *l, uint64_t now)
+/* Timers and sending only.  False: it is time to read the link as well. */
+static bool poll_without_link(struct ur_lane *l, uint64_t now)
 {
 	l->shm_work = 0;
 	if (now - l->link_ns > (uint64_t)SHM_LINK_NS * l->timescale)
@@ -629,60 +630,60 @@ static bool look_up(struct ur_lane *l, uint64_t now)
 }
 
 /*
- * Who waits for a message polls until it is there, and what a poll costs that
- * finds nothing delays it by half.  So most polls only look into the link; the
- * clock, the timers and what waits to be sent have to do with one of
- * GLANCES.  True: nothing was there; else *now is told, if it is known.
+ * A program that waits for a message polls until it is there, and is delayed by
+ * half of what an empty poll costs.  So most polls only read the link, and one
+ * in QUICK_POLLS reads the clock, expires timers and sends.  True: nothing was
+ * there; otherwise *now is set, if it is known.
  */
-static bool glance(struct ur_lane *l, uint64_t *now)
+static bool quick_poll(struct ur_lane *l, uint64_t *now)
 {
 	int n;
 
-	if (++l->glances % GLANCES == 0)
+	if (++l->quick_polls % QUICK_POLLS == 0)
 		return false;
-	n = l->roce ? receive(l) : l->ops->glance(l);
+	n = l->roce ? receive(l) : l->ops->quick_poll(l);
 	if (n == 0)
 		return true;
 	if (n == -EAGAIN && !l->roce)
 		return false;
 	*now = l->now_ns ? l->now_ns : ur_clock_ns();
-	/* Our own work is no pause of the application. */
+	/* Our own work is no gap between polls. */
 	if (l->roce)
 		*now = respond(l, n, *now);
 	return false;
 }
 
 /*
- * Not while the lane is held: the core may come back late.  Where nobody wants
- * it the next time is later.
+ * Gives the core to urnicd; without the lane, since the core may come back
+ * late.  The interval doubles while no thread takes the core.
  */
-static void give_way(struct ur_lane *l)
+static void yield_core(struct ur_lane *l)
 {
-	struct ur_yield way = l->way;
+	struct ur_yield yield = l->yield;
 	bool taken;
 
-	l->empty_looks = 0;
+	l->empty_reads = 0;
 	ur_lane_unlock(l);
-	if (!ur_yield_allowed(&way, ur_clock_ns()))
+	if (!ur_yield_allowed(&yield, ur_clock_ns()))
 		return;
-	taken = ur_yield_cpu(&way);
+	taken = ur_yield_cpu(&yield);
 	if (!ur_latch_try(&l->lock))
 		return;
-	l->way = way;
-	l->way_looks = taken ? WAY_LOOKS_MIN : l->way_looks * 2;
-	if (l->way_looks < WAY_LOOKS_MIN)
-		l->way_looks = WAY_LOOKS_MIN;
-	if (l->way_looks > WAY_LOOKS_MAX)
-		l->way_looks = WAY_LOOKS_MAX;
+	l->yield = yield;
+	l->yield_reads = taken ? YIELD_READS_MIN : l->yield_reads * 2;
+	if (l->yield_reads < YIELD_READS_MIN)
+		l->yield_reads = YIELD_READS_MIN;
+	if (l->yield_reads > YIELD_READS_MAX)
+		l->yield_reads = YIELD_READS_MAX;
 	ur_lane_unlock(l);
 }
 
-/* A helper that is told to tick comes first: till then it sleeps on the link,
- * and nobody looks after what becomes due. */
+/* Waking the helper goes before yielding: until it ticks it sleeps on the link,
+ * and no thread expires timers. */
 static void end_poll(struct ur_lane *l, bool wake)
 {
-	if (!wake && l->empty_looks > l->way_looks)
-		give_way(l);
+	if (!wake && l->empty_reads > l->yield_reads)
+		yield_core(l);
 	else
 		ur_lane_unlock(l);
 	if (wake)
@@ -690,23 +691,23 @@ static void end_poll(struct ur_lane *l, bool wake)
 }
 
 /*
- * One read is enough if it completed something: the application has work
- * then, and a further read that finds nothing would only delay it.  True: it
- * was more than a glance.
+ * Reads until cq has an entry: the application has work then, and a further
+ * read that finds nothing would only delay it.  True: it was more than a quick
+ * poll.
  */
 static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 {
 	uint64_t now = 0;
-	bool wake, glances;
+	bool wake, quick;
 
-	/* Armed for any entry, it is not polled but waited for, and the helper
-	 * works: a completion made here would leave an event that finds
-	 * nothing.  Armed for solicited ones it may be polled for the others,
-	 * and the helper would need a core for each packet. */
+	/* A queue armed for any entry is waited for, and the helper works: a
+	 * completion made here would leave an event without an entry.  One
+	 * that is armed for solicited entries may be polled for the others;
+	 * the helper would need a core for each packet. */
 	if (atomic_load_explicit(&cq->armed, memory_order_relaxed) ==
 	    UR_CQ_ARMED_ANY)
 		return true;
-	if (make_way(l) || !ur_latch_try(&l->lock)) {
+	if (skip_for_sleepers(l) || !ur_latch_try(&l->lock)) {
 		missed(l, cq);
 		return true;
 	}
@@ -714,16 +715,16 @@ static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 		&l->polls,
 		atomic_load_explicit(&l->polls, memory_order_relaxed) + 1,
 		memory_order_relaxed);
-	glances = may_glance(l);
-	if (glances && (l->shm_hot ? glance_shm(l) : glance(l, &now))) {
+	quick = may_quick_poll(l);
+	if (quick && (l->shm_hot ? quick_poll_shm(l) : quick_poll(l, &now))) {
 		end_poll(l, false);
 		return false;
 	}
 	if (!now)
 		now = ur_clock_ns();
 	wake = ur_lane_note_poll(l, now);
-	/* A helper that is told to tick comes first: it sleeps on the link. */
-	if (!wake && glances && l->shm_hot && look_up(l, now)) {
+	/* Not if the helper is to be told to tick, which must not wait. */
+	if (!wake && quick && l->shm_hot && poll_without_link(l, now)) {
 		end_poll(l, false);
 		return true;
 	}
@@ -731,7 +732,7 @@ static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 	for (uint32_t i = 0; i < READS_PER_POLL && ur_cq_is_empty(cq); i++) {
 		if (!ur_lane_step(l, now))
 			break;
-		/* Our own work is no pause of the application. */
+		/* Our own work is no gap between polls. */
 		now = ur_clock_ns();
 		l->app_ns = now;
 	}

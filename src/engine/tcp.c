@@ -247,7 +247,7 @@ static bool skip(struct ur_tcp *t)
 	return true;
 }
 
-struct ur_tcp_conn *ur_tcp_glance(struct ur_tcp *t)
+struct ur_tcp_conn *ur_tcp_hot(struct ur_tcp *t)
 {
 	if (t->streams || !ur_list_empty(&t->readable) || !skip_for_hot(t))
 		return NULL;

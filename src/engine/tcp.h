@@ -100,7 +100,7 @@ void ur_tcp_poll(struct ur_tcp *t, bool quick, uint64_t now_ns);
  * kernel of any other; NULL: ur_tcp_poll() has to look.  It is not on the list
  * of those that may be read.
  */
-struct ur_tcp_conn *ur_tcp_glance(struct ur_tcp *t);
+struct ur_tcp_conn *ur_tcp_hot(struct ur_tcp *t);
 
 /* Connections that may be read are left: their edges will not come again. */
 static inline bool ur_tcp_has_readable(const struct ur_tcp *t)

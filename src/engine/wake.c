@@ -47,7 +47,7 @@
 #define SPIN_PAUSES	8
 #define READS_PER_HOLD	16u
 #define MAKE_WAY_NS	50000u
-#define PAUSE_GATHER_NS 10000000u
+#define NO_BATCH_NS	10000000u
 #define STACK_BYTES	(256u << 10)
 #define TICKS_PER_TURN	8u
 /* So many waits within a tick: they come back soon. */
@@ -66,11 +66,11 @@ struct helper {
 	uint32_t ticks;
 };
 
-/* When what was gathered must leave, should no answer bring us here before. */
-static uint64_t gather_due(const struct ur_lane *l)
+/* When what was batched must leave, should no answer bring us here before. */
+static uint64_t batch_due(const struct ur_lane *l)
 {
-	return l->gathered
-		       ? l->app_ns + (uint64_t)UR_GATHER_LATE_NS * l->timescale
+	return l->batched
+		       ? l->app_ns + (uint64_t)UR_BATCH_LATE_NS * l->timescale
 		       : UR_NEVER;
 }
 
@@ -81,7 +81,7 @@ uint64_t ur_lane_earliest(const struct ur_lane *l)
 
 	if (own < at)
 		at = own;
-	own = gather_due(l);
+	own = batch_due(l);
 	if (own < at)
 		at = own;
 	return at < l->retry_ns ? at : l->retry_ns;
@@ -101,9 +101,9 @@ bool ur_helper_leaves_posts(const struct ur_lane *l)
 {
 	switch (l->watch) {
 	case UR_WATCH_ARMED:
-		return gather_due(l) < l->sleep_until_ns;
+		return batch_due(l) < l->sleep_until_ns;
 	case UR_WATCH_WAITER:
-		return l->gathered && !l->waiters;
+		return l->batched && !l->waiters;
 	case UR_WATCH_TICK:
 		break;
 	}
@@ -217,8 +217,8 @@ static void tick(struct ur_lane *l, uint64_t now)
 		l->shm_hot = 0; /* the next one looks at the link as well */
 		return;
 	}
-	if (l->gathered)
-		l->no_gather_until_ns = now + PAUSE_GATHER_NS;
+	if (l->batched)
+		l->no_batch_until_ns = now + NO_BATCH_NS;
 	poller_left(l, now);
 }
 
@@ -251,10 +251,10 @@ static void tick_waiter(struct ur_lane *l, uint64_t now)
 static uint64_t next_wake(const struct ur_lane *l, uint64_t now)
 {
 	uint64_t at = ur_lane_earliest(l);
-	uint64_t late = (uint64_t)UR_GATHER_LATE_NS * l->timescale;
+	uint64_t late = (uint64_t)UR_BATCH_LATE_NS * l->timescale;
 
 	if (l->watch == UR_WATCH_WAITER) {
-		at = l->waiters ? UR_NEVER : gather_due(l);
+		at = l->waiters ? UR_NEVER : batch_due(l);
 		if (!l->helper_rests && at > now + UR_TICK_NS)
 			at = now + UR_TICK_NS;
 		return at;
@@ -262,8 +262,8 @@ static uint64_t next_wake(const struct ur_lane *l, uint64_t now)
 
 	if (l->watch == UR_WATCH_TICK)
 		return now + UR_TICK_NS;
-	/* More is going to be gathered, and need not wake us then. */
-	if (l->company && now - l->app_ns < late && at > now + late)
+	/* More is going to be batched, and need not wake us then. */
+	if (l->last_batch && now - l->app_ns < late && at > now + late)
 		at = now + late;
 	if (now - l->activity_ns < UR_ACTIVE_NS && at > now + UR_TICK_NS)
 		at = now + UR_TICK_NS;
@@ -394,7 +394,7 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 	ur_moderator_expire(&l->adapter->moderator, ur_clock_ns());
 	now = ur_clock_ns();
 	if (busy)
-		l->excuse_ns = now;
+		l->helper_ran_ns = now;
 	until = next_wake(l, now);
 	if (l->watch != UR_WATCH_WAITER)
 		l->sleep_until_ns = until;

@@ -253,8 +253,8 @@ static void test_arm_is_the_last_word(void **state)
 	assert_true(pair_become_poller(p));
 	ur_cq_arm(&p->cq, false);
 	ur_lane_lock(l);
-	l->excuse_ns = ur_adapter_now();
-	atomic_store(&l->missed_ns, l->excuse_ns);
+	l->helper_ran_ns = ur_adapter_now();
+	atomic_store(&l->missed_ns, l->helper_ran_ns);
 	ur_lane_unlock(l);
 	ur_adapter_arm(p->a, &p->cq);
 	for (unsigned int i = 0; i < 50; i++) {

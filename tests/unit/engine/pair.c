@@ -20,13 +20,13 @@ static void dump(const struct pair *p)
 		"qpn %u: sq %u..%u, cq %u..%u armed %u\n"
 		"watch %d, called %lld us ago, sleeps until %lld us, "
 		"deadline %lld us, retry %lld us, waiting %u, rung %d, "
-		"gathered %u\n",
+		"batched %u\n",
 		p->qa.qpn, p->qa.sq.head, p->qa.sq.tail, p->cq.head, p->cq.tail,
 		p->cq.armed, l->watch, (long long)(now - l->app_ns) / 1000,
 		(long long)(l->sleep_until_ns - now) / 1000,
 		(long long)(ur_roce_deadline(l->roce) - now) / 1000,
 		(long long)(l->retry_ns - now) / 1000, l->waiting,
-		ur_doorbell_is_set(&l->doorbell), l->gathered);
+		ur_doorbell_is_set(&l->doorbell), l->batched);
 	if (ur_report(p->a, text, sizeof(text) - 1) < sizeof(text))
 		fprintf(stderr, "%s\n", text);
 }

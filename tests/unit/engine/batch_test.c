@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What waits for a burst to fill, and for how long: two QPs of one lane talk to
- * each other over loopback, without a daemon.
+ * Which posts are batched, and for how long: two QPs of one lane exchange
+ * messages over loopback, without a daemon.
  */
 #include "pair.h"
 
@@ -11,30 +11,30 @@
 
 #define SECOND 1000000000ull
 
-static uint32_t gathered(struct ur_lane *l)
+static uint32_t batched(struct ur_lane *l)
 {
 	uint32_t n;
 
 	ur_lane_lock(l);
-	n = l->gathered;
+	n = l->batched;
 	ur_lane_unlock(l);
 	return n;
 }
 
-static void set_gather_ns(struct ur_lane *l, uint64_t ns)
+static void set_window_ns(struct ur_lane *l, uint64_t ns)
 {
 	ur_lane_lock(l);
-	l->gather_ns = ns;
-	l->no_gather_until_ns = 0;
+	l->batch_window_ns = ns;
+	l->no_batch_until_ns = 0;
 	ur_lane_unlock(l);
 }
 
 /*
- * A request that waits for a burst to fill leaves within ticks, though nobody
- * polls any more.  (The moment of gathering is made long, so that the test
- * does not depend on the speed of posting.)
+ * A batch that is not full leaves within ticks, although no thread polls any
+ * more.  (The window is long, so that the test does not depend on the speed of
+ * posting.)
  */
-static void test_gathering_is_bounded(void **state)
+static void test_batch_leaves_within_ticks(void **state)
 {
 	struct pair *p = *state;
 	struct ur_lane *l = p->qa.lane;
@@ -44,24 +44,24 @@ static void test_gathering_is_bounded(void **state)
 		bool waited;
 
 		assert_true(pair_become_poller(p));
-		set_gather_ns(l, SECOND);
+		set_window_ns(l, SECOND);
 		for (int k = 0; k < 8; k++)
 			pair_write_byte(p, i);
-		waited = gathered(l) > 0;
+		waited = batched(l) > 0;
 		assert_true(pair_seen_in_memory(p, i, SECOND / 5));
 		pair_drain(p);
-		/* It was a bad bet, so there is a pause; but not if the helper
-		 * came while the posts were new. */
+		/* Batching pauses then, unless the helper came while the posts
+		 * were new. */
 		ur_lane_lock(l);
-		paused = waited && l->no_gather_until_ns > 0;
+		paused = waited && l->no_batch_until_ns > 0;
 		ur_lane_unlock(l);
 	}
 	assert_true(paused);
-	set_gather_ns(l, UR_GATHER_NS);
+	set_window_ns(l, UR_BATCH_WINDOW_NS);
 }
 
-/* STYLE, rule 10: the limit of gathering, and one more. */
-static void test_gathering_is_limited(void **state)
+/* STYLE, rule 10: the limit of a batch, and one more. */
+static void test_batch_has_a_limit(void **state)
 {
 	struct pair *p = *state;
 	struct ur_lane *l = p->qa.lane;
@@ -69,22 +69,22 @@ static void test_gathering_is_limited(void **state)
 
 	for (uint8_t i = 1; i < 60 && most < 63; i++) {
 		assert_true(pair_become_poller(p));
-		set_gather_ns(l, SECOND);
+		set_window_ns(l, SECOND);
 		for (int k = 0; k < 100; k++) {
 			uint32_t n;
 
 			pair_write_byte(p, i);
-			n = gathered(l);
+			n = batched(l);
 			assert_true(n <= 63);
 			most = n > most ? n : most;
 		}
 		pair_drain(p);
 	}
-	set_gather_ns(l, UR_GATHER_NS);
+	set_window_ns(l, UR_BATCH_WINDOW_NS);
 	assert_int_equal(most, 63);
 }
 
-/* Posts of one who never polls; true if some waited for others. */
+/* Posts without polling; true if some were batched. */
 static bool burst(struct pair *p, uint8_t v, uint32_t n)
 {
 	struct ur_lane *l = p->qa.lane;
@@ -92,12 +92,12 @@ static bool burst(struct pair *p, uint8_t v, uint32_t n)
 
 	for (uint32_t k = 0; k < n; k++) {
 		pair_write_byte(p, v);
-		waited |= gathered(l) > 0;
+		waited |= batched(l) > 0;
 	}
 	return waited;
 }
 
-/* Everything posted is answered, and nobody polled for it. */
+/* Are all posts answered, without polling? */
 static bool all_done(struct pair *p, uint64_t within_ns)
 {
 	uint64_t end = ur_adapter_now() + within_ns;
@@ -109,8 +109,8 @@ static bool all_done(struct pair *p, uint64_t within_ns)
 	return atomic_load(&sq->head) == atomic_load(&sq->tail);
 }
 
-/* The same, with never so many outstanding that this alone is a reason. */
-static bool loose_burst(struct pair *p, uint8_t v, uint32_t n)
+/* As burst(), but with too few outstanding to be batched for that alone. */
+static bool spread_burst(struct pair *p, uint8_t v, uint32_t n)
 {
 	bool waited = false;
 
@@ -122,10 +122,10 @@ static bool loose_burst(struct pair *p, uint8_t v, uint32_t n)
 }
 
 /*
- * Who posts many in a row is gathered for though he does not poll, and though
- * the helper has not let go: and what waits at the end leaves all the same.
+ * Many posts in a row are batched although the application does not poll and
+ * the helper watches the link; the last batch leaves as well.
  */
-static void test_burst_is_gathered(void **state)
+static void test_posts_in_a_row_are_batched(void **state)
 {
 	struct pair *p = *state;
 	struct ur_lane *l = p->qa.lane;
@@ -134,13 +134,13 @@ static void test_burst_is_gathered(void **state)
 
 	for (uint8_t i = 1; i < 60 && !waited; i++) {
 		pair_wait_until_asleep(p);
-		set_gather_ns(l, SECOND);
+		set_window_ns(l, SECOND);
 		ur_lane_lock(l);
 		l->poll_timescale = UR_TIMESCALE_MAX * UR_TIMESCALE_SERVED;
 		l->post_streak = 0;
 		ur_lane_unlock(l);
-		assert_false(loose_burst(p, i, 60));
-		waited = loose_burst(p, i, 90);
+		assert_false(spread_burst(p, i, 60));
+		waited = spread_burst(p, i, 90);
 		ur_lane_lock(l);
 		assert_true(l->watch == UR_WATCH_ARMED);
 		ur_lane_unlock(l);
@@ -150,57 +150,57 @@ static void test_burst_is_gathered(void **state)
 	ur_lane_lock(l);
 	l->poll_timescale = scale;
 	ur_lane_unlock(l);
-	set_gather_ns(l, UR_GATHER_NS);
+	set_window_ns(l, UR_BATCH_WINDOW_NS);
 	assert_true(waited);
 }
 
-/* Does the helper come by as soon as it should for what waits now? */
-static bool is_seen_to(struct ur_lane *l)
+/* Will the helper send in time what waits now? */
+static bool is_due_in_time(struct ur_lane *l)
 {
 	uint64_t late;
 	bool ok;
 
 	ur_lane_lock(l);
-	late = (uint64_t)UR_GATHER_LATE_NS * l->timescale;
-	ok = !l->gathered || l->sleep_until_ns <= l->app_ns + late ||
+	late = (uint64_t)UR_BATCH_LATE_NS * l->timescale;
+	ok = !l->batched || l->sleep_until_ns <= l->app_ns + late ||
 	     atomic_load(&l->woken);
 	ur_lane_unlock(l);
 	return ok;
 }
 
 /*
- * Who posts a burst and then looks at memory alone is not kept waiting for a
- * tick, should the answer to what is under way be late.
+ * An application that posts a burst and then reads memory alone does not wait
+ * for a tick if the answer is late.
  */
-static void test_burst_does_not_wait_for_a_tick(void **state)
+static void test_batch_does_not_wait_for_a_tick(void **state)
 {
 	struct pair *p = *state;
 	struct ur_lane *l = p->qa.lane;
 	uint32_t waited = 0, late = 0;
 
 	for (uint8_t i = 1; i < 60 && waited < 20; i++) {
-		set_gather_ns(l, SECOND);
+		set_window_ns(l, SECOND);
 		ur_lane_lock(l);
 		l->watch = UR_WATCH_ARMED;
 		l->post_streak = 100;
 		ur_lane_unlock(l);
 		for (int k = 0; k < 100; k++) {
 			pair_write_byte(p, i);
-			if (!gathered(l))
+			if (!batched(l))
 				continue;
 			waited++;
-			/* It may have been woken, and not have the lane yet. */
-			late += !is_seen_to(l);
+			/* It may have been woken without having the lane yet. */
+			late += !is_due_in_time(l);
 		}
 		pair_drain(p);
 	}
-	set_gather_ns(l, UR_GATHER_NS);
+	set_window_ns(l, UR_BATCH_WINDOW_NS);
 	assert_true(waited >= 20);
 	assert_true(late <= waited / 2);
 }
 
-/* Who has filled a burst is expected to fill the next: from its first on. */
-static void test_company_is_expected(void **state)
+/* After a large batch, the first post of the next one waits. */
+static void test_next_batch_is_expected(void **state)
 {
 	struct pair *p = *state;
 	struct ur_lane *l = p->qa.lane;
@@ -208,27 +208,28 @@ static void test_company_is_expected(void **state)
 
 	for (uint8_t i = 1; i < 60 && !(alone && waited); i++) {
 		assert_true(pair_become_poller(p));
-		set_gather_ns(l, SECOND / 10);
+		set_window_ns(l, SECOND / 10);
 		pair_write_byte(p, i);
 		for (uint32_t c = 0; c < 2; c++) {
 			bool *seen = c ? &waited : &alone;
 
 			ur_lane_lock(l);
-			l->company = c * 20;
-			l->flush_ticks -= l->gather_ns * UR_TICKS_PER_NS * 2;
+			l->last_batch = c * 20;
+			l->flush_ticks -=
+				l->batch_window_ns * UR_TICKS_PER_NS * 2;
 			ur_lane_unlock(l);
 			pair_write_byte(p, i);
-			*seen |= (gathered(l) > 0) == (c > 0);
+			*seen |= (batched(l) > 0) == (c > 0);
 		}
 		pair_drain(p);
 	}
-	set_gather_ns(l, UR_GATHER_NS);
+	set_window_ns(l, UR_BATCH_WINDOW_NS);
 	assert_true(alone && waited);
 }
 
-/* Threads that share a core look too seldom to be pollers; what they post
- * behind much else is gathered all the same, and leaves though nobody looks. */
-static void test_a_stream_is_gathered(void **state)
+/* Threads that share a core poll too rarely to be pollers.  Their posts are
+ * batched with many outstanding, and leave although no thread polls. */
+static void test_many_outstanding_are_batched(void **state)
 {
 	struct pair *p = *state;
 	struct ur_lane *l = p->qa.lane;
@@ -236,36 +237,36 @@ static void test_a_stream_is_gathered(void **state)
 
 	for (uint8_t i = 1; i < 60 && !most; i++) {
 		pair_wait_until_asleep(p);
-		set_gather_ns(l, SECOND);
+		set_window_ns(l, SECOND);
 		for (int k = 0; k < 100; k++) {
 			uint32_t n;
 
 			pair_write_byte(p, i);
-			n = gathered(l);
+			n = batched(l);
 			assert_true(n <= 63);
 			most = n > most ? n : most;
 		}
 		assert_true(all_done(p, SECOND / 5));
 		pair_drain(p);
 	}
-	set_gather_ns(l, UR_GATHER_NS);
+	set_window_ns(l, UR_BATCH_WINDOW_NS);
 	assert_true(most > 0);
 }
 
-/* Who has armed does not poll, whatever the lane believes. */
-static void test_armed_does_not_gather(void **state)
+/* Posts of an armed queue leave at once, also while the lane is polled. */
+static void test_armed_queue_is_not_batched(void **state)
 {
 	struct pair *p = *state;
 	struct ur_lane *l = p->qa.lane;
 
 	assert_true(pair_become_poller(p));
-	set_gather_ns(l, SECOND);
+	set_window_ns(l, SECOND);
 	for (int k = 0; k < 8; k++) {
 		ur_cq_arm(&p->cq, false);
 		pair_write_byte(p, 1);
-		assert_int_equal(gathered(l), 0);
+		assert_int_equal(batched(l), 0);
 	}
-	set_gather_ns(l, UR_GATHER_NS);
+	set_window_ns(l, UR_BATCH_WINDOW_NS);
 	pair_drain(p);
 }
 
@@ -274,13 +275,13 @@ static void test_armed_does_not_gather(void **state)
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		TEST(test_gathering_is_bounded),
-		TEST(test_gathering_is_limited),
-		TEST(test_a_stream_is_gathered),
-		TEST(test_burst_is_gathered),
-		TEST(test_burst_does_not_wait_for_a_tick),
-		TEST(test_company_is_expected),
-		TEST(test_armed_does_not_gather),
+		TEST(test_batch_leaves_within_ticks),
+		TEST(test_batch_has_a_limit),
+		TEST(test_many_outstanding_are_batched),
+		TEST(test_posts_in_a_row_are_batched),
+		TEST(test_batch_does_not_wait_for_a_tick),
+		TEST(test_next_batch_is_expected),
+		TEST(test_armed_queue_is_not_batched),
 	};
 
 	setenv("URNIC_DAEMON", "0", 1);
