@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The helper thread of a lane.  It does the lane's work while no application
- * thread does, and is out of the way while one does:
+ * thread does:
  *
  *  ARMED  asleep on its eventfd and the link, until the next deadline.  A
- *         packet wakes it; it works until the link is dry, spins a moment if
- *         that has paid lately, again and again as long as it pays, and sleeps.
+ *         packet wakes it; it works until the link is empty, spins for some
+ *         microseconds if that has paid lately (spin.h), and sleeps.
  *  WAITER a thread of the application waits for an event and does the work
  *         (wait.c), or has done so within the last tick.  Asleep on the eventfd
  *         alone; once a millisecond it looks whether a thread has waited since,
  *         and if not becomes ARMED.  While one waits without traffic it rests.
- *  TICK   an application polls.  Asleep on the eventfd alone, since waiting on
- *         a socket slows down whoever polls it (a thread asleep there has to
- *         be woken for each packet); once a millisecond it looks whether the
- *         application still polls, mostly from afar, without the lane's lock,
- *         and if not becomes ARMED.
+ *  TICK   an application polls.  Asleep on the eventfd alone, since a thread
+ *         asleep on a socket has to be woken for each packet, which slows down
+ *         the poller; once a millisecond it looks whether the application still
+ *         polls, mostly without the lane's lock, and if not becomes ARMED.
  *
  * A poller sets TICK after a streak of polls, ur_adapter_arm() sets ARMED;
  * both then write the eventfd.  All of it happens under the lane's lock, so
  * what the helper decides before it sleeps is what others see.
  *
- * Deadlines: the helper notes until when it sleeps (sleep_until_ns), and who
- * unlocks the lane wakes it if a deadline has come up much earlier.  While
- * there is traffic the helper does not sleep longer than a tick, so that
+ * Deadlines: the helper publishes until when it sleeps (sleep_until_ns), and
+ * the thread that unlocks the lane wakes it if a deadline is much earlier.
+ * While there is traffic the helper does not sleep longer than a tick, so that
  * posts need not wake it; a lane without traffic costs nothing at all.
  *
- * Whom it wakes by an event would run into the lane's lock: it lets go first.
+ * Events are signalled after unlocking (ur_evq_flush_wakes()), or the woken
+ * thread would block on the lane's lock.
  */
 #include <errno.h>
 #include <poll.h>
@@ -49,24 +49,24 @@
 #define MAKE_WAY_NS	50000u
 #define NO_BATCH_NS	10000000u
 #define STACK_BYTES	(256u << 10)
-#define TICKS_PER_TURN	8u
-/* So many waits within a tick: they come back soon. */
+#define TICKS_PER_LOCK	8u
+/* With so many waits within a tick, the next is expected soon. */
 #define WAITS_GOOD	8u
 #define WAITS_ENDED_MAX 6u
 
 struct helper {
 	struct ur_lane *lane;
-	int link_fd;	  /* what ARMED waits for, besides … */
-	int peer_wakefds; /* … and peers of this host; -1: none */
-	bool rung;	  /* by one of those */
-	bool woken;	  /* by ur_helper_wake() */
+	int link_fd;	  /* what ARMED sleeps on, besides … */
+	int peer_wakefds; /* … descriptors of peers of this host; -1: none */
+	bool peers_signaled; /* peer_wakefds was readable */
+	bool woken;	     /* wake_fd was: ur_helper_wake() */
 	struct ur_spin spin;
 	uint32_t streak; /* of the lane's latch, as last seen */
 	uint32_t polls;	 /* the lane's, as last seen */
 	uint32_t ticks;
 };
 
-/* When what was batched must leave, should no answer bring us here before. */
+/* When the batch must leave, if no answer brings a thread here before. */
 static uint64_t batch_due(const struct ur_lane *l)
 {
 	return l->batched
@@ -110,7 +110,7 @@ bool ur_helper_leaves_posts(const struct ur_lane *l)
 	return false;
 }
 
-/* Written once until it is read: a burst of wishes costs one system call. */
+/* One write until it is read: a burst of wakeups costs one system call. */
 void ur_helper_wake(struct ur_lane *l)
 {
 	uint64_t one = 1;
@@ -143,8 +143,8 @@ static void clear_wake(struct ur_lane *l)
 	uint64_t n;
 
 	(void)!ur_sys_read(l->wake_fd, &n, sizeof(n));
-	/* Whoever wants us from now on writes again; what he wanted before
-	 * is seen under the lock, which is taken next. */
+	/* A later request writes again; an earlier one is seen under the lock,
+	 * which is taken next. */
 	atomic_store_explicit(&l->woken, false, memory_order_release);
 }
 
@@ -154,9 +154,8 @@ static bool is_polled(const struct ur_lane *l, uint64_t now)
 }
 
 /*
- * Let those pass who sleep on the lock: it is not fair by itself.  Only for as
- * long as waking them takes, and without yielding: on a busy machine either
- * would let the lane stand still for milliseconds.
+ * Only for as long as waking them takes, and without yielding: on a busy
+ * machine either would stop the lane for milliseconds.
  */
 void ur_lane_make_way(const struct ur_lane *l)
 {
@@ -168,10 +167,10 @@ void ur_lane_make_way(const struct ur_lane *l)
 }
 
 /*
- * The poller has gone without a word (one that arms tells us).  Until now
- * nobody watched the link, up to a tick long; so a program that polls in
- * short bursts and then spins on its memory must not be taken for a poller
- * again and again.
+ * The poller has ceased to poll without arming a queue.  For up to a tick no
+ * thread watched the link; so the next streak must be longer, or a program that
+ * polls in short bursts and then spins on its memory would be taken for a
+ * poller again and again.
  */
 static void poller_left(struct ur_lane *l, uint64_t now)
 {
@@ -182,8 +181,8 @@ static void poller_left(struct ur_lane *l, uint64_t now)
 		l->streak_need_ns *= 2;
 }
 
-/* Polls since the last tick that looked at no clock. */
-static uint32_t glances(struct ur_lane *l)
+/* Quick polls of shared memory, which read no clock, since the last tick. */
+static uint32_t new_shm_polls(struct ur_lane *l)
 {
 	uint32_t n = l->shm_polls - l->shm_polls_seen;
 
@@ -191,8 +190,8 @@ static uint32_t glances(struct ur_lane *l)
 	return n;
 }
 
-/* He posts, and finds completions that are there: nobody looks at the link. */
-static void look_for_poster(struct ur_lane *l, uint64_t now)
+/* The application posts but no poll reaches the lane: read the link for it. */
+static void step_for_poster(struct ur_lane *l, uint64_t now)
 {
 	uint32_t polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
 
@@ -202,17 +201,17 @@ static void look_for_poster(struct ur_lane *l, uint64_t now)
 }
 
 /*
- * While the application polls it does everything itself.  When it has ceased
- * to, the caller goes on as ARMED, which sends what was left waiting; leaving
- * something was a bet that did not pay, so it is not made again soon.
+ * While the application polls, it does everything itself.  When it has ceased
+ * to, the caller goes on as ARMED, which sends the batch; batching was late
+ * then, so it pauses.
  */
 static void tick(struct ur_lane *l, uint64_t now)
 {
 	if (is_polled(l, now)) {
-		look_for_poster(l, now);
+		step_for_poster(l, now);
 		return;
 	}
-	if (glances(l) >= UR_TICK_NS / UR_POLL_FRESH_NS / l->timescale) {
+	if (new_shm_polls(l) >= UR_TICK_NS / UR_POLL_FRESH_NS / l->timescale) {
 		l->app_ns = now;
 		l->shm_hot = 0; /* the next one looks at the link as well */
 		return;
@@ -224,8 +223,8 @@ static void tick(struct ur_lane *l, uint64_t now)
 
 /*
  * Threads wait for events and do the work.  Once none has waited for a tick,
- * the helper watches the link: what came meanwhile was late, so from the second
- * time in a row on the helper serves such threads for longer and longer.
+ * the helper watches the link.  What came meanwhile was late, so from the
+ * second time in a row on the helper serves such threads for longer and longer.
  */
 static void tick_waiter(struct ur_lane *l, uint64_t now)
 {
@@ -262,7 +261,7 @@ static uint64_t next_wake(const struct ur_lane *l, uint64_t now)
 
 	if (l->watch == UR_WATCH_TICK)
 		return now + UR_TICK_NS;
-	/* More is going to be batched, and need not wake us then. */
+	/* More posts will be batched, and need not wake the helper then. */
 	if (l->last_batch && now - l->app_ns < late && at > now + late)
 		at = now + late;
 	if (now - l->activity_ns < UR_ACTIVE_NS && at > now + UR_TICK_NS)
@@ -271,10 +270,10 @@ static uint64_t next_wake(const struct ur_lane *l, uint64_t now)
 }
 
 /*
- * An application that polls does the work itself, also where it has to share
- * the core with the helper: who only found the lane taken counts as well.
+ * Counts a poll that found the lane taken: an application that polls does the
+ * work itself, even on the helper's core.  True: there was one.
  */
-static bool poller_came(struct ur_lane *l)
+static bool report_missed_poll(struct ur_lane *l)
 {
 	uint64_t at = atomic_exchange_explicit(&l->missed_ns, 0,
 					       memory_order_relaxed);
@@ -285,28 +284,28 @@ static bool poller_came(struct ur_lane *l)
 	return true;
 }
 
-/* Work until the link is dry, giving up the lane now and then.  Returns the
- * number of packets; the lane is held before and after. */
+/* Work until the link is empty, unlocking the lane now and then.  Returns the
+ * number of packets; the lane is locked before and after. */
 static uint32_t run_dry(struct ur_lane *l)
 {
 	uint32_t got = 0;
-	bool way = false;
+	bool yield = false;
 
 	for (;;) {
 		for (uint32_t i = 0; i < READS_PER_HOLD; i++) {
 			int n = ur_lane_step(l, ur_clock_ns());
 
 			got += (uint32_t)n;
-			way = poller_came(l);
+			yield = report_missed_poll(l);
 			if (n == 0 || l->watch == UR_WATCH_TICK)
 				return got;
-			if (way || atomic_load_explicit(&l->waiting,
-							memory_order_relaxed))
+			if (yield || atomic_load_explicit(&l->waiting,
+							  memory_order_relaxed))
 				break;
 		}
 		ur_lane_unlock(l);
 		ur_evq_flush_wakes();
-		if (way)
+		if (yield)
 			sched_yield();
 		else
 			ur_lane_make_way(l);
@@ -348,8 +347,8 @@ static bool spin(struct helper *h)
 }
 
 /*
- * Whether we are polled.  When that has ended we look again for some ticks
- * from now on: a peer may have seen too late that it has to ring.
+ * Tells peers whether the lane is polled.  When polling has ended the helper
+ * ticks for some time: a peer may have learned too late that it has to signal.
  */
 static void tell_peers(struct ur_lane *l, uint64_t now)
 {
@@ -364,8 +363,8 @@ static void tell_peers(struct ur_lane *l, uint64_t now)
 	l->shm_polled = false;
 }
 
-/* Do what there is to do, then decide how to sleep: returns until when. */
-static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
+/* Does the work that is due, then decides how to sleep; returns until when. */
+static uint64_t run_once(struct helper *h, enum ur_watch *watch, uint32_t *got)
 {
 	struct ur_lane *l = h->lane;
 	uint64_t now, until;
@@ -378,7 +377,7 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 		l->sleep_until_ns = 0;
 		l->helper_rests = false;
 	}
-	if (h->rung)
+	if (h->peers_signaled)
 		ur_wakefd_drain(l);
 	*got = 0;
 	if (l->watch == UR_WATCH_TICK)
@@ -390,7 +389,7 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 	if (l->watch == UR_WATCH_ARMED)
 		*got = run_dry(l);
 	else if (l->watch == UR_WATCH_WAITER && !l->waiters && h->woken)
-		(void)ur_lane_step(l, now); /* something waits to be sent */
+		(void)ur_lane_step(l, now); /* send what waits */
 	ur_moderator_expire(&l->adapter->moderator, ur_clock_ns());
 	now = ur_clock_ns();
 	if (busy)
@@ -398,7 +397,8 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 	until = next_wake(l, now);
 	if (l->watch != UR_WATCH_WAITER)
 		l->sleep_until_ns = until;
-	/* Who asks a link for it asks to be rung. */
+	/* Only a thread that will sleep on it asks for it: the link then
+	 * signals it. */
 	if (l->watch == UR_WATCH_ARMED)
 		h->link_fd = l->ops->wait_fd(l);
 	h->peer_wakefds = l->peer_wakefds;
@@ -409,8 +409,8 @@ static uint64_t turn(struct helper *h, enum ur_watch *watch, uint32_t *got)
 }
 
 /*
- * Peers of this host ring from now on, and what they have sent before is seen
- * by this last look.  False: there is something.
+ * Peers of this host signal from now on; what they have sent before is seen by
+ * this last poll.  False: there is something.
  */
 static bool may_sleep(struct ur_lane *l, enum ur_watch watch)
 {
@@ -428,7 +428,7 @@ static bool may_sleep(struct ur_lane *l, enum ur_watch watch)
 	return ok;
 }
 
-/* True: somebody wants us. */
+/* True: a descriptor became readable. */
 static bool sleep_until(struct helper *h, enum ur_watch watch, uint64_t until)
 {
 	struct ur_lane *l = h->lane;
@@ -442,18 +442,18 @@ static bool sleep_until(struct helper *h, enum ur_watch watch, uint64_t until)
 	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000u),
 			       .tv_nsec = (long)(ns % 1000000000u) };
 
-	h->rung = false;
+	h->peers_signaled = false;
 	h->woken = false;
 	if (ppoll(fds, n, until == UR_NEVER ? NULL : &ts, NULL) <= 0)
 		return false;
 	h->woken = fds[0].revents;
 	if (h->woken)
 		clear_wake(l);
-	h->rung = fds[2].revents;
+	h->peers_signaled = fds[2].revents;
 	return true;
 }
 
-static bool is_looked_at(struct helper *h)
+static bool was_polled(struct helper *h)
 {
 	uint32_t was = h->polls;
 
@@ -462,15 +462,15 @@ static bool is_looked_at(struct helper *h)
 }
 
 /*
- * Taking the lane ends its poller's bias, so most ticks do without, as long as
- * he is seen to come by, and not only to post.
+ * Locking the lane ends its poller's bias (base/latch.h), so most ticks do
+ * without, as long as the poller polls and does not only post.
  */
-static void tick_from_afar(struct helper *h)
+static void tick_unlocked(struct helper *h)
 {
 	struct ur_lane *l = h->lane;
 
-	while (is_looked_at(h) && ur_latch_is_running(&l->lock, &h->streak) &&
-	       ++h->ticks % TICKS_PER_TURN != 0 &&
+	while (was_polled(h) && ur_latch_is_running(&l->lock, &h->streak) &&
+	       ++h->ticks % TICKS_PER_LOCK != 0 &&
 	       ur_moderator_deadline(&l->adapter->moderator) == UR_NEVER &&
 	       !sleep_until(h, UR_WATCH_TICK, ur_clock_ns() + UR_TICK_NS))
 		;
@@ -487,7 +487,7 @@ static void *helper_main(void *arg)
 	for (;;) {
 		enum ur_watch watch;
 		uint32_t got;
-		uint64_t until = turn(&h, &watch, &got), since;
+		uint64_t until = run_once(&h, &watch, &got), since;
 
 		if (got)
 			ur_spin_slept(&h.spin, slept_ns);
@@ -500,15 +500,15 @@ static void *helper_main(void *arg)
 			continue;
 		since = ur_clock_ns();
 		if (!sleep_until(&h, watch, until) && watch == UR_WATCH_TICK)
-			tick_from_afar(&h);
+			tick_unlocked(&h);
 		slept_ns = ur_clock_ns() - since;
 	}
 	return NULL;
 }
 
 /*
- * Signals are the application's; only faults, which are synchronous and which
- * base/guard.h answers, may come to our threads.
+ * Signals go to threads of the application; only faults, which are synchronous
+ * and which base/guard.h handles, may hit ours.
  */
 void ur_thread_block_signals(sigset_t *old)
 {
@@ -526,7 +526,7 @@ struct start {
 	void *arg;
 };
 
-/* Memory is shared in place only while no thread but ours runs beside. */
+/* Memory is made shareable in place only while no thread but ours runs. */
 static void *thread_main(void *arg)
 {
 	struct start s = *(struct start *)arg;
