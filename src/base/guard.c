@@ -401,7 +401,7 @@ static bool is_fault(int sig, const siginfo_t *info)
 
 /*
  * Is our handler called by the one to which it is passing on?  That one passes
- * the same context or raises the signal anew, and its frames are below ours.  A
+ * the same context or raises the signal again, and its frames are below ours.  A
  * handler that has left by longjmp leaves a stale record; the next fault has
  * another context, so it is not mistaken for a nested call.
  */

@@ -2,8 +2,8 @@
 /*
  * The devices that connections can be on.  They are opened once and stay open,
  * since applications use id->verbs and its objects beyond the id's life; but
- * one that was removed is closed when its last id goes, and opened anew if it
- * comes again.  A child after fork() opens its own.
+ * one that was removed is closed when its last id goes, and opened again if it
+ * comes back.  A child after fork() opens its own.
  *
  * Every device may own every address of the host, so an address alone does not
  * choose.  The device that URNIC_RDMACM_DEVICE names wins; then one that the
