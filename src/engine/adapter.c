@@ -16,8 +16,8 @@
 #include "engine/shm_peers.h"
 #include "shm/export.h"
 
-#define LAST_WAIT_NS 200000000u /* for all lanes */
-#define LAST_NAP_NS  200000u
+#define EXIT_WAIT_NS 200000000u /* for all lanes */
+#define EXIT_NAP_NS  200000u
 
 static const struct ur_lane_ops *const ops_of[UR_DEV_KINDS] = {
 	[UR_DEV_ROCE] = &ur_lane_roce,
@@ -33,8 +33,8 @@ static uint32_t lanes_wanted(void)
 }
 
 /*
- * Whoever found a region in the table did so holding a lane; after each lane
- * was ours once, nobody can still be using it.
+ * A thread that uses a region, found in the table, holds a lane.  Once each
+ * lane has been locked here, no thread uses a region that left the table.
  */
 static void quiesce(void *arg)
 {
@@ -106,7 +106,7 @@ void ur_adapter_destroy(struct ur_adapter *a)
 	free(a);
 }
 
-/* In a child of fork(): the sockets are the parent's. */
+/* In a child of fork(): the sockets belong to the parent. */
 void ur_adapter_abandon(struct ur_adapter *a)
 {
 	uint32_t n = atomic_load_explicit(&a->lane_count, memory_order_relaxed);
@@ -127,7 +127,7 @@ static void fail_qp(void *arg, const struct ur_qp *qp)
 				     UR_QP_STATE, ur_clock_ns());
 }
 
-/* Who connects is told first: that a stream ends is no news after that. */
+/* Connection management is told first: that a stream ends is no news then. */
 void ur_adapter_check_removed(struct ur_adapter *a)
 {
 	uint32_t n;
@@ -149,13 +149,13 @@ void ur_adapter_check_removed(struct ur_adapter *a)
 }
 
 /*
- * Who holds a lane may be a helper that has no core just now, and ends with the
- * process before it has done its work.  But it may also be the caller, if a
- * handler of his calls exit(): so nobody is waited for long.
+ * The holder of a lane may be a helper without a core, which ends with the
+ * process before it has done its work.  It may also be the caller, if its
+ * signal handler calls exit(), so the wait is bounded.
  */
-static bool take_last(struct ur_lane *l, uint64_t until_ns)
+static bool lock_at_exit(struct ur_lane *l, uint64_t until_ns)
 {
-	const struct timespec nap = { .tv_nsec = LAST_NAP_NS };
+	const struct timespec nap = { .tv_nsec = EXIT_NAP_NS };
 
 	while (!ur_latch_try(&l->lock)) {
 		if (ur_clock_ns() >= until_ns)
@@ -165,8 +165,8 @@ static bool take_last(struct ur_lane *l, uint64_t until_ns)
 	return true;
 }
 
-/* urnicd repeats the last acknowledgements in our place. */
-static void leave_acks(struct ur_lane *l, struct ur_timewait *acks)
+/* urnicd repeats the last acknowledgements for this process. */
+static void pass_acks(struct ur_lane *l, struct ur_timewait *acks)
 {
 	struct ur_client *c = atomic_load(&l->adapter->client);
 
@@ -178,20 +178,20 @@ static void leave_acks(struct ur_lane *l, struct ur_timewait *acks)
 
 void ur_adapter_settle(struct ur_adapter *a)
 {
-	uint64_t until = ur_clock_ns() + LAST_WAIT_NS;
+	uint64_t until = ur_clock_ns() + EXIT_WAIT_NS;
 	uint32_t n = atomic_load(&a->lane_count);
 	struct ur_timewait *acks = calloc(UR_EXIT_ACKS, sizeof(*acks));
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct ur_lane *l = atomic_load(&a->lanes[i]);
 
-		if (!take_last(l, until))
+		if (!lock_at_exit(l, until))
 			continue;
 		l->ops->settle(l, ur_clock_ns());
-		leave_acks(l, acks);
+		pass_acks(l, acks);
 		if (l->link && l->link->ops->part)
 			l->link->ops->part(l->link);
-		ur_lane_unlock(l); /* whoever has rung is served */
+		ur_lane_unlock(l); /* serves doorbells */
 	}
 	free(acks);
 }
@@ -261,7 +261,7 @@ int ur_adapter_lane(struct ur_adapter *a, struct ur_lane **out)
 	return err;
 }
 
-/* Those that are shared must still find their place. */
+/* Leaves room for the lanes that are shared. */
 static int add_own_lane(struct ur_adapter *a, const struct ur_lane_ops *ops,
 			struct ur_lane **out)
 {
@@ -354,7 +354,7 @@ static int attach(struct ur_adapter *a, struct ur_qp *qp)
 	return 0;
 }
 
-/* Raw packets need no protocol, but the device's Ethernet. */
+/* Raw packets need the Ethernet of a RoCE device, but not its protocol. */
 static bool has_type(const struct ur_adapter *a, enum ur_qp_type type)
 {
 	uint32_t types = a->ops->qp_types;
@@ -373,8 +373,8 @@ int ur_adapter_qp_create(struct ur_adapter *a, struct ur_qp *qp,
 		return -ENODEV;
 	if (!has_type(a, init->type))
 		return -EOPNOTSUPP;
-	/* Memory that is gone must not end the process, whatever handlers the
-	 * application has put up since. */
+	/* A fault on unmapped memory must not end the process, whatever
+	 * handlers the application has installed since. */
 	err = ur_guard_install();
 	if (err)
 		return err;

@@ -23,9 +23,9 @@
 struct ur_adapter;
 struct ur_lane;
 
-/* The process' adapter of the device of that index (ur_config_get()),
- * referenced once more.  Starts no daemon and no lane until one is needed (the
- * first QP).  -ENODEV: there is no such device. */
+/* The process' adapter of the device of that index (ur_config_get()), with one
+ * more reference.  Starts no daemon and no lane until one is needed (the first
+ * QP).  -ENODEV: there is no such device. */
 int ur_adapter_get_at(uint32_t index, struct ur_adapter **out);
 
 /* That of the first device of a kind, and of the first of RoCE. */
@@ -34,8 +34,8 @@ int ur_adapter_get(struct ur_adapter **out);
 void ur_adapter_put(struct ur_adapter *a);
 
 /*
- * May it be opened?  Opening begins to run the port that it is on, if nobody
- * does yet: 0 or -errno; -ENODEV: its interface is not there.
+ * May it be opened?  Opening it also runs the port that it is on, unless
+ * another process does: 0 or -errno; -ENODEV: its interface is not there.
  */
 bool ur_adapter_present(struct ur_adapter *a);
 int ur_adapter_open(struct ur_adapter *a);
@@ -45,8 +45,8 @@ struct ur_mr_table *ur_adapter_mrs(struct ur_adapter *a);
 
 /*
  * A lane for the queue pairs of one thread domain alone (ur_qp_init.lane), and
- * back when it has none any more.  -ENOSPC: there are no more; who has none
- * shares the others.
+ * back when the domain has none any more.  -ENOSPC: there are no more, and the
+ * domain has to share the others.
  */
 int ur_adapter_lane_take(struct ur_adapter *a, struct ur_lane **out);
 void ur_adapter_lane_give(struct ur_adapter *a, const struct ur_lane *l);
@@ -74,16 +74,15 @@ int ur_adapter_srq_publish(struct ur_adapter *a, struct ur_srq *srq);
 int ur_adapter_srq_remove(struct ur_adapter *a, struct ur_srq *srq);
 
 /*
- * Load an alternate path into the connected queue pair of that number and
- * rearm it: what the manager of connections has agreed upon.  av.sgid_index is
- * set.  -ENOENT: not one of this process with that peer; -EINVAL: it is in no
- * state for it.
+ * Loads an alternate path, on which the connection managers have agreed, into
+ * the connected queue pair of that number and rearms it.  av.sgid_index is set.
+ * -ENOENT: not one of this process with that peer; -EINVAL: not in its state.
  */
 int ur_adapter_qp_alternate(struct ur_adapter *a, uint32_t qpn,
 			    uint32_t dest_qpn, const struct ur_av *av,
 			    uint8_t timeout);
 
-/* Is it a number that queue pairs of this process have? */
+/* Has a queue pair of this process this number? */
 bool ur_adapter_has_qpn(struct ur_adapter *a, uint32_t qpn);
 
 int ur_adapter_mcast(struct ur_adapter *a, struct ur_qp *qp,
@@ -95,11 +94,11 @@ int ur_adapter_mcast(struct ur_adapter *a, struct ur_qp *qp,
  */
 void ur_adapter_doorbell(struct ur_qp *qp);
 
-/* cq was found empty: drive the lanes that feed it for a bounded moment. */
+/* cq was found empty: drives the lanes that feed it, for a bounded time. */
 void ur_adapter_poll(struct ur_adapter *a, struct ur_cq *cq);
 
-/* cq was armed, or somebody is about to sleep: nothing may stay unsent, and
- * the helper has to watch from now on. */
+/* cq was armed, or a thread is about to sleep: sends all that waits, and the
+ * helper watches the link from now on. */
 void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq);
 
 /*
@@ -109,8 +108,7 @@ void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq);
 void ur_adapter_cq_moderate(struct ur_adapter *a, struct ur_cq *cq,
 			    uint32_t count, uint32_t period_us);
 
-/* `urnic show` lists the queue from now on, or no longer; cq->handle is what
- * it is called. */
+/* `urnic show` lists the queue, under the name cq->handle, or no longer. */
 void ur_adapter_cq_list(struct ur_adapter *a, struct ur_cq *cq);
 void ur_adapter_cq_unlist(struct ur_adapter *a, struct ur_cq *cq);
 

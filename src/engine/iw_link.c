@@ -2,9 +2,9 @@
 /*
  * Links (iw_link.h).  A program may destroy its queue pair right after its
  * last send has completed, which for TCP means only that the kernel has it.
- * Closing a socket with unread bytes resets it and loses what is under way,
- * so the connection lingers: our side is shut, what comes is thrown away, and
- * it closes when the peer has or after a while.
+ * Closing a socket with unread bytes resets it and loses what is in flight, so
+ * the connection lingers: our side is shut down and received bytes are dropped
+ * until the peer closes, for at most LINGER_NS.
  */
 #include "engine/iw_link.h"
 
@@ -17,7 +17,7 @@
 
 #define LINGER_NS 5000000000u
 
-/* A link without lane and without connection is nobody's. */
+/* Neither the lane nor connection management has it. */
 static void free_if_unused(struct ur_iw_link *k)
 {
 	if (k->held || k->state != UR_IW_DEAD)
@@ -270,8 +270,8 @@ void ur_iw_link_orphan(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
 	k = ur_iwarp_link(qp);
 	if (!k)
 		return;
-	/* What found no room can never follow: the peer must not take what it
-	 * has for all. */
+	/* Unsent data is lost: the reset tells the peer that more was meant
+	 * to come. */
 	cut = ur_iwarp_link_action(qp) != UR_IW_SHUT;
 	if (cut || k->ended) {
 		ur_iw_link_close(k, cut, now_ns);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The bond between an iWARP queue pair and its TCP connection, as connection
- * management (conn_iwarp.c) sees it.
+ * Links: the assignment of a TCP connection to an iWARP queue pair, as
+ * connection management (conn_iwarp.c) sees it.
  *
- *   CLAIMED  the QP belongs to a connection that is being made
- *   OPEN     the lane carries the stream
- *   LINGER   the QP is gone; what was sent reaches the peer, then it closes
+ *   CLAIMED  the QP belongs to a connection that is being established
+ *   OPEN     the lane owns the stream
+ *   LINGER   the QP is destroyed; unsent data reaches the peer, then it closes
  *   DEAD     no socket, no QP
  *
- * A link is made by claim, and given up by put; it lives while the lane or
+ * A link is created by claim and given up by put; it lives while the lane or
  * the connection needs it.  All calls take the lane's lock.
  */
 #ifndef UR_ENGINE_IW_LINK_H

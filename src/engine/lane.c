@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lanes: making, locking.
+ * Lanes: creation, locking.
  *
- * Why no doorbell is lost.  A poster who does not get the lock rings, then
- * tries once more by ur_latch_contend().  A holder unlocks, then looks at the
- * bell.  These two have an order (base/latch.h).  If the poster's comes first,
- * the holder sees the ring.  If the holder's comes first, the poster's second
- * try succeeds, or fails because of another holder, to whom the same applies.
+ * Why no doorbell is lost.  A poster that does not get the lock rings the
+ * doorbell, then tries once more by ur_latch_contend().  A holder unlocks, then
+ * checks the doorbell.  The two are ordered (base/latch.h).  If the poster is
+ * first, the holder sees the doorbell.  If the holder is first, the poster's
+ * second try succeeds, or fails because of another holder, which does the same.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,8 +34,8 @@ bool ur_lane_ring(struct ur_lane *l, struct ur_qp *qp)
 	return ur_latch_contend(&l->lock);
 }
 
-/* After the lane was given up: whoever has rung meanwhile.  False: nobody. */
-static bool serve_bell(struct ur_lane *l)
+/* After unlocking: true if there was a doorbell; the lane is locked again. */
+static bool serve_doorbell(struct ur_lane *l)
 {
 	uint64_t now;
 
@@ -58,13 +58,13 @@ void ur_lane_unlock(struct ur_lane *l)
 		ur_latch_unlock(&l->lock);
 		if (late)
 			ur_lane_wake(l);
-	} while (serve_bell(l));
+	} while (serve_doorbell(l));
 }
 
 void ur_lane_unlock_same(struct ur_lane *l)
 {
 	ur_latch_unlock(&l->lock);
-	if (serve_bell(l))
+	if (serve_doorbell(l))
 		ur_lane_unlock(l);
 }
 
@@ -132,7 +132,7 @@ void ur_lane_serve_qp1(struct ur_lane *l)
 {
 	ur_lane_lock(l);
 	l->serves_qp1 = true;
-	/* What comes there is of UD, and the traffic class is answered. */
+	/* QP1 is UD, and answers have the traffic class of the request. */
 	l->ud_qps++;
 	l->link->ops->tell_ip(l->link, true);
 	ur_lane_unlock(l);

@@ -4,9 +4,9 @@
  *
  * Reading: the protocol says where the next bytes belong: those of a large
  * message in the application's memory, others in a buffer of its own.  A
- * connection whose next message waits for a receive is left alone, and is
- * looked after whenever the lane is driven.  Writing: the protocol gives out pieces, mostly of the application's
- * memory, and the kernel takes them before the lane is given up.
+ * connection whose next message has no receive is not read; each step of the
+ * lane checks for one.  Writing: the protocol names pieces, mostly of the
+ * application's memory, and the kernel copies them before the lane is unlocked.
  */
 #include "engine/lane_iwarp.h"
 #include "base/socket.h"
@@ -25,11 +25,11 @@
 #include "base/rng.h"
 #include "engine/report.h"
 
-#define READS_PER_STEP 8u
-#define FEED_MIN_NS    50000u
-#define FEED_MAX_NS    10000000u
-#define STARVED_MAX_NS 10000000000u
-#define STARVED_END_NS 1000000000u
+#define READS_PER_STEP	     8u
+#define STARVED_CHECK_MIN_NS 50000u
+#define STARVED_CHECK_MAX_NS 10000000u
+#define STARVED_MAX_NS	     10000000000u
+#define STARVED_ENDED_MAX_NS 1000000000u
 
 static bool delivered(void *link)
 {
@@ -40,7 +40,7 @@ static bool delivered(void *link)
 
 static int iw_open(struct ur_lane *l)
 {
-	/* Queue pairs are told apart by their connections: any slot will do. */
+	/* The connection identifies the queue pair, so any slot will do. */
 	struct ur_iwarp_config cfg = { .slot = l->id + 1,
 				       .mrs = &l->adapter->mrs,
 				       .patient = true,
@@ -56,7 +56,7 @@ static int iw_open(struct ur_lane *l)
 	ur_list_init(&iw->open);
 	ur_list_init(&iw->lingering);
 	ur_list_init(&iw->starved);
-	iw->feed_at_ns = UR_NEVER;
+	iw->starved_check_ns = UR_NEVER;
 	err = ur_tcp_init(&iw->tcp);
 	if (err)
 		goto free_lane;
@@ -82,8 +82,8 @@ static void iw_close(struct ur_lane *l)
 	l->iw = NULL;
 }
 
-/* The epoll set is the parent's too: only close, or peers would not see the
- * parent end. */
+/* The epoll set is the parent's too: only close the sockets, so that peers see
+ * the end of the parent. */
 static void close_all(const struct ur_list *links)
 {
 	ur_list_for_each(n, links) {
@@ -127,10 +127,10 @@ static void transmit(struct ur_iw_lane *iw, struct ur_qp *qp,
 	}
 }
 
-static void follow_wish(struct ur_iw_link *k, enum ur_iw_link_action wish,
-			uint64_t now_ns)
+static void follow_action(struct ur_iw_link *k, enum ur_iw_link_action action,
+			  uint64_t now_ns)
 {
-	switch (wish) {
+	switch (action) {
 	case UR_IW_KEEP:
 		return;
 	case UR_IW_SHUT:
@@ -141,7 +141,7 @@ static void follow_wish(struct ur_iw_link *k, enum ur_iw_link_action wish,
 		return;
 	case UR_IW_CLOSE:
 	case UR_IW_ABORT:
-		ur_iw_link_close(k, wish == UR_IW_ABORT, now_ns);
+		ur_iw_link_close(k, action == UR_IW_ABORT, now_ns);
 		return;
 	}
 }
@@ -153,7 +153,7 @@ void ur_iw_serve(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
 	if (!k)
 		return;
 	transmit(l->iw, qp, k, now_ns);
-	follow_wish(k, ur_iwarp_link_action(qp), now_ns);
+	follow_action(k, ur_iwarp_link_action(qp), now_ns);
 }
 
 static void iw_send(struct ur_lane *l, uint64_t now_ns)
@@ -171,8 +171,8 @@ static void iw_kick(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
 	ur_iwarp_kick(l->iw->w, qp, now_ns);
 }
 
-/* Read a connection once; false: there was nothing, or nothing is wanted. */
-static bool pull(struct ur_iw_lane *iw, struct ur_iw_link *k)
+/* Reads a connection once; false: it had nothing, or the QP wants nothing. */
+static bool read_conn(struct ur_iw_lane *iw, struct ur_iw_link *k)
 {
 	struct iovec iov[UR_IW_RX_IOV];
 	uint32_t n = ur_iwarp_rx_want(iw->w, k->qp, iov, UR_IW_RX_IOV);
@@ -190,7 +190,7 @@ static bool pull(struct ur_iw_lane *iw, struct ur_iw_link *k)
 		iw->now_ns = ur_clock_ns();
 	if (len > 0) {
 		ur_iwarp_rx_done(iw->w, k->qp, (uint32_t)len, iw->now_ns);
-		/* It may have ended at memory that is gone. */
+		/* The read may have ended at unmapped memory. */
 		if (n > 1 && (uint32_t)len < want)
 			ur_tcp_again(&iw->tcp, &k->tcp);
 	} else if (len == -EFAULT) {
@@ -202,39 +202,39 @@ static bool pull(struct ur_iw_lane *iw, struct ur_iw_link *k)
 	if (ur_iwarp_rx_starved(k->qp) && ur_list_empty(&k->starved)) {
 		ur_list_add_tail(&iw->starved, &k->starved);
 		k->starved_ns = iw->now_ns;
-		iw->feed_at_ns = iw->now_ns + FEED_MIN_NS;
+		iw->starved_check_ns = iw->now_ns + STARVED_CHECK_MIN_NS;
 	}
 	return true;
 }
 
-/* Longer than a program that posts receives in batches; but one that posts
- * none, or whose peer has gone, has to learn of it. */
-static bool has_starved(const struct ur_iw_link *k, uint64_t now_ns)
+/* Longer than a program takes that posts receives in batches.  A program that
+ * posts none, or whose peer has closed, gets an error. */
+static bool is_starved_too_long(const struct ur_iw_link *k, uint64_t now_ns)
 {
 	return now_ns - k->starved_ns >
-	       (k->tcp.ended ? STARVED_END_NS : STARVED_MAX_NS);
+	       (k->tcp.ended ? STARVED_ENDED_MAX_NS : STARVED_MAX_NS);
 }
 
-/* Have receives been posted?  The longer not, the rarer the helper looks. */
-static void feed(struct ur_iw_lane *iw, uint64_t now_ns)
+/* Checks for receives, more rarely the longer there were none. */
+static void retry_starved(struct ur_iw_lane *iw, uint64_t now_ns)
 {
-	iw->feed_at_ns = UR_NEVER;
+	iw->starved_check_ns = UR_NEVER;
 	ur_list_for_each_safe(n, tmp, &iw->starved) {
 		struct ur_iw_link *k =
 			ur_container_of(n, struct ur_iw_link, starved);
 		uint64_t pause = (now_ns - k->starved_ns) / 8;
 
-		if (ur_iwarp_rx_retry(iw->w, k->qp, has_starved(k, now_ns),
-				      now_ns)) {
+		if (ur_iwarp_rx_retry(iw->w, k->qp,
+				      is_starved_too_long(k, now_ns), now_ns)) {
 			ur_list_del(&k->starved);
 			ur_tcp_again(&iw->tcp, &k->tcp);
 			continue;
 		}
-		pause = pause < FEED_MIN_NS   ? FEED_MIN_NS
-			: pause > FEED_MAX_NS ? FEED_MAX_NS
-					      : pause;
-		if (now_ns + pause < iw->feed_at_ns)
-			iw->feed_at_ns = now_ns + pause;
+		pause = pause < STARVED_CHECK_MIN_NS   ? STARVED_CHECK_MIN_NS
+			: pause > STARVED_CHECK_MAX_NS ? STARVED_CHECK_MAX_NS
+						       : pause;
+		if (now_ns + pause < iw->starved_check_ns)
+			iw->starved_check_ns = now_ns + pause;
 	}
 }
 
@@ -261,14 +261,14 @@ static int read_some(struct ur_lane *l, uint64_t now_ns)
 			break;
 		k = ur_container_of(c, struct ur_iw_link, tcp);
 		if (k->state == UR_IW_OPEN)
-			got += pull(iw, k);
+			got += read_conn(iw, k);
 		else
 			ur_iw_linger_read(k);
 	}
 	return got;
 }
 
-/* What follows on n reads. */
+/* Serves what n reads cause. */
 static void respond(struct ur_lane *l, int n, uint64_t now_ns)
 {
 	struct ur_iw_lane *iw = l->iw;
@@ -289,24 +289,24 @@ static int iw_step(struct ur_lane *l, uint64_t now_ns)
 	struct ur_iw_lane *iw = l->iw;
 	int n;
 
-	if (iw->feed_at_ns != UR_NEVER)
-		feed(iw, now_ns);
+	if (iw->starved_check_ns != UR_NEVER)
+		retry_starved(iw, now_ns);
 	n = read_some(l, now_ns);
 	respond(l, n, now_ns);
-	/* It could not come back to what we sleep on: again in a tick. */
+	/* The hot connection could not rejoin the set: try again in a tick. */
 	if (iw->tcp.out && l->watch == UR_WATCH_ARMED)
 		l->activity_ns = ur_clock_ns();
 	return n;
 }
 
-/* One read of the connection that had data the last times, no clock. */
+/* One read of the hot connection (engine/tcp), without the clock. */
 static int iw_quick_poll(struct ur_lane *l)
 {
 	struct ur_iw_lane *iw = l->iw;
 	struct ur_tcp_conn *c;
 	struct ur_iw_link *k;
 
-	if (iw->feed_at_ns != UR_NEVER)
+	if (iw->starved_check_ns != UR_NEVER)
 		return -EAGAIN;
 	c = ur_tcp_hot(&iw->tcp);
 	if (!c)
@@ -315,7 +315,7 @@ static int iw_quick_poll(struct ur_lane *l)
 	if (k->state != UR_IW_OPEN)
 		return -EAGAIN;
 	iw->now_ns = 0;
-	if (!pull(iw, k))
+	if (!read_conn(iw, k))
 		return 0;
 	l->now_ns = iw->now_ns;
 	respond(l, 1, l->now_ns);
@@ -327,8 +327,8 @@ static uint64_t iw_deadline(const struct ur_lane *l)
 	uint64_t a = ur_iwarp_deadline(l->iw->w);
 	uint64_t b = ur_iw_linger_deadline(l->iw);
 
-	if (l->iw->feed_at_ns < a)
-		a = l->iw->feed_at_ns;
+	if (l->iw->starved_check_ns < a)
+		a = l->iw->starved_check_ns;
 	return a < b ? a : b;
 }
 

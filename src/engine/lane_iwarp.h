@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of an iWARP lane share; all under the lane's lock. */
+/* Shared by the files of an iWARP lane; all under the lane's lock. */
 #ifndef UR_ENGINE_LANE_IWARP_H
 #define UR_ENGINE_LANE_IWARP_H
 
@@ -20,11 +20,11 @@ struct ur_iw_link {
 	struct ur_lane *lane;
 	struct ur_qp *qp; /* CLAIMED, OPEN */
 	enum ur_iw_link_state state;
-	void (*down)(void *arg); /* NULL: told, or nobody to tell */
+	void (*down)(void *arg); /* NULL: called already, or none */
 	void *arg;
 	bool held;  /* by the connection */
-	bool shut;  /* we have closed our side */
-	bool ended; /* the peer has */
+	bool shut;  /* our side is shut down */
+	bool ended; /* the peer's side is */
 	uint64_t linger_until_ns;
 	struct ur_list starved; /* in ur_iw_lane.starved */
 	uint64_t starved_ns;	/* since when */
@@ -36,27 +36,27 @@ struct ur_iw_lane {
 	struct ur_list claimed;
 	struct ur_list open;
 	struct ur_list lingering;
-	struct ur_list starved; /* OPEN, a message waits for a receive */
-	uint64_t feed_at_ns;	/* when to look after them; UR_NEVER */
-	uint64_t now_ns;	/* of the round that reads */
+	struct ur_list starved;	   /* OPEN, a message waits for a receive */
+	uint64_t starved_check_ns; /* when to check for receives; UR_NEVER */
+	uint64_t now_ns;	   /* of the round that reads */
 	uint8_t waste[4096];
 };
 
-/* The connection ends or the QP goes: tell the owner, once. */
+/* The connection ends or the QP is destroyed: calls `down`, once. */
 void ur_iw_link_tell(struct ur_iw_link *k);
 
 /* Close the socket (if there is one) and forget the link. */
 void ur_iw_link_close(struct ur_iw_link *k, bool reset, uint64_t now_ns);
 
-/* The QP goes away: drop its claim, or let its connection linger. */
+/* The QP is destroyed: drops its claim, or lets its connection linger. */
 void ur_iw_link_orphan(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns);
 
-/* Lingering: read and throw away; the earliest end; who has reached it. */
+/* Lingering links: read and drop; the earliest end; close those at it. */
 void ur_iw_linger_read(struct ur_iw_link *k);
 uint64_t ur_iw_linger_deadline(const struct ur_iw_lane *iw);
 void ur_iw_linger_expire(struct ur_iw_lane *iw, uint64_t now_ns);
 
-/* lane_iwarp.c: send what qp has, and do as its connection has to. */
+/* lane_iwarp.c: sends what qp has, then shuts down or closes if it asks so. */
 void ur_iw_serve(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns);
 
 #endif

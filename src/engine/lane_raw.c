@@ -14,11 +14,11 @@
 #include "base/log.h"
 #include "engine/report.h"
 
-#define RETRY_SEND_NS	50000u
-#define ROUNDS_PER_SEND 64u
-#define FULL_TRIES	20u
-#define LOOK_MIN_NS	20000u
-#define LOOK_MAX_NS	5000000u
+#define RETRY_SEND_NS	     50000u
+#define ROUNDS_PER_SEND	     64u
+#define FULL_TRIES	     20u
+#define STARVED_CHECK_MIN_NS 20000u
+#define STARVED_CHECK_MAX_NS 5000000u
 
 static int raw_open(struct ur_lane *l)
 {
@@ -34,7 +34,7 @@ static int raw_open(struct ur_lane *l)
 		free(rl);
 		return err;
 	}
-	rl->look_ns = UR_NEVER;
+	rl->starved_check_ns = UR_NEVER;
 	l->slot = UR_RAW_SLOT;
 	l->raw = rl;
 	return 0;
@@ -123,9 +123,9 @@ int ur_raw_lane_refilter(struct ur_lane *l)
 }
 
 /*
- * A device whose queue is full drops a frame and says so: a moment later there
- * is room.  But a rule of the host that drops it answers the same, for ever;
- * then it is lost, as it would be on the wire.
+ * -ENOBUFS: the device's queue is full and will have room soon.  But a firewall
+ * rule that drops the frame gives the same error each time; then the frame is
+ * lost, as on the wire.
  */
 static int give_up(struct ur_raw_lane *rl, uint32_t done, int err)
 {
@@ -183,9 +183,9 @@ static void on_frame(void *arg, const struct ur_frame_rx *f)
 }
 
 /*
- * A program that is late with its receives would lose what an adapter would
- * have placed meanwhile; the socket's buffer keeps some for it.  The longer
- * nobody posts, the rarer we look.
+ * No QP has a receive: frames stay in the socket's buffer, or a program that
+ * posts late would lose frames that an adapter would have placed.  The longer
+ * no receive is posted, the rarer is the check.
  */
 static void starve(struct ur_raw_lane *rl, uint64_t now_ns)
 {
@@ -194,10 +194,10 @@ static void starve(struct ur_raw_lane *rl, uint64_t now_ns)
 	if (rl->starved_ns == 0)
 		rl->starved_ns = now_ns;
 	pause = (now_ns - rl->starved_ns) / 8;
-	pause = pause < LOOK_MIN_NS   ? LOOK_MIN_NS
-		: pause > LOOK_MAX_NS ? LOOK_MAX_NS
-				      : pause;
-	rl->look_ns = now_ns + pause;
+	pause = pause < STARVED_CHECK_MIN_NS   ? STARVED_CHECK_MIN_NS
+		: pause > STARVED_CHECK_MAX_NS ? STARVED_CHECK_MAX_NS
+					       : pause;
+	rl->starved_check_ns = now_ns + pause;
 }
 
 static uint32_t receive(struct ur_raw_lane *rl, uint64_t now_ns)
@@ -206,7 +206,7 @@ static uint32_t receive(struct ur_raw_lane *rl, uint64_t now_ns)
 
 	if (ur_raw_flows(rl->raw)->count == 0) {
 		rl->starved_ns = 0;
-		rl->look_ns = UR_NEVER;
+		rl->starved_check_ns = UR_NEVER;
 		return 0;
 	}
 	room = ur_raw_room(rl->raw, UR_PACKET_BATCH);
@@ -215,7 +215,7 @@ static uint32_t receive(struct ur_raw_lane *rl, uint64_t now_ns)
 		return 0;
 	}
 	rl->starved_ns = 0;
-	rl->look_ns = UR_NEVER;
+	rl->starved_check_ns = UR_NEVER;
 	if (room == 0)
 		return 0;
 	return ur_packet_recv(rl->packet, room, on_frame, rl);
@@ -241,7 +241,8 @@ static uint64_t raw_deadline(const struct ur_lane *l)
 {
 	uint64_t paced_ns = ur_raw_deadline(l->raw->raw);
 
-	return paced_ns < l->raw->look_ns ? paced_ns : l->raw->look_ns;
+	return paced_ns < l->raw->starved_check_ns ? paced_ns
+						   : l->raw->starved_check_ns;
 }
 
 static int raw_wait_fd(const struct ur_lane *l)
@@ -283,7 +284,7 @@ static void raw_query(const struct ur_lane *l, const struct ur_qp *qp,
 	ur_raw_qp_query(qp, attr);
 }
 
-/* Groups of raw packets are flows. */
+/* Multicast groups of raw packets are flows. */
 static int raw_mcast(struct ur_lane *l, struct ur_qp *qp, const uint8_t gid[16],
 		     bool attach)
 {

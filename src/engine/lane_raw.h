@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of raw packets in engine/ share. */
+/* Shared by the files of raw packets in engine/. */
 #ifndef UR_ENGINE_LANE_RAW_H
 #define UR_ENGINE_LANE_RAW_H
 
@@ -14,15 +14,15 @@ struct ur_raw_lane {
 	struct ur_netdev dev;
 	char ifname[IF_NAMESIZE];
 	uint64_t now_ns; /* of the batch that is being received */
-	/* Frames wait in the socket, since nobody has receives. */
-	uint64_t starved_ns; /* since when; 0: they do not */
-	uint64_t look_ns;    /* when to look again; UR_NEVER */
-	uint32_t full;	     /* sends refused in a row */
+	/* Frames wait in the socket, since no QP has receives. */
+	uint64_t starved_ns;	   /* since when; 0: they do not */
+	uint64_t starved_check_ns; /* when to check for receives; UR_NEVER */
+	uint32_t full;		   /* sends refused in a row */
 	struct ur_frame_tx tx[UR_PACKET_BATCH];
 	struct sock_filter code[UR_PREFILTER_MAX];
 };
 
-/* The flows have changed: tell the kernel what we want.  0 or -errno. */
+/* The flows have changed: sets the kernel's filter.  0 or -errno. */
 int ur_raw_lane_refilter(struct ur_lane *l);
 
 #endif

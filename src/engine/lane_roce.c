@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A lane of RoCE: a slot of urnicd's port with its socket, and the protocol.
- * Its share of every message is in progress.c.
+ * What it does for each message is in progress.c.
  */
 #include <errno.h>
 #include <json-c/json.h>
@@ -20,8 +20,8 @@
 #include "shm/shm.h"
 #include "sockets/udp.h"
 
-/* How long requests of a queue pair that goes are sent. */
-#define LEAVE_NS 1000000000u
+/* How long to send requests of a queue pair that is being destroyed. */
+#define DETACH_SEND_NS 1000000000u
 
 /* Slot and link; on failure nothing is kept. */
 static int open_link(struct ur_lane *l)
@@ -108,11 +108,11 @@ static int roce_attach(struct ur_lane *l, struct ur_qp *qp)
 }
 
 /*
- * What was received is acknowledged, as a controller would have done long ago.
- * A peer that does not make room for that within some 0.1 s has been stopped.
- * It may wait in the same way for us, so it is heard as well.
+ * Acknowledges what was received, as an adapter would have done at once.  A
+ * peer without room for that within some 50 ms has been stopped.  It may wait
+ * for us in the same way, so its descriptors are read as well.
  */
-static void tell_received(struct ur_lane *l, uint64_t now_ns)
+static void ack_received(struct ur_lane *l, uint64_t now_ns)
 {
 	const struct timespec nap = { .tv_nsec = 50000 };
 	unsigned int left = 1000;
@@ -123,17 +123,16 @@ static void tell_received(struct ur_lane *l, uint64_t now_ns)
 			ur_sys_nanosleep(&nap);
 		ur_shm_flush_acks(l->roce);
 	}
-	/* There may be hundreds of queue pairs. */
+	/* Once for all: there may be hundreds of queue pairs. */
 	if (!left)
 		ur_shm_give_up(l->roce);
 }
 
 /*
- * What lies unread is read: a request that the peer has acknowledged completes
- * before others are flushed.  A flood does not keep us: as much is read as a
- * socket holds.
+ * Reads what the link holds: a request that the peer has acknowledged completes
+ * before others are flushed.  Bounded by what a socket holds, against a flood.
  */
-static void take_in(struct ur_lane *l)
+static void read_unread(struct ur_lane *l)
 {
 	uint32_t taken = 0;
 	int n;
@@ -148,7 +147,7 @@ static void take_in(struct ur_lane *l)
  * Requests of UC and UD that wait for room or for their rate, or a burst that
  * the link had no room for: its requests are complete, and it would be lost.
  */
-static bool waits(const struct ur_lane *l, const struct ur_qp *qp)
+static bool has_unsent(const struct ur_lane *l, const struct ur_qp *qp)
 {
 	uint32_t head = ur_sq_head(&qp->sq);
 	uint32_t tail = ur_sq_tail(&qp->sq);
@@ -158,28 +157,28 @@ static bool waits(const struct ur_lane *l, const struct ur_qp *qp)
 }
 
 /*
- * A controller sends what it has accepted before it gives a queue pair up.
+ * An adapter sends what it has accepted before a queue pair is destroyed.
  * Bounded, since a channel's peer may be stopped and a rate may be low.
  */
 static void send_accepted(struct ur_lane *l, struct ur_qp *qp)
 {
 	const struct timespec nap = { .tv_nsec = 50000 };
-	uint64_t now = ur_clock_ns(), until = now + LEAVE_NS;
+	uint64_t now = ur_clock_ns(), until = now + DETACH_SEND_NS;
 
-	while (waits(l, qp) && now < until) {
+	while (has_unsent(l, qp) && now < until) {
 		ur_lane_kick(l, qp, now);
-		if (ur_lane_step(l, now) <= 0 && waits(l, qp))
+		if (ur_lane_step(l, now) <= 0 && has_unsent(l, qp))
 			ur_sys_nanosleep(&nap);
 		now = ur_clock_ns();
 	}
 }
 
-/* The bell is answered too: a QP that goes away may stand on it. */
+/* Serves doorbells too: a QP that is destroyed may be queued there. */
 static void roce_settle(struct ur_lane *l, uint64_t now_ns)
 {
 	ur_lane_drain(l, now_ns);
-	take_in(l);
-	tell_received(l, now_ns);
+	read_unread(l);
+	ack_received(l, now_ns);
 	ur_roce_flush_acks(l->roce, now_ns);
 	ur_lane_send(l, now_ns);
 }
@@ -200,7 +199,7 @@ static void roce_detach(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
 	count_ud(l, qp, -1);
 }
 
-/* Packets of that size have to fit the interface they leave by. */
+/* Packets of that size have to fit the outgoing interface. */
 static int mtu_fits(struct ur_dev *dev, uint32_t mtu, const struct ur_av *av)
 {
 	unsigned int most = ur_dev_path_mtu(dev, av->sgid);
@@ -304,7 +303,7 @@ static void add_counters(struct json_object *o,
 	json_object_object_add(o, "counters", counters);
 }
 
-/* Beside the lane's own: of a port that this process runs. */
+/* Counters of a port that this process runs. */
 static void add_port(struct json_object *o, const struct ur_link *link)
 {
 	struct json_object *counters = json_object_new_object();

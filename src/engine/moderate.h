@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completion queues whose events wait for company (ur_cq_moderate()).  They
- * are few; the helpers of an adapter's lanes, which sleep anyhow, fire them.
+ * Completion queues with moderated events (ur_cq_moderate()).  They are few.
+ * The helpers of an adapter's lanes raise the events that are due.
  */
 #ifndef UR_ENGINE_MODERATE_H
 #define UR_ENGINE_MODERATE_H

@@ -16,14 +16,14 @@
 #include "ports/stream.h"
 #include "sockets/udp.h"
 
-/* Nobody runs it who has not made the host's side of it. */
+/* A process that runs the port has created its interface on the host. */
 static bool is_run(const struct ur_dev_spec *s)
 {
 	return if_nametoindex(s->netdev) != 0;
 }
 
-/* A lane of this process may have the port: then there may be a queue for us.
- * -EBUSY: others have it, or all queues. */
+/* If a lane of this process has the port, there may be another queue of it.
+ * -EBUSY: other processes have it, or all queues are taken. */
 static int run_port(struct ur_lane *l, int fd)
 {
 	const struct ur_config *c = ur_config_get();
@@ -39,7 +39,7 @@ static int run_port(struct ur_lane *l, int fd)
 			 : ur_port_link_create(&cfg, l->slot, fd, &l->link);
 }
 
-/* What urnicd runs goes through rings; else the host's sockets have to do. */
+/* By rings, if urnicd runs the port; else by a socket of the host. */
 static int use_port(struct ur_lane *l, int fd)
 {
 	const struct ur_config *c = ur_config_get();
@@ -66,8 +66,8 @@ int ur_port_lane_link(struct ur_lane *l, int fd)
 	return err == -EBUSY ? use_port(l, fd) : err;
 }
 
-/* RoCE's ports complain when they are opened; TCP's need not be there, and
- * then the host's side has to, which somebody else has made. */
+/* A port of RoCE reports its errors when it is opened.  One of TCP may be
+ * missing; then the interface must exist, made by another process. */
 bool ur_adapter_present(struct ur_adapter *a)
 {
 	return (a->dev.spec.port &&
@@ -75,7 +75,7 @@ bool ur_adapter_present(struct ur_adapter *a)
 	       ur_dev_present(&a->dev);
 }
 
-/* Nobody runs a port for all if nobody listens to all. */
+/* Without urnicd no other process runs a port for this one. */
 static bool urnicd_is_there(void)
 {
 	int fd = ur_ipc_connect();
@@ -100,8 +100,8 @@ static int ask_rings(struct ur_adapter *a, uint32_t ifindex)
 			     ifindex);
 }
 
-/* Is it urnicd's, and will it take our segments?  Else the kernel's TCP has to
- * do, on the host's side of the port. */
+/* Uses the TCP of a port that urnicd runs, if it accepts our segments; else the
+ * kernel's TCP, on the host's side of the port. */
 static void join_streams(struct ur_adapter *a)
 {
 	const struct ur_config *c = ur_config_get();
@@ -110,16 +110,16 @@ static void join_streams(struct ur_adapter *a)
 	static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
 	int err;
 
-	/* Asked first without the lock: who was forked while another thread had
-	 * it wants none. */
+	/* First without the lock: in a child forked while another thread held
+	 * it, no rings are wanted. */
 	if (!ur_streams_want(&c->ports[s->port - 1]))
 		return;
-	/* Whoever asks takes the rings from a thread that was first. */
+	/* Asking takes the rings away from a thread that asked before. */
 	pthread_mutex_lock(&joining);
 	err = ur_streams_want(&c->ports[s->port - 1]) ? ask_rings(a, ifindex)
 						      : 0;
 	pthread_mutex_unlock(&joining);
-	/* -EEXIST: we run it ourselves now. */
+	/* -EEXIST: this process runs the port by now. */
 	if (!err || err == -EEXIST)
 		return;
 	if (err != -ENOENT)
@@ -130,7 +130,7 @@ static void join_streams(struct ur_adapter *a)
 		a->dev.name, s->netdev);
 }
 
-/* Connections come before there are lanes: a thread serves the port. */
+/* Connections are made before there are lanes, so a thread serves the port. */
 static int run_streams(const struct ur_adapter *a)
 {
 	const struct ur_config *c = ur_config_get();
@@ -154,7 +154,7 @@ static bool has_lost_port(struct ur_lane *l)
 	return lost;
 }
 
-/* The slot and its socket are what they were: the lane gets other rings. */
+/* The slot and its socket stay; the lane gets new rings. */
 static int reclaim_lane(struct ur_lane *l)
 {
 	const struct ur_dev_spec *s = &l->adapter->dev.spec;
@@ -166,7 +166,7 @@ static int reclaim_lane(struct ur_lane *l)
 	ur_lane_lock(l);
 	err = ur_ring_link_renew(l->link, sock);
 	ur_lane_unlock(l);
-	/* It waits for what the link tells it to wait for. */
+	/* The helper sleeps on the old descriptors. */
 	ur_helper_wake(l);
 	return err;
 }

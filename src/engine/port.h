@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Devices on a port that urnic runs itself (ports/port.h).  The first process
- * that opens such a device runs the port, if urnicd does not: its first lane
- * does, from then on.  Everybody else's packets take the way of the host.
+ * that opens such a device runs the port, by its first lane, unless urnicd
+ * does.  Packets of other processes go through the host's stack.
  */
 #ifndef UR_ENGINE_PORT_H
 #define UR_ENGINE_PORT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Flows and work queues of an adapter, as the driver side sees them; see
- * engine.h for who may call and what is returned.
+ * Flows and work queues of an adapter, as the driver side sees them; threads and
+ * return values as in engine.h.
  */
 #ifndef UR_ENGINE_RAW_H
 #define UR_ENGINE_RAW_H
@@ -13,9 +13,9 @@
 struct ur_adapter;
 
 /*
- * Steer what f->qp's flow describes.  -EPERM: no CAP_NET_RAW; -EINVAL: no packet
- * can be so; -ENOMEM.  The flow stays the caller's, unchanged, until it is
- * destroyed on the same lane (f->qp->lane), which may be after its QP.
+ * Steers the packets that f->qp's flow describes.  -EPERM: no CAP_NET_RAW;
+ * -EINVAL: no packet matches; -ENOMEM.  The flow stays the caller's, unchanged,
+ * until it is destroyed on the same lane (f->qp->lane), perhaps after its QP.
  */
 int ur_adapter_flow_create(struct ur_flow *f);
 void ur_adapter_flow_destroy(struct ur_lane *l, struct ur_flow *f);

@@ -17,16 +17,16 @@
 #include "base/socket.h"
 #include "base/sys.h"
 
-#define EVENTS	   32
-/* A peer that acknowledges nothing for so long is gone: by itself the kernel
- * would try for a quarter of an hour. */
-#define UNHEARD_MS 60000
-#define EVENTS_IN  (EPOLLIN | EPOLLRDHUP | EPOLLET)
-#define SKIP_ALONE 64u /* looks without epoll_wait() with one connection … */
-#define SKIP_CROWD 8u  /* … and with more */
-#define FAR_PIECE  16384u
-#define HOT_READS  500u	  /* after so many in a row it leaves the set */
-#define LOCAL_CC   "reno" /* every kernel has it and lets everybody use it */
+#define EVENTS	       32
+/* How long a peer may acknowledge nothing; the kernel's default is a quarter of
+ * an hour. */
+#define UNACKED_MAX_MS 60000
+#define EVENTS_IN      (EPOLLIN | EPOLLRDHUP | EPOLLET)
+#define SKIP_ALONE     64u /* polls without epoll_wait(), one connection */
+#define SKIP_CROWD     8u  /* the same with several */
+#define REMOTE_PIECE   16384u
+#define HOT_READS      500u   /* in a row; then it leaves the set */
+#define LOCAL_CC       "reno" /* every kernel has it, without privileges */
 
 static size_t total(const struct iovec *iov, uint32_t n)
 {
@@ -100,7 +100,7 @@ int ur_tcp_add(struct ur_tcp *t, struct ur_tcp_conn *c, int fd)
 	    (!(flags & O_NONBLOCK) && fcntl(fd, F_SETFL, flags | O_NONBLOCK)))
 		return -errno;
 	(void)ur_sockopt_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	(void)ur_sockopt_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, UNHEARD_MS);
+	(void)ur_sockopt_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKED_MAX_MS);
 	choose_congestion_control(fd);
 	*c = (struct ur_tcp_conn){ .fd = fd };
 	ur_list_init(&c->readable);
@@ -112,7 +112,7 @@ int ur_tcp_add(struct ur_tcp *t, struct ur_tcp_conn *c, int fd)
 	return 0;
 }
 
-/* Level triggered: the set is asked of its news, not the kernel. */
+/* Level triggered: edges of single streams are read from the set itself. */
 static int make_set(struct ur_tcp *t)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = NULL };
@@ -149,26 +149,26 @@ static uint32_t events_of(const struct ur_tcp_conn *c)
 	return c->watched ? EVENTS_IN | EPOLLOUT : EVENTS_IN;
 }
 
-/* What has come meanwhile counts as an edge. */
-static void come_back(struct ur_tcp *t)
+/* Bytes that are there already count as an edge. */
+static void rejoin_set(struct ur_tcp *t)
 {
 	struct ur_tcp_conn *c = t->out;
 	struct epoll_event ev = { .events = events_of(c), .data.ptr = c };
 
 	t->out = NULL;
 	t->hot_reads = 0;
-	/* Without memory for it: it is read until it brings nothing. */
+	/* No memory: it is read by each poll until it brings nothing. */
 	if (epoll_ctl(t->epfd, EPOLL_CTL_ADD, c->fd, &ev))
 		t->out = c;
 }
 
-/* Also a quiet one whose peer closes has to be seen. */
-static void leave_or_come_back(struct ur_tcp *t, bool quick)
+/* A hot connection that fell silent rejoins: the set reports if it closes. */
+static void update_set(struct ur_tcp *t, bool quick)
 {
 	if (t->out) {
 		if (!quick || t->blocked || t->out != t->hot ||
 		    t->hot_reads == t->out_reads)
-			come_back(t);
+			rejoin_set(t);
 	} else if (quick && t->hot && !t->blocked &&
 		   t->hot_reads >= HOT_READS &&
 		   !epoll_ctl(t->epfd, EPOLL_CTL_DEL, t->hot->fd, NULL)) {
@@ -185,8 +185,7 @@ static void set_blocked(struct ur_tcp *t, struct ur_tcp_conn *c, bool blocked)
 	t->blocked += blocked ? 1u : -1u;
 }
 
-/* A forked child may have a copy of the descriptor, so it is taken out of the
- * set expressly, not by being closed. */
+/* Not just by close(): a forked child may have a copy of the descriptor. */
 void ur_tcp_remove(struct ur_tcp *t, struct ur_tcp_conn *c)
 {
 	ur_list_del(&c->readable);
@@ -230,7 +229,7 @@ void ur_tcp_shut(struct ur_tcp_conn *c)
 		(void)shutdown(c->fd, SHUT_WR);
 }
 
-/* May epoll_wait() be left out, and the hot connection be looked at? */
+/* May epoll_wait() be left out, and the hot connection be read? */
 static bool skip_for_hot(struct ur_tcp *t)
 {
 	return t->hot && !t->blocked &&
@@ -260,7 +259,7 @@ static void make_writable(struct ur_tcp *t, struct ur_tcp_conn *c)
 		ur_list_add_tail(&t->writable, &c->writable);
 }
 
-/* What the news are is seen by trying; which lane it is stands beside. */
+/* Reading and writing find out what happened; `lane` is the struct ur_tcp. */
 static void on_stream(void *lane, void *user, bool ended)
 {
 	struct ur_tcp_conn *c = user;
@@ -278,11 +277,11 @@ void ur_tcp_poll(struct ur_tcp *t, bool quick, uint64_t now_ns)
 	if (t->set.fd >= 0)
 		ur_stream_set_poll(&t->set, quick, now_ns, on_stream, t);
 	if (!quick && t->out)
-		come_back(t);
+		rejoin_set(t);
 	if (!ur_list_empty(&t->readable) || (quick && skip(t)))
 		return;
 	t->skipped = 0;
-	leave_or_come_back(t, quick);
+	update_set(t, quick);
 	if (t->out)
 		make_readable(t, t->out);
 	n = ur_sys_epoll_wait(t->epfd, ev, EVENTS, 0);
@@ -339,10 +338,10 @@ static ssize_t read_failed(struct ur_tcp *t, struct ur_tcp_conn *c, int err)
 	}
 }
 
-/* The kernel cannot place what stands elsewhere, so it comes by way of us. */
-static ssize_t read_far(int fd, const struct iovec *iov, uint32_t n)
+/* Remote memory (base/remote.h) is not mapped, so recv() cannot write there. */
+static ssize_t read_remote(int fd, const struct iovec *iov, uint32_t n)
 {
-	uint8_t buf[FAR_PIECE];
+	uint8_t buf[REMOTE_PIECE];
 	size_t want = total(iov, n), done = 0;
 	ssize_t len = ur_sys_recv(
 		fd, buf, want < sizeof(buf) ? want : sizeof(buf), MSG_DONTWAIT);
@@ -362,7 +361,7 @@ static ssize_t read_far(int fd, const struct iovec *iov, uint32_t n)
 	return len;
 }
 
-/* For a single piece the kernel has less to look at. */
+/* recv() for a single piece: less for the kernel to check. */
 static ssize_t receive(int fd, struct iovec *iov, uint32_t n)
 {
 	struct msghdr m = { .msg_iov = iov, .msg_iovlen = n };
@@ -385,14 +384,15 @@ static ssize_t transmit(int fd, const struct iovec *iov, uint32_t n)
 }
 
 /*
- * A stream that gave less than there was room for is empty (epoll(7)), but for
- * its end, of which an earlier edge may have told.
+ * A read that returned less than it had room for has emptied the socket
+ * (epoll(7)); only its end may be left, which an earlier edge has reported.
  */
 static ssize_t read_socket(struct ur_tcp *t, struct ur_tcp_conn *c,
 			   struct iovec *iov, uint32_t n)
 {
-	bool far = ur_remote_any(iov, n);
-	ssize_t len = far ? read_far(c->fd, iov, n) : receive(c->fd, iov, n);
+	bool remote = ur_remote_any(iov, n);
+	ssize_t len =
+		remote ? read_remote(c->fd, iov, n) : receive(c->fd, iov, n);
 
 	if (len < 0)
 		return read_failed(t, c, errno);
@@ -401,7 +401,7 @@ static ssize_t read_socket(struct ur_tcp *t, struct ur_tcp_conn *c,
 	t->hot = t->last == c ? c : NULL;
 	t->hot_reads = t->hot ? t->hot_reads + 1 : 0;
 	t->last = c;
-	if (c->ended || far || (size_t)len == total(iov, n))
+	if (c->ended || remote || (size_t)len == total(iov, n))
 		make_readable(t, c);
 	return len;
 }
@@ -434,8 +434,8 @@ void ur_tcp_again(struct ur_tcp *t, struct ur_tcp_conn *c)
 	make_readable(t, c);
 }
 
-/* From the first time on: a connection that always has room, as most have,
- * would tell of it when it comes into the set, and wake who sleeps there. */
+/* EPOLLOUT only once a write has failed: most connections always have room, and
+ * would report it when they join the set, which wakes a thread for nothing. */
 static void watch_room(struct ur_tcp *t, struct ur_tcp_conn *c)
 {
 	struct epoll_event ev = { .data.ptr = c };
@@ -444,13 +444,13 @@ static void watch_room(struct ur_tcp *t, struct ur_tcp_conn *c)
 	c->watched = true;
 	ev.events = events_of(c);
 	if (t->out == c)
-		come_back(t);
+		rejoin_set(t);
 	else if (!watched && epoll_ctl(t->epfd, EPOLL_CTL_MOD, c->fd, &ev))
 		c->watched = false;
 }
 
-/* The kernel tells of room only to who has met EAGAIN: a short write is not
- * "blocked" yet, and may have ended at memory that is gone. */
+/* The kernel reports room only after EAGAIN: a short write is not `blocked`
+ * yet, and may have ended at unmapped memory. */
 static ssize_t write_failed(struct ur_tcp *t, struct ur_tcp_conn *c, int err)
 {
 	if (err == EFAULT)

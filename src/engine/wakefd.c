@@ -17,7 +17,7 @@
 /* Enough to empty a socket, bounded against a peer that goes on writing. */
 #define READS  64
 
-/* Not an eventfd: its flags would be shared, so the peer could make us block. */
+/* Not an eventfd: it shares its flags, so the peer could make us block. */
 int ur_wakefd_create(struct ur_lane *l, int *theirs)
 {
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };

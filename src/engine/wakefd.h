@@ -15,7 +15,7 @@
 
 struct ur_lane;
 
-/* Returns our end, or -errno.  *theirs is for the peer; the caller closes it. */
+/* Our end, or -errno.  *theirs is for the peer; the caller closes it. */
 int ur_wakefd_create(struct ur_lane *l, int *theirs);
 void ur_wakefd_destroy(struct ur_lane *l, int ours);
 
