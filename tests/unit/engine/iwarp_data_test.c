@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Data over iWARP: who drives the lane, in one process and in two. */
+/* Data over iWARP: which thread drives the lane, in one process and in two. */
 #include "side.h"
 
 #include <errno.h>
@@ -66,7 +66,7 @@ static void send_and_receive_all_sizes(void **state)
 	}
 }
 
-static void everybody_may_sleep(void **state)
+static void both_sides_sleep(void **state)
 {
 	struct side *a = *state, *b = a + 1;
 
@@ -156,7 +156,7 @@ static void atomics(void **state)
 	assert_int_equal(v, 82);
 }
 
-/* A full socket holds the requests back, and nobody is forgotten. */
+/* A full socket holds requests back; each continues once there is room. */
 static void streams_both_ways(void **state)
 {
 	struct side *a = *state, *b = a + 1;
@@ -210,8 +210,8 @@ static void a_send_waits_for_a_receive(void **state)
 	}
 }
 
-/* Nobody polls: the helper sees that a receive was posted. */
-static void the_helper_feeds_as_well(void **state)
+/* Without polling, the helper sees that a receive was posted. */
+static void the_helper_finds_receives(void **state)
 {
 	struct side *a = *state, *b = a + 1;
 
@@ -226,7 +226,7 @@ static void the_helper_feeds_as_well(void **state)
 	assert_true(becomes(a->buf + 200, 42));
 }
 
-static void who_starves_learns_of_the_end(void **state)
+static void a_starved_queue_pair_sees_the_end(void **state)
 {
 	struct side *a = *state, *b = a + 1;
 
@@ -253,7 +253,7 @@ static void a_bad_key_ends_the_connection(void **state)
 	side_wait(b, UR_CONN_DISCONNECTED);
 }
 
-static void memory_that_is_gone_is_no_crash(void **state)
+static void unmapped_memory_is_no_crash(void **state)
 {
 	struct side *a = *state, *b = a + 1;
 	struct ur_mr *mr, *old = a->mr;
@@ -289,8 +289,8 @@ static int64_t cpu_us(void)
 	return t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* In one of many quarters of a second: a busy machine takes its time until
- * what was begun is done. */
+/* In one of several quarters of a second: on a busy machine earlier work takes
+ * long to finish. */
 static void idle_costs_nothing(void **state)
 {
 	int64_t us = INT64_MAX;
@@ -425,7 +425,7 @@ static void two_processes_talk(void **state)
 	side_close(&b);
 }
 
-/* Killed in the middle: an error comes at once, not after a timeout. */
+/* The peer is killed: an error comes at once, not after a timeout. */
 static void a_killed_peer_is_noticed(void **state)
 {
 	struct side b;
@@ -456,7 +456,7 @@ static void a_peer_that_exits_is_noticed(void **state)
 }
 
 /* A child of fork() must not keep connections and ports alive. */
-static void a_forked_child_lets_go(void **state)
+static void a_forked_child_keeps_nothing(void **state)
 {
 	struct side *a = *state, *b = a + 1;
 	struct sockaddr_storage at;
@@ -504,19 +504,19 @@ int main(void)
 		cmocka_unit_test(a_server_killed_before_it_answers),
 		cmocka_unit_test(a_peer_that_exits_is_noticed),
 		TEST(send_and_receive_all_sizes),
-		TEST(everybody_may_sleep),
+		TEST(both_sides_sleep),
 		TEST(writes_need_no_help),
 		TEST(reads_and_writes_of_a_mebibyte),
 		TEST(many_reads_in_order),
 		TEST(atomics),
 		TEST(streams_both_ways),
 		TEST(a_send_waits_for_a_receive),
-		TEST(the_helper_feeds_as_well),
-		TEST(who_starves_learns_of_the_end),
+		TEST(the_helper_finds_receives),
+		TEST(a_starved_queue_pair_sees_the_end),
 		TEST(a_bad_key_ends_the_connection),
-		TEST(memory_that_is_gone_is_no_crash),
+		TEST(unmapped_memory_is_no_crash),
 		TEST(idle_costs_nothing),
-		TEST(a_forked_child_lets_go),
+		TEST(a_forked_child_keeps_nothing),
 	};
 
 	setenv("URNIC_DAEMON", "0", 1);

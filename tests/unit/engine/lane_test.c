@@ -62,7 +62,7 @@ static void test_send_and_receive_by_polling(void **state)
 	}
 }
 
-/* A target that only looks at its memory is served by the helper. */
+/* A target that only reads its memory is served by the helper. */
 static void test_helper_places_data(void **state)
 {
 	struct pair *p = *state;
@@ -73,7 +73,7 @@ static void test_helper_places_data(void **state)
 	}
 }
 
-/* … also when a poller had sent it away before. */
+/* The same, after a thread has polled the lane. */
 static void test_helper_takes_over_from_poller(void **state)
 {
 	struct pair *p = *state;
@@ -102,10 +102,10 @@ static bool is_sent(struct ur_lane *l, uint64_t before)
 }
 
 /*
- * Whoever posts while the lane is held leaves; the holder must not.  Now and
- * then the helper is quicker to take the lane, and then it answers.
+ * A post while the lane is held leaves when the holder unlocks.  Now and then
+ * the helper locks the lane first, and serves the doorbell.
  */
-static void test_holder_answers_the_bell(void **state)
+static void test_holder_serves_the_doorbell(void **state)
 {
 	struct pair *p = *state;
 	struct ur_lane *l = p->qa.lane;
@@ -126,8 +126,8 @@ static void test_holder_answers_the_bell(void **state)
 	assert_in_range(at_once, 20, 100);
 }
 
-/* The holder left between a poster's try and its ring. */
-static void test_ring_tries_again(void **state)
+/* The holder unlocks between a poster's try and its doorbell. */
+static void test_doorbell_tries_again(void **state)
 {
 	struct pair *p = *state;
 	struct ur_lane *l = p->qa.lane;
@@ -140,14 +140,14 @@ static void test_ring_tries_again(void **state)
 	ur_lane_unlock(l);
 }
 
-/* Post and take completions, without a look at the lane, until it ticks. */
+/* Posts and takes completions, without polling the lane, until TICK. */
 static bool take_until_tick(struct pair *p, int rounds)
 {
 	struct ur_lane *l = p->qa.lane;
 	bool ticks = false;
 	struct ur_cqe cqe;
 
-	/* How long a streak must be is not what is asked here. */
+	/* The length of the streak is not tested here. */
 	ur_lane_lock(l);
 	l->streak_need_ns = 0;
 	ur_lane_unlock(l);
@@ -169,8 +169,8 @@ static bool take_until_tick(struct pair *p, int rounds)
 }
 
 /*
- * A program of many QPs finds completions whenever it polls, so it never looks
- * at the lane itself: that it takes them makes it a poller all the same.
+ * A program of many QPs finds completions whenever it polls, so it never polls
+ * the lane itself: that it takes completions makes it a poller all the same.
  */
 static void test_taking_completions_is_polling(void **state)
 {
@@ -184,7 +184,7 @@ static void set_receives(struct pair *p, struct ur_cq *cq)
 	ur_lane_unlock(p->qa.lane);
 }
 
-/* … but not who waits for receives, and may sleep next. */
+/* Not if a queue is armed, since the program may sleep next. */
 static void test_taking_is_not_polling_when_armed(void **state)
 {
 	struct pair *p = *state;
@@ -216,7 +216,7 @@ static void test_arm_ends_tick(void **state)
 	assert_int_equal(watch, UR_WATCH_ARMED);
 }
 
-/* How many of some polls of the queue drive the lane. */
+/* How many of 1000 polls of the queue drive the lane. */
 static uint32_t polls_that_drive(struct pair *p, bool solicited_only)
 {
 	struct ur_lane *l = p->qa.lane;
@@ -232,8 +232,8 @@ static uint32_t polls_that_drive(struct pair *p, bool solicited_only)
 
 /*
  * A queue that is armed for any entry is waited for.  One that is armed for
- * solicited ones may be polled for the others: were that left to the helper, it
- * would need a core for each packet, which the poller has.
+ * solicited entries may be polled for the others: the helper would need a core
+ * for each packet, which the poller has already.
  */
 static void test_armed_for_solicited_is_polled(void **state)
 {
@@ -243,8 +243,8 @@ static void test_armed_for_solicited_is_polled(void **state)
 	assert_int_equal(polls_that_drive(p, false), 0);
 }
 
-/* Nor does it hear only then that the lane was taken when he polled before. */
-static void test_arm_is_the_last_word(void **state)
+/* A poll before arming, reported late by the helper, makes no poller. */
+static void test_arm_overrules_earlier_polls(void **state)
 {
 	struct pair *p = *state;
 	struct ur_lane *l = p->qa.lane;
@@ -267,10 +267,10 @@ static void test_arm_is_the_last_word(void **state)
 }
 
 /*
- * A post by somebody who then does not call us is still timed.  It goes where
- * no route leads, so that no packet wakes the helper instead.
+ * A request times out although the application makes no further call.  It has
+ * no route, so no packet wakes the helper instead.
  */
-static void test_sleeping_helper_is_told_of_deadlines(void **state)
+static void test_sleeping_helper_sees_deadlines(void **state)
 {
 	static const uint8_t nowhere[16] = { [10] = 255, 255, 198, 51, 100, 1 };
 	struct pair *p = *state;
@@ -298,7 +298,7 @@ static int refuse(struct ur_link *link, struct ur_burst *t)
 	return refusals-- > 0 ? -EAGAIN : real_ops->send(link, t);
 }
 
-/* One whose calls take longer than the moment of an answer. */
+/* A link whose calls take longer than the answer. */
 static int slow_send(struct ur_link *link, struct ur_burst *t)
 {
 	int err = real_ops->send(link, t);
@@ -335,7 +335,7 @@ static void write_back(struct pair *p)
 	ur_adapter_doorbell(&p->qb);
 }
 
-/* What was posted leaves, and the lane works until n completions are there. */
+/* Sends what was posted, and works until n completions are there. */
 static bool work_until(struct pair *p, uint32_t n)
 {
 	struct ur_lane *l = p->qa.lane;
@@ -354,8 +354,8 @@ static bool work_until(struct pair *p, uint32_t n)
 }
 
 /*
- * A conversation is seen to be one, however long it takes to send.  The lane is
- * held, so that the helper does not do it in between.
+ * A ping-pong is recognised however long sending takes.  The lane is held, so
+ * that the helper does not work in between.
  */
 static void test_answers_carry_behind_slow_sends(void **state)
 {
@@ -370,7 +370,7 @@ static void test_answers_carry_behind_slow_sends(void **state)
 	for (int i = 0; i < 1000 && ok && !carried; i++) {
 		pair_post_recv(p, 8);
 		pair_post_send(p, 8);
-		/* The receive, whose answer may bring the send's. */
+		/* The receive; its answer may complete the send. */
 		ok = work_until(p, 1);
 		write_back(p);
 		ok = ok && work_until(p, 2);
@@ -412,9 +412,9 @@ static void test_refused_burst_is_not_lost(void **state)
 }
 
 /*
- * Nobody could work for longer than the timeout (the process was stopped, the
- * machine busy), while the answer lies in the socket behind something else:
- * that is no timeout.
+ * No thread ran for longer than the timeout (the process was stopped, the
+ * machine busy), and the answer is in the socket behind other packets: that is
+ * no timeout.
  */
 static void test_late_but_answered(void **state)
 {
@@ -452,7 +452,7 @@ static void *deregister(void *arg)
 	return NULL;
 }
 
-/* Whoever holds a lane may be reading a region: it stays until then. */
+/* The holder of a lane may read a region: deregistering it waits. */
 static void test_deregistration_waits_for_the_lane(void **state)
 {
 	struct pair *p = *state;
@@ -482,7 +482,7 @@ static void test_idle_costs_nothing(void **state)
 	assert_true(cpu_ns() - used < 1000000);
 }
 
-/* Somebody who arms and sleeps is woken for each completion. */
+/* A thread that arms and sleeps is woken for each completion. */
 static void test_no_event_is_lost(void **state)
 {
 	struct pair *p = *state;
@@ -529,7 +529,7 @@ static void test_destroy_leaves_no_completion(void **state)
 	assert_int_equal(p->cq.tail - p->cq.head, 1);
 }
 
-/* Packets that the interface cannot carry are refused beforehand. */
+/* An MTU that the interface cannot carry is refused. */
 static void test_modify_checks_mtu(void **state)
 {
 	struct pair *p = *state;
@@ -571,7 +571,7 @@ static void test_report(void **state)
 	free(buf);
 }
 
-/* In a child nothing of the parent's may be touched, nor may a call hang. */
+/* A child of fork() touches nothing of the parent, and its calls return. */
 static int child(struct pair *p)
 {
 	struct ur_adapter *own;
@@ -611,7 +611,7 @@ static void note_part(struct ur_link *link)
 	parted++;
 }
 
-static void *hold_for_a_while(void *arg)
+static void *hold_lane(void *arg)
 {
 	struct ur_lane *l = arg;
 
@@ -622,8 +622,8 @@ static void *hold_for_a_while(void *arg)
 	return NULL;
 }
 
-/* Who has the lane when the process ends may be off its core: the last words
- * are said all the same. */
+/* The lane's holder may be preempted when the process ends: the adapter waits
+ * for it, and sends the last packets. */
 static void test_end_waits_for_the_holder(void **state)
 {
 	struct pair *p = *state;
@@ -637,7 +637,7 @@ static void test_end_waits_for_the_holder(void **state)
 	ur_lane_lock(l);
 	l->link->ops = &noting;
 	ur_lane_unlock(l);
-	assert_int_equal(pthread_create(&t, NULL, hold_for_a_while, l), 0);
+	assert_int_equal(pthread_create(&t, NULL, hold_lane, l), 0);
 	while (!atomic_load(&held_lane))
 		sched_yield();
 	ur_adapter_settle(l->adapter);
@@ -648,7 +648,7 @@ static void test_end_waits_for_the_holder(void **state)
 	assert_int_equal(parted, 1);
 }
 
-/* One who exits within the lane, from a handler, does end. */
+/* A process that exits while holding the lane, from a handler, does end. */
 static void test_end_does_not_wait_for_ever(void **state)
 {
 	struct pair *p = *state;
@@ -678,14 +678,14 @@ int main(void)
 		TEST(test_helper_times_out),
 		TEST(test_destroy_leaves_no_completion),
 		TEST(test_modify_checks_mtu),
-		TEST(test_holder_answers_the_bell),
-		TEST(test_ring_tries_again),
+		TEST(test_holder_serves_the_doorbell),
+		TEST(test_doorbell_tries_again),
 		TEST(test_taking_completions_is_polling),
 		TEST(test_taking_is_not_polling_when_armed),
 		TEST(test_arm_ends_tick),
 		TEST(test_armed_for_solicited_is_polled),
-		TEST(test_arm_is_the_last_word),
-		TEST(test_sleeping_helper_is_told_of_deadlines),
+		TEST(test_arm_overrules_earlier_polls),
+		TEST(test_sleeping_helper_sees_deadlines),
 		TEST(test_report),
 		TEST(test_fork),
 		TEST(test_end_waits_for_the_holder),

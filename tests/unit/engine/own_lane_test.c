@@ -47,7 +47,7 @@ static void test_queue_pairs_keep_apart(void **state)
 	ur_adapter_lane_give(p->a, again);
 }
 
-/* Both queue pairs of it, whose completions poll both lanes. */
+/* A lane for each queue pair; polling the queue drives both. */
 static void test_traffic_between_lanes(void **state)
 {
 	struct pair *p = *state;
@@ -75,7 +75,7 @@ static void test_traffic_between_lanes(void **state)
 	ur_adapter_lane_give(p->a, own);
 }
 
-/* Filled and one more; one is left for those that share. */
+/* As many lanes as there are, and one more; one is left for sharing. */
 static void test_as_many_as_there_are(void **state)
 {
 	struct pair *p = *state;
@@ -106,7 +106,7 @@ int main(void)
 		TEST(test_as_many_as_there_are),
 	};
 
-	/* Who works without urnicd has one lane and no more. */
+	/* Without urnicd there is one lane and no more. */
 	setenv("URNIC_IDLE", "1", 1);
 	if (!own_net_enter())
 		return UNIT_SKIP;

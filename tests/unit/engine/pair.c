@@ -9,7 +9,7 @@
 
 #define SECOND 1000000000ull
 
-/* What the lane looks like when something did not happen. */
+/* Prints the state of the lane when something did not happen. */
 static void dump(const struct pair *p)
 {
 	static char text[1 << 16];
@@ -19,7 +19,7 @@ static void dump(const struct pair *p)
 	fprintf(stderr,
 		"qpn %u: sq %u..%u, cq %u..%u armed %u\n"
 		"watch %d, called %lld us ago, sleeps until %lld us, "
-		"deadline %lld us, retry %lld us, waiting %u, rung %d, "
+		"deadline %lld us, retry %lld us, waiting %u, doorbell %d, "
 		"batched %u\n",
 		p->qa.qpn, p->qa.sq.head, p->qa.sq.tail, p->cq.head, p->cq.tail,
 		p->cq.armed, l->watch, (long long)(now - l->app_ns) / 1000,
@@ -239,7 +239,7 @@ void pair_wait(struct pair *p, struct ur_cqe *cqe)
 	}
 }
 
-/* As every event-driven program: look, arm, look again, sleep. */
+/* As event-driven programs do: poll, arm, poll again, sleep. */
 void pair_sleep_for(struct pair *p, struct ur_cqe *cqe)
 {
 	struct pollfd fd = { .fd = p->channel.fd, .events = POLLIN };

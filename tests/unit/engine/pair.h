@@ -62,14 +62,14 @@ void pair_post_write(struct pair *p, uint32_t to, uint32_t len);
 /* The next completion: by polling, or by arming and sleeping. */
 void pair_wait(struct pair *p, struct ur_cqe *cqe);
 void pair_sleep_for(struct pair *p, struct ur_cqe *cqe);
-/* Poll until all of qa's requests are complete, and forget them. */
+/* Polls until all of qa's requests are complete, and drops the completions. */
 void pair_drain(struct pair *p);
 
 void pair_destroy_b(struct pair *p);
 
-/* Poll until the helper has let go; a busy machine may take a while. */
+/* Polls until the helper has left the link; true: it has. */
 bool pair_become_poller(struct pair *p);
-/* Nothing at all is to be done, so the helper sleeps without an end. */
+/* Waits until the helper sleeps without a timeout. */
 void pair_wait_until_asleep(struct pair *p);
 /* qa writes v to the last byte of b_buf.  _seen: is it there?  Polls nothing. */
 void pair_write_byte(struct pair *p, uint8_t v);

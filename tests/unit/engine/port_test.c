@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who opens a device of TCP on urnicd's port, and forks meanwhile. */
+/* Opening a device of TCP on urnicd's port, and a fork() meanwhile. */
 #include <errno.h>
 #include <net/if.h>
 #include <pthread.h>
@@ -31,10 +31,10 @@
 
 static _Atomic bool is_child, joined;
 static _Atomic int asks; /* for rings */
-static int answer[2];	 /* urnicd's comes by a pipe */
+static int answer[2];	 /* urnicd's, by a pipe */
 static struct ur_config config = { .nports = 1 };
 
-/* ---- In the place of what it calls ---- */
+/* ---- Stubs ---- */
 
 bool ur_streams_want(const struct ur_port_spec *spec)
 {
@@ -86,7 +86,7 @@ int ur_streams_start(void)
 	return 0;
 }
 
-/* Others run the port, and there are no lanes: nobody comes here. */
+/* Another process runs the port, and there are no lanes. */
 #define NOT_CALLED(declaration)                                                \
 	declaration                                                            \
 	{                                                                      \
@@ -149,8 +149,8 @@ static void *open_in_thread(void *arg)
 	return NULL;
 }
 
-/* The child has no thread that would let go of what it is asked with. */
-static void a_child_of_who_asks_opens_it_too(void **state)
+/* A thread asks while the process forks: its lock stays locked in the child. */
+static void a_child_of_fork_opens_it_too(void **state)
 {
 	int err = -1, status;
 	pthread_t t;
@@ -173,7 +173,7 @@ static void a_child_of_who_asks_opens_it_too(void **state)
 	pthread_join(t, NULL);
 	assert_int_equal(err, 0);
 	assert_true(joined);
-	/* It has its rings. */
+	/* Not asked again: there are rings. */
 	assert_int_equal(open_device(), 0);
 	assert_int_equal(asks, 1);
 }
@@ -181,7 +181,7 @@ static void a_child_of_who_asks_opens_it_too(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_child_of_who_asks_opens_it_too),
+		cmocka_unit_test(a_child_of_fork_opens_it_too),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,7 +51,7 @@ struct side {
 void side_open(struct side *s);
 void side_close(struct side *s);
 void side_destroy_qp(struct side *s);
-/* Another queue pair of the same kind, as the first. */
+/* Another queue pair, like the first. */
 void side_new_qp(struct side *s);
 
 struct sockaddr_storage side_addr(const char *text, uint16_t port);
@@ -59,7 +59,7 @@ struct sockaddr_storage side_addr(const char *text, uint16_t port);
 /* Listen at an address; port 0 takes a free one, to be found in s->port. */
 int side_listen(struct side *s, const char *addr, uint16_t port, int backlog);
 
-/* Call; text is the private data. */
+/* Connects; text is the private data. */
 int side_call(struct side *s, const struct sockaddr_storage *to,
 	      const char *text);
 int side_accept(struct side *s, const char *text);
@@ -69,7 +69,7 @@ int side_accept(struct side *s, const char *text);
  * connection becomes s->conn.
  */
 struct side_event *side_wait(struct side *s, enum ur_conn_event_type type);
-/* No event comes for a moment. */
+/* No event comes within 0.1 s. */
 void side_quiet(struct side *s);
 
 /* Connect b to a, which listens at 127.0.0.1. */

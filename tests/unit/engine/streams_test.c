@@ -25,7 +25,7 @@ static _Atomic bool polled;
 static int start_result;
 static int fd, epfd; /* what it waits for is within the latter */
 
-/* ---- In the place of the ports ---- */
+/* ---- Stubs for the ports ---- */
 
 int ur_thread_start(pthread_t *t, const char *name, void *(*fn)(void *arg),
 		    void *arg)
@@ -104,13 +104,13 @@ static void test_start_fails(void **state)
 	assert_int_equal(starts, 1);
 	start_result = 0;
 	polled = true;
-	/* Whoever opens a device next tries again. */
+	/* The next open of a device tries again. */
 	assert_int_equal(ur_streams_start(), 0);
 	assert_int_equal(ur_streams_start(), 0);
 	assert_int_equal(starts, 2);
 }
 
-/* Lanes serve; then it does; then it sleeps until there is something. */
+/* Lanes serve; then the thread does; then it sleeps until there is work. */
 static void test_turns(void **state)
 {
 	int before;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The set of TCP connections, over loopback.  Edges are told once, so most
- * tests are about what must not be forgotten.
+ * The set of TCP connections, over loopback.  An edge is reported once, so most
+ * tests check that none is lost.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -153,7 +153,7 @@ static void a_full_read_is_repeated(void **state)
 	close(peer);
 }
 
-/* The end came together with data, so its edge is gone when that is read. */
+/* The end came together with data, whose edge is consumed with it. */
 static void the_end_behind_data_is_seen(void **state)
 {
 	struct fixture *f = *state;
@@ -188,7 +188,7 @@ static void a_reset_is_an_error(void **state)
 	ur_tcp_del(&f->t, &c, false);
 }
 
-/* A failed write must not hide what the peer sent before: a TERMINATE, say. */
+/* A failed write does not hide what the peer sent before, as a TERMINATE. */
 static void a_broken_write_is_told_after_the_last_data(void **state)
 {
 	struct fixture *f = *state;
@@ -212,7 +212,7 @@ static void a_broken_write_is_told_after_the_last_data(void **state)
 	ur_tcp_del(&f->t, &c, false);
 }
 
-static void who_is_blocked_hears_of_room(void **state)
+static void room_is_reported_after_a_full_write(void **state)
 {
 	struct fixture *f = *state;
 	struct ur_tcp_conn c;
@@ -243,7 +243,7 @@ static void who_is_blocked_hears_of_room(void **state)
 	free(buf);
 }
 
-static void memory_that_is_gone_is_no_crash(void **state)
+static void unmapped_memory_is_no_crash(void **state)
 {
 	struct fixture *f = *state;
 	struct ur_tcp_conn c;
@@ -276,8 +276,8 @@ static int move(const struct ur_remote *f, uint64_t off, void *buf, size_t len,
 	return 0;
 }
 
-/* Nothing is mapped there, and nothing is lost. */
-static void memory_elsewhere_is_filled(void **state)
+/* Remote memory is not mapped; nothing is lost. */
+static void remote_memory_is_filled(void **state)
 {
 	struct fixture *f = *state;
 	struct ur_remote far = { .move = move };
@@ -322,7 +322,7 @@ static void shut_tells_the_peer_and_still_reads(void **state)
 }
 
 /* A poller reads its connection directly; that must not starve the others. */
-static void quick_looks_see_everybody(void **state)
+static void quick_polls_see_all_connections(void **state)
 {
 	struct fixture *f = *state;
 	struct ur_tcp_conn hot, cold;
@@ -366,7 +366,7 @@ static void quick_looks_see_everybody(void **state)
 	close(cold_peer);
 }
 
-/* Read one byte of c so often, as a poller does, that it leaves the set. */
+/* Reads bytes of c, as a poller does, until it leaves the set. */
 static void make_hot(struct fixture *f, struct ur_tcp_conn *c, int peer)
 {
 	char buf[8];
@@ -380,9 +380,9 @@ static void make_hot(struct fixture *f, struct ur_tcp_conn *c, int peer)
 	assert_ptr_equal(f->t.out, c);
 }
 
-/* Who goes to sleep on the set has looked before, and that brings it back with
- * what came while it was away. */
-static void one_outside_comes_back_to_sleepers(void **state)
+/* A thread polls the set before it sleeps on it: that brings the hot connection
+ * back, with what has come meanwhile. */
+static void the_hot_one_rejoins_for_sleepers(void **state)
 {
 	struct fixture *f = *state;
 	struct ur_tcp_conn c;
@@ -400,9 +400,9 @@ static void one_outside_comes_back_to_sleepers(void **state)
 	close(peer);
 }
 
-/* The same for one that falls silent, though nobody ceases to poll; and one
- * without room comes back, or it would not hear of any. */
-static void one_outside_comes_back_by_itself(void **state)
+/* It also rejoins when it falls silent, although polling goes on, and when it
+ * has no room, which only the set reports. */
+static void the_hot_one_rejoins_by_itself(void **state)
 {
 	struct fixture *f = *state;
 	struct ur_tcp_conn c;
@@ -442,8 +442,8 @@ static void a_removed_one_is_forgotten(void **state)
 	close(peer);
 }
 
-/* One of a thousand speaks: the others cost nothing and it is found. */
-static void idle_ones_are_not_touched(void **state)
+/* One of a thousand has data: it is found, and the others cost nothing. */
+static void idle_connections_are_not_read(void **state)
 {
 	struct fixture *f = *state;
 	struct ur_tcp_conn *c = calloc(MANY, sizeof(*c));
@@ -485,15 +485,15 @@ int main(void)
 		TEST(the_end_behind_data_is_seen),
 		TEST(a_reset_is_an_error),
 		TEST(a_broken_write_is_told_after_the_last_data),
-		TEST(who_is_blocked_hears_of_room),
-		TEST(memory_that_is_gone_is_no_crash),
-		TEST(memory_elsewhere_is_filled),
+		TEST(room_is_reported_after_a_full_write),
+		TEST(unmapped_memory_is_no_crash),
+		TEST(remote_memory_is_filled),
 		TEST(shut_tells_the_peer_and_still_reads),
-		TEST(quick_looks_see_everybody),
-		TEST(one_outside_comes_back_to_sleepers),
-		TEST(one_outside_comes_back_by_itself),
+		TEST(quick_polls_see_all_connections),
+		TEST(the_hot_one_rejoins_for_sleepers),
+		TEST(the_hot_one_rejoins_by_itself),
 		TEST(a_removed_one_is_forgotten),
-		TEST(idle_ones_are_not_touched),
+		TEST(idle_connections_are_not_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Many threads on one lane: pollers, sleepers, regions that come and go, QPs
- * made and destroyed.  Whoever waits for a completion gets it; TSan looks at
- * the rest.  cmocka's assertions are for the main thread only, so the threads
- * have one of their own, which says what was wrong and ends the program.
+ * created and destroyed.  Each thread gets the completions it waits for; TSan
+ * checks the rest.  cmocka's assertions are for the main thread only, so the
+ * threads use check(), which ends the program.
  */
 #include "pair.h"
 
@@ -13,24 +13,25 @@
 
 #include "../own_net.h"
 
-/* On a busy machine a thread that holds the lane may be off the CPU for tens
- * of milliseconds; who is really stuck is found by pair_wait(). */
+/* On a busy machine a thread that holds the lane may be preempted for tens of
+ * milliseconds; pair_wait() detects a thread that is really stuck. */
 #define PATIENT_TIMEOUT 16
 
 #define ROUNDS 1500
 #define WINDOW 16
 
-static void check(bool ok, const char *who, uint32_t round, uint32_t value)
+static void check(bool ok, const char *name, uint32_t round, uint32_t value)
 {
 	if (ok)
 		return;
-	fprintf(stderr, "%s: round %u: %u\n", who, round, value);
+	fprintf(stderr, "%s: round %u: %u\n", name, round, value);
 	abort();
 }
 
-static void check_cqe(const struct ur_cqe *cqe, const char *who, uint32_t round)
+static void check_cqe(const struct ur_cqe *cqe, const char *name,
+		      uint32_t round)
 {
-	check(cqe->status == UR_WC_SUCCESS, who, round, cqe->status);
+	check(cqe->status == UR_WC_SUCCESS, name, round, cqe->status);
 }
 
 static struct pair *pairs[4];
@@ -66,7 +67,7 @@ static void *sleeping(void *arg)
 	return NULL;
 }
 
-/* One queue pair, two threads: only the doorbell tells the lane's holder. */
+/* One queue pair, two threads: posts reach the holder by the doorbell alone. */
 static void *posting_only(void *arg)
 {
 	struct pair *p = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Wakeup descriptors: drained by one call, and peers cannot disturb each other. */
+/* Wakeup descriptors: one call drains them, and no peer disturbs another. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
