@@ -464,7 +464,7 @@ bool ur_adapter_has_qpn(struct ur_adapter *a, uint32_t qpn)
 		const struct ur_lane *l = atomic_load_explicit(
 			&a->lanes[i], memory_order_acquire);
 
-		if (qpn >> UR_SRQ_INDEX_BITS == l->slot)
+		if (UR_QPN_SLOT(qpn) == l->slot)
 			return true;
 	}
 	return false;

@@ -26,7 +26,7 @@ int ur_adapter_qp_alternate(struct ur_adapter *a, uint32_t qpn,
 				   .alt_av = *av,
 				   .alt_port_num = 1,
 				   .alt_timeout = timeout };
-	struct ur_lane *l = lane_of(a, qpn >> UR_SRQ_INDEX_BITS);
+	struct ur_lane *l = lane_of(a, UR_QPN_SLOT(qpn));
 	int err = -ENOENT;
 	struct ur_qp *qp;
 

@@ -143,7 +143,6 @@ struct ur_lane {
 	struct ur_link *link;
 	struct ur_iw_lane *iw;	 /* iWARP (lane_iwarp.c) */
 	struct ur_raw_lane *raw; /* raw packets (lane_raw.c) */
-	pthread_t thread;
 	uint32_t timescale;	 /* ur_timescale() */
 	uint32_t poll_timescale; /* for gaps between polls */
 	int wait_fd;		 /* wakes the thread that waits (wait.c) */

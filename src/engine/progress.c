@@ -184,18 +184,15 @@ static void note_dry(struct ur_lane *l, int n)
  */
 static int read_link(struct ur_lane *l)
 {
-	int n, all = 0;
+	int n = 0;
 
 	for (int i = 0; i < BURSTS_AT_ONCE; i++) {
 		l->read_bytes = 0;
-		n = l->link->ops->recv(l->link, on_packet, l);
-		if (n < 0)
-			return i ? all : n;
-		all += n;
+		n += l->link->ops->recv(l->link, on_packet, l);
 		if (l->read_bytes < BURST_BYTES)
 			break;
 	}
-	return all;
+	return n;
 }
 
 static int receive(struct ur_lane *l)
@@ -211,7 +208,7 @@ static int receive(struct ur_lane *l)
 		l->shm_hot = 0;
 	if (l->link->served)
 		l->empty_reads = n ? 0 : l->empty_reads + 1;
-	if (n >= 0 && ur_shm_waits_link(l->roce))
+	if (ur_shm_waits_link(l->roce))
 		note_dry(l, n);
 	return n;
 }
@@ -644,7 +641,7 @@ static bool quick_poll(struct ur_lane *l, uint64_t *now)
 	n = l->roce ? receive(l) : l->ops->quick_poll(l);
 	if (n == 0)
 		return true;
-	if (n == -EAGAIN && !l->roce)
+	if (n == -EAGAIN)
 		return false;
 	*now = l->now_ns ? l->now_ns : ur_clock_ns();
 	/* Our own work is no gap between polls. */

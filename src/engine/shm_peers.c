@@ -244,8 +244,6 @@ static struct ur_lane *lane_of(uint16_t slot)
 	return NULL;
 }
 
-#define QPN_SLOT_SHIFT 14u /* core/qp.h */
-
 /* A thread of ours may be working, or about to begin. */
 #define SHARE_TRIES 8u
 
@@ -277,7 +275,7 @@ static bool has_neighbour(const struct ur_qp *qp, enum ur_qp_state *state)
 	dest = qp->attr.dest_qpn;
 	ur_lane_unlock(qp->lane);
 	return local && (*state == UR_QPS_RTR || *state == UR_QPS_RTS) &&
-	       !lane_of((uint16_t)(dest >> QPN_SLOT_SHIFT));
+	       !lane_of((uint16_t)UR_QPN_SLOT(dest));
 }
 
 /*

@@ -566,5 +566,7 @@ int ur_thread_start(pthread_t *t, const char *name, void *(*fn)(void *),
 
 int ur_helper_start(struct ur_lane *l)
 {
-	return ur_thread_start(&l->thread, "urnic-lane", helper_main, l);
+	pthread_t thread;
+
+	return ur_thread_start(&thread, "urnic-lane", helper_main, l);
 }
