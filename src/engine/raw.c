@@ -33,7 +33,7 @@ int ur_adapter_flow_create(struct ur_flow *f)
 	return err;
 }
 
-/* One that went with its queue pair stands in no list. */
+/* A flow whose queue pair was destroyed is in no list any more. */
 void ur_adapter_flow_destroy(struct ur_lane *l, struct ur_flow *f)
 {
 	if (is_dead(l))

@@ -113,7 +113,7 @@ static void add_lanes(struct json_object *lanes, struct ur_adapter *a)
 }
 
 /* Called by the client in the watcher's thread, which holds no lane.  If cap
- * is too small, the answer tells how much is needed. */
+ * is too small, returns how much is needed. */
 size_t ur_report(void *arg, char *buf, size_t cap)
 {
 	struct json_object *root = json_object_new_object();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the protocols' lanes build their part of the report with (report.c). */
+/* For a lane's part of the report (report.c). */
 #ifndef UR_ENGINE_REPORT_H
 #define UR_ENGINE_REPORT_H
 
@@ -20,7 +20,7 @@ void ur_report_string(struct json_object *o, const char *key, const char *s);
 void ur_report_gid(struct json_object *o, const char *key,
 		   const uint8_t gid[16]);
 
-/* A new member of the list, with what every QP has. */
+/* Adds a QP to the list, with the fields that every QP has. */
 struct json_object *ur_report_qp(struct ur_report_qps *list,
 				 const struct ur_qp *qp);
 

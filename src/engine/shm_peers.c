@@ -244,7 +244,7 @@ static struct ur_lane *lane_of(uint16_t slot)
 	return NULL;
 }
 
-/* A thread of ours may be working, or about to begin. */
+/* One more try each time a lane is held. */
 #define SHARE_TRIES 8u
 
 static bool share_with(struct ur_export *e, const struct ur_pd *pd)

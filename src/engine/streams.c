@@ -14,9 +14,9 @@
 #include "engine/report.h"
 #include "ports/stream.h"
 
-#define SPIN_NS	 20000u
-#define AWAY_NS	 1000000u /* while lanes look: a pause between looks at them */
-#define NS_OF_MS 1000000u
+#define SPIN_NS		20000u
+#define POLLED_CHECK_NS 1000000u /* between two checks while lanes poll */
+#define NS_PER_MS	1000000u
 
 static void pause_ns(long ns)
 {
@@ -25,16 +25,16 @@ static void pause_ns(long ns)
 	nanosleep(&t, NULL);
 }
 
-static void sleep_until_news(uint64_t now_ns)
+static void sleep_until_work(uint64_t now_ns)
 {
 	struct epoll_event ev;
 	uint64_t until;
 	int fd = ur_streams_wait_fd(now_ns, &until), ms = -1;
 
 	if (until != UR_NEVER)
-		ms = until > now_ns
-			     ? (int)((until - now_ns + NS_OF_MS - 1) / NS_OF_MS)
-			     : 0;
+		ms = until > now_ns ? (int)((until - now_ns + NS_PER_MS - 1) /
+					    NS_PER_MS)
+				    : 0;
 	(void)epoll_wait(fd, &ev, 1, ms);
 }
 
@@ -47,7 +47,7 @@ static void *streams_main(void *arg)
 		uint64_t now = ur_clock_ns();
 
 		if (ur_streams_are_polled(now)) {
-			pause_ns(AWAY_NS);
+			pause_ns(POLLED_CHECK_NS);
 			continue;
 		}
 		if (ur_streams_serve(now, slept))
@@ -55,7 +55,7 @@ static void *streams_main(void *arg)
 		slept = false;
 		if (now - busy < SPIN_NS)
 			continue;
-		sleep_until_news(now);
+		sleep_until_work(now);
 		slept = true;
 	}
 	return NULL;
