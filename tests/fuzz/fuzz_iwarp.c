@@ -413,9 +413,9 @@ static void check_out(struct world *w)
 
 static void obey(struct world *w)
 {
-	enum ur_iw_link_action wish = ur_iwarp_link_action(&w->qp);
+	enum ur_iw_link_action action = ur_iwarp_link_action(&w->qp);
 
-	if (wish == UR_IW_CLOSE || wish == UR_IW_ABORT) {
+	if (action == UR_IW_CLOSE || action == UR_IW_ABORT) {
 		ur_iwarp_unlink(lane, &w->qp, w->now_ns);
 		w->connected = false;
 		w->in_len = 0;

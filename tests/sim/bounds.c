@@ -25,7 +25,7 @@ static uint64_t work_time(const struct sim_world *w)
 		       p->ops;
 	uint64_t each = p->gap_ns + 2 * p->recv_delay_ns +
 			4 * p->poll_delay_ns + 8 * p->net.latency_ns +
-			4 * p->shm_bell_ns;
+			4 * p->shm_wakeup_ns;
 	uint64_t bytes = w->work_bytes + ops * 256;
 
 	return 20 * SIM_MS + ops * each + 4 * bytes * p->net.byte_ps / 1000;

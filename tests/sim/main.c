@@ -55,13 +55,13 @@ static void print_trace(const struct sim_world *w)
 		(void)printf("    %s\n", w->trace[i % SIM_TRACE]);
 }
 
-static void run_seed(uint64_t seed, int scenario, int shm_wish, bool verbose)
+static void run_seed(uint64_t seed, int scenario, int shm_forced, bool verbose)
 {
 	bool ok;
 
 	(void)alarm(SEED_SECONDS);
 	world.tracing = world.verbose = verbose;
-	world.shm_wish = shm_wish;
+	world.shm_forced = shm_forced;
 	ok = sim_run(&world, seed, scenario);
 	total.seeds++;
 	total.pkts += world.wire.pkts;
@@ -166,7 +166,7 @@ int main(int argc, char **argv)
 	};
 	unsigned long long first = 1, last = 0;
 	const char *file = NULL;
-	int scenario = -1, shm_wish = -1, c;
+	int scenario = -1, shm_forced = -1, c;
 	bool verbose = false;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -178,7 +178,7 @@ int main(int argc, char **argv)
 		} else if (c == 'f') {
 			file = optarg;
 		} else if (c == 'n') {
-			shm_wish = strcmp(optarg, "yes") == 0;
+			shm_forced = strcmp(optarg, "yes") == 0;
 		} else if (c == 'v') {
 			verbose = true;
 		} else {
@@ -194,7 +194,7 @@ int main(int argc, char **argv)
 	if (file && run_file(file))
 		return 2;
 	for (uint64_t s = first; s <= last && failures < MAX_FAILURES; s++)
-		run_seed(s, scenario, shm_wish, verbose);
+		run_seed(s, scenario, shm_forced, verbose);
 	print_total();
 	return failures != 0;
 }

@@ -52,8 +52,8 @@ void sim_shm_draw(struct sim_world *w)
 
 	ur_rng_seed(&w->shm_rng, w->seed ^ 0x6e656172);
 	p->shm = below(w, 2);
-	if (w->shm_wish >= 0)
-		p->shm = w->shm_wish;
+	if (w->shm_forced >= 0)
+		p->shm = w->shm_forced;
 	if (!p->shm)
 		return;
 	/* A QP may be the only one on the wire, and get all of a burst. */
@@ -62,7 +62,7 @@ void sim_shm_draw(struct sim_world *w)
 	/* Pauses longer than the timers of what went before. */
 	if (below(w, 8) == 0)
 		p->gap_ns = 50 * SIM_MS;
-	p->shm_bell_ns = (uint64_t)below(w, 20) * SIM_US;
+	p->shm_wakeup_ns = (uint64_t)below(w, 20) * SIM_US;
 	p->shm_cut = below(w, 4) == 0 && p->scenario != SIM_HOSTILE &&
 		     p->scenario != SIM_TAGS &&
 		     (p->scenario < SIM_PEER_DIES || p->scenario == SIM_RESET ||
@@ -94,7 +94,7 @@ static void signal(struct ur_shm_peer *p)
 
 	SIM_TRACEF(w, "lane %u rings lane %u", (uint32_t)(s->lane - w->lanes),
 		   (uint32_t)(l - w->lanes));
-	sim_lane_wake(l, below(w, (uint32_t)w->p.shm_bell_ns + 1));
+	sim_lane_wake(l, below(w, (uint32_t)w->p.shm_wakeup_ns + 1));
 }
 
 /* The memory of an earlier channel is gone when both have closed it. */

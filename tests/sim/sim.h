@@ -113,7 +113,7 @@ struct sim_params {
 	bool windows;
 	bool shm;     /* all hosts are one, and have channels */
 	bool shm_cut; /* some channels end */
-	uint64_t shm_bell_ns;
+	uint64_t shm_wakeup_ns;
 	uint8_t timeout;
 	uint8_t retry_cnt;
 	uint8_t rnr_retry;
@@ -385,7 +385,7 @@ struct sim_world {
 	uint32_t drained_psn;
 	uint32_t drained_ops; /* retired by then */
 	struct sim_migration mig;
-	int shm_wish; /* channels: no, yes, -1: chosen by the seed */
+	int shm_forced; /* channels: no, yes, -1: chosen by the seed */
 	struct ur_rng shm_rng;
 	struct sim_shm *nears[SIM_NEARS];
 	uint32_t nnears;

@@ -459,12 +459,12 @@ static void destroy(struct sim_world *w)
 bool sim_run(struct sim_world *w, uint64_t seed, int scenario)
 {
 	bool tracing = w->tracing, verbose = w->verbose;
-	int shm_wish = w->shm_wish;
+	int shm_forced = w->shm_forced;
 
 	memset(w, 0, sizeof(*w));
 	w->tracing = tracing;
 	w->verbose = verbose;
-	w->shm_wish = shm_wish;
+	w->shm_forced = shm_forced;
 	w->seed = seed;
 	w->now_ns = SIM_MS;
 	ur_rng_seed(&w->rng, seed);

@@ -296,31 +296,31 @@ static void requests_without_memory(void **state)
 /* --- responder --- */
 
 /* A packet of the peer, mostly plain. */
-struct wish {
+struct choice {
 	uint8_t opcode;
 	bool ackreq, solicited, urnic, has_ack, broken, bad_key, bad_len,
 		migreq;
 	uint32_t psn, len, off, pkey;
 };
 
-static void draw(struct twins *t, struct wish *w)
+static void draw(struct twins *t, struct choice *w)
 {
 	static const uint8_t odd[] = { UR_RC_SEND_ONLY_IMM,
 				       UR_RC_WRITE_ONLY_IMM,
 				       UR_RC_SEND_ONLY_INV, UR_RC_SEND_FIRST,
 				       UR_UC_WRITE_ONLY };
 
-	*w = (struct wish){ .ackreq = one_in(t, 6),
-			    .solicited = one_in(t, 8),
-			    .urnic = !one_in(t, 2000),
-			    .has_ack = one_in(t, 60),
-			    .broken = one_in(t, 60),
-			    .bad_key = one_in(t, 4000),
-			    .bad_len = one_in(t, 4000),
-			    .migreq = !one_in(t, 20),
-			    .psn = t->psn,
-			    .len = length_of(t),
-			    .pkey = one_in(t, 60) ? 0x7fffu : 0xffffu };
+	*w = (struct choice){ .ackreq = one_in(t, 6),
+			      .solicited = one_in(t, 8),
+			      .urnic = !one_in(t, 2000),
+			      .has_ack = one_in(t, 60),
+			      .broken = one_in(t, 60),
+			      .bad_key = one_in(t, 4000),
+			      .bad_len = one_in(t, 4000),
+			      .migreq = !one_in(t, 20),
+			      .psn = t->psn,
+			      .len = length_of(t),
+			      .pkey = one_in(t, 60) ? 0x7fffu : 0xffffu };
 	w->opcode = one_in(t, 2) ? UR_RC_SEND_ONLY : UR_RC_WRITE_ONLY;
 	if (one_in(t, 2000))
 		w->opcode = odd[below(t, sizeof(odd))];
@@ -332,16 +332,16 @@ static void draw(struct twins *t, struct wish *w)
 }
 
 /* 64 bytes, without special conditions. */
-static struct wish plain_wish(uint8_t opcode)
+static struct choice plain_wish(uint8_t opcode)
 {
-	return (struct wish){ .opcode = opcode,
-			      .urnic = true,
-			      .psn = RQ_PSN,
-			      .len = 64,
-			      .pkey = 0xffff };
+	return (struct choice){ .opcode = opcode,
+				.urnic = true,
+				.psn = RQ_PSN,
+				.len = 64,
+				.pkey = 0xffff };
 }
 
-static void wish_to(struct fix *f, const struct wish *w, bool behind)
+static void wish_to(struct fix *f, const struct choice *w, bool behind)
 {
 	struct ur_hdr h = peer_hdr(f, w->opcode, w->psn);
 
@@ -388,7 +388,7 @@ static void receive_both(struct twins *t, uint64_t id)
 /* True: it was executed as the next one. */
 static bool serve_one(struct twins *t)
 {
-	struct wish w;
+	struct choice w;
 	uint64_t sends = counters(t->f)->rx_send_requests;
 	uint64_t writes = counters(t->f)->rx_write_requests;
 
@@ -442,7 +442,7 @@ static void service_is_the_same(void **state)
 static void not_where_memory_is_gone(void **state)
 {
 	struct fix *f = fix_new(UR_QPT_RC, false);
-	struct wish w = plain_wish(UR_RC_WRITE_ONLY);
+	struct choice w = plain_wish(UR_RC_WRITE_ONLY);
 
 	(void)state;
 	wish_to(f, &w, false);
@@ -642,7 +642,7 @@ static void not_without_the_right_to_write(void **state)
 static void solicited_ones_signal(void **state)
 {
 	struct fix *f = fix_new(UR_QPT_RC, false);
-	struct wish w = plain_wish(UR_RC_SEND_ONLY);
+	struct choice w = plain_wish(UR_RC_SEND_ONLY);
 	struct ur_evq channel;
 	struct ur_ev ev;
 
@@ -671,7 +671,7 @@ static void solicited_ones_signal(void **state)
 static void no_room_for_the_completion(void **state)
 {
 	struct fix *f = fix_new(UR_QPT_RC, false);
-	struct wish w = plain_wish(UR_RC_SEND_ONLY);
+	struct choice w = plain_wish(UR_RC_SEND_ONLY);
 
 	(void)state;
 	for (uint32_t i = 0; i < 3; i++)
