@@ -52,6 +52,8 @@ int ur_evq_init(struct ur_evq *q)
 	q->deferred = 0;
 	q->deferring = 0;
 	q->pid = getpid();
+	q->raised = NULL;
+	q->owner = NULL;
 	atomic_init(&q->feeders, 0);
 	ur_lock_init(&q->lock);
 	pthread_cond_init(&q->acked, NULL);
@@ -129,21 +131,46 @@ void ur_evq_end_deferring(void)
 	debts.later = false;
 }
 
-static void settle(struct ur_evq *q)
+/* True: the descriptor was signalled. */
+static bool settle(struct ur_evq *q)
 {
+	bool signal;
+
 	ur_lock(&q->lock);
-	if (q->deferred)
+	signal = q->deferred;
+	if (signal)
 		count_add(q, q->deferred);
 	q->deferred = 0;
 	if (--q->deferring == 0)
 		pthread_cond_broadcast(&q->acked);
 	ur_unlock(&q->lock);
+	return signal;
 }
 
 void ur_evq_flush_wakes(void)
 {
 	while (debts.n)
-		settle(debts.to[--debts.n]);
+		(void)settle(debts.to[--debts.n]);
+}
+
+struct ur_evq_told ur_evq_hand_out(void)
+{
+	struct ur_evq_told told = { 0 };
+
+	while (debts.n) {
+		struct ur_evq *q = debts.to[--debts.n];
+
+		if (q->raised && q->raised(q))
+			told.raised = true;
+		if (settle(q))
+			told.signalled = true;
+	}
+	return told;
+}
+
+bool ur_evq_has_deferred(void)
+{
+	return debts.n;
 }
 
 static void post_locked(struct ur_evq *q, struct ur_ev *ev)

@@ -32,6 +32,13 @@ struct ur_evq {
 	/* Bit i: lane i of the channel's adapter raises events here; only
 	 * grows (ur_adapter_feed()). */
 	_Atomic uint64_t feeders;
+	/*
+	 * NULL, or called by ur_evq_hand_out(), without locks, for events that
+	 * this thread has deferred: takes them by ur_evq_take_now() and returns
+	 * true, or leaves them to be signalled.
+	 */
+	bool (*raised)(struct ur_evq *q);
+	void *owner; /* for `raised` */
 };
 
 /* The object that an event is about; embedded in CQs, QPs, SRQs and devices. */
@@ -75,6 +82,19 @@ void ur_evq_post_async(struct ur_evq *q, enum ur_event_type type,
  */
 void ur_evq_defer_wakes(void);
 void ur_evq_flush_wakes(void);
+
+/* What a thread that sleeps on descriptors has to look at (ur_evq_hand_out()). */
+struct ur_evq_told {
+	bool raised;	/* a queue's `raised` took its events */
+	bool signalled; /* a queue's descriptor was signalled */
+};
+
+/* As ur_evq_flush_wakes(), but gives the events to queues' `raised` first. */
+struct ur_evq_told ur_evq_hand_out(void);
+
+/* Has this thread deferred any? */
+bool ur_evq_has_deferred(void);
+
 /* After ur_evq_flush_wakes(): posts of this thread signal at once again. */
 void ur_evq_end_deferring(void);
 

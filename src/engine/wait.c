@@ -4,7 +4,8 @@
  * the lanes that feed the channel: one wakeup for a message, as a blocking
  * recv(2) has.  It sleeps on the lanes' links, on their wakeup descriptors, on
  * the channel's descriptor (events that other threads raise) and until the
- * lanes' next deadline.
+ * lanes' next deadline.  rsockets sleep on descriptors of their own the same
+ * way (ur_wait_poll()).
  *
  * Theory of operation.  One thread at a time watches the link of a lane; which
  * one says `watch` (wake.c draws the states).  ur_waiter_enter() makes it
@@ -20,7 +21,8 @@
  *
  * Events that this thread raises while it works are not written to the
  * channel's descriptor (ur_evq_defer_wakes()): it takes the first one itself,
- * and only the others are signalled.
+ * and only the others are signalled.  rsockets take all of them
+ * (ur_evq_hand_out()).
  */
 #include "engine/wait.h"
 
@@ -36,46 +38,74 @@
 #include "engine/wakefd.h"
 #include "shm/shm.h"
 
-/* Lanes of one channel; with more of them the helpers do the work. */
-#define LANES_MAX      4u
-#define FDS_PER_LANE   3u
 /* Steps before the lane is unlocked once for threads that want it. */
 #define STEPS_PER_HOLD 16u
 #define SPIN_PAUSES    8
 
 struct wait {
-	struct ur_adapter *adapter;
-	struct ur_evq *q;
-	uint32_t n;
-	uint32_t served; /* bit i: lanes[i] is this thread's to serve */
+	struct ur_wait_lanes lanes;
+	struct ur_evq *q; /* its event is waited for; NULL: descriptors are */
+	struct ur_ev *out;
+	int64_t spin_ns; /* UR_WAIT_ADAPTIVE, or how long to poll at first */
+	bool look;	 /* the descriptors may have become readable */
+	uint32_t served; /* bit i: lane[i] is this thread's to serve */
 	bool serves;	 /* all of them are */
 	bool lost;	 /* one of them is not any more */
-	struct ur_lane *lanes[LANES_MAX];
-	struct pollfd fds[1 + LANES_MAX * FDS_PER_LANE];
+	struct pollfd *fds;
+	nfds_t own; /* the first ones are the caller's */
 	nfds_t nfds;
-	uint64_t until; /* the earliest deadline of the lanes */
+	uint64_t end;	/* the caller's */
+	uint64_t until; /* that, or the earliest deadline of the lanes */
 	/* Signals are blocked between sleeps, so that one that comes then ends
 	 * the next sleep, as it ends read(2). */
 	bool masked;
 	sigset_t mask; /* the application's */
 };
 
-/* False: too many lanes, or one whose link has no descriptor of the kernel. */
-static bool find_lanes(struct wait *w)
+static void add_lane(struct ur_wait_lanes *lanes, struct ur_lane *l)
 {
-	struct ur_adapter *a = w->adapter;
-	uint64_t set =
-		atomic_load_explicit(&w->q->feeders, memory_order_acquire);
+	for (uint32_t i = 0; i < lanes->n; i++)
+		if (lanes->lane[i] == l)
+			return;
+	if (lanes->n == UR_WAIT_LANES || !l || l->adapter->dev.spec.port)
+		lanes->unserved = true;
+	else
+		lanes->lane[lanes->n++] = l;
+}
 
-	for (; set; set &= set - 1) {
-		struct ur_lane *l = atomic_load_explicit(
-			&a->lanes[__builtin_ctzll(set)], memory_order_acquire);
+void ur_wait_add(struct ur_wait_lanes *lanes, const struct ur_adapter *a,
+		 const struct ur_evq *q)
+{
+	uint64_t set = atomic_load_explicit(&q->feeders, memory_order_acquire);
 
-		if (w->n == LANES_MAX || !l || a->dev.spec.port)
+	for (; set; set &= set - 1)
+		add_lane(lanes,
+			 atomic_load_explicit(&a->lanes[__builtin_ctzll(set)],
+					      memory_order_acquire));
+}
+
+void ur_wait_join(struct ur_wait_lanes *to, const struct ur_wait_lanes *from)
+{
+	to->unserved |= from->unserved;
+	for (uint32_t i = 0; i < from->n; i++)
+		add_lane(to, from->lane[i]);
+}
+
+static bool can_serve(const struct ur_wait_lanes *lanes)
+{
+	if (!lanes->n || lanes->unserved)
+		return false;
+	for (uint32_t i = 0; i < lanes->n; i++)
+		if (atomic_load_explicit(&lanes->lane[i]->adapter->dead,
+					 memory_order_relaxed))
 			return false;
-		w->lanes[w->n++] = l;
-	}
-	return w->n > 0;
+	return true;
+}
+
+/* Has the thread something else to do than to sleep? */
+static bool is_ready(const struct wait *w)
+{
+	return w->q ? ur_evq_has(w->q) : ur_evq_has_deferred();
 }
 
 /*
@@ -129,8 +159,8 @@ static bool get_lane(struct ur_lane *l)
 static bool get_lanes(struct wait *w)
 {
 	w->serves = true;
-	for (uint32_t i = 0; i < w->n; i++)
-		if (get_lane(w->lanes[i]))
+	for (uint32_t i = 0; i < w->lanes.n; i++)
+		if (get_lane(w->lanes.lane[i]))
 			w->served |= 1u << i;
 		else
 			w->serves = false;
@@ -140,8 +170,8 @@ static bool get_lanes(struct wait *w)
 /* The lanes that this thread serves are the helpers' again. */
 static void give_up(struct wait *w)
 {
-	for (uint32_t i = 0; i < w->n; i++) {
-		struct ur_lane *l = w->lanes[i];
+	for (uint32_t i = 0; i < w->lanes.n; i++) {
+		struct ur_lane *l = w->lanes.lane[i];
 		bool wake;
 
 		if (!(w->served & 1u << i))
@@ -169,7 +199,7 @@ static void work(struct wait *w, struct ur_lane *l)
 		for (uint32_t i = 0; i < STEPS_PER_HOLD; i++)
 			if (!ur_lane_step(l, ur_clock_ns()))
 				return;
-		if (ur_evq_has(w->q))
+		if (is_ready(w))
 			return;
 		ur_lane_unlock(l);
 		ur_evq_flush_wakes();
@@ -204,7 +234,7 @@ static bool ready_to_sleep(struct wait *w, struct ur_lane *l)
 {
 	uint64_t now, at;
 
-	if (ur_evq_has(w->q))
+	if (is_ready(w))
 		return false;
 	if (l->roce && ur_shm_any(l->roce)) {
 		ur_shm_flush_acks(l->roce);
@@ -233,11 +263,10 @@ static bool serve(struct wait *w, bool may_sleep)
 {
 	bool sleep = true;
 
-	w->nfds = 0;
-	w->until = UR_NEVER;
-	add_fd(w, w->q->fd);
-	for (uint32_t i = 0; i < w->n; i++) {
-		struct ur_lane *l = w->lanes[i];
+	w->nfds = w->own;
+	w->until = w->end;
+	for (uint32_t i = 0; i < w->lanes.n; i++) {
+		struct ur_lane *l = w->lanes.lane[i];
 
 		ur_lane_lock(l);
 		if (l->watch == UR_WATCH_WAITER)
@@ -260,8 +289,8 @@ static void clear_fd(int fd)
 /* Awake again: peers need not signal while this thread works. */
 static void awake(struct wait *w)
 {
-	for (uint32_t i = 0; i < w->n; i++) {
-		struct ur_lane *l = w->lanes[i];
+	for (uint32_t i = 0; i < w->lanes.n; i++) {
+		struct ur_lane *l = w->lanes.lane[i];
 
 		ur_lane_lock(l);
 		l->sleep_until_ns = 0;
@@ -269,9 +298,9 @@ static void awake(struct wait *w)
 				      memory_order_relaxed);
 		ur_lane_unlock(l);
 	}
-	for (nfds_t i = 1; i < w->nfds; i++)
-		for (uint32_t k = 0; w->fds[i].revents && k < w->n; k++) {
-			struct ur_lane *l = w->lanes[k];
+	for (nfds_t i = w->own; i < w->nfds; i++)
+		for (uint32_t k = 0; w->fds[i].revents && k < w->lanes.n; k++) {
+			struct ur_lane *l = w->lanes.lane[k];
 
 			if (w->fds[i].fd == l->wait_fd)
 				clear_fd(l->wait_fd);
@@ -299,96 +328,149 @@ static void leave(void *arg)
 		ur_evq_flush_wakes();
 		ur_evq_end_deferring();
 	}
-	for (uint32_t i = 0; i < w->n; i++)
-		put_lane(w->lanes[i], w->served & 1u << i);
+	for (uint32_t i = 0; i < w->lanes.n; i++)
+		put_lane(w->lanes.lane[i], w->served & 1u << i);
 }
 
-/* 0, -EINTR, or -EBADF: the channel was closed.  A cancellation point, as read(2) of the channel is. */
+/*
+ * How many of the caller's descriptors are ready, or -EINTR.  A cancellation
+ * point, as read(2) and poll(2) are.
+ */
 static int sleep_on(struct wait *w)
 {
 	uint64_t now = ur_clock_ns(), ns = w->until > now ? w->until - now : 0;
 	struct timespec ts = { .tv_sec = (time_t)(ns / 1000000000u),
 			       .tv_nsec = (long)(ns % 1000000000u) };
-	int n = 0;
+	int n = 0, ready = 0;
 
 	pthread_cleanup_push(leave, w);
-	n = ppoll(w->fds, w->nfds, w->until == UR_NEVER ? NULL : &ts, &w->mask);
+	n = ppoll(w->fds, w->nfds, w->until == UR_NEVER ? NULL : &ts,
+		  w->masked ? &w->mask : NULL);
 	pthread_cleanup_pop(0);
-	if (n > 0 && w->fds[0].revents & POLLNVAL)
-		return -EBADF;
-	return n < 0 && errno == EINTR ? -EINTR : 0;
+	if (n < 0)
+		return -errno;
+	for (nfds_t i = 0; n && i < w->own; i++)
+		ready += w->fds[i].revents != 0;
+	return ready;
 }
 
-/* Poll before sleeping, as long as that pays; true: there is an event. */
+/* The same as one of several sleeps of a wait. */
+static int sleep_between(struct wait *w)
+{
+	int n;
+
+	if (!w->masked)
+		ur_thread_block_signals(&w->mask);
+	w->masked = true;
+	n = sleep_on(w);
+	awake(w);
+	return n;
+}
+
+/* Has what the thread waits for come?  Other threads get their events. */
+static bool is_over(struct wait *w)
+{
+	struct ur_evq_told told;
+	bool taken;
+
+	if (w->q) {
+		taken = ur_evq_take_now(w->q, w->out);
+		ur_evq_flush_wakes();
+		return taken;
+	}
+	told = ur_evq_hand_out();
+	w->look = told.signalled;
+	return told.raised;
+}
+
+static uint64_t spin_budget(struct wait *w)
+{
+	struct ur_lane *l = w->lanes.lane[0];
+
+	return w->spin_ns == UR_WAIT_ADAPTIVE
+		       ? ur_spin_begin(&l->wait_spin, l->timescale)
+		       : (uint64_t)w->spin_ns;
+}
+
+/* Poll before sleeping, as long as that pays; true: the wait is over. */
 static bool spin(struct wait *w)
 {
-	struct ur_lane *l = w->lanes[0];
-	uint64_t ns = ur_spin_begin(&l->wait_spin, l->timescale), end;
-	bool found = false;
+	uint64_t ns = spin_budget(w), end;
+	bool over = false;
 
 	if (!ns)
 		return false;
 	end = ur_clock_ns() + ns;
-	while (!found && !w->lost && ur_clock_ns() < end) {
+	while (!over && !w->lost && !w->look && ur_clock_ns() < end) {
 		for (int i = 0; i < SPIN_PAUSES; i++)
 			ur_cpu_relax();
 		(void)serve(w, false);
-		ur_evq_flush_wakes();
-		found = ur_evq_has(w->q);
+		over = is_over(w);
 	}
-	ur_spin_end(&l->wait_spin, found);
-	return found;
+	if (w->spin_ns == UR_WAIT_ADAPTIVE)
+		ur_spin_end(&w->lanes.lane[0]->wait_spin, over);
+	return over;
 }
 
-/* The helpers, pollers or another thread do the work: sleep on the channel. */
-static int wait_only(struct wait *w, struct ur_ev *out)
+/* From now on the helpers, pollers or another thread do the work. */
+static void stop_serving(struct wait *w)
 {
-	int err;
-
+	if (w->serves) {
+		ur_evq_flush_wakes();
+		ur_evq_end_deferring();
+	}
 	w->serves = false;
 	unmask(w);
 	give_up(w);
-	pthread_cleanup_push(leave, w);
-	err = ur_evq_take(w->q, out);
-	pthread_cleanup_pop(1);
-	return err;
 }
 
-static int wait_and_work(struct wait *w, struct ur_ev *out)
+/* What wait_for() does where this thread does not serve the lanes. */
+static int only_sleep(struct wait *w)
+{
+	int n;
+
+	stop_serving(w);
+	w->nfds = w->own;
+	w->until = w->end;
+	pthread_cleanup_push(leave, w);
+	n = w->q ? ur_evq_take(w->q, w->out) : sleep_on(w);
+	pthread_cleanup_pop(1);
+	return n;
+}
+
+/* How many of the caller's descriptors are ready (of a queue, 0), or -errno. */
+static int wait_for(struct wait *w)
 {
 	uint64_t slept_ns = 0, since;
-	bool taken = false;
-	int err = 0;
+	bool over;
+	int n = 0;
 
+	if (!w->lanes.n || !get_lanes(w))
+		return only_sleep(w);
 	ur_evq_defer_wakes();
-	while (!taken && !err && !w->lost) {
-		bool sleep;
+	over = spin(w);
+	while (!over && !n && !w->lost) {
+		bool sleep = serve(w, true);
 
-		if (!slept_ns && spin(w) && ur_evq_take_now(w->q, out))
-			break;
-		sleep = serve(w, true);
-		taken = ur_evq_take_now(w->q, out);
-		/* Before it sleeps, other channels get their events. */
-		ur_evq_flush_wakes();
-		if (taken || !sleep)
+		over = is_over(w);
+		if (over || (!sleep && !w->look))
 			continue;
-		if (!w->masked)
-			ur_thread_block_signals(&w->mask);
-		w->masked = true;
+		if (!sleep)
+			w->until = 0;
 		since = ur_clock_ns();
-		err = sleep_on(w);
+		n = sleep_between(w);
 		slept_ns += ur_clock_ns() - since;
-		awake(w);
+		if (n > 0 && w->q)
+			n = w->fds[0].revents & POLLNVAL ? -EBADF : 0;
+		if (!n && w->end != UR_NEVER)
+			over = ur_clock_ns() >= w->end;
 	}
-	if (w->lost && !taken && !err) {
-		ur_evq_flush_wakes();
-		ur_evq_end_deferring();
-		return wait_only(w, out);
-	}
+	if (!over && !n)
+		return only_sleep(w);
 	if (slept_ns)
-		ur_spin_slept(&w->lanes[0]->wait_spin, slept_ns);
+		ur_spin_slept(&w->lanes.lane[0]->wait_spin, slept_ns);
 	leave(w);
-	return err;
+	return n;
 }
 
 static bool is_nonblocking(int fd)
@@ -400,14 +482,40 @@ static bool is_nonblocking(int fd)
 
 int ur_adapter_wait(struct ur_adapter *a, struct ur_evq *q, struct ur_ev *out)
 {
-	struct wait w = { .adapter = a, .q = q };
+	struct pollfd fds[1 + UR_WAIT_FDS] = { { .fd = q->fd,
+						 .events = POLLIN } };
+	struct wait w = {
+		.q = q,
+		.out = out,
+		.spin_ns = UR_WAIT_ADAPTIVE,
+		.fds = fds,
+		.own = 1,
+		.end = UR_NEVER,
+	};
 
 	if (ur_evq_take_now(q, out))
 		return 0;
-	if (atomic_load_explicit(&a->dead, memory_order_relaxed) ||
-	    is_nonblocking(q->fd) || !find_lanes(&w))
+	if (is_nonblocking(q->fd))
 		return ur_evq_take(q, out);
-	return get_lanes(&w) ? wait_and_work(&w, out) : wait_only(&w, out);
+	ur_wait_add(&w.lanes, a, q);
+	if (!can_serve(&w.lanes))
+		w.lanes.n = 0;
+	return wait_for(&w);
+}
+
+int ur_wait_poll(const struct ur_wait_lanes *lanes, struct pollfd *fds,
+		 nfds_t n, uint64_t until_ns, int64_t spin_ns)
+{
+	struct wait w = {
+		.spin_ns = spin_ns,
+		.fds = fds,
+		.own = n,
+		.end = until_ns,
+	};
+
+	if (can_serve(lanes))
+		w.lanes = *lanes;
+	return wait_for(&w);
 }
 
 /*
@@ -417,7 +525,7 @@ int ur_adapter_wait(struct ur_adapter *a, struct ur_evq *q, struct ur_ev *out)
 static void arm_lane(struct ur_lane *l)
 {
 	uint64_t now;
-	bool wake, late;
+	bool wake, late, soon;
 
 	ur_lane_lock(l);
 	now = ur_clock_ns();
@@ -427,10 +535,12 @@ static void arm_lane(struct ur_lane *l)
 	/* A poll that found the lane taken was before this. */
 	atomic_store_explicit(&l->missed_ns, 0, memory_order_relaxed);
 	/* A thread that has waited for events before probably does so again;
-	 * the helper finds out within a tick if it does not. */
-	wake = l->watch == UR_WATCH_TICK && !l->waits;
+	 * the helper finds out within a tick if it does not.  Beside others
+	 * that wait it would not serve the lane. */
+	soon = l->waits && !l->waiters;
+	wake = l->watch == UR_WATCH_TICK && !soon;
 	if (l->watch == UR_WATCH_TICK)
-		l->watch = l->waits ? UR_WATCH_WAITER : UR_WATCH_ARMED;
+		l->watch = soon ? UR_WATCH_WAITER : UR_WATCH_ARMED;
 	late = ur_helper_is_late(l, 0);
 	ur_lane_unlock(l);
 	if (wake)

@@ -222,19 +222,22 @@ static void tick(struct ur_lane *l, uint64_t now)
 }
 
 /*
- * Threads wait for events and do the work.  Once none has waited for a tick,
- * the helper watches the link.  What came meanwhile was late, so from the
- * second time in a row on the helper serves such threads for longer and longer.
+ * Threads wait for events and do the work.  Once none has waited or polled for
+ * a tick, the helper watches the link.  What came meanwhile was late, so from
+ * the second time in a row on the helper serves such threads for longer and
+ * longer.
  */
 static void tick_waiter(struct ur_lane *l, uint64_t now)
 {
 	uint32_t waits =
 		atomic_load_explicit(&l->wait_count, memory_order_relaxed);
-	bool waited = waits != l->waits_seen;
+	uint32_t polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
+	bool waited = waits != l->waits_seen || polls != l->polls_seen;
 
 	if (waits - l->waits_seen > WAITS_GOOD)
 		l->waits_ended = 0;
 	l->waits_seen = waits;
+	l->polls_seen = polls;
 	l->helper_rests =
 		l->waiters && !waited && now - l->activity_ns > UR_ACTIVE_NS;
 	if (l->waiters || waited)

@@ -51,7 +51,8 @@ static void empty(int fd)
 	uint8_t buf[4096];
 
 	for (int i = 0; i < READS; i++)
-		if (ur_sys_recv(fd, buf, sizeof(buf), MSG_DONTWAIT) <= 0)
+		if (ur_sys_recv(fd, buf, sizeof(buf), MSG_DONTWAIT) <
+		    (ssize_t)sizeof(buf))
 			return;
 }
 

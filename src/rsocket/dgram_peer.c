@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "rsocket/dgram.h"
+#include "verbs/objects.h"
 
 enum {
 	GRH = 40,
@@ -61,6 +62,8 @@ static int create_queue(struct urs_dgram *d, struct urs_dqp *qp)
 	attr.recv_cq = qp->cq;
 	if (rdma_create_qp(qp->id, NULL, &attr))
 		return -errno;
+	ur_wait_add(&d->s.lanes, urv_context(qp->id->verbs)->adapter,
+		    &urv_channel(qp->channel)->evq);
 	qp->inline_max = attr.cap.max_inline_data;
 	return urs_sock_attach(&d->s, qp->channel->fd);
 }

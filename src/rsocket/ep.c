@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "rsocket/stream.h"
+#include "verbs/objects.h"
 
 enum {
 	QP_LEAST = 16,
@@ -63,6 +64,25 @@ static int clamp_queues(struct urs_stream *st)
 	return 0;
 }
 
+/* A thread that sleeps on an rsocket brought the news by itself. */
+static bool raised(struct ur_evq *q)
+{
+	struct urs_stream *st = q->owner;
+	struct ur_ev ev;
+	bool took;
+
+	if (!ur_trylock_open(&st->s.lock))
+		return false;
+	took = ur_evq_take_now(q, &ev);
+	if (took) {
+		st->ep.unacked++;
+		st->ep.armed = false;
+		urs_sock_wake(&st->s);
+	}
+	ur_unlock_open(&st->s.lock);
+	return took;
+}
+
 static int create_cq(struct urs_stream *st)
 {
 	struct urs_ep *ep = &st->ep;
@@ -77,6 +97,8 @@ static int create_cq(struct urs_stream *st)
 			       ep->channel, 0);
 	if (!ep->cq)
 		return -errno;
+	urv_channel(ep->channel)->evq.owner = st;
+	urv_channel(ep->channel)->evq.raised = raised;
 	return urs_sock_attach(&st->s, ep->channel->fd);
 }
 
@@ -99,6 +121,8 @@ static int create_qp(struct urs_stream *st)
 
 	if (rdma_create_qp(st->id, NULL, &attr))
 		return -errno;
+	ur_wait_add(&st->s.lanes, urv_context(st->id->verbs)->adapter,
+		    &urv_channel(ep->channel)->evq);
 	ep->inline_max = attr.cap.max_inline_data;
 	st->s.opts.inline_max = ep->inline_max;
 	if (ep->paired && ep->inline_max < URS_MSG_LEN)

@@ -23,6 +23,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/timer.h"
 #include "rsocket/config.h"
 #include "rsocket/sock.h"
 
@@ -37,9 +38,9 @@ struct set {
 	struct ur_list items;
 	struct ur_lock busy_lock; /* after the rsockets' locks */
 	struct ur_list busy;
+	struct ur_wait_lanes lanes; /* that carry its rsockets */
 	_Atomic int waiting;
 	bool others_first; /* with room for one event: in turn */
-	struct urs_spin spin;
 };
 
 struct item {
@@ -56,6 +57,14 @@ struct item {
 	uint64_t out_seen;
 };
 
+/* The set on which this thread sleeps, doing the work of its lanes. */
+static __thread const struct set *sleeping_on;
+
+static bool others_wait(struct set *set)
+{
+	return atomic_load(&set->waiting) > (sleeping_on == set);
+}
+
 static void mark_busy(struct item *it)
 {
 	struct set *set = it->set;
@@ -67,8 +76,7 @@ static void mark_busy(struct item *it)
 	if (!was)
 		ur_list_add_tail(&set->busy, &it->busy);
 	ur_unlock_open(&set->busy_lock);
-	if (!was && atomic_load(&set->waiting) &&
-	    write(set->kick, &one, sizeof(one)) < 0)
+	if (!was && others_wait(set) && write(set->kick, &one, sizeof(one)) < 0)
 		return; /* raised already */
 }
 
@@ -148,7 +156,6 @@ static int set_create(int epfd, struct set **out)
 	if (!set)
 		return -ENOMEM;
 	set->epfd = epfd;
-	set->spin = (struct urs_spin)URS_SPIN_INIT;
 	rc = open_inner(set);
 	if (rc) {
 		free(set);
@@ -326,6 +333,7 @@ static uint32_t look(struct item *it)
 	s->ops->progress(s);
 	now = report(it);
 	if (!now && watch(it)) {
+		ur_wait_join(&it->set->lanes, &s->lanes);
 		s->ops->arm(s);
 		s->ops->progress(s);
 		now = report(it);
@@ -406,16 +414,38 @@ static void hear(struct set *set)
 	}
 }
 
+/* Sleeps until one of the others or the inner set has something to say (true),
+ * or this thread's own work has made rsockets busy.  Or -EINTR. */
+static int sleep_on(struct set *set, int64_t ns)
+{
+	struct pollfd fds[1 + UR_WAIT_FDS] = { { .fd = set->epfd,
+						 .events = POLLIN } };
+	struct ur_wait_lanes lanes;
+	int n;
+
+	ur_lock_open(&set->lock);
+	lanes = set->lanes;
+	ur_unlock_open(&set->lock);
+	sleeping_on = set;
+	n = ur_wait_poll(&lanes, fds, 1, ur_clock_ns() + (uint64_t)ns,
+			 urs_spin_ns());
+	sleeping_on = NULL;
+	return n;
+}
+
 /*
  * Waits for the others, and for the inner set, which is one of them.  How many
  * of the others have something to say; *heard: rsockets may.
  */
 static int wait_others(struct set *set, struct epoll_event *out, int max,
-		       int timeout_ms, bool *heard)
+		       int64_t ns, bool *heard)
 {
-	int n = epoll_wait(set->epfd, out, max, timeout_ms);
+	int n = ns ? sleep_on(set, ns) : 1;
 
 	*heard = false;
+	if (n <= 0)
+		return n;
+	n = epoll_wait(set->epfd, out, max, 0);
 	if (n < 0)
 		return -errno;
 	for (int i = 0; i < n; i++) {
@@ -453,13 +483,12 @@ static bool is_quiet(struct set *set)
 
 /*
  * Those busy, and then the others, for which a place is left.  Sleeps, for
- * timeout_ms at most, if none is busy any more.
+ * so long at most, if none is busy any more.
  */
-static int gather(struct set *set, struct epoll_event *out, int max,
-		  int timeout_ms)
+static int gather(struct set *set, struct epoll_event *out, int max, int64_t ns)
 {
 	bool heard, alone = max == 1;
-	int n = 0, others;
+	int n = 0, busy, others;
 
 	if (alone)
 		set->others_first = !set->others_first;
@@ -467,33 +496,17 @@ static int gather(struct set *set, struct epoll_event *out, int max,
 		n = collect_locked(set, out, alone ? 1 : max - 1, false);
 	if (n == max)
 		return n;
+	busy = n;
 	/* An item that gets busy from here on kicks. */
 	atomic_fetch_add(&set->waiting, 1);
 	others = wait_others(set, out + n, max - n,
-			     n || !is_quiet(set) ? 0 : timeout_ms, &heard);
+			     n || !is_quiet(set) ? 0 : ns, &heard);
 	atomic_fetch_sub(&set->waiting, 1);
 	if (others < 0)
 		return n ? n : others;
 	n += others;
-	if (n < max && (heard || alone))
+	if (n < max && (heard || alone || !busy))
 		n += collect_locked(set, out + n, max - n, heard);
-	return n;
-}
-
-static int spin(struct set *set, struct epoll_event *out, int max,
-		int64_t start)
-{
-	int64_t ns = urs_spin_ns(&set->spin);
-	int n;
-
-	if (!ns)
-		return 0;
-	n = gather(set, out, max, 0);
-	if (n)
-		return n;
-	while (!n && urs_now_ns() - start < ns)
-		n = gather(set, out, max, 0);
-	urs_spin_result(&set->spin, n != 0);
 	return n;
 }
 
@@ -509,16 +522,14 @@ static int wait_set(struct set *set, struct epoll_event *events, int max,
 	now = urs_now_ns();
 	if (timeout_ms > 0)
 		end = now + (int64_t)timeout_ms * 1000000;
-	n = spin(set, events, max, now);
-	while (!n) {
+	for (n = 0; !n; now = urs_now_ns()) {
 		int64_t left = end - now;
 
 		if (left > slice)
 			left = slice;
 		if (left <= 0)
 			return 0;
-		n = gather(set, events, max, (int)((left + 999999) / 1000000));
-		now = urs_now_ns();
+		n = gather(set, events, max, left);
 	}
 	return n;
 }

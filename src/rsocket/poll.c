@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/timer.h"
 #include "rsocket/config.h"
 #include "rsocket/sets.h"
 #include "rsocket/sock.h"
@@ -18,14 +19,15 @@ struct set {
 	nfds_t n;
 	struct urs_sock **sock; /* NULL: another descriptor */
 	uint64_t *token;
-	struct pollfd *real; /* what the kernel is asked */
-	bool mixed;	     /* there are others */
+	struct pollfd *real; /* what the kernel is asked; UR_WAIT_FDS more */
+	struct ur_wait_lanes lanes;
+	bool mixed; /* there are others */
 };
 
 struct few {
 	struct urs_sock *sock[FEW];
 	uint64_t token[FEW];
-	struct pollfd real[FEW];
+	struct pollfd real[FEW + UR_WAIT_FDS];
 };
 
 static int set_init(struct set *set, struct few *few, struct pollfd *fds,
@@ -39,7 +41,7 @@ static int set_init(struct set *set, struct few *few, struct pollfd *fds,
 	} else {
 		set->sock = calloc(n, sizeof(*set->sock));
 		set->token = calloc(n, sizeof(*set->token));
-		set->real = calloc(n, sizeof(*set->real));
+		set->real = calloc(n + UR_WAIT_FDS, sizeof(*set->real));
 	}
 	if (!set->sock || !set->token || !set->real)
 		return -ENOMEM;
@@ -121,15 +123,6 @@ static int check_rsockets(struct set *set)
 	return count;
 }
 
-/* All of them; how many have something to say, or -errno. */
-static int check(struct set *set)
-{
-	int count = check_rsockets(set);
-	int others = check_others(set);
-
-	return others < 0 ? others : count + others;
-}
-
 /* From now on any news makes real[] readable; true: there is some already. */
 static bool arm(struct set *set)
 {
@@ -146,6 +139,7 @@ static bool arm(struct set *set)
 		s->ops->arm(s);
 		s->ops->progress(s);
 		any |= current(s, &set->fds[i]) != 0;
+		ur_wait_join(&set->lanes, &s->lanes);
 		set->token[i] = urs_sock_sleep_begin(s);
 		ur_unlock_open(&s->lock);
 	}
@@ -178,36 +172,17 @@ static int sleep_once(struct set *set, int64_t end)
 		left = slice;
 	if (left < 0 || !quiet)
 		left = 0;
-	n = poll(set->real, set->n, (int)((left + 999999) / 1000000));
-	if (n < 0)
-		n = -errno;
+	n = ur_wait_poll(&set->lanes, set->real, set->n,
+			 ur_clock_ns() + (uint64_t)left, urs_spin_ns());
 	wake_up(set, n > 0);
 	if (n < 0)
 		return n;
 	return check_rsockets(set) + report_others(set);
 }
 
-/* Threads wait for one kind of thing, most of the time. */
-static __thread struct urs_spin spin_state = URS_SPIN_INIT;
-
-/* As check(); 0: none of them while spinning paid. */
-static int spin(struct set *set, int64_t start)
-{
-	int64_t ns = urs_spin_ns(&spin_state);
-	int rc;
-
-	if (!ns)
-		return 0;
-	do {
-		rc = check_rsockets(set);
-	} while (!rc && urs_now_ns() - start < ns);
-	urs_spin_result(&spin_state, rc);
-	return rc ? check(set) : 0;
-}
-
 static int poll_set(struct set *set, int timeout_ms)
 {
-	int64_t start, end = URS_NEVER;
+	int64_t end = URS_NEVER;
 	int rc = check_rsockets(set);
 
 	/* The kernel is asked for the others here, or in the sleep. */
@@ -216,10 +191,8 @@ static int poll_set(struct set *set, int timeout_ms)
 
 		return others < 0 ? others : rc + others;
 	}
-	start = urs_now_ns();
 	if (timeout_ms >= 0)
-		end = start + (int64_t)timeout_ms * 1000000;
-	rc = spin(set, start);
+		end = urs_now_ns() + (int64_t)timeout_ms * 1000000;
 	while (!rc) {
 		rc = sleep_once(set, end);
 		if (!rc && urs_now_ns() >= end)

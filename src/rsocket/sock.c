@@ -10,12 +10,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/timer.h"
 #include "rsocket/config.h"
 #include "rsocket/option.h"
 
 enum {
-	EVENTS = 8,	 /* descriptors of an rsocket that bring news */
-	SPIN_AGAIN = 64, /* sleeps without a spin before one is tried */
+	EVENTS = 8, /* descriptors of an rsocket that bring news */
 };
 
 static _Atomic unsigned int generation;
@@ -77,7 +77,6 @@ int urs_sock_init(struct urs_sock *s, const struct urs_ops *ops, int domain,
 	s->domain = domain;
 	s->type = type;
 	s->generation = urs_generation();
-	s->spin = (struct urs_spin)URS_SPIN_INIT;
 	s->in_news = 1;
 	s->out_news = 1;
 	s->flags = O_RDWR;
@@ -146,11 +145,20 @@ void urs_sock_detach(struct urs_sock *s, int fd)
 	epoll_ctl(s->fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
+/* This thread may wake the rsocket while it sleeps on it (ur_wait_poll()). */
+static bool others_sleep(const struct urs_sock *s)
+{
+	bool self =
+		s->sleeper_known && pthread_equal(s->sleeper, pthread_self());
+
+	return s->sleepers > self;
+}
+
 void urs_sock_wake(struct urs_sock *s)
 {
 	uint64_t one = 1;
 
-	if (s->sleepers) {
+	if (others_sleep(s)) {
 		s->wakes++;
 		s->unheard = s->sleepers;
 		/* Can only fail for being raised 2^64 times already. */
@@ -168,6 +176,8 @@ void urs_sock_wake(struct urs_sock *s)
 uint64_t urs_sock_sleep_begin(struct urs_sock *s)
 {
 	s->sleepers++;
+	s->sleeper = pthread_self();
+	s->sleeper_known = true;
 	return s->wakes;
 }
 
@@ -180,6 +190,7 @@ void urs_sock_sleep_end(struct urs_sock *s, uint64_t token, bool readable)
 	uint64_t n;
 
 	s->sleepers--;
+	s->sleeper_known = false;
 	if (token != s->wakes && --s->unheard == 0 &&
 	    read(s->kick, &n, sizeof(n)) < 0)
 		n = 0;
@@ -187,8 +198,10 @@ void urs_sock_sleep_end(struct urs_sock *s, uint64_t token, bool readable)
 		urs_sock_take_news(s);
 }
 
-static void take_events(struct urs_sock *s, const struct epoll_event *ev, int n)
+void urs_sock_take_news(struct urs_sock *s)
 {
+	struct epoll_event ev[EVENTS];
+	int n = epoll_wait(s->fd, ev, EVENTS, 0);
 	bool any = false;
 
 	for (int i = 0; i < n; i++)
@@ -198,29 +211,12 @@ static void take_events(struct urs_sock *s, const struct epoll_event *ev, int n)
 		urs_sock_wake(s);
 }
 
-void urs_sock_take_news(struct urs_sock *s)
-{
-	struct epoll_event ev[EVENTS];
-
-	take_events(s, ev, epoll_wait(s->fd, ev, EVENTS, 0));
-}
-
-int64_t urs_spin_ns(struct urs_spin *spin)
+int64_t urs_spin_ns(void)
 {
 	const struct urs_config *c = urs_config();
 
-	if (!spin->credit && !c->polling_fixed &&
-	    ++spin->skipped % SPIN_AGAIN != 0)
-		return 0;
-	return (int64_t)c->polling_us * 1000;
-}
-
-void urs_spin_result(struct urs_spin *spin, bool found)
-{
-	if (found)
-		spin->credit = URS_SPIN_CREDIT;
-	else if (spin->credit)
-		spin->credit--;
+	return c->polling_fixed ? (int64_t)c->polling_us * 1000
+				: UR_WAIT_ADAPTIVE;
 }
 
 bool urs_restartable(void)
@@ -242,7 +238,9 @@ static int sleep_once(struct urs_sock *s, int64_t end)
 {
 	int64_t slice = (int64_t)urs_config()->wake_up_ms * 1000000;
 	int64_t left = end == URS_NEVER ? slice : end - urs_now_ns();
-	struct epoll_event ev[EVENTS];
+	struct pollfd fds[1 + UR_WAIT_FDS] = { { .fd = s->fd,
+						 .events = POLLIN } };
+	struct ur_wait_lanes lanes = s->lanes;
 	uint64_t token;
 	int n;
 
@@ -252,12 +250,10 @@ static int sleep_once(struct urs_sock *s, int64_t end)
 		left = slice;
 	token = urs_sock_sleep_begin(s);
 	ur_unlock_open(&s->lock);
-	n = epoll_wait(s->fd, ev, EVENTS, (int)((left + 999999) / 1000000));
-	if (n < 0)
-		n = -errno;
+	n = ur_wait_poll(&lanes, fds, 1, ur_clock_ns() + (uint64_t)left,
+			 urs_spin_ns());
 	ur_lock_open(&s->lock);
-	urs_sock_sleep_end(s, token, false);
-	take_events(s, ev, n);
+	urs_sock_sleep_end(s, token, n > 0);
 	if (n == -EINTR && urs_restartable())
 		return 0;
 	return n < 0 ? n : 0;
@@ -273,38 +269,18 @@ static bool over(struct urs_sock *s, urs_test test, int *rc)
 	return s->closed;
 }
 
-/* True: that brought it. */
-static bool spin(struct urs_sock *s, urs_test test, int64_t start, int *rc)
-{
-	int64_t ns = urs_spin_ns(&s->spin);
-	bool found;
-
-	if (!ns)
-		return false;
-	do {
-		ur_unlock_open(&s->lock);
-		ur_lock_open(&s->lock);
-		found = over(s, test, rc);
-	} while (!found && urs_now_ns() - start < ns);
-	urs_spin_result(&s->spin, found);
-	return found;
-}
-
 int urs_sock_wait(struct urs_sock *s, urs_test test, bool nonblock,
 		  int64_t timeout_ns)
 {
-	int64_t start, end = URS_NEVER;
+	int64_t end = URS_NEVER;
 	int rc;
 
 	if (over(s, test, &rc))
 		return rc;
 	if (nonblock)
 		return -EAGAIN;
-	start = urs_now_ns();
 	if (timeout_ns)
-		end = start + timeout_ns;
-	if (spin(s, test, start, &rc))
-		return rc;
+		end = urs_now_ns() + timeout_ns;
 	for (;;) {
 		s->ops->arm(s);
 		if (over(s, test, &rc))

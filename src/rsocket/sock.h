@@ -6,8 +6,9 @@
  * The descriptor is an epoll set of our own, holding all that announces news of
  * the rsocket (event channel, completion channel, a kick from another thread).
  * A thread that waits makes progress, arms, makes progress again, and then
- * sleeps on the descriptor.  News is level-triggered until a thread consumes it,
- * which then wakes all others that wait (urs_sock_wake()).
+ * sleeps on the descriptor, doing the work of the rsocket's lanes meanwhile
+ * (ur_wait_poll()).  News is level-triggered until a thread consumes it, which
+ * then wakes all others that wait (urs_sock_wake()).
  *
  * Locks, outermost first: epoll set > service > snd, rcv > lock > an epoll
  * set's list of the busy > fds.  snd and rcv keep calls of one direction apart;
@@ -23,6 +24,7 @@
 
 #include "base/list.h"
 #include "base/lock.h"
+#include "engine/wait.h"
 #include "rsocket/fds.h"
 #include "rsocket/proto.h"
 #include "rsocket/service.h"
@@ -57,22 +59,6 @@ struct urs_iov {
 	int count;
 	size_t total;
 };
-
-/*
- * Spinning before a sleep, for polling_time at most: while it pays, that is
- * while one spin of so many found something; now and then it is tried again.
- * Where the administrator has set the time, always.
- */
-struct urs_spin {
-	uint8_t credit;
-	uint8_t skipped;
-};
-
-#define URS_SPIN_INIT                                                          \
-	{                                                                      \
-		.credit = URS_SPIN_CREDIT                                      \
-	}
-enum { URS_SPIN_CREDIT = 8 };
 
 struct urs_sock;
 
@@ -124,7 +110,10 @@ struct urs_sock {
 	/* The rest is guarded by lock. */
 	int kick; /* eventfd */
 	unsigned int sleepers;
-	uint64_t wakes;		 /* numbers the kicks */
+	pthread_t sleeper; /* the last to come, unless one has left since */
+	bool sleeper_known;
+	struct ur_wait_lanes lanes; /* that carry it */
+	uint64_t wakes;		    /* numbers the kicks */
 	unsigned int unheard;	 /* sleepers that the kick still has to wake */
 	struct ur_list watchers; /* struct urs_watcher */
 	bool closed;
@@ -134,7 +123,6 @@ struct urs_sock {
 	 * want to hear of again: for edge-triggered epoll. */
 	uint64_t in_news;
 	uint64_t out_news;
-	struct urs_spin spin;
 	struct urs_opts opts;
 };
 
@@ -185,9 +173,8 @@ void urs_sock_sleep_end(struct urs_sock *s, uint64_t token, bool readable);
 /* Takes what makes the descriptor readable, the kick excepted; under lock. */
 void urs_sock_take_news(struct urs_sock *s);
 
-/* For how long; 0: not at all. */
-int64_t urs_spin_ns(struct urs_spin *spin);
-void urs_spin_result(struct urs_spin *spin, bool found);
+/* For ur_wait_poll(): polling_time, where the administrator has set it. */
+int64_t urs_spin_ns(void);
 
 /* poll() was interrupted: would a system call have been restarted? */
 bool urs_restartable(void);

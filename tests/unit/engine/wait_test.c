@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "../../skip.h"
@@ -233,6 +234,132 @@ static void test_two_waiters(void **state)
 	ur_evq_fini(&other);
 }
 
+/* Two wait, the helper serves them; a third thread polls, and then arms. */
+static void test_poller_beside_two_waiters(void **state)
+{
+	struct pair *p = *state;
+	struct ur_lane *l = p->qa.lane;
+	struct ur_ev_source source = { 0 };
+	struct taker first, second;
+	struct ur_evq other;
+	struct ur_ev ev;
+
+	assert_int_equal(ur_evq_init(&other), 0);
+	atomic_store(&other.feeders, atomic_load(&p->channel.feeders));
+	start(&first, p, &p->channel);
+	assert_true(sleeps(l));
+	start(&second, p, &other);
+	post_event(&other, &ev, &source);
+	assert_true(took(&second, 1));
+	exchange(&first, 1);
+	assert_true(becomes(l, UR_WATCH_ARMED));
+	for (int i = 0; i < 20; i++) {
+		ur_lane_lock(l);
+		l->watch = UR_WATCH_TICK;
+		ur_lane_unlock(l);
+		ur_adapter_arm(p->a, &p->cq);
+		assert_int_equal(watch_of(l), UR_WATCH_ARMED);
+		exchange(&first, 1);
+	}
+	stop(&second);
+	stop(&first);
+	ur_evq_fini(&other);
+}
+
+static struct {
+	bool takes;
+	int asked;
+} hook;
+
+static bool raised(struct ur_evq *q)
+{
+	struct ur_ev ev;
+
+	hook.asked++;
+	if (!hook.takes || !ur_evq_take_now(q, &ev))
+		return false;
+	ur_evq_ack(q, ev.source, 1);
+	return true;
+}
+
+static void *write_soon(void *arg)
+{
+	uint64_t one = 1;
+
+	for (int i = 0; i < 20; i++)
+		nap();
+	assert_int_equal(write(*(int *)arg, &one, sizeof(one)), sizeof(one));
+	return NULL;
+}
+
+/* What ur_wait_poll() says once a message is on its way. */
+static int poll_for_message(struct pair *p)
+{
+	struct pollfd fds[1 + UR_WAIT_FDS] = { { .fd = p->channel.fd,
+						 .events = POLLIN } };
+	struct ur_wait_lanes lanes = { 0 };
+	struct ur_cqe cqe[8];
+
+	while (ur_cq_poll(&p->cq, cqe, 8))
+		;
+	ur_wait_add(&lanes, p->a, &p->channel);
+	assert_int_equal(lanes.n, 1);
+	ur_cq_arm(&p->cq, false);
+	ur_adapter_arm(p->a, &p->cq);
+	pair_post_write(p, 0, 8);
+	return ur_wait_poll(&lanes, fds, 1, ur_adapter_now() + 10 * SECOND, 0);
+}
+
+/*
+ * Events that the thread raises itself go to the queue's `raised`; those that
+ * it leaves, and those of the helper, to the descriptor.
+ */
+static void test_poll_with_lanes(void **state)
+{
+	struct pair *p = *state;
+	int taken = 0;
+	struct ur_ev ev;
+
+	p->channel.raised = raised;
+	for (int i = 0; i < 100; i++) {
+		hook.takes = i % 2;
+		if (poll_for_message(p) == 0) {
+			assert_true(hook.takes);
+			assert_false(ur_evq_has(&p->channel));
+			taken++;
+			continue;
+		}
+		assert_int_equal(ur_evq_take(&p->channel, &ev), 0);
+		ur_evq_ack(&p->channel, ev.source, 1);
+	}
+	assert_true(hook.asked > taken);
+	assert_true(taken);
+	p->channel.raised = NULL;
+}
+
+static void test_poll_without_news(void **state)
+{
+	struct pair *p = *state;
+	int news = eventfd(0, EFD_CLOEXEC);
+	struct pollfd fds[1 + UR_WAIT_FDS] = { { .fd = news,
+						 .events = POLLIN } };
+	struct ur_wait_lanes lanes = { 0 };
+	uint64_t until = ur_adapter_now() + SECOND / 50;
+	pthread_t t;
+
+	ur_wait_add(&lanes, p->a, &p->channel);
+	assert_int_equal(ur_wait_poll(&lanes, fds, 1, until, 0), 0);
+	assert_true(ur_adapter_now() >= until);
+	pthread_create(&t, NULL, write_soon, &news);
+	assert_int_equal(ur_wait_poll(&lanes, fds, 1, UR_NEVER, 0), 1);
+	pthread_join(t, NULL);
+	/* Already there, and with lanes that only helpers serve. */
+	assert_int_equal(ur_wait_poll(&lanes, fds, 1, UR_NEVER, 0), 1);
+	lanes.unserved = true;
+	assert_int_equal(ur_wait_poll(&lanes, fds, 1, UR_NEVER, 0), 1);
+	close(news);
+}
+
 static void test_timers_run_while_waiting(void **state)
 {
 	struct pair *p = *state;
@@ -364,6 +491,9 @@ int main(void)
 		TEST(test_helper_rests_and_returns),
 		TEST(test_helper_takes_over),
 		TEST(test_two_waiters),
+		TEST(test_poller_beside_two_waiters),
+		TEST(test_poll_with_lanes),
+		TEST(test_poll_without_news),
 		TEST(test_timers_run_while_waiting),
 		TEST(test_signal_and_mode),
 		TEST(test_cancelled_waiter),
