@@ -44,7 +44,7 @@
 #define UR_POLL_STREAK_NS     200000u
 #define UR_POLL_STREAK_MAX_NS 3200000u
 #define UR_TICK_NS	      1000000u
-/* So long after traffic, what watches the link wakes up once a tick. */
+/* For so long after traffic, what watches the link wakes up once a tick. */
 #define UR_ACTIVE_NS	      10000000u
 /* Where urnicd runs the port, gaps between polls are longer by this factor:
  * urnicd may take the core of the polling thread. */
