@@ -26,7 +26,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 
-#define OWED_MAX 8u
+#define OWED_MAX 64u
 
 /* Queues to which this thread has to add counts. */
 static __thread struct {

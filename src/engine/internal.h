@@ -362,6 +362,9 @@ int ur_lane_step(struct ur_lane *l, uint64_t now_ns);
  * ur_lane_hand_over(). */
 bool ur_lane_note_poll(struct ur_lane *l, uint64_t now);
 
+/* Under the lane's lock. */
+void ur_lane_set_watch(struct ur_lane *l, enum ur_watch watch);
+
 /* wake.c */
 int ur_helper_start(struct ur_lane *l);
 void ur_helper_wake(struct ur_lane *l); /* without the lock */

@@ -47,6 +47,13 @@ static bool serve_doorbell(struct ur_lane *l)
 	return true;
 }
 
+void ur_lane_set_watch(struct ur_lane *l, enum ur_watch watch)
+{
+	l->watch = watch;
+	if (l->roce)
+		ur_roce_answers_late(l->roce, watch == UR_WATCH_WAITER);
+}
+
 void ur_lane_unlock(struct ur_lane *l)
 {
 	do {

@@ -520,7 +520,7 @@ bool ur_lane_note_poll(struct ur_lane *l, uint64_t now)
 	l->post_streak = 0;
 	if (l->watch == UR_WATCH_TICK || now < l->streak_ns + l->streak_need_ns)
 		return false;
-	l->watch = UR_WATCH_TICK;
+	ur_lane_set_watch(l, UR_WATCH_TICK);
 	if (l->roce)
 		ur_shm_polled(l->roce);
 	l->shm_polled = true;

@@ -8,7 +8,7 @@
  * way (ur_wait_poll()).
  *
  * Theory of operation.  One thread at a time watches the link of a lane; which
- * one says `watch` (wake.c draws the states).  ur_waiter_enter() makes it
+ * one says `watch` (wake.c draws the states).  get_lane() makes it
  * UR_WATCH_WAITER, and the helper leaves the link.  The state stays when the
  * thread has got its event and goes away, since it usually comes back within
  * microseconds; meanwhile the link is not watched, and the helper looks once a
@@ -126,7 +126,7 @@ static void put_lane(struct ur_lane *l, bool served)
 		wake = l->waiters || l->helper_rests;
 		l->helper_rests = false;
 		if (l->waiters)
-			l->watch = UR_WATCH_ARMED;
+			ur_lane_set_watch(l, UR_WATCH_ARMED);
 		else if (l->roce)
 			(void)ur_shm_sleep(l->roce, false);
 	}
@@ -144,7 +144,7 @@ static bool get_lane(struct ur_lane *l)
 	served = l->waiters++ == 0 && ur_clock_ns() >= l->no_waiter_until_ns;
 	if (served) {
 		wake = l->watch == UR_WATCH_ARMED;
-		l->watch = UR_WATCH_WAITER;
+		ur_lane_set_watch(l, UR_WATCH_WAITER);
 		l->waits = true;
 		atomic_fetch_add_explicit(&l->wait_count, 1,
 					  memory_order_relaxed);
@@ -179,7 +179,7 @@ static void give_up(struct wait *w)
 		ur_lane_lock(l);
 		wake = l->watch == UR_WATCH_WAITER;
 		if (wake)
-			l->watch = UR_WATCH_ARMED;
+			ur_lane_set_watch(l, UR_WATCH_ARMED);
 		ur_lane_unlock(l);
 		if (wake)
 			ur_helper_wake(l);
@@ -359,9 +359,10 @@ static int sleep_between(struct wait *w)
 {
 	int n;
 
-	if (!w->masked)
+	/* A look at the descriptors is no sleep that a signal could end. */
+	if (!w->masked && w->until)
 		ur_thread_block_signals(&w->mask);
-	w->masked = true;
+	w->masked |= w->until != 0;
 	n = sleep_on(w);
 	awake(w);
 	return n;
@@ -540,7 +541,7 @@ static void arm_lane(struct ur_lane *l)
 	soon = l->waits && !l->waiters;
 	wake = l->watch == UR_WATCH_TICK && !soon;
 	if (l->watch == UR_WATCH_TICK)
-		l->watch = soon ? UR_WATCH_WAITER : UR_WATCH_ARMED;
+		ur_lane_set_watch(l, soon ? UR_WATCH_WAITER : UR_WATCH_ARMED);
 	late = ur_helper_is_late(l, 0);
 	ur_lane_unlock(l);
 	if (wake)

@@ -63,6 +63,7 @@ struct helper {
 	struct ur_spin spin;
 	uint32_t streak; /* of the lane's latch, as last seen */
 	uint32_t polls;	 /* the lane's, as last seen */
+	uint32_t waits;	 /* likewise */
 	uint32_t ticks;
 };
 
@@ -174,7 +175,7 @@ void ur_lane_make_way(const struct ur_lane *l)
  */
 static void poller_left(struct ur_lane *l, uint64_t now)
 {
-	l->watch = UR_WATCH_ARMED;
+	ur_lane_set_watch(l, UR_WATCH_ARMED);
 	if (now - l->tick_since_ns > UR_ACTIVE_NS)
 		l->streak_need_ns = UR_POLL_STREAK_NS;
 	else if (l->streak_need_ns < UR_POLL_STREAK_MAX_NS)
@@ -242,7 +243,7 @@ static void tick_waiter(struct ur_lane *l, uint64_t now)
 		l->waiters && !waited && now - l->activity_ns > UR_ACTIVE_NS;
 	if (l->waiters || waited)
 		return;
-	l->watch = UR_WATCH_ARMED;
+	ur_lane_set_watch(l, UR_WATCH_ARMED);
 	l->waits = false;
 	if (l->waits_ended < WAITS_ENDED_MAX)
 		l->waits_ended++;
@@ -479,6 +480,21 @@ static void tick_unlocked(struct helper *h)
 		;
 }
 
+/* The same while threads wait on the lane again and again. */
+static void tick_waiter_unlocked(struct helper *h)
+{
+	struct ur_lane *l = h->lane;
+	uint32_t was;
+
+	do {
+		was = h->waits;
+		h->waits = atomic_load_explicit(&l->wait_count,
+						memory_order_relaxed);
+	} while (h->waits != was && ++h->ticks % TICKS_PER_LOCK != 0 &&
+		 ur_moderator_deadline(&l->adapter->moderator) == UR_NEVER &&
+		 !sleep_until(h, UR_WATCH_WAITER, ur_clock_ns() + UR_TICK_NS));
+}
+
 static void *helper_main(void *arg)
 {
 	struct helper h = { .lane = arg };
@@ -504,6 +520,8 @@ static void *helper_main(void *arg)
 		since = ur_clock_ns();
 		if (!sleep_until(&h, watch, until) && watch == UR_WATCH_TICK)
 			tick_unlocked(&h);
+		else if (watch == UR_WATCH_WAITER && !h.woken)
+			tick_waiter_unlocked(&h);
 		slept_ns = ur_clock_ns() - since;
 	}
 	return NULL;

@@ -257,6 +257,7 @@ struct ur_roce {
 	uint32_t rd_chunk;
 	struct ur_list rd_waiters; /* ur_rqp.sending */
 	struct ur_list deferred;   /* ur_rqp.acking: may be piggybacked */
+	bool answers_late;	   /* ur_roce_answers_late() */
 	uint64_t defer_at_ns;	   /* the earliest deadline of these */
 	/* Packets that arrived then (ur_roce_replies_sent()). */
 	uint64_t arrived_ns;
@@ -530,6 +531,10 @@ enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_burst *t,
 			  uint64_t now_ns);
 void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 		     uint64_t now_ns);
+/* Of threads that sleep: how soon a request follows what it answers, and how
+ * long an acknowledgement waits for it (docs/decisions/0021). */
+#define UR_LATE_ANSWER_NS 50000u
+
 /* The same without waiting for a packet to piggyback on. */
 void ur_rc_ack_now(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 		   uint64_t now_ns);

@@ -7,7 +7,8 @@
  * its packet (rc_piggyback.c) or at the end of its burst. In a ping-pong that
  * saves a datagram each way. It is delayed for that only on QPs whose requests
  * have recently followed receives at once, and only for microseconds: longer
- * after a WRITE, which a polling program sees in its memory once the helper
+ * where the threads that answer sleep (ur_roce_answers_late()), and after a
+ * WRITE, which a polling program sees in its memory once the helper
  * thread that placed it has yielded the core.
  */
 #include "roce/internal.h"
@@ -22,8 +23,12 @@
  * do. */
 #define UNREQUESTED_WAIT_NS	50000u
 
-static uint64_t piggyback_wait_ns(const struct ur_responder *p)
+static uint64_t piggyback_wait_ns(const struct ur_rqp *q)
 {
+	const struct ur_responder *p = &q->rsp;
+
+	if (q->r->answers_late)
+		return UR_LATE_ANSWER_NS;
 	return p->wrote_ns > p->recv_ns ? PIGGYBACK_WAIT_WRITE_NS
 					: PIGGYBACK_WAIT_NS;
 }
@@ -40,7 +45,7 @@ void ur_rc_ack_later(struct ur_rqp *q, uint8_t syndrome, uint32_t psn,
 	if (p->ack_due && UR_AETH_CLASS(p->ack_syndrome) != UR_AETH_ACK &&
 	    plain && ur_psn_diff(psn, p->ack_psn) < 0)
 		return;
-	at = ride ? now_ns + piggyback_wait_ns(p) : now_ns;
+	at = ride ? now_ns + piggyback_wait_ns(q) : now_ns;
 	if (!p->ack_due || at < p->ack_at_ns)
 		p->ack_at_ns = at;
 	p->ack_due = true;

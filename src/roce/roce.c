@@ -110,10 +110,17 @@ static uint64_t visible_ns(const struct ur_roce *r, uint64_t arrived_ns)
 static bool is_answer(const struct ur_roce *r, const struct ur_responder *p,
 		      uint64_t now_ns)
 {
-	return (p->recv_ns &&
-		now_ns - visible_ns(r, p->recv_ns) < PROMPT_REQUEST_NS) ||
-	       (p->wrote_ns &&
-		now_ns - visible_ns(r, p->wrote_ns) < PROMPT_AFTER_WRITE_NS);
+	uint64_t recv = r->answers_late ? UR_LATE_ANSWER_NS : PROMPT_REQUEST_NS;
+	uint64_t write =
+		r->answers_late ? UR_LATE_ANSWER_NS : PROMPT_AFTER_WRITE_NS;
+
+	return (p->recv_ns && now_ns - visible_ns(r, p->recv_ns) < recv) ||
+	       (p->wrote_ns && now_ns - visible_ns(r, p->wrote_ns) < write);
+}
+
+void ur_roce_answers_late(struct ur_roce *r, bool late)
+{
+	r->answers_late = late;
 }
 
 void ur_roce_replies_sent(struct ur_roce *r, uint64_t arrived_ns,

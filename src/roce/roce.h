@@ -142,6 +142,13 @@ bool ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns);
 /* Fill the next burst; false if there is nothing to send now. */
 bool ur_roce_output(struct ur_roce *r, struct ur_burst *burst, uint64_t now_ns);
 
+/*
+ * The threads that answer sleep until a packet comes, so that an answer takes
+ * longer and an acknowledgement is worth more: alone it wakes a peer that has
+ * nothing to do yet.
+ */
+void ur_roce_answers_late(struct ur_roce *r, bool late);
+
 /* Everything sent in reaction to the packets that arrived at arrived_ns had left
  * by now_ns: the application could not see and answer them before. */
 void ur_roce_replies_sent(struct ur_roce *r, uint64_t arrived_ns,

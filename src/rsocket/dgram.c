@@ -194,7 +194,7 @@ static void poll_qp(struct urs_dgram *d, struct urs_dqp *qp)
 	} while (n == BATCH);
 }
 
-static void dgram_progress(struct urs_sock *s)
+static void dgram_progress(struct urs_sock *s, bool work)
 {
 	struct urs_dgram *d = urs_dgram_of(s);
 

@@ -631,12 +631,16 @@ void urs_ep_grant(struct urs_stream *st)
 		give_back(st);
 }
 
-void urs_ep_progress(struct urs_stream *st)
+void urs_ep_progress(struct urs_stream *st, bool work)
 {
-	if (!st->ep.cq)
+	struct ibv_cq *cq = st->ep.cq;
+
+	if (!cq)
 		return;
-	while (poll_batch(st) == BATCH)
-		;
+	/* Polling an empty queue does the work of its lanes. */
+	if (work || !ur_cq_is_empty(&urv_cq(cq)->core))
+		while (poll_batch(st) == BATCH)
+			;
 	urs_ep_grant(st);
 	if (st->blocked && urs_flow_can_send(&st->flow)) {
 		st->blocked = false;

@@ -330,12 +330,12 @@ static uint32_t look(struct item *it)
 	uint32_t now;
 
 	ur_lock_open(&s->lock);
-	s->ops->progress(s);
+	s->ops->progress(s, !watch(it));
 	now = report(it);
-	if (!now && watch(it)) {
+	if (!now && it->watched) {
 		ur_wait_join(&it->set->lanes, &s->lanes);
 		s->ops->arm(s);
-		s->ops->progress(s);
+		s->ops->progress(s, false);
 		now = report(it);
 	}
 	/* News from here on finds the lock taken, or the item idle. */
@@ -427,20 +427,21 @@ static int sleep_on(struct set *set, int64_t ns)
 	lanes = set->lanes;
 	ur_unlock_open(&set->lock);
 	sleeping_on = set;
-	n = ur_wait_poll(&lanes, fds, 1, ur_clock_ns() + (uint64_t)ns,
-			 urs_spin_ns());
+	n = ur_wait_poll(&lanes, fds, 1, ns ? ur_clock_ns() + (uint64_t)ns : 0,
+			 ns ? urs_spin_ns() : 0);
 	sleeping_on = NULL;
 	return n;
 }
 
 /*
- * Waits for the others, and for the inner set, which is one of them.  How many
- * of the others have something to say; *heard: rsockets may.
+ * Does the work of the lanes and waits, for ns at most, for the others and for
+ * the inner set, which is one of them.  How many of the others have something
+ * to say; *heard: rsockets may.
  */
 static int wait_others(struct set *set, struct epoll_event *out, int max,
 		       int64_t ns, bool *heard)
 {
-	int n = ns ? sleep_on(set, ns) : 1;
+	int n = sleep_on(set, ns);
 
 	*heard = false;
 	if (n <= 0)

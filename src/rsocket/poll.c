@@ -104,22 +104,25 @@ static int check_others(struct set *set)
 	return report_others(set);
 }
 
-/* How many rsockets have something to say. */
-static int check_rsockets(struct set *set)
+/* How many rsockets have something to say; work: as of urs_ops.progress. */
+static int check_rsockets(struct set *set, bool work)
 {
 	int count = 0;
 
+	ur_evq_defer_wakes();
 	for (nfds_t i = 0; i < set->n; i++) {
 		struct urs_sock *s = set->sock[i];
 
 		if (!s)
 			continue;
 		ur_lock_open(&s->lock);
-		s->ops->progress(s);
+		s->ops->progress(s, work);
 		set->fds[i].revents = current(s, &set->fds[i]);
 		ur_unlock_open(&s->lock);
 		count += set->fds[i].revents != 0;
 	}
+	(void)ur_evq_hand_out();
+	ur_evq_end_deferring();
 	return count;
 }
 
@@ -137,7 +140,7 @@ static bool arm(struct set *set)
 		set->real[i].events = POLLIN;
 		ur_lock_open(&s->lock);
 		s->ops->arm(s);
-		s->ops->progress(s);
+		s->ops->progress(s, false);
 		any |= current(s, &set->fds[i]) != 0;
 		ur_wait_join(&set->lanes, &s->lanes);
 		set->token[i] = urs_sock_sleep_begin(s);
@@ -177,13 +180,13 @@ static int sleep_once(struct set *set, int64_t end)
 	wake_up(set, n > 0);
 	if (n < 0)
 		return n;
-	return check_rsockets(set) + report_others(set);
+	return check_rsockets(set, false) + report_others(set);
 }
 
 static int poll_set(struct set *set, int timeout_ms)
 {
 	int64_t end = URS_NEVER;
-	int rc = check_rsockets(set);
+	int rc = check_rsockets(set, !timeout_ms);
 
 	/* The kernel is asked for the others here, or in the sleep. */
 	if (rc || !timeout_ms) {

@@ -261,7 +261,7 @@ static int sleep_once(struct urs_sock *s, int64_t end)
 
 static bool over(struct urs_sock *s, urs_test test, int *rc)
 {
-	s->ops->progress(s);
+	s->ops->progress(s, true);
 	*rc = 0;
 	if (test(s))
 		return true;

@@ -85,7 +85,8 @@ struct urs_ops {
 	void (*free)(struct urs_sock *s); /* the last reference went */
 
 	/* Under lock, never sleeping: */
-	void (*progress)(struct urs_sock *s);
+	/* work: do the work of its lanes as well, else take what is there. */
+	void (*progress)(struct urs_sock *s, bool work);
 	/* From now on news makes the descriptor readable; what came before
 	 * is found by progress. */
 	void (*arm)(struct urs_sock *s);

@@ -166,13 +166,13 @@ static int stream_name(struct urs_sock *s, bool peer, union urs_addr *out)
 	return rc;
 }
 
-static void stream_progress(struct urs_sock *s)
+static void stream_progress(struct urs_sock *s, bool work)
 {
 	struct urs_stream *st = urs_stream_of(s);
 
 	if (urs_stream_opening(st) || ++st->idle % IDLE_LOOKS == 0)
 		urs_stream_cm_progress(st);
-	urs_ep_progress(st);
+	urs_ep_progress(st, work);
 }
 
 static void stream_arm(struct urs_sock *s)

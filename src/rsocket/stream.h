@@ -148,8 +148,9 @@ const uint8_t *urs_ep_rbuf(const struct urs_stream *st, uint32_t at);
  * snd as well. */
 void urs_ep_grow_send(struct urs_stream *st, uint32_t want);
 
-/* Looks at all completions and gives back what is due. */
-void urs_ep_progress(struct urs_stream *st);
+/* Looks at all completions and gives back what is due; work: as of
+ * urs_ops.progress. */
+void urs_ep_progress(struct urs_stream *st, bool work);
 /* Gives back what is due. */
 void urs_ep_grant(struct urs_stream *st);
 

@@ -168,7 +168,7 @@ static void unresolved(struct urs_stream *st, const struct rdma_cm_event *ev)
  */
 static void disconnected(struct urs_stream *st)
 {
-	urs_ep_progress(st);
+	urs_ep_progress(st, true);
 	if (st->state == URS_CONNECTED && !st->can_read)
 		urs_stream_closed(st);
 	else

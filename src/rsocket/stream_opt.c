@@ -28,7 +28,7 @@ void urs_stream_alive_due(struct urs_watch *w)
 	struct urs_stream *st = ur_container_of(w, struct urs_stream, alive);
 
 	ur_lock_open(&st->s.lock);
-	urs_ep_progress(st);
+	urs_ep_progress(st, true);
 	if (st->state == URS_CONNECTED && urs_flow_ctrl_take(&st->flow) &&
 	    urs_ep_post_probe(st))
 		urs_stream_fail(st, EIO);
