@@ -26,13 +26,11 @@
 #include "base/log.h"
 #include "base/sys.h"
 
-#define OWED_MAX 64u
-
 /* Queues to which this thread has to add counts. */
 static __thread struct {
 	bool later;
 	uint32_t n;
-	struct ur_evq *to[OWED_MAX];
+	struct ur_evq *to[UR_EVQ_DEFERRED_MAX];
 } debts;
 
 void ur_ev_init(struct ur_ev *ev, struct ur_ev_source *source, void *object)
@@ -114,7 +112,7 @@ static bool defer_count(struct ur_evq *q)
 	for (uint32_t i = 0; i < debts.n; i++)
 		if (debts.to[i] == q)
 			return true;
-	if (debts.n == OWED_MAX)
+	if (debts.n == UR_EVQ_DEFERRED_MAX)
 		return false;
 	debts.to[debts.n++] = q;
 	q->deferring++;

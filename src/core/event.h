@@ -80,6 +80,7 @@ void ur_evq_post_async(struct ur_evq *q, enum ur_event_type type,
  * ur_evq_flush_wakes(), which it must call after unlocking and before it
  * sleeps.
  */
+#define UR_EVQ_DEFERRED_MAX 64u /* queues; more are signalled at once */
 void ur_evq_defer_wakes(void);
 void ur_evq_flush_wakes(void);
 

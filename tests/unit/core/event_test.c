@@ -357,11 +357,9 @@ static void test_fini_waits_for_deferred_wakes(void **state)
 	assert_int_equal(ur_evq_init(&f->q), 0); /* for the teardown */
 }
 
-#define OWED 8u /* queues that a thread can defer */
-
 struct many {
-	struct ur_evq q[OWED + 1];
-	struct ur_ev ev[OWED + 1];
+	struct ur_evq q[UR_EVQ_DEFERRED_MAX + 1];
+	struct ur_ev ev[UR_EVQ_DEFERRED_MAX + 1];
 	uint32_t before, after; /* how many were readable */
 };
 
@@ -369,7 +367,7 @@ static uint32_t readable(const struct many *m)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i <= OWED; i++)
+	for (uint32_t i = 0; i <= UR_EVQ_DEFERRED_MAX; i++)
 		n += unit_readable(m->q[i].fd);
 	return n;
 }
@@ -379,7 +377,7 @@ static void *many_thread(void *arg)
 	struct many *m = arg;
 
 	ur_evq_defer_wakes();
-	for (uint32_t i = 0; i <= OWED; i++)
+	for (uint32_t i = 0; i <= UR_EVQ_DEFERRED_MAX; i++)
 		ur_evq_post(&m->q[i], &m->ev[i]);
 	m->before = readable(m);
 	ur_evq_flush_wakes();
@@ -393,15 +391,15 @@ static void test_more_queues_than_are_remembered(void **state)
 	static struct many m;
 	pthread_t t;
 
-	for (uint32_t i = 0; i <= OWED; i++) {
+	for (uint32_t i = 0; i <= UR_EVQ_DEFERRED_MAX; i++) {
 		assert_int_equal(ur_evq_init(&m.q[i]), 0);
 		ur_ev_init(&m.ev[i], NULL, NULL);
 	}
 	assert_int_equal(pthread_create(&t, NULL, many_thread, &m), 0);
 	pthread_join(t, NULL);
 	assert_int_equal(m.before, 1);
-	assert_int_equal(m.after, OWED + 1);
-	for (uint32_t i = 0; i <= OWED; i++)
+	assert_int_equal(m.after, UR_EVQ_DEFERRED_MAX + 1);
+	for (uint32_t i = 0; i <= UR_EVQ_DEFERRED_MAX; i++)
 		ur_evq_fini(&m.q[i]);
 }
 
