@@ -147,7 +147,10 @@ struct ur_lane {
 	uint32_t poll_timescale; /* for gaps between polls */
 	int wait_fd;		 /* wakes the thread that waits (wait.c) */
 	int wake_fd;		 /* wakes the helper; constant up to here */
-	int peer_wakefds; /* of peers on this host (wakefd.h); -1: none */
+	/* wakefd.h; -1: none. */
+	int peer_wakefds; /* the set of all peers' of this host */
+	int sole_wakefd;  /* if there is one peer */
+	uint32_t peer_count;
 
 	_Atomic bool dead;  /* in a child after fork(): touch nothing */
 	_Atomic bool woken; /* wake_fd was written and not yet read */

@@ -82,6 +82,7 @@ static void init_fields(struct ur_lane *l, struct ur_adapter *a,
 	l->ops = ops;
 	l->id = id;
 	l->peer_wakefds = -1;
+	l->sole_wakefd = -1;
 	ur_latch_init(&l->lock);
 	ur_doorbell_init(&l->doorbell);
 	ur_list_init(&l->members);

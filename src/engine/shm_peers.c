@@ -327,6 +327,8 @@ static int make_wakefd(struct shm_link *x)
 	ur_lane_lock(x->lane);
 	x->own_wakefd = ur_wakefd_create(x->lane, &theirs);
 	ur_lane_unlock(x->lane);
+	/* Threads that sleep poll something else from now on. */
+	ur_lane_hand_over(x->lane);
 	return theirs;
 }
 

@@ -251,7 +251,7 @@ static bool ready_to_sleep(struct wait *w, struct ur_lane *l)
 	atomic_store_explicit(&l->waiter_sleeps, true, memory_order_relaxed);
 	add_fd(w, l->ops->wait_fd(l));
 	add_fd(w, l->wait_fd);
-	add_fd(w, l->peer_wakefds);
+	add_fd(w, ur_wakefd_polled(l));
 	return true;
 }
 
@@ -304,7 +304,7 @@ static void awake(struct wait *w)
 
 			if (w->fds[i].fd == l->wait_fd)
 				clear_fd(l->wait_fd);
-			if (w->fds[i].fd == l->peer_wakefds) {
+			if (w->fds[i].fd == ur_wakefd_polled(l)) {
 				ur_lane_lock(l);
 				ur_wakefd_drain(l);
 				ur_lane_unlock(l);

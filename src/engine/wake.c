@@ -56,9 +56,9 @@
 
 struct helper {
 	struct ur_lane *lane;
-	int link_fd;	  /* what ARMED sleeps on, besides … */
-	int peer_wakefds; /* … descriptors of peers of this host; -1: none */
-	bool peers_signaled; /* peer_wakefds was readable */
+	int link_fd;	     /* what ARMED sleeps on, besides … */
+	int peer_wakefd;     /* … ur_wakefd_polled() */
+	bool peers_signaled; /* it was readable */
 	bool woken;	     /* wake_fd was: ur_helper_wake() */
 	struct ur_spin spin;
 	uint32_t streak; /* of the lane's latch, as last seen */
@@ -405,7 +405,7 @@ static uint64_t run_once(struct helper *h, enum ur_watch *watch, uint32_t *got)
 	 * signals it. */
 	if (l->watch == UR_WATCH_ARMED)
 		h->link_fd = l->ops->wait_fd(l);
-	h->peer_wakefds = l->peer_wakefds;
+	h->peer_wakefd = ur_wakefd_polled(l);
 	*watch = l->watch;
 	ur_lane_unlock(l);
 	ur_evq_flush_wakes();
@@ -439,7 +439,7 @@ static bool sleep_until(struct helper *h, enum ur_watch watch, uint64_t until)
 	struct pollfd fds[3] = {
 		{ .fd = l->wake_fd, .events = POLLIN },
 		{ .fd = h->link_fd, .events = POLLIN },
-		{ .fd = h->peer_wakefds, .events = POLLIN },
+		{ .fd = h->peer_wakefd, .events = POLLIN },
 	};
 	nfds_t n = watch == UR_WATCH_ARMED ? 3 : 1;
 	uint64_t now = ur_clock_ns(), ns = until > now ? until - now : 0;

@@ -35,6 +35,7 @@ int ur_wakefd_create(struct ur_lane *l, int *theirs)
 		close(pair[1]);
 		return err;
 	}
+	l->sole_wakefd = l->peer_count++ ? -1 : pair[0];
 	*theirs = pair[1];
 	return pair[0];
 }
@@ -44,31 +45,55 @@ void ur_wakefd_destroy(struct ur_lane *l, int ours)
 {
 	epoll_ctl(l->peer_wakefds, EPOLL_CTL_DEL, ours, NULL);
 	close(ours);
+	l->peer_count--;
+	if (l->sole_wakefd == ours)
+		l->sole_wakefd = -1;
 }
 
-static void empty(int fd)
+/*
+ * Not the set if there is one peer: behind a set the woken thread preempts the
+ * one that signals instead of waiting until that sleeps (1.9 context switches
+ * for a request of redis instead of 1.1).
+ */
+int ur_wakefd_polled(const struct ur_lane *l)
+{
+	return l->sole_wakefd >= 0 ? l->sole_wakefd : l->peer_wakefds;
+}
+
+/* False: the peer has closed its end. */
+static bool empty(int fd)
 {
 	uint8_t buf[4096];
+	ssize_t n = sizeof(buf);
 
-	for (int i = 0; i < READS; i++)
-		if (ur_sys_recv(fd, buf, sizeof(buf), MSG_DONTWAIT) <
-		    (ssize_t)sizeof(buf))
-			return;
+	for (int i = 0; i < READS && n == (ssize_t)sizeof(buf); i++)
+		n = ur_sys_recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
+	return n != 0;
 }
 
-void ur_wakefd_drain(struct ur_lane *l)
+static void drain_set(const struct ur_lane *l)
 {
 	struct epoll_event ev[EVENTS];
 	int n = EVENTS;
 
-	if (l->peer_wakefds < 0)
-		return;
 	/* Each descriptor once, although peers may go on signalling. */
 	for (unsigned int seen = 0; n == EVENTS && seen <= UR_SHM_MAX;
 	     seen += EVENTS) {
 		n = ur_sys_epoll_wait(l->peer_wakefds, ev, EVENTS, 0);
 		for (int i = 0; i < n; i++)
-			empty(ev[i].data.fd);
+			(void)empty(ev[i].data.fd);
+	}
+}
+
+void ur_wakefd_drain(struct ur_lane *l)
+{
+	if (l->sole_wakefd < 0) {
+		if (l->peer_wakefds >= 0)
+			drain_set(l);
+	} else if (!empty(l->sole_wakefd)) {
+		/* It is readable for ever; the set says so only once. */
+		l->sole_wakefd = -1;
+		drain_set(l);
 	}
 }
 

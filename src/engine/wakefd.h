@@ -19,6 +19,10 @@ struct ur_lane;
 int ur_wakefd_create(struct ur_lane *l, int *theirs);
 void ur_wakefd_destroy(struct ur_lane *l, int ours);
 
+/* What a thread that sleeps on the lane polls; -1: there are no peers.  After
+ * ur_wakefd_create() it is another one. */
+int ur_wakefd_polled(const struct ur_lane *l);
+
 /* Reads what peers have written, so that the next signal is an edge. */
 void ur_wakefd_drain(struct ur_lane *l);
 

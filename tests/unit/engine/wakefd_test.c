@@ -23,6 +23,7 @@ static struct ur_lane *lane(void)
 
 	assert_non_null(l);
 	l->peer_wakefds = -1;
+	l->sole_wakefd = -1;
 	return l;
 }
 
@@ -35,7 +36,7 @@ static void done(struct ur_lane *l)
 /* Would a thread that polls the lane's descriptors wake? */
 static bool wakes(const struct ur_lane *l)
 {
-	struct pollfd p = { .fd = l->peer_wakefds, .events = POLLIN };
+	struct pollfd p = { .fd = ur_wakefd_polled(l), .events = POLLIN };
 
 	return poll(&p, 1, 0) == 1;
 }
@@ -111,6 +112,20 @@ static void test_full(void **state)
 	done(l);
 }
 
+/* A peer that has died does not keep the thread awake. */
+static void test_closed(void **state)
+{
+	struct ur_lane *l = lane();
+	int theirs, ours = ur_wakefd_create(l, &theirs);
+
+	close(theirs);
+	assert_true(wakes(l));
+	ur_wakefd_drain(l);
+	assert_false(wakes(l));
+	ur_wakefd_destroy(l, ours);
+	done(l);
+}
+
 /* More signals than one epoll_wait() returns. */
 static void test_many(void **state)
 {
@@ -147,8 +162,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_signal), cmocka_unit_test(test_hostile),
-		cmocka_unit_test(test_full),   cmocka_unit_test(test_many),
-		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_full),   cmocka_unit_test(test_closed),
+		cmocka_unit_test(test_many),   cmocka_unit_test(test_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
