@@ -245,18 +245,33 @@ static int waited_fd(const struct urc_channel *c)
 	return never_fd;
 }
 
+static int wait_count(const struct urc_channel *c)
+{
+	uint64_t count;
+	int fd;
+
+	do {
+		fd = waited_fd(c);
+		/* After a sleep in it the channel may be no more. */
+		if (read(fd, &count, sizeof(count)) >= 0)
+			return 0;
+		/* The channel ended before the call, which did not sleep. */
+	} while (errno == EBADF && waited_fd(c) != fd);
+	return -errno;
+}
+
 int urc_event_take(struct rdma_event_channel *channel, struct urc_event **out)
 {
 	struct urc_channel *c = urc_channel(channel);
 	struct urc_event *e = NULL;
-	uint64_t count;
+	int rc;
 
 	if (c->generation != urc_generation)
 		return -ENODEV;
 	while (!e) {
-		/* After a sleep in it the channel may be no more. */
-		if (read(waited_fd(c), &count, sizeof(count)) < 0)
-			return -errno;
+		rc = wait_count(c);
+		if (rc < 0)
+			return rc;
 		ur_lock(&urc_lock);
 		e = take_locked(c);
 		ur_unlock(&urc_lock);

@@ -13,7 +13,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -231,133 +230,6 @@ static void test_sleepers(void **state)
 		pthread_join(t[i], NULL);
 	assert_false(readable(channel));
 	rdma_destroy_id(id);
-}
-
-struct late {
-	struct rdma_event_channel *ch;
-	pthread_t thread;
-	int rc;
-	int error;
-};
-
-static void *too_late(void *arg)
-{
-	struct late *l = arg;
-	struct rdma_cm_event *ev;
-
-	l->rc = rdma_get_cm_event(l->ch, &ev);
-	l->error = errno;
-	return NULL;
-}
-
-static void start(struct late *l)
-{
-	pthread_create(&l->thread, NULL, too_late, l);
-}
-
-static void on_signal(int sig)
-{
-	(void)sig;
-}
-
-/* Repeated: a signal may come before the thread blocks. */
-static void expect_interrupted(struct late *l)
-{
-	unsigned int tries = 0;
-
-	do {
-		assert_int_not_equal(tries++, 100);
-		pthread_kill(l->thread, SIGUSR1);
-		short_sleep();
-	} while (pthread_tryjoin_np(l->thread, NULL) == EBUSY);
-	assert_int_equal(l->rc, -1);
-	assert_int_equal(l->error, EINTR);
-}
-
-static void expect_cancelled(const struct late *l)
-{
-	void *result;
-
-	pthread_cancel(l->thread);
-	pthread_join(l->thread, &result);
-	assert_ptr_equal(result, PTHREAD_CANCELED);
-}
-
-static void expect_refused(struct rdma_event_channel *ch)
-{
-	struct rdma_cm_event *ev;
-
-	assert_int_equal(rdma_get_cm_event(ch, &ev), -1);
-	assert_int_equal(errno, EBADF);
-}
-
-/* A thread that waits stays there until a signal, and so does one that comes
- * later; refused are the thread that destroyed the channel and a call that
- * would not have blocked. */
-static void test_after_end(void **state)
-{
-	enum { BEFORE = 2, ALL = 4 };
-	struct sigaction action = { .sa_handler = on_signal }, old;
-	struct rdma_event_channel *nonblocking = rdma_create_event_channel();
-	struct late l[ALL] = { 0 }, refused = { .ch = nonblocking };
-
-	sigaction(SIGUSR1, &action, &old);
-	make_nonblocking(nonblocking->fd);
-	for (unsigned int i = 0; i < ALL; i++) {
-		l[i].ch = rdma_create_event_channel();
-		if (i < BEFORE)
-			start(&l[i]);
-	}
-	short_sleep();
-	rdma_destroy_event_channel(nonblocking);
-	for (unsigned int i = 0; i < ALL; i++)
-		rdma_destroy_event_channel(l[i].ch);
-	for (unsigned int i = BEFORE; i < ALL; i++)
-		start(&l[i]);
-	short_sleep();
-	for (unsigned int i = 0; i < ALL; i++) {
-		assert_int_equal(pthread_tryjoin_np(l[i].thread, NULL), EBUSY);
-		expect_refused(l[i].ch);
-	}
-	expect_refused(nonblocking);
-	start(&refused);
-	pthread_join(refused.thread, NULL);
-	assert_int_equal(refused.rc, -1);
-	assert_int_equal(refused.error, EBADF);
-	expect_interrupted(&l[0]);
-	expect_cancelled(&l[1]);
-	expect_interrupted(&l[2]);
-	expect_cancelled(&l[3]);
-	sigaction(SIGUSR1, &old, NULL);
-}
-
-enum { KEPT = 64 }; /* after their end, by the library */
-
-/* Channels of synchronous ids take no places of applications' ones. */
-static void test_kept(void **state)
-{
-	struct rdma_event_channel *ch = rdma_create_event_channel();
-	struct rdma_cm_id *id;
-
-	rdma_destroy_event_channel(ch);
-	for (unsigned int i = 0; i < KEPT; i++) {
-		assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP),
-				 0);
-		rdma_destroy_id(id);
-	}
-	expect_refused(ch);
-}
-
-/* The allocator would notice if the first were given back twice. */
-static void test_twice(void **state)
-{
-	struct rdma_event_channel *ch[KEPT + 2];
-
-	for (unsigned int i = 0; i < KEPT + 2; i++)
-		ch[i] = rdma_create_event_channel();
-	rdma_destroy_event_channel(ch[0]);
-	for (unsigned int i = 0; i < KEPT + 2; i++)
-		rdma_destroy_event_channel(ch[i]);
 }
 
 /* No thread takes the events: they are neither lost nor reported as errors. */
@@ -748,16 +620,23 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_level),     TEST(test_nonblocking),
-		TEST(test_edges),     TEST(test_forgotten),
-		TEST(test_sleepers),  TEST(test_destroy_waits),
-		TEST(test_after_end), TEST(test_kept),
-		TEST(test_twice),     TEST(test_post_after_end),
-		TEST(test_migrate),   TEST(test_request),
-		TEST(test_reject),    TEST(test_request_forgotten),
-		TEST(test_active),    TEST(test_rejected),
-		TEST(test_depths),    TEST(test_sync),
-		TEST(test_multicast), TEST(test_sync_refused),
+		TEST(test_level),
+		TEST(test_nonblocking),
+		TEST(test_edges),
+		TEST(test_forgotten),
+		TEST(test_sleepers),
+		TEST(test_destroy_waits),
+		TEST(test_post_after_end),
+		TEST(test_migrate),
+		TEST(test_request),
+		TEST(test_reject),
+		TEST(test_request_forgotten),
+		TEST(test_active),
+		TEST(test_rejected),
+		TEST(test_depths),
+		TEST(test_sync),
+		TEST(test_multicast),
+		TEST(test_sync_refused),
 		TEST(test_fork),
 	};
 
