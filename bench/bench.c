@@ -189,8 +189,7 @@ int tcp_accept(int listener)
 	return fd;
 }
 
-/* 0: the sender's core, 1: the receiver's */
-static void pin(unsigned int side)
+void pin(unsigned int side)
 {
 	const char *cores = getenv("BENCH_CORES");
 	unsigned long core[2] = { 0, 1 };

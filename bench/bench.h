@@ -66,6 +66,9 @@ int tcp_accept(int listener);
 /* Go to the network namespace of that name (`ip netns`). */
 void enter_netns(const char *name);
 
+/* Go to the core of side 0, the sender's, or of side 1, the receiver's. */
+void pin(unsigned int side);
+
 /* Run fn(s, fd) in a child on the receiver's core that dies with us; we go to
  * the sender's. */
 pid_t start_receiver(void (*fn)(struct shared *, int), struct shared *s,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ping-pong of -s bytes over a TCP connection that both sides poll.  Prints
- * one-way microseconds.
+ * Ping-pong of -s bytes over a TCP connection that both sides poll, or with
+ * `-m sleep` wait for in the kernel.  Prints one-way microseconds.
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "bench.h"
@@ -13,6 +14,7 @@
 #define MAX	    65536u
 
 static size_t message; /* bytes */
+static int wait_flag = MSG_DONTWAIT;
 
 /* A whole message; false when the peer has gone. */
 static bool take(int fd, char *buf)
@@ -20,7 +22,7 @@ static bool take(int fd, char *buf)
 	size_t got = 0;
 
 	while (got < message) {
-		ssize_t n = recv(fd, buf + got, message - got, MSG_DONTWAIT);
+		ssize_t n = recv(fd, buf + got, message - got, wait_flag);
 
 		if (n == 0)
 			return false;
@@ -57,6 +59,8 @@ int main(int argc, char **argv)
 
 	options(&o, argc, argv);
 	message = o.size < MAX ? o.size : MAX;
+	if (o.mode && strcmp(o.mode, "sleep") == 0)
+		wait_flag = 0;
 	int listener = tcp_listen(&o, &addr);
 	pid_t child = start_receiver(answer, shared_memory(), listener);
 	int fd = tcp_call(&addr);

@@ -8,7 +8,8 @@ least (or at most) the factor; without anything to compare, the figure itself.
 import itertools
 
 from benchlib.plan import (KIB, LOOPBACK, MANY, MEMORY, MIB, NETWORK,
-                           PORTS, THREADS)
+                           PORTS, SLEEPING, THREADS)
+from benchlib import sleepers
 from benchlib.samples import cell, less_is_better
 
 
@@ -142,6 +143,13 @@ def network(scene):
                            [c('TCP', op, size)])
 
 
+def sleeping():
+    for row in sleepers.ROWS:
+        theirs = [row.cell(SLEEPING, sleepers.TCP)]
+        for stack, factor in zip(sleepers.OURS, row.factors):
+            yield Goal(row.title, row.cell(SLEEPING, stack), factor, theirs)
+
+
 def port(scene):
     """Of the process that has the port: urnicd needs cores of its own."""
     def c(who, op, size):
@@ -163,6 +171,7 @@ def goals():
     yield MEMORY, list(memory())
     for scene in NETWORK:
         yield scene, list(network(scene))
+    yield SLEEPING, list(sleeping())
     for scene in PORTS:
         yield scene, list(port(scene))
 

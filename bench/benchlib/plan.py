@@ -7,6 +7,7 @@ scene; those of curves are taken in every other round.
 
 from benchlib import ports
 from benchlib import programs as p
+from benchlib import sleepers as z
 from netns.ports import Memif, Veth
 
 KIB, MIB = 2 ** 10, 2 ** 20
@@ -45,7 +46,9 @@ VETH1500 = Scene('veth1500', 'Two namespaces, MTU 1500', 'veth1500', 1024)
 PORT_VETH = Link('port-veth', 'DPDK on packet sockets of a veth', Veth, True)
 PORT_MEMIF = Link('port-memif', 'DPDK on a memif', Memif, False)
 PORTS = (PORT_VETH, PORT_MEMIF)
-SCENES = (MEMORY, LOOPBACK, VETH9000, VETH1500, PORT_VETH, PORT_MEMIF)
+SLEEPING = Scene('sleeping', 'Programs that sleep, on loopback', 'lo')
+SCENES = (MEMORY, LOOPBACK, VETH9000, VETH1500, SLEEPING, PORT_VETH,
+          PORT_MEMIF)
 NETWORK = (LOOPBACK, VETH9000, VETH1500)
 
 ROCE = p.Urnic()
@@ -209,6 +212,41 @@ def network(s):
         yield Probe(s, 'urnic0 costs', p.costs(s, 'urnic0'))
 
 
+def sleeping_lat(s, size, curve):
+    yield Probe(s, f'TCP lat {size}', z.tcp_pingpong(s, size), curve)
+    for op in ('send', 'read'):
+        for stack in z.OURS:
+            yield Probe(s, f'{stack.who} {op} lat {size}',
+                        z.pingpong(s, stack, op, size), curve)
+
+
+def sleeping_redis(s, op, clients, pipelined, curve):
+    name = f'{op} requests {z.GET}' + (f' q{clients}' if clients > 1 else '')
+    for stack in z.STACKS:
+        yield Probe(s, f'{stack.who} {name}',
+                    z.redis(s, stack, clients, pipelined), curve)
+
+
+def sleeping():
+    """Each program by every stack before the next program."""
+    s = SLEEPING
+    yield from sleeping_lat(s, 8, False)
+    yield from sleeping_lat(s, 4 * KIB, True)
+    for clients in (1, 16, 64):
+        yield from sleeping_redis(s, 'redis', clients, False, clients == 64)
+    yield from sleeping_redis(s, 'redis pipelined', 16, True, True)
+    for stack in z.STACKS:
+        yield Probe(s, f'{stack.who} iperf3 bw {z.PIECE}',
+                    z.iperf3(s, stack))
+    for size in (4 * KIB, 64 * KIB):
+        for depth, suffix in ((1, ''), (16, ' q16')):
+            for stack in z.STACKS:
+                yield Probe(s, f'{stack.who} fio write bw {size}{suffix}',
+                            z.fio(s, stack, size, depth), True)
+    for stack in z.STACKS:
+        yield Probe(s, f'{stack.who} pairs', z.pairs(s, stack))
+
+
 def port(s):
     """Curves all: the first round and every other one have them."""
     ways = [('urnic0 DPDK', 'dpdk'), ('urnic0 urnicd', 'urnicd')]
@@ -228,5 +266,6 @@ def probes():
     yield from memory()
     for scene in NETWORK:
         yield from network(scene)
+    yield from sleeping()
     for scene in PORTS:
         yield from port(scene)

@@ -7,7 +7,8 @@ import statistics
 
 from benchlib import chart
 from benchlib.goals import goals, judge
-from benchlib.plan import KIB, MEMORY, MIB, PORTS, SCENES
+from benchlib import sleepers
+from benchlib.plan import KIB, MEMORY, MIB, PORTS, SCENES, SLEEPING
 from benchlib.samples import Samples, cell, parts, unit
 
 BEGIN, END = '<!-- bench: begin -->', '<!-- bench: end -->'
@@ -43,6 +44,14 @@ def head(*titles):
     return [row(*titles), '|' + '---|' * len(titles)]
 
 
+def counted(op):
+    """Of what a cell has so many."""
+    if op.startswith('fio'):
+        return 'outstanding'
+    return {'requests': 'clients', 'messages': 'pairs',
+            'cpu': 'pairs'}.get(op.split()[-1], 'queue pairs')
+
+
 def name_of(name):
     """A cell in words, without its scene."""
     _, who, op, size, qps = parts(name)
@@ -51,7 +60,7 @@ def name_of(name):
         said += f' {chart.bytes_text(size)}'
     if 'thread' in op:
         return f'{said}, {qps}'
-    return said + (f', {qps} queue pairs' if qps > 1 else '')
+    return said + (f', {qps} {counted(op)}' if qps > 1 else '')
 
 
 class Run:
@@ -130,6 +139,29 @@ class Run:
         if not out:
             return []
         return head('', *(title for title, _, _ in COLUMNS), 'pieces') + out
+
+    def sleeping_table(self):
+        """Every program over TCP and over urnic."""
+        out = []
+        for r in sleepers.ROWS:
+            theirs, *ours = [r.cell(SLEEPING, s) for s in sleepers.STACKS]
+            if not any(name in self.samples for name in [theirs] + ours):
+                continue
+            cells = [number(self.samples.median(theirs))]
+            for name in ours:
+                cells += [number(self.samples.median(name)),
+                          number(self.samples.ratio(name, theirs))]
+            out.append(row(f'{r.title}, {unit(theirs)}', *cells))
+        if not out:
+            return []
+        titles = [t for s in sleepers.OURS for t in (s.who, 'ratio')]
+        return head('', sleepers.TCP.who, *titles) + out + ['']
+
+    def figures(self, scene):
+        if scene is SLEEPING:
+            return self.sleeping_table()
+        overview = self.overview(scene)
+        return overview + [''] + self.ratio_table(scene) if overview else []
 
     def judged(self, scene_goals):
         for goal in scene_goals:
@@ -235,14 +267,14 @@ class Run:
         ]
 
     def scene_text(self, scene, scene_goals, charts):
-        overview = self.overview(scene)
-        if not overview:
+        figures = self.figures(scene)
+        if not figures:
             return []
         out = [f'## {scene.title}', '']
         table = self.goal_table(scene_goals)
         if table:
             out += table + ['']
-        out += overview + [''] + self.ratio_table(scene)
+        out += figures
         for name in charts:
             if name.endswith(f'-{scene.name}.svg'):
                 out += [f'![{name[:-4]}]({name})', '']
@@ -337,20 +369,36 @@ class Run:
         """Lines: the table, an empty line, what run it is of."""
         out = []
         for scene in SCENES:
-            for what, who, op, size in SHORT_OF_PORTS if scene in PORTS \
-                    else SHORT:
-                ours = cell(scene.name, who, op, size)
-                if ours not in self.samples:
-                    continue
-                word = op.split()[-1]
-                best = self.best_peer(scene, word, size)
-                out.append(row(
-                    scene.title, what,
-                    self.spread(ours, f' {unit(ours)}'),
-                    f'{best[1]}: {self.spread(best[2])}' if best else '–',
-                    self.limit(scene, word)))
+            for what, ours, best, limit in self.short_of(scene):
+                if ours in self.samples:
+                    out.append(row(
+                        scene.title, what,
+                        self.spread(ours, f' {unit(ours)}'),
+                        f'{best[1]}: {self.spread(best[2])}' if best else '–',
+                        limit))
         return head('', '', 'urnic', 'best of the others',
                     'bare machine') + out + ['', self.origin()]
+
+    def short_of(self, scene):
+        """(title, cell of ours, the best peer, limit) of README's rows."""
+        if scene is SLEEPING:
+            yield from self.short_of_sleepers()
+            return
+        for what, who, op, size in SHORT_OF_PORTS if scene in PORTS else SHORT:
+            word = op.split()[-1]
+            yield (what, cell(scene.name, who, op, size),
+                   self.best_peer(scene, word, size), self.limit(scene, word))
+
+    def short_of_sleepers(self):
+        for r in sleepers.ROWS:
+            if r.title not in SHORT_OF_SLEEPERS:
+                continue
+            tcp = r.cell(SLEEPING, sleepers.TCP)
+            best = (self.samples.median(tcp), sleepers.TCP.who, tcp) \
+                if tcp in self.samples else None
+            for stack in sleepers.OURS:
+                yield (f'{r.title}, {stack.who.split()[-1]}',
+                       r.cell(SLEEPING, stack), best, '–')
 
     def origin(self):
         """A sentence about the run."""
@@ -370,6 +418,7 @@ SHORT = (('SEND 8 B', 'urnic0', 'send lat', 8),
          ('SEND 64 B', 'urnic0', 'send rate', 64),
          ('SEND 1 MiB', 'urnic0', 'send bw', MIB),
          ('WRITE 1 MiB', 'urnic0', 'write bw', MIB))
+SHORT_OF_SLEEPERS = ('SEND 8 B latency', 'redis GET, 16 clients', 'iperf3')
 SHORT_OF_PORTS = tuple(
     (f'SEND 64 B, {runs_it}', who, op, 64) for runs_it, who in
     (('port of the process', 'urnic0 DPDK'), ('port of urnicd', 'urnic0 urnicd'))

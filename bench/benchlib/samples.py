@@ -2,7 +2,7 @@
 """Samples and what may be concluded from them.
 
 A cell is one figure: scene/stack/op/size, or scene/stack/op/size/qN for N queue
-pairs.  The last word of the op says the unit.  Each sample knows its round and
+pairs, clients or pairs of processes.  The last word of the op says the unit.  Each sample knows its round and
 where the machine's cores were (see world.py): a virtual machine's cores move,
 and results differ several times between places, so only samples of one place
 are compared with each other.
@@ -11,9 +11,10 @@ are compared with each other.
 import statistics
 
 UNITS = {'lat': 'µs', 'bw': 'GB/s', 'rate': 'M/s', 'connections': '1/s',
-         'setup': 'µs', 'cost': 'µs', 'memory': 'KiB'}
+         'setup': 'µs', 'cost': 'µs', 'memory': 'KiB', 'requests': 'k/s',
+         'messages': 'k/s', 'cpu': 'µs'}
 # Less of these is better.
-LESS = ('lat', 'setup', 'cost', 'memory')
+LESS = ('lat', 'setup', 'cost', 'memory', 'cpu')
 MIXED = 'mixed'
 
 

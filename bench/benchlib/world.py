@@ -21,6 +21,7 @@ PLACES = ((40, 'siblings'), (140, 'one cache'), (float('inf'), 'far'))
 # Share of one core that others may take meanwhile.
 OTHERS = 0.08
 BUFFER = 64 << 20
+START = 20  # seconds until a server listens, at most
 KEEP_DAEMON = '60'  # seconds; longer than other programs take in between
 
 
@@ -158,9 +159,10 @@ class World:
             raise Failure(f'{name}: no JSON in {text}') from None
 
     def pair(self, name, place, server, client, env=None, ends=True,
-             timeout=30):
+             timeout=30, ready=None):
         """Output of the client.  PORT stands for a port; ends: so does the
-        server, after one client."""
+        server, after one client; ready: what the server prints when it
+        listens, None: it listens on a port of TCP."""
         self.note(name, client, env)
         port = free_port()
         server = [port if a == 'PORT' else a for a in server]
@@ -169,7 +171,10 @@ class World:
         s = self._start(self._wrap(place.a, far, server), env)
         c = None
         try:
-            s.wait_listen(port)
+            if ready:
+                s.wait_text(ready, START)
+            else:
+                s.wait_listen(port)
             c = self._start(self._wrap(place.b, near, client), env)
             if c.wait(timeout):
                 raise Failure(f'client: {c.describe()}\n'

@@ -13,13 +13,13 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(TOP, 'bench'), os.path.join(TOP, 'tests')]
 
-from benchlib import chart, report                       # noqa: E402
+from benchlib import chart, report, sleepers             # noqa: E402
 from benchlib.goals import Goal, goals, judge            # noqa: E402
-from benchlib.plan import MIB, probes                    # noqa: E402
+from benchlib.plan import MIB, SLEEPING, probes          # noqa: E402
 from benchlib.programs import spread                     # noqa: E402
 from benchlib.samples import (MIXED, Samples, cell,      # noqa: E402
                               less_is_better, parts, unit)
-from benchlib.world import World                         # noqa: E402
+from benchlib.world import Missing, World                # noqa: E402
 
 OURS = cell('loopback', 'urnic0', 'send lat', 8)
 UDP = cell('loopback', 'UDP', 'lat', 8)
@@ -27,7 +27,7 @@ TCP = cell('loopback', 'TCP', 'lat', 8)
 
 # Probes that are not called as the figures that they give.
 BY_UNIT = {'cost': 'costs', 'memory': 'costs', 'setup': 'connections',
-           'connections': 'connections'}
+           'connections': 'connections', 'messages': 'pairs', 'cpu': 'pairs'}
 
 
 def samples(*rows):
@@ -115,11 +115,10 @@ class Goals(unittest.TestCase):
         for scene, scene_goals in goals():
             for goal in scene_goals:
                 _, who, op, size, qps = parts(goal.ours)
-                like = f'{scene.name}/{who} ' + BY_UNIT.get(
-                    op.split()[-1],
-                    op.replace(' rate', ' bw') + f' {size}')
-                if qps > 1:
-                    like += f' q{qps}'
+                like = op.replace(' rate', ' bw').replace(' p99', '') + \
+                    f' {size}' + (f' q{qps}' if qps > 1 else '')
+                like = f'{scene.name}/{who} ' + BY_UNIT.get(op.split()[-1],
+                                                            like)
                 if 'thread' in op:  # one probe of all numbers
                     like = f'{scene.name}/{who} ' + op.removesuffix(' rate')
                 self.assertTrue(like in names, like)
@@ -211,6 +210,41 @@ def result():
             'samples': s.rows}
 
 
+def sleeping_samples():
+    s = Samples()
+    for who, op, size, many, value in (
+            ('TCP', 'redis requests', 3, 16, 50),
+            ('urnic0 sockets', 'redis requests', 3, 16, 40),
+            ('urnic0 memory', 'redis requests', 3, 16, 100),
+            ('TCP', 'trip lat', 8, 1, 40),
+            ('urnic0 memory', 'read lat', 8, 1, 10)):
+        s.add(cell('sleeping', who, op, size, many), value, 0, 'far')
+    return s
+
+
+class Sleepers(unittest.TestCase):
+    def test_every_program_runs_on_every_stack(self):
+        """But perftest, which TCP has not."""
+        names = {p.name for p in probes()}
+        for name in names:
+            if name.startswith('sleeping/urnic0 sockets') and \
+                    ' lat ' not in name:
+                self.assertIn(name.replace('urnic0 sockets', 'TCP'), names)
+                self.assertIn(name.replace('sockets', 'memory'), names)
+
+    def test_less_cpu_is_better(self):
+        self.assertTrue(less_is_better(cell('a', 'b', 'message cpu', 8)))
+        self.assertFalse(less_is_better(cell('a', 'b', 'redis requests', 3)))
+
+    def test_commands(self):
+        world = World('/b', (0, 1), 1.0)
+        self.assertEqual(sleepers.TCP.sockets(world, 'redis'), ['redis'])
+        self.assertEqual(sleepers.MEMORY.program(world, 'fio'),
+                         ['/b/urnic', 'run', '--', 'fio'])
+        with self.assertRaises(Missing):
+            sleepers.SOCKETS.sockets(world, 'redis')
+
+
 class Report(unittest.TestCase):
     def test_tables(self):
         said = report.Run(result()).markdown()
@@ -279,6 +313,32 @@ class Report(unittest.TestCase):
             '|', '',
             'One run of 1 rounds, today, urnic abc, on x, 2 CPUs of a virtual '
             'machine: 0 of 1 comparisons met their goal, 1 missed it.'])
+
+    def test_sleepers(self):
+        data = result()
+        data['samples'] = sleeping_samples().rows
+        data['distributions'] = {
+            'sleeping/TCP': [[50, 20], [99, 60]],
+            'sleeping/urnic0 memory send': [[50, 8], [99, 40]]}
+        run = report.Run(data)
+        said = run.markdown()
+        self.assertIn('## Programs that sleep, on loopback', said)
+        self.assertIn('|  | TCP | urnic0 sockets | ratio | urnic0 memory | '
+                      'ratio |', said)
+        self.assertIn('| redis GET, 16 clients, k/s | 50.0 | 40.0 | 0.800 | '
+                      '100 | 2.00 |', said)
+        self.assertIn('| READ 8 B latency, µs | 40.0 | – | – | 10.0 | 0.250 |',
+                      said)
+        self.assertIn('| redis GET, 16 clients | urnic0 sockets: 40.0 k/s | '
+                      'TCP redis requests 3 B, 16 clients: 50.0 | 0.800 | ≥ 1 '
+                      '| **missed** |', said)
+        self.assertIn('![spread-sleeping](spread-sleeping.svg)', said)
+        self.assertEqual([line for line in run.short()
+                          if SLEEPING.title in line],
+                         [f'| {SLEEPING.title} | redis GET, 16 clients, '
+                          f'{who} | {got} k/s | TCP: 50.0 | – |'
+                          for who, got in (('sockets', '40.0'),
+                                           ('memory', '100'))])
 
     def test_the_readme_is_what_was_measured(self):
         with open(os.path.join(TOP, 'docs', 'bench', 'results.json'),

@@ -24,7 +24,9 @@ PROBES = ('memory/store', 'memory/ring', 'memory/memcpy write',
           'memory/libfabric shm lat', 'loopback/UDP', 'loopback/TCP lat',
           'loopback/TCP bw', 'loopback/sendmmsg',
           'loopback/urnic0 send bw 64 q16', 'loopback/urniw0 send lat 64',
-          'loopback/urnic0 write threads', 'memory/urnic0 send thread dom')
+          'loopback/urnic0 write threads', 'memory/urnic0 send thread dom',
+          'sleeping/TCP lat 8', 'sleeping/urnic0 memory send lat 8',
+          'sleeping/urnic0 sockets pairs', 'sleeping/TCP pairs')
 CELLS = ('memory/store/lat/8', 'memory/memcpy/write bw/1048576',
          'memory/process_vm/read bw/65536', 'memory/bounce/bw/65536',
          'memory/urnic0/atomic lat/8', 'memory/urnic0 mapped/write lat/8',
@@ -33,7 +35,14 @@ CELLS = ('memory/store/lat/8', 'memory/memcpy/write bw/1048576',
          'loopback/sendmmsg/rate/64', 'loopback/urnic0/send rate/64/q16',
          'loopback/urniw0/send lat/64',
          'loopback/urnic0/write threads rate/64/q8',
-         'memory/urnic0/send thread domains rate/64')
+         'memory/urnic0/send thread domains rate/64',
+         'sleeping/TCP/lat/8', 'sleeping/TCP/trip p99 lat/8',
+         'sleeping/urnic0 memory/send lat/8',
+         'sleeping/urnic0 memory/send p99 lat/8',
+         'sleeping/urnic0 sockets/message cpu/8',
+         'sleeping/urnic0 sockets/pair messages/8/q32',
+         'sleeping/TCP/pair messages/8/q32')
+CHARTS = ('bandwidth-memory.svg', 'spread-sleeping.svg')
 OTHERS = ('no ', 'fi_pair is not built', 'mpi_pair is not built')
 
 
@@ -65,8 +74,8 @@ def main():
         for name in os.listdir(out):
             if name.endswith('.svg'):
                 xml.dom.minidom.parse(os.path.join(out, name))
-        if not os.path.exists(os.path.join(out, 'bandwidth-memory.svg')):
-            bad.append('no chart')
+        bad += [f'no chart {name}' for name in CHARTS
+                if not os.path.exists(os.path.join(out, name))]
     print('\n'.join(bad))
     return 1 if bad else 0
 
