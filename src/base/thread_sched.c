@@ -17,6 +17,7 @@
 
 #define TIMER_SLACK_NS 2000u
 #define SAMPLE_NS      1000000u
+#define SAMPLE_MANY_NS 16000000u
 #define SLICE_NS       100000u /* the kernel's minimum */
 
 /* struct sched_attr. Since Linux 6.12 runtime_ns is the slice of a SCHED_OTHER
@@ -154,6 +155,19 @@ static long running(int fd)
 	return at ? strtol(at, NULL, 10) : 0;
 }
 
+/* glibc reads three files for it. */
+static long processors(void)
+{
+	static _Atomic long known;
+	long n = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (!n) {
+		n = sysconf(_SC_NPROCESSORS_ONLN);
+		atomic_store_explicit(&known, n, memory_order_relaxed);
+	}
+	return n;
+}
+
 /* Reading files is a cancellation point, which polling must not be. */
 static bool sample(void)
 {
@@ -171,7 +185,7 @@ static bool sample(void)
 			fd = none;
 		}
 	}
-	many = running(fd) > sysconf(_SC_NPROCESSORS_ONLN);
+	many = running(fd) > processors();
 	pthread_setcancelstate(state, NULL);
 	return many;
 }
@@ -182,7 +196,10 @@ bool ur_sched_is_oversubscribed(uint64_t now_ns)
 	static _Atomic bool oversubscribed;
 	uint64_t last = atomic_load_explicit(&sampled_ns, memory_order_relaxed);
 
-	if (!last || now_ns - last >= SAMPLE_NS) {
+	bool many = atomic_load_explicit(&oversubscribed, memory_order_relaxed);
+
+	/* Where many processes do so, reading it often is part of the load. */
+	if (!last || now_ns - last >= (many ? SAMPLE_MANY_NS : SAMPLE_NS)) {
 		atomic_store_explicit(&sampled_ns, now_ns,
 				      memory_order_relaxed);
 		atomic_store_explicit(&oversubscribed, sample(),

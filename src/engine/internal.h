@@ -44,6 +44,9 @@
 #define UR_POLL_STREAK_NS     200000u
 #define UR_POLL_STREAK_MAX_NS 3200000u
 #define UR_TICK_NS	      1000000u
+/* The longest between two looks at a lane on which threads wait: no longer
+ * than the shortest timers of requests (EARLY_MIN_NS). */
+#define UR_WAITER_TICK_NS     (8 * UR_TICK_NS)
 /* For so long after traffic, what watches the link wakes up once a tick. */
 #define UR_ACTIVE_NS	      10000000u
 /* Where urnicd runs the port, gaps between polls are longer by this factor:
@@ -151,6 +154,8 @@ struct ur_lane {
 	int peer_wakefds; /* the set of all peers' of this host */
 	int sole_wakefd;  /* if there is one peer */
 	uint32_t peer_count;
+	bool link_dry; /* the link need not be read; during a call */
+	bool left_dry; /* it was empty when the last wait ended (wait.c) */
 
 	_Atomic bool dead;  /* in a child after fork(): touch nothing */
 	_Atomic bool woken; /* wake_fd was written and not yet read */

@@ -200,6 +200,8 @@ static int receive(struct ur_lane *l)
 	int n;
 
 	l->now_ns = 0;
+	if (l->link_dry && !ur_shm_waits_link(l->roce))
+		return 0;
 	l->accepted = false;
 	n = read_link(l);
 	/* Read the link with each poll, until shared memory brings
@@ -726,6 +728,9 @@ static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 		return true;
 	}
 	l->link_ns = now;
+	/* The first poll behind a wait, which ended with an empty link. */
+	l->link_dry = l->left_dry;
+	l->left_dry = false;
 	for (uint32_t i = 0; i < READS_PER_POLL && ur_cq_is_empty(cq); i++) {
 		if (!ur_lane_step(l, now))
 			break;
@@ -733,6 +738,7 @@ static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 		now = ur_clock_ns();
 		l->app_ns = now;
 	}
+	l->link_dry = false;
 	end_poll(l, wake);
 	return true;
 }

@@ -50,7 +50,10 @@ struct wait {
 	bool look;	 /* the descriptors may have become readable */
 	uint32_t served; /* bit i: lane[i] is this thread's to serve */
 	bool serves;	 /* all of them are */
-	bool lost;	 /* one of them is not any more */
+	uint32_t wet;	 /* bit i: poll(2) has seen data in lane[i]'s link */
+	bool polled;	 /* it has been called since the last work */
+	nfds_t link_at[UR_WAIT_LANES]; /* its place in fds */
+	bool lost;		       /* one of them is not any more */
 	struct pollfd *fds;
 	nfds_t own; /* the first ones are the caller's */
 	nfds_t nfds;
@@ -129,6 +132,7 @@ static void put_lane(struct ur_lane *l, bool served)
 			ur_lane_set_watch(l, UR_WATCH_ARMED);
 		else if (l->roce)
 			(void)ur_shm_sleep(l->roce, false);
+		l->left_dry = true;
 	}
 	ur_lane_unlock(l);
 	if (wake)
@@ -216,22 +220,23 @@ static void add_fd(struct wait *w, int fd)
 }
 
 /*
- * Until when to sleep; under the lane's lock.  While there is traffic, for a
- * tick at most: then threads that post need not wake this one for each of
- * their timers.
+ * Until when to sleep; under the lane's lock.  While there is traffic, only for
+ * as long as most timers run: then threads that post need not wake this one for
+ * each of their timers.
  */
 static uint64_t wake_at(struct ur_lane *l, uint64_t now)
 {
 	uint64_t at = ur_lane_earliest(l);
 
-	if (now - l->activity_ns < UR_ACTIVE_NS && at > now + UR_TICK_NS)
-		at = now + UR_TICK_NS;
+	if (now - l->activity_ns < UR_ACTIVE_NS && at > now + UR_WAITER_TICK_NS)
+		at = now + UR_WAITER_TICK_NS;
 	return at;
 }
 
 /* False: there is more to do, or an event to take. */
-static bool ready_to_sleep(struct wait *w, struct ur_lane *l)
+static bool ready_to_sleep(struct wait *w, uint32_t i)
 {
+	struct ur_lane *l = w->lanes.lane[i];
 	uint64_t now, at;
 
 	if (is_ready(w))
@@ -249,10 +254,28 @@ static bool ready_to_sleep(struct wait *w, struct ur_lane *l)
 	if (at < w->until)
 		w->until = at;
 	atomic_store_explicit(&l->waiter_sleeps, true, memory_order_relaxed);
+	w->link_at[i] = w->nfds;
 	add_fd(w, l->ops->wait_fd(l));
 	add_fd(w, l->wait_fd);
 	add_fd(w, ur_wakefd_polled(l));
 	return true;
+}
+
+/*
+ * Reads the link only where it may hold something: a thread that is about to
+ * sleep hears of that from poll(2) anyway, unless an event ends its wait first.
+ */
+static void work_on(struct wait *w, uint32_t i, bool may_sleep)
+{
+	struct ur_lane *l = w->lanes.lane[i];
+
+	l->link_dry = w->polled ? !(w->wet & 1u << i) : may_sleep;
+	work(w, l);
+	if (l->link_dry && !w->polled && is_ready(w)) {
+		l->link_dry = false;
+		work(w, l);
+	}
+	l->link_dry = false;
 }
 
 /*
@@ -268,14 +291,16 @@ static bool serve(struct wait *w, bool may_sleep)
 	for (uint32_t i = 0; i < w->lanes.n; i++) {
 		struct ur_lane *l = w->lanes.lane[i];
 
+		w->link_at[i] = 0;
 		ur_lane_lock(l);
 		if (l->watch == UR_WATCH_WAITER)
-			work(w, l);
+			work_on(w, i, may_sleep);
 		ur_moderator_expire(&l->adapter->moderator, ur_clock_ns());
 		w->lost |= l->watch != UR_WATCH_WAITER;
-		sleep = sleep && may_sleep && !w->lost && ready_to_sleep(w, l);
+		sleep = sleep && may_sleep && !w->lost && ready_to_sleep(w, i);
 		ur_lane_unlock(l);
 	}
+	w->polled = false;
 	return sleep;
 }
 
@@ -354,6 +379,15 @@ static int sleep_on(struct wait *w)
 	return ready;
 }
 
+static void note_wet_links(struct wait *w)
+{
+	w->polled = true;
+	w->wet = 0;
+	for (uint32_t i = 0; i < w->lanes.n; i++)
+		if (!w->link_at[i] || w->fds[w->link_at[i]].revents)
+			w->wet |= 1u << i;
+}
+
 /* The same as one of several sleeps of a wait. */
 static int sleep_between(struct wait *w)
 {
@@ -364,6 +398,8 @@ static int sleep_between(struct wait *w)
 		ur_thread_block_signals(&w->mask);
 	w->masked |= w->until != 0;
 	n = sleep_on(w);
+	if (n >= 0)
+		note_wet_links(w);
 	awake(w);
 	return n;
 }

@@ -480,19 +480,28 @@ static void tick_unlocked(struct helper *h)
 		;
 }
 
-/* The same while threads wait on the lane again and again. */
+/*
+ * The same while threads wait on the lane again and again, and less and less
+ * often: of many processes with such a thread the helpers alone could keep the
+ * cores busy.
+ */
 static void tick_waiter_unlocked(struct helper *h)
 {
 	struct ur_lane *l = h->lane;
+	uint64_t tick = UR_TICK_NS;
 	uint32_t was;
 
-	do {
+	for (;;) {
 		was = h->waits;
 		h->waits = atomic_load_explicit(&l->wait_count,
 						memory_order_relaxed);
-	} while (h->waits != was && ++h->ticks % TICKS_PER_LOCK != 0 &&
-		 ur_moderator_deadline(&l->adapter->moderator) == UR_NEVER &&
-		 !sleep_until(h, UR_WATCH_WAITER, ur_clock_ns() + UR_TICK_NS));
+		if (h->waits == was ||
+		    ur_moderator_deadline(&l->adapter->moderator) != UR_NEVER ||
+		    sleep_until(h, UR_WATCH_WAITER, ur_clock_ns() + tick))
+			return;
+		if (tick < UR_WAITER_TICK_NS)
+			tick *= 2;
+	}
 }
 
 static void *helper_main(void *arg)
