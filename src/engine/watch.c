@@ -26,7 +26,15 @@ enum {
 
 static int wake_fd = -1; /* written before the thread starts */
 
-/* -1 while there is no adapter of that index, or no netlink. */
+/* What the last reading of the device's addresses has changed. */
+static void report(struct ur_adapter *a)
+{
+	ur_adapter_check_removed(a);
+	ur_cm_hook_addresses(a);
+}
+
+/* -1 while there is no adapter of that index, or no netlink.  Opening reads the
+ * addresses too, since some may have gone before. */
 static void open_netlink(int nl[UR_MAX_DEVICES], bool tried[UR_MAX_DEVICES])
 {
 	for (unsigned int k = 0; k < UR_MAX_DEVICES; k++) {
@@ -40,6 +48,8 @@ static void open_netlink(int nl[UR_MAX_DEVICES], bool tried[UR_MAX_DEVICES])
 			ur_info("no netlink: address changes of %s are not "
 				"seen: %s",
 				a->dev.name, strerror(-nl[k]));
+		else
+			report(a);
 	}
 }
 
@@ -47,8 +57,7 @@ static void open_netlink(int nl[UR_MAX_DEVICES], bool tried[UR_MAX_DEVICES])
 static void follow(struct ur_adapter *a, int fd)
 {
 	ur_dev_watch_read(&a->dev, fd);
-	ur_adapter_check_removed(a);
-	ur_cm_hook_addresses(a);
+	report(a);
 }
 
 static void work(const struct pollfd *fds, unsigned int nshm,
