@@ -499,8 +499,12 @@ static int wait_for(struct wait *w)
 		slept_ns += ur_clock_ns() - since;
 		if (n > 0 && w->q)
 			n = w->fds[0].revents & POLLNVAL ? -EBADF : 0;
-		if (!n && w->end != UR_NEVER)
-			over = ur_clock_ns() >= w->end;
+		if (!n && w->end != UR_NEVER && ur_clock_ns() >= w->end) {
+			/* What poll(2) has seen in the links, at the latest. */
+			(void)serve(w, false);
+			(void)is_over(w);
+			over = true;
+		}
 	}
 	if (!over && !n)
 		return only_sleep(w);

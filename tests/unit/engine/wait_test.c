@@ -337,6 +337,32 @@ static void test_poll_with_lanes(void **state)
 	p->channel.raised = NULL;
 }
 
+/* A thread that only looks, again and again, does the work as well. */
+static void test_looks_serve_the_lane(void **state)
+{
+	struct pair *p = *state;
+	struct pollfd fds[1 + UR_WAIT_FDS] = { { .fd = p->channel.fd,
+						 .events = POLLIN } };
+	struct ur_wait_lanes lanes = { 0 };
+	struct ur_cqe cqe[8];
+	struct ur_ev ev;
+
+	ur_wait_add(&lanes, p->a, &p->channel);
+	for (int i = 0; i < 200; i++) {
+		uint64_t end = ur_adapter_now() + 10 * SECOND;
+
+		while (ur_cq_poll(&p->cq, cqe, 8))
+			;
+		ur_cq_arm(&p->cq, false);
+		ur_adapter_arm(p->a, &p->cq);
+		pair_post_write(p, 0, 8);
+		while (ur_wait_poll(&lanes, fds, 1, 0, 0) == 0)
+			assert_true(ur_adapter_now() < end);
+		assert_int_equal(ur_evq_take(&p->channel, &ev), 0);
+		ur_evq_ack(&p->channel, ev.source, 1);
+	}
+}
+
 static void test_poll_without_news(void **state)
 {
 	struct pair *p = *state;
@@ -493,6 +519,7 @@ int main(void)
 		TEST(test_two_waiters),
 		TEST(test_poller_beside_two_waiters),
 		TEST(test_poll_with_lanes),
+		TEST(test_looks_serve_the_lane),
 		TEST(test_poll_without_news),
 		TEST(test_timers_run_while_waiting),
 		TEST(test_signal_and_mode),
