@@ -44,9 +44,9 @@
 #define UR_POLL_STREAK_NS     200000u
 #define UR_POLL_STREAK_MAX_NS 3200000u
 #define UR_TICK_NS	      1000000u
-/* The longest between two looks at a lane on which threads wait: no longer
- * than the shortest timers of requests (EARLY_MIN_NS). */
-#define UR_WAITER_TICK_NS     (8 * UR_TICK_NS)
+/* The longest between two looks at a lane on which threads wait: two of them are
+ * no longer than the shortest timers of requests (EARLY_MIN_NS). */
+#define UR_WAITER_TICK_NS     (4 * UR_TICK_NS)
 /* For so long after traffic, what watches the link wakes up once a tick. */
 #define UR_ACTIVE_NS	      10000000u
 /* Where urnicd runs the port, gaps between polls are longer by this factor:
@@ -68,8 +68,8 @@ struct ur_raw_lane;
 enum ur_watch {
 	UR_WATCH_ARMED, /* sleeps on the link as well: runs what comes */
 	UR_WATCH_TICK,	/* an application polls: looks once a millisecond */
-	/* A thread of the application sleeps on the link, or has done so within
-	 * a tick (wait.c): the helper looks once a millisecond, or rests. */
+	/* A thread of the application sleeps on the link, or has done so lately
+	 * (wait.c): the helper looks every 1 to 4 ms, or sleeps. */
 	UR_WATCH_WAITER,
 };
 

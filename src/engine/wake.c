@@ -7,22 +7,25 @@
  *         packet wakes it; it works until the link is empty, spins for some
  *         microseconds if that has paid lately (spin.h), and sleeps.
  *  WAITER a thread of the application waits for an event and does the work
- *         (wait.c), or has done so within the last tick.  Asleep on the eventfd
- *         alone; once a millisecond it looks whether a thread has waited since,
- *         and if not becomes ARMED.  While one waits without traffic it rests.
+ *         (wait.c), or has done so lately.  Asleep on the eventfd alone; every
+ *         1 to 4 ms it looks whether a thread has waited since, and if not
+ *         becomes ARMED.  While one waits without traffic it sleeps without a
+ *         timer.
  *  TICK   an application polls.  Asleep on the eventfd alone, since a thread
  *         asleep on a socket has to be woken for each packet, which slows down
  *         the poller; once a millisecond it looks whether the application still
  *         polls, mostly without the lane's lock, and if not becomes ARMED.
  *
- * A poller sets TICK after a streak of polls, ur_adapter_arm() sets ARMED;
- * both then write the eventfd.  All of it happens under the lane's lock, so
- * what the helper decides before it sleeps is what others see.
+ * A poller sets TICK after 200 us of polls without a gap of 20 us.
+ * ur_adapter_arm() sets ARMED, or WAITER where threads have waited before.  All
+ * of it happens under the lane's lock, so others see the state that the helper
+ * goes to sleep with.
  *
- * Deadlines: the helper publishes until when it sleeps (sleep_until_ns), and
- * the thread that unlocks the lane wakes it if a deadline is much earlier.
- * While there is traffic the helper does not sleep longer than a tick, so that
- * posts need not wake it; a lane without traffic costs nothing at all.
+ * Deadlines: the thread that watches the link publishes until when it sleeps
+ * (sleep_until_ns), and the thread that unlocks the lane wakes it if a deadline
+ * is earlier by more than a tick.  While there is traffic the helper does not
+ * sleep longer than a tick, so that posts need not wake it; a lane without
+ * traffic causes no wakeups.
  *
  * Events are signalled after unlocking (ur_evq_flush_wakes()), or the woken
  * thread would block on the lane's lock.
@@ -63,7 +66,6 @@ struct helper {
 	struct ur_spin spin;
 	uint32_t streak; /* of the lane's latch, as last seen */
 	uint32_t polls;	 /* the lane's, as last seen */
-	uint32_t waits;	 /* likewise */
 	uint32_t ticks;
 };
 
@@ -222,13 +224,9 @@ static void tick(struct ur_lane *l, uint64_t now)
 	poller_left(l, now);
 }
 
-/*
- * Threads wait for events and do the work.  Once none has waited or polled for
- * a tick, the helper watches the link.  What came meanwhile was late, so from
- * the second time in a row on the helper serves such threads for longer and
- * longer.
- */
-static void tick_waiter(struct ur_lane *l, uint64_t now)
+/* Has a thread waited or polled since the last look?  The helper alone calls
+ * it, with the lane's lock or without. */
+static bool was_waited_on(struct ur_lane *l)
 {
 	uint32_t waits =
 		atomic_load_explicit(&l->wait_count, memory_order_relaxed);
@@ -239,6 +237,19 @@ static void tick_waiter(struct ur_lane *l, uint64_t now)
 		l->waits_ended = 0;
 	l->waits_seen = waits;
 	l->polls_seen = polls;
+	return waited;
+}
+
+/*
+ * Threads wait for events and do the work.  When none has waited or polled
+ * between two looks, the helper watches the link.  Packets that came meanwhile
+ * waited for it, so from the second time in a row on the helper serves such
+ * threads for longer and longer.
+ */
+static void tick_waiter(struct ur_lane *l, uint64_t now)
+{
+	bool waited = was_waited_on(l);
+
 	l->helper_rests =
 		l->waiters && !waited && now - l->activity_ns > UR_ACTIVE_NS;
 	if (l->waiters || waited)
@@ -481,27 +492,19 @@ static void tick_unlocked(struct helper *h)
 }
 
 /*
- * The same while threads wait on the lane again and again, and less and less
- * often: of many processes with such a thread the helpers alone could keep the
- * cores busy.
+ * Likewise while threads go on waiting on the lane, with longer and longer
+ * sleeps: with many processes, ticks of the helpers alone kept the cores busy.
  */
 static void tick_waiter_unlocked(struct helper *h)
 {
 	struct ur_lane *l = h->lane;
 	uint64_t tick = UR_TICK_NS;
-	uint32_t was;
 
-	for (;;) {
-		was = h->waits;
-		h->waits = atomic_load_explicit(&l->wait_count,
-						memory_order_relaxed);
-		if (h->waits == was ||
-		    ur_moderator_deadline(&l->adapter->moderator) != UR_NEVER ||
-		    sleep_until(h, UR_WATCH_WAITER, ur_clock_ns() + tick))
-			return;
+	while (was_waited_on(l) &&
+	       ur_moderator_deadline(&l->adapter->moderator) == UR_NEVER &&
+	       !sleep_until(h, UR_WATCH_WAITER, ur_clock_ns() + tick))
 		if (tick < UR_WAITER_TICK_NS)
 			tick *= 2;
-	}
 }
 
 static void *helper_main(void *arg)
