@@ -4,20 +4,19 @@
  * the lanes that feed the channel: one wakeup for a message, as a blocking
  * recv(2) has.  It sleeps on the lanes' links, on their wakeup descriptors, on
  * the channel's descriptor (events that other threads raise) and until the
- * lanes' next deadline.  rsockets sleep on descriptors of their own the same
- * way (ur_wait_poll()).
+ * lanes' next deadline.  Blocking calls of rsockets do the same with their own
+ * descriptors (ur_wait_poll()).
  *
- * Theory of operation.  One thread at a time watches the link of a lane; which
- * one says `watch` (wake.c draws the states).  get_lane() makes it
- * UR_WATCH_WAITER, and the helper leaves the link.  The state stays when the
- * thread has got its event and goes away, since it usually comes back within
- * microseconds; meanwhile the link is not watched, and the helper looks once a
- * tick whether a thread has waited since.  If none has, the helper watches the
- * link again.
+ * Theory of operation.  ur_lane.watch says which thread watches the link
+ * (docs/decisions/0021 has the transitions).  count_wait() sets UR_WATCH_WAITER;
+ * the helper then stops watching.  The state stays after the wait, since the
+ * next one usually begins within microseconds; meanwhile no thread watches the
+ * link.  The helper looks every 1 to 4 ms, and if no thread has waited since
+ * its last look, it watches the link again.
  *
- * Only a lane with a single waiting thread is served so.  Of several, the one
- * that serves the lane would leave the others without anything that watches
- * the link as soon as it has an event of its own, so the helper serves them.
+ * If several threads wait on a lane, the helper serves it: a serving thread
+ * that gets its own event would leave, and no thread would watch the link for
+ * the others.
  *
  * Events that this thread raises while it works are not written to the
  * channel's descriptor (ur_evq_defer_wakes()): it takes the first one itself,
@@ -38,29 +37,29 @@
 #include "engine/wakefd.h"
 #include "shm/shm.h"
 
-/* Steps before the lane is unlocked once for threads that want it. */
+/* After so many steps the lane is unlocked once, for threads that want it. */
 #define STEPS_PER_HOLD 16u
 #define SPIN_PAUSES    8
 
 struct wait {
 	struct ur_wait_lanes lanes;
-	struct ur_evq *q; /* its event is waited for; NULL: descriptors are */
+	struct ur_evq *q; /* its event is awaited; NULL: descriptors are */
 	struct ur_ev *out;
-	int64_t spin_ns; /* UR_WAIT_ADAPTIVE, or how long to poll at first */
+	int64_t spin_ns; /* UR_WAIT_ADAPTIVE, or how long to poll before sleeping */
 	bool look;	 /* the descriptors may have become readable */
 	uint32_t served; /* bit i: lane[i] is this thread's to serve */
 	bool serves;	 /* all of them are */
 	uint32_t wet;	 /* bit i: poll(2) has seen data in lane[i]'s link */
-	bool polled;	 /* it has been called since the last work */
-	nfds_t link_at[UR_WAIT_LANES]; /* its place in fds */
-	bool lost;		       /* one of them is not any more */
+	bool polled;	 /* poll(2) was called since serve() */
+	nfds_t link_at[UR_WAIT_LANES]; /* places in fds of the lanes' links */
+	bool lost; /* another thread serves one of the lanes by now */
 	struct pollfd *fds;
 	nfds_t own; /* the first ones are the caller's */
 	nfds_t nfds;
-	uint64_t end;	/* the caller's */
-	uint64_t until; /* that, or the earliest deadline of the lanes */
-	/* Signals are blocked between sleeps, so that one that comes then ends
-	 * the next sleep, as it ends read(2). */
+	uint64_t end;	/* time limit of the call */
+	uint64_t until; /* the earlier of that and the lanes' deadlines */
+	/* Signals are blocked while the thread works.  One that arrives then
+	 * ends the next ppoll(2), as it would end read(2). */
 	bool masked;
 	sigset_t mask; /* the application's */
 };
@@ -105,17 +104,17 @@ static bool can_serve(const struct ur_wait_lanes *lanes)
 	return true;
 }
 
-/* Has the thread something else to do than to sleep? */
+/* Is there an event for this thread to take or to hand out? */
 static bool is_ready(const struct wait *w)
 {
 	return w->q ? ur_evq_has(w->q) : ur_evq_has_deferred();
 }
 
 /*
- * The thread has its event, or gives up.  The lane stays as it is for a tick
- * (wake.c), unless other threads wait on it: those are served by the helper.
+ * The wait ends.  The lane stays in WAITER until the helper's next looks
+ * (wake.c), or becomes ARMED if other threads still wait.
  */
-static void put_lane(struct ur_lane *l, bool served)
+static void end_wait(struct ur_lane *l, bool served)
 {
 	bool wake = false;
 
@@ -139,8 +138,8 @@ static void put_lane(struct ur_lane *l, bool served)
 		ur_helper_wake(l);
 }
 
-/* True: this thread serves the lane; false: the helper does, or another. */
-static bool get_lane(struct ur_lane *l)
+/* True: this thread serves the lane from now on; false: another thread does. */
+static bool count_wait(struct ur_lane *l)
 {
 	bool served, wake = false;
 
@@ -159,19 +158,19 @@ static bool get_lane(struct ur_lane *l)
 	return served;
 }
 
-/* All lanes are counted; true: all are this thread's to serve. */
-static bool get_lanes(struct wait *w)
+/* Counts this thread as a waiter of each lane.  True: it serves all of them. */
+static bool count_waits(struct wait *w)
 {
 	w->serves = true;
 	for (uint32_t i = 0; i < w->lanes.n; i++)
-		if (get_lane(w->lanes.lane[i]))
+		if (count_wait(w->lanes.lane[i]))
 			w->served |= 1u << i;
 		else
 			w->serves = false;
 	return w->serves;
 }
 
-/* The lanes that this thread serves are the helpers' again. */
+/* Hands the lanes that this thread serves back to the helpers. */
 static void give_up(struct wait *w)
 {
 	for (uint32_t i = 0; i < w->lanes.n; i++) {
@@ -192,10 +191,10 @@ static void give_up(struct wait *w)
 }
 
 /*
- * What the lane has to do now, until the link is dry, also when the channel has
- * an event already: a peer's answer may come by shared memory and its
- * acknowledgement by the link, and a program with one channel for both
- * completion queues (perftest) takes the first event for that of its request.
+ * Steps the lane until its link is empty, even if there is an event already
+ * (then STEPS_PER_HOLD times at most): a peer's answer may come by shared memory
+ * and the acknowledgement of our request by the link, and a program with one
+ * channel for both CQs (perftest) expects the send completion first.
  */
 static void work(struct wait *w, struct ur_lane *l)
 {
@@ -220,8 +219,8 @@ static void add_fd(struct wait *w, int fd)
 }
 
 /*
- * Until when to sleep; under the lane's lock.  While there is traffic, only for
- * as long as most timers run: then threads that post need not wake this one for
+ * Until when to sleep; under the lane's lock.  While there is traffic for
+ * UR_WAITER_TICK_NS at most: then threads that post need not wake this one for
  * each of their timers.
  */
 static uint64_t wake_at(struct ur_lane *l, uint64_t now)
@@ -233,7 +232,8 @@ static uint64_t wake_at(struct ur_lane *l, uint64_t now)
 	return at;
 }
 
-/* False: there is more to do, or an event to take. */
+/* Publishes until when this thread sleeps, and adds the lane's descriptors to
+ * fds.  False: do not sleep, there is work or an event. */
 static bool ready_to_sleep(struct wait *w, uint32_t i)
 {
 	struct ur_lane *l = w->lanes.lane[i];
@@ -262,8 +262,9 @@ static bool ready_to_sleep(struct wait *w, uint32_t i)
 }
 
 /*
- * Reads the link only where it may hold something: a thread that is about to
- * sleep hears of that from poll(2) anyway, unless an event ends its wait first.
+ * Does not read the link where it is known to be empty: after poll(2), if that
+ * saw nothing; before a sleep, since poll(2) will tell.  If an event ends the
+ * wait without a poll(2), the link is read after all.
  */
 static void work_on(struct wait *w, uint32_t i, bool may_sleep)
 {
@@ -279,8 +280,8 @@ static void work_on(struct wait *w, uint32_t i, bool may_sleep)
 }
 
 /*
- * Work on all lanes; true: nothing is left to do, sleep (if it may).  Sets
- * `lost` where a poller drives a lane by now, or the helper after it.
+ * Works on all lanes.  True: all done, the thread may sleep.  Sets `lost` if a
+ * lane is not in WAITER any more: a poller or the helper has taken it over.
  */
 static bool serve(struct wait *w, bool may_sleep)
 {
@@ -311,7 +312,8 @@ static void clear_fd(int fd)
 	(void)!ur_sys_read(fd, &n, sizeof(n));
 }
 
-/* Awake again: peers need not signal while this thread works. */
+/* From now on other threads of the process wake the helper instead of this
+ * thread.  Empties the wakeup descriptors. */
 static void awake(struct wait *w)
 {
 	for (uint32_t i = 0; i < w->lanes.n; i++) {
@@ -354,7 +356,7 @@ static void leave(void *arg)
 		ur_evq_end_deferring();
 	}
 	for (uint32_t i = 0; i < w->lanes.n; i++)
-		put_lane(w->lanes.lane[i], w->served & 1u << i);
+		end_wait(w->lanes.lane[i], w->served & 1u << i);
 }
 
 /*
@@ -388,12 +390,12 @@ static void note_wet_links(struct wait *w)
 			w->wet |= 1u << i;
 }
 
-/* The same as one of several sleeps of a wait. */
+/* sleep_on() with signals blocked before and after it. */
 static int sleep_between(struct wait *w)
 {
 	int n;
 
-	/* A look at the descriptors is no sleep that a signal could end. */
+	/* until == 0 only looks at the descriptors: no signal has to end it. */
 	if (!w->masked && w->until)
 		ur_thread_block_signals(&w->mask);
 	w->masked |= w->until != 0;
@@ -404,7 +406,7 @@ static int sleep_between(struct wait *w)
 	return n;
 }
 
-/* Has what the thread waits for come?  Other threads get their events. */
+/* Takes the awaited event, if it is there, and signals those of others. */
 static bool is_over(struct wait *w)
 {
 	struct ur_evq_told told;
@@ -429,7 +431,7 @@ static uint64_t spin_budget(struct wait *w)
 		       : (uint64_t)w->spin_ns;
 }
 
-/* Poll before sleeping, as long as that pays; true: the wait is over. */
+/* Polls for spin_budget() before the first sleep; true: the wait is over. */
 static bool spin(struct wait *w)
 {
 	uint64_t ns = spin_budget(w), end;
@@ -461,7 +463,7 @@ static void stop_serving(struct wait *w)
 	give_up(w);
 }
 
-/* What wait_for() does where this thread does not serve the lanes. */
+/* wait_for() where helpers or another thread serve the lanes. */
 static int only_sleep(struct wait *w)
 {
 	int n;
@@ -475,14 +477,15 @@ static int only_sleep(struct wait *w)
 	return n;
 }
 
-/* How many of the caller's descriptors are ready (of a queue, 0), or -errno. */
+/* How many of the caller's descriptors are ready, or -errno; 0: the event of
+ * w->q was taken, `raised` took some, or the time has come. */
 static int wait_for(struct wait *w)
 {
 	uint64_t slept_ns = 0, since;
 	bool over;
 	int n = 0;
 
-	if (!w->lanes.n || !get_lanes(w))
+	if (!w->lanes.n || !count_waits(w))
 		return only_sleep(w);
 	ur_evq_defer_wakes();
 	over = spin(w);
@@ -500,7 +503,7 @@ static int wait_for(struct wait *w)
 		if (n > 0 && w->q)
 			n = w->fds[0].revents & POLLNVAL ? -EBADF : 0;
 		if (!n && w->end != UR_NEVER && ur_clock_ns() >= w->end) {
-			/* What poll(2) has seen in the links, at the latest. */
+			/* Read what the last poll(2) saw in the links. */
 			(void)serve(w, false);
 			(void)is_over(w);
 			over = true;
@@ -560,8 +563,9 @@ int ur_wait_poll(const struct ur_wait_lanes *lanes, struct pollfd *fds,
 }
 
 /*
- * A thread is about to sleep until an event: everything leaves now, and the
- * helper watches the link again if it has left it to a poller.
+ * A thread is about to sleep until an event: batches leave now.  If a poller had
+ * the lane, its link is watched again: by the helper, or by this thread if it
+ * usually waits for events.
  */
 static void arm_lane(struct ur_lane *l)
 {
@@ -573,11 +577,11 @@ static void arm_lane(struct ur_lane *l)
 	ur_lane_drain(l, now);
 	ur_lane_send(l, now);
 	l->app_ns = 0;
-	/* A poll that found the lane taken was before this. */
+	/* Polls that found the lane taken were before this. */
 	atomic_store_explicit(&l->missed_ns, 0, memory_order_relaxed);
-	/* A thread that has waited for events before probably does so again;
-	 * the helper finds out within a tick if it does not.  Beside others
-	 * that wait it would not serve the lane. */
+	/* A thread that has waited before probably waits again; the helper's
+	 * next look corrects a wrong guess.  Not while other threads wait:
+	 * this one would not serve the lane then. */
 	soon = l->waits && !l->waiters;
 	wake = l->watch == UR_WATCH_TICK && !soon;
 	if (l->watch == UR_WATCH_TICK)
