@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An epoll set is the kernel's for other descriptors; when the first rsocket
- * comes in, a set of ours is put beside it.  Its rsockets are busy (may have
- * something to report: polled in each call) or idle (armed: their descriptors,
- * in an inner epoll set, tell).  The inner set is in the caller's, so that one
- * system call waits for all; and a call costs what is busy.
+ * Others:  descriptors that are not rsockets.
+ * News:    what in_news and out_news of sock.h count.
  *
- * Programs take a descriptor out and put it in again with each message.  So an
- * rsocket comes into the inner set when it is idle for the first time, and
- * stays there when it is taken out (parked), until it has something to report
- * or is closed.
+ * The application's epoll fd stays a kernel epoll set and holds the others.
+ * With the first rsocket a struct set is attached to it.  Its rsockets are busy
+ * (may have something to report; polled in each call) or idle (armed; their
+ * descriptors in the inner set become readable).  The inner set is in the
+ * application's, so one system call waits for all, and the cost of a call
+ * depends on the number of busy rsockets.
  *
- * Edge-triggered items are reported when the rsocket counts more news than it
- * did at the last report.
+ * Many programs DEL and ADD a descriptor for every message.  So an rsocket comes
+ * into the inner set when it is idle for the first time.  DEL leaves it there
+ * (parked) until it has something to report or is closed.
+ *
+ * An edge-triggered item is reported when its rsocket's counters have grown
+ * since the last report.
  */
 #include "rsocket/epoll.h"
 
@@ -34,32 +37,36 @@ struct set {
 	int epfd;  /* the caller's */
 	int inner; /* of our rsockets' descriptors, and kick */
 	int kick;
-	struct ur_lock lock; /* items; before the rsockets' locks */
+	struct ur_lock lock; /* items; taken before the rsockets' locks */
 	struct ur_list items;
-	struct ur_lock busy_lock; /* after the rsockets' locks */
+	struct ur_lock busy_lock; /* taken after the rsockets' locks */
 	struct ur_list busy;
 	struct ur_wait_lanes lanes; /* that carry its rsockets */
 	_Atomic int waiting;
-	bool others_first; /* with room for one event: in turn */
+	bool others_first; /* maxevents == 1: alternate with rsockets */
 };
 
 struct item {
 	struct ur_list node;
-	struct ur_list busy; /* on set->busy or at rest */
+	struct ur_list busy; /* on set->busy, or not linked */
 	struct urs_watcher watcher;
 	struct set *set;
 	struct urs_sock *sock;
 	struct epoll_event ev;
-	bool off;     /* one shot, fired */
+	bool off;     /* EPOLLONESHOT, already reported */
 	bool watched; /* in the inner set */
-	bool parked;  /* no longer the caller's */
+	bool parked;  /* deleted by the caller, still in the inner set */
 	uint64_t in_seen;
 	uint64_t out_seen;
 };
 
-/* The set on which this thread sleeps, doing the work of its lanes. */
+/*
+ * The set in whose wait this thread is.  It does the work of the set's lanes
+ * meanwhile; news of that need not kick it.
+ */
 static __thread const struct set *sleeping_on;
 
+/* Do other threads wait on the set? */
 static bool others_wait(struct set *set)
 {
 	return atomic_load(&set->waiting) > (sleeping_on == set);
@@ -77,7 +84,7 @@ static void mark_busy(struct item *it)
 		ur_list_add_tail(&set->busy, &it->busy);
 	ur_unlock_open(&set->busy_lock);
 	if (!was && others_wait(set) && write(set->kick, &one, sizeof(one)) < 0)
-		return; /* raised already */
+		return; /* EAGAIN: the eventfd is signalled already */
 }
 
 static void touched(struct urs_watcher *w)
@@ -137,7 +144,7 @@ static int open_inner(struct set *set)
 	set->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (set->kick >= 0 &&
 	    !epoll_ctl(set->inner, EPOLL_CTL_ADD, set->kick, &ev)) {
-		/* No event of the caller's has this address as its data. */
+		/* Our own pointer marks the inner set among the caller's events. */
 		ev.data.ptr = set;
 		if (!epoll_ctl(set->epfd, EPOLL_CTL_ADD, set->inner, &ev))
 			return 0;
@@ -175,7 +182,7 @@ static int set_create(int epfd, struct set **out)
 	return 0;
 }
 
-/* An rsocket is in few sets, but a set has many rsockets. */
+/* Search from the socket's side, whose list is short. */
 static struct item *find(const struct set *set, struct urs_sock *s)
 {
 	struct item *found = NULL;
@@ -193,7 +200,10 @@ static struct item *find(const struct set *set, struct urs_sock *s)
 	return found;
 }
 
-/* With the caller's events, and as if all were news. */
+/*
+ * Take the caller's events, and forget what was reported, so that everything is
+ * reported once.
+ */
 static void set_events(struct item *it, const struct epoll_event *ev)
 {
 	it->ev = *ev;
@@ -223,7 +233,10 @@ static int add(struct set *set, struct urs_sock *s,
 	return 0;
 }
 
-/* An item that is not in the inner set is made again without a system call. */
+/*
+ * An item outside the inner set is freed, which is cheap: adding it again needs
+ * no epoll_ctl().
+ */
 static void take_out(struct item *it)
 {
 	if (!it->watched) {
@@ -271,7 +284,7 @@ static int ctl(int epfd, int op, struct urs_sock *s,
 		rc = -EFAULT;
 	else if (!set)
 		rc = op == EPOLL_CTL_ADD ? set_create(epfd, &set) : -ENOENT;
-	/* Another thread was faster. */
+	/* Another thread created the set first. */
 	if (rc == -EEXIST && (set = set_get(epfd)))
 		rc = 0;
 	if (rc) {
@@ -286,7 +299,7 @@ static int ctl(int epfd, int op, struct urs_sock *s,
 	return rc;
 }
 
-/* What is to be reported now; under both locks. */
+/* What is to be reported now; under set->lock and s->lock. */
 static uint32_t report(struct item *it)
 {
 	struct urs_sock *s = it->sock;
@@ -304,7 +317,10 @@ static uint32_t report(struct item *it)
 		now &= ~(uint32_t)(EPOLLIN | EPOLLRDHUP);
 	if (it->out_seen == s->out_news)
 		now &= ~(uint32_t)EPOLLOUT;
-	/* One that is not ready yet is news when it is. */
+	/*
+	 * A direction that is not ready stays unreported, so it is reported
+	 * once it becomes ready.
+	 */
 	if (now & (EPOLLIN | EPOLLRDHUP | always))
 		it->in_seen = s->in_news;
 	if (now & (EPOLLOUT | always))
@@ -312,7 +328,7 @@ static uint32_t report(struct item *it)
 	return now;
 }
 
-/* From the next news on its descriptor tells.  false: it stays busy. */
+/* Puts the rsocket into the inner set.  False: failed, keep polling it. */
 static bool watch(struct item *it)
 {
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = it };
@@ -323,7 +339,10 @@ static bool watch(struct item *it)
 	return it->watched;
 }
 
-/* Polls one item; 0: it has become idle. */
+/*
+ * Polls one item.  0: nothing to report; it is idle now, unless epoll_ctl()
+ * failed.
+ */
 static uint32_t look(struct item *it)
 {
 	struct urs_sock *s = it->sock;
@@ -338,14 +357,20 @@ static uint32_t look(struct item *it)
 		s->ops->progress(s, false);
 		now = report(it);
 	}
-	/* News from here on finds the lock taken, or the item idle. */
+	/*
+	 * Later news must wait for s->lock, and then finds the item idle and
+	 * marks it busy.
+	 */
 	if (!now && it->watched)
 		mark_idle(it);
 	ur_unlock_open(&s->lock);
 	return now;
 }
 
-/* The busy ones, each once; those that report something go to the end. */
+/*
+ * Looks at each busy item once, until max events are found; items still busy go
+ * to the end (round robin).
+ */
 static int collect(struct set *set, struct epoll_event *out, int max)
 {
 	struct ur_list turn;
@@ -386,7 +411,7 @@ static int collect(struct set *set, struct epoll_event *out, int max)
 	return n;
 }
 
-/* Rsockets whose descriptors have become readable get busy. */
+/* Rsockets whose descriptors have become readable become busy. */
 static void hear(struct set *set)
 {
 	struct epoll_event ev[BATCH];
@@ -398,6 +423,7 @@ static void hear(struct set *set)
 		struct urs_sock *s;
 
 		if (!it) {
+			/* Only drains the kick. */
 			if (read(set->kick, &count, sizeof(count)) < 0)
 				continue;
 			continue;
@@ -414,8 +440,10 @@ static void hear(struct set *set)
 	}
 }
 
-/* Sleeps until one of the others or the inner set has something to say (true),
- * or this thread's own work has made rsockets busy.  Or -EINTR. */
+/*
+ * Sleeps for ns at most.  >0: epfd is readable; 0: the time is over, or own work
+ * has made rsockets busy; -EINTR.
+ */
 static int sleep_on(struct set *set, int64_t ns)
 {
 	struct pollfd fds[1 + UR_WAIT_FDS] = { { .fd = set->epfd,
@@ -434,9 +462,8 @@ static int sleep_on(struct set *set, int64_t ns)
 }
 
 /*
- * Does the work of the lanes and waits, for ns at most, for the others and for
- * the inner set, which is one of them.  How many of the others have something
- * to say; *heard: rsockets may.
+ * Does the work of the lanes and waits, for ns at most, for epfd.  Returns the
+ * number of events of others; *heard: the inner set was readable.
  */
 static int wait_others(struct set *set, struct epoll_event *out, int max,
 		       int64_t ns, bool *heard)
@@ -483,8 +510,8 @@ static bool is_quiet(struct set *set)
 }
 
 /*
- * Those busy, and then the others, for which a place is left.  Sleeps, for
- * so long at most, if none is busy any more.
+ * Reports busy rsockets first, leaving one entry for others; sleeps for ns at
+ * most if nothing is busy.  With one entry they alternate.
  */
 static int gather(struct set *set, struct epoll_event *out, int max, int64_t ns)
 {
@@ -498,7 +525,7 @@ static int gather(struct set *set, struct epoll_event *out, int max, int64_t ns)
 	if (n == max)
 		return n;
 	busy = n;
-	/* An item that gets busy from here on kicks. */
+	/* From here on mark_busy() wakes us through set->kick. */
 	atomic_fetch_add(&set->waiting, 1);
 	others = wait_others(set, out + n, max - n,
 			     n || !is_quiet(set) ? 0 : ns, &heard);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The channels of a lane and the queue pairs that use them: which channel a
- * queue pair uses, which wait for room, what each still has to send.
+ * Assigns queue pairs to channels, queues those that wait for ring space, and
+ * sends what each still owes.  Overview: shm.h.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "shm/internal.h"
 
 #define BUDGET 64u /* descriptors of a channel per turn */
-#define SPARE                                                                  \
-	64u /* descriptors that requests and payload leave free for control */
+/* Slots reserved for control descriptors: UR_SHM_READY to UR_SHM_DONE. */
+#define SPARE  64u
 
 /* Acknowledgements and refusals do not wait behind a ring full of requests. */
 static uint32_t spare_of(enum ur_shm_kind kind)
@@ -55,8 +55,8 @@ void ur_shm_send(struct ur_rqp *q, struct ur_desc *c)
 	if (mark) {
 		c->flags |= UR_SHM_BEHIND;
 		/*
-		 * Not ur_shm.wire: packets of other queue pairs may still be in
-		 * a burst.
+		 * Record only what this QP has sent: packets of other QPs,
+		 * counted in ur_shm.wire, may not have left yet.
 		 */
 		n->peer->synced = n->wired;
 	}
@@ -66,7 +66,7 @@ void ur_shm_send(struct ur_rqp *q, struct ur_desc *c)
 	n->peer->dirty = true;
 }
 
-/* Has the consumer made room since the waiting queue pairs tried? */
+/* Has the peer made room since waiting QPs last found the ring full? */
 static bool has_moved(struct ur_shm_peer *p)
 {
 	ur_spsc_refresh(&p->chan.tx);
@@ -88,7 +88,10 @@ void ur_shm_wait_room(struct ur_rqp *q)
 		note_room(n->peer);
 	if (ur_list_empty(&n->full))
 		ur_list_add_tail(&n->peer->full, &n->full);
-	/* A lane that is awake checks by itself, and again before it sleeps. */
+	/*
+	 * The peer need not signal a lane that is awake: each poll looks for
+	 * room, and so does ur_shm_sleep().
+	 */
 	if (!q->r->shm->asleep)
 		return;
 	ur_spsc_want_room(&n->peer->chan.tx);
@@ -109,8 +112,8 @@ static bool send_bare(struct ur_rqp *q, enum ur_shm_kind kind, bool asks,
 	c->body.index = index;
 	ur_shm_send(q, c);
 	/*
-	 * The setup need not wake the peer: the first messages go by the wire,
-	 * and wake it.
+	 * Setup descriptors do not signal the peer; it is woken by the first
+	 * packets anyway.
 	 */
 	if (kind <= UR_SHM_READY && !tells)
 		q->shm->peer->dirty = dirty;
@@ -124,7 +127,7 @@ void ur_shm_ack_last(struct ur_rqp *q)
 		(void)send_bare(q, UR_SHM_DONE, false, 0);
 }
 
-/* Dropped if there is no room: the peer asks again. */
+/* Best effort, dropped if there is no room: the peer asks again. */
 static void send_rndv_ok(struct ur_rqp *q)
 {
 	struct ur_desc *c = ur_shm_desc(q, UR_SHM_RNDV_OK, false);
@@ -161,8 +164,8 @@ static bool send_due(struct ur_rqp *q, enum ur_shm_due due)
 }
 
 /*
- * In an order that the peer can process.  A refusal follows the answers to all
- * requests that were done before it.
+ * In the order of the bits of enum ur_shm_due, which the peer relies on.  A
+ * refusal follows the answers to all requests that were done before it.
  */
 static void send_all_due(struct ur_rqp *q)
 {
@@ -198,7 +201,7 @@ static bool connects(enum ur_qp_state s)
 	return s == UR_QPS_RTR || s == UR_QPS_RTS || s == UR_QPS_SQD;
 }
 
-/* Announce our state to the peer, and ask for agreement to send. */
+/* Announce our state (HELLO), or ask the peer to accept our requests (ASK). */
 static void greet(struct ur_rqp *q)
 {
 	struct ur_shm_qp *n = q->shm;
@@ -219,7 +222,7 @@ static uint16_t slot_of(const struct ur_rqp *q)
 	return (uint16_t)(q->qp->attr.dest_qpn >> UR_SLOT_SHIFT);
 }
 
-/* Is its peer on this host, and may it use a channel? */
+/* May q use shared memory: right type and state, peer on this host? */
 static bool on_shm(const struct ur_rqp *q)
 {
 	return q->r->want_peer &&
@@ -235,7 +238,7 @@ bool ur_shm_qp_make(struct ur_rqp *q)
 	if (!n || q->shm)
 		return n != NULL;
 	n->q = q;
-	/* Conservative: some of these may have been its own. */
+	/* Assume that all wire requests so far were this QP's. */
 	n->wired = q->r->shm->wire;
 	ur_list_init(&n->node);
 	ur_list_init(&n->full);
@@ -336,8 +339,8 @@ void ur_shm_open(struct ur_roce *r, struct ur_shm_peer *p)
 }
 
 /*
- * Outstanding requests may have been done, so they are not sent again: they
- * fail as if the peer had stopped answering.
+ * Nothing tells whether outstanding requests of RC were executed, so they are
+ * not sent again; they time out.
  */
 static void part(struct ur_rqp *q)
 {
@@ -437,7 +440,10 @@ static void take_response(struct ur_rqp *q, const struct ur_desc *c)
 		ur_shm_take_answer(q, c);
 }
 
-/* Requests that the acknowledgement covers complete before the receive does. */
+/*
+ * Handle the carried acknowledgement first: its send completions precede the
+ * receive's.
+ */
 static void take(struct ur_rqp *q, const struct ur_desc *c)
 {
 	if (q->qp->type == UR_QPT_UC) {
@@ -448,7 +454,7 @@ static void take(struct ur_rqp *q, const struct ur_desc *c)
 	if (c->flags & UR_SHM_ACK)
 		ur_shm_take_ack(q, c->ack);
 	if (!connects(ur_rqp_state(q)))
-		return; /* it failed while its own requests continued */
+		return; /* ur_shm_take_ack() put the QP into an error state */
 	if (ur_shm_take_small(q, c)) {
 		ur_rqp_check_overrun(q);
 		return;
@@ -481,7 +487,10 @@ void ur_shm_link_empty(struct ur_roce *r)
 	}
 }
 
-/* False: packets on the link come first, and a poll of the link is due. */
+/*
+ * False: the sender sent packets before this descriptor; read the link until it
+ * is empty, then try again.
+ */
 static bool may_take(struct ur_roce *r, struct ur_shm_peer *p,
 		     const struct ur_desc *c)
 {
@@ -516,7 +525,7 @@ static bool take_oldest(struct ur_roce *r, struct ur_shm_peer *p)
 void ur_shm_close(struct ur_roce *r, struct ur_shm_peer *p, uint64_t now_ns)
 {
 	r->now_ns = now_ns;
-	/* Descriptors that were published before the end still count. */
+	/* Execute what the peer had published before the channel closed. */
 	for (uint32_t i = 0;
 	     i < UR_CHAN_DESCS && !p->broken && !ur_spsc_is_empty(&p->chan.rx);
 	     i++) {
@@ -547,7 +556,7 @@ static bool send_waiting_due(struct ur_shm_peer *p)
 }
 
 /*
- * Queue pairs that wait for room try again; the others wait on.
+ * Retry until the ring is full again; those not reached keep their place.
  * Acknowledgements go before answers and requests, since a completion at the
  * peer must precede a request that depends on it.
  */
@@ -575,12 +584,12 @@ static void serve_waiting(struct ur_shm_peer *p)
 				->q;
 
 		ur_list_del(&q->shm->full);
-		q->shm->progress++; /* the peer takes what was sent */
+		q->shm->progress++; /* for the timeout: the peer made room */
 		send_all_due(q);
 		ur_shm_pump(q);
 		ur_rqp_check_overrun(q);
 		if (!ur_list_empty(&p->full))
-			break; /* no more room: the rest goes first next time */
+			break;
 	}
 	while (!ur_list_empty(&waiting)) {
 		struct ur_list *last = waiting.prev;
@@ -599,6 +608,10 @@ static int poll_peer(struct ur_roce *r, struct ur_shm_peer *p)
 	r->shm->rndv_bytes = 0;
 	while (n < (int)BUDGET && r->shm->rndv_bytes < UR_SHM_DIRECT_BYTES) {
 		if (ur_spsc_is_empty(&p->chan.rx)) {
+			/*
+			 * The next full slot begins a new row, and nothing is
+			 * prefetched behind it.
+			 */
 			ur_spsc_row_ended(&p->chan.rx);
 			break;
 		}
@@ -617,7 +630,9 @@ static int poll_peer(struct ur_roce *r, struct ur_shm_peer *p)
 	return n;
 }
 
-/* One turn each; those that have more come again. */
+/*
+ * Each QP in the list gets one turn; a QP with work left is appended again.
+ */
 static void go_on(struct ur_roce *r)
 {
 	struct ur_list *last = r->shm->more.prev;
@@ -644,7 +659,11 @@ int ur_shm_poll(struct ur_roce *r, uint64_t now_ns)
 	ur_list_for_each(pos, &r->shm->peers)
 		n += poll_peer(r,
 			       ur_container_of(pos, struct ur_shm_peer, node));
-	/* All channels: a channel to ourselves has both ends here. */
+	/*
+	 * Not only on the channels just read: both ends of a channel of this
+	 * lane to itself are in this list, and a descriptor read at one end may
+	 * be for a QP that has joined the other.
+	 */
 	if (n)
 		ur_shm_ack_taken(r);
 	ur_shm_signal(r);

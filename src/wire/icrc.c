@@ -111,7 +111,6 @@ uint32_t ur_icrc_run(uint32_t prefix, const uint8_t *pkt, size_t len)
 	return ur_crc32(prefix ^ ones, pkt, len);
 }
 
-/* Is there an identification that explains the difference? */
 void ur_icrc_write(const struct ur_icrc_flow *flow, uint8_t *pkt,
 		   size_t udp_len)
 {
@@ -121,6 +120,7 @@ void ur_icrc_write(const struct ur_icrc_flow *flow, uint8_t *pkt,
 		    ur_icrc_run(ur_icrc_prefix(flow, udp_len), pkt, covered));
 }
 
+/* Is there an identification that explains the difference? */
 static bool id_explains(struct ur_icrc_cache *cache, size_t udp_len,
 			uint32_t diff)
 {
