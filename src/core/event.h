@@ -2,10 +2,10 @@
 /*
  * Completion channels and asynchronous event queues: an eventfd in semaphore
  * mode plus a queue under a lock. Every entry of the queue is one count of the
- * eventfd, so it is level-triggered, may be polled, and may be set O_NONBLOCK
- * by the application. Objects count the events that were delivered and not yet
- * acknowledged; their destruction waits for the rest (IBTA 11.2.8,
- * ibv_destroy_cq(3)).
+ * eventfd (a deferred one later: ur_evq_defer_wakes()), so it is
+ * level-triggered, may be polled, and may be set O_NONBLOCK by the application.
+ * Objects count the events that were delivered and not yet acknowledged; their
+ * destruction waits for the rest (IBTA 11.2.8, ibv_destroy_cq(3)).
  */
 #ifndef UR_CORE_EVENT_H
 #define UR_CORE_EVENT_H

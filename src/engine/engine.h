@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The adapter as the driver side (verbs/) sees it.  The only threads, clock
- * and epoll of the product are in this layer.
+ * The adapter as the driver side (verbs/) sees it.
  *
  * One struct ur_adapter per device and process; it lives from the first open
  * to the end of the process.  A child after fork() does not own it: calls that
@@ -97,8 +96,8 @@ void ur_adapter_doorbell(struct ur_qp *qp);
 /* cq was found empty: drives the lanes that feed it, for a bounded time. */
 void ur_adapter_poll(struct ur_adapter *a, struct ur_cq *cq);
 
-/* cq was armed, or a thread is about to sleep: sends all that waits, and the
- * helper watches the link from now on. */
+/* cq was armed: sends all that waits.  If only polls read the link until now,
+ * the helper watches it again, or a thread that is expected to wait (wait.c). */
 void ur_adapter_arm(struct ur_adapter *a, struct ur_cq *cq);
 
 /*

@@ -2,10 +2,10 @@
 /*
  * What the files of engine/ share.
  *
- * Threads: the application's, which run the lanes from post and poll; one
- * helper per lane (wake.c); one watcher per process (watch.c), which alone
- * may block on urnicd.  Locks, outermost first: ur_adapter.lock (making
- * lanes), then those of base/lock.h, the lane's first.
+ * Threads: the application's, which run the lanes from post, poll, arm and
+ * waits for events (wait.c); one helper per lane (wake.c); one watcher per
+ * process (watch.c), which alone may block on urnicd.  Locks, outermost first:
+ * ur_adapter.lock (making lanes), then those of base/lock.h, the lane's first.
  */
 #ifndef UR_ENGINE_INTERNAL_H
 #define UR_ENGINE_INTERNAL_H
@@ -361,8 +361,9 @@ void ur_lane_drain(struct ur_lane *l, uint64_t now_ns); /* doorbells */
 /* Sends what there is; true: packets have left. */
 bool ur_lane_send(struct ur_lane *l, uint64_t now_ns);
 /*
- * Reads the link once, then serves doorbells, expires timers and sends.
- * Returns the number of packets (or of reads).
+ * Reads shared memory and the link, then serves doorbells, expires timers and
+ * sends.  While shared memory brings descriptors, most steps leave the link out.
+ * Returns the number of descriptors and packets (iWARP: of reads).
  */
 int ur_lane_step(struct ur_lane *l, uint64_t now_ns);
 

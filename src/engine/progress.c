@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The work of a lane, done by the thread that holds its lock: one of the
- * application in post, poll or arm, or the helper (docs/decisions/0001).
+ * The work of a lane, done by the thread that holds its lock: an application
+ * thread in post, poll, arm or a wait for events (wait.c), or the helper
+ * (wake.c; docs/decisions/0001).
  *
- * Batching (docs/decisions/0003): a post sends at once, unless the last burst
- * left within the batching window, requests are outstanding, and the
- * application polls, has posted many in a row or has many outstanding.  Then
- * small requests wait until there are BATCH_MAX of them, a post comes after
- * the window, or the application polls or arms.  Otherwise the helper sends
- * them within UR_BATCH_LATE_NS or, where the application polled, at its tick,
- * and batching pauses.
+ * Batching (docs/decisions/0003).  A post sends at once, unless (1) the last
+ * burst left within the batching window, (2) requests are outstanding, and (3)
+ * the application polls, has posted BURST_MIN in a row or has more than
+ * BATCH_BEHIND outstanding.  The batch leaves when it has BATCH_MAX requests or
+ * BATCH_MAX_BYTES, at the first post after the window, or at the next poll or
+ * arm.  Failing that, the helper sends it after UR_BATCH_LATE_NS.  If the
+ * application polled before, the helper sends it at a tick, and no batches are
+ * made for some time.
  */
 #include <errno.h>
 #include <sched.h>
@@ -24,26 +26,28 @@
 #include "shm/shm.h"
 
 #define BATCH_MAX	  64u /* a burst */
-/* A batch of this many left at most so many windows ago: expect another one. */
+/* If the last batch had at least BATCH_EXPECTED requests and left at most
+ * BATCH_GAP_WINDOWS windows ago, the next post opens a window. */
 #define BATCH_EXPECTED	  8u
 #define BATCH_GAP_WINDOWS 10u
 #define MISSES_PER_YIELD  32u
 /*
- * With a core each, threads that poll one queue are rarely in sched_yield() at
- * the same time; 32 threads on two cores nearly always are.  There a thread of
- * the same process that sends to them, 16 messages at a time, reached 208,000
- * messages/s without naps and 448,000 with them (medians of 5; through sockets
- * 173,000 and 344,000); with one message at a time, 25,000 and 46,000.
+ * If this many threads are in sched_yield() for one queue, cores are short, and
+ * further ones nap.  With two cores, 32 pollers and a sender in the same process,
+ * 16 messages at a time, this raised 208,000 messages/s to 448,000 (medians of
+ * 5; through sockets 173,000 to 344,000); one at a time, 25,000 to 46,000.
  */
 #define YIELDERS	  4u
-/* Threads that yield stay runnable, so no message waits for a nap to end. */
+/* Other threads are still in sched_yield() and can take a message, so none waits
+ * for a nap to end. */
 #define NAP_NS		  500000u
 #define BATCH_MAX_BYTES	  32768u
+/* The same where there is no RoCE: TCP takes it in one call and loses nothing. */
+#define BATCH_MAX_STREAM  262144u
 /* With more outstanding on a queue pair, latency no longer matters: batch. */
 #define BATCH_BEHIND	  16u
-/* Of TCP, which takes it in one call and loses no packets. */
-#define BATCH_MAX_STREAM  262144u
-/* A batch of this many leaves with a request whose completion is awaited. */
+/* A batch of this size leaves with its first signaled request, if more than half
+ * of the send queue is outstanding (is_waited_for()). */
 #define BATCH_SIGNALED	  8u
 /* Posts in a row, without a poll or a pause between them. */
 #define BURST_MIN	  64u
@@ -51,23 +55,25 @@
 #define SKIP_POLLS	  64u
 #define READS_PER_POLL	  16u
 #define QUICK_POLLS	  4u /* one in so many polls does more */
-/* A read of so many bytes is followed by another, up to so many in all. */
+/* After a read of BURST_BYTES or more, read again: at most BURSTS_AT_ONCE reads. */
 #define BURST_BYTES	  16384u
 #define BURSTS_AT_ONCE	  4
 #define RETRY_SEND_NS	  100000u
 #define LATE_NS		  100000u
 #define READS_PER_TIMER	  64u
-/* Polls that look at shared memory first after it brought something. */
+/*
+ * After shared memory brought something, the next SHM_HOT polls read only that.
+ * Every SHM_WORK polls and descriptors they read the clock, and every
+ * SHM_LINK_NS the link.
+ */
 #define SHM_HOT		  4096u
-/* Of those: polls and descriptors between two readings of the clock. */
 #define SHM_WORK	  128u
-/* Of those: time between two reads of the link. */
 #define SHM_LINK_NS	  8000u
 /* Posts between two checks of peers' requests (ur_shm_share()). */
 #define SHARE_EVERY	  16u
-/* Steps with descriptors per read of the link. */
+/* While steps find descriptors, every SHM_STEPS-th also reads the link. */
 #define SHM_STEPS	  8u
-/* Empty reads of a link that urnicd serves, after which it gets the core. */
+/* After so many empty reads of a link that urnicd serves, yield to urnicd. */
 #define YIELD_READS_MIN	  8u
 #define YIELD_READS_MAX	  128u
 
@@ -143,7 +149,8 @@ bool ur_lane_send(struct ur_lane *l, uint64_t now_ns)
 /*
  * A timer this late means that no thread could run (the process was stopped,
  * the machine was busy).  The answer may be in the socket, so read that first;
- * but not for ever, or a flood of packets would stop the timers.
+ * but not for ever, or a flood of packets would stop the timers.  dry: no packet
+ * was read just now, so expire at once.
  */
 static void expire(struct ur_lane *l, bool dry, uint64_t now_ns)
 {
@@ -159,9 +166,10 @@ static void expire(struct ur_lane *l, bool dry, uint64_t now_ns)
 }
 
 /*
- * A descriptor waits for packets that were sent before it.  All of them have
- * been read when the link is empty, or when as much has come as a socket holds.
- * A port reads the host's own socket only once in UR_PORT_HOST_EVERY reads.
+ * A ring descriptor marked BEHIND waits until all packets sent before it were
+ * read: the link was empty, or as many packets came as a socket buffer holds.  A
+ * DPDK port reads the host's sockets once in UR_PORT_HOST_EVERY reads, so there
+ * so many in a row must be empty.
  */
 static void note_dry(struct ur_lane *l, int n)
 {
@@ -178,9 +186,9 @@ static void note_dry(struct ur_lane *l, int n)
 }
 
 /*
- * Bursts that arrived together are read together, so that one acknowledgement
- * serves all of them: it costs the receiver a third of what a burst does.
- * Bursts of small packets are not: it took 11 % of their rate.
+ * An acknowledgement costs the receiver a third of a burst, so several large
+ * bursts are read before one is sent.  Bursts of small packets are read one at a
+ * time: together they were 11 % slower.
  */
 static int read_link(struct ur_lane *l)
 {
@@ -204,8 +212,8 @@ static int receive(struct ur_lane *l)
 		return 0;
 	l->accepted = false;
 	n = read_link(l);
-	/* Read the link with each poll, until shared memory brings
-	 * something again; but not for packets that no QP accepted. */
+	/* A QP took a packet: polls read the link again, until shared memory
+	 * brings something. */
 	if (l->accepted)
 		l->shm_hot = 0;
 	if (l->link->served)
@@ -230,7 +238,8 @@ static int receive_shm(struct ur_lane *l, uint64_t now_ns)
 	return n;
 }
 
-/* Serves what n received packets cause.  Returns the time. */
+/* After n packets or descriptors were read: doorbells, timers, sending.  Returns
+ * the time, read again if anything was sent. */
 static uint64_t respond(struct ur_lane *l, int n, uint64_t now_ns)
 {
 	uint64_t done_ns;
@@ -271,9 +280,8 @@ static bool is_armed(const struct ur_cq *cq)
 }
 
 /*
- * A thread waits for the next entry, or may sleep until a solicited one comes.
- * A program that always polls may have armed the queue for the latter too, as
- * UCX does for its UD interface.
+ * True: a thread waits for any entry of cq, or for a solicited one while no
+ * thread polls.  UCX's UD arms for solicited entries and polls all the time.
  */
 static bool awaits_event(const struct ur_lane *l, const struct ur_cq *cq)
 {
@@ -286,9 +294,9 @@ static bool awaits_event(const struct ur_lane *l, const struct ur_cq *cq)
 }
 
 /*
- * An application that asks for few completions fills its queue and then waits
- * for the next one.  If the burst leaves with the request that is to bring it,
- * the answer comes while the rest of the queue is being filled.
+ * An application that signals few requests fills its queue and then waits for
+ * the next completion.  If the batch leaves with the first signaled request, the
+ * acknowledgement comes while the rest of the queue is being filled.
  */
 static bool is_waited_for(struct ur_lane *l, const struct ur_qp *qp,
 			  const struct ur_swqe *w, uint32_t outstanding)
@@ -303,11 +311,10 @@ static bool is_waited_for(struct ur_lane *l, const struct ur_qp *qp,
 }
 
 /*
- * Is a thread sure to send soon what waits?  The application, if it polls.  If
- * it only posts, many in a row or with many outstanding: the helper, which the
- * answers wake, or else its deadline.  Threads that share a core run too rarely
- * to count as pollers of lanes of their own, but each posts a stream.  Without
- * batching, each of its requests would cost a datagram and, if the helper has
+ * True: a thread will soon send what is held back.  If the application polls,
+ * its next poll does.  If it only posts, the helper does: the answers wake it, or
+ * its deadline.  Threads that share a core poll too rarely to count as pollers;
+ * unbatched, each of their requests would cost a datagram and, if the helper has
  * the same core, two context switches.
  */
 static bool will_be_flushed(const struct ur_lane *l, const struct ur_qp *qp,
@@ -321,8 +328,8 @@ static bool will_be_flushed(const struct ur_lane *l, const struct ur_qp *qp,
 
 /*
  * Did the last burst leave, or the first waiting request come, within the
- * batching window?  After a large batch expect another, since a program that
- * gets many completions posts as many again: its first post opens a window.
+ * batching window?  A program that takes many completions at once posts as many
+ * again.  So after a large batch its next post opens a new window.
  */
 static bool in_batch_window(struct ur_lane *l)
 {
@@ -339,8 +346,8 @@ static bool in_batch_window(struct ur_lane *l)
 }
 
 /*
- * May the requests just posted on qp wait?  The newest one decides for all.  It
- * is not completed (tail is beyond head), so no thread writes its slot.
+ * Counts the post.  May the requests just posted on qp wait?  The newest one
+ * decides.  Its slot is stable: it is not complete (tail is beyond head).
  */
 static bool may_batch(struct ur_lane *l, const struct ur_qp *qp)
 {
@@ -370,9 +377,9 @@ static bool may_batch(struct ur_lane *l, const struct ur_qp *qp)
 
 /*
  * The application posts or polls.  Both count, since a streaming program fills
- * its queue for longer than UR_POLL_GAP_NS before it polls again.  The time in
- * which the helper ran is no gap: they may share a core.  `now` may be earlier
- * than app_ns, if a poll that found the lane taken is reported by the helper.
+ * its queue for longer than UR_POLL_GAP_NS before it polls again.  Time in which
+ * the helper ran does not count as a gap: they may share a core.  `now` may be
+ * before app_ns: the helper reports a missed poll later.
  */
 static void note_activity(struct ur_lane *l, uint64_t now)
 {
@@ -402,8 +409,9 @@ static uint64_t coarse_now(const struct ur_lane *l)
 }
 
 /*
- * No completion of qp needs the current time, for a stamp or for moderation.
- * If the queue is armed just now, one moderated event may come too early.
+ * May completions of qp use an old time?  Yes, if no CQ stamps them and the send
+ * CQ is not armed.  If another thread arms it at this instant, a moderated event
+ * may come too early.
  */
 static bool needs_no_time(const struct ur_lane *l, const struct ur_qp *qp)
 {
@@ -412,8 +420,8 @@ static bool needs_no_time(const struct ur_lane *l, const struct ur_qp *qp)
 }
 
 /*
- * The request leaves through shared memory, and nothing else is to be done: no
- * burst is built.  False: there is more to do, and the lane is still locked.
+ * Through shared memory, without building a burst.  True: done, and the lane is
+ * unlocked.  False: there is more to do, and the lane is still locked.
  */
 static bool kick_shm(struct ur_lane *l, struct ur_qp *qp)
 {
@@ -442,14 +450,15 @@ static void flush(struct ur_lane *l, uint64_t now)
 	if (!l->batched)
 		l->last_batch = 0;
 	ur_lane_send(l, now);
-	/* Read after the call, which takes as long as the window. */
+	/* The send takes about as long as the window: read the time after it. */
 	l->flush_ticks = ur_ticks();
 	l->app_ns = ur_clock_ns();
 }
 
 /*
  * Adds a request to the batch without reading the clock, which would cost more
- * than all the rest.  False: there is more to do, and the lane is still locked.
+ * than all the rest.  True: done, and the lane is unlocked.  False: there is more
+ * to do, and the lane is still locked.
  */
 static bool batch_more(struct ur_lane *l, struct ur_qp *qp)
 {
@@ -463,11 +472,11 @@ static bool batch_more(struct ur_lane *l, struct ur_qp *qp)
 }
 
 /*
- * A poll that finds completions does not reach the lane.  An application that
- * takes some between its posts polls all the same.  Otherwise a helper on its
- * core, which completes everything before the application polls, would never
- * learn that it is not needed.  The head of a queue that may overrun moves
- * without a poll.
+ * A poll that finds completions does not reach the lane.  So a post looks whether
+ * some were taken since the last post, and counts that as a poll if it happened
+ * within the last UR_TICK_NS as well.  Otherwise a helper on the same core would
+ * go on working for a program that polls.  The head of a CQ that ignores overrun
+ * moves by itself, so it says nothing.
  */
 static bool note_taken(struct ur_lane *l, struct ur_qp *qp, uint64_t now)
 {
@@ -531,8 +540,8 @@ bool ur_lane_note_poll(struct ur_lane *l, uint64_t now)
 }
 
 /*
- * The lock is not fair, so threads that sleep on it need it to be free most of
- * the time.  Not always: on a busy machine they may take milliseconds to get a
+ * True: skip this poll, so that threads asleep on the unfair lock can get it.
+ * One poll in SKIP_POLLS works even so: a sleeper may need milliseconds to get a
  * core, and the lane must not stand still for that long.
  */
 static bool skip_for_sleepers(struct ur_lane *l)
@@ -580,7 +589,7 @@ static void missed(struct ur_lane *l, struct ur_cq *cq)
 		nap();
 }
 
-/* The application polls, and nothing waits that a poll would send first. */
+/* The application polls, and the lane has nothing unsent. */
 static bool may_quick_poll(struct ur_lane *l)
 {
 	return l->watch == UR_WATCH_TICK && (l->roce || l->ops->quick_poll) &&
@@ -631,8 +640,8 @@ static bool poll_without_link(struct ur_lane *l, uint64_t now)
 /*
  * A program that waits for a message polls until it is there, and is delayed by
  * half of what an empty poll costs.  So most polls only read the link, and one
- * in QUICK_POLLS reads the clock, expires timers and sends.  True: nothing was
- * there; otherwise *now is set, if it is known.
+ * in QUICK_POLLS reads the clock, expires timers and sends.  True: nothing came.
+ * False: do a full poll; *now is set if it is known.
  */
 static bool quick_poll(struct ur_lane *l, uint64_t *now)
 {
@@ -653,8 +662,8 @@ static bool quick_poll(struct ur_lane *l, uint64_t *now)
 }
 
 /*
- * Gives the core to urnicd; without the lane, since the core may come back
- * late.  The interval doubles while no thread takes the core.
+ * Unlocks the lane, then yields to urnicd: the core may come back late.  While
+ * no thread takes it, the next yield comes after twice as many empty reads.
  */
 static void yield_core(struct ur_lane *l)
 {
@@ -677,8 +686,8 @@ static void yield_core(struct ur_lane *l)
 	ur_lane_unlock(l);
 }
 
-/* Waking the helper goes before yielding: until it ticks it sleeps on the link,
- * and no thread expires timers. */
+/* If the helper must be woken, do not yield: until it ticks it sleeps on the
+ * link, and if this thread loses the core no thread expires timers. */
 static void end_poll(struct ur_lane *l, bool wake)
 {
 	if (!wake && l->empty_reads > l->yield_reads)
@@ -699,10 +708,10 @@ static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 	uint64_t now = 0;
 	bool wake, quick;
 
-	/* A queue armed for any entry is waited for, and the helper works: a
-	 * completion made here would leave an event without an entry.  One
-	 * that is armed for solicited entries may be polled for the others;
-	 * the helper would need a core for each packet. */
+	/* Armed for any entry: the helper or a waiting thread does the work.
+	 * Were the entry pushed and polled here, the event would later find an
+	 * empty queue.  Armed for solicited entries only: go on, since the
+	 * program may poll for the others. */
 	if (atomic_load_explicit(&cq->armed, memory_order_relaxed) ==
 	    UR_CQ_ARMED_ANY)
 		return true;
@@ -722,13 +731,14 @@ static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 	if (!now)
 		now = ur_clock_ns();
 	wake = ur_lane_note_poll(l, now);
-	/* Not if the helper is to be told to tick, which must not wait. */
+	/* Not with `wake`: the helper has to be told that polling began. */
 	if (!wake && quick && l->shm_hot && poll_without_link(l, now)) {
 		end_poll(l, false);
 		return true;
 	}
 	l->link_ns = now;
-	/* The first poll behind a wait, which ended with an empty link. */
+	/* First poll after a wait (wait.c) that ended with an empty link: do
+	 * not read it again. */
 	l->link_dry = l->left_dry;
 	l->left_dry = false;
 	for (uint32_t i = 0; i < READS_PER_POLL && ur_cq_is_empty(cq); i++) {

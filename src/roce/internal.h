@@ -701,7 +701,7 @@ void ur_timewait_fini(struct ur_roce *r);
 /* fault.c */
 enum ur_fault {
 	UR_FAULT_NONE,
-	UR_FAULT_DROP, /* silent; already counted */
+	UR_FAULT_DROP, /* silent; counted by the check, if at all */
 	UR_FAULT_DUPLICATE,
 	UR_FAULT_PSN_SEQ,
 	UR_FAULT_RNR,

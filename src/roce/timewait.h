@@ -10,8 +10,8 @@
  * While the process lives, its lane does this.  When it exits it leaves its
  * records to urnicd (client/exit_file.h, urnicd/unowned.c).
  */
-#ifndef UR_ROCE_LAST_H
-#define UR_ROCE_LAST_H
+#ifndef UR_ROCE_TIMEWAIT_H
+#define UR_ROCE_TIMEWAIT_H
 
 #include "core/packet.h"
 

@@ -71,7 +71,7 @@ int ur_direct_message(struct ur_direct *r, const void *buf, size_t len,
 
 /*
  * May operations use CMA (a microsecond and more) from now on?  True at first.
- * Not worth it while the peer's lane is awake.
+ * Not worth it where the ring is cheaper: runs of small requests, and rendezvous.
  */
 void ur_direct_allow_cma(struct ur_direct *r, bool yes);
 

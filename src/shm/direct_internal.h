@@ -151,7 +151,7 @@ struct ur_direct {
 	struct ur_memo memos[UR_MEMOS];	    /* (op) */
 	struct ur_list objects;		    /* ur_object.node; (w) */
 	struct ur_export *own;
-	struct ur_list node; /* in own->reaches */
+	struct ur_list node; /* in own->peers */
 	bool forget_lost;    /* own->lock: tell the peer to drop all views */
 	bool expelled;	     /* own->lock */
 	uint32_t waiters;    /* threads that wait for the peer; own->lock */

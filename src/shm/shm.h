@@ -67,7 +67,7 @@
  *    taking one back waits for peers that are inside (direct.c).
  *
  * A lane that polls is not signalled.  One that sleeps says so in the ring and
- * looks once more; the peer then signals its wakeup fd (chan.c).
+ * looks once more; the peer then signals its wakeup fd (spsc.c).
  *
  * Files: shm.c channels and waiting for room; req.c, resp.c RC's two sides;
  * fast.c their fast path; acks.c when to acknowledge; req_direct.c, rendezvous.c
