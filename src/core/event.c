@@ -67,17 +67,22 @@ static void ev_unlink(struct ur_ev *ev)
 		free(ev);
 }
 
+void ur_evq_settle(struct ur_evq *q)
+{
+	/* After a fork the deferring threads are in the other process. */
+	if (q->pid != getpid())
+		return;
+	ur_lock(&q->lock);
+	while (q->deferring)
+		pthread_cond_wait(&q->acked, &q->lock.m);
+	ur_unlock(&q->lock);
+}
+
 void ur_evq_fini(struct ur_evq *q)
 {
 	ur_list_for_each_safe(n, tmp, &q->queue)
 		ev_unlink(ur_container_of(n, struct ur_ev, node));
-	/* After a fork the deferring threads are in the other process. */
-	if (q->pid == getpid()) {
-		ur_lock(&q->lock);
-		while (q->deferring)
-			pthread_cond_wait(&q->acked, &q->lock.m);
-		ur_unlock(&q->lock);
-	}
+	ur_evq_settle(q);
 	close(q->fd);
 	pthread_cond_destroy(&q->acked);
 	ur_lock_fini(&q->lock);
@@ -130,7 +135,7 @@ void ur_evq_end_deferring(void)
 }
 
 /* True: the descriptor was signalled. */
-static bool settle(struct ur_evq *q)
+static bool signal_deferred(struct ur_evq *q)
 {
 	bool signal;
 
@@ -148,7 +153,7 @@ static bool settle(struct ur_evq *q)
 void ur_evq_flush_wakes(void)
 {
 	while (debts.n)
-		(void)settle(debts.to[--debts.n]);
+		(void)signal_deferred(debts.to[--debts.n]);
 }
 
 struct ur_evq_told ur_evq_hand_out(void)
@@ -160,7 +165,7 @@ struct ur_evq_told ur_evq_hand_out(void)
 
 		if (q->raised && q->raised(q))
 			told.raised = true;
-		if (settle(q))
+		if (signal_deferred(q))
 			told.signalled = true;
 	}
 	return told;

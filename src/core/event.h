@@ -61,6 +61,9 @@ struct ur_ev {
 void ur_ev_init(struct ur_ev *ev, struct ur_ev_source *source, void *object);
 
 int ur_evq_init(struct ur_evq *q); /* 0 or -errno */
+/* Waits for threads that have deferred events of the queue, to which no more are
+ * posted: afterwards none of them is in `raised`. */
+void ur_evq_settle(struct ur_evq *q);
 void ur_evq_fini(struct ur_evq *q);
 
 /* Queue one more event. `ev` is the caller's memory, e.g. in the CQ. If it is

@@ -739,7 +739,7 @@ static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 	l->link_ns = now;
 	/* First poll after a wait (wait.c) that ended with an empty link: do
 	 * not read it again. */
-	l->link_dry = l->left_dry;
+	l->link_dry = l->left_dry && ur_lane_earliest(l) > now;
 	l->left_dry = false;
 	for (uint32_t i = 0; i < READS_PER_POLL && ur_cq_is_empty(cq); i++) {
 		if (!ur_lane_step(l, now))

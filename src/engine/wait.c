@@ -39,6 +39,8 @@
 
 /* After so many steps the lane is unlocked once, for threads that want it. */
 #define STEPS_PER_HOLD 16u
+/* Then the thread looks at its descriptors, signals and time limit. */
+#define WORK_NS	       1000000u
 #define SPIN_PAUSES    8
 
 struct wait {
@@ -51,6 +53,7 @@ struct wait {
 	bool serves;	 /* all of them are */
 	uint32_t wet;	 /* bit i: poll(2) has seen data in lane[i]'s link */
 	bool polled;	 /* poll(2) was called since serve() */
+	bool busy;	 /* work() ended although there was more to do */
 	nfds_t link_at[UR_WAIT_LANES]; /* places in fds of the lanes' links */
 	bool lost; /* another thread serves one of the lanes by now */
 	struct pollfd *fds;
@@ -112,9 +115,10 @@ static bool is_ready(const struct wait *w)
 
 /*
  * The wait ends.  The lane stays in WAITER until the helper's next looks
- * (wake.c), or becomes ARMED if other threads still wait.
+ * (wake.c), or becomes ARMED if other threads still wait.  dry: its link was
+ * empty.
  */
-static void end_wait(struct ur_lane *l, bool served)
+static void end_wait(struct ur_lane *l, bool served, bool dry)
 {
 	bool wake = false;
 
@@ -131,7 +135,7 @@ static void end_wait(struct ur_lane *l, bool served)
 			ur_lane_set_watch(l, UR_WATCH_ARMED);
 		else if (l->roce)
 			(void)ur_shm_sleep(l->roce, false);
-		l->left_dry = true;
+		l->left_dry = dry;
 	}
 	ur_lane_unlock(l);
 	if (wake)
@@ -181,8 +185,12 @@ static void give_up(struct wait *w)
 			continue;
 		ur_lane_lock(l);
 		wake = l->watch == UR_WATCH_WAITER;
-		if (wake)
+		if (wake) {
 			ur_lane_set_watch(l, UR_WATCH_ARMED);
+			l->sleep_until_ns = 0;
+		}
+		atomic_store_explicit(&l->waiter_sleeps, false,
+				      memory_order_relaxed);
 		ur_lane_unlock(l);
 		if (wake)
 			ur_helper_wake(l);
@@ -198,16 +206,24 @@ static void give_up(struct wait *w)
  */
 static void work(struct wait *w, struct ur_lane *l)
 {
+	uint64_t end = ur_clock_ns() + WORK_NS;
+
 	for (;;) {
 		for (uint32_t i = 0; i < STEPS_PER_HOLD; i++)
 			if (!ur_lane_step(l, ur_clock_ns()))
 				return;
 		if (is_ready(w))
 			return;
+		if (ur_clock_ns() >= end) {
+			w->busy = true;
+			return;
+		}
 		ur_lane_unlock(l);
 		ur_evq_flush_wakes();
 		ur_lane_make_way(l);
 		ur_lane_lock(l);
+		if (l->watch != UR_WATCH_WAITER)
+			return;
 	}
 }
 
@@ -270,7 +286,10 @@ static void work_on(struct wait *w, uint32_t i, bool may_sleep)
 {
 	struct ur_lane *l = w->lanes.lane[i];
 
-	l->link_dry = w->polled ? !(w->wet & 1u << i) : may_sleep;
+	/* A due timer may be about an answer that lies in the link. */
+	l->link_dry =
+		w->polled ? !(w->wet & 1u << i)
+			  : may_sleep && ur_lane_earliest(l) > ur_clock_ns();
 	work(w, l);
 	if (l->link_dry && !w->polled && is_ready(w)) {
 		l->link_dry = false;
@@ -287,6 +306,7 @@ static bool serve(struct wait *w, bool may_sleep)
 {
 	bool sleep = true;
 
+	w->busy = false;
 	w->nfds = w->own;
 	w->until = w->end;
 	for (uint32_t i = 0; i < w->lanes.n; i++) {
@@ -320,7 +340,9 @@ static void awake(struct wait *w)
 		struct ur_lane *l = w->lanes.lane[i];
 
 		ur_lane_lock(l);
-		l->sleep_until_ns = 0;
+		/* Else it is the helper's by now. */
+		if (l->watch == UR_WATCH_WAITER)
+			l->sleep_until_ns = 0;
 		atomic_store_explicit(&l->waiter_sleeps, false,
 				      memory_order_relaxed);
 		ur_lane_unlock(l);
@@ -356,7 +378,8 @@ static void leave(void *arg)
 		ur_evq_end_deferring();
 	}
 	for (uint32_t i = 0; i < w->lanes.n; i++)
-		end_wait(w->lanes.lane[i], w->served & 1u << i);
+		end_wait(w->lanes.lane[i], w->served & 1u << i,
+			 w->lanes.n == 1);
 }
 
 /*
@@ -459,8 +482,22 @@ static void stop_serving(struct wait *w)
 		ur_evq_end_deferring();
 	}
 	w->serves = false;
-	unmask(w);
 	give_up(w);
+}
+
+/* As ur_evq_take(), but a signal that came while the thread worked ends it. */
+static int take_masked(struct wait *w)
+{
+	int n = 0;
+
+	while (!ur_evq_take_now(w->q, w->out)) {
+		n = sleep_on(w);
+		if (n < 0)
+			return n;
+		if (w->fds[0].revents & POLLNVAL)
+			return -EBADF;
+	}
+	return 0;
 }
 
 /* wait_for() where helpers or another thread serve the lanes. */
@@ -472,7 +509,12 @@ static int only_sleep(struct wait *w)
 	w->nfds = w->own;
 	w->until = w->end;
 	pthread_cleanup_push(leave, w);
-	n = w->q ? ur_evq_take(w->q, w->out) : sleep_on(w);
+	if (!w->q)
+		n = sleep_on(w);
+	else if (w->masked)
+		n = take_masked(w);
+	else
+		n = ur_evq_take(w->q, w->out);
 	pthread_cleanup_pop(1);
 	return n;
 }
@@ -493,7 +535,7 @@ static int wait_for(struct wait *w)
 		bool sleep = serve(w, true);
 
 		over = is_over(w);
-		if (over || (!sleep && !w->look))
+		if (over || (!sleep && !w->look && !w->busy))
 			continue;
 		if (!sleep)
 			w->until = 0;
@@ -502,7 +544,8 @@ static int wait_for(struct wait *w)
 		slept_ns += ur_clock_ns() - since;
 		if (n > 0 && w->q)
 			n = w->fds[0].revents & POLLNVAL ? -EBADF : 0;
-		if (!n && w->end != UR_NEVER && ur_clock_ns() >= w->end) {
+		if (n > 0 ||
+		    (!n && w->end != UR_NEVER && ur_clock_ns() >= w->end)) {
 			/* Read what the last poll(2) saw in the links. */
 			(void)serve(w, false);
 			(void)is_over(w);

@@ -353,6 +353,8 @@ void urs_ep_destroy(struct urs_stream *st)
 	free(ep->msgs);
 	free(ep->scratch);
 	if (ep->cq) {
+		/* raised() counts what is to be acknowledged. */
+		ur_evq_settle(&urv_channel(ep->channel)->evq);
 		ibv_ack_cq_events(ep->cq, ep->unacked);
 		ibv_destroy_cq(ep->cq);
 	}

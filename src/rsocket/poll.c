@@ -109,7 +109,6 @@ static int check_rsockets(struct set *set, bool work)
 {
 	int count = 0;
 
-	ur_evq_defer_wakes();
 	for (nfds_t i = 0; i < set->n; i++) {
 		struct urs_sock *s = set->sock[i];
 
@@ -121,8 +120,6 @@ static int check_rsockets(struct set *set, bool work)
 		ur_unlock_open(&s->lock);
 		count += set->fds[i].revents != 0;
 	}
-	(void)ur_evq_hand_out();
-	ur_evq_end_deferring();
 	return count;
 }
 
@@ -135,6 +132,7 @@ static bool arm(struct set *set)
 		struct urs_sock *s = set->sock[i];
 
 		set->real[i] = set->fds[i];
+		set->real[i].revents = 0;
 		if (!s)
 			continue;
 		set->real[i].events = POLLIN;
@@ -169,7 +167,7 @@ static int sleep_once(struct set *set, int64_t end)
 	int64_t slice = (int64_t)urs_config()->wake_up_ms * 1000000;
 	int64_t left = end == URS_NEVER ? slice : end - urs_now_ns();
 	bool quiet = !arm(set);
-	int n;
+	int n, others;
 
 	if (left > slice)
 		left = slice;
@@ -180,7 +178,8 @@ static int sleep_once(struct set *set, int64_t end)
 	wake_up(set, n > 0);
 	if (n < 0)
 		return n;
-	return check_rsockets(set, false) + report_others(set);
+	others = n ? report_others(set) : check_others(set);
+	return others < 0 ? others : check_rsockets(set, false) + others;
 }
 
 static int poll_set(struct set *set, int timeout_ms)

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "base/timer.h"
 #include "rsocket/config.h"
 #include "rsocket/option.h"
@@ -162,7 +163,7 @@ void urs_sock_wake(struct urs_sock *s)
 		s->wakes++;
 		s->unheard = s->sleepers;
 		/* Can only fail for being raised 2^64 times already. */
-		if (write(s->kick, &one, sizeof(one)) < 0)
+		if (ur_sys_write(s->kick, &one, sizeof(one)) < 0)
 			return;
 	}
 	ur_list_for_each(n, &s->watchers) {
