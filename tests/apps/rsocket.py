@@ -467,6 +467,22 @@ def plain(device, *args, **extra):
     return run
 
 
+def ready(device, wait, shm):
+    """A connection is served beside a descriptor that is always ready, and not
+    by its timers: that took 20 ms a message."""
+    def run(env):
+        need(env, device)
+        port = env.port()
+        prog, n = env.prog('plain_ready'), 4000
+        with server(env, device, prog, wait, env.a.ip4, port, n,
+                    URNIC_SHM=shm) as s:
+            ask(env, device, prog, 'client', env.a.ip4, port, n,
+                URNIC_SHM=shm)
+            if s.wait(20):
+                raise Failure(s.describe())
+    return run
+
+
 CASES = []
 for dev in DEVICES:
     CASES += [Case(f'{dev}-{name}', stream(dev, prog, v6), full=full,
@@ -480,6 +496,10 @@ for dev in DEVICES:
         Case(f'{dev}-preload-workers',
              plain(dev, 'workers', RDMAV_FORK_SAFE=1), where='lo'),
         Case(f'{dev}-epoll', own(dev, 'epoll'), where='lo'),
+        Case(f'{dev}-ready-poll', ready(dev, 'poll', 0)),
+        Case(f'{dev}-ready-epoll', ready(dev, 'epoll', 0)),
+        Case(f'{dev}-ready-poll-shm', ready(dev, 'poll', 1), where='lo'),
+        Case(f'{dev}-ready-epoll-shm', ready(dev, 'epoll', 1), where='lo'),
         Case(f'{dev}-iomap', own(dev, 'iomap'), where='lo'),
         Case(f'{dev}-hostile', own(dev, 'hostile'), where='lo'),
         Case(f'{dev}-cycles', own(dev, 'cycles', args=('300',)), where='lo'),
