@@ -46,7 +46,7 @@
 #define UR_TICK_NS	      1000000u
 /* The longest between two looks at a lane on which threads wait: two of them are
  * no longer than the shortest timers of requests (EARLY_MIN_NS). */
-#define UR_WAITER_TICK_NS     (4 * UR_TICK_NS)
+#define UR_WAITER_TICK_NS     4000000u
 /* For so long after traffic, what watches the link wakes up once a tick. */
 #define UR_ACTIVE_NS	      10000000u
 /* Where urnicd runs the port, gaps between polls are longer by this factor:

@@ -35,6 +35,7 @@ static void sleep_ms(uint32_t ms)
 	nanosleep(&ts, NULL);
 }
 
+/* NOLINTBEGIN(readability-identifier-naming): the linker's */
 int __real_ur_dev_watch_open(struct ur_dev *dev);
 int __wrap_ur_dev_watch_open(struct ur_dev *dev);
 
@@ -45,6 +46,7 @@ int __wrap_ur_dev_watch_open(struct ur_dev *dev)
 		sleep_ms(1);
 	return __real_ur_dev_watch_open(dev);
 }
+/* NOLINTEND(readability-identifier-naming) */
 
 static void on_event(void *user, const struct ur_conn_event *ev)
 {

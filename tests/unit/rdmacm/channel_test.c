@@ -42,6 +42,7 @@ static void *end_channel(void *arg)
 	return NULL;
 }
 
+/* NOLINTBEGIN(readability-identifier-naming): the linker's */
 ssize_t __real_read(int fd, void *buf, size_t len);
 ssize_t __wrap_read(int fd, void *buf, size_t len);
 
@@ -59,6 +60,7 @@ ssize_t __wrap_read(int fd, void *buf, size_t len)
 	}
 	return __real_read(fd, buf, len);
 }
+/* NOLINTEND(readability-identifier-naming) */
 
 static void *too_late(void *arg)
 {
