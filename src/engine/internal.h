@@ -219,12 +219,12 @@ struct ur_lane {
 	uint64_t sleep_until_ns;
 
 	/* Threads that wait for events (wait.c). */
-	uint32_t waiters;	     /* threads in ur_adapter_wait() */
-	uint32_t waits_seen;	     /* wait_count at the helper's last tick */
-	uint32_t waits_ended;	     /* ended by the tick, in a row */
-	_Atomic uint32_t wait_count; /* waits begun; read without the lock */
-	uint64_t no_waiter_until_ns; /* until then the helper serves them */
-	struct ur_spin wait_spin;    /* the serving thread's */
+	uint32_t waiters;	      /* threads in ur_adapter_wait() */
+	uint32_t waits_seen;	      /* wait_count at the helper's last tick */
+	_Atomic uint32_t waits_ended; /* by the helper, in a row */
+	_Atomic uint32_t wait_count;  /* waits begun; read without the lock */
+	uint64_t no_waiter_until_ns;  /* until then the helper serves them */
+	struct ur_spin wait_spin;     /* the serving thread's */
 
 	struct ur_burst burst;
 };

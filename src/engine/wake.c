@@ -234,7 +234,7 @@ static bool was_waited_on(struct ur_lane *l)
 	bool waited = waits != l->waits_seen || polls != l->polls_seen;
 
 	if (waits - l->waits_seen > WAITS_GOOD)
-		l->waits_ended = 0;
+		atomic_store_explicit(&l->waits_ended, 0, memory_order_relaxed);
 	l->waits_seen = waits;
 	l->polls_seen = polls;
 	return waited;
@@ -249,6 +249,7 @@ static bool was_waited_on(struct ur_lane *l)
 static void tick_waiter(struct ur_lane *l, uint64_t now)
 {
 	bool waited = was_waited_on(l);
+	uint32_t ended;
 
 	l->helper_rests =
 		l->waiters && !waited && now - l->activity_ns > UR_ACTIVE_NS;
@@ -256,10 +257,12 @@ static void tick_waiter(struct ur_lane *l, uint64_t now)
 		return;
 	ur_lane_set_watch(l, UR_WATCH_ARMED);
 	l->waits = false;
-	if (l->waits_ended < WAITS_ENDED_MAX)
-		l->waits_ended++;
-	if (l->waits_ended > 1)
-		l->no_waiter_until_ns = now + (UR_TICK_NS << l->waits_ended);
+	ended = atomic_load_explicit(&l->waits_ended, memory_order_relaxed);
+	if (ended < WAITS_ENDED_MAX)
+		ended++;
+	atomic_store_explicit(&l->waits_ended, ended, memory_order_relaxed);
+	if (ended > 1)
+		l->no_waiter_until_ns = now + (UR_TICK_NS << ended);
 }
 
 static uint64_t next_wake(const struct ur_lane *l, uint64_t now)

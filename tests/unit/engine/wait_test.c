@@ -69,7 +69,7 @@ static void start(struct taker *t, struct pair *p, struct ur_evq *q)
 	/* Tests before may have had the helper serve such threads for a time. */
 	ur_lane_lock(l);
 	l->no_waiter_until_ns = 0;
-	l->waits_ended = 0;
+	atomic_store(&l->waits_ended, 0);
 	ur_lane_unlock(l);
 	ur_cq_arm(&p->cq, false);
 	ur_adapter_arm(p->a, &p->cq);
