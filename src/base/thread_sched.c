@@ -195,7 +195,6 @@ bool ur_sched_is_oversubscribed(uint64_t now_ns)
 	static _Atomic uint64_t sampled_ns;
 	static _Atomic bool oversubscribed;
 	uint64_t last = atomic_load_explicit(&sampled_ns, memory_order_relaxed);
-
 	bool many = atomic_load_explicit(&oversubscribed, memory_order_relaxed);
 
 	/* Where many processes do so, reading it often is part of the load. */

@@ -57,7 +57,7 @@
 #define UR_BATCH_LATE_NS      40000u
 /* More packets than the buffer of a socket holds. */
 #define UR_SOCKET_PACKETS     16384u
-/* An estimate, for times whose exact length does not matter. */
+/* An estimate, for times that need not be exact. */
 #define UR_TICKS_PER_NS	      3u
 
 struct json_object;

@@ -20,7 +20,7 @@ enum {
 struct ur_wait_lanes {
 	struct ur_lane *lane[UR_WAIT_LANES];
 	uint32_t n;
-	/* There are more, or one whose link has no descriptor of the kernel:
+	/* There are more, or the link of one has no descriptor of the kernel:
 	 * only the helpers do the work. */
 	bool unserved;
 };

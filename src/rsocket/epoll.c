@@ -63,7 +63,7 @@ struct item {
 };
 
 /*
- * The set in whose wait this thread is.  It does the work of the set's lanes
+ * The set on which this thread waits.  It does the work of the set's lanes
  * meanwhile; news of that need not kick it.
  */
 static __thread const struct set *sleeping_on;
@@ -185,7 +185,7 @@ static int set_create(int epfd, struct set **out)
 	return 0;
 }
 
-/* Search from the socket's side, whose list is short. */
+/* Search the list of the socket, which is short. */
 static struct item *find(const struct set *set, struct urs_sock *s)
 {
 	struct item *found = NULL;

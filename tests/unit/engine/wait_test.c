@@ -206,64 +206,64 @@ static void test_helper_takes_over(void **state)
 	}
 }
 
-static void test_two_waiters(void **state)
-{
-	struct pair *p = *state;
-	struct ur_lane *l = p->qa.lane;
-	struct ur_ev_source source = { 0 };
+/* Two threads that wait on one lane, each on a queue of its own. */
+struct two {
 	struct taker first, second;
-	struct ur_evq other;
+	struct ur_evq other; /* the second one's */
+	struct ur_ev_source source;
 	struct ur_ev ev;
+};
 
-	assert_int_equal(ur_evq_init(&other), 0);
-	atomic_store(&other.feeders, atomic_load(&p->channel.feeders));
-	start(&first, p, &p->channel);
+/* From the first one's next event on, the helper serves both. */
+static void start_two(struct two *t, struct pair *p)
+{
+	struct ur_lane *l = p->qa.lane;
+
+	*t = (struct two){ 0 };
+	assert_int_equal(ur_evq_init(&t->other), 0);
+	atomic_store(&t->other.feeders, atomic_load(&p->channel.feeders));
+	start(&t->first, p, &p->channel);
 	assert_true(sleeps(l));
-	start(&second, p, &other);
-	post_event(&other, &ev, &source);
-	assert_true(took(&second, 1));
-	/* From its first event on, the helper serves both. */
-	exchange(&first, 1);
+	start(&t->second, p, &t->other);
+	post_event(&t->other, &t->ev, &t->source);
+	assert_true(took(&t->second, 1));
+	exchange(&t->first, 1);
 	assert_true(becomes(l, UR_WATCH_ARMED));
-	exchange(&first, 20);
-	post_event(&other, &ev, &source);
-	assert_true(took(&second, 2));
-	stop(&second);
-	exchange(&first, 20);
-	stop(&first);
-	ur_evq_fini(&other);
 }
 
-/* Two wait, the helper serves them; a third thread polls, and then arms. */
+static void test_two_waiters(void **state)
+{
+	struct two t;
+
+	start_two(&t, *state);
+	exchange(&t.first, 20);
+	post_event(&t.other, &t.ev, &t.source);
+	assert_true(took(&t.second, 2));
+	stop(&t.second);
+	exchange(&t.first, 20);
+	stop(&t.first);
+	ur_evq_fini(&t.other);
+}
+
+/* The helper serves them; a third thread polls, and then arms. */
 static void test_poller_beside_two_waiters(void **state)
 {
 	struct pair *p = *state;
 	struct ur_lane *l = p->qa.lane;
-	struct ur_ev_source source = { 0 };
-	struct taker first, second;
-	struct ur_evq other;
-	struct ur_ev ev;
+	struct two t;
 
-	assert_int_equal(ur_evq_init(&other), 0);
-	atomic_store(&other.feeders, atomic_load(&p->channel.feeders));
-	start(&first, p, &p->channel);
-	assert_true(sleeps(l));
-	start(&second, p, &other);
-	post_event(&other, &ev, &source);
-	assert_true(took(&second, 1));
-	exchange(&first, 1);
-	assert_true(becomes(l, UR_WATCH_ARMED));
+	start_two(&t, p);
 	for (int i = 0; i < 20; i++) {
 		ur_lane_lock(l);
 		l->watch = UR_WATCH_TICK;
 		ur_lane_unlock(l);
 		ur_adapter_arm(p->a, &p->cq);
 		assert_int_equal(watch_of(l), UR_WATCH_ARMED);
-		exchange(&first, 1);
+		exchange(&t.first, 1);
 	}
-	stop(&second);
-	stop(&first);
-	ur_evq_fini(&other);
+	stop(&t.second);
+	stop(&t.first);
+	ur_evq_fini(&t.other);
 }
 
 static struct {
