@@ -469,7 +469,7 @@ def plain(device, *args, **extra):
 
 def ready(device, wait, shm):
     """A connection is served beside a descriptor that is always ready, and not
-    by its timers: that took 20 ms a message."""
+    by its timers, which took 20 ms a message on a busy machine."""
     def run(env):
         need(env, device)
         port = env.port()
