@@ -3,15 +3,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime_sweep.h"
 #include "urnic.h"
+
+#define LOCK_TRIES   200
+#define LOCK_STEP_NS 10000000 /* so 2 s in all */
 
 /* Never through a link, which another user may have put into /tmp. */
 static int own_directory(const char *path)
@@ -29,28 +34,41 @@ static int own_directory(const char *path)
 	return 0;
 }
 
+/* All processes of the user share the lock, and its holder may be stopped. */
+static bool take_lock(int fd)
+{
+	const struct timespec step = { .tv_nsec = LOCK_STEP_NS };
+
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (!flock(fd, LOCK_EX | LOCK_NB))
+			return true;
+		nanosleep(&step, NULL);
+	}
+	return false;
+}
+
 /*
  * The lock keeps a directory that is made here from being taken for one of the
- * namespace that had this number before.
+ * namespace that had this number before.  Without it nothing is removed.
  */
 static int try_base(const char *base, char *path, size_t cap)
 {
 	int err = own_directory(base), lock;
+	bool locked;
 	struct stat ns;
 
 	if (err)
 		return err;
 	lock = open(base, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (lock >= 0)
-		(void)flock(lock, LOCK_EX);
+	locked = lock >= 0 && take_lock(lock);
 	if (stat("/proc/self/ns/net", &ns))
 		ns.st_ino = 0;
 	snprintf(path, cap, "%s/net-%lu", base, (unsigned long)ns.st_ino);
 	err = own_directory(path);
 	if (!err)
 		err = ur_runtime_mark(path);
-	if (!err && lock >= 0)
-		ur_runtime_sweep(base, ns.st_ino);
+	if (!err && locked)
+		ur_runtime_sweep(base, ns.st_ino, lock);
 	if (lock >= 0)
 		close(lock);
 	return err;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #define INITIAL_PIDS 0xeffffffcul /* the kernel's PROC_PID_INIT_INO */
 #define MANY	     0u		  /* of a mark: several PID namespaces */
 #define GONE_MAX     256u	  /* looked at in one run */
+#define REMOVE_MAX   2u		  /* in one run, which makes one at most */
 #define DEPTH_MAX    16
 #define LINE_LEN     4096
 
@@ -200,22 +202,38 @@ static void remove_tree(int at, const char *name, int depth)
 	(void)unlinkat(at, name, AT_REMOVEDIR);
 }
 
-/* The name first: a process that makes the directory again makes another. */
-static void remove_views(int base, const struct gone *g)
+static void name_away(char *away, size_t cap, unsigned long ns)
+{
+	snprintf(away, cap, "gone-%lu-%d", ns, (int)getpid());
+}
+
+/* A process that makes the directory again makes another.  What could not be
+ * renamed, or is more than a program is to wait for, stays for the next run. */
+static void rename_views(int base, struct gone *g)
 {
 	char name[64], away[64];
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < g->n && n < REMOVE_MAX; i++) {
+		snprintf(name, sizeof(name), PREFIX "%lu", g->ns[i]);
+		name_away(away, sizeof(away), g->ns[i]);
+		if (!renameat(base, name, base, away))
+			g->ns[n++] = g->ns[i];
+	}
+	g->n = n;
+}
+
+static void remove_views(int base, const struct gone *g)
+{
+	char away[64];
 
 	for (unsigned int i = 0; i < g->n; i++) {
-		snprintf(name, sizeof(name), PREFIX "%lu", g->ns[i]);
-		snprintf(away, sizeof(away), "gone-%lu-%d", g->ns[i],
-			 (int)getpid());
-		if (renameat(base, name, base, away))
-			continue;
+		name_away(away, sizeof(away), g->ns[i]);
 		remove_tree(base, away, 0);
 	}
 }
 
-void ur_runtime_sweep(const char *base, ino_t own)
+void ur_runtime_sweep(const char *base, ino_t own, int lock)
 {
 	int fd = open(base, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct gone g = { .n = 0 };
@@ -223,7 +241,10 @@ void ur_runtime_sweep(const char *base, ino_t own)
 	if (fd < 0)
 		return;
 	candidates(fd, own, &g);
-	if (g.n && ask_processes(&g) && ask_mounts(&g))
+	if (g.n && ask_processes(&g) && ask_mounts(&g)) {
+		rename_views(fd, &g);
+		(void)flock(lock, LOCK_UN);
 		remove_views(fd, &g);
+	}
 	close(fd);
 }

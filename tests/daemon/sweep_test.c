@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -116,14 +117,49 @@ static void of_the_dead(void **state)
 	make_view(ns);
 	make_view(DEAD);
 	make_view((unsigned long)own_ns());
-	ur_runtime_sweep(base, own_ns());
+	ur_runtime_sweep(base, own_ns(), -1);
 	assert_true(there(view_of(ns)));
 	assert_false(there(view_of(DEAD)));
 	assert_true(there(view_of((unsigned long)own_ns())));
 	end(pid);
-	ur_runtime_sweep(base, own_ns());
+	ur_runtime_sweep(base, own_ns(), -1);
 	assert_false(there(view_of(ns)));
 	assert_true(there(view_of((unsigned long)own_ns())));
+}
+
+/* Others do not wait until the files are removed. */
+static void lock_is_released(void **state)
+{
+	int lock = open(base, O_DIRECTORY | O_CLOEXEC);
+	int other = open(base, O_DIRECTORY | O_CLOEXEC);
+
+	(void)state;
+	make_view(DEAD);
+	assert_int_equal(flock(lock, LOCK_EX), 0);
+	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), -1);
+	ur_runtime_sweep(base, own_ns(), lock);
+	assert_false(there(view_of(DEAD)));
+	assert_int_equal(flock(other, LOCK_EX | LOCK_NB), 0);
+	close(other);
+	close(lock);
+}
+
+/* A program does not wait for the removal of many. */
+static void few_at_once(void **state)
+{
+	unsigned int left = 0;
+
+	(void)state;
+	for (unsigned long i = 0; i < 5; i++)
+		make_view(DEAD + i);
+	ur_runtime_sweep(base, own_ns(), -1);
+	for (unsigned long i = 0; i < 5; i++)
+		left += there(view_of(DEAD + i));
+	assert_int_equal(left, 3);
+	ur_runtime_sweep(base, own_ns(), -1);
+	ur_runtime_sweep(base, own_ns(), -1);
+	for (unsigned long i = 0; i < 5; i++)
+		assert_false(there(view_of(DEAD + i)));
 }
 
 /* A name keeps a namespace that no process is in. */
@@ -139,10 +175,10 @@ static void named(void **state)
 	assert_int_equal(mount(path, name, NULL, MS_BIND, NULL), 0);
 	end(pid);
 	make_view(ns);
-	ur_runtime_sweep(base, own_ns());
+	ur_runtime_sweep(base, own_ns(), -1);
 	assert_true(there(view_of(ns)));
 	assert_int_equal(umount(name), 0);
-	ur_runtime_sweep(base, own_ns());
+	ur_runtime_sweep(base, own_ns(), -1);
 	assert_false(there(view_of(ns)));
 }
 
@@ -158,7 +194,7 @@ static void links_are_not_followed(void **state)
 	make_view(DEAD);
 	snprintf(link, sizeof(link), "%s/sys/link", view_of(DEAD));
 	assert_int_equal(symlink(precious, link), 0);
-	ur_runtime_sweep(base, own_ns());
+	ur_runtime_sweep(base, own_ns(), -1);
 	assert_false(there(view_of(DEAD)));
 	assert_true(there(file));
 }
@@ -170,7 +206,7 @@ static void other_names_stay(void **state)
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		assert_int_equal(mkdir(in_base(names[i]), 0700), 0);
-	ur_runtime_sweep(base, own_ns());
+	ur_runtime_sweep(base, own_ns(), -1);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		assert_true(there(in_base(names[i])));
 }
@@ -186,7 +222,7 @@ static void sweep_in_pid_namespace(unsigned long ns)
 	if (pid == 0) {
 		if (mount("proc", "/proc", "proc", 0, NULL))
 			_exit(1);
-		ur_runtime_sweep(base, own_ns());
+		ur_runtime_sweep(base, own_ns(), -1);
 		_exit(there(view_of(ns)) ? 0 : 2);
 	}
 	waitpid(pid, &pid, 0);
@@ -229,8 +265,9 @@ static int teardown(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(of_the_dead),	     T(named),	      T(links_are_not_followed),
-		T(other_names_stay), T(unseen_users),
+		T(of_the_dead),	 T(lock_is_released),	    T(few_at_once),
+		T(named),	 T(links_are_not_followed), T(other_names_stay),
+		T(unseen_users),
 	};
 
 	/* Our mounts are private. */

@@ -5,6 +5,7 @@
     view.py URNIC
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -32,10 +33,10 @@ SCRIPTS = (
 )
 
 
-def run(urnic, args, **env):
+def run(urnic, args, timeout=None, **env):
     got = subprocess.run([urnic, 'run', '--', *args], text=True,
                          env={**os.environ, **env}, stdout=subprocess.PIPE,
-                         stderr=subprocess.STDOUT)
+                         stderr=subprocess.STDOUT, timeout=timeout)
     return got.stdout
 
 
@@ -79,11 +80,27 @@ def diags(urnic):
         yield f'ibstat: {said}'
 
 
+def locked(urnic):
+    """Another process has the lock that makers of views take, and keeps it."""
+    view = run(urnic, ['sh', '-c', 'echo $URNIC_SYSFS']).strip()
+    base = os.open(os.path.dirname(os.path.dirname(view)), os.O_RDONLY)
+    fcntl.flock(base, fcntl.LOCK_EX)
+    try:
+        said = run(urnic, ['ls', '/sys/class/infiniband'], timeout=15)
+        if sorted(said.split()) != BOTH:
+            yield f'with the lock taken: {said}'
+    except subprocess.TimeoutExpired:
+        yield 'waits for a lock that another process keeps'
+    finally:
+        os.close(base)
+
+
 def main():
     urnic = sys.argv[1]
     os.environ.pop('URNIC_DEVICES', None)
     os.environ['PATH'] += ':/usr/sbin'
-    wrong = [*shells(urnic), *selections(urnic), *diags(urnic)]
+    wrong = [*shells(urnic), *selections(urnic), *diags(urnic),
+             *locked(urnic)]
     for line in wrong:
         print(line)
     sys.exit(bool(wrong))
