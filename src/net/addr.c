@@ -112,7 +112,6 @@ void ur_own_announce(struct ur_net *net, struct ur_own *o, uint64_t now_ns)
 	o->announce = ANNOUNCE_NUM;
 	o->early = net->cfg.early ? net->cfg.probes : 0;
 	ur_own_expire(net, o, now_ns);
-	ur_group_report_all(net, o->v4, now_ns);
 }
 
 /* How long until the next step of probing. */
@@ -164,7 +163,6 @@ void ur_own_expire(struct ur_net *net, struct ur_own *o, uint64_t now_ns)
 		o->state = UR_OWN_READY;
 		o->announce = ANNOUNCE_NUM;
 		o->early = net->cfg.early ? net->cfg.probes : 0;
-		ur_group_report_all(net, o->v4, now_ns);
 		tell(net, o, UR_NET_ADDR_READY, NULL);
 	}
 	if (o->state != UR_OWN_READY || !o->announce)

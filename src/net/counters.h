@@ -15,13 +15,11 @@
 	X(rx_echo)                                                             \
 	X(rx_too_big)                                                          \
 	X(rx_unreachable)                                                      \
-	X(rx_membership_query)                                                 \
 	X(tx_frames)                                                           \
 	X(tx_arp)                                                              \
 	X(tx_nd)                                                               \
 	X(tx_echo)                                                             \
 	X(tx_unreachable)                                                      \
-	X(tx_membership)                                                       \
 	X(tx_parked)                                                           \
 	X(neigh_created)                                                       \
 	X(neigh_evicted)                                                       \

@@ -286,7 +286,6 @@ static void put_headers(const struct ur_net *net, struct ur_flow_entry *e)
 	f->sums = sums_of(net, f->v4);
 	f->mtu = mtu_of(net, e->dest);
 	f->local = e->dest->local;
-	f->member = e->dest->group && ur_group_joined(net, k->dst);
 	f->ready = e->dest->group || e->dest->local;
 	if (e->dest->neigh)
 		set_mac(e, e->dest->neigh);
@@ -419,17 +418,6 @@ int ur_net_flow(struct ur_net *net, const struct ur_net_key *key,
 		return err;
 	*out = &e->flow;
 	return 0;
-}
-
-void ur_flow_groups_changed(struct ur_net *net)
-{
-	ur_list_for_each(node, &net->flows) {
-		struct ur_flow_entry *e =
-			ur_container_of(node, struct ur_flow_entry, lru);
-
-		e->flow.member =
-			e->dest->group && ur_group_joined(net, e->key.dst);
-	}
 }
 
 void ur_flow_fini(struct ur_net *net)

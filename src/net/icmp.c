@@ -18,13 +18,11 @@
 
 #define ICMP6_UNREACHABLE  1u
 #define ICMP6_TOO_BIG	   2u
-#define ICMP6_TIME	   3u
 #define ICMP6_PARAMETER	   4u
 #define ICMP6_CODE_PORT	   4u
 #define ICMP6_CODE_NEXT	   1u
 #define ICMP6_ECHO	   128u
 #define ICMP6_ECHO_REPLY   129u
-#define ICMP6_MLD_QUERY	   130u
 #define ICMP6_ROUTER_FIRST 133u
 #define ICMP6_NS	   135u
 #define ICMP6_NA	   136u
@@ -236,17 +234,6 @@ enum ur_net_verdict ur_icmp4_input(struct ur_net *net, struct ur_net_pkt *p,
 	return ur_net_not_ours(net, out, p, &net->count.drop_icmp_other);
 }
 
-/* RFC 2710 3.1, RFC 3810 5.1: both versions begin alike. */
-static void mld_query(struct ur_net *net, const struct ur_net_pkt *p)
-{
-	uint64_t max_ms = ur_be16_at(p->payload + 4);
-
-	if (p->payload_len >= 24 && p->hops == 1 &&
-	    ur_net_is_link_local(p->src))
-		ur_group_query(net, p->payload + 8, false, max_ms * UR_MS,
-			       p->now_ns);
-}
-
 static uint32_t too_big_mtu(const uint8_t *icmp)
 {
 	return (uint32_t)ur_be16_at(icmp + 4) << 16 | ur_be16_at(icmp + 6);
@@ -284,7 +271,5 @@ enum ur_net_verdict ur_icmp6_input(struct ur_net *net, struct ur_net_pkt *p,
 		return failure(net, p, out, true, too_big_mtu(icmp));
 	if (icmp[0] == ICMP6_UNREACHABLE)
 		return failure(net, p, out, false, 0);
-	if (icmp[0] == ICMP6_MLD_QUERY)
-		mld_query(net, p);
 	return ur_net_not_ours(net, out, p, &net->count.drop_icmp_other);
 }

@@ -63,10 +63,7 @@ int ur_net_create(const struct ur_net_config *cfg, struct ur_net **out)
 	ur_list_init(&net->flows);
 	ur_list_init(&net->outbox);
 	ur_timers_init(&net->timers);
-	err = ur_timers_reserve(&net->timers,
-				UR_NET_NEIGHS + UR_NET_ADDRS + UR_NET_GROUPS);
-	for (uint32_t i = 0; i < UR_NET_GROUPS; i++)
-		ur_timer_init(&net->groups[i].timer.timer);
+	err = ur_timers_reserve(&net->timers, UR_NET_NEIGHS + UR_NET_ADDRS);
 	if (!err)
 		err = ur_own_init(net);
 	if (err) {
@@ -201,12 +198,6 @@ void ur_net_expire(struct ur_net *net, uint64_t now_ns)
 			ur_own_expire(net,
 				      ur_container_of(nt, struct ur_own, timer),
 				      now_ns);
-			break;
-		case UR_NET_TIMER_GROUP:
-			ur_group_expire(net,
-					ur_container_of(nt, struct ur_net_group,
-							timer),
-					now_ns);
 			break;
 		}
 	}

@@ -39,7 +39,6 @@
 #include "net/counters.h"
 
 #define UR_NET_ADDRS	  16u	/* per port */
-#define UR_NET_GROUPS	  64u	/* joined multicast groups */
 #define UR_NET_NEIGHS	  1024u /* cached neighbours */
 #define UR_NET_FLOWS	  4096u /* flows with cached headers */
 /* Bytes of frames and their descriptors that wait for one neighbour (as much as
@@ -73,7 +72,6 @@ enum ur_net_event_kind {
 	UR_NET_NEIGH_MOVED, /* mac_old no longer replies: addr is at mac_new */
 	UR_NET_UNREACHABLE, /* no reply from the neighbour, or an ICMP error */
 	UR_NET_TOO_BIG,	    /* packets to addr may have at most mtu bytes */
-	UR_NET_MACS,	    /* ur_net_macs() has changed */
 	UR_NET_EVENT_KINDS,
 };
 
@@ -186,7 +184,6 @@ struct ur_net_flow {
 	bool v4;
 	bool ready;    /* the neighbour is resolved: send */
 	bool local;    /* dst is this port's: deliver it locally only */
-	bool member;   /* dst is a joined group: deliver it locally as well */
 	uint16_t mtu;  /* of the path: largest IP packet */
 	uint32_t sum3; /* of the IPv4 header without length and id */
 	uint32_t sum4; /* of pseudo header and UDP header without lengths */
@@ -233,11 +230,6 @@ void ur_net_sum(const struct ur_net_flow *f, uint8_t *frame,
 int ur_net_park(struct ur_net *net, const struct ur_net_flow *f,
 		const uint8_t *frame, uint32_t len, uint64_t now_ns);
 
-/* Reachability confirmation: a peer has acknowledged something new sent to
- * addr, so its neighbour need not be probed. */
-void ur_net_confirm(struct ur_net *net, const uint8_t addr[16],
-		    uint64_t now_ns);
-
 /* ---- Output: other packets ---- */
 
 /* Send a complete IP packet, with all checksums; the stack adds Ethernet and
@@ -274,21 +266,8 @@ void ur_net_expire(struct ur_net *net, uint64_t now_ns);
 /* May it be used as a source now? */
 bool ur_net_addr_ready(const struct ur_net *net, const uint8_t addr[16]);
 
-/* Receive a multicast group; each join needs a leave. -EINVAL: not a group, or
- * not joined; -ENOSPC: UR_NET_GROUPS others are joined. */
-int ur_net_join(struct ur_net *net, const uint8_t group[16], uint64_t now_ns);
-int ur_net_leave(struct ur_net *net, const uint8_t group[16], uint64_t now_ns);
-
 /* The multicast MAC address of a group (RFC 1112 6.4, RFC 2464 7). */
 void ur_net_group_mac(const uint8_t group[16], uint8_t mac[6]);
-
-/*
- * The multicast MAC addresses that the port must receive, including our
- * addresses' solicited-node groups; returns how many. If that is more than cap,
- * the first cap were written and some may be counted twice.
- */
-uint32_t ur_net_macs(const struct ur_net *net, uint8_t (*macs)[6],
-		     uint32_t cap);
 
 /*
  * The port's link has come up: announce our addresses, probe neighbours again.
@@ -312,8 +291,6 @@ struct ur_net_neigh_info {
 	enum ur_net_neigh_state state;
 	uint32_t parked; /* bytes */
 };
-
-const char *ur_net_neigh_state_name(enum ur_net_neigh_state state);
 
 /* Call fn for each neighbour. */
 void ur_net_for_each_neigh(const struct ur_net *net,

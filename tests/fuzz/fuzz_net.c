@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A port's stack: the input is a configuration and then steps, each a frame,
- * passing time, something to send, or a group. Checked: payload passed on lies
+ * passing time, or something to send. Checked: payload passed on lies
  * within the frame, output is a frame of ours that fits, timers do not spin,
  * and no limit is exceeded.
  *
@@ -69,7 +69,7 @@ static void event(void *arg, const struct ur_net_event *ev)
 {
 	const struct fuzz *z = arg;
 
-	assert(ev->kind <= UR_NET_MACS);
+	assert(ev->kind < UR_NET_EVENT_KINDS);
 	assert(ev->kind != UR_NET_TOO_BIG ||
 	       (ev->mtu >= UR_NET_MTU_MIN4 && ev->mtu < z->cfg.mtu));
 	assert(ev->kind != UR_NET_NEIGH_MOVED ||
@@ -273,19 +273,6 @@ static void transmit(struct fuzz *z, bool six)
 	if (!f->ready)
 		assert(ur_net_park(z->net, f, frame, f->len + 32u, z->now) ==
 		       0);
-	else if (!f->local)
-		ur_net_confirm(z->net, key.dst, z->now);
-}
-
-static void use_group(struct fuzz *z, bool six)
-{
-	uint8_t group[16];
-
-	pick_addr(z, group, six);
-	if (ur_rd_u8(&z->in) & 1)
-		(void)ur_net_join(z->net, group, z->now);
-	else
-		(void)ur_net_leave(z->net, group, z->now);
 }
 
 static void pass_time(struct fuzz *z, uint8_t shift)
@@ -311,9 +298,7 @@ static void step(struct fuzz *z)
 		frame_in(z, what & 63);
 		break;
 	default:
-		if (what & 2)
-			use_group(z, what & 1);
-		else if (what & 4)
+		if (what & 4)
 			ur_net_link_up(z->net, z->now);
 		else
 			frame_in(z, what & 63);

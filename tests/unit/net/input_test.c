@@ -407,28 +407,6 @@ static void test_host(void **state)
 	assert_int_equal(stk_drain(s), 0);
 }
 
-static void test_multicast(void **state)
-{
-	static const uint8_t mac[6] = { 1, 0, 0x5e, 1, 2, 3 };
-	static const uint8_t mac6[6] = { 0x33, 0x33, 0, 1, 2, 3 };
-	struct stk *s = *state;
-	uint8_t f[256];
-	uint32_t len = mk_udp(f, "10.0.0.2", "239.1.2.3", 4791, 32);
-
-	memcpy(f, mac, 6);
-	DROPPED(s, f, len, drop_ip_dest);
-	assert_int_equal(ur_net_join(s->net, ip("239.1.2.3"), s->now), 0);
-	stk_drain(s);
-	assert_int_equal(stk_in(s, f, len), UR_NET_ROCE);
-	assert_memory_equal(s->in.roce.dst, ip("239.1.2.3"), 16);
-	len = mk_udp(f, "fd00::2", "ff0e::1:203", 4791, 32);
-	memcpy(f, mac6, 6);
-	DROPPED(s, f, len, drop_ip_dest);
-	assert_int_equal(ur_net_join(s->net, ip("ff0e::1:203"), s->now), 0);
-	stk_drain(s);
-	assert_int_equal(stk_in(s, f, len), UR_NET_ROCE);
-}
-
 static void test_arp_forms(void **state)
 {
 	static const uint8_t offsets[] = { 14, 15, 16, 17, 18, 19, 20, 21, 22 };
@@ -476,7 +454,6 @@ int main(void)
 		T(test_fragments6),
 		T(test_udp),
 		T(test_host),
-		T(test_multicast),
 		T(test_arp_forms),
 	};
 
