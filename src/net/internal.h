@@ -60,6 +60,15 @@ struct ur_net_frame {
 	uint8_t data[];
 };
 
+enum ur_net_neigh_state {
+	UR_NEIGH_INCOMPLETE, /* requested, no reply yet: packets wait */
+	UR_NEIGH_REACHABLE,  /* has replied recently */
+	UR_NEIGH_STALE,	     /* not recently; probed when it is used */
+	UR_NEIGH_DELAY,	     /* used again: is confirmed, or probed soon */
+	UR_NEIGH_PROBE,	     /* is being probed, and used meanwhile */
+	UR_NEIGH_FAILED,     /* did not reply */
+};
+
 struct ur_neigh {
 	struct ur_net_timer timer;
 	struct ur_list node; /* in the list of all, used ones at the end */

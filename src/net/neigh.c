@@ -426,20 +426,3 @@ void ur_neigh_fini(struct ur_net *net)
 	ur_list_for_each_safe(node, next, &net->neighs)
 		forget(net, ur_container_of(node, struct ur_neigh, node));
 }
-
-void ur_net_for_each_neigh(const struct ur_net *net,
-			   void (*fn)(void *arg,
-				      const struct ur_net_neigh_info *n),
-			   void *arg)
-{
-	ur_list_for_each(node, &net->neighs) {
-		struct ur_neigh *n =
-			ur_container_of(node, struct ur_neigh, node);
-		struct ur_net_neigh_info info = { .state = n->state,
-						  .parked = n->parked_bytes };
-
-		memcpy(info.addr, n->addr, 16);
-		memcpy(info.mac, n->mac, UR_MAC_LEN);
-		fn(arg, &info);
-	}
-}

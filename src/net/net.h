@@ -276,28 +276,6 @@ void ur_net_link_up(struct ur_net *net, uint64_t now_ns);
 
 /* ---- Diagnostics ---- */
 
-enum ur_net_neigh_state {
-	UR_NEIGH_INCOMPLETE, /* requested, no reply yet: packets wait */
-	UR_NEIGH_REACHABLE,  /* has replied recently */
-	UR_NEIGH_STALE,	     /* not recently; probed when it is used */
-	UR_NEIGH_DELAY,	     /* used again: is confirmed, or probed soon */
-	UR_NEIGH_PROBE,	     /* is being probed, and used meanwhile */
-	UR_NEIGH_FAILED,     /* did not reply */
-};
-
-struct ur_net_neigh_info {
-	uint8_t addr[16];
-	uint8_t mac[6];
-	enum ur_net_neigh_state state;
-	uint32_t parked; /* bytes */
-};
-
-/* Call fn for each neighbour. */
-void ur_net_for_each_neigh(const struct ur_net *net,
-			   void (*fn)(void *arg,
-				      const struct ur_net_neigh_info *n),
-			   void *arg);
-
 const struct ur_net_counters *ur_net_counters(const struct ur_net *net);
 
 #endif

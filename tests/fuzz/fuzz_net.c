@@ -14,7 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/timer.h"
-#include "net/net.h"
+#include "net/internal.h"
 #include "raw/csum.h"
 
 #define FRAME_MAX 256u
@@ -103,11 +103,20 @@ static void begin(struct fuzz *z)
 	assert(ur_net_create(c, &z->net) == 0);
 }
 
-static void count_one(void *arg, const struct ur_net_neigh_info *n)
+static uint32_t count_neighs(const struct ur_net *net)
 {
-	assert(n->state <= UR_NEIGH_FAILED && n->parked <= UR_NET_PARKED);
-	assert(!n->parked || n->state == UR_NEIGH_INCOMPLETE);
-	++*(uint32_t *)arg;
+	uint32_t count = 0;
+
+	ur_list_for_each(node, &net->neighs) {
+		const struct ur_neigh *n =
+			ur_container_of(node, struct ur_neigh, node);
+
+		assert(n->state <= UR_NEIGH_FAILED);
+		assert(n->parked_bytes <= UR_NET_PARKED);
+		assert(!n->parked_bytes || n->state == UR_NEIGH_INCOMPLETE);
+		count++;
+	}
+	return count;
 }
 
 /* Output is from us, complete, and not longer than the MTU. */
@@ -285,7 +294,6 @@ static void pass_time(struct fuzz *z, uint8_t shift)
 static void step(struct fuzz *z)
 {
 	uint8_t what = ur_rd_u8(&z->in);
-	uint32_t neighs = 0;
 
 	switch (what >> 6) {
 	case 0:
@@ -307,8 +315,7 @@ static void step(struct fuzz *z)
 	if (what & 32)
 		return; /* more before it is taken */
 	drain(z);
-	ur_net_for_each_neigh(z->net, count_one, &neighs);
-	assert(neighs <= UR_NET_NEIGHS);
+	assert(count_neighs(z->net) <= UR_NET_NEIGHS);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
