@@ -184,7 +184,6 @@ struct ur_iwarp {
 	struct ur_timers timers;
 	struct ur_list ready;
 	struct ur_list batches;
-	uint32_t batch_count;
 	uint64_t now_ns; /* time argument of the running entry point */
 	struct ur_iwarp_counters cnt;
 };

@@ -685,7 +685,6 @@ static void nic_stats(const struct ur_nic *n, struct ur_nic_stats *out)
 		no_buffer += n->queues[q].no_buffer;
 	(void)rte_eth_stats_get(n->id, &s);
 	*out = (struct ur_nic_stats){ .rx_missed = s.imissed,
-				      .rx_errors = s.ierrors,
 				      .tx_errors = s.oerrors,
 				      .no_buffer = s.rx_nombuf + no_buffer };
 }
