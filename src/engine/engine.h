@@ -26,10 +26,6 @@ struct ur_lane;
  * more reference.  Starts no daemon and no lane until one is needed (the first
  * QP).  -ENODEV: there is no such device. */
 int ur_adapter_get_at(uint32_t index, struct ur_adapter **out);
-
-/* That of the first device of a kind, and of the first of RoCE. */
-int ur_adapter_get_kind(enum ur_dev_kind kind, struct ur_adapter **out);
-int ur_adapter_get(struct ur_adapter **out);
 void ur_adapter_put(struct ur_adapter *a);
 
 /*

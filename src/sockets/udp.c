@@ -386,8 +386,3 @@ free_udp:
 	free(u);
 	return err;
 }
-
-void ur_udp_link_set_gso(struct ur_link *link, int on)
-{
-	ur_udp_of(link)->gso = on;
-}

@@ -9,9 +9,6 @@
  * slot), and open the sending sockets. On failure rx_fd stays the caller's. */
 int ur_udp_link_create(int rx_fd, struct ur_link **out);
 
-/* For tests: send bursts packet by packet, as on a kernel without GSO. */
-void ur_udp_link_set_gso(struct ur_link *link, int on);
-
 /*
  * The socket of one slot: dual stack if the host has IPv6, else IPv4;
  * SO_REUSEPORT, packet info, GRO, no multicast of others, bound to port.

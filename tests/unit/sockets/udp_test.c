@@ -21,6 +21,7 @@
 #include "base/addr.h"
 #include "base/crc.h"
 #include "sockets/udp.h"
+#include "sockets/udp_internal.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
 
@@ -552,7 +553,7 @@ static void test_without_gso(void **state)
 	struct fixture *f = *state;
 	static const char *const at[] = { "127.0.0.1", "::1" };
 
-	ur_udp_link_set_gso(f->out, 0);
+	ur_udp_of(f->out)->gso = 0;
 	for (int i = 0; i < 2; i++) {
 		struct ur_burst *t = burst(f, at[i], at[i], 40, 1040, 520);
 		struct checked c = { 0 };

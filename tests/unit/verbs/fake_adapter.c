@@ -60,11 +60,6 @@ int ur_adapter_get_at(uint32_t index, struct ur_adapter **out)
 	return 0;
 }
 
-int ur_adapter_get(struct ur_adapter **out)
-{
-	return ur_adapter_get_at(UR_DEV_ROCE, out);
-}
-
 void ur_adapter_put(struct ur_adapter *a)
 {
 	ur_fake.adapters--;
