@@ -37,14 +37,10 @@ struct ibv_counters *urv_create_counters(struct ibv_context *context,
 		return urv_null(rc);
 	if (urv_is_iwarp(urv_context(context)))
 		return urv_null(-EOPNOTSUPP);
-	c = calloc(1, sizeof(*c));
+	c = urv_object_new(urv_context(context), calloc(1, sizeof(*c)), NULL, 0,
+			   &handle);
 	if (!c)
-		return urv_null(-ENOMEM);
-	rc = urv_context_get(urv_context(context), &handle);
-	if (rc) {
-		free(c);
-		return urv_null(rc);
-	}
+		return NULL;
 	c->ibv.context = context;
 	urv_object_add(&c->entry, URV_COUNTERS, &c->ibv);
 	return &c->ibv;
@@ -62,8 +58,7 @@ int urv_destroy_counters(struct ibv_counters *counters)
 	rc = urv_ended(&c->entry, atomic_load(&c->users) ? -EBUSY : 0);
 	if (rc)
 		return urv_errno(rc);
-	urv_retire(URV_COUNTERS, c);
-	urv_context_put(context);
+	urv_object_free(context, URV_COUNTERS, c, NULL);
 	return 0;
 }
 
