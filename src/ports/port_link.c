@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/sys.h"
 #include "ports/port_group.h"
 #include "sockets/udp.h"
 
@@ -246,13 +246,6 @@ static const struct ur_link_ops port_ops = {
 	.destroy = port_destroy,
 };
 
-static int watch(int epfd, int fd)
-{
-	struct epoll_event ev = { .events = EPOLLIN };
-
-	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
-}
-
 typedef int sit_fn(const struct ur_port_config *cfg, uint32_t slot,
 		   struct ur_port_seat *seat);
 
@@ -272,9 +265,9 @@ static int open_port(struct port_link *l, sit_fn *sit,
 	if (err)
 		return err;
 	l->port = l->seat.port;
-	err = watch(l->epfd, ur_port_wait_fd(l->port, now(l)));
+	err = ur_watch_fd(l->epfd, ur_port_wait_fd(l->port, now(l)));
 	if (!err && ur_port_seat_fd(&l->seat) >= 0)
-		err = watch(l->epfd, ur_port_seat_fd(&l->seat));
+		err = ur_watch_fd(l->epfd, ur_port_seat_fd(&l->seat));
 	if (err) {
 		ur_port_seat_leave(&l->seat);
 		return err;
@@ -294,7 +287,7 @@ static int setup(struct port_link *l, sit_fn *sit,
 
 	if (err)
 		return err;
-	err = watch(l->epfd, rx_fd);
+	err = ur_watch_fd(l->epfd, rx_fd);
 	if (!err)
 		err = ur_udp_link_create(rx_fd, &l->udp);
 	if (err) {
