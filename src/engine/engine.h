@@ -78,7 +78,7 @@ int ur_adapter_qp_alternate(struct ur_adapter *a, uint32_t qpn,
 			    uint8_t timeout);
 
 /* Has a queue pair of this process this number? */
-bool ur_adapter_has_qpn(struct ur_adapter *a, uint32_t qpn);
+bool ur_adapter_has_qpn(const struct ur_adapter *a, uint32_t qpn);
 
 int ur_adapter_mcast(struct ur_adapter *a, struct ur_qp *qp,
 		     const uint8_t gid[16], bool attach);

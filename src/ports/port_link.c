@@ -18,7 +18,6 @@
 /* What a neighbour's answer is waited for at the end, and how often. */
 #define PART_WAITS     100
 #define PART_WAIT_NS   1000000
-#define QPN_INDEX_BITS 14
 #define CALLS_PER_TIME 16u
 #define HOST_NS	       500000u
 
@@ -68,7 +67,7 @@ static bool deliver(void *arg, const struct ur_rx *rx)
 	struct port_link *l = arg;
 	uint32_t slot = ((uint32_t)rx->data[5] << 16 |
 			 (uint32_t)rx->data[6] << 8 | rx->data[7]) >>
-			QPN_INDEX_BITS;
+			UR_SLOT_SHIFT;
 
 	if (slot != l->slot)
 		return ur_port_seat_hand(&l->seat, slot, rx);

@@ -158,7 +158,7 @@ int ur_adapter_srq_publish(struct ur_adapter *a, struct ur_srq *srq)
 	return 0;
 }
 
-bool ur_adapter_has_qpn(struct ur_adapter *a, uint32_t qpn)
+bool ur_adapter_has_qpn(const struct ur_adapter *a, uint32_t qpn)
 {
 	return qpn >> 14 == 1;
 }
