@@ -50,15 +50,12 @@ int urv_destroy_counters(struct ibv_counters *counters)
 {
 	struct urv_counters *c = of(counters);
 	int rc = urv_ending(URV_COUNTERS, counters);
-	struct urv_context *context;
 
+	if (!rc)
+		rc = urv_ended(&c->entry, atomic_load(&c->users) ? -EBUSY : 0);
 	if (rc)
 		return urv_errno(rc);
-	context = urv_context(counters->context);
-	rc = urv_ended(&c->entry, atomic_load(&c->users) ? -EBUSY : 0);
-	if (rc)
-		return urv_errno(rc);
-	urv_object_free(context, URV_COUNTERS, c, NULL);
+	urv_object_free(urv_context(counters->context), URV_COUNTERS, c, NULL);
 	return 0;
 }
 

@@ -143,14 +143,14 @@ int urv_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 	return 0;
 }
 
-static int cq_end(struct urv_cq *cq, struct urv_context *c)
+static int cq_end(struct urv_cq *cq)
 {
 	if (atomic_load(&cq->core.users))
 		return -EBUSY;
 	if (cq->moderated && cq->generation == urv_generation)
-		ur_adapter_cq_moderate(c->adapter, &cq->core, 0, 0);
+		ur_adapter_cq_moderate(cq->adapter, &cq->core, 0, 0);
 	if (cq->generation == urv_generation)
-		ur_adapter_cq_unlist(c->adapter, &cq->core);
+		ur_adapter_cq_unlist(cq->adapter, &cq->core);
 	return ur_cq_fini(&cq->core);
 }
 
@@ -160,12 +160,11 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	int rc = urv_ending(URV_CQ, ibcq);
 	struct urv_context *c;
 
+	if (!rc)
+		rc = urv_ended(&cq->entry, cq_end(cq));
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(ibcq->context);
-	rc = urv_ended(&cq->entry, cq_end(cq, c));
-	if (rc)
-		return urv_errno(rc);
 	cq->generation = URV_DESTROYED;
 	urv_domain_leave(cq->domain);
 	channel_use(ibcq->channel, -1);

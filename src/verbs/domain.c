@@ -63,12 +63,12 @@ int urv_dealloc_td(struct ibv_td *ibtd)
 	int rc = urv_ending(URV_TD, ibtd);
 	struct urv_context *c;
 
+	if (!rc)
+		rc = urv_ended(&td->entry,
+			       atomic_load(&td->users) ? -EBUSY : 0);
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(ibtd->context);
-	rc = urv_ended(&td->entry, atomic_load(&td->users) ? -EBUSY : 0);
-	if (rc)
-		return urv_errno(rc);
 	if (td->lane && c->generation == urv_generation)
 		ur_adapter_lane_give(c->adapter, td->lane);
 	pthread_mutex_destroy(&td->lock);

@@ -99,15 +99,13 @@ struct urv_dmah *urv_alloc_dmah(struct ibv_context *context,
 int urv_dealloc_dmah(struct urv_dmah *dmah)
 {
 	int rc = urv_ending(URV_DMAH, dmah);
-	struct urv_context *c;
 
+	if (!rc)
+		rc = urv_ended(&dmah->entry,
+			       atomic_load(&dmah->mrs) ? -EBUSY : 0);
 	if (rc)
 		return urv_errno(rc);
-	c = urv_context(dmah->context);
-	rc = urv_ended(&dmah->entry, atomic_load(&dmah->mrs) ? -EBUSY : 0);
-	if (rc)
-		return urv_errno(rc);
-	urv_object_free(c, URV_DMAH, dmah, NULL);
+	urv_object_free(urv_context(dmah->context), URV_DMAH, dmah, NULL);
 	return 0;
 }
 

@@ -225,8 +225,9 @@ int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 	return 0;
 }
 
-static int end(struct urv_srq *srq, struct urv_context *c)
+static int end(struct urv_srq *srq)
 {
+	const struct urv_context *c = urv_context(srq->ibv.context);
 	int rc = 0;
 
 	if (srq->core.number)
@@ -240,12 +241,11 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	int rc = urv_ending(URV_SRQ, ibsrq);
 	struct urv_context *c;
 
+	if (!rc)
+		rc = urv_ended(&srq->entry, end(srq));
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(ibsrq->context);
-	rc = urv_ended(&srq->entry, end(srq, c));
-	if (rc)
-		return urv_errno(rc);
 	srq->generation = URV_DESTROYED;
 	if (srq->xrcd)
 		atomic_fetch_sub(&srq->xrcd->users, 1);
