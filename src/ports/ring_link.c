@@ -20,7 +20,6 @@
 
 struct ring_link {
 	struct ur_link link;
-	struct ur_link *udp;
 	struct ur_ring_end end;
 	uint32_t naddrs;
 	uint8_t addrs[UR_PORT_ADDRS][16];
@@ -77,7 +76,7 @@ static int ring_send(struct ur_link *link, struct ur_burst *t)
 	if (ur_port_carries(l->addrs, l->naddrs, t->src, t->dst))
 		err = send_burst(l, t);
 	else
-		err = l->udp->ops->send(l->udp, t);
+		err = l->link.udp->ops->send(l->link.udp, t);
 	if (err && err != -EAGAIN)
 		link->tx_errors++;
 	return err;
@@ -121,8 +120,8 @@ static int ring_recv(struct ur_link *link,
 	l->looks = 0;
 	l->host_ns = ur_clock_ns();
 	ur_ring_end_check(&l->end);
-	n += l->udp->ops->recv(l->udp, rx, arg);
-	link->rx_overflow = l->udp->rx_overflow;
+	n += l->link.udp->ops->recv(l->link.udp, rx, arg);
+	link->rx_overflow = l->link.udp->rx_overflow;
 	if (l->end.rings.mem)
 		link->rx_overflow += ur_ring_lost(&l->end.rings.rx);
 	return n;
@@ -135,34 +134,11 @@ static int ring_wait_fd(const struct ur_link *link)
 	return ur_ring_end_wait_fd(&l->end);
 }
 
-static void ring_tell_ip(struct ur_link *link, bool on)
-{
-	struct ring_link *l = of(link);
-
-	l->udp->ops->tell_ip(l->udp, on);
-}
-
-static int ring_join(struct ur_link *link, const uint8_t group[16],
-		     const uint8_t source[16])
-{
-	struct ring_link *l = of(link);
-
-	return l->udp->ops->join(l->udp, group, source);
-}
-
-static int ring_leave(struct ur_link *link, const uint8_t group[16],
-		      const uint8_t source[16])
-{
-	struct ring_link *l = of(link);
-
-	return l->udp->ops->leave(l->udp, group, source);
-}
-
 static void ring_destroy(struct ur_link *link)
 {
 	struct ring_link *l = of(link);
 
-	l->udp->ops->destroy(l->udp);
+	l->link.udp->ops->destroy(l->link.udp);
 	ur_ring_end_close(&l->end);
 	free(l);
 }
@@ -172,9 +148,6 @@ static const struct ur_link_ops ring_ops = {
 	.send = ring_send,
 	.recv = ring_recv,
 	.wait_fd = ring_wait_fd,
-	.tell_ip = ring_tell_ip,
-	.join = ring_join,
-	.leave = ring_leave,
 	.destroy = ring_destroy,
 };
 
@@ -201,7 +174,7 @@ static int setup(struct ring_link *l, int sock, int rx_fd)
 
 	if (!err)
 		err = ur_watch_fd(l->end.epfd, rx_fd);
-	return err ? err : ur_udp_link_create(rx_fd, &l->udp);
+	return err ? err : ur_udp_link_create(rx_fd, &l->link.udp);
 }
 
 int ur_ring_link_create(int sock, const struct ur_port_spec *spec, int rx_fd,
@@ -225,9 +198,9 @@ int ur_ring_link_create(int sock, const struct ur_port_spec *spec, int rx_fd,
 		free(l);
 		return err;
 	}
-	l->link.sports = l->udp->sports;
-	l->link.rx_bytes = l->udp->rx_bytes < UR_RING_RX_BYTES / 2
-				   ? l->udp->rx_bytes
+	l->link.sports = l->link.udp->sports;
+	l->link.rx_bytes = l->link.udp->rx_bytes < UR_RING_RX_BYTES / 2
+				   ? l->link.udp->rx_bytes
 				   : UR_RING_RX_BYTES / 2;
 	*out = &l->link;
 	return 0;
