@@ -110,20 +110,12 @@ struct ur_flow_entry {
 	struct ur_dest *dest;
 };
 
-enum ur_own_state {
-	UR_OWN_TENTATIVE, /* being probed */
-	UR_OWN_READY,
-	UR_OWN_DUPLICATE, /* another station has it */
-};
-
 struct ur_own {
 	struct ur_net_addr a;
 	bool v4;
 	uint8_t mask[16];
 	struct ur_net_timer timer;
-	enum ur_own_state state;
-	uint32_t probed;
-	uint32_t early;	   /* probes left to be sent while it is already used */
+	uint32_t probes;   /* still to be sent; then it is announced */
 	uint32_t announce; /* still to be sent */
 	uint64_t defended_ns;
 	bool defended;
@@ -335,7 +327,7 @@ void ur_neigh_fini(struct ur_net *net);
 int ur_own_init(struct ur_net *net);
 struct ur_own *ur_own_find(struct ur_net *net, const uint8_t addr[16]);
 void ur_own_expire(struct ur_net *net, struct ur_own *o, uint64_t now_ns);
-/* Another station has the address, or (while probing) wants it too. */
+/* Another station has the address too. */
 void ur_own_conflict(struct ur_net *net, struct ur_own *o,
 		     const uint8_t mac[UR_MAC_LEN], uint64_t now_ns);
 void ur_own_announce(struct ur_net *net, struct ur_own *o, uint64_t now_ns);

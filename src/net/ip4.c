@@ -70,7 +70,7 @@ static bool is_broadcast(const struct ur_net *net, const uint8_t dst[16])
 /* Is it addressed to us? */
 static bool dest_is_ours(struct ur_net *net, struct ur_net_pkt *p)
 {
-	if (!p->l2_group && ur_net_addr_ready(net, p->dst))
+	if (!p->l2_group && ur_own_find(net, p->dst))
 		return true;
 	if (ur_addr_is_multicast(p->dst)) {
 		p->to_group = true;

@@ -60,9 +60,6 @@ static bool source_is_good(struct ur_net *net, const struct ur_net_pkt *p)
 	       (nd || !ur_own_find(net, p->src));
 }
 
-/*
- * Includes addresses being probed: the reply to a probe is addressed to them.
- */
 static bool dest_is_ours(struct ur_net *net, struct ur_net_pkt *p)
 {
 	if (ur_addr_is_multicast(p->dst)) {
@@ -70,7 +67,7 @@ static bool dest_is_ours(struct ur_net *net, struct ur_net_pkt *p)
 		return ur_group_is_ours(net, p->dst);
 	}
 	return !p->l2_group && !is_internal(p->dst) &&
-	       ur_net_addr_ready(net, p->dst);
+	       ur_own_find(net, p->dst) != NULL;
 }
 
 /* Length of an extension header; 0: unsupported. */

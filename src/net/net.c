@@ -235,7 +235,7 @@ static int find_hop(struct ur_net *net, const uint8_t *packet, uint32_t len,
 		return err;
 	if (len > net->cfg.mtu)
 		return -EMSGSIZE;
-	if (!ur_net_addr_ready(net, src))
+	if (!ur_own_find(net, src))
 		return -EADDRNOTAVAIL;
 	if (ur_addr_is_multicast(dst)) {
 		ur_net_group_mac(dst, mac);

@@ -66,7 +66,6 @@ struct ur_net_addr {
 };
 
 enum ur_net_event_kind {
-	UR_NET_ADDR_READY,     /* an own address became usable */
 	UR_NET_ADDR_DUPLICATE, /* mac_new has our address too */
 	UR_NET_NEIGH_CLAIM, /* mac_new claims addr, which mac_old has: probing */
 	UR_NET_NEIGH_MOVED, /* mac_old no longer replies: addr is at mac_new */
@@ -103,16 +102,13 @@ struct ur_net_config {
 	/* A host handles everything but RoCE (a TAP). Without one the stack
 	 * sends the ICMP errors for closed ports. */
 	bool host;
-	/* Number of probes for duplicate addresses (RFC 5227, RFC 4862) before
-	 * an address is used; 0: announce at once. */
-	uint32_t probes;
 	/*
-	 * Use addresses while they are probed: configured addresses, whose
-	 * users cannot wait for seconds. Probes are sent faster, and a
-	 * duplicate address is reported (UR_NET_ADDR_DUPLICATE) and not announced,
-	 * but kept, as Linux does for IPv4.
+	 * Number of probes for duplicate addresses (RFC 5227, RFC 4862); 0:
+	 * announce at once. A duplicate address is reported
+	 * (UR_NET_ADDR_DUPLICATE) and not announced, but kept, as Linux does for
+	 * IPv4.
 	 */
-	bool early;
+	uint32_t probes;
 	uint64_t seed; /* for jitter */
 	/* Called from within input, expire and park; it must not call back. May
 	 * be NULL. */
@@ -193,7 +189,7 @@ struct ur_net_flow {
  * The flow of a key; *out is valid at most until the next call of
  * ur_net_flow(), _input(), _expire() or a setter of this net.  Marks the
  * neighbour as used.
- *  -EADDRNOTAVAIL  src is not ours, not ready, or a duplicate
+ *  -EADDRNOTAVAIL  src is not ours
  *  -ENETUNREACH    no route to dst
  *  -EHOSTUNREACH   the neighbour does not reply; it is resolved again later
  *  -EINVAL         src and dst are of different families, or dst is invalid
@@ -262,9 +258,6 @@ uint64_t ur_net_deadline(const struct ur_net *net);
 void ur_net_expire(struct ur_net *net, uint64_t now_ns);
 
 /* ---- Addresses and groups ---- */
-
-/* May it be used as a source now? */
-bool ur_net_addr_ready(const struct ur_net *net, const uint8_t addr[16]);
 
 /* The multicast MAC address of a group (RFC 1112 6.4, RFC 2464 7). */
 void ur_net_group_mac(const uint8_t group[16], uint8_t mac[6]);

@@ -90,7 +90,6 @@ static int make_net(struct ur_port_core *c, const struct ur_port_spec *spec)
 		.tx = c->info.tx,
 		.host = true,
 		.probes = PROBES,
-		.early = true,
 		.event = on_event,
 		.arg = c,
 	};

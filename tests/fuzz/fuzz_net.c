@@ -85,7 +85,6 @@ static void begin(struct fuzz *z)
 	c->vlan = flags & 1 ? 5 : 0;
 	c->host = flags & 2;
 	c->udp4_sum = flags & 4;
-	c->early = flags & 4;
 	c->probes = flags & 8 ? 2 : 0;
 	c->tx = flags >> 4 & 3;
 	c->mtu = flags & 64 ? 9000 : 1500;
