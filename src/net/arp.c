@@ -147,10 +147,7 @@ enum ur_net_verdict ur_arp_input(struct ur_net *net, struct ur_net_pkt *p,
 		reply(net, p, &a, target);
 	/* The host may have sent the request. Announcements have no request,
 	 * and tell it that a station has moved. */
-	if (!net->cfg.host ||
-	    (a.op == ARP_REQUEST && memcmp(a.spa, a.tpa, 16) != 0))
+	if (a.op == ARP_REQUEST && memcmp(a.spa, a.tpa, 16) != 0)
 		return UR_NET_DONE;
-	net->count.rx_host++;
-	out->l3 = p->l3;
-	return UR_NET_HOST;
+	return ur_net_to_host(net, out, p);
 }

@@ -145,8 +145,7 @@ struct ur_net {
 	struct ur_net_counters count;
 	uint32_t nown;
 	struct ur_own own[UR_NET_ADDRS];
-	struct ur_net_bucket errors; /* limit of sent ICMP errors */
-	struct ur_net_bucket echoes;
+	struct ur_net_bucket echoes; /* limit of answers */
 
 	uint32_t nneigh;
 	uint32_t parked_bytes; /* of all neighbours */
@@ -219,10 +218,9 @@ static inline void ur_net_report(const struct ur_net *net,
 /* Is there a token for one more? */
 bool ur_net_bucket_take(struct ur_net_bucket *b, uint64_t now_ns);
 
-/* Packets that the stack does not handle go to the host, if there is one, else
- * are counted in *drop. */
-enum ur_net_verdict ur_net_not_ours(struct ur_net *net, struct ur_net_in *out,
-				    const struct ur_net_pkt *p, uint64_t *drop);
+/* Packets that the stack does not handle, or that the host needs too. */
+enum ur_net_verdict ur_net_to_host(struct ur_net *net, struct ur_net_in *out,
+				   const struct ur_net_pkt *p);
 
 /* ---- Outbox ---- */
 
@@ -274,9 +272,6 @@ enum ur_net_verdict ur_icmp6_input(struct ur_net *net, struct ur_net_pkt *p,
 				   struct ur_net_in *out);
 enum ur_net_verdict ur_nd_input(struct ur_net *net, struct ur_net_pkt *p,
 				struct ur_net_in *out);
-/* No listener: send an ICMP error, if that is allowed. */
-enum ur_net_verdict ur_icmp_refuse(struct ur_net *net,
-				   const struct ur_net_pkt *p);
 
 /* ---- Neighbour requests and replies ---- */
 

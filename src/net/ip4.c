@@ -98,11 +98,10 @@ enum ur_net_verdict ur_ip4_input(struct ur_net *net, struct ur_net_pkt *p,
 		return UR_NET_DONE;
 	}
 	if (!dest_is_ours(net, p))
-		return ur_net_not_ours(net, out, p, &net->count.drop_ip_dest);
+		return ur_net_to_host(net, out, p);
 	if (ur_be16_at(p->ip + 6) & UR_IP4_FRAGMENT_MASK) {
 		if (!is_roce_fragment(p))
-			return ur_net_not_ours(net, out, p,
-					       &net->count.drop_fragment);
+			return ur_net_to_host(net, out, p);
 		net->count.drop_fragment++;
 		return UR_NET_DONE;
 	}
@@ -115,7 +114,5 @@ enum ur_net_verdict ur_ip4_input(struct ur_net *net, struct ur_net_pkt *p,
 	}
 	if (p->proto == UR_IPPROTO_ICMP && !p->to_group)
 		return ur_icmp4_input(net, p, out);
-	if (!net->cfg.host && !p->to_group)
-		return ur_icmp_refuse(net, p);
-	return ur_net_not_ours(net, out, p, &net->count.drop_no_port);
+	return ur_net_to_host(net, out, p);
 }

@@ -189,9 +189,5 @@ enum ur_net_verdict ur_nd_input(struct ur_net *net, struct ur_net_pkt *p,
 		return UR_NET_DONE;
 	}
 	advertisement(net, p, &d);
-	if (!net->cfg.host)
-		return UR_NET_DONE;
-	net->count.rx_host++;
-	out->l3 = p->l3;
-	return UR_NET_HOST;
+	return ur_net_to_host(net, out, p);
 }

@@ -7,8 +7,6 @@
 #include "net/internal.h"
 
 /* RFC 4443 2.4 f; RFC 1812 4.3.2.8 leaves the numbers open. */
-#define ERRORS_BURST 10u
-#define ERROR_NS     (100 * UR_MS)
 #define ECHOES_BURST 200u
 #define ECHO_NS	     (1 * UR_MS)
 
@@ -52,9 +50,6 @@ int ur_net_create(const struct ur_net_config *cfg, struct ur_net **out)
 		return -ENOMEM;
 	net->cfg = *cfg;
 	net->l2 = (uint8_t)(UR_ETH_LEN + (cfg->vlan ? UR_VLAN_LEN : 0));
-	net->errors = (struct ur_net_bucket){ .burst = ERRORS_BURST,
-					      .tokens = ERRORS_BURST,
-					      .per_ns = ERROR_NS };
 	net->echoes = (struct ur_net_bucket){ .burst = ECHOES_BURST,
 					      .tokens = ECHOES_BURST,
 					      .per_ns = ECHO_NS };
@@ -88,13 +83,9 @@ const struct ur_net_counters *ur_net_counters(const struct ur_net *net)
 	return &net->count;
 }
 
-enum ur_net_verdict ur_net_not_ours(struct ur_net *net, struct ur_net_in *out,
-				    const struct ur_net_pkt *p, uint64_t *drop)
+enum ur_net_verdict ur_net_to_host(struct ur_net *net, struct ur_net_in *out,
+				   const struct ur_net_pkt *p)
 {
-	if (!net->cfg.host) {
-		++*drop;
-		return UR_NET_DONE;
-	}
 	net->count.rx_host++;
 	out->l3 = p->l3;
 	return UR_NET_HOST;
@@ -171,7 +162,7 @@ enum ur_net_verdict ur_net_input(struct ur_net *net, const struct ur_net_rx *rx,
 		return ur_ip6_input(net, &p, len, out);
 	if (type == UR_ETHERTYPE_ARP)
 		return ur_arp_input(net, &p, len, out);
-	return ur_net_not_ours(net, out, &p, &net->count.drop_ethertype);
+	return ur_net_to_host(net, out, &p);
 }
 
 uint64_t ur_net_deadline(const struct ur_net *net)

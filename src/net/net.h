@@ -99,9 +99,6 @@ struct ur_net_config {
 	 * Linux's GRO does not merge such packets.
 	 */
 	bool udp4_sum;
-	/* A host handles everything but RoCE (a TAP). Without one the stack
-	 * sends the ICMP errors for closed ports. */
-	bool host;
 	/*
 	 * Number of probes for duplicate addresses (RFC 5227, RFC 4862); 0:
 	 * announce at once. A duplicate address is reported
@@ -141,7 +138,7 @@ struct ur_net_rx {
 enum ur_net_verdict {
 	UR_NET_DONE, /* nothing left to do: answered, or dropped and counted */
 	UR_NET_ROCE, /* out->roce is to go to ur_roce_input() */
-	UR_NET_HOST, /* the frame is for the host (only if there is one) */
+	UR_NET_HOST, /* the frame is for the host */
 };
 
 struct ur_net_in {

@@ -88,7 +88,6 @@ static int make_net(struct ur_port_core *c, const struct ur_port_spec *spec)
 		.scope_id = c->ifindex,
 		.naddrs = spec->naddrs,
 		.tx = c->info.tx,
-		.host = true,
 		.probes = PROBES,
 		.event = on_event,
 		.arg = c,

@@ -44,7 +44,7 @@ static void receive(const struct pcap *p, const struct pcap_packet *pkt,
 
 	start(&s, !group ? pkt->flow.dst : pkt->v4 ? other : other6, p->frame);
 	if (group) { /* the host's */
-		assert_int_equal(stk_in(&s, p->frame, len), UR_NET_DONE);
+		assert_int_equal(stk_in(&s, p->frame, len), UR_NET_HOST);
 		stk_fini(&s);
 		return;
 	}
