@@ -282,29 +282,6 @@ int ur_guard_crc32c(uint32_t *crc, const void *src, size_t len)
 	return 0;
 }
 
-/* Chunks of a packet's size stay in the first-level cache between the two. */
-int ur_guard_copy_crc32(void *dst, const void *src, size_t len, uint32_t *crc)
-{
-	const size_t chunk = 4096;
-	const uint8_t *from = src;
-	uint8_t *to = dst;
-	uint32_t value = *crc;
-
-	while (len) {
-		size_t n = len < chunk ? len : chunk;
-
-		if (ur_remote_is_none() ? ur_guard_call(copy_bytes, to, from, n)
-					: ur_guard_copy(to, from, n))
-			return -EFAULT;
-		value = ur_crc32(value, to, n);
-		to += n;
-		from += n;
-		len -= n;
-	}
-	*crc = value;
-	return 0;
-}
-
 struct atomic_args {
 	uint64_t compare;
 	uint64_t operand;

@@ -36,13 +36,6 @@ int ur_guard_crc32(uint32_t *crc, const void *src, size_t len);
 int ur_guard_crc32c(uint32_t *crc, const void *src, size_t len); /* CRC-32C */
 
 /*
- * Copy and update the CRC in one pass over the data.  dst is private memory of
- * the library that cannot fault: the CRC is that of the bytes that arrived
- * there, even if the application changes src meanwhile.
- */
-int ur_guard_copy_crc32(void *dst, const void *src, size_t len, uint32_t *crc);
-
-/*
  * An atomic operation on 8 aligned bytes in native byte order; *old gets the
  * old value.  0 or -EFAULT.
  */

@@ -11,7 +11,9 @@
 #ifndef UR_BASE_SYS_H
 #define UR_BASE_SYS_H
 
+#include <errno.h>
 #include <poll.h>
+#include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -119,6 +121,29 @@ static inline int ur_sys_poll(struct pollfd *fds, nfds_t n, int ms)
 static inline int ur_sys_nanosleep(const struct timespec *t)
 {
 	return (int)UR_SYS(nanosleep, t, NULL);
+}
+
+/* Signal an eventfd, and take its signals back. */
+static inline void ur_event_signal(int fd)
+{
+	uint64_t one = 1;
+
+	(void)!ur_sys_write(fd, &one, sizeof(one));
+}
+
+static inline void ur_event_clear(int fd)
+{
+	uint64_t count;
+
+	(void)!ur_sys_read(fd, &count, sizeof(count));
+}
+
+/* The set becomes readable with fd. 0 or -errno. */
+static inline int ur_watch_fd(int epfd, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
 #endif

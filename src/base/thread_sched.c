@@ -99,12 +99,6 @@ void ur_sched_lock_init(struct ur_sched_lock *l)
 	atomic_init(&l->wanted, false);
 }
 
-void ur_sched_lock_fini(struct ur_sched_lock *l)
-{
-	pthread_mutex_destroy(&l->m);
-	pthread_mutex_destroy(&l->next);
-}
-
 void ur_sched_lock_frequent(struct ur_sched_lock *l)
 {
 	/* The waiter holds `next` until it has `m`, and inherits this thread's

@@ -37,7 +37,6 @@ struct ur_sched_lock {
 };
 
 void ur_sched_lock_init(struct ur_sched_lock *l);
-void ur_sched_lock_fini(struct ur_sched_lock *l);
 
 /* For the frequent holder: a waiter gets the lock first, and inherits this
  * thread's priority until it unlocks. */

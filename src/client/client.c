@@ -176,29 +176,15 @@ static int take_slot(struct ur_client *c, uint32_t *slot, int *fd)
 	return 0;
 }
 
-/* -ECONNRESET: ask again, the daemon died. */
-static int ask_slot(struct ur_client *c, uint64_t deadline, uint32_t *slot,
-		    int *fd)
-{
-	struct ur_ipc_msg m = { .type = UR_IPC_SLOT_GET };
-	int err = ur_client_conn_ask(c, &m, deadline);
-
-	return err ? err : take_slot(c, slot, fd);
-}
-
 static int get_slot(struct ur_client *c, uint32_t *slot, int *fd)
 {
-	uint64_t deadline = ur_clock_ns() + SLOT_WAIT_NS;
+	struct ur_ipc_msg m = { .type = UR_IPC_SLOT_GET };
 	int err;
 
 	if (c->state == UR_CLIENT_ALONE)
 		return sole_slot(c, slot, fd);
-	do {
-		err = c->state == UR_CLIENT_LOST ? ur_client_conn_open(c) : 0;
-		if (!err)
-			err = ask_slot(c, deadline, slot, fd);
-	} while (err == -ECONNRESET && ur_clock_ns() < deadline);
-	return err;
+	err = ur_client_conn_ask_again(c, &m, -1, ur_clock_ns() + SLOT_WAIT_NS);
+	return err ? err : take_slot(c, slot, fd);
 }
 
 int ur_client_slot(struct ur_client *c, uint32_t *slot, int *fd)
@@ -282,7 +268,8 @@ int ur_client_ring(struct ur_client *c, uint32_t slot, uint32_t ifindex,
 
 	ur_lock(&c->lock);
 	if (c->state == UR_CLIENT_UP)
-		err = ur_client_conn_ask(c, &m, ur_clock_ns() + SLOT_WAIT_NS);
+		err = ur_client_conn_ask(c, &m, -1,
+					 ur_clock_ns() + SLOT_WAIT_NS);
 	if (!err)
 		err = take_ring(c, sock);
 	ur_unlock(&c->lock);

@@ -24,17 +24,10 @@ void ur_client_on_mad(struct ur_client *c, ur_client_mad fn, void *arg)
 	ur_unlock(&c->lock);
 }
 
-/* Ask this urnicd or the next one. */
 static int ask(struct ur_client *c, struct ur_ipc_msg *m)
 {
-	uint64_t deadline = ur_clock_ns() + ASK_NS;
-	int err;
+	int err = ur_client_conn_ask_again(c, m, -1, ur_clock_ns() + ASK_NS);
 
-	do {
-		err = c->state == UR_CLIENT_LOST ? ur_client_conn_open(c) : 0;
-		if (!err)
-			err = ur_client_conn_ask(c, m, deadline);
-	} while (err == -ECONNRESET && ur_clock_ns() < deadline);
 	if (!err && c->reply.type != UR_IPC_BOUND)
 		err = -EPROTO;
 	return err ? err : ur_client_conn_error(c->reply.error, "RDMA ports");

@@ -358,8 +358,8 @@ static int await(struct ur_client *c, uint64_t deadline_ns)
 	return err;
 }
 
-int ur_client_conn_ask_fd(struct ur_client *c, struct ur_ipc_msg *m, int fd,
-			  uint64_t deadline_ns)
+int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m, int fd,
+		       uint64_t deadline_ns)
 {
 	while (c->state == UR_CLIENT_UP && c->proof_fd >= 0) {
 		int err = ur_client_conn_wait(c, deadline_ns);
@@ -377,10 +377,17 @@ int ur_client_conn_ask_fd(struct ur_client *c, struct ur_ipc_msg *m, int fd,
 	return await(c, deadline_ns);
 }
 
-int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m,
-		       uint64_t deadline_ns)
+int ur_client_conn_ask_again(struct ur_client *c, struct ur_ipc_msg *m, int fd,
+			     uint64_t deadline_ns)
 {
-	return ur_client_conn_ask_fd(c, m, -1, deadline_ns);
+	int err;
+
+	do {
+		err = c->state == UR_CLIENT_LOST ? ur_client_conn_open(c) : 0;
+		if (!err)
+			err = ur_client_conn_ask(c, m, fd, deadline_ns);
+	} while (err == -ECONNRESET && ur_clock_ns() < deadline_ns);
+	return err;
 }
 
 int ur_client_conn_error(uint16_t error, const char *of_what)

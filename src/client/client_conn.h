@@ -141,14 +141,15 @@ int ur_client_conn_read(struct ur_client *c);
 int ur_client_conn_wait(struct ur_client *c, uint64_t deadline_ns);
 
 /*
- * One request and its reply in c->reply.  0; -ECONNRESET: the daemon died, ask
- * again; -ETIMEDOUT at deadline_ns.
+ * One request, with a descriptor beside it (-1: none), and its reply in
+ * c->reply.  0; -ECONNRESET: the daemon died, ask again; -ETIMEDOUT at
+ * deadline_ns.
  */
-int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m,
+int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m, int fd,
 		       uint64_t deadline_ns);
-/* The same with a descriptor beside it; -1: none. */
-int ur_client_conn_ask_fd(struct ur_client *c, struct ur_ipc_msg *m, int fd,
-			  uint64_t deadline_ns);
+/* If the daemon dies, or is not there, ask the next one. */
+int ur_client_conn_ask_again(struct ur_client *c, struct ur_ipc_msg *m, int fd,
+			     uint64_t deadline_ns);
 
 /* An errno of urnicd's as -errno here.  EDQUOT is logged. */
 int ur_client_conn_error(uint16_t error, const char *of_what);

@@ -27,7 +27,7 @@ static int ask(struct ur_client *c, struct ur_ipc_msg *m, int fd,
 	if (is_hanging(c))
 		return -EBUSY;
 	if (c->state == UR_CLIENT_UP)
-		err = ur_client_conn_ask_fd(c, m, fd, ur_clock_ns() + WAIT_NS);
+		err = ur_client_conn_ask(c, m, fd, ur_clock_ns() + WAIT_NS);
 	c->tcp_late_ns = err == -ETIMEDOUT ? ur_clock_ns() : 0;
 	if (err)
 		return err;

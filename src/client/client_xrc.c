@@ -22,20 +22,6 @@ static int reply_of(struct ur_client *c, enum ur_ipc_type type)
 	return ur_client_conn_error(c->reply.error, "XRC domains");
 }
 
-/* Ask this urnicd or the next one; fd -1: no descriptor. */
-static int ask_once(struct ur_client *c, struct ur_ipc_msg *m, int fd,
-		    uint64_t deadline)
-{
-	int err;
-
-	do {
-		err = c->state == UR_CLIENT_LOST ? ur_client_conn_open(c) : 0;
-		if (!err)
-			err = ur_client_conn_ask_fd(c, m, fd, deadline);
-	} while (err == -ECONNRESET && ur_clock_ns() < deadline);
-	return err;
-}
-
 static int remember(struct ur_client *c, const struct ur_xrc_file *file, int fd)
 {
 	struct ur_client_xrcd *x;
@@ -66,7 +52,7 @@ static int join(struct ur_client *c, struct ur_ipc_msg *m, int fd)
 		ur_lock(&c->lock);
 		err = c->state == UR_CLIENT_ALONE
 			      ? -EOPNOTSUPP
-			      : ask_once(c, m, fd, deadline);
+			      : ur_client_conn_ask_again(c, m, fd, deadline);
 		if (!err)
 			err = reply_of(c, UR_IPC_XRCD);
 		if (!err) {
@@ -123,7 +109,8 @@ int ur_client_xrc_link(struct ur_client *c, const struct ur_xrc_file *file,
 	ur_lock(&c->lock);
 	err = c->state == UR_CLIENT_ALONE
 		      ? -ENOENT
-		      : ask_once(c, &m, -1, ur_clock_ns() + ASK_NS);
+		      : ur_client_conn_ask_again(c, &m, -1,
+						 ur_clock_ns() + ASK_NS);
 	if (!err)
 		err = reply_of(c, UR_IPC_XRC_LINK);
 	if (!err && c->reply_fd < 0)

@@ -40,60 +40,51 @@ enum {
 };
 
 static const struct {
-	const char *name;
 	uint32_t fields;
-	uint8_t fds;
+	uint8_t fds; /* 0: there is no such message */
 } rows[UR_IPC_TYPES] = {
-	[UR_IPC_HELLO] = { "HELLO", F_VERSION | F_ROLE, FD_0 | FD_1 | FD_2 },
-	[UR_IPC_WELCOME] = { "WELCOME", F_VERSION | F_PID, FD_0 | FD_2 },
-	[UR_IPC_SLOT_GET] = { "SLOT_GET", 0, FD_0 },
-	[UR_IPC_SLOT] = { "SLOT", F_SLOT, FD_1 },
-	[UR_IPC_SLOT_PUT] = { "SLOT_PUT", F_SLOT, FD_0 },
-	[UR_IPC_CLAIM] = { "CLAIM", F_SLOT, FD_1 },
-	[UR_IPC_CLAIMED] = { "CLAIMED", F_SLOT | F_ERROR, FD_0 },
-	[UR_IPC_ERROR] = { "ERROR", F_ERROR | F_TEXT, FD_0 },
-	[UR_IPC_REPORT_GET] = { "REPORT_GET", 0, FD_0 },
-	[UR_IPC_REPORT] = { "REPORT", 0, FD_0 | FD_1 },
-	[UR_IPC_SHOW] = { "SHOW", 0, FD_0 },
-	[UR_IPC_SUMMARY] = { "SUMMARY",
-			     F_PID | F_UID | F_SINCE | F_DROPPED | F_SLOTS,
+	[UR_IPC_HELLO] = { F_VERSION | F_ROLE, FD_0 | FD_1 | FD_2 },
+	[UR_IPC_WELCOME] = { F_VERSION | F_PID, FD_0 | FD_2 },
+	[UR_IPC_SLOT_GET] = { 0, FD_0 },
+	[UR_IPC_SLOT] = { F_SLOT, FD_1 },
+	[UR_IPC_SLOT_PUT] = { F_SLOT, FD_0 },
+	[UR_IPC_CLAIM] = { F_SLOT, FD_1 },
+	[UR_IPC_CLAIMED] = { F_SLOT | F_ERROR, FD_0 },
+	[UR_IPC_ERROR] = { F_ERROR | F_TEXT, FD_0 },
+	[UR_IPC_REPORT_GET] = { 0, FD_0 },
+	[UR_IPC_REPORT] = { 0, FD_0 | FD_1 },
+	[UR_IPC_SHOW] = { 0, FD_0 },
+	[UR_IPC_SUMMARY] = { F_PID | F_UID | F_SINCE | F_DROPPED | F_SLOTS,
 			     FD_0 | FD_1 },
-	[UR_IPC_NEXT] = { "NEXT", F_ID, FD_0 },
-	[UR_IPC_PROCESS] = { "PROCESS",
-			     F_ID | F_PID | F_UID | F_SINCE | F_ANSWERED |
+	[UR_IPC_NEXT] = { F_ID, FD_0 },
+	[UR_IPC_PROCESS] = { F_ID | F_PID | F_UID | F_SINCE | F_ANSWERED |
 				     F_COMM | F_SLOTS,
 			     FD_0 | FD_1 },
-	[UR_IPC_END] = { "END", 0, FD_0 },
-	[UR_IPC_BIND] = { "BIND", F_HANDLE | F_PS | F_PORT | F_FLAGS | F_ADDR,
-			  FD_0 },
-	[UR_IPC_BOUND] = { "BOUND", F_ERROR | F_HANDLE | F_PORT, FD_0 },
-	[UR_IPC_LISTEN] = { "LISTEN", F_HANDLE, FD_0 },
-	[UR_IPC_UNBIND] = { "UNBIND", F_HANDLE, FD_0 },
-	[UR_IPC_MAD_IN] = { "MAD_IN", F_MAD, FD_0 },
-	[UR_IPC_EXIT_FILE] = { "EXIT_FILE", 0, FD_1 },
-	[UR_IPC_XRCD_OPEN] = { "XRCD_OPEN", F_FLAGS | F_FILE, FD_1 },
-	[UR_IPC_XRCD] = { "XRCD", F_ERROR, FD_0 },
-	[UR_IPC_XRCD_CLOSE] = { "XRCD_CLOSE", F_FILE, FD_0 },
-	[UR_IPC_XRC_GET] = { "XRC_GET", F_SLOT | F_FILE, FD_0 },
-	[UR_IPC_XRC_LINK] = { "XRC_LINK", F_ERROR, FD_0 | FD_1 },
-	[UR_IPC_XRC_PEER] = { "XRC_PEER", F_SLOT | F_FILE, FD_1 },
-	[UR_IPC_PEER] = { "PEER", F_SLOT | F_ERROR | F_HANDLE, FD_0 | FD_2 },
-	[UR_IPC_RING_GET] = { "RING_GET", F_SLOT | F_ID, FD_0 },
-	[UR_IPC_RING] = { "RING", F_ERROR, FD_0 | FD_1 },
-	[UR_IPC_TCP_RING_GET] = { "TCP_RING_GET", F_ID, FD_0 },
-	[UR_IPC_TCP_LEASE] = { "TCP_LEASE", F_HANDLE, FD_1 },
-	[UR_IPC_TCP_LEASED] = { "TCP_LEASED", F_ERROR, FD_0 },
-	[UR_IPC_TCP_PUT] = { "TCP_PUT", F_HANDLE, FD_0 },
+	[UR_IPC_END] = { 0, FD_0 },
+	[UR_IPC_BIND] = { F_HANDLE | F_PS | F_PORT | F_FLAGS | F_ADDR, FD_0 },
+	[UR_IPC_BOUND] = { F_ERROR | F_HANDLE | F_PORT, FD_0 },
+	[UR_IPC_LISTEN] = { F_HANDLE, FD_0 },
+	[UR_IPC_UNBIND] = { F_HANDLE, FD_0 },
+	[UR_IPC_MAD_IN] = { F_MAD, FD_0 },
+	[UR_IPC_EXIT_FILE] = { 0, FD_1 },
+	[UR_IPC_XRCD_OPEN] = { F_FLAGS | F_FILE, FD_1 },
+	[UR_IPC_XRCD] = { F_ERROR, FD_0 },
+	[UR_IPC_XRCD_CLOSE] = { F_FILE, FD_0 },
+	[UR_IPC_XRC_GET] = { F_SLOT | F_FILE, FD_0 },
+	[UR_IPC_XRC_LINK] = { F_ERROR, FD_0 | FD_1 },
+	[UR_IPC_XRC_PEER] = { F_SLOT | F_FILE, FD_1 },
+	[UR_IPC_PEER] = { F_SLOT | F_ERROR | F_HANDLE, FD_0 | FD_2 },
+	[UR_IPC_RING_GET] = { F_SLOT | F_ID, FD_0 },
+	[UR_IPC_RING] = { F_ERROR, FD_0 | FD_1 },
+	[UR_IPC_TCP_RING_GET] = { F_ID, FD_0 },
+	[UR_IPC_TCP_LEASE] = { F_HANDLE, FD_1 },
+	[UR_IPC_TCP_LEASED] = { F_ERROR, FD_0 },
+	[UR_IPC_TCP_PUT] = { F_HANDLE, FD_0 },
 };
 
 static bool known(unsigned int type)
 {
-	return type < UR_IPC_TYPES && rows[type].name;
-}
-
-const char *ur_ipc_type_name(enum ur_ipc_type type)
-{
-	return known(type) ? rows[type].name : "unknown";
+	return type < UR_IPC_TYPES && rows[type].fds;
 }
 
 static void put_string(struct ur_wr *w, const char *s, size_t cap)

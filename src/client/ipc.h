@@ -12,14 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UR_IPC_VERSION	 7u
-#define UR_IPC_MAX	 3072u /* bytes of the longest message */
-#define UR_IPC_TEXT	 256u  /* with the final zero */
-#define UR_IPC_COMM	 16u   /* with the final zero */
-#define UR_IPC_MAX_FDS	 2u
-#define UR_SLOTS	 1024u /* 10 bits of the QPN; slot 0 is urnicd's */
-#define UR_QPN_SLOT(qpn) ((qpn) >> 14)
-#define UR_IPC_MAD	 256u /* bytes of a management datagram */
+#define UR_IPC_VERSION 7u
+#define UR_IPC_MAX     3072u /* bytes of the longest message */
+#define UR_IPC_TEXT    256u  /* with the final zero */
+#define UR_IPC_COMM    16u   /* with the final zero */
+#define UR_IPC_MAX_FDS 2u
+#define UR_SLOTS       1024u /* 10 bits of the QPN; slot 0 is urnicd's */
+#define UR_IPC_MAD     256u  /* bytes of a management datagram */
 
 enum ur_ipc_type {
 	UR_IPC_HELLO = 1,

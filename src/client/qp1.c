@@ -58,7 +58,7 @@ int ur_qp1_open(int rx_fd, struct ur_qp1 **out)
 	err = ur_udp_link_create(fd, &q->link);
 	if (err)
 		goto free_q;
-	q->link->ops->tell_ip(q->link, true);
+	ur_udp_tell_ip(q->link, true);
 	ur_rng_secret(&q->psn, sizeof(q->psn));
 	*out = q;
 	return 0;

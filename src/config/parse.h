@@ -24,8 +24,7 @@ struct ur_parse {
 	char port_name[UR_MAX_DEVICES][UR_PORT_NAME_LEN];
 	size_t port_name_at[UR_MAX_DEVICES];
 	struct ur_port_spec *port; /* the port being read */
-	size_t port_at[UR_MAX_PORTS];
-	size_t gateway_at; /* where its gateway was given */
+	size_t gateway_at;	   /* where its gateway was given */
 };
 
 struct ur_parse_key {

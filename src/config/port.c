@@ -262,7 +262,6 @@ static bool take_port(struct ur_parse *p)
 	p->port->mtu = MTU_DEFAULT;
 	p->port->queues = 1;
 	p->port->priority = 1;
-	p->port_at[p->c->nports] = at;
 	if (!UR_PARSE_OBJECT(p, keys, "a port, an object") ||
 	    !check_port(p, at))
 		return false;

@@ -70,9 +70,7 @@ static void expire(struct ur_cmt_timer *t, uint64_t now_ns)
 
 static void signal_inbox(struct ur_cm_roce *rt)
 {
-	uint64_t one = 1;
-
-	(void)!ur_sys_write(rt->inbox_src.fd, &one, sizeof(one));
+	ur_event_signal(rt->inbox_src.fd);
 }
 
 static bool put(struct ur_cm_roce *rt, const struct ur_cm_dgram *d)

@@ -46,12 +46,11 @@ static bool is_own_thread(const struct ur_cmt *t)
 
 static void wake(struct ur_cmt *t)
 {
-	uint64_t one = 1;
 
 	if (t->sleep_until_ns == 0 || t->woken)
 		return;
 	t->woken = true;
-	(void)!ur_sys_write(t->wake_fd, &one, sizeof(one));
+	ur_event_signal(t->wake_fd);
 }
 
 int ur_conn_post(struct ur_conn *c, const struct ur_conn_event *ev)

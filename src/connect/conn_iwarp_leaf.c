@@ -82,12 +82,11 @@ bool iw_is_program_port(uint16_t port)
 void iw_leaf_down(void *arg)
 {
 	struct iw_conn *i = arg;
-	uint64_t one = 1;
 
 	pthread_mutex_lock(&leaf_lock);
 	if (ur_list_empty(&i->down))
 		ur_list_add_tail(&down_list, &i->down);
-	(void)!ur_sys_write(source.fd, &one, sizeof(one));
+	ur_event_signal(source.fd);
 	pthread_mutex_unlock(&leaf_lock);
 }
 

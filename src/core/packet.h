@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "core/types.h"
+
 #define UR_BURST_PKTS	64u
 #define UR_BURST_BYTES	65000u /* below the largest UDP payload on IPv4 */
 #define UR_BURST_IOV	600u
@@ -32,7 +34,7 @@ struct ur_sports {
 
 static inline uint32_t ur_sport_of(uint32_t dqpn)
 {
-	return dqpn >> 14 & (UR_SPORTS - 1);
+	return dqpn >> UR_SLOT_SHIFT & (UR_SPORTS - 1);
 }
 
 /* One received UDP payload (BTH to ICRC).  Valid only during the call. */

@@ -84,7 +84,7 @@ struct ur_qp_init {
 struct ur_qp {
 	enum ur_qp_type type;
 	_Atomic enum ur_qp_state state; /* written under the lane's lock */
-	uint32_t qpn;			/* slot << 14 | index */
+	uint32_t qpn;			/* UR_QPN_SLOT() */
 	uint32_t source_qpn; /* the QP number in sent datagrams; 0: qpn */
 	bool sq_sig_all;
 	bool on_shm; /* requests go through shared memory (shm/shm.h); lane */

@@ -14,15 +14,6 @@ struct cursor {
 	uint64_t off;
 };
 
-uint64_t ur_sge_total(const struct ur_sge *sge, uint32_t n)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < n; i++)
-		sum += sge[i].length;
-	return sum;
-}
-
 /* The memory behind a null region. The source is never written, the sink never
  * read; neither has pages until it is used. */
 #define NULL_PIECE 65536u

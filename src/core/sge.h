@@ -11,9 +11,6 @@
 
 #include "core/mr.h"
 
-/* Sum of the lengths; 64 bits so that it cannot wrap. */
-uint64_t ur_sge_total(const struct ur_sge *sge, uint32_t n);
-
 /*
  * Copy len bytes to offset `off` of the list. 0; -EACCES: an lkey, range or
  * right does not fit; -EFAULT: memory is unmapped; -EMSGSIZE: beyond the list.

@@ -11,6 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The number of a QP, or of an XRC SRQ: slot << UR_SLOT_SHIFT | index. */
+#define UR_SLOT_SHIFT	 14u
+#define UR_QPN_SLOT(qpn) ((qpn) >> UR_SLOT_SHIFT)
+
 enum ur_qp_type {
 	UR_QPT_RC = 2,
 	UR_QPT_UC = 3,

@@ -36,7 +36,7 @@ int ur_srq_table_add(struct ur_srq_table *t, struct ur_srq *srq, uint32_t slot)
 		do {
 			t->next = (t->next + 1) & UR_SRQ_INDEX_MASK;
 		} while (t->next == 0 || at(t, t->next));
-		srq->number = slot << UR_SRQ_INDEX_BITS | t->next;
+		srq->number = slot << UR_SLOT_SHIFT | t->next;
 		atomic_store_explicit(&t->slots[t->next], srq,
 				      memory_order_release);
 		t->count++;

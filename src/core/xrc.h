@@ -15,8 +15,7 @@
 #include "core/srq.h"
 
 #define UR_SRQN_MASK	  0xffffffu
-#define UR_SRQ_INDEX_BITS 14u
-#define UR_SRQ_INDEX_MASK ((1u << UR_SRQ_INDEX_BITS) - 1u)
+#define UR_SRQ_INDEX_MASK ((1u << UR_SLOT_SHIFT) - 1u)
 
 struct ur_xrcd {
 	_Atomic uint32_t users; /* SRQs and target QPs: closing needs 0 */
@@ -31,7 +30,7 @@ struct ur_srq_table {
 	struct ur_lock lock; /* writers */
 	uint32_t next;	     /* index to try first; lock */
 	uint32_t count;	     /* lock */
-	struct ur_srq *_Atomic slots[1u << UR_SRQ_INDEX_BITS];
+	struct ur_srq *_Atomic slots[1u << UR_SLOT_SHIFT];
 };
 
 /* NULL: out of memory. */

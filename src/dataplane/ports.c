@@ -37,8 +37,7 @@
 #include "ports/port.h"
 #include "ports/ring.h"
 
-#define QPN_INDEX_BITS	14
-#define QPN_SLOT_MASK	(0xffffffu << QPN_INDEX_BITS & 0xffffffu)
+#define QPN_SLOT_MASK	(0xffffffu << UR_SLOT_SHIFT & 0xffffffu)
 #define BURSTS_PER_TURN 16
 #define HOST_EVERY	32u
 #define SPIN_MAX_NS	20000u
@@ -124,7 +123,7 @@ static bool deliver(void *arg, const struct ur_rx *rx)
 	struct port *p = arg;
 	uint32_t qpn = (uint32_t)rx->data[5] << 16 |
 		       (uint32_t)rx->data[6] << 8 | rx->data[7];
-	struct lane *l = p->lanes[qpn >> QPN_INDEX_BITS];
+	struct lane *l = p->lanes[qpn >> UR_SLOT_SHIFT];
 
 	if (!l || l->broken)
 		return false;
@@ -444,7 +443,7 @@ static void free_lane(struct lane *l)
 static void steer(const struct lane *l, unsigned int slot, bool on)
 {
 	(on ? ur_port_steer : ur_port_unsteer)(
-		l->queue->port, slot << QPN_INDEX_BITS, QPN_SLOT_MASK);
+		l->queue->port, slot << UR_SLOT_SHIFT, QPN_SLOT_MASK);
 }
 
 /* The locks of all queues are held. */

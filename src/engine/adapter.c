@@ -456,18 +456,23 @@ int ur_adapter_srq_publish(struct ur_adapter *a, struct ur_srq *srq)
 	return 0;
 }
 
-bool ur_adapter_has_qpn(struct ur_adapter *a, uint32_t qpn)
+struct ur_lane *ur_adapter_lane_of(const struct ur_adapter *a, uint32_t qpn)
 {
 	uint32_t n = atomic_load_explicit(&a->lane_count, memory_order_acquire);
 
 	for (uint32_t i = 0; i < n; i++) {
-		const struct ur_lane *l = atomic_load_explicit(
-			&a->lanes[i], memory_order_acquire);
+		struct ur_lane *l = atomic_load_explicit(&a->lanes[i],
+							 memory_order_acquire);
 
-		if (UR_QPN_SLOT(qpn) == l->slot)
-			return true;
+		if (l->roce && l->slot == UR_QPN_SLOT(qpn))
+			return l;
 	}
-	return false;
+	return NULL;
+}
+
+bool ur_adapter_has_qpn(const struct ur_adapter *a, uint32_t qpn)
+{
+	return ur_adapter_lane_of(a, qpn) != NULL;
 }
 
 int ur_adapter_srq_remove(struct ur_adapter *a, struct ur_srq *srq)

@@ -4,20 +4,6 @@
 
 #include "engine/internal.h"
 
-static struct ur_lane *lane_of(struct ur_adapter *a, uint32_t slot)
-{
-	uint32_t n = atomic_load_explicit(&a->lane_count, memory_order_acquire);
-
-	for (uint32_t i = 0; i < n; i++) {
-		struct ur_lane *l = atomic_load_explicit(&a->lanes[i],
-							 memory_order_acquire);
-
-		if (l->roce && l->slot == slot)
-			return l;
-	}
-	return NULL;
-}
-
 int ur_adapter_qp_alternate(struct ur_adapter *a, uint32_t qpn,
 			    uint32_t dest_qpn, const struct ur_av *av,
 			    uint8_t timeout)
@@ -26,7 +12,7 @@ int ur_adapter_qp_alternate(struct ur_adapter *a, uint32_t qpn,
 				   .alt_av = *av,
 				   .alt_port_num = 1,
 				   .alt_timeout = timeout };
-	struct ur_lane *l = lane_of(a, UR_QPN_SLOT(qpn));
+	struct ur_lane *l = ur_adapter_lane_of(a, qpn);
 	int err = -ENOENT;
 	struct ur_qp *qp;
 

@@ -26,10 +26,6 @@ struct ur_lane;
  * more reference.  Starts no daemon and no lane until one is needed (the first
  * QP).  -ENODEV: there is no such device. */
 int ur_adapter_get_at(uint32_t index, struct ur_adapter **out);
-
-/* That of the first device of a kind, and of the first of RoCE. */
-int ur_adapter_get_kind(enum ur_dev_kind kind, struct ur_adapter **out);
-int ur_adapter_get(struct ur_adapter **out);
 void ur_adapter_put(struct ur_adapter *a);
 
 /*
@@ -82,7 +78,7 @@ int ur_adapter_qp_alternate(struct ur_adapter *a, uint32_t qpn,
 			    uint8_t timeout);
 
 /* Has a queue pair of this process this number? */
-bool ur_adapter_has_qpn(struct ur_adapter *a, uint32_t qpn);
+bool ur_adapter_has_qpn(const struct ur_adapter *a, uint32_t qpn);
 
 int ur_adapter_mcast(struct ur_adapter *a, struct ur_qp *qp,
 		     const uint8_t gid[16], bool attach);

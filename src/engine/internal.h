@@ -283,6 +283,9 @@ static inline struct ur_lane *ur_adapter_next_lane(struct ur_adapter *a,
 	return atomic_load_explicit(&a->lanes[i], memory_order_acquire);
 }
 
+/* The lane of RoCE with the slot of that queue pair; NULL: another process'. */
+struct ur_lane *ur_adapter_lane_of(const struct ur_adapter *a, uint32_t qpn);
+
 /* A direct call for RoCE, since the indirect one costs it more. */
 static inline void ur_lane_kick(struct ur_lane *l, struct ur_qp *qp,
 				uint64_t now_ns)

@@ -18,6 +18,7 @@
 #include "engine/internal.h"
 #include "engine/timescale.h"
 #include "shm/shm.h"
+#include "sockets/udp.h"
 
 void ur_lane_lock(struct ur_lane *l)
 {
@@ -142,7 +143,7 @@ void ur_lane_serve_qp1(struct ur_lane *l)
 	l->serves_qp1 = true;
 	/* QP1 is UD, and answers have the traffic class of the request. */
 	l->ud_qps++;
-	l->link->ops->tell_ip(l->link, true);
+	ur_udp_tell_ip(l->link->udp, true);
 	ur_lane_unlock(l);
 }
 

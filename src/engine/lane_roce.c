@@ -95,7 +95,7 @@ static void count_ud(struct ur_lane *l, const struct ur_qp *qp, int change)
 		return;
 	l->ud_qps = before + (uint32_t)change;
 	if ((before == 0) != (l->ud_qps == 0))
-		l->link->ops->tell_ip(l->link, l->ud_qps > 0);
+		ur_udp_tell_ip(l->link->udp, l->ud_qps > 0);
 }
 
 static int roce_attach(struct ur_lane *l, struct ur_qp *qp)

@@ -11,6 +11,7 @@
 #include "base/addr.h"
 #include "base/log.h"
 #include "engine/internal.h"
+#include "sockets/udp.h"
 
 typedef int (*membership)(struct ur_link *link, const uint8_t group[16],
 			  const uint8_t source[16]);
@@ -41,7 +42,7 @@ static int on_interfaces(struct ur_lane *l, const uint8_t gid[16],
 		if (again)
 			continue;
 		seen[n++] = g.ifindex;
-		r = fn(l->link, gid, g.addr);
+		r = fn(l->link->udp, gid, g.addr);
 		if (r == 0 || r == -EADDRINUSE)
 			done = true;
 		else
@@ -72,7 +73,7 @@ static void drop(struct ur_lane *l, struct ur_member *m)
 
 	ur_list_del(&m->node);
 	if (!find(l, NULL, m->gid))
-		err = on_interfaces(l, m->gid, l->link->ops->leave);
+		err = on_interfaces(l, m->gid, ur_udp_leave);
 	if (err)
 		ur_debug("lane %u: leaving a group: %s", l->id, strerror(-err));
 	free(m);
@@ -92,7 +93,7 @@ int ur_lane_join(struct ur_lane *l, struct ur_qp *qp, const uint8_t gid[16])
 	ur_list_init(&m->node);
 	m->qp = qp;
 	memcpy(m->gid, gid, 16);
-	err = first ? on_interfaces(l, gid, l->link->ops->join) : 0;
+	err = first ? on_interfaces(l, gid, ur_udp_join) : 0;
 	if (err) {
 		free(m);
 		return err;

@@ -143,21 +143,6 @@ int ur_adapter_get_at(uint32_t index, struct ur_adapter **out)
 	return err;
 }
 
-int ur_adapter_get_kind(enum ur_dev_kind kind, struct ur_adapter **out)
-{
-	const struct ur_config *config = ur_config_get();
-
-	for (uint32_t i = 0; config && i < config->count; i++)
-		if (config->devices[i].kind == kind)
-			return ur_adapter_get_at(i, out);
-	return -ENODEV;
-}
-
-int ur_adapter_get(struct ur_adapter **out)
-{
-	return ur_adapter_get_kind(UR_DEV_ROCE, out);
-}
-
 /* It is kept for the next open: taking a slot and starting threads again
  * would cost more than an idle lane does, which is nothing. */
 void ur_adapter_put(struct ur_adapter *a)

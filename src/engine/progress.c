@@ -731,8 +731,7 @@ static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 	if (!now)
 		now = ur_clock_ns();
 	wake = ur_lane_note_poll(l, now);
-	/* Not with `wake`: the helper has to be told that polling began. */
-	if (!wake && quick && l->shm_hot && poll_without_link(l, now)) {
+	if (quick && l->shm_hot && poll_without_link(l, now)) {
 		end_poll(l, false);
 		return true;
 	}

@@ -173,19 +173,6 @@ void ur_shm_configure(struct ur_lane *l, struct ur_roce_config *cfg)
 	cfg->want_arg = l;
 }
 
-static struct ur_lane *lane_among(const struct ur_adapter *a, uint16_t slot)
-{
-	uint32_t n = atomic_load(&a->lane_count);
-
-	for (uint32_t i = 0; i < n; i++) {
-		struct ur_lane *l = atomic_load(&a->lanes[i]);
-
-		if (l->roce && l->slot == slot)
-			return l;
-	}
-	return NULL;
-}
-
 /*
  * Lock every lane of the process, or as many as are free before one that is
  * not.
@@ -236,7 +223,8 @@ static struct ur_lane *lane_of(uint16_t slot)
 {
 	for (uint32_t k = 0; k < UR_MAX_DEVICES; k++) {
 		const struct ur_adapter *a = ur_process_adapter(k);
-		struct ur_lane *l = a ? lane_among(a, slot) : NULL;
+		struct ur_lane *l =
+			a ? ur_adapter_lane_of(a, slot << UR_SLOT_SHIFT) : NULL;
 
 		if (l)
 			return l;

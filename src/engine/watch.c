@@ -111,9 +111,7 @@ static void *watcher_main(void *arg)
 
 void ur_watcher_wake(void)
 {
-	uint64_t one = 1;
-
-	(void)!ur_sys_write(wake_fd, &one, sizeof(one));
+	ur_event_signal(wake_fd);
 }
 
 void ur_watcher_abandon(void)

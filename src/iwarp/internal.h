@@ -23,8 +23,7 @@
 #include "wire/mpa.h"
 #include "wire/rdmap.h"
 
-#define UR_IW_SLOT_SHIFT 14u
-#define UR_IW_INDEX_MASK ((1u << UR_IW_SLOT_SHIFT) - 1u)
+#define UR_IW_INDEX_MASK ((1u << UR_SLOT_SHIFT) - 1u)
 
 /* A payload of at least this size is read directly to its destination. */
 #define UR_IW_DIRECT_MIN  8192u
@@ -184,7 +183,6 @@ struct ur_iwarp {
 	struct ur_timers timers;
 	struct ur_list ready;
 	struct ur_list batches;
-	uint32_t batch_count;
 	uint64_t now_ns; /* time argument of the running entry point */
 	struct ur_iwarp_counters cnt;
 };

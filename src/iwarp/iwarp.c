@@ -13,7 +13,7 @@ int ur_iwarp_create(const struct ur_iwarp_config *cfg, struct ur_iwarp **out)
 
 	if (!w)
 		return -ENOMEM;
-	w->qps = calloc(1u << UR_IW_SLOT_SHIFT, sizeof(struct ur_iwqp *));
+	w->qps = calloc(1u << UR_SLOT_SHIFT, sizeof(struct ur_iwqp *));
 	if (!w->qps) {
 		free(w);
 		return -ENOMEM;
@@ -108,7 +108,7 @@ void ur_iwarp_for_each_qp(struct ur_iwarp *w,
 			  void (*fn)(void *arg, const struct ur_qp *qp),
 			  void *arg)
 {
-	for (uint32_t i = 0; i < 1u << UR_IW_SLOT_SHIFT; i++) {
+	for (uint32_t i = 0; i < 1u << UR_SLOT_SHIFT; i++) {
 		if (w->qps[i])
 			fn(arg, w->qps[i]->qp);
 	}

@@ -422,7 +422,7 @@ int ur_iwarp_qp_attach(struct ur_iwarp *w, struct ur_qp *qp)
 	ur_timer_init(&q->timer);
 	w->qps[q->index] = q;
 	w->qp_count++;
-	qp->qpn = w->slot << UR_IW_SLOT_SHIFT | q->index;
+	qp->qpn = w->slot << UR_SLOT_SHIFT | q->index;
 	qp->mrs = w->mrs;
 	qp->proto = q;
 	return 0;

@@ -31,7 +31,6 @@ static struct ur_iw_batch *batch_get(struct ur_iwarp *w)
 		b = malloc(sizeof(*b));
 		if (!b)
 			return NULL;
-		w->batch_count++;
 	} else {
 		b = ur_container_of(w->batches.next, struct ur_iw_batch, node);
 		ur_list_del(&b->node);

@@ -84,32 +84,22 @@ static bool is_unassigned(const uint8_t addr[16])
 	return !memcmp(addr, nobody, 16);
 }
 
-/* RFC 5227 2.1.1, 2.4: does another station use, or probe for, our address? */
+/* RFC 5227 2.1.1, 2.4: does another station use our address? */
 static bool conflicts(struct ur_net *net, const struct arp *a, uint64_t now_ns)
 {
 	struct ur_own *sender = ur_own_find(net, a->spa);
-	struct ur_own *target = ur_own_find(net, a->tpa);
 
-	if (sender && sender->state != UR_OWN_DUPLICATE) {
+	if (sender)
 		ur_own_conflict(net, sender, a->sha, now_ns);
-		return true;
-	}
-	if (target && target->state == UR_OWN_TENTATIVE &&
-	    is_unassigned(a->spa) && a->op == ARP_REQUEST) {
-		ur_own_conflict(net, target, a->sha, now_ns);
-		return true;
-	}
-	return false;
+	return sender != NULL;
 }
 
 static void request(struct ur_net *net, const struct arp *a,
 		    const struct ur_own *target, uint64_t now_ns)
 {
-	bool ours = target && target->state == UR_OWN_READY;
-
 	if (!is_unassigned(a->spa))
-		ur_neigh_claim(net, a->spa, a->sha, ours, now_ns);
-	if (ours)
+		ur_neigh_claim(net, a->spa, a->sha, target != NULL, now_ns);
+	if (target)
 		send(net, ARP_REPLY, a->sha, a->tpa, a->sha, a->spa);
 	else
 		net->count.drop_arp_other++;
@@ -157,10 +147,7 @@ enum ur_net_verdict ur_arp_input(struct ur_net *net, struct ur_net_pkt *p,
 		reply(net, p, &a, target);
 	/* The host may have sent the request. Announcements have no request,
 	 * and tell it that a station has moved. */
-	if (!net->cfg.host ||
-	    (a.op == ARP_REQUEST && memcmp(a.spa, a.tpa, 16) != 0))
+	if (a.op == ARP_REQUEST && memcmp(a.spa, a.tpa, 16) != 0)
 		return UR_NET_DONE;
-	net->count.rx_host++;
-	out->l3 = p->l3;
-	return UR_NET_HOST;
+	return ur_net_to_host(net, out, p);
 }

@@ -15,13 +15,10 @@
 	X(rx_echo)                                                             \
 	X(rx_too_big)                                                          \
 	X(rx_unreachable)                                                      \
-	X(rx_membership_query)                                                 \
 	X(tx_frames)                                                           \
 	X(tx_arp)                                                              \
 	X(tx_nd)                                                               \
 	X(tx_echo)                                                             \
-	X(tx_unreachable)                                                      \
-	X(tx_membership)                                                       \
 	X(tx_parked)                                                           \
 	X(neigh_created)                                                       \
 	X(neigh_evicted)                                                       \
@@ -32,7 +29,6 @@
 	X(drop_runt)                                                           \
 	X(drop_mac)                                                            \
 	X(drop_vlan)                                                           \
-	X(drop_ethertype)                                                      \
 	X(drop_arp_form)                                                       \
 	X(drop_arp_other)                                                      \
 	X(drop_nd_form)                                                        \
@@ -41,7 +37,6 @@
 	X(drop_ip_length)                                                      \
 	X(drop_ip_sum)                                                         \
 	X(drop_ip_source)                                                      \
-	X(drop_ip_dest)                                                        \
 	X(drop_ip_options)                                                     \
 	X(drop_ip_extension)                                                   \
 	X(drop_fragment)                                                       \
@@ -50,7 +45,6 @@
 	X(drop_icmp_form)                                                      \
 	X(drop_icmp_sum)                                                       \
 	X(drop_icmp_other)                                                     \
-	X(drop_no_port)                                                        \
 	X(drop_rate)                                                           \
 	X(drop_tx_full)                                                        \
 	X(drop_parked_full)                                                    \

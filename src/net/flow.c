@@ -32,7 +32,7 @@ uint32_t ur_net_hash(const void *data, uint32_t len)
 
 /* ---- Next hops ---- */
 
-/* Our address to send ARP or ND from; UINT8_MAX: none is ready. */
+/* Our address to send ARP or ND from; UINT8_MAX: there is none. */
 static uint8_t source_for_hop(const struct ur_net *net, const uint8_t hop[16])
 {
 	uint8_t any = UINT8_MAX;
@@ -40,7 +40,7 @@ static uint8_t source_for_hop(const struct ur_net *net, const uint8_t hop[16])
 	for (uint8_t i = 0; i < net->nown; i++) {
 		const struct ur_own *o = &net->own[i];
 
-		if (o->state != UR_OWN_READY || o->v4 != ur_addr_is_v4(hop))
+		if (o->v4 != ur_addr_is_v4(hop))
 			continue;
 		if (ur_own_on_link(o, hop))
 			return i;
@@ -286,7 +286,6 @@ static void put_headers(const struct ur_net *net, struct ur_flow_entry *e)
 	f->sums = sums_of(net, f->v4);
 	f->mtu = mtu_of(net, e->dest);
 	f->local = e->dest->local;
-	f->member = e->dest->group && ur_group_joined(net, k->dst);
 	f->ready = e->dest->group || e->dest->local;
 	if (e->dest->neigh)
 		set_mac(e, e->dest->neigh);
@@ -370,14 +369,13 @@ static int check_key(struct ur_net *net, const struct ur_net_key *k)
 {
 	static const uint8_t loopback[16] = { [15] = 1 };
 	bool v4 = ur_addr_is_v4(k->dst);
-	struct ur_own *o = ur_own_find(net, k->src);
 
 	if (v4 != ur_addr_is_v4(k->src) || ur_addr_is_zero(k->dst) ||
 	    !memcmp(k->dst, loopback, 16))
 		return -EINVAL;
 	if (v4 && (k->dst[12] == 0 || k->dst[12] == 127 || k->dst[12] >= 240))
 		return -EINVAL;
-	return o && o->state == UR_OWN_READY ? 0 : -EADDRNOTAVAIL;
+	return ur_own_find(net, k->src) ? 0 : -EADDRNOTAVAIL;
 }
 
 /* Usually the same as the last time. */
@@ -419,17 +417,6 @@ int ur_net_flow(struct ur_net *net, const struct ur_net_key *key,
 		return err;
 	*out = &e->flow;
 	return 0;
-}
-
-void ur_flow_groups_changed(struct ur_net *net)
-{
-	ur_list_for_each(node, &net->flows) {
-		struct ur_flow_entry *e =
-			ur_container_of(node, struct ur_flow_entry, lru);
-
-		e->flow.member =
-			e->dest->group && ur_group_joined(net, e->key.dst);
-	}
 }
 
 void ur_flow_fini(struct ur_net *net)

@@ -12,24 +12,16 @@
 #define ICMP4_ECHO_REPLY   0u
 #define ICMP4_UNREACHABLE  3u
 #define ICMP4_ECHO	   8u
-#define ICMP4_CODE_PROTO   2u
-#define ICMP4_CODE_PORT	   3u
 #define ICMP4_CODE_TOO_BIG 4u
 
 #define ICMP6_UNREACHABLE  1u
 #define ICMP6_TOO_BIG	   2u
-#define ICMP6_TIME	   3u
-#define ICMP6_PARAMETER	   4u
-#define ICMP6_CODE_PORT	   4u
-#define ICMP6_CODE_NEXT	   1u
 #define ICMP6_ECHO	   128u
 #define ICMP6_ECHO_REPLY   129u
-#define ICMP6_MLD_QUERY	   130u
 #define ICMP6_ROUTER_FIRST 133u
 #define ICMP6_NS	   135u
 #define ICMP6_NA	   136u
 #define ICMP6_REDIRECT	   137u
-#define ICMP4_QUOTE	   548u /* of the refused packet (RFC 1812 4.3.2.3) */
 
 /* A reply of len bytes to the sender of p; *body: where it goes. */
 static struct ur_net_frame *answer(struct ur_net *net,
@@ -79,8 +71,7 @@ static enum ur_net_verdict echo(struct ur_net *net, const struct ur_net_pkt *p,
 
 	net->count.rx_echo++;
 	if (p->extended)
-		return ur_net_not_ours(net, out, p,
-				       &net->count.drop_icmp_other);
+		return ur_net_to_host(net, out, p);
 	if (p->to_group || p->payload[1]) {
 		net->count.drop_icmp_other++;
 		return UR_NET_DONE;
@@ -96,45 +87,6 @@ static enum ur_net_verdict echo(struct ur_net *net, const struct ur_net_pkt *p,
 	icmp[0] = p->v4 ? ICMP4_ECHO_REPLY : ICMP6_ECHO_REPLY;
 	net->count.tx_echo++;
 	finish(net, p, f, icmp, p->payload_len);
-	return UR_NET_DONE;
-}
-
-enum ur_net_verdict ur_icmp_refuse(struct ur_net *net,
-				   const struct ur_net_pkt *p)
-{
-	uint32_t most =
-		p->v4 ? ICMP4_QUOTE : UR_NET_MTU_MIN6 - UR_IPV6_LEN - ICMP_LEN;
-	uint32_t quote = p->ip_len < most ? p->ip_len : most;
-	bool udp = p->proto == UR_IPPROTO_UDP;
-	struct ur_net_frame *f;
-	uint8_t *icmp;
-
-	net->count.drop_no_port++;
-	if (p->l2_group || ur_addr_is_zero(p->src))
-		return UR_NET_DONE;
-	if (!ur_net_bucket_take(&net->errors, p->now_ns)) {
-		net->count.drop_rate++;
-		return UR_NET_DONE;
-	}
-	f = answer(net, p, ICMP_LEN + quote, &icmp);
-	if (!f)
-		return UR_NET_DONE;
-	memset(icmp, 0, ICMP_LEN);
-	if (p->v4) {
-		icmp[0] = ICMP4_UNREACHABLE;
-		icmp[1] = udp ? ICMP4_CODE_PORT : ICMP4_CODE_PROTO;
-	} else if (udp) {
-		icmp[0] = ICMP6_UNREACHABLE;
-		icmp[1] = ICMP6_CODE_PORT;
-	} else {
-		icmp[0] = ICMP6_PARAMETER;
-		icmp[1] = ICMP6_CODE_NEXT;
-		icmp[7] =
-			6; /* offset of the next header field in the IPv6 header */
-	}
-	memcpy(icmp + ICMP_LEN, p->ip, quote);
-	net->count.tx_unreachable++;
-	finish(net, p, f, icmp, ICMP_LEN + quote);
 	return UR_NET_DONE;
 }
 
@@ -199,8 +151,7 @@ static enum ur_net_verdict failure(struct ur_net *net,
 	read_quote(p, &q);
 	d = q.roce ? ur_dest_find(net, q.dst) : NULL;
 	if (!d || d->local || !ur_dest_has_flow(d, q.src, q.sport))
-		return ur_net_not_ours(net, out, p,
-				       &net->count.drop_icmp_other);
+		return ur_net_to_host(net, out, p);
 	if (too_big) {
 		net->count.rx_too_big++;
 		ur_dest_too_big(net, d, mtu ? mtu : plateau_below(q.len),
@@ -233,18 +184,7 @@ enum ur_net_verdict ur_icmp4_input(struct ur_net *net, struct ur_net_pkt *p,
 	too_big = icmp[1] == ICMP4_CODE_TOO_BIG;
 	if (icmp[0] == ICMP4_UNREACHABLE)
 		return failure(net, p, out, too_big, ur_be16_at(icmp + 6));
-	return ur_net_not_ours(net, out, p, &net->count.drop_icmp_other);
-}
-
-/* RFC 2710 3.1, RFC 3810 5.1: both versions begin alike. */
-static void mld_query(struct ur_net *net, const struct ur_net_pkt *p)
-{
-	uint64_t max_ms = ur_be16_at(p->payload + 4);
-
-	if (p->payload_len >= 24 && p->hops == 1 &&
-	    ur_net_is_link_local(p->src))
-		ur_group_query(net, p->payload + 8, false, max_ms * UR_MS,
-			       p->now_ns);
+	return ur_net_to_host(net, out, p);
 }
 
 static uint32_t too_big_mtu(const uint8_t *icmp)
@@ -268,7 +208,7 @@ enum ur_net_verdict ur_icmp6_input(struct ur_net *net, struct ur_net_pkt *p,
 	if (icmp[0] == ICMP6_NS || icmp[0] == ICMP6_NA)
 		return ur_nd_input(net, p, out);
 	if (icmp[0] >= ICMP6_ROUTER_FIRST && icmp[0] <= ICMP6_REDIRECT)
-		return ur_net_not_ours(net, out, p, &net->count.drop_nd_other);
+		return ur_net_to_host(net, out, p);
 	if (ur_addr_is_zero(p->src) || ur_own_find(net, p->src)) {
 		net->count.drop_ip_source++;
 		return UR_NET_DONE;
@@ -284,7 +224,5 @@ enum ur_net_verdict ur_icmp6_input(struct ur_net *net, struct ur_net_pkt *p,
 		return failure(net, p, out, true, too_big_mtu(icmp));
 	if (icmp[0] == ICMP6_UNREACHABLE)
 		return failure(net, p, out, false, 0);
-	if (icmp[0] == ICMP6_MLD_QUERY)
-		mld_query(net, p);
-	return ur_net_not_ours(net, out, p, &net->count.drop_icmp_other);
+	return ur_net_to_host(net, out, p);
 }

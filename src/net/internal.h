@@ -9,7 +9,7 @@
  *   arp, nd   requests and replies about neighbours and addresses
  *   neigh     the cache of neighbours and its states
  *   addr      our own addresses: probed, announced, defended
- *   group     multicast groups and their membership reports
+ *   group     multicast groups that we receive
  *   flow      destinations, next hops, headers of RoCE's packets
  *   outbox    the stack's own frames that wait to be sent
  */
@@ -33,10 +33,8 @@
 #define UR_NET_ARP_LEN	     28u
 #define UR_NET_HOPS	     64u
 #define UR_ETHERTYPE_ARP     0x0806u
-#define UR_ETHERTYPE_MIN     0x0600u /* smaller values are a length (IEEE 802.3) */
 #define UR_VLAN_VID_MASK     0x0fffu
 #define UR_IPPROTO_ICMP	     1u
-#define UR_IPPROTO_IGMP	     2u
 #define UR_IPPROTO_ICMPV6    58u
 #define UR_IP4_DF	     0x4000u
 #define UR_IP4_FRAGMENT_MASK 0x3fffu /* more fragments, offset */
@@ -48,7 +46,6 @@
 enum ur_net_timer_kind {
 	UR_NET_TIMER_NEIGH,
 	UR_NET_TIMER_ADDR,
-	UR_NET_TIMER_GROUP,
 };
 
 struct ur_net_timer {
@@ -61,6 +58,15 @@ struct ur_net_frame {
 	struct ur_list node;
 	uint32_t len;
 	uint8_t data[];
+};
+
+enum ur_net_neigh_state {
+	UR_NEIGH_INCOMPLETE, /* requested, no reply yet: packets wait */
+	UR_NEIGH_REACHABLE,  /* has replied recently */
+	UR_NEIGH_STALE,	     /* not recently; probed when it is used */
+	UR_NEIGH_DELAY,	     /* used again: is confirmed, or probed soon */
+	UR_NEIGH_PROBE,	     /* is being probed, and used meanwhile */
+	UR_NEIGH_FAILED,     /* did not reply */
 };
 
 struct ur_neigh {
@@ -104,30 +110,15 @@ struct ur_flow_entry {
 	struct ur_dest *dest;
 };
 
-enum ur_own_state {
-	UR_OWN_TENTATIVE, /* being probed */
-	UR_OWN_READY,
-	UR_OWN_DUPLICATE, /* another station has it */
-};
-
 struct ur_own {
 	struct ur_net_addr a;
 	bool v4;
 	uint8_t mask[16];
 	struct ur_net_timer timer;
-	enum ur_own_state state;
-	uint32_t probed;
-	uint32_t early;	   /* probes left to be sent while it is already used */
+	uint32_t probes;   /* still to be sent; then it is announced */
 	uint32_t announce; /* still to be sent */
 	uint64_t defended_ns;
 	bool defended;
-};
-
-struct ur_net_group {
-	struct ur_net_timer timer;
-	uint8_t addr[16];
-	uint32_t refs; /* 0: the entry is free */
-	uint32_t reports;
 };
 
 /* Token bucket: a limit per second (RFC 4443 2.4 f). */
@@ -154,9 +145,7 @@ struct ur_net {
 	struct ur_net_counters count;
 	uint32_t nown;
 	struct ur_own own[UR_NET_ADDRS];
-	struct ur_net_group groups[UR_NET_GROUPS];
-	struct ur_net_bucket errors; /* limit of sent ICMP errors */
-	struct ur_net_bucket echoes;
+	struct ur_net_bucket echoes; /* limit of answers */
 
 	uint32_t nneigh;
 	uint32_t parked_bytes; /* of all neighbours */
@@ -229,10 +218,9 @@ static inline void ur_net_report(const struct ur_net *net,
 /* Is there a token for one more? */
 bool ur_net_bucket_take(struct ur_net_bucket *b, uint64_t now_ns);
 
-/* Packets that the stack does not handle go to the host, if there is one, else
- * are counted in *drop. */
-enum ur_net_verdict ur_net_not_ours(struct ur_net *net, struct ur_net_in *out,
-				    const struct ur_net_pkt *p, uint64_t *drop);
+/* Packets that the stack does not handle, or that the host needs too. */
+enum ur_net_verdict ur_net_to_host(struct ur_net *net, struct ur_net_in *out,
+				   const struct ur_net_pkt *p);
 
 /* ---- Outbox ---- */
 
@@ -284,9 +272,6 @@ enum ur_net_verdict ur_icmp6_input(struct ur_net *net, struct ur_net_pkt *p,
 				   struct ur_net_in *out);
 enum ur_net_verdict ur_nd_input(struct ur_net *net, struct ur_net_pkt *p,
 				struct ur_net_in *out);
-/* No listener: send an ICMP error, if that is allowed. */
-enum ur_net_verdict ur_icmp_refuse(struct ur_net *net,
-				   const struct ur_net_pkt *p);
 
 /* ---- Neighbour requests and replies ---- */
 
@@ -337,24 +322,15 @@ void ur_neigh_fini(struct ur_net *net);
 int ur_own_init(struct ur_net *net);
 struct ur_own *ur_own_find(struct ur_net *net, const uint8_t addr[16]);
 void ur_own_expire(struct ur_net *net, struct ur_own *o, uint64_t now_ns);
-/* Another station has the address, or (while probing) wants it too. */
+/* Another station has the address too. */
 void ur_own_conflict(struct ur_net *net, struct ur_own *o,
 		     const uint8_t mac[UR_MAC_LEN], uint64_t now_ns);
 void ur_own_announce(struct ur_net *net, struct ur_own *o, uint64_t now_ns);
 /* Is addr within the network of o? */
 bool ur_own_on_link(const struct ur_own *o, const uint8_t addr[16]);
 
-/* Is it a group that we receive: joined, all-nodes, or solicited-node? */
+/* Is it a group that we receive: all-nodes, or solicited-node? */
 bool ur_group_is_ours(const struct ur_net *net, const uint8_t addr[16]);
-bool ur_group_joined(const struct ur_net *net, const uint8_t addr[16]);
-void ur_group_expire(struct ur_net *net, struct ur_net_group *g,
-		     uint64_t now_ns);
-/* Report all groups, as when they were joined. */
-void ur_group_report_all(struct ur_net *net, bool v4, uint64_t now_ns);
-/* A router queries the members of a group (zeros: of any); replies are spread
- * over max. */
-void ur_group_query(struct ur_net *net, const uint8_t addr[16], bool v4,
-		    uint64_t max_ns, uint64_t now_ns);
 
 /* ---- Destinations ---- */
 
@@ -374,7 +350,6 @@ bool ur_dest_has_flow(const struct ur_dest *d, const uint8_t src[16],
 /* A router reports that the path has this mtu. */
 void ur_dest_too_big(struct ur_net *net, struct ur_dest *d, uint32_t mtu,
 		     uint64_t now_ns);
-void ur_flow_groups_changed(struct ur_net *net);
 void ur_flow_fini(struct ur_net *net);
 
 #endif

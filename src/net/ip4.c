@@ -70,7 +70,7 @@ static bool is_broadcast(const struct ur_net *net, const uint8_t dst[16])
 /* Is it addressed to us? */
 static bool dest_is_ours(struct ur_net *net, struct ur_net_pkt *p)
 {
-	if (!p->l2_group && ur_net_addr_ready(net, p->dst))
+	if (!p->l2_group && ur_own_find(net, p->dst))
 		return true;
 	if (ur_addr_is_multicast(p->dst)) {
 		p->to_group = true;
@@ -88,28 +88,6 @@ static bool is_roce_fragment(const struct ur_net_pkt *p)
 	       ur_be16_at(p->payload + 2) == UR_ROCE_PORT;
 }
 
-/* RFC 2236 2: a query to all hosts, or about one group. */
-static void igmp_input(struct ur_net *net, const struct ur_net_pkt *p)
-{
-	static const uint8_t any[4];
-	struct ur_rd r = ur_rd_init(p->payload, p->payload_len);
-	uint8_t type = ur_rd_u8(&r), tenths = ur_rd_u8(&r);
-	const uint8_t *addr;
-	uint8_t group[16];
-
-	ur_rd_be16(&r);
-	addr = ur_rd_bytes(&r, 4);
-	if (!addr || type != 0x11 ||
-	    ur_csum_fold(ur_csum_add(0, p->payload, p->payload_len)))
-		return;
-	ur_addr_from_v4(group, addr);
-	if (!memcmp(addr, any, sizeof(any)))
-		memset(group, 0, sizeof(group));
-	ur_group_query(net, group, true,
-		       (uint64_t)(tenths ? tenths : 100) * (100 * UR_MS),
-		       p->now_ns);
-}
-
 enum ur_net_verdict ur_ip4_input(struct ur_net *net, struct ur_net_pkt *p,
 				 uint32_t len, struct ur_net_in *out)
 {
@@ -120,11 +98,10 @@ enum ur_net_verdict ur_ip4_input(struct ur_net *net, struct ur_net_pkt *p,
 		return UR_NET_DONE;
 	}
 	if (!dest_is_ours(net, p))
-		return ur_net_not_ours(net, out, p, &net->count.drop_ip_dest);
+		return ur_net_to_host(net, out, p);
 	if (ur_be16_at(p->ip + 6) & UR_IP4_FRAGMENT_MASK) {
 		if (!is_roce_fragment(p))
-			return ur_net_not_ours(net, out, p,
-					       &net->count.drop_fragment);
+			return ur_net_to_host(net, out, p);
 		net->count.drop_fragment++;
 		return UR_NET_DONE;
 	}
@@ -137,9 +114,5 @@ enum ur_net_verdict ur_ip4_input(struct ur_net *net, struct ur_net_pkt *p,
 	}
 	if (p->proto == UR_IPPROTO_ICMP && !p->to_group)
 		return ur_icmp4_input(net, p, out);
-	if (p->proto == UR_IPPROTO_IGMP && p->to_group)
-		igmp_input(net, p);
-	if (!net->cfg.host && !p->to_group)
-		return ur_icmp_refuse(net, p);
-	return ur_net_not_ours(net, out, p, &net->count.drop_no_port);
+	return ur_net_to_host(net, out, p);
 }

@@ -7,7 +7,6 @@
 #define EXT_ROUTING  43u
 #define EXT_FRAGMENT 44u
 #define EXT_AH	     51u
-#define EXT_NONE     59u
 #define EXT_DEST     60u
 #define EXT_MAX	     8u
 
@@ -60,9 +59,6 @@ static bool source_is_good(struct ur_net *net, const struct ur_net_pkt *p)
 	       (nd || !ur_own_find(net, p->src));
 }
 
-/*
- * Includes addresses being probed: the reply to a probe is addressed to them.
- */
 static bool dest_is_ours(struct ur_net *net, struct ur_net_pkt *p)
 {
 	if (ur_addr_is_multicast(p->dst)) {
@@ -70,7 +66,7 @@ static bool dest_is_ours(struct ur_net *net, struct ur_net_pkt *p)
 		return ur_group_is_ours(net, p->dst);
 	}
 	return !p->l2_group && !is_internal(p->dst) &&
-	       ur_net_addr_ready(net, p->dst);
+	       ur_own_find(net, p->dst) != NULL;
 }
 
 /* Length of an extension header; 0: unsupported. */
@@ -127,14 +123,6 @@ static bool is_roce(const struct ur_net_pkt *p)
 	       ur_be16_at(p->payload + 2) == UR_ROCE_PORT;
 }
 
-static enum ur_net_verdict not_known(struct ur_net *net, struct ur_net_pkt *p,
-				     struct ur_net_in *out)
-{
-	if (!net->cfg.host && !p->to_group && p->proto != EXT_NONE)
-		return ur_icmp_refuse(net, p);
-	return ur_net_not_ours(net, out, p, &net->count.drop_no_port);
-}
-
 enum ur_net_verdict ur_ip6_input(struct ur_net *net, struct ur_net_pkt *p,
 				 uint32_t len, struct ur_net_in *out)
 {
@@ -147,13 +135,13 @@ enum ur_net_verdict ur_ip6_input(struct ur_net *net, struct ur_net_pkt *p,
 		return UR_NET_DONE;
 	}
 	if (!dest_is_ours(net, p))
-		return ur_net_not_ours(net, out, p, &net->count.drop_ip_dest);
+		return ur_net_to_host(net, out, p);
 	if (!pass_extensions(p, &fragment, &first)) {
 		net->count.drop_ip_extension++;
 		return UR_NET_DONE;
 	}
 	if (fragment && !(first && is_roce(p)))
-		return ur_net_not_ours(net, out, p, &net->count.drop_fragment);
+		return ur_net_to_host(net, out, p);
 	if (fragment) {
 		net->count.drop_fragment++;
 		return UR_NET_DONE;
@@ -166,5 +154,5 @@ enum ur_net_verdict ur_ip6_input(struct ur_net *net, struct ur_net_pkt *p,
 		net->count.drop_ip_source++;
 		return UR_NET_DONE;
 	}
-	return not_known(net, p, out);
+	return ur_net_to_host(net, out, p);
 }

@@ -119,16 +119,6 @@ void ur_nd_announce(struct ur_net *net, const uint8_t addr[16])
 	send(net, NA, NA_OVERRIDE, addr, addr, all_nodes, mac);
 }
 
-/* Another station probes one of our addresses (RFC 4862 5.4.3). */
-static void probed(struct ur_net *net, const struct ur_net_pkt *p,
-		   struct ur_own *o)
-{
-	if (o->state == UR_OWN_TENTATIVE)
-		ur_own_conflict(net, o, p->frame + UR_MAC_LEN, p->now_ns);
-	else if (o->state == UR_OWN_READY)
-		ur_nd_announce(net, o->a.ip);
-}
-
 static void solicitation(struct ur_net *net, const struct ur_net_pkt *p,
 			 const struct nd *d)
 {
@@ -137,12 +127,13 @@ static void solicitation(struct ur_net *net, const struct ur_net_pkt *p,
 	bool probe = ur_addr_is_zero(p->src);
 
 	if (!o || !memcmp(mac, net->cfg.mac, UR_MAC_LEN) ||
-	    !ur_mac_is_station(mac) || (!probe && o->state != UR_OWN_READY)) {
+	    !ur_mac_is_station(mac)) {
 		net->count.drop_nd_other++;
 	} else if (probe) {
-		/* RFC 4861 7.1.1: to the group, without the option. */
+		/* RFC 4862 5.4.3: another station probes our address; RFC 4861
+		 * 7.1.1: to the group, without the option. */
 		if (p->to_group && !d->mac)
-			probed(net, p, o);
+			ur_nd_announce(net, o->a.ip);
 		else
 			net->count.drop_nd_form++;
 	} else {
@@ -163,8 +154,7 @@ static void advertisement(struct ur_net *net, const struct ur_net_pkt *p,
 
 	if (o) {
 		mac = d->mac ? d->mac : p->frame + UR_MAC_LEN;
-		if (o->state != UR_OWN_DUPLICATE &&
-		    memcmp(mac, net->cfg.mac, UR_MAC_LEN) != 0)
+		if (memcmp(mac, net->cfg.mac, UR_MAC_LEN) != 0)
 			ur_own_conflict(net, o, mac, p->now_ns);
 		return;
 	}
@@ -199,9 +189,5 @@ enum ur_net_verdict ur_nd_input(struct ur_net *net, struct ur_net_pkt *p,
 		return UR_NET_DONE;
 	}
 	advertisement(net, p, &d);
-	if (!net->cfg.host)
-		return UR_NET_DONE;
-	net->count.rx_host++;
-	out->l3 = p->l3;
-	return UR_NET_HOST;
+	return ur_net_to_host(net, out, p);
 }

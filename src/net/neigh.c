@@ -408,20 +408,6 @@ void ur_neigh_claim(struct ur_net *net, const uint8_t addr[16],
 	}
 }
 
-void ur_net_confirm(struct ur_net *net, const uint8_t addr[16], uint64_t now_ns)
-{
-	struct ur_dest *d = ur_dest_find(net, addr);
-	struct ur_neigh *n = d ? d->neigh : NULL;
-
-	/* Nothing sent to a contested one could have arrived. */
-	if (!n || !ur_neigh_ready(n) || n->contested)
-		return;
-	if (n->state == UR_NEIGH_REACHABLE) /* per packet: must be cheap */
-		arm(net, n, now_ns + REACHABLE_MS * UR_MS);
-	else
-		set_state(net, n, UR_NEIGH_REACHABLE, now_ns);
-}
-
 void ur_neigh_probe_all(struct ur_net *net, uint64_t now_ns)
 {
 	ur_list_for_each(node, &net->neighs) {
@@ -439,35 +425,4 @@ void ur_neigh_fini(struct ur_net *net)
 {
 	ur_list_for_each_safe(node, next, &net->neighs)
 		forget(net, ur_container_of(node, struct ur_neigh, node));
-}
-
-const char *ur_net_neigh_state_name(enum ur_net_neigh_state state)
-{
-	static const char *const names[] = {
-		[UR_NEIGH_INCOMPLETE] = "INCOMPLETE",
-		[UR_NEIGH_REACHABLE] = "REACHABLE",
-		[UR_NEIGH_STALE] = "STALE",
-		[UR_NEIGH_DELAY] = "DELAY",
-		[UR_NEIGH_PROBE] = "PROBE",
-		[UR_NEIGH_FAILED] = "FAILED",
-	};
-
-	return names[state];
-}
-
-void ur_net_for_each_neigh(const struct ur_net *net,
-			   void (*fn)(void *arg,
-				      const struct ur_net_neigh_info *n),
-			   void *arg)
-{
-	ur_list_for_each(node, &net->neighs) {
-		struct ur_neigh *n =
-			ur_container_of(node, struct ur_neigh, node);
-		struct ur_net_neigh_info info = { .state = n->state,
-						  .parked = n->parked_bytes };
-
-		memcpy(info.addr, n->addr, 16);
-		memcpy(info.mac, n->mac, UR_MAC_LEN);
-		fn(arg, &info);
-	}
 }

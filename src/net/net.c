@@ -7,8 +7,6 @@
 #include "net/internal.h"
 
 /* RFC 4443 2.4 f; RFC 1812 4.3.2.8 leaves the numbers open. */
-#define ERRORS_BURST 10u
-#define ERROR_NS     (100 * UR_MS)
 #define ECHOES_BURST 200u
 #define ECHO_NS	     (1 * UR_MS)
 
@@ -52,9 +50,6 @@ int ur_net_create(const struct ur_net_config *cfg, struct ur_net **out)
 		return -ENOMEM;
 	net->cfg = *cfg;
 	net->l2 = (uint8_t)(UR_ETH_LEN + (cfg->vlan ? UR_VLAN_LEN : 0));
-	net->errors = (struct ur_net_bucket){ .burst = ERRORS_BURST,
-					      .tokens = ERRORS_BURST,
-					      .per_ns = ERROR_NS };
 	net->echoes = (struct ur_net_bucket){ .burst = ECHOES_BURST,
 					      .tokens = ECHOES_BURST,
 					      .per_ns = ECHO_NS };
@@ -63,10 +58,7 @@ int ur_net_create(const struct ur_net_config *cfg, struct ur_net **out)
 	ur_list_init(&net->flows);
 	ur_list_init(&net->outbox);
 	ur_timers_init(&net->timers);
-	err = ur_timers_reserve(&net->timers,
-				UR_NET_NEIGHS + UR_NET_ADDRS + UR_NET_GROUPS);
-	for (uint32_t i = 0; i < UR_NET_GROUPS; i++)
-		ur_timer_init(&net->groups[i].timer.timer);
+	err = ur_timers_reserve(&net->timers, UR_NET_NEIGHS + UR_NET_ADDRS);
 	if (!err)
 		err = ur_own_init(net);
 	if (err) {
@@ -91,13 +83,9 @@ const struct ur_net_counters *ur_net_counters(const struct ur_net *net)
 	return &net->count;
 }
 
-enum ur_net_verdict ur_net_not_ours(struct ur_net *net, struct ur_net_in *out,
-				    const struct ur_net_pkt *p, uint64_t *drop)
+enum ur_net_verdict ur_net_to_host(struct ur_net *net, struct ur_net_in *out,
+				   const struct ur_net_pkt *p)
 {
-	if (!net->cfg.host) {
-		++*drop;
-		return UR_NET_DONE;
-	}
 	net->count.rx_host++;
 	out->l3 = p->l3;
 	return UR_NET_HOST;
@@ -174,7 +162,7 @@ enum ur_net_verdict ur_net_input(struct ur_net *net, const struct ur_net_rx *rx,
 		return ur_ip6_input(net, &p, len, out);
 	if (type == UR_ETHERTYPE_ARP)
 		return ur_arp_input(net, &p, len, out);
-	return ur_net_not_ours(net, out, &p, &net->count.drop_ethertype);
+	return ur_net_to_host(net, out, &p);
 }
 
 uint64_t ur_net_deadline(const struct ur_net *net)
@@ -201,12 +189,6 @@ void ur_net_expire(struct ur_net *net, uint64_t now_ns)
 			ur_own_expire(net,
 				      ur_container_of(nt, struct ur_own, timer),
 				      now_ns);
-			break;
-		case UR_NET_TIMER_GROUP:
-			ur_group_expire(net,
-					ur_container_of(nt, struct ur_net_group,
-							timer),
-					now_ns);
 			break;
 		}
 	}
@@ -244,7 +226,7 @@ static int find_hop(struct ur_net *net, const uint8_t *packet, uint32_t len,
 		return err;
 	if (len > net->cfg.mtu)
 		return -EMSGSIZE;
-	if (!ur_net_addr_ready(net, src))
+	if (!ur_own_find(net, src))
 		return -EADDRNOTAVAIL;
 	if (ur_addr_is_multicast(dst)) {
 		ur_net_group_mac(dst, mac);

@@ -39,7 +39,6 @@
 #include "net/counters.h"
 
 #define UR_NET_ADDRS	  16u	/* per port */
-#define UR_NET_GROUPS	  64u	/* joined multicast groups */
 #define UR_NET_NEIGHS	  1024u /* cached neighbours */
 #define UR_NET_FLOWS	  4096u /* flows with cached headers */
 /* Bytes of frames and their descriptors that wait for one neighbour (as much as
@@ -67,13 +66,11 @@ struct ur_net_addr {
 };
 
 enum ur_net_event_kind {
-	UR_NET_ADDR_READY,     /* an own address became usable */
 	UR_NET_ADDR_DUPLICATE, /* mac_new has our address too */
 	UR_NET_NEIGH_CLAIM, /* mac_new claims addr, which mac_old has: probing */
 	UR_NET_NEIGH_MOVED, /* mac_old no longer replies: addr is at mac_new */
 	UR_NET_UNREACHABLE, /* no reply from the neighbour, or an ICMP error */
 	UR_NET_TOO_BIG,	    /* packets to addr may have at most mtu bytes */
-	UR_NET_MACS,	    /* ur_net_macs() has changed */
 	UR_NET_EVENT_KINDS,
 };
 
@@ -102,19 +99,13 @@ struct ur_net_config {
 	 * Linux's GRO does not merge such packets.
 	 */
 	bool udp4_sum;
-	/* A host handles everything but RoCE (a TAP). Without one the stack
-	 * sends the ICMP errors for closed ports. */
-	bool host;
-	/* Number of probes for duplicate addresses (RFC 5227, RFC 4862) before
-	 * an address is used; 0: announce at once. */
-	uint32_t probes;
 	/*
-	 * Use addresses while they are probed: configured addresses, whose
-	 * users cannot wait for seconds. Probes are sent faster, and a
-	 * duplicate address is reported (UR_NET_ADDR_DUPLICATE) and not announced,
-	 * but kept, as Linux does for IPv4.
+	 * Number of probes for duplicate addresses (RFC 5227, RFC 4862); 0:
+	 * announce at once. A duplicate address is reported
+	 * (UR_NET_ADDR_DUPLICATE) and not announced, but kept, as Linux does for
+	 * IPv4.
 	 */
-	bool early;
+	uint32_t probes;
 	uint64_t seed; /* for jitter */
 	/* Called from within input, expire and park; it must not call back. May
 	 * be NULL. */
@@ -147,7 +138,7 @@ struct ur_net_rx {
 enum ur_net_verdict {
 	UR_NET_DONE, /* nothing left to do: answered, or dropped and counted */
 	UR_NET_ROCE, /* out->roce is to go to ur_roce_input() */
-	UR_NET_HOST, /* the frame is for the host (only if there is one) */
+	UR_NET_HOST, /* the frame is for the host */
 };
 
 struct ur_net_in {
@@ -186,7 +177,6 @@ struct ur_net_flow {
 	bool v4;
 	bool ready;    /* the neighbour is resolved: send */
 	bool local;    /* dst is this port's: deliver it locally only */
-	bool member;   /* dst is a joined group: deliver it locally as well */
 	uint16_t mtu;  /* of the path: largest IP packet */
 	uint32_t sum3; /* of the IPv4 header without length and id */
 	uint32_t sum4; /* of pseudo header and UDP header without lengths */
@@ -196,7 +186,7 @@ struct ur_net_flow {
  * The flow of a key; *out is valid at most until the next call of
  * ur_net_flow(), _input(), _expire() or a setter of this net.  Marks the
  * neighbour as used.
- *  -EADDRNOTAVAIL  src is not ours, not ready, or a duplicate
+ *  -EADDRNOTAVAIL  src is not ours
  *  -ENETUNREACH    no route to dst
  *  -EHOSTUNREACH   the neighbour does not reply; it is resolved again later
  *  -EINVAL         src and dst are of different families, or dst is invalid
@@ -233,11 +223,6 @@ void ur_net_sum(const struct ur_net_flow *f, uint8_t *frame,
 int ur_net_park(struct ur_net *net, const struct ur_net_flow *f,
 		const uint8_t *frame, uint32_t len, uint64_t now_ns);
 
-/* Reachability confirmation: a peer has acknowledged something new sent to
- * addr, so its neighbour need not be probed. */
-void ur_net_confirm(struct ur_net *net, const uint8_t addr[16],
-		    uint64_t now_ns);
-
 /* ---- Output: other packets ---- */
 
 /* Send a complete IP packet, with all checksums; the stack adds Ethernet and
@@ -271,24 +256,8 @@ void ur_net_expire(struct ur_net *net, uint64_t now_ns);
 
 /* ---- Addresses and groups ---- */
 
-/* May it be used as a source now? */
-bool ur_net_addr_ready(const struct ur_net *net, const uint8_t addr[16]);
-
-/* Receive a multicast group; each join needs a leave. -EINVAL: not a group, or
- * not joined; -ENOSPC: UR_NET_GROUPS others are joined. */
-int ur_net_join(struct ur_net *net, const uint8_t group[16], uint64_t now_ns);
-int ur_net_leave(struct ur_net *net, const uint8_t group[16], uint64_t now_ns);
-
 /* The multicast MAC address of a group (RFC 1112 6.4, RFC 2464 7). */
 void ur_net_group_mac(const uint8_t group[16], uint8_t mac[6]);
-
-/*
- * The multicast MAC addresses that the port must receive, including our
- * addresses' solicited-node groups; returns how many. If that is more than cap,
- * the first cap were written and some may be counted twice.
- */
-uint32_t ur_net_macs(const struct ur_net *net, uint8_t (*macs)[6],
-		     uint32_t cap);
 
 /*
  * The port's link has come up: announce our addresses, probe neighbours again.
@@ -296,30 +265,6 @@ uint32_t ur_net_macs(const struct ur_net *net, uint8_t (*macs)[6],
 void ur_net_link_up(struct ur_net *net, uint64_t now_ns);
 
 /* ---- Diagnostics ---- */
-
-enum ur_net_neigh_state {
-	UR_NEIGH_INCOMPLETE, /* requested, no reply yet: packets wait */
-	UR_NEIGH_REACHABLE,  /* has replied recently */
-	UR_NEIGH_STALE,	     /* not recently; probed when it is used */
-	UR_NEIGH_DELAY,	     /* used again: is confirmed, or probed soon */
-	UR_NEIGH_PROBE,	     /* is being probed, and used meanwhile */
-	UR_NEIGH_FAILED,     /* did not reply */
-};
-
-struct ur_net_neigh_info {
-	uint8_t addr[16];
-	uint8_t mac[6];
-	enum ur_net_neigh_state state;
-	uint32_t parked; /* bytes */
-};
-
-const char *ur_net_neigh_state_name(enum ur_net_neigh_state state);
-
-/* Call fn for each neighbour. */
-void ur_net_for_each_neigh(const struct ur_net *net,
-			   void (*fn)(void *arg,
-				      const struct ur_net_neigh_info *n),
-			   void *arg);
 
 const struct ur_net_counters *ur_net_counters(const struct ur_net *net);
 

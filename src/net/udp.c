@@ -19,32 +19,6 @@ static void fill(const struct ur_net *net, const struct ur_net_pkt *p,
 	rx->trusted = false;
 }
 
-/* No ICMP error is sent for a packet with a wrong checksum. */
-static bool sum_is_good(const struct ur_net_pkt *p, uint32_t len)
-{
-	uint64_t sum = (uint64_t)UR_IPPROTO_UDP + len;
-
-	if (p->flags & UR_NET_RX_L4_GOOD)
-		return true;
-	if (ur_be16_at(p->payload + 6) == 0)
-		return p->v4; /* RFC 8200 8.1 */
-	sum = p->v4 ? ur_csum_add(sum, p->ip + 12, 8)
-		    : ur_csum_add(sum, p->ip + 8, 32);
-	return ur_csum_fold(ur_csum_add(sum, p->payload, len)) == 0;
-}
-
-static enum ur_net_verdict no_port(struct ur_net *net, struct ur_net_pkt *p,
-				   uint32_t len, struct ur_net_in *out)
-{
-	if (net->cfg.host || p->to_group)
-		return ur_net_not_ours(net, out, p, &net->count.drop_no_port);
-	if (!sum_is_good(p, len)) {
-		net->count.drop_udp_sum++;
-		return UR_NET_DONE;
-	}
-	return ur_icmp_refuse(net, p);
-}
-
 enum ur_net_verdict ur_udp_input(struct ur_net *net, struct ur_net_pkt *p,
 				 struct ur_net_in *out)
 {
@@ -60,7 +34,7 @@ enum ur_net_verdict ur_udp_input(struct ur_net *net, struct ur_net_pkt *p,
 		return UR_NET_DONE;
 	}
 	if (ur_be16_at(p->payload + 2) != UR_ROCE_PORT)
-		return no_port(net, p, len, out);
+		return ur_net_to_host(net, out, p);
 	/* IBTA A17.3.1: no options, no extension headers. */
 	if (p->extended) {
 		if (p->v4)

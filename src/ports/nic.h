@@ -17,7 +17,7 @@
 #include "core/pin.h"
 #include "core/port_spec.h"
 
-#define UR_NIC_ABI    5u
+#define UR_NIC_ABI    6u
 #define UR_NIC_BURST  64u
 #define UR_NIC_SYMBOL "urnic_nic_plugin"
 
@@ -76,7 +76,6 @@ struct ur_nic_extbuf {
 
 struct ur_nic_stats {
 	uint64_t rx_missed; /* not received in time */
-	uint64_t rx_errors;
 	uint64_t tx_errors;
 	uint64_t no_buffer;
 };

@@ -94,9 +94,7 @@ static void inbox_close(struct inbox *b)
 
 static void signal_lane(const struct inbox *b)
 {
-	uint64_t one = 1;
-
-	(void)!ur_sys_write(b->wake_fd, &one, sizeof(one));
+	ur_event_signal(b->wake_fd);
 }
 
 /* b->lock is held. */
@@ -174,10 +172,9 @@ void ur_port_seat_sleep(const struct ur_port_seat *s)
 void ur_port_seat_wake(const struct ur_port_seat *s)
 {
 	const struct inbox *b = &s->group->inboxes[s->index];
-	uint64_t count;
 
 	if (b->mem)
-		(void)!ur_sys_read(b->wake_fd, &count, sizeof(count));
+		ur_event_clear(b->wake_fd);
 }
 
 /* ---- Groups ---- */

@@ -88,9 +88,7 @@ static int make_net(struct ur_port_core *c, const struct ur_port_spec *spec)
 		.scope_id = c->ifindex,
 		.naddrs = spec->naddrs,
 		.tx = c->info.tx,
-		.host = true,
 		.probes = PROBES,
-		.early = true,
 		.event = on_event,
 		.arg = c,
 	};

@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/sys.h"
 #include "ports/port_group.h"
 #include "sockets/udp.h"
 
@@ -18,13 +18,11 @@
 /* What a neighbour's answer is waited for at the end, and how often. */
 #define PART_WAITS     100
 #define PART_WAIT_NS   1000000
-#define QPN_INDEX_BITS 14
 #define CALLS_PER_TIME 16u
 #define HOST_NS	       500000u
 
 struct port_link {
 	struct ur_link link;
-	struct ur_link *udp;
 	struct ur_port_seat seat;
 	struct ur_port *port; /* the seat's */
 	uint32_t slot;
@@ -68,7 +66,7 @@ static bool deliver(void *arg, const struct ur_rx *rx)
 	struct port_link *l = arg;
 	uint32_t slot = ((uint32_t)rx->data[5] << 16 |
 			 (uint32_t)rx->data[6] << 8 | rx->data[7]) >>
-			QPN_INDEX_BITS;
+			UR_SLOT_SHIFT;
 
 	if (slot != l->slot)
 		return ur_port_seat_hand(&l->seat, slot, rx);
@@ -100,7 +98,7 @@ static int port_send(struct ur_link *link, struct ur_burst *t)
 	if (ur_port_has(l->port, t->src, t->dst))
 		err = ur_port_send(l->port, t, coarse_now(l));
 	else
-		err = l->udp->ops->send(l->udp, t);
+		err = l->link.udp->ops->send(l->link.udp, t);
 	if (err && err != -EAGAIN)
 		link->tx_errors++;
 	return err;
@@ -115,8 +113,9 @@ static int recv_host(struct port_link *l, uint64_t now_ns)
 	l->looks = 0;
 	l->host_ns = now_ns;
 	l->slept = false;
-	n += l->udp->ops->recv(l->udp, l->rx, l->arg);
-	l->link.rx_overflow = l->udp->rx_overflow + ur_port_seat_lost(&l->seat);
+	n += l->link.udp->ops->recv(l->link.udp, l->rx, l->arg);
+	l->link.rx_overflow =
+		l->link.udp->rx_overflow + ur_port_seat_lost(&l->seat);
 	return n;
 }
 
@@ -157,30 +156,6 @@ static int port_wait_fd(const struct ur_link *link)
 	ur_port_seat_sleep(&l->seat);
 	(void)ur_port_wait_fd(l->port, now(l));
 	return l->epfd;
-}
-
-static void port_tell_ip(struct ur_link *link, bool on)
-{
-	struct port_link *l = of(link);
-
-	l->udp->ops->tell_ip(l->udp, on);
-}
-
-/* The host receives groups, and tells the network of it. */
-static int port_join(struct ur_link *link, const uint8_t group[16],
-		     const uint8_t source[16])
-{
-	struct port_link *l = of(link);
-
-	return l->udp->ops->join(l->udp, group, source);
-}
-
-static int port_leave(struct ur_link *link, const uint8_t group[16],
-		      const uint8_t source[16])
-{
-	struct port_link *l = of(link);
-
-	return l->udp->ops->leave(l->udp, group, source);
 }
 
 static const struct ur_net_counters *port_counters(const struct ur_link *link)
@@ -227,7 +202,7 @@ static void port_destroy(struct ur_link *link)
 		ur_port_seat_leave(&l->seat);
 	else
 		ur_port_seat_abandon(&l->seat);
-	l->udp->ops->destroy(l->udp);
+	l->link.udp->ops->destroy(l->link.udp);
 	close(l->epfd);
 	free(l);
 }
@@ -237,21 +212,11 @@ static const struct ur_link_ops port_ops = {
 	.send = port_send,
 	.recv = port_recv,
 	.wait_fd = port_wait_fd,
-	.tell_ip = port_tell_ip,
-	.join = port_join,
-	.leave = port_leave,
 	.counters = port_counters,
 	.facts = port_facts,
 	.part = port_part,
 	.destroy = port_destroy,
 };
-
-static int watch(int epfd, int fd)
-{
-	struct epoll_event ev = { .events = EPOLLIN };
-
-	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
-}
 
 typedef int sit_fn(const struct ur_port_config *cfg, uint32_t slot,
 		   struct ur_port_seat *seat);
@@ -272,9 +237,9 @@ static int open_port(struct port_link *l, sit_fn *sit,
 	if (err)
 		return err;
 	l->port = l->seat.port;
-	err = watch(l->epfd, ur_port_wait_fd(l->port, now(l)));
+	err = ur_watch_fd(l->epfd, ur_port_wait_fd(l->port, now(l)));
 	if (!err && ur_port_seat_fd(&l->seat) >= 0)
-		err = watch(l->epfd, ur_port_seat_fd(&l->seat));
+		err = ur_watch_fd(l->epfd, ur_port_seat_fd(&l->seat));
 	if (err) {
 		ur_port_seat_leave(&l->seat);
 		return err;
@@ -294,16 +259,16 @@ static int setup(struct port_link *l, sit_fn *sit,
 
 	if (err)
 		return err;
-	err = watch(l->epfd, rx_fd);
+	err = ur_watch_fd(l->epfd, rx_fd);
 	if (!err)
-		err = ur_udp_link_create(rx_fd, &l->udp);
+		err = ur_udp_link_create(rx_fd, &l->link.udp);
 	if (err) {
 		ur_port_seat_leave(&l->seat);
 		return err;
 	}
-	l->link.sports = l->udp->sports;
-	if (l->udp->rx_bytes < l->link.rx_bytes)
-		l->link.rx_bytes = l->udp->rx_bytes;
+	l->link.sports = l->link.udp->sports;
+	if (l->link.udp->rx_bytes < l->link.rx_bytes)
+		l->link.rx_bytes = l->link.udp->rx_bytes;
 	return 0;
 }
 

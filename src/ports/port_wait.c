@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Waiting for a port, and which thread a queue wakes. */
 #include <errno.h>
-#include <sys/epoll.h>
 #include <sys/timerfd.h>
 
+#include "base/sys.h"
 #include "base/timer.h"
 #include "ports/port_internal.h"
 
@@ -118,21 +118,14 @@ int ur_port_wait_fd(struct ur_port *p, uint64_t now_ns)
 	return p->epfd;
 }
 
-static int watch(int epfd, int fd)
-{
-	struct epoll_event ev = { .events = EPOLLIN };
-
-	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
-}
-
 /* The first queue is its from the beginning, and with it the free queues. */
 static int watch_first(const struct ur_port *p)
 {
 	const struct ur_port_core *c = p->core;
-	int err = watch(p->epfd, c->tap);
+	int err = ur_watch_fd(p->epfd, c->tap);
 
 	if (!err && c->info.interrupts && c->many)
-		err = watch(p->epfd, c->free_fd);
+		err = ur_watch_fd(p->epfd, c->free_fd);
 	return err;
 }
 
@@ -144,7 +137,7 @@ int ur_port_wait_open(struct ur_port *p)
 	p->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (p->epfd < 0 || p->timer < 0)
 		return -errno;
-	err = watch(p->epfd, p->timer);
+	err = ur_watch_fd(p->epfd, p->timer);
 	return err || p->queue ? err : watch_first(p);
 }
 
@@ -158,6 +151,6 @@ int ur_port_wait_init(struct ur_port_core *c)
 	if (c->free_fd < 0)
 		return -errno;
 	for (uint16_t q = 0; q < c->info.queues && !err; q++)
-		err = watch(c->free_fd, c->ops->wait_fd(c->nic, q));
+		err = ur_watch_fd(c->free_fd, c->ops->wait_fd(c->nic, q));
 	return err;
 }

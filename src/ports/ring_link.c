@@ -2,17 +2,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/guard.h"
-#include "base/log.h"
 #include "base/sys.h"
 #include "ports/port.h"
-#include "ports/ring.h"
+#include "ports/ring_end.h"
 #include "sockets/udp.h"
 
 #define BURST	       64
@@ -23,30 +20,16 @@
 
 struct ring_link {
 	struct ur_link link;
-	struct ur_link *udp;
-	struct ur_rings rings;
+	struct ur_ring_end end;
 	uint32_t naddrs;
 	uint8_t addrs[UR_PORT_ADDRS][16];
-	int epfd;
-	int again; /* readable: something came while we prepared to sleep */
 	uint32_t looks;	  /* polls since the host's sockets were polled */
 	uint64_t host_ns; /* when that was */
-	bool slept;
-	bool dead; /* urnicd has ended, or violated the protocol */
 };
 
 static struct ring_link *of(struct ur_link *link)
 {
 	return (struct ring_link *)link;
-}
-
-static void die(struct ring_link *l)
-{
-	if (l->dead)
-		return;
-	l->dead = true;
-	(void)epoll_ctl(l->epfd, EPOLL_CTL_DEL, l->rings.sock, NULL);
-	ur_warn("urnicd has ended, and with it the port");
 }
 
 static int copy_burst(uint8_t *to, const struct ur_burst *t)
@@ -70,9 +53,9 @@ static int send_burst(struct ring_link *l, const struct ur_burst *t)
 	uint8_t *at;
 	int err;
 
-	if (l->dead)
+	if (l->end.dead)
 		return -ENETDOWN;
-	at = ur_ring_reserve(&l->rings.tx, t->bytes);
+	at = ur_ring_reserve(&l->end.rings.tx, t->bytes);
 	if (!at)
 		return -EAGAIN;
 	err = copy_burst(at, t);
@@ -80,8 +63,8 @@ static int send_burst(struct ring_link *l, const struct ur_burst *t)
 		return err;
 	memcpy(rec.src, t->src, 16);
 	memcpy(rec.dst, t->dst, 16);
-	if (ur_ring_publish(&l->rings.tx, &rec, t->bytes))
-		ur_rings_wake(&l->rings);
+	if (ur_ring_publish(&l->end.rings.tx, &rec, t->bytes))
+		ur_rings_wake(&l->end.rings);
 	return 0;
 }
 
@@ -93,7 +76,7 @@ static int ring_send(struct ur_link *link, struct ur_burst *t)
 	if (ur_port_carries(l->addrs, l->naddrs, t->src, t->dst))
 		err = send_burst(l, t);
 	else
-		err = l->udp->ops->send(l->udp, t);
+		err = l->link.udp->ops->send(l->link.udp, t);
 	if (err && err != -EAGAIN)
 		link->tx_errors++;
 	return err;
@@ -106,21 +89,21 @@ static int recv_ring(struct ring_link *l,
 	int n, got = 0;
 
 	for (n = 0; n < BURST; n++) {
-		got = ur_ring_peek_rx(&l->rings.rx, &p);
+		got = ur_ring_peek_rx(&l->end.rings.rx, &p);
 		if (got <= 0)
 			break;
 		rx(arg, &p);
-		ur_ring_pop(&l->rings.rx);
+		ur_ring_pop(&l->end.rings.rx);
 	}
 	if (got < 0)
-		die(l);
+		ur_ring_end_die(&l->end);
 	return n;
 }
 
 /* A lane that polls rarely must not wait that much longer for it. */
 static bool is_hosts_turn(struct ring_link *l)
 {
-	if (l->slept || ++l->looks >= HOST_EVERY)
+	if (l->end.slept || ++l->looks >= HOST_EVERY)
 		return true;
 	return l->looks % LOOKS_PER_TIME == 0 &&
 	       ur_clock_ns() - l->host_ns > HOST_NS;
@@ -130,87 +113,34 @@ static int ring_recv(struct ur_link *link,
 		     void (*rx)(void *arg, const struct ur_rx *rx), void *arg)
 {
 	struct ring_link *l = of(link);
-	int n = l->dead ? 0 : recv_ring(l, rx, arg);
+	int n = l->end.dead ? 0 : recv_ring(l, rx, arg);
 
 	if (!is_hosts_turn(l))
 		return n;
 	l->looks = 0;
 	l->host_ns = ur_clock_ns();
-	l->slept = false;
-	if (!l->dead && !ur_rings_are_alive(&l->rings))
-		die(l);
-	n += l->udp->ops->recv(l->udp, rx, arg);
-	link->rx_overflow = l->udp->rx_overflow;
-	if (l->rings.mem)
-		link->rx_overflow += ur_ring_lost(&l->rings.rx);
+	ur_ring_end_check(&l->end);
+	n += l->link.udp->ops->recv(l->link.udp, rx, arg);
+	link->rx_overflow = l->link.udp->rx_overflow;
+	if (l->end.rings.mem)
+		link->rx_overflow += ur_ring_lost(&l->end.rings.rx);
 	return n;
 }
 
-static void wake(const struct ring_link *l)
-{
-	uint64_t one = 1;
-
-	(void)!ur_sys_write(l->again, &one, sizeof(one));
-}
-
-/*
- * Only this function reads the wake-up of the last waiter (ring.h); the end of
- * urnicd keeps the descriptor readable until it is seen.
- */
 static int ring_wait_fd(const struct ur_link *link)
 {
 	struct ring_link *l = (struct ring_link *)(uintptr_t)link;
-	uint64_t count;
 
-	l->slept = true;
-	(void)!ur_sys_read(l->again, &count, sizeof(count));
-	if (l->dead)
-		return l->epfd;
-	(void)ur_rings_woken(&l->rings);
-	if (!ur_ring_sleep(&l->rings.rx, true))
-		wake(l);
-	return l->epfd;
-}
-
-static void ring_tell_ip(struct ur_link *link, bool on)
-{
-	struct ring_link *l = of(link);
-
-	l->udp->ops->tell_ip(l->udp, on);
-}
-
-static int ring_join(struct ur_link *link, const uint8_t group[16],
-		     const uint8_t source[16])
-{
-	struct ring_link *l = of(link);
-
-	return l->udp->ops->join(l->udp, group, source);
-}
-
-static int ring_leave(struct ur_link *link, const uint8_t group[16],
-		      const uint8_t source[16])
-{
-	struct ring_link *l = of(link);
-
-	return l->udp->ops->leave(l->udp, group, source);
-}
-
-static void close_all(struct ring_link *l)
-{
-	ur_rings_drop(&l->rings);
-	if (l->again >= 0)
-		close(l->again);
-	if (l->epfd >= 0)
-		close(l->epfd);
-	free(l);
+	return ur_ring_end_wait_fd(&l->end);
 }
 
 static void ring_destroy(struct ur_link *link)
 {
 	struct ring_link *l = of(link);
 
-	l->udp->ops->destroy(l->udp);
-	close_all(l);
+	l->link.udp->ops->destroy(l->link.udp);
+	ur_ring_end_close(&l->end);
+	free(l);
 }
 
 static const struct ur_link_ops ring_ops = {
@@ -218,18 +148,8 @@ static const struct ur_link_ops ring_ops = {
 	.send = ring_send,
 	.recv = ring_recv,
 	.wait_fd = ring_wait_fd,
-	.tell_ip = ring_tell_ip,
-	.join = ring_join,
-	.leave = ring_leave,
 	.destroy = ring_destroy,
 };
-
-static int watch(int epfd, int fd)
-{
-	struct epoll_event ev = { .events = EPOLLIN };
-
-	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
-}
 
 bool ur_ring_link_is_dead(struct ur_link *link)
 {
@@ -237,42 +157,24 @@ bool ur_ring_link_is_dead(struct ur_link *link)
 
 	if (link->ops != &ring_ops)
 		return false;
-	if (!l->dead && !ur_rings_woken(&l->rings))
-		die(l);
-	wake(l); /* the wake-up was for another thread */
-	return l->dead;
+	if (!l->end.dead && !ur_rings_woken(&l->end.rings))
+		ur_ring_end_die(&l->end);
+	ur_ring_end_wake(&l->end); /* the wake-up was for another thread */
+	return l->end.dead;
 }
 
 int ur_ring_link_renew(struct ur_link *link, int sock)
 {
-	struct ring_link *l = of(link);
-	int err;
-
-	ur_rings_drop(&l->rings);
-	err = ur_rings_take(&l->rings, sock);
-	if (!err)
-		err = watch(l->epfd, l->rings.sock);
-	/* Dead until then: no thread polls the rings. */
-	l->dead = err != 0;
-	return err;
+	return ur_ring_end_renew(&of(link)->end, sock);
 }
 
 static int setup(struct ring_link *l, int sock, int rx_fd)
 {
-	int err = ur_rings_take(&l->rings, sock);
+	int err = ur_ring_end_open(&l->end, sock);
 
-	if (err)
-		return err;
-	l->epfd = epoll_create1(EPOLL_CLOEXEC);
-	l->again = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (l->epfd < 0 || l->again < 0)
-		return -errno;
-	err = watch(l->epfd, l->rings.sock);
 	if (!err)
-		err = watch(l->epfd, l->again);
-	if (!err)
-		err = watch(l->epfd, rx_fd);
-	return err ? err : ur_udp_link_create(rx_fd, &l->udp);
+		err = ur_watch_fd(l->end.epfd, rx_fd);
+	return err ? err : ur_udp_link_create(rx_fd, &l->link.udp);
 }
 
 int ur_ring_link_create(int sock, const struct ur_port_spec *spec, int rx_fd,
@@ -286,21 +188,19 @@ int ur_ring_link_create(int sock, const struct ur_port_spec *spec, int rx_fd,
 		return -ENOMEM;
 	}
 	l->link.ops = &ring_ops;
-	l->rings.sock = -1;
-	l->epfd = -1;
-	l->again = -1;
 	l->link.served = true;
 	l->naddrs = spec->naddrs;
 	for (uint32_t i = 0; i < spec->naddrs; i++)
 		memcpy(l->addrs[i], spec->addrs[i].ip, 16);
 	err = setup(l, sock, rx_fd);
 	if (err) {
-		close_all(l);
+		ur_ring_end_close(&l->end);
+		free(l);
 		return err;
 	}
-	l->link.sports = l->udp->sports;
-	l->link.rx_bytes = l->udp->rx_bytes < UR_RING_RX_BYTES / 2
-				   ? l->udp->rx_bytes
+	l->link.sports = l->link.udp->sports;
+	l->link.rx_bytes = l->link.udp->rx_bytes < UR_RING_RX_BYTES / 2
+				   ? l->link.udp->rx_bytes
 				   : UR_RING_RX_BYTES / 2;
 	*out = &l->link;
 	return 0;

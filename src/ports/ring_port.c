@@ -4,13 +4,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "base/sys.h"
-#include "ports/ring.h"
+#include "ports/ring_end.h"
 
 #define BURST	   64u
 #define HEAR_EVERY 256u /* polls, while no thread sleeps */
@@ -20,24 +16,11 @@
 #define PORTS_LEN  4u
 
 struct ur_ring_port {
-	struct ur_rings rings;
+	struct ur_ring_end end;
 	struct ur_ring_port_config cfg;
-	int epfd;
-	int again; /* readable: something came while we prepared to sleep */
 	uint32_t looks; /* since urnicd was found alive */
-	bool slept;
 	bool owes_wakeup;
-	bool dead; /* urnicd has ended, or violated the protocol */
 };
-
-static void die(struct ur_ring_port *p)
-{
-	if (p->dead)
-		return;
-	p->dead = true;
-	(void)epoll_ctl(p->epfd, EPOLL_CTL_DEL, p->rings.sock, NULL);
-	ur_warn("urnicd has ended, and with it the port");
-}
 
 /* ---- Out ---- */
 
@@ -47,22 +30,22 @@ int ur_ring_port_send_ip(struct ur_ring_port *p, const uint8_t *packet,
 	struct ur_ring_rec rec = { .index = UR_RING_TCP_SEGMENT };
 	uint8_t *at;
 
-	if (p->dead)
+	if (p->end.dead)
 		return -ENETDOWN;
-	at = ur_ring_reserve(&p->rings.tx, len);
+	at = ur_ring_reserve(&p->end.rings.tx, len);
 	if (!at) {
 		ur_ring_port_flush(p);
 		return -EAGAIN;
 	}
 	memcpy(at, packet, len);
-	p->owes_wakeup |= ur_ring_publish(&p->rings.tx, &rec, len);
+	p->owes_wakeup |= ur_ring_publish(&p->end.rings.tx, &rec, len);
 	return 0;
 }
 
 void ur_ring_port_flush(struct ur_ring_port *p)
 {
-	if (p->owes_wakeup && !p->dead)
-		ur_rings_wake(&p->rings);
+	if (p->owes_wakeup && !p->end.dead)
+		ur_rings_wake(&p->end.rings);
 	p->owes_wakeup = false;
 }
 
@@ -72,11 +55,11 @@ bool ur_ring_port_put(struct ur_ring_port *p, uint32_t handle)
 				   .scope_id = handle };
 
 	/* The next urnicd does not know the lease. */
-	if (p->dead)
+	if (p->end.dead)
 		return true;
-	if (!ur_ring_reserve(&p->rings.tx, 0))
+	if (!ur_ring_reserve(&p->end.rings.tx, 0))
 		return false;
-	p->owes_wakeup |= ur_ring_publish(&p->rings.tx, &rec, 0);
+	p->owes_wakeup |= ur_ring_publish(&p->end.rings.tx, &rec, 0);
 	ur_ring_port_flush(p);
 	return true;
 }
@@ -123,11 +106,11 @@ static void tell_unknown(struct ur_ring_port *p, const uint8_t *packet,
 
 	if (!read_ends(packet, len, &e))
 		return;
-	at = ur_ring_reserve(&p->rings.tx, sizeof(e));
+	at = ur_ring_reserve(&p->end.rings.tx, sizeof(e));
 	if (!at)
 		return;
 	memcpy(at, &e, sizeof(e));
-	p->owes_wakeup |= ur_ring_publish(&p->rings.tx, &rec, sizeof(e));
+	p->owes_wakeup |= ur_ring_publish(&p->end.rings.tx, &rec, sizeof(e));
 }
 
 static uint32_t take(struct ur_ring_port *p)
@@ -138,7 +121,7 @@ static uint32_t take(struct ur_ring_port *p)
 	int got = 0;
 
 	for (n = 0; n < BURST; n++) {
-		got = ur_ring_peek(&p->rings.rx, &rec, &at);
+		got = ur_ring_peek(&p->end.rings.rx, &rec, &at);
 		if (got <= 0)
 			break;
 		if (rec.len < IP4_LEN ||
@@ -148,22 +131,20 @@ static uint32_t take(struct ur_ring_port *p)
 		}
 		if (!p->cfg.tcp(p->cfg.arg, at, rec.len))
 			tell_unknown(p, at, rec.len);
-		ur_ring_pop(&p->rings.rx);
+		ur_ring_pop(&p->end.rings.rx);
 	}
 	if (got < 0)
-		die(p);
+		ur_ring_end_die(&p->end);
 	return n;
 }
 
 uint32_t ur_ring_port_poll(struct ur_ring_port *p)
 {
-	uint32_t n = p->dead ? 0 : take(p);
+	uint32_t n = p->end.dead ? 0 : take(p);
 
-	if (p->slept || ++p->looks >= HEAR_EVERY) {
+	if (p->end.slept || ++p->looks >= HEAR_EVERY) {
 		p->looks = 0;
-		p->slept = false;
-		if (!p->dead && !ur_rings_are_alive(&p->rings))
-			die(p);
+		ur_ring_end_check(&p->end);
 	}
 	if (n)
 		ur_ring_port_flush(p);
@@ -172,40 +153,10 @@ uint32_t ur_ring_port_poll(struct ur_ring_port *p)
 
 int ur_ring_port_wait_fd(struct ur_ring_port *p)
 {
-	uint64_t one = 1, count;
-
-	p->slept = true;
-	(void)!ur_sys_read(p->again, &count, sizeof(count));
-	if (p->dead)
-		return p->epfd;
-	(void)ur_rings_woken(&p->rings);
-	if (!ur_ring_sleep(&p->rings.rx, true))
-		(void)!ur_sys_write(p->again, &one, sizeof(one));
-	return p->epfd;
+	return ur_ring_end_wait_fd(&p->end);
 }
 
 /* ---- Life ---- */
-
-static int watch(int epfd, int fd)
-{
-	struct epoll_event ev = { .events = EPOLLIN };
-
-	return epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
-}
-
-static int setup(struct ur_ring_port *p, int sock)
-{
-	int err = ur_rings_take(&p->rings, sock);
-
-	if (err)
-		return err;
-	p->epfd = epoll_create1(EPOLL_CLOEXEC);
-	p->again = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (p->epfd < 0 || p->again < 0)
-		return -errno;
-	err = watch(p->epfd, p->rings.sock);
-	return err ? err : watch(p->epfd, p->again);
-}
 
 int ur_ring_port_create(int sock, const struct ur_ring_port_config *cfg,
 			struct ur_ring_port **out)
@@ -218,10 +169,7 @@ int ur_ring_port_create(int sock, const struct ur_ring_port_config *cfg,
 		return -ENOMEM;
 	}
 	p->cfg = *cfg;
-	p->rings.sock = -1;
-	p->epfd = -1;
-	p->again = -1;
-	err = setup(p, sock);
+	err = ur_ring_end_open(&p->end, sock);
 	if (err)
 		ur_ring_port_destroy(p);
 	else
@@ -231,39 +179,25 @@ int ur_ring_port_create(int sock, const struct ur_ring_port_config *cfg,
 
 int ur_ring_port_renew(struct ur_ring_port *p, int sock, uint32_t ifindex)
 {
-	int err;
-
-	ur_rings_drop(&p->rings);
-	err = ur_rings_take(&p->rings, sock);
-	if (!err)
-		err = watch(p->epfd, p->rings.sock);
 	p->owes_wakeup = false;
 	p->cfg.ifindex = ifindex;
-	/* Dead until then: no thread polls the rings. */
-	p->dead = err != 0;
-	return err;
+	return ur_ring_end_renew(&p->end, sock);
 }
 
 void ur_ring_port_abandon(const struct ur_ring_port *p)
 {
-	if (p->rings.sock >= 0)
-		close(p->rings.sock);
-	if (p->again >= 0)
-		close(p->again);
-	if (p->epfd >= 0)
-		close(p->epfd);
+	ur_ring_end_abandon(&p->end);
 }
 
 void ur_ring_port_destroy(struct ur_ring_port *p)
 {
-	ur_rings_drop(&p->rings);
-	ur_ring_port_abandon(p);
+	ur_ring_end_close(&p->end);
 	free(p);
 }
 
 bool ur_ring_port_is_dead(const struct ur_ring_port *p)
 {
-	return p->dead;
+	return p->end.dead;
 }
 
 uint32_t ur_ring_port_ifindex(const struct ur_ring_port *p)
@@ -273,5 +207,5 @@ uint32_t ur_ring_port_ifindex(const struct ur_ring_port *p)
 
 uint64_t ur_ring_port_lost(const struct ur_ring_port *p)
 {
-	return p->rings.mem ? ur_ring_lost(&p->rings.rx) : 0;
+	return p->end.rings.mem ? ur_ring_lost(&p->end.rings.rx) : 0;
 }

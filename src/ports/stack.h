@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UR_STACK_ABI	2u
+#define UR_STACK_ABI	3u
 #define UR_STACK_SYMBOL "urnic_stack_plugin"
 
 /* How often tick() wants to be called while is_busy(). */
@@ -113,8 +113,6 @@ struct ur_stack_plugin {
 		       const struct ur_stack_end *to, void *arg,
 		       struct ur_stack_conn **out);
 
-	/* Argument of the connection's events; NULL: no events. */
-	void (*set_arg)(struct ur_stack_conn *c, void *arg);
 	bool (*is_connected)(const struct ur_stack_conn *c);
 	/* -errno of how it broke, or 0. */
 	int (*error)(const struct ur_stack_conn *c);

@@ -15,13 +15,6 @@
 #define IPV4  1u
 #define IPV6  2u
 
-static void ring(int fd)
-{
-	uint64_t one = 1;
-
-	(void)!ur_sys_write(fd, &one, sizeof(one));
-}
-
 /* ---- From the plugin, under the lock ---- */
 
 void ur_stream_news(void *stream, bool room)
@@ -34,7 +27,7 @@ void ur_stream_news(void *stream, bool room)
 	s->blocked = false;
 	if (!set) {
 		if (s->fd >= 0)
-			ring(s->fd);
+			ur_event_signal(s->fd);
 		return;
 	}
 	if (!ur_list_empty(&s->news))
@@ -43,7 +36,7 @@ void ur_stream_news(void *stream, bool room)
 	if (set->signalled || set == ur_streams.polling)
 		return;
 	set->signalled = true;
-	ring(set->fd);
+	ur_event_signal(set->fd);
 }
 
 static struct ur_stream *new_stream(void)
@@ -99,7 +92,7 @@ void *ur_stream_accepted(void *listener, struct ur_stack_conn *c)
 	ur_list_add_tail(&ur_streams.all, &s->all);
 	ur_list_add_tail(&l->queue, &s->news);
 	l->waiting++;
-	ring(l->fd);
+	ur_event_signal(l->fd);
 	return s;
 }
 
@@ -226,11 +219,10 @@ static int accept_locked(struct ur_stream_listener *l, struct ur_stream **out)
 {
 	struct ur_stream *s =
 		ur_container_of(l->queue.next, struct ur_stream, news);
-	uint64_t count;
 	int err;
 
 	if (ur_list_empty(&l->queue)) {
-		(void)!ur_sys_read(l->fd, &count, sizeof(count));
+		ur_event_clear(l->fd);
 		return -EAGAIN;
 	}
 	err = open_fd(s);
@@ -262,9 +254,7 @@ int ur_stream_fd(struct ur_stream *s)
 
 void ur_stream_heard(struct ur_stream *s)
 {
-	uint64_t count;
-
-	(void)!ur_sys_read(s->fd, &count, sizeof(count));
+	ur_event_clear(s->fd);
 }
 
 int ur_stream_state(struct ur_stream *s)

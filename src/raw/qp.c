@@ -19,8 +19,6 @@
 #include "core/rate.h"
 #include "raw/internal.h"
 
-#define SLOT_SHIFT 14u
-
 int ur_raw_create(struct ur_mr_table *mrs, struct ur_raw **out)
 {
 	struct ur_raw *r = calloc(1, sizeof(*r));
@@ -49,13 +47,13 @@ static struct ur_rawnum *number(struct ur_raw *r, uint32_t *num)
 		r->next = (r->next + 1) % UR_MAX_RAW;
 	} while (r->nums[r->next].qp || r->nums[r->next].wq);
 	r->used++;
-	*num = UR_RAW_SLOT << SLOT_SHIFT | r->next;
+	*num = UR_RAW_SLOT << UR_SLOT_SHIFT | r->next;
 	return &r->nums[r->next];
 }
 
 static void give_number(struct ur_raw *r, uint32_t num)
 {
-	r->nums[num & ((1u << SLOT_SHIFT) - 1)] = (struct ur_rawnum){ NULL };
+	r->nums[num & ((1u << UR_SLOT_SHIFT) - 1)] = (struct ur_rawnum){ NULL };
 	r->used--;
 }
 

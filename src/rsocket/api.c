@@ -72,7 +72,9 @@ int rsocket(int domain, int type, int protocol)
 	return result(publish(s));
 }
 
-int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
+/* rbind() and rconnect(): the operation takes an address. */
+static int with_addr(int socket, const struct sockaddr *addr, socklen_t addrlen,
+		     bool connects)
 {
 	struct urs_sock *s = get(socket);
 	union urs_addr a;
@@ -82,8 +84,18 @@ int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
 		return -1;
 	rc = urs_addr_set(&a, addr, addrlen);
 	if (!rc)
-		rc = s->ops->bind(s, &a);
+		rc = connects ? s->ops->connect(s, &a) : s->ops->bind(s, &a);
 	return (int)finish(s, rc);
+}
+
+int rbind(int socket, const struct sockaddr *addr, socklen_t addrlen)
+{
+	return with_addr(socket, addr, addrlen, false);
+}
+
+int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
+{
+	return with_addr(socket, addr, addrlen, true);
 }
 
 int rlisten(int socket, int backlog)
@@ -111,20 +123,6 @@ int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 		if (rc >= 0 && addr)
 			urs_addr_get(&peer, addr, addrlen);
 	}
-	return (int)finish(s, rc);
-}
-
-int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
-{
-	struct urs_sock *s = get(socket);
-	union urs_addr a;
-	int rc;
-
-	if (!s)
-		return -1;
-	rc = urs_addr_set(&a, addr, addrlen);
-	if (!rc)
-		rc = s->ops->connect(s, &a);
 	return (int)finish(s, rc);
 }
 

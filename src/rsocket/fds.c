@@ -69,7 +69,8 @@ int urs_fds_set(int fd, struct urs_ref *r)
 	return rc;
 }
 
-struct urs_ref *urs_fds_get(int fd, int kind)
+/* With one more reference, or removed with the table's own. */
+static struct urs_ref *find(int fd, int kind, bool remove)
 {
 	struct chunk *c = find_chunk(fd);
 	struct urs_ref *r;
@@ -78,12 +79,19 @@ struct urs_ref *urs_fds_get(int fd, int kind)
 		return NULL;
 	ur_lock_open(&c->lock);
 	r = c->ref[fd % PER_CHUNK];
-	if (r && r->kind == kind)
-		atomic_fetch_add(&r->count, 1);
-	else
+	if (r && r->kind != kind)
 		r = NULL;
+	else if (r && remove)
+		c->ref[fd % PER_CHUNK] = NULL;
+	else if (r)
+		atomic_fetch_add(&r->count, 1);
 	ur_unlock_open(&c->lock);
 	return r;
+}
+
+struct urs_ref *urs_fds_get(int fd, int kind)
+{
+	return find(fd, kind, false);
 }
 
 void urs_fds_put(struct urs_ref *r)
@@ -94,19 +102,7 @@ void urs_fds_put(struct urs_ref *r)
 
 struct urs_ref *urs_fds_clear(int fd, int kind)
 {
-	struct chunk *c = find_chunk(fd);
-	struct urs_ref *r;
-
-	if (!c)
-		return NULL;
-	ur_lock_open(&c->lock);
-	r = c->ref[fd % PER_CHUNK];
-	if (r && r->kind == kind)
-		c->ref[fd % PER_CHUNK] = NULL;
-	else
-		r = NULL;
-	ur_unlock_open(&c->lock);
-	return r;
+	return find(fd, kind, true);
 }
 
 void urs_fds_after_fork(void)

@@ -135,7 +135,7 @@ static int delegate(void *arg, const struct ur_qp *target, uint32_t srqn,
 {
 	struct ur_xrc_head h = { .type = UR_XRC_DELEGATE, .qpn = target->qpn };
 	struct ur_xrc_file file = ur_xrc_file_of(target->xrcd);
-	uint32_t slot = srqn >> UR_SRQ_INDEX_BITS;
+	uint32_t slot = UR_QPN_SLOT(srqn);
 	const struct ur_lane *lane = arg;
 	struct ur_xrc_link *l;
 	int err;
@@ -224,22 +224,16 @@ static bool is_delegated(const struct ur_xrc_link *l, uint32_t qpn,
 static bool on_return(const struct ur_xrc_link *l, uint32_t qpn,
 		      struct ur_rd *r)
 {
-	struct ur_adapter *a = l->adapter;
-	uint32_t n = atomic_load_explicit(&a->lane_count, memory_order_acquire);
+	struct ur_lane *lane = ur_adapter_lane_of(l->adapter, qpn);
+	uint64_t now = ur_clock_ns();
 
-	for (uint32_t i = 0; i < n; i++) {
-		struct ur_lane *lane = atomic_load_explicit(
-			&a->lanes[i], memory_order_acquire);
-		uint64_t now = ur_clock_ns();
-
-		if (!lane->roce || lane->slot != qpn >> UR_SRQ_INDEX_BITS)
-			continue;
-		ur_lane_lock(lane);
-		ur_roce_delegation_returned(lane->roce, l->via, qpn, r->p,
-					    ur_rd_left(r), now);
-		ur_lane_send(lane, now);
-		ur_lane_unlock(lane);
-	}
+	if (!lane)
+		return true;
+	ur_lane_lock(lane);
+	ur_roce_delegation_returned(lane->roce, l->via, qpn, r->p,
+				    ur_rd_left(r), now);
+	ur_lane_send(lane, now);
+	ur_lane_unlock(lane);
 	return true;
 }
 
@@ -456,7 +450,7 @@ int ur_xrc_open_target(struct ur_adapter *a, const struct ur_xrcd *d,
 {
 	struct ur_xrc_head h = { .type = UR_XRC_OPEN, .qpn = qpn };
 	struct ur_xrc_file file = ur_xrc_file_of(d);
-	uint32_t slot = qpn >> UR_SRQ_INDEX_BITS, way;
+	uint32_t slot = UR_QPN_SLOT(qpn), way;
 	struct ur_lane *lane;
 	int err;
 

@@ -50,9 +50,7 @@ static uint8_t inbox[UR_XRC_MAX]; /* the thread's */
 
 static void wake(void)
 {
-	uint64_t one = 1;
-
-	(void)!ur_sys_write(ur_xrc.wake_fd, &one, sizeof(one));
+	ur_event_signal(ur_xrc.wake_fd);
 }
 
 struct ur_xrc_domain *ur_xrc_domain_find(const struct ur_xrc_file *file)

@@ -33,19 +33,6 @@ struct ur_link_ops {
 	/* A descriptor that is readable while recv has work; -1: none. */
 	int (*wait_fd)(const struct ur_link *link);
 
-	/*
-	 * Provide destination, interface, traffic class and hop limit of
-	 * inbound packets, or only dst_unknown, 0, 0 and the default limit,
-	 * since the kernel needs time to provide them.
-	 */
-	void (*tell_ip)(struct ur_link *link, bool on);
-
-	/* Multicast membership on the interface with that source address. */
-	int (*join)(struct ur_link *link, const uint8_t group[16],
-		    const uint8_t source[16]);
-	int (*leave)(struct ur_link *link, const uint8_t group[16],
-		     const uint8_t source[16]);
-
 	/* Counters of the port's stack (NULL: it has none in this process). */
 	const struct ur_net_counters *(*counters)(const struct ur_link *link);
 
@@ -62,6 +49,9 @@ struct ur_link_ops {
 /* Embedded first in every backend's struct. */
 struct ur_link {
 	const struct ur_link_ops *ops;
+	/* Constant: the sockets of the host (sockets/udp.h), which are this link,
+	 * or beside that of a port. */
+	struct ur_link *udp;
 	uint64_t rx_bytes; /* receive buffer */
 	uint64_t tx_errors;
 	/* Datagrams that the kernel dropped from our buffer. */

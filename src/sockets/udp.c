@@ -246,7 +246,7 @@ void ur_udp_set_gro(int fd, bool on)
 	(void)ur_sockopt_set(fd, SOL_UDP, UDP_GRO, on);
 }
 
-static void udp_tell_ip(struct ur_link *link, bool on)
+void ur_udp_tell_ip(struct ur_link *link, bool on)
 {
 	struct ur_udp *u = ur_udp_of(link);
 
@@ -282,7 +282,7 @@ static int rx_options(struct ur_udp *u)
 	if (err)
 		return err;
 	/* Available; enabled on demand. */
-	udp_tell_ip(&u->link, false);
+	ur_udp_tell_ip(&u->link, false);
 	ur_udp_all_groups(u, false);
 	ur_udp_set_gro(fd, true);
 	(void)ur_sockopt_set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
@@ -335,9 +335,6 @@ static const struct ur_link_ops udp_ops = {
 	.send = ur_udp_send,
 	.recv = ur_udp_recv,
 	.wait_fd = udp_wait_fd,
-	.tell_ip = udp_tell_ip,
-	.join = ur_udp_join,
-	.leave = ur_udp_leave,
 	.destroy = udp_destroy,
 };
 
@@ -365,6 +362,7 @@ int ur_udp_link_create(int rx_fd, struct ur_link **out)
 	if (!u)
 		return -ENOMEM;
 	u->link.ops = &udp_ops;
+	u->link.udp = &u->link;
 	u->rx_fd = rx_fd;
 	memset(u->tx4, -1, sizeof(u->tx4));
 	memset(u->tx6, -1, sizeof(u->tx6));
@@ -385,9 +383,4 @@ unmap_stage:
 free_udp:
 	free(u);
 	return err;
-}
-
-void ur_udp_link_set_gso(struct ur_link *link, int on)
-{
-	ur_udp_of(link)->gso = on;
 }

@@ -9,8 +9,18 @@
  * slot), and open the sending sockets. On failure rx_fd stays the caller's. */
 int ur_udp_link_create(int rx_fd, struct ur_link **out);
 
-/* For tests: send bursts packet by packet, as on a kernel without GSO. */
-void ur_udp_link_set_gso(struct ur_link *link, int on);
+/*
+ * Provide destination, interface, traffic class and hop limit of inbound
+ * packets, or only dst_unknown, 0, 0 and the default limit, since the kernel
+ * needs time to provide them.
+ */
+void ur_udp_tell_ip(struct ur_link *link, bool on);
+
+/* Multicast membership on the interface with that source address. */
+int ur_udp_join(struct ur_link *link, const uint8_t group[16],
+		const uint8_t source[16]);
+int ur_udp_leave(struct ur_link *link, const uint8_t group[16],
+		 const uint8_t source[16]);
 
 /*
  * The socket of one slot: dual stack if the host has IPv6, else IPv4;
@@ -29,10 +39,10 @@ int ur_udp_slot_socket(uint16_t port, int first);
 int ur_udp_steer(int fd, uint32_t slots);
 
 /* As the link's recv, but from fd, another socket of its kind, once. The link
- * must have tell_ip() on. */
+ * must have ur_udp_tell_ip() on. */
 int ur_udp_recv_from(struct ur_link *link, int fd,
 		     void (*rx)(void *arg, const struct ur_rx *rx), void *arg);
-/* fd provides the destination of its packets, as a link with tell_ip() on. */
+/* fd provides the destination of its packets, as a link with ur_udp_tell_ip() on. */
 void ur_udp_tell_destination(int fd);
 
 /*

@@ -102,10 +102,6 @@ int ur_udp_source_fd(struct ur_udp *u, const struct ur_burst *t, bool v4);
 /* udp.c: another socket that sends from a port of ours, or -errno. */
 int ur_udp_tx_bound(bool v4, const struct ur_udp_source *s, uint16_t port);
 
-int ur_udp_join(struct ur_link *link, const uint8_t group[16],
-		const uint8_t source[16]);
-int ur_udp_leave(struct ur_link *link, const uint8_t group[16],
-		 const uint8_t source[16]);
 /* Receive packets for groups that other sockets have joined, too. */
 void ur_udp_all_groups(struct ur_udp *u, bool on);
 void ur_udp_close_joiners(struct ur_udp *u);

@@ -24,8 +24,7 @@
 #endif
 
 /* QPN = slot (10 bits) | index (14 bits): docs/decisions/0002. */
-#define QPN_INDEX_BITS 14
-#define MAX_SLOTS      1024u
+#define MAX_SLOTS 1024u
 
 /* BTH bytes 4..7: a reserved byte, then the destination QPN (IBTA 9.2). */
 #define BTH_QPN_WORD 4
@@ -105,7 +104,7 @@ int ur_udp_steer(int fd, uint32_t slots)
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, BTH_QPN_WORD),
 		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffff),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 1, 2, 0),
-		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, QPN_INDEX_BITS),
+		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, UR_SLOT_SHIFT),
 		BPF_JUMP(BPF_JMP | BPF_JA, 7, 0, 0),
 		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, MAD_ATTR_HALF),
 		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CM_FIRST, 0, 7),

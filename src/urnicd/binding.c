@@ -78,11 +78,11 @@ void ur_binding_add(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 }
 
 void ur_binding_listen(struct ur_server *s, struct ur_session *ses,
-		       uint32_t seq, uint32_t handle)
+		       const struct ur_ipc_msg *m, int *fds)
 {
-	int err = ur_binds_listen(&s->binds, &ses->binds, handle);
+	int err = ur_binds_listen(&s->binds, &ses->binds, m->handle);
 
-	answer(s, ses, seq, handle, 0, err);
+	answer(s, ses, m->seq, m->handle, 0, err);
 	if (!err)
 		ur_relisten_listen(s);
 }

@@ -71,18 +71,19 @@ static uint64_t usable(int fd)
 	return st.st_ino;
 }
 
-void ur_exits_take(struct ur_server *s, struct ur_session *ses, int *fd)
+void ur_exits_take(struct ur_server *s, struct ur_session *ses,
+		   const struct ur_ipc_msg *m, int *fds)
 {
-	uint64_t file = usable(*fd);
+	uint64_t file = usable(fds[0]);
 
 	if (!file) {
 		ur_session_close(s, ses, "sent an unsealed exit file");
 		return;
 	}
 	ur_ipc_close_fds(&ses->exit_fd, 1);
-	ses->exit_fd = *fd;
+	ses->exit_fd = fds[0];
 	ses->exit_file = file;
-	*fd = -1;
+	fds[0] = -1;
 	ur_list_for_each_safe(n, tmp, &s->exits) {
 		if (exit_of(n)->file == file && exit_of(n)->uid == ses->uid)
 			drop(s, exit_of(n));

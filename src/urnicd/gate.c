@@ -11,17 +11,17 @@
 
 #include "base/log.h"
 #include "client/ipc.h"
+#include "core/types.h"
 
 /* A filter of a UDP socket sees the packet from its UDP header on. */
-#define UDP_HEADER     8
-#define QPN_AT	       (UDP_HEADER + 4)
-#define RECV_ID_AT     (UDP_HEADER + 48) /* CM: the receiver's ID */
-#define QPN_MASK       0xffffff
-#define QPN_MULTICAST  0xffffff
-#define QPN_INDEX_BITS 14
-#define COMM_ID_BITS   22
-#define ALL	       (-1)
-#define UNASKED	       (-2)
+#define UDP_HEADER    8
+#define QPN_AT	      (UDP_HEADER + 4)
+#define RECV_ID_AT    (UDP_HEADER + 48) /* CM: the receiver's ID */
+#define QPN_MASK      0xffffff
+#define QPN_MULTICAST 0xffffff
+#define COMM_ID_BITS  22
+#define ALL	      (-1)
+#define UNASKED	      (-2)
 
 /* Instructions of eBPF, as the kernel's own samples write them. */
 #define OP(c, d, s, o, i)                                                      \
@@ -81,7 +81,7 @@ static int load(int map)
 		LOAD_WORD(RECV_ID_AT),
 		RSH_IMM(BPF_REG_0, COMM_ID_BITS),
 		JUMP(1),
-		RSH_IMM(BPF_REG_0, QPN_INDEX_BITS),
+		RSH_IMM(BPF_REG_0, UR_SLOT_SHIFT),
 		JEQ_IMM(BPF_REG_0, 0, 3), /* drop */
 		JNE_REG(BPF_REG_0, BPF_REG_7, 2),
 		MOV_IMM(BPF_REG_0, ALL), /* accept */
@@ -129,8 +129,8 @@ static int narrow(int fd, unsigned int slot)
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 2),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, RECV_ID_AT),
 		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K,
-			 COMM_ID_BITS - QPN_INDEX_BITS),
-		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, QPN_INDEX_BITS),
+			 COMM_ID_BITS - UR_SLOT_SHIFT),
+		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, UR_SLOT_SHIFT),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, slot, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
 		BPF_STMT(BPF_RET | BPF_K, 0),

@@ -50,7 +50,7 @@ static int pass(struct ur_server *s, uid_t uid, const struct ur_ipc_msg *m,
 }
 
 void ur_peers_pass(struct ur_server *s, struct ur_session *ses,
-		   const struct ur_ipc_msg *m, const int *fds)
+		   const struct ur_ipc_msg *m, int *fds)
 {
 	uid_t uid = ses->uid;
 	struct ur_ipc_msg no = { .type = UR_IPC_PEER,

@@ -233,21 +233,21 @@ void ur_port_request(struct ur_server *s, struct ur_session *ses, uint32_t seq)
 	give(s, ses, seq);
 }
 
-void ur_port_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
-		  unsigned int slot, uint32_t ifindex)
+void ur_port_ring(struct ur_server *s, struct ur_session *ses,
+		  const struct ur_ipc_msg *m, int *fds)
 {
-	struct ur_ipc_msg m = { .type = UR_IPC_RING, .seq = seq };
+	struct ur_ipc_msg r = { .type = UR_IPC_RING, .seq = m->seq };
 	int fd = -ENOENT;
 
-	if (ur_slots_next(&s->group.slots, ses, slot) != slot) {
+	if (ur_slots_next(&s->group.slots, ses, m->slot) != m->slot) {
 		ur_session_close(s, ses,
 				 "asks for the ring of a slot that it has not");
 		return;
 	}
 	if (s->ports)
-		fd = s->ports->attach(s->ports->arg, slot, ifindex);
-	m.error = fd < 0 ? (uint16_t)-fd : 0;
-	ur_session_send(s, ses, &m, &fd, fd < 0 ? 0 : 1);
+		fd = s->ports->attach(s->ports->arg, m->slot, m->id);
+	r.error = fd < 0 ? (uint16_t)-fd : 0;
+	ur_session_send(s, ses, &r, &fd, fd < 0 ? 0 : 1);
 	if (fd >= 0)
 		close(fd);
 }
@@ -422,13 +422,13 @@ static int note_claim(struct ur_session *ses, const struct ur_claim *claim)
 	return 0;
 }
 
-void ur_port_claim(struct ur_server *s, struct ur_session *ses, uint32_t seq,
-		   unsigned int slot, int fd)
+void ur_port_claim(struct ur_server *s, struct ur_session *ses,
+		   const struct ur_ipc_msg *m, int *fds)
 {
 	struct ur_claim claim = {
-		.slot = (uint16_t)slot,
-		.seq = seq,
-		.cookie = ur_group_cookie(fd, s->group.port),
+		.slot = m->slot,
+		.seq = m->seq,
+		.cookie = ur_group_cookie(fds[0], s->group.port),
 	};
 
 	if (!claim.cookie)

@@ -137,11 +137,3 @@ void ur_quota_give(struct ur_quota *q, uid_t uid, enum ur_quota_table table,
 	ur_list_del(&u->node);
 	free(u);
 }
-
-uint32_t ur_quota_has(const struct ur_quota *q, uid_t uid,
-		      enum ur_quota_table table)
-{
-	const struct ur_quota_user *u = find(q, uid);
-
-	return u ? u->has[table] : 0;
-}

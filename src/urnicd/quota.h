@@ -60,7 +60,5 @@ int ur_quota_take(struct ur_quota *q, uid_t uid, enum ur_quota_table table,
 		  uint32_t n);
 void ur_quota_give(struct ur_quota *q, uid_t uid, enum ur_quota_table table,
 		   uint32_t n);
-uint32_t ur_quota_has(const struct ur_quota *q, uid_t uid,
-		      enum ur_quota_table table);
 
 #endif

@@ -245,18 +245,21 @@ void ur_session_send(struct ur_server *s, struct ur_session *ses,
 void ur_session_refuse(struct ur_server *s, struct ur_session *ses,
 		       uint32_t seq, int err, const char *text);
 
+/* Handles a message of the session. Descriptors that it leaves in fds are
+ * closed then; absent ones are -1. */
+typedef void ur_message_fn(struct ur_server *s, struct ur_session *ses,
+			   const struct ur_ipc_msg *m, int *fds);
+
 /* port.c: the group of port 4791, and the owners of slots */
 /* store: taken if there is one (both -1: none). */
 void ur_port_start(struct ur_server *s, struct ur_slot_store *store);
 /* The slot store of a client: its descriptors are taken (used or closed). */
 void ur_port_store(struct ur_server *s, const struct ur_session *ses,
 		   int fds[2]);
-void ur_port_claim(struct ur_server *s, struct ur_session *ses, uint32_t seq,
-		   unsigned int slot, int fd);
+ur_message_fn ur_port_claim;
 void ur_port_request(struct ur_server *s, struct ur_session *ses, uint32_t seq);
 /* The slot's lane wants rings to that port of ours. */
-void ur_port_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
-		  unsigned int slot, uint32_t ifindex);
+ur_message_fn ur_port_ring;
 int ur_port_put(struct ur_server *s, struct ur_session *ses, unsigned int slot);
 unsigned int ur_port_reclaim(struct ur_server *s, struct ur_session *ses);
 /* Close sockets that were free for UR_SLOT_SHRINK_NS, when it is time. */
@@ -268,19 +271,13 @@ void ur_port_spread_store(struct ur_server *s);
 void ur_port_expire(struct ur_server *s);
 
 /* tcp.c: processes that have a TCP of their own on a port of ours */
-void ur_tcp_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
-		 uint32_t ifindex);
-void ur_tcp_lease(struct ur_server *s, struct ur_session *ses, uint32_t seq,
-		  uint32_t handle, int fd);
-void ur_tcp_put(struct ur_server *s, struct ur_session *ses, uint32_t seq,
-		uint32_t handle);
+ur_message_fn ur_tcp_ring, ur_tcp_lease, ur_tcp_put;
 void ur_tcp_forget(struct ur_server *s, const struct ur_session *ses);
 
 /* binding.c: the ports of the RDMA port spaces */
 void ur_binding_add(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 		    const struct ur_bind_want *want);
-void ur_binding_listen(struct ur_server *s, struct ur_session *ses,
-		       uint32_t seq, uint32_t handle);
+ur_message_fn ur_binding_listen;
 /* The grace time is over. */
 void ur_binding_serve_waiting(struct ur_server *s);
 
@@ -306,17 +303,12 @@ void ur_relisten_run(struct ur_server *s);
 uint64_t ur_relisten_deadline(const struct ur_server *s);
 
 /* xrcd.c: XRC domains, and links between their processes */
-void ur_xrcd_join(struct ur_server *s, struct ur_session *ses, uint32_t seq,
-		  const struct ur_ipc_msg *m, int *fd);
-void ur_xrcd_leave(struct ur_server *s, struct ur_session *ses,
-		   const struct ur_xrc_file *file);
-void ur_xrcd_connect(struct ur_server *s, struct ur_session *ses,
-		     const struct ur_ipc_msg *m);
+ur_message_fn ur_xrcd_join, ur_xrcd_leave, ur_xrcd_connect;
 void ur_xrcd_forget(struct ur_server *s, struct ur_session *ses);
 
 /* exits.c */
 /* The exit file of a process: the descriptor is taken, or left to the caller. */
-void ur_exits_take(struct ur_server *s, struct ur_session *ses, int *fd);
+ur_message_fn ur_exits_take;
 /* The session ends, and still has its slots. */
 void ur_exits_open(struct ur_server *s, struct ur_session *ses);
 void ur_exits_run(struct ur_server *s);
@@ -335,15 +327,10 @@ void ur_unowned_run(struct ur_server *s);
 uint64_t ur_unowned_deadline(const struct ur_server *s);
 
 /* peers.c: pass PEER to the client that has the slot */
-void ur_peers_pass(struct ur_server *s, struct ur_session *ses,
-		   const struct ur_ipc_msg *m, const int *fds);
+ur_message_fn ur_peers_pass;
 
 /* show.c */
-void ur_show_request(struct ur_server *s, struct ur_session *tool,
-		     uint32_t seq);
-void ur_show_report(struct ur_server *s, struct ur_session *ses, int *fd);
-void ur_show_next(struct ur_server *s, struct ur_session *tool, uint32_t seq,
-		  uint32_t after);
+ur_message_fn ur_show_request, ur_show_report, ur_show_next;
 void ur_show_expire(struct ur_server *s);
 
 /* systemd.c */

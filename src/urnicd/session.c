@@ -150,12 +150,6 @@ static void on_slot_put(struct ur_server *s, struct ur_session *ses,
 		ur_session_close(s, ses, "gave back a slot that it has not");
 }
 
-static void on_claim(struct ur_server *s, struct ur_session *ses,
-		     const struct ur_ipc_msg *m, int *fds)
-{
-	ur_port_claim(s, ses, m->seq, m->slot, fds[0]);
-}
-
 static void on_bind(struct ur_server *s, struct ur_session *ses,
 		    const struct ur_ipc_msg *m, int *fds)
 {
@@ -174,12 +168,6 @@ static void on_bind(struct ur_server *s, struct ur_session *ses,
 		ur_binding_add(s, ses, m->seq, &want);
 }
 
-static void on_listen(struct ur_server *s, struct ur_session *ses,
-		      const struct ur_ipc_msg *m, int *fds)
-{
-	ur_binding_listen(s, ses, m->seq, m->handle);
-}
-
 static void on_unbind(struct ur_server *s, struct ur_session *ses,
 		      const struct ur_ipc_msg *m, int *fds)
 {
@@ -189,103 +177,30 @@ static void on_unbind(struct ur_server *s, struct ur_session *ses,
 		ur_quota_give(&s->quota, ses->uid, UR_QUOTA_PORTS, 1);
 }
 
-static void on_exit_file(struct ur_server *s, struct ur_session *ses,
-			 const struct ur_ipc_msg *m, int *fds)
-{
-	ur_exits_take(s, ses, fds);
-}
-
-static void on_peer(struct ur_server *s, struct ur_session *ses,
-		    const struct ur_ipc_msg *m, int *fds)
-{
-	ur_peers_pass(s, ses, m, fds);
-}
-
-static void on_xrcd_open(struct ur_server *s, struct ur_session *ses,
-			 const struct ur_ipc_msg *m, int *fds)
-{
-	ur_xrcd_join(s, ses, m->seq, m, fds);
-}
-
-static void on_xrcd_close(struct ur_server *s, struct ur_session *ses,
-			  const struct ur_ipc_msg *m, int *fds)
-{
-	ur_xrcd_leave(s, ses, &m->file);
-}
-
-static void on_xrc_get(struct ur_server *s, struct ur_session *ses,
-		       const struct ur_ipc_msg *m, int *fds)
-{
-	ur_xrcd_connect(s, ses, m);
-}
-
-static void on_ring_get(struct ur_server *s, struct ur_session *ses,
-			const struct ur_ipc_msg *m, int *fds)
-{
-	ur_port_ring(s, ses, m->seq, m->slot, m->id);
-}
-
-static void on_tcp_ring(struct ur_server *s, struct ur_session *ses,
-			const struct ur_ipc_msg *m, int *fds)
-{
-	ur_tcp_ring(s, ses, m->seq, m->id);
-}
-
-static void on_tcp_lease(struct ur_server *s, struct ur_session *ses,
-			 const struct ur_ipc_msg *m, int *fds)
-{
-	ur_tcp_lease(s, ses, m->seq, m->handle, fds[0]);
-}
-
-static void on_tcp_put(struct ur_server *s, struct ur_session *ses,
-		       const struct ur_ipc_msg *m, int *fds)
-{
-	ur_tcp_put(s, ses, m->seq, m->handle);
-}
-
-static void on_report(struct ur_server *s, struct ur_session *ses,
-		      const struct ur_ipc_msg *m, int *fds)
-{
-	ur_show_report(s, ses, fds);
-}
-
-static void on_show(struct ur_server *s, struct ur_session *ses,
-		    const struct ur_ipc_msg *m, int *fds)
-{
-	ur_show_request(s, ses, m->seq);
-}
-
-static void on_next(struct ur_server *s, struct ur_session *ses,
-		    const struct ur_ipc_msg *m, int *fds)
-{
-	ur_show_next(s, ses, m->seq, m->id);
-}
-
 /* Which messages each role may send. */
 static const struct {
 	uint8_t role;
-	void (*handle)(struct ur_server *s, struct ur_session *ses,
-		       const struct ur_ipc_msg *m, int *fds);
+	ur_message_fn *handle;
 } handlers[UR_IPC_TYPES] = {
 	[UR_IPC_HELLO] = { 0, on_hello },
 	[UR_IPC_SLOT_GET] = { UR_IPC_ROLE_CLIENT, on_slot_get },
 	[UR_IPC_SLOT_PUT] = { UR_IPC_ROLE_CLIENT, on_slot_put },
-	[UR_IPC_CLAIM] = { UR_IPC_ROLE_CLIENT, on_claim },
-	[UR_IPC_REPORT] = { UR_IPC_ROLE_CLIENT, on_report },
-	[UR_IPC_SHOW] = { UR_IPC_ROLE_TOOL, on_show },
-	[UR_IPC_NEXT] = { UR_IPC_ROLE_TOOL, on_next },
+	[UR_IPC_CLAIM] = { UR_IPC_ROLE_CLIENT, ur_port_claim },
+	[UR_IPC_REPORT] = { UR_IPC_ROLE_CLIENT, ur_show_report },
+	[UR_IPC_SHOW] = { UR_IPC_ROLE_TOOL, ur_show_request },
+	[UR_IPC_NEXT] = { UR_IPC_ROLE_TOOL, ur_show_next },
 	[UR_IPC_BIND] = { UR_IPC_ROLE_CLIENT, on_bind },
-	[UR_IPC_LISTEN] = { UR_IPC_ROLE_CLIENT, on_listen },
-	[UR_IPC_EXIT_FILE] = { UR_IPC_ROLE_CLIENT, on_exit_file },
-	[UR_IPC_PEER] = { UR_IPC_ROLE_CLIENT, on_peer },
-	[UR_IPC_RING_GET] = { UR_IPC_ROLE_CLIENT, on_ring_get },
-	[UR_IPC_TCP_RING_GET] = { UR_IPC_ROLE_CLIENT, on_tcp_ring },
-	[UR_IPC_TCP_LEASE] = { UR_IPC_ROLE_CLIENT, on_tcp_lease },
-	[UR_IPC_TCP_PUT] = { UR_IPC_ROLE_CLIENT, on_tcp_put },
+	[UR_IPC_LISTEN] = { UR_IPC_ROLE_CLIENT, ur_binding_listen },
+	[UR_IPC_EXIT_FILE] = { UR_IPC_ROLE_CLIENT, ur_exits_take },
+	[UR_IPC_PEER] = { UR_IPC_ROLE_CLIENT, ur_peers_pass },
+	[UR_IPC_RING_GET] = { UR_IPC_ROLE_CLIENT, ur_port_ring },
+	[UR_IPC_TCP_RING_GET] = { UR_IPC_ROLE_CLIENT, ur_tcp_ring },
+	[UR_IPC_TCP_LEASE] = { UR_IPC_ROLE_CLIENT, ur_tcp_lease },
+	[UR_IPC_TCP_PUT] = { UR_IPC_ROLE_CLIENT, ur_tcp_put },
 	[UR_IPC_UNBIND] = { UR_IPC_ROLE_CLIENT, on_unbind },
-	[UR_IPC_XRCD_OPEN] = { UR_IPC_ROLE_CLIENT, on_xrcd_open },
-	[UR_IPC_XRCD_CLOSE] = { UR_IPC_ROLE_CLIENT, on_xrcd_close },
-	[UR_IPC_XRC_GET] = { UR_IPC_ROLE_CLIENT, on_xrc_get },
+	[UR_IPC_XRCD_OPEN] = { UR_IPC_ROLE_CLIENT, ur_xrcd_join },
+	[UR_IPC_XRCD_CLOSE] = { UR_IPC_ROLE_CLIENT, ur_xrcd_leave },
+	[UR_IPC_XRC_GET] = { UR_IPC_ROLE_CLIENT, ur_xrcd_connect },
 };
 
 static void dispatch(struct ur_server *s, struct ur_session *ses,

@@ -39,14 +39,15 @@ static void ask_all(struct ur_server *s)
 	}
 }
 
-void ur_show_request(struct ur_server *s, struct ur_session *tool, uint32_t seq)
+void ur_show_request(struct ur_server *s, struct ur_session *tool,
+		     const struct ur_ipc_msg *m, int *fds)
 {
 	if (tool->show_waiting) {
 		ur_session_close(s, tool, "asked twice");
 		return;
 	}
 	tool->show_waiting = true;
-	tool->show_seq = seq;
+	tool->show_seq = m->seq;
 	if (s->show_running)
 		return;
 	s->show_running = true;
@@ -55,7 +56,8 @@ void ur_show_request(struct ur_server *s, struct ur_session *tool, uint32_t seq)
 }
 
 /* Only a sealed memory file: to read another kind could block the tool. */
-void ur_show_report(struct ur_server *s, struct ur_session *ses, int *fd)
+void ur_show_report(struct ur_server *s, struct ur_session *ses,
+		    const struct ur_ipc_msg *m, int *fds)
 {
 	int seals;
 
@@ -64,16 +66,16 @@ void ur_show_report(struct ur_server *s, struct ur_session *ses, int *fd)
 		return;
 	}
 	ses->asked = false;
-	if (*fd < 0)
+	if (fds[0] < 0)
 		return;
-	seals = fcntl(*fd, F_GET_SEALS);
+	seals = fcntl(fds[0], F_GET_SEALS);
 	if (seals < 0 || (seals & SEALS) != SEALS) {
 		ur_session_close(s, ses, "sent an unsealed report");
 		return;
 	}
 	ur_ipc_close_fds(&ses->report_fd, 1);
-	ses->report_fd = *fd;
-	*fd = -1;
+	ses->report_fd = fds[0];
+	fds[0] = -1;
 }
 
 static void list_slots(const struct ur_server *s, const struct ur_session *ses,
@@ -129,17 +131,17 @@ static void send_process(struct ur_server *s, struct ur_session *tool,
 	ur_session_send(s, tool, &m, &ses->report_fd, share ? 1 : 0);
 }
 
-void ur_show_next(struct ur_server *s, struct ur_session *tool, uint32_t seq,
-		  uint32_t after)
+void ur_show_next(struct ur_server *s, struct ur_session *tool,
+		  const struct ur_ipc_msg *m, int *fds)
 {
-	struct ur_ipc_msg end = { .type = UR_IPC_END, .seq = seq };
+	struct ur_ipc_msg end = { .type = UR_IPC_END, .seq = m->seq };
 
 	ur_list_for_each(n, &s->sessions) {
 		struct ur_session *ses = session_of(n);
 
-		if (ses->role != UR_IPC_ROLE_CLIENT || ses->id <= after)
+		if (ses->role != UR_IPC_ROLE_CLIENT || ses->id <= m->id)
 			continue;
-		send_process(s, tool, seq, ses);
+		send_process(s, tool, m->seq, ses);
 		return;
 	}
 	ur_session_send(s, tool, &end, NULL, 0);

@@ -21,16 +21,16 @@ static int attach(struct ur_server *s, struct ur_session *ses, uint32_t ifindex)
 	return fd;
 }
 
-void ur_tcp_ring(struct ur_server *s, struct ur_session *ses, uint32_t seq,
-		 uint32_t ifindex)
+void ur_tcp_ring(struct ur_server *s, struct ur_session *ses,
+		 const struct ur_ipc_msg *m, int *fds)
 {
-	struct ur_ipc_msg m = { .type = UR_IPC_RING, .seq = seq };
+	struct ur_ipc_msg r = { .type = UR_IPC_RING, .seq = m->seq };
 	int fd = -ENOENT;
 
 	if (s->ports && s->ports->attach_tcp)
-		fd = attach(s, ses, ifindex);
-	m.error = fd < 0 ? (uint16_t)-fd : 0;
-	ur_session_send(s, ses, &m, &fd, fd < 0 ? 0 : 1);
+		fd = attach(s, ses, m->id);
+	r.error = fd < 0 ? (uint16_t)-fd : 0;
+	ur_session_send(s, ses, &r, &fd, fd < 0 ? 0 : 1);
 	if (fd >= 0)
 		close(fd);
 }
@@ -45,25 +45,25 @@ static void answer(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 	ur_session_send(s, ses, &m, NULL, 0);
 }
 
-void ur_tcp_lease(struct ur_server *s, struct ur_session *ses, uint32_t seq,
-		  uint32_t handle, int fd)
+void ur_tcp_lease(struct ur_server *s, struct ur_session *ses,
+		  const struct ur_ipc_msg *m, int *fds)
 {
 	struct ur_tcp_proof proof;
 	int err = -ENOENT;
 
 	if (ses->has_tcp)
-		err = ur_tcp_proof_read(fd, &proof);
+		err = ur_tcp_proof_read(fds[0], &proof);
 	if (!err)
-		err = s->ports->lease_tcp(ses->id, handle, &proof, fd);
-	answer(s, ses, seq, err);
+		err = s->ports->lease_tcp(ses->id, m->handle, &proof, fds[0]);
+	answer(s, ses, m->seq, err);
 }
 
-void ur_tcp_put(struct ur_server *s, struct ur_session *ses, uint32_t seq,
-		uint32_t handle)
+void ur_tcp_put(struct ur_server *s, struct ur_session *ses,
+		const struct ur_ipc_msg *m, int *fds)
 {
 	if (ses->has_tcp)
-		s->ports->put_tcp(ses->id, handle);
-	answer(s, ses, seq, 0);
+		s->ports->put_tcp(ses->id, m->handle);
+	answer(s, ses, m->seq, 0);
 }
 
 void ur_tcp_forget(struct ur_server *s, const struct ur_session *ses)

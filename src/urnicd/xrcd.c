@@ -155,12 +155,12 @@ static int join(struct ur_server *s, struct ur_session *ses,
 	return err ? err : enter(s, ses, e);
 }
 
-void ur_xrcd_join(struct ur_server *s, struct ur_session *ses, uint32_t seq,
-		  const struct ur_ipc_msg *m, int *fd)
+void ur_xrcd_join(struct ur_server *s, struct ur_session *ses,
+		  const struct ur_ipc_msg *m, int *fds)
 {
-	int err = join(s, ses, m, fd);
+	int err = join(s, ses, m, fds);
 	struct ur_ipc_msg r = { .type = UR_IPC_XRCD,
-				.seq = seq,
+				.seq = m->seq,
 				.error = (uint16_t)-err };
 
 	if (err && (m->flags & UR_XRCD_CLAIM))
@@ -170,13 +170,13 @@ void ur_xrcd_join(struct ur_server *s, struct ur_session *ses, uint32_t seq,
 }
 
 void ur_xrcd_leave(struct ur_server *s, struct ur_session *ses,
-		   const struct ur_xrc_file *file)
+		   const struct ur_ipc_msg *m, int *fds)
 {
-	struct ur_xrcd_entry *e = find(s, ses->uid, file);
-	struct ur_xrcd_member *m = e ? find_member(e, ses) : NULL;
+	struct ur_xrcd_entry *e = find(s, ses->uid, &m->file);
+	struct ur_xrcd_member *member = e ? find_member(e, ses) : NULL;
 
-	if (m)
-		member_drop(s, e, m);
+	if (member)
+		member_drop(s, e, member);
 }
 
 void ur_xrcd_forget(struct ur_server *s, struct ur_session *ses)
@@ -240,7 +240,7 @@ static int connect_to(struct ur_server *s, struct ur_session *ses,
 }
 
 void ur_xrcd_connect(struct ur_server *s, struct ur_session *ses,
-		     const struct ur_ipc_msg *m)
+		     const struct ur_ipc_msg *m, int *fds)
 {
 	int end = -1, err = connect_to(s, ses, m, &end);
 	struct ur_ipc_msg r = { .type = UR_IPC_XRC_LINK,

@@ -183,6 +183,40 @@ int urv_context_get(struct urv_context *c, uint32_t *handle)
 	return 0;
 }
 
+void *urv_object_new(struct urv_context *c, void *object,
+		     _Atomic uint32_t *count, uint32_t max, uint32_t *handle)
+{
+	int rc;
+
+	if (!object)
+		return urv_null(-ENOMEM);
+	if (count && atomic_fetch_add(count, 1) >= max)
+		rc = -ENOMEM;
+	else
+		rc = urv_context_get(c, handle);
+	if (!rc)
+		return object;
+	urv_limit_put(count);
+	free(object);
+	return urv_null(rc);
+}
+
+void urv_object_drop(struct urv_context *c, void *object,
+		     _Atomic uint32_t *count)
+{
+	free(object);
+	urv_limit_put(count);
+	urv_context_put(c);
+}
+
+void urv_object_free(struct urv_context *c, enum urv_kind kind, void *object,
+		     _Atomic uint32_t *count)
+{
+	urv_retire(kind, object);
+	urv_limit_put(count);
+	urv_context_put(c);
+}
+
 void urv_context_put(struct urv_context *c)
 {
 	if (atomic_fetch_sub(&c->refs, 1) != 1)

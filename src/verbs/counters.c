@@ -37,14 +37,10 @@ struct ibv_counters *urv_create_counters(struct ibv_context *context,
 		return urv_null(rc);
 	if (urv_is_iwarp(urv_context(context)))
 		return urv_null(-EOPNOTSUPP);
-	c = calloc(1, sizeof(*c));
+	c = urv_object_new(urv_context(context), calloc(1, sizeof(*c)), NULL, 0,
+			   &handle);
 	if (!c)
-		return urv_null(-ENOMEM);
-	rc = urv_context_get(urv_context(context), &handle);
-	if (rc) {
-		free(c);
-		return urv_null(rc);
-	}
+		return NULL;
 	c->ibv.context = context;
 	urv_object_add(&c->entry, URV_COUNTERS, &c->ibv);
 	return &c->ibv;
@@ -54,16 +50,12 @@ int urv_destroy_counters(struct ibv_counters *counters)
 {
 	struct urv_counters *c = of(counters);
 	int rc = urv_ending(URV_COUNTERS, counters);
-	struct urv_context *context;
 
+	if (!rc)
+		rc = urv_ended(&c->entry, atomic_load(&c->users) ? -EBUSY : 0);
 	if (rc)
 		return urv_errno(rc);
-	context = urv_context(counters->context);
-	rc = urv_ended(&c->entry, atomic_load(&c->users) ? -EBUSY : 0);
-	if (rc)
-		return urv_errno(rc);
-	urv_retire(URV_COUNTERS, c);
-	urv_context_put(context);
+	urv_object_free(urv_context(counters->context), URV_COUNTERS, c, NULL);
 	return 0;
 }
 

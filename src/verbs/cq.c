@@ -54,6 +54,7 @@ struct urv_cq *urv_cq_create(struct urv_context *c, uint32_t cqe,
 			     uint32_t comp_vector)
 {
 	struct urv_cq *cq;
+	uint32_t handle;
 	int rc = urv_check(URV_CONTEXT, &c->ibv.context);
 
 	if (!rc && channel)
@@ -63,27 +64,17 @@ struct urv_cq *urv_cq_create(struct urv_context *c, uint32_t cqe,
 	if (comp_vector >= (uint32_t)c->ibv.context.num_comp_vectors ||
 	    cqe > c->device->spec->max.max_cqe)
 		return urv_null(-EINVAL);
-	cq = calloc(1, sizeof(*cq));
+	cq = urv_object_new(c, calloc(1, sizeof(*cq)), &c->device->cqs,
+			    c->device->spec->max.max_cq, &handle);
 	if (!cq)
-		return urv_null(-ENOMEM);
-	rc = urv_limit_get(&c->device->cqs, c->device->spec->max.max_cq);
-	if (rc)
-		goto free_cq;
-	rc = urv_context_get(c, &cq->ibv.handle);
-	if (rc)
-		goto put_limit;
+		return NULL;
+	cq->ibv.handle = handle;
 	rc = cq_init(cq, c, cqe, channel);
-	if (rc)
-		goto put_context;
+	if (rc) {
+		urv_object_drop(c, cq, &c->device->cqs);
+		return urv_null(rc);
+	}
 	return cq;
-
-put_context:
-	urv_context_put(c);
-put_limit:
-	urv_limit_put(&c->device->cqs);
-free_cq:
-	free(cq);
-	return urv_null(rc);
 }
 
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe,
@@ -152,14 +143,14 @@ int urv_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 	return 0;
 }
 
-static int cq_end(struct urv_cq *cq, struct urv_context *c)
+static int cq_end(struct urv_cq *cq)
 {
 	if (atomic_load(&cq->core.users))
 		return -EBUSY;
 	if (cq->moderated && cq->generation == urv_generation)
-		ur_adapter_cq_moderate(c->adapter, &cq->core, 0, 0);
+		ur_adapter_cq_moderate(cq->adapter, &cq->core, 0, 0);
 	if (cq->generation == urv_generation)
-		ur_adapter_cq_unlist(c->adapter, &cq->core);
+		ur_adapter_cq_unlist(cq->adapter, &cq->core);
 	return ur_cq_fini(&cq->core);
 }
 
@@ -169,20 +160,17 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	int rc = urv_ending(URV_CQ, ibcq);
 	struct urv_context *c;
 
+	if (!rc)
+		rc = urv_ended(&cq->entry, cq_end(cq));
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(ibcq->context);
-	rc = urv_ended(&cq->entry, cq_end(cq, c));
-	if (rc)
-		return urv_errno(rc);
 	cq->generation = URV_DESTROYED;
 	urv_domain_leave(cq->domain);
 	channel_use(ibcq->channel, -1);
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);
-	urv_retire(URV_CQ, cq);
-	urv_limit_put(&c->device->cqs);
-	urv_context_put(c);
+	urv_object_free(c, URV_CQ, cq, &c->device->cqs);
 	return 0;
 }
 

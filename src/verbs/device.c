@@ -96,17 +96,10 @@ void urv_device_put(struct urv_device *d)
 	free(d);
 }
 
-int urv_limit_get(_Atomic uint32_t *count, uint32_t max)
-{
-	if (atomic_fetch_add(count, 1) < max)
-		return 0;
-	atomic_fetch_sub(count, 1);
-	return -ENOMEM;
-}
-
 void urv_limit_put(_Atomic uint32_t *count)
 {
-	atomic_fetch_sub(count, 1);
+	if (count)
+		atomic_fetch_sub(count, 1);
 }
 
 #undef ibv_get_device_list

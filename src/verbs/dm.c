@@ -300,25 +300,21 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 	struct urv_context *c = urv_context(context);
 	int rc = urv_check(URV_CONTEXT, context);
 	struct urv_shared *shared;
-	struct urv_dm *dm;
+	struct urv_dm *dm, *root;
+	uint32_t own;
 
 	if (rc)
 		return urv_null(rc);
-	dm = calloc(1, sizeof(*dm));
-	if (!dm)
-		return urv_null(-ENOMEM);
 	rc = urv_share_get(c->file, URV_SHARED_DM, handle, &shared);
-	if (rc) {
-		free(dm);
+	if (rc)
 		return urv_null(rc);
+	root = ur_container_of(shared, struct urv_dm, shared);
+	dm = urv_object_new(c, calloc(1, sizeof(*dm)), NULL, 0, &own);
+	if (!dm) {
+		urv_dm_put(root);
+		return NULL;
 	}
-	dm->root = ur_container_of(shared, struct urv_dm, shared);
-	rc = urv_context_get(c, &dm->ibv.handle);
-	if (rc) {
-		urv_dm_put(dm->root);
-		free(dm);
-		return urv_null(rc);
-	}
+	dm->root = root;
 	publish(dm, context);
 	dm->ibv.handle = handle;
 	urv_object_add(&dm->entry, URV_DM, &dm->ibv);

@@ -48,14 +48,9 @@ struct ibv_td *urv_alloc_td(struct ibv_context *context,
 		rc = -EINVAL;
 	if (rc)
 		return urv_null(rc);
-	td = calloc(1, sizeof(*td));
+	td = urv_object_new(c, calloc(1, sizeof(*td)), NULL, 0, &handle);
 	if (!td)
-		return urv_null(-ENOMEM);
-	rc = urv_context_get(c, &handle);
-	if (rc) {
-		free(td);
-		return urv_null(rc);
-	}
+		return NULL;
 	pthread_mutex_init(&td->lock, NULL);
 	td->ibv.context = context;
 	urv_object_add(&td->entry, URV_TD, &td->ibv);
@@ -68,17 +63,16 @@ int urv_dealloc_td(struct ibv_td *ibtd)
 	int rc = urv_ending(URV_TD, ibtd);
 	struct urv_context *c;
 
+	if (!rc)
+		rc = urv_ended(&td->entry,
+			       atomic_load(&td->users) ? -EBUSY : 0);
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(ibtd->context);
-	rc = urv_ended(&td->entry, atomic_load(&td->users) ? -EBUSY : 0);
-	if (rc)
-		return urv_errno(rc);
 	if (td->lane && c->generation == urv_generation)
 		ur_adapter_lane_give(c->adapter, td->lane);
 	pthread_mutex_destroy(&td->lock);
-	urv_retire(URV_TD, td);
-	urv_context_put(c);
+	urv_object_free(c, URV_TD, td, NULL);
 	return 0;
 }
 
@@ -146,17 +140,13 @@ struct ibv_pd *urv_alloc_parent_domain(struct ibv_context *context,
 	struct urv_context *c = urv_context(context);
 	int rc = check_parent(context, attr);
 	struct urv_parent *p;
+	uint32_t handle;
 
 	if (rc)
 		return urv_null(rc);
-	p = calloc(1, sizeof(*p));
+	p = urv_object_new(c, calloc(1, sizeof(*p)), NULL, 0, &handle);
 	if (!p)
-		return urv_null(-ENOMEM);
-	rc = urv_context_get(c, &p->pd.ibv.handle);
-	if (rc) {
-		free(p);
-		return urv_null(rc);
-	}
+		return NULL;
 	p->pd.ibv.context = context;
 	fill_parent(p, attr);
 	/* Visible to others as the protection domain. */
@@ -181,8 +171,7 @@ void urv_parent_free(struct urv_pd *pd)
 	atomic_fetch_sub(&pd->root->core.users, 1);
 	if (p->td)
 		atomic_fetch_sub(&p->td->users, 1);
-	urv_retire(URV_PD, p);
-	urv_context_put(c);
+	urv_object_free(c, URV_PD, p, NULL);
 }
 
 const struct ur_ring_source *urv_domain_enter(const struct ibv_pd *pd)

@@ -197,6 +197,7 @@ struct ibv_flow *urv_create_flow(struct ibv_qp *ibqp,
 	int rc = urv_check(URV_QP, ibqp);
 	struct urv_context *c;
 	struct urv_flow *flow;
+	uint32_t handle;
 
 	if (!rc)
 		rc = check_qp(qp);
@@ -205,27 +206,21 @@ struct ibv_flow *urv_create_flow(struct ibv_qp *ibqp,
 	if (rc)
 		return urv_null(rc);
 	c = urv_context(ibqp->context);
-	flow = calloc(1, sizeof(*flow));
+	flow = urv_object_new(c, calloc(1, sizeof(*flow)), NULL, 0, &handle);
 	if (!flow)
-		return urv_null(-ENOMEM);
-	rc = urv_context_get(c, &flow->ibv.handle);
-	if (rc)
-		goto free_flow;
+		return NULL;
 	rc = flow_init(flow, qp, attr);
-	if (rc)
-		goto put_context;
+	if (rc) {
+		urv_object_drop(c, flow, NULL);
+		return urv_null(rc);
+	}
+	flow->ibv.handle = handle;
 	flow->ibv.context = ibqp->context;
 	flow->lane = qp->core.lane;
 	flow->qp = qp;
 	atomic_fetch_add(&qp->flows, 1);
 	urv_object_add(&flow->entry, URV_FLOW, &flow->ibv);
 	return &flow->ibv;
-
-put_context:
-	urv_context_put(c);
-free_flow:
-	free(flow);
-	return urv_null(rc);
 }
 
 int urv_destroy_flow(struct ibv_flow *ibflow)
@@ -242,7 +237,6 @@ int urv_destroy_flow(struct ibv_flow *ibflow)
 	atomic_fetch_sub(&flow->qp->flows, 1);
 	if (flow->counters)
 		urv_counters_put(flow->counters);
-	urv_retire(URV_FLOW, flow);
-	urv_context_put(c);
+	urv_object_free(c, URV_FLOW, flow, NULL);
 	return 0;
 }

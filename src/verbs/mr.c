@@ -56,26 +56,24 @@ struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s)
 	int rc = urv_check(URV_PD, pd);
 	struct urv_context *c;
 	struct urv_mr *mr;
+	uint32_t handle;
 
+	/* It may be unmapped while peers write to it. */
+	if (!rc)
+		rc = ur_guard_install();
 	if (rc)
 		return urv_null(rc);
 	c = urv_context(pd->context);
-	mr = calloc(1, sizeof(*mr));
+	mr = urv_object_new(c, calloc(1, sizeof(*mr)), &c->device->mrs,
+			    c->device->spec->max.max_mr, &handle);
 	if (!mr)
-		return urv_null(-ENOMEM);
-	/* It may be unmapped while peers write to it. */
-	rc = ur_guard_install();
-	if (!rc)
-		rc = urv_limit_get(&c->device->mrs,
-				   c->device->spec->max.max_mr);
-	if (rc)
-		goto free_mr;
-	rc = urv_context_get(c, &mr->ibv.handle);
-	if (rc)
-		goto put_limit;
+		return NULL;
 	rc = core_create(mr, c, &urv_pd(pd)->core, s);
-	if (rc)
-		goto put_context;
+	if (rc) {
+		urv_object_drop(c, mr, &c->device->mrs);
+		return urv_null(rc);
+	}
+	mr->ibv.handle = handle;
 	mr->root = mr;
 	mr->table = c->mrs;
 	mr->device = c->device;
@@ -85,14 +83,6 @@ struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s)
 	urv_share(c->file, &mr->shared, URV_SHARED_MR, mr->ibv.handle);
 	urv_object_add(&mr->entry, URV_MR, &mr->ibv);
 	return mr;
-
-put_context:
-	urv_context_put(c);
-put_limit:
-	urv_limit_put(&c->device->mrs);
-free_mr:
-	free(mr);
-	return urv_null(rc);
 }
 
 static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length,
@@ -308,33 +298,29 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 {
 	int rc = urv_check(URV_PD, pd);
 	struct urv_shared *shared;
+	struct urv_mr *mr, *root;
 	struct urv_context *c;
-	struct urv_mr *mr;
+	uint32_t own;
 
 	if (rc)
 		return urv_null(rc);
 	c = urv_context(pd->context);
-	mr = calloc(1, sizeof(*mr));
-	if (!mr)
-		return urv_null(-ENOMEM);
 	rc = urv_share_get(c->file, URV_SHARED_MR, handle, &shared);
-	if (rc) {
-		free(mr);
+	if (rc)
 		return urv_null(rc);
+	root = ur_container_of(shared, struct urv_mr, shared);
+	mr = urv_object_new(c, calloc(1, sizeof(*mr)), NULL, 0, &own);
+	if (!mr) {
+		urv_mr_put(root);
+		return NULL;
 	}
-	mr->root = ur_container_of(shared, struct urv_mr, shared);
-	rc = urv_context_get(c, &mr->ibv.handle);
-	if (rc) {
-		urv_mr_put(mr->root);
-		free(mr);
-		return urv_null(rc);
-	}
+	mr->root = root;
 	mr->ibv.context = pd->context;
 	mr->ibv.pd = pd;
 	pthread_rwlock_rdlock(&cores);
-	mr->ibv.length = mr->root->ibv.length;
-	mr->ibv.lkey = mr->root->ibv.lkey;
-	mr->ibv.rkey = mr->root->ibv.rkey;
+	mr->ibv.length = root->ibv.length;
+	mr->ibv.lkey = root->ibv.lkey;
+	mr->ibv.rkey = root->ibv.rkey;
 	pthread_rwlock_unlock(&cores);
 	mr->ibv.handle = handle;
 	urv_object_add(&mr->entry, URV_MR, &mr->ibv);

@@ -88,14 +88,9 @@ struct urv_dmah *urv_alloc_dmah(struct ibv_context *context,
 		rc = check_dmah(attr);
 	if (rc)
 		return urv_null(rc);
-	dmah = calloc(1, sizeof(*dmah));
+	dmah = urv_object_new(c, calloc(1, sizeof(*dmah)), NULL, 0, &handle);
 	if (!dmah)
-		return urv_null(-ENOMEM);
-	rc = urv_context_get(c, &handle);
-	if (rc) {
-		free(dmah);
-		return urv_null(rc);
-	}
+		return NULL;
 	dmah->context = context;
 	urv_object_add(&dmah->entry, URV_DMAH, dmah);
 	return dmah;
@@ -104,16 +99,13 @@ struct urv_dmah *urv_alloc_dmah(struct ibv_context *context,
 int urv_dealloc_dmah(struct urv_dmah *dmah)
 {
 	int rc = urv_ending(URV_DMAH, dmah);
-	struct urv_context *c;
 
+	if (!rc)
+		rc = urv_ended(&dmah->entry,
+			       atomic_load(&dmah->mrs) ? -EBUSY : 0);
 	if (rc)
 		return urv_errno(rc);
-	c = urv_context(dmah->context);
-	rc = urv_ended(&dmah->entry, atomic_load(&dmah->mrs) ? -EBUSY : 0);
-	if (rc)
-		return urv_errno(rc);
-	urv_retire(URV_DMAH, dmah);
-	urv_context_put(c);
+	urv_object_free(urv_context(dmah->context), URV_DMAH, dmah, NULL);
 	return 0;
 }
 

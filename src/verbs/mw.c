@@ -26,32 +26,27 @@ struct ibv_mw *urv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 	int rc = urv_check(URV_PD, pd);
 	struct urv_context *c;
 	struct urv_mw *mw;
+	uint32_t handle;
 
 	if (rc)
 		return urv_null(rc);
 	c = urv_context(pd->context);
-	mw = calloc(1, sizeof(*mw));
+	mw = urv_object_new(c, calloc(1, sizeof(*mw)), NULL, 0, &handle);
 	if (!mw)
-		return urv_null(-ENOMEM);
-	rc = urv_context_get(c, &mw->ibv.handle);
-	if (rc)
-		goto free_mw;
+		return NULL;
 	rc = ur_mw_create(c->mrs, &urv_pd(pd)->core, (enum ur_mw_type)type,
 			  &mw->core);
-	if (rc)
-		goto put_context;
+	if (rc) {
+		urv_object_drop(c, mw, NULL);
+		return urv_null(rc);
+	}
+	mw->ibv.handle = handle;
 	mw->ibv.context = pd->context;
 	mw->ibv.pd = pd;
 	mw->ibv.rkey = mw->core->win.key;
 	mw->ibv.type = type;
 	urv_object_add(&mw->entry, URV_MW, &mw->ibv);
 	return &mw->ibv;
-
-put_context:
-	urv_context_put(c);
-free_mw:
-	free(mw);
-	return urv_null(rc);
 }
 
 int urv_dealloc_mw(struct ibv_mw *ibmw)
@@ -68,8 +63,7 @@ int urv_dealloc_mw(struct ibv_mw *ibmw)
 	if (rc)
 		return urv_errno(rc);
 	ur_mw_destroy(c->mrs, mw->core);
-	urv_retire(URV_MW, mw);
-	urv_context_put(c);
+	urv_object_free(c, URV_MW, mw, NULL);
 	return 0;
 }
 

@@ -264,6 +264,20 @@ int urv_context_get(struct urv_context *c, uint32_t *handle);
 void urv_context_ref(struct urv_context *c, uint32_t *handle);
 void urv_context_put(struct urv_context *c);
 
+/*
+ * The same with its memory (NULL: there was none), which is taken, and against
+ * a limit: it counts in *count (NULL: no limit). Returns the object, or NULL and
+ * errno.
+ */
+void *urv_object_new(struct urv_context *c, void *object,
+		     _Atomic uint32_t *count, uint32_t max, uint32_t *handle);
+/* Undo it: the object is not in the table yet. */
+void urv_object_drop(struct urv_context *c, void *object,
+		     _Atomic uint32_t *count);
+/* Free it: the object is not in the table any more. */
+void urv_object_free(struct urv_context *c, enum urv_kind kind, void *object,
+		     _Atomic uint32_t *count);
+
 static inline bool urv_is_iwarp(const struct urv_context *c)
 {
 	return c->dev->kind == UR_DEV_IWARP;
@@ -296,8 +310,7 @@ struct urv_device *urv_device_get(uint32_t index);
 void urv_device_ref(struct urv_device *d);
 void urv_device_put(struct urv_device *d);
 
-/* Count one more object against its limit: 0 or -ENOMEM. */
-int urv_limit_get(_Atomic uint32_t *count, uint32_t max);
+/* One object less counts against its limit (NULL: there is none). */
 void urv_limit_put(_Atomic uint32_t *count);
 
 #endif

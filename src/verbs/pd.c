@@ -11,18 +11,15 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	struct urv_context *c = urv_context(context);
 	int rc = urv_check(URV_CONTEXT, context);
 	struct urv_pd *pd;
+	uint32_t handle;
 
 	if (rc)
 		return urv_null(rc);
-	pd = calloc(1, sizeof(*pd));
+	pd = urv_object_new(c, calloc(1, sizeof(*pd)), &c->device->pds,
+			    c->device->spec->max.max_pd, &handle);
 	if (!pd)
-		return urv_null(-ENOMEM);
-	rc = urv_limit_get(&c->device->pds, c->device->spec->max.max_pd);
-	if (rc)
-		goto free_pd;
-	rc = urv_context_get(c, &pd->ibv.handle);
-	if (rc)
-		goto put_limit;
+		return NULL;
+	pd->ibv.handle = handle;
 	pd->ibv.context = context;
 	pd->root = pd;
 	pd->device = c->device;
@@ -30,12 +27,6 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	urv_share(c->file, &pd->shared, URV_SHARED_PD, pd->ibv.handle);
 	urv_object_add(&pd->entry, URV_PD, &pd->ibv);
 	return &pd->ibv;
-
-put_limit:
-	urv_limit_put(&c->device->pds);
-free_pd:
-	free(pd);
-	return urv_null(rc);
 }
 
 void urv_pd_put(struct urv_pd *root)
@@ -115,25 +106,21 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 	struct urv_context *c = urv_context(context);
 	int rc = urv_check(URV_CONTEXT, context);
 	struct urv_shared *shared;
-	struct urv_pd *pd;
+	struct urv_pd *pd, *root;
+	uint32_t own;
 
 	if (rc)
 		return urv_null(rc);
-	pd = calloc(1, sizeof(*pd));
-	if (!pd)
-		return urv_null(-ENOMEM);
 	rc = urv_share_get(c->file, URV_SHARED_PD, handle, &shared);
-	if (rc) {
-		free(pd);
+	if (rc)
 		return urv_null(rc);
+	root = ur_container_of(shared, struct urv_pd, shared);
+	pd = urv_object_new(c, calloc(1, sizeof(*pd)), NULL, 0, &own);
+	if (!pd) {
+		urv_pd_put(root);
+		return NULL;
 	}
-	pd->root = ur_container_of(shared, struct urv_pd, shared);
-	rc = urv_context_get(c, &pd->ibv.handle);
-	if (rc) {
-		urv_pd_put(pd->root);
-		free(pd);
-		return urv_null(rc);
-	}
+	pd->root = root;
 	pd->ibv.context = context;
 	pd->ibv.handle = handle;
 	urv_object_add(&pd->entry, URV_PD, &pd->ibv);

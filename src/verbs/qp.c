@@ -100,37 +100,27 @@ static uint32_t most_qps(const struct ur_dev_spec *s)
 
 static struct urv_qp *handle_new(struct urv_context *c)
 {
-	struct urv_qp *qp;
-	int rc;
-
 	/* The ring heads inside need cache lines of their own. */
-	qp = aligned_alloc(64, (sizeof(*qp) + 63) & ~(size_t)63);
+	const size_t size = (sizeof(struct urv_qp) + 63) & ~(size_t)63;
+	struct urv_qp *qp = aligned_alloc(64, size);
+	uint32_t handle;
+
+	if (qp)
+		memset(qp, 0, size);
+	qp = urv_object_new(c, qp, &c->device->qps, most_qps(c->device->spec),
+			    &handle);
 	if (!qp)
-		return urv_null(-ENOMEM);
-	memset(qp, 0, sizeof(*qp));
-	rc = urv_limit_get(&c->device->qps, most_qps(c->device->spec));
-	if (rc)
-		goto free_qp;
-	rc = urv_context_get(c, &qp->ibv.handle);
-	if (rc)
-		goto put_limit;
+		return NULL;
+	qp->ibv.handle = handle;
 	qp->generation = c->generation;
 	return qp;
-
-put_limit:
-	urv_limit_put(&c->device->qps);
-free_qp:
-	free(qp);
-	return urv_null(rc);
 }
 
 static void handle_free(struct urv_qp *qp, struct urv_context *c)
 {
 	qp->generation = URV_DESTROYED;
 	qp->core.sq.max_own = 0; /* sends no internal requests */
-	urv_retire(URV_QP, qp);
-	urv_limit_put(&c->device->qps);
-	urv_context_put(c);
+	urv_object_free(c, URV_QP, qp, &c->device->qps);
 }
 
 /* Objects that the type requires. */

@@ -49,40 +49,30 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd,
 	const struct ur_dev_limits *max;
 	struct urv_context *c;
 	struct urv_srq *srq;
+	uint32_t handle;
 
 	if (rc)
 		return urv_null(rc);
 	c = urv_context(pd->context);
 	max = &c->device->spec->max;
-	srq = calloc(1, sizeof(*srq));
+	if (init->attr.max_wr > max->max_srq_wr)
+		return urv_null(-EINVAL);
+	srq = urv_object_new(c, calloc(1, sizeof(*srq)), &c->device->srqs,
+			     max->max_srq, &handle);
 	if (!srq)
-		return urv_null(-ENOMEM);
-	rc = init->attr.max_wr > max->max_srq_wr ? -EINVAL : 0;
-	if (rc)
-		goto free_srq;
-	rc = urv_limit_get(&c->device->srqs, max->max_srq);
-	if (rc)
-		goto free_srq;
-	rc = urv_context_get(c, &srq->ibv.handle);
-	if (rc)
-		goto put_limit;
+		return NULL;
 	rc = srq_init(srq, pd, &init->attr);
-	if (rc)
-		goto put_context;
+	if (rc) {
+		urv_object_drop(c, srq, &c->device->srqs);
+		return urv_null(rc);
+	}
+	srq->ibv.handle = handle;
 	srq->ibv.srq_context = init->srq_context;
 	init->attr.max_wr = srq->core.rq.max_wr;
 	init->attr.max_sge = srq->core.rq.max_sge;
 	srq->generation = c->generation;
 	urv_object_add(&srq->entry, URV_SRQ, &srq->ibv);
 	return &srq->ibv;
-
-put_context:
-	urv_context_put(c);
-put_limit:
-	urv_limit_put(&c->device->srqs);
-free_srq:
-	free(srq);
-	return urv_null(rc);
 }
 
 /* Objects that the type of queue requires besides the protection domain. */
@@ -235,8 +225,9 @@ int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 	return 0;
 }
 
-static int end(struct urv_srq *srq, struct urv_context *c)
+static int end(struct urv_srq *srq)
 {
+	const struct urv_context *c = urv_context(srq->ibv.context);
 	int rc = 0;
 
 	if (srq->core.number)
@@ -250,20 +241,17 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	int rc = urv_ending(URV_SRQ, ibsrq);
 	struct urv_context *c;
 
+	if (!rc)
+		rc = urv_ended(&srq->entry, end(srq));
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(ibsrq->context);
-	rc = urv_ended(&srq->entry, end(srq, c));
-	if (rc)
-		return urv_errno(rc);
 	srq->generation = URV_DESTROYED;
 	if (srq->xrcd)
 		atomic_fetch_sub(&srq->xrcd->users, 1);
 	urv_domain_leave(srq->domain);
 	pthread_mutex_destroy(&ibsrq->mutex);
 	pthread_cond_destroy(&ibsrq->cond);
-	urv_retire(URV_SRQ, srq);
-	urv_limit_put(&c->device->srqs);
-	urv_context_put(c);
+	urv_object_free(c, URV_SRQ, srq, &c->device->srqs);
 	return 0;
 }

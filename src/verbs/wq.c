@@ -96,34 +96,25 @@ struct ibv_wq *urv_create_wq(struct ibv_context *context,
 	struct urv_context *c = urv_context(context);
 	int rc = urv_check(URV_CONTEXT, context);
 	struct urv_wq *wq;
+	uint32_t handle;
 
 	if (!rc)
 		rc = check_init(init);
 	if (rc)
 		return urv_null(rc);
-	wq = calloc(1, sizeof(*wq));
+	wq = urv_object_new(c, calloc(1, sizeof(*wq)), &c->device->wqs,
+			    UR_MAX_WQ, &handle);
 	if (!wq)
-		return urv_null(-ENOMEM);
-	rc = urv_limit_get(&c->device->wqs, UR_MAX_WQ);
-	if (rc)
-		goto free_wq;
-	rc = urv_context_get(c, &wq->ibv.handle);
-	if (rc)
-		goto put_limit;
+		return NULL;
 	rc = wq_init(wq, c, init);
-	if (rc)
-		goto put_context;
+	if (rc) {
+		urv_object_drop(c, wq, &c->device->wqs);
+		return urv_null(rc);
+	}
+	wq->ibv.handle = handle;
 	wq->generation = c->generation;
 	urv_object_add(&wq->entry, URV_WQ, &wq->ibv);
 	return &wq->ibv;
-
-put_context:
-	urv_context_put(c);
-put_limit:
-	urv_limit_put(&c->device->wqs);
-free_wq:
-	free(wq);
-	return urv_null(rc);
 }
 
 static int check_modify(const struct urv_wq *wq, const struct ibv_wq_attr *attr)
@@ -182,9 +173,7 @@ int urv_destroy_wq(struct ibv_wq *ibwq)
 	wq->generation = URV_DESTROYED;
 	pthread_mutex_destroy(&ibwq->mutex);
 	pthread_cond_destroy(&ibwq->cond);
-	urv_retire(URV_WQ, wq);
-	urv_limit_put(&c->device->wqs);
-	urv_context_put(c);
+	urv_object_free(c, URV_WQ, wq, &c->device->wqs);
 	return 0;
 }
 
@@ -210,7 +199,7 @@ urv_create_rwq_table(struct ibv_context *context,
 {
 	struct urv_context *c = urv_context(context);
 	struct urv_rwq_table *t;
-	uint32_t handle = 0;
+	uint32_t handle;
 	int rc = urv_check(URV_CONTEXT, context);
 
 	if (rc)
@@ -219,29 +208,21 @@ urv_create_rwq_table(struct ibv_context *context,
 		return urv_null(-EOPNOTSUPP);
 	if (init->log_ind_tbl_size > URV_RWQ_TABLE_LOG_MAX || !init->ind_tbl)
 		return urv_null(-EINVAL);
-	t = calloc(1, sizeof(*t));
+	t = urv_object_new(c, calloc(1, sizeof(*t)), &c->device->rwq_tables,
+			   UR_MAX_RWQ_TABLES, &handle);
 	if (!t)
-		return urv_null(-ENOMEM);
-	rc = urv_limit_get(&c->device->rwq_tables, UR_MAX_RWQ_TABLES);
-	if (rc)
-		goto free_table;
+		return NULL;
 	t->core = table_core(init->ind_tbl, init->log_ind_tbl_size);
-	rc = t->core ? urv_context_get(c, &handle) : -errno;
-	if (rc)
-		goto free_core;
+	if (!t->core) {
+		rc = -errno;
+		urv_object_drop(c, t, &c->device->rwq_tables);
+		return urv_null(rc);
+	}
 	t->ibv.context = context;
 	t->ibv.ind_tbl_handle = (int)handle;
 	t->ibv.ind_tbl_num = (int)handle;
 	urv_object_add(&t->entry, URV_RWQ_TABLE, &t->ibv);
 	return &t->ibv;
-
-free_core:
-	if (t->core)
-		(void)ur_wq_table_destroy(t->core);
-	urv_limit_put(&c->device->rwq_tables);
-free_table:
-	free(t);
-	return urv_null(rc);
 }
 
 int urv_destroy_rwq_table(struct ibv_rwq_ind_table *table)
@@ -255,9 +236,7 @@ int urv_destroy_rwq_table(struct ibv_rwq_ind_table *table)
 	if (rc)
 		return urv_errno(rc);
 	c = urv_context(table->context);
-	urv_retire(URV_RWQ_TABLE, t);
-	urv_limit_put(&c->device->rwq_tables);
-	urv_context_put(c);
+	urv_object_free(c, URV_RWQ_TABLE, t, &c->device->rwq_tables);
 	return 0;
 }
 

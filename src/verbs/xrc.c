@@ -173,32 +173,25 @@ struct ibv_xrcd *urv_open_xrcd(struct ibv_context *context,
 	struct urv_context *c = urv_context(context);
 	int rc = urv_check(URV_CONTEXT, context);
 	struct urv_xrcd *x;
+	uint32_t handle;
 
+	if (!rc)
+		rc = check_open(c, attr);
 	if (rc)
 		return urv_null(rc);
-	rc = check_open(c, attr);
-	x = calloc(1, sizeof(*x));
+	x = urv_object_new(c, calloc(1, sizeof(*x)), NULL, 0, &handle);
 	if (!x)
-		return urv_null(-ENOMEM);
-	if (rc)
-		goto free_xrcd;
-	rc = urv_context_get(c, &x->handle);
-	if (rc)
-		goto free_xrcd;
+		return NULL;
 	pthread_mutex_lock(&registry);
 	rc = domain_get(c, attr, &x->domain);
 	pthread_mutex_unlock(&registry);
-	if (rc)
-		goto put_context;
+	if (rc) {
+		urv_object_drop(c, x, NULL);
+		return urv_null(rc);
+	}
 	x->ibv.context = context;
 	urv_object_add(&x->entry, URV_XRCD, &x->ibv);
 	return &x->ibv;
-
-put_context:
-	urv_context_put(c);
-free_xrcd:
-	free(x);
-	return urv_null(rc);
 }
 
 int urv_close_xrcd(struct ibv_xrcd *ibxrcd)
@@ -220,7 +213,6 @@ int urv_close_xrcd(struct ibv_xrcd *ibxrcd)
 	pthread_mutex_lock(&registry);
 	domain_put(x->domain);
 	pthread_mutex_unlock(&registry);
-	urv_retire(URV_XRCD, x);
-	urv_context_put(c);
+	urv_object_free(c, URV_XRCD, x, NULL);
 	return 0;
 }

@@ -31,7 +31,6 @@ struct urv_xrcd {
 	struct urv_domain *domain;
 	_Atomic uint32_t
 		users; /* objects made with this handle: closing needs 0 */
-	uint32_t handle;
 	struct urv_object_entry entry;
 };
 

@@ -279,7 +279,7 @@ static void serve(int cmd, uid_t uid)
 	if (uid && setresuid(uid, uid, uid))
 		_exit(1);
 	ur_log_init();
-	if (ur_adapter_get(&adapter))
+	if (ur_adapter_get_at(0, &adapter))
 		_exit(1);
 	while (recv(cmd, &c, sizeof(c), 0) == sizeof(c)) {
 		memset(&a, 0, sizeof(a));

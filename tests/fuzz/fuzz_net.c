@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A port's stack: the input is a configuration and then steps, each a frame,
- * passing time, something to send, or a group. Checked: payload passed on lies
+ * passing time, or something to send. Checked: payload passed on lies
  * within the frame, output is a frame of ours that fits, timers do not spin,
  * and no limit is exceeded.
  *
@@ -14,7 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/timer.h"
-#include "net/net.h"
+#include "net/internal.h"
 #include "raw/csum.h"
 
 #define FRAME_MAX 256u
@@ -69,7 +69,7 @@ static void event(void *arg, const struct ur_net_event *ev)
 {
 	const struct fuzz *z = arg;
 
-	assert(ev->kind <= UR_NET_MACS);
+	assert(ev->kind < UR_NET_EVENT_KINDS);
 	assert(ev->kind != UR_NET_TOO_BIG ||
 	       (ev->mtu >= UR_NET_MTU_MIN4 && ev->mtu < z->cfg.mtu));
 	assert(ev->kind != UR_NET_NEIGH_MOVED ||
@@ -83,9 +83,7 @@ static void begin(struct fuzz *z)
 
 	memcpy(c->mac, macs[0], 6);
 	c->vlan = flags & 1 ? 5 : 0;
-	c->host = flags & 2;
 	c->udp4_sum = flags & 4;
-	c->early = flags & 4;
 	c->probes = flags & 8 ? 2 : 0;
 	c->tx = flags >> 4 & 3;
 	c->mtu = flags & 64 ? 9000 : 1500;
@@ -103,11 +101,20 @@ static void begin(struct fuzz *z)
 	assert(ur_net_create(c, &z->net) == 0);
 }
 
-static void count_one(void *arg, const struct ur_net_neigh_info *n)
+static uint32_t count_neighs(const struct ur_net *net)
 {
-	assert(n->state <= UR_NEIGH_FAILED && n->parked <= UR_NET_PARKED);
-	assert(!n->parked || n->state == UR_NEIGH_INCOMPLETE);
-	++*(uint32_t *)arg;
+	uint32_t count = 0;
+
+	ur_list_for_each(node, &net->neighs) {
+		const struct ur_neigh *n =
+			ur_container_of(node, struct ur_neigh, node);
+
+		assert(n->state <= UR_NEIGH_FAILED);
+		assert(n->parked_bytes <= UR_NET_PARKED);
+		assert(!n->parked_bytes || n->state == UR_NEIGH_INCOMPLETE);
+		count++;
+	}
+	return count;
 }
 
 /* Output is from us, complete, and not longer than the MTU. */
@@ -207,10 +214,10 @@ static void mend(const struct fuzz *z, uint8_t *f, uint32_t len)
 		    ur_csum_fold(ur_csum_add(sum, p + l3, len - l2 - l3)));
 }
 
-static void check(const struct fuzz *z, enum ur_net_verdict v,
-		  const struct ur_net_in *out, const uint8_t *f, uint32_t len)
+static void check(enum ur_net_verdict v, const struct ur_net_in *out,
+		  const uint8_t *f, uint32_t len)
 {
-	assert(v != UR_NET_HOST || (z->cfg.host && out->l3 <= len));
+	assert(v != UR_NET_HOST || out->l3 <= len);
 	if (v != UR_NET_ROCE)
 		return;
 	assert(out->roce.data >= f && out->roce.data <= f + len);
@@ -250,7 +257,7 @@ static void frame_in(struct fuzz *z, uint8_t kind)
 	memcpy(copy, buf, len);
 	rx.frame = copy;
 	rx.len = len;
-	check(z, ur_net_input(z->net, &rx, z->now, &out), &out, copy, len);
+	check(ur_net_input(z->net, &rx, z->now, &out), &out, copy, len);
 	free(copy);
 }
 
@@ -273,19 +280,6 @@ static void transmit(struct fuzz *z, bool six)
 	if (!f->ready)
 		assert(ur_net_park(z->net, f, frame, f->len + 32u, z->now) ==
 		       0);
-	else if (!f->local)
-		ur_net_confirm(z->net, key.dst, z->now);
-}
-
-static void use_group(struct fuzz *z, bool six)
-{
-	uint8_t group[16];
-
-	pick_addr(z, group, six);
-	if (ur_rd_u8(&z->in) & 1)
-		(void)ur_net_join(z->net, group, z->now);
-	else
-		(void)ur_net_leave(z->net, group, z->now);
 }
 
 static void pass_time(struct fuzz *z, uint8_t shift)
@@ -298,7 +292,6 @@ static void pass_time(struct fuzz *z, uint8_t shift)
 static void step(struct fuzz *z)
 {
 	uint8_t what = ur_rd_u8(&z->in);
-	uint32_t neighs = 0;
 
 	switch (what >> 6) {
 	case 0:
@@ -311,9 +304,7 @@ static void step(struct fuzz *z)
 		frame_in(z, what & 63);
 		break;
 	default:
-		if (what & 2)
-			use_group(z, what & 1);
-		else if (what & 4)
+		if (what & 4)
 			ur_net_link_up(z->net, z->now);
 		else
 			frame_in(z, what & 63);
@@ -322,8 +313,7 @@ static void step(struct fuzz *z)
 	if (what & 32)
 		return; /* more before it is taken */
 	drain(z);
-	ur_net_for_each_neigh(z->net, count_one, &neighs);
-	assert(neighs <= UR_NET_NEIGHS);
+	assert(count_neighs(z->net) <= UR_NET_NEIGHS);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

@@ -3,15 +3,23 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/sge.h"
 #include "rig/rig.h"
+
+static uint32_t total(const struct ur_sge *sge, uint32_t n)
+{
+	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += sge[i].length;
+	return sum;
+}
 
 static void wqe_data(struct ur_swqe *w, const struct rig_wr *wr)
 {
 	uint8_t *to = w->data.inline_data;
 	struct ur_sge *sge = w->data.sge;
 
-	w->length = (uint32_t)ur_sge_total(wr->sge, wr->nsge);
+	w->length = total(wr->sge, wr->nsge);
 	w->num_sge = 0;
 	if (!(wr->flags & UR_SEND_INLINE)) {
 		w->num_sge = (uint16_t)wr->nsge;
@@ -88,7 +96,7 @@ int rig_post_recv(struct ur_rq *rq, uint64_t wr_id, const struct ur_sge *sge,
 	if (w) {
 		w->wr_id = wr_id;
 		w->num_sge = nsge;
-		w->length = (uint32_t)ur_sge_total(sge, nsge);
+		w->length = total(sge, nsge);
 		for (uint32_t i = 0; i < nsge; i++)
 			w->sge[i] = sge[i];
 		ur_rq_commit(rq);

@@ -641,7 +641,6 @@ static bool nic_arm(struct ur_nic *n, uint16_t q)
 {
 	const struct queue *u = &n->queues[q];
 	struct pollfd p = { .fd = u->fd, .events = POLLIN };
-	uint64_t count;
 	bool quiet;
 
 	/* The error of an interface that went down stays until it is read. */
@@ -650,7 +649,7 @@ static bool nic_arm(struct ur_nic *n, uint16_t q)
 	if (u->fd_socket)
 		return !(p.revents & POLLIN);
 	if (u->fd_counts && ur_sys_poll(&p, 1, 0) > 0)
-		(void)!ur_sys_read(u->fd, &count, sizeof(count));
+		ur_event_clear(u->fd);
 	ur_cancel_off();
 	(void)rte_eth_dev_rx_intr_enable(n->id, q);
 	quiet = ur_sys_poll(&p, 1, 0) <= 0 &&
@@ -685,7 +684,6 @@ static void nic_stats(const struct ur_nic *n, struct ur_nic_stats *out)
 		no_buffer += n->queues[q].no_buffer;
 	(void)rte_eth_stats_get(n->id, &s);
 	*out = (struct ur_nic_stats){ .rx_missed = s.imissed,
-				      .rx_errors = s.ierrors,
 				      .tx_errors = s.oerrors,
 				      .no_buffer = s.rx_nombuf + no_buffer };
 }

@@ -269,11 +269,6 @@ void conn_leave(struct tcp_pcb *pcb)
 	tcp_arg(pcb, NULL);
 }
 
-void conn_set_arg(struct ur_stack_conn *c, void *arg)
-{
-	c->arg = arg;
-}
-
 bool conn_has_room(const struct ur_stack_conn *listener)
 {
 	return listener->arg && lwip_calls.has_room(listener->arg);

@@ -52,7 +52,6 @@ int conn_listen(struct ur_stack_addr *a, uint16_t port, void *arg,
 int conn_connect(struct ur_stack_addr *a, uint16_t port,
 		 const struct ur_stack_end *to, void *arg,
 		 struct ur_stack_conn **out);
-void conn_set_arg(struct ur_stack_conn *c, void *arg);
 bool conn_is_connected(const struct ur_stack_conn *c);
 int conn_error(const struct ur_stack_conn *c);
 uint32_t conn_write(struct ur_stack_conn *c, const void *data, uint32_t len);

@@ -518,7 +518,6 @@ const struct ur_stack_plugin urnic_stack_plugin = {
 	.is_sending = stack_is_sending,
 	.listen = conn_listen,
 	.connect = conn_connect,
-	.set_arg = conn_set_arg,
 	.is_connected = conn_is_connected,
 	.error = conn_error,
 	.write = conn_write,

@@ -394,16 +394,7 @@ PRE_EXPORT int fcntl(int fd, int cmd, ...)
 	return control(fd, cmd, arg);
 }
 
-PRE_EXPORT int fcntl64(int fd, int cmd, ...)
-{
-	va_list args;
-	void *arg;
-
-	va_start(args, cmd);
-	arg = va_arg(args, void *);
-	va_end(args);
-	return control(fd, cmd, arg);
-}
+PRE_EXPORT int fcntl64(int fd, int cmd, ...) __attribute__((alias("fcntl")));
 
 /* What can be read without waiting, up to the size of a look. */
 static int readable_bytes(int rs, int *out)

@@ -167,23 +167,6 @@ static void crc_of_what_can_be_read(void **state)
 	assert_int_equal(ur_guard_crc32(&crc, pages + 2 * PAGE, 3), -EFAULT);
 }
 
-static void copy_with_crc(void **state)
-{
-	static uint8_t buf[2 * PAGE];
-	uint32_t crc = 1;
-
-	for (size_t i = 0; i < PAGE; i++)
-		pages[i] = (uint8_t)(i * 31);
-	assert_int_equal(
-		ur_guard_copy_crc32(buf, pages + 3, 2 * PAGE - 3, &crc), 0);
-	assert_memory_equal(buf, pages + 3, 2 * PAGE - 3);
-	assert_int_equal(crc, ur_crc32(1, pages + 3, 2 * PAGE - 3));
-	crc = 1;
-	assert_int_equal(ur_guard_copy_crc32(buf, pages + 1, 2 * PAGE, &crc),
-			 -EFAULT);
-	assert_int_equal(crc, 1);
-}
-
 static void atomics(void **state)
 {
 	uint64_t *word = (void *)(pages + 64);
@@ -276,7 +259,6 @@ GUARDED(copy_faults)
 GUARDED(registers_survive)
 GUARDED(a_truncated_file_is_a_fault)
 GUARDED(crc_of_what_can_be_read)
-GUARDED(copy_with_crc)
 GUARDED(atomics)
 GUARDED(threads_fault_each_for_itself)
 GUARDED(nested_by_a_signal)
@@ -293,7 +275,6 @@ int main(void)
 		TEST(registers_survive),
 		TEST(a_truncated_file_is_a_fault),
 		TEST(crc_of_what_can_be_read),
-		TEST(copy_with_crc),
 		TEST(atomics),
 		TEST(threads_fault_each_for_itself),
 		TEST(nested_by_a_signal),

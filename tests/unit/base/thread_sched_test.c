@@ -154,7 +154,6 @@ static void a_waiter_gets_the_lock(void **state)
 		if (first)
 			hand_over(&s, true);
 	}
-	ur_sched_lock_fini(&s.lock);
 	assert_int_equal(sched_setaffinity(0, sizeof(was), &was), 0);
 }
 

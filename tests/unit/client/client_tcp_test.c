@@ -27,8 +27,8 @@ int clock_gettime(clockid_t clock, struct timespec *t)
 	return 0;
 }
 
-int ur_client_conn_ask_fd(struct ur_client *c, struct ur_ipc_msg *m, int fd,
-			  uint64_t deadline_ns)
+int ur_client_conn_ask(struct ur_client *c, struct ur_ipc_msg *m, int fd,
+		       uint64_t deadline_ns)
 {
 	asked++;
 	if (hangs) {

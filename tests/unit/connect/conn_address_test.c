@@ -91,7 +91,7 @@ static void goes_before_it_is_watched(void **state)
 	struct ur_conn *listener;
 
 	add_address();
-	assert_int_equal(ur_adapter_get(&adapter), 0);
+	assert_int_equal(ur_adapter_get_at(0, &adapter), 0);
 	assert_int_equal(ur_conn_create(adapter, UR_PS_TCP, on_event, NULL,
 					&listener),
 			 0);

@@ -312,7 +312,7 @@ static int child(struct side *parents)
 	    ur_conn_connect(parents->conn, NULL, &a, &p) != -ENODEV)
 		return 1;
 	ur_conn_destroy(parents->conn);
-	if (ur_adapter_get(&own) || own == adapter)
+	if (ur_adapter_get_at(0, &own) || own == adapter)
 		return 2;
 	/* The parent has the port alone. */
 	err = ur_conn_create(own, UR_PS_TCP, on_event, &s, &s.conn);
@@ -343,7 +343,7 @@ static void test_fork(void **state)
 
 static int setup(void **state)
 {
-	return ur_adapter_get(&adapter);
+	return ur_adapter_get_at(0, &adapter);
 }
 
 int main(void)

@@ -46,16 +46,6 @@ static struct ur_sge sge(struct fixture *f, uint32_t at, uint32_t len)
 	return (struct ur_sge){ (uintptr_t)f->buf + at, len, f->rw->key };
 }
 
-static void test_total_does_not_wrap(void **state)
-{
-	const struct ur_sge s[3] = { { 0, UINT32_MAX, 0 },
-				     { 0, UINT32_MAX, 0 },
-				     { 0, 2, 0 } };
-
-	assert_int_equal(ur_sge_total(s, 0), 0);
-	assert_int_equal(ur_sge_total(s, 3), 0x200000000);
-}
-
 /* Every offset and length over a list with a gap and an empty element. */
 static void test_scatter_at_every_offset(void **state)
 {
@@ -212,7 +202,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		T(test_total_does_not_wrap),
 		T(test_scatter_at_every_offset),
 		T(test_beyond_the_list),
 		T(test_keys_rights_and_ranges),

@@ -587,7 +587,7 @@ static int child(struct pair *p)
 	if (ur_adapter_qp_create(p->a, &p->qa, &p->init) != -ENODEV)
 		return 2;
 	ur_mr_destroy(ur_adapter_mrs(p->a), p->a_mr);
-	if (ur_adapter_get(&own) || own == p->a)
+	if (ur_adapter_get_at(0, &own) || own == p->a)
 		return 3;
 	return 0;
 }

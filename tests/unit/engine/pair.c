@@ -146,7 +146,7 @@ int pair_setup(void **state)
 {
 	struct pair *p = calloc(1, sizeof(*p));
 
-	assert_int_equal(ur_adapter_get(&p->a), 0);
+	assert_int_equal(ur_adapter_get_at(0, &p->a), 0);
 	assert_int_equal(ur_evq_init(&p->channel), 0);
 	assert_int_equal(ur_evq_init(&p->async), 0);
 	assert_int_equal(ur_cq_init(&p->cq, 1024, &p->channel, &p->async, p),

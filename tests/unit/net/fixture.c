@@ -184,31 +184,13 @@ int stk_send(struct stk *s, const char *dst)
 	return ur_net_park(s->net, f, frame, f->len + 16u, s->now);
 }
 
-struct look {
-	const uint8_t *addr;
-	uint8_t *mac;
-	int state;
-};
-
-static void look_at(void *arg, const struct ur_net_neigh_info *n)
-{
-	struct look *l = arg;
-
-	if (memcmp(n->addr, l->addr, 16) != 0)
-		return;
-	l->state = (int)n->state;
-	if (l->mac)
-		memcpy(l->mac, n->mac, 6);
-}
-
-/* mac is written by look_at(). */
-/* NOLINTNEXTLINE(readability-non-const-parameter) */
 int stk_neigh(const struct stk *s, const char *addr, uint8_t mac[6])
 {
-	struct look l = { .addr = ip(addr), .mac = mac, .state = -1 };
+	const struct ur_neigh *n = ur_neigh_find(s->net, ip(addr));
 
-	ur_net_for_each_neigh(s->net, look_at, &l);
-	return l.state;
+	if (n && mac)
+		memcpy(mac, n->mac, 6);
+	return n ? (int)n->state : -1;
 }
 
 void stk_answer(struct stk *s, const char *addr, const uint8_t mac[6])

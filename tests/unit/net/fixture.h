@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net/net.h"
+#include "net/internal.h"
 
 #define MS	   1000000ull
 #define SEC	   1000000000ull

@@ -82,7 +82,7 @@ static void test_ip4(void **state)
 	assert_int_equal(f->mtu, 1500);
 	assert_int_equal(ur_net_payload_max(f), 1472);
 	assert_true(f->ready && f->v4);
-	assert_false(f->local || f->member);
+	assert_false(f->local);
 	assert_memory_equal(frame, mac_peer, 6);
 	assert_memory_equal(frame + 6, mac_us, 6);
 	assert_int_equal(get16(frame + 12), 0x0800);
@@ -291,7 +291,7 @@ static void test_what_cannot_be_sent(void **state)
 	assert_int_equal(stk_flow(s, "::1", &f), -EINVAL);
 }
 
-/* To ourselves, and to a joined group. */
+/* To ourselves, and to a group. */
 static void test_local_and_groups(void **state)
 {
 	static const uint8_t mac4[6] = { 1, 0, 0x5e, 0x7f, 2, 3 };
@@ -303,14 +303,8 @@ static void test_local_and_groups(void **state)
 	assert_int_equal(stk_flow(s, "10.0.0.1", &f), 0);
 	assert_true(f->local && f->ready);
 	assert_int_equal(stk_flow(s, "239.255.2.3", &f), 0);
-	assert_true(f->ready && !f->local && !f->member);
+	assert_true(f->ready && !f->local);
 	assert_memory_equal(f->hdr, mac4, 6);
-	assert_int_equal(ur_net_join(s->net, ip("239.255.2.3"), s->now), 0);
-	assert_int_equal(stk_flow(s, "239.255.2.3", &f), 0);
-	assert_true(f->member);
-	assert_int_equal(ur_net_leave(s->net, ip("239.255.2.3"), s->now), 0);
-	assert_int_equal(stk_flow(s, "239.255.2.3", &f), 0);
-	assert_false(f->member);
 	assert_int_equal(stk_flow(s, "ff0e::102:304", &f), 0);
 	assert_memory_equal(f->hdr, mac6, 6);
 }

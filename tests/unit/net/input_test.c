@@ -17,6 +17,12 @@ static void restart(struct stk *s)
 		assert_int_equal(stk_drain(s), 0);                             \
 	} while (0)
 
+#define TO_HOST(s, f, len)                                                     \
+	do {                                                                   \
+		assert_int_equal(stk_in(s, f, len), UR_NET_HOST);              \
+		assert_int_equal(stk_drain(s), 0);                             \
+	} while (0)
+
 static void test_roce(void **state)
 {
 	struct stk *s = *state;
@@ -63,14 +69,14 @@ static void test_ethernet(void **state)
 	DROPPED(s, f, len, drop_mac);
 	/* RFC 1122 3.3.6: unicast in a broadcast frame. */
 	memset(f, 255, 6);
-	DROPPED(s, f, len, drop_ip_dest);
+	TO_HOST(s, f, len);
 	memcpy(f, mac_us, 6);
 	f[12] = 0x88; /* LLDP */
 	f[13] = 0xcc;
-	DROPPED(s, f, len, drop_ethertype);
+	TO_HOST(s, f, len);
 	f[12] = 0; /* a length */
 	f[13] = 60;
-	DROPPED(s, f, len, drop_ethertype);
+	TO_HOST(s, f, len);
 }
 
 /* Put a tag into the frame. */
@@ -152,7 +158,7 @@ static void test_two_tags(void **state)
 	DROPPED(s, f, n, drop_vlan);
 	f[12] = 0x81;
 	f[13] = 0;
-	DROPPED(s, f, n, drop_ethertype);
+	TO_HOST(s, f, n);
 }
 
 /* A valid packet with one byte changed. */
@@ -186,7 +192,7 @@ static void test_ip4_form(void **state)
 	with_byte(f, 20, 0x20); /* the first, visibly RoCE */
 	DROPPED(s, f, len, drop_fragment);
 	with_byte(f, 21, 1);
-	DROPPED(s, f, len, drop_fragment);
+	TO_HOST(s, f, len);
 }
 
 static void test_ip4_addresses(void **state)
@@ -206,7 +212,7 @@ static void test_ip4_addresses(void **state)
 	}
 	for (size_t i = 0; i < sizeof(dests) / sizeof(dests[0]); i++) {
 		len = mk_udp(f, "10.0.0.2", dests[i], 4791, 32);
-		DROPPED(s, f, len, drop_ip_dest);
+		TO_HOST(s, f, len);
 	}
 }
 
@@ -293,7 +299,7 @@ static void test_ip6_addresses(void **state)
 	for (size_t i = 0; i < sizeof(dests) / sizeof(dests[0]); i++) {
 		len = mk_udp(f, "fd00::2", "fd00::1", 4791, 32);
 		memcpy(f + 38, ip(dests[i]), 16);
-		DROPPED(s, f, len, drop_ip_dest);
+		TO_HOST(s, f, len);
 	}
 }
 
@@ -310,13 +316,7 @@ static void test_fragments6(void **state)
 	DROPPED(s, f, len, drop_fragment);
 	part[3] = 9;
 	len = mk_ip(f, mac_us, mac_peer, "fd00::2", "fd00::1", 44, part, 56);
-	DROPPED(s, f, len, drop_fragment);
-	s->cfg.host = true;
-	restart(s);
-	assert_int_equal(stk_in(s, f, len), UR_NET_HOST);
-	part[3] = 1;
-	len = mk_ip(f, mac_us, mac_peer, "fd00::2", "fd00::1", 44, part, 56);
-	DROPPED(s, f, len, drop_fragment);
+	TO_HOST(s, f, len);
 	/* The same on IPv4. */
 	len = mk_udp(f, "10.0.0.2", "10.0.0.1", 4791, 32);
 	f[20] = 0x20;
@@ -365,8 +365,6 @@ static void test_host(void **state)
 	uint8_t f[256];
 	uint32_t len;
 
-	s->cfg.host = true;
-	restart(s);
 	len = mk_udp(f, "10.0.0.2", "10.0.0.1", 53, 32);
 	assert_int_equal(stk_in(s, f, len), UR_NET_HOST);
 	assert_int_equal(s->in.l3, 14);
@@ -407,28 +405,6 @@ static void test_host(void **state)
 	assert_int_equal(stk_drain(s), 0);
 }
 
-static void test_multicast(void **state)
-{
-	static const uint8_t mac[6] = { 1, 0, 0x5e, 1, 2, 3 };
-	static const uint8_t mac6[6] = { 0x33, 0x33, 0, 1, 2, 3 };
-	struct stk *s = *state;
-	uint8_t f[256];
-	uint32_t len = mk_udp(f, "10.0.0.2", "239.1.2.3", 4791, 32);
-
-	memcpy(f, mac, 6);
-	DROPPED(s, f, len, drop_ip_dest);
-	assert_int_equal(ur_net_join(s->net, ip("239.1.2.3"), s->now), 0);
-	stk_drain(s);
-	assert_int_equal(stk_in(s, f, len), UR_NET_ROCE);
-	assert_memory_equal(s->in.roce.dst, ip("239.1.2.3"), 16);
-	len = mk_udp(f, "fd00::2", "ff0e::1:203", 4791, 32);
-	memcpy(f, mac6, 6);
-	DROPPED(s, f, len, drop_ip_dest);
-	assert_int_equal(ur_net_join(s->net, ip("ff0e::1:203"), s->now), 0);
-	stk_drain(s);
-	assert_int_equal(stk_in(s, f, len), UR_NET_ROCE);
-}
-
 static void test_arp_forms(void **state)
 {
 	static const uint8_t offsets[] = { 14, 15, 16, 17, 18, 19, 20, 21, 22 };
@@ -452,8 +428,10 @@ static void test_arp_forms(void **state)
 	DROPPED(s, f, len, drop_arp_form);
 	mk_arp(f, mac_all, 1, mac_peer, "10.0.0.2", zero, "10.0.0.3");
 	DROPPED(s, f, len, drop_arp_other);
+	/* The host may have asked. */
 	mk_arp(f, mac_us, 2, mac_peer, "10.0.0.2", mac_us, "10.0.0.1");
-	DROPPED(s, f, len, drop_arp_other);
+	TO_HOST(s, f, len);
+	assert_int_equal(stk_count(s)->drop_arp_other, 2);
 }
 
 int main(void)
@@ -476,7 +454,6 @@ int main(void)
 		T(test_fragments6),
 		T(test_udp),
 		T(test_host),
-		T(test_multicast),
 		T(test_arp_forms),
 	};
 

@@ -118,24 +118,6 @@ static void test_neighbour_disappears(void **state)
 	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_FAILED);
 }
 
-/* Acknowledgements replace probes. */
-static void test_confirmed_from_above(void **state)
-{
-	struct stk *s = *state;
-
-	stk_meet(s, "10.0.0.2", mac_peer);
-	for (int i = 0; i < 20; i++) {
-		stk_run(s, 10 * SEC);
-		assert_int_equal(stk_send(s, "10.0.0.2"), 1);
-		ur_net_confirm(s->net, ip("10.0.0.2"), s->now);
-	}
-	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_REACHABLE);
-	assert_int_equal(stk_drain(s), 0);
-	/* Not for an unused or absent neighbour. */
-	ur_net_confirm(s->net, ip("10.0.0.3"), s->now);
-	assert_int_equal(stk_neigh(s, "10.0.0.3", NULL), -1);
-}
-
 static void park(struct stk *s, const struct ur_net_flow *f, uint16_t id,
 		 uint16_t len)
 {
@@ -278,11 +260,15 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, stk_setup, stk_teardown)
 	static const struct CMUnitTest tests[] = {
-		T(test_asked_and_answered),   T(test_no_answer),
-		T(test_delay_and_probe),      T(test_neighbour_disappears),
-		T(test_confirmed_from_above), T(test_parked_most),
-		T(test_parked_of_all),	      T(test_requester_becomes_known),
-		T(test_most_neighbours),      T(test_link_up),
+		T(test_asked_and_answered),
+		T(test_no_answer),
+		T(test_delay_and_probe),
+		T(test_neighbour_disappears),
+		T(test_parked_most),
+		T(test_parked_of_all),
+		T(test_requester_becomes_known),
+		T(test_most_neighbours),
+		T(test_link_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

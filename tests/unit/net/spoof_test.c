@@ -291,9 +291,6 @@ static void test_contested_twice(void **state)
 	stk_run(s, 12 * SEC);
 	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_FAILED);
 	request_to_us(s);
-	/* Late: it was sent before any claim. */
-	ur_net_confirm(s->net, ip("10.0.0.2"), s->now);
-	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_STALE);
 	stk_in(s, f,
 	       mk_arp(f, mac_us, 1, mac_peer, "10.0.0.2", zero, "10.0.0.1"));
 	stk_drain(s);
@@ -302,22 +299,6 @@ static void test_contested_twice(void **state)
 	assert_int_equal(stk_send(s, "10.0.0.2"), 0);
 	asks(s, mac_all);
 	stk_answer(s, "10.0.0.2", mac_peer);
-	is_at(s, "10.0.0.2", mac_peer);
-}
-
-/* Packets to it arrive: the claim was false. */
-static void test_acknowledged(void **state)
-{
-	struct stk *s = *state;
-
-	assert_int_equal(stk_send(s, "10.0.0.2"), 1);
-	gratuitous_request(s);
-	stk_run(s, 100 * MS);
-	assert_int_equal(stk_drain(s), 1);
-	ur_net_confirm(s->net, ip("10.0.0.2"), s->now);
-	assert_int_equal(stk_neigh(s, "10.0.0.2", NULL), UR_NEIGH_REACHABLE);
-	stk_run(s, 5 * SEC);
-	assert_int_equal(stk_drain(s), 0);
 	is_at(s, "10.0.0.2", mac_peer);
 }
 
@@ -346,7 +327,6 @@ int main(void)
 		T(test_contested),
 		T(test_contested_silent),
 		T(test_contested_twice),
-		T(test_acknowledged),
 		T(test_repeats_itself),
 	};
 

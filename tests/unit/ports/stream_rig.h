@@ -253,11 +253,6 @@ static int t_connect(struct ur_stack_addr *a, uint16_t port,
 	return 0;
 }
 
-static void t_set_arg(struct ur_stack_conn *c, void *arg)
-{
-	c->arg = arg;
-}
-
 static bool t_is_connected(const struct ur_stack_conn *c)
 {
 	return c->connected;
@@ -346,7 +341,6 @@ static const struct ur_stack_plugin plugin = {
 	.is_sending = t_is_sending,
 	.listen = t_listen,
 	.connect = t_connect,
-	.set_arg = t_set_arg,
 	.is_connected = t_is_connected,
 	.error = t_error,
 	.write = t_write,

@@ -21,6 +21,7 @@
 #include "base/addr.h"
 #include "base/crc.h"
 #include "sockets/udp.h"
+#include "sockets/udp_internal.h"
 #include "wire/bth.h"
 #include "wire/icrc.h"
 
@@ -128,7 +129,7 @@ static int setup(void **state)
 					    &f->in),
 			 0);
 	assert_int_equal(ur_udp_link_create(fd, &f->out), 0);
-	f->in->ops->tell_ip(f->in, true);
+	ur_udp_tell_ip(f->in, true);
 	*state = f;
 	return 0;
 }
@@ -261,7 +262,7 @@ static void test_lone_packets(void **state)
 {
 	struct fixture *f = *state;
 
-	f->in->ops->tell_ip(f->in, false);
+	ur_udp_tell_ip(f->in, false);
 	one_at_a_time(f, 60);
 	assert_true(merges(f));
 	one_at_a_time(f, 10);
@@ -281,7 +282,7 @@ static void test_lone_packets(void **state)
 	assert_true(merges(f));
 	one_at_a_time(f, 70);
 	assert_false(merges(f));
-	f->in->ops->tell_ip(f->in, true);
+	ur_udp_tell_ip(f->in, true);
 	assert_true(merges(f));
 	for (int i = 0; i < 70; i++)
 		pass(f, "127.0.0.1", "127.0.0.1", 1, 64, 64);
@@ -373,7 +374,7 @@ static void test_traffic_class_and_hops(void **state)
 	for (int i = 0; i < 2; i++) {
 		struct ur_burst *t = burst(f, at[i], at[i], 1, 64, 64);
 
-		f->in->ops->tell_ip(f->in, false);
+		ur_udp_tell_ip(f->in, false);
 		f->seen.n = 0;
 		t->tclass = 0x6b; /* ECN: congestion experienced */
 		t->hop_limit = 7;
@@ -382,7 +383,7 @@ static void test_traffic_class_and_hops(void **state)
 		assert_true(f->seen.rx[0].dst_unknown);
 		assert_int_equal(f->seen.rx[0].tclass, 0);
 		assert_int_equal(f->seen.rx[0].hop_limit, 64);
-		f->in->ops->tell_ip(f->in, true);
+		ur_udp_tell_ip(f->in, true);
 		t = burst(f, at[i], at[i], 2, 64, 64);
 		f->seen.n = 0;
 		t->tclass = 0x6b;
@@ -552,7 +553,7 @@ static void test_without_gso(void **state)
 	struct fixture *f = *state;
 	static const char *const at[] = { "127.0.0.1", "::1" };
 
-	ur_udp_link_set_gso(f->out, 0);
+	ur_udp_of(f->out)->gso = 0;
 	for (int i = 0; i < 2; i++) {
 		struct ur_burst *t = burst(f, at[i], at[i], 40, 1040, 520);
 		struct checked c = { 0 };
@@ -579,12 +580,12 @@ static void test_multicast(void **state)
 	assert_int_equal(f->out->ops->send(f->out, t), 0);
 	receive(f, 1);
 	assert_int_equal(f->seen.n, 0);
-	assert_int_equal(f->in->ops->join(f->in, g, s), 0);
-	assert_int_equal(f->in->ops->join(f->in, g, s), -EADDRINUSE);
+	assert_int_equal(ur_udp_join(f->in, g, s), 0);
+	assert_int_equal(ur_udp_join(f->in, g, s), -EADDRINUSE);
 	assert_int_equal(f->out->ops->send(f->out, t), 0);
 	receive(f, 1);
 	check_packets(f, "127.0.0.1", "239.1.2.3", 1, 64, 64);
-	assert_int_equal(f->in->ops->leave(f->in, g, s), 0);
+	assert_int_equal(ur_udp_leave(f->in, g, s), 0);
 	f->seen.n = 0;
 	assert_int_equal(f->out->ops->send(f->out, t), 0);
 	receive(f, 1);
@@ -602,15 +603,14 @@ static void test_many_groups(void **state)
 	for (int i = 0; i < 60; i++) {
 		snprintf(text, sizeof(text), "239.1.4.%d", i);
 		addr(g, text);
-		assert_int_equal(f->in->ops->join(f->in, g, s), 0);
+		assert_int_equal(ur_udp_join(f->in, g, s), 0);
 	}
 	for (int i = 0; i < 60; i++) {
 		snprintf(text, sizeof(text), "239.1.4.%d", i);
 		pass(f, "127.0.0.1", text, 1, 64, 64);
 		addr(g, text);
-		assert_int_equal(f->in->ops->leave(f->in, g, s), 0);
-		assert_int_equal(f->in->ops->leave(f->in, g, s),
-				 -EADDRNOTAVAIL);
+		assert_int_equal(ur_udp_leave(f->in, g, s), 0);
+		assert_int_equal(ur_udp_leave(f->in, g, s), -EADDRNOTAVAIL);
 	}
 }
 
@@ -623,11 +623,11 @@ static void test_multicast_v6(void **state)
 	addr(g, "ff05::4791");
 	addr(s, "::1");
 	addr(other, "2001:db8::1");
-	assert_int_equal(f->in->ops->join(f->in, g, s), 0);
-	assert_int_equal(f->in->ops->join(f->in, g, s), -EADDRINUSE);
-	assert_int_equal(f->in->ops->join(f->in, g, other), -ENODEV);
-	assert_int_equal(f->in->ops->leave(f->in, g, s), 0);
-	assert_int_equal(f->in->ops->leave(f->in, g, s), -EADDRNOTAVAIL);
+	assert_int_equal(ur_udp_join(f->in, g, s), 0);
+	assert_int_equal(ur_udp_join(f->in, g, s), -EADDRINUSE);
+	assert_int_equal(ur_udp_join(f->in, g, other), -ENODEV);
+	assert_int_equal(ur_udp_leave(f->in, g, s), 0);
+	assert_int_equal(ur_udp_leave(f->in, g, s), -EADDRNOTAVAIL);
 }
 
 static void test_empty(void **state)

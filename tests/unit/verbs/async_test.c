@@ -47,7 +47,7 @@ static void names_the_port_and_needs_no_ack_to_close(void **state)
 	struct ibv_async_event ev;
 	struct ur_adapter *a;
 
-	ur_adapter_get(&a);
+	ur_adapter_get_at(0, &a);
 	ur_dev_update(ur_adapter_dev(a), none, 0);
 	ur_adapter_put(a);
 	assert_int_equal(ibv_get_async_event(f->ctx, &ev), 0);

@@ -60,11 +60,6 @@ int ur_adapter_get_at(uint32_t index, struct ur_adapter **out)
 	return 0;
 }
 
-int ur_adapter_get(struct ur_adapter **out)
-{
-	return ur_adapter_get_at(UR_DEV_ROCE, out);
-}
-
 void ur_adapter_put(struct ur_adapter *a)
 {
 	ur_fake.adapters--;
@@ -163,7 +158,7 @@ int ur_adapter_srq_publish(struct ur_adapter *a, struct ur_srq *srq)
 	return 0;
 }
 
-bool ur_adapter_has_qpn(struct ur_adapter *a, uint32_t qpn)
+bool ur_adapter_has_qpn(const struct ur_adapter *a, uint32_t qpn)
 {
 	return qpn >> 14 == 1;
 }
