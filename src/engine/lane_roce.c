@@ -64,6 +64,7 @@ static int roce_open(struct ur_lane *l)
 	cfg.slot = l->slot;
 	ur_shm_configure(l, &cfg);
 	cfg.rx_bytes = l->link->rx_bytes;
+	cfg.rx_overflow = &l->link->rx_overflow;
 	ur_rng_secret(&cfg.seed, sizeof(cfg.seed));
 	err = ur_roce_create(&cfg, &l->roce);
 	if (err) {

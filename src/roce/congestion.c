@@ -16,6 +16,7 @@
 /* 64 packets of 64 bytes */
 #define BURST_ROOM	  (12u << 10)
 #define CUT_INTERVAL_NS	  200000u
+#define LOSS_SHARE	  8u
 /* The minimum duration of a timeout. */
 #define STALL_INTERVAL_NS 8000000u
 
@@ -95,6 +96,7 @@ void ur_cong_acked(struct ur_rqp *q, uint64_t price)
 
 	if (price == 0)
 		return;
+	p->round_acked += price;
 	if (p->cwnd < p->ssthresh)
 		p->cwnd += price;
 	else
@@ -102,6 +104,26 @@ void ur_cong_acked(struct ur_rqp *q, uint64_t price)
 	if (p->cwnd > CWND_MAX)
 		p->cwnd = CWND_MAX;
 	release(q, price);
+}
+
+/*
+ * Packets that selective repeat found lost.  Networks lose single packets for
+ * many reasons; a full receive buffer is reported by its owner (ur_cong_loss()).
+ * A loss of more than an eighth of a window is taken for a full queue on the way
+ * that nobody reports.
+ */
+void ur_cong_lost(struct ur_path *p, uint64_t price, uint64_t now_ns)
+{
+	uint64_t all;
+
+	p->round_lost += price;
+	all = p->round_lost + p->round_acked;
+	if (all < p->cwnd)
+		return;
+	if (p->round_lost * LOSS_SHARE > all)
+		ur_cong_loss(p, now_ns);
+	p->round_lost = 0;
+	p->round_acked = 0;
 }
 
 void ur_cong_rewound(struct ur_rqp *q)

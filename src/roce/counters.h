@@ -40,6 +40,7 @@
 	X(req_cqe_error)                                                       \
 	X(resp_cqe_error)                                                      \
 	X(retransmitted_pkts)                                                  \
+	X(probes_sent)                                                         \
 	X(acks_sent)                                                           \
 	X(acks_carried)                                                        \
 	X(acks_rcvd)                                                           \

@@ -234,11 +234,11 @@ static struct ur_rqp *find(struct ur_roce *r, uint32_t dqpn)
 }
 
 /* Between two urnics, to the full member of the partition, without pad,
- * migration request or piggybacked acknowledgement (wire/bth.c). */
+ * migration request, piggybacked acknowledgement or repetition (wire/bth.c). */
 static bool is_plain_bth(const uint8_t *p)
 {
 	return (p[1] & 0x3f) == 0 && p[2] == 0xff && p[3] == 0xff &&
-	       (p[8] & 0x60) == 0x40;
+	       (p[8] & 0x38) == 0x10;
 }
 
 /* A connected queue pair without special state. */

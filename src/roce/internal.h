@@ -71,6 +71,8 @@ struct ur_path {
 	const struct ur_rqp *filled_by;
 	uint64_t ssthresh;
 	uint64_t cut_at_ns;   /* last reduction by a loss */
+	uint64_t round_acked; /* since the last look at the share of losses */
+	uint64_t round_lost;
 	uint64_t stall_at_ns; /* last reduction by a timeout */
 	uint64_t srtt_ns;
 	struct ur_list waiters; /* ur_rqp.sending: wait for the window */
@@ -122,7 +124,9 @@ struct ur_requester {
 	uint64_t rewind_ns;	/* last retransmission caused by a response */
 	/* Since when it waits for a window with nothing in flight; 0: not. */
 	uint64_t parked_ns;
-	bool rewound;	   /* by a response, with no progress since */
+	bool rewound;	/* by a response, with no progress since */
+	bool repairing; /* rc_repair.c */
+	struct ur_repair *repair;
 	bool window_wait;  /* on path->waiters or rd_waiters */
 	bool sqd_reported; /* SQ_DRAINED was raised, or not requested */
 };
@@ -166,11 +170,12 @@ struct ur_responder {
 	bool ack_deferred;
 	uint8_t ack_syndrome;
 	uint32_t ack_psn;
-	uint64_t ack_at_ns;	 /* until then it may be piggybacked */
-	uint8_t piggyback_score; /* requests have followed receives at once */
-	uint64_t recv_ns;	 /* last receive completion */
-	uint64_t wrote_ns;	 /* last WRITE of one packet */
-	struct ur_resource *res; /* ring of max_dest_rd_atomic entries */
+	uint64_t ack_at_ns;	  /* until then it may be piggybacked */
+	uint8_t piggyback_score;  /* requests have followed receives at once */
+	uint64_t recv_ns;	  /* last receive completion */
+	uint64_t wrote_ns;	  /* last WRITE of one packet */
+	struct ur_keeper *keeper; /* rc_keep.c; NULL: nothing was kept yet */
+	struct ur_resource *res;  /* ring of max_dest_rd_atomic entries */
 	uint32_t res_size;
 	uint32_t res_next; /* entry of the next request: the oldest one */
 	uint32_t res_todo; /* number of newest entries that may be active */
@@ -277,6 +282,8 @@ struct ur_roce {
 	uint64_t delegation_at_ns;     /* when to retry a delegation */
 	uint8_t *delegation_buf;       /* the message under construction */
 	struct ur_timewaits *timewait; /* of destroyed QPs; NULL: none */
+	uint64_t kept_bytes;	       /* of all QPs (rc_keep.c) */
+	const uint64_t *rx_overflow;   /* packets lost by our link; or NULL */
 	struct ur_mr_hint placed;      /* for WRITEs on the fast path */
 	uint64_t now_ns; /* time argument of the running entry point */
 	struct ur_roce_counters cnt;
@@ -424,6 +431,7 @@ void ur_cong_acked(struct ur_rqp *q, uint64_t price);
 void ur_cong_rewound(struct ur_rqp *q); /* nothing of q is in flight */
 void ur_cong_loss(struct ur_path *p, uint64_t now_ns);
 void ur_cong_timeout(struct ur_path *p, uint64_t now_ns);
+void ur_cong_lost(struct ur_path *p, uint64_t price, uint64_t now_ns);
 bool ur_cong_pace(struct ur_rqp *q, uint32_t price, uint64_t now_ns);
 void ur_cong_read_done(struct ur_rqp *q, uint64_t bytes);
 void ur_cong_rtt(struct ur_path *p, uint64_t rtt_ns);
@@ -704,6 +712,7 @@ enum ur_fault {
 	UR_FAULT_DROP, /* silent; counted by the check, if at all */
 	UR_FAULT_DUPLICATE,
 	UR_FAULT_PSN_SEQ,
+	UR_FAULT_AHEAD, /* as the last one, but it is kept (rc_keep.c) */
 	UR_FAULT_RNR,
 	UR_FAULT_BAD_OPCODE, /* out of sequence or not for this QP */
 	UR_FAULT_TOO_LONG,   /* longer than the receive's buffers */

@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "core/rate.h"
-#include "roce/internal.h"
+#include "roce/selective.h"
 
 /* Release the requester's share of windows and its list entries. */
 static void requester_stop(struct ur_rqp *q)
@@ -28,6 +28,7 @@ static void requester_stop(struct ur_rqp *q)
 		ur_cong_rewound(q);
 	ur_cong_read_done(q, s->rd_inflight);
 	ur_shm_req_stop(q);
+	ur_repair_clear(q);
 	s->rd_count = 0;
 	s->rnr_wait = false;
 	s->window_wait = false;
@@ -40,6 +41,7 @@ static void responder_stop(struct ur_rqp *q)
 {
 	ur_list_del(&q->acking);
 	q->rsp.ack_due = false;
+	ur_keep_clear(q);
 	for (uint32_t i = 0; i < q->rsp.res_size; i++)
 		q->rsp.res[i].active = false;
 }
@@ -70,6 +72,7 @@ void ur_rqp_fail(struct ur_rqp *q, int event)
 		return;
 	ur_qp_set_state(q->qp, UR_QPS_ERR);
 	requester_stop(q);
+	ur_keep_clear(q);
 	ur_shm_ack_last(q);
 	ur_shm_resp_stop(q);
 	if (q->delegation)
@@ -132,6 +135,8 @@ static void reset(struct ur_rqp *q)
 	path_drop(q);
 	ur_mig_reset(q);
 	ur_tm_reset(q);
+	ur_repair_end(q);
+	ur_keep_end(q);
 	tail = ur_sq_clear(&qp->sq);
 	q->req = (struct ur_requester){ .cur = tail, .fresh = tail };
 	ur_rq_clear(&qp->rq);

@@ -11,7 +11,7 @@
  * WRITE, which a polling program sees in its memory once the helper
  * thread that placed it has yielded the core.
  */
-#include "roce/internal.h"
+#include "roce/selective.h"
 
 #define PIGGYBACK_WAIT_NS	4000u
 #define PIGGYBACK_WAIT_WRITE_NS 15000u
@@ -192,6 +192,46 @@ static struct ur_resource *next_resource(struct ur_rqp *q)
 	return NULL;
 }
 
+/* Parts of READ responses that were lost. */
+static enum ur_emit answer_part(struct ur_rqp *q, struct ur_repeat *a,
+				struct ur_burst *t, uint64_t now_ns)
+{
+	const struct ur_resource *x =
+		ur_resp_resource(q, UR_OP_READ_REQUEST, a->psn);
+	enum ur_emit e = UR_EMIT_OK;
+	struct ur_resource part;
+
+	if (!x)
+		return UR_EMIT_OK;
+	part = *x;
+	part.active = true;
+	part.again = true;
+	part.start_psn = a->psn;
+	part.next_psn = a->psn;
+	part.last_psn = ur_psn_add(a->psn, a->count - 1);
+	while (part.active && e == UR_EMIT_OK)
+		e = answer_read(q, &part, t, now_ns);
+	a->count -= ur_psn_count(a->psn, part.next_psn);
+	a->psn = part.next_psn;
+	return e;
+}
+
+static enum ur_emit answer_parts(struct ur_rqp *q, struct ur_burst *t,
+				 uint64_t now_ns)
+{
+	struct ur_keeper *k = q->rsp.keeper;
+
+	while (k && k->nrepeats) {
+		enum ur_emit e = answer_part(q, &k->repeats[0], t, now_ns);
+
+		if (e != UR_EMIT_OK)
+			return e;
+		memmove(&k->repeats[0], &k->repeats[1],
+			--k->nrepeats * sizeof(k->repeats[0]));
+	}
+	return UR_EMIT_OK;
+}
+
 static void piggyback_missed(struct ur_responder *p)
 {
 	for (uint32_t i = 0; i < PIGGYBACK_SCORE_MISS && p->piggyback_score;
@@ -199,11 +239,24 @@ static void piggyback_missed(struct ur_responder *p)
 		p->piggyback_score--;
 }
 
+/* A request is missing, and its requester can send just that again. */
+static bool tells_ranges(const struct ur_rqp *q)
+{
+	const struct ur_responder *p = &q->rsp;
+
+	return ur_rc_is_selective(q) && ur_keeper_has_packets(p) &&
+	       (UR_AETH_CLASS(p->ack_syndrome) == UR_AETH_ACK ||
+		p->ack_syndrome == (UR_AETH_NAK | UR_NAK_PSN_SEQ));
+}
+
 static enum ur_emit answer_ack(struct ur_rqp *q, struct ur_burst *t,
 			       uint64_t now_ns)
 {
 	struct ur_responder *p = &q->rsp;
+	uint8_t ranges[UR_RANGES_LEN_MAX];
+	struct iovec iov = { .iov_base = ranges };
 	struct ur_hdr h;
+	uint32_t len = 0;
 
 	if (t->npkts == 0 && now_ns < p->ack_at_ns) {
 		if (p->ack_at_ns < q->r->defer_at_ns)
@@ -214,10 +267,19 @@ static enum ur_emit answer_ack(struct ur_rqp *q, struct ur_burst *t,
 		piggyback_missed(p);
 	answer_header(q, UR_RC_ACK, p->ack_psn, p->msn, &h);
 	h.syndrome = p->ack_syndrome;
-	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), 0)) !=
+	if (tells_ranges(q)) {
+		h.bth.psn = p->epsn;
+		h.bth.selective = true;
+		h.syndrome = UR_AETH_NAK | UR_NAK_PSN_SEQ;
+		len = ur_keep_ranges(q, ranges);
+	}
+	iov.iov_len = len;
+	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), len)) !=
 	    UR_FIT_OK)
 		return UR_EMIT_FULL;
-	ur_burst_add(t, q->path, &h, NULL, 0, 0, false);
+	ur_burst_add(t, q->path, &h, &iov, len ? 1 : 0, len, false);
+	if (len)
+		ur_keep_told(q);
 	p->ack_due = false;
 	q->r->cnt.acks_sent++;
 	return UR_EMIT_OK;
@@ -225,8 +287,11 @@ static enum ur_emit answer_ack(struct ur_rqp *q, struct ur_burst *t,
 
 enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 {
+	enum ur_emit again = answer_parts(q, t, now_ns);
 	struct ur_resource *x;
 
+	if (again != UR_EMIT_OK)
+		return again;
 	while ((x = next_resource(q))) {
 		enum ur_emit e = x->kind == UR_OP_READ_REQUEST
 					 ? answer_read(q, x, t, now_ns)

@@ -5,21 +5,25 @@
  *
  * Responses come in PSN order. One that skips over a READ or atomic whose own
  * response is missing means that this was lost: an implied NAK (9.7.5.1.1).
+ * With a urnic as its peer only what is lost is then sent again (rc_repair.c);
+ * what follows here is for all others.
  *
  * Two timeouts run while something is unacknowledged. The application's ack
  * timeout counts against retry_cnt (IBTA 9.7.6.1.3). Since it is often long, an
  * early retransmission after a few round trips repairs the loss of a last
- * packet or of a NAK; it counts against nothing.
+ * packet or of a NAK; it counts against nothing. To a urnic it is only a probe,
+ * one packet, so that it may come sooner.
  */
 #include <errno.h>
 
-#include "roce/internal.h"
+#include "roce/selective.h"
 
 /* Scheduling latency of an ordinary thread. */
 #define ACK_TIMEOUT_MIN_NS  16000000u
 /* The same on a busy machine. */
 #define ACK_TIMEOUT_EASY_NS 250000000u
 #define EARLY_MIN_NS	    8000000u
+#define PROBE_MORE_NS	    500000u
 #define EARLY_MAX_SHIFT	    6u
 /* Implied NAKs within this time are for the same loss. */
 #define REWIND_HOLD_NS	    200000u
@@ -56,8 +60,8 @@ static bool has_read_response(const struct ur_swqe *w)
 	return ur_swqe_is_read(w) || ur_swqe_is_placed(w);
 }
 
-/* n PSNs from una are acknowledged, all of w. */
-static void consume(struct ur_rqp *q, const struct ur_swqe *w, uint32_t n)
+void ur_req_consume(struct ur_rqp *q, const struct ur_swqe *w, uint32_t n,
+		    uint32_t early)
 {
 	struct ur_requester *s = &q->req;
 	int32_t behind = ur_psn_diff(s->psn, s->una);
@@ -66,12 +70,9 @@ static void consume(struct ur_rqp *q, const struct ur_swqe *w, uint32_t n)
 
 	if (flying > n)
 		flying = n;
-	if (!ur_swqe_is_answered(w) && flying) {
-		uint32_t one = (w->length < q->mtu ? w->length : q->mtu) +
-			       UR_PKT_OVERHEAD;
-
-		ur_cong_acked(q, (uint64_t)one * flying);
-	}
+	if (!ur_swqe_is_answered(w) && flying > early)
+		ur_cong_acked(q,
+			      (uint64_t)ur_swqe_price(q, w) * (flying - early));
 	s->una = ur_psn_add(s->una, n);
 	while (s->rd_count && ur_psn_diff(s->una, s->rd_last[s->rd_head]) > 0) {
 		s->rd_head = (s->rd_head + 1) % UR_MAX_RD_ATOMIC;
@@ -93,7 +94,7 @@ static void catch_up(struct ur_rqp *q)
 		s->cur = head;
 }
 
-static void progress(struct ur_rqp *q, uint64_t now_ns)
+void ur_req_progress(struct ur_rqp *q, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
 
@@ -130,6 +131,10 @@ static void advance(struct ur_rqp *q, uint32_t upto, uint64_t now_ns)
 	struct ur_requester *s = &q->req;
 	uint32_t before = s->una;
 
+	if (s->repairing) {
+		(void)ur_repair_reached(q, upto, now_ns);
+		return;
+	}
 	while (ur_psn_diff(upto, s->una) > 0) {
 		const struct ur_swqe *w = oldest(q);
 		uint32_t left = ur_psn_add(w->last_psn, 1);
@@ -138,16 +143,17 @@ static void advance(struct ur_rqp *q, uint32_t upto, uint64_t now_ns)
 			break;
 		if (ur_psn_diff(left, upto) > 0)
 			left = upto;
-		consume(q, w, (left - s->una) & UR_PSN_MASK);
+		ur_req_consume(q, w, (left - s->una) & UR_PSN_MASK, 0);
 	}
 	if (s->una != before)
-		progress(q, now_ns);
+		ur_req_progress(q, now_ns);
 }
 
 static void rewind_all(struct ur_rqp *q)
 {
 	struct ur_requester *s = &q->req;
 
+	ur_repair_clear(q);
 	ur_cong_rewound(q);
 	ur_cong_read_done(q, s->rd_inflight);
 	s->rd_count = 0;
@@ -175,10 +181,13 @@ static bool spend_retry(struct ur_rqp *q)
 	return true;
 }
 
-static void implied_nak(struct ur_rqp *q, uint64_t now_ns)
+/* Everything before psn is acknowledged, and a response before it is missing. */
+static void implied_nak(struct ur_rqp *q, uint32_t psn, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
 
+	if (ur_rc_is_selective(q) && ur_repair_reached(q, psn, now_ns))
+		return;
 	/* Packets in flight at a rewind still arrive and report the same loss;
 	 * a second loss is left to the timers. */
 	if (s->rewound ||
@@ -250,12 +259,19 @@ static void nak(struct ur_rqp *q, const struct ur_in *in)
 {
 	uint8_t value = UR_AETH_VALUE(in->hdr.syndrome);
 
+	if (in->hdr.bth.selective && ur_rc_is_selective(q) &&
+	    ur_repair_ranges(q, in)) {
+		q->r->cnt.packet_seq_err++;
+		return;
+	}
 	/* A NAK acknowledges everything before its PSN. */
 	advance(q, in->hdr.bth.psn, in->now_ns);
-	if (q->req.una != in->hdr.bth.psn)
-		implied_nak(q, in->now_ns);
-	else if (UR_AETH_CLASS(in->hdr.syndrome) == UR_AETH_RNR)
+	/* A urnic may have told before that it has what it refuses now. */
+	if (UR_AETH_CLASS(in->hdr.syndrome) == UR_AETH_RNR &&
+	    (q->req.una == in->hdr.bth.psn || q->req.repairing))
 		rnr_nak(q, value, in->now_ns);
+	else if (q->req.una != in->hdr.bth.psn)
+		implied_nak(q, in->hdr.bth.psn, in->now_ns);
 	else if (value == UR_NAK_PSN_SEQ)
 		sequence_nak(q, in->now_ns);
 	else
@@ -269,7 +285,7 @@ static void ack(struct ur_rqp *q, uint32_t psn, uint64_t now_ns)
 	q->r->cnt.acks_rcvd++;
 	advance(q, upto, now_ns);
 	if (q->req.una != upto && ur_psn_diff(upto, q->req.una) > 0)
-		implied_nak(q, now_ns);
+		implied_nak(q, upto, now_ns);
 }
 
 /* The request that waits for the response with this PSN; NULL: none. */
@@ -278,11 +294,16 @@ static struct ur_swqe *awaiting(struct ur_rqp *q, const struct ur_in *in)
 	struct ur_swqe *w;
 
 	advance(q, in->hdr.bth.psn, in->now_ns);
-	if (q->req.una != in->hdr.bth.psn) {
-		implied_nak(q, in->now_ns);
+	if (q->req.una != in->hdr.bth.psn)
+		implied_nak(q, in->hdr.bth.psn, in->now_ns);
+	if (q->req.una == in->hdr.bth.psn)
+		w = oldest(q);
+	else if (q->req.repairing)
+		w = ur_repair_awaiting(q, in->hdr.bth.psn);
+	else
 		return NULL;
-	}
-	w = oldest(q);
+	if (!w)
+		return NULL;
 	if (in->hdr.op->kind == UR_OP_READ_RESPONSE ? !has_read_response(w)
 						    : !ur_swqe_is_atomic(w)) {
 		q->r->cnt.drop_ghost_ack++;
@@ -297,6 +318,18 @@ static void response_fault(struct ur_rqp *q, int err)
 		    err == -EMSGSIZE ? UR_WC_LOC_LEN_ERR : UR_WC_LOC_PROT_ERR);
 }
 
+/* The response of w with that PSN is in place. */
+static void responded(struct ur_rqp *q, const struct ur_swqe *w, uint32_t psn,
+		      uint64_t now_ns)
+{
+	if (q->req.repairing) {
+		ur_repair_response(q, w, psn, now_ns);
+		return;
+	}
+	ur_req_consume(q, w, 1, 0);
+	ur_req_progress(q, now_ns);
+}
+
 /* Of a FLUSH or ATOMIC WRITE. */
 static void placed_response(struct ur_rqp *q, const struct ur_swqe *w,
 			    const struct ur_in *in)
@@ -305,8 +338,7 @@ static void placed_response(struct ur_rqp *q, const struct ur_swqe *w,
 		ur_req_fail(q, UR_WC_BAD_RESP_ERR);
 		return;
 	}
-	consume(q, w, 1);
-	progress(q, in->now_ns);
+	responded(q, w, in->hdr.bth.psn, in->now_ns);
 }
 
 static void read_response(struct ur_rqp *q, struct ur_in *in)
@@ -337,8 +369,7 @@ static void read_response(struct ur_rqp *q, struct ur_in *in)
 		return;
 	}
 	ur_cong_read_done(q, len);
-	consume(q, w, 1);
-	progress(q, in->now_ns);
+	responded(q, w, in->hdr.bth.psn, in->now_ns);
 }
 
 static void atomic_response(struct ur_rqp *q, struct ur_in *in)
@@ -354,8 +385,7 @@ static void atomic_response(struct ur_rqp *q, struct ur_in *in)
 		response_fault(q, err);
 		return;
 	}
-	consume(q, w, 1);
-	progress(q, in->now_ns);
+	responded(q, w, in->hdr.bth.psn, in->now_ns);
 }
 
 /* Is a request outstanding that a response with this PSN can be for? */
@@ -417,10 +447,12 @@ uint64_t ur_rc_ack_timeout_ns(const struct ur_rqp *q)
 
 static uint64_t early_delay_ns(const struct ur_rqp *q)
 {
-	uint64_t d = 4 * q->path->srtt_ns;
+	uint64_t rtt = q->path->srtt_ns, d = 4 * rtt;
 	uint8_t shift =
 		q->req.early < EARLY_MAX_SHIFT ? q->req.early : EARLY_MAX_SHIFT;
 
+	if (rtt && ur_rc_is_selective(q))
+		return (2 * rtt + PROBE_MORE_NS) << shift;
 	if (d < EARLY_MIN_NS)
 		d = EARLY_MIN_NS;
 	return d << shift;
@@ -466,7 +498,9 @@ void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns)
 		s->early_from_ns += now_ns - s->parked_ns;
 		s->parked_ns = now_ns;
 	} else if (s->una != s->end) {
-		if (t != UR_NEVER && now_ns - s->retry_ns >= t) {
+		bool over = t != UR_NEVER && now_ns - s->retry_ns >= t;
+
+		if (over) {
 			q->r->cnt.local_ack_timeout_err++;
 			if (!spend_retry(q))
 				return;
@@ -475,8 +509,12 @@ void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns)
 		s->early++;
 		s->recover = s->end;
 		s->early_from_ns = now_ns;
-		ur_cong_timeout(q->path, now_ns);
-		rewind_all(q);
+		if (!over && ur_rc_is_selective(q)) {
+			ur_repair_probe(q);
+		} else {
+			ur_cong_timeout(q->path, now_ns);
+			rewind_all(q);
+		}
 	}
 	ur_rc_timer_update(q, now_ns);
 }

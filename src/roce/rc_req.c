@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/guard_word.h"
 #include "base/remote.h"
-#include "roce/internal.h"
+#include "roce/selective.h"
 
 /* Request an acknowledgement at least every so many packets. */
 #define ACKREQ_EVERY	    16u
@@ -155,21 +155,16 @@ static bool want_ack(struct ur_rqp *q, const struct ur_burst *t, uint32_t len,
 	return true;
 }
 
-static uint32_t price_of(const struct ur_rqp *q, const struct ur_swqe *w)
-{
-	return (w->length < q->mtu ? w->length : q->mtu) + UR_PKT_OVERHEAD;
-}
-
 static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
-				 struct ur_burst *t)
+				 struct ur_burst *t, uint32_t psn,
+				 bool selective)
 {
-	struct ur_requester *s = &q->req;
-	uint32_t i = (s->psn - w->first_psn) & UR_PSN_MASK;
+	uint32_t i = (psn - w->first_psn) & UR_PSN_MASK;
 	uint32_t n = ((w->last_psn - w->first_psn) & UR_PSN_MASK) + 1;
 	uint32_t off = i * q->mtu;
 	uint32_t len = w->length - off < q->mtu ? w->length - off : q->mtu;
-	bool again = ur_psn_diff(s->psn, s->end) < 0;
-	struct ur_hdr h = { .bth.psn = s->psn };
+	bool again = ur_psn_diff(psn, q->req.end) < 0;
+	struct ur_hdr h = { .bth.psn = psn, .bth.selective = selective };
 	uint32_t pkt_len;
 	int err;
 
@@ -180,8 +175,9 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 	ur_rc_peer_announce(q, &h);
 	if (q->rsp.ack_due)
 		ur_rc_piggyback_attach(q, t, len, &h);
-	h.bth.ackreq = want_ack(q, t, pkt_len, i == n - 1 && is_awaited(q, w),
-				price_of(q, w));
+	h.bth.ackreq = selective ||
+		       want_ack(q, t, pkt_len, i == n - 1 && is_awaited(q, w),
+				ur_swqe_price(q, w));
 	/* A retransmitted packet is copied first: if its memory changes
 	 * meanwhile, the ICRC still matches the bytes sent. */
 	err = ur_req_add_packet(q, t, q->path, w, &h, off, len, !again);
@@ -190,7 +186,8 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 	if (h.bth.has_ack)
 		ur_rc_piggyback_sent(q);
 	q->r->cnt.retransmitted_pkts += again;
-	ur_cong_sent(q, price_of(q, w));
+	if (!selective)
+		ur_cong_sent(q, ur_swqe_price(q, w));
 	ur_rate_spend(q, pkt_len, q->r->now_ns);
 	return UR_EMIT_OK;
 }
@@ -218,9 +215,31 @@ static enum ur_emit header_emit(struct ur_rqp *q, struct ur_burst *t,
 		return UR_EMIT_FULL;
 	if (ur_burst_add(t, q->path, h, NULL, 0, 0, false))
 		return UR_EMIT_IDLE;
+	if (h->bth.selective) {
+		q->r->cnt.retransmitted_pkts++;
+		return UR_EMIT_OK;
+	}
 	rd_push(q, ur_psn_add(h->bth.psn, psns - 1));
 	q->req.since_ackreq = 0;
 	return UR_EMIT_OK;
+}
+
+/* A request for up to `most` bytes from that PSN on. */
+static enum ur_emit read_request(struct ur_rqp *q, const struct ur_swqe *w,
+				 struct ur_burst *t, struct ur_bth bth,
+				 uint32_t *most)
+{
+	uint32_t off = ((bth.psn - w->first_psn) & UR_PSN_MASK) * q->mtu;
+	uint32_t left = w->length - off;
+	uint32_t len = left < *most ? left : *most;
+	struct ur_hdr h = { .bth = bth,
+			    .srqn = w->wr.rdma.srqn,
+			    .va = w->wr.rdma.remote_addr + off,
+			    .rkey = w->wr.rdma.rkey,
+			    .dma_len = len };
+
+	*most = len;
+	return header_emit(q, t, &h, pkts_of(len, q->mtu));
 }
 
 static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
@@ -229,18 +248,12 @@ static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
 	struct ur_requester *s = &q->req;
 	struct ur_roce *r = q->r;
 	uint32_t off = ((s->psn - w->first_psn) & UR_PSN_MASK) * q->mtu;
-	uint32_t left = w->length - off;
 	/*
 	 * Chunks keep their boundaries, so that a repeated one is a duplicate.
 	 */
-	uint32_t room = r->rd_chunk - off % r->rd_chunk;
-	uint32_t len = left < room ? left : room;
-	struct ur_hdr h = { .bth = ur_rc_bth(q, UR_RC_READ_REQUEST, s->psn),
-			    .srqn = w->wr.rdma.srqn,
-			    .va = w->wr.rdma.remote_addr + off,
-			    .rkey = w->wr.rdma.rkey,
-			    .dma_len = len };
-	enum ur_emit e = header_emit(q, t, &h, pkts_of(len, q->mtu));
+	uint32_t len = r->rd_chunk - off % r->rd_chunk;
+	enum ur_emit e = read_request(
+		q, w, t, ur_rc_bth(q, UR_RC_READ_REQUEST, s->psn), &len);
 
 	if (e == UR_EMIT_OK) {
 		s->rd_inflight += len;
@@ -249,12 +262,37 @@ static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
 	return e;
 }
 
+/* The number of PSNs before that of a READ's request which includes psn. */
+static uint32_t chunk_index(const struct ur_rqp *q, const struct ur_swqe *w,
+			    uint32_t psn)
+{
+	uint32_t i = ur_psn_count(w->first_psn, psn);
+
+	return i - i % (q->r->rd_chunk / q->mtu);
+}
+
+uint32_t ur_req_chunk_start(const struct ur_rqp *q, const struct ur_swqe *w,
+			    uint32_t psn)
+{
+	return ur_psn_add(w->first_psn, chunk_index(q, w, psn));
+}
+
+uint32_t ur_req_chunk_end(const struct ur_rqp *q, const struct ur_swqe *w,
+			  uint32_t psn)
+{
+	uint32_t end = chunk_index(q, w, psn) + q->r->rd_chunk / q->mtu;
+
+	return ur_psn_min(ur_psn_add(w->first_psn, end),
+			  ur_psn_add(w->last_psn, 1));
+}
+
 static enum ur_emit atomic_emit(struct ur_rqp *q, struct ur_swqe *w,
-				struct ur_burst *t)
+				struct ur_burst *t, bool selective)
 {
 	bool cas = w->opcode == UR_WR_CMP_SWP;
 	uint8_t opcode = cas ? UR_RC_CMP_SWAP : UR_RC_FETCH_ADD;
-	struct ur_hdr h = { .bth = ur_rc_bth(q, opcode, q->req.psn),
+	uint32_t psn = selective ? w->first_psn : q->req.psn;
+	struct ur_hdr h = { .bth = ur_rc_bth(q, opcode, psn),
 			    .srqn = w->wr.atomic.srqn,
 			    .va = w->wr.atomic.remote_addr,
 			    .rkey = w->wr.atomic.rkey,
@@ -262,6 +300,7 @@ static enum ur_emit atomic_emit(struct ur_rqp *q, struct ur_swqe *w,
 					    : w->wr.atomic.compare_add,
 			    .compare = cas ? w->wr.atomic.compare_add : 0 };
 
+	h.bth.selective = selective;
 	return header_emit(q, t, &h, 1);
 }
 
@@ -277,16 +316,18 @@ static int placed_add(struct ur_rqp *q, struct ur_swqe *w, struct ur_burst *t,
 }
 
 static enum ur_emit placed_emit(struct ur_rqp *q, struct ur_swqe *w,
-				struct ur_burst *t)
+				struct ur_burst *t, bool selective)
 {
 	bool flush = w->opcode == UR_WR_FLUSH;
 	uint8_t opcode = flush ? UR_RC_FLUSH : UR_RC_ATOMIC_WRITE;
 	uint32_t len = w->length;
-	struct ur_hdr h = { .bth = ur_rc_bth(q, opcode, q->req.psn),
+	uint32_t psn = selective ? w->first_psn : q->req.psn;
+	struct ur_hdr h = { .bth = ur_rc_bth(q, opcode, psn),
 			    .va = w->wr.rdma.remote_addr,
 			    .rkey = w->wr.rdma.rkey,
 			    .dma_len = w->length };
 
+	h.bth.selective = selective;
 	if (flush) {
 		h.placement = w->wr.flush.placement;
 		h.level = w->wr.flush.level;
@@ -298,6 +339,9 @@ static enum ur_emit placed_emit(struct ur_rqp *q, struct ur_swqe *w,
 		return UR_EMIT_FULL;
 	if (placed_add(q, w, t, &h, len))
 		return UR_EMIT_IDLE;
+	q->r->cnt.retransmitted_pkts += selective;
+	if (selective)
+		return UR_EMIT_OK;
 	rd_push(q, q->req.psn);
 	q->req.since_ackreq = 0;
 	return UR_EMIT_OK;
@@ -385,20 +429,35 @@ static enum ur_emit emit_one(struct ur_rqp *q, struct ur_swqe *w,
 	if (ur_swqe_is_read(w))
 		return read_emit(q, w, t);
 	if (ur_swqe_is_atomic(w))
-		return atomic_emit(q, w, t);
+		return atomic_emit(q, w, t, false);
 	if (ur_swqe_is_placed(w))
-		return placed_emit(q, w, t);
-	return message_emit(q, w, t);
+		return placed_emit(q, w, t, false);
+	return message_emit(q, w, t, q->req.psn, false);
+}
+
+enum ur_emit ur_req_emit_again(struct ur_rqp *q, struct ur_swqe *w,
+			       struct ur_burst *t, uint32_t psn, uint32_t count)
+{
+	struct ur_bth bth = ur_rc_bth(q, UR_RC_READ_REQUEST, psn);
+	uint32_t len = count * q->mtu;
+
+	bth.selective = true;
+	if (ur_swqe_is_read(w))
+		return read_request(q, w, t, bth, &len);
+	if (ur_swqe_is_atomic(w))
+		return atomic_emit(q, w, t, true);
+	if (ur_swqe_is_placed(w))
+		return placed_emit(q, w, t, true);
+	return message_emit(q, w, t, psn, true);
 }
 
 /* A request whose memory is not accessible fails when all earlier ones are
  * complete, so that completions stay in order. */
-static bool fail_if_oldest(struct ur_rqp *q)
+bool ur_req_fail_if_oldest(struct ur_rqp *q, const struct ur_swqe *w)
 {
-	struct ur_requester *s = &q->req;
-	uint32_t head = ur_sq_head(&q->qp->sq);
+	struct ur_sq *sq = &q->qp->sq;
 
-	if (head != s->cur)
+	if (w != ur_sq_slot(sq, ur_sq_head(sq)))
 		return false;
 	ur_req_fail(q, UR_WC_LOC_PROT_ERR);
 	return true;
@@ -465,7 +524,7 @@ static bool run_begins(const struct ur_rqp *q, uint32_t waiting)
 	const struct ur_requester *s = &q->req;
 
 	return waiting >= RUN_MIN && q->qp->type == UR_QPT_RC &&
-	       ur_rqp_state(q) == UR_QPS_RTS && !s->rnr_wait &&
+	       ur_rqp_state(q) == UR_QPS_RTS && !s->rnr_wait && !s->repairing &&
 	       s->cur == s->fresh && s->psn == s->end &&
 	       !(q->shm && ur_shm_is_ready(q)) && !q->qp->attr.rate_limit &&
 	       ur_remote_is_none();
@@ -484,7 +543,7 @@ static void run_start(struct run *run, const struct ur_rqp *q,
 	run->opcode = w->opcode;
 	run->flags = w->flags & UR_SEND_SOLICITED;
 	run->length = w->length;
-	run->price = price_of(q, w);
+	run->price = ur_swqe_price(q, w);
 	run->hdr_len = (uint32_t)ur_hdr_encode(&h, run->hdr);
 	run->pkt_len = run->hdr_len + w->length + UR_ICRC_LEN;
 }
@@ -577,9 +636,12 @@ enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 {
 	enum ur_emit e = UR_EMIT_IDLE;
 	struct ur_swqe *w;
-	bool sent = false;
+	enum ur_emit lost = UR_EMIT_OK;
+	bool sent = q->req.repairing;
 
-	for (;;) {
+	if (q->req.repairing && !q->req.rnr_wait)
+		lost = ur_repair_emit(q, t, now_ns);
+	while (lost == UR_EMIT_OK) {
 		/* Also after a request that did not fit into the previous
 		 * burst. */
 		sent |= emit_run(q, t, now_ns);
@@ -588,13 +650,14 @@ enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 			break;
 		e = emit_one(q, w, t);
 		if (e == UR_EMIT_IDLE)
-			fail_if_oldest(q);
+			(void)ur_req_fail_if_oldest(q, w);
 		if (e != UR_EMIT_OK)
 			break;
 		sent = true;
 		step(q, w, now_ns);
 	}
-	if (sent)
+	if (sent && ur_rqp_state(q) != UR_QPS_ERR)
 		ur_rc_timer_update(q, now_ns);
-	return e == UR_EMIT_FULL ? UR_EMIT_FULL : UR_EMIT_IDLE;
+	return e == UR_EMIT_FULL || lost == UR_EMIT_FULL ? UR_EMIT_FULL
+							 : UR_EMIT_IDLE;
 }

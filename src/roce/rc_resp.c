@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/guard.h"
 #include "base/guard_word.h"
-#include "roce/internal.h"
+#include "roce/selective.h"
 
 typedef enum ur_fault (*check_fn)(struct ur_rqp *q, struct ur_in *in);
 
@@ -28,6 +28,11 @@ static enum ur_fault check_psn(struct ur_rqp *q, struct ur_in *in)
 	if (d == 0)
 		return UR_FAULT_NONE;
 	q->r->cnt.out_of_sequence++;
+	/* After an RNR NAK the requester sends all again, unless it was lost. */
+	if (ur_rc_is_selective(q) && !q->rsp.nak_sent)
+		return UR_FAULT_AHEAD;
+	if (in->hdr.bth.selective)
+		return UR_FAULT_RNR;
 	/* One NAK per gap; the rest of the burst is dropped (9.7.5.2.8). */
 	return q->rsp.nak_sent ? UR_FAULT_DROP : UR_FAULT_PSN_SEQ;
 }
@@ -462,8 +467,8 @@ static enum ur_fault execute(struct ur_rqp *q, struct ur_in *in)
 	return UR_FAULT_BAD_OPCODE;
 }
 
-static struct ur_resource *find_resource(struct ur_rqp *q, uint8_t kind,
-					 uint32_t psn)
+struct ur_resource *ur_resp_resource(struct ur_rqp *q, uint8_t kind,
+				     uint32_t psn)
 {
 	for (uint32_t i = 0; i < q->rsp.res_size; i++) {
 		struct ur_resource *x = &q->rsp.res[i];
@@ -476,9 +481,10 @@ static struct ur_resource *find_resource(struct ur_rqp *q, uint8_t kind,
 	return NULL;
 }
 
-/* Answer a saved request again. The requester rewinds and repeats later
+/* Answer a saved request again. A requester that goes back repeats later
  * requests, so responses in progress to later requests are stopped. */
-static void answer_again(struct ur_rqp *q, struct ur_resource *x, uint32_t psn)
+static void answer_again(struct ur_rqp *q, struct ur_resource *x, uint32_t psn,
+			 bool goes_back)
 {
 	struct ur_responder *p = &q->rsp;
 	uint32_t place = (uint32_t)(x - p->res);
@@ -488,7 +494,8 @@ static void answer_again(struct ur_rqp *q, struct ur_resource *x, uint32_t psn)
 	for (uint32_t i = 0; i < p->res_size; i++) {
 		struct ur_resource *y = &p->res[i];
 
-		if (y->valid && ur_psn_diff(y->first_psn, x->first_psn) > 0)
+		if (goes_back && y->valid &&
+		    ur_psn_diff(y->first_psn, x->first_psn) > 0)
 			y->active = false;
 	}
 	if (p->res_todo < newer + 1)
@@ -507,16 +514,18 @@ static void duplicate_read(struct ur_rqp *q, const struct ur_in *in)
 {
 	const struct ur_hdr *h = &in->hdr;
 	struct ur_resource *x =
-		find_resource(q, UR_OP_READ_REQUEST, h->bth.psn);
+		ur_resp_resource(q, UR_OP_READ_REQUEST, h->bth.psn);
 	uint64_t off;
 
 	if (!x)
 		return;
 	off = (uint64_t)((h->bth.psn - x->first_psn) & UR_PSN_MASK) * q->mtu;
-	if (h->rkey != x->rkey || h->va != x->va + off ||
-	    h->dma_len != x->len - off)
+	if (h->rkey != x->rkey || h->va != x->va + off)
 		return;
-	answer_again(q, x, h->bth.psn);
+	if (h->bth.selective && h->dma_len <= x->len - off)
+		ur_keep_repeat(q, h->bth.psn, read_pkts(q, h->dma_len));
+	else if (h->dma_len == x->len - off)
+		answer_again(q, x, h->bth.psn, true);
 }
 
 /* IBTA 9.7.5.1.2 to 9.7.5.1.4. */
@@ -542,9 +551,10 @@ static void duplicate(struct ur_rqp *q, struct ur_in *in)
 		/*
 		 * Never executed again: the saved result is sent (9.7.5.1.4).
 		 */
-		x = find_resource(q, in->hdr.op->kind, in->hdr.bth.psn);
+		x = ur_resp_resource(q, in->hdr.op->kind, in->hdr.bth.psn);
 		if (x)
-			answer_again(q, x, x->first_psn);
+			answer_again(q, x, x->first_psn,
+				     !in->hdr.bth.selective);
 		break;
 	case UR_OP_READ_RESPONSE:
 	case UR_OP_ACK:
@@ -574,6 +584,10 @@ static void fault(struct ur_rqp *q, struct ur_in *in, enum ur_fault f)
 		duplicate(q, in);
 		return;
 	}
+	if (f == UR_FAULT_AHEAD) {
+		ur_keep_request(q, in);
+		return;
+	}
 	count_fault(&q->r->cnt, f);
 	if (f == UR_FAULT_RNR)
 		syndrome |= q->qp->attr.min_rnr_timer & 0x1fu;
@@ -587,7 +601,7 @@ static void fault(struct ur_rqp *q, struct ur_in *in, enum ur_fault f)
 	ur_rqp_fail(q, row->event);
 }
 
-void ur_rc_request(struct ur_rqp *q, struct ur_in *in)
+static void request(struct ur_rqp *q, struct ur_in *in)
 {
 	static const check_fn checks[] = {
 		check_psn,    check_sequence,  check_srq,  check_operation,
@@ -595,11 +609,6 @@ void ur_rc_request(struct ur_rqp *q, struct ur_in *in)
 	};
 	enum ur_fault f = UR_FAULT_NONE;
 
-	if (in->hdr.bth.has_ack) {
-		ur_rc_piggyback_received(q, in);
-		if (ur_rqp_state(q) == UR_QPS_ERR)
-			return;
-	}
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
 		f = checks[i](q, in);
 		if (f != UR_FAULT_NONE)
@@ -609,6 +618,40 @@ void ur_rc_request(struct ur_rqp *q, struct ur_in *in)
 		f = execute(q, in);
 	if (f != UR_FAULT_NONE)
 		fault(q, in, f);
+}
+
+/* What waited for the request that has just been executed. */
+static void execute_kept(struct ur_rqp *q, uint64_t now_ns)
+{
+	struct ur_kept *k;
+
+	while (ur_rqp_state(q) != UR_QPS_ERR && (k = ur_keep_next(q))) {
+		struct ur_in in = { .rx = &k->rx, .now_ns = now_ns };
+
+		/* It was decoded when it came. */
+		(void)ur_hdr_decode(&in.hdr, k->rx.data, k->rx.len, &in.payload,
+				    &in.payload_len);
+		request(q, &in);
+		ur_keep_free(q, k);
+	}
+	if (ur_rqp_state(q) != UR_QPS_ERR && !q->rsp.nak_sent)
+		ur_rc_ack_now(q, UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
+			      ur_psn_add(q->rsp.epsn, UR_PSN_MASK), now_ns);
+}
+
+void ur_rc_request(struct ur_rqp *q, struct ur_in *in)
+{
+	uint32_t epsn;
+
+	if (in->hdr.bth.has_ack) {
+		ur_rc_piggyback_received(q, in);
+		if (ur_rqp_state(q) == UR_QPS_ERR)
+			return;
+	}
+	epsn = q->rsp.epsn;
+	request(q, in);
+	if (q->rsp.epsn != epsn && ur_keeper_has_packets(&q->rsp))
+		execute_kept(q, in->now_ns);
 }
 
 bool ur_plain_parse(struct ur_plain *in, const struct ur_rx *rx)
@@ -637,7 +680,7 @@ bool ur_rc_awaits_plain(const struct ur_rqp *q, const struct ur_plain *in)
 	const struct ur_responder *p = &q->rsp;
 
 	if (ur_be24_at(in->bth + 9) != p->epsn || p->in_message ||
-	    in->len > q->mtu)
+	    in->len > q->mtu || ur_keeper_has_packets(p))
 		return false;
 	return in->write ? q->qp->attr.access & UR_ACCESS_REMOTE_WRITE &&
 				   ur_be32_at(in->bth + UR_BTH_LEN + 12) ==

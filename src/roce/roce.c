@@ -34,6 +34,7 @@ int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
 	r->comm_est = cfg->comm_est;
 	r->want_peer = cfg->want_peer;
 	r->want_arg = cfg->want_arg;
+	r->rx_overflow = cfg->rx_overflow;
 	r->want_pin = cfg->want_pin;
 	r->want_pin_arg = cfg->want_pin_arg;
 	r->export = cfg->export;

@@ -43,6 +43,9 @@ struct ur_roce_config {
 	uint32_t slot;	   /* upper ten bits of our QP numbers */
 	uint64_t seed;	   /* for the order of QP numbers, and jitter */
 	uint64_t rx_bytes; /* receive buffer of the link */
+	/* Packets that the link has lost for want of room in it, a counter that
+	 * lives as long as the lane; NULL: unknown. */
+	const uint64_t *rx_overflow;
 	struct ur_mr_table *mrs;
 	struct ur_srq_table *srqs; /* XRC queues; NULL: none */
 	/* A QP got its first packet in RTR; may be NULL. */

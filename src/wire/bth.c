@@ -23,7 +23,8 @@ static void get_bth(const uint8_t *p, struct ur_bth *b)
 	b->becn = p[4] & 0x40;
 	b->dqpn = ur_be24_at(p + 5);
 	b->ackreq = p[8] & 0x80;
-	b->urnic = p[8] & 0x40;
+	b->urnic = p[8] & 0x10;
+	b->selective = p[8] & 0x08;
 	b->psn = ur_be24_at(p + 9);
 }
 
@@ -36,7 +37,8 @@ static void put_bth(uint8_t *p, const struct ur_bth *b)
 	p[3] = (uint8_t)b->pkey;
 	p[4] = (uint8_t)(b->fecn << 7 | b->becn << 6);
 	ur_put_be24(p + 5, b->dqpn);
-	p[8] = (uint8_t)(b->ackreq << 7 | b->urnic << 6 | b->has_ack << 5);
+	p[8] = (uint8_t)(b->ackreq << 7 | b->has_ack << 5 | b->urnic << 4 |
+			 b->selective << 3);
 	ur_put_be24(p + 9, b->psn);
 }
 
@@ -156,7 +158,7 @@ static void put_extended(struct ur_wr *w, const struct ur_hdr *h,
 
 /* docs/wire/roce.md: the bits of byte 8; then an AETH and the PSN that it
  * acknowledges. */
-#define HAS_ACK 0x60u
+#define HAS_ACK 0x30u
 
 static void get_ack(struct ur_rd *r, struct ur_hdr *h)
 {
@@ -172,6 +174,13 @@ static void put_ack(struct ur_wr *w, const struct ur_hdr *h)
 	ur_wr_be24(w, h->msn);
 	ur_wr_u8(w, 0);
 	ur_wr_be24(w, h->ack_psn);
+}
+
+/* An acknowledge packet of a urnic that lists what it has received. */
+static bool has_ranges(const struct ur_opcode *op, const uint8_t *p)
+{
+	return op->kind == UR_OP_ACK && (p[8] & 0x18) == 0x18 &&
+	       !(p[1] >> 4 & 3);
 }
 
 int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
@@ -193,7 +202,8 @@ int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
 	trailer = (p[1] >> 4 & 3) + UR_ICRC_LEN;
 	if (len < hdr_len + trailer)
 		return -EBADMSG;
-	if (!op->payload && len != op->hdr_len + UR_ICRC_LEN)
+	if (!op->payload && len != op->hdr_len + UR_ICRC_LEN &&
+	    !has_ranges(op, p))
 		return -EBADMSG;
 	h->op = op;
 	get_bth(p, &h->bth);

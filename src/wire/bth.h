@@ -48,8 +48,10 @@ struct ur_bth {
 	bool becn;
 	uint32_t dqpn;
 	bool ackreq;
-	bool urnic; /* reserved bits of IBTA: docs/wire/roce.md */
+	/* Reserved bits of IBTA: docs/wire/roce.md. */
+	bool urnic;
 	bool has_ack;
+	bool selective; /* of a request; in an ACK packet: it carries ranges */
 	uint32_t psn;
 };
 

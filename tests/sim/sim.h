@@ -130,6 +130,7 @@ struct sim_wire_stats {
 	uint64_t responses; /* READ and atomic */
 	uint64_t acks;
 	uint64_t seq_naks;
+	uint64_t range_acks; /* of selective repeat */
 	uint64_t rnr_naks;
 	uint64_t fatal_naks;
 	uint64_t lost;

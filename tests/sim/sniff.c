@@ -38,9 +38,12 @@ static void sniff_request(struct sim_world *w, struct sim_end *e,
 	e->sent_any = true;
 }
 
-static void sniff_ack(struct sim_world *w, uint8_t syndrome)
+static void sniff_ack(struct sim_world *w, uint8_t syndrome, bool selective)
 {
-	if (UR_AETH_CLASS(syndrome) == UR_AETH_ACK)
+	/* Each packet that arrives behind a gap may cause one. */
+	if (selective)
+		w->wire.range_acks++;
+	else if (UR_AETH_CLASS(syndrome) == UR_AETH_ACK)
 		w->wire.acks++;
 	else if (UR_AETH_CLASS(syndrome) == UR_AETH_RNR)
 		w->wire.rnr_naks++;
@@ -74,7 +77,7 @@ static void sniff_kind(struct sim_world *w, const struct sim_pkt *p,
 		w->wire.responses++;
 		break;
 	case UR_OP_ACK:
-		sniff_ack(w, h->syndrome);
+		sniff_ack(w, h->syndrome, h->bth.selective);
 		break;
 	case UR_OP_CNP:
 		break;

@@ -317,7 +317,7 @@ static void an_acknowledgement_is_piggybacked(void **state)
 	struct decoded d;
 
 	assert_int_equal(ur_hdr_encode(&h, pkt), 20);
-	assert_int_equal(pkt[8], 0xe0);
+	assert_int_equal(pkt[8], 0xb0);
 	assert_memory_equal(pkt + 12, ride, 8);
 	/* With four bytes of payload and the ICRC. */
 	assert_int_equal(decode(&d, pkt, 28), 0);
@@ -334,10 +334,41 @@ static void an_acknowledgement_is_piggybacked(void **state)
 	assert_int_equal(decode(&d, pkt, 28), 0);
 	assert_int_equal(d.len, 12);
 	/* Nor with an opcode that cannot piggyback. */
-	pkt[8] = 0xe0;
+	pkt[8] = 0xb0;
 	pkt[0] = UR_RC_SEND_FIRST;
 	assert_int_equal(decode(&d, pkt, 28), 0);
 	assert_int_equal(d.len, 12);
+}
+
+/* docs/wire/roce.md. */
+static void an_acknowledgement_has_ranges(void **state)
+{
+	struct ur_hdr h = { .bth = { .opcode = UR_RC_ACK,
+				     .urnic = true,
+				     .selective = true,
+				     .psn = 0x654321 },
+			    .syndrome = UR_AETH_NAK | UR_NAK_PSN_SEQ };
+	uint8_t pkt[UR_HDR_MAX + 8] = { 0 };
+	struct decoded d;
+
+	assert_int_equal(ur_hdr_encode(&h, pkt), 16);
+	assert_int_equal(pkt[8], 0x18);
+	assert_int_equal(decode(&d, pkt, 28), 0);
+	assert_true(d.h.bth.selective);
+	assert_int_equal(d.len, 8);
+	assert_ptr_equal(d.payload, pkt + 16);
+	/* Of another adapter, without the bit, or with pad. */
+	pkt[8] = 0x08;
+	assert_int_equal(decode(&d, pkt, 28), -EBADMSG);
+	pkt[8] = 0x10;
+	assert_int_equal(decode(&d, pkt, 28), -EBADMSG);
+	pkt[8] = 0x18;
+	pkt[1] = 0x10;
+	assert_int_equal(decode(&d, pkt, 28), -EBADMSG);
+	/* No other response has them. */
+	pkt[1] = 0;
+	pkt[0] = UR_RC_ATOMIC_ACK;
+	assert_int_equal(decode(&d, pkt, 36), -EBADMSG);
 }
 
 static void psn_arithmetic(void **state)
@@ -384,6 +415,7 @@ int main(void)
 		cmocka_unit_test(failure_leaves_the_outputs),
 		cmocka_unit_test(encode_and_decode_random),
 		cmocka_unit_test(an_acknowledgement_is_piggybacked),
+		cmocka_unit_test(an_acknowledgement_has_ranges),
 		cmocka_unit_test(psn_arithmetic),
 		cmocka_unit_test(rnr_timers),
 	};

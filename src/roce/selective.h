@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Selective repeat between two urnics (docs/wire/roce.md): packets that arrive
+ * ahead of a lost one are kept, and only the lost one is sent again.  Towards
+ * other adapters a loss makes the requester go back to it and send everything
+ * after it again (IBTA 9.7.5.1).
+ *
+ * rc_keep.c is the responder's part, rc_repair.c the requester's.
+ */
+#ifndef UR_ROCE_SELECTIVE_H
+#define UR_ROCE_SELECTIVE_H
+
+#include "roce/internal.h"
+#include "roce/psn_set.h"
+
+/* A packet that arrived ahead of the expected one. */
+struct ur_kept {
+	struct ur_list node; /* ur_keeper.packets, by PSN */
+	uint32_t psn;
+	struct ur_rx rx;
+	uint8_t data[];
+};
+
+/* A part of an earlier READ response, requested again. */
+struct ur_repeat {
+	uint32_t psn;
+	uint32_t count;
+};
+
+#define UR_REPEATS_MAX 64u
+
+/* The responder's part: allocated when the first packet is missing. */
+struct ur_keeper {
+	struct ur_list packets;
+	uint64_t overflow_told; /* of ur_roce.rx_overflow */
+	uint32_t untold;	/* packets since the last report */
+	uint32_t nrepeats;
+	struct ur_repeat repeats[UR_REPEATS_MAX];
+};
+
+/* Is a packet of q kept, or a part of a response to be repeated? */
+static inline bool ur_keeper_is_busy(const struct ur_responder *p)
+{
+	const struct ur_keeper *k = p->keeper;
+
+	return k && (!ur_list_empty(&k->packets) || k->nrepeats);
+}
+
+static inline bool ur_keeper_has_packets(const struct ur_responder *p)
+{
+	return p->keeper && !ur_list_empty(&p->keeper->packets);
+}
+
+/* The peer sends and understands selective repeat. */
+static inline bool ur_rc_is_selective(const struct ur_rqp *q)
+{
+	return q->peer == UR_PEER_URNIC && q->qp->type == UR_QPT_RC;
+}
+
+/* A request ahead of the expected one: keeps it, if there is memory. */
+void ur_keep_request(struct ur_rqp *q, const struct ur_in *in);
+/* The oldest kept request, if it is the expected one now; the caller frees it. */
+struct ur_kept *ur_keep_next(struct ur_rqp *q);
+void ur_keep_free(struct ur_rqp *q, struct ur_kept *k);
+/* Drops all that is kept; _end also frees the memory. */
+void ur_keep_clear(struct ur_rqp *q);
+void ur_keep_end(struct ur_rqp *q);
+
+/* The payload of an acknowledge packet with ranges; returns its length. */
+#define UR_RANGES_LEN_MAX (4u + 64u * 4u)
+uint32_t ur_keep_ranges(const struct ur_rqp *q, uint8_t *to);
+void ur_keep_told(struct ur_rqp *q); /* it was sent */
+
+/* Repeat that part of a READ response; it is dropped if too many wait. */
+void ur_keep_repeat(struct ur_rqp *q, uint32_t psn, uint32_t count);
+
+/* rc_resp.c: the record of a request that was answered; NULL: none. */
+struct ur_resource *ur_resp_resource(struct ur_rqp *q, uint8_t kind,
+				     uint32_t psn);
+
+/*
+ * The requester's part, all for a selective peer.  _clear: forget everything,
+ * because all is sent again; _end also frees the memory.
+ */
+static inline bool ur_repair_is_active(const struct ur_rqp *q)
+{
+	return q->req.repairing;
+}
+
+void ur_repair_clear(struct ur_rqp *q);
+void ur_repair_end(struct ur_rqp *q);
+
+/*
+ * From the responder: it has executed all requests before psn, and what it sent
+ * before is here or lost.  False: out of memory, so go back as without it.
+ */
+bool ur_repair_reached(struct ur_rqp *q, uint32_t psn, uint64_t now_ns);
+/* An acknowledge packet with ranges; false: as above. */
+bool ur_repair_ranges(struct ur_rqp *q, const struct ur_in *in);
+/*
+ * The request that awaits a response with that PSN, of which an earlier one is
+ * missing; NULL: it came already.  _response: it was placed.
+ */
+struct ur_swqe *ur_repair_awaiting(struct ur_rqp *q, uint32_t psn);
+void ur_repair_response(struct ur_rqp *q, const struct ur_swqe *w, uint32_t psn,
+			uint64_t now_ns);
+/* Sends what is lost. */
+enum ur_emit ur_repair_emit(struct ur_rqp *q, struct ur_burst *t,
+			    uint64_t now_ns);
+/*
+ * No response for a while: sends the last packet again, so that the responder
+ * tells what it lacks (a tail loss probe, RFC 8985 section 7).
+ */
+void ur_repair_probe(struct ur_rqp *q);
+
+/* rc_comp.c */
+/* n PSNs from una, all of w, are done; the window of `early` was released. */
+void ur_req_consume(struct ur_rqp *q, const struct ur_swqe *w, uint32_t n,
+		    uint32_t early);
+void ur_req_progress(struct ur_rqp *q, uint64_t now_ns);
+/* The window that a packet of w fills. */
+static inline uint32_t ur_swqe_price(const struct ur_rqp *q,
+				     const struct ur_swqe *w)
+{
+	return (w->length < q->mtu ? w->length : q->mtu) + UR_PKT_OVERHEAD;
+}
+
+/* rc_req.c: the packet with that PSN once more; of a READ, a request for `count`
+ * packets of its response. */
+enum ur_emit ur_req_emit_again(struct ur_rqp *q, struct ur_swqe *w,
+			       struct ur_burst *t, uint32_t psn,
+			       uint32_t count);
+/* The first PSN of the READ request that includes psn, or of any other; and one
+ * beyond its last. */
+uint32_t ur_req_chunk_start(const struct ur_rqp *q, const struct ur_swqe *w,
+			    uint32_t psn);
+uint32_t ur_req_chunk_end(const struct ur_rqp *q, const struct ur_swqe *w,
+			  uint32_t psn);
+/* Fails the request if it is the oldest one: its memory is not accessible. */
+bool ur_req_fail_if_oldest(struct ur_rqp *q, const struct ur_swqe *w);
+
+#endif
