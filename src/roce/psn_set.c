@@ -3,89 +3,120 @@
 
 #include <string.h>
 
-/* Index of the first range that ends after psn; s->n: none. */
-static uint32_t find(const struct ur_psn_set *s, uint32_t psn)
+void ur_psn_set_start(struct ur_psn_set *s, uint32_t low)
 {
-	uint32_t lo = 0, hi = s->n;
-
-	while (lo < hi) {
-		uint32_t mid = (lo + hi) / 2;
-
-		if (ur_psn_before(psn, s->r[mid].to))
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
-	return lo;
+	*s = (struct ur_psn_set){ .low = low, .high = low };
 }
 
-static void remove_at(struct ur_psn_set *s, uint32_t i, uint32_t n)
+/* The index of psn's word, and in it the bits of up to n PSNs from psn on. */
+static uint32_t word_of(uint32_t psn, uint32_t *n, uint64_t *mask)
 {
-	memmove(&s->r[i], &s->r[i + n], (s->n - i - n) * sizeof(s->r[0]));
-	s->n -= n;
+	uint32_t at = psn % UR_PSN_WINDOW, bit = at % 64;
+
+	if (*n > 64 - bit)
+		*n = 64 - bit;
+	*mask = (*n == 64 ? ~UINT64_C(0) : (UINT64_C(1) << *n) - 1) << bit;
+	return at / 64;
+}
+
+/* The part of [from, to) that lies in the window. */
+static bool clip(const struct ur_psn_set *s, uint32_t *from, uint32_t *to)
+{
+	*from = ur_psn_max(*from, s->low);
+	*to = ur_psn_min(*to, ur_psn_add(s->low, UR_PSN_WINDOW));
+	return ur_psn_before(*from, *to);
 }
 
 bool ur_psn_set_add(struct ur_psn_set *s, uint32_t from, uint32_t to)
 {
-	uint32_t i = find(s, from);
-	bool left = i && s->r[i - 1].to == from;
-	bool right = i < s->n && s->r[i].from == to;
+	uint32_t first = from, last = to, n;
+	uint64_t mask;
 
-	if (left && right) {
-		s->r[i - 1].to = s->r[i].to;
-		remove_at(s, i, 1);
-	} else if (left) {
-		s->r[i - 1].to = to;
-	} else if (right) {
-		s->r[i].from = from;
-	} else {
-		if (s->n == UR_PSN_RANGES)
-			return false;
-		memmove(&s->r[i + 1], &s->r[i], (s->n - i) * sizeof(s->r[0]));
-		s->r[i] = (struct ur_psn_range){ from, to };
-		s->n++;
+	if (!clip(s, &from, &to) || from != first || to != last)
+		return false;
+	for (; from != to; from = ur_psn_add(from, n)) {
+		uint64_t *word;
+
+		n = ur_psn_count(from, to);
+		word = &s->bits[word_of(from, &n, &mask)];
+		s->n += n - (uint32_t)__builtin_popcountll(*word & mask);
+		*word |= mask;
 	}
+	s->high = ur_psn_max(s->high, to);
 	return true;
 }
 
 bool ur_psn_set_has(const struct ur_psn_set *s, uint32_t psn)
 {
-	uint32_t i = find(s, psn);
+	uint32_t at = psn % UR_PSN_WINDOW;
 
-	return i < s->n && !ur_psn_before(psn, s->r[i].from);
+	return !ur_psn_before(psn, s->low) &&
+	       ur_psn_before(psn, ur_psn_add(s->low, UR_PSN_WINDOW)) &&
+	       s->bits[at / 64] >> at % 64 & 1;
+}
+
+/* The first PSN of [from, to) that is in the set, or is not; to: none. */
+static uint32_t find(const struct ur_psn_set *s, uint32_t from, uint32_t to,
+		     bool in_it)
+{
+	while (from != to) {
+		uint32_t n = ur_psn_count(from, to);
+		uint64_t mask, bits;
+
+		bits = s->bits[word_of(from, &n, &mask)];
+		bits = (in_it ? bits : ~bits) & mask;
+		if (bits)
+			return ur_psn_add(from,
+					  (uint32_t)__builtin_ctzll(bits) -
+						  from % UR_PSN_WINDOW % 64);
+		from = ur_psn_add(from, n);
+	}
+	return to;
 }
 
 bool ur_psn_set_gap(const struct ur_psn_set *s, uint32_t from, uint32_t to,
 		    struct ur_psn_range *gap)
 {
-	uint32_t i = find(s, from);
-
-	if (i < s->n && !ur_psn_before(from, s->r[i].from))
-		from = s->r[i++].to;
-	if (!ur_psn_before(from, to))
+	if (!clip(s, &from, &to))
 		return false;
-	gap->from = from;
-	gap->to = i < s->n ? ur_psn_min(s->r[i].from, to) : to;
-	return true;
+	gap->from = find(s, from, to, false);
+	gap->to = find(s, gap->from, to, true);
+	return gap->from != to;
 }
 
 uint32_t ur_psn_set_overlap(const struct ur_psn_set *s, uint32_t from,
 			    uint32_t to)
 {
-	uint32_t n = 0;
+	uint32_t sum = 0, n;
+	uint64_t mask;
 
-	for (uint32_t i = find(s, from); i < s->n; i++) {
-		if (!ur_psn_before(s->r[i].from, to))
-			break;
-		n += ur_psn_count(ur_psn_max(s->r[i].from, from),
-				  ur_psn_min(s->r[i].to, to));
+	if (!clip(s, &from, &to))
+		return 0;
+	for (; from != to; from = ur_psn_add(from, n)) {
+		const uint64_t *word;
+
+		n = ur_psn_count(from, to);
+		word = &s->bits[word_of(from, &n, &mask)];
+		sum += (uint32_t)__builtin_popcountll(*word & mask);
 	}
-	return n;
+	return sum;
 }
 
 void ur_psn_set_trim(struct ur_psn_set *s, uint32_t psn)
 {
-	remove_at(s, 0, find(s, psn));
-	if (s->n && ur_psn_before(s->r[0].from, psn))
-		s->r[0].from = psn;
+	uint32_t from = s->low, to = psn, n;
+	uint64_t mask;
+
+	if (!clip(s, &from, &to))
+		return;
+	for (; from != to; from = ur_psn_add(from, n)) {
+		uint64_t *word;
+
+		n = ur_psn_count(from, to);
+		word = &s->bits[word_of(from, &n, &mask)];
+		s->n -= (uint32_t)__builtin_popcountll(*word & mask);
+		*word &= ~mask;
+	}
+	s->low = psn;
+	s->high = ur_psn_max(s->high, psn);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A set of PSNs within a window, as sorted ranges [from, to).  All PSNs given to
+ * A set of PSNs within a window that moves, one bit each.  All PSNs given to
  * these functions lie within 2^23 of each other.
  */
 #ifndef UR_ROCE_PSN_SET_H
@@ -11,17 +11,19 @@
 
 #include "wire/bth.h"
 
-/* With more gaps than this in a window, further PSNs are not recorded. */
-#define UR_PSN_RANGES 256u
+/* A window of 4 MiB in packets of 128 bytes. */
+#define UR_PSN_WINDOW 32768u
 
-struct ur_psn_range {
+struct ur_psn_range { /* [from, to) */
 	uint32_t from;
 	uint32_t to;
 };
 
 struct ur_psn_set {
-	uint32_t n;
-	struct ur_psn_range r[UR_PSN_RANGES];
+	uint32_t low;  /* the window's first PSN */
+	uint32_t high; /* one beyond the highest ever added, or low */
+	uint32_t n;    /* PSNs in the set */
+	uint64_t bits[UR_PSN_WINDOW / 64];
 };
 
 /* The number of PSNs of [from, to). */
@@ -45,7 +47,9 @@ static inline uint32_t ur_psn_min(uint32_t a, uint32_t b)
 	return ur_psn_before(a, b) ? a : b;
 }
 
-/* Adds [from, to), none of which is in the set.  False: it is full. */
+/* An empty set from that PSN on. */
+void ur_psn_set_start(struct ur_psn_set *s, uint32_t low);
+/* Adds [from, to).  False: it is not in the window. */
 bool ur_psn_set_add(struct ur_psn_set *s, uint32_t from, uint32_t to);
 bool ur_psn_set_has(const struct ur_psn_set *s, uint32_t psn);
 /* The first range of [from, to) that is not in the set; false: none. */
@@ -54,7 +58,7 @@ bool ur_psn_set_gap(const struct ur_psn_set *s, uint32_t from, uint32_t to,
 /* How many PSNs of [from, to) are in the set. */
 uint32_t ur_psn_set_overlap(const struct ur_psn_set *s, uint32_t from,
 			    uint32_t to);
-/* Removes what is before psn. */
+/* Moves the window up to psn; what was before it is removed. */
 void ur_psn_set_trim(struct ur_psn_set *s, uint32_t psn);
 
 #endif

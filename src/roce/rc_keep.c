@@ -154,6 +154,7 @@ void ur_keep_told(struct ur_rqp *q)
 uint32_t ur_keep_ranges(const struct ur_rqp *q, uint8_t *to)
 {
 	const struct ur_list *all = &q->rsp.keeper->packets;
+	uint32_t most = q->mtu < UR_RANGES_LEN_MAX ? q->mtu : UR_RANGES_LEN_MAX;
 	uint32_t end = q->rsp.epsn, n = 0, len = 4;
 
 	for (struct ur_list *l = all->next; l != all; l = l->next) {
@@ -163,7 +164,7 @@ uint32_t ur_keep_ranges(const struct ur_rqp *q, uint8_t *to)
 		if (n && psn == end) {
 			ur_put_be16(to + 4 * n + 2,
 				    ur_be16_at(to + 4 * n + 2) + 1);
-		} else if (len < UR_RANGES_LEN_MAX) {
+		} else if (len + 4 <= most) {
 			ur_put_be16(range, (uint16_t)ur_psn_count(end, psn));
 			ur_put_be16(range + 2, 1);
 			n++;

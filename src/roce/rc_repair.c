@@ -22,7 +22,7 @@
 #include "roce/selective.h"
 
 /* Lost ranges in progress; further ones wait. */
-#define RESENDS_MAX 128u
+#define RESENDS_MAX 384u
 
 /* PSNs that are lost, all of SENDs and WRITEs or all of other requests. */
 struct resend {
@@ -68,7 +68,7 @@ static bool begin(struct ur_rqp *q)
 	if (!s->repair)
 		return false;
 	s->repairing = true;
-	s->repair->done.n = 0;
+	ur_psn_set_start(&s->repair->done, s->una);
 	s->repair->reached = s->una;
 	forget(q);
 	return true;
@@ -272,11 +272,7 @@ static bool wait_for(struct ur_rqp *q, struct resend e)
 /* What arrived last, of all that was sent. */
 static uint32_t highest(const struct ur_repair *p)
 {
-	uint32_t high = p->reached;
-
-	if (p->done.n)
-		high = ur_psn_max(high, p->done.r[p->done.n - 1].to);
-	return high;
+	return ur_psn_max(p->reached, p->done.high);
 }
 
 static bool sort_out(struct ur_rqp *q, const struct resend *old, uint32_t n)
@@ -308,8 +304,6 @@ static void review(struct ur_rqp *q)
 	struct resend old[RESENDS_MAX];
 	uint32_t n = p->sent;
 
-	if (!n)
-		return;
 	memcpy(old, p->resends, n * sizeof(old[0]));
 	p->n -= n;
 	memmove(p->resends, &p->resends[n], p->n * sizeof(old[0]));
@@ -359,12 +353,16 @@ static bool advance(struct ur_rqp *q)
 	return s->una != before;
 }
 
-/* After a report of the peer. */
-static void settle(struct ur_rqp *q, bool news, uint64_t now_ns)
+/* After a report of the peer; `order`: all came in the order of sending. */
+static void settle(struct ur_rqp *q, bool news, bool order, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
+	struct ur_repair *p = s->repair;
 
-	review(q);
+	/* A stream of responses need not look at each lost packet. */
+	if (p->sent &&
+	    (!order || ur_psn_before(p->resends[0].before, highest(p))))
+		review(q);
 	if (news) {
 		s->retry_ns = now_ns;
 		s->early_from_ns = now_ns;
@@ -389,7 +387,7 @@ bool ur_repair_reached(struct ur_rqp *q, uint32_t psn, uint64_t now_ns)
 	news = ur_psn_before(p->reached, psn);
 	p->reached = ur_psn_max(p->reached, psn);
 	scan_responses(q, psn);
-	settle(q, news, now_ns);
+	settle(q, news, false, now_ns);
 	return true;
 }
 
@@ -448,7 +446,7 @@ bool ur_repair_ranges(struct ur_rqp *q, const struct ur_in *in)
 	at = ur_psn_max(at, ur_psn_add(in->hdr.bth.psn, 1));
 	scan_requests(q, ur_psn_min(at, q->req.psn), in->now_ns);
 	scan_expected(q);
-	settle(q, news, in->now_ns);
+	settle(q, news, false, in->now_ns);
 	return true;
 }
 
@@ -464,12 +462,13 @@ void ur_repair_response(struct ur_rqp *q, const struct ur_swqe *w, uint32_t psn,
 			uint64_t now_ns)
 {
 	struct ur_repair *p = q->req.repair;
+	bool order = !ur_psn_before(psn, p->answered);
 
 	/* Not recorded, it is requested again. */
 	(void)ur_psn_set_add(&p->done, psn, ur_psn_add(psn, 1));
 	p->answered = ur_psn_max(p->answered, ur_psn_add(psn, 1));
 	p->reached = ur_psn_max(p->reached, ur_req_chunk_end(q, w, psn));
-	settle(q, true, now_ns);
+	settle(q, true, order, now_ns);
 }
 
 /* The first n PSNs of the oldest unsent entry have left. */
@@ -540,9 +539,10 @@ static uint32_t last_missing(const struct ur_rqp *q)
 	const struct ur_psn_set *done = &q->req.repair->done;
 	uint32_t psn = q->req.psn;
 
-	if (done->n && done->r[done->n - 1].to == psn)
-		psn = done->r[done->n - 1].from;
-	return ur_psn_max(ur_psn_add(psn, UR_PSN_MASK), q->req.una);
+	do {
+		psn = ur_psn_add(psn, UR_PSN_MASK);
+	} while (ur_psn_before(q->req.una, psn) && ur_psn_set_has(done, psn));
+	return psn;
 }
 
 static enum ur_emit probe(struct ur_rqp *q, struct ur_burst *t)

@@ -27,7 +27,7 @@ struct ur_repeat {
 	uint32_t count;
 };
 
-#define UR_REPEATS_MAX 64u
+#define UR_REPEATS_MAX 384u
 
 /* The responder's part: allocated when the first packet is missing. */
 struct ur_keeper {
@@ -67,7 +67,7 @@ void ur_keep_clear(struct ur_rqp *q);
 void ur_keep_end(struct ur_rqp *q);
 
 /* The payload of an acknowledge packet with ranges; returns its length. */
-#define UR_RANGES_LEN_MAX (4u + 64u * 4u)
+#define UR_RANGES_LEN_MAX 1024u
 uint32_t ur_keep_ranges(const struct ur_rqp *q, uint8_t *to);
 void ur_keep_told(struct ur_rqp *q); /* it was sent */
 
