@@ -125,6 +125,8 @@ struct ur_requester {
 	/* Since when it waits for a window with nothing in flight; 0: not. */
 	uint64_t parked_ns;
 	bool rewound;	/* by a response, with no progress since */
+	bool probing;	/* the last packet is to be sent again */
+	bool probed;	/* it was, with no progress since */
 	bool repairing; /* rc_repair.c */
 	struct ur_repair *repair;
 	bool window_wait;  /* on path->waiters or rd_waiters */

@@ -111,6 +111,7 @@ void ur_req_progress(struct ur_rqp *q, uint64_t now_ns)
 	s->retry_ns = now_ns;
 	s->early_from_ns = now_ns;
 	s->rewound = false;
+	s->probed = false;
 	if (s->rtt_sent_ns && ur_psn_diff(s->una, s->rtt_psn) > 0) {
 		ur_cong_rtt(q->path, now_ns - s->rtt_sent_ns);
 		s->rtt_sent_ns = 0;
@@ -154,6 +155,7 @@ static void rewind_all(struct ur_rqp *q)
 	struct ur_requester *s = &q->req;
 
 	ur_repair_clear(q);
+	s->probing = false;
 	ur_cong_rewound(q);
 	ur_cong_read_done(q, s->rd_inflight);
 	s->rd_count = 0;
@@ -445,13 +447,13 @@ uint64_t ur_rc_ack_timeout_ns(const struct ur_rqp *q)
 	return 3 * t < ACK_TIMEOUT_EASY_NS ? 3 * t : ACK_TIMEOUT_EASY_NS;
 }
 
-static uint64_t early_delay_ns(const struct ur_rqp *q)
+static uint64_t early_delay_ns(struct ur_rqp *q)
 {
 	uint64_t rtt = q->path->srtt_ns, d = 4 * rtt;
 	uint8_t shift =
 		q->req.early < EARLY_MAX_SHIFT ? q->req.early : EARLY_MAX_SHIFT;
 
-	if (rtt && ur_rc_is_selective(q))
+	if (rtt && ur_repair_may_probe(q))
 		return (2 * rtt + PROBE_MORE_NS) << shift;
 	if (d < EARLY_MIN_NS)
 		d = EARLY_MIN_NS;
@@ -476,6 +478,26 @@ void ur_rc_timer_update(struct ur_rqp *q, uint64_t now_ns)
 	if (t != UR_NEVER && s->retry_ns + t < at)
 		at = s->retry_ns + t;
 	ur_timer_arm(&q->r->timers, &q->timer, at > now_ns ? at : now_ns + 1);
+}
+
+/* One of the timeouts has expired; `over`: that of the application. */
+static void early_repair(struct ur_rqp *q, bool over, uint64_t now_ns)
+{
+	struct ur_requester *s = &q->req;
+	bool probe = !over && ur_repair_may_probe(q);
+
+	if (!probe || ur_rc_is_selective(q)) {
+		s->early++;
+		s->recover = s->end;
+	}
+	if (probe) {
+		s->probing = true;
+		s->probed = true;
+		ur_rqp_want_send(q);
+		return;
+	}
+	ur_cong_timeout(q->path, now_ns);
+	rewind_all(q);
 }
 
 void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns)
@@ -506,15 +528,8 @@ void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns)
 				return;
 			s->retry_ns = now_ns;
 		}
-		s->early++;
-		s->recover = s->end;
 		s->early_from_ns = now_ns;
-		if (!over && ur_rc_is_selective(q)) {
-			ur_repair_probe(q);
-		} else {
-			ur_cong_timeout(q->path, now_ns);
-			rewind_all(q);
-		}
+		early_repair(q, over, now_ns);
 	}
 	ur_rc_timer_update(q, now_ns);
 }

@@ -41,7 +41,6 @@ struct ur_repair {
 	/* The first `sent` were sent again, in that order; the rest will be. */
 	uint32_t sent;
 	uint32_t n;
-	bool probing; /* the last packet is to be sent again */
 	struct resend resends[RESENDS_MAX];
 };
 
@@ -52,7 +51,6 @@ static void forget(struct ur_rqp *q)
 
 	p->sent = 0;
 	p->n = 0;
-	p->probing = false;
 	p->scanned = una;
 	p->answered = una;
 }
@@ -245,6 +243,15 @@ static bool lose_again(struct ur_rqp *q, const struct resend *e, uint32_t count)
 	return true;
 }
 
+/* e was sent again, behind everything that was. */
+static void insert_sent(struct ur_repair *p, const struct resend *e)
+{
+	memmove(&p->resends[p->sent + 1], &p->resends[p->sent],
+		(p->n - p->sent) * sizeof(*e));
+	p->resends[p->sent++] = *e;
+	p->n++;
+}
+
 /* e may still be on its way: stays, without what has arrived of it. */
 static bool wait_for(struct ur_rqp *q, struct resend e)
 {
@@ -262,10 +269,7 @@ static bool wait_for(struct ur_rqp *q, struct resend e)
 		return true;
 	if (p->n == RESENDS_MAX)
 		return false;
-	memmove(&p->resends[p->sent + 1], &p->resends[p->sent],
-		(p->n - p->sent) * sizeof(e));
-	p->resends[p->sent++] = e;
-	p->n++;
+	insert_sent(p, &e);
 	return true;
 }
 
@@ -371,7 +375,7 @@ static void settle(struct ur_rqp *q, bool news, bool order, uint64_t now_ns)
 		ur_req_progress(q, now_ns);
 	if (s->repair->n > s->repair->sent && !s->rnr_wait)
 		ur_rqp_want_send(q);
-	if (!s->repair->done.n && !s->repair->n && !s->repair->probing &&
+	if (!s->repair->done.n && !s->repair->n &&
 	    !ur_psn_before(s->una, s->repair->reached))
 		s->repairing = false;
 }
@@ -545,7 +549,7 @@ static uint32_t last_missing(const struct ur_rqp *q)
 	return psn;
 }
 
-static enum ur_emit probe(struct ur_rqp *q, struct ur_burst *t)
+static enum ur_emit probe_urnic(struct ur_rqp *q, struct ur_burst *t)
 {
 	struct ur_repair *p = q->req.repair;
 	uint32_t psn = last_missing(q);
@@ -553,6 +557,7 @@ static enum ur_emit probe(struct ur_rqp *q, struct ur_burst *t)
 	bool answered = ur_swqe_is_answered(w);
 	struct resend e = { .psn = psn,
 			    .count = 1,
+			    .before = q->req.psn,
 			    .answered = answered,
 			    .request = answered &&
 				       !ur_psn_before(psn, p->reached) };
@@ -561,18 +566,40 @@ static enum ur_emit probe(struct ur_rqp *q, struct ur_burst *t)
 	if (e.request)
 		e.psn = ur_req_chunk_start(q, w, psn);
 	r = ur_req_emit_again(q, w, t, e.psn, packet_of(q, w, &e));
-	if (r != UR_EMIT_OK)
+	if (r == UR_EMIT_OK && p->n < RESENDS_MAX - 1 && !is_done(q, &e, e.psn))
+		insert_sent(p, &e);
+	return r;
+}
+
+enum ur_emit ur_repair_emit_probe(struct ur_rqp *q, struct ur_burst *t)
+{
+	struct ur_requester *s = &q->req;
+	uint32_t last = ur_psn_add(s->psn, UR_PSN_MASK);
+	enum ur_emit r = UR_EMIT_OK;
+
+	if (s->una == s->psn)
+		s->probing = false;
+	else if (ur_rc_is_selective(q) && begin(q))
+		r = probe_urnic(q, t);
+	else
+		r = ur_req_emit_again(q, request_at(q, last), t, last, 1);
+	if (r == UR_EMIT_FULL || !s->probing)
 		return r;
-	p->probing = false;
-	q->r->cnt.probes_sent++;
-	e.before = q->req.psn;
-	if (p->n < RESENDS_MAX - 1 && !is_done(q, &e, e.psn)) {
-		memmove(&p->resends[p->sent + 1], &p->resends[p->sent],
-			(p->n - p->sent) * sizeof(e));
-		p->resends[p->sent++] = e;
-		p->n++;
-	}
+	s->probing = false;
+	q->r->cnt.probes_sent += r == UR_EMIT_OK;
 	return UR_EMIT_OK;
+}
+
+/* Others do not expect a READ or atomic twice while the first is answered. */
+bool ur_repair_may_probe(struct ur_rqp *q)
+{
+	struct ur_requester *s = &q->req;
+
+	if (ur_rc_is_selective(q))
+		return true;
+	return !s->probed && s->una != s->psn && s->psn == s->end &&
+	       !ur_swqe_is_answered(
+		       request_at(q, ur_psn_add(s->psn, UR_PSN_MASK)));
 }
 
 enum ur_emit ur_repair_emit(struct ur_rqp *q, struct ur_burst *t,
@@ -580,12 +607,6 @@ enum ur_emit ur_repair_emit(struct ur_rqp *q, struct ur_burst *t,
 {
 	struct resend *e;
 
-	if (q->req.repair->probing) {
-		enum ur_emit r = probe(q, t);
-
-		if (r != UR_EMIT_OK)
-			return r;
-	}
 	while ((e = next_unsent(q)) && q->req.repair->n < RESENDS_MAX) {
 		struct ur_swqe *w = request_at(q, e->psn);
 		uint32_t n = packet_of(q, w, e);
@@ -599,12 +620,4 @@ enum ur_emit ur_repair_emit(struct ur_rqp *q, struct ur_burst *t,
 		q->req.early_from_ns = now_ns;
 	}
 	return UR_EMIT_OK;
-}
-
-void ur_repair_probe(struct ur_rqp *q)
-{
-	if (q->req.una == q->req.psn || !begin(q))
-		return;
-	q->req.repair->probing = true;
-	ur_rqp_want_send(q);
 }

@@ -156,15 +156,15 @@ static bool want_ack(struct ur_rqp *q, const struct ur_burst *t, uint32_t len,
 }
 
 static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
-				 struct ur_burst *t, uint32_t psn,
-				 bool selective)
+				 struct ur_burst *t, uint32_t psn, bool alone)
 {
 	uint32_t i = (psn - w->first_psn) & UR_PSN_MASK;
 	uint32_t n = ((w->last_psn - w->first_psn) & UR_PSN_MASK) + 1;
 	uint32_t off = i * q->mtu;
 	uint32_t len = w->length - off < q->mtu ? w->length - off : q->mtu;
 	bool again = ur_psn_diff(psn, q->req.end) < 0;
-	struct ur_hdr h = { .bth.psn = psn, .bth.selective = selective };
+	struct ur_hdr h = { .bth.psn = psn,
+			    .bth.selective = alone && ur_rc_is_selective(q) };
 	uint32_t pkt_len;
 	int err;
 
@@ -175,9 +175,9 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 	ur_rc_peer_announce(q, &h);
 	if (q->rsp.ack_due)
 		ur_rc_piggyback_attach(q, t, len, &h);
-	h.bth.ackreq = selective ||
-		       want_ack(q, t, pkt_len, i == n - 1 && is_awaited(q, w),
-				ur_swqe_price(q, w));
+	h.bth.ackreq =
+		alone || want_ack(q, t, pkt_len, i == n - 1 && is_awaited(q, w),
+				  ur_swqe_price(q, w));
 	/* A retransmitted packet is copied first: if its memory changes
 	 * meanwhile, the ICRC still matches the bytes sent. */
 	err = ur_req_add_packet(q, t, q->path, w, &h, off, len, !again);
@@ -186,7 +186,7 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 	if (h.bth.has_ack)
 		ur_rc_piggyback_sent(q);
 	q->r->cnt.retransmitted_pkts += again;
-	if (!selective)
+	if (!alone)
 		ur_cong_sent(q, ur_swqe_price(q, w));
 	ur_rate_spend(q, pkt_len, q->r->now_ns);
 	return UR_EMIT_OK;
@@ -637,9 +637,11 @@ enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 	enum ur_emit e = UR_EMIT_IDLE;
 	struct ur_swqe *w;
 	enum ur_emit lost = UR_EMIT_OK;
-	bool sent = q->req.repairing;
+	bool sent = q->req.repairing || q->req.probing;
 
-	if (q->req.repairing && !q->req.rnr_wait)
+	if (q->req.probing && !q->req.rnr_wait)
+		lost = ur_repair_emit_probe(q, t);
+	if (lost == UR_EMIT_OK && q->req.repairing && !q->req.rnr_wait)
 		lost = ur_repair_emit(q, t, now_ns);
 	while (lost == UR_EMIT_OK) {
 		/* Also after a request that did not fit into the previous

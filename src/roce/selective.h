@@ -108,10 +108,11 @@ void ur_repair_response(struct ur_rqp *q, const struct ur_swqe *w, uint32_t psn,
 enum ur_emit ur_repair_emit(struct ur_rqp *q, struct ur_burst *t,
 			    uint64_t now_ns);
 /*
- * No response for a while: sends the last packet again, so that the responder
- * tells what it lacks (a tail loss probe, RFC 8985 section 7).
+ * No response for a while: the last packet is sent again, so that the responder
+ * tells what it lacks (a tail loss probe, RFC 8985 section 7).  To every peer.
  */
-void ur_repair_probe(struct ur_rqp *q);
+bool ur_repair_may_probe(struct ur_rqp *q);
+enum ur_emit ur_repair_emit_probe(struct ur_rqp *q, struct ur_burst *t);
 
 /* rc_comp.c */
 /* n PSNs from una, all of w, are done; the window of `early` was released. */
