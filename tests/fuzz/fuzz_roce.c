@@ -261,10 +261,20 @@ static void draw_target(const struct world *w, struct script *s,
 		h->va -= (uintptr_t)shown.p;
 }
 
+/* What an acknowledge packet with ranges lists; returns its length. */
+static uint32_t draw_ranges(struct script *s, uint8_t *p)
+{
+	uint32_t n = next8(s) & 15u;
+
+	for (uint32_t i = 0; i < 4 + 4 * n; i++)
+		p[i] = next8(s);
+	return 4 + 4 * n;
+}
+
 static void peer_packet(struct world *w, struct script *s)
 {
 	uint32_t mtu = ur_mtu_bytes(w->link.path_mtu);
-	uint8_t code = next8(s), how = next8(s);
+	uint8_t code = next8(s), how = next8(s), bits = next8(s);
 	const struct ur_opcode *op = ur_opcode_get(code);
 	static uint8_t data[4096 + 8];
 	struct ur_hdr h;
@@ -276,6 +286,8 @@ static void peer_packet(struct world *w, struct script *s)
 	h.bth.ackreq = how & 1;
 	h.bth.solicited = how & 2;
 	h.bth.migreq = !(how & 64);
+	h.bth.urnic = bits & 3;
+	h.bth.selective = bits & 2;
 	draw_target(w, s, &h);
 	h.srqn = w->srq.number + (how > 250);
 	h.qkey = QKEY;
@@ -288,7 +300,9 @@ static void peer_packet(struct world *w, struct script *s)
 	len = how & 4 ? mtu : next8(s);
 	if (how & 8)
 		len = next32(s) % (mtu + 5);
-	if (!op->payload)
+	if (op->kind == UR_OP_ACK && h.bth.selective)
+		len = draw_ranges(s, data);
+	else if (!op->payload)
 		len = 0;
 	h.dma_len = how & 16 ? next32(s) : len;
 	if (how & 32)

@@ -26,6 +26,7 @@ struct sim_hostile {
 	struct rig_buf readonly[SIM_HOSTS]; /* may be read, not written */
 	uint8_t data[MAX_DATA];
 	bool over;
+	bool urnic; /* it says that it is one: selective repeat */
 };
 
 static bool is_attacker(const struct sim_world *w, const struct sim_lane *l)
@@ -48,6 +49,7 @@ void sim_hostile_create(struct sim_world *w)
 	w->hostile = h;
 	h->turns = TURNS;
 	h->fatal = sim_below(w, 200);
+	h->urnic = sim_chance(w, SIM_PROB / 2);
 	for (uint32_t i = 0; i < w->nlanes; i++)
 		w->lanes[i].dead = is_attacker(w, &w->lanes[i]);
 	for (uint32_t i = 0; i < w->p.hosts; i++) {
@@ -179,6 +181,20 @@ static uint32_t any_srqn(struct sim_world *w, const struct sim_end *v)
 		       : (uint32_t)ur_rng_next(&w->rng) & UR_PSN_MASK;
 }
 
+/* A list of ranges, of which the small ones make sense; returns its length. */
+static uint32_t any_ranges(struct sim_world *w)
+{
+	uint8_t *p = w->hostile->data;
+	uint32_t n = sim_below(w, 60);
+
+	for (uint32_t i = 0; i < 4 + 4 * n; i++)
+		p[i] = i & 1 ? (uint8_t)sim_below(w, 6) : 0;
+	if (sim_chance(w, SIM_PROB / 4))
+		p[sim_below(w, 4 + 4 * n)] = (uint8_t)sim_below(w, 256);
+	p[3] = (uint8_t)(sim_chance(w, SIM_PROB * 3 / 4) ? n : 255);
+	return 4 + 4 * n;
+}
+
 static void any_header(struct sim_world *w, struct sim_end *v, uint32_t psn,
 		       struct rig_pkt *p)
 {
@@ -195,6 +211,8 @@ static void any_header(struct sim_world *w, struct sim_end *v, uint32_t psn,
 	h.bth.solicited = sim_chance(w, SIM_PROB / 2);
 	h.bth.ackreq = sim_chance(w, SIM_PROB / 2);
 	h.bth.migreq = sim_chance(w, SIM_PROB / 2);
+	h.bth.urnic = w->hostile->urnic;
+	h.bth.selective = h.bth.urnic && sim_chance(w, SIM_PROB / 2);
 	h.bth.tver = sim_chance(w, SIM_PROB / 32) ? 3 : 0;
 	any_target(w, v, &h);
 	h.dma_len = any_len(w, mtu);
@@ -210,6 +228,8 @@ static void any_header(struct sim_world *w, struct sim_end *v, uint32_t psn,
 		len = 0;
 	else if (sim_chance(w, SIM_PROB / 2))
 		len = mtu;
+	if (op->kind == UR_OP_ACK && h.bth.selective)
+		len = any_ranges(w);
 	/* Other lengths of an ATOMIC WRITE are refused early. */
 	if (op->kind == UR_OP_ATOMIC_WRITE && sim_chance(w, SIM_PROB / 2)) {
 		h.dma_len = len = 8;
@@ -228,8 +248,18 @@ static void courtesy_ack(struct sim_world *w, struct sim_end *v,
 	struct ur_hdr h = rig_hdr((uint8_t)(transport_of(v) | opcode),
 				  v->qp.qpn, v->sent_psn);
 
+	uint32_t len = 0;
+
 	h.syndrome = UR_AETH_CREDITS_INVALID;
-	rig_pkt_build(p, &h, NULL, 0);
+	h.bth.urnic = w->hostile->urnic;
+	if (h.bth.urnic && opcode == UR_RC_ACK && v->qp.type == UR_QPT_RC &&
+	    sim_chance(w, SIM_PROB / 2)) {
+		h.bth.psn = (h.bth.psn - sim_below(w, 20)) & UR_PSN_MASK;
+		h.bth.selective = true;
+		h.syndrome = UR_AETH_NAK | UR_NAK_PSN_SEQ;
+		len = any_ranges(w);
+	}
+	rig_pkt_build(p, &h, w->hostile->data, len);
 }
 
 /* A valid or nearly valid request of annex A19. */
@@ -259,7 +289,7 @@ static void courtesy_request(struct sim_world *w, struct sim_end *v,
 		[UR_QPT_RC] = 7, [UR_QPT_UC] = 3, [UR_QPT_XRC_SEND] = 5
 	};
 	uint32_t i = sim_below(w, many[v->conn->type]);
-	uint32_t len = sim_below(w, ur_mtu_bytes(v->conn->mtu) + 1);
+	uint32_t len = sim_below(w, ur_mtu_bytes(v->conn->mtu) + 1), next = 1;
 	struct ur_hdr h;
 
 	if (len > w->p.max_msg)
@@ -269,12 +299,18 @@ static void courtesy_request(struct sim_world *w, struct sim_end *v,
 	h.rkey = v->in->dst.mr->key;
 	h.dma_len = len;
 	h.bth.ackreq = true;
+	h.bth.urnic = w->hostile->urnic;
+	/* Ahead of what the victim expects. */
+	if (h.bth.urnic && sim_chance(w, SIM_PROB / 3)) {
+		h.bth.psn = ur_psn_add(*psn, 1 + sim_below(w, 8));
+		next = 0;
+	}
 	h.srqn = v->own_rxq.srq.number;
 	if (h.op->kind == UR_OP_FLUSH || h.op->kind == UR_OP_ATOMIC_WRITE)
 		courtesy_placed(w, v, &h);
 	len = h.op->kind == UR_OP_ATOMIC_WRITE ? 8 : h.op->payload ? len : 0;
 	rig_pkt_build(p, &h, w->hostile->data, len);
-	*psn = ur_psn_add(*psn, 1);
+	*psn = ur_psn_add(*psn, next);
 }
 
 /* A packet from an honest host, reversed and modified. */
