@@ -109,8 +109,8 @@ void ur_cong_acked(struct ur_rqp *q, uint64_t price)
 /*
  * Packets that selective repeat found lost.  Networks lose single packets for
  * many reasons; a full receive buffer is reported by its owner (ur_cong_loss()).
- * A loss of more than an eighth of a window is taken for a full queue on the way
- * that nobody reports.
+ * A loss of more than an eighth of a window is taken for a full queue on the
+ * way, which no report names.
  */
 void ur_cong_lost(struct ur_path *p, uint64_t price, uint64_t now_ns)
 {

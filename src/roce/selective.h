@@ -108,8 +108,9 @@ void ur_repair_response(struct ur_rqp *q, const struct ur_swqe *w, uint32_t psn,
 enum ur_emit ur_repair_emit(struct ur_rqp *q, struct ur_burst *t,
 			    uint64_t now_ns);
 /*
- * No response for a while: the last packet is sent again, so that the responder
- * tells what it lacks (a tail loss probe, RFC 8985 section 7).  To every peer.
+ * No response for two round trips: the last packet is sent again, so that the
+ * responder tells what it lacks (a tail loss probe, RFC 8985 section 7).  Others
+ * than a urnic get it once.
  */
 bool ur_repair_may_probe(struct ur_rqp *q);
 enum ur_emit ur_repair_emit_probe(struct ur_rqp *q, struct ur_burst *t);
