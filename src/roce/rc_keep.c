@@ -98,8 +98,8 @@ void ur_keep_request(struct ur_rqp *q, const struct ur_in *in)
 
 struct ur_kept *ur_keep_next(struct ur_rqp *q)
 {
-	while (ur_keeper_has_packets(&q->rsp)) {
-		struct ur_kept *k = kept_of(q->rsp.keeper->packets.next);
+	ur_list_for_each_safe(pos, tmp, &q->rsp.keeper->packets) {
+		struct ur_kept *k = kept_of(pos);
 		int32_t d = ur_psn_diff(k->psn, q->rsp.epsn);
 
 		if (d > 0)
@@ -126,8 +126,8 @@ void ur_keep_clear(struct ur_rqp *q)
 
 	if (!p)
 		return;
-	while (!ur_list_empty(&p->packets))
-		ur_keep_free(q, kept_of(p->packets.next));
+	ur_list_for_each_safe(pos, tmp, &p->packets)
+		ur_keep_free(q, kept_of(pos));
 	p->nrepeats = 0;
 }
 
@@ -153,21 +153,19 @@ void ur_keep_told(struct ur_rqp *q)
 /* docs/wire/roce.md, "Ranges". */
 uint32_t ur_keep_ranges(const struct ur_rqp *q, uint8_t *to)
 {
-	const struct ur_list *all = &q->rsp.keeper->packets;
 	uint32_t most = q->mtu < UR_RANGES_LEN_MAX ? q->mtu : UR_RANGES_LEN_MAX;
-	uint32_t end = q->rsp.epsn, n = 0, len = 4;
+	const struct ur_list *all = &q->rsp.keeper->packets;
+	uint32_t end = q->rsp.epsn, len = 4, run = 0;
 
 	for (struct ur_list *l = all->next; l != all; l = l->next) {
 		uint32_t psn = kept_of(l)->psn;
-		uint8_t *range = to + 4 * (n + 1);
 
-		if (n && psn == end) {
-			ur_put_be16(to + 4 * n + 2,
-				    ur_be16_at(to + 4 * n + 2) + 1);
+		if (run && psn == end) {
+			ur_put_be16(to + len - 2, (uint16_t)++run);
 		} else if (len + 4 <= most) {
-			ur_put_be16(range, (uint16_t)ur_psn_count(end, psn));
-			ur_put_be16(range + 2, 1);
-			n++;
+			run = 1;
+			ur_put_be16(to + len, (uint16_t)ur_psn_count(end, psn));
+			ur_put_be16(to + len + 2, 1);
 			len += 4;
 		} else {
 			break;
@@ -175,7 +173,7 @@ uint32_t ur_keep_ranges(const struct ur_rqp *q, uint8_t *to)
 		end = ur_psn_add(psn, 1);
 	}
 	ur_put_be16(to, overflow(q) != q->rsp.keeper->overflow_told);
-	ur_put_be16(to + 2, (uint16_t)n);
+	ur_put_be16(to + 2, (uint16_t)(len / 4 - 1));
 	return len;
 }
 

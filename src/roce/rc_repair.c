@@ -437,9 +437,9 @@ bool ur_repair_ranges(struct ur_rqp *q, const struct ur_in *in)
 	news = ur_psn_before(r->reached, at);
 	r->reached = ur_psn_max(r->reached, at);
 	scan_responses(q, at);
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t from = ur_psn_add(at, ur_be16_at(p + 4 + 4 * i));
-		uint32_t to = ur_psn_add(from, ur_be16_at(p + 6 + 4 * i));
+	for (; n; n--) {
+		uint32_t from = ur_psn_add(at, ur_be16_at(p += 4));
+		uint32_t to = ur_psn_add(from, ur_be16_at(p + 2));
 
 		if (ur_psn_before(q->req.psn, to) || ur_psn_before(to, from))
 			break;

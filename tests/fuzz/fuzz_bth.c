@@ -39,7 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	hdr_len = h.op->hdr_len + (h.bth.has_ack ? UR_PIGGYBACK_LEN : 0);
 	assert(payload == data + hdr_len);
 	assert(hdr_len + n + h.bth.pad + UR_ICRC_LEN == len);
-	assert(h.op->payload || !n);
+	assert(h.op->payload || !n ||
+	       (h.op->kind == UR_OP_ACK && h.bth.urnic && h.bth.selective));
 	memcpy(want, data, hdr_len);
 	clear_reserved(want, &h);
 	assert(ur_hdr_encode(&h, got) == hdr_len);
