@@ -7,8 +7,8 @@ least (or at most) the factor; without anything to compare, the figure itself.
 
 import itertools
 
-from benchlib.plan import (KIB, LOOPBACK, MANY, MEMORY, MIB, NETWORK,
-                           PORTS, SLEEPING, THREADS)
+from benchlib.plan import (KIB, LOOPBACK, LOSSES, LOSSY, MANY, MEMORY, MIB,
+                           NETWORK, PORTS, SLEEPING, THREADS)
 from benchlib import sleepers
 from benchlib.samples import cell, less_is_better
 
@@ -143,6 +143,26 @@ def network(scene):
                            [c('TCP', op, size)])
 
 
+# What of the bandwidth without loss is to be left.
+LEFT = {0.1: 0.95, 1: 0.9, 5: 0.6}
+
+
+def lossy(scene, percent):
+    ours = [(op, cell(scene.name, 'urnic0', f'{op} bw', size))
+            for op, size in (('write', MIB), ('read', MIB),
+                             ('send', 64 * KIB))]
+    for op, name in ours:
+        title = f'{op.upper()} bandwidth'
+        yield Goal(f'{title}, TCP', name, 1,
+                   [cell(scene.name, 'iperf3', 'bw', 131072)])
+        if percent:
+            yield Goal(f'{title}, without loss', name, LEFT[percent],
+                       [name.replace(scene.name, LOSSY[0].name)])
+    if percent == 1:
+        tail = cell(scene.name, 'urnic0', 'send p99.9 lat', 64)
+        yield Goal('SEND 64 B latency, p99.9', tail, 1000)
+
+
 def sleeping():
     for row in sleepers.ROWS:
         theirs = [row.cell(SLEEPING, sleepers.TCP)]
@@ -171,6 +191,8 @@ def goals():
     yield MEMORY, list(memory())
     for scene in NETWORK:
         yield scene, list(network(scene))
+    for scene, percent in zip(LOSSY, LOSSES):
+        yield scene, list(lossy(scene, percent))
     yield SLEEPING, list(sleeping())
     for scene in PORTS:
         yield scene, list(port(scene))

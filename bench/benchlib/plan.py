@@ -47,7 +47,10 @@ PORT_VETH = Link('port-veth', 'DPDK on packet sockets of a veth', Veth, True)
 PORT_MEMIF = Link('port-memif', 'DPDK on a memif', Memif, False)
 PORTS = (PORT_VETH, PORT_MEMIF)
 SLEEPING = Scene('sleeping', 'Programs that sleep, on loopback', 'lo')
-SCENES = (MEMORY, LOOPBACK, VETH9000, VETH1500, SLEEPING, PORT_VETH,
+LOSSES = (0, 0.1, 1, 5)  # percent
+LOSSY = tuple(Scene(f'loss{n:g}', f'MTU 1500, real packets, {n:g} % lost',
+                    f'lossy{n:g}', 1024) for n in LOSSES)
+SCENES = (MEMORY, LOOPBACK, VETH9000, VETH1500, *LOSSY, SLEEPING, PORT_VETH,
           PORT_MEMIF)
 NETWORK = (LOOPBACK, VETH9000, VETH1500)
 
@@ -247,6 +250,14 @@ def sleeping():
         yield Probe(s, f'{stack.who} pairs', z.pairs(s, stack))
 
 
+def lossy(s):
+    """The link has no bursts: every packet costs what it costs on a wire."""
+    yield Probe(s, 'iperf3', p.iperf3(s))
+    yield from urnic_bw(s, ROCE, ('write', 'read'), (MIB,))
+    yield from urnic_bw(s, ROCE, ('send',), (64 * KIB,))
+    yield Probe(s, 'urnic0 send lat 64', p.perf_tail(s, ROCE, 'send', 64))
+
+
 def port(s):
     """Curves all: the first round and every other one have them."""
     ways = [('urnic0 DPDK', 'dpdk'), ('urnic0 urnicd', 'urnicd')]
@@ -266,6 +277,8 @@ def probes():
     yield from memory()
     for scene in NETWORK:
         yield from network(scene)
+    for scene in LOSSY:
+        yield from lossy(scene)
     yield from sleeping()
     for scene in PORTS:
         yield from port(scene)

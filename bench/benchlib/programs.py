@@ -85,6 +85,16 @@ def perf_lat(scene, urnic, op, size, extra=()):
     return take
 
 
+def perf_tail(scene, urnic, op, size, n=5000):
+    """The median of a latency and what one of a thousand exceeds."""
+    def take(world):
+        row, _ = perftest_pair(world, scene, urnic, f'{op}_lat',
+                               ['-s', size, '-n', n])
+        return {cell(scene.name, urnic.who, f'{op} lat', size): row[4],
+                cell(scene.name, urnic.who, f'{op} p99.9 lat', size): row[8]}
+    return take
+
+
 def whole(n, qps, batch=100):
     """What perftest can count to: batches of 100, or of a shorter queue.
 

@@ -22,11 +22,27 @@ PLACES = ((40, 'siblings'), (140, 'one cache'), (float('inf'), 'far'))
 OTHERS = 0.08
 BUFFER = 64 << 20
 START = 20  # seconds until a server listens, at most
+LOSSY = 'lossy'  # and the percentage: the kind of a LossyPlace
 KEEP_DAEMON = '60'  # seconds; longer than other programs take in between
 
 
 class Missing(Exception):
     """A program is not there; the text says in which package it is."""
+
+
+class LossyPlace(Place):
+    """Two namespaces whose link carries real packets and loses some of IP."""
+
+    def __init__(self, kind):
+        super().__init__('veth1500')
+        self.percent = float(kind.removeprefix(LOSSY))
+
+    def __enter__(self):
+        super().__enter__()
+        self.real_packets()
+        if self.percent:
+            self.lose(self.percent, every=True)
+        return self
 
 
 class World:
@@ -55,7 +71,8 @@ class World:
     def place(self, kind):
         if kind not in self._places:
             try:
-                self._places[kind] = self._stack.enter_context(Place(kind))
+                made = LossyPlace if kind.startswith(LOSSY) else Place
+                self._places[kind] = self._stack.enter_context(made(kind))
             except (Skip, Failure) as e:
                 self._places[kind] = Missing(str(e))
         place = self._places[kind]

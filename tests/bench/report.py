@@ -4,6 +4,7 @@
 
 import json
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -115,7 +116,7 @@ class Goals(unittest.TestCase):
         for scene, scene_goals in goals():
             for goal in scene_goals:
                 _, who, op, size, qps = parts(goal.ours)
-                like = op.replace(' rate', ' bw').replace(' p99', '') + \
+                like = re.sub(r' p[\d.]+', '', op.replace(' rate', ' bw')) + \
                     f' {size}' + (f' q{qps}' if qps > 1 else '')
                 like = f'{scene.name}/{who} ' + BY_UNIT.get(op.split()[-1],
                                                             like)

@@ -26,7 +26,8 @@ PROBES = ('memory/store', 'memory/ring', 'memory/memcpy write',
           'loopback/urnic0 send bw 64 q16', 'loopback/urniw0 send lat 64',
           'loopback/urnic0 write threads', 'memory/urnic0 send thread dom',
           'sleeping/TCP lat 8', 'sleeping/urnic0 memory send lat 8',
-          'sleeping/urnic0 sockets pairs', 'sleeping/TCP pairs')
+          'sleeping/urnic0 sockets pairs', 'sleeping/TCP pairs',
+          'loss1/urnic0 send lat 64', 'loss1/urnic0 write bw')
 CELLS = ('memory/store/lat/8', 'memory/memcpy/write bw/1048576',
          'memory/process_vm/read bw/65536', 'memory/bounce/bw/65536',
          'memory/urnic0/atomic lat/8', 'memory/urnic0 mapped/write lat/8',
@@ -41,7 +42,8 @@ CELLS = ('memory/store/lat/8', 'memory/memcpy/write bw/1048576',
          'sleeping/urnic0 memory/send p99 lat/8',
          'sleeping/urnic0 sockets/message cpu/8',
          'sleeping/urnic0 sockets/pair messages/8/q32',
-         'sleeping/TCP/pair messages/8/q32')
+         'sleeping/TCP/pair messages/8/q32',
+         'loss1/urnic0/send p99.9 lat/64', 'loss1/urnic0/write bw/1048576')
 CHARTS = ('bandwidth-memory.svg', 'spread-sleeping.svg')
 OTHERS = ('no ', 'fi_pair is not built', 'mpi_pair is not built')
 

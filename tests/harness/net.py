@@ -123,10 +123,11 @@ class Place:
             h.sh('ethtool', '-K', h.dev, 'gso', 'off', 'tso', 'off',
                  'tx-udp-segmentation', 'off', 'gro', 'off')
 
-    def lose(self, percent):
-        """Drop RoCEv2 packets at random where they arrive, on both sides."""
+    def lose(self, percent, every=False):
+        """Drop packets at random where they arrive, on both sides: those of
+        RoCEv2, or every one of IP."""
         for h in self.hosts:
-            lose_at(h, h.dev, percent)
+            lose_at(h, h.dev, percent, every)
 
     def _remove(self):
         for h in self.hosts:
@@ -157,13 +158,13 @@ def has_ip6_loopback():
         return False
 
 
-def lose_at(host, dev, percent):
-    """Drop RoCEv2 packets at random where they arrive at an interface.  Packet
-    sockets there still see them."""
+def lose_at(host, dev, percent, every=False):
+    """Drop packets at random where they arrive at an interface.  Packet sockets
+    there still see them."""
     host.sh('tc', 'qdisc', 'del', 'dev', dev, 'clsact', check=False)
     host.sh('tc', 'qdisc', 'add', 'dev', dev, 'clsact')
     host.sh('tc', 'filter', 'add', 'dev', dev, 'ingress', 'bpf', 'da',
-            'bytecode', loss_filter(percent))
+            'bytecode', loss_filter(percent, every))
 
 
 def lost_at(host, dev):
@@ -172,21 +173,23 @@ def lost_at(host, dev):
     return int(re.search(r'dropped (\d+)', told)[1])
 
 
-def loss_filter(percent):
-    """Classic BPF for tc: drop `percent` of the UDP packets to port 4791."""
+def loss_filter(percent, every=False):
+    """Classic BPF for tc: drop `percent` of the UDP packets to port 4791, or of
+    all of IP."""
     ldh, ldb, ldw, ja = 0x28, 0x30, 0x20, 0x05
     jeq, jge, ret = 0x15, 0x35, 0x06
     tc_shot, tc_pipe = 2, 0xffffffff
     skf_ad_random = 0xfffff000 + 56
-    threshold = int(2 ** 32 * (1 - percent / 100))
+    threshold = min(int(2 ** 32 * (1 - percent / 100)), 2 ** 32 - 1)
+    ip4, ip6 = (9, 4) if every else (0, 0)  # to 11
     prog = [
         (ldh, 0, 0, 12),              # 0 EtherType
-        (jeq, 0, 4, 0x0800),          # 1 IPv4, else 6
+        (jeq, ip4, 4, 0x0800),        # 1 IPv4, else 6
         (ldb, 0, 0, 23),              # 2 protocol
         (jeq, 0, 9, 17),              # 3 UDP, else 13
         (ldh, 0, 0, 36),              # 4 port
         (ja, 0, 0, 4),                # 5 to 10
-        (jeq, 0, 6, 0x86dd),          # 6 IPv6, else 13
+        (jeq, ip6, 6, 0x86dd),        # 6 IPv6, else 13
         (ldb, 0, 0, 20),              # 7 next header
         (jeq, 0, 4, 17),              # 8 UDP, else 13
         (ldh, 0, 0, 56),              # 9 port
