@@ -27,6 +27,7 @@
 void ur_cong_init(struct ur_path *p)
 {
 	p->cwnd = CWND_START;
+	p->round_size = CWND_START;
 	p->ssthresh = CWND_MAX;
 }
 
@@ -90,6 +91,25 @@ static void release(struct ur_rqp *q, uint64_t price)
 		ur_path_activate(q->r, p);
 }
 
+/*
+ * Packets that selective repeat found lost.  Networks lose single packets for
+ * many reasons; a full receive buffer is reported by its owner (ur_cong_loss()).
+ * A loss of more than an eighth of a window is taken for a full queue on the
+ * way, which no report names.
+ */
+static void judge_losses(struct ur_path *p, uint64_t now_ns)
+{
+	uint64_t all = p->round_lost + p->round_acked;
+
+	if (all < p->round_size)
+		return;
+	if (p->round_lost * LOSS_SHARE > all)
+		ur_cong_loss(p, now_ns);
+	p->round_lost = 0;
+	p->round_acked = 0;
+	p->round_size = p->cwnd;
+}
+
 void ur_cong_acked(struct ur_rqp *q, uint64_t price)
 {
 	struct ur_path *p = q->path;
@@ -97,6 +117,7 @@ void ur_cong_acked(struct ur_rqp *q, uint64_t price)
 	if (price == 0)
 		return;
 	p->round_acked += price;
+	judge_losses(p, q->r->now_ns);
 	if (p->cwnd < p->ssthresh)
 		p->cwnd += price;
 	else
@@ -106,24 +127,10 @@ void ur_cong_acked(struct ur_rqp *q, uint64_t price)
 	release(q, price);
 }
 
-/*
- * Packets that selective repeat found lost.  Networks lose single packets for
- * many reasons; a full receive buffer is reported by its owner (ur_cong_loss()).
- * A loss of more than an eighth of a window is taken for a full queue on the
- * way, which no report names.
- */
-void ur_cong_lost(struct ur_path *p, uint64_t price, uint64_t now_ns)
+void ur_cong_lost(struct ur_rqp *q, uint64_t price)
 {
-	uint64_t all;
-
-	p->round_lost += price;
-	all = p->round_lost + p->round_acked;
-	if (all < p->cwnd)
-		return;
-	if (p->round_lost * LOSS_SHARE > all)
-		ur_cong_loss(p, now_ns);
-	p->round_lost = 0;
-	p->round_acked = 0;
+	q->path->round_lost += price;
+	judge_losses(q->path, q->r->now_ns);
 }
 
 void ur_cong_rewound(struct ur_rqp *q)

@@ -222,6 +222,19 @@ static void dispatch(struct ur_rqp *q, struct ur_in *in)
 	ur_rqp_check_overrun(q);
 }
 
+/* IBTA A17.9.3: a switch on the way to the peer has marked our packets. */
+static bool notified(struct ur_roce *r, struct ur_rqp *q,
+		     const struct ur_in *in)
+{
+	if (!q || !q->path || memcmp(in->rx->src, q->path->key.dst, 16) != 0) {
+		r->cnt.drop_peer++;
+		return false;
+	}
+	r->cnt.cnp_handled++;
+	ur_cong_loss(q->path, in->now_ns);
+	return true;
+}
+
 /* NULL: no such QP, or a packet for another slot that GRO merged into ours. */
 static struct ur_rqp *find(struct ur_roce *r, uint32_t dqpn)
 {
@@ -330,8 +343,8 @@ bool ur_roce_input(struct ur_roce *r, const struct ur_rx *rx, uint64_t now_ns)
 		return false;
 	}
 	if (in.hdr.op->kind == UR_OP_CNP)
-		r->cnt.cnp_handled++;
-	else if (!q)
+		return notified(r, q, &in);
+	if (!q)
 		ur_mcast_deliver(r, &in);
 	else if (admit(r, q, &in, dst))
 		dispatch(q, &in);

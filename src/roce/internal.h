@@ -70,8 +70,10 @@ struct ur_path {
 	 */
 	const struct ur_rqp *filled_by;
 	uint64_t ssthresh;
-	uint64_t cut_at_ns;   /* last reduction by a loss */
-	uint64_t round_acked; /* since the last look at the share of losses */
+	uint64_t cut_at_ns; /* last reduction by a loss */
+	/* One window, in which the share of losses is judged. */
+	uint64_t round_size;
+	uint64_t round_acked;
 	uint64_t round_lost;
 	uint64_t stall_at_ns; /* last reduction by a timeout */
 	uint64_t srtt_ns;
@@ -433,7 +435,7 @@ void ur_cong_acked(struct ur_rqp *q, uint64_t price);
 void ur_cong_rewound(struct ur_rqp *q); /* nothing of q is in flight */
 void ur_cong_loss(struct ur_path *p, uint64_t now_ns);
 void ur_cong_timeout(struct ur_path *p, uint64_t now_ns);
-void ur_cong_lost(struct ur_path *p, uint64_t price, uint64_t now_ns);
+void ur_cong_lost(struct ur_rqp *q, uint64_t price);
 bool ur_cong_pace(struct ur_rqp *q, uint32_t price, uint64_t now_ns);
 void ur_cong_read_done(struct ur_rqp *q, uint64_t bytes);
 void ur_cong_rtt(struct ur_path *p, uint64_t rtt_ns);

@@ -162,7 +162,7 @@ static uint32_t scan(struct ur_rqp *q, uint32_t from, uint32_t to,
 	return to;
 }
 
-static void scan_requests(struct ur_rqp *q, uint32_t to, uint64_t now_ns)
+static void scan_requests(struct ur_rqp *q, uint32_t to)
 {
 	struct ur_repair *p = q->req.repair;
 	uint32_t from = ur_psn_max(p->scanned, p->reached);
@@ -171,7 +171,7 @@ static void scan_requests(struct ur_rqp *q, uint32_t to, uint64_t now_ns)
 	if (!ur_psn_before(from, to))
 		return;
 	p->scanned = scan(q, from, to, false, &lost);
-	ur_cong_lost(q->path, lost, now_ns);
+	ur_cong_lost(q, lost);
 }
 
 static void scan_responses(struct ur_rqp *q, uint32_t to)
@@ -448,7 +448,7 @@ bool ur_repair_ranges(struct ur_rqp *q, const struct ur_in *in)
 	}
 	/* Something after the first PSN has arrived, or there were no ranges. */
 	at = ur_psn_max(at, ur_psn_add(in->hdr.bth.psn, 1));
-	scan_requests(q, ur_psn_min(at, q->req.psn), in->now_ns);
+	scan_requests(q, ur_psn_min(at, q->req.psn));
 	scan_expected(q);
 	settle(q, news, false, in->now_ns);
 	return true;
