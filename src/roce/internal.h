@@ -11,9 +11,10 @@
  *                          be sent again
  *
  * una: oldest not acknowledged; psn: next to be sent; end: one beyond the
- * largest ever sent.  Retransmission is `psn = una` (go-back-N).  Responses
- * come in PSN order, so `una` is also the next response that a READ or atomic
- * waits for.
+ * largest ever sent.  Retransmission is `psn = una` (go-back-N), but for what
+ * rc_repair.c sends again alone.  Responses come in PSN order, from a peer that
+ * repeats parts of them (selective repeat) nearly so; `una` is the next one that
+ * a READ or atomic waits for.
  */
 #ifndef UR_ROCE_INTERNAL_H
 #define UR_ROCE_INTERNAL_H
@@ -155,6 +156,8 @@ struct ur_responder {
 	bool in_message;
 	bool on_shm;   /* UC: it comes through shared memory */
 	bool nak_sent; /* PSN sequence or RNR; cleared by the expected PSN */
+	uint64_t
+		refused_ns; /* until then the requester waits after an RNR NAK */
 	bool comm_est;
 	struct ur_rwqe *rwqe; /* current receive; NULL: none */
 	struct ur_rwqe *copy; /* buffer for a receive copied from an SRQ */
@@ -287,8 +290,10 @@ struct ur_roce {
 	uint8_t *delegation_buf;       /* the message under construction */
 	struct ur_timewaits *timewait; /* of destroyed QPs; NULL: none */
 	uint64_t kept_bytes;	       /* of all QPs (rc_keep.c) */
-	const uint64_t *rx_overflow;   /* packets lost by our link; or NULL */
-	struct ur_mr_hint placed;      /* for WRITEs on the fast path */
+	uint64_t overflow_seen;	       /* of *rx_overflow, and since when */
+	uint64_t overflow_ns;
+	const uint64_t *rx_overflow; /* packets lost by our link; or NULL */
+	struct ur_mr_hint placed;    /* for WRITEs on the fast path */
 	uint64_t now_ns; /* time argument of the running entry point */
 	struct ur_roce_counters cnt;
 };

@@ -77,11 +77,18 @@ static uint32_t find(const struct ur_psn_set *s, uint32_t from, uint32_t to,
 bool ur_psn_set_gap(const struct ur_psn_set *s, uint32_t from, uint32_t to,
 		    struct ur_psn_range *gap)
 {
-	if (!clip(s, &from, &to))
-		return false;
+	uint32_t end = to;
+
+	if (!clip(s, &from, &to)) {
+		*gap = (struct ur_psn_range){ from, end };
+		return ur_psn_before(from, end);
+	}
 	gap->from = find(s, from, to, false);
 	gap->to = find(s, gap->from, to, true);
-	return gap->from != to;
+	/* Nothing is in the set beyond the window. */
+	if (gap->to == to)
+		gap->to = end;
+	return gap->from != end;
 }
 
 uint32_t ur_psn_set_overlap(const struct ur_psn_set *s, uint32_t from,

@@ -11,7 +11,8 @@
 
 #include "wire/bth.h"
 
-/* A window of 4 MiB in packets of 128 bytes. */
+/* READ responses of 4 MiB, as much as a receive buffer is used for, at the least
+ * MTU; and as much again until a gap in them is closed. */
 #define UR_PSN_WINDOW 32768u
 
 struct ur_psn_range { /* [from, to) */

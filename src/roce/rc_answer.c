@@ -208,7 +208,8 @@ static enum ur_emit answer_part(struct ur_rqp *q, struct ur_repeat *a,
 	part.again = true;
 	part.start_psn = a->psn;
 	part.next_psn = a->psn;
-	part.last_psn = ur_psn_add(a->psn, a->count - 1);
+	part.last_psn =
+		ur_psn_min(ur_psn_add(a->psn, a->count - 1), x->last_psn);
 	while (part.active && e == UR_EMIT_OK)
 		e = answer_read(q, &part, t, now_ns);
 	a->count -= ur_psn_count(a->psn, part.next_psn);
@@ -240,7 +241,7 @@ static void piggyback_missed(struct ur_responder *p)
 }
 
 /* A request is missing, and its requester can send just that again. */
-static bool tells_ranges(const struct ur_rqp *q)
+static bool has_gap(const struct ur_rqp *q)
 {
 	const struct ur_responder *p = &q->rsp;
 
@@ -267,7 +268,7 @@ static enum ur_emit answer_ack(struct ur_rqp *q, struct ur_burst *t,
 		piggyback_missed(p);
 	answer_header(q, UR_RC_ACK, p->ack_psn, p->msn, &h);
 	h.syndrome = p->ack_syndrome;
-	if (tells_ranges(q)) {
+	if (has_gap(q)) {
 		h.bth.psn = p->epsn;
 		h.bth.selective = true;
 		h.syndrome = UR_AETH_NAK | UR_NAK_PSN_SEQ;
@@ -279,7 +280,7 @@ static enum ur_emit answer_ack(struct ur_rqp *q, struct ur_burst *t,
 		return UR_EMIT_FULL;
 	ur_burst_add(t, q->path, &h, &iov, len ? 1 : 0, len, false);
 	if (len)
-		ur_keep_told(q);
+		p->keeper->unreported = 0;
 	p->ack_due = false;
 	q->r->cnt.acks_sent++;
 	return UR_EMIT_OK;

@@ -5,8 +5,7 @@
  *
  * Responses come in PSN order. One that skips over a READ or atomic whose own
  * response is missing means that this was lost: an implied NAK (9.7.5.1.1).
- * With a urnic as its peer only what is lost is then sent again (rc_repair.c);
- * what follows here is for all others.
+ * With a urnic as its peer only what is lost is then sent again (rc_repair.c).
  *
  * Two timeouts run while something is unacknowledged. The application's ack
  * timeout counts against retry_cnt (IBTA 9.7.6.1.3). Since it is often long, an
@@ -150,7 +149,7 @@ static void advance(struct ur_rqp *q, uint32_t upto, uint64_t now_ns)
 		ur_req_progress(q, now_ns);
 }
 
-static void rewind_all(struct ur_rqp *q)
+void ur_req_go_back(struct ur_rqp *q)
 {
 	struct ur_requester *s = &q->req;
 
@@ -200,7 +199,7 @@ static void implied_nak(struct ur_rqp *q, uint32_t psn, uint64_t now_ns)
 	q->r->cnt.implied_nak_seq_err++;
 	ur_cong_loss(q->path, now_ns);
 	if (spend_retry(q))
-		rewind_all(q);
+		ur_req_go_back(q);
 }
 
 static void sequence_nak(struct ur_rqp *q, uint64_t now_ns)
@@ -209,7 +208,7 @@ static void sequence_nak(struct ur_rqp *q, uint64_t now_ns)
 	q->req.rewind_ns = now_ns;
 	ur_cong_loss(q->path, now_ns);
 	if (spend_retry(q))
-		rewind_all(q);
+		ur_req_go_back(q);
 }
 
 /* IBTA 9.7.5.2.8: wait, then retransmit from the refused packet. */
@@ -229,7 +228,7 @@ static void rnr_nak(struct ur_rqp *q, uint8_t code, uint64_t now_ns)
 		s->rnr_retries--;
 	s->rnr_wait = true;
 	s->rnr_until_ns = now_ns + ur_rnr_timer_ns(code);
-	rewind_all(q);
+	ur_req_go_back(q);
 	ur_list_del(&q->sending);
 }
 
@@ -286,8 +285,9 @@ static void ack(struct ur_rqp *q, uint32_t psn, uint64_t now_ns)
 
 	q->r->cnt.acks_rcvd++;
 	advance(q, upto, now_ns);
-	if (q->req.una != upto && ur_psn_diff(upto, q->req.una) > 0)
+	if (ur_psn_diff(upto, q->req.una) > 0 && !q->req.repairing)
 		implied_nak(q, upto, now_ns);
+	ur_repair_expected(q, upto);
 }
 
 /* The request that waits for the response with this PSN; NULL: none. */
@@ -296,7 +296,7 @@ static struct ur_swqe *awaiting(struct ur_rqp *q, const struct ur_in *in)
 	struct ur_swqe *w;
 
 	advance(q, in->hdr.bth.psn, in->now_ns);
-	if (q->req.una != in->hdr.bth.psn)
+	if (q->req.una != in->hdr.bth.psn && !q->req.repairing)
 		implied_nak(q, in->hdr.bth.psn, in->now_ns);
 	if (q->req.una == in->hdr.bth.psn)
 		w = oldest(q);
@@ -497,7 +497,7 @@ static void early_repair(struct ur_rqp *q, bool over, uint64_t now_ns)
 		return;
 	}
 	ur_cong_timeout(q->path, now_ns);
-	rewind_all(q);
+	ur_req_go_back(q);
 }
 
 void ur_rc_timeout(struct ur_rqp *q, uint64_t now_ns)
@@ -549,7 +549,7 @@ void ur_rc_restart(struct ur_rqp *q, uint64_t now_ns)
 	s->parked_ns = 0;
 	s->retry_ns = now_ns;
 	s->early_from_ns = now_ns;
-	rewind_all(q);
+	ur_req_go_back(q);
 	ur_rc_timer_update(q, now_ns);
 }
 

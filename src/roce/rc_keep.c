@@ -9,115 +9,127 @@
 #include "base/bytes.h"
 #include "roce/selective.h"
 
-/* Of all queue pairs of a lane: a few windows of senders that lose packets. */
-#define KEPT_BYTES_MAX (8u << 20)
-/* Packets behind a gap for each of which the peer's window stays closed. */
-#define TELL_EVERY     32u
-/* What the ranges of an acknowledge packet can describe. */
-#define KEPT_SPAN      65535
+/* A urnic has up to 1 MiB in flight, and sends on while a gap is repaired. */
+#define KEPT_BYTES_OF_QP   (2u << 20)
+#define KEPT_BYTES_OF_LANE (16u << 20)
+/* A report of our full buffer concerns losses of this time. */
+#define OVERFLOW_NS	   1000000u
+/* Until this many are reported, the peer's window stays smaller by them. */
+#define REPORT_EVERY	   32u
 
-static bool make_keeper(struct ur_responder *p)
+static bool make_keeper(struct ur_rqp *q)
 {
-	if (p->keeper)
+	if (q->rsp.keeper)
 		return true;
-	p->keeper = calloc(1, sizeof(*p->keeper));
-	if (!p->keeper)
+	q->rsp.keeper = calloc(1, sizeof(*q->rsp.keeper));
+	if (!q->rsp.keeper)
 		return false;
-	ur_list_init(&p->keeper->packets);
 	return true;
 }
 
-static struct ur_kept *kept_of(struct ur_list *l)
+static uint32_t cost(const struct ur_kept *k)
 {
-	return ur_container_of(l, struct ur_kept, node);
+	return (uint32_t)sizeof(*k) + k->rx.len;
 }
 
-static size_t cost(const struct ur_kept *k)
+static struct ur_kept **place_of(struct ur_keeper *p, uint32_t psn)
 {
-	return sizeof(*k) + k->rx.len;
+	return &p->packets[psn % UR_KEPT_SPAN];
 }
 
-/* The list's entry after which psn belongs; NULL: it is there already. */
-static struct ur_list *place_of(struct ur_list *packets, uint32_t psn)
+static struct ur_kept *take_out(struct ur_rqp *q, uint32_t psn)
 {
-	struct ur_list *at;
+	struct ur_keeper *p = q->rsp.keeper;
+	struct ur_kept *k = *place_of(p, psn);
 
-	/* Nearly all come in order. */
-	for (at = packets->prev; at != packets; at = at->prev) {
-		int32_t d = ur_psn_diff(psn, kept_of(at)->psn);
+	q->r->kept_bytes -= cost(k);
+	p->bytes -= cost(k);
+	return k;
+}
 
-		if (d == 0)
-			return NULL;
-		if (d > 0)
-			break;
+/* What is before that PSN cannot be executed any more. */
+static void drop_before(struct ur_rqp *q, uint32_t end)
+{
+	struct ur_keeper *p = q->rsp.keeper;
+	uint32_t psn = p->have.low;
+
+	for (; p->have.n && ur_psn_before(psn, ur_psn_min(end, p->have.high));
+	     psn = ur_psn_add(psn, 1)) {
+		if (ur_psn_set_has(&p->have, psn))
+			free(take_out(q, psn));
 	}
-	return at;
+	ur_psn_set_trim(&p->have, end);
 }
 
-static void insert(struct ur_rqp *q, const struct ur_in *in)
+static bool insert(struct ur_rqp *q, const struct ur_in *in)
 {
-	struct ur_list *at;
+	uint32_t psn = in->hdr.bth.psn, len = in->rx->len;
+	uint32_t size = (uint32_t)sizeof(struct ur_kept) + len;
+	struct ur_keeper *p;
 	struct ur_kept *k;
 
-	if (!make_keeper(&q->rsp) ||
-	    q->r->kept_bytes + in->rx->len > KEPT_BYTES_MAX ||
-	    ur_psn_diff(in->hdr.bth.psn, q->rsp.epsn) > KEPT_SPAN)
-		return;
-	at = place_of(&q->rsp.keeper->packets, in->hdr.bth.psn);
-	if (!at)
-		return;
-	k = malloc(sizeof(*k) + in->rx->len);
+	if (!make_keeper(q))
+		return false;
+	p = q->rsp.keeper;
+	if (p->have.n)
+		drop_before(q, q->rsp.epsn);
+	else
+		ur_psn_set_start(&p->have, q->rsp.epsn);
+	if (ur_psn_set_has(&p->have, psn))
+		return true;
+	if (ur_psn_count(q->rsp.epsn, psn) >= UR_KEPT_SPAN ||
+	    p->bytes + size > KEPT_BYTES_OF_QP ||
+	    q->r->kept_bytes + size > KEPT_BYTES_OF_LANE)
+		return false;
+	k = malloc(size);
 	if (!k)
-		return;
-	k->psn = in->hdr.bth.psn;
+		return false;
 	k->rx = *in->rx;
 	k->rx.data = k->data;
-	memcpy(k->data, in->rx->data, in->rx->len);
-	ur_list_add_head(at, &k->node);
-	q->r->kept_bytes += cost(k);
+	memcpy(k->data, in->rx->data, len);
+	*place_of(p, psn) = k;
+	p->bytes += size;
+	q->r->kept_bytes += size;
+	return ur_psn_set_add(&p->have, psn, ur_psn_add(psn, 1));
 }
 
-/* Only follows what is kept: nothing more is missing than the peer was told. */
+/* Only follows what is kept: nothing more is missing than was reported. */
 static bool is_next(const struct ur_responder *p, uint32_t psn)
 {
-	return ur_keeper_has_packets(p) &&
-	       ur_psn_add(kept_of(p->keeper->packets.prev)->psn, 1) == psn;
+	return ur_keeper_has_packets(p) && p->keeper->have.high == psn;
 }
 
 void ur_keep_request(struct ur_rqp *q, const struct ur_in *in)
 {
 	struct ur_responder *p = &q->rsp;
+	bool first = !ur_keeper_has_packets(p);
 	bool next = is_next(p, in->hdr.bth.psn);
 
-	q->r->cnt.rcvd_seq_err += !ur_keeper_has_packets(p);
-	insert(q, in);
-	if (next && !in->hdr.bth.ackreq && ++p->keeper->untold < TELL_EVERY)
+	if (!insert(q, in) && first) {
+		/* As if nothing could be kept ever: one NAK for a gap. */
+		if (p->nak_sent)
+			return;
+		p->nak_sent = true;
+	}
+	q->r->cnt.rcvd_seq_err += first;
+	if (next && !in->hdr.bth.ackreq &&
+	    ++p->keeper->unreported < REPORT_EVERY)
 		return;
 	ur_rc_ack_now(q, UR_AETH_NAK | UR_NAK_PSN_SEQ, p->epsn, in->now_ns);
 }
 
 struct ur_kept *ur_keep_next(struct ur_rqp *q)
 {
-	ur_list_for_each_safe(pos, tmp, &q->rsp.keeper->packets) {
-		struct ur_kept *k = kept_of(pos);
-		int32_t d = ur_psn_diff(k->psn, q->rsp.epsn);
+	struct ur_keeper *p = q->rsp.keeper;
+	uint32_t epsn = q->rsp.epsn;
+	struct ur_kept *k;
 
-		if (d > 0)
-			break;
-		if (d == 0) {
-			ur_list_del(&k->node);
-			return k;
-		}
-		ur_keep_free(q, k);
-	}
-	return NULL;
-}
-
-void ur_keep_free(struct ur_rqp *q, struct ur_kept *k)
-{
-	ur_list_del(&k->node);
-	q->r->kept_bytes -= cost(k);
-	free(k);
+	drop_before(q, epsn);
+	if (!ur_psn_set_has(&p->have, epsn))
+		return NULL;
+	k = take_out(q, epsn);
+	ur_psn_set_trim(&p->have, ur_psn_add(epsn, 1));
+	return k;
 }
 
 void ur_keep_clear(struct ur_rqp *q)
@@ -126,8 +138,7 @@ void ur_keep_clear(struct ur_rqp *q)
 
 	if (!p)
 		return;
-	ur_list_for_each_safe(pos, tmp, &p->packets)
-		ur_keep_free(q, kept_of(pos));
+	drop_before(q, p->have.high);
 	p->nrepeats = 0;
 }
 
@@ -138,41 +149,36 @@ void ur_keep_end(struct ur_rqp *q)
 	q->rsp.keeper = NULL;
 }
 
-/* Packets that our link has lost, of any peer. */
-static uint64_t overflow(const struct ur_rqp *q)
+/* Has our link lost packets, of any peer, just now? */
+static bool has_overflowed(struct ur_roce *r)
 {
-	return q->r->rx_overflow ? *q->r->rx_overflow : 0;
-}
-
-void ur_keep_told(struct ur_rqp *q)
-{
-	q->rsp.keeper->overflow_told = overflow(q);
-	q->rsp.keeper->untold = 0;
+	if (r->rx_overflow && *r->rx_overflow != r->overflow_seen) {
+		r->overflow_seen = *r->rx_overflow;
+		r->overflow_ns = r->now_ns;
+	}
+	return r->overflow_ns && r->now_ns - r->overflow_ns < OVERFLOW_NS;
 }
 
 /* docs/wire/roce.md, "Ranges". */
-uint32_t ur_keep_ranges(const struct ur_rqp *q, uint8_t *to)
+uint32_t ur_keep_ranges(struct ur_rqp *q, uint8_t *to)
 {
 	uint32_t most = q->mtu < UR_RANGES_LEN_MAX ? q->mtu : UR_RANGES_LEN_MAX;
-	const struct ur_list *all = &q->rsp.keeper->packets;
-	uint32_t end = q->rsp.epsn, len = 4, run = 0;
+	const struct ur_psn_set *have = &q->rsp.keeper->have;
+	uint32_t at = q->rsp.epsn, len = 4;
+	struct ur_psn_range gap;
 
-	for (struct ur_list *l = all->next; l != all; l = l->next) {
-		uint32_t psn = kept_of(l)->psn;
+	while (len + 4 <= most && ur_psn_set_gap(have, at, have->high, &gap)) {
+		struct ur_psn_range next;
+		uint32_t end = have->high;
 
-		if (run && psn == end) {
-			ur_put_be16(to + len - 2, (uint16_t)++run);
-		} else if (len + 4 <= most) {
-			run = 1;
-			ur_put_be16(to + len, (uint16_t)ur_psn_count(end, psn));
-			ur_put_be16(to + len + 2, 1);
-			len += 4;
-		} else {
-			break;
-		}
-		end = ur_psn_add(psn, 1);
+		if (ur_psn_set_gap(have, gap.to, end, &next))
+			end = next.from;
+		ur_put_be16(to + len, (uint16_t)ur_psn_count(at, gap.to));
+		ur_put_be16(to + len + 2, (uint16_t)ur_psn_count(gap.to, end));
+		at = end;
+		len += 4;
 	}
-	ur_put_be16(to, overflow(q) != q->rsp.keeper->overflow_told);
+	ur_put_be16(to, has_overflowed(q->r));
 	ur_put_be16(to + 2, (uint16_t)(len / 4 - 1));
 	return len;
 }
@@ -181,7 +187,7 @@ void ur_keep_repeat(struct ur_rqp *q, uint32_t psn, uint32_t count)
 {
 	struct ur_keeper *p;
 
-	if (!make_keeper(&q->rsp))
+	if (!make_keeper(q))
 		return;
 	p = q->rsp.keeper;
 	for (uint32_t i = 0; i < p->nrepeats; i++) {

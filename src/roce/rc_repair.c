@@ -236,9 +236,13 @@ static bool lose_again(struct ur_rqp *q, const struct resend *e, uint32_t count)
 			if (is_done(q, e, ur_psn_add(e->psn, i + n)))
 				break;
 		}
-		if (n &&
-		    !lose(q, ur_psn_add(e->psn, i), n, e->answered, e->request))
+		if (!n)
+			continue;
+		if (!lose(q, ur_psn_add(e->psn, i), n, e->answered, e->request))
 			return false;
+		if (!e->answered)
+			ur_cong_lost(q,
+				     (uint64_t)n * (q->mtu + UR_PKT_OVERHEAD));
 	}
 	return true;
 }
@@ -308,6 +312,8 @@ static void review(struct ur_rqp *q)
 	struct resend old[RESENDS_MAX];
 	uint32_t n = p->sent;
 
+	if (!n)
+		return;
 	memcpy(old, p->resends, n * sizeof(old[0]));
 	p->n -= n;
 	memmove(p->resends, &p->resends[n], p->n * sizeof(old[0]));
@@ -318,7 +324,7 @@ static void review(struct ur_rqp *q)
 
 /*
  * The PSNs from una on that are complete, of the oldest request.  A SEND or WRITE
- * that the responder only has may still be refused when its turn comes.
+ * that the responder only keeps may still be refused when it is executed.
  */
 static uint32_t complete_from_una(const struct ur_rqp *q,
 				  const struct ur_swqe *w)
@@ -357,26 +363,50 @@ static bool advance(struct ur_rqp *q)
 	return s->una != before;
 }
 
-/* After a report of the peer; `order`: all came in the order of sending. */
-static void settle(struct ur_rqp *q, bool news, bool order, uint64_t now_ns)
+/* The oldest entry that is to be sent and not done; NULL: none. */
+static struct resend *next_unsent(struct ur_rqp *q)
+{
+	struct ur_repair *p = q->req.repair;
+
+	while (p->sent < p->n) {
+		struct resend *e = &p->resends[p->sent];
+
+		while (e->count && is_done(q, e, e->psn)) {
+			e->psn = ur_psn_add(e->psn, 1);
+			e->count--;
+		}
+		if (e->count && !(e->request && has_arrived(q, e)))
+			return e;
+		memmove(e, e + 1, (--p->n - p->sent) * sizeof(*e));
+	}
+	return NULL;
+}
+
+void ur_repair_expected(struct ur_rqp *q, uint32_t psn)
+{
+	const struct ur_repair *p = q->req.repair;
+
+	if (q->req.repairing && psn == p->reached &&
+	    ur_psn_before(psn, q->req.psn) && ur_psn_set_has(&p->done, psn) &&
+	    !ur_swqe_is_answered(request_at(q, psn)))
+		ur_req_go_back(q);
+}
+
+/* After a report of the peer, with news or not. */
+static void settle(struct ur_rqp *q, bool news, uint64_t now_ns)
 {
 	struct ur_requester *s = &q->req;
 	struct ur_repair *p = s->repair;
 
-	/* A stream of responses need not look at each lost packet. */
-	if (p->sent &&
-	    (!order || ur_psn_before(p->resends[0].before, highest(p))))
-		review(q);
 	if (news) {
 		s->retry_ns = now_ns;
 		s->early_from_ns = now_ns;
 	}
 	if (advance(q))
 		ur_req_progress(q, now_ns);
-	if (s->repair->n > s->repair->sent && !s->rnr_wait)
+	if (next_unsent(q) && !s->rnr_wait)
 		ur_rqp_want_send(q);
-	if (!s->repair->done.n && !s->repair->n &&
-	    !ur_psn_before(s->una, s->repair->reached))
+	if (!p->done.n && !p->n && !ur_psn_before(s->una, p->reached))
 		s->repairing = false;
 }
 
@@ -391,7 +421,10 @@ bool ur_repair_reached(struct ur_rqp *q, uint32_t psn, uint64_t now_ns)
 	news = ur_psn_before(p->reached, psn);
 	p->reached = ur_psn_max(p->reached, psn);
 	scan_responses(q, psn);
-	settle(q, news, false, now_ns);
+	/* Within the response to one READ request there is no news. */
+	if (news)
+		review(q);
+	settle(q, news, now_ns);
 	return true;
 }
 
@@ -450,7 +483,9 @@ bool ur_repair_ranges(struct ur_rqp *q, const struct ur_in *in)
 	at = ur_psn_max(at, ur_psn_add(in->hdr.bth.psn, 1));
 	scan_requests(q, ur_psn_min(at, q->req.psn));
 	scan_expected(q);
-	settle(q, news, false, in->now_ns);
+	review(q);
+	settle(q, news, in->now_ns);
+	ur_repair_expected(q, in->hdr.bth.psn);
 	return true;
 }
 
@@ -466,13 +501,17 @@ void ur_repair_response(struct ur_rqp *q, const struct ur_swqe *w, uint32_t psn,
 			uint64_t now_ns)
 {
 	struct ur_repair *p = q->req.repair;
-	bool order = !ur_psn_before(psn, p->answered);
+	uint32_t next = ur_psn_add(psn, 1);
+	bool first = p->answered == psn;
 
-	/* Not recorded, it is requested again. */
-	(void)ur_psn_set_add(&p->done, psn, ur_psn_add(psn, 1));
-	p->answered = ur_psn_max(p->answered, ur_psn_add(psn, 1));
+	(void)ur_psn_set_add(&p->done, psn, next);
+	if (first)
+		p->answered = next;
 	p->reached = ur_psn_max(p->reached, ur_req_chunk_end(q, w, psn));
-	settle(q, true, order, now_ns);
+	/* One of a stream says nothing of what was sent again after it. */
+	if (!first || (p->sent && ur_psn_before(p->resends[0].before, next)))
+		review(q);
+	settle(q, true, now_ns);
 }
 
 /* The first n PSNs of the oldest unsent entry have left. */
@@ -516,25 +555,6 @@ static uint32_t packet_of(const struct ur_rqp *q, const struct ur_swqe *w,
 		return 1;
 	n = ur_psn_count(e->psn, ur_req_chunk_end(q, w, e->psn));
 	return e->request || e->count > n ? n : e->count;
-}
-
-/* The oldest entry that is to be sent and not done; NULL: none. */
-static struct resend *next_unsent(struct ur_rqp *q)
-{
-	struct ur_repair *p = q->req.repair;
-
-	while (p->sent < p->n) {
-		struct resend *e = &p->resends[p->sent];
-
-		while (e->count && is_done(q, e, e->psn)) {
-			e->psn = ur_psn_add(e->psn, 1);
-			e->count--;
-		}
-		if (e->count && !(e->request && has_arrived(q, e)))
-			return e;
-		memmove(e, e + 1, (--p->n - p->sent) * sizeof(*e));
-	}
-	return NULL;
 }
 
 /* The highest PSN in flight that is not done, else the oldest. */
@@ -586,6 +606,7 @@ enum ur_emit ur_repair_emit_probe(struct ur_rqp *q, struct ur_burst *t)
 	if (r == UR_EMIT_FULL || !s->probing)
 		return r;
 	s->probing = false;
+	s->rtt_sent_ns = 0;
 	q->r->cnt.probes_sent += r == UR_EMIT_OK;
 	return UR_EMIT_OK;
 }
@@ -595,6 +616,9 @@ bool ur_repair_may_probe(struct ur_rqp *q)
 {
 	struct ur_requester *s = &q->req;
 
+	/* At a limited rate answers take longer than two round trips. */
+	if (q->qp->attr.rate_limit)
+		return false;
 	if (ur_rc_is_selective(q))
 		return true;
 	return !s->probed && s->una != s->psn && s->psn == s->end &&
@@ -612,8 +636,9 @@ enum ur_emit ur_repair_emit(struct ur_rqp *q, struct ur_burst *t,
 		uint32_t n = packet_of(q, w, e);
 		enum ur_emit r = ur_req_emit_again(q, w, t, e->psn, n);
 
-		if (r == UR_EMIT_IDLE)
-			(void)ur_req_fail_if_oldest(q, w);
+		/* Its memory is gone: it fails when all before it is done. */
+		if (r == UR_EMIT_IDLE && !ur_req_fail_if_oldest(q, w))
+			ur_req_go_back(q);
 		if (r != UR_EMIT_OK)
 			return r;
 		mark_sent(q, e->request ? 1 : n);

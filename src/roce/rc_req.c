@@ -365,6 +365,16 @@ static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
 		 (s->cur == s->fresh || s->psn == w->first_psn));
 }
 
+/* Might what is sent now be too far from una to be recorded as received? */
+static bool is_far_ahead(const struct ur_rqp *q)
+{
+	const struct ur_requester *s = &q->req;
+
+	return s->repairing &&
+	       ur_psn_count(s->una, s->psn) + q->r->rd_chunk / q->mtu >
+		       UR_PSN_WINDOW;
+}
+
 /* Is there room in the windows? If not, wait in the window's list. */
 static bool window_open(struct ur_rqp *q, const struct ur_swqe *w)
 {
@@ -483,7 +493,7 @@ static struct ur_swqe *next_request(struct ur_rqp *q, uint64_t now_ns)
 		if (!ur_local_run(q, w))
 			return NULL;
 	}
-	if ((ur_swqe_is_answered(w) && rd_full(q)) ||
+	if ((ur_swqe_is_answered(w) && rd_full(q)) || is_far_ahead(q) ||
 	    !ur_rate_allows(q, now_ns) || !window_open(q, w))
 		return NULL;
 	if (s->cur == s->fresh)
@@ -636,14 +646,14 @@ enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 {
 	enum ur_emit e = UR_EMIT_IDLE;
 	struct ur_swqe *w;
-	enum ur_emit lost = UR_EMIT_OK;
+	enum ur_emit again = UR_EMIT_OK;
 	bool sent = q->req.repairing || q->req.probing;
 
 	if (q->req.probing && !q->req.rnr_wait)
-		lost = ur_repair_emit_probe(q, t);
-	if (lost == UR_EMIT_OK && q->req.repairing && !q->req.rnr_wait)
-		lost = ur_repair_emit(q, t, now_ns);
-	while (lost == UR_EMIT_OK) {
+		again = ur_repair_emit_probe(q, t);
+	if (again == UR_EMIT_OK && q->req.repairing && !q->req.rnr_wait)
+		again = ur_repair_emit(q, t, now_ns);
+	while (again == UR_EMIT_OK) {
 		/* Also after a request that did not fit into the previous
 		 * burst. */
 		sent |= emit_run(q, t, now_ns);
@@ -660,6 +670,6 @@ enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 	}
 	if (sent && ur_rqp_state(q) != UR_QPS_ERR)
 		ur_rc_timer_update(q, now_ns);
-	return e == UR_EMIT_FULL || lost == UR_EMIT_FULL ? UR_EMIT_FULL
-							 : UR_EMIT_IDLE;
+	return e == UR_EMIT_FULL || again == UR_EMIT_FULL ? UR_EMIT_FULL
+							  : UR_EMIT_IDLE;
 }

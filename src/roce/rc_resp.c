@@ -5,11 +5,15 @@
  * (fault.c); a request that passes all is executed.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "base/bytes.h"
 #include "base/guard.h"
 #include "base/guard_word.h"
 #include "roce/selective.h"
+
+/* What a requester had sent before it got an RNR NAK has arrived by then. */
+#define RNR_LOST_NS 1000000u
 
 typedef enum ur_fault (*check_fn)(struct ur_rqp *q, struct ur_in *in);
 
@@ -28,11 +32,9 @@ static enum ur_fault check_psn(struct ur_rqp *q, struct ur_in *in)
 	if (d == 0)
 		return UR_FAULT_NONE;
 	q->r->cnt.out_of_sequence++;
-	/* After an RNR NAK the requester sends all again, unless it was lost. */
-	if (ur_rc_is_selective(q) && !q->rsp.nak_sent)
+	/* After an RNR NAK the requester waits, and sends all again. */
+	if (ur_rc_is_selective(q) && in->now_ns >= q->rsp.refused_ns)
 		return UR_FAULT_AHEAD;
-	if (in->hdr.bth.selective)
-		return UR_FAULT_RNR;
 	/* One NAK per gap; the rest of the burst is dropped (9.7.5.2.8). */
 	return q->rsp.nak_sent ? UR_FAULT_DROP : UR_FAULT_PSN_SEQ;
 }
@@ -445,6 +447,7 @@ static enum ur_fault execute_atomic_write(struct ur_rqp *q, struct ur_in *in)
 static enum ur_fault execute(struct ur_rqp *q, struct ur_in *in)
 {
 	q->rsp.nak_sent = false;
+	q->rsp.refused_ns = 0;
 	switch ((enum ur_op_kind)in->hdr.op->kind) {
 	case UR_OP_SEND:
 	case UR_OP_WRITE:
@@ -522,9 +525,12 @@ static void duplicate_read(struct ur_rqp *q, const struct ur_in *in)
 	off = (uint64_t)((h->bth.psn - x->first_psn) & UR_PSN_MASK) * q->mtu;
 	if (h->rkey != x->rkey || h->va != x->va + off)
 		return;
-	if (h->bth.selective && h->dma_len <= x->len - off)
-		ur_keep_repeat(q, h->bth.psn, read_pkts(q, h->dma_len));
-	else if (h->dma_len == x->len - off)
+	if (h->bth.selective && ur_rc_is_selective(q)) {
+		/* Of what is not sent yet nothing can be lost. */
+		if (h->dma_len <= x->len - off &&
+		    (!x->active || ur_psn_before(h->bth.psn, x->next_psn)))
+			ur_keep_repeat(q, h->bth.psn, read_pkts(q, h->dma_len));
+	} else if (h->dma_len == x->len - off)
 		answer_again(q, x, h->bth.psn, true);
 }
 
@@ -589,8 +595,11 @@ static void fault(struct ur_rqp *q, struct ur_in *in, enum ur_fault f)
 		return;
 	}
 	count_fault(&q->r->cnt, f);
-	if (f == UR_FAULT_RNR)
+	if (f == UR_FAULT_RNR) {
 		syndrome |= q->qp->attr.min_rnr_timer & 0x1fu;
+		q->rsp.refused_ns = in->now_ns + ur_rnr_timer_ns(syndrome) +
+				    2 * q->path->srtt_ns + RNR_LOST_NS;
+	}
 	q->rsp.nak_sent = true;
 	ur_rc_ack_now(q, syndrome,
 		      f == UR_FAULT_INVALIDATE ? in->hdr.bth.psn : q->rsp.epsn,
@@ -625,14 +634,15 @@ static void execute_kept(struct ur_rqp *q, uint64_t now_ns)
 {
 	struct ur_kept *k;
 
-	while (ur_rqp_state(q) != UR_QPS_ERR && (k = ur_keep_next(q))) {
+	while (ur_rqp_state(q) != UR_QPS_ERR && !q->overrun &&
+	       (k = ur_keep_next(q))) {
 		struct ur_in in = { .rx = &k->rx, .now_ns = now_ns };
 
 		/* It was decoded when it came. */
 		(void)ur_hdr_decode(&in.hdr, k->rx.data, k->rx.len, &in.payload,
 				    &in.payload_len);
 		request(q, &in);
-		ur_keep_free(q, k);
+		free(k);
 	}
 	if (ur_rqp_state(q) != UR_QPS_ERR && !q->rsp.nak_sent)
 		ur_rc_ack_now(q, UR_AETH_ACK | UR_AETH_CREDITS_INVALID,

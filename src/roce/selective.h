@@ -15,8 +15,6 @@
 
 /* A packet that arrived ahead of the expected one. */
 struct ur_kept {
-	struct ur_list node; /* ur_keeper.packets, by PSN */
-	uint32_t psn;
 	struct ur_rx rx;
 	uint8_t data[];
 };
@@ -29,26 +27,28 @@ struct ur_repeat {
 
 #define UR_REPEATS_MAX 384u
 
+/* PSNs from the expected one on; the ranges of a report have 16 bits. */
+#define UR_KEPT_SPAN 16384u
+
 /* The responder's part: allocated when the first packet is missing. */
 struct ur_keeper {
-	struct ur_list packets;
-	uint64_t overflow_told; /* of ur_roce.rx_overflow */
-	uint32_t untold;	/* packets since the last report */
+	struct ur_psn_set have;
+	uint32_t bytes;
+	uint32_t unreported; /* packets since the last report */
 	uint32_t nrepeats;
 	struct ur_repeat repeats[UR_REPEATS_MAX];
+	struct ur_kept *packets[UR_KEPT_SPAN]; /* by PSN, of those in `have` */
 };
-
-/* Is a packet of q kept, or a part of a response to be repeated? */
-static inline bool ur_keeper_is_busy(const struct ur_responder *p)
-{
-	const struct ur_keeper *k = p->keeper;
-
-	return k && (!ur_list_empty(&k->packets) || k->nrepeats);
-}
 
 static inline bool ur_keeper_has_packets(const struct ur_responder *p)
 {
-	return p->keeper && !ur_list_empty(&p->keeper->packets);
+	return p->keeper && p->keeper->have.n;
+}
+
+/* Is a packet kept, or a part of a response to be repeated? */
+static inline bool ur_keeper_is_busy(const struct ur_responder *p)
+{
+	return p->keeper && (p->keeper->have.n || p->keeper->nrepeats);
 }
 
 /* The peer sends and understands selective repeat. */
@@ -57,19 +57,17 @@ static inline bool ur_rc_is_selective(const struct ur_rqp *q)
 	return q->peer == UR_PEER_URNIC && q->qp->type == UR_QPT_RC;
 }
 
-/* A request ahead of the expected one: keeps it, if there is memory. */
+/* A request ahead of the expected one: keeps it, if there is room. */
 void ur_keep_request(struct ur_rqp *q, const struct ur_in *in);
 /* The oldest kept request, if it is the expected one now; the caller frees it. */
 struct ur_kept *ur_keep_next(struct ur_rqp *q);
-void ur_keep_free(struct ur_rqp *q, struct ur_kept *k);
 /* Drops all that is kept; _end also frees the memory. */
 void ur_keep_clear(struct ur_rqp *q);
 void ur_keep_end(struct ur_rqp *q);
 
 /* The payload of an acknowledge packet with ranges; returns its length. */
 #define UR_RANGES_LEN_MAX 1024u
-uint32_t ur_keep_ranges(const struct ur_rqp *q, uint8_t *to);
-void ur_keep_told(struct ur_rqp *q); /* it was sent */
+uint32_t ur_keep_ranges(struct ur_rqp *q, uint8_t *to);
 
 /* Repeat that part of a READ response; it is dropped if too many wait. */
 void ur_keep_repeat(struct ur_rqp *q, uint32_t psn, uint32_t count);
@@ -95,6 +93,11 @@ void ur_repair_end(struct ur_rqp *q);
  * before is here or lost.  False: out of memory, so go back as without it.
  */
 bool ur_repair_reached(struct ur_rqp *q, uint32_t psn, uint64_t now_ns);
+/*
+ * The responder expects that PSN.  If it has reported to keep it, it has dropped
+ * it since, as when it was refused and the RNR NAK was lost: goes back.
+ */
+void ur_repair_expected(struct ur_rqp *q, uint32_t psn);
 /* An acknowledge packet with ranges; false: as above. */
 bool ur_repair_ranges(struct ur_rqp *q, const struct ur_in *in);
 /*
@@ -120,6 +123,7 @@ enum ur_emit ur_repair_emit_probe(struct ur_rqp *q, struct ur_burst *t);
 void ur_req_consume(struct ur_rqp *q, const struct ur_swqe *w, uint32_t n,
 		    uint32_t early);
 void ur_req_progress(struct ur_rqp *q, uint64_t now_ns);
+void ur_req_go_back(struct ur_rqp *q); /* sends everything from una on again */
 /* The window that a packet of w fills. */
 static inline uint32_t ur_swqe_price(const struct ur_rqp *q,
 				     const struct ur_swqe *w)
@@ -138,7 +142,8 @@ uint32_t ur_req_chunk_start(const struct ur_rqp *q, const struct ur_swqe *w,
 			    uint32_t psn);
 uint32_t ur_req_chunk_end(const struct ur_rqp *q, const struct ur_swqe *w,
 			  uint32_t psn);
-/* Fails the request if it is the oldest one: its memory is not accessible. */
+/* Fails the request, whose memory is not accessible, if it is the oldest one;
+ * false: it is not. */
 bool ur_req_fail_if_oldest(struct ur_rqp *q, const struct ur_swqe *w);
 
 #endif

@@ -24,7 +24,7 @@ static void get_bth(const uint8_t *p, struct ur_bth *b)
 	b->dqpn = ur_be24_at(p + 5);
 	b->ackreq = p[8] & 0x80;
 	b->urnic = p[8] & 0x10;
-	b->selective = p[8] & 0x08;
+	b->selective = (p[8] & 0x18) == 0x18;
 	b->psn = ur_be24_at(p + 9);
 }
 

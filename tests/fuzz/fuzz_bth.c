@@ -14,6 +14,8 @@ static void clear_reserved(uint8_t *header, const struct ur_hdr *h)
 {
 	header[4] &= 0xc0;
 	header[8] &= h->bth.has_ack ? 0xb8 : 0x98;
+	if (!h->bth.urnic)
+		header[8] &= 0xf0;
 	if (h->op->headers & UR_HDR_XRCETH)
 		header[UR_BTH_LEN] = 0;
 	if (h->op->headers & UR_HDR_FETH) {

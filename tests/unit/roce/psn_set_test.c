@@ -100,6 +100,15 @@ static void nothing_outside_the_window(void **state)
 	assert_false(ur_psn_set_has(&set, 99 + UR_PSN_WINDOW + 1));
 	assert_false(ur_psn_set_gap(&set, 50, 100, &gap));
 	assert_int_equal(ur_psn_set_overlap(&set, 0, 200000), 1);
+	/* Full, and what follows is not in it. */
+	assert_true(ur_psn_set_add(&set, 100, 100 + UR_PSN_WINDOW));
+	assert_false(ur_psn_set_gap(&set, 100, 100 + UR_PSN_WINDOW, &gap));
+	assert_true(ur_psn_set_gap(&set, 100, 101 + UR_PSN_WINDOW, &gap));
+	assert_int_equal(gap.from, 100 + UR_PSN_WINDOW);
+	assert_int_equal(gap.to, 101 + UR_PSN_WINDOW);
+	assert_true(ur_psn_set_gap(&set, 105 + UR_PSN_WINDOW,
+				   109 + UR_PSN_WINDOW, &gap));
+	assert_int_equal(ur_psn_count(gap.from, gap.to), 4);
 	/* All of it may be left behind. */
 	ur_psn_set_trim(&set, 100 + 3 * UR_PSN_WINDOW);
 	assert_int_equal(set.n, 0);

@@ -137,16 +137,14 @@ static void a_kept_request_may_be_refused(void **state)
 	assert_int_equal(f->out[0].h.bth.psn, RQ_PSN + 1);
 	assert_int_equal(UR_AETH_CLASS(f->out[0].h.syndrome), UR_AETH_RNR);
 	assert_false(f->out[0].h.bth.selective);
-	/* If that was lost, a probe is told again. */
+	/* Until the peer has waited, it sends what it had sent before. */
 	urnic_send(f, RQ_PSN + 2, true);
 	assert_int_equal(fix_run(f), 0);
-	struct ur_hdr h = urnic_hdr(f, UR_RC_SEND_ONLY, RQ_PSN + 2);
-
-	h.bth.selective = true;
-	peer_send(f, &h, 64);
+	/* Then it must be that the RNR NAK, or the request, was lost. */
+	f->now_ns += ur_rnr_timer_ns(f->qp.attr.min_rnr_timer) + 1 * MS;
+	urnic_send(f, RQ_PSN + 2, true);
 	assert_int_equal(fix_run(f), 1);
-	assert_int_equal(f->out[0].h.bth.psn, RQ_PSN + 1);
-	assert_int_equal(UR_AETH_CLASS(f->out[0].h.syndrome), UR_AETH_RNR);
+	expect_ranges(f, 0, RQ_PSN + 1, 1, 1, 1);
 }
 
 static void a_bad_request_fails_in_its_turn(void **state)
@@ -209,9 +207,38 @@ static void memory_is_bounded(void **state)
 		urnic_send(f, psn++, false);
 	fix_run(f);
 	expect_ranges(f, 0, RQ_PSN, 1, 2, ur_be16_at(f->out[0].payload + 6));
-	assert_in_range(ur_be16_at(f->out[0].payload + 6), 10000, 59999);
+	assert_in_range(ur_be16_at(f->out[0].payload + 6), 5000, 16000);
 	/* RESET gives it back, under the sanitizer. */
 	urnic_send(f, RQ_PSN + 1, true);
+}
+
+/* A peer that sends no request is not made to send all again by each. */
+static void one_nak_where_nothing_is_kept(void **state)
+{
+	struct fix *f = *state;
+
+	for (uint32_t i = 0; i < 5; i++)
+		urnic_send(f, RQ_PSN + 20000 + i, true);
+	assert_int_equal(fix_run(f), 1);
+	expect_aeth(f, 0, RQ_PSN, NAK(UR_NAK_PSN_SEQ));
+	assert_false(f->out[0].h.bth.selective);
+	urnic_send(f, RQ_PSN + 20000, true);
+	assert_int_equal(fix_run(f), 0);
+}
+
+/* What was not sent yet was not lost: the peer has only waited for long. */
+static void a_response_in_progress_is_not_repeated(void **state)
+{
+	struct fix *f = *state;
+	struct ur_hdr h = urnic_hdr(f, UR_RC_READ_REQUEST, RQ_PSN);
+
+	h.dma_len = 1024;
+	peer_send(f, &h, 0);
+	h.bth.selective = true;
+	peer_send(f, &h, 0);
+	assert_int_equal(fix_run(f), 4);
+	expect_out(f, 0, UR_RC_READ_RESP_FIRST, RQ_PSN);
+	expect_out(f, 3, UR_RC_READ_RESP_LAST, RQ_PSN + 3);
 }
 
 int main(void)
@@ -226,6 +253,8 @@ int main(void)
 		T(a_bad_request_fails_in_its_turn),
 		T(a_part_of_a_response_is_repeated),
 		T(memory_is_bounded),
+		T(one_nak_where_nothing_is_kept),
+		T(a_response_in_progress_is_not_repeated),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,6 +176,25 @@ static void a_refused_packet_is_sent_again(void **state)
 		expect_cqe(f, i, UR_WC_SUCCESS);
 }
 
+/* As before, but the RNR NAK is lost: it lists what it expects no more. */
+static void a_dropped_packet_is_sent_again(void **state)
+{
+	static const uint16_t all[] = { 1, 3 };
+	static const uint16_t last[] = { 1, 2 };
+	struct fix *f = *state;
+
+	in_flight(f, 4);
+	urnic_ranges(f, SQ_PSN + 1, 1, all);
+	assert_int_equal(fix_run(f), 1);
+	urnic_ranges(f, SQ_PSN + 2, 1, last);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+	assert_int_equal(fix_run(f), 3);
+	expect_out(f, 0, UR_RC_SEND_ONLY, SQ_PSN + 2);
+	urnic_aeth(f, SQ_PSN + 4, ACK);
+	for (uint32_t i = 2; i <= 4; i++)
+		expect_cqe(f, i, UR_WC_SUCCESS);
+}
+
 static void a_lost_response_is_requested_again(void **state)
 {
 	struct fix *f = *state;
@@ -282,6 +301,7 @@ int main(void)
 		T(the_last_packet_is_probed_for),
 		T(others_are_probed_once),
 		T(a_refused_packet_is_sent_again),
+		T(a_dropped_packet_is_sent_again),
 		T(a_lost_response_is_requested_again),
 		T(a_lost_request_is_sent_again_whole),
 		T(after_a_timeout_all_is_sent_again),

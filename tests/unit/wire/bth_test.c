@@ -282,6 +282,7 @@ static void encode_and_decode_random(void **state)
 		h.bth.pad = 0;
 		if (!ur_opcode_get(h.bth.opcode))
 			continue;
+		h.bth.selective &= h.bth.urnic;
 		h.bth.has_ack &=
 			h.bth.urnic &&
 			ur_op_may_piggyback(ur_opcode_get(h.bth.opcode));
