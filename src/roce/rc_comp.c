@@ -105,12 +105,13 @@ void ur_req_progress(struct ur_rqp *q, uint64_t now_ns)
 	 * more, after twice the time: slow responses are no reason to repeat
 	 * everything.
 	 */
-	if (s->early && ur_psn_diff(s->una, s->recover) >= 0)
+	if (ur_psn_diff(s->una, s->recover) >= 0) {
 		s->early = 0;
+		s->probed = false;
+	}
 	s->retry_ns = now_ns;
 	s->early_from_ns = now_ns;
 	s->rewound = false;
-	s->probed = false;
 	if (s->rtt_sent_ns && ur_psn_diff(s->una, s->rtt_psn) > 0) {
 		ur_cong_rtt(q->path, now_ns - s->rtt_sent_ns);
 		s->rtt_sent_ns = 0;
@@ -486,10 +487,9 @@ static void early_repair(struct ur_rqp *q, bool over, uint64_t now_ns)
 	struct ur_requester *s = &q->req;
 	bool probe = !over && ur_repair_may_probe(q);
 
-	if (!probe || ur_rc_is_selective(q)) {
+	s->recover = s->end;
+	if (!probe || ur_rc_is_selective(q))
 		s->early++;
-		s->recover = s->end;
-	}
 	if (probe) {
 		s->probing = true;
 		s->probed = true;
