@@ -31,7 +31,6 @@
 #include "wire/bth.h"
 #include "wire/icrc.h"
 
-#define UR_SLOT_SHIFT	 14u
 #define UR_QP_INDEX_MASK ((1u << UR_SLOT_SHIFT) - 1u)
 #define UR_GRH_LEN	 40u
 #define UR_UD_MTU	 4096u
