@@ -127,6 +127,4 @@ int ur_ipc_encode(const struct ur_ipc_msg *msg, void *buf, size_t cap);
 int ur_ipc_decode(struct ur_ipc_msg *msg, const void *buf, size_t len,
 		  unsigned int nfds);
 
-const char *ur_ipc_type_name(enum ur_ipc_type type);
-
 #endif

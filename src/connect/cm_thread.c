@@ -46,7 +46,6 @@ static bool is_own_thread(const struct ur_cmt *t)
 
 static void wake(struct ur_cmt *t)
 {
-
 	if (t->sleep_until_ns == 0 || t->woken)
 		return;
 	t->woken = true;

@@ -4,7 +4,7 @@
  * checksum. So the headers of the last packet that passed all checks are
  * cached, and a packet with the same headers needs only those fields checked.
  * Any other packet takes the slow path, which also counts errors. A destination
- * that was ours stays ours, since a ready address is never given up.
+ * that was ours stays ours: no address is given up.
  */
 #include "net/internal.h"
 

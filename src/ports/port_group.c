@@ -15,14 +15,13 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/sys.h"
+#include "core/types.h"
 #include "ports/ring.h"
 
 #define INBOX_BYTES (2u << 20)
 #define BURST	    64
 #define NO_SLOT	    UINT32_MAX
-/* A slot is the upper bits of the numbers of its queue pairs. */
-#define QPN_BITS    14
-#define QPN_MASK    (0xffffffu << QPN_BITS & 0xffffffu)
+#define QPN_MASK    (0xffffffu << UR_SLOT_SHIFT & 0xffffffu)
 
 struct inbox {
 	_Atomic uint32_t slot; /* its owner's; NO_SLOT: free */
@@ -216,7 +215,7 @@ static int sit(struct ur_port_group *g, struct ur_port *port, uint32_t slot,
 		return err;
 	g->ports[facts.queue] = port;
 	*s = (struct ur_port_seat){ g, port, slot, facts.queue };
-	ur_port_steer(port, slot << QPN_BITS, QPN_MASK);
+	ur_port_steer(port, slot << UR_SLOT_SHIFT, QPN_MASK);
 	return 0;
 }
 
@@ -311,7 +310,7 @@ void ur_port_seat_leave(struct ur_port_seat *s)
 	struct ur_port_group *g = s->group;
 
 	pthread_mutex_lock(&groups_lock);
-	ur_port_unsteer(s->port, s->slot << QPN_BITS, QPN_MASK);
+	ur_port_unsteer(s->port, s->slot << UR_SLOT_SHIFT, QPN_MASK);
 	inbox_close(&g->inboxes[s->index]);
 	g->ports[s->index] = NULL;
 	if (is_empty(g))

@@ -311,8 +311,9 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 	root = ur_container_of(shared, struct urv_dm, shared);
 	dm = urv_object_new(c, calloc(1, sizeof(*dm)), NULL, 0, &own);
 	if (!dm) {
+		rc = -errno;
 		urv_dm_put(root);
-		return NULL;
+		return urv_null(rc);
 	}
 	dm->root = root;
 	publish(dm, context);

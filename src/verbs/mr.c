@@ -311,8 +311,9 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 	root = ur_container_of(shared, struct urv_mr, shared);
 	mr = urv_object_new(c, calloc(1, sizeof(*mr)), NULL, 0, &own);
 	if (!mr) {
+		rc = -errno;
 		urv_mr_put(root);
-		return NULL;
+		return urv_null(rc);
 	}
 	mr->root = root;
 	mr->ibv.context = pd->context;

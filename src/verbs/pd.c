@@ -117,8 +117,9 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 	root = ur_container_of(shared, struct urv_pd, shared);
 	pd = urv_object_new(c, calloc(1, sizeof(*pd)), NULL, 0, &own);
 	if (!pd) {
+		rc = -errno;
 		urv_pd_put(root);
-		return NULL;
+		return urv_null(rc);
 	}
 	pd->root = root;
 	pd->ibv.context = context;

@@ -12,12 +12,11 @@ US4, PEER4, US6, PEER6 = "10.0.0.1", "10.0.0.2", "fd00::1", "fd00::2"
 ARP, IP, IP6, VLAN = 0x0806, 0x0800, 0x86dd, 0x8100
 ICMP, IGMP, UDP, ICMP6 = 1, 2, 17, 58
 
-# The first byte: a tag, a host beside us, early use, probes, gateways.
-TAGGED, HOST, EARLY, PROBES, GATEWAYS = 1, 2, 4, 8, 128
+# The first byte: a tag, checksums of UDP on IPv4, probes, gateways.
+TAGGED, SUMS, PROBES, GATEWAYS = 1, 4, 8, 128
 LATER = bytes([4, 255])           # a quarter of a second
 SEND, SEND6 = bytes([0x40, 7, 2]), bytes([0x41, 7, 2])
 LINK_UP = bytes([0xc4])
-JOIN, JOIN6 = bytes([0xc2, 0x81, 1]), bytes([0xc3, 0x81, 1])
 
 CAPTURES = ("rc_pingpong", "rc_pingpong_v6", "ib_read_bw_loss", "mckey",
             "rping_v6", "ud_pingpong", "cm_good")
@@ -78,7 +77,7 @@ def udp(port=4791, size=16):
 
 
 def neighbours4():
-    return (bytes([HOST | EARLY | PROBES]) + LATER + SEND
+    return (bytes([SUMS | PROBES]) + LATER + SEND
             + step(arp(2, PEER4, US4, dst=OURS)) + SEND
             + step(arp(1, PEER4, US4)) + step(arp(1, PEER4, PEER4))
             + step(arp(1, PEER4, US4, src=b"\2\0\0\0\0\3")) + LATER * 8
@@ -90,7 +89,7 @@ def neighbours6():
     node, option = bytes.fromhex("3333ff000001"), bytes([1, 1]) + PEER
     target = bytes([2, 1]) + PEER
     group = "ff02::1:ff00:1"
-    return (bytes([HOST | EARLY | PROBES]) + LATER + SEND6
+    return (bytes([SUMS | PROBES]) + LATER + SEND6
             + step(icmp6(136, 0, b"\x60\0\0\0" + packed(PEER6) + target))
             + SEND6
             + step(icmp6(135, 0, bytes(4) + packed(US6) + option, dst=group,
@@ -119,7 +118,7 @@ def errors():
 def groups():
     alert = bytes([ICMP6, 0, 5, 2, 0, 0, 1, 0])
     query = b"\x11\x64" + csum(b"\x11\x64" + bytes(6)) + bytes(4)
-    return (bytes([HOST]) + LATER + JOIN + JOIN6 + LATER * 5
+    return (bytes([0]) + LATER * 6
             + step(ip4(IGMP, query, dst="224.0.0.1",
                        mac=bytes.fromhex("01005e000001")))
             + step(icmp6(130, 0, struct.pack(">HH", 1000, 0) + bytes(16),
@@ -127,14 +126,14 @@ def groups():
                          mac=bytes.fromhex("333300000001")))
             + step(ip4(UDP, udp(), dst="239.1.0.1",
                        mac=bytes.fromhex("01005e010001")))
-            + LATER * 5 + bytes([0xc2, 0x81, 0]) + LATER)
+            + LATER * 5)
 
 
 def tagged():
     def tag(frame):
         return step(frame[:12] + struct.pack(">HH", VLAN, 5) + frame[12:])
 
-    return (bytes([TAGGED | HOST]) + LATER + SEND
+    return (bytes([TAGGED]) + LATER + SEND
             + tag(arp(2, PEER4, US4, dst=OURS)) + tag(ip4(UDP, udp()))
             + step(ip4(UDP, udp())) + LATER)
 
@@ -175,7 +174,7 @@ def conversation(frames):
         at = addresses(frame)
         if at and frame[at[0]:at[0] + at[2]] not in hosts:
             hosts.append(frame[at[0]:at[0] + at[2]])
-    out = bytes([HOST]) + LATER + SEND + SEND6
+    out = bytes([0]) + LATER + SEND + SEND6
     for host in hosts[:2]:
         heard = [f for f in (seen_by(f, host) for f in frames) if f]
         out += b"".join(step(f) for f in heard[:FRAMES]) + LATER

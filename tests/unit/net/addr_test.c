@@ -129,6 +129,25 @@ static void test_taken_v4(void **state)
 	assert_int_equal(stk_drain(s), 1);
 }
 
+static void test_taken_v6(void **state)
+{
+	static const uint8_t all[6] = { 0x33, 0x33, 0, 0, 0, 1 };
+	struct stk *s = *state;
+	uint8_t f[128];
+
+	s->cfg.probes = 3;
+	s->cfg.naddrs = 2;
+	stk_start(s);
+	stk_run(s, 1);
+	stk_drain(s);
+	stk_in(s, f,
+	       mk_nd(f, all, "fd00::1", "ff02::1", 136, 0x20000000, "fd00::1",
+		     mac_thief));
+	assert_int_equal(stk_count(s)->addr_conflict, 1);
+	assert_int_equal(stk_events(s, UR_NET_ADDR_DUPLICATE), 1);
+	assert_true(ur_own_find(s->net, ip("fd00::1")) != NULL);
+}
+
 static int create(const struct ur_net_config *c)
 {
 	struct ur_net *net;
@@ -207,6 +226,7 @@ int main(void)
 		T(test_probes_v4),
 		T(test_probes_v6),
 		T(test_taken_v4),
+		T(test_taken_v6),
 		T(test_defended),
 		T(test_links_that_cannot_be),
 		T(test_addresses_that_cannot_be),
