@@ -3,14 +3,18 @@
  * Pairs of processes that pass a message of 8 bytes to and fro and sleep in
  * the kernel until it comes, all pairs at the same time:
  *
- *     sleep_pairs -t SECONDS [-s PAIRS,...] [-m tcp|DEVICE]
+ *     sleep_pairs -t SECONDS [-s PAIRS,...] [-m tcp|DEVICE|tcp,epoll|DEVICE,epoll]
  *
- * DEVICE: RC SENDs, under `urnic run`.  Prints the messages a second of all
+ * DEVICE: RC SENDs, under `urnic run`.  epoll: asleep in epoll_wait(2) instead of
+ * recv(2) or ibv_get_cq_event().  Prints the messages a second of all
  * pairs and the CPU time per message of both sides, with all their threads.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -48,7 +52,8 @@ struct end {
 	unsigned int sent;
 	unsigned int got; /* receives completed and not yet taken */
 	bool armed;
-	int fd; /* of TCP */
+	int fd;	 /* of TCP */
+	int set; /* epoll's; -1: none */
 };
 
 /* open: before the other side is known; join: afterwards. */
@@ -62,9 +67,38 @@ struct transport {
 static struct options o = { .seconds = 0.25, .mode = "tcp" };
 static struct field *field;
 
+static bool by_epoll;
+
 static void do_nothing(struct end *e)
 {
 	(void)e;
+}
+
+static void watch(struct end *e, int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	e->set = -1;
+	if (!by_epoll)
+		return;
+	e->set = epoll_create1(EPOLL_CLOEXEC);
+	if (e->set < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) ||
+	    epoll_ctl(e->set, EPOLL_CTL_ADD, fd, &ev))
+		die("epoll");
+}
+
+/* Returns at once without epoll. */
+static void sleep_until_ready(const struct end *e)
+{
+	struct epoll_event ev;
+
+	if (e->set >= 0 && epoll_wait(e->set, &ev, 1, -1) != 1)
+		die("epoll_wait");
+}
+
+static void tcp_open(struct end *e)
+{
+	watch(e, e->fd);
 }
 
 static void tcp_give(struct end *e)
@@ -79,11 +113,12 @@ static void tcp_take(struct end *e)
 {
 	char message[SIZE];
 
+	sleep_until_ready(e);
 	if (recv(e->fd, message, SIZE, MSG_WAITALL) != SIZE)
 		die("recv");
 }
 
-static const struct transport tcp = { do_nothing, do_nothing, tcp_give,
+static const struct transport tcp = { tcp_open, do_nothing, tcp_give,
 				      tcp_take };
 
 static void verbs_open(struct end *e)
@@ -94,6 +129,7 @@ static void verbs_open(struct end *e)
 	rc_need(pd, "ibv_alloc_pd");
 	e->channel = ibv_create_comp_channel(context);
 	rc_need(e->channel, "ibv_create_comp_channel");
+	watch(e, e->channel->fd);
 	e->cq = ibv_create_cq(context, 2 * DEPTH, NULL, e->channel, 0);
 	rc_need(e->cq, "ibv_create_cq");
 	e->mr = ibv_reg_mr(pd, private_bytes(SIZE), SIZE,
@@ -147,19 +183,30 @@ static bool poll_one(struct end *e)
 	return n > 0;
 }
 
-/* Arms the completion queue, or sleeps if it is armed already. */
-static void arm_or_sleep(struct end *e)
+/* The descriptor may be ready without an event, if it does not block. */
+static void take_event(struct end *e)
 {
 	struct ibv_cq *cq;
 	void *context;
 
+	for (;;) {
+		sleep_until_ready(e);
+		if (!ibv_get_cq_event(e->channel, &cq, &context))
+			break;
+		if (!by_epoll || errno != EAGAIN)
+			die("ibv_get_cq_event");
+	}
+	ibv_ack_cq_events(cq, 1);
+}
+
+/* Arms the completion queue, or sleeps if it is armed already. */
+static void arm_or_sleep(struct end *e)
+{
 	if (!e->armed) {
 		if (ibv_req_notify_cq(e->cq, 0))
 			die("ibv_req_notify_cq");
 	} else {
-		if (ibv_get_cq_event(e->channel, &cq, &context))
-			die("ibv_get_cq_event");
-		ibv_ack_cq_events(cq, 1);
+		take_event(e);
 	}
 	e->armed = !e->armed;
 }
@@ -300,10 +347,27 @@ static void turn(const struct transport *t, unsigned int n)
 		end_receiver(pid[i]);
 }
 
+/* Cuts ",epoll" off the mode. */
+static void read_mode(void)
+{
+	static char mode[LINE];
+	char *end;
+
+	snprintf(mode, sizeof(mode), "%s", o.mode);
+	end = strchr(mode, ',');
+	if (end && strcmp(end, ",epoll") != 0)
+		die("mode");
+	by_epoll = end;
+	if (end)
+		*end = '\0';
+	o.mode = mode;
+}
+
 int main(int argc, char **argv)
 {
 	parse_sizes(&o, "1,32");
 	options(&o, argc, argv);
+	read_mode();
 	for (unsigned int i = 0; i < o.n_sizes; i++)
 		if (o.sizes[i] < 1 || o.sizes[i] > MAX_PAIRS)
 			die("pairs");

@@ -248,6 +248,8 @@ def sleeping():
                             z.fio(s, stack, size, depth), True)
     for stack in z.STACKS:
         yield Probe(s, f'{stack.who} pairs', z.pairs(s, stack))
+        yield Probe(s, f'{stack.who} epoll pairs',
+                    z.pairs(s, stack, epoll=True))
 
 
 def lossy(s):

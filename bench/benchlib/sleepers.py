@@ -104,7 +104,11 @@ ROWS = (*latency_rows(), *redis_rows(),
         Row('iperf3', 'iperf3 bw', PIECE, (1, 2)),
         *fio_rows(),
         Row(f'{PAIRS} pairs, messages', 'pair messages', 8, (1, 2), PAIRS),
-        Row('CPU time per message', 'message cpu', 8, (1.2, 0.6)))
+        Row('CPU time per message', 'message cpu', 8, (1.2, 0.6)),
+        Row(f'{PAIRS} pairs in epoll, messages', 'epoll pair messages', 8,
+            (1, 2), PAIRS),
+        Row('CPU time per message in epoll', 'epoll message cpu', 8,
+            (1.2, 0.6)))
 
 
 def tcp_pingpong(scene, size):
@@ -253,19 +257,22 @@ def fio(scene, stack, size, depth):
     return take
 
 
-def pairs(scene, stack):
-    """Messages of all pairs, and the CPU time of both sides per message."""
+def pairs(scene, stack, epoll=False):
+    """Messages of all pairs, and the CPU time of both sides per message;
+    asleep in a blocking call, or in epoll."""
+    op = 'epoll ' * epoll
+
     def take(world):
-        mode = stack.device if stack.rdma else 'tcp'
+        mode = (stack.device if stack.rdma else 'tcp') + ',epoll' * epoll
         argv = stack.program(world, world.own('sleep_pairs'), '-t',
                              world.seconds, '-m', mode, '-s', f'1,{PAIRS}')
-        found = world.json(f'{scene.name}/{stack.who} pairs',
+        found = world.json(f'{scene.name}/{stack.who} {op}pairs',
                            world.place(scene.place).a, argv,
                            {**scene.env, **stack.env})
         one, many = found['1'], found[str(PAIRS)]
-        return {cell(scene.name, stack.who, 'message cpu', 8): one['cpu_us'],
-                cell(scene.name, stack.who, 'pair messages', 8, PAIRS):
-                many['per_s'] / 1e3,
-                cell(scene.name, stack.who, 'message cpu', 8, PAIRS):
-                many['cpu_us']}
+        return {cell(scene.name, stack.who, op + name, 8, n): value
+                for name, n, value in (
+                    ('message cpu', 1, one['cpu_us']),
+                    ('pair messages', PAIRS, many['per_s'] / 1e3),
+                    ('message cpu', PAIRS, many['cpu_us']))}
     return take
