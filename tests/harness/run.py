@@ -35,6 +35,7 @@ GROUPS = {
     'rdmacm': 'apps.rdmacm',
     'rsocket': 'apps.rsocket',
     'demos': 'apps.demos',
+    'libfabric': 'apps.libfabric',
     'progs': 'life.progs',
     'life': 'life.life',
     'raw': 'netns.raw',
