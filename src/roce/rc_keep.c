@@ -9,9 +9,10 @@
 #include "base/bytes.h"
 #include "roce/selective.h"
 
-/* A urnic has up to 1 MiB in flight, and sends on while a gap is repaired. */
-#define KEPT_BYTES_OF_QP   (2u << 20)
-#define KEPT_BYTES_OF_LANE (16u << 20)
+/* Of packets behind all others; what fills gaps before them may take as much
+ * again, since without it nothing that is kept could ever be executed. */
+#define KEPT_BYTES_OF_QP   (4u << 20)
+#define KEPT_BYTES_OF_LANE (32u << 20)
 /* A report of our full buffer concerns losses of this time. */
 #define OVERFLOW_NS	   1000000u
 /* Until this many are reported, the peer's window stays smaller by them. */
@@ -61,6 +62,16 @@ static void drop_before(struct ur_rqp *q, uint32_t end)
 	ur_psn_set_trim(&p->have, end);
 }
 
+static bool has_room(const struct ur_rqp *q, uint32_t psn, uint32_t size)
+{
+	const struct ur_keeper *p = q->rsp.keeper;
+	bool fills = p->have.n && ur_psn_before(psn, p->have.high);
+
+	return ur_psn_count(q->rsp.epsn, psn) < UR_KEPT_SPAN &&
+	       p->bytes + size <= KEPT_BYTES_OF_QP * (fills ? 2 : 1) &&
+	       q->r->kept_bytes + size <= KEPT_BYTES_OF_LANE;
+}
+
 static bool insert(struct ur_rqp *q, const struct ur_in *in)
 {
 	uint32_t psn = in->hdr.bth.psn, len = in->rx->len;
@@ -77,9 +88,7 @@ static bool insert(struct ur_rqp *q, const struct ur_in *in)
 		ur_psn_set_start(&p->have, q->rsp.epsn);
 	if (ur_psn_set_has(&p->have, psn))
 		return true;
-	if (ur_psn_count(q->rsp.epsn, psn) >= UR_KEPT_SPAN ||
-	    p->bytes + size > KEPT_BYTES_OF_QP ||
-	    q->r->kept_bytes + size > KEPT_BYTES_OF_LANE)
+	if (!has_room(q, psn, size))
 		return false;
 	k = malloc(size);
 	if (!k)

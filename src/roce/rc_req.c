@@ -365,14 +365,21 @@ static bool may_start(const struct ur_rqp *q, const struct ur_swqe *w)
 		 (s->cur == s->fresh || s->psn == w->first_psn));
 }
 
-/* Might what is sent now be too far from una to be recorded as received? */
-static bool is_far_ahead(const struct ur_rqp *q)
+/*
+ * While a gap is repaired, might what is sent now be too far from una: for the
+ * record of what has arrived, or for the responder to keep it (rc_keep.c)?
+ */
+static bool is_far_ahead(const struct ur_rqp *q, const struct ur_swqe *w)
 {
 	const struct ur_requester *s = &q->req;
+	uint32_t n = ur_psn_count(s->una, s->psn);
 
-	return s->repairing &&
-	       ur_psn_count(s->una, s->psn) + q->r->rd_chunk / q->mtu >
-		       UR_PSN_WINDOW;
+	if (!s->repairing)
+		return false;
+	if (ur_swqe_is_answered(w))
+		return n + q->r->rd_chunk / q->mtu > UR_PSN_WINDOW;
+	return n >= UR_KEPT_SPAN - 1 ||
+	       (uint64_t)n * ur_swqe_price(q, w) > UR_AHEAD_BYTES;
 }
 
 /* Is there room in the windows? If not, wait in the window's list. */
@@ -493,7 +500,7 @@ static struct ur_swqe *next_request(struct ur_rqp *q, uint64_t now_ns)
 		if (!ur_local_run(q, w))
 			return NULL;
 	}
-	if ((ur_swqe_is_answered(w) && rd_full(q)) || is_far_ahead(q) ||
+	if ((ur_swqe_is_answered(w) && rd_full(q)) || is_far_ahead(q, w) ||
 	    !ur_rate_allows(q, now_ns) || !window_open(q, w))
 		return NULL;
 	if (s->cur == s->fresh)

@@ -28,7 +28,10 @@ struct ur_repeat {
 #define UR_REPEATS_MAX 384u
 
 /* PSNs from the expected one on; the ranges of a report have 16 bits. */
-#define UR_KEPT_SPAN 16384u
+#define UR_KEPT_SPAN   16384u
+/* How much more than one window a requester sends while a gap is repaired: three
+ * round trips of a full window of 1 MiB, within what a responder keeps. */
+#define UR_AHEAD_BYTES (3u << 20)
 
 /* The responder's part: allocated when the first packet is missing. */
 struct ur_keeper {
