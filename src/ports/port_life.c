@@ -58,8 +58,8 @@ static void on_event(void *arg, const struct ur_net_event *ev)
 	static const char *const text[UR_NET_EVENT_KINDS] = {
 		[UR_NET_ADDR_DUPLICATE] = "another host has an address of ours",
 		[UR_NET_NEIGH_CLAIM] =
-			"another host claims the address of a live neighbour: "
-			"ignored",
+			("another host claims the address of a live neighbour: "
+			 "ignored"),
 		[UR_NET_NEIGH_MOVED] = "a neighbour has another address now",
 	};
 	const uint8_t *a = ev->addr, *m = ev->mac_new;
