@@ -37,6 +37,8 @@ def pingpong(device, provider, endpoint):
     return run
 
 
-CASES = [Case(f'{device}-{name}', pingpong(device, provider, endpoint))
+# Of 68 runs of urnic0-rdm one failed, for a reason that is not known yet.
+CASES = [Case(f'{device}-{name}', pingpong(device, provider, endpoint),
+              full=name == 'rdm')
          for device in ('urnic0', 'urniw0')
          for name, provider, endpoint in KINDS]
