@@ -354,13 +354,16 @@ static void check_odp(void)
 	munmap(p, PAGE);
 }
 
+/* Far from where the kernel puts new mappings: a hole there stays one. */
+#define FAR_AWAY ((void *)(UINT64_C(1) << 45))
+
 /* The peer READs what is not mapped any more from `hole` on. */
 static enum ibv_wc_status read_gone(size_t len, size_t hole)
 {
 	enum ibv_wc_status status;
 	struct ibv_mr *into, *gone;
 	struct vt_loop l;
-	uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
+	uint8_t *p = mmap(FAR_AWAY, len, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	VT_TRUE(p != MAP_FAILED);
