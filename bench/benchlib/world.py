@@ -31,7 +31,7 @@ class Missing(Exception):
 
 
 class LossyPlace(Place):
-    """Two namespaces whose link carries real packets and loses some of IP."""
+    """Two namespaces and a link of real packets that loses some of IP."""
 
     def __init__(self, kind):
         super().__init__('veth1500')

@@ -268,7 +268,7 @@ static void nak(struct ur_rqp *q, const struct ur_in *in)
 	}
 	/* A NAK acknowledges everything before its PSN. */
 	advance(q, in->hdr.bth.psn, in->now_ns);
-	/* A urnic may have told before that it has what it refuses now. */
+	/* A urnic may have reported before that it keeps what it refuses now. */
 	if (UR_AETH_CLASS(in->hdr.syndrome) == UR_AETH_RNR &&
 	    (q->req.una == in->hdr.bth.psn || q->req.repairing))
 		rnr_nak(q, value, in->now_ns);

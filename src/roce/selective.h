@@ -145,8 +145,8 @@ uint32_t ur_req_chunk_start(const struct ur_rqp *q, const struct ur_swqe *w,
 			    uint32_t psn);
 uint32_t ur_req_chunk_end(const struct ur_rqp *q, const struct ur_swqe *w,
 			  uint32_t psn);
-/* Fails the request, whose memory is not accessible, if it is the oldest one;
- * false: it is not. */
+/* The memory of w is not accessible: fails w if it is the oldest request; false:
+ * it is not. */
 bool ur_req_fail_if_oldest(struct ur_rqp *q, const struct ur_swqe *w);
 
 #endif
