@@ -5,7 +5,7 @@
 #include <sys/types.h>
 
 /*
- * Remove a few of the directories net-N of base, which is ours alone, whose
+ * Remove a few of the directories net-N of base, which is ours alone, if their
  * network namespaces are gone: no process is in them, nothing is mounted that
  * holds them, and N is not `own`.  Nothing is removed where that cannot be
  * told: by a process that does not see all processes that may have used them
