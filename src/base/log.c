@@ -27,14 +27,24 @@ static const char *const level_name[] = {
 	[UR_LOG_TRACE] = "trace",
 };
 
+int ur_log_level_of(const char *name)
+{
+	for (int i = UR_LOG_ERROR; i <= UR_LOG_TRACE; i++) {
+		if (!strcmp(name, level_name[i]))
+			return i;
+	}
+	return -1;
+}
+
 static void read_environment(void)
 {
 	const char *level = secure_getenv("URNIC_LOG");
 	const char *file = secure_getenv("URNIC_LOG_FILE");
 
-	for (int i = UR_LOG_ERROR; level && i <= UR_LOG_TRACE; i++)
-		if (!strcmp(level, level_name[i]))
-			ur_log_level = i;
+	int n = level ? ur_log_level_of(level) : -1;
+
+	if (n >= 0)
+		ur_log_level = n;
 	if (file) {
 		int fd = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
 			      0666);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "config/environment.h"
 
 void ur_config_default(struct ur_config *c)
 {
@@ -108,6 +109,7 @@ static void load(void)
 		ur_err("%s", why);
 		return;
 	}
+	ur_environment_warn(&the_config);
 	bind_to_ports(&the_config);
 	usable = true;
 }

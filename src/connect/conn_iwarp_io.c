@@ -24,7 +24,7 @@ struct ur_mpa_config iw_mpa_config(const struct ur_cm_param *param, uint8_t rev)
 	struct ur_mpa_config cfg = ur_mpa_config_default();
 	const char *crc = getenv("URNIC_MPA_CRC");
 
-	if (crc && *crc == '0')
+	if (crc && !strcmp(crc, "0"))
 		cfg.crc = false;
 	cfg.rev = rev;
 	cfg.ird = param ? param->responder_resources : UR_IW_MAX_IRD;

@@ -29,7 +29,7 @@ static uint32_t lanes_wanted(void)
 	const char *s = getenv("URNIC_LANES");
 	long n = s ? strtol(s, NULL, 10) : 1;
 
-	return n < 1 ? 1 : n > (long)UR_MAX_LANES ? UR_MAX_LANES : (uint32_t)n;
+	return n < 1 || n > (long)UR_MAX_LANES ? 1 : (uint32_t)n;
 }
 
 /*

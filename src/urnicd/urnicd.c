@@ -42,9 +42,10 @@ static const char usage[] =
 static uint64_t idle_ns(void)
 {
 	const char *env = getenv("URNIC_IDLE");
-	long s = env && *env ? strtol(env, NULL, 10) : IDLE_DEFAULT_S;
+	char *end = NULL;
+	long s = env ? strtol(env, &end, 10) : IDLE_DEFAULT_S;
 
-	if (s < 0 || s > IDLE_MAX_S)
+	if (env && (end == env || *end || s < 0 || s > IDLE_MAX_S))
 		s = IDLE_DEFAULT_S;
 	return (uint64_t)s * 1000 * UR_MS;
 }

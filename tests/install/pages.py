@@ -102,6 +102,10 @@ def in_readme(text):
 
 def check_environment(source):
     code, code_secure = read_by_code(source)
+    known = set(re.findall(r'"(URNIC\w+)"',
+                           read(source, 'src/config/environment.c')))
+    same('variables', ({n for n in code if n.startswith('URNIC')}, 'the code'),
+         (known, 'config/environment.c'))
     if not {'URNIC_SHM', 'RS_INLINE'} <= code:
         sys.exit(f'pages: the search is broken, it has found {code}')
     manual, manual_secure = in_manual(read(source, 'docs/man/urnic.7'))
