@@ -55,6 +55,7 @@
 #define UR_BATCH_WINDOW_NS    10000u
 /* The helper sends a batch this long after it was posted. */
 #define UR_BATCH_LATE_NS      40000u
+#define UR_QUICK_POLLS	      4u
 /* More packets than the buffer of a socket holds. */
 #define UR_SOCKET_PACKETS     16384u
 /* An estimate, for times that need not be exact. */
@@ -80,13 +81,14 @@ struct ur_member {
 	uint8_t gid[16];
 };
 
-/*
- * What differs between protocols; all under the lane's lock.  Calls for each
- * message have one predictable branch for RoCE instead (ur_lane_kick()).
- */
+/* What differs between protocols; all under the lane's lock. */
 struct ur_lane_ops {
 	const char *name;
 	uint32_t qp_types; /* bit ur_qp_type */
+	/* Requests of reliable QPs complete by an acknowledgement, else when they
+	 * leave. */
+	bool acknowledged;
+	uint32_t batch_bytes; /* the most that posts gather */
 	int (*open)(struct ur_lane *l);
 	void (*close)(struct ur_lane *l);
 	/* The child after fork(): close our descriptors. */
@@ -107,12 +109,24 @@ struct ur_lane_ops {
 			    void *arg);
 
 	void (*kick)(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns);
-	void (*send)(struct ur_lane *l, uint64_t now_ns);
+	/* True: packets have left. */
+	bool (*send)(struct ur_lane *l, uint64_t now_ns);
+	/*
+	 * Reads what peers have sent, then serves doorbells, expires timers and
+	 * sends.  Returns the number of packets and descriptors (iWARP: of reads).
+	 */
 	int (*step)(struct ur_lane *l, uint64_t now_ns);
-	/* A step that only looks where something is likely to come, and sets
-	 * the lane's now_ns if something has.  -EAGAIN: do a whole step.  NULL:
-	 * there is no such place. */
-	int (*quick_poll)(struct ur_lane *l);
+	/*
+	 * A poll that only looks where something is likely to come: a program that
+	 * waits for a message polls until it is there, and is delayed by half of
+	 * what an empty poll costs.  True: nothing came.  False: do a whole step;
+	 * *now is set if it is known.  NULL: there is no such place.
+	 */
+	bool (*quick_poll)(struct ur_lane *l, uint64_t *now);
+	/* What watches the link has changed; or NULL. */
+	void (*watched)(struct ur_lane *l);
+	/* Does a peer wait for work that no thread is sure to do?  Or NULL. */
+	bool (*stalled)(const struct ur_lane *l);
 	uint64_t (*deadline)(const struct ur_lane *l);
 	int (*wait_fd)(const struct ur_lane *l);
 
@@ -214,7 +228,7 @@ struct ur_lane {
 	uint32_t
 		link_wait_packets; /* read while a descriptor waits for the link */
 	uint32_t link_wait_empty; /* empty reads meanwhile, in a row */
-	uint64_t link_ns;	  /* when a poll last read the link */
+	uint64_t link_ns;	  /* when a step last read the link */
 	/* When the thread that watches the link wakes by itself; 0: it is awake. */
 	uint64_t sleep_until_ns;
 
@@ -286,20 +300,28 @@ static inline struct ur_lane *ur_adapter_next_lane(struct ur_adapter *a,
 /* The lane of RoCE with the slot of that queue pair; NULL: another process'. */
 struct ur_lane *ur_adapter_lane_of(const struct ur_adapter *a, uint32_t qpn);
 
-/* A direct call for RoCE, since the indirect one costs it more. */
 static inline void ur_lane_kick(struct ur_lane *l, struct ur_qp *qp,
 				uint64_t now_ns)
 {
-	if (__builtin_expect(l->roce != NULL, 1))
-		ur_roce_kick(l->roce, qp, now_ns);
-	else
-		l->ops->kick(l, qp, now_ns);
+	l->ops->kick(l, qp, now_ns);
 }
 
-static inline uint64_t ur_lane_deadline(const struct ur_lane *l)
+static inline int ur_lane_step(struct ur_lane *l, uint64_t now_ns)
 {
-	return __builtin_expect(l->roce != NULL, 1) ? ur_roce_deadline(l->roce)
-						    : l->ops->deadline(l);
+	return l->ops->step(l, now_ns);
+}
+
+/* Of polls that are quick, one in UR_QUICK_POLLS does a whole step, which reads
+ * the clock, expires timers and sends. */
+static inline bool ur_lane_full_poll_is_due(struct ur_lane *l)
+{
+	return ++l->quick_polls % UR_QUICK_POLLS == 0;
+}
+
+static inline bool ur_cq_is_armed(const struct ur_cq *cq)
+{
+	return cq && atomic_load_explicit(&cq->armed, memory_order_relaxed) !=
+			     UR_CQ_IDLE;
 }
 
 /* process.c */
@@ -363,13 +385,6 @@ void ur_lane_leave_all(struct ur_lane *l, struct ur_qp *qp);
 void ur_lane_drain(struct ur_lane *l, uint64_t now_ns); /* doorbells */
 /* Sends what there is; true: packets have left. */
 bool ur_lane_send(struct ur_lane *l, uint64_t now_ns);
-/*
- * Reads shared memory and the link, then serves doorbells, expires timers and
- * sends.  While shared memory brings descriptors, most steps leave the link out.
- * Returns the number of descriptors and packets (iWARP: of reads).
- */
-int ur_lane_step(struct ur_lane *l, uint64_t now_ns);
-
 /* Counts a poll.  True: the lane is driven by polling from now on, call
  * ur_lane_hand_over(). */
 bool ur_lane_note_poll(struct ur_lane *l, uint64_t now);

@@ -51,8 +51,8 @@ static bool serve_doorbell(struct ur_lane *l)
 void ur_lane_set_watch(struct ur_lane *l, enum ur_watch watch)
 {
 	l->watch = watch;
-	if (l->roce)
-		ur_roce_answers_late(l->roce, watch == UR_WATCH_WAITER);
+	if (l->ops->watched)
+		l->ops->watched(l);
 }
 
 void ur_lane_unlock(struct ur_lane *l)
@@ -61,7 +61,7 @@ void ur_lane_unlock(struct ur_lane *l)
 		bool late = (l->watch != UR_WATCH_TICK &&
 			     ur_helper_is_late(l, UR_TICK_NS)) ||
 			    ur_helper_leaves_posts(l) ||
-			    (l->roce && ur_shm_stalled(l->roce));
+			    (l->ops->stalled && l->ops->stalled(l));
 
 		ur_latch_unlock(&l->lock);
 		if (late)

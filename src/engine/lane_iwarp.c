@@ -26,6 +26,8 @@
 #include "engine/report.h"
 
 #define READS_PER_STEP	     8u
+/* TCP takes this in one call, and loses nothing. */
+#define BATCH_BYTES	     262144u
 #define STARVED_CHECK_MIN_NS 50000u
 #define STARVED_CHECK_MAX_NS 10000000u
 #define STARVED_MAX_NS	     10000000000u
@@ -156,14 +158,17 @@ void ur_iw_serve(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
 	follow_action(k, ur_iwarp_link_action(qp), now_ns);
 }
 
-static void iw_send(struct ur_lane *l, uint64_t now_ns)
+static bool iw_send(struct ur_lane *l, uint64_t now_ns)
 {
 	struct ur_qp *qp;
+	bool sent = false;
 
 	while ((qp = ur_iwarp_next(l->iw->w))) {
 		ur_iw_serve(l, qp, now_ns);
 		l->activity_ns = now_ns;
+		sent = true;
 	}
+	return sent;
 }
 
 static void iw_kick(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
@@ -300,26 +305,26 @@ static int iw_step(struct ur_lane *l, uint64_t now_ns)
 }
 
 /* One read of the hot connection (engine/tcp), without the clock. */
-static int iw_quick_poll(struct ur_lane *l)
+static bool iw_quick_poll(struct ur_lane *l, uint64_t *now)
 {
 	struct ur_iw_lane *iw = l->iw;
 	struct ur_tcp_conn *c;
 	struct ur_iw_link *k;
 
-	if (iw->starved_check_ns != UR_NEVER)
-		return -EAGAIN;
+	if (ur_lane_full_poll_is_due(l) || iw->starved_check_ns != UR_NEVER)
+		return false;
 	c = ur_tcp_hot(&iw->tcp);
 	if (!c)
-		return -EAGAIN;
+		return false;
 	k = ur_container_of(c, struct ur_iw_link, tcp);
 	if (k->state != UR_IW_OPEN)
-		return -EAGAIN;
+		return false;
 	iw->now_ns = 0;
 	if (!read_conn(iw, k))
-		return 0;
-	l->now_ns = iw->now_ns;
-	respond(l, 1, l->now_ns);
-	return 1;
+		return true;
+	*now = iw->now_ns ? iw->now_ns : ur_clock_ns();
+	respond(l, 1, *now);
+	return false;
 }
 
 static uint64_t iw_deadline(const struct ur_lane *l)
@@ -444,6 +449,7 @@ static void iw_report(struct ur_lane *l, struct json_object *o)
 
 const struct ur_lane_ops ur_lane_iwarp = {
 	.name = "iwarp",
+	.batch_bytes = BATCH_BYTES,
 	.qp_types = 1u << UR_QPT_RC,
 	.open = iw_open,
 	.close = iw_close,

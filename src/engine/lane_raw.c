@@ -17,6 +17,7 @@
 #define RETRY_SEND_NS	     50000u
 #define ROUNDS_PER_SEND	     64u
 #define FULL_TRIES	     20u
+#define BATCH_BYTES	     262144u
 #define STARVED_CHECK_MIN_NS 20000u
 #define STARVED_CHECK_MAX_NS 5000000u
 
@@ -140,11 +141,12 @@ static int give_up(struct ur_raw_lane *rl, uint32_t done, int err)
 }
 
 /* Each queue pair in turn, a batch at a time. */
-static void raw_send(struct ur_lane *l, uint64_t now_ns)
+static bool raw_send(struct ur_lane *l, uint64_t now_ns)
 {
 	struct ur_raw_lane *rl = l->raw;
 	struct ur_qp *qp;
 	uint32_t rounds = 0;
+	bool sent = false;
 
 	l->retry_ns = UR_NEVER;
 	while ((qp = ur_raw_next(rl->raw, now_ns))) {
@@ -161,11 +163,13 @@ static void raw_send(struct ur_lane *l, uint64_t now_ns)
 			    now_ns);
 		if (done)
 			l->activity_ns = now_ns;
+		sent = sent || done;
 		if (err == -EAGAIN || ++rounds == ROUNDS_PER_SEND) {
 			l->retry_ns = now_ns + RETRY_SEND_NS;
 			break;
 		}
 	}
+	return sent;
 }
 
 static void raw_kick(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
@@ -325,6 +329,7 @@ static void raw_report(struct ur_lane *l, struct json_object *o)
 
 const struct ur_lane_ops ur_lane_raw = {
 	.name = "raw",
+	.batch_bytes = BATCH_BYTES,
 	.qp_types = 1u << UR_QPT_RAW_PACKET,
 	.open = raw_open,
 	.close = raw_close,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A lane of RoCE: a slot of urnicd's port with its socket, and the protocol.
- * What it does for each message is in progress.c.
+ * What it does for each message is in roce_io.c.
  */
 #include <errno.h>
 #include <json-c/json.h>
@@ -15,6 +15,7 @@
 #include "engine/internal.h"
 #include "engine/port.h"
 #include "engine/report.h"
+#include "engine/roce_io.h"
 #include "engine/shm_peers.h"
 #include "ports/port.h"
 #include "shm/shm.h"
@@ -22,6 +23,7 @@
 
 /* How long to send requests of a queue pair that is being destroyed. */
 #define DETACH_SEND_NS 1000000000u
+#define BATCH_BYTES    32768u
 
 /* Slot and link; on failure nothing is kept. */
 static int open_link(struct ur_lane *l)
@@ -264,6 +266,25 @@ static int roce_mcast(struct ur_lane *l, struct ur_qp *qp,
 	return attach ? ur_lane_join(l, qp, gid) : ur_lane_leave(l, qp, gid);
 }
 
+static void roce_watched(struct ur_lane *l)
+{
+	ur_roce_answers_late(l->roce, l->watch == UR_WATCH_WAITER);
+	if (l->watch == UR_WATCH_TICK) {
+		ur_shm_polled(l->roce);
+		l->shm_polled = true;
+	}
+}
+
+static bool roce_stalled(const struct ur_lane *l)
+{
+	return ur_shm_stalled(l->roce);
+}
+
+static uint64_t roce_deadline(const struct ur_lane *l)
+{
+	return ur_roce_deadline(l->roce);
+}
+
 static int roce_wait_fd(const struct ur_lane *l)
 {
 	return l->link->ops->wait_fd(l->link);
@@ -354,6 +375,8 @@ static void roce_report(struct ur_lane *l, struct json_object *o)
 
 const struct ur_lane_ops ur_lane_roce = {
 	.name = "roce",
+	.acknowledged = true,
+	.batch_bytes = BATCH_BYTES,
 	.qp_types = 1u << UR_QPT_RC | 1u << UR_QPT_UC | 1u << UR_QPT_UD |
 		    1u << UR_QPT_XRC_SEND | 1u << UR_QPT_XRC_RECV,
 	.open = roce_open,
@@ -365,6 +388,13 @@ const struct ur_lane_ops ur_lane_roce = {
 	.query = roce_query,
 	.mcast = roce_mcast,
 	.for_each_qp = roce_for_each_qp,
+	.kick = ur_roce_io_kick,
+	.send = ur_roce_io_send,
+	.step = ur_roce_io_step,
+	.quick_poll = ur_roce_io_quick_poll,
+	.watched = roce_watched,
+	.stalled = roce_stalled,
+	.deadline = roce_deadline,
 	.wait_fd = roce_wait_fd,
 	.settle = roce_settle,
 	.drop_held = roce_drop_held,

@@ -15,15 +15,11 @@
  */
 #include <errno.h>
 #include <sched.h>
-#include <string.h>
 
-#include "base/log.h"
 #include "base/sys.h"
-#include "engine/hooks.h"
 #include "engine/internal.h"
+#include "engine/roce_io.h"
 #include "engine/shm_peers.h"
-#include "ports/port.h"
-#include "shm/shm.h"
 
 #define BATCH_MAX	  64u /* a burst */
 /* If the last batch had at least BATCH_EXPECTED requests and left at most
@@ -41,9 +37,6 @@
 /* Other threads are still in sched_yield() and can take a message, so none waits
  * for a nap to end. */
 #define NAP_NS		  500000u
-#define BATCH_MAX_BYTES	  32768u
-/* The same where there is no RoCE: TCP takes it in one call and loses nothing. */
-#define BATCH_MAX_STREAM  262144u
 /* With more outstanding on a queue pair, latency no longer matters: batch. */
 #define BATCH_BEHIND	  16u
 /* A batch of this size leaves with its first signaled request, if more than half
@@ -51,52 +44,11 @@
 #define BATCH_SIGNALED	  8u
 /* Posts in a row, without a poll or a pause between them. */
 #define BURST_MIN	  64u
-#define BURSTS_PER_SEND	  256u
 #define SKIP_POLLS	  64u
 #define READS_PER_POLL	  16u
-#define QUICK_POLLS	  4u /* one in so many polls does more */
-/* After a read of BURST_BYTES or more, read again: at most BURSTS_AT_ONCE reads. */
-#define BURST_BYTES	  16384u
-#define BURSTS_AT_ONCE	  4
-#define RETRY_SEND_NS	  100000u
-#define LATE_NS		  100000u
-#define READS_PER_TIMER	  64u
-/*
- * After shared memory brought something, the next SHM_HOT polls read only that.
- * Every SHM_WORK polls and descriptors they read the clock, and every
- * SHM_LINK_NS the link.
- */
-#define SHM_HOT		  4096u
-#define SHM_WORK	  128u
-#define SHM_LINK_NS	  8000u
-/* Posts between two checks of peers' requests (ur_shm_share()). */
-#define SHARE_EVERY	  16u
-/* While steps find descriptors, every SHM_STEPS-th also reads the link. */
-#define SHM_STEPS	  8u
 /* After so many empty reads of a link that urnicd serves, yield to urnicd. */
 #define YIELD_READS_MIN	  8u
 #define YIELD_READS_MAX	  128u
-
-static void on_packet(void *arg, const struct ur_rx *rx)
-{
-	struct ur_lane *l = arg;
-
-	if (l->now_ns == 0)
-		l->now_ns = ur_clock_ns();
-	l->read_bytes += rx->len;
-	if (__builtin_expect(l->serves_qp1, 0) && ur_cm_hook_input(rx))
-		return;
-	l->accepted |= ur_roce_input(l->roce, rx, l->now_ns);
-}
-
-static void kick(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
-{
-	if (l->roce && ur_roce_leaves_wire(qp)) {
-		ur_roce_flush_acks(l->roce, now_ns);
-		ur_lane_send(l, now_ns);
-	}
-	ur_lane_kick(l, qp, now_ns);
-}
 
 void ur_lane_drain(struct ur_lane *l, uint64_t now_ns)
 {
@@ -107,176 +59,18 @@ void ur_lane_drain(struct ur_lane *l, uint64_t now_ns)
 	for (qp = ur_doorbell_take(&l->doorbell); qp; qp = next) {
 		next = ur_doorbell_next(qp);
 		ur_doorbell_seen(qp);
-		kick(l, qp, now_ns);
+		ur_lane_kick(l, qp, now_ns);
 	}
 }
 
-/* What the link cannot take now is kept and goes first the next time; what it
- * cannot send at all is lost, and the protocol finds that out. */
 bool ur_lane_send(struct ur_lane *l, uint64_t now_ns)
 {
-	struct ur_burst *t = &l->burst;
-	uint32_t n;
-
 	if (l->batched)
 		l->last_batch = l->batched;
 	l->batched = 0;
 	l->batched_bytes = 0;
 	l->batched_signaled = false;
-	if (!l->roce) {
-		l->ops->send(l, now_ns);
-		return false;
-	}
-	l->retry_ns = UR_NEVER;
-	for (n = 0; l->held || ur_roce_output(l->roce, t, now_ns); n++) {
-		int err = n < BURSTS_PER_SEND ? l->link->ops->send(l->link, t)
-					      : -EAGAIN;
-
-		l->held = err == -EAGAIN;
-		if (l->held) {
-			l->retry_ns = now_ns + RETRY_SEND_NS;
-			break;
-		}
-		if (err)
-			ur_debug("lane %u: burst of %u x %u bytes: %s", l->id,
-				 t->npkts, t->pkt_len, strerror(-err));
-	}
-	if (n)
-		l->activity_ns = now_ns;
-	return n;
-}
-
-/*
- * A timer this late means that no thread could run (the process was stopped,
- * the machine was busy).  The answer may be in the socket, so read that first;
- * but not for ever, or a flood of packets would stop the timers.  dry: no packet
- * was read just now, so expire at once.
- */
-static void expire(struct ur_lane *l, bool dry, uint64_t now_ns)
-{
-	uint64_t due = ur_roce_deadline(l->roce);
-
-	if (due > now_ns)
-		return;
-	if (!dry && now_ns - due > LATE_NS &&
-	    ++l->timer_waits < READS_PER_TIMER)
-		return;
-	l->timer_waits = 0;
-	ur_roce_expire(l->roce, now_ns);
-}
-
-/*
- * A ring descriptor marked BEHIND waits until all packets sent before it were
- * read: the link was empty, or as many packets came as a socket buffer holds.  A
- * DPDK port reads the host's sockets once in UR_PORT_HOST_EVERY reads, so there
- * so many in a row must be empty.
- */
-static void note_dry(struct ur_lane *l, int n)
-{
-	uint32_t looks = l->adapter->dev.spec.port ? UR_PORT_HOST_EVERY : 1;
-
-	l->link_wait_packets += (uint32_t)n;
-	l->link_wait_empty = n ? 0 : l->link_wait_empty + 1;
-	if (l->link_wait_empty < looks &&
-	    l->link_wait_packets < UR_SOCKET_PACKETS)
-		return;
-	l->link_wait_empty = 0;
-	l->link_wait_packets = 0;
-	ur_shm_link_empty(l->roce);
-}
-
-/*
- * An acknowledgement costs the receiver a third of a burst, so several large
- * bursts are read before one is sent.  Bursts of small packets are read one at a
- * time: together they were 11 % slower.
- */
-static int read_link(struct ur_lane *l)
-{
-	int n = 0;
-
-	for (int i = 0; i < BURSTS_AT_ONCE; i++) {
-		l->read_bytes = 0;
-		n += l->link->ops->recv(l->link, on_packet, l);
-		if (l->read_bytes < BURST_BYTES)
-			break;
-	}
-	return n;
-}
-
-static int receive(struct ur_lane *l)
-{
-	int n;
-
-	l->now_ns = 0;
-	if (l->link_dry && !ur_shm_waits_link(l->roce))
-		return 0;
-	l->accepted = false;
-	n = read_link(l);
-	/* A QP took a packet: polls read the link again, until shared memory
-	 * brings something. */
-	if (l->accepted)
-		l->shm_hot = 0;
-	if (l->link->served)
-		l->empty_reads = n ? 0 : l->empty_reads + 1;
-	if (ur_shm_waits_link(l->roce))
-		note_dry(l, n);
-	return n;
-}
-
-/* Reads descriptors from shared memory; returns their number. */
-static int receive_shm(struct ur_lane *l, uint64_t now_ns)
-{
-	int n;
-
-	if (!ur_shm_any(l->roce))
-		return 0;
-	n = ur_shm_poll(l->roce, now_ns);
-	if (n)
-		l->shm_hot = SHM_HOT;
-	else
-		ur_shm_flush_acks(l->roce);
-	return n;
-}
-
-/* After n packets or descriptors were read: doorbells, timers, sending.  Returns
- * the time, read again if anything was sent. */
-static uint64_t respond(struct ur_lane *l, int n, uint64_t now_ns)
-{
-	uint64_t done_ns;
-
-	if (l->now_ns)
-		now_ns = l->now_ns;
-	if (n)
-		l->activity_ns = now_ns;
-	ur_lane_drain(l, now_ns);
-	expire(l, n == 0, now_ns);
-	if (!ur_lane_send(l, now_ns) || n == 0)
-		return now_ns;
-	done_ns = ur_clock_ns();
-	ur_roce_replies_sent(l->roce, now_ns, done_ns);
-	return done_ns;
-}
-
-int ur_lane_step(struct ur_lane *l, uint64_t now_ns)
-{
-	int n;
-
-	if (!l->roce)
-		return l->ops->step(l, now_ns);
-	n = receive_shm(l, now_ns);
-	/* Reading the link is a system call: not in each step. */
-	if (n == 0 || ++l->shm_steps % SHM_STEPS == 0)
-		n += receive(l);
-	else
-		l->now_ns = 0;
-	respond(l, n, now_ns);
-	return n;
-}
-
-static bool is_armed(const struct ur_cq *cq)
-{
-	return cq && atomic_load_explicit(&cq->armed, memory_order_relaxed) !=
-			     UR_CQ_IDLE;
+	return l->ops->send(l, now_ns);
 }
 
 /*
@@ -322,7 +116,7 @@ static bool will_be_flushed(const struct ur_lane *l, const struct ur_qp *qp,
 {
 	if (l->watch == UR_WATCH_TICK)
 		return true;
-	return l->roce && ur_qp_type_reliable(qp->type) &&
+	return l->ops->acknowledged && ur_qp_type_reliable(qp->type) &&
 	       (l->post_streak >= BURST_MIN || outstanding > BATCH_BEHIND);
 }
 
@@ -364,14 +158,14 @@ static bool may_batch(struct ur_lane *l, const struct ur_qp *qp)
 		return false;
 	/* Reliable requests are outstanding until answered; others complete
 	 * as they leave, those of iWARP as well. */
-	if (tail == head || (l->roce && ur_qp_type_reliable(qp->type) &&
-			     !ur_roce_is_under_way(qp)))
+	if (tail == head ||
+	    (l->ops->acknowledged && ur_qp_type_reliable(qp->type) &&
+	     !ur_roce_is_under_way(qp)))
 		return false;
 	w = ur_sq_slot(&qp->sq, tail - 1);
 	l->batched_bytes += w->length;
 	return ++l->batched < BATCH_MAX &&
-	       l->batched_bytes <
-		       (l->roce ? BATCH_MAX_BYTES : BATCH_MAX_STREAM) &&
+	       l->batched_bytes < l->ops->batch_bytes &&
 	       !is_waited_for(l, qp, w, tail - head);
 }
 
@@ -393,56 +187,6 @@ static void note_activity(struct ur_lane *l, uint64_t now)
 	}
 	if (now > l->app_ns)
 		l->app_ns = now;
-}
-
-/*
- * While the application polls, the time of its last post or poll is precise
- * enough for timers, but not for completions that are stamped with it.
- */
-static uint64_t coarse_now(const struct ur_lane *l)
-{
-	return l->watch == UR_WATCH_TICK &&
-			       !atomic_load_explicit(&l->stamps,
-						     memory_order_relaxed)
-		       ? l->app_ns
-		       : ur_clock_ns();
-}
-
-/*
- * May completions of qp use an old time?  Yes, if no CQ stamps them and the send
- * CQ is not armed.  If another thread arms it at this instant, a moderated event
- * may come too early.
- */
-static bool needs_no_time(const struct ur_lane *l, const struct ur_qp *qp)
-{
-	return !atomic_load_explicit(&l->stamps, memory_order_relaxed) &&
-	       !is_armed(qp->send_cq);
-}
-
-/*
- * Through shared memory, without building a burst.  True: done, and the lane is
- * unlocked.  False: there is more to do, and the lane is still locked.
- */
-static bool kick_shm(struct ur_lane *l, struct ur_qp *qp)
-{
-	bool direct = (needs_no_time(l, qp) && ur_shm_kick_direct(qp)) ||
-		      ur_shm_kick_small(qp);
-	bool share;
-
-	if (!direct) {
-		ur_roce_kick(l->roce, qp, coarse_now(l));
-		ur_shm_signal(l->roce);
-	}
-	if (!qp->on_shm || ur_doorbell_is_set(&l->doorbell))
-		return false;
-	share = ++l->shm_posts % SHARE_EVERY == 0;
-	if (direct)
-		ur_lane_unlock_same(l);
-	else
-		ur_lane_unlock(l);
-	if (share)
-		ur_shm_share(l->adapter);
-	return true;
 }
 
 static void flush(struct ur_lane *l, uint64_t now)
@@ -484,7 +228,8 @@ static bool note_taken(struct ur_lane *l, struct ur_qp *qp, uint64_t now)
 	uint64_t last = l->taken_ns;
 	uint32_t head;
 
-	if (!cq || cq->ignore_overrun || is_armed(cq) || is_armed(qp->recv_cq))
+	if (!cq || cq->ignore_overrun || ur_cq_is_armed(cq) ||
+	    ur_cq_is_armed(qp->recv_cq))
 		return false;
 	head = atomic_load_explicit(&cq->head, memory_order_relaxed);
 	if (head == qp->sends_taken)
@@ -503,12 +248,12 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 	if (atomic_load_explicit(&l->dead, memory_order_relaxed))
 		return;
 	if (ur_latch_try(&l->lock)) {
-		if (qp->on_shm && kick_shm(l, qp))
+		if (qp->on_shm && ur_roce_io_post_shm(l, qp))
 			return;
 		if (l->batched && batch_more(l, qp))
 			return;
 		now = ur_clock_ns();
-		kick(l, qp, now);
+		ur_lane_kick(l, qp, now);
 	} else {
 		if (!ur_lane_ring(l, qp))
 			return;
@@ -532,9 +277,6 @@ bool ur_lane_note_poll(struct ur_lane *l, uint64_t now)
 	if (l->watch == UR_WATCH_TICK || now < l->streak_ns + l->streak_need_ns)
 		return false;
 	ur_lane_set_watch(l, UR_WATCH_TICK);
-	if (l->roce)
-		ur_shm_polled(l->roce);
-	l->shm_polled = true;
 	l->tick_since_ns = now;
 	return true;
 }
@@ -592,73 +334,8 @@ static void missed(struct ur_lane *l, struct ur_cq *cq)
 /* The application polls, and the lane has nothing unsent. */
 static bool may_quick_poll(struct ur_lane *l)
 {
-	return l->watch == UR_WATCH_TICK && (l->roce || l->ops->quick_poll) &&
-	       !l->held && !l->batched && !ur_doorbell_is_set(&l->doorbell);
-}
-
-/*
- * While messages come through shared memory, most polls look only there:
- * reading the clock or the link costs more than the message.  False: this poll
- * has to do more.
- */
-static bool quick_poll_shm(struct ur_lane *l)
-{
-	uint64_t now;
-	int n;
-
-	l->shm_hot--;
-	if (ur_shm_waits_link(l->roce)) {
-		l->link_ns = 0;
-		return false;
-	}
-	l->shm_polls++;
-	if (!ur_shm_pending(l->roce)) {
-		ur_shm_idle(l->roce);
-		return ++l->shm_work < SHM_WORK;
-	}
-	now = coarse_now(l);
-	n = receive_shm(l, now);
-	if (n)
-		l->activity_ns = now;
-	if (!ur_roce_is_quiet(l->roce))
-		ur_lane_send(l, now);
-	l->shm_work += (uint32_t)n + 1;
-	return l->shm_work < SHM_WORK;
-}
-
-/* Timers and sending only.  False: it is time to read the link as well. */
-static bool poll_without_link(struct ur_lane *l, uint64_t now)
-{
-	l->shm_work = 0;
-	if (now - l->link_ns > (uint64_t)SHM_LINK_NS * l->timescale)
-		return false;
-	expire(l, true, now);
-	ur_lane_send(l, now);
-	return true;
-}
-
-/*
- * A program that waits for a message polls until it is there, and is delayed by
- * half of what an empty poll costs.  So most polls only read the link, and one
- * in QUICK_POLLS reads the clock, expires timers and sends.  True: nothing came.
- * False: do a full poll; *now is set if it is known.
- */
-static bool quick_poll(struct ur_lane *l, uint64_t *now)
-{
-	int n;
-
-	if (++l->quick_polls % QUICK_POLLS == 0)
-		return false;
-	n = l->roce ? receive(l) : l->ops->quick_poll(l);
-	if (n == 0)
-		return true;
-	if (n == -EAGAIN)
-		return false;
-	*now = l->now_ns ? l->now_ns : ur_clock_ns();
-	/* Our own work is no gap between polls. */
-	if (l->roce)
-		*now = respond(l, n, *now);
-	return false;
+	return l->watch == UR_WATCH_TICK && l->ops->quick_poll && !l->held &&
+	       !l->batched && !ur_doorbell_is_set(&l->doorbell);
 }
 
 /*
@@ -706,7 +383,7 @@ static void end_poll(struct ur_lane *l, bool wake)
 static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 {
 	uint64_t now = 0;
-	bool wake, quick;
+	bool wake;
 
 	/* Armed for any entry: the helper or a waiting thread does the work.
 	 * Were the entry pushed and polled here, the event would later find an
@@ -723,25 +400,19 @@ static bool poll_lane(struct ur_lane *l, struct ur_cq *cq)
 		&l->polls,
 		atomic_load_explicit(&l->polls, memory_order_relaxed) + 1,
 		memory_order_relaxed);
-	quick = may_quick_poll(l);
-	if (quick && (l->shm_hot ? quick_poll_shm(l) : quick_poll(l, &now))) {
+	if (may_quick_poll(l) && l->ops->quick_poll(l, &now)) {
 		end_poll(l, false);
 		return false;
 	}
 	if (!now)
 		now = ur_clock_ns();
 	wake = ur_lane_note_poll(l, now);
-	if (quick && l->shm_hot && poll_without_link(l, now)) {
-		end_poll(l, false);
-		return true;
-	}
-	l->link_ns = now;
 	/* First poll after a wait (wait.c) that ended with an empty link: do
 	 * not read it again. */
 	l->link_dry = l->left_dry && ur_lane_earliest(l) > now;
 	l->left_dry = false;
 	for (uint32_t i = 0; i < READS_PER_POLL && ur_cq_is_empty(cq); i++) {
-		if (!ur_lane_step(l, now))
+		if (!l->ops->step(l, now))
 			break;
 		/* Our own work is no gap between polls. */
 		now = ur_clock_ns();

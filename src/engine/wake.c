@@ -80,7 +80,7 @@ static uint64_t batch_due(const struct ur_lane *l)
 uint64_t ur_lane_earliest(const struct ur_lane *l)
 {
 	uint64_t at = ur_moderator_deadline(&l->adapter->moderator);
-	uint64_t own = ur_lane_deadline(l);
+	uint64_t own = l->ops->deadline(l);
 
 	if (own < at)
 		at = own;
