@@ -200,7 +200,6 @@ struct ur_lane {
 	uint64_t no_batch_until_ns;
 	uint64_t batch_window_ns; /* how long after a burst posts are batched */
 	uint32_t batched;	  /* requests */
-	uint32_t post_streak;	  /* posts since the last poll or pause */
 
 	/* Polling application threads, and the helper. */
 	enum ur_watch watch; /* what the helper does when it wakes up */

@@ -6,8 +6,7 @@
  *
  * Batching (docs/decisions/0003).  A post sends at once, unless (1) the last
  * burst left within the batching window, (2) requests are outstanding, and (3)
- * the application polls, has posted BURST_MIN in a row or has more than
- * BATCH_BEHIND outstanding.  The batch leaves when it has BATCH_MAX requests or
+ * the application polls or has more than BATCH_BEHIND of them outstanding.  The batch leaves when it has BATCH_MAX requests or
  * BATCH_MAX_BYTES, at the first post after the window, or at the next poll or
  * arm.  Failing that, the helper sends it after UR_BATCH_LATE_NS.  If the
  * application polled before, the helper sends it at a tick, and no batches are
@@ -21,34 +20,28 @@
 #include "engine/roce_io.h"
 #include "engine/shm_peers.h"
 
-#define BATCH_MAX	  64u /* a burst */
-/* If the last batch had at least BATCH_EXPECTED requests and left at most
- * BATCH_GAP_WINDOWS windows ago, the next post opens a window. */
-#define BATCH_EXPECTED	  8u
-#define BATCH_GAP_WINDOWS 10u
-#define MISSES_PER_YIELD  32u
+#define BATCH_MAX	 64u /* a burst */
+#define MISSES_PER_YIELD 32u
 /*
  * If this many threads are in sched_yield() for one queue, cores are short, and
  * further ones nap.  With two cores, 32 pollers and a sender in the same process,
  * 16 messages at a time, this raised 208,000 messages/s to 448,000 (medians of
  * 5; through sockets 173,000 to 344,000); one at a time, 25,000 to 46,000.
  */
-#define YIELDERS	  4u
+#define YIELDERS	 4u
 /* Other threads are still in sched_yield() and can take a message, so none waits
  * for a nap to end. */
-#define NAP_NS		  500000u
+#define NAP_NS		 500000u
 /* With more outstanding on a queue pair, latency no longer matters: batch. */
-#define BATCH_BEHIND	  16u
+#define BATCH_BEHIND	 16u
 /* A batch of this size leaves with its first signaled request, if more than half
  * of the send queue is outstanding (is_waited_for()). */
-#define BATCH_SIGNALED	  8u
-/* Posts in a row, without a poll or a pause between them. */
-#define BURST_MIN	  64u
-#define SKIP_POLLS	  64u
-#define READS_PER_POLL	  16u
+#define BATCH_SIGNALED	 8u
+#define SKIP_POLLS	 64u
+#define READS_PER_POLL	 16u
 /* After so many empty reads of a link that urnicd serves, yield to urnicd. */
-#define YIELD_READS_MIN	  8u
-#define YIELD_READS_MAX	  128u
+#define YIELD_READS_MIN	 8u
+#define YIELD_READS_MAX	 128u
 
 void ur_lane_drain(struct ur_lane *l, uint64_t now_ns)
 {
@@ -117,30 +110,17 @@ static bool will_be_flushed(const struct ur_lane *l, const struct ur_qp *qp,
 	if (l->watch == UR_WATCH_TICK)
 		return true;
 	return l->ops->acknowledged && ur_qp_type_reliable(qp->type) &&
-	       (l->post_streak >= BURST_MIN || outstanding > BATCH_BEHIND);
+	       outstanding > BATCH_BEHIND;
 }
 
-/*
- * Did the last burst leave, or the first waiting request come, within the
- * batching window?  A program that takes many completions at once posts as many
- * again.  So after a large batch its next post opens a new window.
- */
-static bool in_batch_window(struct ur_lane *l)
+static bool in_batch_window(const struct ur_lane *l)
 {
-	uint64_t now = ur_ticks(),
-		 window = l->batch_window_ns * UR_TICKS_PER_NS;
-
-	if (now - l->flush_ticks <= window)
-		return true;
-	if (l->batched || l->last_batch < BATCH_EXPECTED ||
-	    now - l->flush_ticks > BATCH_GAP_WINDOWS * window)
-		return false;
-	l->flush_ticks = now;
-	return true;
+	return ur_ticks() - l->flush_ticks <=
+	       l->batch_window_ns * UR_TICKS_PER_NS;
 }
 
 /*
- * Counts the post.  May the requests just posted on qp wait?  The newest one
+ * May the requests just posted on qp wait?  The newest one
  * decides.  Its slot is stable: it is not complete (tail is beyond head).
  */
 static bool may_batch(struct ur_lane *l, const struct ur_qp *qp)
@@ -151,7 +131,6 @@ static bool may_batch(struct ur_lane *l, const struct ur_qp *qp)
 		atomic_load_explicit(&qp->sq.head, memory_order_relaxed);
 	const struct ur_swqe *w;
 
-	l->post_streak++;
 	if (!will_be_flushed(l, qp, tail - head) || l->held ||
 	    !in_batch_window(l) || awaits_event(l, qp->send_cq) ||
 	    awaits_event(l, qp->recv_cq))
@@ -183,7 +162,6 @@ static void note_activity(struct ur_lane *l, uint64_t now)
 	if (now > last &&
 	    now - last > (uint64_t)UR_POLL_GAP_NS * l->poll_timescale) {
 		l->streak_ns = now;
-		l->post_streak = 0;
 	}
 	if (now > l->app_ns)
 		l->app_ns = now;
@@ -273,7 +251,6 @@ void ur_adapter_doorbell(struct ur_qp *qp)
 bool ur_lane_note_poll(struct ur_lane *l, uint64_t now)
 {
 	note_activity(l, now);
-	l->post_streak = 0;
 	if (l->watch == UR_WATCH_TICK || now < l->streak_ns + l->streak_need_ns)
 		return false;
 	ur_lane_set_watch(l, UR_WATCH_TICK);

@@ -84,19 +84,6 @@ static void test_batch_has_a_limit(void **state)
 	assert_int_equal(most, 63);
 }
 
-/* Posts without polling; true if some were batched. */
-static bool burst(struct pair *p, uint8_t v, uint32_t n)
-{
-	struct ur_lane *l = p->qa.lane;
-	bool waited = false;
-
-	for (uint32_t k = 0; k < n; k++) {
-		pair_write_byte(p, v);
-		waited |= batched(l) > 0;
-	}
-	return waited;
-}
-
 /* Are all posts answered, without polling? */
 static bool all_done(struct pair *p, uint64_t within_ns)
 {
@@ -107,51 +94,6 @@ static bool all_done(struct pair *p, uint64_t within_ns)
 	       ur_adapter_now() < end)
 		sched_yield();
 	return atomic_load(&sq->head) == atomic_load(&sq->tail);
-}
-
-/* As burst(), but with too few outstanding to be batched for that alone. */
-static bool spread_burst(struct pair *p, uint8_t v, uint32_t n)
-{
-	bool waited = false;
-
-	for (uint32_t k = 0; k < n; k += 15) {
-		waited |= burst(p, v, 15);
-		assert_true(all_done(p, SECOND / 5));
-	}
-	return waited;
-}
-
-/*
- * Many posts in a row are batched although the application does not poll and
- * the helper watches the link; the last batch leaves as well.
- */
-static void test_posts_in_a_row_are_batched(void **state)
-{
-	struct pair *p = *state;
-	struct ur_lane *l = p->qa.lane;
-	uint32_t scale = l->poll_timescale; /* all tests share the lane */
-	bool waited = false;
-
-	for (uint8_t i = 1; i < 60 && !waited; i++) {
-		pair_wait_until_asleep(p);
-		set_window_ns(l, SECOND);
-		ur_lane_lock(l);
-		l->poll_timescale = UR_TIMESCALE_MAX * UR_TIMESCALE_SERVED;
-		l->post_streak = 0;
-		ur_lane_unlock(l);
-		assert_false(spread_burst(p, i, 60));
-		waited = spread_burst(p, i, 90);
-		ur_lane_lock(l);
-		assert_true(l->watch == UR_WATCH_ARMED);
-		ur_lane_unlock(l);
-		assert_true(pair_seen_in_memory(p, i, SECOND / 5));
-		pair_drain(p);
-	}
-	ur_lane_lock(l);
-	l->poll_timescale = scale;
-	ur_lane_unlock(l);
-	set_window_ns(l, UR_BATCH_WINDOW_NS);
-	assert_true(waited);
 }
 
 /* Will the helper send in time what waits now? */
@@ -182,7 +124,6 @@ static void test_batch_does_not_wait_for_a_tick(void **state)
 		set_window_ns(l, SECOND);
 		ur_lane_lock(l);
 		l->watch = UR_WATCH_ARMED;
-		l->post_streak = 100;
 		ur_lane_unlock(l);
 		for (int k = 0; k < 100; k++) {
 			pair_write_byte(p, i);
@@ -197,34 +138,6 @@ static void test_batch_does_not_wait_for_a_tick(void **state)
 	set_window_ns(l, UR_BATCH_WINDOW_NS);
 	assert_true(waited >= 20);
 	assert_true(late <= waited / 2);
-}
-
-/* After a large batch, the first post of the next one waits. */
-static void test_next_batch_is_expected(void **state)
-{
-	struct pair *p = *state;
-	struct ur_lane *l = p->qa.lane;
-	bool alone = false, waited = false;
-
-	for (uint8_t i = 1; i < 60 && !(alone && waited); i++) {
-		assert_true(pair_become_poller(p));
-		set_window_ns(l, SECOND / 10);
-		pair_write_byte(p, i);
-		for (uint32_t c = 0; c < 2; c++) {
-			bool *seen = c ? &waited : &alone;
-
-			ur_lane_lock(l);
-			l->last_batch = c * 20;
-			l->flush_ticks -=
-				l->batch_window_ns * UR_TICKS_PER_NS * 2;
-			ur_lane_unlock(l);
-			pair_write_byte(p, i);
-			*seen |= (batched(l) > 0) == (c > 0);
-		}
-		pair_drain(p);
-	}
-	set_window_ns(l, UR_BATCH_WINDOW_NS);
-	assert_true(alone && waited);
 }
 
 /* Threads that share a core poll too rarely to be pollers.  Their posts are
@@ -278,9 +191,7 @@ int main(void)
 		TEST(test_batch_leaves_within_ticks),
 		TEST(test_batch_has_a_limit),
 		TEST(test_many_outstanding_are_batched),
-		TEST(test_posts_in_a_row_are_batched),
 		TEST(test_batch_does_not_wait_for_a_tick),
-		TEST(test_next_batch_is_expected),
 		TEST(test_armed_queue_is_not_batched),
 	};
 
