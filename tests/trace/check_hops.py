@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""ARCHITECTURE.md's hop table against what a SEND really does.
+"""ARCHITECTURE.md's hop tables against what a SEND and a WRITE really do.
 
 Builds the libraries once more with every function instrumented (in
-BUILDDIR/tests/trace/traced), runs one_send on them, merges the traces of
-its two processes by time, and asserts that
+BUILDDIR/tests/trace/traced), runs one_request on them, merges the traces of
+its two processes by time, and asserts for each table that
 
 - the hops happen, on the side and in the order that the table states;
-- no file takes part that neither the table nor the list of helpers names, in the
+- no file takes part that neither the table nor also_run.txt names, in the
   threads that do some of the hops: what others do at that time, woken late by
   something before, is their own affair.
 
@@ -32,7 +32,8 @@ Hop = namedtuple("Hop", "number side file function")
 Event = namedtuple("Event", "ns side file function thread", defaults=("",))
 
 ROW = re.compile(r"^\|\s*(\d+)\s*\|([^|]*)\|([^|]*)\|([^|]*)\|")
-HELPERS = "Helpers on the way"
+TABLE = re.compile(r"^## Life of an? (\w+)$")
+ALSO = "also_run.txt"
 APP = "app"
 TRIES = 3
 SKIPPED = 77
@@ -46,20 +47,25 @@ from harness import rights  # noqa: E402
 
 
 def parse_document(text):
-    """The hops of the table, and the patterns of the helpers below it."""
+    """Request -> the hops of the table under its heading."""
+    tables = {}
     hops = []
-    helpers = []
     for line in text.splitlines():
+        heading = TABLE.match(line)
+        if heading:
+            hops = tables[heading.group(1).lower()] = []
         match = ROW.match(line)
         if match:
             number, side, name, function = (
                 part.strip().strip("`") for part in match.groups())
             hops.append(Hop(int(number), side, name, function.rstrip("()")))
-    start = text.find(HELPERS)
-    if start >= 0:
-        paragraph = text[start:].split("\n\n", 1)[0]
-        helpers = re.findall(r"`([^`]+)`", paragraph)
-    return hops, helpers
+    return tables
+
+
+def parse_list(text):
+    """The patterns of files, without comments."""
+    return [line for line in text.splitlines()
+            if line and not line.startswith("#")]
 
 
 def check_order(hops, events):
@@ -84,7 +90,7 @@ def check_order(hops, events):
     return None
 
 
-def check_complete(hops, helpers, events):
+def check_complete(hops, also, events):
     """None, or the files that take part without being named."""
     named = {hop.file for hop in hops}
     steps = {(hop.side, hop.file, hop.function) for hop in hops}
@@ -95,11 +101,11 @@ def check_complete(hops, helpers, events):
         if (event.side, event.thread) not in busy:
             continue
         if event.file not in named and not any(
-                fnmatch.fnmatch(event.file, pattern) for pattern in helpers):
+                fnmatch.fnmatch(event.file, pattern) for pattern in also):
             strangers.setdefault((event.side, event.file), event.function)
     if not strangers:
         return None
-    return "these take part, but no hop or helper names them:\n" + "\n".join(
+    return f"neither a hop nor {ALSO} names what takes part:\n" + "\n".join(
         f"    {side}: {name} {function}()"
         for (side, name), function in sorted(strangers.items()))
 
@@ -168,47 +174,73 @@ def build(source, directory):
                    stdout=subprocess.DEVNULL)
 
 
-def trace(source, directory, tracer, program):
+def trace(source, directory, tracer, program, request):
     libraries = sorted({str(path.parent) for path in
                         (directory / "src").rglob("lib*.so*")
                         if path.is_file()})
-    env = dict(os.environ, LD_PRELOAD=tracer, URNIC_IDLE="1", URNIC_SHM="0",
+    env = dict(os.environ, LD_PRELOAD=tracer, URNIC_IDLE="1",
+               URNIC_SHM="0" if request == "send" else "1",
                LD_LIBRARY_PATH=":".join(libraries))
     daemons = [path for path in directory.rglob("urnicd") if path.is_file()]
     if daemons:
         env["URNICD"] = str(daemons[0])
     with tempfile.TemporaryDirectory() as out:
-        subprocess.run([*OWN_NETWORK, program, out], check=True, env=env,
-                       timeout=60)
+        subprocess.run([*OWN_NETWORK, program, request, out], check=True,
+                       env=env, timeout=60)
         return [event for side in ("requester", "responder")
                 for event in read_trace(os.path.join(out, side), side, source)]
 
 
 def self_test():
-    text = ("| 1 | requester | app | post() | x |\n"
+    text = ("| 7 | x | `y` | `z()` | no table |\n"
+            "## Life of a SEND\n\n"
+            "| 1 | requester | app | post() | x |\n"
             "| 2 | requester | `verbs/qp` | `post_send()` | x |\n"
             "| 3 | responder | `core/cq` | `ur_cq_push()` | x |\n\n"
-            "Helpers on the way are `base/*` and\n`core/types`.\n\nEnd `x`.")
-    hops, helpers = parse_document(text)
-    assert helpers == ["base/*", "core/types"], helpers
+            "## Life of a WRITE\n\n| 1 | requester | app | post() | x |\n")
+    tables = parse_document(text)
+    assert list(tables) == ["send", "write"], tables
+    hops = tables["send"]
+    also = parse_list("# x\nbase/*\n\ncore/types\n")
+    assert also == ["base/*", "core/types"], also
     assert [hop.file for hop in hops] == [APP, "verbs/qp", "core/cq"]
     good = [Event(1, "requester", APP, "post"),
             Event(2, "requester", "verbs/qp", "post_send"),
             Event(3, "responder", "base/crc", "ur_crc32"),
             Event(4, "responder", "core/cq", "ur_cq_push")]
     assert check_order(hops, good) is None
-    assert check_complete(hops, helpers, good) is None
+    assert check_complete(hops, also, good) is None
     assert "does not happen" in check_order(hops, good[:3])
     swapped = [good[0], good[3], good[1]]
     assert "only before" in check_order(hops, swapped)
     stranger = good + [Event(5, "responder", "shm/sealed", "send")]
-    assert "shm/sealed" in check_complete(hops, helpers, stranger)
+    assert "shm/sealed" in check_complete(hops, also, stranger)
     other = good + [Event(5, "responder", "engine/watch", "work", "7")]
-    assert check_complete(hops, helpers, other) is None
+    assert check_complete(hops, also, other) is None
     late = [Event(9, "requester", APP, "done"), *good[1:], good[0],
             Event(10, "requester", "core/cq", "x")]
     assert len(window(late)) == 5
     return 0
+
+
+def check_request(request, hops, also, run):
+    """True if a trace is as the table has it, in one of TRIES."""
+    if [hop.number for hop in hops] != list(range(1, len(hops) + 1)) or \
+            len(hops) < 2:
+        print(f"ARCHITECTURE.md, {request}: no rows 1, 2, 3 ...")
+        return False
+    for _ in range(TRIES):
+        events = window(run(request))
+        wrong = [finding for finding in (
+            check_order(hops, events), check_complete(hops, also, events))
+            if finding]
+        for finding in wrong:
+            print(f"ARCHITECTURE.md, {request}:", finding)
+        if not wrong:
+            print(f"{request}: {len(hops)} hops in the order that "
+                  "ARCHITECTURE.md states")
+            return True
+    return False
 
 
 def main():
@@ -216,12 +248,12 @@ def main():
         return self_test()
     source, top, tracer, program = sys.argv[1:]
     source = os.path.realpath(source)
-    text = (pathlib.Path(source) / "ARCHITECTURE.md").read_text(
-        encoding="utf-8")
-    hops, helpers = parse_document(text)
-    if [hop.number for hop in hops] != list(range(1, len(hops) + 1)) or \
-            len(hops) < 2:
-        print("ARCHITECTURE.md: no hop table with rows 1, 2, 3 ...")
+    tables = parse_document((pathlib.Path(source) / "ARCHITECTURE.md")
+                            .read_text(encoding="utf-8"))
+    also = parse_list((pathlib.Path(__file__).parent / ALSO)
+                      .read_text(encoding="utf-8"))
+    if sorted(tables) != ["send", "write"]:
+        print(f"ARCHITECTURE.md: tables of {sorted(tables)}")
         return 1
     directory = pathlib.Path(top) / "tests" / "trace" / "traced"
     rights.take()
@@ -229,18 +261,12 @@ def main():
         print("skipped: " + rights.why_no_namespaces())
         return SKIPPED
     build(source, directory)
-    for _ in range(TRIES):
-        events = window(trace(source, directory, tracer, program))
-        wrong = [finding for finding in (
-            check_order(hops, events), check_complete(hops, helpers, events))
-            if finding]
-        for finding in wrong:
-            print("ARCHITECTURE.md:", finding)
-        if not wrong:
-            break
-    if not wrong:
-        print(f"{len(hops)} hops in the order that ARCHITECTURE.md states")
-    return 1 if wrong else 0
+
+    def run(request):
+        return trace(source, directory, tracer, program, request)
+
+    good = [check_request(*table, also, run) for table in tables.items()]
+    return 0 if all(good) else 1
 
 
 if __name__ == "__main__":

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two processes, one SEND of 64 bytes from the first to the second, traced on
- * both sides (hops.h).  One more SEND goes before it untraced, so that what is
- * done once only (address lookups, first wake-up) is not in the trace.
+ * Two processes, one SEND or RDMA WRITE of 64 bytes from the first to the second,
+ * traced on both sides (hops.h).  Others go before it untraced, so that what is
+ * done once only (address lookups, first wake-up) is not in the trace; before a
+ * WRITE so many that the processes have changed over to direct access.
  *
- *   one_send DIRECTORY      writes DIRECTORY/requester and DIRECTORY/responder
+ *   one_request send|write DIRECTORY
+ *                        writes DIRECTORY/requester and DIRECTORY/responder
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -19,7 +23,9 @@
 #include "hops.h"
 
 #define MESSAGE_LEN 64
-#define MESSAGES    2
+#define SENDS	    2
+#define WRITES	    200
+#define PAUSE_NS    2000000
 
 struct end {
 	struct ibv_context *context;
@@ -27,18 +33,24 @@ struct end {
 	struct ibv_mr *mr;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
-	char buffer[MESSAGE_LEN];
+	int messages;
+	bool writes;
+	uint64_t peer_addr;
+	uint32_t peer_rkey;
+	char *buffer;
 };
 
 /* What the two tell each other. */
 struct address {
 	union ibv_gid gid;
 	uint32_t qpn;
+	uint32_t rkey;
+	uint64_t addr;
 };
 
 static void die(const char *what)
 {
-	fprintf(stderr, "one_send: %s: %s\n", what, strerror(errno));
+	fprintf(stderr, "one_request: %s: %s\n", what, strerror(errno));
 	exit(1);
 }
 
@@ -63,8 +75,12 @@ static void open_end(struct end *e)
 	e->pd = ibv_alloc_pd(e->context);
 	if (!e->pd)
 		die("ibv_alloc_pd");
-	e->mr = ibv_reg_mr(e->pd, e->buffer, sizeof(e->buffer),
-			   IBV_ACCESS_LOCAL_WRITE);
+	e->buffer = mmap(NULL, MESSAGE_LEN, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (e->buffer == MAP_FAILED)
+		die("mmap");
+	e->mr = ibv_reg_mr(e->pd, e->buffer, MESSAGE_LEN,
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	e->cq = ibv_create_cq(e->context, 16, NULL, NULL, 0);
 	if (!e->mr || !e->cq)
 		die("ibv_reg_mr or ibv_create_cq");
@@ -86,7 +102,10 @@ static void close_end(struct end *e)
 
 static void to_init(struct end *e)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+				    .port_num = 1,
+				    .qp_access_flags =
+					    IBV_ACCESS_REMOTE_WRITE };
 
 	if (ibv_modify_qp(e->qp, &attr,
 			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
@@ -127,7 +146,9 @@ static void to_rts(struct end *e, const struct address *peer)
 
 static void connect_end(struct end *e, int fd)
 {
-	struct address mine = { .qpn = e->qp->qp_num };
+	struct address mine = { .qpn = e->qp->qp_num,
+				.rkey = e->mr->rkey,
+				.addr = (uintptr_t)e->buffer };
 	struct address peer;
 
 	if (ibv_query_gid(e->context, 1, 0, &mine.gid))
@@ -135,6 +156,8 @@ static void connect_end(struct end *e, int fd)
 	if (write(fd, &mine, sizeof(mine)) != sizeof(mine) ||
 	    read(fd, &peer, sizeof(peer)) != sizeof(peer))
 		die("exchange of addresses");
+	e->peer_addr = peer.addr;
+	e->peer_rkey = peer.rkey;
 	to_init(e);
 	to_rts(e, &peer);
 }
@@ -142,7 +165,7 @@ static void connect_end(struct end *e, int fd)
 static struct ibv_sge whole_buffer(struct end *e)
 {
 	return (struct ibv_sge){ .addr = (uintptr_t)e->buffer,
-				 .length = sizeof(e->buffer),
+				 .length = MESSAGE_LEN,
 				 .lkey = e->mr->lkey };
 }
 
@@ -159,9 +182,13 @@ static void post_recv(struct end *e)
 static void post_send(struct end *e)
 {
 	struct ibv_sge sge = whole_buffer(e);
-	struct ibv_send_wr wr = { .sg_list = &sge,
-				  .num_sge = 1,
-				  .opcode = IBV_WR_SEND };
+	struct ibv_send_wr wr = {
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = e->writes ? IBV_WR_RDMA_WRITE : IBV_WR_SEND,
+		.wr.rdma = { .remote_addr = e->peer_addr,
+			     .rkey = e->peer_rkey },
+	};
 	struct ibv_send_wr *bad;
 
 	if (ibv_post_send(e->qp, &wr, &bad))
@@ -182,7 +209,8 @@ static void wait_for_completion(struct end *e)
 		die("ibv_poll_cq");
 	}
 	if (wc.status != IBV_WC_SUCCESS) {
-		fprintf(stderr, "one_send: %s\n", ibv_wc_status_str(wc.status));
+		fprintf(stderr, "one_request: %s\n",
+			ibv_wc_status_str(wc.status));
 		exit(1);
 	}
 }
@@ -196,21 +224,32 @@ static void meet(int fd)
 		die("the other process is gone");
 }
 
-static void run(struct end *e, int fd, int sends)
+/* One message, which the side that sends posts and each side waits for. */
+static void pass(struct end *e, bool sends)
 {
-	for (int i = 0; i < MESSAGES; i++) {
-		if (!sends)
+	if (hops_mark)
+		hops_mark(sends ? "post" : "wait");
+	if (sends)
+		post_send(e);
+	if (sends || !e->writes)
+		wait_for_completion(e);
+	if (hops_mark)
+		hops_mark("done");
+}
+
+static void run(struct end *e, int fd, bool sends)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_NS };
+
+	for (int i = 0; i < e->messages; i++) {
+		if (!sends && !e->writes)
 			post_recv(e);
-		if (i == MESSAGES - 1 && hops_start)
+		if (i == e->messages - 1 && hops_start)
 			hops_start();
 		meet(fd);
-		if (hops_mark)
-			hops_mark(sends ? "post" : "wait");
-		if (sends)
-			post_send(e);
-		wait_for_completion(e);
-		if (hops_mark)
-			hops_mark("done");
+		pass(e, sends);
+		if (e->writes)
+			nanosleep(&pause, NULL);
 	}
 }
 
@@ -226,13 +265,14 @@ static void write_trace(const char *dir, const char *name)
 		die(path);
 }
 
-static void one_end(const char *dir, int fd, int sends)
+static void one_end(const char *op, const char *dir, int fd, bool sends)
 {
-	struct end e = { 0 };
+	struct end e = { .writes = !strcmp(op, "write") };
 
-	if (sends)
-		memset(e.buffer, 'x', sizeof(e.buffer));
+	e.messages = e.writes ? WRITES : SENDS;
 	open_end(&e);
+	if (sends)
+		memset(e.buffer, 'x', MESSAGE_LEN);
 	connect_end(&e, fd);
 	run(&e, fd, sends);
 	/* The responder's lane may be busy with the acknowledgement yet. */
@@ -250,8 +290,9 @@ int main(int argc, char **argv)
 	int fds[2];
 	pid_t pid;
 
-	if (argc != 2) {
-		fprintf(stderr, "usage: one_send DIRECTORY\n");
+	if (argc != 3 ||
+	    (strcmp(argv[1], "send") && strcmp(argv[1], "write"))) {
+		fprintf(stderr, "usage: one_request send|write DIRECTORY\n");
 		return 2;
 	}
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds))
@@ -261,13 +302,13 @@ int main(int argc, char **argv)
 		die("fork");
 	if (pid == 0) {
 		close(fds[0]);
-		one_end(argv[1], fds[1], 0);
+		one_end(argv[1], argv[2], fds[1], false);
 		return 0;
 	}
 	close(fds[1]);
-	one_end(argv[1], fds[0], 1);
+	one_end(argv[1], argv[2], fds[0], true);
 	if (waitpid(pid, &status, 0) != pid || status != 0) {
-		fprintf(stderr, "one_send: the responder failed\n");
+		fprintf(stderr, "one_request: the responder failed\n");
 		return 1;
 	}
 	return 0;
