@@ -20,7 +20,7 @@ enum ur_log_level {
 
 extern int ur_log_level;
 
-void ur_log_init(void); /* reads the environment; idempotent */
+void ur_log_init(void);		       /* reads the environment; idempotent */
 int ur_log_level_of(const char *name); /* -1: there is no such level */
 void ur_log_write(enum ur_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -22,8 +22,9 @@
 #define LATE_NS		100000u
 #define READS_PER_TIMER 64u
 /*
- * After shared memory brought something, the next SHM_HOT polls read only that.
- * Every SHM_WORK polls and descriptors they read the clock, and every
+ * After shared memory brought something, the next SHM_HOT polls read only that:
+ * otherwise an 8 B SEND takes 0.9 us instead of 0.2, and 64 B SENDs have 0.62 of
+ * the rate (three rounds in turn).  Every SHM_WORK polls and descriptors they read the clock, and every
  * SHM_LINK_NS the link.
  */
 #define SHM_HOT		4096u
