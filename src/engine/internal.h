@@ -27,7 +27,6 @@
 #include "engine/doorbell.h"
 #include "engine/engine.h"
 #include "engine/moderate.h"
-#include "engine/pin_queue.h"
 #include "engine/spin.h"
 #include "roce/roce.h"
 #include "sockets/link.h"
@@ -237,7 +236,6 @@ struct ur_adapter {
 	struct ur_mr_table mrs;
 	struct ur_srq_table *srqs; /* NULL: the device has no XRC */
 	struct ur_export *export;  /* what peers of this host may do; or NULL */
-	struct ur_pin_queue pin_queue; /* regions to be mapped for zero copy */
 	struct ur_client *_Atomic client; /* NULL until the first lane */
 	struct ur_moderator moderator;
 	struct ur_lock cqs_lock; /* outside a queue's; guards the next */

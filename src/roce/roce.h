@@ -54,13 +54,6 @@ struct ur_roce_config {
 	 * (shm/shm.h). NULL: no shared memory. */
 	void (*want_peer)(void *arg, uint16_t slot);
 	void *want_arg;
-	/*
-	 * The link sends pinned payload without a copy, and would do so for
-	 * this region if it had a pinned mapping (ur_mr_set_pin()). NULL: it
-	 * copies.
-	 */
-	void (*want_pin)(void *arg, uint32_t lkey);
-	void *want_pin_arg;
 	/* Objects that local peers may access; or NULL. */
 	struct ur_export *export;
 	const struct ur_xrc_ops *xrc; /* NULL: XRC domains are local */

@@ -38,11 +38,6 @@ void ur_share_thread_end(void)
 	atomic_fetch_sub(&own_threads, 1);
 }
 
-void ur_share_threads_add(unsigned int n)
-{
-	atomic_fetch_add(&own_threads, (int)n);
-}
-
 void ur_share_threads_forget(void)
 {
 	atomic_store(&own_threads, 0);
