@@ -72,13 +72,6 @@ enum ur_watch {
 	UR_WATCH_WAITER,
 };
 
-/* A multicast group that a QP of the lane has joined. */
-struct ur_member {
-	struct ur_list node;
-	struct ur_qp *qp;
-	uint8_t gid[16];
-};
-
 /*
  * What differs between protocols; all under the lane's lock.  Calls for each
  * message have one predictable branch for RoCE instead (ur_lane_kick()).
@@ -167,11 +160,10 @@ struct ur_lane {
 	bool waits;	   /* its threads wait for events; cleared by a tick */
 	bool helper_rests; /* no tick until it goes away */
 	bool accepted;	   /* a QP here took a packet of the last read */
-	bool batched_signaled;	/* a batched post asks for a completion */
-	bool held;		/* the link refused `burst`: it goes first */
-	uint32_t ud_qps;	/* receivers of UD see the IP header */
-	uint32_t timer_waits;	/* reads before a late timer */
-	struct ur_list members; /* ur_member */
+	bool batched_signaled; /* a batched post asks for a completion */
+	bool held;	       /* the link refused `burst`: it goes first */
+	uint32_t ud_qps;       /* receivers of UD see the IP header */
+	uint32_t timer_waits;  /* reads before a late timer */
 
 	uint64_t now_ns;      /* of the batch that is being received */
 	uint32_t read_bytes;  /* of the present read */
@@ -361,6 +353,14 @@ void ur_lane_leave_all(struct ur_lane *l, struct ur_qp *qp);
 void ur_lane_drain(struct ur_lane *l, uint64_t now_ns); /* doorbells */
 /* Sends what there is; true: packets have left. */
 bool ur_lane_send(struct ur_lane *l, uint64_t now_ns);
+
+/* ops->settle of protocols that delay nothing. */
+static inline void ur_lane_settle(struct ur_lane *l, uint64_t now_ns)
+{
+	ur_lane_drain(l, now_ns);
+	ur_lane_send(l, now_ns);
+}
+
 /*
  * Reads shared memory and the link, then serves doorbells, expires timers and
  * sends.  While shared memory brings descriptors, most steps leave the link out.

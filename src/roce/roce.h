@@ -94,8 +94,11 @@ int ur_roce_mcast_attach(struct ur_roce *r, struct ur_qp *qp,
 int ur_roce_mcast_detach(struct ur_roce *r, struct ur_qp *qp,
 			 const uint8_t gid[16]);
 
-/* Is any QP still attached to the group? */
-bool ur_roce_mcast_member(const struct ur_roce *r, const uint8_t gid[16]);
+/* Is any QP attached to the group? */
+bool ur_roce_mcast_has(struct ur_roce *r, const uint8_t gid[16]);
+/* A group that the QP is attached to; false: none. */
+bool ur_roce_mcast_of(const struct ur_roce *r, struct ur_qp *qp,
+		      uint8_t gid[16]);
 
 /*
  * The next request of the QP goes over to shared memory and could overtake an
