@@ -318,6 +318,13 @@ static inline struct ur_rqp *ur_rqp_of(const struct ur_qp *qp)
 	return qp->proto;
 }
 
+/* The lane's QP of that number; NULL: none. */
+static inline struct ur_rqp *ur_rqp_find(const struct ur_roce *r, uint32_t qpn)
+{
+	return qpn >> UR_SLOT_SHIFT == r->slot ? r->qps[qpn & UR_QP_INDEX_MASK]
+					       : NULL;
+}
+
 static inline enum ur_qp_state ur_rqp_state(const struct ur_rqp *q)
 {
 	return atomic_load_explicit(&q->qp->state, memory_order_relaxed);
