@@ -121,6 +121,15 @@ static inline uint64_t ur_rd_be64(struct ur_rd *r)
 	return p ? ur_be64_at(p) : 0;
 }
 
+/* An unsigned integer of n bytes. */
+static inline void ur_rd_number(struct ur_rd *r, void *to, size_t n)
+{
+	const uint8_t *p = ur_rd_bytes(r, n);
+
+	for (size_t i = 0; p && i < n; i++)
+		((uint8_t *)to)[n - 1 - i] = p[i];
+}
+
 /* gcc 12 reports checked writes to a buffer of known size as overflows. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
@@ -219,6 +228,14 @@ static inline void ur_wr_be64(struct ur_wr *w, uint64_t v)
 
 	if (p)
 		ur_put_be64(p, v);
+}
+
+static inline void ur_wr_number(struct ur_wr *w, const void *from, size_t n)
+{
+	uint8_t *p = ur_wr_bytes(w, n);
+
+	for (size_t i = 0; p && i < n; i++)
+		p[i] = ((const uint8_t *)from)[n - 1 - i];
 }
 
 #if defined(__GNUC__) && !defined(__clang__)

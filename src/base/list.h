@@ -49,6 +49,18 @@ static inline void ur_list_add_head(struct ur_list *head, struct ur_list *n)
 	ur_list_add_tail(head->next, n);
 }
 
+/* Append all of `from`, which is empty then. */
+static inline void ur_list_move_all(struct ur_list *head, struct ur_list *from)
+{
+	if (ur_list_empty(from))
+		return;
+	from->next->prev = head->prev;
+	head->prev->next = from->next;
+	from->prev->next = head;
+	head->prev = from->prev;
+	ur_list_init(from);
+}
+
 static inline void ur_list_del(struct ur_list *n)
 {
 	n->prev->next = n->next;

@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One file descriptor attached to a Unix socket's message (SCM_RIGHTS). */
+/* File descriptors attached to a Unix socket's message (SCM_RIGHTS). */
 #ifndef UR_BASE_PASSED_H
 #define UR_BASE_PASSED_H
 
 #include <stddef.h>
 #include <sys/socket.h>
 
-/*
- * Control buffer for one descriptor; has room for two, since it is rounded up.
- */
-#define UR_PASSED_SPACE CMSG_SPACE(sizeof(int))
+/* Control buffer for n descriptors, aligned as the kernel requires. Its size is
+ * rounded up, so more may arrive. */
+#define UR_FDS_SPACE(n)                                                        \
+	union {                                                                \
+		struct cmsghdr align;                                          \
+		char bytes[CMSG_SPACE((n) * sizeof(int))];                     \
+	}
+
+/* Attach n descriptors (0: none) to a message to be sent, with space for them. */
+void ur_fds_put(struct msghdr *h, void *space, const int *fds, unsigned int n);
+
+/* Take at most max descriptors from a received message, and close others: how
+ * many were taken. With MSG_CTRUNC some are missing. */
+unsigned int ur_fds_get(struct msghdr *h, int *fds, unsigned int max);
 
 /* Send the whole message, with fd attached unless it is -1; fd stays the
  * caller's. Does not block. 0 or -errno. */

@@ -6,7 +6,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "base/addr.h"
 
@@ -44,6 +46,12 @@ static inline void ur_sockaddr_from_gid(const uint8_t gid[16],
 	memcpy(&v6->sin6_addr, gid, 16);
 }
 
+static inline socklen_t ur_sockaddr_len(const struct sockaddr_storage *addr)
+{
+	return addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					   : sizeof(struct sockaddr_in);
+}
+
 /* The port is at the same offset in both families. */
 static inline uint16_t ur_sockaddr_port(const struct sockaddr_storage *addr)
 {
@@ -71,6 +79,26 @@ static inline int ur_sockopt_get(int fd, int level, int name)
 	int value = 0;
 
 	return getsockopt(fd, level, name, &value, &len) ? -errno : value;
+}
+
+/* The process at the other end of a Unix socket. 0 or -errno. */
+static inline int ur_sockopt_peer(int fd, struct ucred *cred)
+{
+	socklen_t len = sizeof(*cred);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, cred, &len) ? -errno : 0;
+}
+
+/* An abstract address, which is scoped to the network namespace: its length. */
+static inline socklen_t ur_sockaddr_abstract(struct sockaddr_un *addr,
+					     const char *name)
+{
+	size_t len = strlen(name);
+
+	memset(addr, 0, sizeof(*addr));
+	addr->sun_family = AF_UNIX;
+	memcpy(addr->sun_path + 1, name, len);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
 }
 
 /*

@@ -49,4 +49,14 @@ uint64_t ur_timers_deadline(const struct ur_timers *ts);
 /* Take out one timer that is due at now_ns, disarmed; NULL if none is. */
 struct ur_timer *ur_timers_expire(struct ur_timers *ts, uint64_t now_ns);
 
+/* How long to wait before the next check of what has not come for waited_ns:
+ * a share of that, within bounds. */
+static inline uint64_t ur_backoff_ns(uint64_t waited_ns, uint32_t share,
+				     uint64_t min_ns, uint64_t max_ns)
+{
+	uint64_t pause = waited_ns / share;
+
+	return pause < min_ns ? min_ns : pause > max_ns ? max_ns : pause;
+}
+
 #endif

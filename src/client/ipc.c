@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "client/binds.h"
 
-/* Members in the order in which they stand in a message. */
+/* Which members a message has. */
 enum {
 	F_VERSION = 1 << 0,
 	F_ROLE = 1 << 1,
@@ -31,6 +31,44 @@ enum {
 	F_MAD = 1 << 18, /* with the addresses of its packet */
 	F_FILE = 1 << 19,
 };
+
+/* How a member stands in a message: bytes as they are, or a number. */
+enum kind {
+	NUMBER,
+	BYTES,
+	STRING,
+	SLOTS,
+};
+
+#define FIELD(flag, kind, name)                                                \
+	{                                                                      \
+		flag, kind, sizeof(((struct ur_ipc_msg *)NULL)->name),         \
+			offsetof(struct ur_ipc_msg, name)                      \
+	}
+
+/* In the order in which they stand in a message. */
+static const struct field {
+	uint32_t flag;
+	enum kind kind;
+	size_t size;
+	size_t offset;
+} fields[] = {
+	FIELD(F_VERSION, NUMBER, version), FIELD(F_ROLE, NUMBER, role),
+	FIELD(F_SLOT, NUMBER, slot),	   FIELD(F_ERROR, NUMBER, error),
+	FIELD(F_ID, NUMBER, id),	   FIELD(F_PID, NUMBER, pid),
+	FIELD(F_UID, NUMBER, uid),	   FIELD(F_SINCE, NUMBER, since_s),
+	FIELD(F_DROPPED, NUMBER, dropped), FIELD(F_ANSWERED, NUMBER, answered),
+	FIELD(F_COMM, STRING, comm),	   FIELD(F_TEXT, STRING, text),
+	FIELD(F_SLOTS, SLOTS, slots),	   FIELD(F_HANDLE, NUMBER, handle),
+	FIELD(F_PS, NUMBER, port_space),   FIELD(F_PORT, NUMBER, port),
+	FIELD(F_FLAGS, NUMBER, flags),	   FIELD(F_ADDR, BYTES, addr),
+	FIELD(F_MAD, BYTES, src),	   FIELD(F_MAD, BYTES, dst),
+	FIELD(F_MAD, NUMBER, scope_id),	   FIELD(F_MAD, NUMBER, tclass),
+	FIELD(F_MAD, BYTES, mad),	   FIELD(F_FILE, NUMBER, file.dev),
+	FIELD(F_FILE, NUMBER, file.ino),   FIELD(F_FILE, NUMBER, file.device),
+};
+
+#define FIELDS (sizeof(fields) / sizeof(fields[0]))
 
 /* Which numbers of descriptors may come with a message: bit n for n. */
 enum {
@@ -139,65 +177,46 @@ static void get_slots(struct ur_rd *r, struct ur_ipc_msg *m)
 	}
 }
 
-static void put_mad(struct ur_wr *w, const struct ur_ipc_msg *m)
+static void put_field(struct ur_wr *w, const struct field *f,
+		      const struct ur_ipc_msg *m)
 {
-	ur_wr_copy(w, m->src, sizeof(m->src));
-	ur_wr_copy(w, m->dst, sizeof(m->dst));
-	ur_wr_be32(w, m->scope_id);
-	ur_wr_u8(w, m->tclass);
-	ur_wr_copy(w, m->mad, sizeof(m->mad));
+	const uint8_t *at = (const uint8_t *)m + f->offset;
+
+	switch (f->kind) {
+	case NUMBER:
+		ur_wr_number(w, at, f->size);
+		break;
+	case BYTES:
+		ur_wr_copy(w, at, f->size);
+		break;
+	case STRING:
+		put_string(w, (const char *)at, f->size);
+		break;
+	case SLOTS:
+		put_slots(w, m);
+		break;
+	}
 }
 
-static void get_mad(struct ur_rd *r, struct ur_ipc_msg *m)
+static void get_field(struct ur_rd *r, const struct field *f,
+		      struct ur_ipc_msg *m)
 {
-	ur_rd_copy(r, m->src, sizeof(m->src));
-	ur_rd_copy(r, m->dst, sizeof(m->dst));
-	m->scope_id = ur_rd_be32(r);
-	m->tclass = ur_rd_u8(r);
-	ur_rd_copy(r, m->mad, sizeof(m->mad));
-}
+	uint8_t *at = (uint8_t *)m + f->offset;
 
-static void put_file(struct ur_wr *w, const struct ur_xrc_file *f)
-{
-	ur_wr_be64(w, f->dev);
-	ur_wr_be64(w, f->ino);
-	ur_wr_be32(w, f->device);
-}
-
-static void get_file(struct ur_rd *r, struct ur_xrc_file *f)
-{
-	f->dev = ur_rd_be64(r);
-	f->ino = ur_rd_be64(r);
-	f->device = ur_rd_be32(r);
-}
-
-static void put_binding(struct ur_wr *w, const struct ur_ipc_msg *m,
-			unsigned int f)
-{
-	if (f & F_HANDLE)
-		ur_wr_be32(w, m->handle);
-	if (f & F_PS)
-		ur_wr_be16(w, m->port_space);
-	if (f & F_PORT)
-		ur_wr_be16(w, m->port);
-	if (f & F_FLAGS)
-		ur_wr_u8(w, m->flags);
-	if (f & F_ADDR)
-		ur_wr_copy(w, m->addr, sizeof(m->addr));
-}
-
-static void get_binding(struct ur_rd *r, struct ur_ipc_msg *m, unsigned int f)
-{
-	if (f & F_HANDLE)
-		m->handle = ur_rd_be32(r);
-	if (f & F_PS)
-		m->port_space = ur_rd_be16(r);
-	if (f & F_PORT)
-		m->port = ur_rd_be16(r);
-	if (f & F_FLAGS)
-		m->flags = ur_rd_u8(r);
-	if (f & F_ADDR)
-		ur_rd_copy(r, m->addr, sizeof(m->addr));
+	switch (f->kind) {
+	case NUMBER:
+		ur_rd_number(r, at, f->size);
+		break;
+	case BYTES:
+		ur_rd_copy(r, at, f->size);
+		break;
+	case STRING:
+		get_string(r, (char *)at, f->size);
+		break;
+	case SLOTS:
+		get_slots(r, m);
+		break;
+	}
 }
 
 int ur_ipc_encode(const struct ur_ipc_msg *m, void *buf, size_t cap)
@@ -211,73 +230,10 @@ int ur_ipc_encode(const struct ur_ipc_msg *m, void *buf, size_t cap)
 	ur_wr_be16(&w, (uint16_t)m->type);
 	ur_wr_be16(&w, 0);
 	ur_wr_be32(&w, m->seq);
-	if (f & F_VERSION)
-		ur_wr_be16(&w, m->version);
-	if (f & F_ROLE)
-		ur_wr_u8(&w, m->role);
-	if (f & F_SLOT)
-		ur_wr_be16(&w, m->slot);
-	if (f & F_ERROR)
-		ur_wr_be16(&w, m->error);
-	if (f & F_ID)
-		ur_wr_be32(&w, m->id);
-	if (f & F_PID)
-		ur_wr_be32(&w, m->pid);
-	if (f & F_UID)
-		ur_wr_be32(&w, m->uid);
-	if (f & F_SINCE)
-		ur_wr_be64(&w, m->since_s);
-	if (f & F_DROPPED)
-		ur_wr_be64(&w, m->dropped);
-	if (f & F_ANSWERED)
-		ur_wr_u8(&w, m->answered);
-	if (f & F_COMM)
-		put_string(&w, m->comm, sizeof(m->comm));
-	if (f & F_TEXT)
-		put_string(&w, m->text, sizeof(m->text));
-	if (f & F_SLOTS)
-		put_slots(&w, m);
-	put_binding(&w, m, f);
-	if (f & F_MAD)
-		put_mad(&w, m);
-	if (f & F_FILE)
-		put_file(&w, &m->file);
+	for (size_t i = 0; i < FIELDS; i++)
+		if (f & fields[i].flag)
+			put_field(&w, &fields[i], m);
 	return w.bad ? -EMSGSIZE : (int)(w.p - (uint8_t *)buf);
-}
-
-static void get_fields(struct ur_rd *r, struct ur_ipc_msg *m, unsigned int f)
-{
-	if (f & F_VERSION)
-		m->version = ur_rd_be16(r);
-	if (f & F_ROLE)
-		m->role = ur_rd_u8(r);
-	if (f & F_SLOT)
-		m->slot = ur_rd_be16(r);
-	if (f & F_ERROR)
-		m->error = ur_rd_be16(r);
-	if (f & F_ID)
-		m->id = ur_rd_be32(r);
-	if (f & F_PID)
-		m->pid = ur_rd_be32(r);
-	if (f & F_UID)
-		m->uid = ur_rd_be32(r);
-	if (f & F_SINCE)
-		m->since_s = ur_rd_be64(r);
-	if (f & F_DROPPED)
-		m->dropped = ur_rd_be64(r);
-	if (f & F_ANSWERED)
-		m->answered = ur_rd_u8(r);
-	if (f & F_COMM)
-		get_string(r, m->comm, sizeof(m->comm));
-	if (f & F_TEXT)
-		get_string(r, m->text, sizeof(m->text));
-	if (f & F_SLOTS)
-		get_slots(r, m);
-	get_binding(r, m, f);
-	if (f & F_MAD)
-		get_mad(r, m);
-	if (f & F_FILE)
-		get_file(r, &m->file);
 }
 
 /* Ranges that hold for a member in every message it stands in. */
@@ -308,7 +264,9 @@ int ur_ipc_decode(struct ur_ipc_msg *m, const void *buf, size_t len,
 	m->type = (enum ur_ipc_type)type;
 	if (!(rows[type].fds & (1u << nfds)))
 		return -EPROTO;
-	get_fields(&r, m, rows[type].fields);
+	for (size_t i = 0; i < FIELDS; i++)
+		if (rows[type].fields & fields[i].flag)
+			get_field(&r, &fields[i], m);
 	if (r.bad || ur_rd_left(&r) || !values_ok(m, rows[type].fields))
 		return -EPROTO;
 	return 0;

@@ -167,11 +167,6 @@ static bool take_queues(struct ur_parse *p)
 	return take_short(p, 1, UR_PORT_QUEUES, &p->port->queues);
 }
 
-static bool take_zero_copy(struct ur_parse *p)
-{
-	return ur_json_bool(&p->j, &p->port->zero_copy, "true or false");
-}
-
 static bool take_priority(struct ur_parse *p)
 {
 	return take_short(p, 0, UR_PORT_PRIORITY_MAX, &p->port->priority);
@@ -248,7 +243,6 @@ static bool take_port(struct ur_parse *p)
 		{ "mtu", take_mtu },
 		{ "vlan", take_vlan },
 		{ "queues", take_queues },
-		{ "zero_copy", take_zero_copy },
 		{ "priority", take_priority },
 		{ "eal_args", ur_parse_eal_args },
 	};

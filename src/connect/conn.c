@@ -217,12 +217,6 @@ bool ur_conn_addr_any(const struct sockaddr_storage *addr)
 	return ur_bind_is_any(gid);
 }
 
-static socklen_t addr_len(const struct sockaddr_storage *addr)
-{
-	return addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-					   : sizeof(struct sockaddr_in);
-}
-
 /* An unbound device has all addresses, even those too new for its GID table. */
 static bool has_addr(struct ur_adapter *a, const uint8_t gid[16])
 {
@@ -321,7 +315,7 @@ int ur_conn_route(const struct sockaddr_storage *dst,
 	if (fd < 0)
 		return -errno;
 	memset(src, 0, sizeof(*src));
-	if (connect(fd, (struct sockaddr *)&to, addr_len(&to)) ||
+	if (connect(fd, (struct sockaddr *)&to, ur_sockaddr_len(&to)) ||
 	    getsockname(fd, (struct sockaddr *)src, &len))
 		err = -errno;
 	close(fd);

@@ -177,12 +177,6 @@ static void iw_options(struct ur_conn *c)
 		apply_options(i, ur_sockopt_get(i->fd, SOL_SOCKET, SO_DOMAIN));
 }
 
-static socklen_t addr_len(const struct sockaddr_storage *a)
-{
-	return a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-					: sizeof(struct sockaddr_in);
-}
-
 /*
  * Always SO_REUSEADDR, as the kernel's driver: a server that starts again
  * must not wait for old connections; two that listen still exclude each other.
@@ -204,8 +198,9 @@ static int set_up(const struct iw_conn *i, const struct sockaddr_storage *a,
 	if (!port && any)
 		(void)ur_sockopt_set(i->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT,
 				     1);
-	return bind(i->fd, (const struct sockaddr *)a, addr_len(a)) ? -errno
-								    : 0;
+	return bind(i->fd, (const struct sockaddr *)a, ur_sockaddr_len(a))
+		       ? -errno
+		       : 0;
 }
 
 int iw_open_socket(struct iw_conn *i, const struct sockaddr_storage *a,
@@ -249,7 +244,7 @@ void iw_learn_address(struct iw_conn *i)
 int iw_take_port(struct iw_conn *i)
 {
 	(void)ur_sockopt_set(i->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 0);
-	if (bind(i->fd, (struct sockaddr *)&i->from, addr_len(&i->from)))
+	if (bind(i->fd, (struct sockaddr *)&i->from, ur_sockaddr_len(&i->from)))
 		return -errno;
 	iw_learn_address(i);
 	ur_sockaddr_set_port(&i->from, i->port);

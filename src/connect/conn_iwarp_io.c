@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/socket.h"
 #include "connect/conn_iwarp.h"
 #include "engine/internal.h"
 
@@ -461,12 +462,6 @@ void iw_down(struct iw_conn *i)
 	}
 }
 
-static socklen_t addr_len(const struct sockaddr_storage *a)
-{
-	return a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-					: sizeof(struct sockaddr_in);
-}
-
 /* A call that is refused at once is answered by an event as well. */
 static bool is_answer(int err)
 {
@@ -509,7 +504,8 @@ int iw_call(struct iw_conn *i, uint8_t rev)
 	arm(i, now + CALL_TIMEOUT_NS);
 	if (done)
 		return iw_start_watching(i, EPOLLIN);
-	if (connect(i->fd, (struct sockaddr *)&i->to, addr_len(&i->to)) == 0) {
+	if (connect(i->fd, (struct sockaddr *)&i->to,
+		    ur_sockaddr_len(&i->to)) == 0) {
 		iw_called(i, 0);
 		return 0;
 	}

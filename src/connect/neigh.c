@@ -204,8 +204,7 @@ int ur_neigh_check(const struct sockaddr_storage *src,
 void ur_neigh_ask(const struct sockaddr_storage *src,
 		  const struct sockaddr_storage *dst)
 {
-	socklen_t len = dst->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-						   : sizeof(struct sockaddr_in);
+	socklen_t len = ur_sockaddr_len(dst);
 	struct sockaddr_storage from = *src, to = *dst;
 	int fd = socket(dst->ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 

@@ -261,17 +261,6 @@ int ur_mr_table_init(struct ur_mr_table *t)
 	return 0;
 }
 
-/* No lane uses it any more (NULL: nothing to do); buffers may still refer to
- * its pin. */
-static void mr_free(struct ur_mr *mr)
-{
-	struct ur_pin *pin = mr ? atomic_load(&mr->pin) : NULL;
-
-	if (pin)
-		ur_pin_put(pin);
-	free(mr);
-}
-
 /* Regions that were never deregistered go with the process or adapter. */
 void ur_mr_table_fini(struct ur_mr_table *t)
 {
@@ -279,7 +268,7 @@ void ur_mr_table_fini(struct ur_mr_table *t)
 
 	for (uint32_t i = 0; i <= s->mask; i++)
 		if (slot_get(s, i) != &tombstone)
-			mr_free(slot_get(s, i));
+			free(slot_get(s, i));
 	free(s);
 	ur_lock_fini(&t->lock);
 }
@@ -444,21 +433,6 @@ int ur_mr_peek(struct ur_mr_table *t, uint32_t key, struct ur_mr *out)
 	return mr ? 0 : -ENOENT;
 }
 
-bool ur_mr_set_pin(struct ur_mr_table *t, uint32_t key, struct ur_pin *pin)
-{
-	struct ur_mr *mr;
-	bool fits;
-
-	ur_lock(&t->lock);
-	mr = ur_mr_lookup(t, key);
-	fits = mr && mr->kind == UR_MR_MEMORY && !atomic_load(&mr->pin) &&
-	       ur_pin_at(pin, mr->addr, mr->length);
-	if (fits)
-		atomic_store_explicit(&mr->pin, pin, memory_order_release);
-	ur_unlock(&t->lock);
-	return fits;
-}
-
 int ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr)
 {
 	bool busy;
@@ -473,7 +447,7 @@ int ur_mr_destroy(struct ur_mr_table *t, struct ur_mr *mr)
 	notify(t, mr, NULL);
 	quiesce(t);
 	atomic_fetch_sub(&mr->pd->users, 1);
-	mr_free(mr);
+	free(mr);
 	return 0;
 }
 
@@ -501,9 +475,6 @@ int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
 				    ? 0
 				    : (uintptr_t)addr;
 	}
-	/* The addresses may have other pages by now. */
-	want.pin = NULL;
-	want.large = 0;
 	ret = check(&want);
 	if (ret)
 		return ret;
@@ -527,7 +498,7 @@ int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
 	quiesce(t);
 	atomic_fetch_add(&to->pd->users, 1);
 	atomic_fetch_sub(&old->pd->users, 1);
-	mr_free(old);
+	free(old);
 	*mr = to;
 	return 0;
 }

@@ -18,7 +18,6 @@
 #include <stdint.h>
 
 #include "base/lock.h"
-#include "core/pin.h"
 #include "core/types.h"
 
 struct ur_pd {
@@ -46,11 +45,6 @@ struct ur_mr {
 	enum ur_mr_kind kind;
 	struct ur_mw *window; /* the window that this is; NULL: a region */
 	uint32_t windows;     /* bound to it; table lock */
-	_Atomic uint32_t
-		large; /* packets that might have been sent without a copy (roce/) */
-	/* Our own mapping of its pages; NULL: none. Lives as long as the
-	 * region. */
-	struct ur_pin *_Atomic pin;
 };
 
 struct ur_mr_slots; /* open-addressed; replaced whole when it grows */
@@ -123,10 +117,6 @@ int ur_mr_rereg(struct ur_mr_table *t, struct ur_mr **mr, uint32_t flags,
 /* The region of a key; NULL if there is none, or it is a window's. The caller
  * holds a lane. */
 struct ur_mr *ur_mr_lookup(const struct ur_mr_table *t, uint32_t key);
-
-/* Attach a mapping to the application's region of that key, which then owns it.
- * False: it has one, or the mapping does not cover it. */
-bool ur_mr_set_pin(struct ur_mr_table *t, uint32_t key, struct ur_pin *pin);
 
 /* The last region looked up; all zero: none yet. */
 struct ur_mr_hint {

@@ -52,8 +52,6 @@ struct ur_rx {
 	bool trusted;	   /* came through memory of this host: no ICRC */
 };
 
-struct ur_pin; /* core/pin.h */
-
 /*
  * An outgoing burst.  The protocol puts headers, trailers and small payloads
  * into `linear` and points iov at pieces of it and of application memory.
@@ -75,10 +73,6 @@ struct ur_burst {
 	/* Packets sent, written by the link. Not 0 only in a burst that it
 	 * refused with -EAGAIN: sending resumes from there. */
 	uint32_t sent;
-	/* Bit i is set if the payload of packet i is one piece of `pin`: a link
-	 * may then send it without a copy, with a reference to the pin. */
-	uint64_t pinned;
-	struct ur_pin *pin;
 	struct iovec iov[UR_BURST_IOV];
 	uint8_t linear[UR_BURST_LINEAR];
 };

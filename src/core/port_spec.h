@@ -40,9 +40,6 @@ struct ur_port_spec {
 	 * means 1.
 	 */
 	uint16_t queues;
-	/* Send payload without a copy, if the process that runs the port can
-	 * keep its pages in place. */
-	bool zero_copy;
 	/* SCHED_FIFO priority of urnicd's threads if there are fewer cores than
 	 * threads; 0: they stay SCHED_OTHER. */
 	uint16_t priority;

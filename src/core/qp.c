@@ -85,9 +85,9 @@ static int make_sq(struct ur_qp *qp, const struct ur_qp_cap *cap)
 	if (qp->raw.max_tso_header > UR_MAX_TSO_HDR ||
 	    cap->max_send_sge > UR_MAX_SGE || cap->max_inline > UR_MAX_INLINE)
 		return -EINVAL;
-	ret = ur_sq_init_own(&qp->sq, cap->max_send_wr, cap->max_send_sge,
-			     room > cap->max_inline ? room : cap->max_inline,
-			     qp->srq && qp->srq->tm ? TM_REQUESTS : 0);
+	ret = ur_sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge,
+			 room > cap->max_inline ? room : cap->max_inline,
+			 qp->srq && qp->srq->tm ? TM_REQUESTS : 0);
 	if (!ret)
 		qp->sq.max_inline = cap->max_inline;
 	return ret;

@@ -45,19 +45,13 @@ static size_t ring_bytes(uint32_t mask, uint32_t stride)
 	return ((size_t)mask + 1) * stride;
 }
 
-int ur_sq_init(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
-	       uint32_t max_inline)
-{
-	return ur_sq_init_own(sq, max_wr, max_sge, max_inline, 0);
-}
-
 static uint32_t at_least(uint32_t v, uint32_t least)
 {
 	return v > least ? v : least;
 }
 
-int ur_sq_init_own(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
-		   uint32_t max_inline, uint32_t max_own)
+int ur_sq_init(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
+	       uint32_t max_inline, uint32_t max_own)
 {
 	int ret;
 

@@ -119,14 +119,12 @@ struct ur_rq {
 
 /* max_wr, max_sge, max_inline are granted exactly; -EINVAL above the limits
  * (of receives: limit_wr, that is UR_MAX_WR or UR_MAX_SRQ_WR), -ENOMEM.
- * max_wr 0 makes a queue on which nothing can be posted. */
-int ur_sq_init(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
-	       uint32_t max_inline);
-/* The same with room for max_own internal requests of the protocol, with an SGE
+ * max_wr 0 makes a queue on which nothing can be posted. Of a send queue,
+ * max_own internal requests of the protocol have room beside these, with an SGE
  * and UR_OWN_INLINE bytes each. */
 #define UR_OWN_INLINE 64u
-int ur_sq_init_own(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
-		   uint32_t max_inline, uint32_t max_own);
+int ur_sq_init(struct ur_sq *sq, uint32_t max_wr, uint32_t max_sge,
+	       uint32_t max_inline, uint32_t max_own);
 void ur_sq_fini(struct ur_sq *sq);
 int ur_rq_init(struct ur_rq *rq, uint32_t max_wr, uint32_t max_sge,
 	       uint32_t limit_wr);

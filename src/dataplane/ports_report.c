@@ -68,16 +68,15 @@ static void print_port(FILE *f, const struct ur_port_view *v)
 		"{\"interface\":\"%s\",\"driver\":\"%s\",\"queues\":%u,"
 		"\"threads\":%u,\"spread\":\"%s\",\"steered_lanes\":%u,"
 		"\"other_queue\":%" PRIu64 ","
-		"\"zero_copy\":\"%s\",\"lanes\":%u,\"lanes_of_queues\":[%s],"
+		"\"lanes\":%u,\"lanes_of_queues\":[%s],"
 		"\"broken_lanes\":%u,"
 		"\"lanes_lost\":%" PRIu64 ",\"rx_missed\":%" PRIu64
 		",\"tx_lost\":%" PRIu64 ",\"host_lost\":%" PRIu64
 		",\"counters\":{",
 		name, v->facts.driver, v->facts.queues, v->threads,
 		ur_port_spread(&v->facts), v->facts.steered, v->stats.elsewhere,
-		ur_port_zero_copy(&v->facts), v->lanes, name_lanes(v, lanes),
-		v->broken, v->lanes_lost, v->stats.rx_missed, v->stats.tx_lost,
-		v->stats.host_lost);
+		v->lanes, name_lanes(v, lanes), v->broken, v->lanes_lost,
+		v->stats.rx_missed, v->stats.tx_lost, v->stats.host_lost);
 	print_counters(f, &v->counters);
 	fputc('}', f);
 	print_tcp(f, &v->tcp);

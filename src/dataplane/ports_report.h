@@ -2,8 +2,8 @@
 /* What `urnic show` prints of the ports that urnicd runs, as JSON:
  *
  *   [{"interface":"dpp","driver":"net_memif","queues":2,"threads":2,
- *     "spread":"by RSS","steered_lanes":0,"other_queue":0,"zero_copy":"off",
- *     "lanes":2,"lanes_of_queues":[1,1],"broken_lanes":0,"lanes_lost":0,
+ *     "spread":"by RSS","steered_lanes":0,"other_queue":0,"lanes":2,
+ *     "lanes_of_queues":[1,1],"broken_lanes":0,"lanes_lost":0,
  *     "rx_missed":0,"tx_lost":0,"host_lost":0,
  *     "counters":{"rx_frames":0, …},
  *     "tcp":{"processes":1,"flows":2,"leases":1,"resting":0, …}}, …]

@@ -64,7 +64,6 @@ int ur_adapter_create(const struct ur_dev_spec *spec, struct ur_adapter **out)
 	ur_lock_init(&a->lock);
 	ur_moderator_init(&a->moderator);
 	ur_lock_init(&a->cqs_lock);
-	ur_lock_init(&a->pin_queue.lock);
 	ur_list_init(&a->cqs);
 	a->want_lanes = lanes_wanted();
 	a->ops = ops_of[spec->kind];

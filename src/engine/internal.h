@@ -27,7 +27,6 @@
 #include "engine/doorbell.h"
 #include "engine/engine.h"
 #include "engine/moderate.h"
-#include "engine/pin_queue.h"
 #include "engine/spin.h"
 #include "roce/roce.h"
 #include "sockets/link.h"
@@ -72,13 +71,6 @@ enum ur_watch {
 	/* A thread of the application sleeps on the link, or has done so lately
 	 * (wait.c): the helper looks every 1 to 4 ms, or sleeps. */
 	UR_WATCH_WAITER,
-};
-
-/* A multicast group that a QP of the lane has joined. */
-struct ur_member {
-	struct ur_list node;
-	struct ur_qp *qp;
-	uint8_t gid[16];
 };
 
 /* What differs between protocols; all under the lane's lock. */
@@ -182,11 +174,10 @@ struct ur_lane {
 	bool waits;	   /* its threads wait for events; cleared by a tick */
 	bool helper_rests; /* no tick until it goes away */
 	bool accepted;	   /* a QP here took a packet of the last read */
-	bool batched_signaled;	/* a batched post asks for a completion */
-	bool held;		/* the link refused `burst`: it goes first */
-	uint32_t ud_qps;	/* receivers of UD see the IP header */
-	uint32_t timer_waits;	/* reads before a late timer */
-	struct ur_list members; /* ur_member */
+	bool batched_signaled; /* a batched post asks for a completion */
+	bool held;	       /* the link refused `burst`: it goes first */
+	uint32_t ud_qps;       /* receivers of UD see the IP header */
+	uint32_t timer_waits;  /* reads before a late timer */
 
 	uint64_t now_ns;      /* of the batch that is being received */
 	uint32_t read_bytes;  /* of the present read */
@@ -250,7 +241,6 @@ struct ur_adapter {
 	struct ur_mr_table mrs;
 	struct ur_srq_table *srqs; /* NULL: the device has no XRC */
 	struct ur_export *export;  /* what peers of this host may do; or NULL */
-	struct ur_pin_queue pin_queue; /* regions to be mapped for zero copy */
 	struct ur_client *_Atomic client; /* NULL until the first lane */
 	struct ur_moderator moderator;
 	struct ur_lock cqs_lock; /* outside a queue's; guards the next */
@@ -384,6 +374,14 @@ void ur_lane_leave_all(struct ur_lane *l, struct ur_qp *qp);
 void ur_lane_drain(struct ur_lane *l, uint64_t now_ns); /* doorbells */
 /* Sends what there is; true: packets have left. */
 bool ur_lane_send(struct ur_lane *l, uint64_t now_ns);
+
+/* ops->settle of protocols that delay nothing. */
+static inline void ur_lane_settle(struct ur_lane *l, uint64_t now_ns)
+{
+	ur_lane_drain(l, now_ns);
+	ur_lane_send(l, now_ns);
+}
+
 /* Counts a poll.  True: the lane is driven by polling from now on, call
  * ur_lane_hand_over(). */
 bool ur_lane_note_poll(struct ur_lane *l, uint64_t now);

@@ -86,7 +86,6 @@ static void init_fields(struct ur_lane *l, struct ur_adapter *a,
 	l->sole_wakefd = -1;
 	ur_latch_init(&l->lock);
 	ur_doorbell_init(&l->doorbell);
-	ur_list_init(&l->members);
 	l->watch = UR_WATCH_ARMED;
 	l->retry_ns = UR_NEVER;
 	l->timescale = ur_timescale();

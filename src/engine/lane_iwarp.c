@@ -23,6 +23,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/timer.h"
 #include "engine/report.h"
 
 #define READS_PER_STEP	     8u
@@ -227,7 +228,9 @@ static void retry_starved(struct ur_iw_lane *iw, uint64_t now_ns)
 	ur_list_for_each_safe(n, tmp, &iw->starved) {
 		struct ur_iw_link *k =
 			ur_container_of(n, struct ur_iw_link, starved);
-		uint64_t pause = (now_ns - k->starved_ns) / 8;
+		uint64_t pause = ur_backoff_ns(now_ns - k->starved_ns, 8,
+					       STARVED_CHECK_MIN_NS,
+					       STARVED_CHECK_MAX_NS);
 
 		if (ur_iwarp_rx_retry(iw->w, k->qp,
 				      is_starved_too_long(k, now_ns), now_ns)) {
@@ -235,9 +238,6 @@ static void retry_starved(struct ur_iw_lane *iw, uint64_t now_ns)
 			ur_tcp_again(&iw->tcp, &k->tcp);
 			continue;
 		}
-		pause = pause < STARVED_CHECK_MIN_NS   ? STARVED_CHECK_MIN_NS
-			: pause > STARVED_CHECK_MAX_NS ? STARVED_CHECK_MAX_NS
-						       : pause;
 		if (now_ns + pause < iw->starved_check_ns)
 			iw->starved_check_ns = now_ns + pause;
 	}
@@ -342,15 +342,9 @@ static int iw_wait_fd(const struct ur_lane *l)
 	return ur_tcp_wait_fd(&l->iw->tcp);
 }
 
-static void iw_settle(struct ur_lane *l, uint64_t now_ns)
-{
-	ur_lane_drain(l, now_ns);
-	ur_lane_send(l, now_ns);
-}
-
 static void iw_detach(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
 {
-	iw_settle(l, now_ns);
+	ur_lane_settle(l, now_ns);
 	ur_iw_link_orphan(l, qp, now_ns);
 	ur_iwarp_qp_detach(l->iw->w, qp);
 }
@@ -361,7 +355,7 @@ static int iw_modify(struct ur_lane *l, struct ur_qp *qp,
 {
 	int err;
 
-	iw_settle(l, now_ns);
+	ur_lane_settle(l, now_ns);
 	err = ur_iwarp_qp_modify(l->iw->w, qp, attr, mask, now_ns);
 	if (!err)
 		ur_lane_send(l, now_ns);
@@ -466,6 +460,6 @@ const struct ur_lane_ops ur_lane_iwarp = {
 	.quick_poll = iw_quick_poll,
 	.deadline = iw_deadline,
 	.wait_fd = iw_wait_fd,
-	.settle = iw_settle,
+	.settle = ur_lane_settle,
 	.report = iw_report,
 };

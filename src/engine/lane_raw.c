@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/timer.h"
 #include "engine/report.h"
 
 #define RETRY_SEND_NS	     50000u
@@ -193,15 +194,11 @@ static void on_frame(void *arg, const struct ur_frame_rx *f)
  */
 static void starve(struct ur_raw_lane *rl, uint64_t now_ns)
 {
-	uint64_t pause;
-
 	if (rl->starved_ns == 0)
 		rl->starved_ns = now_ns;
-	pause = (now_ns - rl->starved_ns) / 8;
-	pause = pause < STARVED_CHECK_MIN_NS   ? STARVED_CHECK_MIN_NS
-		: pause > STARVED_CHECK_MAX_NS ? STARVED_CHECK_MAX_NS
-					       : pause;
-	rl->starved_check_ns = now_ns + pause;
+	rl->starved_check_ns = now_ns + ur_backoff_ns(now_ns - rl->starved_ns,
+						      8, STARVED_CHECK_MIN_NS,
+						      STARVED_CHECK_MAX_NS);
 }
 
 static uint32_t receive(struct ur_raw_lane *rl, uint64_t now_ns)
@@ -256,15 +253,9 @@ static int raw_wait_fd(const struct ur_lane *l)
 	return rl->packet && !rl->starved_ns ? ur_packet_fd(rl->packet) : -1;
 }
 
-static void raw_settle(struct ur_lane *l, uint64_t now_ns)
-{
-	ur_lane_drain(l, now_ns);
-	ur_lane_send(l, now_ns);
-}
-
 static void raw_detach(struct ur_lane *l, struct ur_qp *qp, uint64_t now_ns)
 {
-	raw_settle(l, now_ns);
+	ur_lane_settle(l, now_ns);
 	ur_raw_qp_detach(l->raw->raw, qp);
 	(void)ur_raw_lane_refilter(l);
 }
@@ -275,7 +266,7 @@ static int raw_modify(struct ur_lane *l, struct ur_qp *qp,
 {
 	int err;
 
-	raw_settle(l, now_ns);
+	ur_lane_settle(l, now_ns);
 	err = ur_raw_qp_modify(l->raw->raw, qp, attr, mask, now_ns);
 	if (!err)
 		ur_lane_send(l, now_ns);
@@ -345,6 +336,6 @@ const struct ur_lane_ops ur_lane_raw = {
 	.step = raw_step,
 	.deadline = raw_deadline,
 	.wait_fd = raw_wait_fd,
-	.settle = raw_settle,
+	.settle = ur_lane_settle,
 	.report = raw_report,
 };

@@ -349,9 +349,6 @@ static void add_facts(struct json_object *o, const struct ur_link *link)
 	ur_report_string(facts, "spread", ur_port_spread(&f));
 	ur_report_int(facts, "steered_lanes", f.steered);
 	ur_report_int(facts, "other_queue", (int64_t)f.elsewhere);
-	ur_report_string(facts, "zero_copy", ur_port_zero_copy(&f));
-	ur_report_int(facts, "external", f.external);
-	ur_report_int(facts, "copied", f.copied);
 	json_object_object_add(o, "port_driver", facts);
 }
 

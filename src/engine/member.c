@@ -5,7 +5,6 @@
  * lane's own socket, while at least one QP of the lane is attached to it.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/addr.h"
@@ -51,80 +50,35 @@ static int on_interfaces(struct ur_lane *l, const uint8_t gid[16],
 	return done ? 0 : err;
 }
 
-/* The linter does not see that a member is unlinked before it is freed.
- * NOLINTBEGIN(clang-analyzer-unix.Malloc) */
-static struct ur_member *find(struct ur_lane *l, const struct ur_qp *qp,
-			      const uint8_t gid[16])
-{
-	ur_list_for_each(n, &l->members) {
-		struct ur_member *m =
-			ur_container_of(n, struct ur_member, node);
-
-		if ((!qp || m->qp == qp) && !memcmp(m->gid, gid, 16))
-			return m;
-	}
-	return NULL;
-}
-/* NOLINTEND(clang-analyzer-unix.Malloc) */
-
-static void drop(struct ur_lane *l, struct ur_member *m)
-{
-	int err = 0;
-
-	ur_list_del(&m->node);
-	if (!find(l, NULL, m->gid))
-		err = on_interfaces(l, m->gid, ur_udp_leave);
-	if (err)
-		ur_debug("lane %u: leaving a group: %s", l->id, strerror(-err));
-	free(m);
-}
-
 int ur_lane_join(struct ur_lane *l, struct ur_qp *qp, const uint8_t gid[16])
 {
-	bool first = !find(l, NULL, gid);
-	struct ur_member *m;
-	int err;
+	bool first = !ur_roce_mcast_has(l->roce, gid);
+	int err = first ? on_interfaces(l, gid, ur_udp_join) : 0;
 
-	if (find(l, qp, gid))
-		return 0;
-	m = calloc(1, sizeof(*m));
-	if (!m)
-		return -ENOMEM;
-	ur_list_init(&m->node);
-	m->qp = qp;
-	memcpy(m->gid, gid, 16);
-	err = first ? on_interfaces(l, gid, ur_udp_join) : 0;
-	if (err) {
-		free(m);
-		return err;
-	}
-	ur_list_add_tail(&l->members, &m->node);
-	err = ur_roce_mcast_attach(l->roce, qp, gid);
 	if (err)
-		drop(l, m);
+		return err;
+	err = ur_roce_mcast_attach(l->roce, qp, gid);
+	if (err && first)
+		(void)on_interfaces(l, gid, ur_udp_leave);
 	return err;
 }
 
 int ur_lane_leave(struct ur_lane *l, struct ur_qp *qp, const uint8_t gid[16])
 {
-	struct ur_member *m = find(l, qp, gid);
-	int err;
+	int err = ur_roce_mcast_detach(l->roce, qp, gid);
 
-	if (!m)
-		return -EINVAL;
-	/* gid may be m's own. */
-	err = ur_roce_mcast_detach(l->roce, qp, gid);
-	drop(l, m);
-	return err;
+	if (err || ur_roce_mcast_has(l->roce, gid))
+		return err;
+	err = on_interfaces(l, gid, ur_udp_leave);
+	if (err)
+		ur_debug("lane %u: leaving a group: %s", l->id, strerror(-err));
+	return 0;
 }
 
 void ur_lane_leave_all(struct ur_lane *l, struct ur_qp *qp)
 {
-	ur_list_for_each_safe(n, tmp, &l->members) {
-		struct ur_member *m =
-			ur_container_of(n, struct ur_member, node);
+	uint8_t gid[16];
 
-		if (m->qp == qp)
-			(void)ur_lane_leave(l, qp, m->gid);
-	}
+	while (ur_roce_mcast_of(l->roce, qp, gid))
+		(void)ur_lane_leave(l, qp, gid);
 }

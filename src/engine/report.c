@@ -14,9 +14,7 @@
  *
  * A lane with a queue of a port that this process runs has "port", what the
  * stack of that has counted, and "port_driver": {"driver":"net_memif",
- * "queue":0,"queues":2,"spread":"by driver","zero_copy":"on",
- * "external":0,"copied":0}: packets to queue pairs, by whether their payload left
- * from where it was.
+ * "queue":0,"queues":2,"spread":"by driver", …}.
  *
  * Where this process runs ports with TCP there are "lwip", the stack's counters,
  * and "lwip_ports", those of each of its ports.

@@ -17,7 +17,6 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "engine/internal.h"
-#include "engine/pin_queue.h"
 #include "engine/report.h"
 #include "engine/wakefd.h"
 #include "shm/chan_link.h"
@@ -166,8 +165,6 @@ void ur_shm_configure(struct ur_lane *l, struct ur_roce_config *cfg)
 {
 	if (by_user())
 		return;
-	if (l->link->zero_copy)
-		ur_pin_queue_configure(l, cfg);
 	cfg->export = l->adapter->export;
 	cfg->want_peer = want_peer;
 	cfg->want_arg = l;
@@ -210,10 +207,8 @@ void ur_shm_share_now(struct ur_export *e)
 
 	ur_cancel_off();
 	n = hold_lanes(held, SHARE_LANES, &all);
-	if (all) {
+	if (all)
 		ur_share_do(e);
-		ur_pin_queue_run(e);
-	}
 	while (n)
 		ur_lane_unlock(held[--n]);
 	ur_cancel_on();

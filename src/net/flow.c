@@ -432,7 +432,6 @@ int ur_net_park(struct ur_net *net, const struct ur_net_flow *f,
 	const struct ur_flow_entry *e = ur_container_of(
 		(struct ur_net_flow *)(uintptr_t)f, struct ur_flow_entry, flow);
 	struct ur_net_frame *copy;
-	struct iovec payload;
 
 	(void)now_ns;
 	if (len < f->len || len > (uint32_t)f->l2 + f->mtu)
@@ -446,11 +445,8 @@ int ur_net_park(struct ur_net *net, const struct ur_net_flow *f,
 	/* As the port would: it leaves by ur_net_output(). */
 	if (f->sums & UR_NET_SUM_IP)
 		ur_csum_ipv4(copy->data + f->l2);
-	if (f->sums & UR_NET_SUM_UDP) {
-		payload.iov_base = copy->data + f->len;
-		payload.iov_len = len - f->len;
-		ur_net_sum(f, copy->data, &payload, 1);
-	}
+	if (f->sums & UR_NET_SUM_UDP)
+		ur_net_sum(f, copy->data);
 	if (f->ready || !e->dest->neigh)
 		ur_outbox_push(net, copy);
 	else

@@ -22,7 +22,7 @@
  *   ur_net_put(f, frame, ip_id, payload_len);       for each packet
  *   ... the payload follows f->len bytes on ...
  *   if (f->sums & UR_NET_SUM_SOFT)
- *           ur_net_sum(f, frame, iov, niov);
+ *           ur_net_sum(f, frame);
  *   if (f->ready)
  *           ... to the port ...
  *   else
@@ -209,10 +209,9 @@ static inline uint32_t ur_net_payload_max(const struct ur_net_flow *f)
 void ur_net_put(const struct ur_net_flow *f, uint8_t *frame, uint16_t id,
 		uint32_t payload);
 
-/* Write the UDP checksum of such a packet; its payload is iov. Only for flows
- * with UR_NET_SUM_SOFT. */
-void ur_net_sum(const struct ur_net_flow *f, uint8_t *frame,
-		const struct iovec *iov, uint32_t niov);
+/* Write the UDP checksum of such a packet, whose payload is in place. Only for
+ * flows with UR_NET_SUM_SOFT. */
+void ur_net_sum(const struct ur_net_flow *f, uint8_t *frame);
 
 /*
  * The flow is not ready: keep a copy of the whole frame until the neighbour has

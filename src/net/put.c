@@ -57,30 +57,14 @@ void ur_net_put(const struct ur_net_flow *f, uint8_t *frame, uint16_t id,
 	}
 }
 
-/* After an odd piece the next byte belongs to the other half of a word. */
-static uint64_t sum_pieces(uint64_t sum, const struct iovec *iov, uint32_t niov)
-{
-	bool odd = false;
-
-	for (uint32_t i = 0; i < niov; i++) {
-		uint64_t part = ur_csum_add(0, iov[i].iov_base,
-					    (uint32_t)iov[i].iov_len);
-		uint16_t v = (uint16_t)~ur_csum_fold(part);
-
-		sum += odd ? (uint16_t)(v << 8 | v >> 8) : v;
-		odd ^= iov[i].iov_len & 1;
-	}
-	return sum;
-}
-
-void ur_net_sum(const struct ur_net_flow *f, uint8_t *frame,
-		const struct iovec *iov, uint32_t niov)
+void ur_net_sum(const struct ur_net_flow *f, uint8_t *frame)
 {
 	uint8_t *udp = frame + f->l2 + f->l3;
 	uint32_t len = ur_be16_at(udp + 4);
 	/* The length is in the pseudo header and in UDP's. */
 	uint64_t sum = f->sum4 + 2 * (uint64_t)len;
-	uint16_t v = ur_csum_fold(sum_pieces(sum, iov, niov));
+	uint16_t v = ur_csum_fold(
+		ur_csum_add(sum, frame + f->len, len - UR_UDP_LEN));
 
 	ur_put_be16(udp + 6, v ? v : 0xffff);
 }

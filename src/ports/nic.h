@@ -14,10 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/pin.h"
 #include "core/port_spec.h"
 
-#define UR_NIC_ABI    6u
+#define UR_NIC_ABI    7u
 #define UR_NIC_BURST  64u
 #define UR_NIC_SYMBOL "urnic_nic_plugin"
 
@@ -42,8 +41,6 @@ struct ur_nic_info {
 	uint32_t tx;	   /* UR_NIC_TX_ */
 	uint32_t rx_depth; /* frames that a queue keeps until they are taken */
 	uint32_t mtu;	   /* of IP packets, that it was set to */
-	bool attaches;	   /* attach() may succeed */
-	uint32_t threads;  /* that the library has begun for us */
 	char driver[32];
 };
 
@@ -61,18 +58,6 @@ struct ur_nic_tx {
 	bool v4;
 	uint8_t sums; /* UR_NIC_TX_: to be computed by the controller */
 };
-
-/* The rest of a frame: bytes that are left where they are, within the pin, and
- * some behind them. */
-struct ur_nic_extbuf {
-	const uint8_t *data;
-	uint32_t len;
-	struct ur_pin *pin;
-	const uint8_t *tail; /* read during the call */
-	uint32_t tail_len;   /* at most UR_NIC_TAIL */
-};
-
-#define UR_NIC_TAIL 16u
 
 struct ur_nic_stats {
 	uint64_t rx_missed; /* not received in time */
@@ -108,13 +93,6 @@ struct ur_nic_plugin {
 	uint8_t *(*room)(struct ur_nic *nic, uint16_t queue, uint32_t len);
 	void (*tx)(struct ur_nic *nic, uint16_t queue,
 		   const struct ur_nic_tx *tx);
-	/*
-	 * Behind what is in the room, of whose frame tx() is then given the
-	 * first piece's length.  The pin has one reference more, until the
-	 * controller has sent it.  False: not now, and nothing was done.
-	 */
-	bool (*attach)(struct ur_nic *nic, uint16_t queue,
-		       const struct ur_nic_extbuf *ext);
 	/* Send what is kept.  Returns how many of all since the last call
 	 * found no room. */
 	uint32_t (*flush)(struct ur_nic *nic, uint16_t queue);

@@ -231,74 +231,26 @@ static int copy_piece(const struct ur_burst *t, uint8_t *to,
 	return 0;
 }
 
-/* The next bytes of one piece, at most len: how many, and where. */
-static size_t next_part(struct cut *c, uint32_t len, const uint8_t **from)
-{
-	size_t part = c->iov->iov_len - c->off;
-
-	if (part > len)
-		part = len;
-	*from = (const uint8_t *)c->iov->iov_base + c->off;
-	c->off += part;
-	if (c->off == c->iov->iov_len) {
-		c->iov++;
-		c->off = 0;
-	}
-	return part;
-}
-
 static int copy_payload(struct cut *c, uint8_t *to, uint32_t len)
 {
-	const uint8_t *from;
 	int err = 0;
 
 	while (len && !err) {
-		size_t part = next_part(c, len, &from);
+		const uint8_t *from = c->iov->iov_base;
+		size_t part = c->iov->iov_len - c->off;
 
-		err = copy_piece(c->burst, to, from, part);
+		if (part > len)
+			part = len;
+		err = copy_piece(c->burst, to, from + c->off, part);
 		to += part;
 		len -= (uint32_t)part;
+		c->off += part;
+		if (c->off == c->iov->iov_len) {
+			c->iov++;
+			c->off = 0;
+		}
 	}
 	return err;
-}
-
-/*
- * A packet whose payload is the pin's: what is before that is copied, and what
- * is behind it told.  Returns how many bytes were copied; 0: it is not of that
- * form, or the controller takes no more now, and nothing was done.
- */
-static uint32_t attach_payload(struct ur_port *p, struct cut *c, uint8_t *to,
-			       uint32_t len, struct iovec pieces[3])
-{
-	struct ur_nic_extbuf l = { .pin = c->burst->pin };
-	const uint8_t *head;
-	struct cut at = *c;
-	size_t n = next_part(&at, len, &head);
-
-	if (n == len || ur_pin_has(l.pin, head))
-		return 0;
-	l.len = (uint32_t)next_part(&at, len - (uint32_t)n, &l.data);
-	if (!ur_pin_has(l.pin, l.data) || n + l.len == len)
-		return 0;
-	l.tail_len =
-		(uint32_t)next_part(&at, len - (uint32_t)n - l.len, &l.tail);
-	if (n + l.len + l.tail_len != len ||
-	    !p->core->ops->attach(p->core->nic, p->queue, &l))
-		return 0;
-	memcpy(to, head, n);
-	pieces[0] = (struct iovec){ to, n };
-	pieces[1] = (struct iovec){ (void *)(uintptr_t)l.data, l.len };
-	pieces[2] = (struct iovec){ (void *)(uintptr_t)l.tail, l.tail_len };
-	*c = at;
-	return (uint32_t)n;
-}
-
-/* Is its payload one that stays?  A controller's sums are of one piece. */
-static bool is_external(const struct ur_port *p, const struct ur_net_flow *f,
-			const struct ur_burst *t, uint32_t i)
-{
-	return (t->pinned >> i & 1) && p->core->info.attaches && f->ready &&
-	       !(f->sums & UR_NET_SUM_UDP);
 }
 
 /* Packet number i of a burst.  The lock is held if the flow is not ready. */
@@ -312,27 +264,16 @@ static int send_packet(struct ur_port *p, const struct ur_net_flow *f,
 				.sums = f->sums &
 					(UR_NET_SUM_IP | UR_NET_SUM_UDP) };
 	uint8_t *frame = room(p, tx.len);
-	struct iovec pieces[3];
-	uint32_t head = 0;
-	int err = 0;
+	int err;
 
 	if (!frame)
 		return -EAGAIN;
 	ur_net_put(f, frame, i, len);
-	if (is_external(p, f, c->burst, i))
-		head = attach_payload(p, c, frame + f->len, len, pieces);
-	if (head) {
-		tx.len = f->len + head;
-		p->external++;
-	} else {
-		err = copy_payload(c, frame + f->len, len);
-		pieces[0] = (struct iovec){ frame + f->len, len };
-		p->copied++;
-	}
+	err = copy_payload(c, frame + f->len, len);
 	if (err)
 		return err;
 	if (f->sums & UR_NET_SUM_SOFT)
-		ur_net_sum(f, frame, pieces, head ? 3 : 1);
+		ur_net_sum(f, frame);
 	if (f->ready)
 		put(p, &tx);
 	else

@@ -52,8 +52,6 @@ struct ur_port_config {
 	void *arg;
 	/* As many queues as the spec has, for ur_port_attach(); else one. */
 	bool several;
-	/* Its bursts may point at external buffers (core/packet.h). */
-	bool zero_copy;
 };
 
 struct ur_port_stats {
@@ -67,25 +65,12 @@ struct ur_port_stats {
 
 struct ur_port_facts {
 	char driver[32];
-	uint16_t queue;	      /* this one */
-	uint16_t queues;      /* of the controller in use */
-	bool spreads;	      /* it shares out by flows what comes in */
-	uint32_t steered;     /* lanes whose packets it puts into their queue */
-	uint64_t elsewhere;   /* as of struct ur_port_stats */
-	bool wants_zero_copy; /* "zero_copy" was asked for … */
-	bool attaches;	      /* … and the driver can */
-	uint32_t threads;     /* of DPDK's, begun for us */
-	uint64_t external;    /* packets to queue pairs that left so … */
-	uint64_t copied;      /* … and those that were copied */
+	uint16_t queue;	    /* this one */
+	uint16_t queues;    /* of the controller in use */
+	bool spreads;	    /* it shares out by flows what comes in */
+	uint32_t steered;   /* lanes whose packets it puts into their queue */
+	uint64_t elsewhere; /* as of struct ur_port_stats */
 };
-
-/* In words, whether payload may leave from where it is. */
-static inline const char *ur_port_zero_copy(const struct ur_port_facts *f)
-{
-	return f->attaches	    ? "on"
-	       : f->wants_zero_copy ? "off: not with this driver"
-				    : "off";
-}
 
 /* In words, how packets get to the queues. */
 static inline const char *ur_port_spread(const struct ur_port_facts *f)

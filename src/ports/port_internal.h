@@ -30,8 +30,7 @@ struct ur_port_core {
 	const struct ur_nic_plugin *ops;
 	struct ur_nic *nic;
 	struct ur_nic_info info;
-	bool wants_zero_copy; /* was asked for */
-	bool many;	      /* queues: only then is there something to lock */
+	bool many; /* queues: only then is there something to lock */
 	uint16_t vlan;
 	uint32_t naddrs;
 	uint8_t addrs[UR_PORT_ADDRS][16];
@@ -70,8 +69,6 @@ struct ur_port {
 	bool linked;
 	uint64_t tx_lost;
 	uint64_t elsewhere; /* packets, in deliver() */
-	uint64_t external;  /* packets of bursts, … */
-	uint64_t copied;
 	uint64_t host_lost;
 	struct ur_net_counters seen;
 	/* A frame with room for a tag before it. */

@@ -128,8 +128,6 @@ static int open_parts(struct ur_port_core *c, const struct ur_port_config *cfg)
 
 	if (!cfg->several)
 		spec.queues = 1;
-	spec.zero_copy &= cfg->zero_copy;
-	c->wants_zero_copy = spec.zero_copy;
 	if (!err)
 		err = c->ops->open(cfg->eal, &spec, &c->nic);
 	if (err)
@@ -361,12 +359,6 @@ void ur_port_facts(const struct ur_port *p, struct ur_port_facts *out)
 				       .queues = i->queues,
 				       .spreads = i->spreads,
 				       .steered = p->core->steered,
-				       .elsewhere = p->elsewhere,
-				       .wants_zero_copy =
-					       p->core->wants_zero_copy,
-				       .attaches = i->attaches,
-				       .threads = i->threads,
-				       .external = p->external,
-				       .copied = p->copied };
+				       .elsewhere = p->elsewhere };
 	memcpy(out->driver, i->driver, sizeof(out->driver));
 }

@@ -226,13 +226,11 @@ static int open_port(struct port_link *l, sit_fn *sit,
 {
 	struct ur_port_config own = *cfg;
 	struct ur_port_stats stats;
-	struct ur_port_facts facts;
 	int err;
 
 	own.deliver = deliver;
 	own.before = take_handed;
 	own.arg = l;
-	own.zero_copy = true;
 	err = sit(&own, l->slot, &l->seat);
 	if (err)
 		return err;
@@ -246,8 +244,6 @@ static int open_port(struct port_link *l, sit_fn *sit,
 	}
 	ur_port_stats(l->port, &stats);
 	l->link.rx_bytes = stats.rx_bytes;
-	ur_port_facts(l->port, &facts);
-	l->link.zero_copy = facts.attaches;
 	return 0;
 }
 

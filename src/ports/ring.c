@@ -42,10 +42,7 @@ static int send_file(int sock, int fd)
 
 static int receive_file(int sock)
 {
-	union {
-		struct cmsghdr c;
-		uint8_t space[UR_PASSED_SPACE];
-	} ctl = { .c = { .cmsg_len = 0 } };
+	UR_FDS_SPACE(1) ctl;
 	uint8_t byte;
 	struct iovec iov = { &byte, 1 };
 	struct msghdr m = { .msg_iov = &iov,

@@ -29,8 +29,6 @@ void ur_burst_start(struct ur_burst *t, const struct ur_path *p)
 	t->niov = 0;
 	t->linear_len = 0;
 	t->sent = 0;
-	t->pinned = 0;
-	t->pin = NULL;
 }
 
 uint32_t ur_pkt_len(const struct ur_opcode *op, uint32_t payload_len)

@@ -267,10 +267,10 @@ static void lost(struct ur_delegation *l)
 
 static struct ur_delegation *find(struct ur_roce *r, uint32_t via, uint32_t qpn)
 {
-	struct ur_rqp *q = r->qps[qpn & UR_QP_INDEX_MASK];
+	struct ur_rqp *q = ur_rqp_find(r, qpn);
 
-	if (qpn >> UR_SLOT_SHIFT != r->slot || !q || !q->delegation ||
-	    !q->delegation->out || q->delegation->via != via)
+	if (!q || !q->delegation || !q->delegation->out ||
+	    q->delegation->via != via)
 		return NULL;
 	return q->delegation;
 }

@@ -247,8 +247,6 @@ struct ur_roce {
 	void (*comm_est)(uint32_t qpn);
 	void (*want_peer)(void *arg, uint16_t slot); /* NULL: no shm */
 	void *want_arg;
-	void (*want_pin)(void *arg, uint32_t lkey); /* NULL: copies */
-	void *want_pin_arg;
 	struct ur_export *export;
 	struct ur_shm *shm; /* shm/'s part of the lane */
 	struct ur_rng rng;
@@ -318,6 +316,13 @@ struct ur_plain {
 static inline struct ur_rqp *ur_rqp_of(const struct ur_qp *qp)
 {
 	return qp->proto;
+}
+
+/* The lane's QP of that number; NULL: none. */
+static inline struct ur_rqp *ur_rqp_find(const struct ur_roce *r, uint32_t qpn)
+{
+	return qpn >> UR_SLOT_SHIFT == r->slot ? r->qps[qpn & UR_QP_INDEX_MASK]
+					       : NULL;
 }
 
 static inline enum ur_qp_state ur_rqp_state(const struct ur_rqp *q)
@@ -516,16 +521,6 @@ void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
 int ur_req_add_packet(struct ur_rqp *q, struct ur_burst *t, struct ur_path *p,
 		      const struct ur_swqe *w, struct ur_hdr *h, uint32_t off,
 		      uint32_t len, bool stable);
-
-/*
- * extbuf.c: only if r->want_pin is set. If the packet's payload is one piece
- * within a pinned mapping, returns that with a reference and points *iov into
- * it; else NULL, *iov unchanged. _set: the last appended packet has its payload
- * there.
- */
-struct ur_pin *ur_extbuf_piece(const struct ur_rqp *q, const struct ur_swqe *w,
-			       uint32_t off, uint32_t len, struct iovec *iov);
-void ur_burst_add_extbuf(struct ur_burst *t, struct ur_pin *pin);
 
 /* IBTA 9.8.3: a datagram is one packet; its limit is the path MTU, that of the
  * interface when the address handle was created. */

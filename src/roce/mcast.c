@@ -106,12 +106,22 @@ int ur_roce_mcast_detach(struct ur_roce *r, struct ur_qp *qp,
 	return m && leave(r, m, ur_rqp_of(qp)) ? 0 : -EINVAL;
 }
 
-bool ur_roce_mcast_member(const struct ur_roce *r, const uint8_t gid[16])
+bool ur_roce_mcast_has(struct ur_roce *r, const uint8_t gid[16])
+{
+	return find(r, gid) != NULL;
+}
+
+bool ur_roce_mcast_of(const struct ur_roce *r, struct ur_qp *qp,
+		      uint8_t gid[16])
 {
 	ur_list_for_each(pos, &r->mcasts) {
-		if (!memcmp(ur_container_of(pos, struct ur_mcast, node)->gid,
-			    gid, 16))
-			return true;
+		const struct ur_mcast *m =
+			ur_container_of(pos, struct ur_mcast, node);
+
+		if (index_of(m, ur_rqp_of(qp)) < 0)
+			continue;
+		memcpy(gid, m->gid, 16);
+		return true;
 	}
 	return false;
 }

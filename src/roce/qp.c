@@ -454,9 +454,7 @@ int ur_roce_qp_attach(struct ur_roce *r, struct ur_qp *qp)
 
 struct ur_qp *ur_roce_qp_find(const struct ur_roce *r, uint32_t qpn)
 {
-	const struct ur_rqp *q = qpn >> UR_SLOT_SHIFT == r->slot
-					 ? r->qps[qpn & UR_QP_INDEX_MASK]
-					 : NULL;
+	const struct ur_rqp *q = ur_rqp_find(r, qpn);
 
 	return q ? q->qp : NULL;
 }

@@ -66,8 +66,7 @@ int ur_req_add_packet(struct ur_rqp *q, struct ur_burst *t, struct ur_path *p,
 		      uint32_t len, bool stable)
 {
 	struct iovec iov[UR_MAX_SGE];
-	struct ur_pin *pin = NULL;
-	int n = 0, err;
+	int n = 0;
 
 	if (w->flags & UR_SEND_INLINE) {
 		/* The ring's memory; iovec has no const. */
@@ -82,12 +81,7 @@ int ur_req_add_packet(struct ur_rqp *q, struct ur_burst *t, struct ur_path *p,
 		if (n < 0)
 			return n;
 	}
-	if (stable && n == 1 && q->r->want_pin)
-		pin = ur_extbuf_piece(q, w, off, len, iov);
-	err = ur_burst_add(t, p, h, iov, (uint32_t)n, len, stable);
-	if (!err && pin)
-		ur_burst_add_extbuf(t, pin);
-	return err;
+	return ur_burst_add(t, p, h, iov, (uint32_t)n, len, stable);
 }
 
 /* Header of packet i of a SEND or WRITE. */

@@ -54,13 +54,6 @@ struct ur_roce_config {
 	 * (shm/shm.h). NULL: no shared memory. */
 	void (*want_peer)(void *arg, uint16_t slot);
 	void *want_arg;
-	/*
-	 * The link sends pinned payload without a copy, and would do so for
-	 * this region if it had a pinned mapping (ur_mr_set_pin()). NULL: it
-	 * copies.
-	 */
-	void (*want_pin)(void *arg, uint32_t lkey);
-	void *want_pin_arg;
 	/* Objects that local peers may access; or NULL. */
 	struct ur_export *export;
 	const struct ur_xrc_ops *xrc; /* NULL: XRC domains are local */
@@ -101,8 +94,11 @@ int ur_roce_mcast_attach(struct ur_roce *r, struct ur_qp *qp,
 int ur_roce_mcast_detach(struct ur_roce *r, struct ur_qp *qp,
 			 const uint8_t gid[16]);
 
-/* Is any QP still attached to the group? */
-bool ur_roce_mcast_member(const struct ur_roce *r, const uint8_t gid[16]);
+/* Is any QP attached to the group? */
+bool ur_roce_mcast_has(struct ur_roce *r, const uint8_t gid[16]);
+/* A group that the QP is attached to; false: none. */
+bool ur_roce_mcast_of(const struct ur_roce *r, struct ur_qp *qp,
+		      uint8_t gid[16]);
 
 /*
  * The next request of the QP goes over to shared memory and could overtake an

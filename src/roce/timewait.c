@@ -90,8 +90,6 @@ void ur_timewait_ack(const struct ur_timewait *l,
 	t->pkt_len = t->bytes = t->linear_len = ACK_LEN;
 	t->niov = 1;
 	t->sent = 0;
-	t->pinned = 0;
-	t->pin = NULL;
 	t->iov[0] = (struct iovec){ t->linear, ACK_LEN };
 	(void)ur_hdr_encode(&h, t->linear);
 	put_icrc(t, t->linear);

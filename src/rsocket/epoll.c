@@ -381,12 +381,7 @@ static int collect(struct set *set, struct epoll_event *out, int max)
 
 	ur_list_init(&turn);
 	ur_lock_open(&set->busy_lock);
-	while (!ur_list_empty(&set->busy)) {
-		struct ur_list *first = set->busy.next;
-
-		ur_list_del(first);
-		ur_list_add_tail(&turn, first);
-	}
+	ur_list_move_all(&turn, &set->busy);
 	while (!ur_list_empty(&turn) && n < max) {
 		struct item *it = ur_container_of(turn.next, struct item, busy);
 		uint32_t now;
@@ -404,12 +399,9 @@ static int collect(struct set *set, struct epoll_event *out, int max)
 		}
 		ur_lock_open(&set->busy_lock);
 	}
-	while (!ur_list_empty(&turn)) {
-		struct ur_list *last = turn.prev;
-
-		ur_list_del(last);
-		ur_list_add_head(&set->busy, last);
-	}
+	/* What is left of the turn comes first. */
+	ur_list_move_all(&turn, &set->busy);
+	ur_list_move_all(&set->busy, &turn);
 	ur_unlock_open(&set->busy_lock);
 	return n;
 }

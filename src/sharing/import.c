@@ -15,16 +15,17 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/socket.h"
 #include "engine/hooks.h"
 #include "engine/internal.h"
 #include "sharing/import_msg.h"
+#include "shm/sealed.h"
 
 _Static_assert(UR_IMPORT_FDS == 1 + UR_IMPORT_CONNS + UR_IMPORT_LINKS,
 	       "the watcher has room for all descriptors");
@@ -68,18 +69,14 @@ static const struct ur_import_hooks *hooks;
 
 static int listen_at(const char *name)
 {
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	size_t n = strlen(name);
+	struct sockaddr_un a;
+	socklen_t len = ur_sockaddr_abstract(&a, name);
 	int err, fd = socket(AF_UNIX,
 			     SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return -errno;
-	memcpy(a.sun_path + 1, name, n);
-	if (bind(fd, (struct sockaddr *)&a,
-		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n)) ==
-		    0 &&
-	    listen(fd, BACKLOG) == 0)
+	if (!bind(fd, (struct sockaddr *)&a, len) && !listen(fd, BACKLOG))
 		return fd;
 	err = -errno;
 	close(fd);
@@ -223,18 +220,13 @@ static void accept_one(void)
 /* The page by which we shut an importer out: its descriptor, or -1. */
 static int shut_make(struct conn *c)
 {
-	int fd = memfd_create("urnic-import", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	void *map = MAP_FAILED;
+	void *map;
+	int fd = ur_sealed_make("urnic-import", PAGE, &map);
 
 	if (fd < 0)
 		return -1;
-	if (ftruncate(fd, PAGE) == 0)
-		map = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-			   0);
-	if (map == MAP_FAILED ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE)) {
-		if (map != MAP_FAILED)
-			munmap(map, PAGE);
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE)) {
+		munmap(map, PAGE);
 		close(fd);
 		return -1;
 	}
@@ -519,6 +511,7 @@ void ur_import_abandon(void)
 		struct conn *c = ur_container_of(pos, struct conn, node);
 
 		atomic_store(&c->refs, 1);
+		c->shut = NULL;		 /* a child has no mapping */
 		ur_list_init(&c->later); /* it may be half changed */
 		ur_lock_init(&c->later_lock);
 		ur_list_del(pos);

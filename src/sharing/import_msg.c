@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/passed.h"
+#include "base/socket.h"
 #include "base/sys.h"
 
 int ur_import_send(int sock, const struct ur_import_msg *m, int fd)
@@ -15,15 +16,12 @@ int ur_import_send(int sock, const struct ur_import_msg *m, int fd)
 
 int ur_import_recv(int sock, struct ur_import_msg *m, int *fd, int wait_ms)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[UR_PASSED_SPACE];
-	} control;
+	UR_FDS_SPACE(1) control;
 	struct iovec iov = { m, sizeof(*m) };
 	struct msghdr h = { .msg_iov = &iov,
 			    .msg_iovlen = 1,
-			    .msg_control = control.bytes,
-			    .msg_controllen = sizeof(control.bytes) };
+			    .msg_control = &control,
+			    .msg_controllen = sizeof(control) };
 	struct pollfd p = { .fd = sock, .events = POLLIN };
 	ssize_t n;
 	int rc;
@@ -47,10 +45,10 @@ int ur_import_recv(int sock, struct ur_import_msg *m, int *fd, int wait_ms)
 int ur_import_peer(int sock, pid_t *pid)
 {
 	struct ucred c;
-	socklen_t len = sizeof(c);
+	int err = ur_sockopt_peer(sock, &c);
 
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &c, &len))
-		return -errno;
+	if (err)
+		return err;
 	*pid = c.pid;
 	return c.uid == geteuid() ? 0 : -EPERM;
 }

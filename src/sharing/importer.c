@@ -5,19 +5,18 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/socket.h"
 #include "engine/internal.h"
 #include "sharing/import_msg.h"
 
@@ -50,18 +49,15 @@ static unsigned int nlinks;
 
 static int connect_to(const char *name)
 {
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	struct sockaddr_un a;
+	socklen_t len = ur_sockaddr_abstract(&a, name);
 	const struct timeval patience = { .tv_sec = ANSWER_MS / 1000 };
-	size_t n = strlen(name);
 	int rc, fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;
-	memcpy(a.sun_path + 1, name, n);
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	if (connect(fd, (struct sockaddr *)&a,
-		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-				n)) == 0)
+	if (!connect(fd, (struct sockaddr *)&a, len))
 		return fd;
 	rc = errno == ECONNREFUSED ? -EOPNOTSUPP : -errno;
 	close(fd);

@@ -77,38 +77,6 @@ static const struct field {
 	FIELD(NUMBER, rate_burst),
 };
 
-static void put_number(struct ur_wr *w, const uint8_t *at, size_t size)
-{
-	uint32_t v32;
-	uint16_t v16;
-
-	if (size == 4) {
-		memcpy(&v32, at, 4);
-		ur_wr_be32(w, v32);
-	} else if (size == 2) {
-		memcpy(&v16, at, 2);
-		ur_wr_be16(w, v16);
-	} else {
-		ur_wr_u8(w, *at);
-	}
-}
-
-static void get_number(struct ur_rd *r, uint8_t *at, size_t size)
-{
-	uint32_t v32;
-	uint16_t v16;
-
-	if (size == 4) {
-		v32 = ur_rd_be32(r);
-		memcpy(at, &v32, 4);
-	} else if (size == 2) {
-		v16 = ur_rd_be16(r);
-		memcpy(at, &v16, 2);
-	} else {
-		*at = ur_rd_u8(r);
-	}
-}
-
 void ur_xrc_put_attr(struct ur_wr *w, const struct ur_qp_attr *a)
 {
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
@@ -117,14 +85,14 @@ void ur_xrc_put_attr(struct ur_wr *w, const struct ur_qp_attr *a)
 		if (fields[i].kind == BYTES)
 			ur_wr_copy(w, at, fields[i].size);
 		else
-			put_number(w, at, fields[i].size);
+			ur_wr_number(w, at, fields[i].size);
 	}
 }
 
 static bool get_field(struct ur_rd *r, const struct field *f, uint8_t *at)
 {
 	if (f->kind != BYTES) {
-		get_number(r, at, f->size);
+		ur_rd_number(r, at, f->size);
 		return f->kind != FLAG || *at <= 1;
 	}
 	ur_rd_copy(r, at, f->size);

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/passed.h"
 #include "base/socket.h"
 #include "base/sys.h"
 #include "shm/chan.h"
@@ -36,9 +37,8 @@ int ur_chan_link_make(struct ur_chan_link *s, int fds[2])
 static int check_socket(struct ur_chan_link *s, int fd)
 {
 	struct ucred cred;
-	socklen_t len = sizeof(cred);
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+	if (ur_sockopt_peer(fd, &cred))
 		return -EPROTO;
 	if (cred.uid != getuid())
 		return -EPERM;
@@ -78,30 +78,15 @@ void ur_chan_link_abandon(const struct ur_chan_link *s)
 		close(s->sock);
 }
 
-union fd_space {
-	struct cmsghdr align;
-	char buf[CMSG_SPACE(UR_CHAN_LINK_MAX_FDS * sizeof(int))];
-};
-
 int ur_chan_link_send(const struct ur_chan_link *s, const void *msg, size_t len,
 		      const int *fds, unsigned int nfds)
 {
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)msg,
 			     .iov_len = len };
 	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
-	union fd_space space;
-	struct cmsghdr *c;
+	UR_FDS_SPACE(UR_CHAN_LINK_MAX_FDS) space;
 
-	memset(&space, 0, sizeof(space));
-	if (nfds) {
-		mh.msg_control = space.buf;
-		mh.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
-		c = CMSG_FIRSTHDR(&mh);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(nfds * sizeof(int));
-		memcpy(CMSG_DATA(c), fds, nfds * sizeof(int));
-	}
+	ur_fds_put(&mh, &space, fds, nfds);
 	if (ur_sys_sendmsg(s->sock, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return -errno;
 	return 0;
@@ -111,23 +96,17 @@ ssize_t ur_chan_link_recv(const struct ur_chan_link *s, void *msg, size_t cap,
 			  int fds[UR_CHAN_LINK_MAX_FDS], unsigned int *nfds)
 {
 	struct iovec iov = { .iov_base = msg, .iov_len = cap };
-	union fd_space space;
+	UR_FDS_SPACE(UR_CHAN_LINK_MAX_FDS) space;
 	struct msghdr mh = { .msg_iov = &iov,
 			     .msg_iovlen = 1,
-			     .msg_control = space.buf,
-			     .msg_controllen = sizeof(space.buf) };
+			     .msg_control = &space,
+			     .msg_controllen = sizeof(space) };
 	ssize_t len =
 		ur_sys_recvmsg(s->sock, &mh, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *c;
 
 	*nfds = 0;
 	if (len < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
-	c = CMSG_FIRSTHDR(&mh);
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-		*nfds = (unsigned int)((c->cmsg_len - CMSG_LEN(0)) /
-				       sizeof(int));
-		memcpy(fds, CMSG_DATA(c), *nfds * sizeof(int));
-	}
+	*nfds = ur_fds_get(&mh, fds, UR_CHAN_LINK_MAX_FDS);
 	return len ? len : -ECONNRESET;
 }

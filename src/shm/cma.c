@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 
 #include "shm/direct_internal.h"
+#include "shm/imported.h"
 
 bool ur_cma_check(struct ur_direct *r)
 {
@@ -39,20 +40,10 @@ static int verdict(struct ur_direct *r, ssize_t done, size_t len)
 	return -EAGAIN;
 }
 
-/* As ur_guard_copy(): the last aligned word separately, after all others. */
-static size_t tail_of(uint64_t end, size_t len)
-{
-	size_t n = (size_t)((end | 8) & -(end | 8));
-
-	while (n > len)
-		n /= 2;
-	return n;
-}
-
 int ur_cma_write(struct ur_direct *r, uint64_t addr, const struct iovec *iov,
 		 int niov, size_t len)
 {
-	size_t tail = tail_of(addr + len, len);
+	size_t tail = ur_cma_tail(addr + len, len);
 	const struct iovec there[2] = {
 		{ (void *)(uintptr_t)addr, len - tail },
 		{ (void *)(uintptr_t)(addr + len - tail), tail },

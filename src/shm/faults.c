@@ -13,11 +13,6 @@
 #include "shm/direct_internal.h"
 #include "shm/maps.h"
 
-static bool begins(const char *s, const char *with)
-{
-	return strncmp(s, with, strlen(with)) == 0;
-}
-
 /* Anonymous memory, private or shared, of any kind. */
 static bool is_memory(const struct ur_map *m)
 {
@@ -28,11 +23,12 @@ static bool is_memory(const struct ur_map *m)
 
 	/* Before the inode is looked at: SysV segment 0 has inode 0. */
 	for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++)
-		if (begins(m->path, shared[i]))
+		if (ur_map_begins(m->path, shared[i]))
 			return true;
-	if (m->ino == 0 || begins(m->path, "[anon:"))
-		return m->path[0] == 0 || begins(m->path, "[anon:") ||
-		       begins(m->path, "[heap]") || begins(m->path, "[stack]");
+	if (m->ino == 0 || ur_map_begins(m->path, "[anon:"))
+		return m->path[0] == 0 || ur_map_begins(m->path, "[anon:") ||
+		       ur_map_begins(m->path, "[heap]") ||
+		       ur_map_begins(m->path, "[stack]");
 	return false;
 }
 
@@ -83,7 +79,7 @@ static bool next_map(struct reader *r, uint64_t at, bool *memory, bool *data)
 static bool faults_ok(struct reader *r)
 {
 	while (getline(&r->line, &r->capacity, r->smaps) > 0)
-		if (begins(r->line, "VmFlags:"))
+		if (ur_map_begins(r->line, "VmFlags:"))
 			return flags_ok(r->line);
 	return false;
 }

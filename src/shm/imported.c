@@ -47,20 +47,10 @@ int ur_owner_check(const struct ur_owner *l, uint64_t secret_addr,
 								       : 0;
 }
 
-/* As ur_guard_copy(): the last aligned word separately, after all others. */
-static size_t tail_of(uint64_t end, size_t len)
-{
-	size_t n = (size_t)((end | 8) & -(end | 8));
-
-	while (n > len)
-		n /= 2;
-	return n;
-}
-
 static ssize_t write_there(const struct ur_imported *l, uint64_t at, void *buf,
 			   size_t len)
 {
-	size_t tail = tail_of(at + len, len);
+	size_t tail = ur_cma_tail(at + len, len);
 	const struct iovec here = { buf, len };
 	const struct iovec there[2] = {
 		{ (void *)(uintptr_t)at, len - tail },

@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -33,6 +34,17 @@ struct ur_owner {
  */
 int ur_owner_check(const struct ur_owner *l, uint64_t secret_addr,
 		   const uint8_t secret[16]);
+
+/* Bytes of the last aligned word before `end`, which are written separately and
+ * after all others, as by ur_guard_copy(). */
+static inline size_t ur_cma_tail(uint64_t end, size_t len)
+{
+	size_t n = (size_t)((end | 8) & -(end | 8));
+
+	while (n > len)
+		n /= 2;
+	return n;
+}
 
 /* It has ended, or waits for us no longer: what it says is gone is gone, though
  * the watcher may not have read that yet. */

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 struct ur_map {
@@ -20,6 +21,11 @@ struct ur_map {
 
 /* Cuts the newline off; false: not such a line. */
 bool ur_map_parse(char *line, struct ur_map *out);
+
+static inline bool ur_map_begins(const char *line, const char *with)
+{
+	return strncmp(line, with, strlen(with)) == 0;
+}
 
 /* The lines of an open file, without allocating memory: for fork() handlers. */
 struct ur_lines {

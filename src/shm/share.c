@@ -90,19 +90,7 @@ void ur_share_request(struct ur_export *own, uint32_t key, uint64_t seq)
 	}
 }
 
-void ur_share_want(struct ur_export *e, uint32_t key)
-{
-	struct ur_seg_entry is;
-
-	if (!e || e->forks != ur_direct_forks())
-		return;
-	ur_lock(&e->lock);
-	if (ur_seg_find(&e->seg->mrs, key, &is))
-		ur_share_request(e, key, is.seq);
-	ur_unlock(&e->lock);
-}
-
-/* Sealed, since a mapping of our own must be readable for ever (pin.h). */
+/* Sealed, since other processes map it, too. */
 static bool convert(uint64_t at, uint64_t end, bool holes)
 {
 	int fd = memfd_create(UR_SHARE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -31,18 +31,6 @@
 void ur_share_thread_begin(void);
 void ur_share_thread_end(void);
 
-/*
- * Count threads that a library started for us, for good: they write to no
- * memory of the application.
- */
-void ur_share_threads_add(unsigned int n);
-
-/*
- * Request, for ourselves, that the region of that key be shared; under any lock
- * of the adapter.
- */
-void ur_share_want(struct ur_export *e, uint32_t key);
-
 /* Are there requests? One load. */
 bool ur_share_requested(const struct ur_export *e);
 

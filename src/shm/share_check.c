@@ -38,11 +38,6 @@ void ur_share_thread_end(void)
 	atomic_fetch_sub(&own_threads, 1);
 }
 
-void ur_share_threads_add(unsigned int n)
-{
-	atomic_fetch_add(&own_threads, (int)n);
-}
-
 void ur_share_threads_forget(void)
 {
 	atomic_store(&own_threads, 0);
@@ -65,15 +60,10 @@ static bool is_alone(void)
 	       (long)st.st_nlink - 2 == ur_share_own_threads() + 1;
 }
 
-static bool begins(const char *s, const char *with)
-{
-	return strncmp(s, with, strlen(with)) == 0;
-}
-
 static bool is_in(const char *s, const char *const *list)
 {
 	for (; *list; list++)
-		if (begins(s, *list))
+		if (ur_map_begins(s, *list))
 			return true;
 	return false;
 }
@@ -106,9 +96,9 @@ static bool descriptor_ok(int fd, const char *path)
 		NULL,
 	};
 
-	if (begins(path, "/dev/"))
+	if (ur_map_begins(path, "/dev/"))
 		return is_in(path, devices);
-	if (begins(path, "socket:["))
+	if (ur_map_begins(path, "socket:["))
 		return socket_ok(fd);
 	return path[0] == '/' || is_in(path, others);
 }
@@ -169,9 +159,11 @@ bool ur_share_map_ok(const struct ur_map *m)
 {
 	const char *path = m->path;
 
-	if (begins(path, "/dev/"))
-		return begins(path, "/dev/zero") || begins(path, "/dev/shm/");
-	return !begins(path, "/[aio]") && !begins(path, "anon_inode:");
+	if (ur_map_begins(path, "/dev/"))
+		return ur_map_begins(path, "/dev/zero") ||
+		       ur_map_begins(path, "/dev/shm/");
+	return !ur_map_begins(path, "/[aio]") &&
+	       !ur_map_begins(path, "anon_inode:");
 }
 
 #define MAPS_MAX 30000 /* the kernel's limit is 65,530 */
@@ -231,7 +223,7 @@ bool ur_share_flags_ok(const char *line, const char *known)
 /* A file of ours that a fork has made private (share_fork.c). */
 static bool is_again(const struct ur_map *m)
 {
-	return begins(m->path, "/memfd:" UR_SHARE_NAME);
+	return ur_map_begins(m->path, "/memfd:" UR_SHARE_NAME);
 }
 
 /* Private memory that can be read and written. */
@@ -239,7 +231,7 @@ static bool head_ok(const struct ur_map *m)
 {
 	return strcmp(m->prot, "rw-p") == 0 &&
 	       (m->path[0] == 0 || strcmp(m->path, "[heap]") == 0 ||
-		begins(m->path, "[anon:") || is_again(m));
+		ur_map_begins(m->path, "[anon:") || is_again(m));
 }
 
 /* The stack of this thread is in use. */
@@ -267,7 +259,7 @@ bool ur_share_range_ok(uint64_t at, uint64_t end, bool *again)
 				 (m.end > at && m.start < end && is_again(&m));
 			ok = m.end <= at ||
 			     (m.start <= at && head_ok(&m) && !on_stack(&m));
-		} else if (m.end > at && begins(line, "VmFlags:")) {
+		} else if (m.end > at && ur_map_begins(line, "VmFlags:")) {
 			ok = ur_share_flags_ok(line + strlen("VmFlags:"),
 					       known);
 			at = m.end;

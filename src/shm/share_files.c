@@ -130,14 +130,8 @@ bool ur_share_file_is_open(const struct ur_share_file *k)
 	return is_same(k->fd, k->dev, k->ino);
 }
 
-int ur_share_fd(const struct ur_map *m)
-{
-	const struct ur_share_file *k = ur_share_file_of(m);
-
-	return k && ur_share_file_is_open(k) ? k->fd : -1;
-}
-
-void ur_share_fix(int fd)
+/* The mapping of that descriptor stays shared through every fork. */
+static void fix(int fd)
 {
 	struct ur_share_file *k;
 	struct stat st;
@@ -155,7 +149,7 @@ int ur_backing_export(const void *addr, uint64_t length, struct ur_backing *out)
 	ur_share_lock();
 	rc = ur_backing_find(addr, length, out);
 	if (rc == 0 && out->fd >= 0)
-		ur_share_fix(out->fd);
+		fix(out->fd);
 	ur_share_unlock();
 	return rc;
 }

@@ -17,8 +17,8 @@
  * In these cases the pages are copied to private memory before the fork, and the
  * child moves the copies to where the originals were:
  *
- *   - the file has another mapping: of a driver that sends from it (pin.h), or
- *     of a process that has imported the region (backing.h);
+ *   - the file has another mapping, of a process that has imported the region
+ *     (backing.h);
  *   - a device, io_uring or AIO may hold the pages: such a transfer goes to the
  *     file's page, not to a copy of it;
  *   - a peer did not leave the memory (export.c) and may write to it later;
@@ -76,7 +76,7 @@ static struct piece *add_piece(const struct ur_map *m, bool *all)
 {
 	struct ur_share_file *k;
 
-	if (m->prot[3] != 's' || ur_share_is_pin(m))
+	if (m->prot[3] != 's')
 		return NULL;
 	k = ur_share_file_of(m);
 	if (!k)

@@ -84,9 +84,6 @@ struct ur_share_file *ur_share_file_of(const struct ur_map *m);
 /* Is its descriptor still ours?  The application may have closed it. */
 bool ur_share_file_is_open(const struct ur_share_file *k);
 
-/* The mapping of that descriptor stays shared through every fork. */
-void ur_share_fix(int fd);
-
 /* Iterate over all, beginning with NULL. */
 struct ur_share_file *ur_share_file_next(struct ur_share_file *k);
 
@@ -104,13 +101,6 @@ int ur_share_fds(void);
 
 /* Number of forks that made memory private again; ur_share_lock held. */
 extern unsigned int ur_share_reverted;
-
-/* The descriptor of the memfd of ours that is mapped there; -1: none, or the
- * application has closed it.  ur_share_lock held. */
-int ur_share_fd(const struct ur_map *m);
-
-/* Is it a mapping of pin.h, which a child does not have? ur_share_lock held. */
-bool ur_share_is_pin(const struct ur_map *m);
 
 /* Bytes that are shared in this process; ur_share_lock held. */
 uint64_t ur_share_bytes(void);

@@ -410,10 +410,7 @@ static struct ur_rqp *addressee(const struct ur_roce *r,
 				const struct ur_shm_peer *p,
 				const struct ur_desc *c)
 {
-	uint32_t qpn = c->to & UR_QPN_MASK;
-	struct ur_rqp *q = qpn >> UR_SLOT_SHIFT == r->slot
-				   ? r->qps[qpn & UR_QP_INDEX_MASK]
-				   : NULL;
+	struct ur_rqp *q = ur_rqp_find(r, c->to & UR_QPN_MASK);
 
 	if (!q || q->qp->type == UR_QPT_UD || !ur_shm_peer_of(q) ||
 	    q->shm->peer->slot != p->slot || q->qp->attr.dest_qpn != c->from ||
@@ -571,12 +568,7 @@ static void serve_waiting(struct ur_shm_peer *p)
 		return;
 	}
 	ur_list_init(&waiting);
-	while (!ur_list_empty(&p->full)) {
-		struct ur_list *first = p->full.next;
-
-		ur_list_del(first);
-		ur_list_add_tail(&waiting, first);
-	}
+	ur_list_move_all(&waiting, &p->full);
 	p->serving = true;
 	while (!ur_list_empty(&waiting)) {
 		struct ur_rqp *q =
@@ -591,12 +583,9 @@ static void serve_waiting(struct ur_shm_peer *p)
 		if (!ur_list_empty(&p->full))
 			break;
 	}
-	while (!ur_list_empty(&waiting)) {
-		struct ur_list *last = waiting.prev;
-
-		ur_list_del(last);
-		ur_list_add_head(&p->full, last);
-	}
+	/* Those that were not served come first. */
+	ur_list_move_all(&waiting, &p->full);
+	ur_list_move_all(&p->full, &waiting);
 	p->serving = false;
 	note_room(p);
 }

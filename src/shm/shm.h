@@ -73,7 +73,7 @@
  * fast.c their fast path; acks.c when to acknowledge; req_direct.c, rendezvous.c
  * the other mechanisms; unreliable.c, uc.c, ud.c.  Direct access, which knows no
  * queue pair: direct*.c, export.c, segment.c, view.c, object.c, cma.c.  Making
- * private memory mappable for peers: share*.c, pin.c.
+ * private memory mappable for peers: share*.c.
  */
 #ifndef UR_SHM_SHM_H
 #define UR_SHM_SHM_H

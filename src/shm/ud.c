@@ -210,10 +210,7 @@ static void receive(struct ur_rqp *q, const struct ur_desc *c)
 
 void ur_shm_ud_take(struct ur_roce *r, const struct ur_desc *c)
 {
-	uint32_t qpn = c->to & UR_QPN_MASK;
-	struct ur_rqp *q = qpn >> UR_SLOT_SHIFT == r->slot
-				   ? r->qps[qpn & UR_QP_INDEX_MASK]
-				   : NULL;
+	struct ur_rqp *q = ur_rqp_find(r, c->to & UR_QPN_MASK);
 
 	if (!q)
 		r->cnt.drop_no_qp++;

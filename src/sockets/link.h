@@ -60,8 +60,6 @@ struct ur_link {
 	/* Constant: a thread of another process serves the link, maybe on the
 	 * poller's core, whose pauses then last as long as that work. */
 	bool served;
-	/* Constant: it can send payload of bursts without a copy. */
-	bool zero_copy;
 };
 
 #endif

@@ -7,16 +7,12 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/passed.h"
 #include "base/socket.h"
 #include "client/ipc_io.h"
 
 #define STORE_MAGIC 0x75724b31u /* "urK1" */
 #define STORE_LEN   8u
-
-union batch_space {
-	struct cmsghdr align;
-	char buf[CMSG_SPACE(UR_SLOT_BATCH * sizeof(int))];
-};
 
 void ur_slot_store_init(struct ur_slot_store *k)
 {
@@ -52,39 +48,16 @@ int ur_slot_store_add(struct ur_slot_store *k, unsigned int first,
 	uint8_t buf[STORE_LEN];
 	struct ur_wr w = ur_wr_init(buf, sizeof(buf));
 	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
-	union batch_space space;
-	struct msghdr mh = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = space.buf,
-		.msg_controllen = CMSG_SPACE(n * sizeof(int)),
-	};
-	struct cmsghdr *c;
+	UR_FDS_SPACE(UR_SLOT_BATCH) space;
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
 
 	ur_wr_be32(&w, STORE_MAGIC);
 	ur_wr_be16(&w, (uint16_t)first);
 	ur_wr_be16(&w, (uint16_t)n);
-	memset(&space, 0, sizeof(space));
-	c = CMSG_FIRSTHDR(&mh);
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(n * sizeof(int));
-	memcpy(CMSG_DATA(c), fds, n * sizeof(int));
+	ur_fds_put(&mh, &space, fds, n);
 	if (sendmsg(k->wr, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return -errno;
 	return 0;
-}
-
-static unsigned int batch_fds(struct msghdr *mh, int *fds)
-{
-	struct cmsghdr *c = CMSG_FIRSTHDR(mh);
-	unsigned int n;
-
-	if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-		return 0;
-	n = (unsigned int)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-	memcpy(fds, CMSG_DATA(c), n * sizeof(int));
-	return n;
 }
 
 /* The number of sockets, 0: no more batches, -errno.  count: slots so far. */
@@ -92,12 +65,12 @@ static int peek_batch(int rd, unsigned int count, unsigned int *first, int *fds)
 {
 	uint8_t buf[STORE_LEN];
 	struct iovec iov = { .iov_base = buf, .iov_len = sizeof(buf) };
-	union batch_space space;
+	UR_FDS_SPACE(UR_SLOT_BATCH) space;
 	struct msghdr mh = {
 		.msg_iov = &iov,
 		.msg_iovlen = 1,
-		.msg_control = space.buf,
-		.msg_controllen = sizeof(space.buf),
+		.msg_control = &space,
+		.msg_controllen = sizeof(space),
 	};
 	ssize_t len =
 		recvmsg(rd, &mh, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -106,7 +79,7 @@ static int peek_batch(int rd, unsigned int count, unsigned int *first, int *fds)
 
 	if (len < 0)
 		return errno == EAGAIN ? 0 : -errno;
-	n = batch_fds(&mh, fds);
+	n = ur_fds_get(&mh, fds, UR_SLOT_BATCH);
 	r = ur_rd_init(buf, (size_t)len);
 	if (ur_rd_be32(&r) == STORE_MAGIC &&
 	    !(mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/passed.h"
 #include "urnicd/server.h"
 
 #define FIRST_FD 3
@@ -40,30 +41,17 @@ static int notify_address(struct sockaddr_un *sa, socklen_t *len)
 
 static void notify(const char *text, int fd)
 {
-	union {
-		struct cmsghdr align;
-		char buf[CMSG_SPACE(sizeof(int))];
-	} space;
+	UR_FDS_SPACE(1) space;
 	struct iovec iov = { .iov_len = strlen(text) };
 	struct sockaddr_un sa;
 	struct msghdr mh = { .msg_name = &sa, .msg_iov = &iov };
-	struct cmsghdr *c;
 	int sock;
 
 	if (notify_address(&sa, &mh.msg_namelen))
 		return;
 	iov.iov_base = strdupa(text);
 	mh.msg_iovlen = 1;
-	if (fd >= 0) {
-		memset(&space, 0, sizeof(space));
-		mh.msg_control = space.buf;
-		mh.msg_controllen = sizeof(space.buf);
-		c = CMSG_FIRSTHDR(&mh);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	}
+	ur_fds_put(&mh, &space, &fd, fd >= 0);
 	sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (sock < 0)
 		return;

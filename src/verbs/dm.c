@@ -155,10 +155,10 @@ free_dm:
 /*
  * Only now: until then another thread may be copying, if only to find it freed.
  */
-void urv_dm_put(struct urv_dm *root)
+void urv_dm_free(struct urv_shared *s)
 {
-	if (!urv_share_put(&root->shared))
-		return;
+	struct urv_dm *root = ur_container_of(s, struct urv_dm, shared);
+
 	memory_drop(root);
 	urv_retire(URV_DM, root);
 }
@@ -170,7 +170,7 @@ static void drop_handle(struct urv_dm *dm)
 
 	if (dm != root)
 		urv_retire(URV_DM, dm);
-	urv_dm_put(root);
+	urv_handle_put(&root->shared);
 	urv_context_put(c);
 }
 
@@ -194,7 +194,7 @@ int urv_dm_use(struct urv_dm *dm, uint64_t offset, size_t length)
 void urv_dm_unuse(struct urv_dm *dm)
 {
 	atomic_fetch_sub(&dm->mrs, 1);
-	urv_dm_put(dm);
+	urv_handle_put(&dm->shared);
 }
 
 /* From here on the length is 0: no region can be created on it, and no copy
@@ -213,7 +213,7 @@ static int close_to_users(struct urv_dm *root)
 }
 
 /* Importers are informed twice, since an earlier call may not have waited. */
-static int end_exclusive(struct urv_shared *s, bool wait)
+int urv_dm_end(struct urv_shared *s, bool wait)
 {
 	struct urv_dm *root = ur_container_of(s, struct urv_dm, shared);
 	int rc = close_to_users(root);
@@ -226,15 +226,10 @@ static int end_exclusive(struct urv_shared *s, bool wait)
 	return 0;
 }
 
-int urv_dm_end(struct urv_dm *root, bool wait)
-{
-	return urv_share_finish(&root->shared, wait, end_exclusive);
-}
-
 static int end(struct urv_dm *root)
 {
 	if (!root->shared.imported)
-		return urv_dm_end(root, true);
+		return urv_export_destroy(&root->shared, true);
 	return atomic_load(&root->mrs) ? -EBUSY
 				       : urv_import_destroy(&root->shared);
 }
@@ -251,8 +246,9 @@ int urv_free_dm(struct ibv_dm *ibdm)
 	return 0;
 }
 
-int urv_dm_export(struct urv_dm *root, struct ur_import_object *o, int *fd)
+int urv_dm_export(struct urv_shared *s, struct ur_import_object *o, int *fd)
 {
+	struct urv_dm *root = ur_container_of(s, struct urv_dm, shared);
 	int rc = -ENOENT;
 
 	atomic_store(&root->shared.exported, true);
@@ -300,22 +296,14 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
 	struct urv_context *c = urv_context(context);
 	int rc = urv_check(URV_CONTEXT, context);
 	struct urv_shared *shared;
-	struct urv_dm *dm, *root;
-	uint32_t own;
+	struct urv_dm *dm;
 
 	if (rc)
 		return urv_null(rc);
-	rc = urv_share_get(c->file, URV_SHARED_DM, handle, &shared);
-	if (rc)
-		return urv_null(rc);
-	root = ur_container_of(shared, struct urv_dm, shared);
-	dm = urv_object_new(c, calloc(1, sizeof(*dm)), NULL, 0, &own);
-	if (!dm) {
-		rc = -errno;
-		urv_dm_put(root);
-		return urv_null(rc);
-	}
-	dm->root = root;
+	dm = urv_import_handle(c, URV_SHARED_DM, handle, sizeof(*dm), &shared);
+	if (!dm)
+		return NULL;
+	dm->root = ur_container_of(shared, struct urv_dm, shared);
 	publish(dm, context);
 	dm->ibv.handle = handle;
 	urv_object_add(&dm->entry, URV_DM, &dm->ibv);

@@ -11,18 +11,14 @@
  */
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *ibdm);
 
-/* Drop a handle or a region; the last one frees the memory. */
-void urv_dm_put(struct urv_dm *root);
-
 /* Count a region in [offset, offset + length): 0, or -EINVAL. */
 int urv_dm_use(struct urv_dm *dm, uint64_t offset, size_t length);
 void urv_dm_unuse(struct urv_dm *dm);
 
-/* Free it, regardless of handles: 0, or -EBUSY; informs importers. */
-int urv_dm_end(struct urv_dm *root, bool wait);
-
-/* For an importer: its description and a descriptor; -ENOENT, -errno. */
-int urv_dm_export(struct urv_dm *root, struct ur_import_object *o, int *fd);
+/* For export.c. -ENOENT, -errno. */
+int urv_dm_end(struct urv_shared *s, bool wait);
+void urv_dm_free(struct urv_shared *s);
+int urv_dm_export(struct urv_shared *s, struct ur_import_object *o, int *fd);
 
 /* From another process' description: -EOPNOTSUPP, -ENOMEM. */
 int urv_dm_import(struct urv_file *f, const struct ur_import_object *o, int fd,

@@ -20,10 +20,9 @@ const struct ibv_pd *urv_domain_of(const struct ibv_pd *pd);
 /* The lane of its queue pairs, created by the first; NULL: any. */
 struct ur_lane *urv_domain_lane(const struct ibv_pd *pd);
 
-/* pd.c. Drop a reference to a protection domain. */
-void urv_pd_put(struct urv_pd *root);
-/* Destroy it, regardless of handles: 0, or -EBUSY; informs importers. */
-int urv_pd_end(struct urv_pd *root, bool wait);
+/* pd.c, for export.c. */
+int urv_pd_end(struct urv_shared *s, bool wait);
+void urv_pd_free(struct urv_shared *s);
 
 /* For a handle of a parent domain. May it be freed: 0, or -EBUSY; free it. */
 int urv_parent_end(const struct urv_pd *pd);

@@ -17,8 +17,10 @@
  * the key table, then checks the mark. So either it is not found here, or the
  * removal informs importers.
  */
-static int describe_mr(struct urv_mr *root, struct ur_import_object *o, int *fd)
+static int describe_mr(struct urv_shared *s, struct ur_import_object *o,
+		       int *fd)
 {
+	struct urv_mr *root = ur_container_of(s, struct urv_mr, shared);
 	struct ur_backing where;
 	struct ur_mr mr;
 
@@ -45,35 +47,36 @@ static int describe_mr(struct urv_mr *root, struct ur_import_object *o, int *fd)
 	return 0;
 }
 
-static int describe_object(struct urv_shared *s, struct ur_import_object *o,
-			   int *fd)
+static int describe_pd(struct urv_shared *s, struct ur_import_object *o,
+		       int *fd)
 {
-	switch (s->kind) {
-	case URV_SHARED_PD:
-		return 0;
-	case URV_SHARED_MR:
-		return describe_mr(ur_container_of(s, struct urv_mr, shared), o,
-				   fd);
-	case URV_SHARED_DM:
-		return urv_dm_export(ur_container_of(s, struct urv_dm, shared),
-				     o, fd);
-	}
-	return -EINVAL;
+	return 0;
 }
 
-static void put(struct urv_shared *s)
+/* What differs between the kinds. */
+static const struct {
+	/* For importers: a description, and a descriptor or -1. */
+	int (*describe)(struct urv_shared *s, struct ur_import_object *o,
+			int *fd);
+	/* Destroy it, regardless of handles: 0, or -EBUSY. */
+	int (*end)(struct urv_shared *s, bool wait);
+	/* No handle is left. */
+	void (*free)(struct urv_shared *s);
+} kinds[] = {
+	[URV_SHARED_PD] = { describe_pd, urv_pd_end, urv_pd_free },
+	[URV_SHARED_MR] = { describe_mr, urv_mr_end, urv_mr_free },
+	[URV_SHARED_DM] = { urv_dm_export, urv_dm_end, urv_dm_free },
+};
+
+void urv_handle_put(struct urv_shared *s)
 {
-	switch (s->kind) {
-	case URV_SHARED_PD:
-		urv_pd_put(ur_container_of(s, struct urv_pd, shared));
-		break;
-	case URV_SHARED_MR:
-		urv_mr_put(ur_container_of(s, struct urv_mr, shared));
-		break;
-	case URV_SHARED_DM:
-		urv_dm_put(ur_container_of(s, struct urv_dm, shared));
-		break;
-	}
+	if (urv_share_put(s))
+		kinds[s->kind].free(s);
+}
+
+int urv_export_destroy(struct urv_shared *s, bool wait)
+{
+	return urv_share_finish(s, wait, kinds[s->kind].end);
 }
 
 /* The object of a file of this process, and the file, both referenced. */
@@ -102,26 +105,10 @@ static int describe(const uint8_t token[UR_IMPORT_TOKEN], uint32_t kind,
 	if (!s)
 		return -ENOENT;
 	*out = (struct ur_import_object){ .kind = kind, .handle = handle };
-	rc = describe_object(s, out, fd);
-	put(s);
+	rc = kinds[s->kind].describe(s, out, fd);
+	urv_handle_put(s);
 	urv_file_put(f);
 	return rc;
-}
-
-static int end_object(struct urv_shared *s)
-{
-	switch (s->kind) {
-	case URV_SHARED_PD:
-		return urv_pd_end(ur_container_of(s, struct urv_pd, shared),
-				  false);
-	case URV_SHARED_MR:
-		return urv_mr_end(ur_container_of(s, struct urv_mr, shared),
-				  false);
-	case URV_SHARED_DM:
-		return urv_dm_end(ur_container_of(s, struct urv_dm, shared),
-				  false);
-	}
-	return -EINVAL;
 }
 
 static int end(const uint8_t token[UR_IMPORT_TOKEN], uint32_t kind,
@@ -133,8 +120,8 @@ static int end(const uint8_t token[UR_IMPORT_TOKEN], uint32_t kind,
 
 	if (!s)
 		return -ENOENT;
-	rc = end_object(s);
-	put(s);
+	rc = urv_export_destroy(s, false);
+	urv_handle_put(s);
 	urv_file_put(f);
 	return rc;
 }
@@ -165,7 +152,7 @@ void urv_export_changed(struct urv_mr *root)
 
 	if (!atomic_load(&root->shared.exported))
 		return;
-	if (describe_mr(root, &o, &fd))
+	if (describe_mr(&root->shared, &o, &fd))
 		o.flags = UR_IMPORT_GONE;
 	ur_import_tell(urv_file_token(root->shared.file), &o, fd, true);
 	if (fd >= 0)

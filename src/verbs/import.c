@@ -15,6 +15,7 @@
 #include "base/fork.h"
 #include "base/guard.h"
 #include "base/log.h"
+#include "verbs/convert.h"
 #include "verbs/dm.h"
 #include "verbs/import.h"
 #include "verbs/mr.h"
@@ -327,6 +328,23 @@ int urv_import_object(struct urv_file *f, enum urv_shared_kind kind,
 	return rc ? rc : -EIO;
 }
 
+void *urv_import_handle(struct urv_context *c, enum urv_shared_kind kind,
+			uint32_t handle, size_t size, struct urv_shared **root)
+{
+	int rc = urv_share_get(c->file, kind, handle, root);
+	uint32_t own;
+	void *object;
+
+	if (rc)
+		return urv_null(rc);
+	object = urv_object_new(c, calloc(1, size), NULL, 0, &own);
+	if (object)
+		return object;
+	rc = -errno;
+	urv_handle_put(*root);
+	return urv_null(rc);
+}
+
 /* The object has ended, or (o) was re-registered; lock is held. */
 static void follow(struct urv_import_link *b, struct urv_shared *s,
 		   const struct ur_import_object *o, int fd)
@@ -343,16 +361,6 @@ static void follow(struct urv_import_link *b, struct urv_shared *s,
 		urv_share_end(s);
 }
 
-static void put(struct urv_shared *s)
-{
-	if (s->kind == URV_SHARED_MR)
-		urv_mr_put(ur_container_of(s, struct urv_mr, shared));
-	else if (s->kind == URV_SHARED_DM)
-		urv_dm_put(ur_container_of(s, struct urv_dm, shared));
-	else
-		urv_share_put(s); /* the file holds a reference */
-}
-
 void urv_import_changed(void *arg, const struct ur_import_object *o, int fd)
 {
 	struct urv_import_link *b = arg;
@@ -365,7 +373,7 @@ void urv_import_changed(void *arg, const struct ur_import_object *o, int fd)
 		follow(b, s, o, fd);
 	pthread_mutex_unlock(&lock);
 	if (s)
-		put(s);
+		urv_handle_put(s);
 }
 
 static void end_lost(struct urv_shared *s)
@@ -373,7 +381,7 @@ static void end_lost(struct urv_shared *s)
 	pthread_mutex_lock(&lock);
 	follow(NULL, s, NULL, -1);
 	pthread_mutex_unlock(&lock);
-	put(s);
+	urv_handle_put(s);
 }
 
 void urv_import_owner_lost(void *arg)

@@ -26,7 +26,21 @@ struct urv_file_mark {
 
 extern const struct ur_import_hooks urv_import_hooks;
 
+/* Drop a handle, or another reference; the last one frees the object's memory. */
+void urv_handle_put(struct urv_shared *s);
+
+/*
+ * ibv_import_pd(3) and the like: a new handle of `size` bytes, counted in the
+ * context, of the object with that number; NULL and errno.
+ */
+void *urv_import_handle(struct urv_context *c, enum urv_shared_kind kind,
+			uint32_t handle, size_t size, struct urv_shared **root);
+
 /* ---- the owner ---- */
+
+/* Destroy an object of ours, regardless of handles: 0, or -EBUSY; informs
+ * importers. */
+int urv_export_destroy(struct urv_shared *s, bool wait);
 
 /* The object has ended, or a region was re-registered: inform importers and,
  * unless this is for one of them, wait until none uses the old state. */

@@ -204,13 +204,11 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *pd, void *addr,
 	return 0;
 }
 
-void urv_mr_put(struct urv_mr *root)
+void urv_mr_free(struct urv_shared *s)
 {
-	bool imported = root->shared.imported;
+	struct urv_mr *root = ur_container_of(s, struct urv_mr, shared);
 
-	if (!urv_share_put(&root->shared))
-		return;
-	if (imported)
+	if (s->imported)
 		urv_import_release_mr(root);
 	urv_retire(URV_MR, root);
 }
@@ -222,7 +220,7 @@ static void drop_handle(struct urv_mr *mr)
 
 	if (mr != root)
 		urv_retire(URV_MR, mr);
-	urv_mr_put(root);
+	urv_handle_put(&root->shared);
 	urv_context_put(c);
 }
 
@@ -238,7 +236,7 @@ static int end_core(struct urv_mr *root)
 }
 
 /* Importers are informed twice, since an earlier call may not have waited. */
-static int end_exclusive(struct urv_shared *s, bool wait)
+int urv_mr_end(struct urv_shared *s, bool wait)
 {
 	struct urv_mr *root = ur_container_of(s, struct urv_mr, shared);
 	bool again = root->ended;
@@ -255,11 +253,6 @@ static int end_exclusive(struct urv_shared *s, bool wait)
 	return 0;
 }
 
-int urv_mr_end(struct urv_mr *root, bool wait)
-{
-	return urv_share_finish(&root->shared, wait, end_exclusive);
-}
-
 static int end(struct ibv_mr *ibmr)
 {
 	struct urv_context *c = urv_context(ibmr->context);
@@ -268,7 +261,7 @@ static int end(struct ibv_mr *ibmr)
 	if (c->generation != urv_generation)
 		return -ENODEV;
 	return root->shared.imported ? urv_import_destroy(&root->shared)
-				     : urv_mr_end(root, true);
+				     : urv_export_destroy(&root->shared, true);
 }
 
 int ibv_dereg_mr(struct ibv_mr *ibmr)
@@ -299,22 +292,14 @@ struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
 	int rc = urv_check(URV_PD, pd);
 	struct urv_shared *shared;
 	struct urv_mr *mr, *root;
-	struct urv_context *c;
-	uint32_t own;
 
 	if (rc)
 		return urv_null(rc);
-	c = urv_context(pd->context);
-	rc = urv_share_get(c->file, URV_SHARED_MR, handle, &shared);
-	if (rc)
-		return urv_null(rc);
+	mr = urv_import_handle(urv_context(pd->context), URV_SHARED_MR, handle,
+			       sizeof(*mr), &shared);
+	if (!mr)
+		return NULL;
 	root = ur_container_of(shared, struct urv_mr, shared);
-	mr = urv_object_new(c, calloc(1, sizeof(*mr)), NULL, 0, &own);
-	if (!mr) {
-		rc = -errno;
-		urv_mr_put(root);
-		return urv_null(rc);
-	}
 	mr->root = root;
 	mr->ibv.context = pd->context;
 	mr->ibv.pd = pd;

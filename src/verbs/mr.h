@@ -16,11 +16,9 @@ struct urv_mr_spec {
 /* NULL and errno; the caller sets other memory that belongs to the region. */
 struct urv_mr *urv_mr_create(struct ibv_pd *pd, const struct urv_mr_spec *s);
 
-/* Drop a handle; the last one frees handle-only state. */
-void urv_mr_put(struct urv_mr *root);
-
-/* Deregister, regardless of handles: 0, or -EBUSY; informs importers. */
-int urv_mr_end(struct urv_mr *root, bool wait);
+/* For export.c. */
+int urv_mr_end(struct urv_shared *s, bool wait);
+void urv_mr_free(struct urv_shared *s);
 
 /* Sets the values that future handles of an imported root get. */
 void urv_mr_is(struct urv_mr *root, uint64_t length, uint32_t lkey,

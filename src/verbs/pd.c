@@ -29,10 +29,9 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	return &pd->ibv;
 }
 
-void urv_pd_put(struct urv_pd *root)
+void urv_pd_free(struct urv_shared *s)
 {
-	if (urv_share_put(&root->shared))
-		urv_retire(URV_PD, root);
+	urv_retire(URV_PD, ur_container_of(s, struct urv_pd, shared));
 }
 
 static void drop_handle(struct urv_pd *pd)
@@ -42,12 +41,12 @@ static void drop_handle(struct urv_pd *pd)
 
 	if (pd != root)
 		urv_retire(URV_PD, pd);
-	urv_pd_put(root);
+	urv_handle_put(&root->shared);
 	urv_context_put(c);
 }
 
 /* Importers are informed twice, since an earlier call may not have waited. */
-static int end_exclusive(struct urv_shared *s, bool wait)
+int urv_pd_end(struct urv_shared *s, bool wait)
 {
 	struct urv_pd *root = ur_container_of(s, struct urv_pd, shared);
 
@@ -57,11 +56,6 @@ static int end_exclusive(struct urv_shared *s, bool wait)
 		urv_limit_put(&root->device->pds);
 	urv_export_end(s, wait);
 	return 0;
-}
-
-int urv_pd_end(struct urv_pd *root, bool wait)
-{
-	return urv_share_finish(&root->shared, wait, end_exclusive);
 }
 
 /* The owner's regions keep it there, ours keep it here. */
@@ -79,8 +73,9 @@ static int end(struct urv_pd *pd)
 {
 	if (pd->is_parent)
 		return urv_parent_end(pd);
-	return pd->root->shared.imported ? end_imported(pd->root)
-					 : urv_pd_end(pd->root, true);
+	return pd->root->shared.imported
+		       ? end_imported(pd->root)
+		       : urv_export_destroy(&pd->root->shared, true);
 }
 
 int ibv_dealloc_pd(struct ibv_pd *ibpd)
@@ -106,22 +101,14 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
 	struct urv_context *c = urv_context(context);
 	int rc = urv_check(URV_CONTEXT, context);
 	struct urv_shared *shared;
-	struct urv_pd *pd, *root;
-	uint32_t own;
+	struct urv_pd *pd;
 
 	if (rc)
 		return urv_null(rc);
-	rc = urv_share_get(c->file, URV_SHARED_PD, handle, &shared);
-	if (rc)
-		return urv_null(rc);
-	root = ur_container_of(shared, struct urv_pd, shared);
-	pd = urv_object_new(c, calloc(1, sizeof(*pd)), NULL, 0, &own);
-	if (!pd) {
-		rc = -errno;
-		urv_pd_put(root);
-		return urv_null(rc);
-	}
-	pd->root = root;
+	pd = urv_import_handle(c, URV_SHARED_PD, handle, sizeof(*pd), &shared);
+	if (!pd)
+		return NULL;
+	pd->root = ur_container_of(shared, struct urv_pd, shared);
 	pd->ibv.context = context;
 	pd->ibv.handle = handle;
 	urv_object_add(&pd->entry, URV_PD, &pd->ibv);

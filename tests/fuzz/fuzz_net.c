@@ -265,7 +265,6 @@ static void transmit(struct fuzz *z, bool six)
 {
 	struct ur_net_key key = { .sport = ur_rd_u8(&z->in) };
 	uint8_t frame[UR_NET_HDR_MAX + 32] = { 0 };
-	struct iovec iov = { .iov_len = 32 };
 	const struct ur_net_flow *f;
 
 	(six ? v6 : v4)(key.src, 0, 1);
@@ -274,9 +273,8 @@ static void transmit(struct fuzz *z, bool six)
 		return;
 	assert(f->mtu <= z->cfg.mtu && f->len <= UR_NET_HDR_MAX);
 	ur_net_put(f, frame, key.sport, 32);
-	iov.iov_base = frame + f->len;
 	if (f->sums & UR_NET_SUM_SOFT)
-		ur_net_sum(f, frame, &iov, 1);
+		ur_net_sum(f, frame);
 	if (!f->ready)
 		assert(ur_net_park(z->net, f, frame, f->len + 32u, z->now) ==
 		       0);

@@ -11,7 +11,7 @@ import time
 
 from harness.env import Case, built, finish, words
 from harness.proc import SLOW, Failure, Proc, Skip
-from netns import extbuf, hostile, queues, sched
+from netns import hostile, queues, sched
 from netns.config import File, device
 from netns.ports import PORT, Joined, Memif, Ring, Tap, Veth, address
 
@@ -595,4 +595,4 @@ CASES = [
     Case('shared-queues-crowd', with_queues(crowd, 2)),
     Case('shared-queues-peer', with_queues(peer_killed, 2)),
     Case('shared-queues-restarted', with_queues(restarted, 2)),
-] + queues.CASES + extbuf.CASES + sched.CASES + hostile.CASES
+] + queues.CASES + sched.CASES + hostile.CASES

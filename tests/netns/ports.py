@@ -143,13 +143,12 @@ class Joined:
     """The link, and what each end has on it."""
 
     def __init__(self, env, *kinds, link=Veth, mtu=1500, vlan=None,
-                 name='dp0', queues=1, zero_copy=False, priorities=(1, 1)):
+                 name='dp0', queues=1, priorities=(1, 1)):
         self.env, self.kinds = env, kinds
         self.mtu, self.vlan, self.name = mtu, vlan, name
         self.hosts = (env.a, env.b)
         self.link = link(self.hosts, mtu)
         self.link.queues = self.queues = queues
-        self.zero_copy = zero_copy
         self.priorities = priorities
         self.files = []
         self.daemons = [None, None]
@@ -190,8 +189,6 @@ class Joined:
                     'priority': self.priorities[i - 1]}
             if self.vlan:
                 port['vlan'] = self.vlan
-            if self.zero_copy:
-                port['zero_copy'] = True
             if self.queues > 1:
                 port['queues'] = self.queues
             return File(device(self.name, port=port))

@@ -9,11 +9,6 @@
  *  -M dereg   once it has succeeded the buffer is overwritten, deregistered
  *             and unmapped at once, while copies of its packets may still be
  *             anywhere: the server has what it was before
- *  -M extbuf  as dereg, of memory that has been used before, so that a port
- *             may leave its payload where it is
- *  -M gone    the same, but another thread unmaps it all meanwhile: the
- *             request succeeds, and the server has what it was before, or it
- *             ends with a local protection error
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -41,7 +36,6 @@ struct side {
 /* The thread that takes a page away. */
 struct thief {
 	uint8_t *page;
-	size_t size; /* of all that goes */
 	unsigned int delay;
 	atomic_bool begin;
 	atomic_bool end;
@@ -125,22 +119,16 @@ static enum ibv_wc_status write_robbed(struct side *s, long round)
 	return status;
 }
 
-/* Such a WRITE in each round; if the server is to look between them it meets us
- * there.  How many failed. */
-static long write_rounds(struct side *s,
-			 enum ibv_wc_status (*write)(struct side *s,
-						     long round),
-			 bool meets)
+/* Such a WRITE in each round: how many failed. */
+static long write_rounds(struct side *s)
 {
 	long errors = 0;
 
 	for (long r = 0; r < s->args.n; r++) {
-		enum ibv_wc_status status = write(s, r);
+		enum ibv_wc_status status = write_robbed(s, r);
 
 		expect_either(status);
 		(void)tell(s, status);
-		if (meets)
-			vt_barrier(s->fd);
 		if (status == IBV_WC_SUCCESS)
 			continue;
 		errors++;
@@ -152,7 +140,7 @@ static long write_rounds(struct side *s,
 
 static void unmap_client(struct side *s)
 {
-	VT_TRUE(write_rounds(s, write_robbed, false) > 0);
+	VT_TRUE(write_rounds(s) > 0);
 	VT_TRUE(write_all(s, s->mr) == IBV_WC_SUCCESS);
 	(void)tell(s, 0);
 }
@@ -167,68 +155,12 @@ static void unmap_server(struct side *s)
 			 (uint64_t)s->args.n - 1));
 }
 
-/* Used often enough for a port to ask for it. */
-static struct ibv_mr *used_region(struct side *s)
-{
-	struct ibv_mr *mr = vt_mr(&s->dev, (size_t)s->args.size);
-
-	vt_fill(mr->addr, (size_t)s->args.size, 4711);
-	for (int i = 0; i < 3; i++)
-		VT_TRUE(write_all(s, mr) == IBV_WC_SUCCESS);
-	return mr;
-}
-
-static void *unmap_all(void *arg)
-{
-	struct thief *t = arg;
-
-	while (!atomic_load(&t->begin))
-		;
-	for (volatile unsigned int i = 0; i < t->delay; i++)
-		;
-	VT_TRUE(munmap(t->page, t->size) == 0);
-	return NULL;
-}
-
-static enum ibv_wc_status write_gone(struct side *s, long round)
-{
-	struct ibv_mr *mr = used_region(s);
-	struct thief t = { .page = mr->addr,
-			   .size = (size_t)s->args.size,
-			   .delay = (unsigned int)random() % LATE };
-	enum ibv_wc_status status;
-	pthread_t thread;
-
-	vt_fill(mr->addr, t.size, (uint64_t)round);
-	VT_TRUE(pthread_create(&thread, NULL, unmap_all, &t) == 0);
-	atomic_store(&t.begin, true);
-	status = write_all(s, mr);
-	VT_TRUE(pthread_join(thread, NULL) == 0);
-	VT_TRUE(ibv_dereg_mr(mr) == 0);
-	return status;
-}
-
-static void gone_server(struct side *s)
+static void dereg_client(struct side *s)
 {
 	size_t size = (size_t)s->args.size;
 
 	for (long r = 0; r < s->args.n; r++) {
-		bool ok = tell(s, 0) == IBV_WC_SUCCESS;
-
-		VT_TRUE(!ok || vt_check(s->mr->addr, size, (uint64_t)r));
-		vt_barrier(s->fd);
-		if (!ok)
-			join(s);
-	}
-}
-
-static void dereg_client(struct side *s, bool used)
-{
-	size_t size = (size_t)s->args.size;
-
-	for (long r = 0; r < s->args.n; r++) {
-		struct ibv_mr *mr =
-			used ? used_region(s) : vt_mr(&s->dev, size);
+		struct ibv_mr *mr = vt_mr(&s->dev, size);
 		uint8_t *p = mr->addr;
 
 		vt_fill(p, size, (uint64_t)r);
@@ -255,13 +187,8 @@ static void dereg_server(struct side *s)
 
 static void run(struct side *s, const char *mode)
 {
-	bool used = strcmp(mode, "extbuf") == 0;
-
-	if (used || strcmp(mode, "dereg") == 0)
-		s->args.host ? dereg_client(s, used) : dereg_server(s);
-	else if (strcmp(mode, "gone") == 0)
-		s->args.host ? (void)write_rounds(s, write_gone, true)
-			     : gone_server(s);
+	if (strcmp(mode, "dereg") == 0)
+		s->args.host ? dereg_client(s) : dereg_server(s);
 	else
 		s->args.host ? unmap_client(s) : unmap_server(s);
 }

@@ -31,12 +31,10 @@
 struct begin {
 	const struct ur_eal_args *args;
 	int err;
-	unsigned int threads;
 };
 
 static pthread_mutex_t eal_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool begun;	     /* eal_lock */
-static unsigned int threads; /* eal_lock: that it has begun */
+static bool begun;  /* eal_lock */
 static int refused; /* eal_lock: why it cannot be; it cannot be tried again */
 
 static bool begins_with(const char *s, const char *prefix)
@@ -94,82 +92,18 @@ static int collect(const struct ur_eal_args *args, char *copy, char **argv,
 	return argc;
 }
 
-#define TASKS 256u
-
-/* Threads of the process, as numbers; as many as there is room for. */
-static unsigned int list_tasks(pid_t out[TASKS])
-{
-	DIR *dir = opendir("/proc/self/task");
-	const struct dirent *e;
-	unsigned int n = 0;
-
-	while (dir && n < TASKS && (e = readdir(dir))) {
-		if (e->d_name[0] != '.')
-			out[n++] = (pid_t)strtol(e->d_name, NULL, 10);
-	}
-	if (dir)
-		closedir(dir);
-	return n;
-}
-
-/*
- * By the name: the program may begin threads just now.  Only those for
- * interrupts and for secondary processes (and as DPDK 23.11 has named them):
- * what runs on the library's workers, or in a driver, is not ours to know.
- */
-static bool is_library_task(pid_t tid)
-{
-	static const char *const names[] = { "eal-intr-", "rte_mp_",
-					     "dpdk-intr", "dpdk-mp-" };
-	char path[64], name[32] = "";
-	bool is = false;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", (int)tid);
-	f = fopen(path, "re");
-	if (f && fgets(name, sizeof(name), f)) {
-		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-			is |= begins_with(name, names[i]);
-	}
-	if (f)
-		fclose(f);
-	return is;
-}
-
-/* Those of the library that are new; 0 also if there are too many to tell. */
-static unsigned int count_new(const pid_t *before, unsigned int nbefore)
-{
-	pid_t now[TASKS];
-	unsigned int n = list_tasks(now), count = 0;
-
-	if (n == TASKS || nbefore == TASKS)
-		return 0;
-	for (unsigned int i = 0; i < n; i++) {
-		bool is_old = false;
-
-		for (unsigned int k = 0; k < nbefore; k++)
-			is_old |= before[k] == now[i];
-		count += !is_old && is_library_task(now[i]);
-	}
-	return count;
-}
-
 static void *begin_main(void *arg)
 {
 	char *argv[UR_EAL_ARGS + OWN_ARGS];
 	char copy[UR_EAL_ARGS_LEN], core[16];
 	struct begin *b = arg;
 	int argc = collect(b->args, copy, argv, core);
-	pid_t before[TASKS];
-	unsigned int n = list_tasks(before);
 
 	rte_log_set_global_level(ur_log_level >= UR_LOG_DEBUG ? RTE_LOG_INFO
 							      : RTE_LOG_ERR);
 	b->err = 0;
 	if (rte_eal_init(argc, argv) < 0)
 		b->err = rte_errno ? -rte_errno : -EIO;
-	else
-		b->threads = count_new(before, n);
 	if (b->err)
 		ur_err("DPDK does not start: %s", rte_strerror(-b->err));
 	return NULL;
@@ -209,21 +143,10 @@ int ur_eal_begin(const struct ur_eal_args *args)
 	if (!begun && !refused) {
 		refused = run_aside(&b);
 		begun = !refused;
-		threads = b.threads;
 		if (begun)
 			ur_lcore_allow();
 	}
 	err = refused;
 	pthread_mutex_unlock(&eal_lock);
 	return err;
-}
-
-unsigned int ur_eal_threads(void)
-{
-	unsigned int n;
-
-	pthread_mutex_lock(&eal_lock);
-	n = threads;
-	pthread_mutex_unlock(&eal_lock);
-	return n;
 }

@@ -27,21 +27,9 @@ struct rte_mempool;
  */
 int ur_eal_begin(const struct ur_eal_args *args);
 
-/* Threads of the environment, if we have initialized it. */
-unsigned int ur_eal_threads(void);
-
 /* One of its arguments: if it makes us the server of a memif whose last one has
  * left its socket, that is removed. */
 void ur_memif_clear(const char *arg);
-
-/* May chains be made for that device whose payload is not DPDK's memory?  The
- * buffers for them; NULL: no memory, which is logged. */
-bool ur_chain_may(const struct rte_eth_dev_info *dev);
-struct rte_mempool *ur_chain_pool(uint16_t id, uint16_t queues);
-
-/* As attach() of ports/nic.h; pkt_len of the head is then that of the rest. */
-bool ur_chain_add(struct rte_mempool *pool, struct rte_mbuf *head,
-		  const struct ur_nic_extbuf *ext);
 
 /*
  * The driver's packet socket that is bound to this interface: it is the

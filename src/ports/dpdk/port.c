@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A port of DPDK as ports/nic.h wants it: pairs of queues, frames in buffers of
- * one piece, or in chains (chain.c).  Drivers differ in their features; the
- * stack above does what a driver cannot.
+ * one piece.  Drivers differ in their features; the stack above does what a
+ * driver cannot.
  */
 #include <errno.h>
 #include <poll.h>
@@ -53,9 +53,8 @@ struct queue {
 struct ur_nic {
 	uint16_t id;
 	struct rte_mempool *pool;
-	struct rte_mempool *pieces; /* for chains; NULL: none are made */
-	uint32_t len_max;	    /* of a frame */
-	bool ours;		    /* we have configured it, so we stop it */
+	uint32_t len_max; /* of a frame */
+	bool ours;	  /* we have configured it, so we stop it */
 	struct ur_flows flows;
 	struct ur_nic_info info;
 	uint32_t made; /* queues */
@@ -138,8 +137,6 @@ static void choose_offloads(const struct rte_eth_dev_info *dev,
 		conf->txmode.offloads |= RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
 		n->info.tx |= UR_NIC_TX_UDP_SUM;
 	}
-	if (n->pieces)
-		conf->txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	conf->rxmode.offloads |=
 		rx &
 		(RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM |
@@ -325,17 +322,6 @@ static int make_queues(struct ur_nic *n)
 	return 0;
 }
 
-static void make_pieces(struct ur_nic *n, const struct rte_eth_dev_info *dev)
-{
-	if (!ur_chain_may(dev)) {
-		ur_info("port %u: %s has no zero copy: payload is copied",
-			n->id, dev->driver_name);
-		return;
-	}
-	n->pieces = ur_chain_pool(n->id, n->info.queues);
-	n->info.attaches = n->pieces != NULL;
-}
-
 static int start(struct ur_nic *n, const struct ur_port_spec *spec)
 {
 	struct rte_ether_addr mac;
@@ -354,8 +340,6 @@ static int start(struct ur_nic *n, const struct ur_port_spec *spec)
 		err = make_pool(n);
 	if (err)
 		return err;
-	if (spec->zero_copy)
-		make_pieces(n, &dev);
 	err = configure(n, &dev);
 	if (!err)
 		err = rte_eth_macaddr_get(n->id, &mac);
@@ -413,8 +397,6 @@ static void nic_close(struct ur_nic *n)
 	/* Frames in a ring that another port reads are still to be read. */
 	if (n->pool && rte_mempool_full(n->pool))
 		rte_mempool_free(n->pool);
-	if (n->pieces && rte_mempool_full(n->pieces))
-		rte_mempool_free(n->pieces);
 	give_port(n->id);
 	free(n);
 }
@@ -454,7 +436,6 @@ static int nic_open(const struct ur_eal_args *eal,
 static void nic_info(const struct ur_nic *n, struct ur_nic_info *out)
 {
 	*out = n->info;
-	out->threads = ur_eal_threads();
 }
 
 static uint32_t flags_of(const struct rte_mbuf *m)
@@ -602,28 +583,13 @@ static uint32_t nic_flush(struct ur_nic *n, uint16_t q)
 	return lost;
 }
 
-static bool nic_attach_extbuf(struct ur_nic *n, uint16_t q,
-			      const struct ur_nic_extbuf *ext)
-{
-	const struct queue *u = &n->queues[q];
-	unsigned int was;
-	bool attaches;
-
-	if (!n->pieces)
-		return false;
-	was = ur_lcore_be(u->tx_lcore);
-	attaches = ur_chain_add(n->pieces, u->room, ext);
-	ur_lcore_again(was);
-	return attaches;
-}
-
 static void nic_tx(struct ur_nic *n, uint16_t q, const struct ur_nic_tx *tx)
 {
 	struct queue *u = &n->queues[q];
 	struct rte_mbuf *m = u->room;
 
 	u->room = NULL;
-	m->pkt_len = (m->next ? m->pkt_len : 0) + tx->len;
+	m->pkt_len = tx->len;
 	m->data_len = (uint16_t)tx->len;
 	if (tx->sums)
 		ask_sums(m, tx);
@@ -707,7 +673,6 @@ const struct ur_nic_plugin urnic_nic_plugin = {
 	.info = nic_info,
 	.rx = nic_rx,
 	.room = nic_room,
-	.attach = nic_attach_extbuf,
 	.tx = nic_tx,
 	.flush = nic_flush,
 	.arm = nic_arm,

@@ -59,7 +59,6 @@ static void test_urdma_json(void **state)
 	assert_int_equal(s->mtu, 1500);
 	assert_int_equal(s->vlan, 0);
 	assert_int_equal(s->queues, 1);
-	assert_false(s->zero_copy);
 	assert_int_equal(s->priority, 1);
 	assert_string_equal(config.sock_name, "/run/urdma.sock");
 	assert_int_equal(config.eal.count, 1);
@@ -92,7 +91,7 @@ static void test_everything(void **state)
 		      "\"addresses\":[\"10.0.0.1/23\",\"fd01::1/64\"],"
 		      "\"gateway\":[\"fe80::1\",\"10.0.1.254\"],"
 		      "\"mtu\":9000,\"vlan\":4094,\"queues\":16,"
-		      "\"zero_copy\":true,\"priority\":0}],\n"
+		      "\"priority\":0}],\n"
 		      "\"eal_args\":{\"no-huge\":true,\"no-pci\":false,"
 		      "\"vdev\":[\"net_null0\",\"net_ring0,a=b\"],"
 		      "\"m\":64,\"l\":\"0-3\"}}"),
@@ -110,7 +109,6 @@ static void test_everything(void **state)
 	assert_int_equal(s->mtu, 9000);
 	assert_int_equal(s->vlan, 4094);
 	assert_int_equal(s->queues, 16);
-	assert_true(s->zero_copy);
 	assert_int_equal(s->priority, 0);
 	s = ur_config_port(&config, &config.devices[1]);
 	assert_int_equal(s->addrs[0].ip[0], 0xfd);
@@ -136,7 +134,7 @@ static void test_wrong_ports(void **state)
 		"F:2:1: expected a port with \"addresses\", found one without");
 	refused("{\"ports\":{\"mac\":1}}",
 		"F:1:11: expected one of the keys name, device, addresses, "
-		"ipv4_address, gateway, mtu, vlan, queues, zero_copy, "
+		"ipv4_address, gateway, mtu, vlan, queues, "
 		"priority, eal_args, found \"mac\"");
 	refused("{\"ports\":{\"addresses\":\"10.0.0.1\"}}",
 		"F:1:23: expected an address with its prefix, "
@@ -174,8 +172,6 @@ static void test_wrong_ports(void **state)
 		"F:1:18: expected a number from 1 to 4094, found 4095");
 	refused("{\"ports\":{\"queues\":17}}",
 		"F:1:20: expected a number from 1 to 16, found 17");
-	refused("{\"ports\":{\"zero_copy\":1}}",
-		"F:1:23: expected true or false, found 1");
 	refused("{\"ports\":{\"queues\":0}}",
 		"F:1:20: expected a number from 1 to 16, found 0");
 	refused("{\"ports\":[{\"name\":\"p\",\"addresses\":\"::2/64\"},"

@@ -445,66 +445,6 @@ static void test_fini_frees_what_was_left(void **state)
 	ur_mr_table_fini(&t);
 }
 
-static unsigned int pins_ended;
-
-static void count_end(struct ur_pin *pin)
-{
-	pins_ended++;
-}
-
-/* The mapping lives until the region and all readers drop it. */
-static void test_pin(void **state)
-{
-	struct fixture *f = *state;
-	struct ur_mr *mr = reg(f, 0);
-	struct ur_pin pin = { .refs = 1,
-			      .map = f->buf,
-			      .length = sizeof(f->buf) - 1,
-			      .addr = (uintptr_t)f->buf,
-			      .end = count_end };
-
-	pins_ended = 0;
-	assert_false(ur_mr_set_pin(&f->t, mr->key, &pin)); /* too short */
-	pin.length++;
-	assert_true(ur_mr_set_pin(&f->t, mr->key, &pin));
-	assert_false(ur_mr_set_pin(&f->t, mr->key, &pin));
-	ur_pin_get(&pin);
-	assert_int_equal(ur_mr_rereg(&f->t, &mr, UR_REREG_ACCESS, NULL, NULL, 0,
-				     RIGHTS),
-			 0);
-	assert_null(mr->pin);
-	assert_int_equal(pins_ended, 0);
-	ur_pin_put(&pin);
-	assert_int_equal(pins_ended, 1);
-	pin.refs = 1;
-	assert_true(ur_mr_set_pin(&f->t, mr->key, &pin));
-	assert_int_equal(ur_mr_destroy(&f->t, mr), 0);
-	assert_int_equal(pins_ended, 2);
-}
-
-/* A table destroyed with regions frees their mappings, too. */
-static void test_pin_left(void **state)
-{
-	struct fixture *f = *state;
-	struct ur_mr_table t;
-	struct ur_mr *mr;
-	struct ur_pin pin = { .refs = 1,
-			      .map = f->buf,
-			      .length = sizeof(f->buf),
-			      .addr = (uintptr_t)f->buf,
-			      .end = count_end };
-
-	assert_int_equal(ur_mr_table_init(&t), 0);
-	assert_int_equal(ur_mr_create(&t, &f->pd, f->buf, sizeof(f->buf),
-				      (uintptr_t)f->buf, RIGHTS, &mr),
-			 0);
-	assert_true(ur_mr_set_pin(&t, mr->key, &pin));
-	pins_ended = 0;
-	ur_mr_table_fini(&t);
-	assert_int_equal(pins_ended, 1);
-	atomic_fetch_sub(&f->pd.users, 1);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -527,8 +467,6 @@ int main(void)
 		T(test_the_table_filled_and_one_more),
 		T(test_keys_are_random),
 		T(test_fini_frees_what_was_left),
-		T(test_pin),
-		T(test_pin_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,9 +21,9 @@ static void test_send_queue_beyond_its_limits(void **state)
 {
 	struct ur_sq sq;
 
-	assert_int_equal(ur_sq_init(&sq, UR_MAX_WR + 1, 1, 0), -EINVAL);
-	assert_int_equal(ur_sq_init(&sq, 1, UR_MAX_SGE + 1, 0), -EINVAL);
-	assert_int_equal(ur_sq_init(&sq, 1, 1, UR_MAX_INLINE + 1), -EINVAL);
+	assert_int_equal(ur_sq_init(&sq, UR_MAX_WR + 1, 1, 0, 0), -EINVAL);
+	assert_int_equal(ur_sq_init(&sq, 1, UR_MAX_SGE + 1, 0, 0), -EINVAL);
+	assert_int_equal(ur_sq_init(&sq, 1, 1, UR_MAX_INLINE + 1, 0), -EINVAL);
 }
 
 static void test_receive_queue_beyond_its_limits(void **state)
@@ -45,7 +45,7 @@ static void fill_sq(uint32_t max_wr, uint32_t max_sge, uint32_t max_inline)
 
 	if (room < max_inline)
 		room = max_inline;
-	assert_int_equal(ur_sq_init(&sq, max_wr, max_sge, max_inline), 0);
+	assert_int_equal(ur_sq_init(&sq, max_wr, max_sge, max_inline, 0), 0);
 	assert_int_equal(sq.stride % 64, 0);
 	for (uint32_t i = 0; i < max_wr; i++) {
 		struct ur_swqe *w = ur_sq_stage(&sq);
@@ -90,7 +90,7 @@ static void test_abort_forgets_what_was_staged(void **state)
 {
 	struct ur_sq sq;
 
-	assert_int_equal(ur_sq_init(&sq, 2, 1, 0), 0);
+	assert_int_equal(ur_sq_init(&sq, 2, 1, 0, 0), 0);
 	ur_sq_stage(&sq)->wr_id = 1;
 	ur_sq_commit(&sq);
 	ur_sq_stage(&sq)->wr_id = 2;
@@ -139,7 +139,7 @@ static void test_queues_without_room(void **state)
 	struct ur_sq sq;
 	struct ur_rq rq;
 
-	assert_int_equal(ur_sq_init(&sq, 0, 1, 0), 0);
+	assert_int_equal(ur_sq_init(&sq, 0, 1, 0, 0), 0);
 	assert_null(ur_sq_stage(&sq));
 	ur_sq_fini(&sq);
 	assert_int_equal(ur_rq_init(&rq, 0, 0, UR_MAX_WR), 0);

@@ -133,7 +133,6 @@ static void what_a_port_counts_is_told(void **state)
 	assert_told("\"interface\":\"lo\",\"driver\":\"net_toy\","
 		    "\"queues\":1,\"threads\":1,\"spread\":\"one queue\","
 		    "\"steered_lanes\":0,\"other_queue\":0,"
-		    "\"zero_copy\":\"off\","
 		    "\"lanes\":0,");
 	assert_told("\"rx_missed\":13,\"tx_lost\":14,\"host_lost\":15,"
 		    "\"counters\":{\"rx_frames\":11,");

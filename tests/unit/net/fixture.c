@@ -169,16 +169,14 @@ int stk_send(struct stk *s, const char *dst)
 {
 	const struct ur_net_flow *f;
 	uint8_t frame[UR_NET_HDR_MAX + 16];
-	struct iovec iov = { .iov_len = 16 };
 	int err = stk_flow(s, dst, &f);
 
 	if (err)
 		return err;
 	memset(frame, 0x5a, sizeof(frame));
 	ur_net_put(f, frame, 0, 16);
-	iov.iov_base = frame + f->len;
 	if (f->sums & UR_NET_SUM_SOFT)
-		ur_net_sum(f, frame, &iov, 1);
+		ur_net_sum(f, frame);
 	if (f->ready)
 		return 1;
 	return ur_net_park(s->net, f, frame, f->len + 16u, s->now);

@@ -31,23 +31,19 @@ static uint16_t udp_sum(const uint8_t *l3, bool v4, uint32_t len)
 	return sum(17 + len, all, n + len);
 }
 
-/* A packet of that many bytes in pieces, ready; its flow. */
+/* A packet of that many bytes, ready; its flow. */
 static const struct ur_net_flow *make(struct stk *s, const char *dst,
-				      uint8_t *frame, uint16_t id, uint32_t len,
-				      uint32_t cut)
+				      uint8_t *frame, uint16_t id, uint32_t len)
 {
 	const struct ur_net_flow *f;
-	struct iovec iov[2];
 
 	assert_int_equal(stk_flow(s, dst, &f), 0);
 	memset(frame, 0xee, f->len + len + 1);
 	for (uint32_t i = 0; i < len; i++)
 		frame[f->len + i] = (uint8_t)(i * 7);
 	ur_net_put(f, frame, id, len);
-	iov[0] = (struct iovec){ frame + f->len, cut };
-	iov[1] = (struct iovec){ frame + f->len + cut, len - cut };
 	if (f->sums & UR_NET_SUM_SOFT)
-		ur_net_sum(f, frame, iov, 2);
+		ur_net_sum(f, frame);
 	assert_int_equal(frame[f->len + len], 0xee);
 	return f;
 }
@@ -74,7 +70,7 @@ static void test_ip4(void **state)
 
 	stk_start(s);
 	stk_meet(s, "10.0.0.2", mac_peer);
-	f = make(s, "10.0.0.2", frame, 0, PAYLOAD, 0);
+	f = make(s, "10.0.0.2", frame, 0, PAYLOAD);
 	assert_int_equal(f->len, 42);
 	assert_int_equal(f->l2, 14);
 	assert_int_equal(f->l3, 20);
@@ -92,12 +88,12 @@ static void test_ip4(void **state)
 	assert_int_equal(get16(frame + 40), 0); /* RFC 768: none */
 	/* The identification is the packet's index in its burst. */
 	for (uint32_t id = 1; id < 65536; id += 7) {
-		make(s, "10.0.0.2", frame, (uint16_t)id, PAYLOAD, 0);
+		make(s, "10.0.0.2", frame, (uint16_t)id, PAYLOAD);
 		check_ip4(frame + 14, (uint16_t)id);
 	}
 }
 
-/* In software, of pieces of any length. */
+/* In software, of payload of any length. */
 static void test_soft_sums(void **state)
 {
 	struct stk *s = *state;
@@ -107,20 +103,18 @@ static void test_soft_sums(void **state)
 	s->cfg.vlan = 5;
 	s->cfg.pcp = 3;
 	stk_start(s);
-	for (uint32_t len = 16; len < 64; len++)
-		for (uint32_t cut = 0; cut <= len; cut++) {
-			const struct ur_net_flow *f;
+	for (uint32_t len = 16; len < 64; len++) {
+		const struct ur_net_flow *f;
 
-			f = make(s, "10.0.0.2", frame, 9, len, cut);
-			assert_int_equal(f->sums, UR_NET_SUM_SOFT);
-			assert_int_equal(f->len, 46);
-			assert_int_equal(udp_sum(frame + 18, true, 8 + len), 0);
-			f = make(s, "fd00::2", frame, 9, len, cut);
-			assert_int_equal(f->sums, UR_NET_SUM_SOFT);
-			assert_int_equal(f->len, 66);
-			assert_int_equal(udp_sum(frame + 18, false, 8 + len),
-					 0);
-		}
+		f = make(s, "10.0.0.2", frame, 9, len);
+		assert_int_equal(f->sums, UR_NET_SUM_SOFT);
+		assert_int_equal(f->len, 46);
+		assert_int_equal(udp_sum(frame + 18, true, 8 + len), 0);
+		f = make(s, "fd00::2", frame, 9, len);
+		assert_int_equal(f->sums, UR_NET_SUM_SOFT);
+		assert_int_equal(f->len, 66);
+		assert_int_equal(udp_sum(frame + 18, false, 8 + len), 0);
+	}
 	assert_int_equal(get16(frame + 12), 0x8100);
 	assert_int_equal(get16(frame + 14), 3 << 13 | 5);
 	assert_int_equal(get16(frame + 16), 0x86dd);
@@ -132,7 +126,6 @@ static void test_sum_of_zero(void **state)
 	struct stk *s = *state;
 	const struct ur_net_flow *f;
 	uint8_t frame[128];
-	struct iovec iov;
 	bool seen = false;
 
 	s->cfg.udp4_sum = true;
@@ -143,8 +136,7 @@ static void test_sum_of_zero(void **state)
 		ur_net_put(f, frame, 0, 16);
 		frame[42] = (uint8_t)(i >> 8);
 		frame[43] = (uint8_t)i;
-		iov = (struct iovec){ frame + 42, 16 };
-		ur_net_sum(f, frame, &iov, 1);
+		ur_net_sum(f, frame);
 		assert_int_not_equal(get16(frame + 40), 0);
 		seen |= get16(frame + 40) == 0xffff;
 	}
@@ -161,7 +153,7 @@ static void test_offloads(void **state)
 
 	s->cfg.tx = UR_NET_TX_IPV4_SUM | UR_NET_TX_UDP_SUM;
 	stk_start(s);
-	f = make(s, "10.0.0.2", frame, 3, PAYLOAD, 0);
+	f = make(s, "10.0.0.2", frame, 3, PAYLOAD);
 	assert_int_equal(f->sums, UR_NET_SUM_IP | UR_NET_SUM_UDP);
 	assert_int_equal(get16(frame + 24), 0);
 	memcpy(pseudo, frame + 26, 8);
@@ -173,7 +165,7 @@ static void test_offloads(void **state)
 	frame[40] = (uint8_t)(whole >> 8);
 	frame[41] = (uint8_t)whole;
 	assert_int_equal(udp_sum(frame + 14, true, 8 + PAYLOAD), 0);
-	f = make(s, "fd00::2", frame, 3, PAYLOAD, 0);
+	f = make(s, "fd00::2", frame, 3, PAYLOAD);
 	assert_int_equal(f->sums, UR_NET_SUM_UDP);
 }
 
@@ -188,7 +180,7 @@ static void test_parked_sums(void **state)
 	s->cfg.tx = UR_NET_TX_IPV4_SUM | UR_NET_TX_UDP_SUM;
 	stk_start(s);
 	for (int i = 0; i < 2; i++) {
-		f = make(s, to[i], frame, 3, PAYLOAD, 0);
+		f = make(s, to[i], frame, 3, PAYLOAD);
 		assert_false(f->ready);
 		assert_int_equal(ur_net_park(s->net, f, frame, f->len + PAYLOAD,
 					     s->now),

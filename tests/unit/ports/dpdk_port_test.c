@@ -150,24 +150,6 @@ static void test_last_words(void **state)
 	urnic_nic_plugin.close(n);
 }
 
-/* Rings pass buffers on to a reader that may read them much later. */
-static void test_rings_get_no_external_buffers(void **state)
-{
-	struct ur_nic_extbuf ext = { .len = FRAME };
-	struct ur_port_spec spec;
-	struct ur_nic_info info;
-	struct ur_nic *n;
-
-	(void)make_port("ext", &spec);
-	spec.zero_copy = true;
-	assert_int_equal(urnic_nic_plugin.open(&no_args, &spec, &n), 0);
-	urnic_nic_plugin.info(n, &info);
-	assert_false(info.attaches);
-	assert_non_null(urnic_nic_plugin.room(n, 0, FRAME));
-	assert_false(urnic_nic_plugin.attach(n, 0, &ext));
-	urnic_nic_plugin.close(n);
-}
-
 #define FEW 32u /* frames at once */
 
 struct work {
@@ -409,71 +391,17 @@ static void test_foreign(void **state)
 	rte_mempool_free(pool);
 }
 
-static unsigned int pins_ended;
-
-static void count_end(struct ur_pin *pin)
-{
-	pins_ended++;
-}
-
-/* The piece is where it was, and its pin held until the frame is freed. */
-static void test_chain(void **state)
-{
-	static uint8_t data[3000];
-	struct ur_pin pin = {
-		.refs = 1, .map = data, .length = sizeof(data), .end = count_end
-	};
-	struct ur_nic_extbuf ext = { .data = data + 1,
-				     .len = 2500,
-				     .pin = &pin,
-				     .tail = (const uint8_t *)"tail",
-				     .tail_len = 4 };
-	struct rte_mempool *heads, *pool = ur_chain_pool(9, 1);
-	struct rte_mbuf *m;
-	uint8_t flat[FRAME + 2504];
-
-	heads = rte_pktmbuf_pool_create("heads", 63, 0, 0, 256, SOCKET_ID_ANY);
-	assert_true(heads && pool);
-	memset(data, 5, sizeof(data));
-	m = rte_pktmbuf_alloc(heads);
-	assert_non_null(m);
-	assert_true(ur_chain_add(pool, m, &ext));
-	m->data_len = FRAME;
-	m->pkt_len += FRAME;
-	assert_int_equal(rte_mbuf_check(m, 1, &(const char *){ NULL }), 0);
-	memset(data, 6, sizeof(data));
-	memset(rte_pktmbuf_mtod(m, uint8_t *), 1, FRAME);
-	assert_ptr_equal(rte_pktmbuf_read(m, 0, m->pkt_len, flat), flat);
-	assert_int_equal(flat[FRAME - 1], 1);
-	assert_int_equal(flat[FRAME], 6);
-	assert_int_equal(flat[FRAME + 2499], 6);
-	assert_memory_equal(flat + FRAME + 2500, "tail", 4);
-	ur_pin_put(&pin); /* the region's */
-	assert_int_equal(pins_ended, 0);
-	rte_pktmbuf_free(m);
-	assert_int_equal(pins_ended, 1);
-	assert_true(rte_mempool_full(pool));
-	ext.tail_len = UR_NIC_TAIL + 1;
-	m = rte_pktmbuf_alloc(heads);
-	assert_false(ur_chain_add(pool, m, &ext));
-	rte_pktmbuf_free(m);
-	rte_mempool_free(pool);
-	rte_mempool_free(heads);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_too_little_memory),
 		cmocka_unit_test(test_port_that_runs),
 		cmocka_unit_test(test_last_words),
-		cmocka_unit_test(test_rings_get_no_external_buffers),
 		cmocka_unit_test(test_no_lcores_of_others),
 		cmocka_unit_test(test_lcores),
 		cmocka_unit_test(test_caches),
 		cmocka_unit_test(test_last_buffer),
 		cmocka_unit_test(test_foreign),
-		cmocka_unit_test(test_chain),
 	};
 
 	return cmocka_run_group_tests(tests, begin_environment, NULL);

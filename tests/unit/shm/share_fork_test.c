@@ -21,7 +21,8 @@
 #include <unistd.h>
 
 #include "../../skip.h"
-#include "shm/pin.h"
+#include "shm/backing.h"
+#include "shm/direct_internal.h"
 #include "shm/share.h"
 
 static int setup(void **state)
@@ -234,29 +235,32 @@ static void test_copied(void **state)
 	shared_check_both_ways(r, m);
 }
 
-/* Our own mapping, from which a driver sends, shows what is written later. */
-static void pin_it(struct target *t, struct call *c)
+/* A mapping as an importer has shows what is written later. */
+static void map_again(struct target *t, struct call *c)
 {
-	static struct ur_pin *pin;
+	static const uint8_t *map;
+	struct ur_backing where = { .fd = -1 };
 
-	if (!pin) {
-		pin = ur_pin_make(t->mem, t->size);
-		c->out[0] = pin == NULL;
+	if (map) {
+		c->out[0] = memcmp(map, t->mem, t->size) != 0;
 		return;
 	}
-	c->out[0] = memcmp(pin->map, t->mem, t->size) != 0;
-	ur_pin_put(pin);
+	c->out[0] = ur_backing_export(t->mem, t->size, &where) != 0;
+	map = mmap(NULL, t->size, PROT_READ, MAP_SHARED, where.fd,
+		   (off_t)where.offset);
+	c->out[0] |= map == MAP_FAILED;
+	close(where.fd);
 }
 
-static void test_pinned(void **state)
+static void test_exported(void **state)
 {
 	struct rig *r = *state;
 	struct region m = shared(r, SHARED_SIZE);
 	bool logged;
 
-	assert_int_equal(rig_call(r, pin_it, 0, 0, 0), 0);
+	assert_int_equal(rig_call(r, map_again, 0, 0, 0), 0);
 	assert_int_equal(fork_once(r, m, false, &logged), RIGHT);
-	assert_int_equal(rig_call(r, pin_it, 0, 0, 0), 0);
+	assert_int_equal(rig_call(r, map_again, 0, 0, 0), 0);
 }
 
 static void start_uring(struct target *t, struct call *c)
@@ -490,8 +494,13 @@ static void test_smaps_faults(void **state)
 
 static void turn(struct target *t, struct call *c)
 {
+	struct ur_seg_entry is;
+
 	fault = (enum fault)c->in[0];
-	ur_share_want(t->own, t->mr.key);
+	ur_lock(&t->own->lock);
+	if (ur_seg_find(&t->own->seg->mrs, t->mr.key, &is))
+		ur_share_request(t->own, t->mr.key, is.seq);
+	ur_unlock(&t->own->lock);
 	ur_share_do(t->own);
 	fault = NOTHING;
 }
@@ -625,7 +634,7 @@ int main(void)
 		T(test_again),
 		T(test_protected),
 		T(test_copied),
-		T(test_pinned),
+		T(test_exported),
 		T(test_uring),
 		T(test_bare),
 		T(test_closed),
