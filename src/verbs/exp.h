@@ -35,7 +35,7 @@ int urv_exp_poll_cq(struct ibv_cq *cq, int n, struct ibv_exp_wc *wc,
 
 int urv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr,
 		      struct ibv_exp_send_wr **bad_wr);
-int urv_exp_bind_mw(struct ibv_exp_mw_bind *bind);
+int urv_exp_bind_mw(struct ibv_exp_mw_bind *mw_bind);
 
 struct ibv_mr *urv_exp_reg_mr(struct ibv_exp_reg_mr_in *in);
 

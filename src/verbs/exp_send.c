@@ -176,24 +176,25 @@ int urv_exp_post_send(struct ibv_qp *ibqp, struct ibv_exp_send_wr *wr,
 }
 
 /* verbs.h checks the type of the window and the domain of the region. */
-int urv_exp_bind_mw(struct ibv_exp_mw_bind *x)
+int urv_exp_bind_mw(struct ibv_exp_mw_bind *mw_bind)
 {
 	uint32_t access;
 	struct ibv_mw_bind bind;
-	int rc = urv_exp_access(x->bind_info.exp_mw_access_flags,
+	int rc = urv_exp_access(mw_bind->bind_info.exp_mw_access_flags,
 				IBV_EXP_ACCESS_MW_ZERO_BASED, &access);
 
-	if (!rc && (x->comp_mask || x->exp_send_flags & ~STANDARD_FLAGS))
+	if (!rc &&
+	    (mw_bind->comp_mask || mw_bind->exp_send_flags & ~STANDARD_FLAGS))
 		rc = -EINVAL;
 	if (rc)
 		return errno = -rc;
 	bind = (struct ibv_mw_bind){
-		.wr_id = x->wr_id,
-		.send_flags = (unsigned int)x->exp_send_flags,
-		.bind_info = { .mr = x->bind_info.mr,
-			       .addr = x->bind_info.addr,
-			       .length = x->bind_info.length,
+		.wr_id = mw_bind->wr_id,
+		.send_flags = (unsigned int)mw_bind->exp_send_flags,
+		.bind_info = { .mr = mw_bind->bind_info.mr,
+			       .addr = mw_bind->bind_info.addr,
+			       .length = mw_bind->bind_info.length,
 			       .mw_access_flags = access },
 	};
-	return ibv_bind_mw(x->qp, x->mw, &bind);
+	return ibv_bind_mw(mw_bind->qp, mw_bind->mw, &bind);
 }

@@ -124,6 +124,7 @@ CASES = [
     Case('caps', alone('caps', '')),
     Case('mlx5-asks', alone('mlx5_asks', ''), where='lo'),
     Case('exp-style', alone('exp_style', '')),
+    Case('exp-types', alone('exp_types', '')),
     Case('exp-verbs', alone('exp_verbs', '')),
     Case('exp-verbs-by-wire', alone('exp_verbs', '', wire=True)),
     Case('misuse', alone('misuse', '')),
