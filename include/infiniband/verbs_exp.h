@@ -8,8 +8,8 @@
  * from <infiniband/verbs.h> alone is compiled with the flags of
  * `pkg-config --cflags urnic-exp`.
  *
- * Names, values and layouts are those of that release, so that binaries fit
- * too.  The comments say only what a name does not.
+ * Names, values and layouts are those of that release, so that its binaries
+ * work as well.
  */
 #ifndef INFINIBAND_VERBS_EXP_H
 #define INFINIBAND_VERBS_EXP_H

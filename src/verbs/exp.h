@@ -4,8 +4,8 @@
  * table below the context.  A call has a slot only if it works here: without
  * one the program gets ENOSYS.
  *
- * EINVAL: a bit that no release has, or a value that the manual forbids;
- * EOPNOTSUPP: what a release has, and urnic does not.
+ * EINVAL: a bit that the release lacks, or a value that its manual forbids;
+ * EOPNOTSUPP: what the release has and urnic has not.
  */
 #ifndef UR_VERBS_EXP_H
 #define UR_VERBS_EXP_H

@@ -114,7 +114,9 @@ static uint64_t flags_of(const struct urv_cq *cq, const struct ur_cqe *c)
 	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
 		if (c->flags & same[i].ur)
 			flags |= same[i].exp;
-	if ((c->opcode & UR_WC_RECV) && c->status == UR_WC_SUCCESS)
+	/* iWARP has neither. */
+	if ((c->opcode & UR_WC_RECV) && c->status == UR_WC_SUCCESS &&
+	    !urv_is_iwarp(urv_context(cq->ibv.context)))
 		flags |= IBV_EXP_WC_WITH_SL | IBV_EXP_WC_WITH_SLID;
 	return flags;
 }

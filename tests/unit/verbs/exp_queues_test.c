@@ -251,6 +251,21 @@ static void completions_have_every_member(void **state)
 	assert_int_equal(ibv_exp_poll_cq(f->cq, 1, &wc, sizeof(wc)), 0);
 }
 
+static void iwarp_has_no_service_level(void **state)
+{
+	struct fixture *f = *state;
+	struct ibv_context *ctx = ibv_open_device(f->list[1]);
+	struct ibv_exp_cq_init_attr a = { .comp_mask = 0 };
+	struct ibv_cq *cq = ibv_exp_create_cq(ctx, 8, NULL, NULL, 0, &a);
+	struct ibv_exp_wc wc;
+
+	complete(cq, 5, 1);
+	assert_int_equal(ibv_exp_poll_cq(cq, 1, &wc, sizeof(wc)), 1);
+	assert_int_equal(wc.exp_wc_flags, IBV_EXP_WC_GRH | IBV_EXP_WC_WITH_IMM);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(ibv_close_device(ctx), 0);
+}
+
 static struct ibv_exp_wc converted(struct ibv_cq *cq, struct ur_cqe c)
 {
 	struct ibv_exp_wc wc;
@@ -680,6 +695,7 @@ int main(void)
 		TEST(completion_queues_are_modified),
 		TEST(overruns_are_ignored_on_request),
 		TEST(completions_have_every_member),
+		TEST(iwarp_has_no_service_level),
 		TEST(owners_times_and_opcodes),
 		TEST(elements_have_the_callers_size),
 		TEST(requests_arrive_as_they_were),

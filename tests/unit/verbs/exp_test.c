@@ -191,7 +191,7 @@ static const char *said(FILE *log)
 	return line;
 }
 
-/* Bits that no release has: refused by the header, with a message, and by the
+/* Bits that the release lacks: refused by the header, with a message, and by the
  * library, for programs with another header. */
 static void unknown_bits_are_refused(void **state)
 {
