@@ -182,7 +182,8 @@ bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited)
 	ur_latch_lock(&cq->lock);
 	tail = load(&cq->tail);
 	room = tail - load(&cq->head) < cq->cqe;
-	if (!room && cq->ignore_overrun) {
+	if (!room &&
+	    atomic_load_explicit(&cq->ignore_overrun, memory_order_relaxed)) {
 		store(&cq->head, load(&cq->head) + 1);
 		room = true;
 	}
@@ -199,6 +200,13 @@ bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited)
 	}
 	ur_latch_unlock(&cq->lock);
 	return room;
+}
+
+void ur_cq_ignore_overrun(struct ur_cq *cq, bool on)
+{
+	ur_latch_lock(&cq->lock);
+	atomic_store_explicit(&cq->ignore_overrun, on, memory_order_relaxed);
+	ur_latch_unlock(&cq->lock);
 }
 
 uint32_t ur_cq_poll(struct ur_cq *cq, struct ur_cqe *out, uint32_t n)

@@ -23,12 +23,19 @@
 
 struct ur_qp;
 
+/* What ur_cqe.qp points to. */
+enum ur_cqe_owner {
+	UR_CQE_QP = 0,
+	UR_CQE_SRQ, /* one with a CQ of its own (XRC, tag matching) */
+	UR_CQE_RAW, /* a QP or work queue that receives raw packets */
+};
+
 struct ur_cqe {
 	uint64_t wr_id;
 	/* The lane's clock at completion; approximate if the queue is not
 	 * `stamped`. */
 	uint64_t ts_ns;
-	/* Or SRQ: an identity to compare, never dereferenced once queued. */
+	/* The owner: an identity to compare, never dereferenced once queued. */
 	const void *qp;
 	uint32_t qpn;
 	uint32_t src_qp;
@@ -45,6 +52,7 @@ struct ur_cqe {
 	uint8_t flags;	/* UR_WC_ */
 	uint8_t sl;
 	uint8_t dlid_path_bits;
+	uint8_t owner; /* enum ur_cqe_owner */
 	union {
 		/* Raw packets: the stripped VLAN tag, the flow's tag */
 		struct {
@@ -70,7 +78,7 @@ struct ur_cq {
 	_Atomic uint32_t head;	/* consumer; written under lock */
 	_Atomic uint32_t armed; /* enum ur_cq_armed; written under lock */
 	bool overrun;
-	bool ignore_overrun; /* constant; see ur_cq_push() */
+	_Atomic bool ignore_overrun; /* written under lock; see ur_cq_push() */
 	bool stamped; /* constant: the application may read the entries' ts_ns */
 	/* Moderation (ur_cq_moderate()); lock. */
 	uint32_t mod_count; /* 0: none */
@@ -123,6 +131,9 @@ int ur_cq_resize(struct ur_cq *cq, uint32_t cqe);
  * ignore_overrun the oldest entry is lost instead, without an event.
  */
 bool ur_cq_push(struct ur_cq *cq, const struct ur_cqe *cqe, bool solicited);
+
+/* At any time, also while QPs are attached. */
+void ur_cq_ignore_overrun(struct ur_cq *cq, bool on);
 
 /* Takes up to n entries in order; returns how many. */
 uint32_t ur_cq_poll(struct ur_cq *cq, struct ur_cqe *out, uint32_t n);

@@ -179,6 +179,15 @@ int ur_mw_invalidate(struct ur_mr_table *t, const struct ur_qp *qp,
 	return ret;
 }
 
+int ur_mw_request(struct ur_qp *qp, const struct ur_swqe *w)
+{
+	if (w->opcode == UR_WR_NOP)
+		return 0;
+	return w->opcode == UR_WR_BIND_MW
+		       ? ur_mw_bind(qp->mrs, qp, &w->wr.bind)
+		       : ur_mw_invalidate(qp->mrs, qp, w->imm_be);
+}
+
 int ur_mw_may_invalidate(const struct ur_mr_table *t, const struct ur_qp *qp,
 			 uint32_t key)
 {

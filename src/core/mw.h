@@ -18,6 +18,7 @@
 #include "core/mr.h"
 
 struct ur_qp;
+struct ur_swqe;
 
 enum ur_mw_type {
 	UR_MW_TYPE_1 = 1,
@@ -74,6 +75,10 @@ int ur_mw_bind(struct ur_mr_table *t, struct ur_qp *qp,
  * type 2 window that qp has bound. Invalidating a free one succeeds. */
 int ur_mw_invalidate(struct ur_mr_table *t, const struct ur_qp *qp,
 		     uint32_t key);
+
+/* Execute a request of qp that sends no packet (ur_swqe_is_local()); the caller
+ * holds its lane. 0, or -EINVAL as above. */
+int ur_mw_request(struct ur_qp *qp, const struct ur_swqe *w);
 
 /*
  * May the peer of qp invalidate that key (SEND with invalidate)? 0; -ENOENT: no

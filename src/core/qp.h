@@ -191,6 +191,7 @@ static inline bool ur_qp_complete(struct ur_qp *qp, const struct ur_swqe *w,
 		[UR_WR_TSO] = UR_WC_TSO,
 		[UR_WR_FLUSH] = UR_WC_FLUSH,
 		[UR_WR_ATOMIC_WRITE] = UR_WC_ATOMIC_WRITE,
+		[UR_WR_NOP] = UR_WC_SEND,
 	};
 	bool failed = status != UR_WC_SUCCESS;
 	struct ur_cqe c;

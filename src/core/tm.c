@@ -100,6 +100,7 @@ static void complete(struct ur_srq *srq, const struct ur_tm_wr *wr,
 	struct ur_cqe c = { .wr_id = wr->wr_id,
 			    .ts_ns = now_ns,
 			    .qp = srq,
+			    .owner = UR_CQE_SRQ,
 			    .status = (uint8_t)status,
 			    .opcode = opcodes[wr->op],
 			    .flags = synced ? 0 : UR_WC_TM_SYNC_REQ };

@@ -55,6 +55,7 @@ enum ur_wr_opcode {
 	UR_WR_TSO = 10,
 	UR_WR_FLUSH = 14,
 	UR_WR_ATOMIC_WRITE = 15,
+	UR_WR_NOP = 16, /* ours: no ibv_wr_opcode has it */
 };
 
 enum ur_send_flags {

@@ -266,7 +266,8 @@ static inline bool ur_swqe_is_answered(const struct ur_swqe *w)
 /* Does it send no packet? */
 static inline bool ur_swqe_is_local(const struct ur_swqe *w)
 {
-	return w->opcode == UR_WR_BIND_MW || w->opcode == UR_WR_LOCAL_INV;
+	return w->opcode == UR_WR_BIND_MW || w->opcode == UR_WR_LOCAL_INV ||
+	       w->opcode == UR_WR_NOP;
 }
 
 /* The same for receives; the slot is visible when ur_rq_commit() is called. */

@@ -315,6 +315,7 @@ static uint8_t refuse(const struct ur_iwqp *q, const struct ur_swqe *w)
 	case UR_WR_SEND_INV:
 	case UR_WR_LOCAL_INV:
 	case UR_WR_BIND_MW:
+	case UR_WR_NOP:
 		return 0;
 	case UR_WR_RDMA_READ:
 	case UR_WR_CMP_SWP:
@@ -339,9 +340,7 @@ bool ur_iw_request_is_local(const struct ur_iwqp *q)
 
 static enum ur_iw_emit local_run(struct ur_iwqp *q, const struct ur_swqe *w)
 {
-	int ret = w->opcode == UR_WR_BIND_MW
-			  ? ur_mw_bind(q->qp->mrs, q->qp, &w->wr.bind)
-			  : ur_mw_invalidate(q->qp->mrs, q->qp, w->imm_be);
+	int ret = ur_mw_request(q->qp, w);
 
 	if (ret) {
 		q->tx.stuck = UR_WC_MW_BIND_ERR;

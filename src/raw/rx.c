@@ -48,6 +48,7 @@ static bool push(struct ur_rq *rq, struct ur_cq *cq, const void *owner,
 	c->wr_id = next_receive(rq)->wr_id;
 	c->opcode = UR_WC_RECV;
 	c->qp = owner;
+	c->owner = UR_CQE_RAW;
 	ur_rq_pop(rq);
 	return ur_cq_push(cq, c, c->status != UR_WC_SUCCESS);
 }

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Send requests without a packet: binding and invalidating memory windows (IBTA
- * 10.6.7). They execute when all earlier requests are complete: IBTA 10.6.5.1
+ * 10.6.7), and NOP. They execute when all earlier requests are complete: IBTA 10.6.5.1
  * requires it of an invalidation; for a bind it is stricter than needed, so
  * that no later packet has to check for its window. They have no PSNs, so
  * retransmission skips them.
  */
 #include "roce/internal.h"
-
-static int execute(struct ur_rqp *q, const struct ur_swqe *w)
-{
-	if (w->opcode == UR_WR_BIND_MW)
-		return ur_mw_bind(q->qp->mrs, q->qp, &w->wr.bind);
-	return ur_mw_invalidate(q->qp->mrs, q->qp, w->imm_be);
-}
 
 bool ur_local_run(struct ur_rqp *q, const struct ur_swqe *w)
 {
@@ -21,7 +14,7 @@ bool ur_local_run(struct ur_rqp *q, const struct ur_swqe *w)
 
 	if (ur_sq_head(&q->qp->sq) != s->cur)
 		return false;
-	if (execute(q, w)) {
+	if (ur_mw_request(q->qp, w)) {
 		ur_req_fail(q, UR_WC_MW_BIND_ERR);
 		return false;
 	}

@@ -51,6 +51,7 @@ static uint8_t tail_header(const struct ur_swqe *w)
 	case UR_WR_TSO:
 	case UR_WR_FLUSH:
 	case UR_WR_ATOMIC_WRITE:
+	case UR_WR_NOP:
 		break;
 	}
 	return 0;

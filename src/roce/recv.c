@@ -69,6 +69,7 @@ static struct ur_cq *receive_cq(const struct ur_rqp *q, struct ur_cqe *c)
 	if (!srq || !srq->cq)
 		return q->qp->recv_cq;
 	c->qp = srq;
+	c->owner = UR_CQE_SRQ;
 	return srq->cq;
 }
 

@@ -40,6 +40,7 @@ static bool is_known(const struct ur_rqp *q, const struct ur_swqe *w)
 	case UR_WR_TSO:
 	case UR_WR_FLUSH:
 	case UR_WR_ATOMIC_WRITE:
+	case UR_WR_NOP:
 		break;
 	}
 	return false;

@@ -169,6 +169,18 @@ AT(struct ibv_qp_init_attr_ex, comp_mask,
    offsetof(struct ibv_qp_init_attr, sq_sig_all) + sizeof(int));
 AT(struct ibv_cq_ex, comp_mask, sizeof(struct ibv_cq));
 
+/* So do the experimental ones. */
+AT(struct ibv_exp_device_attr, phys_port_cnt,
+   offsetof(struct ibv_device_attr, phys_port_cnt));
+AT(struct ibv_exp_device_attr, exp_atomic_cap,
+   offsetof(struct ibv_device_attr, atomic_cap));
+AT(struct ibv_exp_device_attr, reserved,
+   offsetof(struct ibv_device_attr, device_cap_flags));
+AT(struct ibv_exp_qp_init_attr, comp_mask,
+   offsetof(struct ibv_qp_init_attr_ex, comp_mask));
+AT(struct ibv_exp_qp_attr, alt_timeout,
+   offsetof(struct ibv_qp_attr, alt_timeout));
+
 SIZE(struct ibv_device, 664);
 AT(struct urv_device, provider_ops, 664);
 AT(struct ibv_device, node_type, 16);
@@ -213,6 +225,11 @@ _Static_assert(offsetof(struct urv_context, ibv.context) -
 			       sizeof(struct ibv_context) >=
 		       URV_SIZEOF_VERBS_CONTEXT,
 	       "room for every operation of the newest release");
+
+_Static_assert(offsetof(struct urv_context, exp) +
+			       sizeof(struct verbs_context_exp) ==
+		       offsetof(struct urv_context, newer),
+	       "the experimental operations end where the others begin");
 
 SIZE(struct ibv_pd, 16);
 SIZE(struct ibv_mr, 48);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "verbs/convert.h"
+#include "verbs/exp.h"
 #include "verbs/objects.h"
 #include "verbs/ops.h"
 #include "verbs/raw.h"
@@ -95,6 +96,7 @@ static int context_init(struct urv_context *c, struct urv_device *d,
 	ibv->num_comp_vectors = comp_vectors();
 	pthread_mutex_init(&ibv->mutex, NULL);
 	fill_ops(&c->ibv);
+	urv_exp_fill(&c->ibv, &c->exp);
 	ur_dev_listen(c->dev, &c->listener);
 	return 0;
 

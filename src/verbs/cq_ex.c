@@ -206,9 +206,10 @@ struct ibv_cq_ex *urv_create_cq_ex(struct ibv_context *context,
 		return urv_null(rc);
 	}
 	cq->ibv.cq_context = init->cq_context;
-	cq->core.ignore_overrun =
-		(init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
-		(init->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN);
+	ur_cq_ignore_overrun(&cq->core,
+			     (init->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
+				     (init->flags &
+				      IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN));
 	cq->core.stamped = init->wc_flags & WC_TIMES;
 	set_readers(&cq->ex, init->wc_flags);
 	return &cq->ex;

@@ -9,6 +9,7 @@
 #define UR_VERBS_OBJECTS_H
 
 #include <infiniband/verbs.h>
+#include <infiniband/verbs_exp.h>
 #include <stdatomic.h>
 #include <sys/uio.h>
 
@@ -71,7 +72,9 @@ struct urv_context {
 	struct ur_list qps;    /* of urv_qp.node; ibv.context.mutex */
 	_Atomic uint32_t refs; /* the application's and every object's */
 	uint32_t generation;
-	/* The ABI finds the extended operations before the context. */
+	/* The ABI finds the extended operations before the context, and before
+	 * those the experimental ones (exp.h). */
+	struct verbs_context_exp exp;
 	void *newer[URV_MISSING_SLOTS(struct verbs_context,
 				      URV_SIZEOF_VERBS_CONTEXT)];
 	struct verbs_context ibv;

@@ -31,6 +31,7 @@ const struct urv_op urv_ops[URV_OPCODES] = {
 	[UR_WR_SEND_INV] = { RC | XS | IW, URV_OP_SEND, true },
 	[UR_WR_FLUSH] = { RC, URV_OP_FLUSH, false },
 	[UR_WR_ATOMIC_WRITE] = { RC, URV_OP_PUT, true },
+	[UR_WR_NOP] = { RC | XS | IW, URV_OP_NOP, false },
 };
 
 int urv_wqe_add_inline(const struct urv_qp *qp, struct ur_swqe *w,
@@ -75,6 +76,7 @@ static inline int check(const struct urv_qp *qp, const struct ur_swqe *w,
 		return w->num_sge ? EINVAL : 0;
 	case URV_OP_BIND:
 	case URV_OP_INV:
+	case URV_OP_NOP:
 		return w->length ? EINVAL : 0;
 	case URV_OP_TSO:
 		return w->length > UR_MAX_TSO ? EINVAL : 0;
@@ -143,6 +145,7 @@ static int fill_target(const struct urv_qp *qp, struct ur_swqe *w,
 		return urv_tso_fill(qp, w, wr->tso.hdr, wr->tso.hdr_sz,
 				    wr->tso.mss);
 	case URV_OP_FLUSH: /* ibv_send_wr has no field for it */
+	case URV_OP_NOP:   /* nor an opcode */
 	case URV_OP_NONE:
 		break;
 	}
@@ -153,10 +156,11 @@ static int fill_target(const struct urv_qp *qp, struct ur_swqe *w,
 static bool has_data(enum urv_op_kind kind)
 {
 	return kind != URV_OP_BIND && kind != URV_OP_INV &&
-	       kind != URV_OP_FLUSH;
+	       kind != URV_OP_FLUSH && kind != URV_OP_NOP;
 }
 
-static int post_one(struct urv_qp *qp, const struct ibv_send_wr *wr)
+static inline __attribute__((always_inline)) int
+post_one(struct urv_qp *qp, const struct ibv_send_wr *wr)
 {
 	enum urv_op_kind kind = urv_op_kind(qp->op_type, wr->opcode);
 	struct ur_sq *sq = &qp->core.sq;
@@ -186,6 +190,11 @@ static int post_one(struct urv_qp *qp, const struct ibv_send_wr *wr)
 	else if (kind == URV_OP_BIND)
 		urv_bind_posted(&w->wr.bind);
 	return rc;
+}
+
+int urv_send_stage(struct urv_qp *qp, const struct ibv_send_wr *wr)
+{
+	return post_one(qp, wr);
 }
 
 int urv_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,

@@ -17,11 +17,12 @@ enum urv_op_kind {
 	URV_OP_BIND, /* a window and its binding */
 	URV_OP_INV,  /* a key */
 	URV_OP_TSO,  /* a header, and data to be segmented after it */
+	URV_OP_NOP,  /* nothing; experimental verbs only */
 };
 
 #define URV_ATOMIC_LEN 8u
 
-#define URV_OPCODES (UR_WR_ATOMIC_WRITE + 1u)
+#define URV_OPCODES (UR_WR_NOP + 1u)
 
 struct urv_op {
 	uint16_t types; /* bit op_type */
@@ -94,6 +95,9 @@ static inline uint32_t urv_send_flags(const struct urv_qp *qp)
 	return qp->core.type == UR_QPT_RAW_PACKET ? flags | UR_SEND_IP_CSUM
 						  : flags;
 }
+
+/* Stages one request, under the queue's lock: 0 or positive errno. */
+int urv_send_stage(struct urv_qp *qp, const struct ibv_send_wr *wr);
 
 /* Validates a complete request: 0 or positive errno. */
 int urv_wqe_check(const struct urv_qp *qp, const struct ur_swqe *w);

@@ -69,6 +69,25 @@ def check_pkg_config(prefix, pc, work):
     run([program])
 
 
+def check_exp(prefix, pc, source, work):
+    """A program of Mellanox OFED compiles, in C and as far as its includes go
+    in C++, with the installed headers."""
+    flags = run(['pkg-config', f'--define-variable=prefix={prefix}',
+                 '--cflags', '--libs', 'urnic-exp'],
+                PKG_CONFIG_PATH=os.path.dirname(pc)).split()
+    run(['gcc', '-Wall', '-Wextra', '-Wpedantic', '-Werror',
+         os.path.join(source, 'tests', 'progs', 'exp_style.c'), '-o',
+         os.path.join(work, 'e'), *flags])
+    if shutil.which('g++'):
+        name = os.path.join(work, 'e.cc')
+        with open(name, 'w', encoding='utf-8') as f:
+            f.write('#include <infiniband/arch.h>\n'
+                    '#include <infiniband/verbs.h>\n'
+                    'enum ibv_qp_type dci = IBV_EXP_QPT_DC_INI;\n')
+        run(['g++', '-Wall', '-Wextra', '-Wpedantic', '-Werror',
+             '-fsyntax-only', name, *flags])
+
+
 def main():
     source, build = sys.argv[1:]
     install = os.path.join(source, 'scripts', 'install')
@@ -95,6 +114,8 @@ def main():
         if len(pc) != 1:
             fail('there is no urnic.pc')
         check_pkg_config(elsewhere, pc[0], work)
+        check_exp(elsewhere, pc[0].replace('/urnic.pc', '/urnic-exp.pc'),
+                  source, work)
         others = os.path.join(prefix, 'bin', 'others')
         open(others, 'w').close()
         run([install, '--undo', build], DESTDIR=stage)

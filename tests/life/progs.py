@@ -83,6 +83,13 @@ def memory_by_cm(device, what):
     return run
 
 
+def exp_verbs(device):
+    def run(env):
+        env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
+                 env.prog('exp_verbs'), env.a.ip4)
+    return run
+
+
 def windows(device, what):
     def run(env):
         env.call(env.a, 'env', f'URNIC_RDMACM_DEVICE={device}',
@@ -116,6 +123,10 @@ CASES = [
     Case('migrate-wrong', migrate('wrong')),
     Case('caps', alone('caps', '')),
     Case('mlx5-asks', alone('mlx5_asks', ''), where='lo'),
+    Case('exp-style', alone('exp_style', '')),
+    Case('exp-types', alone('exp_types', '')),
+    Case('exp-verbs', alone('exp_verbs', '')),
+    Case('exp-verbs-by-wire', alone('exp_verbs', '', wire=True)),
     Case('misuse', alone('misuse', '')),
     Case('old-abi', alone('old_abi', '')),
     Case('threads', alone('threads', '')),
@@ -154,6 +165,8 @@ CASES += [
 ]
 CASES += [Case(f'windows-{what}-{device}', windows(device, what))
           for what in WINDOWS for device in ('urnic0', 'urniw0')]
+CASES += [Case(f'exp-verbs-{device}', exp_verbs(device))
+          for device in ('urnic0', 'urniw0')]
 CASES += [Case('flush-and-atomic-write', windows('urnic0', 'placed'))]
 CASES += [Case(f'shared-{mode}', alone('shared', f'-M {mode}'))
           for mode in ('xrc', 'tags', 'limits')]

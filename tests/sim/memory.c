@@ -195,6 +195,7 @@ static int op_byte(const struct sim_op *op, uint32_t off)
 	case UR_WR_SEND_INV:
 	case UR_WR_TSO:
 	case UR_WR_FLUSH:
+	case UR_WR_NOP:
 		return -1;
 	}
 	return ((uint8_t *)&word)[at];

@@ -24,6 +24,7 @@ static uint8_t wc_opcode_of(uint8_t wr)
 	case UR_WR_SEND:
 	case UR_WR_SEND_IMM:
 	case UR_WR_SEND_INV:
+	case UR_WR_NOP:
 		return UR_WC_SEND;
 	case UR_WR_LOCAL_INV:
 		return UR_WC_LOCAL_INV;

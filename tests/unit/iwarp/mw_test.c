@@ -135,6 +135,13 @@ static void a_window_is_written_and_read(void **state)
 	assert_memory_equal(m.buf.p + 1000, m.w->a.p, 100000);
 }
 
+static void a_nop_completes(void **state)
+{
+	post(&m.w->p.a, UR_WR_NOP, 4, 0, NULL);
+	pair_run(&m.w->p);
+	side_cqe(&m.w->p.a, 4, UR_WC_SUCCESS);
+}
+
 /* The error of a READ or WRITE with a wrong STag, on both sides. */
 static void what_is_refused(void **state)
 {
@@ -276,6 +283,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_window_is_written_and_read),
+		TEST(a_nop_completes),
 		TEST(what_is_refused),
 		TEST(send_with_invalidate_frees_it),
 		TEST(what_a_peer_may_not_invalidate),

@@ -305,6 +305,21 @@ static void local_invalidation(void **state)
 	refused(m, RQ_PSN);
 }
 
+/* It completes behind earlier requests, and no packet is sent. */
+static void a_nop_waits_for_its_turn(void **state)
+{
+	struct mwfix *m = *state;
+
+	fix_post(m->f, UR_WR_SEND, 1, 10, 0);
+	post(m, UR_WR_NOP, 2, 0, NULL);
+	assert_int_equal(fix_run(m->f), 1);
+	expect_no_cqe(m->f);
+	peer_ack(m->f, SQ_PSN, ACK);
+	expect_cqe(m->f, 1, UR_WC_SUCCESS);
+	assert_int_equal(fix_run(m->f), 0);
+	assert_int_equal(expect_cqe(m->f, 2, UR_WC_SUCCESS).opcode, UR_WC_SEND);
+}
+
 static void what_fails_stops_the_qp(void **state)
 {
 	struct mwfix *m = *state;
@@ -411,6 +426,7 @@ int main(void)
 		TEST(reads_under_way_hold_an_invalidation),
 		TEST(a_late_duplicate_read_is_no_fault),
 		TEST(local_invalidation),
+		TEST(a_nop_waits_for_its_turn),
 		TEST(what_fails_stops_the_qp),
 		TEST(in_their_turn),
 		TEST(flushed_requests_do_nothing),

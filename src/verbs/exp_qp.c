@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Experimental attributes of queue pairs. */
+#include <errno.h>
+#include <string.h>
+
+#include "verbs/convert.h"
+#include "verbs/exp.h"
+#include "verbs/objects.h"
+#include "verbs/ops.h"
+#include "verbs/send.h"
+
+#define INIT_KNOWN (IBV_EXP_QP_INIT_ATTR_RESERVED1 - 1u)
+#define INIT_SUPPORTED                                                         \
+	(IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_XRCD |                 \
+	 IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | IBV_EXP_QP_INIT_ATTR_INL_RECV |   \
+	 IBV_EXP_QP_INIT_ATTR_QPG | IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG |         \
+	 IBV_EXP_QP_INIT_ATTR_MAX_TSO_HEADER)
+
+static int check_create_flags(uint32_t flags)
+{
+	if (flags & ~(uint32_t)IBV_EXP_QP_CREATE_MASK)
+		return -EINVAL;
+	return flags ? -EOPNOTSUPP : 0;
+}
+
+static int check_init(const struct ibv_exp_qp_init_attr *a)
+{
+	uint32_t mask = a->comp_mask;
+
+	if (mask & ~INIT_KNOWN)
+		return -EINVAL;
+	/* As mlx5: only a queue pair with IBV_EXP_QP_CREATE_UMR has them. */
+	if (mask & IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS)
+		return -EINVAL;
+	if (mask & ~(uint32_t)INIT_SUPPORTED)
+		return -EOPNOTSUPP;
+	if ((mask & IBV_EXP_QP_INIT_ATTR_QPG) &&
+	    a->qpg.qpg_type != IBV_EXP_QPG_NONE)
+		return -EOPNOTSUPP;
+	if ((mask & IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG) &&
+	    a->max_atomic_arg > URV_ATOMIC_LEN)
+		return -EINVAL;
+	return mask & IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS
+		       ? check_create_flags(a->exp_create_flags)
+		       : 0;
+}
+
+struct ibv_qp *urv_exp_create_qp(struct ibv_context *context,
+				 struct ibv_exp_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex ex = { 0 };
+	int rc = check_init(attr);
+	struct ibv_qp *qp;
+
+	if (rc)
+		return urv_null(rc);
+	/* The same up to comp_mask (abi_check.c) */
+	memcpy(&ex, attr, offsetof(struct ibv_qp_init_attr_ex, comp_mask));
+	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_PD) {
+		ex.comp_mask |= IBV_QP_INIT_ATTR_PD;
+		ex.pd = attr->pd;
+	}
+	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_XRCD) {
+		ex.comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+		ex.xrcd = attr->xrcd;
+	}
+	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_MAX_TSO_HEADER) {
+		ex.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+		ex.max_tso_header = attr->max_tso_header;
+	}
+	qp = urv_create_qp_ex(context, &ex);
+	if (!qp)
+		return NULL;
+	attr->cap = ex.cap;
+	/* Granted: none.  Data is in the buffers before the completion. */
+	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_INL_RECV)
+		attr->max_inl_recv = 0;
+	return qp;
+}
+
+#define STANDARD_MASK                                                          \
+	((uint64_t)(IBV_QP_STATE | IBV_QP_CUR_STATE |                          \
+		    IBV_QP_EN_SQD_ASYNC_NOTIFY | IBV_QP_ACCESS_FLAGS |         \
+		    IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY |            \
+		    IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_TIMEOUT |             \
+		    IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_RQ_PSN |      \
+		    IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_ALT_PATH |                \
+		    IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN |                     \
+		    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_PATH_MIG_STATE |        \
+		    IBV_QP_CAP | IBV_QP_DEST_QPN))
+
+/* Attributes that only other adapters have */
+#define FOREIGN_MASK                                                           \
+	(IBV_EXP_QP_GROUP_RSS | IBV_EXP_QP_DC_KEY | IBV_EXP_QP_FLOW_ENTROPY |  \
+	 IBV_EXP_QP_OOO_RW_DATA_PLACEMENT)
+
+int urv_exp_modify_qp(struct ibv_qp *qp, struct ibv_exp_qp_attr *attr,
+		      uint64_t exp_mask)
+{
+	struct ibv_qp_attr in = { 0 };
+	int mask = (int)(exp_mask & STANDARD_MASK);
+
+	if ((exp_mask &
+	     ~(STANDARD_MASK | FOREIGN_MASK | IBV_EXP_QP_RATE_LIMIT)) ||
+	    attr->comp_mask >= IBV_EXP_QP_ATTR_RESERVED)
+		return urv_errno(-EINVAL);
+	if ((exp_mask & FOREIGN_MASK) || attr->comp_mask)
+		return urv_errno(-EOPNOTSUPP);
+	/* The same up to alt_timeout (abi_check.c) */
+	memcpy(&in, attr, offsetof(struct ibv_qp_attr, alt_timeout) + 1);
+	if (exp_mask & IBV_EXP_QP_RATE_LIMIT) {
+		mask |= IBV_QP_RATE_LIMIT;
+		in.rate_limit = attr->rate_limit;
+	}
+	return ibv_modify_qp(qp, &in, mask);
+}
