@@ -43,13 +43,16 @@ static bool gid_is_link_local(const uint8_t addr[16])
 	return addr[0] == 0xfe && (addr[1] & 0xc0) == 0x80;
 }
 
-static unsigned int mtu_code(const struct ur_dev *dev, uint32_t mtu)
+static unsigned int code_below(unsigned int code, uint32_t mtu)
 {
-	unsigned int code = dev->spec.max_mtu;
-
 	while (code > 1 && ur_mtu_bytes(code) + PACKET_OVERHEAD > mtu)
 		code--;
 	return code;
+}
+
+static unsigned int mtu_code(const struct ur_dev *dev, uint32_t mtu)
+{
+	return code_below(dev->spec.max_mtu, mtu);
 }
 
 /* The same address may be on two interfaces, above all link-local ones. */
@@ -476,6 +479,20 @@ int ur_dev_resolve_av(struct ur_dev *dev, struct ur_av *av)
 	if (!ret)
 		*av = to;
 	return ret;
+}
+
+uint32_t ur_dev_room(struct ur_dev *dev, const uint8_t sgid[16],
+		     unsigned int code)
+{
+	uint32_t mtu = 0;
+	int i;
+
+	ur_lock(&dev->lock);
+	i = index_locked(dev, sgid);
+	if (i >= 0)
+		mtu = dev->gids[i].mtu;
+	ur_unlock(&dev->lock);
+	return code == code_below(UR_MTU_CODE_MAX, mtu) ? mtu : 0;
 }
 
 unsigned int ur_dev_path_mtu(struct ur_dev *dev, const uint8_t sgid[16])

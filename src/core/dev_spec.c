@@ -9,7 +9,6 @@
 
 #define VENDOR_ID      0x75726eu /* "urn"; an unassigned OUI */
 #define VENDOR_PART_ID 4119u	 /* perftest enables inline sends for it */
-#define MTU_CODE_MAX   5u
 
 const char *ur_dev_kind_name(enum ur_dev_kind kind)
 {
@@ -25,7 +24,7 @@ void ur_dev_spec_default(struct ur_dev_spec *s, enum ur_dev_kind kind)
 {
 	*s = (struct ur_dev_spec){ .kind = kind,
 				   .index = kind,
-				   .max_mtu = MTU_CODE_MAX,
+				   .max_mtu = UR_MTU_CODE_MAX,
 				   .vendor_id = VENDOR_ID,
 				   .vendor_part_id = VENDOR_PART_ID,
 #define MOST(name, most) .max.name = (most),

@@ -73,6 +73,9 @@ struct ur_burst {
 	/* Packets sent, written by the link. Not 0 only in a burst that it
 	 * refused with -EAGAIN: sending resumes from there. */
 	uint32_t sent;
+	/* Packets were cut for a larger interface MTU than there may be now, and
+	 * have to arrive nevertheless (roce/full.h). */
+	bool may_fragment;
 	struct iovec iov[UR_BURST_IOV];
 	uint8_t linear[UR_BURST_LINEAR];
 };

@@ -192,9 +192,11 @@ enum ur_event_type {
 };
 
 /* Path MTU codes as in verbs: 1 = 256 … 5 = 4096. */
+#define UR_MTU_CODE_MAX 5u
+
 static inline uint32_t ur_mtu_bytes(unsigned int code)
 {
-	return code >= 1 && code <= 5 ? 128u << code : 0;
+	return code >= 1 && code <= UR_MTU_CODE_MAX ? 128u << code : 0;
 }
 
 /* Same layout as struct ibv_sge. */

@@ -67,6 +67,8 @@ static int roce_open(struct ur_lane *l)
 	ur_shm_configure(l, &cfg);
 	cfg.rx_bytes = l->link->rx_bytes;
 	cfg.rx_overflow = &l->link->rx_overflow;
+	if (l->link->udp == l->link)
+		cfg.fragmented = &l->link->fragmented;
 	ur_rng_secret(&cfg.seed, sizeof(cfg.seed));
 	err = ur_roce_create(&cfg, &l->roce);
 	if (err) {
@@ -249,6 +251,8 @@ static int roce_modify(struct ur_lane *l, struct ur_qp *qp,
 	    (t.state == UR_QPS_RESET || t.state == UR_QPS_ERR))
 		roce_settle(l, now_ns);
 	err = ur_roce_qp_modify(l->roce, qp, &t, mask, now_ns);
+	if (!err && (mask & UR_QP_AV) && (mask & UR_QP_PATH_MTU))
+		ur_roce_qp_fill(qp, ur_dev_room(dev, t.av.sgid, t.path_mtu));
 	if (!err)
 		ur_lane_send(l, now_ns);
 	return err;

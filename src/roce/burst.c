@@ -29,6 +29,7 @@ void ur_burst_start(struct ur_burst *t, const struct ur_path *p)
 	t->niov = 0;
 	t->linear_len = 0;
 	t->sent = 0;
+	t->may_fragment = false;
 }
 
 uint32_t ur_pkt_len(const struct ur_opcode *op, uint32_t payload_len)
@@ -139,8 +140,7 @@ int ur_burst_add(struct ur_burst *t, struct ur_path *p, struct ur_hdr *h,
 		 bool stable)
 {
 	const struct ur_opcode *op = ur_opcode_get(h->bth.opcode);
-	uint32_t len = ur_pkt_len(op, payload_len) +
-		       (h->bth.has_ack ? UR_PIGGYBACK_LEN : 0);
+	uint32_t len = ur_pkt_len(op, payload_len) + ur_hdr_extra(h);
 	uint32_t pad = (4u - (payload_len & 3u)) & 3u;
 	uint32_t at = t->linear_len, crc;
 	bool gather = stable && payload_len >= GATHER_MIN &&

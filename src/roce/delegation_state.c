@@ -99,6 +99,7 @@ static bool get_resources(struct ur_rd *r, struct ur_responder *p, uint32_t mtu)
 		get_resource(r, &res[i]);
 		if (!resource_ok(&res[i], mtu))
 			return false;
+		res[i].mtu = mtu;
 	}
 	if (r->bad || p->res_size == 0)
 		return !r->bad;

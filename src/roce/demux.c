@@ -11,7 +11,7 @@
  */
 #include "base/bytes.h"
 #include "base/remote.h"
-#include "roce/internal.h"
+#include "roce/full.h"
 
 /*
  * The packet's destination address. If the link does not provide it, a
@@ -191,7 +191,9 @@ static void dispatch(struct ur_rqp *q, struct ur_in *in)
 	switch (q->qp->type) {
 	case UR_QPT_RC:
 		ur_rc_peer_detect(q, in);
-		if (is_response(in->hdr.op))
+		if (ur_full_is_probe(&in->hdr))
+			ur_full_received(q, in);
+		else if (is_response(in->hdr.op))
 			ur_rc_response(q, in);
 		else
 			ur_rc_request(q, in);

@@ -97,6 +97,7 @@ struct ur_resource {
 	uint32_t rkey;
 	uint32_t srqn; /* XRC */
 	uint32_t len;
+	uint32_t mtu; /* READ: payload of its responses but the last */
 	uint64_t va;
 	uint64_t orig; /* atomic: the old value */
 };
@@ -187,6 +188,20 @@ struct ur_responder {
 	uint32_t res_todo; /* number of newest entries that may be active */
 };
 
+/* Packets longer than the path MTU (rc_full.c). */
+struct ur_full {
+	uint16_t max;  /* what our interface has room for; 0: the path MTU */
+	uint16_t size; /* agreed for our requests; 0: not (yet) */
+	uint16_t answer_size;
+	uint8_t probes;	 /* sent */
+	uint8_t answers; /* likewise */
+	bool answer_due;
+	uint32_t probe_psn; /* of the last probe */
+	uint32_t answer_psn;
+	uint64_t probed_ns;
+	uint64_t fragmented; /* value of *ur_roce.fragmented at the agreement */
+};
+
 /* Is the peer of an RC QP a urnic, which understands our extensions? */
 enum ur_peer_kind {
 	UR_PEER_UNKNOWN,
@@ -212,6 +227,7 @@ struct ur_rqp {
 	bool overrun;	     /* a CQ overran: the QP has to fail */
 	bool mig_err_raised; /* PATH_MIG_ERR was raised since the QP was armed */
 	uint64_t rearm_ns;   /* when REARM began */
+	struct ur_full full;
 	struct ur_requester req;
 	struct ur_responder rsp;
 	struct ur_shm_qp *shm; /* shm/'s part; NULL: never had a channel */
@@ -290,6 +306,7 @@ struct ur_roce {
 	uint64_t overflow_seen;	       /* of *rx_overflow, and since when */
 	uint64_t overflow_ns;
 	const uint64_t *rx_overflow; /* packets lost by our link; or NULL */
+	const uint64_t *fragmented;  /* bursts that it had to fragment; or NULL */
 	struct ur_mr_hint placed;    /* for WRITEs on the fast path */
 	uint64_t now_ns; /* time argument of the running entry point */
 	struct ur_roce_counters cnt;
@@ -514,7 +531,8 @@ void ur_req_complete(struct ur_rqp *q, const struct ur_swqe *w,
 		     enum ur_wc_status status);
 /* Fail the oldest send request and the QP. */
 void ur_req_fail(struct ur_rqp *q, enum ur_wc_status status);
-uint32_t ur_swqe_pkts(const struct ur_rqp *q, const struct ur_swqe *w);
+/* PSNs of a request (IBTA 9.7.3.2) with that much payload per packet. */
+uint32_t ur_swqe_pkts(const struct ur_swqe *w, uint32_t mtu);
 /* Header of packet i of a SEND or WRITE, and the packet (RC, UC). */
 void ur_message_header(const struct ur_rqp *q, const struct ur_swqe *w,
 		       uint32_t i, struct ur_hdr *h);

@@ -41,6 +41,7 @@ static void responder_stop(struct ur_rqp *q)
 {
 	ur_list_del(&q->acking);
 	q->rsp.ack_due = false;
+	q->full.answer_due = false;
 	ur_keep_clear(q);
 	for (uint32_t i = 0; i < q->rsp.res_size; i++)
 		q->rsp.res[i].active = false;
@@ -143,6 +144,7 @@ static void reset(struct ur_rqp *q)
 	free(q->rsp.res);
 	q->rsp = (struct ur_responder){ .copy = copy };
 	q->peer = UR_PEER_UNKNOWN;
+	q->full = (struct ur_full){ 0 };
 	q->overrun = false;
 	ur_qp_purge(qp);
 }

@@ -11,6 +11,7 @@
  * WRITE, which a polling program sees in its memory once the helper
  * thread that placed it has yielded the core.
  */
+#include "roce/full.h"
 #include "roce/selective.h"
 
 #define PIGGYBACK_WAIT_NS	4000u
@@ -133,8 +134,8 @@ static enum ur_emit read_fault(struct ur_rqp *q, struct ur_resource *x,
 static enum ur_emit answer_read(struct ur_rqp *q, struct ur_resource *x,
 				struct ur_burst *t, uint64_t now_ns)
 {
-	uint32_t off = ((x->next_psn - x->first_psn) & UR_PSN_MASK) * q->mtu;
-	uint32_t len = x->len - off < q->mtu ? x->len - off : q->mtu;
+	uint32_t off = ((x->next_psn - x->first_psn) & UR_PSN_MASK) * x->mtu;
+	uint32_t len = x->len - off < x->mtu ? x->len - off : x->mtu;
 	struct iovec iov = { .iov_len = len };
 	struct ur_hdr h;
 	uint8_t *at;
@@ -153,6 +154,7 @@ static enum ur_emit answer_read(struct ur_rqp *q, struct ur_resource *x,
 	/* The responder's memory may change at any time: always copied. */
 	if (ur_burst_add(t, q->path, &h, &iov, len ? 1 : 0, len, false))
 		return read_fault(q, x, now_ns);
+	t->may_fragment |= x->mtu > q->mtu;
 	x->active = x->next_psn != x->last_psn;
 	x->next_psn = ur_psn_add(x->next_psn, 1);
 	return UR_EMIT_OK;
@@ -288,9 +290,11 @@ static enum ur_emit answer_ack(struct ur_rqp *q, struct ur_burst *t,
 
 enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 {
-	enum ur_emit again = answer_parts(q, t, now_ns);
+	enum ur_emit again = ur_full_emit_answer(q, t);
 	struct ur_resource *x;
 
+	if (again == UR_EMIT_OK)
+		again = answer_parts(q, t, now_ns);
 	if (again != UR_EMIT_OK)
 		return again;
 	while ((x = next_resource(q))) {

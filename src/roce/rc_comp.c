@@ -71,7 +71,7 @@ void ur_req_consume(struct ur_rqp *q, const struct ur_swqe *w, uint32_t n,
 		flying = n;
 	if (!ur_swqe_is_answered(w) && flying > early)
 		ur_cong_acked(q,
-			      (uint64_t)ur_swqe_price(q, w) * (flying - early));
+			      (uint64_t)ur_swqe_price(w) * (flying - early));
 	s->una = ur_psn_add(s->una, n);
 	while (s->rd_count && ur_psn_diff(s->una, s->rd_last[s->rd_head]) > 0) {
 		s->rd_head = (s->rd_head + 1) % UR_MAX_RD_ATOMIC;
@@ -357,8 +357,8 @@ static void read_response(struct ur_rqp *q, struct ur_in *in)
 		placed_response(q, w, in);
 		return;
 	}
-	off = ((in->hdr.bth.psn - w->first_psn) & UR_PSN_MASK) * q->mtu;
-	len = w->length - off < q->mtu ? w->length - off : q->mtu;
+	off = ((in->hdr.bth.psn - w->first_psn) & UR_PSN_MASK) * w->mtu;
+	len = w->length - off < w->mtu ? w->length - off : w->mtu;
 	if (in->payload_len != len) {
 		ur_req_fail(q, UR_WC_BAD_RESP_ERR);
 		return;

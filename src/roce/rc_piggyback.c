@@ -34,6 +34,7 @@ void ur_rc_piggyback_attach(const struct ur_rqp *q, const struct ur_burst *t,
 
 	/* Responses to READs and atomics precede it. */
 	if (q->peer != UR_PEER_URNIC || p->res_todo || ur_keeper_is_busy(p) ||
+	    q->full.answer_due ||
 	    UR_AETH_CLASS(p->ack_syndrome) != UR_AETH_ACK ||
 	    !ur_op_may_piggyback(op) ||
 	    payload_len + UR_PIGGYBACK_LEN > q->mtu || !is_last_to_send(q) ||

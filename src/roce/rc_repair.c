@@ -155,7 +155,7 @@ static uint32_t scan(struct ur_rqp *q, uint32_t from, uint32_t to,
 		if (ur_swqe_is_answered(w) == answered) {
 			if (!lose(q, gap.from, n, answered, false))
 				return gap.from;
-			*bytes += (uint64_t)n * ur_swqe_price(q, w);
+			*bytes += (uint64_t)n * ur_swqe_price(w);
 		}
 		from = end;
 	}
@@ -226,6 +226,11 @@ static bool has_arrived(const struct ur_rqp *q, const struct resend *e)
 	return highest_done(q, e, &psn);
 }
 
+static uint64_t price_of(struct ur_rqp *q, uint32_t psn, uint32_t n)
+{
+	return (uint64_t)n * ur_swqe_price(request_at(q, psn));
+}
+
 /* What of [psn, psn + count) is not done is lost again. */
 static bool lose_again(struct ur_rqp *q, const struct resend *e, uint32_t count)
 {
@@ -241,8 +246,7 @@ static bool lose_again(struct ur_rqp *q, const struct resend *e, uint32_t count)
 		if (!lose(q, ur_psn_add(e->psn, i), n, e->answered, e->request))
 			return false;
 		if (!e->answered)
-			ur_cong_lost(q,
-				     (uint64_t)n * (q->mtu + UR_PKT_OVERHEAD));
+			ur_cong_lost(q, price_of(q, ur_psn_add(e->psn, i), n));
 	}
 	return true;
 }
@@ -445,7 +449,7 @@ static bool received(struct ur_rqp *q, uint32_t from, uint32_t to)
 		if (!ur_psn_set_add(done, gap.from, end))
 			break;
 		news = true;
-		ur_cong_acked(q, (uint64_t)ur_swqe_price(q, w) *
+		ur_cong_acked(q, (uint64_t)ur_swqe_price(w) *
 					 ur_psn_count(gap.from, end));
 	}
 	return news;

@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/guard_word.h"
 #include "base/remote.h"
+#include "roce/full.h"
 #include "roce/selective.h"
 
 /* Request an acknowledgement at least every so many packets. */
@@ -25,12 +26,11 @@ static uint32_t pkts_of(uint32_t len, uint32_t mtu)
 	return len ? (len + mtu - 1) / mtu : 1;
 }
 
-/* PSNs of a request (IBTA 9.7.3.2). */
-uint32_t ur_swqe_pkts(const struct ur_rqp *q, const struct ur_swqe *w)
+uint32_t ur_swqe_pkts(const struct ur_swqe *w, uint32_t mtu)
 {
 	return ur_swqe_is_atomic(w) || ur_swqe_is_placed(w)
 		       ? 1
-		       : pkts_of(w->length, q->mtu);
+		       : pkts_of(w->length, mtu);
 }
 
 static uint8_t tail_header(const struct ur_swqe *w)
@@ -155,11 +155,12 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 {
 	uint32_t i = (psn - w->first_psn) & UR_PSN_MASK;
 	uint32_t n = ((w->last_psn - w->first_psn) & UR_PSN_MASK) + 1;
-	uint32_t off = i * q->mtu;
-	uint32_t len = w->length - off < q->mtu ? w->length - off : q->mtu;
+	uint32_t off = i * w->mtu;
+	uint32_t len = w->length - off < w->mtu ? w->length - off : w->mtu;
 	bool again = ur_psn_diff(psn, q->req.end) < 0;
 	struct ur_hdr h = { .bth.psn = psn,
-			    .bth.selective = alone && ur_rc_is_selective(q) };
+			    .bth.selective = alone && ur_rc_is_selective(q),
+			    .bth.full = ur_swqe_is_full(q, w) };
 	uint32_t pkt_len;
 	int err;
 
@@ -172,7 +173,7 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 		ur_rc_piggyback_attach(q, t, len, &h);
 	h.bth.ackreq =
 		alone || want_ack(q, t, pkt_len, i == n - 1 && is_awaited(q, w),
-				  ur_swqe_price(q, w));
+				  ur_swqe_price(w));
 	/* A retransmitted packet is copied first: if its memory changes
 	 * meanwhile, the ICRC still matches the bytes sent. */
 	err = ur_req_add_packet(q, t, q->path, w, &h, off, len, !again);
@@ -180,9 +181,10 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 		return UR_EMIT_IDLE;
 	if (h.bth.has_ack)
 		ur_rc_piggyback_sent(q);
+	t->may_fragment |= h.bth.full;
 	q->r->cnt.retransmitted_pkts += again;
 	if (!alone)
-		ur_cong_sent(q, ur_swqe_price(q, w));
+		ur_cong_sent(q, ur_swqe_price(w));
 	ur_rate_spend(q, pkt_len, q->r->now_ns);
 	return UR_EMIT_OK;
 }
@@ -206,7 +208,7 @@ static enum ur_emit header_emit(struct ur_rqp *q, struct ur_burst *t,
 	const struct ur_opcode *op = ur_opcode_get(h->bth.opcode);
 
 	h->bth.ackreq = true;
-	if (ur_burst_fits(t, ur_pkt_len(op, 0)) != UR_FIT_OK)
+	if (ur_burst_fits(t, ur_pkt_len(op, 0) + ur_hdr_extra(h)) != UR_FIT_OK)
 		return UR_EMIT_FULL;
 	if (ur_burst_add(t, q->path, h, NULL, 0, 0, false))
 		return UR_EMIT_IDLE;
@@ -224,17 +226,26 @@ static enum ur_emit read_request(struct ur_rqp *q, const struct ur_swqe *w,
 				 struct ur_burst *t, struct ur_bth bth,
 				 uint32_t *most)
 {
-	uint32_t off = ((bth.psn - w->first_psn) & UR_PSN_MASK) * q->mtu;
+	uint32_t off = ((bth.psn - w->first_psn) & UR_PSN_MASK) * w->mtu;
 	uint32_t left = w->length - off;
 	uint32_t len = left < *most ? left : *most;
 	struct ur_hdr h = { .bth = bth,
 			    .srqn = w->wr.rdma.srqn,
 			    .va = w->wr.rdma.remote_addr + off,
 			    .rkey = w->wr.rdma.rkey,
-			    .dma_len = len };
+			    .dma_len = len,
+			    .full_kind = UR_FULL_READ,
+			    .full_size = w->mtu };
 
+	h.bth.full = ur_swqe_is_full(q, w);
 	*most = len;
-	return header_emit(q, t, &h, pkts_of(len, q->mtu));
+	return header_emit(q, t, &h, pkts_of(len, w->mtu));
+}
+
+/* The responses to one READ request at most: UR_FULL_MAX is below RD_CHUNK_MIN. */
+static uint32_t chunk_psns(const struct ur_rqp *q, const struct ur_swqe *w)
+{
+	return q->r->rd_chunk / w->mtu;
 }
 
 static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
@@ -242,11 +253,12 @@ static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
 {
 	struct ur_requester *s = &q->req;
 	struct ur_roce *r = q->r;
-	uint32_t off = ((s->psn - w->first_psn) & UR_PSN_MASK) * q->mtu;
+	uint32_t psns = chunk_psns(q, w);
 	/*
 	 * Chunks keep their boundaries, so that a repeated one is a duplicate.
 	 */
-	uint32_t len = r->rd_chunk - off % r->rd_chunk;
+	uint32_t len = (psns - ur_psn_count(w->first_psn, s->psn) % psns) *
+		       w->mtu;
 	enum ur_emit e = read_request(
 		q, w, t, ur_rc_bth(q, UR_RC_READ_REQUEST, s->psn), &len);
 
@@ -263,7 +275,7 @@ static uint32_t chunk_index(const struct ur_rqp *q, const struct ur_swqe *w,
 {
 	uint32_t i = ur_psn_count(w->first_psn, psn);
 
-	return i - i % (q->r->rd_chunk / q->mtu);
+	return i - i % chunk_psns(q, w);
 }
 
 uint32_t ur_req_chunk_start(const struct ur_rqp *q, const struct ur_swqe *w,
@@ -275,7 +287,7 @@ uint32_t ur_req_chunk_start(const struct ur_rqp *q, const struct ur_swqe *w,
 uint32_t ur_req_chunk_end(const struct ur_rqp *q, const struct ur_swqe *w,
 			  uint32_t psn)
 {
-	uint32_t end = chunk_index(q, w, psn) + q->r->rd_chunk / q->mtu;
+	uint32_t end = chunk_index(q, w, psn) + chunk_psns(q, w);
 
 	return ur_psn_min(ur_psn_add(w->first_psn, end),
 			  ur_psn_add(w->last_psn, 1));
@@ -372,9 +384,9 @@ static bool is_far_ahead(const struct ur_rqp *q, const struct ur_swqe *w)
 	if (!s->repairing)
 		return false;
 	if (ur_swqe_is_answered(w))
-		return n + q->r->rd_chunk / q->mtu > UR_PSN_WINDOW;
+		return n + chunk_psns(q, w) > UR_PSN_WINDOW;
 	return n >= UR_KEPT_SPAN - 1 ||
-	       (uint64_t)n * ur_swqe_price(q, w) > UR_AHEAD_BYTES;
+	       (uint64_t)n * ur_swqe_price(w) > UR_AHEAD_BYTES;
 }
 
 /* Is there room in the windows? If not, wait in the window's list. */
@@ -404,7 +416,7 @@ static bool window_open(struct ur_rqp *q, const struct ur_swqe *w)
 static void assign_psns(struct ur_rqp *q, struct ur_swqe *w)
 {
 	w->first_psn = q->req.psn;
-	w->last_psn = ur_psn_add(q->req.psn, ur_swqe_pkts(q, w) - 1);
+	w->last_psn = ur_psn_add(q->req.psn, ur_swqe_pkts(w, w->mtu) - 1);
 	q->req.fresh++;
 }
 
@@ -451,7 +463,7 @@ enum ur_emit ur_req_emit_again(struct ur_rqp *q, struct ur_swqe *w,
 			       struct ur_burst *t, uint32_t psn, uint32_t count)
 {
 	struct ur_bth bth = ur_rc_bth(q, UR_RC_READ_REQUEST, psn);
-	uint32_t len = count * q->mtu;
+	uint32_t len = count * w->mtu;
 
 	bth.selective = true;
 	if (ur_swqe_is_read(w))
@@ -495,6 +507,8 @@ static struct ur_swqe *next_request(struct ur_rqp *q, uint64_t now_ns)
 		if (!ur_local_run(q, w))
 			return NULL;
 	}
+	if (s->cur == s->fresh)
+		w->mtu = ur_full_size(q, w);
 	if ((ur_swqe_is_answered(w) && rd_full(q)) || is_far_ahead(q, w) ||
 	    !ur_rate_allows(q, now_ns) || !window_open(q, w))
 		return NULL;
@@ -549,13 +563,14 @@ static void run_start(struct run *run, const struct ur_rqp *q,
 {
 	struct ur_hdr h = { 0 };
 
+	w->mtu = (uint16_t)q->mtu;
 	w->first_psn = w->last_psn = q->req.psn;
 	ur_message_header(q, w, 0, &h);
 	ur_rc_peer_announce(q, &h);
 	run->opcode = w->opcode;
 	run->flags = w->flags & UR_SEND_SOLICITED;
 	run->length = w->length;
-	run->price = ur_swqe_price(q, w);
+	run->price = ur_swqe_price(w);
 	run->hdr_len = (uint32_t)ur_hdr_encode(&h, run->hdr);
 	run->pkt_len = run->hdr_len + w->length + UR_ICRC_LEN;
 }
@@ -614,6 +629,7 @@ static bool run_emit(struct ur_rqp *q, struct run *run, struct ur_swqe *w,
 	if (ur_burst_fits(t, run->pkt_len) != UR_FIT_OK ||
 	    run_payload(q, run, w, p + run->hdr_len))
 		return false;
+	w->mtu = (uint16_t)q->mtu;
 	assign_psns(q, w);
 	ackreq = want_ack(q, t, run->pkt_len, is_awaited(q, w), run->price);
 	run_header(run, w, q->req.psn, ackreq, p);
@@ -662,6 +678,11 @@ enum ur_emit ur_rc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 		w = next_request(q, now_ns);
 		if (!w)
 			break;
+		if (ur_full_wants_probe(q, w, now_ns) &&
+		    ur_full_emit_probe(q, t, now_ns) == UR_EMIT_FULL) {
+			e = UR_EMIT_FULL;
+			break;
+		}
 		e = emit_one(q, w, t);
 		if (e == UR_EMIT_IDLE)
 			(void)ur_req_fail_if_oldest(q, w);

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/guard.h"
 #include "base/guard_word.h"
+#include "roce/full.h"
 #include "roce/selective.h"
 
 /* What a requester had sent before it got an RNR NAK has arrived by then. */
@@ -17,9 +18,15 @@
 
 typedef enum ur_fault (*check_fn)(struct ur_rqp *q, struct ur_in *in);
 
-static uint32_t read_pkts(const struct ur_rqp *q, uint32_t len)
+static uint32_t read_pkts(uint32_t len, uint32_t mtu)
 {
-	return len ? (len + q->mtu - 1) / q->mtu : 1;
+	return len ? (len + mtu - 1) / mtu : 1;
+}
+
+/* The payload of the responses to a READ request, but for the last. */
+static uint32_t read_mtu(const struct ur_rqp *q, const struct ur_hdr *h)
+{
+	return h->bth.full ? h->full_size : q->mtu;
 }
 
 /* IBTA 9.7.4.1.2: PSN as expected, duplicate, or ahead. */
@@ -131,15 +138,22 @@ static enum ur_fault check_length(struct ur_rqp *q, struct ur_in *in)
 	uint32_t total =
 		op->position & UR_POS_FIRST ? in->hdr.dma_len : q->rsp.dma_len;
 	uint32_t done = op->position & UR_POS_FIRST ? 0 : q->rsp.received;
+	uint32_t most = in->hdr.bth.full ? ur_full_most(q) : q->mtu;
 
 	if ((op->headers & UR_HDR_RETH) && in->hdr.dma_len > UR_MAX_MSG_SIZE)
 		return UR_FAULT_BAD_LENGTH;
 	if (op->kind == UR_OP_ATOMIC_WRITE)
 		return len == 8 && total == 8 ? UR_FAULT_NONE
 					      : UR_FAULT_BAD_LENGTH;
+	if (op->kind == UR_OP_READ_REQUEST)
+		return read_mtu(q, &in->hdr) >= q->mtu &&
+				       read_mtu(q, &in->hdr) <= most
+			       ? UR_FAULT_NONE
+			       : UR_FAULT_BAD_LENGTH;
 	if (op->kind != UR_OP_SEND && op->kind != UR_OP_WRITE)
 		return UR_FAULT_NONE;
-	if (len > q->mtu || (!last && len != q->mtu))
+	if (len > most || (!last && len < q->mtu) ||
+	    (!last && !in->hdr.bth.full && len != q->mtu))
 		return UR_FAULT_BAD_LENGTH;
 	if (last && !(op->position & UR_POS_FIRST) && len == 0)
 		return UR_FAULT_BAD_LENGTH;
@@ -381,9 +395,11 @@ static struct ur_resource *save_request(struct ur_rqp *q,
 
 static enum ur_fault execute_read(struct ur_rqp *q, struct ur_in *in)
 {
-	uint32_t n = read_pkts(q, in->hdr.dma_len);
+	uint32_t mtu = read_mtu(q, &in->hdr);
+	uint32_t n = read_pkts(in->hdr.dma_len, mtu);
 	struct ur_resource *x = save_request(q, in);
 
+	x->mtu = mtu;
 	x->last_psn = ur_psn_add(x->first_psn, n - 1);
 	accept_psns(q, n, true);
 	x->msn = q->rsp.msn;
@@ -522,14 +538,15 @@ static void duplicate_read(struct ur_rqp *q, const struct ur_in *in)
 
 	if (!x)
 		return;
-	off = (uint64_t)((h->bth.psn - x->first_psn) & UR_PSN_MASK) * q->mtu;
-	if (h->rkey != x->rkey || h->va != x->va + off)
+	off = (uint64_t)((h->bth.psn - x->first_psn) & UR_PSN_MASK) * x->mtu;
+	if (h->rkey != x->rkey || h->va != x->va + off ||
+	    read_mtu(q, h) != x->mtu)
 		return;
 	if (h->bth.selective && ur_rc_is_selective(q)) {
 		/* Of what is not sent yet nothing can be lost. */
 		if (h->dma_len <= x->len - off &&
 		    (!x->active || ur_psn_before(h->bth.psn, x->next_psn)))
-			ur_keep_repeat(q, h->bth.psn, read_pkts(q, h->dma_len));
+			ur_keep_repeat(q, h->bth.psn, read_pkts(h->dma_len, x->mtu));
 	} else if (h->dma_len == x->len - off)
 		answer_again(q, x, h->bth.psn, true);
 }

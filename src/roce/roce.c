@@ -36,6 +36,7 @@ int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
 	r->want_arg = cfg->want_arg;
 	r->rx_overflow = cfg->rx_overflow;
 	r->overflow_seen = cfg->rx_overflow ? *cfg->rx_overflow : 0;
+	r->fragmented = cfg->fragmented;
 	r->export = cfg->export;
 	ur_rng_seed(&r->rng, cfg->seed);
 	r->next_index = ur_rng_below(&r->rng, UR_QP_INDEX_MASK);

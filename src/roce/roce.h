@@ -46,6 +46,9 @@ struct ur_roce_config {
 	/* Packets that the link has lost for want of room in it, a counter that
 	 * lives as long as the lane; NULL: unknown. */
 	const uint64_t *rx_overflow;
+	/* Bursts that the link has fragmented, since the interface's MTU has become
+	 * smaller; NULL: it cannot, so no packet exceeds the path MTU. */
+	const uint64_t *fragmented;
 	struct ur_mr_table *mrs;
 	struct ur_srq_table *srqs; /* XRC queues; NULL: none */
 	/* A QP got its first packet in RTR; may be NULL. */
@@ -83,6 +86,12 @@ struct ur_qp *ur_roce_qp_find(const struct ur_roce *r, uint32_t qpn);
 int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 		      const struct ur_qp_attr *attr, uint32_t mask,
 		      uint64_t now_ns);
+
+/*
+ * RC, once its path is set: packets may be as long as an interface MTU of that
+ * many bytes permits, if the peer agrees (docs/wire/roce.md, "Full packets").
+ */
+void ur_roce_qp_fill(struct ur_qp *qp, uint32_t mtu);
 
 /* ibv_query_qp(3): current values of everything. */
 void ur_roce_qp_query(const struct ur_roce *r, const struct ur_qp *qp,

@@ -128,10 +128,9 @@ void ur_req_consume(struct ur_rqp *q, const struct ur_swqe *w, uint32_t n,
 void ur_req_progress(struct ur_rqp *q, uint64_t now_ns);
 void ur_req_go_back(struct ur_rqp *q); /* sends everything from una on again */
 /* The window that a packet of w fills. */
-static inline uint32_t ur_swqe_price(const struct ur_rqp *q,
-				     const struct ur_swqe *w)
+static inline uint32_t ur_swqe_price(const struct ur_swqe *w)
 {
-	return (w->length < q->mtu ? w->length : q->mtu) + UR_PKT_OVERHEAD;
+	return (w->length < w->mtu ? w->length : w->mtu) + UR_PKT_OVERHEAD;
 }
 
 /* rc_req.c: the packet with that PSN once more; of a READ, a request for `count`

@@ -69,7 +69,7 @@ enum ur_emit ur_uc_emit(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 		if (s->cur == s->fresh) {
 			w->first_psn = s->psn;
 			w->last_psn =
-				ur_psn_add(s->psn, ur_swqe_pkts(q, w) - 1);
+				ur_psn_add(s->psn, ur_swqe_pkts(w, q->mtu) - 1);
 			s->fresh++;
 		}
 		e = emit_one(q, w, t, now_ns);

@@ -89,11 +89,26 @@ static int read_sport(int fd, uint16_t *port)
 	return 0;
 }
 
-/* These options set DF, identification and fragmentation; they are required. */
+/* These options set DF and identification. */
+int ur_udp_set_fragment(int fd, bool v4, bool on)
+{
+	int err;
+
+	if (v4)
+		return ur_sockopt_set(fd, IPPROTO_IP, IP_MTU_DISCOVER,
+				      on ? IP_PMTUDISC_DONT
+					 : IP_PMTUDISC_PROBE);
+	err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER,
+			     on ? IPV6_PMTUDISC_DONT : IPV6_PMTUDISC_PROBE);
+	if (!err)
+		err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_DONTFRAG, !on);
+	return err;
+}
+
+/* All these options are required. */
 static int tx_options_v4(int fd)
 {
-	int err = ur_sockopt_set(fd, IPPROTO_IP, IP_MTU_DISCOVER,
-				 IP_PMTUDISC_PROBE);
+	int err = ur_udp_set_fragment(fd, true, false);
 
 	if (!err)
 		err = ur_sockopt_set(fd, IPPROTO_IP, IP_TTL, UR_UDP_HOPS);
@@ -108,10 +123,7 @@ static int tx_options_v6(int fd)
 	int err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
 
 	if (!err)
-		err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER,
-				     IPV6_PMTUDISC_PROBE);
-	if (!err)
-		err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_DONTFRAG, 1);
+		err = ur_udp_set_fragment(fd, false, false);
 	if (!err)
 		err = ur_sockopt_set(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS,
 				     UR_UDP_HOPS);

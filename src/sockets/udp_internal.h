@@ -102,6 +102,9 @@ int ur_udp_source_fd(struct ur_udp *u, const struct ur_burst *t, bool v4);
 /* udp.c: another socket that sends from a port of ours, or -errno. */
 int ur_udp_tx_bound(bool v4, const struct ur_udp_source *s, uint16_t port);
 
+/* Whether the kernel may fragment packets, without DF: or refuses them. */
+int ur_udp_set_fragment(int fd, bool v4, bool on);
+
 /* Receive packets for groups that other sockets have joined, too. */
 void ur_udp_all_groups(struct ur_udp *u, bool on);
 void ur_udp_close_joiners(struct ur_udp *u);

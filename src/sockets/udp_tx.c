@@ -184,12 +184,34 @@ static void note_unsegmented(struct ur_udp *u, const struct ur_burst *t)
 	memcpy(n->dst, t->dst, sizeof(n->dst));
 }
 
+/*
+ * A burst of messages that were begun when the interface's MTU was larger, from
+ * the packet `from` on: with IP fragmentation.  The kernel then chooses the IPv4
+ * identification, which receivers behind sockets find out from the ICRC.
+ */
+static int send_fragments(struct ur_link *link, int fd, bool v4,
+			  const struct out *o, struct ur_burst *t,
+			  uint32_t from)
+{
+	int err;
+
+	link->fragmented++;
+	t->sent = from;
+	err = ur_udp_set_fragment(fd, v4, true);
+	if (err)
+		return err;
+	err = ur_udp_send_cut(fd, &o->mh, t);
+	(void)ur_udp_set_fragment(fd, v4, false);
+	return err;
+}
+
 int ur_udp_send(struct ur_link *link, struct ur_burst *t)
 {
 	struct ur_udp *u = ur_udp_of(link);
 	bool v4 = ur_addr_is_v4(t->dst);
 	int fd = (v4 ? u->tx4 : u->tx6)[ur_sport_of(t->dqpn)];
 	int bound = fd < 0 ? -1 : ur_udp_source_fd(u, t, v4);
+	uint32_t from = t->sent;
 	struct out o;
 	int err;
 
@@ -215,6 +237,8 @@ int ur_udp_send(struct ur_link *link, struct ur_burst *t)
 		if ((err == -EIO || err == -EFAULT) && t->npkts > 1)
 			err = ur_udp_send_cut(fd, &o.mh, t);
 	}
+	if (err == -EMSGSIZE && t->may_fragment)
+		err = send_fragments(link, fd, v4, &o, t, from);
 	if (err && err != -EAGAIN)
 		link->tx_errors++;
 	return err;

@@ -6,6 +6,10 @@
 
 #include "base/bytes.h"
 
+/* docs/wire/roce.md: bits of byte 8, each only with that of a urnic. */
+#define HAS_ACK 0x30u
+#define FULL	0x14u
+
 /*
  * IBTA 9.2, figure 98: bytes 0 to 11. Every packet has them, so they are read
  * with one bounds check, as are those of a RETH below: a check for each field
@@ -25,6 +29,7 @@ static void get_bth(const uint8_t *p, struct ur_bth *b)
 	b->ackreq = p[8] & 0x80;
 	b->urnic = p[8] & 0x10;
 	b->selective = (p[8] & 0x18) == 0x18;
+	b->full = (p[8] & FULL) == FULL;
 	b->psn = ur_be24_at(p + 9);
 }
 
@@ -38,7 +43,7 @@ static void put_bth(uint8_t *p, const struct ur_bth *b)
 	p[4] = (uint8_t)(b->fecn << 7 | b->becn << 6);
 	ur_put_be24(p + 5, b->dqpn);
 	p[8] = (uint8_t)(b->ackreq << 7 | b->has_ack << 5 | b->urnic << 4 |
-			 b->selective << 3);
+			 b->selective << 3 | b->full << 2);
 	ur_put_be24(p + 9, b->psn);
 }
 
@@ -156,10 +161,7 @@ static void put_extended(struct ur_wr *w, const struct ur_hdr *h,
 		ur_wr_be32(w, h->inv_rkey);
 }
 
-/* docs/wire/roce.md: the bits of byte 8; then an AETH and the PSN that it
- * acknowledges. */
-#define HAS_ACK 0x30u
-
+/* docs/wire/roce.md: an AETH and the PSN that it acknowledges. */
 static void get_ack(struct ur_rd *r, struct ur_hdr *h)
 {
 	h->syndrome = ur_rd_u8(r);
@@ -176,10 +178,26 @@ static void put_ack(struct ur_wr *w, const struct ur_hdr *h)
 	ur_wr_be24(w, h->ack_psn);
 }
 
-/* An acknowledge packet of a urnic that lists what it has received. */
-static bool has_ranges(const struct ur_opcode *op, const uint8_t *p)
+static void get_size(struct ur_rd *r, struct ur_hdr *h)
 {
-	return op->kind == UR_OP_ACK && (p[8] & 0x18) == 0x18 &&
+	h->full_kind = ur_rd_u8(r);
+	ur_rd_u8(r);
+	h->full_size = ur_rd_be16(r);
+}
+
+static void put_size(struct ur_wr *w, const struct ur_hdr *h)
+{
+	ur_wr_u8(w, h->full_kind);
+	ur_wr_u8(w, 0);
+	ur_wr_be16(w, h->full_size);
+}
+
+/* An acknowledge packet of a urnic that lists what it has received, or that is
+ * as long as full packets. */
+static bool has_body(const struct ur_opcode *op, const uint8_t *p)
+{
+	return op->kind == UR_OP_ACK &&
+	       ((p[8] & 0x18) == 0x18 || (p[8] & FULL) == FULL) &&
 	       !(p[1] >> 4 & 3);
 }
 
@@ -190,7 +208,7 @@ int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
 	const uint8_t *p = ur_rd_bytes(&r, UR_BTH_LEN);
 	const struct ur_opcode *op;
 	size_t hdr_len, trailer;
-	bool has_ack;
+	bool has_ack, has_size;
 
 	if (!p)
 		return -EBADMSG;
@@ -198,12 +216,13 @@ int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
 	if (!op)
 		return -EPROTONOSUPPORT;
 	has_ack = (p[8] & HAS_ACK) == HAS_ACK && ur_op_may_piggyback(op);
-	hdr_len = op->hdr_len + (has_ack ? UR_PIGGYBACK_LEN : 0);
+	has_size = ur_op_has_size(op, (p[8] & FULL) == FULL);
+	hdr_len = op->hdr_len + (has_ack ? UR_PIGGYBACK_LEN : 0) +
+		  (has_size ? UR_FULL_LEN : 0);
 	trailer = (p[1] >> 4 & 3) + UR_ICRC_LEN;
 	if (len < hdr_len + trailer)
 		return -EBADMSG;
-	if (!op->payload && len != op->hdr_len + UR_ICRC_LEN &&
-	    !has_ranges(op, p))
+	if (!op->payload && len != hdr_len + UR_ICRC_LEN && !has_body(op, p))
 		return -EBADMSG;
 	h->op = op;
 	get_bth(p, &h->bth);
@@ -212,6 +231,8 @@ int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
 		get_extended(&r, h, op->headers);
 	if (has_ack)
 		get_ack(&r, h);
+	if (has_size)
+		get_size(&r, h);
 	assert(!r.bad);
 	*payload = r.p;
 	*payload_len = len - hdr_len - trailer;
@@ -229,8 +250,10 @@ size_t ur_hdr_encode(const struct ur_hdr *h, uint8_t *buf)
 		put_extended(&w, h, op->headers);
 	if (h->bth.has_ack)
 		put_ack(&w, h);
+	if (ur_op_has_size(op, h->bth.full))
+		put_size(&w, h);
 	assert(!w.bad);
-	return op->hdr_len + (h->bth.has_ack ? UR_PIGGYBACK_LEN : 0);
+	return op->hdr_len + ur_hdr_extra(h);
 }
 
 /* IBTA 9.7.5.2.8, table 45, in units of 10 us; code 0 is the longest. */

@@ -37,6 +37,16 @@ enum ur_nak {
 /* The piggybacked acknowledgement behind the headers of a SEND or WRITE. */
 #define UR_PIGGYBACK_LEN 8u
 
+/* The size of packets behind the headers of a READ request, a probe or its
+ * answer: docs/wire/roce.md, "Full packets". */
+#define UR_FULL_LEN 4u
+
+enum ur_full_kind {
+	UR_FULL_READ = 0,
+	UR_FULL_PROBE = 1,
+	UR_FULL_ANSWER = 2,
+};
+
 struct ur_bth {
 	uint8_t opcode;
 	bool solicited;
@@ -52,6 +62,7 @@ struct ur_bth {
 	bool urnic;
 	bool has_ack;
 	bool selective; /* of a request; in an ACK packet: it carries ranges */
+	bool full;	/* not cut by the path MTU */
 	uint32_t psn;
 };
 
@@ -78,6 +89,9 @@ struct ur_hdr {
 	uint32_t msn;
 	uint32_t ack_psn;
 	uint64_t orig;
+	/* If ur_op_has_size() */
+	uint8_t full_kind; /* enum ur_full_kind */
+	uint16_t full_size;
 	/* ImmDt, IETH */
 	uint32_t imm_be;
 	uint32_t inv_rkey;
@@ -88,6 +102,13 @@ static inline bool ur_op_may_piggyback(const struct ur_opcode *op)
 {
 	return op->transport == UR_TP_RC && (op->position & UR_POS_LAST) &&
 	       (op->kind == UR_OP_SEND || op->kind == UR_OP_WRITE);
+}
+
+/* Do UR_FULL_LEN bytes follow the headers? */
+static inline bool ur_op_has_size(const struct ur_opcode *op, bool full)
+{
+	return full && op->transport == UR_TP_RC &&
+	       (op->kind == UR_OP_READ_REQUEST || op->kind == UR_OP_ACK);
 }
 
 /*
@@ -101,10 +122,19 @@ int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
 
 /*
  * Encode h (bth.opcode selects the extended headers) at buf, which has
- * UR_HDR_MAX bytes. Returns the number of bytes written: op->hdr_len, and
- * UR_PIGGYBACK_LEN more if bth.has_ack.
+ * UR_HDR_MAX bytes. Returns the number of bytes written: op->hdr_len and
+ * ur_hdr_extra().
  */
 size_t ur_hdr_encode(const struct ur_hdr *h, uint8_t *buf);
+
+/* The bytes that our extensions add to the headers. */
+static inline uint32_t ur_hdr_extra(const struct ur_hdr *h)
+{
+	return (h->bth.has_ack ? UR_PIGGYBACK_LEN : 0) +
+	       (ur_op_has_size(ur_opcode_get(h->bth.opcode), h->bth.full)
+			? UR_FULL_LEN
+			: 0);
+}
 
 /* PSN arithmetic in 24 bits: a - b as a signed number (IBTA 9.7.2). */
 static inline int32_t ur_psn_diff(uint32_t a, uint32_t b)

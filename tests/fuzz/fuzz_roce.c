@@ -147,6 +147,7 @@ static void world_init(struct world *w, struct script *s)
 				     .sq_psn = UR_PSN_MASK - next8(s),
 				     .rq_psn = UR_PSN_MASK - next8(s),
 				     .path_mtu = 1 + next8(s) % 5,
+				     .interface_mtu = next8(s) * 24u,
 				     .access = UR_ACCESS_REMOTE_WRITE |
 					       UR_ACCESS_REMOTE_READ |
 					       UR_ACCESS_REMOTE_ATOMIC |
@@ -276,7 +277,7 @@ static void peer_packet(struct world *w, struct script *s)
 	uint32_t mtu = ur_mtu_bytes(w->link.path_mtu);
 	uint8_t code = next8(s), how = next8(s), bits = next8(s);
 	const struct ur_opcode *op = ur_opcode_get(code);
-	static uint8_t data[4096 + 8];
+	static uint8_t data[6144];
 	struct ur_hdr h;
 	uint32_t len;
 
@@ -286,8 +287,11 @@ static void peer_packet(struct world *w, struct script *s)
 	h.bth.ackreq = how & 1;
 	h.bth.solicited = how & 2;
 	h.bth.migreq = !(how & 64);
-	h.bth.urnic = bits & 3;
+	h.bth.urnic = bits & 7;
 	h.bth.selective = bits & 2;
+	h.bth.full = bits & 4;
+	h.full_kind = bits >> 3 & 3;
+	h.full_size = (uint16_t)(bits & 32 ? next32(s) : mtu + 4u * next8(s));
 	draw_target(w, s, &h);
 	h.srqn = w->srq.number + (how > 250);
 	h.qkey = QKEY;
@@ -302,8 +306,12 @@ static void peer_packet(struct world *w, struct script *s)
 		len = next32(s) % (mtu + 5);
 	if (op->kind == UR_OP_ACK && h.bth.selective)
 		len = draw_ranges(s, data);
+	else if (op->kind == UR_OP_ACK && h.bth.full)
+		len = (h.full_size + 12u) % sizeof(data);
 	else if (!op->payload)
 		len = 0;
+	else if (h.bth.full && (how & 8))
+		len = next32(s) % sizeof(data);
 	h.dma_len = how & 16 ? next32(s) : len;
 	if (how & 32)
 		h.dma_len = 1 + next8(s) * mtu / 4;

@@ -72,6 +72,7 @@ void rig_lane_init(struct rig_lane *l, struct rig_host *h, uint32_t slot,
 		.xrc_arg = h->xrc_arg,
 		.want_peer = h->want_peer,
 		.want_arg = h->want_arg,
+		.fragmented = &l->fragmented,
 	};
 
 	struct ur_sports sports;
@@ -195,6 +196,7 @@ int rig_qp_rtr(struct rig_lane *l, struct ur_qp *qp, const struct rig_link *k,
 		.min_rnr_timer = k->min_rnr_timer,
 	};
 	uint32_t mask = UR_QP_STATE;
+	int err;
 
 	rig_av(&attr.av, k->src, k->dst);
 	attr.av.is_local = k->is_local;
@@ -203,7 +205,10 @@ int rig_qp_rtr(struct rig_lane *l, struct ur_qp *qp, const struct rig_link *k,
 			UR_QP_RQ_PSN;
 	if (qp->type == UR_QPT_RC || qp->type == UR_QPT_XRC_RECV)
 		mask |= UR_QP_MAX_DEST_RD_ATOMIC | UR_QP_MIN_RNR_TIMER;
-	return ur_roce_qp_modify(l->roce, qp, &attr, mask, now_ns);
+	err = ur_roce_qp_modify(l->roce, qp, &attr, mask, now_ns);
+	if (!err)
+		ur_roce_qp_fill(qp, k->interface_mtu);
+	return err;
 }
 
 int rig_qp_rts(struct rig_lane *l, struct ur_qp *qp, const struct rig_link *k,

@@ -41,6 +41,7 @@ struct rig_lane {
 	struct ur_roce *roce;
 	uint32_t slot;
 	uint16_t sport;
+	uint64_t fragmented;
 };
 
 /* Host number n has the address 10.0.0.n+1, or fd00::n+1 with v6. */
@@ -77,6 +78,7 @@ struct rig_link {
 	uint32_t sq_psn;
 	uint32_t rq_psn;
 	uint32_t path_mtu; /* code */
+	uint32_t interface_mtu; /* bytes, for full packets; 0: none */
 	uint32_t access;
 	uint32_t qkey;
 	uint8_t timeout;
@@ -131,7 +133,7 @@ int rig_post_send(struct ur_qp *qp, const struct rig_wr *wr);
 int rig_post_recv(struct ur_rq *rq, uint64_t wr_id, const struct ur_sge *sge,
 		  uint32_t nsge);
 
-#define RIG_PKT_MAX (UR_HDR_MAX + 4096u + 8u)
+#define RIG_PKT_MAX (UR_HDR_MAX + 6144u + 8u)
 
 struct rig_pkt {
 	uint8_t src[16];

@@ -150,6 +150,7 @@ void sim_conn_connect(struct sim_conn *c)
 		memcpy(k->dst, peer->lane->rig.host->addr, 16);
 		k->dest_qpn = peer->qp.qpn;
 		k->path_mtu = c->mtu;
+		k->interface_mtu = c->interface_mtu[i];
 		k->access = UR_ACCESS_REMOTE_WRITE | UR_ACCESS_REMOTE_READ |
 			    UR_ACCESS_REMOTE_ATOMIC | UR_ACCESS_FLUSH_GLOBAL;
 		k->timeout = w->p.timeout;
@@ -197,6 +198,20 @@ void sim_conn_reset(struct sim_conn *c)
 		dir_reset(&c->end[i].out);
 }
 
+/* Both ends have the same MTU, or not; none is room for no more. */
+static void draw_interfaces(struct sim_world *w, struct sim_conn *c)
+{
+	uint32_t mtu = ur_mtu_bytes(c->mtu);
+
+	if (c->type != UR_QPT_RC || sim_chance(w, SIM_PROB / 4))
+		return;
+	for (uint32_t i = 0; i < 2; i++)
+		c->interface_mtu[i] =
+			sim_range(w, mtu, mtu < 2048 ? 2 * mtu : 6100);
+	if (sim_chance(w, SIM_PROB * 3 / 4))
+		c->interface_mtu[1] = c->interface_mtu[0];
+}
+
 void sim_conn_create(struct sim_world *w, enum ur_qp_type type,
 		     struct sim_lane *a, struct sim_lane *b)
 {
@@ -205,6 +220,7 @@ void sim_conn_create(struct sim_world *w, enum ur_qp_type type,
 	RIG_CHECK(c != NULL && w->nconns < SIM_CONNS);
 	c->type = type;
 	c->mtu = sim_range(w, 1, 5);
+	draw_interfaces(w, c);
 	end_create(&c->end[0], c, a, type);
 	end_create(&c->end[1], c, b,
 		   type == UR_QPT_XRC_SEND ? UR_QPT_XRC_RECV : type);

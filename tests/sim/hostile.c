@@ -13,7 +13,7 @@
 #define KEPT	 16u
 #define TURNS	 150u
 #define SECRET	 4096u
-#define MAX_DATA 4096u
+#define MAX_DATA 6144u
 
 struct sim_hostile {
 	uint32_t turns;
@@ -195,6 +195,28 @@ static uint32_t any_ranges(struct sim_world *w)
 	return 4 + 4 * n;
 }
 
+/* Full packets, probes and answers of any size; returns the payload's length. */
+static uint32_t any_full(struct sim_world *w, struct sim_end *v,
+			 struct ur_hdr *h, uint32_t len)
+{
+	uint32_t most = v->conn->interface_mtu[v == &v->conn->end[1]];
+
+	h->bth.full = true;
+	h->full_kind = (uint8_t)sim_below(w, 4);
+	h->full_size = (uint16_t)sim_below(w, 65536);
+	if (sim_chance(w, SIM_PROB * 3 / 4))
+		h->full_size = (uint16_t)(sim_below(w, most + 64) & ~3u);
+	if (h->op->kind == UR_OP_ACK) {
+		/* The answer to a probe, which precedes its request. */
+		if (sim_chance(w, SIM_PROB / 2))
+			h->bth.psn = ur_psn_add(v->sent_psn, 1);
+		len = h->full_size + 12u;
+	} else if (len && sim_chance(w, SIM_PROB / 2)) {
+		len = sim_below(w, MAX_DATA);
+	}
+	return len < MAX_DATA ? len : MAX_DATA;
+}
+
 static void any_header(struct sim_world *w, struct sim_end *v, uint32_t psn,
 		       struct rig_pkt *p)
 {
@@ -230,6 +252,8 @@ static void any_header(struct sim_world *w, struct sim_end *v, uint32_t psn,
 		len = mtu;
 	if (op->kind == UR_OP_ACK && h.bth.selective)
 		len = any_ranges(w);
+	if (h.bth.urnic && sim_chance(w, SIM_PROB / 4))
+		len = any_full(w, v, &h, len);
 	/* Other lengths of an ATOMIC WRITE are refused early. */
 	if (op->kind == UR_OP_ATOMIC_WRITE && sim_chance(w, SIM_PROB / 2)) {
 		h.dma_len = len = 8;

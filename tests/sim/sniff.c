@@ -3,6 +3,7 @@
  * Used by the bounds: a clean network must see no request twice. */
 #include <string.h>
 
+#include "base/addr.h"
 #include "sim/sim.h"
 #include "wire/icrc.h"
 
@@ -25,7 +26,7 @@ struct sim_end *sim_end_by_qpn(struct sim_lane *l, uint32_t qpn)
 static void sniff_request(struct sim_world *w, struct sim_end *e,
 			  const struct ur_hdr *h)
 {
-	uint32_t mtu = ur_mtu_bytes(e->conn->mtu);
+	uint32_t mtu = h->bth.full ? h->full_size : ur_mtu_bytes(e->conn->mtu);
 	uint32_t last = h->bth.psn;
 
 	w->wire.requests++;
@@ -53,12 +54,32 @@ static void sniff_ack(struct sim_world *w, uint8_t syndrome, bool selective)
 		w->wire.fatal_naks++;
 }
 
+/* Longer than the path MTU only if the interfaces of both ends have room. */
+static void check_size(struct sim_world *w, const struct sim_pkt *p,
+		       const struct sim_end *to, size_t payload_len)
+{
+	const struct sim_conn *c = to->conn;
+	uint32_t i = to == &c->end[1], around = ur_addr_is_v4(p->dst) ? 28 : 48;
+
+	if (payload_len <= ur_mtu_bytes(c->mtu) ||
+	    w->p.scenario == SIM_HOSTILE)
+		return;
+	if (p->len + around > c->interface_mtu[!i])
+		sim_fail(w, "a packet of %u bytes exceeds its interface", p->len);
+	if (p->len + around > c->interface_mtu[i] &&
+	    !(p->data[0] == UR_RC_ACK && (p->data[8] & 4)))
+		sim_fail(w, "a packet of %u bytes exceeds its peer's interface",
+			 p->len);
+}
+
 static void sniff_kind(struct sim_world *w, const struct sim_pkt *p,
-		       const struct ur_hdr *h)
+		       const struct ur_hdr *h, size_t payload_len)
 {
 	struct sim_lane *to = sim_lane_at(w, p->dst, h->bth.dqpn);
 	struct sim_end *e = to ? sim_end_by_qpn(to, h->bth.dqpn) : NULL;
 
+	if (e)
+		check_size(w, p, e, payload_len);
 	switch ((enum ur_op_kind)h->op->kind) {
 	case UR_OP_SEND:
 	case UR_OP_WRITE:
@@ -77,7 +98,8 @@ static void sniff_kind(struct sim_world *w, const struct sim_pkt *p,
 		w->wire.responses++;
 		break;
 	case UR_OP_ACK:
-		sniff_ack(w, h->syndrome, h->bth.selective);
+		if (!h->bth.full)
+			sniff_ack(w, h->syndrome, h->bth.selective);
 		break;
 	case UR_OP_CNP:
 		break;
@@ -126,5 +148,5 @@ void sim_sniff(struct sim_world *w, const struct sim_pkt *p)
 		   h.bth.dqpn, h.bth.psn, len,
 		   h.op->headers & UR_HDR_AETH ? h.syndrome : 0);
 	check_urnic(w, &h);
-	sniff_kind(w, p, &h);
+	sniff_kind(w, p, &h, len);
 }

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Packets that fill the interface's MTU instead of the path MTU, the next power
+ * of two below (docs/wire/roce.md, "Full packets"), between two urnics on RC.
+ *
+ * A message keeps the payload per packet that it began with (ur_swqe.mtu, and
+ * ur_resource.mtu for READ responses): the path MTU, or the agreed size.  So both
+ * sizes may be in flight together.
+ */
+#ifndef UR_ROCE_FULL_H
+#define UR_ROCE_FULL_H
+
+#include "roce/internal.h"
+
+/* The payload, of a jumbo frame of 9,216 bytes on IPv4: interfaces without frames
+ * of their own (loopback) gain nothing from more. */
+#define UR_FULL_MAX 9152u
+
+/* The payload per packet of w, which has no PSNs yet. */
+uint16_t ur_full_size(const struct ur_rqp *q, const struct ur_swqe *w);
+
+static inline bool ur_swqe_is_full(const struct ur_rqp *q,
+				   const struct ur_swqe *w)
+{
+	return w->mtu > q->mtu;
+}
+
+/* The most payload that a packet with `full` may have. */
+static inline uint32_t ur_full_most(const struct ur_rqp *q)
+{
+	return q->full.max ? q->full.max : q->mtu;
+}
+
+/* Requester: before w, ask the peer for an agreement? */
+bool ur_full_wants_probe(const struct ur_rqp *q, const struct ur_swqe *w,
+			 uint64_t now_ns);
+enum ur_emit ur_full_emit_probe(struct ur_rqp *q, struct ur_burst *t,
+				uint64_t now_ns);
+
+/* An inbound probe or answer. */
+static inline bool ur_full_is_probe(const struct ur_hdr *h)
+{
+	return h->op->kind == UR_OP_ACK && h->bth.full;
+}
+void ur_full_received(struct ur_rqp *q, const struct ur_in *in);
+
+/* Responder: the answer to a probe, if one is due. */
+enum ur_emit ur_full_emit_answer(struct ur_rqp *q, struct ur_burst *t);
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The agreement on full packets.  The requester sends a probe, as long as the
+ * longest request would be, and the responder answers with a packet as long.  So
+ * both directions are known to carry them.  Only the requester remembers the
+ * result: its requests, and the responses that it asks for, say how they are cut.
+ */
+#include "base/addr.h"
+#include "roce/full.h"
+#include "roce/psn_set.h"
+
+#define IPV4_LEN    20u
+#define IPV6_LEN    40u
+#define UDP_LEN	    8u
+/* BTH, RETH and immediate data or key around the payload of a request. */
+#define HEADERS_LEN (UR_BTH_LEN + 16u + 4u)
+/* What lengthens an acknowledge packet to that. */
+#define PADDING	    (HEADERS_LEN - UR_BTH_LEN - 4u - UR_FULL_LEN)
+
+/* Probes until the peer, or the path, is taken for one that passes none. */
+#define PROBES_MAX  3u
+/* An answer needs no more, even of a peer that has no core for a while. */
+#define PROBE_NS    100000000u
+/* Those of PROBES_MAX probes, and of some that a network duplicates. */
+#define ANSWERS_MAX 8u
+
+void ur_roce_qp_fill(struct ur_qp *qp, uint32_t mtu)
+{
+	struct ur_rqp *q = ur_rqp_of(qp);
+	uint32_t around = UDP_LEN + HEADERS_LEN + UR_ICRC_LEN, max;
+
+	if (qp->type != UR_QPT_RC || !q->path || !q->r->fragmented)
+		return;
+	around += ur_addr_is_v4(q->path->key.dst) ? IPV4_LEN : IPV6_LEN;
+	if (mtu < around + q->mtu)
+		return;
+	max = (mtu - around) & ~3u;
+	if (max > UR_FULL_MAX)
+		max = UR_FULL_MAX;
+	q->full.max = max > q->mtu ? (uint16_t)max : 0;
+}
+
+/* An alternate path is known to carry the path MTU only. */
+static bool is_off(const struct ur_rqp *q)
+{
+	return !q->full.max || q->peer != UR_PEER_URNIC || q->alt;
+}
+
+uint16_t ur_full_size(const struct ur_rqp *q, const struct ur_swqe *w)
+{
+	const struct ur_full *f = &q->full;
+
+	if (!f->size || w->length <= q->mtu || is_off(q) ||
+	    f->fragmented != *q->r->fragmented)
+		return (uint16_t)q->mtu;
+	return f->size;
+}
+
+bool ur_full_wants_probe(const struct ur_rqp *q, const struct ur_swqe *w,
+			 uint64_t now_ns)
+{
+	const struct ur_full *f = &q->full;
+
+	return w->length > q->mtu && !f->size && f->probes < PROBES_MAX &&
+	       !is_off(q) &&
+	       (!f->probes || now_ns - f->probed_ns >= PROBE_NS);
+}
+
+static enum ur_emit emit(struct ur_rqp *q, struct ur_burst *t, uint32_t psn,
+			 enum ur_full_kind kind, uint16_t size)
+{
+	static uint8_t zeros[UR_FULL_MAX + PADDING];
+	struct iovec iov = { .iov_base = zeros, .iov_len = size + PADDING };
+	struct ur_hdr h = { .bth = ur_rc_bth(q, UR_RC_ACK, psn),
+			    .syndrome = UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
+			    .msn = q->rsp.msn,
+			    .full_kind = kind,
+			    .full_size = size };
+
+	h.bth.full = true;
+	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode),
+					size + PADDING) +
+				     ur_hdr_extra(&h)) != UR_FIT_OK)
+		return UR_EMIT_FULL;
+	(void)ur_burst_add(t, q->path, &h, &iov, 1, size + PADDING, false);
+	return UR_EMIT_OK;
+}
+
+enum ur_emit ur_full_emit_probe(struct ur_rqp *q, struct ur_burst *t,
+				uint64_t now_ns)
+{
+	struct ur_full *f = &q->full;
+	enum ur_emit e = emit(q, t, q->req.psn, UR_FULL_PROBE, f->max);
+
+	if (e != UR_EMIT_OK)
+		return e;
+	f->probes++;
+	f->probe_psn = q->req.psn;
+	f->probed_ns = now_ns;
+	return e;
+}
+
+enum ur_emit ur_full_emit_answer(struct ur_rqp *q, struct ur_burst *t)
+{
+	struct ur_full *f = &q->full;
+	enum ur_emit e;
+
+	if (!f->answer_due)
+		return UR_EMIT_OK;
+	e = emit(q, t, f->answer_psn, UR_FULL_ANSWER, f->answer_size);
+	if (e == UR_EMIT_OK)
+		f->answer_due = false;
+	return e;
+}
+
+static void probed(struct ur_rqp *q, uint16_t size, uint32_t psn)
+{
+	struct ur_full *f = &q->full;
+	int32_t ahead = ur_psn_diff(psn, q->rsp.epsn);
+
+	/* A requester has no more than that in flight. */
+	if (f->answers >= ANSWERS_MAX || ahead > (int32_t)UR_PSN_WINDOW ||
+	    ahead < -(int32_t)UR_PSN_WINDOW)
+		return;
+	f->answers++;
+	f->answer_due = true;
+	f->answer_size = size < f->max ? size : f->max;
+	f->answer_psn = psn;
+	ur_rqp_want_ack(q);
+}
+
+static void answered(struct ur_rqp *q, uint16_t size, uint32_t psn)
+{
+	struct ur_full *f = &q->full;
+
+	if (!f->probes || psn != f->probe_psn || size > f->max)
+		return;
+	f->size = size;
+	f->fragmented = *q->r->fragmented;
+}
+
+void ur_full_received(struct ur_rqp *q, const struct ur_in *in)
+{
+	const struct ur_hdr *h = &in->hdr;
+	uint16_t size = h->full_size;
+
+	/* As long as the packets of that size, so that an answer is never longer
+	 * than its probe. */
+	if (is_off(q) || size <= q->mtu || (size & 3u) ||
+	    in->payload_len != size + PADDING)
+		return;
+	if (h->full_kind == UR_FULL_PROBE)
+		probed(q, size, h->bth.psn);
+	else if (h->full_kind == UR_FULL_ANSWER && !q->full.size)
+		answered(q, size, h->bth.psn);
+}

@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Between urnics a packet fills the interface's MTU (roce/rc_full.c). */
+#include "base/bytes.h"
+#include "roce/fixture.h"
+
+#define ACK	      (UR_AETH_ACK | UR_AETH_CREDITS_INVALID)
+#define NAK(code)     (uint8_t)(UR_AETH_NAK | (code))
+#define INTERFACE_MTU 500u
+/* 500 bytes, less IP and UDP, 28, BTH, RETH and immediate data, 32, and ICRC. */
+#define FULL	      436u
+#define PADDING	      12u
+
+static int full_setup(void **state)
+{
+	struct fix *f = fix_new_reset(UR_QPT_RC, false);
+
+	f->link.interface_mtu = INTERFACE_MTU;
+	fix_connect(f);
+	*state = f;
+	return 0;
+}
+
+static void urnic_send(struct fix *f, struct ur_hdr *h, uint32_t len)
+{
+	h->bth.urnic = true;
+	peer_send(f, h, len);
+}
+
+static void urnic_ack(struct fix *f, uint32_t psn)
+{
+	struct ur_hdr h = peer_hdr(f, UR_RC_ACK, psn);
+
+	h.syndrome = ACK;
+	urnic_send(f, &h, 0);
+}
+
+/* A probe or answer of the peer. */
+static void urnic_size(struct fix *f, enum ur_full_kind kind, uint32_t psn,
+		       uint16_t size, uint32_t len)
+{
+	struct ur_hdr h = peer_hdr(f, UR_RC_ACK, psn);
+
+	h.bth.full = true;
+	h.full_kind = kind;
+	h.full_size = size;
+	urnic_send(f, &h, len);
+}
+
+/* A SEND of one packet, by whose acknowledgement the peer is known. */
+static void meet(struct fix *f)
+{
+	fix_post(f, UR_WR_SEND, 100, 8, 0);
+	assert_int_equal(fix_run(f), 1);
+	urnic_ack(f, SQ_PSN);
+	expect_cqe(f, 100, UR_WC_SUCCESS);
+}
+
+static void expect_probe(const struct fix *f, uint32_t i, uint32_t psn)
+{
+	const struct out *o = &f->out[i];
+
+	expect_out(f, i, UR_RC_ACK, psn);
+	assert_true(o->h.bth.full);
+	assert_int_equal(o->h.full_kind, UR_FULL_PROBE);
+	assert_int_equal(o->h.full_size, FULL);
+	assert_int_equal(o->len, FULL + PADDING);
+}
+
+/* A SEND of 600 bytes, in packets of the path MTU, with a probe before it. */
+static void agree(struct fix *f)
+{
+	meet(f);
+	fix_post(f, UR_WR_SEND, 101, 600, 0);
+	assert_int_equal(fix_run(f), 4);
+	expect_probe(f, 0, SQ_PSN + 1);
+	urnic_size(f, UR_FULL_ANSWER, SQ_PSN + 1, FULL, FULL + PADDING);
+}
+
+static void expect_packet(const struct fix *f, uint32_t i, uint8_t opcode,
+			  uint32_t psn, uint32_t len, bool full)
+{
+	expect_out(f, i, opcode, psn);
+	assert_int_equal(f->out[i].len, len);
+	assert_int_equal(f->out[i].h.bth.full, full);
+}
+
+static void a_message_after_the_answer_is_full(void **state)
+{
+	struct fix *f = *state;
+
+	agree(f);
+	expect_packet(f, 1, UR_RC_SEND_FIRST, SQ_PSN + 1, 256, false);
+	expect_packet(f, 3, UR_RC_SEND_LAST, SQ_PSN + 3, 88, false);
+	fix_post(f, UR_WR_SEND, 1, 1000, 0);
+	fix_post(f, UR_WR_SEND, 2, FULL, 0);
+	fix_post(f, UR_WR_SEND, 3, 256, 0);
+	assert_int_equal(fix_run(f), 5);
+	expect_packet(f, 0, UR_RC_SEND_FIRST, SQ_PSN + 4, FULL, true);
+	expect_packet(f, 1, UR_RC_SEND_MIDDLE, SQ_PSN + 5, FULL, true);
+	expect_packet(f, 2, UR_RC_SEND_LAST, SQ_PSN + 6, 128, true);
+	expect_packet(f, 3, UR_RC_SEND_ONLY, SQ_PSN + 7, FULL, true);
+	expect_packet(f, 4, UR_RC_SEND_ONLY, SQ_PSN + 8, 256, false);
+	urnic_ack(f, SQ_PSN + 8);
+	expect_cqe(f, 101, UR_WC_SUCCESS);
+	for (uint32_t i = 1; i <= 3; i++)
+		expect_cqe(f, i, UR_WC_SUCCESS);
+	assert_false(ur_roce_is_under_way(&f->qp));
+}
+
+static void others_get_no_probe(void **state)
+{
+	struct fix *f = *state;
+
+	fix_post(f, UR_WR_SEND, 1, 8, 0);
+	fix_run(f);
+	peer_ack(f, SQ_PSN, ACK);
+	fix_post(f, UR_WR_SEND, 2, 1000, 0);
+	assert_int_equal(fix_run(f), 4);
+	for (uint32_t i = 0; i < 4; i++) {
+		assert_int_equal(f->out[i].h.op->kind, UR_OP_SEND);
+		assert_false(f->out[i].h.bth.full);
+	}
+	/* Nor an answer. */
+	urnic_size(f, UR_FULL_PROBE, RQ_PSN, FULL, FULL + PADDING);
+	assert_int_equal(fix_run(f), 0);
+}
+
+/* Nor does anybody where the interface has no room. */
+static void no_probe_without_room(void **state)
+{
+	struct fix *f = *state;
+
+	f->link.interface_mtu = MTU + 28 + 36;
+	assert_int_equal(rig_qp_state(&f->lane, &f->qp, UR_QPS_RESET, f->now_ns),
+			 0);
+	fix_connect(f);
+	meet(f);
+	fix_post(f, UR_WR_SEND, 1, 1000, 0);
+	assert_int_equal(fix_run(f), 4);
+	urnic_size(f, UR_FULL_PROBE, RQ_PSN, FULL, FULL + PADDING);
+	assert_int_equal(fix_run(f), 0);
+}
+
+static void a_lost_probe_is_repeated_twice(void **state)
+{
+	struct fix *f = *state;
+	uint32_t psn = SQ_PSN + 1;
+
+	meet(f);
+	for (uint32_t i = 0; i < 6; i++) {
+		fix_post(f, UR_WR_SEND, i, 512, 0);
+		assert_int_equal(fix_run(f), i == 0 || i == 2 || i == 4 ? 3 : 2);
+		if (i % 2 == 0)
+			expect_probe(f, 0, psn);
+		else
+			f->now_ns += 100 * MS;
+		psn += 2;
+		urnic_ack(f, psn - 1);
+		expect_cqe(f, i, UR_WC_SUCCESS);
+	}
+	f->now_ns += 1000 * MS;
+	fix_post(f, UR_WR_SEND, 9, 512, 0);
+	assert_int_equal(fix_run(f), 2);
+}
+
+/* An answer counts if it is one for the last probe, and is as long as it says. */
+static void wrong_answers_change_nothing(void **state)
+{
+	static const struct {
+		uint8_t kind;
+		uint16_t size;
+		uint32_t ahead;
+		int32_t more;
+	} wrong[] = {
+		{ UR_FULL_ANSWER, FULL, 1, 0 },
+		{ UR_FULL_ANSWER, FULL, UR_PSN_MASK, 0 },
+		{ UR_FULL_ANSWER, FULL, 0, -4 },
+		{ UR_FULL_ANSWER, FULL, 0, 4 },
+		{ UR_FULL_ANSWER, FULL + 4, 0, 0 },
+		{ UR_FULL_ANSWER, FULL - 2, 0, 0 },
+		{ UR_FULL_ANSWER, MTU, 0, 0 },
+		{ UR_FULL_ANSWER, 4, 0, 0 },
+		{ UR_FULL_ANSWER, 0, 0, 0 },
+		{ UR_FULL_READ, FULL, 0, 0 },
+		{ 3, FULL, 0, 0 },
+	};
+	struct fix *f = *state;
+
+	meet(f);
+	urnic_size(f, UR_FULL_ANSWER, 0, FULL, FULL + PADDING);
+	fix_post(f, UR_WR_SEND, 1, 600, 0);
+	assert_int_equal(fix_run(f), 4);
+	for (uint32_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		urnic_size(f, (enum ur_full_kind)wrong[i].kind,
+			   ur_psn_add(SQ_PSN + 1, wrong[i].ahead),
+			   wrong[i].size,
+			   (uint32_t)((int32_t)(wrong[i].size + PADDING) +
+				      wrong[i].more));
+	/* And none acknowledges anything. */
+	expect_no_cqe(f);
+	fix_post(f, UR_WR_SEND, 2, 600, 0);
+	assert_int_equal(fix_run(f), 3);
+	assert_false(f->out[0].h.bth.full);
+	/* A smaller size than we offered is one. */
+	urnic_size(f, UR_FULL_ANSWER, SQ_PSN + 1, 300, 300 + PADDING);
+	fix_post(f, UR_WR_SEND, 3, 600, 0);
+	assert_int_equal(fix_run(f), 2);
+	expect_packet(f, 0, UR_RC_SEND_FIRST, SQ_PSN + 7, 300, true);
+	/* It stays, whatever else comes. */
+	urnic_size(f, UR_FULL_ANSWER, SQ_PSN + 1, FULL, FULL + PADDING);
+	fix_post(f, UR_WR_SEND, 4, 600, 0);
+	assert_int_equal(fix_run(f), 2);
+	expect_packet(f, 0, UR_RC_SEND_FIRST, SQ_PSN + 9, 300, true);
+}
+
+static void a_probe_is_answered(void **state)
+{
+	struct fix *f = *state;
+	struct ur_hdr h = peer_hdr(f, UR_RC_WRITE_ONLY, RQ_PSN);
+
+	h.bth.ackreq = false;
+	h.dma_len = 8;
+	urnic_send(f, &h, 8);
+	fix_sleep(f, 1 * MS);
+	/* With what both have room for, and never more than it brought. */
+	urnic_size(f, UR_FULL_PROBE, RQ_PSN + 1, 300, 300 + PADDING);
+	urnic_size(f, UR_FULL_PROBE, RQ_PSN + 1, 8936, 300 + PADDING);
+	urnic_size(f, UR_FULL_PROBE, RQ_PSN + 1, MTU, MTU + PADDING);
+	urnic_size(f, UR_FULL_PROBE, RQ_PSN - 40000, 300, 300 + PADDING);
+	assert_int_equal(fix_run(f), 1);
+	expect_out(f, 0, UR_RC_ACK, RQ_PSN + 1);
+	assert_true(f->out[0].h.bth.full);
+	assert_int_equal(f->out[0].h.full_kind, UR_FULL_ANSWER);
+	assert_int_equal(f->out[0].h.full_size, 300);
+	assert_int_equal(f->out[0].len, 300 + PADDING);
+	urnic_size(f, UR_FULL_PROBE, RQ_PSN + 1, 1436, 1436 + PADDING);
+	assert_int_equal(fix_run(f), 1);
+	assert_int_equal(f->out[0].h.full_size, FULL);
+	assert_int_equal(f->out[0].len, FULL + PADDING);
+}
+
+static void answers_are_bounded(void **state)
+{
+	struct fix *f = *state;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < 100; i++) {
+		urnic_size(f, UR_FULL_PROBE, RQ_PSN, FULL, FULL + PADDING);
+		n += fix_run(f);
+	}
+	assert_int_equal(n, 8);
+}
+
+/* An answer to the peer's probe leaves although an acknowledgement that waits
+ * on the queue pair could be piggybacked. */
+static void an_answer_precedes_a_piggyback(void **state)
+{
+	struct fix *f = *state;
+	struct ur_hdr h = peer_hdr(f, UR_RC_WRITE_ONLY, RQ_PSN);
+
+	meet(f);
+	h.bth.ackreq = false;
+	h.dma_len = 8;
+	urnic_send(f, &h, 8);
+	urnic_size(f, UR_FULL_PROBE, RQ_PSN + 1, FULL, FULL + PADDING);
+	fix_post(f, UR_WR_SEND, 1, 8, 0);
+	fix_sleep(f, 100 * US);
+	assert_int_equal(f->nout, 3);
+	expect_out(f, 0, UR_RC_SEND_ONLY, SQ_PSN + 1);
+	assert_false(f->out[0].h.bth.has_ack);
+	assert_int_equal(f->out[1].h.full_kind, UR_FULL_ANSWER);
+	expect_aeth(f, 2, RQ_PSN, ACK);
+}
+
+/* The peer waits for psn and has `count` PSNs after `gap` missing ones. */
+static void urnic_range(struct fix *f, uint32_t psn, uint16_t gap,
+			uint16_t count)
+{
+	struct ur_hdr h = peer_hdr(f, UR_RC_ACK, psn);
+	uint8_t data[8] = { 0, 0, 0, 1 };
+
+	h.bth.urnic = true;
+	h.bth.selective = true;
+	h.syndrome = NAK(UR_NAK_PSN_SEQ);
+	ur_put_be16(data + 4, gap);
+	ur_put_be16(data + 6, count);
+	rig_pkt_build(&f->pkt, &h, data, sizeof(data));
+	rig_pkt_input(&f->lane, &f->pkt, f->now_ns);
+}
+
+/* Messages of both sizes are in flight; what is lost is sent again as it was. */
+static void lost_packets_keep_their_size(void **state)
+{
+	struct fix *f = *state;
+
+	agree(f);
+	fix_post(f, UR_WR_SEND, 102, 1000, 0);
+	fix_run(f);
+	/* Of the first SEND the last packet is lost, of the second the first. */
+	urnic_range(f, SQ_PSN + 3, 2, 2);
+	assert_int_equal(fix_run(f), 2);
+	expect_packet(f, 0, UR_RC_SEND_LAST, SQ_PSN + 3, 88, false);
+	expect_packet(f, 1, UR_RC_SEND_FIRST, SQ_PSN + 4, FULL, true);
+	assert_true(f->out[1].h.bth.selective);
+	/* Everything again. */
+	fix_sleep(f, 250 * MS);
+	assert_true(f->nout > 6);
+	for (uint32_t i = 0; i < f->nout; i++) {
+		uint32_t at = f->out[i].h.bth.psn - SQ_PSN;
+		static const uint32_t len[] = { 0, 256, 256, 88, 436, 436, 128 };
+
+		assert_true(at >= 3 && at <= 6);
+		assert_int_equal(f->out[i].len, len[at]);
+		assert_int_equal(f->out[i].h.bth.full, at > 3);
+	}
+	urnic_ack(f, SQ_PSN + 6);
+	expect_cqe(f, 101, UR_WC_SUCCESS);
+	expect_cqe(f, 102, UR_WC_SUCCESS);
+	assert_false(ur_roce_is_under_way(&f->qp));
+}
+
+static void urnic_response(struct fix *f, uint8_t opcode, uint32_t psn,
+			   uint32_t off, uint32_t len)
+{
+	struct ur_hdr h = peer_hdr(f, opcode, psn);
+
+	h.bth.urnic = true;
+	h.syndrome = ACK;
+	rig_pkt_build(&f->pkt, &h, f->data + off, len);
+	rig_pkt_input(&f->lane, &f->pkt, f->now_ns);
+}
+
+static void a_read_says_the_size_of_its_responses(void **state)
+{
+	struct fix *f = *state;
+
+	agree(f);
+	urnic_ack(f, SQ_PSN + 3);
+	expect_cqe(f, 101, UR_WC_SUCCESS);
+	fix_post(f, UR_WR_RDMA_READ, 1, 1600, 0);
+	assert_int_equal(fix_run(f), 1);
+	expect_packet(f, 0, UR_RC_READ_REQUEST, SQ_PSN + 4, 0, true);
+	assert_int_equal(f->out[0].h.full_kind, UR_FULL_READ);
+	assert_int_equal(f->out[0].h.full_size, FULL);
+	assert_int_equal(f->out[0].h.dma_len, 1600);
+	/* The second response is lost; it is requested again. */
+	urnic_response(f, UR_RC_READ_RESP_FIRST, SQ_PSN + 4, 0, FULL);
+	urnic_response(f, UR_RC_READ_RESP_MIDDLE, SQ_PSN + 6, 2 * FULL, FULL);
+	urnic_response(f, UR_RC_READ_RESP_LAST, SQ_PSN + 7, 3 * FULL, 292);
+	assert_int_equal(fix_run(f), 1);
+	expect_packet(f, 0, UR_RC_READ_REQUEST, SQ_PSN + 5, 0, true);
+	assert_int_equal(f->out[0].h.full_size, FULL);
+	assert_int_equal(f->out[0].h.dma_len, FULL);
+	assert_int_equal(f->out[0].h.va, 0x10000 + FULL);
+	urnic_response(f, UR_RC_READ_RESP_ONLY, SQ_PSN + 5, FULL, FULL);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+	assert_memory_equal(f->local.p, f->data, 1600);
+	/* A response of another size. */
+	fix_post(f, UR_WR_RDMA_READ, 2, 1600, 0);
+	fix_run(f);
+	urnic_response(f, UR_RC_READ_RESP_FIRST, SQ_PSN + 8, 0, MTU);
+	expect_cqe(f, 2, UR_WC_BAD_RESP_ERR);
+}
+
+static void urnic_read(struct fix *f, uint32_t psn, uint32_t off, uint32_t len,
+		       uint16_t size, bool selective)
+{
+	struct ur_hdr h = peer_hdr(f, UR_RC_READ_REQUEST, psn);
+
+	h.va += off;
+	h.dma_len = len;
+	h.bth.full = true;
+	h.full_size = size;
+	h.bth.selective = selective;
+	urnic_send(f, &h, 0);
+}
+
+static void a_read_is_answered_in_its_size(void **state)
+{
+	struct fix *f = *state;
+
+	memcpy(f->remote.p, f->data, 1600);
+	urnic_read(f, RQ_PSN, 0, 1600, 400, false);
+	assert_int_equal(fix_run(f), 4);
+	for (uint32_t i = 0; i < 4; i++) {
+		assert_int_equal(f->out[i].h.bth.psn, RQ_PSN + i);
+		assert_int_equal(f->out[i].len, 400);
+		assert_memory_equal(f->out[i].payload, f->data + i * 400, 400);
+	}
+	/* A part of it; then all again; another size is not what was asked. */
+	urnic_read(f, RQ_PSN + 2, 800, 400, 400, true);
+	assert_int_equal(fix_run(f), 1);
+	expect_packet(f, 0, UR_RC_READ_RESP_ONLY, RQ_PSN + 2, 400, false);
+	assert_memory_equal(f->out[0].payload, f->data + 800, 400);
+	urnic_read(f, RQ_PSN + 2, 800, 400, 300, true);
+	urnic_read(f, RQ_PSN, 0, 1600, 300, false);
+	assert_int_equal(fix_run(f), 0);
+	urnic_read(f, RQ_PSN, 0, 1600, 400, false);
+	assert_int_equal(fix_run(f), 4);
+	/* The next one is not full: both sizes in one connection. */
+	urnic_read(f, RQ_PSN + 4, 0, 512, MTU, false);
+	assert_int_equal(fix_run(f), 2);
+	assert_int_equal(f->out[1].h.bth.psn, RQ_PSN + 5);
+}
+
+static void refused_read_size(void **state)
+{
+	static const uint16_t wrong[] = { 0, 1, MTU - 4, FULL + 4, 65535 };
+
+	(void)state;
+	for (uint32_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct fix *f;
+		void *own;
+
+		full_setup(&own);
+		f = own;
+		urnic_read(f, RQ_PSN, 0, 1600, wrong[i], false);
+		assert_int_equal(fix_run(f), 1);
+		expect_aeth(f, 0, RQ_PSN, NAK(UR_NAK_INV_REQ));
+		fix_free(f);
+	}
+}
+
+static void full_packet(struct fix *f, uint8_t opcode, uint32_t psn,
+			uint32_t len, uint32_t total)
+{
+	struct ur_hdr h = peer_hdr(f, opcode, psn);
+
+	h.bth.full = true;
+	h.dma_len = total;
+	urnic_send(f, &h, len);
+}
+
+/* The responder needs no agreement: each packet's length says where it ends. */
+static void full_requests_are_placed(void **state)
+{
+	struct fix *f = *state;
+
+	full_packet(f, UR_RC_WRITE_FIRST, RQ_PSN, FULL, 1100);
+	full_packet(f, UR_RC_WRITE_MIDDLE, RQ_PSN + 1, FULL, 0);
+	/* A duplicate. */
+	full_packet(f, UR_RC_WRITE_MIDDLE, RQ_PSN + 1, FULL, 0);
+	full_packet(f, UR_RC_WRITE_LAST, RQ_PSN + 2, 228, 0);
+	assert_memory_equal(f->remote.p, f->data, FULL);
+	assert_memory_equal(f->remote.p + FULL, f->data, FULL);
+	assert_memory_equal(f->remote.p + 2 * FULL, f->data, 228);
+	fix_recv(f, 1, 0, 1000);
+	full_packet(f, UR_RC_SEND_FIRST, RQ_PSN + 3, 300, 0);
+	full_packet(f, UR_RC_SEND_LAST, RQ_PSN + 4, FULL, 0);
+	assert_int_equal(expect_cqe(f, 1, UR_WC_SUCCESS).byte_len, 300 + FULL);
+	fix_run(f);
+	expect_aeth(f, f->nout - 1, RQ_PSN + 4, ACK);
+}
+
+static void refused_packet_size(void **state)
+{
+	static const struct {
+		uint8_t opcode;
+		uint32_t len;
+	} wrong[] = {
+		{ UR_RC_SEND_FIRST, MTU - 1 }, { UR_RC_SEND_FIRST, 0 },
+		{ UR_RC_SEND_FIRST, FULL + 1 }, { UR_RC_SEND_ONLY, FULL + 1 },
+		{ UR_RC_WRITE_FIRST, FULL + 4 }, { UR_RC_WRITE_FIRST, MTU - 4 },
+	};
+
+	(void)state;
+	for (uint32_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct fix *f;
+		void *own;
+
+		full_setup(&own);
+		f = own;
+		fix_recv(f, 1, 0, 1000);
+		full_packet(f, wrong[i].opcode, RQ_PSN, wrong[i].len, 2000);
+		fix_run(f);
+		expect_aeth(f, f->nout - 1, RQ_PSN, NAK(UR_NAK_INV_REQ));
+		fix_free(f);
+	}
+}
+
+/* The link had to fragment: what is in flight keeps its size, no more is begun. */
+static void a_smaller_interface_ends_it(void **state)
+{
+	struct fix *f = *state;
+
+	agree(f);
+	fix_post(f, UR_WR_SEND, 102, 1000, 0);
+	assert_int_equal(fix_run(f), 3);
+	f->lane.fragmented++;
+	urnic_range(f, SQ_PSN + 4, 1, 2);
+	assert_int_equal(fix_run(f), 1);
+	expect_packet(f, 0, UR_RC_SEND_FIRST, SQ_PSN + 4, FULL, true);
+	fix_post(f, UR_WR_SEND, 103, 1000, 0);
+	assert_int_equal(fix_run(f), 4);
+	expect_packet(f, 0, UR_RC_SEND_FIRST, SQ_PSN + 7, MTU, false);
+	urnic_ack(f, SQ_PSN + 10);
+	for (uint64_t i = 101; i <= 103; i++)
+		expect_cqe(f, i, UR_WC_SUCCESS);
+}
+
+/* The next connection of the queue pair has to agree again. */
+static void reset_forgets(void **state)
+{
+	struct fix *f = *state;
+
+	agree(f);
+	assert_int_equal(rig_qp_state(&f->lane, &f->qp, UR_QPS_RESET, f->now_ns),
+			 0);
+	while (!ur_cq_is_empty(&f->cq)) {
+		struct ur_cqe c;
+
+		ur_cq_poll(&f->cq, &c, 1);
+	}
+	fix_connect(f);
+	meet(f);
+	fix_post(f, UR_WR_SEND, 1, 600, 0);
+	assert_int_equal(fix_run(f), 4);
+	expect_probe(f, 0, SQ_PSN + 1);
+	assert_false(f->out[1].h.bth.full);
+}
+
+#define T(t) cmocka_unit_test_setup_teardown(t, full_setup, fix_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(a_message_after_the_answer_is_full),
+		T(others_get_no_probe),
+		T(no_probe_without_room),
+		T(a_lost_probe_is_repeated_twice),
+		T(wrong_answers_change_nothing),
+		T(a_probe_is_answered),
+		T(answers_are_bounded),
+		T(an_answer_precedes_a_piggyback),
+		T(lost_packets_keep_their_size),
+		T(a_read_says_the_size_of_its_responses),
+		T(a_read_is_answered_in_its_size),
+		cmocka_unit_test(refused_read_size),
+		T(full_requests_are_placed),
+		cmocka_unit_test(refused_packet_size),
+		T(a_smaller_interface_ends_it),
+		T(reset_forgets),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
