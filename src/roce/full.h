@@ -16,8 +16,16 @@
  * of their own (loopback) gain nothing from more. */
 #define UR_FULL_MAX 9152u
 
+/* May messages be full that begin now? */
+bool ur_full_is_agreed(const struct ur_rqp *q);
+
 /* The payload per packet of w, which has no PSNs yet. */
-uint16_t ur_full_size(const struct ur_rqp *q, const struct ur_swqe *w);
+static inline uint16_t ur_full_size(const struct ur_rqp *q,
+				    const struct ur_swqe *w)
+{
+	return w->length > q->mtu && ur_full_is_agreed(q) ? q->full.size
+							  : (uint16_t)q->mtu;
+}
 
 static inline bool ur_swqe_is_full(const struct ur_rqp *q,
 				   const struct ur_swqe *w)
@@ -31,9 +39,13 @@ static inline uint32_t ur_full_most(const struct ur_rqp *q)
 	return q->full.max ? q->full.max : q->mtu;
 }
 
-/* Requester: before w, ask the peer for an agreement? */
-bool ur_full_wants_probe(const struct ur_rqp *q, const struct ur_swqe *w,
-			 uint64_t now_ns);
+/* Requester: is it time for a probe?  Before a packet of w? */
+bool ur_full_may_probe(const struct ur_rqp *q, uint64_t now_ns);
+static inline bool ur_full_wants_probe(const struct ur_rqp *q,
+				       const struct ur_swqe *w, uint64_t now_ns)
+{
+	return w->length > q->mtu && ur_full_may_probe(q, now_ns);
+}
 enum ur_emit ur_full_emit_probe(struct ur_rqp *q, struct ur_burst *t,
 				uint64_t now_ns);
 
@@ -44,7 +56,7 @@ static inline bool ur_full_is_probe(const struct ur_hdr *h)
 }
 void ur_full_received(struct ur_rqp *q, const struct ur_in *in);
 
-/* Responder: the answer to a probe, if one is due. */
+/* Responder: the answer to a probe, if q->full.answer_due. */
 enum ur_emit ur_full_emit_answer(struct ur_rqp *q, struct ur_burst *t);
 
 #endif

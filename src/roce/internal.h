@@ -306,9 +306,10 @@ struct ur_roce {
 	uint64_t overflow_seen;	       /* of *rx_overflow, and since when */
 	uint64_t overflow_ns;
 	const uint64_t *rx_overflow; /* packets lost by our link; or NULL */
-	const uint64_t *fragmented;  /* bursts that it had to fragment; or NULL */
-	struct ur_mr_hint placed;    /* for WRITEs on the fast path */
-	uint64_t now_ns; /* time argument of the running entry point */
+	const uint64_t
+		*fragmented;	  /* bursts that it had to fragment; or NULL */
+	struct ur_mr_hint placed; /* for WRITEs on the fast path */
+	uint64_t now_ns;	  /* time argument of the running entry point */
 	struct ur_roce_counters cnt;
 };
 

@@ -70,8 +70,7 @@ void ur_req_consume(struct ur_rqp *q, const struct ur_swqe *w, uint32_t n,
 	if (flying > n)
 		flying = n;
 	if (!ur_swqe_is_answered(w) && flying > early)
-		ur_cong_acked(q,
-			      (uint64_t)ur_swqe_price(w) * (flying - early));
+		ur_cong_acked(q, (uint64_t)ur_swqe_price(w) * (flying - early));
 	s->una = ur_psn_add(s->una, n);
 	while (s->rd_count && ur_psn_diff(s->una, s->rd_last[s->rd_head]) > 0) {
 		s->rd_head = (s->rd_head + 1) % UR_MAX_RD_ATOMIC;

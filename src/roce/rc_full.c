@@ -19,7 +19,7 @@
 
 /* Probes until the peer, or the path, is taken for one that passes none. */
 #define PROBES_MAX  3u
-/* An answer needs no more, even of a peer that has no core for a while. */
+/* An answer needs no more, even if the peer's thread waits for a core. */
 #define PROBE_NS    100000000u
 /* Those of PROBES_MAX probes, and of some that a network duplicates. */
 #define ANSWERS_MAX 8u
@@ -43,26 +43,20 @@ void ur_roce_qp_fill(struct ur_qp *qp, uint32_t mtu)
 /* An alternate path is known to carry the path MTU only. */
 static bool is_off(const struct ur_rqp *q)
 {
-	return !q->full.max || q->peer != UR_PEER_URNIC || q->alt;
+	return !q->full.max || q->peer != UR_PEER_URNIC || q->wire_only;
 }
 
-uint16_t ur_full_size(const struct ur_rqp *q, const struct ur_swqe *w)
+bool ur_full_is_agreed(const struct ur_rqp *q)
+{
+	return q->full.size && !is_off(q) &&
+	       q->full.fragmented == *q->r->fragmented;
+}
+
+bool ur_full_may_probe(const struct ur_rqp *q, uint64_t now_ns)
 {
 	const struct ur_full *f = &q->full;
 
-	if (!f->size || w->length <= q->mtu || is_off(q) ||
-	    f->fragmented != *q->r->fragmented)
-		return (uint16_t)q->mtu;
-	return f->size;
-}
-
-bool ur_full_wants_probe(const struct ur_rqp *q, const struct ur_swqe *w,
-			 uint64_t now_ns)
-{
-	const struct ur_full *f = &q->full;
-
-	return w->length > q->mtu && !f->size && f->probes < PROBES_MAX &&
-	       !is_off(q) &&
+	return !f->size && f->probes < PROBES_MAX && !is_off(q) &&
 	       (!f->probes || now_ns - f->probed_ns >= PROBE_NS);
 }
 
@@ -103,11 +97,9 @@ enum ur_emit ur_full_emit_probe(struct ur_rqp *q, struct ur_burst *t,
 enum ur_emit ur_full_emit_answer(struct ur_rqp *q, struct ur_burst *t)
 {
 	struct ur_full *f = &q->full;
-	enum ur_emit e;
+	enum ur_emit e =
+		emit(q, t, f->answer_psn, UR_FULL_ANSWER, f->answer_size);
 
-	if (!f->answer_due)
-		return UR_EMIT_OK;
-	e = emit(q, t, f->answer_psn, UR_FULL_ANSWER, f->answer_size);
 	if (e == UR_EMIT_OK)
 		f->answer_due = false;
 	return e;

@@ -257,8 +257,8 @@ static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,
 	/*
 	 * Chunks keep their boundaries, so that a repeated one is a duplicate.
 	 */
-	uint32_t len = (psns - ur_psn_count(w->first_psn, s->psn) % psns) *
-		       w->mtu;
+	uint32_t len =
+		(psns - ur_psn_count(w->first_psn, s->psn) % psns) * w->mtu;
 	enum ur_emit e = read_request(
 		q, w, t, ur_rc_bth(q, UR_RC_READ_REQUEST, s->psn), &len);
 

@@ -546,7 +546,8 @@ static void duplicate_read(struct ur_rqp *q, const struct ur_in *in)
 		/* Of what is not sent yet nothing can be lost. */
 		if (h->dma_len <= x->len - off &&
 		    (!x->active || ur_psn_before(h->bth.psn, x->next_psn)))
-			ur_keep_repeat(q, h->bth.psn, read_pkts(h->dma_len, x->mtu));
+			ur_keep_repeat(q, h->bth.psn,
+				       read_pkts(h->dma_len, x->mtu));
 	} else if (h->dma_len == x->len - off)
 		answer_again(q, x, h->bth.psn, true);
 }

@@ -43,6 +43,7 @@ GROUPS = {
     'lwip': 'netns.lwip',
     'config': 'netns.config',
     'wire': 'netns.wire',
+    'full': 'netns.full',
     'loss': 'netns.loss',
     'migrate': 'netns.migrate',
 }

@@ -77,7 +77,7 @@ struct rig_link {
 	uint32_t dest_qpn;
 	uint32_t sq_psn;
 	uint32_t rq_psn;
-	uint32_t path_mtu; /* code */
+	uint32_t path_mtu;	/* code */
 	uint32_t interface_mtu; /* bytes, for full packets; 0: none */
 	uint32_t access;
 	uint32_t qkey;

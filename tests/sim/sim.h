@@ -297,8 +297,8 @@ struct sim_end {
 };
 
 struct sim_conn {
-	enum ur_qp_type type; /* of its first end */
-	uint32_t mtu;	      /* code */
+	enum ur_qp_type type;	   /* of its first end */
+	uint32_t mtu;		   /* code */
 	uint32_t interface_mtu[2]; /* bytes; 0: no full packets */
 	struct sim_end end[2];
 	bool hostile; /* one end is the attacker */

@@ -61,11 +61,11 @@ static void check_size(struct sim_world *w, const struct sim_pkt *p,
 	const struct sim_conn *c = to->conn;
 	uint32_t i = to == &c->end[1], around = ur_addr_is_v4(p->dst) ? 28 : 48;
 
-	if (payload_len <= ur_mtu_bytes(c->mtu) ||
-	    w->p.scenario == SIM_HOSTILE)
+	if (payload_len <= ur_mtu_bytes(c->mtu) || w->p.scenario == SIM_HOSTILE)
 		return;
 	if (p->len + around > c->interface_mtu[!i])
-		sim_fail(w, "a packet of %u bytes exceeds its interface", p->len);
+		sim_fail(w, "a packet of %u bytes exceeds its interface",
+			 p->len);
 	if (p->len + around > c->interface_mtu[i] &&
 	    !(p->data[0] == UR_RC_ACK && (p->data[8] & 4)))
 		sim_fail(w, "a packet of %u bytes exceeds its peer's interface",

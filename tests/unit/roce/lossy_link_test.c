@@ -50,6 +50,8 @@ static struct world {
 	uint32_t done; /* messages */
 } w;
 
+static uint32_t interface_mtu; /* 0: packets as long as the path MTU */
+
 static void end_init(struct end *e, uint32_t n)
 {
 	struct ur_qp_init init = { .type = UR_QPT_RC,
@@ -76,6 +78,7 @@ static void end_connect(struct end *e, const struct end *peer)
 				     .sq_psn = 100,
 				     .rq_psn = 100,
 				     .path_mtu = PATH_MTU,
+				     .interface_mtu = interface_mtu,
 				     .access = UR_ACCESS_REMOTE_WRITE |
 					       UR_ACCESS_REMOTE_READ,
 				     .timeout = 18,
@@ -260,6 +263,19 @@ static void reads_on_a_long_link(void **state)
 	check(UR_WR_RDMA_READ, 5 * MS, left_of_long_reads);
 }
 
+/* With packets of 1,436 instead of 1,024 bytes, less of the link is headers. */
+static void full_packets(void **state)
+{
+	uint32_t without = bandwidth(UR_WR_RDMA_WRITE, 20 * US, 0);
+
+	interface_mtu = 1500;
+	assert_true(bandwidth(UR_WR_RDMA_WRITE, 20 * US, 0) > without);
+	check(UR_WR_RDMA_WRITE, 20 * US, left);
+	check(UR_WR_RDMA_READ, 20 * US, left);
+	check(UR_WR_RDMA_READ, 5 * MS, left_of_long_reads);
+	interface_mtu = 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +283,7 @@ int main(void)
 		cmocka_unit_test(writes_on_a_long_link),
 		cmocka_unit_test(reads_on_a_short_link),
 		cmocka_unit_test(reads_on_a_long_link),
+		cmocka_unit_test(full_packets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

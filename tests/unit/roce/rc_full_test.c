@@ -125,14 +125,14 @@ static void others_get_no_probe(void **state)
 	assert_int_equal(fix_run(f), 0);
 }
 
-/* Nor does anybody where the interface has no room. */
+/* Nor does a urnic, if our interface has no room. */
 static void no_probe_without_room(void **state)
 {
 	struct fix *f = *state;
 
 	f->link.interface_mtu = MTU + 28 + 36;
-	assert_int_equal(rig_qp_state(&f->lane, &f->qp, UR_QPS_RESET, f->now_ns),
-			 0);
+	assert_int_equal(
+		rig_qp_state(&f->lane, &f->qp, UR_QPS_RESET, f->now_ns), 0);
 	fix_connect(f);
 	meet(f);
 	fix_post(f, UR_WR_SEND, 1, 1000, 0);
@@ -149,7 +149,8 @@ static void a_lost_probe_is_repeated_twice(void **state)
 	meet(f);
 	for (uint32_t i = 0; i < 6; i++) {
 		fix_post(f, UR_WR_SEND, i, 512, 0);
-		assert_int_equal(fix_run(f), i == 0 || i == 2 || i == 4 ? 3 : 2);
+		assert_int_equal(fix_run(f),
+				 i == 0 || i == 2 || i == 4 ? 3 : 2);
 		if (i % 2 == 0)
 			expect_probe(f, 0, psn);
 		else
@@ -307,7 +308,9 @@ static void lost_packets_keep_their_size(void **state)
 	assert_true(f->nout > 6);
 	for (uint32_t i = 0; i < f->nout; i++) {
 		uint32_t at = f->out[i].h.bth.psn - SQ_PSN;
-		static const uint32_t len[] = { 0, 256, 256, 88, 436, 436, 128 };
+		static const uint32_t len[] = {
+			0, 256, 256, 88, 436, 436, 128
+		};
 
 		assert_true(at >= 3 && at <= 6);
 		assert_int_equal(f->out[i].len, len[at]);
@@ -458,8 +461,8 @@ static void refused_packet_size(void **state)
 		uint8_t opcode;
 		uint32_t len;
 	} wrong[] = {
-		{ UR_RC_SEND_FIRST, MTU - 1 }, { UR_RC_SEND_FIRST, 0 },
-		{ UR_RC_SEND_FIRST, FULL + 1 }, { UR_RC_SEND_ONLY, FULL + 1 },
+		{ UR_RC_SEND_FIRST, MTU - 1 },	 { UR_RC_SEND_FIRST, 0 },
+		{ UR_RC_SEND_FIRST, FULL + 1 },	 { UR_RC_SEND_ONLY, FULL + 1 },
 		{ UR_RC_WRITE_FIRST, FULL + 4 }, { UR_RC_WRITE_FIRST, MTU - 4 },
 	};
 
@@ -504,8 +507,8 @@ static void reset_forgets(void **state)
 	struct fix *f = *state;
 
 	agree(f);
-	assert_int_equal(rig_qp_state(&f->lane, &f->qp, UR_QPS_RESET, f->now_ns),
-			 0);
+	assert_int_equal(
+		rig_qp_state(&f->lane, &f->qp, UR_QPS_RESET, f->now_ns), 0);
 	while (!ur_cq_is_empty(&f->cq)) {
 		struct ur_cqe c;
 

@@ -283,6 +283,7 @@ static void encode_and_decode_random(void **state)
 		if (!ur_opcode_get(h.bth.opcode))
 			continue;
 		h.bth.selective &= h.bth.urnic;
+		h.bth.full &= h.bth.urnic;
 		h.bth.has_ack &=
 			h.bth.urnic &&
 			ur_op_may_piggyback(ur_opcode_get(h.bth.opcode));
@@ -372,6 +373,83 @@ static void an_acknowledgement_has_ranges(void **state)
 	assert_int_equal(decode(&d, pkt, 36), -EBADMSG);
 }
 
+/* docs/wire/roce.md. */
+static void a_read_request_has_a_size(void **state)
+{
+	struct ur_hdr h = { .bth = { .opcode = UR_RC_READ_REQUEST,
+				     .urnic = true,
+				     .full = true,
+				     .ackreq = true,
+				     .psn = 0x654321 },
+			    .dma_len = 3000,
+			    .full_kind = UR_FULL_READ,
+			    .full_size = 1436 };
+	static const uint8_t size[4] = { 0, 0, 0x05, 0x9c };
+	uint8_t pkt[UR_HDR_MAX + 8] = { 0 };
+	struct decoded d;
+
+	assert_int_equal(ur_hdr_encode(&h, pkt), 32);
+	assert_int_equal(pkt[8], 0x94);
+	assert_memory_equal(pkt + 28, size, 4);
+	assert_int_equal(decode(&d, pkt, 36), 0);
+	assert_true(d.h.bth.full);
+	assert_int_equal(d.h.full_size, 1436);
+	assert_int_equal(d.len, 0);
+	assert_int_equal(decode(&d, pkt, 35), -EBADMSG);
+	assert_int_equal(decode(&d, pkt, 40), -EBADMSG);
+	pkt[1] = 0x10; /* no pad */
+	assert_int_equal(decode(&d, pkt, 36), -EBADMSG);
+	assert_int_equal(decode(&d, pkt, 37), -EBADMSG);
+	pkt[1] = 0;
+	/* Without the bit of a urnic it is a READ request with a payload. */
+	pkt[8] = 0x84;
+	assert_int_equal(decode(&d, pkt, 36), -EBADMSG);
+	assert_int_equal(decode(&d, pkt, 32), 0);
+	assert_false(d.h.bth.full);
+	/* Nor has one of XRC a size. */
+	pkt[8] = 0x94;
+	pkt[0] = UR_TP_XRC | UR_RC_READ_REQUEST;
+	assert_int_equal(decode(&d, pkt, 40), -EBADMSG);
+	assert_int_equal(decode(&d, pkt, 36), 0);
+}
+
+/* docs/wire/roce.md. */
+static void a_probe_is_an_acknowledge_packet_with_padding(void **state)
+{
+	struct ur_hdr h = { .bth = { .opcode = UR_RC_ACK,
+				     .urnic = true,
+				     .full = true,
+				     .psn = 0x654321 },
+			    .syndrome = 0x1f,
+			    .full_kind = UR_FULL_PROBE,
+			    .full_size = 1436 };
+	static const uint8_t size[4] = { 1, 0, 0x05, 0x9c };
+	uint8_t pkt[UR_HDR_MAX + 8] = { 0 };
+	struct decoded d;
+
+	assert_int_equal(ur_hdr_encode(&h, pkt), 20);
+	assert_int_equal(pkt[8], 0x14);
+	assert_memory_equal(pkt + 16, size, 4);
+	assert_int_equal(decode(&d, pkt, 44), 0);
+	assert_int_equal(d.h.full_kind, UR_FULL_PROBE);
+	assert_int_equal(d.h.full_size, 1436);
+	assert_int_equal(d.len, 20);
+	assert_ptr_equal(d.payload, pkt + 20);
+	assert_int_equal(decode(&d, pkt, 23), -EBADMSG);
+	pkt[1] = 0x10;
+	assert_int_equal(decode(&d, pkt, 44), -EBADMSG);
+	pkt[1] = 0;
+	pkt[8] = 0x04;
+	assert_int_equal(decode(&d, pkt, 44), -EBADMSG);
+	assert_int_equal(decode(&d, pkt, 20), 0);
+	/* Of other packets the bit says how their message is cut. */
+	pkt[8] = 0x14;
+	pkt[0] = UR_RC_SEND_FIRST;
+	assert_int_equal(decode(&d, pkt, 44), 0);
+	assert_true(d.h.bth.full);
+	assert_int_equal(d.len, 28);
+}
+
 static void psn_arithmetic(void **state)
 {
 	assert_int_equal(ur_psn_diff(5, 3), 2);
@@ -417,6 +495,8 @@ int main(void)
 		cmocka_unit_test(encode_and_decode_random),
 		cmocka_unit_test(an_acknowledgement_is_piggybacked),
 		cmocka_unit_test(an_acknowledgement_has_ranges),
+		cmocka_unit_test(a_read_request_has_a_size),
+		cmocka_unit_test(a_probe_is_an_acknowledge_packet_with_padding),
 		cmocka_unit_test(psn_arithmetic),
 		cmocka_unit_test(rnr_timers),
 	};
