@@ -68,7 +68,7 @@ static enum ur_emit emit(struct ur_rqp *q, struct ur_burst *t, uint32_t psn,
 	struct ur_hdr h = { .bth = ur_rc_bth(q, UR_RC_ACK, psn),
 			    .syndrome = UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
 			    .msn = q->rsp.msn,
-			    .full_kind = kind,
+			    .full_kind = (uint8_t)kind,
 			    .full_size = size };
 
 	h.bth.full = true;

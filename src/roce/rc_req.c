@@ -242,10 +242,11 @@ static enum ur_emit read_request(struct ur_rqp *q, const struct ur_swqe *w,
 	return header_emit(q, t, &h, pkts_of(len, w->mtu));
 }
 
-/* The responses to one READ request at most: UR_FULL_MAX is below RD_CHUNK_MIN. */
+/* The responses to one READ request.  Rounded up: a READ of several times rd_chunk
+ * would otherwise need one more request for a few bytes, and max_rd_atomic is small. */
 static uint32_t chunk_psns(const struct ur_rqp *q, const struct ur_swqe *w)
 {
-	return q->r->rd_chunk / w->mtu;
+	return pkts_of(q->r->rd_chunk, w->mtu);
 }
 
 static enum ur_emit read_emit(struct ur_rqp *q, struct ur_swqe *w,

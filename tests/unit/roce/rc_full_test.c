@@ -41,7 +41,7 @@ static void urnic_size(struct fix *f, enum ur_full_kind kind, uint32_t psn,
 	struct ur_hdr h = peer_hdr(f, UR_RC_ACK, psn);
 
 	h.bth.full = true;
-	h.full_kind = kind;
+	h.full_kind = (uint8_t)kind;
 	h.full_size = size;
 	urnic_send(f, &h, len);
 }
