@@ -227,6 +227,7 @@ int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
 	h->op = op;
 	get_bth(p, &h->bth);
 	h->bth.has_ack = has_ack;
+	h->bth.full &= op->transport == UR_TP_RC;
 	if (op->headers)
 		get_extended(&r, h, op->headers);
 	if (has_ack)

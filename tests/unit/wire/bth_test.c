@@ -283,7 +283,9 @@ static void encode_and_decode_random(void **state)
 		if (!ur_opcode_get(h.bth.opcode))
 			continue;
 		h.bth.selective &= h.bth.urnic;
-		h.bth.full &= h.bth.urnic;
+		h.bth.full &=
+			h.bth.urnic &&
+			ur_opcode_get(h.bth.opcode)->transport == UR_TP_RC;
 		h.bth.has_ack &=
 			h.bth.urnic &&
 			ur_op_may_piggyback(ur_opcode_get(h.bth.opcode));
@@ -411,6 +413,7 @@ static void a_read_request_has_a_size(void **state)
 	pkt[0] = UR_TP_XRC | UR_RC_READ_REQUEST;
 	assert_int_equal(decode(&d, pkt, 40), -EBADMSG);
 	assert_int_equal(decode(&d, pkt, 36), 0);
+	assert_false(d.h.bth.full);
 }
 
 /* docs/wire/roce.md. */
