@@ -194,10 +194,10 @@ static void put_size(struct ur_wr *w, const struct ur_hdr *h)
 
 /* An acknowledge packet of a urnic that lists what it has received, or that is
  * as long as full packets. */
-static bool has_body(const struct ur_opcode *op, const uint8_t *p)
+static bool has_body(const struct ur_opcode *op, const uint8_t *p,
+		     bool has_size)
 {
-	return op->kind == UR_OP_ACK &&
-	       ((p[8] & 0x18) == 0x18 || (p[8] & FULL) == FULL) &&
+	return op->kind == UR_OP_ACK && ((p[8] & 0x18) == 0x18 || has_size) &&
 	       !(p[1] >> 4 & 3);
 }
 
@@ -222,7 +222,8 @@ int ur_hdr_decode(struct ur_hdr *h, const uint8_t *pkt, size_t len,
 	trailer = (p[1] >> 4 & 3) + UR_ICRC_LEN;
 	if (len < hdr_len + trailer)
 		return -EBADMSG;
-	if (!op->payload && len != hdr_len + UR_ICRC_LEN && !has_body(op, p))
+	if (!op->payload && len != hdr_len + UR_ICRC_LEN &&
+	    !has_body(op, p, has_size))
 		return -EBADMSG;
 	h->op = op;
 	get_bth(p, &h->bth);

@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 static void clear_reserved(uint8_t *header, const struct ur_hdr *h)
 {
 	header[4] &= 0xc0;
-	header[8] &= h->bth.has_ack ? 0xb8 : 0x98;
+	header[8] &= (uint8_t)(0x98 | (h->bth.has_ack ? 0x20 : 0) |
+			       (h->bth.full ? 0x04 : 0));
 	if (!h->bth.urnic)
 		header[8] &= 0xf0;
 	if (h->op->headers & UR_HDR_XRCETH)
@@ -26,6 +27,8 @@ static void clear_reserved(uint8_t *header, const struct ur_hdr *h)
 		header[UR_BTH_LEN + 4] = 0;
 	if (h->bth.has_ack)
 		header[h->op->hdr_len + 4] = 0;
+	if (ur_op_has_size(h->op, h->bth.full))
+		header[h->op->hdr_len + 1] = 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -38,11 +41,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
 	if (ur_hdr_decode(&h, data, len, &payload, &n))
 		return 0;
-	hdr_len = h.op->hdr_len + (h.bth.has_ack ? UR_PIGGYBACK_LEN : 0);
+	hdr_len = h.op->hdr_len + ur_hdr_extra(&h);
 	assert(payload == data + hdr_len);
 	assert(hdr_len + n + h.bth.pad + UR_ICRC_LEN == len);
 	assert(h.op->payload || !n ||
-	       (h.op->kind == UR_OP_ACK && h.bth.urnic && h.bth.selective));
+	       (h.op->kind == UR_OP_ACK && h.bth.urnic &&
+		(h.bth.selective || h.bth.full)));
 	memcpy(want, data, hdr_len);
 	clear_reserved(want, &h);
 	assert(ur_hdr_encode(&h, got) == hdr_len);

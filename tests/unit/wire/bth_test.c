@@ -445,8 +445,11 @@ static void a_probe_is_an_acknowledge_packet_with_padding(void **state)
 	pkt[8] = 0x04;
 	assert_int_equal(decode(&d, pkt, 44), -EBADMSG);
 	assert_int_equal(decode(&d, pkt, 20), 0);
-	/* Of other packets the bit says how their message is cut. */
+	/* Nor is one of XRC a probe. */
 	pkt[8] = 0x14;
+	pkt[0] = UR_TP_XRC | UR_RC_ACK;
+	assert_int_equal(decode(&d, pkt, 44), -EBADMSG);
+	/* Of other packets the bit says how their message is cut. */
 	pkt[0] = UR_RC_SEND_FIRST;
 	assert_int_equal(decode(&d, pkt, 44), 0);
 	assert_true(d.h.bth.full);
