@@ -135,7 +135,7 @@ static bool icrc_ok(struct ur_qp1 *q, const struct ur_rx *rx)
 	struct ur_icrc_flow flow = { .sport = rx->sport,
 				     .dport = UR_ROCE_PORT };
 
-	if (rx->trusted)
+	if (rx->icrc_checked)
 		return true;
 	memcpy(flow.src, rx->src, 16);
 	memcpy(flow.dst, rx->dst, 16);

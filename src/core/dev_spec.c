@@ -10,7 +10,7 @@
 #define VENDOR_ID      0x75726eu /* "urn"; an unassigned OUI */
 #define VENDOR_PART_ID 4119u	 /* perftest enables inline sends for it */
 
-const char *ur_dev_kind_name(enum ur_dev_kind kind)
+const char *ur_dev_default_name(enum ur_dev_kind kind)
 {
 	static const char *const names[UR_DEV_KINDS] = {
 		[UR_DEV_ROCE] = "urnic0",
@@ -31,7 +31,7 @@ void ur_dev_spec_default(struct ur_dev_spec *s, enum ur_dev_kind kind)
 				   UR_DEV_LIMITS(MOST)
 #undef MOST
 	};
-	snprintf(s->name, sizeof(s->name), "%s", ur_dev_kind_name(kind));
+	snprintf(s->name, sizeof(s->name), "%s", ur_dev_default_name(kind));
 }
 
 bool ur_dev_name_enabled(const char *name)

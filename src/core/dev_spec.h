@@ -63,7 +63,7 @@ struct ur_dev_spec {
 void ur_dev_spec_default(struct ur_dev_spec *s, enum ur_dev_kind kind);
 
 /* "urnic0", "urniw0" */
-const char *ur_dev_kind_name(enum ur_dev_kind kind);
+const char *ur_dev_default_name(enum ur_dev_kind kind);
 
 /* URNIC_DEVICES is a comma-separated list of enabled devices; unset: all. */
 bool ur_dev_name_enabled(const char *name);

@@ -49,7 +49,7 @@ struct ur_rx {
 	uint8_t tclass;	   /* valid unless dst_unknown */
 	uint8_t hop_limit; /* likewise, with scope_id and dst */
 	bool dst_unknown;  /* the link was not asked for the addresses */
-	bool trusted;	   /* came through memory of this host: no ICRC */
+	bool icrc_checked; /* by the process that received it */
 };
 
 /*

@@ -16,7 +16,7 @@ static void fill(const struct ur_net *net, const struct ur_net_pkt *p,
 	rx->tclass = p->tclass;
 	rx->hop_limit = p->hops;
 	rx->dst_unknown = false;
-	rx->trusted = false;
+	rx->icrc_checked = false;
 }
 
 enum ur_net_verdict ur_udp_input(struct ur_net *net, struct ur_net_pkt *p,

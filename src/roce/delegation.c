@@ -78,7 +78,7 @@ bool ur_delegation_is_settled(const struct ur_rqp *q)
 void ur_delegation_execute(struct ur_rqp *q, const void *pkt, uint32_t len,
 			   uint64_t now_ns)
 {
-	struct ur_rx rx = { .data = pkt, .len = len, .trusted = true };
+	struct ur_rx rx = { .data = pkt, .len = len, .icrc_checked = true };
 	struct ur_in in = { .rx = &rx, .now_ns = now_ns };
 
 	if (ur_hdr_decode(&in.hdr, pkt, len, &in.payload, &in.payload_len) ||

@@ -64,7 +64,7 @@ static bool icrc_ok(struct ur_roce *r, const struct ur_rx *rx,
 	struct ur_rx_flow *f;
 	uint32_t i;
 
-	if (rx->trusted)
+	if (rx->icrc_checked)
 		return true;
 	f = flow_of(r, rx, dst);
 	i = f->len[0] == rx->len ? 0 : 1;

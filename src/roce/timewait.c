@@ -27,7 +27,7 @@ static bool icrc_ok(const struct ur_timewait *l, const struct ur_rx *rx)
 				     .dport = UR_ROCE_PORT };
 	struct ur_icrc_cache cache = { 0 };
 
-	if (rx->trusted)
+	if (rx->icrc_checked)
 		return true;
 	memcpy(flow.src, rx->src, 16);
 	memcpy(flow.dst, l->src, 16);

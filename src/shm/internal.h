@@ -10,15 +10,13 @@
 #define UR_SHM_CHUNK	       8192u
 /* A WRITE's body holds this much payload behind address, key and length. */
 #define UR_SHM_WRITE_BODY      16u
-/*
- * Requests done after which an acknowledgement no longer waits to piggyback ...
- */
+/* Unacknowledged requests, at most, while an acknowledgement waits to piggyback. */
 #define UR_SHM_ACK_EVERY       16u
-/* ... and after which one that no requester waits for is sent ... */
+/* The same if the requester waits for none of their completions. */
 #define UR_SHM_LATE_EVERY      32u
-/* ... as it is after so many empty polls. */
+/* Empty polls before such a delayed acknowledgement is sent. */
 #define UR_SHM_LATE_POLLS      32u
-/* Acknowledgements that may wait for a request that does not come. */
+/* Failed piggybacks before acknowledgements are no longer delayed. */
 #define UR_SHM_PIGGYBACK_SCORE 8u
 
 enum ur_shm_kind {

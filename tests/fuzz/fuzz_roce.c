@@ -217,7 +217,7 @@ static void run(struct world *w)
 /* Input without the ICRC, which the fuzzer could not guess. */
 static void input(struct world *w)
 {
-	struct ur_rx rx = { .len = w->pkt.len, .trusted = true };
+	struct ur_rx rx = { .len = w->pkt.len, .icrc_checked = true };
 	uint8_t *exact = malloc(w->pkt.len ? w->pkt.len : 1);
 
 	RIG_CHECK(exact != NULL);

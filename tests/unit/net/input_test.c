@@ -43,7 +43,7 @@ static void test_roce(void **state)
 	assert_int_equal(s->in.roce.index, 0x1234);
 	assert_memory_equal(s->in.roce.src, ip("10.0.0.2"), 16);
 	assert_memory_equal(s->in.roce.dst, ip("10.0.0.1"), 16);
-	assert_false(s->in.roce.trusted);
+	assert_false(s->in.roce.icrc_checked);
 	/* Ethernet's padding is not passed to RoCE. */
 	assert_int_equal(stk_in(s, f, len + 7), UR_NET_ROCE);
 	assert_int_equal(s->in.roce.len, 32);

@@ -28,7 +28,7 @@ static void assert_same_told(const struct ur_rx *a, const struct ur_rx *b)
 	assert_int_equal(a->tclass, b->tclass);
 	assert_int_equal(a->hop_limit, b->hop_limit);
 	assert_int_equal(a->dst_unknown, b->dst_unknown);
-	assert_int_equal(a->trusted, b->trusted);
+	assert_int_equal(a->icrc_checked, b->icrc_checked);
 }
 
 /* The effect of that frame on the counters. */

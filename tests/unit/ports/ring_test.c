@@ -172,7 +172,7 @@ static void who_sleeps_is_rung(void **state)
 	assert_int_equal(f->last.len, 100);
 	assert_int_equal(f->last.sport, 77);
 	assert_int_equal(f->last.index, 3);
-	assert_false(f->last.trusted);
+	assert_false(f->last.icrc_checked);
 	/* It came before the sleep. */
 	assert_true(deliver(f, 200));
 	assert_true(is_readable(f, 0));

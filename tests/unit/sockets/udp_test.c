@@ -163,7 +163,7 @@ static void check_packets(const struct fixture *f, const char *src,
 		assert_memory_equal(rx->src, a, 16);
 		assert_memory_equal(rx->dst, b, 16);
 		assert_int_equal(rx->sport, sport(f, ur_addr_is_v4(b)));
-		assert_false(rx->trusted);
+		assert_false(rx->icrc_checked);
 	}
 }
 
