@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The experimental verbs (ibv_exp_*) of Mellanox OFED 4, for programs that were
- * written for them: those of the chapter "Experimental APIs" of its programming
- * manual.  Manual page: ibv_exp(7), which lists what works on urnic.
+ * The experimental verbs (ibv_exp_*) of the chapter "Experimental APIs" of the
+ * programming manual of Mellanox OFED 4.  ibv_exp(7) lists the calls and flags
+ * that work on urnic.
  *
- * infiniband/verbs.h is the distribution's.  A program that expects these names
- * from <infiniband/verbs.h> alone is compiled with the flags of
- * `pkg-config --cflags urnic-exp`.
+ * Programs are compiled with the flags of `pkg-config --cflags urnic-exp`, with
+ * which <infiniband/verbs.h> has these names too.
  *
- * Names, values and layouts are those of that release, so that its binaries
- * work as well.
+ * Names, values and layouts are the same as in that release: programs compiled
+ * with its headers work too.
  */
 #ifndef INFINIBAND_VERBS_EXP_H
 #define INFINIBAND_VERBS_EXP_H

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -115,8 +116,16 @@ static inline struct verbs_context_exp *
 verbs_get_exp_ctx(struct ibv_context *context)
 {
 	struct verbs_context *v = verbs_get_ctx(context);
+	uint64_t flags;
 
-	if (!v || !(v->_ABI_placeholder3 & VERBS_CONTEXT_EXP))
+	if (!v)
+		return NULL;
+	/* By its place: its name is not the same in every verbs.h. */
+	memcpy(&flags,
+	       (const char *)v + offsetof(struct verbs_context, sz) -
+		       sizeof(flags),
+	       sizeof(flags));
+	if (!(flags & VERBS_CONTEXT_EXP))
 		return NULL;
 	return (struct verbs_context_exp
 			*)(void *)((char *)context -
@@ -144,14 +153,14 @@ static inline int ibv_exp_has_slot(const struct verbs_context_exp *exp,
 	})
 
 /* EINVAL, and a message, for a comp_mask beyond the known bits; else 0. */
-static inline int ibv_exp_check_comp_mask(const char *call, uint32_t mask,
-					  uint32_t known)
+static inline int ibv_exp_check_comp_mask(const char *call, uint64_t mask,
+					  uint64_t known)
 {
 	if (mask <= known)
 		return 0;
 	fprintf(stderr,
-		"%s: invalid comp_mask !!! (comp_mask = 0x%x valid_mask = 0x%x)\n",
-		call, mask, known);
+		"urnic: %s: comp_mask 0x%llx has bits this library does not know (known: 0x%llx)\n",
+		call, (unsigned long long)mask, (unsigned long long)known);
 	errno = EINVAL;
 	return EINVAL;
 }
@@ -162,7 +171,13 @@ static inline int ibv_exp_query_device(struct ibv_context *context,
 	struct verbs_context_exp *exp =
 		verbs_get_exp_ctx_op(context, lib_exp_query_device);
 
-	return exp ? exp->lib_exp_query_device(context, attr) : ENOSYS;
+	if (!exp)
+		return ENOSYS;
+	if ((attr->comp_mask & IBV_EXP_DEVICE_ATTR_COMP_MASK_2) &&
+	    ibv_exp_check_comp_mask(__func__, attr->comp_mask_2,
+				    IBV_EXP_DEVICE_ATTR_RESERVED_2 - 1))
+		return EINVAL;
+	return exp->lib_exp_query_device(context, attr);
 }
 
 static inline struct ibv_qp *

@@ -39,21 +39,21 @@ enum ibv_exp_qp_init_attr_comp_mask {
 };
 
 enum ibv_exp_qp_create_flags {
-	IBV_EXP_QP_CREATE_CROSS_CHANNEL = (1 << 2),
-	IBV_EXP_QP_CREATE_MANAGED_SEND = (1 << 3),
-	IBV_EXP_QP_CREATE_MANAGED_RECV = (1 << 4),
-	IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW = (1 << 6),
-	IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW = (1 << 7),
-	IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY = (1 << 8),
-	IBV_EXP_QP_CREATE_UMR = (1 << 9),
+	IBV_EXP_QP_CREATE_CROSS_CHANNEL = 1 << 2,
+	IBV_EXP_QP_CREATE_MANAGED_SEND = 1 << 3,
+	IBV_EXP_QP_CREATE_MANAGED_RECV = 1 << 4,
+	IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW = 1 << 6,
+	IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW = 1 << 7,
+	IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY = 1 << 8,
+	IBV_EXP_QP_CREATE_UMR = 1 << 9,
 	IBV_EXP_QP_CREATE_MASK = 0x13fdc, /* all of that release */
 };
 
 enum ibv_exp_qpg_type {
 	IBV_EXP_QPG_NONE = 0,
-	IBV_EXP_QPG_PARENT = (1 << 0),
-	IBV_EXP_QPG_CHILD_RX = (1 << 1),
-	IBV_EXP_QPG_CHILD_TX = (1 << 2),
+	IBV_EXP_QPG_PARENT = 1 << 0,
+	IBV_EXP_QPG_CHILD_RX = 1 << 1,
+	IBV_EXP_QPG_CHILD_TX = 1 << 2,
 };
 
 struct ibv_exp_qpg_init_attrib {
@@ -124,11 +124,11 @@ IBV_EXP_EXTENSION enum ibv_exp_qp_attr_mask {
 	IBV_EXP_QP_PATH_MIG_STATE = IBV_QP_PATH_MIG_STATE,
 	IBV_EXP_QP_CAP = IBV_QP_CAP,
 	IBV_EXP_QP_DEST_QPN = IBV_QP_DEST_QPN,
-	IBV_EXP_QP_GROUP_RSS = (IBV_EXP_START_FLAG << 21),
-	IBV_EXP_QP_DC_KEY = (IBV_EXP_START_FLAG << 22),
-	IBV_EXP_QP_FLOW_ENTROPY = (IBV_EXP_START_FLAG << 23),
-	IBV_EXP_QP_OOO_RW_DATA_PLACEMENT = (IBV_EXP_START_FLAG << 24),
-	IBV_EXP_QP_RATE_LIMIT = (IBV_EXP_START_FLAG << 25),
+	IBV_EXP_QP_GROUP_RSS = IBV_EXP_START_FLAG << 21,
+	IBV_EXP_QP_DC_KEY = IBV_EXP_START_FLAG << 22,
+	IBV_EXP_QP_FLOW_ENTROPY = IBV_EXP_START_FLAG << 23,
+	IBV_EXP_QP_OOO_RW_DATA_PLACEMENT = IBV_EXP_START_FLAG << 24,
+	IBV_EXP_QP_RATE_LIMIT = IBV_EXP_START_FLAG << 25,
 };
 
 enum ibv_exp_qp_attr_comp_mask {
@@ -183,7 +183,8 @@ enum ibv_exp_cq_create_flags {
 	IBV_EXP_CQ_TIMESTAMP = 1 << 1,
 	IBV_EXP_CQ_TIMESTAMP_TO_SYS_TIME = 1 << 2,
 	IBV_EXP_CQ_COMPRESSED_CQE = 1 << 3,
-	IBV_EXP_CQ_CREATE_FLAGS_MASK = 0xf,
+	IBV_EXP_CQ_AS_NOTIFY = 1 << 4,
+	IBV_EXP_CQ_CREATE_FLAGS_MASK = 0x1f,
 };
 
 enum ibv_exp_cq_init_attr_mask {
@@ -208,14 +209,14 @@ enum ibv_exp_cq_attr_mask {
 };
 
 enum ibv_exp_cq_cap_flags {
-	IBV_EXP_CQ_IGNORE_OVERRUN = (1 << 0),
+	IBV_EXP_CQ_IGNORE_OVERRUN = 1 << 0,
 	IBV_EXP_CQ_CAP_MASK = 0x1,
 };
 
 enum ibv_exp_cq_attr_comp_mask {
-	IBV_EXP_CQ_ATTR_MODERATION = (1 << 0),
-	IBV_EXP_CQ_ATTR_CQ_CAP_FLAGS = (1 << 1),
-	IBV_EXP_CQ_ATTR_RESERVED = (1 << 2),
+	IBV_EXP_CQ_ATTR_MODERATION = 1 << 0,
+	IBV_EXP_CQ_ATTR_CQ_CAP_FLAGS = 1 << 1,
+	IBV_EXP_CQ_ATTR_RESERVED = 1 << 2,
 };
 
 struct ibv_exp_cq_attr {
@@ -235,7 +236,7 @@ enum ibv_exp_task_type {
 };
 
 enum ibv_exp_task_comp_mask {
-	IBV_EXP_TASK_RESERVED = (1 << 0),
+	IBV_EXP_TASK_RESERVED = 1 << 0,
 };
 
 IBV_EXP_EXTENSION struct ibv_exp_task {
@@ -323,7 +324,7 @@ struct ibv_exp_dct {
 };
 
 enum ibv_exp_arm_attr_comp_mask {
-	IBV_EXP_ARM_ATTR_RESERVED = (1 << 0),
+	IBV_EXP_ARM_ATTR_RESERVED = 1 << 0,
 };
 
 struct ibv_exp_arm_attr {

@@ -23,7 +23,7 @@
 
 struct ur_qp;
 
-/* What ur_cqe.qp points to. */
+/* The kind of object that ur_cqe.qp points to */
 enum ur_cqe_owner {
 	UR_CQE_QP = 0,
 	UR_CQE_SRQ, /* one with a CQ of its own (XRC, tag matching) */

@@ -213,6 +213,7 @@ AT(struct ibv_context, abi_compat, 320);
 		       "place of " #op)
 
 BEFORE(sz, 8);
+BEFORE(_ABI_placeholder3, 16);
 BEFORE(close_xrcd, 24);
 BEFORE(create_srq_ex, 40);
 BEFORE(create_qp_ex, 56);

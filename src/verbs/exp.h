@@ -5,7 +5,7 @@
  * one the program gets ENOSYS.
  *
  * EINVAL: a bit that the release lacks, or a value that its manual forbids;
- * EOPNOTSUPP: what the release has and urnic has not.
+ * EOPNOTSUPP: a feature that the release has and urnic lacks.
  */
 #ifndef UR_VERBS_EXP_H
 #define UR_VERBS_EXP_H
@@ -39,7 +39,7 @@ int urv_exp_bind_mw(struct ibv_exp_mw_bind *mw_bind);
 
 struct ibv_mr *urv_exp_reg_mr(struct ibv_exp_reg_mr_in *in);
 
-/* IBV_ACCESS_ of IBV_EXP_ACCESS_ flags.  `also`: those that the call supports
+/* IBV_ACCESS_ of IBV_EXP_ACCESS_ flags.  `also`: flags that the call supports
  * beyond the standard rights; only ZERO_BASED and ON_DEMAND are converted.  0,
  * -EINVAL, -EOPNOTSUPP. */
 int urv_exp_access(uint64_t flags, uint64_t also, uint32_t *out);

@@ -94,6 +94,8 @@ static enum ibv_exp_wc_opcode opcode(uint8_t op)
 	return (enum ibv_exp_wc_opcode)op;
 }
 
+/* Not WITH_SL, WITH_SLID: Ethernet has neither; `sl` of a datagram is the kind of
+ * its RoCE header. */
 static uint64_t flags_of(const struct urv_cq *cq, const struct ur_cqe *c)
 {
 	static const struct {
@@ -114,10 +116,6 @@ static uint64_t flags_of(const struct urv_cq *cq, const struct ur_cqe *c)
 	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
 		if (c->flags & same[i].ur)
 			flags |= same[i].exp;
-	/* iWARP has neither. */
-	if ((c->opcode & UR_WC_RECV) && c->status == UR_WC_SUCCESS &&
-	    !urv_is_iwarp(urv_context(cq->ibv.context)))
-		flags |= IBV_EXP_WC_WITH_SL | IBV_EXP_WC_WITH_SLID;
 	return flags;
 }
 

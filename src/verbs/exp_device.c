@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of the experimental verbs, and what the device reports of them. */
+/* The table of the experimental verbs, and the capabilities of the device. */
 #include <errno.h>
 #include <string.h>
 
@@ -84,8 +84,12 @@ int urv_exp_query_device(struct ibv_context *context,
 	uint32_t want =
 		a->comp_mask & (FIELDS | (iwarp ? 0u : (uint32_t)ROCE_FIELDS));
 	struct ibv_device_attr_ex in;
-	int rc = urv_query_device_ex(context, NULL, &in, sizeof(in));
+	bool second = a->comp_mask & IBV_EXP_DEVICE_ATTR_COMP_MASK_2;
+	int rc;
 
+	if (second && a->comp_mask_2 >= IBV_EXP_DEVICE_ATTR_RESERVED_2)
+		return EINVAL;
+	rc = urv_query_device_ex(context, NULL, &in, sizeof(in));
 	if (rc)
 		return rc;
 	memcpy(a, &in.orig_attr,
@@ -101,6 +105,8 @@ int urv_exp_query_device(struct ibv_context *context,
 	if (want & IBV_EXP_DEVICE_ATTR_ODP)
 		fill_odp(&a->odp_caps, &in);
 	fill_raw(a, &in, want);
+	if (second)
+		a->comp_mask_2 = 0; /* of its fields: none */
 	a->comp_mask = want;
 	return 0;
 }

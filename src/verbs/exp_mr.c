@@ -77,14 +77,15 @@ static struct ibv_mr *allocate(const struct ibv_exp_reg_mr_in *in,
 
 struct ibv_mr *urv_exp_reg_mr(struct ibv_exp_reg_mr_in *in)
 {
+	uint64_t also = IBV_EXP_ACCESS_ALLOCATE_MR | IBV_EXP_ACCESS_ON_DEMAND;
 	uint32_t access;
 	int rc = check(in);
 
+	/* A hint, which libfabric gives where ODP is reported */
+	if (in->exp_access & IBV_EXP_ACCESS_ON_DEMAND)
+		also |= IBV_EXP_ACCESS_RELAXED;
 	if (!rc)
-		rc = urv_exp_access(in->exp_access,
-				    IBV_EXP_ACCESS_ALLOCATE_MR |
-					    IBV_EXP_ACCESS_ON_DEMAND,
-				    &access);
+		rc = urv_exp_access(in->exp_access, also, &access);
 	if (rc)
 		return urv_null(rc);
 	if (in->exp_access & IBV_EXP_ACCESS_ALLOCATE_MR)

@@ -75,6 +75,12 @@ def check_exp(prefix, pc, source, work):
     flags = run(['pkg-config', f'--define-variable=prefix={prefix}',
                  '--cflags', '--libs', 'urnic-exp'],
                 PKG_CONFIG_PATH=os.path.dirname(pc)).split()
+    found = [p for p in everything(prefix) if '/infiniband/' in p]
+    own = os.path.join(prefix, 'include', 'urnic-exp')
+    if not found or any(not p.startswith(own + '/') for p in found):
+        fail(f'headers that configure scripts find: {found}')
+    if f'-I{own}' not in flags or f'-I{prefix}/include' in flags:
+        fail(f'urnic-exp.pc has other directories of headers: {flags}')
     run(['gcc', '-Wall', '-Wextra', '-Wpedantic', '-Werror',
          os.path.join(source, 'tests', 'progs', 'exp_style.c'), '-o',
          os.path.join(work, 'e'), *flags])

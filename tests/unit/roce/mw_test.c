@@ -320,6 +320,53 @@ static void a_nop_waits_for_its_turn(void **state)
 	assert_int_equal(expect_cqe(m->f, 2, UR_WC_SUCCESS).opcode, UR_WC_SEND);
 }
 
+/* A fence behind a READ adds nothing: it waits for the data. */
+static void a_nop_behind_a_read(void **state)
+{
+	struct mwfix *m = *state;
+	struct rig_wr nop = { .wr_id = 2,
+			      .opcode = UR_WR_NOP,
+			      .flags = UR_SEND_SIGNALED | UR_SEND_FENCE };
+
+	fix_post(m->f, UR_WR_RDMA_READ, 1, 10, 0);
+	assert_int_equal(rig_post_send(&m->f->qp, &nop), 0);
+	assert_int_equal(fix_run(m->f), 1);
+	expect_no_cqe(m->f);
+	peer_plain(m->f, UR_RC_READ_RESP_ONLY, SQ_PSN, 10);
+	fix_run(m->f);
+	expect_cqe(m->f, 1, UR_WC_SUCCESS);
+	expect_cqe(m->f, 2, UR_WC_SUCCESS);
+}
+
+static void an_unsignaled_nop(void **state)
+{
+	struct mwfix *m = *state;
+	struct rig_wr nop = { .wr_id = 1, .opcode = UR_WR_NOP };
+
+	assert_int_equal(rig_post_send(&m->f->qp, &nop), 0);
+	post(m, UR_WR_NOP, 2, 0, NULL);
+	assert_int_equal(fix_run(m->f), 0);
+	expect_cqe(m->f, 2, UR_WC_SUCCESS); /* and none of the first */
+	expect_no_cqe(m->f);
+}
+
+/* IBTA 10.3.1: in SQD no request begins, in ERR all are flushed. */
+static void a_nop_in_sqd_and_in_error(void **state)
+{
+	struct mwfix *m = *state;
+
+	rig_qp_state(&m->f->lane, &m->f->qp, UR_QPS_SQD, m->f->now_ns);
+	post(m, UR_WR_NOP, 1, 0, NULL);
+	assert_int_equal(fix_run(m->f), 0);
+	expect_no_cqe(m->f);
+	rig_qp_state(&m->f->lane, &m->f->qp, UR_QPS_RTS, m->f->now_ns);
+	fix_run(m->f);
+	expect_cqe(m->f, 1, UR_WC_SUCCESS);
+	rig_qp_state(&m->f->lane, &m->f->qp, UR_QPS_ERR, m->f->now_ns);
+	post(m, UR_WR_NOP, 2, 0, NULL);
+	expect_cqe(m->f, 2, UR_WC_WR_FLUSH_ERR);
+}
+
 static void what_fails_stops_the_qp(void **state)
 {
 	struct mwfix *m = *state;
@@ -427,6 +474,9 @@ int main(void)
 		TEST(a_late_duplicate_read_is_no_fault),
 		TEST(local_invalidation),
 		TEST(a_nop_waits_for_its_turn),
+		TEST(a_nop_behind_a_read),
+		TEST(an_unsignaled_nop),
+		TEST(a_nop_in_sqd_and_in_error),
 		TEST(what_fails_stops_the_qp),
 		TEST(in_their_turn),
 		TEST(flushed_requests_do_nothing),
