@@ -30,6 +30,7 @@ void ur_burst_start(struct ur_burst *t, const struct ur_path *p)
 	t->linear_len = 0;
 	t->sent = 0;
 	t->may_fragment = false;
+	t->fragmenting = false;
 }
 
 uint32_t ur_pkt_len(const struct ur_opcode *op, uint32_t payload_len)
