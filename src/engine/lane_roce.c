@@ -364,6 +364,7 @@ static void roce_report(struct ur_lane *l, struct json_object *o)
 	ur_report_int(o, "rx_buffer", l->link->rx_bytes);
 	ur_report_int(o, "rx_overflow", l->link->rx_overflow);
 	ur_report_int(o, "tx_errors", l->link->tx_errors);
+	ur_report_int(o, "tx_fragmented", l->link->fragmented);
 	ur_shm_report(l, o);
 	ur_roce_for_each_qp(l->roce, add_qp, &list);
 	json_object_object_add(o, "qps", list.array);
