@@ -228,7 +228,16 @@ static bool has_arrived(const struct ur_rqp *q, const struct resend *e)
 
 static uint64_t price_of(struct ur_rqp *q, uint32_t psn, uint32_t n)
 {
-	return (uint64_t)n * ur_swqe_price(request_at(q, psn));
+	uint32_t to = ur_psn_add(psn, n), end;
+	uint64_t price = 0;
+
+	for (; psn != to; psn = end) {
+		const struct ur_swqe *w = request_at(q, psn);
+
+		end = ur_psn_min(to, end_of(w));
+		price += (uint64_t)ur_psn_count(psn, end) * ur_swqe_price(w);
+	}
+	return price;
 }
 
 /* What of [psn, psn + count) is not done is lost again. */
