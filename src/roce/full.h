@@ -12,11 +12,12 @@
 
 #include "roce/internal.h"
 
-/* The payload of a jumbo frame of 9,216 bytes on IPv4.  On loopback, whose MTU is
- * 65,536, it changed the bandwidth by less than the noise, so no more is tried. */
+/* The payload per packet in frames of 9,216 bytes on IPv4, the largest of common
+ * interfaces except loopback (65,536), where larger packets changed the bandwidth
+ * by less than the noise. */
 #define UR_FULL_MAX 9152u
 
-/* May messages be full that begin now? */
+/* May a message that begins now have full packets? */
 bool ur_full_is_agreed(const struct ur_rqp *q);
 
 /* The payload per packet of w, which has no PSNs yet. */
@@ -33,13 +34,13 @@ static inline bool ur_swqe_is_full(const struct ur_rqp *q,
 	return w->mtu > q->mtu;
 }
 
-/* The most payload that a packet with `full` may have. */
+/* The largest payload that is accepted in a full packet. */
 static inline uint32_t ur_full_most(const struct ur_rqp *q)
 {
 	return q->full.max ? q->full.max : q->mtu;
 }
 
-/* Requester: is it time for a probe?  Before a packet of w? */
+/* Requester: may a probe be sent now?  _wants: before a packet of w. */
 bool ur_full_may_probe(const struct ur_rqp *q, uint64_t now_ns);
 static inline bool ur_full_wants_probe(const struct ur_rqp *q,
 				       const struct ur_swqe *w, uint64_t now_ns)

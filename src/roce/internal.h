@@ -97,7 +97,7 @@ struct ur_resource {
 	uint32_t rkey;
 	uint32_t srqn; /* XRC */
 	uint32_t len;
-	uint32_t mtu; /* READ: payload of its responses but the last */
+	uint32_t mtu; /* READ: payload of its responses except the last one */
 	uint64_t va;
 	uint64_t orig; /* atomic: the old value */
 };
@@ -190,11 +190,11 @@ struct ur_responder {
 
 /* Packets longer than the path MTU (rc_full.c). */
 struct ur_full {
-	uint16_t max;  /* what our interface has room for; 0: the path MTU */
-	uint16_t size; /* agreed for our requests; 0: not (yet) */
+	uint16_t max; /* payload that our interface has room for; 0: path MTU */
+	uint16_t size; /* agreed for our requests; 0: none */
 	uint16_t answer_size;
 	uint8_t probes;	 /* sent */
-	uint8_t answers; /* likewise */
+	uint8_t answers; /* sent */
 	bool answer_due;
 	uint32_t probe_psn; /* of the last probe */
 	uint32_t answer_psn;

@@ -2,8 +2,8 @@
 /*
  * The agreement on full packets.  The requester sends a probe, as long as the
  * longest request would be, and the responder answers with a packet as long.  So
- * both directions are known to carry them.  Only the requester remembers the
- * result: its requests, and the responses that it asks for, say how they are cut.
+ * both directions are known to carry them.  Only the requester stores the agreed
+ * size: its requests, and the responses that it asks for, say that they are full.
  */
 #include "base/addr.h"
 #include "roce/full.h"
@@ -12,16 +12,17 @@
 #define IPV4_LEN    20u
 #define IPV6_LEN    40u
 #define UDP_LEN	    8u
-/* BTH, RETH and immediate data or key around the payload of a request. */
+/* The headers of the longest request: BTH, RETH, and immediate data or key. */
 #define HEADERS_LEN (UR_BTH_LEN + 16u + 4u)
-/* What lengthens an acknowledge packet to that. */
+/* Zeros that make up for the shorter headers of a probe: BTH, AETH and size. */
 #define PADDING	    (HEADERS_LEN - UR_BTH_LEN - 4u - UR_FULL_LEN)
 
-/* Probes until the peer, or the path, is taken for one that passes none. */
+/* So many unanswered probes mean that the peer or the path does not pass them. */
 #define PROBES_MAX  3u
-/* An answer needs no more, even if the peer's thread waits for a core. */
+/* A probe is lost if it has no answer after this time, which is longer than a
+ * round trip and the scheduling of the peer's thread. */
 #define PROBE_NS    100000000u
-/* Those of PROBES_MAX probes, and of some that a network duplicates. */
+/* PROBES_MAX, and copies of them that a network has made. */
 #define ANSWERS_MAX 8u
 
 void ur_roce_qp_fill(struct ur_qp *qp, uint32_t mtu)
@@ -63,8 +64,11 @@ bool ur_full_may_probe(const struct ur_rqp *q, uint64_t now_ns)
 static enum ur_emit emit(struct ur_rqp *q, struct ur_burst *t, uint32_t psn,
 			 enum ur_full_kind kind, uint16_t size)
 {
-	static uint8_t zeros[UR_FULL_MAX + PADDING];
-	struct iovec iov = { .iov_base = zeros, .iov_len = size + PADDING };
+	static const uint8_t zeros[UR_FULL_MAX + PADDING];
+	uint32_t len = size + PADDING;
+	/* Only read; iovec has no const. */
+	struct iovec iov = { .iov_base = (void *)(uintptr_t)zeros,
+			     .iov_len = len };
 	struct ur_hdr h = { .bth = ur_rc_bth(q, UR_RC_ACK, psn),
 			    .syndrome = UR_AETH_ACK | UR_AETH_CREDITS_INVALID,
 			    .msn = q->rsp.msn,
@@ -72,11 +76,10 @@ static enum ur_emit emit(struct ur_rqp *q, struct ur_burst *t, uint32_t psn,
 			    .full_size = size };
 
 	h.bth.full = true;
-	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode),
-					size + PADDING) +
+	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), len) +
 				     ur_hdr_extra(&h)) != UR_FIT_OK)
 		return UR_EMIT_FULL;
-	(void)ur_burst_add(t, q->path, &h, &iov, 1, size + PADDING, false);
+	(void)ur_burst_add(t, q->path, &h, &iov, 1, len, false);
 	return UR_EMIT_OK;
 }
 
@@ -125,7 +128,7 @@ static void answered(struct ur_rqp *q, uint16_t size, uint32_t psn)
 {
 	struct ur_full *f = &q->full;
 
-	if (!f->probes || psn != f->probe_psn || size > f->max)
+	if (!f->probes || f->size || psn != f->probe_psn || size > f->max)
 		return;
 	f->size = size;
 	f->fragmented = *q->r->fragmented;
@@ -143,6 +146,6 @@ void ur_full_received(struct ur_rqp *q, const struct ur_in *in)
 		return;
 	if (h->full_kind == UR_FULL_PROBE)
 		probed(q, size, h->bth.psn);
-	else if (h->full_kind == UR_FULL_ANSWER && !q->full.size)
+	else if (h->full_kind == UR_FULL_ANSWER)
 		answered(q, size, h->bth.psn);
 }

@@ -3,9 +3,9 @@
  * RC requester, sending side (IBTA 9.7.3): turns send requests into packets.
  *
  * Work requests get their PSNs when they are first sent. A READ takes as many
- * PSNs as its response has packets; it is sent as several READ requests of at
- * most `rd_chunk` bytes, each a request of its own to the responder, so that
- * the responses in flight to us never exceed our receive buffer.
+ * PSNs as its response has packets; it is sent as several READ requests of
+ * `rd_chunk` bytes, rounded up to whole packets, each a request of its own to the
+ * responder, so that the responses in flight to us do not exceed our receive buffer.
  */
 #include <errno.h>
 

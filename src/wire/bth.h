@@ -62,7 +62,7 @@ struct ur_bth {
 	bool urnic;
 	bool has_ack;
 	bool selective; /* of a request; in an ACK packet: it carries ranges */
-	bool full;	/* not cut by the path MTU */
+	bool full;	/* may be longer than the path MTU */
 	uint32_t psn;
 };
 
