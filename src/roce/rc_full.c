@@ -100,9 +100,10 @@ enum ur_emit ur_full_emit_probe(struct ur_rqp *q, struct ur_burst *t,
 enum ur_emit ur_full_emit_answer(struct ur_rqp *q, struct ur_burst *t)
 {
 	struct ur_full *f = &q->full;
-	enum ur_emit e =
-		emit(q, t, f->answer_psn, UR_FULL_ANSWER, f->answer_size);
+	enum ur_emit e = UR_EMIT_OK;
 
+	if (!is_off(q))
+		e = emit(q, t, f->answer_psn, UR_FULL_ANSWER, f->answer_size);
 	if (e == UR_EMIT_OK)
 		f->answer_due = false;
 	return e;

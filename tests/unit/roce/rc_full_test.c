@@ -501,6 +501,37 @@ static void a_smaller_interface_ends_it(void **state)
 		expect_cqe(f, i, UR_WC_SUCCESS);
 }
 
+/* A packet without the bit of a urnic does not change messages in flight. */
+static void what_is_full_says_so(void **state)
+{
+	static const uint32_t len[] = { FULL, FULL, 128, 0 };
+	struct fix *f = *state;
+
+	agree(f);
+	urnic_ack(f, SQ_PSN + 3);
+	expect_cqe(f, 101, UR_WC_SUCCESS);
+	fix_post(f, UR_WR_SEND, 1, 1000, 0);
+	fix_post(f, UR_WR_RDMA_READ, 2, 600, 0);
+	assert_int_equal(fix_run(f), 4);
+	urnic_size(f, UR_FULL_PROBE, RQ_PSN, FULL, FULL + PADDING);
+	peer_ack(f, SQ_PSN + 3, ACK);
+	/* Nor is the probe answered any more. */
+	assert_int_equal(fix_run(f), 0);
+	fix_sleep(f, 250 * MS);
+	assert_true(f->nout >= 4);
+	for (uint32_t i = 0; i < f->nout; i++) {
+		uint32_t at = f->out[i].h.bth.psn - SQ_PSN - 4;
+
+		assert_true(at <= 3);
+		assert_true(f->out[i].h.bth.full);
+		assert_int_equal(f->out[i].len, len[at]);
+	}
+	assert_int_equal(f->out[3].h.full_size, FULL);
+	fix_post(f, UR_WR_SEND, 3, 600, 0);
+	fix_run(f);
+	assert_false(f->out[f->nout - 1].h.bth.full);
+}
+
 /* The next connection of the queue pair has to agree again. */
 static void reset_forgets(void **state)
 {
@@ -542,6 +573,7 @@ int main(void)
 		T(full_requests_are_placed),
 		cmocka_unit_test(refused_packet_size),
 		T(a_smaller_interface_ends_it),
+		T(what_is_full_says_so),
 		T(reset_forgets),
 	};
 
