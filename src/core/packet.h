@@ -77,6 +77,9 @@ struct ur_burst {
 	 * the link then sends them as IP fragments (roce/full.h). */
 	bool may_fragment;
 	bool fragmenting; /* written by the link: it has begun to do that */
+	/* A probe: no other packet may be in its burst, since the link may refuse
+	 * its length. */
+	bool alone;
 	struct iovec iov[UR_BURST_IOV];
 	uint8_t linear[UR_BURST_LINEAR];
 };

@@ -76,10 +76,12 @@ static enum ur_emit emit(struct ur_rqp *q, struct ur_burst *t, uint32_t psn,
 			    .full_size = size };
 
 	h.bth.full = true;
-	if (ur_burst_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), len) +
+	if (t->npkts ||
+	    ur_burst_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), len) +
 				     ur_hdr_extra(&h)) != UR_FIT_OK)
 		return UR_EMIT_FULL;
 	(void)ur_burst_add(t, q->path, &h, &iov, 1, len, false);
+	t->alone = true;
 	return UR_EMIT_OK;
 }
 

@@ -532,6 +532,25 @@ static void what_is_full_says_so(void **state)
 	assert_false(f->out[f->nout - 1].h.bth.full);
 }
 
+/* The interface may refuse them. */
+static void probes_and_answers_are_sent_alone(void **state)
+{
+	static struct ur_burst t;
+	struct fix *f = *state;
+
+	meet(f);
+	fix_post(f, UR_WR_SEND, 1, 8, 0);
+	fix_post(f, UR_WR_SEND, 2, 600, 0);
+	urnic_size(f, UR_FULL_PROBE, RQ_PSN, FULL, FULL + PADDING);
+	for (uint32_t i = 0; i < 2; i++) {
+		do {
+			assert_true(
+				ur_roce_output(f->lane.roce, &t, f->now_ns));
+		} while (t.bytes < FULL || t.npkts > 1);
+		assert_int_equal(t.pkt_len, FULL + 36);
+	}
+}
+
 /* The next connection of the queue pair has to agree again. */
 static void reset_forgets(void **state)
 {
@@ -574,6 +593,7 @@ int main(void)
 		cmocka_unit_test(refused_packet_size),
 		T(a_smaller_interface_ends_it),
 		T(what_is_full_says_so),
+		T(probes_and_answers_are_sent_alone),
 		T(reset_forgets),
 	};
 
