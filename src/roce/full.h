@@ -17,6 +17,10 @@
  * by less than the noise. */
 #define UR_FULL_MAX 9152u
 
+/* The path was replaced: there is no agreement, and no probe was sent.  The peer
+ * may still send packets of the size agreed before. */
+void ur_full_restart(struct ur_rqp *q);
+
 /* May a message that begins now have full packets? */
 bool ur_full_is_agreed(const struct ur_rqp *q);
 
@@ -37,7 +41,7 @@ static inline bool ur_swqe_is_full(const struct ur_rqp *q,
 /* The largest payload that is accepted in a full packet. */
 static inline uint32_t ur_full_most(const struct ur_rqp *q)
 {
-	return q->full.max ? q->full.max : q->mtu;
+	return q->full.most ? q->full.most : q->mtu;
 }
 
 /* Requester: may a probe be sent now?  _wants: before a packet of w. */

@@ -191,6 +191,7 @@ struct ur_responder {
 /* Packets longer than the path MTU (rc_full.c). */
 struct ur_full {
 	uint16_t max; /* payload that our interface has room for; 0: path MTU */
+	uint16_t most; /* the largest `max` that the connection had */
 	uint16_t size; /* agreed for our requests; 0: none */
 	uint16_t answer_size;
 	uint8_t probes;	 /* sent */

@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "core/rate.h"
+#include "roce/full.h"
 #include "roce/selective.h"
 
 /* Release the requester's share of windows and its list entries. */
@@ -159,6 +160,7 @@ static int path_make(struct ur_rqp *q, const struct ur_qp_attr *a,
 	if (q->path) {
 		requester_stop(q);
 		responder_stop(q);
+		ur_full_restart(q);
 	}
 	path_drop(q);
 	q->path = p;

@@ -25,6 +25,16 @@
 /* PROBES_MAX, and copies of them that a network has made. */
 #define ANSWERS_MAX 8u
 
+void ur_full_restart(struct ur_rqp *q)
+{
+	struct ur_full *f = &q->full;
+
+	f->max = 0;
+	f->size = 0;
+	f->probes = 0;
+	f->answers = 0;
+}
+
 void ur_roce_qp_fill(struct ur_qp *qp, uint32_t mtu)
 {
 	struct ur_rqp *q = ur_rqp_of(qp);
@@ -39,6 +49,8 @@ void ur_roce_qp_fill(struct ur_qp *qp, uint32_t mtu)
 	if (max > UR_FULL_MAX)
 		max = UR_FULL_MAX;
 	q->full.max = max > q->mtu ? (uint16_t)max : 0;
+	if (q->full.max > q->full.most)
+		q->full.most = q->full.max;
 }
 
 /* An alternate path is known to carry the path MTU only. */

@@ -501,6 +501,41 @@ static void a_smaller_interface_ends_it(void **state)
 		expect_cqe(f, i, UR_WC_SUCCESS);
 }
 
+static void set_state(struct fix *f, enum ur_qp_state state)
+{
+	assert_int_equal(rig_qp_state(&f->lane, &f->qp, state, f->now_ns), 0);
+}
+
+/* Another path, whose interface has less room: a new agreement, for less. */
+static void another_path_needs_an_agreement(void **state)
+{
+	struct ur_qp_attr attr = { .state = UR_QPS_SQD };
+	struct fix *f = *state;
+
+	agree(f);
+	urnic_ack(f, SQ_PSN + 3);
+	expect_cqe(f, 101, UR_WC_SUCCESS);
+	urnic_size(f, UR_FULL_PROBE, RQ_PSN, FULL, FULL + PADDING);
+	assert_int_equal(fix_run(f), 1);
+	set_state(f, UR_QPS_SQD);
+	rig_av(&attr.av, f->link.src, f->link.dst);
+	attr.av.hop_limit = 7;
+	assert_int_equal(ur_roce_qp_modify(f->lane.roce, &f->qp, &attr,
+					   UR_QP_STATE | UR_QP_AV, f->now_ns),
+			 0);
+	ur_roce_qp_fill(&f->qp, INTERFACE_MTU - 100);
+	set_state(f, UR_QPS_RTS);
+	fix_post(f, UR_WR_SEND, 1, 600, 0);
+	assert_int_equal(fix_run(f), 4);
+	assert_int_equal(f->out[0].h.full_kind, UR_FULL_PROBE);
+	assert_int_equal(f->out[0].h.full_size, FULL - 100);
+	expect_packet(f, 1, UR_RC_SEND_FIRST, SQ_PSN + 4, MTU, false);
+	/* What the peer has begun is accepted. */
+	fix_recv(f, 2, 0, 1000);
+	full_packet(f, UR_RC_SEND_ONLY, RQ_PSN, FULL, 0);
+	expect_cqe(f, 2, UR_WC_SUCCESS);
+}
+
 /* A packet without the bit of a urnic does not change messages in flight. */
 static void what_is_full_says_so(void **state)
 {
@@ -592,6 +627,7 @@ int main(void)
 		T(full_requests_are_placed),
 		cmocka_unit_test(refused_packet_size),
 		T(a_smaller_interface_ends_it),
+		T(another_path_needs_an_agreement),
 		T(what_is_full_says_so),
 		T(probes_and_answers_are_sent_alone),
 		T(reset_forgets),
