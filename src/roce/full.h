@@ -54,14 +54,21 @@ static inline bool ur_full_wants_probe(const struct ur_rqp *q,
 enum ur_emit ur_full_emit_probe(struct ur_rqp *q, struct ur_burst *t,
 				uint64_t now_ns);
 
-/* An inbound probe or answer. */
+/* An inbound probe, answer or end. */
 static inline bool ur_full_is_probe(const struct ur_hdr *h)
 {
 	return h->op->kind == UR_OP_ACK && h->bth.full;
 }
 void ur_full_received(struct ur_rqp *q, const struct ur_in *in);
 
-/* Responder: the answer to a probe, if q->full.answer_due. */
-enum ur_emit ur_full_emit_answer(struct ur_rqp *q, struct ur_burst *t);
+/* Responder: a new READ request with that PSN asks for full responses. */
+void ur_full_read(struct ur_rqp *q, uint32_t psn);
+
+/* Responder: is an answer or end to be sent?  _emit_due: sends them. */
+static inline bool ur_full_is_due(const struct ur_rqp *q)
+{
+	return q->full.answer_due || q->full.end_due;
+}
+enum ur_emit ur_full_emit_due(struct ur_rqp *q, struct ur_burst *t);
 
 #endif

@@ -196,11 +196,15 @@ struct ur_full {
 	uint16_t answer_size;
 	uint8_t probes;	 /* sent */
 	uint8_t answers; /* sent */
+	bool ended;	 /* the responder has ended the agreement */
 	bool answer_due;
+	bool end_due;
 	uint32_t probe_psn; /* of the last probe */
 	uint32_t answer_psn;
+	uint32_t end_psn;
 	uint64_t probed_ns;
 	uint64_t fragmented; /* value of *ur_roce.fragmented at the agreement */
+	uint64_t reported;   /* its value that the requester knows of */
 };
 
 /* Is the peer of an RC QP a urnic, which understands our extensions? */

@@ -43,6 +43,7 @@ static void responder_stop(struct ur_rqp *q)
 	ur_list_del(&q->acking);
 	q->rsp.ack_due = false;
 	q->full.answer_due = false;
+	q->full.end_due = false;
 	ur_keep_clear(q);
 	for (uint32_t i = 0; i < q->rsp.res_size; i++)
 		q->rsp.res[i].active = false;

@@ -4,6 +4,10 @@
  * longest request would be, and the responder answers with a packet as long.  So
  * both directions are known to carry them.  Only the requester stores the agreed
  * size: its requests, and the responses that it asks for, say that they are full.
+ *
+ * If the requester's interface MTU becomes smaller, its own link reports it.  If
+ * the responder's does, the responder ends the agreement: a requester that only
+ * READs would not notice.
  */
 #include "base/addr.h"
 #include "roce/full.h"
@@ -33,6 +37,9 @@ void ur_full_restart(struct ur_rqp *q)
 	f->size = 0;
 	f->probes = 0;
 	f->answers = 0;
+	f->ended = false;
+	/* A requester that READs has to be informed of the new path. */
+	f->reported = UINT64_MAX;
 }
 
 void ur_roce_qp_fill(struct ur_qp *qp, uint32_t mtu)
@@ -69,7 +76,7 @@ bool ur_full_may_probe(const struct ur_rqp *q, uint64_t now_ns)
 {
 	const struct ur_full *f = &q->full;
 
-	return !f->size && f->probes < PROBES_MAX && !is_off(q) &&
+	return !f->size && !f->ended && f->probes < PROBES_MAX && !is_off(q) &&
 	       (!f->probes || now_ns - f->probed_ns >= PROBE_NS);
 }
 
@@ -77,7 +84,7 @@ static enum ur_emit emit(struct ur_rqp *q, struct ur_burst *t, uint32_t psn,
 			 enum ur_full_kind kind, uint16_t size)
 {
 	static const uint8_t zeros[UR_FULL_MAX + PADDING];
-	uint32_t len = size + PADDING;
+	uint32_t len = size ? size + PADDING : 0;
 	/* Only read; iovec has no const. */
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)zeros,
 			     .iov_len = len };
@@ -88,12 +95,12 @@ static enum ur_emit emit(struct ur_rqp *q, struct ur_burst *t, uint32_t psn,
 			    .full_size = size };
 
 	h.bth.full = true;
-	if (t->npkts ||
+	if ((size && t->npkts) ||
 	    ur_burst_fits(t, ur_pkt_len(ur_opcode_get(h.bth.opcode), len) +
 				     ur_hdr_extra(&h)) != UR_FIT_OK)
 		return UR_EMIT_FULL;
-	(void)ur_burst_add(t, q->path, &h, &iov, 1, len, false);
-	t->alone = true;
+	(void)ur_burst_add(t, q->path, &h, &iov, len ? 1 : 0, len, false);
+	t->alone = size != 0;
 	return UR_EMIT_OK;
 }
 
@@ -111,16 +118,49 @@ enum ur_emit ur_full_emit_probe(struct ur_rqp *q, struct ur_burst *t,
 	return e;
 }
 
-enum ur_emit ur_full_emit_answer(struct ur_rqp *q, struct ur_burst *t)
+static enum ur_emit emit_end(struct ur_rqp *q, struct ur_burst *t)
 {
 	struct ur_full *f = &q->full;
 	enum ur_emit e = UR_EMIT_OK;
 
-	if (!is_off(q))
+	if (q->peer == UR_PEER_URNIC)
+		e = emit(q, t, f->end_psn, UR_FULL_END, 0);
+	if (e == UR_EMIT_OK)
+		f->end_due = false;
+	return e;
+}
+
+static enum ur_emit emit_answer(struct ur_rqp *q, struct ur_burst *t)
+{
+	struct ur_full *f = &q->full;
+	enum ur_emit e = UR_EMIT_OK;
+
+	if (!is_off(q)) {
 		e = emit(q, t, f->answer_psn, UR_FULL_ANSWER, f->answer_size);
+		f->reported = *q->r->fragmented;
+	}
 	if (e == UR_EMIT_OK)
 		f->answer_due = false;
 	return e;
+}
+
+enum ur_emit ur_full_emit_due(struct ur_rqp *q, struct ur_burst *t)
+{
+	enum ur_emit e = q->full.end_due ? emit_end(q, t) : UR_EMIT_OK;
+
+	return e == UR_EMIT_OK && q->full.answer_due ? emit_answer(q, t) : e;
+}
+
+void ur_full_read(struct ur_rqp *q, uint32_t psn)
+{
+	struct ur_full *f = &q->full;
+
+	if (f->reported == *q->r->fragmented)
+		return;
+	f->reported = *q->r->fragmented;
+	f->end_due = true;
+	f->end_psn = psn;
+	ur_rqp_want_ack(q);
 }
 
 static void probed(struct ur_rqp *q, uint16_t size, uint32_t psn)
@@ -143,10 +183,23 @@ static void answered(struct ur_rqp *q, uint16_t size, uint32_t psn)
 {
 	struct ur_full *f = &q->full;
 
-	if (!f->probes || f->size || psn != f->probe_psn || size > f->max)
+	if (!f->probes || f->size || f->ended || psn != f->probe_psn ||
+	    size > f->max)
 		return;
 	f->size = size;
 	f->fragmented = *q->r->fragmented;
+}
+
+/* A late one, of a READ that is complete, may be of an earlier agreement. */
+static void ended(struct ur_rqp *q, const struct ur_in *in)
+{
+	uint32_t psn = in->hdr.bth.psn;
+
+	if (in->hdr.full_size || in->payload_len ||
+	    ur_psn_before(psn, q->req.una) || !ur_psn_before(psn, q->req.end))
+		return;
+	q->full.size = 0;
+	q->full.ended = true;
 }
 
 void ur_full_received(struct ur_rqp *q, const struct ur_in *in)
@@ -154,6 +207,10 @@ void ur_full_received(struct ur_rqp *q, const struct ur_in *in)
 	const struct ur_hdr *h = &in->hdr;
 	uint16_t size = h->full_size;
 
+	if (h->full_kind == UR_FULL_END) {
+		ended(q, in);
+		return;
+	}
 	/* As long as the packets of that size, so that an answer is never longer
 	 * than its probe. */
 	if (is_off(q) || size <= q->mtu || (size & 3u) ||

@@ -401,6 +401,8 @@ static enum ur_fault execute_read(struct ur_rqp *q, struct ur_in *in)
 	struct ur_resource *x = save_request(q, in);
 
 	x->mtu = mtu;
+	if (mtu > q->mtu)
+		ur_full_read(q, x->first_psn);
 	x->last_psn = ur_psn_add(x->first_psn, n - 1);
 	accept_psns(q, n, true);
 	x->msn = q->rsp.msn;

@@ -501,6 +501,72 @@ static void a_smaller_interface_ends_it(void **state)
 		expect_cqe(f, i, UR_WC_SUCCESS);
 }
 
+/* The responder's interface became smaller: the next READ request has an end for
+ * an answer, too, but only one. */
+static void a_smaller_interface_ends_reads(void **state)
+{
+	struct fix *f = *state;
+	uint32_t psn = RQ_PSN;
+
+	urnic_size(f, UR_FULL_PROBE, psn, FULL, FULL + PADDING);
+	assert_int_equal(fix_run(f), 1);
+	for (uint32_t i = 0; i < 6; i++, psn += 4) {
+		bool ends = i == 1 || i == 3;
+
+		f->lane.fragmented += ends;
+		urnic_read(f, psn, 0, 1600, FULL, false);
+		assert_int_equal(fix_run(f), 4 + ends);
+		assert_int_equal(f->out[0].h.bth.full, ends);
+		if (!ends)
+			continue;
+		expect_packet(f, 0, UR_RC_ACK, psn, 0, true);
+		assert_int_equal(f->out[0].h.full_kind, UR_FULL_END);
+		assert_int_equal(f->out[0].h.full_size, 0);
+	}
+	/* Others do not expect it. */
+	f->lane.fragmented++;
+	urnic_read(f, psn, 0, 1600, FULL, false);
+	peer_ack(f, SQ_PSN, ACK);
+	assert_int_equal(fix_run(f), 4);
+	expect_out(f, 0, UR_RC_READ_RESP_FIRST, psn);
+}
+
+/* READs in flight go on; whatever begins later has the path MTU. */
+static void an_end_is_final(void **state)
+{
+	struct fix *f = *state;
+
+	agree(f);
+	urnic_ack(f, SQ_PSN + 3);
+	expect_cqe(f, 101, UR_WC_SUCCESS);
+	fix_post(f, UR_WR_RDMA_READ, 1, 1600, 0);
+	assert_int_equal(fix_run(f), 1);
+	/* Not of a READ in flight, with a size, with data. */
+	urnic_size(f, UR_FULL_END, SQ_PSN + 3, 0, 0);
+	urnic_size(f, UR_FULL_END, SQ_PSN + 8, 0, 0);
+	urnic_size(f, UR_FULL_END, SQ_PSN + 4, FULL, 0);
+	urnic_size(f, UR_FULL_END, SQ_PSN + 4, 0, 4);
+	fix_post(f, UR_WR_RDMA_READ, 2, 1600, 0);
+	assert_int_equal(fix_run(f), 1);
+	expect_packet(f, 0, UR_RC_READ_REQUEST, SQ_PSN + 8, 0, true);
+	urnic_size(f, UR_FULL_END, SQ_PSN + 4, 0, 0);
+	urnic_size(f, UR_FULL_ANSWER, SQ_PSN + 1, FULL, FULL + PADDING);
+	expect_no_cqe(f);
+	for (uint32_t i = 0; i < 4; i++)
+		urnic_response(f,
+			       i == 0	? UR_RC_READ_RESP_FIRST
+			       : i == 3 ? UR_RC_READ_RESP_LAST
+					: UR_RC_READ_RESP_MIDDLE,
+			       SQ_PSN + 4 + i, i * FULL, i == 3 ? 292 : FULL);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+	f->now_ns += 1000 * MS;
+	fix_post(f, UR_WR_RDMA_READ, 3, 600, 0);
+	fix_post(f, UR_WR_SEND, 4, 600, 0);
+	assert_int_equal(fix_run(f), 4);
+	expect_packet(f, 0, UR_RC_READ_REQUEST, SQ_PSN + 12, 0, false);
+	expect_packet(f, 1, UR_RC_SEND_FIRST, SQ_PSN + 15, MTU, false);
+}
+
 static void set_state(struct fix *f, enum ur_qp_state state)
 {
 	assert_int_equal(rig_qp_state(&f->lane, &f->qp, state, f->now_ns), 0);
@@ -530,10 +596,14 @@ static void another_path_needs_an_agreement(void **state)
 	assert_int_equal(f->out[0].h.full_kind, UR_FULL_PROBE);
 	assert_int_equal(f->out[0].h.full_size, FULL - 100);
 	expect_packet(f, 1, UR_RC_SEND_FIRST, SQ_PSN + 4, MTU, false);
-	/* What the peer has begun is accepted. */
+	/* What the peer has begun is accepted, and its READs are ended. */
 	fix_recv(f, 2, 0, 1000);
 	full_packet(f, UR_RC_SEND_ONLY, RQ_PSN, FULL, 0);
 	expect_cqe(f, 2, UR_WC_SUCCESS);
+	urnic_read(f, RQ_PSN + 1, 0, FULL, FULL, false);
+	fix_run(f);
+	assert_int_equal(f->out[0].h.full_kind, UR_FULL_END);
+	expect_packet(f, 1, UR_RC_READ_RESP_ONLY, RQ_PSN + 1, FULL, false);
 }
 
 /* A packet without the bit of a urnic does not change messages in flight. */
@@ -627,6 +697,8 @@ int main(void)
 		T(full_requests_are_placed),
 		cmocka_unit_test(refused_packet_size),
 		T(a_smaller_interface_ends_it),
+		T(a_smaller_interface_ends_reads),
+		T(an_end_is_final),
 		T(another_path_needs_an_agreement),
 		T(what_is_full_says_so),
 		T(probes_and_answers_are_sent_alone),
