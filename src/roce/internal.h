@@ -78,6 +78,7 @@ struct ur_path {
 	uint64_t stall_at_ns; /* last reduction by a timeout */
 	uint64_t srtt_ns;
 	struct ur_list waiters; /* ur_rqp.sending: wait for the window */
+	uint64_t probed_ns;	/* rc_full.c: last unanswered probe; 0: none */
 	/* Pacing of UC and UD, which have no acknowledgements. */
 	uint64_t pace_at_ns; /* when all that was sent will have been drained */
 };
@@ -202,7 +203,6 @@ struct ur_full {
 	uint32_t probe_psn; /* of the last probe */
 	uint32_t answer_psn;
 	uint32_t end_psn;
-	uint64_t probed_ns;
 	uint64_t fragmented; /* value of *ur_roce.fragmented at the agreement */
 	uint64_t reported;   /* its value that the requester knows of */
 };

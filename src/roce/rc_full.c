@@ -72,12 +72,18 @@ bool ur_full_is_agreed(const struct ur_rqp *q)
 	       q->full.fragmented == *q->r->fragmented;
 }
 
+/* One unanswered probe at a time on a path, however many QPs use it. */
+static bool is_probed(const struct ur_path *p, uint64_t now_ns)
+{
+	return p->probed_ns && now_ns - p->probed_ns < PROBE_NS;
+}
+
 bool ur_full_may_probe(const struct ur_rqp *q, uint64_t now_ns)
 {
 	const struct ur_full *f = &q->full;
 
 	return !f->size && !f->ended && f->probes < PROBES_MAX && !is_off(q) &&
-	       (!f->probes || now_ns - f->probed_ns >= PROBE_NS);
+	       !is_probed(q->path, now_ns);
 }
 
 static enum ur_emit emit(struct ur_rqp *q, struct ur_burst *t, uint32_t psn,
@@ -114,7 +120,7 @@ enum ur_emit ur_full_emit_probe(struct ur_rqp *q, struct ur_burst *t,
 		return e;
 	f->probes++;
 	f->probe_psn = q->req.psn;
-	f->probed_ns = now_ns;
+	q->path->probed_ns = now_ns;
 	return e;
 }
 
@@ -188,6 +194,7 @@ static void answered(struct ur_rqp *q, uint16_t size, uint32_t psn)
 		return;
 	f->size = size;
 	f->fragmented = *q->r->fragmented;
+	q->path->probed_ns = 0;
 }
 
 /* A late one, of a READ that is complete, may be of an earlier agreement. */

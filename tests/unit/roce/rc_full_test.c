@@ -656,6 +656,22 @@ static void probes_and_answers_are_sent_alone(void **state)
 	}
 }
 
+/* Connections over the same path do not probe it at once. */
+static void one_unanswered_probe_on_a_path(void **state)
+{
+	struct fix *f = *state;
+
+	for (uint32_t i = 0; i < 3; i++) {
+		meet(f);
+		fix_post_quiet(f, UR_WR_SEND, 1, 600, 0);
+		assert_int_equal(fix_run(f), i == 1 ? 3 : 4);
+		if (i == 1)
+			f->now_ns += 100 * MS;
+		set_state(f, UR_QPS_RESET);
+		fix_connect(f);
+	}
+}
+
 /* The next connection of the queue pair has to agree again. */
 static void reset_forgets(void **state)
 {
@@ -702,6 +718,7 @@ int main(void)
 		T(another_path_needs_an_agreement),
 		T(what_is_full_says_so),
 		T(probes_and_answers_are_sent_alone),
+		T(one_unanswered_probe_on_a_path),
 		T(reset_forgets),
 	};
 
