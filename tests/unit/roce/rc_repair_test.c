@@ -245,6 +245,25 @@ static void a_lost_request_is_sent_again_whole(void **state)
 	expect_again(f, 0, SQ_PSN + 2);
 }
 
+/* Nothing was sent after the repetition, so no report says that it was lost. */
+static void the_expected_request_is_probed_for(void **state)
+{
+	static const uint16_t v[] = { 4, 1 };
+	struct fix *f = *state;
+
+	in_flight(f, 0);
+	fix_post(f, UR_WR_RDMA_READ, 1, 4 * MTU, 0);
+	fix_post(f, UR_WR_RDMA_READ, 2, 4 * MTU, 0);
+	assert_int_equal(fix_run(f), 2);
+	urnic_ranges(f, SQ_PSN + 1, 1, v);
+	assert_int_equal(fix_run(f), 1);
+	expect_again(f, 0, SQ_PSN + 1);
+	assert_int_equal(fix_sleep(f, 1 * MS), 1);
+	expect_again(f, 0, SQ_PSN + 1);
+	assert_int_equal(f->out[0].h.dma_len, 4 * MTU);
+	assert_int_equal(counters(f)->probes_sent, 1);
+}
+
 /* The application's timeout: the peer may have forgotten what it told. */
 static void after_a_timeout_all_is_sent_again(void **state)
 {
@@ -304,6 +323,7 @@ int main(void)
 		T(a_dropped_packet_is_sent_again),
 		T(a_lost_response_is_requested_again),
 		T(a_lost_request_is_sent_again_whole),
+		T(the_expected_request_is_probed_for),
 		T(after_a_timeout_all_is_sent_again),
 		T(nonsense_does_no_harm),
 	};
