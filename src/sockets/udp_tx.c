@@ -185,8 +185,8 @@ static void note_unsegmented(struct ur_udp *u, const struct ur_burst *t)
 }
 
 /*
- * A burst with a packet that exceeds the interface's MTU, which has become smaller:
- * sends it, and those behind it, without DF.  The kernel then chooses the IPv4
+ * A burst with a packet that exceeds the interface's MTU: sends that, and those
+ * behind it, without DF.  The kernel then chooses the IPv4
  * identification, which receivers behind sockets find out from the ICRC.
  */
 static int send_fragments(struct ur_link *link, int fd, bool v4,
