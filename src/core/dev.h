@@ -159,9 +159,9 @@ int ur_dev_resolve_av(struct ur_dev *dev, struct ur_av *av);
 /* Largest path MTU code for packets from that source address; 1 if unknown. */
 unsigned int ur_dev_path_mtu(struct ur_dev *dev, const uint8_t sgid[16]);
 /*
- * The MTU of the interface with that source address, if the path MTU `code` is the
- * largest that it has room for; 0: it is smaller, since the path has less or to
- * limit it.
+ * The MTU of the interface with that source address, if `code` is the largest path
+ * MTU that it has room for; 0: `code` is smaller, for example because the path has
+ * a smaller MTU than the interface.
  */
 uint32_t ur_dev_room(struct ur_dev *dev, const uint8_t sgid[16],
 		     unsigned int code);

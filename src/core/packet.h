@@ -73,9 +73,13 @@ struct ur_burst {
 	/* Packets sent, written by the link. Not 0 only in a burst that it
 	 * refused with -EAGAIN: sending resumes from there. */
 	uint32_t sent;
-	/* Packets were cut for a larger interface MTU than there may be now, and
-	 * have to arrive nevertheless (roce/full.h). */
+	/* Its packets may exceed the interface's MTU if that has become smaller;
+	 * the link then sends them as IP fragments (roce/full.h). */
 	bool may_fragment;
+	bool fragmenting; /* written by the link: it has begun to do that */
+	/* A probe: no other packet may be in its burst, since the link may refuse
+	 * its length. */
+	bool alone;
 	struct iovec iov[UR_BURST_IOV];
 	uint8_t linear[UR_BURST_LINEAR];
 };

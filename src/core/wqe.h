@@ -27,8 +27,7 @@ struct ur_swqe {
 	uint32_t first_psn;
 	uint32_t last_psn;
 	uint8_t proto_state;
-	uint16_t
-		mtu; /* RC: payload of its packets but the last (roce/full.h) */
+	uint16_t mtu; /* RC: payload of its packets except the last one */
 	union {
 		struct {
 			uint64_t remote_addr;

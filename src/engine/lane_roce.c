@@ -251,8 +251,9 @@ static int roce_modify(struct ur_lane *l, struct ur_qp *qp,
 	    (t.state == UR_QPS_RESET || t.state == UR_QPS_ERR))
 		roce_settle(l, now_ns);
 	err = ur_roce_qp_modify(l->roce, qp, &t, mask, now_ns);
-	if (!err && (mask & UR_QP_AV) && (mask & UR_QP_PATH_MTU))
-		ur_roce_qp_fill(qp, ur_dev_room(dev, t.av.sgid, t.path_mtu));
+	if (!err && (mask & UR_QP_AV))
+		ur_roce_qp_fill(qp,
+				ur_dev_room(dev, t.av.sgid, qp->attr.path_mtu));
 	if (!err)
 		ur_lane_send(l, now_ns);
 	return err;
@@ -364,6 +365,7 @@ static void roce_report(struct ur_lane *l, struct json_object *o)
 	ur_report_int(o, "rx_buffer", l->link->rx_bytes);
 	ur_report_int(o, "rx_overflow", l->link->rx_overflow);
 	ur_report_int(o, "tx_errors", l->link->tx_errors);
+	ur_report_int(o, "tx_fragmented", l->link->fragmented);
 	ur_shm_report(l, o);
 	ur_roce_for_each_qp(l->roce, add_qp, &list);
 	json_object_object_add(o, "qps", list.array);

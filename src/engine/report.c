@@ -4,6 +4,7 @@
  *
  *   {"pid":1,"command":"x","lanes":[{"device":"urnic0","id":0,"slot":1,
  *     "link":"udp","rx_buffer":8388608,"rx_overflow":0,"tx_errors":0,
+ *     "tx_fragmented":0,
  *     "qps":[{"qpn":16385,"type":"RC","state":"RTS","sq_outstanding":0,
  *             "dest_qpn":16386,"sgid":"…","dgid":"…","sq_psn":1,
  *             "rq_psn":1}, …],

@@ -30,6 +30,8 @@ void ur_burst_start(struct ur_burst *t, const struct ur_path *p)
 	t->linear_len = 0;
 	t->sent = 0;
 	t->may_fragment = false;
+	t->fragmenting = false;
+	t->alone = false;
 }
 
 uint32_t ur_pkt_len(const struct ur_opcode *op, uint32_t payload_len)
@@ -50,7 +52,8 @@ enum ur_fit ur_burst_fits(const struct ur_burst *t, uint32_t pkt_len)
 	if (t->npkts == 0)
 		return UR_FIT_OK;
 	/* A shorter packet can only be the last one. */
-	if (t->bytes != t->npkts * t->pkt_len || pkt_len > t->pkt_len)
+	if (t->alone || t->bytes != t->npkts * t->pkt_len ||
+	    pkt_len > t->pkt_len)
 		return UR_FIT_NO;
 	return ur_burst_holds(t, pkt_len, 1) ? UR_FIT_OK : UR_FIT_NO;
 }

@@ -12,11 +12,16 @@
 
 #include "roce/internal.h"
 
-/* The payload of a jumbo frame of 9,216 bytes on IPv4.  On loopback, whose MTU is
- * 65,536, it changed the bandwidth by less than the noise, so no more is tried. */
+/* The payload per packet in frames of 9,216 bytes on IPv4, the largest of common
+ * interfaces except loopback (65,536), where larger packets changed the bandwidth
+ * by less than the noise. */
 #define UR_FULL_MAX 9152u
 
-/* May messages be full that begin now? */
+/* The path was replaced: there is no agreement, and no probe was sent.  The peer
+ * may still send packets of the size agreed before. */
+void ur_full_restart(struct ur_rqp *q);
+
+/* May a message that begins now have full packets? */
 bool ur_full_is_agreed(const struct ur_rqp *q);
 
 /* The payload per packet of w, which has no PSNs yet. */
@@ -33,13 +38,13 @@ static inline bool ur_swqe_is_full(const struct ur_rqp *q,
 	return w->mtu > q->mtu;
 }
 
-/* The most payload that a packet with `full` may have. */
+/* The largest payload that is accepted in a full packet. */
 static inline uint32_t ur_full_most(const struct ur_rqp *q)
 {
-	return q->full.max ? q->full.max : q->mtu;
+	return q->full.most ? q->full.most : q->mtu;
 }
 
-/* Requester: is it time for a probe?  Before a packet of w? */
+/* Requester: may a probe be sent now?  _wants: before a packet of w. */
 bool ur_full_may_probe(const struct ur_rqp *q, uint64_t now_ns);
 static inline bool ur_full_wants_probe(const struct ur_rqp *q,
 				       const struct ur_swqe *w, uint64_t now_ns)
@@ -49,14 +54,21 @@ static inline bool ur_full_wants_probe(const struct ur_rqp *q,
 enum ur_emit ur_full_emit_probe(struct ur_rqp *q, struct ur_burst *t,
 				uint64_t now_ns);
 
-/* An inbound probe or answer. */
+/* An inbound probe, answer or end. */
 static inline bool ur_full_is_probe(const struct ur_hdr *h)
 {
 	return h->op->kind == UR_OP_ACK && h->bth.full;
 }
 void ur_full_received(struct ur_rqp *q, const struct ur_in *in);
 
-/* Responder: the answer to a probe, if q->full.answer_due. */
-enum ur_emit ur_full_emit_answer(struct ur_rqp *q, struct ur_burst *t);
+/* Responder: a new READ request with that PSN asks for full responses. */
+void ur_full_read(struct ur_rqp *q, uint32_t psn);
+
+/* Responder: is an answer or end to be sent?  _emit_due: sends them. */
+static inline bool ur_full_is_due(const struct ur_rqp *q)
+{
+	return q->full.answer_due || q->full.end_due;
+}
+enum ur_emit ur_full_emit_due(struct ur_rqp *q, struct ur_burst *t);
 
 #endif

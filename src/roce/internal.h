@@ -78,6 +78,7 @@ struct ur_path {
 	uint64_t stall_at_ns; /* last reduction by a timeout */
 	uint64_t srtt_ns;
 	struct ur_list waiters; /* ur_rqp.sending: wait for the window */
+	uint64_t probed_ns;	/* rc_full.c: last unanswered probe; 0: none */
 	/* Pacing of UC and UD, which have no acknowledgements. */
 	uint64_t pace_at_ns; /* when all that was sent will have been drained */
 };
@@ -97,7 +98,7 @@ struct ur_resource {
 	uint32_t rkey;
 	uint32_t srqn; /* XRC */
 	uint32_t len;
-	uint32_t mtu; /* READ: payload of its responses but the last */
+	uint32_t mtu; /* READ: payload of its responses except the last one */
 	uint64_t va;
 	uint64_t orig; /* atomic: the old value */
 };
@@ -190,16 +191,20 @@ struct ur_responder {
 
 /* Packets longer than the path MTU (rc_full.c). */
 struct ur_full {
-	uint16_t max;  /* what our interface has room for; 0: the path MTU */
-	uint16_t size; /* agreed for our requests; 0: not (yet) */
+	uint16_t max; /* payload that our interface has room for; 0: path MTU */
+	uint16_t most; /* the largest `max` that the connection had */
+	uint16_t size; /* agreed for our requests; 0: none */
 	uint16_t answer_size;
 	uint8_t probes;	 /* sent */
-	uint8_t answers; /* likewise */
+	uint8_t answers; /* sent */
+	bool ended;	 /* the responder has ended the agreement */
 	bool answer_due;
+	bool end_due;
 	uint32_t probe_psn; /* of the last probe */
 	uint32_t answer_psn;
-	uint64_t probed_ns;
+	uint32_t end_psn;
 	uint64_t fragmented; /* value of *ur_roce.fragmented at the agreement */
+	uint64_t reported;   /* its value that the requester knows of */
 };
 
 /* Is the peer of an RC QP a urnic, which understands our extensions? */

@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "core/rate.h"
+#include "roce/full.h"
 #include "roce/selective.h"
 
 /* Release the requester's share of windows and its list entries. */
@@ -42,6 +43,7 @@ static void responder_stop(struct ur_rqp *q)
 	ur_list_del(&q->acking);
 	q->rsp.ack_due = false;
 	q->full.answer_due = false;
+	q->full.end_due = false;
 	ur_keep_clear(q);
 	for (uint32_t i = 0; i < q->rsp.res_size; i++)
 		q->rsp.res[i].active = false;
@@ -159,6 +161,7 @@ static int path_make(struct ur_rqp *q, const struct ur_qp_attr *a,
 	if (q->path) {
 		requester_stop(q);
 		responder_stop(q);
+		ur_full_restart(q);
 	}
 	path_drop(q);
 	q->path = p;

@@ -291,7 +291,7 @@ static enum ur_emit answer_ack(struct ur_rqp *q, struct ur_burst *t,
 enum ur_emit ur_rc_answer(struct ur_rqp *q, struct ur_burst *t, uint64_t now_ns)
 {
 	enum ur_emit again =
-		q->full.answer_due ? ur_full_emit_answer(q, t) : UR_EMIT_OK;
+		ur_full_is_due(q) ? ur_full_emit_due(q, t) : UR_EMIT_OK;
 	struct ur_resource *x;
 
 	if (again == UR_EMIT_OK)

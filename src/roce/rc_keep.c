@@ -9,13 +9,14 @@
 #include "base/bytes.h"
 #include "roce/selective.h"
 
-/* Of packets behind all others; what fills gaps before them may take as much
- * again, since without it nothing that is kept could ever be executed. */
+/* Limit on buffered out-of-order bytes; packets that fill a gap may use twice that,
+ * so the gap can close. */
 #define KEPT_BYTES_OF_QP   (4u << 20)
 #define KEPT_BYTES_OF_LANE (32u << 20)
 /* A report of our full buffer concerns losses of this time. */
 #define OVERFLOW_NS	   1000000u
-/* Until this many are reported, the peer's window stays smaller by them. */
+/* Send ranges at least every 32 packets: unreported ones still count against the
+ * peer's window. */
 #define REPORT_EVERY	   32u
 
 static bool make_keeper(struct ur_rqp *q)

@@ -8,6 +8,7 @@
  * reserved bit of the BTH set, which is zero from others and ignored by them.
  * After a packet without it we clear it as well.
  */
+#include "roce/full.h"
 #include "roce/selective.h"
 
 void ur_rc_peer_detect(struct ur_rqp *q, const struct ur_in *in)
@@ -34,7 +35,7 @@ void ur_rc_piggyback_attach(const struct ur_rqp *q, const struct ur_burst *t,
 
 	/* Responses to READs and atomics precede it. */
 	if (q->peer != UR_PEER_URNIC || p->res_todo || ur_keeper_is_busy(p) ||
-	    q->full.answer_due ||
+	    ur_full_is_due(q) ||
 	    UR_AETH_CLASS(p->ack_syndrome) != UR_AETH_ACK ||
 	    !ur_op_may_piggyback(op) ||
 	    payload_len + UR_PIGGYBACK_LEN > q->mtu || !is_last_to_send(q) ||

@@ -188,6 +188,16 @@ static void scan_responses(struct ur_rqp *q, uint32_t to)
 	q->r->cnt.implied_nak_seq_err += lost != 0;
 }
 
+/* Is the request that the responder waits for in progress, as a lost one? */
+static bool is_expected_lost(const struct ur_repair *p)
+{
+	for (uint32_t i = 0; i < p->n; i++) {
+		if (p->resends[i].request && p->resends[i].psn == p->reached)
+			return true;
+	}
+	return false;
+}
+
 /* A READ or atomic that the responder waits for: nothing after it is executed,
  * so it is looked for only there. */
 static void scan_expected(struct ur_rqp *q)
@@ -195,12 +205,9 @@ static void scan_expected(struct ur_rqp *q)
 	struct ur_repair *p = q->req.repair;
 
 	if (!ur_psn_before(p->reached, q->req.psn) ||
-	    !ur_swqe_is_answered(request_at(q, p->reached)))
+	    !ur_swqe_is_answered(request_at(q, p->reached)) ||
+	    is_expected_lost(p))
 		return;
-	for (uint32_t i = 0; i < p->n; i++) {
-		if (p->resends[i].request && p->resends[i].psn == p->reached)
-			return;
-	}
 	(void)lose(q, p->reached, 1, true, true);
 }
 
@@ -228,7 +235,16 @@ static bool has_arrived(const struct ur_rqp *q, const struct resend *e)
 
 static uint64_t price_of(struct ur_rqp *q, uint32_t psn, uint32_t n)
 {
-	return (uint64_t)n * ur_swqe_price(request_at(q, psn));
+	uint32_t to = ur_psn_add(psn, n), end;
+	uint64_t price = 0;
+
+	for (; psn != to; psn = end) {
+		const struct ur_swqe *w = request_at(q, psn);
+
+		end = ur_psn_min(to, end_of(w));
+		price += (uint64_t)ur_psn_count(psn, end) * ur_swqe_price(w);
+	}
+	return price;
 }
 
 /* What of [psn, psn + count) is not done is lost again. */
@@ -561,12 +577,18 @@ static uint32_t packet_of(const struct ur_rqp *q, const struct ur_swqe *w,
 	return e->request || e->count > n ? n : e->count;
 }
 
-/* The highest PSN in flight that is not done, else the oldest. */
-static uint32_t last_missing(const struct ur_rqp *q)
+/*
+ * The PSN to send again as a probe: the READ or atomic that the responder waits for,
+ * since no report says that its repetition was lost if nothing was sent after that.
+ * Otherwise the highest PSN in flight that is not done, else the oldest.
+ */
+static uint32_t probe_psn(const struct ur_rqp *q)
 {
 	const struct ur_psn_set *done = &q->req.repair->done;
 	uint32_t psn = q->req.psn;
 
+	if (is_expected_lost(q->req.repair))
+		return q->req.repair->reached;
 	do {
 		psn = ur_psn_add(psn, UR_PSN_MASK);
 	} while (ur_psn_before(q->req.una, psn) && ur_psn_set_has(done, psn));
@@ -576,7 +598,7 @@ static uint32_t last_missing(const struct ur_rqp *q)
 static enum ur_emit probe_urnic(struct ur_rqp *q, struct ur_burst *t)
 {
 	struct ur_repair *p = q->req.repair;
-	uint32_t psn = last_missing(q);
+	uint32_t psn = probe_psn(q);
 	struct ur_swqe *w = request_at(q, psn);
 	bool answered = ur_swqe_is_answered(w);
 	struct resend e = { .psn = psn,

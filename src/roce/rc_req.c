@@ -3,9 +3,9 @@
  * RC requester, sending side (IBTA 9.7.3): turns send requests into packets.
  *
  * Work requests get their PSNs when they are first sent. A READ takes as many
- * PSNs as its response has packets; it is sent as several READ requests of at
- * most `rd_chunk` bytes, each a request of its own to the responder, so that
- * the responses in flight to us never exceed our receive buffer.
+ * PSNs as its response has packets; it is sent as several READ requests of
+ * `rd_chunk` bytes, rounded up to whole packets, each a request of its own to the
+ * responder, so that the responses in flight to us do not exceed our receive buffer.
  */
 #include <errno.h>
 
@@ -169,6 +169,8 @@ static enum ur_emit message_emit(struct ur_rqp *q, struct ur_swqe *w,
 	if (ur_burst_fits(t, pkt_len) != UR_FIT_OK)
 		return UR_EMIT_FULL;
 	ur_rc_peer_announce(q, &h);
+	/* Also if the peer is not taken for a urnic since the message began. */
+	h.bth.urnic |= h.bth.full;
 	if (q->rsp.ack_due)
 		ur_rc_piggyback_attach(q, t, len, &h);
 	h.bth.ackreq =
@@ -238,6 +240,7 @@ static enum ur_emit read_request(struct ur_rqp *q, const struct ur_swqe *w,
 			    .full_size = w->mtu };
 
 	h.bth.full = ur_swqe_is_full(q, w);
+	h.bth.urnic |= h.bth.full;
 	*most = len;
 	return header_emit(q, t, &h, pkts_of(len, w->mtu));
 }

@@ -23,7 +23,7 @@ static uint32_t read_pkts(uint32_t len, uint32_t mtu)
 	return len ? (len + mtu - 1) / mtu : 1;
 }
 
-/* The payload of the responses to a READ request, but for the last. */
+/* The payload of the responses to a READ request, except the last one. */
 static uint32_t read_mtu(const struct ur_rqp *q, const struct ur_hdr *h)
 {
 	return h->bth.full ? h->full_size : q->mtu;
@@ -39,7 +39,8 @@ static enum ur_fault check_psn(struct ur_rqp *q, struct ur_in *in)
 	if (d == 0)
 		return UR_FAULT_NONE;
 	q->r->cnt.out_of_sequence++;
-	/* After an RNR NAK the requester waits, and sends all again. */
+	/* After an RNR NAK the requester goes back to the refused request, so what
+	 * is ahead of it comes again. */
 	if (ur_rc_is_selective(q) && in->now_ns >= q->rsp.refused_ns)
 		return UR_FAULT_AHEAD;
 	/* One NAK per gap; the rest of the burst is dropped (9.7.5.2.8). */
@@ -400,6 +401,8 @@ static enum ur_fault execute_read(struct ur_rqp *q, struct ur_in *in)
 	struct ur_resource *x = save_request(q, in);
 
 	x->mtu = mtu;
+	if (mtu > q->mtu)
+		ur_full_read(q, x->first_psn);
 	x->last_psn = ur_psn_add(x->first_psn, n - 1);
 	accept_psns(q, n, true);
 	x->msn = q->rsp.msn;

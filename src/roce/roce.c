@@ -59,7 +59,7 @@ int ur_roce_create(const struct ur_roce_config *cfg, struct ur_roce **out)
 		chunk = RD_CHUNK_MAX;
 	if (chunk < RD_CHUNK_MIN)
 		chunk = RD_CHUNK_MIN;
-	/* A multiple of every MTU. */
+	/* A multiple of every path MTU. */
 	r->rd_chunk = (uint32_t)chunk & ~4095u;
 	r->rd_window = cfg->rx_bytes / 2;
 	*out = r;

@@ -88,7 +88,7 @@ int ur_roce_qp_modify(struct ur_roce *r, struct ur_qp *qp,
 		      uint64_t now_ns);
 
 /*
- * RC, once its path is set: packets may be as long as an interface MTU of that
+ * RC, whenever its path was set: packets may be as long as an interface MTU of that
  * many bytes permits, if the peer agrees (docs/wire/roce.md, "Full packets").
  */
 void ur_roce_qp_fill(struct ur_qp *qp, uint32_t mtu);

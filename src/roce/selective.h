@@ -83,11 +83,6 @@ struct ur_resource *ur_resp_resource(struct ur_rqp *q, uint8_t kind,
  * The requester's part, all for a selective peer.  _clear: forget everything,
  * because all is sent again; _end also frees the memory.
  */
-static inline bool ur_repair_is_active(const struct ur_rqp *q)
-{
-	return q->req.repairing;
-}
-
 void ur_repair_clear(struct ur_rqp *q);
 void ur_repair_end(struct ur_rqp *q);
 
@@ -97,8 +92,8 @@ void ur_repair_end(struct ur_rqp *q);
  */
 bool ur_repair_reached(struct ur_rqp *q, uint32_t psn, uint64_t now_ns);
 /*
- * The responder expects that PSN.  If it has reported to keep it, it has dropped
- * it since, as when it was refused and the RNR NAK was lost: goes back.
+ * The responder's ePSN.  If an earlier range covered it, the responder has
+ * discarded that packet (e.g. a lost RNR NAK): go-back-N.
  */
 void ur_repair_expected(struct ur_rqp *q, uint32_t psn);
 /* An acknowledge packet with ranges; false: as above. */

@@ -56,7 +56,7 @@ struct ur_link {
 	uint64_t tx_errors;
 	/* Datagrams that the kernel dropped from our buffer. */
 	uint64_t rx_overflow;
-	uint64_t fragmented;	 /* bursts (ur_burst.may_fragment) */
+	uint64_t fragmented;	 /* bursts sent so (ur_burst.may_fragment) */
 	struct ur_sports sports; /* source ports of our packets */
 	/* Constant: a thread of another process serves the link, maybe on the
 	 * poller's core, whose pauses then last as long as that work. */

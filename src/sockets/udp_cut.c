@@ -119,9 +119,9 @@ static void skip_sent(struct cut *c)
 
 /*
  * One batch; t->sent counts packets that were sent or cannot be sent. -EAGAIN:
- * the rest has to wait. An error of one packet does not apply to later ones,
- * which may be of other queue pairs and other memory. The first such error is
- * in *err.
+ * the rest has to wait. -EMSGSIZE: the rest has to be sent as fragments. Another
+ * error of one packet does not apply to later ones, which may be of other queue
+ * pairs and other memory. The first such error is in *err.
  */
 static int send_batch(int fd, struct ur_burst *t, struct mmsghdr *mm,
 		      uint32_t n, int *err)
@@ -142,6 +142,8 @@ static int send_batch(int fd, struct ur_burst *t, struct mmsghdr *mm,
 			continue;
 		if (errno == ENOBUFS || errno == EWOULDBLOCK)
 			return -EAGAIN;
+		if (errno == EMSGSIZE && t->may_fragment && !t->fragmenting)
+			return -EMSGSIZE;
 		if (!*err)
 			*err = -errno;
 		i++;
@@ -164,14 +166,16 @@ int ur_udp_send_cut(int fd, const struct msghdr *mh, struct ur_burst *t)
 	skip_sent(&c);
 	while (c.pkt < t->npkts) {
 		uint32_t n = 0;
+		int stop;
 
 		c.used = 0;
 		for (; n < CUT_BATCH && c.pkt < t->npkts; n++) {
 			mm[n].msg_hdr = *mh;
 			cut_packet(&c, n, &mm[n].msg_hdr);
 		}
-		if (send_batch(fd, t, mm, n, &err))
-			return -EAGAIN;
+		stop = send_batch(fd, t, mm, n, &err);
+		if (stop)
+			return stop;
 	}
 	return err;
 }

@@ -86,9 +86,9 @@ void ur_udp_set_lone(struct ur_udp *u, bool on);
 int ur_udp_send(struct ur_link *link, struct ur_burst *burst);
 /*
  * udp_cut.c: sends a burst as single datagrams to the address (and with the
- * control messages) of `mh`. Packets before t->sent are skipped; on -EAGAIN
- * t->sent says where to continue. Other errors: of one or more packets; the
- * rest was sent.
+ * control messages) of `mh`. Packets before t->sent are skipped; on -EAGAIN, and
+ * on -EMSGSIZE if t->may_fragment, t->sent says where to continue. Other errors: of
+ * one or more packets; the rest was sent.
  */
 int ur_udp_send_cut(int fd, const struct msghdr *mh, struct ur_burst *t);
 int ur_udp_recv(struct ur_link *link,
@@ -102,7 +102,8 @@ int ur_udp_source_fd(struct ur_udp *u, const struct ur_burst *t, bool v4);
 /* udp.c: another socket that sends from a port of ours, or -errno. */
 int ur_udp_tx_bound(bool v4, const struct ur_udp_source *s, uint16_t port);
 
-/* Whether the kernel may fragment packets, without DF: or refuses them. */
+/* Packets longer than the interface's MTU: the kernel sends them as fragments, all
+ * packets without DF; or it refuses them with EMSGSIZE (the default). */
 int ur_udp_set_fragment(int fd, bool v4, bool on);
 
 /* Receive packets for groups that other sockets have joined, too. */

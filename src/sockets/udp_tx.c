@@ -143,7 +143,7 @@ static int send_burst(int fd, struct out *o, const struct ur_burst *t)
 	err = send_message(fd, &o->mh);
 	ur_memcheck_unmute();
 	o->mh.msg_controllen = plain;
-	/* The kernel's error if a segment does not fit the interface. */
+	/* EINVAL, among other reasons: a segment exceeds the interface's MTU. */
 	if (err == -EINVAL && t->npkts > 1)
 		err = -EMSGSIZE;
 	return err;
@@ -185,24 +185,50 @@ static void note_unsegmented(struct ur_udp *u, const struct ur_burst *t)
 }
 
 /*
- * A burst of messages that were begun when the interface's MTU was larger, from
- * the packet `from` on: with IP fragmentation.  The kernel then chooses the IPv4
+ * A burst with a packet that exceeds the interface's MTU: sends that, and those
+ * behind it, without DF.  The kernel then chooses the IPv4
  * identification, which receivers behind sockets find out from the ICRC.
  */
 static int send_fragments(struct ur_link *link, int fd, bool v4,
-			  const struct out *o, struct ur_burst *t,
-			  uint32_t from)
+			  const struct out *o, struct ur_burst *t)
+{
+	uint32_t from = t->sent;
+	int err = ur_udp_set_fragment(fd, v4, true);
+
+	if (err)
+		return err;
+	t->fragmenting = true;
+	err = ur_udp_send_cut(fd, &o->mh, t);
+	(void)ur_udp_set_fragment(fd, v4, false);
+	link->fragmented += (!err || err == -EAGAIN) && t->sent > from;
+	return err;
+}
+
+/* Other errors than of memory or of the packets' length concern all packets. */
+static bool may_be_cut(int err, const struct ur_burst *t)
+{
+	return t->npkts > 1 && (err == -EIO || err == -EFAULT ||
+				(err == -EMSGSIZE && t->may_fragment));
+}
+
+static int send_unfragmented(struct ur_udp *u, int fd, struct out *o,
+			     struct ur_burst *t)
 {
 	int err;
 
-	link->fragmented++;
-	t->sent = from;
-	err = ur_udp_set_fragment(fd, v4, true);
-	if (err)
-		return err;
-	err = ur_udp_send_cut(fd, &o->mh, t);
-	(void)ur_udp_set_fragment(fd, v4, false);
-	return err;
+	/* A burst begun packet by packet is continued so. */
+	if (t->npkts > 1 && (t->sent || !may_segment(u, t)))
+		return ur_udp_send_cut(fd, &o->mh, t);
+	err = send_burst(fd, o, t);
+	/*
+	 * EIO: the interface cannot compute UDP checksums, so the kernel does not
+	 * segment for it. EFAULT: the memory of one packet is unmapped; the others
+	 * may be of other queue pairs. EMSGSIZE: maybe (send_burst()), so single
+	 * packets have to show it.
+	 */
+	if (err == -EIO && t->npkts > 1)
+		note_unsegmented(u, t);
+	return may_be_cut(err, t) ? ur_udp_send_cut(fd, &o->mh, t) : err;
 }
 
 int ur_udp_send(struct ur_link *link, struct ur_burst *t)
@@ -211,7 +237,6 @@ int ur_udp_send(struct ur_link *link, struct ur_burst *t)
 	bool v4 = ur_addr_is_v4(t->dst);
 	int fd = (v4 ? u->tx4 : u->tx6)[ur_sport_of(t->dqpn)];
 	int bound = fd < 0 ? -1 : ur_udp_source_fd(u, t, v4);
-	uint32_t from = t->sent;
 	struct out o;
 	int err;
 
@@ -222,23 +247,9 @@ int ur_udp_send(struct ur_link *link, struct ur_burst *t)
 	if (bound >= 0)
 		fd = bound;
 	prepare(&o, t, v4, bound >= 0);
-	/* A burst begun packet by packet is continued so. */
-	if (t->npkts > 1 && (t->sent || !may_segment(u, t))) {
-		err = ur_udp_send_cut(fd, &o.mh, t);
-	} else {
-		err = send_burst(fd, &o, t);
-		/*
-		 * EIO: the interface cannot compute UDP checksums, so the
-		 * kernel does not segment for it. EFAULT: the memory of one
-		 * packet is unmapped; the others may be of other queue pairs.
-		 */
-		if (err == -EIO && t->npkts > 1)
-			note_unsegmented(u, t);
-		if ((err == -EIO || err == -EFAULT) && t->npkts > 1)
-			err = ur_udp_send_cut(fd, &o.mh, t);
-	}
+	err = t->fragmenting ? -EMSGSIZE : send_unfragmented(u, fd, &o, t);
 	if (err == -EMSGSIZE && t->may_fragment)
-		err = send_fragments(link, fd, v4, &o, t, from);
+		err = send_fragments(link, fd, v4, &o, t);
 	if (err && err != -EAGAIN)
 		link->tx_errors++;
 	return err;

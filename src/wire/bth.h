@@ -37,14 +37,15 @@ enum ur_nak {
 /* The piggybacked acknowledgement behind the headers of a SEND or WRITE. */
 #define UR_PIGGYBACK_LEN 8u
 
-/* The size of packets behind the headers of a READ request, a probe or its
- * answer: docs/wire/roce.md, "Full packets". */
+/* The size of packets behind the headers of a READ request, a probe, its answer
+ * or the end of an agreement: docs/wire/roce.md, "Full packets". */
 #define UR_FULL_LEN 4u
 
 enum ur_full_kind {
 	UR_FULL_READ = 0,
 	UR_FULL_PROBE = 1,
 	UR_FULL_ANSWER = 2,
+	UR_FULL_END = 3,
 };
 
 struct ur_bth {
@@ -62,7 +63,7 @@ struct ur_bth {
 	bool urnic;
 	bool has_ack;
 	bool selective; /* of a request; in an ACK packet: it carries ranges */
-	bool full;	/* not cut by the path MTU */
+	bool full;	/* may be longer than the path MTU */
 	uint32_t psn;
 };
 

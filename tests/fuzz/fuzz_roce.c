@@ -290,8 +290,11 @@ static void peer_packet(struct world *w, struct script *s)
 	h.bth.urnic = bits & 7;
 	h.bth.selective = bits & 2;
 	h.bth.full = bits & 4;
+	w->lane.fragmented += bits >> 7;
 	h.full_kind = bits >> 3 & 3;
 	h.full_size = (uint16_t)(bits & 32 ? next32(s) : mtu + 4u * next8(s));
+	if (h.full_kind == UR_FULL_END && !(bits & 32))
+		h.full_size = 0;
 	draw_target(w, s, &h);
 	h.srqn = w->srq.number + (how > 250);
 	h.qkey = QKEY;
@@ -307,7 +310,7 @@ static void peer_packet(struct world *w, struct script *s)
 	if (op->kind == UR_OP_ACK && h.bth.selective)
 		len = draw_ranges(s, data);
 	else if (op->kind == UR_OP_ACK && h.bth.full)
-		len = (h.full_size + 12u) % sizeof(data);
+		len = h.full_size ? (h.full_size + 12u) % sizeof(data) : 0;
 	else if (!op->payload)
 		len = 0;
 	else if (h.bth.full && (how & 8))
@@ -459,6 +462,18 @@ static void sleep_a_while(struct world *w, struct script *s)
 	run(w);
 }
 
+/* Another path to the peer, in SQD only. */
+static void change_path(struct world *w, struct script *s)
+{
+	struct ur_qp_attr a = { .state = UR_QPS_SQD };
+
+	rig_av(&a.av, w->pkt.dst, w->pkt.src);
+	a.av.hop_limit = next8(s);
+	if (!ur_roce_qp_modify(w->lane.roce, &w->qp, &a, UR_QP_STATE | UR_QP_AV,
+			       w->now_ns))
+		ur_roce_qp_fill(&w->qp, next8(s) * 24u);
+}
+
 static void change_state(struct world *w, struct script *s)
 {
 	switch (next8(s) % 8) {
@@ -482,6 +497,9 @@ static void change_state(struct world *w, struct script *s)
 			ur_srq_table_remove(host.srqs, &w->srq);
 			RIG_CHECK(ur_srq_table_add(host.srqs, &w->srq, 1) == 0);
 		}
+		break;
+	case 4:
+		change_path(w, s);
 		break;
 	default:
 		if (w->qp.state != UR_QPS_RTS)

@@ -501,6 +501,177 @@ static void a_smaller_interface_ends_it(void **state)
 		expect_cqe(f, i, UR_WC_SUCCESS);
 }
 
+/* The responder's interface became smaller: the next READ request has an end for
+ * an answer, too, but only one. */
+static void a_smaller_interface_ends_reads(void **state)
+{
+	struct fix *f = *state;
+	uint32_t psn = RQ_PSN;
+
+	urnic_size(f, UR_FULL_PROBE, psn, FULL, FULL + PADDING);
+	assert_int_equal(fix_run(f), 1);
+	for (uint32_t i = 0; i < 6; i++, psn += 4) {
+		bool ends = i == 1 || i == 3;
+
+		f->lane.fragmented += ends;
+		urnic_read(f, psn, 0, 1600, FULL, false);
+		assert_int_equal(fix_run(f), 4 + ends);
+		assert_int_equal(f->out[0].h.bth.full, ends);
+		if (!ends)
+			continue;
+		expect_packet(f, 0, UR_RC_ACK, psn, 0, true);
+		assert_int_equal(f->out[0].h.full_kind, UR_FULL_END);
+		assert_int_equal(f->out[0].h.full_size, 0);
+	}
+	/* Others do not expect it. */
+	f->lane.fragmented++;
+	urnic_read(f, psn, 0, 1600, FULL, false);
+	peer_ack(f, SQ_PSN, ACK);
+	assert_int_equal(fix_run(f), 4);
+	expect_out(f, 0, UR_RC_READ_RESP_FIRST, psn);
+}
+
+/* READs in flight go on; whatever begins later has the path MTU. */
+static void an_end_is_final(void **state)
+{
+	struct fix *f = *state;
+
+	agree(f);
+	urnic_ack(f, SQ_PSN + 3);
+	expect_cqe(f, 101, UR_WC_SUCCESS);
+	fix_post(f, UR_WR_RDMA_READ, 1, 1600, 0);
+	assert_int_equal(fix_run(f), 1);
+	/* Not of a READ in flight, with a size, with data. */
+	urnic_size(f, UR_FULL_END, SQ_PSN + 3, 0, 0);
+	urnic_size(f, UR_FULL_END, SQ_PSN + 8, 0, 0);
+	urnic_size(f, UR_FULL_END, SQ_PSN + 4, FULL, 0);
+	urnic_size(f, UR_FULL_END, SQ_PSN + 4, 0, 4);
+	fix_post(f, UR_WR_RDMA_READ, 2, 1600, 0);
+	assert_int_equal(fix_run(f), 1);
+	expect_packet(f, 0, UR_RC_READ_REQUEST, SQ_PSN + 8, 0, true);
+	urnic_size(f, UR_FULL_END, SQ_PSN + 4, 0, 0);
+	urnic_size(f, UR_FULL_ANSWER, SQ_PSN + 1, FULL, FULL + PADDING);
+	expect_no_cqe(f);
+	for (uint32_t i = 0; i < 4; i++)
+		urnic_response(f,
+			       i == 0	? UR_RC_READ_RESP_FIRST
+			       : i == 3 ? UR_RC_READ_RESP_LAST
+					: UR_RC_READ_RESP_MIDDLE,
+			       SQ_PSN + 4 + i, i * FULL, i == 3 ? 292 : FULL);
+	expect_cqe(f, 1, UR_WC_SUCCESS);
+	f->now_ns += 1000 * MS;
+	fix_post(f, UR_WR_RDMA_READ, 3, 600, 0);
+	fix_post(f, UR_WR_SEND, 4, 600, 0);
+	assert_int_equal(fix_run(f), 4);
+	expect_packet(f, 0, UR_RC_READ_REQUEST, SQ_PSN + 12, 0, false);
+	expect_packet(f, 1, UR_RC_SEND_FIRST, SQ_PSN + 15, MTU, false);
+}
+
+static void set_state(struct fix *f, enum ur_qp_state state)
+{
+	assert_int_equal(rig_qp_state(&f->lane, &f->qp, state, f->now_ns), 0);
+}
+
+/* Another path, whose interface has less room: a new agreement, for less. */
+static void another_path_needs_an_agreement(void **state)
+{
+	struct ur_qp_attr attr = { .state = UR_QPS_SQD };
+	struct fix *f = *state;
+
+	agree(f);
+	urnic_ack(f, SQ_PSN + 3);
+	expect_cqe(f, 101, UR_WC_SUCCESS);
+	urnic_size(f, UR_FULL_PROBE, RQ_PSN, FULL, FULL + PADDING);
+	assert_int_equal(fix_run(f), 1);
+	set_state(f, UR_QPS_SQD);
+	rig_av(&attr.av, f->link.src, f->link.dst);
+	attr.av.hop_limit = 7;
+	assert_int_equal(ur_roce_qp_modify(f->lane.roce, &f->qp, &attr,
+					   UR_QP_STATE | UR_QP_AV, f->now_ns),
+			 0);
+	ur_roce_qp_fill(&f->qp, INTERFACE_MTU - 100);
+	set_state(f, UR_QPS_RTS);
+	fix_post(f, UR_WR_SEND, 1, 600, 0);
+	assert_int_equal(fix_run(f), 4);
+	assert_int_equal(f->out[0].h.full_kind, UR_FULL_PROBE);
+	assert_int_equal(f->out[0].h.full_size, FULL - 100);
+	expect_packet(f, 1, UR_RC_SEND_FIRST, SQ_PSN + 4, MTU, false);
+	/* What the peer has begun is accepted, and its READs are ended. */
+	fix_recv(f, 2, 0, 1000);
+	full_packet(f, UR_RC_SEND_ONLY, RQ_PSN, FULL, 0);
+	expect_cqe(f, 2, UR_WC_SUCCESS);
+	urnic_read(f, RQ_PSN + 1, 0, FULL, FULL, false);
+	fix_run(f);
+	assert_int_equal(f->out[0].h.full_kind, UR_FULL_END);
+	expect_packet(f, 1, UR_RC_READ_RESP_ONLY, RQ_PSN + 1, FULL, false);
+}
+
+/* A packet without the bit of a urnic does not change messages in flight. */
+static void what_is_full_says_so(void **state)
+{
+	static const uint32_t len[] = { FULL, FULL, 128, 0 };
+	struct fix *f = *state;
+
+	agree(f);
+	urnic_ack(f, SQ_PSN + 3);
+	expect_cqe(f, 101, UR_WC_SUCCESS);
+	fix_post(f, UR_WR_SEND, 1, 1000, 0);
+	fix_post(f, UR_WR_RDMA_READ, 2, 600, 0);
+	assert_int_equal(fix_run(f), 4);
+	urnic_size(f, UR_FULL_PROBE, RQ_PSN, FULL, FULL + PADDING);
+	peer_ack(f, SQ_PSN + 3, ACK);
+	/* Nor is the probe answered any more. */
+	assert_int_equal(fix_run(f), 0);
+	fix_sleep(f, 250 * MS);
+	assert_true(f->nout >= 4);
+	for (uint32_t i = 0; i < f->nout; i++) {
+		uint32_t at = f->out[i].h.bth.psn - SQ_PSN - 4;
+
+		assert_true(at <= 3);
+		assert_true(f->out[i].h.bth.full);
+		assert_int_equal(f->out[i].len, len[at]);
+	}
+	assert_int_equal(f->out[3].h.full_size, FULL);
+	fix_post(f, UR_WR_SEND, 3, 600, 0);
+	fix_run(f);
+	assert_false(f->out[f->nout - 1].h.bth.full);
+}
+
+/* The interface may refuse them. */
+static void probes_and_answers_are_sent_alone(void **state)
+{
+	static struct ur_burst t;
+	struct fix *f = *state;
+
+	meet(f);
+	fix_post(f, UR_WR_SEND, 1, 8, 0);
+	fix_post(f, UR_WR_SEND, 2, 600, 0);
+	urnic_size(f, UR_FULL_PROBE, RQ_PSN, FULL, FULL + PADDING);
+	for (uint32_t i = 0; i < 2; i++) {
+		do {
+			assert_true(
+				ur_roce_output(f->lane.roce, &t, f->now_ns));
+		} while (t.bytes < FULL || t.npkts > 1);
+		assert_int_equal(t.pkt_len, FULL + 36);
+	}
+}
+
+/* Connections over the same path do not probe it at once. */
+static void one_unanswered_probe_on_a_path(void **state)
+{
+	struct fix *f = *state;
+
+	for (uint32_t i = 0; i < 3; i++) {
+		meet(f);
+		fix_post_quiet(f, UR_WR_SEND, 1, 600, 0);
+		assert_int_equal(fix_run(f), i == 1 ? 3 : 4);
+		if (i == 1)
+			f->now_ns += 100 * MS;
+		set_state(f, UR_QPS_RESET);
+		fix_connect(f);
+	}
+}
+
 /* The next connection of the queue pair has to agree again. */
 static void reset_forgets(void **state)
 {
@@ -542,6 +713,12 @@ int main(void)
 		T(full_requests_are_placed),
 		cmocka_unit_test(refused_packet_size),
 		T(a_smaller_interface_ends_it),
+		T(a_smaller_interface_ends_reads),
+		T(an_end_is_final),
+		T(another_path_needs_an_agreement),
+		T(what_is_full_says_so),
+		T(probes_and_answers_are_sent_alone),
+		T(one_unanswered_probe_on_a_path),
 		T(reset_forgets),
 	};
 

@@ -2,6 +2,7 @@
 /* RC requester between urnics: only what is lost is sent again. */
 #include "base/bytes.h"
 #include "roce/fixture.h"
+#include "roce/internal.h"
 
 #define ACK	  (UR_AETH_ACK | UR_AETH_CREDITS_INVALID)
 #define NAK(code) (uint8_t)(UR_AETH_NAK | (code))
@@ -245,6 +246,49 @@ static void a_lost_request_is_sent_again_whole(void **state)
 	expect_again(f, 0, SQ_PSN + 2);
 }
 
+/* Lost packets of several requests count for the window by their own sizes. */
+static void each_loss_has_its_price(void **state)
+{
+	static const uint16_t before[] = { 4, 1 };
+	static const uint16_t after[] = { 4, 2 };
+	struct fix *f = *state;
+	const struct ur_path *p = ur_rqp_of(&f->qp)->path;
+	uint64_t lost = MTU + 3 * 8 + 4 * UR_PKT_OVERHEAD;
+
+	in_flight(f, 0);
+	fix_post(f, UR_WR_SEND, 1, MTU, 0);
+	for (uint32_t i = 2; i <= 5; i++)
+		fix_post(f, UR_WR_SEND, i, 8, 0);
+	assert_int_equal(fix_run(f), 5);
+	urnic_ranges(f, SQ_PSN + 1, 1, before);
+	assert_int_equal(p->round_lost, lost);
+	assert_int_equal(fix_run(f), 4);
+	fix_post(f, UR_WR_SEND, 6, 8, 0);
+	assert_int_equal(fix_run(f), 1);
+	urnic_ranges(f, SQ_PSN + 1, 1, after);
+	assert_int_equal(p->round_lost, 2 * lost);
+	assert_int_equal(fix_run(f), 4);
+}
+
+/* Nothing was sent after the repetition, so no report says that it was lost. */
+static void the_expected_request_is_probed_for(void **state)
+{
+	static const uint16_t v[] = { 4, 1 };
+	struct fix *f = *state;
+
+	in_flight(f, 0);
+	fix_post(f, UR_WR_RDMA_READ, 1, 4 * MTU, 0);
+	fix_post(f, UR_WR_RDMA_READ, 2, 4 * MTU, 0);
+	assert_int_equal(fix_run(f), 2);
+	urnic_ranges(f, SQ_PSN + 1, 1, v);
+	assert_int_equal(fix_run(f), 1);
+	expect_again(f, 0, SQ_PSN + 1);
+	assert_int_equal(fix_sleep(f, 1 * MS), 1);
+	expect_again(f, 0, SQ_PSN + 1);
+	assert_int_equal(f->out[0].h.dma_len, 4 * MTU);
+	assert_int_equal(counters(f)->probes_sent, 1);
+}
+
 /* The application's timeout: the peer may have forgotten what it told. */
 static void after_a_timeout_all_is_sent_again(void **state)
 {
@@ -304,6 +348,8 @@ int main(void)
 		T(a_dropped_packet_is_sent_again),
 		T(a_lost_response_is_requested_again),
 		T(a_lost_request_is_sent_again_whole),
+		T(each_loss_has_its_price),
+		T(the_expected_request_is_probed_for),
 		T(after_a_timeout_all_is_sent_again),
 		T(nonsense_does_no_harm),
 	};

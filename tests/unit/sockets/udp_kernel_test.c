@@ -32,7 +32,10 @@ static struct {
 	bool late;	 /* a burst is merged just before GRO is switched off */
 	bool refuses;	 /* refuses to segment for `refused` */
 	uint8_t refused; /* the last byte of an IPv4 address */
+	int error;	 /* with that errno */
 	uint32_t segments; /* sendmsg(2) with a segment size */
+	bool fills;	   /* takes three packets, then EAGAIN, by turns */
+	uint32_t batches;  /* sendmmsg(2) */
 	uint32_t packets;
 	uint32_t bad; /* wrong length or order */
 } t;
@@ -121,10 +124,22 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *mh, int flags);
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *mh, int flags)
 {
 	if (is_refused(mh)) {
-		errno = EIO;
+		errno = t.error;
 		return -1;
 	}
 	return __real_sendmsg(fd, mh, flags);
+}
+
+int __real_sendmmsg(int fd, struct mmsghdr *m, unsigned int n, int flags);
+int __wrap_sendmmsg(int fd, struct mmsghdr *m, unsigned int n, int flags);
+
+int __wrap_sendmmsg(int fd, struct mmsghdr *m, unsigned int n, int flags)
+{
+	if (t.fills && ++t.batches % 2 == 0) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return __real_sendmmsg(fd, m, t.fills && n > 3 ? 3 : n, flags);
 }
 
 long __real_syscall(long n, ...);
@@ -140,8 +155,16 @@ long __wrap_syscall(long n, ...)
 		a[i] = va_arg(ap, long);
 	va_end(ap);
 	if (n == SYS_sendmsg && is_refused((const struct msghdr *)a[1])) {
-		errno = EIO;
+		errno = t.error;
 		return -1;
+	}
+	if (n == SYS_sendmmsg && t.fills) {
+		if (++t.batches % 2 == 0) {
+			errno = EAGAIN;
+			return -1;
+		}
+		if (a[2] > 3)
+			a[2] = 3;
 	}
 	return __real_syscall(n, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
@@ -151,6 +174,7 @@ long __wrap_syscall(long n, ...)
 static int setup(void **state)
 {
 	memset(&t, 0, sizeof(t));
+	t.error = EIO;
 	assert_int_equal(
 		ur_udp_link_create(ur_udp_sole_socket(UR_ROCE_PORT), &t.in), 0);
 	assert_int_equal(
@@ -231,6 +255,45 @@ static void segmenting_is_tried_again(void **state)
 	(void)state;
 }
 
+/* The interface's MTU is too small for packets that have to arrive: they do, as
+ * fragments, once each, also if the socket has no room in between. */
+static void fragments_are_continued(void **state)
+{
+	uint32_t refused = 0;
+	int err;
+
+	make_burst(1);
+	t.burst.may_fragment = true;
+	t.fills = true;
+	assert_true(own_net_set_mtu(1000));
+	while ((err = t.out->ops->send(t.out, &t.burst)) == -EAGAIN)
+		assert_true(++refused < 2 * PKTS);
+	assert_true(own_net_set_mtu(65536));
+	assert_int_equal(err, 0);
+	assert_true(refused > 2);
+	receive(PKTS);
+	assert_int_equal(t.packets, PKTS);
+	assert_int_equal(t.bad, 0);
+	assert_true(t.out->fragmented > 0);
+	(void)state;
+}
+
+/* EINVAL of a burst has other reasons, too: its packets need no fragments. */
+static void other_errors_are_no_small_mtu(void **state)
+{
+	t.refuses = true;
+	t.refused = 1;
+	t.error = EINVAL;
+	make_burst(1);
+	t.burst.may_fragment = true;
+	assert_int_equal(t.out->ops->send(t.out, &t.burst), 0);
+	receive(PKTS);
+	assert_int_equal(t.packets, PKTS);
+	assert_int_equal(t.bad, 0);
+	assert_int_equal(t.out->fragmented, 0);
+	(void)state;
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -239,6 +302,8 @@ int main(void)
 		TEST(burst_merged_before_gro_is_off),
 		TEST(refusal_to_segment_is_remembered),
 		TEST(segmenting_is_tried_again),
+		TEST(fragments_are_continued),
+		TEST(other_errors_are_no_small_mtu),
 	};
 
 	if (!own_net_enter())
