@@ -4,6 +4,7 @@
  * capabilities first, then the objects, then requests.  That it compiles is the
  * first test; on a device without the feature each part says so and returns.
  */
+/* NOLINTNEXTLINE(readability-identifier-naming): a name of others */
 #define htonll(x) of_another_header(x)
 #include <infiniband/arch.h>
 #include <infiniband/verbs.h>
