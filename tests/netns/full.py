@@ -19,6 +19,9 @@ SIZE = 1 << 20
 ROUNDS = 400
 # Send queue of the programs, at most.
 DEPTH = 128
+# On a busy machine a receive buffer may be full: this share is sent again.  With
+# packets of 4,096 bytes the difference would be 0.003 at MTU 9000.
+REPEATED = 0.002
 # program, and which side sends the payload
 TRAFFIC = (('write_bw', 'b'), ('send_bw', 'b'), ('read_bw', 'a'))
 
@@ -46,7 +49,7 @@ def efficiency(prog, sender):
         mtu = env.place.mtu
         tcp = (mtu + 14 - TCP_HEADERS) / (mtu + 14)
         part = SIZE * ROUNDS / sent
-        if part < tcp:
+        if part < tcp - REPEATED:
             raise Failure(f'{part:.4f} of {sent} bytes in {packets} packets '
                           f'was payload, {tcp:.4f} with TCP')
     return run
