@@ -291,7 +291,7 @@ int main(int argc, char **argv)
 	pid_t pid;
 
 	if (argc != 3 ||
-	    (strcmp(argv[1], "send") && strcmp(argv[1], "write"))) {
+	    (strcmp(argv[1], "send") != 0 && strcmp(argv[1], "write") != 0)) {
 		fprintf(stderr, "usage: one_request send|write DIRECTORY\n");
 		return 2;
 	}
