@@ -116,11 +116,14 @@ def check_table(text, prog, args):
             raise Failure(f'sizes end at {max(sizes)} in:\n{text}')
     elif '-s' in words(args) and sizes != [int(value(args, '-s', 0))]:
         raise Failure(f'sizes {sizes} in:\n{text}')
+    # It could not find out the speed of its time stamp counter, as on a busy
+    # virtual machine, and prints no rates.
+    clockless = 'Correlation coefficient' in text
     for r in rows:
         # Messages a second or typical latency; few large ones a second are
         # printed as none, so what they carried.
         rate = r[4] or r[3]
-        if r[1] < 5 or rate <= 0:
+        if r[1] < 5 or (rate <= 0 and not clockless):
             raise Failure(f'row {r} in:\n{text}')
     if re.search('ERROR|Failed|Completion with error|Couldn\'t', text):
         raise Failure('complaint in:\n' + text)
