@@ -209,7 +209,7 @@ static inline uint32_t ur_net_payload_max(const struct ur_net_flow *f)
 void ur_net_put(const struct ur_net_flow *f, uint8_t *frame, uint16_t id,
 		uint32_t payload);
 
-/* Write the UDP checksum of such a packet, whose payload is in place. Only for
+/* Write the UDP checksum of such a packet; its payload is in place. Only for
  * flows with UR_NET_SUM_SOFT. */
 void ur_net_sum(const struct ur_net_flow *f, uint8_t *frame);
 

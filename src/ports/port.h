@@ -65,10 +65,10 @@ struct ur_port_stats {
 
 struct ur_port_facts {
 	char driver[32];
-	uint16_t queue;	    /* this one */
-	uint16_t queues;    /* of the controller in use */
-	bool spreads;	    /* it shares out by flows what comes in */
-	uint32_t steered;   /* lanes whose packets it puts into their queue */
+	uint16_t queue;	  /* this one */
+	uint16_t queues;  /* of the controller in use */
+	bool spreads;	  /* it shares out by flows what comes in */
+	uint32_t steered; /* lanes that get their packets in their own queue */
 	uint64_t elsewhere; /* as of struct ur_port_stats */
 };
 

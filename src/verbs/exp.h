@@ -12,7 +12,7 @@
 
 #include <infiniband/verbs_exp.h>
 
-/* Of a new context, whose other operations are set. */
+/* Call it for a new context after the other operations are set. */
 void urv_exp_fill(struct verbs_context *v, struct verbs_context_exp *exp);
 
 int urv_exp_query_device(struct ibv_context *context,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Experimental registration: regions whose memory the library allocates. */
+/* Experimental registration: also of memory that the library allocates. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>

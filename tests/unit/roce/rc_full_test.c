@@ -46,7 +46,7 @@ static void urnic_size(struct fix *f, enum ur_full_kind kind, uint32_t psn,
 	urnic_send(f, &h, len);
 }
 
-/* A SEND of one packet, by whose acknowledgement the peer is known. */
+/* A SEND of one packet; its acknowledgement says that the peer is a urnic. */
 static void meet(struct fix *f)
 {
 	fix_post(f, UR_WR_SEND, 100, 8, 0);
@@ -572,7 +572,7 @@ static void set_state(struct fix *f, enum ur_qp_state state)
 	assert_int_equal(rig_qp_state(&f->lane, &f->qp, state, f->now_ns), 0);
 }
 
-/* Another path, whose interface has less room: a new agreement, for less. */
+/* The interface of another path has less room: a new agreement, for less. */
 static void another_path_needs_an_agreement(void **state)
 {
 	struct ur_qp_attr attr = { .state = UR_QPS_SQD };
